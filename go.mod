@@ -1,0 +1,3 @@
+module github.com/tensorfile/tensorfile
+
+go 1.24
