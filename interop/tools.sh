@@ -83,10 +83,12 @@ etrun() { # WHEEL
 }
 
 primitiv() {
-	local built=_skbuild/linux-x86_64-$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')/cmake-install
+	local python built
+	python=$(command -v python3) # the one that has pip: PATH changes below
+	built=_skbuild/linux-x86_64-$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')/cmake-install
 	venv --only-binary :all: numpy==1.26.4 cython==0.29.37 scikit-build==0.17.6 setuptools==59.8.0 wheel==0.45.1
 	PATH=$dir/bin:$PATH CXXFLAGS=-w CPLUS_INCLUDE_PATH=$built/include LIBRARY_PATH=$built/lib PRIMITIV_PYTHON_BUILD_NUMBER=83 \
-		python3 -m pip --python "$dir/bin/python" install -q --no-build-isolation --no-deps primitiv==0.3.0.83
+		"$python" -m pip --python "$dir/bin/python" install -q --no-build-isolation --no-deps primitiv==0.3.0.83
 	"$dir/bin/python" -c 'import primitiv'
 }
 
