@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+)
+
+var kinds = [...]string{"Scalar", "String", "Child", "Union", "Scalars", "Tables"}
+
+var types = [...]string{"None", "Tag", "Bool", "Int8", "Uint8", "Int16", "Uint16", "Int32", "Uint32", "Int64", "Uint64", "Float32", "Float64"}
+
+// print writes the schema as Go: the tables, their numbers, the slots of vectors of scalars (whose bytes flatc's
+// accessors give out for ubyte only), and the alignments asked for by force_align (which flatc's builders ignore).
+func (s *parsed) print(w io.Writer) {
+	fmt.Fprint(w, "import \"github.com/tensorfile/tensorfile/internal/fb\"\n\n")
+	fmt.Fprint(w, "// Numbers of the tables in Schema.\nconst (\n")
+	for i, t := range s.Tables {
+		fmt.Fprintf(w, "Table%s = %d\n", t.Name, i)
+	}
+	fmt.Fprint(w, ")\n\n// Positions in the vtable of the fields that are vectors of scalars.\nconst (\n")
+	for _, t := range s.Tables {
+		for _, f := range t.Fields {
+			if f.Kind == fb.Scalars {
+				fmt.Fprintf(w, "Slot%s%s = %d\n", t.Name, camel(f.Name), f.Slot)
+			}
+		}
+	}
+	fmt.Fprint(w, ")\n\n")
+	if len(s.aligns) > 0 {
+		fmt.Fprint(w, "// Alignments in bytes that the schema asks of vectors.\nconst (\n")
+		for _, a := range s.aligns {
+			fmt.Fprintf(w, "Align%s%s = %s\n", a.table, camel(a.field), a.value)
+		}
+		fmt.Fprint(w, ")\n\n")
+	}
+	fmt.Fprint(w, "// Schema describes the tables of this package to the verifier. It is never changed.\nvar Schema = fb.Schema{\nTables: []fb.Table{\n")
+	for i, t := range s.Tables {
+		fmt.Fprintf(w, "%d: {Name: %q", i, t.Name)
+		if len(t.Fields) > 0 {
+			fmt.Fprint(w, ", Fields: []fb.Field{\n")
+			for _, f := range t.Fields {
+				fmt.Fprintf(w, "{Name: %q, Slot: %d, Kind: fb.%s", f.Name, f.Slot, kinds[f.Kind])
+				if f.Type != fb.None {
+					fmt.Fprintf(w, ", Type: fb.%s, Size: %d", types[f.Type], f.Size)
+				}
+				if f.Required {
+					fmt.Fprint(w, ", Required: true")
+				}
+				switch f.Kind {
+				case fb.Child, fb.Tables:
+					fmt.Fprintf(w, ", Index: Table%s", s.Tables[f.Index].Name)
+				case fb.Union:
+					fmt.Fprintf(w, ", Index: %d", f.Index)
+				}
+				fmt.Fprint(w, "},\n")
+			}
+			fmt.Fprint(w, "}")
+		}
+		fmt.Fprint(w, "},\n")
+	}
+	fmt.Fprint(w, "},\n")
+	if len(s.Unions) > 0 {
+		fmt.Fprint(w, "Unions: []fb.UnionType{\n")
+		for i, u := range s.Unions {
+			fmt.Fprintf(w, "%d: {Name: %q, Members: []int16{-1, ", i, u.Name)
+			for _, m := range u.Members[1:] {
+				fmt.Fprintf(w, "Table%s, ", s.Tables[m].Name)
+			}
+			fmt.Fprint(w, "}},\n")
+		}
+		fmt.Fprint(w, "},\n")
+	}
+	fmt.Fprint(w, "}\n")
+}
+
+// camel spells a field as flatc spells its accessor.
+func camel(s string) string {
+	parts := strings.Split(s, "_")
+	for i, p := range parts {
+		if p != "" {
+			parts[i] = strings.ToUpper(p[:1]) + p[1:]
+		}
+	}
+	return strings.Join(parts, "")
+}
