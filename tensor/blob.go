@@ -1,0 +1,430 @@
+package tensor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+)
+
+// A Source is what a Blob reads. All methods may be called at the same time
+// from several goroutines.
+//
+// A Source may have more methods, which a Blob then uses:
+//
+//	ReadInto(p []byte) error            // all bytes, len(p) is Size: one step for a decoder
+//	Open() (io.ReadCloser, error)       // a stream from the start, which checks a digest by io.EOF
+//	Stored() Stored                     // where and how the bytes lie in the file
+//	Offset() int64                      // the same for plain bytes of the file
+type Source interface {
+	// Size is the number of (decoded) bytes, -1 when only decoding tells.
+	Size() int64
+	// Bytes returns all bytes without a copy, or false. The slice is borrowed.
+	Bytes() ([]byte, bool)
+	// ReadAt fills p from off or fails, as io.ReaderAt asks.
+	ReadAt(p []byte, off int64) (int, error)
+}
+
+// Stored says where and how a blob lies in its file.
+type Stored struct {
+	Offset   int64  // from the start of the file; -1 when the bytes are not in it
+	Size     int64  // bytes in the file, so after compression
+	Encoding string // in the format's own words; "raw" for plain bytes
+	Digest   string // in the format's own spelling; "" when there is none
+	Type     string // the file's own word for the element type where DType is Unknown
+}
+
+// A Blob is an immutable string of bytes that is read on demand: nothing is
+// touched before it is asked for. The zero value is empty. A Blob is small,
+// copied by value, and as safe for concurrent use as its source.
+type Blob struct {
+	src Source
+}
+
+// NewBlob makes a blob of what src reads; nil gives the empty blob.
+func NewBlob(src Source) Blob { return Blob{src} }
+
+// BlobOf makes a blob of b and keeps b, which must not change afterwards.
+func BlobOf(b []byte) Blob {
+	if len(b) == 0 {
+		return Blob{}
+	}
+	return Blob{memory(b)}
+}
+
+// BlobFunc makes a blob of size bytes that open streams from the start, each
+// time anew. Reading at an offset skips what comes before, and reading more or
+// fewer than size bytes is io.ErrUnexpectedEOF or ErrMalformed.
+func BlobFunc(size int64, open func() (io.ReadCloser, error)) Blob {
+	return Blob{&stream{size, open}}
+}
+
+// Size is the number of bytes that reading gives, or -1 when only decoding
+// tells.
+func (b Blob) Size() int64 {
+	if b.src == nil {
+		return 0
+	}
+	return b.src.Size()
+}
+
+// Source returns what the blob reads, for code that knows its own sources; nil
+// for the empty blob.
+func (b Blob) Source() Source { return b.src }
+
+// Bytes returns the bytes without a copy, if they can be had so: mapped or in
+// memory, and not encoded. See the lifetime rules in the package comment. A
+// caller must handle false; no feature depends on it.
+func (b Blob) Bytes() ([]byte, bool) {
+	if b.src == nil {
+		return nil, true
+	}
+	return b.src.Bytes()
+}
+
+// Stored tells where in its file the blob lies. It is false for blobs that come
+// from elsewhere.
+func (b Blob) Stored() (Stored, bool) {
+	switch s := b.src.(type) {
+	case interface{ Stored() Stored }:
+		return s.Stored(), true
+	case interface{ Offset() int64 }:
+		return Stored{Offset: s.Offset(), Size: b.src.Size(), Encoding: "raw"}, true
+	}
+	return Stored{}, false
+}
+
+// ReadInto fills p, whose length must be Size; for a blob of unknown size that
+// of the decoded bytes. Nothing is allocated for plain bytes.
+func (b Blob) ReadInto(p []byte) error {
+	size := b.Size()
+	if size >= 0 && int64(len(p)) != size {
+		return fmt.Errorf("tensor: ReadInto wants a buffer of %d bytes, not %d: %w", size, len(p), io.ErrShortBuffer)
+	}
+	switch s := b.src.(type) {
+	case nil:
+		return nil
+	case interface{ ReadInto(p []byte) error }:
+		return s.ReadInto(p)
+	}
+	if size < 0 {
+		return readStream(b, p)
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	n, err := b.src.ReadAt(p, 0)
+	if n == len(p) {
+		return nil
+	}
+	return unexpected(err)
+}
+
+// ReadAt fills p from off, as io.ReaderAt asks.
+func (b Blob) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, fmt.Errorf("tensor: negative offset %d", off)
+	}
+	if b.src == nil {
+		if len(p) == 0 {
+			return 0, nil
+		}
+		return 0, io.EOF
+	}
+	return b.src.ReadAt(p, off)
+}
+
+// ReadAll returns a copy of all bytes, owned by the caller. The memory grows
+// with what the file really holds, never with what it declares.
+func (b Blob) ReadAll() ([]byte, error) {
+	size := b.Size()
+	if size == 0 {
+		return []byte{}, b.ReadInto(nil)
+	}
+	if size > 0 && b.plausible() {
+		n, err := toInt(size)
+		if err != nil {
+			return nil, err
+		}
+		p := make([]byte, n)
+		if err := b.ReadInto(p); err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
+	r, err := b.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	p, err := io.ReadAll(r) // the stream ends at Size, or at the source's limit
+	if err != nil {
+		return nil, err
+	}
+	if size >= 0 && int64(len(p)) != size {
+		return nil, fmt.Errorf("%w: %d bytes where %d were declared", ErrMalformed, len(p), size)
+	}
+	return p, nil
+}
+
+// plausible tells whether Size may be allocated at once: it may where it is a
+// small multiple of bytes that are really there. A declared size far beyond the
+// stored bytes has to prove itself step by step.
+func (b Blob) plausible() bool {
+	const free, ratio = 16 << 20, 8
+	size := b.src.Size()
+	if size <= free {
+		return true
+	}
+	if _, ok := b.src.(memory); ok {
+		return true
+	}
+	st, ok := b.Stored()
+	if !ok {
+		_, fromFunc := b.src.(*stream)
+		return !fromFunc // a source without more to say stands for plain bytes
+	}
+	return size/ratio <= st.Size
+}
+
+// Open streams the bytes from the start. Where the file has a digest, the
+// stream checks it before it answers io.EOF. Close it.
+func (b Blob) Open() (io.ReadCloser, error) {
+	switch s := b.src.(type) {
+	case nil:
+		return io.NopCloser(bytes.NewReader(nil)), nil
+	case interface{ Open() (io.ReadCloser, error) }:
+		return s.Open()
+	}
+	return io.NopCloser(&sectionStream{src: b.src}), nil
+}
+
+// WriteTo writes all bytes to w, in pieces of 1 MiB where they cannot be
+// borrowed.
+func (b Blob) WriteTo(w io.Writer) (int64, error) {
+	if p, ok := b.Bytes(); ok {
+		n, err := w.Write(p)
+		if err == nil && n < len(p) {
+			err = io.ErrShortWrite
+		}
+		return int64(n), err
+	}
+	r, err := b.Open()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	buf := make([]byte, min(max(b.Size(), 64<<10), 1<<20))
+	// The wrappers keep io.CopyBuffer from handing the work to ReadFrom or
+	// WriteTo, whose pieces may be small.
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, buf)
+}
+
+// Section is the n bytes at off. Sections of sources that must be decoded from
+// the start cost what decoding costs. It fails when they are outside the blob,
+// or the size of the blob is unknown.
+func (b Blob) Section(off, n int64) (Blob, error) {
+	size := b.Size()
+	if !align.Within(off, n, size) {
+		return Blob{}, fmt.Errorf("%w: %d bytes at %d of a blob of %d", ErrMalformed, n, off, size)
+	}
+	switch {
+	case n == 0:
+		return Blob{}, nil
+	case n == size:
+		return b, nil
+	}
+	if s, ok := b.src.(*section); ok {
+		return Blob{&section{s.src, s.off + off, n}}, nil
+	}
+	return Blob{&section{b.src, off, n}}, nil
+}
+
+// memory is a Source of bytes that are there.
+type memory []byte
+
+func (m memory) Size() int64           { return int64(len(m)) }
+func (m memory) Bytes() ([]byte, bool) { return m[:len(m):len(m)], true }
+func (m memory) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > int64(len(m)) {
+		return 0, io.EOF
+	}
+	n := copy(p, m[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// section is a part of another source.
+type section struct {
+	src    Source
+	off, n int64
+}
+
+func (s *section) Size() int64 { return s.n }
+
+func (s *section) Bytes() ([]byte, bool) {
+	p, ok := s.src.Bytes()
+	if !ok || !align.Within(s.off, s.n, int64(len(p))) {
+		return nil, false
+	}
+	return p[s.off : s.off+s.n : s.off+s.n], true
+}
+
+func (s *section) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > s.n {
+		return 0, io.EOF
+	}
+	short := int64(len(p)) > s.n-off
+	if short {
+		p = p[:s.n-off]
+	}
+	n, err := s.src.ReadAt(p, s.off+off)
+	if n == len(p) {
+		err = nil
+		if short {
+			err = io.EOF
+		}
+	}
+	return n, err
+}
+
+// stream is a Source that can only be read from its start.
+type stream struct {
+	size int64
+	open func() (io.ReadCloser, error)
+}
+
+func (s *stream) Size() int64           { return s.size }
+func (s *stream) Bytes() ([]byte, bool) { return nil, false }
+
+func (s *stream) Open() (io.ReadCloser, error) {
+	r, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	return &exactly{r, s.size, s.size}, nil
+}
+
+func (s *stream) ReadInto(p []byte) error { return readStream(Blob{s}, p) }
+
+func (s *stream) ReadAt(p []byte, off int64) (int, error) {
+	r, err := s.Open()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	if _, err := io.CopyN(io.Discard, r, off); err != nil {
+		return 0, err
+	}
+	n, err := io.ReadFull(r, p)
+	if err == io.ErrUnexpectedEOF && n > 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// exactly turns a stream that is shorter or longer than promised into an error.
+type exactly struct {
+	r          io.ReadCloser
+	size, left int64
+}
+
+func (e *exactly) Read(p []byte) (int, error) {
+	if e.size < 0 {
+		return e.r.Read(p)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if e.left == 0 {
+		var one [1]byte
+		n, err := e.r.Read(one[:])
+		if n > 0 {
+			return 0, fmt.Errorf("%w: a stream goes on after its %d bytes", ErrMalformed, e.size)
+		}
+		if err == nil {
+			return 0, nil // neither a byte nor an end: the caller asks again
+		}
+		return 0, err
+	}
+	if int64(len(p)) > e.left {
+		p = p[:e.left]
+	}
+	n, err := e.r.Read(p)
+	e.left -= int64(n)
+	if err == io.EOF {
+		if e.left > 0 {
+			err = fmt.Errorf("%d bytes of %d: %w", e.size-e.left, e.size, io.ErrUnexpectedEOF)
+		} else {
+			err = nil // the next Read asks the stream again
+		}
+	}
+	return n, err
+}
+
+func (e *exactly) Close() error { return e.r.Close() }
+
+// sectionStream reads a Source from its start.
+type sectionStream struct {
+	src Source
+	off int64
+}
+
+func (s *sectionStream) Read(p []byte) (int, error) {
+	if size := s.src.Size(); size >= 0 {
+		if s.off >= size {
+			return 0, io.EOF
+		}
+		p = p[:min(int64(len(p)), size-s.off)]
+		n, err := s.src.ReadAt(p, s.off)
+		s.off += int64(n)
+		if err == io.EOF && s.off < size {
+			err = io.ErrUnexpectedEOF
+		}
+		if n > 0 && err == io.EOF {
+			err = nil
+		}
+		return n, err
+	}
+	n, err := s.src.ReadAt(p, s.off)
+	s.off += int64(n)
+	return n, err
+}
+
+// readStream fills p from the blob's stream and wants the stream to end there.
+func readStream(b Blob, p []byte) error {
+	r, err := b.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if _, err := io.ReadFull(r, p); err != nil {
+		return unexpected(err)
+	}
+	var one [1]byte
+	switch n, err := io.ReadFull(r, one[:]); {
+	case n > 0:
+		return fmt.Errorf("%w: more than the %d bytes wanted", ErrMalformed, len(p))
+	case err != io.EOF:
+		return err
+	}
+	return nil
+}
+
+func unexpected(err error) error {
+	if err == nil || err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// toInt converts a size for make.
+func toInt(n int64) (int, error) {
+	if n < 0 || int64(int(n)) != n {
+		return 0, fmt.Errorf("%w: %d bytes do not fit this machine's memory", ErrLimit, n)
+	}
+	return int(n), nil
+}

@@ -1,0 +1,21 @@
+// Package tensor holds the words that all formats share: element types, shapes
+// and orders, tensors and blobs, views and loads, errors, findings and limits.
+//
+// # Lifetime of shared memory
+//
+// Slices that [Blob.Bytes] and [View] return are borrowed from the file:
+//
+//  1. they are valid until the Reader that they came from is closed;
+//  2. they are read-only: a write to mapped memory is a fault that no program
+//     recovers from;
+//  3. the file must not be truncated or rewritten while it is open; replace it
+//     by rename;
+//  4. what [Load], [LoadInto], [Float32s], [Blob.ReadAll] and [Blob.ReadInto]
+//     hand out belongs to the caller;
+//  5. nothing is unmapped by the garbage collector: forgetting Close leaks
+//     address space;
+//  6. on Windows an open Reader pins its file.
+//
+// A name says who owns a result: a View borrows or fails with [ErrNoView], a
+// Load copies. No function does whichever is convenient.
+package tensor

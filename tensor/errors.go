@@ -1,0 +1,95 @@
+package tensor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The classes of errors, for errors.Is. Beside them stand errors.ErrUnsupported
+// (valid, but not implemented or not known here), fs.ErrClosed,
+// io.ErrUnexpectedEOF (the file ends early), and errors of the operating
+// system, which pass through wrapped.
+var (
+	ErrMalformed = errors.New("malformed")
+	ErrChecksum  = errors.New("checksum mismatch")
+	ErrLimit     = errors.New("limit exceeded")
+	ErrDType     = errors.New("element type mismatch")
+	ErrNoView    = errors.New("no view without a copy")
+)
+
+// A FormatError says which format's rule a file breaks, and where.
+type FormatError struct {
+	Format string // "ptd", "pte", "rten", "ztensor", "primitiv", "safetensors", …
+	Offset int64  // from the start of the file; -1 when there is none
+	Field  string // a path in the format's own words, such as segments[3].size
+	Err    error  // wraps a class
+}
+
+func (e *FormatError) Error() string {
+	s := e.Format + ": "
+	if e.Field != "" {
+		s += e.Field
+	}
+	if e.Offset >= 0 {
+		if e.Field != "" {
+			s += " "
+		}
+		s += "at byte 0x" + strconv.FormatInt(e.Offset, 16)
+	}
+	if e.Field != "" || e.Offset >= 0 {
+		s += ": "
+	}
+	return s + e.Err.Error()
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// Quote writes a name from a file so that it cannot reach a terminal raw:
+// quoted like Go source, bytes beyond 80 cut off.
+func Quote(name string) string {
+	const most = 80
+	if len(name) <= most {
+		return strconv.Quote(name)
+	}
+	cut := most
+	for cut > most-utf8.UTFMax && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return strconv.Quote(name[:cut]) + fmt.Sprintf("… (%d bytes)", len(name))
+}
+
+// A Class is the word for a kind of error in reports and JSON.
+type Class string
+
+// The classes of docs/json.md.
+const (
+	ClassMalformed   Class = "malformed"
+	ClassChecksum    Class = "checksum"
+	ClassLimit       Class = "limit"
+	ClassUnsupported Class = "unsupported"
+	ClassTruncated   Class = "truncated"
+	ClassWarning     Class = "warning"
+)
+
+// ClassOf finds the class of an error. An error without one, such as that of a
+// failing disk, is malformed only in that nothing better is known: check for
+// *fs.PathError first where it matters.
+func ClassOf(err error) Class {
+	switch {
+	case errors.Is(err, ErrChecksum):
+		return ClassChecksum
+	case errors.Is(err, ErrLimit):
+		return ClassLimit
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, ErrDType), errors.Is(err, ErrNoView):
+		return ClassUnsupported
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return ClassTruncated
+	}
+	return ClassMalformed
+}
+
+var errNil = fmt.Errorf("%w: no such tensor", fs.ErrNotExist)
