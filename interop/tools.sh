@@ -40,7 +40,7 @@ tool() {
 	shift
 	want=$({
 		declare -f "$1"
-		echo "$@"
+		echo "${@//$src/}" # without the tree's place: clones share the tools
 		[ ${#sources[@]} -eq 0 ] || find "${sources[@]}" -type f -print0 | LC_ALL=C sort -z | xargs -0 cat
 	} | sha256sum)
 	[ "$(cat "$dir/.made" 2>/dev/null)" != "$want" ] || return 0
