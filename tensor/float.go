@@ -202,7 +202,10 @@ func round8(v float32, frac, bias int, largest uint32) (bits uint8, over bool) {
 		b += 1<<(shift-1) - 1 + b>>shift&1
 		code = (b - uint32(127-bias)<<23) >> shift
 	}
-	return sign | uint8(code), code > largest
+	if code > largest {
+		return sign, true // code may have grown into the sign bit
+	}
+	return sign | uint8(code), false
 }
 
 func roundUZ(v float32, frac, bias int) uint8 {
