@@ -1,0 +1,229 @@
+package tensor
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// coded is a Source with nothing but a stream, of a size that it declares.
+type coded struct {
+	data     []byte
+	declared int64
+	stored   int64
+}
+
+func (c *coded) Size() int64           { return c.declared }
+func (c *coded) Bytes() ([]byte, bool) { return nil, false }
+func (c *coded) Stored() Stored        { return Stored{Offset: 64, Size: c.stored, Encoding: "zstd"} }
+func (c *coded) Open() (io.ReadCloser, error) {
+	return io.NopCloser(iotest.OneByteReader(bytes.NewReader(c.data))), nil
+}
+func (c *coded) ReadAt(p []byte, off int64) (int, error) {
+	if off >= int64(len(c.data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, c.data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// plain is a Source of bytes in a file that cannot be borrowed.
+type plain struct{ *bytes.Reader }
+
+func (p plain) Size() int64           { return p.Reader.Size() }
+func (p plain) Bytes() ([]byte, bool) { return nil, false }
+func (p plain) Offset() int64         { return 128 }
+
+func opener(s string) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return io.NopCloser(iotest.HalfReader(strings.NewReader(s))), nil }
+}
+
+func TestEveryBlobReadsTheSameWay(t *testing.T) {
+	const text = "0123456789abcdef"
+	long, err := BlobOf([]byte("--" + text + "--")).Section(2, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]Blob{
+		"memory":  BlobOf([]byte(text)),
+		"section": long,
+		"plain":   NewBlob(plain{bytes.NewReader([]byte(text))}),
+		"coded":   NewBlob(&coded{[]byte(text), 16, 10}),
+		"stream":  BlobFunc(16, opener(text)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if b.Size() != 16 {
+				t.Fatal(b.Size())
+			}
+			if p, err := b.ReadAll(); err != nil || string(p) != text {
+				t.Errorf("ReadAll: %q, %v", p, err)
+			}
+			p := make([]byte, 16)
+			if err := b.ReadInto(p); err != nil || string(p) != text {
+				t.Errorf("ReadInto: %q, %v", p, err)
+			}
+			if err := b.ReadInto(p[:15]); !errors.Is(err, io.ErrShortBuffer) {
+				t.Errorf("a buffer that is too short: %v", err)
+			}
+			if n, err := b.ReadAt(p[:4], 6); n != 4 || err != nil || string(p[:4]) != "6789" {
+				t.Errorf("ReadAt: %d, %v", n, err)
+			}
+			if n, err := b.ReadAt(p[:4], 14); n != 2 || err != io.EOF {
+				t.Errorf("ReadAt over the end: %d, %v", n, err)
+			}
+			if _, err := b.ReadAt(p[:4], -1); err == nil {
+				t.Error("a negative offset was read")
+			}
+			var w bytes.Buffer
+			if n, err := b.WriteTo(&w); n != 16 || err != nil || w.String() != text {
+				t.Errorf("WriteTo: %d, %v", n, err)
+			}
+			r, err := b.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := iotest.TestReader(r, []byte(text)); err != nil {
+				t.Error(err)
+			}
+			r.Close()
+			s, err := b.Section(10, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, err = s.Section(1, 2); err != nil {
+				t.Fatal(err)
+			}
+			if p, err := s.ReadAll(); err != nil || string(p) != "bc" {
+				t.Errorf("Section: %q, %v", p, err)
+			}
+			for _, bad := range [][2]int64{{-1, 2}, {0, 17}, {16, 1}, {1 << 62, 1 << 62}, {3, -1}} {
+				if _, err := b.Section(bad[0], bad[1]); !errors.Is(err, ErrMalformed) {
+					t.Errorf("Section%v: %v", bad, err)
+				}
+			}
+			if e, err := b.Section(16, 0); err != nil || e.Size() != 0 {
+				t.Errorf("the empty section at the end: %v", err)
+			}
+		})
+	}
+}
+
+func TestEmptyBlob(t *testing.T) {
+	for _, b := range []Blob{{}, BlobOf(nil), NewBlob(nil)} {
+		if p, ok := b.Bytes(); !ok || len(p) != 0 || b.Size() != 0 || b.ReadInto(nil) != nil {
+			t.Error("the zero blob is empty")
+		}
+		if p, err := b.ReadAll(); err != nil || p == nil || len(p) != 0 {
+			t.Errorf("%v, %v", p, err)
+		}
+		if n, err := b.ReadAt(make([]byte, 1), 0); n != 0 || err != io.EOF {
+			t.Error(n, err)
+		}
+		if _, ok := b.Stored(); ok {
+			t.Error("it lies nowhere")
+		}
+		r, err := b.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := io.ReadAll(r); err != nil || len(p) != 0 {
+			t.Error(p, err)
+		}
+	}
+}
+
+func TestStreamsThatDoNotKeepTheirPromise(t *testing.T) {
+	short, long := BlobFunc(17, opener("0123456789abcdef")), BlobFunc(15, opener("0123456789abcdef"))
+	if _, err := short.ReadAll(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("short ReadAll: %v", err)
+	}
+	if err := short.ReadInto(make([]byte, 17)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("short ReadInto: %v", err)
+	}
+	if _, err := long.ReadAll(); !errors.Is(err, ErrMalformed) {
+		t.Errorf("long ReadAll: %v", err)
+	}
+	if err := long.ReadInto(make([]byte, 15)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("long ReadInto: %v", err)
+	}
+	if _, err := short.WriteTo(io.Discard); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("short WriteTo: %v", err)
+	}
+	broken := BlobFunc(4, func() (io.ReadCloser, error) { return nil, io.ErrClosedPipe })
+	if _, err := broken.ReadAll(); !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+	if _, err := broken.ReadAt(make([]byte, 1), 0); !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+}
+
+func TestUnknownSize(t *testing.T) {
+	b := NewBlob(&coded{[]byte("abc"), -1, 3})
+	if p, err := b.ReadAll(); err != nil || string(p) != "abc" {
+		t.Errorf("%q, %v", p, err)
+	}
+	p := make([]byte, 3)
+	if err := b.ReadInto(p); err != nil || string(p) != "abc" {
+		t.Errorf("%q, %v", p, err)
+	}
+	if err := b.ReadInto(make([]byte, 2)); !errors.Is(err, ErrMalformed) {
+		t.Error(err)
+	}
+	if err := b.ReadInto(make([]byte, 4)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	if _, err := b.Section(0, 1); err == nil {
+		t.Error("a section of a blob of unknown size")
+	}
+}
+
+func TestADeclaredSizeIsNotAllocated(t *testing.T) {
+	b := NewBlob(&coded{[]byte("tiny"), 1 << 40, 4})
+	if _, err := b.ReadAll(); !errors.Is(err, ErrMalformed) {
+		t.Error(err)
+	}
+	w := &Tensor{Name: "w", DType: U8, Shape: Shape{1 << 40}, Data: b}
+	if _, err := Load[uint8](w); !errors.Is(err, ErrMalformed) {
+		t.Error(err)
+	}
+}
+
+func TestBytesCannotReachPastTheBlob(t *testing.T) {
+	whole := []byte("visible SECRET")
+	p, ok := BlobOf(whole[:7]).Bytes()
+	if !ok || cap(p) != 7 {
+		t.Errorf("capacity %d", cap(p))
+	}
+	s, _ := BlobOf(whole).Section(0, 7)
+	if p, ok = s.Bytes(); !ok || cap(p) != 7 {
+		t.Errorf("capacity %d of a section", cap(p))
+	}
+}
+
+func TestStored(t *testing.T) {
+	if s, ok := NewBlob(plain{bytes.NewReader(make([]byte, 4))}).Stored(); !ok || s != (Stored{Offset: 128, Size: 4, Encoding: "raw"}) {
+		t.Errorf("%+v, %v", s, ok)
+	}
+	if s, ok := NewBlob(&coded{nil, 9, 5}).Stored(); !ok || s.Size != 5 || s.Encoding != "zstd" {
+		t.Errorf("%+v, %v", s, ok)
+	}
+}
+
+func TestWriteToReportsAShortWriter(t *testing.T) {
+	for _, b := range []Blob{BlobOf([]byte("abc")), BlobFunc(3, opener("abc"))} {
+		if _, err := b.WriteTo(shortWriter{}); !errors.Is(err, io.ErrShortWrite) {
+			t.Error(err)
+		}
+	}
+}
+
+type shortWriter struct{}
+
+func (shortWriter) Write(p []byte) (int, error) { return len(p) - 1, nil }

@@ -1,0 +1,76 @@
+package tensor_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Weights without a copy where that works, with one where it must be.
+func ExampleView() {
+	w := tensor.New("layers.0.weight", tensor.Shape{2, 2}, []float32{1, 2, 3, 4})
+	xs, err := tensor.View[float32](w)    // borrowed
+	if errors.Is(err, tensor.ErrNoView) { // compressed, misaligned, other byte order, not mapped
+		xs, err = tensor.Load[float32](w) // copied
+	}
+	fmt.Println(xs, err)
+	// Output: [1 2 3 4] <nil>
+}
+
+// Into memory that the caller owns.
+func ExampleLoadInto() {
+	w := tensor.New("w", tensor.Shape{3}, []tensor.BFloat16{0x3f80, 0x4000, 0x4040})
+	n, _ := w.Shape.Elements()
+	dst := make([]tensor.BFloat16, n)
+	err := tensor.LoadInto(dst, w)
+	fmt.Println(dst[2].Float32(), err)
+	// Output: 3 <nil>
+}
+
+func ExampleLoad() {
+	w := tensor.New("ids", tensor.Shape{3}, []int64{7, 8, 9})
+	_, err := tensor.Load[int32](w)
+	ids, _ := tensor.Load[int64](w)
+	fmt.Println(err)
+	fmt.Println(ids)
+	// Output:
+	// element type mismatch: tensor "ids" is int64, not int32
+	// [7 8 9]
+}
+
+func ExampleFloat32s() {
+	w := tensor.New("w", tensor.Shape{2}, []int8{-1, 1})
+	fmt.Println(tensor.Float32s(w))
+	// Output: [-1 1] <nil>
+}
+
+// A column-major tensor, as primitiv keeps them, as a row-major copy.
+func ExampleReordered() {
+	w := tensor.New("w", tensor.Shape{2, 3}, []float32{1, 4, 2, 5, 3, 6})
+	w.Order = tensor.ColumnMajor(2)
+	r, err := tensor.Reordered(w, nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(tensor.Load[float32](r))
+	// Output: [1 2 3 4 5 6] <nil>
+}
+
+// What a verification found, one by one.
+func ExampleFindings() {
+	l := tensor.NewFindingList(nil)
+	l.Error(&tensor.FormatError{Format: "ztensor", Offset: 64, Field: `tensors["w"].components["data"].digest`,
+		Err: fmt.Errorf("%w: stored 0x1a2b3c4d", tensor.ErrChecksum)})
+	for _, f := range tensor.Findings(l.Err()) {
+		fmt.Println(f.Severity, f.Class, f.Offset, strings.Contains(f.Field, "digest"))
+	}
+	// Output: error checksum 64 true
+}
+
+func ExampleParseDType() {
+	d, err := tensor.ParseDType("bf16")
+	fmt.Println(d, d.Bits(), err)
+	// Output: bfloat16 16 <nil>
+}
