@@ -46,7 +46,7 @@ func opener(s string) func() (io.ReadCloser, error) {
 
 func TestEveryBlobReadsTheSameWay(t *testing.T) {
 	const text = "0123456789abcdef"
-	long, err := BlobOf([]byte("--" + text + "--")).Section(2, 16)
+	long, err := BlobOf([]byte("--"+text+"--")).Section(2, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
