@@ -1,0 +1,312 @@
+// Package atomicfile writes files that appear whole, or not at all: into a temporary file in the folder of the target,
+// which is flushed to the disk and then renamed over it. Whatever happens before the rename, an error, a panic, a
+// process killed, power lost, leaves the target as it was; at worst a file called .NAME.tmp-RANDOM is left beside it.
+//
+// It is built for files of many gigabytes as well: space is reserved ahead of the data.
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+)
+
+// pieceSize is how much is handed to the system at a time: larger pieces are no faster, and less steady.
+const pieceSize = 1 << 20
+
+// A File is a file on its way to appear. It is for one goroutine at a time, but for WriteAt, which several may call
+// while nobody calls anything else.
+type File struct {
+	target string // links resolved
+	temp   string
+	f      *os.File
+	hook   hook
+
+	buf      []byte     // gathered by Write, to be put at end
+	mu       sync.Mutex // of what follows, among calls of WriteAt
+	end      int64      // everything before it was written, but for holes that WriteAt left
+	reserved int64      // space is reserved up to here
+	err      error      // the first that happened; final
+
+	done   bool // closed or aborted
+	result error
+}
+
+// A hook lets tests break the disk: it is asked before each step, and its error is then the step's. Nil in earnest.
+type hook func(step string) error
+
+func (h hook) before(step string) error {
+	if h == nil {
+		return nil
+	}
+	return h(step)
+}
+
+// Create begins a file that Close will put in the place of name. Where name is a link, what it leads to is replaced,
+// not the link. An existing file keeps its permissions, and its owner where we may give files away; a new one gets those
+// that os.Create gives. It is an error if name exists and is not a regular file.
+func Create(name string) (*File, error) { return create(name, nil) }
+
+func create(name string, h hook) (*File, error) {
+	target, old, err := resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.before("create"); err != nil {
+		return nil, err
+	}
+	perm := fs.FileMode(0o666) // the system takes the umask off
+	if old != nil {
+		perm = old.Mode().Perm() // from the beginning: a secret is never readable by others, not even half of it
+	}
+	f, err := createTemp(target, perm)
+	if err != nil {
+		return nil, err
+	}
+	w := &File{target: target, temp: f.Name(), f: f, hook: h}
+	if old != nil {
+		if err = h.before("chmod"); err == nil {
+			err = inherit(f, old)
+		}
+		if err != nil {
+			w.Abort()
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// resolve follows the links at name, the last of which may lead to nothing yet, and returns what is to be replaced,
+// with its description if it exists.
+func resolve(name string) (target string, old fs.FileInfo, err error) {
+	target = name
+	for range 40 { // as many as Linux follows
+		fi, err := os.Lstat(target)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return target, nil, nil
+		case err != nil:
+			return "", nil, err
+		case fi.Mode().IsRegular():
+			return target, fi, nil
+		case fi.Mode()&fs.ModeSymlink == 0:
+			return "", nil, &fs.PathError{Op: "create", Path: name,
+				Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, fi.Mode())}
+		}
+		link, err := os.Readlink(target)
+		if err != nil {
+			return "", nil, err
+		}
+		if !filepath.IsAbs(link) {
+			// Not filepath.Join of the two: if the folder is reached by links, the link's ".." is meant from its real place.
+			folder, err := filepath.EvalSymlinks(filepath.Dir(target))
+			if err != nil {
+				return "", nil, err
+			}
+			link = filepath.Join(folder, link)
+		}
+		target = link
+	}
+	return "", nil, &fs.PathError{Op: "create", Path: name, Err: errors.New("too many links")}
+}
+
+// createTemp creates .NAME.tmp-RANDOM in the folder of target.
+func createTemp(target string, perm fs.FileMode) (*os.File, error) {
+	folder, base := filepath.Split(target)
+	const longest = 255 - len("..tmp-") - 13 // what file systems allow, less what is added to the name
+	if len(base) > longest {
+		cut := longest
+		for !utf8.RuneStart(base[cut]) {
+			cut--
+		}
+		base = base[:cut]
+	}
+	for {
+		temp := filepath.Join(folder, "."+base+".tmp-"+strconv.FormatUint(rand.Uint64(), 36))
+		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// Write appends p to what was written. Small pieces are gathered. An error is final: everything afterwards fails with
+// it, Close too.
+func (f *File) Write(p []byte) (written int, err error) {
+	if err := f.usable(); err != nil {
+		return 0, err
+	}
+	for len(p) > 0 {
+		if len(f.buf) == 0 && len(p) >= pieceSize { // straight to the file
+			n, err := f.put(p[:pieceSize])
+			if written += n; err != nil {
+				return written, err
+			}
+			p = p[pieceSize:]
+			continue
+		}
+		n := min(len(p), pieceSize-len(f.buf))
+		f.buf = append(f.buf, p[:n]...)
+		written += n
+		p = p[n:]
+		if len(f.buf) == pieceSize {
+			if err := f.flush(); err != nil {
+				return written, err
+			}
+		}
+	}
+	return written, nil
+}
+
+// Reserve says that the file will be n bytes long, so that its space can be found in one piece. It is a hint: the file
+// may become longer or shorter. But when the disk has no such space, the next Write fails instead of the last.
+func (f *File) Reserve(n int64) {
+	if f.usable() != nil || n <= f.reserved {
+		return
+	}
+	err := f.hook.before("reserve")
+	if err == nil {
+		err = preallocate(f.f, f.end, n-f.end)
+	}
+	switch {
+	case err == nil:
+		f.reserved = n
+	case noSpace(err):
+		f.err = err
+	}
+}
+
+// WriteAt writes p at off, which may lie beyond the end; Write goes on after the last byte that was written. Several
+// goroutines may call it at once, as long as their ranges differ.
+func (f *File) WriteAt(p []byte, off int64) (int, error) {
+	f.mu.Lock()
+	err := f.usable()
+	if err == nil && off < 0 {
+		err = &fs.PathError{Op: "writeat", Path: f.target, Err: fmt.Errorf("%w: negative offset", fs.ErrInvalid)}
+	}
+	if err == nil {
+		err = f.flush()
+	}
+	f.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.writeAt(p, off)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n > 0 {
+		f.end = max(f.end, off+int64(n))
+	}
+	if err != nil && f.err == nil {
+		f.err = err
+	}
+	return n, err
+}
+
+// Close makes the file appear under its name: whatever was written is flushed to the disk, then takes the place of the
+// target, then the folder is flushed. After an error the target is untouched and the temporary file gone; the one
+// exception is an error of the last of these steps. A second Close returns what the first did.
+func (f *File) Close() error {
+	if f.done {
+		return f.result
+	}
+	f.result = f.finish()
+	f.done, f.buf = true, nil
+	return f.result
+}
+
+func (f *File) finish() error {
+	err := f.err
+	if err == nil {
+		err = f.flush()
+	}
+	if err == nil && f.reserved > f.end {
+		if err = f.hook.before("truncate"); err == nil {
+			err = f.f.Truncate(f.end) // gives back what was reserved and not used
+		}
+	}
+	if err == nil {
+		if err = f.hook.before("sync"); err == nil {
+			err = f.f.Sync() // never tried again: the kernel reports a failed write-back only once
+		}
+	}
+	if cerr := f.f.Close(); err == nil {
+		if err = f.hook.before("close"); err == nil {
+			err = cerr // counts: network file systems report a full disk here
+		}
+	}
+	if err == nil {
+		err = rename(f.temp, f.target, f.hook)
+	}
+	if err != nil {
+		os.Remove(f.temp)
+		return err
+	}
+	if err := f.hook.before("sync folder"); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(f.target))
+}
+
+// Abort drops the file: the target stays as it was. After Close it does nothing.
+func (f *File) Abort() {
+	if f.done {
+		return
+	}
+	f.done, f.result, f.buf = true, fs.ErrClosed, nil
+	f.f.Close()
+	os.Remove(f.temp)
+}
+
+func (f *File) usable() error {
+	if f.done {
+		return fs.ErrClosed
+	}
+	return f.err
+}
+
+func (f *File) flush() error {
+	if len(f.buf) == 0 {
+		return nil
+	}
+	_, err := f.put(f.buf)
+	f.buf = f.buf[:0]
+	return err
+}
+
+// Space is reserved in growing steps from the first on, when the size is not known.
+const (
+	firstStep   = 16 << 20
+	largestStep = 256 << 20
+)
+
+// put writes p at the end.
+func (f *File) put(p []byte) (int, error) {
+	if after := f.end + int64(len(p)); after >= firstStep && after > f.reserved {
+		// An error is no matter here: the file may still fit, or be on a file system that cannot reserve.
+		step := min(max(f.end, firstStep), largestStep)
+		if f.hook.before("reserve") == nil {
+			preallocate(f.f, f.end, step)
+		}
+		f.reserved = f.end + step
+	}
+	n, err := f.writeAt(p, f.end)
+	f.end += int64(n)
+	if err != nil {
+		f.err = err
+	}
+	return n, err
+}
+
+func (f *File) writeAt(p []byte, off int64) (int, error) {
+	if err := f.hook.before("write"); err != nil {
+		return 0, err
+	}
+	return f.f.WriteAt(p, off)
+}

@@ -1,0 +1,184 @@
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// content returns n bytes that differ from piece to piece.
+func content(n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{1})
+	r.Read(b)
+	return b
+}
+
+// wantFile fails unless the file called name holds want.
+func wantFile(t *testing.T, name string, want []byte) {
+	t.Helper()
+	got, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Fatalf("%s holds %d other bytes than the %d wanted", name, len(got), len(want))
+	}
+}
+
+// wantAlone fails unless the names are all that is in the folder.
+func wantAlone(t *testing.T, folder string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if len(got) != len(names) {
+		t.Fatalf("folder holds %q, want %q", got, names)
+	}
+	for i := range got {
+		if got[i] != names[i] {
+			t.Fatalf("folder holds %q, want %q", got, names)
+		}
+	}
+}
+
+func TestWriteInPiecesOfAnySize(t *testing.T) {
+	whole := content(5<<20 + 123)
+	for _, size := range []int{1, 7, 4096, pieceSize - 1, pieceSize, pieceSize + 1, 3 << 20, len(whole)} {
+		data := whole
+		if size < 100 {
+			data = whole[:300_000]
+		}
+		dir := t.TempDir()
+		name := filepath.Join(dir, "f")
+		f, err := Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rest := data; len(rest) > 0; {
+			n, err := f.Write(rest[:min(size, len(rest))])
+			if err != nil || n != min(size, len(rest)) {
+				t.Fatalf("pieces of %d: Write = %d, %v", size, n, err)
+			}
+			rest = rest[n:]
+		}
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("the file is there before Close: %v", err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, name, data)
+		wantAlone(t, dir, "f")
+	}
+}
+
+func TestAbortLeavesTheTargetAlone(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f")
+	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Write(content(3 << 20))
+	f.Abort()
+	f.Abort()
+	wantFile(t, name, []byte("old"))
+	wantAlone(t, dir, "f")
+	if _, err := f.Write([]byte("x")); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("Write after Abort: %v", err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 0); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("WriteAt after Abort: %v", err)
+	}
+	if err := f.Close(); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("Close after Abort: %v", err)
+	}
+}
+
+func TestAbortAfterCloseDoesNothing(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f")
+	f, err := Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("new"))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.Abort()
+	if err := f.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	if _, err := f.Write([]byte("x")); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("Write after Close: %v", err)
+	}
+	wantFile(t, name, []byte("new"))
+}
+
+func TestWriteAtPatchesAndWriteGoesOnAtTheEnd(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	f, err := Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("count=?? "))
+	if _, err := f.WriteAt([]byte("12"), 6); err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("tail"))
+	if _, err := f.WriteAt([]byte("far"), 20); err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("!"))
+	if _, err := f.WriteAt([]byte("x"), -1); err == nil {
+		t.Error("negative offset accepted")
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, name, []byte("count=12 tail\x00\x00\x00\x00\x00\x00\x00far!"))
+}
+
+func TestParallelWriteAt(t *testing.T) {
+	data := content(24<<20 + 5)
+	for _, reserve := range []int64{0, int64(len(data)), int64(len(data)) + 100<<20, 10 << 20} {
+		name := filepath.Join(t.TempDir(), "f")
+		f, err := Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Write(data[:100])
+		f.Reserve(reserve)
+		var wg sync.WaitGroup
+		for i := 100; i < len(data); i += 1 << 20 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				p := data[i:min(i+1<<20, len(data))]
+				if n, err := f.WriteAt(p, int64(i)); err != nil || n != len(p) {
+					t.Errorf("WriteAt = %d, %v", n, err)
+				}
+			}()
+		}
+		wg.Wait()
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, name, data)
+	}
+}

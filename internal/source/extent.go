@@ -1,0 +1,43 @@
+package source
+
+// An Extent is a range of a Source that was found to lie inside it. It is a small value, to be kept in slices; its
+// methods want a pointer, so that a Blob can refer to an element of such a slice without an allocation. It satisfies
+// what package tensor asks of the source of a Blob.
+type Extent struct {
+	s      *Source
+	off, n int64
+}
+
+// Extent returns the n bytes at off, or an error when they do not lie inside the source.
+func (s *Source) Extent(off, n int64) (Extent, error) {
+	if !s.contains(off, n) {
+		return Extent{}, s.outside(off, n)
+	}
+	return Extent{s: s, off: off, n: n}, nil
+}
+
+// Size is the number of bytes.
+func (e *Extent) Size() int64 { return e.n }
+
+// Offset is where the bytes begin in the source.
+func (e *Extent) Offset() int64 { return e.off }
+
+// Bytes returns the bytes as Source.Bytes does.
+func (e *Extent) Bytes() ([]byte, bool) {
+	if e.s == nil {
+		return []byte{}, true
+	}
+	return e.s.Bytes(e.off, e.n)
+}
+
+// ReadAt fills p from offset off of the extent, as Source.ReadAt does: all of it, or an error that wraps
+// io.ErrUnexpectedEOF when the extent has fewer bytes there.
+func (e *Extent) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > e.n || int64(len(p)) > e.n-off {
+		return 0, (&Source{size: e.n}).outside(off, int64(len(p)))
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return e.s.ReadAt(p, e.off+off)
+}

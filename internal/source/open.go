@@ -1,0 +1,130 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/exp/mmap"
+)
+
+// Open opens the regular file called name. It is mapped where the platform can, unless noMap is set; otherwise reads
+// go to the open file. Anything but a regular file is refused, because directories, pipes, devices and files of /proc
+// misbehave in three different ways when they are mapped or asked for their size.
+func Open(name string, noMap bool) (*Source, error) {
+	// Looked at before it is opened: opening a device can already do something.
+	fi, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(name, fi); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	path := ""
+	switch {
+	case noMap:
+	case runtime.GOOS == "windows":
+		path = name // an open file can neither be renamed nor removed there: the name keeps its meaning
+	default:
+		path = descriptorPath(f)
+	}
+	return ofFile(f, name, path)
+}
+
+// ofFile makes a Source of an open file, which it takes over, even when it fails. It is mapped by path, which is empty
+// if it shall not be.
+func ofFile(f *os.File, name, path string) (*Source, error) {
+	fi, err := f.Stat() // again: name may have meant something else a moment ago
+	if err == nil {
+		err = regular(name, fi)
+	}
+	if err == nil && fi.Size() == 0 {
+		err = empty(f, name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if m, data := mapped(f, path, fi.Size()); m != nil {
+		f.Close() // the mapping stays
+		return &Source{size: fi.Size(), data: data, closer: m}, nil
+	}
+	return &Source{size: fi.Size(), r: f, closer: f}, nil
+}
+
+func regular(name string, fi fs.FileInfo) error {
+	switch mode := fi.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: a directory", fs.ErrInvalid)}
+	default:
+		return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, mode)}
+	}
+}
+
+// empty fails when a file whose size is said to be zero has content all the same, as those of /proc do.
+func empty(f *os.File, name string) error {
+	var b [1]byte
+	switch n, err := f.ReadAt(b[:], 0); {
+	case n == 0 && (err == nil || err == io.EOF):
+		return nil
+	case err != nil:
+		return err
+	}
+	return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it has content but no size", fs.ErrInvalid)}
+}
+
+// mapped maps the open file f and returns the mapping with its bytes, or nil when that cannot be done here: mapping is
+// an optimisation. Path is what x/exp/mmap, which wants one, shall open; it must mean f.
+func mapped(f *os.File, path string, size int64) (*mmap.ReaderAt, []byte) {
+	if path == "" || size != int64(int(size)) {
+		return nil, nil // no such path, or larger than the address space
+	}
+	m, err := mmap.Open(path)
+	if err != nil {
+		return nil, nil
+	}
+	runtime.KeepAlive(f)
+	// The finalizer would unmap once m is unreachable, while slices of the mapping live on.
+	runtime.SetFinalizer(m, nil)
+	data, err := mappedBytes(m)
+	if err != nil || int64(len(data)) != size {
+		m.Close()
+		return nil, nil
+	}
+	return m, data
+}
+
+// descriptorPath is a path that means the open file f, whatever happens to its name meanwhile; empty where the system
+// has no such paths, or x/exp/mmap no mapping.
+func descriptorPath(f *os.File) string {
+	switch runtime.GOOS {
+	case "linux", "android":
+		return "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+	case "darwin", "ios":
+		return "/dev/fd/" + strconv.Itoa(int(f.Fd()))
+	}
+	return ""
+}
+
+var errNoBytes = errors.New("x/exp/mmap keeps no bytes on this platform")
+
+// mappedBytes returns the slice that m keeps to itself. The type has no accessor for it, but reflection may read an
+// unexported slice of bytes. Where the type is another one (there is no mapping on bsd, plan9 or wasm) it is an error.
+func mappedBytes(m *mmap.ReaderAt) ([]byte, error) {
+	v := reflect.ValueOf(m).Elem().FieldByName("data")
+	if !v.IsValid() || v.Kind() != reflect.Slice || v.Type().Elem().Kind() != reflect.Uint8 || v.IsNil() {
+		return nil, errNoBytes
+	}
+	return v.Bytes(), nil
+}

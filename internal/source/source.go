@@ -1,0 +1,206 @@
+// Package source makes one bounds-checked thing of a mapped file, a file that cannot be mapped, a byte slice and an
+// io.ReaderAt. Parsers ask it for metadata, which they own; payloads are Extents, which touch nothing until asked.
+//
+// It is the only user of x/exp/mmap. A mapping brings three dangers that this package keeps from everybody else: a
+// read after the mapping is gone ends the process, so does a read of a page that someone cut off the file meanwhile,
+// and the mapping goes away when the collector finds its handle dead although slices of it live on. Copying reads
+// therefore hold a lock against Close and turn faults into errors, and the finalizer is cancelled. Slices from Bytes
+// have no such net: they are valid until Close, read-only, and the file must not shrink.
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"reflect"
+	"runtime/debug"
+	"sync"
+)
+
+// A Source is a file, bytes, or an io.ReaderAt of a known size. It is safe for concurrent use.
+type Source struct {
+	size   int64
+	r      io.ReaderAt // where bytes come from; nil when they are in data
+	closer io.Closer   // what Close must close; nil when nothing is owned
+
+	mu     sync.RWMutex // held for reading while data is touched, so that Close does not unmap under a copy
+	data   []byte       // the mapping or the caller's bytes; nil once closed
+	closed bool
+}
+
+// OfBytes makes a Source of b, which it keeps: b must not change while the Source is in use.
+func OfBytes(b []byte) *Source {
+	if b == nil {
+		b = []byte{}
+	}
+	return &Source{size: int64(len(b)), data: b}
+}
+
+// OfReaderAt makes a Source of the first size bytes of r, which stays the caller's: Close does not close it. Answers
+// of r that break the contract of io.ReaderAt become errors.
+func OfReaderAt(r io.ReaderAt, size int64) (*Source, error) {
+	if r == nil {
+		return nil, errors.New("source: no reader")
+	}
+	if size < 0 {
+		return nil, fmt.Errorf("source: negative size %d", size)
+	}
+	return &Source{size: size, r: r}, nil
+}
+
+// Size is the length in bytes, as it was when the Source was made.
+func (s *Source) Size() int64 { return s.size }
+
+// Mapped says whether the bytes lie in memory, so that Bytes can hand them out.
+func (s *Source) Mapped() bool { return s.r == nil }
+
+// Close gives up what Open acquired, after waiting for the copying reads that run. Slices from Bytes are invalid
+// afterwards, and reads fail with fs.ErrClosed. A second Close does nothing.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed, s.data = true, nil
+	if s.closer == nil {
+		return nil
+	}
+	return s.closer.Close()
+}
+
+// ReadAt fills p from offset off: all of it, or an error. A range that is not in the source, and a file that has
+// become shorter than it was, even under its mapping, is an error that wraps io.ErrUnexpectedEOF; n then counts
+// nothing that should be used.
+func (s *Source) ReadAt(p []byte, off int64) (n int, err error) {
+	if !s.contains(off, int64(len(p))) {
+		return 0, s.outside(off, int64(len(p)))
+	}
+	if s.r == nil {
+		if err := s.copyOut(p, off); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	s.mu.RLock()
+	closed := s.closed
+	s.mu.RUnlock()
+	if closed {
+		return 0, fs.ErrClosed
+	}
+	// No lock from here on: a foreign reader may block for as long as it likes, and Close must not wait for it.
+	return readFull(s.r, p, off)
+}
+
+// Bytes returns n bytes at off without a copy, or false when they are not in memory, not in the source, or not
+// addressable on this machine. See the package comment for how long they may be used.
+func (s *Source) Bytes(off, n int64) ([]byte, bool) {
+	if s.r != nil || !s.contains(off, n) {
+		return nil, false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, false
+	}
+	return s.data[off : off+n : off+n], true
+}
+
+// firstRead bounds what Metadata allocates before a reader has shown that it has the bytes.
+const firstRead = 16 << 20
+
+// Metadata returns n bytes at off as a copy that the caller owns, so that what was checked cannot change afterwards.
+// A range outside the source is an error before anything is allocated. From a reader, whose size is only a promise, the
+// copy grows as bytes arrive: 16 MiB with the first read, then twice as much each time. Files may be sparse, so
+// callers compare n with their own limit first.
+func (s *Source) Metadata(off, n int64) ([]byte, error) {
+	if !s.contains(off, n) {
+		return nil, s.outside(off, n)
+	}
+	if n > math.MaxInt {
+		return nil, fmt.Errorf("source: %d bytes at %d do not fit into memory: %w", n, off, errors.ErrUnsupported)
+	}
+	if s.r == nil || n <= firstRead {
+		p := make([]byte, n)
+		if _, err := s.ReadAt(p, off); err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
+	p := make([]byte, 0, firstRead)
+	for {
+		have := len(p)
+		p = p[:cap(p)]
+		if _, err := s.ReadAt(p[have:], off+int64(have)); err != nil {
+			return nil, err
+		}
+		if int64(len(p)) == n {
+			return p, nil
+		}
+		grown := make([]byte, len(p), min(n, 2*int64(len(p))))
+		copy(grown, p)
+		p = grown
+	}
+}
+
+func (s *Source) contains(off, n int64) bool {
+	return off >= 0 && n >= 0 && off <= s.size && n <= s.size-off
+}
+
+func (s *Source) outside(off, n int64) error {
+	return fmt.Errorf("source: %d bytes at %d lie outside of %d: %w", n, off, s.size, io.ErrUnexpectedEOF)
+}
+
+// copyOut copies from memory under the lock, with faults as panics, so that a page that has gone becomes an error.
+func (s *Source) copyOut(p []byte, off int64) (err error) {
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return fs.ErrClosed
+	}
+	before := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(before)
+		if r := recover(); r != nil {
+			err = s.fault(r) // panics again, unlocked by nobody, when the fault is not ours
+		}
+		s.mu.RUnlock()
+	}()
+	copy(p, s.data[off:]) // one call: Go's copy is at its best on large pieces
+	return nil
+}
+
+// fault makes an error of a panic that reports a fault inside the mapping, and panics again for any other.
+func (s *Source) fault(r any) error {
+	if e, ok := r.(interface{ Addr() uintptr }); ok {
+		base := reflect.ValueOf(s.data).Pointer()
+		if a := e.Addr(); a >= base && a-base < uintptr(len(s.data)) {
+			return fmt.Errorf("source: the file was truncated while it was mapped (byte %d of %d): %w",
+				a-base, s.size, io.ErrUnexpectedEOF)
+		}
+	}
+	s.mu.RUnlock()
+	panic(r)
+}
+
+// readFull fills p from r at off, whatever r does short of blocking: short answers without an error are continued.
+func readFull(r io.ReaderAt, p []byte, off int64) (n int, err error) {
+	for n < len(p) {
+		m, err := r.ReadAt(p[n:], off+int64(n))
+		switch {
+		case m < 0 || m > len(p)-n:
+			return 0, fmt.Errorf("source: the reader claims %d of %d bytes at %d", m, len(p)-n, off+int64(n))
+		case n+m == len(p): // whatever err says: io.ReaderAt may return io.EOF with the last byte
+		case err == io.EOF:
+			return n + m, fmt.Errorf("source: the reader ended at %d: %w", off+int64(n+m), io.ErrUnexpectedEOF)
+		case err != nil:
+			return n + m, fmt.Errorf("source: at %d: %w", off+int64(n+m), err)
+		case m == 0:
+			return n, fmt.Errorf("source: at %d: %w", off+int64(n), io.ErrNoProgress)
+		}
+		n += m
+	}
+	return n, nil
+}
