@@ -121,18 +121,27 @@ func (b Blob) ReadInto(p []byte) error {
 	return unexpected(err)
 }
 
-// ReadAt fills p from off, as io.ReaderAt asks.
+// ReadAt fills p from off, as io.ReaderAt asks: what lies beyond the end of the
+// blob is cut off with io.EOF.
 func (b Blob) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fmt.Errorf("tensor: negative offset %d", off)
 	}
-	if b.src == nil {
+	size := b.Size()
+	if b.src != nil && (size < 0 || int64(len(p)) <= size-off) {
+		return b.src.ReadAt(p, off)
+	}
+	if off >= size {
 		if len(p) == 0 {
 			return 0, nil
 		}
 		return 0, io.EOF
 	}
-	return b.src.ReadAt(p, off)
+	n, err := b.src.ReadAt(p[:size-off], off)
+	if err == nil {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // ReadAll returns a copy of all bytes, owned by the caller. The memory grows
