@@ -14,7 +14,8 @@ var types = [...]string{"None", "Tag", "Bool", "Int8", "Uint8", "Int16", "Uint16
 
 // print writes the schema as Go: the tables, their numbers, the slots of vectors of scalars (whose bytes flatc's
 // accessors give out for ubyte only), and the alignments asked for by force_align (which flatc's builders ignore).
-func (s *parsed) print(w io.Writer) {
+func (s *parsed) print(w io.Writer, pkg string) {
+	fmt.Fprintf(w, "package %s\n\n", pkg)
 	fmt.Fprint(w, "import \"github.com/tensorfile/tensorfile/internal/fb\"\n\n")
 	fmt.Fprint(w, "// Numbers of the tables in Schema.\nconst (\n")
 	for i, t := range s.Tables {
@@ -74,6 +75,47 @@ func (s *parsed) print(w io.Writer) {
 		fmt.Fprint(w, "},\n")
 	}
 	fmt.Fprint(w, "}\n")
+}
+
+// printWalk writes a function for every table that calls all of its accessors and goes down into its children.
+func (s *parsed) printWalk(w io.Writer, pkg string) {
+	fmt.Fprint(w, "package fbtest\n\nimport (\nflatbuffers \"github.com/google/flatbuffers/go\"\n\n")
+	fmt.Fprintf(w, "\"github.com/tensorfile/tensorfile/schema/%s\"\n)\n", pkg)
+	if len(s.Unions) == 0 {
+		fmt.Fprint(w, "\nvar _ flatbuffers.UOffsetT\n")
+	}
+	for _, t := range s.Tables {
+		fmt.Fprintf(w, "\nfunc (w *Walk) %s%s(x *%s.%s) {\n", pkg, t.Name, pkg, t.Name)
+		for i, f := range t.Fields {
+			name := camel(f.Name)
+			switch f.Kind {
+			case fb.Scalar:
+				fmt.Fprintf(w, "_ = x.%s()\n", name)
+			case fb.String:
+				fmt.Fprintf(w, "w.bytes(x.%s())\n", name)
+			case fb.Child:
+				fmt.Fprintf(w, "if c := x.%s(nil); c != nil {\nw.%s%s(c)\n}\n", name, pkg, s.Tables[f.Index].Name)
+			case fb.Scalars:
+				fmt.Fprintf(w, "for i := range w.n(x.%sLength()) {\n_ = x.%s(i)\n}\n", name, name)
+				if f.Type == fb.Uint8 {
+					fmt.Fprintf(w, "w.bytes(x.%sBytes())\n", name)
+				}
+			case fb.Tables:
+				child := s.Tables[f.Index].Name
+				fmt.Fprintf(w, "for i := range w.n(x.%sLength()) {\nvar c %s.%s\nx.%s(&c, i)\nw.%s%s(&c)\n}\n", name, pkg, child, name, pkg, child)
+			case fb.Union:
+				fmt.Fprintf(w, "var t%d flatbuffers.Table\nif x.%s(&t%d) {\nswitch x.%sType() {\n", i, name, i, name)
+				for tag, m := range s.Unions[f.Index].Members {
+					if m >= 0 {
+						child := s.Tables[m].Name
+						fmt.Fprintf(w, "case %d:\nvar c %s.%s\nc.Init(t%d.Bytes, t%d.Pos)\nw.%s%s(&c)\n", tag, pkg, child, i, i, pkg, child)
+					}
+				}
+				fmt.Fprint(w, "}\n}\n")
+			}
+		}
+		fmt.Fprint(w, "}\n")
+	}
 }
 
 // camel spells a field as flatc spells its accessor.
