@@ -1,0 +1,49 @@
+package readtest
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// Allocated is the number of bytes that do allocates, freed ones included: an upper bound of its peak that does not depend
+// on the collector. Other goroutines count too.
+func Allocated(do func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// PeakHeap is the most bytes that objects on the heap took while do ran, beyond those that were there before. It is a
+// sample every fifty microseconds, of a heap that is collected early: what lives shorter may be missed, and what is dead
+// may count for a moment. Other goroutines count too.
+func PeakHeap(do func()) int64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	runtime.GC()
+	live := func() int64 {
+		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(s)
+		return int64(s[0].Value.Uint64())
+	}
+	before := live()
+	stop, peaks := make(chan struct{}), make(chan int64)
+	go func() {
+		var peak int64
+		for {
+			peak = max(peak, live())
+			select {
+			case <-stop:
+				peaks <- peak
+				return
+			case <-time.After(50 * time.Microsecond):
+			}
+		}
+	}()
+	do()
+	after := live()
+	close(stop)
+	return max(0, max(<-peaks, after)-before)
+}
