@@ -172,6 +172,29 @@ func (s *Source) copyOut(p []byte, off int64) (err error) {
 	return nil
 }
 
+// Scan calls f with all bytes, without a copy, and answers false without calling it when they are not in memory. While f
+// runs, Close waits and a page that has gone is an error of Scan, as in ReadAt: for parsers of formats without an index,
+// which walk through the file once. What f keeps of the slice has no such net.
+func (s *Source) Scan(f func(all []byte) error) (ok bool, err error) {
+	if s.r != nil {
+		return false, nil
+	}
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return true, fs.ErrClosed
+	}
+	before := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(before)
+		if r := recover(); r != nil {
+			err = s.fault(r) // panics again, unlocked by nobody, when the fault is not ours
+		}
+		s.mu.RUnlock()
+	}()
+	return true, f(s.data[:len(s.data):len(s.data)])
+}
+
 // fault makes an error of a panic that reports a fault inside the mapping, and panics again for any other.
 func (s *Source) fault(r any) error {
 	if e, ok := r.(interface{ Addr() uintptr }); ok {
