@@ -17,6 +17,7 @@ type Limits struct {
 }
 
 const (
+	minSize   = 12       // the root's offset, an empty table and its vtable, as in C++
 	maxDepth  = 64       // tables from the root to a leaf, as in C++ and Rust
 	maxTables = 16 << 20 // of a buffer with all of its references in use: 64 MiB
 	// Sharing lets a small buffer show many bytes: a vector that a thousand tables refer to is walked a thousand times.
@@ -54,7 +55,7 @@ func (e *Error) Error() string {
 // size, and genuine files fail that comparison. The identifier is the caller's business.
 func Verify(buf []byte, s *Schema, root int, l Limits) error {
 	n := uint64(len(buf))
-	if n < 8 {
+	if n < minSize {
 		return &Error{Reason: "no room for a table"}
 	}
 	if n > 1<<31-1 {
