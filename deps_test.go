@@ -1,0 +1,410 @@
+package tensorfile_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tensorfile/tensorfile"
+
+// Third-party packages, each of which enters at few places.
+const (
+	flatbuffers = "github.com/google/flatbuffers/go"
+	cbor        = "github.com/fxamacker/cbor/v2"
+	zstd        = "github.com/klauspost/compress/zstd"
+	xxh3        = "github.com/zeebo/xxh3"
+	msgpack     = "github.com/vmihailenco/msgpack/v5"
+	msgpcode    = "github.com/vmihailenco/msgpack/v5/msgpcode"
+	mmap        = "golang.org/x/exp/mmap"
+	cobra       = "github.com/spf13/cobra"
+	cobradoc    = "github.com/spf13/cobra/doc"
+	progressbar = "github.com/schollz/progressbar/v3"
+	term        = "golang.org/x/term"
+	testscript  = "github.com/rogpeppe/go-internal/testscript"
+)
+
+// Groups of packages that are allowed together.
+var (
+	base    = []string{"internal/align", "internal/le", "internal/names"}
+	floor   = append([]string{"tensor", "internal/source", "internal/atomicfile"}, base...)
+	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/gguf"}
+)
+
+// edges is the plan of the house (ARCHITECTURE.md): which packages each package may import, beside the standard library.
+// The key is a folder; one that ends in /... means the folders below it too, and the longest key counts. A new package
+// needs a line here, on purpose. Packages of this module are named without its path.
+var edges = map[string][]string{
+	"internal/align":      {},
+	"internal/le":         {},
+	"internal/names":      {},
+	"internal/atomicfile": {},
+	"internal/source":     {mmap},
+	"tensor":              base,
+	"remote":              {"tensor"},
+
+	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
+	"schema":       {},
+	"schema/ptdfb": {flatbuffers, "internal/fb"},
+	"schema/ptefb": {flatbuffers, "internal/fb"},
+	// A generator: it makes what is committed under schema.
+	"schema/gen":    {flatbuffers, "internal/fb"},
+	"schema/rtenfb": {flatbuffers, "internal/fb"},
+
+	"ptd":                and(floor, flatbuffers, "internal/fb", "schema/ptdfb"),
+	"pte":                and(floor, flatbuffers, "internal/fb", "schema/ptefb"),
+	"rten":               and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
+	"ztensor":            and(floor, cbor, zstd, xxh3),
+	"primitiv":           and(floor, msgpack, msgpcode),
+	"bridge/safetensors": floor,
+	"bridge/npy":         floor,
+	"bridge/gguf":        floor,
+
+	".":                  and(floor, formats...),
+	"convert":            and(and(floor, formats...), "."),
+	"cmd/tensorfile/...": and(and(and(floor, formats...), ".", "convert", "remote"), cobra, cobradoc, progressbar, term),
+
+	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
+	"interop/...":        {any},
+	"testdata/...":       {any},
+	"internal/readtest":  {"internal/source"},
+	"internal/fb/fbtest": {any},
+}
+
+// any allows everything that the library imports somewhere.
+const any = "*"
+
+// Tests of a package may import what the package may, and these.
+var inTests = []string{"internal/readtest", "internal/fb/fbtest", testscript}
+
+// oracles are what tests hold our own code against.
+var oracles = map[string][]string{
+	"internal/fb":        {any},
+	"internal/readtest":  {any},
+	"schema/...":         {any},
+	"tensor":             {any},
+	"ztensor":            {cbor, zstd, xxh3},
+	"primitiv":           {msgpack, msgpcode},
+	".":                  {any},
+	"convert":            {any},
+	"remote":             {any},
+	"cmd/tensorfile/...": {any},
+}
+
+// Packages of the standard library that only some may import.
+var std = map[string][]string{
+	"unsafe":            {"internal/le"},
+	"C":                 {},
+	"net/http":          {"remote"},
+	"net":               {"remote"},
+	"crypto/tls":        {"remote"},
+	"plugin":            {},
+	"log":               {"schema/gen", "interop/...", "testdata/..."},
+	"log/slog":          {},
+	"os/exec":           {"cmd/tensorfile/...", "interop/...", "testdata/...", "schema/gen"},
+	"net/http/httptest": {},
+	"testing":           {"internal/readtest", "internal/fb/fbtest"},
+	"encoding/gob":      {},
+	"math/big":          {"cmd/tensorfile/...", "interop/...", "testdata/..."},
+}
+
+func and(list []string, more ...string) []string { return slices.Concat(list, more) }
+
+// A goFile is one source file of the module, whatever system it is meant for.
+type goFile struct {
+	name, pkg string // pkg is the folder, slashes, "." for the root
+	test      bool
+	ast       *ast.File
+}
+
+// goFiles parses every Go file of the module.
+func goFiles(t *testing.T) (files []goFile, fset *token.FileSet) {
+	t.Helper()
+	fset = token.NewFileSet()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, nested := os.Stat(filepath.Join(name, "go.mod"))
+			if name != "." && (nested == nil || strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, name, nil, 0)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		files = append(files, goFile{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), f})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 20 {
+		t.Fatalf("only %d files found: does the test run in the root of the module?", len(files))
+	}
+	return files, fset
+}
+
+// matches says whether pkg is the folder that pattern names, or lies below it.
+func matches(pattern, pkg string) bool {
+	if folder, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return pkg == folder || strings.HasPrefix(pkg, folder+"/")
+	}
+	return pattern == pkg
+}
+
+// lookUp returns what table says of pkg.
+func lookUp(table map[string][]string, pkg string) (list []string, ok bool) {
+	longest := -1
+	for pattern, l := range table {
+		if matches(pattern, pkg) && len(pattern) > longest {
+			longest, list, ok = len(pattern), l, true
+		}
+	}
+	return list, ok
+}
+
+// An edge is one import. The path of a package of this module is its folder.
+type edge struct {
+	path string
+	std  bool
+}
+
+func imports(f goFile) (edges []edge) {
+	for _, spec := range f.ast.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			panic(err)
+		}
+		first, _, _ := strings.Cut(p, "/")
+		if p == module {
+			p = "."
+		}
+		edges = append(edges, edge{strings.TrimPrefix(p, module+"/"), !strings.Contains(first, ".")})
+	}
+	return edges
+}
+
+func TestImportsFollowThePlan(t *testing.T) {
+	files, _ := goFiles(t)
+	missing := map[string]bool{}
+	for _, f := range files {
+		allowed, ok := lookUp(edges, f.pkg)
+		if !ok {
+			if !missing[f.pkg] {
+				t.Errorf("package %s has no line in the table of allowed imports", f.pkg)
+			}
+			missing[f.pkg] = true
+			continue
+		}
+		if f.test {
+			more, _ := lookUp(oracles, f.pkg)
+			allowed = slices.Concat(allowed, inTests, more, []string{f.pkg})
+		}
+		for _, e := range imports(f) {
+			p := e.path
+			if e.std {
+				who, limited := std[p]
+				if limited && !f.test && !slices.ContainsFunc(who, func(pattern string) bool { return matches(pattern, f.pkg) }) {
+					t.Errorf("%s imports %q", f.name, p)
+				}
+				if f.test && (p == "unsafe" && f.pkg != "internal/le" || p == "C") {
+					t.Errorf("%s imports %q", f.name, p)
+				}
+				continue
+			}
+			if !slices.Contains(allowed, p) && !slices.Contains(allowed, any) {
+				t.Errorf("%s imports %s, which the plan does not allow", f.name, p)
+			}
+		}
+	}
+}
+
+// TestAFormatLinksOnlyItsOwnLibraries follows imports to their end: who reads one format pays for no other.
+func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
+	files, _ := goFiles(t)
+	direct := map[string][]edge{}
+	for _, f := range files {
+		if !f.test {
+			direct[f.pkg] = append(direct[f.pkg], imports(f)...)
+		}
+	}
+	for pkg, want := range map[string][]string{
+		"tensor":             {},
+		"remote":             {},
+		"ptd":                {flatbuffers, mmap},
+		"pte":                {flatbuffers, mmap},
+		"rten":               {flatbuffers, mmap},
+		"ztensor":            {cbor, zstd, xxh3, mmap},
+		"primitiv":           {msgpack, msgpcode, mmap},
+		"bridge/safetensors": {mmap},
+		"bridge/npy":         {mmap},
+		"bridge/gguf":        {mmap},
+	} {
+		seen := map[string]bool{}
+		var visit func(pkg string)
+		visit = func(from string) {
+			for _, e := range direct[from] {
+				switch {
+				case seen[e.path]:
+				case !e.std && strings.Contains(e.path, ".") && e.path != "." && !slices.Contains(want, e.path):
+					t.Errorf("%s reaches %s", pkg, e.path)
+				case e.path == "net/http" && pkg != "remote":
+					t.Errorf("%s reaches net/http", pkg)
+				case !e.std:
+					seen[e.path] = true
+					visit(e.path)
+				}
+			}
+		}
+		visit(pkg)
+	}
+}
+
+// TestNothingHappensAtStartAndNothingGlobalChanges finds init functions, and variables of packages that are assigned to,
+// have their address taken, or are made to be changed: locks, pools, maps that are written.
+func TestNothingHappensAtStartAndNothingGlobalChanges(t *testing.T) {
+	files, fset := goFiles(t)
+	vars := map[string]map[string]bool{} // of each package, by name
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		if vars[f.pkg] == nil {
+			vars[f.pkg] = map[string]bool{}
+		}
+		for _, d := range f.ast.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil && d.Name.Name == "init" {
+					t.Errorf("%v: an init function", fset.Position(d.Pos()))
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if v, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR {
+						for _, n := range v.Names {
+							vars[f.pkg][n.Name] = n.Name != "_"
+						}
+						if s, ok := v.Type.(*ast.SelectorExpr); ok && isName(s.X, "sync", "atomic") {
+							t.Errorf("%v: a variable of a package that changes: %s.%s", fset.Position(v.Pos()), s.X, s.Sel.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		global := func(e ast.Expr) (name string, ok bool) {
+			for {
+				switch x := e.(type) {
+				case *ast.ParenExpr:
+					e = x.X
+				case *ast.IndexExpr:
+					e = x.X
+				case *ast.SelectorExpr:
+					e = x.X
+				case *ast.StarExpr:
+					e = x.X
+				case *ast.SliceExpr:
+					e = x.X
+				case *ast.Ident:
+					// The parser resolves names within the file. One that it could not resolve, or that leads to the
+					// outermost scope, is the package's.
+					//lint:ignore SA1019 what is deprecated about it, that it knows one file only, is what is wanted
+					return x.Name, vars[f.pkg][x.Name] && (x.Obj == nil || f.ast.Scope.Lookup(x.Name) == x.Obj)
+				default:
+					return "", false
+				}
+			}
+		}
+		check := func(what string, e ast.Expr) {
+			if name, ok := global(e); ok {
+				t.Errorf("%v: %s of a package's variable %s", fset.Position(e.Pos()), what, name)
+			}
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				if n.Tok != token.DEFINE {
+					for _, e := range n.Lhs {
+						check("assignment", e)
+					}
+				}
+			case *ast.IncDecStmt:
+				check("assignment", n.X)
+			case *ast.RangeStmt:
+				if n.Tok == token.ASSIGN {
+					check("assignment", n.Key)
+					if n.Value != nil {
+						check("assignment", n.Value)
+					}
+				}
+			case *ast.UnaryExpr:
+				if n.Op == token.AND {
+					if _, literal := n.X.(*ast.CompositeLit); !literal {
+						if id, ok := n.X.(*ast.Ident); ok {
+							check("address", id)
+						}
+					}
+				}
+			case *ast.CallExpr:
+				if isName(n.Fun, "delete", "clear") && len(n.Args) > 0 {
+					check("change", n.Args[0])
+				}
+			}
+			return true
+		})
+	}
+}
+
+func isName(e ast.Expr, names ...string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && slices.Contains(names, id.Name)
+}
+
+func TestTheTableOfImportsIsItselfSound(t *testing.T) {
+	for pkg, allowed := range edges {
+		for _, p := range allowed {
+			if slices.Contains(formats, p) && slices.Contains(formats, pkg) {
+				t.Errorf("the table lets %s import %s: formats know nothing of each other", pkg, p)
+			}
+			if first, _, _ := strings.Cut(p, "/"); p != any && p != "." && !strings.Contains(first, ".") {
+				if _, ok := lookUp(edges, p); !ok {
+					t.Errorf("the table lets %s import %s, of which it says nothing", pkg, p)
+				}
+			}
+		}
+	}
+	for _, c := range []struct {
+		pattern, pkg string
+		want         bool
+	}{
+		{"a/...", "a", true}, {"a/...", "a/b", true}, {"a/...", "ab", false}, {"a", "a/b", false}, {".", "a", false}, {".", ".", true},
+	} {
+		if got := matches(c.pattern, c.pkg); got != c.want {
+			t.Errorf("matches(%q, %q) = %v", c.pattern, c.pkg, got)
+		}
+	}
+	if list, _ := lookUp(map[string][]string{"a/...": {"x"}, "a/b/...": {"y"}}, "a/b/c"); fmt.Sprint(list) != "[y]" {
+		t.Errorf("the longest line does not count: %v", list)
+	}
+}
