@@ -1,3 +1,35 @@
-// Package tensorfile reads and writes tensor container formats: ExecuTorch's .ptd and .pte, RTen's .rten, zTensor's .zt,
-// and primitiv's files.
+// Package tensorfile opens tensor container files of any kind that it knows,
+// and shows them in one way: ExecuTorch's .ptd and .pte, RTen's .rten, zTensor's
+// .zt and the files of primitiv.
+//
+//	f, err := tensorfile.Open("model.zt", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer f.Close()
+//	for t := range f.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape, t.Size())
+//	}
+//
+// The format is found from the content, never from the name of the file. What
+// the formats have in common is here and in package tensor; what only one of
+// them has, such as the program of a .pte, is in the package of that format,
+// whose Reader [File.Sys] returns.
+//
+// # Reading
+//
+// [Open] maps the file where the system can; [OpenBytes] and [NewReader] take
+// memory and any [io.ReaderAt], such as one over https. All metadata is read and
+// checked before they return, so that listing cannot fail later; payloads are
+// read only when asked for. A File may be used by several goroutines.
+//
+// Slices that tensor.View and Blob.Bytes return are borrowed from the file and
+// valid until Close; package tensor has the rules.
+//
+// # Files from strangers
+//
+// A panic, unbounded memory or time, or a byte read outside of the file is a bug
+// to be reported as SECURITY.md says. Errors are *tensor.FormatError with the
+// offset and the field; their classes are those of package tensor. [File.Verify]
+// reads everything and reports all findings.
 package tensorfile

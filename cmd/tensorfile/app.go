@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// An app is one run of the program: its streams, the flags that all commands
+// share, and the worst thing that has happened so far.
+type app struct {
+	ctx    context.Context
+	in     io.Reader
+	out    *bufio.Writer
+	stderr io.Writer
+	colour bool // on standard output
+	bars   bool // progress on standard error
+
+	json      bool
+	recursive bool
+	strict    bool
+	noMap     bool
+	format    string
+	external  []string
+	limits    tensor.Limits
+	maxInput  int64
+
+	status  int
+	stdin   bool // standard input has been asked for
+	cleanup []func()
+}
+
+func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *app {
+	return &app{
+		ctx: ctx, in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr,
+		colour:   isTerminal(stdout) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
+		bars:     isTerminal(stderr) && getenv("TERM") != "dumb",
+		maxInput: 64 << 30,
+	}
+}
+
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func (a *app) flush() error { return a.out.Flush() }
+
+func (a *app) close() {
+	for i := len(a.cleanup) - 1; i >= 0; i-- {
+		a.cleanup[i]()
+	}
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tensorfile COMMAND",
+		Short: "Look into tensor files, check them, turn one into another",
+		Long: `tensorfile reads .ptd and .pte of ExecuTorch, .rten, zTensor's .zt and the files of
+primitiv, and finds the format from the content. A FILE is a file, a folder with -r,
+an https:// address, or - for standard input.
+
+Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong usage,
+3 a file could not be read, 4 a limit was hit, 130 interrupted.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return errors.New("which command?")
+		},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
+	f := root.PersistentFlags()
+	f.BoolVar(&a.json, "json", false, "print JSON (docs/json.md describes every field)")
+	f.BoolVarP(&a.recursive, "recursive", "r", false, "look for tensor files in folders")
+	f.BoolVar(&a.strict, "strict", false, "refuse every departure from the format's document")
+	f.BoolVar(&a.noMap, "no-map", false, "read files instead of mapping them into memory")
+	f.StringVar(&a.format, "format", "", "take the input for a file of `FORMAT`, whatever it looks like")
+	f.StringArrayVarP(&a.external, "external", "d", nil, "tensors that a program keeps elsewhere are in `FILE`")
+	sizeVar(f, &a.limits.MaxMetadata, "limit-metadata", "`SIZE` of the metadata of a file")
+	sizeVar(f, &a.limits.MaxTensors, "limit-tensors", "`NUMBER` of tensors, blobs and nodes of a file")
+	sizeVar(f, &a.limits.MaxName, "limit-name", "`SIZE` of one name")
+	sizeVar(f, &a.limits.MaxRank, "limit-rank", "`NUMBER` of dimensions of a tensor")
+	sizeVar(f, &a.limits.MaxDecoded, "limit-decoded", "`SIZE` that one compressed payload may decode to")
+	sizeVar(f, &a.limits.MaxDepth, "limit-depth", "`NUMBER` of levels of nested metadata")
+	sizeVar(f, &a.maxInput, "limit-input", "`SIZE` that is read from standard input")
+	root.AddCommand(
+		detectCommand(a),
+		infoCommand(a),
+		lsCommand(a),
+		versionCommand(a),
+		completionCommand(a),
+	)
+	return root
+}
+
+// errUsageShown is wrong usage that has been explained already.
+var errUsageShown = errors.New("usage shown")
+
+// message writes to standard error.
+func (a *app) message(format string, args ...any) {
+	a.out.Flush() // in the order in which things happened
+	fmt.Fprintf(a.stderr, "tensorfile: "+format+"\n", args...)
+}
+
+// fail reports that a file could not be read, or written, and notes the exit
+// status.
+func (a *app) fail(name string, err error) {
+	a.status = worse(a.status, statusOf(err))
+	if a.ctx.Err() != nil && errors.Is(err, a.ctx.Err()) {
+		a.message("%s: interrupted", display(name))
+		return
+	}
+	s := display(name) + ": " + describe(err)
+	if h := hint(err); h != "" {
+		s += "\n  try: " + h
+	}
+	a.message("%s", s)
+}
+
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return statusInterrupted
+	case errors.Is(err, tensor.ErrLimit):
+		return statusLimit
+	}
+	return statusUnreadable
+}
+
+// describe is the text of an error without the file's name, which the message
+// has already.
+func describe(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && err == error(pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+// hint says what to try.
+func hint(err error) string {
+	var pe *fs.PathError
+	switch {
+	case errors.Is(err, errFolder):
+		return "-r to look at the files in it"
+	case errors.Is(err, fs.ErrNotExist):
+		return "check the name and the folder"
+	case errors.Is(err, fs.ErrPermission):
+		return "check who may read the file"
+	case errors.Is(err, tensorfile.ErrUnknownFormat):
+		return "--format FORMAT if you know what it is (tensorfile version lists the formats)"
+	case errors.As(err, &pe):
+		return ""
+	}
+	switch tensor.ClassOf(err) {
+	case tensor.ClassLimit:
+		return "a larger --limit-… (tensorfile --help lists them) if you trust the file"
+	case tensor.ClassChecksum:
+		return "fetching the file again: bytes have changed since it was written"
+	case tensor.ClassTruncated:
+		return "fetching the file again: it ends early"
+	case tensor.ClassUnsupported:
+		return "tensorfile version, which lists what this program reads and writes"
+	}
+	return "tensorfile verify, which lists everything that is wrong; fetching the file again"
+}
+
+// display makes a file's name fit for a terminal.
+func display(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return escape(name)
+}
+
+// escape shows a name as it is where that is harmless, and quoted where it has
+// anything that a terminal would not simply print.
+func escape(name string) string {
+	if name == "" || strings.HasPrefix(name, `"`) || strings.TrimSpace(name) != name {
+		return quote(name)
+	}
+	for _, r := range name {
+		if !printable(r) {
+			return quote(name)
+		}
+	}
+	return name
+}

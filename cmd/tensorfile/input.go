@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+var errFolder = errors.New("is a folder")
+
+// An input is a file that a command looks at.
+type input struct {
+	*tensorfile.File
+	name string // as it was given
+	view view   // what its format has to say
+}
+
+// options are those of the flags.
+func (a *app) options() (*tensorfile.Options, error) {
+	o := &tensorfile.Options{Strict: a.strict, Limits: a.limits, NoMap: a.noMap}
+	if a.format != "" {
+		f, err := tensorfile.ParseFormat(a.format)
+		if err != nil {
+			return nil, fmt.Errorf("--format: %w", err)
+		}
+		o.Format = f
+	}
+	return o, nil
+}
+
+// open opens a file by its name, by its address, or from standard input. It
+// stays open until close.
+func (a *app) open(name string) (*input, error) {
+	opts, err := a.options()
+	if err != nil {
+		return nil, err
+	}
+	return a.openWith(name, opts)
+}
+
+func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
+	f, err := a.openFile(name, opts)
+	if err != nil {
+		return nil, err
+	}
+	in := &input{File: f, name: name}
+	in.view = viewOf(f)
+	return in, nil
+}
+
+func (a *app) openFile(name string, opts *tensorfile.Options) (*tensorfile.File, error) {
+	switch {
+	case name == "-":
+		return a.openStdin(opts)
+	case strings.HasPrefix(name, "https://"), strings.HasPrefix(name, "http://"):
+		return a.openRemote(name, opts)
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, errFolder
+	}
+	return tensorfile.Open(name, opts)
+}
+
+// inMemory is how much of standard input is kept in memory before a temporary
+// file takes over.
+const inMemory = 64 << 20
+
+// openStdin reads standard input to its end, because every format but one has
+// its index at a place that only seeking finds.
+func (a *app) openStdin(opts *tensorfile.Options) (*tensorfile.File, error) {
+	if a.stdin {
+		return nil, errors.New("standard input can be read only once")
+	}
+	a.stdin = true
+	in := io.LimitReader(contextReader{a.ctx.Err, a.in}, a.maxInput+1)
+	var head bytes.Buffer
+	n, err := io.CopyN(&head, in, inMemory)
+	if err == io.EOF {
+		if n > a.maxInput {
+			return nil, errInput(a.maxInput)
+		}
+		return tensorfile.OpenBytes(head.Bytes(), opts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp("", "tensorfile-stdin-")
+	if err != nil {
+		return nil, err
+	}
+	a.cleanup = append(a.cleanup, func() { f.Close(); os.Remove(f.Name()) })
+	if _, err = f.Write(head.Bytes()); err != nil {
+		return nil, err
+	}
+	m, err := io.Copy(f, in)
+	if err != nil {
+		return nil, err
+	}
+	if n+m > a.maxInput {
+		return nil, errInput(a.maxInput)
+	}
+	return tensorfile.Open(f.Name(), opts)
+}
+
+func errInput(most int64) error {
+	return fmt.Errorf("%w: standard input has more than %d bytes", tensor.ErrLimit, most)
+}
+
+// contextReader ends with the context's error.
+type contextReader struct {
+	err func() error
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// inputs gives the files that the arguments stand for: themselves, and with -r
+// the tensor files in the folders among them.
+func (a *app) inputs(args []string) []string {
+	if !a.recursive {
+		return args
+	}
+	var names []string
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if arg == "-" || err != nil || !info.IsDir() {
+			names = append(names, arg)
+			continue
+		}
+		err = filepath.WalkDir(arg, func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				a.fail(name, err)
+				return nil
+			}
+			if a.ctx.Err() != nil {
+				return a.ctx.Err()
+			}
+			if d.Type().IsRegular() && a.isTensorFile(name) {
+				names = append(names, name)
+			}
+			return nil
+		})
+		if err != nil {
+			a.fail(arg, err)
+		}
+	}
+	return names
+}
+
+// isTensorFile tells which files of a folder are meant. One that cannot be read
+// is, so that it gets reported.
+func (a *app) isTensorFile(name string) bool {
+	if a.format != "" {
+		return true
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	_, err = tensorfile.Detect(f, info.Size())
+	return !errors.Is(err, tensorfile.ErrUnknownFormat)
+}
+
+// each runs show for every input and joins what it gives into one answer: for
+// JSON one object, or {"files": […]} where there may be more than one; for people
+// one after the other under their names.
+func (a *app) each(args []string, show func(in *input) (jsonValue, error)) error {
+	return a.eachName(args, func(name string) (jsonValue, error) {
+		in, err := a.open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		return show(in)
+	})
+}
+
+// jsonValue writes a value's JSON; nil is an error's, or nothing.
+type jsonValue func(w *jsonWriter)
+
+func (a *app) eachName(args []string, show func(name string) (jsonValue, error)) error {
+	return a.eachUnder(args, true, show)
+}
+
+// eachLine is eachName for commands that answer one line a file.
+func (a *app) eachLine(args []string, show func(name string) (o object, line string, err error)) error {
+	return a.eachUnder(args, false, func(name string) (jsonValue, error) {
+		o, line, err := show(name)
+		if err == nil && !a.json {
+			fmt.Fprintln(a.out, line)
+		}
+		return func(w *jsonWriter) { w.value(o) }, err
+	})
+}
+
+// eachUnder does it, with a heading for people before each of several files or
+// without.
+func (a *app) eachUnder(args []string, heading bool, show func(name string) (jsonValue, error)) error {
+	if _, err := a.options(); err != nil {
+		return err
+	}
+	names := a.inputs(args)
+	many := len(args) != 1 || a.recursive
+	w := &jsonWriter{w: a.out}
+	if a.json && many {
+		w.open('{')
+		w.key("files")
+		w.open('[')
+	}
+	for i, name := range names {
+		if a.ctx.Err() != nil {
+			break
+		}
+		if !a.json && many && heading {
+			if i > 0 {
+				a.out.WriteByte('\n')
+			}
+			fmt.Fprintf(a.out, "%s%s:%s\n", a.style(styleHead), display(name), a.style(styleNone))
+		}
+		value, err := show(name)
+		if err != nil {
+			a.fail(name, err)
+			value = func(w *jsonWriter) { w.value(errorObject(name, err)) }
+		}
+		if a.json && value != nil {
+			value(w)
+		}
+	}
+	if a.json {
+		if many {
+			w.close(']')
+			w.close('}')
+		}
+		w.end()
+	}
+	return nil
+}
+
+// errorObject stands for a file that could not be read, and has what a finding
+// has.
+func errorObject(name string, err error) object {
+	f := tensor.Findings(err)[0]
+	o := object{{"file", name}, {"error", describe(f.Err)}, {"class", string(f.Class)}}
+	if f.Offset >= 0 {
+		o.set("offset", f.Offset)
+	}
+	if f.Field != "" {
+		o.set("field", f.Field)
+	}
+	return o
+}

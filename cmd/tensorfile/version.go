@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile"
+)
+
+func versionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of the program, and the formats that it reads and writes",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			version := programVersion()
+			if a.json {
+				var list []object
+				for _, f := range tensorfile.Formats() {
+					list = append(list, object{{"format", f.String()}, {"reads", f.Reads()}, {"writes", f.Writes()}})
+				}
+				w := &jsonWriter{w: a.out}
+				w.value(object{{"version", version}, {"go", runtime.Version()}, {"formats", list}})
+				w.end()
+				return nil
+			}
+			fmt.Fprintf(a.out, "tensorfile %s (%s %s/%s)\n\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			t := newTable("FORMAT", "READS", "WRITES", "USUAL ENDING", "")
+			for _, f := range tensorfile.Formats() {
+				t.add(f.String(), plain(f.Reads()), plain(f.Writes()), f.Ext(), f.Title())
+			}
+			t.print(a)
+			return nil
+		},
+	}
+}
+
+// programVersion is what the module system knows about this build.
+func programVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+func completionCommand(a *app) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:       "completion SHELL",
+		Short:     "Print the completion script for bash, zsh, fish or powershell",
+		Long:      "Print a completion script. For bash, this session only: source <(tensorfile completion bash)",
+		ValidArgs: shells,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(a.out, true)
+			case "zsh":
+				return root.GenZshCompletion(a.out)
+			case "fish":
+				return root.GenFishCompletion(a.out, true)
+			}
+			return root.GenPowerShellCompletionWithDesc(a.out)
+		},
+	}
+}

@@ -1,0 +1,125 @@
+package tensorfile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Format is one of the file formats that this library knows. The zero value is
+// none of them.
+type Format uint8
+
+// The formats, in the order in which [Detect] asks for them.
+const (
+	ZTensor Format = iota + 1
+	PTD
+	PTE
+	RTen
+	Primitiv
+	Safetensors
+	NPY
+	NPZ
+	GGUF
+	numFormats
+)
+
+// formats is indexed by Format. Versions are in the words of Reader.Version.
+var formats = [numFormats]struct {
+	name, ext, title string
+	reads, writes    []string
+}{
+	ZTensor:     {name: "ztensor", ext: ".zt", title: "zTensor"},
+	PTD:         {name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data"},
+	PTE:         {name: "pte", ext: ".pte", title: "ExecuTorch program"},
+	RTen:        {name: "rten", ext: ".rten", title: "RTen model"},
+	Primitiv:    {name: "primitiv", ext: ".primitiv", title: "primitiv"},
+	Safetensors: {name: "safetensors", ext: ".safetensors", title: "safetensors"},
+	NPY:         {name: "npy", ext: ".npy", title: "NumPy array"},
+	NPZ:         {name: "npz", ext: ".npz", title: "NumPy archive"},
+	GGUF:        {name: "gguf", ext: ".gguf", title: "GGUF"},
+}
+
+// Formats returns all formats, in the order of their constants.
+func Formats() []Format {
+	all := make([]Format, 0, numFormats-1)
+	for f := ZTensor; f < numFormats; f++ {
+		all = append(all, f)
+	}
+	return all
+}
+
+// String returns the word for the format in JSON and on the command line, such
+// as "ztensor"; "unknown" for the zero value.
+func (f Format) String() string {
+	switch {
+	case f == 0:
+		return "unknown"
+	case f >= numFormats:
+		return fmt.Sprintf("Format(%d)", uint8(f))
+	}
+	return formats[f].name
+}
+
+// Ext is the usual ending of a file's name, with its dot; "" for the zero value.
+// It is for naming new files: [Detect] never looks at names.
+func (f Format) Ext() string {
+	if f >= numFormats {
+		return ""
+	}
+	return formats[f].ext
+}
+
+// Title is the name of the format for people.
+func (f Format) Title() string {
+	if f >= numFormats {
+		return f.String()
+	}
+	return formats[f].title
+}
+
+// Reads lists the versions of the format that this library reads, in the words
+// of [File.Version]; nil when it reads none.
+func (f Format) Reads() []string {
+	if f >= numFormats {
+		return nil
+	}
+	return slices.Clone(formats[f].reads)
+}
+
+// Writes lists the versions of the format that this library writes.
+func (f Format) Writes() []string {
+	if f >= numFormats {
+		return nil
+	}
+	return slices.Clone(formats[f].writes)
+}
+
+// ParseFormat reads a name as [Format.String] writes it.
+func ParseFormat(s string) (Format, error) {
+	for f := ZTensor; f < numFormats; f++ {
+		if s == formats[f].name {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("tensorfile: no format is called %s", tensor.Quote(s))
+}
+
+// MarshalText writes the name. The zero value and values that are no constant
+// fail.
+func (f Format) MarshalText() ([]byte, error) {
+	if f == 0 || f >= numFormats {
+		return nil, fmt.Errorf("tensorfile: %v has no name", f)
+	}
+	return []byte(f.String()), nil
+}
+
+// UnmarshalText accepts what [ParseFormat] accepts.
+func (f *Format) UnmarshalText(text []byte) error {
+	v, err := ParseFormat(string(text))
+	if err == nil {
+		*f = v
+	}
+	return err
+}
