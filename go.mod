@@ -2,13 +2,11 @@ module github.com/tensorfile/tensorfile
 
 go 1.24.0
 
-require github.com/google/flatbuffers v25.12.19+incompatible
-
-require golang.org/x/exp v0.0.0-20240719175910-8a7402abbf56
-
 require (
+	github.com/google/flatbuffers v25.12.19+incompatible
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	golang.org/x/exp v0.0.0-20240719175910-8a7402abbf56
 	golang.org/x/term v0.40.0
 )
 
