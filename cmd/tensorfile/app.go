@@ -88,13 +88,13 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 	f.BoolVar(&a.noMap, "no-map", false, "read files instead of mapping them into memory")
 	f.StringVar(&a.format, "format", "", "take the input for a file of `FORMAT`, whatever it looks like")
 	f.StringArrayVarP(&a.external, "external", "d", nil, "tensors that a program keeps elsewhere are in `FILE`")
-	sizeVar(f, &a.limits.MaxMetadata, "limit-metadata", "`SIZE` of the metadata of a file")
-	sizeVar(f, &a.limits.MaxTensors, "limit-tensors", "`NUMBER` of tensors, blobs and nodes of a file")
-	sizeVar(f, &a.limits.MaxName, "limit-name", "`SIZE` of one name")
-	sizeVar(f, &a.limits.MaxRank, "limit-rank", "`NUMBER` of dimensions of a tensor")
-	sizeVar(f, &a.limits.MaxDecoded, "limit-decoded", "`SIZE` that one compressed payload may decode to")
-	sizeVar(f, &a.limits.MaxDepth, "limit-depth", "`NUMBER` of levels of nested metadata")
-	sizeVar(f, &a.maxInput, "limit-input", "`SIZE` that is read from standard input")
+	sizeVar(root, &a.limits.MaxMetadata, "limit-metadata", "`SIZE` of the metadata of a file")
+	sizeVar(root, &a.limits.MaxTensors, "limit-tensors", "`NUMBER` of tensors, blobs and nodes of a file")
+	sizeVar(root, &a.limits.MaxName, "limit-name", "`SIZE` of one name")
+	sizeVar(root, &a.limits.MaxRank, "limit-rank", "`NUMBER` of dimensions of a tensor")
+	sizeVar(root, &a.limits.MaxDecoded, "limit-decoded", "`SIZE` that one compressed payload may decode to")
+	sizeVar(root, &a.limits.MaxDepth, "limit-depth", "`NUMBER` of levels of nested metadata")
+	sizeVar(root, &a.maxInput, "limit-input", "`SIZE` that is read from standard input")
 	root.AddCommand(
 		detectCommand(a),
 		infoCommand(a),

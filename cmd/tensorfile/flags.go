@@ -6,13 +6,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
 // A size is a flag for a number of bytes or things: 4096, 1e6, 64MiB, 2G.
 type size int64
 
-func sizeVar(f *pflag.FlagSet, p *int64, name, usage string) { f.Var((*size)(p), name, usage) }
+func sizeVar(root *cobra.Command, p *int64, name, usage string) {
+	root.PersistentFlags().Var((*size)(p), name, usage)
+}
 
 func (s *size) Type() string { return "size" }
 
