@@ -14,7 +14,8 @@
 #   flatc                  flatc 25.12.19
 #   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
 #   qemu-s390x             runs big-endian programs
-#   all                    every tool above, one "NAME VERSION PATH" a line
+#   torch                  a Python with torch 2.13.0 and ExecuTorch's exporter: 5.2 GB, two minutes, by hand only
+#   all                    every tool but torch, one "NAME VERSION PATH" a line
 #
 # Tools live in ${TENSORFILE_TOOLS:-$HOME/.cache/tensorfile-tools}, outside the tree; the first call makes a tool and later ones
 # reuse it while its recipe and sources are unchanged. The path is all that goes to standard output:
@@ -33,7 +34,7 @@ die() { echo "tools.sh: $*" >&2; exit 1; }
 
 # tool DIR RECIPE ARG...: set dir to $TENSORFILE_TOOLS/DIR and call RECIPE ARG... to fill it, unless the same recipe, arguments and
 # sources (in the array sources) did so before. One recipe runs at a time: the machines are small.
-sources=()
+sources=() lock=.lock
 tool() {
 	local want
 	dir=$TENSORFILE_TOOLS/$1
@@ -55,7 +56,7 @@ tool() {
 		"$@" >"$dir.log" 2>&1 9>&-
 		rm "$dir.log"
 		echo "$want" >"$dir/.made"
-	) 9>"$TENSORFILE_TOOLS/.lock"
+	) 9>"$TENSORFILE_TOOLS/$lock"
 }
 
 # venv PIP-ARGUMENT...: a virtual environment with these packages.
@@ -80,6 +81,14 @@ etrun() { # WHEEL
 		-L"$w/lib" -Wl,-rpath,"$w/lib" -lexecutorch -Wl,--no-as-needed -lexecutorch_kernels_optimized \
 		-lexecutorch_kernels_quantized -lexecutorch_backend_xnnpack -lexecutorch_threadpool
 	"$dir/etrun" ops
+}
+
+torch() {
+	wheels torch==2.13.0
+	wheels --no-deps executorch==1.5.1 torchao==0.18.0
+	wheels flatbuffers==25.12.19 numpy packaging pandas pyyaml ruamel.yaml sympy tabulate expecttest hypothesis parameterized py-cpuinfo scikit-learn hydra-core omegaconf
+	chmod +x "$dir"/lib/python*/site-packages/executorch/data/bin/*
+	"$dir/bin/python" -c 'import executorch.exir'
 }
 
 primitiv() {
@@ -136,6 +145,11 @@ path() { # NAME VERSION
 		sources=("$src/etrun.cpp")
 		tool etrun etrun "$dir"
 		echo "$dir/etrun"
+		;;
+	torch)
+		lock=.lock-torch # the others need not wait for it
+		tool torch torch
+		echo "$dir/bin/python"
 		;;
 	rtenproof)
 		sources=("$src/rtenproof")
