@@ -1,7 +1,6 @@
 package source
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -97,8 +96,8 @@ func mapped(f *os.File, path string, size int64) (*mmap.ReaderAt, []byte) {
 	runtime.KeepAlive(f)
 	// The finalizer would unmap once m is unreachable, while slices of the mapping live on.
 	runtime.SetFinalizer(m, nil)
-	data, err := mappedBytes(m)
-	if err != nil || int64(len(data)) != size {
+	data := mappedBytes(m)
+	if data == nil || int64(len(data)) != size {
 		m.Close()
 		return nil, nil
 	}
@@ -117,14 +116,13 @@ func descriptorPath(f *os.File) string {
 	return ""
 }
 
-var errNoBytes = errors.New("x/exp/mmap keeps no bytes on this platform")
-
-// mappedBytes returns the slice that m keeps to itself. The type has no accessor for it, but reflection may read an
-// unexported slice of bytes. Where the type is another one (there is no mapping on bsd, plan9 or wasm) it is an error.
-func mappedBytes(m *mmap.ReaderAt) ([]byte, error) {
+// mappedBytes returns the slice that m keeps to itself, or nil. The type has no accessor for it, but reflection may read
+// an unexported slice of bytes. Where x/exp/mmap does not map (bsd, plan9, wasm) the type has no such field, and a later
+// version may have another one: both is asked before the slice is.
+func mappedBytes(m any) []byte {
 	v := reflect.ValueOf(m).Elem().FieldByName("data")
-	if !v.IsValid() || v.Kind() != reflect.Slice || v.Type().Elem().Kind() != reflect.Uint8 || v.IsNil() {
-		return nil, errNoBytes
+	if !v.IsValid() || v.Kind() != reflect.Slice || v.Type().Elem().Kind() != reflect.Uint8 {
+		return nil
 	}
-	return v.Bytes(), nil
+	return v.Bytes()
 }

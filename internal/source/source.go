@@ -160,14 +160,7 @@ func (s *Source) copyOut(p []byte, off int64) (err error) {
 		s.mu.RUnlock()
 		return fs.ErrClosed
 	}
-	before := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(before)
-		if r := recover(); r != nil {
-			err = s.fault(r) // panics again, unlocked by nobody, when the fault is not ours
-		}
-		s.mu.RUnlock()
-	}()
+	defer s.release(debug.SetPanicOnFault(true), &err)
 	copy(p, s.data[off:]) // one call: Go's copy is at its best on large pieces
 	return nil
 }
@@ -184,28 +177,27 @@ func (s *Source) Scan(f func(all []byte) error) (ok bool, err error) {
 		s.mu.RUnlock()
 		return true, fs.ErrClosed
 	}
-	before := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(before)
-		if r := recover(); r != nil {
-			err = s.fault(r) // panics again, unlocked by nobody, when the fault is not ours
-		}
-		s.mu.RUnlock()
-	}()
+	defer s.release(debug.SetPanicOnFault(true), &err)
 	return true, f(s.data[:len(s.data):len(s.data)])
 }
 
-// fault makes an error of a panic that reports a fault inside the mapping, and panics again for any other.
-func (s *Source) fault(r any) error {
+// release ends what a reading lock and SetPanicOnFault began, and makes an error of a panic that reports a fault inside of
+// the mapping. Any other panic goes on.
+func (s *Source) release(before bool, err *error) {
+	r := recover()
+	debug.SetPanicOnFault(before)
 	if e, ok := r.(interface{ Addr() uintptr }); ok {
 		base := reflect.ValueOf(s.data).Pointer()
 		if a := e.Addr(); a >= base && a-base < uintptr(len(s.data)) {
-			return fmt.Errorf("source: the file was truncated while it was mapped (byte %d of %d): %w",
+			*err = fmt.Errorf("source: the file was truncated while it was mapped (byte %d of %d): %w",
 				a-base, s.size, io.ErrUnexpectedEOF)
+			r = nil
 		}
 	}
 	s.mu.RUnlock()
-	panic(r)
+	if r != nil {
+		panic(r)
+	}
 }
 
 // readFull fills p from r at off, whatever r does short of blocking: short answers without an error are continued.

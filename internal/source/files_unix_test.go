@@ -1,0 +1,143 @@
+//go:build unix
+
+package source
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// within fails the test when do has not ended after a while.
+func within(t *testing.T, do func()) {
+	t.Helper()
+	done := make(chan bool)
+	go func() { defer close(done); do() }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("blocks")
+	}
+}
+
+func TestOnlyRegularFilesAreOpened(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o666); err != nil {
+		t.Skipf("no pipes with names: %v", err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(fifo, link); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{fifo, link, dir, "/dev/null", "/dev/zero", "/dev/full", "/dev/random"}
+	if l, err := net.Listen("unix", filepath.Join(dir, "s")); err == nil {
+		defer l.Close()
+		names = append(names, filepath.Join(dir, "s"))
+	}
+	if runtime.GOOS == "linux" {
+		// Regular files of size 0 that have content, and one that only sometimes has.
+		names = append(names, "/proc/self/maps", "/proc/self/cmdline", "/proc/cpuinfo", "/proc/kmsg")
+	}
+	for _, name := range names {
+		if _, err := os.Stat(name); err != nil {
+			t.Logf("not here: %v", err)
+			continue
+		}
+		for _, noMap := range []bool{false, true} {
+			within(t, func() {
+				if s, err := Open(name, noMap); err == nil {
+					t.Errorf("%s opened, %d bytes", name, s.Size())
+					s.Close()
+				} else if !errors.Is(err, fs.ErrInvalid) && !strings.HasPrefix(name, "/proc/") {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+	}
+}
+
+// Between the look at the name and its opening, the file may have become a pipe.
+func TestAPipeThatSlippedIn(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o666); err != nil {
+		t.Skipf("no pipes with names: %v", err)
+	}
+	within(t, func() {
+		f, err := os.OpenFile(fifo, os.O_RDONLY|nonblock, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if _, err := ofFile(f, fifo, descriptorPath(f)); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("opened: %v", err)
+		}
+		if err := f.Close(); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("left open: %v", err)
+		}
+	})
+}
+
+func TestOpenFollowsLinks(t *testing.T) {
+	name := file(t, []byte("content"))
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(name, link); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := open(t, link).Metadata(0, 7); string(b) != "content" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// A file of /sys says that it is a page long, and has less; it cannot be mapped.
+func TestAFileShorterThanItSays(t *testing.T) {
+	const name = "/sys/kernel/mm/transparent_hugepage/enabled"
+	fi, err := os.Stat(name)
+	if err != nil || fi.Size() < 100 {
+		t.Skip("no such file here")
+	}
+	s := open(t, name)
+	if _, err := s.Metadata(0, s.Size()); err == nil {
+		t.Error("read more than there is")
+	}
+}
+
+func TestNothingLeaks(t *testing.T) {
+	count := func() (fds, maps int) {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc here")
+		}
+		m, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries), strings.Count(string(m), t.Name()) // the name of the folder
+	}
+	name := file(t, make([]byte, 10_000))
+	empty := file(t, nil)
+	fds, maps := count()
+	for i := range 2000 {
+		s, err := Open(name, i%2 == 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if s, err = Open(empty, false); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		Open(filepath.Dir(name), false)
+		Open("/proc/self/maps", false)
+	}
+	if f, m := count(); f != fds || m != maps {
+		t.Errorf("%d descriptors and %d mappings before, %d and %d after", fds, maps, f, m)
+	}
+}
