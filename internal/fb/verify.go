@@ -14,6 +14,8 @@ type Limits struct {
 	MaxTables int
 	// UTF8 refuses strings that are not valid UTF-8, as the Rust verifier does and the C++ one does not.
 	UTF8 bool
+	// Unions refuses unions that have a tag and no value, as the Rust verifier does and the C++ one does not.
+	Unions bool
 }
 
 const (
@@ -61,7 +63,7 @@ func Verify(buf []byte, s *Schema, root int, l Limits) error {
 	if n > 1<<31-1 {
 		return &Error{Reason: "longer than the 2 GiB that an offset can span", Limit: true}
 	}
-	v := verifier{buf: buf, s: s, utf8: l.UTF8}
+	v := verifier{buf: buf, s: s, utf8: l.UTF8, unions: l.Unions}
 	v.tables = l.MaxTables
 	if v.tables <= 0 || v.tables > maxTables {
 		v.tables = maxTables
@@ -84,6 +86,7 @@ type verifier struct {
 	tables int    // visits left
 	bytes  uint64 // of vectors and strings, left to be shown
 	utf8   bool
+	unions bool // a tag needs a value
 }
 
 func malformed(pos uint64, reason string) *Error {
@@ -149,6 +152,9 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 		if off == 0 {
 			if f.Required {
 				return inField(malformed(pos, "required field is absent"), f)
+			}
+			if f.Kind == Union && v.unions && int(f.Slot-2) < len(vtable) && binary.LittleEndian.Uint16(vtable[f.Slot-2:]) != 0 {
+				return inField(malformed(pos, "union type without a value"), f)
 			}
 			continue
 		}

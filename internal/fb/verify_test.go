@@ -296,6 +296,13 @@ func TestRefusalsOfOtherSchemas(t *testing.T) {
 	})
 	refused("a string that is not UTF-8, as in C++", metadata, &rtenfb.Schema, rtenfb.TableMetadata, fb.Limits{}, "")
 	refused("a string that is not UTF-8, as in Rust", metadata, &rtenfb.Schema, rtenfb.TableMetadata, fb.Limits{UTF8: true}, "description at byte")
+	tag := build(func(b *fb.Builder) fb.Offset {
+		b.Begin()
+		b.Scalar(6, 1, 2, 0)
+		return b.End()
+	})
+	refused("a union tag without a value, as in C++", tag, &rtenfb.Schema, rtenfb.TableNode, fb.Limits{}, "")
+	refused("a union tag without a value, as in Rust", tag, &rtenfb.Schema, rtenfb.TableNode, fb.Limits{Unions: true}, "union type without a value")
 }
 
 // nested answers a model of n Loops, one inside the other: Model, then Graph, Node, OperatorNode, LoopAttrs for each.
