@@ -162,7 +162,7 @@ path() { # NAME VERSION
 		echo "$dir/rtenwriter"
 		;;
 	rten-convert)
-		tool "rten-convert-$2" wheels "rten-convert==$2"
+		tool "rten-convert-$2" wheels "rten-convert==$2" onnx==1.23.2
 		echo "$dir/bin/python"
 		;;
 	primitiv)

@@ -1,7 +1,7 @@
 """testdata.py OUT: the files of testdata/ztensor, made by upstream's own packages, and beside each NAME.zt a NAME.json of what the
 reference reads from it.
 
-Run by interop/ztensor.sh --full with TOOLS naming interop/tools.sh. All content is SHAKE-128 of a label, so every run gives the same
+Run by testdata.sh, with TOOLS naming interop/tools.sh. All content is SHAKE-128 of a label, so every run gives the same
 bytes. The JSON has the fields of `tensorfile ls --json` (docs/json.md) and the sha256 of the decoded bytes; every number and hash in it
 was reported by the reference crate of the file's generation (tools/ztensor/zNN dump), none was computed here.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# testdata.sh OUT: the programs that testdata/pte/ has from ExecuTorch's exporter, and what the reference says of each. By hand only: 5.2 GB.
+# export.sh OUT: the programs that testdata/pte/ has from ExecuTorch's exporter, and what the reference says of each. By hand only: 5.2 GB.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=$1 tools=interop/tools.sh
