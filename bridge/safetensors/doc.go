@@ -1,0 +1,25 @@
+// Package safetensors reads and writes the files of Hugging Face's safetensors
+// library, and models that are split into shards by an index.
+//
+//	offset 0      header size N, uint64 little-endian
+//	offset 8      JSON object of N bytes: name → {dtype, shape, data_offsets}, and __metadata__
+//	offset 8+N    data: every byte belongs to exactly one tensor
+//
+// Reading follows the rules of the reference library and of the README that is
+// its specification, and is stricter where those two leave room for two readers
+// to see different tensors: a name or a key that stands twice is refused, and so
+// are holes, overlaps, a header that does not begin with {, and one beyond
+// 100,000,000 bytes. What the reference accepts against its README, white space
+// other than trailing spaces and keys nobody knows, is a warning, and an error
+// in Strict mode. An element type that this package has no name for is listed
+// with the file's word (see tensor.Stored) and refused in Strict mode.
+//
+// Tensors come in the order of their offsets. Elements are row-major,
+// little-endian; float4 and float6 elements are packed.
+//
+// An index, such as model.safetensors.index.json, opens like a file: the shards
+// that it names are then companions, looked for beside it.
+//
+// The package was checked against safetensors 0.8.0 in both directions: see
+// interop/safetensors.sh.
+package safetensors

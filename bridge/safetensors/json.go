@@ -1,0 +1,288 @@
+package safetensors
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A scanner walks JSON text once, without reflection, and allocates only for
+// strings that hold escapes. The first error stops it: every later step does
+// nothing, so that callers ask once.
+type scanner struct {
+	b    []byte
+	i    int
+	base int64 // offset of b[0] in the file
+	err  error
+	lax  int // where white space other than a trailing space was first seen, or -1
+}
+
+func (s *scanner) fail(at int, field, format string, args ...any) {
+	if s.err == nil {
+		s.err = malformed(s.base+int64(at), field, format, args...)
+	}
+}
+
+func malformed(off int64, field, format string, args ...any) error {
+	return &tensor.FormatError{Format: formatName, Offset: off, Field: field,
+		Err: fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)}
+}
+
+// peek skips white space and returns the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	for s.err == nil && s.i < len(s.b) {
+		switch c := s.b[s.i]; c {
+		case ' ', '\t', '\n', '\r':
+			if s.lax < 0 {
+				s.lax = s.i
+			}
+			s.i++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// expect takes the byte c.
+func (s *scanner) expect(c byte) {
+	if got := s.peek(); s.err == nil {
+		if got != c || s.i == len(s.b) {
+			s.fail(s.i, "header", "expected %q", c)
+			return
+		}
+		s.i++
+	}
+}
+
+// more is for the elements of an object or array whose opening was taken: it
+// takes the comma before all but the first, or the closing byte and is false.
+func (s *scanner) more(first *bool, closing byte) bool {
+	c := s.peek()
+	if s.err != nil {
+		return false
+	}
+	if c == closing && s.i < len(s.b) {
+		s.i++
+		return false
+	}
+	if !*first {
+		s.expect(',')
+		if s.peek() == closing {
+			s.fail(s.i, "header", "a comma before %q", closing)
+		}
+	}
+	*first = false
+	return s.err == nil
+}
+
+// str takes a string. The result aliases the text unless it has escapes.
+func (s *scanner) str() []byte {
+	s.expect('"')
+	if s.err != nil {
+		return nil
+	}
+	start := s.i
+	for i := start; i < len(s.b); i++ {
+		switch c := s.b[i]; {
+		case c == '"':
+			text := s.b[start:i:i]
+			s.i = i + 1
+			if !ascii(text) && !utf8.Valid(text) {
+				s.fail(start, "header", "a string is not UTF-8")
+			}
+			return text
+		case c == '\\':
+			return s.escaped(start, i)
+		case c < 0x20:
+			s.fail(i, "header", "control character %#02x in a string", c)
+			return nil
+		}
+	}
+	s.fail(start-1, "header", "a string does not end")
+	return nil
+}
+
+func ascii(b []byte) bool {
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// escaped takes the rest of a string whose first backslash is at i.
+func (s *scanner) escaped(start, i int) []byte {
+	text := bytes.Clone(s.b[start:i])
+	for i < len(s.b) {
+		c := s.b[i]
+		switch {
+		case c == '"':
+			s.i = i + 1
+			if !utf8.Valid(text) {
+				s.fail(start, "header", "a string is not UTF-8")
+			}
+			return text
+		case c < 0x20:
+			s.fail(i, "header", "control character %#02x in a string", c)
+			return nil
+		case c != '\\':
+			text = append(text, c)
+			i++
+			continue
+		}
+		if i+1 == len(s.b) {
+			break
+		}
+		const plain, meant = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+		if k := bytes.IndexByte([]byte(plain), s.b[i+1]); k >= 0 {
+			text = append(text, meant[k])
+			i += 2
+			continue
+		}
+		r, ok := hex4(s.b[i:])
+		width := 6
+		if ok && utf16.IsSurrogate(r) {
+			var low rune
+			if low, ok = hex4(s.b[i+6:]); ok {
+				r = utf16.DecodeRune(r, low)
+				ok = r != utf8.RuneError
+				width = 12
+			}
+		}
+		if !ok {
+			s.fail(i, "header", "a string holds a bad escape")
+			return nil
+		}
+		text = utf8.AppendRune(text, r)
+		i += width
+	}
+	s.fail(start-1, "header", "a string does not end")
+	return nil
+}
+
+// hex4 reads \uXXXX.
+func hex4(b []byte) (r rune, ok bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	for _, c := range b[2:6] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// size takes an integer from 0 to 2^63-1, written as JSON writes one: no sign,
+// no fraction, no exponent, no leading zero.
+func (s *scanner) size(field string) int64 {
+	s.peek()
+	start, n := s.i, int64(0)
+	for ; s.err == nil && s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9'; s.i++ {
+		d := int64(s.b[s.i] - '0')
+		if n > (math.MaxInt64-d)/10 {
+			s.fail(start, field, "a number beyond 2^63")
+			return 0
+		}
+		n = n*10 + d
+	}
+	if s.err != nil {
+		return 0
+	}
+	bad := s.i == start || s.b[start] == '0' && s.i > start+1
+	if s.i < len(s.b) {
+		switch s.b[s.i] {
+		case '.', 'e', 'E':
+			bad = true
+		}
+	}
+	if bad {
+		s.fail(start, field, "not a plain integer")
+	}
+	return n
+}
+
+// literal takes null, true or false.
+func (s *scanner) literal(word string) bool {
+	s.peek()
+	if s.err != nil || !bytes.HasPrefix(s.b[s.i:], []byte(word)) {
+		return false
+	}
+	s.i += len(word)
+	return true
+}
+
+// skip takes any value and throws it away.
+func (s *scanner) skip(depth int64) {
+	if depth == 0 {
+		s.fail(s.i, "header", "values nested too deep")
+	}
+	first := true
+	switch c := s.peek(); {
+	case s.err != nil:
+	case c == '"':
+		s.str()
+	case c == '{':
+		s.i++
+		for s.more(&first, '}') {
+			s.str()
+			s.expect(':')
+			s.skip(depth - 1)
+		}
+	case c == '[':
+		s.i++
+		for s.more(&first, ']') {
+			s.skip(depth - 1)
+		}
+	case s.literal("null"), s.literal("true"), s.literal("false"):
+	default:
+		s.number()
+	}
+}
+
+// number takes any JSON number.
+func (s *scanner) number() {
+	start := s.i
+	digits := func() int {
+		from := s.i
+		for s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9' {
+			s.i++
+		}
+		return s.i - from
+	}
+	at := func(set string) bool {
+		if s.i < len(s.b) && bytes.IndexByte([]byte(set), s.b[s.i]) >= 0 {
+			s.i++
+			return true
+		}
+		return false
+	}
+	at("-")
+	zero := s.i < len(s.b) && s.b[s.i] == '0'
+	n := digits()
+	ok := n > 0 && (!zero || n == 1)
+	if ok && at(".") {
+		ok = digits() > 0
+	}
+	if ok && at("eE") {
+		at("+-")
+		ok = digits() > 0
+	}
+	if !ok {
+		s.fail(start, "header", "not a JSON value")
+	}
+}

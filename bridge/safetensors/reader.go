@@ -1,0 +1,290 @@
+package safetensors
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ReaderOptions control how a file is read. nil is the zero value.
+type ReaderOptions struct {
+	// Strict refuses what the README of safetensors does not allow, though the
+	// reference reads it: see Warnings.
+	Strict bool
+	// Limits bound what a file may ask for; zero fields mean the defaults.
+	Limits tensor.Limits
+	// NoMap makes Open read the file instead of mapping it.
+	NoMap bool
+	// Companion opens the shards that an index names. Open sets it to the
+	// folder of the file; NewReader and OpenBytes leave it nil, and an index is
+	// then refused.
+	Companion func(name string) (io.ReaderAt, int64, error)
+}
+
+// A Reader is an open file, or an index and its shards. It is safe for
+// concurrent use. See package tensor for how long what it hands out is valid.
+type Reader struct {
+	src      *source.Source
+	tensors  []tensor.Tensor
+	metadata [][2]string
+	warnings []error
+	dataAt   int64
+	shards   []*Reader // of an index, in the order of their names
+	closers  []io.Closer
+	files    []string // of an index: the shards' names
+
+	once  sync.Once
+	table *names.Table
+}
+
+// Detect reports whether a file begins like one of this format, or like the
+// index of a sharded model. It reads 16 bytes, or 64 KiB of what may be an
+// index.
+func Detect(r io.ReaderAt, size int64) bool {
+	return detectFile(r, size) || detectIndex(r, size)
+}
+
+func detectFile(r io.ReaderAt, size int64) bool {
+	var b [headerStart + 2]byte
+	if size < int64(len(b)) {
+		return false
+	}
+	if n, _ := r.ReadAt(b[:], 0); n < len(b) {
+		return false
+	}
+	n := binary.LittleEndian.Uint64(b[:])
+	if n < 2 || n > maxHeader || int64(n) > size-headerStart || b[8] != '{' {
+		return false
+	}
+	switch b[9] {
+	case '"', '}', ' ', '\n', '\r', '\t':
+		return true
+	}
+	return false
+}
+
+// Open maps the file and reads its header. An index opens its shards, which
+// must lie in its folder.
+func Open(name string, opts *ReaderOptions) (*Reader, error) {
+	o := options(opts)
+	src, err := source.Open(name, o.NoMap)
+	if err != nil {
+		return nil, err
+	}
+	if o.Companion == nil {
+		o.Companion = source.Companions(name)
+	}
+	r, err := newReader(src, o)
+	if err != nil {
+		src.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// OpenBytes reads a file that is in memory. It keeps b, which must not change.
+func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
+	return newReader(source.OfBytes(b), options(opts))
+}
+
+// NewReader reads the first size bytes of r, which stays the caller's. A file
+// is opened with two reads.
+func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.OfReaderAt(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return newReader(src, options(opts))
+}
+
+func options(opts *ReaderOptions) ReaderOptions {
+	if opts == nil {
+		return ReaderOptions{}
+	}
+	return *opts
+}
+
+func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
+	if err := o.Limits.Check(); err != nil {
+		return nil, err
+	}
+	o.Limits = o.Limits.WithDefaults()
+	var first [headerStart + 1]byte
+	head := first[:min(int64(len(first)), src.Size())]
+	if _, err := src.ReadAt(head, 0); err != nil {
+		return nil, readError("header", 0, err)
+	}
+	if len(head) > 1 && head[0] == '{' && (len(head) < 9 || head[7] != 0) {
+		return openIndex(src, o)
+	}
+	if len(head) < headerStart+1 {
+		return nil, truncated(0, "header", "a file of %d bytes has no header", src.Size())
+	}
+	n := binary.LittleEndian.Uint64(head)
+	if n > maxHeader {
+		return nil, malformed(0, "header size", "%d bytes, the format allows %d", n, maxHeader)
+	}
+	if int64(n) > o.Limits.MaxMetadata {
+		return nil, limitError(0, "header size", "%d bytes, the limit is %d", n, o.Limits.MaxMetadata)
+	}
+	if int64(n) > src.Size()-headerStart {
+		return nil, truncated(0, "header size", "%d bytes in a file of %d", n, src.Size())
+	}
+	if head[8] != '{' {
+		return nil, malformed(headerStart, "header", "it does not begin with {")
+	}
+	b, err := src.Metadata(headerStart, int64(n))
+	if err != nil {
+		return nil, readError("header", headerStart, err)
+	}
+	h, err := parse(b, src.Size()-headerStart-int64(n), o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	if o.Strict && len(h.warnings) > 0 {
+		return nil, h.warnings[0]
+	}
+	r := &Reader{src: src, metadata: h.metadata, warnings: h.warnings, dataAt: h.dataAt}
+	if r.tensors, err = h.tensors(src); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func truncated(off int64, field, format string, args ...any) error {
+	return &tensor.FormatError{Format: formatName, Offset: off, Field: field,
+		Err: fmt.Errorf(format+": %w", append(args, io.ErrUnexpectedEOF)...)}
+}
+
+func readError(field string, off int64, err error) error {
+	return &tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err}
+}
+
+// Close releases the file, and the shards of an index. It may be called twice.
+func (r *Reader) Close() error {
+	err := r.src.Close()
+	for _, s := range r.shards {
+		err = errors.Join(err, s.Close())
+	}
+	for _, c := range r.closers {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// Version is empty: the format has none.
+func (r *Reader) Version() string { return "" }
+
+// Len is the number of tensors.
+func (r *Reader) Len() int { return len(r.tensors) }
+
+// Tensors yields the tensors in the order of their offsets; those of an index
+// shard by shard.
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		for i := range r.tensors {
+			if !yield(&r.tensors[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Tensor returns the tensor of that name, or nil. The first call builds a table
+// of all names; later ones allocate nothing.
+func (r *Reader) Tensor(name string) *tensor.Tensor {
+	r.once.Do(func() {
+		r.table, _ = names.Build(len(r.tensors), func(i int) string { return r.tensors[i].Name })
+	})
+	if i := r.table.Lookup(name); i >= 0 {
+		return &r.tensors[i]
+	}
+	return nil
+}
+
+// Blobs yields nothing: every byte belongs to a tensor.
+func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(func(string, tensor.Blob) bool) {}
+}
+
+// Attributes yields __metadata__ in the order of the file.
+func (r *Reader) Attributes() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, kv := range r.metadata {
+			if !yield(kv[0], kv[1]) {
+				return
+			}
+		}
+	}
+}
+
+// Warnings lists departures from the README that did not prevent reading.
+func (r *Reader) Warnings() []error { return r.warnings }
+
+// Shards yields the names of the files that an index refers to; nothing for a
+// plain file.
+func (r *Reader) Shards() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range r.files {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// Verify reads every byte. The format has no digests: what can be found beyond
+// what opening found are bytes that cannot be read, and bools that are neither
+// 0 nor 1. opts may be nil.
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
+	if opts == nil {
+		opts = &tensor.VerifyOptions{}
+	}
+	l := tensor.NewFindingList(opts)
+	for _, w := range r.warnings {
+		l.Warn(w)
+	}
+	if opts.Depth == tensor.VerifyStructure {
+		return l.Err()
+	}
+	var total, done int64
+	for i := range r.tensors {
+		total += r.tensors[i].Data.Size()
+	}
+	buf := make([]byte, 1<<20)
+	for i := range r.tensors {
+		t := &r.tensors[i]
+		st, _ := t.Data.Stored()
+		field := fmt.Sprintf("data[%s]", tensor.Quote(t.Name))
+		for off := int64(0); off < st.Size && !l.Full(); off += int64(len(buf)) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			p := buf[:min(int64(len(buf)), st.Size-off)]
+			if _, err := t.Data.ReadAt(p, off); err != nil {
+				l.Error(readError(field, st.Offset+off, err))
+				break
+			}
+			if t.DType == tensor.Bool {
+				if k := le.NotBool(p); k >= 0 {
+					l.Error(malformed(st.Offset+off+int64(k), field, "element %d is the bool %#02x", off+int64(k), p[k]))
+					break
+				}
+			}
+			done += int64(len(p))
+			if opts.Progress != nil {
+				opts.Progress(done, total)
+			}
+		}
+	}
+	return l.Err()
+}
