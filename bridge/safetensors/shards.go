@@ -53,8 +53,11 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq[*tensor.Tensor], 
 			return nil, refuse(t, tensor.ErrLimit, "data beyond 2^63 bytes")
 		}
 	}
-	if len(shards) <= 1 {
-		return []string{name}, WriteFile(name, ts, opts)
+	if len(shards) == 0 {
+		return []string{name}, WriteFile(name, slices.Values([]*tensor.Tensor(nil)), opts)
+	}
+	if len(shards) == 1 {
+		return []string{name}, WriteFile(name, slices.Values(shards[0]), opts)
 	}
 	dir, base := filepath.Split(strings.TrimSuffix(name, suffix))
 	files := make([]string, len(shards))
