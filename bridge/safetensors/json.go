@@ -2,8 +2,10 @@ package safetensors
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -87,37 +89,63 @@ func (s *scanner) str() []byte {
 		return nil
 	}
 	start := s.i
-	for i := start; i < len(s.b); i++ {
+	for i := start; ; i++ {
+		if i += plainRun(s.b[i:]); i == len(s.b) {
+			break
+		}
 		switch c := s.b[i]; {
 		case c == '"':
-			text := s.b[start:i:i]
 			s.i = i + 1
-			if !ascii(text) && !utf8.Valid(text) {
-				s.fail(start, "header", "a string is not UTF-8")
-			}
-			return text
-		case c == '\\':
-			return s.escaped(start, i)
+			return s.b[start:i:i]
 		case c < 0x20:
 			s.fail(i, "header", "control character %#02x in a string", c)
 			return nil
+		default: // a backslash, or beyond ASCII
+			return s.slowly(start, i)
 		}
 	}
 	s.fail(start-1, "header", "a string does not end")
 	return nil
 }
 
-func ascii(b []byte) bool {
-	for _, c := range b {
-		if c >= utf8.RuneSelf {
-			return false
+// plainRun counts the bytes before the first that is a quote, a backslash, a
+// control character or beyond ASCII, eight at a time.
+func plainRun(b []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; len(b)-i >= 8; i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quote, back := x^('"'*ones), x^('\\'*ones)
+		// Each term has the high bit of a byte set where the byte is special;
+		// borrows can set more of them, but only above a true one.
+		hit := (x | (x - 0x20*ones) | (quote - ones) | (back - ones)) & highs
+		if hit != 0 {
+			if k := bits.TrailingZeros64(hit) / 8; special(b[i+k]) {
+				return i + k
+			}
+			break
 		}
 	}
-	return true
+	for i < len(b) && !special(b[i]) {
+		i++
+	}
+	return i
 }
 
-// escaped takes the rest of a string whose first backslash is at i.
-func (s *scanner) escaped(start, i int) []byte {
+func special(c byte) bool { return c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf }
+
+// slowly takes the rest of a string of which everything before i is plain.
+func (s *scanner) slowly(start, i int) []byte {
+	for i < len(s.b) && s.b[i] >= utf8.RuneSelf || i < len(s.b) && !special(s.b[i]) {
+		i++
+	}
+	if i < len(s.b) && s.b[i] == '"' {
+		s.i = i + 1
+		if !utf8.Valid(s.b[start:i]) {
+			s.fail(start, "header", "a string is not UTF-8")
+		}
+		return s.b[start:i:i]
+	}
 	text := bytes.Clone(s.b[start:i])
 	for i < len(s.b) {
 		c := s.b[i]
