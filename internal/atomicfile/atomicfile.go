@@ -85,6 +85,9 @@ func create(name string, h hook) (*File, error) {
 // resolve follows the links at name, the last of which may lead to nothing yet, and returns what is to be replaced,
 // with its description if it exists.
 func resolve(name string) (target string, old fs.FileInfo, err error) {
+	if _, base := filepath.Split(name); base == "" {
+		return "", nil, &fs.PathError{Op: "create", Path: name, Err: fmt.Errorf("%w: no file name", fs.ErrInvalid)}
+	}
 	target = name
 	for range 40 { // as many as Linux follows
 		fi, err := os.Lstat(target)
@@ -242,7 +245,7 @@ func (f *File) finish() error {
 		}
 	}
 	if err == nil {
-		err = rename(f.temp, f.target, f.hook)
+		err = rename(f.temp, f.target, f.hook, inUse)
 	}
 	if err != nil {
 		os.Remove(f.temp)

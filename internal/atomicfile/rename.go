@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// rename moves temp over target. On windows a target that somebody has open, if only a virus scanner looking at the
-// new file, refuses it: that is tried again for two seconds.
-func rename(temp, target string, h hook) error {
+// rename moves temp over target. On windows that is refused while somebody has one of them open, if only a virus scanner
+// that looks at the new file: it is tried again for two seconds.
+func rename(temp, target string, h hook, inUse func(error) bool) error {
 	wait := 5 * time.Millisecond
 	for deadline := time.Now().Add(2 * time.Second); ; {
 		err := h.before("rename")

@@ -184,20 +184,26 @@ func (s *Source) Scan(f func(all []byte) error) (ok bool, err error) {
 // release ends what a reading lock and SetPanicOnFault began, and makes an error of a panic that reports a fault inside of
 // the mapping. Any other panic goes on.
 func (s *Source) release(before bool, err *error) {
-	r := recover()
 	debug.SetPanicOnFault(before)
-	if e, ok := r.(interface{ Addr() uintptr }); ok {
-		base := reflect.ValueOf(s.data).Pointer()
-		if a := e.Addr(); a >= base && a-base < uintptr(len(s.data)) {
-			*err = fmt.Errorf("source: the file was truncated while it was mapped (byte %d of %d): %w",
-				a-base, s.size, io.ErrUnexpectedEOF)
-			r = nil
-		}
-	}
-	s.mu.RUnlock()
-	if r != nil {
+	if r := recover(); r == nil {
+		s.mu.RUnlock()
+	} else if at, ours := s.fault(r); ours {
+		s.mu.RUnlock()
+		*err = fmt.Errorf("source: the file was truncated while it was mapped (byte %d of %d): %w", at, s.size, io.ErrUnexpectedEOF)
+	} else {
+		s.mu.RUnlock()
 		panic(r)
 	}
+}
+
+// fault says whether a panic reports a fault inside of the mapping, and at which of its bytes.
+func (s *Source) fault(r any) (at uintptr, ours bool) {
+	e, ok := r.(interface{ Addr() uintptr })
+	if !ok {
+		return 0, false
+	}
+	at = e.Addr() - reflect.ValueOf(s.data).Pointer() // wraps round for what lies before
+	return at, at < uintptr(len(s.data))
 }
 
 // readFull fills p from r at off, whatever r does short of blocking: short answers without an error are continued.

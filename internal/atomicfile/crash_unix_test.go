@@ -1,0 +1,247 @@
+//go:build unix
+
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// These tests run their own program again, as a process that can be killed. What it shall do is in the environment.
+const (
+	childTask = "ATOMICFILE_CHILD" // what to do
+	childName = "ATOMICFILE_NAME"  // the target
+)
+
+// TestChild is not a test of its own, but what a child does.
+func TestChild(t *testing.T) {
+	task, name := os.Getenv(childTask), os.Getenv(childName)
+	switch {
+	case task == "": // nobody's child
+	case task == "versions": // forever, each of another byte
+		for v := 1; ; v++ {
+			f, err := Create(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Write(version(v)); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case task == "limit":
+		limit := syscall.Rlimit{Cur: 3 << 20, Max: 3 << 20}
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Skip(err)
+		}
+		f, err := Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Reserve(2 << 20) // fits
+		_, err = f.Write(content(4 << 20))
+		if cerr := f.Close(); err == nil || cerr != err {
+			t.Errorf("Close after %v: %v", err, cerr)
+		}
+		fmt.Println("error:", err)
+	default: // the number of the step before which to die
+		step, err := strconv.Atoi(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := create(name, func(string) error {
+			if step--; step < 0 {
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := writeNew(f, content(newSize)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// version is a content that tells whether it is whole: its length says which byte it consists of.
+func version(v int) []byte { return bytes.Repeat([]byte{byte(v)}, 2<<20+v) }
+
+// child starts a child on task; the caller waits for it.
+func child(t *testing.T, task, name string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
+	c.Env = append(os.Environ(), childTask+"="+task, childName+"="+name)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); errors.Is(err, syscall.ENOEXEC) || errors.Is(err, errors.ErrUnsupported) {
+		t.Skipf("this program cannot start itself (emulated?): %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return c, &out
+}
+
+// wantOnlyTemps fails if the folder holds anything but base and temporary files of it; it returns their number.
+func wantOnlyTemps(t *testing.T, folder, base string) (temps int) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "."+base+".tmp-") {
+			temps++
+		} else if e.Name() != base {
+			t.Errorf("%s is left behind", e.Name())
+		}
+	}
+	return temps
+}
+
+func TestKilledBeforeEachStep(t *testing.T) {
+	data := content(newSize)
+	var olds, news, temps int
+	for k, step := range steps(t, data) {
+		dir := t.TempDir()
+		name := filepath.Join(dir, "f")
+		if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c, out := child(t, strconv.Itoa(k), name)
+		err := c.Wait()
+		if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
+			t.Fatalf("before step %d, %s: not killed: %v\n%s", k, step, err, out)
+		}
+		got, err := os.ReadFile(name)
+		switch {
+		case err != nil:
+			t.Errorf("before step %d, %s: %v", k, step, err)
+		case string(got) == "old" && step != "sync folder":
+			olds++
+		case bytes.Equal(got, data) && step == "sync folder":
+			news++
+		default:
+			t.Errorf("before step %d, %s: the target has %d bytes, neither the old nor the new ones", k, step, len(got))
+		}
+		temps += wantOnlyTemps(t, dir, "f")
+	}
+	if olds < 20 || news != 1 {
+		t.Errorf("old %d times, new %d times", olds, news)
+	}
+	t.Logf("killed %d times: old %d, new %d, torn 0, %d temporary files left", olds+news, olds, news, temps)
+}
+
+func TestKilledAtAnyTime(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f")
+	if err := os.WriteFile(name, version(0), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	versions := 0
+	kills := 40
+	if n, err := strconv.Atoi(os.Getenv("TENSORFILE_KILLS")); err == nil {
+		kills = n
+	}
+	for range kills {
+		c, out := child(t, "versions", name)
+		// Starting takes some of it; the rest is somewhere in the writing.
+		time.Sleep(15*time.Millisecond + rand.N(40*time.Millisecond))
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		c.Wait()
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := len(got) - len(version(0))
+		if v < 0 || !bytes.Equal(got, version(v)) {
+			t.Fatalf("torn: %d bytes\n%s", len(got), out)
+		}
+		if v > 0 {
+			versions++
+		}
+	}
+	temps := wantOnlyTemps(t, dir, "f")
+	t.Logf("killed %d times, %d times with a new version in place, torn 0, %d temporary files left", kills, versions, temps)
+}
+
+func TestLimitOnTheSizeOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f")
+	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c, out := child(t, "limit", name)
+	if err := c.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if want := syscall.EFBIG.Error(); !strings.Contains(out.String(), "error:") || !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+	wantFile(t, name, []byte("old"))
+	wantAlone(t, dir, "f")
+}
+
+func TestFullDisk(t *testing.T) {
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("needs root and Linux to make a small disk")
+	}
+	dir := t.TempDir()
+	if err := mountTmpfs(dir, 512<<10); err != nil {
+		t.Skipf("no small disk: %v", err)
+	}
+	defer unmount(dir)
+	name := filepath.Join(dir, "f")
+	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{400 << 10, 600 << 10, 3 << 20} {
+		for _, reserve := range []bool{false, true} {
+			err := func() error {
+				f, err := Create(name)
+				if err != nil {
+					return err
+				}
+				defer f.Abort()
+				if reserve {
+					f.Reserve(int64(size))
+				}
+				data := content(size)
+				for len(data) > 0 {
+					n, err := f.Write(data[:min(len(data), 10_000)])
+					if err != nil {
+						return err
+					}
+					data = data[n:]
+				}
+				return f.Close()
+			}()
+			if fits := size < 512<<10; fits != (err == nil) || !fits && !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("%d bytes, reserve %v: %v", size, reserve, err)
+			} else if fits {
+				wantFile(t, name, content(size))
+				if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantFile(t, name, []byte("old"))
+			wantAlone(t, dir, "f")
+		}
+	}
+}

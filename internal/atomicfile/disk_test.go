@@ -1,0 +1,282 @@
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
+)
+
+var errDisk = errors.New("the disk is on fire")
+
+// Writing the new file of these tests takes every step that there is: reserving at once and in steps, writes gathered,
+// direct and at an offset, the truncation of what was reserved.
+const newSize = 20<<20 + 500_000
+
+func writeNew(f *File, data []byte) error {
+	f.Reserve(1 << 20)
+	if _, err := f.Write(data[:1000]); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(data[1000:2000], 1000); err != nil {
+		return err
+	}
+	for off := 2000; off < len(data); off += 3 << 20 {
+		if _, err := f.Write(data[off:min(off+3<<20, len(data))]); err != nil {
+			return err
+		}
+	}
+	return f.Close()
+}
+
+// steps lists what happens when the new file is written over an old one.
+func steps(t *testing.T, data []byte) (steps []string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f, err := create(name, func(step string) error { steps = append(steps, step); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeNew(f, data); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, name, data)
+	return steps
+}
+
+func TestEveryStepOfADiskCanFail(t *testing.T) {
+	data := content(newSize)
+	all := steps(t, data)
+	for _, want := range []string{"create", "chmod", "reserve", "write", "truncate", "sync", "close", "rename", "sync folder"} {
+		if !strings.Contains(strings.Join(all, ","), want) {
+			t.Errorf("no step %q among %q", want, all)
+		}
+	}
+	for k, step := range all {
+		t.Run(fmt.Sprintf("%d %s", k, step), func(t *testing.T) {
+			dir := t.TempDir()
+			name := filepath.Join(dir, "f")
+			if err := os.WriteFile(name, []byte("old"), 0o640); err != nil {
+				t.Fatal(err)
+			}
+			n := -1
+			f, err := create(name, func(string) error {
+				if n++; n == k {
+					return errDisk
+				}
+				return nil
+			})
+			if err == nil {
+				err = writeNew(f, data)
+			}
+			if step == "reserve" { // a hint
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantFile(t, name, data)
+				wantAlone(t, dir, "f")
+				return
+			}
+			if !errors.Is(err, errDisk) {
+				t.Fatalf("the error was lost: %v", err)
+			}
+			if f != nil {
+				if err := f.Close(); !errors.Is(err, errDisk) {
+					t.Errorf("Close: %v", err)
+				}
+				f.Abort()
+			}
+			if step == "sync folder" { // too late
+				wantFile(t, name, data)
+			} else {
+				wantFile(t, name, []byte("old"))
+			}
+			wantAlone(t, dir, "f")
+		})
+	}
+}
+
+func TestErrorsStay(t *testing.T) {
+	dir := t.TempDir()
+	broken := false
+	f, err := create(filepath.Join(dir, "f"), func(string) error {
+		if broken {
+			return errDisk
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("gathered")); err != nil {
+		t.Fatal(err)
+	}
+	broken = true
+	if n, err := f.WriteAt([]byte("x"), 0); n != 0 || !errors.Is(err, errDisk) {
+		t.Errorf("WriteAt = %d, %v", n, err)
+	}
+	broken = false
+	if n, err := f.Write([]byte("x")); n != 0 || !errors.Is(err, errDisk) {
+		t.Errorf("Write = %d, %v", n, err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 0); !errors.Is(err, errDisk) {
+		t.Errorf("WriteAt: %v", err)
+	}
+	if err := f.Close(); !errors.Is(err, errDisk) {
+		t.Errorf("Close: %v", err)
+	}
+	wantAlone(t, dir)
+}
+
+func TestAPanicLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f")
+	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		f, err := Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Abort()
+		f.Write(content(3 << 20))
+		panic("in the source of a tensor")
+	}()
+	wantFile(t, name, []byte("old"))
+	wantAlone(t, dir, "f")
+}
+
+func TestTheLastOfManyWritersWins(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f")
+	const writers = 8
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for range 3 {
+				f, err := Create(name)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for range 30 {
+					f.Write(bytes.Repeat([]byte{byte(i)}, 50_000))
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	got, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1_500_000 || !bytes.Equal(got, bytes.Repeat(got[:1], len(got))) || got[0] >= writers {
+		t.Errorf("a mixture of %d bytes", len(got))
+	}
+	wantAlone(t, dir, "f")
+}
+
+func TestTemporaryFilesCanBeRecognised(t *testing.T) {
+	for _, base := range []string{"f", "model.zt", strings.Repeat("n", 255), strings.Repeat("ü", 127)} {
+		dir := t.TempDir()
+		f, err := Create(filepath.Join(dir, base))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Abort()
+		temps, err := filepath.Glob(filepath.Join(dir, ".*.tmp-*"))
+		if err != nil || len(temps) != 1 {
+			t.Fatalf("%q: %q, %v", base, temps, err)
+		}
+		got := filepath.Base(temps[0])
+		stem, _, _ := strings.Cut(got[1:], ".tmp-")
+		if !strings.HasPrefix(base, stem) || len(base) < 200 && stem != base || !strings.Contains("."+base, got[:2]) {
+			t.Errorf("%q is written to %q", base, got)
+		}
+		if f.Write([]byte("x")); f.Close() != nil {
+			t.Errorf("%q cannot be written", base)
+		}
+		wantAlone(t, dir, base)
+	}
+}
+
+func TestNamesThatCannotBeFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"", dir, dir + "/", filepath.Join(dir, "missing") + "/", ".", "..", os.DevNull} {
+		if f, err := Create(name); err == nil {
+			f.Abort()
+			t.Errorf("%q can be created", name)
+		}
+	}
+	if _, err := Create(filepath.Join(dir, "missing", "f")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a folder that does not exist: %v", err)
+	}
+	wantAlone(t, dir)
+}
+
+func TestRenameIsTriedAgainWhileTheTargetIsInUse(t *testing.T) {
+	errUse := errors.New("in use")
+	dir := t.TempDir()
+	temp, target := filepath.Join(dir, "temp"), filepath.Join(dir, "target")
+	for _, failures := range []int{0, 1, 5} {
+		if err := os.WriteFile(temp, []byte("new"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		err := rename(temp, target, func(string) error {
+			if n++; n <= failures {
+				return errUse
+			}
+			return nil
+		}, func(err error) bool { return err == errUse })
+		if err != nil || n != failures+1 {
+			t.Errorf("after %d failures: %v, tried %d times", failures, err, n)
+		}
+		wantAlone(t, dir, "target")
+	}
+	for _, passing := range []bool{true, false} {
+		n, start := 0, time.Now()
+		err := rename(temp, target, func(string) error { n++; return errUse }, func(error) bool { return passing })
+		if !errors.Is(err, errUse) || passing != (n > 5) || time.Since(start) > 10*time.Second {
+			t.Errorf("passing %v: %v, tried %d times in %v", passing, err, n, time.Since(start))
+		}
+	}
+}
+
+func TestSmallWritesTakeLittleMemory(t *testing.T) {
+	f, err := Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Abort()
+	p := make([]byte, 1000)
+	if got := readtest.Allocated(func() {
+		for range 20_000 {
+			f.Write(p)
+		}
+	}); got > 8<<20 { // a buffer of 1 MiB, and those that it outgrew
+		t.Errorf("%d bytes allocated for 20 MB", got)
+	}
+}
