@@ -1,0 +1,188 @@
+package rten
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// dataTypes is indexed by DataType, and as well by ConstantDataType: two enums
+// of different width, whose numbers agree.
+var dataTypes = [...]tensor.DType{tensor.I32, tensor.F32, tensor.I8, tensor.U8}
+
+// inlineTypes is indexed by the tag of the union ConstantData, whose order is
+// another one.
+var inlineTypes = [...]tensor.DType{tensor.Unknown, tensor.F32, tensor.I32, tensor.I8, tensor.U8}
+
+// A Constant is a node with a tensor of its own: a weight, most often.
+type Constant struct {
+	n     Node
+	pos   int
+	batch *tensorBatch // where an iterator takes tensors from
+}
+
+// Node is the constant as a node.
+func (c Constant) Node() Node { return c.n }
+
+// Inline reports whether the elements stand in the flatbuffer, and not in the
+// tensor data behind it.
+func (c Constant) Inline() bool { return c.n.m.field(c.pos, slotConstantOffset) == 0 }
+
+// Tensor is the constant under the name that [Reader.Tensors] describes. Each
+// call makes a new one.
+func (c Constant) Tensor() *tensor.Tensor {
+	b := c.batch
+	if b == nil {
+		b = new(tensorBatch)
+	}
+	m := c.n.m
+	var p payload
+	p.read(m, c.pos) // without error since check
+	t, e, dims := b.next(p.rank)
+	for i := range dims {
+		dims[i] = int64(m.u32(p.dims + 4*i))
+	}
+	*e, _ = m.r.src.Extent(p.off, p.size)
+	t.Name = b.name(c.n)
+	t.DType, t.Shape, t.Data = p.dtype, dims, tensor.NewBlob(e)
+	return t
+}
+
+// A tensorBatch lets an iterator allocate tensors in batches.
+type tensorBatch struct {
+	tensors []struct {
+		t tensor.Tensor
+		e source.Extent
+	}
+	dims   []int64
+	graph  int
+	prefix string // the path of graph
+}
+
+func (b *tensorBatch) next(rank int) (*tensor.Tensor, *source.Extent, tensor.Shape) {
+	const batch = 32
+	if len(b.tensors) == 0 {
+		// The first is for a caller who wants one; what is kept of a batch
+		// keeps all of it.
+		n := batch
+		if b.dims == nil {
+			n, b.dims = 1, make([]int64, 0, rank)
+		}
+		b.tensors = make([]struct {
+			t tensor.Tensor
+			e source.Extent
+		}, n)
+	}
+	if cap(b.dims)-len(b.dims) < rank {
+		b.dims = make([]int64, 0, max(rank, 4*batch))
+	}
+	x := &b.tensors[0]
+	b.tensors = b.tensors[1:]
+	from := len(b.dims)
+	b.dims = b.dims[:from+rank]
+	return &x.t, &x.e, b.dims[from : from+rank : from+rank]
+}
+
+func (b *tensorBatch) name(n Node) string {
+	label := n.Label()
+	if n.graph == 0 {
+		return label
+	}
+	if b.graph != n.graph {
+		b.graph, b.prefix = n.graph, n.m.path(n.graph)+"/"
+	}
+	return b.prefix + label
+}
+
+func (m *Model) tensorName(i int) string {
+	var b tensorBatch
+	return b.name(m.Constant(i).n)
+}
+
+// A payload is what a ConstantNode says about its elements.
+type payload struct {
+	dtype  tensor.DType
+	dims   int // where the first dimension stands in the buffer
+	rank   int
+	inline bool
+	off    int64 // in the file
+	size   int64 // in bytes
+}
+
+// read fills p from the ConstantNode at pos, or says what is wrong with it: the
+// error's field is that of the node.
+func (p *payload) read(m *Model, pos int) (field string, at int, err error) {
+	p.dims, p.rank = m.vector(pos, slotConstantShape)
+	elements := int64(1)
+	overflow := false
+	for i := range p.rank {
+		d := m.u32(p.dims + 4*i)
+		if d == 0 { // whatever the others are
+			elements, overflow = 0, false
+			break
+		}
+		if overflow {
+			continue
+		}
+		var ok bool
+		elements, ok = align.Mul(elements, int64(d))
+		overflow = !ok
+	}
+	if overflow {
+		return "data.shape", p.dims, fmt.Errorf("%w: more than 2^63 elements", tensor.ErrMalformed)
+	}
+	offset := m.field(pos, slotConstantOffset)
+	p.inline = offset == 0
+	if p.inline {
+		return p.readInline(m, pos, elements)
+	}
+	f := m.field(pos, slotConstantDtype)
+	if f == 0 {
+		return "data.dtype", pos, fmt.Errorf("%w: absent, while the elements are outside of the model", tensor.ErrMalformed)
+	}
+	dtype := m.u16(f)
+	if dtype >= len(dataTypes) {
+		return "data.dtype", f, fmt.Errorf("%w: element type %d", errors.ErrUnsupported, dtype)
+	}
+	p.dtype = dataTypes[dtype]
+	if !m.r.v2 {
+		return "data.data_offset", offset, fmt.Errorf("%w: a file of version 1 has no tensor data", tensor.ErrMalformed)
+	}
+	var ok bool
+	if p.size, ok = p.dtype.Bytes(elements); !ok {
+		return "data.shape", p.dims, fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrMalformed)
+	}
+	rel := m.u64(offset)
+	base := m.r.header.TensorOffset
+	switch {
+	case rel > math.MaxInt64:
+		return "data.data_offset", offset, fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, rel)
+	case int64(rel) > m.r.size-base || p.size > m.r.size-base-int64(rel):
+		return "data.data_offset", offset, fmt.Errorf("%w: %d bytes at %d of the tensor data, which has %d", io.ErrUnexpectedEOF, p.size, rel, m.r.size-base)
+	}
+	p.off = base + int64(rel)
+	return "", 0, nil
+}
+
+func (p *payload) readInline(m *Model, pos int, elements int64) (field string, at int, err error) {
+	tag := int(m.tag(pos, slotConstantDataType))
+	switch {
+	case tag == 0:
+		return "data.data", pos, fmt.Errorf("%w: a constant without elements, inline or outside", tensor.ErrMalformed)
+	case tag >= len(inlineTypes):
+		return "data.data_type", m.field(pos, slotConstantDataType), fmt.Errorf("%w: elements of kind %d", errors.ErrUnsupported, tag)
+	}
+	p.dtype = inlineTypes[tag]
+	first, n := m.vector(m.child(pos, slotConstantData), slotFirst)
+	if int64(n) != elements {
+		return "data.data.data", first - 4, fmt.Errorf("%w: %d elements where the shape has %d", tensor.ErrMalformed, n, elements)
+	}
+	p.off = m.base + int64(first)
+	p.size = int64(n) * int64(p.dtype.Size())
+	return "", 0, nil
+}

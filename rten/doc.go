@@ -1,0 +1,34 @@
+// Package rten reads, checks, edits and writes .rten files, the models of the
+// RTen inference engine. Its own project retires the format; this package keeps
+// what exists readable and gives it a way out.
+//
+// # The file
+//
+//	version 2                                     version 1
+//	┌────────────────────────────────────┐        ┌──────────────────────────┐
+//	│ header   "RTEN", 2, three offsets  │ 32 B   │ model, a bare flatbuffer │
+//	├────────────────────────────────────┤        │ with all weights in it   │
+//	│ model    a flatbuffer: graph,      │        └──────────────────────────┘
+//	│          metadata, small weights   │
+//	├────────────────────────────────────┤ 64
+//	│ tensor data, each tensor at a      │
+//	│          multiple of 64            │
+//	└────────────────────────────────────┘
+//
+// A model is a graph of nodes: constants, values, and operators, which may own
+// graphs themselves (the branches of an If, the body of a Loop). The constants
+// of all graphs are the tensors of the file: int32, float32, int8 or uint8,
+// dense and row-major. The flatbuffer is verified before anything is read from
+// it, after rules that are not laxer than those of RTen's own verifier.
+//
+// What Open refuses, no reader can live with. What RTen's loader refuses but a
+// tool may want to look at, such as an operator of a newer release, is in
+// [Reader.Warnings], and what RTen loads but cannot run, [Reader.Verify] tells.
+//
+// # Lifetime of shared memory
+//
+// The model is copied when a file is opened, so that names, shapes and the
+// graph never change and stay valid after Close; a version 1 file therefore
+// takes its size in memory. The data of tensors is borrowed from the mapping:
+// see package tensor. OpenBytes copies nothing.
+package rten

@@ -1,0 +1,78 @@
+package rten
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+const (
+	magic      = "RTEN"
+	headerSize = 32
+	version2   = 2
+)
+
+// A Header is what stands before the model in a version 2 file. All offsets
+// count from the start of the file.
+type Header struct {
+	ModelOffset  int64
+	ModelSize    int64
+	TensorOffset int64 // tensor data reaches from here to the end of the file
+}
+
+// parseHeader reads the header of a version 2 file of that size; b is its first
+// 32 bytes, or all of a shorter file.
+func parseHeader(b []byte, size int64) (h Header, err error) {
+	if len(b) < 8 {
+		return h, failed(int64(len(b)), "header.version", fmt.Errorf("%w: a header has %d bytes", io.ErrUnexpectedEOF, headerSize))
+	}
+	if v := binary.LittleEndian.Uint32(b[4:]); v != version2 {
+		return h, failed(4, "header.version", fmt.Errorf("%w: version %d; 2 is the only one", errors.ErrUnsupported, v))
+	}
+	if len(b) < headerSize {
+		return h, failed(int64(len(b)), "header", fmt.Errorf("%w: a header has %d bytes", io.ErrUnexpectedEOF, headerSize))
+	}
+	for _, f := range []struct {
+		at   int64
+		name string
+		v    *int64
+		min  int64
+	}{
+		{8, "header.model_data_offset", &h.ModelOffset, headerSize},
+		{16, "header.model_data_len", &h.ModelSize, 0},
+		{24, "header.tensor_data_offset", &h.TensorOffset, headerSize},
+	} {
+		v := binary.LittleEndian.Uint64(b[f.at:])
+		switch {
+		case v > math.MaxInt64:
+			return h, failed(f.at, f.name, fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, v))
+		case v < uint64(f.min):
+			return h, failed(f.at, f.name, fmt.Errorf("%w: %d is inside the header", tensor.ErrMalformed, v))
+		case v > uint64(size):
+			return h, failed(f.at, f.name, fmt.Errorf("%w: %d in a file of %d bytes", io.ErrUnexpectedEOF, v, size))
+		}
+		*f.v = int64(v)
+	}
+	if h.ModelSize > size-h.ModelOffset {
+		return h, failed(16, "header.model_data_len", fmt.Errorf("%w: %d bytes at %d of a file of %d", io.ErrUnexpectedEOF, h.ModelSize, h.ModelOffset, size))
+	}
+	return h, nil
+}
+
+// append adds the 32 bytes of h to b.
+func (h Header) append(b []byte) []byte {
+	b = append(b, magic...)
+	b = binary.LittleEndian.AppendUint32(b, version2)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.ModelOffset))
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.ModelSize))
+	return binary.LittleEndian.AppendUint64(b, uint64(h.TensorOffset))
+}
+
+// failed makes the error of a rule that the file breaks at off.
+func failed(off int64, field string, err error) error {
+	return &tensor.FormatError{Format: "rten", Offset: off, Field: field, Err: err}
+}

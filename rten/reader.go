@@ -1,0 +1,328 @@
+package rten
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ReaderOptions control how a file is opened. nil is the zero value.
+type ReaderOptions struct {
+	// Strict refuses what [Reader.Warnings] would hold otherwise: everything
+	// that RTen's loader tolerates but no writer of RTen makes.
+	Strict bool
+	// Limits bound what a file may ask for; zero values are the defaults. The
+	// model of a version 1 file contains its weights, so that MaxMetadata is
+	// 2 GiB, the most that the format allows, unless it is set.
+	Limits tensor.Limits
+	// NoMap reads the file instead of mapping it.
+	NoMap bool
+	// Companion is not used: a .rten file stands alone.
+	Companion func(name string) (io.ReaderAt, int64, error)
+}
+
+// A Reader gives access to the constants and the graph of a .rten file. It is
+// safe for concurrent use.
+type Reader struct {
+	src    *source.Source
+	size   int64
+	opts   ReaderOptions
+	header Header // zero in version 1
+	v2     bool
+	model  *Model
+
+	lookup   func() *names.Table
+	warnings func() []error
+}
+
+// Open opens the file called name and maps it where the platform can.
+func Open(name string, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.Open(name, opts != nil && opts.NoMap)
+	if err != nil {
+		return nil, err
+	}
+	return newReader(src, opts, false)
+}
+
+// OpenBytes opens a file that is in memory. It keeps b, which must not change
+// while the Reader or anything that came from it is in use.
+func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
+	return newReader(source.OfBytes(b), opts, true)
+}
+
+// NewReader opens the first size bytes of r, which stays the caller's. It costs
+// two reads, one if the model ends in the first 64 KiB.
+func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.OfReaderAt(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return newReader(src, opts, false)
+}
+
+// Detect reports whether the file is a .rten file of either version. Version 2
+// begins with RTEN and is known by its header; a file of version 1 has no mark,
+// and only one whose whole flatbuffer verifies is taken for one.
+func Detect(r io.ReaderAt, size int64) bool {
+	src, err := source.OfReaderAt(r, size)
+	if err != nil {
+		return false
+	}
+	head, err := src.Metadata(0, min(size, headerSize))
+	if err != nil {
+		return false
+	}
+	if len(head) >= 4 && string(head[:4]) == magic {
+		_, err := parseHeader(head, size)
+		return err == nil
+	}
+	if !plausible(src, head) {
+		return false
+	}
+	rd, err := newReader(src, nil, false)
+	if err != nil {
+		return false
+	}
+	rd.Close()
+	return true
+}
+
+// firstWindow is what an unmapped file is asked for at first, in the hope that
+// the model lies in it.
+const firstWindow = 64 << 10
+
+// maxModel is the largest flatbuffer.
+const maxModel = 1<<31 - 1
+
+// newReader reads and checks all metadata. kept says that the source is memory
+// that the caller promised not to change, so that it need not be copied.
+func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, err error) {
+	defer func() {
+		if err != nil {
+			src.Close()
+		}
+	}()
+	r := &Reader{src: src, size: src.Size()}
+	if opts != nil {
+		r.opts = *opts
+	}
+	if err := r.opts.Limits.Check(); err != nil {
+		return nil, err
+	}
+	limits := r.opts.Limits.WithDefaults()
+	window := int64(headerSize)
+	if !src.Mapped() {
+		window = firstWindow
+	}
+	head, err := src.Metadata(0, min(window, r.size))
+	if err != nil {
+		return nil, err
+	}
+	var at, n int64
+	switch {
+	case len(head) < 4:
+		return nil, failed(r.size, "", fmt.Errorf("%w: a model takes more than %d bytes", io.ErrUnexpectedEOF, r.size))
+	case string(head[:4]) == magic:
+		if r.header, err = parseHeader(head, r.size); err != nil {
+			return nil, err
+		}
+		r.v2 = true
+		at, n = r.header.ModelOffset, r.header.ModelSize
+	default:
+		n = r.size
+		if r.opts.Limits.MaxMetadata == 0 {
+			limits.MaxMetadata = maxModel
+		}
+		// Not before a few bytes look like a model is all of a file read.
+		if !plausible(src, head) {
+			return nil, failed(0, "", fmt.Errorf("%w: neither the mark RTEN nor a flatbuffer", tensor.ErrMalformed))
+		}
+	}
+	if n > min(limits.MaxMetadata, maxModel) {
+		return nil, failed(at, "model", fmt.Errorf("%w: a model of %d bytes, more than %d", tensor.ErrLimit, n, min(limits.MaxMetadata, maxModel)))
+	}
+	buf, err := r.metadata(head, at, n, kept)
+	if err != nil {
+		return nil, err
+	}
+	if err := fb.Verify(buf, &rtenfb.Schema, rtenfb.TableModel, fb.Limits{UTF8: true, Unions: true}); err != nil {
+		return nil, r.flatbufferError(at, err)
+	}
+	r.model = &Model{r: r, buf: buf, base: at}
+	if err := r.model.check(limits); err != nil {
+		return nil, err
+	}
+	r.lookup = sync.OnceValue(func() *names.Table {
+		t, _ := names.Build(r.Len(), r.model.tensorName)
+		return t
+	})
+	r.model.subgraphs = sync.OnceValue(r.model.graphIndex)
+	r.warnings = sync.OnceValue(r.model.warnings)
+	if r.opts.Strict {
+		if err := r.model.departure(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// metadata returns the model's bytes, which nobody else can change.
+func (r *Reader) metadata(head []byte, at, n int64, kept bool) ([]byte, error) {
+	if kept {
+		if b, ok := r.src.Bytes(at, n); ok {
+			return b, nil
+		}
+	}
+	if at+n <= int64(len(head)) {
+		return head[at : at+n : at+n], nil
+	}
+	return r.src.Metadata(at, n)
+}
+
+func (r *Reader) flatbufferError(at int64, err error) error {
+	var e *fb.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	class := tensor.ErrMalformed
+	if e.Limit {
+		class = tensor.ErrLimit
+	}
+	return failed(at+e.Offset, e.Path, fmt.Errorf("%w: %s", class, e.Reason))
+}
+
+// plausible looks at the few bytes that tell most files from a bare flatbuffer
+// with a Model at its root, so that not all of a large file need be read. head
+// is what was read from the start.
+func plausible(src *source.Source, head []byte) bool {
+	size := src.Size()
+	if size > maxModel {
+		return false
+	}
+	u32 := func(off int64) (int64, bool) {
+		var b [4]byte
+		if off < 0 || off > size-4 {
+			return 0, false
+		}
+		if off <= int64(len(head))-4 {
+			return int64(binary.LittleEndian.Uint32(head[off:])), true
+		}
+		_, err := src.ReadAt(b[:], off)
+		return int64(binary.LittleEndian.Uint32(b[:])), err == nil
+	}
+	root, ok := u32(0)
+	if !ok || root < 4 || root%4 != 0 {
+		return false
+	}
+	back, ok := u32(root)
+	if !ok {
+		return false
+	}
+	vtable := root - int64(int32(back))
+	words, ok := u32(vtable)
+	if !ok || vtable%2 != 0 || words&0xffff < 8 || words&1 != 0 { // graph is required, so there are two slots
+		return false
+	}
+	slots, ok := u32(vtable + 4)
+	if !ok {
+		return false
+	}
+	version, graph := slots&0xffff, slots>>16
+	if version < 4 || graph < 4 {
+		return false
+	}
+	v, ok := u32(root + version)
+	return ok && v == schemaVersion
+}
+
+// Close gives up the file. Borrowed slices are invalid afterwards, reads fail
+// with fs.ErrClosed; names, shapes and the graph stay. A second Close does
+// nothing.
+func (r *Reader) Close() error { return r.src.Close() }
+
+// Version is "2" for a file with a header and "1" for a bare flatbuffer.
+func (r *Reader) Version() string {
+	if r.v2 {
+		return "2"
+	}
+	return "1"
+}
+
+// Header returns the header, and false for a version 1 file, which has none.
+func (r *Reader) Header() (Header, bool) { return r.header, r.v2 }
+
+// Size is the length of the file.
+func (r *Reader) Size() int64 { return r.size }
+
+// Model is the content of the file.
+func (r *Reader) Model() *Model { return r.model }
+
+// Len is the number of constants of all graphs.
+func (r *Reader) Len() int { return len(r.model.constants) }
+
+// Tensors yields the constants of all graphs, depth first in the order of the
+// nodes. A constant of the top graph has its own name, or #INDEX if it has none,
+// INDEX being that of its node; one of a subgraph has the path of its graph and
+// a slash before that, as in nodes[6].then_branch/w.
+//
+// Each call makes new Tensors of the same content.
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		for c := range r.model.Constants() {
+			if !yield(c.Tensor()) {
+				return
+			}
+		}
+	}
+}
+
+// Tensor returns the first constant of that name, nil if there is none. Names
+// may repeat: [Reader.Named] finds all. The first call builds an index.
+func (r *Reader) Tensor(name string) *tensor.Tensor {
+	i := r.lookup().Lookup(name)
+	if i < 0 {
+		return nil
+	}
+	return r.At(i)
+}
+
+// Named yields every constant of that name.
+func (r *Reader) Named(name string) iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		i := r.lookup().Lookup(name)
+		if i < 0 {
+			return
+		}
+		for ; i < r.Len(); i++ {
+			if r.model.tensorName(i) == name && !yield(r.At(i)) {
+				return
+			}
+		}
+	}
+}
+
+// At returns the constant of that index, from 0 to Len-1 in the order of
+// Tensors. It panics outside of these, as a slice does.
+func (r *Reader) At(i int) *tensor.Tensor { return r.model.Constant(i).Tensor() }
+
+// Blobs yields nothing: all that a .rten file holds are tensors.
+func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(func(string, tensor.Blob) bool) {}
+}
+
+// Attributes yields the metadata that is set, by the schema's names and in its
+// order.
+func (r *Reader) Attributes() iter.Seq2[string, string] { return r.model.Metadata() }
+
+// Warnings are the departures from what RTen's writers make that did not prevent
+// reading, each a *tensor.FormatError; at most some hundred of them.
+func (r *Reader) Warnings() []error { return r.warnings() }

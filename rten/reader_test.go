@@ -1,0 +1,247 @@
+package rten
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+var face = readtest.Face[*Reader]{
+	Open: func(name string, noMap bool) (*Reader, error) {
+		return Open(name, &ReaderOptions{NoMap: noMap})
+	},
+	OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, nil) },
+	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
+}
+
+func golden(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("../testdata/rten/" + name + ".rten")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// describe walks everything that a reader has and writes it down.
+func describe(r *Reader) string {
+	var b strings.Builder
+	h, v2 := r.Header()
+	fmt.Fprintln(&b, r.Version(), h, v2, r.Size(), r.Len(), r.Warnings())
+	for k, v := range r.Attributes() {
+		fmt.Fprintf(&b, "%s=%q\n", k, v)
+	}
+	for x := range r.Tensors() {
+		data, err := x.Data.ReadAll()
+		st, _ := x.Data.Stored()
+		fmt.Fprintf(&b, "%q %v %v %x %v %+v\n", x.Name, x.DType, x.Shape, data, err, st)
+	}
+	for g := range r.Model().Graphs() {
+		up, owner := g.Up()
+		fmt.Fprintf(&b, "graph %q in %v (owner %d): %v %v %v\n", g.Path(), up != nil, owner.Index(), g.Inputs(), g.Outputs(), g.Captures())
+		for n := range g.Nodes() {
+			fmt.Fprintf(&b, "%d %v %q", n.Index(), n.Kind(), n.Label())
+			if c, ok := n.Constant(); ok {
+				fmt.Fprint(&b, " ", c.Tensor().Name, c.Inline())
+			}
+			if v, ok := n.Value(); ok {
+				dims, ranked := v.Shape()
+				d, typed := v.DType()
+				fmt.Fprint(&b, dims, ranked, d, typed)
+			}
+			if op, ok := n.Operator(); ok {
+				fmt.Fprint(&b, op.Type(), op.Inputs(), op.Outputs(), op.AttrsTable())
+				for a := range op.Attributes() {
+					if g, ok := a.Value.(*Graph); ok {
+						a.Value = g.Path()
+					}
+					fmt.Fprintf(&b, " %s=%v(%v)", a.Name, a.Value, a.Set)
+				}
+			}
+			fmt.Fprintln(&b)
+		}
+	}
+	return b.String()
+}
+
+func TestAllSourcesSayTheSame(t *testing.T) {
+	for _, name := range []string{"convert-0.22.0-basic", "convert-0.22.0-basic-v1", "convert-0.22.0-control", "convert-0.22.0-operators", "rust-0.23.0-v2"} {
+		t.Run(name, func(t *testing.T) {
+			face.Same(t, golden(t, name), describe)
+		})
+	}
+}
+
+func TestReadsToOpen(t *testing.T) {
+	small := golden(t, "convert-0.22.0-basic")
+	for _, c := range []struct {
+		name string
+		data []byte
+		want int
+	}{
+		{"a small model takes one read", small, 1},
+		{"a larger one takes two", manyConstants(t, 2000), 2},
+		{"version 1 takes two", golden(t, "convert-0.22.0-basic-v1"), 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			counter := readtest.NewCounter(c.data)
+			r, err := NewReader(counter, int64(len(c.data)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range r.Tensors() {
+			}
+			if counter.Calls() != c.want {
+				t.Errorf("%d reads: %v", counter.Calls(), counter.Reads())
+			}
+		})
+	}
+}
+
+// manyConstants is a version 2 file of n constants of 20 elements.
+func manyConstants(t testing.TB, n int) []byte {
+	var b fb.Builder
+	nodes := make([]fb.Offset, n)
+	for i := n - 1; i >= 0; i-- {
+		name := b.String(fmt.Sprintf("model.layers.%d.weight", i))
+		shape := b.Scalars([]byte{4, 0, 0, 0, 5, 0, 0, 0}, 4, 4)
+		b.Begin()
+		b.Scalar(slotConstantOffset, 8, uint64(i)*128, 1<<63)
+		b.Ref(slotConstantShape, shape)
+		b.Scalar(slotConstantDtype, 2, 1, 99)
+		c := b.End()
+		b.Begin()
+		b.Ref(slotNodeName, name)
+		b.Ref(slotNodeData, c)
+		b.Scalar(slotNodeDataType, 1, uint64(ConstantNode), 0)
+		nodes[i] = b.End()
+	}
+	list := b.Offsets(nodes)
+	b.Begin()
+	b.Ref(slotGraphNodes, list)
+	g := b.End()
+	b.Begin()
+	b.Scalar(4, 4, 1, 0)
+	b.Ref(slotModelGraph, g)
+	buf, err := b.Finish(b.End(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Header{32, int64(len(buf)), (32 + int64(len(buf)) + 63) / 64 * 64}
+	file := append(h.append(nil), buf...)
+	file = append(file, make([]byte, h.TensorOffset-int64(len(file)))...)
+	return append(file, bytes.Repeat([]byte{1, 2, 3, 4}, n*32)...)
+}
+
+func TestLookup(t *testing.T) {
+	r, err := OpenBytes(golden(t, "convert-0.22.0-control"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := r.Tensor("nodes[6].then_branch.nodes[2].then_branch/k")
+	if k == nil || !k.Shape.Equal(tensor.Shape{3}) || k.DType != tensor.F32 {
+		t.Fatalf("got %+v", k)
+	}
+	if r.Tensor("k") != nil || r.Tensor("") != nil {
+		t.Error("a subgraph's constant was found without its path")
+	}
+	n := 0
+	for x := range r.Named("trips") {
+		if x.Name != "trips" {
+			t.Error(x.Name)
+		}
+		n++
+	}
+	if n != 1 || r.At(0).Name != "trips" {
+		t.Errorf("found %d", n)
+	}
+	for range r.Blobs() {
+		t.Error("a blob")
+	}
+}
+
+func TestAttributeTablesAgreeWithTheSchema(t *testing.T) {
+	members := rtenfb.Schema.Unions[2].Members
+	if rtenfb.Schema.Unions[2].Name != "OperatorAttrs" || len(members) != len(attrTables) {
+		t.Fatalf("%d tables, the schema has %d", len(attrTables), len(members))
+	}
+	for tag := 1; tag < len(members); tag++ {
+		have, want := &attrTables[tag], &rtenfb.Schema.Tables[members[tag]]
+		if have.name != want.Name {
+			t.Errorf("tag %d is %s, the schema says %s", tag, have.name, want.Name)
+		}
+		i := 0
+		for _, w := range want.Fields {
+			if w.Type == fb.Tag {
+				continue
+			}
+			if i == len(have.fields) {
+				t.Fatalf("%s has no %s", have.name, w.Name)
+			}
+			f := &have.fields[i]
+			i++
+			kind := map[attrType]fb.Kind{isString: fb.String, isGraph: fb.Child, isScalar: fb.Union, isInt32s: fb.Scalars, isUint32s: fb.Scalars}[f.typ]
+			typ := map[attrType]fb.Type{isInt32: fb.Int32, isInt32s: fb.Int32, isUint32: fb.Uint32, isUint32s: fb.Uint32, isFloat32: fb.Float32, isBool: fb.Bool, isString: 0, isGraph: 0, isScalar: 0}
+			wt, ok := typ[f.typ]
+			if !ok {
+				wt = fb.Uint8 // an enum
+			}
+			if f.name != w.Name || slot(int(f.id)) != int(w.Slot) || kind != w.Kind || wt != w.Type {
+				t.Errorf("%s: %+v, the schema says %+v", have.name, f, w)
+			}
+		}
+		if i != len(have.fields) {
+			t.Errorf("%s has more fields than the schema", have.name)
+		}
+	}
+	if len(operators) != len(rtenfb.EnumNamesOperatorType) {
+		t.Errorf("%d operators", len(operators))
+	}
+	for n, name := range rtenfb.EnumNamesOperatorType {
+		if OpType(n).String() != name {
+			t.Errorf("operator %d is %s, the schema says %s", n, OpType(n), name)
+		}
+		if op, ok := ParseOpType(name); !ok || byte(op) != byte(n) {
+			t.Errorf("%s is parsed as %d", name, op)
+		}
+	}
+	for _, e := range []struct {
+		name  string
+		names func(n int) (string, bool)
+		n     int
+	}{
+		{"DataType", enumName(rtenfb.EnumNamesDataType), len(rtenfb.EnumNamesDataType)},
+		{"AutoPad", enumName(rtenfb.EnumNamesAutoPad), len(rtenfb.EnumNamesAutoPad)},
+		{"PadMode", enumName(rtenfb.EnumNamesPadMode), len(rtenfb.EnumNamesPadMode)},
+		{"RNNDirection", enumName(rtenfb.EnumNamesRNNDirection), len(rtenfb.EnumNamesRNNDirection)},
+		{"ResizeMode", enumName(rtenfb.EnumNamesResizeMode), len(rtenfb.EnumNamesResizeMode)},
+		{"CoordTransformMode", enumName(rtenfb.EnumNamesCoordTransformMode), len(rtenfb.EnumNamesCoordTransformMode)},
+		{"NearestMode", enumName(rtenfb.EnumNamesNearestMode), len(rtenfb.EnumNamesNearestMode)},
+		{"DepthToSpaceMode", enumName(rtenfb.EnumNamesDepthToSpaceMode), len(rtenfb.EnumNamesDepthToSpaceMode)},
+		{"GeluApproximation", enumName(rtenfb.EnumNamesGeluApproximation), len(rtenfb.EnumNamesGeluApproximation)},
+		{"NMSBoxOrder", enumName(rtenfb.EnumNamesNMSBoxOrder), len(rtenfb.EnumNamesNMSBoxOrder)},
+		{"ScatterReduction", enumName(rtenfb.EnumNamesScatterReduction), len(rtenfb.EnumNamesScatterReduction)},
+	} {
+		for i := range e.n {
+			want, ok := e.names(i)
+			if got := (Enum{e.name, i}).String(); !ok || got != want {
+				t.Errorf("%s %d is %s, the schema says %s", e.name, i, got, want)
+			}
+		}
+		if got := (Enum{e.name, e.n}).String(); got != fmt.Sprintf("#%d", e.n) {
+			t.Errorf("%s has more names than the schema: %s", e.name, got)
+		}
+	}
+}
+
+func enumName[T ~byte](m map[T]string) func(int) (string, bool) {
+	return func(n int) (string, bool) { s, ok := m[T(n)]; return s, ok }
+}

@@ -1,0 +1,281 @@
+package rten
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Verify reads the whole file and reports everything that is wrong with it,
+// beyond what Open refuses: ranges that overlap, bytes that belong to nothing,
+// graphs that RTen loads but cannot run or runs with a surprise. Most of these
+// are warnings, for files with them exist; Strict makes them errors.
+//
+// A .rten file has no digests: damaged weights cannot be told from others.
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
+	var o tensor.VerifyOptions
+	if opts != nil {
+		o = *opts
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	list := tensor.NewFindingList(&o)
+	r.model.departures(func(err error, _ bool) bool {
+		list.Warn(err)
+		return !list.Full()
+	})
+	if err := r.model.verifyGraphs(ctx, list); err != nil {
+		return err
+	}
+	if err := r.verifyRanges(ctx, list, &o); err != nil {
+		return err
+	}
+	return list.Err()
+}
+
+// maxWarnings bounds what Warnings returns.
+const maxWarnings = 100
+
+func (m *Model) warnings() (list []error) {
+	more := 0
+	m.departures(func(err error, _ bool) bool {
+		if len(list) < maxWarnings {
+			list = append(list, err)
+		} else {
+			more++
+		}
+		return true
+	})
+	if more > 0 {
+		list = append(list, failed(-1, "", fmt.Errorf("%w: %d more warnings", tensor.ErrLimit, more)))
+	}
+	return list
+}
+
+// departure is the first one that Strict refuses.
+func (m *Model) departure() (first error) {
+	m.departures(func(err error, genuine bool) bool {
+		if !genuine {
+			first = err
+		}
+		return first == nil
+	})
+	return first
+}
+
+// rtenMaxTables is how many tables RTen's verifier visits before it gives up.
+const rtenMaxTables = 1_000_000
+
+// departures finds what Open tolerates. genuine ones are made by the official
+// converter. found returns false to end the search.
+func (m *Model) departures(found func(err error, genuine bool) bool) {
+	tables, over := 0, false
+	note := func(at *step, pos int, field string, err error, genuine bool) bool {
+		if s := at.String(); s != "" && field != "" {
+			field = s + "." + field
+		} else {
+			field = s + field
+		}
+		return found(m.at(pos, field, err), genuine)
+	}
+	m.walk(func(at *step, pos int, t *fb.Table) bool {
+		ok := true
+		if tables++; tables > rtenMaxTables && !over {
+			over = true
+			ok = note(at, pos, "", fmt.Errorf("%w: more than %d tables: RTen refuses to load this model", tensor.ErrLimit, rtenMaxTables), true)
+		}
+		m.newer(pos, t, func(p int, field string) {
+			ok = ok && note(at, p, "", fmt.Errorf("%w: %s of %s is newer than this library", errors.ErrUnsupported, field, t.Name), false)
+		})
+		if !ok {
+			return false
+		}
+		switch t.Name {
+		case "OperatorNode":
+			if op := OpType(m.tag(pos, slotOperatorType)); !op.Known() {
+				return note(at, m.field(pos, slotOperatorType), "type", fmt.Errorf("%w: operator %v is newer than this library", errors.ErrUnsupported, op), false)
+			}
+		case "ConstantNode":
+			return m.constantDepartures(pos, func(p int, field string, err error) bool {
+				return note(at, p, field, err, false)
+			})
+		case "Dim":
+			if m.field(pos, slotDimName) != 0 {
+				return true
+			}
+			f := m.field(pos, slotDimValue)
+			if f == 0 || m.u32(f) == 0 {
+				return note(at, max(f, pos), "", fmt.Errorf("%w: size 0, which rten-convert writes for a size that it does not know: RTen 0.25 and later accept no input of another size", tensor.ErrMalformed), true)
+			}
+		}
+		return true
+	})
+}
+
+func (m *Model) constantDepartures(pos int, found func(at int, field string, err error) bool) bool {
+	data := m.child(pos, slotConstantData)
+	offset := m.field(pos, slotConstantOffset)
+	if data != 0 && offset != 0 && !found(offset, "data_offset", fmt.Errorf("%w: elements both inline and outside of the model; those outside count", tensor.ErrMalformed)) {
+		return false
+	}
+	if f := m.field(pos, slotConstantDtype); f != 0 && offset == 0 {
+		dtype, tag := m.u16(f), int(m.tag(pos, slotConstantDataType))
+		if dtype >= len(dataTypes) || dataTypes[dtype] != inlineTypes[tag] {
+			return found(f, "dtype", fmt.Errorf("%w: element type %d of inline elements that are %v", tensor.ErrMalformed, dtype, inlineTypes[tag]))
+		}
+	}
+	return true
+}
+
+// verifyRanges checks that the parts of the file do not overlap, that nothing
+// hides between them, and that everything can be read.
+func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList, o *tensor.VerifyOptions) error {
+	m := r.model
+	used := make([]fileRange, 0, m.external+2)
+	if r.v2 {
+		used = append(used, fileRange{0, headerSize, -1}, fileRange{r.header.ModelOffset, r.header.ModelOffset + r.header.ModelSize, -1})
+	} else {
+		used = append(used, fileRange{0, r.size, -1})
+	}
+	total := used[len(used)-1].end
+	for i := range m.constants {
+		var p payload
+		p.read(m, m.Constant(i).pos)
+		if p.inline || p.size == 0 {
+			continue
+		}
+		used = append(used, fileRange{p.off, p.off + p.size, i})
+	}
+	sortRanges(used)
+	var gaps []fileRange
+	end, last := int64(0), -1 // where the bytes looked at so far end, and whose they are
+	var before fileRange      // the range that reaches there
+	for _, x := range used {
+		switch {
+		case x.off > end:
+			gaps = append(gaps, fileRange{end, x.off, -1})
+		case x.off < end && x.constant >= 0 && !(before.off == x.off && before.end == x.end && before.constant >= 0):
+			what := "the header or the model"
+			if last >= 0 {
+				what = tensor.Quote(m.tensorName(last))
+			}
+			list.Warn(failed(x.off, m.constantPath(x.constant)+".data.data_offset",
+				fmt.Errorf("%w: %d bytes overlap those of %s", tensor.ErrMalformed, x.end-x.off, what)))
+		}
+		if x.end > end || x.constant < 0 {
+			before = x
+		}
+		if x.end > end {
+			total += x.end - max(x.off, end)
+			end, last = x.end, x.constant
+		}
+		if list.Full() {
+			return nil
+		}
+	}
+	if end < r.size {
+		gaps = append(gaps, fileRange{end, r.size, -1})
+	}
+	s := &scanner{ctx: ctx, r: r, progress: o.Progress, total: total}
+	for _, g := range gaps {
+		s.total += g.end - g.off
+	}
+	for _, g := range gaps {
+		hidden := int64(-1)
+		err := s.read(g, func(off int64, b []byte) bool {
+			for i, x := range b {
+				if x != 0 {
+					hidden = off + int64(i)
+					return false
+				}
+			}
+			return true
+		})
+		switch {
+		case err != nil:
+			return s.failed(list, g, "padding", err)
+		case hidden >= 0:
+			list.Warn(failed(hidden, "", fmt.Errorf("%w: bytes that are not zero in the %d at %d, which belong to nothing", tensor.ErrMalformed, g.end-g.off, g.off)))
+		case g.end-g.off > maxGap:
+			list.Warn(failed(g.off, "", fmt.Errorf("%w: a hole of %d bytes", tensor.ErrMalformed, g.end-g.off)))
+		}
+	}
+	if o.Depth == tensor.VerifyStructure {
+		return nil
+	}
+	end = 0
+	for _, x := range used {
+		x.off = max(x.off, end)
+		if x.off >= x.end {
+			continue
+		}
+		if err := s.read(x, func(int64, []byte) bool { return true }); err != nil {
+			field := "model"
+			if x.constant >= 0 {
+				field = m.constantPath(x.constant)
+			}
+			return s.failed(list, x, field, err)
+		}
+		end = x.end
+	}
+	return nil
+}
+
+// maxGap is more than alignment explains: pages of 64 KiB are the largest in
+// use.
+const maxGap = 64 << 10
+
+// constantPath is the node of a constant in the words of errors.
+func (m *Model) constantPath(i int) string {
+	rec := &m.constants[i]
+	return m.fieldPath(int(rec.graph), int(rec.node), "")
+}
+
+// A scanner reads ranges of the file piece by piece.
+type scanner struct {
+	ctx         context.Context
+	r           *Reader
+	buf         []byte
+	progress    func(done, total int64)
+	done, total int64
+}
+
+func (s *scanner) read(x fileRange, look func(off int64, b []byte) bool) error {
+	for x.off < x.end {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		if s.buf == nil {
+			s.buf = make([]byte, min(1<<20, s.r.size))
+		}
+		p := s.buf[:min(int64(len(s.buf)), x.end-x.off)]
+		if _, err := s.r.src.ReadAt(p, x.off); err != nil {
+			return err
+		}
+		if !look(x.off, p) {
+			return nil
+		}
+		x.off += int64(len(p))
+		s.done += int64(len(p))
+		if s.progress != nil {
+			s.progress(s.done, s.total)
+		}
+	}
+	return nil
+}
+
+// failed notes that a range cannot be read; a cancelled context ends the Verify
+// instead.
+func (s *scanner) failed(list *tensor.FindingList, x fileRange, field string, err error) error {
+	if s.ctx.Err() != nil || errors.Is(err, fs.ErrClosed) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	list.Error(failed(x.off, field, err))
+	return list.Err()
+}

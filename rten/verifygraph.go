@@ -1,0 +1,281 @@
+package rten
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A graphVerifier looks for what RTen loads but refuses to run, or runs
+// otherwise than the file says.
+type graphVerifier struct {
+	m    *Model
+	list *tensor.FindingList
+	// names of the constants and values of the graphs, made when a capture asks.
+	names map[int]map[string]bool
+}
+
+func (m *Model) verifyGraphs(ctx context.Context, list *tensor.FindingList) error {
+	v := &graphVerifier{m: m, list: list, names: make(map[int]map[string]bool)}
+	for i := range m.graphs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if list.Full() {
+			return nil
+		}
+		v.graph(i)
+	}
+	return nil
+}
+
+func (v *graphVerifier) warn(graph, node int, pos int, field, format string, args ...any) {
+	err := fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+	v.list.Warn(v.m.at(pos, v.m.fieldPath(graph, node, field), err))
+}
+
+func (v *graphVerifier) graph(i int) {
+	m := v.m
+	g := m.graph(i)
+	n := g.Len()
+	kinds := make([]NodeKind, n)
+	for node := range g.Nodes() {
+		kinds[node.index] = node.Kind()
+	}
+	const given = -2 // an input or a capture, not the output of an operator
+	producer := make([]int32, n)
+	for j := range producer {
+		producer[j] = -1
+	}
+	for _, ids := range [][]int{g.Inputs(), g.Captures()} {
+		for _, id := range ids {
+			producer[id] = given
+			if kinds[id] == OperatorNode {
+				v.warn(i, id, m.nodePos(i, id), "", "an operator stands for a value that is given to the graph")
+			}
+		}
+	}
+	for node := range g.Nodes() {
+		if op, ok := node.Operator(); ok {
+			v.outputs(op, kinds, producer)
+		}
+	}
+	// RTen orders operators by itself: who computes a value may stand behind who
+	// reads it.
+	for node := range g.Nodes() {
+		if op, ok := node.Operator(); ok {
+			v.inputs(op, kinds, producer)
+			v.attributes(op)
+		}
+	}
+	for _, id := range g.Outputs() {
+		switch {
+		case kinds[id] == OperatorNode:
+			v.warn(i, id, m.nodePos(i, id), "", "an operator stands for an output of the graph")
+		case kinds[id] == ValueNode && producer[id] == -1:
+			v.warn(i, id, m.nodePos(i, id), "", "an output of the graph that nothing computes")
+		}
+	}
+	v.cycles(i, g, producer)
+	v.duplicates(i, g)
+	v.captures(i, g, kinds)
+}
+
+func (m *Model) nodePos(graph, node int) int {
+	first, _ := m.vector(int(m.graphs[graph].pos), slotGraphNodes)
+	entry := first + 4*node
+	return entry + int(m.u32(entry))
+}
+
+// warnOperator notes something about an operator, at one of its fields.
+func (v *graphVerifier) warnOperator(op Operator, slot int, field, format string, args ...any) {
+	pos := max(v.m.field(op.pos, slot), op.pos)
+	v.warn(op.n.graph, op.n.index, pos, "data."+field, format, args...)
+}
+
+// outputs notes what the operator computes.
+func (v *graphVerifier) outputs(op Operator, kinds []NodeKind, producer []int32) {
+	for j, id := range op.Outputs() {
+		if id < 0 {
+			continue
+		}
+		field := fmt.Sprintf("outputs[%d]", j)
+		switch {
+		case kinds[id] != ValueNode:
+			v.warnOperator(op, slotOperatorOutputs, field, "node %d is a %v, not a value", id, kinds[id])
+		case producer[id] != -1:
+			v.warnOperator(op, slotOperatorOutputs, field, "node %d has another producer", id)
+		default:
+			producer[id] = int32(op.n.index)
+		}
+	}
+}
+
+func (v *graphVerifier) inputs(op Operator, kinds []NodeKind, producer []int32) {
+	inputs := op.Inputs()
+	for j, id := range inputs {
+		field := fmt.Sprintf("inputs[%d]", j)
+		switch {
+		case id < 0:
+		case kinds[id] == OperatorNode:
+			v.warnOperator(op, slotOperatorInputs, field, "node %d is an operator, not a tensor", id)
+		case kinds[id] == ValueNode && producer[id] == -1:
+			v.warnOperator(op, slotOperatorInputs, field, "nothing gives node %d a value", id)
+		}
+	}
+	for len(inputs) > 0 && inputs[len(inputs)-1] < 0 {
+		inputs = inputs[:len(inputs)-1] // RTen drops them as well
+	}
+	if most := op.Type().MaxInputs(); most >= 0 && len(inputs) > most {
+		v.warnOperator(op, slotOperatorInputs, "inputs", "%d inputs where %v takes at most %d", len(inputs), op.Type(), most)
+	}
+}
+
+// attributes checks that the operator has the table of attributes that it
+// needs, and values that RTen knows.
+func (v *graphVerifier) attributes(op Operator) {
+	warn := func(slot int, field, format string, args ...any) {
+		v.warnOperator(op, slot, field, format, args...)
+	}
+	t := op.Type()
+	if !t.Known() {
+		return // departures has said so
+	}
+	want := &operators[t]
+	tag := op.attrsTag()
+	switch {
+	case want.use == ignored:
+		if tag != 0 {
+			warn(slotOperatorAttrsType, "attrs", "%s, which %v does not look at", op.AttrsTable(), t)
+		}
+		return
+	case tag == 0 && want.use == needed:
+		warn(slotOperatorType, "attrs", "absent, while %v needs %s", t, attrTables[want.attrs].name)
+		return
+	case tag != 0 && tag != int(want.attrs):
+		warn(slotOperatorAttrsType, "attrs", "%s where %v wants %s", op.AttrsTable(), t, attrTables[want.attrs].name)
+		return
+	}
+	for a := range op.Attributes() {
+		switch x := a.Value.(type) {
+		case Enum:
+			if a.Set && x.String() == fmt.Sprintf("#%d", x.Number) {
+				warn(slotOperatorAttrs, "attrs."+a.Name, "%d is no %s", x.Number, x.Type)
+			}
+		case nil:
+			if t == opIf || t == opLoop {
+				warn(slotOperatorAttrs, "attrs."+a.Name, "absent, while %v needs it", t)
+			}
+		}
+	}
+	if t == opConstantOfShape {
+		if kind := op.n.m.tag(op.n.m.child(op.pos, slotOperatorAttrs), slotFirst); int(kind) > 2 {
+			warn(slotOperatorAttrs, "attrs.value", "a scalar of kind %d", kind)
+		}
+	}
+}
+
+const (
+	opConstantOfShape OpType = 8
+	opIf              OpType = 104
+	opLoop            OpType = 116
+)
+
+// cycles finds operators that wait for their own results. producer has the
+// operator that computes each value.
+func (v *graphVerifier) cycles(graph int, g *Graph, producer []int32) {
+	const (
+		unseen = iota
+		open
+		done
+	)
+	state := make([]uint8, len(producer))
+	type frame struct {
+		node   int
+		inputs []int
+	}
+	m := v.m
+	var stack []frame
+	push := func(node int) {
+		state[node] = open
+		pos := m.child(m.nodePos(graph, node), slotNodeData)
+		stack = append(stack, frame{node, m.ints(pos, slotOperatorInputs)})
+	}
+	for node := range g.Nodes() {
+		if node.Kind() != OperatorNode || state[node.index] != unseen {
+			continue
+		}
+		push(node.index)
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if len(top.inputs) == 0 {
+				state[top.node] = done
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			id := top.inputs[0]
+			top.inputs = top.inputs[1:]
+			if id < 0 || producer[id] < 0 {
+				continue
+			}
+			switch op := int(producer[id]); state[op] {
+			case unseen:
+				push(op)
+			case open:
+				v.warn(graph, op, m.nodePos(graph, op), "", "the operator waits for its own result, by way of node %d", id)
+			}
+		}
+	}
+}
+
+// duplicates looks for names that several constants and values of a graph
+// share: RTen finds the last of them.
+func (v *graphVerifier) duplicates(graph int, g *Graph) {
+	seen := make(map[string]int)
+	for node := range g.Nodes() {
+		name, named := node.Name()
+		if !named || name == "" || node.Kind() == OperatorNode {
+			continue
+		}
+		if first, ok := seen[name]; ok {
+			v.warn(graph, node.index, node.pos, "name", "%s is the name of node %d as well", tensor.Quote(name), first)
+			continue
+		}
+		seen[name] = node.index
+	}
+}
+
+// captures checks that the names that a subgraph takes from around it exist
+// there, at whatever level.
+func (v *graphVerifier) captures(graph int, g *Graph, kinds []NodeKind) {
+	m := v.m
+	for j, id := range g.Captures() {
+		name, named := g.Node(id).Name()
+		if kinds[id] != ValueNode || !named || name == "" {
+			continue // rten-convert lists constants of the subgraph, and junk
+		}
+		found := false
+		for i := graph; i != 0 && !found; {
+			i = int(m.graphs[i].up)
+			found = v.has(i, name)
+		}
+		if !found {
+			v.warn(graph, -1, m.child(g.pos(), slotGraphCaptures), fmt.Sprintf("captures[%d]", j), "no graph around this one has a tensor called %s", tensor.Quote(name))
+		}
+	}
+}
+
+func (v *graphVerifier) has(graph int, name string) bool {
+	set, ok := v.names[graph]
+	if !ok {
+		set = make(map[string]bool)
+		for node := range v.m.graph(graph).Nodes() {
+			if s, named := node.Name(); named && node.Kind() != OperatorNode {
+				set[s] = true
+			}
+		}
+		v.names[graph] = set
+	}
+	return set[name]
+}
