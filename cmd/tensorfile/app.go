@@ -20,12 +20,13 @@ import (
 // An app is one run of the program: its streams, the flags that all commands
 // share, and the worst thing that has happened so far.
 type app struct {
-	ctx    context.Context
-	in     io.Reader
-	out    *bufio.Writer
-	stderr io.Writer
-	colour bool // on standard output
-	bars   bool // progress on standard error
+	ctx      context.Context
+	in       io.Reader
+	out      *bufio.Writer
+	stderr   io.Writer
+	terminal bool // standard output is one
+	colour   bool // on it
+	bars     bool // progress on standard error
 
 	json      bool
 	recursive bool
@@ -36,14 +37,16 @@ type app struct {
 	limits    tensor.Limits
 	maxInput  int64
 
-	status  int
-	stdin   bool // standard input has been asked for
-	cleanup []func()
+	status    int
+	stdin     bool // standard input has been asked for
+	externals []*input
+	cleanup   []func()
 }
 
 func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *app {
 	return &app{
 		ctx: ctx, in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr,
+		terminal: isTerminal(stdout),
 		colour:   isTerminal(stdout) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
 		bars:     isTerminal(stderr) && getenv("TERM") != "dumb",
 		maxInput: 64 << 30,
@@ -99,14 +102,37 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 		detectCommand(a),
 		infoCommand(a),
 		lsCommand(a),
+		catCommand(a),
+		statsCommand(a),
+		hashCommand(a),
+		verifyCommand(a),
+		extractCommand(a),
+		duCommand(a),
 		versionCommand(a),
 		completionCommand(a),
 	)
 	return root
 }
 
-// errUsageShown is wrong usage that has been explained already.
-var errUsageShown = errors.New("usage shown")
+// A wrongUse is wrong usage of which more is known than cobra says.
+type wrongUse struct {
+	error
+	try string
+}
+
+func wrong(try, format string, args ...any) error {
+	return wrongUse{fmt.Errorf(format, args...), try}
+}
+
+// refuse is fail for a file that is sound where it is the question that is wrong.
+func (a *app) refuse(name string, err error) error {
+	var w wrongUse
+	if errors.As(err, &w) {
+		return wrongUse{fmt.Errorf("%s: %w", display(name), w.error), w.try}
+	}
+	a.fail(name, err)
+	return nil
+}
 
 // message writes to standard error.
 func (a *app) message(format string, args ...any) {

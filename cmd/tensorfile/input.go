@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +20,29 @@ var errFolder = errors.New("is a folder")
 // An input is a file that a command looks at.
 type input struct {
 	*tensorfile.File
-	name string // as it was given
-	view view   // what its format has to say
+	name string      // as it was given
+	view view        // what its format has to say
+	path string      // of the file on disk, "" where there is none
+	raw  io.ReaderAt // its bytes, once they have been asked for
+}
+
+// readAt reads bytes of the file itself, for what no tensor or blob covers.
+func (in *input) readAt(p []byte, off int64) (int, error) {
+	if in.raw == nil {
+		f, err := os.Open(in.path)
+		if err != nil {
+			return 0, err
+		}
+		in.raw = f
+	}
+	return in.raw.ReadAt(p, off)
+}
+
+func (in *input) Close() error {
+	if f, ok := in.raw.(io.Closer); ok && in.path != "" {
+		f.Close()
+	}
+	return in.File.Close()
 }
 
 // options are those of the flags.
@@ -36,6 +58,26 @@ func (a *app) options() (*tensorfile.Options, error) {
 	return o, nil
 }
 
+// begin checks the flags that all commands share, and opens what --external
+// names.
+func (a *app) begin() error {
+	opts, err := a.options()
+	if err != nil {
+		return err
+	}
+	opts.Format = 0 // that is for the inputs
+	for _, name := range a.external {
+		in, err := a.openWith(name, opts)
+		if err != nil {
+			a.fail(name, err)
+			continue
+		}
+		a.cleanup = append(a.cleanup, func() { in.Close() })
+		a.externals = append(a.externals, in)
+	}
+	return nil
+}
+
 // open opens a file by its name, by its address, or from standard input. It
 // stays open until close.
 func (a *app) open(name string) (*input, error) {
@@ -47,26 +89,24 @@ func (a *app) open(name string) (*input, error) {
 }
 
 func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
-	f, err := a.openFile(name, opts)
+	in := &input{name: name, path: name}
+	var err error
+	switch {
+	case name == "-":
+		err = a.openStdin(in, opts)
+	case strings.HasPrefix(name, "https://"), strings.HasPrefix(name, "http://"):
+		err = a.openRemote(in, opts)
+	default:
+		if info, e := os.Stat(name); e == nil && info.IsDir() {
+			return nil, errFolder
+		}
+		in.File, err = tensorfile.Open(name, opts)
+	}
 	if err != nil {
 		return nil, err
 	}
-	in := &input{File: f, name: name}
-	in.view = viewOf(f)
+	in.view = viewOf(in.File)
 	return in, nil
-}
-
-func (a *app) openFile(name string, opts *tensorfile.Options) (*tensorfile.File, error) {
-	switch {
-	case name == "-":
-		return a.openStdin(opts)
-	case strings.HasPrefix(name, "https://"), strings.HasPrefix(name, "http://"):
-		return a.openRemote(name, opts)
-	}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return nil, errFolder
-	}
-	return tensorfile.Open(name, opts)
 }
 
 // inMemory is how much of standard input is kept in memory before a temporary
@@ -75,39 +115,43 @@ const inMemory = 64 << 20
 
 // openStdin reads standard input to its end, because every format but one has
 // its index at a place that only seeking finds.
-func (a *app) openStdin(opts *tensorfile.Options) (*tensorfile.File, error) {
+func (a *app) openStdin(in *input, opts *tensorfile.Options) error {
 	if a.stdin {
-		return nil, errors.New("standard input can be read only once")
+		return errors.New("standard input can be read only once")
 	}
 	a.stdin = true
-	in := io.LimitReader(contextReader{a.ctx.Err, a.in}, a.maxInput+1)
+	r := io.LimitReader(contextReader{a.ctx, a.in}, a.maxInput+1)
 	var head bytes.Buffer
-	n, err := io.CopyN(&head, in, inMemory)
+	n, err := io.CopyN(&head, r, inMemory)
 	if err == io.EOF {
 		if n > a.maxInput {
-			return nil, errInput(a.maxInput)
+			return errInput(a.maxInput)
 		}
-		return tensorfile.OpenBytes(head.Bytes(), opts)
+		in.path, in.raw = "", bytes.NewReader(head.Bytes())
+		in.File, err = tensorfile.OpenBytes(head.Bytes(), opts)
+		return err
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f, err := os.CreateTemp("", "tensorfile-stdin-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a.cleanup = append(a.cleanup, func() { f.Close(); os.Remove(f.Name()) })
 	if _, err = f.Write(head.Bytes()); err != nil {
-		return nil, err
+		return err
 	}
-	m, err := io.Copy(f, in)
+	m, err := io.Copy(f, r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if n+m > a.maxInput {
-		return nil, errInput(a.maxInput)
+		return errInput(a.maxInput)
 	}
-	return tensorfile.Open(f.Name(), opts)
+	in.path = f.Name()
+	in.File, err = tensorfile.Open(in.path, opts)
+	return err
 }
 
 func errInput(most int64) error {
@@ -116,12 +160,12 @@ func errInput(most int64) error {
 
 // contextReader ends with the context's error.
 type contextReader struct {
-	err func() error
+	ctx context.Context
 	r   io.Reader
 }
 
 func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.err(); err != nil {
+	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return c.r.Read(p)
@@ -214,7 +258,7 @@ func (a *app) eachLine(args []string, show func(name string) (o object, line str
 // eachUnder does it, with a heading for people before each of several files or
 // without.
 func (a *app) eachUnder(args []string, heading bool, show func(name string) (jsonValue, error)) error {
-	if _, err := a.options(); err != nil {
+	if err := a.begin(); err != nil {
 		return err
 	}
 	names := a.inputs(args)

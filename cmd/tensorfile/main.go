@@ -59,9 +59,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	// Commands note their failures with a.fail and return nil: what is left is
 	// wrong usage.
 	if err := root.ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, errUsageShown) {
-			a.message("%v\n  try: tensorfile --help", err)
+		try := "tensorfile --help"
+		var w wrongUse
+		if errors.As(err, &w) {
+			try = w.try
 		}
+		a.message("%v\n  try: %s", err, try)
 		return statusUsage
 	}
 	if err := a.flush(); err != nil {

@@ -8,6 +8,6 @@ import (
 )
 
 // openRemote opens a file by its address.
-func (a *app) openRemote(address string, opts *tensorfile.Options) (*tensorfile.File, error) {
-	return nil, fmt.Errorf("%w: addresses are not read by this version", errors.ErrUnsupported)
+func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
+	return fmt.Errorf("%w: addresses are not read by this version", errors.ErrUnsupported)
 }

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func extractCommand(a *app) *cobra.Command {
+	var x extraction
+	var l lister
+	cmd := &cobra.Command{
+		Use:   "extract FILE -o DIR",
+		Short: "Write tensors as .npy files and blobs as they are into a folder",
+		Long: `Write tensors as .npy files and blobs as they are into a folder, and never outside of it.
+Names become safe file names; the list that is printed says which is which. Element
+types that NumPy does not have are written as integers of the same bits.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if x.dir == "" {
+				return errors.New("extract needs -o DIR")
+			}
+			if err := l.check(); err != nil {
+				return err
+			}
+			return a.each(args, func(in *input) (jsonValue, error) {
+				return a.extract(in, &x, &l)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&x.dir, "output", "o", "", "the `DIR` to write into; it is made if it is not there")
+	f.BoolVar(&x.force, "force", false, "replace files that are there")
+	f.StringArrayVar(&l.filter, "filter", nil, "only names that match `GLOB`")
+	return cmd
+}
+
+type extraction struct {
+	dir   string
+	force bool
+	root  *os.Root
+	names fileNames
+}
+
+func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
+	if err := os.MkdirAll(x.dir, 0o777); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(x.dir) // nothing below gets out of it, whatever links are in it
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	x.root = root
+
+	var tensors, blobs []object
+	// done notes a file that is written, or why not. Failures of single tensors
+	// do not stop the others; a folder that takes no more files does.
+	done := func(list *[]object, o object, file string, err error, note string) error {
+		switch {
+		case isInterrupt(err):
+			return err
+		case err != nil:
+			a.fail(in.name, fmt.Errorf("%s: %w", escape(o[0].value.(string)), err))
+			o.set("error", describe(err))
+			var pe *fs.PathError
+			if errors.As(err, &pe) {
+				return errStop
+			}
+		default:
+			o.set("path", file)
+			if note != "" {
+				o.set("as", note)
+			}
+			if !a.json {
+				if note != "" {
+					note = " (as " + note + ")"
+				}
+				fmt.Fprintf(a.out, "%s -> %s%s\n", escape(o[0].value.(string)), file, note)
+			}
+		}
+		*list = append(*list, o)
+		return nil
+	}
+	err = func() error {
+		for _, r := range l.apply(in.rows()) {
+			t := a.resolve(r.tensor)
+			o := append(appendName(nil, r.name), r.ids...)
+			if t.External {
+				o.set("external", true)
+				tensors = append(tensors, o)
+				continue
+			}
+			if t.Dense() {
+				file, note, err := x.tensor(a, t, t.Name)
+				if err := done(&tensors, o, file, err, note); err != nil {
+					return err
+				}
+			}
+			for i := range t.Parts {
+				p := partTensor(t, &t.Parts[i])
+				po := append(append(appendName(nil, r.name), r.ids...), field{"role", t.Parts[i].Role})
+				file, note, err := x.tensor(a, p, t.Name+"."+t.Parts[i].Role)
+				if err := done(&tensors, po, file, err, note); err != nil {
+					return err
+				}
+			}
+		}
+		for name, b := range in.Blobs() {
+			if !l.wants(name) {
+				continue
+			}
+			file, err := x.blob(a, name, b, ".bin")
+			if err := done(&blobs, appendName(nil, name), file, err, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if err != nil && err != errStop {
+		return nil, err
+	}
+	return func(w *jsonWriter) {
+		w.open('{')
+		w.field("file", in.name)
+		w.field("tensors", orEmpty(tensors))
+		w.field("blobs", orEmpty(blobs))
+		w.close('}')
+	}, nil
+}
+
+// errStop ends an extraction whose reason has been told.
+var errStop = errors.New("stop")
+
+// tensor writes one tensor and says as what, where NumPy does not have its type.
+// A type without whole bytes, or unknown, is written as its bytes.
+func (x *extraction) tensor(a *app, t *tensor.Tensor, name string) (file, note string, err error) {
+	_, note, ok := numpyType(t.DType)
+	if !ok {
+		file, err := x.blob(a, name, t.Data, ".bin")
+		return file, "bytes", err
+	}
+	if err := t.Check(); err != nil {
+		return "", "", err
+	}
+	c := &chosen{name: t.Name, t: t, region: whole(t.Shape)}
+	file, err = x.create(name, ".npy", func(w io.Writer) error { return c.writeNPY(a.ctx, w) })
+	return file, note, err
+}
+
+func (x *extraction) blob(a *app, name string, b tensor.Blob, ext string) (string, error) {
+	return x.create(name, ext, func(w io.Writer) error { return copyBlob(a.ctx, w, b) })
+}
+
+// create writes a new file in the folder. Without --force nothing that is there
+// is touched; with it, what is there is removed first, so that a link is
+// replaced and not followed. A file that could not be completed is removed.
+func (x *extraction) create(name, ext string, write func(w io.Writer) error) (string, error) {
+	file := x.names.name(name, ext)
+	if x.force {
+		if err := x.root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	f, err := x.root.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			err = fmt.Errorf("%w; --force replaces it", err)
+		}
+		return "", err
+	}
+	w := bufio.NewWriterSize(f, 256<<10)
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		x.root.Remove(file)
+		return "", err
+	}
+	return file, nil
+}

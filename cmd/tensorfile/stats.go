@@ -1,0 +1,369 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/cmplx"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func statsCommand(a *app) *cobra.Command {
+	bins := 10
+	cmd := &cobra.Command{
+		Use:   "stats FILE [NAME...]",
+		Short: "Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram of tensors",
+		Long: `Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram of all tensors,
+or of those named (NAME may have * ? [a-z]). All but the counts are over the finite
+values. The standard deviation is that of the population.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if bins < 1 || bins > 10_000 {
+				return fmt.Errorf("--bins: %d is not from 1 to 10000", bins)
+			}
+			var wrongNames error
+			err := a.each(args[:1], func(in *input) (jsonValue, error) {
+				rows, err := chooseRows(in, args[1:])
+				if err != nil {
+					wrongNames = a.refuse(in.name, err)
+					return nil, nil
+				}
+				return a.stats(in, rows, bins)
+			})
+			if wrongNames != nil {
+				return wrongNames
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&bins, "bins", bins, "`NUMBER` of bars of the histogram")
+	return cmd
+}
+
+// chooseRows gives the rows that the names or globs mean, all when there are
+// none.
+func chooseRows(in *input, names []string) ([]row, error) {
+	rows := in.rows()
+	if len(names) == 0 {
+		return rows, nil
+	}
+	var out []row
+	used := make([]bool, len(names))
+	for _, r := range rows {
+		for i, n := range names {
+			ok := n == r.name
+			if !ok {
+				ok, _ = glob(n, r.name)
+			}
+			if ok {
+				used[i] = true
+				out = append(out, r)
+				break
+			}
+		}
+	}
+	for i, n := range names {
+		if !used[i] {
+			return nil, wrong("tensorfile ls, which lists the names", "no tensor is called %s", tensor.Quote(n))
+		}
+	}
+	return out, nil
+}
+
+// statistics are those of the elements of one blob. Sums are over finite values.
+type statistics struct {
+	count, zeros, nan, inf int64
+	finite                 int64
+	min, max               float64
+	mean, m2               float64 // m2: sum of squared distances from the mean
+	exact                  func(v float64) string
+	histogram              []int64
+
+	minInt, maxInt   int64 // for integers, whose last digits a float64 may not have
+	minUint, maxUint uint64
+}
+
+// measure reads a blob once for the sums, and once more for the histogram, whose
+// range it must know.
+func measure(ctx context.Context, d tensor.DType, b tensor.Blob, n int64, bins int) (*statistics, error) {
+	e, err := elementOf(d)
+	if err != nil {
+		return nil, err
+	}
+	s := &statistics{minInt: math.MaxInt64, maxInt: math.MinInt64, minUint: math.MaxUint64, min: math.Inf(1), max: math.Inf(-1)}
+	left := n
+	pass := func(f func(p []byte, k int)) error {
+		left = n
+		return stream(ctx, b, func(p []byte) {
+			k := int(min(int64(len(p))*8/int64(e.bits), left))
+			left -= int64(k)
+			f(p, k)
+		})
+	}
+	if err := pass(func(p []byte, k int) { s.add(&e, p, k) }); err != nil {
+		return nil, err
+	}
+	if e.complex != nil || s.finite == 0 {
+		return s, nil
+	}
+	s.histogram = make([]int64, bins)
+	width := (s.max - s.min) / float64(bins)
+	return s, pass(func(p []byte, k int) {
+		for i := range k {
+			v := e.value(p, i)
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				continue
+			}
+			at := 0
+			if width > 0 {
+				at = min(int((v-s.min)/width), bins-1)
+			}
+			s.histogram[max(at, 0)]++
+		}
+	})
+}
+
+// add takes k elements into the sums, by the formula of Chan for joining the
+// moments of two sets, so that large tensors lose no digits.
+func (s *statistics) add(e *element, p []byte, k int) {
+	s.count += int64(k)
+	if e.complex != nil {
+		for i := range k {
+			switch c := e.complex(p, i); {
+			case c == 0:
+				s.zeros++
+			case cmplx.IsNaN(c):
+				s.nan++
+			case cmplx.IsInf(c):
+				s.inf++
+			}
+		}
+		return
+	}
+	var n int64
+	var sum float64
+	for i := range k {
+		v := e.value(p, i)
+		switch {
+		case v == 0:
+			s.zeros++
+		case math.IsNaN(v):
+			s.nan++
+			continue
+		case math.IsInf(v, 0):
+			s.inf++
+			continue
+		}
+		n++
+		sum += v
+		s.min, s.max = min(s.min, v), max(s.max, v)
+	}
+	if e.integer != nil {
+		for i := range k {
+			v := e.integer(p, i)
+			s.minInt, s.maxInt = min(s.minInt, v), max(s.maxInt, v)
+		}
+	}
+	if e.unsigned != nil {
+		for i := range k {
+			v := e.unsigned(p, i)
+			s.minUint, s.maxUint = min(s.minUint, v), max(s.maxUint, v)
+		}
+	}
+	if n == 0 {
+		return
+	}
+	mean := sum / float64(n)
+	if math.IsInf(mean, 0) { // the sum left the range: take it in smaller steps
+		mean = 0
+		for i := range k {
+			if v := e.value(p, i); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				mean += v / float64(n)
+			}
+		}
+	}
+	m2 := 0.0
+	for i := range k {
+		if v := e.value(p, i) - mean; !math.IsNaN(v) && !math.IsInf(v, 0) {
+			m2 += v * v
+		}
+	}
+	total := float64(s.finite + n)
+	delta := mean - s.mean
+	s.mean += delta * float64(n) / total
+	s.m2 += m2 + delta*delta*float64(s.finite)*float64(n)/total
+	s.finite += n
+}
+
+func (s *statistics) std() float64 { return math.Sqrt(s.m2 / float64(s.finite)) }
+
+// limits are min and max with all their digits.
+func (s *statistics) limits(d tensor.DType) (lo, hi any) {
+	switch {
+	case s.finite == 0:
+		return nil, nil
+	case s.minInt <= s.maxInt:
+		return s.minInt, s.maxInt
+	case d == tensor.Bool && s.maxUint < 2:
+		return s.minUint == 1, s.maxUint == 1
+	case s.minUint <= s.maxUint:
+		return s.minUint, s.maxUint
+	case d.Bits() < 64:
+		return float32(s.min), float32(s.max)
+	}
+	return s.min, s.max
+}
+
+// set writes the statistics into an object: null where there are no finite
+// values to speak of.
+func (s *statistics) set(o *object, d tensor.DType) {
+	o.set("count", s.count)
+	lo, hi := s.limits(d)
+	o.set("min", lo)
+	o.set("max", hi)
+	if s.finite > 0 {
+		o.set("mean", s.mean)
+		o.set("std", s.std())
+	} else {
+		o.set("mean", nil)
+		o.set("std", nil)
+	}
+	o.set("zeros", s.zeros)
+	o.set("nan", s.nan)
+	o.set("inf", s.inf)
+	if s.histogram != nil {
+		o.set("histogram", object{{"min", s.min}, {"max", s.max}, {"counts", s.histogram}})
+	}
+}
+
+// A measured is the statistics of a tensor's data or of one of its parts.
+type measured struct {
+	role  string
+	dtype tensor.DType
+	stats *statistics
+	err   error
+}
+
+func measureTensor(ctx context.Context, t *tensor.Tensor, bins int) []measured {
+	if t.External {
+		return []measured{{err: errExternal}}
+	}
+	if t.Dense() {
+		n, _ := t.Shape.Elements()
+		err := t.Check()
+		if !t.DType.Known() {
+			_, err = elementOf(t.DType)
+		}
+		m := measured{dtype: t.DType, err: err}
+		if err == nil {
+			m.stats, m.err = measure(ctx, t.DType, t.Data, n, bins)
+		}
+		return []measured{m}
+	}
+	var all []measured
+	for i := range t.Parts {
+		p := &t.Parts[i]
+		m := measured{role: p.Role, dtype: p.DType}
+		m.stats, m.err = measure(ctx, p.DType, p.Data, math.MaxInt64, bins)
+		all = append(all, m)
+	}
+	return all
+}
+
+func (a *app) stats(in *input, rows []row, bins int) (jsonValue, error) {
+	tab := newTable("NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF", "HISTOGRAM")
+	var list []object
+	inOrder(a.ctx, len(rows), func(i int) []measured {
+		return measureTensor(a.ctx, a.resolve(rows[i].tensor), bins)
+	}, func(i int, all []measured) {
+		r := &rows[i]
+		o := append(appendName(nil, r.name), r.ids...)
+		if r.dtype != "" {
+			o.set("dtype", r.dtype)
+		}
+		o.set("shape", r.tensor.Shape)
+		var parts []object
+		for _, m := range all {
+			label, target := r.label(), &o
+			if m.role != "" {
+				label += ":" + escape(m.role)
+				target = &object{{"role", m.role}}
+			}
+			if m.err != nil {
+				if !isInterrupt(m.err) {
+					a.fail(in.name, fmt.Errorf("%s: %w", label, m.err))
+				}
+				target.set("error", describe(m.err))
+			} else {
+				m.stats.set(target, m.dtype)
+				tab.add(m.cells(label)...)
+			}
+			if m.role != "" {
+				parts = append(parts, *target)
+			}
+		}
+		if parts != nil {
+			o.set("scheme", r.scheme())
+			o.set("parts", parts)
+		}
+		list = append(list, o)
+	})
+	if a.ctx.Err() != nil {
+		return nil, a.ctx.Err()
+	}
+	if !a.json {
+		tab.print(a)
+		return nil, nil
+	}
+	return func(w *jsonWriter) {
+		w.open('{')
+		w.field("file", in.name)
+		w.field("tensors", orEmpty(list))
+		w.close('}')
+	}, nil
+}
+
+func (m *measured) cells(label string) []string {
+	s := m.stats
+	lo, hi := s.limits(m.dtype)
+	short := func(v any) string {
+		switch v := v.(type) {
+		case nil:
+			return "-"
+		case float64:
+			return strconv.FormatFloat(v, 'g', 6, 64)
+		case float32:
+			return strconv.FormatFloat(float64(v), 'g', 6, 32)
+		}
+		return plain(v)
+	}
+	mean, std := "-", "-"
+	if s.finite > 0 {
+		mean, std = short(s.mean), short(s.std())
+	}
+	n := func(v int64) string { return strconv.FormatInt(v, 10) }
+	return []string{label, m.dtype.String(), n(s.count), short(lo), short(hi), mean, std, n(s.zeros), n(s.nan), n(s.inf), bars(s.histogram)}
+}
+
+// bars draws a histogram in one line; a bar that is not empty can be seen.
+func bars(counts []int64) string {
+	most := int64(0)
+	for _, c := range counts {
+		most = max(most, c)
+	}
+	levels := []rune("▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, c := range counts {
+		if c == 0 {
+			b.WriteByte('_')
+			continue
+		}
+		b.WriteRune(levels[int(float64(c)/float64(most)*float64(len(levels)-1))])
+	}
+	return b.String()
+}
