@@ -4,6 +4,7 @@ go 1.24.0
 
 require (
 	github.com/google/flatbuffers v25.12.19+incompatible
+	github.com/rogpeppe/go-internal v1.14.1
 	github.com/schollz/progressbar/v3 v3.18.0
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/exp v0.0.0-20240719175910-8a7402abbf56
@@ -16,4 +17,5 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	golang.org/x/sys v0.41.0 // indirect
+	golang.org/x/tools v0.26.0 // indirect
 )

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
 )
 
 // This file joins the packages of the formats, and is the only one that changes
@@ -11,12 +13,17 @@ import (
 
 func detect(f Format, r io.ReaderAt, size int64) bool {
 	switch f {
+	case Safetensors:
+		return safetensors.Detect(r, size)
 	}
 	return false
 }
 
 func openFormat(o Options, in input) (reader, error) {
 	switch o.Format {
+	case Safetensors:
+		return through(in, &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			safetensors.Open, safetensors.OpenBytes, safetensors.NewReader)
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v is not read by this version", errors.ErrUnsupported, o.Format)
 }

@@ -207,7 +207,7 @@ func (c *chosen) values(a *app, e element, shape tensor.Shape, json bool) error 
 				b = append(b, ']')
 			}
 			b = append(b, ',')
-			if turned == 0 {
+			if turned == 0 || json {
 				b = append(b, ' ')
 			} else {
 				b = append(b, '\n')

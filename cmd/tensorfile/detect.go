@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 )
 
@@ -19,7 +17,11 @@ func detectCommand(a *app) *cobra.Command {
 				}
 				defer in.Close()
 				o := object{{"file", name}, {"format", in.Format().String()}, {"version", in.Version()}}
-				return o, fmt.Sprintf("%s: %v %s", display(name), in.Format(), escape(in.Version())), nil
+				line := display(name) + ": " + in.Format().String()
+				if v := in.Version(); v != "" {
+					line += " " + escape(v)
+				}
+				return o, line, nil
 			})
 		},
 	}

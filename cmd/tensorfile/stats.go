@@ -80,57 +80,48 @@ type statistics struct {
 	count, zeros, nan, inf int64
 	finite                 int64
 	min, max               float64
-	mean, m2               float64 // m2: sum of squared distances from the mean
-	exact                  func(v float64) string
+	mean                   float64
+	m2, scale              float64 // m2: sum of squared distances from the mean, in units of scale
 	histogram              []int64
 
 	minInt, maxInt   int64 // for integers, whose last digits a float64 may not have
 	minUint, maxUint uint64
 }
 
-// measure reads a blob once for the sums, and once more for the histogram, whose
-// range it must know.
+// measure reads a blob once for what needs no knowledge of the others, and once
+// more for what does: the distances from the mean, and the histogram.
 func measure(ctx context.Context, d tensor.DType, b tensor.Blob, n int64, bins int) (*statistics, error) {
 	e, err := elementOf(d)
 	if err != nil {
 		return nil, err
 	}
 	s := &statistics{minInt: math.MaxInt64, maxInt: math.MinInt64, minUint: math.MaxUint64, min: math.Inf(1), max: math.Inf(-1)}
-	left := n
 	pass := func(f func(p []byte, k int)) error {
-		left = n
+		left := n
 		return stream(ctx, b, func(p []byte) {
 			k := int(min(int64(len(p))*8/int64(e.bits), left))
 			left -= int64(k)
 			f(p, k)
 		})
 	}
-	if err := pass(func(p []byte, k int) { s.add(&e, p, k) }); err != nil {
+	if err := pass(func(p []byte, k int) { s.first(&e, p, k) }); err != nil {
 		return nil, err
 	}
 	if e.complex != nil || s.finite == 0 {
 		return s, nil
 	}
 	s.histogram = make([]int64, bins)
-	width := (s.max - s.min) / float64(bins)
-	return s, pass(func(p []byte, k int) {
-		for i := range k {
-			v := e.value(p, i)
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				continue
-			}
-			at := 0
-			if width > 0 {
-				at = min(int((v-s.min)/width), bins-1)
-			}
-			s.histogram[max(at, 0)]++
-		}
-	})
+	// Squares and differences of values near the end of the range leave it.
+	if m := max(math.Abs(s.min), math.Abs(s.max)); m > 1e150 {
+		s.scale = m
+	} else {
+		s.scale = 1
+	}
+	return s, pass(func(p []byte, k int) { s.second(&e, p, k) })
 }
 
-// add takes k elements into the sums, by the formula of Chan for joining the
-// moments of two sets, so that large tensors lose no digits.
-func (s *statistics) add(e *element, p []byte, k int) {
+// first counts, and finds min, max and mean.
+func (s *statistics) first(e *element, p []byte, k int) {
 	s.count += int64(k)
 	if e.complex != nil {
 		for i := range k {
@@ -187,20 +178,40 @@ func (s *statistics) add(e *element, p []byte, k int) {
 			}
 		}
 	}
-	m2 := 0.0
-	for i := range k {
-		if v := e.value(p, i) - mean; !math.IsNaN(v) && !math.IsInf(v, 0) {
-			m2 += v * v
-		}
-	}
-	total := float64(s.finite + n)
-	delta := mean - s.mean
-	s.mean += delta * float64(n) / total
-	s.m2 += m2 + delta*delta*float64(s.finite)*float64(n)/total
+	// The mean of both sets, by weight, keeps more digits than one long sum.
 	s.finite += n
+	w := float64(n) / float64(s.finite)
+	s.mean = s.mean*(1-w) + mean*w
 }
 
-func (s *statistics) std() float64 { return math.Sqrt(s.m2 / float64(s.finite)) }
+// second sums up the distances from the mean, and fills the histogram, whose
+// bars are half open but for the last, as NumPy's are.
+func (s *statistics) second(e *element, p []byte, k int) {
+	bins := len(s.histogram)
+	lo, hi, mean := s.min/s.scale, s.max/s.scale, s.mean/s.scale
+	step := (hi - lo) / float64(bins)
+	for i := range k {
+		v := e.value(p, i)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		v /= s.scale
+		s.m2 += (v - mean) * (v - mean)
+		at := 0
+		if hi > lo {
+			at = min(int((v-lo)/(hi-lo)*float64(bins)), bins-1)
+			// The product is rounded; what counts are the edges.
+			if v < lo+float64(at)*step {
+				at--
+			} else if at < bins-1 && v >= lo+float64(at+1)*step {
+				at++
+			}
+		}
+		s.histogram[max(at, 0)]++
+	}
+}
+
+func (s *statistics) std() float64 { return s.scale * math.Sqrt(s.m2/float64(s.finite)) }
 
 // limits are min and max with all their digits.
 func (s *statistics) limits(d tensor.DType) (lo, hi any) {

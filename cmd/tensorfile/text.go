@@ -51,6 +51,9 @@ type table struct {
 	rows  [][]string
 }
 
+// maxColumn is how far a column goes: what is longer stands out.
+const maxColumn = 60
+
 // newTable makes a table; a column whose title begins with > is aligned to the
 // right.
 func newTable(titles ...string) *table {
@@ -73,7 +76,7 @@ func (t *table) print(a *app) {
 	width := make([]int, len(t.head))
 	for _, r := range t.rows {
 		for i, c := range r {
-			width[i] = max(width[i], utf8.RuneCountInString(c))
+			width[i] = max(width[i], min(utf8.RuneCountInString(c), maxColumn))
 		}
 	}
 	last := 0
@@ -93,7 +96,7 @@ func (t *table) print(a *app) {
 			if width[i] == 0 {
 				continue
 			}
-			pad := width[i] - utf8.RuneCountInString(c)
+			pad := max(width[i]-utf8.RuneCountInString(c), 0)
 			if t.right[i] {
 				line = appendSpaces(line, pad)
 			}
@@ -205,6 +208,9 @@ func plain(v any) string {
 	case text:
 		return string(v)
 	case string:
+		if v == "" {
+			return "-"
+		}
 		return escape(v)
 	case []string:
 		all := make([]string, len(v))
