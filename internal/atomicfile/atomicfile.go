@@ -2,7 +2,8 @@
 // which is flushed to the disk and then renamed over it. Whatever happens before the rename, an error, a panic, a
 // process killed, power lost, leaves the target as it was; at worst a file called .NAME.tmp-RANDOM is left beside it.
 //
-// It is built for files of many gigabytes as well: space is reserved ahead of the data.
+// It is built for files of many gigabytes as well: space is reserved ahead of the data, and the disk begins while more
+// is written.
 package atomicfile
 
 import (
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -27,6 +29,8 @@ type File struct {
 	temp   string
 	f      *os.File
 	hook   hook
+
+	waiting atomic.Int64 // written since the disk was last told to begin
 
 	buf      []byte     // gathered by Write, to be put at end
 	mu       sync.Mutex // of what follows, among calls of WriteAt
@@ -285,9 +289,12 @@ func (f *File) flush() error {
 
 // Space is reserved in growing steps from the first on, when the size is not known.
 const (
-	firstStep   = 16 << 20
+	firstStep   = 4 << 20
 	largestStep = 256 << 20
 )
+
+// behind is how much is written until the disk is told to begin with it.
+const behind = 16 << 20
 
 // put writes p at the end.
 func (f *File) put(p []byte) (int, error) {
@@ -311,5 +318,9 @@ func (f *File) writeAt(p []byte, off int64) (int, error) {
 	if err := f.hook.before("write"); err != nil {
 		return 0, err
 	}
-	return f.f.WriteAt(p, off)
+	n, err := f.f.WriteAt(p, off)
+	if waiting := f.waiting.Add(int64(n)); waiting >= behind && f.waiting.CompareAndSwap(waiting, 0) {
+		writeBehind(f.f)
+	}
+	return n, err
 }

@@ -19,20 +19,27 @@ var errDisk = errors.New("the disk is on fire")
 
 // Writing the new file of these tests takes every step that there is: reserving at once and in steps, writes gathered,
 // direct and at an offset, the truncation of what was reserved.
-const newSize = 20<<20 + 500_000
+const newSize = 6<<20 + 500_000
 
 func writeNew(f *File, data []byte) error {
 	f.Reserve(1 << 20)
 	if _, err := f.Write(data[:1000]); err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(data[1000:2000], 1000); err != nil {
-		return err
-	}
-	for off := 2000; off < len(data); off += 3 << 20 {
-		if _, err := f.Write(data[off:min(off+3<<20, len(data))]); err != nil {
+	off := 1000
+	for off < 3<<20 {
+		n, err := f.WriteAt(data[off:off+150_000], int64(off))
+		if err != nil {
 			return err
 		}
+		off += n
+	}
+	for off < len(data) {
+		n, err := f.Write(data[off:min(off+1_500_000, len(data))])
+		if err != nil {
+			return err
+		}
+		off += n
 	}
 	return f.Close()
 }

@@ -398,30 +398,3 @@ func TestMetadataTakesFewReads(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkReadAt(b *testing.B) {
-	data := make([]byte, 64<<20)
-	name := file(b, data)
-	for _, kind := range []string{"mapped", "unmapped", "bytes"} {
-		s := OfBytes(data)
-		if kind != "bytes" {
-			var err error
-			if s, err = Open(name, kind == "unmapped"); err != nil {
-				b.Fatal(err)
-			}
-			defer s.Close()
-		}
-		for _, n := range []int{8, 512, 1 << 20, 64 << 20} {
-			b.Run(fmt.Sprintf("%s/%d", kind, n), func(b *testing.B) {
-				p := make([]byte, n)
-				b.SetBytes(int64(n))
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := s.ReadAt(p, 0); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}

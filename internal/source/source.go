@@ -17,6 +17,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 )
 
 // A Source is a file, bytes, or an io.ReaderAt of a known size. It is safe for concurrent use.
@@ -25,9 +26,9 @@ type Source struct {
 	r      io.ReaderAt // where bytes come from; nil when they are in data
 	closer io.Closer   // what Close must close; nil when nothing is owned
 
+	data   []byte       // the mapping or the caller's bytes; not to be touched once closed
 	mu     sync.RWMutex // held for reading while data is touched, so that Close does not unmap under a copy
-	data   []byte       // the mapping or the caller's bytes; nil once closed
-	closed bool
+	closed atomic.Bool  // set under mu
 }
 
 // OfBytes makes a Source of b, which it keeps: b must not change while the Source is in use.
@@ -61,11 +62,7 @@ func (s *Source) Mapped() bool { return s.r == nil }
 func (s *Source) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed, s.data = true, nil
-	if s.closer == nil {
+	if s.closed.Swap(true) || s.closer == nil {
 		return nil
 	}
 	return s.closer.Close()
@@ -84,10 +81,7 @@ func (s *Source) ReadAt(p []byte, off int64) (n int, err error) {
 		}
 		return len(p), nil
 	}
-	s.mu.RLock()
-	closed := s.closed
-	s.mu.RUnlock()
-	if closed {
+	if s.closed.Load() {
 		return 0, fs.ErrClosed
 	}
 	// No lock from here on: a foreign reader may block for as long as it likes, and Close must not wait for it.
@@ -97,12 +91,7 @@ func (s *Source) ReadAt(p []byte, off int64) (n int, err error) {
 // Bytes returns n bytes at off without a copy, or false when they are not in memory, not in the source, or not
 // addressable on this machine. See the package comment for how long they may be used.
 func (s *Source) Bytes(off, n int64) ([]byte, bool) {
-	if s.r != nil || !s.contains(off, n) {
-		return nil, false
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
+	if s.r != nil || !s.contains(off, n) || s.closed.Load() {
 		return nil, false
 	}
 	return s.data[off : off+n : off+n], true
@@ -156,7 +145,7 @@ func (s *Source) outside(off, n int64) error {
 // copyOut copies from memory under the lock, with faults as panics, so that a page that has gone becomes an error.
 func (s *Source) copyOut(p []byte, off int64) (err error) {
 	s.mu.RLock()
-	if s.closed {
+	if s.closed.Load() {
 		s.mu.RUnlock()
 		return fs.ErrClosed
 	}
@@ -173,7 +162,7 @@ func (s *Source) Scan(f func(all []byte) error) (ok bool, err error) {
 		return false, nil
 	}
 	s.mu.RLock()
-	if s.closed {
+	if s.closed.Load() {
 		s.mu.RUnlock()
 		return true, fs.ErrClosed
 	}
