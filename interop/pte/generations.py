@@ -1,4 +1,4 @@
-"""make.py OUT: programs for every corner of the format, written by the serializer of the ExecuTorch wheel in $ETWHEEL, and beside each, as
+"""generations.py OUT: programs for every corner of the format, written by the serializer of the ExecuTorch wheel in $ETWHEEL, and beside each, as
 NAME.json, what that wheel's own deserializer reads from it. Which programs depends on what the generation can write. Needs etserde.py
 ($ETSERDE is its folder), no torch.
 

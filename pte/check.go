@@ -1,0 +1,783 @@
+package pte
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Bounds of the runtime that are in no schema.
+const (
+	maxRank         = 16
+	maxOperatorName = 99        // bytes of name.overload
+	maxTables       = 1_000_000 // visits of its FlatBuffers verifier
+	maxBuffer       = 1 << 56   // no machine has such a memory plan; 2⁴⁸ is in the exporter's own tests
+)
+
+// A checker visits every table of a verified program once. It allocates for findings, and for what must be compared with
+// each other: names and segments.
+type checker struct {
+	r   *Reader
+	ctx context.Context
+	out *tensor.FindingList
+
+	m        Method // the method being looked at, and parts of it
+	values   fb.Objects
+	buffers  []byte
+	ops      fb.Objects
+	tables   int    // visited so far, as the runtime's verifier counts
+	newer    uint64 // tables of a newer schema that were seen, a bit each
+	external map[string]fb.Object
+	back     bool // a jump goes back
+}
+
+func (c *checker) error(class error, off int64, field, format string, args ...any) {
+	c.out.Error(fail(class, c.r.at+off, field, format, args...))
+}
+
+// bad notes something that the runtime does not load or run.
+func (c *checker) bad(off int64, field, format string, args ...any) {
+	c.error(tensor.ErrMalformed, off, field, format, args...)
+}
+
+func (c *checker) warn(off int64, field, format string, args ...any) {
+	c.out.Warn(malformed(c.r.at+off, field, format, args...))
+}
+
+// see counts a table and looks for fields that the schema does not know; one finding for each type is enough.
+func (c *checker) see(t fb.Object, table int) {
+	c.tables++
+	fields := ptefb.Schema.Tables[table].Fields
+	known := 0
+	if len(fields) > 0 {
+		known = int(fields[len(fields)-1].Slot-4)/2 + 1
+	}
+	if t.Slots() <= known || c.newer&(1<<table) != 0 {
+		return
+	}
+	for i := known; i < t.Slots(); i++ {
+		if t.Has(4 + 2*i) {
+			c.newer |= 1 << table
+			c.warn(t.Pos(), ptefb.Schema.Tables[table].Name, "has fields of a newer schema, which are not shown and keep the program from being rebuilt")
+			return
+		}
+	}
+}
+
+// name looks at a string that the runtime compares with C strings.
+func (c *checker) name(b []byte, off int64, field string) {
+	if bytes.IndexByte(b, 0) >= 0 {
+		c.warn(off, field, "%s has a zero byte, where the runtime cuts it", tensor.Quote(string(b)))
+	}
+	if !utf8.Valid(b) {
+		c.warn(off, field, "%s is not UTF-8", tensor.Quote(string(b)))
+	}
+}
+
+func (c *checker) program() error {
+	r := c.r
+	for _, f := range r.opening.All() {
+		c.out.Warn(f.Err)
+	}
+	c.see(r.root, ptefb.TableProgram)
+	if r.header.Length > 32 {
+		c.warn(12, "extended_header.length", "%d bytes are more than the 32 of the newest known version", r.header.Length)
+	}
+	c.data()
+	c.segments()
+	c.named()
+	plans := r.root.Objects(slotProgramPlans)
+	if !plans.Present() {
+		c.bad(r.root.Pos(), "execution_plan", "absent")
+	}
+	names := make(map[string]int)
+	for i := range plans.Len() {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		if c.out.Full() {
+			return nil
+		}
+		c.m = Method{r, plans.At(i), i}
+		c.see(c.m.t, ptefb.TableExecutionPlan)
+		if b, ok := c.m.t.Bytes(slotPlanName, 1); ok {
+			c.name(b, c.m.t.At(slotPlanName), c.m.field("name"))
+			if first, dup := names[string(b)]; dup {
+				c.warn(c.m.t.At(slotPlanName), c.m.field("name"), "%s is also the name of execution_plan[%d], which the runtime takes", tensor.Quote(string(b)), first)
+			} else {
+				names[string(b)] = i
+			}
+		} else {
+			c.bad(c.m.t.Pos(), c.m.field("name"), "absent")
+		}
+		if err := c.method(); err != nil {
+			return err
+		}
+	}
+	if c.tables > maxTables {
+		c.warn(0, "", "%d tables, but a runtime that verifies stops at %d", c.tables, maxTables)
+	}
+	return nil
+}
+
+// data looks at where constants and initial values are.
+func (c *checker) data() {
+	r := c.r
+	inline := r.root.Objects(slotProgramConstantBuffer)
+	c.tables += inline.Len() + r.root.Objects(slotProgramInlineData).Len()
+	cs := r.root.Child(slotProgramConstantSegment)
+	var offsets []byte
+	if cs.Present() {
+		c.see(cs, ptefb.TableSubsegmentOffsets)
+		offsets, _ = cs.Bytes(slotSubsegmentOffsets, 8)
+	}
+	switch {
+	case len(offsets) == 0:
+		c.warn(r.root.At(slotProgramConstantSegment), "constant_segment.offsets", "absent or empty: the deprecated layout, which ExecuTorch's builds since 2025 refuse")
+	case len(offsets) > 8 && inline.Len() > 0:
+		c.bad(r.root.At(slotProgramConstantBuffer), "constant_buffer", "%d constants inside the flatbuffer, and %d in a segment", inline.Len(), len(offsets)/8-1)
+	}
+	if len(offsets) > 8 {
+		c.offsets(cs, offsets, "constant_segment")
+	}
+	mutable := r.root.Objects(slotProgramMutableData)
+	for i := range mutable.Len() {
+		t := mutable.At(i)
+		c.see(t, ptefb.TableSubsegmentOffsets)
+		field := fmt.Sprintf("mutable_data_segments[%d]", i)
+		if i == 1 {
+			c.warn(t.Pos(), field, "the runtime only looks at the first")
+		}
+		b, ok := t.Bytes(slotSubsegmentOffsets, 8)
+		if !ok {
+			c.bad(t.Pos(), field+".offsets", "absent")
+			continue
+		}
+		c.offsets(t, b, field)
+	}
+}
+
+// offsets looks at a list of starts in a segment. Their order does not matter.
+func (c *checker) offsets(t fb.Object, offsets []byte, field string) {
+	n := c.r.numSegments()
+	i := t.Uint32(slotSubsegmentIndex, 0)
+	if int64(i) >= int64(n) {
+		c.bad(t.At(slotSubsegmentIndex), field+".segment_index", "%d of %d segments", i, n)
+		return
+	}
+	_, size := c.r.segment(int(i))
+	for k := 1; k < len(offsets)/8; k++ {
+		if o := u64s(offsets, k); o > uint64(size) {
+			c.bad(t.DataAt(slotSubsegmentOffsets)+8*int64(k), fmt.Sprintf("%s.offsets[%d]", field, k), "%d is beyond a segment of %d bytes", o, size)
+		}
+	}
+}
+
+func (c *checker) segments() {
+	r := c.r
+	v := r.root.Objects(slotProgramSegments)
+	end, sorted := int64(0), true
+	for i := range v.Len() {
+		c.see(v.At(i), ptefb.TableDataSegment)
+		if off, size := r.segment(i); size > 0 {
+			sorted = sorted && off >= end
+			end = max(end, off+size)
+		}
+	}
+	if !sorted {
+		c.disorder()
+	}
+	if h := r.header; h.Length > 0 {
+		declared := r.at + max(h.ProgramSize, h.SegmentBase+h.SegmentDataSize)
+		if end = max(end, declared); r.size > end {
+			c.warn(end-r.at, "", "%d bytes behind the end of the program", r.size-end)
+		}
+	}
+}
+
+// disorder says which segments are not where the one before ends.
+func (c *checker) disorder() {
+	type span struct {
+		off, size int64
+		i         int
+	}
+	var all []span
+	v := c.r.root.Objects(slotProgramSegments)
+	for i := range v.Len() {
+		off, size := c.r.segment(i)
+		if size == 0 {
+			continue
+		}
+		if n := len(all); n > 0 && off < all[n-1].off {
+			c.warn(v.At(i).Pos(), fmt.Sprintf("segments[%d]", i), "lies before segments[%d]", all[n-1].i)
+		}
+		all = append(all, span{off, size, i})
+	}
+	slices.SortFunc(all, func(a, b span) int {
+		if a.off != b.off {
+			return int(min(max(a.off-b.off, -1), 1))
+		}
+		return a.i - b.i
+	})
+	for k := 1; k < len(all); k++ {
+		if a, b := all[k-1], all[k]; b.off < a.off+a.size {
+			c.warn(v.At(b.i).Pos(), fmt.Sprintf("segments[%d]", b.i), "overlaps segments[%d]", a.i)
+			if a.off+a.size > b.off+b.size {
+				all[k] = a // whatever follows may overlap the longer one
+			}
+		}
+	}
+}
+
+func (c *checker) named() {
+	r := c.r
+	v := r.root.Objects(slotProgramNamedData)
+	if v.Present() && !r.root.Objects(slotProgramSegments).Present() {
+		c.bad(r.root.At(slotProgramNamedData), "named_data", "without segments")
+	}
+	keys := make(map[string]int)
+	for i := range v.Len() {
+		t := v.At(i)
+		c.see(t, ptefb.TableNamedData)
+		b, ok := t.Bytes(slotNamedKey, 1)
+		if !ok {
+			c.bad(t.Pos(), fmt.Sprintf("named_data[%d].key", i), "absent")
+		} else if first, dup := keys[string(b)]; dup {
+			c.warn(t.At(slotNamedKey), fmt.Sprintf("named_data[%d].key", i), "%s is also the key of named_data[%d], which the runtime takes", tensor.Quote(string(b)), first)
+		} else {
+			keys[string(b)] = i
+			c.name(b, t.At(slotNamedKey), fmt.Sprintf("named_data[%d].key", i))
+		}
+		if s := t.Uint32(slotNamedSegment, 0); int64(s) >= int64(r.numSegments()) {
+			c.bad(t.At(slotNamedSegment), fmt.Sprintf("named_data[%d].segment_index", i), "%d of %d segments", s, r.numSegments())
+		}
+	}
+}
+
+func (c *checker) method() error {
+	t := c.m.t
+	for _, f := range [...]struct {
+		slot int
+		name string
+	}{
+		{slotPlanValues, "values"}, {slotPlanInputs, "inputs"}, {slotPlanOutputs, "outputs"}, {slotPlanChains, "chains"},
+		{slotPlanDelegates, "delegates"}, {slotPlanBufferSizes, "non_const_buffer_sizes"},
+	} {
+		if !t.Has(f.slot) {
+			c.bad(t.Pos(), c.m.field("%s", f.name), "absent")
+		}
+	}
+	if s := t.Child(slotPlanContainer); s.Present() {
+		c.see(s, ptefb.TableContainerMetadata)
+	}
+	c.values = c.m.values()
+	c.memory()
+	if err := c.allValues(); err != nil {
+		return err
+	}
+	c.indices(slotPlanInputs, "inputs")
+	c.indices(slotPlanOutputs, "outputs")
+	c.operators()
+	c.delegates()
+	return c.chains()
+}
+
+// indices looks at inputs or outputs: the runtime ends the process for one out of range.
+func (c *checker) indices(slot int, name string) {
+	b, _ := c.m.t.Bytes(slot, 4)
+	for i := range len(b) / 4 {
+		if v := u32s(b, i); int64(v) >= int64(c.values.Len()) {
+			c.bad(c.m.t.DataAt(slot)+4*int64(i), c.m.field("%s[%d]", name, i), "%d of %d values", int32(v), c.values.Len())
+		}
+	}
+}
+
+func (c *checker) memory() {
+	c.buffers, _ = c.m.t.Bytes(slotPlanBufferSizes, 8)
+	var total int64
+	for i := 1; i < len(c.buffers)/8; i++ {
+		n := int64(u64s(c.buffers, i))
+		sum, ok := align.Add(total, n)
+		if !ok || n > maxBuffer {
+			c.bad(c.m.t.DataAt(slotPlanBufferSizes)+8*int64(i), c.m.field("non_const_buffer_sizes[%d]", i), "%d bytes", n)
+			continue
+		}
+		total = sum
+	}
+	devices := c.m.t.Objects(slotPlanDevices)
+	for i := range devices.Len() {
+		d := devices.At(i)
+		c.see(d, ptefb.TableNonConstBufferDevice)
+		if k := d.Uint32(slotDeviceBuffer, 0); int64(k) >= int64(len(c.buffers)/8) {
+			c.warn(d.Pos(), c.m.field("non_const_buffer_device[%d].buffer_idx", i), "%d of %d buffers", int32(k), len(c.buffers)/8)
+		}
+		if x := d.Uint8(slotDeviceType, 0); x > uint8(ptefb.DeviceTypeCUDA) {
+			c.warn(d.Pos(), c.m.field("non_const_buffer_device[%d].device_type", i), "unknown device %d", x)
+		}
+	}
+}
+
+func (c *checker) kind(i int64) Kind { return Kind(c.values.At(int(i)).Uint8(slotUnionType, 0)) }
+
+func (c *checker) allValues() error {
+	for i := range c.values.Len() {
+		if i%4096 == 4095 {
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+			if c.out.Full() {
+				return nil
+			}
+		}
+		e := c.values.At(i)
+		c.see(e, ptefb.TableEValue)
+		k, t := Kind(e.Uint8(slotUnionType, 0)), e.Child(slotUnion)
+		switch {
+		case k == KindNone:
+			c.bad(e.Pos(), c.m.field("values[%d].val_type", i), "NONE")
+			continue
+		case k >= numKinds:
+			c.error(errors.ErrUnsupported, e.At(slotUnionType), c.m.field("values[%d].val_type", i), "%v", k)
+			continue
+		case !t.Present():
+			if k != KindNull {
+				c.bad(e.Pos(), c.m.field("values[%d].val", i), "a %v without a value", k)
+			}
+			continue
+		}
+		switch k {
+		case KindTensor:
+			c.tensor(i, t)
+			continue
+		case KindString, KindIntList, KindDoubleList, KindBoolList, KindTensorList, KindOptionalTensorList:
+			if !t.Has(slotItems) {
+				c.bad(t.Pos(), c.m.field("values[%d].val", i), "a %v without items", k)
+			} else if k.IsList() {
+				c.list(i, k, t)
+			}
+		}
+		c.see(t, kindTables[k])
+	}
+	return nil
+}
+
+// kindTables are the tables of the union's members.
+var kindTables = [numKinds]int{
+	KindNull: ptefb.TableNull, KindInt: ptefb.TableInt, KindBool: ptefb.TableBool, KindDouble: ptefb.TableDouble, KindTensor: ptefb.TableTensor,
+	KindString: ptefb.TableString, KindIntList: ptefb.TableIntList, KindDoubleList: ptefb.TableDoubleList, KindBoolList: ptefb.TableBoolList,
+	KindTensorList: ptefb.TableTensorList, KindOptionalTensorList: ptefb.TableOptionalTensorList,
+}
+
+// list looks at the values that value i names. The runtime makes values in order, so that a list of tensors must come
+// after its tensors.
+func (c *checker) list(i int, k Kind, t fb.Object) {
+	size := 4
+	if k == KindIntList {
+		size = 8
+	}
+	b, _ := t.Bytes(slotItems, size)
+	at := func(n int) (int64, string) {
+		return t.DataAt(slotItems) + int64(n*size), c.m.field("values[%d].val.items[%d]", i, n)
+	}
+	for n := range len(b) / size {
+		x := int64(0)
+		if size == 8 {
+			x = int64(u64s(b, n))
+		} else if x = int64(int32(u32s(b, n))); x == -1 && k == KindOptionalTensorList {
+			continue
+		}
+		if x < 0 || x >= int64(c.values.Len()) {
+			off, field := at(n)
+			c.bad(off, field, "%d of %d values", x, c.values.Len())
+			continue
+		}
+		pointee := c.kind(x)
+		switch {
+		case k == KindIntList && pointee == KindNull:
+			off, field := at(n)
+			c.warn(off, field, "value %d is no number until an instruction makes it one", x)
+		case k == KindIntList && pointee != KindInt,
+			k == KindTensorList && pointee != KindTensor,
+			k == KindOptionalTensorList && pointee != KindTensor && pointee != KindNull:
+			off, field := at(n)
+			c.bad(off, field, "value %d is a %v, which a %v cannot have", x, pointee, k)
+		case k != KindIntList && x >= int64(i):
+			off, field := at(n)
+			c.bad(off, field, "value %d does not come before the list", x)
+		}
+	}
+}
+
+func (c *checker) tensor(i int, t fb.Object) {
+	c.see(t, ptefb.TableTensor)
+	field := func(name string) string { return c.m.field("values[%d].val.%s", i, name) }
+	if o := t.Uint32(slotTensorStorageOffset, 0); o != 0 {
+		c.error(errors.ErrUnsupported, t.At(slotTensorStorageOffset), field("storage_offset"), "%d", int32(o))
+	}
+	scalar := int8(t.Uint8(slotTensorScalarType, 0))
+	d := dtypeOf(scalar)
+	if d == tensor.Unknown {
+		c.error(errors.ErrUnsupported, t.At(slotTensorScalarType), field("scalar_type"), "%d", scalar)
+	}
+	switch x := Dynamism(t.Uint8(slotTensorDynamism, 0)); {
+	case x == Unbound:
+		c.error(errors.ErrUnsupported, t.At(slotTensorDynamism), field("shape_dynamism"), "%v", x)
+	case x != Static && x != Bound:
+		c.warn(t.At(slotTensorDynamism), field("shape_dynamism"), "unknown value %d", x)
+	}
+	if l := t.Uint8(slotTensorLayout, 0); l != 0 {
+		c.warn(t.At(slotTensorLayout), field("layout"), "%d is not strided, as which the runtime takes it", int8(l))
+	}
+	size, ok := c.shape(t, d, field)
+	extra, place := t.Child(slotTensorExtra), t.Child(slotTensorAllocation)
+	var name []byte
+	if extra.Present() {
+		name = c.extra(extra, field)
+	}
+	if place.Present() {
+		c.see(place, ptefb.TableAllocationDetails)
+	}
+	role, buffer := roleOf(t), t.Uint32(slotTensorDataBuffer, 0)
+	switch {
+	case role.External():
+		c.externalTensor(t, extra, name, field)
+	case role == RoleConstant, role == RoleState && buffer > 0:
+		at := t.At(slotTensorDataBuffer)
+		find := c.r.constant
+		if role == RoleState {
+			find = c.r.initial
+		}
+		room, err := find(buffer, at, func() string { return field("data_buffer_idx") })
+		switch {
+		case err != nil:
+			c.out.Error(err)
+		case ok && size > room.size:
+			c.bad(at, field("data_buffer_idx"), "%d bytes where %d are left of their segment", size, room.size)
+		case role == RoleConstant && size > 0 && misaligned(room.off-c.r.at, d):
+			c.warn(at, field("data_buffer_idx"), "constant %d at %d is not aligned to the %d bytes of %v", buffer, room.off, d.Align(), d)
+		}
+	}
+	if place.Present() {
+		p := placeOf(place)
+		switch n := int64(len(c.buffers) / 8); {
+		case p.Memory == 0 || int64(p.Memory) >= n:
+			c.bad(place.At(slotAllocationID), field("allocation_info.memory_id"), "%d of buffers 1 to %d", p.Memory, n-1)
+		case ok:
+			if room := u64s(c.buffers, int(p.Memory)); p.Offset > room || uint64(size) > room-p.Offset {
+				c.bad(place.At(slotAllocationLow), field("allocation_info"), "%d bytes at %d in a buffer of %d", size, p.Offset, int64(room))
+			}
+		}
+	}
+}
+
+// extra looks at a tensor's extra information and answers its name.
+func (c *checker) extra(x fb.Object, field func(string) string) []byte {
+	c.see(x, ptefb.TableExtraTensorInfo)
+	if l := x.Uint8(slotExtraLocation, 0); l > uint8(ptefb.TensorDataLocationEXTERNAL) {
+		c.warn(x.At(slotExtraLocation), field("extra_tensor_info.location"), "unknown location %d, which the runtime takes for a segment", l)
+	}
+	if d := x.Uint8(slotExtraDeviceType, 0); d > uint8(ptefb.DeviceTypeCUDA) {
+		c.warn(x.At(slotExtraDeviceType), field("extra_tensor_info.device_type"), "unknown device %d", d)
+	} else if i := int8(x.Uint8(slotExtraDeviceIndex, 0)); i < 0 {
+		c.warn(x.At(slotExtraDeviceIndex), field("extra_tensor_info.device_index"), "%d", i)
+	}
+	name, ok := x.Bytes(slotExtraName, 1)
+	if ok {
+		if bytes.IndexByte(name, 0) >= 0 || !utf8.Valid(name) {
+			c.name(name, x.At(slotExtraName), field("extra_tensor_info.fully_qualified_name"))
+		}
+	}
+	return name
+}
+
+// shape looks at sizes and dim_order and answers how many bytes they make.
+func (c *checker) shape(t fb.Object, d tensor.DType, field func(string) string) (size int64, ok bool) {
+	sizes, has := t.Bytes(slotTensorSizes, 4)
+	rank := len(sizes) / 4
+	if !has {
+		c.bad(t.Pos(), field("sizes"), "absent")
+		return 0, false
+	}
+	dims, has := t.Bytes(slotTensorDimOrder, 1)
+	switch {
+	case !has:
+		c.bad(t.Pos(), field("dim_order"), "absent")
+	case len(dims) != rank:
+		c.bad(t.At(slotTensorDimOrder), field("dim_order"), "%d entries for %d dimensions", len(dims), rank)
+	case rank > maxRank:
+		c.bad(t.At(slotTensorSizes), field("sizes"), "%d dimensions, and the runtime has room for %d", rank, maxRank)
+	default:
+		var seen uint32
+		for _, x := range dims {
+			if int(x) < rank {
+				seen |= 1 << x
+			}
+		}
+		if seen != 1<<rank-1 {
+			c.bad(t.DataAt(slotTensorDimOrder), field("dim_order"), "%v is no permutation", dims)
+		}
+	}
+	// The runtime multiplies in order and stays with an overflow, whatever zero comes behind; with the zero before it
+	// overflows in the strides, where a zero counts as one.
+	n, zero, ok := max(int64(d.Size()), 1), false, true
+	for i := range rank {
+		x := int64(int32(u32s(sizes, i)))
+		if x < 0 {
+			c.bad(t.DataAt(slotTensorSizes)+4*int64(i), field("sizes"), "dimension %d is %d", i, x)
+			return 0, false
+		}
+		zero = zero || x == 0
+		if n, ok = align.Mul(n, max(x, 1)); !ok {
+			c.bad(t.At(slotTensorSizes), field("sizes"), "the product overflows")
+			return 0, false
+		}
+	}
+	if zero {
+		n = 0
+	}
+	return n, d != tensor.Unknown
+}
+
+// externalTensor looks at a tensor that is kept in a .ptd under its name. The runtime holds the layout of only the first
+// tensor of a name against the file.
+func (c *checker) externalTensor(t, extra fb.Object, name []byte, field func(string) string) {
+	if len(name) == 0 {
+		c.bad(extra.Pos(), field("extra_tensor_info.fully_qualified_name"), "an external tensor without a name")
+		return
+	}
+	first, dup := c.external[string(name)]
+	if !dup {
+		if c.external == nil {
+			c.external = make(map[string]fb.Object)
+		}
+		c.external[string(name)] = t
+		return
+	}
+	a, _ := first.Bytes(slotTensorSizes, 4)
+	b, _ := t.Bytes(slotTensorSizes, 4)
+	ao, _ := first.Bytes(slotTensorDimOrder, 1)
+	bo, _ := t.Bytes(slotTensorDimOrder, 1)
+	if first.Uint8(slotTensorScalarType, 0) != t.Uint8(slotTensorScalarType, 0) || !bytes.Equal(a, b) || !bytes.Equal(ao, bo) {
+		c.bad(extra.At(slotExtraName), field("extra_tensor_info.fully_qualified_name"), "external tensor %s has another layout than where it was used before", tensor.Quote(string(name)))
+	}
+}
+
+func (c *checker) operators() {
+	c.ops = c.m.t.Objects(slotPlanOperators)
+	for i := range c.ops.Len() {
+		t := c.ops.At(i)
+		c.see(t, ptefb.TableOperator)
+		name, ok := t.Bytes(slotOperatorName, 1)
+		if !ok {
+			c.bad(t.Pos(), c.m.field("operators[%d].name", i), "absent")
+		}
+		overload, ok := t.Bytes(slotOperatorOverload, 1)
+		if !ok {
+			c.warn(t.Pos(), c.m.field("operators[%d].overload", i), "absent, where the tools want an empty one")
+		}
+		n := len(name)
+		if len(overload) > 0 {
+			n += 1 + len(overload)
+		}
+		if n > maxOperatorName {
+			c.bad(t.At(slotOperatorName), c.m.field("operators[%d].name", i), "%d bytes with the overload, and the runtime has room for %d", n, maxOperatorName)
+		}
+		c.name(name, t.At(slotOperatorName), c.m.field("operators[%d].name", i))
+	}
+}
+
+func (c *checker) delegates() {
+	v := c.m.t.Objects(slotPlanDelegates)
+	for i := range v.Len() {
+		t := v.At(i)
+		c.see(t, ptefb.TableBackendDelegate)
+		field := func(name string) string { return c.m.field("delegates[%d].%s", i, name) }
+		if id, ok := t.Bytes(slotDelegateID, 1); !ok {
+			c.bad(t.Pos(), field("id"), "absent")
+		} else {
+			c.name(id, t.At(slotDelegateID), field("id"))
+		}
+		c.payload(t, field)
+		specs := t.Objects(slotDelegateSpecs)
+		for k := range specs.Len() {
+			s := specs.At(k)
+			c.see(s, ptefb.TableCompileSpec)
+			if !s.Has(slotSpecKey) {
+				c.warn(s.Pos(), field(fmt.Sprintf("compile_specs[%d].key", k)), "absent")
+			}
+			if !s.Has(slotSpecValue) {
+				c.bad(s.Pos(), field(fmt.Sprintf("compile_specs[%d].value", k)), "absent: the runtime's process would end")
+			}
+		}
+	}
+}
+
+func (c *checker) payload(t fb.Object, field func(string) string) {
+	p := t.Child(slotDelegateProcessed)
+	if !p.Present() {
+		c.bad(t.Pos(), field("processed"), "absent: the runtime's process would end")
+		return
+	}
+	c.see(p, ptefb.TableBackendDelegateDataReference)
+	i := p.Uint32(slotReferenceIndex, 0)
+	switch l := ptefb.DataLocation(p.Uint8(slotReferenceLocation, 0)); l {
+	case ptefb.DataLocationINLINE:
+		v := c.r.root.Objects(slotProgramInlineData)
+		if int64(i) >= int64(v.Len()) {
+			c.bad(p.At(slotReferenceIndex), field("processed.index"), "%d of %d inline payloads", i, v.Len())
+		} else if !v.At(int(i)).Has(slotOnly) {
+			c.bad(v.At(int(i)).Pos(), field("processed.index"), "inline payload %d has no data: the runtime's process would end", i)
+		}
+	case ptefb.DataLocationSEGMENT:
+		if int64(i) >= int64(c.r.numSegments()) {
+			c.bad(p.At(slotReferenceIndex), field("processed.index"), "%d of %d segments", i, c.r.numSegments())
+		} else if c.r.header.SegmentBase == 0 {
+			c.bad(p.At(slotReferenceIndex), field("processed"), "a segment, but no extended header says where segments are")
+		}
+	default:
+		c.error(errors.ErrUnsupported, p.At(slotReferenceLocation), field("processed.location"), "%d", l)
+	}
+}
+
+func (c *checker) chains() error {
+	v := c.m.t.Objects(slotPlanChains)
+	if v.Present() && v.Len() == 0 {
+		c.bad(c.m.t.At(slotPlanChains), c.m.field("chains"), "empty")
+	}
+	for i := range v.Len() {
+		t := v.At(i)
+		c.see(t, ptefb.TableChain)
+		list := t.Objects(slotChainInstructions)
+		if !list.Present() {
+			c.bad(t.Pos(), c.m.field("chains[%d].instructions", i), "absent")
+			continue
+		}
+		for k := range list.Len() {
+			if k%4096 == 4095 {
+				if err := c.ctx.Err(); err != nil {
+					return err
+				}
+				if c.out.Full() {
+					return nil
+				}
+			}
+			c.instruction(list.At(k), i, k, list.Len())
+		}
+		if c.back {
+			c.back = false
+			c.endless(Chain{c.m, t, i})
+		}
+		stacks := t.Objects(slotChainStacktrace)
+		for k := range stacks.Len() {
+			c.see(stacks.At(k), ptefb.TableFrameList)
+			c.tables += stacks.At(k).Objects(slotItems).Len()
+		}
+	}
+	return nil
+}
+
+func (c *checker) instruction(e fb.Object, chain, i, n int) {
+	c.see(e, ptefb.TableInstruction)
+	op, t := Opcode(e.Uint8(slotUnionType, 0)), e.Child(slotUnion)
+	field := func(name string) string { return c.m.field("chains[%d].instructions[%d].%s", chain, i, name) }
+	switch {
+	case op >= numOpcodes:
+		c.error(errors.ErrUnsupported, e.At(slotUnionType), field("instr_args_type"), "%v", op)
+		return
+	case op == OpNone || !t.Present():
+		c.bad(e.Pos(), field("instr_args"), "absent")
+		return
+	}
+	c.see(t, opcodeTables[op])
+	value := func(slot int, name string) (int64, bool) {
+		v := int64(int32(t.Uint32(slot, 0)))
+		if v < 0 || v >= int64(c.values.Len()) {
+			c.bad(t.At(slot), field(name), "%d of %d values", v, c.values.Len())
+			return 0, false
+		}
+		return v, true
+	}
+	switch op {
+	case OpKernelCall, OpDelegateCall:
+		what, callees := "operators", c.ops.Len()
+		if op == OpDelegateCall {
+			what, callees = "delegates", c.m.t.Objects(slotPlanDelegates).Len()
+		}
+		if k := t.Uint32(slotCallIndex, 0); int64(k) >= int64(callees) {
+			c.bad(t.At(slotCallIndex), field("index"), "%d of %d %s", int32(k), callees, what)
+		}
+		args, ok := t.Bytes(slotCallArgs, 4)
+		if !ok {
+			c.bad(t.Pos(), field("args"), "absent")
+		}
+		for k := range len(args) / 4 {
+			if v := u32s(args, k); int64(v) >= int64(c.values.Len()) {
+				c.bad(t.DataAt(slotCallArgs)+4*int64(k), field(fmt.Sprintf("args[%d]", k)), "%d of %d values", int32(v), c.values.Len())
+			}
+		}
+	case OpMove:
+		value(slotMoveFrom, "move_from")
+		value(slotMoveTo, "move_to")
+	case OpJumpFalse:
+		if v, ok := value(slotJumpCondition, "cond_value_index"); ok {
+			switch k := c.kind(v); k {
+			case KindBool, KindNull: // None until an instruction makes it a Bool
+			case KindTensor:
+				if x := c.values.At(int(v)).Child(slotUnion); x.Present() && dtypeOf(int8(x.Uint8(slotTensorScalarType, 0))) != tensor.Bool {
+					c.bad(t.At(slotJumpCondition), field("cond_value_index"), "value %d is a tensor of another type than bool", v)
+				}
+			default:
+				c.bad(t.At(slotJumpCondition), field("cond_value_index"), "value %d is a %v", v, k)
+			}
+		}
+		if to := int32(t.Uint32(slotJumpDestination, 0)); to < 0 || int(to) > n {
+			c.bad(t.At(slotJumpDestination), field("destination_instruction"), "%d of %d instructions", to, n)
+		} else if int(to) <= i {
+			c.back = true
+		}
+	case OpFree:
+		if v, ok := value(slotFreeValue, "value_index"); ok && c.kind(v) != KindTensor {
+			c.bad(t.At(slotFreeValue), field("value_index"), "value %d is a %v, not a tensor", v, c.kind(v))
+		}
+	}
+}
+
+// opcodeTables are the tables of the union's members.
+var opcodeTables = [numOpcodes]int{
+	OpKernelCall: ptefb.TableKernelCall, OpDelegateCall: ptefb.TableDelegateCall, OpMove: ptefb.TableMoveCall,
+	OpJumpFalse: ptefb.TableJumpFalseCall, OpFree: ptefb.TableFreeCall,
+}
+
+// endless looks for a jump back on a Bool that is false and that nothing ever changes.
+func (c *checker) endless(chain Chain) {
+	var changed map[int]bool
+	for i := range chain.Instructions() {
+		if i.Opcode() != OpJumpFalse {
+			continue
+		}
+		cond, to := i.Jump()
+		v := c.m.Value(cond)
+		if to < 0 || to > i.Index() || v.Kind() != KindBool || v.Bool() {
+			continue
+		}
+		if changed == nil {
+			changed = make(map[int]bool)
+			for x, u := range c.m.Uses() {
+				if op := u.Instruction.Opcode(); op != OpJumpFalse && (op != OpMove || u.Arg == 1) {
+					changed[x] = true
+				}
+			}
+		}
+		if !changed[cond] {
+			c.warn(i.t.Pos(), c.m.field("chains[%d].instructions[%d]", chain.Index, i.Index()), "jumps back to %d for ever: value %d is false and stays so", to, cond)
+		}
+	}
+}

@@ -1,0 +1,461 @@
+package pte
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// What ExecuTorch's own reader says of a program, compared with ours field by field: for the exporter's programs in
+// testdata, and for those that interop/pte/generations.py makes with the serializers of seven releases (interop/pte.sh
+// gives their folder in TENSORFILE_PTE_GENERATIONS).
+
+func programs(t testing.TB) []string {
+	t.Helper()
+	all, err := filepath.Glob("../testdata/pte/*.*pte")
+	if err != nil || len(all) < 20 {
+		t.Fatalf("%d programs in testdata: %v", len(all), err)
+	}
+	return all
+}
+
+func openFile(t testing.TB, name string) *Reader {
+	t.Helper()
+	r, err := Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func sha(t testing.TB, b tensor.Blob) string {
+	t.Helper()
+	h := sha256.New()
+	if _, err := b.WriteTo(h); err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+type row map[string]any
+
+func layoutRow(d tensor.DType, s tensor.Shape, o tensor.Order) row {
+	r := row{"dtype": d.String(), "shape": append([]int64{}, s...)}
+	if !o.RowMajor() {
+		r["order"] = o
+	}
+	return r
+}
+
+func valueRow(v Value) row {
+	r := row{}
+	if i, ok := v.Tensor(); ok {
+		r = layoutRow(i.DType, i.Shape, i.Order)
+		r["dynamism"] = i.Dynamism.String()
+	}
+	r["kind"] = v.Kind().String()
+	return r
+}
+
+// describe is what interop/pte/expect.py writes of a program.
+func describe(t testing.TB, r *Reader) row {
+	methods, tensors, blobs, segments, named := []any{}, []any{}, []any{}, []any{}, []any{}
+	for m := range r.Program().Methods() {
+		x := row{"name": m.Name(), "instructions": m.NumInstructions(), "memory": row{"buffers": m.Memory().Buffers}}
+		for name, vs := range map[string][]Value{"inputs": m.Inputs(), "outputs": m.Outputs()} {
+			rows := []any{}
+			for _, v := range vs {
+				rows = append(rows, valueRow(v))
+			}
+			x[name] = rows
+		}
+		ops, ds, values := []string{}, []any{}, []string{}
+		for _, o := range m.Operators() {
+			ops = append(ops, o.String())
+		}
+		for _, d := range m.Delegates() {
+			specs := []any{}
+			for _, s := range d.Specs {
+				specs = append(specs, []string{s.Key, hex.EncodeToString(s.Value)})
+			}
+			ds = append(ds, row{"id": d.ID, "bytes": d.Payload.Size(), "compile_specs": specs})
+		}
+		for v := range m.Values() {
+			values = append(values, v.Kind().String())
+		}
+		stacks := 0
+		for i := range m.Instructions() {
+			if len(i.Stack()) > 0 {
+				stacks++
+			}
+		}
+		x["operators"], x["delegates"], x["values"], x["stack_traces"] = ops, ds, values, stacks
+		methods = append(methods, x)
+	}
+	for e := range r.Entries() {
+		x := layoutRow(e.DType, e.Shape, e.Order)
+		x["name"], x["method"], x["value"] = e.Name, e.Method.Name(), e.Value
+		n, _ := e.Shape.Elements()
+		x["bytes"], _ = e.DType.Bytes(n)
+		if e.Role.Mutable() {
+			x["mutable"] = true
+		}
+		switch {
+		case e.External:
+			x["external"] = true
+		case e.Buffer > 0:
+			x["buffer"], x["sha256"] = e.Buffer, sha(t, e.Data)
+		}
+		tensors = append(tensors, x)
+	}
+	for name, b := range r.Blobs() {
+		blobs = append(blobs, row{"name": name, "bytes": b.Size(), "sha256": sha(t, b)})
+	}
+	for _, s := range r.Program().Segments() {
+		segments = append(segments, row{"offset": s.Offset, "size": s.Size})
+	}
+	for d := range r.Program().NamedData() {
+		named = append(named, row{"key": d.Key, "bytes": d.Data.Size()})
+	}
+	all := row{"version": r.Version(), "header": r.Header().Length, "methods": methods, "tensors": tensors, "blobs": blobs, "segments": segments, "named_data": named}
+	if b := r.Bundle(); b != nil {
+		suites := []any{}
+		for _, s := range b.Suites {
+			cases := []any{}
+			for _, c := range s.Cases {
+				cases = append(cases, row{"inputs": bundled(t, c.Inputs), "outputs": bundled(t, c.Outputs)})
+			}
+			suites = append(suites, row{"method": s.Method, "cases": cases})
+		}
+		all["bundle"] = row{"version": b.Version, "offset": r.Start(), "size": r.Size(), "suites": suites}
+	}
+	return all
+}
+
+func bundled(t testing.TB, vs []any) []any {
+	all := []any{}
+	for _, v := range vs {
+		switch v := v.(type) {
+		case *tensor.Tensor:
+			all = append(all, row{"kind": "Tensor", "dtype": v.DType.String(), "shape": v.Shape, "sha256": sha(t, v.Data)})
+		default:
+			all = append(all, row{"kind": map[string]string{"int64": "Int", "bool": "Bool", "float64": "Double"}[fmt.Sprintf("%T", v)], "value": v})
+		}
+	}
+	return all
+}
+
+// plain turns Go values into what encoding/json makes of them.
+func plain(t testing.TB, v any) any {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&x); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func readJSON(t testing.TB, name string) map[string]any {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x map[string]any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&x); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestExporterFacts(t *testing.T) {
+	for _, name := range programs(t) {
+		base := strings.TrimSuffix(strings.TrimSuffix(name, ".pte"), ".bpte")
+		t.Run(filepath.Base(base), func(t *testing.T) {
+			r := openFile(t, name)
+			want := readJSON(t, base+".json")
+			got := plain(t, describe(t, r)).(map[string]any)
+			for k := range got {
+				w := want[k]
+				if !reflect.DeepEqual(got[k], w) {
+					g, _ := json.Marshal(got[k])
+					e, _ := json.Marshal(w)
+					t.Errorf("%s:\n got %s\nwant %s", k, g, e)
+				}
+			}
+			if w := r.Warnings(); len(w) > 0 {
+				t.Errorf("a genuine program has warnings: %v", w)
+			}
+			if err := r.Verify(t.Context(), nil); err != nil {
+				t.Errorf("a genuine program does not verify: %v", err)
+			}
+		})
+	}
+}
+
+func TestGenerationFacts(t *testing.T) {
+	dir := os.Getenv("TENSORFILE_PTE_GENERATIONS")
+	if dir == "" {
+		t.Skip("TENSORFILE_PTE_GENERATIONS names no folder: run by interop/pte.sh")
+	}
+	files, err := filepath.Glob(dir + "/*/*.pte")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no programs in %s: %v", dir, err)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
+			r := openFile(t, name)
+			if err := r.Verify(t.Context(), nil); err != nil {
+				t.Errorf("does not verify: %v", err)
+			}
+			want := readJSON(t, strings.TrimSuffix(name, ".pte")+".json")
+			p, ok := want["program"].(map[string]any)
+			if !ok {
+				t.Logf("the reference cannot read what it wrote (%v); opened and verified here", want["refused"])
+				return
+			}
+			compareProgram(t, r, p, want)
+		})
+	}
+}
+
+// compareProgram holds a program against the dataclasses of ExecuTorch's deserializer.
+func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
+	same := func(what string, got, want any) {
+		t.Helper()
+		g := plain(t, got)
+		if !reflect.DeepEqual(g, want) {
+			gb, _ := json.Marshal(g)
+			wb, _ := json.Marshal(want)
+			t.Errorf("%s:\n got %s\nwant %s", what, gb, wb)
+		}
+	}
+	same("version", r.Program().Version(), want["version"])
+	plans := want["execution_plan"].([]any)
+	same("number of methods", r.Program().NumMethods(), json.Number(fmt.Sprint(len(plans))))
+	payloads, _ := want["backend_delegate_data"].([]any)
+	for i, p := range plans {
+		m, w := r.Program().method(i), p.(map[string]any)
+		same("name", m.Name(), w["name"])
+		in, out := m.Structure()
+		c := w["container_meta_type"].(map[string]any)
+		same("structure", []string{in, out}, []any{c["encoded_inp_str"], c["encoded_out_str"]})
+		var values []any
+		for v := range m.Values() {
+			values = append(values, dataclass(v))
+		}
+		for k, v := range w["values"].([]any) {
+			if k < len(values) {
+				sameFields(t, fmt.Sprintf("%s values[%d]", m.Name(), k), plain(t, values[k]), v.(map[string]any)["val"])
+			}
+		}
+		same("number of values", len(values), json.Number(fmt.Sprint(len(w["values"].([]any)))))
+		var ins, outs []int
+		for _, v := range m.Inputs() {
+			ins = append(ins, v.Index())
+		}
+		for _, v := range m.Outputs() {
+			outs = append(outs, v.Index())
+		}
+		same("inputs", append([]int{}, ins...), w["inputs"])
+		same("outputs", append([]int{}, outs...), w["outputs"])
+		ops := []any{}
+		for _, o := range m.Operators() {
+			ops = append(ops, row{"_": "Operator", "name": o.Name, "overload": o.Overload})
+		}
+		same("operators", ops, w["operators"])
+		same("buffers", m.Memory().Buffers, w["non_const_buffer_sizes"])
+		if dev, ok := w["non_const_buffer_device"].([]any); ok {
+			for _, d := range dev {
+				d := d.(map[string]any)
+				k, _ := d["buffer_idx"].(json.Number).Int64()
+				x := m.Memory().Devices[k]
+				same("device", []int8{x.Type, x.Index}, []any{d["device_type"], d["device_index"]})
+			}
+		}
+		for k, d := range w["delegates"].([]any) {
+			d, g := d.(map[string]any), m.Delegates()[k]
+			same("delegate id", g.ID, d["id"])
+			ref, _ := d["processed"].(map[string]any)["index"].(json.Number).Int64()
+			same("payload", row{"sha256": sha(t, g.Payload), "bytes": g.Payload.Size()}, payloads[ref].(map[string]any)["data"])
+			for j, s := range d["compile_specs"].([]any) {
+				s := s.(map[string]any)
+				same("spec key", g.Specs[j].Key, s["key"])
+				h := sha256.Sum256(g.Specs[j].Value)
+				same("spec value", row{"sha256": hex.EncodeToString(h[:]), "bytes": len(g.Specs[j].Value)}, s["value"])
+			}
+		}
+		for ch := range m.Chains() {
+			wc := w["chains"].([]any)[ch.Index].(map[string]any)
+			k := 0
+			stacks, _ := wc["stacktrace"].([]any)
+			for ins := range ch.Instructions() {
+				same("instruction", instructionRow(ins), wc["instructions"].([]any)[k].(map[string]any)["instr_args"])
+				if k < len(stacks) {
+					frames := []any{}
+					for _, f := range ins.Stack() {
+						frames = append(frames, row{"_": "Frame", "filename": f.File, "lineno": f.Line, "name": f.Name, "context": f.Context})
+					}
+					same("stack", frames, stacks[k].(map[string]any)["items"])
+				}
+				k++
+			}
+			same("number of instructions", ch.Len(), json.Number(fmt.Sprint(len(wc["instructions"].([]any)))))
+		}
+	}
+	// The reference cuts constants where the next begins, so padding included.
+	for i, b := range want["constant_buffer"].([]any) {
+		w := b.(map[string]any)["storage"].(map[string]any)
+		n, _ := w["bytes"].(json.Number).Int64()
+		if i == 0 || n == 0 {
+			continue
+		}
+		e, err := r.constant(uint32(i), 0, func() string { return "" })
+		if err != nil || e.size < n {
+			t.Fatalf("constant %d: %d of %d bytes: %v", i, e.size, n, err)
+		}
+		same(fmt.Sprintf("constant %d", i), row{"sha256": sha(t, r.blob(e.off, n)), "bytes": n}, w)
+	}
+	if list, ok := file["mutable_data"].([]any); ok {
+		for i, b := range list {
+			w := b.(map[string]any)["storage"].(map[string]any)
+			n, _ := w["bytes"].(json.Number).Int64()
+			if i == 0 || n == 0 {
+				continue
+			}
+			e, err := r.initial(uint32(i), 0, func() string { return "" })
+			if err != nil || e.size < n {
+				t.Fatalf("initial value %d: %d of %d bytes: %v", i, e.size, n, err)
+			}
+			same(fmt.Sprintf("initial value %d", i), row{"sha256": sha(t, r.blob(e.off, n)), "bytes": n}, w)
+		}
+	}
+	if named, ok := file["named_data"].(map[string]any); ok {
+		buffers, entries := named["buffers"].([]any), named["pte_data"].(map[string]any)
+		seen := 0
+		for d := range r.Program().NamedData() {
+			k, _ := entries[d.Key].(map[string]any)["buffer_index"].(json.Number).Int64()
+			same("named "+d.Key, row{"sha256": sha(t, d.Data), "bytes": d.Data.Size()}, buffers[k])
+			seen++
+		}
+		same("number of named blobs", seen, json.Number(fmt.Sprint(len(entries))))
+	}
+}
+
+// sameFields compares the fields that the reference's generation has.
+func sameFields(t *testing.T, what string, got, want any) {
+	t.Helper()
+	g, gok := got.(map[string]any)
+	w, wok := want.(map[string]any)
+	if !gok || !wok {
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+		return
+	}
+	for k, v := range w {
+		alias := map[string]string{"constant_buffer_idx": "data_buffer_idx", "memory_offset": "memory_offset_low"}
+		if a := alias[k]; a != "" {
+			k = a
+		}
+		sameFields(t, what+"."+k, g[k], v)
+	}
+}
+
+func floatText(f float64) any {
+	switch s := fmt.Sprint(f); s {
+	case "+Inf":
+		return "inf"
+	case "-Inf", "NaN":
+		return strings.ToLower(s)
+	}
+	return json.RawMessage(strings.TrimSuffix(fmt.Sprintf("%.1f", f), ""))
+}
+
+func dataclass(v Value) any {
+	switch k := v.Kind(); k {
+	case KindInt:
+		return row{"_": "Int", "int_val": v.Int()}
+	case KindBool:
+		return row{"_": "Bool", "bool_val": v.Bool()}
+	case KindDouble:
+		if v.Double() == 0.125 {
+			return row{"_": "Double", "double_val": 0.125}
+		}
+		return row{"_": "Double", "double_val": floatText(v.Double())}
+	case KindString:
+		return row{"_": "String", "string_val": v.Text()}
+	case KindIntList, KindTensorList, KindOptionalTensorList:
+		return row{"_": k.String(), "items": append([]int{}, v.Items()...)}
+	case KindDoubleList:
+		items := []any{}
+		for _, f := range v.Doubles() {
+			items = append(items, floatText(f))
+		}
+		return row{"_": "DoubleList", "items": items}
+	case KindBoolList:
+		return row{"_": "BoolList", "items": append([]bool{}, v.Bools()...)}
+	case KindTensor:
+		i, _ := v.Tensor()
+		order := []int{}
+		for d := range i.Shape {
+			if i.Order != nil {
+				d = i.Order[d]
+			}
+			order = append(order, d)
+		}
+		x := row{"_": "Tensor", "scalar_type": i.ScalarType, "storage_offset": i.StorageOffset, "sizes": append([]int64{}, i.Shape...), "dim_order": order,
+			"requires_grad": i.RequiresGrad, "layout": i.Layout, "data_buffer_idx": i.Buffer, "shape_dynamism": i.Dynamism}
+		if i.Planned {
+			x["allocation_info"] = row{"_": "AllocationDetails", "memory_id": i.Place.Memory, "memory_offset_low": uint32(i.Place.Offset), "memory_offset_high": i.Place.Offset >> 32}
+		}
+		if raw := v.t.Child(slotUnion).Child(slotTensorExtra); raw.Present() {
+			e := row{"_": "ExtraTensorInfo", "mutable_data_segments_idx": i.MutableIndex, "location": 0, "device_type": i.Device.Type, "device_index": i.Device.Index, "fully_qualified_name": nil}
+			if i.Role.External() {
+				e["location"] = 1
+			}
+			if raw.Has(slotExtraName) {
+				e["fully_qualified_name"] = i.Name
+			}
+			x["extra_tensor_info"] = e
+		}
+		return x
+	}
+	return row{"_": v.Kind().String()}
+}
+
+func instructionRow(i Instruction) row {
+	switch i.Opcode() {
+	case OpKernelCall:
+		return row{"_": "KernelCall", "op_index": i.Operator(), "args": append([]int{}, i.Args()...)}
+	case OpDelegateCall:
+		return row{"_": "DelegateCall", "delegate_index": i.Delegate(), "args": append([]int{}, i.Args()...)}
+	case OpMove:
+		from, to := i.Move()
+		return row{"_": "MoveCall", "move_from": from, "move_to": to}
+	case OpJumpFalse:
+		c, to := i.Jump()
+		return row{"_": "JumpFalseCall", "cond_value_index": c, "destination_instruction": to}
+	case OpFree:
+		return row{"_": "FreeCall", "value_index": i.Free()}
+	}
+	return row{"_": i.Opcode().String()}
+}

@@ -1,0 +1,206 @@
+package pte
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Segment is a range of bytes behind the flatbuffer: the constants, the initial values of mutable tensors, the payload
+// of a delegate or a named blob.
+type Segment struct {
+	Index int
+	// Offset is counted from the start of the file.
+	Offset int64
+	// Size leaves out the padding up to the next segment.
+	Size int64
+	// Roles say what refers to the segment, in the order of the program: constants, mutable, delegate/forward/0,
+	// named/KEY. Nothing does where it is empty.
+	Roles []string
+	Data  tensor.Blob
+}
+
+// Segments are the program's segments in the order of the file's table.
+func (p *Program) Segments() []Segment {
+	r := (*Reader)(p)
+	all := make([]Segment, r.numSegments())
+	for i := range all {
+		off, size := r.segment(i)
+		all[i] = Segment{Index: i, Offset: off, Size: size, Data: r.blob(off, size)}
+	}
+	role := func(i uint32, name func() string) {
+		if int64(i) < int64(len(all)) {
+			all[i].Roles = append(all[i].Roles, name())
+		}
+	}
+	if cs := r.root.Child(slotProgramConstantSegment); cs.Present() {
+		if offsets, _ := cs.Bytes(slotSubsegmentOffsets, 8); len(offsets) > 0 {
+			role(cs.Uint32(slotSubsegmentIndex, 0), func() string { return "constants" })
+		}
+	}
+	mutable := r.root.Objects(slotProgramMutableData)
+	for i := range mutable.Len() {
+		role(mutable.At(i).Uint32(slotSubsegmentIndex, 0), func() string { return "mutable" })
+	}
+	for m := range p.Methods() {
+		v := m.t.Objects(slotPlanDelegates)
+		for i := range v.Len() {
+			if d := v.At(i).Child(slotDelegateProcessed); d.Present() && d.Uint8(slotReferenceLocation, 0) == uint8(ptefb.DataLocationSEGMENT) {
+				role(d.Uint32(slotReferenceIndex, 0), func() string { return "delegate/" + m.Name() + "/" + strconv.Itoa(i) })
+			}
+		}
+	}
+	named := r.root.Objects(slotProgramNamedData)
+	for i := range named.Len() {
+		t := named.At(i)
+		role(t.Uint32(slotNamedSegment, 0), func() string { return "named/" + text(t, slotNamedKey) })
+	}
+	return all
+}
+
+// A PartKind says what a range of the file is for.
+type PartKind uint8
+
+// The kinds of parts.
+const (
+	PartHeader     PartKind = iota // root offset, identifier and extended header
+	PartFlatbuffer                 // all but inline constants and payloads, which have their own parts
+	PartConstant
+	PartState // initial values of mutable tensors
+	PartDelegate
+	PartNamed
+	PartUnused  // segments that nothing refers to, and holes
+	PartPadding // between parts, as far as alignment explains it
+	PartTrailing
+	PartBundle // what a .bpte has around its program
+)
+
+var partNames = [...]string{"header", "flatbuffer", "constant", "state", "delegate", "named data", "unused", "padding", "trailing", "bundle"}
+
+func (k PartKind) String() string {
+	if int(k) < len(partNames) {
+		return partNames[k]
+	}
+	return fmt.Sprintf("PartKind(%d)", k)
+}
+
+// A gap that is longer than any alignment in use is a hole: it may be as large as a sparse file.
+const longestPadding = 16384
+
+// A Part is a range of the file.
+type Part struct {
+	Offset, Size int64
+	Kind         PartKind
+	// Name is that of the tensor or blob whose bytes they are: the first that refers to them.
+	Name string
+}
+
+// Layout yields what every byte of the file is for, without gaps and without overlaps, in the order of offsets.
+func (r *Reader) Layout() iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		at := int64(0)
+		emit := func(end int64, kind PartKind, name string) bool {
+			if end <= at {
+				return true
+			}
+			p := Part{at, end - at, kind, name}
+			if kind == PartPadding && p.Size > longestPadding {
+				p.Kind = PartUnused
+			}
+			at = end
+			return yield(p)
+		}
+		if !emit(r.at, PartBundle, "") {
+			return
+		}
+		head := int64(8)
+		if r.header.Length > 0 {
+			head = 8 + r.header.Length
+		}
+		if !emit(r.at+head, PartHeader, "") {
+			return
+		}
+		program := r.at + r.header.ProgramSize
+		end := r.dataEnd()
+		gap := PartFlatbuffer
+		for _, p := range r.parts() {
+			if p.Offset >= program && at < program {
+				if !emit(program, PartFlatbuffer, "") {
+					return
+				}
+			}
+			if p.Offset >= program {
+				gap = PartPadding
+			}
+			if !emit(p.Offset, gap, "") || !emit(p.Offset+p.Size, p.Kind, p.Name) {
+				return
+			}
+		}
+		if !emit(program, PartFlatbuffer, "") || !emit(end, PartPadding, "") || !emit(r.size, PartTrailing, "") {
+			return
+		}
+		emit(r.src.Size(), PartBundle, "")
+	}
+}
+
+// dataEnd is where the last segment ends, padding that the header counts included.
+func (r *Reader) dataEnd() int64 {
+	end := r.at + max(r.header.ProgramSize, r.header.SegmentBase+r.header.SegmentDataSize)
+	for i := range r.numSegments() {
+		if off, size := r.segment(i); size > 0 {
+			end = max(end, off+size)
+		}
+	}
+	return end
+}
+
+// parts are the ranges of payloads, in the order of offsets; they may overlap.
+func (r *Reader) parts() []Part {
+	var all []Part
+	add := func(kind PartKind, name string, b tensor.Blob) {
+		if s, ok := b.Stored(); ok && s.Size > 0 && s.Offset >= 0 {
+			all = append(all, Part{s.Offset, s.Size, kind, name})
+		}
+	}
+	seen := make(map[extent]bool)
+	for e := range r.Entries() {
+		s, ok := e.Data.Stored()
+		if x := (extent{s.Offset, s.Size}); !ok || seen[x] {
+			continue // a shared constant is one part
+		} else {
+			seen[x] = true
+		}
+		kind := PartConstant
+		if e.Role.Mutable() {
+			kind = PartState
+		}
+		add(kind, e.Name, e.Data)
+	}
+	for m := range r.Program().Methods() {
+		for d := range m.delegates() {
+			add(PartDelegate, "delegate/"+m.Name()+"/"+strconv.Itoa(d.Index), d.Payload)
+		}
+	}
+	for d := range r.Program().NamedData() {
+		add(PartNamed, "named/"+d.Key, d.Data)
+	}
+	// Bytes of a segment that no tensor covers are padding in a list of tensors, and unused where nothing refers to the
+	// segment at all.
+	for _, s := range r.Program().Segments() {
+		if len(s.Roles) == 0 && s.Size > 0 {
+			all = append(all, Part{s.Offset, s.Size, PartUnused, "segment/" + strconv.Itoa(s.Index)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Part) int {
+		if c := cmp.Compare(a.Offset, b.Offset); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.Size, a.Size) // a longer one first: what it hides is inside it
+	})
+	return all
+}

@@ -1,0 +1,119 @@
+package pte
+
+import (
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Metadata yields what the program's constant getters return, under their names: an int64, bool, float64, string, nil for
+// None, []int64, []float64, []bool, or a *tensor.Tensor; of a getter with several outputs a []any of those.
+// Exporters of language models write get_bos_id, get_eos_ids, get_max_seq_len, get_vocab_size, use_kv_cache and others.
+func (p *Program) Metadata() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		// Outputs name values by index, any number of times: what is shown stays near to what the file has.
+		budget := 4*len(p.buf) + 1<<16
+		for m := range p.Methods() {
+			if !m.IsGetter() {
+				continue
+			}
+			outputs, _ := m.t.Bytes(slotPlanOutputs, 4)
+			all := make([]any, 0, min(len(outputs)/4, 16))
+			for i := range len(outputs) / 4 {
+				v := m.Value(int(int32(u32s(outputs, i))))
+				if budget -= v.weight(); budget < 0 {
+					return
+				}
+				all = append(all, v.constant())
+			}
+			var x any = all
+			if len(all) == 1 {
+				x = all[0]
+			}
+			if !yield(m.Name(), x) {
+				return
+			}
+		}
+	}
+}
+
+// weight is about how many bytes the value takes when it is shown.
+func (v Value) weight() int {
+	size := map[Kind]int{KindString: 1, KindIntList: 8, KindDoubleList: 8, KindBoolList: 1}[v.Kind()]
+	if size == 0 {
+		return 16
+	}
+	if t := v.of(v.Kind()); t.Present() {
+		b, _ := t.Bytes(slotItems, size)
+		return 16 + len(b)
+	}
+	return 16
+}
+
+// constant is the value in Go's types, nil when it has none.
+func (v Value) constant() any {
+	switch v.Kind() {
+	case KindInt:
+		return v.Int()
+	case KindBool:
+		return v.Bool()
+	case KindDouble:
+		return v.Double()
+	case KindString:
+		return v.Text()
+	case KindIntList:
+		return v.Ints()
+	case KindDoubleList:
+		return v.Doubles()
+	case KindBoolList:
+		return v.Bools()
+	case KindTensor:
+		if t := v.of(KindTensor); t.Present() {
+			return v.m.entry(v.index, t).Tensor
+		}
+	}
+	return nil
+}
+
+// metadataText writes a value of Metadata; false for tensors.
+func metadataText(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case nil:
+		return "None", true
+	case *tensor.Tensor:
+		return "", false
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64), true
+	case []int64:
+		return list(v)
+	case []float64:
+		return list(v)
+	case []bool:
+		return list(v)
+	case []any:
+		return list(v)
+	}
+	return fmt.Sprint(v), true
+}
+
+func list[T any](vs []T) (string, bool) {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, v := range vs {
+		s, ok := metadataText(any(v))
+		if !ok {
+			return "", false
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(s)
+	}
+	b.WriteByte(']')
+	return b.String(), true
+}

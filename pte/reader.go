@@ -1,0 +1,341 @@
+package pte
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"runtime/debug"
+	"strconv"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ReaderOptions change how a program is opened. nil and the zero value read every program that ExecuTorch's exporter of
+// any version wrote.
+type ReaderOptions struct {
+	// Strict refuses what [Reader.Verify] would report, warnings included.
+	Strict bool
+	// Limits bound what a file may ask for; the zero value has defaults. A limit that is met is tensor.ErrLimit.
+	Limits tensor.Limits
+	// NoMap reads the file instead of mapping it.
+	NoMap bool
+	// Companion opens files that the program refers to by name. There are none: a program names tensors that are kept in
+	// a .ptd, but not the file; see tensor.VerifyOptions.External and [Edit.Internalize]. It is here as in all formats.
+	Companion func(name string) (io.ReaderAt, int64, error)
+}
+
+// A Reader is an open program. All of its structure was checked when it was opened, so that walking it cannot fail; what
+// a method means was not: that is [Reader.Verify]. A Reader is safe for concurrent use.
+type Reader struct {
+	src      *source.Source
+	owned    bool
+	limits   tensor.Limits
+	at, size int64 // where the program begins in the file, and where it ends
+	header   Header
+	buf      []byte // the flatbuffer: a copy that was verified, so that nobody can change it afterwards
+	root     fb.Object
+	bundle   *Bundle
+	tensors  int // how many Tensors yields
+	opening  *tensor.FindingList
+
+	index   sync.Once
+	byName  map[string]place
+	mu      sync.Mutex
+	checked *tensor.FindingList // nil until asked for
+}
+
+// place is a value of a method.
+type place struct{ method, value int32 }
+
+// Detect reports whether r begins like a program or a bundled program of this generation. It reads 8 bytes.
+func Detect(r io.ReaderAt, size int64) bool {
+	var head [8]byte
+	if size < int64(len(head)) {
+		return false
+	}
+	if n, err := r.ReadAt(head[:], 0); n < len(head) && err != nil {
+		return false
+	}
+	id := string(head[4:])
+	return id == "ET12" || id == "BP08"
+}
+
+// Open opens a file, mapping it where the system can. Close the Reader.
+func Open(name string, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.Open(name, opts != nil && opts.NoMap)
+	if err != nil {
+		return nil, err
+	}
+	r, err := open(src, opts)
+	if err != nil {
+		src.Close()
+		return nil, err
+	}
+	r.owned = true
+	return r, nil
+}
+
+// OpenBytes reads a program in memory. It keeps b, which must not change while the Reader is in use.
+func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
+	return open(source.OfBytes(b), opts)
+}
+
+// NewReader reads a program of size bytes from r, which stays the caller's. Opening takes two reads, of 64 bytes and of
+// the flatbuffer, however large the file is; a .bpte, whose flatbuffer is the whole file, is read as a whole.
+func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.OfReaderAt(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return open(src, opts)
+}
+
+// Close ends the use of the file. What was borrowed from it must not be used any more; metadata stays readable. A second
+// call does nothing.
+func (r *Reader) Close() error { return r.src.Close() }
+
+func open(src *source.Source, opts *ReaderOptions) (r *Reader, err error) {
+	if opts == nil {
+		opts = new(ReaderOptions)
+	}
+	if err := opts.Limits.Check(); err != nil {
+		return nil, err
+	}
+	defer func() { // a net: everything is verified before it is walked
+		if p := recover(); p != nil {
+			r, err = nil, malformed(-1, "", "panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	r = &Reader{src: src, size: src.Size(), limits: opts.Limits.WithDefaults(), opening: tensor.NewFindingList(nil)}
+	head, err := src.Metadata(0, min(headBytes, r.size))
+	if err != nil {
+		return nil, ioError(err)
+	}
+	bundle, err := identify(head)
+	if err != nil {
+		return nil, err
+	}
+	if bundle {
+		if err := r.unwrap(); err != nil {
+			return nil, err
+		}
+		if head, err = src.Metadata(r.at, min(headBytes, r.size-r.at)); err != nil {
+			return nil, ioError(err)
+		}
+		if inner, err := identify(head); err != nil {
+			return nil, err
+		} else if inner {
+			return nil, malformed(r.at, "program", "a bundle inside a bundle")
+		}
+	}
+	if r.header, err = parseHeader(head, r.at, r.size-r.at); err != nil {
+		return nil, err
+	}
+	if err := r.readProgram(); err != nil {
+		return nil, err
+	}
+	if r.size-r.at < headBytes {
+		r.opening.Warn(malformed(r.at, "", "a program of less than %d bytes: the runtime refuses to load it", headBytes))
+	}
+	if err := r.checkSegments(r.opening.Warn); err != nil {
+		return nil, err
+	}
+	if err := r.survey(); err != nil {
+		return nil, err
+	}
+	if opts.Strict {
+		strict := tensor.NewFindingList(&tensor.VerifyOptions{Strict: true})
+		for _, f := range r.check().All() {
+			strict.Warn(f.Err)
+		}
+		if err := strict.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// readProgram reads the flatbuffer and verifies it, so that nothing below can leave it.
+func (r *Reader) readProgram() error {
+	n := r.header.ProgramSize
+	if n > r.limits.MaxMetadata {
+		return fail(tensor.ErrLimit, r.at, "", "a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
+	}
+	buf, err := r.src.Metadata(r.at, n)
+	if err != nil {
+		return ioError(err)
+	}
+	if len(buf) < 8 {
+		return fail(io.ErrUnexpectedEOF, r.at, "", "%d bytes are too few for a program", len(buf))
+	}
+	buf = buf[:len(buf):len(buf)]
+	if err := checkRoot(buf, r.header, r.at); err != nil {
+		return err
+	}
+	if err := verify(buf, ptefb.TableProgram, r.at); err != nil {
+		return err
+	}
+	r.buf, r.root = buf, fb.Root(buf)
+	return nil
+}
+
+// verify holds a flatbuffer that begins at byte at of the file against the schema.
+func verify(buf []byte, root int, at int64) error {
+	err := fb.Verify(buf, &ptefb.Schema, root, fb.Limits{})
+	var e *fb.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	class := tensor.ErrMalformed
+	if e.Limit {
+		class = tensor.ErrLimit
+	}
+	return fail(class, at+e.Offset, e.Path, "%s", e.Reason)
+}
+
+// ioError gives an error of reading metadata its format.
+func ioError(err error) error {
+	return fmt.Errorf("pte: %w", err)
+}
+
+// Version is the schema version that the program declares, "0" in all programs so far.
+func (r *Reader) Version() string {
+	return strconv.FormatUint(uint64(r.root.Uint32(slotProgramVersion, 0)), 10)
+}
+
+// Header is the extended header. Its Length is 0 when the program has none; ProgramSize is then that of the file.
+func (r *Reader) Header() Header { return r.header }
+
+// Start is where the program begins in the file: 0, or in a .bpte the place of the program inside the bundle.
+func (r *Reader) Start() int64 { return r.at }
+
+// Size is the length of the program, header, flatbuffer and segments together; in a .bpte that of the program alone.
+func (r *Reader) Size() int64 { return r.size - r.at }
+
+// Bundle is what a .bpte has around its program, nil for a .pte.
+func (r *Reader) Bundle() *Bundle { return r.bundle }
+
+// Raw is the program's root table with the accessors that flatc generates, for those who need every field. The buffer
+// was verified and must not be changed.
+func (r *Reader) Raw() *ptefb.Program {
+	return ptefb.GetRootAsProgram(r.buf, 0)
+}
+
+// Flatbuffer is the verified flatbuffer, extended header included: a copy, shared by all callers, to be left unchanged.
+func (r *Reader) Flatbuffer() []byte { return r.buf }
+
+// Program is the view of what the file describes.
+func (r *Reader) Program() *Program { return (*Program)(r) }
+
+// Warnings lists what is not as it should be and did not prevent reading, that is, all that [Reader.Verify] finds
+// without looking at payloads or external tensors. It is made at the first call.
+func (r *Reader) Warnings() []error {
+	var all []error
+	for _, f := range r.check().All() {
+		all = append(all, f.Err)
+	}
+	return all
+}
+
+// Len is the number of tensors that the program stores or expects from elsewhere: see [Reader.Tensors].
+func (r *Reader) Len() int { return r.tensors }
+
+// Tensor returns the first tensor of that name, nil if there is none. The first call makes an index.
+func (r *Reader) Tensor(name string) *tensor.Tensor {
+	if e := r.Entry(name); e != nil {
+		return e.Tensor
+	}
+	return nil
+}
+
+// Entry returns the first tensor of that name with its place in the program, nil if there is none.
+func (r *Reader) Entry(name string) *Entry {
+	r.index.Do(func() {
+		r.byName = make(map[string]place, r.tensors)
+		for m := range r.Program().Methods() {
+			for i, t := range m.stored() {
+				n := m.tensorName(i, t)
+				if _, dup := r.byName[n]; !dup {
+					r.byName[n] = place{int32(m.index), int32(i)}
+				}
+			}
+		}
+	})
+	p, ok := r.byName[name]
+	if !ok {
+		return nil
+	}
+	m := r.Program().method(int(p.method))
+	return m.entry(int(p.value), m.values().At(int(p.value)).Child(slotUnion))
+}
+
+// Tensors yields the constants, the mutable state that has a name or initial values, and the tensors that are kept in a
+// .ptd, in the order of methods and values; a constant that two values use comes twice. A tensor that the file names has
+// that name, any other is called METHOD/VALUE, after its method and its index in the method's values.
+//
+// Each tensor is made when it is yielded. One whose bytes are not where they should be is yielded too: reading it fails.
+// The bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		for e := range r.Entries() {
+			if !yield(e.Tensor) {
+				return
+			}
+		}
+	}
+}
+
+// Entries yields what [Reader.Tensors] yields, with the place of each in the program.
+func (r *Reader) Entries() iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		for m := range r.Program().Methods() {
+			for i, t := range m.stored() {
+				if !yield(m.entry(i, t)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Blobs yields the payloads of delegates as delegate/METHOD/INDEX and the named data as named/KEY. Several may share
+// their bytes.
+func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(yield func(string, tensor.Blob) bool) {
+		for m := range r.Program().Methods() {
+			for d := range m.delegates() {
+				if !yield("delegate/"+m.Name()+"/"+strconv.Itoa(d.Index), d.Payload) {
+					return
+				}
+			}
+		}
+		for d := range r.Program().NamedData() {
+			if !yield("named/"+d.Key, d.Data) {
+				return
+			}
+		}
+	}
+}
+
+// Attributes yields the program's constant getters, methods without inputs and instructions that exporters use for
+// metadata such as get_vocab_size, as text; several outputs are written [1, 2]. Getters that return tensors are left out;
+// [Program.Metadata] has the values with their types.
+func (r *Reader) Attributes() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for name, v := range r.Program().Metadata() {
+			if text, ok := metadataText(v); ok && !yield(name, text) {
+				return
+			}
+		}
+	}
+}
+
+// u32s and u64s read element i of a vector that fb.Object.Bytes answered.
+func u32s(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
+func u64s(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
