@@ -1,0 +1,85 @@
+package npy
+
+import (
+	"io"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// swapped gives the elements of a big-endian array as little-endian ones.
+type swapped struct {
+	b     tensor.Blob
+	width int64
+}
+
+func (s *swapped) Size() int64           { return s.b.Size() }
+func (s *swapped) Bytes() ([]byte, bool) { return nil, false }
+
+func (s *swapped) Stored() tensor.Stored {
+	st, _ := s.b.Stored()
+	if st.Encoding == "raw" {
+		st.Encoding = "big-endian"
+	} else {
+		st.Encoding += " big-endian"
+	}
+	return st
+}
+
+func (s *swapped) ReadInto(p []byte) error {
+	if err := s.b.ReadInto(p); err != nil {
+		return err
+	}
+	le.Swap(p, int(s.width))
+	return nil
+}
+
+func (s *swapped) ReadAt(p []byte, off int64) (int, error) {
+	// Whole elements around what is wanted.
+	from := off / s.width * s.width
+	to := min((off+int64(len(p))+s.width-1)/s.width*s.width, s.Size())
+	if to < off+int64(len(p)) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	q := make([]byte, to-from)
+	if _, err := s.b.ReadAt(q, from); err != nil && err != io.EOF {
+		return 0, err
+	}
+	le.Swap(q, int(s.width))
+	return copy(p, q[off-from:]), nil
+}
+
+// Open streams: a digest, where there is one, is checked on the way.
+func (s *swapped) Open() (io.ReadCloser, error) {
+	r, err := s.b.Open()
+	if err != nil {
+		return nil, err
+	}
+	return &swapStream{r: r, width: int(s.width)}, nil
+}
+
+type swapStream struct {
+	r     io.ReadCloser
+	width int
+	buf   [16 << 10]byte
+	have  []byte // swapped, not yet handed out
+}
+
+func (s *swapStream) Read(p []byte) (int, error) {
+	if len(s.have) == 0 {
+		n, err := io.ReadFull(s.r, s.buf[:])
+		if err == io.ErrUnexpectedEOF && n%s.width == 0 {
+			err = nil // the next Read meets the end, and what comes with it
+		}
+		if n == 0 || err != nil {
+			return 0, err
+		}
+		le.Swap(s.buf[:n], s.width)
+		s.have = s.buf[:n]
+	}
+	n := copy(p, s.have)
+	s.have = s.have[n:]
+	return n, nil
+}
+
+func (s *swapStream) Close() error { return s.r.Close() }
