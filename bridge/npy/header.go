@@ -141,7 +141,9 @@ func (h *header) parse(text string, base int64, limits tensor.Limits) error {
 				p.expect("False")
 			}
 		case key == "shape":
-			h.shape = p.tuple(limits.MaxRank)
+			if h.shape = p.tuple(limits.MaxRank); int64(len(h.shape)) > limits.MaxRank {
+				return formatError(base, "shape", tensor.ErrLimit, "more than %d dimensions", limits.MaxRank)
+			}
 		default:
 			p.fail("the key " + tensor.Quote(key) + " is unknown")
 		}
@@ -158,9 +160,6 @@ func (h *header) parse(text string, base int64, limits tensor.Limits) error {
 	}
 	if p.err != "" {
 		return formatError(base+int64(p.i), "header", tensor.ErrMalformed, "%s", p.err)
-	}
-	if int64(len(h.shape)) > limits.MaxRank {
-		return formatError(base, "shape", tensor.ErrLimit, "more than %d dimensions", limits.MaxRank)
 	}
 	if fortran {
 		h.order = tensor.ColumnMajor(len(h.shape))
