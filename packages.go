@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/rten"
 )
 
 // This file joins the packages of the formats, and is the only one that changes
@@ -13,6 +14,8 @@ import (
 
 func detect(f Format, r io.ReaderAt, size int64) bool {
 	switch f {
+	case RTen:
+		return rten.Detect(r, size)
 	case Safetensors:
 		return safetensors.Detect(r, size)
 	}
@@ -21,6 +24,9 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 
 func openFormat(o Options, in input) (reader, error) {
 	switch o.Format {
+	case RTen:
+		return through(in, &rten.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			rten.Open, rten.OpenBytes, rten.NewReader)
 	case Safetensors:
 		return through(in, &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			safetensors.Open, safetensors.OpenBytes, safetensors.NewReader)

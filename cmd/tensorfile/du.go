@@ -40,8 +40,7 @@ func duCommand(a *app) *cobra.Command {
 // A usage says what every byte of a file is for. The kinds add up to its size.
 type usage struct {
 	tensors, blobs, metadata, padding, holes int64
-	shared                                   int64 // bytes that more than one tensor or blob uses, counted once above
-	spans                                    []span
+	shared                                   int64  // bytes that more than one tensor or blob uses, counted once above
 	gaps                                     []span // holes: not zero, or too many for padding
 }
 
@@ -54,12 +53,13 @@ const (
 const maxPadding = 4096
 
 // usage collects the ranges that the file tells of and looks at what is between
-// them.
+// them. A tensor within the metadata counts as a tensor.
 func (a *app) usage(in *input) (*usage, error) {
 	u := new(usage)
+	var spans []span
 	add := func(b tensor.Blob, what string) {
-		if st, ok := b.Stored(); ok && st.Offset >= 0 && st.Size > 0 {
-			u.spans = append(u.spans, span{st.Offset, st.Size, what})
+		if st, ok := b.Stored(); ok && st.Offset >= 0 {
+			spans = append(spans, span{st.Offset, st.Size, what})
 		}
 	}
 	for t := range in.Tensors() {
@@ -75,67 +75,77 @@ func (a *app) usage(in *input) (*usage, error) {
 		add(b, spanBlob)
 	}
 	if in.view.metadata != nil {
-		u.spans = append(u.spans, in.view.metadata()...)
+		spans = append(spans, in.view.metadata()...)
 	}
-	slices.SortStableFunc(u.spans, func(x, y span) int {
-		return cmp.Or(cmp.Compare(x.offset, y.offset), cmp.Compare(y.size, x.size))
-	})
-	at := int64(0)
-	for _, s := range u.spans {
-		if s.offset > at {
-			if err := a.gap(in, u, at, s.offset); err != nil {
-				return nil, err
-			}
-			at = s.offset
-		}
-		end := s.offset + s.size
-		fresh := max(end-at, 0)
+	// Walk over the places where a range begins or ends, knowing how many of
+	// each kind are open there.
+	type edge struct {
+		at    int64
+		kind  int // 0 tensor, 1 blob, 2 metadata
+		delta int
+	}
+	edges := make([]edge, 0, 2*len(spans))
+	for _, s := range spans {
+		kind := 2
 		switch s.what {
 		case spanTensor:
-			u.tensors += fresh
+			kind = 0
 		case spanBlob:
-			u.blobs += fresh
-		default:
-			u.metadata += fresh
+			kind = 1
 		}
-		if s.what == spanTensor || s.what == spanBlob {
-			u.shared += s.size - fresh
-		}
-		at = max(at, end)
-	}
-	if at < in.Size() {
-		if err := a.gap(in, u, at, in.Size()); err != nil {
-			return nil, err
+		if end := min(s.offset+s.size, in.Size()); s.size > 0 && s.offset < end {
+			edges = append(edges, edge{s.offset, kind, 1}, edge{end, kind, -1})
+			if kind < 2 {
+				u.shared += end - s.offset
+			}
 		}
 	}
+	edges = append(edges, edge{at: in.Size()})
+	slices.SortFunc(edges, func(x, y edge) int { return cmp.Compare(x.at, y.at) })
+	at := int64(0)
+	var open [3]int
+	for _, e := range edges {
+		if n := e.at - at; n > 0 {
+			switch {
+			case open[0] > 0:
+				u.tensors += n
+			case open[1] > 0:
+				u.blobs += n
+			case open[2] > 0:
+				u.metadata += n
+			default:
+				if err := a.gap(in, u, at, e.at); err != nil {
+					return nil, err
+				}
+			}
+			at = e.at
+		}
+		open[e.kind] += e.delta
+	}
+	u.shared -= u.tensors + u.blobs
 	return u, nil
 }
 
 // gap looks at bytes that nothing tells of. Where the format does not know its
-// own metadata, bytes that are not zero are taken for it.
+// own metadata, bytes that are not padding are taken for it.
 func (a *app) gap(in *input, u *usage, from, to int64) error {
 	n := to - from
-	if n > maxPadding {
-		if in.view.metadata == nil {
-			u.metadata += n
+	if n <= maxPadding {
+		zero, err := a.isZero(in, from, n)
+		if err != nil {
+			return err
+		}
+		if zero {
+			u.padding += n
 			return nil
 		}
-		u.holes += n
-		u.gaps = append(u.gaps, span{from, n, "hole"})
+	}
+	if in.view.metadata == nil {
+		u.metadata += n
 		return nil
 	}
-	zero, err := a.isZero(in, from, n)
-	switch {
-	case err != nil:
-		return err
-	case zero:
-		u.padding += n
-	case in.view.metadata == nil:
-		u.metadata += n
-	default:
-		u.holes += n
-		u.gaps = append(u.gaps, span{from, n, "hole"})
-	}
+	u.holes += n
+	u.gaps = append(u.gaps, span{from, n, "hole"})
 	return nil
 }
 
@@ -251,8 +261,12 @@ func (u *usage) print(a *app, in *input, groups []group) {
 	}
 	a.out.WriteByte('\n')
 	t = newTable("NAME", ">TENSORS", ">BYTES", ">", ">SHARE")
-	for _, g := range groups {
+	const most = 20
+	for _, g := range groups[:min(len(groups), most)] {
 		t.add(escape(g.name), fmt.Sprint(g.tensors), fmt.Sprint(g.bytes), human(g.bytes), share(g.bytes))
 	}
 	t.print(a)
+	if len(groups) > most {
+		fmt.Fprintf(a.out, "and %d more: --json has them all\n", len(groups)-most)
+	}
 }

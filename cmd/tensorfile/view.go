@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -19,6 +20,8 @@ type view struct {
 	// metadata are the ranges of the file that hold neither tensors nor blobs,
 	// for du. The rest is padding where it is zero, and a hole where it is not.
 	metadata func() []span
+	// graph is the program, for formats that have one.
+	graph func() *graph
 }
 
 // A span is a range of a file, and what it is.
@@ -29,7 +32,9 @@ type span struct {
 
 // viewOf asks the format for its view.
 func viewOf(f *tensorfile.File) view {
-	switch f.Sys().(type) {
+	switch r := f.Sys().(type) {
+	case *rten.Reader:
+		return rtenView(r)
 	}
 	return view{}
 }
