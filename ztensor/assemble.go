@@ -1,0 +1,356 @@
+package ztensor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A role is a component under construction, with the file's words for it. A
+// word that is absent is nil.
+type role struct {
+	at       int // in the manifest
+	name     []byte
+	dtype    []byte
+	logical  []byte // "type"
+	encoding []byte
+	digest   []byte
+	endian   []byte // 0.1: "data_endianness"
+	decoded  int64  // "uncompressed_length"; -1 when absent
+	offset   uint64
+	length   uint64
+}
+
+// leads reports whether the elements of a tensor of that format are those of
+// the component in this role, so that the tensor's dtype is the component's
+// (§4.2 and §4.3 of the document for the sparse ones).
+func leads(scheme, role []byte) bool {
+	switch string(scheme) {
+	case schemeCSR, schemeCOO:
+		return string(role) == "values"
+	}
+	return string(role) == "data"
+}
+
+// assemble makes a tensor of what its entry says. dtype is the word that stands
+// on the tensor itself, nil where there is none; product that of s.dims.
+func (s *scan) assemble(t *tensor.Tensor, dtype, scheme []byte, product uint64) {
+	r := s.r
+	t.Shape = tensor.Shape{}
+	if len(s.dims) > 0 {
+		t.Shape = r.dims.take(len(s.dims))
+		copy(t.Shape, s.dims)
+	}
+	dense := string(scheme) == "dense"
+	if !dense {
+		if t.Scheme = le.String(scheme); t.Scheme == "" {
+			s.malformed(s.at, "an empty format")
+			return
+		}
+	}
+	if dtype != nil {
+		t.DType = s.element(dtype, nil)
+		if s.ownTypes {
+			s.departAt(s.at, r.list+"["+tensor.Quote(t.Name)+"].dtype", "in this layout the dtype stands on each component")
+		}
+	} else if len(s.roles) == 0 && !s.ownTypes {
+		s.malformed(s.at, "dtype is missing")
+		return
+	}
+	components := r.components.take(len(s.roles))
+	others := len(s.roles)
+	for i := range s.roles {
+		if dense && string(s.roles[i].name) == "data" {
+			others--
+		}
+	}
+	if others > 0 {
+		t.Parts = r.parts.take(others)[:0]
+	}
+	for i := range s.roles {
+		c, w := &components[i], &s.roles[i]
+		s.place(t, c, w)
+		s.decoding(t, c, w, dtype, leads(scheme, w.name), dense)
+		if s.err != nil {
+			return
+		}
+		if s.ownTypes && leads(scheme, w.name) {
+			t.DType = c.dtype
+		}
+		if dense && string(w.name) == "data" {
+			t.DType, t.Data = c.dtype, tensor.NewBlob(c)
+			s.dense(t, c, w, product)
+			continue
+		}
+		t.Parts = append(t.Parts, tensor.Part{Role: le.String(w.name), DType: c.dtype, Data: tensor.NewBlob(c)})
+	}
+	if dense && others == len(s.roles) && r.opts.Strict {
+		s.malformed(s.at, "no component data")
+	}
+}
+
+// place checks where a component lies, and sets that.
+func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
+	r := s.r
+	size, end := uint64(r.src.Size()), uint64(r.manifestAt)
+	switch {
+	case w.offset > size || w.length > size-w.offset:
+		s.malformed(w.at, "%d bytes at %d of a file of %d", w.length, w.offset, size)
+		s.inComponent(t, w, "length")
+		return
+	case w.length > 0 && w.offset < uint64(len(magic1)):
+		s.malformed(w.at, "byte %d is part of the magic", w.offset)
+		s.inComponent(t, w, "offset")
+		return
+	case w.length > 0 && w.offset+w.length > end: // no overflow: both are within the file
+		s.malformed(w.at, "%d bytes at %d reach into the manifest at %d", w.length, w.offset, end)
+		s.inComponent(t, w, "length")
+		return
+	}
+	*c = component{r: r, offset: int64(w.offset), length: int64(w.length), digest: le.String(w.digest)}
+	if c.offset%alignment != 0 {
+		s.depart(c.offset, r.field(t.Name, string(w.name))+".offset", "%d is no multiple of %d", c.offset, alignment)
+	} else if r.opts.Strict && (c.offset < alignment || w.offset > end) {
+		s.depart(c.offset, r.field(t.Name, string(w.name))+".offset", "%d is outside of the data", c.offset)
+	}
+	if c.length > 0 {
+		if c.offset < s.end {
+			s.jumbled = true
+		}
+		s.end = c.offset + c.length
+	}
+}
+
+func (s *scan) inComponent(t *tensor.Tensor, w *role, key string) {
+	if s.err != nil {
+		s.in("%s.%s", s.r.field(t.Name, string(w.name)), key)
+	}
+}
+
+// decoding sets what the bytes of a component are and how they are decoded, as
+// far as the component alone can tell. common is the dtype of the tensor.
+func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common []byte, leading, dense bool) {
+	word := w.dtype
+	switch {
+	case s.err != nil:
+		return
+	case word == nil && common == nil:
+		s.malformed(w.at, "dtype is missing")
+		s.inComponent(t, w, "dtype")
+		return
+	case word == nil && leading && (dense || t.Scheme == schemeCSR || t.Scheme == schemeCOO):
+		word = common
+	case word != nil && !s.ownTypes:
+		s.departAt(w.at, s.r.field(t.Name, string(w.name))+".dtype", "in this layout the dtype stands on the tensor")
+	}
+	if word != nil {
+		c.dtype = s.element(word, w.logical)
+	}
+	if leading && w.dtype != nil && common != nil && s.element(w.dtype, nil) != t.DType {
+		s.malformed(w.at, "dtype %s here, %s on the tensor", tensor.Quote(string(w.dtype)), tensor.Quote(string(common)))
+		s.inComponent(t, w, "dtype")
+		return
+	}
+	if c.dtype == tensor.Unknown && word != nil {
+		if w.logical != nil {
+			word = w.logical
+		}
+		c.unusual().dtype = string(word)
+	}
+	c.size = c.length
+	switch {
+	case w.encoding == nil || string(w.encoding) == "raw":
+		if w.decoded >= 0 && w.decoded != c.length {
+			c.unusual().err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d", tensor.ErrMalformed, c.length, w.decoded)
+		}
+	case string(w.encoding) == "zstd":
+		c.encoding, c.size = encodingZstd, w.decoded
+		if w.decoded < 0 && s.noSize == "" {
+			s.noSize = s.r.field(t.Name, string(w.name))
+		}
+	default:
+		c.encoding, c.size = encodingUnknown, w.decoded
+		c.unusual().encoding = string(w.encoding)
+		c.unusual().err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, tensor.Quote(string(w.encoding)))
+	}
+	switch string(w.endian) {
+	case "", "little":
+	case "big":
+		if c.dtype.Align() > 1 {
+			c.big = true
+			if !dense {
+				c.unusual().err = fmt.Errorf("%w: big-endian %s", errors.ErrUnsupported, tensor.Quote(t.Scheme))
+			}
+		}
+	default:
+		c.unusual().err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, tensor.Quote(string(w.endian)))
+	}
+}
+
+func (c *component) unusual() *unusual {
+	if c.more == nil {
+		c.more = &unusual{}
+	}
+	return c.more
+}
+
+// dense holds the data of a dense tensor against its shape. A length that does
+// not fit is an error of opening only in strict mode; otherwise tensor.Check
+// finds it when the tensor is used (T9).
+func (s *scan) dense(t *tensor.Tensor, c *component, w *role, product uint64) {
+	if c.dtype == tensor.Unknown {
+		return
+	}
+	want, ok := align.Mul(int64(product), int64(c.dtype.Size()))
+	if !ok {
+		s.malformed(w.at, "%d elements of %v overflow", product, c.dtype)
+		s.in("%s[%s].shape", s.r.list, tensor.Quote(t.Name))
+		return
+	}
+	if c.size < 0 {
+		c.size = want
+	}
+	if s.r.opts.Strict && c.size != want {
+		s.malformed(w.at, "%d bytes of data where the shape takes %d", c.size, want)
+		s.inComponent(t, w, "length")
+	}
+}
+
+// finish checks what only the whole manifest can tell.
+func (s *scan) finish() error {
+	r := s.r
+	if r.version != "0.1" { // whose every entry is of indefinite length
+		if s.odd&oddIndefinite != 0 {
+			s.departAt(0, "manifest", "items of indefinite length")
+		}
+		if s.notText != "" && r.version != "1.2" {
+			s.departAt(0, "attributes["+tensor.Quote(s.notText)+"]", "a value that is not text")
+		}
+		if s.noSize != "" && r.version == "1.2" {
+			s.departAt(0, s.noSize, "zstd without uncompressed_length")
+		}
+	}
+	if s.odd&oddTag != 0 {
+		s.departAt(0, "manifest", "tagged items")
+	}
+	if s.jumbled && s.err == nil {
+		s.overlaps()
+	}
+	return s.done()
+}
+
+// overlaps looks for components that share some of their bytes, but not all.
+func (s *scan) overlaps() {
+	all := &s.r.components
+	extent := func(i int) (off, n int64) {
+		c := all.at(i)
+		return c.offset, c.length
+	}
+	overlaps(all.used, extent, func(i, j int) bool {
+		a, b := all.at(i), all.at(j)
+		s.depart(b.offset, s.r.path(b), "overlaps %s", s.r.path(a))
+		return s.err == nil && s.r.warnings.more == 0
+	})
+}
+
+// element is the type that a word for a storage type and, unless it is nil, one
+// for a logical type name together; Unknown where they name none.
+func (s *scan) element(word, logical []byte) tensor.DType {
+	d := storageType(string(word), s.short)
+	if d == tensor.Unknown {
+		if d = storageType(string(word), !s.short); d != tensor.Unknown {
+			s.departAt(s.at, s.r.list, "dtype %s is not spelled as in this layout", tensor.Quote(string(word)))
+		}
+	}
+	if logical == nil {
+		return d
+	}
+	for _, l := range logicalTypes {
+		if string(logical) == l.name && d == l.storage {
+			return l.dtype
+		}
+	}
+	return tensor.Unknown
+}
+
+// logicalTypes are those of 1.2.
+var logicalTypes = [...]struct {
+	name    string
+	storage tensor.DType
+	dtype   tensor.DType
+}{
+	{"f8_e4m3fn", tensor.U8, tensor.F8E4M3FN},
+	{"f8_e5m2", tensor.U8, tensor.F8E5M2},
+	{"f8_e4m3fnuz", tensor.U8, tensor.F8E4M3FNUZ},
+	{"f8_e5m2fnuz", tensor.U8, tensor.F8E5M2FNUZ},
+	{"complex64", tensor.F32, tensor.C64},
+	{"complex128", tensor.F64, tensor.C128},
+}
+
+// storageType reads a dtype as it is spelled from 1.1 on, or, not short, as
+// before.
+func storageType(word string, short bool) tensor.DType {
+	if short {
+		switch word {
+		case "f64":
+			return tensor.F64
+		case "f32":
+			return tensor.F32
+		case "f16":
+			return tensor.F16
+		case "bf16":
+			return tensor.BF16
+		case "i64":
+			return tensor.I64
+		case "i32":
+			return tensor.I32
+		case "i16":
+			return tensor.I16
+		case "i8":
+			return tensor.I8
+		case "u64":
+			return tensor.U64
+		case "u32":
+			return tensor.U32
+		case "u16":
+			return tensor.U16
+		case "u8":
+			return tensor.U8
+		case "bool":
+			return tensor.Bool
+		}
+		return tensor.Unknown
+	}
+	switch word {
+	case "float64":
+		return tensor.F64
+	case "float32":
+		return tensor.F32
+	case "float16":
+		return tensor.F16
+	case "bfloat16":
+		return tensor.BF16
+	case "int64":
+		return tensor.I64
+	case "int32":
+		return tensor.I32
+	case "int16":
+		return tensor.I16
+	case "int8":
+		return tensor.I8
+	case "uint64":
+		return tensor.U64
+	case "uint32":
+		return tensor.U32
+	case "uint16":
+		return tensor.U16
+	case "uint8":
+		return tensor.U8
+	case "bool":
+		return tensor.Bool
+	}
+	return tensor.Unknown
+}

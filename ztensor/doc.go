@@ -1,0 +1,2 @@
+// Package ztensor reads and writes zTensor files (.zt).
+package ztensor

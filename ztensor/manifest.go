@@ -1,0 +1,611 @@
+package ztensor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// alignment is where the components of version 1 begin: at multiples of it, the
+// first one behind the magic at 64.
+const alignment = 64
+
+// open1 reads the container of 1.0, 1.1 and 1.2. They begin alike; the last
+// eight bytes are a second magic from 1.1 on, the size of the manifest in 1.0.
+// They cannot be mistaken for each other: as a size, the magic is 3.4 exabytes.
+func (r *Reader) open1() error {
+	t, err := r.readTail(16)
+	if err != nil {
+		return err
+	}
+	size, footer := r.src.Size(), int64(8)
+	n := t.size()
+	second := string(t.last(8)) == magic1
+	if second {
+		footer = 16
+		n = binary.LittleEndian.Uint64(t.last(16))
+	}
+	at := size - footer
+	switch {
+	case n == 0:
+		return r.bad(size-footer, "manifest_size", fmt.Errorf("%w: 0, and no manifest is empty", tensor.ErrMalformed))
+	case second && n > uint64(max(0, size-24)):
+		return r.bad(size-footer, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
+	case n > uint64(size-16):
+		return r.bad(size-footer, "manifest_size", fmt.Errorf("%w: the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 manifest "+
+			"that fits: %d of a file of %d bytes (a truncated file?)", tensor.ErrMalformed, n, size))
+	}
+	if err := r.readManifest(t, at-int64(n), int64(n)); err != nil {
+		return err
+	}
+	s := newScan(r)
+	s.root()
+	if err := s.done(); err != nil {
+		return err
+	}
+	if s.objects != second {
+		s.depart(r.manifestAt, "footer", "a footer of version %s around a manifest of version %s", map[bool]string{true: "1.1", false: "1.0"}[second], r.version)
+	}
+	if !second && n == uint64(size-16) {
+		s.depart(size-footer, "manifest_size", "%d is not below the size of the file less 16", n)
+	}
+	return s.finish()
+}
+
+// open01 reads the container of 0.1.
+func (r *Reader) open01() error {
+	r.version, r.list = "0.1", "entries"
+	t, err := r.readTail(8)
+	if err != nil {
+		return err
+	}
+	size := r.src.Size()
+	n := t.size()
+	if r.opts.Strict {
+		return r.bad(0, "magic", fmt.Errorf("%w: version 0.1 is not what the format's document describes", errors.ErrUnsupported))
+	}
+	switch {
+	case n == 0 && size == 16: // upstream's reader takes it for no tensors
+		return nil
+	case n == 0, n > uint64(size-16):
+		return r.bad(size-8, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
+	}
+	if err := r.readManifest(t, size-8-int64(n), int64(n)); err != nil {
+		return err
+	}
+	s := newScan(r)
+	s.entries()
+	if err := s.done(); err != nil {
+		return err
+	}
+	return s.finish()
+}
+
+// A scan reads a manifest into the index of its Reader. Its state says where it
+// is, so that an error can be told where it happened.
+type scan struct {
+	cursor
+	r       *Reader
+	objects bool // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
+	minor   int  // of the manifest's version; -1 when it gives none
+
+	ownTypes bool // a dtype stands on each component, not on the tensor
+	short    bool // and is spelled f32, not float32
+
+	name    []byte // of the tensor that is being read
+	where   string // the field in which the cursor failed
+	dims    []int64
+	roles   []role
+	end     int64  // of the component that was read last
+	jumbled bool   // components do not ascend in the file
+	noSize  string // the first zstd component without uncompressed_length
+	notText string // the first attribute of the file that is not text
+}
+
+func newScan(r *Reader) *scan {
+	return &scan{cursor: newCursor(r.manifest, r.limits), r: r, minor: -1}
+}
+
+// done returns the error that stopped the scan.
+func (s *scan) done() error {
+	if s.err == nil {
+		return nil
+	}
+	var fe *tensor.FormatError
+	if errors.As(s.err, &fe) {
+		return s.err
+	}
+	return s.r.bad(s.r.manifestAt+int64(s.errAt), s.where, s.err)
+}
+
+// in notes the field of a failure, if there is one and nothing nearer has been
+// noted. It is called on the way out of each level.
+func (s *scan) in(format string, args ...any) {
+	if s.err != nil && s.where == "" {
+		s.where = fmt.Sprintf(format, args...)
+	}
+}
+
+// depart notes a departure from the document: a warning, or in strict mode an
+// error. off counts from the start of the file.
+func (s *scan) depart(off int64, field, msg string, args ...any) {
+	err := fmt.Errorf("%w: "+msg, append([]any{tensor.ErrMalformed}, args...)...)
+	if s.r.opts.Strict {
+		if s.err == nil {
+			s.fail(0, "%w", s.r.bad(off, field, err))
+		}
+		return
+	}
+	s.r.warnings.add(off, field, err)
+}
+
+// departAt is depart for something in the manifest.
+func (s *scan) departAt(at int, field, msg string, args ...any) {
+	s.depart(s.r.manifestAt+int64(at), field, msg, args...)
+}
+
+// once fails when the bit of a key is set already.
+func (s *scan) once(seen *uint32, bit uint32, at int) {
+	if *seen&bit != 0 {
+		s.malformed(at, "the same key a second time")
+	}
+	*seen |= bit
+}
+
+// absent consumes the null that optional fields may have in place of a value.
+func (s *scan) absent(key []byte) bool {
+	if s.p >= len(s.b) || s.b[s.p] != cborNull {
+		return false
+	}
+	s.departAt(s.p, cutKey(key), "null")
+	return s.null()
+}
+
+// other walks over a key that this library does not know, and its value.
+func (s *scan) other(at int, key []byte) {
+	if !validUTF8(key) {
+		s.malformed(at, "a key that is not UTF-8")
+	}
+	s.pushText(key)
+	s.skip()
+}
+
+// root reads the manifest of 1.0, 1.1 or 1.2.
+func (s *scan) root() {
+	if s.b[0]>>5 == cborTag {
+		// Upstream's reader swallows a tag here, which makes a size that is
+		// one too large pass.
+		s.malformed(0, "a tag before the manifest's map")
+		if s.err != nil {
+			s.in("manifest")
+		}
+		return
+	}
+	var seen uint32
+	var version []byte
+	mark := len(s.keys)
+	var key []byte
+	for n := s.container(cborMap); s.more(&n); {
+		at := s.p
+		key = s.rawText()
+		switch string(key) {
+		case "version":
+			s.once(&seen, 1, at)
+			version = s.text()
+		case "generator":
+			s.once(&seen, 2, at)
+			if !s.absent(key) {
+				s.r.generator = string(s.text())
+			}
+		case "attributes":
+			s.once(&seen, 4, at)
+			if !s.absent(key) {
+				s.rootAttributes()
+			}
+		case "tensors", "objects":
+			if seen&8 != 0 {
+				s.malformed(at, `"tensors" and "objects" side by side, or one of them twice`)
+			}
+			seen |= 8
+			s.objects = string(key) == "objects"
+			s.ownTypes, s.short = s.objects, s.objects
+			s.r.list = string(key)
+			s.tensors()
+		default:
+			s.other(at, key)
+		}
+		if s.err != nil {
+			s.in("%s", cutKey(key))
+		}
+	}
+	s.unique(mark)
+	if seen&8 == 0 {
+		s.malformed(0, `neither "tensors" nor "objects"`)
+	}
+	if s.err != nil {
+		s.in("manifest")
+	}
+	if s.err != nil {
+		return
+	}
+	s.version(version, seen&1 != 0)
+	if s.p < len(s.b) {
+		if s.objects && s.minor >= 2 { // as upstream's 1.2 reader does
+			s.departAt(s.p, "manifest", "%d bytes behind the manifest's map", len(s.b)-s.p)
+		} else {
+			s.malformed(s.p, "%d bytes behind the manifest's map", len(s.b)-s.p)
+		}
+		if s.err != nil {
+			s.in("manifest")
+		}
+	}
+}
+
+// version judges the version that the manifest claims, and sets that of the
+// layout: the content tells 1.0 from the others, and nothing but the claim tells
+// 1.1 from 1.2.
+func (s *scan) version(claim []byte, given bool) {
+	r := s.r
+	r.version = "1.0"
+	if s.objects {
+		r.version = "1.1"
+	}
+	if !given {
+		s.departAt(0, "version", "the manifest gives no version")
+		return
+	}
+	major, minor, ok := parseVersion(string(claim))
+	switch {
+	case !ok:
+		s.departAt(0, "version", "%s is not a version", tensor.Quote(string(claim)))
+		return
+	case major != 1:
+		s.fail(0, "%w: version %s", errors.ErrUnsupported, tensor.Quote(string(claim)))
+		if s.err != nil {
+			s.in("version")
+		}
+		return
+	case minor > 2 || minor > 0 && !s.objects:
+		// Nothing that a higher minor may add prevents reading, so this holds
+		// in strict mode too (§6.1 of the document: warn and proceed).
+		r.warnings.add(r.manifestAt, "version", fmt.Errorf("version %s is newer than what is known of this layout", tensor.Quote(string(claim))))
+	}
+	s.minor = minor
+	if s.objects && minor >= 2 {
+		r.version = "1.2"
+	}
+}
+
+// parseVersion reads decimals separated by dots, of which the first two count.
+func parseVersion(v string) (major, minor int, ok bool) {
+	for i, f := range strings.Split(v, ".") {
+		n, err := strconv.ParseUint(f, 10, 31)
+		if err != nil || f[0] == '+' {
+			return 0, 0, false
+		}
+		switch i {
+		case 0:
+			major = int(n)
+		case 1:
+			minor = int(n)
+		}
+	}
+	return major, minor, true
+}
+
+// cutKey keeps a path with a key from the file readable.
+func cutKey(key []byte) string {
+	s := tensor.Quote(string(key))
+	return s[1 : len(s)-1]
+}
+
+// rootAttributes looks through the file's attributes and remembers where they
+// are.
+func (s *scan) rootAttributes() {
+	s.r.attributes = s.attributes("attributes", func(name []byte) {
+		if s.peek() != cborText && s.notText == "" {
+			s.notText = string(name)
+		}
+	})
+}
+
+// attributes walks over a map with text keys, calling look before each value,
+// and returns its CBOR.
+func (s *scan) attributes(field string, look func(name []byte)) []byte {
+	from, mark := s.p, len(s.keys)
+	for n := s.container(cborMap); s.more(&n); {
+		name := s.text()
+		s.pushText(name)
+		look(name)
+		s.skip()
+		if s.err != nil {
+			s.in("%s[%s]", field, tensor.Quote(string(name)))
+		}
+	}
+	s.unique(mark)
+	if s.err != nil {
+		s.in("%s", field)
+		return nil
+	}
+	return s.b[from:s.p:s.p]
+}
+
+// peek is the kind of the next item, tags included.
+func (s *scan) peek() uint8 {
+	if s.p >= len(s.b) {
+		return cborBad
+	}
+	return s.b[s.p] >> 5
+}
+
+// The least that an entry takes in the manifest: its name, and a map of shape,
+// format and components.
+const leastEntry = 1 + 1 + 7 + 8 + 12
+
+// tensors reads the map of tensors.
+func (s *scan) tensors() {
+	n := s.container(cborMap)
+	if !s.reserve(n) {
+		return
+	}
+	for s.more(&n) {
+		at := s.p
+		name := s.text()
+		s.tensor(name, at)
+	}
+	if dup := s.r.sortNames(); dup >= 0 && s.err == nil {
+		s.malformed(0, "tensor %s a second time", tensor.Quote(s.r.tensors[dup].Name))
+		s.where = s.r.list
+	}
+}
+
+// reserve makes room for n tensors, as far as the manifest can hold so many; -1
+// stands for a number that only the end tells.
+func (s *scan) reserve(n int) bool {
+	if n > (len(s.b)-s.p)/leastEntry {
+		s.malformed(s.at, "%d entries in the %d bytes that are left", n, len(s.b)-s.p)
+	} else if int64(n) > s.r.limits.MaxTensors {
+		s.fail(s.at, "%w: %d tensors of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors)
+	}
+	if s.err != nil {
+		return false
+	}
+	if n > 0 {
+		s.r.tensors = make([]tensor.Tensor, 0, n)
+		s.r.components.reserve(n)
+		s.r.dims.reserve(2 * n)
+	}
+	return true
+}
+
+// add appends a tensor to the index.
+func (s *scan) add(name []byte, at int) *tensor.Tensor {
+	r := s.r
+	if int64(len(name)) > r.limits.MaxName {
+		s.fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(name))
+	}
+	if int64(len(r.tensors)) >= r.limits.MaxTensors {
+		s.fail(at, "%w: more than %d tensors", tensor.ErrLimit, r.limits.MaxTensors)
+	}
+	if s.err != nil {
+		return nil
+	}
+	r.tensors = append(r.tensors, tensor.Tensor{Name: le.String(name)})
+	return &r.tensors[len(r.tensors)-1]
+}
+
+// The keys of a tensor and of a component, as bits.
+const (
+	keyDType = 1 << iota
+	keyShape
+	keyFormat
+	keyComponents
+	keyAttributes
+	keyOffset
+	keyLength
+	keyEncoding
+	keyDigest
+	keyType
+	keyDecoded
+	keyName
+	keyEndian
+)
+
+// tensor reads one entry of "tensors" or "objects".
+func (s *scan) tensor(name []byte, at int) {
+	t := s.add(name, at)
+	if t == nil {
+		if s.err != nil {
+			s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
+		}
+		return
+	}
+	s.name, s.dims, s.roles = name, s.dims[:0], s.roles[:0]
+	var seen uint32
+	var dtype, scheme, key []byte
+	elements := uint64(1)
+	mark := len(s.keys)
+	for n := s.container(cborMap); s.more(&n); {
+		at := s.p
+		key = s.rawText()
+		switch string(key) {
+		case "dtype":
+			s.once(&seen, keyDType, at)
+			dtype = s.text()
+		case "shape":
+			s.once(&seen, keyShape, at)
+			elements = s.shape()
+		case "format":
+			s.once(&seen, keyFormat, at)
+			scheme = s.text()
+		case "components":
+			s.once(&seen, keyComponents, at)
+			s.components()
+		case "attributes":
+			s.once(&seen, keyAttributes, at)
+			if !s.absent(key) {
+				cbor := s.attributes(s.r.list+"["+tensor.Quote(string(name))+"].attributes", func([]byte) {})
+				s.r.ownAttrs = append(s.r.ownAttrs, ownAttributes{len(s.r.tensors) - 1, cbor})
+			}
+		default:
+			s.other(at, key)
+		}
+		if s.err != nil {
+			s.in("%s[%s].%s", s.r.list, tensor.Quote(string(name)), cutKey(key))
+		}
+	}
+	s.unique(mark)
+	s.need(seen, tensorKeys, at)
+	if s.err != nil {
+		s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
+	}
+	if s.err != nil {
+		return
+	}
+	s.assemble(t, dtype, scheme, elements)
+	if s.err != nil {
+		s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
+	}
+}
+
+// A required is a key that an entry must have.
+type required struct {
+	bit uint32
+	key string
+}
+
+var (
+	tensorKeys    = []required{{keyShape, "shape"}, {keyFormat, "format"}, {keyComponents, "components"}}
+	componentKeys = []required{{keyOffset, "offset"}, {keyLength, "length"}}
+	entryKeys     = []required{{keyName, "name"}, {keyOffset, "offset"}, {keyLength, "size"}, {keyDType, "dtype"}, {keyFormat, "layout"}, {keyShape, "shape"}}
+)
+
+// need fails unless all keys were seen.
+func (s *scan) need(seen uint32, keys []required, at int) {
+	for _, k := range keys {
+		if seen&k.bit == 0 {
+			s.malformed(at, "%s is missing", k.key)
+			return
+		}
+	}
+}
+
+// shape reads the dimensions into s.dims and returns their product. A product
+// beyond 64 bits is refused even if a later dimension is 0 (T3): upstream
+// multiplies from left to right.
+func (s *scan) shape() uint64 {
+	product := uint64(1)
+	n := s.container(cborArray)
+	at := s.at
+	for s.more(&n) {
+		d := s.uint()
+		hi, lo := bits.Mul64(product, d)
+		if hi != 0 {
+			s.malformed(s.at, "the product of the dimensions overflows")
+		}
+		if d > math.MaxInt64 {
+			s.fail(s.at, "%w: a dimension of %d", tensor.ErrLimit, d)
+		}
+		product = lo
+		s.dims = append(s.dims, int64(d))
+		if int64(len(s.dims)) > s.r.limits.MaxRank {
+			s.fail(s.at, "%w: more than %d dimensions", tensor.ErrLimit, s.r.limits.MaxRank)
+		}
+	}
+	if product > math.MaxInt64 {
+		s.fail(at, "%w: a tensor of %d elements", tensor.ErrLimit, product)
+	}
+	return product
+}
+
+// components reads the map from roles to components into s.roles.
+func (s *scan) components() {
+	n := s.container(cborMap)
+	ascending := true
+	for s.more(&n) {
+		if len(s.roles) > 0 && int64(len(s.roles)+s.r.components.used) >= s.r.limits.MaxTensors {
+			s.fail(s.p, "%w: more than %d components", tensor.ErrLimit, s.r.limits.MaxTensors)
+			return
+		}
+		s.roles = append(s.roles, role{at: s.p, decoded: -1})
+		c := &s.roles[len(s.roles)-1]
+		c.name = s.text()
+		if int64(len(c.name)) > s.r.limits.MaxName {
+			s.fail(s.at, "%w: a role of %d bytes", tensor.ErrLimit, len(c.name))
+		}
+		s.component(c)
+		if i := len(s.roles) - 1; i > 0 && string(s.roles[i-1].name) >= string(s.roles[i].name) {
+			ascending = false
+		}
+	}
+	if !ascending && s.err == nil {
+		roles := s.roles
+		if _, dup := names.Build(len(roles), func(i int) string { return string(roles[i].name) }); dup >= 0 {
+			s.malformed(roles[dup].at, "role %s a second time", tensor.Quote(string(roles[dup].name)))
+		}
+	}
+}
+
+// component reads one component and checks where it lies.
+func (s *scan) component(c *role) {
+	var seen uint32
+	var key []byte
+	mark := len(s.keys)
+	for n := s.container(cborMap); s.more(&n); {
+		at := s.p
+		key = s.rawText()
+		switch string(key) {
+		case "dtype":
+			s.once(&seen, keyDType, at)
+			c.dtype = s.text()
+		case "offset":
+			s.once(&seen, keyOffset, at)
+			c.offset = s.uint()
+		case "length":
+			s.once(&seen, keyLength, at)
+			c.length = s.uint()
+		case "encoding":
+			s.once(&seen, keyEncoding, at)
+			if !s.absent(key) {
+				c.encoding = s.text()
+			}
+		case "digest":
+			s.once(&seen, keyDigest, at)
+			if !s.absent(key) {
+				c.digest = s.text()
+			}
+		case "type":
+			s.once(&seen, keyType, at)
+			if !s.absent(key) {
+				c.logical = s.text()
+			}
+		case "uncompressed_length":
+			s.once(&seen, keyDecoded, at)
+			if !s.absent(key) {
+				v := s.uint()
+				if v > math.MaxInt64 {
+					s.malformed(s.at, "%d bytes", v)
+				}
+				c.decoded = int64(v)
+			}
+		default:
+			s.other(at, key)
+		}
+		if s.err != nil {
+			s.in("%s.%s", s.r.field(string(s.name), string(c.name)), cutKey(key))
+		}
+	}
+	s.unique(mark)
+	s.need(seen, componentKeys, c.at)
+	if s.err != nil {
+		s.in("%s", s.r.field(string(s.name), string(c.name)))
+	}
+}

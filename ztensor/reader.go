@@ -1,0 +1,381 @@
+package ztensor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// format is the name of this format in errors.
+const format = "ztensor"
+
+// The first eight bytes of the generations. 1.0, 1.1 and 1.2 share theirs; the
+// last two also end with it.
+const (
+	magic01 = "ZTEN0001"
+	magic1  = "ZTEN1000"
+	magic2  = "\x89ZT2\r\n\x1a\n"
+)
+
+// ReaderOptions control how a file is read. nil is the zero value.
+type ReaderOptions struct {
+	// Strict refuses every departure from the format's document, and checks the
+	// digest of what is read, views included.
+	Strict bool
+	// Limits bound what the file may ask for. Zero fields are defaults that
+	// read every genuine file.
+	Limits tensor.Limits
+	// NoMap makes Open read the file instead of mapping it into memory.
+	NoMap bool
+	// Companion opens a file that this one refers to by name: a shard of version
+	// 2. nil means for Open the files of the same folder, for the others that
+	// there are none.
+	Companion func(name string) (io.ReaderAt, int64, error)
+}
+
+// A Reader is an open .zt file of any version. It is safe for concurrent use.
+type Reader struct {
+	src    *source.Source
+	opts   ReaderOptions
+	limits tensor.Limits
+	index
+
+	decoderOnce sync.Once
+	zstd        *zstd.Decoder
+	zstdErr     error
+}
+
+// Detect reports whether the file begins like one of the versions of zTensor. It
+// reads eight bytes.
+func Detect(r io.ReaderAt, size int64) bool {
+	var head [len(magic1)]byte
+	if size < int64(len(head)) {
+		return false
+	}
+	if n, _ := r.ReadAt(head[:], 0); n != len(head) {
+		return false
+	}
+	return isMagic(head[:])
+}
+
+func isMagic(head []byte) bool {
+	s := string(head)
+	return s == magic1 || s == magic2 || s == magic01
+}
+
+// Open opens the file of that name, and maps it where the system can. Only
+// regular files can be opened.
+func Open(name string, opts *ReaderOptions) (*Reader, error) {
+	o := opts.orZero()
+	src, err := source.Open(name, o.NoMap)
+	if err != nil {
+		return nil, err
+	}
+	if o.Companion == nil {
+		o.Companion = source.Companions(name)
+	}
+	r, err := newReader(src, o)
+	if err != nil {
+		src.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// OpenBytes opens a file that is in memory, and keeps b, which must not change
+// while the Reader is in use.
+func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
+	return newReader(source.OfBytes(b), opts.orZero())
+}
+
+// NewReader opens the size bytes that r has, with at most three reads of the
+// manifest and 64 KiB. The Reader does not own r: closing the Reader does not
+// close it.
+func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.OfReaderAt(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return newReader(src, opts.orZero())
+}
+
+func (o *ReaderOptions) orZero() ReaderOptions {
+	if o == nil {
+		return ReaderOptions{}
+	}
+	return *o
+}
+
+// newReader reads the index of src. This is where the generations part: each
+// reads its own container and leaves an index, which is all that the rest of the
+// Reader looks at.
+func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
+	if err := o.Limits.Check(); err != nil {
+		return nil, err
+	}
+	r := &Reader{src: src, opts: o, limits: o.Limits.WithDefaults()}
+	size := src.Size()
+	if size < 16 { // no generation has shorter files
+		return nil, r.bad(size, "", fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size))
+	}
+	var head [len(magic1)]byte
+	if _, err := src.ReadAt(head[:], 0); err != nil {
+		return nil, r.bad(0, "magic", err)
+	}
+	var err error
+	switch string(head[:]) {
+	case magic1:
+		err = r.open1()
+	case magic01:
+		err = r.open01()
+	case magic2:
+		err = r.bad(0, "magic", fmt.Errorf("%w: container version 2", errors.ErrUnsupported))
+	default:
+		err = r.bad(0, "magic", fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// A tail is the end of the file, read in one piece where pieces are dear.
+type tail struct {
+	b   []byte
+	off int64
+}
+
+// tailWindow and the eight bytes at the start are less than 64 KiB together.
+const tailWindow = 64<<10 - 64
+
+// readTail reads the last n bytes, or more of them where a second read would
+// cost more than they do.
+func (r *Reader) readTail(n int64) (tail, error) {
+	size := r.src.Size()
+	if !r.src.Mapped() {
+		n = tailWindow
+	}
+	t := tail{off: max(0, size-n)}
+	var err error
+	if t.b, err = r.src.Metadata(t.off, size-t.off); err != nil {
+		return t, r.bad(t.off, "footer", err)
+	}
+	return t, nil
+}
+
+// last returns the last n bytes of the file, of which the tail has at least so
+// many.
+func (t tail) last(n int) []byte { return t.b[len(t.b)-n:] }
+
+// readManifest sets the manifest to the n bytes at off.
+func (r *Reader) readManifest(t tail, off, n int64) error {
+	if limit := min(r.limits.MaxMetadata, 1<<30); n > limit {
+		return r.bad(off, "manifest", fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
+	}
+	r.manifestAt = off
+	if off >= t.off {
+		from := off - t.off
+		r.manifest = t.b[from : from+n : from+n]
+		return nil
+	}
+	var err error
+	if r.manifest, err = r.src.Metadata(off, n); err != nil {
+		return r.bad(off, "manifest", err)
+	}
+	return nil
+}
+
+func (t tail) size() uint64 { return binary.LittleEndian.Uint64(t.last(8)) }
+
+// Close gives up the file. It may be called more than once, and does nothing
+// where the Reader does not own what it reads. Afterwards reading is
+// fs.ErrClosed, and borrowed slices must not be touched; names, shapes and
+// attributes stay valid.
+func (r *Reader) Close() error { return r.src.Close() }
+
+// Version is the layout of the file: "0.1", "1.0", "1.1", "1.2" or "2". It is
+// what the content shows, not only what the file says of itself.
+func (r *Reader) Version() string { return r.version }
+
+// Generator is the program that wrote the file, as 1.0 files say; "" where there
+// is no word of it.
+func (r *Reader) Generator() string { return r.generator }
+
+// Len is the number of tensors.
+func (r *Reader) Len() int { return len(r.tensors) }
+
+// Tensors yields all tensors in the order of the manifest, which is that of the
+// names as a rule.
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		for i := range r.tensors {
+			if !yield(&r.tensors[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Tensor returns the first tensor of that name, or nil. It allocates nothing.
+func (r *Reader) Tensor(name string) *tensor.Tensor {
+	i := r.find(name)
+	if i < 0 {
+		return nil
+	}
+	return &r.tensors[i]
+}
+
+// Blobs yields nothing: zTensor has only tensors.
+func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(func(string, tensor.Blob) bool) {}
+}
+
+// Warnings returns what departs from the format's document and did not prevent
+// reading, as *tensor.FormatError.
+func (r *Reader) Warnings() []error { return r.warnings.list }
+
+// Manifest is where the manifest lies in the file.
+func (r *Reader) Manifest() tensor.Stored {
+	return tensor.Stored{Offset: r.manifestAt, Size: int64(len(r.manifest)), Encoding: "raw"}
+}
+
+// decoder returns the zstd decoder that all reads share, made on first use.
+func (r *Reader) decoder() (*zstd.Decoder, error) {
+	r.decoderOnce.Do(func() { r.zstd, r.zstdErr = newZstdDecoder() })
+	return r.zstd, r.zstdErr
+}
+
+// bad makes a FormatError.
+func (r *Reader) bad(off int64, field string, err error) error {
+	return &tensor.FormatError{Format: format, Offset: off, Field: field, Err: err}
+}
+
+// An index is what the manifest of any generation comes down to.
+type index struct {
+	version    string
+	generator  string
+	list       string // what the manifest calls the list of tensors, for errors
+	tensors    []tensor.Tensor
+	components slab[component]
+	dims       slab[int64]
+	parts      slab[tensor.Part]
+	byName     *names.Table    // nil: the names ascend
+	attributes []byte          // a CBOR map; nil where the file has none
+	ownAttrs   []ownAttributes // of tensors, ascending
+	warnings   warnings
+	manifest   []byte // owned; names and words point into it
+	manifestAt int64
+}
+
+// path finds the tensor and role that c belongs to. It is for errors: it looks
+// at all tensors.
+func (x *index) path(c *component) string {
+	for i := range x.tensors {
+		t := &x.tensors[i]
+		if t.Data.Source() == tensor.Source(c) {
+			return x.field(t.Name, "data")
+		}
+		for _, p := range t.Parts {
+			if p.Data.Source() == tensor.Source(c) {
+				return x.field(t.Name, p.Role)
+			}
+		}
+	}
+	return ""
+}
+
+// field is the path of a component in the manifest's own words.
+func (x *index) field(name, role string) string {
+	if x.version == "0.1" {
+		return fmt.Sprintf("%s[%s]", x.list, tensor.Quote(name))
+	}
+	return fmt.Sprintf("%s[%s].components[%s]", x.list, tensor.Quote(name), tensor.Quote(role))
+}
+
+// sortNames makes look-up by name possible, and returns the index of the first
+// tensor whose name was there before, or -1.
+func (x *index) sortNames() (dup int) {
+	for i := 1; i < len(x.tensors); i++ {
+		if x.tensors[i-1].Name >= x.tensors[i].Name {
+			x.byName, dup = names.Build(len(x.tensors), func(i int) string { return x.tensors[i].Name })
+			return dup
+		}
+	}
+	return -1
+}
+
+// find returns the index of the first tensor of that name, or -1.
+func (x *index) find(name string) int {
+	if x.byName != nil {
+		return x.byName.Lookup(name)
+	}
+	i, ok := slices.BinarySearchFunc(x.tensors, name, func(t tensor.Tensor, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+var errNil = fmt.Errorf("ztensor: %w: no such tensor", fs.ErrNotExist)
+
+// maxWarnings bounds the memory that a hostile file can make its warnings take.
+const maxWarnings = 1000
+
+type warnings struct {
+	list []error
+	more int
+}
+
+func (w *warnings) add(off int64, field string, err error) {
+	if len(w.list) < maxWarnings {
+		w.list = append(w.list, &tensor.FormatError{Format: format, Offset: off, Field: field, Err: err})
+		return
+	}
+	w.more++
+	w.list[maxWarnings-1] = &tensor.FormatError{Format: format, Offset: -1, Err: fmt.Errorf("%d more warnings", w.more+1)}
+}
+
+// A slab hands out pieces of few large allocations, whose elements never move.
+type slab[T any] struct {
+	chunks [][]T // what was handed out of each
+	used   int
+}
+
+// reserve makes the next chunk large enough for n elements.
+func (s *slab[T]) reserve(n int) { s.chunks = append(s.chunks, make([]T, 0, n)) }
+
+func (s *slab[T]) take(n int) []T {
+	last := len(s.chunks) - 1
+	if last < 0 || cap(s.chunks[last])-len(s.chunks[last]) < n {
+		s.reserve(max(n, s.used, 8)) // doubles what there is: at most half stays unused
+		last++
+	}
+	c := s.chunks[last]
+	from := len(c)
+	s.chunks[last] = c[:from+n]
+	s.used += n
+	return c[from : from+n : from+n]
+}
+
+// at returns element i in the order in which they were taken.
+func (s *slab[T]) at(i int) *T {
+	for _, c := range s.chunks {
+		if i < len(c) {
+			return &c[i]
+		}
+		i -= len(c)
+	}
+	return nil
+}

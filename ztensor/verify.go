@@ -1,0 +1,301 @@
+package ztensor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Verify reads the whole file on all cores and reports what is wrong with it:
+// lengths that do not fit shapes, roles that are missing, digests, payloads
+// that do not decode, bools other than 0 and 1, sparse indices that lead
+// nowhere, bytes that belong to nothing. Departures that do not prevent reading
+// are warnings; they are errors with opts.Strict.
+//
+// opts may be nil. With depth VerifyStructure nothing is decoded and no digest
+// computed. Version 1 has no canonical form, so VerifyCanonical is
+// VerifyDigests.
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
+	v := &verifier{r: r, ctx: ctx, found: tensor.NewFindingList(opts)}
+	if opts != nil {
+		v.opts = *opts
+	}
+	for _, w := range r.warnings.list {
+		v.found.Warn(w)
+	}
+	if err := v.gaps(); err != nil {
+		return err
+	}
+	if err := v.tensors(); err != nil {
+		return err
+	}
+	return v.found.Err()
+}
+
+type verifier struct {
+	r     *Reader
+	ctx   context.Context
+	opts  tensor.VerifyOptions
+	found *tensor.FindingList
+	done  atomic.Int64 // stored bytes looked at
+}
+
+// A finding is an error, or a warning, that a worker made.
+type finding struct {
+	err  error
+	warn bool
+}
+
+// gaps looks for bytes between the components that are not zero: only padding
+// belongs there (§2 of the document).
+func (v *verifier) gaps() error {
+	r := v.r
+	type extent struct{ from, to int64 }
+	var all []extent
+	for i := range r.components.used {
+		if c := r.components.at(i); c.length > 0 {
+			all = append(all, extent{c.offset, c.offset + c.length})
+		}
+	}
+	slices.SortFunc(all, func(a, b extent) int { return int(min(max(a.from-b.from, -1), 1)) })
+	buf := make([]byte, 64<<10)
+	at := int64(len(magic1))
+	for _, e := range append(all, extent{r.manifestAt, r.manifestAt}) {
+		for at < e.from {
+			p := buf[:min(int64(len(buf)), e.from-at)]
+			if err := v.ctx.Err(); err != nil {
+				return err
+			}
+			if _, err := r.src.ReadAt(p, at); err != nil {
+				return r.bad(at, "", err)
+			}
+			if i := slices.IndexFunc(p, func(b byte) bool { return b != 0 }); i >= 0 {
+				v.found.Warn(r.bad(at+int64(i), "", fmt.Errorf("%w: a byte of no tensor that is not zero", tensor.ErrMalformed)))
+				break
+			}
+			at += int64(len(p))
+		}
+		at = max(at, e.to)
+	}
+	return nil
+}
+
+// A batch is tensors that one worker looks at in one go.
+type batch struct {
+	number, from, to int
+	found            []finding
+	err              error // of the context
+}
+
+// batchSize is how many stored bytes make a batch, unless one tensor has more.
+const batchSize = 4 << 20
+
+// tensors verifies all tensors on all cores. What is found is reported in file
+// order, from this goroutine.
+func (v *verifier) tensors() error {
+	r := v.r
+	ctx, cancel := context.WithCancel(v.ctx)
+	defer cancel()
+	var total int64
+	for i := range r.components.used {
+		total += r.components.at(i).length
+	}
+	todo, done := make(chan batch), make(chan batch)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
+			w := worker{v: v, ctx: ctx}
+			for b := range todo {
+				for i := b.from; i < b.to && b.err == nil; i++ {
+					w.tensor(&r.tensors[i])
+					b.err = ctx.Err()
+				}
+				b.found, w.found = w.found, nil
+				done <- b
+			}
+		}()
+	}
+	go func() {
+		defer close(todo)
+		for number, from := 0, 0; from < len(r.tensors); number++ {
+			b := batch{number: number, from: from, to: from}
+			for size := int64(0); b.to < len(r.tensors) && size < batchSize; b.to++ {
+				size += 1 + max(0, r.tensors[b.to].Size())
+			}
+			from = b.to
+			select {
+			case todo <- b:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	go func() {
+		workers.Wait()
+		close(done)
+	}()
+	next, waiting := 0, map[int][]finding{}
+	var err error
+	for b := range done {
+		if b.err != nil && err == nil {
+			err = b.err
+		}
+		waiting[b.number] = b.found
+		for found, ok := waiting[next]; ok; found, ok = waiting[next] {
+			delete(waiting, next)
+			next++
+			for _, f := range found {
+				if f.warn {
+					v.found.Warn(f.err)
+				} else {
+					v.found.Error(f.err)
+				}
+			}
+		}
+		if v.opts.Progress != nil {
+			v.opts.Progress(v.done.Load(), total)
+		}
+		if v.found.Full() {
+			cancel()
+		}
+	}
+	if v.found.Full() {
+		return nil
+	}
+	if err == nil {
+		err = v.ctx.Err()
+	}
+	return err
+}
+
+// A worker verifies tensors one after the other.
+type worker struct {
+	v     *verifier
+	ctx   context.Context
+	buf   []byte
+	found []finding
+}
+
+func (w *worker) fail(err error) { w.found = append(w.found, finding{err: err}) }
+
+func (w *worker) warn(err error) { w.found = append(w.found, finding{err: err, warn: true}) }
+
+func (w *worker) tensor(t *tensor.Tensor) {
+	r := w.v.r
+	before := len(w.found)
+	name := func() string { return fmt.Sprintf("%s[%s]", r.list, tensor.Quote(t.Name)) }
+	if err := t.Check(); err != nil {
+		w.fail(r.bad(-1, name(), err))
+	}
+	if t.Dense() && t.Data.Source() == nil {
+		w.fail(r.bad(-1, name()+".components", fmt.Errorf("%w: no component data", tensor.ErrMalformed)))
+	}
+	sound := true
+	each := func(b tensor.Blob) {
+		if c, ok := b.Source().(*component); ok {
+			sound = w.component(c) && sound
+		}
+	}
+	each(t.Data)
+	for i := range t.Parts {
+		each(t.Parts[i].Data)
+	}
+	if sound && len(w.found) == before && (t.Scheme == schemeCSR || t.Scheme == schemeCOO) {
+		if w.v.opts.Depth == tensor.VerifyStructure {
+			return
+		}
+		if err := CheckSparse(w.ctx, t); err != nil && w.ctx.Err() == nil {
+			w.fail(r.bad(-1, name(), err))
+		}
+	}
+}
+
+// component verifies one component and reports whether it can be read.
+func (w *worker) component(c *component) bool {
+	before := len(w.found)
+	if err := c.readable(); err != nil {
+		w.fail(c.failed(err))
+	}
+	if c.dtype == tensor.Unknown && c.more != nil && c.more.dtype != "" {
+		w.fail(c.fault(".dtype", fmt.Errorf("%w: element type %s", errors.ErrUnsupported, tensor.Quote(c.more.dtype))))
+	}
+	if c.digest != "" {
+		switch want, err := parseDigest(c.digest); {
+		case err != nil:
+			w.fail(c.failedDigest(err))
+		case want.loose:
+			w.warn(c.failedDigest(fmt.Errorf("%w: %s is not spelled as the document does", tensor.ErrMalformed, tensor.Quote(c.digest))))
+		}
+	}
+	if w.v.opts.Depth == tensor.VerifyStructure {
+		w.v.done.Add(c.length)
+		return c.readable() == nil
+	}
+	w.payload(c)
+	return len(w.found) == before
+}
+
+// payload reads the bytes of a component once: digest, encoding and bools.
+func (w *worker) payload(c *component) {
+	step := func(n int64) error {
+		w.v.done.Add(n)
+		return w.ctx.Err()
+	}
+	if c.plain() && c.dtype != tensor.Bool || c.readable() != nil {
+		if c.digest == "" {
+			step(c.length) // no byte of it can be wrong
+			return
+		}
+		var unknown error
+		if _, err := parseDigest(c.digest); err != nil {
+			unknown = err // reported before
+		}
+		if unknown == nil {
+			if err := c.checkDigest(step); err != nil && w.ctx.Err() == nil {
+				w.fail(err)
+			}
+		}
+		return
+	}
+	in, err := c.Open()
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	defer in.Close()
+	if w.buf == nil {
+		w.buf = make([]byte, 256<<10)
+	}
+	var at int64
+	for {
+		n, err := io.ReadFull(in, w.buf)
+		if c.dtype == tensor.Bool {
+			if i := le.NotBool(w.buf[:n]); i >= 0 {
+				w.fail(c.failed(fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i), w.buf[i])))
+				return
+			}
+		}
+		at += int64(n)
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			break
+		}
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		if w.ctx.Err() != nil {
+			return
+		}
+	}
+	step(c.length)
+}
