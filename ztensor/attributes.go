@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,8 +149,10 @@ func (c *cursor) appendJSON(b []byte) []byte {
 	case cborUint:
 		return strconv.AppendUint(b, n, 10)
 	case cborNegint:
-		v := new(big.Int).SetUint64(n)
-		return v.Not(v).Append(b, 10) // -1-n
+		if n == math.MaxUint64 { // -1-n
+			return append(b, "-18446744073709551616"...)
+		}
+		return strconv.AppendUint(append(b, '-'), n+1, 10)
 	case cborText, cborText + indefinite:
 		c.p = c.at
 		return appendQuoted(b, le.String(c.text()))
