@@ -3,6 +3,7 @@ package fb
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -56,25 +57,53 @@ func (e *Error) Error() string {
 // It does not compare a field with the table size in the vtable: builders share vtables between tables of different
 // size, and genuine files fail that comparison. The identifier is the caller's business.
 func Verify(buf []byte, s *Schema, root int, l Limits) error {
-	n := uint64(len(buf))
-	if n < minSize {
-		return &Error{Reason: "no room for a table"}
+	if err := sized(buf); err != nil {
+		return err
 	}
-	if n > 1<<31-1 {
-		return &Error{Reason: "longer than the 2 GiB that an offset can span", Limit: true}
-	}
-	v := verifier{buf: buf, s: s, utf8: l.UTF8, unions: l.Unions}
-	v.tables = l.MaxTables
-	if v.tables <= 0 || v.tables > maxTables {
-		v.tables = maxTables
-	}
-	v.tables = min(v.tables, len(buf)/4)
-	v.bytes = maxSharing*n + 1<<20
+	v := newVerifier(buf, s, l)
 	pos, err := v.offset(0)
 	if err == nil {
 		err = v.table(pos, root, 1)
 	}
-	if err != nil { // not "return err": a nil *Error is not a nil error
+	return asError(err)
+}
+
+// VerifySpliced is Verify for a FlatBuffer in which an extended header stands between the first 8 bytes and the rest. buf
+// begins 8 bytes before that rest, so that positions in it are those of the FlatBuffer as it was built; what these 8 bytes
+// hold is ignored, and nothing may lie in them. pos is where the root table should be.
+func VerifySpliced(buf []byte, pos uint32, s *Schema, root int, l Limits) error {
+	if err := sized(buf); err != nil {
+		return err
+	}
+	if pos < 8 || int64(pos) > int64(len(buf))-4 {
+		return malformed(uint64(pos), "outside of the buffer")
+	}
+	v := newVerifier(buf, s, l)
+	v.first = 8
+	return asError(v.table(uint64(pos), root, 1))
+}
+
+func newVerifier(buf []byte, s *Schema, l Limits) *verifier {
+	tables := l.MaxTables
+	if tables <= 0 || tables > maxTables {
+		tables = maxTables
+	}
+	return &verifier{buf: buf, s: s, utf8: l.UTF8, unions: l.Unions, tables: min(tables, len(buf)/4), bytes: maxSharing*uint64(len(buf)) + 1<<20}
+}
+
+func sized(buf []byte) error {
+	switch n := int64(len(buf)); {
+	case n < minSize:
+		return &Error{Reason: "no room for a table"}
+	case n > 1<<31-1:
+		return &Error{Reason: "longer than the 2 GiB that an offset can span", Limit: true}
+	}
+	return nil
+}
+
+// asError keeps a nil *Error from becoming an error that is not nil.
+func asError(err *Error) error {
+	if err != nil {
 		return err
 	}
 	return nil
@@ -83,10 +112,12 @@ func Verify(buf []byte, s *Schema, root int, l Limits) error {
 type verifier struct {
 	buf    []byte
 	s      *Schema
+	first  uint64 // byte that a vtable may begin at
 	tables int    // visits left
 	bytes  uint64 // of vectors and strings, left to be shown
 	utf8   bool
 	unions bool // a tag needs a value
+	shapes [128]shape // by table; two tables of a schema with more would take turns
 }
 
 func malformed(pos uint64, reason string) *Error {
@@ -96,12 +127,9 @@ func malformed(pos uint64, reason string) *Error {
 func (v *verifier) u16(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint16(v.buf[pos:])) }
 func (v *verifier) u32(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint32(v.buf[pos:])) }
 
-// offset follows the unsigned offset at pos, of which the caller knows that it is inside the buffer.
+// offset follows the unsigned offset at pos, of which the caller knows that it is inside the buffer and aligned.
 func (v *verifier) offset(pos uint64) (uint64, *Error) {
 	n := uint64(len(v.buf))
-	if pos&3 != 0 {
-		return 0, malformed(pos, "misaligned offset")
-	}
 	o := v.u32(pos)
 	if o == 0 {
 		return 0, malformed(pos, "offset to itself")
@@ -114,6 +142,17 @@ func (v *verifier) offset(pos uint64) (uint64, *Error) {
 		return 0, malformed(pos, "offset leaves the buffer")
 	}
 	return pos + o, nil
+}
+
+// A shape is what a vtable says about the tables that use it: builders share a vtable among thousands, so that what was
+// checked for the last table of a type mostly holds for the next.
+type shape struct {
+	table  int
+	vtable uint64 // position + 1; 0 is none
+	mask   uint64 // of the bits of the table's position on which the alignment of its fields depends,
+	low    uint64 // and what they were
+	end    uint64 // of the field that ends last, from the start of the table
+	refs   uint64 // the fields that are there and hold an offset, one bit each
 }
 
 // table checks the table of type t at pos, whose first four bytes are inside the buffer, and all below it.
@@ -131,49 +170,17 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 	// The vtable lies before the table or, with some builders, behind: the offset is signed and is subtracted. Modulo
 	// 2⁶⁴, which makes what lies before the buffer very large.
 	vt := pos - uint64(int64(int32(v.u32(pos))))
-	if vt > n-4 {
-		return malformed(pos, "vtable outside of the buffer")
-	}
-	if vt&1 != 0 {
-		return malformed(pos, "misaligned vtable")
-	}
-	size := v.u16(vt)
-	if size < 4 || size&1 != 0 || size > n-vt || size == n {
-		return malformed(vt, "bad vtable size")
-	}
-	vtable := v.buf[vt : vt+size]
 	table := &v.s.Tables[t]
-	for i := range table.Fields {
-		f := &table.Fields[i]
-		var off uint64
-		if int(f.Slot) < len(vtable) {
-			off = uint64(binary.LittleEndian.Uint16(vtable[f.Slot:]))
+	seen := &v.shapes[t&(len(v.shapes)-1)]
+	if seen.vtable != vt+1 || seen.low != pos&seen.mask || seen.end > n-pos || seen.table != t {
+		if err := v.vtable(pos, vt, table, seen); err != nil {
+			return err
 		}
-		if off == 0 {
-			if f.Required {
-				return inField(malformed(pos, "required field is absent"), f)
-			}
-			if f.Kind == Union && v.unions && int(f.Slot-2) < len(vtable) && binary.LittleEndian.Uint16(vtable[f.Slot-2:]) != 0 {
-				return inField(malformed(pos, "union type without a value"), f)
-			}
-			continue
-		}
-		if off < 4 {
-			return inField(malformed(vt+uint64(f.Slot), "field inside the header of its table"), f)
-		}
-		off += pos
-		if f.Kind == Scalar {
-			if off&uint64(f.Size-1) != 0 {
-				return inField(malformed(off, "misaligned field"), f)
-			}
-			if off >= n || uint64(f.Size) > n-off {
-				return inField(malformed(vt+uint64(f.Slot), "field outside of the buffer"), f)
-			}
-			continue
-		}
-		if off > n-4 {
-			return inField(malformed(vt+uint64(f.Slot), "field outside of the buffer"), f)
-		}
+		seen.table = t
+	}
+	for refs := seen.refs; refs != 0; refs &= refs - 1 {
+		f := &table.Fields[bits.TrailingZeros64(refs)]
+		off := pos + v.u16(vt+uint64(f.Slot))
 		to, err := v.offset(off)
 		if err == nil {
 			switch f.Kind {
@@ -186,9 +193,9 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 			case Tables:
 				err = v.vectorOfTables(to, int(f.Index), depth+1)
 			case Union:
-				// The tag's slot comes before and was checked before.
+				// The tag's slot comes before.
 				var tag int
-				if o := uint64(binary.LittleEndian.Uint16(vtable[f.Slot-2:])); o != 0 {
+				if o := v.u16(vt + uint64(f.Slot) - 2); o != 0 {
 					tag = int(v.buf[pos+o])
 				}
 				if tag == 0 {
@@ -202,6 +209,58 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 			return inField(err, f)
 		}
 	}
+	return nil
+}
+
+// vtable checks the vtable at vt for the table at pos, and all fields as far as they lie in the table itself.
+func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
+	n := uint64(len(v.buf))
+	*out = shape{}
+	if vt > n-4 || vt < v.first {
+		return malformed(pos, "vtable outside of the buffer")
+	}
+	if vt&1 != 0 {
+		return malformed(pos, "misaligned vtable")
+	}
+	size := v.u16(vt)
+	if size < 4 || size&1 != 0 || size > n-vt || size == n {
+		return malformed(vt, "bad vtable size")
+	}
+	s := shape{vtable: vt + 1}
+	for i := range table.Fields {
+		f := &table.Fields[i]
+		var off uint64
+		if uint64(f.Slot) < size {
+			off = v.u16(vt + uint64(f.Slot))
+		}
+		if off == 0 {
+			if f.Required {
+				return inField(malformed(pos, "required field is absent"), f)
+			}
+			if f.Kind == Union && v.unions && uint64(f.Slot) <= size && v.u16(vt+uint64(f.Slot)-2) != 0 {
+				return inField(malformed(pos, "union type without a value"), f)
+			}
+			continue
+		}
+		if off < 4 {
+			return inField(malformed(vt+uint64(f.Slot), "field inside the header of its table"), f)
+		}
+		width := uint64(4)
+		if f.Kind == Scalar {
+			width = uint64(f.Size)
+		} else {
+			s.refs |= 1 << i
+		}
+		if (pos+off)&(width-1) != 0 {
+			return inField(malformed(pos+off, "misaligned field"), f)
+		}
+		if off > n-pos || width > n-pos-off {
+			return inField(malformed(vt+uint64(f.Slot), "field outside of the buffer"), f)
+		}
+		s.end, s.mask = max(s.end, off+width), s.mask|(width-1)
+	}
+	s.low = pos & s.mask
+	*out = s
 	return nil
 }
 

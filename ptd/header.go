@@ -1,0 +1,140 @@
+package ptd
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+const (
+	identifier = "FT01" // at byte 4
+	magic      = "FH01" // at byte 8
+	headerSize = 40     // from the magic to segment_data_size
+	headSize   = 64     // what ExecuTorch reads first: it loads no shorter file
+)
+
+// A Header is the extended header of a file, as it stands there.
+type Header struct {
+	Length            uint32 // of the header, from its magic on
+	FlatbufferOffset  int64  // bytes that were inserted into the FlatBuffer after its first 8
+	FlatbufferSize    int64  // of the FlatBuffer without what was inserted
+	SegmentBaseOffset int64  // where segment offsets count from
+	SegmentDataSize   int64  // from there to the end of the last segment
+}
+
+// metadataEnd is the end of the FlatBuffer in the file.
+func (h Header) metadataEnd() int64 { return h.FlatbufferOffset + h.FlatbufferSize }
+
+// parseHeader reads the first 64 bytes of a file of that size and checks the header's numbers against each other.
+func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) {
+	if err := recognise(head); err != nil {
+		return Header{}, err
+	}
+	if len(head) < headSize {
+		return Header{}, failure(0, "", fmt.Errorf("%w: a file of %d bytes, shorter than the %d that ExecuTorch reads first",
+			io.ErrUnexpectedEOF, size, headSize))
+	}
+	var numbers [4]int64
+	for i, name := range [...]string{"flatbuffer_offset", "flatbuffer_size", "segment_base_offset", "segment_data_size"} {
+		at := 16 + 8*i
+		n := binary.LittleEndian.Uint64(head[at:])
+		if n > 1<<63-1 {
+			return Header{}, malformed(int64(at), "header."+name, "%d is beyond any file", n)
+		}
+		numbers[i] = int64(n)
+	}
+	h := Header{binary.LittleEndian.Uint32(head[12:]), numbers[0], numbers[1], numbers[2], numbers[3]}
+	switch {
+	case h.Length < headerSize:
+		return h, malformed(12, "header.length", "%d, less than the %d of the first version", h.Length, headerSize)
+	case h.FlatbufferOffset < headerSize:
+		return h, malformed(16, "header.flatbuffer_offset", "%d leaves no room for the header", h.FlatbufferOffset)
+	case int64(h.Length) > h.FlatbufferOffset:
+		return h, malformed(12, "header.length", "%d, where only %d bytes were inserted", h.Length, h.FlatbufferOffset)
+	case h.FlatbufferSize < 12:
+		return h, malformed(24, "header.flatbuffer_size", "%d bytes cannot hold a table", h.FlatbufferSize)
+	case h.FlatbufferSize > 1<<31-1:
+		return h, failure(24, "header.flatbuffer_size", fmt.Errorf("%w: %d bytes, beyond the 2 GiB of a flatbuffer", tensor.ErrLimit, h.FlatbufferSize))
+	case h.FlatbufferOffset > size || h.FlatbufferSize > size-h.FlatbufferOffset:
+		return h, failure(16, "header.flatbuffer_offset", fmt.Errorf("%w: the flatbuffer, %d bytes with %d inserted, in a file of %d",
+			io.ErrUnexpectedEOF, h.FlatbufferSize, h.FlatbufferOffset, size))
+	case h.metadataEnd() > limits.MaxMetadata:
+		return h, failure(24, "header.flatbuffer_size", fmt.Errorf("%w: %d bytes of metadata, Limits.MaxMetadata is %d", tensor.ErrLimit, h.metadataEnd(), limits.MaxMetadata))
+	case h.SegmentDataSize > 1<<63-1-h.SegmentBaseOffset:
+		return h, malformed(40, "header.segment_data_size", "%d bytes at %d are beyond any file", h.SegmentDataSize, h.SegmentBaseOffset)
+	case h.SegmentBaseOffset+h.SegmentDataSize > size:
+		return h, failure(40, "header.segment_data_size", fmt.Errorf("%w: %d bytes of segments at %d in a file of %d",
+			io.ErrUnexpectedEOF, h.SegmentDataSize, h.SegmentBaseOffset, size))
+	case h.SegmentDataSize > 0 && h.SegmentBaseOffset < h.metadataEnd():
+		return h, malformed(32, "header.segment_base_offset", "%d, inside of the metadata, which ends at %d", h.SegmentBaseOffset, h.metadataEnd())
+	}
+	return h, nil
+}
+
+// recognise tells what a file that begins with head is, when it is not one of ours. What is missing at the end of a short
+// head is not held against it.
+func recognise(head []byte) error {
+	at := func(off int) string { return string(head[min(off, len(head)):min(off+4, len(head))]) }
+	id, ext := at(4), at(8)
+	switch {
+	case at(0) == magic:
+		return failure(0, "header", fmt.Errorf("%w: the header is at byte 0, as in the weeks before ExecuTorch 0.6", errors.ErrUnsupported))
+	case id == "ET12":
+		return malformed(4, "identifier", "ET12: this is a program, a .pte")
+	case len(id) == 4 && id != identifier && family(id, "FT"):
+		return failure(4, "identifier", fmt.Errorf("%w: %s is another version of the format than %s", errors.ErrUnsupported, tensor.Quote(id), identifier))
+	case len(id) < 4 && id != identifier[:len(id)], len(id) == 4 && id != identifier:
+		return malformed(4, "identifier", "%s is not %s", tensor.Quote(id), identifier)
+	case len(ext) == 4 && ext != magic && family(ext, "FH"):
+		return failure(8, "header", fmt.Errorf("%w: %s is another version of the header than %s", errors.ErrUnsupported, tensor.Quote(ext), magic))
+	case ext != magic[:len(ext)]:
+		return malformed(8, "header", "%s is not %s", tensor.Quote(ext), magic)
+	}
+	return nil
+}
+
+// family tells whether id is prefix and two digits or letters: a version of the same thing.
+func family(id, prefix string) bool {
+	if id[:2] != prefix {
+		return false
+	}
+	for _, c := range []byte(id[2:]) {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') {
+			return false
+		}
+	}
+	return true
+}
+
+// Detect reports whether r begins like a .ptd file, of this version or another one that Open would name.
+func Detect(r io.ReaderAt, size int64) bool {
+	var head [12]byte
+	if size < int64(len(head)) {
+		return false
+	}
+	if n, _ := r.ReadAt(head[:], 0); n < len(head) {
+		return false
+	}
+	return family(string(head[4:8]), "FT") && family(string(head[8:12]), "FH")
+}
+
+// putHeader writes the extended header behind the first 8 bytes of a spliced FlatBuffer.
+func putHeader(metadata []byte, h Header) {
+	copy(metadata[8:], magic)
+	binary.LittleEndian.PutUint32(metadata[12:], h.Length)
+	for i, n := range [...]int64{h.FlatbufferOffset, h.FlatbufferSize, h.SegmentBaseOffset, h.SegmentDataSize} {
+		binary.LittleEndian.PutUint64(metadata[16+8*i:], uint64(n))
+	}
+}
+
+// failure is an error at a byte of the file.
+func failure(offset int64, field string, err error) error {
+	return &tensor.FormatError{Format: "ptd", Offset: offset, Field: field, Err: err}
+}
+
+func malformed(offset int64, field, format string, args ...any) error {
+	return failure(offset, field, fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...))
+}

@@ -1,0 +1,128 @@
+package ptd
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/tensorfile/tensorfile/schema/ptdfb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A ScalarType is an element type in PyTorch's numbering, which the file uses.
+type ScalarType int8
+
+// dtypes is what the numbers mean. Of the packed types the runtime counts one byte for every element.
+var dtypes = [...]tensor.DType{
+	tensor.U8, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.F16, tensor.F32, tensor.F64,
+	tensor.C32, tensor.C64, tensor.C128, tensor.Bool, tensor.QI8, tensor.QU8, tensor.QI32, tensor.BF16,
+	tensor.QU4x2, tensor.QU2x4, tensor.Bits1x8, tensor.Bits2x4, tensor.Bits4x2, tensor.Bits8, tensor.Bits16,
+	tensor.F8E5M2, tensor.F8E4M3FN, tensor.F8E5M2FNUZ, tensor.F8E4M3FNUZ, tensor.U16, tensor.U32, tensor.U64,
+}
+
+// DType is what s stands for; Unknown for a number that ExecuTorch gives no meaning to.
+func (s ScalarType) DType() tensor.DType {
+	if s < 0 || int(s) >= len(dtypes) {
+		return tensor.Unknown
+	}
+	return dtypes[s]
+}
+
+// String is the name in the schema, such as FLOAT, or the number.
+func (s ScalarType) String() string {
+	if name, ok := ptdfb.EnumNamesScalarType[ptdfb.ScalarType(s)]; ok {
+		return name
+	}
+	return strconv.Itoa(int(s))
+}
+
+// ScalarTypeOf is the number for d, or an error that wraps errors.ErrUnsupported: float8_e8m0fnu, float6 and float4 have
+// none.
+func ScalarTypeOf(d tensor.DType) (ScalarType, error) {
+	if i := slices.Index(dtypes[:], d); i >= 0 {
+		return ScalarType(i), nil
+	}
+	return 0, fmt.Errorf("%w: ptd has no element type %v", errors.ErrUnsupported, d)
+}
+
+// A Layout says how an entry's bytes are to be read as a dense tensor.
+type Layout struct {
+	ScalarType ScalarType
+	Sizes      []int32 // of each dimension, in logical order; empty for a scalar
+	DimOrder   []uint8 // the dimensions from slowest to fastest in memory, as many as Sizes
+}
+
+// LayoutOf describes t, or fails where a .ptd cannot: t is not dense, its type has no number, a dimension is beyond
+// int32, there are more than 256.
+func LayoutOf(t *tensor.Tensor) (*Layout, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if !t.Dense() {
+		return nil, fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported, tensor.Quote(t.Name), tensor.Quote(t.Scheme))
+	}
+	s, err := ScalarTypeOf(t.DType)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %s: %w", tensor.Quote(t.Name), err)
+	}
+	if len(t.Shape) > 256 {
+		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot number", errors.ErrUnsupported, tensor.Quote(t.Name), len(t.Shape))
+	}
+	l := &Layout{ScalarType: s, Sizes: make([]int32, len(t.Shape)), DimOrder: make([]uint8, len(t.Shape))}
+	for i, n := range t.Shape {
+		if n > math.MaxInt32 {
+			return nil, fmt.Errorf("%w: tensor %s has a dimension of %d, beyond int32", errors.ErrUnsupported, tensor.Quote(t.Name), n)
+		}
+		l.Sizes[i], l.DimOrder[i] = int32(n), uint8(i)
+		if t.Order != nil {
+			l.DimOrder[i] = uint8(t.Order[i])
+		}
+	}
+	return l, nil
+}
+
+// Bytes is the size of a tensor of this layout. It answers false when a size is negative, the product passes int64, or
+// the scalar type is unknown.
+func (l *Layout) Bytes() (int64, bool) {
+	shape := make(tensor.Shape, len(l.Sizes))
+	for i, n := range l.Sizes {
+		shape[i] = int64(n)
+	}
+	n, ok := shape.Elements()
+	if !ok || l.ScalarType.DType() == tensor.Unknown {
+		return 0, false
+	}
+	return l.ScalarType.DType().Bytes(n)
+}
+
+// check reports what is wrong with the layout of an entry of size bytes.
+func (l *Layout) check(size int64) error {
+	if len(l.DimOrder) != len(l.Sizes) {
+		return fmt.Errorf("%w: dim_order of %d dimensions for %d sizes", tensor.ErrMalformed, len(l.DimOrder), len(l.Sizes))
+	}
+	var seen [256]bool
+	for _, d := range l.DimOrder {
+		if int(d) >= len(l.Sizes) || seen[d] {
+			return fmt.Errorf("%w: dim_order %v is no permutation", tensor.ErrMalformed, l.DimOrder)
+		}
+		seen[d] = true
+	}
+	for _, n := range l.Sizes {
+		if n < 0 {
+			return fmt.Errorf("%w: size %d", tensor.ErrMalformed, n)
+		}
+	}
+	if l.ScalarType.DType() == tensor.Unknown {
+		return nil
+	}
+	n, ok := l.Bytes()
+	if !ok {
+		return fmt.Errorf("%w: %v of %v is beyond 2^63 bytes", tensor.ErrMalformed, l.Sizes, l.ScalarType)
+	}
+	if n > size {
+		return fmt.Errorf("%w: %v of %v takes %d bytes, the segment has %d", tensor.ErrMalformed, l.Sizes, l.ScalarType, n, size)
+	}
+	return nil
+}

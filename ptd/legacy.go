@@ -1,0 +1,100 @@
+package ptd
+
+import (
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/schema/ptdfb"
+)
+
+// The tables of release 0.6 have the same version, identifier and header, and other fields at the same places: only
+// verification against both tells them apart. There a tensor lies at an offset inside a segment, which all tensors share,
+// and its size is what type and shape say. Blobs have a segment of their own.
+const (
+	legacyAlignment = 6
+	legacyTensors   = 8
+	legacySegments  = 10
+	legacyNamed     = 12
+
+	legacySegmentIndex = 12
+	legacyOffset       = 14
+)
+
+var (
+	legacyMetadata  = columns{"tensors", ".fully_qualified_name", "", 4, 6, ptdfb.SlotTensorMetadataSizes, ptdfb.SlotTensorMetadataDimOrder}
+	legacyNamedData = columns{vector: "named_data", key: ".key", keySlot: 4}
+)
+
+// legacy reads a FlatTensor of 0.6.
+func (p *parser) legacy(root fb.View) error {
+	r := p.r
+	r.legacy, r.align = true, int64(root.Uint32(legacyAlignment))
+	segments, _ := root.Tables(legacySegments) // there: it is what made us think of 0.6
+	if err := p.segments(segments); err != nil {
+		return err
+	}
+	tensors, _ := root.Tables(legacyTensors)
+	if err := p.room(tensors.Len(), p.shift+root.Offset(), legacyMetadata.vector); err != nil {
+		return err
+	}
+	if err := p.spend(int64(tensors.Len())*segmentCost, p.shift+root.Offset(), legacyMetadata.vector); err != nil {
+		return err
+	}
+	parts := make([]source.Extent, tensors.Len())
+	for i := range tensors.Len() {
+		v := tensors.At(i)
+		left := tensors.Len() - i
+		name, err := p.name(v, &legacyMetadata, i, left)
+		if err != nil {
+			return err
+		}
+		s, segment, err := p.segmentOf(v, legacySegmentIndex, legacyMetadata.vector, i)
+		if err != nil {
+			return err
+		}
+		off := v.Uint64(legacyOffset)
+		if off > uint64(segment.Size()) {
+			return malformed(p.place(v, legacyOffset), at(legacyMetadata.vector, i)+".offset", "%d, in a segment of %d bytes", off, segment.Size())
+		}
+		room := segment.Size() - int64(off)
+		t, err := p.tensor(v, &legacyMetadata, i, left, room)
+		if err != nil {
+			return err
+		}
+		size := room // of what is not known to be smaller
+		if t != nil {
+			if n, ok := t.DType.Bytes(elements(t.Shape)); ok {
+				size = n
+			}
+		}
+		if parts[i], err = r.src.Extent(segment.Offset()+int64(off), size); err != nil {
+			return err
+		}
+		r.entries = append(r.entries, entry{name: name, data: &parts[i], segment: s, tensor: -1})
+		if t != nil {
+			p.add(t, v, &legacyMetadata, &parts[i])
+		}
+	}
+	named, _ := root.Tables(legacyNamed)
+	if err := p.room(named.Len(), p.shift+root.Offset(), legacyNamedData.vector); err != nil {
+		return err
+	}
+	for i := range named.Len() {
+		v := named.At(i)
+		name, err := p.name(v, &legacyNamedData, i, named.Len()-i)
+		if err != nil {
+			return err
+		}
+		s, segment, err := p.segmentOf(v, namedSegment, legacyNamedData.vector, i)
+		if err != nil {
+			return err
+		}
+		r.entries = append(r.entries, entry{name: name, data: segment, segment: s, tensor: -1})
+	}
+	return p.index(func(i int) (int64, string) {
+		if i < tensors.Len() {
+			return p.place(tensors.At(i), legacyMetadata.keySlot), at(legacyMetadata.vector, i) + legacyMetadata.key
+		}
+		i -= tensors.Len()
+		return p.place(named.At(i), legacyNamedData.keySlot), at(legacyNamedData.vector, i) + legacyNamedData.key
+	})
+}

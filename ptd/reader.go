@@ -1,0 +1,261 @@
+package ptd
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"math/bits"
+
+	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ReaderOptions control how a file is opened. nil is the zero value.
+type ReaderOptions struct {
+	// Strict refuses every departure from the format, where the default reads what the reference reads safely and puts the
+	// departure into Warnings.
+	Strict bool
+	// Lenient turns an entry whose layout makes no sense (a negative size, a dimension order that is no permutation, more
+	// bytes than its segment has) into a blob, with a warning, where the default refuses the file. Strict wins.
+	Lenient bool
+	// Limits bound what a file may ask for.
+	Limits tensor.Limits
+	// NoMap reads through the file instead of mapping it.
+	NoMap bool
+	// Companion is not used: a .ptd refers to no other file.
+	Companion func(name string) (io.ReaderAt, int64, error)
+}
+
+// A Reader is an open .ptd file. All of its metadata was read and checked when it was opened. It is safe for concurrent
+// use.
+type Reader struct {
+	src      *source.Source
+	header   Header
+	legacy   bool
+	align    int64 // tensor_alignment of a legacy file
+	entries  []entry
+	tensors  []tensor.Tensor
+	segments []source.Extent // as the file lists them
+	table    *names.Table
+	warnings []error
+}
+
+// entry is what is kept of a NamedData; a tensor also has its place among the tensors.
+type entry struct {
+	name    string
+	data    *source.Extent // of the segment, or of the part of it that a legacy tensor has
+	segment int32
+	tensor  int32 // index, or -1 for a blob
+	scalar  ScalarType
+}
+
+// Open opens a file and maps it where the system can. The Reader owns it: close it.
+func Open(name string, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.Open(name, opts != nil && opts.NoMap)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newReader(src, opts)
+	if err != nil {
+		src.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// OpenBytes reads a file that is in memory. It keeps b, which must not change while the Reader is in use.
+func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
+	return newReader(source.OfBytes(b), opts)
+}
+
+// NewReader reads the first size bytes of r, which stays the caller's. Opening takes one read of up to 64 KiB, and a second
+// where the metadata is longer.
+func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.OfReaderAt(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return newReader(src, opts)
+}
+
+// Close unmaps and closes the file if the Reader opened it. What was borrowed is invalid afterwards, and reading fails with
+// fs.ErrClosed. A second Close does nothing.
+func (r *Reader) Close() error { return r.src.Close() }
+
+// Version is the version in the file: "0" for every file that can be opened, of both generations. Schema tells them apart.
+func (r *Reader) Version() string { return "0" }
+
+// Schema is the release of ExecuTorch that brought the tables that the file has: "0.7", or "0.6" for those before.
+func (r *Reader) Schema() string {
+	if r.legacy {
+		return "0.6"
+	}
+	return "0.7"
+}
+
+// Header is the extended header.
+func (r *Reader) Header() Header { return r.header }
+
+// Len is the number of tensors.
+func (r *Reader) Len() int { return len(r.tensors) }
+
+// Tensors yields the entries that have a layout, in file order. Data of a tensor is as long as its shape says; the segment
+// may be longer, see [Entry].
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		for i := range r.tensors {
+			if !yield(&r.tensors[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Tensor returns the tensor of that name, nil if there is none.
+func (r *Reader) Tensor(name string) *tensor.Tensor {
+	i := r.table.Lookup(name)
+	if i < 0 || r.entries[i].tensor < 0 {
+		return nil
+	}
+	return &r.tensors[r.entries[i].tensor]
+}
+
+// Blobs yields the entries without a layout, in file order.
+func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(yield func(string, tensor.Blob) bool) {
+		for i := range r.entries {
+			if e := &r.entries[i]; e.tensor < 0 && !yield(e.name, tensor.NewBlob(e.data)) {
+				return
+			}
+		}
+	}
+}
+
+// Attributes yields nothing: the format has none.
+func (r *Reader) Attributes() iter.Seq2[string, string] {
+	return func(func(string, string) bool) {}
+}
+
+// Warnings are the departures from the format that opening came across and could live with.
+func (r *Reader) Warnings() []error { return r.warnings }
+
+// An Entry is a name with the bytes that it stands for.
+type Entry struct {
+	Name   string
+	Layout *Layout // nil for a blob
+	// Data is all of the segment. A tensor's elements are its beginning: a segment may be longer than its layout needs.
+	Data tensor.Blob
+	// Segment is the index in Segments; entries of the same segment share its bytes. A Writer ignores it: it makes a
+	// segment for every Data, and one for several where its Dedup says so.
+	Segment int
+	// Alignment is what a Writer aligns Data to, in the file; 0 is no wish. A file does not record it: zero from a Reader,
+	// but for a file of 0.6.
+	Alignment int64
+}
+
+// Entries yields all entries, tensors and blobs, in file order.
+func (r *Reader) Entries() iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for i := range r.entries {
+			if !yield(r.entry(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Entry returns the entry of that name, and whether there is one.
+func (r *Reader) Entry(name string) (Entry, bool) {
+	i := r.table.Lookup(name)
+	if i < 0 {
+		return Entry{}, false
+	}
+	return r.entry(i), true
+}
+
+func (r *Reader) entry(i int) Entry {
+	e := &r.entries[i]
+	out := Entry{Name: e.name, Data: tensor.NewBlob(e.data), Segment: int(e.segment), Alignment: r.align}
+	if e.tensor >= 0 {
+		t := &r.tensors[e.tensor]
+		l := &Layout{ScalarType: e.scalar, Sizes: make([]int32, len(t.Shape)), DimOrder: make([]uint8, len(t.Shape))}
+		for d, n := range t.Shape {
+			l.Sizes[d], l.DimOrder[d] = int32(n), uint8(d)
+			if t.Order != nil {
+				l.DimOrder[d] = uint8(t.Order[d])
+			}
+		}
+		out.Layout = l
+	}
+	return out
+}
+
+// A Segment is a range of the file.
+type Segment struct {
+	Offset int64 // from the start of the file
+	Size   int64
+}
+
+// Segments yields the segments with their indices, as the file lists them.
+func (r *Reader) Segments() iter.Seq2[int, Segment] {
+	return func(yield func(int, Segment) bool) {
+		for i := range r.segments {
+			if s := &r.segments[i]; !yield(i, Segment{s.Offset(), s.Size()}) {
+				return
+			}
+		}
+	}
+}
+
+// Sharing answers, by segment, the names of the entries that share it, where there is more than one.
+func (r *Reader) Sharing() map[int][]string {
+	first := make([]int32, len(r.segments)) // entry + 1
+	out := map[int][]string{}
+	if r.legacy {
+		return out // there all tensors lie in one segment, and share nothing by that
+	}
+	for i := range r.entries {
+		s := r.entries[i].segment
+		switch {
+		case first[s] == 0:
+			first[s] = int32(i) + 1
+		case out[int(s)] == nil:
+			out[int(s)] = []string{r.entries[first[s]-1].name, r.entries[i].name}
+		default:
+			out[int(s)] = append(out[int(s)], r.entries[i].name)
+		}
+	}
+	return out
+}
+
+// Alignment is the largest power of two that divides the start of the segments and every one of them, in the file. A file
+// does not record what was asked for, except one of 0.6, whose own number this is then.
+func (r *Reader) Alignment() int64 {
+	if r.align > 0 {
+		return r.align
+	}
+	all := uint64(r.header.SegmentBaseOffset)
+	for i := range r.segments {
+		all |= uint64(r.segments[i].Offset())
+	}
+	if all == 0 {
+		return 1
+	}
+	return 1 << bits.TrailingZeros64(all)
+}
+
+// warn notes a departure; strict says whether it is an error.
+func (r *Reader) warn(opts *ReaderOptions, err error) error {
+	if opts.Strict {
+		return err
+	}
+	const most = 100
+	switch {
+	case len(r.warnings) < most:
+		r.warnings = append(r.warnings, err)
+	case len(r.warnings) == most:
+		r.warnings = append(r.warnings, fmt.Errorf("ptd: more than %d warnings, the rest is not listed", most))
+	}
+	return nil
+}

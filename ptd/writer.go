@@ -1,0 +1,314 @@
+package ptd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Dedup says which entries share a segment.
+type Dedup uint8
+
+const (
+	// DedupIdentity, the default, lets entries share whose Data is the same: the same memory, or the same source. What shared a
+	// segment in the file that it was read from does so in the file that it is written to.
+	DedupIdentity Dedup = iota
+	// DedupNone gives every entry a segment.
+	DedupNone
+	// DedupSHA256 lets entries of equal bytes share. Data of equal length is read twice: to be hashed, and to be written.
+	DedupSHA256
+)
+
+// Parity asks for the very bytes that one of ExecuTorch's writers makes of the same entries, for comparisons. What
+// ExecuTorch does not check is then not checked either, such as layouts that do not fit their data, and any alignment is
+// taken.
+type Parity uint8
+
+const (
+	// ParityNone, the default, writes what both readers accept and improves on the reference: Alignment holds in the file
+	// and not only from the first segment on, for all names of a segment and not only the first.
+	ParityNone Parity = iota
+	// ParityPython follows the serializer in Python, which exporters use.
+	ParityPython
+	// ParityCPP follows save_ptd, as g++ builds it: sorted names, no sharing, no blobs, SegmentAlignment alone.
+	ParityCPP
+)
+
+// WriterOptions control what a Writer makes. nil is the zero value.
+type WriterOptions struct {
+	// SegmentAlignment aligns the segments, in bytes; a power of two, 0 for ExecuTorch's 128.
+	SegmentAlignment int64
+	// Alignment is that of every tensor, and of every blob that has none of its own; a power of two, 0 for none beyond
+	// SegmentAlignment.
+	Alignment int64
+	// Dedup says which entries share a segment.
+	Dedup Dedup
+	// Sorted writes the entries in the order of their names, bytewise, in place of the order in which they were added.
+	Sorted bool
+	// Parity asks for the bytes of one of ExecuTorch's own writers.
+	Parity Parity
+}
+
+// A Writer makes a .ptd file. The index comes first in the file, so that Add only registers, and Close reads and writes all
+// data. It is for one goroutine at a time.
+type Writer struct {
+	w       io.Writer
+	file    *atomicfile.File // nil if w is the caller's
+	opts    WriterOptions
+	entries []Entry
+	names   map[string]struct{}
+	done    bool
+	err     error // of Close, or of bad options
+}
+
+// NewWriter writes to w, which stays the caller's; it never seeks. Whatever Close answers, w then has part of a file at
+// most.
+func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
+	out := &Writer{w: w, names: map[string]struct{}{}}
+	if opts != nil {
+		out.opts = *opts
+	}
+	if out.opts.SegmentAlignment == 0 {
+		out.opts.SegmentAlignment = 128
+	}
+	out.err = out.opts.check()
+	return out
+}
+
+// Create writes a file that appears under its name, whole, when Close succeeds, in place of what is there; before that,
+// and after an error, there is nothing new.
+func Create(name string, opts *WriterOptions) (*Writer, error) {
+	w := NewWriter(nil, opts)
+	if w.err != nil {
+		return nil, w.err
+	}
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	w.w, w.file = f, f
+	return w, nil
+}
+
+func (o *WriterOptions) check() error {
+	for name, a := range map[string]int64{"SegmentAlignment": o.SegmentAlignment, "Alignment": o.Alignment} {
+		if err := o.aligned(a); err != nil {
+			return fmt.Errorf("ptd: WriterOptions.%s: %w", name, err)
+		}
+	}
+	if o.Dedup > DedupSHA256 || o.Parity > ParityCPP {
+		return fmt.Errorf("ptd: WriterOptions: no such Dedup or Parity: %d, %d", o.Dedup, o.Parity)
+	}
+	return nil
+}
+
+// aligned checks an alignment that was asked for. The least common multiple of powers of two is the largest of them; of
+// other numbers it could be beyond any file.
+func (o *WriterOptions) aligned(a int64) error {
+	const most = 1 << 30
+	switch {
+	case a < 0 || a > most:
+		return fmt.Errorf("alignment %d is not between 1 and %d", a, most)
+	case o.Parity == ParityNone && a&(a-1) != 0:
+		return fmt.Errorf("alignment %d is no power of two", a)
+	}
+	return nil
+}
+
+// Add registers a tensor: Close reads its Data, so it must stay readable until then. The tensor must be dense.
+func (w *Writer) Add(t *tensor.Tensor) error {
+	if t == nil {
+		return fmt.Errorf("ptd: %w: no tensor", fs.ErrInvalid)
+	}
+	if t.External {
+		return fmt.Errorf("ptd: %w: the data of tensor %s is kept in another file", errors.ErrUnsupported, tensor.Quote(t.Name))
+	}
+	l, err := LayoutOf(t)
+	if err != nil {
+		return fmt.Errorf("ptd: %w", err)
+	}
+	return w.AddEntry(Entry{Name: t.Name, Layout: l, Data: t.Data})
+}
+
+// AddAll adds what ts yields.
+func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error {
+	for t := range ts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.Add(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddBlob registers an entry without a layout.
+func (w *Writer) AddBlob(name string, data tensor.Blob) error {
+	return w.AddEntry(Entry{Name: name, Data: data})
+}
+
+// AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more data than its layout needs.
+func (w *Writer) AddEntry(e Entry) error {
+	switch {
+	case w.done:
+		return fmt.Errorf("ptd: add to a writer: %w", fs.ErrClosed)
+	case w.err != nil:
+		return w.err
+	}
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("ptd: entry "+tensor.Quote(e.Name)+": "+format, args...)
+	}
+	switch _, twice := w.names[e.Name]; {
+	case twice:
+		return fail("%w: the name is taken", fs.ErrExist)
+	case e.Name == "":
+		return fail("%w: an empty name", fs.ErrInvalid)
+	case strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name):
+		return fail("%w: a name has no NUL and is UTF-8", fs.ErrInvalid)
+	case e.Data.Size() < 0:
+		return fail("%w: the size of the data is not known beforehand, and the index comes first", errors.ErrUnsupported)
+	case e.Layout == nil && w.opts.Parity == ParityCPP:
+		return fail("%w: save_ptd writes no blobs", errors.ErrUnsupported)
+	}
+	if err := w.opts.aligned(e.Alignment); err != nil {
+		return fail("%w", err)
+	}
+	if e.Layout != nil && w.opts.Parity == ParityNone {
+		if err := e.Layout.check(e.Data.Size()); err != nil {
+			return fail("%w", err)
+		}
+	}
+	w.names[e.Name] = struct{}{}
+	w.entries = append(w.entries, e)
+	return nil
+}
+
+// Close writes the file. With NewWriter the io.Writer stays open.
+func (w *Writer) Close() error {
+	if w.done {
+		return w.err
+	}
+	w.done = true
+	if w.err == nil {
+		w.err = w.write()
+	}
+	if w.file != nil {
+		if w.err != nil {
+			w.file.Abort()
+		} else {
+			w.err = w.file.Close()
+		}
+	}
+	w.entries, w.names = nil, nil
+	return w.err
+}
+
+// Abort drops the file. After Close it does nothing.
+func (w *Writer) Abort() {
+	if w.done {
+		return
+	}
+	w.done, w.err = true, fs.ErrClosed
+	if w.file != nil {
+		w.file.Abort()
+	}
+	w.entries, w.names = nil, nil
+}
+
+func (w *Writer) write() error {
+	if w.opts.Sorted || w.opts.Parity == ParityCPP {
+		slices.SortStableFunc(w.entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	}
+	p, err := newPlan(w.entries, &w.opts)
+	if err != nil {
+		return fmt.Errorf("ptd: %w", err)
+	}
+	if w.file != nil {
+		w.file.Reserve(p.size)
+	}
+	if _, err := w.w.Write(p.metadata); err != nil {
+		return err
+	}
+	at := int64(len(p.metadata))
+	for i := range p.segments {
+		s := &p.segments[i]
+		start := p.base + s.offset
+		if err := zeros(w.w, start-at); err != nil {
+			return err
+		}
+		n, err := s.data.WriteTo(w.w)
+		if err != nil {
+			return err
+		}
+		if n != s.size {
+			return fmt.Errorf("ptd: entry %s: %w: the source gave %d bytes of %d", tensor.Quote(s.name), io.ErrUnexpectedEOF, n, s.size)
+		}
+		at = start + n
+	}
+	return nil
+}
+
+// zeros writes n zero bytes.
+func zeros(w io.Writer, n int64) error {
+	var block [4096]byte
+	for n > 0 {
+		m := min(n, int64(len(block)))
+		if _, err := w.Write(block[:m]); err != nil {
+			return err
+		}
+		n -= m
+	}
+	return nil
+}
+
+// WriteFile writes a file of tensors, atomically as Create does.
+func WriteFile(name string, ts iter.Seq[*tensor.Tensor], opts *WriterOptions) error {
+	w, err := Create(name, opts)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	for t := range ts {
+		if err := w.Add(t); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// WriteEntries writes a file of entries, tensors and blobs, atomically as Create does. With the entries of a Reader it is a
+// copy, in which options may differ: it aligns anew, and brings a file of 0.6 up to date. name may be the file that the
+// Reader reads.
+func WriteEntries(name string, es iter.Seq[Entry], opts *WriterOptions) error {
+	w, err := Create(name, opts)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	for e := range es {
+		if err := w.AddEntry(e); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// up rounds n up to a multiple of a.
+func up(n, a int64) (int64, error) {
+	r, ok := align.Up(n, a)
+	if !ok {
+		return 0, fmt.Errorf("%w: %d bytes, aligned to %d, are beyond 2^63", tensor.ErrLimit, n, a)
+	}
+	return r, nil
+}
