@@ -19,44 +19,41 @@ const (
 	legacyOffset       = 14
 )
 
-var (
-	legacyMetadata  = columns{"tensors", ".fully_qualified_name", "", 4, 6, ptdfb.SlotTensorMetadataSizes, ptdfb.SlotTensorMetadataDimOrder}
-	legacyNamedData = columns{vector: "named_data", key: ".key", keySlot: 4}
-)
-
 // legacy reads a FlatTensor of 0.6.
 func (p *parser) legacy(root fb.View) error {
 	r := p.r
+	ts := &columns{"tensors", ".fully_qualified_name", "", 4, 6, ptdfb.SlotTensorMetadataSizes, ptdfb.SlotTensorMetadataDimOrder}
+	bs := &columns{vector: "named_data", key: ".key", keySlot: namedKey}
 	r.legacy, r.align = true, int64(root.Uint32(legacyAlignment))
 	segments, _ := root.Tables(legacySegments) // there: it is what made us think of 0.6
 	if err := p.segments(segments); err != nil {
 		return err
 	}
 	tensors, _ := root.Tables(legacyTensors)
-	if err := p.room(tensors.Len(), p.shift+root.Offset(), legacyMetadata.vector); err != nil {
+	if err := p.room(tensors.Len(), p.shift+root.Offset(), ts.vector); err != nil {
 		return err
 	}
-	if err := p.spend(int64(tensors.Len())*segmentCost, p.shift+root.Offset(), legacyMetadata.vector); err != nil {
-		return err
+	if !p.spend(int64(tensors.Len()) * segmentCost) {
+		return p.spent(p.shift+root.Offset(), ts.vector)
 	}
 	parts := make([]source.Extent, tensors.Len())
 	for i := range tensors.Len() {
 		v := tensors.At(i)
 		left := tensors.Len() - i
-		name, err := p.name(v, &legacyMetadata, i, left)
+		name, err := p.name(v, ts, i, left)
 		if err != nil {
 			return err
 		}
-		s, segment, err := p.segmentOf(v, legacySegmentIndex, legacyMetadata.vector, i)
+		s, segment, err := p.segmentOf(v, legacySegmentIndex, ts.vector, i)
 		if err != nil {
 			return err
 		}
 		off := v.Uint64(legacyOffset)
 		if off > uint64(segment.Size()) {
-			return malformed(p.place(v, legacyOffset), at(legacyMetadata.vector, i)+".offset", "%d, in a segment of %d bytes", off, segment.Size())
+			return malformed(p.place(v, legacyOffset), at(ts.vector, i)+".offset", "%d, in a segment of %d bytes", off, segment.Size())
 		}
 		room := segment.Size() - int64(off)
-		t, err := p.tensor(v, &legacyMetadata, i, left, room)
+		t, err := p.tensor(v, ts, i, left, room)
 		if err != nil {
 			return err
 		}
@@ -71,20 +68,20 @@ func (p *parser) legacy(root fb.View) error {
 		}
 		r.entries = append(r.entries, entry{name: name, data: &parts[i], segment: s, tensor: -1})
 		if t != nil {
-			p.add(t, v, &legacyMetadata, &parts[i])
+			p.add(t, v, ts, &parts[i])
 		}
 	}
 	named, _ := root.Tables(legacyNamed)
-	if err := p.room(named.Len(), p.shift+root.Offset(), legacyNamedData.vector); err != nil {
+	if err := p.room(named.Len(), p.shift+root.Offset(), bs.vector); err != nil {
 		return err
 	}
 	for i := range named.Len() {
 		v := named.At(i)
-		name, err := p.name(v, &legacyNamedData, i, named.Len()-i)
+		name, err := p.name(v, bs, i, named.Len()-i)
 		if err != nil {
 			return err
 		}
-		s, segment, err := p.segmentOf(v, namedSegment, legacyNamedData.vector, i)
+		s, segment, err := p.segmentOf(v, namedSegment, bs.vector, i)
 		if err != nil {
 			return err
 		}
@@ -92,9 +89,9 @@ func (p *parser) legacy(root fb.View) error {
 	}
 	return p.index(func(i int) (int64, string) {
 		if i < tensors.Len() {
-			return p.place(tensors.At(i), legacyMetadata.keySlot), at(legacyMetadata.vector, i) + legacyMetadata.key
+			return p.place(tensors.At(i), ts.keySlot), at(ts.vector, i) + ts.key
 		}
 		i -= tensors.Len()
-		return p.place(named.At(i), legacyNamedData.keySlot), at(legacyNamedData.vector, i) + legacyNamedData.key
+		return p.place(named.At(i), bs.keySlot), at(bs.vector, i) + bs.key
 	})
 }

@@ -83,12 +83,14 @@ const (
 
 // spend takes n bytes of the budget. A file that refers to the same table again and again could make the index many times
 // as large as itself; a genuine one takes two and a half times the metadata, at most.
-func (p *parser) spend(n, offset int64, field string) error {
-	if p.budget -= n; p.budget < 0 {
-		return failure(offset, field, fmt.Errorf("%w: more entries than %d bytes of metadata can describe without sharing them",
-			tensor.ErrLimit, p.r.header.FlatbufferSize))
-	}
-	return nil
+func (p *parser) spend(n int64) bool {
+	p.budget -= n
+	return p.budget >= 0
+}
+
+func (p *parser) spent(offset int64, field string) error {
+	return failure(offset, field, fmt.Errorf("%w: more entries than %d bytes of metadata can describe without sharing them",
+		tensor.ErrLimit, p.r.header.FlatbufferSize))
 }
 
 // file parses all bytes of a file, of which it keeps none.
@@ -162,8 +164,13 @@ const (
 	flatTensorSegments = 6
 	flatTensorNamed    = 8
 
+	namedKey     = 4
 	namedSegment = 6
 	namedLayout  = 8
+
+	layoutType     = 4
+	layoutSizes    = ptdfb.SlotTensorLayoutSizes
+	layoutDimOrder = ptdfb.SlotTensorLayoutDimOrder
 
 	segmentOffset = 4
 	segmentSize   = 6
@@ -174,8 +181,6 @@ type columns struct {
 	vector, key, layout                     string
 	keySlot, typeSlot, sizesSlot, orderSlot uint32
 }
-
-var namedData = columns{"named_data", ".key", ".tensor_layout", 4, 4, ptdfb.SlotTensorLayoutSizes, ptdfb.SlotTensorLayoutDimOrder}
 
 // hasField looks for a field of the root before anything is verified.
 func hasField(buf []byte, pos uint32, slot int64) bool {
@@ -220,13 +225,14 @@ func (p *parser) entries(root fb.View) error {
 	if err := p.room(named.Len(), p.shift+root.At(flatTensorNamed), "named_data"); err != nil {
 		return err
 	}
+	c := &columns{"named_data", ".key", ".tensor_layout", namedKey, layoutType, layoutSizes, layoutDimOrder}
 	for i := range named.Len() {
 		v := named.At(i)
-		name, err := p.name(v, &namedData, i, named.Len()-i)
+		name, err := p.name(v, c, i, named.Len()-i)
 		if err != nil {
 			return err
 		}
-		s, data, err := p.segmentOf(v, namedSegment, namedData.vector, i)
+		s, data, err := p.segmentOf(v, namedSegment, c.vector, i)
 		if err != nil {
 			return err
 		}
@@ -235,7 +241,7 @@ func (p *parser) entries(root fb.View) error {
 		if !ok {
 			continue
 		}
-		t, err := p.tensor(layout, &namedData, i, named.Len()-i, data.Size())
+		t, err := p.tensor(layout, c, i, named.Len()-i, data.Size())
 		if err != nil {
 			return err
 		}
@@ -249,10 +255,10 @@ func (p *parser) entries(root fb.View) error {
 			}
 			data = &part
 		}
-		p.add(t, layout, &namedData, data)
+		p.add(t, layout, c, data)
 	}
 	return p.index(func(i int) (int64, string) {
-		return p.place(named.At(i), namedData.keySlot), at(namedData.vector, i) + namedData.key
+		return p.place(named.At(i), c.keySlot), at(c.vector, i) + c.key
 	})
 }
 
@@ -288,8 +294,8 @@ func (p *parser) room(n int, offset int64, field string) error {
 	if have := len(p.r.entries); int64(have)+int64(n) > p.limits.MaxTensors {
 		return failure(offset, field, fmt.Errorf("%w: %d entries, Limits.MaxTensors is %d", tensor.ErrLimit, have+n, p.limits.MaxTensors))
 	}
-	if err := p.spend(int64(n)*entryCost, offset, field); err != nil {
-		return err
+	if !p.spend(int64(n) * entryCost) {
+		return p.spent(offset, field)
 	}
 	p.r.entries = slices.Grow(p.r.entries, n)
 	return nil
@@ -306,8 +312,8 @@ func (p *parser) place(v fb.View, slot uint32) int64 {
 // segments reads where the segments are and holds them against the header.
 func (p *parser) segments(all fb.Views) error {
 	r, h := p.r, p.r.header
-	if err := p.spend(int64(all.Len())*segmentCost, p.shift+all.Offset(), "segments"); err != nil {
-		return err
+	if !p.spend(int64(all.Len()) * segmentCost) {
+		return p.spent(p.shift+all.Offset(), "segments")
 	}
 	r.segments = make([]source.Extent, all.Len())
 	var end int64
@@ -409,8 +415,8 @@ func (p *parser) tensor(v fb.View, c *columns, i, left int, size int64) (*tensor
 	if p.r.tensors == nil {
 		p.r.tensors = make([]tensor.Tensor, 0, min(int64(left), p.budget/tensorCost))
 	}
-	if err := p.spend(tensorCost+int64(rank)*16, p.shift+v.Offset(), at(c.vector, i)+c.layout); err != nil {
-		return nil, err
+	if !p.spend(tensorCost + int64(rank)*16) {
+		return nil, p.spent(p.shift+v.Offset(), at(c.vector, i)+c.layout)
 	}
 	if rank > cap(p.dims)-len(p.dims) {
 		p.dims = make([]int64, 0, max(rank, min(rank*left, 1<<16)))

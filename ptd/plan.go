@@ -227,9 +227,9 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 			order = b.Scalars(l.DimOrder, 1, 0)
 		}
 		b.Begin()
-		b.Ref(int(namedData.orderSlot), order)
-		b.Ref(int(namedData.sizesSlot), sizes)
-		b.Scalar(int(namedData.typeSlot), 1, uint64(uint8(l.ScalarType)), 0)
+		b.Ref(layoutDimOrder, order)
+		b.Ref(layoutSizes, sizes)
+		b.Scalar(layoutType, 1, uint64(uint8(l.ScalarType)), 0)
 		return b.End()
 	}
 	named := func(e *Entry, s int) fb.Offset {
@@ -241,7 +241,7 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 		b.Begin()
 		b.Ref(namedLayout, l)
 		b.Scalar(namedSegment, 4, uint64(s), 0)
-		b.Ref(int(namedData.keySlot), key)
+		b.Ref(namedKey, key)
 		return b.End()
 	}
 	segmentRefs, namedRefs := make([]fb.Offset, len(segments)), make([]fb.Offset, len(entries))

@@ -116,7 +116,7 @@ type verifier struct {
 	tables int    // visits left
 	bytes  uint64 // of vectors and strings, left to be shown
 	utf8   bool
-	unions bool // a tag needs a value
+	unions bool       // a tag needs a value
 	shapes [128]shape // by table; two tables of a schema with more would take turns
 }
 
