@@ -1,10 +1,153 @@
 package rten
 
-import "strconv"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
 
 // A release is a version of RTen: 1301 is 0.13.1.
 type release uint16
 
 func (r release) String() string {
 	return "0." + strconv.Itoa(int(r/100)) + "." + strconv.Itoa(int(r%100))
+}
+
+// oldest is the release whose schema is the basis of all later ones. Files of
+// before it cannot be told from later ones, and cannot be decoded.
+const oldest release = 200
+
+// A Requirement is something in a model that older releases of RTen refuse, or
+// would compute otherwise because they do not look at it.
+type Requirement struct {
+	Release string // the first that has it, such as 0.14.0
+	What    string // in the schema's words, such as operator If
+	Field   string // where it is first met
+}
+
+// Requires tells the lowest release of RTen that runs the model as it is meant,
+// and everything that asks for more than the oldest one, 0.2.0, the newest
+// first. What a file only says about itself, such as the element types of its
+// values, asks for nothing. An operator that is newer than this library gives
+// an empty release.
+func (m *Model) Requires() (lowest string, because []Requirement) {
+	type need struct {
+		release release
+		Requirement
+	}
+	seen := make(map[string]bool)
+	var needs []need
+	unknown := false
+	add := func(r release, graph, node int, format string, args ...any) {
+		what := fmt.Sprintf(format, args...)
+		if r <= oldest || seen[what] {
+			return
+		}
+		seen[what] = true
+		field := ""
+		if graph >= 0 {
+			field = m.fieldPath(graph, node, "")
+		}
+		needs = append(needs, need{r, Requirement{r.String(), what, field}})
+	}
+	if m.r.v2 {
+		add(1100, -1, -1, "version 2 of the file")
+	}
+	for c := range m.Constants() {
+		var p payload
+		p.read(m, c.pos)
+		if p.dtype == tensor.I8 || p.dtype == tensor.U8 {
+			add(1400, c.n.graph, c.n.index, "constants of %v", p.dtype)
+		}
+	}
+	for g := range m.Graphs() {
+		for n := range g.Nodes() {
+			op, ok := n.Operator()
+			if !ok {
+				continue
+			}
+			t := op.Type()
+			if !t.Known() {
+				unknown = true
+				continue
+			}
+			add(operators[t].since, n.graph, n.index, "operator %v", t)
+			if operators[t].use == ignored || op.attrsTag() != int(operators[t].attrs) {
+				continue
+			}
+			table, pos := op.attrs()
+			for i := range table.fields {
+				f := &table.fields[i]
+				a := op.attribute(table, f, pos)
+				if !a.Set {
+					continue
+				}
+				if e, ok := a.Value.(Enum); ok {
+					if r := enumSince(f.typ, e.Number); r != 0 {
+						add(r, n.graph, n.index, "%s %v", e.Type, e)
+					}
+				}
+				since := max(f.since, table.since)
+				if since > operators[t].since && !neutral(f, a.Value) {
+					add(since, n.graph, n.index, "attribute %s of %v", f.name, t)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(needs, func(a, b need) int { return int(b.release) - int(a.release) })
+	lowest = oldest.String()
+	if len(needs) > 0 {
+		lowest = needs[0].Release
+	}
+	if unknown {
+		lowest = ""
+	}
+	for _, n := range needs {
+		because = append(because, n.Requirement)
+	}
+	return lowest, because
+}
+
+func enumSince(t attrType, number int) release {
+	values := enums[t-isDataType].values
+	if number >= len(values) {
+		return 0
+	}
+	return values[number].since
+}
+
+// neutral reports whether a release that does not know the field computes the
+// same as one that does.
+func neutral(f *attrField, value any) bool {
+	if f.null {
+		return false
+	}
+	all := func(v []uint32, want uint32) bool {
+		for _, x := range v {
+			if x != want {
+				return false
+			}
+		}
+		return true
+	}
+	switch v := value.(type) {
+	case int32:
+		return float64(v) == f.def
+	case uint32:
+		return float64(v) == f.def
+	case float32:
+		return v == float32(f.def)
+	case bool:
+		return v == (f.def != 0)
+	case Enum:
+		return float64(v.Number) == f.def
+	case []uint32:
+		if f.name == "dilations" {
+			return all(v, 1)
+		}
+		return all(v, 0)
+	}
+	return false
 }

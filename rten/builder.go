@@ -1,0 +1,366 @@
+package rten
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A GraphBuilder assembles a model, node by node in the order in which they can
+// run. Mistakes are remembered and come out of [Write] and [WriteFile], so that
+// a model reads like the formula that it is. It is not safe for concurrent use.
+type GraphBuilder struct {
+	up       *GraphBuilder // nil for the top graph
+	errs     *[]error      // shared by all graphs of a model
+	metadata *[len(metadataKeys)]*string
+
+	nodes    []*builtNode
+	inputs   []int
+	outputs  []int
+	captures []int
+	captured map[*builtNode]int
+	names    map[string]*builtNode // of constants and values, from finish on
+}
+
+// A builtNode is one node; which fields count depends on the kind.
+type builtNode struct {
+	kind  NodeKind
+	name  string
+	named bool
+
+	tensor *tensor.Tensor // a constant
+	wanted bool           // it is captured, and so needs a name
+
+	dtype    tensor.DType // a value; Unknown leaves it out
+	dims     []Dim        // nil leaves the shape out
+	captures *builtNode   // a value of an outer graph, whose name it shares
+
+	op      OpType
+	attrs   *builtAttrs // nil for none
+	inputs  []int
+	outputs []int
+}
+
+// A Ref stands for a constant or a value of a graph under construction. The zero
+// Ref is an optional input that is left out.
+type Ref struct {
+	g  *GraphBuilder
+	id int
+}
+
+// Attrs are the attributes of an operator by the schema's names: see
+// [Operator.Attributes] for those of a model that exists. Numbers may have any
+// Go type that holds their value; enums are given by name, number or [Enum],
+// element types as tensor.DType too, graphs as *GraphBuilder. What is left out
+// gets ONNX's default, written explicitly.
+type Attrs map[string]any
+
+// NewGraphBuilder begins a model.
+func NewGraphBuilder() *GraphBuilder {
+	return &GraphBuilder{errs: new([]error), metadata: new([len(metadataKeys)]*string)}
+}
+
+// Subgraph begins a graph for an attribute of an operator of this one: the
+// branch of an If, or the body of a Loop. Its operators may take Refs of the
+// graphs around it as inputs: those are captured by name.
+func (g *GraphBuilder) Subgraph() *GraphBuilder {
+	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata}
+}
+
+func (g *GraphBuilder) fail(format string, args ...any) {
+	if len(*g.errs) < 100 {
+		*g.errs = append(*g.errs, fmt.Errorf("rten: "+format, args...))
+	}
+}
+
+// Err is what went wrong so far.
+func (g *GraphBuilder) Err() error { return errors.Join(*g.errs...) }
+
+// SetMetadata stores one of the strings that [Model.Metadata] lists; other keys
+// cannot be stored and are an error.
+func (g *GraphBuilder) SetMetadata(key, value string) {
+	for i, k := range metadataKeys {
+		if k == key {
+			g.metadata[i] = &value
+			return
+		}
+	}
+	g.fail("the format has no metadata called %s", tensor.Quote(key))
+}
+
+func (g *GraphBuilder) add(n *builtNode) Ref {
+	if len(g.nodes) == math.MaxInt32 {
+		g.fail("%w: more than 2^31 nodes", tensor.ErrLimit)
+		return Ref{}
+	}
+	g.nodes = append(g.nodes, n)
+	return Ref{g, len(g.nodes) - 1}
+}
+
+// Input adds a value that the caller of the model gives. Without dimensions not
+// even their number is fixed; []Dim{}... is a scalar. d is float32, int32, int8
+// or uint8, or tensor.Unknown to leave it open. RTen refuses at run time what
+// does not fit.
+func (g *GraphBuilder) Input(name string, d tensor.DType, dims ...Dim) Ref {
+	r := g.Value(name, d, dims...)
+	if r.g != nil {
+		g.inputs = append(g.inputs, r.id)
+	}
+	return r
+}
+
+// Value adds a value that an operator computes, for [GraphBuilder.OpInto]. Its
+// type and shape are notes: RTen does not need them.
+func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
+	if _, ok := dataTypeNumber(d); !ok && d != tensor.Unknown {
+		g.fail("%w: value %s: RTen has no %v", tensor.ErrDType, tensor.Quote(name), d)
+	}
+	for i, dim := range dims {
+		if s, symbolic := dim.Symbol(); symbolic && !utf8.ValidString(s) {
+			g.fail("value %s: the name of dimension %d is not UTF-8", tensor.Quote(name), i)
+		}
+	}
+	return g.add(&builtNode{kind: ValueNode, name: name, named: true, dtype: d, dims: dims})
+}
+
+// Constant adds a tensor, which is kept until the model is written. It must be
+// dense, row-major, and of float32, int32, int8 or uint8. An empty name leaves
+// the constant nameless. Using one *Tensor twice stores its bytes once.
+func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
+	if err := checkConstant(t); err != nil {
+		g.fail("%w", err)
+		t = &tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{0}}
+	}
+	return g.add(&builtNode{kind: ConstantNode, name: t.Name, named: t.Name != "", tensor: t})
+}
+
+// checkConstant says why t cannot be a constant.
+func checkConstant(t *tensor.Tensor) error {
+	if t == nil {
+		return errors.New("a constant is nil")
+	}
+	name := tensor.Quote(t.Name)
+	if err := t.Check(); err != nil {
+		return err
+	}
+	switch _, ok := dataTypeNumber(t.DType); {
+	case !ok:
+		return fmt.Errorf("%w: constant %s: the format has no %v", tensor.ErrDType, name, t.DType)
+	case t.External || !t.Dense() || len(t.Parts) > 0:
+		return fmt.Errorf("%w: constant %s is not dense", errors.ErrUnsupported, name)
+	case !t.Order.RowMajor():
+		return fmt.Errorf("%w: constant %s is not row-major: see tensor.Reordered", errors.ErrUnsupported, name)
+	case t.Data.Size() < 0:
+		return fmt.Errorf("%w: constant %s: only decoding tells its size", errors.ErrUnsupported, name)
+	case !utf8.ValidString(t.Name):
+		return fmt.Errorf("%w: the name %s is not UTF-8", tensor.ErrMalformed, name)
+	}
+	for _, d := range t.Shape {
+		if d > math.MaxUint32 {
+			return fmt.Errorf("%w: constant %s: a dimension of %d, more than 32 bits hold", errors.ErrUnsupported, name, d)
+		}
+	}
+	return nil
+}
+
+// dataTypeNumber is the number of d in both of the schema's enums.
+func dataTypeNumber(d tensor.DType) (int, bool) {
+	for i, x := range dataTypes {
+		if x == d {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// Op adds an operator with one output, and returns that.
+func (g *GraphBuilder) Op(op string, attrs Attrs, inputs ...Ref) Ref {
+	return g.Ops(op, attrs, 1, inputs...)[0]
+}
+
+// Ops adds an operator with several outputs.
+func (g *GraphBuilder) Ops(op string, attrs Attrs, outputs int, inputs ...Ref) []Ref {
+	// Inputs first: those that are captured become nodes of this graph.
+	ids := g.ids(op, inputs)
+	out := make([]Ref, max(outputs, 1))
+	for i := range outputs {
+		out[i] = g.add(&builtNode{kind: ValueNode})
+	}
+	g.operator(op, attrs, ids, out[:max(outputs, 0)])
+	return out
+}
+
+// OpInto adds an operator that computes values made by [GraphBuilder.Value]. The
+// zero Ref is an output that nobody wants.
+func (g *GraphBuilder) OpInto(outputs []Ref, op string, attrs Attrs, inputs ...Ref) {
+	ids := g.ids(op, inputs)
+	for i, r := range outputs {
+		if r.g != nil && r.g != g {
+			g.fail("%s: output %d belongs to another graph", op, i)
+			return
+		}
+	}
+	g.operator(op, attrs, ids, outputs)
+}
+
+func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []Ref) {
+	n := &builtNode{kind: OperatorNode, inputs: inputs}
+	var known bool
+	if n.op, known = ParseOpType(op); !known {
+		g.fail("%w: operator %s", errors.ErrUnsupported, tensor.Quote(op))
+		return
+	}
+	if most := n.op.MaxInputs(); most >= 0 && len(inputs) > most {
+		g.fail("%s: %d inputs where RTen takes at most %d", op, len(inputs), most)
+	}
+	for _, r := range outputs {
+		id := r.id
+		if r.g == nil {
+			id = -1
+		}
+		n.outputs = append(n.outputs, id)
+	}
+	var err error
+	if n.attrs, err = g.attributes(n.op, attrs); err != nil {
+		g.fail("%s: %w", op, err)
+	}
+	g.add(n)
+}
+
+// ids are the inputs as node indices of this graph.
+func (g *GraphBuilder) ids(op string, refs []Ref) []int {
+	ids := make([]int, len(refs))
+	for i, r := range refs {
+		switch {
+		case r.g == nil:
+			ids[i] = -1
+		case r.g == g:
+			ids[i] = r.id
+		case g.inside(r.g):
+			ids[i] = g.capture(r)
+		default:
+			g.fail("%s: input %d belongs to a graph that is not around this one", op, i)
+			ids[i] = -1
+		}
+	}
+	return ids
+}
+
+func (g *GraphBuilder) inside(outer *GraphBuilder) bool {
+	for x := g.up; x != nil; x = x.up {
+		if x == outer {
+			return true
+		}
+	}
+	return false
+}
+
+// capture is the node of this graph that stands for one of a graph around it.
+func (g *GraphBuilder) capture(r Ref) int {
+	outer := r.g.nodes[r.id]
+	outer.wanted = true
+	if id, ok := g.captured[outer]; ok {
+		return id
+	}
+	if g.captured == nil {
+		g.captured = make(map[*builtNode]int)
+	}
+	n := g.add(&builtNode{kind: ValueNode, captures: outer})
+	g.captured[outer] = n.id
+	g.captures = append(g.captures, n.id)
+	return n.id
+}
+
+// Output makes r an output of the graph, under that name: a result of Op gets
+// it, and any other constant or value that has another name goes through an
+// Identity. An empty name leaves things as they are.
+func (g *GraphBuilder) Output(name string, r Ref) {
+	ids := g.ids("Output", []Ref{r})
+	if ids[0] < 0 {
+		g.fail("output %s is nothing", tensor.Quote(name))
+		return
+	}
+	id := ids[0]
+	n := g.nodes[id]
+	switch {
+	case name == "" || n.named && n.name == name:
+	case !n.named && n.kind == ValueNode && n.captures == nil:
+		n.name, n.named = name, true
+	default:
+		out := g.Value(name, tensor.Unknown)
+		g.OpInto([]Ref{out}, "Identity", nil, Ref{g, id})
+		id = out.id
+	}
+	g.outputs = append(g.outputs, id)
+}
+
+// finish gives names to what has none and needs one, for captures go by name,
+// and reports names that are not unique.
+func (g *GraphBuilder) finish() {
+	g.names = make(map[string]*builtNode)
+	for i, n := range g.nodes {
+		if !n.named || n.kind == OperatorNode {
+			continue
+		}
+		if !utf8.ValidString(n.name) {
+			g.fail("the name %s is not UTF-8", tensor.Quote(n.name))
+		}
+		if g.names[n.name] != nil {
+			g.fail("node %d: another constant or value is called %s", i, tensor.Quote(n.name))
+		}
+		g.names[n.name] = n
+	}
+	name := func(n *builtNode, prefix string, id int) {
+		for k := id; !n.named; k++ {
+			n.name = prefix + "_" + strconv.Itoa(k)
+			n.named = g.names[n.name] == nil
+		}
+		g.names[n.name] = n
+	}
+	for i, n := range g.nodes {
+		if n.kind == ConstantNode && n.wanted {
+			name(n, "constant", i)
+		}
+		for _, id := range n.outputs {
+			if id >= 0 {
+				name(g.nodes[id], n.op.String(), id)
+			}
+		}
+	}
+	for i, n := range g.nodes {
+		if n.captures != nil {
+			g.finishCapture(i, n)
+		}
+		for _, sub := range n.attrs.graphs() {
+			sub.finish()
+		}
+	}
+}
+
+// finishCapture gives a captured value the name of what it captures, and sees
+// that RTen, which looks from the inside out, finds no other first.
+func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
+	of := n.captures
+	for of.captures != nil {
+		of = of.captures
+	}
+	if other := g.names[of.name]; other != nil && other != n {
+		g.fail("node %d: %s is captured from an outer graph, and the name of another node here", i, tensor.Quote(of.name))
+	}
+	n.name, n.named = of.name, true
+	g.names[n.name] = n
+	for up := g.up; up != nil; up = up.up {
+		x := up.names[n.name]
+		if x == of {
+			return
+		}
+		if x != nil && x.captures == nil {
+			g.fail("node %d: %s is captured from an outer graph, but a graph in between has a node of that name", i, tensor.Quote(n.name))
+			return
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package rten
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// WriterOptions control how a model is written. nil is the zero value, which
+// lays a file out as the official converter does.
+type WriterOptions struct {
+	// Version is 2, or 1 for a bare flatbuffer of less than 2 GiB with all
+	// weights in it, which RTen before 0.11 needs. 0 is 2, and in a [Patch] the
+	// version of the file that is changed.
+	Version int
+	// Align is where in the file the tensors of version 2 begin: at multiples
+	// of this power of two. 0 is 64, and in a [Patch] leaves tensors where they
+	// are.
+	Align int64
+	// InlineElements is the most elements of a constant that version 2 keeps in
+	// the model. 0 is 16; negative keeps none there.
+	InlineElements int
+	// Unlimited writes models of more than a million tables, which RTen refuses
+	// to load.
+	Unlimited bool
+}
+
+// withDefaults checks the options.
+func (o *WriterOptions) withDefaults() (WriterOptions, error) {
+	var out WriterOptions
+	if o != nil {
+		out = *o
+	}
+	switch {
+	case out.Version < 0 || out.Version > 2:
+		return out, fmt.Errorf("%w: rten: version %d; there are 1 and 2", errors.ErrUnsupported, out.Version)
+	case out.Align < 0 || out.Align != 0 && (bits.OnesCount64(uint64(out.Align)) != 1 || out.Align < 4 || out.Align > 1<<30):
+		return out, fmt.Errorf("rten: Align is %d, which is no power of two from 4 to 2^30", out.Align)
+	}
+	if out.Version == 0 {
+		out.Version = 2
+	}
+	if out.Align == 0 {
+		out.Align = 64
+	}
+	if out.InlineElements == 0 {
+		out.InlineElements = 16
+	}
+	return out, nil
+}
+
+// WriteFile writes the model that g has assembled. The file appears whole, or
+// not at all.
+func WriteFile(name string, g *GraphBuilder, opts *WriterOptions) error {
+	l, err := layoutOf(g, opts)
+	if err != nil {
+		return err
+	}
+	return l.writeFile(name)
+}
+
+// Write writes the model that g has assembled to w, from the start to the end.
+// The bytes depend on nothing but the model and the options.
+func Write(w io.Writer, g *GraphBuilder, opts *WriterOptions) error {
+	l, err := layoutOf(g, opts)
+	if err != nil {
+		return err
+	}
+	return l.write(w)
+}
+
+func layoutOf(g *GraphBuilder, opts *WriterOptions) (*layout, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if g == nil || g.up != nil {
+		return nil, errors.New("rten: a model is written from its top graph")
+	}
+	g.finish()
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	e := newEncoder(o)
+	if err := g.plan(e); err != nil {
+		return nil, err
+	}
+	metadata := encodeMetadata(e, g.metadata)
+	graph, err := g.encode(e, 2)
+	if err != nil {
+		return nil, err
+	}
+	return e.model(encodeModel(e, graph, metadata))
+}
+
+// A layout is a file as pieces in ascending order; between them are zeros.
+type layout struct {
+	pieces []piece
+	size   int64
+}
+
+// version2Layout puts a header before the model's pieces, which begin at 0, and
+// the tensor data behind it. Pieces may be empty.
+func version2Layout(model []piece, modelSize int64, external []piece, externalSize, alignment int64) (*layout, error) {
+	h := Header{ModelOffset: headerSize, ModelSize: modelSize}
+	var ok bool
+	if h.TensorOffset, ok = align.Up(headerSize+modelSize, max(alignment, 64)); !ok {
+		return nil, fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrLimit)
+	}
+	l := &layout{pieces: make([]piece, 0, 1+len(model)+len(external))}
+	if l.size, ok = align.Add(h.TensorOffset, externalSize); !ok {
+		return nil, fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrLimit)
+	}
+	l.pieces = append(l.pieces, piece{0, tensor.BlobOf(h.append(nil)), "the header"})
+	for _, p := range model {
+		p.off += headerSize
+		l.pieces = append(l.pieces, p)
+	}
+	for _, p := range external {
+		p.off += h.TensorOffset
+		l.pieces = append(l.pieces, p)
+	}
+	return l, nil
+}
+
+func (l *layout) writeFile(name string) error {
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	f.Reserve(l.size)
+	if err := l.write(f); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func (l *layout) write(w io.Writer) error {
+	var zeros [4096]byte
+	at := int64(0)
+	pad := func(to int64) error {
+		for at < to {
+			n, err := w.Write(zeros[:min(to-at, int64(len(zeros)))])
+			if at += int64(n); err != nil {
+				return err
+			}
+			if n == 0 {
+				return io.ErrShortWrite
+			}
+		}
+		return nil
+	}
+	for _, p := range l.pieces {
+		if err := pad(p.off); err != nil {
+			return err
+		}
+		n, err := p.data.WriteTo(w)
+		if err != nil {
+			return fmt.Errorf("rten: writing %s: %w", tensor.Quote(p.name), err)
+		}
+		if n != p.data.Size() {
+			return fmt.Errorf("%w: %s has %d bytes where %d were promised", tensor.ErrMalformed, tensor.Quote(p.name), n, p.data.Size())
+		}
+		at += n
+	}
+	return pad(l.size)
+}
