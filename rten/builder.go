@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"unicode/utf8"
 
@@ -225,10 +226,39 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 		n.outputs = append(n.outputs, id)
 	}
 	var err error
-	if n.attrs, err = g.attributes(n.op, attrs); err != nil {
+	if n.attrs, err = g.attributes(n.op, attrs, g.spatialRank(attrs, inputs)); err != nil {
 		g.fail("%s: %w", op, err)
 	}
 	g.add(n)
+}
+
+// spatialRank is the number of dimensions that a convolution or pool moves over,
+// which the defaults of its attributes depend on: 2 unless something tells.
+func (g *GraphBuilder) spatialRank(attrs Attrs, inputs []int) int {
+	length := func(name string) int {
+		if v := reflect.ValueOf(attrs[name]); v.Kind() == reflect.Slice || v.Kind() == reflect.Array {
+			return v.Len()
+		}
+		return 0
+	}
+	for _, name := range [...]string{"kernel_size", "strides", "dilations"} {
+		if n := length(name); n > 0 {
+			return n
+		}
+	}
+	if n := length("pads"); n > 0 {
+		return n / 2
+	}
+	if len(inputs) > 1 && inputs[1] >= 0 {
+		w := g.nodes[inputs[1]]
+		for w.captures != nil {
+			w = w.captures
+		}
+		if w.kind == ConstantNode && len(w.tensor.Shape) > 2 {
+			return len(w.tensor.Shape) - 2
+		}
+	}
+	return 2
 }
 
 // ids are the inputs as node indices of this graph.

@@ -44,8 +44,9 @@ func (a *builtAttrs) graphs() []*GraphBuilder {
 	return list
 }
 
-// attributes checks the caller's attributes and fills in ONNX's defaults.
-func (g *GraphBuilder) attributes(op OpType, attrs Attrs) (*builtAttrs, error) {
+// attributes checks the caller's attributes and fills in ONNX's defaults, rank
+// dimensions of them where it depends.
+func (g *GraphBuilder) attributes(op OpType, attrs Attrs, rank int) (*builtAttrs, error) {
 	spec := &operators[op]
 	if spec.use == ignored {
 		if len(attrs) > 0 {
@@ -71,7 +72,7 @@ func (g *GraphBuilder) attributes(op OpType, attrs Attrs) (*builtAttrs, error) {
 		case f.write == demand:
 			err = fmt.Errorf("%w: ONNX has no default for it", tensor.ErrMalformed)
 		case f.write == fill:
-			a.fill(attrs)
+			a.fill(attrs, rank)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("attribute %s: %w", f.name, err))
@@ -95,7 +96,7 @@ func (g *GraphBuilder) attributes(op OpType, attrs Attrs) (*builtAttrs, error) {
 }
 
 // fill stores ONNX's default.
-func (a *builtAttr) fill(given Attrs) {
+func (a *builtAttr) fill(given Attrs, rank int) {
 	a.set = true
 	f := a.field
 	switch f.typ {
@@ -111,10 +112,6 @@ func (a *builtAttr) fill(given Attrs) {
 				a.set = false // Same: they follow from the input
 				return
 			}
-		}
-		rank := 2
-		if k := reflect.ValueOf(given["kernel_size"]); k.Kind() == reflect.Slice { // a pool
-			rank = k.Len()
 		}
 		n, x := rank, uint32(1)
 		if f.fill == zeros4 {

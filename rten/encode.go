@@ -14,8 +14,8 @@ import (
 // file, or, for the larger constants of version 1, behind the flatbuffer's
 // other content, so that they can be streamed as well.
 type encoder struct {
-	b      fb.Builder
-	opts   WriterOptions // with its defaults
+	b       fb.Builder
+	opts    WriterOptions // with its defaults
 	tables  int
 	deepest int // table below the root, which is 1
 
