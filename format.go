@@ -32,7 +32,7 @@ var formats = [numFormats]struct {
 }{
 	ZTensor:     {name: "ztensor", ext: ".zt", title: "zTensor"},
 	PTD:         {name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data"},
-	PTE:         {name: "pte", ext: ".pte", title: "ExecuTorch program"},
+	PTE:         {name: "pte", ext: ".pte", title: "ExecuTorch program", reads: []string{"0"}},
 	RTen:        {name: "rten", ext: ".rten", title: "RTen model"},
 	Primitiv:    {name: "primitiv", ext: ".primitiv", title: "primitiv"},
 	Safetensors: {name: "safetensors", ext: ".safetensors", title: "safetensors"},

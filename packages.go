@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
 )
 
@@ -14,6 +15,8 @@ import (
 
 func detect(f Format, r io.ReaderAt, size int64) bool {
 	switch f {
+	case PTE:
+		return pte.Detect(r, size)
 	case RTen:
 		return rten.Detect(r, size)
 	case Safetensors:
@@ -24,6 +27,9 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 
 func openFormat(o Options, in input) (reader, error) {
 	switch o.Format {
+	case PTE:
+		return through(in, &pte.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			pte.Open, pte.OpenBytes, pte.NewReader)
 	case RTen:
 		return through(in, &rten.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			rten.Open, rten.OpenBytes, rten.NewReader)

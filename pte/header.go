@@ -53,11 +53,20 @@ func identify(head []byte) (bundle bool, err error) {
 		return false, nil
 	case id == "BP08":
 		return true, nil
-	case id[:2] == "ET", id[:2] == "BP" && digits(id[2:]):
+	case (id[:2] == "ET" || id[:2] == "BP") && alphanumeric(id[2:]):
 		return false, fail(errors.ErrUnsupported, 4, "file_identifier", "%s is another generation of the format than ET12", tensor.Quote(id))
 	default:
 		return false, malformed(4, "file_identifier", "%s is not ET12", tensor.Quote(id))
 	}
+}
+
+func alphanumeric(s string) bool {
+	for _, c := range s {
+		if !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
+			return false
+		}
+	}
+	return true
 }
 
 func digits(s string) bool {

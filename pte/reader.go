@@ -53,7 +53,8 @@ type Reader struct {
 // place is a value of a method.
 type place struct{ method, value int32 }
 
-// Detect reports whether r begins like a program or a bundled program of this generation. It reads 8 bytes.
+// Detect reports whether r begins like a program or a bundled program, of this generation or another one, which Open
+// then refuses as unsupported. It reads 8 bytes.
 func Detect(r io.ReaderAt, size int64) bool {
 	var head [8]byte
 	if size < int64(len(head)) {
@@ -62,8 +63,8 @@ func Detect(r io.ReaderAt, size int64) bool {
 	if n, err := r.ReadAt(head[:], 0); n < len(head) && err != nil {
 		return false
 	}
-	id := string(head[4:])
-	return id == "ET12" || id == "BP08"
+	_, err := identify(head[:])
+	return err == nil || errors.Is(err, errors.ErrUnsupported)
 }
 
 // Open opens a file, mapping it where the system can. Close the Reader.

@@ -95,6 +95,8 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 			o := append(appendName(nil, r.name), r.ids...)
 			if t.External {
 				o.set("external", true)
+			}
+			if t.External || r.empty {
 				tensors = append(tensors, o)
 				continue
 			}
@@ -117,7 +119,13 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 			if !l.wants(name) {
 				continue
 			}
-			file, err := x.blob(a, name, b, ".bin")
+			ending := ".bin"
+			if in.view.ending != nil {
+				if e := in.view.ending(b); e != "" {
+					ending = "." + e
+				}
+			}
+			file, err := x.blob(a, name, b, ending)
 			if err := done(&blobs, appendName(nil, name), file, err, ""); err != nil {
 				return err
 			}

@@ -94,7 +94,7 @@ func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 			return []sum{digest(a.ctx, "", blobs[i-len(rows)])}
 		}
 		t := a.resolve(rows[i].tensor)
-		if t.External {
+		if t.External || rows[i].empty {
 			return nil
 		}
 		return sums(a.ctx, t)
@@ -124,7 +124,11 @@ func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 		if parts != nil {
 			o.set("parts", parts)
 		}
-		if all == nil {
+		if all == nil && r.empty {
+			if !a.json {
+				fmt.Fprintf(a.out, "%-64s  %s\n", "(state without an initial value)", r.label())
+			}
+		} else if all == nil {
 			o.set("external", true)
 			if !a.json {
 				fmt.Fprintf(a.out, "%-64s  %s\n", "(kept in another file: --external FILE)", r.label())

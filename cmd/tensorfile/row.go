@@ -17,6 +17,7 @@ type row struct {
 	bytes  int64 // decoded; -1 when only decoding tells
 	stored tensor.Stored
 	inFile bool // stored is meant
+	empty  bool // there are no bytes anywhere: state that a program fills when it runs
 	extra  object
 
 	// For the formats that have them.
@@ -186,6 +187,8 @@ func (r *row) cells() []string {
 		cells[5] = "external"
 	case !t.Dense():
 		cells[5] = escape(t.Scheme)
+	case r.empty:
+		cells[5] = "no initial value"
 	case r.inFile && r.entries == 0:
 		cells[4], cells[5] = storedCells(r.stored)
 	}

@@ -290,6 +290,9 @@ func (a *app) stats(in *input, rows []row, bins int) (jsonValue, error) {
 	tab := newTable("NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF", "HISTOGRAM")
 	var list []object
 	inOrder(a.ctx, len(rows), func(i int) []measured {
+		if rows[i].empty {
+			return nil
+		}
 		return measureTensor(a.ctx, a.resolve(rows[i].tensor), bins)
 	}, func(i int, all []measured) {
 		r := &rows[i]

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -20,6 +21,9 @@ type view struct {
 	// metadata are the ranges of the file that hold neither tensors nor blobs,
 	// for du. The rest is padding where it is zero, and a hole where it is not.
 	metadata func() []span
+	// ending is what a file of a blob should end with, without the dot; "" when
+	// nothing is known.
+	ending func(b tensor.Blob) string
 	// graph is the program, for formats that have one.
 	graph func() *graph
 }
@@ -33,6 +37,8 @@ type span struct {
 // viewOf asks the format for its view.
 func viewOf(f *tensorfile.File) view {
 	switch r := f.Sys().(type) {
+	case *pte.Reader:
+		return pteView(r)
 	case *rten.Reader:
 		return rtenView(r)
 	}

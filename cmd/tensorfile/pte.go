@@ -1,0 +1,319 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func pteView(r *pte.Reader) view {
+	var entries []*pte.Entry
+	return view{
+		facts: func() object { return pteFacts(r) },
+		row: func(i int, t *tensor.Tensor, row *row) {
+			if entries == nil {
+				entries = slices.Collect(r.Entries())
+			}
+			e := entries[i]
+			row.ids = object{{"method", e.Method.Name()}, {"value", e.Value}}
+			if e.Buffer > 0 {
+				row.extra.set("buffer", e.Buffer)
+			}
+			if e.Role.Mutable() {
+				row.extra.set("mutable", true)
+			}
+			if e.Role == pte.RoleState && e.Buffer == 0 {
+				row.empty, row.inFile = true, false // it has no bytes before the program runs
+			}
+		},
+		ending: func(b tensor.Blob) string {
+			head := make([]byte, min(b.Size(), 16))
+			if n, err := b.ReadAt(head, 0); n < len(head) && err != nil {
+				return ""
+			}
+			_, ending := pte.Recognize(head)
+			return ending
+		},
+		metadata: func() []span {
+			var all []span
+			for p := range r.Layout() {
+				switch p.Kind {
+				case pte.PartHeader, pte.PartFlatbuffer, pte.PartBundle:
+					all = append(all, span{p.Offset, p.Size, p.Kind.String()})
+				}
+			}
+			return all
+		},
+		graph: func() *graph { return pteGraph(r) },
+	}
+}
+
+func pteFacts(r *pte.Reader) object {
+	p := r.Program()
+	methods, segments, named := []object{}, []object{}, []object{}
+	for m := range p.Methods() {
+		values := func(vs []pte.Value) []object {
+			all := []object{}
+			for _, v := range vs {
+				all = append(all, pteValue(v))
+			}
+			return all
+		}
+		operators, delegates := []string{}, []object{}
+		for _, o := range m.Operators() {
+			operators = append(operators, o.String())
+		}
+		for _, d := range m.Delegates() {
+			o := object{{"id", d.ID}, {"bytes", d.Payload.Size()}}
+			head := make([]byte, min(d.Payload.Size(), 16))
+			if n, _ := d.Payload.ReadAt(head, 0); n == len(head) {
+				if what, _ := pte.Recognize(head); what != "" {
+					o.set("payload", what)
+				}
+			}
+			specs := object{}
+			for _, s := range d.Specs {
+				specs.set(s.Key, string(s.Value))
+			}
+			if len(specs) > 0 {
+				o.set("compile_specs", specs)
+			}
+			delegates = append(delegates, o)
+		}
+		mem := m.Memory()
+		memory := object{{"buffers", mem.Buffers}, {"peak", m.PlannedPeak()}}
+		if slices.ContainsFunc(mem.Devices, func(d pte.Device) bool { return d.Type != 0 }) {
+			devices := []string{}
+			for _, d := range mem.Devices {
+				devices = append(devices, d.String())
+			}
+			memory.set("devices", devices)
+		}
+		o := appendName(nil, m.Name())
+		o = append(o, object{
+			{"inputs", values(m.Inputs())}, {"outputs", values(m.Outputs())}, {"operators", operators}, {"delegates", delegates},
+			{"instructions", m.NumInstructions()}, {"values", m.NumValues()}, {"memory", memory},
+		}...)
+		if in, out := m.Structure(); in != "" || out != "" {
+			o.set("structure", object{{"inputs", in}, {"outputs", out}})
+		}
+		methods = append(methods, o)
+	}
+	for _, s := range p.Segments() {
+		o := object{{"offset", s.Offset}, {"size", s.Size}}
+		if len(s.Roles) > 0 {
+			o.set("roles", s.Roles)
+		}
+		segments = append(segments, o)
+	}
+	for d := range p.NamedData() {
+		o := object{{"key", d.Key}, {"bytes", d.Data.Size()}}
+		if head := make([]byte, min(max(d.Data.Size(), 0), 16)); len(head) > 0 {
+			if n, _ := d.Data.ReadAt(head, 0); n == len(head) {
+				if what, _ := pte.Recognize(head); what != "" {
+					o.set("payload", what)
+				}
+			}
+		}
+		named = append(named, o)
+	}
+	h := r.Header()
+	header := object{{"length", h.Length}, {"program_size", h.ProgramSize}, {"segment_base_offset", h.SegmentBase}, {"segment_data_size", h.SegmentDataSize}}
+	o := object{{"methods", methods}, {"segments", segments}, {"named_data", named}, {"header", header}}
+	if b := r.Bundle(); b != nil {
+		suites := []object{}
+		for _, s := range b.Suites {
+			suites = append(suites, object{{"method", s.Method}, {"cases", len(s.Cases)}})
+		}
+		o.set("bundle", object{{"version", b.Version}, {"offset", r.Start()}, {"size", r.Size()}, {"suites", suites}})
+	}
+	return o
+}
+
+func pteValue(v pte.Value) object {
+	o := object{{"kind", v.Kind().String()}}
+	if t, ok := v.Tensor(); ok {
+		d := t.DType.String()
+		if !t.DType.Known() {
+			d = strconv.Itoa(int(t.ScalarType))
+		}
+		order := t.Order
+		if order == nil {
+			order = make(tensor.Order, len(t.Shape))
+			for i := range order {
+				order[i] = i
+			}
+		}
+		o = append(o, object{{"dtype", d}, {"shape", t.Shape}}...)
+		if !order.RowMajor() {
+			o.set("order", order)
+		}
+		o.set("dynamism", t.Dynamism.String())
+		if n, ok := t.Bytes(); ok {
+			o.set("bytes", n)
+		}
+		o.set("planned", t.Planned)
+		return o
+	}
+	switch v.Kind() {
+	case pte.KindInt:
+		o.set("value", v.Int())
+	case pte.KindBool:
+		o.set("value", v.Bool())
+	case pte.KindDouble:
+		o.set("value", v.Double())
+	case pte.KindString:
+		o.set("value", clean(v.Text()))
+	}
+	return o
+}
+
+// pteGraph draws a group a method: calls as nodes in the order in which they run, values as edges.
+func pteGraph(r *pte.Reader) *graph {
+	out := new(graph)
+	for m := range r.Program().Methods() {
+		if !m.IsGetter() {
+			out.groups = append(out.groups, pteGroup(m))
+		}
+	}
+	return out
+}
+
+func pteGroup(m pte.Method) graphGroup {
+	gr := graphGroup{name: m.Name()}
+	add := func(label, detail string, kind nodeKind) int {
+		gr.nodes = append(gr.nodes, graphNode{label, detail, kind})
+		return len(gr.nodes) - 1
+	}
+	from := make(map[int]int) // value → the node that wrote it last
+	type edge struct{ from, to int }
+	seen := make(map[edge]bool)
+	connect := func(a, b int, label string) {
+		if a != b && !seen[edge{a, b}] {
+			seen[edge{a, b}] = true
+			gr.edges = append(gr.edges, graphEdge{a, b, label})
+		}
+	}
+	for i, v := range m.Inputs() {
+		from[v.Index()] = add("input "+strconv.Itoa(i), v.String(), nodeInput)
+	}
+	// read connects a value to the node that uses it; tensors that are stored become nodes when they are first used.
+	read := func(value, to int, label string) {
+		if at, ok := from[value]; ok {
+			connect(at, to, label)
+			return
+		}
+		t, ok := m.Value(value).Tensor()
+		if !ok || t.Role == pte.RolePlanned || t.Role == pte.RoleCaller {
+			return
+		}
+		kind := nodeConstant
+		if t.Role.Mutable() {
+			kind = nodeState
+		}
+		name := t.Name
+		if name == "" {
+			name = strconv.Itoa(value)
+		}
+		from[value] = add(name, t.String(), kind)
+		connect(from[value], to, label)
+	}
+	operators, delegates := m.Operators(), m.Delegates()
+	budget := 1 << 20 // lists may be named any number of times
+	for i := range m.Instructions() {
+		switch op := i.Opcode(); op {
+		case pte.OpKernelCall, pte.OpDelegateCall:
+			label, kind := "?", nodeOperator
+			if op == pte.OpDelegateCall {
+				kind = nodeDelegate
+				if d := i.Delegate(); d >= 0 && d < len(delegates) {
+					label = delegates[d].ID
+				}
+			} else if o := i.Operator(); o >= 0 && o < len(operators) {
+				label = operators[o].String()
+			}
+			args := i.Args()
+			written := pteWritten(m, i, args, from)
+			detail := ""
+			for _, v := range written {
+				if detail == "" {
+					detail = m.Value(v).String()
+				}
+			}
+			at := add(label, detail, kind)
+			for k, v := range args {
+				if slices.Contains(args[:k], v) || budget < 0 {
+					continue
+				}
+				for _, x := range pteTensors(m, v, &budget) {
+					if !slices.Contains(written, x) {
+						read(x, at, "")
+					} else if t, ok := m.Value(x).Tensor(); ok && t.Role.Mutable() {
+						read(x, at, "")
+					}
+				}
+			}
+			for _, v := range written {
+				from[v] = at
+			}
+		case pte.OpMove:
+			a, b := i.Move()
+			if at, ok := from[a]; ok {
+				node := add("move", m.Value(b).String(), nodeOperator)
+				connect(at, node, "")
+				from[b] = node
+			}
+		case pte.OpJumpFalse:
+			c, to := i.Jump()
+			node := add("jump if false", "to instruction "+strconv.Itoa(to), nodeOperator)
+			read(c, node, "condition")
+		}
+	}
+	for i, v := range m.Outputs() {
+		at := add("output "+strconv.Itoa(i), v.String(), nodeOutput)
+		for _, x := range pteTensors(m, v.Index(), &budget) {
+			read(x, at, "")
+		}
+	}
+	return gr
+}
+
+// pteTensors is a value, or the elements of one that is a list.
+func pteTensors(m pte.Method, v int, budget *int) []int {
+	if x := m.Value(v); x.Kind().IsList() {
+		items := x.Items()
+		if *budget -= len(items); *budget < 0 {
+			return nil
+		}
+		return items
+	}
+	return []int{v}
+}
+
+// pteWritten are the values that a call writes. A kernel names its outputs twice, the second time at the end of its
+// arguments. What a delegate writes the file does not say: of planned tensors, those that nothing has written before.
+func pteWritten(m pte.Method, i pte.Instruction, args []int, from map[int]int) []int {
+	if len(args) == 0 {
+		return nil
+	}
+	last := args[len(args)-1]
+	if i.Opcode() == pte.OpKernelCall {
+		budget := 1 << 16
+		return append([]int{last}, pteTensors(m, last, &budget)...)
+	}
+	var written []int
+	for _, v := range args {
+		if _, ok := from[v]; ok {
+			continue
+		}
+		if t, ok := m.Value(v).Tensor(); ok && (t.Role == pte.RolePlanned || t.Role == pte.RoleCaller) {
+			written = append(written, v)
+		}
+	}
+	if written == nil {
+		written = []int{last}
+	}
+	return written
+}
