@@ -194,10 +194,10 @@ def object2(o, read):
 
 
 def place(row, parts):
-    """A dense tensor has its one part's fields itself."""
-    if row["scheme"] == "dense" and set(parts) == {"data"}:
-        return {**row, **parts["data"]}
-    return {**row, "parts": [{"role": r, **p} for r, p in parts.items()]}
+    """A dense tensor has its data's fields itself; whatever else it holds are parts."""
+    if row["scheme"] == "dense":
+        row = {**row, **parts.pop("data")}
+    return {**row, "parts": [{"role": r, **p} for r, p in parts.items()]} if parts else row
 
 
 def cbor(v):
