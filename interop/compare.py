@@ -2,12 +2,16 @@
 compare.py --read WRITTEN.json READ.json: whether a reference read (READ.json) what we say that we wrote.
 
 EXPECT.json has the words of `tensorfile ls`, `info` and `hash --json` (docs/json.md): "version", "attributes", "tensors" and "blobs", every field
-that stands there must come out equal; what it has besides is not looked at. Exit 1 and one line for each difference.
+that stands there must come out equal, as must the facts of `info` that have a documented name; what it has besides is not looked at. Exit 1 and
+one line for each difference.
 """
 import json, subprocess, sys
 
 # What a tensor's or part's row may say that our command must say too.
 SAME = ("dtype", "shape", "scheme", "order", "method", "value", "buffer", "mutable", "external", "stored", "encoding", "digest", "offset")
+
+FACTS = ("inputs", "outputs", "operators", "metadata", "methods", "segments", "named_data")
+BESIDES = ("values", "stack_traces", "compile_specs")  # what the reference also says of a method
 
 
 def ask(tensorfile, verb, path):
@@ -22,6 +26,12 @@ def differences(want, tensorfile, path):
     for field in "version", "attributes":
         if field in want and want[field] != ls.get(field, {}):
             yield f"{field}: {ls.get(field)} for {want[field]}"
+    if any(f in want for f in FACTS):
+        info = ask(tensorfile, "info", path)
+        ours = info.get(info["format"], {})
+        for f in FACTS:
+            if f in want:
+                yield from lacks(f"{info['format']}.{f}", want[f], ours.get(f))
     for kind in "tensors", "blobs":
         ours, sums, theirs = ls.get(kind, []), hashes.get(kind, []), want.get(kind, [])
         if kind == "blobs" and kind not in want:
@@ -32,6 +42,20 @@ def differences(want, tensorfile, path):
             continue
         for row, sum, expected in zip(ours, sums, theirs):
             yield from rows(f"{kind}[{row['name']!r}]", expected, row, sum)
+
+
+def lacks(where, want, ours):
+    if isinstance(want, dict) and isinstance(ours, dict):
+        for k in want:
+            if k not in BESIDES:
+                yield from lacks(f"{where}.{k}", want[k], ours.get(k))
+        if where.endswith(("operators", "metadata")) and set(ours) - set(want):
+            yield f"{where}: also {set(ours) - set(want)}"
+    elif isinstance(want, list) and isinstance(ours, list) and len(want) == len(ours):
+        for i, (w, o) in enumerate(zip(want, ours)):
+            yield from lacks(f"{where}[{i}]", w, o)
+    elif want != ours and not (not want and not ours):
+        yield f"{where}: {ours} for {want}"
 
 
 def rows(where, want, row, sum):
