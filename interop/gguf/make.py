@@ -1,0 +1,61 @@
+"""make.py DIR SEED: files by the gguf package of PyPI with random content, and what its own reader finds in them (FILE.json)."""
+import hashlib, json, os, random, sys
+
+import numpy as np
+from gguf import GGUFReader, GGUFWriter
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType as Q
+
+NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"}
+
+
+def write(folder, name, tensors, attributes, alignment=None):
+    path = os.path.join(folder, name + ".gguf")
+    w = GGUFWriter(path, "llama")
+    if alignment:
+        w.add_custom_alignment(alignment)
+    for k, (kind, v) in attributes.items():
+        getattr(w, "add_" + kind)(k, v)
+    for k, (q, blocks, rows, data) in tensors.items():
+        w.add_tensor(k, np.frombuffer(data, np.uint8).reshape(rows + [blocks * GGML_QUANT_SIZES[q][1]]), raw_dtype=q)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    note(path)
+
+
+def note(path):
+    r = GGUFReader(path)
+    out = {}
+    for t in r.tensors:
+        b = t.data.tobytes()
+        out[t.name] = {"type": t.tensor_type.name, "dtype": NAMES.get(t.tensor_type.name, ""), "shape": [int(x) for x in reversed(t.shape)],
+                       "offset": int(t.data_offset), "bytes": int(t.n_bytes), "sha256": hashlib.sha256(b).hexdigest()}
+    keys = [k for k in r.fields if not k.startswith("GGUF.")]
+    text = {}
+    for k in keys:
+        v = r.fields[k].contents()
+        text[k] = v if isinstance(v, str) else json.dumps(v, separators=(",", ":"), ensure_ascii=False)
+    with open(path + ".json", "w") as f:
+        json.dump({"keys": keys, "text": text, "tensors": out}, f, indent=1, sort_keys=True)
+        f.write("\n")
+
+
+def make(folder, seed):
+    os.makedirs(folder, exist_ok=True)
+    rng = random.Random(seed)
+    t = lambda q, blocks, rows: (q, blocks, rows, rng.randbytes(int(np.prod(rows, dtype=np.int64)) * blocks * GGML_QUANT_SIZES[q][1]))
+    kinds = [q for q in GGML_QUANT_SIZES if q.name != "Q8_1"]
+    write(folder, "types", {f"blk.{i}.{q.name.lower()}": t(q, 1 + i % 3, [1 + i % 2]) for i, q in enumerate(kinds)}, {"general.name": ("string", "types")})
+    write(folder, "metadata", {"w": t(Q.F32, 3, [2, 2])}, {
+        "u8": ("uint8", 255), "i8": ("int8", -128), "u16": ("uint16", 65535), "i16": ("int16", -32768), "u32": ("uint32", 2**32 - 1),
+        "i32": ("int32", -2**31), "u64": ("uint64", 2**64 - 1), "i64": ("int64", -2**63), "f32": ("float32", 0.5), "f64": ("float64", -2.25),
+        "yes": ("bool", True), "no": ("bool", False), "text": ("string", "\u00e9\n\"\U0001f600"), "empty": ("string", ""),
+        "ints": ("array", [1, -2, 3]), "floats": ("array", [0.5, 1.5]), "strings": ("array", ["a", "b\"c", "\u4e2d"]), "bools": ("array", [True, False])})
+    write(folder, "align4096", {"a": t(Q.F16, 5, []), "b": t(Q.Q4_0, 2, [3]), "c": t(Q.I8, 1, [1])}, {}, 4096)
+    write(folder, "many", {f"blk.{i}.attn_q.weight": t(Q.BF16 if i % 2 else Q.Q8_0, 1 + i % 3, [2]) for i in range(100)},
+          {"tokenizer.ggml.tokens": ("array", ["t%d" % i for i in range(500)])})
+
+
+if __name__ == "__main__":
+    make(sys.argv[1], sys.argv[2])
