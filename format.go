@@ -30,14 +30,14 @@ var formats = [numFormats]struct {
 	name, ext, title string
 	reads, writes    []string
 }{
-	ZTensor:     {name: "ztensor", ext: ".zt", title: "zTensor"},
+	ZTensor:     {name: "ztensor", ext: ".zt", title: "zTensor", reads: []string{"0.1", "1.0", "1.1", "1.2"}},
 	PTD:         {name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data"},
 	PTE:         {name: "pte", ext: ".pte", title: "ExecuTorch program", reads: []string{"0"}},
-	RTen:        {name: "rten", ext: ".rten", title: "RTen model"},
+	RTen:        {name: "rten", ext: ".rten", title: "RTen model", reads: []string{"1", "2"}},
 	Primitiv:    {name: "primitiv", ext: ".primitiv", title: "primitiv"},
-	Safetensors: {name: "safetensors", ext: ".safetensors", title: "safetensors"},
-	NPY:         {name: "npy", ext: ".npy", title: "NumPy array"},
-	NPZ:         {name: "npz", ext: ".npz", title: "NumPy archive"},
+	Safetensors: {name: "safetensors", ext: ".safetensors", title: "safetensors", reads: []string{""}, writes: []string{""}},
+	NPY:         {name: "npy", ext: ".npy", title: "NumPy array", reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}},
+	NPZ:         {name: "npz", ext: ".npz", title: "NumPy archive", reads: []string{""}, writes: []string{""}},
 	GGUF:        {name: "gguf", ext: ".gguf", title: "GGUF"},
 }
 

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // This file joins the packages of the formats, and is the only one that changes
@@ -15,18 +18,27 @@ import (
 
 func detect(f Format, r io.ReaderAt, size int64) bool {
 	switch f {
+	case ZTensor:
+		return ztensor.Detect(r, size)
 	case PTE:
 		return pte.Detect(r, size)
 	case RTen:
 		return rten.Detect(r, size)
 	case Safetensors:
 		return safetensors.Detect(r, size)
+	case NPY:
+		return npy.Detect(r, size)
+	case NPZ:
+		return npy.DetectArchive(r, size)
 	}
 	return false
 }
 
 func openFormat(o Options, in input) (reader, error) {
 	switch o.Format {
+	case ZTensor:
+		return through(in, &ztensor.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			ztensor.Open, ztensor.OpenBytes, ztensor.NewReader)
 	case PTE:
 		return through(in, &pte.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			pte.Open, pte.OpenBytes, pte.NewReader)
@@ -36,6 +48,14 @@ func openFormat(o Options, in input) (reader, error) {
 	case Safetensors:
 		return through(in, &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			safetensors.Open, safetensors.OpenBytes, safetensors.NewReader)
+	case NPY, NPZ:
+		r, err := through(in, &npy.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			npy.Open, npy.OpenBytes, npy.NewReader)
+		if n, ok := r.(*npy.Reader); ok && n.Archive() != (o.Format == NPZ) {
+			n.Close()
+			return nil, &tensor.FormatError{Format: o.Format.String(), Offset: 0, Err: fmt.Errorf("%w: not the magic number of this format", tensor.ErrMalformed)}
+		}
+		return r, err
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v is not read by this version", errors.ErrUnsupported, o.Format)
 }

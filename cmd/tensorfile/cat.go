@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 func catCommand(a *app) *cobra.Command {
@@ -100,7 +101,15 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		if p == nil {
 			return nil, wrong("--part with one of: "+plain(roles(t)), "%s has no part %s", tensor.Quote(name), tensor.Quote(part))
 		}
-		t = partTensor(t, p)
+		var err error
+		if t, err = partTensor(t, p); err != nil {
+			return nil, err
+		}
+	case t.Scheme == "sparse_csr", t.Scheme == "sparse_coo":
+		var err error
+		if t, err = ztensor.Densify(a.ctx, t); err != nil {
+			return nil, err
+		}
 	case !t.Dense():
 		return nil, fmt.Errorf("%w: %s is %s; name one of its parts with --part: %s",
 			errors.ErrUnsupported, tensor.Quote(name), tensor.Quote(t.Scheme), plain(roles(t)))
@@ -135,13 +144,32 @@ func roles(t *tensor.Tensor) []string {
 	return all
 }
 
-// partTensor is a part as a tensor of one dimension.
-func partTensor(t *tensor.Tensor, p *tensor.Part) *tensor.Tensor {
-	n := p.Data.Size()
-	if width := int64(p.DType.Size()); width > 0 && n >= 0 {
+// partTensor is a part as a tensor of one dimension. One whose size only decoding
+// tells is decoded.
+func partTensor(t *tensor.Tensor, p *tensor.Part) (*tensor.Tensor, error) {
+	out := &tensor.Tensor{Name: t.Name + ":" + p.Role, DType: partType(t, p), Data: p.Data}
+	if out.Data.Size() < 0 {
+		all, err := p.Data.ReadAll()
+		if err != nil {
+			return nil, err
+		}
+		out.Data = tensor.BlobOf(all)
+	}
+	n := out.Data.Size()
+	if width := int64(out.DType.Size()); width > 0 {
 		n /= width
 	}
-	return &tensor.Tensor{Name: t.Name + ":" + p.Role, DType: p.DType, Shape: tensor.Shape{max(n, 0)}, Data: p.Data}
+	out.Shape = tensor.Shape{n}
+	return out, nil
+}
+
+// partType is the element type of a part: zTensor 1.0 gives none for indices,
+// which are uint64.
+func partType(t *tensor.Tensor, p *tensor.Part) tensor.DType {
+	if p.DType == tensor.Unknown && dtypeOf(p.DType, p.Data) == "" && (t.Scheme == "sparse_csr" || t.Scheme == "sparse_coo") {
+		return tensor.U64
+	}
+	return p.DType
 }
 
 func (a *app) catValues(in *input, c *chosen) error {
@@ -178,10 +206,8 @@ func (c *chosen) values(a *app, e element, shape tensor.Shape, json bool) error 
 	if c.region.elements() == 0 {
 		return c.nothing(a.out, shape)
 	}
-	win, err := newWindow(c.t.Data, e.bits)
-	if err != nil {
-		return err
-	}
+	win := newWindow(c.t.Data, e.bits)
+	defer win.close()
 	rank := len(shape)
 	index := make([]int64, rank)
 	var b []byte
@@ -189,7 +215,7 @@ func (c *chosen) values(a *app, e element, shape tensor.Shape, json bool) error 
 		b = append(b, '[')
 	}
 	first := true
-	err = c.region.walk(c.t, func(at int64) error {
+	err := c.region.walk(c.t, func(at int64) error {
 		if !first {
 			// The dimensions that turn over close, and open again.
 			d := rank - 1
@@ -284,10 +310,8 @@ func (c *chosen) writeElements(w io.Writer) error {
 	if width == 0 {
 		return fmt.Errorf("%w: a slice of elements of less than a byte", errors.ErrUnsupported)
 	}
-	win, err := newWindow(c.t.Data, 8*width)
-	if err != nil {
-		return err
-	}
+	win := newWindow(c.t.Data, 8*width)
+	defer win.close()
 	return c.region.walk(c.t, func(at int64) error {
 		p, i, err := win.at(at)
 		if err == nil {

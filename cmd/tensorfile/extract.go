@@ -107,9 +107,12 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 				}
 			}
 			for i := range t.Parts {
-				p := partTensor(t, &t.Parts[i])
 				po := append(append(appendName(nil, r.name), r.ids...), field{"role", t.Parts[i].Role})
-				file, note, err := x.tensor(a, p, t.Name+"."+t.Parts[i].Role)
+				var file, note string
+				p, err := partTensor(t, &t.Parts[i])
+				if err == nil {
+					file, note, err = x.tensor(a, p, t.Name+"."+t.Parts[i].Role)
+				}
 				if err := done(&tensors, po, file, err, note); err != nil {
 					return err
 				}

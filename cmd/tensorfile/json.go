@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -67,6 +68,12 @@ func appendJSON(b []byte, v any) []byte {
 		return appendInts(b, v)
 	case tensor.Order:
 		return appendInts(b, v)
+	case json.Marshaler:
+		text, err := v.MarshalJSON()
+		if err != nil {
+			return append(b, "null"...)
+		}
+		return appendRaw(b, text)
 	case fmt.Stringer:
 		return appendString(b, v.String())
 	}
@@ -213,17 +220,36 @@ func appendString(b []byte, s string) []byte {
 			continue
 		}
 		b = append(b, s[start:i]...)
-		if r > 0xffff {
-			r -= 0x10000
-			b = appendUnit(b, 0xd800+r>>10)
-			r = 0xdc00 + r&0x3ff
-		}
-		b = appendUnit(b, r)
+		b = appendRune(b, r)
 		i += n
 		start = i
 	}
 	b = append(b, s[start:]...)
 	return append(b, '"')
+}
+
+// appendRaw writes JSON that somebody else has made, and makes it as safe.
+func appendRaw(b, text []byte) []byte {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if r < utf8.RuneSelf || r != utf8.RuneError && unicode.IsPrint(r) {
+			b = append(b, text[:n]...)
+		} else {
+			b = appendRune(b, r)
+		}
+		text = text[n:]
+	}
+	return b
+}
+
+// appendRune writes a character as one escape, or two beyond U+FFFF.
+func appendRune(b []byte, r rune) []byte {
+	if r > 0xffff {
+		r -= 0x10000
+		b = appendUnit(b, 0xd800+r>>10)
+		r = 0xdc00 + r&0x3ff
+	}
+	return appendUnit(b, r)
 }
 
 func appendUnit(b []byte, r rune) []byte {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -207,47 +208,80 @@ func (r region) walk(t *tensor.Tensor, f func(storage int64) error) error {
 }
 
 // A window reads single elements of a blob by pieces, so that a small slice of a
-// large tensor touches little of it. Encoded payloads are decoded whole.
+// large tensor touches little of it, and memory stays small. What must be decoded
+// from its start is streamed; only going back in it needs all of it.
 type window struct {
-	b    tensor.Blob
-	bits int64
-	off  int64 // of buf in the blob
-	buf  []byte
-}
-
-func newWindow(b tensor.Blob, bits int) (*window, error) {
-	w := &window{b: b, bits: int64(bits)}
-	if st, ok := b.Stored(); ok && st.Encoding != "raw" || b.Size() <= windowSize {
-		all, err := b.ReadAll()
-		if err != nil {
-			return nil, err
-		}
-		w.buf = all
-	}
-	return w, nil
+	b      tensor.Blob
+	bits   int64
+	size   int64
+	off    int64 // of buf in the blob
+	buf    []byte
+	plain  bool          // bytes of the file: any piece can be read
+	stream io.ReadCloser // else: what comes after buf
 }
 
 const windowSize = 3 << 18
+
+func newWindow(b tensor.Blob, bits int) *window {
+	st, ok := b.Stored()
+	return &window{b: b, bits: int64(bits), size: b.Size(), plain: ok && st.Encoding == "raw"}
+}
+
+func (w *window) close() {
+	if w.stream != nil {
+		w.stream.Close()
+	}
+}
 
 // at gives the bytes in which element i lies, and its index there.
 func (w *window) at(i int64) ([]byte, int, error) {
 	// Units of 8 elements are whole bytes for every width.
 	unit := i / 8 * w.bits
-	end := unit + w.bits
-	if size := w.b.Size(); end > size {
-		end = size
-	}
-	if unit < w.off || end > w.off+int64(len(w.buf)) {
-		off := unit / windowSize * windowSize
-		n := min(w.b.Size()-off, windowSize)
-		if cap(w.buf) < int(n) {
-			w.buf = make([]byte, n)
-		}
-		w.buf = w.buf[:n]
-		if k, err := w.b.ReadAt(w.buf, off); k < len(w.buf) {
+	end := min(unit+w.bits, w.size)
+	for unit < w.off || end > w.off+int64(len(w.buf)) {
+		if err := w.fill(unit); err != nil {
 			return nil, 0, err
 		}
-		w.off = off
 	}
 	return w.buf[unit-w.off:], int(i % 8), nil
+}
+
+// fill brings the piece with byte off into buf, or for a stream the next piece.
+func (w *window) fill(off int64) error {
+	const most = 1 << 30
+	if w.plain {
+		w.resize(off / windowSize * windowSize)
+		n, err := w.b.ReadAt(w.buf, w.off)
+		if n == len(w.buf) {
+			err = nil
+		}
+		return err
+	}
+	if off < w.off && w.size <= most {
+		all, err := w.b.ReadAll()
+		w.off, w.buf = 0, all
+		return err
+	}
+	if w.stream == nil || off < w.off {
+		w.close()
+		r, err := w.b.Open()
+		if err != nil {
+			return err
+		}
+		w.stream, w.off, w.buf = r, 0, w.buf[:0]
+	}
+	w.resize(w.off + int64(len(w.buf)))
+	_, err := io.ReadFull(w.stream, w.buf)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (w *window) resize(off int64) {
+	n := int(min(w.size-off, windowSize))
+	if cap(w.buf) < n {
+		w.buf = make([]byte, n)
+	}
+	w.off, w.buf = off, w.buf[:n]
 }

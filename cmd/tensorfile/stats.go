@@ -279,8 +279,8 @@ func measureTensor(ctx context.Context, t *tensor.Tensor, bins int) []measured {
 	var all []measured
 	for i := range t.Parts {
 		p := &t.Parts[i]
-		m := measured{role: p.Role, dtype: p.DType}
-		m.stats, m.err = measure(ctx, p.DType, p.Data, math.MaxInt64, bins)
+		m := measured{role: p.Role, dtype: partType(t, p)}
+		m.stats, m.err = measure(ctx, m.dtype, p.Data, math.MaxInt64, bins)
 		all = append(all, m)
 	}
 	return all

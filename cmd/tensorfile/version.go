@@ -30,12 +30,20 @@ func versionCommand(a *app) *cobra.Command {
 			fmt.Fprintf(a.out, "tensorfile %s (%s %s/%s)\n\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			t := newTable("FORMAT", "READS", "WRITES", "USUAL ENDING", "")
 			for _, f := range tensorfile.Formats() {
-				t.add(f.String(), plain(f.Reads()), plain(f.Writes()), f.Ext(), f.Title())
+				t.add(f.String(), versions(f.Reads()), versions(f.Writes()), f.Ext(), f.Title())
 			}
 			t.print(a)
 			return nil
 		},
 	}
+}
+
+// versions are for people, who are told yes where a format has none.
+func versions(list []string) string {
+	if len(list) == 1 && list[0] == "" {
+		return "yes"
+	}
+	return plain(list)
 }
 
 // programVersion is what the module system knows about this build.

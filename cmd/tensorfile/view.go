@@ -5,6 +5,7 @@ import (
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // A view is what one format has to say beside what all have: a file each, named
@@ -41,6 +42,8 @@ func viewOf(f *tensorfile.File) view {
 		return pteView(r)
 	case *rten.Reader:
 		return rtenView(r)
+	case *ztensor.Reader:
+		return ztensorView(r)
 	}
 	return view{}
 }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+func ztensorView(r *ztensor.Reader) view {
+	return view{
+		facts:      func() object { return ztensorFacts(r) },
+		attributes: func() object { return ztensorValues(r.Values()) },
+		row: func(i int, t *tensor.Tensor, row *row) {
+			if o := ztensorValues(r.TensorValues(t)); len(o) > 0 {
+				row.extra.set("attributes", o)
+			}
+		},
+		metadata: func() []span {
+			m := r.Manifest()
+			// Before it a magic number, behind it its size, and since 1.1 the
+			// magic number once more.
+			return []span{{0, 8, "magic"}, {m.Offset, m.Size, "manifest"}, {m.Offset + m.Size, 24, "footer"}}
+		},
+	}
+}
+
+func ztensorFacts(r *ztensor.Reader) object {
+	o := object{{"generator", nil}, {"digest", nil}}
+	if g := r.Generator(); g != "" {
+		o[0].value = g
+	}
+	// The algorithms in use, as the file spells them.
+	var algorithms []string
+	note := func(b tensor.Blob) {
+		st, _ := b.Stored()
+		if a, _, ok := strings.Cut(st.Digest, ":"); ok && !slices.Contains(algorithms, a) {
+			algorithms = append(algorithms, a)
+		}
+	}
+	for t := range r.Tensors() {
+		note(t.Data)
+		for i := range t.Parts {
+			note(t.Parts[i].Data)
+		}
+	}
+	if len(algorithms) > 0 {
+		slices.Sort(algorithms)
+		o[1].value = strings.Join(algorithms, ", ")
+	}
+	return o
+}
+
+func ztensorValues(all iter.Seq2[string, ztensor.Value]) object {
+	o := object{}
+	for k, v := range all {
+		if s, ok := v.Text(); ok {
+			o.set(k, s)
+		} else {
+			o.set(k, v)
+		}
+	}
+	return o
+}
