@@ -1,0 +1,228 @@
+package ptd_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func face(opts ptd.ReaderOptions) readtest.Face[*ptd.Reader] {
+	return readtest.Face[*ptd.Reader]{
+		Open: func(name string, noMap bool) (*ptd.Reader, error) {
+			o := opts
+			o.NoMap = noMap
+			return ptd.Open(name, &o)
+		},
+		OpenBytes: func(b []byte) (*ptd.Reader, error) { return ptd.OpenBytes(b, &opts) },
+		NewReader: func(r io.ReaderAt, size int64) (*ptd.Reader, error) { return ptd.NewReader(r, size, &opts) },
+	}
+}
+
+// A refCase is what interop/ptd/reference.py gave to ExecuTorch's serializer.
+type refCase struct {
+	Alignment int64
+	Buffers   []string
+	Entries   []struct {
+		Name      string
+		Buffer    int
+		Alignment int64
+		Layout    *struct {
+			ScalarType int8    `json:"scalar_type"`
+			Sizes      []int32 `json:"sizes"`
+			DimOrder   []int   `json:"dim_order"`
+		}
+	}
+}
+
+// entries answers the case as a Writer wants it.
+func (c *refCase) entries(t *testing.T) []ptd.Entry {
+	var buffers []tensor.Blob
+	for _, h := range c.Buffers {
+		b, err := hex.DecodeString(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		buffers = append(buffers, tensor.BlobOf(b))
+	}
+	var out []ptd.Entry
+	for _, e := range c.Entries {
+		x := ptd.Entry{Name: e.Name, Data: buffers[e.Buffer], Alignment: e.Alignment}
+		if l := e.Layout; l != nil {
+			x.Layout = &ptd.Layout{ScalarType: ptd.ScalarType(l.ScalarType), Sizes: l.Sizes}
+			for _, d := range l.DimOrder {
+				x.Layout.DimOrder = append(x.Layout.DimOrder, uint8(d))
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// references yields the files that ExecuTorch made: those in testdata, and those of interop/ptd.sh.
+func references(t *testing.T, do func(t *testing.T, base string, c *refCase, data []byte)) {
+	for _, dir := range []string{"../testdata/ptd", os.Getenv("TENSORFILE_PTD_CASES")} {
+		if dir == "" {
+			continue
+		}
+		files, err := filepath.Glob(dir + "/*.json")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files in %s: %v", dir, err)
+		}
+		for _, file := range files {
+			base := strings.TrimSuffix(file, ".json")
+			t.Run(filepath.Base(base), func(t *testing.T) {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := new(refCase)
+				if err := json.Unmarshal(text, c); err != nil {
+					t.Fatal(err)
+				}
+				data, err := os.ReadFile(base + ".ptd")
+				if err != nil {
+					t.Fatal(err)
+				}
+				do(t, base, c, data)
+			})
+		}
+	}
+}
+
+func TestReadsWhatExecuTorchWrote(t *testing.T) {
+	references(t, func(t *testing.T, base string, c *refCase, data []byte) {
+		want := c.entries(t)
+		face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
+			if len(r.Warnings()) > 0 {
+				t.Errorf("warnings: %v", r.Warnings())
+			}
+			legacy := strings.Contains(base, "et-0.6")
+			if legacy != (r.Schema() == "0.6") {
+				t.Errorf("schema %s", r.Schema())
+			}
+			compareEntries(t, slices.Collect(r.Entries()), want)
+			if err := r.Verify(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+			if legacy {
+				return
+			}
+			segmentOf := map[int]int{} // of a buffer
+			for _, e := range c.Entries {
+				got, _ := r.Entry(e.Name)
+				if s, ok := segmentOf[e.Buffer]; ok && s != got.Segment {
+					t.Errorf("%s: segment %d, its buffer is in %d", e.Name, got.Segment, s)
+				}
+				segmentOf[e.Buffer] = got.Segment
+			}
+		})
+	})
+}
+
+func compareEntries(t *testing.T, got, want []ptd.Entry) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d entries, want %d", len(got), len(want))
+	}
+	for i, e := range got {
+		w := want[i]
+		if e.Name != w.Name {
+			t.Errorf("entry %d is %q, want %q", i, e.Name, w.Name)
+		}
+		if (e.Layout == nil) != (w.Layout == nil) ||
+			e.Layout != nil && (e.Layout.ScalarType != w.Layout.ScalarType || !slices.Equal(e.Layout.Sizes, w.Layout.Sizes) || !slices.Equal(e.Layout.DimOrder, w.Layout.DimOrder)) {
+			t.Errorf("%q: layout %v, want %v", e.Name, e.Layout, w.Layout)
+		}
+		a, err := e.Data.ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := w.Data.ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(a, b) {
+			t.Errorf("%q: other bytes", e.Name)
+		}
+	}
+}
+
+func write(t testing.TB, entries []ptd.Entry, opts ptd.WriterOptions) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := ptd.NewWriter(&out, &opts)
+	for _, e := range entries {
+		if err := w.AddEntry(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestWritesWhatExecuTorchReads writes every case byte for byte as the reference did, and in our own ways, which are read back
+// here, and by the reference where interop/ptd.sh calls this test.
+func TestWritesWhatExecuTorchReads(t *testing.T) {
+	references(t, func(t *testing.T, base string, c *refCase, data []byte) {
+		entries := c.entries(t)
+		if name := filepath.Base(base); !strings.HasPrefix(name, "et-") || strings.HasPrefix(name, "et-1.5.1-") {
+			got := write(t, entries, ptd.WriterOptions{SegmentAlignment: c.Alignment, Parity: ptd.ParityPython})
+			if !bytes.Equal(got, data) {
+				t.Errorf("other bytes than the reference: %d, want %d", len(got), len(data))
+			}
+		}
+		odd := c.Alignment&(c.Alignment-1) != 0
+		for _, e := range entries {
+			odd = odd || e.Alignment&(e.Alignment-1) != 0
+		}
+		if odd {
+			return
+		}
+		for name, opts := range map[string]ptd.WriterOptions{
+			"ours":   {SegmentAlignment: c.Alignment},
+			"sorted": {Sorted: true, Dedup: ptd.DedupSHA256},
+			"apart":  {SegmentAlignment: 1, Dedup: ptd.DedupNone},
+			"coarse": {SegmentAlignment: 16, Alignment: 4096},
+		} {
+			got := write(t, entries, opts)
+			if again := write(t, entries, opts); !bytes.Equal(got, again) {
+				t.Errorf("%s: not the same bytes twice", name)
+			}
+			r, err := ptd.OpenBytes(got, &ptd.ReaderOptions{Strict: true})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			want := slices.Clone(entries)
+			if opts.Sorted {
+				slices.SortFunc(want, func(a, b ptd.Entry) int { return strings.Compare(a.Name, b.Name) })
+			}
+			compareEntries(t, slices.Collect(r.Entries()), want)
+			for i, e := range slices.Collect(r.Entries()) {
+				wish := max(want[i].Alignment, opts.SegmentAlignment)
+				if want[i].Alignment == 0 {
+					wish = max(wish, opts.Alignment)
+				}
+				if st, ok := e.Data.Stored(); ok && st.Offset%wish != 0 {
+					t.Errorf("%s: %q lies at %d, wanted a multiple of %d", name, e.Name, st.Offset, wish)
+				}
+			}
+			if strings.HasPrefix(base, os.Getenv("TENSORFILE_PTD_CASES")) && os.Getenv("TENSORFILE_PTD_CASES") != "" {
+				if err := os.WriteFile(base+"."+name+".ptd", got, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
