@@ -265,4 +265,3 @@ func taken(name string) error {
 func missing(name string) error {
 	return fmt.Errorf("ptd: %w: no entry %s", fs.ErrNotExist, tensor.Quote(name))
 }
-

@@ -33,10 +33,12 @@ func (p *parser) legacy(root fb.View) error {
 	if err := p.room(tensors.Len(), p.shift+root.Offset(), ts.vector); err != nil {
 		return err
 	}
-	if !p.spend(int64(tensors.Len()) * segmentCost) {
+	if !p.spend(int64(tensors.Len()) * (segmentCost + 48)) {
 		return p.spent(p.shift+root.Offset(), ts.vector)
 	}
-	parts := make([]source.Extent, tensors.Len())
+	parts := make([]source.Extent, 0, tensors.Len())
+	type place struct{ off, size int64 }
+	known := map[place]int{} // tensors at the same place share it, also when they are written again
 	for i := range tensors.Len() {
 		v := tensors.At(i)
 		left := tensors.Len() - i
@@ -63,12 +65,20 @@ func (p *parser) legacy(root fb.View) error {
 				size = n
 			}
 		}
-		if parts[i], err = r.src.Extent(segment.Offset()+int64(off), size); err != nil {
-			return err
+		here := place{segment.Offset() + int64(off), size}
+		k, ok := known[here]
+		if !ok {
+			part, err := r.src.Extent(here.off, here.size)
+			if err != nil {
+				return err
+			}
+			k = len(parts)
+			known[here] = k
+			parts = append(parts, part)
 		}
-		r.entries = append(r.entries, entry{name: name, data: &parts[i], segment: s, tensor: -1})
+		r.entries = append(r.entries, entry{name: name, data: &parts[k], segment: s, tensor: -1})
 		if t != nil {
-			p.add(t, v, ts, &parts[i])
+			p.add(t, v, ts, &parts[k])
 		}
 	}
 	named, _ := root.Tables(legacyNamed)
