@@ -1,0 +1,285 @@
+package ztensor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// layout1 writes 1.0, 1.1 and 1.2.
+type layout1 struct {
+	version   string
+	generator string
+}
+
+func newLayout1(o WriterOptions) (layout, error) {
+	l := &layout1{version: o.Version, generator: o.Generator}
+	if l.version == "" {
+		l.version = "1.0"
+	}
+	if l.generator == "" {
+		l.generator = "tensorfile"
+	}
+	if l.version != "1.2" {
+		for name, v := range o.Attributes {
+			if _, ok := v.(string); ok {
+				continue
+			}
+			if v, ok := v.(Value); ok {
+				if _, ok := v.Text(); ok {
+					continue
+				}
+			}
+			return nil, fmt.Errorf("ztensor: %w: attribute %s is not text, version %s has no other", errors.ErrUnsupported, tensor.Quote(name), l.version)
+		}
+	}
+	return l, nil
+}
+
+func (l *layout1) magic() string    { return magic1 }
+func (l *layout1) alignment() int64 { return alignment }
+
+// check wants types that the layout has. 1.0 names one type for the tensor,
+// which is that of a sparse tensor's values, and has no place for those of
+// other parts.
+func (l *layout1) check(t *tensor.Tensor) error {
+	known := func(what string, d tensor.DType) error {
+		if l.dtypeWord(d) == "" {
+			return fmt.Errorf("%w: %s of %v in version %s", errors.ErrUnsupported, what, d, l.version)
+		}
+		return nil
+	}
+	sparse := t.Scheme == schemeCSR || t.Scheme == schemeCOO
+	if t.Dense() || l.version == "1.0" && !sparse {
+		if err := known("elements", t.DType); err != nil {
+			return err
+		}
+	}
+	for _, p := range t.Parts {
+		switch {
+		case sparse && slices.Contains(indexRoles, p.Role):
+			// becomes uint64
+		case sparse && p.Role == "values":
+			if err := known("values", p.DType); err != nil {
+				return err
+			}
+			if t.DType != tensor.Unknown && t.DType != p.DType {
+				return fmt.Errorf("%w: values of %v in a tensor of %v", tensor.ErrMalformed, p.DType, t.DType)
+			}
+		case l.version != "1.0":
+			if err := known("part "+tensor.Quote(p.Role), p.DType); err != nil {
+				return err
+			}
+		case p.DType != tensor.Unknown && p.DType != t.DType:
+			return fmt.Errorf("%w: version 1.0 has no place for the type of part %s, %v", errors.ErrUnsupported, tensor.Quote(p.Role), p.DType)
+		}
+	}
+	return nil
+}
+
+// dtypeWord is the storage type of d as the layout spells it; "" where it has
+// none.
+func (l *layout1) dtypeWord(d tensor.DType) string {
+	storage, logical := storageOf(d)
+	if logical != "" && l.version != "1.2" {
+		return ""
+	}
+	if l.version == "1.0" {
+		switch storage {
+		case tensor.Bool, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.U8, tensor.U16, tensor.U32, tensor.U64,
+			tensor.F16, tensor.BF16, tensor.F32, tensor.F64:
+			return storage.String()
+		}
+		return ""
+	}
+	switch storage {
+	case tensor.Bool:
+		return "bool"
+	case tensor.I8:
+		return "i8"
+	case tensor.I16:
+		return "i16"
+	case tensor.I32:
+		return "i32"
+	case tensor.I64:
+		return "i64"
+	case tensor.U8:
+		return "u8"
+	case tensor.U16:
+		return "u16"
+	case tensor.U32:
+		return "u32"
+	case tensor.U64:
+		return "u64"
+	case tensor.F16:
+		return "f16"
+	case tensor.BF16:
+		return "bf16"
+	case tensor.F32:
+		return "f32"
+	case tensor.F64:
+		return "f64"
+	}
+	return ""
+}
+
+// storageOf is the storage type of d, and its logical type if it needs one.
+func storageOf(d tensor.DType) (storage tensor.DType, logical string) {
+	for _, l := range logicalTypes {
+		if l.dtype == d {
+			return l.storage, l.name
+		}
+	}
+	return d, ""
+}
+
+// appendEntry writes the keys in the order in which upstream declares them, and
+// the components sorted by role.
+func (l *layout1) appendEntry(b []byte, t *tensor.Tensor, components []written) (out []byte, split int) {
+	scheme := t.Scheme
+	if t.Dense() {
+		scheme = "dense"
+	}
+	if l.version == "1.0" {
+		d := t.DType
+		for _, c := range components {
+			if c.role == "values" && d == tensor.Unknown {
+				d = c.dtype
+			}
+		}
+		b = appendText(appendText(b, "dtype"), l.dtypeWord(d))
+	}
+	b = appendHead(appendText(b, "shape"), cborArray, uint64(len(t.Shape)))
+	for _, d := range t.Shape {
+		b = appendHead(b, cborUint, uint64(d))
+	}
+	b = appendText(appendText(b, "format"), scheme)
+	split = len(b)
+	b = appendHead(appendText(b, "components"), cborMap, uint64(len(components)))
+	slices.SortFunc(components, func(x, y written) int { return strings.Compare(x.role, y.role) })
+	for _, c := range components {
+		b = l.appendComponent(appendText(b, c.role), c)
+	}
+	return b, split
+}
+
+func (l *layout1) appendComponent(b []byte, c written) []byte {
+	_, logical := storageOf(c.dtype)
+	if l.version == "1.0" {
+		logical = ""
+	}
+	keys := uint64(2)
+	for _, more := range []bool{l.version != "1.0", logical != "", c.zstd, c.zstd && l.version == "1.2", c.digest != ""} {
+		if more {
+			keys++
+		}
+	}
+	b = appendHead(b, cborMap, keys)
+	if l.version != "1.0" {
+		b = appendText(appendText(b, "dtype"), l.dtypeWord(c.dtype))
+	}
+	if logical != "" {
+		b = appendText(appendText(b, "type"), logical)
+	}
+	b = appendHead(appendText(b, "offset"), cborUint, uint64(c.offset))
+	b = appendHead(appendText(b, "length"), cborUint, uint64(c.length))
+	if c.zstd && l.version == "1.2" {
+		b = appendHead(appendText(b, "uncompressed_length"), cborUint, uint64(c.size))
+	}
+	if c.zstd {
+		b = appendText(appendText(b, "encoding"), "zstd")
+	}
+	if c.digest != "" {
+		b = appendText(appendText(b, "digest"), c.digest)
+	}
+	return b
+}
+
+// finish writes manifest and footer. The document wants the size of a 1.0
+// manifest below that of the file less 16, which a file without any component
+// reaches only by padding.
+func (l *layout1) finish(w *Writer) error {
+	if l.version == "1.0" && w.off < alignment {
+		w.pad(alignment)
+	}
+	keys := uint64(3)
+	if l.version != "1.0" && w.attributes == nil {
+		keys--
+	}
+	b := appendHead(nil, cborMap, keys+map[bool]uint64{true: 1}[l.version == "1.0"])
+	b = appendText(b, "version")
+	switch l.version {
+	case "1.0":
+		b = appendText(b, "1.0")
+		b = appendText(appendText(b, "generator"), l.generator)
+	default:
+		b = appendText(b, l.version+".0")
+	}
+	switch {
+	case w.attributes != nil:
+		b = append(appendText(b, "attributes"), w.attributes...)
+	case l.version == "1.0":
+		b = appendHead(appendText(b, "attributes"), cborMap, 0)
+	}
+	list, pairs := "objects", uint64(3)
+	if l.version == "1.0" {
+		list, pairs = "tensors", 4
+	}
+	b = appendHead(appendText(b, list), cborMap, uint64(len(w.entries)))
+	sort.Slice(w.entries, func(i, j int) bool { return w.entries[i].name < w.entries[j].name })
+	size := int64(len(b))
+	for _, e := range w.entries {
+		size += int64(len(e.name)+9+1+e.to-e.from+len(w.own[e.name])) + 12
+	}
+	if size > 1<<30 {
+		return fmt.Errorf("ztensor: %w: a manifest of some %d bytes, readers take 1 GiB", tensor.ErrLimit, size)
+	}
+	start := w.off
+	for _, e := range w.entries {
+		b = appendText(b, e.name)
+		own := w.own[e.name]
+		if own != nil {
+			b = appendHead(b, cborMap, pairs+1)
+			b = append(b, w.manifest[e.from:e.split]...)
+			b = append(appendText(b, "attributes"), own...)
+			b = append(b, w.manifest[e.split:e.to]...)
+		} else {
+			b = append(appendHead(b, cborMap, pairs), w.manifest[e.from:e.to]...)
+		}
+		if len(b) >= 1<<18 {
+			w.write(b)
+			b = b[:0]
+		}
+	}
+	w.write(b)
+	b = binary.LittleEndian.AppendUint64(b[:0], uint64(w.off-start))
+	if l.version != "1.0" {
+		b = append(b, magic1...)
+	}
+	return w.write(b)
+}
+
+// appendHead appends the shortest head of an item.
+func appendHead(b []byte, kind uint8, n uint64) []byte {
+	k := kind << 5
+	switch {
+	case n < 24:
+		return append(b, k|byte(n))
+	case n < 1<<8:
+		return append(b, k|24, byte(n))
+	case n < 1<<16:
+		return binary.BigEndian.AppendUint16(append(b, k|25), uint16(n))
+	case n < 1<<32:
+		return binary.BigEndian.AppendUint32(append(b, k|26), uint32(n))
+	}
+	return binary.BigEndian.AppendUint64(append(b, k|27), n)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(appendHead(b, cborText, uint64(len(s))), s...)
+}

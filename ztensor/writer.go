@@ -1,0 +1,446 @@
+package ztensor
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// WriterOptions control what is written. nil is the zero value.
+type WriterOptions struct {
+	// Version is the layout: "1.0", the version of the format's document and
+	// the default, "1.1" or "1.2". The packages of upstream read only the
+	// layouts of their own generation: 1.0 files need those of December 2025,
+	// and the ones of version 2 read none of these.
+	Version string
+	// Digest is computed for each component, of the bytes as stored.
+	Digest Digest
+	// Level compresses with zstd: 1 to 22 as the zstd program counts, of which
+	// four are told apart here; from 7 on it gets slow, and weights gain
+	// nothing. 0 stores the bytes as they are, so that they can be mapped.
+	Level int
+	// Attributes describe the file. Values are text in 1.0 and 1.1, and from
+	// 1.2 on whatever github.com/fxamacker/cbor/v2 encodes, or a [Value].
+	Attributes map[string]any
+	// Generator names the program in 1.0 files; "" is "tensorfile".
+	Generator string
+}
+
+// A Writer writes a .zt file in one pass: data goes out as it is added, the
+// manifest comes last. It never seeks. It is for one goroutine at a time.
+//
+// An error of writing, or of a tensor whose data turns out not to be what it
+// promised, is final: everything afterwards fails with it. A tensor that is
+// refused before a byte of it was written does no harm.
+type Writer struct {
+	w      io.Writer
+	flush  func() error     // of w
+	file   *atomicfile.File // nil unless Create made the Writer
+	layout layout
+	digest Digest
+	level  int
+
+	off        int64 // bytes written
+	entries    []entry
+	names      map[string]int
+	manifest   []byte // of the entries, encoded
+	attributes []byte // of the file, a CBOR map
+	own        map[string][]byte
+
+	encoder *encoder
+	buf     []byte
+	part    *part // that Create returned and nobody closed yet
+	err     error // final
+	done    bool
+}
+
+// layout is what tells one generation of the container from the others when
+// writing.
+type layout interface {
+	magic() string
+	// alignment is where components begin: at multiples of it.
+	alignment() int64
+	// check says what of a tensor the layout cannot hold; an error wraps
+	// errors.ErrUnsupported.
+	check(t *tensor.Tensor) error
+	// appendEntry appends what the manifest says of a tensor whose components
+	// have been written, without its attributes, and returns where in it those
+	// belong.
+	appendEntry(b []byte, t *tensor.Tensor, components []written) (out []byte, split int)
+	// finish pads and writes what comes behind the data.
+	finish(w *Writer) error
+}
+
+// An entry is a tensor's place in the manifest that is being collected.
+type entry struct {
+	name            string
+	from, split, to int // in Writer.manifest
+}
+
+// A written component is what the manifest says of it.
+type written struct {
+	role    string
+	dtype   tensor.DType
+	offset  int64
+	length  int64 // stored
+	size    int64 // decoded
+	zstd    bool
+	digest  string
+	ordinal int
+}
+
+// NewWriter begins a file on w, which it never closes. Wrong options are the
+// error of whatever is called first.
+func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
+	b := bufio.NewWriterSize(w, 256<<10)
+	z := &Writer{w: b, flush: b.Flush}
+	z.begin(opts)
+	return z
+}
+
+// Create begins a file that appears under that name when Close succeeds, and
+// not at all before that or otherwise. An existing file is replaced.
+func Create(name string, opts *WriterOptions) (*Writer, error) {
+	z := &Writer{flush: func() error { return nil }}
+	if _, err := newLayout(opts.orZero()); err != nil {
+		return nil, err
+	}
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	z.w, z.file = f, f
+	if z.begin(opts); z.err != nil {
+		f.Abort()
+		return nil, z.err
+	}
+	return z, nil
+}
+
+// WriteFile writes a file of these tensors, which appears whole or not at all.
+func WriteFile(name string, ts iter.Seq[*tensor.Tensor], opts *WriterOptions) error {
+	w, err := Create(name, opts)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if err := w.AddAll(context.Background(), ts); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+func (o *WriterOptions) orZero() WriterOptions {
+	if o == nil {
+		return WriterOptions{}
+	}
+	return *o
+}
+
+// newLayout checks the options and chooses the generation.
+func newLayout(o WriterOptions) (layout, error) {
+	switch {
+	case o.Level < 0 || o.Level > 22:
+		return nil, fmt.Errorf("ztensor: WriterOptions.Level is %d, not 0 to 22", o.Level)
+	case o.Digest > SHA256:
+		return nil, fmt.Errorf("ztensor: WriterOptions.Digest is %v", o.Digest)
+	case !utf8.ValidString(o.Generator):
+		return nil, errors.New("ztensor: WriterOptions.Generator is not UTF-8")
+	}
+	switch o.Version {
+	case "", "1.0", "1.1", "1.2":
+		return newLayout1(o)
+	}
+	return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported, tensor.Quote(o.Version))
+}
+
+func (w *Writer) begin(opts *WriterOptions) {
+	o := opts.orZero()
+	w.digest, w.level = o.Digest, o.Level
+	w.names, w.own = map[string]int{}, map[string][]byte{}
+	if w.layout, w.err = newLayout(o); w.err != nil {
+		return
+	}
+	if len(o.Attributes) > 0 {
+		if w.attributes, w.err = appendAttributes(nil, o.Attributes); w.err != nil {
+			return
+		}
+	}
+	w.write([]byte(w.layout.magic()))
+}
+
+// Add writes a tensor. See the package comment for what each version can hold.
+// A sparse tensor is checked as [CheckSparse] does, and its indices are widened
+// to uint64; so its parts are read twice.
+func (w *Writer) Add(t *tensor.Tensor) error { return w.add(context.Background(), t) }
+
+func (w *Writer) add(ctx context.Context, t *tensor.Tensor) error {
+	components, err := w.plan(ctx, t)
+	if err != nil {
+		return err
+	}
+	for i := range components {
+		if err := w.component(ctx, t, &components[i]); err != nil {
+			return err
+		}
+	}
+	w.enter(t, components)
+	return nil
+}
+
+// A payload is a component that is to be written.
+type payload struct {
+	written
+	data tensor.Blob
+}
+
+// plan checks a tensor, before anything of it is written, and lists its
+// components in file order.
+func (w *Writer) plan(ctx context.Context, t *tensor.Tensor) ([]payload, error) {
+	if err := w.check(t); err != nil {
+		return nil, err
+	}
+	if t.Dense() {
+		all := []payload{{written{role: "data", dtype: t.DType}, t.Data}}
+		for _, p := range t.Parts {
+			all = append(all, payload{written{role: p.Role, dtype: p.DType}, p.Data})
+		}
+		return all, nil
+	}
+	all := make([]payload, 0, len(t.Parts))
+	sparse := t.Scheme == schemeCSR || t.Scheme == schemeCOO
+	if sparse {
+		if err := CheckSparse(ctx, t); err != nil {
+			return nil, sparseError(t, err)
+		}
+	}
+	for _, p := range t.Parts {
+		c := payload{written{role: p.Role, dtype: p.DType}, p.Data}
+		if sparse && slices.Contains(indexRoles, p.Role) {
+			c.dtype, c.data = tensor.U64, widened(ctx, &p)
+		}
+		all = append(all, c)
+	}
+	if sparse { // in the order in which upstream writes them
+		slices.SortStableFunc(all, func(a, b payload) int { return roleOrder(a.role) - roleOrder(b.role) })
+	}
+	return all, nil
+}
+
+var indexRoles = []string{"indices", "indptr", "coords"}
+
+func roleOrder(role string) int {
+	if role == "values" {
+		return -1
+	}
+	if i := slices.Index(indexRoles, role); i >= 0 {
+		return i
+	}
+	return len(indexRoles)
+}
+
+// check reports what prevents a tensor from being added, whatever its data.
+func (w *Writer) check(t *tensor.Tensor) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	if t == nil {
+		return errNil
+	}
+	fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(t.Name), err) }
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if !utf8.ValidString(t.Name) {
+		return fail(fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported))
+	}
+	if _, ok := w.names[t.Name]; ok {
+		return fail(fmt.Errorf("%w: a second tensor of that name", fs.ErrExist))
+	}
+	if !t.Order.RowMajor() {
+		return fail(fmt.Errorf("%w: its order is %v, and the format is row-major", errors.ErrUnsupported, []int(t.Order)))
+	}
+	if t.External {
+		return fail(fmt.Errorf("%w: its data is in another file", errors.ErrUnsupported))
+	}
+	if !utf8.ValidString(t.Scheme) {
+		return fail(fmt.Errorf("%w: the scheme is not UTF-8", errors.ErrUnsupported))
+	}
+	roles := map[string]bool{"data": t.Dense()}
+	for i := range t.Parts {
+		role := t.Parts[i].Role
+		if roles[role] {
+			return fail(fmt.Errorf("%w: two parts of role %s", fs.ErrExist, tensor.Quote(role)))
+		}
+		if !utf8.ValidString(role) {
+			return fail(fmt.Errorf("%w: a role is not UTF-8", errors.ErrUnsupported))
+		}
+		roles[role] = true
+	}
+	if err := w.layout.check(t); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+func (w *Writer) usable() error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case w.done:
+		return fmt.Errorf("ztensor: the writer is closed: %w", fs.ErrClosed)
+	case w.part != nil:
+		return fmt.Errorf("ztensor: tensor %s is not closed yet", tensor.Quote(w.part.t.Name))
+	}
+	return nil
+}
+
+// enter notes a tensor whose components have been written.
+func (w *Writer) enter(t *tensor.Tensor, components []payload) {
+	all := make([]written, len(components))
+	for i := range components {
+		all[i] = components[i].written
+	}
+	from := len(w.manifest)
+	var split int
+	w.manifest, split = w.layout.appendEntry(w.manifest, t, all)
+	w.names[t.Name] = len(w.entries)
+	w.entries = append(w.entries, entry{t.Name, from, split, len(w.manifest)})
+}
+
+// TensorAttributes describes the tensor of that name, before or after it is
+// added. 1.0 has no such attributes.
+func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
+	if w.err != nil {
+		return w.err
+	}
+	if l, ok := w.layout.(*layout1); ok && l.version == "1.0" {
+		return fmt.Errorf("ztensor: %w: attributes of a tensor in version 1.0", errors.ErrUnsupported)
+	}
+	b, err := appendAttributes(nil, attributes)
+	if err != nil {
+		return err
+	}
+	if len(attributes) == 0 {
+		b = nil
+	}
+	w.own[name] = b
+	return nil
+}
+
+// appendAttributes appends a map, sorted by the bytes of its keys as upstream
+// does.
+func appendAttributes(b []byte, attributes map[string]any) ([]byte, error) {
+	mode, err := encMode()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(attributes))
+	for name := range attributes {
+		if !utf8.ValidString(name) {
+			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported, tensor.Quote(name))
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	b = appendHead(b, cborMap, uint64(len(names)))
+	for _, name := range names {
+		v, err := mode.Marshal(attributes[name])
+		if err != nil {
+			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), err)
+		}
+		c := cursor{b: v, deep: 64 - 3}
+		if c.skip(); c.err != nil { // too deep, or text that is not UTF-8: nobody could read it
+			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), c.err)
+		}
+		b = append(appendText(b, name), v...)
+	}
+	return b, nil
+}
+
+// encMode encodes values in the shortest form, floats and NaN included.
+func encMode() (cbor.EncMode, error) { return cbor.CoreDetEncOptions().EncMode() }
+
+// Close completes the file. Of a Writer that Create made, the file then appears
+// under its name; the io.Writer of any other stays open.
+func (w *Writer) Close() error {
+	if w.done {
+		return w.err
+	}
+	if err := w.usable(); err != nil {
+		w.Abort()
+		return err
+	}
+	w.done = true
+	w.fail(w.layout.finish(w))
+	if w.err == nil {
+		w.fail(w.flush())
+	}
+	if w.file == nil {
+		return w.err
+	}
+	if w.err != nil {
+		w.file.Abort()
+		return w.err
+	}
+	w.fail(w.file.Close())
+	return w.err
+}
+
+// Abort drops the file. After Close it does nothing.
+func (w *Writer) Abort() {
+	if w.done {
+		return
+	}
+	w.done = true
+	if w.err == nil {
+		w.err = fmt.Errorf("ztensor: the writer was aborted: %w", fs.ErrClosed)
+	}
+	if w.file != nil {
+		w.file.Abort()
+	}
+}
+
+// fail makes an error final.
+func (w *Writer) fail(err error) error {
+	if w.err == nil {
+		w.err = err
+	}
+	return w.err
+}
+
+// write writes p.
+func (w *Writer) write(p []byte) error {
+	if w.err != nil {
+		return w.err
+	}
+	n, err := w.w.Write(p)
+	w.off += int64(n)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return w.fail(err)
+}
+
+// pad writes zeros up to a multiple of n.
+func (w *Writer) pad(n int64) error {
+	var zeros [4096]byte
+	for left := align.Padding(w.off, n); left > 0 && w.err == nil; {
+		k := min(left, int64(len(zeros)))
+		w.write(zeros[:k])
+		left -= k
+	}
+	return w.err
+}

@@ -1,0 +1,428 @@
+package ztensor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// write returns the file that add makes.
+func write(t testing.TB, opts *WriterOptions, add func(w *Writer)) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := NewWriter(&b, opts)
+	add(w)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// The files of fact-sheet §13, by upstream's packages, are written byte for byte.
+func TestWriterMakesUpstreamsBytes(t *testing.T) {
+	head := append([]byte(magic1), make([]byte, 56)...)
+	for _, c := range []struct{ version, tail string }{
+		{"1.0", "0000803f00000040a46776657273696f6e63312e306967656e657261746f72737a54656e736f722d527573742076302e312e306a61747472696275746573a06774656e736f7273a16177a465647479706567666c6f61743332657368617065810266666f726d61746564656e73656a636f6d706f6e656e7473a16464617461a3666f66667365741840666c656e6774680866646967657374716372633332633a30783238433043394231a200000000000000"},
+		{"1.1", "0000803f00000040a26776657273696f6e65312e312e30676f626a65637473a16177a3657368617065810266666f726d61746564656e73656a636f6d706f6e656e7473a16464617461a465647479706563663332666f66667365741840666c656e6774680866646967657374716372633332633a3078323843304339423176000000000000005a54454e31303030"},
+		{"1.2", "0000803f00000040a26776657273696f6e65312e322e30676f626a65637473a16177a3657368617065810266666f726d61746564656e73656a636f6d706f6e656e7473a16464617461a465647479706563663332666f66667365741840666c656e6774680866646967657374716372633332633a3078323843304339423176000000000000005a54454e31303030"},
+	} {
+		got := write(t, &WriterOptions{Version: c.version, Digest: CRC32C, Generator: "zTensor-Rust v0.1.0"}, func(w *Writer) {
+			if err := w.Add(tensor.New("w", tensor.Shape{2}, []float32{1, 2})); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if want := append(slices.Clone(head), unhex(t, c.tail)...); !bytes.Equal(got, want) {
+			t.Errorf("%s:\n%x\nwant\n%x", c.version, got, want)
+		}
+	}
+}
+
+// Every dense or sparse file of upstream comes out of our writer byte for byte,
+// where its components lie in the order in which they can be added.
+func TestFilesOfUpstreamSurviveRewriting(t *testing.T) {
+	same := 0
+	for _, g := range goldens(t, version1...) {
+		for _, version := range []string{"1.0", "1.1", "1.2"} {
+			t.Run(g.name+" as "+version, func(t *testing.T) {
+				r, err := OpenBytes(g.data, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				values := map[string]any{}
+				for k, v := range r.Values() {
+					if _, ok := v.Text(); ok || version == "1.2" {
+						values[k] = v
+					}
+				}
+				ordered := slices.SortedStableFunc(r.Tensors(), func(a, b *tensor.Tensor) int { return int(first(a) - first(b)) })
+				var kept []string
+				out := write(t, &WriterOptions{Version: version, Attributes: values, Generator: r.Generator()}, func(w *Writer) {
+					for _, ten := range ordered {
+						if err := w.Add(ten); err != nil {
+							if !errors.Is(err, errors.ErrUnsupported) {
+								t.Errorf("%q: %v", ten.Name, err)
+							}
+							continue
+						}
+						kept = append(kept, ten.Name)
+						own := map[string]any{}
+						for k, v := range r.TensorValues(ten) {
+							own[k] = v
+						}
+						if version != "1.0" && len(own) > 0 {
+							if err := w.TensorAttributes(ten.Name, own); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+				})
+				if bytes.Equal(out, g.data) {
+					t.Log("byte for byte")
+					same++
+				}
+				back, err := OpenBytes(out, &ReaderOptions{Strict: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := back.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+					t.Errorf("strict: %v", tensor.Findings(err))
+				}
+				if back.Version() != version || back.Len() != len(kept) {
+					t.Errorf("version %s, %d tensors of %d", back.Version(), back.Len(), len(kept))
+				}
+				for _, name := range kept {
+					sameTensor(t, r.Tensor(name), back.Tensor(name))
+					if a, b := jsonOf(t, r.TensorValues(r.Tensor(name))), jsonOf(t, back.TensorValues(back.Tensor(name))); version != "1.0" && a != b {
+						t.Errorf("%q: attributes %s, want %s", name, b, a)
+					}
+				}
+			})
+		}
+	}
+	if same < 8 {
+		t.Errorf("only %d files came out byte for byte", same)
+	}
+}
+
+func first(t *tensor.Tensor) int64 {
+	least := int64(math.MaxInt64) // twice the offset, and one more where bytes are
+	blobs := []tensor.Blob{t.Data}
+	for _, p := range t.Parts {
+		blobs = append(blobs, p.Data)
+	}
+	for _, b := range blobs {
+		if st, ok := b.Stored(); ok {
+			least = min(least, 2*st.Offset+min(st.Size, 1))
+		}
+	}
+	return least
+}
+
+func sameTensor(t *testing.T, a, b *tensor.Tensor) {
+	t.Helper()
+	if a == nil || b == nil || a.Name != b.Name || !a.Shape.Equal(b.Shape) || a.Scheme != b.Scheme || len(a.Parts) != len(b.Parts) {
+		t.Errorf("%+v, want %+v", b, a)
+		return
+	}
+	if a.Dense() && a.DType != b.DType {
+		t.Errorf("%q: %v, want %v", a.Name, b.DType, a.DType)
+	}
+	sameBlob(t, a.Name, a.Data, b.Data)
+	for _, p := range a.Parts {
+		if q := b.Part(p.Role); q == nil {
+			t.Errorf("%q has no part %q", a.Name, p.Role)
+		} else {
+			sameBlob(t, a.Name+"/"+p.Role, p.Data, q.Data)
+		}
+	}
+}
+
+func sameBlob(t *testing.T, name string, a, b tensor.Blob) {
+	t.Helper()
+	x, err := a.ReadAll()
+	y, err2 := b.ReadAll()
+	if err != nil || err2 != nil || !bytes.Equal(x, y) {
+		t.Errorf("%q: %d bytes, want %d; %v, %v", name, len(y), len(x), err2, err)
+	}
+}
+
+// samples are tensors of every kind that all versions can hold.
+func samples() []*tensor.Tensor {
+	f16 := make([]tensor.Float16, 300)
+	for i := range f16 {
+		f16[i] = tensor.Float16(i * 7)
+	}
+	ts := []*tensor.Tensor{
+		tensor.New("f32", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, float32(math.NaN())}),
+		tensor.New("f64", tensor.Shape{1}, []float64{math.Inf(-1)}),
+		tensor.New("f16", tensor.Shape{300}, f16),
+		tensor.New("bf16", tensor.Shape{2}, []tensor.BFloat16{0x3f80, 0xc000}),
+		tensor.New("i8", tensor.Shape{3}, []int8{-1, 0, 1}),
+		tensor.New("i16", tensor.Shape{3}, []int16{-1, 0, 1}),
+		tensor.New("i32", tensor.Shape{3}, []int32{-1, 0, 1}),
+		tensor.New("i64", tensor.Shape{3}, []int64{math.MinInt64, 0, 1}),
+		tensor.New("u8", tensor.Shape{3}, []uint8{255, 0, 1}),
+		tensor.New("u16", tensor.Shape{3}, []uint16{65535, 0, 1}),
+		tensor.New("u32", tensor.Shape{3}, []uint32{math.MaxUint32, 0, 1}),
+		tensor.New("u64", tensor.Shape{3}, []uint64{math.MaxUint64, 0, 1}),
+		tensor.New("bool", tensor.Shape{4}, []bool{true, false, false, true}),
+		tensor.New("scalar", nil, []float32{42}),
+		tensor.New("empty", tensor.Shape{0, 5}, []float32{}),
+		tensor.New("große Namen — 名前", tensor.Shape{1}, []uint8{7}),
+		csr("csr", []uint64{0, 2, 2, 3}, []uint64{0, 3, 1}, 4),
+		{Name: "coo", DType: tensor.F32, Shape: tensor.Shape{3, 3}, Scheme: "sparse_coo", Parts: []tensor.Part{
+			{Role: "values", DType: tensor.F32, Data: tensor.New("", nil, []float32{1, 2}).Data},
+			{Role: "coords", DType: tensor.U64, Data: tensor.New("", nil, []uint64{0, 2, 1, 0}).Data}}},
+		{Name: "packed", DType: tensor.U8, Shape: tensor.Shape{4096, 4096}, Scheme: "quantized_4bit", Parts: []tensor.Part{
+			{Role: "data", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
+			{Role: "scale", DType: tensor.U8, Data: tensor.BlobOf([]byte{4})}}},
+	}
+	return ts
+}
+
+func csr(name string, indptr, indices []uint64, cols int64) *tensor.Tensor {
+	values := make([]float32, len(indices))
+	for i := range values {
+		values[i] = float32(i) + 0.5
+	}
+	return &tensor.Tensor{Name: name, DType: tensor.F32, Shape: tensor.Shape{int64(len(indptr) - 1), cols}, Scheme: "sparse_csr", Parts: []tensor.Part{
+		{Role: "values", DType: tensor.F32, Data: tensor.New("", nil, values).Data},
+		{Role: "indices", DType: tensor.U64, Data: tensor.New("", nil, indices).Data},
+		{Role: "indptr", DType: tensor.U64, Data: tensor.New("", nil, indptr).Data}}}
+}
+
+// each version, digest and level.
+func variants() []WriterOptions {
+	var all []WriterOptions
+	for _, version := range []string{"1.0", "1.1", "1.2"} {
+		for _, digest := range []Digest{NoDigest, CRC32C, SHA256} {
+			for _, level := range []int{0, 1, 3, 9, 19} {
+				all = append(all, WriterOptions{Version: version, Digest: digest, Level: level, Attributes: map[string]any{"license": "MIT", "": "ü"}})
+			}
+		}
+	}
+	return all
+}
+
+func TestWhatIsWrittenReadsBack(t *testing.T) {
+	for _, o := range variants() {
+		var b bytes.Buffer
+		w := NewWriter(&b, &o)
+		for _, ten := range samples() {
+			if err := w.Add(ten); err != nil {
+				t.Fatalf("%+v: %v", o, err)
+			}
+		}
+		part, err := w.Create("piecewise", tensor.I16, tensor.Shape{100_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Add(samples()[0]); err == nil {
+			t.Error("a tensor was added inside of another")
+		}
+		for i := range 100_000 {
+			if err := binary.Write(part, binary.LittleEndian, int16(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(part.Close(), part.Close(), w.Close(), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := OpenBytes(b.Bytes(), &ReaderOptions{Strict: true})
+		if err != nil {
+			t.Fatalf("%+v: %v", o, err)
+		}
+		if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+			t.Errorf("%+v: %v", o, tensor.Findings(err))
+		}
+		for _, ten := range samples() {
+			sameTensor(t, ten, r.Tensor(ten.Name))
+		}
+		if v, err := tensor.Load[int16](r.Tensor("piecewise")); err != nil || len(v) != 100_000 || uint16(v[99_999]) != 34463 {
+			t.Errorf("piecewise: %v", err)
+		}
+		if r.Version() != o.Version || len(r.Warnings()) > 0 {
+			t.Errorf("%s: version %s, warnings %v", o.Version, r.Version(), r.Warnings())
+		}
+	}
+}
+
+func TestWritingTwiceGivesTheSameBytes(t *testing.T) {
+	for _, o := range variants() {
+		one := write(t, &o, func(w *Writer) {
+			for _, ten := range samples() {
+				w.Add(ten)
+			}
+		})
+		two := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(samples())) })
+		if !bytes.Equal(one, two) {
+			t.Errorf("%+v: AddAll differs from Add", o)
+		}
+	}
+}
+
+func TestWriterRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, version string
+		t             *tensor.Tensor
+		want          error
+	}{
+		{"nothing", "", nil, fs.ErrNotExist},
+		{"a second tensor of a name", "", tensor.New("there", tensor.Shape{1}, []uint8{1}), fs.ErrExist},
+		{"too few bytes", "", &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, tensor.ErrMalformed},
+		{"a name that is not UTF-8", "", tensor.New("\xff", tensor.Shape{1}, []uint8{1}), errors.ErrUnsupported},
+		{"column-major", "", &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{2, 2}, Order: tensor.Order{1, 0}, Data: tensor.BlobOf(make([]byte, 4))}, errors.ErrUnsupported},
+		{"another file's", "", &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{2}, External: true}, errors.ErrUnsupported},
+		{"float8 in 1.0", "", tensor.New("x", tensor.Shape{1}, []tensor.Float8E5M2{1}), errors.ErrUnsupported},
+		{"float8 in 1.1", "1.1", tensor.New("x", tensor.Shape{1}, []tensor.Float8E5M2{1}), errors.ErrUnsupported},
+		{"float8_e8m0fnu", "1.2", tensor.New("x", tensor.Shape{1}, []tensor.Float8E8M0FNU{1}), errors.ErrUnsupported},
+		{"half a byte", "1.2", &tensor.Tensor{Name: "x", DType: tensor.F4E2M1FN, Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, errors.ErrUnsupported},
+		{"an unknown type", "1.2", &tensor.Tensor{Name: "x", Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, errors.ErrUnsupported},
+		{"two parts of a role", "1.2", &tensor.Tensor{Name: "x", Scheme: "s", Parts: []tensor.Part{{Role: "a", DType: tensor.U8}, {Role: "a", DType: tensor.U8}}}, fs.ErrExist},
+		{"data twice", "1.2", &tensor.Tensor{Name: "x", DType: tensor.U8, Data: tensor.BlobOf([]byte{1}), Parts: []tensor.Part{{Role: "data", DType: tensor.U8}}}, fs.ErrExist},
+		{"part types in 1.0", "1.0", &tensor.Tensor{Name: "x", DType: tensor.U8, Scheme: "s", Parts: []tensor.Part{{Role: "a", DType: tensor.F16}}}, errors.ErrUnsupported},
+		{"csr that falls", "", csr("x", []uint64{0, 3, 1}, []uint64{0, 1, 2}, 4), tensor.ErrMalformed},
+		{"csr beyond its columns", "", csr("x", []uint64{0, 1}, []uint64{4}, 4), tensor.ErrMalformed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b bytes.Buffer
+			w := NewWriter(&b, &WriterOptions{Version: c.version})
+			if err := w.Add(tensor.New("there", tensor.Shape{1}, []uint8{1})); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Add(c.t); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			// What was refused did no harm.
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := OpenBytes(b.Bytes(), nil); err != nil || r.Len() != 1 {
+				t.Error(err)
+			}
+		})
+	}
+	for _, o := range []WriterOptions{{Version: "1.3"}, {Version: "3"}, {Level: -1}, {Level: 23}, {Digest: 9}, {Generator: "\xff"},
+		{Attributes: map[string]any{"a": 1}}, {Version: "1.1", Attributes: map[string]any{"a": 1}}, {Version: "1.2", Attributes: map[string]any{"a": make(chan int)}},
+		{Attributes: map[string]any{"\xff": "x"}}} {
+		if _, err := Create(filepath.Join(t.TempDir(), "x.zt"), &o); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+		if err := NewWriter(io.Discard, &o).Close(); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+}
+
+func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
+	stream := func(size int64, b []byte) tensor.Blob {
+		return tensor.BlobFunc(size, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
+	}
+	for name, blob := range map[string]tensor.Blob{
+		"too short":     stream(4, []byte{1, 0, 1}),
+		"too long":      stream(4, []byte{1, 0, 1, 0, 1}),
+		"unknown size":  stream(-1, []byte{1, 0, 1}),
+		"not a bool":    stream(4, []byte{1, 0, 1, 2}),
+		"bool at once":  tensor.BlobOf([]byte{1, 0, 1, 2}),
+		"fails to open": tensor.BlobFunc(4, func() (io.ReadCloser, error) { return nil, readtest.ErrInjected }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := filepath.Join(t.TempDir(), "x.zt")
+			w, err := Create(target, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = w.Add(&tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4}, Data: blob})
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if err2 := w.Close(); err2 == nil {
+				t.Error("Close has forgotten the error")
+			}
+			if left, _ := os.ReadDir(filepath.Dir(target)); len(left) != 0 {
+				t.Errorf("%d files left behind", len(left))
+			}
+		})
+	}
+	w := NewWriter(io.Discard, nil)
+	p, _ := w.Create("x", tensor.F32, tensor.Shape{2})
+	if _, err := p.Write(make([]byte, 9)); err == nil {
+		t.Error("more bytes than the shape has")
+	}
+	w = NewWriter(io.Discard, nil)
+	p, _ = w.Create("x", tensor.F32, tensor.Shape{2})
+	p.Write(make([]byte, 7))
+	if err := p.Close(); !errors.Is(err, io.ErrUnexpectedEOF) || w.Close() == nil {
+		t.Errorf("fewer bytes than the shape has: %v", err)
+	}
+}
+
+func TestWriterFailsAtEveryByte(t *testing.T) {
+	for _, o := range []WriterOptions{{}, {Version: "1.2", Digest: SHA256, Level: 3}} {
+		whole := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(samples())) })
+		step := int64(1)
+		if o.Level > 0 {
+			step = 61 // an encoder takes its time to make
+		}
+		for n := int64(0); n < int64(len(whole)); n += step {
+			for name, out := range map[string]io.Writer{"failing": readtest.FailingWriter(io.Discard, n), "short": readtest.ShortWriter(io.Discard, n)} {
+				w := NewWriter(out, &o)
+				err := w.AddAll(t.Context(), slices.Values(samples()))
+				if err2 := w.Close(); err2 == nil || err != nil && !errors.Is(err2, err) && err2.Error() != err.Error() {
+					t.Fatalf("%s after %d bytes: %v, then %v", name, n, err, err2)
+				}
+			}
+		}
+	}
+}
+
+func TestCreateReplacesTheFileAtOnce(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.zt")
+	if err := os.WriteFile(name, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Create(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Add(samples()[0])
+	w.Abort()
+	if b, _ := os.ReadFile(name); string(b) != "old" {
+		t.Error("Abort has touched the file")
+	}
+	if err := w.Add(samples()[1]); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("Add after Abort: %v", err)
+	}
+	if err := WriteFile(name, slices.Values(samples()), &WriterOptions{Digest: CRC32C}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if r.Len() != len(samples()) {
+		t.Errorf("%d tensors", r.Len())
+	}
+}
