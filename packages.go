@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -18,6 +19,8 @@ import (
 
 func detect(f Format, r io.ReaderAt, size int64) bool {
 	switch f {
+	case PTD:
+		return ptd.Detect(r, size)
 	case ZTensor:
 		return ztensor.Detect(r, size)
 	case PTE:
@@ -36,6 +39,9 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 
 func openFormat(o Options, in input) (reader, error) {
 	switch o.Format {
+	case PTD:
+		return through(in, &ptd.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			ptd.Open, ptd.OpenBytes, ptd.NewReader)
 	case ZTensor:
 		return through(in, &ztensor.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			ztensor.Open, ztensor.OpenBytes, ztensor.NewReader)
