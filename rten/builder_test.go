@@ -2,7 +2,6 @@ package rten
 
 import (
 	"bytes"
-	"os"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -27,7 +26,6 @@ func TestBuildAndRead(t *testing.T) {
 		if err := Write(&b, g, opts); err != nil {
 			t.Fatal(err)
 		}
-		os.WriteFile("/tmp/rt/built.rten", b.Bytes(), 0o666)
 		r, err := OpenBytes(b.Bytes(), &ReaderOptions{Strict: true})
 		if err != nil {
 			t.Fatal(err)

@@ -2,6 +2,8 @@ package rten
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -223,39 +225,68 @@ func sequenceModels() map[string]*GraphBuilder {
 	return models
 }
 
+// sameRun runs a file, and copies of it in every version and layout, and requires
+// the same output of all. It returns that.
+func sameRun(t testing.TB, what, file string, random bool, inputs ...string) string {
+	t.Helper()
+	want, err := rtenproof(t, file, inputs...)
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return ""
+	}
+	r, err := Open(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	other := filepath.Join(t.TempDir(), "copy.rten")
+	for _, opts := range []WriterOptions{{Version: 1}, {Version: 2}, {Version: 2, Align: 4096}, {Version: 2, InlineElements: -1}, {}} {
+		p := NewPatch(r)
+		if opts == (WriterOptions{}) || opts.Align != 0 {
+			if err := p.SetMetadata("run_id", "a longer string than any that was there"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.WriteFile(other, &opts); err != nil {
+			t.Errorf("%s, %+v: %v", what, opts, err)
+			continue
+		}
+		switch got, err := rtenproof(t, other, inputs...); {
+		case err != nil:
+			t.Errorf("%s, %+v: %v", what, opts, err)
+		case got != want && !random:
+			t.Errorf("%s, %+v:\n%s\nwant\n%s", what, opts, got, want)
+		}
+	}
+	return want
+}
+
 func TestEveryOperatorRuns(t *testing.T) {
 	used := make(map[string]bool)
 	run := func(name string, g *GraphBuilder, inputs ...string) {
 		t.Helper()
-		var first string
-		for _, layout := range []string{"2", "1", "2, all outside", "2, all inline"} {
-			file := write(t, g, layouts[layout])
-			got, err := rtenproof(t, file, inputs...)
-			if err != nil {
-				t.Errorf("%s, version %s: %v", name, layout, err)
-				return
+		file := write(t, g, nil)
+		random := strings.Contains(name, "Random") || strings.HasPrefix(name, "Dropout") || strings.HasPrefix(name, "Multinomial")
+		want := sameRun(t, name, file, random, inputs...)
+		for layout, opts := range layouts {
+			if got, err := rtenproof(t, write(t, g, opts), inputs...); err != nil || got != want && !random {
+				t.Errorf("%s, %s:\n%s%v\nwant\n%s", name, layout, got, err, want)
 			}
-			random := strings.Contains(name, "Random") || strings.HasPrefix(name, "Dropout") || strings.HasPrefix(name, "Multinomial")
-			if first == "" {
-				first = got
-			} else if got != first && !random {
-				t.Errorf("%s, version %s:\n%s\nversion 2:\n%s", name, layout, got, first)
-			}
-			r, err := Open(file, &ReaderOptions{Strict: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			for g := range r.Model().Graphs() {
-				for n := range g.Nodes() {
-					if op, ok := n.Operator(); ok {
-						used[op.Type().String()] = true
-					}
+		}
+		r, err := Open(file, &ReaderOptions{Strict: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for g := range r.Model().Graphs() {
+			for n := range g.Nodes() {
+				if op, ok := n.Operator(); ok {
+					used[op.Type().String()] = true
 				}
 			}
-			r.Close()
 		}
 	}
 	for _, c := range calls() {
@@ -275,4 +306,29 @@ func TestEveryOperatorRuns(t *testing.T) {
 		}
 	}
 	t.Logf("%d operators", len(used))
+}
+
+// TestReferenceModelsRun rewrites what the official tools wrote. RTEN_REFERENCE
+// may name a folder with more models, each with its inputs in NAME.inputs.
+func TestReferenceModelsRun(t *testing.T) {
+	models := map[string][]string{
+		"../testdata/rten/convert-0.22.0-basic.rten":    {"x:2x4=1,2,3,4,5,6,7,8"},
+		"../testdata/rten/convert-0.22.0-basic-v1.rten": {"x:2x4=1,2,3,4,5,6,7,8"},
+		"../testdata/rten/convert-0.14.0-basic.rten":    {"x:1x4=1,2,3,4"},
+		"../testdata/rten/convert-0.10.0-basic.rten":    {"x:1x4=1,2,3,4"},
+		"../testdata/rten/convert-0.4.0-basic.rten":     {"x:1x4=1,2,3,4"},
+		"../testdata/rten/convert-0.22.0-control.rten":  {"x:3=1,2,3", "c=1", "c2=0"},
+		"../testdata/rten/rust-0.23.0-v1.rten":          {"x:1x2=1,2", "c=1"},
+		"../testdata/rten/rust-0.23.0-v2.rten":          {"x:1x2=1,2", "c=0"},
+	}
+	for _, file := range referenceFiles(t) {
+		file = strings.TrimSuffix(file, ".json")
+		if b, err := os.ReadFile(file + ".inputs"); err == nil {
+			models[file+".rten"] = strings.Fields(string(b))
+		}
+	}
+	for file, inputs := range models {
+		t.Run(filepath.Base(file), func(t *testing.T) { sameRun(t, file, file, false, inputs...) })
+	}
+	t.Logf("%d models", len(models))
 }

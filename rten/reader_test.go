@@ -33,16 +33,25 @@ func golden(t testing.TB, name string) []byte {
 
 // describe walks everything that a reader has and writes it down.
 func describe(r *Reader) string {
-	var b strings.Builder
 	h, v2 := r.Header()
+	var b strings.Builder
 	fmt.Fprintln(&b, r.Version(), h, v2, r.Size(), r.Len(), r.Warnings())
+	for x := range r.Tensors() {
+		st, _ := x.Data.Stored()
+		fmt.Fprintf(&b, "%q %+v\n", x.Name, st)
+	}
+	return b.String() + content(r)
+}
+
+// content is what a file says, wherever it stands.
+func content(r *Reader) string {
+	var b strings.Builder
 	for k, v := range r.Attributes() {
 		fmt.Fprintf(&b, "%s=%q\n", k, v)
 	}
 	for x := range r.Tensors() {
 		data, err := x.Data.ReadAll()
-		st, _ := x.Data.Stored()
-		fmt.Fprintf(&b, "%q %v %v %x %v %+v\n", x.Name, x.DType, x.Shape, data, err, st)
+		fmt.Fprintf(&b, "%q %v %v %x %v\n", x.Name, x.DType, x.Shape, data, err)
 	}
 	for g := range r.Model().Graphs() {
 		up, owner := g.Up()
@@ -50,7 +59,7 @@ func describe(r *Reader) string {
 		for n := range g.Nodes() {
 			fmt.Fprintf(&b, "%d %v %q", n.Index(), n.Kind(), n.Label())
 			if c, ok := n.Constant(); ok {
-				fmt.Fprint(&b, " ", c.Tensor().Name, c.Inline())
+				fmt.Fprint(&b, " ", c.Tensor().Name)
 			}
 			if v, ok := n.Value(); ok {
 				dims, ranked := v.Shape()
