@@ -35,7 +35,7 @@ const (
 
 // Groups of packages that are allowed together.
 var (
-	base    = []string{"internal/align", "internal/le", "internal/names"}
+	base    = []string{"internal/align", "internal/le", "internal/names", "internal/strided"}
 	floor   = append([]string{"tensor", "internal/source", "internal/atomicfile"}, base...)
 	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/gguf"}
 )
@@ -47,6 +47,7 @@ var edges = map[string][]string{
 	"internal/align":      {},
 	"internal/le":         {},
 	"internal/names":      {},
+	"internal/strided":    {},
 	"internal/atomicfile": {},
 	"internal/source":     {mmap},
 	"tensor":              base,
