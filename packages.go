@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/ptd"
@@ -33,6 +34,8 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 		return npy.Detect(r, size)
 	case NPZ:
 		return npy.DetectArchive(r, size)
+	case GGUF:
+		return gguf.Detect(r, size)
 	}
 	return false
 }
@@ -62,6 +65,9 @@ func openFormat(o Options, in input) (reader, error) {
 			return nil, &tensor.FormatError{Format: o.Format.String(), Offset: 0, Err: fmt.Errorf("%w: not the magic number of this format", tensor.ErrMalformed)}
 		}
 		return r, err
+	case GGUF:
+		return through(in, &gguf.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			gguf.Open, gguf.OpenBytes, gguf.NewReader)
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v is not read by this version", errors.ErrUnsupported, o.Format)
 }

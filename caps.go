@@ -1,0 +1,143 @@
+package tensorfile
+
+import (
+	"slices"
+
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Caps say what a format has a place for, so that whoever writes it can tell
+// what would be lost. They are about tensors as this library writes them: a
+// format without DTypes is not written from tensors.
+type Caps struct {
+	// DTypes are the element types, nil where the format is only read.
+	DTypes []tensor.DType
+	// Orders are the orders in memory.
+	Orders Orders
+	// Names are the names of tensors.
+	Names Names
+	// MaxTensors, MaxRank, MaxDim and MaxElements are limits of one tensor or,
+	// the first, of the file; 0 where there is none but that of int64.
+	MaxTensors, MaxRank int
+	MaxDim, MaxElements int64
+	// ZeroDims: a dimension may be 0.
+	ZeroDims bool
+	// Sparse: tensors with a Scheme and Parts, as zTensor has them.
+	Sparse bool
+	// Extras: parts beside the data of a dense tensor.
+	Extras bool
+	// Blobs: named bytes that are no tensors.
+	Blobs bool
+	// Attributes of the file: any text under any name.
+	Attributes bool
+	// Program: more than tensors, so that a file of this format cannot be made
+	// from tensors alone without being another thing.
+	Program bool
+}
+
+// Holds reports whether the format has that element type.
+func (c Caps) Holds(d tensor.DType) bool { return slices.Contains(c.DTypes, d) }
+
+// Orders say which orders of dimensions a format can tell.
+type Orders uint8
+
+const (
+	RowMajor         Orders = iota // only that
+	RowOrColumnMajor               // a flag for the whole tensor
+	AnyOrder                       // every permutation
+	OnlyColumnMajor                // as in Fortran
+)
+
+func (o Orders) String() string {
+	return [...]string{"row-major", "row- or column-major", "any", "column-major"}[o]
+}
+
+// Hold reports whether a tensor of that order can be written without moving its
+// elements.
+func (o Orders) Hold(order tensor.Order, rank int) bool {
+	column := slices.Equal(order, tensor.ColumnMajor(rank))
+	switch o {
+	case AnyOrder:
+		return true
+	case RowOrColumnMajor:
+		return column || order.RowMajor()
+	case OnlyColumnMajor:
+		return column || rank < 2
+	}
+	return order.RowMajor()
+}
+
+// Names say what a tensor may be called.
+type Names uint8
+
+const (
+	AnyText   Names = iota // UTF-8, each name once
+	Paths                  // parts joined by dots; none is the beginning of another
+	Members                // of a zip archive: UTF-8, each once, no NUL
+	OneName                // the format has none: a single tensor called "data"
+	MayRepeat              // UTF-8 or none at all, and more than once
+)
+
+func (n Names) String() string {
+	return [...]string{"any text, once", "paths", "members of an archive", "none", "any text, repeated or none"}[n]
+}
+
+// Caps of the version that is written by default, which [Format.Writes] names
+// first.
+func (f Format) Caps() Caps { return f.CapsOf("") }
+
+// CapsOf are those of one of the versions that [Format.Writes] names.
+func (f Format) CapsOf(version string) Caps {
+	switch f {
+	case ZTensor:
+		c := Caps{DTypes: ztensorTypes(version), ZeroDims: true, Sparse: true, Extras: version != "2", Attributes: true}
+		return c
+	case PTD:
+		return Caps{DTypes: executorchTypes(), Orders: AnyOrder, MaxRank: 255, MaxDim: 1<<31 - 1, ZeroDims: true, Blobs: true}
+	case PTE:
+		return Caps{Orders: AnyOrder, Blobs: true, Program: true}
+	case RTen:
+		return Caps{
+			DTypes: []tensor.DType{tensor.I8, tensor.I32, tensor.U8, tensor.F32},
+			Names:  MayRepeat, MaxDim: 1<<32 - 1, ZeroDims: true, Program: true,
+		}
+	case Primitiv:
+		return Caps{
+			DTypes: []tensor.DType{tensor.F32}, Orders: OnlyColumnMajor, Names: Paths,
+			MaxRank: 8, MaxElements: 1<<30 - 1, MaxDim: 1<<30 - 1,
+		}
+	case Safetensors:
+		return Caps{DTypes: safetensors.DTypes(), ZeroDims: true, Attributes: true}
+	case NPY:
+		return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: OneName, MaxTensors: 1, ZeroDims: true}
+	case NPZ:
+		return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: Members, ZeroDims: true}
+	}
+	return Caps{Attributes: f == GGUF}
+}
+
+// ztensorTypes: 1.0 and 1.1 have the first; 1.2 and 2 spell more as logical
+// types.
+func ztensorTypes(version string) []tensor.DType {
+	all := []tensor.DType{
+		tensor.Bool, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.U8, tensor.U16, tensor.U32, tensor.U64,
+		tensor.F16, tensor.BF16, tensor.F32, tensor.F64,
+	}
+	if version == "1.2" || version == "2" {
+		all = append(all, tensor.C64, tensor.C128, tensor.F8E4M3FN, tensor.F8E5M2, tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ)
+	}
+	if version == "2" {
+		all = append(all, tensor.F8E8M0FNU, tensor.F4E2M1FN)
+	}
+	return all
+}
+
+// executorchTypes are those of ExecuTorch's ScalarType: all but the ones below a
+// byte, and the scales of MX blocks.
+func executorchTypes() []tensor.DType {
+	return slices.DeleteFunc(tensor.DTypes(), func(d tensor.DType) bool {
+		return d.Size() == 0 || d == tensor.F8E8M0FNU
+	})
+}

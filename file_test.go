@@ -1,0 +1,250 @@
+package tensorfile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// samples are the files of testdata that the reference tools made, by format.
+func samples(t testing.TB) map[Format][]string {
+	all := map[Format][]string{}
+	for _, f := range Formats() {
+		names, err := filepath.Glob(filepath.Join("testdata", f.String(), "*"+f.Ext()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f == PTE {
+			more, _ := filepath.Glob("testdata/pte/*.bpte")
+			names = append(names, more...)
+		}
+		all[f] = names
+	}
+	return all
+}
+
+func TestEveryReferenceFileIsDetectedAndOpens(t *testing.T) {
+	for f, names := range samples(t) {
+		if len(f.Reads()) == 0 {
+			continue
+		}
+		if len(names) == 0 && f != NPZ && f != GGUF && f != Primitiv {
+			t.Errorf("no files of %v", f)
+		}
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := Detect(bytes.NewReader(b), int64(len(b))); err != nil || got != f {
+				t.Errorf("%s: detected as %v, %v", name, got, err)
+				continue
+			}
+			file, err := Open(name, nil)
+			if errors.Is(err, errors.ErrUnsupported) {
+				continue
+			}
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			inMemory, err := OpenBytes(b, nil)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			s := file.Summary()
+			if !reflect.DeepEqual(s, inMemory.Summary()) || s.Tensors != int64(file.Len()) || s.Format != f || s.Size != int64(len(b)) {
+				t.Errorf("%s: %v, but %v in memory", name, s, inMemory.Summary())
+			}
+			if !strings.HasPrefix(s.String(), f.String()) {
+				t.Error(s.String())
+			}
+			file.Close()
+			if err := file.Close(); err != nil {
+				t.Errorf("%s: second Close: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestFormatsDoNotTakeEachOthersFiles(t *testing.T) {
+	for f, names := range samples(t) {
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range Formats() {
+				if g != f && detect(g, bytes.NewReader(b), int64(len(b))) {
+					t.Errorf("%s: also a %v", name, g)
+				}
+			}
+		}
+	}
+}
+
+// The fields that all ReaderOptions share are written out in each, so that they
+// can be named in a literal. Here they are held equal.
+func TestReaderOptionsShareTheirFields(t *testing.T) {
+	want := reflect.TypeFor[Options]()
+	for _, o := range []reflect.Type{
+		reflect.TypeFor[ztensor.ReaderOptions](), reflect.TypeFor[pte.ReaderOptions](), reflect.TypeFor[rten.ReaderOptions](),
+		reflect.TypeFor[safetensors.ReaderOptions](), reflect.TypeFor[npy.ReaderOptions](), reflect.TypeFor[gguf.ReaderOptions](),
+	} {
+		for _, name := range []string{"Strict", "Limits", "NoMap", "Companion"} {
+			w, _ := want.FieldByName(name)
+			if f, ok := o.FieldByName(name); !ok || f.Type != w.Type {
+				t.Errorf("%v.%s is %v, not %v", o, name, f.Type, w.Type)
+			}
+		}
+	}
+}
+
+// closing counts whether a file of an fs.FS is closed.
+type closing struct {
+	fs.File
+	closed *int
+}
+
+func (c closing) Close() error { *c.closed++; return c.File.Close() }
+
+type closingFS struct {
+	fs.FS
+	closed int
+}
+
+func (c *closingFS) Open(name string) (fs.File, error) {
+	f, err := c.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return closing{f, &c.closed}, nil
+}
+
+func TestOpenFSClosesWhatItOpened(t *testing.T) {
+	b, err := os.ReadFile("testdata/ztensor/crate-1.2.3-digests.zt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem := fstest.MapFS{"a.zt": {Data: b}, "bad": {Data: b[:100]}}
+	t.Run("a file with ReadAt", func(t *testing.T) {
+		f, err := OpenFS(mem, "a.zt", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, ok := f.Sys().(*ztensor.Reader); !ok || f.Format() != ZTensor || f.Version() != "1.2" || f.Len() != 8 {
+			t.Errorf("%T %v", f.Sys(), f.Summary())
+		}
+		if err := f.Verify(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a file without", func(t *testing.T) {
+		c := &closingFS{FS: mem}
+		f, err := OpenFS(c, "a.zt", nil)
+		if err != nil || c.closed != 1 {
+			t.Fatal(err, c.closed)
+		}
+		if v, err := tensor.Load[float32](f.Tensor("float32 crc32c")); err != nil || len(v) != 7 {
+			t.Error(v, err)
+		}
+		if _, err := OpenFS(c, "a.zt", &Options{Limits: tensor.Limits{MaxDecoded: 100}}); !errors.Is(err, tensor.ErrLimit) {
+			t.Error(err)
+		}
+	})
+	t.Run("one that is damaged", func(t *testing.T) {
+		if _, err := OpenFS(mem, "bad", nil); err == nil {
+			t.Error("opened")
+		}
+	})
+}
+
+func TestLoadAllFillsTheCallersMemory(t *testing.T) {
+	for _, name := range []string{"testdata/ztensor/crate-1.2.3-dtypes.zt", "testdata/ztensor/crate-1.2.3-zstd.zt", "testdata/safetensors/many.safetensors"} {
+		f, err := Open(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string][]byte{}
+		err = f.LoadAll(t.Context(), func(t *tensor.Tensor) []byte {
+			if t.Data.Size() < 0 {
+				return nil
+			}
+			got[t.Name] = make([]byte, t.Data.Size())
+			return got[t.Name]
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for x := range f.Tensors() {
+			if want, err := x.Data.ReadAll(); err != nil || !bytes.Equal(got[x.Name], want) {
+				t.Errorf("%s: %s differs, %v", name, x.Name, err)
+			}
+		}
+		short := errors.New("asked after an error")
+		err = f.LoadAll(t.Context(), func(t *tensor.Tensor) []byte {
+			if t.Data.Size() < 1 {
+				return nil
+			}
+			return make([]byte, t.Data.Size()-1)
+		})
+		if err == nil || errors.Is(err, short) {
+			t.Errorf("%s: memory of the wrong size: %v", name, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := f.LoadAll(ctx, func(t *tensor.Tensor) []byte { return make([]byte, t.Data.Size()) }); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		f.Close()
+	}
+}
+
+func TestCapsAgreeWithWhatTheFilesHave(t *testing.T) {
+	for f, names := range samples(t) {
+		if f.Caps().DTypes == nil {
+			continue
+		}
+		for _, name := range names {
+			file, err := Open(name, nil)
+			if err != nil {
+				continue
+			}
+			caps := f.CapsOf(file.Version())
+			if f == ZTensor && file.Version() == "0.1" {
+				caps = f.Caps()
+			}
+			for x := range file.Tensors() {
+				rank := len(x.Shape)
+				if x.DType.Known() && !caps.Holds(x.DType) {
+					t.Errorf("%s: %s is %v", name, x.Name, x.DType)
+				}
+				if !caps.Orders.Hold(x.Order, rank) && x.Dense() {
+					t.Errorf("%s: %s has order %v", name, x.Name, x.Order)
+				}
+				if caps.MaxRank > 0 && rank > caps.MaxRank+1 || !caps.ZeroDims && slices.Contains(x.Shape, 0) {
+					t.Errorf("%s: %s is %v", name, x.Name, x.Shape)
+				}
+			}
+			file.Close()
+		}
+	}
+}
