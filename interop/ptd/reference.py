@@ -2,13 +2,14 @@
 
   reference.py write DIR     DIR/NAME.ptd for every DIR/NAME.json
   reference.py read DIR      every DIR/NAME.json against what the serializer reads from DIR/NAME.*.ptd, written by tensorfile
+  reference.py run DIR       the same by the C++ runtime, ETRUN names its program
   reference.py cases DIR     DIR/NAME.json for every case that the interop proof looks at
   reference.py golden DIR    DIR/et-VERSION-NAME.json and .ptd, some of testdata/ptd: those that wheel VERSION makes
 
 A case is {"alignment": of segments, "buffers": [hex], "entries": [{"name", "buffer", "alignment", "layout"}]}, and a layout
 {"scalar_type", "sizes", "dim_order"} or null.
 """
-import glob, hashlib, json, os, sys, types
+import glob, hashlib, json, os, subprocess, sys, types
 
 # 0.6 asks setuptools for its schema files; a current Python has none.
 resources = types.ModuleType('pkg_resources')
@@ -55,6 +56,36 @@ def read(data):
 
 # Numbers that the enums of the Python reader lack, or spell otherwise than the schema. C++ reads them: see ptd.sh.
 UNREADABLE = {8, 9, 10, 16, 17, 18, 19, 20, 21}
+
+
+DTYPES = ('uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32 bfloat16 quint4x2 quint2x4 bits1x8 '
+          'bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64').split()
+
+
+def run(ptd, blobs):
+    """What the C++ runtime reads, in the words of read."""
+    env = dict(os.environ, **({'ETRUN_NO_LAYOUT': '1'} if blobs else {}))  # it dies when asked for the layout of a blob
+    p = subprocess.run([os.environ['ETRUN'], 'ptd', ptd], capture_output=True, env=env)
+    if p.returncode:
+        return f'exit status {p.returncode}: {p.stderr.decode()[-300:]}'
+    out = []
+    for k in json.loads(p.stdout, strict=False)['keys']:
+        e = {'name': k['key'], 'sha256': k['sha256']}
+        if not blobs:
+            e.update(dtype=k['dtype'], shape=k['shape'], dim_order=k['dim_order'])
+        out.append(e)
+    return out
+
+
+def expected_run(case, blobs):
+    out = []
+    for e in case['entries']:
+        x = {'name': e['name'], 'sha256': hashlib.sha256(bytes.fromhex(case['buffers'][e['buffer']])).hexdigest()}
+        if not blobs:
+            l = e['layout']
+            x.update(dtype=DTYPES[l['scalar_type']], shape=l['sizes'], dim_order=l['dim_order'])
+        out.append(x)
+    return out
 
 
 def content(size, seed, scalar_type=None):
@@ -202,18 +233,21 @@ def main():
                 f.write(write(case))
             done += 1
             continue
-        if UNREADABLE & {e['layout']['scalar_type'] for e in case['entries'] if e['layout']}:
+        if verb == 'read' and UNREADABLE & {e['layout']['scalar_type'] for e in case['entries'] if e['layout']}:
             continue
+        blobs = any(e['layout'] is None for e in case['entries'])
         for ptd in sorted(glob.glob(file[:-5] + '.*.ptd')):
-            got = read(open(ptd, 'rb').read())
-            want = [{'name': e['name'], 'data': case['buffers'][e['buffer']], 'layout': e['layout']} for e in case['entries']]
+            if verb == 'run':
+                got, want = run(ptd, blobs), expected_run(case, blobs)
+            else:
+                got = [{k: e[k] for k in ('name', 'data', 'layout')} for e in read(open(ptd, 'rb').read())]
+                want = [{'name': e['name'], 'data': case['buffers'][e['buffer']], 'layout': e['layout']} for e in case['entries']]
             if '.sorted.' in ptd:
                 want.sort(key=lambda e: e['name'].encode())
-            same = [{k: e[k] for k in ('name', 'data', 'layout')} for e in got] == want
             done += 1
-            if not same:
+            if got != want:
                 failed += 1
-                print(f'{ptd}: the reference reads something else')
+                print(f'{ptd}: the reference reads something else: {str(got)[:300]}')
     print(f'{verb}: {done} files, {failed} wrong')
     sys.exit(failed > 0)
 

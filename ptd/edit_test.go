@@ -1,0 +1,217 @@
+package ptd_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func open(t testing.TB, name string) *ptd.Reader {
+	t.Helper()
+	r, err := ptd.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func readBytes(t testing.TB, b []byte, opts *ptd.ReaderOptions) *ptd.Reader {
+	t.Helper()
+	r, err := ptd.OpenBytes(b, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestSaveAndLoadAMap(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "m.ptd")
+	want := map[string]*tensor.Tensor{
+		"b":     tensor.New("ignored", tensor.Shape{2}, []float32{1, 2}),
+		"a":     tensor.New("", tensor.Shape{}, []int64{-3}),
+		"empty": tensor.New("", tensor.Shape{0, 3}, []uint16{}),
+		"nhwc":  {DType: tensor.U8, Shape: tensor.Shape{1, 2, 2, 1}, Order: tensor.Order{0, 2, 3, 1}, Data: tensor.BlobOf([]byte{1, 2, 3, 4})},
+	}
+	if err := ptd.Save(name, want, nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ptd.Load(name, &ptd.ReaderOptions{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d tensors, want %d", len(got), len(want))
+	}
+	for key, w := range want {
+		g := got[key]
+		if g == nil || g.Name != key || g.DType != w.DType || !g.Shape.Equal(w.Shape) || !slices.Equal(g.Order, w.Order) {
+			t.Fatalf("%s: got %+v", key, g)
+		}
+		a, _ := g.Data.ReadAll()
+		b, _ := w.Data.ReadAll()
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s: other bytes", key)
+		}
+	}
+	first, _ := os.ReadFile(name)
+	if err := ptd.Save(name, want, nil); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := os.ReadFile(name); !bytes.Equal(first, again) {
+		t.Error("the same map gives other bytes the second time")
+	}
+}
+
+// TestUpgrade brings a file of 0.6 up to date; interop/ptd.sh lets ExecuTorch read what comes out.
+func TestUpgrade(t *testing.T) {
+	r := open(t, "../testdata/ptd/et-0.6.0-basic.ptd")
+	if r.Schema() != "0.6" || r.Alignment() != 16 {
+		t.Fatalf("schema %s, alignment %d", r.Schema(), r.Alignment())
+	}
+	dir := t.TempDir()
+	if d := os.Getenv("TENSORFILE_PTD_CASES"); d != "" {
+		dir = filepath.Join(d, "upgraded")
+		text, err := os.ReadFile("../testdata/ptd/et-0.6.0-basic.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "legacy.json"), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := filepath.Join(dir, "legacy.ours.ptd")
+	if err := ptd.WriteEntries(name, r.Entries(), nil); err != nil {
+		t.Fatal(err)
+	}
+	n := open(t, name)
+	if n.Schema() != "0.7" {
+		t.Errorf("schema %s", n.Schema())
+	}
+	compareEntries(t, slices.Collect(n.Entries()), slices.Collect(r.Entries()))
+	// linear.weight and tied lie at one offset in the old file.
+	if s := n.Sharing(); len(s) != 1 || !slices.Equal(s[0], []string{"linear.weight", "tied"}) {
+		t.Errorf("shared: %v", s)
+	}
+}
+
+func TestRealignInPlace(t *testing.T) {
+	data, err := os.ReadFile("../testdata/ptd/et-1.5.1-shared.ptd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "x.ptd")
+	if err := os.WriteFile(name, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, name)
+	want := slices.Collect(r.Entries())
+	if err := ptd.WriteEntries(name, r.Entries(), &ptd.WriterOptions{SegmentAlignment: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	n := open(t, name)
+	if n.Alignment() != 4096 {
+		t.Errorf("aligned to %d", n.Alignment())
+	}
+	compareEntries(t, slices.Collect(n.Entries()), want)
+	if len(n.Sharing()[0]) != 4 {
+		t.Errorf("shared: %v", n.Sharing())
+	}
+}
+
+func TestMerge(t *testing.T) {
+	one := []ptd.Entry{{Name: "a", Layout: float(2), Data: floats(1, 2)}, {Name: "b", Layout: float(1), Data: floats(3)}}
+	two := []ptd.Entry{{Name: "b", Layout: float(1), Data: floats(3)}, {Name: "c", Data: floats(9)}}
+	got, err := ptd.Merge(t.Context(), slices.Values(one), slices.Values(two))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareEntries(t, got, []ptd.Entry{one[0], one[1], two[1]})
+
+	bad := []ptd.Entry{{Name: "a", Layout: float(2), Data: floats(1, 3)}, {Name: "b", Data: floats(3)}, {Name: "c", Data: floats(9, 9)}}
+	_, err = ptd.Merge(t.Context(), slices.Values(one), slices.Values(two), slices.Values(bad))
+	var c *ptd.ConflictError
+	if !errors.As(err, &c) {
+		t.Fatal(err)
+	}
+	want := []ptd.Conflict{{Name: "a", Files: [2]int{0, 2}}, {Name: "b", Files: [2]int{0, 2}, Layout: true}, {Name: "c", Files: [2]int{1, 2}}}
+	if !slices.Equal(c.Conflicts, want) {
+		t.Errorf("got %v", c.Conflicts)
+	}
+	if !strings.Contains(err.Error(), `"a": file 2 has other bytes than file 0 (and 2 more conflicts)`) {
+		t.Error(err)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd") // four names of 8 bytes, and one
+	shards, err := ptd.Split(r.Entries(), 8, "part")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names [][]string
+	for _, s := range shards {
+		var n []string
+		for _, e := range s.Entries {
+			n = append(n, e.Name)
+		}
+		names = append(names, n)
+	}
+	if len(names) != 2 || !slices.Equal(names[0], []string{"bits", "bytes", "column", "row"}) || !slices.Equal(names[1], []string{"own"}) {
+		t.Fatalf("got %v", names)
+	}
+	// printf 'bits\0bytes\0column\0row' | sha256sum
+	if want := "part_3dc09f940e34b0f50fd4e24e96cc518c2eb5ec864d62594d21e8a6a73abbb7bb"; shards[0].Tag != want {
+		t.Errorf("tag %s", shards[0].Tag)
+	}
+	if one, err := ptd.Split(r.Entries(), 16, "part"); err != nil || len(one) != 1 {
+		t.Errorf("%d shards, %v", len(one), err)
+	}
+	if _, err := ptd.Split(r.Entries(), 7, "part"); !errors.Is(err, tensor.ErrLimit) {
+		t.Errorf("an entry larger than a shard: %v", err)
+	}
+}
+
+func TestInsertRemoveRename(t *testing.T) {
+	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd")
+	es := slices.Collect(r.Entries())
+	es, err := ptd.Insert(es, ptd.Entry{Name: "new", Data: floats(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if es, err = ptd.Rename(es, "row", "line"); err != nil {
+		t.Fatal(err)
+	}
+	es, gone, err := ptd.Remove(es, "own")
+	if err != nil || gone.Name != "own" {
+		t.Fatal(err)
+	}
+	n := readBytes(t, write(t, es, ptd.WriterOptions{}), nil)
+	if s := n.Sharing(); len(s) != 1 || !slices.Equal(s[0], []string{"line", "column", "bytes", "bits"}) {
+		t.Errorf("shared: %v", s)
+	}
+	for name, err := range map[string]error{
+		"insert": second(ptd.Insert(es, ptd.Entry{Name: "line"})),
+		"rename": second(ptd.Rename(es, "line", "new")),
+	} {
+		if !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := ptd.Rename(es, "row", "x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, _, err := ptd.Remove(es, "row"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
