@@ -69,13 +69,17 @@ func (v *graphVerifier) graph(i int) {
 			v.attributes(op)
 		}
 	}
-	for _, id := range g.Outputs() {
+	seen := make(map[int]bool)
+	for j, id := range g.Outputs() {
 		switch {
+		case seen[id]:
+			v.warn(i, -1, m.child(g.pos(), slotGraphOutputs)+4+4*j, fmt.Sprintf("outputs[%d]", j), "node %d is an output twice: RTen refuses to plan the graph", id)
 		case kinds[id] == OperatorNode:
 			v.warn(i, id, m.nodePos(i, id), "", "an operator stands for an output of the graph")
 		case kinds[id] == ValueNode && producer[id] == -1:
 			v.warn(i, id, m.nodePos(i, id), "", "an output of the graph that nothing computes")
 		}
+		seen[id] = true
 	}
 	v.cycles(i, g, producer)
 	v.duplicates(i, g)

@@ -260,8 +260,9 @@ def main():
         convert("control-v1", control(), v1=True)
 
 
-files = [pathlib.Path(f) for f in sys.argv[3:]]
-for f in files:
-    describe(f)
-if not files:
-    main()
+if __name__ == "__main__":
+    files = [pathlib.Path(f) for f in sys.argv[3:]]
+    for f in files:
+        describe(f)
+    if not files:
+        main()
