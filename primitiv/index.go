@@ -13,7 +13,7 @@ import (
 
 // record is one tensor of a file.
 type record struct {
-	name  string // of a value: the path joined with dots; of a statistic: its own name alone
+	name  string // of a value: the path joined with dots, and what follows it in row.lens; of a statistic: its own name alone
 	data  int64  // offset of the payload
 	bytes uint32 // of the payload
 	dims  uint32 // index in Reader.dims
@@ -23,11 +23,10 @@ type record struct {
 	stat  bool   // a statistic
 }
 
-// row is one parameter: a value, and the statistics that follow it.
+// row is one parameter: a value, and the statistics that follow it in Reader.records, up to the value of the next row.
 type row struct {
-	first  uint32 // index of the value in Reader.records; the statistics follow
-	stats  uint32
-	lens   string // lengths of the path's elements as uvarints; empty for one element
+	first  uint32 // index of the value in Reader.records
+	lens   uint32 // bytes after the joined path: the lengths of the path's elements as uvarints; 0 for one element
 	offset int64  // where it begins in the file
 }
 
@@ -43,12 +42,15 @@ func (s *slab[T]) at(i int) *T { return &s.chunks[i>>chunkBits][i&(1<<chunkBits-
 
 func (s *slab[T]) push(v T) {
 	i := s.n >> chunkBits
-	if i == len(s.chunks) {
-		var chunk []T // the first one grows, since most files are small
-		if i > 0 {
-			chunk = make([]T, 0, 1<<chunkBits)
+	switch {
+	case i < len(s.chunks):
+		if c := s.chunks[i]; len(c) == cap(c) { // the first one grows, since most files are small
+			s.chunks[i] = append(make([]T, 0, min(2*cap(c), 1<<chunkBits)), c...)
 		}
-		s.chunks = append(s.chunks, chunk)
+	case i == 0:
+		s.chunks = append(s.chunks, make([]T, 0, 8))
+	default:
+		s.chunks = append(s.chunks, make([]T, 0, 1<<chunkBits))
 	}
 	s.chunks[i] = append(s.chunks[i], v)
 	s.n++

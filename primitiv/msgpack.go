@@ -126,6 +126,15 @@ func (c *cursor) skip(n int64) {
 	c.base, c.b, c.p = c.offset()+n, nil, 0
 }
 
+// seek moves the cursor to off, which is in the file.
+func (c *cursor) seek(off int64) {
+	if c.src == nil {
+		c.p = int(off)
+		return
+	}
+	c.base, c.b, c.p = off, nil, 0
+}
+
 // uint32 takes an integer.
 func (c *cursor) uint32() (uint32, bool) {
 	if b := c.b[c.p:]; len(b) >= 5 && b[0] == codeUint32 {

@@ -120,7 +120,7 @@ func (p *parser) parse() error {
 	switch p.r.kind {
 	case KindShape:
 		p.part = "shape"
-		_, err = p.shape()
+		_, err = p.shape(true)
 	case KindTensor:
 		p.part = "tensor"
 		p.r.rows.push(row{offset: p.offset()}) // for look-ups by name
@@ -216,11 +216,12 @@ func (p *parser) model() error {
 	for i := range n {
 		p.where = where{parameter: i}
 		r := row{offset: p.offset()}
-		var name string
-		if name, r.lens, err = p.path(); err != nil {
+		name, err := p.path()
+		if err != nil {
 			return err
 		}
-		p.name, p.named = name, true
+		r.lens = uint32(len(p.lens))
+		p.name, p.named = name[:len(name)-len(p.lens)], true
 		if err := p.parameterAs(name, r); err != nil {
 			return err
 		}
@@ -232,30 +233,31 @@ func (p *parser) model() error {
 	return nil
 }
 
-// path takes the key of a parameter: its name, joined with dots, and what takes it apart again.
-func (p *parser) path() (name, lens string, err error) {
+// path takes the key of a parameter: its elements joined with dots, and then what takes them apart again, which lens
+// has.
+func (p *parser) path() (string, error) {
+	p.joined, p.lens = p.joined[:0], p.lens[:0]
 	off := p.offset()
 	n, ok := p.array()
 	switch {
 	case !ok:
-		return "", "", p.refused("path")
+		return "", p.refused("path")
 	case n == 0:
-		return "", "", p.malformed(off, "path", "without a name")
+		return "", p.malformed(off, "path", "without a name")
 	case n == 1:
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
-			return "", "", p.refused("path[0]")
+			return "", p.refused("path[0]")
 		}
-		return p.r.names.copy(b), "", nil
+		return p.r.names.copy(b), nil
 	}
 	if n > p.left()/leastName[p.least] {
-		return "", "", p.errorAt(off, "path", fmt.Errorf("%w: %d names cannot be in the %d bytes that follow", io.ErrUnexpectedEOF, n, p.left()))
+		return "", p.errorAt(off, "path", fmt.Errorf("%w: %d names cannot be in the %d bytes that follow", io.ErrUnexpectedEOF, n, p.left()))
 	}
-	p.joined, p.lens = p.joined[:0], p.lens[:0]
 	for i := range n {
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
-			return "", "", p.refused(fmt.Sprintf("path[%d]", i))
+			return "", p.refused(fmt.Sprintf("path[%d]", i))
 		}
 		if i > 0 {
 			p.joined = append(p.joined, '.')
@@ -263,10 +265,11 @@ func (p *parser) path() (name, lens string, err error) {
 		p.joined = append(p.joined, b...)
 		p.lens = binary.AppendUvarint(p.lens, uint64(len(b)))
 		if int64(len(p.joined)) > p.lim.MaxName {
-			return "", "", p.limit(off, "path", "a name of more than %d bytes", p.lim.MaxName)
+			return "", p.limit(off, "path", "a name of more than %d bytes", p.lim.MaxName)
 		}
 	}
-	return p.r.names.copy(p.joined), p.r.names.copy(p.lens), nil
+	p.joined = append(p.joined, p.lens...)
+	return p.r.names.copy(p.joined), nil
 }
 
 // parameterAs takes a value and its statistics.
@@ -277,34 +280,31 @@ func (p *parser) parameterAs(name string, r row) error {
 	if err := p.tensor(record{name: name, row: at}); err != nil {
 		return err
 	}
-	p.listed += int64(len(name))
+	p.listed += int64(len(name)) - int64(r.lens)
 	p.part = ""
 	n, err := p.count("stats", leastStatistic)
 	if err != nil {
 		return err
 	}
 	if n > 0 {
-		if err := p.statistics(name, at, n); err != nil {
+		if err := p.statistics(len(name)-int(r.lens), at, n); err != nil {
 			return err
 		}
 	}
-	r.stats = uint32(p.r.records.n) - r.first - 1
 	p.r.rows.push(r)
 	return p.metadata()
 }
 
-func (p *parser) statistics(name string, at uint32, n int64) error {
+func (p *parser) statistics(nameLen int, at uint32, n int64) error {
 	first := p.r.records.n
-	p.starts = p.starts[:0]
 	for i := range n {
 		p.part = ""
-		p.starts = append(p.starts, p.offset())
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
 			return p.refused(fmt.Sprintf("stats[%d]", i))
 		}
 		p.part, p.stat = "stats", p.r.names.copy(b)
-		p.listed += int64(len(name)) + 1 + int64(len(b))
+		p.listed += int64(nameLen) + 1 + int64(len(b))
 		if err := p.tensor(record{name: p.stat, row: at, stat: true}); err != nil {
 			return err
 		}
@@ -317,7 +317,8 @@ func (p *parser) statistics(name string, at uint32, n int64) error {
 	again := repeated(int(n), nth)
 	for _, i := range again {
 		p.stat = nth(i)
-		if err := p.duplicate(p.starts[i], "a second statistic of that name"); err != nil {
+		before := p.r.records.at(first + i - 1) // it begins where the one before ends
+		if err := p.duplicate(before.data+int64(before.bytes), "a second statistic of that name"); err != nil {
 			return err
 		}
 	}
@@ -379,16 +380,12 @@ func without[T any](s *slab[T], first int, drop []int) {
 
 // tensor takes a tensor, but for its bytes.
 func (p *parser) tensor(rec record) error {
-	off := p.offset()
-	elements, err := p.shape()
+	elements, err := p.shape(rec.stat || p.r.kind == KindTensor)
 	if err != nil {
 		return err
 	}
 	s := &p.r.shape
-	if s.Batch > 1 && !rec.stat && p.r.kind != KindTensor {
-		return p.malformed(off, "shape.batch", "%d where values of parameters have 1", s.Batch)
-	}
-	off = p.offset()
+	off := p.offset()
 	n, ok := p.bin()
 	switch {
 	case !ok:
@@ -419,7 +416,7 @@ func (p *parser) tensor(rec record) error {
 
 // shape takes a shape into Reader.shape and returns the number of elements. It is held in 64 bits: the reference counts
 // in 32, and takes what wraps around for a small tensor.
-func (p *parser) shape() (elements int64, err error) {
+func (p *parser) shape(batched bool) (elements int64, err error) {
 	off := p.offset()
 	rank, ok := p.array()
 	switch {
@@ -451,8 +448,11 @@ func (p *parser) shape() (elements int64, err error) {
 	if s.Batch, ok = p.uint32(); !ok {
 		return 0, p.refused("shape.batch")
 	}
-	if s.Batch == 0 {
+	switch {
+	case s.Batch == 0:
 		return 0, p.malformed(at, "shape.batch", "0")
+	case s.Batch > 1 && !batched:
+		return 0, p.malformed(at, "shape.batch", "%d where values of parameters have 1", s.Batch)
 	}
 	if product *= uint64(s.Batch); product > math.MaxUint32 {
 		return 0, p.malformed(off, "shape", "2^32 elements or more")
@@ -515,9 +515,8 @@ func settings[T uint32 | float32](p *parser, field string, s *slab[Setting[T]], 
 	if err := p.plausible(off, field, n, leastSetting); err != nil {
 		return err
 	}
-	p.starts = p.starts[:0]
+	start := p.offset()
 	for i := range n {
-		p.starts = append(p.starts, p.offset())
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
 			return p.refused(fmt.Sprintf("%s[%d]", field, i))
@@ -534,12 +533,27 @@ func settings[T uint32 | float32](p *parser, field string, s *slab[Setting[T]], 
 	}
 	// The reference keeps the first of one name.
 	again := repeated(int(n), func(i int) string { return s.at(i).Name })
+	if again == nil {
+		return nil
+	}
+	end := p.offset()
+	p.seek(start)
+	at := 0
 	for _, i := range again {
+		for ; at < i; at++ { // to where it begins
+			if _, ok := p.str(p.lim.MaxName); !ok {
+				return p.refused(field)
+			}
+			if _, ok := value(); !ok {
+				return p.refused(field)
+			}
+		}
 		p.part = fmt.Sprintf("%s[%s]", field, tensor.Quote(s.at(i).Name))
-		if err := p.duplicate(p.starts[i], "a second setting of that name"); err != nil {
+		if err := p.duplicate(p.offset(), "a second setting of that name"); err != nil {
 			return err
 		}
 	}
+	p.seek(end)
 	p.part = ""
 	without(s, 0, again)
 	return nil

@@ -190,9 +190,8 @@ type payload struct {
 
 func (r *Reader) fill(e *entry, i int) *tensor.Tensor {
 	rec := r.records.at(i)
-	e.t.Name = rec.name
-	if rec.stat {
-		e.t.Name = r.rowName(int(rec.row)) + ":" + rec.name
+	if e.t.Name = r.rowName(int(rec.row)); rec.stat {
+		e.t.Name += ":" + rec.name
 	}
 	e.t.DType = tensor.F32
 	e.t.Shape = r.dims.shape(rec.dims, rec.rank)
@@ -272,11 +271,32 @@ func (r *Reader) buildLookup() {
 	}
 }
 
-// rowName is the joined path of a parameter.
-func (r *Reader) rowName(i int) string { return r.records.at(int(r.rows.at(i).first)).name }
+// path is that of a parameter: its elements joined with dots, and what takes them apart again.
+func (r *Reader) path(i int) (name, lens string) {
+	rw := r.rows.at(i)
+	s := r.records.at(int(rw.first)).name
+	cut := len(s) - int(rw.lens)
+	return s[:cut], s[cut:]
+}
+
+func (r *Reader) rowName(i int) string {
+	name, _ := r.path(i)
+	return name
+}
+
+// numStats is the number of statistics of a parameter.
+func (r *Reader) numStats(i int) int {
+	end := r.records.n
+	if i+1 < r.rows.n {
+		end = int(r.rows.at(i + 1).first)
+	}
+	return end - int(r.rows.at(i).first) - 1
+}
 
 func (r *Reader) compareRows(a, b int) (cmp int, inside bool) {
-	return comparePaths(r.rowName(a), r.rows.at(a).lens, r.rowName(b), r.rows.at(b).lens)
+	aName, aLens := r.path(a)
+	bName, bLens := r.path(b)
+	return comparePaths(aName, aLens, bName, bLens)
 }
 
 // dropRows takes parameters out; drop is ascending.
@@ -290,10 +310,10 @@ func (r *Reader) dropRows(drop []int) {
 			drop = drop[1:]
 			continue
 		}
-		moved := *r.rows.at(i)
+		moved, stats := *r.rows.at(i), r.numStats(i)
 		first := int(moved.first)
 		moved.first = uint32(toRecord)
-		for j := range 1 + int(moved.stats) {
+		for j := range 1 + stats {
 			rec := *r.records.at(first + j)
 			rec.row = uint32(toRow)
 			*r.records.at(toRecord) = rec
@@ -341,7 +361,8 @@ func (r *Reader) Parameter(path ...string) *Parameter {
 	name, lens := joinPath(path)
 	// Of paths that are there once, the one that is wanted; there is no other case, see AllowDuplicates.
 	i, ok := slices.BinarySearchFunc(r.sorted, struct{}{}, func(i uint32, _ struct{}) int {
-		cmp, _ := comparePaths(r.rowName(int(i)), r.rows.at(int(i)).lens, name, lens)
+		aName, aLens := r.path(int(i))
+		cmp, _ := comparePaths(aName, aLens, name, lens)
 		return cmp
 	})
 	if !ok {
@@ -369,10 +390,10 @@ func (r *Reader) parameter(i int) *Parameter {
 	rw := r.rows.at(i)
 	p := &Parameter{Value: r.tensor(int(rw.first))}
 	if r.kind == KindModel {
-		p.Path = splitPath(r.rowName(i), rw.lens)
+		p.Path = splitPath(r.path(i))
 	}
-	if rw.stats > 0 {
-		p.Stats = make([]Statistic, rw.stats)
+	if n := r.numStats(i); n > 0 {
+		p.Stats = make([]Statistic, n)
 	}
 	for j := range p.Stats {
 		rec := r.records.at(int(rw.first) + 1 + j)
@@ -437,7 +458,7 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 		o.Statistic = rec.name
 	}
 	if p.r.kind == KindModel {
-		o.Path = splitPath(p.r.rowName(int(rec.row)), p.r.rows.at(int(rec.row)).lens)
+		o.Path = splitPath(p.r.path(int(rec.row)))
 	}
 	return o, true
 }

@@ -1,0 +1,236 @@
+package primitiv_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// What follows is run by interop/primitiv.sh, with TENSORFILE_PRIMITIVREF: content is random, another one in every run.
+
+// loads has the reference load a file of ours, and returns what it then has, and what it saves.
+func loads(t testing.TB, data []byte) (dump string, saved []byte) {
+	t.Helper()
+	in, out := filepath.Join(t.TempDir(), "in"), filepath.Join(t.TempDir(), "out")
+	if err := os.WriteFile(in, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	dump = run(t, nil, reference(t), "dump", in)
+	run(t, nil, reference(t), "copy", in, out)
+	saved, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(dump, "\n"), saved
+}
+
+func open(t testing.TB, data []byte) *primitiv.Reader {
+	t.Helper()
+	r, err := primitiv.OpenBytes(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func random(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// noise is a column-major tensor of random bits.
+func noise(r *rand.Rand, shape ...int64) *tensor.Tensor {
+	n, _ := tensor.Shape(shape).Elements()
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = math.Float32frombits(r.Uint32())
+	}
+	v := tensor.New("", shape, x)
+	v.Order = tensor.ColumnMajor(len(shape))
+	return v
+}
+
+func noisyModel(r *rand.Rand, parameters, mostStats int) primitiv.Model {
+	var m primitiv.Model
+	for i := range parameters {
+		path := []string{fmt.Sprint("p", i)}
+		for range r.IntN(4) {
+			name := make([]byte, r.IntN(12))
+			if r.IntN(20) == 0 {
+				name = make([]byte, r.IntN(300))
+			}
+			for j := range name {
+				name[j] = byte(r.Uint32())
+			}
+			path = append([]string{"m" + string(name)}, path...)
+		}
+		shape := make([]int64, r.IntN(8))
+		for j := range shape {
+			shape[j] = 1 + r.Int64N(3)
+		}
+		if r.IntN(50) == 0 {
+			shape = []int64{1 + r.Int64N(300), 1 + r.Int64N(300)}
+		}
+		p := primitiv.Parameter{Path: path, Value: noise(r, shape...)}
+		for j := range r.IntN(mostStats + 1) {
+			s := primitiv.Statistic{Name: strings.Repeat("s", r.IntN(40)) + fmt.Sprint(j), Tensor: noise(r, 2, 1+r.Int64N(9))}
+			if r.IntN(2) == 0 {
+				s.Batch = uint32(s.Tensor.Shape[1])
+			}
+			p.Stats = append(p.Stats, s)
+		}
+		m = append(m, p)
+	}
+	r.Shuffle(len(m), func(i, j int) { m[i], m[j] = m[j], m[i] })
+	return m
+}
+
+func written(t testing.TB, m primitiv.Model, opts *primitiv.WriterOptions) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := m.Write(&b, opts); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestReferenceLargeModelIsReadAndWrittenByteForByte(t *testing.T) {
+	ref, folder := reference(t), t.TempDir()
+	run(t, nil, ref, "large", folder, fmt.Sprint(random(t).Uint32()))
+	name := filepath.Join(folder, "large.primitiv")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimSuffix(run(t, nil, ref, "dump", name), "\n")
+	face.Each(t, data, func(t *testing.T, r *primitiv.Reader) {
+		if dump(t, r) != want {
+			t.Error("we read other values")
+		}
+		if r.Tensor("decoder.large").Size() != 12012000 || r.Tensor("encoder.exact").Size() != 1<<20 {
+			t.Error("sizes")
+		}
+		if !bytes.Equal(copyOf(t, r, primitiv.WriterOptions{}), data) {
+			t.Error("we write other bytes")
+		}
+	})
+	t.Logf("%d bytes, %d tensors", len(data), open(t, data).Len())
+}
+
+func TestReferenceLoadsWhatWeWriteAndSavesTheSameBytes(t *testing.T) {
+	reference(t)
+	r := random(t)
+	for range 5 {
+		data := written(t, noisyModel(r, 60, 1), nil) // with more statistics their order is the library's hash table's
+		have, saved := loads(t, data)
+		if have != dump(t, open(t, data)) {
+			t.Error("the reference has other values")
+		}
+		if !bytes.Equal(saved, data) {
+			t.Error("the reference writes other bytes")
+		}
+		data = written(t, noisyModel(r, 60, 6), nil)
+		if have, saved = loads(t, data); have != dump(t, open(t, data)) || have != dump(t, open(t, saved)) || len(saved) != len(data) {
+			t.Error("with statistics: the reference has other values")
+		}
+	}
+	var b bytes.Buffer
+	w := primitiv.NewWriter(&b, &primitiv.WriterOptions{Kind: primitiv.KindParameter})
+	p := noisyModel(r, 1, 1)[0]
+	if err := w.AddParameter(&p); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if have, saved := loads(t, b.Bytes()); have != dump(t, open(t, b.Bytes())) || !bytes.Equal(saved, b.Bytes()) {
+		t.Error("a parameter file")
+	}
+}
+
+func TestReferenceLoadsAlignedAndStreamedFiles(t *testing.T) {
+	reference(t)
+	r := random(t)
+	for _, align := range []int{4, 8, 16, 32, 64} {
+		m := noisyModel(r, 60, 3)
+		plain := written(t, m, nil)
+		data := written(t, m, &primitiv.WriterOptions{Align: align})
+		have, saved := loads(t, data)
+		if have != dump(t, open(t, plain)) || len(saved) != len(plain) {
+			t.Errorf("aligned to %d: the reference has other values", align)
+		}
+		n, aligned := 0, 0
+		for x := range open(t, data).Tensors() {
+			st, _ := x.Data.Stored()
+			if n++; st.Offset%int64(align) == 0 {
+				aligned++
+			}
+			if st.Offset%4 != 0 {
+				t.Errorf("%s at %d: no view", x.Name, st.Offset)
+			}
+		}
+		t.Logf("aligned to %d: %d of %d tensors, %d bytes more on %d", align, aligned, n, len(data)-len(plain), len(plain))
+	}
+	m := noisyModel(r, 60, 3)
+	data := written(t, m, &primitiv.WriterOptions{Streaming: true, Count: 60})
+	if have, _ := loads(t, data); have != dump(t, open(t, written(t, m, nil))) {
+		t.Error("streamed with a count: the reference has other values")
+	}
+	name := filepath.Join(t.TempDir(), "streamed")
+	if err := m.WriteFile(name, &primitiv.WriterOptions{Streaming: true}); err != nil {
+		t.Fatal(err)
+	}
+	if patched, _ := os.ReadFile(name); !bytes.Equal(patched, data) {
+		t.Error("a count filled in at the end makes other bytes")
+	}
+}
+
+func TestReferenceLoadsEditedFiles(t *testing.T) {
+	reference(t)
+	r := random(t)
+	a, b := noisyModel(r, 20, 2), noisyModel(r, 20, 2)
+	for _, err := range []error{
+		a.Rename(a[3].Path, []string{"renamed", "parameter"}),
+		a.Merge(b, "merged"),
+		a.Rename([]string{"merged"}, []string{"moved", "twice"}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.Drop(slices.Clone(a[7].Path)...) != 1 {
+		t.Fatal("not dropped")
+	}
+	data := written(t, a, nil)
+	if have, _ := loads(t, data); have != dump(t, open(t, data)) || strings.Count(have, "parameter ") != 39 {
+		t.Error("the reference has other values")
+	}
+	for _, name := range []string{"SGD", "MomentumSGD", "AdaGrad", "RMSProp", "AdaDelta", "Adam"} {
+		o, err := primitiv.NewOptimizer(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.SetUint(primitiv.Epoch, r.Uint32())
+		o.SetFloat("Optimizer.lr_scale", float32(math.NaN()))
+		o.SetFloat("mine", r.Float32())
+		file := filepath.Join(t.TempDir(), name)
+		if err := primitiv.WriteOptimizer(file, o); err != nil {
+			t.Fatal(err)
+		}
+		data, _ := os.ReadFile(file)
+		if have, _ := loads(t, data); have != dump(t, open(t, data)) {
+			t.Errorf("%s: the reference has other settings", name)
+		}
+	}
+}

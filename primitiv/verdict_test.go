@@ -1,0 +1,290 @@
+package primitiv_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+var update = flag.Bool("update", false, "write testdata/primitiv/verdicts.txt anew, with TENSORFILE_PRIMITIVREF")
+
+// reference is interop/tools/primitivref.cpp, or nothing and the test is skipped.
+func reference(t testing.TB) string {
+	t.Helper()
+	ref := os.Getenv("TENSORFILE_PRIMITIVREF")
+	if ref == "" {
+		t.Skip("needs TENSORFILE_PRIMITIVREF=$(interop/tools.sh primitivref)")
+	}
+	return ref
+}
+
+func run(t testing.TB, stdin []byte, command string, args ...string) string {
+	t.Helper()
+	c := exec.Command(command, args...)
+	var out, errs bytes.Buffer
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(stdin), &out, &errs
+	if err := c.Run(); err != nil {
+		t.Fatalf("%s %s: %v %s", filepath.Base(command), strings.Join(args, " "), err, errs.String())
+	}
+	return out.String()
+}
+
+// verdicts asks the reference about each file: A accepted, R refused, X died.
+func verdicts(t testing.TB, files [][]byte) string {
+	t.Helper()
+	var in []byte
+	for _, f := range files {
+		in = binary.LittleEndian.AppendUint32(in, uint32(len(f)))
+		in = append(in, f...)
+	}
+	v := run(t, in, reference(t), "verdicts")
+	if len(v) != len(files) {
+		t.Fatalf("%d verdicts on %d files", len(v), len(files))
+	}
+	return v
+}
+
+// join writes MessagePack by hand: strings as they are, integers as uint 32.
+func join(parts ...any) []byte {
+	var b []byte
+	for _, p := range parts {
+		switch p := p.(type) {
+		case string:
+			b = append(b, p...)
+		case []byte:
+			b = append(b, p...)
+		case int:
+			b = binary.BigEndian.AppendUint32(append(b, 0xce), uint32(p))
+		default:
+			panic(p)
+		}
+	}
+	return b
+}
+
+// head is the beginning of a file of that data type.
+func head(dataType int) []byte { return join(0, 1, dataType) }
+
+var (
+	two     = "\x91\xce\x00\x00\x00\x02\xce\x00\x00\x00\x01\xc4\x08\x00\x00\x80?\x00\x00\x00@" // a tensor [2]: 1, 2
+	setting = "\xafOptimizer.epoch"
+)
+
+// item is a legal MessagePack item of any type code, with v where a number fits, and s where bytes do. Arrays and maps of
+// a fixed number of children have so many of them, the others n; child makes the i-th.
+func item(code byte, v uint32, s string, n int, child func(i int) []byte) []byte {
+	b := []byte{code}
+	length := func(width, n int) {
+		for width--; width >= 0; width-- {
+			b = append(b, byte(uint64(n)>>(8*width)))
+		}
+	}
+	children := func(n int) {
+		for i := range n {
+			b = append(b, child(i)...)
+		}
+	}
+	switch {
+	case code >= 0x80 && code <= 0x9f:
+		children(int(code & 15))
+	case code >= 0xa0 && code <= 0xbf:
+		b = append(b, strings.Repeat("n", int(code&31))...)
+	case code >= 0xc4 && code <= 0xc6: // bin
+		length(1<<(code-0xc4), len(s))
+		b = append(b, s...)
+	case code >= 0xc7 && code <= 0xc9: // ext
+		length(1<<(code-0xc7), len(s))
+		b = append(append(b, 1), s...)
+	case code == 0xca:
+		b = append(b, 0x3f, 0x80, 0, 0)
+	case code == 0xcb:
+		b = append(b, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0)
+	case code >= 0xcc && code <= 0xcf:
+		length(1<<(code-0xcc), int(v))
+	case code >= 0xd0 && code <= 0xd3:
+		length(1<<(code-0xd0), int(v))
+	case code >= 0xd4 && code <= 0xd8: // fixext
+		b = append(append(b, 1), strings.Repeat("\x00", 1<<(code-0xd4))...)
+	case code >= 0xd9 && code <= 0xdb:
+		length(1<<(code-0xd9), len(s))
+		b = append(b, s...)
+	case code == 0xdc, code == 0xde:
+		length(2, n)
+		children(n)
+	case code == 0xdd, code == 0xdf:
+		length(4, n)
+		children(n)
+	}
+	return b
+}
+
+// places are all places of the grammar: each makes a file whose item there has the code.
+var places = []struct {
+	name string
+	file func(code byte) []byte
+}{
+	{"version_major", func(c byte) []byte { return join(item(c, 0, "", 0, elem), 1, 0x200, two, 0) }},
+	{"version_minor", func(c byte) []byte { return join(0, item(c, 1, "", 0, elem), 0x200, two, 0) }},
+	{"data_type", func(c byte) []byte { return join(0, 1, item(c, 0x200, "", 0, elem), two, 0) }},
+	{"shape.dims", func(c byte) []byte {
+		dims := item(c, 1, "\x02", 1, func(i int) []byte { return join([]int{2, 1}[min(i, 1)]) })
+		if c == 0x80 || c == 0x90 {
+			return join(head(0x200), dims, 1, "\xc4\x04\x00\x00\x80?", 0)
+		}
+		return join(head(0x200), dims, 1, "\xc4\x08\x00\x00\x80?\x00\x00\x00@", 0)
+	}},
+	{"shape.dims[0]", func(c byte) []byte {
+		return join(head(0x200), "\x91", item(c, 2, "\x02", 2, elem), 1, "\xc4\x08\x00\x00\x80?\x00\x00\x00@", 0)
+	}},
+	{"shape.batch", func(c byte) []byte {
+		return join(head(0x200), "\x91", 2, item(c, 1, "\x01", 1, elem), "\xc4\x08\x00\x00\x80?\x00\x00\x00@", 0)
+	}},
+	{"data", func(c byte) []byte {
+		return join(head(0x200), "\x91", 2, 1, item(c, 8, "12345678", 2, func(int) []byte { return []byte("\xca\x3f\x80\x00\x00") }), 0)
+	}},
+	{"stats", func(c byte) []byte { return join(head(0x200), two, item(c, 1, "", 1, stat), stat(0)) }},
+	{"stats[0].name", func(c byte) []byte { return join(head(0x200), two, 1, item(c, 0, "name", 1, elem), two) }},
+	{"parameters", func(c byte) []byte { return join(head(0x300), item(c, 1, "", 1, row), row(0)) }},
+	{"path", func(c byte) []byte { return join(head(0x300), 1, item(c, 1, "w", 1, name), two, 0) }},
+	{"path[0]", func(c byte) []byte { return join(head(0x300), 1, "\x91", item(c, 1, "w", 1, name), two, 0) }},
+	{"uint_configs", func(c byte) []byte { return join(head(0x400), item(c, 1, "", 1, pair), "\x80") }},
+	{"uint_configs.key", func(c byte) []byte { return join(head(0x400), "\x81", item(c, 1, "key", 1, name), 7, "\x80") }},
+	{"uint_configs.value", func(c byte) []byte { return join(head(0x400), "\x81", setting, item(c, 7, "7", 1, elem), "\x80") }},
+	{"float_configs", func(c byte) []byte {
+		return join(head(0x400), "\x80", item(c, 1, "", 1, func(i int) []byte { return join(name(i), "\xca\x3f\x80\x00\x00") }))
+	}},
+	{"float_configs.key", func(c byte) []byte {
+		return join(head(0x400), "\x80\x81", item(c, 1, "key", 1, name), "\xca\x3f\x80\x00\x00")
+	}},
+	{"float_configs.value", func(c byte) []byte { return join(head(0x400), "\x80\x81\xa5A.eta", item(c, 1, "1", 1, elem)) }},
+}
+
+func elem(int) []byte   { return join(1) }
+func name(i int) []byte { return []byte{0xa1, 'a' + byte(i)} }
+func stat(i int) []byte { return join(name(i), two) }
+func row(i int) []byte  { return join("\x91", name(i), two, 0) }
+func pair(i int) []byte { return join(name(i), i) }
+
+// Every type code in every place, with the verdict of the reference, which verdicts.txt holds.
+func TestEveryTypeCodeInEveryPlace(t *testing.T) {
+	file := filepath.Join(testdata, "verdicts.txt")
+	var text strings.Builder
+	fmt.Fprintf(&text, "# What primitiv says to every MessagePack type code, 00 to ff, in every place: A accepts, R refuses. See verdict_test.go.\n")
+	var files [][]byte
+	for _, p := range places {
+		for code := range 256 {
+			files = append(files, p.file(byte(code)))
+		}
+	}
+	if os.Getenv("TENSORFILE_PRIMITIVREF") != "" {
+		for v := verdicts(t, files); v != ""; v = v[256:] {
+			fmt.Fprintf(&text, "%s %s\n", places[len(places)-len(v)/256].name, v[:256])
+		}
+		if *update {
+			if err := os.WriteFile(file, []byte(text.String()), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	golden, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(text.String(), "\n") > 1 && string(golden) != text.String() {
+		t.Error("the reference says other things than verdicts.txt")
+	}
+	accepted := 0
+	for i, line := range strings.Split(strings.TrimSpace(string(golden)), "\n")[1:] {
+		name, verdict, _ := strings.Cut(line, " ")
+		if len(verdict) != 256 || name != places[i].name {
+			t.Fatalf("line %q", line)
+		}
+		for code := range 256 {
+			_, err := primitiv.OpenBytes(files[256*i+code], nil)
+			if accepts := verdict[code] == 'A'; accepts != (err == nil) {
+				t.Errorf("%s = %02x: the reference says %c, we %v", name, code, verdict[code], err)
+			} else if accepts {
+				accepted++
+			}
+			if err != nil && tensor.ClassOf(err) != tensor.ClassMalformed && tensor.ClassOf(err) != tensor.ClassTruncated {
+				t.Errorf("%s = %02x: %v", name, code, err)
+			}
+		}
+	}
+	t.Logf("%d files, %d of them accepted", len(files), accepted)
+	if len(files) != 18*256 || accepted < 150 {
+		t.Errorf("%d files, %d of them accepted", len(files), accepted)
+	}
+}
+
+// differs compares our verdict with the reference's. We refuse what wraps around in 32 bits, and take a model whose
+// parameters lie below each other, with a warning, and the two kinds that the reference has no reader for.
+func differs(verdict byte, data []byte) string {
+	r, err := primitiv.OpenBytes(data, &primitiv.ReaderOptions{AllowTrailing: true, AllowDuplicates: true})
+	switch {
+	case verdict == 'A' && err != nil && !strings.Contains(err.Error(), "2^32 elements"):
+		return fmt.Sprintf("the reference accepts what we refuse: %v", err)
+	case verdict != 'A' && err == nil && r.Kind() != primitiv.KindShape && r.Kind() != primitiv.KindTensor &&
+		!strings.Contains(fmt.Sprint(r.Warnings()), "lies below"):
+		return "the reference refuses what we accept"
+	}
+	return ""
+}
+
+// Files of the reference with random damage, another one in every run.
+func TestDamagedFilesGetTheVerdictOfTheReference(t *testing.T) {
+	reference(t)
+	files, _ := goldens(t)
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	var names []string
+	for name, data := range files {
+		if len(data) < 1<<10 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var damaged [][]byte
+	var from []string
+	for range 8000 {
+		name := names[random.IntN(len(names))]
+		b := slices.Clone(files[name])
+		at := random.IntN(len(b))
+		switch random.IntN(6) {
+		case 0:
+			b[at] ^= 1 << random.IntN(8)
+		case 1:
+			b[at] = byte(random.Uint32())
+		case 2:
+			b = b[:at]
+		case 3:
+			b = slices.Insert(b, at, byte(random.Uint32()))
+		case 4:
+			b = slices.Delete(b, at, min(len(b), at+1+random.IntN(8)))
+		case 5: // a piece of another file
+			other := files[names[random.IntN(len(names))]]
+			lo := random.IntN(len(other))
+			b = slices.Concat(b[:at], other[lo:min(len(other), lo+1+random.IntN(40))], b[at:])
+		}
+		damaged, from = append(damaged, b), append(from, name)
+	}
+	v := verdicts(t, damaged)
+	for i, b := range damaged {
+		if d := differs(v[i], b); d != "" {
+			t.Errorf("seed %d, case %d from %s, %x: %s", seed, i, from[i], b, d)
+		}
+	}
+	t.Logf("seed %d: %d accepted of %d, %d crashes of the reference", seed, strings.Count(v, "A"), len(v), strings.Count(v, "X"))
+}
