@@ -330,7 +330,7 @@ func TestNothingHappensAtStartAndNothingGlobalChanges(t *testing.T) {
 				case *ast.Ident:
 					// The parser resolves names within the file. One that it could not resolve, or that leads to the
 					// outermost scope, is the package's.
-					//lint:ignore SA1019 what is deprecated about it, that it knows one file only, is what is wanted
+					// What is deprecated about it, that it knows one file only, is what is wanted.
 					return x.Name, vars[f.pkg][x.Name] && (x.Obj == nil || f.ast.Scope.Lookup(x.Name) == x.Obj)
 				default:
 					return "", false

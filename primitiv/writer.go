@@ -474,7 +474,7 @@ func (w *Writer) resolve() error {
 
 // model writes all parameters in the order of their paths.
 func (w *Writer) model() error {
-	if len(w.params) > math.MaxUint32 {
+	if int64(len(w.params)) > math.MaxUint32 {
 		return fmt.Errorf("%s: %w: %d parameters", format, tensor.ErrLimit, len(w.params))
 	}
 	m := make(Model, len(w.params))
@@ -526,7 +526,7 @@ func (w *Writer) endStream() error {
 		}
 	}
 	switch {
-	case n > math.MaxUint32:
+	case int64(n) > math.MaxUint32:
 		return fmt.Errorf("%s: %w: %d parameters", format, tensor.ErrLimit, n)
 	case w.opts.Count > 0 && n != int(w.opts.Count):
 		return fmt.Errorf("%s: %d parameters where %d were announced: %w", format, n, w.opts.Count, fs.ErrInvalid)

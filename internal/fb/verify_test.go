@@ -78,10 +78,10 @@ func goldens(t testing.TB, r fbtest.Root) map[string][]byte {
 }
 
 func TestEveryBitAndByteOfSmallBuffers(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
 	for _, r := range fbtest.Roots() {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
+			rng := rand.New(rand.NewPCG(3, 4))
 			seeds := goldens(t, r)
 			for _, size := range []int{1, 5, 20} {
 				seeds[fmt.Sprintf("random of size %d", size)] = r.Random(rng, size)
