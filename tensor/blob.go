@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 )
@@ -72,6 +73,26 @@ func (b Blob) Size() int64 {
 // Source returns what the blob reads, for code that knows its own sources; nil
 // for the empty blob.
 func (b Blob) Source() Source { return b.src }
+
+// Identity is equal, as a map key is, for blobs that are the same bytes in
+// memory or the same source, so that a writer can store them once; nil for a
+// blob without an identity, the empty one among them. It reads nothing.
+func (b Blob) Identity() any {
+	type place struct {
+		first *byte
+		n     int
+	}
+	if p, ok := b.Bytes(); ok {
+		if len(p) == 0 {
+			return nil
+		}
+		return place{&p[0], len(p)}
+	}
+	if b.src != nil && reflect.TypeOf(b.src).Kind() == reflect.Pointer {
+		return b.src
+	}
+	return nil
+}
 
 // Bytes returns the bytes without a copy, if they can be had so: mapped or in
 // memory, and not encoded. See the lifetime rules in the package comment. A

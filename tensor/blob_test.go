@@ -227,3 +227,25 @@ func TestWriteToReportsAShortWriter(t *testing.T) {
 type shortWriter struct{}
 
 func (shortWriter) Write(p []byte) (int, error) { return len(p) - 1, nil }
+
+func TestIdentityIsThatOfMemoryOrSource(t *testing.T) {
+	p := []byte{1, 2, 3, 4}
+	a, b := BlobOf(p), BlobOf(p)
+	if a.Identity() == nil || a.Identity() != b.Identity() {
+		t.Error("the same memory has two identities")
+	}
+	half, err := a.Section(0, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if half.Identity() == a.Identity() || BlobOf([]byte{1, 2, 3, 4}).Identity() == a.Identity() {
+		t.Error("other memory has the same identity")
+	}
+	if (Blob{}).Identity() != nil {
+		t.Error("nothing has an identity")
+	}
+	f := BlobFunc(4, nil)
+	if f.Identity() == nil || f.Identity() != f.Identity() || f.Identity() == BlobFunc(4, nil).Identity() {
+		t.Error("a source is not its own identity")
+	}
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# pte.sh: proves package pte in both directions against ExecuTorch, without torch:
+#   - programs that the serializers of seven releases (0.2.1 to 1.5.1) write are read field by field as their own deserializers read them,
+#     verify, and those that the published runtime loads come back from our writers unharmed;
+#   - programs of ours, and programs of the exporter that we rewrote, patched, aligned, externalised, are loaded and run by ExecuTorch's
+#     C++ runtime with the outputs that they should have.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+etrun=$(interop/tools.sh etrun)
+python=$(interop/tools.sh etpython)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+for version in 0.2.1 0.3.0 0.4.0 0.6.0 0.7.0 1.0.1 1.5.1; do
+	ETSERDE=interop/tools ETWHEEL=$(interop/tools.sh etwheel "$version") "$python" interop/pte/generations.py "$work/$version" >"$work/log" 2>&1 ||
+		{ tail -n 20 "$work/log"; echo "FAIL: the serializer of $version writes no programs"; exit 1; }
+	echo "ok: ExecuTorch $version wrote $(ls "$work/$version"/*.pte | wc -l) programs"
+done
+
+# Every subtest is one proof.
+TENSORFILE_ETRUN=$etrun TENSORFILE_PTE_GENERATIONS=$work go test -count=1 -v \
+	-run 'Facts|Run|Runtime' ./pte >"$work/log" 2>&1 || true
+grep -E '^(    )?--- FAIL|^ +[a-z_]+_test.go' "$work/log" | grep -v 'cannot read what it wrote' | head -n 40 || true
+count() { grep -cE "^    --- $1" "$work/log" || true; }
+passed=$(count PASS) failed=$(count FAIL) skipped=$(count SKIP)
+grep -E '^(ok|FAIL)' "$work/log" || tail -n 20 "$work/log"
+grep -qE '^ok' "$work/log" || failed=$((failed > 0 ? failed : 1))
+
+echo "interop pte: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,315 @@
+package pte
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// built are programs of every kind that a Builder can make, each with what the runtime should answer.
+var built = []struct {
+	name  string
+	opts  *WriterOptions
+	build func(b *Builder)
+	run   func(t *testing.T, file string)
+}{
+	{"add", nil, func(b *Builder) {
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{2, 3})
+		w := m.Constant(tensor.New("w", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6}))
+		y := m.Tensor(tensor.F32, tensor.Shape{2, 3})
+		m.Call("aten::add.out", x, w, m.Int(1), y, y)
+		m.Return(y)
+	}, func(t *testing.T, file string) {
+		a, b := runProgram(t, file, "forward", floatInput("2,3", 10, 20, 30, 40, 50, 60))
+		wantFloats(t, a[0], 11, 22, 33, 44, 55, 66)
+		wantFloats(t, b[0], 11, 22, 33, 44, 55, 66)
+	}},
+	{"linear", &WriterOptions{SegmentAlignment: 4096, TensorAlignment: 256}, func(b *Builder) {
+		m := b.Method("forward")
+		w := m.Constant(tensor.New("w", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6}))
+		bias := m.Constant(tensor.New("b", tensor.Shape{2}, []float32{0.5, -0.5}))
+		x := m.Input(tensor.F32, tensor.Shape{1, 3})
+		y := m.Tensor(tensor.F32, tensor.Shape{1, 2})
+		z := m.Tensor(tensor.F32, tensor.Shape{1, 2})
+		m.Call("aten::linear.out", x, w, bias, y, y)
+		m.Stack(Frame{"model.py", 3, "forward", "return relu(self.linear(x))"})
+		m.Call("aten::relu.out", y, z, z)
+		m.Return(z)
+	}, func(t *testing.T, file string) {
+		a, _ := runProgram(t, file, "forward", floatInput("1,3", 1, 1, -1))
+		wantFloats(t, a[0], 0.5, 2.5)
+	}},
+	{"convolution", nil, func(b *Builder) {
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{1, 1, 3, 3})
+		w := m.Constant(tensor.New("w", tensor.Shape{1, 1, 2, 2}, []float32{1, 0, 0, 1}))
+		y := m.Tensor(tensor.F32, tensor.Shape{1, 1, 2, 2})
+		one, zero := m.Ints(1, 1), m.Ints(0, 0)
+		m.Call("aten::convolution.out", x, w, m.Null(), one, zero, one, m.Bool(false), zero, m.Int(1), y, y)
+		m.Return(y)
+	}, func(t *testing.T, file string) {
+		a, _ := runProgram(t, file, "forward", floatInput("1,1,3,3", 1, 2, 3, 4, 5, 6, 7, 8, 9))
+		wantFloats(t, a[0], 6, 8, 12, 14)
+	}},
+	{"methods and metadata", &WriterOptions{Dedup: DedupSHA256}, func(b *Builder) {
+		for i, name := range []string{"encode", "decode"} {
+			m := b.Method(name)
+			x := m.Input(tensor.F32, tensor.Shape{2})
+			w := m.Constant(tensor.New("w", tensor.Shape{2}, []float32{3, 4})) // equal bytes, other memory: stored once
+			y := m.Tensor(tensor.F32, tensor.Shape{2})
+			m.Call([]string{"aten::mul.out", "aten::div.out"}[i], x, w, y, y)
+			m.Return(y)
+			m.Structure("T2#1#0(T1#1($),D0())", "$")
+		}
+		b.Metadata("get_vocab_size", 32000)
+		b.Metadata("get_eos_ids", int64(1), 2)
+		b.Metadata("use_kv_cache", true)
+		b.Metadata("get_scale", 0.125)
+		b.Metadata("get_name", "tiny")
+		b.Metadata("get_rope", tensor.New("", tensor.Shape{2}, []float32{7, 8}))
+	}, func(t *testing.T, file string) {
+		a, _ := runProgram(t, file, "encode", floatInput("2", 1, 2))
+		wantFloats(t, a[0], 3, 8)
+		a, _ = runProgram(t, file, "decode", floatInput("2", 6, 2))
+		wantFloats(t, a[0], 2, 0.5)
+		if a, _ = runProgram(t, file, "get_vocab_size"); a[0].Value != 32000.0 {
+			t.Errorf("get_vocab_size: %+v", a)
+		}
+		if a, _ = runProgram(t, file, "get_eos_ids"); len(a) != 2 || a[1].Value != 2.0 {
+			t.Errorf("get_eos_ids: %+v", a)
+		}
+		if a, _ = runProgram(t, file, "get_name"); a[0].Value != "tiny" {
+			t.Errorf("get_name: %+v", a)
+		}
+		a, _ = runProgram(t, file, "get_rope")
+		wantFloats(t, a[0], 7, 8)
+	}},
+	{"branches", nil, func(b *Builder) {
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{2})
+		positive := m.Tensor(tensor.Bool, tensor.Shape{2})
+		sum, product, y := m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2})
+		other, end := m.Label(), m.Label()
+		m.Call("aten::gt.Scalar_out", x, m.Double(0), positive, positive)
+		m.JumpFalse(positive, other)
+		m.Call("aten::add.out", x, x, m.Int(1), sum, sum)
+		m.Move(sum, y)
+		m.JumpFalse(m.Bool(false), end)
+		m.Mark(other)
+		m.Call("aten::mul.out", x, x, product, product)
+		m.Move(product, y)
+		m.Mark(end)
+		m.Return(y)
+	}, func(t *testing.T, file string) {
+		a, _ := runProgram(t, file, "forward", floatInput("2", 2, 3))
+		wantFloats(t, a[0], 4, 6)
+		a, _ = runProgram(t, file, "forward", floatInput("2", -2, 3))
+		wantFloats(t, a[0], 4, 9)
+	}},
+	{"loop", nil, func(b *Builder) { // y = x; 5 times: t = y + one; y = t * two; the temporary must not lie on what the loop reads
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{4})
+		one := m.Constant(tensor.New("", tensor.Shape{4}, []float32{1, 1, 1, 1}))
+		two := m.Tensor(tensor.F32, tensor.Shape{4}) // made before the loop, used only at its beginning
+		y := m.Tensor(tensor.F32, tensor.Shape{4})
+		tmp := m.Tensor(tensor.F32, tensor.Shape{4})
+		alpha, n, step, limit := m.Int(1), m.Int(0), m.Int(1), m.Int(5)
+		done := m.Bool(false)
+		m.Call("aten::add.out", one, one, alpha, two, two)
+		m.Call("aten::mul.out", x, one, y, y)
+		head := m.Label()
+		m.Mark(head)
+		m.Call("aten::mul.out", y, two, tmp, tmp)
+		m.Call("aten::add.out", tmp, one, alpha, y, y)
+		m.Call("executorch_prim::add.Scalar", n, step, n)
+		m.Call("executorch_prim::eq.Scalar", n, limit, done)
+		m.JumpFalse(done, head)
+		m.Call("executorch_prim::sub.Scalar", n, limit, n)
+		z := m.Tensor(tensor.F32, tensor.Shape{4})
+		m.Call("aten::mul.out", y, one, z, z)
+		m.Return(z)
+	}, func(t *testing.T, file string) {
+		a, b := runProgram(t, file, "forward", floatInput("4", 0, 1, 2, 3))
+		wantFloats(t, a[0], 31, 63, 95, 127)
+		wantFloats(t, b[0], 31, 63, 95, 127)
+	}},
+	{"dynamic", nil, func(b *Builder) {
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{8, 2}).Bound()
+		y := m.Tensor(tensor.F32, tensor.Shape{8, 2}).Bound()
+		m.Call("aten::mul.out", x, x, y, y)
+		m.Return(y)
+	}, func(t *testing.T, file string) {
+		a, _ := runProgram(t, file, "forward", floatInput("3,2", 1, 2, 3, 4, 5, 6))
+		wantFloats(t, a[0], 1, 4, 9, 16, 25, 36)
+	}},
+	{"state", nil, func(b *Builder) {
+		m := b.Method("forward")
+		count := m.State(tensor.New("count", tensor.Shape{2}, []float32{10, 20}))
+		m.NamedState("cache", tensor.F32, tensor.Shape{3})
+		one := m.Constant(tensor.New("", tensor.Shape{2}, []float32{1, 2}))
+		sum, y := m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2})
+		alpha, never, none := m.Int(1), m.Bool(false), m.Null()
+		m.Call("aten::add.out", count, one, alpha, sum, sum)
+		m.Call("aten::copy_", count, sum, never, count)
+		m.Call("aten::clone.out", sum, none, y, y)
+		m.Return(y)
+	}, func(t *testing.T, file string) {
+		a, b := runProgram(t, file, "forward")
+		wantFloats(t, a[0], 11, 22)
+		wantFloats(t, b[0], 12, 24)
+	}},
+	{"lists", nil, func(b *Builder) {
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{2})
+		m.Accept(m.Int(7))
+		c := m.Constant(tensor.New("", tensor.Shape{2}, []float32{5, 6}))
+		y := m.Tensor(tensor.F32, tensor.Shape{4})
+		m.Call("aten::cat.out", m.TensorList(x, c), m.Int(0), y, y)
+		m.OptionalTensorList(x, Ref{}, m.Null())
+		m.DoubleList(1.5, -2)
+		m.BoolList(true, false)
+		m.String("héllo")
+		m.Return(y, m.Double(2.5))
+	}, func(t *testing.T, file string) {
+		a, _ := runProgram(t, file, "forward", floatInput("2", 1, 2), "int=7")
+		wantFloats(t, a[0], 1, 2, 5, 6)
+	}},
+	{"by hand", nil, func(b *Builder) {
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{2}).Place(2, 1<<12)
+		y := m.Tensor(tensor.F32, tensor.Shape{2}).Place(1, 0)
+		z := m.Tensor(tensor.F32, tensor.Shape{2}).ByCaller()
+		m.Buffer(3, 64, Device{})
+		m.Call("aten::mul.out", x, x, y, y)
+		m.Call("aten::add.out", x, y, m.Int(2), z, z)
+		m.Return(z)
+	}, func(t *testing.T, file string) {
+		a, _ := runProgram(t, file, "forward", floatInput("2", 1, 2))
+		wantFloats(t, a[0], 3, 10)
+	}},
+	{"channels last", nil, func(b *Builder) {
+		m := b.Method("forward")
+		order := tensor.Order{0, 2, 3, 1}
+		c := tensor.New("", tensor.Shape{1, 2, 1, 2}, []float32{1, 10, 2, 20}) // in storage order
+		c.Order = order
+		x := m.Input(tensor.F32, tensor.Shape{1, 2, 1, 2}).Order(order)
+		y := m.Tensor(tensor.F32, tensor.Shape{1, 2, 1, 2}).Order(order)
+		m.Call("aten::add.out", x, m.Constant(c), m.Int(1), y, y)
+		m.Return(y)
+	}, func(t *testing.T, file string) {
+		a, _ := runProgram(t, file, "forward", floatInput("1,2,1,2", 1, 2, 3, 4))
+		wantFloats(t, a[0], 2, 12, 5, 24)
+	}},
+	{"named data", &WriterOptions{SegmentAlignment: 12}, func(b *Builder) {
+		b.Metadata("version", 1)
+		blob := tensor.BlobOf(bytes.Repeat([]byte("abc"), 100))
+		b.Named("first", blob, 3)
+		b.Named("second", tensor.BlobOf([]byte("xyz")), 4096)
+		b.Named("again", blob, 64)
+		b.Named("empty", tensor.Blob{}, 0)
+	}, nil},
+	{"nothing stored", nil, func(b *Builder) { b.Metadata("answer", 42) }, func(t *testing.T, file string) {
+		if a, _ := runProgram(t, file, "answer"); a[0].Value != 42.0 {
+			t.Errorf("%+v", a)
+		}
+	}},
+	{"planner", nil, func(b *Builder) { // a long chain: memory is used again
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{16})
+		one := m.Int(1)
+		for range 50 {
+			y := m.Tensor(tensor.F32, tensor.Shape{16})
+			m.Call("aten::add.out", x, x, one, y, y)
+			z := m.Tensor(tensor.F32, tensor.Shape{16})
+			m.Call("aten::sub.out", y, x, one, z, z)
+			x = z
+		}
+		m.Return(x)
+	}, func(t *testing.T, file string) {
+		in := make([]float32, 16)
+		for i := range in {
+			in[i] = float32(i)
+		}
+		a, b := runProgram(t, file, "forward", floatInput("16", in...))
+		wantFloats(t, a[0], in...)
+		wantFloats(t, b[0], in...)
+	}},
+}
+
+func TestBuilderMakesProgramsThatVerify(t *testing.T) {
+	for _, p := range built {
+		t.Run(p.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "p.pte")
+			b := NewBuilder()
+			p.build(b)
+			if err := b.WriteFile(file, p.opts); err != nil {
+				t.Fatal(err)
+			}
+			r := openFile(t, file)
+			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil && r.Size() >= headBytes {
+				t.Error(err)
+			}
+			again := NewBuilder()
+			p.build(again)
+			var w bytes.Buffer
+			if err := again.Write(&w, p.opts); err != nil {
+				t.Fatal(err)
+			}
+			if want, _ := os.ReadFile(file); !bytes.Equal(w.Bytes(), want) {
+				t.Error("the same program is written in two ways")
+			}
+			for _, s := range r.Program().Segments() {
+				if len(s.Roles) == 0 && s.Size > 0 {
+					t.Errorf("segment %d is for nothing", s.Index)
+				}
+			}
+		})
+	}
+}
+
+func TestBuilderMakesProgramsThatRun(t *testing.T) {
+	etrun(t)
+	for _, p := range built {
+		if p.run == nil {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "p.pte")
+			b := NewBuilder()
+			p.build(b)
+			if err := b.WriteFile(file, p.opts); err != nil {
+				t.Fatal(err)
+			}
+			p.run(t, file)
+		})
+	}
+}
+
+func TestPlannerUsesMemoryAgain(t *testing.T) {
+	for _, p := range built {
+		if p.name != "planner" {
+			continue
+		}
+		var w bytes.Buffer
+		b := NewBuilder()
+		p.build(b)
+		if err := b.Write(&w, nil); err != nil {
+			t.Fatal(err)
+		}
+		r, err := OpenBytes(w.Bytes(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _ := r.Program().Method("forward")
+		total, _ := m.Memory().Total()
+		// Three tensors are in use at one time, and the input keeps its memory.
+		if peak := m.PlannedPeak(); total != 256 || peak != 192 {
+			t.Errorf("%d bytes are planned where %d are in use at most", total, peak)
+		}
+	}
+}

@@ -1,0 +1,525 @@
+package pte
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// alignments checks the options and fills in ExecuTorch's values.
+func (o *WriterOptions) alignments() (segment, data int64, err error) {
+	segment, data = o.SegmentAlignment, o.TensorAlignment
+	if segment == 0 {
+		segment = defaultSegmentAlignment
+	}
+	if data == 0 {
+		data = defaultTensorAlignment
+	}
+	if segment < 1 || segment > maxAlignment || data < 1 || data > maxAlignment || data&(data-1) != 0 || o.Dedup > DedupSHA256 {
+		return 0, 0, fmt.Errorf("pte: bad options: segment alignment %d, tensor alignment %d, dedup %d", segment, data, o.Dedup)
+	}
+	return segment, data, nil
+}
+
+// output makes the flatbuffer and lays out the payloads. It reads none of them, but for DedupSHA256 and inline ones.
+func (b *Builder) output(opts *WriterOptions) (*output, error) {
+	if opts == nil {
+		opts = new(WriterOptions)
+	}
+	segmentAlign, tensorAlign, err := opts.alignments()
+	if err != nil {
+		return nil, err
+	}
+	if b.err == nil && len(b.methods) == 0 {
+		b.fail("a program without methods")
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	e := encoder{b: b, store: store{dedup: opts.Dedup}, inline: opts.InlineDelegates, payload: map[place]reference{}}
+	if err := e.data(tensorAlign); err != nil {
+		return nil, err
+	}
+	size, base, err := layOut(e.segments, segmentAlign)
+	if err != nil {
+		return nil, err
+	}
+	program, err := e.program()
+	if err != nil {
+		return nil, err
+	}
+	o, err := finish(program, e.segments, size, base)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("pte: the program would not load: %w", err)
+	}
+	return o, nil
+}
+
+// An encoder writes the flatbuffer of a Builder's program.
+type encoder struct {
+	b      *Builder
+	fb     fb.Builder
+	store  store
+	inline bool
+
+	segments  []dataSegment
+	constants []uint64 // offsets in the first segment; the first is a placeholder
+	mutable   []uint64
+	mutableAt int // segment of the initial values
+	inlined   []tensor.Blob
+	payload   map[place]reference // by method and delegate
+	named     []int               // segments
+}
+
+type reference struct {
+	inline bool
+	index  int
+}
+
+// data decides where each payload goes: constants, initial values, delegates, named data, a segment each, in the order of
+// ExecuTorch's serializer.
+func (e *encoder) data(tensorAlign int64) error {
+	e.segments = make([]dataSegment, 1)
+	e.constants = []uint64{0}
+	var mutable dataSegment
+	e.mutable = []uint64{0}
+	for _, m := range e.b.methods {
+		for i := range m.values {
+			t := m.values[i].tensor
+			if t == nil || t.data == nil {
+				continue
+			}
+			list, s, kind := &e.constants, &e.segments[0], "constant"
+			if t.role == RoleState {
+				list, s, kind = &e.mutable, &mutable, "state"
+			}
+			at, shared, err := e.store.share(t.data.Data, kind, len(*list))
+			if err != nil {
+				return err
+			}
+			t.buffer = uint32(at)
+			if shared {
+				continue
+			}
+			off, err := s.append(t.data.Data, max(tensorAlign, int64(t.dtype.Align())))
+			if err != nil {
+				return err
+			}
+			*list = append(*list, uint64(off))
+		}
+	}
+	if len(e.mutable) > 1 {
+		e.mutableAt = len(e.segments)
+		e.segments = append(e.segments, mutable)
+	}
+	// segment is where a payload is stored; it is made where it is not there yet.
+	segment := func(data tensor.Blob, kind string, alignment int64) (int, error) {
+		at, shared, err := e.store.share(data, kind, len(e.segments))
+		if err != nil {
+			return 0, err
+		}
+		if shared {
+			s := &e.segments[at]
+			var ok bool
+			if s.align, ok = lcm(s.align, alignment); !ok {
+				return 0, fmt.Errorf("pte: alignment %d", alignment)
+			}
+			return at, nil
+		}
+		var s dataSegment
+		if _, err := s.append(data, alignment); err != nil {
+			return 0, err
+		}
+		e.segments = append(e.segments, s)
+		return at, nil
+	}
+	for mi, m := range e.b.methods {
+		for di, d := range m.delegates {
+			key := place{int32(mi), int32(di)}
+			if e.inline || d.payload.Size() == 0 { // an empty payload stays inside, as in the exporter
+				at, shared, err := e.store.share(d.payload, "inline", len(e.inlined))
+				if err != nil {
+					return err
+				}
+				if !shared {
+					e.inlined = append(e.inlined, d.payload)
+				}
+				e.payload[key] = reference{true, at}
+				continue
+			}
+			at, err := segment(d.payload, "delegate", 1)
+			if err != nil {
+				return err
+			}
+			e.payload[key] = reference{false, at}
+		}
+	}
+	for _, n := range e.b.named {
+		at, err := segment(n.data, "named", n.align)
+		if err != nil {
+			return err
+		}
+		e.named = append(e.named, at)
+	}
+	return nil
+}
+
+func (e *encoder) u32s(v []int32) fb.Offset {
+	p := make([]byte, 4*len(v))
+	for i, x := range v {
+		binary.LittleEndian.PutUint32(p[4*i:], uint32(x))
+	}
+	return e.fb.Scalars(p, 4, 4)
+}
+
+func (e *encoder) u64s(v []uint64) fb.Offset {
+	p := make([]byte, 8*len(v))
+	for i, x := range v {
+		binary.LittleEndian.PutUint64(p[8*i:], x)
+	}
+	return e.fb.Scalars(p, 8, 8)
+}
+
+// tables writes a vector of tables, each made by write.
+func tables[T any](e *encoder, list []T, write func(*T) fb.Offset) fb.Offset {
+	all := make([]fb.Offset, len(list))
+	for i := range list {
+		all[i] = write(&list[i])
+	}
+	return e.fb.Offsets(all)
+}
+
+func (e *encoder) program() ([]byte, error) {
+	b := &e.fb
+	plans := make([]fb.Offset, len(e.b.methods))
+	for i, m := range e.b.methods {
+		var err error
+		if plans[i], err = e.method(i, m); err != nil {
+			return nil, err
+		}
+	}
+	planVector := b.Offsets(plans)
+	var total int64
+	for _, p := range e.inlined {
+		if total += p.Size(); total < 0 || total > math.MaxInt32 {
+			return nil, fmt.Errorf("pte: %w: inline payloads do not fit the 2 GiB of a flatbuffer", tensor.ErrLimit)
+		}
+	}
+	inlined := make([]fb.Offset, len(e.inlined))
+	for i, p := range e.inlined {
+		data, ok := p.Bytes()
+		if !ok {
+			var err error
+			if data, err = p.ReadAll(); err != nil {
+				return nil, err
+			}
+		}
+		at := b.Scalars(data, 1, ptefb.AlignBackendDelegateInlineDataData)
+		b.Begin()
+		b.Ref(slotOnly, at)
+		inlined[i] = b.End()
+	}
+	inlineVector := b.Offsets(inlined)
+	buffers := b.Offsets(nil)
+	segments := tables(e, e.segments, func(s *dataSegment) fb.Offset {
+		b.Begin()
+		b.Scalar(slotSegmentSize, 8, uint64(s.size), 0)
+		b.Scalar(slotSegmentOffset, 8, uint64(s.off), 0)
+		return b.End()
+	})
+	list := func(segment int, offsets []uint64) fb.Offset {
+		at := e.u64s(offsets)
+		b.Begin()
+		b.Ref(slotSubsegmentOffsets, at)
+		b.Scalar(slotSubsegmentIndex, 4, uint64(segment), 0)
+		return b.End()
+	}
+	constants := list(0, e.constants)
+	var mutable, named fb.Offset
+	if len(e.mutable) > 1 {
+		mutable = b.Offsets([]fb.Offset{list(e.mutableAt, e.mutable)})
+	}
+	if len(e.named) > 0 {
+		i := 0
+		named = tables(e, e.b.named, func(n *namedBlob) fb.Offset {
+			key := b.String(n.key)
+			b.Begin()
+			b.Ref(slotNamedKey, key)
+			b.Scalar(slotNamedSegment, 4, uint64(e.named[i]), 0)
+			i++
+			return b.End()
+		})
+	}
+	b.Begin()
+	b.Ref(slotProgramPlans, planVector)
+	b.Ref(slotProgramConstantBuffer, buffers)
+	b.Ref(slotProgramInlineData, inlineVector)
+	b.Ref(slotProgramSegments, segments)
+	b.Ref(slotProgramConstantSegment, constants)
+	b.Ref(slotProgramMutableData, mutable)
+	b.Ref(slotProgramNamedData, named)
+	out, err := b.Finish(b.End(), "ET12")
+	if errors.Is(err, fb.ErrTooLarge) {
+		err = fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
+	}
+	return out, err
+}
+
+func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
+	b := &e.fb
+	for _, l := range m.labels {
+		if l.at < 0 {
+			m.fail("a label that was never marked")
+			return 0, e.b.err
+		}
+	}
+	sizes, err := m.plan()
+	if err != nil {
+		return 0, err
+	}
+	name := b.String(m.name)
+	in, out := b.String(m.inStructure), b.String(m.outStructure)
+	b.Begin()
+	b.Ref(slotContainerInputs, in)
+	b.Ref(slotContainerOutputs, out)
+	container := b.End()
+	values := tables(e, m.values, e.value)
+	inputs, outputs := e.u32s(m.inputs), e.u32s(m.outputs)
+	chains := b.Offsets([]fb.Offset{e.chain(m)})
+	operators := tables(e, m.opNames, func(o *Operator) fb.Offset {
+		name, overload := b.String(o.Name), b.String(o.Overload) // never absent: tools of ExecuTorch want it
+		b.Begin()
+		b.Ref(slotOperatorName, name)
+		b.Ref(slotOperatorOverload, overload)
+		return b.End()
+	})
+	delegates := make([]fb.Offset, len(m.delegates))
+	for i := range m.delegates {
+		delegates[i] = e.delegate(&m.delegates[i], e.payload[place{int32(index), int32(i)}])
+	}
+	delegateVector := b.Offsets(delegates)
+	all := make([]uint64, len(sizes))
+	for i, n := range sizes {
+		all[i] = uint64(n)
+	}
+	buffers := e.u64s(all)
+	var devices fb.Offset
+	if len(m.devices) > 0 {
+		var list []fb.Offset
+		for i := range uint32(len(sizes)) {
+			d, ok := m.devices[i]
+			if !ok {
+				continue
+			}
+			b.Begin()
+			b.Scalar(slotDeviceBuffer, 4, uint64(i), 0)
+			b.Scalar(slotDeviceType, 1, uint64(uint8(d.Type)), 0)
+			b.Scalar(slotDeviceIndex, 1, uint64(uint8(d.Index)), 0)
+			list = append(list, b.End())
+		}
+		devices = b.Offsets(list)
+	}
+	b.Begin()
+	b.Ref(slotPlanName, name)
+	b.Ref(slotPlanContainer, container)
+	b.Ref(slotPlanValues, values)
+	b.Ref(slotPlanInputs, inputs)
+	b.Ref(slotPlanOutputs, outputs)
+	b.Ref(slotPlanChains, chains)
+	b.Ref(slotPlanOperators, operators)
+	b.Ref(slotPlanDelegates, delegateVector)
+	b.Ref(slotPlanBufferSizes, buffers)
+	b.Ref(slotPlanDevices, devices)
+	return b.End(), nil
+}
+
+func (e *encoder) value(v *value) fb.Offset {
+	b := &e.fb
+	var at fb.Offset
+	one := func(item fb.Offset) fb.Offset {
+		b.Begin()
+		b.Ref(slotItems, item)
+		return b.End()
+	}
+	number := func(size int, bits uint64) fb.Offset {
+		b.Begin()
+		b.Scalar(slotItems, size, bits, 0)
+		return b.End()
+	}
+	switch v.kind {
+	case KindNull:
+		b.Begin()
+		at = b.End()
+	case KindInt:
+		at = number(8, v.bits)
+	case KindBool:
+		at = number(1, v.bits)
+	case KindDouble:
+		at = number(8, math.Float64bits(v.doubles[0]))
+	case KindString:
+		at = one(b.String(v.text))
+	case KindIntList:
+		all := make([]uint64, len(v.items))
+		for i, x := range v.items {
+			all[i] = uint64(x)
+		}
+		at = one(e.u64s(all))
+	case KindDoubleList:
+		all := make([]uint64, len(v.doubles))
+		for i, x := range v.doubles {
+			all[i] = math.Float64bits(x)
+		}
+		at = one(e.u64s(all))
+	case KindBoolList:
+		p := make([]byte, len(v.bools))
+		for i, x := range v.bools {
+			if x {
+				p[i] = 1
+			}
+		}
+		at = one(b.Scalars(p, 1, 1))
+	case KindTensorList, KindOptionalTensorList:
+		all := make([]int32, len(v.items))
+		for i, x := range v.items {
+			all[i] = int32(x)
+		}
+		at = one(e.u32s(all))
+	case KindTensor:
+		at = e.tensor(v.tensor)
+	}
+	b.Begin()
+	b.Ref(slotUnion, at)
+	b.Scalar(slotUnionType, 1, uint64(v.kind), 0)
+	return b.End()
+}
+
+func (e *encoder) tensor(t *tensorValue) fb.Offset {
+	b := &e.fb
+	sizes := make([]int32, len(t.shape))
+	dims := make([]byte, len(t.shape))
+	for i, n := range t.shape {
+		sizes[i], dims[i] = int32(n), byte(i)
+		if t.order != nil {
+			dims[i] = byte(t.order[i])
+		}
+	}
+	sizesAt, dimsAt := e.u32s(sizes), b.Scalars(dims, 1, 1)
+	var allocation, extra fb.Offset
+	if t.planned() {
+		b.Begin()
+		b.Scalar(slotAllocationHigh, 4, t.place.Offset>>32, 0)
+		b.Scalar(slotAllocationLow, 4, t.place.Offset&math.MaxUint32, 0)
+		b.Scalar(slotAllocationID, 4, uint64(t.place.Memory), 0)
+		allocation = b.End()
+	}
+	if t.name != "" || t.role.External() || t.role == RoleState || t.device != (Device{}) {
+		var name fb.Offset
+		if t.name != "" {
+			name = b.String(t.name)
+		}
+		b.Begin()
+		b.Ref(slotExtraName, name)
+		if t.role.External() {
+			b.Scalar(slotExtraLocation, 1, uint64(ptefb.TensorDataLocationEXTERNAL), 0)
+		}
+		b.Scalar(slotExtraDeviceType, 1, uint64(uint8(t.device.Type)), 0)
+		b.Scalar(slotExtraDeviceIndex, 1, uint64(uint8(t.device.Index)), 0)
+		extra = b.End()
+	}
+	b.Begin()
+	b.Ref(slotTensorSizes, sizesAt)
+	b.Ref(slotTensorDimOrder, dimsAt)
+	b.Scalar(slotTensorDataBuffer, 4, uint64(t.buffer), 0)
+	b.Ref(slotTensorAllocation, allocation)
+	b.Ref(slotTensorExtra, extra)
+	b.Scalar(slotTensorScalarType, 1, uint64(uint8(t.scalar)), 0)
+	if t.bound {
+		b.Scalar(slotTensorDynamism, 1, uint64(Bound), 0)
+	}
+	return b.End()
+}
+
+func (e *encoder) chain(m *MethodBuilder) fb.Offset {
+	b := &e.fb
+	instructions := tables(e, m.code, func(i *instruction) fb.Offset {
+		var args fb.Offset
+		if i.op == OpKernelCall || i.op == OpDelegateCall {
+			args = e.u32s(i.args)
+		}
+		b.Begin()
+		switch i.op {
+		case OpKernelCall, OpDelegateCall:
+			b.Ref(slotCallArgs, args)
+			b.Scalar(slotCallIndex, 4, uint64(uint32(i.index)), 0)
+		case OpMove:
+			b.Scalar(slotMoveTo, 4, uint64(uint32(i.to)), 0)
+			b.Scalar(slotMoveFrom, 4, uint64(uint32(i.index)), 0)
+		case OpJumpFalse:
+			b.Scalar(slotJumpDestination, 4, uint64(uint32(i.label.at)), 0)
+			b.Scalar(slotJumpCondition, 4, uint64(uint32(i.index)), 0)
+		case OpFree:
+			b.Scalar(slotFreeValue, 4, uint64(uint32(i.index)), 0)
+		}
+		at := b.End()
+		b.Begin()
+		b.Ref(slotUnion, at)
+		b.Scalar(slotUnionType, 1, uint64(i.op), 0)
+		return b.End()
+	})
+	var traces fb.Offset
+	if slices.ContainsFunc(m.code, func(i instruction) bool { return len(i.stack) > 0 }) {
+		traces = tables(e, m.code, func(i *instruction) fb.Offset {
+			frames := tables(e, i.stack, func(f *Frame) fb.Offset {
+				file, name, context := b.String(f.File), b.String(f.Name), b.String(f.Context)
+				b.Begin()
+				b.Ref(slotFrameFile, file)
+				b.Scalar(slotFrameLine, 4, uint64(uint32(f.Line)), 0)
+				b.Ref(slotFrameName, name)
+				b.Ref(slotFrameContext, context)
+				return b.End()
+			})
+			b.Begin()
+			b.Ref(slotItems, frames)
+			return b.End()
+		})
+	}
+	inputs, outputs := e.u32s(nil), e.u32s(nil)
+	b.Begin()
+	b.Ref(slotChainInputs, inputs)
+	b.Ref(slotChainOutputs, outputs)
+	b.Ref(slotChainInstructions, instructions)
+	b.Ref(slotChainStacktrace, traces)
+	return b.End()
+}
+
+func (e *encoder) delegate(d *delegate, r reference) fb.Offset {
+	b := &e.fb
+	id := b.String(d.id)
+	specs := tables(e, d.specs, func(s *CompileSpec) fb.Offset {
+		key, value := b.String(s.Key), b.Scalars(s.Value, 1, 1)
+		b.Begin()
+		b.Ref(slotSpecKey, key)
+		b.Ref(slotSpecValue, value)
+		return b.End()
+	})
+	b.Begin()
+	b.Scalar(slotReferenceIndex, 4, uint64(r.index), 0)
+	if !r.inline {
+		b.Scalar(slotReferenceLocation, 1, uint64(ptefb.DataLocationSEGMENT), 0)
+	}
+	processed := b.End()
+	b.Begin()
+	b.Ref(slotDelegateID, id)
+	b.Ref(slotDelegateProcessed, processed)
+	b.Ref(slotDelegateSpecs, specs)
+	return b.End()
+}

@@ -1,0 +1,220 @@
+package pte
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Defaults of ExecuTorch's serializer.
+const (
+	defaultSegmentAlignment = 128
+	defaultTensorAlignment  = 16
+	headerLength            = 32
+	maxAlignment            = 1 << 30
+)
+
+// A piece is a payload, and where it goes.
+type piece struct {
+	off  int64 // in its segment, then in the file
+	data tensor.Blob
+	size int64
+}
+
+// A dataSegment is a segment on its way into a file.
+type dataSegment struct {
+	pieces []piece
+	size   int64
+	align  int64 // what its pieces ask for
+	off    int64 // from the base
+}
+
+// append puts data behind what is there and answers where.
+func (s *dataSegment) append(data tensor.Blob, alignment int64) (int64, error) {
+	off, ok := align.Up(s.size, alignment)
+	size := data.Size()
+	if !ok || size < 0 || size > math.MaxInt64-off {
+		return 0, fmt.Errorf("pte: a segment of more than 2^63 bytes")
+	}
+	s.align = max(s.align, alignment)
+	s.pieces = append(s.pieces, piece{off, data, size})
+	s.size = off + size
+	return off, nil
+}
+
+// layOut lays segments out behind each other and answers where the last one ends, and what the base must be aligned to.
+func layOut(segments []dataSegment, alignment int64) (size, base int64, err error) {
+	base = alignment
+	for i := range segments {
+		s := &segments[i]
+		a, ok := lcm(alignment, max(s.align, 1))
+		if ok {
+			s.off, ok = align.Up(size, a)
+		}
+		if ok {
+			base, ok = lcm(base, a)
+		}
+		if !ok || s.size > math.MaxInt64-s.off {
+			return 0, 0, errors.New("pte: alignments that have no common multiple in reach")
+		}
+		size = s.off + s.size
+	}
+	return size, base, nil
+}
+
+func lcm(a, b int64) (int64, bool) {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	m, ok := align.Mul(a/x, b)
+	return m, ok && m <= 1<<40
+}
+
+// An output is a file that is ready to be written: nothing of it has to be gone back to.
+type output struct {
+	head   []byte // flatbuffer with its header
+	pieces []piece
+	size   int64
+}
+
+// finish puts an extended header into a flatbuffer and the segments behind. Without bytes in segments there is none.
+func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64) (*output, error) {
+	if dataSize == 0 {
+		return &output{head: program, size: int64(len(program))}, nil
+	}
+	head := fb.Splice(program, headerLength)
+	base, ok := align.Up(int64(len(head)), baseAlign)
+	if !ok || dataSize > math.MaxInt64-base || len(head) >= 1<<31 {
+		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit, len(head), dataSize)
+	}
+	putHeader(head, headerLength, base, dataSize)
+	o := &output{head: head, size: base + dataSize}
+	for _, s := range segments {
+		for _, p := range s.pieces {
+			p.off += base + s.off
+			o.pieces = append(o.pieces, p)
+		}
+	}
+	return o, nil
+}
+
+func putHeader(head []byte, length uint32, base, dataSize int64) {
+	copy(head[8:], "eh00")
+	binary.LittleEndian.PutUint32(head[12:], length)
+	binary.LittleEndian.PutUint64(head[16:], uint64(len(head)))
+	binary.LittleEndian.PutUint64(head[24:], uint64(base))
+	if length >= 32 {
+		binary.LittleEndian.PutUint64(head[32:], uint64(dataSize))
+	}
+}
+
+// check looks at what is about to be written as a reader would.
+func (o *output) check() error {
+	src, err := source.OfReaderAt(padded(o.head), o.size)
+	if err != nil {
+		return err
+	}
+	r, err := open(src, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: math.MaxInt32, MaxTensors: math.MaxInt32}})
+	if err != nil {
+		return err
+	}
+	for _, f := range r.check().All() {
+		if f.Severity == tensor.SeverityError {
+			return f.Err
+		}
+	}
+	return nil
+}
+
+// padded is bytes with any number of zeros behind.
+type padded []byte
+
+func (b padded) ReadAt(p []byte, off int64) (int, error) {
+	n := 0
+	if off < int64(len(b)) {
+		n = copy(p, b[off:])
+	}
+	clear(p[n:])
+	return len(p), nil
+}
+
+// writeTo writes the file.
+func (o *output) writeTo(w io.Writer) (int64, error) {
+	n, err := w.Write(o.head)
+	at := int64(n)
+	if err != nil {
+		return at, err
+	}
+	for _, p := range o.pieces {
+		m, err := zeros(w, p.off-at)
+		if at += m; err != nil {
+			return at, err
+		}
+		m, err = p.data.WriteTo(w)
+		if at += m; err != nil {
+			return at, err
+		}
+		if m != p.size {
+			return at, fmt.Errorf("pte: %w: a source gave %d bytes of %d", io.ErrUnexpectedEOF, m, p.size)
+		}
+	}
+	m, err := zeros(w, o.size-at)
+	return at + m, err
+}
+
+// zeros writes n zero bytes.
+func zeros(w io.Writer, n int64) (written int64, err error) {
+	var block [4096]byte
+	for written < n {
+		m, err := w.Write(block[:min(n-written, int64(len(block)))])
+		if written += int64(m); err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// A store gives payloads their places, equal ones the same where they may share.
+type store struct {
+	dedup Dedup
+	seen  map[any]int
+}
+
+// share answers what was noted for the same payload before, or notes i.
+func (s *store) share(b tensor.Blob, kind string, i int) (int, bool, error) {
+	if s.dedup == DedupNone || b.Size() == 0 {
+		return i, false, nil
+	}
+	type key struct {
+		kind string
+		id   any
+	}
+	id := b.Identity()
+	if s.dedup == DedupSHA256 {
+		h := sha256.New()
+		if _, err := b.WriteTo(h); err != nil {
+			return 0, false, err
+		}
+		id = [sha256.Size]byte(h.Sum(nil))
+	}
+	if id == nil {
+		return i, false, nil
+	}
+	if s.seen == nil {
+		s.seen = make(map[any]int)
+	}
+	if at, ok := s.seen[key{kind, id}]; ok {
+		return at, true, nil
+	}
+	s.seen[key{kind, id}] = i
+	return i, false, nil
+}
