@@ -109,6 +109,9 @@ func (r *Reader) Values() iter.Seq2[string, Value] { return pairs(r.attributes) 
 // TensorValues yields the attributes of one of the file's tensors in file order:
 // those that files from 1.1 on can have, and the custom fields of 0.1.
 func (r *Reader) TensorValues(t *tensor.Tensor) iter.Seq2[string, Value] {
+	if len(r.ownAttrs) == 0 {
+		return pairs(nil)
+	}
 	i := r.find(t.Name)
 	for i >= 0 && i < len(r.tensors) && &r.tensors[i] != t {
 		i++ // a name that stands twice, which 0.1 can have; or not ours

@@ -8,7 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -215,13 +217,29 @@ func display(name string) string {
 // escape shows a name as it is where that is harmless, and quoted where it has
 // anything that a terminal would not simply print.
 func escape(name string) string {
-	if name == "" || strings.HasPrefix(name, `"`) || strings.TrimSpace(name) != name {
-		return quote(name)
+	if harmless(name) {
+		return name
 	}
-	for _, r := range name {
-		if !printable(r) {
-			return quote(name)
+	return quote(name)
+}
+
+func appendEscaped(b []byte, name string) []byte {
+	if harmless(name) {
+		return append(b, name...)
+	}
+	return strconv.AppendQuote(b, name)
+}
+
+func harmless(name string) bool {
+	if name == "" || name[0] == '"' || name[0] == ' ' || name[len(name)-1] == ' ' {
+		return false
+	}
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c >= utf8.RuneSelf {
+			return !strings.ContainsFunc(name[i:], func(r rune) bool { return !printable(r) })
+		} else if c < ' ' || c == 0x7f {
+			return false
 		}
 	}
-	return name
+	return true
 }

@@ -360,6 +360,13 @@ func (w *jsonWriter) flush(over int) {
 	}
 }
 
+// row is line for a tensor.
+func (w *jsonWriter) row(r *row) {
+	w.separate()
+	w.buf = r.appendJSON(w.buf)
+	w.flush(32 << 10)
+}
+
 // line writes an element of a list on one line.
 func (w *jsonWriter) line(o object) {
 	w.separate()

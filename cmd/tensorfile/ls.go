@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -28,11 +29,10 @@ func lsCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.each(args, func(in *input) (jsonValue, error) {
-				rows := l.apply(in.rows())
 				if a.json {
-					return func(w *jsonWriter) { l.json(w, in, rows) }, nil
+					return func(w *jsonWriter) { l.json(w, in) }, nil
 				}
-				l.print(a, in, rows)
+				l.print(a, in)
 				return nil, nil
 			})
 		},
@@ -110,7 +110,23 @@ func (r *row) offset() int64 {
 	return first
 }
 
-func (l *lister) json(w *jsonWriter, in *input, rows []row) {
+// each yields the rows that are wanted, in the order that is. Only sorting and
+// folding need all of them at once.
+func (l *lister) each(in *input) iter.Seq[*row] {
+	if l.sort == "" && !l.fold && len(l.filter) == 0 {
+		return in.eachRow()
+	}
+	return func(yield func(*row) bool) {
+		rows := l.apply(in.rows())
+		for i := range rows {
+			if !yield(&rows[i]) {
+				return
+			}
+		}
+	}
+}
+
+func (l *lister) json(w *jsonWriter, in *input) {
 	w.open('{')
 	w.field("file", in.name)
 	w.field("format", in.Format().String())
@@ -119,8 +135,8 @@ func (l *lister) json(w *jsonWriter, in *input, rows []row) {
 	w.field("attributes", in.attributes())
 	w.key("tensors")
 	w.open('[')
-	for i := range rows {
-		w.line(rows[i].object())
+	for r := range l.each(in) {
+		w.row(r)
 	}
 	w.close(']')
 	w.key("blobs")
@@ -135,38 +151,23 @@ func (l *lister) json(w *jsonWriter, in *input, rows []row) {
 	w.close('}')
 }
 
-func (l *lister) print(a *app, in *input, rows []row) {
+func (l *lister) print(a *app, in *input) {
 	t := newTable("NAME", "DTYPE", "SHAPE", ">BYTES", ">OFFSET", "ENCODING")
-	for i := range rows {
-		r := &rows[i]
-		t.add(r.cells()...)
+	t.grow(in.Len())
+	for r := range l.each(in) {
+		r.print(t)
 		if r.entries > 0 {
 			continue
 		}
 		for j := range r.tensor.Parts {
 			p := &r.tensor.Parts[j]
-			cells := []string{"  " + escape(p.Role), escapeIfAny(dtypeOf(p.DType, p.Data)), "", "", "", ""}
-			if n := p.Data.Size(); n >= 0 {
-				cells[3] = fmt.Sprint(n)
-			}
-			if st, ok := p.Data.Stored(); ok {
-				cells[4], cells[5] = storedCells(st)
-			}
-			t.add(cells...)
+			blobRow(t, "  ", p.Role, escapeIfAny(dtypeOf(p.DType, p.Data)), p.Data)
 		}
 	}
 	for name, b := range in.Blobs() {
-		if !l.wants(name) {
-			continue
+		if l.wants(name) {
+			blobRow(t, "", name, "(blob)", b)
 		}
-		cells := []string{escape(name), "(blob)", "", "", "", ""}
-		if n := b.Size(); n >= 0 {
-			cells[3] = fmt.Sprint(n)
-		}
-		if st, ok := b.Stored(); ok {
-			cells[4], cells[5] = storedCells(st)
-		}
-		t.add(cells...)
 	}
 	t.print(a)
 	a.printWarnings(in.warnings())

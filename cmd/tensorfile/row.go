@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/hex"
+	"iter"
 	"strconv"
 	"unicode/utf8"
 
@@ -28,17 +29,30 @@ type row struct {
 // rows lists the tensors of a file.
 func (in *input) rows() []row {
 	rows := make([]row, 0, in.Len())
-	for t := range in.Tensors() {
-		r := row{tensor: t, name: t.Name, dtype: dtypeOf(t.DType, t.Data), bytes: bytesOf(t)}
-		if !t.External && t.Dense() {
-			r.stored, r.inFile = t.Data.Stored()
-		}
-		if in.view.row != nil {
-			in.view.row(len(rows), t, &r)
-		}
-		rows = append(rows, r)
+	for r := range in.eachRow() {
+		rows = append(rows, *r)
 	}
 	return rows
+}
+
+// eachRow yields the same one by one; a row is gone when the next one comes.
+func (in *input) eachRow() iter.Seq[*row] {
+	return func(yield func(*row) bool) {
+		i := 0
+		var r row
+		for t := range in.Tensors() {
+			r = row{tensor: t, name: t.Name, dtype: dtypeOf(t.DType, t.Data), bytes: bytesOf(t)}
+			if !t.External && t.Dense() {
+				r.stored, r.inFile = t.Data.Stored()
+			}
+			if in.view.row != nil {
+				in.view.row(i, t, &r)
+			}
+			if i++; !yield(&r) {
+				return
+			}
+		}
+	}
 }
 
 // bytesOf is the decoded size of a tensor: of its elements, or of all its parts
@@ -74,68 +88,103 @@ func (r *row) scheme() string {
 	return r.tensor.Scheme
 }
 
-// object is the row as ls --json has it.
-func (r *row) object() object {
+// appendJSON writes the row as ls --json has it. Files have many: nothing is
+// allocated for one.
+func (r *row) appendJSON(b []byte) []byte {
 	t := r.tensor
-	o := make(object, 0, 16)
-	o = appendName(o, r.name)
+	b = append(b, `{"name": `...)
+	b = appendString(b, r.name)
+	if !utf8.ValidString(r.name) {
+		b = append(b, `, "name_hex": "`...)
+		b = hex.AppendEncode(b, []byte(r.name))
+		b = append(b, '"')
+	}
 	if r.entries > 0 {
-		o.set("count", r.entries)
+		b = appendInt(b, "count", int64(r.entries))
 	}
-	o = append(o, r.ids...)
+	b = appendFields(b, r.ids)
 	if r.dtype != "" {
-		o.set("dtype", r.dtype)
+		b = appendText(b, "dtype", r.dtype)
 	}
-	o.set("shape", t.Shape)
+	b = append(b, `, "shape": `...)
+	b = appendInts(b, t.Shape)
 	if !t.Order.RowMajor() {
-		o.set("order", t.Order)
+		b = append(b, `, "order": `...)
+		b = appendInts(b, t.Order)
 	}
-	o.set("scheme", r.scheme())
+	b = appendText(b, "scheme", r.scheme())
 	if r.bytes >= 0 {
-		o.set("bytes", r.bytes)
+		b = appendInt(b, "bytes", r.bytes)
 	}
 	if r.entries == 0 {
 		if r.inFile {
-			o = appendStored(o, r.stored)
+			b = appendStored(b, &r.stored)
 		}
 		if t.External {
-			o.set("external", true)
+			b = append(b, `, "external": true`...)
 		}
 		if len(t.Parts) > 0 {
-			parts := make([]object, len(t.Parts))
+			b = append(b, `, "parts": [`...)
 			for i := range t.Parts {
-				parts[i] = partObject(&t.Parts[i])
+				if i > 0 {
+					b = append(b, ", "...)
+				}
+				b = appendPart(b, &t.Parts[i])
 			}
-			o.set("parts", parts)
+			b = append(b, ']')
 		}
 	}
-	return append(o, r.extra...)
+	b = appendFields(b, r.extra)
+	return append(b, '}')
 }
 
-func partObject(p *tensor.Part) object {
-	o := object{{"role", p.Role}}
+func appendPart(b []byte, p *tensor.Part) []byte {
+	b = append(b, `{"role": `...)
+	b = appendString(b, p.Role)
 	if d := dtypeOf(p.DType, p.Data); d != "" {
-		o.set("dtype", d)
+		b = appendText(b, "dtype", d)
 	}
 	if n := p.Data.Size(); n >= 0 {
-		o.set("bytes", n)
+		b = appendInt(b, "bytes", n)
 	}
 	if st, ok := p.Data.Stored(); ok {
-		o = appendStored(o, st)
+		b = appendStored(b, &st)
 	}
-	return o
+	return append(b, '}')
 }
 
-func appendStored(o object, st tensor.Stored) object {
+func appendStored(b []byte, st *tensor.Stored) []byte {
+	if st.Offset < 0 && st.Encoding == "" {
+		return b // of bytes that are not there, only the type is known
+	}
 	if st.Offset >= 0 {
-		o.set("offset", st.Offset)
+		b = appendInt(b, "offset", st.Offset)
 	}
-	o.set("stored", st.Size)
-	o.set("encoding", st.Encoding)
+	b = appendInt(b, "stored", st.Size)
+	b = appendText(b, "encoding", st.Encoding)
 	if st.Digest != "" {
-		o.set("digest", st.Digest)
+		b = appendText(b, "digest", st.Digest)
 	}
-	return o
+	return b
+}
+
+// The fields of an object after its first.
+func appendText(b []byte, key, v string) []byte {
+	b = append(append(append(b, `, "`...), key...), `": `...)
+	return appendString(b, v)
+}
+
+func appendInt(b []byte, key string, v int64) []byte {
+	b = append(append(append(b, `, "`...), key...), `": `...)
+	return strconv.AppendInt(b, v, 10)
+}
+
+func appendFields(b []byte, o object) []byte {
+	for _, f := range o {
+		b = append(append(append(b, `, "`...), f.key...), `": `...)
+		b = appendJSON(b, f.value)
+	}
+	return b
 }
 
 // appendName shows a name that is not UTF-8 with its bytes beside.
@@ -169,47 +218,79 @@ func blobObject(name string, b tensor.Blob) object {
 	return o
 }
 
-// cells are the columns of ls for people.
-func (r *row) cells() []string {
-	t := r.tensor
-	cells := []string{r.label(), r.dtype, t.Shape.String(), "", "", ""}
-	if !t.Order.RowMajor() {
-		cells[2] += " order " + string(appendInts(nil, t.Order))
+// print adds the row to the table of ls: name, dtype, shape, bytes, offset,
+// encoding.
+func (r *row) print(t *table) {
+	x := r.tensor
+	b := appendEscaped(t.row(), r.name)
+	if len(r.ids) > 0 {
+		b = append(append(append(b, " ("...), inline(r.ids)...), ')')
 	}
 	if r.entries > 0 {
-		cells[0] += " ×" + strconv.Itoa(r.entries)
+		b = strconv.AppendInt(append(b, " ×"...), int64(r.entries), 10)
 	}
-	if r.bytes >= 0 {
-		cells[3] = strconv.FormatInt(r.bytes, 10)
+	b = t.cell(b)
+	if r.dtype != "" {
+		b = appendEscaped(b, r.dtype)
 	}
+	b = appendInts(t.cell(b), x.Shape)
+	if !x.Order.RowMajor() {
+		b = appendInts(append(b, " order "...), x.Order)
+	}
+	if b = t.cell(b); r.bytes >= 0 {
+		b = strconv.AppendInt(b, r.bytes, 10)
+	}
+	b = t.cell(b)
 	switch {
-	case t.External:
-		cells[5] = "external"
-	case !t.Dense():
-		cells[5] = escape(t.Scheme)
+	case x.External:
+		b = append(t.cell(b), "external"...)
+	case !x.Dense():
+		b = appendEscaped(t.cell(b), x.Scheme)
 	case r.empty:
-		cells[5] = "no initial value"
+		b = append(t.cell(b), "no initial value"...)
 	case r.inFile && r.entries == 0:
-		cells[4], cells[5] = storedCells(r.stored)
+		b = storedCells(t, b, &r.stored)
+	default:
+		b = t.cell(b)
 	}
-	return cells
+	t.done(b)
 }
 
-func storedCells(st tensor.Stored) (offset, encoding string) {
+// storedCells are the columns of where and how something lies in the file.
+func storedCells(t *table, b []byte, st *tensor.Stored) []byte {
 	if st.Offset >= 0 {
-		offset = strconv.FormatInt(st.Offset, 10)
+		b = strconv.AppendInt(b, st.Offset, 10)
 	}
-	encoding = escape(st.Encoding)
+	b = appendEscaped(t.cell(b), st.Encoding)
 	if st.Encoding != "raw" {
-		encoding += " " + human(st.Size)
+		b = append(append(b, ' '), human(st.Size)...)
 	}
-	return offset, encoding
+	return b
+}
+
+// blobRow is the row of what is no tensor: a part, or a blob.
+func blobRow(t *table, indent, name, dtype string, data tensor.Blob) {
+	b := t.cell(appendEscaped(append(t.row(), indent...), name))
+	if dtype != "" {
+		b = append(b, dtype...)
+	}
+	b = t.cell(t.cell(b))
+	if n := data.Size(); n >= 0 {
+		b = strconv.AppendInt(b, n, 10)
+	}
+	b = t.cell(b)
+	if st, ok := data.Stored(); ok {
+		b = storedCells(t, b, &st)
+	} else {
+		b = t.cell(b)
+	}
+	t.done(b)
 }
 
 // label is the name for people.
 func (r *row) label() string {
 	s := escape(r.name)
-	if s == `""` || len(r.ids) == 0 {
+	if len(r.ids) == 0 {
 		return s
 	}
 	return s + " (" + inline(r.ids) + ")"

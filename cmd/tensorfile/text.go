@@ -44,11 +44,14 @@ func human(n int64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
 }
 
-// A table aligns its columns. A column without any text is not shown.
+// A table aligns its columns. A column without any text is not shown. All cells
+// stand in one piece of memory, since a file may have very many.
 type table struct {
 	head  []string
 	right []bool // numbers
-	rows  [][]string
+	width []int
+	text  []byte
+	ends  []int // of the cells in text
 }
 
 // maxColumn is how far a column goes: what is longer stands out.
@@ -63,61 +66,103 @@ func newTable(titles ...string) *table {
 		t.head = append(t.head, s)
 		t.right = append(t.right, right)
 	}
+	t.width = make([]int, len(t.head))
 	return t
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+// grow makes room for n rows.
+func (t *table) grow(n int) {
+	t.text = slices.Grow(t.text, 64*n)
+	t.ends = slices.Grow(t.ends, len(t.head)*n)
+}
+
+// add takes a row as it is.
+func (t *table) add(cells ...string) {
+	b := t.row()
+	for i, c := range cells {
+		if i > 0 {
+			b = t.cell(b)
+		}
+		b = append(b, c...)
+	}
+	t.done(b)
+}
+
+// row begins a row: the caller appends its first cell to the result, calls cell
+// for the next ones, and done.
+func (t *table) row() []byte { return t.text }
+
+// cell ends a cell.
+func (t *table) cell(b []byte) []byte {
+	start := len(t.text)
+	if n := len(t.ends); n > 0 {
+		start = t.ends[n-1]
+	}
+	col := len(t.ends) % len(t.head)
+	t.ends = append(t.ends, len(b))
+	t.width[col] = max(t.width[col], min(utf8.RuneCount(b[start:]), maxColumn))
+	return b
+}
+
+// done ends the last cell, and the row.
+func (t *table) done(b []byte) {
+	b = t.cell(b)
+	for len(t.ends)%len(t.head) != 0 {
+		b = t.cell(b)
+	}
+	t.text = b
+}
 
 // print writes the table, with its titles unless it is empty.
 func (t *table) print(a *app) {
-	if len(t.rows) == 0 {
+	if len(t.ends) == 0 {
 		return
 	}
-	width := make([]int, len(t.head))
-	for _, r := range t.rows {
-		for i, c := range r {
-			width[i] = max(width[i], min(utf8.RuneCountInString(c), maxColumn))
-		}
-	}
 	last := 0
-	for i := range width {
-		if width[i] > 0 {
-			width[i] = max(width[i], len(t.head[i]))
+	for i := range t.width {
+		if t.width[i] > 0 {
+			t.width[i] = max(t.width[i], len(t.head[i]))
 			last = i
 		}
 	}
 	var line []byte
-	write := func(cells []string, bold bool) {
-		line = line[:0]
-		if bold {
-			line = append(line, a.style(styleHead)...)
+	cell := func(i int, c []byte) {
+		if t.width[i] == 0 {
+			return
 		}
-		for i, c := range cells {
-			if width[i] == 0 {
-				continue
-			}
-			pad := max(width[i]-utf8.RuneCountInString(c), 0)
-			if t.right[i] {
-				line = appendSpaces(line, pad)
-			}
-			line = append(line, c...)
-			if !t.right[i] && i < last {
-				line = appendSpaces(line, pad)
-			}
-			if i < last {
-				line = append(line, "  "...)
-			}
+		pad := max(t.width[i]-utf8.RuneCount(c), 0)
+		if t.right[i] {
+			line = appendSpaces(line, pad)
 		}
-		if bold {
-			line = append(line, a.style(styleNone)...)
+		line = append(line, c...)
+		if i == last {
+			return
+		}
+		if !t.right[i] {
+			line = appendSpaces(line, pad)
+		}
+		line = append(line, "  "...)
+	}
+	line = append(line, a.style(styleHead)...)
+	for i, h := range t.head {
+		cell(i, []byte(h))
+	}
+	line = append(append(line, a.style(styleNone)...), '\n')
+	start := 0
+	for i, end := range t.ends {
+		col := i % len(t.head)
+		cell(col, t.text[start:end])
+		start = end
+		if col < len(t.head)-1 {
+			continue
 		}
 		line = append(line, '\n')
-		a.out.Write(line)
+		if len(line) > 32<<10 {
+			a.out.Write(line)
+			line = line[:0]
+		}
 	}
-	write(t.head, true)
-	for _, r := range t.rows {
-		write(r, false)
-	}
+	a.out.Write(line)
 }
 
 func appendSpaces(b []byte, n int) []byte {
