@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -26,8 +27,10 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 		return err
 	}
 	list := tensor.NewFindingList(&o)
-	r.model.departures(func(err error, _ bool) bool {
-		list.Warn(err)
+	r.model.departures(func(err error, kind departureKind) bool {
+		if kind != remark {
+			list.Warn(err)
+		}
 		return !list.Full()
 	})
 	if err := r.model.verifyGraphs(ctx, list); err != nil {
@@ -44,7 +47,7 @@ const maxWarnings = 100
 
 func (m *Model) warnings() (list []error) {
 	more := 0
-	m.departures(func(err error, _ bool) bool {
+	m.departures(func(err error, _ departureKind) bool {
 		if len(list) < maxWarnings {
 			list = append(list, err)
 		} else {
@@ -60,8 +63,8 @@ func (m *Model) warnings() (list []error) {
 
 // departure is the first one that Strict refuses.
 func (m *Model) departure() (first error) {
-	m.departures(func(err error, genuine bool) bool {
-		if !genuine {
+	m.departures(func(err error, kind departureKind) bool {
+		if kind == foreign {
 			first = err
 		}
 		return first == nil
@@ -72,26 +75,38 @@ func (m *Model) departure() (first error) {
 // rtenMaxTables is how many tables RTen's verifier visits before it gives up.
 const rtenMaxTables = 1_000_000
 
-// departures finds what Open tolerates. genuine ones are made by the official
-// converter. found returns false to end the search.
-func (m *Model) departures(found func(err error, genuine bool) bool) {
+// A departureKind says what a departure is worth.
+type departureKind uint8
+
+const (
+	foreign departureKind = iota // no writer of RTen does this
+	genuine                      // the official converter does, and RTen does not like it
+	remark                       // it may mean nothing
+)
+
+// departures finds what Open tolerates. found returns false to end the search.
+func (m *Model) departures(found func(err error, kind departureKind) bool) {
 	tables, over := 0, false
-	note := func(at *step, pos int, field string, err error, genuine bool) bool {
+	inputs := make(map[int]bool) // ValueNodes that the caller of the model fills
+	for _, id := range m.Graph().Inputs() {
+		inputs[m.child(m.nodePos(0, id), slotNodeData)] = true
+	}
+	note := func(at *step, pos int, field string, err error, kind departureKind) bool {
 		if s := at.String(); s != "" && field != "" {
 			field = s + "." + field
 		} else {
 			field = s + field
 		}
-		return found(m.at(pos, field, err), genuine)
+		return found(m.at(pos, field, err), kind)
 	}
 	m.walk(func(at *step, pos int, t *fb.Table) bool {
 		ok := true
 		if tables++; tables > rtenMaxTables && !over {
 			over = true
-			ok = note(at, pos, "", fmt.Errorf("%w: more than %d tables: RTen refuses to load this model", tensor.ErrLimit, rtenMaxTables), true)
+			ok = note(at, pos, "", fmt.Errorf("%w: more than %d tables: RTen refuses to load this model", tensor.ErrLimit, rtenMaxTables), genuine)
 		}
 		m.newer(pos, t, func(p int, field string) {
-			ok = ok && note(at, p, "", fmt.Errorf("%w: %s of %s is newer than this library", errors.ErrUnsupported, field, t.Name), false)
+			ok = ok && note(at, p, "", fmt.Errorf("%w: %s of %s is newer than this library", errors.ErrUnsupported, field, t.Name), foreign)
 		})
 		if !ok {
 			return false
@@ -99,19 +114,27 @@ func (m *Model) departures(found func(err error, genuine bool) bool) {
 		switch t.Name {
 		case "OperatorNode":
 			if op := OpType(m.tag(pos, slotOperatorType)); !op.Known() {
-				return note(at, m.field(pos, slotOperatorType), "type", fmt.Errorf("%w: operator %v is newer than this library", errors.ErrUnsupported, op), false)
+				return note(at, m.field(pos, slotOperatorType), "type", fmt.Errorf("%w: operator %v is newer than this library", errors.ErrUnsupported, op), foreign)
 			}
 		case "ConstantNode":
 			return m.constantDepartures(pos, func(p int, field string, err error) bool {
-				return note(at, p, field, err, false)
+				return note(at, p, field, err, foreign)
 			})
-		case "Dim":
-			if m.field(pos, slotDimName) != 0 {
-				return true
-			}
-			f := m.field(pos, slotDimValue)
-			if f == 0 || m.u32(f) == 0 {
-				return note(at, max(f, pos), "", fmt.Errorf("%w: size 0, which rten-convert writes for a size that it does not know: RTen 0.25 and later accept no input of another size", tensor.ErrMalformed), true)
+		case "ValueNode":
+			v := Value{Node{m: m}, pos}
+			dims, _ := v.Shape()
+			for i, d := range dims {
+				if n, fixed := d.Size(); !fixed || n != 0 {
+					continue
+				}
+				field := "shape[" + strconv.Itoa(i) + "]"
+				err, kind := fmt.Errorf("%w: size 0, which rten-convert also writes for a size that it does not know", tensor.ErrMalformed), remark
+				if inputs[pos] {
+					err, kind = fmt.Errorf("%w: an input of size 0, which rten-convert writes for a size that it does not know: RTen 0.25 and later accept no other", tensor.ErrMalformed), genuine
+				}
+				if !note(at, m.field(pos, slotValueShape), field, err, kind) {
+					return false
+				}
 			}
 		}
 		return true
