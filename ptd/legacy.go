@@ -4,6 +4,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // The tables of release 0.6 have the same version, identifier and header, and other fields at the same places: only
@@ -33,9 +34,10 @@ func (p *parser) legacy(root fb.View) error {
 	if err := p.room(tensors.Len(), p.shift+root.Offset(), ts.vector); err != nil {
 		return err
 	}
-	if !p.spend(int64(tensors.Len()) * (segmentCost + 48)) {
+	if !p.spend(int64(tensors.Len()) * (segmentCost + 48 + tensorCost)) {
 		return p.spent(p.shift+root.Offset(), ts.vector)
 	}
+	r.tensors = make([]tensor.Tensor, 0, tensors.Len())
 	parts := make([]source.Extent, 0, tensors.Len())
 	type place struct{ off, size int64 }
 	known := map[place]int{} // tensors at the same place share it, also when they are written again

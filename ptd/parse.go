@@ -77,12 +77,12 @@ type parser struct {
 // What entries cost in the index at most, for the budget; a test holds the numbers against the types.
 const (
 	entryCost   = 40 + 16 // with its place in the table of names
-	tensorCost  = 144
+	tensorCost  = 136
 	segmentCost = 24
 )
 
 // spend takes n bytes of the budget. A file that refers to the same table again and again could make the index many times
-// as large as itself; a genuine one takes two and a half times the metadata, at most.
+// as large as itself; for a genuine one it takes two or three times the metadata.
 func (p *parser) spend(n int64) bool {
 	p.budget -= n
 	return p.budget >= 0
@@ -105,7 +105,7 @@ func (p *parser) file(all []byte) error {
 // metadata parses the bytes of the file up to the end of the FlatBuffer.
 func (p *parser) metadata(h Header, head []byte) error {
 	p.r.header, p.shift = h, h.FlatbufferOffset
-	p.budget = h.FlatbufferSize*5/2 + 1<<20
+	p.budget = h.FlatbufferSize*4 + 1<<19
 	root := binary.LittleEndian.Uint32(head)
 	if int64(root) < h.FlatbufferOffset+8 {
 		return malformed(0, "root", "the root table at byte %d is not behind the header, which ends at %d", root, h.FlatbufferOffset+8)
@@ -226,6 +226,16 @@ func (p *parser) entries(root fb.View) error {
 		return err
 	}
 	c := &columns{"named_data", ".key", ".tensor_layout", namedKey, layoutType, layoutSizes, layoutDimOrder}
+	tensors := 0
+	for i := range named.Len() {
+		if named.At(i).At(namedLayout) != 0 {
+			tensors++
+		}
+	}
+	if !p.spend(int64(tensors) * tensorCost) {
+		return p.spent(p.shift+root.At(flatTensorNamed), "named_data")
+	}
+	r.tensors = make([]tensor.Tensor, 0, tensors)
 	for i := range named.Len() {
 		v := named.At(i)
 		name, err := p.name(v, c, i, named.Len()-i)
@@ -370,8 +380,11 @@ func (p *parser) name(v fb.View, c *columns, i, left int) (string, error) {
 		return "", failure(p.place(v, c.keySlot), at(c.vector, i)+c.key, err)
 	}
 	if !p.alias {
+		if !p.spend(int64(len(key))) {
+			return "", p.spent(p.place(v, c.keySlot), at(c.vector, i)+c.key)
+		}
 		if len(key) > cap(p.text)-len(p.text) {
-			p.text = make([]byte, 0, max(len(key), min((len(key)+4)*left, 1<<20)))
+			p.text = make([]byte, 0, max(len(key), min((len(key)+4)*left, 1<<18)))
 		}
 		start := len(p.text)
 		p.text = append(p.text, key...)
@@ -412,10 +425,7 @@ func (p *parser) tensor(v fb.View, c *columns, i, left int, size int64) (*tensor
 		return bad(c.orderSlot, ".dim_order", malformed("%d dimensions for %d sizes", len(order), rank))
 	}
 	// What the index takes must stay in proportion to the metadata, which may refer to the same layout again and again.
-	if p.r.tensors == nil {
-		p.r.tensors = make([]tensor.Tensor, 0, min(int64(left), p.budget/tensorCost))
-	}
-	if !p.spend(tensorCost + int64(rank)*16) {
+	if !p.spend(int64(rank) * 8) {
 		return nil, p.spent(p.shift+v.Offset(), at(c.vector, i)+c.layout)
 	}
 	if rank > cap(p.dims)-len(p.dims) {
@@ -469,6 +479,9 @@ func (p *parser) order(o []byte, left int) (tensor.Order, bool) {
 		plain = plain && int(d) == i
 	}
 	if plain {
+		return nil, true
+	}
+	if !p.spend(int64(len(o)) * 8) {
 		return nil, true
 	}
 	if len(o) > cap(p.orders)-len(p.orders) {

@@ -19,7 +19,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if opts == nil {
 		opts = new(tensor.VerifyOptions)
 	}
-	v := &verification{ctx: ctx, r: r, opts: opts, found: tensor.NewFindingList(opts), buf: make([]byte, 1<<20)}
+	v := &verification{ctx: ctx, r: r, opts: opts, found: tensor.NewFindingList(opts), buf: make([]byte, min(r.src.Size(), 1<<20))}
 	for _, w := range r.warnings {
 		v.found.Warn(w)
 	}

@@ -1,0 +1,661 @@
+package ptd_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A raw file is put together without any check.
+type raw struct {
+	version  uint32
+	segments [][2]uint64 // offset, size; nil: absent
+	entries  []rawEntry  // nil: absent
+	data     int         // bytes behind the metadata
+	header   func(h *[4]uint64)
+	patch    func(b []byte) []byte
+}
+
+type rawEntry struct {
+	key     any // a string, or nil for none
+	segment uint32
+	layout  *rawLayout
+}
+
+type rawLayout struct {
+	scalar int8
+	sizes  []int32 // nil: absent
+	order  []uint8 // nil: absent
+}
+
+func (f raw) bytes() []byte {
+	var b fb.Builder
+	var segments, named fb.Offset
+	if f.segments != nil {
+		var v []fb.Offset
+		for _, s := range f.segments {
+			b.Begin()
+			b.Scalar(6, 8, s[1], 0)
+			b.Scalar(4, 8, s[0], 0)
+			v = append(v, b.End())
+		}
+		segments = b.Offsets(v)
+	}
+	if f.entries != nil {
+		var v []fb.Offset
+		for _, e := range f.entries {
+			var key, layout fb.Offset
+			if s, ok := e.key.(string); ok {
+				key = b.String(s)
+			}
+			if l := e.layout; l != nil {
+				var sizes, order fb.Offset
+				if l.sizes != nil {
+					var p []byte
+					for _, n := range l.sizes {
+						p = binary.LittleEndian.AppendUint32(p, uint32(n))
+					}
+					sizes = b.Scalars(p, 4, 0)
+				}
+				if l.order != nil {
+					order = b.Scalars(l.order, 1, 0)
+				}
+				b.Begin()
+				b.Ref(8, order)
+				b.Ref(6, sizes)
+				b.Scalar(4, 1, uint64(uint8(l.scalar)), 0)
+				layout = b.End()
+			}
+			b.Begin()
+			b.Ref(8, layout)
+			b.Scalar(6, 4, uint64(e.segment), 0)
+			b.Ref(4, key)
+			v = append(v, b.End())
+		}
+		named = b.Offsets(v)
+	}
+	b.Begin()
+	b.Ref(8, named)
+	b.Ref(6, segments)
+	b.Scalar(4, 4, uint64(f.version), 0)
+	buf, err := b.Finish(b.End(), "FT01")
+	if err != nil {
+		panic(err)
+	}
+	return f.wrap(buf)
+}
+
+// wrap puts the header into a FlatBuffer and data behind it.
+func (f raw) wrap(buf []byte) []byte {
+	base := (48 + len(buf) + 127) &^ 127
+	h := [4]uint64{48, uint64(len(buf)), uint64(base), uint64(f.data)}
+	if f.header != nil {
+		f.header(&h)
+	}
+	out := fb.Splice(buf, 48)
+	copy(out[8:], "FH01\x28")
+	for i, n := range h {
+		binary.LittleEndian.PutUint64(out[16+8*i:], n)
+	}
+	out = append(out, make([]byte, base-len(out)+f.data)...)
+	if f.patch != nil {
+		out = f.patch(out)
+	}
+	return out
+}
+
+// good is a file of one tensor; every hostile file below departs from it in one thing.
+func good() raw {
+	return raw{
+		segments: [][2]uint64{{0, 16}},
+		entries:  []rawEntry{{"w", 0, &rawLayout{6, []int32{2, 2}, []uint8{0, 1}}}},
+		data:     16,
+	}
+}
+
+func with(change func(f *raw)) []byte {
+	f := good()
+	change(&f)
+	return f.bytes()
+}
+
+// set32 and set64 change a number of the file.
+func set32(off int, x uint32) func(f *raw) {
+	return func(f *raw) {
+		f.patch = func(b []byte) []byte { binary.LittleEndian.PutUint32(b[off:], x); return b }
+	}
+}
+
+func set64(off int, x uint64) func(f *raw) {
+	return func(f *raw) {
+		f.patch = func(b []byte) []byte { binary.LittleEndian.PutUint64(b[off:], x); return b }
+	}
+}
+
+func text(off int, s string) func(f *raw) {
+	return func(f *raw) { f.patch = func(b []byte) []byte { copy(b[off:], s); return b } }
+}
+
+func layout(l *rawLayout) func(f *raw) { return func(f *raw) { f.entries[0].layout = l } }
+
+func key(names ...string) func(f *raw) {
+	return func(f *raw) {
+		f.entries = nil
+		for _, n := range names {
+			f.entries = append(f.entries, rawEntry{n, 0, nil})
+		}
+	}
+}
+
+func cut(n int) func(f *raw) {
+	return func(f *raw) { f.patch = func(b []byte) []byte { return b[:n] } }
+}
+
+// A hostile file, named by the line of the attack checklist that it is for, and what is wrong with it.
+type hostile struct {
+	name   string
+	change func(f *raw)
+	class  error
+	offset int64 // -2 where it is not worth a number here
+	field  string
+}
+
+var (
+	unsupported = errors.ErrUnsupported
+	truncated   = io.ErrUnexpectedEOF
+	bad         = tensor.ErrMalformed
+	limit       = tensor.ErrLimit
+)
+
+func hostiles() []hostile {
+	root := int(binary.LittleEndian.Uint32(with(func(*raw) {})))
+	return []hostile{
+		{"A-03 empty", cut(0), truncated, 0, ""},
+		{"A-03 one byte", cut(1), truncated, 0, ""},
+		{"A-03 seven bytes", cut(7), truncated, 0, ""},
+		{"A-03 identifier only", cut(8), truncated, 0, ""},
+		{"A-03 magic only", cut(12), truncated, 0, ""},
+		{"A-03 47 bytes", cut(47), truncated, 0, ""},
+		{"A-03 63 bytes", cut(63), truncated, 0, ""},
+		{"A-01 without the last byte", func(f *raw) { f.patch = func(b []byte) []byte { return b[:len(b)-1] } }, truncated, 40, "header.segment_data_size"},
+		{"A-01 ends inside the metadata", cut(100), truncated, 16, "header.flatbuffer_offset"},
+		{"A-04 another version of the format", text(4, "FT02"), unsupported, 4, "identifier"},
+		{"A-04 a program", text(4, "ET12"), bad, 4, "identifier"},
+		{"A-04 another format", text(4, "RTEN"), bad, 4, "identifier"},
+		{"A-04 the header of before 0.6", text(0, "FH01"), unsupported, 0, "header"},
+		{"A-04 another version of the header", text(8, "FH02"), unsupported, 8, "header"},
+		{"A-04 no header", text(8, "\x00\x00\x00\x00"), bad, 8, "header"},
+		{"A-04 version 1", func(f *raw) { f.version = 1 }, unsupported, -2, "version"},
+		{"A-22 header length 0", set32(12, 0), bad, 12, "header.length"},
+		{"A-22 header length 39", set32(12, 39), bad, 12, "header.length"},
+		{"A-22 header length beyond what was inserted", set32(12, 49), bad, 12, "header.length"},
+		{"A-22 header length 2³¹", set32(12, 1<<31), bad, 12, "header.length"},
+		{"A-22 flatbuffer_offset 0", set64(16, 0), bad, 16, "header.flatbuffer_offset"},
+		{"A-22 flatbuffer_offset 39", set64(16, 39), bad, 16, "header.flatbuffer_offset"},
+		{"A-22 flatbuffer_offset beyond the file", set64(16, 1<<20), truncated, 16, "header.flatbuffer_offset"},
+		{"A-07 flatbuffer_offset wraps", set64(16, math.MaxUint64-100), bad, 16, "header.flatbuffer_offset"},
+		{"A-07 flatbuffer_offset wraps when signed", set64(16, math.MaxInt64), truncated, 16, "header.flatbuffer_offset"},
+		{"A-22 flatbuffer_size 0", set64(24, 0), bad, 24, "header.flatbuffer_size"},
+		{"A-22 flatbuffer_size beyond the file", set64(24, 1<<20), truncated, 16, "header.flatbuffer_offset"},
+		{"A-06 flatbuffer_size 2³¹", set64(24, 1<<31), limit, 24, "header.flatbuffer_size"},
+		{"A-07 flatbuffer_size wraps", set64(24, math.MaxUint64), bad, 24, "header.flatbuffer_size"},
+		{"A-22 flatbuffer_size too small", set64(24, 60), bad, -2, "segments"},
+		{"A-21 segments inside the header", set64(32, 8), bad, 32, "header.segment_base_offset"},
+		{"A-21 segments inside the metadata", set64(32, 100), bad, 32, "header.segment_base_offset"},
+		{"A-07 segment_base_offset at the end", set64(32, 400), truncated, 40, "header.segment_data_size"},
+		{"A-07 base and size wrap", set64(40, math.MaxInt64), bad, 40, "header.segment_data_size"},
+		{"A-07 base and size wrap when unsigned", set64(40, math.MaxUint64-200), bad, 40, "header.segment_data_size"},
+		{"A-06 segment_data_size too large", set64(40, 17), truncated, 40, "header.segment_data_size"},
+		{"A-06 segment_data_size too small", set64(40, 15), bad, -2, "segments[0].size"},
+		{"A-06 segment_data_size 0", set64(40, 0), bad, -2, "segments[0].size"},
+		{"A-12 root offset 0", set32(0, 0), bad, 0, "root"},
+		{"A-12 root inside the header", set32(0, 16), bad, 0, "root"},
+		{"A-12 root in the first bytes", set32(0, 4), bad, 0, "root"},
+		{"A-12 root odd", set32(0, uint32(root)+1), bad, int64(root) + 1, ""},
+		{"A-12 root misaligned", set32(0, uint32(root)+2), bad, int64(root) + 2, ""},
+		{"A-12 root past the end", set32(0, 4000), bad, 0, "root"},
+		{"A-12 root at the end", set32(0, math.MaxUint32), bad, 0, "root"},
+		{"A-12 vtable in the header", set32(root, uint32(root-16)), bad, int64(root), ""},
+		{"A-12 vtable in the first bytes", set32(root, uint32(root)), bad, int64(root), ""},
+		{"A-12 vtable past the end", set32(root, 1<<31), bad, int64(root), ""},
+		{"A-12 vtable of its own table", set32(root, 0), bad, int64(root), ""},
+		{"A-18 no segments", func(f *raw) { f.segments = nil }, bad, -2, "segments"},
+		{"A-18 no entries", func(f *raw) { f.entries = nil }, bad, -2, "named_data"},
+		{"A-18 no key", func(f *raw) { f.entries[0].key = nil }, bad, -2, "named_data[0].key"},
+		{"A-18 no sizes", layout(&rawLayout{6, nil, []uint8{}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"A-18 no dim_order", layout(&rawLayout{6, []int32{}, nil}), bad, -2, "named_data[0].tensor_layout.dim_order"},
+		{"A-20 segment index is the count", func(f *raw) { f.entries[0].segment = 1 }, bad, -2, "named_data[0].segment_index"},
+		{"A-20 segment index -1", func(f *raw) { f.entries[0].segment = math.MaxUint32 }, bad, -2, "named_data[0].segment_index"},
+		{"A-21 segment beyond the data", func(f *raw) { f.segments[0][0] = 1 }, bad, -2, "segments[0].size"},
+		{"A-21 segment beyond the data by its offset", func(f *raw) { f.segments[0][0] = 17 }, bad, -2, "segments[0].offset"},
+		{"A-07 segment wraps", func(f *raw) { f.segments[0] = [2]uint64{math.MaxUint64 - 7, 16} }, bad, -2, "segments[0].offset"},
+		{"A-07 segment of 2⁶⁴-1 bytes", func(f *raw) { f.segments[0][1] = math.MaxUint64 }, bad, -2, "segments[0].size"},
+		{"A-09 negative size", layout(&rawLayout{6, []int32{2, -2}, []uint8{0, 1}}), bad, -2, "named_data[0].tensor_layout.sizes[1]"},
+		{"A-09 rank 10⁶", layout(&rawLayout{6, make([]int32, 1e6), make([]uint8, 1e6)}), limit, -2, "named_data[0].tensor_layout.sizes"},
+		{"A-08 product beyond 2⁶³", layout(&rawLayout{7, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"A-08 product wraps to 4", layout(&rawLayout{0, []int32{1 << 30, 1 << 30, 1 << 4, 1}, []uint8{0, 1, 2, 3}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"A-08 product times width wraps", layout(&rawLayout{10, []int32{1 << 30, 1 << 30}, []uint8{0, 1}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"A-10 dim_order too short", layout(&rawLayout{6, []int32{2, 2}, []uint8{0}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
+		{"A-10 dim_order too long", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
+		{"A-10 dim_order beyond the rank", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 2}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
+		{"A-10 dim_order with a duplicate", layout(&rawLayout{6, []int32{2, 2}, []uint8{1, 1}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
+		{"A-11 fewer bytes than the layout needs", layout(&rawLayout{6, []int32{2, 3}, []uint8{0, 1}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"A-23 a name twice", key("a", "b", "a"), bad, -2, "named_data[2].key"},
+		{"A-23 a name with NUL", key("a\x00b"), bad, -2, "named_data[0].key"},
+		{"A-23 a name that is not UTF-8", key("a\xff"), bad, -2, "named_data[0].key"},
+		{"A-23 a name of more than 1 MiB", key(strings.Repeat("x", 1<<20+1)), limit, -2, "named_data[0].key"},
+	}
+}
+
+func TestHostileFilesAreRefused(t *testing.T) {
+	for _, h := range hostiles() {
+		t.Run(h.name, func(t *testing.T) {
+			data := with(h.change)
+			start := time.Now()
+			_, err := ptd.OpenBytes(data, nil)
+			if took := time.Since(start); took > 50*time.Millisecond {
+				t.Errorf("%v to refuse", took)
+			}
+			check(t, err, h)
+			if got := face(ptd.ReaderOptions{}).Same(t, data, func(*ptd.Reader) string { return "opened" }); got != err.Error() {
+				t.Errorf("elsewhere: %s", got)
+			}
+		})
+	}
+}
+
+func check(t *testing.T, err error, h hostile) {
+	t.Helper()
+	var fe *tensor.FormatError
+	switch {
+	case err == nil:
+		t.Fatal("accepted")
+	case !errors.As(err, &fe):
+		t.Fatalf("%v is no FormatError", err)
+	case !errors.Is(err, h.class):
+		t.Errorf("%v: not %v", err, h.class)
+	case fe.Format != "ptd" || fe.Field != h.field || h.offset > -2 && fe.Offset != h.offset:
+		t.Errorf("got %q at %#x (%v), want %q at %#x", fe.Field, fe.Offset, err, h.field, h.offset)
+	case fe.Offset < 0:
+		t.Errorf("no offset: %v", err)
+	}
+}
+
+// What the default reads with a warning and Strict refuses.
+func TestDepartures(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(f *raw)
+		field  string
+	}{
+		{"A-05 bytes behind the last segment", func(f *raw) { f.patch = func(b []byte) []byte { return append(b, 0) } }, ""},
+		{"A-40 a zip behind the last segment", func(f *raw) { f.patch = func(b []byte) []byte { return append(b, "PK\x05\x06"...) } }, ""},
+		{"A-21 segments out of order", func(f *raw) { f.segments = [][2]uint64{{8, 8}, {0, 8}}; f.entries[0].layout = nil }, "segments[1].offset"},
+		{"A-21 segments that overlap", func(f *raw) { f.segments = [][2]uint64{{0, 16}, {8, 8}} }, "segments[1].offset"},
+		{"a scalar type without a meaning", layout(&rawLayout{44, []int32{2}, []uint8{0}}), "named_data[0].tensor_layout.scalar_type"},
+		{"a negative scalar type", layout(&rawLayout{-1, []int32{2}, []uint8{0}}), "named_data[0].tensor_layout.scalar_type"},
+		{"A-09 rank 17", layout(&rawLayout{0, slices.Repeat([]int32{1}, 17), []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}), "named_data[0].tensor_layout.sizes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			data := with(c.change)
+			face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
+				if len(r.Warnings()) != 1 {
+					t.Fatalf("warnings: %v", r.Warnings())
+				}
+				check(t, r.Warnings()[0], hostile{class: tensor.ErrMalformed, field: c.field, offset: -2})
+				if err := r.Verify(t.Context(), nil); err != nil {
+					t.Errorf("verify: %v", err)
+				}
+				if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); len(tensor.Findings(err)) == 0 {
+					t.Error("verify: strict finds nothing")
+				}
+			})
+			_, err := ptd.OpenBytes(data, &ptd.ReaderOptions{Strict: true})
+			check(t, err, hostile{class: tensor.ErrMalformed, field: c.field, offset: -2})
+		})
+	}
+}
+
+// What looks odd and is as it should be.
+func TestOddFilesAreRead(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(f *raw)
+	}{
+		{"as it is", func(f *raw) {}},
+		{"A-22 a longer header", set32(12, 48)},
+		{"A-23 an empty name", key("")},
+		{"A-23 a path, an escape sequence, and twins by normalisation", key("../../x", "\x1b[31m", "e\u0301", "\u00e9")},
+		{"A-23 a name of 1 MiB", key(strings.Repeat("x", 1<<20))},
+		{"A-09 rank 0", layout(&rawLayout{6, []int32{}, []uint8{}})},
+		{"A-09 a dimension of 0 behind large ones", layout(&rawLayout{6, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32, 0}, []uint8{0, 1, 2, 3}})},
+		{"A-09 rank 16", layout(&rawLayout{0, slices.Repeat([]int32{1}, 16), []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}})},
+		{"A-11 more bytes than the layout needs", layout(&rawLayout{6, []int32{1}, []uint8{0}})},
+		{"A-21 a segment that nobody uses, of no bytes", func(f *raw) { f.segments = append(f.segments, [2]uint64{16, 0}) }},
+		{"A-07 nothing at the end", func(f *raw) { f.segments = [][2]uint64{{0, 16}, {16, 0}} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			face(ptd.ReaderOptions{Strict: true}).Each(t, with(c.change), func(t *testing.T, r *ptd.Reader) {
+				for x := range r.Tensors() {
+					if b, err := x.Data.ReadAll(); err != nil || int64(len(b)) != x.Size() {
+						t.Errorf("%s: %d bytes of %d: %v", x.Name, len(b), x.Size(), err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Lenient makes blobs of entries whose layout is wrong, as the reference's own test payload has one.
+func TestLenient(t *testing.T) {
+	for _, h := range hostiles() {
+		if !strings.Contains(h.field, "tensor_layout") || h.class != tensor.ErrMalformed {
+			continue
+		}
+		t.Run(h.name, func(t *testing.T) {
+			r := readBytes(t, with(h.change), &ptd.ReaderOptions{Lenient: true})
+			check(t, r.Warnings()[0], h)
+			if r.Len() != 0 || r.Tensor("w") != nil {
+				t.Error("still a tensor")
+			}
+			for name, b := range r.Blobs() {
+				if name != "w" || b.Size() != 16 {
+					t.Errorf("blob %s of %d bytes", name, b.Size())
+				}
+			}
+		})
+	}
+}
+
+// walk uses everything that a Reader has.
+func walk(t testing.TB, r *ptd.Reader) {
+	for x := range r.Tensors() {
+		if err := x.Check(); err != nil {
+			t.Errorf("%s: %v", x.Name, err)
+		}
+		if r.Tensor(x.Name) != x {
+			t.Errorf("%s is another tensor by name", x.Name)
+		}
+		if _, err := x.Data.ReadAll(); err != nil {
+			t.Errorf("%s: %v", x.Name, err)
+		}
+	}
+	for e := range r.Entries() {
+		if b, err := e.Data.ReadAll(); err != nil || int64(len(b)) != e.Data.Size() {
+			t.Errorf("%s: %v", e.Name, err)
+		}
+	}
+	r.Sharing()
+	r.Alignment()
+	r.Verify(t.Context(), nil)
+}
+
+func goldens(t testing.TB) map[string][]byte {
+	files, err := filepath.Glob("../testdata/ptd/*.ptd")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no goldens")
+	}
+	out := map[string][]byte{}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[filepath.Base(f)] = b
+	}
+	return out
+}
+
+func TestDamage(t *testing.T) {
+	for name, data := range goldens(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			end := int(openEnd(t, data))
+			opened, mutants := 0, 0
+			try := func(what string, i int, b []byte) {
+				mutants++
+				err := readtest.Survives(t, func() error {
+					r, err := ptd.OpenBytes(b, nil)
+					if err == nil {
+						walk(t, r)
+						opened++
+					}
+					return err
+				}, "%s %d", what, i)
+				var fe *tensor.FormatError
+				if err != nil && !errors.As(err, &fe) {
+					t.Fatalf("%s %d: %v is no FormatError", what, i, err)
+				}
+			}
+			for n, b := range readtest.Truncations(data) { // A-01
+				if _, err := ptd.OpenBytes(b, nil); err == nil {
+					t.Errorf("opened when cut to %d of %d bytes", n, len(data))
+				}
+			}
+			lo := 0
+			if end > 4<<10 {
+				lo = end - 2<<10 // and the header, below
+				for i, b := range readtest.BitFlips(data, 0, 256) {
+					try("bit", i, b)
+				}
+			}
+			for i, b := range readtest.BitFlips(data, lo, end) { // A-02
+				try("bit", i, b)
+			}
+			for i, b := range readtest.ByteSets(data, lo, end, 0, 0xff) {
+				try("byte", i, b)
+			}
+			for i := end; i < len(data); i += 1 + len(data)/100 {
+				b := bytes.Clone(data)
+				b[i] ^= 0x10
+				try("data byte", i, b)
+			}
+			t.Logf("%d of %d mutants open", opened, mutants)
+		})
+	}
+}
+
+func openEnd(t testing.TB, data []byte) int64 {
+	h := readBytes(t, data, nil).Header()
+	return h.FlatbufferOffset + h.FlatbufferSize
+}
+
+// A-06: every word of the metadata, and every number of the header, takes every value that has ever broken a parser.
+func TestEveryFieldTakesExtremeValues(t *testing.T) {
+	values := []uint64{0, 1, 2, 3, 4, 1<<16 - 1, 1<<31 - 1, 1 << 31, 1<<31 + 1, 1<<32 - 4, 1<<32 - 1, 1 << 32, 1 << 63, math.MaxUint64 - 7, math.MaxUint64}
+	for name, data := range goldens(t) {
+		end := int(openEnd(t, data))
+		if end > 2<<10 {
+			continue
+		}
+		for off := 0; off+8 <= end; off += 4 {
+			for _, x := range values {
+				for _, width := range []int{4, 8} {
+					b := bytes.Clone(data)
+					if width == 4 {
+						binary.LittleEndian.PutUint32(b[off:], uint32(x))
+					} else {
+						binary.LittleEndian.PutUint64(b[off:], x)
+					}
+					readtest.Survives(t, func() error {
+						r, err := ptd.OpenBytes(b, nil)
+						if err == nil {
+							walk(t, r)
+						}
+						return err
+					}, "%s: %#x at %#x", name, x, off)
+				}
+			}
+		}
+	}
+}
+
+// A-13, A-14: offsets that go back, wrap, or lead to what is something else, at every word of the FlatBuffer.
+func TestEveryOffsetLeadsAstray(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, data := range goldens(t) {
+		end := int(openEnd(t, data))
+		if end > 1<<10 {
+			continue
+		}
+		for off := 56; off+4 <= end; off += 4 {
+			for to := 0; to < end; to += 4 * (1 + rng.IntN(3)) {
+				b := bytes.Clone(data)
+				binary.LittleEndian.PutUint32(b[off:], uint32(to-off))
+				readtest.Survives(t, func() error {
+					r, err := ptd.OpenBytes(b, nil)
+					if err == nil {
+						walk(t, r)
+					}
+					return err
+				}, "%s: word at %#x leads to %#x", name, off, to)
+			}
+		}
+	}
+}
+
+// A-19: what lies behind the file in the same memory never shows.
+func TestCanary(t *testing.T) {
+	for _, data := range goldens(t) {
+		end := int(openEnd(t, data))
+		for i, m := range readtest.BitFlips(data, 0, min(end, 600)) {
+			b := readtest.WithCanary(m)
+			r, err := ptd.OpenBytes(b, nil)
+			if err != nil {
+				if strings.Contains(err.Error(), readtest.Canary) {
+					t.Fatalf("bit %d: %v", i, err)
+				}
+				continue
+			}
+			for e := range r.Entries() {
+				p, _ := e.Data.ReadAll()
+				if strings.Contains(e.Name, readtest.Canary) || bytes.Contains(p, []byte(readtest.Canary)) {
+					t.Fatalf("bit %d: %s shows the canary", i, e.Name)
+				}
+			}
+		}
+	}
+}
+
+func many(n int) []ptd.Entry {
+	data := tensor.BlobOf([]byte{1, 2, 3, 4})
+	es := make([]ptd.Entry, n)
+	l := float(1)
+	for i := range es {
+		es[i] = ptd.Entry{Name: fmt.Sprintf("layers.%d.w", i), Layout: l, Data: data}
+	}
+	return es
+}
+
+// G3: opening and listing takes memory in proportion to the metadata, whatever a file says.
+func TestMemoryIsBounded(t *testing.T) {
+	shared := func(n int, layout bool) []byte { // n entries of one layout and one segment, with the shortest names
+		var b fb.Builder
+		b.Begin()
+		seg := b.Offsets([]fb.Offset{b.End()})
+		sizes, order := b.Scalars(make([]byte, 4*200), 4, 0), b.Scalars(identity(200), 1, 0)
+		b.Begin()
+		b.Ref(8, order)
+		b.Ref(6, sizes)
+		l := b.End()
+		if !layout {
+			l = 0
+		}
+		v := make([]fb.Offset, n)
+		for i := range v {
+			k := b.String(fmt.Sprintf("%x", i))
+			b.Begin()
+			b.Ref(8, l)
+			b.Ref(4, k)
+			v[i] = b.End()
+		}
+		named := b.Offsets(v)
+		b.Begin()
+		b.Ref(8, named)
+		b.Ref(6, seg)
+		buf, _ := b.Finish(b.End(), "FT01")
+		return raw{}.wrap(buf)
+	}
+	zero := func() []byte { // A-21: segments of no bytes
+		f := good()
+		for range 300_000 {
+			f.segments = append(f.segments, [2]uint64{16, 0})
+		}
+		return f.bytes()
+	}
+	for name, data := range map[string][]byte{
+		"30,000 tensors":                      write(t, many(30_000), ptd.WriterOptions{}),
+		"30,000 tensors, each with a segment": write(t, many(30_000), ptd.WriterOptions{Dedup: ptd.DedupNone}),
+		"100,000 blobs of one segment":        shared(100_000, false),
+		"50,000 tensors of one layout":        shared(50_000, true),
+		"300,000 segments of no bytes":        zero(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			var end int64
+			got := readtest.Allocated(func() {
+				var r *ptd.Reader
+				if r, err = ptd.OpenBytes(data, nil); err == nil {
+					for range r.Tensors() {
+					}
+					end = r.Header().FlatbufferSize
+				}
+			})
+			if err != nil {
+				if !errors.Is(err, tensor.ErrLimit) || name != "50,000 tensors of one layout" {
+					t.Fatal(err)
+				}
+				end = int64(len(data))
+			}
+			if most := 1<<20 + 4*end; got > most {
+				t.Errorf("%d bytes allocated for %d bytes of metadata", got, end)
+			}
+		})
+	}
+}
+
+func identity(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return b
+}
+
+// A-43: ten times the entries take less than fifteen times as long.
+func TestTimeIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("times")
+	}
+	took := func(n int) time.Duration {
+		data := write(t, many(n), ptd.WriterOptions{})
+		best := time.Hour
+		for range 5 {
+			start := time.Now()
+			if _, err := ptd.OpenBytes(data, nil); err != nil {
+				t.Fatal(err)
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	small, large := took(5_000), took(50_000)
+	if large > 15*small+50*time.Millisecond {
+		t.Errorf("5,000 entries in %v, 50,000 in %v", small, large)
+	}
+}
