@@ -108,6 +108,7 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 		statsCommand(a),
 		hashCommand(a),
 		verifyCommand(a),
+		diffCommand(a),
 		extractCommand(a),
 		duCommand(a),
 		graphCommand(a),

@@ -172,27 +172,21 @@ func (r region) elements() int64 {
 	return n
 }
 
-// walk calls f with the storage index of every element, in row-major order of
-// the result, until f fails.
-func (r region) walk(t *tensor.Tensor, f func(storage int64) error) error {
-	if r.elements() == 0 {
-		return nil
-	}
+// places gives the storage index of one element after the other, in row-major
+// order of the result. It must not be called more often than there are elements.
+func (r region) places(t *tensor.Tensor) (next func() int64, err error) {
 	strides, ok := t.Order.Strides(t.Shape)
 	if !ok {
-		return fmt.Errorf("%w: shape %v", tensor.ErrMalformed, t.Shape)
+		return nil, fmt.Errorf("%w: shape %v", tensor.ErrMalformed, t.Shape)
 	}
 	index := make([]int64, len(r))
 	at := int64(0)
 	for d, a := range r {
 		at += a.first * strides[d]
 	}
-	for {
-		if err := f(at); err != nil {
-			return err
-		}
-		d := len(r) - 1
-		for ; d >= 0; d-- {
+	return func() int64 {
+		now := at
+		for d := len(r) - 1; d >= 0; d-- {
 			a := r[d]
 			if index[d]++; index[d] < a.count {
 				at += a.step * strides[d]
@@ -201,10 +195,23 @@ func (r region) walk(t *tensor.Tensor, f func(storage int64) error) error {
 			at -= (a.count - 1) * a.step * strides[d]
 			index[d] = 0
 		}
-		if d < 0 {
-			return nil
+		return now
+	}, nil
+}
+
+// walk calls f with the storage index of every element, in row-major order of
+// the result, until f fails.
+func (r region) walk(t *tensor.Tensor, f func(storage int64) error) error {
+	next, err := r.places(t)
+	if err != nil {
+		return err
+	}
+	for range r.elements() {
+		if err := f(next()); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // A window reads single elements of a blob by pieces, so that a small slice of a
