@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 )
 
@@ -249,7 +250,7 @@ func (f *File) finish() error {
 		}
 	}
 	if err == nil {
-		err = rename(f.temp, f.target, f.hook, inUse)
+		err = rename(f.temp, f.target, f.hook, inUse, 2*time.Second)
 	}
 	if err != nil {
 		os.Remove(f.temp)

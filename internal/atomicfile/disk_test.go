@@ -257,7 +257,7 @@ func TestRenameIsTriedAgainWhileTheTargetIsInUse(t *testing.T) {
 				return errUse
 			}
 			return nil
-		}, func(err error) bool { return err == errUse })
+		}, func(err error) bool { return err == errUse }, 10*time.Second)
 		if err != nil || n != failures+1 {
 			t.Errorf("after %d failures: %v, tried %d times", failures, err, n)
 		}
@@ -265,8 +265,8 @@ func TestRenameIsTriedAgainWhileTheTargetIsInUse(t *testing.T) {
 	}
 	for _, passing := range []bool{true, false} {
 		n, start := 0, time.Now()
-		err := rename(temp, target, func(string) error { n++; return errUse }, func(error) bool { return passing })
-		if !errors.Is(err, errUse) || passing != (n > 5) || time.Since(start) > 10*time.Second {
+		err := rename(temp, target, func(string) error { n++; return errUse }, func(error) bool { return passing }, 200*time.Millisecond)
+		if !errors.Is(err, errUse) || passing != (n > 3) || time.Since(start) > 10*time.Second {
 			t.Errorf("passing %v: %v, tried %d times in %v", passing, err, n, time.Since(start))
 		}
 	}

@@ -6,10 +6,10 @@ import (
 )
 
 // rename moves temp over target. On windows that is refused while somebody has one of them open, if only a virus scanner
-// that looks at the new file: it is tried again for two seconds.
-func rename(temp, target string, h hook, inUse func(error) bool) error {
+// that looks at the new file: it is tried again for that long.
+func rename(temp, target string, h hook, inUse func(error) bool, patience time.Duration) error {
 	wait := 5 * time.Millisecond
-	for deadline := time.Now().Add(2 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		err := h.before("rename")
 		if err == nil {
 			err = os.Rename(temp, target)
