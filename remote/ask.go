@@ -1,0 +1,344 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A statusError is an answer that is neither content nor a redirect.
+type statusError struct {
+	status string
+	class  error // fs.ErrNotExist and the like; nil when there is none
+	empty  bool  // the file is empty: that is why the range was refused
+}
+
+func (e *statusError) Error() string { return "the server answers " + e.status }
+func (e *statusError) Unwrap() error { return e.class }
+
+const mostHops = 10
+
+// do asks for the ranges, follows redirects, and returns an answer that has content. Its body ends with an error when
+// the server is silent for too long, or r is closed.
+func (r *Reader) do(ranges string) (*http.Response, error) {
+	r.mu.Lock()
+	u := r.resolved
+	r.mu.Unlock()
+	if u == nil {
+		u = r.url
+	}
+	hops := 0
+	for {
+		resp, err := r.ask(u, ranges)
+		if err != nil {
+			return nil, err
+		}
+		switch code := resp.StatusCode; {
+		case code == http.StatusOK || code == http.StatusPartialContent:
+			r.mu.Lock()
+			r.resolved = u
+			r.mu.Unlock()
+			return resp, nil
+		case code == http.StatusMovedPermanently || code == http.StatusFound || code == http.StatusSeeOther ||
+			code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect:
+			if resp.ContentLength >= 0 && resp.ContentLength <= 4<<10 {
+				io.Copy(io.Discard, resp.Body) // so that the connection can be used again
+			}
+			resp.Body.Close()
+			next, err := r.redirect(u, resp)
+			if err != nil {
+				return nil, err
+			}
+			if hops++; hops > mostHops {
+				return nil, fmt.Errorf("more than %d redirects", mostHops)
+			}
+			u = next
+		case u != r.url && hops == 0:
+			// An address that a redirect led to earlier may have been for a while only.
+			resp.Body.Close()
+			r.mu.Lock()
+			r.resolved = nil
+			r.mu.Unlock()
+			u = r.url
+		default:
+			resp.Body.Close()
+			return nil, r.refusal(resp)
+		}
+	}
+}
+
+// refusal makes an error of an answer without content.
+func (r *Reader) refusal(resp *http.Response) error {
+	e := &statusError{status: resp.Status}
+	switch code := resp.StatusCode; code {
+	case http.StatusNotFound, http.StatusGone:
+		e.class = fs.ErrNotExist
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		e.class = fs.ErrPermission
+	case http.StatusPreconditionFailed:
+		e.class = ErrChanged
+	case http.StatusRequestedRangeNotSatisfiable:
+		if r.size >= 0 {
+			e.class = ErrChanged // it was long enough once
+		} else if size, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes */"); ok && size == "0" {
+			e.empty = true
+		}
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return &failure{err: e, after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	}
+	return e
+}
+
+// retryAfter reads seconds or a date.
+func retryAfter(header string, now time.Time) time.Duration {
+	if s, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(s) * time.Second
+	}
+	if t, err := http.ParseTime(header); err == nil {
+		return max(0, t.Sub(now))
+	}
+	return 0
+}
+
+// redirect returns where an answer of u leads to.
+func (r *Reader) redirect(u *url.URL, resp *http.Response) (*url.URL, error) {
+	to := resp.Header.Get(location)
+	next, err := u.Parse(to)
+	if err != nil || to == "" {
+		return nil, errors.New("the server redirects to an address that cannot be understood")
+	}
+	if !sameOrigin(next, r.url) {
+		next.User = nil
+	}
+	if err := r.permitted(next); err != nil {
+		return nil, fmt.Errorf("redirected: %w", err)
+	}
+	if local(next.Hostname()) && !local(r.url.Hostname()) {
+		return nil, fmt.Errorf("%s redirects to this machine", redacted(u))
+	}
+	return next, nil
+}
+
+// permitted fails when u must not be asked.
+func (r *Reader) permitted(u *url.URL) error {
+	switch {
+	case u.Host == "" || u.Opaque != "":
+		return fmt.Errorf("remote: %s is not an address of a server", redacted(u))
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme == "http" && (r.opts.AllowHTTP || local(u.Hostname())):
+		return nil
+	case u.Scheme == "http":
+		return fmt.Errorf("remote: %s is not encrypted: use https, or allow http", redacted(u))
+	}
+	return fmt.Errorf("remote: %w: addresses with %q", errors.ErrUnsupported, u.Scheme)
+}
+
+// local says whether a host is this machine, by its name alone.
+func local(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	switch p := u.Port(); {
+	case p != "":
+		return p
+	case u.Scheme == "http":
+		return "80"
+	default:
+		return "443"
+	}
+}
+
+// ask makes one request.
+func (r *Reader) ask(u *url.URL, ranges string) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		cancel(nil)
+		return nil, errors.New("the address cannot be asked for") // err quotes it, secrets included
+	}
+	if sameOrigin(u, r.url) { // nobody else gets the credentials
+		for k, v := range r.opts.Header {
+			req.Header[http.CanonicalHeaderKey(k)] = v
+		}
+		if host := req.Header.Get("Host"); host != "" {
+			req.Host = host
+		}
+	}
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", "tensorfile (+https://github.com/tensorfile/tensorfile)")
+	}
+	req.Header.Set("Range", ranges)
+	req.Header.Set("Accept-Encoding", "identity") // parts of what is compressed are of no use
+	req.Header.Del("If-Range")
+	switch {
+	case strings.HasPrefix(r.etag, `"`):
+		req.Header.Set("If-Range", r.etag)
+	case r.etag == "" && r.lastModified != "":
+		req.Header.Set("If-Range", r.lastModified)
+	}
+	r.mu.Lock()
+	r.stats.Requests++
+	r.mu.Unlock()
+
+	// The guard ends what has been silent for too long.
+	silent := &failure{err: fmt.Errorf("the server was silent for %v", r.opts.Timeout)}
+	guard := time.AfterFunc(r.opts.Timeout, func() { cancel(silent) })
+	resp, err := r.client.Do(req)
+	if err != nil {
+		guard.Stop()
+		why := context.Cause(ctx)
+		cancel(nil)
+		return nil, asked(err, why)
+	}
+	resp.Body = &guarded{resp.Body, guard, r.opts.Timeout, ctx, cancel}
+	return resp, nil
+}
+
+// asked says what a request failed of.
+func asked(err, why error) error {
+	if why != nil {
+		return why
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // which does not quote the address
+	}
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return refused
+	}
+	var name *net.DNSError
+	if errors.As(err, &name) && name.IsNotFound {
+		return err // that does not pass
+	}
+	var certificate *tls.CertificateVerificationError
+	var noTLS tls.RecordHeaderError
+	if errors.As(err, &certificate) || errors.As(err, &noTLS) || errors.Is(err, http.ErrSchemeMismatch) {
+		return err // nor do these
+	}
+	return &failure{err: err}
+}
+
+// guarded is a body whose reader is not kept waiting for ever.
+type guarded struct {
+	io.ReadCloser
+	guard   *time.Timer
+	timeout time.Duration
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+}
+
+func (g *guarded) Read(p []byte) (int, error) {
+	g.guard.Reset(g.timeout)
+	n, err := g.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		if why := context.Cause(g.ctx); why != nil {
+			err = why
+		}
+	}
+	return n, err
+}
+
+func (g *guarded) Close() error {
+	g.guard.Stop()
+	g.cancel(nil)
+	return g.ReadCloser.Close()
+}
+
+// A refusedError is an address that PublicOnly does not let be connected to.
+type refusedError struct{ addr netip.Addr }
+
+func (e *refusedError) Error() string { return fmt.Sprintf("%v is not a public address", e.addr) }
+
+// newClient returns the client that o asks for, and how to close the connections that it keeps.
+func newClient(o *Options) (c *http.Client, idle func()) {
+	ours := &http.Client{}
+	idle = func() {}
+	if o.Client != nil {
+		*ours = *o.Client
+	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		t = t.Clone()
+		t.MaxResponseHeaderBytes = 64 << 10
+		t.DisableCompression = true
+		if o.PublicOnly {
+			t.Proxy = nil
+			d := &net.Dialer{Timeout: 30 * time.Second, Control: public}
+			t.DialContext = d.DialContext
+		}
+		ours.Transport = t
+		idle = t.CloseIdleConnections
+	}
+	if ours.Transport == nil {
+		ours.Transport = http.DefaultTransport
+	}
+	ours.Transport = noFollow{ours.Transport}
+	return ours, idle
+}
+
+// noFollow keeps http.Client from following redirects, and from quoting in an error where they lead to, by putting the
+// address where only we look for it.
+type noFollow struct{ http.RoundTripper }
+
+const location = "Tensorfile-Location"
+
+func (t noFollow) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(req)
+	if resp != nil {
+		delete(resp.Header, location)
+		if to, ok := resp.Header["Location"]; ok {
+			resp.Header[location] = to
+			delete(resp.Header, "Location")
+		}
+	}
+	return resp, err
+}
+
+// public refuses connections to addresses that are not, after names were looked up: a name may mean anything.
+func public(_, address string, _ syscall.RawConn) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	a := ap.Addr().Unmap()
+	if !a.IsGlobalUnicast() || a.IsPrivate() || slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		return &refusedError{a}
+	}
+	return nil
+}
+
+// special are addresses that pass for public ones: shared and reserved networks, and those that stand for an IPv4
+// address, whatever it is.
+var special = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("2002::/16"),
+	netip.MustParsePrefix("fec0::/10"),
+}

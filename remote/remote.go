@@ -1,0 +1,357 @@
+// Package remote reads parts of files over https: a Reader is an io.ReaderAt that asks the server for the ranges that are
+// wanted, so that listing the tensors of a file of 40 GB takes one or two small requests.
+//
+//	r, err := remote.Open(ctx, "https://example.org/model.pte", nil)
+//	defer r.Close()
+//	f, err := tensorfile.NewReader(r, r.Size(), nil)
+//
+// The server is a stranger. It must answer a range with that range, of a file whose size and version stay the same; what
+// it sends beyond that is not read. Credentials go to the host that they were given for, and to no other. Failures that pass
+// are waited for; a server that falls silent is asked again; and there is a limit to everything.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"net/http"
+	"net/url"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ErrChanged is the error of a file that is no longer the one that was opened.
+var ErrChanged = errors.New("the file changed on the server")
+
+// Options say how to speak with the server. The zero value, and nil, are the defaults.
+type Options struct {
+	// Header is sent with each request to the host of the address, and not to others where it redirects: Authorization,
+	// for example. A range, its conditions and encodings are set by this package.
+	Header http.Header
+
+	// Client does the requests. Nil means one of our own, which behaves as http.DefaultTransport does, environment
+	// variables for proxies included. Its CheckRedirect is not asked: redirects are followed here, ten at most.
+	Client *http.Client
+
+	// AllowHTTP lets addresses and redirects be http, without encryption. Otherwise only those of this machine
+	// (localhost, 127.0.0.1, ::1) may.
+	AllowHTTP bool
+
+	// PublicOnly refuses to connect to addresses that are not public, of this machine and of private networks among
+	// them: for addresses from strangers. It needs a Client of our own, and uses no proxy.
+	PublicOnly bool
+
+	// MaxBytes is how many bytes of content may be fetched in all; going beyond is tensor.ErrLimit. Zero means no limit.
+	MaxBytes int64
+
+	// CacheBytes is how much of what small reads fetched is kept; zero means 8 MiB, less than 256 KiB counts as that.
+	CacheBytes int64
+
+	// Attempts is how often a request is tried before its failure counts, if the failure may pass; zero means 5.
+	Attempts int
+
+	// Timeout is how long the server may be silent before it is asked again; zero means 30 seconds. How long a transfer
+	// takes as a whole is for the context to say.
+	Timeout time.Duration
+}
+
+// A Reader reads a file on a server. It is safe for concurrent use. It keeps the context that it was opened with, and fails
+// when that is done.
+type Reader struct {
+	opts   Options
+	client *http.Client
+	wait   func(ctx context.Context, d time.Duration) error // between attempts
+	parent context.Context                                  // what Open was given
+	ctx    context.Context                                  // ends with it, and with Close
+	cancel context.CancelCauseFunc
+	url    *url.URL
+	idle   func() // closes connections that are not used
+
+	// What the first answer said, and every later one must.
+	size         int64
+	etag         string
+	lastModified string
+
+	mu       sync.Mutex
+	resolved *url.URL // where redirects led to, so that they need not be followed each time
+	cache    cache
+	flights  []*flight // fetches into the cache that are under way
+	next     int64     // where the last fetch into the cache ended
+	ahead    int64     // how much is fetched at least
+	spent    int64     // of Options.MaxBytes
+	stats    Stats
+}
+
+// Stats counts what a Reader did.
+type Stats struct {
+	Requests int64 // redirects and failures included
+	Bytes    int64 // of content received
+}
+
+// A flight is a fetch into the cache that is under way.
+type flight struct {
+	off, end int64
+	done     chan struct{} // closed at its end
+	err      error         // valid then
+}
+
+const (
+	// window is what is fetched at least, and with the first request: the metadata of most files fit.
+	window = 64 << 10
+	// mostAhead bounds how far sequential reading runs ahead, as does half of the cache.
+	mostAhead = 4 << 20
+	// direct is what is not worth keeping: it goes straight to the caller.
+	direct = 1 << 20
+)
+
+// Open asks for the file at address, which must be https (see Options.AllowHTTP), and for its first 64 KiB at once. A file
+// that keeps its directory at the end, which zTensor's and zip's names tell, is asked for its last 64 KiB with the same
+// request. Reads fail when ctx is done.
+func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
+	r, err := newReader(ctx, address, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.first(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func newReader(ctx context.Context, address string, opts *Options) (*Reader, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	o := *opts
+	switch {
+	case o.MaxBytes < 0:
+		return nil, fmt.Errorf("remote: Options.MaxBytes is negative: %d", o.MaxBytes)
+	case o.CacheBytes < 0:
+		return nil, fmt.Errorf("remote: Options.CacheBytes is negative: %d", o.CacheBytes)
+	case o.Attempts < 0:
+		return nil, fmt.Errorf("remote: Options.Attempts is negative: %d", o.Attempts)
+	case o.Timeout < 0:
+		return nil, fmt.Errorf("remote: Options.Timeout is negative: %v", o.Timeout)
+	case o.PublicOnly && o.Client != nil:
+		return nil, errors.New("remote: Options.PublicOnly cannot watch over a Client of your own")
+	}
+	o.Header = o.Header.Clone()
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 8 << 20
+	}
+	if o.Attempts == 0 {
+		o.Attempts = 5
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("remote: the address cannot be understood") // not err: it quotes the address, secrets included
+	}
+	r := &Reader{opts: o, url: u, ahead: window, size: -1, wait: sleep}
+	r.cache.most = max(o.CacheBytes, 4*window)
+	if err := r.permitted(u); err != nil {
+		return nil, err
+	}
+	r.client, r.idle = newClient(&o)
+	r.parent = ctx
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	return r, nil
+}
+
+// sleep waits for d, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// Size is the size of the file in bytes, as it was when it was opened.
+func (r *Reader) Size() int64 { return r.size }
+
+// Stats returns what was done so far.
+func (r *Reader) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stats
+}
+
+// Close ends what is under way and lets go of the cache. Reads fail with fs.ErrClosed afterwards. A second Close does nothing.
+func (r *Reader) Close() error {
+	r.cancel(fs.ErrClosed)
+	r.mu.Lock()
+	r.cache = cache{}
+	r.mu.Unlock()
+	r.idle()
+	return nil
+}
+
+// Companion opens a file beside this one, with the same options and context: a shard, external weights. Its name is a
+// path with slashes that does not lead out of the folder. What it returns is an io.Closer too; Close of r does not close it.
+// It has the form that readers' options want.
+func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
+	if !fs.ValidPath(name) || name == "." {
+		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it leads out of the folder", fs.ErrInvalid)}
+	}
+	u := *r.url
+	u.RawQuery, u.Fragment = "", "" // they were for this file
+	u.Path, u.RawPath = path.Join("/", path.Dir(u.Path), name), ""
+	opts := r.opts
+	if err := r.done(); err != nil {
+		return nil, 0, err
+	}
+	c, err := Open(r.parent, u.String(), &opts)
+	if err != nil {
+		return nil, 0, err
+	}
+	return c, c.Size(), nil
+}
+
+// ReadAt fills p from offset off, as io.ReaderAt asks: all of it, or an error, which is io.EOF if the file has no more bytes.
+// Small reads take more than they need, so that those which follow cost nothing: 64 KiB, and the more the longer reading
+// goes on in one direction. A read of 1 MiB or more is one request.
+func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, fmt.Errorf("remote: negative offset %d", off)
+	}
+	short := int64(len(p)) > r.size-off
+	if short {
+		p = p[:max(0, r.size-off)]
+	}
+	for n < len(p) {
+		m, err := r.some(p[n:], off+int64(n))
+		if err != nil {
+			return n, err
+		}
+		n += m
+	}
+	if err := r.done(); err != nil {
+		return 0, err // even if all of it was in the cache
+	}
+	if short {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// some fills the beginning of p, with as much of it as takes one request at most.
+func (r *Reader) some(p []byte, off int64) (int, error) {
+	end := off + int64(len(p))
+	r.mu.Lock()
+	if b := r.cache.from(off); len(b) > 0 {
+		n := copy(p, b)
+		r.mu.Unlock()
+		return n, nil
+	}
+	for _, f := range r.flights {
+		if f.off <= off && off < f.end { // somebody is fetching it
+			r.mu.Unlock()
+			select {
+			case <-f.done:
+				return 0, f.err // and look again
+			case <-r.ctx.Done():
+				return 0, r.done()
+			}
+		}
+	}
+	end = r.cache.before(off, end)
+	if end-off >= direct {
+		r.mu.Unlock()
+		return int(end - off), r.fetch(p[:end-off], off)
+	}
+
+	// Reads that go on where the last one ended will be followed by others.
+	ahead := int64(window)
+	if off == r.next {
+		ahead = r.ahead
+		r.ahead = min(2*r.ahead, mostAhead, r.cache.most/2)
+	} else {
+		r.ahead = window
+	}
+	from, to := off, min(max(end, off+ahead), r.size)
+	to = max(end, min(to, r.cache.start(end)))
+	for _, f := range r.flights {
+		if f.off >= end {
+			to = min(to, f.off)
+		}
+	}
+	if to == r.size { // at the end of the file, what comes before is wanted next
+		from = r.cache.after(max(0, min(off, to-window)), off)
+	}
+	if to-from > r.budget() { // nothing ahead, then
+		from, to = off, end
+	}
+	f := &flight{off: from, end: to, done: make(chan struct{})}
+	r.flights = append(r.flights, f)
+	r.next = to
+	r.mu.Unlock()
+
+	b := make([]byte, to-from)
+	err := r.fetch(b, from)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.flights {
+		if r.flights[i] == f {
+			r.flights = append(r.flights[:i], r.flights[i+1:]...)
+			break
+		}
+	}
+	f.err = err
+	close(f.done)
+	if err != nil {
+		return 0, err
+	}
+	if r.ctx.Err() == nil {
+		r.cache.put(from, b)
+	}
+	return copy(p, b[off-from:]), nil
+}
+
+// budget is how many bytes may still be asked for. The caller holds mu.
+func (r *Reader) budget() int64 {
+	if r.opts.MaxBytes == 0 {
+		return math.MaxInt64
+	}
+	return r.opts.MaxBytes - r.spent
+}
+
+// spend takes n bytes off the budget, or fails.
+func (r *Reader) spend(n int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n > r.budget() {
+		return fmt.Errorf("remote: %s: %w: %d bytes after %d of %d", r.name(), tensor.ErrLimit, n, r.spent, r.opts.MaxBytes)
+	}
+	r.spent += n
+	return nil
+}
+
+// done returns why reading is over, nil if it is not: fs.ErrClosed, or what the context says.
+func (r *Reader) done() error {
+	if r.ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("remote: %s: %w", r.name(), context.Cause(r.ctx))
+}
+
+// name is the address for messages, without what may be secret in it: the password, and the query, which is where signed
+// addresses have their signature.
+func (r *Reader) name() string { return redacted(r.url) }
+
+func redacted(u *url.URL) string {
+	c := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	return c.String()
+}
