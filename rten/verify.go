@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -142,6 +143,16 @@ func (m *Model) departures(found func(err error, kind departureKind) bool) {
 }
 
 func (m *Model) constantDepartures(pos int, found func(at int, field string, err error) bool) bool {
+	dims, rank := m.vector(pos, slotConstantShape)
+	for i, stride := rank-1, int64(1); i >= 0; i-- {
+		var ok bool
+		if stride, ok = align.Mul(stride, int64(m.u32(dims+4*i))); !ok { // beside a zero, else Open refused it
+			if !found(dims, "shape", fmt.Errorf("%w: no elements, but strides beyond 2^63, over which RTen stumbles", tensor.ErrMalformed)) {
+				return false
+			}
+			break
+		}
+	}
 	data := m.child(pos, slotConstantData)
 	offset := m.field(pos, slotConstantOffset)
 	if data != 0 && offset != 0 && !found(offset, "data_offset", fmt.Errorf("%w: elements both inline and outside of the model; those outside count", tensor.ErrMalformed)) {
@@ -166,7 +177,6 @@ func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList, o *
 	} else {
 		used = append(used, fileRange{0, r.size, -1})
 	}
-	total := used[len(used)-1].end
 	for i := range m.constants {
 		var p payload
 		p.read(m, m.Constant(i).pos)
@@ -183,19 +193,25 @@ func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList, o *
 		switch {
 		case x.off > end:
 			gaps = append(gaps, fileRange{end, x.off, -1})
-		case x.off < end && x.constant >= 0 && !(before.off == x.off && before.end == x.end && before.constant >= 0):
-			what := "the header or the model"
-			if last >= 0 {
-				what = tensor.Quote(m.tensorName(last))
+		case x.off < end && !(before.off == x.off && before.end == x.end && before.constant >= 0 && x.constant >= 0):
+			whose, other := x.constant, last
+			if whose < 0 {
+				whose, other = last, -1
 			}
-			list.Warn(failed(x.off, m.constantPath(x.constant)+".data.data_offset",
-				fmt.Errorf("%w: %d bytes overlap those of %s", tensor.ErrMalformed, x.end-x.off, what)))
+			if whose < 0 {
+				break // the header and the model, which Open has kept apart
+			}
+			what := "the header or the model"
+			if other >= 0 {
+				what = tensor.Quote(m.tensorName(other))
+			}
+			list.Warn(failed(x.off, m.constantPath(whose)+".data.data_offset",
+				fmt.Errorf("%w: its bytes overlap those of %s", tensor.ErrMalformed, what)))
 		}
 		if x.end > end || x.constant < 0 {
 			before = x
 		}
 		if x.end > end {
-			total += x.end - max(x.off, end)
 			end, last = x.end, x.constant
 		}
 		if list.Full() {
@@ -205,9 +221,12 @@ func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList, o *
 	if end < r.size {
 		gaps = append(gaps, fileRange{end, r.size, -1})
 	}
-	s := &scanner{ctx: ctx, r: r, progress: o.Progress, total: total}
-	for _, g := range gaps {
-		s.total += g.end - g.off
+	s := &scanner{ctx: ctx, r: r, progress: o.Progress, total: r.size}
+	if o.Depth == tensor.VerifyStructure {
+		s.total = 0
+		for _, g := range gaps {
+			s.total += g.end - g.off
+		}
 	}
 	for _, g := range gaps {
 		hidden := int64(-1)

@@ -1,0 +1,314 @@
+package rten
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func TestVerifyGraphs(t *testing.T) {
+	gemm := func(b *raw) fb.Offset { b.Begin(); return b.End() }
+	const tagGemm, opGemm, opAdd, opRelu = 11, 19, 0, 39
+	for _, c := range []struct {
+		name  string
+		file  func(b *raw) fb.Offset // the graph
+		field string
+		want  string
+	}{
+		{"an operator as an input", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.value("x"), b.operator(opRelu, 0, 0, []uint32{0}, nil), b.operator(opRelu, 0, 0, []uint32{1}, nil)}, []uint32{0}, nil, nil)
+		}, "graph.nodes[2].data.inputs[0]", "node 1 is an operator"},
+		{"a constant as an output", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{0})}, nil, nil, nil)
+		}, "graph.nodes[1].data.outputs[0]", "node 0 is a constant"},
+		{"two producers", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.value("y"), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1}), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1})}, nil, []uint32{1}, nil)
+		}, "graph.nodes[3].data.outputs[0]", "node 1 has another producer"},
+		{"a cycle", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.value("a"), b.value("b"), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1}), b.operator(opRelu, 0, 0, []uint32{1}, []uint32{0})}, nil, []uint32{1}, nil)
+		}, "graph.nodes[2]", "waits for its own result"},
+		{"an operator that reads what it writes", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.value("a"), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{0})}, nil, []uint32{0}, nil)
+		}, "graph.nodes[1]", "waits for its own result"},
+		{"a value from nowhere", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.value("a"), b.value("y"), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1})}, nil, []uint32{1}, nil)
+		}, "graph.nodes[2].data.inputs[0]", "nothing gives node 0 a value"},
+		{"an output from nowhere", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.value("y")}, nil, []uint32{0}, nil)
+		}, "graph.nodes[0]", "an output of the graph that nothing computes"},
+		{"an operator as an output of the graph", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0}, nil)}, nil, []uint32{1}, nil)
+		}, "graph.nodes[1]", "stands for an output"},
+		{"an output twice", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1)}, nil, []uint32{0, 0}, nil)
+		}, "graph.outputs[1]", "an output twice"},
+		{"too many inputs", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0, 0}, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].data.inputs", "2 inputs where Relu takes at most 1"},
+		{"no attributes", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opGemm, 0, 0, []uint32{0, 0}, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].data.attrs", "absent, while Gemm needs GemmAttrs"},
+		{"the wrong attributes", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opGemm, 12, gemm(b), []uint32{0, 0}, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].data.attrs", "GRUAttrs where Gemm wants GemmAttrs"},
+		{"attributes that nobody reads", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opAdd, tagGemm, gemm(b), []uint32{0, 0}, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].data.attrs", "which Add does not look at"},
+		{"an enum of the future", func(b *raw) fb.Offset {
+			b.Begin()
+			b.force(slotFirst, 1, 9)
+			attrs := b.End()
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(34, 40, attrs, []uint32{0, 0}, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].data.attrs.mode", "9 is no PadMode"},
+		{"an If with one branch", func(b *raw) fb.Offset {
+			sub := b.graph(nil, nil, nil, nil)
+			b.Begin()
+			b.Ref(slot(0), sub)
+			attrs := b.End()
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opIf, tagIfAttrs, attrs, []uint32{0}, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].data.attrs.else_branch", "absent, while If needs it"},
+		{"a Loop without a body", func(b *raw) fb.Offset {
+			b.Begin()
+			return b.graph([]fb.Offset{b.operator(opLoop, tagLoopAttrs, b.End(), nil, nil)}, nil, nil, nil)
+		}, "graph.nodes[0].data.attrs.body", "absent, while Loop needs it"},
+		{"a name twice", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.inline("c", 1)}, nil, nil, nil)
+		}, "graph.nodes[1].name", `"c" is the name of node 0 as well`},
+		{"a capture of nothing", func(b *raw) fb.Offset {
+			sub := b.graph([]fb.Offset{b.value("far away"), b.value("here"), b.inline("own", 1), b.value("")}, nil, nil, []uint32{0, 1, 2, 3})
+			b.Begin()
+			b.Ref(slotFirst, sub)
+			attrs := b.End()
+			return b.graph([]fb.Offset{b.inline("here", 1), b.operator(opLoop, tagLoopAttrs, attrs, nil, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].body.captures[0]", `no graph around this one has a tensor called "far away"`},
+		{"an operator of the future", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.operator(145, 0, 0, nil, nil)}, nil, nil, nil)
+		}, "graph.nodes[0].data.type", "operator #145 is newer than this library"},
+		{"attributes of the future", func(b *raw) fb.Offset {
+			b.Begin()
+			return b.graph([]fb.Offset{b.operator(145, 63, b.End(), nil, nil)}, nil, nil, nil)
+		}, "graph.nodes[0].data.attrs_type", ""},
+		{"a field of the future", func(b *raw) fb.Offset {
+			b.Begin()
+			b.force(slot(6), 4, 1)
+			return b.graph([]fb.Offset{b.node("v", ValueNode, b.End())}, nil, nil, nil)
+		}, "graph.nodes[0].data.field 6 of ValueNode", ""},
+		{"both inline and outside", func(b *raw) fb.Offset {
+			values := b.Scalars(make([]byte, 4), 4, 4)
+			b.Begin()
+			b.Ref(slotFirst, values)
+			data := b.End()
+			shape := b.ints(1)
+			b.Begin()
+			b.force(slotConstantOffset, 8, 0)
+			b.Ref(slotConstantShape, shape)
+			b.Ref(slotConstantData, data)
+			b.force(slotConstantDtype, 2, 1)
+			b.force(slotConstantDataType, 1, 1)
+			return b.graph([]fb.Offset{b.node("c", ConstantNode, b.End())}, nil, nil, nil)
+		}, "graph.nodes[0].data.data_offset", "both inline and outside"},
+		{"a type that contradicts", func(b *raw) fb.Offset {
+			values := b.Scalars(make([]byte, 4), 4, 4)
+			b.Begin()
+			b.Ref(slotFirst, values)
+			data := b.End()
+			shape := b.ints(1)
+			b.Begin()
+			b.Ref(slotConstantShape, shape)
+			b.Ref(slotConstantData, data)
+			b.force(slotConstantDtype, 2, 2)
+			b.force(slotConstantDataType, 1, 1)
+			return b.graph([]fb.Offset{b.node("c", ConstantNode, b.End())}, nil, nil, nil)
+		}, "graph.nodes[0].data.dtype", "element type 2 of inline elements that are float32"},
+		{"an input of size 0", func(b *raw) fb.Offset {
+			b.Begin()
+			dims := b.Offsets([]fb.Offset{b.End()})
+			b.Begin()
+			b.Ref(slotValueShape, dims)
+			return b.graph([]fb.Offset{b.node("x", ValueNode, b.End())}, []uint32{0}, nil, nil)
+		}, "graph.nodes[0].data.shape[0]", "an input of size 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b raw
+			file := v2(b.model(c.file(&b), 1), 4)
+			r, err := OpenBytes(file, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = describe(r)
+			if err := r.Verify(t.Context(), nil); err != nil {
+				t.Errorf("a warning is an error: %v", err)
+			}
+			var seen []tensor.Finding
+			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Report: func(f tensor.Finding) { seen = append(seen, f) }}); err != nil || len(seen) == 0 {
+				t.Errorf("%v, reported %v", err, seen)
+			}
+			findings := tensor.Findings(r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}))
+			hidden := 0
+			var f tensor.Finding
+			for _, x := range findings {
+				if strings.Contains(x.Err.Error(), "belong to nothing") {
+					hidden++
+				} else if f.Err == nil {
+					f = x
+				}
+			}
+			if f.Err == nil {
+				t.Fatalf("no finding: %v", findings)
+			}
+			if f.Offset <= 0 || f.Offset >= int64(len(file)) {
+				t.Errorf("offset %d", f.Offset)
+			}
+			if c.want == "" {
+				if !strings.Contains(f.Err.Error(), "newer than this library") || !strings.HasPrefix(f.Field+f.Err.Error(), strings.SplitN(c.field, ".field", 2)[0][:len("graph.nodes[0].data")]) {
+					t.Errorf("%s: %v", f.Field, f.Err)
+				}
+				return
+			}
+			if f.Field != c.field || !strings.Contains(f.Err.Error(), c.want) {
+				t.Errorf("%s: %v", f.Field, f.Err)
+			}
+		})
+	}
+}
+
+func TestVerifyRanges(t *testing.T) {
+	strict := &tensor.VerifyOptions{Strict: true}
+	for _, c := range []struct {
+		name string
+		n    int
+		make func(b *raw) []fb.Offset
+		want string
+	}{
+		{"all in order", 64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8), b.outside("b", 32, 8)} }, ""},
+		{"the same bytes twice", 64, func(b *raw) []fb.Offset {
+			return []fb.Offset{b.outside("a", 0, 16), b.outside("b", 0, 16), b.outside("c", 0, 16)}
+		}, ""},
+		{"overlap by one element", 60, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8), b.outside("b", 28, 8)} }, `overlap those of "a"`},
+		{"one inside the other", 64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 16), b.outside("b", 4, 2)} }, `overlap those of "a"`},
+		{"a nothing inside another", 64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 16), b.outside("b", 4, 0)} }, ""},
+		{"bytes of no tensor", 64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8)} }, "belong to nothing"},
+	} {
+		r := openBytes(t, made(c.n, c.make))
+		err := r.Verify(t.Context(), strict)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	var b raw
+	file := v2(b.model(b.graph([]fb.Offset{b.outside("c", 0, 4)}, nil, nil, nil), 1), 16)
+	copy(file[24:], []byte{32, 0, 0, 0, 0, 0, 0, 0}) // the tensor data begins where the model does
+	r := openBytes(t, file)
+	if err := r.Verify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if f := tensor.Findings(r.Verify(t.Context(), strict)); !strings.Contains(fmt.Sprint(f), "overlap those of the header or the model") {
+		t.Errorf("got %v", f)
+	}
+
+	big := openBytes(t, manyConstants(t, 50_000))
+	ctx, cancel := context.WithCancel(t.Context())
+	var done, total int64
+	err := big.Verify(ctx, &tensor.VerifyOptions{Progress: func(d, n int64) {
+		if done, total = d, n; d > 1<<20 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || done > 4<<20 || total != big.Size() {
+		t.Errorf("cancelled: %v after %d of %d", err, done, total)
+	}
+	if err := big.Verify(t.Context(), &tensor.VerifyOptions{Progress: func(d, n int64) { done, total = d, n }}); err != nil || done != total {
+		t.Errorf("%v: %d of %d", err, done, total)
+	}
+}
+
+func TestWarningsAreBounded(t *testing.T) {
+	r := openBytes(t, made(0, func(b *raw) []fb.Offset {
+		list := make([]fb.Offset, 1000)
+		for i := range list {
+			list[i] = b.operator(200, 0, 0, nil, nil)
+		}
+		return list
+	}))
+	if w := r.Warnings(); len(w) != maxWarnings+1 || !strings.Contains(w[maxWarnings].Error(), "900 more") {
+		t.Errorf("%d warnings", len(w))
+	}
+	if _, err := OpenBytes(made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.operator(200, 0, 0, nil, nil)} }), &ReaderOptions{Strict: true}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("strict: %v", err)
+	}
+}
+
+func TestRequires(t *testing.T) {
+	for _, c := range []struct {
+		call   call
+		v1     bool
+		lowest string
+		first  string
+	}{
+		{call{"Add", nil, in(f0(1), f0(1)), 1}, true, "0.2.0", ""},
+		{call{"Add", nil, in(f0(1), f0(1)), 1}, false, "0.11.0", "version 2 of the file"},
+		{call{"Gelu", nil, in(f0(1)), 1}, true, "0.11.0", "operator Gelu"},
+		{call{"Gelu", Attrs{"approximate": "Tanh"}, in(f0(1)), 1}, true, "0.19.0", "attribute approximate of Gelu"},
+		{call{"MaxPool", Attrs{"kernel_size": []int{2, 2}}, in(ramp(1, 1, 2, 2)), 1}, true, "0.2.0", ""},
+		{call{"MaxPool", Attrs{"kernel_size": []int{2, 2}, "ceil_mode": true}, in(ramp(1, 1, 2, 2)), 1}, true, "0.22.0", "attribute ceil_mode of MaxPool"},
+		{call{"Pad", nil, in(f32(1), i32(1, 1)), 1}, true, "0.2.0", ""},
+		{call{"Pad", Attrs{"mode": "Reflect"}, in(f32(1), i32(1, 1)), 1}, true, "0.13.1", "attribute mode of Pad"},
+		{call{"Pad", Attrs{"mode": "Wrap"}, in(f32(1), i32(1, 1)), 1}, true, "0.22.0", "PadMode Wrap"},
+		{call{"CumSum", nil, in(f32(1), i0(0)), 1}, true, "0.2.0", ""},
+		{call{"CumSum", Attrs{"reverse": true}, in(f32(1), i0(0)), 1}, true, "0.26.0", "attribute reverse of CumSum"},
+		{call{"Shape", Attrs{"start": 0}, in(f32(1)), 1}, true, "0.17.0", "attribute start of Shape"},
+		{call{"ConvTranspose", nil, in(ramp(1, 2, 4, 4), ramp(2, 1, 2, 2)), 1}, true, "0.2.0", ""},
+		{call{"ConvTranspose", Attrs{"dilations": []int{1, 1}}, in(ramp(1, 2, 4, 4), ramp(2, 1, 2, 2)), 1}, true, "0.2.0", ""},
+		{call{"ConvTranspose", Attrs{"dilations": []int{2, 1}}, in(ramp(1, 2, 4, 4), ramp(2, 1, 2, 2)), 1}, true, "0.26.0", "attribute dilations of ConvTranspose"},
+		{call{"Resize", Attrs{"coord_mode": "PytorchHalfPixel"}, in(ramp(1, 1, 2, 2), nil, f32(1, 1, 2, 2)), 1}, true, "0.17.0", "CoordTransformMode PytorchHalfPixel"},
+		{call{"Cast", Attrs{"to": tensor.U8}, in(f32(1)), 1}, true, "0.14.0", "DataType UInt8"},
+		{call{"Identity", nil, in(i8(tensor.Shape{1}, 1)), 1}, true, "0.14.0", "constants of int8"},
+		{call{"ReduceSum", Attrs{"noop_with_empty_axes": true}, in(f32(1)), 1}, true, "0.24.0", "attribute noop_with_empty_axes of ReduceSum"},
+		{call{"LpNormalization", nil, in(f32(1)), 1}, true, "0.26.0", "operator LpNormalization"},
+	} {
+		opts := &WriterOptions{Version: 2}
+		if c.v1 {
+			opts.Version = 1
+		}
+		r, err := Open(write(t, c.call.build(t), opts), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lowest, because := r.Model().Requires()
+		first := ""
+		if len(because) > 0 {
+			first = because[0].What
+		}
+		if lowest != c.lowest || first != c.first {
+			t.Errorf("%s %v: %s because of %v", c.call.op, c.call.attrs, lowest, because)
+		}
+		r.Close()
+	}
+	r := openBytes(t, made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.operator(200, 0, 0, nil, nil)} }))
+	if lowest, _ := r.Model().Requires(); lowest != "" {
+		t.Errorf("an unknown operator runs in %s", lowest)
+	}
+	for name, data := range goldens(t) { // what a converter wrote runs in the runtime of its time
+		var converter string
+		if _, rest, ok := strings.Cut(name, "convert-"); ok {
+			converter, _, _ = strings.Cut(rest, "-")
+		} else {
+			converter = "0.23.0"
+		}
+		lowest, because := openBytes(t, data).Model().Requires()
+		var a, b [3]int
+		fmt.Sscanf(lowest, "%d.%d.%d", &a[0], &a[1], &a[2])
+		fmt.Sscanf(converter, "%d.%d.%d", &b[0], &b[1], &b[2])
+		if converter == "0.4.0" {
+			b[1] = 5 // it came out shortly before RTen 0.5, with its schema
+		}
+		if a[1]*100+a[2] > b[1]*100+b[2] {
+			t.Errorf("%s needs %s: %v", name, lowest, because)
+		}
+	}
+}
