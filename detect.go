@@ -21,9 +21,12 @@ var ErrUnknownFormat = fmt.Errorf("%w: not a tensor file of a known format", ten
 func Detect(r io.ReaderAt, size int64) (Format, error) {
 	in := &noting{r: r}
 	for f := ZTensor; f < numFormats; f++ {
-		if detect(f, in, size) {
+		if f != RTen && detect(f, in, size) {
 			return f, nil
 		}
+	}
+	if detect(RTen, in, size) { // last: looking for a version 1 reads here and there
+		return RTen, nil
 	}
 	if in.err != nil {
 		return 0, in.err

@@ -11,7 +11,7 @@ import (
 // none of them.
 type Format uint8
 
-// The formats, in the order in which [Detect] asks for them.
+// The formats, in the order in which [Detect] asks for them, but for RTen, which comes last.
 const (
 	ZTensor Format = iota + 1
 	PTD
