@@ -93,6 +93,7 @@ var oracles = map[string][]string{
 	"internal/readtest":  {any},
 	"schema/...":         {any},
 	"tensor":             {any},
+	"pte":                {"ptd"}, // the other half of a program with external weights
 	"ztensor":            {cbor, zstd, xxh3},
 	"primitiv":           {msgpack, msgpcode},
 	".":                  {any},

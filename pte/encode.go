@@ -54,7 +54,7 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := finish(program, e.segments, size, base)
+	o, err := finish(program, e.segments, size, base, defaultTensorAlignment, nil)
 	if err != nil {
 		return nil, err
 	}

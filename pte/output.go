@@ -86,17 +86,20 @@ type output struct {
 	size   int64
 }
 
-// finish puts an extended header into a flatbuffer and the segments behind. Without bytes in segments there is none.
-func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64) (*output, error) {
+// finish puts an extended header into a flatbuffer, in which vectors are aligned to inner, and the segments behind. tail is
+// what a header of a newer version has behind the fields that are known. Without bytes in segments there is no header.
+func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, inner int, tail []byte) (*output, error) {
 	if dataSize == 0 {
 		return &output{head: program, size: int64(len(program))}, nil
 	}
-	head := fb.Splice(program, headerLength)
+	length := headerLength + int64(len(tail))
+	head := fb.Splice(program, int(length+align.Padding(length, int64(max(inner, headerLength)))))
 	base, ok := align.Up(int64(len(head)), baseAlign)
 	if !ok || dataSize > math.MaxInt64-base || len(head) >= 1<<31 {
 		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit, len(head), dataSize)
 	}
-	putHeader(head, headerLength, base, dataSize)
+	putHeader(head, uint32(length), base, dataSize)
+	copy(head[8+headerLength:], tail)
 	o := &output{head: head, size: base + dataSize}
 	for _, s := range segments {
 		for _, p := range s.pieces {

@@ -1,0 +1,243 @@
+package fb
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// A Node is a table taken out of its buffer, to be changed and written again. Unlike the objects that flatc generates it
+// keeps what is stored: a field that is absent stays absent, an empty vector or string empty, a default that is stored is
+// stored again. Two references to one table become two tables.
+type Node struct {
+	fields []nodeField // in the order of slots, those that are stored
+}
+
+type nodeField struct {
+	slot  int
+	size  int // of a scalar, or of an element of a vector of scalars
+	align int // of a vector of scalars
+	bits  uint64
+	bytes []byte // of a string or a vector of scalars
+	node  *Node
+	nodes []*Node
+	kind  Kind
+}
+
+// ErrUnknown is the error for content that the schema does not know, and that can therefore not be taken along.
+var ErrUnknown = errors.New("content of a newer schema")
+
+// Take reads a verified buffer into nodes. The bytes of strings and vectors alias the buffer. vectorAlign says what the
+// first byte of a vector of single bytes is aligned to when it is written, given its table and slot. It fails with
+// ErrUnknown where the buffer has fields or members of unions that the schema lacks: nobody can tell what they refer to.
+func Take(buf []byte, s *Schema, root int, vectorAlign func(table, slot int) int) (*Node, error) {
+	t := taker{s, vectorAlign}
+	return t.table(Root(buf), root, "")
+}
+
+type taker struct {
+	s     *Schema
+	align func(table, slot int) int
+}
+
+func (k *taker) unknown(path, format string, args ...any) error {
+	return fmt.Errorf("%w: %s %s", ErrUnknown, path, fmt.Sprintf(format, args...))
+}
+
+func (k *taker) table(t Object, table int, path string) (*Node, error) {
+	fields := k.s.Tables[table].Fields
+	known := 0
+	if len(fields) > 0 {
+		known = int(fields[len(fields)-1].Slot-4)/2 + 1
+	}
+	for i := known; i < t.Slots(); i++ {
+		if t.Has(4 + 2*i) {
+			return nil, k.unknown(path, "of type %s has field number %d", k.s.Tables[table].Name, i)
+		}
+	}
+	n := &Node{fields: make([]nodeField, 0, len(fields))}
+	for i := range fields {
+		f := &fields[i]
+		slot := int(f.Slot)
+		if !t.Has(slot) {
+			continue
+		}
+		v := nodeField{slot: slot, kind: f.Kind, size: int(f.Size)}
+		sub := func() string {
+			if path == "" {
+				return f.Name
+			}
+			return path + "." + f.Name
+		}
+		var err error
+		switch f.Kind {
+		case Scalar:
+			for b := range v.size {
+				v.bits |= uint64(t.buf[t.At(slot)+int64(b)]) << (8 * b)
+			}
+		case String:
+			v.size = 1
+			v.bytes, _ = t.Bytes(slot, 1)
+		case Scalars:
+			v.bytes, _ = t.Bytes(slot, v.size)
+			if v.align = v.size; k.align != nil && v.size == 1 {
+				v.align = max(k.align(table, slot), 1)
+			}
+		case Child:
+			v.node, err = k.table(t.Child(slot), int(f.Index), sub())
+		case Tables:
+			list := t.Objects(slot)
+			v.nodes = make([]*Node, list.Len())
+			for i := range v.nodes {
+				if v.nodes[i], err = k.table(list.At(i), int(f.Index), sub()+"["+strconv.Itoa(i)+"]"); err != nil {
+					break
+				}
+			}
+		case Union:
+			members := k.s.Unions[f.Index].Members
+			if tag := int(t.Uint8(slot-2, 0)); tag == 0 || tag >= len(members) {
+				err = k.unknown(sub(), "is member %d of its union", tag)
+			} else {
+				v.node, err = k.table(t.Child(slot), int(members[tag]), sub())
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		n.fields = append(n.fields, v)
+	}
+	return n, nil
+}
+
+func (n *Node) field(slot int) *nodeField {
+	i, ok := n.find(slot)
+	if !ok {
+		return nil
+	}
+	return &n.fields[i]
+}
+
+func (n *Node) find(slot int) (int, bool) {
+	return slices.BinarySearchFunc(n.fields, slot, func(f nodeField, slot int) int { return cmp.Compare(f.slot, slot) })
+}
+
+func (n *Node) set(f nodeField) {
+	i, ok := n.find(f.slot)
+	if ok {
+		n.fields[i] = f
+		return
+	}
+	n.fields = slices.Insert(n.fields, i, f)
+}
+
+// Has reports whether a field is stored.
+func (n *Node) Has(slot int) bool { return n.field(slot) != nil }
+
+// Remove makes a field absent.
+func (n *Node) Remove(slot int) {
+	if i, ok := n.find(slot); ok {
+		n.fields = slices.Delete(n.fields, i, i+1)
+	}
+}
+
+// Scalar answers a scalar, or def when it is absent.
+func (n *Node) Scalar(slot int, def uint64) uint64 {
+	if f := n.field(slot); f != nil {
+		return f.bits
+	}
+	return def
+}
+
+// SetScalar stores a scalar of size bytes, also if it is the schema's default.
+func (n *Node) SetScalar(slot, size int, bits uint64) {
+	n.set(nodeField{slot: slot, kind: Scalar, size: size, bits: bits})
+}
+
+// Child answers a table, nil when it is absent.
+func (n *Node) Child(slot int) *Node {
+	if f := n.field(slot); f != nil {
+		return f.node
+	}
+	return nil
+}
+
+// SetChild stores a table.
+func (n *Node) SetChild(slot int, c *Node) { n.set(nodeField{slot: slot, kind: Child, node: c}) }
+
+// Children answers the tables of a vector, nil when it is absent.
+func (n *Node) Children(slot int) []*Node {
+	if f := n.field(slot); f != nil {
+		return f.nodes
+	}
+	return nil
+}
+
+// SetChildren stores a vector of tables.
+func (n *Node) SetChildren(slot int, c []*Node) {
+	n.set(nodeField{slot: slot, kind: Tables, nodes: c})
+}
+
+// Bytes answers a string or a vector of scalars.
+func (n *Node) Bytes(slot int) []byte {
+	if f := n.field(slot); f != nil {
+		return f.bytes
+	}
+	return nil
+}
+
+// SetString stores a string.
+func (n *Node) SetString(slot int, s string) {
+	n.set(nodeField{slot: slot, kind: String, size: 1, bytes: []byte(s)})
+}
+
+// SetBytes stores a vector of bytes whose first is aligned to align.
+func (n *Node) SetBytes(slot int, b []byte, align int) {
+	n.set(nodeField{slot: slot, kind: Scalars, size: 1, align: align, bytes: b})
+}
+
+// SetUint64s stores a vector of numbers.
+func (n *Node) SetUint64s(slot int, v []uint64) {
+	b := make([]byte, 8*len(v))
+	for i, x := range v {
+		binary.LittleEndian.PutUint64(b[8*i:], x)
+	}
+	n.set(nodeField{slot: slot, kind: Scalars, size: 8, align: 8, bytes: b})
+}
+
+// Write writes the node and all below it.
+func (n *Node) Write(b *Builder) Offset {
+	at := make([]Offset, len(n.fields))
+	for i := range n.fields {
+		f := &n.fields[i]
+		switch f.kind {
+		case String:
+			at[i] = b.String(string(f.bytes))
+		case Scalars:
+			at[i] = b.Scalars(f.bytes, f.size, f.align)
+		case Child, Union:
+			at[i] = f.node.Write(b)
+		case Tables:
+			list := make([]Offset, len(f.nodes))
+			for k, c := range f.nodes {
+				list[k] = c.Write(b)
+			}
+			at[i] = b.Offsets(list)
+		}
+	}
+	b.Begin()
+	for _, size := range [...]int{8, 4, 2, 1} { // large ones first: they need the least padding so
+		for i := range n.fields {
+			f := &n.fields[i]
+			switch {
+			case f.kind == Scalar && f.size == size:
+				b.Scalar(f.slot, size, f.bits, ^f.bits)
+			case f.kind != Scalar && size == 4:
+				b.Ref(f.slot, at[i])
+			}
+		}
+	}
+	return b.End()
+}

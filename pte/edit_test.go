@@ -1,0 +1,446 @@
+package pte
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// rewritten opens what an edit writes.
+func rewritten(t testing.TB, e *Edit) *Reader {
+	t.Helper()
+	var w bytes.Buffer
+	if err := e.Write(&w); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenBytes(w.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Verify(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// program is a file as it is inside its bundle, if it has one.
+func program(t testing.TB, r *Reader) []byte {
+	t.Helper()
+	b, err := r.src.Metadata(r.at, r.size-r.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestEditWithoutChangesKeepsEveryByte(t *testing.T) {
+	for _, name := range programs(t) {
+		r := openFile(t, name)
+		got := rewritten(t, NewEdit(r))
+		if !bytes.Equal(program(t, got), program(t, r)) {
+			t.Errorf("%s comes back changed", filepath.Base(name))
+		}
+	}
+}
+
+// sameFacts compares two programs field by field, but for where things lie.
+func sameFacts(t *testing.T, a, b *Reader, but ...string) {
+	t.Helper()
+	x, y := plain(t, describe(t, a)).(map[string]any), plain(t, describe(t, b)).(map[string]any)
+	for k := range x {
+		if k == "segments" || k == "bundle" || slices.Contains(but, k) {
+			continue
+		}
+		if !reflect.DeepEqual(x[k], y[k]) {
+			t.Errorf("%s changed:\n%v\n%v", k, x[k], y[k])
+		}
+	}
+}
+
+func TestRebuildingLosesNothing(t *testing.T) {
+	for _, name := range programs(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			r := openFile(t, name)
+			e := NewEdit(r)
+			if err := e.open(); err != nil {
+				t.Fatal(err)
+			}
+			got := rewritten(t, e)
+			sameFacts(t, r, got, "header")
+			// What was absent, empty or stored as a default is so again: taken apart once more, the trees agree.
+			f := NewEdit(got)
+			if err := f.open(); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(e.tree, f.tree) {
+				t.Error("the trees of fields differ")
+			}
+		})
+	}
+}
+
+func TestAlign(t *testing.T) {
+	for _, name := range programs(t) {
+		r := openFile(t, name)
+		for _, n := range []int64{1, 12, 4096, 16384} {
+			e := NewEdit(r)
+			if err := e.Align(n); err != nil {
+				t.Fatal(err)
+			}
+			got := rewritten(t, e)
+			sameFacts(t, r, got, "header")
+			for _, s := range got.Program().Segments() {
+				if s.Size > 0 && s.Offset%n != 0 {
+					t.Errorf("%s: segment %d at %d is not aligned to %d", filepath.Base(name), s.Index, s.Offset, n)
+				}
+			}
+		}
+	}
+}
+
+// oldProgram is a program as ExecuTorch 0.7 wrote it, with its 24-byte header, or as 0.2 did, with constants inside.
+func oldPrograms(t testing.TB) []string {
+	t.Helper()
+	all, err := filepath.Glob("../testdata/pte/generation-*.pte")
+	if err != nil || len(all) == 0 {
+		t.Fatalf("no old programs in testdata: %v", err)
+	}
+	return all
+}
+
+func TestUpgradeAndModernize(t *testing.T) {
+	for _, name := range oldPrograms(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			r := openFile(t, name)
+			e := NewEdit(r)
+			e.UpgradeHeader()
+			got := rewritten(t, e)
+			sameFacts(t, r, got, "header")
+			if h := r.Header(); h.Length == 24 {
+				if g := got.Header(); g.Length != 32 || g.SegmentBase != h.SegmentBase || h.SegmentBase > 0 && g.SegmentBase+g.SegmentDataSize != got.Size() {
+					t.Errorf("upgraded %+v to %+v", h, g)
+				}
+				if !bytes.Equal(got.Flatbuffer()[40:], r.Flatbuffer()[40:]) {
+					t.Error("more than the header changed")
+				}
+			}
+			e = NewEdit(r)
+			if err := e.Modernize(); err != nil {
+				t.Fatal(err)
+			}
+			got = rewritten(t, e)
+			sameFacts(t, r, got, "header", "tensors")
+			for x := range r.Entries() {
+				if x.Buffer == 0 {
+					continue
+				}
+				y := got.Program().method(x.Method.index).entry(x.Value, got.Program().method(x.Method.index).values().At(x.Value).Child(slotUnion))
+				if sha(t, x.Data) != sha(t, y.Data) {
+					t.Errorf("%s changed", x.Name)
+				}
+			}
+			if w := got.Warnings(); len(w) > 0 {
+				t.Errorf("a modern program has warnings: %v", w)
+			}
+		})
+	}
+}
+
+func TestExternalizeAndBack(t *testing.T) {
+	for _, name := range append(programs(t), oldPrograms(t)...) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			r := openFile(t, name)
+			e := NewEdit(r)
+			out, err := e.Externalize(func(x *Entry) string { return x.Name })
+			if err != nil {
+				t.Fatal(err)
+			}
+			lean := rewritten(t, e)
+			stored := 0
+			for x := range r.Entries() {
+				if !x.External && x.Buffer > 0 {
+					stored++
+				}
+			}
+			if (stored > 0) != (len(out) > 0) {
+				t.Fatalf("%d stored tensors, %d handed out", stored, len(out))
+			}
+			byName := make(map[string]*tensor.Tensor)
+			for _, x := range out {
+				byName[x.Name] = x
+			}
+			lookup := func(name string) *tensor.Tensor { return byName[name] }
+			for x := range lean.Entries() {
+				if !x.External && x.Buffer > 0 {
+					t.Errorf("%s is still stored", x.Name)
+				}
+			}
+			all := &tensor.VerifyOptions{External: func(name string) *tensor.Tensor {
+				if x := lookup(name); x != nil {
+					return x
+				}
+				if y := r.Tensor(name); y != nil && y.External { // was external before
+					z := *y
+					n, _ := z.Shape.Elements()
+					size, _ := z.DType.Bytes(n)
+					z.External, z.Data = false, tensor.BlobOf(make([]byte, size))
+					return &z
+				}
+				return nil
+			}}
+			if err := lean.Verify(t.Context(), all); err != nil {
+				t.Error(err)
+			}
+			if lean.Size() > r.Size() && len(out) > 3 {
+				t.Errorf("%d bytes became %d", r.Size(), lean.Size())
+			}
+			back := NewEdit(lean)
+			n, err := back.Internalize(lookup)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n != stored {
+				t.Errorf("%d of %d tensors came back", n, stored)
+			}
+			whole := rewritten(t, back)
+			want, got := map[string]string{}, map[string]string{}
+			for x := range r.Entries() {
+				if x.Buffer > 0 {
+					want[fmt.Sprint(x.Method.Name(), x.Value)] = sha(t, x.Data)
+				}
+			}
+			for x := range whole.Entries() {
+				if x.Buffer > 0 {
+					got[fmt.Sprint(x.Method.Name(), x.Value)] = sha(t, x.Data)
+				}
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("other bytes came back:\n%v\n%v", got, want)
+			}
+			sameFacts(t, r, whole, "header", "tensors")
+		})
+	}
+}
+
+func TestExternalizeRefusesKeysThatClash(t *testing.T) {
+	r := openFile(t, "../testdata/pte/export-1.5.1-linear.pte")
+	if _, err := NewEdit(r).Externalize(func(*Entry) string { return "same" }); err == nil {
+		t.Error("two tensors have one key")
+	}
+	if _, err := NewEdit(r).Externalize(func(x *Entry) string { return "a\x00" + x.Name }); err == nil {
+		t.Error("a key has a zero byte")
+	}
+}
+
+func TestInternalizeRefusesAnotherLayout(t *testing.T) {
+	r := openFile(t, "../testdata/pte/export-1.5.1-external.pte")
+	for what, change := range map[string]func(*tensor.Tensor){
+		"type":  func(x *tensor.Tensor) { x.DType = tensor.I32 },
+		"shape": func(x *tensor.Tensor) { x.Shape = append(tensor.Shape{1}, x.Shape...) },
+		"order": func(x *tensor.Tensor) { x.Order = tensor.ColumnMajor(len(x.Shape)) },
+		"bytes": func(x *tensor.Tensor) { x.Data = tensor.BlobOf(make([]byte, 3)) },
+	} {
+		_, err := NewEdit(r).Internalize(func(name string) *tensor.Tensor {
+			x := *r.Tensor(name)
+			n, _ := x.Shape.Elements()
+			size, _ := x.DType.Bytes(n)
+			x.External, x.Data = false, tensor.BlobOf(make([]byte, size))
+			if len(x.Shape) > 1 || what == "bytes" || what == "type" {
+				change(&x)
+			}
+			return &x
+		})
+		if !errors.Is(err, tensor.ErrMalformed) {
+			t.Errorf("another %s is taken: %v", what, err)
+		}
+	}
+}
+
+func TestStripDelegates(t *testing.T) {
+	for _, name := range []string{"xnnpack", "xnnpack-inline", "xnnpack-conv"} {
+		r := openFile(t, "../testdata/pte/export-1.5.1-"+name+".pte")
+		e := NewEdit(r)
+		if err := e.StripDelegates(true); err != nil {
+			t.Fatal(err)
+		}
+		got := rewritten(t, e)
+		if got.Size() >= r.Size() {
+			t.Errorf("%s: %d bytes became %d", name, r.Size(), got.Size())
+		}
+		for m := range got.Program().Methods() {
+			for _, d := range m.Delegates() {
+				if d.Payload.Size() != 0 || len(d.Specs) != 0 || d.ID != "XnnpackBackend" {
+					t.Errorf("%s: %v", name, d)
+				}
+			}
+		}
+	}
+}
+
+func TestTrailingBytes(t *testing.T) {
+	r := openFile(t, "../testdata/pte/export-1.5.1-linear.pte")
+	long := append(program(t, r), "trailing"...)
+	x, err := OpenBytes(long, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := x.Warnings(); len(w) != 1 || !strings.Contains(w[0].Error(), "8 bytes behind the end") {
+		t.Errorf("%v", w)
+	}
+	if got := rewritten(t, NewEdit(x)); !bytes.Equal(program(t, got), long) {
+		t.Error("trailing bytes are lost")
+	}
+	e := NewEdit(x)
+	e.DropTrailing()
+	if got := rewritten(t, e); !bytes.Equal(program(t, got), program(t, r)) {
+		t.Error("trailing bytes are not dropped")
+	}
+}
+
+func TestPatch(t *testing.T) {
+	r := openFile(t, "../testdata/pte/export-1.5.1-methods.pte")
+	p, err := NewPatch(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shared, alone *Entry
+	count := map[uint32]int{}
+	for e := range r.Entries() {
+		count[e.Buffer]++
+	}
+	for e := range r.Entries() {
+		if count[e.Buffer] > 1 && shared == nil {
+			shared = e
+		}
+		if count[e.Buffer] == 1 && alone == nil {
+			alone = e
+		}
+	}
+	like := func(e *Entry) *tensor.Tensor {
+		x := *e.Tensor
+		x.Data = tensor.BlobOf(bytes.Repeat([]byte{0, 0, 128, 63}, int(x.Data.Size()/4)))
+		return &x
+	}
+	var se *SharedError
+	if err := p.Set(shared.Method.Name(), shared.Value, like(shared)); !errors.As(err, &se) || len(se.Others) != count[shared.Buffer]-1 {
+		t.Fatalf("shared bytes: %v", err)
+	}
+	if err := p.Set(alone.Method.Name(), alone.Value, like(alone)); err != nil {
+		t.Fatal(err)
+	}
+	wrong := like(alone)
+	wrong.Shape = append(tensor.Shape{1}, wrong.Shape...)
+	if err := p.Set(alone.Method.Name(), alone.Value, wrong); err == nil {
+		t.Error("another shape is taken")
+	}
+	if err := p.Set("nothing", 0, wrong); err == nil {
+		t.Error("a method that is not there is patched")
+	}
+	p.AllowShared = true
+	if err := p.Set(shared.Method.Name(), shared.Value, like(shared)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "patched.pte")
+	if err := p.WriteFile(file); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := program(t, r)
+	changed := map[uint32]bool{shared.Buffer: true, alone.Buffer: true}
+	inside := func(i int64) bool {
+		for e := range r.Entries() {
+			if s, _ := e.Data.Stored(); changed[e.Buffer] && i >= s.Offset && i < s.Offset+s.Size {
+				return true
+			}
+		}
+		return false
+	}
+	if len(whole) != len(original) {
+		t.Fatalf("%d bytes became %d", len(original), len(whole))
+	}
+	for i := range whole {
+		if whole[i] != original[i] && !inside(int64(i)) {
+			t.Fatalf("byte %d changed", i)
+		}
+	}
+	got := openFile(t, file)
+	for e := range got.Entries() {
+		want := byte(63)
+		if b, _ := e.Data.ReadAll(); changed[e.Buffer] != (b[3] == want && b[0] == 0 && b[2] == 128) {
+			t.Errorf("%s: %x", e.Name, b[:4])
+		}
+	}
+	// In place, only the new bytes are written.
+	at := &writes{data: slices.Clone(original)}
+	if err := p.Apply(at); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := alone.Data.Stored()
+	s, _ := shared.Data.Stored()
+	if at.n != a.Size+s.Size || !bytes.Equal(at.data, whole) {
+		t.Errorf("%d bytes were written for %d", at.n, a.Size+s.Size)
+	}
+}
+
+type writes struct {
+	data []byte
+	n    int64
+}
+
+func (w *writes) WriteAt(p []byte, off int64) (int, error) {
+	w.n += int64(len(p))
+	return copy(w.data[off:], p), nil
+}
+
+func TestPatchOfPayloads(t *testing.T) {
+	for _, name := range []string{"xnnpack.pte", "xnnpack-inline.pte", "bundled.bpte"} {
+		r := openFile(t, "../testdata/pte/export-1.5.1-"+name)
+		p, err := NewPatch(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for blob, b := range r.Blobs() {
+			old, _ := b.ReadAll()
+			if err := p.SetBlob(blob, tensor.BlobOf(append([]byte("????"), old[4:]...))); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.SetBlob(blob, tensor.BlobOf([]byte("short"))); err == nil {
+				t.Error("a shorter payload is taken")
+			}
+			n++
+		}
+		for e := range r.Entries() {
+			if err := p.Set(e.Method.Name(), e.Value, e.Tensor); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var w bytes.Buffer
+		if err := p.Write(&w); err != nil {
+			t.Fatal(err)
+		}
+		got, err := OpenBytes(w.Bytes(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range got.Blobs() {
+			if x, _ := b.ReadAll(); string(x[:4]) != "????" {
+				t.Errorf("%s: %x", name, x[:4])
+			}
+		}
+		if got.Bundle() == nil != (r.Bundle() == nil) {
+			t.Error("the bundle is gone")
+		}
+	}
+}
