@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
@@ -28,6 +29,8 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 		return pte.Detect(r, size)
 	case RTen:
 		return rten.Detect(r, size)
+	case Primitiv:
+		return primitiv.Detect(r, size)
 	case Safetensors:
 		return safetensors.Detect(r, size)
 	case NPY:
@@ -54,6 +57,9 @@ func openFormat(o Options, in input) (reader, error) {
 	case RTen:
 		return through(in, &rten.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			rten.Open, rten.OpenBytes, rten.NewReader)
+	case Primitiv:
+		return through(in, &primitiv.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			primitiv.Open, primitiv.OpenBytes, primitiv.NewReader)
 	case Safetensors:
 		return through(in, &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			safetensors.Open, safetensors.OpenBytes, safetensors.NewReader)

@@ -23,6 +23,8 @@ type ReaderOptions struct {
 	Limits tensor.Limits
 	// NoMap keeps Open from mapping the file.
 	NoMap bool
+	// Companion is not used: a file refers to no other.
+	Companion func(name string) (io.ReaderAt, int64, error)
 
 	// AllowTrailing accepts bytes after the end, as the reference does; see Reader.Trailing.
 	AllowTrailing bool

@@ -1,0 +1,566 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// A form is a format in one of the versions that are written.
+type form struct {
+	format  tensorfile.Format
+	version string
+}
+
+func (f form) String() string { return strings.TrimSuffix(f.format.String()+"@"+f.version, "@") }
+
+func (f form) caps() tensorfile.Caps { return f.format.CapsOf(f.version) }
+
+func (f form) options() *Options {
+	if f.format == tensorfile.ZTensor {
+		return &Options{ZTensor: &ztensor.WriterOptions{Version: f.version}}
+	}
+	return &Options{}
+}
+
+// forms are all formats and versions that are written from tensors.
+func forms() []form {
+	var all []form
+	for _, f := range tensorfile.Formats() {
+		if len(f.Caps().DTypes) == 0 {
+			continue
+		}
+		if f != tensorfile.ZTensor {
+			all = append(all, form{f, ""})
+			continue
+		}
+		for _, v := range f.Writes() {
+			all = append(all, form{f, v})
+		}
+	}
+	return all
+}
+
+// write makes a file of the form with the writer of its own package.
+func write(t testing.TB, f form, ts []*tensor.Tensor, attributes map[string]string) *tensorfile.File {
+	t.Helper()
+	var out bytes.Buffer
+	var err error
+	switch f.format {
+	case tensorfile.ZTensor:
+		o := &ztensor.WriterOptions{Version: f.version, Digest: ztensor.CRC32C, Attributes: map[string]any{}}
+		if f.version == "2" {
+			o.Digest = ztensor.NoDigest
+		}
+		for k, v := range attributes {
+			o.Attributes[k] = v
+		}
+		w := ztensor.NewWriter(&out, o)
+		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+			err = w.Close()
+		}
+	case tensorfile.PTD:
+		w := ptd.NewWriter(&out, nil)
+		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+			err = w.Close()
+		}
+	case tensorfile.Safetensors:
+		w := safetensors.NewWriter(&out, &safetensors.WriterOptions{Metadata: attributes, KeepOrder: true})
+		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+			err = w.Close()
+		}
+	case tensorfile.NPZ:
+		w := npy.NewWriter(&out, nil)
+		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+			err = w.Close()
+		}
+	case tensorfile.NPY:
+		err = npy.WriteArray(&out, ts[0])
+	case tensorfile.Primitiv:
+		w := primitiv.NewWriter(&out, &primitiv.WriterOptions{Reorder: true})
+		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+			err = w.Close()
+		}
+	case tensorfile.RTen:
+		g := rten.NewGraphBuilder()
+		for _, x := range ts {
+			g.Constant(x)
+		}
+		err = rten.Write(&out, g, nil)
+	default:
+		t.Fatalf("no writer of %v", f)
+	}
+	if err != nil {
+		t.Fatalf("writing %v: %v", f, err)
+	}
+	return open(t, out.Bytes())
+}
+
+func open(t testing.TB, b []byte) *tensorfile.File {
+	t.Helper()
+	f, err := tensorfile.OpenBytes(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func run(t testing.TB, src *tensorfile.File, to form, o *Options) (*tensorfile.File, *Plan) {
+	t.Helper()
+	p, err := NewPlan(src, to.format, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := p.Write(t.Context(), &out); err != nil {
+		t.Fatalf("to %v: %v", to, err)
+	}
+	return open(t, out.Bytes()), p
+}
+
+// sample is a tensor of that type with distinct bytes that are valid values.
+func sample(d tensor.DType, shape tensor.Shape) *tensor.Tensor {
+	n, _ := shape.Elements()
+	size, _ := d.Bytes(n)
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(i*37 + 11)
+		if d == tensor.Bool {
+			b[i] = byte(i*37) >> 3 & 1
+		}
+	}
+	return &tensor.Tensor{Name: "layer.weight", DType: d, Shape: shape, Data: tensor.BlobOf(b)}
+}
+
+// Every ordered pair of formats that can hold a tensor, every type that both
+// have: there and back, bytes equal.
+func TestThereAndBack(t *testing.T) {
+	for _, from := range forms() {
+		for _, to := range forms() {
+			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
+				both := 0
+				for _, d := range tensor.DTypes() {
+					if !from.caps().Holds(d) || !to.caps().Holds(d) {
+						continue
+					}
+					both++
+					src := write(t, from, []*tensor.Tensor{sample(d, tensor.Shape{2, 3, 4})}, nil)
+					o, back := to.options(), from.options()
+					o.Allow, back.Allow = Reorder|LoseGraph|LoseAttributes|RenameTensors, Reorder|LoseGraph|LoseAttributes|RenameTensors
+					mid, _ := run(t, src, to, o)
+					end, p := run(t, mid, from, back)
+					if mid.Format() != to.format || end.Format() != from.format {
+						t.Fatalf("%v became %v and %v", d, mid.Format(), end.Format())
+					}
+					a, b := first(t, src), first(t, end)
+					if a.DType != b.DType || !a.Shape.Equal(b.Shape) {
+						t.Fatalf("%v %v came back as %v %v", a.DType, a.Shape, b.DType, b.Shape)
+					}
+					if x, y := rowMajor(t, a), rowMajor(t, b); !bytes.Equal(x, y) {
+						t.Fatalf("%v came back with other bytes (%v)", d, p.Losses())
+					}
+				}
+				if both == 0 {
+					t.Errorf("%v and %v have no type in common", from, to)
+				}
+			})
+		}
+	}
+}
+
+func first(t testing.TB, f *tensorfile.File) *tensor.Tensor {
+	t.Helper()
+	for x := range f.Tensors() {
+		return x
+	}
+	t.Fatal("no tensor")
+	return nil
+}
+
+func rowMajor(t testing.TB, x *tensor.Tensor) []byte {
+	t.Helper()
+	if !x.Order.RowMajor() {
+		r, err := tensor.Reordered(x, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = r
+	}
+	b, err := x.Data.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// What a format says that it holds, its writer takes, and nothing else.
+func TestCapsAreTrue(t *testing.T) {
+	for _, to := range forms() {
+		for _, d := range tensor.DTypes() {
+			p := &Plan{src: write(t, form{tensorfile.PTD, ""}, nil, nil), target: to.format, version: to.version, caps: to.caps(), names: map[string]struct{}{}}
+			x := sample(d, tensor.Shape{2, 4})
+			if to.caps().Orders == tensorfile.OnlyColumnMajor {
+				x.Order = tensor.ColumnMajor(2)
+			}
+			p.tensors, p.sources = []*tensor.Tensor{x}, []*tensor.Tensor{x}
+			err := p.write(t.Context(), io.Discard)
+			if (err == nil) != to.caps().Holds(d) {
+				t.Errorf("%v, %v: Caps say %v, the writer says %v", to, d, to.caps().Holds(d), err)
+			}
+		}
+	}
+}
+
+// Each kind of loss by itself: named before a byte is written, refused, and
+// done when it is allowed.
+func TestLosses(t *testing.T) {
+	z := form{tensorfile.ZTensor, "1.2"}
+	column := tensor.New("c", tensor.Shape{2, 3}, []float32{1, 4, 2, 5, 3, 6})
+	column.Order = tensor.ColumnMajor(2)
+	csr := &tensor.Tensor{Name: "s", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_csr", Parts: []tensor.Part{
+		{Role: "values", DType: tensor.F32, Data: tensor.New("", tensor.Shape{2}, []float32{7, 8}).Data},
+		{Role: "indices", DType: tensor.U64, Data: tensor.New("", tensor.Shape{2}, []uint64{2, 0}).Data},
+		{Role: "indptr", DType: tensor.U64, Data: tensor.New("", tensor.Shape{3}, []uint64{0, 1, 2}).Data},
+	}}
+	one := func(x ...*tensor.Tensor) []*tensor.Tensor { return x }
+	for name, c := range map[string]struct {
+		src    *tensorfile.File
+		to     form
+		kind   Allow
+		field  string
+		dtype  tensor.DType // of the one tensor that arrives, Unknown: none does
+		values []float32
+	}{
+		"attributes": {write(t, z, one(tensor.New("w", tensor.Shape{1}, []float32{1})), map[string]string{"license": "MIT"}),
+			form{tensorfile.PTD, ""}, LoseAttributes, `attributes["license"]`, tensor.F32, []float32{1}},
+		"sparse": {write(t, z, one(csr), nil), form{tensorfile.PTD, ""}, Densify, `tensors["s"]`, tensor.F32, []float32{0, 0, 7, 8, 0, 0}},
+		"order":  {write(t, form{tensorfile.PTD, ""}, one(column), nil), z, Reorder, `tensors["c"]`, tensor.F32, []float32{1, 2, 3, 4, 5, 6}},
+		"widen": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []tensor.BFloat16{0x3f80, 0xc000})), nil),
+			form{tensorfile.NPZ, ""}, Widen, `tensors["w"]`, tensor.F32, []float32{1, -2}},
+		"narrow": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []float64{0.1, -2})), nil),
+			form{tensorfile.RTen, ""}, Narrow, `tensors["w"]`, tensor.F32, []float32{0.1, -2}},
+		"narrow integers": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []int64{-5, 1 << 20})), nil),
+			form{tensorfile.RTen, ""}, Narrow, `tensors["w"]`, tensor.I32, []float32{-5, 1 << 20}},
+		"a type that has no place": {write(t, z, one(tensor.New("w", tensor.Shape{1}, []complex64{1})), nil),
+			form{tensorfile.Primitiv, ""}, DropTensors, `tensors["w"]`, tensor.Unknown, nil},
+		"a dimension of 0": {write(t, z, one(tensor.New("w", tensor.Shape{0}, []float32{})), nil),
+			form{tensorfile.Primitiv, ""}, DropTensors, `tensors["w"]`, tensor.Unknown, nil},
+		"rank": {write(t, z, one(tensor.New("w", tensor.Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}, []float32{1})), nil),
+			form{tensorfile.Primitiv, ""}, DropTensors, `tensors["w"]`, tensor.Unknown, nil},
+		"names": {write(t, z, one(tensor.New("__metadata__", tensor.Shape{1}, []float32{1})), nil),
+			form{tensorfile.Safetensors, ""}, RenameTensors, `tensors["__metadata__"]`, tensor.F32, []float32{1}},
+		"graph": {write(t, form{tensorfile.RTen, ""}, one(tensor.New("w", tensor.Shape{1}, []float32{1})), nil),
+			z, LoseGraph, "program", tensor.F32, []float32{1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := c.to.options()
+			p, err := NewPlan(c.src, c.to.format, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := p.Losses()
+			if len(l) != 1 || l[0].Kind != c.kind || l[0].Field != c.field || !strings.HasPrefix(l[0].String(), c.field+": ") || !strings.Contains(l[0].String(), "; allow convert.") {
+				t.Fatalf("%v, want one of kind %v", l, c.kind)
+			}
+			var out bytes.Buffer
+			var le *LossError
+			if err := p.Write(t.Context(), &out); !errors.As(err, &le) || !errors.Is(err, errors.ErrUnsupported) || len(le.Losses) != 1 || out.Len() != 0 {
+				t.Fatalf("%v, %d bytes written", err, out.Len())
+			}
+			name := filepath.Join(t.TempDir(), "out")
+			if err := p.WriteFile(t.Context(), name); !errors.As(err, &le) {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(name); err == nil {
+				t.Error("a file was written")
+			}
+			o.Allow = c.kind
+			end, p := run(t, c.src, c.to, o)
+			if c.dtype == tensor.Unknown {
+				if end.Len() != 0 {
+					t.Errorf("%d tensors", end.Len())
+				}
+				return
+			}
+			x := first(t, end)
+			got, err := tensor.Float32s(x)
+			if err != nil || x.DType != c.dtype || !slices.Equal(got, c.values) {
+				t.Errorf("%v %v, %v; want %v %v", x.DType, got, err, c.dtype, c.values)
+			}
+			if err := p.Err(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAllLossesAtOnce(t *testing.T) {
+	src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{
+		tensor.New("a", tensor.Shape{1}, []complex128{1}), tensor.New("b", tensor.Shape{1}, []tensor.BFloat16{1}), tensor.New("c", tensor.Shape{1}, []float64{1}),
+	}, map[string]string{"k": "v"})
+	p, err := NewPlan(src, tensorfile.Primitiv, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var le *LossError
+	if err := p.Err(); !errors.As(err, &le) || len(le.Losses) != 4 || strings.Count(err.Error(), "allow convert.") != 4 {
+		t.Fatalf("%v", err)
+	}
+	p.opts.Allow = Widen | Narrow
+	if err := p.Err(); !errors.As(err, &le) || len(le.Losses) != 2 {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestTargetsThatAreNotWritten(t *testing.T) {
+	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("a", tensor.Shape{1}, []float32{1}), tensor.New("b", tensor.Shape{1}, []float32{1})}, nil)
+	for _, f := range []tensorfile.Format{tensorfile.PTE, tensorfile.GGUF, tensorfile.NPY, 0} {
+		if _, err := NewPlan(src, f, nil); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%v: %v", f, err)
+		}
+	}
+	if _, err := NewPlan(src, tensorfile.PTD, &Options{Sparse: "sparse_coo"}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+func TestOnRequest(t *testing.T) {
+	column := tensor.New("c", tensor.Shape{2, 3}, []float32{1, 4, 2, 5, 3, 6})
+	column.Order = tensor.ColumnMajor(2)
+	src := write(t, form{tensorfile.PTD, ""}, []*tensor.Tensor{column, tensor.New("i", tensor.Shape{2}, []int32{1, 2})}, nil)
+
+	kept, _ := run(t, src, form{tensorfile.NPZ, ""}, nil)
+	if kept.Tensor("c").Order.RowMajor() {
+		t.Error("an order that the target has must be kept")
+	}
+	row, p := run(t, src, form{tensorfile.NPZ, ""}, &Options{RowMajor: true, DTypes: map[tensor.DType]tensor.DType{tensor.F32: tensor.F16, tensor.I32: tensor.I64},
+		Rename: strings.ToUpper, Select: func(*tensor.Tensor) bool { return true }})
+	if c := row.Tensor("C"); c == nil || !c.Order.RowMajor() || c.DType != tensor.F16 || len(p.Losses()) != 0 {
+		t.Fatalf("%+v %v", c, p.Losses())
+	}
+	if v, err := tensor.Float32s(row.Tensor("C")); err != nil || !slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
+		t.Error(v, err)
+	}
+	if v, err := tensor.Load[int64](row.Tensor("I")); err != nil || !slices.Equal(v, []int64{1, 2}) {
+		t.Error(v, err)
+	}
+	only, _ := run(t, src, form{tensorfile.NPY, ""}, &Options{Select: func(x *tensor.Tensor) bool { return x.Name == "i" }, Allow: RenameTensors})
+	if only.Len() != 1 || first(t, only).DType != tensor.I32 {
+		t.Error("Select")
+	}
+	dense := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{2, 3}, []float32{0, 0, 7, 8, 0, 0})}, nil)
+	for _, scheme := range []string{"sparse_csr", "sparse_coo"} {
+		o := form{tensorfile.ZTensor, "1.0"}.options()
+		o.Sparse = scheme
+		sparse, _ := run(t, dense, form{tensorfile.ZTensor, "1.0"}, o)
+		x := first(t, sparse)
+		if v, err := tensor.Load[float32](&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{2}, Data: x.Part("values").Data}); x.Scheme != scheme || err != nil || !slices.Equal(v, []float32{7, 8}) {
+			t.Errorf("%s: %s %v %v", scheme, x.Scheme, v, err)
+		}
+		o = form{tensorfile.ZTensor, "1.0"}.options()
+		o.Dense = true
+		again, p := run(t, sparse, form{tensorfile.ZTensor, "1.0"}, o)
+		if v, err := tensor.Load[float32](first(t, again)); err != nil || !slices.Equal(v, []float32{0, 0, 7, 8, 0, 0}) || len(p.Losses()) != 0 {
+			t.Error(v, err, p.Losses())
+		}
+	}
+}
+
+func TestAttributesAndBlobsAreCarried(t *testing.T) {
+	want := map[string]string{"license": "MIT", "k\u00e9": "v"}
+	src := write(t, form{tensorfile.Safetensors, ""}, nil, want)
+	for _, to := range forms() {
+		if to.format != tensorfile.ZTensor && to.format != tensorfile.Safetensors {
+			continue
+		}
+		end, _ := run(t, src, to, to.options())
+		if got := maps.Collect(end.Attributes()); !maps.Equal(got, want) {
+			t.Errorf("%v: %v", to, got)
+		}
+	}
+	var out bytes.Buffer
+	w := ptd.NewWriter(&out, nil)
+	if err := w.AddBlob("b", tensor.BlobOf([]byte("blob"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	src = open(t, out.Bytes())
+	end, _ := run(t, src, form{tensorfile.PTD, ""}, nil)
+	for name, b := range end.Blobs() {
+		if p, err := b.ReadAll(); name != "b" || string(p) != "blob" || err != nil {
+			t.Errorf("%s: %q, %v", name, p, err)
+		}
+	}
+	p, err := NewPlan(src, tensorfile.NPZ, nil)
+	if err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != LoseBlobs || p.Losses()[0].Field != `blobs["b"]` {
+		t.Errorf("%v, %v", p.Losses(), err)
+	}
+}
+
+func TestTypedAttributes(t *testing.T) {
+	var out bytes.Buffer
+	w := ztensor.NewWriter(&out, &ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"n": 7, "t": "x"}})
+	if err := w.TensorAttributes("w", map[string]any{"scale": 0.5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Add(tensor.New("w", tensor.Shape{1}, []float32{1})); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	src := open(t, out.Bytes())
+	end, p := run(t, src, form{tensorfile.ZTensor, "1.2"}, form{tensorfile.ZTensor, "1.2"}.options())
+	z := end.Sys().(*ztensor.Reader)
+	for k, v := range z.TensorValues(end.Tensor("w")) {
+		if k != "scale" || v.String() != "0.5" {
+			t.Errorf("%s = %v", k, v)
+		}
+	}
+	if got := fmt.Sprint(maps.Collect(z.Values())); got != "map[n:7 t:x]" || len(p.Losses()) != 0 {
+		t.Errorf("%s, %v", got, p.Losses())
+	}
+	p, err := NewPlan(src, tensorfile.ZTensor, nil) // 1.0
+	if err != nil || len(p.Losses()) != 2 {
+		t.Errorf("%v, %v", p.Losses(), err)
+	}
+}
+
+// The digest of a borrowed tensor and of one that is read as a stream: both are
+// checked while they are copied.
+func TestDigestsAreChecked(t *testing.T) {
+	for _, level := range []int{0, 1} {
+		var out bytes.Buffer
+		w := ztensor.NewWriter(&out, &ztensor.WriterOptions{Digest: ztensor.CRC32C, Level: level})
+		if err := w.Add(tensor.New("w", tensor.Shape{1000}, make([]float32, 1000))); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b := out.Bytes()
+		b[70] ^= 1
+		name := filepath.Join(t.TempDir(), "w.zt")
+		if err := os.WriteFile(name, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for _, noMap := range []bool{false, true} {
+			src, err := tensorfile.Open(name, &tensorfile.Options{NoMap: noMap})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := NewPlan(src, tensorfile.PTD, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			target := filepath.Join(t.TempDir(), "w.ptd")
+			if err := p.WriteFile(t.Context(), target); !errors.Is(err, tensor.ErrChecksum) && !(level > 0 && errors.Is(err, tensor.ErrMalformed)) {
+				t.Errorf("level %d, mapped %v: %v", level, !noMap, err)
+			}
+			if _, err := os.Stat(target); err == nil {
+				t.Error("a file appeared")
+			}
+			src.Close()
+		}
+	}
+}
+
+// cancelling is a writer that cancels after so many bytes.
+type cancelling struct {
+	left   int
+	cancel func()
+}
+
+func (c *cancelling) Write(p []byte) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		c.cancel()
+	}
+	return len(p), nil
+}
+
+func TestCancel(t *testing.T) {
+	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{16 << 20}, make([]uint8, 16<<20))}, nil)
+	for _, to := range forms() {
+		if to.format == tensorfile.Primitiv || to.format == tensorfile.ZTensor && to.version == "2" {
+			continue
+		}
+		o := to.options()
+		o.Allow = Everything
+		calls := 0
+		o.Progress = func(done, total int64) {
+			if calls++; done > total {
+				t.Errorf("%v: %d of %d bytes", to, done, total)
+			}
+		}
+		p, err := NewPlan(src, to.format, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &cancelling{left: 3 << 20, cancel: cancel}
+		start := time.Now()
+		if err := p.Write(ctx, c); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v: %v", to, err)
+		}
+		if c.left < -4<<20 || time.Since(start) > 5*time.Second || calls == 0 {
+			t.Errorf("%v: %d bytes after the end, %v", to, -c.left, time.Since(start))
+		}
+		cancel()
+	}
+}
+
+func TestAFailingTargetIsReported(t *testing.T) {
+	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{1000}, make([]float32, 1000))}, nil)
+	for _, to := range forms() {
+		o := to.options()
+		o.Allow = Everything
+		p, err := NewPlan(src, to.format, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pr, pw := io.Pipe()
+		pr.CloseWithError(os.ErrDeadlineExceeded)
+		if err := p.Write(t.Context(), pw); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%v: %v", to, err)
+		}
+	}
+}
+
+func TestAllowParses(t *testing.T) {
+	for i := range kinds {
+		a := Allow(1) << i
+		if got, err := ParseAllow(a.String()); err != nil || got != a {
+			t.Errorf("%v: %v, %v", a, got, err)
+		}
+	}
+	if a, err := ParseAllow("densify, reorder,"); err != nil || a != Densify|Reorder {
+		t.Error(a, err)
+	}
+	if a, err := ParseAllow("all"); err != nil || a != Everything {
+		t.Error(a, err)
+	}
+	if _, err := ParseAllow("densify,x"); err == nil {
+		t.Error("x is no loss")
+	}
+}

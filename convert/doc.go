@@ -1,0 +1,15 @@
+// Package convert carries tensors from one format into another, and says before
+// it writes a byte what is lost on the way.
+//
+// NewPlan looks at metadata only. What the target cannot hold as it stands
+// becomes a [Loss]: an attribute, a blob, a program, an element type, an order of
+// dimensions, a sparse layout, a name. Each kind of loss is allowed by name in
+// Options.Allow; Write refuses, with all the losses at once, while one of them
+// is not allowed. Nothing is converted silently, and nothing that the target can
+// hold is changed.
+//
+// Write streams: it holds some MiB of its own, whatever the size of the tensors.
+// The exceptions hold one tensor at a time: one that is densified, and one that
+// changes its order although it is not in memory (mapped). Digests of the source
+// are checked on the way, on other cores.
+package convert

@@ -1,0 +1,257 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func TestChoose(t *testing.T) {
+	npz, rtenTypes := tensorfile.NPZ.Caps().DTypes, tensorfile.RTen.Caps().DTypes
+	f32 := []tensor.DType{tensor.F32}
+	for _, c := range []struct {
+		d    tensor.DType
+		have []tensor.DType
+		to   tensor.DType
+		kind Allow
+	}{
+		{tensor.BF16, npz, tensor.F32, Widen},
+		{tensor.F8E4M3FN, npz, tensor.F16, Widen},
+		{tensor.F8E5M2FNUZ, npz, tensor.F16, Widen},
+		{tensor.F8E8M0FNU, npz, tensor.F32, Widen},
+		{tensor.C32, npz, tensor.C64, Widen},
+		{tensor.Bool, rtenTypes, tensor.I8, Widen},
+		{tensor.I16, rtenTypes, tensor.I32, Widen},
+		{tensor.U16, rtenTypes, tensor.I32, Widen},
+		{tensor.I64, rtenTypes, tensor.I32, Narrow},
+		{tensor.U64, rtenTypes, tensor.I32, Narrow},
+		{tensor.F16, rtenTypes, tensor.F32, Widen},
+		{tensor.F64, rtenTypes, tensor.F32, Narrow},
+		{tensor.I16, f32, tensor.F32, Widen},
+		{tensor.I32, f32, tensor.F32, Narrow},
+		{tensor.C64, f32, tensor.Unknown, 0},
+		{tensor.QI8, f32, tensor.Unknown, 0},
+		{tensor.Unknown, f32, tensor.Unknown, 0},
+		{tensor.F4E2M1FN, f32, tensor.Unknown, 0},
+		{tensor.C128, []tensor.DType{tensor.C64, tensor.F64}, tensor.C64, Narrow},
+	} {
+		if to, kind := choose(c.d, c.have); to != c.to || kind != c.kind {
+			t.Errorf("%v becomes %v (%v), want %v (%v)", c.d, to, kind, c.to, c.kind)
+		}
+	}
+}
+
+// A type that is said to hold all values of another gives every one of them back:
+// all codes of up to 16 bits, and the corners of the wider ones.
+func TestWideningLosesNothing(t *testing.T) {
+	numbers := []tensor.DType{}
+	for _, d := range tensor.DTypes() {
+		if _, _, _, ok := significand(d); ok {
+			numbers = append(numbers, d)
+		}
+	}
+	for _, from := range numbers {
+		src := codes(from)
+		for _, to := range numbers {
+			if from == to || !widens(from, to) {
+				continue
+			}
+			n := len(src) / from.Size()
+			there, back := make([]byte, n*to.Size()), make([]byte, len(src))
+			if bad := convertElements(there, to, src, from); bad >= 0 {
+				t.Errorf("%v to %v: element %d", from, to, bad)
+				continue
+			}
+			if !narrows(to, from) && !widens(to, from) {
+				// There is no way back through this package: compare values.
+				for i := range n {
+					a, b := value(src[i*from.Size():], from), value(there[i*to.Size():], to)
+					if a != b && (a == a || b == b) {
+						t.Fatalf("%v %v became %v %v", from, a, to, b)
+					}
+				}
+				continue
+			}
+			if bad := convertElements(back, from, there, to); bad >= 0 {
+				t.Errorf("%v to %v and back: element %d", from, to, bad)
+				continue
+			}
+			for i := 0; i < len(src); i += from.Size() {
+				a, b := src[i:i+from.Size()], back[i:i+from.Size()]
+				if !bytes.Equal(a, b) && !(from.IsFloat() && math.IsNaN(getFloat(a, from)) && math.IsNaN(getFloat(b, from))) {
+					t.Fatalf("%v to %v: %x came back as %x", from, to, a, b)
+				}
+			}
+		}
+	}
+}
+
+func value(b []byte, d tensor.DType) float64 {
+	if d.IsFloat() {
+		return getFloat(b[:d.Size()], d)
+	}
+	return float64(getInt(b[:d.Size()], d))
+}
+
+func codes(d tensor.DType) []byte {
+	var b []byte
+	switch d.Size() {
+	case 1:
+		for i := range 256 {
+			if d != tensor.Bool || i < 2 {
+				b = append(b, byte(i))
+			}
+		}
+	case 2:
+		for i := range 1 << 16 {
+			b = binary.LittleEndian.AppendUint16(b, uint16(i))
+		}
+	case 4:
+		for _, v := range []uint32{0, 1, 1 << 31, 1<<31 - 1, 1<<32 - 1, 0x7f7fffff, 0x7f800000, 0x00800000, 0x007fffff, 0x3f800001} {
+			b = binary.LittleEndian.AppendUint32(b, v)
+		}
+	case 8:
+		for _, v := range []uint64{0, 1, 1 << 63, 1<<63 - 1, 1<<64 - 1, 0x7fefffffffffffff, 0x7ff0000000000000, 1 << 52} {
+			b = binary.LittleEndian.AppendUint64(b, v)
+		}
+	}
+	return b
+}
+
+// Rounding once, held against exact arithmetic: the nearest of the two
+// neighbours, the even one of two that are as near.
+func TestNarrowingRoundsOnce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	exact := func(d tensor.DType, b []byte) *big.Float {
+		if d == tensor.U64 {
+			return new(big.Float).SetPrec(100).SetUint64(binary.LittleEndian.Uint64(b))
+		}
+		if d == tensor.I64 {
+			return new(big.Float).SetPrec(100).SetInt64(int64(binary.LittleEndian.Uint64(b)))
+		}
+		return new(big.Float).SetPrec(100).SetFloat64(getFloat(b, d))
+	}
+	for _, from := range []tensor.DType{tensor.F64, tensor.I64, tensor.U64} {
+		for _, to := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
+			for i := range 8_000 {
+				v := rng.Uint64() >> rng.IntN(60)
+				if from == tensor.F64 {
+					// Near the middle between two float16 or bfloat16 values.
+					base := float64(tensor.Float16(1 + rng.Uint32N(0x7bff)).Float32())
+					if to == tensor.BF16 {
+						base = float64(tensor.BFloat16(1 + rng.Uint32N(0x7eff)).Float32())
+					}
+					next := base * (1 + 0x1p-11)
+					if to == tensor.BF16 {
+						next = base * (1 + 0x1p-8)
+					}
+					v = math.Float64bits(next) + uint64(i%5) - 2
+				}
+				src := binary.LittleEndian.AppendUint64(nil, v)
+				dst := make([]byte, to.Size())
+				if bad := convertElements(dst, to, src, from); bad >= 0 {
+					t.Fatal("refused")
+				}
+				got := getFloat(dst, to)
+				if math.IsInf(got, 0) {
+					continue
+				}
+				x := exact(from, src)
+				err := func(code uint64) *big.Float {
+					b := binary.LittleEndian.AppendUint64(nil, code)[:to.Size()]
+					y := getFloat(b, to)
+					if math.IsInf(y, 0) || math.IsNaN(y) {
+						return new(big.Float).SetInf(false)
+					}
+					d := new(big.Float).SetPrec(200).Sub(new(big.Float).SetFloat64(y), x)
+					return d.Abs(d)
+				}
+				code := binary.LittleEndian.Uint64(append(slices.Clone(dst), make([]byte, 8)...))
+				mine := err(code)
+				for _, other := range []uint64{code - 1, code + 1} {
+					if code&(1<<(to.Bits()-1)-1) == 0 && other == code-1 {
+						continue // below zero lies another sign
+					}
+					if c := err(other).Cmp(mine); c < 0 || c == 0 && code&1 == 1 {
+						t.Fatalf("%v %v became %v %v: 0x%x is nearer, or even", from, x, to, got, other)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestIntegersThatDoNotFit(t *testing.T) {
+	for _, c := range []struct {
+		x    *tensor.Tensor
+		to   tensor.DType
+		fits bool
+	}{
+		{tensor.New("", tensor.Shape{1}, []int64{1<<31 - 1}), tensor.I32, true},
+		{tensor.New("", tensor.Shape{1}, []int64{1 << 31}), tensor.I32, false},
+		{tensor.New("", tensor.Shape{1}, []int64{-1 << 31}), tensor.I32, true},
+		{tensor.New("", tensor.Shape{1}, []int64{-1<<31 - 1}), tensor.I32, false},
+		{tensor.New("", tensor.Shape{1}, []int64{-1}), tensor.U8, false},
+		{tensor.New("", tensor.Shape{1}, []int64{256}), tensor.U8, false},
+		{tensor.New("", tensor.Shape{1}, []uint64{1 << 63}), tensor.I64, false},
+		{tensor.New("", tensor.Shape{1}, []uint64{1 << 63}), tensor.I32, false},
+		{tensor.New("", tensor.Shape{1}, []int64{-1}), tensor.U64, false},
+	} {
+		b, err := converted(c.x.Data, c.x.DType, c.to, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.ReadAll(); (err == nil) != c.fits || err != nil && !errors.Is(err, tensor.ErrDType) {
+			t.Errorf("%v to %v: %v", c.x.DType, c.to, err)
+		}
+	}
+	if _, err := converted(tensor.Blob{}, tensor.F32, tensor.I32, 0); !errors.Is(err, tensor.ErrDType) {
+		t.Error("floats do not become integers")
+	}
+}
+
+// The panels of a gatherer, joined, are what tensor.Reordered gives.
+func TestGathererAgainstReordered(t *testing.T) {
+	for _, s := range []tensor.Shape{nil, {7}, {3, 5}, {2, 3, 4}, {3000, 1500}, {1, 2000, 1, 1300}, {5, 100, 30, 70}, {2_500_000, 2}} {
+		n, _ := s.Elements()
+		raw := make([]byte, 2*n)
+		for i := range raw {
+			raw[i] = byte(i * 31 >> (i % 7))
+		}
+		x := &tensor.Tensor{Name: "x", DType: tensor.U16, Shape: s, Data: tensor.BlobOf(raw)}
+		orders := []tensor.Order{tensor.ColumnMajor(len(s))}
+		if len(s) == 4 {
+			orders = append(orders, tensor.Order{0, 2, 3, 1}, tensor.Order{2, 0, 1, 3})
+		}
+		for _, order := range orders {
+			want, err := tensor.Reordered(x, order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := want.Data.ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, src := range []tensor.Blob{x.Data, tensor.BlobFunc(int64(len(raw)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil })} {
+				y := *x
+				y.Data = src
+				got, err := reordered(&y, order)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if g, err := got.ReadAll(); err != nil || !bytes.Equal(g, w) {
+					t.Errorf("%v to %v: %v", s, order, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package convert_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Convert, and know what is lost.
+func Example() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	in, out := filepath.Join(dir, "in.safetensors"), filepath.Join(dir, "out.ptd")
+	weights := []*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}
+	if err := safetensors.WriteFile(in, slices.Values(weights), &safetensors.WriterOptions{Metadata: map[string]string{"license": "MIT"}}); err != nil {
+		panic(err)
+	}
+
+	f, err := tensorfile.Open(in, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	plan, err := convert.NewPlan(f, tensorfile.PTD, &convert.Options{Allow: convert.LoseAttributes})
+	if err != nil {
+		panic(err)
+	}
+	for _, loss := range plan.Losses() {
+		fmt.Println(loss)
+	}
+	fmt.Println(plan.WriteFile(context.Background(), out))
+	// Output:
+	// attributes["license"]: attributes have no place in ptd; allow convert.LoseAttributes
+	// <nil>
+}

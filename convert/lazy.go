@@ -1,0 +1,206 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/strided"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// densified describes the dense form of a sparse tensor, which is made when it
+// is read. Elements that are not stored are zero.
+func densified(t *tensor.Tensor) (*tensor.Tensor, error) {
+	sparse := *t
+	switch t.Scheme {
+	case "sparse_csr", "sparse_coo", "zt.sparse_csr/1", "zt.sparse_coo/1":
+	case "sparsecsr", "sparsecoo": // 0.1: nobody could write these so that they hold anything
+		fallthrough
+	default:
+		return nil, fmt.Errorf("%w: %s has no dense form", tensor.ErrDType, tensor.Quote(t.Scheme))
+	}
+	d := t.DType
+	if values := t.Part("values"); values != nil && d == tensor.Unknown {
+		d = values.DType
+	}
+	n, ok := t.Shape.Elements()
+	if !ok {
+		return nil, fmt.Errorf("%w: %v", tensor.ErrMalformed, t.Shape)
+	}
+	size, ok := d.Bytes(n)
+	if !ok {
+		return nil, fmt.Errorf("%w: %v of %v", tensor.ErrDType, t.Shape, d)
+	}
+	dense := &tensor.Tensor{Name: t.Name, DType: d, Shape: t.Shape}
+	dense.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
+		made, err := ztensor.Densify(context.Background(), &sparse)
+		if err != nil {
+			return nil, err
+		}
+		return made.Data.Open()
+	})
+	return dense, nil
+}
+
+// sparsified makes the sparse form of a dense tensor: how long its parts are is
+// only known when it is made.
+func sparsified(t *tensor.Tensor, scheme string) (*tensor.Tensor, error) {
+	if !t.Order.RowMajor() {
+		r, err := tensor.Reordered(t, nil)
+		if err != nil {
+			return nil, err
+		}
+		t = r
+	}
+	return ztensor.Sparsify(context.Background(), t, scheme)
+}
+
+// panelSize is how much of a reordered tensor is made at a time.
+const panelSize = 4 << 20
+
+// reordered is the data of t in another order of dimensions, made as it is read.
+// Where the source is in memory it is gathered from there, panel by panel;
+// otherwise the whole tensor is read first.
+func reordered(t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
+	from, ok1 := t.Order.Strides(t.Shape)
+	_, ok2 := order.Strides(t.Shape)
+	width := int64(t.DType.Size())
+	if width == 0 {
+		return tensor.Blob{}, fmt.Errorf("%w: the order of %v cannot be changed", tensor.ErrDType, t.DType)
+	}
+	if n, _ := t.Shape.Elements(); n == 0 || !ok1 || !ok2 {
+		return t.Data, nil
+	}
+	src := t.Data
+	return tensor.BlobFunc(src.Size(), func() (io.ReadCloser, error) {
+		b, ok := src.Bytes()
+		if !ok {
+			var err error
+			if b, err = readChecked(src); err != nil {
+				return nil, err
+			}
+		}
+		return &gatherer{src: b, shape: t.Shape, from: from, order: order, width: width}, nil
+	}), nil
+}
+
+// readChecked reads all through the stream, which checks a digest.
+func readChecked(b tensor.Blob) ([]byte, error) {
+	r, err := b.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var buf bytes.Buffer
+	if n := b.Size(); n > 0 && n < 16<<20 {
+		buf.Grow(int(n) + bytes.MinRead)
+	}
+	_, err = buf.ReadFrom(r)
+	return buf.Bytes(), err
+}
+
+// A gatherer streams the elements of src in another order. A panel is a range of
+// one dimension, and all of those that are faster than it in the new order; the
+// slower ones stand still.
+type gatherer struct {
+	src   []byte
+	shape tensor.Shape
+	from  []int64 // strides in src
+	order tensor.Order
+	width int64
+
+	dims  []int   // the dimensions from slowest to fastest, new order
+	split int     // dims[split] is the one that panels are ranges of
+	rows  int64   // of it in a panel
+	inner int64   // elements for each of those
+	index []int64 // where the next panel begins, by place in dims
+	buf   []byte
+	have  []byte
+	done  bool
+}
+
+func (g *gatherer) plan() {
+	rank := len(g.shape)
+	g.dims = make([]int, rank)
+	for i := range g.dims {
+		g.dims[i] = i
+		if g.order != nil {
+			g.dims[i] = g.order[i]
+		}
+	}
+	g.index = make([]int64, rank)
+	g.inner, g.split = 1, rank-1
+	for g.split > 0 {
+		grown, ok := align.Mul(g.inner, g.shape[g.dims[g.split]])
+		if !ok || grown > panelSize/g.width {
+			break
+		}
+		g.inner = grown
+		g.split--
+	}
+	g.rows = max(1, panelSize/g.width/g.inner)
+	if rank > 0 {
+		g.rows = min(g.rows, g.shape[g.dims[g.split]])
+	}
+	g.buf = make([]byte, g.rows*g.inner*g.width)
+}
+
+func (g *gatherer) Read(p []byte) (int, error) {
+	if len(g.have) == 0 {
+		if g.done {
+			return 0, io.EOF
+		}
+		g.panel()
+	}
+	n := copy(p, g.have)
+	g.have = g.have[n:]
+	return n, nil
+}
+
+// panel makes the next panel and moves on.
+func (g *gatherer) panel() {
+	if g.dims == nil {
+		g.plan()
+	}
+	rank := len(g.dims)
+	if rank == 0 {
+		g.have, g.done = g.src, true
+		return
+	}
+	d := g.dims[g.split]
+	rows := min(g.rows, g.shape[d]-g.index[g.split])
+	base := int64(0)
+	for i, at := range g.index[:g.split+1] {
+		base += at * g.from[g.dims[i]]
+	}
+	shape := make([]int64, rank)
+	to := make([]int64, rank)
+	step := int64(1)
+	for i := rank - 1; i >= 0; i-- {
+		shape[g.dims[i]], to[g.dims[i]] = 1, step
+		switch {
+		case i > g.split:
+			shape[g.dims[i]] = g.shape[g.dims[i]]
+		case i == g.split:
+			shape[d] = rows
+		}
+		step *= shape[g.dims[i]]
+	}
+	g.have = g.buf[:rows*g.inner*g.width]
+	strided.Copy(g.have, to, g.src[base*g.width:], g.from, shape, g.width)
+	g.index[g.split] += rows
+	for i := g.split; g.index[i] == g.shape[g.dims[i]]; i-- {
+		if i == 0 {
+			g.done = true
+			return
+		}
+		g.index[i] = 0
+		g.index[i-1]++
+	}
+}
+
+func (g *gatherer) Close() error { g.src, g.have, g.done = nil, nil, true; return nil }

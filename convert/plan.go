@@ -1,0 +1,463 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// Options say what is wanted. nil is the zero value: no loss, and the target's
+// defaults.
+type Options struct {
+	// Allow is the set of losses that may happen.
+	Allow Allow
+
+	// Select, if not nil, takes only the tensors for which it is true. What it
+	// leaves out is no loss.
+	Select func(t *tensor.Tensor) bool
+	// Rename, if not nil, gives each tensor its name in the target.
+	Rename func(name string) string
+	// DTypes asks for another element type for all tensors of a type, whether
+	// the target needs it or not; it allows what that loses.
+	DTypes map[tensor.DType]tensor.DType
+	// RowMajor asks for row-major tensors even where the target could keep
+	// another order; it allows Reorder. A target that is column-major cannot.
+	RowMajor bool
+	// Dense asks for dense tensors in place of sparse ones even where the target
+	// could keep them; it allows Densify.
+	Dense bool
+	// Sparse makes tensors sparse in this scheme of zTensor: "sparse_csr" those
+	// of two dimensions, "sparse_coo" all. Only zTensor targets have it. Each is
+	// in memory while it is written.
+	Sparse string
+
+	// Options of the target's writer; nil is its defaults. Attributes that they
+	// give replace those of the source.
+	ZTensor     *ztensor.WriterOptions
+	PTD         *ptd.WriterOptions
+	Safetensors *safetensors.WriterOptions
+	NPZ         *npy.WriterOptions
+	Primitiv    *primitiv.WriterOptions
+	RTen        *rten.WriterOptions
+
+	// Progress, if not nil, is called with the bytes written so far and an
+	// estimate of all, from the goroutine that called Write.
+	Progress func(done, total int64)
+}
+
+// A Plan is a conversion that was looked at and not yet done. The source must
+// stay open until it is. It is for one goroutine at a time.
+type Plan struct {
+	src     *tensorfile.File
+	target  tensorfile.Format
+	version string
+	caps    tensorfile.Caps
+	opts    Options
+
+	tensors    []*tensor.Tensor
+	sources    []*tensor.Tensor // of the source, one for each of tensors
+	blobs      []namedBlob
+	attributes [][2]string
+	losses     []Loss
+	names      map[string]struct{}
+}
+
+type namedBlob struct {
+	name string
+	data tensor.Blob
+}
+
+// NewPlan finds out what converting src into the target format means, from its
+// metadata alone. It fails only where the target cannot be written at all:
+// errors.ErrUnsupported. What cannot be carried over is in Losses.
+func NewPlan(src *tensorfile.File, target tensorfile.Format, opts *Options) (*Plan, error) {
+	p := &Plan{src: src, target: target, names: map[string]struct{}{}}
+	if opts != nil {
+		p.opts = *opts
+	}
+	if target == tensorfile.ZTensor {
+		p.version = "1.0"
+		if z := p.opts.ZTensor; z != nil && z.Version != "" {
+			p.version = z.Version
+		}
+	}
+	p.caps = target.CapsOf(p.version)
+	if len(p.caps.DTypes) == 0 {
+		return nil, fmt.Errorf("convert: %w: %v is not written from tensors alone", errors.ErrUnsupported, target)
+	}
+	if p.opts.Sparse != "" && !p.caps.Sparse {
+		return nil, fmt.Errorf("convert: %w: %v has no sparse tensors", errors.ErrUnsupported, target)
+	}
+	p.planProgram()
+	p.planAttributes()
+	if err := p.planTensors(); err != nil {
+		return nil, err
+	}
+	for name, data := range src.Blobs() {
+		if p.caps.Blobs {
+			p.blobs = append(p.blobs, namedBlob{name, data})
+			continue
+		}
+		p.lose(LoseBlobs, "blobs["+tensor.Quote(name)+"]", "%d bytes have no place in %v", data.Size(), target)
+	}
+	p.rehearse()
+	return p, nil
+}
+
+// Losses returns everything that the target does not hold as the source has it,
+// allowed or not, in the order of the source.
+func (p *Plan) Losses() []Loss { return slices.Clone(p.losses) }
+
+// Target is the format that is written.
+func (p *Plan) Target() tensorfile.Format { return p.target }
+
+// Tensors yields what will be written: names, types, shapes and orders are those
+// of the target. Data of converted tensors is computed as it is read.
+func (p *Plan) Tensors() iter.Seq[*tensor.Tensor] { return slices.Values(p.tensors) }
+
+// Err is nil if every loss is allowed, else a *LossError with those that are
+// not.
+func (p *Plan) Err() error {
+	var refused []Loss
+	for _, l := range p.losses {
+		if p.opts.Allow&l.Kind == 0 {
+			refused = append(refused, l)
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return &LossError{p.target, refused}
+}
+
+func (p *Plan) lose(kind Allow, field, format string, args ...any) {
+	p.losses = append(p.losses, Loss{kind, field, fmt.Sprintf(format, args...)})
+}
+
+func (p *Plan) planProgram() {
+	if !p.src.Format().Caps().Program {
+		return
+	}
+	p.lose(LoseGraph, "program", "the %s's computations have no place in %v", p.src.Format().Title(), p.target)
+}
+
+func (p *Plan) planAttributes() {
+	for k, v := range p.src.Attributes() {
+		if !p.caps.Attributes {
+			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "attributes have no place in %v", p.target)
+			continue
+		}
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "it is not UTF-8")
+			continue
+		}
+		p.attributes = append(p.attributes, [2]string{k, v})
+	}
+	z, ok := p.src.Sys().(*ztensor.Reader)
+	if !ok {
+		return
+	}
+	typed := p.typed()
+	for k, v := range z.Values() {
+		if _, text := v.Text(); !text && p.caps.Attributes && !typed {
+			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "the value, which is not text, becomes JSON text")
+		}
+	}
+}
+
+func (p *Plan) planTensors() error {
+	for t := range p.src.Tensors() {
+		if p.opts.Select != nil && !p.opts.Select(t) {
+			continue
+		}
+		if p.caps.MaxTensors > 0 && len(p.tensors) == p.caps.MaxTensors {
+			return fmt.Errorf("convert: %w: %v holds %d tensor, the source has more", errors.ErrUnsupported, p.target, p.caps.MaxTensors)
+		}
+		p.planTensor(t)
+	}
+	if p.target == tensorfile.NPY && len(p.tensors) == 0 && len(p.losses) == 0 {
+		return fmt.Errorf("convert: %w: %v holds one tensor, the source has none", errors.ErrUnsupported, p.target)
+	}
+	return nil
+}
+
+// planTensor carries one tensor through everything that may have to change:
+// layout, element type, order, name.
+func (p *Plan) planTensor(src *tensor.Tensor) {
+	field := "tensors[" + tensor.Quote(src.Name) + "]"
+	drop := func(format string, args ...any) { p.lose(DropTensors, field, format, args...) }
+	if src.External {
+		drop("it is kept in another file")
+		return
+	}
+	if err := src.Check(); err != nil {
+		drop("%v", err)
+		return
+	}
+	t := *src
+	marked := len(p.losses)
+	ok := p.planLayout(&t, field) && p.planDType(&t, field) && p.planOrder(&t, field) && p.planShape(&t, field)
+	if !ok {
+		// One tensor that is dropped is one loss, whatever else would happen.
+		p.losses = append(p.losses[:marked], p.losses[len(p.losses)-1])
+		return
+	}
+	p.planName(&t, field)
+	if z, isZ := p.src.Sys().(*ztensor.Reader); isZ && (p.target != tensorfile.ZTensor || p.version == "1.0") {
+		for k := range z.TensorValues(src) {
+			p.lose(LoseAttributes, field+".attributes["+tensor.Quote(k)+"]", "attributes of tensors have no place in %v", p.describeTarget())
+		}
+	}
+	p.tensors = append(p.tensors, &t)
+	p.sources = append(p.sources, src)
+}
+
+// typed: attributes may have values beyond text.
+func (p *Plan) typed() bool {
+	return p.target == tensorfile.ZTensor && (p.version == "1.2" || p.version == "2")
+}
+
+func (p *Plan) describeTarget() string {
+	if p.version != "" {
+		return p.target.String() + " " + p.version
+	}
+	return p.target.String()
+}
+
+// planLayout is about everything beside the elements of a dense tensor.
+func (p *Plan) planLayout(t *tensor.Tensor, field string) bool {
+	if t.Dense() {
+		if len(t.Parts) > 0 && !p.caps.Extras {
+			for i := range t.Parts {
+				p.lose(LoseParts, field+"."+t.Parts[i].Role, "parts beside the elements have no place in %v", p.target)
+			}
+			t.Parts = nil
+		}
+		if p.opts.Sparse != "" && (p.opts.Sparse != "sparse_csr" || len(t.Shape) == 2) {
+			sparse, err := sparsified(t, p.opts.Sparse)
+			if err != nil {
+				p.lose(DropTensors, field, "%v", err)
+				return false
+			}
+			*t = *sparse
+		}
+		return true
+	}
+	if p.caps.Sparse && !p.opts.Dense {
+		return true
+	}
+	dense, err := densified(t)
+	if err != nil {
+		if p.caps.Sparse {
+			return true // opaque: there is no dense form to ask for
+		}
+		p.lose(DropTensors, field, "%s has no place in %v, and no dense form", tensor.Quote(t.Scheme), p.target)
+		return false
+	}
+	if !p.opts.Dense {
+		p.lose(Densify, field, "%s has no place in %v", t.Scheme, p.target)
+	}
+	*t = *dense
+	return true
+}
+
+func (p *Plan) planDType(t *tensor.Tensor, field string) bool {
+	if !t.Dense() {
+		return true
+	}
+	want, asked := p.opts.DTypes[t.DType]
+	if !asked {
+		if p.caps.Holds(t.DType) {
+			return true
+		}
+		var kind Allow
+		if want, kind = choose(t.DType, p.caps.DTypes); want == tensor.Unknown {
+			word := t.DType.String()
+			if st, ok := t.Data.Stored(); ok && t.DType == tensor.Unknown {
+				word = tensor.Quote(st.Type)
+			}
+			p.lose(DropTensors, field, "%s has no place in %v, nor a type that serves for it", word, p.describeTarget())
+			return false
+		}
+		p.lose(kind, field, "%v has no place in %v: it becomes %v", t.DType, p.describeTarget(), want)
+	}
+	if want == t.DType {
+		return true
+	}
+	n, _ := t.Shape.Elements()
+	data, err := converted(t.Data, t.DType, want, n)
+	if err != nil {
+		p.lose(DropTensors, field, "%v", err)
+		return false
+	}
+	t.DType, t.Data = want, data
+	return true
+}
+
+func (p *Plan) planOrder(t *tensor.Tensor, field string) bool {
+	rank := len(t.Shape)
+	if !t.Dense() || p.caps.Orders.Hold(t.Order, rank) && !(p.opts.RowMajor && !t.Order.RowMajor() && p.caps.Orders.Hold(nil, rank)) {
+		return true
+	}
+	var order tensor.Order
+	if p.caps.Orders == tensorfile.OnlyColumnMajor {
+		order = tensor.ColumnMajor(rank)
+	}
+	if !p.opts.RowMajor || order != nil {
+		from := "row-major"
+		if !t.Order.RowMajor() {
+			from = fmt.Sprintf("the order %v", []int(t.Order))
+		}
+		p.lose(Reorder, field, "%s has no place in %v, which is %v", from, p.target, p.caps.Orders)
+	}
+	data, err := reordered(t, order)
+	if err != nil {
+		p.lose(DropTensors, field, "%v", err)
+		return false
+	}
+	t.Order, t.Data = order, data
+	return true
+}
+
+func (p *Plan) planShape(t *tensor.Tensor, field string) bool {
+	c, n := &p.caps, int64(0)
+	if t.Dense() {
+		n, _ = t.Shape.Elements()
+	}
+	switch {
+	case c.MaxRank > 0 && len(t.Shape) > c.MaxRank:
+		p.lose(DropTensors, field, "%d dimensions, %v has at most %d", len(t.Shape), p.target, c.MaxRank)
+	case !c.ZeroDims && slices.Contains(t.Shape, 0):
+		p.lose(DropTensors, field, "%v has no dimensions of 0", p.target)
+	case c.MaxElements > 0 && n > c.MaxElements:
+		p.lose(DropTensors, field, "%d elements, %v has at most %d", n, p.target, c.MaxElements)
+	case c.MaxDim > 0 && slices.ContainsFunc(t.Shape, func(d int64) bool { return d > c.MaxDim }):
+		p.lose(DropTensors, field, "%v: %v has dimensions of at most %d", t.Shape, p.target, c.MaxDim)
+	case t.DType.Bits()%8 != 0 && n*int64(t.DType.Bits()%8)%8 != 0 && p.target == tensorfile.Safetensors:
+		p.lose(DropTensors, field, "%v of %v does not end at a byte", t.Shape, t.DType)
+	default:
+		return true
+	}
+	return false
+}
+
+// planName gives the tensor its name in the target: one that it can hold, and
+// that nobody else has.
+func (p *Plan) planName(t *tensor.Tensor, field string) {
+	name := t.Name
+	if p.opts.Rename != nil {
+		name = p.opts.Rename(name)
+	}
+	if p.caps.Names == tensorfile.OneName { // the one tensor has no name
+		if name != "data" && p.opts.Rename == nil {
+			p.lose(RenameTensors, field, "names have no place in %v", p.target)
+		}
+		t.Name = name
+		return
+	}
+	good := nameFor(p.target, name)
+	for unique, i := good, 2; ; i++ {
+		if _, taken := p.names[unique]; !taken {
+			good = unique
+			break
+		}
+		unique = good + "~" + strconv.Itoa(i)
+	}
+	if good != name {
+		p.lose(RenameTensors, field, "the name %s is taken or has no place in %v: it becomes %s", tensor.Quote(name), p.target, tensor.Quote(good))
+	}
+	p.names[good] = struct{}{}
+	t.Name = good
+}
+
+// nameFor is the name itself where the format can hold it, or the nearest that
+// it can.
+func nameFor(target tensorfile.Format, name string) string {
+	name = strings.ToValidUTF8(name, "\ufffd")
+	switch target {
+	case tensorfile.PTD:
+		name = strings.ReplaceAll(name, "\x00", "\ufffd")
+		if name == "" {
+			return "_"
+		}
+	case tensorfile.Safetensors:
+		if name == "__metadata__" {
+			return "_" + name
+		}
+	case tensorfile.NPZ:
+		if const_ := math.MaxUint16 - len(".npy"); len(name) > const_ {
+			return strings.ToValidUTF8(name[:const_-16], "")
+		}
+	case tensorfile.Primitiv:
+		keys := strings.Split(name, ".")
+		for i, k := range keys {
+			if k == "" {
+				keys[i] = "_"
+			}
+		}
+		return strings.Join(keys, ".")
+	}
+	return name
+}
+
+// rehearse adds the tensors to a writer that goes nowhere, for the targets whose
+// writers only take notes, so that nothing that they refuse is met halfway.
+func (p *Plan) rehearse() {
+	s, err := p.sink(io.Discard)
+	if err != nil || !s.notes {
+		return
+	}
+	kept, sources := p.tensors[:0], p.sources[:0]
+	for i, t := range p.tensors {
+		if err := s.add(t); err != nil {
+			p.lose(DropTensors, "tensors["+tensor.Quote(t.Name)+"]", "%v", err)
+			continue
+		}
+		kept, sources = append(kept, t), append(sources, p.sources[i])
+	}
+	p.tensors, p.sources = kept, sources
+	blobs := p.blobs[:0]
+	for _, b := range p.blobs {
+		if err := s.addBlob(b.name, b.data); err != nil {
+			p.lose(LoseBlobs, "blobs["+tensor.Quote(b.name)+"]", "%v", err)
+			continue
+		}
+		blobs = append(blobs, b)
+	}
+	p.blobs = blobs
+	s.abort()
+}
+
+// size is an estimate of the target's bytes.
+func (p *Plan) size() int64 {
+	total := int64(0)
+	add := func(n int64) {
+		if sum, ok := align.Add(total, max(n, 0)); ok {
+			total = sum
+		}
+	}
+	for _, t := range p.tensors {
+		add(t.Size())
+		add(256)
+	}
+	for _, b := range p.blobs {
+		add(b.data.Size())
+	}
+	return total
+}

@@ -1,0 +1,291 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// WriteFile carries the plan out into a file, which appears whole or not at all.
+// An existing one is replaced.
+func (p *Plan) WriteFile(ctx context.Context, name string) error {
+	if err := p.Err(); err != nil {
+		return err
+	}
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	f.Reserve(p.size())
+	if err := p.Write(ctx, f); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Write carries the plan out into w, which it neither seeks nor closes. It fails
+// with a *LossError, before it writes anything, while a loss is not allowed.
+// After another error w has part of a file. Digests of the source are checked
+// while it writes; when one is wrong, Write fails, but w already has the bytes.
+// It ends soon after ctx does.
+func (p *Plan) Write(ctx context.Context, w io.Writer) error {
+	if err := p.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	wait := p.checkDigests(ctx, cancel)
+	out := &steady{ctx: ctx, w: w, total: p.size(), progress: p.opts.Progress}
+	err := p.write(ctx, out)
+	if err != nil {
+		cancel(err)
+	}
+	checked := wait()
+	// What made ctx end is the reason; that something was cancelled is not.
+	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = cause
+	}
+	if err == nil {
+		err = checked
+	}
+	return err
+}
+
+func (p *Plan) write(ctx context.Context, w io.Writer) error {
+	s, err := p.sink(w)
+	if err != nil {
+		return err
+	}
+	if s.addAll != nil {
+		if err := s.addAll(ctx, slices.Values(p.tensors)); err != nil {
+			s.abort()
+			return err
+		}
+	} else {
+		for _, t := range p.tensors {
+			if err := s.add(t); err != nil {
+				s.abort()
+				return err
+			}
+		}
+	}
+	for _, b := range p.blobs {
+		if err := s.addBlob(b.name, b.data); err != nil {
+			s.abort()
+			return err
+		}
+	}
+	return s.close()
+}
+
+// A digester is a source that can check its own digest faster than by being
+// read; step is told of the bytes looked at and may stop it.
+type digester interface {
+	CheckDigest(step func(n int64) error) error
+}
+
+// checkDigests checks, on other goroutines, what the writer borrows; what it
+// reads as a stream is checked by the stream. The function that it returns waits
+// and gives the first error.
+func (p *Plan) checkDigests(ctx context.Context, cancel context.CancelCauseFunc) (wait func() error) {
+	var todo []tensor.Blob
+	var all []tensor.Blob
+	for _, t := range p.sources {
+		all = append(all, t.Data)
+		for i := range t.Parts {
+			all = append(all, t.Parts[i].Data)
+		}
+	}
+	for _, b := range all {
+		if st, ok := b.Stored(); ok && st.Digest != "" {
+			if _, borrowed := b.Bytes(); borrowed {
+				todo = append(todo, b)
+			}
+		}
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	errs := make([]error, min(len(todo), max(1, runtime.GOMAXPROCS(0)-1)))
+	for i := range errs {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			var buf []byte
+			for {
+				k := int(next.Add(1)) - 1
+				if k >= len(todo) || ctx.Err() != nil {
+					return
+				}
+				if errs[i] = checkDigest(ctx, todo[k], &buf); errs[i] != nil {
+					cancel(errs[i])
+					return
+				}
+			}
+		}()
+	}
+	return func() error {
+		group.Wait()
+		return errors.Join(errs...)
+	}
+}
+
+func checkDigest(ctx context.Context, b tensor.Blob, buf *[]byte) error {
+	if d, ok := b.Source().(digester); ok {
+		return d.CheckDigest(func(int64) error { return context.Cause(ctx) })
+	}
+	r, err := b.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if *buf == nil {
+		*buf = make([]byte, 256<<10)
+	}
+	_, err = io.CopyBuffer(&steady{ctx: ctx, w: io.Discard}, struct{ io.Reader }{r}, *buf)
+	return err
+}
+
+// steady passes on what it is given in pieces of at most 1 MiB, and stops when
+// ctx ends.
+type steady struct {
+	ctx         context.Context
+	w           io.Writer
+	done, total int64
+	progress    func(done, total int64)
+}
+
+func (s *steady) Write(p []byte) (n int, err error) {
+	for {
+		if err := context.Cause(s.ctx); err != nil {
+			return n, err
+		}
+		piece := p[n:min(len(p), n+1<<20)]
+		k, err := s.w.Write(piece)
+		n += k
+		s.done += int64(k)
+		if err == nil && k < len(piece) {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return n, err
+		}
+		if s.progress != nil {
+			s.progress(s.done, max(s.done, s.total))
+		}
+		if n == len(p) {
+			return n, nil
+		}
+	}
+}
+
+// A sink is a target's writer.
+type sink struct {
+	notes   bool // add takes notes only, close writes
+	add     func(*tensor.Tensor) error
+	addAll  func(context.Context, func(func(*tensor.Tensor) bool)) error // nil: add each
+	addBlob func(string, tensor.Blob) error
+	close   func() error
+	abort   func()
+}
+
+func noBlobs(string, tensor.Blob) error { return errors.ErrUnsupported }
+
+// orZero is what p points to.
+func orZero[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+func (p *Plan) sink(w io.Writer) (*sink, error) {
+	switch p.target {
+	case tensorfile.PTD:
+		pw := ptd.NewWriter(w, p.opts.PTD)
+		return &sink{notes: true, add: pw.Add, addBlob: pw.AddBlob, close: pw.Close, abort: pw.Abort}, nil
+	case tensorfile.Safetensors:
+		o := orZero(p.opts.Safetensors)
+		if o.Metadata == nil && len(p.attributes) > 0 {
+			o.Metadata = map[string]string{}
+			for _, kv := range p.attributes {
+				o.Metadata[kv[0]] = kv[1]
+			}
+		}
+		sw := safetensors.NewWriter(w, &o)
+		return &sink{notes: true, add: sw.Add, addBlob: noBlobs, close: sw.Close, abort: sw.Abort}, nil
+	case tensorfile.NPZ:
+		nw := npy.NewWriter(w, p.opts.NPZ)
+		return &sink{add: nw.Add, addBlob: noBlobs, close: nw.Close, abort: nw.Abort}, nil
+	case tensorfile.NPY:
+		return &sink{add: func(t *tensor.Tensor) error { return npy.WriteArray(w, t) }, addBlob: noBlobs,
+			close: func() error { return nil }, abort: func() {}}, nil
+	case tensorfile.Primitiv:
+		pw := primitiv.NewWriter(w, p.opts.Primitiv)
+		return &sink{notes: !orZero(p.opts.Primitiv).Streaming, add: pw.Add, addBlob: noBlobs, close: pw.Close, abort: pw.Abort}, nil
+	case tensorfile.RTen:
+		g := rten.NewGraphBuilder()
+		add := func(t *tensor.Tensor) error {
+			if err := g.Err(); err != nil {
+				return err
+			}
+			g.Constant(t)
+			return g.Err()
+		}
+		return &sink{notes: true, add: add, addBlob: noBlobs, close: func() error { return rten.Write(w, g, p.opts.RTen) }, abort: func() {}}, nil
+	case tensorfile.ZTensor:
+		return p.ztensorSink(w)
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// ztensorSink keeps typed attributes, of the file and of its tensors, between
+// files of the format.
+func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
+	o := orZero(p.opts.ZTensor)
+	o.Version = p.version
+	z, fromZ := p.src.Sys().(*ztensor.Reader)
+	typed := fromZ && p.typed()
+	if o.Attributes == nil {
+		o.Attributes = map[string]any{}
+		for _, kv := range p.attributes {
+			o.Attributes[kv[0]] = kv[1]
+		}
+		if typed {
+			for k, v := range z.Values() {
+				o.Attributes[k] = v
+			}
+		}
+	}
+	zw := ztensor.NewWriter(w, &o)
+	for i, t := range p.tensors {
+		if !fromZ || p.version == "1.0" {
+			break
+		}
+		own := map[string]any{}
+		for k, v := range z.TensorValues(p.sources[i]) {
+			own[k] = v
+		}
+		if len(own) > 0 {
+			if err := zw.TensorAttributes(t.Name, own); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &sink{add: zw.Add, addAll: func(ctx context.Context, ts func(func(*tensor.Tensor) bool)) error { return zw.AddAll(ctx, ts) },
+		addBlob: noBlobs, close: zw.Close, abort: zw.Abort}, nil
+}
