@@ -563,13 +563,13 @@ func TestMessagesKeepSecrets(t *testing.T) {
 		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) },
 		func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://example.org/?token=s3cret", 302)
+			http.Redirect(w, r, "http://example.org/?token=s3cret", http.StatusFound)
 		},
 		func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "http://localhost/%zz?s3cret")
 			w.WriteHeader(302)
 		},
-		func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String(), 302) },
+		func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String(), http.StatusFound) },
 	} {
 		s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool { instead(w, r); return true })
 		_, err := Open(t.Context(), "http://user:s3cret@"+port+"/f?token=s3cret", &Options{Attempts: 1})
@@ -964,7 +964,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	s.behave(func(n int, w http.ResponseWriter, r *http.Request) bool {
 		conns[r.RemoteAddr] = true
 		if r.URL.Path == "/f" {
-			http.Redirect(w, r, "/g", 302)
+			http.Redirect(w, r, "/g", http.StatusFound)
 			return true
 		}
 		if n%2 == 0 {
