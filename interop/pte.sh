@@ -2,6 +2,7 @@
 # pte.sh: proves package pte in both directions against ExecuTorch, without torch:
 #   - programs that the serializers of seven releases (0.2.1 to 1.5.1) write are read field by field as their own deserializers read them,
 #     verify, and those that the published runtime loads come back from our writers unharmed;
+#   - their operators and kernel keys are those of its gen_oplist;
 #   - programs of ours, and programs of the exporter that we rewrote, patched, aligned, externalised, are loaded and run by ExecuTorch's
 #     C++ runtime with the outputs that they should have.
 set -euo pipefail
@@ -18,7 +19,8 @@ for version in 0.2.1 0.3.0 0.4.0 0.6.0 0.7.0 1.0.1 1.5.1; do
 done
 
 # Every subtest is one proof.
-TENSORFILE_ETRUN=$etrun TENSORFILE_PTE_GENERATIONS=$work go test -count=1 -v \
+oplist="env ETWHEEL='$(interop/tools.sh etwheel 1.5.1)' python3 '$PWD/interop/pte/oplist.py'"
+TENSORFILE_ETRUN=$etrun TENSORFILE_PTE_GENERATIONS=$work TENSORFILE_PTE_OPLIST=$oplist go test -count=1 -v \
 	-run 'Facts|Run|Runtime' ./pte >"$work/log" 2>&1 || true
 grep -E '^(    )?--- FAIL|^ +[a-z_]+_test.go' "$work/log" | grep -v 'cannot read what it wrote' | head -n 40 || true
 count() { grep -cE "^    --- $1" "$work/log" || true; }

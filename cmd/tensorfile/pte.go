@@ -119,9 +119,13 @@ func pteFacts(r *pte.Reader) object {
 		}
 		named = append(named, o)
 	}
+	kernels := object{}
+	for _, k := range p.Kernels() {
+		kernels.set(k.Operator, k.Keys)
+	}
 	h := r.Header()
 	header := object{{"length", h.Length}, {"program_size", h.ProgramSize}, {"segment_base_offset", h.SegmentBase}, {"segment_data_size", h.SegmentDataSize}}
-	o := object{{"methods", methods}, {"segments", segments}, {"named_data", named}, {"header", header}}
+	o := object{{"methods", methods}, {"segments", segments}, {"named_data", named}, {"kernels", kernels}, {"header", header}}
 	if b := r.Bundle(); b != nil {
 		suites := []object{}
 		for _, s := range b.Suites {

@@ -1,0 +1,96 @@
+package pte
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+)
+
+// A Kernel is an operator that a program calls, and the keys under which its kernels are registered for the element types
+// and orders of the calls: what a selective build of the runtime must contain.
+type Kernel struct {
+	Operator string
+	// Keys are those of ExecuTorch's gen_oplist, sorted: v1/ and, for each tensor among the arguments of a call, type and
+	// order. An operator that is in a method's table and never called has none.
+	Keys []string
+}
+
+// Kernels lists the operators of all methods, sorted by name.
+func (p *Program) Kernels() []Kernel {
+	keys := make(map[string]map[string]bool)
+	for m := range p.Methods() {
+		ops := m.Operators()
+		for _, o := range ops {
+			if name := o.String(); keys[name] == nil {
+				keys[name] = make(map[string]bool)
+			}
+		}
+		for i := range m.Instructions() {
+			if op := i.Operator(); op >= 0 && op < len(ops) {
+				keys[ops[op].String()][m.kernelKey(i)] = true
+			}
+		}
+	}
+	all := make([]Kernel, 0, len(keys))
+	for name, set := range keys {
+		k := Kernel{Operator: name}
+		for key := range set {
+			k.Keys = append(k.Keys, key)
+		}
+		slices.Sort(k.Keys)
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b Kernel) int { return cmp.Compare(a.Operator, b.Operator) })
+	return all
+}
+
+// kernelKey is the key of one call. A list stands for its first tensor.
+func (m Method) kernelKey(i Instruction) string {
+	var b strings.Builder
+	b.WriteString("v1")
+	sep := byte('/')
+	for _, x := range i.Args() {
+		t := m.firstTensor(m.Value(x))
+		if !t.Present() {
+			continue
+		}
+		b.WriteByte(sep)
+		sep = '|'
+		b.WriteString(strconv.Itoa(int(int8(t.Uint8(slotTensorScalarType, 0)))))
+		b.WriteByte(';')
+		dims, _ := t.Bytes(slotTensorDimOrder, 1)
+		for k, d := range dims {
+			if k > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(strconv.Itoa(int(d)))
+		}
+	}
+	return b.String()
+}
+
+// firstTensor is a tensor, or the first one of a list; absent for all else.
+func (m Method) firstTensor(v Value) fb.Object {
+	k := v.Kind()
+	if k != KindTensorList && k != KindOptionalTensorList {
+		return v.of(KindTensor)
+	}
+	t := v.of(k)
+	if !t.Present() {
+		return fb.Object{}
+	}
+	items, _ := t.Bytes(slotItems, 4)
+	for n := range min(len(items)/4, 1024) { // of Nones, a few may come first
+		x := int32(u32s(items, n))
+		if x >= 0 {
+			return m.Value(int(x)).of(KindTensor)
+		}
+		if k == KindTensorList {
+			break
+		}
+	}
+	return fb.Object{}
+}
