@@ -184,7 +184,9 @@ func (a *app) diff(x, y *input, d *differ) error {
 		if same || x.Format().Caps().Attributes && y.Format().Caps().Attributes {
 			found = append(found, diffObjects("attribute", x.attributes(), y.attributes())...)
 		}
-		if same && x.view.graph != nil {
+		if same && x.view.content != nil {
+			found = append(found, diffObjects("program", x.view.content(), y.view.content())...)
+		} else if same && x.view.graph != nil {
 			found = append(found, diffGraphs(x.view.graph(), y.view.graph())...)
 		}
 	}

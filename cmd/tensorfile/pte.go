@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -46,7 +47,8 @@ func pteView(r *pte.Reader) view {
 			}
 			return all
 		},
-		graph: func() *graph { return pteGraph(r) },
+		content: func() object { return pteContent(r) },
+		graph:   func() *graph { return pteGraph(r) },
 	}
 }
 
@@ -172,6 +174,68 @@ func pteValue(v pte.Value) object {
 		o.set("value", clean(v.Text()))
 	}
 	return o
+}
+
+// pteContent describes every value and instruction of every method, one field each.
+func pteContent(r *pte.Reader) object {
+	o := object{{"version", r.Version()}}
+	for m := range r.Program().Methods() {
+		at := func(format string, args ...any) string { return m.Name() + " " + fmt.Sprintf(format, args...) }
+		indices := func(vs []pte.Value) []int {
+			all := make([]int, len(vs))
+			for i, v := range vs {
+				all[i] = v.Index()
+			}
+			return all
+		}
+		in, out := m.Structure()
+		mem := m.Memory()
+		o.set(at("inputs"), indices(m.Inputs()))
+		o.set(at("outputs"), indices(m.Outputs()))
+		o.set(at("structure"), in+" -> "+out)
+		o.set(at("memory"), fmt.Sprint(mem.Buffers, mem.Devices))
+		o.set(at("operators"), fmt.Sprint(m.Operators()))
+		for _, d := range m.Delegates() {
+			o.set(at("delegate %d", d.Index), fmt.Sprintf("%s %q", d.ID, d.Specs))
+		}
+		for v := range m.Values() {
+			o.set(at("value %d", v.Index()), pteDescription(v))
+		}
+		for i := range m.Instructions() {
+			o.set(at("instruction %d.%d", i.Chain(), i.Index()), i.String())
+		}
+	}
+	return o
+}
+
+// pteDescription is a value with everything but where its bytes are stored.
+func pteDescription(v pte.Value) string {
+	switch t, ok := v.Tensor(); {
+	case ok:
+		s := fmt.Sprintf("%v %v", t, t.Role)
+		if t.Order != nil {
+			s += fmt.Sprintf(" order %v", []int(t.Order))
+		}
+		if t.Planned {
+			s += fmt.Sprintf(" at %d in memory %d", t.Place.Offset, t.Place.Memory)
+		}
+		if t.Name != "" {
+			s += " " + escape(t.Name)
+		}
+		if t.Device != (pte.Device{}) {
+			s += " on " + t.Device.String()
+		}
+		return s
+	case v.Kind().IsList():
+		return fmt.Sprintf("%v%v", v.Kind(), v.Items())
+	case v.Kind() == pte.KindDoubleList:
+		return fmt.Sprintf("%v%v", v.Kind(), v.Doubles())
+	case v.Kind() == pte.KindBoolList:
+		return fmt.Sprintf("%v%v", v.Kind(), v.Bools())
+	case v.Kind() == pte.KindString:
+		return strconv.Quote(v.Text())
+	}
+	return v.String()
 }
 
 // pteGraph draws a group a method: calls as nodes in the order in which they run, values as edges.
