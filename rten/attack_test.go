@@ -167,10 +167,10 @@ func walk(b []byte) error {
 }
 
 func TestA01A02EveryTruncationAndBit(t *testing.T) {
-	for _, name := range []string{"convert-0.22.0-control", "convert-0.22.0-control-v1", "rust-0.23.0-v2"} {
+	for _, name := range []string{"convert-0.22.0-control", "rust-0.23.0-v1", "rust-0.23.0-v2"} {
 		t.Run(name, func(t *testing.T) {
 			data := golden(t, name)
-			hi := min(len(data), 800)
+			hi := min(len(data), 320)
 			if !testing.Short() && os.Getenv("TENSORFILE_FULL") != "" {
 				hi = len(data)
 			}
@@ -621,7 +621,7 @@ func TestA18RequiredAndOptionalFields(t *testing.T) {
 func TestA19NothingBehindTheBytesIsSeen(t *testing.T) {
 	for name, data := range goldens(t) {
 		b := readtest.WithCanary(data)
-		for at := 32; at < min(len(data)-4, 600); at++ {
+		for at := 32; at < min(len(data)-4, 600); at += 7 {
 			c := readtest.WithCanary(data)
 			c[at] ^= 0x3f
 			if r, err := OpenBytes(c, nil); err == nil && strings.Contains(describe(r), readtest.Canary) {

@@ -251,19 +251,33 @@ func (p *Patch) layout(opts *WriterOptions) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What cannot be changed in place is written anew.
+	again := func() (*layout, error) {
+		if unknown != "" {
+			return nil, fmt.Errorf("%w: rten: parts of the model overlap, and some are newer than this library", errors.ErrUnsupported)
+		}
+		return p.rebuild(o)
+	}
 	h := p.r.header
 	if version == 1 {
+		if model.tangled() {
+			return again()
+		}
 		return &layout{pieces: model.pieces(), size: model.size}, nil
 	}
+	l, err := p.shift(model), error(nil)
 	if given.Align != 0 || model.grown > 0 && h.TensorOffset < h.ModelOffset+h.ModelSize {
-		return p.realign(model, o.Align)
+		l, err = p.realign(model, o.Align)
 	}
-	return p.shift(model)
+	if err == nil && model.tangled() {
+		return again()
+	}
+	return l, err
 }
 
 // shift is the same file with a model that may have grown: what comes behind it
 // moves by a multiple of the alignment that it may have.
-func (p *Patch) shift(model *editedModel) (*layout, error) {
+func (p *Patch) shift(model *editedModel) *layout {
 	h := p.r.header
 	end := h.ModelOffset + h.ModelSize
 	by := int64(0)
@@ -284,7 +298,7 @@ func (p *Patch) shift(model *editedModel) (*layout, error) {
 		l.pieces = append(l.pieces, x)
 	}
 	l.pieces = append(l.pieces, p.section(end, p.r.size-end, end+by)...)
-	return l, nil
+	return l
 }
 
 // realign gives the tensors new places, in the order that they have. Constants
@@ -370,6 +384,30 @@ func (e *editedModel) patch32(pos int, x uint32) {
 
 func (e *editedModel) patch64(pos int, x uint64) {
 	e.patches[pos] = binary.LittleEndian.AppendUint64(nil, x)
+}
+
+// tangled reports whether a patch would change more than it should.
+func (e *editedModel) tangled() bool {
+	if len(e.patches) == 0 {
+		return false
+	}
+	var words []int
+	for pos, b := range e.patches {
+		for i := 0; i < len(b); i += 4 {
+			words = append(words, pos+i)
+		}
+	}
+	return e.p.r.model.tangled(words, func(table string, slot int) bool {
+		switch table {
+		case "Model":
+			return slot == slotModelMetadata
+		case "Node":
+			return slot == slotNodeName || slot == slotNodeData
+		case "ConstantNode":
+			return slot == slotConstantOffset
+		}
+		return false
+	})
 }
 
 // pieces are the model's bytes, counted from its start.

@@ -24,8 +24,6 @@ type rebuilder struct {
 	p *Patch
 	m *Model
 	e *encoder
-	// Tables that are referred to twice are written once.
-	done map[tableKey]fb.Offset
 	// How nodes of the graph at hand are renumbered; nil where none is dropped.
 	renumbered []int
 	drops      map[int]map[int]bool // by graph, its nodes
@@ -33,14 +31,12 @@ type rebuilder struct {
 	depth      int                  // of the table at hand
 }
 
-type tableKey struct{ pos, table int }
-
 // A rangeKey is how the encoder knows constants that share their bytes.
 type rangeKey struct{ off, size int64 }
 
 func (p *Patch) rebuild(o WriterOptions) (*layout, error) {
 	m := p.r.model
-	b := &rebuilder{p: p, m: m, e: newEncoder(o), done: make(map[tableKey]fb.Offset), drops: make(map[int]map[int]bool), names: make(map[int]string)}
+	b := &rebuilder{p: p, m: m, e: newEncoder(o), drops: make(map[int]map[int]bool), names: make(map[int]string)}
 	for i := range p.dropped {
 		rec := &m.constants[i]
 		if b.drops[int(rec.graph)] == nil {
@@ -95,29 +91,20 @@ func (p *Patch) blob(off, size int64) tensor.Blob {
 	})
 }
 
-// table writes the table at pos again, what it refers to first.
+// table writes the table at pos again, what it refers to first, and as often as
+// it is referred to: sharing could make the copy so small that it looks like an
+// attack.
 func (b *rebuilder) table(pos, table int) (fb.Offset, error) {
-	key := tableKey{pos, table}
-	if at, ok := b.done[key]; ok && len(b.drops) == 0 {
-		return at, nil
-	}
 	b.depth++
 	defer func() { b.depth-- }()
 	b.e.deepest = max(b.e.deepest, b.depth)
-	var at fb.Offset
-	var err error
 	switch table {
 	case rtenfb.TableConstantNode:
-		at, err = b.constant(pos)
+		return b.constant(pos)
 	case rtenfb.TableGraph:
-		at, err = b.graphTable(pos)
-	default:
-		at, err = b.generic(pos, table, nil)
+		return b.graphTable(pos)
 	}
-	if err == nil {
-		b.done[key] = at
-	}
-	return at, err
+	return b.generic(pos, table, nil)
 }
 
 // generic copies the fields of a table. replace, where it is not nil, gives some
@@ -336,6 +323,9 @@ func (p *Patch) convertKeeping(o WriterOptions) (*layout, error) {
 			field := m.field(m.Constant(i).n.pos, slotNodeData)
 			model.patch32(field, uint32(end-int64(t)-int64(field)))
 		}
+	}
+	if model.tangled() {
+		return nil, fmt.Errorf("%w: rten: parts of the model overlap, and some are newer than this library", errors.ErrUnsupported)
 	}
 	for _, x := range added.pieces {
 		x.off += base

@@ -108,3 +108,63 @@ func (m *Model) unknown() (where string) {
 	})
 	return where
 }
+
+// tangled reports whether one of the words that are to be patched is part of
+// something else too. No writer does that, but nothing forbids a flatbuffer
+// whose parts overlap. own are the fields that may be patched, by the name of
+// the table and the slot.
+func (m *Model) tangled(patched []int, own func(table string, slot int) bool) bool {
+	words := make([]uint64, len(m.buf)/256+1)
+	for _, pos := range patched {
+		words[pos/256] |= 1 << (pos / 4 % 64)
+	}
+	hit := func(from, n int) bool {
+		if n == 0 {
+			return false
+		}
+		first, last := from/4, (from+n-1)/4
+		for w := first / 64; w <= last/64; w++ {
+			mask := ^uint64(0)
+			if w == first/64 {
+				mask <<= first % 64
+			}
+			if w == last/64 {
+				mask &= ^uint64(0) >> (63 - last%64)
+			}
+			if words[w]&mask != 0 {
+				return true
+			}
+		}
+		return false
+	}
+	found := hit(0, 4)
+	m.walk(func(_ *step, pos int, t *fb.Table) bool {
+		vtable := pos - int(int32(m.u32(pos)))
+		found = found || hit(pos, 4) || hit(vtable, m.u16(vtable))
+		for i := range t.Fields {
+			f := &t.Fields[i]
+			at := m.field(pos, int(f.Slot))
+			if at == 0 || found {
+				continue
+			}
+			size := int(f.Size)
+			if f.Kind != fb.Scalar {
+				size = 4
+				v, n := m.vector(pos, int(f.Slot))
+				switch f.Kind {
+				case fb.String:
+					found = hit(v-4, n+5)
+				case fb.Scalars:
+					found = hit(v-4, 4+n*int(f.Size))
+				case fb.Tables:
+					found = hit(v-4, 4+4*n)
+				}
+			}
+			if !own(t.Name, int(f.Slot)) {
+				found = found || hit(at, size)
+			}
+		}
+		return !found
+	})
+	return found
+}
