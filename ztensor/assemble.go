@@ -3,6 +3,9 @@ package ztensor
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/le"
@@ -46,7 +49,7 @@ func (s *scan) assemble(t *tensor.Tensor, dtype, scheme []byte, product uint64) 
 	}
 	dense := string(scheme) == "dense"
 	if !dense {
-		if t.Scheme = le.String(scheme); t.Scheme == "" {
+		if t.Scheme = r.keep(scheme); t.Scheme == "" {
 			s.malformed(s.at, "an empty format")
 			return
 		}
@@ -85,7 +88,7 @@ func (s *scan) assemble(t *tensor.Tensor, dtype, scheme []byte, product uint64) 
 			s.dense(t, c, w, product)
 			continue
 		}
-		t.Parts = append(t.Parts, tensor.Part{Role: le.String(w.name), DType: c.dtype, Data: tensor.NewBlob(c)})
+		t.Parts = append(t.Parts, tensor.Part{Role: r.keep(w.name), DType: c.dtype, Data: tensor.NewBlob(c)})
 	}
 	if dense && others == len(s.roles) && r.opts.Strict {
 		s.malformed(s.at, "no component data")
@@ -110,7 +113,8 @@ func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
 		s.inComponent(t, w, "length")
 		return
 	}
-	*c = component{r: r, offset: int64(w.offset), length: int64(w.length), digest: le.String(w.digest)}
+	*c = component{r: r, offset: int64(w.offset), length: int64(w.length)}
+	c.setDigest(w.digest)
 	if c.offset%alignment != 0 {
 		s.depart(c.offset, r.field(t.Name, string(w.name))+".offset", "%d is no multiple of %d", c.offset, alignment)
 	} else if r.opts.Strict && (c.offset < alignment || w.offset > end) {
@@ -158,13 +162,13 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common []byte, 
 		if w.logical != nil {
 			word = w.logical
 		}
-		c.unusual().dtype = string(word)
+		c.other().dtype = string(word)
 	}
 	c.size = c.length
 	switch {
 	case w.encoding == nil || string(w.encoding) == "raw":
 		if w.decoded >= 0 && w.decoded != c.length {
-			c.unusual().err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d", tensor.ErrMalformed, c.length, w.decoded)
+			c.other().err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d", tensor.ErrMalformed, c.length, w.decoded)
 		}
 	case string(w.encoding) == "zstd":
 		c.encoding, c.size = encodingZstd, w.decoded
@@ -173,8 +177,8 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common []byte, 
 		}
 	default:
 		c.encoding, c.size = encodingUnknown, w.decoded
-		c.unusual().encoding = string(w.encoding)
-		c.unusual().err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, tensor.Quote(string(w.encoding)))
+		c.other().encoding = string(w.encoding)
+		c.other().err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, tensor.Quote(string(w.encoding)))
 	}
 	switch string(w.endian) {
 	case "", "little":
@@ -182,19 +186,34 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common []byte, 
 		if c.dtype.Align() > 1 {
 			c.big = true
 			if !dense {
-				c.unusual().err = fmt.Errorf("%w: big-endian %s", errors.ErrUnsupported, tensor.Quote(t.Scheme))
+				c.other().err = fmt.Errorf("%w: big-endian %s", errors.ErrUnsupported, tensor.Quote(t.Scheme))
 			}
 		}
 	default:
-		c.unusual().err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, tensor.Quote(string(w.endian)))
+		c.other().err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, tensor.Quote(string(w.endian)))
 	}
 }
 
-func (c *component) unusual() *unusual {
+// other returns where the unusual of c goes.
+func (c *component) other() *unusual {
 	if c.more == nil {
-		c.more = &unusual{}
+		c.more = &c.r.unusual.take(1)[0]
 	}
 	return c.more
+}
+
+// setDigest notes the digest, a crc32c that is spelled as it should be as its
+// value, and anything else as its text.
+func (c *component) setDigest(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	if v, ok := strings.CutPrefix(le.String(text), prefixCRC); ok && len(v) == 8 {
+		if c.crc, c.hasCRC = upperHex(text[len(prefixCRC):]); c.hasCRC {
+			return
+		}
+	}
+	c.other().digest = c.r.keep(text)
 }
 
 // dense holds the data of a dense tensor against its shape. A length that does
@@ -220,8 +239,11 @@ func (s *scan) dense(t *tensor.Tensor, c *component, w *role, product uint64) {
 }
 
 // finish checks what only the whole manifest can tell.
-func (s *scan) finish() error {
+func (s *scan) finish() {
 	r := s.r
+	if s.err != nil {
+		return
+	}
 	if r.version != "0.1" { // whose every entry is of indefinite length
 		if s.odd&oddIndefinite != 0 {
 			s.departAt(0, "manifest", "items of indefinite length")
@@ -236,24 +258,32 @@ func (s *scan) finish() error {
 	if s.odd&oddTag != 0 {
 		s.departAt(0, "manifest", "tagged items")
 	}
-	if s.jumbled && s.err == nil {
-		s.overlaps()
+	r.jumbled = s.jumbled
+	if s.jumbled && r.opts.Strict && s.err == nil {
+		r.overlaps(func(a, b *component) bool {
+			s.depart(b.offset, r.path(b), "overlaps %s", r.path(a))
+			return false
+		})
 	}
-	return s.done()
 }
 
 // overlaps looks for components that share some of their bytes, but not all.
-func (s *scan) overlaps() {
-	all := &s.r.components
-	extent := func(i int) (off, n int64) {
-		c := all.at(i)
-		return c.offset, c.length
+func (x *index) overlaps(report func(a, b *component) bool) {
+	if !x.jumbled || disjoint(x.components.used, x.extents()) {
+		return
 	}
-	overlaps(all.used, extent, func(i, j int) bool {
-		a, b := all.at(i), all.at(j)
-		s.depart(b.offset, s.r.path(b), "overlaps %s", s.r.path(a))
-		return s.err == nil && s.r.warnings.more == 0
-	})
+	overlaps(slices.Collect(x.extents()), func(i, j int) bool { return report(x.components.at(i), x.components.at(j)) })
+}
+
+// extents yields where the components lie, in the order of the manifest.
+func (x *index) extents() iter.Seq[extent] {
+	return func(yield func(extent) bool) {
+		for c := range x.components.all() {
+			if !yield(extent{c.offset, c.length}) {
+				return
+			}
+		}
+	}
 }
 
 // element is the type that a word for a storage type and, unless it is nil, one

@@ -392,16 +392,17 @@ func (c *cursor) in(s span) []byte { return c.b[s.off : s.off+s.n : s.off+s.n] }
 
 // validUTF8 is utf8.Valid with a short way for ASCII, eight bytes at a time.
 func validUTF8(b []byte) bool {
-	i := 0
-	for ; len(b)-i >= 8; i += 8 {
-		if binary.LittleEndian.Uint64(b[i:])&0x8080808080808080 != 0 {
-			return utf8.Valid(b[i:])
+	const high = 0x8080808080808080
+	if len(b) < 8 {
+		var all byte
+		for _, x := range b {
+			all |= x
 		}
+		return all < utf8.RuneSelf || utf8.Valid(b)
 	}
-	for ; i < len(b); i++ {
-		if b[i] >= utf8.RuneSelf {
-			return utf8.Valid(b[i:])
-		}
+	all := binary.LittleEndian.Uint64(b[len(b)-8:]) // the last eight, of which some are looked at twice
+	for i := 0; i+8 < len(b); i += 8 {
+		all |= binary.LittleEndian.Uint64(b[i:])
 	}
-	return true
+	return all&high == 0 || utf8.Valid(b)
 }

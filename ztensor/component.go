@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -27,19 +26,20 @@ const (
 // in slabs and are handed out as pointers, so that a Blob costs no allocation.
 type component struct {
 	r        *Reader
-	offset   int64  // of the stored bytes in the file
-	length   int64  // of the stored bytes
-	size     int64  // decoded; -1 when only decoding tells
-	digest   string // as the file has it; "" when there is none
+	offset   int64 // of the stored bytes in the file
+	length   int64 // of the stored bytes
+	size     int64 // decoded; -1 when only decoding tells
 	more     *unusual
+	crc      uint32 // the digest, if hasCRC
 	encoding encoding
 	dtype    tensor.DType
-	big      bool   // 0.1 only: elements are big-endian, as wide as dtype says
-	checked  uint32 // Strict: 1 once the digest was found right
+	hasCRC   bool
+	big      bool // 0.1 only: elements are big-endian, as wide as dtype says
 }
 
 // unusual is what few components have.
 type unusual struct {
+	digest   string // as the file spells it, unless component.crc stands for it
 	encoding string // the file's word where it is neither raw nor zstd
 	dtype    string // the file's word for the element type where dtype is Unknown
 	err      error  // why the bytes cannot be decoded
@@ -68,7 +68,7 @@ func (c *component) Bytes() ([]byte, bool) {
 
 // Stored says where the component lies.
 func (c *component) Stored() tensor.Stored {
-	s := tensor.Stored{Offset: c.offset, Size: c.length, Encoding: "raw", Digest: c.digest}
+	s := tensor.Stored{Offset: c.offset, Size: c.length, Encoding: "raw", Digest: c.digest()}
 	if c.encoding == encodingZstd {
 		s.Encoding = "zstd"
 	}
@@ -79,6 +79,29 @@ func (c *component) Stored() tensor.Stored {
 		}
 	}
 	return s
+}
+
+// digest is the digest as the file spells it; "" when there is none.
+func (c *component) digest() string {
+	switch {
+	case c.hasCRC:
+		return fmt.Sprintf("%s%08X", prefixCRC, c.crc)
+	case c.more != nil:
+		return c.more.digest
+	}
+	return ""
+}
+
+// wanted is the digest that the stored bytes should have.
+func (c *component) wanted() (w wanted, ok bool, err error) {
+	switch {
+	case c.hasCRC:
+		return wanted{alg: CRC32C, crc: c.crc}, true, nil
+	case c.more != nil && c.more.digest != "":
+		w, err = parseDigest(c.more.digest)
+		return w, true, err
+	}
+	return w, false, nil
 }
 
 // CheckView is called by tensor.View. Strict readers check the digest the first
@@ -92,25 +115,28 @@ func (c *component) CheckView() error {
 
 // checkStrict checks the digest once, if the reader is strict.
 func (c *component) checkStrict() error {
-	if !c.r.opts.Strict || c.digest == "" || atomic.LoadUint32(&c.checked) != 0 {
+	if !c.r.opts.Strict {
+		return nil
+	}
+	if _, ok := c.r.checked.Load(c); ok {
 		return nil
 	}
 	if err := c.checkDigest(func(int64) error { return nil }); err != nil {
 		return err
 	}
-	atomic.StoreUint32(&c.checked, 1)
+	c.r.checked.Store(c, nil)
 	return nil
 }
 
 // checkDigest reads the stored bytes and holds them against the digest; step is
 // told of each piece. There is nothing to check where there is no digest.
 func (c *component) checkDigest(step func(n int64) error) error {
-	if c.digest == "" {
-		return nil
-	}
-	want, err := parseDigest(c.digest)
+	want, ok, err := c.wanted()
 	if err != nil {
 		return c.failedDigest(err)
+	}
+	if !ok {
+		return nil
 	}
 	h := newHasher(want.alg)
 	var buf []byte
@@ -355,11 +381,11 @@ type stored struct {
 // the error in place of io.EOF.
 func (c *component) openStored(check bool) *stored {
 	s := &stored{c: c}
-	if check && c.digest != "" {
-		switch want, err := parseDigest(c.digest); {
-		case err == nil:
+	if check {
+		switch want, ok, err := c.wanted(); {
+		case err == nil && ok:
 			s.want, s.h = &want, newHasher(want.alg)
-		case !errors.Is(err, errNoAlgorithm):
+		case err != nil && !errors.Is(err, errNoAlgorithm):
 			s.err = c.failedDigest(err)
 		}
 	}

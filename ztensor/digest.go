@@ -3,11 +3,13 @@ package ztensor
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"hash/crc32"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -150,4 +152,23 @@ func (h *hasher) check(w wanted) error {
 		}
 	}
 	return nil
+}
+
+// prefixCRC begins a crc32c that is spelled as the specification does.
+const prefixCRC = "crc32c:0x"
+
+// upperHex reads eight upper-case hexadecimal digits, all at once.
+func upperHex(b []byte) (v uint32, ok bool) {
+	const each = 0x0101010101010101
+	x := binary.LittleEndian.Uint64(b)
+	letter := x >> 6 & each              // bit 6 tells A to F from 0 to 9
+	nibble := x&(0x0f*each) + 9*letter   // the value, if it is one
+	big := (nibble + 6*each) >> 4 & each // 1 where that is 10 or more
+	if nibble&(0xf0*each) != 0 || big != letter || nibble+0x30*each+7*letter != x {
+		return 0, false
+	}
+	x = bits.ReverseBytes64(nibble) // the first digit is the highest
+	x = (x | x>>4) & 0x00ff00ff00ff00ff
+	x = (x | x>>8) & 0x0000ffff0000ffff
+	return uint32(x | x>>16), true
 }

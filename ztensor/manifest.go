@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -43,21 +42,19 @@ func (r *Reader) open1() error {
 		return r.bad(size-footer, "manifest_size", fmt.Errorf("%w: the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 manifest "+
 			"that fits: %d of a file of %d bytes (a truncated file?)", tensor.ErrMalformed, n, size))
 	}
-	if err := r.readManifest(t, at-int64(n), int64(n)); err != nil {
-		return err
-	}
-	s := newScan(r)
-	s.root()
-	if err := s.done(); err != nil {
-		return err
-	}
-	if s.objects != second {
-		s.depart(r.manifestAt, "footer", "a footer of version %s around a manifest of version %s", map[bool]string{true: "1.1", false: "1.0"}[second], r.version)
-	}
-	if !second && n == uint64(size-16) {
-		s.depart(size-footer, "manifest_size", "%d is not below the size of the file less 16", n)
-	}
-	return s.finish()
+	return r.readManifest(t, at-int64(n), int64(n), func(s *scan) {
+		s.root()
+		if s.err != nil {
+			return
+		}
+		if s.objects != second {
+			s.depart(r.manifestAt, "footer", "a footer of version %s around a manifest of version %s", map[bool]string{true: "1.1", false: "1.0"}[second], r.version)
+		}
+		if !second && n == uint64(size-16) {
+			s.depart(size-footer, "manifest_size", "%d is not below the size of the file less 16", n)
+		}
+		s.finish()
+	})
 }
 
 // open01 reads the container of 0.1.
@@ -78,15 +75,10 @@ func (r *Reader) open01() error {
 	case n == 0, n > uint64(size-16):
 		return r.bad(size-8, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
 	}
-	if err := r.readManifest(t, size-8-int64(n), int64(n)); err != nil {
-		return err
-	}
-	s := newScan(r)
-	s.entries()
-	if err := s.done(); err != nil {
-		return err
-	}
-	return s.finish()
+	return r.readManifest(t, size-8-int64(n), int64(n), func(s *scan) {
+		s.entries()
+		s.finish()
+	})
 }
 
 // A scan reads a manifest into the index of its Reader. Its state says where it
@@ -106,12 +98,9 @@ type scan struct {
 	roles   []role
 	end     int64  // of the component that was read last
 	jumbled bool   // components do not ascend in the file
+	mixed   bool   // names do not ascend
 	noSize  string // the first zstd component without uncompressed_length
 	notText string // the first attribute of the file that is not text
-}
-
-func newScan(r *Reader) *scan {
-	return &scan{cursor: newCursor(r.manifest, r.limits), r: r, minor: -1}
 }
 
 // done returns the error that stopped the scan.
@@ -203,7 +192,7 @@ func (s *scan) root() {
 		case "generator":
 			s.once(&seen, 2, at)
 			if !s.absent(key) {
-				s.r.generator = string(s.text())
+				s.r.generator = s.r.keep(s.text())
 			}
 		case "attributes":
 			s.once(&seen, 4, at)
@@ -217,7 +206,9 @@ func (s *scan) root() {
 			seen |= 8
 			s.objects = string(key) == "objects"
 			s.ownTypes, s.short = s.objects, s.objects
-			s.r.list = string(key)
+			if s.r.list = "tensors"; s.objects {
+				s.r.list = "objects"
+			}
 			s.tensors()
 		default:
 			s.other(at, key)
@@ -335,7 +326,7 @@ func (s *scan) attributes(field string, look func(name []byte)) []byte {
 		s.in("%s", field)
 		return nil
 	}
-	return s.b[from:s.p:s.p]
+	return s.r.keepBytes(s.b[from:s.p:s.p])
 }
 
 // peek is the kind of the next item, tags included.
@@ -357,11 +348,17 @@ func (s *scan) tensors() {
 		return
 	}
 	for s.more(&n) {
+		if s.quick() {
+			continue
+		}
 		at := s.p
 		name := s.text()
 		s.tensor(name, at)
 	}
-	if dup := s.r.sortNames(); dup >= 0 && s.err == nil {
+	if !s.mixed || s.err != nil {
+		return
+	}
+	if dup := s.r.sortNames(); dup >= 0 {
 		s.malformed(0, "tensor %s a second time", tensor.Quote(s.r.tensors[dup].Name))
 		s.where = s.r.list
 	}
@@ -398,8 +395,22 @@ func (s *scan) add(name []byte, at int) *tensor.Tensor {
 	if s.err != nil {
 		return nil
 	}
-	r.tensors = append(r.tensors, tensor.Tensor{Name: le.String(name)})
-	return &r.tensors[len(r.tensors)-1]
+	return s.next(name)
+}
+
+// next appends a tensor of that name.
+func (s *scan) next(name []byte) *tensor.Tensor {
+	r := s.r
+	n := len(r.tensors)
+	if n < cap(r.tensors) {
+		r.tensors = r.tensors[:n+1]
+	} else {
+		r.tensors = append(r.tensors, tensor.Tensor{})
+	}
+	t := &r.tensors[n]
+	t.Name = r.keep(name)
+	s.mixed = s.mixed || n > 0 && r.tensors[n-1].Name >= t.Name
+	return t
 }
 
 // The keys of a tensor and of a component, as bits.

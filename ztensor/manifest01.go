@@ -24,6 +24,9 @@ func (s *scan) entries() {
 		s.in("manifest")
 		return
 	}
+	if !s.mixed {
+		return
+	}
 	if dup := s.r.sortNames(); dup >= 0 {
 		s.departAt(0, "entries", "tensor %s a second time: the first is served under the name", tensor.Quote(s.r.tensors[dup].Name))
 	}

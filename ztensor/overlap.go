@@ -2,53 +2,61 @@ package ztensor
 
 import (
 	"cmp"
+	"iter"
 	"math/bits"
 	"slices"
 )
 
+// An extent is where bytes lie in a file.
+type extent struct{ off, length int64 }
+
+// disjoint reports whether no two of the extents share a byte. It may answer
+// false where they are the same, or not where a writer would put them: that is
+// for overlaps to tell. It is made for files of many tensors: an extent is one
+// word, of the blocks of 64 bytes that it begins at and takes.
+func disjoint(n int, extents iter.Seq[extent]) bool {
+	const block, most = 64, 1<<32 - 1
+	words := make([]uint64, 0, n)
+	var set uint64
+	for e := range extents {
+		first, blocks := e.off/block, (e.length+block-1)/block
+		if e.off%block != 0 || first > most || blocks > most {
+			return false
+		}
+		if blocks > 0 {
+			words = append(words, uint64(first)<<32|uint64(blocks))
+			set |= uint64(first) << 32
+		}
+	}
+	end := uint64(0)
+	for _, w := range radixSort(words, bits.TrailingZeros64(set), bits.Len64(set)) {
+		if w>>32 < end {
+			return false
+		}
+		end = w>>32 + w&most
+	}
+	return true
+}
+
 // overlaps calls report with two indices whose extents share some of their
 // bytes but are not the same, each second index at most once, until report
-// answers false. Empty extents lie nowhere. The cost is that of a sort.
-func overlaps(n int, extent func(i int) (off, length int64), report func(i, j int) bool) {
-	order := make([]uint64, 0, n)
-	var furthest int64
-	for i := range n {
-		off, length := extent(i)
-		if length > 0 {
-			furthest = max(furthest, off)
-			order = append(order, uint64(i))
+// answers false.
+func overlaps(all []extent, report func(i, j int) bool) {
+	order := make([]int, 0, len(all))
+	for i, e := range all {
+		if e.length > 0 {
+			order = append(order, i)
 		}
 	}
-	if width, index := bits.Len64(uint64(furthest)), bits.Len(uint(n)); width+index <= 64 {
-		// Offset and index fit one word, which a radix sort puts in order.
-		for k, i := range order {
-			off, _ := extent(int(i))
-			order[k] = uint64(off)<<index | i
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(all[i].off, all[j].off) })
+	far := -1 // the one that reaches furthest so far
+	for _, i := range order {
+		e := all[i]
+		if far >= 0 && e.off < all[far].off+all[far].length && e != all[far] && !report(far, i) {
+			return
 		}
-		order = radixSort(order, index, index+width)
-		for k := range order {
-			order[k] &= 1<<index - 1
-		}
-	} else {
-		slices.SortFunc(order, func(i, j uint64) int {
-			a, _ := extent(int(i))
-			b, _ := extent(int(j))
-			return cmp.Compare(a, b)
-		})
-	}
-	far, end := -1, int64(0) // the extent that reaches furthest so far, and its end
-	for _, v := range order {
-		i := int(v)
-		off, length := extent(i)
-		if far >= 0 && off < end {
-			if o, l := extent(far); o != off || l != length {
-				if !report(far, i) {
-					return
-				}
-			}
-		}
-		if off+length > end {
-			far, end = i, off+length
+		if far < 0 || e.off+e.length > all[far].off+all[far].length {
+			far = i
 		}
 	}
 }
@@ -56,13 +64,16 @@ func overlaps(n int, extent func(i int) (off, length int64), report func(i, j in
 // radixSort sorts words by their bits from lo to hi.
 func radixSort(a []uint64, lo, hi int) []uint64 {
 	const digit = 11
+	if lo >= hi {
+		return a
+	}
 	b := make([]uint64, len(a))
 	for ; lo < hi; lo += digit {
-		var at [1 << digit]int
+		var at [1 << digit]uint32
 		for _, v := range a {
 			at[v>>lo&(1<<digit-1)]++
 		}
-		sum := 0
+		sum := uint32(0)
 		for i, n := range at {
 			at[i] = sum
 			sum += n

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -55,6 +56,9 @@ type Reader struct {
 	decoderOnce sync.Once
 	zstd        *zstd.Decoder
 	zstdErr     error
+
+	checked sync.Map // strict: the components whose digest was found right
+	scratch [16]byte // for the magic and the footer
 }
 
 // Detect reports whether the file begins like one of the versions of zTensor. It
@@ -130,12 +134,12 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 	if size < 16 { // no generation has shorter files
 		return nil, r.bad(size, "", fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size))
 	}
-	var head [len(magic1)]byte
-	if _, err := src.ReadAt(head[:], 0); err != nil {
+	head := r.scratch[:len(magic1)]
+	if _, err := src.ReadAt(head, 0); err != nil {
 		return nil, r.bad(0, "magic", err)
 	}
 	var err error
-	switch string(head[:]) {
+	switch string(head) {
 	case magic1:
 		err = r.open1()
 	case magic01:
@@ -162,14 +166,16 @@ const tailWindow = 64<<10 - 64
 
 // readTail reads the last n bytes, or more of them where a second read would
 // cost more than they do.
-func (r *Reader) readTail(n int64) (tail, error) {
+func (r *Reader) readTail(n int64) (t tail, err error) {
 	size := r.src.Size()
-	if !r.src.Mapped() {
-		n = tailWindow
+	if r.src.Mapped() {
+		t = tail{r.scratch[:n], size - n}
+		_, err = r.src.ReadAt(t.b, t.off)
+	} else {
+		t.off = max(0, size-tailWindow)
+		t.b, err = r.src.Metadata(t.off, size-t.off)
 	}
-	t := tail{off: max(0, size-n)}
-	var err error
-	if t.b, err = r.src.Metadata(t.off, size-t.off); err != nil {
+	if err != nil {
 		return t, r.bad(t.off, "footer", err)
 	}
 	return t, nil
@@ -179,22 +185,43 @@ func (r *Reader) readTail(n int64) (tail, error) {
 // many.
 func (t tail) last(n int) []byte { return t.b[len(t.b)-n:] }
 
-// readManifest sets the manifest to the n bytes at off.
-func (r *Reader) readManifest(t tail, off, n int64) error {
+// readManifest calls read for the n bytes at off, and returns the error that
+// stopped it. They are scanned where they lie, if that is memory; what is to
+// last is then copied by index.keep, since a mapping can change, and goes with
+// Close.
+func (r *Reader) readManifest(t tail, off, n int64, read func(s *scan)) error {
 	if limit := min(r.limits.MaxMetadata, 1<<30); n > limit {
 		return r.bad(off, "manifest", fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
 	}
-	r.manifestAt = off
-	if off >= t.off {
+	r.manifestAt, r.manifestSize = off, n
+	s := &scan{r: r, minor: -1}
+	run := func(b []byte) error {
+		s.cursor = newCursor(b, r.limits)
+		read(s)
+		return s.done()
+	}
+	if r.owned = off >= t.off; r.owned {
 		from := off - t.off
-		r.manifest = t.b[from : from+n : from+n]
-		return nil
+		return run(t.b[from : from+n : from+n])
 	}
-	var err error
-	if r.manifest, err = r.src.Metadata(off, n); err != nil {
-		return r.bad(off, "manifest", err)
+	inMemory, err := r.src.Scan(func(all []byte) error { return run(all[off : off+n : off+n]) })
+	if !inMemory {
+		r.owned = true
+		var b []byte
+		if b, err = r.src.Metadata(off, n); err == nil {
+			return run(b)
+		}
 	}
-	return nil
+	return r.placed(off, "manifest", err)
+}
+
+// placed gives an error its place, unless it has one.
+func (r *Reader) placed(off int64, field string, err error) error {
+	var fe *tensor.FormatError
+	if err == nil || errors.As(err, &fe) {
+		return err
+	}
+	return r.bad(off, field, err)
 }
 
 func (t tail) size() uint64 { return binary.LittleEndian.Uint64(t.last(8)) }
@@ -243,12 +270,21 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 }
 
 // Warnings returns what departs from the format's document and did not prevent
-// reading, as *tensor.FormatError.
-func (r *Reader) Warnings() []error { return r.warnings.list }
+// reading, as *tensor.FormatError. Looking for components that overlap costs a
+// sort, the first time.
+func (r *Reader) Warnings() []error {
+	r.warned.Do(func() {
+		r.overlaps(func(a, b *component) bool {
+			r.warnings.add(b.offset, r.path(b), fmt.Errorf("%w: overlaps %s", tensor.ErrMalformed, r.path(a)))
+			return r.warnings.more == 0
+		})
+	})
+	return r.warnings.list
+}
 
 // Manifest is where the manifest lies in the file.
 func (r *Reader) Manifest() tensor.Stored {
-	return tensor.Stored{Offset: r.manifestAt, Size: int64(len(r.manifest)), Encoding: "raw"}
+	return tensor.Stored{Offset: r.manifestAt, Size: r.manifestSize, Encoding: "raw"}
 }
 
 // decoder returns the zstd decoder that all reads share, made on first use.
@@ -269,14 +305,35 @@ type index struct {
 	list       string // what the manifest calls the list of tensors, for errors
 	tensors    []tensor.Tensor
 	components slab[component]
+	unusual    slab[unusual]
 	dims       slab[int64]
 	parts      slab[tensor.Part]
 	byName     *names.Table    // nil: the names ascend
 	attributes []byte          // a CBOR map; nil where the file has none
 	ownAttrs   []ownAttributes // of tensors, ascending
 	warnings   warnings
-	manifest   []byte // owned; names and words point into it
-	manifestAt int64
+	warned     sync.Once // the overlaps are among them
+	jumbled    bool      // components do not ascend in the file
+
+	manifestAt, manifestSize int64
+
+	owned bool       // the manifest is memory of ours, which lasts as long as anything points into it
+	kept  slab[byte] // copies of what lasts, where it is not
+}
+
+// keep returns bytes of the manifest as a string that lasts.
+func (x *index) keep(b []byte) string { return le.String(x.keepBytes(b)) }
+
+func (x *index) keepBytes(b []byte) []byte {
+	if x.owned || len(b) == 0 {
+		return b
+	}
+	if x.kept.used == 0 {
+		x.kept.reserve(max(len(b), int(x.manifestSize/3))) // names are a third of most manifests
+	}
+	c := x.kept.take(len(b))
+	copy(c, b)
+	return c
 }
 
 // path finds the tensor and role that c belongs to. It is for errors: it looks
@@ -304,16 +361,11 @@ func (x *index) field(name, role string) string {
 	return fmt.Sprintf("%s[%s].components[%s]", x.list, tensor.Quote(name), tensor.Quote(role))
 }
 
-// sortNames makes look-up by name possible, and returns the index of the first
-// tensor whose name was there before, or -1.
+// sortNames makes look-up by name possible where names do not ascend, and
+// returns the index of the first tensor whose name was there before, or -1.
 func (x *index) sortNames() (dup int) {
-	for i := 1; i < len(x.tensors); i++ {
-		if x.tensors[i-1].Name >= x.tensors[i].Name {
-			x.byName, dup = names.Build(len(x.tensors), func(i int) string { return x.tensors[i].Name })
-			return dup
-		}
-	}
-	return -1
+	x.byName, dup = names.Build(len(x.tensors), func(i int) string { return x.tensors[i].Name })
+	return dup
 }
 
 // find returns the index of the first tensor of that name, or -1.
@@ -349,33 +401,55 @@ func (w *warnings) add(off int64, field string, err error) {
 
 // A slab hands out pieces of few large allocations, whose elements never move.
 type slab[T any] struct {
-	chunks [][]T // what was handed out of each
-	used   int
+	full [][]T // what was handed out of earlier chunks
+	last []T   // what was handed out of the last one
+	used int
 }
 
 // reserve makes the next chunk large enough for n elements.
-func (s *slab[T]) reserve(n int) { s.chunks = append(s.chunks, make([]T, 0, n)) }
+func (s *slab[T]) reserve(n int) {
+	if len(s.last) > 0 {
+		s.full = append(s.full, s.last)
+	}
+	s.last = make([]T, 0, n)
+}
 
 func (s *slab[T]) take(n int) []T {
-	last := len(s.chunks) - 1
-	if last < 0 || cap(s.chunks[last])-len(s.chunks[last]) < n {
+	if cap(s.last)-len(s.last) < n {
 		s.reserve(max(n, s.used, 8)) // doubles what there is: at most half stays unused
-		last++
 	}
-	c := s.chunks[last]
-	from := len(c)
-	s.chunks[last] = c[:from+n]
+	from := len(s.last)
+	s.last = s.last[:from+n]
 	s.used += n
-	return c[from : from+n : from+n]
+	return s.last[from : from+n : from+n]
+}
+
+// giveBack takes back what the last call of take handed out.
+func (s *slab[T]) giveBack(n int) {
+	s.last = s.last[:len(s.last)-n]
+	s.used -= n
 }
 
 // at returns element i in the order in which they were taken.
 func (s *slab[T]) at(i int) *T {
-	for _, c := range s.chunks {
+	for _, c := range s.full {
 		if i < len(c) {
 			return &c[i]
 		}
 		i -= len(c)
 	}
-	return nil
+	return &s.last[i]
+}
+
+// all yields all elements in the order in which they were taken.
+func (s *slab[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, chunk := range append(s.full[:len(s.full):len(s.full)], s.last) {
+			for i := range chunk {
+				if !yield(&chunk[i]) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package ztensor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if opts != nil {
 		v.opts = *opts
 	}
-	for _, w := range r.warnings.list {
+	for _, w := range r.Warnings() {
 		v.found.Warn(w)
 	}
 	if err := v.gaps(); err != nil {
@@ -58,19 +59,13 @@ type finding struct {
 // belongs there (§2 of the document).
 func (v *verifier) gaps() error {
 	r := v.r
-	type extent struct{ from, to int64 }
-	var all []extent
-	for i := range r.components.used {
-		if c := r.components.at(i); c.length > 0 {
-			all = append(all, extent{c.offset, c.offset + c.length})
-		}
-	}
-	slices.SortFunc(all, func(a, b extent) int { return int(min(max(a.from-b.from, -1), 1)) })
+	all := slices.SortedFunc(r.extents(), func(a, b extent) int { return cmp.Compare(a.off, b.off) })
+	all = append(all, extent{off: r.manifestAt})
 	buf := make([]byte, 64<<10)
 	at := int64(len(magic1))
-	for _, e := range append(all, extent{r.manifestAt, r.manifestAt}) {
-		for at < e.from {
-			p := buf[:min(int64(len(buf)), e.from-at)]
+	for _, e := range all {
+		for at < e.off {
+			p := buf[:min(int64(len(buf)), e.off-at)]
 			if err := v.ctx.Err(); err != nil {
 				return err
 			}
@@ -83,7 +78,7 @@ func (v *verifier) gaps() error {
 			}
 			at += int64(len(p))
 		}
-		at = max(at, e.to)
+		at = max(at, e.off+e.length)
 	}
 	return nil
 }
@@ -105,8 +100,8 @@ func (v *verifier) tensors() error {
 	ctx, cancel := context.WithCancel(v.ctx)
 	defer cancel()
 	var total int64
-	for i := range r.components.used {
-		total += r.components.at(i).length
+	for c := range r.components.all() {
+		total += c.length
 	}
 	todo, done := make(chan batch), make(chan batch)
 	var workers sync.WaitGroup
@@ -229,13 +224,11 @@ func (w *worker) component(c *component) bool {
 	if c.dtype == tensor.Unknown && c.more != nil && c.more.dtype != "" {
 		w.fail(c.fault(".dtype", fmt.Errorf("%w: element type %s", errors.ErrUnsupported, tensor.Quote(c.more.dtype))))
 	}
-	if c.digest != "" {
-		switch want, err := parseDigest(c.digest); {
-		case err != nil:
-			w.fail(c.failedDigest(err))
-		case want.loose:
-			w.warn(c.failedDigest(fmt.Errorf("%w: %s is not spelled as the document does", tensor.ErrMalformed, tensor.Quote(c.digest))))
-		}
+	switch want, _, err := c.wanted(); {
+	case err != nil:
+		w.fail(c.failedDigest(err))
+	case want.loose:
+		w.warn(c.failedDigest(fmt.Errorf("%w: %s is not spelled as the document does", tensor.ErrMalformed, tensor.Quote(c.digest()))))
 	}
 	if w.v.opts.Depth == tensor.VerifyStructure {
 		w.v.done.Add(c.length)
@@ -252,15 +245,10 @@ func (w *worker) payload(c *component) {
 		return w.ctx.Err()
 	}
 	if c.plain() && c.dtype != tensor.Bool || c.readable() != nil {
-		if c.digest == "" {
+		switch _, ok, err := c.wanted(); {
+		case !ok:
 			step(c.length) // no byte of it can be wrong
-			return
-		}
-		var unknown error
-		if _, err := parseDigest(c.digest); err != nil {
-			unknown = err // reported before
-		}
-		if unknown == nil {
+		case err == nil: // else it was reported before
 			if err := c.checkDigest(step); err != nil && w.ctx.Err() == nil {
 				w.fail(err)
 			}

@@ -1,0 +1,180 @@
+package ztensor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// manyTensors is a file of n tensors of 512 bytes with the names of a
+// transformer, as benchmarks of all formats use them.
+func manyTensors(t testing.TB, n int, opts *WriterOptions) []byte {
+	t.Helper()
+	kinds := []string{"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight", "self_attn.o_proj.weight", "mlp.gate_proj.weight",
+		"mlp.up_proj.weight", "mlp.down_proj.weight", "input_layernorm.weight", "post_attention_layernorm.weight"}
+	data := make([]float32, 128)
+	return write(t, opts, func(w *Writer) {
+		for i := range n {
+			data[0] = float32(i)
+			name := fmt.Sprintf("model.layers.%d.%s", i/len(kinds), kinds[i%len(kinds)])
+			if err := w.Add(tensor.New(name, tensor.Shape{16, 8}, data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+var listed int64
+
+// list looks at what `ls` shows of every tensor.
+func list(r *Reader) {
+	for t := range r.Tensors() {
+		listed += int64(len(t.Name)) + int64(t.DType) + t.Shape[0] + t.Size()
+	}
+}
+
+// The manifest as structs of fxamacker/cbor, as one would read it without a
+// scanner. It is also the oracle of TestScannerAgreesWithFxamacker.
+type plainManifest struct {
+	Version    string                     `cbor:"version"`
+	Generator  string                     `cbor:"generator"`
+	Attributes map[string]cbor.RawMessage `cbor:"attributes"`
+	Tensors    map[string]plainTensor     `cbor:"tensors"`
+	Objects    map[string]plainTensor     `cbor:"objects"`
+}
+
+type plainTensor struct {
+	DType      string                    `cbor:"dtype"`
+	Shape      []uint64                  `cbor:"shape"`
+	Format     string                    `cbor:"format"`
+	Components map[string]plainComponent `cbor:"components"`
+}
+
+type plainComponent struct {
+	DType    string  `cbor:"dtype"`
+	Type     *string `cbor:"type"`
+	Offset   *uint64 `cbor:"offset"`
+	Length   *uint64 `cbor:"length"`
+	Decoded  *uint64 `cbor:"uncompressed_length"`
+	Encoding *string `cbor:"encoding"`
+	Digest   *string `cbor:"digest"`
+}
+
+func plainMode(t testing.TB) cbor.DecMode {
+	t.Helper()
+	m, err := cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxMapPairs: 1 << 30, MaxArrayElements: 1 << 30, FieldNameMatching: cbor.FieldNameMatchingCaseSensitive}.DecMode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// skipScan walks over a CBOR item and checks nothing but that it is there: the
+// least that anyone who looks at all of a manifest has to do.
+func skipScan(b []byte, p, depth int) int {
+	if p >= len(b) || depth > 32 {
+		return -1
+	}
+	major, n := b[p]>>5, uint64(b[p]&31)
+	p++
+	switch {
+	case n < 24:
+	case n == 24 && p+1 <= len(b):
+		n = uint64(b[p])
+		p++
+	case n == 25 && p+2 <= len(b):
+		n = uint64(binary.BigEndian.Uint16(b[p:]))
+		p += 2
+	case n == 26 && p+4 <= len(b):
+		n = uint64(binary.BigEndian.Uint32(b[p:]))
+		p += 4
+	case n == 27 && p+8 <= len(b):
+		n = binary.BigEndian.Uint64(b[p:])
+		p += 8
+	default:
+		return -1
+	}
+	switch major {
+	case 0, 1, 7:
+		return p
+	case 2, 3:
+		if n > uint64(len(b)-p) {
+			return -1
+		}
+		return p + int(n)
+	case 4, 5:
+		if major == 5 {
+			n *= 2
+		}
+		if n > uint64(len(b)-p) {
+			return -1
+		}
+		for ; n > 0; n-- {
+			if p = skipScan(b, p, depth+1); p < 0 {
+				return -1
+			}
+		}
+		return p
+	}
+	return -1
+}
+
+func BenchmarkOpen(b *testing.B) {
+	for _, version := range []string{"1.0", "1.2"} {
+		for _, n := range []int{10, 1000, 100_000} {
+			data := manyTensors(b, n, &WriterOptions{Version: version, Digest: CRC32C})
+			path := filepath.Join(b.TempDir(), "x.zt")
+			if err := os.WriteFile(path, data, 0o666); err != nil {
+				b.Fatal(err)
+			}
+			r, err := OpenBytes(data, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			manifest := slices.Clone(data[r.manifestAt:][:r.manifestSize])
+			data, r = nil, nil
+			name := fmt.Sprintf("%s/%d/", version, n)
+			per := func(b *testing.B) {
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/tensor")
+			}
+			b.Run(name+"open and list", func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					r, err := Open(path, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					list(r)
+					r.Close()
+				}
+				per(b)
+			})
+			b.Run(name+"skip scan", func(b *testing.B) {
+				for b.Loop() {
+					if skipScan(manifest, 0, 0) != len(manifest) {
+						b.Fatal("malformed")
+					}
+				}
+				per(b)
+			})
+			b.Run(name+"fxamacker", func(b *testing.B) {
+				b.ReportAllocs()
+				mode := plainMode(b)
+				for b.Loop() {
+					var m plainManifest
+					if err := mode.Unmarshal(manifest, &m); err != nil {
+						b.Fatal(err)
+					}
+				}
+				per(b)
+			})
+		}
+	}
+}
