@@ -89,7 +89,7 @@ def read_back(written, read):
 def main():
     if sys.argv[1] == "--read":
         bad = list(read_back(*(json.load(open(f)) for f in sys.argv[2:])))
-        print("\n".join(bad[:20]))
+        print(*bad[:20], sep="\n", end="\n" if bad else "")
         sys.exit(1 if bad else 0)
     tensorfile, pairs = sys.argv[1], sys.argv[2:]
     bad = 0

@@ -9,6 +9,7 @@ import hashlib, json, os, pathlib, shutil, struct, subprocess, sys, tempfile
 import cbor2
 
 OUT = pathlib.Path(sys.argv[1])
+READ = sys.argv[2:] if sys.argv[1] == "--read" else None
 TOOLS = os.environ["TOOLS"]
 WORK = pathlib.Path(tempfile.mkdtemp())
 
@@ -120,7 +121,7 @@ class Crate:
                 want[k] = d[k]
         else:
             want["tensors"] = [tensor1(t, d) for t in tensors]
-        path.with_suffix(".json").write_text(pretty(want))
+        path.with_suffix(".read.json" if READ else ".json").write_text(pretty(want))
 
 
 def pretty(want):
@@ -473,6 +474,11 @@ with ztensor.Writer(path, canonical=True) as w:
     Crate("z21", "2.1.2", True).expect(wheel("2.1.2", "canonical", script))
 
 
+if READ:
+    crate = Crate(READ[0], "", True)
+    for f in READ[1:]:
+        crate.expect(pathlib.Path(f))
+    sys.exit()
 OUT.mkdir(parents=True, exist_ok=True)
 for make in make01, make10, make11, make12, make2, wheels:
     make()

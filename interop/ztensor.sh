@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# ztensor.sh: proves zTensor against upstream's packages of every generation, in both directions.
+#
+# 1. Files with random content by the Python wheels: our command lists and hashes what NumPy put in.
+#    Files of testdata/ztensor: our command says what the crates said of them.
+# 2. Files with random content by our Go writer (interop/ztensor/write): the wheel of that generation reads what we put in.
+#    With TENSORFILE_FULL the Rust crates read them too and check the digests, which the wheels do not.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export TOOLS=$PWD/interop/tools.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0 skipped=0
+proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else failed=$((failed + 1)) && echo "FAIL: $1"; fi; }
+skip() { skipped=$((skipped + 1)) && echo "skip: $1"; }
+
+go build -o "$work/tensorfile" ./cmd/tensorfile
+declare -A wheel crate=([1.0]=z10 [1.1]=z11 [1.2]=z12 [2]=z21)
+for v in 0.1.4 1.0.1 1.1.1 1.2.3 2.1.2; do wheel[$v]=$("$TOOLS" ztensor $v); done
+
+verified() { "$work/tensorfile" verify "$1" >"$work/verify" || { cat "$work/verify"; return 1; }; }
+from_wheel() { # VERSION
+	"${wheel[$1]}" interop/ztensor/wheel.py write "$work/$1.zt" >"$work/$1.json" &&
+		python3 interop/compare.py "$work/tensorfile" "$work/$1.json" "$work/$1.zt" && verified "$work/$1.zt"
+}
+from_testdata() { # FILE
+	python3 interop/compare.py "$work/tensorfile" "${1%.zt}.json" "$1"
+}
+into_wheel() { # VERSION FILE
+	"${wheel[$1]}" interop/ztensor/wheel.py read "$2" >"$work/read.json" && python3 interop/compare.py --read "${2%.zt}.json" "$work/read.json"
+}
+into_crate() { # PROGRAM FILE
+	"$("$TOOLS" numpy)" interop/ztensor/testdata.py --read "$1" "$2" && python3 interop/compare.py --read "${2%.zt}.json" "${2%.zt}.read.json"
+}
+
+wanted() { true; }
+"$work/tensorfile" ls testdata/ztensor/crate-2.1.1-empty.zt >"$work/v2" 2>&1 || ! grep -q unsupported "$work/v2" ||
+	wanted() { [[ $1 != *2.1* ]] || { skip "$1: version 2 is not read yet" && false; }; }
+for v in "${!wheel[@]}"; do wanted "$v" && proves "wheel $v writes random content, and we read it" from_wheel "$v"; done
+for f in testdata/ztensor/*.zt; do wanted "$f" && proves "we read $f as the crate does" from_testdata "$f"; done
+
+mkdir "$work/ours"
+go run ./interop/ztensor/write "$work/ours"
+for f in "$work"/ours/*.zt; do
+	name=$(basename "$f" .zt) version=${name%%-*}
+	case $version in 1.0) v=1.0.1 ;; 1.1) v=1.1.1 ;; 1.2) v=1.2.3 ;; 2) v=2.1.2 ;; esac
+	proves "we write $name, and wheel $v reads it" into_wheel $v "$f"
+	[ -z "${TENSORFILE_FULL:-}" ] || proves "we write $name, and the crate of version $version reads and verifies it" into_crate "${crate[$version]}" "$f"
+done
+[ -n "${TENSORFILE_FULL:-}" ] || skip "the Rust crates read none of what we write: only with TENSORFILE_FULL"
+
+echo "interop ztensor: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,201 @@
+// Command write makes files with random content by our writer for upstream's packages to read:
+//
+//	go run ./interop/ztensor/write DIR
+//
+// Beside each VERSION-NAME.zt, VERSION-NAME.json says what was put in, hashed before the writer saw it, in the form of
+// interop/compare.py.
+package main
+
+import (
+	crand "crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// rng is seeded anew for each run.
+var rng = func() *rand.ChaCha8 {
+	var seed [32]byte
+	crand.Read(seed[:])
+	return rand.NewChaCha8(seed)
+}()
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: write DIR")
+	}
+	dir := os.Args[1]
+	for _, version := range []string{"1.0", "1.1", "1.2"} {
+		plain := ztensor.WriterOptions{Version: version}
+		write(dir, "empty", plain)
+		write(dir, "raw", plain, everything(version)...)
+		write(dir, "crc32c", ztensor.WriterOptions{Version: version, Digest: ztensor.CRC32C}, everything(version)...)
+		write(dir, "zstd", ztensor.WriterOptions{Version: version, Level: 3}, everything(version)...)
+		write(dir, "zstd-crc32c", ztensor.WriterOptions{Version: version, Level: 1, Digest: ztensor.CRC32C}, everything(version)...)
+		if version != "1.0" { // whose crate knows only crc32c
+			write(dir, "sha256", ztensor.WriterOptions{Version: version, Digest: ztensor.SHA256}, everything(version)...)
+			write(dir, "zstd-sha256", ztensor.WriterOptions{Version: version, Level: 19, Digest: ztensor.SHA256}, everything(version)...)
+		}
+		write(dir, "attributes", ztensor.WriterOptions{Version: version, Attributes: map[string]any{"license": "MIT", "text": "naïve"}},
+			dense("w", tensor.F32, tensor.Shape{2}))
+		var many []*tensor.Tensor
+		for i := range 10_000 {
+			many = append(many, dense(fmt.Sprintf("layers.%d.weight", i), tensor.F16, tensor.Shape{int64(i % 5), 3}))
+		}
+		write(dir, "many", plain, many...)
+	}
+	write(dir, "values", ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{
+		"number": 1.5, "list": []any{1, "two", nil}, "map": map[string]any{"k": true}, "bytes": []byte{0, 255},
+	}}, dense("w", tensor.F32, tensor.Shape{2}))
+}
+
+// everything is a tensor of every kind that the version holds.
+func everything(version string) []*tensor.Tensor {
+	dtypes := []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64, tensor.I32, tensor.I16, tensor.I8,
+		tensor.U64, tensor.U32, tensor.U16, tensor.U8, tensor.Bool}
+	if version == "1.2" {
+		dtypes = append(dtypes, tensor.F8E4M3FN, tensor.F8E5M2, tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ, tensor.C64, tensor.C128)
+	}
+	var ts []*tensor.Tensor
+	for _, d := range dtypes {
+		ts = append(ts, dense(d.String(), d, tensor.Shape{3, 5, 1 + rnd(200)}))
+	}
+	ts = append(ts,
+		dense("scalar", tensor.F32, nil),
+		dense("nothing", tensor.F32, tensor.Shape{2, 0, 3}),
+		dense("große Matrix/重み", tensor.F32, tensor.Shape{500, 1000}),
+		dense("pieces", tensor.I16, tensor.Shape{100_000}),
+		dense(strings.Repeat("long", 200), tensor.U8, tensor.Shape{1}),
+		csr("csr", 30, 40), csr("csr without rows", 0, 3), csr("csr of zeros", 5, 0),
+		coo("coo", 7, 8, 9), coo("coo of one axis", 1000))
+	if version == "1.2" {
+		ts = append(ts, &tensor.Tensor{Name: "extension", DType: tensor.U8, Shape: tensor.Shape{4096, 4096}, Scheme: "my.own/1", Parts: []tensor.Part{
+			{Role: "codes", DType: tensor.U8, Data: content(tensor.U8, 1000)}, {Role: "scales", DType: tensor.F16, Data: content(tensor.F16, 10)}}})
+	}
+	return ts
+}
+
+func rnd(n int64) int64 { return int64(rng.Uint64() % uint64(n)) }
+
+// content is n elements, half of them zero, so that compressing has something to do.
+func content(d tensor.DType, n int64) tensor.Blob {
+	size, _ := d.Bytes(n)
+	b := make([]byte, size)
+	rng.Read(b[:size/2])
+	if d == tensor.Bool {
+		for i := range b {
+			b[i] &= 1
+		}
+	}
+	return tensor.BlobOf(b)
+}
+
+func dense(name string, d tensor.DType, shape tensor.Shape) *tensor.Tensor {
+	n, _ := shape.Elements()
+	return &tensor.Tensor{Name: name, DType: d, Shape: shape, Data: content(d, n)}
+}
+
+func u64s(v []uint64) tensor.Blob {
+	b := make([]byte, 0, 8*len(v))
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	return tensor.BlobOf(b)
+}
+
+func csr(name string, rows, columns int64) *tensor.Tensor {
+	indptr, indices := []uint64{0}, []uint64{}
+	for range rows {
+		for c := range columns {
+			if rnd(10) == 0 {
+				indices = append(indices, uint64(c))
+			}
+		}
+		indptr = append(indptr, uint64(len(indices)))
+	}
+	return &tensor.Tensor{Name: name, DType: tensor.F32, Shape: tensor.Shape{rows, columns}, Scheme: "sparse_csr", Parts: []tensor.Part{
+		{Role: "values", DType: tensor.F32, Data: content(tensor.F32, int64(len(indices)))},
+		{Role: "indices", DType: tensor.U64, Data: u64s(indices)}, {Role: "indptr", DType: tensor.U64, Data: u64s(indptr)}}}
+}
+
+func coo(name string, shape ...int64) *tensor.Tensor {
+	const nnz = 50
+	var coords []uint64
+	for _, d := range shape {
+		for range nnz {
+			coords = append(coords, uint64(rnd(d)))
+		}
+	}
+	return &tensor.Tensor{Name: name, DType: tensor.F64, Shape: shape, Scheme: "sparse_coo", Parts: []tensor.Part{
+		{Role: "values", DType: tensor.F64, Data: content(tensor.F64, nnz)}, {Role: "coords", DType: tensor.U64, Data: u64s(coords)}}}
+}
+
+type row struct {
+	Name   string  `json:"name,omitempty"`
+	Role   string  `json:"role,omitempty"`
+	DType  string  `json:"dtype,omitempty"`
+	Shape  []int64 `json:"shape,omitempty"`
+	SHA256 string  `json:"sha256,omitempty"`
+	Parts  []row   `json:"parts,omitempty"`
+}
+
+func sum(b tensor.Blob) string {
+	data, err := b.ReadAll()
+	check(err)
+	h := sha256.Sum256(data)
+	return hex.EncodeToString(h[:])
+}
+
+// write makes a file and says what is in it. The tensor "pieces" goes in piece by piece.
+func write(dir, name string, opts ztensor.WriterOptions, ts ...*tensor.Tensor) {
+	said := struct {
+		Tensors []row `json:"tensors"`
+	}{[]row{}}
+	base := filepath.Join(dir, opts.Version+"-"+name)
+	w, err := ztensor.Create(base+".zt", &opts)
+	check(err)
+	for _, t := range ts {
+		r := row{Name: t.Name, Shape: t.Shape}
+		if t.Scheme == "" {
+			r.DType, r.SHA256 = t.DType.String(), sum(t.Data)
+		}
+		for _, p := range t.Parts {
+			r.Parts = append(r.Parts, row{Role: p.Role, SHA256: sum(p.Data)})
+		}
+		said.Tensors = append(said.Tensors, r)
+		if t.Name != "pieces" {
+			check(w.Add(t))
+			continue
+		}
+		piece, err := w.Create(t.Name, t.DType, t.Shape)
+		check(err)
+		data, _ := t.Data.Bytes()
+		for len(data) > 0 {
+			n, err := piece.Write(data[:min(1+rnd(5000), int64(len(data)))])
+			check(err)
+			data = data[n:]
+		}
+		check(piece.Close())
+	}
+	check(w.Close())
+	b, err := json.Marshal(said)
+	check(err)
+	check(os.WriteFile(base+".json", b, 0o666))
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
