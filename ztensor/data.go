@@ -94,8 +94,8 @@ func (f *feed) begin(size int64) {
 
 func (f *feed) Write(p []byte) (int, error) {
 	if f.dtype == tensor.Bool {
-		if i := le.NotBool(p); i >= 0 {
-			return 0, fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, f.n+int64(i), p[i])
+		if err := checkBools(p, f.n); err != nil {
+			return 0, err
 		}
 	}
 	f.n += int64(len(p))
@@ -103,6 +103,14 @@ func (f *feed) Write(p []byte) (int, error) {
 		return f.zstd.Write(p)
 	}
 	return f.out.Write(p)
+}
+
+// checkBools looks for bools that are none; at is how many come before p.
+func checkBools(p []byte, at int64) error {
+	if i := le.NotBool(p); i >= 0 {
+		return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i), p[i])
+	}
+	return nil
 }
 
 func (f *feed) end() error {
@@ -235,10 +243,14 @@ func (w *Writer) Create(name string, dtype tensor.DType, shape tensor.Shape) (io
 	if !ok || !fits {
 		return nil, fmt.Errorf("ztensor: %w: tensor %s: %v of %v", tensor.ErrMalformed, tensor.Quote(name), shape, dtype)
 	}
+	if err := w.usable(); err != nil {
+		return nil, err
+	}
 	t := &tensor.Tensor{Name: name, DType: dtype, Shape: shape, Data: tensor.BlobFunc(size, nil)}
 	if err := w.check(t); err != nil {
 		return nil, err
 	}
+	w.names[name] = true
 	z, err := w.encoding()
 	if err != nil {
 		return nil, w.fail(err)

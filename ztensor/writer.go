@@ -54,9 +54,9 @@ type Writer struct {
 
 	off        int64 // bytes written
 	entries    []entry
-	names      map[string]int
-	manifest   []byte // of the entries, encoded
-	attributes []byte // of the file, a CBOR map
+	names      map[string]bool // taken
+	manifest   []byte          // of the entries, encoded
+	attributes []byte          // of the file, a CBOR map
 	own        map[string][]byte
 
 	encoder *encoder
@@ -169,7 +169,7 @@ func newLayout(o WriterOptions) (layout, error) {
 func (w *Writer) begin(opts *WriterOptions) {
 	o := opts.orZero()
 	w.digest, w.level = o.Digest, o.Level
-	w.names, w.own = map[string]int{}, map[string][]byte{}
+	w.names, w.own = map[string]bool{}, map[string][]byte{}
 	if w.layout, w.err = newLayout(o); w.err != nil {
 		return
 	}
@@ -187,6 +187,9 @@ func (w *Writer) begin(opts *WriterOptions) {
 func (w *Writer) Add(t *tensor.Tensor) error { return w.add(context.Background(), t) }
 
 func (w *Writer) add(ctx context.Context, t *tensor.Tensor) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
 	components, err := w.plan(ctx, t)
 	if err != nil {
 		return err
@@ -206,8 +209,8 @@ type payload struct {
 	data tensor.Blob
 }
 
-// plan checks a tensor, before anything of it is written, and lists its
-// components in file order.
+// plan checks a tensor, before anything of it is written, lists its components
+// in file order, and takes its name.
 func (w *Writer) plan(ctx context.Context, t *tensor.Tensor) ([]payload, error) {
 	if err := w.check(t); err != nil {
 		return nil, err
@@ -217,6 +220,7 @@ func (w *Writer) plan(ctx context.Context, t *tensor.Tensor) ([]payload, error) 
 		for _, p := range t.Parts {
 			all = append(all, payload{written{role: p.Role, dtype: p.DType}, p.Data})
 		}
+		w.names[t.Name] = true
 		return all, nil
 	}
 	all := make([]payload, 0, len(t.Parts))
@@ -236,6 +240,7 @@ func (w *Writer) plan(ctx context.Context, t *tensor.Tensor) ([]payload, error) 
 	if sparse { // in the order in which upstream writes them
 		slices.SortStableFunc(all, func(a, b payload) int { return roleOrder(a.role) - roleOrder(b.role) })
 	}
+	w.names[t.Name] = true
 	return all, nil
 }
 
@@ -253,9 +258,6 @@ func roleOrder(role string) int {
 
 // check reports what prevents a tensor from being added, whatever its data.
 func (w *Writer) check(t *tensor.Tensor) error {
-	if err := w.usable(); err != nil {
-		return err
-	}
 	if t == nil {
 		return errNil
 	}
@@ -266,7 +268,7 @@ func (w *Writer) check(t *tensor.Tensor) error {
 	if !utf8.ValidString(t.Name) {
 		return fail(fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported))
 	}
-	if _, ok := w.names[t.Name]; ok {
+	if w.names[t.Name] {
 		return fail(fmt.Errorf("%w: a second tensor of that name", fs.ErrExist))
 	}
 	if !t.Order.RowMajor() {
@@ -316,7 +318,6 @@ func (w *Writer) enter(t *tensor.Tensor, components []payload) {
 	from := len(w.manifest)
 	var split int
 	w.manifest, split = w.layout.appendEntry(w.manifest, t, all)
-	w.names[t.Name] = len(w.entries)
 	w.entries = append(w.entries, entry{t.Name, from, split, len(w.manifest)})
 }
 
@@ -432,6 +433,15 @@ func (w *Writer) write(p []byte) error {
 		err = io.ErrShortWrite
 	}
 	return w.fail(err)
+}
+
+// writePieces writes p in pieces that the system likes.
+func (w *Writer) writePieces(p []byte) {
+	for len(p) > 0 && w.err == nil {
+		n := min(len(p), pieceSize)
+		w.write(p[:n])
+		p = p[n:]
+	}
 }
 
 // pad writes zeros up to a multiple of n.

@@ -2,14 +2,18 @@ package ztensor
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -280,6 +284,115 @@ func TestWritingTwiceGivesTheSameBytes(t *testing.T) {
 			t.Errorf("%+v: AddAll differs from Add", o)
 		}
 	}
+}
+
+// noise is bytes that compress as weights do.
+func noise(n int, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 0))
+	b := make([]byte, n)
+	for i := 0; i+2 <= n; i += 2 {
+		f := tensor.NewBFloat16(float32(r.NormFloat64() * 0.02))
+		binary.LittleEndian.PutUint16(b[i:], uint16(f))
+	}
+	return b
+}
+
+func TestAllCoresGiveTheBytesOfOne(t *testing.T) {
+	var ts []*tensor.Tensor
+	for i, size := range []int{0, 2, 100, 5 << 20, 64 << 10, 3 << 20, 2 << 20, 2, 40 << 10, 1<<20 + 2, 7 << 20} {
+		b := noise(size, uint64(i))
+		blob := tensor.BlobOf(b)
+		if i%3 == 1 { // not in memory
+			blob = tensor.BlobFunc(int64(size), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
+		}
+		ts = append(ts, &tensor.Tensor{Name: fmt.Sprint("tensor ", i), DType: tensor.BF16, Shape: tensor.Shape{int64(size / 2)}, Data: blob})
+	}
+	for _, o := range []WriterOptions{{}, {Digest: CRC32C}, {Digest: SHA256}, {Version: "1.2", Digest: SHA256, Level: 1}, {Level: 3}} {
+		one := write(t, &o, func(w *Writer) {
+			for _, ten := range ts {
+				if err := w.Add(ten); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		for range 3 {
+			all := write(t, &o, func(w *Writer) {
+				if err := w.AddAll(t.Context(), slices.Values(ts)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if !bytes.Equal(one, all) {
+				t.Fatalf("%+v: AddAll differs from Add", o)
+			}
+		}
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		single := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(ts)) })
+		if !bytes.Equal(one, single) {
+			t.Fatalf("%+v: one core differs", o)
+		}
+		runtime.GOMAXPROCS(4)
+	}
+}
+
+func TestAddAllStopsWhereAddWould(t *testing.T) {
+	bad := tensor.New("tensor 0", tensor.Shape{1}, []uint8{1}) // the name is taken
+	source := func(yield func(*tensor.Tensor) bool) {
+		for i := range 20 {
+			if !yield(tensor.New(fmt.Sprint("tensor ", i), tensor.Shape{1 << 18}, make([]uint8, 1<<18))) {
+				return
+			}
+		}
+		yield(bad)
+	}
+	var b bytes.Buffer
+	w := NewWriter(&b, &WriterOptions{Digest: CRC32C})
+	if err := w.AddAll(t.Context(), source); !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Add(tensor.New("more", tensor.Shape{1}, []uint8{1})), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := OpenBytes(b.Bytes(), nil); err != nil || r.Len() != 21 {
+		t.Fatal(err)
+	}
+
+	w = NewWriter(readtest.FailingWriter(io.Discard, 1<<20), &WriterOptions{Digest: CRC32C, Level: 1})
+	noisy := func(yield func(*tensor.Tensor) bool) {
+		for i := 0; yield(&tensor.Tensor{Name: fmt.Sprint(i), DType: tensor.U8, Shape: tensor.Shape{1 << 18}, Data: tensor.BlobOf(noise(1<<18, uint64(i)))}); i++ {
+		}
+	}
+	if err := w.AddAll(t.Context(), noisy); !errors.Is(err, readtest.ErrInjected) {
+		t.Error(err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	w = NewWriter(io.Discard, &WriterOptions{Digest: CRC32C, Level: 1})
+	n := 0
+	err := w.AddAll(ctx, func(yield func(*tensor.Tensor) bool) {
+		noisy(func(ten *tensor.Tensor) bool {
+			if n++; n == 30 {
+				cancel()
+			}
+			return yield(ten)
+		})
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic of the source was swallowed")
+		}
+		if err := w.Close(); err == nil {
+			t.Log("closed after a panic") // it may: what was added is whole
+		}
+	}()
+	w = NewWriter(io.Discard, &WriterOptions{Digest: CRC32C})
+	w.AddAll(t.Context(), func(yield func(*tensor.Tensor) bool) {
+		yield(tensor.New("a", tensor.Shape{1 << 20}, make([]uint8, 1<<20)))
+		panic("source")
+	})
 }
 
 func TestWriterRefuses(t *testing.T) {
