@@ -84,13 +84,22 @@ func (t Object) Uint64(slot int, def uint64) uint64 {
 	return def
 }
 
-// Child answers a table, the value of a union included.
+// Child answers a table, the value of a union included. The value of a union whose type the schema does not know was not
+// verified: it is absent when it is no table at all, and otherwise nothing but its presence may be asked.
 func (t Object) Child(slot int) Object {
 	p := t.field(slot)
 	if p == 0 {
 		return Object{}
 	}
-	return at(t.buf, p+binary.LittleEndian.Uint32(t.buf[p:]))
+	p += binary.LittleEndian.Uint32(t.buf[p:])
+	n := uint32(len(t.buf)) // a verified buffer is shorter than 2 GiB
+	if p > n-4 {
+		return Object{}
+	}
+	if vt := uint32(int32(p) - int32(binary.LittleEndian.Uint32(t.buf[p:]))); vt > n-4 {
+		return Object{}
+	}
+	return at(t.buf, p)
 }
 
 // Bytes answers a string, or a vector of elements of size bytes, as bytes of the buffer, and whether it is there.
