@@ -144,10 +144,10 @@ func checkConstant(t *tensor.Tensor) error {
 	if t == nil {
 		return errors.New("a constant is nil")
 	}
-	name := tensor.Quote(t.Name)
 	if err := t.Check(); err != nil {
 		return err
 	}
+	name := quoted(t.Name)
 	switch _, ok := dataTypeNumber(t.DType); {
 	case !ok:
 		return fmt.Errorf("%w: constant %s: the format has no %v", tensor.ErrDType, name, t.DType)
@@ -167,6 +167,11 @@ func checkConstant(t *tensor.Tensor) error {
 	}
 	return nil
 }
+
+// quoted is a name that is quoted when an error spells it.
+type quoted string
+
+func (q quoted) String() string { return tensor.Quote(string(q)) }
 
 // dataTypeNumber is the number of d in both of the schema's enums.
 func dataTypeNumber(d tensor.DType) (int, bool) {

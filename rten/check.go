@@ -13,6 +13,9 @@ type checker struct {
 	m      *Model
 	limits tensor.Limits
 	nodes  int64
+
+	nodeShape tableShape
+	payload   payload
 }
 
 func (m *Model) check(limits tensor.Limits) error {
@@ -77,18 +80,28 @@ func (c *checker) node(graph, index, pos int) error {
 	fail := func(at int, field string, err error) error {
 		return m.at(at, m.fieldPath(graph, index, field), err)
 	}
-	if first, n := m.vector(pos, slotNodeName); int64(n) > c.limits.MaxName {
-		return fail(first-4, "name", fmt.Errorf("%w: %d bytes", tensor.ErrLimit, n))
-	}
-	data := m.child(pos, slotNodeData)
-	switch kind := NodeKind(m.tag(pos, slotNodeDataType)); kind {
-	case ConstantNode:
-		_, rank := m.vector(data, slotConstantShape)
-		if int64(rank) > c.limits.MaxRank {
-			return fail(data, "data.shape", fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, rank))
+	fields := c.nodeShape.of(m, pos)
+	if f := int(fields[0]); f != 0 {
+		if at := m.follow(pos + f); int64(m.u32(at)) > c.limits.MaxName {
+			return fail(at, "name", fmt.Errorf("%w: %d bytes", tensor.ErrLimit, m.u32(at)))
 		}
-		var p payload
-		if field, at, err := p.read(m, data); err != nil {
+	}
+	var kind NodeKind
+	if fields[1] != 0 {
+		kind = NodeKind(m.buf[pos+int(fields[1])])
+	}
+	if kind == 0 { // and so without data, as the verifier saw
+		return fail(pos, "data", fmt.Errorf("%w: a node that is nothing", tensor.ErrMalformed))
+	}
+	data := m.follow(pos + int(fields[2]))
+	switch kind {
+	case ConstantNode:
+		p := &c.payload
+		field, at, err := p.read(m, data)
+		switch {
+		case int64(p.rank) > c.limits.MaxRank:
+			return fail(data, "data.shape", fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, p.rank))
+		case err != nil:
 			return fail(at, field, err)
 		}
 		if !p.inline {
@@ -117,8 +130,6 @@ func (c *checker) node(graph, index, pos int) error {
 			}
 		}
 		return c.branches(graph, index, data)
-	case 0:
-		return fail(pos, "data", fmt.Errorf("%w: a node that is nothing", tensor.ErrMalformed))
 	default:
 		return fail(m.field(pos, slotNodeDataType), "data_type", fmt.Errorf("%w: node of kind %d", errors.ErrUnsupported, kind))
 	}

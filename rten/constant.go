@@ -1,12 +1,14 @@
 package rten
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -41,11 +43,12 @@ func (c Constant) Tensor() *tensor.Tensor {
 		b = new(tensorBatch)
 	}
 	m := c.n.m
-	var p payload
+	p := &b.payload
 	p.read(m, c.pos) // without error since check
 	t, e, dims := b.next(p.rank)
+	stored := m.buf[p.dims:]
 	for i := range dims {
-		dims[i] = int64(m.u32(p.dims + 4*i))
+		dims[i] = int64(binary.LittleEndian.Uint32(stored[4*i:]))
 	}
 	*e, _ = m.r.src.Extent(p.off, p.size)
 	t.Name = b.name(c.n)
@@ -62,6 +65,9 @@ type tensorBatch struct {
 	dims   []int64
 	graph  int
 	prefix string // the path of graph
+
+	nodes   tableShape
+	payload payload
 }
 
 func (b *tensorBatch) next(rank int) (*tensor.Tensor, *source.Extent, tensor.Shape) {
@@ -89,7 +95,13 @@ func (b *tensorBatch) next(rank int) (*tensor.Tensor, *source.Extent, tensor.Sha
 }
 
 func (b *tensorBatch) name(n Node) string {
-	label := n.Label()
+	var label string
+	if f := int(b.nodes.of(n.m, n.pos)[0]); f != 0 {
+		at := n.m.follow(n.pos + f)
+		label = le.String(n.m.buf[at+4:][:n.m.u32(at)])
+	} else {
+		label = n.Label()
+	}
 	if n.graph == 0 {
 		return label
 	}
@@ -112,16 +124,22 @@ type payload struct {
 	inline bool
 	off    int64 // in the file
 	size   int64 // in bytes
+
+	shape tableShape // of ConstantNodes
 }
 
 // read fills p from the ConstantNode at pos, or says what is wrong with it: the
 // error's field is that of the node.
-func (p *payload) read(m *Model, pos int) (field string, at int, err error) {
-	p.dims, p.rank = m.vector(pos, slotConstantShape)
+func (p *payload) read(m *Model, pos int) (field string, where int, err error) {
+	fields := p.shape.of(m, pos)
+	at := pos + int(fields[0]) // required
+	at = m.follow(at)
+	p.dims, p.rank = at+4, int(m.u32(at))
+	dims := m.buf[p.dims:][:4*p.rank]
 	elements := int64(1)
 	overflow := false
-	for i := range p.rank {
-		d := m.u32(p.dims + 4*i)
+	for ; len(dims) > 0; dims = dims[4:] {
+		d := binary.LittleEndian.Uint32(dims)
 		if d == 0 { // whatever the others are
 			elements, overflow = 0, false
 			break
@@ -136,15 +154,18 @@ func (p *payload) read(m *Model, pos int) (field string, at int, err error) {
 	if overflow {
 		return "data.shape", p.dims, fmt.Errorf("%w: more than 2^63 elements", tensor.ErrMalformed)
 	}
-	offset := m.field(pos, slotConstantOffset)
+	offset := int(fields[4])
 	p.inline = offset == 0
 	if p.inline {
 		return p.readInline(m, pos, elements)
 	}
-	f := m.field(pos, slotConstantDtype)
+	offset += pos
+	rel := m.u64(offset)
+	f := int(fields[3])
 	if f == 0 {
 		return "data.dtype", pos, fmt.Errorf("%w: absent, while the elements are outside of the model", tensor.ErrMalformed)
 	}
+	f += pos
 	dtype := m.u16(f)
 	if dtype >= len(dataTypes) {
 		return "data.dtype", f, fmt.Errorf("%w: element type %d", errors.ErrUnsupported, dtype)
@@ -157,7 +178,6 @@ func (p *payload) read(m *Model, pos int) (field string, at int, err error) {
 	if p.size, ok = p.dtype.Bytes(elements); !ok {
 		return "data.shape", p.dims, fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrMalformed)
 	}
-	rel := m.u64(offset)
 	base := m.r.header.TensorOffset
 	switch {
 	case rel > math.MaxInt64:
@@ -169,7 +189,7 @@ func (p *payload) read(m *Model, pos int) (field string, at int, err error) {
 	return "", 0, nil
 }
 
-func (p *payload) readInline(m *Model, pos int, elements int64) (field string, at int, err error) {
+func (p *payload) readInline(m *Model, pos int, elements int64) (field string, where int, err error) {
 	tag := int(m.tag(pos, slotConstantDataType))
 	switch {
 	case tag == 0:

@@ -106,7 +106,7 @@ func (m *Model) Constants() iter.Seq[Constant] {
 	return func(yield func(Constant) bool) {
 		var batch tensorBatch
 		for i := range m.constants {
-			if c := m.Constant(i); !yield(Constant{c.n, c.pos, &batch}) {
+			if !yield(m.constantOf(i, &batch)) {
 				return
 			}
 		}
@@ -119,6 +119,13 @@ func (m *Model) Constant(i int) Constant {
 	rec := &m.constants[i]
 	n := Node{m, int(rec.graph), int(rec.node), int(rec.pos)}
 	return Constant{n, m.child(n.pos, slotNodeData), nil}
+}
+
+// constantOf is Constant for an iterator, which remembers shapes.
+func (m *Model) constantOf(i int, batch *tensorBatch) Constant {
+	rec := &m.constants[i]
+	pos := int(rec.pos)
+	return Constant{Node{m, int(rec.graph), int(rec.node), pos}, m.follow(pos + int(batch.nodes.of(m, pos)[2])), batch}
 }
 
 // Reading a verified buffer. Positions are those of tables, fields and vectors
@@ -166,6 +173,34 @@ func (m *Model) u32(pos int) uint32 { return binary.LittleEndian.Uint32(m.buf[po
 func (m *Model) u64(pos int) uint64 { return binary.LittleEndian.Uint64(m.buf[pos:]) }
 
 func (m *Model) root() int { return int(m.u32(0)) }
+
+// A tableShape remembers where the fields of the last one were, by id: most
+// tables of a kind share a vtable. Only the first fields are remembered, which
+// are all that nodes and constants have.
+type tableShape struct {
+	vtable int // one more than its position; 0 is none
+	fields [5]uint16
+}
+
+// of returns where the fields of the table at pos are, counted from there; 0 is
+// absent.
+func (s *tableShape) of(m *Model, pos int) *[5]uint16 {
+	vtable := pos - int(int32(m.u32(pos)))
+	if s.vtable != vtable+1 {
+		s.vtable = vtable + 1
+		n := m.u16(vtable)
+		for id := range s.fields {
+			s.fields[id] = 0
+			if slot(id) < n {
+				s.fields[id] = uint16(m.u16(vtable + slot(id)))
+			}
+		}
+	}
+	return &s.fields
+}
+
+// follow is where the offset at pos leads.
+func (m *Model) follow(pos int) int { return pos + int(m.u32(pos)) }
 
 // field is where the field of table t is stored, 0 if it is absent.
 func (m *Model) field(t, slot int) int {
