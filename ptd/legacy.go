@@ -4,68 +4,77 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // The tables of release 0.6 have the same version, identifier and header, and other fields at the same places: only
 // verification against both tells them apart. There a tensor lies at an offset inside a segment, which all tensors share,
 // and its size is what type and shape say. Blobs have a segment of their own.
 const (
-	legacyAlignment = 6
-	legacyTensors   = 8
-	legacySegments  = 10
-	legacyNamed     = 12
+	legacyAlignment = 1
+	legacyTensors   = 2
+	legacySegments  = 3
+	legacyNamed     = 4
 
-	legacySegmentIndex = 12
-	legacyOffset       = 14
+	legacySegmentIndex = 4
+	legacyOffset       = 5
 )
 
 // legacy reads a FlatTensor of 0.6.
-func (p *parser) legacy(root fb.View) error {
+func (p *parser) legacy(root fb.Row) error {
 	r := p.r
-	ts := &columns{"tensors", ".fully_qualified_name", "", 4, 6, ptdfb.SlotTensorMetadataSizes, ptdfb.SlotTensorMetadataDimOrder}
-	bs := &columns{vector: "named_data", key: ".key", keySlot: namedKey}
-	r.legacy, r.align = true, int64(root.Uint32(legacyAlignment))
-	segments, _ := root.Tables(legacySegments) // there: it is what made us think of 0.6
+	ts := &columns{"tensors", ".fully_qualified_name", "", 0, 1, 2, 3}
+	bs := &columns{vector: "named_data", key: ".key", name: namedKey}
+	r.legacy, r.align = true, int64(p.cursor.Uint32(root.At(legacyAlignment)))
+	segments, _, err := p.list(root, legacySegments, "segments") // there: it is what made us think of 0.6
+	if err != nil {
+		return err
+	}
+	tensors, _, err := p.list(root, legacyTensors, ts.vector)
+	if err != nil {
+		return err
+	}
+	named, _, err := p.list(root, legacyNamed, bs.vector)
+	if err != nil {
+		return err
+	}
+	where := p.shift + int64(root.Pos)
 	if err := p.segments(segments); err != nil {
 		return err
 	}
-	tensors, _ := root.Tables(legacyTensors)
-	if err := p.room(tensors.Len(), p.shift+root.Offset(), ts.vector); err != nil {
+	if err := p.room(tensors.n, where, ts.vector); err != nil {
 		return err
 	}
-	if !p.spend(int64(tensors.Len()) * (segmentCost + 48 + tensorCost)) {
-		return p.spent(p.shift+root.Offset(), ts.vector)
+	if !p.spend(int64(tensors.n) * (segmentCost + 48)) {
+		return p.spent(where, ts.vector)
 	}
-	r.tensors = make([]tensor.Tensor, 0, tensors.Len())
-	parts := make([]source.Extent, 0, tensors.Len())
+	parts := make([]source.Extent, 0, tensors.n)
 	type place struct{ off, size int64 }
 	known := map[place]int{} // tensors at the same place share it, also when they are written again
-	for i := range tensors.Len() {
-		v := tensors.At(i)
-		left := tensors.Len() - i
-		name, err := p.name(v, ts, i, left)
+	for i := range tensors.n {
+		row, e := p.cursor.Table(tensors.first+4*uint32(i), ptdfb.TableTensorMetadata)
+		if e != nil {
+			return p.refused(e, at(ts.vector, i))
+		}
+		name, err := p.name(row, ts, i, tensors.n-i)
 		if err != nil {
 			return err
 		}
-		s, segment, err := p.segmentOf(v, legacySegmentIndex, ts.vector, i)
-		if err != nil {
-			return err
+		s := p.cursor.Uint32(row.At(legacySegmentIndex))
+		if uint64(s) >= uint64(len(r.segments)) {
+			return p.noSegment(row, legacySegmentIndex, s, ts.vector, i)
 		}
-		off := v.Uint64(legacyOffset)
+		segment := &r.segments[s]
+		off := p.cursor.Uint64(row.At(legacyOffset))
 		if off > uint64(segment.Size()) {
-			return malformed(p.place(v, legacyOffset), at(ts.vector, i)+".offset", "%d, in a segment of %d bytes", off, segment.Size())
+			return malformed(p.place(row, legacyOffset), at(ts.vector, i)+".offset", "%d, in a segment of %d bytes", off, segment.Size())
 		}
 		room := segment.Size() - int64(off)
-		t, err := p.tensor(v, ts, i, left, room)
+		t, size, err := p.tensor(row, ts, i, tensors.n-i, room)
 		if err != nil {
 			return err
 		}
-		size := room // of what is not known to be smaller
-		if t != nil {
-			if n, ok := t.DType.Bytes(elements(t.Shape)); ok {
-				size = n
-			}
+		if t == nil {
+			size = room // of what is not known to be smaller
 		}
 		here := place{segment.Offset() + int64(off), size}
 		k, ok := known[here]
@@ -78,32 +87,37 @@ func (p *parser) legacy(root fb.View) error {
 			known[here] = k
 			parts = append(parts, part)
 		}
-		r.entries = append(r.entries, entry{name: name, data: &parts[k], segment: s, tensor: -1})
-		if t != nil {
-			p.add(t, v, ts, &parts[k])
+		if t == nil {
+			p.blob(name, int32(s), &parts[k], tensors.n-i)
+		} else {
+			p.add(t, name, int32(s), &parts[k])
 		}
 	}
-	named, _ := root.Tables(legacyNamed)
-	if err := p.room(named.Len(), p.shift+root.Offset(), bs.vector); err != nil {
+	if err := p.room(named.n, where, bs.vector); err != nil {
 		return err
 	}
-	for i := range named.Len() {
-		v := named.At(i)
-		name, err := p.name(v, bs, i, named.Len()-i)
+	for i := range named.n {
+		row, e := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableLegacyNamedData)
+		if e != nil {
+			return p.refused(e, at(bs.vector, i))
+		}
+		name, err := p.name(row, bs, i, named.n-i)
 		if err != nil {
 			return err
 		}
-		s, segment, err := p.segmentOf(v, namedSegment, bs.vector, i)
-		if err != nil {
-			return err
+		s := p.cursor.Uint32(row.At(namedSegment))
+		if uint64(s) >= uint64(len(r.segments)) {
+			return p.noSegment(row, namedSegment, s, bs.vector, i)
 		}
-		r.entries = append(r.entries, entry{name: name, data: segment, segment: s, tensor: -1})
+		p.blob(name, int32(s), &r.segments[s], named.n-i)
 	}
 	return p.index(func(i int) (int64, string) {
-		if i < tensors.Len() {
-			return p.place(tensors.At(i), ts.keySlot), at(ts.vector, i) + ts.key
+		if i < tensors.n {
+			row, _ := p.cursor.Table(tensors.first+4*uint32(i), ptdfb.TableTensorMetadata)
+			return p.place(row, ts.name), at(ts.vector, i) + ts.key
 		}
-		i -= tensors.Len()
-		return p.place(named.At(i), bs.keySlot), at(bs.vector, i) + bs.key
+		i -= tensors.n
+		row, _ := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableLegacyNamedData)
+		return p.place(row, bs.name), at(bs.vector, i) + bs.key
 	})
 }

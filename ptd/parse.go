@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,18 +68,22 @@ type parser struct {
 	budget int64 // bytes that the index may still take
 	names  int64 // bytes of names so far
 	alias  bool  // the metadata is ours, so that names can stay where they are
+	cursor fb.Cursor
+	scalar ScalarType // of the tensor that was read last
 
-	// Where the names, shapes and orders of many entries are kept together.
-	text   []byte
-	dims   []int64
-	orders []int
+	// Where the names, tensors, shapes and orders of many entries are kept together.
+	text    []byte
+	tensors []tensor.Tensor
+	dims    []int64
+	orders  []int
 }
 
 // What entries cost in the index at most, for the budget; a test holds the numbers against the types.
 const (
-	entryCost   = 40 + 16 // with its place in the table of names
+	entryCost   = 16 + 32 // with its place in the table of names
 	tensorCost  = 136
 	segmentCost = 24
+	blobCost    = 24
 )
 
 // spend takes n bytes of the budget. A file that refers to the same table again and again could make the index many times
@@ -125,31 +130,32 @@ func (p *parser) metadata(h Header, head []byte) error {
 	}
 	buf := head[h.FlatbufferOffset:]
 	pos := root - uint32(h.FlatbufferOffset)
-	limits := fb.Limits{MaxTables: math.MaxInt32, UTF8: true}
-	legacy := hasField(buf, pos, legacySegments) &&
-		fb.VerifySpliced(buf, pos, &ptdfb.Schema, ptdfb.TableLegacyFlatTensor, limits) == nil
-	if !legacy {
-		if err := fb.VerifySpliced(buf, pos, &ptdfb.Schema, ptdfb.TableFlatTensor, limits); err != nil {
-			return p.refused(err)
-		}
+	limits := fb.Limits{MaxTables: math.MaxInt32}
+	// Only verification against both tells the generations apart. A file of today does not have the field that makes us try.
+	table := ptdfb.TableFlatTensor
+	if hasField(buf, pos, legacySegments) && fb.VerifySpliced(buf, pos, &ptdfb.Schema, ptdfb.TableLegacyFlatTensor, limits) == nil {
+		table = ptdfb.TableLegacyFlatTensor
 	}
-	view := fb.ViewAt(buf, pos)
-	if v := view.Uint32(flatTensorVersion); v != 0 {
-		return failure(p.shift+view.At(flatTensorVersion), "version", fmt.Errorf("%w: version %d, only 0 is known", errors.ErrUnsupported, v))
+	row, e := p.cursor.Start(buf, pos, &ptdfb.Schema, table, limits)
+	if e != nil {
+		return p.refused(e, "")
 	}
-	if legacy {
-		return p.legacy(view)
+	if v := p.cursor.Uint32(row.At(flatTensorVersion)); v != 0 {
+		return failure(p.place(row, flatTensorVersion), "version", fmt.Errorf("%w: version %d, only 0 is known", errors.ErrUnsupported, v))
 	}
-	return p.entries(view)
+	if table == ptdfb.TableLegacyFlatTensor {
+		return p.legacy(row)
+	}
+	return p.entries(row)
 }
 
 // index makes the table of names and refuses a name that stands twice: ExecuTorch's readers disagree about which of the
 // two it means. place tells the offset and the field of an entry's name.
 func (p *parser) index(place func(i int) (int64, string)) error {
 	r := p.r
-	table, dup := names.Build(len(r.entries), func(i int) string { return r.entries[i].name })
+	table, dup := names.Build(len(r.entries), r.name)
 	if dup >= 0 {
-		name := r.entries[dup].name
+		name := r.name(dup)
 		off, field := place(dup)
 		_, first := place(table.Lookup(name))
 		return malformed(off, field, "the name %s stands twice, first in %s", tensor.Quote(name), first)
@@ -158,32 +164,36 @@ func (p *parser) index(place func(i int) (int64, string)) error {
 	return nil
 }
 
-// Slots of the tables, as generated code has them.
+// Fields of the tables by id.
 const (
-	flatTensorVersion  = 4
-	flatTensorSegments = 6
-	flatTensorNamed    = 8
+	flatTensorVersion  = 0
+	flatTensorSegments = 1
+	flatTensorNamed    = 2
 
-	namedKey     = 4
-	namedSegment = 6
-	namedLayout  = 8
+	namedKey     = 0
+	namedSegment = 1
+	namedLayout  = 2
 
-	layoutType     = 4
-	layoutSizes    = ptdfb.SlotTensorLayoutSizes
-	layoutDimOrder = ptdfb.SlotTensorLayoutDimOrder
+	layoutType     = 0
+	layoutSizes    = 1
+	layoutDimOrder = 2
 
-	segmentOffset = 4
-	segmentSize   = 6
+	segmentOffset = 0
+	segmentSize   = 1
 )
+
+// slot is the place of a field in the vtable.
+func slot(id int) int { return 4 + 2*id }
 
 // A shape of entry tables: in which vector they stand, and where in them, or in a table below, the name and layout are.
 type columns struct {
-	vector, key, layout                     string
-	keySlot, typeSlot, sizesSlot, orderSlot uint32
+	vector, key, layout           string
+	name, scalar, sizes, dimOrder int
 }
 
 // hasField looks for a field of the root before anything is verified.
-func hasField(buf []byte, pos uint32, slot int64) bool {
+func hasField(buf []byte, pos uint32, id int) bool {
+	slot := int64(slot(id))
 	vt := int64(pos) - int64(int32(binary.LittleEndian.Uint32(buf[pos:])))
 	if vt < 0 || vt > int64(len(buf))-slot-2 {
 		return false
@@ -191,112 +201,141 @@ func hasField(buf []byte, pos uint32, slot int64) bool {
 	return int64(binary.LittleEndian.Uint16(buf[vt:])) >= slot+2 && binary.LittleEndian.Uint16(buf[vt+slot:]) != 0
 }
 
-// refused turns what the verifier says into an error of the file.
-func (p *parser) refused(err error) error {
-	var e *fb.Error
-	if !errors.As(err, &e) {
-		return err
-	}
+// refused turns what the verifier says about a field into an error of the file.
+func (p *parser) refused(e *fb.Error, field string) error {
 	class := tensor.ErrMalformed
 	if e.Limit {
 		class = tensor.ErrLimit
 	}
-	return failure(p.shift+e.Offset, e.Path, fmt.Errorf("%w: %s", class, e.Reason))
+	if e.Path != "" && field != "" {
+		field += "."
+	}
+	return failure(p.shift+e.Offset, field+e.Path, fmt.Errorf("%w: %s", class, e.Reason))
 }
 
 func (p *parser) warn(offset int64, field, format string, args ...any) error {
 	return p.r.warn(p.opts, malformed(offset, field, format, args...))
 }
 
+// A list is a vector of tables: where its elements begin, and how many there are.
+type list struct {
+	first uint32
+	n     int
+}
+
+// list answers a vector of tables of the root, and whether it is there.
+func (p *parser) list(root fb.Row, id int, field string) (list, bool, error) {
+	off := root.At(id)
+	if off == 0 {
+		return list{}, false, nil
+	}
+	first, n, err := p.cursor.Vector(off, 4)
+	if err != nil {
+		return list{}, false, p.refused(err, field)
+	}
+	return list{first, int(n)}, true, nil
+}
+
 // entries reads a FlatTensor of 0.7 and later.
-func (p *parser) entries(root fb.View) error {
+func (p *parser) entries(root fb.Row) error {
 	r := p.r
-	segments, ok := root.Tables(flatTensorSegments)
-	if !ok {
-		return malformed(p.shift+root.Offset(), "segments", "absent")
+	segments, ok, err := p.list(root, flatTensorSegments, "segments")
+	if err != nil {
+		return err
 	}
-	named, ok := root.Tables(flatTensorNamed)
 	if !ok {
-		return malformed(p.shift+root.Offset(), "named_data", "absent")
+		return malformed(p.place(root, flatTensorSegments), "segments", "absent")
 	}
+	named, ok, err := p.list(root, flatTensorNamed, "named_data")
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return malformed(p.place(root, flatTensorNamed), "named_data", "absent")
+	}
+	namedAt := p.place(root, flatTensorNamed)
 	if err := p.segments(segments); err != nil {
 		return err
 	}
-	if err := p.room(named.Len(), p.shift+root.At(flatTensorNamed), "named_data"); err != nil {
+	if err := p.room(named.n, namedAt, "named_data"); err != nil {
 		return err
 	}
 	c := &columns{"named_data", ".key", ".tensor_layout", namedKey, layoutType, layoutSizes, layoutDimOrder}
-	tensors := 0
-	for i := range named.Len() {
-		if named.At(i).At(namedLayout) != 0 {
-			tensors++
+	for i := range named.n {
+		row, e := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableNamedData)
+		if e != nil {
+			return p.refused(e, at(c.vector, i))
 		}
-	}
-	if !p.spend(int64(tensors) * tensorCost) {
-		return p.spent(p.shift+root.At(flatTensorNamed), "named_data")
-	}
-	r.tensors = make([]tensor.Tensor, 0, tensors)
-	for i := range named.Len() {
-		v := named.At(i)
-		name, err := p.name(v, c, i, named.Len()-i)
+		name, err := p.name(row, c, i, named.n-i)
 		if err != nil {
 			return err
 		}
-		s, data, err := p.segmentOf(v, namedSegment, c.vector, i)
-		if err != nil {
-			return err
+		s := p.cursor.Uint32(row.At(namedSegment))
+		if uint64(s) >= uint64(len(r.segments)) {
+			return p.noSegment(row, namedSegment, s, c.vector, i)
 		}
-		r.entries = append(r.entries, entry{name: name, data: data, segment: s, tensor: -1})
-		layout, ok := v.Child(namedLayout)
-		if !ok {
+		data := &r.segments[s]
+		off := row.At(namedLayout)
+		if off == 0 {
+			p.blob(name, int32(s), data, named.n-i)
 			continue
 		}
-		t, err := p.tensor(layout, c, i, named.Len()-i, data.Size())
+		layout, e := p.cursor.Table(off, ptdfb.TableTensorLayout)
+		if e != nil {
+			return p.refused(e, at(c.vector, i)+c.layout)
+		}
+		t, n, err := p.tensor(layout, c, i, named.n-i, data.Size())
 		if err != nil {
 			return err
 		}
-		if t == nil {
-			continue // its layout is no good, and that is tolerated
+		if t == nil { // its layout is no good, and that is tolerated
+			p.blob(name, int32(s), data, named.n-i)
+			continue
 		}
-		if n, ok := t.DType.Bytes(elements(t.Shape)); ok && n < data.Size() {
+		if n < data.Size() {
 			part, err := r.src.Extent(data.Offset(), n)
 			if err != nil {
 				return err
 			}
 			data = &part
 		}
-		p.add(t, layout, c, data)
+		p.add(t, name, int32(s), data)
 	}
 	return p.index(func(i int) (int64, string) {
-		return p.place(named.At(i), c.keySlot), at(c.vector, i) + c.key
+		row, _ := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableNamedData)
+		return p.place(row, c.name), at(c.vector, i) + c.key
 	})
 }
 
-// elements is for shapes that were counted before.
-func elements(s tensor.Shape) int64 {
-	n, _ := s.Elements()
-	return n
+// add takes the tensor that was read last as an entry.
+func (p *parser) add(t *tensor.Tensor, name string, segment int32, data *source.Extent) {
+	t.Name, t.Data = name, tensor.NewBlob(data)
+	if t.DType == tensor.Unknown {
+		t.Data = tensor.NewBlob(&untyped{data, p.scalar})
+	}
+	p.r.tensors++
+	p.r.entries = append(p.r.entries, entry{tensor: t, segment: segment})
 }
 
-// add completes the last entry with its tensor.
-func (p *parser) add(t *tensor.Tensor, v fb.View, c *columns, data *source.Extent) {
-	e := &p.r.entries[len(p.r.entries)-1]
-	e.tensor, e.scalar = int32(len(p.r.tensors)-1), ScalarType(v.Uint8(c.typeSlot))
-	t.Name, t.Data = e.name, tensor.NewBlob(data)
-	if t.DType == tensor.Unknown {
-		t.Data = tensor.NewBlob(&untyped{data, e.scalar.String()})
+// blob adds an entry without a layout; with it, left are to come.
+func (p *parser) blob(name string, segment int32, data *source.Extent, left int) {
+	r := p.r
+	if len(r.blobs) == cap(r.blobs) {
+		r.blobs = slices.Grow(r.blobs, int(max(p.some(1, left, blobCost), 1)))
 	}
+	r.entries = append(r.entries, entry{segment: segment, blob: int32(len(r.blobs))})
+	r.blobs = append(r.blobs, blob{name, data})
 }
 
 // untyped is the data of a tensor whose type has no name: it tells the file's own word.
 type untyped struct {
 	*source.Extent
-	word string
+	scalar ScalarType
 }
 
 // Stored tells where the data is, and its type in the file's word.
 func (u *untyped) Stored() tensor.Stored {
-	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: "raw", Type: u.word}
+	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: "raw", Type: u.scalar.String()}
 }
 
 // room makes room for n more entries.
@@ -312,62 +351,62 @@ func (p *parser) room(n int, offset int64, field string) error {
 }
 
 // place is where a field of a table is, or the table where the field is absent.
-func (p *parser) place(v fb.View, slot uint32) int64 {
-	if at := v.At(slot); at != 0 {
-		return p.shift + at
+func (p *parser) place(row fb.Row, id int) int64 {
+	if at := row.At(id); at != 0 {
+		return p.shift + int64(at)
 	}
-	return p.shift + v.Offset()
+	return p.shift + int64(row.Pos)
 }
 
 // segments reads where the segments are and holds them against the header.
-func (p *parser) segments(all fb.Views) error {
+func (p *parser) segments(all list) error {
 	r, h := p.r, p.r.header
-	if !p.spend(int64(all.Len()) * segmentCost) {
-		return p.spent(p.shift+all.Offset(), "segments")
+	if !p.spend(int64(all.n) * segmentCost) {
+		return p.spent(p.shift+int64(all.first)-4, "segments")
 	}
-	r.segments = make([]source.Extent, all.Len())
-	var end int64
-	for i := range all.Len() {
-		v := all.At(i)
-		off, size := v.Uint64(segmentOffset), v.Uint64(segmentSize)
-		if off > uint64(h.SegmentDataSize) || size > uint64(h.SegmentDataSize)-off {
-			field, slot := "offset", uint32(segmentOffset)
-			if off <= uint64(h.SegmentDataSize) {
-				field, slot = "size", segmentSize
-			}
-			return malformed(p.place(v, slot), at("segments", i)+"."+field, "%d bytes at %d of the %d that header.segment_data_size counts", size, off, h.SegmentDataSize)
+	r.segments = make([]source.Extent, all.n)
+	most, end := uint64(h.SegmentDataSize), uint64(0)
+	for i := range all.n {
+		row, e := p.cursor.Table(all.first+4*uint32(i), ptdfb.TableDataSegment)
+		if e != nil {
+			return p.refused(e, at("segments", i))
 		}
-		if int64(off) < end {
-			if err := p.warn(p.place(v, segmentOffset), at("segments", i)+".offset", "%d, before the end of the segment listed before it, %d", off, end); err != nil {
+		off, size := p.cursor.Uint64(row.At(segmentOffset)), p.cursor.Uint64(row.At(segmentSize))
+		switch {
+		case off > most:
+			return malformed(p.place(row, segmentOffset), at("segments", i)+".offset", "%d bytes at %d of the %d that header.segment_data_size counts", size, off, most)
+		case size > most-off:
+			return malformed(p.place(row, segmentSize), at("segments", i)+".size", "%d bytes at %d of the %d that header.segment_data_size counts", size, off, most)
+		case off < end:
+			if err := p.warn(p.place(row, segmentOffset), at("segments", i)+".offset", "%d, before the end of the segment listed before it, %d", off, end); err != nil {
 				return err
 			}
 		}
-		end = max(end, int64(off+size))
+		end = max(end, off+size)
 		var err error
 		if r.segments[i], err = r.src.Extent(h.SegmentBaseOffset+int64(off), int64(size)); err != nil {
-			return failure(p.place(v, segmentOffset), at("segments", i), err)
+			return failure(p.place(row, segmentOffset), at("segments", i), err)
 		}
 	}
 	return nil
 }
 
-// segmentOf answers the segment that entry i of a vector names.
-func (p *parser) segmentOf(v fb.View, slot uint32, vector string, i int) (int32, *source.Extent, error) {
-	s := v.Uint32(slot)
-	if int64(s) >= int64(len(p.r.segments)) {
-		return 0, nil, malformed(p.place(v, slot), at(vector, i)+".segment_index", "%d, there are %d segments", s, len(p.r.segments))
-	}
-	return int32(s), &p.r.segments[s], nil
+func (p *parser) noSegment(row fb.Row, id int, s uint32, vector string, i int) error {
+	return malformed(p.place(row, id), at(vector, i)+".segment_index", "%d, there are %d segments", s, len(p.r.segments))
 }
 
 // at names an element of a vector.
 func at(vector string, i int) string { return vector + "[" + strconv.Itoa(i) + "]" }
 
 // name copies and checks the name of entry i; with it, left are to come.
-func (p *parser) name(v fb.View, c *columns, i, left int) (string, error) {
-	key, ok := v.Scalars(c.keySlot, 1)
-	if !ok {
-		return "", malformed(p.shift+v.Offset(), at(c.vector, i)+c.key, "absent")
+func (p *parser) name(row fb.Row, c *columns, i, left int) (string, error) {
+	off := row.At(c.name)
+	if off == 0 {
+		return "", malformed(p.place(row, c.name), at(c.vector, i)+c.key, "absent")
+	}
+	key, e := p.cursor.String(off)
+	if e != nil {
+		return "", p.refused(e, at(c.vector, i)+c.key)
 	}
 	var err error
 	switch p.names += int64(len(key)); {
@@ -377,11 +416,11 @@ func (p *parser) name(v fb.View, c *columns, i, left int) (string, error) {
 		err = fmt.Errorf("%w: the names share their bytes: together they are longer than the metadata", tensor.ErrLimit)
 	}
 	if err != nil {
-		return "", failure(p.place(v, c.keySlot), at(c.vector, i)+c.key, err)
+		return "", failure(p.place(row, c.name), at(c.vector, i)+c.key, err)
 	}
 	if !p.alias {
 		if !p.spend(int64(len(key))) {
-			return "", p.spent(p.place(v, c.keySlot), at(c.vector, i)+c.key)
+			return "", p.spent(p.place(row, c.name), at(c.vector, i)+c.key)
 		}
 		if len(key) > cap(p.text)-len(p.text) {
 			p.text = make([]byte, 0, max(len(key), min((len(key)+4)*left, 1<<18)))
@@ -392,81 +431,139 @@ func (p *parser) name(v fb.View, c *columns, i, left int) (string, error) {
 	}
 	name := le.String(key)
 	// In the copy, not in what may be a mapping of a file that somebody changes.
-	if strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name) {
-		return "", malformed(p.place(v, c.keySlot), at(c.vector, i)+c.key, "the name %s has a NUL or is not UTF-8", tensor.Quote(name))
+	if !plain(key) && (strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name)) {
+		return "", malformed(p.place(row, c.name), at(c.vector, i)+c.key, "the name %s has a NUL or is not UTF-8", tensor.Quote(name))
 	}
 	return name, nil
 }
 
-// tensor reads the layout of entry i, which has size bytes, into a new tensor at the end of the list. Where the layout makes
-// no sense it answers an error or, if the caller of Open tolerates that, nil.
-func (p *parser) tensor(v fb.View, c *columns, i, left int, size int64) (*tensor.Tensor, error) {
-	sizes, ok1 := v.Scalars(c.sizesSlot, 4)
-	order, ok2 := v.Scalars(c.orderSlot, 1)
-	rank := len(sizes) / 4
-	bad := func(slot uint32, field string, err error) (*tensor.Tensor, error) {
-		err = failure(p.place(v, slot), at(c.vector, i)+c.layout+field, err)
-		if p.opts.Lenient && !p.opts.Strict && !errors.Is(err, tensor.ErrLimit) {
-			return nil, p.r.warn(p.opts, err)
+// plain tells whether b is ASCII without NUL, eight bytes at a time.
+func plain(b []byte) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; len(b) >= 8; b = b[8:] {
+		// A byte that is zero borrows from its high bit; one that is not ASCII has it.
+		if x := binary.LittleEndian.Uint64(b); (x|(x-ones))&highs != 0 {
+			return false
 		}
-		return nil, err
 	}
-	malformed := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+	for _, c := range b {
+		if c-1 >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// tensor reads the layout of entry i, which has size bytes, into a new tensor, and answers how many bytes the tensor has: all
+// where its type has no meaning. Where the layout makes no sense it answers an error or, if the caller of Open tolerates that,
+// nil.
+func (p *parser) tensor(row fb.Row, c *columns, i, left int, size int64) (*tensor.Tensor, int64, error) {
+	sizesAt, orderAt := row.At(c.sizes), row.At(c.dimOrder)
+	switch {
+	case sizesAt == 0:
+		return p.bad(row, c, i, c.sizes, ".sizes", "absent")
+	case orderAt == 0:
+		return p.bad(row, c, i, c.dimOrder, ".dim_order", "absent")
+	}
+	first, rank, e := p.cursor.Vector(sizesAt, 4)
+	if e != nil {
+		return nil, 0, p.refused(e, at(c.vector, i)+c.layout+".sizes")
+	}
+	firstOrder, n32, e := p.cursor.Vector(orderAt, 1)
+	if e != nil {
+		return nil, 0, p.refused(e, at(c.vector, i)+c.layout+".dim_order")
 	}
 	switch {
-	case !ok1:
-		return bad(c.sizesSlot, ".sizes", malformed("absent"))
-	case !ok2:
-		return bad(c.orderSlot, ".dim_order", malformed("absent"))
 	case int64(rank) > p.limits.MaxRank:
-		return bad(c.sizesSlot, ".sizes", fmt.Errorf("%w: %d dimensions, Limits.MaxRank is %d", tensor.ErrLimit, rank, p.limits.MaxRank))
-	case len(order) != rank:
-		return bad(c.orderSlot, ".dim_order", malformed("%d dimensions for %d sizes", len(order), rank))
+		return nil, 0, failure(p.place(row, c.sizes), at(c.vector, i)+c.layout+".sizes", fmt.Errorf("%w: %d dimensions, Limits.MaxRank is %d", tensor.ErrLimit, rank, p.limits.MaxRank))
+	case n32 != rank:
+		return p.bad(row, c, i, c.dimOrder, ".dim_order", "%d dimensions for %d sizes", n32, rank)
 	}
-	// What the index takes must stay in proportion to the metadata, which may refer to the same layout again and again.
-	if !p.spend(int64(rank) * 8) {
-		return nil, p.spent(p.shift+v.Offset(), at(c.vector, i)+c.layout)
+	sizes, order := p.cursor.Buf()[first:][:4*rank], p.cursor.Buf()[firstOrder:][:rank]
+	t := p.slot(left)
+	if t != nil && int(rank) > cap(p.dims)-len(p.dims) {
+		n := p.some(int64(rank), left, 8)
+		p.dims = make([]int64, 0, n)
 	}
-	if rank > cap(p.dims)-len(p.dims) {
-		p.dims = make([]int64, 0, max(rank, min(rank*left, 1<<16)))
+	if t == nil || int(rank) > cap(p.dims)-len(p.dims) {
+		return nil, 0, p.spent(p.shift+int64(row.Pos), at(c.vector, i)+c.layout)
 	}
 	start := len(p.dims)
+	count, over, zero := uint64(1), false, false // elements
 	for d := range rank {
-		p.dims = append(p.dims, int64(int32(binary.LittleEndian.Uint32(sizes[4*d:]))))
+		n := int64(int32(binary.LittleEndian.Uint32(sizes[4*d:])))
+		if n <= 0 {
+			if n < 0 {
+				return p.bad(row, c, i, c.sizes, at(".sizes", int(d)), "%d", n)
+			}
+			zero = true
+		}
+		hi, lo := bits.Mul64(count, uint64(n))
+		over = over || hi != 0 || lo > math.MaxInt64
+		count = max(lo, 1)
+		p.dims = append(p.dims, n)
 	}
 	shape := tensor.Shape(p.dims[start:len(p.dims):len(p.dims)])
-	for d, n := range shape {
-		if n < 0 {
-			return bad(c.sizesSlot, at(".sizes", d), malformed("%d", n))
-		}
-	}
 	dimOrder, ok := p.order(order, left)
 	if !ok {
-		return bad(c.orderSlot, ".dim_order", malformed("%v is no permutation", order))
+		return p.bad(row, c, i, c.dimOrder, ".dim_order", "%v is no permutation", order)
 	}
-	t := tensor.Tensor{DType: ScalarType(v.Uint8(c.typeSlot)).DType(), Shape: shape, Order: dimOrder}
-	n, ok := shape.Elements()
-	if ok && t.DType != tensor.Unknown {
-		n, ok = t.DType.Bytes(n)
+	p.scalar = ScalarType(p.cursor.Uint8(row.At(c.scalar)))
+	dtype := p.scalar.DType()
+	n := int64(count)
+	if zero {
+		n, over = 0, false
 	}
-	switch {
-	case !ok:
-		return bad(c.sizesSlot, ".sizes", malformed("%v of %v is beyond 2^63 bytes", shape, t.DType))
-	case t.DType == tensor.Unknown:
-		if err := p.warn(p.place(v, c.typeSlot), at(c.vector, i)+c.layout+".scalar_type", "%d stands for no type", int8(v.Uint8(c.typeSlot))); err != nil {
-			return nil, err
+	if dtype == tensor.Unknown {
+		n = size
+		if err := p.warn(p.place(row, c.scalar), at(c.vector, i)+c.layout+".scalar_type", "%d stands for no type", int8(p.scalar)); err != nil {
+			return nil, 0, err
 		}
-	case n > size:
-		return bad(c.sizesSlot, ".sizes", malformed("%v of %v takes %d bytes, and there are %d", shape, t.DType, n, size))
+	} else if n, ok = dtype.Bytes(n); !ok || over {
+		return p.bad(row, c, i, c.sizes, ".sizes", "%v of %v is beyond 2^63 bytes", shape, dtype)
+	} else if n > size {
+		return p.bad(row, c, i, c.sizes, ".sizes", "%v of %v takes %d bytes, and there are %d", shape, dtype, n, size)
 	}
 	if rank > runtimeRank {
-		if err := p.warn(p.place(v, c.sizesSlot), at(c.vector, i)+c.layout+".sizes", "%d dimensions, the runtime makes no tensor of more than %d", rank, runtimeRank); err != nil {
-			return nil, err
+		if err := p.warn(p.place(row, c.sizes), at(c.vector, i)+c.layout+".sizes", "%d dimensions, the runtime makes no tensor of more than %d", rank, runtimeRank); err != nil {
+			return nil, 0, err
 		}
 	}
-	p.r.tensors = append(p.r.tensors, t)
-	return &p.r.tensors[len(p.r.tensors)-1], nil
+	p.tensors = p.tensors[:len(p.tensors)+1] // t
+	t.DType, t.Shape, t.Order = dtype, shape, dimOrder
+	return t, n, nil
+}
+
+// bad is what tensor answers for a layout that makes no sense.
+func (p *parser) bad(row fb.Row, c *columns, i, id int, field, format string, args ...any) (*tensor.Tensor, int64, error) {
+	err := malformed(p.place(row, id), at(c.vector, i)+c.layout+field, format, args...)
+	if p.opts.Lenient && !p.opts.Strict {
+		return nil, 0, p.r.warn(p.opts, err)
+	}
+	return nil, 0, err
+}
+
+// slot answers an empty tensor for one of the left entries that may have one, or nil if the budget is spent. It is taken only
+// when tensors grows over it.
+func (p *parser) slot(left int) *tensor.Tensor {
+	if len(p.tensors) == cap(p.tensors) {
+		n := p.some(1, left, tensorCost)
+		if n == 0 {
+			return nil
+		}
+		p.tensors = make([]tensor.Tensor, 0, n)
+	}
+	return &p.tensors[:len(p.tensors)+1][len(p.tensors)]
+}
+
+// some answers how many things of size bytes to make room for when one entry needs each and left are to come, at best what all
+// of them would, and spends that. It is 0 when the budget is not enough for one entry.
+func (p *parser) some(each int64, left int, size int64) int64 {
+	n := min(each*int64(left), max(p.budget/2/size, each))
+	if !p.spend(n * size) {
+		return 0
+	}
+	return n
 }
 
 // runtimeRank is ExecuTorch's kTensorDimensionLimit.
@@ -481,11 +578,8 @@ func (p *parser) order(o []byte, left int) (tensor.Order, bool) {
 	if plain {
 		return nil, true
 	}
-	if !p.spend(int64(len(o)) * 8) {
-		return nil, true
-	}
 	if len(o) > cap(p.orders)-len(p.orders) {
-		p.orders = make([]int, 0, max(len(o), min(len(o)*left, 1<<16)))
+		p.orders = make([]int, 0, max(int64(len(o)), p.some(int64(len(o)), left, 8)))
 	}
 	start := len(p.orders)
 	for _, d := range o {

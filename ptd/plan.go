@@ -213,8 +213,8 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 	var b fb.Builder
 	segment := func(s *planned) fb.Offset {
 		b.Begin()
-		b.Scalar(segmentSize, 8, uint64(s.size), 0)
-		b.Scalar(segmentOffset, 8, uint64(s.offset), 0)
+		b.Scalar(slot(segmentSize), 8, uint64(s.size), 0)
+		b.Scalar(slot(segmentOffset), 8, uint64(s.offset), 0)
 		return b.End()
 	}
 	layout := func(l *Layout) fb.Offset {
@@ -227,9 +227,9 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 			order = b.Scalars(l.DimOrder, 1, 0)
 		}
 		b.Begin()
-		b.Ref(layoutDimOrder, order)
-		b.Ref(layoutSizes, sizes)
-		b.Scalar(layoutType, 1, uint64(uint8(l.ScalarType)), 0)
+		b.Ref(slot(layoutDimOrder), order)
+		b.Ref(slot(layoutSizes), sizes)
+		b.Scalar(slot(layoutType), 1, uint64(uint8(l.ScalarType)), 0)
 		return b.End()
 	}
 	named := func(e *Entry, s int) fb.Offset {
@@ -239,9 +239,9 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 			l = layout(e.Layout)
 		}
 		b.Begin()
-		b.Ref(namedLayout, l)
-		b.Scalar(namedSegment, 4, uint64(s), 0)
-		b.Ref(namedKey, key)
+		b.Ref(slot(namedLayout), l)
+		b.Scalar(slot(namedSegment), 4, uint64(s), 0)
+		b.Ref(slot(namedKey), key)
 		return b.End()
 	}
 	segmentRefs, namedRefs := make([]fb.Offset, len(segments)), make([]fb.Offset, len(entries))
@@ -264,8 +264,8 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 		namedVector = b.Offsets(namedRefs)
 	}
 	b.Begin()
-	b.Ref(flatTensorNamed, namedVector)
-	b.Ref(flatTensorSegments, segmentVector)
+	b.Ref(slot(flatTensorNamed), namedVector)
+	b.Ref(slot(flatTensorSegments), segmentVector)
 	return b.Finish(b.End(), identifier)
 }
 

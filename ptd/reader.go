@@ -35,19 +35,30 @@ type Reader struct {
 	legacy   bool
 	align    int64 // tensor_alignment of a legacy file
 	entries  []entry
-	tensors  []tensor.Tensor
+	tensors  int // entries that are tensors
+	blobs    []blob
 	segments []source.Extent // as the file lists them
 	table    *names.Table
 	warnings []error
 }
 
-// entry is what is kept of a NamedData; a tensor also has its place among the tensors.
+// entry is what is kept of a NamedData: a tensor, or one of the blobs.
 type entry struct {
-	name    string
-	data    *source.Extent // of the segment, or of the part of it that a legacy tensor has
+	tensor  *tensor.Tensor // nil for a blob
 	segment int32
-	tensor  int32 // index, or -1 for a blob
-	scalar  ScalarType
+	blob    int32 // index
+}
+
+type blob struct {
+	name string
+	data *source.Extent
+}
+
+func (r *Reader) name(i int) string {
+	if t := r.entries[i].tensor; t != nil {
+		return t.Name
+	}
+	return r.blobs[r.entries[i].blob].name
 }
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
@@ -98,14 +109,14 @@ func (r *Reader) Schema() string {
 func (r *Reader) Header() Header { return r.header }
 
 // Len is the number of tensors.
-func (r *Reader) Len() int { return len(r.tensors) }
+func (r *Reader) Len() int { return r.tensors }
 
 // Tensors yields the entries that have a layout, in file order. Data of a tensor is as long as its shape says; the segment
 // may be longer, see [Entry].
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
-		for i := range r.tensors {
-			if !yield(&r.tensors[i]) {
+		for i := range r.entries {
+			if t := r.entries[i].tensor; t != nil && !yield(t) {
 				return
 			}
 		}
@@ -115,17 +126,17 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 // Tensor returns the tensor of that name, nil if there is none.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
 	i := r.table.Lookup(name)
-	if i < 0 || r.entries[i].tensor < 0 {
+	if i < 0 {
 		return nil
 	}
-	return &r.tensors[r.entries[i].tensor]
+	return r.entries[i].tensor
 }
 
 // Blobs yields the entries without a layout, in file order.
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
-		for i := range r.entries {
-			if e := &r.entries[i]; e.tensor < 0 && !yield(e.name, tensor.NewBlob(e.data)) {
+		for i := range r.blobs {
+			if b := &r.blobs[i]; !yield(b.name, tensor.NewBlob(b.data)) {
 				return
 			}
 		}
@@ -176,18 +187,30 @@ func (r *Reader) Entry(name string) (Entry, bool) {
 
 func (r *Reader) entry(i int) Entry {
 	e := &r.entries[i]
-	out := Entry{Name: e.name, Data: tensor.NewBlob(e.data), Segment: int(e.segment), Alignment: r.align}
-	if e.tensor >= 0 {
-		t := &r.tensors[e.tensor]
-		l := &Layout{ScalarType: e.scalar, Sizes: make([]int32, len(t.Shape)), DimOrder: make([]uint8, len(t.Shape))}
-		for d, n := range t.Shape {
-			l.Sizes[d], l.DimOrder[d] = int32(n), uint8(d)
-			if t.Order != nil {
-				l.DimOrder[d] = uint8(t.Order[d])
-			}
-		}
-		out.Layout = l
+	out := Entry{Segment: int(e.segment), Alignment: r.align}
+	if e.tensor == nil {
+		b := &r.blobs[e.blob]
+		out.Name, out.Data = b.name, tensor.NewBlob(b.data)
+		return out
 	}
+	t := e.tensor
+	out.Name, out.Data = t.Name, t.Data
+	if !r.legacy {
+		out.Data = tensor.NewBlob(&r.segments[e.segment])
+	}
+	l := &Layout{Sizes: make([]int32, len(t.Shape)), DimOrder: make([]uint8, len(t.Shape))}
+	if u, ok := t.Data.Source().(*untyped); ok {
+		l.ScalarType = u.scalar
+	} else {
+		l.ScalarType, _ = ScalarTypeOf(t.DType)
+	}
+	for d, n := range t.Shape {
+		l.Sizes[d], l.DimOrder[d] = int32(n), uint8(d)
+		if t.Order != nil {
+			l.DimOrder[d] = uint8(t.Order[d])
+		}
+	}
+	out.Layout = l
 	return out
 }
 
@@ -216,14 +239,14 @@ func (r *Reader) Sharing() map[int][]string {
 		return out // there all tensors lie in one segment, and share nothing by that
 	}
 	for i := range r.entries {
-		s := r.entries[i].segment
+		s, name := int(r.entries[i].segment), r.name(i)
 		switch {
 		case first[s] == 0:
 			first[s] = int32(i) + 1
-		case out[int(s)] == nil:
-			out[int(s)] = []string{r.entries[first[s]-1].name, r.entries[i].name}
+		case out[s] == nil:
+			out[s] = []string{r.name(int(first[s]) - 1), name}
 		default:
-			out[int(s)] = append(out[int(s)], r.entries[i].name)
+			out[s] = append(out[s], name)
 		}
 	}
 	return out

@@ -48,9 +48,8 @@ func (v *verification) names() {
 	r := v.r
 	used := make([]bool, len(r.segments))
 	for i := range r.entries {
-		e := &r.entries[i]
-		used[e.segment] = true
-		if e.name == "" {
+		used[r.entries[i].segment] = true
+		if r.name(i) == "" {
 			v.found.Warn(malformed(-1, at("named_data", i)+".key", "empty: a program cannot refer to it"))
 		}
 	}
@@ -143,8 +142,8 @@ func (v *verification) bools() error {
 		name     string
 	}
 	var spans []span
-	for i := range v.r.tensors {
-		if t := &v.r.tensors[i]; t.DType == tensor.Bool {
+	for t := range v.r.Tensors() {
+		if t.DType == tensor.Bool {
 			st, _ := t.Data.Stored()
 			spans = append(spans, span{st.Offset, st.Offset + t.Data.Size(), t.Name})
 		}

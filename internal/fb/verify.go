@@ -91,7 +91,7 @@ func newVerifier(buf []byte, s *Schema, l Limits) *verifier {
 	return &verifier{buf: buf, s: s, utf8: l.UTF8, unions: l.Unions, tables: min(tables, len(buf)/4), bytes: maxSharing*uint64(len(buf)) + 1<<20}
 }
 
-func sized(buf []byte) error {
+func sized(buf []byte) *Error {
 	switch n := int64(len(buf)); {
 	case n < minSize:
 		return &Error{Reason: "no room for a table"}
@@ -129,55 +129,69 @@ func (v *verifier) u32(pos uint64) uint64 { return uint64(binary.LittleEndian.Ui
 
 // offset follows the unsigned offset at pos, of which the caller knows that it is inside the buffer and aligned.
 func (v *verifier) offset(pos uint64) (uint64, *Error) {
-	n := uint64(len(v.buf))
+	// pos+4 ≤ len < 2³¹: nothing overflows, and what goes backwards modulo 2³² is as far outside as what goes forwards.
 	o := v.u32(pos)
-	if o == 0 {
-		return 0, malformed(pos, "offset to itself")
-	}
-	if o >= 1<<31 {
-		return 0, malformed(pos, "offset goes backwards")
-	}
-	// pos+4 ≤ n < 2³¹, so nothing overflows.
-	if o > n-pos-4 {
-		return 0, malformed(pos, "offset leaves the buffer")
+	if o-1 >= uint64(len(v.buf))-pos-4 {
+		return 0, badOffset(pos, o)
 	}
 	return pos + o, nil
+}
+
+func badOffset(pos, o uint64) *Error {
+	switch {
+	case o == 0:
+		return malformed(pos, "offset to itself")
+	case o >= 1<<31:
+		return malformed(pos, "offset goes backwards")
+	}
+	return malformed(pos, "offset leaves the buffer")
 }
 
 // A shape is what a vtable says about the tables that use it: builders share a vtable among thousands, so that what was
 // checked for the last table of a type mostly holds for the next.
 type shape struct {
 	table  int
-	vtable uint64 // position + 1; 0 is none
-	mask   uint64 // of the bits of the table's position on which the alignment of its fields depends,
-	low    uint64 // and what they were
-	end    uint64 // of the field that ends last, from the start of the table
-	refs   uint64 // the fields that are there and hold an offset, one bit each
+	vtable uint64            // position + 1; 0 is none
+	mask   uint64            // of the bits of the table's position on which the alignment of its fields depends,
+	low    uint64            // and what they were
+	end    uint64            // of the field that ends last, from the start of the table
+	refs   uint64            // the fields that are there and hold an offset, one bit each
+	offs   [rowFields]uint16 // of the first fields from the start of the table, for Row
 }
 
-// table checks the table of type t at pos, whose first four bytes are inside the buffer, and all below it.
-func (v *verifier) table(pos uint64, t int, depth int) *Error {
-	n := uint64(len(v.buf))
-	if depth > maxDepth {
-		return &Error{Offset: int64(pos), Reason: "tables nested deeper than 64", Limit: true}
-	}
+// enter checks the table of type t at pos, whose first four bytes are inside the buffer, as far as it goes itself: its
+// vtable, and where its fields are.
+func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 	if v.tables--; v.tables < 0 {
-		return &Error{Offset: int64(pos), Reason: "more tables than a buffer of this size may have", Limit: true}
+		return nil, &Error{Offset: int64(pos), Reason: "more tables than a buffer of this size may have", Limit: true}
 	}
 	if pos&3 != 0 {
-		return malformed(pos, "misaligned table")
+		return nil, malformed(pos, "misaligned table")
 	}
 	// The vtable lies before the table or, with some builders, behind: the offset is signed and is subtracted. Modulo
 	// 2⁶⁴, which makes what lies before the buffer very large.
 	vt := pos - uint64(int64(int32(v.u32(pos))))
-	table := &v.s.Tables[t]
 	seen := &v.shapes[t&(len(v.shapes)-1)]
-	if seen.vtable != vt+1 || seen.low != pos&seen.mask || seen.end > n-pos || seen.table != t {
-		if err := v.vtable(pos, vt, table, seen); err != nil {
-			return err
+	if seen.vtable != vt+1 || seen.low != pos&seen.mask || seen.end > uint64(len(v.buf))-pos || seen.table != t {
+		if err := v.vtable(pos, vt, &v.s.Tables[t], seen); err != nil {
+			return nil, err
 		}
 		seen.table = t
 	}
+	return seen, nil
+}
+
+// table checks the table of type t at pos, whose first four bytes are inside the buffer, and all below it.
+func (v *verifier) table(pos uint64, t int, depth int) *Error {
+	if depth > maxDepth {
+		return &Error{Offset: int64(pos), Reason: "tables nested deeper than 64", Limit: true}
+	}
+	seen, err := v.enter(pos, t)
+	if err != nil {
+		return err
+	}
+	vt := seen.vtable - 1 // the shape may be another's after the first child
+	table := &v.s.Tables[t]
 	for refs := seen.refs; refs != 0; refs &= refs - 1 {
 		f := &table.Fields[bits.TrailingZeros64(refs)]
 		off := pos + v.u16(vt+uint64(f.Slot))
@@ -258,6 +272,9 @@ func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 			return inField(malformed(vt+uint64(f.Slot), "field outside of the buffer"), f)
 		}
 		s.end, s.mask = max(s.end, off+width), s.mask|(width-1)
+		if i < rowFields {
+			s.offs[i] = uint16(off)
+		}
 	}
 	s.low = pos & s.mask
 	*out = s
@@ -266,18 +283,23 @@ func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 
 // vector checks a vector of elements of size bytes, and answers its length.
 func (v *verifier) vector(pos, size uint64) (uint64, *Error) {
-	if pos&3 != 0 {
-		return 0, malformed(pos, "misaligned vector")
-	}
 	count := v.u32(pos)
-	if count > (uint64(len(v.buf))-pos-4)/size {
-		return 0, malformed(pos, "vector longer than the buffer")
+	bytes := count * size // below 2³⁵
+	if pos&3 != 0 || bytes > uint64(len(v.buf))-pos-4 || bytes > v.bytes {
+		return 0, v.badVector(pos, bytes)
 	}
-	if count*size > v.bytes {
-		return 0, &Error{Offset: int64(pos), Reason: "the same bytes are shared too often", Limit: true}
-	}
-	v.bytes -= count * size
+	v.bytes -= bytes
 	return count, nil
+}
+
+func (v *verifier) badVector(pos, bytes uint64) *Error {
+	switch {
+	case pos&3 != 0:
+		return malformed(pos, "misaligned vector")
+	case bytes > uint64(len(v.buf))-pos-4:
+		return malformed(pos, "vector longer than the buffer")
+	}
+	return &Error{Offset: int64(pos), Reason: "the same bytes are shared too often", Limit: true}
 }
 
 func (v *verifier) str(pos uint64) *Error {
