@@ -22,7 +22,7 @@ func BenchmarkConvert(b *testing.B) {
 	in := filepath.Join(dir, "in.zt")
 	data := make([]tensor.BFloat16, 4<<20)
 	for i := range data {
-		data[i] = tensor.BFloat16(i * 2654435761 >> 7)
+		data[i] = tensor.BFloat16(uint32(i) * 2654435761 >> 7)
 	}
 	var ts []*tensor.Tensor
 	for i := range 128 {

@@ -67,6 +67,8 @@ func join(parts ...any) []byte {
 			b = append(b, p...)
 		case int:
 			b = binary.BigEndian.AppendUint32(append(b, 0xce), uint32(p))
+		case uint32:
+			b = binary.BigEndian.AppendUint32(append(b, 0xce), p)
 		default:
 			panic(p)
 		}
@@ -75,7 +77,7 @@ func join(parts ...any) []byte {
 }
 
 // head is the beginning of a file of that data type.
-func head(dataType int) []byte { return join(0, 1, dataType) }
+func head(dataType uint32) []byte { return join(0, 1, dataType) }
 
 var (
 	two     = "\x91\xce\x00\x00\x00\x02\xce\x00\x00\x00\x01\xc4\x08\x00\x00\x80?\x00\x00\x00@" // a tensor [2]: 1, 2

@@ -95,7 +95,7 @@ func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, i
 	length := headerLength + int64(len(tail))
 	head := fb.Splice(program, int(length+align.Padding(length, int64(max(inner, headerLength)))))
 	base, ok := align.Up(int64(len(head)), baseAlign)
-	if !ok || dataSize > math.MaxInt64-base || len(head) >= 1<<31 {
+	if !ok || dataSize > math.MaxInt64-base || int64(len(head)) >= 1<<31 {
 		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit, len(head), dataSize)
 	}
 	putHeader(head, uint32(length), base, dataSize)
