@@ -112,8 +112,10 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 		extractCommand(a),
 		duCommand(a),
 		graphCommand(a),
+		reportCommand(a),
 		versionCommand(a),
 		completionCommand(a),
+		manCommand(a),
 	)
 	return root
 }

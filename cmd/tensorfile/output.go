@@ -24,6 +24,14 @@ func mayWrite(name string, force bool) error {
 	return err
 }
 
+// mayWriteOut is mayWrite where - is standard output.
+func mayWriteOut(name string, force bool) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	return mayWrite(name, force)
+}
+
 // writeOut writes a whole small file, or to standard output where there is no
 // name.
 func (a *app) writeOut(name string, b []byte, force bool) error {
@@ -31,7 +39,7 @@ func (a *app) writeOut(name string, b []byte, force bool) error {
 		_, err := a.out.Write(b)
 		return err
 	}
-	if err := mayWrite(name, force); err != nil {
+	if err := mayWriteOut(name, force); err != nil {
 		return err
 	}
 	f, err := atomicfile.Create(name)

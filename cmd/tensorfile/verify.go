@@ -59,7 +59,24 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) ([]tensor.Finding, 
 		return tensor.Findings(err), nil
 	}
 	defer in.Close()
+	found, err := a.findings(in, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		if f.Severity != tensor.SeverityError {
+			continue
+		}
+		a.status = worse(a.status, statusFound)
+		if f.Class == tensor.ClassLimit {
+			a.status = worse(a.status, statusLimit)
+		}
+	}
+	return found, nil
+}
 
+// findings verifies an open file. The error is only that of being interrupted.
+func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, error) {
 	var found []tensor.Finding
 	seen := map[string]bool{}
 	note := func(f tensor.Finding) {
@@ -75,10 +92,10 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) ([]tensor.Finding, 
 			return t
 		}
 	}
-	bar := a.bar(name, in.Size())
+	bar := a.bar(in.name, in.Size())
 	opts.Report = note
 	opts.Progress = func(done, total int64) { bar.set(done) }
-	err = in.Verify(a.ctx, &opts)
+	err := in.Verify(a.ctx, &opts)
 	bar.done()
 	if a.ctx.Err() != nil {
 		return nil, a.ctx.Err()
@@ -92,15 +109,6 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) ([]tensor.Finding, 
 	for _, w := range in.Warnings() {
 		if !seen[w.Error()] {
 			late.Warn(w)
-		}
-	}
-	for _, f := range found {
-		if f.Severity != tensor.SeverityError {
-			continue
-		}
-		a.status = worse(a.status, statusFound)
-		if f.Class == tensor.ClassLimit {
-			a.status = worse(a.status, statusLimit)
 		}
 	}
 	return found, nil

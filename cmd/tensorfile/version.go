@@ -16,18 +16,17 @@ func versionCommand(a *app) *cobra.Command {
 		Short: "Print the version of the program, and the formats that it reads and writes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			version := programVersion()
 			if a.json {
 				var list []object
 				for _, f := range tensorfile.Formats() {
 					list = append(list, object{{"format", f.String()}, {"reads", f.Reads()}, {"writes", f.Writes()}})
 				}
 				w := &jsonWriter{w: a.out}
-				w.value(object{{"version", version}, {"go", runtime.Version()}, {"formats", list}})
+				w.value(object{{"version", programVersion()}, {"go", runtime.Version()}, {"formats", list}})
 				w.end()
 				return nil
 			}
-			fmt.Fprintf(a.out, "tensorfile %s (%s %s/%s)\n\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(a.out, "tensorfile %s (%s %s/%s)\n\n", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			t := newTable("FORMAT", "READS", "WRITES", "USUAL ENDING", "")
 			for _, f := range tensorfile.Formats() {
 				t.add(f.String(), versions(f.Reads()), versions(f.Writes()), f.Ext(), f.Title())
@@ -46,8 +45,14 @@ func versions(list []string) string {
 	return plain(list)
 }
 
-// programVersion is what the module system knows about this build.
+// version is set by .ci/release through the linker, and never changes.
+var version string
+
+// programVersion is that, or what the module system knows about this build.
 func programVersion() string {
+	if version != "" {
+		return version
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
