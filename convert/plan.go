@@ -47,6 +47,11 @@ type Options struct {
 	// in memory while it is written.
 	Sparse string
 
+	// More are further sources: their tensors, blobs and attributes follow those
+	// of the first. They must stay open too. A tensor whose name is taken is
+	// renamed, an attribute left out, and either is a loss.
+	More []*tensorfile.File
+
 	// Options of the target's writer; nil is its defaults. Attributes that they
 	// give replace those of the source.
 	ZTensor     *ztensor.WriterOptions
@@ -64,17 +69,20 @@ type Options struct {
 // A Plan is a conversion that was looked at and not yet done. The source must
 // stay open until it is. It is for one goroutine at a time.
 type Plan struct {
-	src     *tensorfile.File
+	files   []*tensorfile.File // the source, and more
+	src     *tensorfile.File   // that which is looked at
 	target  tensorfile.Format
 	version string
 	caps    tensorfile.Caps
 	opts    Options
 
 	tensors    []*tensor.Tensor
-	sources    []*tensor.Tensor // of the source, one for each of tensors
+	sources    []*tensor.Tensor   // of the source, one for each of tensors
+	owners     []*tensorfile.File // the sources' files
 	blobs      []namedBlob
 	attributes [][2]string
 	losses     []Loss
+	keys       map[string]int // of attributes
 	names      map[string]struct{}
 }
 
@@ -87,7 +95,7 @@ type namedBlob struct {
 // metadata alone. It fails only where the target cannot be written at all:
 // errors.ErrUnsupported. What cannot be carried over is in Losses.
 func NewPlan(src *tensorfile.File, target tensorfile.Format, opts *Options) (*Plan, error) {
-	p := &Plan{src: src, target: target, names: map[string]struct{}{}}
+	p := &Plan{target: target, keys: map[string]int{}, names: map[string]struct{}{}}
 	if opts != nil {
 		p.opts = *opts
 	}
@@ -104,17 +112,17 @@ func NewPlan(src *tensorfile.File, target tensorfile.Format, opts *Options) (*Pl
 	if p.opts.Sparse != "" && !p.caps.Sparse {
 		return nil, fmt.Errorf("convert: %w: %v has no sparse tensors", errors.ErrUnsupported, target)
 	}
-	p.planProgram()
-	p.planAttributes()
-	if err := p.planTensors(); err != nil {
-		return nil, err
-	}
-	for name, data := range src.Blobs() {
-		if p.caps.Blobs {
-			p.blobs = append(p.blobs, namedBlob{name, data})
-			continue
+	p.files = append([]*tensorfile.File{src}, p.opts.More...)
+	for _, p.src = range p.files {
+		p.planProgram()
+		p.planAttributes()
+		if err := p.planTensors(); err != nil {
+			return nil, err
 		}
-		p.lose(LoseBlobs, "blobs["+tensor.Quote(name)+"]", "%d bytes have no place in %v", data.Size(), target)
+		p.planBlobs()
+	}
+	if target == tensorfile.NPY && len(p.tensors) == 0 && len(p.losses) == 0 {
+		return nil, fmt.Errorf("convert: %w: %v holds one tensor, the source has none", errors.ErrUnsupported, target)
 	}
 	p.rehearse()
 	return p, nil
@@ -167,7 +175,12 @@ func (p *Plan) planAttributes() {
 			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "it is not UTF-8")
 			continue
 		}
-		p.attributes = append(p.attributes, [2]string{k, v})
+		if i, taken := p.keys[k]; !taken {
+			p.keys[k] = len(p.attributes)
+			p.attributes = append(p.attributes, [2]string{k, v})
+		} else if p.attributes[i][1] != v {
+			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "another source has another value")
+		}
 	}
 	z, ok := p.src.Sys().(*ztensor.Reader)
 	if !ok {
@@ -191,10 +204,23 @@ func (p *Plan) planTensors() error {
 		}
 		p.planTensor(t)
 	}
-	if p.target == tensorfile.NPY && len(p.tensors) == 0 && len(p.losses) == 0 {
-		return fmt.Errorf("convert: %w: %v holds one tensor, the source has none", errors.ErrUnsupported, p.target)
-	}
 	return nil
+}
+
+func (p *Plan) planBlobs() {
+	for name, data := range p.src.Blobs() {
+		field := "blobs[" + tensor.Quote(name) + "]"
+		_, taken := p.names[name]
+		switch {
+		case !p.caps.Blobs:
+			p.lose(LoseBlobs, field, "%d bytes have no place in %v", data.Size(), p.target)
+		case taken:
+			p.lose(LoseBlobs, field, "the name is taken")
+		default:
+			p.names[name] = struct{}{}
+			p.blobs = append(p.blobs, namedBlob{name, data})
+		}
+	}
 }
 
 // planTensor carries one tensor through everything that may have to change:
@@ -226,6 +252,7 @@ func (p *Plan) planTensor(src *tensor.Tensor) {
 	}
 	p.tensors = append(p.tensors, &t)
 	p.sources = append(p.sources, src)
+	p.owners = append(p.owners, p.src)
 }
 
 // typed: attributes may have values beyond text.
@@ -423,15 +450,15 @@ func (p *Plan) rehearse() {
 	if err != nil || !s.notes {
 		return
 	}
-	kept, sources := p.tensors[:0], p.sources[:0]
+	kept, sources, owners := p.tensors[:0], p.sources[:0], p.owners[:0]
 	for i, t := range p.tensors {
 		if err := s.add(t); err != nil {
 			p.lose(DropTensors, "tensors["+tensor.Quote(t.Name)+"]", "%v", err)
 			continue
 		}
-		kept, sources = append(kept, t), append(sources, p.sources[i])
+		kept, sources, owners = append(kept, t), append(sources, p.sources[i]), append(owners, p.owners[i])
 	}
-	p.tensors, p.sources = kept, sources
+	p.tensors, p.sources, p.owners = kept, sources, owners
 	blobs := p.blobs[:0]
 	for _, b := range p.blobs {
 		if err := s.addBlob(b.name, b.data); err != nil {

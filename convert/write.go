@@ -258,30 +258,33 @@ func (p *Plan) sink(w io.Writer) (*sink, error) {
 func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
 	o := orZero(p.opts.ZTensor)
 	o.Version = p.version
-	z, fromZ := p.src.Sys().(*ztensor.Reader)
-	typed := fromZ && p.typed()
 	if o.Attributes == nil {
 		o.Attributes = map[string]any{}
 		for _, kv := range p.attributes {
 			o.Attributes[kv[0]] = kv[1]
 		}
-		if typed {
-			for k, v := range z.Values() {
-				o.Attributes[k] = v
+		if p.typed() {
+			for _, f := range slices.Backward(p.files) { // the first that has a key wins
+				if z, ok := f.Sys().(*ztensor.Reader); ok {
+					for k, v := range z.Values() {
+						o.Attributes[k] = v
+					}
+				}
 			}
 		}
 	}
 	zw := ztensor.NewWriter(w, &o)
-	for i, t := range p.tensors {
-		if !fromZ || p.version == "1.0" {
-			break
+	for i, owner := range p.owners {
+		z, ok := owner.Sys().(*ztensor.Reader)
+		if !ok || p.version == "1.0" {
+			continue
 		}
 		own := map[string]any{}
 		for k, v := range z.TensorValues(p.sources[i]) {
 			own[k] = v
 		}
 		if len(own) > 0 {
-			if err := zw.TensorAttributes(t.Name, own); err != nil {
+			if err := zw.TensorAttributes(p.tensors[i].Name, own); err != nil {
 				return nil, err
 			}
 		}

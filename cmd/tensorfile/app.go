@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -36,6 +37,7 @@ type app struct {
 	noMap     bool
 	format    string
 	external  []string
+	header    []string
 	limits    tensor.Limits
 	maxInput  int64
 
@@ -93,13 +95,14 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 	f.BoolVar(&a.noMap, "no-map", false, "read files instead of mapping them into memory")
 	f.StringVar(&a.format, "format", "", "take the input for a file of `FORMAT`, whatever it looks like")
 	f.StringArrayVarP(&a.external, "external", "d", nil, "tensors that a program keeps elsewhere are in `FILE`")
+	f.StringArrayVar(&a.header, "header", nil, "send `LINE` with requests to the host of an address")
 	sizeVar(root, &a.limits.MaxMetadata, "limit-metadata", "`SIZE` of the metadata of a file")
 	sizeVar(root, &a.limits.MaxTensors, "limit-tensors", "`NUMBER` of tensors, blobs and nodes of a file")
 	sizeVar(root, &a.limits.MaxName, "limit-name", "`SIZE` of one name")
 	sizeVar(root, &a.limits.MaxRank, "limit-rank", "`NUMBER` of dimensions of a tensor")
 	sizeVar(root, &a.limits.MaxDecoded, "limit-decoded", "`SIZE` that one compressed payload may decode to")
 	sizeVar(root, &a.limits.MaxDepth, "limit-depth", "`NUMBER` of levels of nested metadata")
-	sizeVar(root, &a.maxInput, "limit-input", "`SIZE` that is read from standard input")
+	sizeVar(root, &a.maxInput, "limit-input", "`SIZE` that is read from standard input or over the network")
 	root.AddCommand(
 		detectCommand(a),
 		infoCommand(a),
@@ -109,6 +112,10 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 		hashCommand(a),
 		verifyCommand(a),
 		diffCommand(a),
+		convertCommand(a),
+		editCommand(a),
+		splitCommand(a),
+		mergeCommand(a),
 		extractCommand(a),
 		duCommand(a),
 		graphCommand(a),
@@ -184,7 +191,10 @@ func describe(err error) string {
 // hint says what to try.
 func hint(err error) string {
 	var pe *fs.PathError
+	var le *convert.LossError
 	switch {
+	case errors.As(err, &le):
+		return "leaving out what cannot be kept"
 	case errors.Is(err, errFolder):
 		return "-r to look at the files in it"
 	case errors.Is(err, fs.ErrNotExist):

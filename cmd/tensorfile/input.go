@@ -39,10 +39,11 @@ func (in *input) readAt(p []byte, off int64) (int, error) {
 }
 
 func (in *input) Close() error {
-	if f, ok := in.raw.(io.Closer); ok && in.path != "" {
+	err := in.File.Close()
+	if f, ok := in.raw.(io.Closer); ok {
 		f.Close()
 	}
-	return in.File.Close()
+	return err
 }
 
 // options are those of the flags.
@@ -63,6 +64,9 @@ func (a *app) options() (*tensorfile.Options, error) {
 func (a *app) begin() error {
 	opts, err := a.options()
 	if err != nil {
+		return err
+	}
+	if _, err := a.headers(); err != nil {
 		return err
 	}
 	opts.Format = 0 // that is for the inputs

@@ -52,3 +52,48 @@ func (a *app) writeOut(name string, b []byte, force bool) error {
 	}
 	return f.Close()
 }
+
+// A target is a file in the making, or standard output.
+type target struct {
+	a *app
+	f *atomicfile.File
+}
+
+// create begins a file that appears with commit, whole, or not at all.
+func (a *app) create(name string, force bool) (*target, error) {
+	if name == "-" {
+		return &target{a: a}, nil
+	}
+	if err := mayWrite(name, force); err != nil {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
+	}
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &target{a, f}, nil
+}
+
+func (t *target) Write(p []byte) (int, error) {
+	if err := t.a.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if t.f == nil {
+		return t.a.out.Write(p)
+	}
+	return t.f.Write(p)
+}
+
+func (t *target) commit() error {
+	if t.f == nil {
+		return t.a.out.Flush()
+	}
+	return t.f.Close()
+}
+
+// abort drops what is not committed.
+func (t *target) abort() {
+	if t.f != nil {
+		t.f.Abort()
+	}
+}

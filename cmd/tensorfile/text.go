@@ -100,7 +100,7 @@ func (t *table) cell(b []byte) []byte {
 	}
 	col := len(t.ends) % len(t.head)
 	t.ends = append(t.ends, len(b))
-	t.width[col] = max(t.width[col], min(utf8.RuneCount(b[start:]), maxColumn))
+	t.width[col] = max(t.width[col], min(columns(b[start:]), maxColumn))
 	return b
 }
 
@@ -130,7 +130,7 @@ func (t *table) print(a *app) {
 		if t.width[i] == 0 {
 			return
 		}
-		pad := max(t.width[i]-utf8.RuneCount(c), 0)
+		pad := max(t.width[i]-columns(c), 0)
 		if t.right[i] {
 			line = appendSpaces(line, pad)
 		}
@@ -163,6 +163,29 @@ func (t *table) print(a *app) {
 		}
 	}
 	a.out.Write(line)
+}
+
+// columns is how many places of a terminal a text takes: two for the letters of
+// East Asia and for pictures, none for marks on other letters.
+func columns(b []byte) int {
+	n := 0
+	for len(b) > 0 {
+		if b[0] < utf8.RuneSelf {
+			n++
+			b = b[1:]
+			continue
+		}
+		r, size := utf8.DecodeRune(b)
+		b = b[size:]
+		switch {
+		case unicode.Is(unicode.Mn, r):
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul), r >= 0xff01 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 func appendSpaces(b []byte, n int) []byte {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
@@ -42,6 +43,8 @@ type span struct {
 // viewOf asks the format for its view.
 func viewOf(f *tensorfile.File) view {
 	switch r := f.Sys().(type) {
+	case *primitiv.Reader:
+		return primitivView(r)
 	case *ptd.Reader:
 		return ptdView(r)
 	case *pte.Reader:

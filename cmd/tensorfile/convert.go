@@ -1,0 +1,446 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// A conversion is what the flags of convert say.
+type conversion struct {
+	to, digest, sparse    string
+	allow, dtypes, rename []string
+	lister
+	dryRun, force         bool
+	rowMajor, dense       bool
+	level                 int
+	align                 int64
+	externalize           string
+	internalize, compress bool
+
+	target  tensorfile.Format
+	version string
+	opts    convert.Options
+}
+
+func convertCommand(a *app) *cobra.Command {
+	var c conversion
+	cmd := &cobra.Command{
+		Use:   "convert IN OUT",
+		Short: "Write a file in another format, and say every loss before",
+		Long: `Write a file in another format: that of OUT's ending, or of --to. What the format cannot
+hold is listed first, and nothing is written while a kind of loss is not in --allow:
+
+  attributes   what a file, or a tensor, says about itself
+  blobs        named bytes that are no tensors
+  graph        a program
+  parts        what a dense tensor has beside its elements
+  tensors      tensors that the target cannot hold in any form
+  names        names that the target cannot hold
+  densify      sparse tensors become dense ones
+  reorder      the order of dimensions in memory becomes another
+  widen        elements become those of a type that holds all their values
+  narrow       elements are rounded
+  all          all of these
+
+OUT appears whole or not at all; - is standard output.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.prepare(args[1]); err != nil {
+				return err
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			return a.convert(args[0], args[1], &c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.to, "to", "", "the `FORMAT`, and after an @ its version: ptd, ztensor@1.2, …")
+	f.StringSliceVar(&c.allow, "allow", nil, "the `LOSSES` that may happen, separated by commas")
+	f.BoolVar(&c.dryRun, "dry-run", false, "say what would be lost, and write nothing")
+	f.BoolVar(&c.force, "force", false, "replace OUT if it is there")
+	f.StringArrayVar(&c.filter, "filter", nil, "only tensors whose names match `GLOB`")
+	f.StringArrayVar(&c.rename, "rename", nil, "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
+	f.StringSliceVar(&c.dtypes, "dtype", nil, "`FROM=TO`: another element type, such as float32=bfloat16")
+	f.BoolVar(&c.rowMajor, "row-major", false, "no other order, also where the target has it")
+	f.BoolVar(&c.dense, "dense", false, "no sparse tensors, also where the target has them")
+	f.StringVar(&c.sparse, "sparse", "", "make tensors sparse: `SCHEME` sparse_csr or sparse_coo (zTensor)")
+	f.StringVar(&c.digest, "digest", "", "put a digest beside each tensor: `ALGORITHM` crc32c or sha256 (zTensor)")
+	f.IntVar(&c.level, "level", 0, "compress with zstd at `LEVEL` 1 to 22 (zTensor)")
+	f.BoolVar(&c.compress, "compress", false, "deflate the arrays (.npz)")
+	f.Int64Var(&c.align, "align", 0, "align data to `N` bytes (.ptd, .rten, .pte)")
+	f.StringVar(&c.externalize, "externalize", "", ".pte to .pte: move the constants into `FILE`.ptd")
+	f.BoolVar(&c.internalize, "internalize", false, ".pte to .pte: take in what --external has")
+	return cmd
+}
+
+// prepare reads the flags, and finds the target.
+func (c *conversion) prepare(out string) error {
+	name, version, _ := strings.Cut(c.to, "@")
+	if name == "" {
+		f, ok := formatOfName(out)
+		if !ok {
+			return wrong("--to FORMAT", "the ending of %s is that of no format", quote(out))
+		}
+		c.target = f
+	} else {
+		f, err := tensorfile.ParseFormat(name)
+		if err != nil {
+			return fmt.Errorf("--to: %w", err)
+		}
+		c.target = f
+	}
+	c.version = version
+	if writes := c.target.Writes(); len(writes) == 0 || version != "" && !slices.Contains(writes, version) {
+		return wrong("tensorfile version, which lists what is written", "%v is not written", strings.TrimSuffix(c.target.String()+"@"+version, "@"))
+	}
+	for _, w := range c.allow {
+		k, err := convert.ParseAllow(w)
+		if err != nil {
+			return fmt.Errorf("--allow: %w", err)
+		}
+		c.opts.Allow |= k
+	}
+	for _, d := range c.dtypes {
+		from, to, ok := strings.Cut(d, "=")
+		if !ok {
+			return fmt.Errorf("--dtype: %s is not FROM=TO", quote(d))
+		}
+		x, err := tensor.ParseDType(from)
+		if err != nil {
+			return fmt.Errorf("--dtype: %w", err)
+		}
+		y, err := tensor.ParseDType(to)
+		if err != nil {
+			return fmt.Errorf("--dtype: %w", err)
+		}
+		if c.opts.DTypes == nil {
+			c.opts.DTypes = map[tensor.DType]tensor.DType{}
+		}
+		c.opts.DTypes[x] = y
+	}
+	rename, err := renamer(c.rename)
+	if err != nil {
+		return err
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	c.opts.Rename = rename
+	if len(c.filter) > 0 {
+		c.opts.Select = func(t *tensor.Tensor) bool { return c.wants(t.Name) }
+	}
+	c.opts.RowMajor, c.opts.Dense, c.opts.Sparse = c.rowMajor, c.dense, c.sparse
+	if c.sparse != "" && c.sparse != "sparse_csr" && c.sparse != "sparse_coo" {
+		return fmt.Errorf("--sparse: %s is neither sparse_csr nor sparse_coo", quote(c.sparse))
+	}
+	return c.writerOptions()
+}
+
+// writerOptions are those of the target's writer. A flag that it does not have
+// is wrong usage.
+func (c *conversion) writerOptions() error {
+	only := func(flag string, given bool, formats ...tensorfile.Format) error {
+		if given && !slices.Contains(formats, c.target) {
+			return fmt.Errorf("--%s has no meaning for %v", flag, c.target)
+		}
+		return nil
+	}
+	err := errors.Join(
+		only("digest", c.digest != "", tensorfile.ZTensor),
+		only("level", c.level != 0, tensorfile.ZTensor),
+		only("sparse", c.sparse != "", tensorfile.ZTensor),
+		only("compress", c.compress, tensorfile.NPZ),
+		only("align", c.align != 0, tensorfile.PTD, tensorfile.RTen, tensorfile.PTE),
+		only("externalize", c.externalize != "", tensorfile.PTE),
+		only("internalize", c.internalize, tensorfile.PTE),
+	)
+	if err != nil {
+		return err
+	}
+	switch c.target {
+	case tensorfile.ZTensor:
+		o := &ztensor.WriterOptions{Version: c.version, Level: c.level}
+		switch c.digest {
+		case "", "none":
+		case "crc32c":
+			o.Digest = ztensor.CRC32C
+		case "sha256":
+			o.Digest = ztensor.SHA256
+		default:
+			return fmt.Errorf("--digest: %s is neither crc32c nor sha256", quote(c.digest))
+		}
+		c.opts.ZTensor = o
+	case tensorfile.PTD:
+		c.opts.PTD = &ptd.WriterOptions{SegmentAlignment: c.align, Alignment: c.align}
+	case tensorfile.RTen:
+		c.opts.RTen = &rten.WriterOptions{Align: c.align}
+		if c.version == "1" {
+			c.opts.RTen.Version = 1
+		}
+	case tensorfile.NPZ:
+		c.opts.NPZ = &npy.WriterOptions{Compress: c.compress}
+	}
+	return nil
+}
+
+// formatOfName is the format of a file name's ending, for files that are yet to
+// be written.
+func formatOfName(name string) (tensorfile.Format, bool) {
+	ext := strings.ToLower(filepath.Ext(name))
+	for _, f := range tensorfile.Formats() {
+		if ext != "" && ext == f.Ext() {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+// renamer makes a function of OLD=NEW pairs, in which both ends may have one *.
+func renamer(pairs []string) (func(string) string, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	type rule struct{ before, after, newBefore, newAfter string }
+	exact := map[string]string{}
+	var rules []rule
+	for _, p := range pairs {
+		from, to, ok := strings.Cut(p, "=")
+		a, b, star := strings.Cut(from, "*")
+		x, y, star2 := strings.Cut(to, "*")
+		if !ok || star != star2 || strings.Contains(b, "*") || strings.Contains(y, "*") {
+			return nil, fmt.Errorf("--rename: %s is not OLD=NEW, with one * in both or in none", quote(p))
+		}
+		if !star {
+			exact[from] = to
+			continue
+		}
+		rules = append(rules, rule{a, b, x, y})
+	}
+	return func(name string) string {
+		if to, ok := exact[name]; ok {
+			return to
+		}
+		for _, r := range rules {
+			rest, ok := strings.CutPrefix(name, r.before)
+			if !ok {
+				continue
+			}
+			if rest, ok = strings.CutSuffix(rest, r.after); ok {
+				return r.newBefore + rest + r.newAfter
+			}
+		}
+		return name
+	}, nil
+}
+
+func (a *app) convert(from, out string, c *conversion) error {
+	if !c.dryRun {
+		if err := mayWriteOut(out, c.force); err != nil {
+			a.fail(out, err)
+			return nil
+		}
+		if out == "-" && a.terminal {
+			return errors.New("bytes are not for a terminal: write them to a file or a pipe")
+		}
+	}
+	in, err := a.open(from)
+	if err != nil {
+		a.fail(from, err)
+		return nil
+	}
+	defer in.Close()
+	switch r := in.Sys().(type) {
+	case *pte.Reader:
+		if c.target == tensorfile.PTE {
+			return a.convertProgram(r, from, out, c)
+		}
+	case *rten.Reader:
+		if c.target == tensorfile.RTen && c.opts.Select == nil && c.opts.DTypes == nil && c.opts.Rename == nil {
+			// The same file in another layout: operators and all that is not
+			// known here are kept.
+			p := rten.NewPatch(r)
+			o := *c.opts.RTen
+			if c.version == "2" {
+				o.Version = 2
+			}
+			return a.written(from, out, c, nil, func(w *target) error { return p.Write(w, &o) })
+		}
+	}
+	if c.externalize != "" || c.internalize {
+		return wrong("a .pte", "--externalize and --internalize are for .pte to .pte")
+	}
+	bar := a.bar(from, in.Size())
+	c.opts.Progress = func(done, total int64) { bar.set(done * in.Size() / max(total, 1)) }
+	plan, err := convert.NewPlan(in.File, c.target, &c.opts)
+	if err != nil {
+		a.fail(from, err)
+		return nil
+	}
+	losses := plan.Losses()
+	for _, l := range losses {
+		if c.opts.Allow&l.Kind != 0 {
+			a.message("%s: allowed: %s", display(from), escape(l.Field+": "+l.Reason))
+		}
+	}
+	if err := plan.Err(); err != nil {
+		a.refused(from, c, losses, err)
+		return nil
+	}
+	if c.target == tensorfile.ZTensor && c.version == "" && !c.dryRun {
+		a.message("%s: version %s of the format; upstream's ztensor 2 reads version 2 only: --to ztensor@VERSION for another", display(out), c.target.Writes()[0])
+	}
+	return a.written(from, out, c, losses, func(w *target) error {
+		defer bar.done()
+		return plan.Write(a.ctx, w)
+	})
+}
+
+// refused tells what is lost and not allowed.
+func (a *app) refused(from string, c *conversion, losses []convert.Loss, err error) {
+	a.status = worse(a.status, statusUnreadable)
+	var le *convert.LossError
+	if !errors.As(err, &le) {
+		a.fail(from, err)
+		return
+	}
+	var kinds convert.Allow
+	for i, l := range le.Losses {
+		kinds |= l.Kind
+		const most = 100
+		if i == most {
+			a.message("%s: and %d more", display(from), len(le.Losses)-most)
+		}
+		if i < most {
+			a.message("%s: would be lost: %s (%s)", display(from), escape(l.Field+": "+l.Reason), l.Kind)
+		}
+	}
+	a.message("%s: nothing was written\n  try: --allow %s", display(from), kinds)
+	if a.json {
+		w := &jsonWriter{w: a.out}
+		w.value(c.result(from, "", losses, false))
+		w.end()
+	}
+}
+
+// result is the object of convert --json.
+func (c *conversion) result(from, out string, losses []convert.Loss, written bool) object {
+	o := object{{"file", from}, {"output", out}, {"format", c.target.String()}, {"version", c.version}, {"written", written}}
+	if c.version == "" && len(c.target.Writes()) > 0 {
+		o[3].value = c.target.Writes()[0]
+	}
+	list := []object{}
+	for _, l := range losses {
+		list = append(list, object{{"kind", l.Kind.String()}, {"field", l.Field}, {"reason", l.Reason}, {"allowed", c.opts.Allow&l.Kind != 0}})
+	}
+	o.set("losses", list)
+	return o
+}
+
+// written writes the output, whole or not at all, and says so.
+func (a *app) written(from, out string, c *conversion, losses []convert.Loss, write func(w *target) error) error {
+	if c.dryRun {
+		return a.converted(from, "", c, losses)
+	}
+	t, err := a.create(out, c.force)
+	if err == nil {
+		if err = write(t); err == nil {
+			err = t.commit()
+		}
+		t.abort()
+	}
+	if err != nil {
+		var pe *os.PathError
+		name := from
+		if errors.As(err, &pe) {
+			name = out
+		}
+		a.fail(name, err)
+		return nil
+	}
+	return a.converted(from, out, c, losses)
+}
+
+func (a *app) converted(from, out string, c *conversion, losses []convert.Loss) error {
+	if a.json && out != "-" {
+		w := &jsonWriter{w: a.out}
+		w.value(c.result(from, out, losses, out != ""))
+		w.end()
+		return nil
+	}
+	if c.dryRun {
+		fmt.Fprintf(a.out, "%s to %v: %s\n", display(from), c.target, map[bool]string{true: "nothing is lost", false: "what is lost is allowed"}[len(losses) == 0])
+	}
+	return nil
+}
+
+// convertProgram rewrites a .pte: constants moved out or in, data aligned anew.
+func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) error {
+	e := pte.NewEdit(r)
+	var moved []*tensor.Tensor
+	err := func() (err error) {
+		if c.align != 0 {
+			if err := e.Align(c.align); err != nil {
+				return err
+			}
+		}
+		if c.externalize != "" {
+			choose := func(x *pte.Entry) string {
+				if x.Role != pte.RoleConstant || !c.wants(x.Name) {
+					return ""
+				}
+				return x.Name
+			}
+			if moved, err = e.Externalize(choose); err != nil {
+				return err
+			}
+		}
+		if c.internalize {
+			n, err := e.Internalize(func(name string) *tensor.Tensor {
+				if t := a.resolve(&tensor.Tensor{Name: name, External: true}); !t.External {
+					return t
+				}
+				return nil
+			})
+			if err == nil && n == 0 {
+				err = fmt.Errorf("%w: --external has none of the tensors that the program keeps elsewhere", errExternal)
+			}
+			return err
+		}
+		return nil
+	}()
+	if err != nil {
+		a.fail(from, err)
+		return nil
+	}
+	if c.dryRun {
+		return a.converted(from, "", c, nil)
+	}
+	if c.externalize != "" {
+		if err := mayWrite(c.externalize, c.force); err != nil {
+			a.fail(c.externalize, err)
+			return nil
+		}
+		// First the weights: a program without them is worth nothing.
+		if err := ptd.WriteFile(c.externalize, slices.Values(moved), nil); err != nil {
+			a.fail(c.externalize, err)
+			return nil
+		}
+	}
+	return a.written(from, out, c, nil, func(w *target) error { return e.Write(w) })
+}

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// An editing is what the flags of edit say.
+type editing struct {
+	set, unset, rename, drop []string
+	force                    bool
+
+	newName func(string) string
+	used    map[string]bool // of what drop and rename name: each has to name something
+}
+
+func editCommand(a *app) *cobra.Command {
+	var e editing
+	cmd := &cobra.Command{
+		Use:   "edit IN OUT",
+		Short: "Set or remove attributes, rename or drop tensors, and keep everything else",
+		Long: `Set or remove attributes, rename or drop tensors, and keep everything else. OUT has the
+format and version of IN, appears whole or not at all, and may be IN with --force.
+
+An optimizer file of primitiv has its settings for attributes. The operators of a .rten
+keep what they are connected to. Programs in a .pte are not edited so: see convert.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(e.set)+len(e.unset)+len(e.rename)+len(e.drop) == 0 {
+				return errors.New("nothing to do: --set, --unset, --rename, --drop")
+			}
+			for _, s := range e.set {
+				if !strings.Contains(s, "=") {
+					return fmt.Errorf("--set: %s is not KEY=VALUE", quote(s))
+				}
+			}
+			var err error
+			if e.newName, err = renamer(e.rename); err != nil {
+				return err
+			}
+			for _, g := range e.drop {
+				if err := checkGlob(g); err != nil {
+					return fmt.Errorf("--drop: %w", err)
+				}
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			return a.edit(args[0], args[1], &e)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&e.set, "set", nil, "`KEY=VALUE`: an attribute")
+	f.StringArrayVar(&e.unset, "unset", nil, "remove the attribute `KEY`")
+	f.StringArrayVar(&e.rename, "rename", nil, "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
+	f.StringArrayVar(&e.drop, "drop", nil, "leave out the tensors and blobs that match `GLOB`")
+	f.BoolVar(&e.force, "force", false, "replace OUT if it is there")
+	return cmd
+}
+
+// errCannot is the error of an edit that the format has no place for.
+func errCannot(f tensorfile.Format, what string) error {
+	return fmt.Errorf("%w: a %v file has no %s to change", errors.ErrUnsupported, f, what)
+}
+
+func (a *app) edit(from, out string, e *editing) error {
+	if err := mayWriteOut(out, e.force); err != nil {
+		a.fail(out, err)
+		return nil
+	}
+	in, err := a.open(from)
+	if err != nil {
+		a.fail(from, err)
+		return nil
+	}
+	defer in.Close()
+	if err := e.check(in); err != nil {
+		return a.refuse(from, err)
+	}
+	write, err := e.writer(a, in)
+	if err != nil {
+		return a.refuse(from, err)
+	}
+	t, err := a.create(out, e.force)
+	if err != nil {
+		a.fail(out, err)
+		return nil
+	}
+	defer t.abort()
+	if err = write(t); err == nil {
+		err = t.commit()
+	}
+	if err != nil {
+		a.fail(from, err)
+	}
+	return nil
+}
+
+// check looks whether every flag means something in this file, so that a
+// mistyped name is not taken for done.
+func (e *editing) check(in *input) error {
+	var names []string
+	for t := range in.Tensors() {
+		names = append(names, t.Name)
+	}
+	for n := range in.Blobs() {
+		names = append(names, n)
+	}
+	for _, g := range e.drop {
+		if !slices.ContainsFunc(names, func(n string) bool { return n == g || matchAny([]string{g}, n) }) {
+			return wrong("tensorfile ls, which lists the names", "--drop: nothing is called %s", quote(g))
+		}
+	}
+	for _, r := range e.rename {
+		from, _, _ := strings.Cut(r, "=")
+		one, _ := renamer([]string{r})
+		if !slices.ContainsFunc(names, func(n string) bool { return one(n) != n || n == from }) {
+			return wrong("tensorfile ls, which lists the names", "--rename: nothing is called %s", quote(from))
+		}
+	}
+	if len(e.unset) > 0 {
+		o := in.attributes()
+		if r, ok := in.Sys().(*primitiv.Reader); ok {
+			o = primitivSettings(r.Optimizer())
+		}
+		for _, k := range e.unset {
+			if !slices.ContainsFunc(o, func(f field) bool { return f.key == k }) {
+				return wrong("tensorfile info, which lists the attributes", "--unset: no attribute is called %s", quote(k))
+			}
+		}
+	}
+	return nil
+}
+
+func (e *editing) drops(name string) bool {
+	return slices.Contains(e.drop, name) || matchAny(e.drop, name)
+}
+
+func (e *editing) name(old string) string {
+	if e.newName == nil {
+		return old
+	}
+	return e.newName(old)
+}
+
+// writer gives the function that writes the edited file.
+func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
+	attributes := len(e.set)+len(e.unset) > 0
+	tensors := len(e.rename)+len(e.drop) > 0
+	switch r := in.Sys().(type) {
+	case *rten.Reader:
+		return e.rten(r)
+	case *ptd.Reader:
+		if attributes {
+			return nil, errCannot(tensorfile.PTD, "attributes")
+		}
+		return e.ptd(r), nil
+	case *primitiv.Reader:
+		if o := r.Optimizer(); o != nil {
+			if tensors {
+				return nil, errCannot(tensorfile.Primitiv, "tensors (it is an optimizer's)")
+			}
+			return e.optimizer(o)
+		}
+		if attributes {
+			return nil, errCannot(tensorfile.Primitiv, "attributes")
+		}
+		return e.primitiv(r)
+	}
+	caps := in.Format().CapsOf(in.Version())
+	if caps.DTypes == nil {
+		return nil, fmt.Errorf("%w: %v files are not edited", errors.ErrUnsupported, in.Format())
+	}
+	if attributes && !caps.Attributes {
+		return nil, errCannot(in.Format(), "attributes")
+	}
+	opts := &convert.Options{
+		Select: func(t *tensor.Tensor) bool { return !e.drops(t.Name) },
+		Rename: e.newName,
+	}
+	switch r := in.Sys().(type) {
+	case *ztensor.Reader:
+		if !slices.Contains(tensorfile.ZTensor.Writes(), r.Version()) {
+			return nil, wrong("tensorfile convert --to ztensor@1.0 first", "version %s is not written", r.Version())
+		}
+		o := ztensorLike(r)
+		o.Attributes = map[string]any{}
+		for k, v := range r.Values() {
+			o.Attributes[k] = v
+		}
+		e.attributes(func(k, v string) { o.Attributes[k] = v }, func(k string) { delete(o.Attributes, k) })
+		opts.ZTensor = o
+	case *safetensors.Reader:
+		m := map[string]string{}
+		for k, v := range r.Attributes() {
+			m[k] = v
+		}
+		e.attributes(func(k, v string) { m[k] = v }, func(k string) { delete(m, k) })
+		opts.Safetensors = &safetensors.WriterOptions{Metadata: m, KeepOrder: true}
+	}
+	plan, err := convert.NewPlan(in.File, in.Format(), opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := plan.Err(); err != nil {
+		return nil, err
+	}
+	return func(w io.Writer) error { return plan.Write(a.ctx, w) }, nil
+}
+
+func (e *editing) attributes(set func(k, v string), unset func(k string)) {
+	for _, k := range e.unset {
+		unset(k)
+	}
+	for _, s := range e.set {
+		k, v, _ := strings.Cut(s, "=")
+		set(k, v)
+	}
+}
+
+// ztensorLike are the options that write a file like r: its version, its
+// compression, its digests, as far as they are one for the whole file.
+func ztensorLike(r *ztensor.Reader) *ztensor.WriterOptions {
+	o := &ztensor.WriterOptions{Version: r.Version(), Generator: r.Generator()}
+	for t := range r.Tensors() {
+		blobs := []tensor.Blob{t.Data}
+		for i := range t.Parts {
+			blobs = append(blobs, t.Parts[i].Data)
+		}
+		for _, b := range blobs {
+			st, _ := b.Stored()
+			switch algorithm, _, _ := strings.Cut(st.Digest, ":"); algorithm {
+			case "crc32c":
+				o.Digest = ztensor.CRC32C
+			case "sha256":
+				o.Digest = ztensor.SHA256
+			}
+			if st.Encoding == "zstd" {
+				o.Level = 3
+			}
+		}
+	}
+	return o
+}
+
+func (e *editing) rten(r *rten.Reader) (func(io.Writer) error, error) {
+	p := rten.NewPatch(r)
+	i := 0
+	for t := range r.Tensors() {
+		var err error
+		if e.drops(t.Name) {
+			err = p.Drop(i)
+		} else if n := e.name(t.Name); n != t.Name {
+			err = p.Rename(i, n)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", tensor.Quote(t.Name), err)
+		}
+		i++
+	}
+	var errs []error
+	e.attributes(func(k, v string) { errs = append(errs, p.SetMetadata(k, v)) }, func(k string) { errs = append(errs, p.RemoveMetadata(k)) })
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return func(w io.Writer) error { return p.Write(w, nil) }, nil
+}
+
+func (e *editing) ptd(r *ptd.Reader) func(io.Writer) error {
+	return func(w io.Writer) error {
+		pw := ptd.NewWriter(w, ptdLike(r))
+		for x := range r.Entries() {
+			if e.drops(x.Name) {
+				continue
+			}
+			x.Name = e.name(x.Name)
+			if err := pw.AddEntry(x); err != nil {
+				return err
+			}
+		}
+		return pw.Close()
+	}
+}
+
+// ptdLike are the options that write a file like r: its alignment. Entries that
+// share their bytes do so again.
+func ptdLike(r *ptd.Reader) *ptd.WriterOptions {
+	return &ptd.WriterOptions{SegmentAlignment: r.Alignment()}
+}
+
+func (e *editing) optimizer(o *primitiv.Optimizer) (func(io.Writer) error, error) {
+	var errs []error
+	e.attributes(func(k, v string) { errs = append(errs, o.Set(k, v)) }, func(k string) { o.Remove(k) })
+	if err := errors.Join(errs...); err != nil {
+		return nil, wrong("a number", "--set: %w", err)
+	}
+	return func(w io.Writer) error {
+		pw := primitiv.NewWriter(w, &primitiv.WriterOptions{Kind: primitiv.KindOptimizer})
+		if err := pw.SetOptimizer(o); err != nil {
+			return err
+		}
+		return pw.Close()
+	}, nil
+}
+
+// primitiv edits parameters, whose statistics go with them, and single
+// statistics.
+func (e *editing) primitiv(r *primitiv.Reader) (func(io.Writer) error, error) {
+	if r.Kind() != primitiv.KindModel {
+		return nil, fmt.Errorf("%w: the %v in this file has no name to change", errors.ErrUnsupported, r.Kind())
+	}
+	m := r.Model()
+	var out primitiv.Model
+	for _, p := range m {
+		name := strings.Join(p.Path, ".")
+		if e.drops(name) {
+			continue
+		}
+		if n := e.name(name); n != name {
+			p.Path = strings.Split(n, ".")
+		}
+		p.Stats = slices.DeleteFunc(slices.Clone(p.Stats), func(s primitiv.Statistic) bool { return e.drops(name + ":" + s.Name) })
+		out = append(out, p)
+	}
+	if err := out.Check(); err != nil {
+		return nil, err
+	}
+	return func(w io.Writer) error { return out.Write(w, nil) }, nil
+}

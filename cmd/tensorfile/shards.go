@@ -1,0 +1,253 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+func splitCommand(a *app) *cobra.Command {
+	var dir string
+	var most size
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "split FILE -o DIR --max SIZE",
+		Short: "Write a file as several of the same format, each of at most that many bytes of data",
+		Long: `Write a file as several of the same format, each of at most that many bytes of data, into
+a folder. A tensor is never split: a larger one gets a file of its own, but in a .ptd,
+whose loader wants no such thing. safetensors get the index that Hugging Face's libraries
+read, .ptd the names of ExecuTorch's exporter, others NAME-00001-of-00003.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dir == "" || most == 0 {
+				return errors.New("split needs -o DIR and --max SIZE")
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			in, err := a.open(args[0])
+			if err != nil {
+				a.fail(args[0], err)
+				return nil
+			}
+			defer in.Close()
+			names, err := a.split(in, dir, int64(most), force)
+			if err != nil {
+				return a.refuse(args[0], err)
+			}
+			a.wrote(names)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&dir, "output", "o", "", "the `DIR` to write into; it is made if it is not there")
+	f.Var(&most, "max", "`SIZE` of the data of one file, such as 5GB")
+	f.BoolVar(&force, "force", false, "replace files that are there")
+	return cmd
+}
+
+// wrote says which files there are now.
+func (a *app) wrote(names []string) {
+	if a.json {
+		w := &jsonWriter{w: a.out}
+		w.value(object{{"written", names}})
+		w.end()
+		return
+	}
+	for _, n := range names {
+		fmt.Fprintln(a.out, display(n))
+	}
+}
+
+// stem is the name of a file without folder and ending, for naming others.
+func stem(name string) string {
+	base := filepath.Base(name)
+	if i := strings.LastIndexByte(name, '/'); strings.Contains(name, "://") && i >= 0 {
+		base, _, _ = strings.Cut(name[i+1:], "?")
+	}
+	base = safeName(strings.TrimSuffix(base, filepath.Ext(base)))
+	if name == "-" || base == "" {
+		return "model"
+	}
+	return base
+}
+
+func (a *app) split(in *input, dir string, most int64, force bool) ([]string, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	may := func(names ...string) error {
+		for _, n := range names {
+			if err := mayWrite(n, force); err != nil {
+				return &fs.PathError{Op: "create", Path: n, Err: fmt.Errorf("%s: %w", n, err)}
+			}
+		}
+		return nil
+	}
+	base := filepath.Join(dir, stem(in.name))
+	switch r := in.Sys().(type) {
+	case *ptd.Reader:
+		shards, err := ptd.Split(r.Entries(), most, stem(in.name))
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, s := range shards {
+			names = append(names, filepath.Join(dir, safeName(s.Tag)+".ptd"))
+		}
+		if err := may(names...); err != nil {
+			return nil, err
+		}
+		for i, s := range shards {
+			if err := ptd.WriteEntries(names[i], slices.Values(s.Entries), ptdLike(r)); err != nil {
+				return nil, err
+			}
+		}
+		return names, nil
+	case *safetensors.Reader:
+		name := base + ".safetensors"
+		old, _ := filepath.Glob(base + "-*-of-*.safetensors")
+		if err := may(append(old, name, name+".index.json")...); err != nil {
+			return nil, err
+		}
+		m := map[string]string{}
+		for k, v := range r.Attributes() {
+			m[k] = v
+		}
+		return safetensors.WriteShards(a.ctx, name, r.Tensors(), most, &safetensors.WriterOptions{Metadata: m, KeepOrder: true})
+	}
+	if caps := in.Format().Caps(); caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 {
+		return nil, fmt.Errorf("%w: %v files are not split", errors.ErrUnsupported, in.Format())
+	}
+	// Which shard each tensor goes to, by its place in the file.
+	var shard []int
+	used, count := int64(0), 1
+	for t := range in.Tensors() {
+		n := max(t.Size(), 0)
+		if used > 0 && n > most-used {
+			count++
+			used = 0
+		}
+		used += n
+		shard = append(shard, count)
+	}
+	var names []string
+	for i := range count {
+		names = append(names, fmt.Sprintf("%s-%05d-of-%05d%s", base, i+1, count, in.Format().Ext()))
+	}
+	if err := may(names...); err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		at := -1
+		opts := &convert.Options{Select: func(*tensor.Tensor) bool { at++; return shard[at] == i+1 }}
+		if z, ok := in.Sys().(*ztensor.Reader); ok {
+			opts.ZTensor = ztensorLike(z)
+		}
+		plan, err := convert.NewPlan(in.File, in.Format(), opts)
+		if err != nil {
+			return nil, err
+		}
+		if err := plan.WriteFile(a.ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+func mergeCommand(a *app) *cobra.Command {
+	var c conversion
+	cmd := &cobra.Command{
+		Use:   "merge IN... OUT",
+		Short: "Write the tensors and blobs of several files into one",
+		Long: `Write the tensors and blobs of several files into one, of the format of OUT's ending or of
+--to. Names that more than one file has are refused, unless --allow has names; in .ptd
+files what is the same under the same name is kept once. The index of sharded safetensors
+is one file: convert it.`,
+		Args: cobra.MinimumNArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := args[len(args)-1]
+			args = args[:len(args)-1]
+			if err := c.prepare(out); err != nil {
+				return err
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			if err := mayWriteOut(out, c.force); err != nil {
+				a.fail(out, err)
+				return nil
+			}
+			var files []*tensorfile.File
+			for _, name := range args {
+				in, err := a.open(name)
+				if err != nil {
+					a.fail(name, err)
+					return nil
+				}
+				defer in.Close()
+				files = append(files, in.File)
+			}
+			return a.merge(files, out, &c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.to, "to", "", "the `FORMAT`, and after an @ its version")
+	f.StringSliceVar(&c.allow, "allow", nil, "the `LOSSES` that may happen (see convert)")
+	f.BoolVar(&c.force, "force", false, "replace OUT if it is there")
+	f.BoolVar(&c.dryRun, "dry-run", false, "say what would be lost, and write nothing")
+	return cmd
+}
+
+func (a *app) merge(files []*tensorfile.File, out string, c *conversion) error {
+	const from = "the inputs"
+	var all []iter.Seq[ptd.Entry]
+	var like *ptd.WriterOptions
+	for _, f := range files {
+		if r, ok := f.Sys().(*ptd.Reader); ok && c.target == tensorfile.PTD {
+			all = append(all, r.Entries())
+			like = ptdLike(r)
+		}
+	}
+	if len(all) == len(files) {
+		entries, err := ptd.Merge(a.ctx, all...)
+		if err != nil {
+			a.fail(from, err)
+			return nil
+		}
+		return a.written(from, out, c, nil, func(w *target) error {
+			pw := ptd.NewWriter(w, like)
+			for _, e := range entries {
+				if err := pw.AddEntry(e); err != nil {
+					return err
+				}
+			}
+			return pw.Close()
+		})
+	}
+	c.opts.More = files[1:]
+	plan, err := convert.NewPlan(files[0], c.target, &c.opts)
+	if err != nil {
+		a.fail(from, err)
+		return nil
+	}
+	if err := plan.Err(); err != nil {
+		a.refused(from, c, plan.Losses(), err)
+		return nil
+	}
+	return a.written(from, out, c, plan.Losses(), func(w *target) error { return plan.Write(a.ctx, w) })
+}
