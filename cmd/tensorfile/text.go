@@ -232,7 +232,13 @@ func printObject(a *app, o object, indent string) {
 			}
 			fmt.Fprintf(a.out, "%s%s:\n", indent, key)
 			for _, e := range v {
-				fmt.Fprintf(a.out, "%s  - %s\n", indent, inline(e))
+				if !slices.ContainsFunc(e, func(f field) bool { return nested(f.value) }) {
+					fmt.Fprintf(a.out, "%s  - %s\n", indent, inline(e))
+					continue
+				}
+				// The first field is what an element is known by.
+				fmt.Fprintf(a.out, "%s  - %s\n", indent, inline(e[:1]))
+				printObject(a, e[1:], indent+"    ")
 			}
 		default:
 			fmt.Fprintf(a.out, "%s%-*s %s\n", indent, width+1, key+":", plain(v))
