@@ -250,6 +250,7 @@ func hostiles() []hostile {
 		{"A-08 product beyond 2⁶³", layout(&rawLayout{7, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
 		{"A-08 product wraps to 4", layout(&rawLayout{0, []int32{1 << 30, 1 << 30, 1 << 4, 1}, []uint8{0, 1, 2, 3}}), bad, -2, "named_data[0].tensor_layout.sizes"},
 		{"A-08 product times width wraps", layout(&rawLayout{10, []int32{1 << 30, 1 << 30}, []uint8{0, 1}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"A-08 product beyond 2⁶³ of no known type", layout(&rawLayout{44, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
 		{"A-10 dim_order too short", layout(&rawLayout{6, []int32{2, 2}, []uint8{0}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
 		{"A-10 dim_order too long", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
 		{"A-10 dim_order beyond the rank", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 2}}), bad, -2, "named_data[0].tensor_layout.dim_order"},

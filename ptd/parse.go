@@ -514,15 +514,20 @@ func (p *parser) tensor(row fb.Row, c *columns, i, left int, size int64) (*tenso
 	if zero {
 		n, over = 0, false
 	}
-	if dtype == tensor.Unknown {
+	known := dtype != tensor.Unknown
+	if known && !over {
+		n, ok = dtype.Bytes(n)
+	}
+	switch {
+	case over || !ok:
+		return p.bad(row, c, i, c.sizes, ".sizes", "%v of %v is beyond 2^63 bytes", shape, dtype)
+	case known && n > size:
+		return p.bad(row, c, i, c.sizes, ".sizes", "%v of %v takes %d bytes, and there are %d", shape, dtype, n, size)
+	case !known:
 		n = size
 		if err := p.warn(p.place(row, c.scalar), at(c.vector, i)+c.layout+".scalar_type", "%d stands for no type", int8(p.scalar)); err != nil {
 			return nil, 0, err
 		}
-	} else if n, ok = dtype.Bytes(n); !ok || over {
-		return p.bad(row, c, i, c.sizes, ".sizes", "%v of %v is beyond 2^63 bytes", shape, dtype)
-	} else if n > size {
-		return p.bad(row, c, i, c.sizes, ".sizes", "%v of %v takes %d bytes, and there are %d", shape, dtype, n, size)
 	}
 	if rank > runtimeRank {
 		if err := p.warn(p.place(row, c.sizes), at(c.vector, i)+c.layout+".sizes", "%d dimensions, the runtime makes no tensor of more than %d", rank, runtimeRank); err != nil {

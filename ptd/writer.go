@@ -199,19 +199,19 @@ func (w *Writer) Close() error {
 	if w.done {
 		return w.err
 	}
-	w.done = true
-	if w.err == nil {
-		w.err = w.write()
-	}
+	err := w.err
+	w.done, w.err = true, fs.ErrClosed // should a source panic
 	if w.file != nil {
-		if w.err != nil {
-			w.file.Abort()
-		} else {
-			w.err = w.file.Close()
-		}
+		defer w.file.Abort() // nothing after its Close
 	}
-	w.entries, w.names = nil, nil
-	return w.err
+	if err == nil {
+		err = w.write()
+	}
+	if err == nil && w.file != nil {
+		err = w.file.Close()
+	}
+	w.err, w.entries, w.names = err, nil, nil
+	return err
 }
 
 // Abort drops the file. After Close it does nothing.

@@ -1,0 +1,113 @@
+package ptd_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// temporary is a file name for the examples.
+func temporary() (name string, remove func()) {
+	dir, err := os.MkdirTemp("", "ptd")
+	if err != nil {
+		log.Fatal(err)
+	}
+	return filepath.Join(dir, "weights.ptd"), func() { os.RemoveAll(dir) }
+}
+
+// A dictionary of tensors, saved and loaded.
+func ExampleSave() {
+	name, remove := temporary()
+	defer remove()
+	err := ptd.Save(name, map[string]*tensor.Tensor{
+		"linear.weight": tensor.New("", tensor.Shape{2, 2}, []float32{1, 2, 3, 4}),
+		"linear.bias":   tensor.New("", tensor.Shape{2}, []float32{0.5, -0.5}),
+	}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	weights, err := ptd.Load(name, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	bias, err := tensor.Load[float32](weights["linear.bias"])
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(weights), weights["linear.weight"].Shape, bias)
+	// Output: 2 [2, 2] [0.5 -0.5]
+}
+
+// Any iterator of tensors becomes a file, and what has no layout is read as blobs.
+func ExampleWriteFile() {
+	name, remove := temporary()
+	defer remove()
+	tensors := []*tensor.Tensor{
+		tensor.New("step", tensor.Shape{}, []int64{1000}),
+		tensor.New("weight", tensor.Shape{3}, []float32{1, 2, 3}),
+	}
+	if err := ptd.WriteFile(name, slices.Values(tensors), nil); err != nil {
+		log.Fatal(err)
+	}
+	r, err := ptd.Open(name, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	for t := range r.Tensors() {
+		fmt.Println(t.Name, t.DType, t.Shape, t.Size())
+	}
+	for name, blob := range r.Blobs() {
+		fmt.Println(name, blob.Size())
+	}
+	// Output:
+	// step int64 [] 8
+	// weight float32 [3] 12
+}
+
+// Entries of several files in one. What both have must be the same.
+func ExampleMerge() {
+	foundation := []ptd.Entry{{Name: "w", Data: tensor.BlobOf([]byte{1, 2, 3})}, {Name: "shared", Data: tensor.BlobOf([]byte{7})}}
+	adapter := []ptd.Entry{{Name: "w", Data: tensor.BlobOf([]byte{9, 9, 9})}, {Name: "shared", Data: tensor.BlobOf([]byte{7})}}
+	_, err := ptd.Merge(context.Background(), slices.Values(foundation), slices.Values(adapter))
+	fmt.Println(err)
+	adapter, err = ptd.Rename(adapter, "w", "adapter.w")
+	if err != nil {
+		log.Fatal(err)
+	}
+	all, err := ptd.Merge(context.Background(), slices.Values(foundation), slices.Values(adapter))
+	fmt.Println(len(all), err)
+	// Output:
+	// ptd: merge: "w": file 1 has other bytes than file 0
+	// 3 <nil>
+}
+
+// A file of release 0.6 brought up to date, and aligned for pages of 16 KiB; its reader may be reading the same file.
+func ExampleWriteEntries() {
+	name, remove := temporary()
+	defer remove()
+	r, err := ptd.Open("../testdata/ptd/et-0.6.0-basic.ptd", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	if err := ptd.WriteEntries(name, r.Entries(), &ptd.WriterOptions{SegmentAlignment: 16 << 10}); err != nil {
+		log.Fatal(err)
+	}
+	n, err := ptd.Open(name, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close()
+	fmt.Println(r.Schema(), r.Alignment(), "becomes", n.Schema(), n.Alignment())
+	fmt.Println(n.Sharing())
+	// Output:
+	// 0.6 16 becomes 0.7 16384
+	// map[0:[linear.weight tied]]
+}

@@ -1,0 +1,436 @@
+package ptd_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// checkpointOf is a file whose metadata is longer than the first read.
+func bigMetadata(t testing.TB) []byte { return write(t, many(3000), ptd.WriterOptions{}) }
+
+func TestOpeningTakesTwoReadsAtMost(t *testing.T) {
+	for want, data := range map[int][]byte{1: write(t, many(10), ptd.WriterOptions{}), 2: bigMetadata(t)} {
+		c := readtest.Count(bytes.NewReader(data))
+		r, err := ptd.NewReader(c, int64(len(data)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range r.Tensors() {
+		}
+		if got := c.Calls(); got != want {
+			t.Errorf("%d reads of a file of %d bytes, want %d", got, len(data), want)
+		}
+	}
+}
+
+func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
+	for _, n := range []int{100, 3000} {
+		data := checkpoint(t, n)
+		got := testing.AllocsPerRun(5, func() {
+			r, err := ptd.OpenBytes(data, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for x := range r.Tensors() {
+				sink += len(x.Name)
+			}
+		})
+		if names := 1 + float64(n*32>>18); got > 10+names {
+			t.Errorf("%v allocations for %d entries", got, n)
+		}
+	}
+}
+
+func TestLookUpAllocatesNothing(t *testing.T) {
+	r := readBytes(t, checkpoint(t, 100), nil)
+	if n := testing.AllocsPerRun(100, func() {
+		if r.Tensor("model.layers.3.attn.w1.weight") == nil || r.Tensor("none") != nil {
+			t.Fatal("look-up")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// Every kind of source, and what it may be asked.
+func TestFace(t *testing.T) {
+	data, err := os.ReadFile("../testdata/ptd/et-1.5.1-blobs.ptd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ptd.Detect(bytes.NewReader(data), int64(len(data))) {
+		t.Error("not detected")
+	}
+	face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
+		if r.Version() != "0" || r.Schema() != "0.7" || r.Len() != 1 || r.Alignment() != 128 {
+			t.Errorf("version %s, schema %s, %d tensors, aligned to %d", r.Version(), r.Schema(), r.Len(), r.Alignment())
+		}
+		x := r.Tensor("tensor")
+		if x == nil || r.Tensor("blob") != nil || r.Tensor("none") != nil {
+			t.Fatal("look-up by name")
+		}
+		if v, err := tensor.Load[float32](x); err != nil || len(v) != 3 {
+			t.Errorf("%v, %v", v, err)
+		}
+		var names []string
+		for name, b := range r.Blobs() {
+			names = append(names, fmt.Sprint(name, b.Size()))
+		}
+		if want := []string{"blob100", "aligned17", "nothing0", "much5"}; !slices.Equal(names, want) {
+			t.Errorf("blobs %v", names)
+		}
+		if e, ok := r.Entry("aligned"); !ok || e.Layout != nil || e.Segment != 1 {
+			t.Errorf("entry %+v", e)
+		}
+		if _, ok := r.Entry("none"); ok {
+			t.Error("an entry that is not there")
+		}
+		var segments []ptd.Segment
+		for i, s := range r.Segments() {
+			if i != len(segments) {
+				t.Errorf("segment %d comes as number %d", i, len(segments))
+			}
+			segments = append(segments, s)
+		}
+		if len(segments) != 5 || segments[1] != (ptd.Segment{Offset: 640, Size: 17}) {
+			t.Errorf("segments %v", segments)
+		}
+		for range r.Attributes() {
+			t.Error("an attribute")
+		}
+		// Breaking off is allowed everywhere.
+		for range r.Tensors() {
+			break
+		}
+		for range r.Blobs() {
+			break
+		}
+		for range r.Entries() {
+			break
+		}
+		for range r.Segments() {
+			break
+		}
+	})
+}
+
+// readers that lie, fail, or end.
+func TestMisreads(t *testing.T) {
+	data := bigMetadata(t)
+	readtest.Misread(t, data, []int64{0, 10, 63, 64, 65, 1000, 64 << 10, 64<<10 + 1, int64(len(data)) - 1}, func(r io.ReaderAt, size int64) error {
+		x, err := ptd.NewReader(r, size, nil)
+		if err != nil {
+			return err
+		}
+		for e := range x.Entries() {
+			if _, err := e.Data.ReadAll(); err != nil {
+				return err
+			}
+		}
+		return x.Verify(t.Context(), nil)
+	})
+	if _, err := ptd.NewReader(nil, 100, nil); err == nil {
+		t.Error("no reader, and no error")
+	}
+	if _, err := ptd.NewReader(bytes.NewReader(data), -1, nil); err == nil {
+		t.Error("a negative size, and no error")
+	}
+	// What was checked is no longer what is there: an error or the first answer, never a panic.
+	readtest.Survives(t, func() error {
+		x, err := ptd.NewReader(readtest.Changing(bytes.NewReader(data)), int64(len(data)), nil)
+		if err == nil {
+			walk(t, x)
+		}
+		return err
+	}, "a reader that changes")
+}
+
+// the file is cut short while it is open.
+func TestTruncatedWhileOpen(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be cut short there")
+	}
+	data := write(t, []ptd.Entry{{Name: "w", Layout: &ptd.Layout{Sizes: []int32{1 << 20}, DimOrder: []uint8{0}}, Data: tensor.BlobOf(make([]byte, 1<<20))}}, ptd.WriterOptions{})
+	for _, noMap := range []bool{false, true} {
+		name := filepath.Join(t.TempDir(), "x.ptd")
+		if err := os.WriteFile(name, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		r, err := ptd.Open(name, &ptd.ReaderOptions{NoMap: noMap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(name, 4096); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Tensor("w").Data.ReadAll(); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("noMap %v: %v", noMap, err)
+		}
+		err = r.Verify(t.Context(), nil)
+		if f := tensor.Findings(err); len(f) == 0 || f[0].Class != tensor.ClassTruncated {
+			t.Errorf("noMap %v: verify: %v", noMap, err)
+		}
+		r.Close()
+	}
+}
+
+// what is no file of a size.
+func TestOddFiles(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := ptd.Open(dir, nil); err == nil {
+		t.Error("a folder opens")
+	}
+	if _, err := ptd.Open(filepath.Join(dir, "none"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if runtime.GOOS == "linux" {
+		for _, name := range []string{"/proc/self/status", "/dev/zero", "/dev/null"} {
+			if _, err := ptd.Open(name, nil); err == nil {
+				t.Errorf("%s opens", name)
+			}
+		}
+	}
+	// A segment beyond 4 GiB, in a file with a hole.
+	if testing.Short() || runtime.GOOS == "plan9" || runtime.GOOS == "windows" {
+		return
+	}
+	const size = 5 << 30
+	f := good()
+	f.segments[0][1] = size
+	f.entries[0].layout = &rawLayout{0, []int32{5, 1 << 30}, []uint8{0, 1}}
+	f.header = func(h *[4]uint64) { h[3] = size }
+	name := filepath.Join(dir, "large.ptd")
+	head := f.bytes()
+	base := int64(binary.LittleEndian.Uint64(head[32:]))
+	if err := os.WriteFile(name, head, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ptd.Open(name, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("5 GiB that are not there: %v", err)
+	}
+	if err := os.Truncate(name, base+size); err != nil {
+		t.Skip(err)
+	}
+	w, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteAt([]byte("end"), base+size-3); err != nil {
+		t.Skip(err)
+	}
+	w.Close()
+	r, err := ptd.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	last, err := r.Tensor("w").Data.Section(size-3, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := last.ReadAll(); err != nil || string(b) != "end" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// closing.
+func TestClose(t *testing.T) {
+	r, err := ptd.Open("../testdata/ptd/et-1.5.1-ranks.ptd", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := r.Tensor("rank2")
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if r.Tensor("rank2") != x || r.Len() != 9 || x.Name != "rank2" || !x.Shape.Equal(tensor.Shape{2, 3}) {
+		t.Error("the metadata is gone")
+	}
+	if _, err := x.Data.ReadAll(); !errors.Is(err, fs.ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := tensor.View[float32](x); err == nil {
+		t.Error("a view of a closed file")
+	}
+	if err := r.Verify(t.Context(), nil); !errors.Is(err, fs.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestManyReadWhileOneCloses(t *testing.T) {
+	for range 20 {
+		r, err := ptd.Open("../testdata/ptd/et-1.5.1-dtypes.ptd", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for e := range r.Entries() {
+					if _, err := e.Data.ReadAll(); err != nil && !errors.Is(err, fs.ErrClosed) {
+						t.Error(err)
+					}
+				}
+			}()
+		}
+		r.Close()
+		wg.Wait()
+	}
+}
+
+func TestLimits(t *testing.T) {
+	data := bigMetadata(t)
+	for name, l := range map[string]tensor.Limits{
+		"MaxTensors": {MaxTensors: 2999}, "MaxMetadata": {MaxMetadata: 1000}, "MaxName": {MaxName: 9}, "MaxRank": {MaxRank: 0},
+	} {
+		if name == "MaxRank" {
+			continue
+		}
+		_, err := ptd.OpenBytes(data, &ptd.ReaderOptions{Limits: l})
+		if !errors.Is(err, tensor.ErrLimit) || !strings.Contains(err.Error(), "Limits."+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ranks, err := os.ReadFile("../testdata/ptd/et-1.5.1-ranks.ptd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ptd.OpenBytes(ranks, &ptd.ReaderOptions{Limits: tensor.Limits{MaxRank: 7}}); !errors.Is(err, tensor.ErrLimit) {
+		t.Error(err)
+	}
+	if _, err := ptd.OpenBytes(data, &ptd.ReaderOptions{Limits: tensor.Limits{MaxName: -1}}); err == nil {
+		t.Error("a negative limit")
+	}
+}
+
+// Verify reports every finding, not the first.
+func TestVerifyFindsAll(t *testing.T) {
+	f := raw{
+		segments: [][2]uint64{{0, 4}, {16, 4}, {32, 4}},
+		entries: []rawEntry{
+			{"a", 0, &rawLayout{11, []int32{4}, []uint8{0}}},
+			{"b", 1, &rawLayout{11, []int32{4}, []uint8{0}}},
+			{"", 1, nil},
+		},
+		data: 36,
+	}
+	data := f.bytes()
+	base := int64(binary.LittleEndian.Uint64(data[32:]))
+	data[50] = 9        // padding of the header
+	data[base+1] = 2    // a bool of a
+	data[base+5] = 1    // padding
+	data[base+19] = 255 // a bool of b
+	data = append(data, 1)
+	face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
+		var seen []string
+		done := int64(-1)
+		err := r.Verify(t.Context(), &tensor.VerifyOptions{
+			Report:   func(f tensor.Finding) { seen = append(seen, fmt.Sprintf("%v %s %#x", f.Severity, f.Field, f.Offset)) },
+			Progress: func(d, total int64) { done = d - total },
+		})
+		want := []string{
+			fmt.Sprintf("warning  %#x", base+36), "warning named_data[2].key -0x1", fmt.Sprintf("warning segments[2] %#x", base+32),
+			"warning padding of the header 0x32", fmt.Sprintf("warning padding of segments[0] %#x", base+5),
+			fmt.Sprintf("error \"a\" %#x", base+1), fmt.Sprintf("error \"b\" %#x", base+19),
+		}
+		if !slices.Equal(seen, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
+		}
+		if n := len(tensor.Findings(err)); n != len(want) || !errors.Is(err, tensor.ErrMalformed) || done != 0 {
+			t.Errorf("%d findings, %v; progress ended %d short", n, err, done)
+		}
+		if err := r.Verify(t.Context(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
+			t.Errorf("structure alone: %v", err)
+		}
+	})
+}
+
+// A tensor of a type that is not known keeps its bytes, its number, and its shape.
+func TestUnknownType(t *testing.T) {
+	r := readBytes(t, with(layout(&rawLayout{44, []int32{2, 3}, []uint8{1, 0}})), nil)
+	x := r.Tensor("w")
+	if x.DType != tensor.Unknown || !x.Shape.Equal(tensor.Shape{2, 3}) || x.Data.Size() != 16 {
+		t.Errorf("%+v", x)
+	}
+	if st, ok := x.Data.Stored(); !ok || st.Type != "44" || st.Size != 16 || st.Encoding != "raw" {
+		t.Errorf("%+v", st)
+	}
+	if e, _ := r.Entry("w"); e.Layout.ScalarType != 44 || e.Layout.ScalarType.String() != "44" || !slices.Equal(e.Layout.DimOrder, []uint8{1, 0}) {
+		t.Errorf("%+v", e.Layout)
+	}
+}
+
+// The C++ writer takes any alignment; 3 puts the FlatBuffer where no verifier of a whole file would like it.
+func TestFlatBufferOutOfAlignment(t *testing.T) {
+	data := write(t, []ptd.Entry{{Name: "w", Layout: float(2), Data: floats(1, 2)}}, ptd.WriterOptions{SegmentAlignment: 3, Parity: ptd.ParityCPP})
+	if at := binary.LittleEndian.Uint64(data[16:]); at != 42 {
+		t.Fatalf("%d bytes inserted", at)
+	}
+	r := readBytes(t, data, nil)
+	if v, err := tensor.Load[float32](r.Tensor("w")); err != nil || !slices.Equal(v, []float32{1, 2}) {
+		t.Errorf("%v, %v", v, err)
+	}
+	if len(r.Warnings()) != 1 {
+		t.Errorf("warnings %v", r.Warnings())
+	}
+	if _, err := ptd.OpenBytes(data, &ptd.ReaderOptions{Strict: true}); err == nil {
+		t.Error("strict accepts it")
+	}
+}
+
+func TestDetect(t *testing.T) {
+	for _, c := range []struct {
+		b    string
+		want bool
+	}{
+		{"\x44\x00\x00\x00FT01FH01", true}, {"\x44\x00\x00\x00FT02FH01", true}, {"\x44\x00\x00\x00FT01FH", false},
+		{"\x44\x00\x00\x00FT01\x00\x00\x00\x00", false}, {"\x44\x00\x00\x00ET12eh00", false}, {"", false},
+	} {
+		if got := ptd.Detect(strings.NewReader(c.b), int64(len(c.b))); got != c.want {
+			t.Errorf("%q: %v", c.b, got)
+		}
+	}
+	if ptd.Detect(readtest.Failing(strings.NewReader("\x44\x00\x00\x00FT01FH01"), 3), 12) {
+		t.Error("detected what cannot be read")
+	}
+}
+
+func TestScalarTypes(t *testing.T) {
+	for _, d := range tensor.DTypes() {
+		s, err := ptd.ScalarTypeOf(d)
+		if (err != nil) != slices.Contains([]tensor.DType{tensor.F8E8M0FNU, tensor.F6E2M3FN, tensor.F6E3M2FN, tensor.F4E2M1FN}, d) {
+			t.Errorf("%v: %v", d, err)
+		}
+		if err == nil && s.DType() != d {
+			t.Errorf("%v is %v is %v", d, s, s.DType())
+		}
+	}
+	for s, want := range map[ptd.ScalarType]string{0: "BYTE", 6: "FLOAT", 29: "UINT64", 30: "30", -1: "-1"} {
+		if s.String() != want {
+			t.Errorf("%d is %s", int8(s), s)
+		}
+	}
+	if ptd.ScalarType(math.MaxInt8).DType() != tensor.Unknown || ptd.ScalarType(-1).DType() != tensor.Unknown {
+		t.Error("a type without a meaning")
+	}
+}
