@@ -28,10 +28,8 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 		return err
 	}
 	list := tensor.NewFindingList(&o)
-	r.model.departures(func(err error, kind departureKind) bool {
-		if kind != remark {
-			list.Warn(err)
-		}
+	r.model.departures(func(err error, _ departureKind) bool {
+		list.Warn(err)
 		return !list.Full()
 	})
 	if err := r.model.verifyGraphs(ctx, list); err != nil {
@@ -82,7 +80,6 @@ type departureKind uint8
 const (
 	foreign departureKind = iota // no writer of RTen does this
 	genuine                      // the official converter does, and RTen does not like it
-	remark                       // it may mean nothing
 )
 
 // departures finds what Open tolerates. found returns false to end the search.
@@ -122,18 +119,16 @@ func (m *Model) departures(found func(err error, kind departureKind) bool) {
 				return note(at, p, field, err, foreign)
 			})
 		case "ValueNode":
-			v := Value{Node{m: m}, pos}
-			dims, _ := v.Shape()
+			if !inputs[pos] {
+				return true // a size of 0 may be meant
+			}
+			dims, _ := Value{Node{m: m}, pos}.Shape()
 			for i, d := range dims {
 				if n, fixed := d.Size(); !fixed || n != 0 {
 					continue
 				}
-				field := "shape[" + strconv.Itoa(i) + "]"
-				err, kind := fmt.Errorf("%w: size 0, which rten-convert also writes for a size that it does not know", tensor.ErrMalformed), remark
-				if inputs[pos] {
-					err, kind = fmt.Errorf("%w: an input of size 0, which rten-convert writes for a size that it does not know: RTen 0.25 and later accept no other", tensor.ErrMalformed), genuine
-				}
-				if !note(at, m.field(pos, slotValueShape), field, err, kind) {
+				if !note(at, m.field(pos, slotValueShape), "shape["+strconv.Itoa(i)+"]",
+					fmt.Errorf("%w: an input of size 0, which rten-convert writes for a size that it does not know: RTen 0.25 and later accept no other", tensor.ErrMalformed), genuine) {
 					return false
 				}
 			}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/rten"
@@ -10,8 +12,9 @@ import (
 
 func rtenView(r *rten.Reader) view {
 	return view{
-		facts: func() object { return rtenFacts(r) },
-		graph: func() *graph { return rtenGraph(r) },
+		facts:   func() object { return rtenFacts(r) },
+		content: func() object { return rtenContent(r) },
+		graph:   func() *graph { return rtenGraph(r) },
 		metadata: func() []span {
 			h, ok := r.Header()
 			if !ok {
@@ -73,10 +76,72 @@ func rtenFacts(r *rten.Reader) object {
 	for k, v := range m.Metadata() {
 		metadata.set(k, v)
 	}
-	return object{
+	facts := object{
 		{"inputs", inputs}, {"outputs", outputs}, {"operators", operators}, {"metadata", metadata},
 		{"graphs", graphs}, {"values", append(inputValues, outputValues...)},
 	}
+	lowest, because := m.Requires()
+	requires := []object{}
+	for _, b := range because {
+		o := object{{"release", b.Release}, {"what", b.What}}
+		if b.Field != "" {
+			o.set("field", b.Field)
+		}
+		requires = append(requires, o)
+	}
+	if lowest != "" {
+		facts.set("release", lowest)
+	} else {
+		facts.set("release", nil)
+	}
+	facts.set("requires", requires)
+	return facts
+}
+
+// rtenContent is everything that the graphs say, whatever the version and place
+// of it.
+func rtenContent(r *rten.Reader) object {
+	o := object{}
+	for g := range r.Model().Graphs() {
+		at := func(what string) string {
+			if g.Path() == "" {
+				return what
+			}
+			return g.Path() + " " + what
+		}
+		o.set(at("inputs"), fmt.Sprint(g.Inputs()))
+		o.set(at("outputs"), fmt.Sprint(g.Outputs()))
+		o.set(at("captures"), fmt.Sprint(g.Captures()))
+		for n := range g.Nodes() {
+			o.set(at(fmt.Sprintf("node %d", n.Index())), rtenDescription(n))
+		}
+	}
+	return o
+}
+
+// rtenDescription is a node without the elements of a constant.
+func rtenDescription(n rten.Node) string {
+	s := n.Kind().String()
+	if name, named := n.Name(); named {
+		s += " " + strconv.Quote(name)
+	}
+	op, ok := n.Operator()
+	if !ok {
+		if shape := rtenShape(n); shape != "" {
+			s += " " + shape
+		}
+		return s
+	}
+	s += fmt.Sprintf(" %v %v to %v", op.Type(), op.Inputs(), op.Outputs())
+	if t := op.AttrsTable(); t != "" {
+		s += " " + t
+	}
+	for a := range op.Attributes() {
+		if _, graph := a.Value.(*rten.Graph); !graph { // graphs are told apart on their own
+			s += fmt.Sprintf(" %s=%v", a.Name, a.Value)
+		}
+	}
+	return s
 }
 
 // rtenGraph draws a group a graph. Values in between are edges, with the name of
