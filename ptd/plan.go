@@ -137,30 +137,41 @@ func hashes(entries []Entry) (map[int][sha256.Size]byte, error) {
 	for i := range entries {
 		sizes[entries[i].Data.Size()]++
 	}
-	work := make(chan int)
 	var (
-		mu    sync.Mutex
-		first error
-		sums  = map[int][sha256.Size]byte{}
-		wg    sync.WaitGroup
+		work     = make(chan int)
+		mu       sync.Mutex
+		wg       sync.WaitGroup
+		sums     = map[int][sha256.Size]byte{}
+		first    error
+		panicked any
 	)
+	one := func(i int) {
+		// A source that panics must do so on the caller's goroutine, where it can be recovered from.
+		defer func() {
+			if p := recover(); p != nil {
+				mu.Lock()
+				panicked = p
+				mu.Unlock()
+			}
+		}()
+		h := sha256.New()
+		n, err := entries[i].Data.WriteTo(h)
+		if err == nil && n != entries[i].Data.Size() {
+			err = io.ErrUnexpectedEOF
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		sums[i] = [sha256.Size]byte(h.Sum(nil))
+		if err != nil && first == nil {
+			first = fmt.Errorf("entry %s: %w", tensor.Quote(entries[i].Name), err)
+		}
+	}
 	for range runtime.GOMAXPROCS(0) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			h := sha256.New()
 			for i := range work {
-				h.Reset()
-				n, err := entries[i].Data.WriteTo(h)
-				if err == nil && n != entries[i].Data.Size() {
-					err = io.ErrUnexpectedEOF
-				}
-				mu.Lock()
-				sums[i] = [sha256.Size]byte(h.Sum(nil))
-				if err != nil && first == nil {
-					first = fmt.Errorf("entry %s: %w", tensor.Quote(entries[i].Name), err)
-				}
-				mu.Unlock()
+				one(i)
 			}
 		}()
 	}
@@ -171,6 +182,9 @@ func hashes(entries []Entry) (map[int][sha256.Size]byte, error) {
 	}
 	close(work)
 	wg.Wait()
+	if panicked != nil {
+		panic(panicked)
+	}
 	return sums, first
 }
 

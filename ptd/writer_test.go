@@ -84,14 +84,17 @@ func TestSourceThatFails(t *testing.T) {
 			}
 		}
 	}
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the panic of a source is lost")
-			}
+	for _, dedup := range []ptd.Dedup{ptd.DedupIdentity, ptd.DedupSHA256} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic of a source is lost")
+				}
+			}()
+			bad := source(10, func() io.Reader { return panicking{} })
+			ptd.WriteEntries(name, slices.Values([]ptd.Entry{{Name: "a", Data: bad}, {Name: "b", Data: bad}}), &ptd.WriterOptions{Dedup: dedup})
 		}()
-		ptd.WriteEntries(name, slices.Values([]ptd.Entry{{Name: "b", Data: source(10, func() io.Reader { return panicking{} })}}), nil)
-	}()
+	}
 	if b, _ := os.ReadFile(name); string(b) != "old" {
 		t.Errorf("the old file is %q", b)
 	}

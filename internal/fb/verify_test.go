@@ -98,8 +98,8 @@ func TestEveryBitAndByteOfSmallBuffers(t *testing.T) {
 					buf[i] = seed[i]
 				}
 				step := 1
-				if len(buf) > 4<<10 {
-					step = 1 + len(buf)/512 // sampled
+				if len(buf) > 4<<10 { // sampled, the more the shorter a walk is
+					step = 1 + len(buf)/max(16, 256*4<<10/len(buf))
 				}
 				for i := 0; i < len(buf); i += step {
 					for bit := range 8 {
