@@ -23,6 +23,7 @@ const (
 	cbor        = "github.com/fxamacker/cbor/v2"
 	zstd        = "github.com/klauspost/compress/zstd"
 	xxh3        = "github.com/zeebo/xxh3"
+	norm        = "golang.org/x/text/unicode/norm" // zTensor 2's canonical names
 	msgpack     = "github.com/vmihailenco/msgpack/v5"
 	msgpcode    = "github.com/vmihailenco/msgpack/v5/msgpcode"
 	mmap        = "golang.org/x/exp/mmap"
@@ -64,7 +65,7 @@ var edges = map[string][]string{
 	"ptd":                and(floor, flatbuffers, "internal/fb", "schema/ptdfb"),
 	"pte":                and(floor, flatbuffers, "internal/fb", "schema/ptefb"),
 	"rten":               and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
-	"ztensor":            and(floor, cbor, zstd, xxh3),
+	"ztensor":            and(floor, cbor, zstd, xxh3, norm),
 	"primitiv":           and(floor, msgpack, msgpcode),
 	"bridge/safetensors": floor,
 	"bridge/npy":         floor,
@@ -253,7 +254,7 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 		"ptd":                {flatbuffers, mmap},
 		"pte":                {flatbuffers, mmap},
 		"rten":               {flatbuffers, mmap},
-		"ztensor":            {cbor, zstd, xxh3, mmap},
+		"ztensor":            {cbor, zstd, xxh3, norm, mmap},
 		"primitiv":           {msgpack, msgpcode, mmap},
 		"bridge/safetensors": {mmap},
 		"bridge/npy":         {mmap},

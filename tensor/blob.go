@@ -34,6 +34,7 @@ type Stored struct {
 	Encoding string // in the format's own words; "raw" for plain bytes
 	Digest   string // in the format's own spelling; "" when there is none
 	Type     string // the file's own word for the element type where DType is Unknown
+	File     string // the file's own word for the other file that has the bytes, Offset counting there; "" for the file itself
 }
 
 // A Blob is an immutable string of bytes that is read on demand: nothing is

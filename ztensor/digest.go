@@ -25,6 +25,7 @@ const (
 	NoDigest Digest = iota
 	CRC32C          // finds accidents; costs next to nothing
 	SHA256          // also finds intent, as far as the manifest itself can be trusted
+	XXH3            // of version 2, which has it for every part; finds accidents
 )
 
 // String is the word before the colon in a file; "none" for NoDigest.
@@ -36,6 +37,8 @@ func (d Digest) String() string {
 		return "crc32c"
 	case SHA256:
 		return "sha256"
+	case XXH3:
+		return "xxh3"
 	}
 	return fmt.Sprintf("Digest(%d)", uint8(d))
 }

@@ -57,8 +57,12 @@ type Reader struct {
 	zstd        *zstd.Decoder
 	zstdErr     error
 
-	checked sync.Map // strict: the components whose digest was found right
-	scratch [16]byte // for the magic and the footer
+	checked sync.Map      // strict: the components whose digest was found right
+	scratch [footer2]byte // for the magic and the footer
+
+	two      *container2               // nil: version 1
+	name     string                    // of the file, where Open opened it
+	siblings func(size int64) []string // files of the same folder, where Companion is its default
 }
 
 // Detect reports whether the file begins like one of the versions of zTensor. It
@@ -87,14 +91,17 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	var siblings func(size int64) []string
 	if o.Companion == nil {
 		o.Companion = source.Companions(name)
+		siblings = func(size int64) []string { return source.Siblings(name, size) }
 	}
 	r, err := newReader(src, o)
 	if err != nil {
 		src.Close()
 		return nil, err
 	}
+	r.name, r.siblings = name, siblings
 	return r, nil
 }
 
@@ -145,7 +152,7 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 	case magic01:
 		err = r.open01()
 	case magic2:
-		err = r.bad(0, "magic", fmt.Errorf("%w: container version 2", errors.ErrUnsupported))
+		err = r.open2()
 	default:
 		err = r.bad(0, "magic", fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed))
 	}
@@ -190,17 +197,21 @@ func (t tail) last(n int) []byte { return t.b[len(t.b)-n:] }
 // last is then copied by index.keep, since a mapping can change, and goes with
 // Close.
 func (r *Reader) readManifest(t tail, off, n int64, read func(s *scan)) error {
+	s := &scan{r: r, minor: -1}
+	return r.manifest(t, off, n, func(b []byte) error {
+		s.cursor = newCursor(b, r.limits)
+		read(s)
+		return s.done()
+	})
+}
+
+// manifest calls run for the n bytes at off, where they lie or copied.
+func (r *Reader) manifest(t tail, off, n int64, run func(b []byte) error) error {
 	if limit := min(r.limits.MaxMetadata, 1<<30); n > limit {
 		return r.bad(off, "manifest", fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
 	}
 	r.manifestAt, r.manifestSize = off, n
-	s := &scan{r: r, minor: -1}
-	run := func(b []byte) error {
-		s.cursor = newCursor(b, r.limits)
-		read(s)
-		return s.done()
-	}
-	if r.owned = off >= t.off; r.owned {
+	if r.owned = off >= t.off && n <= t.off+int64(len(t.b))-off; r.owned {
 		from := off - t.off
 		return run(t.b[from : from+n : from+n])
 	}
@@ -230,11 +241,20 @@ func (t tail) size() uint64 { return binary.LittleEndian.Uint64(t.last(8)) }
 // where the Reader does not own what it reads. Afterwards reading is
 // fs.ErrClosed, and borrowed slices must not be touched; names, shapes and
 // attributes stay valid.
-func (r *Reader) Close() error { return r.src.Close() }
+func (r *Reader) Close() error {
+	err := r.closeShards()
+	if e := r.src.Close(); e != nil {
+		err = e
+	}
+	return err
+}
 
 // Version is the layout of the file: "0.1", "1.0", "1.1", "1.2" or "2". It is
 // what the content shows, not only what the file says of itself.
 func (r *Reader) Version() string { return r.version }
+
+// Size is the size of the file in bytes.
+func (r *Reader) Size() int64 { return r.src.Size() }
 
 // Generator is the program that wrote the file, as 1.0 files say; "" where there
 // is no word of it.
@@ -373,7 +393,13 @@ func (x *index) find(name string) int {
 	if x.byName != nil {
 		return x.byName.Lookup(name)
 	}
-	i, ok := slices.BinarySearchFunc(x.tensors, name, func(t tensor.Tensor, name string) int { return strings.Compare(t.Name, name) })
+	byLength := x.version == "2" // CBOR's order: shorter names first
+	i, ok := slices.BinarySearchFunc(x.tensors, name, func(t tensor.Tensor, name string) int {
+		if byLength && len(t.Name) != len(name) {
+			return len(t.Name) - len(name)
+		}
+		return strings.Compare(t.Name, name)
+	})
 	if !ok {
 		return -1
 	}

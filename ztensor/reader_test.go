@@ -43,6 +43,10 @@ type said struct {
 	Version    string
 	Attributes json.RawMessage
 	Tensors    []saidTensor
+	// Version 2 alone:
+	ContentDigest       string   `json:"content_digest"`
+	CanonicalViolations []string `json:"canonical_violations"`
+	Shards              []Shard
 }
 
 type saidTensor struct {

@@ -49,8 +49,9 @@ const (
 	spanBlob   = "blob"
 )
 
-// maxPadding is the most that alignment asks for between two things.
-const maxPadding = 4096
+// maxPadding is the most that alignment asks for between two things: zTensor 2
+// in canonical form has the largest.
+const maxPadding = 65536
 
 // usage collects the ranges that the file tells of and looks at what is between
 // them. A tensor within the metadata counts as a tensor.
@@ -58,7 +59,7 @@ func (a *app) usage(in *input) (*usage, error) {
 	u := new(usage)
 	var spans []span
 	add := func(b tensor.Blob, what string) {
-		if st, ok := b.Stored(); ok && st.Offset >= 0 {
+		if st, ok := b.Stored(); ok && st.Offset >= 0 && st.File == "" {
 			spans = append(spans, span{st.Offset, st.Size, what})
 		}
 	}

@@ -165,6 +165,9 @@ func appendStored(b []byte, st *tensor.Stored) []byte {
 	if st.Digest != "" {
 		b = appendText(b, "digest", st.Digest)
 	}
+	if st.File != "" {
+		b = appendText(b, "shard", st.File)
+	}
 	return b
 }
 

@@ -20,6 +20,10 @@ func ztensorView(r *ztensor.Reader) view {
 		},
 		metadata: func() []span {
 			m := r.Manifest()
+			if r.Version() == "2" {
+				const footer = 40
+				return []span{{0, 8, "magic"}, {m.Offset, m.Size, "manifest"}, {r.Size() - footer, footer, "footer"}}
+			}
 			// Before it a magic number, behind it its size, and since 1.1 the
 			// magic number once more.
 			return []span{{0, 8, "magic"}, {m.Offset, m.Size, "manifest"}, {m.Offset + m.Size, 24, "footer"}}
@@ -50,6 +54,24 @@ func ztensorFacts(r *ztensor.Reader) object {
 		slices.Sort(algorithms)
 		o[1].value = strings.Join(algorithms, ", ")
 	}
+	if r.Version() == "2" {
+		o = append(o, identity(r)...)
+	}
+	return o
+}
+
+// identity is what version 2 has beside: the digest of the content, where every
+// part has one, and the other files.
+func identity(r *ztensor.Reader) object {
+	o := object{{"content_digest", nil}}
+	if d, err := r.ContentDigest(ztensor.SHA256); err == nil {
+		o[0].value = d
+	}
+	shards := []object{}
+	for s := range r.Shards() {
+		shards = append(shards, object{{"name", s.Name}, {"size", s.Size}, {"digest", s.Digest}})
+	}
+	o.set("shards", shards)
 	return o
 }
 

@@ -48,3 +48,17 @@ func openIn(folder, name string) (*Source, error) {
 	}
 	return ofFile(f, name, descriptorPath(f)) // never by name: that would go round the Root
 }
+
+// Siblings lists the regular files of that size in the folder of name, sorted, for [Companions] to open.
+func Siblings(name string, size int64) (all []string) {
+	entries, err := os.ReadDir(filepath.Dir(name))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if fi, err := e.Info(); err == nil && fi.Mode().IsRegular() && fi.Size() == size {
+			all = append(all, e.Name())
+		}
+	}
+	return all
+}

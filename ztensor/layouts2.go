@@ -1,0 +1,442 @@
+package ztensor
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// The layouts of version 2 that are registered beside dense (§7).
+const (
+	layoutCSR   = "zt.sparse_csr/1"
+	layoutCOO   = "zt.sparse_coo/1"
+	layoutMX    = "zt.mx/1"
+	layoutQuant = "zt.quant_group/1"
+)
+
+// storageType2 is one of the twelve storage types; Unknown for any other word.
+func storageType2(word []byte) tensor.DType {
+	if d := storageType(string(word), true); d != tensor.Bool {
+		return d
+	}
+	return tensor.Unknown
+}
+
+// A logical2 is a logical type and how it is stored.
+type logical2 struct {
+	name    string
+	storage tensor.DType
+	dtype   tensor.DType
+}
+
+var logicals2 = [...]logical2{
+	{"bool", tensor.U8, tensor.Bool},
+	{"f8_e4m3fn", tensor.U8, tensor.F8E4M3FN},
+	{"f8_e5m2", tensor.U8, tensor.F8E5M2},
+	{"f8_e4m3fnuz", tensor.U8, tensor.F8E4M3FNUZ},
+	{"f8_e5m2fnuz", tensor.U8, tensor.F8E5M2FNUZ},
+	{"f8_e8m0", tensor.U8, tensor.F8E8M0FNU},
+	{"f4_e2m1", tensor.U8, tensor.F4E2M1FN},
+	{"complex64", tensor.F32, tensor.C64},
+	{"complex128", tensor.F64, tensor.C128},
+}
+
+// logicalType2 is the registered type of that name; the zero value where there
+// is none.
+func logicalType2(name []byte) logical2 {
+	for _, l := range logicals2 {
+		if l.name == string(name) {
+			return l
+		}
+	}
+	return logical2{}
+}
+
+// typeWords2 is how version 2 spells d: its storage type, and its logical type
+// if it needs one; "" where it has none.
+func typeWords2(d tensor.DType) (dtype, logical string) {
+	for _, l := range logicals2 {
+		if l.dtype == d {
+			d, logical = l.storage, l.name
+		}
+	}
+	for _, word := range []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"} {
+		if storageType(word, true) == d {
+			return word, logical
+		}
+	}
+	return "", ""
+}
+
+// profile applies the metadata rules of a registered layout. Those of sparse_csr
+// are upstream's too. The other ones no upstream program has held a file against
+// yet, its own examples among them: what departs from them is opened, with a
+// warning, unless the reader is strict.
+func (s *scan2) profile(t *tensor.Tensor, elements uint64, at int) {
+	var attributes []byte
+	if own := s.r.ownAttrs; len(own) > 0 && own[len(own)-1].tensor == len(s.r.tensors)-1 {
+		attributes = own[len(own)-1].cbor
+	}
+	err := checkLayout(t, elements, attributes)
+	switch {
+	case err == nil:
+	case t.Scheme == layoutCSR || s.r.opts.Strict:
+		s.fail(at, err)
+	default:
+		s.r.warnings.add(s.r.manifestAt+int64(at), "objects["+tensor.Quote(t.Name)+"]", err)
+	}
+	if s.err == nil && (t.Scheme == layoutCSR || t.Scheme == layoutCOO) {
+		if values := t.Part("values"); values != nil {
+			t.DType = values.DType
+		}
+	}
+}
+
+// checkLayout holds a tensor against the metadata rules of its layout, if it is
+// a registered one.
+func checkLayout(t *tensor.Tensor, elements uint64, attributes []byte) error {
+	c := layoutCheck{t: t, elements: elements, attributes: attributes}
+	switch {
+	case t.Scheme == layoutCSR:
+		c.csr()
+	case t.Scheme == layoutCOO:
+		c.coo()
+	case t.Scheme == layoutMX:
+		c.mx()
+	case t.Scheme == layoutQuant:
+		c.quant()
+	case strings.HasPrefix(t.Scheme, "gguf.") && strings.HasSuffix(t.Scheme, "/1"):
+		if slices.Contains(ggufTypes, strings.TrimSuffix(strings.TrimPrefix(t.Scheme, "gguf."), "/1")) {
+			c.gguf()
+		}
+	}
+	return c.err
+}
+
+type layoutCheck struct {
+	t          *tensor.Tensor
+	elements   uint64
+	attributes []byte
+	err        error
+}
+
+func (c *layoutCheck) want(ok bool, format string, args ...any) bool {
+	if !ok && c.err == nil {
+		c.err = broken(ruleLayoutRule, format, args...)
+	}
+	return c.err == nil
+}
+
+// parts wants exactly these.
+func (c *layoutCheck) parts(roles ...string) bool {
+	ok := len(c.t.Parts) == len(roles)
+	for _, role := range roles {
+		ok = ok && c.t.Part(role) != nil
+	}
+	return c.want(ok, "the parts of %s are %s", c.t.Scheme, strings.Join(roles, ", "))
+}
+
+// index wants a part to be plain indices, and returns their width.
+func (c *layoutCheck) index(role string) uint64 {
+	d := c.t.Part(role).DType
+	c.want(d == tensor.U32 || d == tensor.U64, "%s of %v, not of u32 or u64", role, c.dtype(role))
+	return uint64(d.Size())
+}
+
+func (c *layoutCheck) dtype(role string) string {
+	p := c.t.Part(role)
+	if st, ok := p.Data.Stored(); ok && st.Type != "" {
+		return st.Type
+	}
+	return p.DType.String()
+}
+
+func (c *layoutCheck) size(role string) uint64 { return uint64(c.t.Part(role).Data.Size()) }
+
+// holds wants a part of n elements.
+func (c *layoutCheck) holds(role string, n uint64) {
+	d := c.t.Part(role).DType
+	if d == tensor.Unknown {
+		return
+	}
+	want, ok := bytesOf(d, n)
+	c.want(ok && want == c.size(role), "%d bytes of %s for %d elements of %v", c.size(role), role, n, d)
+}
+
+func (c *layoutCheck) csr() {
+	if !c.want(len(c.t.Shape) == 2, "%d dimensions, not two", len(c.t.Shape)) || !c.parts("values", "indices", "indptr") {
+		return
+	}
+	w, w2 := c.index("indices"), c.index("indptr")
+	if !c.want(w == w2, "indices of %s and indptr of %s", c.dtype("indices"), c.dtype("indptr")) {
+		return
+	}
+	rows := uint64(c.t.Shape[0])
+	c.want(rows+1 == c.size("indptr")/w && c.size("indptr")%w == 0, "%d bytes of indptr for %d rows", c.size("indptr"), rows)
+	c.want(c.size("indices")%w == 0, "%d bytes of indices of %d bytes", c.size("indices"), w)
+	c.holds("values", c.size("indices")/w)
+}
+
+func (c *layoutCheck) coo() {
+	if !c.want(len(c.t.Shape) > 0, "no dimensions") || !c.parts("values", "coords") {
+		return
+	}
+	w := c.index("coords") * uint64(len(c.t.Shape))
+	if c.want(w > 0 && c.size("coords")%w == 0, "%d bytes of coords for %d dimensions", c.size("coords"), len(c.t.Shape)) {
+		c.holds("values", c.size("coords")/w)
+	}
+}
+
+func (c *layoutCheck) mx() {
+	if !c.parts("data", "scales") {
+		return
+	}
+	block, hasBlock := c.uint("block_size")
+	axis, hasAxis := c.uint("axis")
+	form, _ := c.text("scale_form")
+	if !hasAxis && len(c.t.Shape) > 0 {
+		axis = uint64(len(c.t.Shape) - 1)
+	}
+	if !c.want(hasBlock && block >= 2, "block_size is not an integer of at least 2") ||
+		!c.want(axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)) ||
+		!c.want(form == "e8m0_exponent", "scale_form is %s", tensor.Quote(form)) ||
+		!c.want(uint64(c.t.Shape[axis])%block == 0, "a dimension of %d in blocks of %d", c.t.Shape[axis], block) {
+		return
+	}
+	switch d := c.t.Part("data").DType; d {
+	case tensor.F4E2M1FN, tensor.F8E4M3FN, tensor.F8E5M2, tensor.I8:
+	default:
+		c.want(false, "data of %s", c.dtype("data"))
+	}
+	c.want(c.t.Part("scales").DType == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
+	c.holds("data", c.elements)
+	c.holds("scales", c.elements/block)
+}
+
+func (c *layoutCheck) quant() {
+	point := layoutCheck{attributes: c.raw("zero_point")}
+	form, _ := point.text("form")
+	roles := []string{"data", "scales"}
+	if form == "tensor" {
+		roles = append(roles, "zeros")
+	}
+	if !c.want(form == "none" || form == "implied" || form == "tensor", "zero_point.form is %s", tensor.Quote(form)) || !c.parts(roles...) {
+		return
+	}
+	if form == "implied" {
+		v := point.raw("value")
+		c.want(len(v) > 0 && v[0]>>5 <= cborNegint, "zero_point.value is no integer")
+	}
+	bits, _ := c.uint("bits")
+	group, hasGroup := c.uint("group_size")
+	axis, hasAxis := c.uint("axis")
+	packing := layoutCheck{attributes: c.raw("packing")}
+	word, _ := packing.text("word")
+	order, _ := packing.text("order")
+	per, _ := packing.uint("per_word")
+	scale, _ := c.text("scale_form")
+	width, ok := map[string]uint64{"u8": 1, "u16": 2, "u32": 4, "u64": 8}[word]
+	switch {
+	case !c.want(slices.Contains([]uint64{2, 3, 4, 5, 6, 8}, bits), "%d bits", bits):
+	case !c.want(hasGroup, "group_size is missing"):
+	case !c.want(hasAxis && axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)):
+	case !c.want(ok, "packing.word is %s", tensor.Quote(word)):
+	case !c.want(order == "lsb_first" || order == "msb_first", "packing.order is %s", tensor.Quote(order)):
+	case !c.want(8*width%bits == 0 && per == 8*width/bits, "%d values of %d bits in a word of %d", per, bits, 8*width):
+	case !c.want(group == 0 || uint64(c.t.Shape[axis])%group == 0, "a dimension of %d in groups of %d", c.t.Shape[axis], group):
+	}
+	if c.err != nil {
+		return
+	}
+	d := c.t.Part("data").DType
+	c.want(slices.Contains(map[uint64][]tensor.DType{
+		1: {tensor.U8, tensor.I8}, 2: {tensor.U16, tensor.I16}, 4: {tensor.U32, tensor.I32}, 8: {tensor.U64, tensor.I64},
+	}[width], d), "data of %s in words of %s", c.dtype("data"), word)
+	switch s := c.t.Part("scales").DType; scale {
+	case "e8m0_exponent":
+		c.want(s == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
+	case "f32_factors":
+		c.want(slices.Contains([]tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}, s), "scales of %s", c.dtype("scales"))
+	case "f16_factors":
+		c.want(s == tensor.F16 || s == tensor.BF16, "scales of %s", c.dtype("scales"))
+	default:
+		c.want(false, "scale_form is %s", tensor.Quote(scale))
+	}
+	along := uint64(c.t.Shape[axis])
+	if !c.want(along > 0 && c.elements%per == 0, "%d values in words of %d", c.elements, per) {
+		return
+	}
+	lanes := c.elements / along
+	// Without groups the text's equation gives a scale to each element, and its
+	// prose one to each row: either will do.
+	counts := []uint64{along * lanes, lanes}
+	if group > 0 {
+		counts = []uint64{along / group * lanes}
+	}
+	c.want(c.size("data") == c.elements/per*width, "%d bytes of data", c.size("data"))
+	each := uint64(c.t.Part("scales").DType.Size())
+	c.want(each > 0 && slices.ContainsFunc(counts, func(n uint64) bool { return c.size("scales") == n*each }), "%d bytes of scales", c.size("scales"))
+	if form != "tensor" {
+		return
+	}
+	zeros := uint64(c.t.Part("zeros").DType.Size())
+	packed, _ := point.text("packing")
+	c.want(packed == "plain" || packed == "same_as_data", "zero_point.packing is %s", tensor.Quote(packed))
+	c.want(slices.ContainsFunc(counts, func(n uint64) bool {
+		if packed == "plain" {
+			return c.size("zeros") == n*zeros
+		}
+		return n%per == 0 && c.size("zeros") == n/per*width
+	}), "%d bytes of zeros", c.size("zeros"))
+}
+
+var ggufTypes = []string{
+	"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q8_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k",
+	"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "mxfp4",
+}
+
+func (c *layoutCheck) gguf() {
+	if !c.parts("data") {
+		return
+	}
+	per, _ := c.uint("elems_per_block")
+	block, _ := c.uint("block_bytes")
+	c.want(c.t.Parts[0].DType == tensor.U8, "data of %s", c.dtype("data"))
+	if c.want(per > 0 && c.elements%per == 0, "%d elements in blocks of %d", c.elements, per) && c.want(block > 0, "block_bytes is 0") {
+		size, ok := mul(c.elements/per, block)
+		c.want(ok && size == c.size("data"), "%d bytes for %d blocks of %d", c.size("data"), c.elements/per, block)
+	}
+}
+
+// raw is the value of an attribute; nil where there is none.
+func (c *layoutCheck) raw(name string) []byte {
+	if len(c.attributes) == 0 || c.attributes[0]>>5 != cborMap {
+		return nil
+	}
+	in := canon{b: c.attributes, limit: maxDepth2}
+	var before []byte
+	for n := in.open(cborMap); n > 0 && in.err == nil; n-- {
+		key, isText := in.key(&before, 1)
+		from := in.p
+		in.skip(1)
+		if isText && string(key) == name && in.err == nil {
+			return in.b[from:in.p:in.p]
+		}
+	}
+	return nil
+}
+
+func (c *layoutCheck) uint(name string) (uint64, bool) {
+	in := canon{b: c.raw(name)}
+	v := in.uint()
+	return v, in.err == nil
+}
+
+func (c *layoutCheck) text(name string) (string, bool) {
+	in := canon{b: c.raw(name)}
+	v := in.text()
+	return string(v), in.err == nil
+}
+
+// checkData applies the data rules of a layout: those of csr and coo.
+func checkData2(t *tensor.Tensor, step func(n int64) error) error {
+	switch t.Scheme {
+	case layoutCSR:
+		return checkCSR2(t, step)
+	case layoutCOO:
+		return checkCOO2(t, step)
+	}
+	return nil
+}
+
+// indices2 reads a part of plain indices.
+func indices2(p *tensor.Part) ([]byte, func(i int) uint64, int, error) {
+	b, ok := p.Data.Bytes()
+	if !ok {
+		var err error
+		if b, err = p.Data.ReadAll(); err != nil {
+			return nil, nil, 0, err
+		}
+	}
+	if p.DType == tensor.U32 {
+		return b, func(i int) uint64 { return uint64(binary.LittleEndian.Uint32(b[4*i:])) }, len(b) / 4, nil
+	}
+	return b, func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }, len(b) / 8, nil
+}
+
+func checkCSR2(t *tensor.Tensor, step func(n int64) error) error {
+	_, ptr, n, err := indices2(t.Part("indptr"))
+	if err != nil {
+		return err
+	}
+	_, index, nnz, err := indices2(t.Part("indices"))
+	if err != nil {
+		return err
+	}
+	if n == 0 || ptr(0) != 0 {
+		return broken(ruleLayoutData, "indptr does not begin with 0")
+	}
+	if last := ptr(n - 1); last != uint64(nnz) {
+		return broken(ruleLayoutData, "indptr ends with %d, and there are %d indices", last, nnz)
+	}
+	for row := 1; row < n; row++ {
+		from, to := ptr(row-1), ptr(row)
+		if to < from || to > uint64(nnz) {
+			return broken(ruleLayoutData, "indptr goes from %d to %d of %d at row %d", from, to, nnz, row-1)
+		}
+		for i := from; i < to; i++ {
+			col := index(int(i))
+			if col >= uint64(t.Shape[1]) {
+				return broken(ruleLayoutData, "column %d of %d in row %d", col, t.Shape[1], row-1)
+			}
+			if i > from && col <= index(int(i-1)) {
+				return broken(ruleLayoutData, "column %d does not come behind column %d in row %d", col, index(int(i-1)), row-1)
+			}
+		}
+		if row&0xfff == 0 {
+			if err := step(0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkCOO2(t *tensor.Tensor, step func(n int64) error) error {
+	_, coord, n, err := indices2(t.Part("coords"))
+	if err != nil {
+		return err
+	}
+	nnz := n / len(t.Shape)
+	places := make([]uint64, nnz)
+	for d, dim := range t.Shape {
+		for i := range nnz {
+			x := coord(d*nnz + i)
+			if x >= uint64(dim) {
+				return broken(ruleLayoutData, "coordinate %d of %d in dimension %d", x, dim, d)
+			}
+			places[i] = places[i]*uint64(dim) + x // below the product of the shape
+		}
+		if err := step(0); err != nil {
+			return err
+		}
+	}
+	slices.Sort(places)
+	for i := 1; i < nnz; i++ {
+		if places[i] == places[i-1] {
+			return broken(ruleLayoutData, "two values for element %d", places[i])
+		}
+	}
+	return nil
+}
+
+// oddNibble reports whether the half byte that n elements of four bits leave
+// unused is not zero.
+func oddNibble(last byte, n int64) error {
+	if n%2 == 1 && last > 0xf {
+		return broken(ruleLayoutData, "the unused half of the last byte is 0x%x", last>>4)
+	}
+	return nil
+}

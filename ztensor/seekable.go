@@ -1,0 +1,307 @@
+package ztensor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// The encoding profile zt.zstd-seekable/1 (§8): independent zstd frames, and
+// behind them, in a frame that every decoder skips, a table of their lengths.
+const (
+	seekable       = "zt.zstd-seekable/1"
+	maxFrame       = 16 << 20 // decoded
+	seekHeader     = "\x5e\x2a\x4d\x18"
+	seekMagic      = "\xb1\xea\x92\x8f"
+	seekFooter     = 4 + 1 + 4 // number of frames, descriptor, magic
+	leastSeekTable = 8 + seekFooter
+	zstdMagic      = "\x28\xb5\x2f\xfd"
+)
+
+// frames is a seek table.
+type frames struct {
+	list []frame
+	size int64 // decoded, of all frames but the last
+}
+
+// A frame is one entry.
+type frame struct {
+	off    int64 // within the blob
+	stored uint32
+	size   uint32 // decoded
+}
+
+// seekTable reads the table of an encoded blob, the first time.
+func (b *blob) seekTable() (*frames, error) {
+	m := b.more
+	m.once.Do(func() { m.frames, m.bad = b.readSeekTable() })
+	return m.frames, m.bad
+}
+
+func (b *blob) readSeekTable() (*frames, error) {
+	if b.size > b.r.limits.MaxDecoded {
+		return nil, fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit, b.size, b.r.limits.MaxDecoded)
+	}
+	if b.length < leastSeekTable {
+		return nil, broken(ruleEncoding, "%d bytes, and a seek table alone has %d", b.length, leastSeekTable)
+	}
+	src, err := b.source()
+	if err != nil {
+		return nil, err
+	}
+	var end [seekFooter]byte
+	if _, err := src.ReadAt(end[:], b.offset+b.length-seekFooter); err != nil {
+		return nil, err
+	}
+	n, descriptor := int64(binary.LittleEndian.Uint32(end[:])), end[4]
+	width := int64(8)
+	if descriptor&0x80 != 0 {
+		width = 12 // with a checksum, which the frames have themselves
+	}
+	size := leastSeekTable + n*width
+	switch {
+	case string(end[5:]) != seekMagic:
+		return nil, broken(ruleEncoding, "there is no seek table")
+	case descriptor&0x7f != 0:
+		return nil, broken(ruleEncoding, "the seek table's descriptor is 0x%02x", descriptor)
+	case size > b.length:
+		return nil, broken(ruleEncoding, "a seek table of %d frames in %d bytes", n, b.length)
+	}
+	table, err := src.Metadata(b.offset+b.length-size, size)
+	if err != nil {
+		return nil, err
+	}
+	if string(table[:4]) != seekHeader || int64(binary.LittleEndian.Uint32(table[4:])) != size-8 {
+		return nil, broken(ruleEncoding, "the seek table does not begin where its length says")
+	}
+	f := &frames{list: make([]frame, n)}
+	var off, decoded int64
+	for i := range f.list {
+		e := table[8+int64(i)*width:]
+		x := frame{off, binary.LittleEndian.Uint32(e), binary.LittleEndian.Uint32(e[4:])}
+		switch {
+		case x.stored == 0:
+			return nil, broken(ruleEncoding, "frame %d has no bytes", i)
+		case x.size > maxFrame:
+			return nil, broken(ruleEncoding, "frame %d decodes to %d bytes of at most %d", i, x.size, maxFrame)
+		case i == 0:
+			f.size = int64(x.size)
+		case int64(x.size) > f.size || int64(x.size) < f.size && int64(i) < n-1 || f.size == 0:
+			return nil, broken(ruleEncoding, "frame %d decodes to %d bytes, the first to %d", i, x.size, f.size)
+		}
+		f.list[i] = x
+		off += int64(x.stored)
+		decoded += int64(x.size)
+	}
+	switch {
+	case off != b.length-size:
+		return nil, broken(ruleEncoding, "frames of %d bytes in %d", off, b.length-size)
+	case decoded != b.size:
+		return nil, broken(ruleEncoding, "frames of %d decoded bytes, decoded_length says %d", decoded, b.size)
+	}
+	return f, nil
+}
+
+// checkFrame wants one zstd frame with a checksum, and nothing else, that could
+// decode to size bytes.
+func checkFrame(b []byte, size uint32) error {
+	if len(b) < 6 || string(b[:4]) != zstdMagic {
+		return broken(ruleEncoding, "no zstd frame")
+	}
+	d := b[4]
+	if d&4 == 0 {
+		return broken(ruleEncoding, "a frame without a checksum")
+	}
+	single := int(d >> 5 & 1)
+	at := 4 + 1 + 1 - single + [4]int{0, 1, 2, 4}[d&3] + [4]int{single, 2, 4, 8}[d>>6]
+	room := 0
+	for last := false; !last; {
+		if len(b)-at < 3 {
+			return broken(ruleEncoding, "a frame ends within a block")
+		}
+		h := int(b[at]) | int(b[at+1])<<8 | int(b[at+2])<<16
+		last = h&1 != 0
+		n := h >> 3
+		if h>>1&3 == 1 {
+			n = 1 // repeated
+		}
+		room += 128 << 10
+		if at += 3; len(b)-at < n {
+			return broken(ruleEncoding, "a frame ends within a block")
+		}
+		at += n
+	}
+	if at+4 != len(b) {
+		return broken(ruleEncoding, "%d bytes behind a frame", len(b)-at-4)
+	}
+	if int64(room) < int64(size) {
+		return broken(ruleEncoding, "blocks for at most %d of %d bytes", room, size)
+	}
+	return nil
+}
+
+// decodeFrame decodes one frame into dst, which it must fill.
+func (b *blob) decodeFrame(d *zstd.Decoder, f frame, dst []byte) error {
+	src, err := b.source()
+	if err != nil {
+		return err
+	}
+	decode := func(p []byte) error {
+		if err := checkFrame(p, f.size); err != nil {
+			return err
+		}
+		err := decodeAll(d, dst, p)
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return &RuleError{ruleEncoding, err}
+		}
+		return err
+	}
+	from := b.offset + f.off
+	inMemory, err := src.Scan(func(all []byte) error { return decode(all[from : from+int64(f.stored)]) })
+	if inMemory {
+		return err
+	}
+	stored, err := src.Metadata(from, int64(f.stored))
+	if err != nil {
+		return err
+	}
+	return decode(stored)
+}
+
+// decodeFrames decodes some frames, on all cores, each to where in dst it
+// belongs.
+func (b *blob) decodeFrames(list []frame, dst []byte) error {
+	d, err := b.r.decoder()
+	if err != nil {
+		return err
+	}
+	width := int(list[0].size)
+	one := func(i int) error {
+		return b.decodeFrame(d, list[i], dst[i*width:][:list[i].size:list[i].size])
+	}
+	workers := min(len(list), runtime.GOMAXPROCS(0))
+	if workers <= 1 {
+		for i := range list {
+			if err := one(i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	errs := make([]error, workers)
+	for w := range workers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for errs[w] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(list) {
+					return
+				}
+				errs[w] = one(i)
+			}
+			next.Store(int64(len(list))) // the others need not go on
+		}()
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// decodeInto decodes all of the blob into p, which has the room.
+func (b *blob) decodeInto(p []byte) error {
+	f, err := b.seekTable()
+	if err != nil || len(f.list) == 0 {
+		return err
+	}
+	return b.decodeFrames(f.list, p)
+}
+
+// decodeAt decodes the frames that have the bytes from off.
+func (b *blob) decodeAt(p []byte, off int64) error {
+	f, err := b.seekTable()
+	if err != nil {
+		return err
+	}
+	d, err := b.r.decoder()
+	if err != nil {
+		return err
+	}
+	var room []byte
+	for len(p) > 0 {
+		x := f.list[off/f.size]
+		within := off % f.size
+		if within == 0 && int64(len(p)) >= int64(x.size) {
+			if err := b.decodeFrame(d, x, p[:x.size:x.size]); err != nil {
+				return err
+			}
+			p, off = p[x.size:], off+int64(x.size)
+			continue
+		}
+		if cap(room) < int(x.size) {
+			room = make([]byte, x.size)
+		}
+		room = room[:x.size]
+		if err := b.decodeFrame(d, x, room); err != nil {
+			return err
+		}
+		n := copy(p, room[within:])
+		p, off = p[n:], off+int64(n)
+	}
+	return nil
+}
+
+// decodeNext decodes the next few frames, as many as there are cores, into room.
+func (b *blob) decodeNext(f *frames, next *int, room *[]byte) ([]byte, error) {
+	list := f.list[*next:]
+	if n := min(runtime.GOMAXPROCS(0), max(1, int(maxFrame/max(1, f.size)))); n < len(list) {
+		list = list[:n]
+	}
+	size := 0
+	for _, x := range list {
+		size += int(x.size)
+	}
+	if cap(*room) < size {
+		*room = make([]byte, size)
+	}
+	*next += len(list)
+	p := (*room)[:size]
+	return p, b.decodeFrames(list, p)
+}
+
+// eachFrame shows the decoded bytes to look, frame by frame; step is told of the
+// stored ones.
+func (b *blob) eachFrame(step func(n int64) error, look func(p []byte) error) error {
+	f, err := b.seekTable()
+	if err != nil {
+		return err
+	}
+	var room []byte
+	told := int64(0)
+	for next := 0; next < len(f.list); {
+		p, err := b.decodeNext(f, &next, &room)
+		if err != nil {
+			return err
+		}
+		if err := look(p); err != nil {
+			return err
+		}
+		to := b.length
+		if next < len(f.list) {
+			to = f.list[next].off
+		}
+		if err := step(to - told); err != nil {
+			return err
+		}
+		told = to
+	}
+	return step(b.length - told)
+}

@@ -1,0 +1,248 @@
+package ztensor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Shard is another file that a version 2 file keeps some of its parts in.
+type Shard struct {
+	Name   string
+	Size   int64  // of the whole file
+	Digest string // of the whole file, algorithm:hexadecimal
+}
+
+// A shard is one that is opened when something in it is asked for.
+type shard struct {
+	name   string
+	size   int64
+	digest string
+
+	once sync.Once
+	src  *source.Source
+	file io.Closer // what is closed with the Reader; nil where that is nothing
+	err  error
+}
+
+// Shards yields the shards that the file names, in its order. None is opened.
+func (r *Reader) Shards() iter.Seq[Shard] {
+	return func(yield func(Shard) bool) {
+		if r.two == nil {
+			return
+		}
+		for i := range r.two.shards {
+			if s := &r.two.shards[i]; !yield(Shard{s.name, s.size, s.digest}) {
+				return
+			}
+		}
+	}
+}
+
+// isShardName: 1 to 64 of A-Z a-z 0-9 . _ -, and no dot first (§3.6), so that a
+// name is never a path.
+func isShardName(name []byte) bool {
+	if len(name) == 0 || len(name) > maxShardName2 || name[0] == '.' {
+		return false
+	}
+	for _, c := range name {
+		if !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// shardTable reads the map of shards.
+func (s *scan2) shardTable() {
+	n := s.open(cborMap)
+	if int64(n) > s.r.limits.MaxTensors {
+		s.fail(s.at, fmt.Errorf("%w: %d shards", tensor.ErrLimit, n))
+	}
+	var before []byte
+	for ; n > 0 && s.err == nil; n-- {
+		at := s.p
+		key, isText := s.key(&before, 2)
+		switch {
+		case s.err != nil:
+		case !isText:
+			s.refuse(ruleSchema, at, "the name of a shard is no text")
+		case !isShardName(key):
+			s.refuse(ruleShardName, at, "shard %s", tensor.Quote(string(key)))
+		}
+		s.shardEntry(key, at)
+		s.in(func() string { return "shards[" + tensor.Quote(string(key)) + "]" })
+	}
+	two := s.r.two
+	for i := range two.shards {
+		two.order = append(two.order, int32(i))
+	}
+	slices.SortFunc(two.order, func(i, j int32) int { return strings.Compare(two.shards[i].name, two.shards[j].name) })
+}
+
+func (s *scan2) shardEntry(name []byte, at int) {
+	var before, digest []byte
+	var size uint64
+	hasSize := false
+	for n := s.open(cborMap); n > 0 && s.err == nil; n-- {
+		key, isText := s.key(&before, 3)
+		switch {
+		case isText && string(key) == "size":
+			hasSize, size = true, s.uint()
+		case isText && string(key) == "digest":
+			digest = s.text()
+			s.digest(digest)
+		default:
+			s.skip(3)
+		}
+	}
+	switch {
+	case s.err != nil:
+	case !hasSize || digest == nil:
+		s.refuse(ruleSchema, at, "a shard has a size and a digest")
+	case size < least2:
+		s.refuse(ruleSchema, at, "a size of %d, and the shortest file has %d", size, least2)
+	case size > math.MaxInt64:
+		s.fail(at, fmt.Errorf("%w: a shard of %d bytes", tensor.ErrLimit, size))
+	default:
+		two := s.r.two
+		two.shards = append(two.shards, shard{name: s.r.keep(name), size: int64(size), digest: s.r.keep(digest)})
+	}
+}
+
+// shard opens a shard, the first time, and checks that it is one, and of the
+// right size.
+func (r *Reader) shard(i int) (*source.Source, error) {
+	s := &r.two.shards[i]
+	s.once.Do(func() { s.err = r.openShard(s) })
+	if s.err != nil {
+		return nil, fmt.Errorf("shard %s: %w", tensor.Quote(s.name), s.err)
+	}
+	return s.src, nil
+}
+
+// places are the names that a shard may have, relative to the folder of the
+// root: beside it, or in a store of content.
+func (r *Reader) places(s *shard) []string {
+	algorithm, sum, _ := strings.Cut(s.digest, ":")
+	all := []string{s.name + ".zt"}
+	if r.name != "" {
+		base := filepath.Base(r.name)
+		all[0] = strings.TrimSuffix(base, filepath.Ext(base)) + "-" + s.name + ".zt"
+	}
+	return append(all, path.Join("store", "blobs", algorithm, sum), path.Join("blobs", algorithm, sum))
+}
+
+func (r *Reader) openShard(s *shard) error {
+	find := r.opts.Companion
+	if find == nil {
+		return fmt.Errorf("%w: there is no way to other files (ReaderOptions.Companion)", fs.ErrNotExist)
+	}
+	var first error
+	for _, name := range r.places(s) {
+		err := r.tryShard(s, name, false)
+		if err == nil {
+			return nil
+		}
+		if first == nil || errors.Is(first, fs.ErrNotExist) && !errors.Is(err, fs.ErrNotExist) {
+			first = err
+		}
+	}
+	if r.siblings == nil {
+		return first
+	}
+	// Renamed: it is known by its content.
+	for _, name := range r.siblings(s.size) {
+		if r.tryShard(s, name, true) == nil {
+			return nil
+		}
+	}
+	return first
+}
+
+// tryShard takes the file of that name for the shard if it can be it: framed as
+// version 2 is, manifest included, and of the right size. Whether its digest is
+// right is asked only of a name that says nothing, and by Verify.
+func (r *Reader) tryShard(s *shard, name string, digest bool) error {
+	file, size, err := r.opts.Companion(name)
+	if err != nil {
+		return err
+	}
+	closer, _ := file.(io.Closer)
+	src, ok := file.(*source.Source)
+	if !ok {
+		if src, err = source.OfReaderAt(file, size); err != nil {
+			return err
+		}
+	}
+	fail := func(err error) error {
+		if closer != nil {
+			closer.Close()
+		}
+		return err
+	}
+	if size != s.size {
+		return fail(broken(ruleShardIdentity, "%s has %d bytes, not %d", tensor.Quote(name), size, s.size))
+	}
+	o := r.opts
+	o.Companion = nil // a shard leads no further
+	if inner, err := newReader(src, o); err != nil {
+		return fail(fmt.Errorf("%s: %w", tensor.Quote(name), &RuleError{ruleShardIdentity, err}))
+	} else if inner.version != "2" {
+		return fail(broken(ruleShardIdentity, "%s is of version %s", tensor.Quote(name), inner.version))
+	}
+	if digest {
+		if err := checkFile(src, s.digest, func(int64) error { return nil }); err != nil {
+			return fail(err)
+		}
+	}
+	s.src, s.file = src, closer
+	return nil
+}
+
+// checkFile holds a whole file against a digest.
+func checkFile(src *source.Source, want string, step func(n int64) error) error {
+	d := newDigest2(want)
+	if d.err != nil {
+		return d.err
+	}
+	whole := blob{r: &Reader{src: src}, length: src.Size(), size: src.Size()}
+	if err := whole.pieces(step, func(p []byte) error {
+		d.Write(p)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := d.check(); err != nil {
+		return broken(ruleShardIdentity, "%v", errors.Unwrap(err))
+	}
+	return nil
+}
+
+// closeShards gives up the shards that were opened.
+func (r *Reader) closeShards() (err error) {
+	if r.two == nil {
+		return nil
+	}
+	for i := range r.two.shards {
+		s := &r.two.shards[i]
+		s.once.Do(func() { s.err = fs.ErrClosed })
+		if s.file != nil {
+			if e := s.file.Close(); err == nil {
+				err = e
+			}
+		}
+	}
+	return err
+}

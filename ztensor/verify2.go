@@ -1,0 +1,103 @@
+package ztensor
+
+import (
+	"errors"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// shards verifies the files that a version 2 file keeps parts in: that they are
+// there, framed, and of the right size, and unless only the structure counts
+// that their bytes have the digests by which the root knows them.
+func (v *verifier) shards() error {
+	r := v.r
+	for i := range r.two.shards {
+		s := &r.two.shards[i]
+		field := "shards[" + tensor.Quote(s.name) + "]"
+		src, err := r.shard(i)
+		if err == nil && v.opts.Depth != tensor.VerifyStructure {
+			err = checkFile(src, s.digest, func(int64) error { return v.ctx.Err() })
+		}
+		if v.ctx.Err() != nil {
+			return v.ctx.Err()
+		}
+		if err != nil {
+			v.found.Error(&tensor.FormatError{Format: format, Offset: -1, Field: field, Err: err})
+		}
+	}
+	return nil
+}
+
+// canonical reports what is not in canonical form, where that was asked for.
+func (v *verifier) canonical() error {
+	if v.opts.Depth != tensor.VerifyCanonical {
+		return nil
+	}
+	found, err := v.r.CanonicalViolations(v.ctx)
+	for _, f := range found {
+		v.found.Error(f)
+	}
+	return err
+}
+
+// tensor2 verifies a tensor of version 2: the digests and encodings of its
+// parts, the content rules of their types, and the data rules of its layout.
+func (w *worker) tensor2(t *tensor.Tensor) {
+	before := len(w.found)
+	for _, p := range w.v.r.parts2(t) {
+		w.part2(t, p)
+		if w.ctx.Err() != nil {
+			return
+		}
+	}
+	if w.v.opts.Depth == tensor.VerifyStructure || len(w.found) > before || t.Dense() {
+		return
+	}
+	if checkLayout(t, 0, nil) != nil {
+		return // warned of when the file was opened
+	}
+	if err := checkData2(t, func(int64) error { return w.ctx.Err() }); err != nil && w.ctx.Err() == nil {
+		w.fail(w.v.r.placed(-1, "objects["+tensor.Quote(t.Name)+"]", err))
+	}
+}
+
+func (w *worker) part2(t *tensor.Tensor, p role2) {
+	b := p.blob
+	fault := func(field string, err error) error {
+		return &tensor.FormatError{Format: format, Offset: b.offset, Field: partField(p.object, p.role) + field, Err: err}
+	}
+	if b.shard > 0 {
+		if _, err := b.source(); err != nil {
+			w.v.done.Add(b.length)
+			return // verifier.shards has said so
+		}
+	}
+	if w.v.opts.Depth == tensor.VerifyStructure {
+		w.v.done.Add(b.length)
+		return
+	}
+	var look func(p []byte) error
+	var at int64
+	switch {
+	case b.dtype == tensor.Bool:
+		look = isBools
+	case b.dtype == tensor.F4E2M1FN && t.Dense():
+		n, _ := t.Shape.Elements()
+		look = func(p []byte) error {
+			if at += int64(len(p)); at == b.size {
+				return oddNibble(p[len(p)-1], n)
+			}
+			return nil
+		}
+	}
+	step := func(n int64) error {
+		w.v.done.Add(n)
+		return w.ctx.Err()
+	}
+	if b.digest() == "" {
+		w.warn(fault(".digest", errors.New("there is none to check the bytes by")))
+	}
+	if err := b.check(step, look); err != nil && w.ctx.Err() == nil {
+		w.fail(err)
+	}
+}
