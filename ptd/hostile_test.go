@@ -3,6 +3,7 @@ package ptd_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -659,4 +661,53 @@ func TestTimeIsLinear(t *testing.T) {
 	if large > 50*small+200*time.Millisecond { // fifteen times on a quiet machine; a square would be a hundred
 		t.Errorf("5,000 entries in %v, 50,000 in %v", small, large)
 	}
+}
+
+// TestMalformedFiles holds testdata/malformed against the list above: the smaller files of it, for those who test the command
+// or another reader. UPDATE=1 writes them.
+func TestMalformedFiles(t *testing.T) {
+	type expectation struct {
+		File   string       `json:"file"`
+		Class  tensor.Class `json:"class"`
+		Offset int64        `json:"offset"`
+		Field  string       `json:"field"`
+	}
+	dir := "../testdata/malformed/ptd"
+	update := os.Getenv("UPDATE") != ""
+	if update {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := func(name string, want []byte) {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if update {
+			if err := os.WriteFile(name, want, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what this test makes (UPDATE=1 writes it): %v", name, err)
+		}
+	}
+	var index []expectation
+	words := regexp.MustCompile(`[^a-z0-9]+`)
+	for _, h := range hostiles() {
+		data := with(h.change)
+		if len(data) > 1000 {
+			continue
+		}
+		_, err := ptd.OpenBytes(data, nil)
+		f := tensor.Findings(err)[0]
+		_, what, _ := strings.Cut(h.name, " ")
+		name := strings.Trim(words.ReplaceAllString(strings.ToLower(what), "-"), "-") + ".ptd"
+		index = append(index, expectation{name, f.Class, f.Offset, f.Field})
+		same(name, data)
+	}
+	text, err := json.MarshalIndent(index, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("index.json", append(text, '\n'))
 }
