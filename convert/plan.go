@@ -287,12 +287,12 @@ func (p *Plan) planLayout(t *tensor.Tensor, field string) bool {
 		return true
 	}
 	if p.caps.Sparse && !p.opts.Dense {
-		return true
+		return p.planParts(t, field)
 	}
 	dense, err := densified(t)
 	if err != nil {
 		if p.caps.Sparse {
-			return true // opaque: there is no dense form to ask for
+			return p.planParts(t, field) // opaque: there is no dense form to ask for
 		}
 		p.lose(DropTensors, field, "%s has no place in %v, and no dense form", tensor.Quote(t.Scheme), p.target)
 		return false
@@ -301,6 +301,26 @@ func (p *Plan) planLayout(t *tensor.Tensor, field string) bool {
 		p.lose(Densify, field, "%s has no place in %v", t.Scheme, p.target)
 	}
 	*t = *dense
+	return true
+}
+
+// planParts gives the parts of a tensor that is not dense types that the target
+// has: what no type is known of, such as quantised blocks, is bytes.
+func (p *Plan) planParts(t *tensor.Tensor, field string) bool {
+	t.Parts = slices.Clone(t.Parts)
+	for i := range t.Parts {
+		part := &t.Parts[i]
+		if part.DType == tensor.Unknown {
+			part.DType = tensor.U8
+		}
+		if !p.caps.Holds(part.DType) {
+			p.lose(DropTensors, field, "%v in its part %s has no place in %v", part.DType, tensor.Quote(part.Role), p.describeTarget())
+			return false
+		}
+	}
+	if t.DType == tensor.Unknown {
+		t.DType = tensor.U8
+	}
 	return true
 }
 
