@@ -1,7 +1,11 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
 )
 
 func detectCommand(a *app) *cobra.Command {
@@ -16,13 +20,28 @@ func detectCommand(a *app) *cobra.Command {
 					return nil, "", err
 				}
 				defer in.Close()
+				shards := shardsOf(in)
 				o := object{{"file", name}, {"format", in.Format().String()}, {"version", in.Version()}}
 				line := display(name) + ": " + in.Format().String()
 				if v := in.Version(); v != "" {
 					line += " " + escape(v)
 				}
+				if shards != nil {
+					o.set("shards", shards)
+					line += ", " + count(len(shards), "shard")
+				}
 				return o, line, nil
 			})
 		},
 	}
+}
+
+// shardsOf names the files that an index or a root refers to; nil where the file
+// stands alone.
+func shardsOf(in *input) []string {
+	r, ok := in.Sys().(*safetensors.Reader)
+	if !ok {
+		return nil
+	}
+	return slices.Collect(r.Shards())
 }

@@ -50,7 +50,7 @@ func globOne(p, name string) (rest string, ok bool) {
 	case '?':
 		return p[1:], true
 	case '[':
-		end := strings.IndexByte(p[2:], ']') + 2
+		end := setEnd(p)
 		set := p[1:end]
 		set, not := strings.CutPrefix(set, "^")
 		in := false
@@ -71,6 +71,22 @@ func globOne(p, name string) (rest string, ok bool) {
 	return strings.CutPrefix(p, name[:w])
 }
 
+// setEnd is where the set that p begins with ends. A ] right at its start is one
+// of the set.
+func setEnd(p string) int {
+	first := 2
+	if strings.HasPrefix(p, "[^") {
+		first = 3
+	}
+	if first > len(p) {
+		return -1
+	}
+	if i := strings.IndexByte(p[first:], ']'); i >= 0 {
+		return first + i
+	}
+	return -1
+}
+
 func checkGlob(p string) error {
 	for i := 0; i < len(p); i++ {
 		switch p[i] {
@@ -79,10 +95,11 @@ func checkGlob(p string) error {
 				return fmt.Errorf("%q ends in a backslash", p)
 			}
 		case '[':
-			if i+2 > len(p) || strings.IndexByte(p[i+2:], ']') < 0 {
+			end := setEnd(p[i:])
+			if end < 0 {
 				return fmt.Errorf("%q has a [ without its ]", p)
 			}
-			i += 2 + strings.IndexByte(p[i+2:], ']')
+			i += end
 		}
 	}
 	return nil

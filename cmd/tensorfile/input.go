@@ -102,15 +102,34 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 		err = a.openRemote(in, opts)
 	default:
 		if info, e := os.Stat(name); e == nil && info.IsDir() {
-			return nil, errFolder
+			if in.path, err = indexIn(name); err != nil {
+				return nil, err
+			}
 		}
-		in.File, err = tensorfile.Open(name, opts)
+		in.File, err = tensorfile.Open(in.path, opts)
 	}
 	if err != nil {
 		return nil, err
 	}
 	in.view = viewOf(in.File)
 	return in, nil
+}
+
+// indexIn finds the index of a folder of shards: a folder with one is a file.
+func indexIn(folder string) (string, error) {
+	names, err := filepath.Glob(filepath.Join(globQuote(folder), "*.index.json"))
+	if err != nil || len(names) != 1 {
+		return "", errFolder
+	}
+	return names[0], nil
+}
+
+// globQuote takes their meaning from the characters of a pattern.
+func globQuote(name string) string {
+	if filepath.Separator == '\\' {
+		return name // where a backslash separates, nothing can be quoted
+	}
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
 // inMemory is how much of standard input is kept in memory before a temporary
