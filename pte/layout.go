@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -189,18 +190,55 @@ func (r *Reader) parts() []Part {
 	for d := range r.Program().NamedData() {
 		add(PartNamed, "named/"+d.Key, d.Data)
 	}
-	// Bytes of a segment that no tensor covers are padding in a list of tensors, and unused where nothing refers to the
-	// segment at all.
+	all = append(all, r.unused(all)...)
 	for _, s := range r.Program().Segments() {
 		if len(s.Roles) == 0 && s.Size > 0 {
 			all = append(all, Part{s.Offset, s.Size, PartUnused, "segment/" + strconv.Itoa(s.Index)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Part) int {
+	slices.SortStableFunc(all, func(a, b Part) int { // a longer one first: what it hides is inside it
 		if c := cmp.Compare(a.Offset, b.Offset); c != 0 {
 			return c
 		}
-		return cmp.Compare(b.Size, a.Size) // a longer one first: what it hides is inside it
+		return cmp.Compare(b.Size, a.Size)
 	})
+	return all
+}
+
+// unused are the elements of the lists of constants and initial values that no tensor uses.
+func (r *Reader) unused(used []Part) []Part {
+	starts := make(map[int64]bool, len(used))
+	for _, p := range used {
+		starts[p.Offset] = true
+	}
+	var all []Part
+	list := func(t fb.Object) {
+		i := t.Uint32(slotSubsegmentIndex, 0)
+		if !t.Present() || int64(i) >= int64(r.numSegments()) {
+			return
+		}
+		base, size := r.segment(int(i))
+		b, _ := t.Bytes(slotSubsegmentOffsets, 8)
+		offsets := make([]int64, 0, len(b)/8)
+		for k := 1; k < len(b)/8; k++ {
+			if o := u64s(b, k); o <= uint64(size) {
+				offsets = append(offsets, int64(o))
+			}
+		}
+		slices.Sort(offsets)
+		for k, o := range offsets {
+			end := size
+			if k+1 < len(offsets) {
+				end = offsets[k+1]
+			}
+			if end > o && !starts[base+o] {
+				all = append(all, Part{base + o, end - o, PartUnused, ""})
+			}
+		}
+	}
+	list(r.root.Child(slotProgramConstantSegment))
+	if v := r.root.Objects(slotProgramMutableData); v.Len() > 0 {
+		list(v.At(0))
+	}
 	return all
 }

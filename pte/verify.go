@@ -44,7 +44,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (err er
 			return err
 		}
 	}
-	if opts.Depth != tensor.VerifyStructure {
+	if opts.Depth != tensor.VerifyStructure && checked.Err() == nil { // else nobody knows what is padding
 		if err := r.verifyPadding(ctx, opts, found); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (r *Reader) verifyPadding(ctx context.Context, opts *tensor.VerifyOptions, 
 		}
 		for i, c := range b {
 			if c != 0 {
-				found.Warn(malformed(p.Offset+int64(i), "", "padding that is not zero"))
+				found.Warn(malformed(p.Offset+int64(i), "padding", "a byte that is not zero"))
 				break
 			}
 		}

@@ -198,13 +198,18 @@ func (n *Node) SetBytes(slot int, b []byte, align int) {
 	n.set(nodeField{slot: slot, kind: Scalars, size: 1, align: align, bytes: b})
 }
 
+// SetVector stores a vector of scalars of size bytes each, as bytes in the order of the file.
+func (n *Node) SetVector(slot int, b []byte, size int) {
+	n.set(nodeField{slot: slot, kind: Scalars, size: size, align: size, bytes: b})
+}
+
 // SetUint64s stores a vector of numbers.
 func (n *Node) SetUint64s(slot int, v []uint64) {
 	b := make([]byte, 8*len(v))
 	for i, x := range v {
 		binary.LittleEndian.PutUint64(b[8*i:], x)
 	}
-	n.set(nodeField{slot: slot, kind: Scalars, size: 8, align: 8, bytes: b})
+	n.SetVector(slot, b, 8)
 }
 
 // Write writes the node and all below it.

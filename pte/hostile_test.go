@@ -1,0 +1,441 @@
+package pte
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// bases are sound programs that hostile ones are made of. All but "rich" are run by the runtime.
+func base(t testing.TB, name string) []byte {
+	t.Helper()
+	if strings.HasSuffix(name, "pte") {
+		b, err := os.ReadFile("../testdata/pte/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	b := NewBuilder()
+	m := b.Method("forward")
+	two3 := tensor.Shape{2, 3}
+	x := m.Input(tensor.F32, two3)                                            // 0
+	w := m.Constant(tensor.New("", two3, []float32{1, 2, 3, 4, 5, 6}))        // 1
+	one := m.Int(1)                                                           // 2
+	y := m.Tensor(tensor.F32, two3)                                           // 3
+	count := m.State(tensor.New("count", tensor.Shape{2}, []float32{10, 20})) // 4
+	no := m.Bool(false)                                                       // 5
+	m.TensorList(x, w)                                                        // 6
+	m.OptionalTensorList(x, Ref{})                                            // 7
+	m.IntList(one)                                                            // 8
+	m.String("text")                                                          // 9
+	m.DoubleList(1.5)                                                         // 10
+	m.BoolList(true)                                                          // 11
+	m.Null()                                                                  // 12
+	m.Double(0.5)                                                             // 13
+	flags := m.Constant(tensor.New("", tensor.Shape{2}, []bool{true, true}))  // 14
+	m.Constant(tensor.New("", tensor.Shape{3}, []int64{1, 2, 3}))             // 15
+	m.Call("aten::add.out", x, w, one, y, y)                                  // 0
+	m.Call("aten::mul.out", y, y, y, y)                                       // 1
+	m.Move(no, no)                                                            // 2
+	end := m.Label()                                                          //
+	m.JumpFalse(flags, end)                                                   // 3
+	m.Mark(end)                                                               //
+	m.Call("aten::copy_", count, count, no, count)                            // 4
+	m.Return(y)                                                               //
+	b.Metadata("get_vocab_size", 32000)
+	b.Named("key", tensor.BlobOf([]byte("named blob")), 1)
+	if name == "rich" {
+		m.External("outside", tensor.F32, tensor.Shape{3}) // 16
+		m.External("outside", tensor.F32, tensor.Shape{3}) // 17
+		d := m.Delegate("SomeBackend", tensor.BlobOf([]byte("payload of a delegate")), CompileSpec{"key", []byte("value")})
+		m.CallDelegate(d, x, y) // 5
+		m.Free(y)               // 6
+		m.Stack(Frame{"model.py", 1, "forward", "y = f(x)"})
+	}
+	var out bytes.Buffer
+	if err := b.Write(&out, nil); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A crafted program is a sound one with something changed in its tables.
+type crafted struct{ *Edit }
+
+func (c crafted) plan() *fb.Node       { return c.tree.Children(slotProgramPlans)[0] }
+func (c crafted) value(i int) *fb.Node { return c.plan().Children(slotPlanValues)[i] }
+func (c crafted) of(i int) *fb.Node    { return c.value(i).Child(slotUnion) }
+func (c crafted) chain() *fb.Node      { return c.plan().Children(slotPlanChains)[0] }
+func (c crafted) instruction(i int) *fb.Node {
+	return c.chain().Children(slotChainInstructions)[i]
+}
+func (c crafted) call(i int) *fb.Node { return c.instruction(i).Child(slotUnion) }
+func (c crafted) delegate() *fb.Node  { return c.plan().Children(slotPlanDelegates)[0] }
+
+func i32(vs ...int32) []byte {
+	var b []byte
+	for _, v := range vs {
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
+	}
+	return b
+}
+
+func i64(vs ...int64) []byte {
+	var b []byte
+	for _, v := range vs {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return b
+}
+
+func setI32s(n *fb.Node, slot int, vs ...int32) { n.SetVector(slot, i32(vs...), 4) }
+func setI64s(n *fb.Node, slot int, vs ...int64) { n.SetVector(slot, i64(vs...), 8) }
+
+func craft(t testing.TB, b []byte, change func(c crafted)) []byte {
+	t.Helper()
+	r, err := OpenBytes(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEdit(r)
+	if err := e.open(); err != nil {
+		t.Fatal(err)
+	}
+	change(crafted{e})
+	o, err := e.rebuilt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w bytes.Buffer
+	if _, err := o.writeTo(&w); err != nil {
+		t.Fatal(err)
+	}
+	return w.Bytes()
+}
+
+// A hostile file says which line of fact-sheet §8 it is of, how it is made, and what must be said of it: by Open, or,
+// where it is shown all the same, by Verify.
+type hostile struct {
+	name   string
+	base   string
+	tables func(c crafted)       // changed, or
+	bytes  func(b []byte) []byte // of the file
+	open   error                 // class of Open's error
+	verify error                 // class of Verify's error
+	warn   string                // part of a warning, where it is no error
+	// runtime is what ExecuTorch 1.5.1 does: "runs", "refuses", "dies" or, if that depends on chance, "any".
+	runtime string
+}
+
+func put32(b []byte, at int, v uint32) []byte { binary.LittleEndian.PutUint32(b[at:], v); return b }
+func put64(b []byte, at int, v uint64) []byte { binary.LittleEndian.PutUint64(b[at:], v); return b }
+
+// segmentField changes a number of a segment in the finished file.
+func segmentField(i, slot int, v uint64) func([]byte) []byte {
+	return func(b []byte) []byte {
+		t := fb.Root(b).Objects(slotProgramSegments).At(i)
+		if !t.Has(slot) {
+			panic("the field is not stored")
+		}
+		return put64(b, int(t.At(slot)), v)
+	}
+}
+
+var hostiles = []hostile{
+	{name: "01 empty", base: "lean", bytes: func(b []byte) []byte { return b[:0] }, open: io.ErrUnexpectedEOF, runtime: "refuses"},
+	{name: "01 seven bytes", base: "lean", bytes: func(b []byte) []byte { return b[:7] }, open: io.ErrUnexpectedEOF, runtime: "refuses"},
+	{name: "03 another format", base: "lean", bytes: func(b []byte) []byte { copy(b[4:], "FT01"); return b }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "04 ET13", base: "lean", bytes: func(b []byte) []byte { copy(b[4:], "ET13"); return b }, open: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "04 ETxx", base: "lean", bytes: func(b []byte) []byte { copy(b[4:], "ETxx"); return b }, open: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "05 eh01", base: "lean", bytes: func(b []byte) []byte { copy(b[8:], "eh01"); return b }, open: errors.ErrUnsupported, runtime: "any"},
+	{name: "05 eh99", base: "lean", bytes: func(b []byte) []byte { copy(b[8:], "eh99"); return b }, open: errors.ErrUnsupported, runtime: "any"},
+	{name: "05 EH00", base: "lean", bytes: func(b []byte) []byte { copy(b[8:], "EH00"); return b }, open: tensor.ErrMalformed, runtime: "any"},
+	{name: "06 header length 0", base: "lean", bytes: func(b []byte) []byte { return put32(b, 12, 0) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "06 header length 23", base: "lean", bytes: func(b []byte) []byte { return put32(b, 12, 23) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "07 header length 2^32-1", base: "lean", bytes: func(b []byte) []byte { return put32(b, 12, math.MaxUint32) }, open: tensor.ErrMalformed, runtime: "runs"},
+	{name: "08 header over the root table", base: "lean", bytes: func(b []byte) []byte { return put32(b, 12, binary.LittleEndian.Uint32(b)) }, open: tensor.ErrMalformed, runtime: "runs"},
+	{name: "09 program size 7", base: "lean", bytes: func(b []byte) []byte { return put64(b, 16, 7) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "09 program size beyond the file", base: "lean", bytes: func(b []byte) []byte { return put64(b, 16, uint64(len(b))+1) }, open: io.ErrUnexpectedEOF, runtime: "refuses"},
+	{name: "09 program size 2^31", base: "lean", bytes: func(b []byte) []byte { return put64(b, 16, 1<<31) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "09 program size 2^63", base: "lean", bytes: func(b []byte) []byte { return put64(b, 16, 1<<63) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "09 program size 2^64-1", base: "lean", bytes: func(b []byte) []byte { return put64(b, 16, math.MaxUint64) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "10 program size cuts the flatbuffer", base: "lean", bytes: func(b []byte) []byte { return put64(b, 16, binary.LittleEndian.Uint64(b[16:])/2) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "11 base inside the program", base: "lean", bytes: func(b []byte) []byte { return put64(b, 24, binary.LittleEndian.Uint64(b[16:])-1) }, open: tensor.ErrMalformed, runtime: "any"},
+	{name: "11 base 1", base: "lean", bytes: func(b []byte) []byte { return put64(b, 24, 1) }, open: tensor.ErrMalformed, runtime: "any"},
+	{name: "11 base beyond the file", base: "lean", bytes: func(b []byte) []byte { return put64(put64(b, 32, 0), 24, uint64(len(b))+1) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "12 base and size wrap", base: "lean", bytes: func(b []byte) []byte { return put64(b, 32, math.MaxUint64-100) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "12 base wraps", base: "lean", bytes: func(b []byte) []byte { return put64(b, 24, math.MaxUint64-7) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "13 one byte short", base: "lean", bytes: func(b []byte) []byte { return b[:len(b)-1] }, open: io.ErrUnexpectedEOF, runtime: "refuses"},
+	{name: "14 one byte short behind an old header", base: "generation-0.7.0-conv.pte", bytes: func(b []byte) []byte { return b[:len(b)-1] }, open: io.ErrUnexpectedEOF, runtime: "refuses"},
+	{name: "15 base 0 with data", base: "lean", bytes: func(b []byte) []byte { return put64(put64(b, 24, 0), 32, 0) }, open: tensor.ErrMalformed, runtime: "any"},
+	{name: "16 segment offset wraps", base: "lean", bytes: segmentField(1, slotSegmentOffset, math.MaxUint64-7), open: tensor.ErrMalformed, runtime: "any"},
+	{name: "16 segment size wraps", base: "lean", bytes: segmentField(0, slotSegmentSize, math.MaxUint64-7), open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "16 segment offset 2^63", base: "lean", bytes: segmentField(1, slotSegmentOffset, 1<<63), open: tensor.ErrMalformed, runtime: "any"},
+	{name: "17 segment beyond the file", base: "lean", bytes: segmentField(2, slotSegmentSize, 1<<20), open: tensor.ErrMalformed, runtime: "runs"},
+	{name: "17 segment beyond the header's size", base: "lean", bytes: func(b []byte) []byte {
+		return append(segmentField(2, slotSegmentSize, 20)(b), "0123456789abcdef"...)
+	}, warn: "segment_data_size", runtime: "runs"},
+	{name: "18 segments overlap", base: "lean", bytes: segmentField(2, slotSegmentOffset, 8), warn: "overlaps", runtime: "runs"},
+	{name: "20 root 0", base: "lean", bytes: func(b []byte) []byte { return put32(b, 0, 0) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "20 root 4 of a headerless file", base: "export-1.5.1-no-weights.pte", bytes: func(b []byte) []byte { return put32(b, 0, 4) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "20 root misaligned", base: "lean", bytes: func(b []byte) []byte { return put32(b, 0, binary.LittleEndian.Uint32(b)+1) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "20 root 2^31", base: "lean", bytes: func(b []byte) []byte { return put32(b, 0, 1<<31) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "20 root at the end", base: "lean", bytes: func(b []byte) []byte { return put32(b, 0, uint32(binary.LittleEndian.Uint64(b[16:]))-3) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "21 vtable far before", base: "lean", bytes: func(b []byte) []byte { return put32(b, int(binary.LittleEndian.Uint32(b)), 1<<30) }, open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "21 vtable is the table", base: "lean", bytes: func(b []byte) []byte { return put32(b, int(binary.LittleEndian.Uint32(b)), 0) }, open: tensor.ErrMalformed, runtime: "any"},
+	{name: "28 no execution_plan", base: "lean", tables: func(c crafted) { c.tree.Remove(slotProgramPlans) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no name", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanName) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no values", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanValues) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no inputs", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanInputs) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no outputs", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanOutputs) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no delegates", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanDelegates) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no non_const_buffer_sizes", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanBufferSizes) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no chains", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanChains) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 empty chains", base: "lean", tables: func(c crafted) { c.plan().SetChildren(slotPlanChains, nil) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no container_meta_type", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanContainer) }, runtime: "runs"},
+	{name: "30 duplicate method names", base: "lean", tables: func(c crafted) {
+		c.tree.SetChildren(slotProgramPlans, append(c.tree.Children(slotProgramPlans), c.plan()))
+	}, warn: "is also the name", runtime: "runs"},
+	{name: "31 value NONE", base: "lean", tables: func(c crafted) { c.value(9).Remove(slotUnionType); c.value(9).Remove(slotUnion) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "31 null without a table", base: "lean", tables: func(c crafted) { c.value(12).Remove(slotUnion) }, runtime: "runs"},
+	{name: "32 unknown value", base: "lean", tables: func(c crafted) { c.value(9).SetScalar(slotUnionType, 1, 12) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "32 unknown instruction", base: "lean", tables: func(c crafted) { c.instruction(2).SetScalar(slotUnionType, 1, 6) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "32 no instruction", base: "lean", tables: func(c crafted) { c.instruction(2).Remove(slotUnionType); c.instruction(2).Remove(slotUnion) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 no sizes", base: "lean", tables: func(c crafted) { c.of(1).Remove(slotTensorSizes) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 no dim_order", base: "lean", tables: func(c crafted) { c.of(1).Remove(slotTensorDimOrder) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 dim_order too short", base: "lean", tables: func(c crafted) { c.of(1).SetBytes(slotTensorDimOrder, []byte{0}, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 rank 17", base: "lean", tables: func(c crafted) {
+		setI32s(c.of(1), slotTensorSizes, slices.Repeat([]int32{1}, 17)...)
+		c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, 1)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 rank 256", base: "lean", tables: func(c crafted) { setI32s(c.of(1), slotTensorSizes, slices.Repeat([]int32{1}, 256)...) }, open: tensor.ErrLimit, runtime: "refuses"},
+	{name: "34 dim_order twice", base: "lean", tables: func(c crafted) { c.of(1).SetBytes(slotTensorDimOrder, []byte{1, 1}, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "34 dim_order out of range", base: "lean", tables: func(c crafted) { c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 200}, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "35 negative size", base: "lean", tables: func(c crafted) { setI32s(c.of(1), slotTensorSizes, 2, -3) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "36 product overflows", base: "lean", tables: func(c crafted) {
+		setI32s(c.of(1), slotTensorSizes, math.MaxInt32, math.MaxInt32, math.MaxInt32)
+		c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 1, 2}, 1)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "36 bytes overflow", base: "lean", tables: func(c crafted) {
+		setI32s(c.of(1), slotTensorSizes, math.MaxInt32, 1<<30, 2)
+		c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 1, 2}, 1)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "36 overflow before a zero", base: "lean", tables: func(c crafted) {
+		setI32s(c.of(1), slotTensorSizes, math.MaxInt32, math.MaxInt32, math.MaxInt32, 0)
+		c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 1, 2, 3}, 1)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "36 overflow of a dynamic input", base: "lean", tables: func(c crafted) {
+		setI32s(c.of(0), slotTensorSizes, math.MaxInt32, math.MaxInt32, math.MaxInt32)
+		c.of(0).SetBytes(slotTensorDimOrder, []byte{0, 1, 2}, 1)
+		c.of(0).SetScalar(slotTensorDynamism, 1, 1)
+	}, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "37 scalar type -1", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorScalarType, 1, 255) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "37 scalar type 30", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorScalarType, 1, 30) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "37 scalar type 31", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorScalarType, 1, 31) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "37 scalar type 127", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorScalarType, 1, 127) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "38 storage_offset", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorStorageOffset, 4, 1) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "38 unbound", base: "lean", tables: func(c crafted) { c.of(3).SetScalar(slotTensorDynamism, 1, 2) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "39 constant index out of range", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorDataBuffer, 4, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "39 constant index 2^32-1", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorDataBuffer, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "40 constant offset beyond its segment", base: "lean", tables: func(c crafted) {
+		c.tree.Child(slotProgramConstantSegment).SetUint64s(slotSubsegmentOffsets, []uint64{0, 1 << 20, 32, 48})
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "40 constant ends beyond its segment", base: "lean", tables: func(c crafted) { setI32s(c.of(1), slotTensorSizes, 2, 30) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "40 constant offset 2^63", base: "lean", tables: func(c crafted) {
+		c.tree.Child(slotProgramConstantSegment).SetUint64s(slotSubsegmentOffsets, []uint64{0, 1 << 63, 32, 48})
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "40 constant offset 2^64-8", base: "lean", tables: func(c crafted) {
+		c.tree.Child(slotProgramConstantSegment).SetUint64s(slotSubsegmentOffsets, []uint64{0, math.MaxUint64 - 7, 32, 48})
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "41 constant misaligned", base: "lean", tables: func(c crafted) {
+		c.tree.Child(slotProgramConstantSegment).SetUint64s(slotSubsegmentOffsets, []uint64{0, 1, 32, 48})
+	}, warn: "not aligned", runtime: "runs"},
+	{name: "42 both stores of constants", base: "lean", tables: func(c crafted) {
+		n := new(fb.Node)
+		n.SetBytes(slotOnly, make([]byte, 24), 16)
+		c.tree.SetChildren(slotProgramConstantBuffer, []*fb.Node{n})
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "43 constant segment out of range", base: "lean", tables: func(c crafted) { c.tree.Child(slotProgramConstantSegment).SetScalar(slotSubsegmentIndex, 4, 9) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "44 inline storage absent", base: "generation-0.2.1-inline-constants.pte", tables: func(c crafted) { c.tree.Children(slotProgramConstantBuffer)[1].Remove(slotOnly) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "44 inline storage too short", base: "generation-0.2.1-inline-constants.pte", tables: func(c crafted) {
+		c.tree.Children(slotProgramConstantBuffer)[1].SetBytes(slotOnly, make([]byte, 23), 16)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 no initial values", base: "lean", tables: func(c crafted) { c.tree.Remove(slotProgramMutableData) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 initial value out of range", base: "lean", tables: func(c crafted) { c.of(4).SetScalar(slotTensorDataBuffer, 4, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 initial values in no segment", base: "lean", tables: func(c crafted) { c.tree.Children(slotProgramMutableData)[0].SetScalar(slotSubsegmentIndex, 4, 77) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 initial value past the end", base: "lean", tables: func(c crafted) {
+		c.tree.Children(slotProgramMutableData)[0].SetUint64s(slotSubsegmentOffsets, []uint64{0, 4})
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 no offsets of initial values", base: "lean", tables: func(c crafted) { c.tree.Children(slotProgramMutableData)[0].Remove(slotSubsegmentOffsets) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "46 memory 0", base: "lean", tables: func(c crafted) { c.of(3).Child(slotTensorAllocation).SetScalar(slotAllocationID, 4, 0) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "46 memory out of range", base: "lean", tables: func(c crafted) { c.of(3).Child(slotTensorAllocation).SetScalar(slotAllocationID, 4, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "46 planned past its buffer", base: "lean", tables: func(c crafted) { c.of(3).Child(slotTensorAllocation).SetScalar(slotAllocationLow, 4, 60) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "46 high word", base: "lean", tables: func(c crafted) { c.of(3).Child(slotTensorAllocation).SetScalar(slotAllocationHigh, 4, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "47 buffer of negative size", base: "lean", tables: func(c crafted) { setI64s(c.plan(), slotPlanBufferSizes, 0, -1) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "47 buffer of 2^62", base: "lean", tables: func(c crafted) { setI64s(c.plan(), slotPlanBufferSizes, 0, 1<<62) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "48 list index out of range", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 0, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 list index negative", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 0, -1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 optional list index -2", base: "lean", tables: func(c crafted) { setI32s(c.of(7), slotItems, 0, -2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 list refers forward", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 0, 15) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "48 list of itself", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 6) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 list of a number", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 number list out of range", base: "lean", tables: func(c crafted) { setI64s(c.of(8), slotItems, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 number list of 2^63", base: "lean", tables: func(c crafted) { setI64s(c.of(8), slotItems, math.MinInt64) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 number list of a tensor", base: "lean", tables: func(c crafted) { setI64s(c.of(8), slotItems, 0) }, verify: tensor.ErrMalformed, runtime: "runs"},
+	{name: "48 list without items", base: "lean", tables: func(c crafted) { c.of(10).Remove(slotItems) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 string without text", base: "lean", tables: func(c crafted) { c.of(9).Remove(slotItems) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "49 input out of range", base: "lean", tables: func(c crafted) { setI32s(c.plan(), slotPlanInputs, 99) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "49 output -1", base: "lean", tables: func(c crafted) { setI32s(c.plan(), slotPlanOutputs, -1) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "50 operator out of range", base: "lean", tables: func(c crafted) { c.call(0).SetScalar(slotCallIndex, 4, 99) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "50 operator -1", base: "lean", tables: func(c crafted) { c.call(0).SetScalar(slotCallIndex, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "50 argument out of range", base: "lean", tables: func(c crafted) { setI32s(c.call(0), slotCallArgs, 0, 1, 2, 3, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "50 argument -1", base: "lean", tables: func(c crafted) { setI32s(c.call(0), slotCallArgs, -1, 1, 2, 3, 3) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "50 no arguments", base: "lean", tables: func(c crafted) { c.call(0).Remove(slotCallArgs) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "50 move out of range", base: "lean", tables: func(c crafted) { c.call(2).SetScalar(slotMoveFrom, 4, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "51 delegate out of range", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.call(0).SetScalar(slotCallIndex, 4, 9) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "52 jump back before the start", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(slotJumpDestination, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "52 jump beyond the end", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(slotJumpDestination, 4, 6) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "52 jump on a number", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(slotJumpCondition, 4, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "52 jump on a float tensor", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(slotJumpCondition, 4, 3) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "52 loop without exit", base: "rich", tables: func(c crafted) {
+		c.call(3).SetScalar(slotJumpCondition, 4, 5)
+		c.call(3).SetScalar(slotJumpDestination, 4, 3)
+		c.chain().SetChildren(slotChainInstructions, []*fb.Node{c.instruction(0), c.instruction(1), c.instruction(1), c.instruction(3)})
+	}, warn: "for ever", runtime: ""},
+	{name: "53 delegate without payload", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Remove(slotDelegateProcessed) }, verify: tensor.ErrMalformed, runtime: "dies"},
+	{name: "53 inline payload that is not there", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) {
+		c.delegate().Child(slotDelegateProcessed).SetScalar(slotReferenceLocation, 1, 0)
+		c.tree.Remove(slotProgramInlineData)
+	}, verify: tensor.ErrMalformed, runtime: "dies"},
+	{name: "53 inline payload without data", base: "export-1.5.1-xnnpack-inline.pte", tables: func(c crafted) { c.tree.Children(slotProgramInlineData)[0].Remove(slotOnly) }, verify: tensor.ErrMalformed, runtime: "dies"},
+	{name: "53 inline payload out of range", base: "export-1.5.1-xnnpack-inline.pte", tables: func(c crafted) { c.delegate().Child(slotDelegateProcessed).SetScalar(slotReferenceIndex, 4, 5) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "53 delegate without id", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Remove(slotDelegateID) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "53 compile spec without value", base: "rich", tables: func(c crafted) { c.delegate().Children(slotDelegateSpecs)[0].Remove(slotSpecValue) }, verify: tensor.ErrMalformed, runtime: ""},
+	{name: "53 compile spec without key", base: "rich", tables: func(c crafted) { c.delegate().Children(slotDelegateSpecs)[0].Remove(slotSpecKey) }, warn: "compile_specs[0].key", runtime: ""},
+	{name: "54 delegate location 2", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Child(slotDelegateProcessed).SetScalar(slotReferenceLocation, 1, 2) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "55 delegate segment out of range", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Child(slotDelegateProcessed).SetScalar(slotReferenceIndex, 4, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "56 named data out of range", base: "lean", tables: func(c crafted) { c.tree.Children(slotProgramNamedData)[0].SetScalar(slotNamedSegment, 4, 99) }, verify: tensor.ErrMalformed, runtime: "runs"},
+	{name: "56 named data without key", base: "lean", tables: func(c crafted) { c.tree.Children(slotProgramNamedData)[0].Remove(slotNamedKey) }, verify: tensor.ErrMalformed, runtime: "runs"},
+	{name: "56 duplicate key", base: "lean", tables: func(c crafted) {
+		c.tree.SetChildren(slotProgramNamedData, append(c.tree.Children(slotProgramNamedData), c.tree.Children(slotProgramNamedData)...))
+	}, warn: "is also the key", runtime: "runs"},
+	{name: "57 external without name", base: "rich", tables: func(c crafted) { c.of(16).Child(slotTensorExtra).Remove(slotExtraName) }, verify: tensor.ErrMalformed, runtime: ""},
+	{name: "57 external with an empty name", base: "rich", tables: func(c crafted) { c.of(16).Child(slotTensorExtra).SetString(slotExtraName, "") }, verify: tensor.ErrMalformed, runtime: ""},
+	{name: "58 one key with two layouts", base: "rich", tables: func(c crafted) { setI32s(c.of(17), slotTensorSizes, 4) }, verify: tensor.ErrMalformed, runtime: ""},
+	{name: "59 operator without name", base: "lean", tables: func(c crafted) { c.plan().Children(slotPlanOperators)[0].Remove(slotOperatorName) }, verify: tensor.ErrMalformed, runtime: "dies"},
+	{name: "59 operator of 100 bytes", base: "lean", tables: func(c crafted) {
+		c.plan().Children(slotPlanOperators)[0].SetString(slotOperatorName, strings.Repeat("a", 96))
+	}, verify: tensor.ErrMalformed, runtime: "dies"},
+	{name: "59 operator without overload", base: "lean", tables: func(c crafted) { c.plan().Children(slotPlanOperators)[2].Remove(slotOperatorOverload) }, warn: "overload", runtime: "runs"},
+	{name: "60 stack trace of another length", base: "rich", tables: func(c crafted) {
+		c.chain().SetChildren(slotChainStacktrace, c.chain().Children(slotChainStacktrace)[:1])
+	}, runtime: ""},
+	{name: "25 name with a zero byte", base: "lean", tables: func(c crafted) { c.plan().SetString(slotPlanName, "forward\x00x") }, warn: "zero byte", runtime: "runs"},
+	{name: "25 name that is not UTF-8", base: "rich", tables: func(c crafted) { c.plan().SetString(slotPlanName, "forward\xff") }, warn: "not UTF-8", runtime: ""},
+}
+
+func (h hostile) make(t testing.TB) []byte {
+	b := base(t, h.base)
+	if h.tables != nil {
+		b = craft(t, b, h.tables)
+	}
+	if h.bytes != nil {
+		b = h.bytes(b)
+	}
+	return b
+}
+
+// TestHostileFiles are the lines of fact-sheet §8, by their numbers.
+func TestHostileFiles(t *testing.T) {
+	for _, h := range hostiles {
+		t.Run(h.name, func(t *testing.T) {
+			b := h.make(t)
+			start := time.Now()
+			r, err := OpenBytes(b, nil)
+			if h.open != nil {
+				if !errors.Is(err, h.open) {
+					t.Fatalf("Open: %v, want %v", err, h.open)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = r.Verify(t.Context(), nil)
+			if d := time.Since(start); d > 500*time.Millisecond {
+				t.Errorf("it takes %v", d)
+			}
+			if h.verify == nil && err != nil || h.verify != nil && !errors.Is(err, h.verify) {
+				t.Fatalf("Verify: %v, want %v", err, h.verify)
+			}
+			for _, f := range tensor.Findings(err) {
+				var fe *tensor.FormatError
+				if !errors.As(f.Err, &fe) || fe.Field == "" || f.Offset < 0 || f.Offset > int64(len(b)) {
+					t.Errorf("a finding without its place: %+v", f)
+				}
+			}
+			var warned bool
+			for _, w := range r.Warnings() {
+				warned = warned || h.warn != "" && strings.Contains(w.Error(), h.warn)
+			}
+			if h.warn != "" && !warned {
+				t.Errorf("no warning has %q: %v", h.warn, r.Warnings())
+			}
+			if h.warn == "" && h.verify == nil && len(r.Warnings()) > 0 {
+				t.Errorf("warnings: %v", r.Warnings())
+			}
+			if strict, err := OpenBytes(b, &ReaderOptions{Strict: true}); (err == nil) != (h.verify == nil && h.warn == "") {
+				t.Errorf("strictly: %v, %v", strict, err)
+			}
+			walkAll(t, r)
+			writeAll(t, r)
+		})
+	}
+}
+
+// TestHostileRuntime holds what the table says of the runtime against the runtime.
+func TestHostileRuntime(t *testing.T) {
+	run := etrun(t)
+	for _, h := range hostiles {
+		if h.runtime == "" {
+			continue
+		}
+		t.Run(h.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "p.pte")
+			if err := os.WriteFile(file, h.make(t), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			err := exec.Command(run, "run", file).Run()
+			got := "runs"
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				if got = "refuses"; exit.ExitCode() != 1 {
+					got = "dies"
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if h.runtime == "any" {
+				t.Logf("today it %s", got)
+			} else if got != h.runtime {
+				t.Errorf("the runtime %s, not %s", got, h.runtime)
+			}
+			if got != "runs" && h.open == nil && h.verify == nil {
+				t.Errorf("the runtime %s, and Verify has only warnings", got)
+			}
+		})
+	}
+}
