@@ -85,10 +85,10 @@ func (r *Reader) unwrap() error {
 func (r *Reader) bundledValues(v fb.Objects, field string) []any {
 	var all []any
 	for i := range v.Len() {
-		t := v.At(i).Child(slotUnion)
 		var x any
-		if t.Present() {
-			switch ptefb.BundledValueUnion(v.At(i).Uint8(slotUnionType, 0)) {
+		// A value of an unknown kind the verifier has not seen.
+		if k := ptefb.BundledValueUnion(v.At(i).Uint8(slotUnionType, 0)); k <= ptefb.BundledValueUnionBundledDouble && v.At(i).Has(slotUnion) {
+			switch t := v.At(i).Child(slotUnion); k {
 			case ptefb.BundledValueUnionBundledTensor:
 				x = r.bundledTensor(t, field+"["+strconv.Itoa(i)+"]")
 			case ptefb.BundledValueUnionBundledInt:

@@ -33,6 +33,7 @@ type checker struct {
 	values   fb.Objects
 	buffers  []byte
 	ops      fb.Objects
+	copies   int    // which operator is et_copy_index, -1 for none
 	tables   int    // visited so far, as the runtime's verifier counts
 	newer    uint64 // tables of a newer schema that were seen, a bit each
 	external map[string]fb.Object
@@ -339,20 +340,21 @@ func (c *checker) allValues() error {
 		}
 		e := c.values.At(i)
 		c.see(e, ptefb.TableEValue)
-		k, t := Kind(e.Uint8(slotUnionType, 0)), e.Child(slotUnion)
+		k := Kind(e.Uint8(slotUnionType, 0))
 		switch {
 		case k == KindNone:
 			c.bad(e.Pos(), c.m.field("values[%d].val_type", i), "NONE")
 			continue
 		case k >= numKinds:
 			c.error(errors.ErrUnsupported, e.At(slotUnionType), c.m.field("values[%d].val_type", i), "%v", k)
-			continue
-		case !t.Present():
+			continue // the verifier has not seen what is there
+		case !e.Has(slotUnion):
 			if k != KindNull {
 				c.bad(e.Pos(), c.m.field("values[%d].val", i), "a %v without a value", k)
 			}
 			continue
 		}
+		t := e.Child(slotUnion)
 		switch k {
 		case KindTensor:
 			c.tensor(i, t)
@@ -571,7 +573,7 @@ func (c *checker) externalTensor(t, extra fb.Object, name []byte, field func(str
 }
 
 func (c *checker) operators() {
-	c.ops = c.m.t.Objects(slotPlanOperators)
+	c.ops, c.copies = c.m.t.Objects(slotPlanOperators), -1
 	for i := range c.ops.Len() {
 		t := c.ops.At(i)
 		c.see(t, ptefb.TableOperator)
@@ -591,6 +593,9 @@ func (c *checker) operators() {
 			c.bad(t.At(slotOperatorName), c.m.field("operators[%d].name", i), "%d bytes with the overload, and the runtime has room for %d", n, maxOperatorName)
 		}
 		c.name(name, t.At(slotOperatorName), c.m.field("operators[%d].name", i))
+		if string(name) == "executorch_prim::et_copy_index" {
+			c.copies = i
+		}
 	}
 }
 
@@ -686,16 +691,17 @@ func (c *checker) chains() error {
 
 func (c *checker) instruction(e fb.Object, chain, i, n int) {
 	c.see(e, ptefb.TableInstruction)
-	op, t := Opcode(e.Uint8(slotUnionType, 0)), e.Child(slotUnion)
+	op := Opcode(e.Uint8(slotUnionType, 0))
 	field := func(name string) string { return c.m.field("chains[%d].instructions[%d].%s", chain, i, name) }
 	switch {
 	case op >= numOpcodes:
 		c.error(errors.ErrUnsupported, e.At(slotUnionType), field("instr_args_type"), "%v", op)
-		return
-	case op == OpNone || !t.Present():
+		return // the verifier has not seen what is there
+	case op == OpNone || !e.Has(slotUnion):
 		c.bad(e.Pos(), field("instr_args"), "absent")
 		return
 	}
+	t := e.Child(slotUnion)
 	c.see(t, opcodeTables[op])
 	value := func(slot int, name string) (int64, bool) {
 		v := int64(int32(t.Uint32(slot, 0)))
@@ -722,6 +728,9 @@ func (c *checker) instruction(e fb.Object, chain, i, n int) {
 			if v := u32s(args, k); int64(v) >= int64(c.values.Len()) {
 				c.bad(t.DataAt(slotCallArgs)+4*int64(k), field(fmt.Sprintf("args[%d]", k)), "%d of %d values", int32(v), c.values.Len())
 			}
+		}
+		if op == OpKernelCall && int(int32(t.Uint32(slotCallIndex, 0))) == c.copies {
+			c.copyIndex(args, t.DataAt(slotCallArgs), field)
 		}
 	case OpMove:
 		value(slotMoveFrom, "move_from")
@@ -779,5 +788,22 @@ func (c *checker) endless(chain Chain) {
 		if !changed[cond] {
 			c.warn(i.t.Pos(), c.m.field("chains[%d].instructions[%d]", chain.Index, i.Index()), "jumps back to %d for ever: value %d is false and stays so", to, cond)
 		}
+	}
+}
+
+// copyIndex looks at a call that writes its second argument into the first one at an index, which old runtimes did not
+// hold against the size (CVE-2025-54949).
+func (c *checker) copyIndex(args []byte, off int64, field func(string) string) {
+	if len(args) < 12 {
+		return
+	}
+	to, at := c.m.Value(int(int32(u32s(args, 0)))), c.m.Value(int(int32(u32s(args, 2))))
+	t := to.of(KindTensor)
+	if !t.Present() || at.Kind() != KindInt {
+		return
+	}
+	sizes, _ := t.Bytes(slotTensorSizes, 4)
+	if i := at.Int(); i < 0 || len(sizes) < 4 || i >= int64(int32(u32s(sizes, 0))) {
+		c.bad(off+8, field("args[2]"), "index %d, of a tensor of %v", i, to)
 	}
 }

@@ -153,6 +153,9 @@ func (b padded) ReadAt(p []byte, off int64) (int, error) {
 // writeTo writes the file.
 func (o *output) writeTo(w io.Writer) (int64, error) {
 	n, err := w.Write(o.head)
+	if err == nil && n < len(o.head) {
+		err = io.ErrShortWrite
+	}
 	at := int64(n)
 	if err != nil {
 		return at, err
@@ -178,7 +181,11 @@ func (o *output) writeTo(w io.Writer) (int64, error) {
 func zeros(w io.Writer, n int64) (written int64, err error) {
 	var block [4096]byte
 	for written < n {
-		m, err := w.Write(block[:min(n-written, int64(len(block)))])
+		p := block[:min(n-written, int64(len(block)))]
+		m, err := w.Write(p)
+		if err == nil && m < len(p) {
+			err = io.ErrShortWrite
+		}
 		if written += int64(m); err != nil {
 			return written, err
 		}

@@ -212,6 +212,26 @@ func (n *Node) SetUint64s(slot int, v []uint64) {
 	n.SetVector(slot, b, 8)
 }
 
+// EachField visits every stored field of the node and of all below it, until visit answers false. It may remove the field
+// that it is given if it then ends the visit.
+func (n *Node) EachField(visit func(n *Node, slot int) bool) bool {
+	for i := range n.fields {
+		f := n.fields[i]
+		if !visit(n, f.slot) {
+			return false
+		}
+		if f.node != nil && !f.node.EachField(visit) {
+			return false
+		}
+		for _, c := range f.nodes {
+			if !c.EachField(visit) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Write writes the node and all below it.
 func (n *Node) Write(b *Builder) Offset {
 	at := make([]Offset, len(n.fields))
