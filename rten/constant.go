@@ -43,16 +43,27 @@ func (c Constant) Tensor() *tensor.Tensor {
 		b = new(tensorBatch)
 	}
 	m := c.n.m
-	p := &b.payload
-	p.read(m, c.pos) // without error since check
-	t, e, dims := b.next(p.rank)
-	stored := m.buf[p.dims:]
+	// All of it was checked: only what a Tensor needs is read again.
+	fields := b.constants.of(m, c.pos)
+	at := m.follow(c.pos + int(fields[0]))
+	t, e, dims := b.next(int(m.u32(at)))
+	stored := m.buf[at+4:][:4*len(dims)]
+	elements := int64(1)
 	for i := range dims {
 		dims[i] = int64(binary.LittleEndian.Uint32(stored[4*i:]))
+		elements *= dims[i] // it overflows only beside a zero, and is zero then
 	}
-	*e, _ = m.r.src.Extent(p.off, p.size)
-	t.Name = b.name(c.n)
-	t.DType, t.Shape, t.Data = p.dtype, dims, tensor.NewBlob(e)
+	var off int64
+	if fields[4] != 0 {
+		t.DType = dataTypes[m.u16(c.pos+int(fields[3]))]
+		off = m.r.header.TensorOffset + int64(m.u64(c.pos+int(fields[4])))
+	} else {
+		t.DType = inlineTypes[m.buf[c.pos+int(fields[1])]]
+		first, _ := m.vector(m.follow(c.pos+int(fields[2])), slotFirst)
+		off = m.base + int64(first)
+	}
+	*e, _ = m.r.src.Extent(off, elements*int64(t.DType.Size()))
+	t.Name, t.Shape, t.Data = b.name(c.n), dims, tensor.NewBlob(e)
 	return t
 }
 
@@ -62,30 +73,27 @@ type tensorBatch struct {
 		t tensor.Tensor
 		e source.Extent
 	}
+	size   int // of the batch
 	dims   []int64
 	graph  int
 	prefix string // the path of graph
 
-	nodes   tableShape
-	payload payload
+	nodes, constants tableShape
 }
 
 func (b *tensorBatch) next(rank int) (*tensor.Tensor, *source.Extent, tensor.Shape) {
-	const batch = 32
+	const most = 256
 	if len(b.tensors) == 0 {
-		// The first is for a caller who wants one; what is kept of a batch
-		// keeps all of it.
-		n := batch
-		if b.dims == nil {
-			n, b.dims = 1, make([]int64, 0, rank)
-		}
+		// The first is for a caller who wants one: what is kept of a batch keeps
+		// all of it.
+		b.size = min(max(1, 4*b.size), most)
 		b.tensors = make([]struct {
 			t tensor.Tensor
 			e source.Extent
-		}, n)
+		}, b.size)
 	}
 	if cap(b.dims)-len(b.dims) < rank {
-		b.dims = make([]int64, 0, max(rank, 4*batch))
+		b.dims = make([]int64, 0, max(rank, 2*b.size))
 	}
 	x := &b.tensors[0]
 	b.tensors = b.tensors[1:]
