@@ -205,7 +205,7 @@ func (c *component) other() *unusual {
 // setDigest notes the digest, a crc32c that is spelled as it should be as its
 // value, and anything else as its text.
 func (c *component) setDigest(text []byte) {
-	if len(text) == 0 {
+	if text == nil {
 		return
 	}
 	if v, ok := strings.CutPrefix(le.String(text), prefixCRC); ok && len(v) == 8 {
@@ -213,7 +213,7 @@ func (c *component) setDigest(text []byte) {
 			return
 		}
 	}
-	c.other().digest = c.r.keep(text)
+	c.other().digest, c.other().digested = c.r.keep(text), true
 }
 
 // dense holds the data of a dense tensor against its shape. A length that does

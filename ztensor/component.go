@@ -40,6 +40,7 @@ type component struct {
 // unusual is what few components have.
 type unusual struct {
 	digest   string // as the file spells it, unless component.crc stands for it
+	digested bool   // it has one
 	encoding string // the file's word where it is neither raw nor zstd
 	dtype    string // the file's word for the element type where dtype is Unknown
 	err      error  // why the bytes cannot be decoded
@@ -97,7 +98,7 @@ func (c *component) wanted() (w wanted, ok bool, err error) {
 	switch {
 	case c.hasCRC:
 		return wanted{alg: CRC32C, crc: c.crc}, true, nil
-	case c.more != nil && c.more.digest != "":
+	case c.more != nil && c.more.digested:
 		w, err = parseDigest(c.more.digest)
 		return w, true, err
 	}
@@ -139,11 +140,23 @@ func (c *component) checkDigest(step func(n int64) error) error {
 		return nil
 	}
 	h := newHasher(want.alg)
+	if err := c.eachPiece(h.write, step); err != nil {
+		return err
+	}
+	if err := h.check(want); err != nil {
+		return c.failedDigest(err)
+	}
+	return nil
+}
+
+// eachPiece calls f with the stored bytes, piece by piece, without a copy where
+// they are in memory, and step behind each piece.
+func (c *component) eachPiece(f func(p []byte), step func(n int64) error) error {
 	var buf []byte
 	for off := int64(0); off < c.length; {
 		n := min(c.length-off, hashPiece)
 		inMemory, err := c.r.src.Scan(func(all []byte) error {
-			h.write(all[c.offset+off : c.offset+off+n])
+			f(all[c.offset+off : c.offset+off+n])
 			return nil
 		})
 		if !inMemory {
@@ -151,7 +164,7 @@ func (c *component) checkDigest(step func(n int64) error) error {
 				buf = make([]byte, n)
 			}
 			if _, err = c.r.src.ReadAt(buf[:n], c.offset+off); err == nil {
-				h.write(buf[:n])
+				f(buf[:n])
 			}
 		}
 		if err == nil {
@@ -161,9 +174,6 @@ func (c *component) checkDigest(step func(n int64) error) error {
 			return c.failed(err)
 		}
 		off += n
-	}
-	if err := h.check(want); err != nil {
-		return c.failedDigest(err)
 	}
 	return nil
 }

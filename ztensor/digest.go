@@ -10,6 +10,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"math/bits"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -74,16 +75,14 @@ func (h *hasher) write(p []byte) {
 // cache yet, and one plain walk is faster than that costs.
 func updateCRC(crc uint32, p []byte) uint32 {
 	const piece = 256 << 10
-	var touched byte
 	for len(p) > piece {
+		var touched byte
 		for i := 0; i < piece; i += 64 {
 			touched |= p[i]
 		}
+		runtime.KeepAlive(touched) // so that the walk is not left out
 		crc = crc32.Update(crc, castagnoli, p[:piece])
 		p = p[piece:]
-	}
-	if touched == 0 && len(p) == 0 { // keeps the walk from being left out
-		return crc
 	}
 	return crc32.Update(crc, castagnoli, p)
 }

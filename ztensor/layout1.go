@@ -211,7 +211,10 @@ func (l *layout1) finish(w *Writer) error {
 	if l.version != "1.0" && w.attributes == nil {
 		keys--
 	}
-	b := appendHead(nil, cborMap, keys+map[bool]uint64{true: 1}[l.version == "1.0"])
+	if l.version == "1.0" {
+		keys++ // the generator
+	}
+	b := appendHead(nil, cborMap, keys+w.otherCount)
 	b = appendText(b, "version")
 	switch l.version {
 	case "1.0":
@@ -226,6 +229,7 @@ func (l *layout1) finish(w *Writer) error {
 	case l.version == "1.0":
 		b = appendHead(appendText(b, "attributes"), cborMap, 0)
 	}
+	b = append(b, w.others...)
 	list, pairs := "objects", uint64(3)
 	if l.version == "1.0" {
 		list, pairs = "tensors", 4
@@ -243,7 +247,9 @@ func (l *layout1) finish(w *Writer) error {
 	for _, e := range w.entries {
 		b = appendText(b, e.name)
 		own := w.own[e.name]
-		if own != nil {
+		if e.split < 0 {
+			b = append(b, w.manifest[e.from:e.to]...)
+		} else if own != nil {
 			b = appendHead(b, cborMap, pairs+1)
 			b = append(b, w.manifest[e.from:e.split]...)
 			b = append(appendText(b, "attributes"), own...)
@@ -257,11 +263,7 @@ func (l *layout1) finish(w *Writer) error {
 		}
 	}
 	w.write(b)
-	b = binary.LittleEndian.AppendUint64(b[:0], uint64(w.off-start))
-	if l.version != "1.0" {
-		b = append(b, magic1...)
-	}
-	return w.write(b)
+	return w.write(footer1(w.off-start, l.version != "1.0"))
 }
 
 // appendHead appends the shortest head of an item.

@@ -513,7 +513,7 @@ func (s *scan) need(seen uint32, keys []required, at int) {
 // beyond 64 bits is refused even if a later dimension is 0 (T3): upstream
 // multiplies from left to right.
 func (s *scan) shape() uint64 {
-	product := uint64(1)
+	product, widest := uint64(1), uint64(0)
 	n := s.container(cborArray)
 	at := s.at
 	for s.more(&n) {
@@ -522,17 +522,14 @@ func (s *scan) shape() uint64 {
 		if hi != 0 {
 			s.malformed(s.at, "the product of the dimensions overflows")
 		}
-		if d > math.MaxInt64 {
-			s.fail(s.at, "%w: a dimension of %d", tensor.ErrLimit, d)
-		}
-		product = lo
+		product, widest = lo, max(widest, d)
 		s.dims = append(s.dims, int64(d))
 		if int64(len(s.dims)) > s.r.limits.MaxRank {
 			s.fail(s.at, "%w: more than %d dimensions", tensor.ErrLimit, s.r.limits.MaxRank)
 		}
 	}
-	if product > math.MaxInt64 {
-		s.fail(at, "%w: a tensor of %d elements", tensor.ErrLimit, product)
+	if max(product, widest) > math.MaxInt64 { // which upstream counts with, and we do not
+		s.fail(at, "%w: a tensor of %d elements, a dimension of %d", tensor.ErrLimit, product, widest)
 	}
 	return product
 }

@@ -58,6 +58,8 @@ type Writer struct {
 	manifest   []byte          // of the entries, encoded
 	attributes []byte          // of the file, a CBOR map
 	own        map[string][]byte
+	others     []byte // keys of the old edition's manifest that this library does not know, with values
+	otherCount uint64
 
 	encoder *encoder
 	buf     []byte
@@ -86,7 +88,7 @@ type layout interface {
 // An entry is a tensor's place in the manifest that is being collected.
 type entry struct {
 	name            string
-	from, split, to int // in Writer.manifest
+	from, split, to int // in Writer.manifest; split is -1 for one that is taken over as it stands
 }
 
 // A written component is what the manifest says of it.
@@ -167,6 +169,13 @@ func newLayout(o WriterOptions) (layout, error) {
 }
 
 func (w *Writer) begin(opts *WriterOptions) {
+	if w.prepare(opts); w.err == nil {
+		w.write([]byte(w.layout.magic()))
+	}
+}
+
+// prepare takes over the options.
+func (w *Writer) prepare(opts *WriterOptions) {
 	o := opts.orZero()
 	w.digest, w.level = o.Digest, o.Level
 	w.names, w.own = map[string]bool{}, map[string][]byte{}
@@ -178,7 +187,6 @@ func (w *Writer) begin(opts *WriterOptions) {
 			return
 		}
 	}
-	w.write([]byte(w.layout.magic()))
 }
 
 // Add writes a tensor. See the package comment for what each version can hold.
@@ -329,6 +337,9 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	}
 	if l, ok := w.layout.(*layout1); ok && l.version == "1.0" {
 		return fmt.Errorf("ztensor: %w: attributes of a tensor in version 1.0", errors.ErrUnsupported)
+	}
+	if i := slices.IndexFunc(w.entries, func(e entry) bool { return e.split < 0 && e.name == name }); i >= 0 {
+		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before", errors.ErrUnsupported, tensor.Quote(name))
 	}
 	b, err := appendAttributes(nil, attributes)
 	if err != nil {
