@@ -79,16 +79,16 @@ func DTypes() []tensor.DType {
 	return all
 }
 
-// An extent is the data of one tensor, and the file's word for an element type
-// that has no name here.
+// An extent is the data of one tensor, the file's word for an element type that
+// has no name here, and the shard that has it where an index was opened.
 type extent struct {
 	source.Extent
-	word string
+	word, shard string
 }
 
 // Stored is for tensor.Blob.
 func (e *extent) Stored() tensor.Stored {
-	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", Type: e.word}
+	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", Type: e.word, File: e.shard}
 }
 
 // An entry is one tensor of a header: a flat record without pointers but the
@@ -392,7 +392,7 @@ func (h *header) tensors(src *source.Source) ([]tensor.Tensor, error) {
 		if err != nil {
 			return nil, &tensor.FormatError{Format: formatName, Offset: headerStart + int64(e.at), Field: e.field(".data_offsets"), Err: err}
 		}
-		extents[i] = extent{x, e.word}
+		extents[i] = extent{Extent: x, word: e.word}
 		ts[i] = tensor.Tensor{Name: e.name, DType: e.d, Data: tensor.NewBlob(&extents[i]),
 			Shape: tensor.Shape(h.dims[e.dims : e.dims+e.rank : e.dims+e.rank])}
 	}

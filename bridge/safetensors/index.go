@@ -68,6 +68,9 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("shard %s: %w", tensor.Quote(name), err)
 		}
+		for i := range shard.tensors {
+			shard.tensors[i].Data.Source().(*extent).shard = name
+		}
 		r.shards = append(r.shards, shard)
 		r.warnings = append(r.warnings, shard.warnings...)
 		r.tensors = append(r.tensors, shard.tensors...)

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 func detectCommand(a *app) *cobra.Command {
@@ -39,9 +40,14 @@ func detectCommand(a *app) *cobra.Command {
 // shardsOf names the files that an index or a root refers to; nil where the file
 // stands alone.
 func shardsOf(in *input) []string {
-	r, ok := in.Sys().(*safetensors.Reader)
-	if !ok {
-		return nil
+	var names []string
+	switch r := in.Sys().(type) {
+	case *safetensors.Reader:
+		names = slices.Collect(r.Shards())
+	case *ztensor.Reader:
+		for s := range r.Shards() {
+			names = append(names, s.Name)
+		}
 	}
-	return slices.Collect(r.Shards())
+	return names
 }

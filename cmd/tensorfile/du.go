@@ -187,7 +187,7 @@ func (u *usage) groups(in *input, depth int) []group {
 		}
 		g.tensors++
 		size := func(b tensor.Blob) {
-			if st, ok := b.Stored(); ok {
+			if st, ok := b.Stored(); ok && st.File == "" {
 				g.bytes += st.Size
 			}
 		}
