@@ -10,7 +10,7 @@ import json, subprocess, sys
 # What a tensor's or part's row may say that our command must say too.
 SAME = ("dtype", "shape", "scheme", "order", "method", "value", "buffer", "mutable", "external", "stored", "encoding", "digest", "offset")
 
-FACTS = ("inputs", "outputs", "operators", "metadata", "methods", "segments", "named_data")
+FACTS = ("inputs", "outputs", "operators", "metadata", "methods", "segments", "named_data", "content_digest", "shards")
 BESIDES = ("values", "stack_traces", "compile_specs")  # what the reference also says of a method
 
 

@@ -2,7 +2,6 @@
 # ztensor.sh: proves zTensor against upstream's packages of every generation, in both directions.
 #
 # 1. Files with random content by the Python wheels: our command lists and hashes what NumPy put in.
-#    Files of testdata/ztensor: our command says what the crates said of them.
 # 2. Files with random content by our Go writer (interop/ztensor/write): the wheel of that generation reads what we put in.
 #    With TENSORFILE_FULL the Rust crates read them too and check the digests, which the wheels do not.
 set -euo pipefail
@@ -23,9 +22,6 @@ from_wheel() { # VERSION
 	"${wheel[$1]}" interop/ztensor/wheel.py write "$work/$1.zt" >"$work/$1.json" &&
 		python3 interop/compare.py "$work/tensorfile" "$work/$1.json" "$work/$1.zt" && verified "$work/$1.zt"
 }
-from_testdata() { # FILE
-	python3 interop/compare.py "$work/tensorfile" "${1%.zt}.json" "$1"
-}
 into_wheel() { # VERSION FILE
 	"${wheel[$1]}" interop/ztensor/wheel.py read "$2" >"$work/read.json" && python3 interop/compare.py --read "${2%.zt}.json" "$work/read.json"
 }
@@ -33,11 +29,7 @@ into_crate() { # PROGRAM FILE
 	"$("$TOOLS" numpy)" interop/ztensor/testdata.py --read "$1" "$2" && python3 interop/compare.py --read "${2%.zt}.json" "${2%.zt}.read.json"
 }
 
-wanted() { true; }
-"$work/tensorfile" ls testdata/ztensor/crate-2.1.1-empty.zt >"$work/v2" 2>&1 || ! grep -q unsupported "$work/v2" ||
-	wanted() { [[ $1 != *2.1* ]] || { skip "$1: version 2 is not read yet" && false; }; }
-for v in "${!wheel[@]}"; do wanted "$v" && proves "wheel $v writes random content, and we read it" from_wheel "$v"; done
-for f in testdata/ztensor/*.zt; do wanted "$f" && proves "we read $f as the crate does" from_testdata "$f"; done
+for v in "${!wheel[@]}"; do proves "wheel $v writes random content, and we read it" from_wheel "$v"; done
 
 mkdir "$work/ours"
 go run ./interop/ztensor/write "$work/ours"
