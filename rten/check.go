@@ -36,7 +36,7 @@ func (m *Model) check(limits tensor.Limits) error {
 	m.constants = make([]constantRecord, 0, n)
 	m.graphs = append(m.graphs, graphRecord{pos: uint32(graph)})
 	c := checker{m: m, limits: limits}
-	if err := c.graph(0); err != nil {
+	if err := c.graph(0, 2); err != nil {
 		return err
 	}
 	if cap(m.constants) > 2*len(m.constants)+64 {
@@ -45,11 +45,14 @@ func (m *Model) check(limits tensor.Limits) error {
 	return nil
 }
 
-// graph checks one graph and those below. How deep it goes, and how often, the
-// verifier has bounded.
-func (c *checker) graph(i int) error {
+// graph checks one graph, a table that deep, and those below. How deep it goes,
+// and how often, the verifier has bounded.
+func (c *checker) graph(i int, depth int64) error {
 	m := c.m
 	pos := int(m.graphs[i].pos)
+	if depth > c.limits.MaxDepth {
+		return m.at(pos, m.fieldPath(i, -1, ""), fmt.Errorf("%w: tables nested deeper than %d", tensor.ErrLimit, c.limits.MaxDepth))
+	}
 	first, n := m.vector(pos, slotGraphNodes)
 	if c.nodes += int64(n); c.nodes > c.limits.MaxTensors {
 		return m.at(first-4, m.fieldPath(i, -1, "nodes"), fmt.Errorf("%w: more than %d nodes", tensor.ErrLimit, c.limits.MaxTensors))
@@ -68,14 +71,14 @@ func (c *checker) graph(i int) error {
 	}
 	for j := range n {
 		entry := first + 4*j
-		if err := c.node(i, j, entry+int(m.u32(entry))); err != nil {
+		if err := c.node(i, j, entry+int(m.u32(entry)), depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *checker) node(graph, index, pos int) error {
+func (c *checker) node(graph, index, pos int, depth int64) error {
 	m := c.m
 	fail := func(at int, field string, err error) error {
 		return m.at(at, m.fieldPath(graph, index, field), err)
@@ -129,15 +132,16 @@ func (c *checker) node(graph, index, pos int) error {
 				}
 			}
 		}
-		return c.branches(graph, index, data)
+		return c.branches(graph, index, data, depth+2)
 	default:
 		return fail(m.field(pos, slotNodeDataType), "data_type", fmt.Errorf("%w: node of kind %d", errors.ErrUnsupported, kind))
 	}
 	return nil
 }
 
-// branches goes into the graphs of an If or a Loop.
-func (c *checker) branches(graph, index, operator int) error {
+// branches goes into the graphs of an If or a Loop, whose attributes are that
+// deep.
+func (c *checker) branches(graph, index, operator int, depth int64) error {
 	m := c.m
 	var fields []branch
 	switch m.tag(operator, slotOperatorAttrsType) {
@@ -155,7 +159,7 @@ func (c *checker) branches(graph, index, operator int) error {
 			continue
 		}
 		m.graphs = append(m.graphs, graphRecord{uint32(pos), uint32(graph), uint32(index), b})
-		if err := c.graph(len(m.graphs) - 1); err != nil {
+		if err := c.graph(len(m.graphs)-1, depth+1); err != nil {
 			return err
 		}
 	}
