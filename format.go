@@ -30,7 +30,7 @@ var formats = [numFormats]struct {
 	name, ext, title string
 	reads, writes    []string
 }{
-	ZTensor:     {name: "ztensor", ext: ".zt", title: "zTensor", reads: []string{"0.1", "1.0", "1.1", "1.2", "2"}, writes: []string{"1.0", "1.1", "1.2"}},
+	ZTensor:     {name: "ztensor", ext: ".zt", title: "zTensor", reads: []string{"0.1", "1.0", "1.1", "1.2", "2"}, writes: []string{"1.0", "1.1", "1.2", "2"}},
 	PTD:         {name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data", reads: []string{"0"}, writes: []string{"0"}},
 	PTE:         {name: "pte", ext: ".pte", title: "ExecuTorch program", reads: []string{"0"}, writes: []string{"0"}},
 	RTen:        {name: "rten", ext: ".rten", title: "RTen model", reads: []string{"1", "2"}, writes: []string{"2", "1"}},

@@ -250,6 +250,9 @@ func (w *Writer) Create(name string, dtype tensor.DType, shape tensor.Shape) (io
 	if err := w.check(t); err != nil {
 		return nil, err
 	}
+	if l, ok := w.layout.(*layout2); ok {
+		return l.create(w, t, size)
+	}
 	w.names[name] = true
 	z, err := w.encoding()
 	if err != nil {
@@ -274,6 +277,9 @@ type part struct {
 	feed feed
 	want int64
 	done bool
+
+	two    *layout2 // version 2
+	frames *frameSink
 }
 
 func (p *part) Write(b []byte) (int, error) {
@@ -306,6 +312,12 @@ func (p *part) Close() error {
 	}
 	if p.feed.n != p.want {
 		return p.w.broken(p.t, "data", fmt.Errorf("%w: %d bytes of %d", io.ErrUnexpectedEOF, p.feed.n, p.want))
+	}
+	if p.two != nil {
+		if err := p.two.created(p); err != nil {
+			return p.w.broken(p.t, "data", err)
+		}
+		return nil
 	}
 	if err := p.feed.end(); err != nil {
 		return p.w.broken(p.t, "data", err)

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -51,12 +53,16 @@ type hasher struct {
 	alg Digest
 	crc uint32
 	sha hash.Hash
+	xxh *xxh3.Hasher
 }
 
 func newHasher(alg Digest) hasher {
 	h := hasher{alg: alg}
-	if alg == SHA256 {
+	switch alg {
+	case SHA256:
 		h.sha = sha256.New()
+	case XXH3:
+		h.xxh = xxh3.New()
 	}
 	return h
 }
@@ -67,6 +73,8 @@ func (h *hasher) write(p []byte) {
 		h.crc = updateCRC(h.crc, p)
 	case SHA256:
 		h.sha.Write(p)
+	case XXH3:
+		h.xxh.Write(p)
 	}
 }
 

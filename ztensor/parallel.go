@@ -19,6 +19,9 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error 
 	if err := w.usable(); err != nil {
 		return err
 	}
+	if l, ok := w.layout.(*layout2); ok {
+		return l.addAll(ctx, w, ts)
+	}
 	workers := runtime.GOMAXPROCS(0)
 	if workers == 1 || w.level == 0 && w.digest == NoDigest {
 		for t := range ts {

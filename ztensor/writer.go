@@ -21,11 +21,17 @@ import (
 // WriterOptions control what is written. nil is the zero value.
 type WriterOptions struct {
 	// Version is the layout: "1.0", the version of the format's document and
-	// the default, "1.1" or "1.2". The packages of upstream read only the
+	// the default, "1.1", "1.2" or "2". The packages of upstream read only the
 	// layouts of their own generation: 1.0 files need those of December 2025,
 	// and the ones of version 2 read none of these.
+	//
+	// Version 2 is written in canonical form, in which equal content makes equal
+	// files, unless Level, Alignment or KeepOrder ask for another one. Add then
+	// only checks a tensor and keeps it: data goes out, sorted by name, in
+	// AddAll, in Create as far as it has to come first, and in Close.
 	Version string
-	// Digest is computed for each component, of the bytes as stored.
+	// Digest is computed for each component, of the bytes as stored. Version 2
+	// always has XXH3, of the bytes before compression.
 	Digest Digest
 	// Level compresses with zstd: 1 to 22 as the zstd program counts, of which
 	// four are told apart here; from 7 on it gets slow, and weights gain
@@ -36,6 +42,12 @@ type WriterOptions struct {
 	Attributes map[string]any
 	// Generator names the program in 1.0 files; "" is "tensorfile".
 	Generator string
+	// Alignment is where the payloads of version 2 begin: at multiples of it, a
+	// power of two from 4096. 0 is 65536, that of canonical form.
+	Alignment int64
+	// KeepOrder writes the tensors of version 2 as they are added, in place of
+	// canonical form.
+	KeepOrder bool
 }
 
 // A Writer writes a .zt file in one pass: data goes out as it is added, the
@@ -156,7 +168,7 @@ func newLayout(o WriterOptions) (layout, error) {
 	switch {
 	case o.Level < 0 || o.Level > 22:
 		return nil, fmt.Errorf("ztensor: WriterOptions.Level is %d, not 0 to 22", o.Level)
-	case o.Digest > SHA256:
+	case o.Digest > XXH3 || o.Digest == XXH3 && o.Version != "2":
 		return nil, fmt.Errorf("ztensor: WriterOptions.Digest is %v", o.Digest)
 	case !utf8.ValidString(o.Generator):
 		return nil, errors.New("ztensor: WriterOptions.Generator is not UTF-8")
@@ -164,6 +176,8 @@ func newLayout(o WriterOptions) (layout, error) {
 	switch o.Version {
 	case "", "1.0", "1.1", "1.2":
 		return newLayout1(o)
+	case "2":
+		return newLayout2(o)
 	}
 	return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported, tensor.Quote(o.Version))
 }
@@ -183,7 +197,7 @@ func (w *Writer) prepare(opts *WriterOptions) {
 		return
 	}
 	if len(o.Attributes) > 0 {
-		if w.attributes, w.err = appendAttributes(nil, o.Attributes); w.err != nil {
+		if w.attributes, w.err = w.appendAttributes(o.Attributes, 2); w.err != nil {
 			return
 		}
 	}
@@ -197,6 +211,9 @@ func (w *Writer) Add(t *tensor.Tensor) error { return w.add(context.Background()
 func (w *Writer) add(ctx context.Context, t *tensor.Tensor) error {
 	if err := w.usable(); err != nil {
 		return err
+	}
+	if l, ok := w.layout.(*layout2); ok {
+		return l.add(ctx, w, t)
 	}
 	components, err := w.plan(ctx, t)
 	if err != nil {
@@ -341,7 +358,7 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	if i := slices.IndexFunc(w.entries, func(e entry) bool { return e.split < 0 && e.name == name }); i >= 0 {
 		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before", errors.ErrUnsupported, tensor.Quote(name))
 	}
-	b, err := appendAttributes(nil, attributes)
+	b, err := w.appendAttributes(attributes, 4)
 	if err != nil {
 		return err
 	}
@@ -350,6 +367,14 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	}
 	w.own[name] = b
 	return nil
+}
+
+// appendAttributes encodes attributes whose values lie that deep in the manifest.
+func (w *Writer) appendAttributes(attributes map[string]any, depth int) ([]byte, error) {
+	if l, ok := w.layout.(*layout2); ok {
+		return l.appendAttributes(nil, attributes, depth)
+	}
+	return appendAttributes(nil, attributes)
 }
 
 // appendAttributes appends a map, sorted by the bytes of its keys as upstream

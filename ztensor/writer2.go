@@ -1,0 +1,610 @@
+package ztensor
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// layout2 writes version 2. In canonical form the order of the tensors in the
+// file is that of their names, so Add only keeps them; Close, AddAll and Create
+// write what has to come first.
+type layout2 struct {
+	canonical bool
+	level     int
+	align     int64
+
+	kept    []*tensor.Tensor // canonical: to be written
+	last    string           // canonical: the name that was written last
+	begun   bool             // there is one
+	objects []object2
+	stored  map[content2][]tensor.Blob // what can be shared, by hash and length
+	lengths map[int64]bool             // of what can be shared
+	places  map[content2][]int64       // where those of stored lie
+	empty   int64                      // where parts of no bytes lie; 0 is not known yet
+	frames  *frameWriter
+}
+
+// content2 is what two blobs have in common that may be the same.
+type content2 struct {
+	hash   uint64
+	length int64
+}
+
+// An object2 is an entry of the manifest.
+type object2 struct {
+	name  string
+	parts []byte // the map of parts, encoded
+	rest  []byte // shape and layout
+}
+
+// A payload2 is a part that is to be written.
+type payload2 struct {
+	role   string
+	dtype  string
+	typ    string // the logical type; "" for none
+	check  tensor.DType
+	data   tensor.Blob
+	hash   uint64
+	hashed bool
+	offset int64
+	length int64
+	size   int64
+}
+
+func newLayout2(o WriterOptions) (layout, error) {
+	l := &layout2{
+		level: o.Level, align: cmp.Or(o.Alignment, canonical2),
+		stored: map[content2][]tensor.Blob{}, places: map[content2][]int64{}, lengths: map[int64]bool{},
+	}
+	switch {
+	case o.Digest != NoDigest && o.Digest != XXH3:
+		return nil, fmt.Errorf("ztensor: %w: %v as the digest of parts in version 2, which has xxh3", errors.ErrUnsupported, o.Digest)
+	case l.align < floor2 || l.align&(l.align-1) != 0 || l.align > 1<<30:
+		return nil, fmt.Errorf("ztensor: WriterOptions.Alignment is %d, not a power of two from %d to 1 GiB", o.Alignment, floor2)
+	}
+	l.canonical = !o.KeepOrder && l.level == 0 && l.align == canonical2
+	return l, nil
+}
+
+func (l *layout2) magic() string    { return magic2 }
+func (l *layout2) alignment() int64 { return l.align }
+
+// appendEntry is not used: add does its own entering.
+func (l *layout2) appendEntry(b []byte, t *tensor.Tensor, components []written) ([]byte, int) {
+	return b, len(b)
+}
+
+// scheme2 is the layout that a Scheme stands for, that of version 1 included.
+func scheme2(scheme string) string {
+	switch scheme {
+	case "":
+		return "dense"
+	case schemeCSR:
+		return layoutCSR
+	case schemeCOO:
+		return layoutCOO
+	case nameless:
+		return ""
+	}
+	return scheme
+}
+
+// check says what of a tensor version 2 cannot hold.
+func (l *layout2) check(t *tensor.Tensor) error {
+	if err := l.checkName(t.Name, "the name"); err != nil {
+		return err
+	}
+	switch {
+	case len(t.Shape) > maxRank2:
+		return fmt.Errorf("%w: %d dimensions, version 2 has at most %d", errors.ErrUnsupported, len(t.Shape), maxRank2)
+	case t.Dense() && len(t.Parts) > 0:
+		return fmt.Errorf("%w: parts beside the data in version 2", errors.ErrUnsupported)
+	case !t.Dense() && len(t.Parts) == 0:
+		return fmt.Errorf("%w: %s without parts in version 2", errors.ErrUnsupported, tensor.Quote(t.Scheme))
+	case !t.Dense() && t.Data.Size() != 0:
+		return fmt.Errorf("%w: data beside the parts in version 2", errors.ErrUnsupported)
+	}
+	elements := uint64(1)
+	for _, d := range t.Shape {
+		var ok bool
+		if elements, ok = mul(elements, uint64(d)); !ok {
+			return fmt.Errorf("%w: the product of %v from the left overflows", errors.ErrUnsupported, t.Shape)
+		}
+	}
+	for i := range t.Parts {
+		if err := l.checkName(t.Parts[i].Role, "the name of a part"); err != nil {
+			return err
+		}
+	}
+	for _, p := range l.payloads(t) {
+		if p.dtype == "" {
+			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported, tensor.Quote(p.role), p.check)
+		}
+	}
+	if as := l.as2(t); as.Scheme == layoutCSR || as.Scheme == layoutCOO {
+		return checkLayout(as, elements, nil)
+	}
+	return nil
+}
+
+func (l *layout2) checkName(name, what string) error {
+	switch {
+	case len(name) == 0 || len(name) > maxName2 || strings.IndexByte(name, 0) >= 0:
+		return fmt.Errorf("%w: %s is not one of version 2, which has 1 to %d bytes without NUL", errors.ErrUnsupported, what, maxName2)
+	case l.canonical && !norm.NFC.IsNormalString(name):
+		return fmt.Errorf("%w: %s %s is not in NFC, as canonical form wants it", errors.ErrUnsupported, what, tensor.Quote(name))
+	}
+	return nil
+}
+
+// as2 is t in the words of version 2. The indices of version 1, which 1.0 gives
+// no type, are uint64.
+func (l *layout2) as2(t *tensor.Tensor) *tensor.Tensor {
+	if t.Scheme != schemeCSR && t.Scheme != schemeCOO {
+		return t
+	}
+	as := *t
+	as.Scheme = scheme2(t.Scheme)
+	as.Parts = slices.Clone(t.Parts)
+	for i := range as.Parts {
+		p := &as.Parts[i]
+		switch {
+		case p.DType != tensor.Unknown:
+		case p.Role == "values":
+			p.DType = t.DType
+		default:
+			p.DType = tensor.U64
+		}
+	}
+	return &as
+}
+
+// payloads lists the parts in the order in which they lie in the file.
+func (l *layout2) payloads(t *tensor.Tensor) []payload2 {
+	one := func(role string, d tensor.DType, data tensor.Blob) payload2 {
+		p := payload2{role: role, check: d, data: data}
+		if p.dtype, p.typ = typeWords2(d); d == tensor.Unknown {
+			if b, ok := data.Source().(*blob); ok && b.more != nil && b.more.logical != "" { // nobody's, and not ours to drop
+				p.dtype, _ = typeWords2(b.more.storage)
+				p.typ = b.more.logical
+			}
+		}
+		return p
+	}
+	if t.Dense() {
+		return []payload2{one("data", t.DType, t.Data)}
+	}
+	t = l.as2(t)
+	all := make([]payload2, len(t.Parts))
+	for i, p := range t.Parts {
+		all[i] = one(p.Role, p.DType, p.Data)
+	}
+	slices.SortFunc(all, func(a, b payload2) int { return strings.Compare(a.role, b.role) })
+	return all
+}
+
+// add takes a tensor that has been checked: keeps it, or writes it.
+func (l *layout2) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
+	t, err := measured(t)
+	if err == nil {
+		err = w.check(t)
+	}
+	if err != nil {
+		return err
+	}
+	if as := l.as2(t); as.Scheme == layoutCSR || as.Scheme == layoutCOO {
+		if err := checkData2(as, func(int64) error { return ctx.Err() }); err != nil {
+			return sparseError(t, err)
+		}
+	}
+	if l.canonical {
+		if l.begun && t.Name <= l.last {
+			return fmt.Errorf("ztensor: tensor %s: %w: in canonical form it belongs before %s, which has been written (WriterOptions.KeepOrder)",
+				tensor.Quote(t.Name), errors.ErrUnsupported, tensor.Quote(l.last))
+		}
+		w.names[t.Name] = true
+		l.kept = append(l.kept, t)
+		return nil
+	}
+	w.names[t.Name] = true
+	return l.write(ctx, w, []*tensor.Tensor{t})
+}
+
+// measured is t with parts whose size is known, which takes decoding the others.
+func measured(t *tensor.Tensor) (*tensor.Tensor, error) {
+	if t == nil || t.Dense() || t.Size() >= 0 {
+		return t, nil
+	}
+	as := *t
+	as.Parts = slices.Clone(t.Parts)
+	for i := range as.Parts {
+		p := &as.Parts[i]
+		if p.Data.Size() >= 0 {
+			continue
+		}
+		b, err := p.Data.ReadAll()
+		if err != nil {
+			return nil, err
+		}
+		p.Data = tensor.BlobOf(b)
+	}
+	return &as, nil
+}
+
+// addAll adds tensors and writes all that are kept.
+func (l *layout2) addAll(ctx context.Context, w *Writer, ts func(func(*tensor.Tensor) bool)) error {
+	var batch []*tensor.Tensor
+	for t := range ts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := l.add(ctx, w, t); err != nil {
+			return err
+		}
+	}
+	batch, l.kept = l.kept, nil
+	return l.write(ctx, w, batch)
+}
+
+// flushBefore writes the kept tensors whose names come before that one, "" for
+// all.
+func (l *layout2) flushBefore(ctx context.Context, w *Writer, name string) error {
+	var now, later []*tensor.Tensor
+	for _, t := range l.kept {
+		if name == "" || t.Name < name {
+			now = append(now, t)
+		} else {
+			later = append(later, t)
+		}
+	}
+	l.kept = later
+	return l.write(ctx, w, now)
+}
+
+// write writes tensors, in canonical form in the order of their names. What is
+// in memory is hashed on another core, a few parts ahead.
+func (l *layout2) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) error {
+	if l.canonical {
+		slices.SortFunc(ts, func(a, b *tensor.Tensor) int { return strings.Compare(a.Name, b.Name) })
+	}
+	type ready struct {
+		parts []payload2
+		err   error
+	}
+	ahead := make(chan ready, 4)
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		for range ahead { // until the other goroutine has ended
+		}
+	}()
+	go func() {
+		defer close(ahead)
+		for _, t := range ts {
+			r := ready{parts: l.payloads(t)}
+			for i := range r.parts {
+				if l.level > 0 {
+					break // the frames are hashed as they are made
+				}
+				if r.err = r.parts[i].prepare(ctx); r.err != nil {
+					break
+				}
+			}
+			select {
+			case ahead <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for _, t := range ts {
+		r, ok := <-ahead
+		if !ok {
+			return ctx.Err()
+		}
+		if r.err != nil {
+			return w.broken(t, "data", r.err)
+		}
+		for i := range r.parts {
+			if err := ctx.Err(); err != nil {
+				return w.fail(err)
+			}
+			if err := l.part(ctx, w, t, &r.parts[i]); err != nil {
+				return w.broken(t, r.parts[i].role, err)
+			}
+		}
+		l.enter(t, r.parts)
+	}
+	return nil
+}
+
+// prepare hashes what is in memory.
+func (p *payload2) prepare(ctx context.Context) error {
+	b, ok := p.data.Bytes()
+	if !ok {
+		return nil
+	}
+	h := xxh3.New()
+	for rest := b; len(rest) > 0; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(rest), pieceSize)
+		h.Write(rest[:n])
+		rest = rest[n:]
+	}
+	p.hash, p.hashed, p.size = h.Sum64(), true, int64(len(b))
+	if p.check == tensor.Bool {
+		return isBools(b)
+	}
+	return nil
+}
+
+// part stores one part: shares what is there already, or writes it.
+func (l *layout2) part(ctx context.Context, w *Writer, t *tensor.Tensor, p *payload2) error {
+	if l.level > 0 {
+		return l.encoded(ctx, w, p)
+	}
+	shared, err := l.shared(ctx, p)
+	if err != nil || shared {
+		return err
+	}
+	size := p.data.Size()
+	if size == 0 {
+		return l.nothing(w, p)
+	}
+	if err := w.pad(l.align); err != nil {
+		return err
+	}
+	p.offset = w.off
+	if b, ok := p.data.Bytes(); ok {
+		if !p.hashed {
+			if err := p.prepare(ctx); err != nil {
+				return err
+			}
+		}
+		for rest := b; len(rest) > 0; {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n := min(len(rest), pieceSize)
+			if err := w.write(rest[:n]); err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+	} else {
+		s := l.sink(w)
+		f := feed{out: s, dtype: p.check}
+		if err := f.from(ctx, p.data, &w.buf); err != nil {
+			return err
+		}
+		p.hash, p.hashed, p.size = s.h.xxh.Sum64(), true, s.n
+	}
+	p.length = p.size
+	if p.size == 0 {
+		return l.nothing(w, p)
+	}
+	l.keep(p, p.data)
+	return nil
+}
+
+func (l *layout2) sink(w *Writer) *sink {
+	return &sink{w: writerFunc(func(p []byte) (int, error) {
+		if err := w.write(p); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}), h: newHasher(XXH3)}
+}
+
+// nothing places a part of no bytes: where the next blob will begin, and all of
+// them at the same place.
+func (l *layout2) nothing(w *Writer, p *payload2) error {
+	if l.empty == 0 {
+		at, ok := align.Up(w.off, l.align)
+		if !ok {
+			return fmt.Errorf("%w: a file beyond 2^63 bytes", tensor.ErrLimit)
+		}
+		l.empty = at
+	}
+	p.offset, p.length, p.size, p.hash = l.empty, 0, 0, xxh3.Hash(nil)
+	return nil
+}
+
+// keep remembers a blob that later ones may share.
+func (l *layout2) keep(p *payload2, data tensor.Blob) {
+	key := content2{p.hash, p.size}
+	l.stored[key] = append(l.stored[key], data)
+	l.places[key] = append(l.places[key], p.offset)
+	l.lengths[p.size] = true
+}
+
+// shared looks for the same bytes among what has been written. A hash alone is
+// no proof: they are compared.
+func (l *layout2) shared(ctx context.Context, p *payload2) (bool, error) {
+	size := p.data.Size()
+	if size <= 0 || !l.lengths[size] {
+		return false, nil
+	}
+	if !p.hashed {
+		if b, ok := p.data.Source().(*blob); ok && b.hasHash {
+			if _, there := l.stored[content2{b.hash, size}]; !there {
+				return false, nil // its file says what its hash is
+			}
+		}
+		h := xxh3.New()
+		if _, err := p.data.WriteTo(h); err != nil {
+			return false, err
+		}
+		p.hash, p.hashed, p.size = h.Sum64(), true, size
+	}
+	key := content2{p.hash, size}
+	for i, other := range l.stored[key] {
+		if other.Size() != size { // what was streamed is not there to be compared
+			return false, fmt.Errorf("%w: its bytes seem to be those of a tensor that was written piece by piece, and cannot be compared", errors.ErrUnsupported)
+		}
+		same, err := sameBytes(ctx, other, p.data)
+		if err != nil {
+			return false, err
+		}
+		if same {
+			p.offset, p.length, p.size = l.places[key][i], size, size
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// enter encodes what the manifest says of a tensor.
+func (l *layout2) enter(t *tensor.Tensor, parts []payload2) {
+	slices.SortFunc(parts, func(a, b payload2) int { return byLength(a.role, b.role) })
+	b := appendHead(nil, cborMap, uint64(len(parts)))
+	for _, p := range parts {
+		fields := uint64(3)
+		if p.typ != "" {
+			fields++
+		}
+		if l.level > 0 {
+			fields += 2
+		}
+		b = appendHead(appendText(b, p.role), cborMap, fields)
+		b = appendHead(appendText(b, "blob"), cborArray, 2)
+		b = appendHead(appendHead(b, cborUint, uint64(p.offset)), cborUint, uint64(p.length))
+		if p.typ != "" {
+			b = appendText(appendText(b, "type"), p.typ)
+		}
+		b = appendText(appendText(b, "dtype"), p.dtype)
+		b = appendText(appendText(b, "digest"), fmt.Sprintf("%s%016x", prefixXXH3, p.hash))
+		if l.level > 0 {
+			b = appendText(appendText(b, "encoding"), seekable)
+			b = appendHead(appendText(b, "decoded_length"), cborUint, uint64(p.size))
+		}
+	}
+	o := object2{name: t.Name, parts: b}
+	o.rest = appendText(appendText(appendShape(nil, t.Shape), "layout"), scheme2(t.Scheme))
+	l.objects = append(l.objects, o)
+	l.last, l.begun = t.Name, true
+}
+
+// byLength is the order of CBOR's keys: shorter text first.
+func byLength(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
+
+// create begins a dense tensor that comes piece by piece.
+func (l *layout2) create(w *Writer, t *tensor.Tensor, size int64) (io.WriteCloser, error) {
+	if l.canonical {
+		if l.begun && t.Name <= l.last {
+			return nil, fmt.Errorf("ztensor: tensor %s: %w: in canonical form it belongs before %s, which has been written", tensor.Quote(t.Name), errors.ErrUnsupported, tensor.Quote(l.last))
+		}
+		if err := l.flushBefore(context.Background(), w, t.Name); err != nil {
+			return nil, err
+		}
+	}
+	w.names[t.Name] = true
+	p := &part{w: w, t: t, want: size, two: l}
+	if l.level > 0 {
+		p.frames = newFrameSink(l, w)
+		p.feed = feed{out: p.frames, dtype: t.DType}
+	} else {
+		if err := w.pad(l.align); size > 0 && err != nil {
+			return nil, err
+		}
+		p.c.offset = w.off
+		p.sink = l.sink(w)
+		p.feed = feed{out: p.sink, dtype: t.DType}
+	}
+	w.part = p
+	return p, nil
+}
+
+// created enters a tensor that came piece by piece.
+func (l *layout2) created(p *part) error {
+	all := l.payloads(p.t)
+	one := &all[0]
+	if p.frames != nil {
+		if err := p.frames.finish(one); err != nil {
+			return err
+		}
+		l.enter(p.t, all)
+		return nil
+	}
+	one.hash, one.size, one.length, one.offset = p.sink.h.xxh.Sum64(), p.sink.n, p.sink.n, p.c.offset
+	if one.size == 0 {
+		if err := l.nothing(p.w, one); err != nil {
+			return err
+		}
+		l.enter(p.t, all)
+		return nil
+	}
+	if l.canonical && len(l.stored[content2{one.hash, one.size}]) > 0 {
+		return fmt.Errorf("%w: its bytes seem to be those of another tensor, which in canonical form it would have to share: add it in one piece", errors.ErrUnsupported)
+	}
+	if l.canonical {
+		l.keep(one, tensor.BlobFunc(-1, nil))
+	}
+	l.enter(p.t, all)
+	return nil
+}
+
+// finish writes the manifest and the footer.
+func (l *layout2) finish(w *Writer) error {
+	if err := l.flushBefore(context.Background(), w, ""); err != nil {
+		return err
+	}
+	b := l.manifest(w)
+	if len(b) > maxManifest2 {
+		return fmt.Errorf("ztensor: %w: a manifest of %d bytes, readers take 1 GiB", tensor.ErrLimit, len(b))
+	}
+	w.pad(l.align)
+	at := w.off
+	w.write(b)
+	f := binary.LittleEndian.AppendUint64(nil, uint64(at))
+	f = binary.LittleEndian.AppendUint64(f, uint64(len(b)))
+	f = binary.LittleEndian.AppendUint64(f, xxh3.Hash(b))
+	f = binary.LittleEndian.AppendUint32(f, 2)
+	f = binary.LittleEndian.AppendUint32(f, 0)
+	return w.write(append(f, magic2...))
+}
+
+func (l *layout2) manifest(w *Writer) []byte {
+	fields, size := uint64(1), 64+len(w.attributes)
+	if w.attributes != nil {
+		fields++
+	}
+	slices.SortFunc(l.objects, func(a, b object2) int { return byLength(a.name, b.name) })
+	for _, o := range l.objects {
+		size += len(o.name) + len(o.parts) + len(o.rest) + len(w.own[o.name]) + 32
+	}
+	b := appendHead(make([]byte, 0, size), cborMap, fields)
+	b = appendHead(appendText(b, "objects"), cborMap, uint64(len(l.objects)))
+	for _, o := range l.objects {
+		own := w.own[o.name]
+		fields := uint64(3)
+		if own != nil {
+			fields++
+		}
+		b = appendHead(appendText(b, o.name), cborMap, fields)
+		b = append(appendText(b, "parts"), o.parts...)
+		b = append(b, o.rest...)
+		if own != nil {
+			b = append(appendText(b, "attributes"), own...)
+		}
+	}
+	if w.attributes != nil {
+		b = append(appendText(b, "attributes"), w.attributes...)
+	}
+	return b
+}
+
