@@ -84,6 +84,8 @@ type Plan struct {
 	losses     []Loss
 	keys       map[string]int // of attributes
 	names      map[string]struct{}
+	trials     [2]*ztensor.Writer // that say what they cannot hold: of the options, and with KeepOrder
+	keepOrder  bool               // version 2: no canonical form for these names
 }
 
 type namedBlob struct {
@@ -245,6 +247,12 @@ func (p *Plan) planTensor(src *tensor.Tensor) {
 		return
 	}
 	p.planName(&t, field)
+	if err := p.try(&t); err != nil {
+		p.losses = p.losses[:marked]
+		delete(p.names, t.Name)
+		drop("%v", err)
+		return
+	}
 	if z, isZ := p.src.Sys().(*ztensor.Reader); isZ && (p.target != tensorfile.ZTensor || p.version == "1.0") {
 		for k := range z.TensorValues(src) {
 			p.lose(LoseAttributes, field+".attributes["+tensor.Quote(k)+"]", "attributes of tensors have no place in %v", p.describeTarget())
@@ -253,6 +261,34 @@ func (p *Plan) planTensor(src *tensor.Tensor) {
 	p.tensors = append(p.tensors, &t)
 	p.sources = append(p.sources, src)
 	p.owners = append(p.owners, p.src)
+}
+
+// try asks the writer of zTensor whether it can hold a tensor, and puts a sparse
+// one into the words of the version.
+func (p *Plan) try(t *tensor.Tensor) error {
+	if p.target != tensorfile.ZTensor {
+		return nil
+	}
+	if p.version != "2" {
+		switch t.Scheme {
+		case "zt.sparse_csr/1":
+			t.Scheme = "sparse_csr"
+		case "zt.sparse_coo/1":
+			t.Scheme = "sparse_coo"
+		}
+	}
+	if p.trials[0] == nil {
+		o := orZero(p.opts.ZTensor)
+		o.Version, o.Attributes = p.version, nil
+		p.trials[0] = ztensor.NewWriter(io.Discard, &o)
+		o.KeepOrder = true
+		p.trials[1] = ztensor.NewWriter(io.Discard, &o)
+	}
+	err := p.trials[0].Check(t)
+	if err != nil && p.version == "2" && p.trials[1].Check(t) == nil {
+		p.keepOrder, err = true, nil // a name that is not in NFC is no loss
+	}
+	return err
 }
 
 // typed: attributes may have values beyond text.
@@ -330,8 +366,8 @@ func (p *Plan) planDType(t *tensor.Tensor, field string) bool {
 	}
 	want, asked := p.opts.DTypes[t.DType]
 	if !asked {
-		if p.caps.Holds(t.DType) {
-			return true
+		if p.caps.Holds(t.DType) || t.DType == tensor.Unknown && p.target == tensorfile.ZTensor && p.try(t) == nil {
+			return true // the one, or a word of the file's own that can be kept
 		}
 		var kind Allow
 		if want, kind = choose(t.DType, p.caps.DTypes); want == tensor.Unknown {

@@ -257,7 +257,7 @@ func (p *Plan) sink(w io.Writer) (*sink, error) {
 // files of the format.
 func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
 	o := orZero(p.opts.ZTensor)
-	o.Version = p.version
+	o.Version, o.KeepOrder = p.version, o.KeepOrder || p.keepOrder
 	if o.Attributes == nil {
 		o.Attributes = map[string]any{}
 		for _, kv := range p.attributes {

@@ -203,6 +203,15 @@ func (w *Writer) prepare(opts *WriterOptions) {
 	}
 }
 
+// Check reports why a tensor cannot be added, as far as that shows without
+// reading its data; nil if nothing speaks against it.
+func (w *Writer) Check(t *tensor.Tensor) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	return w.check(t)
+}
+
 // Add writes a tensor. See the package comment for what each version can hold.
 // A sparse tensor is checked as [CheckSparse] does, and its indices are widened
 // to uint64; so its parts are read twice.

@@ -133,7 +133,7 @@ func (l *layout2) check(t *tensor.Tensor) error {
 			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported, tensor.Quote(p.role), p.check)
 		}
 	}
-	if as := l.as2(t); as.Scheme == layoutCSR || as.Scheme == layoutCOO {
+	if as := l.as2(t); t.Size() >= 0 && (as.Scheme == layoutCSR || as.Scheme == layoutCOO) {
 		return checkLayout(as, elements, nil)
 	}
 	return nil
@@ -607,4 +607,3 @@ func (l *layout2) manifest(w *Writer) []byte {
 	}
 	return b
 }
-
