@@ -320,7 +320,7 @@ func TestMisbehavingReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Close() != nil || r.Close() != nil {
+	if err := errors.Join(r.Close(), r.Close()); err != nil {
 		t.Error("Close twice")
 	}
 	if _, err := r.Tensor("w").Data.ReadAll(); !errors.Is(err, fs.ErrClosed) {
