@@ -16,6 +16,8 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -107,6 +109,7 @@ func TestReaderOptionsShareTheirFields(t *testing.T) {
 	for _, o := range []reflect.Type{
 		reflect.TypeFor[ztensor.ReaderOptions](), reflect.TypeFor[pte.ReaderOptions](), reflect.TypeFor[rten.ReaderOptions](),
 		reflect.TypeFor[safetensors.ReaderOptions](), reflect.TypeFor[npy.ReaderOptions](), reflect.TypeFor[gguf.ReaderOptions](),
+		reflect.TypeFor[ptd.ReaderOptions](), reflect.TypeFor[primitiv.ReaderOptions](),
 	} {
 		for _, name := range []string{"Strict", "Limits", "NoMap", "Companion"} {
 			w, _ := want.FieldByName(name)
