@@ -41,7 +41,7 @@ func (p *parser) legacy(root fb.Row) error {
 	if err := p.segments(segments); err != nil {
 		return err
 	}
-	if err := p.room(tensors.n, where, ts.vector); err != nil {
+	if err := p.room(int64(tensors.n)+int64(named.n), where, ts.vector); err != nil {
 		return err
 	}
 	if !p.spend(int64(tensors.n) * (segmentCost + 48)) {
@@ -88,13 +88,10 @@ func (p *parser) legacy(root fb.Row) error {
 			parts = append(parts, part)
 		}
 		if t == nil {
-			p.blob(name, int32(s), &parts[k], tensors.n-i)
+			p.blob(i, name, int32(s), &parts[k], tensors.n-i)
 		} else {
-			p.add(t, name, int32(s), &parts[k])
+			p.add(i, t, name, int32(s), &parts[k])
 		}
-	}
-	if err := p.room(named.n, where, bs.vector); err != nil {
-		return err
 	}
 	for i := range named.n {
 		row, e := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableLegacyNamedData)
@@ -109,15 +106,14 @@ func (p *parser) legacy(root fb.Row) error {
 		if uint64(s) >= uint64(len(r.segments)) {
 			return p.noSegment(row, namedSegment, s, bs.vector, i)
 		}
-		p.blob(name, int32(s), &r.segments[s], named.n-i)
+		p.blob(tensors.n+i, name, int32(s), &r.segments[s], named.n-i)
 	}
-	return p.index(func(i int) (int64, string) {
-		if i < tensors.n {
-			row, _ := p.cursor.Table(tensors.first+4*uint32(i), ptdfb.TableTensorMetadata)
-			return p.place(row, ts.name), at(ts.vector, i) + ts.key
+	return p.finish(func(i int) (int64, string) {
+		v, c, table := tensors, ts, ptdfb.TableTensorMetadata
+		if i >= tensors.n {
+			i, v, c, table = i-tensors.n, named, bs, ptdfb.TableLegacyNamedData
 		}
-		i -= tensors.n
-		row, _ := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableLegacyNamedData)
-		return p.place(row, bs.name), at(bs.vector, i) + bs.key
+		row, _ := p.cursor.Table(v.first+4*uint32(i), table)
+		return p.place(row, c.name), at(c.vector, i) + c.key
 	})
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -22,28 +24,27 @@ import (
 // firstRead is how much opening asks for before it knows how long the metadata is.
 const firstRead = 64 << 10
 
-// newReader reads the metadata of src and takes src over if it succeeds.
-func newReader(src *source.Source, opts *ReaderOptions) (r *Reader, err error) {
+// newReader reads the metadata of src and takes src over if it succeeds. all is what src has, if it is in memory that nobody
+// changes; from a file the metadata is copied, so that what was checked stays as it was.
+func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, err error) {
 	if opts == nil {
 		opts = new(ReaderOptions)
 	}
 	if err := opts.Limits.Check(); err != nil {
 		return nil, err
 	}
-	// Whatever is wrong in a file is an error before it can panic. What is left is a file that somebody changes while it is
-	// being read from a mapping, and a bug of ours.
+	// Whatever is wrong in a file is an error before it can panic: this is for a bug of ours.
 	defer func() {
 		if e := recover(); e != nil {
-			r, err = nil, failure(-1, "", fmt.Errorf("%w: changed while it was read, or a bug in tensorfile: %v", tensor.ErrMalformed, e))
+			r, err = nil, bug(e)
 		}
 	}()
-	p := parser{opts: opts, limits: opts.Limits.WithDefaults(), r: &Reader{src: src}}
-	if mapped, err := src.Scan(p.file); mapped {
-		return p.r, err
-	}
-	head, err := src.Metadata(0, min(src.Size(), firstRead))
-	if err != nil {
-		return nil, err
+	p := parser{opts: opts, limits: opts.Limits.WithDefaults(), r: &Reader{src: src}, alias: all == nil}
+	head := all
+	if all == nil {
+		if head, err = src.Metadata(0, min(src.Size(), firstRead)); err != nil {
+			return nil, err
+		}
 	}
 	h, err := parseHeader(head[:min(headSize, len(head))], src.Size(), p.limits)
 	if err != nil {
@@ -56,8 +57,14 @@ func newReader(src *source.Source, opts *ReaderOptions) (r *Reader, err error) {
 		}
 		head = append(head, rest...)
 	}
-	p.alias = true
-	return p.r, p.metadata(h, head[:h.metadataEnd()])
+	if err := p.metadata(h, head[:h.metadataEnd()]); err != nil {
+		return nil, err
+	}
+	return p.r, nil
+}
+
+func bug(e any) error {
+	return failure(-1, "", fmt.Errorf("%w: a bug in tensorfile: %v", tensor.ErrMalformed, e))
 }
 
 type parser struct {
@@ -65,22 +72,26 @@ type parser struct {
 	limits tensor.Limits
 	r      *Reader
 	shift  int64 // from a position in the FlatBuffer to one in the file
-	budget int64 // bytes that the index may still take
 	names  int64 // bytes of names so far
 	alias  bool  // the metadata is ours, so that names can stay where they are
 	cursor fb.Cursor
 	scalar ScalarType // of the tensor that was read last
 
-	// Where the names, tensors, shapes and orders of many entries are kept together.
+	// Where the names, tensors, blobs, shapes and orders of many entries are kept together.
 	text    []byte
 	tensors []tensor.Tensor
+	blobs   []blob
 	dims    []int64
 	orders  []int
+
+	// What the Reader gets in the end: several parsers may work on one file.
+	found    int // tensors
+	warnings []error
 }
 
 // What entries cost in the index at most, for the budget; a test holds the numbers against the types.
 const (
-	entryCost   = 16 + 32 // with its place in the table of names
+	entryCost   = 24 + 32 // with its place in the table of names
 	tensorCost  = 136
 	segmentCost = 24
 	blobCost    = 24
@@ -88,29 +99,17 @@ const (
 
 // spend takes n bytes of the budget. A file that refers to the same table again and again could make the index many times
 // as large as itself; for a genuine one it takes two or three times the metadata.
-func (p *parser) spend(n int64) bool {
-	p.budget -= n
-	return p.budget >= 0
-}
+func (p *parser) spend(n int64) bool { return p.r.budget.Add(-n) >= 0 }
 
 func (p *parser) spent(offset int64, field string) error {
 	return failure(offset, field, fmt.Errorf("%w: more entries than %d bytes of metadata can describe without sharing them",
 		tensor.ErrLimit, p.r.header.FlatbufferSize))
 }
 
-// file parses all bytes of a file, of which it keeps none.
-func (p *parser) file(all []byte) error {
-	h, err := parseHeader(all[:min(headSize, len(all))], int64(len(all)), p.limits)
-	if err != nil {
-		return err
-	}
-	return p.metadata(h, all[:h.metadataEnd()])
-}
-
 // metadata parses the bytes of the file up to the end of the FlatBuffer.
 func (p *parser) metadata(h Header, head []byte) error {
 	p.r.header, p.shift = h, h.FlatbufferOffset
-	p.budget = h.FlatbufferSize*4 + 1<<19
+	p.r.budget.Store(h.FlatbufferSize*4 + 1<<19)
 	root := binary.LittleEndian.Uint32(head)
 	if int64(root) < h.FlatbufferOffset+8 {
 		return malformed(0, "root", "the root table at byte %d is not behind the header, which ends at %d", root, h.FlatbufferOffset+8)
@@ -149,14 +148,15 @@ func (p *parser) metadata(h Header, head []byte) error {
 	return p.entries(row)
 }
 
-// index makes the table of names and refuses a name that stands twice: ExecuTorch's readers disagree about which of the
-// two it means. place tells the offset and the field of an entry's name.
-func (p *parser) index(place func(i int) (int64, string)) error {
+// finish gives the Reader what p found, and refuses a name that stands twice: ExecuTorch's readers disagree about which of the
+// two it means. place tells the offset and the field of the name of an entry.
+func (p *parser) finish(place func(i int) (int64, string)) error {
 	r := p.r
+	r.tensors, r.warnings = p.found, p.warnings
 	table, dup := names.Build(len(r.entries), r.name)
 	if dup >= 0 {
-		name := r.name(dup)
 		off, field := place(dup)
+		name := r.name(dup)
 		_, first := place(table.Lookup(name))
 		return malformed(off, field, "the name %s stands twice, first in %s", tensor.Quote(name), first)
 	}
@@ -213,8 +213,22 @@ func (p *parser) refused(e *fb.Error, field string) error {
 	return failure(p.shift+e.Offset, field+e.Path, fmt.Errorf("%w: %s", class, e.Reason))
 }
 
+// warn notes a departure from the format; it is an error if Strict.
 func (p *parser) warn(offset int64, field, format string, args ...any) error {
-	return p.r.warn(p.opts, malformed(offset, field, format, args...))
+	return p.tolerate(malformed(offset, field, format, args...))
+}
+
+func (p *parser) tolerate(err error) error {
+	const most = 100
+	switch {
+	case p.opts.Strict:
+		return err
+	case len(p.warnings) < most:
+		p.warnings = append(p.warnings, err)
+	case len(p.warnings) == most:
+		p.warnings = append(p.warnings, fmt.Errorf("ptd: more than %d warnings, the rest is not listed", most))
+	}
+	return nil
 }
 
 // A list is a vector of tables: where its elements begin, and how many there are.
@@ -238,7 +252,6 @@ func (p *parser) list(root fb.Row, id int, field string) (list, bool, error) {
 
 // entries reads a FlatTensor of 0.7 and later.
 func (p *parser) entries(root fb.Row) error {
-	r := p.r
 	segments, ok, err := p.list(root, flatTensorSegments, "segments")
 	if err != nil {
 		return err
@@ -257,16 +270,37 @@ func (p *parser) entries(root fb.Row) error {
 	if err := p.segments(segments); err != nil {
 		return err
 	}
-	if err := p.room(named.n, namedAt, "named_data"); err != nil {
+	if err := p.room(int64(named.n), namedAt, "named_data"); err != nil {
 		return err
 	}
-	c := &columns{"named_data", ".key", ".tensor_layout", namedKey, layoutType, layoutSizes, layoutDimOrder}
-	for i := range named.n {
+	c := columns{"named_data", ".key", ".tensor_layout", namedKey, layoutType, layoutSizes, layoutDimOrder}
+	const worthwhile = 8192 // entries for a goroutine of its own
+	if workers := min(runtime.GOMAXPROCS(0), named.n/worthwhile); workers > 1 {
+		err = p.parallel(named, c, workers)
+	} else {
+		err = p.rows(named, &c, 0, named.n)
+	}
+	if err != nil {
+		return err
+	}
+	if p.names > p.r.header.FlatbufferSize {
+		return p.overlap(namedAt, "named_data")
+	}
+	return p.finish(func(i int) (int64, string) {
+		row, _ := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableNamedData)
+		return p.place(row, c.name), at(c.vector, i) + c.key
+	})
+}
+
+// rows reads the entries from lo to hi.
+func (p *parser) rows(named list, c *columns, lo, hi int) error {
+	r := p.r
+	for i := lo; i < hi; i++ {
 		row, e := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableNamedData)
 		if e != nil {
 			return p.refused(e, at(c.vector, i))
 		}
-		name, err := p.name(row, c, i, named.n-i)
+		name, err := p.name(row, c, i, hi-i)
 		if err != nil {
 			return err
 		}
@@ -277,19 +311,19 @@ func (p *parser) entries(root fb.Row) error {
 		data := &r.segments[s]
 		off := row.At(namedLayout)
 		if off == 0 {
-			p.blob(name, int32(s), data, named.n-i)
+			p.blob(i, name, int32(s), data, hi-i)
 			continue
 		}
 		layout, e := p.cursor.Table(off, ptdfb.TableTensorLayout)
 		if e != nil {
 			return p.refused(e, at(c.vector, i)+c.layout)
 		}
-		t, n, err := p.tensor(layout, c, i, named.n-i, data.Size())
+		t, n, err := p.tensor(layout, c, i, hi-i, data.Size())
 		if err != nil {
 			return err
 		}
 		if t == nil { // its layout is no good, and that is tolerated
-			p.blob(name, int32(s), data, named.n-i)
+			p.blob(i, name, int32(s), data, hi-i)
 			continue
 		}
 		if n < data.Size() {
@@ -299,32 +333,66 @@ func (p *parser) entries(root fb.Row) error {
 			}
 			data = &part
 		}
-		p.add(t, name, int32(s), data)
+		p.add(i, t, name, int32(s), data)
 	}
-	return p.index(func(i int) (int64, string) {
-		row, _ := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableNamedData)
-		return p.place(row, c.name), at(c.vector, i) + c.key
-	})
+	return nil
 }
 
-// add takes the tensor that was read last as an entry.
-func (p *parser) add(t *tensor.Tensor, name string, segment int32, data *source.Extent) {
+// parallel reads the entries in ranges, each on a goroutine.
+func (p *parser) parallel(named list, c columns, workers int) error {
+	n := named.n
+	parts := make([]parser, workers)
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for k := range parts {
+		q := &parts[k]
+		*q = *p
+		q.warnings = slices.Clip(q.warnings)
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			defer func() {
+				if e := recover(); e != nil {
+					errs[k] = bug(e)
+				}
+			}()
+			errs[k] = q.rows(named, &c, n*k/workers, n*(k+1)/workers)
+		}()
+	}
+	wg.Wait()
+	before := len(p.warnings)
+	for k := range parts {
+		// The first error in the file is the error, as if one had read it all.
+		if errs[k] != nil {
+			return errs[k]
+		}
+		q := &parts[k]
+		p.names += q.names
+		p.found += q.found
+		for _, w := range q.warnings[before:] {
+			p.tolerate(w)
+		}
+	}
+	return nil
+}
+
+// add takes the tensor that was read last as entry i.
+func (p *parser) add(i int, t *tensor.Tensor, name string, segment int32, data *source.Extent) {
 	t.Name, t.Data = name, tensor.NewBlob(data)
 	if t.DType == tensor.Unknown {
 		t.Data = tensor.NewBlob(&untyped{data, p.scalar})
 	}
-	p.r.tensors++
-	p.r.entries = append(p.r.entries, entry{tensor: t, segment: segment})
+	p.found++
+	p.r.entries[i] = entry{tensor: t, segment: segment}
 }
 
-// blob adds an entry without a layout; with it, left are to come.
-func (p *parser) blob(name string, segment int32, data *source.Extent, left int) {
-	r := p.r
-	if len(r.blobs) == cap(r.blobs) {
-		r.blobs = slices.Grow(r.blobs, int(max(p.some(1, left, blobCost), 1)))
+// blob makes entry i one without a layout; with it, left are to come.
+func (p *parser) blob(i int, name string, segment int32, data *source.Extent, left int) {
+	if len(p.blobs) == cap(p.blobs) {
+		p.blobs = make([]blob, 0, max(p.some(1, left, blobCost), 1))
 	}
-	r.entries = append(r.entries, entry{segment: segment, blob: int32(len(r.blobs))})
-	r.blobs = append(r.blobs, blob{name, data})
+	p.blobs = append(p.blobs, blob{name, data})
+	p.r.entries[i] = entry{blob: &p.blobs[len(p.blobs)-1], segment: segment}
 }
 
 // untyped is the data of a tensor whose type has no name: it tells the file's own word.
@@ -338,15 +406,15 @@ func (u *untyped) Stored() tensor.Stored {
 	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: "raw", Type: u.scalar.String()}
 }
 
-// room makes room for n more entries.
-func (p *parser) room(n int, offset int64, field string) error {
-	if have := len(p.r.entries); int64(have)+int64(n) > p.limits.MaxTensors {
-		return failure(offset, field, fmt.Errorf("%w: %d entries, Limits.MaxTensors is %d", tensor.ErrLimit, have+n, p.limits.MaxTensors))
+// room makes room for n entries.
+func (p *parser) room(n int64, offset int64, field string) error {
+	if n > p.limits.MaxTensors {
+		return failure(offset, field, fmt.Errorf("%w: %d entries, Limits.MaxTensors is %d", tensor.ErrLimit, n, p.limits.MaxTensors))
 	}
-	if !p.spend(int64(n) * entryCost) {
+	if !p.spend(n * entryCost) {
 		return p.spent(offset, field)
 	}
-	p.r.entries = slices.Grow(p.r.entries, n)
+	p.r.entries = make([]entry, n)
 	return nil
 }
 
@@ -408,33 +476,33 @@ func (p *parser) name(row fb.Row, c *columns, i, left int) (string, error) {
 	if e != nil {
 		return "", p.refused(e, at(c.vector, i)+c.key)
 	}
-	var err error
 	switch p.names += int64(len(key)); {
 	case int64(len(key)) > p.limits.MaxName:
-		err = fmt.Errorf("%w: a name of %d bytes, Limits.MaxName is %d", tensor.ErrLimit, len(key), p.limits.MaxName)
+		return "", failure(p.place(row, c.name), at(c.vector, i)+c.key, fmt.Errorf("%w: a name of %d bytes, Limits.MaxName is %d", tensor.ErrLimit, len(key), p.limits.MaxName))
 	case p.names > p.r.header.FlatbufferSize:
-		err = fmt.Errorf("%w: the names share their bytes: together they are longer than the metadata", tensor.ErrLimit)
-	}
-	if err != nil {
-		return "", failure(p.place(row, c.name), at(c.vector, i)+c.key, err)
+		return "", p.overlap(p.place(row, c.name), at(c.vector, i)+c.key)
 	}
 	if !p.alias {
-		if !p.spend(int64(len(key))) {
-			return "", p.spent(p.place(row, c.name), at(c.vector, i)+c.key)
-		}
 		if len(key) > cap(p.text)-len(p.text) {
-			p.text = make([]byte, 0, max(len(key), min((len(key)+4)*left, 1<<18)))
+			n := max(len(key), min((len(key)+4)*left, 1<<18))
+			if !p.spend(int64(n)) {
+				return "", p.spent(p.place(row, c.name), at(c.vector, i)+c.key)
+			}
+			p.text = make([]byte, 0, n)
 		}
 		start := len(p.text)
 		p.text = append(p.text, key...)
 		key = p.text[start:]
 	}
 	name := le.String(key)
-	// In the copy, not in what may be a mapping of a file that somebody changes.
 	if !plain(key) && (strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name)) {
 		return "", malformed(p.place(row, c.name), at(c.vector, i)+c.key, "the name %s has a NUL or is not UTF-8", tensor.Quote(name))
 	}
 	return name, nil
+}
+
+func (p *parser) overlap(offset int64, field string) error {
+	return failure(offset, field, fmt.Errorf("%w: the names share their bytes: together they are longer than the metadata", tensor.ErrLimit))
 }
 
 // plain tells whether b is ASCII without NUL, eight bytes at a time.
@@ -543,7 +611,7 @@ func (p *parser) tensor(row fb.Row, c *columns, i, left int, size int64) (*tenso
 func (p *parser) bad(row fb.Row, c *columns, i, id int, field, format string, args ...any) (*tensor.Tensor, int64, error) {
 	err := malformed(p.place(row, id), at(c.vector, i)+c.layout+field, format, args...)
 	if p.opts.Lenient && !p.opts.Strict {
-		return nil, 0, p.r.warn(p.opts, err)
+		return nil, 0, p.tolerate(err)
 	}
 	return nil, 0, err
 }
@@ -564,7 +632,7 @@ func (p *parser) slot(left int) *tensor.Tensor {
 // some answers how many things of size bytes to make room for when one entry needs each and left are to come, at best what all
 // of them would, and spends that. It is 0 when the budget is not enough for one entry.
 func (p *parser) some(each int64, left int, size int64) int64 {
-	n := min(each*int64(left), max(p.budget/2/size, each))
+	n := min(each*int64(left), max(p.r.budget.Load()/2/size, each))
 	if !p.spend(n * size) {
 		return 0
 	}

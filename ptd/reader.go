@@ -1,10 +1,10 @@
 package ptd
 
 import (
-	"fmt"
 	"io"
 	"iter"
 	"math/bits"
+	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -35,18 +35,18 @@ type Reader struct {
 	legacy   bool
 	align    int64 // tensor_alignment of a legacy file
 	entries  []entry
-	tensors  int // entries that are tensors
-	blobs    []blob
+	tensors  int             // entries that are tensors
 	segments []source.Extent // as the file lists them
 	table    *names.Table
 	warnings []error
+	budget   atomic.Int64 // of the parser: bytes that the index may still take
 }
 
-// entry is what is kept of a NamedData: a tensor, or one of the blobs.
+// entry is what is kept of a NamedData: one or the other.
 type entry struct {
-	tensor  *tensor.Tensor // nil for a blob
+	tensor  *tensor.Tensor
+	blob    *blob
 	segment int32
-	blob    int32 // index
 }
 
 type blob struct {
@@ -54,12 +54,14 @@ type blob struct {
 	data *source.Extent
 }
 
-func (r *Reader) name(i int) string {
-	if t := r.entries[i].tensor; t != nil {
-		return t.Name
+func (e *entry) name() string {
+	if e.tensor != nil {
+		return e.tensor.Name
 	}
-	return r.blobs[r.entries[i].blob].name
+	return e.blob.name
 }
+
+func (r *Reader) name(i int) string { return r.entries[i].name() }
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
@@ -67,7 +69,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(src, opts)
+	r, err := newReader(src, nil, opts)
 	if err != nil {
 		src.Close()
 		return nil, err
@@ -77,7 +79,10 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change while the Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), opts)
+	if b == nil {
+		b = []byte{}
+	}
+	return newReader(source.OfBytes(b), b, opts)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's. Opening takes one read of up to 64 KiB, and a second
@@ -87,7 +92,7 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, opts)
+	return newReader(src, nil, opts)
 }
 
 // Close unmaps and closes the file if the Reader opened it. What was borrowed is invalid afterwards, and reading fails with
@@ -135,8 +140,8 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 // Blobs yields the entries without a layout, in file order.
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
-		for i := range r.blobs {
-			if b := &r.blobs[i]; !yield(b.name, tensor.NewBlob(b.data)) {
+		for i := range r.entries {
+			if b := r.entries[i].blob; b != nil && !yield(b.name, tensor.NewBlob(b.data)) {
 				return
 			}
 		}
@@ -188,8 +193,7 @@ func (r *Reader) Entry(name string) (Entry, bool) {
 func (r *Reader) entry(i int) Entry {
 	e := &r.entries[i]
 	out := Entry{Segment: int(e.segment), Alignment: r.align}
-	if e.tensor == nil {
-		b := &r.blobs[e.blob]
+	if b := e.blob; b != nil {
 		out.Name, out.Data = b.name, tensor.NewBlob(b.data)
 		return out
 	}
@@ -266,19 +270,4 @@ func (r *Reader) Alignment() int64 {
 		return 1
 	}
 	return 1 << bits.TrailingZeros64(all)
-}
-
-// warn notes a departure; strict says whether it is an error.
-func (r *Reader) warn(opts *ReaderOptions, err error) error {
-	if opts.Strict {
-		return err
-	}
-	const most = 100
-	switch {
-	case len(r.warnings) < most:
-		r.warnings = append(r.warnings, err)
-	case len(r.warnings) == most:
-		r.warnings = append(r.warnings, fmt.Errorf("ptd: more than %d warnings, the rest is not listed", most))
-	}
-	return nil
 }
