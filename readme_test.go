@@ -1,0 +1,309 @@
+package tensorfile_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/remote"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// The functions up to the mark are the Go code of README.md, word for word:
+// TestReadmeShowsTheseFunctions holds them equal, and the examples below run them.
+
+func list(name string) error {
+	f, err := tensorfile.Open(name, nil) // by content, not by name
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fmt.Println(f.Format(), f.Len())
+	for t := range f.Tensors() {
+		fmt.Println(t.Name, t.DType, t.Shape, t.Size())
+	}
+	return nil
+}
+
+func weights(f *tensorfile.File, name string) ([]int64, error) {
+	w := f.Tensor(name)                   // nil if absent
+	xs, err := tensor.View[int64](w)      // borrows: valid until f.Close
+	if errors.Is(err, tensor.ErrNoView) { // compressed, misaligned, other byte order, not mapped
+		xs, err = tensor.Load[int64](w) // copies
+	}
+	return xs, err
+}
+
+func scan(ctx context.Context, upload io.ReaderAt, size int64) error {
+	f, err := tensorfile.NewReader(upload, size, &tensorfile.Options{Strict: true, Limits: tensor.Limits{MaxTensors: 1e6}})
+	if err != nil {
+		return err // a *tensor.FormatError: format, byte offset, field
+	}
+	defer f.Close()
+	err = f.Verify(ctx, nil) // reads everything
+	for _, finding := range tensor.Findings(err) {
+		fmt.Println(finding.Class, finding.Offset, finding.Field)
+	}
+	return err
+}
+
+func save(name string, src io.Reader) error {
+	w, err := ztensor.Create(name, &ztensor.WriterOptions{Digest: ztensor.CRC32C})
+	if err != nil {
+		return err
+	}
+	defer w.Abort() // does nothing after Close
+	if err := w.Add(tensor.New("bias", tensor.Shape{4}, []float32{1, 2, 3, 4})); err != nil {
+		return err
+	}
+	part, err := w.Create("embedding", tensor.F16, tensor.Shape{1024, 64}) // comes piece by piece
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(part, src); err != nil {
+		return err
+	}
+	if err := part.Close(); err != nil {
+		return err
+	}
+	return w.Close() // the file appears whole, or not at all
+}
+
+func toPTD(ctx context.Context, f *tensorfile.File, out string) error {
+	plan, err := convert.NewPlan(f, tensorfile.PTD, &convert.Options{Allow: convert.LoseAttributes})
+	if err != nil {
+		return err
+	}
+	for _, loss := range plan.Losses() {
+		fmt.Println(loss) // known before a byte is written
+	}
+	return plan.WriteFile(ctx, out) // streams, and checks the source's digests on the way
+}
+
+func listRemote(ctx context.Context, address string) error {
+	r, err := remote.Open(ctx, address, nil) // https, by ranges
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f, err := tensorfile.NewReader(r, r.Size(), nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println(f.Format(), f.Len()) // one or two small requests
+	return nil
+}
+
+func inspect(name string) error {
+	r, err := pte.Open(name, nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for m := range r.Program().Methods() {
+		fmt.Println(m.Name(), m.Inputs(), m.Outputs(), m.Operators())
+	}
+	return nil
+}
+
+// end of README.md's code
+
+func Example_list() {
+	if err := list("testdata/safetensors/rank8.safetensors"); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// safetensors 1
+	// r uint16 [1, 2, 1, 2, 1, 2, 1, 2] 32
+}
+
+func Example_weights() {
+	f, err := tensorfile.Open("testdata/ztensor/crate-1.2.3-digests.zt", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	xs, err := weights(f, "int64 crc32c")
+	fmt.Println(len(xs), err)
+	// Output: 7 <nil>
+}
+
+func Example_scan() {
+	b, err := os.ReadFile("testdata/ztensor/crate-1.2.3-digests.zt")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b[70] ^= 1
+	fmt.Println(scan(context.Background(), bytes.NewReader(b), int64(len(b))) != nil)
+	// Output:
+	// checksum 64 objects["float32 crc32c"].components["data"].digest
+	// true
+}
+
+func Example_save() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "out.zt")
+	if err := save(name, bytes.NewReader(make([]byte, 2*1024*64))); err != nil {
+		fmt.Println(err)
+	}
+	f, err := tensorfile.Open(name, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	fmt.Println(f.Summary())
+	fmt.Println(toPTD(context.Background(), f, filepath.Join(dir, "out.ptd")))
+	r, err := ptd.Open(filepath.Join(dir, "out.ptd"), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer r.Close()
+	fmt.Println(r.Len())
+	// Output:
+	// ztensor 1.0: 2 tensors, 65540 parameters, 131088 bytes, float16 131072, float32 16
+	// <nil>
+	// 2
+}
+
+func Example_listRemote() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := os.ReadFile("testdata/ztensor/crate-1.2.3-digests.zt")
+		http.ServeContent(w, r, "model.zt", time.Time{}, bytes.NewReader(b))
+	}))
+	defer server.Close()
+	if err := listRemote(context.Background(), server.URL+"/model.zt"); err != nil {
+		fmt.Println(err)
+	}
+	// Output: ztensor 8
+}
+
+func Example_inspect() {
+	if err := inspect("testdata/pte/export-1.5.1-linear.pte"); err != nil {
+		fmt.Println(err)
+	}
+	// Output: forward [float32[4, 3]] [float32[4, 2]] [aten::permute_copy.out aten::addmm.out]
+}
+
+func TestReadmeShowsTheseFunctions(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("readme_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, _, _ := strings.Cut(string(source), "// end of README.md's code")
+	var shown []string
+	for _, block := range strings.Split(string(readme), "```go\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		for _, f := range strings.SplitAfter(block, "\n}\n") {
+			if f = strings.TrimSpace(f); f != "" {
+				shown = append(shown, f)
+			}
+		}
+	}
+	for _, f := range shown {
+		if !strings.Contains(code, "\n"+f+"\n") {
+			t.Errorf("README.md has code that is not tested:\n%s", f)
+		}
+	}
+	if n := strings.Count(code, "\nfunc "); n != len(shown) {
+		t.Errorf("README.md shows %d of %d functions", len(shown), n)
+	}
+}
+
+// The tables of formats in README.md and docs/formats.md are those of Caps:
+// UPDATE=1 writes them.
+func TestTablesOfFormats(t *testing.T) {
+	yes := func(b bool) string { return map[bool]string{true: "yes", false: "–"}[b] }
+	versions := func(list []string) string {
+		switch {
+		case len(list) == 0:
+			return "–"
+		case list[0] == "":
+			return "yes"
+		}
+		return strings.Join(list, ", ")
+	}
+	var short, long strings.Builder
+	short.WriteString("| format | reads | writes | programs | sparse | blobs | free attributes |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, f := range tensorfile.Formats() {
+		c := f.Caps()
+		fmt.Fprintf(&short, "| %s `%s` | %s | %s | %s | %s | %s | %s |\n", f.Title(), f.Ext(), versions(f.Reads()), versions(f.Writes()),
+			yes(c.Program), yes(c.Sparse), yes(c.Blobs), yes(c.Attributes))
+	}
+	long.WriteString("| format | element types | orders | names | rank | dimensions | elements | zero dimensions | extra parts |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	limit := func(n int64) string {
+		if n == 0 {
+			return "–"
+		}
+		return fmt.Sprint(n)
+	}
+	for _, f := range tensorfile.Formats() {
+		all := f.Writes()
+		if f != tensorfile.ZTensor || len(all) == 0 {
+			all = []string{""}
+		}
+		for _, v := range all {
+			c := f.CapsOf(v)
+			if c.DTypes == nil {
+				continue
+			}
+			names := make([]string, len(c.DTypes))
+			for i, d := range c.DTypes {
+				names[i] = d.String()
+			}
+			slices.Sort(names)
+			fmt.Fprintf(&long, "| %s | %s | %v | %v | %s | %s | %s | %s | %s |\n", strings.TrimSpace(f.String()+" "+v), strings.Join(names, ", "), c.Orders, c.Names,
+				limit(int64(c.MaxRank)), limit(c.MaxDim), limit(c.MaxElements), yes(c.ZeroDims), yes(c.Extras))
+		}
+	}
+	for name, table := range map[string]string{"README.md": short.String(), "docs/formats.md": long.String()} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const begin, end = "<!-- table of formats -->\n", "<!-- end of table -->"
+		before, rest, ok1 := strings.Cut(string(b), begin)
+		old, after, ok2 := strings.Cut(rest, end)
+		if !ok1 || !ok2 {
+			t.Errorf("%s has no table of formats", name)
+			continue
+		}
+		if old == table {
+			continue
+		}
+		if os.Getenv("UPDATE") == "" {
+			t.Errorf("%s is not what Caps say: UPDATE=1 go test . renews it", name)
+			continue
+		}
+		if err := os.WriteFile(name, []byte(before+begin+table+end+after), 0o666); err != nil {
+			t.Error(err)
+		}
+	}
+}
