@@ -69,9 +69,9 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	return newReader(src, opts, false)
 }
 
-// Detect reports whether the file is a .rten file of either version. Version 2
-// begins with RTEN and is known by its header; a file of version 1 has no mark,
-// and only one whose whole flatbuffer verifies is taken for one.
+// Detect reports whether the file is a .rten file of either version, if perhaps a
+// damaged one. Version 2 begins with RTEN; a file of version 1 has no mark, and
+// only one whose whole flatbuffer verifies is taken for one.
 func Detect(r io.ReaderAt, size int64) bool {
 	src, err := source.OfReaderAt(r, size)
 	if err != nil {
@@ -82,8 +82,7 @@ func Detect(r io.ReaderAt, size int64) bool {
 		return false
 	}
 	if len(head) >= 4 && string(head[:4]) == magic {
-		_, err := parseHeader(head, size)
-		return err == nil
+		return true
 	}
 	if !plausible(src, head) {
 		return false
