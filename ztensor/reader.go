@@ -154,7 +154,12 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 	case magic2:
 		err = r.open2()
 	default:
-		err = r.bad(0, "magic", fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed))
+		err = fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed)
+		var end [len(magic2)]byte
+		if _, e := src.ReadAt(end[:], size-int64(len(end))); e == nil && string(end[:]) == magic2 {
+			err = &RuleError{ruleHeaderMagic, err}
+		}
+		err = r.bad(0, "magic", err)
 	}
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package ztensor
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -50,7 +51,8 @@ func (w *worker) tensor2(t *tensor.Tensor) {
 			return
 		}
 	}
-	if w.v.opts.Depth == tensor.VerifyStructure || len(w.found) > before || t.Dense() {
+	failed := slices.ContainsFunc(w.found[before:], func(f finding) bool { return !f.warn })
+	if w.v.opts.Depth == tensor.VerifyStructure || failed || t.Dense() {
 		return
 	}
 	if checkLayout(t, 0, nil) != nil {
