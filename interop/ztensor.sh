@@ -58,5 +58,11 @@ for f in "$work"/ours/*.zt; do
 	[ -z "${TENSORFILE_FULL:-}" ] || proves "we write $name, and the crate of version $version reads and verifies it" into_crate "${crate[$version]}" "$f"
 done
 
+crate2=
+[ -z "${TENSORFILE_FULL:-}" ] || crate2=$("$TOOLS" zref z21)
+"${wheel[2.1.2]}" -c pass && python3 interop/ztensor/two.py "$work/tensorfile" "${wheel[2.1.2]}" $crate2 >"$work/two" || true
+cat "$work/two"
+passed=$((passed + $(grep -c '^ok: ' "$work/two" || true))) failed=$((failed + $(grep -c '^FAIL: ' "$work/two" || true)))
+
 echo "interop ztensor: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -127,7 +127,7 @@ func (s *frameSink) put(p []byte) error {
 		in = append(in, rest[:min(len(rest), frameSize)])
 	}
 	for i, out := range s.l.frames.encode(in) {
-		if len(s.table)/8 == math.MaxUint32 {
+		if uint64(len(s.table)/8) == math.MaxUint32 {
 			return fmt.Errorf("%w: more than 2^32 frames", tensor.ErrLimit)
 		}
 		s.table = binary.LittleEndian.AppendUint32(s.table, uint32(len(out)))
