@@ -210,10 +210,11 @@ func (c *cursor) bin() (int64, bool) {
 func (c *cursor) str(limit int64) ([]byte, bool) {
 	off := c.offset()
 	var n int64
-	if c.p < len(c.b) && c.b[c.p]&0xe0 == codeFixStr {
-		n = int64(c.b[c.p] & 0x1f)
+	switch b := c.b[c.p:]; {
+	case len(b) >= 2 && b[0]&0xe0 == codeFixStr:
+		n = int64(b[0] & 0x1f)
 		c.p++
-	} else {
+	default:
 		var ok bool
 		if n, ok = c.length(familyStr); !ok {
 			return nil, false

@@ -43,42 +43,53 @@ type parser struct {
 
 	where // for errors
 
-	starts  []int64 // where the statistics of a parameter, or settings, begin
-	joined  []byte
-	lens    []byte
-	unusual bool // parameters are not in the reference's order, or cannot all be in one model
+	first int64 // where the first parameter begins
+	usual usualTensor
+
+	rank  int // of the shape just taken
+	dims  [maxRank + 1]uint32
+	batch uint32
+
+	starts     []int64 // where the statistics of a parameter, or settings, begin
+	before     nameRef // path of the parameter before
+	beforeLens int
+	joined     []byte
+	lens       []byte
+	unusual    bool // parameters are not in the reference's order, or cannot all be in one model
+	nested     bool // a path has several names
 }
 
 // where says which part of a file the parser is in.
 type where struct {
 	parameter int64 // index, -1 outside of a model's
-	named     bool  // name is known
-	name      string
+	named     bool  // its name is known
+	name      nameRef
+	lensOf    int    // bytes of it after the joined path
 	part      string // "value", "stats", …
-	stat      string // in part "stats"
+	stat      nameRef
 }
 
-func (w *where) String() string {
+func (p *parser) place() string {
 	var parts []string
 	switch {
-	case w.parameter < 0:
-	case w.named:
-		parts = append(parts, "parameters["+tensor.Quote(w.name)+"]")
+	case p.parameter < 0:
+	case p.named:
+		parts = append(parts, "parameters["+tensor.Quote(p.r.names.name(p.name)[:int(p.name.n)-p.lensOf])+"]")
 	default:
-		parts = append(parts, fmt.Sprintf("parameters[%d]", w.parameter))
+		parts = append(parts, fmt.Sprintf("parameters[%d]", p.parameter))
 	}
-	switch w.part {
+	switch p.part {
 	case "":
 	case "stats":
-		parts = append(parts, "stats["+tensor.Quote(w.stat)+"]")
+		parts = append(parts, "stats["+tensor.Quote(p.r.names.name(p.stat))+"]")
 	default:
-		parts = append(parts, w.part)
+		parts = append(parts, p.part)
 	}
 	return strings.Join(parts, ".")
 }
 
 func (p *parser) errorAt(off int64, field string, err error) error {
-	if in := p.where.String(); field == "" {
+	if in := p.place(); field == "" {
 		field = in
 	} else if in != "" {
 		field = in + "." + field
@@ -121,12 +132,16 @@ func (p *parser) parse() error {
 	case KindShape:
 		p.part = "shape"
 		_, err = p.shape(true)
+		p.r.shape = p.asShape()
 	case KindTensor:
 		p.part = "tensor"
-		p.r.rows.push(row{offset: p.offset()}) // for look-ups by name
-		err = p.tensor(record{name: "tensor"})
+		err = p.tensor(p.r.names.keep([]byte("tensor")), false, 0)
+		p.r.shape = p.asShape()
 	case KindParameter:
-		err = p.parameterAs("value", row{offset: p.offset()})
+		path := p.r.names.keep([]byte("value"))
+		if err = p.value(path); err == nil {
+			err = p.stats(path)
+		}
 	case KindModel:
 		err = p.model()
 	case KindOptimizer:
@@ -182,6 +197,9 @@ func (p *parser) count(field string, least [2]int64) (int64, error) {
 	if !ok {
 		return 0, p.refused(field)
 	}
+	if n == 0 {
+		return 0, nil
+	}
 	return int64(n), p.plausible(off, field, int64(n), least)
 }
 
@@ -213,19 +231,30 @@ func (p *parser) model() error {
 	if err != nil {
 		return err
 	}
+	p.r.records.expect(n)
+	p.first = p.offset()
 	for i := range n {
-		p.where = where{parameter: i}
-		r := row{offset: p.offset()}
-		name, err := p.path()
+		p.parameter, p.named, p.part = i, false, ""
+		if p.usualParameter() {
+			p.follows(p.name, 0)
+			if err := p.metadata(); err != nil {
+				return err
+			}
+			continue
+		}
+		path, err := p.path()
 		if err != nil {
 			return err
 		}
-		r.lens = uint32(len(p.lens))
-		p.name, p.named = name[:len(name)-len(p.lens)], true
-		if err := p.parameterAs(name, r); err != nil {
+		p.name, p.lensOf, p.named = path, len(p.lens), true
+		p.nested = p.nested || len(p.lens) > 0
+		if err := p.value(path); err != nil {
 			return err
 		}
-		p.follows()
+		p.follows(path, len(p.lens))
+		if err := p.stats(path); err != nil {
+			return err
+		}
 	}
 	if p.unusual {
 		return p.compareAll()
@@ -235,29 +264,29 @@ func (p *parser) model() error {
 
 // path takes the key of a parameter: its elements joined with dots, and then what takes them apart again, which lens
 // has.
-func (p *parser) path() (string, error) {
+func (p *parser) path() (nameRef, error) {
 	p.joined, p.lens = p.joined[:0], p.lens[:0]
 	off := p.offset()
 	n, ok := p.array()
 	switch {
 	case !ok:
-		return "", p.refused("path")
+		return nameRef{}, p.refused("path")
 	case n == 0:
-		return "", p.malformed(off, "path", "without a name")
+		return nameRef{}, p.malformed(off, "path", "without a name")
 	case n == 1:
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
-			return "", p.refused("path[0]")
+			return nameRef{}, p.refused("path[0]")
 		}
-		return p.r.names.copy(b), nil
+		return p.r.names.keep(b), nil
 	}
 	if n > p.left()/leastName[p.least] {
-		return "", p.errorAt(off, "path", fmt.Errorf("%w: %d names cannot be in the %d bytes that follow", io.ErrUnexpectedEOF, n, p.left()))
+		return nameRef{}, p.errorAt(off, "path", fmt.Errorf("%w: %d names cannot be in the %d bytes that follow", io.ErrUnexpectedEOF, n, p.left()))
 	}
 	for i := range n {
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
-			return "", p.refused(fmt.Sprintf("path[%d]", i))
+			return nameRef{}, p.refused(fmt.Sprintf("path[%d]", i))
 		}
 		if i > 0 {
 			p.joined = append(p.joined, '.')
@@ -265,37 +294,43 @@ func (p *parser) path() (string, error) {
 		p.joined = append(p.joined, b...)
 		p.lens = binary.AppendUvarint(p.lens, uint64(len(b)))
 		if int64(len(p.joined)) > p.lim.MaxName {
-			return "", p.limit(off, "path", "a name of more than %d bytes", p.lim.MaxName)
+			return nameRef{}, p.limit(off, "path", "a name of more than %d bytes", p.lim.MaxName)
 		}
 	}
 	p.joined = append(p.joined, p.lens...)
-	return p.r.names.copy(p.joined), nil
+	return p.r.names.keep(p.joined), nil
 }
 
-// parameterAs takes a value and its statistics.
-func (p *parser) parameterAs(name string, r row) error {
-	at := uint32(p.r.rows.n)
-	r.first = uint32(p.r.records.n)
+// value takes the value of a parameter.
+func (p *parser) value(path nameRef) error {
 	p.part = "value"
-	if err := p.tensor(record{name: name, row: at}); err != nil {
+	if err := p.tensor(path, false, uint32(len(p.lens))); err != nil {
 		return err
 	}
-	p.listed += int64(len(name)) - int64(r.lens)
+	p.r.values++
+	p.listed += int64(path.n) - int64(len(p.lens))
 	p.part = ""
+	return nil
+}
+
+// stats takes the statistics of the value just taken.
+func (p *parser) stats(path nameRef) error {
+	value := p.r.records.n - 1
+	off := p.offset()
 	n, err := p.count("stats", leastStatistic)
 	if err != nil {
 		return err
 	}
-	if n > 0 {
-		if err := p.statistics(len(name)-int(r.lens), at, n); err != nil {
+	if width := p.offset() - off; width != uintSize || n > 0 {
+		p.r.records.at(value).count = uint8(width)
+		if err := p.statistics(int64(path.n)-int64(len(p.lens)), value, n); err != nil {
 			return err
 		}
 	}
-	p.r.rows.push(r)
 	return p.metadata()
 }
 
-func (p *parser) statistics(nameLen int, at uint32, n int64) error {
+func (p *parser) statistics(pathLen int64, value int, n int64) error {
 	first := p.r.records.n
 	for i := range n {
 		p.part = ""
@@ -303,9 +338,10 @@ func (p *parser) statistics(nameLen int, at uint32, n int64) error {
 		if !ok {
 			return p.refused(fmt.Sprintf("stats[%d]", i))
 		}
-		p.part, p.stat = "stats", p.r.names.copy(b)
-		p.listed += int64(nameLen) + 1 + int64(len(b))
-		if err := p.tensor(record{name: p.stat, row: at, stat: true}); err != nil {
+		ref := p.r.names.keep(b)
+		p.part, p.stat = "stats", ref
+		p.listed += pathLen + 1 + int64(len(b))
+		if err := p.tensor(ref, true, uint32(value)); err != nil {
 			return err
 		}
 		if err := p.metadata(); err != nil {
@@ -313,10 +349,9 @@ func (p *parser) statistics(nameLen int, at uint32, n int64) error {
 		}
 	}
 	// The reference keeps the first of one name.
-	nth := func(i int) string { return p.r.records.at(first + i).name }
-	again := repeated(int(n), nth)
+	again := repeated(int(n), func(i int) string { return p.r.names.name(p.r.records.at(first + i).name) })
 	for _, i := range again {
-		p.stat = nth(i)
+		p.stat = p.r.records.at(first + i).name
 		before := p.r.records.at(first + i - 1) // it begins where the one before ends
 		if err := p.duplicate(before.data+int64(before.bytes), "a second statistic of that name"); err != nil {
 			return err
@@ -379,43 +414,49 @@ func without[T any](s *slab[T], first int, drop []int) {
 }
 
 // tensor takes a tensor, but for its bytes.
-func (p *parser) tensor(rec record) error {
-	elements, err := p.shape(rec.stat || p.r.kind == KindTensor)
+func (p *parser) tensor(name nameRef, stat bool, owner uint32) error {
+	rec := p.r.records.push()
+	rec.name, rec.owner, rec.count = name, owner, uintSize
+	if stat {
+		rec.flags = isStat
+	}
+	if t := &p.usual; t.take(p.b[p.p:]) && int64(t.rank) <= p.lim.MaxRank && 4*t.elements <= p.left()-int64(t.data) && p.r.kind != KindTensor {
+		p.p += t.data
+		p.data(rec, 4*t.elements)
+		rec.dims, rec.rank = p.r.dims.run(t.dims[:t.rank], 1, t.elements)
+		return nil
+	}
+	elements, err := p.shape(stat || p.r.kind == KindTensor)
 	if err != nil {
 		return err
 	}
-	s := &p.r.shape
 	off := p.offset()
 	n, ok := p.bin()
 	switch {
 	case !ok:
 		return p.refused("data")
 	case n != 4*elements:
-		return p.malformed(off, "data", "%d bytes, a float32 tensor of shape %v has %d", n, s, 4*elements)
+		return p.malformed(off, "data", "%d bytes, a float32 tensor of shape %v has %d", n, p.asShape(), 4*elements)
 	case n > p.left():
 		return p.errorAt(off, "data", fmt.Errorf("%w: %d bytes, the file has %d more", io.ErrUnexpectedEOF, n, p.left()))
 	}
-	rec.data, rec.bytes = p.offset(), uint32(n)
-	p.skip(n)
-	p.payload += n
-
-	var dims [maxRank + 1]int64
-	for _, d := range s.Dims {
-		dims[rec.rank] = int64(d)
-		rec.rank++
+	p.data(rec, n)
+	rec.dims, rec.rank = p.r.dims.run(p.dims[:p.rank], p.batch, elements)
+	if p.batch > 1 {
+		rec.flags |= isBatched
 	}
-	if s.Batch > 1 {
-		dims[rec.rank] = int64(s.Batch)
-		rec.rank++
-		rec.batch = true
-	}
-	rec.dims = p.r.dims.run(dims[:rec.rank])
-	p.r.records.push(rec)
 	return nil
 }
 
-// shape takes a shape into Reader.shape and returns the number of elements. It is held in 64 bits: the reference counts
-// in 32, and takes what wraps around for a small tensor.
+// data takes the data of a tensor, that is, goes past it.
+func (p *parser) data(rec *record, n int64) {
+	rec.data, rec.bytes = p.offset(), uint32(n)
+	p.skip(n)
+	p.payload += n
+}
+
+// shape takes a shape into rank, dims and batch, and returns the number of elements. It is held in 64 bits: the
+// reference counts in 32, and takes what wraps around for a small tensor.
 func (p *parser) shape(batched bool) (elements int64, err error) {
 	off := p.offset()
 	rank, ok := p.array()
@@ -427,73 +468,102 @@ func (p *parser) shape(batched bool) (elements int64, err error) {
 	case rank > p.lim.MaxRank:
 		return 0, p.limit(off, "shape.dims", "%d dimensions, the limit is %d", rank, p.lim.MaxRank)
 	}
-	s := &p.r.shape
-	s.Dims = s.Dims[:0]
+	p.rank = int(rank)
+	field := func(i int) string {
+		if i == p.rank {
+			return "shape.batch"
+		}
+		return fmt.Sprintf("shape.dims[%d]", i)
+	}
+	// The batch is taken like one more dimension, which is what it is but for its place in the file.
+	numbers := p.dims[:p.rank+1]
 	product := uint64(1)
-	for i := range rank {
-		at := p.offset()
-		d, ok := p.uint32()
-		switch {
-		case !ok:
-			return 0, p.refused(fmt.Sprintf("shape.dims[%d]", i))
-		case d == 0:
-			return 0, p.malformed(at, fmt.Sprintf("shape.dims[%d]", i), "0")
+	var at int64
+	for i := range numbers {
+		at = p.offset()
+		if numbers[i], ok = p.uint32(); !ok {
+			return 0, p.refused(field(i))
 		}
-		if product *= uint64(d); product > math.MaxUint32 {
-			return 0, p.malformed(off, "shape.dims", "2^32 elements or more")
+		if numbers[i] == 0 {
+			return 0, p.malformed(at, field(i), "0")
 		}
-		s.Dims = append(s.Dims, d)
+		if product *= uint64(numbers[i]); product > math.MaxUint32 {
+			return 0, p.malformed(off, "shape", "2^32 elements or more")
+		}
 	}
-	at := p.offset()
-	if s.Batch, ok = p.uint32(); !ok {
-		return 0, p.refused("shape.batch")
+	p.batch = numbers[p.rank]
+	if p.batch > 1 && !batched {
+		return 0, p.malformed(at, "shape.batch", "%d where values of parameters have 1", p.batch)
 	}
-	switch {
-	case s.Batch == 0:
-		return 0, p.malformed(at, "shape.batch", "0")
-	case s.Batch > 1 && !batched:
-		return 0, p.malformed(at, "shape.batch", "%d where values of parameters have 1", s.Batch)
+	for p.rank > 0 && numbers[p.rank-1] == 1 {
+		p.rank--
 	}
-	if product *= uint64(s.Batch); product > math.MaxUint32 {
-		return 0, p.malformed(off, "shape", "2^32 elements or more")
-	}
-	s.Dims = s.stripped()
 	return int64(product), nil
 }
+
+// asShape is the shape just taken.
+func (p *parser) asShape() Shape { return Shape{slices.Clone(p.dims[:p.rank]), p.batch} }
 
 // follows compares the parameter just taken with the one before. The reference writes them in ascending order of their
 // paths, and then neighbours are all that must be compared: a path that is there twice, and one that lies below
 // another, stand side by side. Where something is not as usual, compareAll has a closer look.
-func (p *parser) follows() {
-	if i := p.r.rows.n - 1; i > 0 && !p.unusual {
-		cmp, inside := p.r.compareRows(i-1, i)
-		p.unusual = cmp >= 0 || inside
+func (p *parser) follows(path nameRef, lens int) {
+	if p.r.values > 1 && !p.unusual {
+		a, b := p.r.names.name(p.before), p.r.names.name(path)
+		if lens == 0 && p.beforeLens == 0 {
+			p.unusual = a >= b
+		} else {
+			aCut, bCut := len(a)-p.beforeLens, len(b)-lens
+			cmp, inside := comparePaths(a[:aCut], a[aCut:], b[:bCut], b[bCut:])
+			p.unusual = cmp >= 0 || inside
+		}
 	}
+	p.before, p.beforeLens = path, lens
 }
 
 // compareAll looks for paths that are there twice, or below another one, among parameters in any order.
 func (p *parser) compareAll() error {
-	sorted := p.r.sortRows()
+	p.r.buildList()
+	if !p.nested {
+		if _, dup := names.Build(p.r.values, func(i int) string { return p.r.joined(int(p.r.listed[i])) }); dup < 0 {
+			return nil
+		}
+	}
+	sorted := p.r.sortValues()
 	var drop []int
 	for i := 1; i < len(sorted); i++ {
 		a, b := int(sorted[i-1]), int(sorted[i])
-		off := p.r.rows.at(b).offset
-		p.where = where{parameter: int64(b), named: true, name: p.r.rowName(b)}
+		off := p.start(b)
+		rec := p.r.records.at(b)
+		p.where = where{parameter: int64(b), named: true, name: rec.name, lensOf: int(rec.owner)}
 		var err error
-		switch cmp, inside := p.r.compareRows(a, b); {
+		switch cmp, inside := p.r.comparePaths(a, b); {
 		case cmp == 0: // the reference keeps the last
 			err = p.duplicate(off, "a second parameter of that path")
 			drop = append(drop, a)
 		case inside:
-			err = p.warn(p.malformed(off, "path", "it lies below the parameter %s: no model has both", tensor.Quote(p.r.rowName(a))))
+			err = p.warn(p.malformed(off, "path", "it lies below the parameter %s: no model has both", tensor.Quote(p.r.joined(a))))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	slices.Sort(drop)
-	p.r.dropRows(drop)
+	p.r.drop(drop)
 	return nil
+}
+
+// start is where the parameter begins whose value is record i.
+func (p *parser) start(i int) int64 {
+	if i == 0 {
+		return p.first
+	}
+	before := p.r.records.at(i - 1)
+	off := before.data + int64(before.bytes)
+	if !before.stat() {
+		off += int64(before.count)
+	}
+	return off
 }
 
 func (p *parser) optimizer() error {
@@ -521,12 +591,12 @@ func settings[T uint32 | float32](p *parser, field string, s *slab[Setting[T]], 
 		if !ok {
 			return p.refused(fmt.Sprintf("%s[%d]", field, i))
 		}
-		name := p.r.names.copy(b)
+		name := p.r.names.name(p.r.names.keep(b))
 		v, ok := value()
 		if !ok {
 			return p.refused(fmt.Sprintf("%s[%s]", field, tensor.Quote(name)))
 		}
-		s.push(Setting[T]{name, v})
+		*s.push() = Setting[T]{name, v}
 		if err := p.metadata(); err != nil {
 			return err
 		}

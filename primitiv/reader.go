@@ -44,7 +44,7 @@ type Reader struct {
 	kind     Kind
 	shape    Shape // KindShape, KindTensor
 	records  slab[record]
-	rows     slab[row]
+	values   int // of the records, those of parameters
 	dims     dimensions
 	names    arena
 	uints    slab[Setting[uint32]]
@@ -54,13 +54,16 @@ type Reader struct {
 
 	order tensor.Order // column-major, of the highest rank
 
+	list   sync.Once
+	listed []uint32 // records of values, in file order
+
 	lookup    sync.Once
-	byName    *names.Table       // rows by their joined path
+	byName    *names.Table       // of listed, by joined path
 	byStat    map[statKey]uint32 // records
 	withStats map[int]struct{}   // lengths of the joined paths that have statistics
 
 	sort   sync.Once
-	sorted []uint32 // rows by their path
+	sorted []uint32 // listed by path
 }
 
 // Open opens the file called name and reads everything but the payloads. The file is mapped where that is possible.
@@ -104,6 +107,7 @@ func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
 	}
 	p := parser{r: r, lim: r.opts.Limits.WithDefaults(), where: where{parameter: -1}}
 	p.lim.MaxTensors = min(p.lim.MaxTensors, mostTensors)
+	p.lim.MaxMetadata = min(p.lim.MaxMetadata, mostNames)
 	p.size, p.compact, p.allowCompact = src.Size(), -1, r.opts.AllowCompactIntegers
 	if p.allowCompact {
 		p.least = 1
@@ -183,53 +187,81 @@ type entry struct {
 	payload
 }
 
-// payload is the source of a tensor's blob. It remembers where the tensor stands in the file.
+// payload is the data of a tensor, as the source of its blob.
 type payload struct {
-	source.Extent
 	r   *Reader
 	rec uint32
 }
 
-func (r *Reader) fill(e *entry, i int) *tensor.Tensor {
-	rec := r.records.at(i)
-	if e.t.Name = r.rowName(int(rec.row)); rec.stat {
-		e.t.Name += ":" + rec.name
+func (p *payload) record() *record { return p.r.records.at(int(p.rec)) }
+
+func (p *payload) extent() source.Extent {
+	rec := p.record()
+	e, _ := p.r.src.Extent(rec.data, int64(rec.bytes)) // inside: the parser has looked
+	return e
+}
+
+func (p *payload) Size() int64   { return int64(p.record().bytes) }
+func (p *payload) Offset() int64 { return p.record().data }
+
+func (p *payload) Bytes() ([]byte, bool) {
+	e := p.extent()
+	return e.Bytes()
+}
+
+func (p *payload) ReadAt(b []byte, off int64) (int, error) {
+	e := p.extent()
+	return e.ReadAt(b, off)
+}
+
+// fill makes the tensor of a record, whose parameter has that joined path.
+func (r *Reader) fill(e *entry, i int, rec *record, path string) *tensor.Tensor {
+	if e.t.Name = path; rec.stat() {
+		e.t.Name = path + ":" + r.names.name(rec.name)
 	}
 	e.t.DType = tensor.F32
 	e.t.Shape = r.dims.shape(rec.dims, rec.rank)
 	if rec.rank > 1 {
 		e.t.Order = r.order[len(r.order)-int(rec.rank):]
 	}
-	e.payload.r, e.payload.rec = r, uint32(i)
-	e.payload.Extent, _ = r.src.Extent(rec.data, int64(rec.bytes)) // inside: the parser has looked
+	e.payload = payload{r, uint32(i)}
 	e.t.Data = tensor.NewBlob(&e.payload)
 	return &e.t
 }
 
-func (r *Reader) tensor(i int) *tensor.Tensor { return r.fill(new(entry), i) }
+func (r *Reader) tensor(i int) *tensor.Tensor {
+	rec := r.records.at(i)
+	return r.fill(new(entry), i, rec, r.joined(r.valueOf(i)))
+}
 
 // Tensors yields every tensor in file order: each value, followed by its statistics. The one of a parameter file is
 // called value, that of a tensor file tensor.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
+		const many = 150 // fill 8 KiB
 		var room []entry
+		path := ""
 		for i := range r.records.n {
 			if len(room) == 0 {
-				room = make([]entry, min(32, r.records.n-i))
+				room = make([]entry, min(many, r.records.n-i))
 			}
-			e := &room[0]
+			e, rec := &room[0], r.records.at(i)
 			room = room[1:]
-			if !yield(r.fill(e, i)) {
+			if !rec.stat() {
+				name := r.names.name(rec.name)
+				path = name[:len(name)-int(rec.owner)]
+			}
+			if !yield(r.fill(e, i, rec, path)) {
 				return
 			}
 		}
 	}
 }
 
-// statKey names a statistic. row is the first one that has the joined path of the statistic's own.
+// statKey names a statistic. value is the first record that has the joined path of the statistic's own value.
 type statKey struct {
-	row  uint32
-	name string
+	value uint32
+	name  string
 }
 
 // Tensor returns the first tensor of that name, nil if there is none. The first call builds a table.
@@ -237,7 +269,7 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 	r.lookup.Do(r.buildLookup)
 	found := uint32(math.MaxUint32)
 	if i := r.byName.Lookup(name); i >= 0 {
-		found = r.rows.at(i).first
+		found = r.listed[i]
 	}
 	for at := range r.withStats {
 		// A lookup only where a name ends: a name of a million colons costs no more than the names in the file.
@@ -245,7 +277,7 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 			continue
 		}
 		if i := r.byName.Lookup(name[:at]); i >= 0 {
-			if rec, ok := r.byStat[statKey{uint32(i), name[at+1:]}]; ok {
+			if rec, ok := r.byStat[statKey{r.listed[i], name[at+1:]}]; ok {
 				found = min(found, rec)
 			}
 		}
@@ -257,84 +289,99 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 }
 
 func (r *Reader) buildLookup() {
-	r.byName, _ = names.Build(r.rows.n, r.rowName)
+	r.list.Do(r.buildList)
+	r.byName, _ = names.Build(len(r.listed), func(i int) string { return r.joined(int(r.listed[i])) })
 	r.byStat, r.withStats = map[statKey]uint32{}, map[int]struct{}{}
 	for i := range r.records.n {
 		rec := r.records.at(i)
-		if !rec.stat {
+		if !rec.stat() {
 			continue
 		}
-		name := r.rowName(int(rec.row))
-		key := statKey{uint32(r.byName.Lookup(name)), rec.name}
+		path := r.joined(int(rec.owner))
+		key := statKey{r.listed[r.byName.Lookup(path)], r.names.name(rec.name)}
 		if _, ok := r.byStat[key]; !ok {
 			r.byStat[key] = uint32(i)
-			r.withStats[len(name)] = struct{}{}
+			r.withStats[len(path)] = struct{}{}
 		}
 	}
 }
 
-// path is that of a parameter: its elements joined with dots, and what takes them apart again.
-func (r *Reader) path(i int) (name, lens string) {
-	rw := r.rows.at(i)
-	s := r.records.at(int(rw.first)).name
-	cut := len(s) - int(rw.lens)
+// buildList lists the values, with that of a tensor file, which is no parameter. While parsing it is called as often as
+// need be, afterwards through list.
+func (r *Reader) buildList() {
+	r.listed = make([]uint32, 0, max(r.values, 1))
+	for i := range r.records.n {
+		if !r.records.at(i).stat() {
+			r.listed = append(r.listed, uint32(i))
+		}
+	}
+}
+
+// valueOf is the record of the value that record i is, or belongs to.
+func (r *Reader) valueOf(i int) int {
+	if rec := r.records.at(i); rec.stat() {
+		return int(rec.owner)
+	}
+	return i
+}
+
+// path is that of the parameter whose value is record i: its elements joined with dots, and what takes them apart again.
+func (r *Reader) path(i int) (joined, lens string) {
+	rec := r.records.at(i)
+	s := r.names.name(rec.name)
+	cut := len(s) - int(rec.owner)
 	return s[:cut], s[cut:]
 }
 
-func (r *Reader) rowName(i int) string {
-	name, _ := r.path(i)
-	return name
+func (r *Reader) joined(i int) string {
+	joined, _ := r.path(i)
+	return joined
 }
 
-// numStats is the number of statistics of a parameter.
-func (r *Reader) numStats(i int) int {
-	end := r.records.n
-	if i+1 < r.rows.n {
-		end = int(r.rows.at(i + 1).first)
-	}
-	return end - int(r.rows.at(i).first) - 1
-}
-
-func (r *Reader) compareRows(a, b int) (cmp int, inside bool) {
+func (r *Reader) comparePaths(a, b int) (cmp int, inside bool) {
 	aName, aLens := r.path(a)
 	bName, bLens := r.path(b)
 	return comparePaths(aName, aLens, bName, bLens)
 }
 
-// dropRows takes parameters out; drop is ascending.
-func (r *Reader) dropRows(drop []int) {
-	if len(drop) == 0 {
+// numStats is the number of statistics that follow record i.
+func (r *Reader) numStats(i int) (n int) {
+	for i++; i < r.records.n && r.records.at(i).stat(); i++ {
+		n++
+	}
+	return n
+}
+
+// drop takes parameters out; values is ascending.
+func (r *Reader) drop(values []int) {
+	if len(values) == 0 {
 		return
 	}
-	var toRow, toRecord int
-	for i := range r.rows.n {
-		if len(drop) > 0 && drop[0] == i {
-			drop = drop[1:]
-			continue
+	to, owner, out := 0, uint32(0), false
+	for i := range r.records.n {
+		rec := *r.records.at(i)
+		switch {
+		case rec.stat():
+			rec.owner = owner
+		case len(values) > 0 && values[0] == i:
+			values, out = values[1:], true
+			r.values--
+		default:
+			owner, out = uint32(to), false
 		}
-		moved, stats := *r.rows.at(i), r.numStats(i)
-		first := int(moved.first)
-		moved.first = uint32(toRecord)
-		for j := range 1 + stats {
-			rec := *r.records.at(first + j)
-			rec.row = uint32(toRow)
-			*r.records.at(toRecord) = rec
-			toRecord++
+		if !out {
+			*r.records.at(to) = rec
+			to++
 		}
-		*r.rows.at(toRow) = moved
-		toRow++
 	}
-	r.rows.truncate(toRow)
-	r.records.truncate(toRecord)
+	r.records.truncate(to)
+	r.buildList()
 }
 
 // Parameters yields the parameters of a model or of a parameter file, in file order.
 func (r *Reader) Parameters() iter.Seq[*Parameter] {
 	return func(yield func(*Parameter) bool) {
-		if r.kind == KindTensor {
-			return
-		}
-		for i := range r.rows.n {
+		for i := 0; i < r.records.n && r.values > 0; i += 1 + r.numStats(i) {
 			if !yield(r.parameter(i)) {
 				return
 			}
@@ -343,25 +390,22 @@ func (r *Reader) Parameters() iter.Seq[*Parameter] {
 }
 
 // NumParameters is the number of parameters.
-func (r *Reader) NumParameters() int {
-	if r.kind == KindTensor {
-		return 0
-	}
-	return r.rows.n
-}
+func (r *Reader) NumParameters() int { return r.values }
 
 // Parameter returns the parameter of exactly that path, nil if there is none. The one of a parameter file has the empty
 // path.
 func (r *Reader) Parameter(path ...string) *Parameter {
 	switch {
-	case r.kind == KindTensor || r.rows.n == 0 || r.kind == KindParameter && len(path) > 0 || r.kind == KindModel && len(path) == 0:
+	case r.values == 0 || (r.kind == KindParameter) != (len(path) == 0):
 		return nil
 	case r.kind == KindParameter:
 		return r.parameter(0)
 	}
-	r.sort.Do(func() { r.sorted = r.sortRows() })
+	r.sort.Do(func() {
+		r.list.Do(r.buildList)
+		r.sorted = r.sortValues()
+	})
 	name, lens := joinPath(path)
-	// Of paths that are there once, the one that is wanted; there is no other case, see AllowDuplicates.
 	i, ok := slices.BinarySearchFunc(r.sorted, struct{}{}, func(i uint32, _ struct{}) int {
 		aName, aLens := r.path(int(i))
 		cmp, _ := comparePaths(aName, aLens, name, lens)
@@ -373,14 +417,11 @@ func (r *Reader) Parameter(path ...string) *Parameter {
 	return r.parameter(int(r.sorted[i]))
 }
 
-// sortRows returns the rows in the order of their paths, and of the file where paths are equal.
-func (r *Reader) sortRows() []uint32 {
-	sorted := make([]uint32, r.rows.n)
-	for i := range sorted {
-		sorted[i] = uint32(i)
-	}
+// sortValues returns the records of values in the order of their paths, and of the file where paths are equal.
+func (r *Reader) sortValues() []uint32 {
+	sorted := slices.Clone(r.listed)
 	slices.SortFunc(sorted, func(a, b uint32) int {
-		if cmp, _ := r.compareRows(int(a), int(b)); cmp != 0 {
+		if cmp, _ := r.comparePaths(int(a), int(b)); cmp != 0 {
 			return cmp
 		}
 		return int(a) - int(b)
@@ -388,9 +429,9 @@ func (r *Reader) sortRows() []uint32 {
 	return sorted
 }
 
+// parameter makes the parameter whose value is record i.
 func (r *Reader) parameter(i int) *Parameter {
-	rw := r.rows.at(i)
-	p := &Parameter{Value: r.tensor(int(rw.first))}
+	p := &Parameter{Value: r.tensor(i)}
 	if r.kind == KindModel {
 		p.Path = splitPath(r.path(i))
 	}
@@ -398,14 +439,14 @@ func (r *Reader) parameter(i int) *Parameter {
 		p.Stats = make([]Statistic, n)
 	}
 	for j := range p.Stats {
-		rec := r.records.at(int(rw.first) + 1 + j)
-		p.Stats[j] = Statistic{Name: rec.name, Tensor: r.tensor(int(rw.first) + 1 + j), Batch: r.batch(rec)}
+		rec := r.records.at(i + 1 + j)
+		p.Stats[j] = Statistic{Name: r.names.name(rec.name), Tensor: r.tensor(i + 1 + j), Batch: r.batch(rec)}
 	}
 	return p
 }
 
 func (r *Reader) batch(rec *record) uint32 {
-	if !rec.batch {
+	if rec.flags&isBatched == 0 {
 		return 1
 	}
 	s := r.dims.shape(rec.dims, rec.rank)
@@ -455,12 +496,12 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 		return Origin{}, false
 	}
 	rec := p.r.records.at(int(p.rec))
-	o := Origin{IsStatistic: rec.stat, Batch: p.r.batch(rec)}
-	if rec.stat {
-		o.Statistic = rec.name
+	o := Origin{IsStatistic: rec.stat(), Batch: p.r.batch(rec)}
+	if rec.stat() {
+		o.Statistic = p.r.names.name(rec.name)
 	}
 	if p.r.kind == KindModel {
-		o.Path = splitPath(p.r.path(int(rec.row)))
+		o.Path = splitPath(p.r.path(p.r.valueOf(int(p.rec))))
 	}
 	return o, true
 }
