@@ -8,54 +8,54 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A role is a component under construction, with the file's words for it. A
-// word that is absent is nil.
+// A role is a component under construction, with the file's words for it, of
+// which has tells whether they are there. They point into the manifest.
 type role struct {
-	at       int // in the manifest
-	name     []byte
-	dtype    []byte
-	logical  []byte // "type"
-	encoding []byte
-	digest   []byte
-	endian   []byte // 0.1: "data_endianness"
-	decoded  int64  // "uncompressed_length"; -1 when absent
+	name     string
+	dtype    string
+	logical  string // "type"
+	encoding string
+	digest   string
+	endian   string // 0.1: "data_endianness"
 	offset   uint64
 	length   uint64
+	decoded  int64 // "uncompressed_length"; -1 when absent
+	at       int32 // in the manifest
+	has      uint32
 }
 
 // leads reports whether the elements of a tensor of that format are those of
 // the component in this role, so that the tensor's dtype is the component's
 // (§4.2 and §4.3 of the document for the sparse ones).
-func leads(scheme, role []byte) bool {
-	switch string(scheme) {
+func leads(scheme, role string) bool {
+	switch scheme {
 	case schemeCSR, schemeCOO:
-		return string(role) == "values"
+		return role == "values"
 	}
-	return string(role) == "data"
+	return role == "data"
 }
 
 // assemble makes a tensor of what its entry says. dtype is the word that stands
-// on the tensor itself, nil where there is none; product that of s.dims.
-func (s *scan) assemble(t *tensor.Tensor, dtype, scheme []byte, product uint64) {
+// on the tensor itself, if typed; product that of s.dims.
+func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme string, product uint64) {
 	r := s.r
 	t.Shape = tensor.Shape{}
 	if len(s.dims) > 0 {
 		t.Shape = r.dims.take(len(s.dims))
 		copy(t.Shape, s.dims)
 	}
-	dense := string(scheme) == "dense"
+	dense := scheme == "dense"
 	if !dense {
-		if t.Scheme = r.keep(scheme); t.Scheme == "" {
+		if t.Scheme = r.keepString(scheme); scheme == "" {
 			s.malformed(s.at, "an empty format")
 			return
 		}
 	}
-	if dtype != nil {
-		t.DType = s.element(dtype, nil)
+	if typed {
+		t.DType = s.element(dtype)
 		if s.ownTypes {
 			s.departAt(s.at, r.list+"["+tensor.Quote(t.Name)+"].dtype", "in this layout the dtype stands on each component")
 		}
@@ -66,7 +66,7 @@ func (s *scan) assemble(t *tensor.Tensor, dtype, scheme []byte, product uint64) 
 	components := r.components.take(len(s.roles))
 	others := len(s.roles)
 	for i := range s.roles {
-		if dense && string(s.roles[i].name) == "data" {
+		if dense && s.roles[i].name == "data" {
 			others--
 		}
 	}
@@ -76,19 +76,19 @@ func (s *scan) assemble(t *tensor.Tensor, dtype, scheme []byte, product uint64) 
 	for i := range s.roles {
 		c, w := &components[i], &s.roles[i]
 		s.place(t, c, w)
-		s.decoding(t, c, w, dtype, leads(scheme, w.name), dense)
+		s.decoding(t, c, w, dtype, typed, leads(scheme, w.name), dense)
 		if s.err != nil {
 			return
 		}
 		if s.ownTypes && leads(scheme, w.name) {
 			t.DType = c.dtype
 		}
-		if dense && string(w.name) == "data" {
+		if dense && w.name == "data" {
 			t.DType, t.Data = c.dtype, tensor.NewBlob(c)
 			s.dense(t, c, w, product)
 			continue
 		}
-		t.Parts = append(t.Parts, tensor.Part{Role: r.keep(w.name), DType: c.dtype, Data: tensor.NewBlob(c)})
+		t.Parts = append(t.Parts, tensor.Part{Role: r.keepString(w.name), DType: c.dtype, Data: tensor.NewBlob(c)})
 	}
 	if dense && others == len(s.roles) && r.opts.Strict {
 		s.malformed(s.at, "no component data")
@@ -101,24 +101,26 @@ func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
 	size, end := uint64(r.src.Size()), uint64(r.manifestAt)
 	switch {
 	case w.offset > size || w.length > size-w.offset:
-		s.malformed(w.at, "%d bytes at %d of a file of %d", w.length, w.offset, size)
+		s.malformed(int(w.at), "%d bytes at %d of a file of %d", w.length, w.offset, size)
 		s.inComponent(t, w, "length")
 		return
 	case w.length > 0 && w.offset < uint64(len(magic1)):
-		s.malformed(w.at, "byte %d is part of the magic", w.offset)
+		s.malformed(int(w.at), "byte %d is part of the magic", w.offset)
 		s.inComponent(t, w, "offset")
 		return
 	case w.length > 0 && w.offset+w.length > end: // no overflow: both are within the file
-		s.malformed(w.at, "%d bytes at %d reach into the manifest at %d", w.length, w.offset, end)
+		s.malformed(int(w.at), "%d bytes at %d reach into the manifest at %d", w.length, w.offset, end)
 		s.inComponent(t, w, "length")
 		return
 	}
 	*c = component{r: r, offset: int64(w.offset), length: int64(w.length)}
-	c.setDigest(w.digest)
+	if w.has&keyDigest != 0 {
+		c.setDigest(w.digest)
+	}
 	if c.offset%alignment != 0 {
-		s.depart(c.offset, r.field(t.Name, string(w.name))+".offset", "%d is no multiple of %d", c.offset, alignment)
+		s.depart(c.offset, r.field(t.Name, w.name)+".offset", "%d is no multiple of %d", c.offset, alignment)
 	} else if r.opts.Strict && (c.offset < alignment || w.offset > end) {
-		s.depart(c.offset, r.field(t.Name, string(w.name))+".offset", "%d is outside of the data", c.offset)
+		s.depart(c.offset, r.field(t.Name, w.name)+".offset", "%d is outside of the data", c.offset)
 	}
 	if c.length > 0 {
 		if c.offset < s.end {
@@ -130,57 +132,62 @@ func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
 
 func (s *scan) inComponent(t *tensor.Tensor, w *role, key string) {
 	if s.err != nil {
-		s.in("%s.%s", s.r.field(t.Name, string(w.name)), key)
+		s.in("%s.%s", s.r.field(t.Name, w.name), key)
 	}
 }
 
 // decoding sets what the bytes of a component are and how they are decoded, as
-// far as the component alone can tell. common is the dtype of the tensor.
-func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common []byte, leading, dense bool) {
+// far as the component alone can tell. common is the dtype of the tensor, if
+// typed.
+func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common string, typed, leading, dense bool) {
+	own := w.has&keyDType != 0
 	word := w.dtype
 	switch {
 	case s.err != nil:
 		return
-	case word == nil && common == nil:
-		s.malformed(w.at, "dtype is missing")
+	case !own && !typed:
+		s.malformed(int(w.at), "dtype is missing")
 		s.inComponent(t, w, "dtype")
 		return
-	case word == nil && leading && (dense || t.Scheme == schemeCSR || t.Scheme == schemeCOO):
+	case !own && leading && (dense || t.Scheme == schemeCSR || t.Scheme == schemeCOO):
 		word = common
-	case word != nil && !s.ownTypes:
-		s.departAt(w.at, s.r.field(t.Name, string(w.name))+".dtype", "in this layout the dtype stands on the tensor")
+	case own && !s.ownTypes:
+		s.departAt(int(w.at), s.r.field(t.Name, w.name)+".dtype", "in this layout the dtype stands on the tensor")
 	}
-	if word != nil {
-		c.dtype = s.element(word, w.logical)
+	if own || word != "" {
+		c.dtype = s.element(word)
+		if w.has&keyType != 0 {
+			c.dtype = logicalType(c.dtype, w.logical)
+		}
 	}
-	if leading && w.dtype != nil && common != nil && s.element(w.dtype, nil) != t.DType {
-		s.malformed(w.at, "dtype %s here, %s on the tensor", tensor.Quote(string(w.dtype)), tensor.Quote(string(common)))
+	if leading && own && typed && s.element(w.dtype) != t.DType {
+		s.malformed(int(w.at), "dtype %s here, %s on the tensor", tensor.Quote(w.dtype), tensor.Quote(common))
 		s.inComponent(t, w, "dtype")
 		return
 	}
-	if c.dtype == tensor.Unknown && word != nil {
-		if w.logical != nil {
+	if c.dtype == tensor.Unknown && (own || word != "") {
+		if w.has&keyType != 0 {
 			word = w.logical
 		}
-		c.other().dtype = string(word)
+		c.other().dtype = strings.Clone(word)
 	}
 	c.size = c.length
 	switch {
-	case w.encoding == nil || string(w.encoding) == "raw":
+	case w.has&keyEncoding == 0 || w.encoding == "raw":
 		if w.decoded >= 0 && w.decoded != c.length {
 			c.other().err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d", tensor.ErrMalformed, c.length, w.decoded)
 		}
-	case string(w.encoding) == "zstd":
+	case w.encoding == "zstd":
 		c.encoding, c.size = encodingZstd, w.decoded
 		if w.decoded < 0 && s.noSize == "" {
-			s.noSize = s.r.field(t.Name, string(w.name))
+			s.noSize = s.r.field(t.Name, w.name)
 		}
 	default:
 		c.encoding, c.size = encodingUnknown, w.decoded
-		c.other().encoding = string(w.encoding)
-		c.other().err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, tensor.Quote(string(w.encoding)))
+		c.other().encoding = strings.Clone(w.encoding)
+		c.other().err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, tensor.Quote(w.encoding))
 	}
-	switch string(w.endian) {
+	switch w.endian {
 	case "", "little":
 	case "big":
 		if c.dtype.Align() > 1 {
@@ -190,7 +197,7 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common []byte, 
 			}
 		}
 	default:
-		c.other().err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, tensor.Quote(string(w.endian)))
+		c.other().err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, tensor.Quote(w.endian))
 	}
 }
 
@@ -204,16 +211,13 @@ func (c *component) other() *unusual {
 
 // setDigest notes the digest, a crc32c that is spelled as it should be as its
 // value, and anything else as its text.
-func (c *component) setDigest(text []byte) {
-	if text == nil {
-		return
-	}
-	if v, ok := strings.CutPrefix(le.String(text), prefixCRC); ok && len(v) == 8 {
-		if c.crc, c.hasCRC = upperHex(text[len(prefixCRC):]); c.hasCRC {
+func (c *component) setDigest(text string) {
+	if v, ok := strings.CutPrefix(text, prefixCRC); ok && len(v) == 8 {
+		if c.crc, c.hasCRC = upperHex([]byte(v)); c.hasCRC {
 			return
 		}
 	}
-	c.other().digest, c.other().digested = c.r.keep(text), true
+	c.other().digest, c.other().digested = c.r.keepString(text), true
 }
 
 // dense holds the data of a dense tensor against its shape. A length that does
@@ -225,7 +229,7 @@ func (s *scan) dense(t *tensor.Tensor, c *component, w *role, product uint64) {
 	}
 	want, ok := align.Mul(int64(product), int64(c.dtype.Size()))
 	if !ok {
-		s.malformed(w.at, "%d elements of %v overflow", product, c.dtype)
+		s.malformed(int(w.at), "%d elements of %v overflow", product, c.dtype)
 		s.in("%s[%s].shape", s.r.list, tensor.Quote(t.Name))
 		return
 	}
@@ -233,7 +237,7 @@ func (s *scan) dense(t *tensor.Tensor, c *component, w *role, product uint64) {
 		c.size = want
 	}
 	if s.r.opts.Strict && c.size != want {
-		s.malformed(w.at, "%d bytes of data where the shape takes %d", c.size, want)
+		s.malformed(int(w.at), "%d bytes of data where the shape takes %d", c.size, want)
 		s.inComponent(t, w, "length")
 	}
 }
@@ -286,20 +290,22 @@ func (x *index) extents() iter.Seq[extent] {
 	}
 }
 
-// element is the type that a word for a storage type and, unless it is nil, one
-// for a logical type name together; Unknown where they name none.
-func (s *scan) element(word, logical []byte) tensor.DType {
-	d := storageType(string(word), s.short)
+// element is the storage type that a word names; Unknown where it names none.
+func (s *scan) element(word string) tensor.DType {
+	d := storageType(word, s.short)
 	if d == tensor.Unknown {
-		if d = storageType(string(word), !s.short); d != tensor.Unknown {
-			s.departAt(s.at, s.r.list, "dtype %s is not spelled as in this layout", tensor.Quote(string(word)))
+		if d = storageType(word, !s.short); d != tensor.Unknown {
+			s.departAt(s.at, s.r.list, "dtype %s is not spelled as in this layout", tensor.Quote(word))
 		}
 	}
-	if logical == nil {
-		return d
-	}
+	return d
+}
+
+// logicalType is the type of that name over a storage type; Unknown where there
+// is none.
+func logicalType(storage tensor.DType, name string) tensor.DType {
 	for _, l := range logicalTypes {
-		if string(logical) == l.name && d == l.storage {
+		if l.name == name && l.storage == storage {
 			return l.dtype
 		}
 	}

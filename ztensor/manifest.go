@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -92,15 +93,18 @@ type scan struct {
 	ownTypes bool // a dtype stands on each component, not on the tensor
 	short    bool // and is spelled f32, not float32
 
-	name    []byte // of the tensor that is being read
-	where   string // the field in which the cursor failed
-	dims    []int64
+	name    []byte  // of the tensor that is being read
+	where   string  // the field in which the cursor failed
+	dims    []int64 // of the entry that is being read
 	roles   []role
 	end     int64  // of the component that was read last
 	jumbled bool   // components do not ascend in the file
 	mixed   bool   // names do not ascend
 	noSize  string // the first zstd component without uncompressed_length
 	notText string // the first attribute of the file that is not text
+
+	someDims  [8]int64 // what dims and roles begin with
+	someRoles [2]role
 }
 
 // done returns the error that stopped the scan.
@@ -277,7 +281,9 @@ func (s *scan) version(claim []byte, given bool) {
 
 // parseVersion reads decimals separated by dots, of which the first two count.
 func parseVersion(v string) (major, minor int, ok bool) {
-	for i, f := range strings.Split(v, ".") {
+	for i, more := 0, true; more; i++ {
+		var f string
+		f, v, more = strings.Cut(v, ".")
 		n, err := strconv.ParseUint(f, 10, 31)
 		if err != nil || f[0] == '+' {
 			return 0, 0, false
@@ -348,7 +354,7 @@ func (s *scan) tensors() {
 		return
 	}
 	for s.more(&n) {
-		if s.quick() {
+		if !s.r.general && s.quick() {
 			continue
 		}
 		at := s.p
@@ -481,7 +487,7 @@ func (s *scan) tensor(name []byte, at int) {
 	if s.err != nil {
 		return
 	}
-	s.assemble(t, dtype, scheme, elements)
+	s.assemble(t, le.String(dtype), seen&keyDType != 0, le.String(scheme), elements)
 	if s.err != nil {
 		s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
 	}
@@ -543,28 +549,28 @@ func (s *scan) components() {
 			s.fail(s.p, "%w: more than %d components", tensor.ErrLimit, s.r.limits.MaxTensors)
 			return
 		}
-		s.roles = append(s.roles, role{at: s.p, decoded: -1})
+		s.roles = append(s.roles, role{at: int32(s.p), decoded: -1})
 		c := &s.roles[len(s.roles)-1]
-		c.name = s.text()
+		c.name = le.String(s.text())
 		if int64(len(c.name)) > s.r.limits.MaxName {
 			s.fail(s.at, "%w: a role of %d bytes", tensor.ErrLimit, len(c.name))
 		}
 		s.component(c)
-		if i := len(s.roles) - 1; i > 0 && string(s.roles[i-1].name) >= string(s.roles[i].name) {
+		if i := len(s.roles) - 1; i > 0 && s.roles[i-1].name >= s.roles[i].name {
 			ascending = false
 		}
 	}
 	if !ascending && s.err == nil {
 		roles := s.roles
-		if _, dup := names.Build(len(roles), func(i int) string { return string(roles[i].name) }); dup >= 0 {
-			s.malformed(roles[dup].at, "role %s a second time", tensor.Quote(string(roles[dup].name)))
+		if _, dup := names.Build(len(roles), func(i int) string { return roles[i].name }); dup >= 0 {
+			s.malformed(int(roles[dup].at), "role %s a second time", tensor.Quote(roles[dup].name))
 		}
 	}
 }
 
 // component reads one component and checks where it lies.
 func (s *scan) component(c *role) {
-	var seen uint32
+	var seen, null uint32
 	var key []byte
 	mark := len(s.keys)
 	for n := s.container(cborMap); s.more(&n); {
@@ -573,7 +579,7 @@ func (s *scan) component(c *role) {
 		switch string(key) {
 		case "dtype":
 			s.once(&seen, keyDType, at)
-			c.dtype = s.text()
+			c.dtype = le.String(s.text())
 		case "offset":
 			s.once(&seen, keyOffset, at)
 			c.offset = s.uint()
@@ -582,18 +588,24 @@ func (s *scan) component(c *role) {
 			c.length = s.uint()
 		case "encoding":
 			s.once(&seen, keyEncoding, at)
-			if !s.absent(key) {
-				c.encoding = s.text()
+			if s.absent(key) {
+				null |= keyEncoding
+			} else {
+				c.encoding = le.String(s.text())
 			}
 		case "digest":
 			s.once(&seen, keyDigest, at)
-			if !s.absent(key) {
-				c.digest = s.text()
+			if s.absent(key) {
+				null |= keyDigest
+			} else {
+				c.digest = le.String(s.text())
 			}
 		case "type":
 			s.once(&seen, keyType, at)
-			if !s.absent(key) {
-				c.logical = s.text()
+			if s.absent(key) {
+				null |= keyType
+			} else {
+				c.logical = le.String(s.text())
 			}
 		case "uncompressed_length":
 			s.once(&seen, keyDecoded, at)
@@ -608,12 +620,13 @@ func (s *scan) component(c *role) {
 			s.other(at, key)
 		}
 		if s.err != nil {
-			s.in("%s.%s", s.r.field(string(s.name), string(c.name)), cutKey(key))
+			s.in("%s.%s", s.r.field(string(s.name), c.name), cutKey(key))
 		}
 	}
 	s.unique(mark)
-	s.need(seen, componentKeys, c.at)
+	c.has = seen &^ null
+	s.need(c.has, componentKeys, int(c.at))
 	if s.err != nil {
-		s.in("%s", s.r.field(string(s.name), string(c.name)))
+		s.in("%s", s.r.field(string(s.name), c.name))
 	}
 }

@@ -3,6 +3,7 @@ package ztensor
 import (
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -36,9 +37,9 @@ func (s *scan) entries() {
 // attributes.
 func (s *scan) entry() {
 	from := s.p
-	s.dims, s.roles = s.dims[:0], append(s.roles[:0], role{at: from, name: []byte("data"), decoded: -1})
+	s.dims, s.roles = s.dims[:0], append(s.roles[:0], role{at: int32(from), name: "data", decoded: -1})
 	w := &s.roles[0]
-	var seen uint32
+	var seen, null uint32
 	var name, layout []byte
 	var custom []byte // fields of a CBOR map without its head
 	var product uint64
@@ -58,7 +59,7 @@ func (s *scan) entry() {
 			w.length = s.uint()
 		case "dtype":
 			s.once(&seen, keyDType, at)
-			w.dtype = s.text()
+			w.dtype = le.String(s.text())
 		case "layout":
 			s.once(&seen, keyFormat, at)
 			layout = s.text()
@@ -67,18 +68,24 @@ func (s *scan) entry() {
 			product = s.shape()
 		case "encoding":
 			s.once(&seen, keyEncoding, at)
-			if !s.absent(key) {
-				w.encoding = s.text()
+			if s.absent(key) {
+				null |= keyEncoding
+			} else {
+				w.encoding = le.String(s.text())
 			}
 		case "data_endianness":
 			s.once(&seen, keyEndian, at)
-			if !s.absent(key) {
-				w.endian = s.text()
+			if s.absent(key) {
+				null |= keyEndian
+			} else {
+				w.endian = le.String(s.text())
 			}
 		case "checksum":
 			s.once(&seen, keyDigest, at)
-			if !s.absent(key) {
-				w.digest = s.text()
+			if s.absent(key) {
+				null |= keyDigest
+			} else {
+				w.digest = le.String(s.text())
 			}
 		default:
 			if s.other(at, key); s.err == nil {
@@ -90,14 +97,15 @@ func (s *scan) entry() {
 		}
 	}
 	s.unique(mark)
-	s.need(seen, entryKeys, from)
+	w.has = seen &^ null
+	s.need(w.has, entryKeys, from)
 	if t := s.add(name, from); t != nil {
 		if custom != nil {
 			const indefiniteMap, end = cborMap<<5 | 31, 0xff
 			custom = append(slices.Insert(custom, 0, indefiniteMap), end)
 			s.r.ownAttrs = append(s.r.ownAttrs, ownAttributes{len(s.r.tensors) - 1, custom})
 		}
-		s.assemble(t, nil, layout, product)
+		s.assemble(t, "", false, le.String(layout), product)
 		if s.err != nil {
 			s.in("entries[%s]", tensor.Quote(t.Name))
 		}

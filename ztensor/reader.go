@@ -60,6 +60,8 @@ type Reader struct {
 	checked sync.Map      // strict: the components whose digest was found right
 	scratch [footer2]byte // for the magic and the footer
 
+	general bool // tests set it: scan.quick is not asked
+
 	two      *container2               // nil: version 1
 	name     string                    // of the file, where Open opened it
 	siblings func(size int64) []string // files of the same folder, where Companion is its default
@@ -137,34 +139,37 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{src: src, opts: o, limits: o.Limits.WithDefaults()}
-	size := src.Size()
-	if size < 16 { // no generation has shorter files
-		return nil, r.bad(size, "", fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size))
-	}
-	head := r.scratch[:len(magic1)]
-	if _, err := src.ReadAt(head, 0); err != nil {
-		return nil, r.bad(0, "magic", err)
-	}
-	var err error
-	switch string(head) {
-	case magic1:
-		err = r.open1()
-	case magic01:
-		err = r.open01()
-	case magic2:
-		err = r.open2()
-	default:
-		err = fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed)
-		var end [len(magic2)]byte
-		if _, e := src.ReadAt(end[:], size-int64(len(end))); e == nil && string(end[:]) == magic2 {
-			err = &RuleError{ruleHeaderMagic, err}
-		}
-		err = r.bad(0, "magic", err)
-	}
-	if err != nil {
+	if err := r.open(); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// open reads the index.
+func (r *Reader) open() error {
+	src := r.src
+	size := src.Size()
+	if size < 16 { // no generation has shorter files
+		return r.bad(size, "", fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size))
+	}
+	head := r.scratch[:len(magic1)]
+	if _, err := src.ReadAt(head, 0); err != nil {
+		return r.bad(0, "magic", err)
+	}
+	switch string(head) {
+	case magic1:
+		return r.open1()
+	case magic01:
+		return r.open01()
+	case magic2:
+		return r.open2()
+	}
+	err := fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed)
+	var end [len(magic2)]byte
+	if _, e := src.ReadAt(end[:], size-int64(len(end))); e == nil && string(end[:]) == magic2 {
+		err = &RuleError{ruleHeaderMagic, err}
+	}
+	return r.bad(0, "magic", err)
 }
 
 // A tail is the end of the file, read in one piece where pieces are dear.
@@ -203,6 +208,7 @@ func (t tail) last(n int) []byte { return t.b[len(t.b)-n:] }
 // Close.
 func (r *Reader) readManifest(t tail, off, n int64, read func(s *scan)) error {
 	s := &scan{r: r, minor: -1}
+	s.dims, s.roles = s.someDims[:0], s.someRoles[:0]
 	return r.manifest(t, off, n, func(b []byte) error {
 		s.cursor = newCursor(b, r.limits)
 		read(s)
@@ -233,8 +239,11 @@ func (r *Reader) manifest(t tail, off, n int64, run func(b []byte) error) error 
 
 // placed gives an error its place, unless it has one.
 func (r *Reader) placed(off int64, field string, err error) error {
+	if err == nil {
+		return nil
+	}
 	var fe *tensor.FormatError
-	if err == nil || errors.As(err, &fe) {
+	if errors.As(err, &fe) {
 		return err
 	}
 	return r.bad(off, field, err)
@@ -349,16 +358,26 @@ type index struct {
 // keep returns bytes of the manifest as a string that lasts.
 func (x *index) keep(b []byte) string { return le.String(x.keepBytes(b)) }
 
+func (x *index) keepString(s string) string {
+	if x.owned || len(s) == 0 {
+		return s
+	}
+	return le.String(append(x.room(len(s))[:0], s...))
+}
+
 func (x *index) keepBytes(b []byte) []byte {
 	if x.owned || len(b) == 0 {
 		return b
 	}
+	return append(x.room(len(b))[:0], b...)
+}
+
+// room takes n bytes for what is kept.
+func (x *index) room(n int) []byte {
 	if x.kept.used == 0 {
-		x.kept.reserve(max(len(b), int(x.manifestSize/3))) // names are a third of most manifests
+		x.kept.reserve(max(n, int(x.manifestSize/3))) // names are a third of most manifests
 	}
-	c := x.kept.take(len(b))
-	copy(c, b)
-	return c
+	return x.kept.take(n)
 }
 
 // path finds the tensor and role that c belongs to. It is for errors: it looks
