@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/bits"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,19 +26,20 @@ const firstRead = 64 << 10
 // newReader reads the metadata of src and takes src over if it succeeds. all is what src has, if it is in memory that nobody
 // changes; from a file the metadata is copied, so that what was checked stays as it was.
 func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, err error) {
-	if opts == nil {
-		opts = new(ReaderOptions)
+	p := parser{alias: all == nil}
+	if opts != nil {
+		p.opts = *opts
 	}
-	if err := opts.Limits.Check(); err != nil {
+	if err := p.opts.Limits.Check(); err != nil {
 		return nil, err
 	}
+	p.limits, p.r = p.opts.Limits.WithDefaults(), &Reader{src: src}
 	// Whatever is wrong in a file is an error before it can panic: this is for a bug of ours.
 	defer func() {
 		if e := recover(); e != nil {
 			r, err = nil, bug(e)
 		}
 	}()
-	p := parser{opts: opts, limits: opts.Limits.WithDefaults(), r: &Reader{src: src}, alias: all == nil}
 	head := all
 	if all == nil {
 		if head, err = src.Metadata(0, min(src.Size(), firstRead)); err != nil {
@@ -68,7 +68,7 @@ func bug(e any) error {
 }
 
 type parser struct {
-	opts   *ReaderOptions
+	opts   ReaderOptions
 	limits tensor.Limits
 	r      *Reader
 	shift  int64 // from a position in the FlatBuffer to one in the file
@@ -76,6 +76,7 @@ type parser struct {
 	alias  bool  // the metadata is ours, so that names can stay where they are
 	cursor fb.Cursor
 	scalar ScalarType // of the tensor that was read last
+	cols   columns
 
 	// Where the names, tensors, blobs, shapes and orders of many entries are kept together.
 	text    []byte
@@ -273,12 +274,13 @@ func (p *parser) entries(root fb.Row) error {
 	if err := p.room(int64(named.n), namedAt, "named_data"); err != nil {
 		return err
 	}
-	c := columns{"named_data", ".key", ".tensor_layout", namedKey, layoutType, layoutSizes, layoutDimOrder}
+	p.cols = columns{"named_data", ".key", ".tensor_layout", namedKey, layoutType, layoutSizes, layoutDimOrder}
+	c := &p.cols
 	const worthwhile = 8192 // entries for a goroutine of its own
 	if workers := min(runtime.GOMAXPROCS(0), named.n/worthwhile); workers > 1 {
-		err = p.parallel(named, c, workers)
+		err = p.parallel(named, workers)
 	} else {
-		err = p.rows(named, &c, 0, named.n)
+		err = p.rows(named, 0, named.n, named.n)
 	}
 	if err != nil {
 		return err
@@ -292,15 +294,15 @@ func (p *parser) entries(root fb.Row) error {
 	})
 }
 
-// rows reads the entries from lo to hi.
-func (p *parser) rows(named list, c *columns, lo, hi int) error {
-	r := p.r
+// rows reads the entries from lo to hi. It makes room for what comes before end.
+func (p *parser) rows(named list, lo, hi, end int) error {
+	r, c := p.r, &p.cols
 	for i := lo; i < hi; i++ {
 		row, e := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableNamedData)
 		if e != nil {
 			return p.refused(e, at(c.vector, i))
 		}
-		name, err := p.name(row, c, i, hi-i)
+		name, err := p.name(row, c, i, end-i)
 		if err != nil {
 			return err
 		}
@@ -311,19 +313,19 @@ func (p *parser) rows(named list, c *columns, lo, hi int) error {
 		data := &r.segments[s]
 		off := row.At(namedLayout)
 		if off == 0 {
-			p.blob(i, name, int32(s), data, hi-i)
+			p.blob(i, name, int32(s), data, end-i)
 			continue
 		}
 		layout, e := p.cursor.Table(off, ptdfb.TableTensorLayout)
 		if e != nil {
 			return p.refused(e, at(c.vector, i)+c.layout)
 		}
-		t, n, err := p.tensor(layout, c, i, hi-i, data.Size())
+		t, n, err := p.tensor(layout, c, i, end-i, data.Size())
 		if err != nil {
 			return err
 		}
 		if t == nil { // its layout is no good, and that is tolerated
-			p.blob(i, name, int32(s), data, hi-i)
+			p.blob(i, name, int32(s), data, end-i)
 			continue
 		}
 		if n < data.Size() {
@@ -338,42 +340,64 @@ func (p *parser) rows(named list, c *columns, lo, hi int) error {
 	return nil
 }
 
-// parallel reads the entries in ranges, each on a goroutine.
-func (p *parser) parallel(named list, c columns, workers int) error {
-	n := named.n
-	parts := make([]parser, workers)
-	errs := make([]error, workers)
-	var wg sync.WaitGroup
+// parallel reads the entries in ranges, each on a goroutine and the last on this one.
+func (p *parser) parallel(named list, workers int) error {
+	// The first entry makes room for all, as if all were like it; the parts share that room.
+	if err := p.rows(named, 0, 1, named.n); err != nil {
+		return err
+	}
+	type part struct {
+		parser
+		err error
+		wg  sync.WaitGroup // of the first part: for all
+	}
+	parts := make([]part, workers)
+	wg := &parts[0].wg
+	defer wg.Wait() // also when this goroutine's part panics
+	n := named.n - 1
 	for k := range parts {
 		q := &parts[k]
-		*q = *p
-		q.warnings = slices.Clip(q.warnings)
+		q.parser = *p
+		q.found, q.names, q.warnings, q.text = 0, 0, nil, nil
+		q.tensors, q.blobs = share(p.tensors, k, workers), share(p.blobs, k, workers)
+		q.dims, q.orders = share(p.dims, k, workers), share(p.orders, k, workers)
+		lo, hi := 1+n*k/workers, 1+n*(k+1)/workers
+		if k == workers-1 {
+			q.err = q.rows(named, lo, hi, hi)
+			break
+		}
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
 			defer func() {
 				if e := recover(); e != nil {
-					errs[k] = bug(e)
+					q.err = bug(e)
 				}
 			}()
-			errs[k] = q.rows(named, &c, n*k/workers, n*(k+1)/workers)
+			q.err = q.rows(named, lo, hi, hi)
 		}()
 	}
 	wg.Wait()
-	before := len(p.warnings)
 	for k := range parts {
 		// The first error in the file is the error, as if one had read it all.
-		if errs[k] != nil {
-			return errs[k]
-		}
 		q := &parts[k]
+		if q.err != nil {
+			return q.err
+		}
 		p.names += q.names
 		p.found += q.found
-		for _, w := range q.warnings[before:] {
+		for _, w := range q.warnings {
 			p.tolerate(w)
 		}
 	}
 	return nil
+}
+
+// share is part k of n of the room behind s.
+func share[T any](s []T, k, n int) []T {
+	room := cap(s) - len(s)
+	lo, hi := len(s)+room*k/n, len(s)+room*(k+1)/n
+	return s[lo:lo:hi]
 }
 
 // add takes the tensor that was read last as entry i.

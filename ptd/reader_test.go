@@ -434,3 +434,61 @@ func TestScalarTypes(t *testing.T) {
 		t.Error("a type without a meaning")
 	}
 }
+
+// TestManyCoresSayTheSame reads long indices, good and bad, on one core and on several.
+func TestManyCoresSayTheSame(t *testing.T) {
+	const n = 30_000
+	for what, change := range map[string]func(e []rawEntry){
+		"as it is":         func(e []rawEntry) {},
+		"blobs in between": func(e []rawEntry) { e[3].layout, e[20_000].layout, e[n-1].layout = nil, nil, nil },
+		"a blob first":     func(e []rawEntry) { e[0].layout = nil },
+		"two bad entries":  func(e []rawEntry) { e[25_000].segment, e[12_000].segment = 9, 8 },
+		"a bad last":       func(e []rawEntry) { e[n-1].key = nil },
+		"a bad first":      func(e []rawEntry) { e[0].key = "\xff" },
+		"a name twice":     func(e []rawEntry) { e[29_000].key = e[1000].key },
+		"warnings all over": func(e []rawEntry) {
+			e[7].layout, e[19_000].layout = &rawLayout{40, []int32{1}, []uint8{0}}, &rawLayout{41, []int32{1}, []uint8{0}}
+		},
+		"lenient": func(e []rawEntry) {
+			e[1].layout, e[19_000].layout = &rawLayout{6, []int32{9}, []uint8{0}}, &rawLayout{6, []int32{1}, []uint8{7}}
+		},
+		"channels last":      func(e []rawEntry) { e[16_000].layout = &rawLayout{0, []int32{1, 2, 2, 1}, []uint8{0, 2, 3, 1}} },
+		"one of larger rank": func(e []rawEntry) { e[16_000].layout = &rawLayout{0, slices.Repeat([]int32{1}, 16), identity(16)} },
+	} {
+		f := good()
+		f.entries = make([]rawEntry, n)
+		for i := range f.entries {
+			f.entries[i] = rawEntry{fmt.Sprint("name", i), 0, &rawLayout{6, []int32{2, 2}, []uint8{0, 1}}}
+		}
+		change(f.entries)
+		data := f.bytes()
+		describe := func(cores int) string {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+			r, err := ptd.OpenBytes(data, &ptd.ReaderOptions{Lenient: what == "lenient"})
+			if err != nil {
+				return err.Error()
+			}
+			var b strings.Builder
+			fmt.Fprintln(&b, r.Len(), r.Warnings())
+			for e := range r.Entries() {
+				fmt.Fprintln(&b, e.Name, e.Layout, e.Segment, e.Data.Size())
+			}
+			for x := range r.Tensors() {
+				fmt.Fprintln(&b, x.Name, x.DType, x.Shape, x.Order, r.Tensor(x.Name) == x)
+			}
+			for name, x := range r.Blobs() {
+				fmt.Fprintln(&b, name, x.Size())
+			}
+			return b.String()
+		}
+		one := describe(1)
+		for _, cores := range []int{2, 3} {
+			if many := describe(cores); many != one {
+				t.Errorf("%s: %d cores say\n%.300s\none says\n%.300s", what, cores, many, one)
+			}
+		}
+		if bad := strings.HasPrefix(one, "ptd: "); bad != strings.Contains(what, "bad") && what != "a name twice" {
+			t.Errorf("%s: %.200s", what, one)
+		}
+	}
+}
