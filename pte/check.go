@@ -2,7 +2,6 @@ package pte
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,11 +21,11 @@ const (
 	maxBuffer       = 1 << 56   // no machine has such a memory plan; 2⁴⁸ is in the exporter's own tests
 )
 
-// A checker visits every table of a verified program once. It allocates for findings, and for what must be compared with
-// each other: names and segments.
+// A checker visits every table of a verified program once, when it is opened. It notes what the runtime would not load or
+// run, and refuses only what asks for too much. It allocates for findings, and for what must be compared with each other:
+// names and segments.
 type checker struct {
 	r   *Reader
-	ctx context.Context
 	out *tensor.FindingList
 
 	m        Method // the method being looked at, and parts of it
@@ -34,13 +33,37 @@ type checker struct {
 	buffers  []byte
 	ops      fb.Objects
 	copies   int    // which operator is et_copy_index, -1 for none
+	budget   int64  // of bytes to be shown
+	stored   int    // tensors that Reader.Tensors yields
 	tables   int    // visited so far, as the runtime's verifier counts
 	newer    uint64 // tables of a newer schema that were seen, a bit each
 	external map[string]fb.Object
 	back     bool // a jump goes back
+	chain    int  // of the instruction that is being looked at
+	index    int  // of the value or instruction
+	slots    [64]uint8
+
+	// Where the loops over values and instructions are.
+	evalue, allocation, extra, step fb.Walker
+	kinds                           [numKinds]fb.Walker
+	steps                           [numOpcodes]fb.Walker
+}
+
+// valueField is the path of a field of the value that is being looked at. It is only put together where something is
+// wrong.
+func (c *checker) valueField(name string) string {
+	return c.m.field("values[%d].val.%s", c.index, name)
+}
+
+// stepField is that of a field of the instruction.
+func (c *checker) stepField(name string) string {
+	return c.m.field("chains[%d].instructions[%d].%s", c.chain, c.index, name)
 }
 
 func (c *checker) error(class error, off int64, field, format string, args ...any) {
+	if c.out.Full() {
+		return
+	}
 	c.out.Error(fail(class, c.r.at+off, field, format, args...))
 }
 
@@ -53,18 +76,34 @@ func (c *checker) warn(off int64, field, format string, args ...any) {
 	c.out.Warn(malformed(c.r.at+off, field, format, args...))
 }
 
-// see counts a table and looks for fields that the schema does not know; one finding for each type is enough.
+// see counts a table and looks for fields that the schema does not know.
 func (c *checker) see(t fb.Object, table int) {
 	c.tables++
-	fields := ptefb.Schema.Tables[table].Fields
-	known := 0
-	if len(fields) > 0 {
-		known = int(fields[len(fields)-1].Slot-4)/2 + 1
+	if t.Slots() > int(c.slots[table]) {
+		c.unknown(t, table)
 	}
-	if t.Slots() <= known || c.newer&(1<<table) != 0 {
+}
+
+// seek moves a walker to a table, and does what see does.
+func (c *checker) seek(at *fb.Walker, pos uint32, table int) {
+	c.tables++
+	if !at.Seek(pos) {
+		c.load(at, table)
+	}
+}
+
+func (c *checker) load(at *fb.Walker, table int) {
+	if at.Load(); at.Slots() > int(c.slots[table]) {
+		c.unknown(at.Object(), table)
+	}
+}
+
+// unknown notes a table of a newer schema; one finding for each type is enough.
+func (c *checker) unknown(t fb.Object, table int) {
+	if c.newer&(1<<table) != 0 {
 		return
 	}
-	for i := known; i < t.Slots(); i++ {
+	for i := int(c.slots[table]); i < t.Slots(); i++ {
 		if t.Has(4 + 2*i) {
 			c.newer |= 1 << table
 			c.warn(t.Pos(), ptefb.Schema.Tables[table].Name, "has fields of a newer schema, which are not shown and keep the program from being rebuilt")
@@ -85,8 +124,19 @@ func (c *checker) name(b []byte, off int64, field string) {
 
 func (c *checker) program() error {
 	r := c.r
-	for _, f := range r.opening.All() {
-		c.out.Warn(f.Err)
+	c.budget = 64*int64(len(r.buf)) + 1<<20
+	walker := fb.NewWalker(r.buf)
+	c.evalue, c.allocation, c.extra, c.step = walker, walker, walker, walker
+	for i := range c.kinds {
+		c.kinds[i] = walker
+	}
+	for i := range c.steps {
+		c.steps[i] = walker
+	}
+	for i := range ptefb.Schema.Tables {
+		if f := ptefb.Schema.Tables[i].Fields; len(f) > 0 {
+			c.slots[i] = uint8(f[len(f)-1].Slot-4)/2 + 1
+		}
 	}
 	c.see(r.root, ptefb.TableProgram)
 	if r.header.Length > 32 {
@@ -101,14 +151,18 @@ func (c *checker) program() error {
 	}
 	names := make(map[string]int)
 	for i := range plans.Len() {
-		if err := c.ctx.Err(); err != nil {
+		c.m = Method{r, plans.At(i), i}
+		c.see(c.m.t, ptefb.TableExecutionPlan)
+		before := c.stored
+		if err := c.allValues(); err != nil {
+			return err
+		}
+		if err := c.shown(c.stored - before); err != nil {
 			return err
 		}
 		if c.out.Full() {
-			return nil
+			continue // what is wrong is told; what is there is still counted
 		}
-		c.m = Method{r, plans.At(i), i}
-		c.see(c.m.t, ptefb.TableExecutionPlan)
 		if b, ok := c.m.t.Bytes(slotPlanName, 1); ok {
 			c.name(b, c.m.t.At(slotPlanName), c.m.field("name"))
 			if first, dup := names[string(b)]; dup {
@@ -119,9 +173,10 @@ func (c *checker) program() error {
 		} else {
 			c.bad(c.m.t.Pos(), c.m.field("name"), "absent")
 		}
-		if err := c.method(); err != nil {
-			return err
-		}
+		c.method()
+	}
+	if n := int64(c.stored); n > r.limits.MaxTensors {
+		return fail(tensor.ErrLimit, r.at, "execution_plan", "%d tensors are more than the limit of %d", n, r.limits.MaxTensors)
 	}
 	if c.tables > maxTables {
 		c.warn(0, "", "%d tables, but a runtime that verifies stops at %d", c.tables, maxTables)
@@ -263,7 +318,21 @@ func (c *checker) named() {
 	}
 }
 
-func (c *checker) method() error {
+// shown refuses programs that would make a listing much larger than the file: each tensor without a name, n of them here,
+// and each delegate carry the name of their method.
+func (c *checker) shown(n int) error {
+	r := c.r
+	name, _ := c.m.t.Bytes(slotPlanName, 1)
+	if int64(len(name)) > r.limits.MaxName {
+		return fail(tensor.ErrLimit, r.at+c.m.t.At(slotPlanName), c.m.field("name"), "%d bytes are more than the limit of %d", len(name), r.limits.MaxName)
+	}
+	if c.budget -= (int64(len(name)) + 16) * int64(n+c.m.t.Objects(slotPlanDelegates).Len()); c.budget < 0 {
+		return fail(tensor.ErrLimit, r.at+c.m.t.At(slotPlanName), c.m.field("name"), "%d bytes would be shown too often", len(name))
+	}
+	return nil
+}
+
+func (c *checker) method() {
 	t := c.m.t
 	for _, f := range [...]struct {
 		slot int
@@ -279,16 +348,11 @@ func (c *checker) method() error {
 	if s := t.Child(slotPlanContainer); s.Present() {
 		c.see(s, ptefb.TableContainerMetadata)
 	}
-	c.values = c.m.values()
-	c.memory()
-	if err := c.allValues(); err != nil {
-		return err
-	}
 	c.indices(slotPlanInputs, "inputs")
 	c.indices(slotPlanOutputs, "outputs")
 	c.operators()
 	c.delegates()
-	return c.chains()
+	c.chains()
 }
 
 // indices looks at inputs or outputs: the runtime ends the process for one out of range.
@@ -328,19 +392,16 @@ func (c *checker) memory() {
 
 func (c *checker) kind(i int64) Kind { return Kind(c.values.At(int(i)).Uint8(slotUnionType, 0)) }
 
+// allValues is the one loop that always runs to its end: it also counts what there is.
 func (c *checker) allValues() error {
+	c.values = c.m.values()
+	c.memory()
 	for i := range c.values.Len() {
-		if i%4096 == 4095 {
-			if err := c.ctx.Err(); err != nil {
-				return err
-			}
-			if c.out.Full() {
-				return nil
-			}
+		e := &c.evalue
+		if c.tables++; !e.Seek(c.values.Pos(i)) { // seek by hand, here and below: these loops are long
+			c.load(e, ptefb.TableEValue)
 		}
-		e := c.values.At(i)
-		c.see(e, ptefb.TableEValue)
-		k := Kind(e.Uint8(slotUnionType, 0))
+		k, pos := Kind(e.Uint8(slotUnionType, 0)), e.Child(slotUnion)
 		switch {
 		case k == KindNone:
 			c.bad(e.Pos(), c.m.field("values[%d].val_type", i), "NONE")
@@ -348,17 +409,24 @@ func (c *checker) allValues() error {
 		case k >= numKinds:
 			c.error(errors.ErrUnsupported, e.At(slotUnionType), c.m.field("values[%d].val_type", i), "%v", k)
 			continue // the verifier has not seen what is there
-		case !e.Has(slotUnion):
+		case pos == 0:
 			if k != KindNull {
 				c.bad(e.Pos(), c.m.field("values[%d].val", i), "a %v without a value", k)
 			}
 			continue
 		}
-		t := e.Child(slotUnion)
+		t := &c.kinds[k]
+		if c.tables++; !t.Seek(pos) {
+			c.load(t, kindTables[k])
+		}
 		switch k {
 		case KindTensor:
-			c.tensor(i, t)
-			continue
+			if sizes, _ := t.Bytes(slotTensorSizes, 4); int64(len(sizes)/4) > c.r.limits.MaxRank {
+				return fail(tensor.ErrLimit, c.r.at+t.At(slotTensorSizes), c.m.field("values[%d].val.sizes", i), "%d dimensions are more than the limit of %d", len(sizes)/4, c.r.limits.MaxRank)
+			}
+			if c.tensor(i, t) {
+				c.stored++
+			}
 		case KindString, KindIntList, KindDoubleList, KindBoolList, KindTensorList, KindOptionalTensorList:
 			if !t.Has(slotItems) {
 				c.bad(t.Pos(), c.m.field("values[%d].val", i), "a %v without items", k)
@@ -366,7 +434,6 @@ func (c *checker) allValues() error {
 				c.list(i, k, t)
 			}
 		}
-		c.see(t, kindTables[k])
 	}
 	return nil
 }
@@ -380,7 +447,7 @@ var kindTables = [numKinds]int{
 
 // list looks at the values that value i names. The runtime makes values in order, so that a list of tensors must come
 // after its tensors.
-func (c *checker) list(i int, k Kind, t fb.Object) {
+func (c *checker) list(i int, k Kind, t *fb.Walker) {
 	size := 4
 	if k == KindIntList {
 		size = 8
@@ -418,104 +485,119 @@ func (c *checker) list(i int, k Kind, t fb.Object) {
 	}
 }
 
-func (c *checker) tensor(i int, t fb.Object) {
-	c.see(t, ptefb.TableTensor)
-	field := func(name string) string { return c.m.field("values[%d].val.%s", i, name) }
+// tensor answers whether Reader.Tensors has the tensor.
+func (c *checker) tensor(i int, t *fb.Walker) (listed bool) {
+	c.index = i
 	if o := t.Uint32(slotTensorStorageOffset, 0); o != 0 {
-		c.error(errors.ErrUnsupported, t.At(slotTensorStorageOffset), field("storage_offset"), "%d", int32(o))
+		c.error(errors.ErrUnsupported, t.At(slotTensorStorageOffset), c.valueField("storage_offset"), "%d", int32(o))
 	}
 	scalar := int8(t.Uint8(slotTensorScalarType, 0))
 	d := dtypeOf(scalar)
 	if d == tensor.Unknown {
-		c.error(errors.ErrUnsupported, t.At(slotTensorScalarType), field("scalar_type"), "%d", scalar)
+		c.error(errors.ErrUnsupported, t.At(slotTensorScalarType), c.valueField("scalar_type"), "%d", scalar)
 	}
 	switch x := Dynamism(t.Uint8(slotTensorDynamism, 0)); {
 	case x == Unbound:
-		c.error(errors.ErrUnsupported, t.At(slotTensorDynamism), field("shape_dynamism"), "%v", x)
+		c.error(errors.ErrUnsupported, t.At(slotTensorDynamism), c.valueField("shape_dynamism"), "%v", x)
 	case x != Static && x != Bound:
-		c.warn(t.At(slotTensorDynamism), field("shape_dynamism"), "unknown value %d", x)
+		c.warn(t.At(slotTensorDynamism), c.valueField("shape_dynamism"), "unknown value %d", x)
 	}
 	if l := t.Uint8(slotTensorLayout, 0); l != 0 {
-		c.warn(t.At(slotTensorLayout), field("layout"), "%d is not strided, as which the runtime takes it", int8(l))
+		c.warn(t.At(slotTensorLayout), c.valueField("layout"), "%d is not strided, as which the runtime takes it", int8(l))
 	}
-	size, ok := c.shape(t, d, field)
-	extra, place := t.Child(slotTensorExtra), t.Child(slotTensorAllocation)
-	var name []byte
-	if extra.Present() {
-		name = c.extra(extra, field)
+	size, ok := c.shape(t, d)
+	buffer, planned := t.Uint32(slotTensorDataBuffer, 0), t.Has(slotTensorAllocation)
+	role, name := RoleCaller, []byte(nil)
+	if pos := t.Child(slotTensorExtra); pos != 0 {
+		c.seek(&c.extra, pos, ptefb.TableExtraTensorInfo)
+		name = c.extraInfo(&c.extra)
+		if c.extra.Uint8(slotExtraLocation, 0) == uint8(ptefb.TensorDataLocationEXTERNAL) {
+			role = RoleExternal
+		}
 	}
-	if place.Present() {
-		c.see(place, ptefb.TableAllocationDetails)
+	switch { // as roleOf has it, which is for one tensor at a time
+	case role == RoleExternal:
+	case planned && (buffer != 0 || len(name) > 0):
+		role = RoleState
+	case planned:
+		role = RolePlanned
+	case buffer != 0:
+		role = RoleConstant
 	}
-	role, buffer := roleOf(t), t.Uint32(slotTensorDataBuffer, 0)
 	switch {
 	case role.External():
-		c.externalTensor(t, extra, name, field)
-	case role == RoleConstant, role == RoleState && buffer > 0:
+		c.externalTensor(t, name)
+	case buffer != 0 && role != RolePlanned:
 		at := t.At(slotTensorDataBuffer)
-		find := c.r.constant
-		if role == RoleState {
-			find = c.r.initial
+		var room extent
+		var bad *fault
+		if role == RoleConstant {
+			room, bad = c.r.constant(buffer)
+		} else {
+			room, bad = c.r.initial(buffer)
 		}
-		room, err := find(buffer, at, func() string { return field("data_buffer_idx") })
 		switch {
-		case err != nil:
-			c.out.Error(err)
+		case bad != nil:
+			c.out.Error(c.r.fault(bad, at, c.valueField("data_buffer_idx")))
 		case ok && size > room.size:
-			c.bad(at, field("data_buffer_idx"), "%d bytes where %d are left of their segment", size, room.size)
+			c.bad(at, c.valueField("data_buffer_idx"), "%d bytes where %d are left of their segment", size, room.size)
 		case role == RoleConstant && size > 0 && misaligned(room.off-c.r.at, d):
-			c.warn(at, field("data_buffer_idx"), "constant %d at %d is not aligned to the %d bytes of %v", buffer, room.off, d.Align(), d)
+			c.warn(at, c.valueField("data_buffer_idx"), "constant %d at %d is not aligned to the %d bytes of %v", buffer, room.off, d.Align(), d)
 		}
 	}
-	if place.Present() {
-		p := placeOf(place)
+	if pos := t.Child(slotTensorAllocation); pos != 0 {
+		place := &c.allocation
+		if c.tables++; !place.Seek(pos) {
+			c.load(place, ptefb.TableAllocationDetails)
+		}
+		p := Place{place.Uint32(slotAllocationID, 0), uint64(place.Uint32(slotAllocationLow, 0)) | uint64(place.Uint32(slotAllocationHigh, 0))<<32}
 		switch n := int64(len(c.buffers) / 8); {
 		case p.Memory == 0 || int64(p.Memory) >= n:
-			c.bad(place.At(slotAllocationID), field("allocation_info.memory_id"), "%d of buffers 1 to %d", p.Memory, n-1)
+			c.bad(place.At(slotAllocationID), c.valueField("allocation_info.memory_id"), "%d of buffers 1 to %d", p.Memory, n-1)
 		case ok:
 			if room := u64s(c.buffers, int(p.Memory)); p.Offset > room || uint64(size) > room-p.Offset {
-				c.bad(place.At(slotAllocationLow), field("allocation_info"), "%d bytes at %d in a buffer of %d", size, p.Offset, int64(room))
+				c.bad(place.At(slotAllocationLow), c.valueField("allocation_info"), "%d bytes at %d in a buffer of %d", size, p.Offset, int64(room))
 			}
 		}
 	}
+	return role.listed()
 }
 
-// extra looks at a tensor's extra information and answers its name.
-func (c *checker) extra(x fb.Object, field func(string) string) []byte {
-	c.see(x, ptefb.TableExtraTensorInfo)
+// extraInfo looks at a tensor's extra information and answers its name.
+func (c *checker) extraInfo(x *fb.Walker) []byte {
 	if l := x.Uint8(slotExtraLocation, 0); l > uint8(ptefb.TensorDataLocationEXTERNAL) {
-		c.warn(x.At(slotExtraLocation), field("extra_tensor_info.location"), "unknown location %d, which the runtime takes for a segment", l)
+		c.warn(x.At(slotExtraLocation), c.valueField("extra_tensor_info.location"), "unknown location %d, which the runtime takes for a segment", l)
 	}
 	if d := x.Uint8(slotExtraDeviceType, 0); d > uint8(ptefb.DeviceTypeCUDA) {
-		c.warn(x.At(slotExtraDeviceType), field("extra_tensor_info.device_type"), "unknown device %d", d)
+		c.warn(x.At(slotExtraDeviceType), c.valueField("extra_tensor_info.device_type"), "unknown device %d", d)
 	} else if i := int8(x.Uint8(slotExtraDeviceIndex, 0)); i < 0 {
-		c.warn(x.At(slotExtraDeviceIndex), field("extra_tensor_info.device_index"), "%d", i)
+		c.warn(x.At(slotExtraDeviceIndex), c.valueField("extra_tensor_info.device_index"), "%d", i)
 	}
 	name, ok := x.Bytes(slotExtraName, 1)
 	if ok {
 		if bytes.IndexByte(name, 0) >= 0 || !utf8.Valid(name) {
-			c.name(name, x.At(slotExtraName), field("extra_tensor_info.fully_qualified_name"))
+			c.name(name, x.At(slotExtraName), c.valueField("extra_tensor_info.fully_qualified_name"))
 		}
 	}
 	return name
 }
 
 // shape looks at sizes and dim_order and answers how many bytes they make.
-func (c *checker) shape(t fb.Object, d tensor.DType, field func(string) string) (size int64, ok bool) {
+func (c *checker) shape(t *fb.Walker, d tensor.DType) (size int64, ok bool) {
 	sizes, has := t.Bytes(slotTensorSizes, 4)
 	rank := len(sizes) / 4
 	if !has {
-		c.bad(t.Pos(), field("sizes"), "absent")
+		c.bad(t.Pos(), c.valueField("sizes"), "absent")
 		return 0, false
 	}
 	dims, has := t.Bytes(slotTensorDimOrder, 1)
 	switch {
 	case !has:
-		c.bad(t.Pos(), field("dim_order"), "absent")
+		c.bad(t.Pos(), c.valueField("dim_order"), "absent")
 	case len(dims) != rank:
-		c.bad(t.At(slotTensorDimOrder), field("dim_order"), "%d entries for %d dimensions", len(dims), rank)
+		c.bad(t.At(slotTensorDimOrder), c.valueField("dim_order"), "%d entries for %d dimensions", len(dims), rank)
 	case rank > maxRank:
-		c.bad(t.At(slotTensorSizes), field("sizes"), "%d dimensions, and the runtime has room for %d", rank, maxRank)
+		c.bad(t.At(slotTensorSizes), c.valueField("sizes"), "%d dimensions, and the runtime has room for %d", rank, maxRank)
 	default:
 		var seen uint32
 		for _, x := range dims {
@@ -524,7 +606,7 @@ func (c *checker) shape(t fb.Object, d tensor.DType, field func(string) string) 
 			}
 		}
 		if seen != 1<<rank-1 {
-			c.bad(t.DataAt(slotTensorDimOrder), field("dim_order"), "%v is no permutation", dims)
+			c.bad(t.DataAt(slotTensorDimOrder), c.valueField("dim_order"), "%v is no permutation", dims)
 		}
 	}
 	// The runtime multiplies in order and stays with an overflow, whatever zero comes behind; with the zero before it
@@ -533,12 +615,12 @@ func (c *checker) shape(t fb.Object, d tensor.DType, field func(string) string) 
 	for i := range rank {
 		x := int64(int32(u32s(sizes, i)))
 		if x < 0 {
-			c.bad(t.DataAt(slotTensorSizes)+4*int64(i), field("sizes"), "dimension %d is %d", i, x)
+			c.bad(t.DataAt(slotTensorSizes)+4*int64(i), c.valueField("sizes"), "dimension %d is %d", i, x)
 			return 0, false
 		}
 		zero = zero || x == 0
 		if n, ok = align.Mul(n, max(x, 1)); !ok {
-			c.bad(t.At(slotTensorSizes), field("sizes"), "the product overflows")
+			c.bad(t.At(slotTensorSizes), c.valueField("sizes"), "the product overflows")
 			return 0, false
 		}
 	}
@@ -550,9 +632,10 @@ func (c *checker) shape(t fb.Object, d tensor.DType, field func(string) string) 
 
 // externalTensor looks at a tensor that is kept in a .ptd under its name. The runtime holds the layout of only the first
 // tensor of a name against the file.
-func (c *checker) externalTensor(t, extra fb.Object, name []byte, field func(string) string) {
+func (c *checker) externalTensor(t *fb.Walker, name []byte) {
+	extra := &c.extra
 	if len(name) == 0 {
-		c.bad(extra.Pos(), field("extra_tensor_info.fully_qualified_name"), "an external tensor without a name")
+		c.bad(extra.Pos(), c.valueField("extra_tensor_info.fully_qualified_name"), "an external tensor without a name")
 		return
 	}
 	first, dup := c.external[string(name)]
@@ -560,7 +643,7 @@ func (c *checker) externalTensor(t, extra fb.Object, name []byte, field func(str
 		if c.external == nil {
 			c.external = make(map[string]fb.Object)
 		}
-		c.external[string(name)] = t
+		c.external[string(name)] = t.Object()
 		return
 	}
 	a, _ := first.Bytes(slotTensorSizes, 4)
@@ -568,7 +651,7 @@ func (c *checker) externalTensor(t, extra fb.Object, name []byte, field func(str
 	ao, _ := first.Bytes(slotTensorDimOrder, 1)
 	bo, _ := t.Bytes(slotTensorDimOrder, 1)
 	if first.Uint8(slotTensorScalarType, 0) != t.Uint8(slotTensorScalarType, 0) || !bytes.Equal(a, b) || !bytes.Equal(ao, bo) {
-		c.bad(extra.At(slotExtraName), field("extra_tensor_info.fully_qualified_name"), "external tensor %s has another layout than where it was used before", tensor.Quote(string(name)))
+		c.bad(extra.At(slotExtraName), c.valueField("extra_tensor_info.fully_qualified_name"), "external tensor %s has another layout than where it was used before", tensor.Quote(string(name)))
 	}
 }
 
@@ -652,7 +735,7 @@ func (c *checker) payload(t fb.Object, field func(string) string) {
 	}
 }
 
-func (c *checker) chains() error {
+func (c *checker) chains() {
 	v := c.m.t.Objects(slotPlanChains)
 	if v.Present() && v.Len() == 0 {
 		c.bad(c.m.t.At(slotPlanChains), c.m.field("chains"), "empty")
@@ -666,15 +749,10 @@ func (c *checker) chains() error {
 			continue
 		}
 		for k := range list.Len() {
-			if k%4096 == 4095 {
-				if err := c.ctx.Err(); err != nil {
-					return err
-				}
-				if c.out.Full() {
-					return nil
-				}
+			if k%4096 == 4095 && c.out.Full() {
+				return
 			}
-			c.instruction(list.At(k), i, k, list.Len())
+			c.instruction(list.Pos(k), i, k, list.Len())
 		}
 		if c.back {
 			c.back = false
@@ -686,30 +764,26 @@ func (c *checker) chains() error {
 			c.tables += stacks.At(k).Objects(slotItems).Len()
 		}
 	}
-	return nil
 }
 
-func (c *checker) instruction(e fb.Object, chain, i, n int) {
-	c.see(e, ptefb.TableInstruction)
-	op := Opcode(e.Uint8(slotUnionType, 0))
-	field := func(name string) string { return c.m.field("chains[%d].instructions[%d].%s", chain, i, name) }
+func (c *checker) instruction(pos uint32, chain, i, n int) {
+	c.chain, c.index = chain, i
+	e := &c.step
+	if c.tables++; !e.Seek(pos) {
+		c.load(e, ptefb.TableInstruction)
+	}
+	op, pos := Opcode(e.Uint8(slotUnionType, 0)), e.Child(slotUnion)
 	switch {
 	case op >= numOpcodes:
-		c.error(errors.ErrUnsupported, e.At(slotUnionType), field("instr_args_type"), "%v", op)
+		c.error(errors.ErrUnsupported, e.At(slotUnionType), c.stepField("instr_args_type"), "%v", op)
 		return // the verifier has not seen what is there
-	case op == OpNone || !e.Has(slotUnion):
-		c.bad(e.Pos(), field("instr_args"), "absent")
+	case op == OpNone || pos == 0:
+		c.bad(e.Pos(), c.stepField("instr_args"), "absent")
 		return
 	}
-	t := e.Child(slotUnion)
-	c.see(t, opcodeTables[op])
-	value := func(slot int, name string) (int64, bool) {
-		v := int64(int32(t.Uint32(slot, 0)))
-		if v < 0 || v >= int64(c.values.Len()) {
-			c.bad(t.At(slot), field(name), "%d of %d values", v, c.values.Len())
-			return 0, false
-		}
-		return v, true
+	t := &c.steps[op]
+	if c.tables++; !t.Seek(pos) {
+		c.load(t, opcodeTables[op])
 	}
 	switch op {
 	case OpKernelCall, OpDelegateCall:
@@ -718,45 +792,55 @@ func (c *checker) instruction(e fb.Object, chain, i, n int) {
 			what, callees = "delegates", c.m.t.Objects(slotPlanDelegates).Len()
 		}
 		if k := t.Uint32(slotCallIndex, 0); int64(k) >= int64(callees) {
-			c.bad(t.At(slotCallIndex), field("index"), "%d of %d %s", int32(k), callees, what)
+			c.bad(t.At(slotCallIndex), c.stepField("index"), "%d of %d %s", int32(k), callees, what)
 		}
 		args, ok := t.Bytes(slotCallArgs, 4)
 		if !ok {
-			c.bad(t.Pos(), field("args"), "absent")
+			c.bad(t.Pos(), c.stepField("args"), "absent")
 		}
 		for k := range len(args) / 4 {
 			if v := u32s(args, k); int64(v) >= int64(c.values.Len()) {
-				c.bad(t.DataAt(slotCallArgs)+4*int64(k), field(fmt.Sprintf("args[%d]", k)), "%d of %d values", int32(v), c.values.Len())
+				c.bad(t.DataAt(slotCallArgs)+4*int64(k), c.stepField(fmt.Sprintf("args[%d]", k)), "%d of %d values", int32(v), c.values.Len())
 			}
 		}
 		if op == OpKernelCall && int(int32(t.Uint32(slotCallIndex, 0))) == c.copies {
-			c.copyIndex(args, t.DataAt(slotCallArgs), field)
+			c.copyIndex(args, t.DataAt(slotCallArgs))
 		}
 	case OpMove:
-		value(slotMoveFrom, "move_from")
-		value(slotMoveTo, "move_to")
+		c.operand(t, slotMoveFrom, "move_from")
+		c.operand(t, slotMoveTo, "move_to")
 	case OpJumpFalse:
-		if v, ok := value(slotJumpCondition, "cond_value_index"); ok {
+		if v, ok := c.operand(t, slotJumpCondition, "cond_value_index"); ok {
 			switch k := c.kind(v); k {
 			case KindBool, KindNull: // None until an instruction makes it a Bool
 			case KindTensor:
 				if x := c.values.At(int(v)).Child(slotUnion); x.Present() && dtypeOf(int8(x.Uint8(slotTensorScalarType, 0))) != tensor.Bool {
-					c.bad(t.At(slotJumpCondition), field("cond_value_index"), "value %d is a tensor of another type than bool", v)
+					c.bad(t.At(slotJumpCondition), c.stepField("cond_value_index"), "value %d is a tensor of another type than bool", v)
 				}
 			default:
-				c.bad(t.At(slotJumpCondition), field("cond_value_index"), "value %d is a %v", v, k)
+				c.bad(t.At(slotJumpCondition), c.stepField("cond_value_index"), "value %d is a %v", v, k)
 			}
 		}
 		if to := int32(t.Uint32(slotJumpDestination, 0)); to < 0 || int(to) > n {
-			c.bad(t.At(slotJumpDestination), field("destination_instruction"), "%d of %d instructions", to, n)
+			c.bad(t.At(slotJumpDestination), c.stepField("destination_instruction"), "%d of %d instructions", to, n)
 		} else if int(to) <= i {
 			c.back = true
 		}
 	case OpFree:
-		if v, ok := value(slotFreeValue, "value_index"); ok && c.kind(v) != KindTensor {
-			c.bad(t.At(slotFreeValue), field("value_index"), "value %d is a %v, not a tensor", v, c.kind(v))
+		if v, ok := c.operand(t, slotFreeValue, "value_index"); ok && c.kind(v) != KindTensor {
+			c.bad(t.At(slotFreeValue), c.stepField("value_index"), "value %d is a %v, not a tensor", v, c.kind(v))
 		}
 	}
+}
+
+// operand is a value that an instruction names.
+func (c *checker) operand(t *fb.Walker, slot int, name string) (int64, bool) {
+	v := int64(int32(t.Uint32(slot, 0)))
+	if v < 0 || v >= int64(c.values.Len()) {
+		c.bad(t.At(slot), c.stepField(name), "%d of %d values", v, c.values.Len())
+		return 0, false
+	}
+	return v, true
 }
 
 // opcodeTables are the tables of the union's members.
@@ -793,7 +877,7 @@ func (c *checker) endless(chain Chain) {
 
 // copyIndex looks at a call that writes its second argument into the first one at an index, which old runtimes did not
 // hold against the size (CVE-2025-54949).
-func (c *checker) copyIndex(args []byte, off int64, field func(string) string) {
+func (c *checker) copyIndex(args []byte, off int64) {
 	if len(args) < 12 {
 		return
 	}
@@ -804,6 +888,6 @@ func (c *checker) copyIndex(args []byte, off int64, field func(string) string) {
 	}
 	sizes, _ := t.Bytes(slotTensorSizes, 4)
 	if i := at.Int(); i < 0 || len(sizes) < 4 || i >= int64(int32(u32s(sizes, 0))) {
-		c.bad(off+8, field("args[2]"), "index %d, of a tensor of %v", i, to)
+		c.bad(off+8, c.stepField("args[2]"), "index %d, of a tensor of %v", i, to)
 	}
 }

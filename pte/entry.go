@@ -55,16 +55,15 @@ func (m Method) data(i int, t fb.Object, info TensorInfo) tensor.Blob {
 	if info.Role == RoleState && info.Buffer == 0 {
 		return bad(fmt.Errorf("pte: %w: the program has no initial value for this state", errors.ErrUnsupported))
 	}
-	at, field := t.At(slotTensorDataBuffer), func() string { return m.field("values[%d].val.data_buffer_idx", i) }
 	var room extent
-	var err error
+	var wrong *fault
 	if info.Role == RoleConstant {
-		room, err = r.constant(info.Buffer, at, field)
+		room, wrong = r.constant(info.Buffer)
 	} else {
-		room, err = r.initial(info.Buffer, at, field)
+		room, wrong = r.initial(info.Buffer)
 	}
-	if err != nil {
-		return bad(err)
+	if wrong != nil {
+		return bad(r.fault(wrong, t.At(slotTensorDataBuffer), m.field("values[%d].val.data_buffer_idx", i)))
 	}
 	if dims, _ := t.Bytes(slotTensorDimOrder, 1); len(dims) != len(info.Shape) || info.Order == nil && !rowMajor(dims) {
 		return bad(malformed(r.at+t.At(slotTensorDimOrder), m.field("values[%d].val.dim_order", i), "no permutation of %d dimensions", len(info.Shape)))
@@ -77,7 +76,7 @@ func (m Method) data(i int, t fb.Object, info TensorInfo) tensor.Blob {
 		return bad(malformed(r.at+t.At(slotTensorSizes), m.field("values[%d].val.sizes", i), "%v of %v is negative or overflows", info.Shape, info.DType))
 	}
 	if size > room.size {
-		return bad(malformed(r.at+at, field(), "%d bytes where %d are left of their segment", size, room.size))
+		return bad(malformed(r.at+t.At(slotTensorDataBuffer), m.field("values[%d].val.data_buffer_idx", i), "%d bytes where %d are left of their segment", size, room.size))
 	}
 	return r.blob(room.off, size)
 }
@@ -85,56 +84,88 @@ func (m Method) data(i int, t fb.Object, info TensorInfo) tensor.Blob {
 // extent is a range of the file.
 type extent struct{ off, size int64 }
 
+// A fault is why there are no bytes where an index points. Without a field of its own it is the index that is wrong.
+type fault struct {
+	off         int64 // in the program
+	field, text string
+}
+
+// fault makes an error of a fault that the index in a field led to.
+func (r *Reader) fault(f *fault, off int64, field string) error {
+	if f.field != "" {
+		return malformed(r.at+f.off, f.field, "%s, for %s", f.text, field)
+	}
+	return malformed(r.at+off, field, "%s", f.text)
+}
+
+// A pool is where the pieces of a SubsegmentOffsets are: offsets give their starts only.
+type pool struct {
+	offsets []byte
+	segment extent
+	bad     *fault // the segment is not there
+	table   fb.Object
+	name    string
+}
+
+func (r *Reader) pool(t fb.Object, name string) (p pool) {
+	if !t.Present() {
+		return p
+	}
+	p.table, p.name = t, name
+	p.offsets, _ = t.Bytes(slotSubsegmentOffsets, 8)
+	if i := t.Uint32(slotSubsegmentIndex, 0); int64(i) < int64(r.numSegments()) {
+		p.segment.off, p.segment.size = r.segment(int(i))
+	} else {
+		p.bad = &fault{t.At(slotSubsegmentIndex), name + ".segment_index", fmt.Sprintf("%d of %d segments", i, r.numSegments())}
+	}
+	return p
+}
+
+// piece is where element i begins, and how many bytes there are from there to the end of the segment.
+func (p *pool) piece(i uint32) (extent, *fault) {
+	if int64(i) >= int64(len(p.offsets)/8) {
+		return extent{}, &fault{text: fmt.Sprintf("%d of %d offsets", i, len(p.offsets)/8)}
+	}
+	if p.bad != nil {
+		return extent{}, p.bad
+	}
+	o := u64s(p.offsets, int(i))
+	if o > uint64(p.segment.size) {
+		return extent{}, &fault{p.table.DataAt(slotSubsegmentOffsets) + 8*int64(i), fmt.Sprintf("%s.offsets[%d]", p.name, i),
+			fmt.Sprintf("%d is beyond a segment of %d bytes", o, p.segment.size)}
+	}
+	return extent{p.segment.off + int64(o), p.segment.size - int64(o)}, nil
+}
+
 // constant finds where constant number buffer begins, and how many bytes there are from there to the end of what holds
-// them; offsets give starts only. The error names the field that asked for it.
-func (r *Reader) constant(buffer uint32, at int64, field func() string) (extent, error) {
-	if cs := r.root.Child(slotProgramConstantSegment); cs.Present() {
-		if offsets, _ := cs.Bytes(slotSubsegmentOffsets, 8); len(offsets) > 0 {
-			return r.piece(cs, offsets, buffer, at, field)
-		}
+// it.
+func (r *Reader) constant(buffer uint32) (extent, *fault) {
+	if len(r.constants.offsets) > 0 {
+		return r.constants.piece(buffer)
 	}
 	v := r.root.Objects(slotProgramConstantBuffer)
 	if int64(buffer) >= int64(v.Len()) {
-		return extent{}, malformed(r.at+at, field(), "%d of %d constants", buffer, v.Len())
+		return extent{}, &fault{text: fmt.Sprintf("%d of %d constants", buffer, v.Len())}
 	}
 	t := v.At(int(buffer))
 	b, ok := t.Bytes(slotOnly, 1)
 	if !ok {
-		return extent{}, malformed(r.at+t.Pos(), fmt.Sprintf("constant_buffer[%d].storage", buffer), "absent")
+		return extent{}, &fault{t.Pos(), fmt.Sprintf("constant_buffer[%d].storage", buffer), "absent"}
 	}
 	return extent{r.at + t.DataAt(slotOnly), int64(len(b))}, nil
 }
 
 // initial finds the initial value number buffer of a mutable tensor. The runtime takes the first list, whatever
 // mutable_data_segments_idx says.
-func (r *Reader) initial(buffer uint32, at int64, field func() string) (extent, error) {
-	v := r.root.Objects(slotProgramMutableData)
-	if v.Len() == 0 {
-		hint := ""
-		if _, err := r.constant(buffer, at, field); err == nil {
-			hint = "; it may be meant for the list of constants, as some exporters have it"
-		}
-		return extent{}, malformed(r.at+at, field(), "%d, but the program has no initial values%s", buffer, hint)
+func (r *Reader) initial(buffer uint32) (extent, *fault) {
+	if r.initials.table.Present() {
+		return r.initials.piece(buffer)
 	}
-	offsets, _ := v.At(0).Bytes(slotSubsegmentOffsets, 8)
-	return r.piece(v.At(0), offsets, buffer, at, field)
-}
-
-// piece finds element i of the offsets of a SubsegmentOffsets.
-func (r *Reader) piece(t fb.Object, offsets []byte, i uint32, at int64, field func() string) (extent, error) {
-	if int64(i) >= int64(len(offsets)/8) {
-		return extent{}, malformed(r.at+at, field(), "%d of %d offsets", i, len(offsets)/8)
+	hint := ""
+	if _, bad := r.constant(buffer); bad == nil {
+		hint = "; it may be meant for the list of constants, as some exporters have it"
 	}
-	segment := t.Uint32(slotSubsegmentIndex, 0)
-	if int64(segment) >= int64(r.numSegments()) {
-		return extent{}, malformed(r.at+t.At(slotSubsegmentIndex), "segment_index", "%d of %d segments, for %s", segment, r.numSegments(), field())
-	}
-	off, size := r.segment(int(segment))
-	o := u64s(offsets, int(i))
-	if o > uint64(size) {
-		return extent{}, malformed(r.at+t.DataAt(slotSubsegmentOffsets)+8*int64(i), fmt.Sprintf("offsets[%d]", i), "%d is beyond a segment of %d bytes", o, size)
-	}
-	return extent{off + int64(o), size - int64(o)}, nil
+	return extent{}, &fault{text: fmt.Sprintf("%d, but the program has no initial values%s", buffer, hint)}
 }
 
 // blobSource is what internal/source hands out.

@@ -306,12 +306,12 @@ func (e *Edit) list(role Role) (dataList, error) {
 		return len(l.offsets) - 1, err
 	}
 	for _, o := range pieces {
-		x, err := find(o.buffer, 0, func() string { return fmt.Sprintf("buffer %d", o.buffer) })
-		if err == nil && o.size > x.size {
-			err = malformed(x.off, fmt.Sprintf("buffer %d", o.buffer), "%d bytes where %d are left of their segment", o.size, x.size)
+		x, bad := find(o.buffer)
+		if bad == nil && o.size > x.size {
+			bad = &fault{text: fmt.Sprintf("%d bytes where %d are left of their segment", o.size, x.size)}
 		}
-		if err != nil {
-			return l, err
+		if bad != nil {
+			return l, e.r.fault(bad, 0, fmt.Sprintf("buffer %d", o.buffer))
 		}
 		alignment := max(defaultTensorAlignment, min(powerOfTwo(x.off-e.r.at), 4096))
 		if o.index, err = put(e.r.blob(x.off, o.size), alignment); err != nil {

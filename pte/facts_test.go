@@ -342,7 +342,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 		if i == 0 || n == 0 {
 			continue
 		}
-		e, err := r.constant(uint32(i), 0, func() string { return "" })
+		e, err := r.constant(uint32(i))
 		if err != nil || e.size < n {
 			t.Fatalf("constant %d: %d of %d bytes: %v", i, e.size, n, err)
 		}
@@ -355,7 +355,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 			if i == 0 || n == 0 {
 				continue
 			}
-			e, err := r.initial(uint32(i), 0, func() string { return "" })
+			e, err := r.initial(uint32(i))
 			if err != nil || e.size < n {
 				t.Fatalf("initial value %d: %d of %d bytes: %v", i, e.size, n, err)
 			}

@@ -126,11 +126,11 @@ func (o *output) check() error {
 	if err != nil {
 		return err
 	}
-	r, err := open(src, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: math.MaxInt32, MaxTensors: math.MaxInt32}})
+	r, err := open(src, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: math.MaxInt32, MaxTensors: math.MaxInt32}}, false)
 	if err != nil {
 		return err
 	}
-	for _, f := range r.check().All() {
+	for _, f := range r.checked.All() {
 		if f.Severity == tensor.SeverityError {
 			return f.Err
 		}

@@ -241,44 +241,5 @@ func (m Method) stored() iter.Seq2[int, fb.Object] {
 	}
 }
 
-// survey counts the tensors that Tensors yields, and refuses programs that would make a listing much larger than the
-// file: indices may name a value any number of times, and each unnamed tensor carries its method's name.
-func (r *Reader) survey() error {
-	budget := 64*int64(len(r.buf)) + 1<<20
-	for m := range r.Program().Methods() {
-		name, _ := m.t.Bytes(slotPlanName, 1)
-		if int64(len(name)) > r.limits.MaxName {
-			return fail(tensor.ErrLimit, r.at+m.t.At(slotPlanName), m.field("name"), "%d bytes are more than the limit of %d", len(name), r.limits.MaxName)
-		}
-		cost := int64(len(name)) + 16
-		budget -= cost * int64(m.t.Objects(slotPlanDelegates).Len())
-		v := m.values()
-		for i := range v.Len() {
-			e := v.At(i)
-			if e.Uint8(slotUnionType, 0) != uint8(KindTensor) {
-				continue
-			}
-			t := e.Child(slotUnion)
-			if !t.Present() {
-				continue
-			}
-			if sizes, _ := t.Bytes(slotTensorSizes, 4); int64(len(sizes)/4) > r.limits.MaxRank {
-				return fail(tensor.ErrLimit, r.at+t.At(slotTensorSizes), m.field("values[%d].val.sizes", i), "%d dimensions are more than the limit of %d", len(sizes)/4, r.limits.MaxRank)
-			}
-			if roleOf(t).listed() {
-				r.tensors++
-				budget -= cost
-			}
-		}
-		if budget < 0 {
-			return fail(tensor.ErrLimit, r.at+m.t.At(slotPlanName), m.field("name"), "%d bytes would be shown too often", len(name))
-		}
-	}
-	if n := int64(r.tensors); n > r.limits.MaxTensors {
-		return fail(tensor.ErrLimit, r.at, "execution_plan", "%d tensors are more than the limit of %d", n, r.limits.MaxTensors)
-	}
-	return nil
-}
-
 // Delegates are the parts of the method that a backend runs, in the order of the file.
 func (m Method) Delegates() []Delegate { return slices.Collect(m.delegates()) }

@@ -35,19 +35,20 @@ type ReaderOptions struct {
 type Reader struct {
 	src      *source.Source
 	owned    bool
+	kept     bool // the source is bytes that the caller keeps as they are
 	limits   tensor.Limits
 	at, size int64 // where the program begins in the file, and where it ends
 	header   Header
-	buf      []byte // the flatbuffer: a copy that was verified, so that nobody can change it afterwards
+	buf      []byte // the flatbuffer: of files a copy, so that what was verified cannot change afterwards
 	root     fb.Object
 	bundle   *Bundle
-	tensors  int // how many Tensors yields
-	opening  *tensor.FindingList
+	tensors  int                 // how many Tensors yields
+	checked  *tensor.FindingList // what is wrong or odd, from the time when the program was opened
 
-	index   sync.Once
-	byName  map[string]place
-	mu      sync.Mutex
-	checked *tensor.FindingList // nil until asked for
+	constants, initials pool
+
+	index  sync.Once
+	byName map[string]place
 }
 
 // place is a value of a method.
@@ -73,7 +74,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := open(src, opts)
+	r, err := open(src, opts, false)
 	if err != nil {
 		src.Close()
 		return nil, err
@@ -82,9 +83,9 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// OpenBytes reads a program in memory. It keeps b, which must not change while the Reader is in use.
+// OpenBytes reads a program in memory. It keeps b, metadata included, which must not change while the Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return open(source.OfBytes(b), opts)
+	return open(source.OfBytes(b), opts, true)
 }
 
 // NewReader reads a program of size bytes from r, which stays the caller's. Opening takes two reads, of 64 bytes and of
@@ -94,14 +95,14 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if err != nil {
 		return nil, err
 	}
-	return open(src, opts)
+	return open(src, opts, false)
 }
 
 // Close ends the use of the file. What was borrowed from it must not be used any more; metadata stays readable. A second
 // call does nothing.
 func (r *Reader) Close() error { return r.src.Close() }
 
-func open(src *source.Source, opts *ReaderOptions) (r *Reader, err error) {
+func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err error) {
 	if opts == nil {
 		opts = new(ReaderOptions)
 	}
@@ -113,7 +114,7 @@ func open(src *source.Source, opts *ReaderOptions) (r *Reader, err error) {
 			r, err = nil, malformed(-1, "", "panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	r = &Reader{src: src, size: src.Size(), limits: opts.Limits.WithDefaults(), opening: tensor.NewFindingList(nil)}
+	r = &Reader{src: src, kept: kept, size: src.Size(), limits: opts.Limits.WithDefaults(), checked: tensor.NewFindingList(nil)}
 	head, err := src.Metadata(0, min(headBytes, r.size))
 	if err != nil {
 		return nil, ioError(err)
@@ -142,17 +143,23 @@ func open(src *source.Source, opts *ReaderOptions) (r *Reader, err error) {
 		return nil, err
 	}
 	if r.size-r.at < headBytes {
-		r.opening.Warn(malformed(r.at, "", "a program of less than %d bytes: the runtime refuses to load it", headBytes))
+		r.checked.Warn(malformed(r.at, "", "a program of less than %d bytes: the runtime refuses to load it", headBytes))
 	}
-	if err := r.checkSegments(r.opening.Warn); err != nil {
+	if err := r.checkSegments(r.checked.Warn); err != nil {
 		return nil, err
 	}
-	if err := r.survey(); err != nil {
+	r.constants = r.pool(r.root.Child(slotProgramConstantSegment), "constant_segment")
+	if v := r.root.Objects(slotProgramMutableData); v.Len() > 0 {
+		r.initials = r.pool(v.At(0), "mutable_data_segments[0]")
+	}
+	c := checker{r: r, out: r.checked}
+	if err := c.program(); err != nil {
 		return nil, err
 	}
+	r.tensors = c.stored
 	if opts.Strict {
 		strict := tensor.NewFindingList(&tensor.VerifyOptions{Strict: true})
-		for _, f := range r.check().All() {
+		for _, f := range r.checked.All() {
 			strict.Warn(f.Err)
 		}
 		if err := strict.Err(); err != nil {
@@ -168,9 +175,14 @@ func (r *Reader) readProgram() error {
 	if n > r.limits.MaxMetadata {
 		return fail(tensor.ErrLimit, r.at, "", "a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
 	}
-	buf, err := r.src.Metadata(r.at, n)
-	if err != nil {
-		return ioError(err)
+	var buf []byte
+	if r.kept { // and promised not to change
+		buf, _ = r.src.Bytes(r.at, n)
+	} else {
+		var err error
+		if buf, err = r.src.Metadata(r.at, n); err != nil {
+			return ioError(err)
+		}
 	}
 	if len(buf) < 8 {
 		return fail(io.ErrUnexpectedEOF, r.at, "", "%d bytes are too few for a program", len(buf))
@@ -228,17 +240,17 @@ func (r *Reader) Raw() *ptefb.Program {
 	return ptefb.GetRootAsProgram(r.buf, 0)
 }
 
-// Flatbuffer is the verified flatbuffer, extended header included: a copy, shared by all callers, to be left unchanged.
+// Flatbuffer is the verified flatbuffer, extended header included. It is shared by all callers, to be left unchanged.
 func (r *Reader) Flatbuffer() []byte { return r.buf }
 
 // Program is the view of what the file describes.
 func (r *Reader) Program() *Program { return (*Program)(r) }
 
 // Warnings lists what is not as it should be and did not prevent reading, that is, all that [Reader.Verify] finds
-// without looking at payloads or external tensors. It is made at the first call.
+// without looking at payloads or external tensors.
 func (r *Reader) Warnings() []error {
 	var all []error
-	for _, f := range r.check().All() {
+	for _, f := range r.checked.All() {
 		all = append(all, f.Err)
 	}
 	return all

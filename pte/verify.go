@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -22,17 +23,16 @@ import (
 // taken on trust. Which operators and backends a runtime has, a file cannot tell.
 //
 // The format has no digests, so that payloads are not read; the default depth does read the padding between segments,
-// and a byte that is not zero there is a warning.
+// VerifyCanonical that between constants as well, and a byte that is not zero there is a warning.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (err error) {
 	if opts == nil {
 		opts = new(tensor.VerifyOptions)
 	}
 	found := tensor.NewFindingList(opts)
-	checked, err := r.checkContext(ctx)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, f := range checked.All() {
+	for _, f := range r.checked.All() { // when the program was opened
 		if f.Severity == tensor.SeverityWarning {
 			found.Warn(f.Err)
 		} else {
@@ -44,32 +44,12 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (err er
 			return err
 		}
 	}
-	if opts.Depth != tensor.VerifyStructure && checked.Err() == nil { // else nobody knows what is padding
+	if opts.Depth != tensor.VerifyStructure && r.checked.Err() == nil { // else nobody knows what is padding
 		if err := r.verifyPadding(ctx, opts, found); err != nil {
 			return err
 		}
 	}
 	return found.Err()
-}
-
-// check is checkContext for those who cannot be interrupted.
-func (r *Reader) check() *tensor.FindingList {
-	l, _ := r.checkContext(context.Background())
-	return l
-}
-
-// checkContext looks at all metadata. What it finds is the same at every call and kept.
-func (r *Reader) checkContext(ctx context.Context) (*tensor.FindingList, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.checked == nil {
-		c := checker{r: r, ctx: ctx, out: tensor.NewFindingList(nil)}
-		if err := c.program(); err != nil {
-			return nil, err
-		}
-		r.checked = c.out
-	}
-	return r.checked, nil
 }
 
 // verifyExternal holds tensors that are kept elsewhere against what lookup finds.
@@ -129,36 +109,49 @@ func sameLayout(t, x *tensor.Tensor) error {
 	return nil
 }
 
-// verifyPadding reads what lies between the parts of the file.
+// verifyPadding reads what lies between flatbuffer and segments, and, for the canonical form, also what lies between the
+// constants of a segment.
 func (r *Reader) verifyPadding(ctx context.Context, opts *tensor.VerifyOptions, found *tensor.FindingList) error {
-	var done, total int64
-	for p := range r.Layout() {
-		if p.Kind == PartPadding {
-			total = addTo(total, p.Size)
+	var gaps []extent
+	var total int64
+	add := func(off, size int64) {
+		if size > 0 && size <= longestPadding { // anything longer is a hole, as large as a sparse file may be
+			gaps = append(gaps, extent{off, size})
+			total += size
 		}
 	}
-	for p := range r.Layout() {
-		if p.Kind != PartPadding {
-			continue
+	if opts.Depth == tensor.VerifyCanonical {
+		for p := range r.Layout() {
+			if p.Kind == PartPadding {
+				add(p.Offset, p.Size)
+			}
 		}
+	} else if r.header.SegmentBase > 0 {
+		at := r.at + r.header.ProgramSize
+		for i := range r.numSegments() { // those out of order have their warning
+			if off, size := r.segment(i); size > 0 {
+				add(at, off-at)
+				at = max(at, off+size)
+			}
+		}
+	}
+	var done int64
+	for _, g := range gaps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b, err := r.src.Metadata(p.Offset, p.Size)
+		b, err := r.src.Metadata(g.off, g.size)
 		if err != nil {
-			found.Error(&tensor.FormatError{Format: "pte", Offset: p.Offset, Err: err})
+			found.Error(&tensor.FormatError{Format: "pte", Offset: g.off, Field: "padding", Err: err})
 			if errors.Is(err, fs.ErrClosed) {
 				return found.Err()
 			}
 			continue
 		}
-		for i, c := range b {
-			if c != 0 {
-				found.Warn(malformed(p.Offset+int64(i), "padding", "a byte that is not zero"))
-				break
-			}
+		if i := slices.IndexFunc(b, func(c byte) bool { return c != 0 }); i >= 0 {
+			found.Warn(malformed(g.off+int64(i), "padding", "a byte that is not zero"))
 		}
-		if done = addTo(done, p.Size); opts.Progress != nil {
+		if done += g.size; opts.Progress != nil {
 			opts.Progress(done, total)
 		}
 	}

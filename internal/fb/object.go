@@ -154,3 +154,12 @@ func (v Objects) At(i int) Object {
 	p := v.pos + 4*uint32(i)
 	return at(v.buf, p+binary.LittleEndian.Uint32(v.buf[p:]))
 }
+
+// Pos is where table i is, for a [Walker].
+func (v Objects) Pos(i int) uint32 {
+	if uint(i) >= uint(v.n) {
+		panic("fb: index beyond a vector of tables")
+	}
+	p := v.pos + 4*uint32(i)
+	return p + binary.LittleEndian.Uint32(v.buf[p:])
+}

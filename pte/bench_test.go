@@ -1,0 +1,239 @@
+package pte
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// large is a program of n values, of the kinds that exporters write in the shares that they have, and n instructions.
+func large(t testing.TB, n int) []byte {
+	t.Helper()
+	b := NewBuilder()
+	m := b.Method("forward")
+	weight := tensor.BlobOf(make([]byte, 4*16))
+	x := m.Input(tensor.F32, tensor.Shape{4, 4})
+	one := m.Int(1)
+	for len(m.values) < n {
+		w := m.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{4, 4}, Data: weight})
+		y := m.Tensor(tensor.F32, tensor.Shape{4, 4})
+		m.Call("aten::mul.out", x, w, y, y)
+		z := m.Tensor(tensor.F32, tensor.Shape{4, 4})
+		m.Call("aten::add.out", y, x, m.Int(1), z, z)
+		m.TensorList(y, z)
+		x = z
+	}
+	for len(m.code) < n {
+		m.Call("aten::add.out", x, x, one, x, x)
+	}
+	m.Return(x)
+	var w bytes.Buffer
+	if err := b.Write(&w, nil); err != nil {
+		t.Fatal(err)
+	}
+	return w.Bytes()
+}
+
+// BenchmarkOpenAndVerify shows what opening and checking everything costs against the bare FlatBuffers verifier, in one
+// run; the goal is a ratio of at most 2.
+func BenchmarkOpenAndVerify(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("pte/%d", n), func(b *testing.B) {
+			data := large(b, n)
+			r, err := OpenBytes(data, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			buf := r.Flatbuffer()
+			var bare, all time.Duration
+			b.ReportAllocs()
+			b.SetBytes(int64(len(buf)))
+			for b.Loop() {
+				start := time.Now()
+				if err := fb.Verify(buf, &ptefb.Schema, ptefb.TableProgram, fb.Limits{}); err != nil {
+					b.Fatal(err)
+				}
+				middle := time.Now()
+				r, err := OpenBytes(data, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := r.Verify(context.Background(), nil); err != nil {
+					b.Fatal(err)
+				}
+				bare += middle.Sub(start)
+				all += time.Since(middle)
+			}
+			b.ReportMetric(float64(all)/float64(bare), "×verifier")
+			b.ReportMetric(float64(bare.Nanoseconds())/float64(b.N), "verifier-ns/op")
+		})
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	data := large(b, 100_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := OpenBytes(data, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkTensors(b *testing.B) {
+	r, err := OpenBytes(large(b, 100_000), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for range r.Tensors() {
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.Len()), "ns/tensor")
+}
+
+func BenchmarkBuild(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		large(b, 100_000)
+	}
+}
+
+// big is a program of 64 constants, n bytes together, in a file.
+func big(b *testing.B, n int64) string {
+	b.Helper()
+	piece := make([]byte, n/64)
+	for i := range piece {
+		piece[i] = byte(i * 7)
+	}
+	p := NewBuilder()
+	m := p.Method("forward")
+	for range 64 {
+		m.Constant(&tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{n / 64}, Data: tensor.BlobOf(piece)})
+	}
+	m.Return(m.Int(1))
+	name := filepath.Join(b.TempDir(), "big.pte")
+	if err := p.WriteFile(name, &WriterOptions{Dedup: DedupNone}); err != nil {
+		b.Fatal(err)
+	}
+	return name
+}
+
+// bigSize is that of the file: TENSORFILE_BENCH_BIG=1 makes it 1 GiB.
+func bigSize() int64 {
+	if os.Getenv("TENSORFILE_BENCH_BIG") != "" {
+		return 1 << 30
+	}
+	return 64 << 20
+}
+
+// BenchmarkRewrite writes a file anew, flatbuffer taken apart, against a plain copy of it through the same kind of file,
+// in one run; the goal is a ratio of at most 1.1.
+func BenchmarkRewrite(b *testing.B) {
+	size := bigSize()
+	name := big(b, size)
+	r, err := Open(name, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	var ours, plain time.Duration
+	b.SetBytes(size)
+	ourName, plainName := filepath.Join(b.TempDir(), "ours.pte"), filepath.Join(b.TempDir(), "plain.pte")
+	for b.Loop() {
+		start := time.Now()
+		if err := copyFile(plainName, name); err != nil {
+			b.Fatal(err)
+		}
+		middle := time.Now()
+		e := NewEdit(r)
+		if err := e.Align(16384); err != nil {
+			b.Fatal(err)
+		}
+		if err := e.open(); err != nil {
+			b.Fatal(err)
+		}
+		if err := e.WriteFile(ourName); err != nil {
+			b.Fatal(err)
+		}
+		plain += middle.Sub(start)
+		ours += time.Since(middle)
+	}
+	b.ReportMetric(float64(ours)/float64(plain), "×copy")
+}
+
+// copyFile is what a careful program without this package does: read, write, flush to the disk.
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if _, err := io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, 1<<20)); err != nil {
+		return err
+	}
+	return out.Sync()
+}
+
+// BenchmarkPatch writes new bytes for one constant into a file in place.
+func BenchmarkPatch(b *testing.B) {
+	size := bigSize()
+	name := big(b, size)
+	r, err := Open(name, &ReaderOptions{NoMap: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	x := r.Entry("forward/7")
+	t := *x.Tensor
+	t.Data = tensor.BlobOf(make([]byte, x.Data.Size()))
+	written := &countingWriter{w: f}
+	for b.Loop() {
+		written.n = 0
+		p, err := NewPatch(r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := p.Set("forward", 7, &t); err != nil {
+			b.Fatal(err)
+		}
+		if err := p.Apply(written); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if written.n != x.Data.Size() {
+		b.Fatalf("%d bytes written for a constant of %d", written.n, x.Data.Size())
+	}
+	b.ReportMetric(float64(written.n), "written-B/op")
+	b.ReportMetric(float64(r.Size()), "file-B")
+}
+
+type countingWriter struct {
+	w io.WriterAt
+	n int64
+}
+
+func (c *countingWriter) WriteAt(p []byte, off int64) (int, error) {
+	c.n += int64(len(p))
+	return c.w.WriteAt(p, off)
+}
