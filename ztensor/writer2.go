@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -284,6 +285,9 @@ func (l *layout2) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) err
 		err   error
 	}
 	ahead := make(chan ready, 4)
+	if w.file != nil && l.level == 0 && len(ts) > 1 {
+		w.file.Reserve(l.end(w.off, ts))
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
@@ -328,6 +332,20 @@ func (l *layout2) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) err
 		l.enter(t, r.parts)
 	}
 	return nil
+}
+
+// end is where the file will be when these tensors have been written, as far as
+// their sizes tell.
+func (l *layout2) end(off int64, ts []*tensor.Tensor) int64 {
+	for _, t := range ts {
+		up, ok := align.Up(off, l.align)
+		size := max(0, t.Size())
+		if !ok || size > math.MaxInt64-up {
+			return 0
+		}
+		off = up + size
+	}
+	return off
 }
 
 // prepare hashes what is in memory.
