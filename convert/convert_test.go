@@ -564,3 +564,58 @@ func TestAllowParses(t *testing.T) {
 		t.Error("x is no loss")
 	}
 }
+
+func TestSeveralSources(t *testing.T) {
+	file := func(name string, meta map[string]string, ts ...*tensor.Tensor) *tensorfile.File {
+		var b bytes.Buffer
+		w := safetensors.NewWriter(&b, &safetensors.WriterOptions{Metadata: meta})
+		for _, x := range ts {
+			if err := w.Add(x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := tensorfile.OpenBytes(b.Bytes(), nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		return f
+	}
+	one := func(name string, v float32) *tensor.Tensor { return tensor.New(name, tensor.Shape{1}, []float32{v}) }
+	a := file("a", map[string]string{"both": "1", "same": "x"}, one("w", 1))
+	b := file("b", map[string]string{"both": "2", "same": "x", "new": "y"}, one("v", 2), one("w", 3))
+
+	p, err := NewPlan(a, tensorfile.Safetensors, &Options{More: []*tensorfile.File{b}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []Allow
+	for _, l := range p.Losses() {
+		kinds = append(kinds, l.Kind)
+	}
+	if want := []Allow{LoseAttributes, RenameTensors}; !slices.Equal(kinds, want) || p.Err() == nil {
+		t.Errorf("losses %v: %v", p.Losses(), p.Err())
+	}
+	p, err = NewPlan(a, tensorfile.Safetensors, &Options{More: []*tensorfile.File{b}, Allow: LoseAttributes | RenameTensors})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := p.Write(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	f, err := tensorfile.OpenBytes(out.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float32{"w": 1, "v": 2, "w~2": 3} {
+		if v, err := tensor.Load[float32](f.Tensor(name)); err != nil || v[0] != want {
+			t.Errorf("%s is %v, %v", name, v, err)
+		}
+	}
+	if got := f.Summary().Attributes; got["both"] != "1" || got["same"] != "x" || got["new"] != "y" {
+		t.Error(got)
+	}
+}

@@ -52,6 +52,10 @@ type Options struct {
 	// renamed, an attribute left out, and either is a loss.
 	More []*tensorfile.File
 
+	// External finds the tensors that the source keeps in another file, such as
+	// those of a .pte in a .ptd; what it does not find is left out, a loss.
+	External func(name string) *tensor.Tensor
+
 	// Options of the target's writer; nil is its defaults. Attributes that they
 	// give replace those of the source.
 	ZTensor     *ztensor.WriterOptions
@@ -230,6 +234,13 @@ func (p *Plan) planBlobs() {
 func (p *Plan) planTensor(src *tensor.Tensor) {
 	field := "tensors[" + tensor.Quote(src.Name) + "]"
 	drop := func(format string, args ...any) { p.lose(DropTensors, field, format, args...) }
+	if src.External && p.opts.External != nil {
+		if t := p.opts.External(src.Name); t != nil && t.DType == src.DType && t.Shape.Equal(src.Shape) {
+			found := *t
+			found.Name = src.Name
+			src = &found
+		}
+	}
 	if src.External {
 		drop("it is kept in another file")
 		return

@@ -285,6 +285,7 @@ func (a *app) convert(from, out string, c *conversion) error {
 	if c.externalize != "" || c.internalize {
 		return wrong("a .pte", "--externalize and --internalize are for .pte to .pte")
 	}
+	c.opts.External = a.findExternal
 	bar := a.bar(from, in.Size())
 	c.opts.Progress = func(done, total int64) { bar.set(done * in.Size() / max(total, 1)) }
 	plan, err := convert.NewPlan(in.File, c.target, &c.opts)
@@ -411,12 +412,7 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) err
 			}
 		}
 		if c.internalize {
-			n, err := e.Internalize(func(name string) *tensor.Tensor {
-				if t := a.resolve(&tensor.Tensor{Name: name, External: true}); !t.External {
-					return t
-				}
-				return nil
-			})
+			n, err := e.Internalize(a.findExternal)
 			if err == nil && n == 0 {
 				err = fmt.Errorf("%w: --external has none of the tensors that the program keeps elsewhere", errExternal)
 			}

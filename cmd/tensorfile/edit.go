@@ -25,7 +25,6 @@ type editing struct {
 	force                    bool
 
 	newName func(string) string
-	used    map[string]bool // of what drop and rename name: each has to name something
 }
 
 func editCommand(a *app) *cobra.Command {

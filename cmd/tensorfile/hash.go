@@ -89,6 +89,8 @@ func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 			fmt.Fprintf(a.out, "%s  %s\n", s.hex, label)
 		}
 	}
+	bar := a.bar(in.name, in.Size())
+	defer bar.done()
 	inOrder(a.ctx, len(rows)+len(blobs), func(i int) []sum {
 		if i >= len(rows) {
 			return []sum{digest(a.ctx, "", blobs[i-len(rows)])}
@@ -100,6 +102,7 @@ func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 		return sums(a.ctx, t)
 	}, func(i int, all []sum) {
 		if i >= len(rows) {
+			bar.add(max(blobs[i-len(rows)].Size(), 0))
 			name := names[i-len(rows)]
 			show(escape(name), all[0])
 			o := appendName(nil, name)
@@ -108,6 +111,7 @@ func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 			return
 		}
 		r := &rows[i]
+		bar.add(max(r.bytes, 0))
 		o := append(appendName(nil, r.name), r.ids...)
 		var parts []object
 		for _, s := range all {
@@ -161,12 +165,21 @@ func (a *app) resolve(t *tensor.Tensor) *tensor.Tensor {
 	if !t.External {
 		return t
 	}
-	for _, in := range a.externals {
-		if e := in.Tensor(t.Name); e != nil {
-			return e
-		}
+	if e := a.findExternal(t.Name); e != nil {
+		return e
 	}
 	return t
+}
+
+// findExternal looks a tensor up in the files that --external names; nil where
+// none has it.
+func (a *app) findExternal(name string) *tensor.Tensor {
+	for _, in := range a.externals {
+		if t := in.Tensor(name); t != nil {
+			return t
+		}
+	}
+	return nil
 }
 
 // errExternal is the error of reading what is kept elsewhere.

@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"status": status,
+			"damage": damage,
 		},
 	})
 }
@@ -59,4 +60,16 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
 	}
+}
+
+// damage FILE OFFSET OUT writes a copy in which a bit is another.
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: damage FILE OFFSET OUT")
+	}
+	b := []byte(ts.ReadFile(args[0]))
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	b[at] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), b, 0o666))
 }

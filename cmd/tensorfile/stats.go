@@ -289,6 +289,8 @@ func measureTensor(ctx context.Context, t *tensor.Tensor, bins int) []measured {
 func (a *app) stats(in *input, rows []row, bins int) (jsonValue, error) {
 	tab := newTable("NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF", "HISTOGRAM")
 	var list []object
+	bar := a.bar(in.name, in.Size())
+	defer bar.done()
 	inOrder(a.ctx, len(rows), func(i int) []measured {
 		if rows[i].empty {
 			return nil
@@ -296,6 +298,7 @@ func (a *app) stats(in *input, rows []row, bins int) (jsonValue, error) {
 		return measureTensor(a.ctx, a.resolve(rows[i].tensor), bins)
 	}, func(i int, all []measured) {
 		r := &rows[i]
+		bar.add(max(r.bytes, 0))
 		o := append(appendName(nil, r.name), r.ids...)
 		if r.dtype != "" {
 			o.set("dtype", r.dtype)

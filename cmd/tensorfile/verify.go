@@ -84,13 +84,7 @@ func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, 
 		seen[f.Err.Error()] = true
 	}
 	if len(a.externals) > 0 {
-		opts.External = func(name string) *tensor.Tensor {
-			t := a.resolve(&tensor.Tensor{Name: name, External: true})
-			if t.External {
-				return nil
-			}
-			return t
-		}
+		opts.External = a.findExternal
 	}
 	bar := a.bar(in.name, in.Size())
 	opts.Report = note

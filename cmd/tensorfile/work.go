@@ -111,9 +111,9 @@ func (b *bar) set(done int64) {
 	}
 }
 
-func (b *bar) add(n int) {
+func (b *bar) add(n int64) {
 	if b.p != nil {
-		b.p.Add(n)
+		b.p.Add64(n)
 	}
 }
 
