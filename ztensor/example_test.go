@@ -1,0 +1,102 @@
+package ztensor_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// A file of which one tensor comes piece by piece.
+func ExampleCreate() {
+	dir, err := os.MkdirTemp("", "ztensor")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	w, err := ztensor.Create(filepath.Join(dir, "out.zt"), &ztensor.WriterOptions{Digest: ztensor.CRC32C, Level: 3})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Abort() // does nothing after Close
+	if err := w.Add(tensor.New("bias", tensor.Shape{4}, []float32{1, 2, 3, 4})); err != nil {
+		log.Fatal(err)
+	}
+	part, err := w.Create("embedding", tensor.F16, tensor.Shape{1000, 16})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := io.Copy(part, bytes.NewReader(make([]byte, 32_000))); err != nil {
+		log.Fatal(err)
+	}
+	if err := part.Close(); err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Close(); err != nil { // the file appears whole, or not at all
+		log.Fatal(err)
+	}
+
+	r, err := ztensor.Open(filepath.Join(dir, "out.zt"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	for t := range r.Tensors() {
+		fmt.Println(t.Name, t.DType, t.Shape, t.Size())
+	}
+	// Output:
+	// bias float32 [4] 16
+	// embedding float16 [1000, 16] 32000
+}
+
+func ExampleNewWriter() {
+	var file bytes.Buffer
+	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"license": "MIT"}})
+	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{2}, []int32{1, 2}), tensor.New("b", nil, []float64{3})}
+	if err := w.AddAll(context.Background(), slices.Values(ts)); err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		log.Fatal(err)
+	}
+	r, err := ztensor.OpenBytes(file.Bytes(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Version(), r.Len(), r.Verify(context.Background(), nil))
+	for name, value := range r.Attributes() {
+		fmt.Println(name, value)
+	}
+	// Output:
+	// 1.2 2 <nil>
+	// license MIT
+}
+
+func ExampleDensify() {
+	dense := tensor.New("m", tensor.Shape{2, 3}, []float32{0, 5, 0, 7, 0, 0})
+	sparse, err := ztensor.Sparsify(context.Background(), dense, "sparse_csr")
+	if err != nil {
+		log.Fatal(err)
+	}
+	columns, err := tensor.Load[uint64](&tensor.Tensor{DType: tensor.U64, Shape: tensor.Shape{2}, Data: sparse.Part("indices").Data})
+	if err != nil {
+		log.Fatal(err)
+	}
+	back, err := ztensor.Densify(context.Background(), sparse)
+	if err != nil {
+		log.Fatal(err)
+	}
+	values, err := tensor.Load[float32](back)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(columns, values)
+	// Output: [1 0] [0 5 0 7 0 0]
+}
