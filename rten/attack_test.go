@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -810,4 +812,41 @@ func TestG3Memory(t *testing.T) {
 			t.Errorf("%s: %d bytes of heap for %d of metadata", name, peak, metadata)
 		}
 	}
+}
+
+// Open verifies as it reads, in its own order: whatever it accepts, the verifier
+// that walks everything accepts as well.
+func TestOpenIsNoLaxerThanTheVerifier(t *testing.T) {
+	var seeds [][]byte
+	for _, data := range goldens(t) {
+		if len(data) < 4<<10 {
+			seeds = append(seeds, data)
+		}
+	}
+	seeds = append(seeds, nest(3), loops(4), oddModel("", 0, 20), made(64, func(b *raw) []fb.Offset {
+		inner := b.graph([]fb.Offset{b.inline("i", 1)}, nil, nil, nil)
+		b.Begin()
+		b.Ref(slot(0), inner)
+		one := b.End() // an If of another shape than the one around it
+		then := b.graph([]fb.Offset{b.operator(opIf, tagIfAttrs, one, nil, nil)}, nil, nil, nil)
+		els := b.graph([]fb.Offset{b.inline("e", 1)}, nil, nil, nil)
+		b.Begin()
+		b.Ref(slot(0), then)
+		b.Ref(slot(1), els)
+		return []fb.Offset{b.operator(opIf, tagIfAttrs, b.End(), nil, nil)}
+	}))
+	rnd := rand.New(rand.NewPCG(3, 4))
+	accepted := 0
+	for i := range 30_000 {
+		m := mutant(rnd, seeds[i%len(seeds)])
+		r, err := OpenBytes(m, nil)
+		if err != nil {
+			continue
+		}
+		accepted++
+		if err := fb.Verify(r.model.buf, &rtenfb.Schema, rtenfb.TableModel, fb.Limits{UTF8: true, Unions: true}); err != nil {
+			t.Fatalf("opened what does not verify: %v", err)
+		}
+	}
+	t.Logf("%d accepted", accepted)
 }

@@ -3,40 +3,46 @@ package rten
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A checker finds the graphs and constants of a verified flatbuffer and refuses
-// what its schema cannot express but no reader can live with.
+// A checker verifies a flatbuffer table by table, finds its graphs and constants,
+// and refuses what its schema cannot express but no reader can live with. After
+// it, everything that the schema knows can be read without a look at bounds.
 type checker struct {
 	m      *Model
 	limits tensor.Limits
+	cursor fb.Cursor
 	nodes  int64
 
-	nodeShape tableShape
-	payload   payload
+	payload payload
 }
 
 func (m *Model) check(limits tensor.Limits) error {
-	root := m.root()
-	version := int32(0)
-	f := m.field(root, slotFirst)
-	if f != 0 {
-		version = int32(m.u32(f))
-	}
-	switch {
-	case version > schemaVersion:
-		return m.at(f, "schema_version", fmt.Errorf("%w: version %d of the schema", errors.ErrUnsupported, version))
-	case version < schemaVersion:
-		return m.at(max(f, root), "schema_version", fmt.Errorf("%w: version %d of the schema", tensor.ErrMalformed, version))
-	}
-	graph := m.child(root, slotModelGraph)
-	_, n := m.vector(graph, slotGraphNodes)
-	m.constants = make([]constantRecord, 0, n)
-	m.graphs = append(m.graphs, graphRecord{pos: uint32(graph)})
 	c := checker{m: m, limits: limits}
-	if err := c.graph(0, 2); err != nil {
+	// As RTen's verifier: strings are UTF-8, and unions have a tag and a value or
+	// neither.
+	root, err := c.cursor.Root(m.buf, &rtenfb.Schema, rtenfb.TableModel, fb.Limits{UTF8: true, Unions: true})
+	if err != nil {
+		return c.refused(err, "")
+	}
+	at := root.At(0)
+	switch version := int32(c.cursor.Uint32(at)); {
+	case version > schemaVersion:
+		return m.at(int(at), "schema_version", fmt.Errorf("%w: version %d of the schema", errors.ErrUnsupported, version))
+	case version < schemaVersion:
+		return m.at(int(max(at, root.Pos)), "schema_version", fmt.Errorf("%w: version %d of the schema", tensor.ErrMalformed, version))
+	}
+	if at := root.At(2); at != 0 {
+		if err := c.cursor.Verify(at, rtenfb.TableMetadata, 2); err != nil {
+			return c.refused(err, "metadata")
+		}
+	}
+	if err := c.graph(graphRecord{}, root.At(1), 2); err != nil {
 		return err
 	}
 	if cap(m.constants) > 2*len(m.constants)+64 {
@@ -45,123 +51,249 @@ func (m *Model) check(limits tensor.Limits) error {
 	return nil
 }
 
-// graph checks one graph, a table that deep, and those below. How deep it goes,
-// and how often, the verifier has bounded.
-func (c *checker) graph(i int, depth int64) error {
+// refused is the verifier's complaint about a field.
+func (c *checker) refused(e *fb.Error, field string) error {
+	class := tensor.ErrMalformed
+	if e.Limit {
+		class = tensor.ErrLimit
+	}
+	if e.Path != "" {
+		field += "." + e.Path
+	}
+	return c.m.at(int(e.Offset), field, fmt.Errorf("%w: %s", class, e.Reason))
+}
+
+func (c *checker) tooDeep(pos uint32, field string) error {
+	return c.m.at(int(pos), field, fmt.Errorf("%w: tables nested deeper than %d", tensor.ErrLimit, c.most()))
+}
+
+// most is how deep tables may be nested: no deeper than RTen's verifier goes.
+func (c *checker) most() int { return int(min(c.limits.MaxDepth, rtenMaxDepth)) }
+
+// graph checks the graph that the offset at position at leads to, a table that
+// deep, and those below. How often it goes where, the cursor bounds.
+func (c *checker) graph(rec graphRecord, at uint32, depth int) error {
 	m := c.m
-	pos := int(m.graphs[i].pos)
-	if depth > c.limits.MaxDepth {
-		return m.at(pos, m.fieldPath(i, -1, ""), fmt.Errorf("%w: tables nested deeper than %d", tensor.ErrLimit, c.limits.MaxDepth))
+	i := len(m.graphs)
+	m.graphs = append(m.graphs, rec)
+	row, err := c.cursor.Table(at, rtenfb.TableGraph)
+	if err != nil {
+		return c.refused(err, m.fieldPath(i, -1, ""))
 	}
-	first, n := m.vector(pos, slotGraphNodes)
+	m.graphs[i].pos = row.Pos
+	if depth > c.most() {
+		return c.tooDeep(row.Pos, m.fieldPath(i, -1, ""))
+	}
+	first, n, err := c.vector(row, 0)
+	if err != nil {
+		return c.refused(err, m.fieldPath(i, -1, "nodes"))
+	}
 	if c.nodes += int64(n); c.nodes > c.limits.MaxTensors {
-		return m.at(first-4, m.fieldPath(i, -1, "nodes"), fmt.Errorf("%w: more than %d nodes", tensor.ErrLimit, c.limits.MaxTensors))
+		return m.at(int(first)-4, m.fieldPath(i, -1, "nodes"), fmt.Errorf("%w: more than %d nodes", tensor.ErrLimit, c.limits.MaxTensors))
 	}
-	for _, ids := range [...]struct {
-		slot int
-		name string
-	}{{slotGraphInputs, "inputs"}, {slotGraphOutputs, "outputs"}, {slotGraphCaptures, "captures"}} {
-		at, k := m.vector(pos, ids.slot)
+	if i == 0 {
+		m.constants = make([]constantRecord, 0, n)
+	}
+	for id, name := range [...]string{1: "inputs", 2: "outputs", 3: "captures"} {
+		if id == 0 {
+			continue
+		}
+		ids, k, err := c.vector(row, id)
+		if err != nil {
+			return c.refused(err, m.fieldPath(i, -1, name))
+		}
 		for j := range k {
-			if id := m.u32(at + 4*j); int64(id) >= int64(n) {
-				return m.at(at+4*j, m.fieldPath(i, -1, fmt.Sprintf("%s[%d]", ids.name, j)),
-					fmt.Errorf("%w: node %d of %d", tensor.ErrMalformed, id, n))
+			if node := c.cursor.Uint32(ids + 4*j); node >= n {
+				return m.at(int(ids+4*j), m.fieldPath(i, -1, fmt.Sprintf("%s[%d]", name, j)),
+					fmt.Errorf("%w: node %d of %d", tensor.ErrMalformed, node, n))
 			}
 		}
 	}
 	for j := range n {
-		entry := first + 4*j
-		if err := c.node(i, j, entry+int(m.u32(entry)), depth+1); err != nil {
+		if err := c.node(i, int(j), first+4*j, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *checker) node(graph, index, pos int, depth int64) error {
-	m := c.m
-	fail := func(at int, field string, err error) error {
-		return m.at(at, m.fieldPath(graph, index, field), err)
+// vector is a vector of elements of four bytes, empty if the field is absent.
+func (c *checker) vector(row fb.Row, id int) (first, n uint32, err *fb.Error) {
+	at := row.At(id)
+	if at == 0 {
+		return 4, 0, nil
 	}
-	fields := c.nodeShape.of(m, pos)
-	if f := int(fields[0]); f != 0 {
-		if at := m.follow(pos + f); int64(m.u32(at)) > c.limits.MaxName {
-			return fail(at, "name", fmt.Errorf("%w: %d bytes", tensor.ErrLimit, m.u32(at)))
+	return c.cursor.Vector(at, 4)
+}
+
+// node checks the node that the offset at position at leads to.
+func (c *checker) node(graph, index int, at uint32, depth int) error {
+	m := c.m
+	path := func(field string) string { return m.fieldPath(graph, index, field) }
+	row, err := c.cursor.Table(at, rtenfb.TableNode)
+	if err != nil {
+		return c.refused(err, path(""))
+	}
+	if at := row.At(0); at != 0 {
+		name, err := c.cursor.String(at)
+		switch {
+		case err != nil:
+			return c.refused(err, path("name"))
+		case int64(len(name)) > c.limits.MaxName:
+			return m.at(m.follow(int(at)), path("name"), fmt.Errorf("%w: %d bytes", tensor.ErrLimit, len(name)))
+		case !utf8.Valid(name):
+			return m.at(m.follow(int(at)), path("name"), fmt.Errorf("%w: string is not valid UTF-8", tensor.ErrMalformed))
 		}
 	}
-	var kind NodeKind
-	if fields[1] != 0 {
-		kind = NodeKind(m.buf[pos+int(fields[1])])
+	kind, data := NodeKind(c.cursor.Uint8(row.At(1))), row.At(2)
+	if kind == 0 {
+		return m.at(int(row.Pos), path("data"), fmt.Errorf("%w: a node that is nothing", tensor.ErrMalformed))
 	}
-	if kind == 0 { // and so without data, as the verifier saw
-		return fail(pos, "data", fmt.Errorf("%w: a node that is nothing", tensor.ErrMalformed))
+	if depth+1 > c.most() {
+		return c.tooDeep(data, path("data"))
 	}
-	data := m.follow(pos + int(fields[2]))
 	switch kind {
 	case ConstantNode:
-		p := &c.payload
-		field, at, err := p.read(m, data)
-		switch {
-		case int64(p.rank) > c.limits.MaxRank:
-			return fail(data, "data.shape", fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, p.rank))
-		case err != nil:
-			return fail(at, field, err)
-		}
-		if !p.inline {
-			m.external++
-		}
-		m.constants = append(m.constants, constantRecord{uint32(pos), uint32(index), uint32(graph)})
+		return c.constant(row.Pos, data, graph, index, depth+1)
 	case ValueNode:
-		if _, rank := m.vector(data, slotValueShape); int64(rank) > c.limits.MaxRank {
-			return fail(data, "data.shape", fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, rank))
-		}
-		if f := m.field(data, slotValueDtype); f != 0 && int(m.buf[f]) >= len(dataTypes) {
-			return fail(f, "data.dtype", fmt.Errorf("%w: element type %d", errors.ErrUnsupported, m.buf[f]))
-		}
+		return c.value(data, path, depth+1)
 	case OperatorNode:
-		for _, ids := range [...]struct {
-			slot int
-			name string
-		}{{slotOperatorInputs, "data.inputs"}, {slotOperatorOutputs, "data.outputs"}} {
-			first, n := m.vector(data, ids.slot)
-			for j := range n {
-				// Negative is an optional one that is missing.
-				if id := int32(m.u32(first + 4*j)); int(id) >= index {
-					return fail(first+4*j, fmt.Sprintf("%s[%d]", ids.name, j),
-						fmt.Errorf("%w: node %d, which is not before the operator", tensor.ErrMalformed, id))
-				}
+		return c.operator(data, graph, index, depth+1)
+	}
+	return m.at(int(row.At(1)), path("data_type"), fmt.Errorf("%w: node of kind %d", errors.ErrUnsupported, kind))
+}
+
+// elementTables is indexed by the tag of ConstantData.
+var elementTables = [...]int{0, rtenfb.TableFloatData, rtenfb.TableInt32Data, rtenfb.TableInt8Data, rtenfb.TableUInt8Data}
+
+// constant checks the constant that the offset at position at leads to. node is
+// where its Node is.
+func (c *checker) constant(node, at uint32, graph, index, depth int) error {
+	m := c.m
+	path := func(field string) string { return m.fieldPath(graph, index, field) }
+	row, err := c.cursor.Table(at, rtenfb.TableConstantNode)
+	if err != nil {
+		return c.refused(err, path("data"))
+	}
+	if _, _, err := c.cursor.Vector(row.At(0), 4); err != nil { // required
+		return c.refused(err, path("data.shape"))
+	}
+	if data := row.At(2); data != 0 {
+		tag := int(c.cursor.Uint8(row.At(1)))
+		if tag == 0 {
+			return m.at(int(data), path("data.data"), fmt.Errorf("%w: union value without a type", tensor.ErrMalformed))
+		}
+		if _, err := c.cursor.Follow(data); err != nil {
+			return c.refused(err, path("data.data"))
+		}
+		if tag < len(elementTables) { // others are not looked into
+			values, err := c.cursor.Table(data, elementTables[tag])
+			if err != nil {
+				return c.refused(err, path("data.data"))
+			}
+			if _, _, err := c.cursor.Vector(values.At(0), uint32(inlineTypes[tag].Size())); err != nil {
+				return c.refused(err, path("data.data.data"))
+			}
+			if depth+1 > c.most() {
+				return c.tooDeep(values.Pos, path("data.data"))
 			}
 		}
-		return c.branches(graph, index, data, depth+2)
-	default:
-		return fail(m.field(pos, slotNodeDataType), "data_type", fmt.Errorf("%w: node of kind %d", errors.ErrUnsupported, kind))
+	}
+	p := &c.payload
+	field, where, problem := p.read(m, int(row.Pos))
+	switch {
+	case int64(p.rank) > c.limits.MaxRank:
+		return m.at(int(row.Pos), path("data.shape"), fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, p.rank))
+	case problem != nil:
+		return m.at(where, path(field), problem)
+	}
+	if !p.inline {
+		m.external++
+	}
+	m.constants = append(m.constants, constantRecord{node, uint32(index), uint32(graph)})
+	return nil
+}
+
+// value checks the value that the offset at position at leads to.
+func (c *checker) value(at uint32, path func(string) string, depth int) error {
+	m := c.m
+	if err := c.cursor.Verify(at, rtenfb.TableValueNode, depth); err != nil {
+		return c.refused(err, path("data"))
+	}
+	pos := m.follow(int(at))
+	if _, rank := m.vector(pos, slotValueShape); int64(rank) > c.limits.MaxRank {
+		return m.at(pos, path("data.shape"), fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, rank))
+	}
+	if f := m.field(pos, slotValueDtype); f != 0 && int(m.buf[f]) >= len(dataTypes) {
+		return m.at(f, path("data.dtype"), fmt.Errorf("%w: element type %d", errors.ErrUnsupported, m.buf[f]))
 	}
 	return nil
 }
 
-// branches goes into the graphs of an If or a Loop, whose attributes are that
-// deep.
-func (c *checker) branches(graph, index, operator int, depth int64) error {
+// operator checks the operator that the offset at position at leads to, and the
+// graphs that it owns.
+func (c *checker) operator(at uint32, graph, index, depth int) error {
 	m := c.m
-	var fields []branch
-	switch m.tag(operator, slotOperatorAttrsType) {
-	case tagIfAttrs:
-		fields = []branch{thenBranch, elseBranch}
-	case tagLoopAttrs:
-		fields = []branch{loopBody}
-	default:
+	path := func(field string) string { return m.fieldPath(graph, index, field) }
+	row, err := c.cursor.Table(at, rtenfb.TableOperatorNode)
+	if err != nil {
+		return c.refused(err, path("data"))
+	}
+	for i, name := range [...]string{"data.inputs", "data.outputs"} {
+		first, n, err := c.vector(row, 3+i)
+		if err != nil {
+			return c.refused(err, path(name))
+		}
+		for j := range n {
+			// Negative is an optional one that is missing.
+			if id := int32(c.cursor.Uint32(first + 4*j)); int(id) >= index {
+				return m.at(int(first+4*j), path(fmt.Sprintf("%s[%d]", name, j)),
+					fmt.Errorf("%w: node %d, which is not before the operator", tensor.ErrMalformed, id))
+			}
+		}
+	}
+	attrs := row.At(2)
+	if attrs == 0 {
 		return nil
 	}
-	attrs := m.child(operator, slotOperatorAttrs)
-	for i, b := range fields {
-		pos := m.child(attrs, slot(i))
-		if pos == 0 {
-			continue
+	if _, err := c.cursor.Follow(attrs); err != nil {
+		return c.refused(err, path("data.attrs"))
+	}
+	members := rtenfb.Schema.Unions[attrsUnion].Members
+	tag := int(c.cursor.Uint8(row.At(1)))
+	var branches []branch
+	switch {
+	case tag == 0:
+		return m.at(int(attrs), path("data.attrs"), fmt.Errorf("%w: union value without a type", tensor.ErrMalformed))
+	case tag >= len(members):
+		return nil // newer: not looked into
+	case tag == tagIfAttrs:
+		branches = []branch{thenBranch, elseBranch}
+	case tag == tagLoopAttrs:
+		branches = []branch{loopBody}
+	default:
+		if err := c.cursor.Verify(attrs, int(members[tag]), depth+1); err != nil {
+			return c.refused(err, path("data.attrs"))
 		}
-		m.graphs = append(m.graphs, graphRecord{uint32(pos), uint32(graph), uint32(index), b})
-		if err := c.graph(len(m.graphs)-1, depth+1); err != nil {
-			return err
+		return nil
+	}
+	owner, err := c.cursor.Table(attrs, int(members[tag]))
+	if err != nil {
+		return c.refused(err, path("data.attrs"))
+	}
+	if depth+1 > c.most() {
+		return c.tooDeep(owner.Pos, path("data.attrs"))
+	}
+	places := [...]uint32{owner.At(0), owner.At(1)} // before the owner's shape becomes that of an owner further down
+	for i, b := range branches {
+		if at := places[i]; at != 0 {
+			if err := c.graph(graphRecord{0, uint32(graph), uint32(index), b}, at, depth+2); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
+
+// attrsUnion is OperatorAttrs in the schema's list of unions.
+const attrsUnion = 2

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -28,6 +29,9 @@ func FuzzOpen(f *testing.F) {
 		r, err := OpenBytes(data, nil)
 		if err != nil {
 			return
+		}
+		if err := fb.Verify(data[r.model.base:][:len(r.model.buf)], &rtenfb.Schema, rtenfb.TableModel, fb.Limits{UTF8: true, Unions: true}); err != nil {
+			t.Fatalf("opened what does not verify: %v", err)
 		}
 		_ = describe(r)
 		r.Model().Requires()

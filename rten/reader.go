@@ -2,16 +2,13 @@ package rten
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"sync"
 
-	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -153,9 +150,6 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	if err != nil {
 		return nil, err
 	}
-	if err := fb.Verify(buf, &rtenfb.Schema, rtenfb.TableModel, fb.Limits{UTF8: true, Unions: true}); err != nil {
-		return nil, r.flatbufferError(at, err)
-	}
 	r.model = &Model{r: r, buf: buf, base: at}
 	if err := r.model.check(limits); err != nil {
 		return nil, err
@@ -185,18 +179,6 @@ func (r *Reader) metadata(head []byte, at, n int64, kept bool) ([]byte, error) {
 		return head[at : at+n : at+n], nil
 	}
 	return r.src.Metadata(at, n)
-}
-
-func (r *Reader) flatbufferError(at int64, err error) error {
-	var e *fb.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	class := tensor.ErrMalformed
-	if e.Limit {
-		class = tensor.ErrLimit
-	}
-	return failed(at+e.Offset, e.Path, fmt.Errorf("%w: %s", class, e.Reason))
 }
 
 // plausible looks at the few bytes that tell most files from a bare flatbuffer

@@ -40,6 +40,31 @@ func (c *Cursor) Start(buf []byte, pos uint32, s *Schema, t int, l Limits) (Row,
 	return c.enter(uint64(pos), t)
 }
 
+// Root begins at the root table of buf, of type t, as Verify does.
+func (c *Cursor) Root(buf []byte, s *Schema, t int, l Limits) (Row, *Error) {
+	if err := sized(buf); err != nil {
+		return Row{}, err
+	}
+	c.v = *newVerifier(buf, s, l)
+	return c.Table(0, t)
+}
+
+// Follow answers where the offset at position at leads to: as much as can be known of a union's value whose type is not.
+func (c *Cursor) Follow(at uint32) (uint32, *Error) {
+	to, err := c.v.offset(uint64(at))
+	return uint32(to), err
+}
+
+// Verify checks the table of type t that the offset at position at leads to, and all below it, for parts that the reader does
+// not walk at once. depth is that of the table; the root's is 1. Its error has a Path, from that table on.
+func (c *Cursor) Verify(at uint32, t, depth int) *Error {
+	to, err := c.v.offset(uint64(at))
+	if err != nil {
+		return err
+	}
+	return c.v.table(to, t, depth)
+}
+
 // Buf is the buffer.
 func (c *Cursor) Buf() []byte { return c.v.buf }
 
