@@ -157,14 +157,14 @@ func attacks() []attack {
 	refuse("A-07 the offset is the file's size", good10(set("offset", size)), bad, ".length")
 	accept("A-07 nothing at the file's size", good10(func(t, c map[string]any) { c["offset"], c["length"], t["shape"] = size-size%64, 0, []any{0} }))
 	refuse("A-07 nothing beyond the file's size", good10(func(t, c map[string]any) { c["offset"], c["length"], t["shape"] = size+64, 0, []any{0} }), bad, ".length")
-	for _, shape := range [][]any{{1 << 32, 1 << 32}, {4194305 * 4194305, 211106198978564}, {uint64(math.MaxUint64), uint64(math.MaxUint64)}, {1 << 32, 1 << 32, 0}, {uint64(math.MaxUint64), 2}} {
+	for _, shape := range [][]any{{uint64(1) << 32, uint64(1) << 32}, {uint64(4194305 * 4194305), uint64(211106198978564)}, {uint64(math.MaxUint64), uint64(math.MaxUint64)}, {uint64(1) << 32, uint64(1) << 32, 0}, {uint64(math.MaxUint64), 2}} {
 		refuse(fmt.Sprintf("A-08 shape %v", shape), good10(setT("shape", shape)), bad, `tensors["w"].shape`)
 		refuse(fmt.Sprintf("A-08 shape %v of an unknown format", shape), good12(func(t, c map[string]any) { t["shape"], t["format"] = shape, "x" }), bad, `objects["w"].shape`)
 	}
-	refuse("A-08 elements that overflow with their width", good10(setT("shape", []any{1 << 62})), bad, "shape")
+	refuse("A-08 elements that overflow with their width", good10(setT("shape", []any{uint64(1) << 62})), bad, "shape")
 	refuse("A-08 more elements than int64", good10(setT("shape", []any{uint64(1) << 63})), limit, "shape")
-	accept("A-08 elements of an unknown format do not overflow with their width", good12(func(t, c map[string]any) { t["shape"], t["format"] = []any{1 << 62}, "x" }))
-	accept("A-09 a dimension of 0 before a large one", good10(func(t, c map[string]any) { t["shape"], c["length"] = []any{0, 1 << 62, 1 << 62}, 0 }))
+	accept("A-08 elements of an unknown format do not overflow with their width", good12(func(t, c map[string]any) { t["shape"], t["format"] = []any{uint64(1) << 62}, "x" }))
+	accept("A-09 a dimension of 0 before a large one", good10(func(t, c map[string]any) { t["shape"], c["length"] = []any{0, uint64(1) << 62, uint64(1) << 62}, 0 }))
 	accept("A-09 a scalar", good10(func(t, c map[string]any) { t["shape"], c["length"] = []any{}, 4 }))
 	refuse("A-09 a negative dimension", good10(setT("shape", []any{-1})), bad, "shape")
 	refuse("A-09 a dimension that is a float", good10(setT("shape", []any{2.0})), bad, "shape")
@@ -1010,7 +1010,7 @@ func TestA36NotRegularAndHuge(t *testing.T) {
 		}
 	}
 	// And a file beyond 32 bits whose tensors are read.
-	m := encode(manifest12(map[string]any{"w": object12("dense", []any{8}, map[string]any{"data": component12("u8", 5<<30, 8)})}))
+	m := encode(manifest12(map[string]any{"w": object12("dense", []any{8}, map[string]any{"data": component12("u8", 0, 8, "offset", int64(5<<30))})}))
 	name = filepath.Join(dir, "large")
 	g, err := os.Create(name)
 	if err != nil {
