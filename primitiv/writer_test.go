@@ -1,0 +1,324 @@
+package primitiv_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func scalar(name string, v float32) *tensor.Tensor { return tensor.New(name, nil, []float32{v}) }
+
+func names(r *primitiv.Reader) string {
+	var all []string
+	for t := range r.Tensors() {
+		all = append(all, t.Name+t.Shape.String())
+	}
+	return strings.Join(all, " ")
+}
+
+// bytesOf writes a file of that kind through do.
+func bytesOf(t testing.TB, opts *primitiv.WriterOptions, do func(w *primitiv.Writer) error) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := primitiv.NewWriter(&b, opts)
+	if err := do(w); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestEveryKindIsWritten(t *testing.T) {
+	// The worked examples of the fact-sheet, byte for byte; the reference has no code for the first two kinds.
+	shape := bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindShape}, func(w *primitiv.Writer) error {
+		return w.SetShape(primitiv.Shape{Dims: []uint32{2, 3, 1}, Batch: 1})
+	})
+	if want := join(head(0x000), "\x92", 2, 3, 1); !bytes.Equal(shape, want) {
+		t.Errorf("shape: %x", shape)
+	}
+	if r := open(t, shape); r.Kind() != primitiv.KindShape || r.Shape().String() != "[2,3]x1" || r.Len() != 0 {
+		t.Errorf("%v %v", r.Kind(), r.Shape())
+	}
+	x := tensor.New("any", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})
+	x.Order = tensor.ColumnMajor(2)
+	data := bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindTensor}, func(w *primitiv.Writer) error { return w.Add(x) })
+	if want := join(head(0x100), "\x92", 2, 3, 1, "\xc4\x18\x00\x00\x80?\x00\x00\x00@\x00\x00@@\x00\x00\x80@\x00\x00\xa0@\x00\x00\xc0@"); !bytes.Equal(data, want) {
+		t.Errorf("tensor: %x", data)
+	}
+	x.Shape, x.Order = tensor.Shape{1, 2, 3}, tensor.ColumnMajor(3)
+	data = bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindTensor, Batch: 3}, func(w *primitiv.Writer) error { return w.Add(x) })
+	r := open(t, data)
+	if r.Shape().String() != "[1,2]x3" || names(r) != "tensor[1, 2, 3]" || !bytes.Equal(copyOf(t, r, primitiv.WriterOptions{}), data) {
+		t.Errorf("%v %s", r.Shape(), names(r))
+	}
+	data = bytesOf(t, nil, func(*primitiv.Writer) error { return nil })
+	if !bytes.Equal(data, join(head(0x300), 0)) {
+		t.Errorf("an empty model: %x", data)
+	}
+	files, _ := goldens(t)
+	for _, name := range []string{"SGD", "MomentumSGD", "AdaGrad", "RMSProp", "AdaDelta", "Adam"} {
+		o, err := primitiv.NewOptimizer(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), name)
+		if err := primitiv.WriteOptimizer(file, o); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(file); !bytes.Equal(got, files["optimizer-"+name+"-default.primitiv"]) || o.Name() != name {
+			t.Errorf("%s: not the bytes of the reference", name)
+		}
+	}
+}
+
+// Tensors from anywhere are placed by their names.
+func TestAddByName(t *testing.T) {
+	add := []*tensor.Tensor{scalar("b:0:m", 1), scalar("w:0", 2), scalar("a.w", 3), scalar("a.w:Adam.m1", 4), scalar("b:0", 5), scalar("a.w:x:y", 6)}
+	data := bytesOf(t, nil, func(w *primitiv.Writer) error { return w.AddAll(t.Context(), slices.Values(add)) })
+	r := open(t, data)
+	if got := names(r); got != "a.w[] a.w:Adam.m1[] a.w:x:y[] b:0[] b:0:m[] w:0[]" {
+		t.Error(got)
+	}
+	if p := r.Parameter("a", "w"); p == nil || len(p.Stats) != 2 || r.Parameter("a.w") != nil {
+		t.Errorf("%+v", p)
+	}
+	// Of a Reader they go where they were, dots in names or not, unless they are renamed.
+	files, _ := goldens(t)
+	r = open(t, files["model-unicode.primitiv"])
+	var list []*tensor.Tensor
+	for x := range r.Tensors() {
+		if c := *x; c.Name == "sm.p" && x.Shape.Equal(tensor.Shape{}) {
+			c.Name = "renamed.p"
+			x = &c
+		}
+		list = append(list, x)
+	}
+	r = open(t, bytesOf(t, nil, func(w *primitiv.Writer) error { return w.AddAll(t.Context(), slices.Values(list)) }))
+	if r.Parameter("renamed", "p") == nil || r.Parameter("sm.p") != nil || r.Parameter("sm", "p") == nil {
+		t.Error(names(r))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := primitiv.NewWriter(io.Discard, nil).AddAll(ctx, slices.Values(add)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestRowMajorIsReorderedOnlyWhenAsked(t *testing.T) {
+	x := tensor.New("x", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})
+	if err := primitiv.NewWriter(io.Discard, nil).Add(x); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	r := open(t, bytesOf(t, &primitiv.WriterOptions{Reorder: true}, func(w *primitiv.Writer) error { return w.Add(x) }))
+	if v, err := tensor.Float32s(r.Tensor("x")); err != nil || !slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
+		t.Error(v, err)
+	}
+	if v, _ := tensor.Load[float32](r.Tensor("x")); !slices.Equal(v, []float32{1, 4, 2, 5, 3, 6}) {
+		t.Error(v)
+	}
+	x.Shape = tensor.Shape{1, 6, 1} // both orders at once
+	if err := primitiv.NewWriter(io.Discard, nil).Add(x); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatTheFormatCannotHold(t *testing.T) {
+	huge := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1 << 30},
+		Data: tensor.BlobFunc(4<<30, func() (io.ReadCloser, error) { return nil, errors.New("not read") })}
+	for what, c := range map[string]struct {
+		t     *tensor.Tensor
+		class error
+	}{
+		"float64":     {tensor.New("x", tensor.Shape{1}, []float64{1}), tensor.ErrDType},
+		"rank 9":      {tensor.New("x", tensor.Shape{1, 1, 1, 1, 1, 1, 1, 1, 2}, []float32{1, 2}), tensor.ErrLimit},
+		"empty":       {tensor.New("x", tensor.Shape{0}, []float32{}), tensor.ErrMalformed},
+		"2^30":        {huge, tensor.ErrLimit},
+		"short data":  {tensor.New("x", tensor.Shape{3}, []float32{1, 2}), tensor.ErrMalformed},
+		"sparse":      {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1}, Scheme: "sparse_csr"}, errors.ErrUnsupported},
+		"external":    {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1}, External: true}, errors.ErrUnsupported},
+		"nil":         {nil, fs.ErrNotExist},
+		"nine, eight": {tensor.New("x", tensor.Shape{2, 1, 1, 1, 1, 1, 1, 1, 1}, []float32{1, 2}), nil},
+	} {
+		if err := primitiv.NewWriter(io.Discard, &primitiv.WriterOptions{Reorder: true}).Add(c.t); !errors.Is(err, c.class) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	p := func(path ...string) primitiv.Parameter { return primitiv.Parameter{Path: path, Value: scalar("", 1)} }
+	stats := p("a")
+	stats.Stats = []primitiv.Statistic{{Name: "m", Tensor: scalar("", 1)}, {Name: "m", Tensor: scalar("", 2)}}
+	for what, c := range map[string]struct {
+		m    primitiv.Model
+		want error
+	}{
+		"twice":            {primitiv.Model{p("a"), p("b"), p("a")}, fs.ErrExist},
+		"below":            {primitiv.Model{p("a", "b"), p("a"), p("a!")}, fs.ErrExist},
+		"no path":          {primitiv.Model{p()}, fs.ErrInvalid},
+		"statistics twice": {primitiv.Model{stats}, fs.ErrExist},
+	} {
+		for _, streaming := range []bool{false, true} {
+			opts := &primitiv.WriterOptions{Streaming: streaming}
+			if streaming {
+				opts.Count = uint32(len(c.m))
+			}
+			if err := c.m.Write(io.Discard, opts); !errors.Is(err, c.want) {
+				t.Errorf("%s, streaming %v: %v", what, streaming, err)
+			}
+		}
+	}
+	for _, o := range []primitiv.WriterOptions{{Align: 3}, {Align: 128}, {Kind: 9}, {Streaming: true}, {Count: 1}, {Batch: 2}, {Streaming: true, Count: 1, Kind: primitiv.KindTensor}} {
+		if err := primitiv.NewWriter(io.Discard, &o).Close(); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	m := primitiv.Model{p("a"), p("b")}
+	for _, n := range []uint32{1, 3} {
+		if err := m.Write(io.Discard, &primitiv.WriterOptions{Streaming: true, Count: n}); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("2 parameters announced as %d: %v", n, err)
+		}
+	}
+}
+
+// the disk fails at every byte, the data is shorter or longer than promised; a file appears whole or not at all.
+func TestWritingFails(t *testing.T) {
+	files, _ := goldens(t)
+	r := open(t, files["model-nested.primitiv"])
+	for _, opts := range []*primitiv.WriterOptions{nil, {Align: 16}, {Streaming: true, Count: 5}} {
+		if err := readtest.FailedWrites(func(w io.Writer) error { return r.Model().Write(w, opts) }); err != nil {
+			t.Errorf("%+v: %v", opts, err)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, []byte("before"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{0, 3, 5, 200_000} {
+		bad := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{25_000},
+			Data: tensor.BlobFunc(100_000, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, n))), nil })}
+		if err := primitiv.WriteFile(name, slices.Values([]*tensor.Tensor{scalar("a", 1), bad}), nil); err == nil {
+			t.Errorf("%d bytes in place of 100000", n)
+		}
+	}
+	w, err := primitiv.Create(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Abort()
+	if err := w.Add(scalar("a", 1)); !errors.Is(err, fs.ErrClosed) {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(name); string(b) != "before" {
+		t.Errorf("%q", b)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(name)); len(left) != 1 {
+		t.Errorf("%v", left)
+	}
+}
+
+// What is aligned can be viewed without a copy, and reads the same.
+func TestAlignedFilesAreViewed(t *testing.T) {
+	files, dumps := goldens(t)
+	for name := range files {
+		if !strings.HasPrefix(name, "model") && !strings.HasPrefix(name, "parameter") || name == "parameter-names.primitiv" {
+			continue
+		}
+		r := open(t, files[name])
+		out := filepath.Join(t.TempDir(), "aligned")
+		if err := os.WriteFile(out, copyOf(t, r, primitiv.WriterOptions{Align: 16}), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		a, err := primitiv.Open(out, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := dump(t, a); got != dumps[name] {
+			t.Errorf("%s reads as %s", name, got)
+		}
+		for x := range a.Tensors() {
+			if st, _ := x.Data.Stored(); st.Offset%4 != 0 {
+				t.Errorf("%s: %s at %d", name, x.Name, st.Offset)
+			}
+		}
+		a.Close()
+	}
+}
+
+func TestEditing(t *testing.T) {
+	files, _ := goldens(t)
+	r := open(t, files["model-nested.primitiv"])
+	m := r.Model()
+	if err := m.Rename([]string{"encoder"}, []string{"e", "n"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Rename([]string{"scale"}, []string{"e"}); !errors.Is(err, fs.ErrExist) || m.Find("scale") == nil {
+		t.Errorf("onto a submodel: %v", err)
+	}
+	if err := m.Rename([]string{"nothing"}, []string{"x"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if n := m.Drop("decoder", "attention"); n != 1 {
+		t.Errorf("%d dropped", n)
+	}
+	m.DropStats("Adam.m2")
+	if err := m.Merge(r.Model()); err == nil || len(m) != 4 {
+		t.Errorf("onto itself: %v", err)
+	}
+	if err := m.Merge(r.Model()[:1], "other"); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(open(t, written(t, m, nil))); got != "decoder.b[3] decoder.b:MomentumSGD.m[3] e.n.b[4] e.n.b:Adam.m1[4] e.n.w[4, 3] e.n.w:Adam.m1[4, 3] "+
+		"other.decoder.attention.w[3, 4] other.decoder.attention.w:Adam.m2[3, 4] other.decoder.attention.w:Adam.m1[3, 4] scale[]" {
+		t.Error(got)
+	}
+	b := r.Model().Bind([]primitiv.Slot{{Path: []string{"scale"}}, {Path: []string{"encoder", "w"}, Shape: tensor.Shape{4, 3, 1}},
+		{Path: []string{"encoder", "b"}, Shape: tensor.Shape{5}}, {Path: []string{"new"}}})
+	if len(b.Missing) != 1 || len(b.Mismatched) != 1 || len(b.Extra) != 2 || b.Parameters[0] == nil || b.Parameters[1] == nil || b.Parameters[2] != nil {
+		t.Errorf("%+v", b)
+	}
+	if b.Err() == nil || b.PartialErr() == nil {
+		t.Error("bound")
+	}
+	if err := r.Model()[:1].Bind([]primitiv.Slot{{Path: []string{"decoder", "attention", "w"}}, {Path: []string{"kept"}}}).PartialErr(); err != nil {
+		t.Errorf("the reference would load it: %v", err)
+	}
+	o := open(t, files["optimizer-Adam-default.primitiv"]).Optimizer()
+	if err := errors.Join(o.Set(primitiv.Epoch, "7"), o.Set("Adam.eps", "1e-6"), o.Set("mine", "2")); err != nil {
+		t.Fatal(err)
+	}
+	if o.Set(primitiv.Epoch, "-1") == nil || o.Set("Adam.eps", "much") == nil || !o.Remove("Adam.beta1") || o.Remove("Adam.beta1") {
+		t.Error("settings")
+	}
+	if v, _ := o.Uint(primitiv.Epoch); v != 7 || len(o.Floats) != 7 || o.Name() != "Adam" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// One small read a tensor, and no byte of a payload that is not beside a header.
+func TestReadsThroughAReaderAt(t *testing.T) {
+	var m primitiv.Model
+	for i := range 20 {
+		m = append(m, primitiv.Parameter{Path: []string{fmt.Sprintf("p%02d", i)}, Value: tensor.New("", tensor.Shape{50_000}, make([]float32, 50_000))})
+	}
+	data := written(t, m, nil)
+	c := readtest.NewCounter(data)
+	r, err := primitiv.NewReader(c, int64(len(data)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Calls(); n > 1+r.Len() || c.Bytes() > int64(n)*4096 {
+		t.Errorf("%d reads of %d bytes for %d tensors", n, c.Bytes(), r.Len())
+	}
+}
