@@ -172,11 +172,11 @@ func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 	// 2⁶⁴, which makes what lies before the buffer very large.
 	vt := pos - uint64(int64(int32(v.u32(pos))))
 	seen := &v.shapes[t&(len(v.shapes)-1)]
-	if seen.vtable != vt+1 || seen.low != pos&seen.mask || seen.end > uint64(len(v.buf))-pos || seen.table != t {
+	if seen.table != t+1 || seen.vtable != vt || seen.low != pos&seen.mask || seen.end > uint64(len(v.buf))-pos {
 		if err := v.vtable(pos, vt, &v.s.Tables[t], seen); err != nil {
 			return nil, err
 		}
-		seen.table = t
+		seen.table = t + 1
 	}
 	return seen, nil
 }
@@ -190,7 +190,7 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 	if err != nil {
 		return err
 	}
-	vt := seen.vtable - 1 // the shape may be another's after the first child
+	vt := seen.vtable // the shape may be another's after the first child
 	table := &v.s.Tables[t]
 	for refs := seen.refs; refs != 0; refs &= refs - 1 {
 		f := &table.Fields[bits.TrailingZeros64(refs)]
@@ -240,7 +240,7 @@ func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 	if size < 4 || size&1 != 0 || size > n-vt || size == n {
 		return malformed(vt, "bad vtable size")
 	}
-	s := shape{vtable: vt + 1}
+	s := shape{vtable: vt}
 	for i := range table.Fields {
 		f := &table.Fields[i]
 		var off uint64

@@ -305,6 +305,20 @@ func TestRefusalsOfOtherSchemas(t *testing.T) {
 	refused("a union tag without a value, as in Rust", tag, &rtenfb.Schema, rtenfb.TableNode, fb.Limits{Unions: true}, "union type without a value")
 }
 
+// The vtable of the first table type, one byte before the buffer: modulo 2⁶⁴ that once was what an empty cache of vtables held.
+func TestVtableOneByteBeforeTheBuffer(t *testing.T) {
+	buf := flatTensor(t)
+	off := at(t, buf, &ptdfb.Schema, ptdfb.TableFlatTensor, "segments.0")
+	pos := off + int(binary.LittleEndian.Uint32(buf[off:]))
+	for before := range 16 {
+		binary.LittleEndian.PutUint32(buf[pos:], uint32(pos+before))
+		err := fb.Verify(buf, &ptdfb.Schema, ptdfb.TableFlatTensor, fb.Limits{})
+		if before > 0 && (err == nil || !strings.Contains(err.Error(), "segments[0] at byte")) {
+			t.Errorf("%d bytes before: %v", before, err)
+		}
+	}
+}
+
 // nested answers a model of n Loops, one inside the other: Model, then Graph, Node, OperatorNode, LoopAttrs for each.
 func nested(t *testing.T, n int) []byte {
 	var b fb.Builder
