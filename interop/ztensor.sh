@@ -32,6 +32,9 @@ from_wheel() { # VERSION
 into_wheel() { # VERSION FILE
 	"${wheel[$1]}" interop/ztensor/wheel.py read "$2" >"$work/read.json" && python3 interop/compare.py --read "${2%.zt}.json" "$work/read.json"
 }
+canonical() { # FILE, of version 2
+	"${wheel[2.1.2]}" interop/ztensor/wheel.py again "$1" "$work/again.zt" && cmp "$1" "$work/again.zt"
+}
 into_crate() { # PROGRAM FILE
 	"$("$TOOLS" numpy)" interop/ztensor/testdata.py --read "$1" "$2" && python3 interop/compare.py --read "${2%.zt}.json" "${2%.zt}.read.json"
 }
@@ -63,6 +66,8 @@ crate2=
 "${wheel[2.1.2]}" -c pass && python3 interop/ztensor/two.py "$work/tensorfile" "${wheel[2.1.2]}" $crate2 >"$work/two" || true
 cat "$work/two"
 passed=$((passed + $(grep -c '^ok: ' "$work/two" || true))) failed=$((failed + $(grep -c '^FAIL: ' "$work/two" || true)))
+
+for name in empty canonical; do proves "we write 2-$name to the byte as the wheel does" canonical "$work/ours/2-$name.zt"; done
 
 echo "interop ztensor: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -1,4 +1,5 @@
 """wheel.py write FILE: a file of random content by the installed ztensor wheel, any generation; prints what NumPy says of it, as JSON for compare.py.
+wheel.py again FILE OUT: writes what it reads from FILE, of version 2, in canonical form.
 wheel.py read FILE: prints what the wheel reads from FILE, in the same form.
 
 Run under `interop/tools.sh ztensor VERSION`.
@@ -103,6 +104,7 @@ def plain(name, scheme, shape, parts):
 def read(path):
     """Every tensor with the parts that it has, as this generation's wheel gives them."""
     if V2:
+        ztensor.verify(path, deep=True)  # raises when a digest does not fit
         source = ztensor.open(path)
         for name in source.keys():
             t = source[name]
@@ -134,5 +136,16 @@ def read(path):
         yield plain(name, m.layout, m.shape, parts)
 
 
-verb, path = sys.argv[1:]
-print(json.dumps({"tensors": list({"write": write, "read": read}[verb](path))}, ensure_ascii=False))
+def again(path, out):
+    source = ztensor.open(path)
+    with ztensor.Writer(out, canonical=True) as w:
+        for name in sorted(source.keys(), key=str.encode):
+            t = source[name]
+            w.add(name, bytes(t.tobytes()), list(t.shape), t.dtype, logical=t.logical)
+
+
+verb, path, *out = sys.argv[1:]
+if verb == "again":
+    again(path, *out)
+else:
+    print(json.dumps({"tensors": list({"write": write, "read": read}[verb](path))}, ensure_ascii=False))

@@ -55,9 +55,29 @@ func main() {
 		}
 		write(dir, "many", plain, many...)
 	}
+	version2(dir)
 	write(dir, "values", ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{
 		"number": 1.5, "list": []any{1, "two", nil}, "map": map[string]any{"k": true}, "bytes": []byte{0, 255},
 	}}, dense("w", tensor.F32, tensor.Shape{2}))
+}
+
+// version2 writes canonical files, and those that are not: compressed, in the order of adding, closer together.
+func version2(dir string) {
+	ts := []*tensor.Tensor{
+		dense("scalar", tensor.F32, nil), dense("nothing", tensor.F32, tensor.Shape{2, 0, 3}),
+		dense("große Matrix/重み", tensor.F32, tensor.Shape{500, 1000}),
+	}
+	for _, d := range []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64, tensor.I32, tensor.I16, tensor.I8, tensor.U64,
+		tensor.U32, tensor.U16, tensor.U8, tensor.Bool, tensor.F8E4M3FN, tensor.F8E5M2, tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ, tensor.C64, tensor.C128} {
+		ts = append(ts, dense(d.String(), d, tensor.Shape{3, 5, 1 + rnd(200)}))
+	}
+	// Last: in canonical form whatever belongs before it has to be there when it begins.
+	ts = append(ts, dense("pieces", tensor.I16, tensor.Shape{100_000}))
+	write(dir, "empty", ztensor.WriterOptions{Version: "2"})
+	write(dir, "canonical", ztensor.WriterOptions{Version: "2"}, ts...)
+	write(dir, "ordered", ztensor.WriterOptions{Version: "2", KeepOrder: true, Alignment: 4096}, ts...)
+	write(dir, "zstd", ztensor.WriterOptions{Version: "2", Level: 3, Alignment: 4096}, ts...)
+	write(dir, "attributes", ztensor.WriterOptions{Version: "2", Attributes: map[string]any{"number": 1.5, "text": "naïve"}}, ts[0])
 }
 
 // everything is a tensor of every kind that the version holds.
