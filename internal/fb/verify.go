@@ -150,8 +150,8 @@ func badOffset(pos, o uint64) *Error {
 // A shape is what a vtable says about the tables that use it: builders share a vtable among thousands, so that what was
 // checked for the last table of a type mostly holds for the next.
 type shape struct {
-	table  int
-	vtable uint64            // position + 1; 0 is none
+	table  int               // + 1; 0 is none
+	vtable uint64            // its position, which can be any number before it was checked: none of them may stand for none
 	mask   uint64            // of the bits of the table's position on which the alignment of its fields depends,
 	low    uint64            // and what they were
 	end    uint64            // of the field that ends last, from the start of the table
