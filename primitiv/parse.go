@@ -50,7 +50,6 @@ type parser struct {
 	dims  [maxRank + 1]uint32
 	batch uint32
 
-	starts     []int64 // where the statistics of a parameter, or settings, begin
 	before     nameRef // path of the parameter before
 	beforeLens int
 	joined     []byte

@@ -138,7 +138,8 @@ func (p *structureParser) number() (int, error) {
 
 // key reads what stands before the colon of a dict's child: an integer, or text between single quotes.
 func (p *structureParser) key() (string, error) {
-	start, end := p.at, p.at
+	var end int
+	start := p.at
 	if p.peek() == '\'' {
 		n := strings.IndexByte(p.s[p.at+1:], '\'')
 		if n < 0 {

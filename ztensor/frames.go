@@ -19,7 +19,6 @@ const frameSize = 1 << 20
 // A frameWriter compresses frames on all cores, a group at a time.
 type frameWriter struct {
 	encoders []*encoder
-	in       [][]byte // of a group
 	out      [][]byte
 }
 

@@ -474,12 +474,6 @@ func (s *slab[T]) take(n int) []T {
 	return s.last[from : from+n : from+n]
 }
 
-// giveBack takes back what the last call of take handed out.
-func (s *slab[T]) giveBack(n int) {
-	s.last = s.last[:len(s.last)-n]
-	s.used -= n
-}
-
 // at returns element i in the order in which they were taken.
 func (s *slab[T]) at(i int) *T {
 	for _, c := range s.full {

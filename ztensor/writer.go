@@ -105,14 +105,13 @@ type entry struct {
 
 // A written component is what the manifest says of it.
 type written struct {
-	role    string
-	dtype   tensor.DType
-	offset  int64
-	length  int64 // stored
-	size    int64 // decoded
-	zstd    bool
-	digest  string
-	ordinal int
+	role   string
+	dtype  tensor.DType
+	offset int64
+	length int64 // stored
+	size   int64 // decoded
+	zstd   bool
+	digest string
 }
 
 // NewWriter begins a file on w, which it never closes. Wrong options are the
