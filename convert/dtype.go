@@ -205,10 +205,7 @@ func convertElements(dst []byte, to tensor.DType, src []byte, from tensor.DType)
 				if to.IsInt() && to != tensor.U64 {
 					return i
 				}
-				putFloat(d, to, float64(u), float32(u)) // beyond every type of 16 bits but bfloat16
-				if to == tensor.BF16 {
-					putFloat(d, to, 0, roundToOdd(2*sticky(int64(u>>1|u&1)), to))
-				}
+				putFloat(d, to, float64(u), roundToOdd(2*sticky(int64(u>>1|u&1)), to))
 				continue
 			}
 			if !putInt(d, to, int64(u)) {
@@ -247,11 +244,8 @@ func getInt(b []byte, d tensor.DType) int64 {
 // putInt stores an integer, and answers false where it does not fit.
 func putInt(b []byte, d tensor.DType, v int64) bool {
 	if !d.IsInt() {
-		narrow := float32(v)
-		if d != tensor.F32 {
-			narrow = roundToOdd(sticky(v), d)
-		}
-		putFloat(b, d, float64(v), narrow)
+		// Not float32(v), which rounds twice on 386.
+		putFloat(b, d, float64(v), roundToOdd(sticky(v), d))
 		return true
 	}
 	bits := d.Bits()

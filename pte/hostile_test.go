@@ -375,7 +375,7 @@ func TestHostileFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = r.Verify(t.Context(), nil)
-			if d := time.Since(start); d > 500*time.Millisecond {
+			if d := time.Since(start); d > 5*time.Second {
 				t.Errorf("it takes %v", d)
 			}
 			if h.verify == nil && err != nil || h.verify != nil && !errors.Is(err, h.verify) {

@@ -308,7 +308,7 @@ func TestA15Amplification(t *testing.T) {
 		start := time.Now()
 		file := nest(n)
 		refuse(t, fmt.Sprintf("doubling If × %d in %d bytes", n, len(file)), file, tensor.ErrLimit)
-		if d := time.Since(start); d > time.Second {
+		if d := time.Since(start); d > 10*time.Second {
 			t.Errorf("took %v", d)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 )
@@ -187,7 +188,7 @@ func Float32s(t *Tensor) ([]float32, error) {
 	case I32:
 		return convert(t, func(v int32) float32 { return float32(v) })
 	case I64:
-		return convert(t, func(v int64) float32 { return float32(v) })
+		return convert(t, roundInt64)
 	case U8:
 		return convert(t, func(v uint8) float32 { return float32(v) })
 	case U16:
@@ -195,7 +196,12 @@ func Float32s(t *Tensor) ([]float32, error) {
 	case U32:
 		return convert(t, func(v uint32) float32 { return float32(v) })
 	case U64:
-		return convert(t, func(v uint64) float32 { return float32(v) })
+		return convert(t, func(v uint64) float32 {
+			if v > math.MaxInt64 {
+				return 2 * roundInt64(int64(v>>1|v&1))
+			}
+			return roundInt64(int64(v))
+		})
 	case F16:
 		return convert(t, Float16.Float32)
 	case BF16:
@@ -216,6 +222,17 @@ func Float32s(t *Tensor) ([]float32, error) {
 		return convert(t, Float8E8M0FNU.Float32)
 	}
 	return nil, fmt.Errorf("%w: tensor %s is %v, which has no float32 values", ErrDType, Quote(t.Name), t.DType)
+}
+
+// roundInt64 is float32(v), which rounds twice on 386: first to float64, which
+// may land in the middle between two values of float32. Here the last bit that
+// float64 keeps tells that something was cut off.
+func roundInt64(v int64) float32 {
+	const low = 1<<10 - 1
+	if (v <= -1<<53 || v >= 1<<53) && v&low != 0 {
+		v = v&^low | 1<<10
+	}
+	return float32(float64(v))
 }
 
 func convert[T Element](t *Tensor, f func(T) float32) ([]float32, error) {

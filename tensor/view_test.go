@@ -175,6 +175,13 @@ func TestFloat32sOfEveryNumericType(t *testing.T) {
 	if got, err := Float32s(New("", Shape{1}, []uint64{math.MaxUint64})); err != nil || got[0] != 0x1p64 {
 		t.Error(got, err)
 	}
+	// Rounded once: each lies just above the middle between two float32.
+	if got, err := Float32s(New("", Shape{2}, []int64{1<<62 + 1<<38 + 1, -(1<<62 + 1<<38 + 1)})); err != nil || got[0] != 1<<62+1<<39 || got[1] != -(1<<62+1<<39) {
+		t.Error(got, err)
+	}
+	if got, err := Float32s(New("", Shape{1}, []uint64{1<<63 + 1<<39 + 1})); err != nil || got[0] != 1<<63+1<<40 {
+		t.Error(got, err)
+	}
 	for _, x := range []*Tensor{New("", Shape{1}, []complex64{1}), {DType: QI8, Shape: Shape{1}, Data: BlobOf([]byte{1})}, {DType: F4E2M1FN, Shape: Shape{2}, Data: BlobOf([]byte{1})}} {
 		if _, err := Float32s(x); !errors.Is(err, ErrDType) {
 			t.Errorf("%v: %v", x.DType, err)
