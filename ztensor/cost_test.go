@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -218,7 +219,7 @@ func TestNothingIsAllocatedForAView(t *testing.T) {
 		if _, err := tensor.View[float32](ten); err != nil && !strings.Contains(err.Error(), "endian") {
 			t.Fatal(err)
 		}
-	}); n > 0 {
+	}); n > 0 && le.HostIsLittle { // elsewhere a view is an error, and that is allocated
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -629,7 +630,7 @@ func TestStrictReadersCheckDigests(t *testing.T) {
 	data := good12(set("digest", "crc32c:0x00000000"))
 	faceWith(&ReaderOptions{Strict: true}).Each(t, data, func(t *testing.T, r *Reader) {
 		w := r.Tensor("w")
-		if _, err := tensor.View[float32](w); !errors.Is(err, tensor.ErrChecksum) {
+		if _, err := tensor.View[float32](w); !errors.Is(err, tensor.ErrChecksum) && (le.HostIsLittle || !errors.Is(err, tensor.ErrNoView)) {
 			t.Errorf("View: %v", err)
 		}
 		if _, err := tensor.Load[float32](w); !errors.Is(err, tensor.ErrChecksum) {
