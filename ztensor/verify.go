@@ -250,6 +250,17 @@ func (w *worker) component(c *component) bool {
 	return len(w.found) == before
 }
 
+// mismatch reports the digest of stored bytes too, where decoding them failed
+// before the stream came to compare it.
+func (w *worker) mismatch(c *component, err error) {
+	if _, ok, bad := c.wanted(); !ok || bad != nil || errors.Is(err, tensor.ErrChecksum) {
+		return
+	}
+	if sum := c.checkDigest(func(int64) error { return w.ctx.Err() }); errors.Is(sum, tensor.ErrChecksum) {
+		w.fail(sum)
+	}
+}
+
 // payload reads the bytes of a component once: digest, encoding and bools.
 func (w *worker) payload(c *component) {
 	step := func(n int64) error {
@@ -291,6 +302,7 @@ func (w *worker) payload(c *component) {
 			break
 		}
 		if err != nil {
+			w.mismatch(c, err)
 			w.fail(err)
 			return
 		}
