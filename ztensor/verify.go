@@ -281,6 +281,7 @@ func (w *worker) payload(c *component) {
 	}
 	in, err := c.Open()
 	if err != nil {
+		w.mismatch(c, err)
 		w.fail(err)
 		return
 	}
