@@ -184,7 +184,7 @@ func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 		if e.Data.Size() > maxBytes {
 			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d of a shard", tensor.ErrLimit, tensor.Quote(e.Name), e.Data.Size(), maxBytes)
 		}
-		key := identity(e.Data)
+		key := e.Data.Identity()
 		if g, ok := of[key]; ok && key != nil {
 			groups[g] = append(groups[g], e)
 			continue

@@ -111,3 +111,63 @@ func ExampleWriteEntries() {
 	// 0.6 16 becomes 0.7 16384
 	// map[0:[linear.weight tied]]
 }
+
+// Files of at most so many bytes of data each, named after what is in them. What shares its data stays together.
+func ExampleSplit() {
+	es := []ptd.Entry{
+		{Name: "a", Data: tensor.BlobOf([]byte{1, 2, 3})},
+		{Name: "b", Data: tensor.BlobOf([]byte{4, 5})},
+		{Name: "c", Data: tensor.BlobOf([]byte{6})},
+	}
+	shards, err := ptd.Split(slices.Values(es), 4, "weights")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range shards {
+		fmt.Println(s.Tag[:20], len(s.Entries)) // ptd.WriteEntries(s.Tag+".ptd", slices.Values(s.Entries), nil) writes it
+	}
+	// Output:
+	// weights_ca978112ca1b 1
+	// weights_2b7d2121198c 2
+}
+
+// One entry more, one less, one under another name: what remains is copied as it is.
+func ExampleInsert() {
+	name, remove := temporary()
+	defer remove()
+	r, err := ptd.Open("../testdata/ptd/et-1.5.1-shared.ptd", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	es, own, err := ptd.Remove(slices.Collect(r.Entries()), "own")
+	if err != nil {
+		log.Fatal(err)
+	}
+	es, err = ptd.Rename(es, "row", "first")
+	if err != nil {
+		log.Fatal(err)
+	}
+	own.Name = "last"
+	es, err = ptd.Insert(es, own)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ptd.WriteEntries(name, slices.Values(es), nil); err != nil {
+		log.Fatal(err)
+	}
+	n, err := ptd.Open(name, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close()
+	for e := range n.Entries() {
+		fmt.Println(e.Name, e.Segment, e.Data.Size())
+	}
+	// Output:
+	// first 0 8
+	// column 0 8
+	// bytes 0 8
+	// bits 0 8
+	// last 1 8
+}

@@ -111,14 +111,17 @@ func family(id, prefix string) bool {
 
 // Detect reports whether r begins like a .ptd file, of this version or another one that Open would name.
 func Detect(r io.ReaderAt, size int64) bool {
-	var head [12]byte
-	if size < int64(len(head)) {
+	var b [12]byte
+	head := b[:min(int64(len(b)), max(size, 0))]
+	if n, _ := r.ReadAt(head, 0); n < len(head) || n < 8 {
 		return false
 	}
-	if n, _ := r.ReadAt(head[:], 0); n < len(head) {
+	if id := string(head[4:8]); string(head[:4]) == magic || id == identifier {
+		return true // what is wrong behind it, Open says
+	} else if !family(id, "FT") || len(head) < 12 {
 		return false
 	}
-	return family(string(head[4:8]), "FT") && family(string(head[8:12]), "FH")
+	return family(string(head[8:12]), "FH")
 }
 
 // putHeader writes the extended header behind the first 8 bytes of a spliced FlatBuffer.

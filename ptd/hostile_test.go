@@ -252,6 +252,7 @@ func hostiles() []hostile {
 		{"A-08 product beyond 2⁶³", layout(&rawLayout{7, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
 		{"A-08 product wraps to 4", layout(&rawLayout{0, []int32{1 << 30, 1 << 30, 1 << 4, 1}, []uint8{0, 1, 2, 3}}), bad, -2, "named_data[0].tensor_layout.sizes"},
 		{"A-08 product times width wraps", layout(&rawLayout{10, []int32{1 << 30, 1 << 30}, []uint8{0, 1}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"A-08 product beyond 2⁶⁴ before a 0", layout(&rawLayout{6, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32, 0}, []uint8{0, 1, 2, 3}}), bad, -2, "named_data[0].tensor_layout.sizes"},
 		{"A-08 product beyond 2⁶³ of no known type", layout(&rawLayout{44, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
 		{"A-10 dim_order too short", layout(&rawLayout{6, []int32{2, 2}, []uint8{0}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
 		{"A-10 dim_order too long", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
@@ -346,7 +347,8 @@ func TestOddFilesAreRead(t *testing.T) {
 		{"A-23 a path, an escape sequence, and twins by normalisation", key("../../x", "\x1b[31m", "e\u0301", "\u00e9")},
 		{"A-23 a name of 1 MiB", key(strings.Repeat("x", 1<<20))},
 		{"A-09 rank 0", layout(&rawLayout{6, []int32{}, []uint8{}})},
-		{"A-09 a dimension of 0 behind large ones", layout(&rawLayout{6, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32, 0}, []uint8{0, 1, 2, 3}})},
+		{"A-09 a dimension of 0 before large ones", layout(&rawLayout{6, []int32{0, math.MaxInt32, math.MaxInt32, math.MaxInt32}, []uint8{0, 1, 2, 3}})},
+		{"A-09 a dimension of 0 behind large ones", layout(&rawLayout{6, []int32{math.MaxInt32, math.MaxInt32, 3, 0}, []uint8{0, 1, 2, 3}})},
 		{"A-09 rank 16", layout(&rawLayout{0, slices.Repeat([]int32{1}, 16), []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}})},
 		{"A-11 more bytes than the layout needs", layout(&rawLayout{6, []int32{1}, []uint8{0}})},
 		{"A-21 a segment that nobody uses, of no bytes", func(f *raw) { f.segments = append(f.segments, [2]uint64{16, 0}) }},
@@ -608,27 +610,36 @@ func TestMemoryIsBounded(t *testing.T) {
 		"50,000 tensors of one layout":        shared(50_000, true),
 		"300,000 segments of no bytes":        zero(),
 	} {
-		t.Run(name, func(t *testing.T) {
-			var err error
-			var end int64
-			got := readtest.Allocated(func() {
-				var r *ptd.Reader
-				if r, err = ptd.OpenBytes(data, nil); err == nil {
-					for range r.Tensors() {
+		path := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for from, open := range map[string]func() (*ptd.Reader, error){
+			"bytes":    func() (*ptd.Reader, error) { return ptd.OpenBytes(data, nil) },
+			"mapped":   func() (*ptd.Reader, error) { return ptd.Open(path, nil) },
+			"unmapped": func() (*ptd.Reader, error) { return ptd.Open(path, &ptd.ReaderOptions{NoMap: true}) },
+			"reader":   func() (*ptd.Reader, error) { return ptd.NewReader(bytes.NewReader(data), int64(len(data)), nil) },
+		} {
+			t.Run(name+" from "+from, func(t *testing.T) {
+				var err error
+				end := int64(len(data))
+				got := readtest.Allocated(func() {
+					var r *ptd.Reader
+					if r, err = open(); err == nil {
+						for range r.Tensors() {
+						}
+						end = r.Header().FlatbufferSize
+						r.Close()
 					}
-					end = r.Header().FlatbufferSize
-				}
-			})
-			if err != nil {
-				if !errors.Is(err, tensor.ErrLimit) || name != "50,000 tensors of one layout" {
+				})
+				if err != nil && (!errors.Is(err, tensor.ErrLimit) || name != "50,000 tensors of one layout") {
 					t.Fatal(err)
 				}
-				end = int64(len(data))
-			}
-			if most := 1<<20 + 4*end; got > most {
-				t.Errorf("%d bytes allocated for %d bytes of metadata", got, end)
-			}
-		})
+				if most := 1<<20 + 4*end; got > most {
+					t.Errorf("%d bytes allocated for %d bytes of metadata", got, end)
+				}
+			})
+		}
 	}
 }
 
@@ -638,6 +649,46 @@ func identity(n int) []byte {
 		b[i] = byte(i)
 	}
 	return b
+}
+
+// names that were chosen to collide cost what others do; internal/names has the proof by counting.
+func TestNamesThatCollide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("times")
+	}
+	took := func(name func(i int) string) time.Duration {
+		es := make([]ptd.Entry, 1<<14)
+		for i := range es {
+			es[i] = ptd.Entry{Name: name(i)}
+		}
+		data := write(t, es, ptd.WriterOptions{})
+		best := time.Hour
+		for range 5 {
+			start := time.Now()
+			r, err := ptd.OpenBytes(data, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range es {
+				if _, ok := r.Entry(es[i].Name); !ok {
+					t.Fatal(es[i].Name)
+				}
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	spread := took(func(i int) string { return fmt.Sprintf("%028d", uint64(i)*0x9E3779B97F4A7C15) })
+	same := took(func(i int) string { // one sum, and one polynomial of 31
+		var b []byte
+		for k := range 14 {
+			b = append(b, [...]string{"Aa", "BB"}[i>>k&1]...)
+		}
+		return string(b)
+	})
+	if same > 10*spread+100*time.Millisecond { // a chain of all would be thousands of times as slow
+		t.Errorf("%v, and %v where names collide", spread, same)
+	}
 }
 
 // ten times the entries take less than fifteen times as long.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 
@@ -83,18 +84,22 @@ func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 	return l, nil
 }
 
-// Bytes is the size of a tensor of this layout. It answers false when a size is negative, the product passes int64, or
-// the scalar type is unknown.
+// Bytes is the size of a tensor of this layout. It answers false when a size is negative, the scalar type is unknown, or
+// the product passes int64. As for ExecuTorch it must not pass uint64 on the way either: [2^31-1, 2^31-1, 2^31-1, 0] is no
+// shape, though [0, 2^31-1, 2^31-1, 2^31-1] is.
 func (l *Layout) Bytes() (int64, bool) {
-	shape := make(tensor.Shape, len(l.Sizes))
-	for i, n := range l.Sizes {
-		shape[i] = int64(n)
+	total := uint64(1)
+	for _, n := range l.Sizes {
+		hi, lo := bits.Mul64(total, uint64(n))
+		if n < 0 || hi != 0 {
+			return 0, false
+		}
+		total = lo
 	}
-	n, ok := shape.Elements()
-	if !ok || l.ScalarType.DType() == tensor.Unknown {
+	if total > math.MaxInt64 || l.ScalarType.DType() == tensor.Unknown {
 		return 0, false
 	}
-	return l.ScalarType.DType().Bytes(n)
+	return l.ScalarType.DType().Bytes(int64(total))
 }
 
 // check reports what is wrong with the layout of an entry of size bytes.

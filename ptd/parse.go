@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -42,7 +42,11 @@ func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, 
 	}()
 	head := all
 	if all == nil {
-		if head, err = src.Metadata(0, min(src.Size(), firstRead)); err != nil {
+		n := int64(firstRead)
+		if src.Mapped() {
+			n = headSize // another read costs nothing
+		}
+		if head, err = src.Metadata(0, min(src.Size(), n)); err != nil {
 			return nil, err
 		}
 	}
@@ -51,11 +55,9 @@ func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, 
 		return nil, err
 	}
 	if end := h.metadataEnd(); end > int64(len(head)) {
-		rest, err := src.Metadata(int64(len(head)), end-int64(len(head)))
-		if err != nil {
+		if head, err = src.Extend(head, end); err != nil {
 			return nil, err
 		}
-		head = append(head, rest...)
 	}
 	if err := p.metadata(h, head[:h.metadataEnd()]); err != nil {
 		return nil, err
@@ -73,15 +75,17 @@ type parser struct {
 	r      *Reader
 	shift  int64 // from a position in the FlatBuffer to one in the file
 	names  int64 // bytes of names so far
+	listed int64 // entries of the file
 	alias  bool  // the metadata is ours, so that names can stay where they are
 	cursor fb.Cursor
 	scalar ScalarType // of the tensor that was read last
 	cols   columns
 
-	// Where the names, tensors, blobs, shapes and orders of many entries are kept together.
+	// Where the names, tensors, blobs, parts of segments, shapes and orders of many entries are kept together.
 	text    []byte
 	tensors []tensor.Tensor
 	blobs   []blob
+	extents []source.Extent
 	dims    []int64
 	orders  []int
 
@@ -92,7 +96,7 @@ type parser struct {
 
 // What entries cost in the index at most, for the budget; a test holds the numbers against the types.
 const (
-	entryCost   = 24 + 32 // with its place in the table of names
+	entryCost   = 24 + 16 // with its place in the table of names
 	tensorCost  = 136
 	segmentCost = 24
 	blobCost    = 24
@@ -110,7 +114,11 @@ func (p *parser) spent(offset int64, field string) error {
 // metadata parses the bytes of the file up to the end of the FlatBuffer.
 func (p *parser) metadata(h Header, head []byte) error {
 	p.r.header, p.shift = h, h.FlatbufferOffset
-	p.r.budget.Store(h.FlatbufferSize*4 + 1<<19)
+	times := int64(4)
+	if p.alias {
+		times-- // the metadata itself is kept
+	}
+	p.r.budget.Store(h.FlatbufferSize*times + 1<<19)
 	root := binary.LittleEndian.Uint32(head)
 	if int64(root) < h.FlatbufferOffset+8 {
 		return malformed(0, "root", "the root table at byte %d is not behind the header, which ends at %d", root, h.FlatbufferOffset+8)
@@ -154,14 +162,12 @@ func (p *parser) metadata(h Header, head []byte) error {
 func (p *parser) finish(place func(i int) (int64, string)) error {
 	r := p.r
 	r.tensors, r.warnings = p.found, p.warnings
-	table, dup := names.Build(len(r.entries), r.name)
-	if dup >= 0 {
+	if dup := r.table.Fill(len(r.entries), (*index)(r)); dup >= 0 {
 		off, field := place(dup)
-		name := r.name(dup)
-		_, first := place(table.Lookup(name))
+		name := r.entries[dup].name()
+		_, first := place(r.table.Lookup(name))
 		return malformed(off, field, "the name %s stands twice, first in %s", tensor.Quote(name), first)
 	}
-	r.table = table
 	return nil
 }
 
@@ -329,11 +335,9 @@ func (p *parser) rows(named list, lo, hi, end int) error {
 			continue
 		}
 		if n < data.Size() {
-			part, err := r.src.Extent(data.Offset(), n)
-			if err != nil {
+			if data, err = p.part(data.Offset(), n, end-i); err != nil {
 				return err
 			}
-			data = &part
 		}
 		p.add(i, t, name, int32(s), data)
 	}
@@ -348,35 +352,42 @@ func (p *parser) parallel(named list, workers int) error {
 	}
 	type part struct {
 		parser
-		err error
-		wg  sync.WaitGroup // of the first part: for all
+		lo, hi int
+		err    error
+
+		// Of the first part: for all.
+		begun atomic.Int32
+		wg    sync.WaitGroup
 	}
 	parts := make([]part, workers)
-	wg := &parts[0].wg
-	defer wg.Wait() // also when this goroutine's part panics
 	n := named.n - 1
 	for k := range parts {
 		q := &parts[k]
 		q.parser = *p
-		q.found, q.names, q.warnings, q.text = 0, 0, nil, nil
-		q.tensors, q.blobs = share(p.tensors, k, workers), share(p.blobs, k, workers)
-		q.dims, q.orders = share(p.dims, k, workers), share(p.orders, k, workers)
-		lo, hi := 1+n*k/workers, 1+n*(k+1)/workers
-		if k == workers-1 {
-			q.err = q.rows(named, lo, hi, hi)
-			break
-		}
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			defer func() {
-				if e := recover(); e != nil {
-					q.err = bug(e)
-				}
-			}()
-			q.err = q.rows(named, lo, hi, hi)
-		}()
+		q.found, q.names, q.warnings = 0, 0, nil
+		lo, hi := n*k/workers, n*(k+1)/workers
+		q.text = share(p.text, lo, hi, n)
+		q.tensors, q.blobs, q.extents = share(p.tensors, lo, hi, n), share(p.blobs, lo, hi, n), share(p.extents, lo, hi, n)
+		q.dims, q.orders = share(p.dims, lo, hi, n), share(p.orders, lo, hi, n)
+		q.lo, q.hi = 1+lo, 1+hi
 	}
+	wg := &parts[0].wg
+	wg.Add(workers - 1)
+	run := func() { // for all, so that their number costs no allocations
+		q := &parts[parts[0].begun.Add(1)]
+		defer wg.Done()
+		defer func() {
+			if e := recover(); e != nil {
+				q.err = bug(e)
+			}
+		}()
+		q.err = q.rows(named, q.lo, q.hi, q.hi)
+	}
+	for range workers - 1 {
+		go run()
+	}
+	defer wg.Wait() // also when this goroutine's part panics
+	parts[0].err = parts[0].rows(named, parts[0].lo, parts[0].hi, parts[0].hi)
 	wg.Wait()
 	for k := range parts {
 		// The first error in the file is the error, as if one had read it all.
@@ -393,10 +404,14 @@ func (p *parser) parallel(named list, workers int) error {
 	return nil
 }
 
-// share is part k of n of the room behind s.
-func share[T any](s []T, k, n int) []T {
+// share is the room behind s that entries lo to hi of n have: each the same, if there is as much.
+func share[T any](s []T, lo, hi, n int) []T {
 	room := cap(s) - len(s)
-	lo, hi := len(s)+room*k/n, len(s)+room*(k+1)/n
+	if each := room / n; each > 0 {
+		lo, hi = len(s)+each*lo, len(s)+each*hi
+	} else {
+		lo, hi = len(s)+int(int64(room)*int64(lo)/int64(n)), len(s)+int(int64(room)*int64(hi)/int64(n))
+	}
 	return s[lo:lo:hi]
 }
 
@@ -419,6 +434,19 @@ func (p *parser) blob(i int, name string, segment int32, data *source.Extent, le
 	p.r.entries[i] = entry{blob: &p.blobs[len(p.blobs)-1], segment: segment}
 }
 
+// part is the first n bytes of a segment; with this entry, left are to come.
+func (p *parser) part(off, n int64, left int) (*source.Extent, error) {
+	if len(p.extents) == cap(p.extents) {
+		p.extents = make([]source.Extent, 0, max(p.some(1, left, segmentCost), 1))
+	}
+	e, err := p.r.src.Extent(off, n)
+	if err != nil {
+		return nil, err
+	}
+	p.extents = append(p.extents, e)
+	return &p.extents[len(p.extents)-1], nil
+}
+
 // untyped is the data of a tensor whose type has no name: it tells the file's own word.
 type untyped struct {
 	*source.Extent
@@ -438,7 +466,7 @@ func (p *parser) room(n int64, offset int64, field string) error {
 	if !p.spend(n * entryCost) {
 		return p.spent(offset, field)
 	}
-	p.r.entries = make([]entry, n)
+	p.r.entries, p.listed = make([]entry, n), n
 	return nil
 }
 
@@ -508,8 +536,10 @@ func (p *parser) name(row fb.Row, c *columns, i, left int) (string, error) {
 	}
 	if !p.alias {
 		if len(key) > cap(p.text)-len(p.text) {
-			n := max(len(key), min((len(key)+4)*left, 1<<18))
-			if !p.spend(int64(n)) {
+			// For all that are to come, were they like this one, and did names make up a third of the metadata.
+			each := min(int64(len(key))+4, p.r.header.FlatbufferSize/(3*p.listed))
+			n := max(int64(len(key)), each*int64(left))
+			if !p.spend(n) {
 				return "", p.spent(p.place(row, c.name), at(c.vector, i)+c.key)
 			}
 			p.text = make([]byte, 0, n)
@@ -581,18 +611,15 @@ func (p *parser) tensor(row fb.Row, c *columns, i, left int, size int64) (*tenso
 		return nil, 0, p.spent(p.shift+int64(row.Pos), at(c.vector, i)+c.layout)
 	}
 	start := len(p.dims)
-	count, over, zero := uint64(1), false, false // elements
+	count, over := uint64(1), false // elements; as in the runtime, a 0 saves what comes behind it, not what went over before
 	for d := range rank {
 		n := int64(int32(binary.LittleEndian.Uint32(sizes[4*d:])))
-		if n <= 0 {
-			if n < 0 {
-				return p.bad(row, c, i, c.sizes, at(".sizes", int(d)), "%d", n)
-			}
-			zero = true
+		if n < 0 {
+			return p.bad(row, c, i, c.sizes, at(".sizes", int(d)), "%d", n)
 		}
 		hi, lo := bits.Mul64(count, uint64(n))
-		over = over || hi != 0 || lo > math.MaxInt64
-		count = max(lo, 1)
+		over = over || hi != 0
+		count = lo
 		p.dims = append(p.dims, n)
 	}
 	shape := tensor.Shape(p.dims[start:len(p.dims):len(p.dims)])
@@ -603,9 +630,7 @@ func (p *parser) tensor(row fb.Row, c *columns, i, left int, size int64) (*tenso
 	p.scalar = ScalarType(p.cursor.Uint8(row.At(c.scalar)))
 	dtype := p.scalar.DType()
 	n := int64(count)
-	if zero {
-		n, over = 0, false
-	}
+	over = over || n < 0
 	known := dtype != tensor.Unknown
 	if known && !over {
 		n, ok = dtype.Bytes(n)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"runtime"
 	"sync"
 
@@ -16,7 +15,8 @@ import (
 
 // A plan is a file of which all is known but the bytes of the segments.
 type plan struct {
-	metadata []byte // up to the end of the FlatBuffer
+	head     []byte // up to the end of what is inserted into the FlatBuffer,
+	rest     []byte // and the rest of it
 	base     int64
 	segments []planned
 	size     int64 // of the file
@@ -62,10 +62,8 @@ func newPlan(entries []Entry, opts *WriterOptions) (*plan, error) {
 		return nil, fmt.Errorf("%w: the file is beyond 2^63 bytes", tensor.ErrLimit)
 	}
 	p.size = sum
-	spliced := fb.Splice(buf, int(h.FlatbufferOffset))
-	putHeader(spliced, h)
-	// Up to the base, also when no segments follow, as the reference does.
-	p.metadata = append(spliced, make([]byte, p.base-int64(len(spliced)))...)
+	p.head, p.rest = fb.Splice(buf[:8:8], int(h.FlatbufferOffset)), buf[8:]
+	putHeader(p.head, h)
 	return p, nil
 }
 
@@ -91,7 +89,7 @@ func (p *plan) share(entries []Entry, opts *WriterOptions) ([]int, error) {
 		case hashed:
 			key = sum
 		case dedup == DedupIdentity:
-			key = identity(e.Data)
+			key = e.Data.Identity()
 		}
 		wish := max(e.Alignment, 1)
 		if e.Alignment == 0 && opts.Alignment > 0 {
@@ -110,25 +108,6 @@ func (p *plan) share(entries []Entry, opts *WriterOptions) ([]int, error) {
 		p.segments = append(p.segments, planned{name: e.Name, data: e.Data, size: e.Data.Size(), align: wish})
 	}
 	return index, nil
-}
-
-// identity is equal for blobs that are the same bytes in memory, or the same source; nil for one without identity. The
-// empty blob is its own segment each time: an empty tensor has no bytes to share.
-func identity(b tensor.Blob) any {
-	type memory struct {
-		first *byte
-		n     int
-	}
-	if p, ok := b.Bytes(); ok {
-		if len(p) == 0 {
-			return nil
-		}
-		return memory{&p[0], len(p)}
-	}
-	if src := b.Source(); src != nil && reflect.TypeOf(src).Kind() == reflect.Pointer {
-		return src
-	}
-	return nil
 }
 
 // hashes reads all data whose length is not unique, on all cores, and answers its SHA-256 by entry.
@@ -225,6 +204,7 @@ func lcm(a, b int64) int64 {
 // arguments of its calls from right to left.
 func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]byte, error) {
 	var b fb.Builder
+	b.Grow(leastSize(entries, segments))
 	segment := func(s *planned) fb.Offset {
 		b.Begin()
 		b.Scalar(slot(segmentSize), 8, uint64(s.size), 0)
@@ -281,6 +261,31 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 	b.Ref(slot(flatTensorNamed), namedVector)
 	b.Ref(slot(flatTensorSegments), segmentVector)
 	return b.Finish(b.End(), identifier)
+}
+
+// leastSize is what the FlatBuffer takes at least: references, tables and vectors, without padding and vtables. So what cannot
+// be is refused before memory is taken for it, and what can be is made in one piece.
+func leastSize(entries []Entry, segments []planned) int64 {
+	n := int64(0)
+	stored := func(x int64, size int64) {
+		if x != 0 {
+			n += size
+		}
+	}
+	for i := range segments {
+		n += 4 + 4
+		stored(segments[i].size, 8)
+		stored(segments[i].offset, 8)
+	}
+	for i := range entries {
+		e := &entries[i]
+		n += 4 + 4 + 4 + 4 + int64(len(e.Name)) + 1
+		if l := e.Layout; l != nil {
+			n += 4 + 4 + 4 + 4 + 4 + 4 + 5*int64(len(l.Sizes))
+			stored(int64(l.ScalarType), 1)
+		}
+	}
+	return n
 }
 
 func int32s(b *fb.Builder, v []int32) fb.Offset {

@@ -37,7 +37,7 @@ type Reader struct {
 	entries  []entry
 	tensors  int             // entries that are tensors
 	segments []source.Extent // as the file lists them
-	table    *names.Table
+	table    names.Table
 	warnings []error
 	budget   atomic.Int64 // of the parser: bytes that the index may still take
 }
@@ -61,7 +61,10 @@ func (e *entry) name() string {
 	return e.blob.name
 }
 
-func (r *Reader) name(i int) string { return r.entries[i].name() }
+// index is the Reader as a list of names.
+type index Reader
+
+func (x *index) NameAt(i int) string { return x.entries[i].name() }
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
@@ -243,12 +246,12 @@ func (r *Reader) Sharing() map[int][]string {
 		return out // there all tensors lie in one segment, and share nothing by that
 	}
 	for i := range r.entries {
-		s, name := int(r.entries[i].segment), r.name(i)
+		s, name := int(r.entries[i].segment), r.entries[i].name()
 		switch {
 		case first[s] == 0:
 			first[s] = int32(i) + 1
 		case out[s] == nil:
-			out[s] = []string{r.name(int(first[s]) - 1), name}
+			out[s] = []string{r.entries[first[s]-1].name(), name}
 		default:
 			out[s] = append(out[s], name)
 		}

@@ -237,10 +237,16 @@ func (w *Writer) write() error {
 	if w.file != nil {
 		w.file.Reserve(p.size)
 	}
-	if _, err := w.w.Write(p.metadata); err != nil {
-		return err
+	at := int64(0)
+	for _, b := range [...][]byte{p.head, p.rest} {
+		if _, err := w.w.Write(b); err != nil {
+			return err
+		}
+		at += int64(len(b))
 	}
-	at := int64(len(p.metadata))
+	if len(p.segments) == 0 { // up to the base all the same, as the reference does
+		return zeros(w.w, p.base-at)
+	}
 	for i := range p.segments {
 		s := &p.segments[i]
 		start := p.base + s.offset

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -264,16 +265,76 @@ func TestAddAllStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// a million entries, and less memory than their data.
+// a million entries, with TENSORFILE_LARGE=1.
 func TestManyEntries(t *testing.T) {
-	if testing.Short() {
-		t.Skip("memory")
+	n := 1_000_000
+	if os.Getenv("TENSORFILE_LARGE") == "" {
+		n = 200_000
 	}
-	const n = 200_000
 	data := write(t, many(n), ptd.WriterOptions{})
 	r := readBytes(t, data, &ptd.ReaderOptions{Strict: true})
-	if r.Len() != n || r.Tensor("layers.199999.w") == nil {
+	if r.Len() != n || r.Tensor(fmt.Sprintf("layers.%d.w", n-1)) == nil || r.Tensor("layers.x.w") != nil {
 		t.Error("lost some")
+	}
+	i := 0
+	for x := range r.Tensors() {
+		if i%1000 == 0 && r.Tensor(x.Name) != x {
+			t.Fatalf("%s is another tensor by name", x.Name)
+		}
+		i++
+	}
+}
+
+// an index that no FlatBuffer can hold is refused before anything is written, and before memory is taken for it. The names
+// are pieces of one string.
+func TestIndexBeyond2GiB(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	dir := t.TempDir()
+	w, err := ptd.Create(filepath.Join(dir, "x.ptd"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2100 {
+		if err := w.AddBlob(long[i:], tensor.Blob{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := readtest.Allocated(func() { err = w.Close() }); got > 4<<20 {
+		t.Errorf("%d bytes allocated", got)
+	}
+	if !errors.Is(err, tensor.ErrLimit) {
+		t.Error(err)
+	}
+	if got := folder(t, dir); len(got) != 0 {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+// A pipe cannot seek, and takes what the other side has room for.
+func TestWriteIntoAPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Skipf("no pipes here: %v", err)
+	}
+	defer r.Close()
+	es := append(many(100), ptd.Entry{Name: "large", Data: tensor.BlobOf(bytes.Repeat([]byte("0123456789abcdef"), 1<<16))})
+	done := make(chan error, 1)
+	go func() {
+		out := ptd.NewWriter(w, nil)
+		for _, e := range es {
+			if err := out.AddEntry(e); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- errors.Join(out.Close(), w.Close())
+	}()
+	got, err := io.ReadAll(r)
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, write(t, es, ptd.WriterOptions{})) {
+		t.Error("other bytes than elsewhere")
 	}
 }
 

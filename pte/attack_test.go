@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"math"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -579,11 +580,80 @@ func TestA35TheFileChanges(t *testing.T) {
 	}
 }
 
+// What was read when it was opened stays as it was, whatever becomes of the file: written over, longer, another one of the
+// same name, gone.
+func TestA35TheFileIsAnother(t *testing.T) {
+	data := base(t, "export-1.5.1-state-initial.pte")
+	for what, change := range map[string]func(name string) error{
+		"written over": func(name string) error { return os.WriteFile(name, bytes.Repeat([]byte{0xff}, len(data)), 0o666) },
+		"longer":       func(name string) error { return os.WriteFile(name, append(bytes.Clone(data), data...), 0o666) },
+		"replaced": func(name string) error {
+			if err := os.WriteFile(name+".new", base(t, "lean"), 0o666); err != nil {
+				return err
+			}
+			return os.Rename(name+".new", name)
+		},
+		"gone": os.Remove,
+	} {
+		for _, noMap := range []bool{false, true} {
+			name := filepath.Join(t.TempDir(), "p.pte")
+			if err := os.WriteFile(name, data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Open(name, &ReaderOptions{NoMap: noMap})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := plainFacts(t, r)
+			if err := change(name); err != nil {
+				t.Logf("%s: not here: %v", what, err) // an open file on windows
+			}
+			if after := plainFacts(t, r); after != before {
+				t.Errorf("%s, NoMap %v: the program is another one now", what, noMap)
+			}
+			for e := range r.Entries() {
+				b, err := e.Data.ReadAll()
+				if what != "written over" && e.Buffer > 0 && (err != nil || int64(len(b)) != e.Data.Size()) {
+					t.Errorf("%s, NoMap %v: %s: %d bytes, %v", what, noMap, e.Name, len(b), err)
+				}
+			}
+			r.Close()
+		}
+	}
+}
+
+// plainFacts is what a program tells without its payloads.
+func plainFacts(t *testing.T, r *Reader) string {
+	var b strings.Builder
+	for m := range r.Program().Methods() {
+		fmt.Fprintln(&b, m, m.Operators(), m.Memory().Buffers)
+		for v := range m.Values() {
+			fmt.Fprintln(&b, v)
+		}
+	}
+	for e := range r.Entries() {
+		fmt.Fprintln(&b, e.Name, e.DType, e.Shape)
+	}
+	return b.String()
+}
+
 func TestA36ThingsThatAreNoFiles(t *testing.T) {
 	for _, name := range []string{t.TempDir(), os.DevNull, "/dev/zero", "/proc/self/status", "absent.pte"} {
 		if r, err := Open(name, nil); err == nil {
 			t.Errorf("%s opens", name)
 			r.Close()
+		}
+	}
+	folder := t.TempDir()
+	if socket, err := net.Listen("unix", filepath.Join(folder, "socket")); err == nil {
+		defer socket.Close()
+		if _, err := Open(filepath.Join(folder, "socket"), nil); err == nil {
+			t.Error("a socket opens")
+		}
+	}
+	if pipe := filepath.Join(folder, "pipe"); exec.Command("mkfifo", pipe).Run() == nil {
+		if _, err := Open(pipe, nil); err == nil {
+			t.Error("a pipe opens")
 		}
 	}
 	sparse := filepath.Join(t.TempDir(), "sparse.pte")
@@ -724,6 +794,31 @@ func TestA41WritersThatFail(t *testing.T) {
 			t.Error("half a file is left")
 		}
 	}
+	// A source that panics, and one that fails: what was there stays, and nothing else.
+	for what, open := range map[string]func() (io.ReadCloser, error){
+		"panics": func() (io.ReadCloser, error) { panic("in a source") },
+		"fails":  func() (io.ReadCloser, error) { return nil, readtest.ErrInjected },
+	} {
+		b := NewBuilder()
+		m := b.Method("forward")
+		m.Return(m.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{6}, Data: tensor.BlobFunc(24, open)}))
+		name := filepath.Join(t.TempDir(), "p.pte")
+		if err := os.WriteFile(name, []byte("before"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() { recover() }()
+			if err := b.WriteFile(name, nil); err == nil {
+				t.Errorf("a source that %s is taken", what)
+			}
+		}()
+		if x, _ := os.ReadFile(name); string(x) != "before" {
+			t.Errorf("a source %s, and the file is %q", what, x)
+		}
+		if left, _ := os.ReadDir(filepath.Dir(name)); len(left) != 1 {
+			t.Errorf("a source %s, and %v are left", what, left)
+		}
+	}
 }
 
 func TestA42WhatAWriterRefuses(t *testing.T) {
@@ -772,6 +867,44 @@ func TestA42WhatAWriterRefuses(t *testing.T) {
 	b.Method("f").Delegate("X", tensor.BlobFunc(3<<30, nil))
 	if err := b.Write(io.Discard, &WriterOptions{InlineDelegates: true}); !errors.Is(err, tensor.ErrLimit) {
 		t.Errorf("3 GiB inside a flatbuffer: %v", err)
+	}
+}
+
+// 10⁵ tensors, more tables than the runtime's verifier visits at 10⁶ warn.
+func TestA42ManyTensors(t *testing.T) {
+	n := 100_000
+	b := NewBuilder()
+	m := b.Method("forward")
+	one := tensor.BlobOf([]byte{1, 2, 3, 4})
+	for range n {
+		m.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{1}, Data: one})
+	}
+	m.Return(m.Int(1))
+	var w bytes.Buffer
+	if err := b.Write(&w, nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenBytes(w.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Verify(t.Context(), nil); err != nil || r.Len() != n || len(r.Warnings()) != 0 {
+		t.Errorf("%d tensors, %v, %v", r.Len(), err, r.Warnings())
+	}
+	if e := r.Entry(fmt.Sprintf("forward/%d", n-1)); e == nil || e.Buffer != 1 {
+		t.Errorf("the last one: %+v", e)
+	}
+}
+
+// G15: a context that is over ends what reads.
+func TestVerifyIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := openFile(t, "../testdata/pte/export-1.5.1-external.pte")
+	for _, o := range []*tensor.VerifyOptions{nil, {Depth: tensor.VerifyCanonical}, {External: func(string) *tensor.Tensor { return nil }}} {
+		if err := r.Verify(ctx, o); !errors.Is(err, context.Canceled) {
+			t.Errorf("%+v: %v", o, err)
+		}
 	}
 }
 

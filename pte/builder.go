@@ -377,7 +377,7 @@ func (m *MethodBuilder) Input(d tensor.DType, s tensor.Shape) Ref {
 	return r
 }
 
-// Accept makes inputs of values that are there, such as m.Int(0).
+// Accept makes inputs of values that are there, such as m.Int(5). Of a number the runtime takes only the one that is stored.
 func (m *MethodBuilder) Accept(refs ...Ref) {
 	m.inputs = append(m.inputs, m.useAll(refs, "input")...)
 }

@@ -218,6 +218,19 @@ var built = []struct {
 			t.Errorf("%+v", a)
 		}
 	}},
+	{"nothing but empty tensors stored", nil, func(b *Builder) {
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{0, 3})
+		w := m.Constant(tensor.New("", tensor.Shape{0, 3}, []float32{}))
+		m.State(tensor.New("s", tensor.Shape{0}, []float32{}))
+		m.NamedState("room", tensor.F32, tensor.Shape{1}) // a state needs memory that is there
+		y := m.Tensor(tensor.F32, tensor.Shape{0, 3})
+		m.Call("aten::add.out", x, w, m.Int(1), y, y)
+		m.Return(y)
+	}, func(t *testing.T, file string) {
+		a, _ := runProgram(t, file, "forward", floatInput("0,3"))
+		wantFloats(t, a[0])
+	}},
 	{"planner", nil, func(b *Builder) { // a long chain: memory is used again
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{16})

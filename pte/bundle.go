@@ -108,7 +108,7 @@ func (r *Reader) bundledTensor(t fb.Object, field string) *tensor.Tensor {
 	out := &tensor.Tensor{Name: field, DType: dtypeOf(int8(t.Uint8(slotBundledScalarType, 0)))}
 	sizes, _ := t.Bytes(slotBundledSizes, 4)
 	dims, _ := t.Bytes(slotBundledDimOrder, 1)
-	out.Shape, out.Order = decodeShape(sizes, dims)
+	out.Shape, out.Order = decodeShape(sizes, dims, nil)
 	data, _ := t.Bytes(slotBundledData, 1)
 	out.Data = r.blob(t.DataAt(slotBundledData), int64(len(data)))
 	return out

@@ -21,32 +21,36 @@ const (
 	maxBuffer       = 1 << 56   // no machine has such a memory plan; 2⁴⁸ is in the exporter's own tests
 )
 
-// A checker visits every table of a verified program once, when it is opened. It notes what the runtime would not load or
-// run, and refuses only what asks for too much. It allocates for findings, and for what must be compared with each other:
-// names and segments.
+// A checker visits every table of a program once, when it is opened. It notes what the runtime would not load or run, and
+// refuses only what asks for too much. It allocates for findings, and for what must be compared with each other: names and
+// segments.
+//
+// Values and instructions are verified by the walk, as it comes to them: what is read of them here before that must go
+// through a walker, and every field that leads to something must be looked at.
 type checker struct {
-	r   *Reader
-	out *tensor.FindingList
+	r    *Reader
+	walk *fb.Walk
+	out  *tensor.FindingList
 
 	m        Method // the method being looked at, and parts of it
 	values   fb.Objects
 	buffers  []byte
 	ops      fb.Objects
-	copies   int    // which operator is et_copy_index, -1 for none
-	budget   int64  // of bytes to be shown
-	stored   int    // tensors that Reader.Tensors yields
-	tables   int    // visited so far, as the runtime's verifier counts
-	newer    uint64 // tables of a newer schema that were seen, a bit each
+	looping  []int   // chains in which a jump goes back
+	copies   int     // which operator is et_copy_index, -1 for none
+	budget   int64   // of bytes to be shown
+	stored   []place // tensors that Reader.Tensors yields
+	tables   int     // visited so far, as the runtime's verifier counts
+	newer    uint64  // tables of a newer schema that were seen, a bit each
 	external map[string]fb.Object
-	back     bool // a jump goes back
-	chain    int  // of the instruction that is being looked at
-	index    int  // of the value or instruction
+	chain    int // of the instruction that is being looked at
+	index    int // of the value or instruction
 	slots    [64]uint8
 
 	// Where the loops over values and instructions are.
-	evalue, allocation, extra, step fb.Walker
-	kinds                           [numKinds]fb.Walker
-	steps                           [numOpcodes]fb.Walker
+	evalue, pointee, allocation, extra, step fb.Walker
+	kinds                                    [numKinds]fb.Walker
+	steps                                    [numOpcodes]fb.Walker
 }
 
 // valueField is the path of a field of the value that is being looked at. It is only put together where something is
@@ -125,13 +129,14 @@ func (c *checker) name(b []byte, off int64, field string) {
 func (c *checker) program() error {
 	r := c.r
 	c.budget = 64*int64(len(r.buf)) + 1<<20
-	walker := fb.NewWalker(r.buf)
-	c.evalue, c.allocation, c.extra, c.step = walker, walker, walker, walker
+	c.evalue, c.pointee = c.walk.Walker(ptefb.TableEValue), c.walk.Walker(ptefb.TableEValue)
+	c.allocation, c.extra = c.walk.Walker(ptefb.TableAllocationDetails), c.walk.Walker(ptefb.TableExtraTensorInfo)
+	c.step = c.walk.Walker(ptefb.TableInstruction)
 	for i := range c.kinds {
-		c.kinds[i] = walker
+		c.kinds[i] = c.walk.Walker(kindTables[i])
 	}
 	for i := range c.steps {
-		c.steps[i] = walker
+		c.steps[i] = c.walk.Walker(opcodeTables[i])
 	}
 	for i := range ptefb.Schema.Tables {
 		if f := ptefb.Schema.Tables[i].Fields; len(f) > 0 {
@@ -139,6 +144,9 @@ func (c *checker) program() error {
 		}
 	}
 	c.see(r.root, ptefb.TableProgram)
+	if v := r.root.Uint32(slotProgramVersion, 0); v > 0 {
+		c.error(errors.ErrUnsupported, r.root.At(slotProgramVersion), "version", "%d: the runtime loads none above 0 since ExecuTorch 1.5.1", v)
+	}
 	if r.header.Length > 32 {
 		c.warn(12, "extended_header.length", "%d bytes are more than the 32 of the newest known version", r.header.Length)
 	}
@@ -153,15 +161,19 @@ func (c *checker) program() error {
 	for i := range plans.Len() {
 		c.m = Method{r, plans.At(i), i}
 		c.see(c.m.t, ptefb.TableExecutionPlan)
-		before := c.stored
+		before := len(c.stored)
 		if err := c.allValues(); err != nil {
 			return err
 		}
-		if err := c.shown(c.stored - before); err != nil {
+		if err := c.shown(len(c.stored) - before); err != nil {
 			return err
 		}
+		if c.walk.Failed() {
+			return nil
+		}
 		if c.out.Full() {
-			continue // what is wrong is told; what is there is still counted
+			c.walk.Fail() // unseen is unverified
+			continue      // what is wrong is told; what is there is still counted
 		}
 		if b, ok := c.m.t.Bytes(slotPlanName, 1); ok {
 			c.name(b, c.m.t.At(slotPlanName), c.m.field("name"))
@@ -175,8 +187,8 @@ func (c *checker) program() error {
 		}
 		c.method()
 	}
-	if n := int64(c.stored); n > r.limits.MaxTensors {
-		return fail(tensor.ErrLimit, r.at, "execution_plan", "%d tensors are more than the limit of %d", n, r.limits.MaxTensors)
+	if c.tables > c.walk.Budget() {
+		c.walk.Fail()
 	}
 	if c.tables > maxTables {
 		c.warn(0, "", "%d tables, but a runtime that verifies stops at %d", c.tables, maxTables)
@@ -217,7 +229,9 @@ func (c *checker) data() {
 			c.bad(t.Pos(), field+".offsets", "absent")
 			continue
 		}
-		c.offsets(t, b, field)
+		if len(b) > 8 {
+			c.offsets(t, b, field)
+		}
 	}
 }
 
@@ -230,6 +244,9 @@ func (c *checker) offsets(t fb.Object, offsets []byte, field string) {
 		return
 	}
 	_, size := c.r.segment(int(i))
+	if size == 0 {
+		c.bad(t.Pos(), field, "%d tensors in an empty segment, where the runtime finds none, not even without elements", len(offsets)/8-1)
+	}
 	for k := 1; k < len(offsets)/8; k++ {
 		if o := u64s(offsets, k); o > uint64(size) {
 			c.bad(t.DataAt(slotSubsegmentOffsets)+8*int64(k), fmt.Sprintf("%s.offsets[%d]", field, k), "%d is beyond a segment of %d bytes", o, size)
@@ -390,20 +407,33 @@ func (c *checker) memory() {
 	}
 }
 
-func (c *checker) kind(i int64) Kind { return Kind(c.values.At(int(i)).Uint8(slotUnionType, 0)) }
+// kind is that of value i, which may come later.
+func (c *checker) kind(i int64) Kind {
+	if p := &c.pointee; !p.Seek(c.walk.Pos(c.values, int(i))) {
+		p.Load()
+	}
+	return Kind(c.pointee.Uint8(slotUnionType, 0))
+}
 
 // allValues is the one loop that always runs to its end: it also counts what there is.
 func (c *checker) allValues() error {
 	c.values = c.m.values()
 	c.memory()
+	if c.tables+c.values.Len() > c.walk.Budget() {
+		c.walk.Fail()
+		return nil
+	}
 	for i := range c.values.Len() {
 		e := &c.evalue
-		if c.tables++; !e.Seek(c.values.Pos(i)) { // seek by hand, here and below: these loops are long
+		if c.tables++; !e.Seek(c.walk.Pos(c.values, i)) { // seek by hand, here and below: these loops are long
 			c.load(e, ptefb.TableEValue)
 		}
 		k, pos := Kind(e.Uint8(slotUnionType, 0)), e.Child(slotUnion)
 		switch {
 		case k == KindNone:
+			if pos != 0 { // which no verifier accepts
+				c.walk.Fail()
+			}
 			c.bad(e.Pos(), c.m.field("values[%d].val_type", i), "NONE")
 			continue
 		case k >= numKinds:
@@ -421,21 +451,43 @@ func (c *checker) allValues() error {
 		}
 		switch k {
 		case KindTensor:
-			if sizes, _ := t.Bytes(slotTensorSizes, 4); int64(len(sizes)/4) > c.r.limits.MaxRank {
+			sizes, has := t.Bytes(slotTensorSizes, 4)
+			if int64(len(sizes)/4) > c.r.limits.MaxRank {
 				return fail(tensor.ErrLimit, c.r.at+t.At(slotTensorSizes), c.m.field("values[%d].val.sizes", i), "%d dimensions are more than the limit of %d", len(sizes)/4, c.r.limits.MaxRank)
 			}
-			if c.tensor(i, t) {
-				c.stored++
+			if c.tensor(i, t, sizes, has) {
+				if int64(len(c.stored)) >= c.r.limits.MaxTensors {
+					return fail(tensor.ErrLimit, c.r.at+e.Pos(), c.m.field("values[%d]", i), "more tensors than the limit of %d", c.r.limits.MaxTensors)
+				}
+				c.stored = append(c.stored, place{int32(c.m.index), int32(i)})
 			}
-		case KindString, KindIntList, KindDoubleList, KindBoolList, KindTensorList, KindOptionalTensorList:
-			if !t.Has(slotItems) {
-				c.bad(t.Pos(), c.m.field("values[%d].val", i), "a %v without items", k)
-			} else if k.IsList() {
-				c.list(i, k, t)
-			}
+		case KindString:
+			_, ok := t.String(slotItems)
+			c.items(i, k, t, ok)
+		case KindDoubleList:
+			_, ok := t.Bytes(slotItems, 8)
+			c.items(i, k, t, ok)
+		case KindBoolList:
+			_, ok := t.Bytes(slotItems, 1)
+			c.items(i, k, t, ok)
+		case KindIntList:
+			b, ok := t.Bytes(slotItems, 8)
+			c.items(i, k, t, ok)
+			c.list(i, k, t, b, 8)
+		case KindTensorList, KindOptionalTensorList:
+			b, ok := t.Bytes(slotItems, 4)
+			c.items(i, k, t, ok)
+			c.list(i, k, t, b, 4)
 		}
 	}
 	return nil
+}
+
+// items notes a value that must have items and has none.
+func (c *checker) items(i int, k Kind, t *fb.Walker, ok bool) {
+	if !ok {
+		c.bad(t.Pos(), c.m.field("values[%d].val", i), "a %v without items", k)
+	}
 }
 
 // kindTables are the tables of the union's members.
@@ -447,12 +499,7 @@ var kindTables = [numKinds]int{
 
 // list looks at the values that value i names. The runtime makes values in order, so that a list of tensors must come
 // after its tensors.
-func (c *checker) list(i int, k Kind, t *fb.Walker) {
-	size := 4
-	if k == KindIntList {
-		size = 8
-	}
-	b, _ := t.Bytes(slotItems, size)
+func (c *checker) list(i int, k Kind, t *fb.Walker, b []byte, size int) {
 	at := func(n int) (int64, string) {
 		return t.DataAt(slotItems) + int64(n*size), c.m.field("values[%d].val.items[%d]", i, n)
 	}
@@ -486,7 +533,7 @@ func (c *checker) list(i int, k Kind, t *fb.Walker) {
 }
 
 // tensor answers whether Reader.Tensors has the tensor.
-func (c *checker) tensor(i int, t *fb.Walker) (listed bool) {
+func (c *checker) tensor(i int, t *fb.Walker, sizes []byte, has bool) (listed bool) {
 	c.index = i
 	if o := t.Uint32(slotTensorStorageOffset, 0); o != 0 {
 		c.error(errors.ErrUnsupported, t.At(slotTensorStorageOffset), c.valueField("storage_offset"), "%d", int32(o))
@@ -505,7 +552,7 @@ func (c *checker) tensor(i int, t *fb.Walker) (listed bool) {
 	if l := t.Uint8(slotTensorLayout, 0); l != 0 {
 		c.warn(t.At(slotTensorLayout), c.valueField("layout"), "%d is not strided, as which the runtime takes it", int8(l))
 	}
-	size, ok := c.shape(t, d)
+	size, ok := c.shape(t, d, sizes, has)
 	buffer, planned := t.Uint32(slotTensorDataBuffer, 0), t.Has(slotTensorAllocation)
 	role, name := RoleCaller, []byte(nil)
 	if pos := t.Child(slotTensorExtra); pos != 0 {
@@ -555,8 +602,11 @@ func (c *checker) tensor(i int, t *fb.Walker) (listed bool) {
 		case p.Memory == 0 || int64(p.Memory) >= n:
 			c.bad(place.At(slotAllocationID), c.valueField("allocation_info.memory_id"), "%d of buffers 1 to %d", p.Memory, n-1)
 		case ok:
-			if room := u64s(c.buffers, int(p.Memory)); p.Offset > room || uint64(size) > room-p.Offset {
+			room := u64s(c.buffers, int(p.Memory))
+			if p.Offset > room || uint64(size) > room-p.Offset {
 				c.bad(place.At(slotAllocationLow), c.valueField("allocation_info"), "%d bytes at %d in a buffer of %d", size, p.Offset, int64(room))
+			} else if room == 0 && role == RoleState && buffer != 0 {
+				c.bad(place.At(slotAllocationID), c.valueField("allocation_info.memory_id"), "an initial value, if without elements, for buffer %d, which has no bytes and therefore is not there", p.Memory)
 			}
 		}
 	}
@@ -573,7 +623,7 @@ func (c *checker) extraInfo(x *fb.Walker) []byte {
 	} else if i := int8(x.Uint8(slotExtraDeviceIndex, 0)); i < 0 {
 		c.warn(x.At(slotExtraDeviceIndex), c.valueField("extra_tensor_info.device_index"), "%d", i)
 	}
-	name, ok := x.Bytes(slotExtraName, 1)
+	name, ok := x.String(slotExtraName)
 	if ok {
 		if bytes.IndexByte(name, 0) >= 0 || !utf8.Valid(name) {
 			c.name(name, x.At(slotExtraName), c.valueField("extra_tensor_info.fully_qualified_name"))
@@ -583,16 +633,14 @@ func (c *checker) extraInfo(x *fb.Walker) []byte {
 }
 
 // shape looks at sizes and dim_order and answers how many bytes they make.
-func (c *checker) shape(t *fb.Walker, d tensor.DType) (size int64, ok bool) {
-	sizes, has := t.Bytes(slotTensorSizes, 4)
+func (c *checker) shape(t *fb.Walker, d tensor.DType, sizes []byte, has bool) (size int64, ok bool) {
 	rank := len(sizes) / 4
-	if !has {
-		c.bad(t.Pos(), c.valueField("sizes"), "absent")
-		return 0, false
-	}
-	dims, has := t.Bytes(slotTensorDimOrder, 1)
+	dims, ordered := t.Bytes(slotTensorDimOrder, 1)
 	switch {
 	case !has:
+		c.bad(t.Pos(), c.valueField("sizes"), "absent")
+		return 0, false
+	case !ordered:
 		c.bad(t.Pos(), c.valueField("dim_order"), "absent")
 	case len(dims) != rank:
 		c.bad(t.At(slotTensorDimOrder), c.valueField("dim_order"), "%d entries for %d dimensions", len(dims), rank)
@@ -748,15 +796,20 @@ func (c *checker) chains() {
 			c.bad(t.Pos(), c.m.field("chains[%d].instructions", i), "absent")
 			continue
 		}
+		if c.tables+list.Len() > c.walk.Budget() {
+			c.walk.Fail()
+			return
+		}
+		back := false
 		for k := range list.Len() {
 			if k%4096 == 4095 && c.out.Full() {
+				c.walk.Fail() // unseen is unverified
 				return
 			}
-			c.instruction(list.Pos(k), i, k, list.Len())
+			back = c.instruction(c.walk.Pos(list, k), i, k, list.Len()) || back
 		}
-		if c.back {
-			c.back = false
-			c.endless(Chain{c.m, t, i})
+		if back {
+			c.looping = append(c.looping, i)
 		}
 		stacks := t.Objects(slotChainStacktrace)
 		for k := range stacks.Len() {
@@ -764,9 +817,17 @@ func (c *checker) chains() {
 			c.tables += stacks.At(k).Objects(slotItems).Len()
 		}
 	}
+	if c.walk.Failed() {
+		return
+	}
+	for _, i := range c.looping { // now that all of them are verified
+		c.endless(Chain{c.m, v.At(i), i})
+	}
+	c.looping = c.looping[:0]
 }
 
-func (c *checker) instruction(pos uint32, chain, i, n int) {
+// instruction answers whether it is a jump back.
+func (c *checker) instruction(pos uint32, chain, i, n int) (back bool) {
 	c.chain, c.index = chain, i
 	e := &c.step
 	if c.tables++; !e.Seek(pos) {
@@ -776,10 +837,13 @@ func (c *checker) instruction(pos uint32, chain, i, n int) {
 	switch {
 	case op >= numOpcodes:
 		c.error(errors.ErrUnsupported, e.At(slotUnionType), c.stepField("instr_args_type"), "%v", op)
-		return // the verifier has not seen what is there
+		return false // the verifier has not seen what is there
 	case op == OpNone || pos == 0:
+		if pos != 0 { // which no verifier accepts
+			c.walk.Fail()
+		}
 		c.bad(e.Pos(), c.stepField("instr_args"), "absent")
-		return
+		return false
 	}
 	t := &c.steps[op]
 	if c.tables++; !t.Seek(pos) {
@@ -824,13 +888,14 @@ func (c *checker) instruction(pos uint32, chain, i, n int) {
 		if to := int32(t.Uint32(slotJumpDestination, 0)); to < 0 || int(to) > n {
 			c.bad(t.At(slotJumpDestination), c.stepField("destination_instruction"), "%d of %d instructions", to, n)
 		} else if int(to) <= i {
-			c.back = true
+			back = true
 		}
 	case OpFree:
 		if v, ok := c.operand(t, slotFreeValue, "value_index"); ok && c.kind(v) != KindTensor {
 			c.bad(t.At(slotFreeValue), c.stepField("value_index"), "value %d is a %v, not a tensor", v, c.kind(v))
 		}
 	}
+	return back
 }
 
 // operand is a value that an instruction names.

@@ -23,6 +23,11 @@
 //
 // [Reader.Verify] answers whether ExecuTorch's runtime would load and run the program.
 //
+// # Writing
+//
+// A [Builder] assembles a program, an [Edit] writes one with changes, a [Patch] replaces weights in place, and
+// [Bundle.Write] puts test cases around a program.
+//
 // # Lifetime
 //
 // What Blob.Bytes and tensor.View borrow is valid until Close; see package tensor. Metadata is copied and stays.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -230,6 +231,58 @@ func TestExternalizeAndBack(t *testing.T) {
 	}
 }
 
+// What a method returns is given memory by its callers unless it says that it has some.
+func TestExternalConstantsThatAreReturned(t *testing.T) {
+	b := NewBuilder()
+	m := b.Method("forward")
+	w := tensor.New("w", tensor.Shape{2}, []float32{1, 2})
+	y := m.Tensor(tensor.F32, w.Shape)
+	inner := m.Constant(tensor.New("v", w.Shape, []float32{3, 4}))
+	m.Call("aten::add.out", inner, inner, m.Int(1), y, y)
+	m.Return(y, m.Constant(w), m.External("x", tensor.F32, w.Shape))
+	var file bytes.Buffer
+	if err := b.Write(&file, nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenBytes(file.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEdit(r)
+	if out, err := e.Externalize(nil); err != nil || len(out) != 2 {
+		t.Fatal(out, err)
+	}
+	lean := rewritten(t, e)
+	method, _ := lean.Program().Method("forward")
+	for v := range method.Values() {
+		info, ok := v.Tensor()
+		if !ok || info.Role != RoleExternal {
+			continue
+		}
+		if kept := v.Index() != inner.Index(); kept != (info.Buffer != 0) {
+			t.Errorf("value %d: data_buffer_idx %d", v.Index(), info.Buffer)
+		}
+	}
+	for x := range lean.Entries() {
+		if x.Buffer != 0 {
+			t.Errorf("%s has bytes in the program", x.Name)
+		}
+	}
+	lookup := func(name string) *tensor.Tensor {
+		if name == "x" {
+			return nil
+		}
+		return tensor.New(name, w.Shape, []float32{5, 6})
+	}
+	back := NewEdit(lean)
+	if n, err := back.Internalize(lookup); err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	if err := rewritten(t, back).Verify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestExternalizeRefusesKeysThatClash(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-linear.pte")
 	if _, err := NewEdit(r).Externalize(func(*Entry) string { return "same" }); err == nil {
@@ -442,5 +495,113 @@ func TestPatchOfPayloads(t *testing.T) {
 		if got.Bundle() == nil != (r.Bundle() == nil) {
 			t.Error("the bundle is gone")
 		}
+	}
+}
+
+func TestNamesAndMetadataAreEdited(t *testing.T) {
+	r := openFile(t, "../testdata/pte/export-1.5.1-methods.pte")
+	e := NewEdit(r)
+	values := map[string]any{"get_max_seq_len": 256, "get_name": "größe", "get_new": 0.5, "use_kv_cache": nil, "flag": true}
+	for name, v := range values {
+		if err := e.SetMetadata(name, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(e.RemoveMetadata("get_rope"), e.Rename(func(x *Entry) string {
+		if x.Value == 0 {
+			return "first of " + x.Method.Name()
+		}
+		return x.Name
+	})); err != nil {
+		t.Fatal(err)
+	}
+	got := rewritten(t, e)
+	sameFacts(t, r, got, "methods", "tensors", "run")
+	all := maps.Collect(got.Program().Metadata())
+	values["get_max_seq_len"] = int64(256)
+	for name, v := range values {
+		if x, ok := all[name]; !ok || x != v {
+			t.Errorf("%s is %v, not %v", name, x, v)
+		}
+	}
+	if _, ok := all["get_rope"]; ok || got.Program().NumMethods() != r.Program().NumMethods()+1 {
+		t.Errorf("%d methods: %v", got.Program().NumMethods(), all)
+	}
+	if x := got.Entry("first of decode"); x == nil || x.Value != 0 || sha(t, x.Data) != sha(t, r.Entry("decode/0").Data) || got.Entry("decode/1") == nil {
+		t.Error("a tensor has another name or other bytes")
+	}
+	for what, err := range map[string]error{
+		"a method":  NewEdit(r).SetMetadata("forward", 1),
+		"removed":   NewEdit(r).RemoveMetadata("forward"),
+		"no such":   NewEdit(r).RemoveMetadata("get_nothing"),
+		"a tensor":  NewEdit(r).SetMetadata("x", tensor.New("", nil, []float32{1})),
+		"a channel": NewEdit(r).SetMetadata("x", make(chan int)),
+		"no name":   NewEdit(r).Rename(func(*Entry) string { return "" }),
+		"a zero":    NewEdit(r).Rename(func(*Entry) string { return "a\x00" }),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+	if name := filepath.Join(t.TempDir(), "p.pte"); os.Getenv("TENSORFILE_ETRUN") != "" {
+		if err := e.WriteFile(name); err != nil {
+			t.Fatal(err)
+		}
+		for method, want := range map[string]any{"get_max_seq_len": 256.0, "get_name": "größe", "flag": true} {
+			if a, _ := runProgram(t, name, method); a[0].Value != want {
+				t.Errorf("%s gives %+v", method, a)
+			}
+		}
+	}
+}
+
+func TestExternalKeysAreRenamed(t *testing.T) {
+	r := openFile(t, "../testdata/pte/export-1.5.1-external.pte")
+	e := NewEdit(r)
+	if err := e.Rename(func(x *Entry) string { return "new." + x.Name }); err != nil {
+		t.Fatal(err)
+	}
+	for x := range rewritten(t, e).Entries() {
+		if !strings.HasPrefix(x.Name, "new.") || !x.External {
+			t.Errorf("%s", x.Name)
+		}
+	}
+	if err := NewEdit(r).Rename(func(*Entry) string { return "one" }); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("one key for tensors that differ: %v", err)
+	}
+}
+
+func TestNamedBlobsAreEdited(t *testing.T) {
+	b := NewBuilder()
+	b.Metadata("version", 1)
+	shared := tensor.BlobOf([]byte("shared"))
+	b.Named("a", shared, 0)
+	b.Named("b", shared, 0)
+	b.Named("c", tensor.BlobOf([]byte("alone")), 64)
+	var w bytes.Buffer
+	if err := b.Write(&w, nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenBytes(w.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEdit(r)
+	if err := e.RenameNamed(func(key string) (string, bool) { return "new/" + key, key == "b" }); err != nil {
+		t.Fatal(err)
+	}
+	got := rewritten(t, e)
+	n := 0
+	for key, x := range got.Blobs() {
+		n++
+		if p, _ := x.ReadAll(); key != "named/new/b" || string(p) != "shared" {
+			t.Errorf("%s is %q", key, p)
+		}
+	}
+	if n != 1 || bytes.Contains(program(t, got), []byte("alone")) {
+		t.Errorf("%d blobs are left", n)
+	}
+	if err := NewEdit(r).RenameNamed(func(string) (string, bool) { return "one", true }); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("one key for all: %v", err)
 	}
 }

@@ -93,6 +93,11 @@ func (e *encoder) data(tensorAlign int64) error {
 	var mutable dataSegment
 	e.mutable = []uint64{0}
 	for _, m := range e.b.methods {
+		for _, i := range m.outputs {
+			if t := m.values[i].tensor; t != nil && t.role == RoleExternal {
+				t.buffer = returned
+			}
+		}
 		for i := range m.values {
 			t := m.values[i].tensor
 			if t == nil || t.data == nil {
@@ -117,7 +122,11 @@ func (e *encoder) data(tensorAlign int64) error {
 			*list = append(*list, uint64(off))
 		}
 	}
+	if len(e.constants) > 1 {
+		e.segments[0].hold()
+	}
 	if len(e.mutable) > 1 {
+		mutable.hold()
 		e.mutableAt = len(e.segments)
 		e.segments = append(e.segments, mutable)
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -21,64 +22,116 @@ type Entry struct {
 	Role   Role
 }
 
-// tensorName is the name of value i, a tensor that has bytes or a name: see Reader.Tensors.
-func (m Method) tensorName(i int, t fb.Object) string {
+// A lister makes the entries of a method, many with one allocation: what an entry is made of lies together.
+type lister struct {
+	m      Method
+	values fb.Objects
+	prefix string // of the names of tensors that have none of their own
+	rooms  []room
+	made   int
+}
+
+type room struct {
+	entry  Entry
+	tensor tensor.Tensor
+	extent source.Extent
+	dims   [4]int64 // of the shape; longer ones are on their own
+}
+
+const maxRooms = 64 // as much as one entry that is kept keeps with it
+
+func newLister(m Method) *lister {
+	return &lister{m: m, values: m.values(), prefix: m.Name() + "/"}
+}
+
+// table is that of a tensor of the method.
+func (l *lister) table(p place) fb.Object { return l.values.At(int(p.value)).Child(slotUnion) }
+
+// room is where the next entry goes.
+func (l *lister) room() *room {
+	if len(l.rooms) == 0 {
+		l.made = min(max(2*l.made, 1), maxRooms)
+		l.rooms = make([]room, l.made)
+	}
+	x := &l.rooms[0]
+	l.rooms = l.rooms[1:]
+	return x
+}
+
+// name is that of value i, a tensor that has bytes or a name: see Reader.Tensors.
+func (l *lister) name(i int, t fb.Object) string {
 	if x := t.Child(slotTensorExtra); x.Present() {
 		if b, _ := x.Bytes(slotExtraName, 1); len(b) > 0 {
 			return string(b)
 		}
 	}
-	return m.Name() + "/" + strconv.Itoa(i)
+	var room [64]byte
+	return string(strconv.AppendInt(append(room[:0], l.prefix...), int64(i), 10))
 }
 
 // entry makes the tensor of value i.
-func (m Method) entry(i int, t fb.Object) *Entry {
-	info := infoOf(t)
-	e := &Entry{Method: m, Value: i, Role: info.Role}
-	e.Tensor = &tensor.Tensor{Name: m.tensorName(i, t), DType: info.DType, Shape: info.Shape, Order: info.Order}
-	if info.Role.External() {
+func (l *lister) entry(i int, t fb.Object) *Entry {
+	x, m, role := l.room(), l.m, roleOf(t)
+	e := &x.entry
+	*e = Entry{Tensor: &x.tensor, Method: m, Value: i, Role: role}
+	e.Name, e.DType = l.name(i, t), dtypeOf(int8(t.Uint8(slotTensorScalarType, 0)))
+	e.Shape, e.Order = shapeOf(t, x.dims[:])
+	if role.External() {
 		e.External = true
 		return e
 	}
-	e.Buffer = info.Buffer
-	e.Data = m.data(i, t, info)
+	e.Buffer = t.Uint32(slotTensorDataBuffer, 0)
+	e.Data = m.data(e, t, &x.extent)
 	return e
 }
 
-// data is the stored bytes of value i, or a blob that fails to be read.
-func (m Method) data(i int, t fb.Object, info TensorInfo) tensor.Blob {
-	r := m.r
-	size, known := info.Bytes()
-	bad := func(err error) tensor.Blob {
-		return tensor.NewBlob(&missing{size: size, word: strconv.Itoa(int(info.ScalarType)), err: err})
+// entry makes the tensor of value i, alone.
+func (m Method) entry(i int, t fb.Object) *Entry {
+	return newLister(m).entry(i, t)
+}
+
+// data is the stored bytes of a tensor, or a blob that fails to be read. It may use x for the blob.
+func (m Method) data(e *Entry, t fb.Object, x *source.Extent) tensor.Blob {
+	r, i := m.r, e.Value
+	size, known := int64(0), false
+	if n, ok := e.Shape.Elements(); ok {
+		size, known = e.DType.Bytes(n)
 	}
-	if info.Role == RoleState && info.Buffer == 0 {
+	word := func() string { return strconv.Itoa(int(int8(t.Uint8(slotTensorScalarType, 0)))) }
+	bad := func(err error) tensor.Blob {
+		return tensor.NewBlob(&missing{size: size, word: word(), err: err})
+	}
+	if e.Role == RoleState && e.Buffer == 0 {
 		return bad(fmt.Errorf("pte: %w: the program has no initial value for this state", errors.ErrUnsupported))
 	}
 	var room extent
 	var wrong *fault
-	if info.Role == RoleConstant {
-		room, wrong = r.constant(info.Buffer)
+	if e.Role == RoleConstant {
+		room, wrong = r.constant(e.Buffer)
 	} else {
-		room, wrong = r.initial(info.Buffer)
+		room, wrong = r.initial(e.Buffer)
 	}
 	if wrong != nil {
 		return bad(r.fault(wrong, t.At(slotTensorDataBuffer), m.field("values[%d].val.data_buffer_idx", i)))
 	}
-	if dims, _ := t.Bytes(slotTensorDimOrder, 1); len(dims) != len(info.Shape) || info.Order == nil && !rowMajor(dims) {
-		return bad(malformed(r.at+t.At(slotTensorDimOrder), m.field("values[%d].val.dim_order", i), "no permutation of %d dimensions", len(info.Shape)))
+	if dims, _ := t.Bytes(slotTensorDimOrder, 1); len(dims) != len(e.Shape) || e.Order == nil && !rowMajor(dims) {
+		return bad(malformed(r.at+t.At(slotTensorDimOrder), m.field("values[%d].val.dim_order", i), "no permutation of %d dimensions", len(e.Shape)))
 	}
-	if !info.DType.Known() {
+	if !e.DType.Known() {
 		// How long it is cannot be said: what there is up to the next one stands for it.
-		return tensor.NewBlob(&opaque{blobSource: r.extentOf(room), word: strconv.Itoa(int(info.ScalarType))})
+		return tensor.NewBlob(&opaque{blobSource: r.extentOf(room), word: word()})
 	}
 	if !known {
-		return bad(malformed(r.at+t.At(slotTensorSizes), m.field("values[%d].val.sizes", i), "%v of %v is negative or overflows", info.Shape, info.DType))
+		return bad(malformed(r.at+t.At(slotTensorSizes), m.field("values[%d].val.sizes", i), "%v of %v is negative or overflows", e.Shape, e.DType))
 	}
 	if size > room.size {
 		return bad(malformed(r.at+t.At(slotTensorDataBuffer), m.field("values[%d].val.data_buffer_idx", i), "%d bytes where %d are left of their segment", size, room.size))
 	}
-	return r.blob(room.off, size)
+	var err error
+	if *x, err = r.src.Extent(room.off, size); err != nil {
+		return r.blob(room.off, size)
+	}
+	return tensor.NewBlob(x)
 }
 
 // extent is a range of the file.

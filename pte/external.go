@@ -34,6 +34,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	same := make(map[string]string) // what a tensor is → its key
 	var order []*Entry
 	keys := make(map[*Entry]string)
+	of, outputs := -1, make(map[int]bool) // of a method
 	for x := range e.r.Entries() {
 		if x.External || x.Buffer == 0 {
 			continue
@@ -73,7 +74,18 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		}
 		info.SetString(slotExtraName, key)
 		info.SetScalar(slotExtraLocation, 1, uint64(ptefb.TensorDataLocationEXTERNAL))
-		node.Remove(slotTensorDataBuffer)
+		if of != x.Method.index {
+			of = x.Method.index
+			clear(outputs)
+			for _, v := range x.Method.Outputs() {
+				outputs[v.Index()] = true
+			}
+		}
+		if outputs[x.Value] {
+			node.SetScalar(slotTensorDataBuffer, 4, returned)
+		} else {
+			node.Remove(slotTensorDataBuffer)
+		}
 	}
 	for d := range e.r.Program().NamedData() {
 		if _, ok := taken[d.Key]; ok {
@@ -89,6 +101,11 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	e.lists = e.lists || len(out) > 0
 	return out, nil
 }
+
+// returned is the data_buffer_idx of an external constant that a method returns. The runtime ignores the number of an external
+// tensor, but answers of one without that its memory is for the caller to give: callers then put empty memory in the place of
+// the constant.
+const returned = 1
 
 // roleOfNode is roleOf for a tensor that was taken apart.
 func roleOfNode(n *fb.Node) Role {
@@ -319,7 +336,7 @@ func (e *Edit) list(role Role) (dataList, error) {
 		}
 	}
 	shared := store{}
-	return l, each(func(node *fb.Node, info TensorInfo, m Method, i int) error {
+	err = each(func(node *fb.Node, info TensorInfo, m Method, i int) error {
 		if t := e.added[node]; t != nil {
 			at, dup, err := shared.share(t.Data, "", len(l.offsets))
 			if err == nil && !dup {
@@ -331,4 +348,8 @@ func (e *Edit) list(role Role) (dataList, error) {
 		node.SetScalar(slotTensorDataBuffer, 4, uint64(byBuffer[info.Buffer].index))
 		return nil
 	})
+	if len(l.offsets) > 1 {
+		l.data.hold()
+	}
+	return l, err
 }

@@ -30,6 +30,14 @@ func base(t testing.TB, name string) []byte {
 	}
 	b := NewBuilder()
 	m := b.Method("forward")
+	if name == "empty" {
+		m.Return(m.Constant(tensor.New("", tensor.Shape{0}, []float32{})))
+		var out bytes.Buffer
+		if err := b.Write(&out, nil); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
 	two3 := tensor.Shape{2, 3}
 	x := m.Input(tensor.F32, two3)                                            // 0
 	w := m.Constant(tensor.New("", two3, []float32{1, 2, 3, 4, 5, 6}))        // 1
@@ -343,6 +351,8 @@ var hostiles = []hostile{
 	{name: "60 stack trace of another length", base: "rich", tables: func(c crafted) {
 		c.chain().SetChildren(slotChainStacktrace, c.chain().Children(slotChainStacktrace)[:1])
 	}, runtime: ""},
+	{name: "schema version 1", base: "lean", tables: func(c crafted) { c.tree.SetScalar(slotProgramVersion, 4, 1) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "empty constants in an empty segment", base: "empty", bytes: segmentField(0, slotSegmentSize, 0), verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "25 name with a zero byte", base: "lean", tables: func(c crafted) { c.plan().SetString(slotPlanName, "forward\x00x") }, warn: "zero byte", runtime: "runs"},
 	{name: "25 name that is not UTF-8", base: "rich", tables: func(c crafted) { c.plan().SetString(slotPlanName, "forward\xff") }, warn: "not UTF-8", runtime: ""},
 }

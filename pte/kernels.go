@@ -83,13 +83,9 @@ func (m Method) firstTensor(v Value) fb.Object {
 		return fb.Object{}
 	}
 	items, _ := t.Bytes(slotItems, 4)
-	for n := range min(len(items)/4, 1024) { // of Nones, a few may come first
-		x := int32(u32s(items, n))
-		if x >= 0 {
-			return m.Value(int(x)).of(KindTensor)
-		}
-		if k == KindTensorList {
-			break
+	for n := range min(len(items)/4, 1024) { // of Nones, by index and by value, a few may come first
+		if t := m.Value(int(int32(u32s(items, n)))).of(KindTensor); t.Present() || k == KindTensorList {
+			return t
 		}
 	}
 	return fb.Object{}

@@ -50,6 +50,14 @@ func (s *dataSegment) append(data tensor.Blob, alignment int64) (int64, error) {
 	return off, nil
 }
 
+// hold makes sure that a segment of tensors has a byte: the runtime finds no tensor in an empty one, even if that has no
+// elements.
+func (s *dataSegment) hold() {
+	if s.size == 0 {
+		s.pieces, s.size = []piece{{0, tensor.BlobOf([]byte{0}), 1}}, 1
+	}
+}
+
 // layOut lays segments out behind each other and answers where the last one ends, and what the base must be aligned to.
 func layOut(segments []dataSegment, alignment int64) (size, base int64, err error) {
 	base = alignment

@@ -17,7 +17,8 @@ import (
 // verified flatbuffer when it is asked for.
 type Program Reader
 
-// Version is the schema version, 0 in all programs so far. The runtime does not look at it.
+// Version is the schema version, 0 in all programs so far. The runtime loads no other since ExecuTorch 1.5.1; before, it did
+// not look at it.
 func (p *Program) Version() uint32 { return p.root.Uint32(slotProgramVersion, 0) }
 
 // Methods yields the methods in the order of the file.
@@ -222,23 +223,6 @@ func joinValues(vs []Value) string {
 		b.WriteString(v.String())
 	}
 	return b.String()
-}
-
-// stored yields the values that Tensors yields, by their index.
-func (m Method) stored() iter.Seq2[int, fb.Object] {
-	return func(yield func(int, fb.Object) bool) {
-		v := m.values()
-		for i := range v.Len() {
-			e := v.At(i)
-			if e.Uint8(slotUnionType, 0) != uint8(KindTensor) {
-				continue
-			}
-			t := e.Child(slotUnion)
-			if t.Present() && roleOf(t).listed() && !yield(i, t) {
-				return
-			}
-		}
-	}
 }
 
 // Delegates are the parts of the method that a backend runs, in the order of the file.

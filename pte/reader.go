@@ -42,7 +42,7 @@ type Reader struct {
 	buf      []byte // the flatbuffer: of files a copy, so that what was verified cannot change afterwards
 	root     fb.Object
 	bundle   *Bundle
-	tensors  int                 // how many Tensors yields
+	tensors  []place             // that Tensors yields
 	checked  *tensor.FindingList // what is wrong or odd, from the time when the program was opened
 
 	constants, initials pool
@@ -139,7 +139,8 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	if r.header, err = parseHeader(head, r.at, r.size-r.at); err != nil {
 		return nil, err
 	}
-	if err := r.readProgram(); err != nil {
+	walk, err := r.readProgram()
+	if err != nil {
 		return nil, err
 	}
 	if r.size-r.at < headBytes {
@@ -152,8 +153,18 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	if v := r.root.Objects(slotProgramMutableData); v.Len() > 0 {
 		r.initials = r.pool(v.At(0), "mutable_data_segments[0]")
 	}
-	c := checker{r: r, out: r.checked}
-	if err := c.program(); err != nil {
+	opened := *r.checked
+	c := checker{r: r, walk: walk, out: r.checked}
+	err = c.program()
+	if walk.Failed() { // or gave up: then the usual way, one after the other
+		if err := verify(r.buf, ptefb.TableProgram, r.at); err != nil {
+			return nil, err
+		}
+		r.checked = &opened
+		c = checker{r: r, walk: fb.Trust(r.buf, &ptefb.Schema), out: r.checked}
+		err = c.program()
+	}
+	if err != nil {
 		return nil, err
 	}
 	r.tensors = c.stored
@@ -169,11 +180,17 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	return r, nil
 }
 
-// readProgram reads the flatbuffer and verifies it, so that nothing below can leave it.
-func (r *Reader) readProgram() error {
+// rest is the schema without values and instructions.
+var rest = sync.OnceValue(func() *fb.Schema {
+	return ptefb.Schema.Leave([2]int{ptefb.TableExecutionPlan, slotPlanValues}, [2]int{ptefb.TableChain, slotChainInstructions})
+})
+
+// readProgram reads the flatbuffer and verifies it, so that nothing can leave it: all but values and instructions, which
+// the walk verifies when the checker comes to them.
+func (r *Reader) readProgram() (*fb.Walk, error) {
 	n := r.header.ProgramSize
 	if n > r.limits.MaxMetadata {
-		return fail(tensor.ErrLimit, r.at, "", "a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
+		return nil, fail(tensor.ErrLimit, r.at, "", "a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
 	}
 	var buf []byte
 	if r.kept { // and promised not to change
@@ -181,21 +198,25 @@ func (r *Reader) readProgram() error {
 	} else {
 		var err error
 		if buf, err = r.src.Metadata(r.at, n); err != nil {
-			return ioError(err)
+			return nil, ioError(err)
 		}
 	}
 	if len(buf) < 8 {
-		return fail(io.ErrUnexpectedEOF, r.at, "", "%d bytes are too few for a program", len(buf))
+		return nil, fail(io.ErrUnexpectedEOF, r.at, "", "%d bytes are too few for a program", len(buf))
 	}
 	buf = buf[:len(buf):len(buf)]
 	if err := checkRoot(buf, r.header, r.at); err != nil {
-		return err
+		return nil, err
 	}
-	if err := verify(buf, ptefb.TableProgram, r.at); err != nil {
-		return err
+	walk, err := fb.NewWalk(buf, &ptefb.Schema, rest(), ptefb.TableProgram, fb.Limits{})
+	if err != nil {
+		if first := verify(buf, ptefb.TableProgram, r.at); first != nil { // what comes first in the file is told
+			return nil, first
+		}
+		return nil, ioError(err)
 	}
 	r.buf, r.root = buf, fb.Root(buf)
-	return nil
+	return walk, nil
 }
 
 // verify holds a flatbuffer that begins at byte at of the file against the schema.
@@ -257,7 +278,7 @@ func (r *Reader) Warnings() []error {
 }
 
 // Len is the number of tensors that the program stores or expects from elsewhere: see [Reader.Tensors].
-func (r *Reader) Len() int { return r.tensors }
+func (r *Reader) Len() int { return len(r.tensors) }
 
 // Tensor returns the first tensor of that name, nil if there is none. The first call makes an index.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
@@ -270,13 +291,11 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 // Entry returns the first tensor of that name with its place in the program, nil if there is none.
 func (r *Reader) Entry(name string) *Entry {
 	r.index.Do(func() {
-		r.byName = make(map[string]place, r.tensors)
-		for m := range r.Program().Methods() {
-			for i, t := range m.stored() {
-				n := m.tensorName(i, t)
-				if _, dup := r.byName[n]; !dup {
-					r.byName[n] = place{int32(m.index), int32(i)}
-				}
+		r.byName = make(map[string]place, len(r.tensors))
+		for l, p := range r.listers() {
+			n := l.name(int(p.value), l.table(p))
+			if _, dup := r.byName[n]; !dup {
+				r.byName[n] = p
 			}
 		}
 	})
@@ -292,7 +311,7 @@ func (r *Reader) Entry(name string) *Entry {
 // .ptd, in the order of methods and values; a constant that two values use comes twice. A tensor that the file names has
 // that name, any other is called METHOD/VALUE, after its method and its index in the method's values.
 //
-// Each tensor is made when it is yielded. One whose bytes are not where they should be is yielded too: reading it fails.
+// Tensors are made when they are yielded, up to 64 together: one that is kept keeps their memory. One whose bytes are not where they should be is yielded too: reading it fails.
 // The bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
@@ -307,11 +326,24 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 // Entries yields what [Reader.Tensors] yields, with the place of each in the program.
 func (r *Reader) Entries() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		for m := range r.Program().Methods() {
-			for i, t := range m.stored() {
-				if !yield(m.entry(i, t)) {
-					return
-				}
+		for l, p := range r.listers() {
+			if !yield(l.entry(int(p.value), l.table(p))) {
+				return
+			}
+		}
+	}
+}
+
+// listers yields what is stored, each with the lister of its method.
+func (r *Reader) listers() iter.Seq2[*lister, place] {
+	return func(yield func(*lister, place) bool) {
+		l := new(lister)
+		for _, p := range r.tensors {
+			if l.values.Len() == 0 || l.m.index != int(p.method) {
+				l = newLister(r.Program().method(int(p.method)))
+			}
+			if !yield(l, p) {
+				return
 			}
 		}
 	}

@@ -418,3 +418,17 @@ func TestWriteFileMayReplaceWhatItReads(t *testing.T) {
 	}
 	walkAll(t, r)
 }
+
+func TestDimOrderThatIsNoneIsShown(t *testing.T) {
+	r, err := OpenBytes(craft(t, base(t, "lean"), func(c crafted) { c.of(0).SetBytes(slotTensorDimOrder, []byte{1, 1}, 1) }), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := r.Program().Method("forward")
+	if i, _ := m.Value(0).Tensor(); i.Order != nil || string(i.DimOrder) != "\x01\x01" {
+		t.Errorf("%v, %v", i.Order, i.DimOrder)
+	}
+	if i, _ := m.Value(1).Tensor(); i.DimOrder != nil {
+		t.Errorf("%v of a sound tensor", i.DimOrder)
+	}
+}

@@ -337,6 +337,8 @@ type TensorInfo struct {
 	Dynamism Dynamism
 	// Order is the schema's dim_order; nil when it is row-major, or no permutation of the dimensions.
 	Order tensor.Order
+	// DimOrder is dim_order as it stands where it is no permutation of the dimensions, nil where it is one.
+	DimOrder []byte
 	// Name is the fully qualified name, empty for most tensors: exporters write it for external ones and, if asked, for
 	// state.
 	Name string
@@ -450,7 +452,10 @@ func infoOf(t fb.Object) TensorInfo {
 		RequiresGrad:  t.Uint8(slotTensorRequiresGrad, 0) != 0,
 	}
 	i.DType = dtypeOf(i.ScalarType)
-	i.Shape, i.Order = shapeOf(t)
+	i.Shape, i.Order = shapeOf(t, nil)
+	if dims, _ := t.Bytes(slotTensorDimOrder, 1); i.Order == nil && (len(dims) != len(i.Shape) || !rowMajor(dims)) {
+		i.DimOrder = append([]byte{}, dims...)
+	}
 	if a := t.Child(slotTensorAllocation); a.Present() {
 		i.Planned, i.Place = true, placeOf(a)
 	}
@@ -466,15 +471,20 @@ func placeOf(a fb.Object) Place {
 	return Place{a.Uint32(slotAllocationID, 0), uint64(a.Uint32(slotAllocationLow, 0)) | uint64(a.Uint32(slotAllocationHigh, 0))<<32}
 }
 
-// shapeOf reads sizes and dim_order. The order is nil when it is row-major or does not fit the sizes.
-func shapeOf(t fb.Object) (tensor.Shape, tensor.Order) {
+// shapeOf reads sizes and dim_order, into room if it suffices. The order is nil when it is row-major or does not fit the
+// sizes.
+func shapeOf(t fb.Object, room tensor.Shape) (tensor.Shape, tensor.Order) {
 	sizes, _ := t.Bytes(slotTensorSizes, 4)
 	dims, _ := t.Bytes(slotTensorDimOrder, 1)
-	return decodeShape(sizes, dims)
+	return decodeShape(sizes, dims, room)
 }
 
-func decodeShape(sizes, dims []byte) (tensor.Shape, tensor.Order) {
-	shape := make(tensor.Shape, len(sizes)/4)
+func decodeShape(sizes, dims []byte, room tensor.Shape) (tensor.Shape, tensor.Order) {
+	shape, n := room, len(sizes)/4
+	if shape == nil || n > len(shape) {
+		shape = make(tensor.Shape, n)
+	}
+	shape = shape[:n:n]
 	for d := range shape {
 		shape[d] = int64(int32(u32s(sizes, d)))
 	}

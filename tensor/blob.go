@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -77,16 +78,14 @@ func (b Blob) Source() Source { return b.src }
 
 // Identity is equal, as a map key is, for blobs that are the same bytes in
 // memory or the same source, so that a writer can store them once; nil for a
-// blob without an identity, the empty one among them. It reads nothing.
+// blob without an identity, the zero value among them. No bytes are the same
+// only if their source is. It reads nothing.
 func (b Blob) Identity() any {
 	type place struct {
 		first *byte
 		n     int
 	}
-	if p, ok := b.Bytes(); ok {
-		if len(p) == 0 {
-			return nil
-		}
+	if p, ok := b.Bytes(); ok && len(p) > 0 {
 		return place{&p[0], len(p)}
 	}
 	if b.src != nil && reflect.TypeOf(b.src).Kind() == reflect.Pointer {
@@ -336,6 +335,9 @@ func (s *stream) Open() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r == nil {
+		return nil, errors.New("tensor: a BlobFunc opened nothing")
+	}
 	return &exactly{r, s.size, s.size}, nil
 }
 
@@ -365,7 +367,8 @@ type exactly struct {
 
 func (e *exactly) Read(p []byte) (int, error) {
 	if e.size < 0 {
-		return e.r.Read(p)
+		n, err := e.r.Read(p)
+		return counted(n, len(p), err)
 	}
 	if len(p) == 0 {
 		return 0, nil
@@ -385,6 +388,7 @@ func (e *exactly) Read(p []byte) (int, error) {
 		p = p[:e.left]
 	}
 	n, err := e.r.Read(p)
+	n, err = counted(n, len(p), err)
 	e.left -= int64(n)
 	if err == io.EOF {
 		if e.left > 0 {
@@ -410,8 +414,7 @@ func (s *sectionStream) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		p = p[:min(int64(len(p)), size-s.off)]
-		n, err := s.src.ReadAt(p, s.off)
-		s.off += int64(n)
+		n, err := s.readAt(p)
 		if err == io.EOF && s.off < size {
 			err = io.ErrUnexpectedEOF
 		}
@@ -420,8 +423,25 @@ func (s *sectionStream) Read(p []byte) (int, error) {
 		}
 		return n, err
 	}
+	return s.readAt(p)
+}
+
+// readAt goes on, if the source does: one that answers neither bytes nor an error would be asked for ever.
+func (s *sectionStream) readAt(p []byte) (int, error) {
 	n, err := s.src.ReadAt(p, s.off)
+	n, err = counted(n, len(p), err)
+	if n == 0 && err == nil && len(p) > 0 {
+		err = io.ErrNoProgress
+	}
 	s.off += int64(n)
+	return n, err
+}
+
+// counted refuses counts that no reader may answer, before anything is sliced with them.
+func counted(n, asked int, err error) (int, error) {
+	if n < 0 || n > asked {
+		return 0, fmt.Errorf("tensor: the source of a blob claims %d of %d bytes", n, asked)
+	}
 	return n, err
 }
 

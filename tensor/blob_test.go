@@ -248,4 +248,63 @@ func TestIdentityIsThatOfMemoryOrSource(t *testing.T) {
 	if f.Identity() == nil || f.Identity() != f.Identity() || f.Identity() == BlobFunc(4, nil).Identity() {
 		t.Error("a source is not its own identity")
 	}
+	var nothing emptySource
+	if e := NewBlob(&nothing); e.Identity() == nil || e.Identity() != NewBlob(&nothing).Identity() || e.Identity() == NewBlob(new(emptySource)).Identity() {
+		t.Error("a source of no bytes is not its own identity")
+	}
 }
+
+// answers is a Source that says the same to every ReadAt.
+type answers struct {
+	size int64
+	n    func(asked int) int
+}
+
+func (a answers) Size() int64                           { return a.size }
+func (a answers) Bytes() ([]byte, bool)                 { return nil, false }
+func (a answers) ReadAt(p []byte, _ int64) (int, error) { return a.n(len(p)), nil }
+func (a answers) Read(p []byte) (int, error)            { return a.n(len(p)), nil }
+
+func TestSourcesThatMiscount(t *testing.T) {
+	for name, n := range map[string]func(int) int{
+		"nothing":  func(int) int { return 0 },
+		"negative": func(int) int { return -1 },
+		"too many": func(asked int) int { return asked + 1 },
+	} {
+		for _, size := range []int64{4, 2 << 20, -1} {
+			blobs := []Blob{NewBlob(answers{size, n})}
+			if name != "nothing" { // which is what an io.Reader may answer
+				blobs = append(blobs, BlobFunc(size, func() (io.ReadCloser, error) { return io.NopCloser(answers{size, n}), nil }))
+			}
+			if size > 0 {
+				part, err := blobs[0].Section(1, size-2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				blobs = append(blobs, part)
+			}
+			for i, b := range blobs {
+				if _, err := b.ReadAll(); err == nil {
+					t.Errorf("%s, size %d, %d: ReadAll", name, size, i)
+				}
+				if err := b.ReadInto(make([]byte, max(b.Size(), 1))); err == nil {
+					t.Errorf("%s, size %d, %d: ReadInto", name, size, i)
+				}
+				if _, err := b.WriteTo(io.Discard); err == nil {
+					t.Errorf("%s, size %d, %d: WriteTo", name, size, i)
+				}
+			}
+		}
+	}
+	none := BlobFunc(4, func() (io.ReadCloser, error) { return nil, nil })
+	if _, err := none.ReadAll(); err == nil {
+		t.Error("a stream that is not there was read")
+	}
+}
+
+// An emptySource has no bytes, which are in memory.
+type emptySource struct{ _ int }
+
+func (*emptySource) Size() int64                       { return 0 }
+func (*emptySource) Bytes() ([]byte, bool)             { return []byte{}, true }
+func (*emptySource) ReadAt([]byte, int64) (int, error) { return 0, nil }

@@ -118,6 +118,28 @@ func TestFindingsAreBounded(t *testing.T) {
 	}
 }
 
+// Warnings are no damage in whatever number, and the error after them is still told.
+func TestWarningsAreBoundedByThemselves(t *testing.T) {
+	l := NewFindingList(nil)
+	for range 2 * maxFindings {
+		l.Warn(ErrMalformed)
+	}
+	if l.Full() || l.Err() != nil || len(l.All()) != maxFindings+1 || l.All()[maxFindings].Class != ClassWarning {
+		t.Fatalf("%d findings, %v", len(l.All()), l.Err())
+	}
+	l.Error(ErrChecksum)
+	if !errors.Is(l.Err(), ErrChecksum) {
+		t.Error(l.Err())
+	}
+	strict := NewFindingList(&VerifyOptions{Strict: true})
+	for range 2 * maxFindings {
+		strict.Warn(ErrMalformed)
+	}
+	if !strict.Full() || !errors.Is(strict.Err(), ErrLimit) {
+		t.Error(strict.Err())
+	}
+}
+
 func TestLimits(t *testing.T) {
 	if (Limits{}).WithDefaults().MaxMetadata != 1<<30 || (Limits{MaxTensors: 5}).WithDefaults().MaxTensors != 5 {
 		t.Error("defaults")

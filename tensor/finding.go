@@ -62,15 +62,16 @@ type VerifyOptions struct {
 	Progress func(done, total int64)
 }
 
-// maxFindings bounds the memory that a hostile file can make a report take.
+// maxFindings bounds the memory that a hostile file can make a report take: so many errors and so many warnings are listed.
 const maxFindings = 10_000
 
 // FindingList collects what a Verify finds. The zero value has no options; see
 // [NewFindingList].
 type FindingList struct {
-	opts VerifyOptions
-	list []Finding
-	errs int
+	opts  VerifyOptions
+	list  []Finding
+	errs  int
+	warns int
 }
 
 // NewFindingList makes a list that follows Strict and Report of opts, which may
@@ -103,16 +104,20 @@ func (l *FindingList) add(sev Severity, err error) {
 		if sev == SeverityWarning {
 			f.Severity, f.Class = SeverityWarning, ClassWarning
 		}
+		n := &l.warns
 		if f.Severity == SeverityError {
-			l.errs++
+			n = &l.errs
 		}
-		if len(l.list) > maxFindings {
+		switch *n++; {
+		case *n > maxFindings+1:
 			continue
-		}
-		if len(l.list) == maxFindings {
+		case *n <= maxFindings:
+		case f.Severity == SeverityError:
 			f = Finding{Severity: SeverityError, Class: ClassLimit, Offset: -1,
 				Err: fmt.Errorf("%w: more than %d findings, the rest is not listed", ErrLimit, maxFindings)}
-			l.errs++
+		default: // no damage, however many there are; errors are still listed
+			f = Finding{Severity: SeverityWarning, Class: ClassWarning, Offset: -1,
+				Err: fmt.Errorf("more than %d warnings, the rest is not listed", maxFindings)}
 		}
 		l.list = append(l.list, f)
 		if l.opts.Report != nil {
@@ -121,9 +126,9 @@ func (l *FindingList) add(sev Severity, err error) {
 	}
 }
 
-// Full reports that further findings will not be listed, so that a Verify may
+// Full reports that further errors will not be listed, so that a Verify may
 // stop early.
-func (l *FindingList) Full() bool { return len(l.list) > maxFindings }
+func (l *FindingList) Full() bool { return l.errs > maxFindings }
 
 // All returns the findings so far, warnings included.
 func (l *FindingList) All() []Finding { return l.list }

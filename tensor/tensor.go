@@ -15,9 +15,12 @@ import (
 // row-major.
 type Tensor struct {
 	Name  string
-	DType DType
 	Shape Shape
 	Order Order
+	DType DType
+
+	// External says that the elements are kept in another file.
+	External bool
 
 	// Data holds the elements of a dense tensor in storage order.
 	Data Blob
@@ -27,9 +30,6 @@ type Tensor struct {
 	// too, without a Scheme: whatever the file keeps beside the elements.
 	Scheme string
 	Parts  []Part
-
-	// External says that the elements are kept in another file.
-	External bool
 }
 
 // A Part is one of the arrays that make up a tensor that is not dense.

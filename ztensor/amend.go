@@ -13,13 +13,21 @@ import (
 )
 
 // Append begins a new edition of the file of that name, with its tensors and
-// attributes and those that are added. It appears in the place of the old one
-// when Close succeeds; until then the old one stays as it is. So the data is
-// copied once, where upstream's append cuts off the old manifest and loses the
-// file if it is interrupted.
+// attributes and those that are added. opts.Version must be that of the file or
+// "", opts.Attributes are set beside the old ones. 1.0 to 1.2 and 2 can be
+// appended to.
 //
-// opts.Version must be that of the file or "", opts.Attributes are set beside
-// the old ones. 1.0, 1.1 and 1.2 can be appended to.
+// Of version 1 the new edition appears in the place of the old one when Close
+// succeeds; until then the old one stays as it is. So the data is copied once,
+// where upstream's append cuts off the old manifest and loses the file if it is
+// interrupted.
+//
+// To a file of version 2 data is added behind its end, and not a byte of it
+// changes: who has it open can go on reading. From the first Add until Close
+// succeeds nobody can open it; after an error, or Abort, it is what it was. Where
+// the program, or the machine, does not come to either, [Recover] makes it so.
+// Nobody else may append at the same time. The result is never in canonical form.
+// opts.Alignment is that of the file unless it is given.
 func Append(name string, opts *WriterOptions) (*Writer, error) {
 	o := opts.orZero()
 	r, err := Open(name, nil)
@@ -27,14 +35,17 @@ func Append(name string, opts *WriterOptions) (*Writer, error) {
 		return nil, err
 	}
 	defer r.Close()
-	m, err := r.readAmendable()
-	if err != nil {
-		return nil, err
-	}
 	if o.Version != "" && o.Version != r.Version() {
 		return nil, fmt.Errorf("ztensor: %w: appending as version %s to a file of version %s", errors.ErrUnsupported, o.Version, r.Version())
 	}
 	o.Version = r.Version()
+	if o.Version == "2" {
+		return append2(name, r.Size(), o)
+	}
+	m, err := r.readAmendable()
+	if err != nil {
+		return nil, err
+	}
 	w, err := m.edition(name, o)
 	if err != nil {
 		return nil, err

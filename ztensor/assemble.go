@@ -38,15 +38,21 @@ func leads(scheme, role string) bool {
 	return role == "data"
 }
 
+// indexRole reports whether a component has the indices of a sparse tensor.
+func indexRole(scheme, role string) bool {
+	switch scheme {
+	case schemeCSR:
+		return role == "indices" || role == "indptr"
+	case schemeCOO:
+		return role == "coords"
+	}
+	return false
+}
+
 // assemble makes a tensor of what its entry says. dtype is the word that stands
 // on the tensor itself, if typed; product that of s.dims.
 func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme string, product uint64) {
 	r := s.r
-	t.Shape = tensor.Shape{}
-	if len(s.dims) > 0 {
-		t.Shape = r.dims.take(len(s.dims))
-		copy(t.Shape, s.dims)
-	}
 	dense := scheme == "dense"
 	if !dense {
 		if t.Scheme = r.keepString(scheme); scheme == "" {
@@ -64,6 +70,11 @@ func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme strin
 		return
 	}
 	components := r.components.take(len(s.roles))
+	var first *component
+	if len(components) > 0 {
+		first = &components[0]
+	}
+	t.Shape = r.shape(first, s.dims)
 	others := len(s.roles)
 	for i := range s.roles {
 		if dense && s.roles[i].name == "data" {
@@ -87,6 +98,9 @@ func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme strin
 			t.DType, t.Data = c.dtype, tensor.NewBlob(c)
 			s.dense(t, c, w, product)
 			continue
+		}
+		if r.opts.Strict && w.has&keyDType != 0 && c.dtype != tensor.U64 && indexRole(scheme, w.name) {
+			s.departAt(int(w.at), r.field(t.Name, w.name)+".dtype", "indices that are not u64, which upstream reads them as")
 		}
 		t.Parts = append(t.Parts, tensor.Part{Role: r.keepString(w.name), DType: c.dtype, Data: tensor.NewBlob(c)})
 	}
@@ -113,7 +127,7 @@ func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
 		s.inComponent(t, w, "length")
 		return
 	}
-	*c = component{r: r, offset: int64(w.offset), length: int64(w.length)}
+	c.r, c.offset, c.length = r, int64(w.offset), int64(w.length)
 	if w.has&keyDigest != 0 {
 		c.setDigest(w.digest)
 	}
@@ -123,11 +137,17 @@ func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
 		s.depart(c.offset, r.field(t.Name, w.name)+".offset", "%d is outside of the data", c.offset)
 	}
 	if c.length > 0 {
-		if c.offset < s.end {
-			s.jumbled = true
-		}
-		s.end = c.offset + c.length
+		s.lies(c)
 	}
+}
+
+// lies notes where a component that is not empty is.
+func (s *scan) lies(c *component) {
+	if s.end == 0 {
+		s.begin = c.offset
+	}
+	s.jumbled = s.jumbled || c.offset < s.end
+	s.end = c.offset + c.length
 }
 
 func (s *scan) inComponent(t *tensor.Tensor, w *role, key string) {
@@ -249,6 +269,7 @@ func (s *scan) finish() {
 		return
 	}
 	if r.version != "0.1" { // whose every entry is of indefinite length
+		s.footer()
 		if s.odd&oddIndefinite != 0 {
 			s.departAt(0, "manifest", "items of indefinite length")
 		}

@@ -113,7 +113,7 @@ func (r *Reader) TensorValues(t *tensor.Tensor) iter.Seq2[string, Value] {
 		return pairs(nil)
 	}
 	i := r.find(t.Name)
-	for i >= 0 && i < len(r.tensors) && &r.tensors[i] != t {
+	for i >= 0 && i < r.tensors.used && r.tensors.at(i) != t {
 		i++ // a name that stands twice, which 0.1 can have; or not ours
 	}
 	i, ok := slices.BinarySearchFunc(r.ownAttrs, i, func(a ownAttributes, i int) int { return a.tensor - i })

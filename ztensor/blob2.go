@@ -415,8 +415,7 @@ func (s *stream2) Close() error {
 // field is the path of a blob in the manifest. It is for errors: it looks at all
 // tensors.
 func (b *blob) field() string {
-	for i := range b.r.tensors {
-		t := &b.r.tensors[i]
+	for t := range b.r.tensors.all() {
 		if t.Data.Source() == tensor.Source(b) {
 			return partField(t.Name, "data")
 		}

@@ -35,6 +35,8 @@ type component struct {
 	dtype    tensor.DType
 	hasCRC   bool
 	big      bool // 0.1 only: elements are big-endian, as wide as dtype says
+
+	dims [2]int64 // of the tensor, where it has no more and this component comes first
 }
 
 // unusual is what few components have.

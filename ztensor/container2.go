@@ -36,6 +36,7 @@ type container2 struct {
 	shards []shard // in the order of the manifest
 	order  []int32 // of them by name
 	data   bool    // a data shard: no manifest
+	beside folder
 }
 
 // find returns the index of the shard of that name, or -1.
@@ -62,7 +63,7 @@ func (r *Reader) open2() error {
 	off, n, hash := binary.LittleEndian.Uint64(f), binary.LittleEndian.Uint64(f[8:]), binary.LittleEndian.Uint64(f[16:])
 	switch version := binary.LittleEndian.Uint32(f[24:]); {
 	case string(f[32:]) != magic2:
-		return r.bad(size-8, "magic", broken(ruleFooterMagic, "the file does not end with the magic number (a truncated file?)"))
+		return r.bad(size-8, "magic", broken(ruleFooterMagic, "the file does not end with the magic number (truncated, or an append that was interrupted?)"))
 	case version != 2:
 		return r.bad(at+24, "version", broken(ruleVersion, "container version %d", version))
 	case n == 0 && (off != 0 || hash != 0):
@@ -227,7 +228,7 @@ func (s *scan2) objects() {
 		s.fail(s.at, fmt.Errorf("%w: %d objects of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors))
 	}
 	if n > 0 && s.err == nil {
-		s.r.tensors = make([]tensor.Tensor, 0, n)
+		s.r.tensors.reserve(n)
 		s.r.two.blobs.reserve(n)
 		s.r.dims.reserve(2 * n)
 	}
@@ -260,8 +261,7 @@ const (
 // object reads one entry of objects.
 func (s *scan2) object(name []byte, at int) {
 	r := s.r
-	r.tensors = r.tensors[:len(r.tensors)+1] // reserved
-	t := &r.tensors[len(r.tensors)-1]
+	t := &r.tensors.take(1)[0]
 	t.Name = r.keep(name)
 	s.dims, s.parts = s.dims[:0], s.parts[:0]
 	var before, layout []byte
@@ -288,7 +288,7 @@ func (s *scan2) object(name []byte, at int) {
 		case "attributes":
 			cbor := s.attributes(4)
 			if s.err == nil {
-				r.ownAttrs = append(r.ownAttrs, ownAttributes{len(r.tensors) - 1, cbor})
+				r.ownAttrs = append(r.ownAttrs, ownAttributes{r.tensors.used - 1, cbor})
 			}
 		default:
 			s.skip(3)
@@ -424,17 +424,22 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 		s.fail(at, err)
 		s.in(func() string { return "objects[" + tensor.Quote(t.Name) + "].shape" })
 	}
-	elements := uint64(1)
+	elements, widest := uint64(1), uint64(0)
 	for _, d := range s.dims { // from the left, as the reference does: a later 0 does not help
 		var ok bool
 		if elements, ok = mul(elements, d); !ok {
 			shape(broken(ruleShape, "the product of the dimensions overflows"))
 			return
 		}
-		if d > math.MaxInt64 {
-			shape(fmt.Errorf("%w: a dimension of %d", tensor.ErrLimit, d))
-			return
-		}
+		widest = max(widest, d)
+	}
+	switch {
+	case elements > math.MaxInt64 && string(layout) == "dense":
+		shape(broken(ruleDenseSize, "%d elements, more than any blob has", elements))
+		return
+	case widest > math.MaxInt64:
+		shape(fmt.Errorf("%w: a dimension of %d", tensor.ErrLimit, widest))
+		return
 	}
 	if elements > math.MaxInt64 || int64(len(s.dims)) > r.limits.MaxRank {
 		shape(fmt.Errorf("%w: %d elements in %d dimensions", tensor.ErrLimit, elements, len(s.dims)))

@@ -83,6 +83,8 @@ type feed struct {
 	zstd  *encoder // nil: as they are
 	dtype tensor.DType
 	n     int64 // decoded bytes so far
+	odd   bool  // half of the last byte must be zero
+	last  byte
 }
 
 // begin starts a component; size is that of the decoded bytes, or -1.
@@ -99,6 +101,9 @@ func (f *feed) Write(p []byte) (int, error) {
 		}
 	}
 	f.n += int64(len(p))
+	if len(p) > 0 {
+		f.last = p[len(p)-1]
+	}
 	if f.zstd != nil {
 		return f.zstd.Write(p)
 	}
@@ -114,6 +119,11 @@ func checkBools(p []byte, at int64) error {
 }
 
 func (f *feed) end() error {
+	if f.odd {
+		if err := oddNibble(f.last, 1); err != nil {
+			return err
+		}
+	}
 	if f.zstd != nil {
 		return f.zstd.Close()
 	}

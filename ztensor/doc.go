@@ -18,7 +18,38 @@
 //
 // so that it is written in one pass and opened with two or three reads. In 1.0
 // the manifest has "tensors", each with its dtype; from 1.1 on "objects", whose
-// components have one each. 0.1 has an array of entries, each a single component.
+// components have one each: a file of 1.1 or 1.2 that lost exactly its last eight
+// bytes is refused as truncated, although it could be read as one that begins like
+// 1.2 and ends like 1.0, which nobody writes. 0.1 has an array of entries, each a
+// single component. Long manifests are read by two goroutines.
+//
+// A file of version 2 is
+//
+//	offset 0           a magic number of 8 bytes
+//	multiple of 4096   blobs: the stored bytes of parts; parts with the same bytes
+//	                   may share one. In canonical form, multiples of 65536 in the
+//	                   order of the names, equal bytes once
+//	                   manifest: one map of deterministic CBOR
+//	40 bytes           footer: where the manifest is, its xxh3, the version, the magic
+//
+// whose parts each have a digest of their decoded bytes. In canonical form, which
+// the Writer makes unless it is asked for something else, equal content makes
+// equal files. [Reader.ContentDigest] identifies the content however it is stored,
+// [Reader.Identity] the bytes of the file, [Reader.CanonicalViolations] says what
+// departs from canonical form, and Verify has a depth for each.
+//
+// Parts may be compressed in frames of 1 MiB (zt.zstd-seekable/1), which are
+// decoded on all cores, and of which a ReadAt takes only those that it needs.
+// They may lie in other files, the shards: [WriteShards] divides a model, a
+// [Writer.Link] refers to tensors of a file that is there. Shards are found beside
+// the file that names them, as NAME-SHARD.zt or in a store of content, or by their
+// size and digest; never outside of its folder, and by ReaderOptions.Companion
+// wherever the caller wants. [Append] adds behind the end of a file.
+//
+// What breaks a rule of version 2 is refused with a [RuleError] that names it.
+// The layouts zt.sparse_coo/1, zt.mx/1, zt.quant_group/1 and those of gguf no
+// program of upstream checks: what departs from them is read, with a warning,
+// unless the reader is strict, and never written.
 //
 // # What is read
 //

@@ -221,8 +221,8 @@ func FuzzQuick(f *testing.F) {
 		if a.Len() != b.Len() || a.Version() != b.Version() || len(a.Warnings()) != len(b.Warnings()) {
 			t.Fatalf("%d tensors, slow %d", a.Len(), b.Len())
 		}
-		for i := range a.tensors {
-			x, y := &a.tensors[i], &b.tensors[i]
+		for i := range a.Len() {
+			x, y := a.tensors.at(i), b.tensors.at(i)
 			s1, _ := x.Data.Stored()
 			s2, _ := y.Data.Stored()
 			if x.Name != y.Name || !x.Shape.Equal(y.Shape) || x.DType != y.DType || x.Scheme != y.Scheme || s1 != s2 || x.Size() != y.Size() || len(x.Parts) != len(y.Parts) {

@@ -2,6 +2,7 @@ package ztensor
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -298,8 +300,8 @@ func attacks() []attack {
 	refuse("A-31 the tail of 0.1 under 1.0", slices.Concat(data1(64), []byte{0x80}, word(8, 1)), bad, "manifest")
 	refuse("A-31 the tail of 1.0 under 0.1", append([]byte(magic01), valid[8:]...), bad, "manifest")
 	refuse("A-31 the tail of 1.2 under 0.1", append([]byte(magic01), valid12[8:]...), bad, "manifest_size")
-	warn("A-31 1.2 cut before its second magic, where its size looks like 1.0", valid12[:len(valid12)-8], "footer", "footer")
-	warn("A-31 the manifest of 1.2 in a file of 1.0", file10(manifest12(map[string]any{}), 64), "footer", "footer")
+	refuse("A-31 1.2 cut before its second magic, where its size looks like 1.0", valid12[:len(valid12)-8], truncated, "footer")
+	refuse("A-31 the manifest of 1.2 in a file of 1.0", file10(manifest12(map[string]any{}), 64), truncated, "footer")
 	warn("A-31 the manifest of 1.0 in a file of 1.2", file12(manifest10(map[string]any{}), 64), "footer", "footer")
 	entry := func(more ...any) []byte {
 		m := with(map[string]any{"name": "w", "offset": 64, "size": 4, "dtype": "float32", "layout": "dense", "shape": []any{1}, "encoding": "raw"}, more)
@@ -523,6 +525,9 @@ var errAny = errors.New("any error")
 // The reader of 1.0.0 unpacks 256 MiB that hide in 8 KB of a sparse part, of
 // which nothing tells the size (fact-sheet §0.2).
 func TestA28SparseBombsWithoutSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long where the machine is emulated or races are looked for")
+	}
 	bomb := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 10 << 3} // blocks of one repeated byte, 128 KiB each
 	for i := range 2048 {
 		head := uint32(128<<10)<<3 | 1<<1
@@ -645,6 +650,36 @@ func TestStrictReadersCheckDigests(t *testing.T) {
 			t.Errorf("Load: %v", err)
 		}
 	})
+}
+
+// T13: 1.1 and 1.2 have uint64 indices. Others are read, though not by a strict
+// reader: upstream takes them for uint64 whatever they say.
+func TestNarrowIndices(t *testing.T) {
+	index := func(offset, length int, dtype string) map[string]any {
+		return map[string]any{"dtype": dtype, "offset": offset, "length": length}
+	}
+	for _, c := range []struct {
+		scheme, dtype string
+		strict        bool
+		parts         map[string]any
+	}{
+		{"sparse_coo", "u64", true, map[string]any{"coords": index(64, 0, "u64")}},
+		{"sparse_coo", "u8", false, map[string]any{"coords": index(64, 0, "u8")}},
+		{"sparse_csr", "u32", false, map[string]any{"indices": index(64, 0, "u64"), "indptr": index(64, 8, "u32")}},
+		{"sparse_csr", "i64", false, map[string]any{"indices": index(64, 0, "i64"), "indptr": index(64, 8, "u64")}},
+		{"of_another_kind", "u8", true, map[string]any{"indices": index(64, 8, "u8"), "coords": index(64, 8, "u8")}},
+	} {
+		b := good12(func(t, _ map[string]any) {
+			c.parts["values"] = index(64, 0, "f32")
+			t["shape"], t["format"], t["components"] = []int{1, 3}, c.scheme, c.parts
+		})
+		if _, err := OpenBytes(b, nil); err != nil {
+			t.Errorf("%s of %s: %v", c.scheme, c.dtype, err)
+		}
+		if _, err := OpenBytes(b, &ReaderOptions{Strict: true}); (err == nil) != c.strict || err != nil && !strings.Contains(err.Error(), ".dtype") {
+			t.Errorf("%s of %s, strict: %v", c.scheme, c.dtype, err)
+		}
+	}
 }
 
 func TestA30SparseIndices(t *testing.T) {
@@ -795,11 +830,10 @@ func TestA01A02EveryCutAndEveryBit(t *testing.T) {
 			step = 61
 		}
 		for n := 0; n < len(g.data); n += step {
-			r, err := OpenBytes(g.data[:n:n], nil)
+			_, err := OpenBytes(g.data[:n:n], nil)
 			switch {
 			case err != nil:
 			case g.Version == "0.1" && n == 16: // an empty file of its own
-			case n == len(g.data)-8 && len(r.Warnings()) > 0: // 1.1 and 1.2 then look like 1.0
 			default:
 				t.Errorf("%s cut after %d bytes opens", g.name, n)
 			}
@@ -939,7 +973,73 @@ func TestA34Readers(t *testing.T) {
 	}
 }
 
-// the file changes while it is open.
+// a reader that is slow, or blocks, is not asked again once the context
+// has ended.
+func TestA34Cancelling(t *testing.T) {
+	data := write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) {
+		for i := range 4 {
+			w.Add(tensor.New(fmt.Sprint(i), tensor.Shape{8 << 20}, make([]uint8, 8<<20)))
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var after atomic.Int64 // bytes asked for afterwards
+	r, err := NewReader(readtest.ReaderFunc(func(p []byte, off int64) (int, error) {
+		if off > 10<<20 && off < 30<<20 {
+			cancel()
+		}
+		if ctx.Err() != nil {
+			after.Add(int64(len(p)))
+		}
+		return copy(p, data[off:]), nil
+	}), int64(len(data)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Verify(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if most := int64(runtime.GOMAXPROCS(0)+1) << 21; after.Load() > most {
+		t.Errorf("%d bytes read after the end of the context", after.Load())
+	}
+}
+
+// another file takes the name, or the file grows, while it is open: what
+// was opened is what is read.
+func TestA35ReplacedAndExtended(t *testing.T) {
+	old := write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) { w.AddAll(t.Context(), slices.Values(samples())) })
+	for _, noMap := range []bool{false, true} {
+		if runtime.GOOS == "windows" {
+			t.Skip("an open file keeps its name there")
+		}
+		name := store(t, old)
+		r, err := Open(name, &ReaderOptions{NoMap: noMap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Write([]byte("more"))
+		f.Close()
+		if err := r.Verify(t.Context(), nil); err != nil {
+			t.Errorf("extended: %v", err)
+		}
+		if s, err := Open(name, nil); err == nil {
+			t.Error("a file with something behind its end opens")
+			s.Close()
+		}
+		if err := WriteFile(name, slices.Values(samples()[:1]), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Verify(t.Context(), nil); err != nil || r.Len() != len(samples()) {
+			t.Errorf("replaced: %v", err)
+		}
+		r.Close()
+	}
+}
+
+// the file is cut off while it is open.
 func TestA35TheFileChanges(t *testing.T) {
 	data := write(t, nil, func(w *Writer) {
 		w.Add(tensor.New("w", tensor.Shape{1 << 20}, make([]uint8, 1<<20)))
@@ -1123,6 +1223,10 @@ func TestA43TimeIsLinear(t *testing.T) {
 		}
 		return best
 	}
+	small, large, tolerance := 10_000, 100_000, 40 // ten times the work, on a shared machine
+	if full() {
+		small, large, tolerance = 100_000, 1_000_000, 15
+	}
 	for name, c := range map[string]struct {
 		name  func(i int) string
 		order func(n int) func(i int) int
@@ -1131,10 +1235,17 @@ func TestA43TimeIsLinear(t *testing.T) {
 		"descending components":  {func(i int) string { return fmt.Sprintf("%09d", i) }, func(n int) func(int) int { return func(i int) int { return n - 1 - i } }},
 		"names of long prefixes": {func(i int) string { return strings.Repeat("x", 40) + fmt.Sprint(i*7919%100_003, i) }, func(n int) func(int) int { return func(i int) int { return i } }},
 	} {
-		small := measure(build(10_000, c.name, c.order(10_000)))
-		large := measure(build(100_000, c.name, c.order(100_000)))
-		if large > 40*small+50*time.Millisecond { // ten times the work, on a shared machine
-			t.Errorf("%s: %v for 10,000, %v for 100,000", name, small, large)
+		few, many := build(small, c.name, c.order(small)), build(large, c.name, c.order(large))
+		for try := 0; ; try++ { // what others do to the machine passes
+			one, ten := measure(few), measure(many)
+			t.Logf("%s: %v for %d, %v for %d", name, one, small, ten, large)
+			if ten <= time.Duration(tolerance)*one+50*time.Millisecond {
+				break
+			}
+			if try == 5 {
+				t.Errorf("%s: time grows faster than the file", name)
+				break
+			}
 		}
 	}
 	// Everything overlaps everything: bounded warnings.

@@ -28,10 +28,11 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 		return "", fmt.Errorf("ztensor: %w: a content digest of version %s, or of no manifest", errors.ErrUnsupported, r.version)
 	}
 	b := appendText(appendHead(nil, cborArray, 2), "zt.content/1")
-	b = appendHead(b, cborMap, uint64(len(r.tensors)))
+	b = appendHead(b, cborMap, uint64(r.tensors.used))
 	own := r.ownAttrs
-	for i := range r.tensors {
-		t := &r.tensors[i]
+	i := -1
+	for t := range r.tensors.all() {
+		i++
 		var attributes []byte
 		if len(own) > 0 && own[0].tensor == i {
 			attributes, own = own[0].cbor, own[1:]
@@ -155,11 +156,11 @@ func (c *canonical) check() error {
 	}
 	c.names("attributes", r.attributes)
 	all := make([]role2, 0, r.two.blobs.used)
-	for i := range r.tensors {
-		all = append(all, r.parts2(&r.tensors[i])...)
+	for t := range r.tensors.all() {
+		all = append(all, r.parts2(t)...)
 	}
 	for _, own := range r.ownAttrs {
-		c.names("objects["+tensor.Quote(r.tensors[own.tensor].Name)+"].attributes", own.cbor)
+		c.names("objects["+tensor.Quote(r.tensors.at(own.tensor).Name)+"].attributes", own.cbor)
 	}
 	slices.SortFunc(all, func(a, b role2) int {
 		return cmp.Or(strings.Compare(a.object, b.object), strings.Compare(a.role, b.role))

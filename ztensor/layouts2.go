@@ -76,7 +76,7 @@ func typeWords2(d tensor.DType) (dtype, logical string) {
 // warning, unless the reader is strict.
 func (s *scan2) profile(t *tensor.Tensor, elements uint64, at int) {
 	var attributes []byte
-	if own := s.r.ownAttrs; len(own) > 0 && own[len(own)-1].tensor == len(s.r.tensors)-1 {
+	if own := s.r.ownAttrs; len(own) > 0 && own[len(own)-1].tensor == s.r.tensors.used-1 {
 		attributes = own[len(own)-1].cbor
 	}
 	err := checkLayout(t, elements, attributes)
@@ -107,12 +107,24 @@ func checkLayout(t *tensor.Tensor, elements uint64, attributes []byte) error {
 		c.mx()
 	case t.Scheme == layoutQuant:
 		c.quant()
-	case strings.HasPrefix(t.Scheme, "gguf.") && strings.HasSuffix(t.Scheme, "/1"):
-		if slices.Contains(ggufTypes, strings.TrimSuffix(strings.TrimPrefix(t.Scheme, "gguf."), "/1")) {
-			c.gguf()
-		}
+	case HasBlocks(t.Scheme):
+		c.gguf()
 	}
 	return c.err
+}
+
+// hasProfile reports whether a layout has rules for the attributes of its tensors.
+func hasProfile(scheme string) bool {
+	return scheme == layoutMX || scheme == layoutQuant || HasBlocks(scheme)
+}
+
+// HasBlocks reports whether version 2 has a layout of that name for the quantised
+// blocks of a .gguf file, such as gguf.q4_k/1: one part, data, of uint8, and the
+// attributes elems_per_block and block_bytes.
+func HasBlocks(scheme string) bool {
+	name, ok := strings.CutPrefix(scheme, "gguf.")
+	name, ok2 := strings.CutSuffix(name, "/1")
+	return ok && ok2 && slices.Contains(ggufTypes, name)
 }
 
 type layoutCheck struct {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/bits"
 	"strconv"
@@ -18,6 +19,9 @@ import (
 // first one behind the magic at 64.
 const alignment = 64
 
+// footer10 is how many bytes follow the manifest in 1.0: its size.
+const footer10 = 8
+
 // open1 reads the container of 1.0, 1.1 and 1.2. They begin alike; the last
 // eight bytes are a second magic from 1.1 on, the size of the manifest in 1.0.
 // They cannot be mistaken for each other: as a size, the magic is 3.4 exabytes.
@@ -26,7 +30,7 @@ func (r *Reader) open1() error {
 	if err != nil {
 		return err
 	}
-	size, footer := r.src.Size(), int64(8)
+	size, footer := r.src.Size(), int64(footer10)
 	n := t.size()
 	second := string(t.last(8)) == magic1
 	if second {
@@ -43,19 +47,7 @@ func (r *Reader) open1() error {
 		return r.bad(size-footer, "manifest_size", fmt.Errorf("%w: the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 manifest "+
 			"that fits: %d of a file of %d bytes (a truncated file?)", tensor.ErrMalformed, n, size))
 	}
-	return r.readManifest(t, at-int64(n), int64(n), func(s *scan) {
-		s.root()
-		if s.err != nil {
-			return
-		}
-		if s.objects != second {
-			s.depart(r.manifestAt, "footer", "a footer of version %s around a manifest of version %s", map[bool]string{true: "1.1", false: "1.0"}[second], r.version)
-		}
-		if !second && n == uint64(size-16) {
-			s.depart(size-footer, "manifest_size", "%d is not below the size of the file less 16", n)
-		}
-		s.finish()
-	})
+	return r.readManifest(t, at-int64(n), int64(n))
 }
 
 // open01 reads the container of 0.1.
@@ -76,10 +68,7 @@ func (r *Reader) open01() error {
 	case n == 0, n > uint64(size-16):
 		return r.bad(size-8, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
 	}
-	return r.readManifest(t, size-8-int64(n), int64(n), func(s *scan) {
-		s.entries()
-		s.finish()
-	})
+	return r.readManifest(t, size-8-int64(n), int64(n))
 }
 
 // A scan reads a manifest into the index of its Reader. Its state says where it
@@ -87,8 +76,9 @@ func (r *Reader) open01() error {
 type scan struct {
 	cursor
 	r       *Reader
-	objects bool // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
-	minor   int  // of the manifest's version; -1 when it gives none
+	x       *index // what is read goes there: that of r
+	objects bool   // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
+	minor   int    // of the manifest's version; -1 when it gives none
 
 	ownTypes bool // a dtype stands on each component, not on the tensor
 	short    bool // and is spelled f32, not float32
@@ -97,14 +87,13 @@ type scan struct {
 	where   string  // the field in which the cursor failed
 	dims    []int64 // of the entry that is being read
 	roles   []role
-	end     int64  // of the component that was read last
+	begin   int64  // of the first component that is not empty
+	end     int64  // of the last one so far
 	jumbled bool   // components do not ascend in the file
 	mixed   bool   // names do not ascend
+	last    []byte // the name of the entry before
 	noSize  string // the first zstd component without uncompressed_length
 	notText string // the first attribute of the file that is not text
-
-	someDims  [8]int64 // what dims and roles begin with
-	someRoles [2]role
 }
 
 // done returns the error that stopped the scan.
@@ -244,6 +233,24 @@ func (s *scan) root() {
 	}
 }
 
+// footer holds the end of the file against what the manifest turned out to be.
+func (s *scan) footer() {
+	r := s.r
+	size := r.src.Size()
+	switch footer := size - r.manifestAt - r.manifestSize; {
+	case s.objects && footer == footer10:
+		// No writer ends such a file here, and no reader of either layout takes
+		// it: the second magic has been cut off.
+		s.fail(int(r.manifestSize), "%w: a file of version %s ends with its magic", io.ErrUnexpectedEOF, r.version)
+		s.in("footer")
+	case !s.objects && footer != footer10:
+		s.depart(r.manifestAt, "footer", "a footer of version 1.1 around a manifest of version %s", r.version)
+	}
+	if r.manifestAt == int64(len(magic1)) && size-r.manifestSize == 16 {
+		s.depart(size-footer10, "manifest_size", "%d is not below the size of the file less 16", r.manifestSize)
+	}
+}
+
 // version judges the version that the manifest claims, and sets that of the
 // layout: the content tells 1.0 from the others, and nothing but the claim tells
 // 1.1 from 1.2.
@@ -350,10 +357,23 @@ const leastEntry = 1 + 1 + 7 + 8 + 12
 // tensors reads the map of tensors.
 func (s *scan) tensors() {
 	n := s.container(cborMap)
-	if !s.reserve(n) {
+	if !s.plausible(n) {
 		return
 	}
+	a := s.readAhead(n)
+	if a != nil {
+		defer a.done.Wait()
+	} else {
+		s.x.reserve(n)
+	}
 	for s.more(&n) {
+		if a != nil && s.p >= a.from {
+			taken := s.join(a, n+1)
+			if a = nil; taken > 0 {
+				n -= taken - 1 // more has counted the first
+				continue
+			}
+		}
 		if !s.r.general && s.quick() {
 			continue
 		}
@@ -365,28 +385,28 @@ func (s *scan) tensors() {
 		return
 	}
 	if dup := s.r.sortNames(); dup >= 0 {
-		s.malformed(0, "tensor %s a second time", tensor.Quote(s.r.tensors[dup].Name))
+		s.malformed(0, "tensor %s a second time", tensor.Quote(s.r.tensors.at(dup).Name))
 		s.where = s.r.list
 	}
 }
 
-// reserve makes room for n tensors, as far as the manifest can hold so many; -1
-// stands for a number that only the end tells.
-func (s *scan) reserve(n int) bool {
+// plausible reports whether the manifest can hold n tensors; -1 stands for a
+// number that only the end tells.
+func (s *scan) plausible(n int) bool {
 	if n > (len(s.b)-s.p)/leastEntry {
 		s.malformed(s.at, "%d entries in the %d bytes that are left", n, len(s.b)-s.p)
 	} else if int64(n) > s.r.limits.MaxTensors {
 		s.fail(s.at, "%w: %d tensors of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors)
 	}
-	if s.err != nil {
-		return false
-	}
+	return s.err == nil
+}
+
+// reserve makes room for n tensors of one component.
+func (x *index) reserve(n int) {
 	if n > 0 {
-		s.r.tensors = make([]tensor.Tensor, 0, n)
-		s.r.components.reserve(n)
-		s.r.dims.reserve(2 * n)
+		x.tensors.reserve(n)
+		x.components.reserve(n)
 	}
-	return true
 }
 
 // add appends a tensor to the index.
@@ -395,7 +415,7 @@ func (s *scan) add(name []byte, at int) *tensor.Tensor {
 	if int64(len(name)) > r.limits.MaxName {
 		s.fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(name))
 	}
-	if int64(len(r.tensors)) >= r.limits.MaxTensors {
+	if int64(r.tensors.used) >= r.limits.MaxTensors {
 		s.fail(at, "%w: more than %d tensors", tensor.ErrLimit, r.limits.MaxTensors)
 	}
 	if s.err != nil {
@@ -406,16 +426,13 @@ func (s *scan) add(name []byte, at int) *tensor.Tensor {
 
 // next appends a tensor of that name.
 func (s *scan) next(name []byte) *tensor.Tensor {
-	r := s.r
-	n := len(r.tensors)
-	if n < cap(r.tensors) {
-		r.tensors = r.tensors[:n+1]
-	} else {
-		r.tensors = append(r.tensors, tensor.Tensor{})
-	}
-	t := &r.tensors[n]
-	t.Name = r.keep(name)
-	s.mixed = s.mixed || n > 0 && r.tensors[n-1].Name >= t.Name
+	x := s.x
+	// The names are compared where they lie, which was read already: what
+	// has just been written is slow to read back.
+	s.mixed = s.mixed || x.tensors.used > 0 && le.String(s.last) >= le.String(name)
+	s.last = name
+	t := &x.tensors.take(1)[0]
+	t.Name = x.keep(name)
 	return t
 }
 
@@ -470,7 +487,7 @@ func (s *scan) tensor(name []byte, at int) {
 			s.once(&seen, keyAttributes, at)
 			if !s.absent(key) {
 				cbor := s.attributes(s.r.list+"["+tensor.Quote(string(name))+"].attributes", func([]byte) {})
-				s.r.ownAttrs = append(s.r.ownAttrs, ownAttributes{len(s.r.tensors) - 1, cbor})
+				s.r.ownAttrs = append(s.r.ownAttrs, ownAttributes{s.r.tensors.used - 1, cbor})
 			}
 		default:
 			s.other(at, key)

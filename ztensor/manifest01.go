@@ -10,11 +10,12 @@ import (
 // entries reads the manifest of 0.1: an array of maps, each of a single blob.
 func (s *scan) entries() {
 	s.ownTypes = true
-	if n := s.container(cborArray); s.reserve(n) {
+	if n := s.container(cborArray); s.plausible(n) {
+		s.x.reserve(n)
 		for s.more(&n) {
 			s.entry()
 			if s.err != nil {
-				s.in("entries[%d]", len(s.r.tensors))
+				s.in("entries[%d]", s.r.tensors.used)
 			}
 		}
 	}
@@ -29,7 +30,7 @@ func (s *scan) entries() {
 		return
 	}
 	if dup := s.r.sortNames(); dup >= 0 {
-		s.departAt(0, "entries", "tensor %s a second time: the first is served under the name", tensor.Quote(s.r.tensors[dup].Name))
+		s.departAt(0, "entries", "tensor %s a second time: the first is served under the name", tensor.Quote(s.r.tensors.at(dup).Name))
 	}
 }
 
@@ -93,7 +94,7 @@ func (s *scan) entry() {
 			}
 		}
 		if s.err != nil {
-			s.in("entries[%d].%s", len(s.r.tensors), cutKey(key))
+			s.in("entries[%d].%s", s.r.tensors.used, cutKey(key))
 		}
 	}
 	s.unique(mark)
@@ -103,7 +104,7 @@ func (s *scan) entry() {
 		if custom != nil {
 			const indefiniteMap, end = cborMap<<5 | 31, 0xff
 			custom = append(slices.Insert(custom, 0, indefiniteMap), end)
-			s.r.ownAttrs = append(s.r.ownAttrs, ownAttributes{len(s.r.tensors) - 1, custom})
+			s.r.ownAttrs = append(s.r.ownAttrs, ownAttributes{s.r.tensors.used - 1, custom})
 		}
 		s.assemble(t, "", false, le.String(layout), product)
 		if s.err != nil {

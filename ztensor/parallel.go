@@ -2,6 +2,7 @@ package ztensor
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"runtime"
 	"sync"
@@ -46,6 +47,33 @@ type pipeline struct {
 	cancel  context.CancelFunc
 	workers int
 	spools  spools
+	caught  caught
+}
+
+// caught holds the first panic of goroutines that run foreign code, a source of
+// data or an io.ReaderAt, so that it can go on in the goroutine of the caller,
+// who may know what to do with it. Otherwise it would end the process.
+type caught struct {
+	once  sync.Once
+	value any
+}
+
+// during calls f and turns a panic of it into an error.
+func (c *caught) during(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.once.Do(func() { c.value = p })
+			err = fmt.Errorf("ztensor: a panic: %v", p)
+		}
+	}()
+	return f()
+}
+
+// rethrow lets a panic go on. The goroutines have ended.
+func (c *caught) rethrow() {
+	if c.value != nil {
+		panic(c.value)
+	}
 }
 
 // A job is tensors that one worker prepares: one, or several small ones.
@@ -94,6 +122,7 @@ func (p *pipeline) run(ts iter.Seq[*tensor.Tensor]) (err error) {
 		<-written
 		workers.Wait()
 		p.cancel()
+		p.caught.rethrow()
 		if p.w.err != nil {
 			err = p.w.err
 		}
@@ -142,7 +171,7 @@ func (p *pipeline) prepare(todo <-chan *job) {
 					z, err = newEncoder(p.w.level)
 				}
 				if err == nil {
-					err = it.spools[k].fill(p.ctx, &it.payloads[k], p.w.digest, z, &buf)
+					err = p.caught.during(func() error { return it.spools[k].fill(p.ctx, &it.payloads[k], p.w.digest, z, &buf) })
 				}
 				it.spools[k].finish(err)
 			}

@@ -32,8 +32,8 @@ func (s *scan) quick() bool {
 		longest = 256 // bytes behind the name: with the longest values of the predicted ones an entry takes fewer
 		maxRank = 7   // of at most nine bytes each
 	)
-	b, p, r := s.b, s.p, s.r
-	if len(b)-p < 2+longest || len(r.tensors) == cap(r.tensors) {
+	b, p, r, x := s.b, s.p, s.r, s.x
+	if len(b)-p < 2+longest || len(x.tensors.last) == cap(x.tensors.last) {
 		return false
 	}
 	name := int(b[p])
@@ -137,17 +137,13 @@ func (s *scan) quick() bool {
 
 	s.p = p
 	t := s.next(named)
-	c := &r.components.take(1)[0]
+	c := &x.components.take(1)[0]
 	c.r, c.offset, c.length, c.size, c.dtype, c.crc, c.hasCRC = r, int64(offset), int64(length), int64(length), dtype, sum, crc
 	if length > 0 {
-		s.jumbled = s.jumbled || c.offset < s.end
-		s.end = c.offset + c.length
+		s.lies(c)
 	}
 	t.DType, t.Data = dtype, tensor.NewBlob(c)
-	if t.Shape = (tensor.Shape{}); rank > 0 {
-		t.Shape = r.dims.take(rank)
-		copy(t.Shape, dims[:rank])
-	}
+	t.Shape = x.shape(c, dims[:rank])
 	return true
 }
 

@@ -94,8 +94,7 @@ func (s *scan2) quick(before *[]byte) bool {
 	s.p = p + len(keys2Layout)
 	*before = key
 
-	r.tensors = r.tensors[:len(r.tensors)+1] // reserved
-	t := &r.tensors[len(r.tensors)-1]
+	t := &r.tensors.take(1)[0]
 	x := &r.two.blobs.take(1)[0]
 	x.r, x.offset, x.length, x.size, x.dtype = r, int64(off), int64(length), int64(length), dtype
 	x.hash, x.hasHash = uint64(high)<<32|uint64(low), true

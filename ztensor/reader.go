@@ -7,7 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -57,14 +57,22 @@ type Reader struct {
 	zstd        *zstd.Decoder
 	zstdErr     error
 
-	checked sync.Map      // strict: the components whose digest was found right
-	scratch [footer2]byte // for the magic and the footer
+	checked sync.Map // strict: the components whose digest was found right
+	scratch scratch
 
 	general bool // tests set it: scan.quick is not asked
 
-	two      *container2               // nil: version 1
-	name     string                    // of the file, where Open opened it
-	siblings func(size int64) []string // files of the same folder, where Companion is its default
+	two  *container2   // nil: version 1
+	name string        // of the file, where Open opened it
+	file source.Source // which is src then
+}
+
+// scratch is what opening needs for a while. It is a part of the Reader because
+// each allocation counts there.
+type scratch struct {
+	end   [footer2]byte // for the magic and the footer
+	dims  [8]int64      // what the slices of a scan begin with
+	roles [2]role
 }
 
 // Detect reports whether the file begins like one of the versions of zTensor. It
@@ -89,28 +97,22 @@ func isMagic(head []byte) bool {
 // regular files can be opened.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := opts.orZero()
-	src, err := source.Open(name, o.NoMap)
-	if err != nil {
+	r := &Reader{name: name}
+	r.src = &r.file
+	if err := r.file.Open(name, o.NoMap); err != nil {
 		return nil, err
 	}
-	var siblings func(size int64) []string
-	if o.Companion == nil {
-		o.Companion = source.Companions(name)
-		siblings = func(size int64) []string { return source.Siblings(name, size) }
-	}
-	r, err := newReader(src, o)
-	if err != nil {
-		src.Close()
+	if err := r.init(o); err != nil {
+		r.file.Close()
 		return nil, err
 	}
-	r.name, r.siblings = name, siblings
 	return r, nil
 }
 
 // OpenBytes opens a file that is in memory, and keeps b, which must not change
 // while the Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), opts.orZero())
+	return newReader(source.OfBytes(b), opts)
 }
 
 // NewReader opens the size bytes that r has, with at most three reads of the
@@ -121,7 +123,15 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, opts.orZero())
+	return newReader(src, opts)
+}
+
+func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
+	r := &Reader{src: src}
+	if err := r.init(opts.orZero()); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func (o *ReaderOptions) orZero() ReaderOptions {
@@ -131,28 +141,27 @@ func (o *ReaderOptions) orZero() ReaderOptions {
 	return *o
 }
 
-// newReader reads the index of src. This is where the generations part: each
-// reads its own container and leaves an index, which is all that the rest of the
-// Reader looks at.
-func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
+// init sets the options of a Reader that has its source, and reads the index.
+func (r *Reader) init(o ReaderOptions) error {
 	if err := o.Limits.Check(); err != nil {
-		return nil, err
+		return err
 	}
-	r := &Reader{src: src, opts: o, limits: o.Limits.WithDefaults()}
-	if err := r.open(); err != nil {
-		return nil, err
-	}
-	return r, nil
+	r.opts, r.limits = o, o.Limits.WithDefaults()
+	err := r.open()
+	r.scratch = scratch{}
+	return err
 }
 
-// open reads the index.
+// open reads the index. This is where the generations part: each reads its own
+// container and leaves an index, which is all that the rest of the Reader looks
+// at.
 func (r *Reader) open() error {
 	src := r.src
 	size := src.Size()
 	if size < 16 { // no generation has shorter files
-		return r.bad(size, "", fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size))
+		return r.bad(size, "", &RuleError{ruleFileTooSmall, fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)})
 	}
-	head := r.scratch[:len(magic1)]
+	head := r.scratch.end[:len(magic1)]
 	if _, err := src.ReadAt(head, 0); err != nil {
 		return r.bad(0, "magic", err)
 	}
@@ -165,6 +174,9 @@ func (r *Reader) open() error {
 		return r.open2()
 	}
 	err := fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed)
+	if size < least2 {
+		return r.bad(0, "magic", &RuleError{ruleFileTooSmall, err})
+	}
 	var end [len(magic2)]byte
 	if _, e := src.ReadAt(end[:], size-int64(len(end))); e == nil && string(end[:]) == magic2 {
 		err = &RuleError{ruleHeaderMagic, err}
@@ -186,7 +198,7 @@ const tailWindow = 64<<10 - 64
 func (r *Reader) readTail(n int64) (t tail, err error) {
 	size := r.src.Size()
 	if r.src.Mapped() {
-		t = tail{r.scratch[:n], size - n}
+		t = tail{r.scratch.end[:n], size - n}
 		_, err = r.src.ReadAt(t.b, t.off)
 	} else {
 		t.off = max(0, size-tailWindow)
@@ -202,16 +214,19 @@ func (r *Reader) readTail(n int64) (t tail, err error) {
 // many.
 func (t tail) last(n int) []byte { return t.b[len(t.b)-n:] }
 
-// readManifest calls read for the n bytes at off, and returns the error that
-// stopped it. They are scanned where they lie, if that is memory; what is to
+// readManifest reads the index of version 1 from the n bytes at off. They are scanned where they lie, if that is memory; what is to
 // last is then copied by index.keep, since a mapping can change, and goes with
 // Close.
-func (r *Reader) readManifest(t tail, off, n int64, read func(s *scan)) error {
-	s := &scan{r: r, minor: -1}
-	s.dims, s.roles = s.someDims[:0], s.someRoles[:0]
+func (r *Reader) readManifest(t tail, off, n int64) error {
+	s := scan{r: r, x: &r.index, minor: -1, dims: r.scratch.dims[:0], roles: r.scratch.roles[:0]}
 	return r.manifest(t, off, n, func(b []byte) error {
 		s.cursor = newCursor(b, r.limits)
-		read(s)
+		if r.version == "0.1" {
+			s.entries()
+		} else {
+			s.root()
+		}
+		s.finish()
 		return s.done()
 	})
 }
@@ -275,19 +290,11 @@ func (r *Reader) Size() int64 { return r.src.Size() }
 func (r *Reader) Generator() string { return r.generator }
 
 // Len is the number of tensors.
-func (r *Reader) Len() int { return len(r.tensors) }
+func (r *Reader) Len() int { return r.tensors.used }
 
 // Tensors yields all tensors in the order of the manifest, which is that of the
 // names as a rule.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		for i := range r.tensors {
-			if !yield(&r.tensors[i]) {
-				return
-			}
-		}
-	}
-}
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] { return r.tensors.all() }
 
 // Tensor returns the first tensor of that name, or nil. It allocates nothing.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
@@ -295,7 +302,7 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 	if i < 0 {
 		return nil
 	}
-	return &r.tensors[i]
+	return r.tensors.at(i)
 }
 
 // Blobs yields nothing: zTensor has only tensors.
@@ -337,7 +344,7 @@ type index struct {
 	version    string
 	generator  string
 	list       string // what the manifest calls the list of tensors, for errors
-	tensors    []tensor.Tensor
+	tensors    slab[tensor.Tensor]
 	components slab[component]
 	unusual    slab[unusual]
 	dims       slab[int64]
@@ -374,17 +381,34 @@ func (x *index) keepBytes(b []byte) []byte {
 
 // room takes n bytes for what is kept.
 func (x *index) room(n int) []byte {
-	if x.kept.used == 0 {
+	if cap(x.kept.last) == 0 {
 		x.kept.reserve(max(n, int(x.manifestSize/3))) // names are a third of most manifests
 	}
 	return x.kept.take(n)
 }
 
+// shape returns a copy of dims that lasts: a part of first, if that has room.
+func (x *index) shape(first *component, dims []int64) tensor.Shape {
+	var s tensor.Shape
+	switch n := len(dims); {
+	case n == 0:
+		return tensor.Shape{}
+	case first != nil && n <= len(first.dims):
+		s = first.dims[:n:n]
+	default:
+		if x.dims.used == 0 {
+			x.dims.reserve(n * min(cap(x.tensors.last), 1<<14))
+		}
+		s = x.dims.take(n)
+	}
+	copy(s, dims)
+	return s
+}
+
 // path finds the tensor and role that c belongs to. It is for errors: it looks
 // at all tensors.
 func (x *index) path(c *component) string {
-	for i := range x.tensors {
-		t := &x.tensors[i]
+	for t := range x.tensors.all() {
 		if t.Data.Source() == tensor.Source(c) {
 			return x.field(t.Name, "data")
 		}
@@ -408,7 +432,7 @@ func (x *index) field(name, role string) string {
 // sortNames makes look-up by name possible where names do not ascend, and
 // returns the index of the first tensor whose name was there before, or -1.
 func (x *index) sortNames() (dup int) {
-	x.byName, dup = names.Build(len(x.tensors), func(i int) string { return x.tensors[i].Name })
+	x.byName, dup = names.Build(x.tensors.used, func(i int) string { return x.tensors.at(i).Name })
 	return dup
 }
 
@@ -418,11 +442,12 @@ func (x *index) find(name string) int {
 		return x.byName.Lookup(name)
 	}
 	byLength := x.version == "2" // CBOR's order: shorter names first
-	i, ok := slices.BinarySearchFunc(x.tensors, name, func(t tensor.Tensor, name string) int {
-		if byLength && len(t.Name) != len(name) {
-			return len(t.Name) - len(name)
+	i, ok := sort.Find(x.tensors.used, func(i int) int {
+		have := x.tensors.at(i).Name
+		if byLength && len(name) != len(have) {
+			return len(name) - len(have)
 		}
-		return strings.Compare(t.Name, name)
+		return strings.Compare(name, have)
 	})
 	if !ok {
 		return -1
@@ -451,17 +476,26 @@ func (w *warnings) add(off int64, field string, err error) {
 
 // A slab hands out pieces of few large allocations, whose elements never move.
 type slab[T any] struct {
-	full [][]T // what was handed out of earlier chunks
-	last []T   // what was handed out of the last one
+	full [][]T  // what was handed out of earlier chunks
+	few  [1][]T // what full begins with
+	last []T    // what was handed out of the last chunk
 	used int
 }
 
 // reserve makes the next chunk large enough for n elements.
 func (s *slab[T]) reserve(n int) {
+	s.retire()
+	s.last = make([]T, 0, n)
+}
+
+// retire gives up the room that is left in the last chunk.
+func (s *slab[T]) retire() {
+	if s.full == nil {
+		s.full = s.few[:0]
+	}
 	if len(s.last) > 0 {
 		s.full = append(s.full, s.last)
 	}
-	s.last = make([]T, 0, n)
 }
 
 func (s *slab[T]) take(n int) []T {
@@ -488,7 +522,11 @@ func (s *slab[T]) at(i int) *T {
 // all yields all elements in the order in which they were taken.
 func (s *slab[T]) all() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		for _, chunk := range append(s.full[:len(s.full):len(s.full)], s.last) {
+		for n := 0; n <= len(s.full); n++ {
+			chunk := s.last
+			if n < len(s.full) {
+				chunk = s.full[n]
+			}
 			for i := range chunk {
 				if !yield(&chunk[i]) {
 					return

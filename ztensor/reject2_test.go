@@ -57,8 +57,12 @@ type made struct {
 	whole    func(b []byte) []byte
 }
 
-func (m made) file() []byte {
-	const at = 4096 + 65536
+func (m made) file() []byte { return m.fileOf(4096 + 65536) }
+
+// large is the file with as much room for data as there is.
+func (m made) large() []byte { return m.fileOf(4096 + (len(m.data)+4095)&^4095) }
+
+func (m made) fileOf(at int) []byte {
 	b := append([]byte(magic2), make([]byte, at-8)...)
 	copy(b[4096:], m.data)
 	manifest := m.raw
@@ -66,7 +70,7 @@ func (m made) file() []byte {
 		manifest = encodeCBOR(nil, m.manifest)
 	}
 	b = append(b, manifest...)
-	f := binary.LittleEndian.AppendUint64(nil, at)
+	f := binary.LittleEndian.AppendUint64(nil, uint64(at))
 	f = binary.LittleEndian.AppendUint64(f, uint64(len(manifest)))
 	f = binary.LittleEndian.AppendUint64(f, xxh3.Hash(manifest))
 	f = append(binary.LittleEndian.AppendUint32(f, 2), 0, 0, 0, 0)
@@ -259,6 +263,8 @@ func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 		{"S5", ruleSchema, made{manifest: pairList{1, 1, "object", pairList{}}}, made{manifest: pairList{1, 1, "x", 1, "objects", pairList{}}}},
 		{"S6", ruleSchema, objectsOf("w", object2Of("dense", []any{"4"}, "data", partOf("f32", 4096, 16))), w4()},
 		{"S6 rank", ruleShape, objectsOf("w", object2Of("dense", ones(65), "data", partOf("u8", 4096, 1))), objectsOf("w", object2Of("dense", ones(64), "data", partOf("u8", 4096, 1)))},
+		{"S6 product of the widest", ruleShape, objectsOf("w", object2Of("dense", []any{uint64(math.MaxUint64), 2, 0}, "data", partOf("u8", 4096, 0))), objectsOf("w", object2Of("dense", []any{0, 2}, "data", partOf("u8", 4096, 0)))},
+		{"T6 elements", ruleDenseSize, objectsOf("w", object2Of("dense", []any{uint64(1 << 63)}, "data", partOf("u8", 4096, 16))), objectsOf("w", object2Of("dense", []any{16}, "data", partOf("u8", 4096, 16)))},
 		{"S6 product", ruleShape, objectsOf("w", object2Of("dense", []any{uint64(1 << 62), 4, 0}, "data", partOf("u8", 4096, 0))), objectsOf("w", object2Of("dense", []any{0, uint64(1 << 62), 4}, "data", partOf("u8", 4096, 0)))},
 		{"S7", ruleSchema, objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "shape", []any{}}), objectsOf("w", object2Of("", []any{}, "data", partOf("u8", 4096, 1)))},
 		{"S8", ruleSchema, objectsOf("w", object2Of("acme", []any{})), objectsOf("w", object2Of("acme", []any{}, "x", partOf("u8", 4096, 1)))},
@@ -316,35 +322,39 @@ func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 		{"G2", ruleDigest, objectsOf("w", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1, "digest", "xxh3:0000000000000000"))),
 			withData(objectsOf("w", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1, "digest", "xxh3:c44bdff4074eecdb"))), []byte{0})},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			open := func(m made) error {
-				r, err := OpenBytes(m.file(), nil)
-				if err != nil {
-					return err
-				}
-				err = r.Verify(t.Context(), nil)
-				if len(r.two.shards) > 0 && errors.Is(err, fs.ErrNotExist) {
-					return nil
-				}
-				for _, f := range tensor.Findings(err) {
-					if f.Class != tensor.ClassUnsupported && f.Severity == tensor.SeverityError {
-						return f.Err
-					}
-				}
-				return nil
+		t.Run(c.name, func(t *testing.T) { keepsRule(t, c.rule, c.bad, c.good, nil) })
+	}
+}
+
+// keepsRule opens and verifies two files: bad breaks that rule, good does not.
+func keepsRule(t *testing.T, name string, bad, good made, o *ReaderOptions) {
+	t.Helper()
+	open := func(m made) error {
+		r, err := OpenBytes(m.file(), o)
+		if err != nil {
+			return err
+		}
+		err = r.Verify(t.Context(), nil)
+		if len(r.two.shards) > 0 && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		for _, f := range tensor.Findings(err) {
+			if f.Class != tensor.ClassUnsupported && f.Severity == tensor.SeverityError {
+				return f.Err
 			}
-			err := open(c.bad)
-			var rule *RuleError
-			var fe *tensor.FormatError
-			if !errors.As(err, &rule) || rule.Rule != c.rule {
-				t.Errorf("%v, not the rule %s", err, c.rule)
-			} else if !errors.As(err, &fe) || fe.Format != format || tensor.ClassOf(err) != tensor.ClassMalformed && tensor.ClassOf(err) != tensor.ClassChecksum {
-				t.Errorf("%v is no format error, or of another class: %v", err, tensor.ClassOf(err))
-			}
-			if err := open(c.good); err != nil {
-				t.Errorf("repaired: %v", err)
-			}
-		})
+		}
+		return nil
+	}
+	err := open(bad)
+	var rule *RuleError
+	var fe *tensor.FormatError
+	if !errors.As(err, &rule) || rule.Rule != name {
+		t.Errorf("%v, not the rule %s", err, name)
+	} else if !errors.As(err, &fe) || fe.Format != format || tensor.ClassOf(err) != tensor.ClassMalformed && tensor.ClassOf(err) != tensor.ClassChecksum {
+		t.Errorf("%v is no format error, or of another class: %v", err, tensor.ClassOf(err))
+	}
+	if err := open(good); err != nil {
+		t.Errorf("repaired: %v", err)
 	}
 }
 

@@ -40,27 +40,41 @@ type frame struct {
 
 // seekTable reads the table of an encoded blob, the first time.
 func (b *blob) seekTable() (*frames, error) {
+	return b.seekTableIn(nil)
+}
+
+// seekTableIn reads the table; stored are all bytes of the blob, where they have
+// been read.
+func (b *blob) seekTableIn(stored []byte) (*frames, error) {
 	m := b.more
-	m.once.Do(func() { m.frames, m.bad = b.readSeekTable() })
+	m.once.Do(func() { m.frames, m.bad = b.readSeekTable(stored) })
 	return m.frames, m.bad
 }
 
-func (b *blob) readSeekTable() (*frames, error) {
-	if b.size > b.r.limits.MaxDecoded {
-		return nil, fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit, b.size, b.r.limits.MaxDecoded)
-	}
-	if b.length < leastSeekTable {
-		return nil, broken(ruleEncoding, "%d bytes, and a seek table alone has %d", b.length, leastSeekTable)
+// tableWindow is how much is read at once, in the hope that the table is in it,
+// where a read may be a request over the net: the table of 8 GiB.
+const tableWindow = 64 << 10
+
+func (b *blob) readSeekTable(stored []byte) (*frames, error) {
+	if err := b.decodable(); err != nil {
+		return nil, err
 	}
 	src, err := b.source()
 	if err != nil {
 		return nil, err
 	}
-	var end [seekFooter]byte
-	if _, err := src.ReadAt(end[:], b.offset+b.length-seekFooter); err != nil {
-		return nil, err
+	tail := stored
+	if tail == nil {
+		n := int64(seekFooter)
+		if !src.Mapped() {
+			n = min(b.length, tableWindow)
+		}
+		if tail, err = src.Metadata(b.offset+b.length-n, n); err != nil {
+			return nil, err
+		}
 	}
-	n, descriptor := int64(binary.LittleEndian.Uint32(end[:])), end[4]
+	end := tail[len(tail)-seekFooter:]
+	n, descriptor := int64(binary.LittleEndian.Uint32(end)), end[4]
 	width := int64(8)
 	if descriptor&0x80 != 0 {
 		width = 12 // with a checksum, which the frames have themselves
@@ -74,10 +88,28 @@ func (b *blob) readSeekTable() (*frames, error) {
 	case size > b.length:
 		return nil, broken(ruleEncoding, "a seek table of %d frames in %d bytes", n, b.length)
 	}
-	table, err := src.Metadata(b.offset+b.length-size, size)
-	if err != nil {
-		return nil, err
+	if size > int64(len(tail)) {
+		if tail, err = src.Metadata(b.offset+b.length-size, size); err != nil {
+			return nil, err
+		}
 	}
+	return b.frames(tail[int64(len(tail))-size:], n, width)
+}
+
+// decodable refuses what is not decoded whatever its table says.
+func (b *blob) decodable() error {
+	if b.size > b.r.limits.MaxDecoded {
+		return fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit, b.size, b.r.limits.MaxDecoded)
+	}
+	if b.length < leastSeekTable {
+		return broken(ruleEncoding, "%d bytes, and a seek table alone has %d", b.length, leastSeekTable)
+	}
+	return nil
+}
+
+// frames reads a table of n entries.
+func (b *blob) frames(table []byte, n, width int64) (*frames, error) {
+	size := int64(len(table))
 	if string(table[:4]) != seekHeader || int64(binary.LittleEndian.Uint32(table[4:])) != size-8 {
 		return nil, broken(ruleEncoding, "the seek table does not begin where its length says")
 	}
@@ -147,12 +179,9 @@ func checkFrame(b []byte, size uint32) error {
 	return nil
 }
 
-// decodeFrame decodes one frame into dst, which it must fill.
-func (b *blob) decodeFrame(d *zstd.Decoder, f frame, dst []byte) error {
-	src, err := b.source()
-	if err != nil {
-		return err
-	}
+// decodeFrame decodes one frame into dst, which it must fill. have are the bytes
+// of the blob from byte from on; nil where they lie in the memory of the source.
+func (b *blob) decodeFrame(d *zstd.Decoder, f frame, dst, have []byte, from int64) error {
 	decode := func(p []byte) error {
 		if err := checkFrame(p, f.size); err != nil {
 			return err
@@ -163,28 +192,63 @@ func (b *blob) decodeFrame(d *zstd.Decoder, f frame, dst []byte) error {
 		}
 		return err
 	}
-	from := b.offset + f.off
-	inMemory, err := src.Scan(func(all []byte) error { return decode(all[from : from+int64(f.stored)]) })
-	if inMemory {
-		return err
+	if have != nil {
+		return decode(have[f.off-from:][:f.stored:f.stored])
 	}
-	stored, err := src.Metadata(from, int64(f.stored))
+	src, err := b.source()
 	if err != nil {
 		return err
 	}
-	return decode(stored)
+	at := b.offset + f.off
+	inMemory, err := src.Scan(func(all []byte) error { return decode(all[at : at+int64(f.stored)]) })
+	if !inMemory && err == nil {
+		err = errors.ErrUnsupported // decodeFrames reads what is not in memory
+	}
+	return err
 }
 
-// decodeFrames decodes some frames, on all cores, each to where in dst it
-// belongs.
+// readBatch is how much is decoded of one read.
+const readBatch = maxFrame
+
+// decodeFrames decodes frames that follow on each other to where in dst they
+// belong. What is not in memory is read a batch at a time.
 func (b *blob) decodeFrames(list []frame, dst []byte) error {
+	src, err := b.source()
+	if err != nil {
+		return err
+	}
+	if src.Mapped() {
+		return b.decodeBatch(list, dst, nil)
+	}
+	for len(list) > 0 {
+		n, size := 1, int(list[0].size)
+		for n < len(list) && size+int(list[n].size) <= readBatch {
+			size += int(list[n].size)
+			n++
+		}
+		last := list[n-1]
+		have, err := src.Metadata(b.offset+list[0].off, last.off+int64(last.stored)-list[0].off)
+		if err == nil {
+			err = b.decodeBatch(list[:n], dst[:size], have)
+		}
+		if err != nil {
+			return err
+		}
+		list, dst = list[n:], dst[size:]
+	}
+	return nil
+}
+
+// decodeBatch decodes frames on all cores. have are their stored bytes, nil where
+// these lie in memory.
+func (b *blob) decodeBatch(list []frame, dst, have []byte) error {
 	d, err := b.r.decoder()
 	if err != nil {
 		return err
 	}
 	width := int(list[0].size)
 	one := func(i int) error {
-		return b.decodeFrame(d, list[i], dst[i*width:][:list[i].size:list[i].size])
+		return b.decodeFrame(d, list[i], dst[i*width:][:list[i].size:list[i].size], have, list[0].off)
 	}
 	workers := min(len(list), runtime.GOMAXPROCS(0))
 	if workers <= 1 {
@@ -216,44 +280,59 @@ func (b *blob) decodeFrames(list []frame, dst []byte) error {
 	return errors.Join(errs...)
 }
 
-// decodeInto decodes all of the blob into p, which has the room.
+// decodeInto decodes all of the blob into p, which has the room. Where it is not
+// in memory, and not large, it is read at once, table and all.
 func (b *blob) decodeInto(p []byte) error {
-	f, err := b.seekTable()
+	src, err := b.source()
+	if err != nil {
+		return err
+	}
+	var stored []byte
+	if !src.Mapped() && b.length <= readBatch && b.decodable() == nil {
+		if stored, err = src.Metadata(b.offset, b.length); err != nil {
+			return err
+		}
+	}
+	f, err := b.seekTableIn(stored)
 	if err != nil || len(f.list) == 0 {
 		return err
+	}
+	if stored != nil {
+		return b.decodeBatch(f.list, p, stored)
 	}
 	return b.decodeFrames(f.list, p)
 }
 
-// decodeAt decodes the frames that have the bytes from off.
+// decodeAt decodes the frames that have the bytes from off, and no others.
 func (b *blob) decodeAt(p []byte, off int64) error {
 	f, err := b.seekTable()
 	if err != nil {
 		return err
 	}
-	d, err := b.r.decoder()
-	if err != nil {
-		return err
-	}
+	most := max(1, readBatch/f.size) // frames at a time
 	var room []byte
 	for len(p) > 0 {
-		x := f.list[off/f.size]
-		within := off % f.size
-		if within == 0 && int64(len(p)) >= int64(x.size) {
-			if err := b.decodeFrame(d, x, p[:x.size:x.size]); err != nil {
+		first := off / f.size
+		list := f.list[first:min(int64(len(f.list)), first+most, (off+int64(len(p))-1)/f.size+1)]
+		size := int64(0)
+		for _, x := range list {
+			size += int64(x.size)
+		}
+		within := off - first*f.size
+		if within == 0 && size <= int64(len(p)) {
+			if err := b.decodeFrames(list, p[:size:size]); err != nil {
 				return err
 			}
-			p, off = p[x.size:], off+int64(x.size)
+			p, off = p[size:], off+size
 			continue
 		}
-		if cap(room) < int(x.size) {
-			room = make([]byte, x.size)
+		if int64(cap(room)) < size {
+			room = make([]byte, size)
 		}
-		room = room[:x.size]
-		if err := b.decodeFrame(d, x, room); err != nil {
+		if err := b.decodeFrames(list, room[:size]); err != nil {
 			return err
 		}
-		n := copy(p, room[within:])
+		n := copy(p, room[within:size])
 		p, off = p[n:], off+int64(n)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package ztensor
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -30,10 +31,61 @@ type shard struct {
 	size   int64
 	digest string
 
-	once sync.Once
-	src  *source.Source
-	file io.Closer // what is closed with the Reader; nil where that is nothing
-	err  error
+	once  sync.Once
+	src   *source.Source
+	place string    // the name under which it was found
+	file  io.Closer // what is closed with the Reader; nil where that is nothing
+	err   error
+}
+
+// A folder is what lies beside a root that Open opened: it is looked through for
+// shards that are not under their names. A root may name any number of those, so
+// everything is read once.
+type folder struct {
+	mu    sync.Mutex
+	files map[int64][]string // by size
+	sums  map[string]string  // digests, by algorithm and file; "" where one cannot be read; nil until files is filled
+}
+
+// known yields the files of the size and digest of s.
+func (f *folder) known(root string, s *shard, find func(name string) (io.ReaderAt, int64, error)) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.sums == nil {
+			f.files, f.sums = source.Siblings(root), make(map[string]string)
+		}
+		algorithm, want, _ := strings.Cut(s.digest, ":")
+		for _, name := range f.files[s.size] {
+			have, ok := f.sums[algorithm+":"+name]
+			if !ok {
+				if src, closer, err := companion(find, name); err == nil {
+					have, _ = sumFile(src, s.digest, func(int64) error { return nil })
+					if closer != nil {
+						closer.Close()
+					}
+				}
+				f.sums[algorithm+":"+name] = have
+			}
+			if have == want && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// companion opens another file; what is to be closed may be nil.
+func companion(find func(name string) (io.ReaderAt, int64, error), name string) (*source.Source, io.Closer, error) {
+	file, size, err := find(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	closer, _ := file.(io.Closer)
+	src, ok := file.(*source.Source)
+	if !ok {
+		src, err = source.OfReaderAt(file, size)
+	}
+	return src, closer, err
 }
 
 // Shards yields the shards that the file names, in its order. None is opened.
@@ -146,12 +198,16 @@ func (r *Reader) places(s *shard) []string {
 
 func (r *Reader) openShard(s *shard) error {
 	find := r.opts.Companion
+	folder := find == nil && r.name != "" // the file's own, where Open opened it
+	if folder {
+		find = source.Companions(r.name)
+	}
 	if find == nil {
 		return fmt.Errorf("%w: there is no way to other files (ReaderOptions.Companion)", fs.ErrNotExist)
 	}
 	var first error
 	for _, name := range r.places(s) {
-		err := r.tryShard(s, name, false)
+		err := r.tryShard(s, find, name)
 		if err == nil {
 			return nil
 		}
@@ -159,12 +215,12 @@ func (r *Reader) openShard(s *shard) error {
 			first = err
 		}
 	}
-	if r.siblings == nil {
+	if !folder {
 		return first
 	}
 	// Renamed: it is known by its content.
-	for _, name := range r.siblings(s.size) {
-		if r.tryShard(s, name, true) == nil {
+	for name := range r.two.beside.known(r.name, s, find) {
+		if r.tryShard(s, find, name) == nil {
 			return nil
 		}
 	}
@@ -174,17 +230,10 @@ func (r *Reader) openShard(s *shard) error {
 // tryShard takes the file of that name for the shard if it can be it: framed as
 // version 2 is, manifest included, and of the right size. Whether its digest is
 // right is asked only of a name that says nothing, and by Verify.
-func (r *Reader) tryShard(s *shard, name string, digest bool) error {
-	file, size, err := r.opts.Companion(name)
+func (r *Reader) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, error), name string) error {
+	src, closer, err := companion(find, name)
 	if err != nil {
 		return err
-	}
-	closer, _ := file.(io.Closer)
-	src, ok := file.(*source.Source)
-	if !ok {
-		if src, err = source.OfReaderAt(file, size); err != nil {
-			return err
-		}
 	}
 	fail := func(err error) error {
 		if closer != nil {
@@ -192,42 +241,36 @@ func (r *Reader) tryShard(s *shard, name string, digest bool) error {
 		}
 		return err
 	}
-	if size != s.size {
+	if size := src.Size(); size != s.size {
 		return fail(broken(ruleShardIdentity, "%s has %d bytes, not %d", tensor.Quote(name), size, s.size))
 	}
 	o := r.opts
 	o.Companion = nil // a shard leads no further
-	if inner, err := newReader(src, o); err != nil {
+	inner := &Reader{src: src}
+	if err := inner.init(o); err != nil {
 		return fail(fmt.Errorf("%s: %w", tensor.Quote(name), &RuleError{ruleShardIdentity, err}))
 	} else if inner.version != "2" {
 		return fail(broken(ruleShardIdentity, "%s is of version %s", tensor.Quote(name), inner.version))
 	}
-	if digest {
-		if err := checkFile(src, s.digest, func(int64) error { return nil }); err != nil {
-			return fail(err)
-		}
-	}
-	s.src, s.file = src, closer
+	s.src, s.place, s.file = src, name, closer
 	return nil
 }
 
-// checkFile holds a whole file against a digest.
-func checkFile(src *source.Source, want string, step func(n int64) error) error {
-	d := newDigest2(want)
+// sumFile digests a whole file as a digest of the root says, and returns the
+// part behind the colon that it should have.
+func sumFile(src *source.Source, digest string, step func(n int64) error) (string, error) {
+	d := newDigest2(digest)
 	if d.err != nil {
-		return d.err
+		return "", d.err
 	}
-	whole := blob{r: &Reader{src: src}, length: src.Size(), size: src.Size()}
-	if err := whole.pieces(step, func(p []byte) error {
+	whole := &Reader{src: src}
+	if err := whole.scanFile(step, func(p []byte) error {
 		d.Write(p)
 		return nil
 	}); err != nil {
-		return err
+		return "", err
 	}
-	if err := d.check(); err != nil {
-		return broken(ruleShardIdentity, "%v", errors.Unwrap(err))
-	}
-	return nil
+	return hex.EncodeToString(d.Sum(nil)), nil
 }
 
 // closeShards gives up the shards that were opened.

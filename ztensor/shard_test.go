@@ -2,6 +2,8 @@ package ztensor
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -108,6 +110,48 @@ func TestShardsThatAreNotWhatTheRootSays(t *testing.T) {
 }
 
 // A link to a file elsewhere is no way out of the folder.
+// A root may name any number of shards of the size of a file beside it: that file
+// is read once for each algorithm all the same.
+func TestShardsAreLookedForOnce(t *testing.T) {
+	const n = 500
+	dir := t.TempDir()
+	shards := pairList{}
+	for i := range n {
+		shards = append(shards, fmt.Sprintf("s%03d", i), pairList{"size", 1 << 16, "digest", fmt.Sprintf("%s:%016x", []string{"xxh3", "sha256"}[i%2], i)})
+	}
+	root := filepath.Join(dir, "root.zt")
+	if err := os.WriteFile(root, made{manifest: pairList{"shards", shards, "objects", pairList{}}}.file(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "big"), make([]byte, 1<<16), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	err = r.Verify(t.Context(), nil)
+	if got := len(tensor.Findings(err)); got != n || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%d findings: %v", got, err)
+	}
+	if sums := r.two.beside.sums; len(sums) != 2 {
+		t.Errorf("digests of the file by two algorithms: %v", sums)
+	}
+	opened := 0
+	for i := range r.two.shards {
+		for name := range r.two.beside.known(root, &r.two.shards[i], func(string) (io.ReaderAt, int64, error) {
+			opened++
+			return nil, 0, fs.ErrNotExist
+		}) {
+			t.Errorf("%s is shard %d", name, i)
+		}
+	}
+	if opened != 0 {
+		t.Errorf("the file was opened %d times again", opened)
+	}
+}
+
 func TestShardsDoNotLeadOutOfTheFolder(t *testing.T) {
 	outside := t.TempDir()
 	r, err := sharded(t, func(dir string) {
@@ -145,5 +189,73 @@ func TestShardsOfBytes(t *testing.T) {
 	}
 	if _, err := tensor.View[float32](r.Tensor("00001.w")); err == nil {
 		t.Error("a view of what is not there")
+	}
+}
+
+// Neither does a folder that is a link, nor one of its parents.
+func TestStoresDoNotLeadOutOfTheFolder(t *testing.T) {
+	const sum = "423d889f0340097e518ae70d1adf33f96f4b218594fe1c414678909a2244830c"
+	for _, link := range []string{"store", "store/blobs", "store/blobs/sha256", "blobs", "blobs/sha256"} {
+		outside := t.TempDir()
+		r, err := sharded(t, func(dir string) {
+			full := "store/blobs/sha256/" + sum
+			if link[0] == 'b' {
+				full = full[len("store/"):]
+			}
+			inside := filepath.Join(outside, full[len(link):])
+			if err := os.MkdirAll(filepath.Dir(inside), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(filepath.Join(dir, "crate-2.1.1-sharded-00001.zt"), inside); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, link)), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(outside, filepath.Join(dir, link)); err != nil {
+				t.Skip("no links here: ", err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := r.Tensor("00001.w").Data.ReadAll(); err == nil {
+			t.Errorf("%s: %d bytes from outside of the folder", link, len(b))
+		}
+	}
+}
+
+// Two files that are each other's shards, and one that is its own: each is read
+// once, and what a shard refers to is not followed.
+func TestShardsInACircle(t *testing.T) {
+	dir := t.TempDir()
+	root := func(name, shard string, size int) made {
+		m := made{manifest: pairList{
+			"shards", pairList{shard, pairList{"size", size, "digest", "xxh3:00"}},
+			"objects", pairList{"w", object2Of("dense", []any{1}, "data", pairList{"blob", []any{4096, 1}, "dtype", "u8", "shard", shard})},
+		}}
+		if err := os.WriteFile(filepath.Join(dir, name), m.file(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	size := len(root("a.zt", "b", 1<<20).file()) // the number is as long as the right one
+	root("a.zt", "b", size)
+	root("a-b.zt", "a", size)
+	root("x.zt", "x", size)
+	root("x-x.zt", "x", size)
+	for _, name := range []string{"a.zt", "x.zt"} {
+		r, err := Open(filepath.Join(dir, name), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := r.Tensor("w").Data.ReadAll(); err != nil || len(b) != 1 || b[0] != 0 { // byte 4096 of the other file
+			t.Error(b, err)
+		}
+		var rule *RuleError
+		if err := r.Verify(t.Context(), nil); !errors.As(err, &rule) || rule.Rule != ruleShardIdentity {
+			t.Error("no file has the digest that it names:", err)
+		}
+		r.Close()
 	}
 }

@@ -20,8 +20,8 @@ const (
 	schemeCOO = "sparse_coo"
 )
 
-// CheckSparse reads the indices of a sparse_csr or sparse_coo tensor and reports
-// what does not fit: rows that do not go from 0 to the number of values,
+// CheckSparse reads the indices of a sparse_csr or sparse_coo tensor, of any
+// version, and reports what does not fit: rows that do not go from 0 to the number of values,
 // indices beyond the shape, lengths that disagree. It does not ask for sorted
 // or distinct indices, since the format does not. Index parts may have any
 // integer type, and none is uint64.
@@ -44,12 +44,12 @@ func walkSparse(ctx context.Context, t *tensor.Tensor, each func(place)) (nnz in
 	}
 	var roles []string
 	switch t.Scheme {
-	case schemeCSR:
+	case schemeCSR, layoutCSR:
 		roles = []string{"values", "indices", "indptr"}
 		if len(t.Shape) != 2 {
 			return 0, fmt.Errorf("%w: sparse_csr of %d dimensions", tensor.ErrMalformed, len(t.Shape))
 		}
-	case schemeCOO:
+	case schemeCOO, layoutCOO:
 		roles = []string{"values", "coords"}
 	default:
 		return 0, fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, tensor.Quote(t.Scheme))
@@ -59,7 +59,7 @@ func walkSparse(ctx context.Context, t *tensor.Tensor, each func(place)) (nnz in
 			return 0, fmt.Errorf("%w: no component %s", tensor.ErrMalformed, role)
 		}
 	}
-	if t.Scheme == schemeCSR {
+	if t.Scheme == schemeCSR || t.Scheme == layoutCSR {
 		return walkCSR(ctx, t, each)
 	}
 	return walkCOO(ctx, t, each)
@@ -309,8 +309,8 @@ func (r *indexReader) fill() error {
 	return nil
 }
 
-// Densify returns the dense tensor that a sparse_csr or sparse_coo tensor stands
-// for. It reads the sparse parts at once, checks them as [CheckSparse] does, and
+// Densify returns the dense tensor that a sparse_csr or sparse_coo tensor, of any
+// version, stands for. It reads the sparse parts at once, checks them as [CheckSparse] does, and
 // keeps them; the dense bytes are made each time that they are read, in a stream,
 // so that a shape without bounds costs nothing. Two values at one place are
 // errors.ErrUnsupported: the format does not say what they mean.

@@ -113,6 +113,7 @@ func (v *verifier) tensors() error {
 	}
 	todo, done := make(chan batch), make(chan batch)
 	var workers sync.WaitGroup
+	var caught caught
 	for range runtime.GOMAXPROCS(0) {
 		workers.Add(1)
 		go func() {
@@ -120,8 +121,10 @@ func (v *verifier) tensors() error {
 			w := worker{v: v, ctx: ctx}
 			for b := range todo {
 				for i := b.from; i < b.to && b.err == nil; i++ {
-					w.tensor(&r.tensors[i])
-					b.err = ctx.Err()
+					b.err = caught.during(func() error {
+						w.tensor(r.tensors.at(i))
+						return ctx.Err()
+					})
 				}
 				b.found, w.found = w.found, nil
 				done <- b
@@ -130,10 +133,10 @@ func (v *verifier) tensors() error {
 	}
 	go func() {
 		defer close(todo)
-		for number, from := 0, 0; from < len(r.tensors); number++ {
+		for number, from := 0, 0; from < r.tensors.used; number++ {
 			b := batch{number: number, from: from, to: from}
-			for size := int64(0); b.to < len(r.tensors) && size < batchSize; b.to++ {
-				size += 1 + max(0, r.tensors[b.to].Size())
+			for size := int64(0); b.to < r.tensors.used && size < batchSize; b.to++ {
+				size += 1 + max(0, r.tensors.at(b.to).Size())
 			}
 			from = b.to
 			select {
@@ -172,6 +175,7 @@ func (v *verifier) tensors() error {
 			cancel()
 		}
 	}
+	caught.rethrow()
 	if v.found.Full() {
 		return nil
 	}

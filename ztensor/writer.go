@@ -58,8 +58,9 @@ type WriterOptions struct {
 // refused before a byte of it was written does no harm.
 type Writer struct {
 	w      io.Writer
-	flush  func() error     // of w
-	file   *atomicfile.File // nil unless Create made the Writer
+	flush  func() error // of w
+	file   target       // nil unless the Writer has a file of its own
+	old    *Reader      // of the file that is continued in its place; nil for none
 	layout layout
 	digest Digest
 	level  int
@@ -75,9 +76,18 @@ type Writer struct {
 
 	encoder *encoder
 	buf     []byte
-	part    *part // that Create returned and nobody closed yet
-	err     error // final
+	zeros   [4096]byte // for padding
+	part    *part      // that Create returned and nobody closed yet
+	err     error      // final
 	done    bool
+}
+
+// A target is a file on its way: what was written is in it after Close, and gone
+// after Abort.
+type target interface {
+	io.Writer
+	Close() error
+	Abort()
 }
 
 // layout is what tells one generation of the container from the others when
@@ -194,6 +204,9 @@ func (w *Writer) prepare(opts *WriterOptions) {
 	w.names, w.own = map[string]bool{}, map[string][]byte{}
 	if w.layout, w.err = newLayout(o); w.err != nil {
 		return
+	}
+	if l, ok := w.layout.(*layout2); ok {
+		l.own = w.own
 	}
 	if len(o.Attributes) > 0 {
 		if w.attributes, w.err = w.appendAttributes(o.Attributes, 2); w.err != nil {
@@ -355,7 +368,8 @@ func (w *Writer) enter(t *tensor.Tensor, components []payload) {
 }
 
 // TensorAttributes describes the tensor of that name, before or after it is
-// added. 1.0 has no such attributes.
+// added; before it, where it is of a layout of version 2 that has rules for them,
+// zt.mx/1, zt.quant_group/1 or one of gguf. 1.0 has no such attributes.
 func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
 	if w.err != nil {
 		return w.err
@@ -372,6 +386,11 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	}
 	if len(attributes) == 0 {
 		b = nil
+	}
+	if l, ok := w.layout.(*layout2); ok {
+		if err := l.recheck(name, b); err != nil {
+			return err
+		}
 	}
 	w.own[name] = b
 	return nil
@@ -438,10 +457,19 @@ func (w *Writer) Close() error {
 	}
 	if w.err != nil {
 		w.file.Abort()
+		w.closeOld()
 		return w.err
 	}
 	w.fail(w.file.Close())
+	w.closeOld()
 	return w.err
+}
+
+// closeOld gives up the file that was continued.
+func (w *Writer) closeOld() {
+	if w.old != nil {
+		w.old.Close()
+	}
 }
 
 // Abort drops the file. After Close it does nothing.
@@ -455,6 +483,7 @@ func (w *Writer) Abort() {
 	}
 	if w.file != nil {
 		w.file.Abort()
+		w.closeOld()
 	}
 }
 
@@ -490,10 +519,9 @@ func (w *Writer) writePieces(p []byte) {
 
 // pad writes zeros up to a multiple of n.
 func (w *Writer) pad(n int64) error {
-	var zeros [4096]byte
 	for left := align.Padding(w.off, n); left > 0 && w.err == nil; {
-		k := min(left, int64(len(zeros)))
-		w.write(zeros[:k])
+		k := min(left, int64(len(w.zeros)))
+		w.write(w.zeros[:k])
 		left -= k
 	}
 	return w.err

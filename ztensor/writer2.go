@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -30,11 +31,17 @@ type layout2 struct {
 	last    string           // canonical: the name that was written last
 	begun   bool             // there is one
 	objects []object2
+	shards  []pair2                    // names and what the manifest says of them
+	others  []pair2                    // other fields of the manifest that is continued
 	stored  map[content2][]tensor.Blob // what can be shared, by hash and length
 	lengths map[int64]bool             // of what can be shared
 	places  map[content2][]int64       // where those of stored lie
 	empty   int64                      // where parts of no bytes lie; 0 is not known yet
 	frames  *frameWriter
+	feedBuf []byte
+
+	own      map[string][]byte         // attributes of tensors: those of the Writer
+	profiled map[string]*tensor.Tensor // whose layout has rules for them, once added
 }
 
 // content2 is what two blobs have in common that may be the same.
@@ -46,7 +53,8 @@ type content2 struct {
 // An object2 is an entry of the manifest.
 type object2 struct {
 	name  string
-	parts []byte // the map of parts, encoded
+	whole []byte // all that is said of it, encoded; nil where the following have it
+	parts []byte // the map of parts
 	rest  []byte // shape and layout
 }
 
@@ -56,6 +64,7 @@ type payload2 struct {
 	dtype  string
 	typ    string // the logical type; "" for none
 	check  tensor.DType
+	odd    bool // half of the last byte must be zero
 	data   tensor.Blob
 	hash   uint64
 	hashed bool
@@ -67,7 +76,7 @@ type payload2 struct {
 func newLayout2(o WriterOptions) (layout, error) {
 	l := &layout2{
 		level: o.Level, align: cmp.Or(o.Alignment, canonical2),
-		stored: map[content2][]tensor.Blob{}, places: map[content2][]int64{}, lengths: map[int64]bool{},
+		profiled: map[string]*tensor.Tensor{}, stored: map[content2][]tensor.Blob{}, places: map[content2][]int64{}, lengths: map[int64]bool{},
 	}
 	switch {
 	case o.Digest != NoDigest && o.Digest != XXH3:
@@ -134,10 +143,30 @@ func (l *layout2) check(t *tensor.Tensor) error {
 			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported, tensor.Quote(p.role), p.check)
 		}
 	}
-	if as := l.as2(t); t.Size() >= 0 && (as.Scheme == layoutCSR || as.Scheme == layoutCOO) {
-		return checkLayout(as, elements, nil)
+	if t.Dense() || t.Size() < 0 {
+		return nil
+	}
+	return checkLayout(l.as2(t), elements, l.own[t.Name])
+}
+
+// recheck holds a tensor that has been added against other attributes.
+func (l *layout2) recheck(name string, attributes []byte) error {
+	t := l.profiled[name]
+	if t == nil {
+		return nil
+	}
+	elements, _ := t.Shape.Elements()
+	if err := checkLayout(t, uint64(elements), attributes); err != nil {
+		return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(name), err)
 	}
 	return nil
+}
+
+// halfByte reports whether half a byte of a tensor's data means nothing, and must be
+// zero.
+func halfByte(t *tensor.Tensor) bool {
+	n, _ := t.Shape.Elements()
+	return t.Dense() && t.DType == tensor.F4E2M1FN && n%2 == 1
 }
 
 func (l *layout2) checkName(name, what string) error {
@@ -151,7 +180,7 @@ func (l *layout2) checkName(name, what string) error {
 }
 
 // as2 is t in the words of version 2. The indices of version 1, which 1.0 gives
-// no type, are uint64.
+// no type and 1.2 any, are uint64 unless they are uint32.
 func (l *layout2) as2(t *tensor.Tensor) *tensor.Tensor {
 	if t.Scheme != schemeCSR && t.Scheme != schemeCOO {
 		return t
@@ -159,14 +188,26 @@ func (l *layout2) as2(t *tensor.Tensor) *tensor.Tensor {
 	as := *t
 	as.Scheme = scheme2(t.Scheme)
 	as.Parts = slices.Clone(t.Parts)
+	wide := false // one of the indices is of a type that version 2 does not have for them, or of another than the rest
+	var first tensor.DType
 	for i := range as.Parts {
 		p := &as.Parts[i]
-		switch {
-		case p.DType != tensor.Unknown:
-		case p.Role == "values":
-			p.DType = t.DType
-		default:
+		index := slices.Contains(indexRoles, p.Role)
+		if p.DType == tensor.Unknown && index {
 			p.DType = tensor.U64
+		} else if p.DType == tensor.Unknown && p.Role == "values" {
+			p.DType = t.DType
+		}
+		if index {
+			first = cmp.Or(first, p.DType)
+			wide = wide || p.DType != first || p.DType != tensor.U32 && p.DType != tensor.U64
+		}
+	}
+	for i := range as.Parts {
+		if p := &as.Parts[i]; wide && slices.Contains(indexRoles, p.Role) {
+			if n, _ := indexWidth(p.DType); n > 0 {
+				p.Data, p.DType = widened(context.Background(), p), tensor.U64
+			}
 		}
 	}
 	return &as
@@ -185,7 +226,9 @@ func (l *layout2) payloads(t *tensor.Tensor) []payload2 {
 		return p
 	}
 	if t.Dense() {
-		return []payload2{one("data", t.DType, t.Data)}
+		p := one("data", t.DType, t.Data)
+		p.odd = halfByte(t)
+		return []payload2{p}
 	}
 	t = l.as2(t)
 	all := make([]payload2, len(t.Parts))
@@ -209,6 +252,9 @@ func (l *layout2) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
 		if err := checkData2(as, func(int64) error { return ctx.Err() }); err != nil {
 			return sparseError(t, err)
 		}
+	}
+	if hasProfile(t.Scheme) {
+		l.profiled[t.Name] = t
 	}
 	if l.canonical {
 		if l.begun && t.Name <= l.last {
@@ -280,13 +326,16 @@ func (l *layout2) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) err
 	if l.canonical {
 		slices.SortFunc(ts, func(a, b *tensor.Tensor) int { return strings.Compare(a.Name, b.Name) })
 	}
+	if l.level > 0 {
+		return l.writeFrames(ctx, w, ts)
+	}
 	type ready struct {
 		parts []payload2
 		err   error
 	}
 	ahead := make(chan ready, 4)
-	if w.file != nil && l.level == 0 && len(ts) > 1 {
-		w.file.Reserve(l.end(w.off, ts))
+	if f, ok := w.file.(*atomicfile.File); ok && len(ts) > 1 {
+		f.Reserve(l.end(w.off, ts))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
@@ -299,9 +348,6 @@ func (l *layout2) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) err
 		for _, t := range ts {
 			r := ready{parts: l.payloads(t)}
 			for i := range r.parts {
-				if l.level > 0 {
-					break // the frames are hashed as they are made
-				}
 				if r.err = r.parts[i].prepare(ctx); r.err != nil {
 					break
 				}
@@ -364,6 +410,9 @@ func (p *payload2) prepare(ctx context.Context) error {
 		rest = rest[n:]
 	}
 	p.hash, p.hashed, p.size = h.Sum64(), true, int64(len(b))
+	if p.odd && len(b) > 0 {
+		return oddNibble(b[len(b)-1], 1)
+	}
 	if p.check == tensor.Bool {
 		return isBools(b)
 	}
@@ -372,9 +421,6 @@ func (p *payload2) prepare(ctx context.Context) error {
 
 // part stores one part: shares what is there already, or writes it.
 func (l *layout2) part(ctx context.Context, w *Writer, t *tensor.Tensor, p *payload2) error {
-	if l.level > 0 {
-		return l.encoded(ctx, w, p)
-	}
 	shared, err := l.shared(ctx, p)
 	if err != nil || shared {
 		return err
@@ -405,7 +451,7 @@ func (l *layout2) part(ctx context.Context, w *Writer, t *tensor.Tensor, p *payl
 		}
 	} else {
 		s := l.sink(w)
-		f := feed{out: s, dtype: p.check}
+		f := feed{out: s, dtype: p.check, odd: p.odd}
 		if err := f.from(ctx, p.data, &w.buf); err != nil {
 			return err
 		}
@@ -534,14 +580,14 @@ func (l *layout2) create(w *Writer, t *tensor.Tensor, size int64) (io.WriteClose
 	p := &part{w: w, t: t, want: size, two: l}
 	if l.level > 0 {
 		p.frames = newFrameSink(l, w)
-		p.feed = feed{out: p.frames, dtype: t.DType}
+		p.feed = feed{out: p.frames, dtype: t.DType, odd: halfByte(t)}
 	} else {
 		if err := w.pad(l.align); size > 0 && err != nil {
 			return nil, err
 		}
 		p.c.offset = w.off
 		p.sink = l.sink(w)
-		p.feed = feed{out: p.sink, dtype: t.DType}
+		p.feed = feed{out: p.sink, dtype: t.DType, odd: halfByte(t)}
 	}
 	w.part = p
 	return p, nil
@@ -549,6 +595,9 @@ func (l *layout2) create(w *Writer, t *tensor.Tensor, size int64) (io.WriteClose
 
 // created enters a tensor that came piece by piece.
 func (l *layout2) created(p *part) error {
+	if err := p.feed.end(); err != nil {
+		return err
+	}
 	all := l.payloads(p.t)
 	one := &all[0]
 	if p.frames != nil {
@@ -587,7 +636,12 @@ func (l *layout2) finish(w *Writer) error {
 	}
 	w.pad(l.align)
 	at := w.off
-	w.write(b)
+	w.writePieces(b)
+	if e, ok := w.file.(*atomicfile.Extension); ok && w.err == nil {
+		// The footer makes a file of what was appended: it must not reach the
+		// disk before that.
+		w.fail(e.Sync())
+	}
 	f := binary.LittleEndian.AppendUint64(nil, uint64(at))
 	f = binary.LittleEndian.AppendUint64(f, uint64(len(b)))
 	f = binary.LittleEndian.AppendUint64(f, xxh3.Hash(b))
@@ -596,32 +650,38 @@ func (l *layout2) finish(w *Writer) error {
 	return w.write(append(f, magic2...))
 }
 
+// manifest encodes what has been written, and what was there before.
 func (l *layout2) manifest(w *Writer) []byte {
-	fields, size := uint64(1), 64+len(w.attributes)
-	if w.attributes != nil {
-		fields++
-	}
+	size := 64
 	slices.SortFunc(l.objects, func(a, b object2) int { return byLength(a.name, b.name) })
 	for _, o := range l.objects {
-		size += len(o.name) + len(o.parts) + len(o.rest) + len(w.own[o.name]) + 32
+		size += len(o.name) + len(o.whole) + len(o.parts) + len(o.rest) + len(w.own[o.name]) + 32
 	}
-	b := appendHead(make([]byte, 0, size), cborMap, fields)
-	b = appendHead(appendText(b, "objects"), cborMap, uint64(len(l.objects)))
+	b := appendHead(make([]byte, 0, size), cborMap, uint64(len(l.objects)))
 	for _, o := range l.objects {
+		b = appendText(b, o.name)
+		if o.whole != nil {
+			b = append(b, o.whole...)
+			continue
+		}
 		own := w.own[o.name]
 		fields := uint64(3)
 		if own != nil {
 			fields++
 		}
-		b = appendHead(appendText(b, o.name), cborMap, fields)
+		b = appendHead(b, cborMap, fields)
 		b = append(appendText(b, "parts"), o.parts...)
 		b = append(b, o.rest...)
 		if own != nil {
 			b = append(appendText(b, "attributes"), own...)
 		}
 	}
-	if w.attributes != nil {
-		b = append(appendText(b, "attributes"), w.attributes...)
+	root := append(l.others[:len(l.others):len(l.others)], pair2{appendText(nil, "objects"), b})
+	if len(l.shards) > 0 {
+		root = append(root, pair2{appendText(nil, "shards"), appendPairs(nil, l.shards)})
 	}
-	return b
+	if w.attributes != nil {
+		root = append(root, pair2{appendText(nil, "attributes"), w.attributes})
+	}
+	return appendPairs(nil, root)
 }

@@ -2,6 +2,7 @@ package ztensor
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,7 +10,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/iotest"
 
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -200,6 +203,173 @@ func TestVersion2RefusesWhatItCannotHold(t *testing.T) {
 		t.Error("a tensor that belongs before one that was written:", err)
 	}
 	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What breaks a rule of its layout is refused, by the rule; repaired, a strict
+// reader takes it.
+func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
+	part := func(role string, d tensor.DType, n int) tensor.Part {
+		return tensor.Part{Role: role, DType: d, Data: tensor.BlobOf(make([]byte, n))}
+	}
+	with := func(shape tensor.Shape, scheme string, parts ...tensor.Part) *tensor.Tensor {
+		return &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: shape, Scheme: scheme, Parts: parts}
+	}
+	type attributes = map[string]any
+	mx := attributes{"block_size": 32, "axis": 1, "scale_form": "e8m0_exponent"}
+	quant := func(change ...any) attributes {
+		a := attributes{"bits": 4, "group_size": 4, "axis": 1, "scale_form": "f16_factors",
+			"packing": attributes{"word": "u32", "order": "lsb_first", "per_word": 8}, "zero_point": attributes{"form": "tensor", "packing": "plain"}}
+		for i := 0; i < len(change); i += 2 {
+			if a[change[i].(string)] = change[i+1]; change[i+1] == nil {
+				delete(a, change[i].(string))
+			}
+		}
+		return a
+	}
+	data, scales, zeros := part("data", tensor.I32, 16), part("scales", tensor.F16, 16), part("zeros", tensor.U8, 8)
+	goodMX := with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 32), part("scales", tensor.F8E8M0FNU, 2))
+	goodQuant := with(tensor.Shape{4, 8}, layoutQuant, data, scales, zeros)
+	q4 := attributes{"elems_per_block": 32, "block_bytes": 18}
+	goodGGUF := with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.U8, 36))
+	goodCOO := with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 1), part("coords", tensor.U32, 8))
+	f4 := func(last byte) *tensor.Tensor {
+		return &tensor.Tensor{Name: "x", DType: tensor.F4E2M1FN, Shape: tensor.Shape{3}, Data: tensor.BlobOf([]byte{0xff, last})}
+	}
+	for _, c := range []struct {
+		name, rule     string
+		bad            *tensor.Tensor
+		badAttributes  attributes
+		good           *tensor.Tensor
+		goodAttributes attributes
+	}{
+		{"mx without attributes", ruleLayoutRule, goodMX, nil, goodMX, mx},
+		{"mx block", ruleLayoutRule, goodMX, attributes{"block_size": 1, "scale_form": "e8m0_exponent"}, goodMX, attributes{"block_size": 32, "scale_form": "e8m0_exponent"}},
+		{"mx axis", ruleLayoutRule, goodMX, attributes{"block_size": 32, "axis": 2, "scale_form": "e8m0_exponent"}, goodMX, mx},
+		{"mx form", ruleLayoutRule, goodMX, attributes{"block_size": 32}, goodMX, mx},
+		{"mx parts", ruleLayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 32)), mx, goodMX, mx},
+		{"mx type", ruleLayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.U8, 64), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
+		{"mx scales", ruleLayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 32), part("scales", tensor.F8E8M0FNU, 4)), mx, goodMX, mx},
+		{"mx size", ruleLayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 31), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
+		{"mx blocks", ruleLayoutRule, with(tensor.Shape{2, 33}, layoutMX, part("data", tensor.F4E2M1FN, 33), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
+		{"quant bits", ruleLayoutRule, goodQuant, quant("bits", 7), goodQuant, quant()},
+		{"quant bits of no word", ruleLayoutRule, goodQuant, quant("bits", 3), goodQuant, quant()},
+		{"quant group", ruleLayoutRule, goodQuant, quant("group_size", 3), goodQuant, quant()},
+		{"quant no group", ruleLayoutRule, goodQuant, quant("group_size", nil), goodQuant, quant()},
+		{"quant axis", ruleLayoutRule, goodQuant, quant("axis", nil), goodQuant, quant()},
+		{"quant word", ruleLayoutRule, goodQuant, quant("packing", attributes{"word": "u8", "order": "lsb_first", "per_word": 2}), goodQuant, quant()},
+		{"quant order", ruleLayoutRule, goodQuant, quant("packing", attributes{"word": "u32", "order": "", "per_word": 8}), goodQuant, quant()},
+		{"quant per word", ruleLayoutRule, goodQuant, quant("packing", attributes{"word": "u32", "order": "lsb_first", "per_word": 4}), goodQuant, quant()},
+		{"quant form", ruleLayoutRule, goodQuant, quant("scale_form", "f32"), goodQuant, quant("scale_form", "f32_factors")},
+		{"quant zeros", ruleLayoutRule, goodQuant, quant("zero_point", attributes{"form": "none"}), with(tensor.Shape{4, 8}, layoutQuant, data, scales), quant("zero_point", attributes{"form": "none"})},
+		{"quant implied", ruleLayoutRule, with(tensor.Shape{4, 8}, layoutQuant, data, scales), quant("zero_point", attributes{"form": "implied", "value": 1.5}),
+			with(tensor.Shape{4, 8}, layoutQuant, data, scales), quant("zero_point", attributes{"form": "implied", "value": -8})},
+		{"quant packing of zeros", ruleLayoutRule, goodQuant, quant("zero_point", attributes{"form": "tensor"}), goodQuant, quant()},
+		{"quant scales", ruleLayoutRule, with(tensor.Shape{4, 8}, layoutQuant, data, part("scales", tensor.F16, 14), zeros), quant(), goodQuant, quant()},
+		{"gguf block", ruleLayoutRule, goodGGUF, attributes{"elems_per_block": 32}, goodGGUF, q4},
+		{"gguf elements", ruleLayoutRule, goodGGUF, attributes{"elems_per_block": 48, "block_bytes": 18}, goodGGUF, q4},
+		{"gguf size", ruleLayoutRule, with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.U8, 35)), q4, goodGGUF, q4},
+		{"gguf type", ruleLayoutRule, with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.I8, 36)), q4, goodGGUF, q4},
+		{"coo types", ruleLayoutRule, with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 1), part("coords", tensor.I32, 8)), nil, goodCOO, nil},
+		{"coo size", ruleLayoutRule, with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 2), part("coords", tensor.U32, 8)), nil, goodCOO, nil},
+		{"coo twice", ruleLayoutData, with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 2), part("coords", tensor.U32, 16)), nil, goodCOO, nil},
+		{"f4", ruleLayoutData, f4(0x10), nil, f4(0x0f), nil},
+	} {
+		for _, level := range []int{0, 3} {
+			options := &WriterOptions{Version: "2", Level: level}
+			add := func(x *tensor.Tensor, a attributes) (*bytes.Buffer, error) {
+				var out bytes.Buffer
+				w := NewWriter(&out, options)
+				err := w.TensorAttributes("x", a)
+				if err == nil {
+					err = w.Add(x)
+				}
+				if e := w.Close(); err == nil { // where data is only looked at when it is written
+					err = e
+				}
+				return &out, err
+			}
+			var rule *RuleError
+			if _, err := add(c.bad, c.badAttributes); !errors.As(err, &rule) || rule.Rule != c.rule {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			b, err := add(c.good, c.goodAttributes)
+			if err != nil {
+				t.Errorf("%s, repaired: %v", c.name, err)
+				continue
+			}
+			r, err := OpenBytes(b.Bytes(), &ReaderOptions{Strict: true})
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+				continue
+			}
+			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+				t.Errorf("%s: %v", c.name, tensor.Findings(err))
+			}
+		}
+	}
+	// Attributes that come later, and the last half byte of a tensor that comes in pieces.
+	w := NewWriter(io.Discard, &WriterOptions{Version: "2"})
+	if err := errors.Join(w.TensorAttributes("x", q4), w.Add(goodGGUF)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.TensorAttributes("x", attributes{"elems_per_block": 1, "block_bytes": 1}); !errors.Is(err, tensor.ErrMalformed) {
+		t.Error(err)
+	}
+	if err := w.TensorAttributes("x", attributes{"elems_per_block": 32, "block_bytes": 18, "note": "more"}); err != nil {
+		t.Error(err)
+	}
+	for _, level := range []int{0, 3} {
+		w := NewWriter(io.Discard, &WriterOptions{Version: "2", Level: level})
+		p, err := w.Create("f4", tensor.F4E2M1FN, tensor.Shape{3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Write([]byte{0xff})
+		p.Write([]byte{0x1f})
+		var rule *RuleError
+		if err := p.Close(); !errors.As(err, &rule) || rule.Rule != ruleLayoutData {
+			t.Error(err)
+		}
+	}
+}
+
+// A disk that fails, data that fails and a context that ends stop the line of
+// frames: nothing waits for ever, and the error is the one that happened.
+func TestCompressingStops(t *testing.T) {
+	data := noise(6<<20, 9)
+	bad := errors.New("no more")
+	good := func(name string) *tensor.Tensor { return tensor.New(name, tensor.Shape{int64(len(data))}, data) }
+	for _, room := range []int64{0, 8, 100_000, 1 << 20, 5 << 20} {
+		w := NewWriter(readtest.FailingWriter(io.Discard, room), &WriterOptions{Version: "2", Level: 1})
+		err := w.AddAll(t.Context(), slices.Values([]*tensor.Tensor{good("a"), good("b")}))
+		if err == nil {
+			err = w.Close()
+		}
+		if !errors.Is(err, readtest.ErrInjected) {
+			t.Errorf("%d bytes: %v", room, err)
+		}
+		if err := w.Add(good("c")); !errors.Is(err, readtest.ErrInjected) {
+			t.Error("and goes on:", err)
+		}
+	}
+	broken := good("broken")
+	broken.Data = tensor.BlobFunc(int64(len(data)), func() (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(bytes.NewReader(data[:3<<20]), iotest.ErrReader(bad))), nil
+	})
+	w := NewWriter(io.Discard, &WriterOptions{Version: "2", Level: 1})
+	if err := w.AddAll(t.Context(), slices.Values([]*tensor.Tensor{good("a"), broken, good("c")})); !errors.Is(err, bad) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stops := good("stops")
+	stops.Data = tensor.BlobFunc(int64(len(data)), func() (io.ReadCloser, error) {
+		cancel()
+		return io.NopCloser(bytes.NewReader(data)), nil
+	})
+	w = NewWriter(io.Discard, &WriterOptions{Version: "2", Level: 1})
+	if err := w.AddAll(ctx, slices.Values([]*tensor.Tensor{good("a"), stops})); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

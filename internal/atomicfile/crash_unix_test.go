@@ -113,6 +113,7 @@ func wantOnlyTemps(t *testing.T, folder, base string) (temps int) {
 	return temps
 }
 
+// A-41, G8, for all writers.
 func TestKilledBeforeEachStep(t *testing.T) {
 	data := content(newSize)
 	var olds, news, temps int
@@ -198,6 +199,7 @@ func TestLimitOnTheSizeOfFiles(t *testing.T) {
 	wantAlone(t, dir, "f")
 }
 
+// A-41, G9: ENOSPC of a real disk.
 func TestFullDisk(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		t.Skip("needs root and Linux to make a small disk")

@@ -62,6 +62,7 @@ func steps(t *testing.T, data []byte) (steps []string) {
 	return steps
 }
 
+// A-41, G9, for all writers: ENOSPC and EIO at every call.
 func TestEveryStepOfADiskCanFail(t *testing.T) {
 	data := content(newSize)
 	all := steps(t, data)

@@ -2,8 +2,17 @@ package atomicfile
 
 import (
 	"os"
+	"path/filepath"
 	"time"
 )
+
+// Rename gives a file that Create made another name in the same folder, for good: whatever has that name is replaced.
+func Rename(old, name string) error {
+	if err := rename(old, name, nil, inUse, 2*time.Second); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(name))
+}
 
 // rename moves temp over target. On windows that is refused while somebody has one of them open, if only a virus scanner
 // that looks at the new file: it is tried again for that long.

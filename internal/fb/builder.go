@@ -5,16 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-
-	flatbuffers "github.com/google/flatbuffers/go"
 )
-
-// CreateAligned writes a vector of bytes whose first byte is aligned to align, a power of two, for a field with
-// force_align: flatc's Go builders ignore that attribute.
-func CreateAligned(b *flatbuffers.Builder, data []byte, align int) flatbuffers.UOffsetT {
-	b.Prep(align, len(data))
-	return b.CreateByteVector(data)
-}
 
 // ErrTooLarge is the only way in which a Builder fails: the offsets of a FlatBuffer span less than 2 GiB.
 var ErrTooLarge = errors.New("flatbuffer would exceed 2 GiB")
@@ -36,27 +27,46 @@ type Builder struct {
 	start    int    // used when the open table began
 	vtables  []int  // of the vtables written, counted like Offset
 	tooLarge bool
+	lower    int // by how much the buffer must be shorter than 2 GiB, for tests
 }
 
 // Reset forgets what was written and keeps the memory.
 func (b *Builder) Reset() {
-	*b = Builder{buf: b.buf, fields: b.fields[:0], vtables: b.vtables[:0]}
+	*b = Builder{buf: b.buf, fields: b.fields[:0], vtables: b.vtables[:0], lower: b.lower}
+}
+
+// Grow tells that at least n more bytes are to come, and makes room for some more than that, so that a builder who is almost
+// right makes the buffer in one piece. If that is more than a FlatBuffer can have, Finish fails, and until then nothing takes
+// memory.
+func (b *Builder) Grow(n int64) {
+	if n > int64(maxSize-b.lower-b.used) {
+		b.tooLarge = true
+	} else if n += int64(b.used); n > int64(len(b.buf)) {
+		b.enlarge(int(min(n+n/8+1<<10, maxSize)))
+	}
+}
+
+// maxSize is what an offset can span.
+const maxSize = math.MaxInt32
+
+func (b *Builder) enlarge(size int) {
+	grown := make([]byte, size)
+	copy(grown[size-b.used:], b.buf[len(b.buf)-b.used:])
+	b.buf = grown
 }
 
 // prep pads so that the position is aligned once n more bytes are written, and makes room for those and for 8 more.
 func (b *Builder) prep(align, n int) {
 	b.align = max(b.align, align)
 	pad := -(b.used + n) & (align - 1)
-	if n > math.MaxInt32-b.used-pad-8 {
+	if n > maxSize-b.lower-b.used-pad-8 {
 		b.tooLarge = true
 	}
 	if b.tooLarge {
 		return
 	}
 	if need := b.used + pad + n + 8; need > len(b.buf) {
-		grown := make([]byte, max(2*len(b.buf), need, 1024))
-		copy(grown[len(grown)-b.used:], b.buf[len(b.buf)-b.used:])
-		b.buf = grown
+		b.enlarge(int(max(min(2*int64(len(b.buf)), maxSize), int64(need), 1024)))
 	}
 	b.used += pad
 	clear(b.buf[len(b.buf)-b.used:][:pad])

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,13 +29,17 @@ var stricter = map[string]string{
 	"more tables than a buffer of this size may have": "amplification",
 }
 
-// TestSameAsCpp compares verdicts on mutants with interop/fb/oracle.cpp, which interop/fb.sh builds.
+// TestSameAsCpp compares verdicts on mutants with interop/fb/oracle.cpp, which interop/fb.sh builds. TENSORFILE_FBMUTANTS is
+// their number for each root, TENSORFILE_FBSEED makes them other ones.
 func TestSameAsCpp(t *testing.T) {
 	oracle := os.Getenv("TENSORFILE_FBORACLE")
 	if oracle == "" {
 		t.Skip("TENSORFILE_FBORACLE does not name the C++ verifier: interop/fb.sh builds it and runs this test")
 	}
-	const mutants = 600_000 // of each of the five roots
+	mutants := 600_000 // of each of the five roots
+	if n, err := strconv.Atoi(os.Getenv("TENSORFILE_FBMUTANTS")); err == nil {
+		mutants = n
+	}
 	for i, r := range fbtest.Roots() {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
@@ -44,7 +49,8 @@ func TestSameAsCpp(t *testing.T) {
 }
 
 func compare(t *testing.T, oracle string, number byte, r fbtest.Root, mutants int) {
-	rng := rand.New(rand.NewPCG(11, uint64(number)))
+	random, _ := strconv.ParseUint(os.Getenv("TENSORFILE_FBSEED"), 10, 64)
+	rng := rand.New(rand.NewPCG(11+random, uint64(number)))
 	var seeds [][]byte
 	for _, b := range goldens(t, r) {
 		if len(b) <= 64<<10 {
@@ -66,7 +72,17 @@ func compare(t *testing.T, oracle string, number byte, r fbtest.Root, mutants in
 		var bufs [][]byte
 		for range batch {
 			seed := seeds[rng.IntN(len(seeds))]
-			b := fbtest.Mutate(rng, append([]byte(nil), seed...))
+			b := append([]byte(nil), seed...)
+			switch k := rng.IntN(10); {
+			case k == 0:
+				b = fbtest.Redirect(rng, b)
+			case k == 1:
+				b = fbtest.Splice(rng, b, seeds[rng.IntN(len(seeds))])
+			case k == 2:
+				b = fbtest.Mutate(rng, fbtest.Redirect(rng, fbtest.Splice(rng, b, seeds[rng.IntN(len(seeds))])))
+			default:
+				b = fbtest.Mutate(rng, b)
+			}
 			input.WriteByte(number)
 			input.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(b))))
 			input.Write(b)

@@ -1,8 +1,10 @@
 // Package fb is what FlatBuffers for Go lacks: a verifier, to be run before any generated accessor; helpers to walk a
-// verified buffer; aligned vectors; and the splice of ExecuTorch's extended headers.
+// verified buffer; a builder that writes as those of C++ and Python do; and the splice of ExecuTorch's extended headers.
 //
 // The tables that drive the verifier are generated from schema/*.fbs by schema/gen, one [Schema] a package of bindings.
 package fb
+
+import "slices"
 
 // Kind says what a field of a table holds.
 type Kind uint8
@@ -72,4 +74,17 @@ type UnionType struct {
 type Schema struct {
 	Tables []Table
 	Unions []UnionType
+}
+
+// Leave answers the schema in which some vectors of tables are vectors of numbers, so that Verify does not look at their
+// elements. Each is named by its table and its slot.
+func (s *Schema) Leave(vectors ...[2]int) *Schema {
+	out := &Schema{Tables: slices.Clone(s.Tables), Unions: s.Unions}
+	for _, v := range vectors {
+		t := &out.Tables[v[0]]
+		t.Fields = slices.Clone(t.Fields)
+		i := slices.IndexFunc(t.Fields, func(f Field) bool { return int(f.Slot) == v[1] })
+		t.Fields[i].Kind, t.Fields[i].Type, t.Fields[i].Size = Scalars, Uint32, 4
+	}
+	return out
 }

@@ -88,7 +88,7 @@ func newVerifier(buf []byte, s *Schema, l Limits) *verifier {
 	if tables <= 0 || tables > maxTables {
 		tables = maxTables
 	}
-	return &verifier{buf: buf, s: s, utf8: l.UTF8, unions: l.Unions, tables: min(tables, len(buf)/4), bytes: maxSharing*uint64(len(buf)) + 1<<20}
+	return &verifier{s: s, checks: checks{buf: buf, utf8: l.UTF8, unions: l.Unions, tables: min(tables, len(buf)/4), bytes: maxSharing*uint64(len(buf)) + 1<<20}}
 }
 
 func sized(buf []byte) *Error {
@@ -110,25 +110,30 @@ func asError(err *Error) error {
 }
 
 type verifier struct {
-	buf    []byte
+	checks
 	s      *Schema
+	shapes [128]shape // by table; two tables of a schema with more would take turns
+}
+
+// checks are those of a single table, vector or string.
+type checks struct {
+	buf    []byte
 	first  uint64 // byte that a vtable may begin at
 	tables int    // visits left
 	bytes  uint64 // of vectors and strings, left to be shown
 	utf8   bool
-	unions bool       // a tag needs a value
-	shapes [128]shape // by table; two tables of a schema with more would take turns
+	unions bool // a tag needs a value
 }
 
 func malformed(pos uint64, reason string) *Error {
 	return &Error{Offset: int64(pos), Reason: reason}
 }
 
-func (v *verifier) u16(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint16(v.buf[pos:])) }
-func (v *verifier) u32(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint32(v.buf[pos:])) }
+func (v *checks) u16(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint16(v.buf[pos:])) }
+func (v *checks) u32(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint32(v.buf[pos:])) }
 
 // offset follows the unsigned offset at pos, of which the caller knows that it is inside the buffer and aligned.
-func (v *verifier) offset(pos uint64) (uint64, *Error) {
+func (v *checks) offset(pos uint64) (uint64, *Error) {
 	// pos+4 ≤ len < 2³¹: nothing overflows, and what goes backwards modulo 2³² is as far outside as what goes forwards.
 	o := v.u32(pos)
 	if o-1 >= uint64(len(v.buf))-pos-4 {
@@ -227,7 +232,7 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 }
 
 // vtable checks the vtable at vt for the table at pos, and all fields as far as they lie in the table itself.
-func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
+func (v *checks) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 	n := uint64(len(v.buf))
 	*out = shape{}
 	if vt > n-4 || vt < v.first {
@@ -282,7 +287,7 @@ func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 }
 
 // vector checks a vector of elements of size bytes, and answers its length.
-func (v *verifier) vector(pos, size uint64) (uint64, *Error) {
+func (v *checks) vector(pos, size uint64) (uint64, *Error) {
 	count := v.u32(pos)
 	bytes := count * size // below 2³⁵
 	if pos&3 != 0 || bytes > uint64(len(v.buf))-pos-4 || bytes > v.bytes {
@@ -292,7 +297,7 @@ func (v *verifier) vector(pos, size uint64) (uint64, *Error) {
 	return count, nil
 }
 
-func (v *verifier) badVector(pos, bytes uint64) *Error {
+func (v *checks) badVector(pos, bytes uint64) *Error {
 	switch {
 	case pos&3 != 0:
 		return malformed(pos, "misaligned vector")
@@ -302,7 +307,7 @@ func (v *verifier) badVector(pos, bytes uint64) *Error {
 	return &Error{Offset: int64(pos), Reason: "the same bytes are shared too often", Limit: true}
 }
 
-func (v *verifier) str(pos uint64) *Error {
+func (v *checks) str(pos uint64) *Error {
 	count, err := v.vector(pos, 1)
 	if err != nil {
 		return err

@@ -1,35 +1,52 @@
 // Package names finds entries of a list by name, and names that stand twice.
 package names
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"math/bits"
+)
+
+// A List is what a Table finds its way in. The names of the first n entries, n
+// being what Fill got, must not change.
+type List interface {
+	// NameAt is the name of an entry.
+	NameAt(i int) string
+}
+
+// A Func is a List of one function.
+type Func func(i int) string
+
+func (f Func) NameAt(i int) string { return f(i) }
 
 // A Table finds the index of a name in a list that it does not hold: it keeps
-// eight bytes a slot, at most half of them in use, and asks the list for names
+// eight bytes a slot, half of them in use, and asks the list for names
 // only where their hashes agree.
 // Its hash is seeded anew for every table, so that no file can choose names
-// that collide. It is safe for concurrent use once built.
+// that collide. It is safe for concurrent use once filled.
 type Table struct {
 	seed  maphash.Seed
-	name  func(i int) string
+	list  List
 	slots []slot
 }
 
-// A slot is the upper half of a name's hash and its index plus one; 0 is free.
+// A slot is the lower half of a name's hash and its index plus one; 0 is free.
 type slot struct{ hash, index uint32 }
 
-// Build makes a table of name(0) … name(n-1). Of names that stand more than
-// once the first is found; dup is the index of the second appearance that comes
-// first in the list, or -1. It costs tens of ns a name and one allocation of
-// 16 to 32 bytes a name.
+// Build makes a table of name(0) … name(n-1), see Fill.
 func Build(n int, name func(i int) string) (t *Table, dup int) {
-	size := 8
-	for size < 2*n {
-		size *= 2
-	}
-	t = &Table{seed: maphash.MakeSeed(), name: name, slots: make([]slot, size)}
+	t = new(Table)
+	return t, t.Fill(n, Func(name))
+}
+
+// Fill makes t a table of the first n names of list. Of names that stand more
+// than once the first is found; dup is the index of the second appearance that
+// comes first in the list, or -1. It costs tens of ns a name and one allocation
+// of 16 bytes a name.
+func (t *Table) Fill(n int, list List) (dup int) {
+	*t = Table{maphash.MakeSeed(), list, make([]slot, 2*n+2)}
 	dup = -1
 	for i := range n {
-		s := name(i)
+		s := list.NameAt(i)
 		at, hash := t.find(s)
 		if t.slots[at].index == 0 {
 			t.slots[at] = slot{hash, uint32(i) + 1}
@@ -37,7 +54,7 @@ func Build(n int, name func(i int) string) (t *Table, dup int) {
 			dup = i
 		}
 	}
-	return t, dup
+	return dup
 }
 
 // Lookup returns the index of the first entry of that name, or -1. It allocates
@@ -48,16 +65,18 @@ func (t *Table) Lookup(name string) int {
 }
 
 // find returns the slot that holds name, or the free one where it would go.
-func (t *Table) find(name string) (at uint64, hash uint32) {
+func (t *Table) find(name string) (at int, hash uint32) {
 	h := maphash.String(t.seed, name)
-	hash = uint32(h >> 32)
-	mask := uint64(len(t.slots) - 1)
-	at = h & mask
+	hash = uint32(h)
+	first, _ := bits.Mul64(h, uint64(len(t.slots))) // the upper bits, as a part of the length
+	at = int(first)
 	for {
 		s := t.slots[at]
-		if s.index == 0 || s.hash == hash && t.name(int(s.index)-1) == name {
+		if s.index == 0 || s.hash == hash && t.list.NameAt(int(s.index)-1) == name {
 			return at, hash
 		}
-		at = (at + 1) & mask
+		if at++; at == len(t.slots) {
+			at = 0
+		}
 	}
 }

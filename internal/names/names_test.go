@@ -2,6 +2,8 @@ package names
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -41,6 +43,61 @@ func TestDuplicates(t *testing.T) {
 	}
 	if tab.Lookup("a") != 0 || tab.Lookup("b") != 1 || tab.Lookup("") != 2 {
 		t.Error("the first of a name must be found")
+	}
+}
+
+// names that collide under the hashes that parsers like to use are as good as any. Only names whose whole hash agrees
+// are asked of the list, so that the questions tell how many did.
+func TestNamesThatCollideElsewhere(t *testing.T) {
+	const bits = 14
+	twins := func(a, b string) []string { // of equal sums and, for "Aa" and "BB", equal polynomials of 31
+		l := make([]string, 1<<bits)
+		for i := range l {
+			for k := range bits {
+				l[i] += [...]string{a, b}[i>>k&1]
+			}
+		}
+		return l
+	}
+	numbered := func(format string) []string {
+		l := make([]string, 1<<bits)
+		for i := range l {
+			l[i] = fmt.Sprintf(format, i)
+		}
+		return l
+	}
+	for what, l := range map[string][]string{
+		"polynomials of 31": twins("Aa", "BB"),
+		"anagrams":          twins("ab", "ba"),
+		"a long beginning":  numbered(strings.Repeat("x", 4000) + "%06d"),
+		"a long end":        numbered("%06d" + strings.Repeat("x", 4000)),
+		"zeros":             numbered("%0200d"),
+	} {
+		asked := 0
+		tab, dup := Build(len(l), func(i int) string { asked++; return l[i] })
+		if dup >= 0 {
+			t.Fatalf("%s: %d is no duplicate", what, dup)
+		}
+		if more := asked - len(l); more > 10 {
+			t.Errorf("%s: asked for %d names twice", what, more)
+		}
+		longest, run := 0, 0
+		for _, s := range tab.slots {
+			if run++; s.index == 0 {
+				run = 0
+			}
+			longest = max(longest, run)
+		}
+		if longest > 200 { // some tens, of 16,384
+			t.Errorf("%s: %d slots in a row are taken", what, longest)
+		}
+	}
+	l := list(1000)
+	name := func(i int) string { return l[i] }
+	a, _ := Build(len(l), name)
+	b, _ := Build(len(l), name)
+	if slices.Equal(a.slots, b.slots) {
+		t.Error("two tables put names into the same places: whoever knows one knows all")
 	}
 }
 

@@ -125,6 +125,9 @@ func (r *recorder) Errorf(format string, args ...any) {
 }
 
 func TestDamageReachesEveryBitAndReportsPanics(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short takes a sample")
+	}
 	data := []byte("abc")
 	tried := 0
 	r := &recorder{TB: t}

@@ -46,18 +46,23 @@ func openIn(folder, name string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ofFile(f, name, descriptorPath(f)) // never by name: that would go round the Root
+	s := new(Source)
+	if err := s.ofFile(f, name, descriptorPath(f)); err != nil { // never by name: that would go round the Root
+		return nil, err
+	}
+	return s, nil
 }
 
-// Siblings lists the regular files of that size in the folder of name, sorted, for [Companions] to open.
-func Siblings(name string, size int64) (all []string) {
+// Siblings lists the regular files in the folder of name by their size, sorted, for [Companions] to open.
+func Siblings(name string) map[int64][]string {
 	entries, err := os.ReadDir(filepath.Dir(name))
 	if err != nil {
 		return nil
 	}
+	all := make(map[int64][]string)
 	for _, e := range entries {
-		if fi, err := e.Info(); err == nil && fi.Mode().IsRegular() && fi.Size() == size {
-			all = append(all, e.Name())
+		if fi, err := e.Info(); err == nil && fi.Mode().IsRegular() {
+			all[fi.Size()] = append(all[fi.Size()], e.Name())
 		}
 	}
 	return all

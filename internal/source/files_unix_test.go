@@ -27,6 +27,7 @@ func within(t *testing.T, do func()) {
 	}
 }
 
+// A-36, for all formats.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
@@ -76,7 +77,7 @@ func TestAPipeThatSlippedIn(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if _, err := ofFile(f, fifo, descriptorPath(f)); !errors.Is(err, fs.ErrInvalid) {
+		if err := new(Source).ofFile(f, fifo, descriptorPath(f)); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("opened: %v", err)
 		}
 		if err := f.Close(); !errors.Is(err, fs.ErrClosed) {

@@ -132,8 +132,8 @@ func TestTheOpenFileIsMappedNotItsName(t *testing.T) {
 	if err := os.Rename(file(t, []byte("slipped in")), name); err != nil {
 		t.Fatal(err)
 	}
-	s, err := ofFile(f, name, path)
-	if err != nil {
+	s := new(Source)
+	if err := s.ofFile(f, name, path); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
@@ -142,6 +142,7 @@ func TestTheOpenFileIsMappedNotItsName(t *testing.T) {
 	}
 }
 
+// A-35, for all formats.
 func TestTruncationUnderTheMappingIsAnError(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("windows does not truncate mapped files")
@@ -200,6 +201,7 @@ func TestAFaultOfTheCallerIsNotHidden(t *testing.T) {
 	}
 }
 
+// A-37, for all formats.
 func TestCloseWaitsForReadersAndEndsThem(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
 	for kind, s := range sources(t, data) {
@@ -334,6 +336,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
+// A-34, for all formats.
 func TestLyingReaders(t *testing.T) {
 	data := []byte("0123456789abcdef")
 	readtest.Misread(t, data, []int64{0, 1, 8, 15}, func(r io.ReaderAt, size int64) error {

@@ -16,17 +16,29 @@ import (
 // go to the open file. Anything but a regular file is refused, because directories, pipes, devices and files of /proc
 // misbehave in three different ways when they are mapped or asked for their size.
 func Open(name string, noMap bool) (*Source, error) {
+	s := new(Source)
+	if err := s.Open(name, noMap); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Open is the function Open for a Source that is part of something larger. It must be new.
+func (s *Source) Open(name string, noMap bool) error {
+	if !noMap && s.mapAtOnce(name) {
+		return nil
+	}
 	// Looked at before it is opened: opening a device can already do something.
 	fi, err := os.Stat(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := regular(name, fi); err != nil {
-		return nil, err
+		return err
 	}
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	path := ""
 	switch {
@@ -36,12 +48,12 @@ func Open(name string, noMap bool) (*Source, error) {
 	default:
 		path = descriptorPath(f)
 	}
-	return ofFile(f, name, path)
+	return s.ofFile(f, name, path)
 }
 
-// ofFile makes a Source of an open file, which it takes over, even when it fails. It is mapped by path, which is empty
-// if it shall not be.
-func ofFile(f *os.File, name, path string) (*Source, error) {
+// ofFile makes s the Source of an open file, which it takes over, even when it fails. It is mapped by path, which is
+// empty if it shall not be.
+func (s *Source) ofFile(f *os.File, name, path string) error {
 	fi, err := f.Stat() // again: name may have meant something else a moment ago
 	if err == nil {
 		err = regular(name, fi)
@@ -51,13 +63,16 @@ func ofFile(f *os.File, name, path string) (*Source, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, err
+		return err
 	}
-	if m, data := mapped(f, path, fi.Size()); m != nil {
+	s.size = fi.Size()
+	if m, data := mapped(path, s.size); m != nil {
 		f.Close() // the mapping stays
-		return &Source{size: fi.Size(), data: data, closer: m}, nil
+		s.data, s.closer = data, m
+		return nil
 	}
-	return &Source{size: fi.Size(), r: f, closer: f}, nil
+	s.r, s.closer = f, f
+	return nil
 }
 
 func regular(name string, fi fs.FileInfo) error {
@@ -83,9 +98,9 @@ func empty(f *os.File, name string) error {
 	return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it has content but no size", fs.ErrInvalid)}
 }
 
-// mapped maps the open file f and returns the mapping with its bytes, or nil when that cannot be done here: mapping is
-// an optimisation. Path is what x/exp/mmap, which wants one, shall open; it must mean f.
-func mapped(f *os.File, path string, size int64) (*mmap.ReaderAt, []byte) {
+// mapped maps the file of that path, which is to be open already, so that the path means it and nothing else, and returns
+// the mapping with its bytes; nil when that cannot be done here: mapping is an optimisation.
+func mapped(path string, size int64) (*mmap.ReaderAt, []byte) {
 	if path == "" || size != int64(int(size)) {
 		return nil, nil // no such path, or larger than the address space
 	}
@@ -93,7 +108,6 @@ func mapped(f *os.File, path string, size int64) (*mmap.ReaderAt, []byte) {
 	if err != nil {
 		return nil, nil
 	}
-	runtime.KeepAlive(f)
 	// The finalizer would unmap once m is unreachable, while slices of the mapping live on.
 	runtime.SetFinalizer(m, nil)
 	data := mappedBytes(m)
@@ -106,10 +120,12 @@ func mapped(f *os.File, path string, size int64) (*mmap.ReaderAt, []byte) {
 
 // descriptorPath is a path that means the open file f, whatever happens to its name meanwhile; empty where the system
 // has no such paths, or x/exp/mmap no mapping.
+const numbered = "/proc/self/fd/" // on linux: what this process has open, by number
+
 func descriptorPath(f *os.File) string {
 	switch runtime.GOOS {
 	case "linux", "android":
-		return "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+		return numbered + strconv.Itoa(int(f.Fd()))
 	case "darwin", "ios":
 		return "/dev/fd/" + strconv.Itoa(int(f.Fd()))
 	}

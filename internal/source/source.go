@@ -106,34 +106,36 @@ const firstRead = 16 << 20
 // A range outside the source is an error before anything is allocated. From a reader, whose size is only a promise, the
 // copy grows as bytes arrive: 16 MiB with the first read, then twice as much each time. Files may be sparse, so
 // callers compare n with their own limit first.
-func (s *Source) Metadata(off, n int64) ([]byte, error) {
+func (s *Source) Metadata(off, n int64) ([]byte, error) { return s.grow(nil, off, n) }
+
+// grow returns n bytes at off, of which p has the first.
+func (s *Source) grow(p []byte, off, n int64) ([]byte, error) {
 	if !s.contains(off, n) {
 		return nil, s.outside(off, n)
 	}
 	if n > math.MaxInt {
 		return nil, fmt.Errorf("source: %d bytes at %d do not fit into memory: %w", n, off, errors.ErrUnsupported)
 	}
-	if s.r == nil || n <= firstRead {
-		p := make([]byte, n)
-		if _, err := s.ReadAt(p, off); err != nil {
-			return nil, err
-		}
-		return p, nil
+	next := min(n, max(firstRead, int64(len(p))))
+	if s.r == nil {
+		next = n
 	}
-	p := make([]byte, 0, firstRead)
 	for {
-		have := len(p)
-		p = p[:cap(p)]
-		if _, err := s.ReadAt(p[have:], off+int64(have)); err != nil {
+		grown := make([]byte, next)
+		have := int64(copy(grown, p))
+		if _, err := s.ReadAt(grown[have:], off+have); err != nil {
 			return nil, err
 		}
-		if int64(len(p)) == n {
+		if p = grown; next == n {
 			return p, nil
 		}
-		grown := make([]byte, len(p), min(n, 2*int64(len(p))))
-		copy(grown, p)
-		p = grown
+		next = min(n, 2*next)
 	}
+}
+
+// Extend returns the first n bytes as Metadata does, of which the caller has head already: those are not read again.
+func (s *Source) Extend(head []byte, n int64) ([]byte, error) {
+	return s.grow(head, 0, n)
 }
 
 func (s *Source) contains(off, n int64) bool {

@@ -221,11 +221,54 @@ func Mutate(rng *rand.Rand, buf []byte) []byte {
 		case k < 19 && len(buf) >= 8:
 			i, j := min(i&^3, len(buf)-4), rng.IntN(len(buf)/4)*4
 			copy(buf[i:i+4], buf[j:])
+		case k == 19 && len(buf) >= 16 && rng.IntN(2) == 0: // two words change places
+			i, j := rng.IntN(len(buf)/4)*4, rng.IntN(len(buf)/4)*4
+			x, y := flatbuffers.GetUint32(buf[i:]), flatbuffers.GetUint32(buf[j:])
+			flatbuffers.WriteUint32(buf[i:], y)
+			flatbuffers.WriteUint32(buf[j:], x)
 		default:
 			if rng.IntN(3) == 0 {
 				buf = buf[:max(1, len(buf)-rng.IntN(16))]
 			}
 		}
 	}
+	return buf
+}
+
+// Redirect gives a table of buf, in place, the vtable of another one. What looks like a table may be something else.
+func Redirect(rng *rand.Rand, buf []byte) []byte {
+	find := func() (table, vtable int) {
+		for range 200 {
+			pos := rng.IntN(len(buf)/4) * 4
+			vt := pos - int(flatbuffers.GetInt32(buf[pos:]))
+			if vt < 4 || vt&1 != 0 || vt > len(buf)-4 {
+				continue
+			}
+			if n := int(flatbuffers.GetUint16(buf[vt:])); n >= 4 && n <= 64 && n&1 == 0 && n <= len(buf)-vt {
+				return pos, vt
+			}
+		}
+		return 0, 0
+	}
+	if table, _ := find(); table != 0 {
+		if _, vtable := find(); vtable != 0 {
+			flatbuffers.WriteInt32(buf[table:], int32(table-vtable))
+		}
+	}
+	return buf
+}
+
+// Splice puts words of from over some of buf, in place: at the position that they have there, or at another.
+func Splice(rng *rand.Rand, buf, from []byte) []byte {
+	n := 4 * (1 + rng.IntN(1+min(len(buf), len(from))/8))
+	if n > min(len(buf), len(from)) {
+		return buf
+	}
+	i := rng.IntN((len(from)-n)/4+1) * 4
+	j := i
+	if j > len(buf)-n || rng.IntN(2) == 0 {
+		j = rng.IntN((len(buf)-n)/4+1) * 4
+	}
+	copy(buf[j:], from[i:i+n])
 	return buf
 }

@@ -1,0 +1,193 @@
+//go:build unix
+
+package ztensor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A-41 where it takes a process of its own: one that is killed, and one that may
+// not write more than so many bytes.
+const (
+	childTask = "ZTENSOR_CHILD"
+	childName = "ZTENSOR_NAME"
+)
+
+// edition is what a file has that was written as number v: v in all its bytes.
+func edition(v int) []*tensor.Tensor {
+	var all []*tensor.Tensor
+	for i, n := range []int{1, 300_000, 70_000, 0} {
+		all = append(all, tensor.New(fmt.Sprint("t", i), tensor.Shape{int64(n)}, bytes.Repeat([]byte{byte(v)}, n)))
+	}
+	return all
+}
+
+func TestChildOfA41(t *testing.T) {
+	name := os.Getenv(childName)
+	switch os.Getenv(childTask) {
+	case "write":
+		for v := 1; ; v++ {
+			if err := WriteFile(name, slices.Values(edition(v)), &WriterOptions{Digest: CRC32C, Level: v % 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case "amend":
+		for v := 1; ; v++ {
+			for _, ten := range edition(v) {
+				if err := Replace(name, ten.Name, ten.Data); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w, err := Append(name, &WriterOptions{Digest: SHA256})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(w.Add(tensor.New("more", tensor.Shape{3}, []uint8{1, 2, 3})), w.Close(), Remove(name, name, "more")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case "limit":
+		whole := int64(len(write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) { w.AddAll(t.Context(), slices.Values(edition(9))) })))
+		var limit syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Skip(err)
+		}
+		refused := 0
+		for n := int64(1); n < whole; n += whole/40 + 1 {
+			now := limit
+			setLimit(&now.Cur, n)
+			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &now); err != nil {
+				t.Skip(err)
+			}
+			err := WriteFile(name, slices.Values(edition(9)), &WriterOptions{Digest: CRC32C})
+			if !errors.Is(err, syscall.EFBIG) {
+				t.Errorf("no more than %d bytes: %v", n, err)
+			}
+			refused++
+			if left, err := os.ReadDir(filepath.Dir(name)); err != nil || len(left) != 1 {
+				t.Errorf("no more than %d bytes: %d files, %v", n, len(left), err)
+			}
+		}
+		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit) // for what go test writes
+		fmt.Println("refused:", refused)
+	}
+}
+
+// setLimit hides that limits are signed on some systems.
+func setLimit[T int64 | uint64](limit *T, n int64) { *limit = T(n) }
+
+func startChild(t *testing.T, task, name string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestChildOfA41$", "-test.v")
+	c.Env = append(os.Environ(), childTask+"="+task, childName+"="+name)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); errors.Is(err, syscall.ENOEXEC) || errors.Is(err, errors.ErrUnsupported) {
+		t.Skipf("this program cannot start itself (emulated?): %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return c, &out
+}
+
+// wantEdition fails unless the file is one of the editions, or between two where
+// mixed, and returns its number.
+func wantEdition(t *testing.T, name string, mixed bool) (v int) {
+	t.Helper()
+	r, err := Open(name, nil)
+	if err != nil {
+		t.Fatal("torn:", err)
+	}
+	defer r.Close()
+	if err := r.Verify(t.Context(), nil); err != nil {
+		t.Fatal("torn:", err)
+	}
+	v = -1
+	for i, want := range edition(0) {
+		ten := r.Tensor(want.Name)
+		b, err := tensor.Load[uint8](ten)
+		if err != nil || !slices.Equal(ten.Shape, want.Shape) {
+			t.Fatalf("torn: %s: %v", want.Name, err)
+		}
+		for _, x := range b {
+			if x != b[0] || !mixed && i > 0 && int(x) != v {
+				t.Fatalf("torn: %s is of edition %d or %d, the file of %d", ten.Name, b[0], x, v)
+			}
+		}
+		if len(b) > 0 {
+			v = int(b[0])
+		}
+	}
+	return v
+}
+
+// A-41, G8: kill -9 at any time leaves the old file or the new one. TENSORFILE_KILLS
+// says how often.
+func TestA41KilledAtAnyTime(t *testing.T) {
+	kills := 12
+	if n, err := strconv.Atoi(os.Getenv("TENSORFILE_KILLS")); err == nil {
+		kills = n
+	}
+	for _, task := range []string{"write", "amend"} {
+		dir := t.TempDir()
+		name := filepath.Join(dir, "x.zt")
+		if err := WriteFile(name, slices.Values(edition(0)), nil); err != nil {
+			t.Fatal(err)
+		}
+		newer, temps := 0, 0
+		for range kills / 2 {
+			before := wantEdition(t, name, task == "amend")
+			c, _ := startChild(t, task, name)
+			time.Sleep(15*time.Millisecond + rand.N(40*time.Millisecond))
+			if err := c.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			c.Wait()
+			if wantEdition(t, name, task == "amend") != before {
+				newer++
+			}
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), ".x.zt.tmp-") {
+				temps++
+			} else if e.Name() != "x.zt" {
+				t.Errorf("%s is left behind", e.Name())
+			}
+		}
+		t.Logf("%s: killed %d times, %d times with a newer file in place, torn 0, %d temporary files left", task, kills/2, newer, temps)
+	}
+}
+
+// a file that may not grow beyond any of forty sizes (EFBIG, as ENOSPC)
+// leaves the old one and nothing else.
+func TestA41LimitOnTheSizeOfFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.zt")
+	if err := WriteFile(name, slices.Values(edition(7)), nil); err != nil {
+		t.Fatal(err)
+	}
+	c, out := startChild(t, "limit", name)
+	if err := c.Wait(); err != nil || !strings.Contains(out.String(), "refused: ") && !strings.Contains(out.String(), "SKIP") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if v := wantEdition(t, name, false); v != 7 {
+		t.Errorf("edition %d", v)
+	}
+}

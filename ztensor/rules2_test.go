@@ -1,0 +1,317 @@
+package ztensor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// one is an object called w with one byte of data, of which a field is another.
+func one(fields ...any) made {
+	part := pairList{"blob", []any{4096, 1}, "dtype", "u8"}
+	return objectsOf("w", object2Of("dense", []any{1}, "data", append(part, fields...)))
+}
+
+// shardTable is a root without objects.
+func shardTable(key, entry any) made {
+	return made{manifest: pairList{"shards", pairList{key, entry}, "objects", pairList{}}}
+}
+
+// laidOut is an object of a layout with attributes, and all its data zero.
+func laidOut(layout string, shape []any, attributes pairList, parts ...any) made {
+	o := object2Of(layout, shape, parts...)
+	if attributes != nil {
+		o = append(o, "attributes", attributes)
+	}
+	return objectsOf("w", o)
+}
+
+// What the first table of pairs leaves out: the same rules where they apply to
+// something else, and the layouts that only a strict reader holds to.
+func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
+	shard := pairList{"size", 1 << 20, "digest", "xxh3:00"}
+	for _, c := range []struct {
+		name, rule string
+		bad, good  made
+	}{
+		{"C1 zeros", ruleFileTooSmall, made{raw: []byte{}, whole: func([]byte) []byte { return make([]byte, 47) }}, w4()},
+		{"C4 the manifest reaches into the footer", ruleManifestBounds, withFooter(w4(), func(f []byte) { f[8] += 40 }), w4()},
+		{"D2 break", ruleCborSyntax, attributesOf(pairList{"a", rawCBOR("\xff")}), attributesOf(pairList{"a", 1})},
+		{"D2 reserved", ruleCborSyntax, attributesOf(pairList{"a", rawCBOR("\x1c")}), attributesOf(pairList{"a", rawCBOR("\x18\x1c")})},
+		{"D3 text", ruleCborSyntax, attributesOf(pairList{"a", rawCBOR("\x7f\x61a\xff")}), attributesOf(pairList{"a", "a"})},
+		{"D3 map", ruleCborSyntax, withRaw("\xbf\x67objects\xa0\xff"), withRaw("\xa1\x67objects\xa0")},
+		{"D4 in a shape", ruleCborDeterminism, objectsOf("w", object2Of("dense", []any{rawCBOR("\x18\x04")}, "data", partOf("f32", 4096, 16))), w4()},
+		{"D4 in a blob", ruleCborDeterminism, objectsOf("w", object2Of("dense", []any{4}, "data", partOf("f32", rawCBOR("\x1a\x00\x00\x10\x00"), 16))), w4()},
+		{"D4 in a key", ruleCborDeterminism, made{manifest: pairList{rawCBOR("\x78\x07objects"), pairList{}}}, made{manifest: pairList{"objects", pairList{}}}},
+		{"D4 in an unknown field", ruleCborDeterminism, one("zz unknown", rawCBOR("\x1b\x00\x00\x00\x00\x00\x00\x00\x01")), one("zz unknown", 1)},
+		{"D5 objects", ruleCborDeterminism, objectsOf("bb", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))),
+			objectsOf("a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "bb", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)))},
+		{"D5 the same object", ruleCborDuplicateKey, objectsOf("a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))), w4()},
+		{"D5 fields of a part", ruleCborDeterminism, objectsOf("w", object2Of("dense", []any{1}, "data", pairList{"dtype", "u8", "blob", []any{4096, 1}})), one()},
+		{"D5 keys that are no text", ruleCborDeterminism, attributesOf(pairList{"a", pairList{2, 0, 1, 0}}), attributesOf(pairList{"a", pairList{1, 0, 2, 0}})},
+		{"D6 zero", ruleCborDeterminism, attributesOf(pairList{"a", rawCBOR("\xfa\x80\x00\x00\x00")}), attributesOf(pairList{"a", rawCBOR("\xf9\x80\x00")})},
+		{"D6 NaN of 32 bits", ruleCborDeterminism, attributesOf(pairList{"a", rawCBOR("\xfa\x7f\xc0\x00\x00")}), attributesOf(pairList{"a", rawCBOR("\xf9\x7e\x00")})},
+		{"D6 NaN of 64 bits", ruleCborDeterminism, attributesOf(pairList{"a", rawCBOR("\xfb\x7f\xf8\x00\x00\x00\x00\x00\x01")}), attributesOf(pairList{"a", rawCBOR("\xf9\x7e\x00")})},
+		{"D7 in a name", ruleCborSyntax, objectsOf(rawCBOR("\x61\xff"), object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))), one()},
+		{"D7 overlong", ruleCborSyntax, attributesOf(pairList{"a", rawCBOR("\x62\xc0\x80")}), attributesOf(pairList{"a", rawCBOR("\x62\xc2\x80")})},
+		{"D8 in an unknown field", ruleCborDepth, made{manifest: pairList{"a", deepArray(33, "\x00"), "objects", pairList{}}}, made{manifest: pairList{"a", deepArray(31, "\x00"), "objects", pairList{}}}},
+		{"D8 keys", ruleCborDepth, made{manifest: pairList{"objects", pairList{}, rawCBOR(strings.Repeat("\x81", 32) + "\x00"), 0}}, made{manifest: pairList{"objects", pairList{}, deepArray(31, "\x00"), 0}}},
+		{"D10 objects", ruleCborSyntax, withRaw("\xa1\x67objects\xbb\x00\x00\x00\x7f\xff\xff\xff\xff"), withRaw("\xa1\x67objects\xa0")},
+		{"D10 text", ruleCborSyntax, withRaw("\xa1\x7b\xff\xff\xff\xff\xff\xff\xff\xff"), withRaw("\xa1\x67objects\xa0")},
+
+		{"S2 objects is a list", ruleSchema, made{manifest: pairList{"objects", []any{}}}, objectsOf()},
+		{"S2 an object is a list", ruleSchema, objectsOf("w", rawCBOR("\x98\x18"+strings.Repeat("\x00", 24))), w4()},
+		{"S3 key", ruleSchema, shardTable(1, shard), shardTable("a", shard)},
+		{"S4 list", ruleSchema, attributesOf([]any{}), attributesOf(pairList{})},
+		{"S6 none", ruleSchema, objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "layout", "dense", "zzzzzz", 0}), one()},
+		{"S6 negative", ruleSchema, objectsOf("w", object2Of("dense", []any{rawCBOR("\x20")}, "data", partOf("u8", 4096, 1))), one()},
+		{"S6 a number", ruleSchema, objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "shape", 1, "layout", "dense"}), one()},
+		{"S7 a number", ruleSchema, objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "shape", []any{1}, "layout", 1, "zzzzzzz", 0}), one()},
+		{"S8 a list", ruleSchema, objectsOf("w", pairList{"parts", []any{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, "shape", []any{1}, "layout", "dense"}), one()},
+		{"S8 key", ruleSchema, objectsOf("w", object2Of("dense", []any{1}, 1, partOf("u8", 4096, 1))), one()},
+		{"S9 null", ruleSchema, objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "attributes", rawCBOR("\xf6"))), one()},
+		{"S9 key", ruleSchema, objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "attributes", pairList{1, 1})), one()},
+		{"S10 none", ruleSchema, objectsOf("w", object2Of("dense", []any{1}, "data", pairList{"blob", []any{4096, 1}, "zzzzzzzzzz", "u8"})), one()},
+		{"S10 case", ruleSchema, objectsOf("w", object2Of("dense", []any{1}, "data", partOf("U8", 4096, 1))), one()},
+		{"S10 long", ruleSchema, objectsOf("w", object2Of("dense", []any{1}, "data", partOf("uint8", 4096, 1))), one()},
+		{"S11", ruleSchema, objectsOf("w", object2Of("acme", []any{1}, "data", pairList{"blob", []any{4096, 1}, "type", 1, "dtype", "u8"})), objectsOf("w", object2Of("acme", []any{1}, "data", pairList{"blob", []any{4096, 1}, "type", "", "dtype", "u8"}))},
+		{"S12 one number", ruleSchema, objectsOf("w", object2Of("dense", []any{1}, "data", pairList{"blob", []any{4096}, "dtype", "u8"})), one()},
+		{"S12 text", ruleSchema, objectsOf("w", object2Of("dense", []any{1}, "data", pairList{"blob", []any{"4096", 1}, "dtype", "u8"})), one()},
+		{"S13 name", ruleShardName, one("shard", "../x"), shards("s", 1<<20, 4096)},
+		{"S13 another", ruleShardRef, made{manifest: pairList{"shards", pairList{"a", shard}, "objects", pairList{"w", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1, "shard", "b"))}}}, shards("b", 1<<20, 4096)},
+		{"S13 null", ruleSchema, one("shard", rawCBOR("\xf6")), one()},
+		{"S14 type", ruleSchema, one("encoding", 1, "decoded_length", 1), one("encoding", "x", "decoded_length", 1)},
+		{"S14 length", ruleSchema, one("encoding", "x", "decoded_length", rawCBOR("\x20")), one("encoding", "x", "decoded_length", 1)},
+		{"S15 none", ruleSchema, one("digest", ""), one("digest", "a:0")},
+		{"S15 no algorithm", ruleSchema, one("digest", ":ab"), one("digest", "9:ab")},
+		{"S15 no sum", ruleSchema, one("digest", "xyz:"), one("digest", "xyz:0")},
+		{"S15 hexadecimal", ruleSchema, one("digest", "xyz:0g"), one("digest", "xyz:0f")},
+		{"S15 case", ruleSchema, one("digest", "XYZ:0f"), one("digest", "xyz:0f")},
+		{"S15 type", ruleSchema, one("digest", rawCBOR("\x41a")), one()},
+		{"S17 not ASCII", ruleShardName, shardTable("ä", shard), shardTable("a", shard)},
+		{"S17 NUL", ruleShardName, shardTable("a\x00", shard), shardTable("a", shard)},
+		{"S17 backslash", ruleShardName, shardTable("a\\b", shard), shardTable("a", shard)},
+		{"S17 drive", ruleShardName, shardTable("c:", shard), shardTable("c", shard)},
+		{"S17 dots", ruleShardName, shardTable("..", shard), shardTable("a..", shard)},
+		{"S18 no size", ruleSchema, shardTable("a", pairList{"digest", "a:0"}), shardTable("a", shard)},
+		{"S18 no digest", ruleSchema, shardTable("a", pairList{"size", 48}), shardTable("a", pairList{"size", 48, "digest", "a:0"})},
+		{"S18 digest", ruleSchema, shardTable("a", pairList{"size", 48, "digest", "a0"}), shardTable("a", shard)},
+		{"S18 size", ruleSchema, shardTable("a", pairList{"size", "48", "digest", "a:0"}), shardTable("a", shard)},
+		{"S18 type", ruleSchema, shardTable("a", []any{}), shardTable("a", shard)},
+		{"N1 attribute of an object", ruleName, objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "attributes", pairList{"a\x00", 1})), objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "attributes", pairList{"a", pairList{"a\x00", 1}}))},
+		{"N1 long attribute", ruleName, attributesOf(pairList{strings.Repeat("a", 1025), 1}), attributesOf(pairList{strings.Repeat("a", 1024), 1})},
+		{"N1 NUL in a part", ruleName, objectsOf("w", object2Of("acme", []any{}, "a\x00", partOf("u8", 4096, 1))), objectsOf("w", object2Of("acme", []any{}, "a", partOf("u8", 4096, 1)))},
+		{"N1 long part", ruleName, objectsOf("w", object2Of("acme", []any{}, strings.Repeat("a", 1025), partOf("u8", 4096, 1))), objectsOf("w", object2Of("acme", []any{}, strings.Repeat("a", 1024), partOf("u8", 4096, 1)))},
+		{"B1 in a shard", ruleBlobAlignment, shards("a", 1<<20, 4097), shards("a", 1<<20, 8192)},
+		{"B1 of nothing", ruleBlobAlignment, objectsOf("w", object2Of("dense", []any{0}, "data", partOf("u8", 100, 0))), objectsOf("w", object2Of("dense", []any{0}, "data", partOf("u8", 8192, 0)))},
+		{"B2 the footer", ruleBlobBounds, objectsOf("w", object2Of("acme", []any{}, "x", partOf("u8", 4096, 70_000))), objectsOf("w", object2Of("acme", []any{}, "x", partOf("u8", 4096, 60_000)))},
+		{"B3 the same start", ruleBlobOverlap, objectsOf("a", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 2)), "b", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))),
+			objectsOf("a", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 2)), "b", object2Of("dense", []any{0}, "data", partOf("u8", 4096, 0)))},
+		{"T3 f8", ruleSchema, objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("f8_e5m2", "f16", 4096, 2))), objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("f8_e5m2", "u8", 4096, 1)))},
+		{"T3 complex", ruleSchema, objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("complex64", "f64", 4096, 8))), objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("complex64", "f32", 4096, 8)))},
+		{"T4 bool in another layout", ruleLayoutData, withData(objectsOf("w", object2Of("acme", []any{}, "x", typedPart("bool", "u8", 4096, 1))), []byte{2}), withData(objectsOf("w", object2Of("acme", []any{}, "x", typedPart("bool", "u8", 4096, 1))), []byte{1})},
+		{"L1 complex", ruleDenseSize, objectsOf("w", object2Of("dense", []any{2}, "data", typedPart("complex64", "f32", 4096, 8))), objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("complex64", "f32", 4096, 8)))},
+		{"L1 encoded", ruleDenseSize, objectsOf("w", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 9, "encoding", "x", "decoded_length", 9))), objectsOf("w", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 9, "encoding", "x", "decoded_length", 2)))},
+		{"csr indices", ruleLayoutRule, csrOf([]any{2, 3}, partOf("u32", 4096, 11), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
+		{"csr typed indices", ruleSchema, csrOf([]any{2, 3}, typedPart("bool", "u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
+		{"csr rows", ruleLayoutRule, csrOf([]any{uint64(1<<63 - 1), 1}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
+		{"csr twice", ruleLayoutData, withData(goodCSR(), csrData([]uint32{0, 0, 1}, []uint32{0, 2, 3})), goodCSR()},
+		{"G1 sha256", ruleDigest, one("digest", "sha256:"+strings.Repeat("0", 64)), one("digest", "sha256:6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d")},
+		{"G1 short", ruleDigest, one("digest", "xxh3:00"), one("digest", "xxh3:c44bdff4074eecdb")},
+	} {
+		t.Run(c.name, func(t *testing.T) { keepsRule(t, c.rule, c.bad, c.good, nil) })
+	}
+
+	mx := pairList{"axis", 0, "block_size", 2, "scale_form", "e8m0_exponent"}
+	data, scales := typedPart("f4_e2m1", "u8", 4096, 1), typedPart("f8_e8m0", "u8", 8192, 1)
+	goodMX := laidOut(layoutMX, []any{2}, mx, "data", data, "scales", scales)
+	coo := func(shape []any, coords, values any) made {
+		return laidOut(layoutCOO, shape, nil, "coords", coords, "values", values)
+	}
+	goodCOO := coo([]any{2, 2}, partOf("u32", 4096, 8), partOf("u8", 8192, 1))
+	q4 := pairList{"block_bytes", 18, "elems_per_block", 32}
+	goodGGUF := laidOut("gguf.q4_0/1", []any{32}, q4, "data", partOf("u8", 4096, 18))
+	for _, c := range []struct {
+		name, rule string
+		bad, good  made
+	}{
+		{"coo scalar", ruleLayoutRule, coo([]any{}, partOf("u32", 4096, 8), partOf("u8", 8192, 1)), goodCOO},
+		{"coo coords", ruleLayoutRule, coo([]any{2, 2}, partOf("u32", 4096, 12), partOf("u8", 8192, 1)), goodCOO},
+		{"coo signed", ruleLayoutRule, coo([]any{2, 2}, partOf("i32", 4096, 8), partOf("u8", 8192, 1)), goodCOO},
+		{"coo values", ruleLayoutRule, coo([]any{2, 2}, partOf("u32", 4096, 8), partOf("u8", 8192, 2)), goodCOO},
+		{"coo outside", ruleLayoutData, withData(goodCOO, []byte{2, 0, 0, 0}), withData(goodCOO, []byte{1, 0, 0, 0})},
+		{"coo twice", ruleLayoutData, coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)), withData(coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)), []byte{1})},
+		{"mx attributes", ruleLayoutRule, laidOut(layoutMX, []any{2}, nil, "data", data, "scales", scales), goodMX},
+		{"mx axis", ruleLayoutRule, laidOut(layoutMX, []any{2}, pairList{"axis", 1, "block_size", 2, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
+		{"mx block", ruleLayoutRule, laidOut(layoutMX, []any{2}, pairList{"axis", 0, "block_size", 1, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
+		{"mx scales", ruleLayoutRule, laidOut(layoutMX, []any{2}, mx, "data", data, "scales", partOf("u8", 8192, 1)), goodMX},
+		{"mx data", ruleLayoutRule, laidOut(layoutMX, []any{2}, mx, "data", partOf("u8", 4096, 2), "scales", scales), goodMX},
+		{"gguf parts", ruleLayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "date", partOf("u8", 4096, 18)), goodGGUF},
+		{"gguf size", ruleLayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "data", partOf("u8", 4096, 17)), goodGGUF},
+		{"gguf blocks", ruleLayoutRule, laidOut("gguf.q4_0/1", []any{33}, q4, "data", partOf("u8", 4096, 18)), goodGGUF},
+		{"gguf dtype", ruleLayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "data", partOf("i8", 4096, 18)), goodGGUF},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			keepsRule(t, c.rule, c.bad, c.good, &ReaderOptions{Strict: true})
+			if c.rule != ruleLayoutRule {
+				return
+			}
+			r, err := OpenBytes(c.bad.file(), nil)
+			if err != nil || len(r.Warnings()) != 1 {
+				t.Errorf("not strict: %v", err)
+			}
+		})
+	}
+}
+
+// Lies of seek tables and of frames (§8), each refused when it is read, whole or
+// at one place, and none for a price.
+func TestSeekTablesThatLie(t *testing.T) {
+	a, b := []byte("0123456789"), []byte("abcdefghij")
+	fa, fb := zframe(t, a, true), zframe(t, b, true)
+	good := seekBlob([][]byte{fa, fb}, []int{10, 10})
+	change := func(at int, x ...byte) []byte { // at counts from the end where it is negative
+		c := bytes.Clone(good)
+		if at < 0 {
+			at += len(c)
+		}
+		copy(c[at:], x)
+		return c
+	}
+	size := func(first, second uint32) []byte {
+		c := bytes.Clone(good)
+		binary.LittleEndian.PutUint32(c[len(c)-25:], first)
+		binary.LittleEndian.PutUint32(c[len(c)-17:], second)
+		return c
+	}
+	skippable := []byte("\x50\x2a\x4d\x18\x02\x00\x00\x00ab")
+	long := seekBlob([][]byte{append(slices.Clip(fa), skippable...), fb}, []int{10, 10})
+	empty := zframe(t, nil, true)
+	table := func(descriptor byte, width int) []byte { // with a third column
+		c := append(slices.Clip(fa), seekHeader...)
+		c = binary.LittleEndian.AppendUint32(c, uint32(width+9))
+		c = binary.LittleEndian.AppendUint32(c, uint32(len(fa)))
+		c = binary.LittleEndian.AppendUint32(c, 10)
+		c = append(c, make([]byte, width-8)...)
+		return append(append(binary.LittleEndian.AppendUint32(c, 1), descriptor), seekMagic...)
+	}
+	for _, c := range []struct {
+		name   string
+		stored []byte
+		size   int
+	}{
+		{"nothing", nil, 20},
+		{"16 bytes", good[len(good)-16:], 20},
+		{"no magic", change(-1, 0), 20},
+		{"no header", change(-17-16, 0), 20},
+		{"another length in the header", change(-17-16+4, 0xff), 20},
+		{"descriptor", change(-5, 1), 20},
+		{"a third column that is not there", change(-5, 0x80), 20},
+		{"one entry more", change(-9, 3), 20},
+		{"one entry less", change(-9, 1), 20},
+		{"2^32-1 entries", change(-9, 0xff, 0xff, 0xff, 0xff), 20},
+		{"the first frame overlaps the second", size(uint32(len(fa)+1), uint32(len(fb)-1)), 20},
+		{"the second begins in the first", size(uint32(len(fa)-1), uint32(len(fb)+1)), 20},
+		{"more bytes than there are", size(uint32(len(fa)), uint32(len(fb)+1)), 20},
+		{"fewer", size(uint32(len(fa)), uint32(len(fb)-1)), 20},
+		{"no bytes for ten", size(0, uint32(len(fa)+len(fb))), 20},
+		{"sums to less", good, 19},
+		{"sums to more", good, 21},
+		{"shorter than it says", seekBlob([][]byte{fa, fb}, []int{11, 9}), 20},
+		{"a skippable frame in an entry", long, 20},
+		{"a frame of nothing in an entry", seekBlob([][]byte{append(slices.Clip(fa), empty...)}, []int{10}), 10},
+		{"bytes between", seekBlob([][]byte{append(slices.Clip(fa), 0), fb}, []int{10, 10}), 20},
+		{"no frame", seekBlob([][]byte{[]byte("no frame at all, but bytes")}, []int{20}), 20},
+		{"its checksum", change(len(fa)-1, fa[len(fa)-1]^1), 20},
+		{"its content", change(len(fa)-6, fa[len(fa)-6]^1), 20},
+		{"a frame cut off", seekBlob([][]byte{fa[:len(fa)-4]}, []int{10}), 10},
+		{"16 MiB of ten bytes", seekBlob([][]byte{fa}, []int{16 << 20}), 16 << 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := OpenBytes(seekPart(c.stored, c.size).file(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := r.Tensor("w").Data
+			check := func(how string, err error) {
+				t.Helper()
+				var rule *RuleError
+				if !errors.As(err, &rule) || rule.Rule != ruleEncoding && rule.Rule != ruleDigest {
+					t.Errorf("%s: %v", how, err)
+				}
+			}
+			_, err = d.ReadAll()
+			check("read", err)
+			err = nil
+			for at := range min(c.size, 20) { // one of the places is wrong
+				if _, e := d.ReadAt(make([]byte, 1), int64(at)); e != nil {
+					err = e
+				}
+			}
+			check("read at", err)
+			check("verify", r.Verify(t.Context(), nil))
+		})
+	}
+	for name, stored := range map[string][]byte{"two frames": good, "a third column": table(0x80, 12)} {
+		n := 20
+		if name != "two frames" {
+			n = 10
+		}
+		r, err := OpenBytes(seekPart(stored, n).file(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := r.Tensor("w").Data.ReadAll(); err != nil || string(b) != "0123456789abcdefghij"[:n] {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+}
+
+// A table of a million frames is read in time and memory that are those of its
+// bytes, and of its claims nothing is believed.
+func TestAMillionFrames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long where the machine is emulated or races are looked for")
+	}
+	const n = 1_000_000
+	frame := zframe(t, []byte{7}, true)
+	frames, sizes := make([][]byte, n), make([]int, n)
+	for i := range frames {
+		frames[i], sizes[i] = frame, 1
+	}
+	stored := seekBlob(frames, sizes)
+	m := objectsOf("w", object2Of("dense", []any{n}, "data", pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", seekable, "decoded_length", n}))
+	m.data = stored
+	r, err := OpenBytes(m.large(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := r.Tensor("w").Data
+	p := make([]byte, 3)
+	if _, err := d.ReadAt(p, n/2); err != nil || p[0] != 7 || p[2] != 7 {
+		t.Error(p, err)
+	}
+	// 16 MiB each, says another table.
+	for i := range sizes {
+		sizes[i] = maxFrame
+	}
+	m.data = seekBlob(frames, sizes)
+	m.manifest = pairList{"objects", pairList{"w", object2Of("acme", []any{}, "data",
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", seekable, "decoded_length", uint64(n) * maxFrame})}}
+	if r, err = OpenBytes(m.large(), nil); err != nil {
+		t.Fatal(err)
+	}
+	lie := r.Tensor("w").Part("data").Data
+	if _, err := lie.ReadAll(); !errors.Is(err, tensor.ErrLimit) && !errors.Is(err, tensor.ErrMalformed) {
+		t.Error(err)
+	}
+	if _, err := lie.ReadAt(p, 1<<40); err == nil {
+		t.Error(fmt.Sprint("a byte of ", uint64(n)*maxFrame))
+	}
+}

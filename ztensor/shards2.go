@@ -1,0 +1,378 @@
+package ztensor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Identity describes the file as a shard for others, under that name: its size,
+// and the digest of all its bytes, SHA256 or XXH3. A file that names its shards
+// by SHA256 commits to every byte of them.
+func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, error) {
+	var h hash.Hash
+	switch {
+	case r.two == nil:
+		return Shard{}, fmt.Errorf("ztensor: %w: a file of version %s as a shard", errors.ErrUnsupported, r.version)
+	case alg == SHA256:
+		h = sha256.New()
+	case alg == XXH3:
+		h = xxh3.New()
+	default:
+		return Shard{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard", errors.ErrUnsupported, alg)
+	}
+	if err := r.scanFile(func(int64) error { return ctx.Err() }, func(p []byte) error {
+		h.Write(p)
+		return nil
+	}); err != nil {
+		return Shard{}, r.placed(-1, "", err)
+	}
+	return Shard{name, r.Size(), alg.String() + ":" + hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// scanFile shows all bytes of the file to look.
+func (r *Reader) scanFile(step func(n int64) error, look func(p []byte) error) error {
+	whole := blob{r: r, length: r.Size(), size: r.Size()}
+	return whole.pieces(step, look)
+}
+
+// Link adds tensors of r, those of the names that are given or all, without
+// their data: it stays in the file that r has open, which is found as shard when
+// the one that is written is read. shard is what r.Identity says of it under a
+// name of the caller's choice; the name is 1 to 64 of A-Z a-z 0-9 . _ - and
+// begins with no dot. Attributes of the tensors come along. Canonical form has no
+// shards, so version 2 needs WriterOptions.KeepOrder; nothing else can link.
+func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	l, ok := w.layout.(*layout2)
+	unfit := func(format string, args ...any) error {
+		return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{tensor.Quote(shard.Name), errors.ErrUnsupported}, args...)...)
+	}
+	switch {
+	case !ok || l.canonical:
+		return unfit("version 2 not in canonical form has shards, nothing else")
+	case r.two == nil || r.two.data:
+		return unfit("it has no manifest of version 2")
+	case !isShardName([]byte(shard.Name)):
+		return fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid, tensor.Quote(shard.Name))
+	case shard.Size != r.Size() || !isDigest([]byte(shard.Digest)) || newDigest2(shard.Digest).err != nil:
+		return fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not those of the file", tensor.Quote(shard.Name), fs.ErrInvalid, shard.Size, tensor.Quote(shard.Digest))
+	}
+	all := names
+	if len(names) == 0 {
+		for t := range r.Tensors() {
+			all = append(all, t.Name)
+		}
+	}
+	linked := map[string]bool{}
+	for _, name := range all {
+		t := r.Tensor(name)
+		fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(name), err) }
+		switch {
+		case t == nil:
+			return fail(fs.ErrNotExist)
+		case w.names[name] || linked[name]:
+			return fail(fmt.Errorf("%w: a second tensor of that name", fs.ErrExist))
+		case slices.ContainsFunc(r.parts2(t), func(p role2) bool { return p.blob.shard > 0 }):
+			return fail(fmt.Errorf("%w: its data is in another shard", errors.ErrUnsupported))
+		}
+		linked[name] = true
+	}
+	objects, err := r.linked(shard.Name, linked)
+	if err != nil {
+		return err
+	}
+	if err := l.addShard(shard); err != nil {
+		return err
+	}
+	for _, o := range objects {
+		w.names[o.name] = true
+		w.entries = append(w.entries, entry{name: o.name, split: -1})
+	}
+	l.objects = append(l.objects, objects...)
+	return nil
+}
+
+// addShard enters a shard, unless it is there.
+func (l *layout2) addShard(s Shard) error {
+	value := appendHead(nil, cborMap, 2)
+	value = appendHead(appendText(value, "size"), cborUint, uint64(s.Size))
+	value = appendText(appendText(value, "digest"), s.Digest)
+	key := appendText(nil, s.Name)
+	for _, old := range l.shards {
+		if string(old.key) != string(key) {
+			continue
+		}
+		if string(old.value) != string(value) {
+			return fmt.Errorf("ztensor: %w: another shard %s", fs.ErrExist, tensor.Quote(s.Name))
+		}
+		return nil
+	}
+	l.shards = append(l.shards, pair2{key, value})
+	return nil
+}
+
+// linked returns what the manifest says of these tensors, for a file to which
+// this one is a shard of that name.
+func (r *Reader) linked(shard string, names map[string]bool) ([]object2, error) {
+	fields, err := r.manifestFields()
+	if err != nil {
+		return nil, err
+	}
+	var all []object2
+	for _, f := range fields {
+		if string(f.key) != "\x67objects" {
+			continue
+		}
+		objects := newCanon(f.value, r.limits)
+		for _, o := range objects.pairs(2) {
+			name := canon{b: o.key}
+			if n := string(name.text()); names[n] {
+				in := newCanon(o.value, r.limits)
+				all = append(all, object2{name: n, whole: appendPairs(nil, shardedObject(&in, shard))})
+			}
+		}
+	}
+	return all, nil
+}
+
+// shardedObject says of each part of an object that it is in a shard.
+func shardedObject(c *canon, shard string) []pair2 {
+	fields := c.pairs(3)
+	for i, f := range fields {
+		if string(f.key) != "\x65parts" {
+			continue
+		}
+		in := newCanon(f.value, tensor.Limits{MaxDepth: maxDepth2})
+		parts := in.pairs(4)
+		for k := range parts {
+			in := newCanon(parts[k].value, tensor.Limits{MaxDepth: maxDepth2})
+			part := append(in.pairs(5), pair2{appendText(nil, "shard"), appendText(nil, shard)})
+			parts[k].value = appendPairs(nil, part)
+		}
+		fields[i].value = appendPairs(nil, parts)
+	}
+	return fields
+}
+
+// ShardOptions control how [WriteShards] divides a model.
+type ShardOptions struct {
+	// Max is how many bytes of data a shard has at most. A tensor is never
+	// divided: a larger one gets a shard of its own.
+	Max int64
+	// Store names the shards by their digests, blobs/sha256/DIGEST beside the
+	// root, as stores of content do, where equal shards of several models are one
+	// file. Else they are called as the root, with -00001 and so on behind it.
+	Store bool
+	// Digest is that of whole shards in the root: SHA256, which is NoDigest too,
+	// or XXH3.
+	Digest Digest
+	// TensorAttributes, if not nil, describes a tensor. Its result may be nil.
+	TensorAttributes func(t *tensor.Tensor) map[string]any
+	// Writer is how each of the files is written; nil is its zero value. The
+	// Version is 2 whatever it says, and the Attributes are the root's.
+	Writer *WriterOptions
+}
+
+// WriteShards writes a model of version 2 as several files: shards, each of them
+// a complete file with a manifest of its own, in canonical form as far as
+// Writer.Level, Alignment and KeepOrder let it; and the root called name, which
+// has no data but says what is where. Opened, the root is the model. Tensors are
+// divided in the order given. Where everything fits into one shard, name is an
+// ordinary file with all of it. WriteShards returns the names of the files, the
+// root last.
+//
+// Each file appears whole or not at all, the root last; after an error those that
+// were finished stay. Links beside the root that have the name of a shard, or of
+// a folder that leads to one, are an error: no reader follows them out of the
+// folder.
+func WriteShards(ctx context.Context, name string, ts iter.Seq[*tensor.Tensor], opts *ShardOptions) ([]string, error) {
+	d, err := newDivision(name, opts)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := divide(ctx, ts, d.Max)
+	if err != nil {
+		return nil, err
+	}
+	if len(shards) == 1 {
+		o := d.writer
+		return []string{name}, d.write(ctx, name, shards[0], &o)
+	}
+	files := make([]string, len(shards), len(shards)+1)
+	for i := range shards {
+		files[i] = d.shardName(i)
+		if err := d.free(filepath.Dir(name), files[i]); err != nil {
+			return nil, err
+		}
+	}
+	o := d.writer
+	o.KeepOrder = true
+	root, err := Create(name, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Abort()
+	for i, shard := range shards {
+		o := d.writer
+		o.Attributes = nil
+		if err := d.write(ctx, files[i], shard, &o); err != nil {
+			return nil, err
+		}
+		written := files[i]
+		if files[i], err = d.link(ctx, root, written, fmt.Sprintf("%05d", i+1)); err != nil {
+			if d.Store { // nobody would look for it under this name
+				os.Remove(written)
+			}
+			return nil, err
+		}
+	}
+	return append(files, name), root.Close()
+}
+
+// A division is a call of WriteShards.
+type division struct {
+	ShardOptions
+	writer WriterOptions
+	name   string
+}
+
+func newDivision(name string, opts *ShardOptions) (*division, error) {
+	d := &division{name: name}
+	if opts != nil {
+		d.ShardOptions = *opts
+	}
+	d.writer = d.Writer.orZero()
+	d.writer.Version = "2"
+	if d.Digest == NoDigest {
+		d.Digest = SHA256
+	}
+	switch {
+	case d.Max <= 0:
+		return nil, fmt.Errorf("ztensor: ShardOptions.Max is %d", d.Max)
+	case d.Digest != SHA256 && d.Digest != XXH3:
+		return nil, fmt.Errorf("ztensor: %w: ShardOptions.Digest is %v", errors.ErrUnsupported, d.Digest)
+	}
+	_, err := newLayout(d.writer)
+	return d, err
+}
+
+// divide deals the tensors out; there is always one shard, if an empty one.
+func divide(ctx context.Context, ts iter.Seq[*tensor.Tensor], most int64) ([][]*tensor.Tensor, error) {
+	shards := make([][]*tensor.Tensor, 1)
+	names := map[string]bool{}
+	room := most
+	for t := range ts {
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case t == nil:
+			return nil, errNil
+		case names[t.Name]:
+			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", tensor.Quote(t.Name), fs.ErrExist)
+		}
+		names[t.Name] = true
+		t, err := measured(t)
+		if err != nil {
+			return nil, err
+		}
+		last := len(shards) - 1
+		size := max(0, t.Size())
+		if size > room && len(shards[last]) > 0 {
+			shards, room = append(shards, nil), most
+			last++
+		}
+		room -= min(size, room)
+		shards[last] = append(shards[last], t)
+	}
+	return shards, nil
+}
+
+// shardName is where shard i is written, which is not yet its name where that is
+// its digest.
+func (d *division) shardName(i int) string {
+	dir, base := filepath.Split(d.name)
+	file := fmt.Sprintf("%s-%05d.zt", strings.TrimSuffix(base, filepath.Ext(base)), i+1)
+	if d.Store {
+		return filepath.Join(dir, "blobs", d.Digest.String(), ".new-"+file)
+	}
+	return filepath.Join(dir, file)
+}
+
+// free wants no links between dir and the file.
+func (d *division) free(dir, file string) error {
+	within, err := filepath.Rel(dir, file)
+	if err != nil {
+		return err
+	}
+	at := dir
+	for _, element := range strings.Split(within, string(filepath.Separator)) {
+		at = filepath.Join(at, element)
+		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return &fs.PathError{Op: "create", Path: at, Err: fmt.Errorf("%w: it is a link, and shards lie beside their root", fs.ErrInvalid)}
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return os.MkdirAll(filepath.Dir(file), 0o777)
+}
+
+func (d *division) write(ctx context.Context, name string, ts []*tensor.Tensor, o *WriterOptions) error {
+	w, err := Create(name, o)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if d.TensorAttributes != nil {
+		for _, t := range ts {
+			if own := d.TensorAttributes(t); len(own) > 0 {
+				if err := w.TensorAttributes(t.Name, own); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := w.AddAll(ctx, slices.Values(ts)); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// link makes the root refer to a shard that has been written, and returns the
+// shard's name.
+func (d *division) link(ctx context.Context, root *Writer, file, name string) (string, error) {
+	r, err := Open(file, nil)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	s, err := r.Identity(ctx, name, d.Digest)
+	if err == nil {
+		err = root.Link(s, r)
+	}
+	if err == nil {
+		err = r.Close() // before it is renamed: Windows wants it so
+	}
+	if err != nil || !d.Store {
+		return file, err
+	}
+	_, sum, _ := strings.Cut(s.Digest, ":")
+	stored := filepath.Join(filepath.Dir(file), sum)
+	return stored, atomicfile.Rename(file, stored)
+}

@@ -1,0 +1,287 @@
+package ztensor
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// V4 of the fact-sheet: a root over V2 as its shard.
+func TestLinkMakesUpstreamsBytes(t *testing.T) {
+	one := write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})))
+	r, err := OpenBytes(one, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Identity(t.Context(), "00001", SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := write(t, &WriterOptions{Version: "2", KeepOrder: true}, func(w *Writer) {
+		if err := w.Link(s, r); err != nil {
+			t.Fatal(err)
+		}
+	})
+	const manifest = "a266736861726473a1653030303031a26473697a651a0002008a6664696765737478477368613235363a36323930626366373536623266316432313665363237666463623336653936623162373066663131323637623932653964303534366263363533616637353562676f626a65637473a16177a3657061727473a16464617461a464626c6f62821a0001000010656474797065636633326573686172646530303030316664696765737475787868333a613832663532326563343531306462346573686170658104666c61796f75746564656e7365"
+	if len(root) != 65791 || hex.EncodeToString(root[65536:65536+215]) != manifest {
+		t.Errorf("%d bytes, manifest %x", len(root), root[65536:])
+	}
+	whole, err := OpenBytes(root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err1 := r.ContentDigest(SHA256)
+	b, err2 := whole.ContentDigest(SHA256)
+	if a != b || err1 != nil || err2 != nil {
+		t.Errorf("content %s, %v, of the shard %s, %v", b, err2, a, err1)
+	}
+}
+
+func TestLinkRefusals(t *testing.T) {
+	r, err := OpenBytes(write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("w", tensor.Shape{1}, []byte{1}))), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := OpenBytes(write(t, nil, adding(t, tensor.New("w", tensor.Shape{1}, []byte{1}))), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Identity(t.Context(), "s", XXH3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.Identity(t.Context(), "s", SHA256); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	named := func(name string) Shard { return Shard{name, s.Size, s.Digest} }
+	var out bytes.Buffer
+	w := NewWriter(&out, &WriterOptions{Version: "2", KeepOrder: true})
+	for _, name := range []string{"", ".", "..", ".a", "a/b", "a\\b", "../a", "/a", "a\x00", "ä", "a:b", strings.Repeat("a", 65)} {
+		if err := w.Link(named(name), r); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, bad := range []Shard{{"a", s.Size - 1, s.Digest}, {"a", s.Size, ""}, {"a", s.Size, "xxh3:AB"}, {"a", s.Size, "md5:ab"}} {
+		if err := w.Link(bad, r); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+	if err := w.Link(s, r, "none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := w.Link(s, r, "w", "w"); !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
+	}
+	if err := w.Link(s, one); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if err := w.Link(s, r, "w"); err != nil {
+		t.Error(err)
+	}
+	if err := w.Link(named("t"), r); !errors.Is(err, fs.ErrExist) {
+		t.Error("the same name again:", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	root, err := OpenBytes(out.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := root.Identity(t.Context(), "r", SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = NewWriter(&out, &WriterOptions{Version: "2", KeepOrder: true})
+	if err := w.Link(id, root); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error("a shard of a shard:", err)
+	}
+	for _, o := range []*WriterOptions{nil, {Version: "1.2"}, {Version: "2"}} {
+		if err := NewWriter(&out, o).Link(s, r); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// model is tensors of every kind, some of which are the same.
+func model() []*tensor.Tensor {
+	var all []*tensor.Tensor
+	for i := range 20 {
+		all = append(all, tensor.New(fmt.Sprint("layer ", i), tensor.Shape{1000}, noise(1000, uint64(i/2))))
+	}
+	return append(all, tensor.New("scalar", nil, []float64{1}), tensor.New("nothing", tensor.Shape{0, 3}, []int16{}), csr32("csr"))
+}
+
+func csr32(name string) *tensor.Tensor {
+	return &tensor.Tensor{Name: name, Scheme: schemeCSR, Shape: tensor.Shape{2, 3}, DType: tensor.U8, Parts: []tensor.Part{
+		{Role: "values", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
+		{Role: "indices", DType: tensor.U32, Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0})},
+		{Role: "indptr", DType: tensor.U32, Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0})},
+	}}
+}
+
+func TestShardsAreTheModel(t *testing.T) {
+	attributes := map[string]any{"of": "the file"}
+	own := func(x *tensor.Tensor) map[string]any {
+		if x.Name == "scalar" {
+			return map[string]any{"k": 1}
+		}
+		return nil
+	}
+	single := write(t, &WriterOptions{Version: "2", Attributes: attributes}, func(w *Writer) {
+		if err := w.TensorAttributes("scalar", own(tensor.New("scalar", nil, []byte{1}))); err != nil {
+			t.Fatal(err)
+		}
+		adding(t, model()...)(w)
+	})
+	want, err := OpenBytes(single, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := want.ContentDigest(SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []ShardOptions{
+		{Max: 3000}, {Max: 3000, Store: true}, {Max: 1, Digest: XXH3, Store: true}, {Max: 5000, Writer: &WriterOptions{Level: 3}},
+		{Max: 5000, Writer: &WriterOptions{Alignment: 4096}}, {Max: 1 << 30},
+	} {
+		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
+			dir := t.TempDir()
+			if o.Writer == nil {
+				o.Writer = new(WriterOptions)
+			}
+			o.Writer.Attributes = attributes
+			o.TensorAttributes = own
+			name := filepath.Join(dir, "a model.zt")
+			files, err := WriteShards(t.Context(), name, slices.Values(model()), &o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if files[len(files)-1] != name || o.Max < 1<<30 && len(files) < 4 || o.Max == 1<<30 && len(files) > 1 {
+				t.Errorf("%q", files)
+			}
+			r, err := Open(name, &ReaderOptions{Strict: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+				t.Error(tensor.Findings(err))
+			}
+			if got, err := r.ContentDigest(SHA256); got != content {
+				t.Errorf("content %s, %v, of one file %s", got, err, content)
+			}
+			i := 0
+			for s := range r.Shards() {
+				if b, err := os.ReadFile(files[i]); err != nil || int64(len(b)) != s.Size {
+					t.Errorf("%s: %v", files[i], err)
+				}
+				if o.Store && !strings.Contains(files[i], filepath.Join(dir, "blobs", strings.ReplaceAll(s.Digest, ":", string(filepath.Separator)))) {
+					t.Errorf("shard %s is called %s", s.Digest, files[i])
+				}
+				one, err := Open(files[i], nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if found, err := one.CanonicalViolations(t.Context()); o.Writer.Level == 0 && o.Writer.Alignment == 0 && (len(found) > 0 || err != nil) {
+					t.Error(found, err)
+				}
+				one.Close()
+				i++
+			}
+			if i != len(files)-1 {
+				t.Errorf("%d shards in %d files", i, len(files))
+			}
+			for v := range r.Values() {
+				if v != "of" {
+					t.Error(v)
+				}
+			}
+			if all, err := filepath.Glob(filepath.Join(dir, "*", "*", ".new*")); len(all) > 0 {
+				t.Error(all, err)
+			}
+			for _, x := range model() {
+				for _, p := range append(x.Parts, tensor.Part{Data: x.Data}) {
+					y := r.Tensor(x.Name)
+					data := y.Data
+					if p.Role != "" {
+						data = y.Part(p.Role).Data
+					}
+					a, err1 := p.Data.ReadAll()
+					if b, err := data.ReadAll(); err != nil || err1 != nil || !bytes.Equal(a, b) {
+						t.Errorf("%s: %v", x.Name, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestShardedFilesAreAppendedTo(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "m.zt")
+	if _, err := WriteShards(t.Context(), name, slices.Values(model()), &ShardOptions{Max: 4000}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Append(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	other, err := OpenBytes(write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("more", tensor.Shape{1}, []byte{1}))), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := other.Identity(t.Context(), "00001", SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Link(s, other); !errors.Is(err, fs.ErrExist) {
+		t.Error("another shard of the same name:", err)
+	}
+	adding(t, tensor.New("here", tensor.Shape{2}, []int8{1, 2}))(w)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Verify(t.Context(), nil); err != nil || r.Len() != len(model())+1 {
+		t.Error(r.Len(), tensor.Findings(err))
+	}
+}
+
+// No link takes a shard out of the folder of its root.
+func TestShardsAreNotWrittenThroughLinks(t *testing.T) {
+	outside := t.TempDir()
+	for _, c := range []struct {
+		link  string
+		store bool
+	}{{"m-00002.zt", false}, {"blobs", true}, {"blobs/sha256", true}} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, c.link)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, filepath.Join(dir, c.link)); err != nil {
+			t.Skip("no links here: ", err)
+		}
+		_, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), slices.Values(model()), &ShardOptions{Max: 4000, Store: c.store})
+		if !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%s: %v", c.link, err)
+		}
+	}
+	if all, err := os.ReadDir(outside); len(all) > 0 {
+		t.Error(all, err)
+	}
+}
