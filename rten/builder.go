@@ -24,7 +24,9 @@ type GraphBuilder struct {
 	outputs  []int
 	captures []int
 	captured map[*builtNode]int
-	names    map[string]*builtNode // of constants and values, from finish on
+	// constants are those with a name, by their tensors.
+	constants map[*tensor.Tensor]Ref
+	names     map[string]*builtNode // of constants and values, from finish on
 }
 
 // A builtNode is one node; which fields count depends on the kind.
@@ -86,6 +88,9 @@ func (g *GraphBuilder) Err() error { return errors.Join(*g.errs...) }
 func (g *GraphBuilder) SetMetadata(key, value string) {
 	for i, k := range metadataKeys {
 		if k == key {
+			if !utf8.ValidString(value) {
+				g.fail("the value of %s is not UTF-8", key)
+			}
 			g.metadata[i] = &value
 			return
 		}
@@ -130,13 +135,26 @@ func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 
 // Constant adds a tensor, which is kept until the model is written. It must be
 // dense, row-major, and of float32, int32, int8 or uint8. An empty name leaves
-// the constant nameless. Using one *Tensor twice stores its bytes once.
+// the constant nameless. Using one *Tensor twice stores its bytes once, and in
+// one graph a *Tensor with a name is one constant.
 func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
 	if err := checkConstant(t); err != nil {
 		g.fail("%w", err)
 		t = &tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{0}}
 	}
-	return g.add(&builtNode{kind: ConstantNode, name: t.Name, named: t.Name != "", tensor: t})
+	if t.Name != "" {
+		if r, ok := g.constants[t]; ok {
+			return r
+		}
+	}
+	r := g.add(&builtNode{kind: ConstantNode, name: t.Name, named: t.Name != "", tensor: t})
+	if t.Name != "" {
+		if g.constants == nil {
+			g.constants = make(map[*tensor.Tensor]Ref)
+		}
+		g.constants[t] = r
+	}
+	return r
 }
 
 // checkConstant says why t cannot be a constant.
@@ -192,11 +210,15 @@ func (g *GraphBuilder) Op(op string, attrs Attrs, inputs ...Ref) Ref {
 func (g *GraphBuilder) Ops(op string, attrs Attrs, outputs int, inputs ...Ref) []Ref {
 	// Inputs first: those that are captured become nodes of this graph.
 	ids := g.ids(op, inputs)
+	if outputs < 0 || outputs > rtenMaxTables {
+		g.fail("%s: %d outputs", op, outputs)
+		return make([]Ref, 1)
+	}
 	out := make([]Ref, max(outputs, 1))
 	for i := range outputs {
 		out[i] = g.add(&builtNode{kind: ValueNode})
 	}
-	g.operator(op, attrs, ids, out[:max(outputs, 0)])
+	g.operator(op, attrs, ids, out[:outputs])
 	return out
 }
 
@@ -333,9 +355,47 @@ func (g *GraphBuilder) Output(name string, r Ref) {
 	g.outputs = append(g.outputs, id)
 }
 
+// order reports what has no value when it is wanted, or is given one twice.
+func (g *GraphBuilder) order() {
+	made := make([]bool, len(g.nodes))
+	for _, id := range g.inputs {
+		made[id] = true
+	}
+	for i, n := range g.nodes {
+		made[i] = made[i] || n.kind == ConstantNode || n.captures != nil
+		for k, id := range n.inputs {
+			if id >= 0 && !made[id] {
+				g.fail("%v: input %d is computed by nothing before it", n.op, k)
+			}
+		}
+		for k, id := range n.outputs {
+			switch {
+			case id < 0:
+			case made[id]:
+				g.fail("%v: output %d has a value already", n.op, k)
+			default:
+				made[id] = true
+			}
+		}
+	}
+	first := make(map[int]int)
+	for k, id := range g.outputs {
+		if !made[id] {
+			g.fail("output %d of the graph is computed by nothing", k)
+		}
+		if before, twice := first[id]; twice {
+			g.fail("output %d of the graph is output %d again", k, before)
+		}
+		first[id] = k
+	}
+}
+
 // finish gives names to what has none and needs one, for captures go by name,
 // and reports names that are not unique.
 func (g *GraphBuilder) finish() {
+	if len(*g.errs) == 0 {
+		g.order()
+	}
 	g.names = make(map[string]*builtNode)
 	for i, n := range g.nodes {
 		if !n.named || n.kind == OperatorNode {

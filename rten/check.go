@@ -57,10 +57,10 @@ func (c *checker) refused(e *fb.Error, field string) error {
 	if e.Limit {
 		class = tensor.ErrLimit
 	}
-	if e.Path != "" {
-		field += "." + e.Path
+	if e.Path != "" && field != "" {
+		field += "."
 	}
-	return c.m.at(int(e.Offset), field, fmt.Errorf("%w: %s", class, e.Reason))
+	return c.m.at(int(e.Offset), field+e.Path, fmt.Errorf("%w: %s", class, e.Reason))
 }
 
 func (c *checker) tooDeep(pos uint32, field string) error {

@@ -59,8 +59,7 @@ func (c Constant) Tensor() *tensor.Tensor {
 		off = m.r.header.TensorOffset + int64(m.u64(c.pos+int(fields[4])))
 	} else {
 		t.DType = inlineTypes[m.buf[c.pos+int(fields[1])]]
-		first, _ := m.vector(m.follow(c.pos+int(fields[2])), slotFirst)
-		off = m.base + int64(first)
+		off, _, _ = m.elements(m.follow(c.pos + int(fields[2])))
 	}
 	*e, _ = m.r.src.Extent(off, elements*int64(t.DType.Size()))
 	t.Name, t.Shape, t.Data = b.name(c.n), dims, tensor.NewBlob(e)
@@ -206,11 +205,11 @@ func (p *payload) readInline(m *Model, pos int, elements int64) (field string, w
 		return "data.data_type", m.field(pos, slotConstantDataType), fmt.Errorf("%w: elements of kind %d", errors.ErrUnsupported, tag)
 	}
 	p.dtype = inlineTypes[tag]
-	first, n := m.vector(m.child(pos, slotConstantData), slotFirst)
-	if int64(n) != elements {
+	off, n, first := m.elements(m.child(pos, slotConstantData))
+	if n != elements {
 		return "data.data.data", first - 4, fmt.Errorf("%w: %d elements where the shape has %d", tensor.ErrMalformed, n, elements)
 	}
-	p.off = m.base + int64(first)
-	p.size = int64(n) * int64(p.dtype.Size())
+	p.off = off
+	p.size = n * int64(p.dtype.Size())
 	return "", 0, nil
 }

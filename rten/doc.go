@@ -28,7 +28,9 @@
 // # Lifetime of shared memory
 //
 // The model is copied when a file is opened, so that names, shapes and the
-// graph never change and stay valid after Close; a version 1 file therefore
-// takes its size in memory. The data of tensors is borrowed from the mapping:
-// see package tensor. OpenBytes copies nothing.
+// graph never change and stay valid after Close. A version 1 file, whose model
+// has the weights in it, takes its size in memory where it cannot be mapped or
+// is small; of a mapped one of 16 MiB and more the weights are left where they
+// are. A [Patch] of that one copies it while it is written. The data of tensors
+// is borrowed from the mapping: see package tensor. OpenBytes copies nothing.
 package rten

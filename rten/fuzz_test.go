@@ -2,9 +2,11 @@ package rten
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -38,6 +40,30 @@ func FuzzOpen(f *testing.F) {
 		strict := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})
 		if err := r.Verify(t.Context(), nil); err != nil && strict == nil {
 			t.Errorf("lax verification finds more than strict: %v", err)
+		}
+	})
+}
+
+// FuzzCompact opens version 1 whole and without its weights, and wants to hear the same.
+func FuzzCompact(f *testing.F) {
+	f.Add(largeV1(f))
+	var b raw
+	f.Add(b.model(b.graph([]fb.Offset{b.inline("a", 700, 700), b.value("v"), b.inline("b", 900, 900)}, []uint32{1}, []uint32{0, 2}, nil), 1))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		whole, err1 := OpenBytes(data, nil)
+		r, err2 := newReader(source.OfBytes(data), nil, false, 0)
+		if fmt.Sprint(err1) != fmt.Sprint(err2) {
+			t.Fatalf("whole: %v\ncompact: %v", err1, err2)
+		}
+		if err1 != nil {
+			return
+		}
+		if a, b := describe(whole), describe(r); a != b {
+			t.Fatal(firstDifference(b, a))
+		}
+		var b bytes.Buffer
+		if err := NewPatch(r).Write(&b, nil); err != nil || !bytes.Equal(b.Bytes(), data) {
+			t.Fatalf("a copy has other bytes: %v", err)
 		}
 	})
 }

@@ -23,6 +23,8 @@ type Model struct {
 	buf  []byte
 	base int64 // of buf in the file
 
+	compact *compaction // of a large version 1 file; nil where buf is all of the flatbuffer
+
 	// All graphs, depth first, and all constants in the order of the nodes:
 	// found once by check. Both are small, for a hostile file may have as many
 	// as its size allows.
@@ -61,7 +63,9 @@ func (b branch) String() string { return [...]string{"", "then_branch", "else_br
 func (m *Model) SchemaVersion() int { return schemaVersion }
 
 // Sys is the generated accessor of the flatbuffer, for fields that have none
-// here. The buffer has been verified; it must not be changed.
+// here. The buffer has been verified; it must not be changed. Of a version 1
+// file of more than 16 MiB that is mapped it lacks the elements of constants:
+// their vectors are empty there.
 func (m *Model) Sys() *rtenfb.Model { return rtenfb.GetRootAsModel(m.buf, 0) }
 
 // Graph is the top graph.
@@ -253,7 +257,7 @@ func (m *Model) tag(t, slot int) uint8 {
 
 // at makes the error of something that lies at pos of the buffer.
 func (m *Model) at(pos int, field string, err error) error {
-	return failed(m.base+int64(pos), field, err)
+	return failed(m.filePos(pos), field, err)
 }
 
 // A Graph is a list of nodes. An operator names the nodes that it reads and

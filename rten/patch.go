@@ -219,6 +219,15 @@ func (p *Patch) Write(w io.Writer, opts *WriterOptions) error {
 }
 
 func (p *Patch) layout(opts *WriterOptions) (*layout, error) {
+	if p.r.model.compact != nil { // where the parts of the model stand says what a copy looks like
+		whole, err := p.r.whole()
+		if err != nil {
+			return nil, err
+		}
+		copied := *p
+		copied.r = whole
+		return copied.layout(opts)
+	}
 	var given WriterOptions
 	if opts != nil {
 		given = *opts

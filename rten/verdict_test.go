@@ -52,6 +52,7 @@ var stricter = regexp.MustCompile(strings.Join([]string{
 	`puts\[\d+\] at byte \S+ malformed: node \d+ of \d+`, `captures\[\d+\].*node \d+ of \d+`, // it looks when it runs
 	`offset to itself`, `goes backwards`, `bad vtable size`, `inside the header of its table`, // rows 12 to 15 of the fact-sheet
 	`a value without a type|value without a type`,
+	`offset leaves the buffer`,           // of a union's value whose type is unknown to it; of a known one it says the same
 	`limit exceeded`,                     // amplification
 	`\.(then_branch|else_branch|body)\.`, // of an operator that is no If and no Loop
 	`beyond every file`, `bytes of tensor data`,

@@ -23,7 +23,9 @@ type WriterOptions struct {
 	// are.
 	Align int64
 	// InlineElements is the most elements of a constant that version 2 keeps in
-	// the model. 0 is 16; negative keeps none there.
+	// the model. 0 is 16; negative keeps none there. A version 1 file with content
+	// that is newer than this library cannot be taken apart: as version 2 it keeps
+	// all constants in the model, where RTen reads them too.
 	InlineElements int
 	// Unlimited writes models of more than a million tables, which RTen refuses
 	// to load.

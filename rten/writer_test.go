@@ -159,7 +159,23 @@ func TestBuilderMistakes(t *testing.T) {
 		"a symbol that is bytes": {func(g *GraphBuilder, x Ref) { g.Input("y", tensor.F32, Symbol("\xff")) }, "is not UTF-8"},
 		"a value of bool":        {func(g *GraphBuilder, x Ref) { g.Input("y", tensor.Bool) }, "RTen has no bool"},
 		"metadata that is none":  {func(g *GraphBuilder, x Ref) { g.SetMetadata("author", "me") }, `no metadata called "author"`},
-		"an output of nothing":   {func(g *GraphBuilder, x Ref) { g.Output("y", Ref{}) }, "is nothing"},
+		"metadata that is bytes": {func(g *GraphBuilder, x Ref) { g.SetMetadata("license", "\xff") }, "the value of license is not UTF-8"},
+		"outputs below zero":     {func(g *GraphBuilder, x Ref) { g.Ops("Split", nil, -1, x) }, "-1 outputs"},
+		"a value from nowhere":   {func(g *GraphBuilder, x Ref) { g.Op("Neg", nil, g.Value("v", tensor.F32)) }, "Neg: input 0 is computed by nothing before it"},
+		"a value twice": {func(g *GraphBuilder, x Ref) {
+			v := g.Value("v", tensor.F32)
+			g.OpInto([]Ref{v}, "Neg", nil, x)
+			g.OpInto([]Ref{v}, "Abs", nil, x)
+		}, "Abs: output 0 has a value already"},
+		"an input as an output":   {func(g *GraphBuilder, x Ref) { g.OpInto([]Ref{x}, "Neg", nil, x) }, "Neg: output 0 has a value already"},
+		"a constant as an output": {func(g *GraphBuilder, x Ref) { g.OpInto([]Ref{g.Constant(ramp(2))}, "Neg", nil, x) }, "Neg: output 0 has a value already"},
+		"an output from nowhere":  {func(g *GraphBuilder, x Ref) { g.Output("v", g.Value("v", tensor.F32)) }, "output 0 of the graph is computed by nothing"},
+		"an output twice": {func(g *GraphBuilder, x Ref) {
+			y := g.Op("Neg", nil, x)
+			g.Output("y", y)
+			g.Output("y", y)
+		}, "output 1 of the graph is output 0 again"},
+		"an output of nothing": {func(g *GraphBuilder, x Ref) { g.Output("y", Ref{}) }, "is nothing"},
 		"a shadowed capture": {func(g *GraphBuilder, x Ref) {
 			body := g.Subgraph()
 			inner := body.Subgraph()
@@ -193,6 +209,36 @@ func TestBuilderMistakes(t *testing.T) {
 	}
 	if err := Write(io.Discard, deep, nil); !errors.Is(err, tensor.ErrLimit) {
 		t.Errorf("16 loops: %v", err)
+	}
+}
+
+// A weight that is used at several places of a formula is one constant, and in a branch one more with the same bytes.
+func TestOneTensorIsOneConstant(t *testing.T) {
+	w := ramp(2, 20)
+	w.Name = "w"
+	g := NewGraphBuilder()
+	x := g.Input("x", tensor.F32)
+	y := g.Op("Add", nil, g.Op("Mul", nil, x, g.Constant(w)), g.Constant(w))
+	body := g.Subgraph()
+	body.Output("", body.Op("Mul", nil, y, body.Constant(w)))
+	other := g.Subgraph()
+	other.Output("", other.Op("Neg", nil, y))
+	g.Output("y", g.Op("If", Attrs{"then_branch": body, "else_branch": other}, g.Input("c", tensor.I32, []Dim{}...)))
+	var b bytes.Buffer
+	if err := Write(&b, g, nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenBytes(b.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Len() != 2 {
+		t.Fatalf("%d constants", r.Len())
+	}
+	first, _ := r.At(0).Data.Stored()
+	second, _ := r.At(1).Data.Stored()
+	if first.Offset != second.Offset {
+		t.Errorf("stored at %d and %d", first.Offset, second.Offset)
 	}
 }
 
