@@ -51,7 +51,7 @@ const prefix = "\xce\x00\x00\x00\x00\xce\x00\x00\x00\x01\xce\x00\x00"
 
 const prefixSize = 15
 
-// Detect reports whether r begins like a file of this format and version.
+// Detect reports whether r begins like a file of this format, of 0.1 or another version, which Open refuses by name.
 func Detect(r io.ReaderAt, size int64) bool {
 	if size < prefixSize {
 		return false
@@ -60,6 +60,7 @@ func Detect(r io.ReaderAt, size int64) bool {
 	if n, err := r.ReadAt(b[:], 0); n < len(b) && err != nil || n != len(b) {
 		return false
 	}
+	b[4], b[9] = 0, 1 // of another version Open says that it is
 	return string(b[:len(prefix)]) == prefix && b[prefixSize-2] <= byte(KindOptimizer-1) && b[prefixSize-1] == 0
 }
 

@@ -161,6 +161,14 @@ type arena struct {
 // for the next name.
 const mostNames = 1 << 31
 
+// expect makes the first chunk as large as n names mostly need.
+func (a *arena) expect(n int64) {
+	if len(a.chunks) == 0 && n > 0 {
+		a.chunks = append(a.chunks, "")
+		a.last.Grow(int(min(40*n, 1<<nameBits)))
+	}
+}
+
 // keep adds a string.
 func (a *arena) keep(b []byte) nameRef {
 	n := len(b)

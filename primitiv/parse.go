@@ -231,6 +231,7 @@ func (p *parser) model() error {
 		return err
 	}
 	p.r.records.expect(n)
+	p.r.names.expect(n)
 	p.first = p.offset()
 	for i := range n {
 		p.parameter, p.named, p.part = i, false, ""

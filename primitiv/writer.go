@@ -2,6 +2,7 @@ package primitiv
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -157,8 +158,9 @@ func (w *Writer) wrongKind(what string) error {
 
 // Add adds a tensor: that of a tensor file, or a value or statistic of a parameter. It must be dense, of float32, and
 // column-major (see Reorder). A tensor of a Reader of this package goes to where it came from, as long as its name was
-// not changed. Any other gets the path that its name makes when it is cut at dots, but one called PATH:STATISTIC, where
-// PATH is a value that is added too, is a statistic of that; while streaming, of the value just before.
+// not changed, and, for a statistic, its value is added too. Any other gets the path that its name makes when it is cut at
+// dots, but one called PATH:STATISTIC, where PATH is a value that is added too, is a statistic of that; while streaming,
+// of the value just before.
 //
 // The tensor may be kept until Close. An error leaves the Writer as it was.
 func (w *Writer) Add(t *tensor.Tensor) error {
@@ -314,10 +316,13 @@ func (w *Writer) Close() error {
 
 // Abort drops the file. After Close it does nothing.
 func (w *Writer) Abort() {
-	if !w.ended && w.file != nil {
+	if w.ended {
+		return
+	}
+	if w.file != nil {
 		w.file.Abort()
 	}
-	w.ended = true
+	w.ended, w.err = true, cmp.Or(w.err, fs.ErrClosed)
 }
 
 // WriteFile writes the tensors to the file called name, which appears whole or not at all.
@@ -433,6 +438,14 @@ func (w *Writer) resolve() error {
 		}
 	}
 	w.pending = nil
+	// A statistic whose value was left behind is like a tensor of another format.
+	stats = slices.DeleteFunc(stats, func(p pending) bool {
+		alone := byPath[pathKey(p.path)] == nil
+		if alone {
+			loose = append(loose, pending{t: p.t, path: strings.Split(p.t.Name, "."), batch: 1})
+		}
+		return alone
+	})
 	// A name that is another one's, a colon and more is that of a statistic. Shorter ones decide first: w, then w:m.
 	byLength := slices.Clone(loose)
 	slices.SortStableFunc(byLength, func(a, b pending) int { return len(a.t.Name) - len(b.t.Name) })
@@ -454,9 +467,6 @@ func (w *Writer) resolve() error {
 	}
 	for _, p := range stats {
 		v := byPath[pathKey(p.path)]
-		if v == nil {
-			return fmt.Errorf("%s: the statistic %s has no value: %w", format, tensor.Quote(p.t.Name), fs.ErrNotExist)
-		}
 		v.Stats = append(v.Stats, Statistic{p.stat, p.t, p.batch})
 	}
 	for _, p := range loose {
@@ -604,6 +614,8 @@ func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) (Shape, error) {
 		return refuse(fmt.Errorf("%w: it is %s, primitiv has dense tensors alone", errors.ErrUnsupported, tensor.Quote(t.Scheme)))
 	case t.DType != tensor.F32:
 		return refuse(fmt.Errorf("%w: it is %v, primitiv has float32 alone", tensor.ErrDType, t.DType))
+	case t.Data.Size() < 0:
+		return refuse(fmt.Errorf("%w: its size is only known after decoding", errors.ErrUnsupported))
 	case !o.Reorder && !columnMajor(t):
 		return refuse(fmt.Errorf("%w: it is not column-major: see tensor.Reordered, or WriterOptions.Reorder", errors.ErrUnsupported))
 	}

@@ -143,7 +143,9 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 		t     *tensor.Tensor
 		class error
 	}{
-		"float64":     {tensor.New("x", tensor.Shape{1}, []float64{1}), tensor.ErrDType},
+		"float64": {tensor.New("x", tensor.Shape{1}, []float64{1}), tensor.ErrDType},
+		"no size": {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1},
+			Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, 4))), nil })}, errors.ErrUnsupported},
 		"rank 9":      {tensor.New("x", tensor.Shape{1, 1, 1, 1, 1, 1, 1, 1, 2}, []float32{1, 2}), tensor.ErrLimit},
 		"empty":       {tensor.New("x", tensor.Shape{0}, []float32{}), tensor.ErrMalformed},
 		"2^30":        {huge, tensor.ErrLimit},
@@ -212,13 +214,42 @@ func TestWritingFails(t *testing.T) {
 			t.Errorf("%d bytes in place of 100000", n)
 		}
 	}
+	for what, open := range map[string]func() (io.ReadCloser, error){
+		"panics": func() (io.ReadCloser, error) { panic("in a source") },
+		"fails":  func() (io.ReadCloser, error) { return nil, readtest.ErrInjected },
+	} {
+		bad := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1}, Data: tensor.BlobFunc(4, open)}
+		func() {
+			defer func() { recover() }()
+			if err := primitiv.WriteFile(name, slices.Values([]*tensor.Tensor{scalar("a", 1), bad}), nil); err == nil {
+				t.Errorf("a source that %s", what)
+			}
+		}()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
 	w, err := primitiv.Create(name, nil)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.AddAll(ctx, func(yield func(*tensor.Tensor) bool) {
+		for i := 0; yield(scalar(fmt.Sprint(i), 1)); i++ {
+			if i == 10 {
+				cancel()
+			}
+		}
+	}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	w.Abort()
+	if w, err = primitiv.Create(name, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.Abort()
 	if err := w.Add(scalar("a", 1)); !errors.Is(err, fs.ErrClosed) {
 		t.Error(err)
+	}
+	if err := w.Close(); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("Close after Abort: %v", err)
 	}
 	if b, _ := os.ReadFile(name); string(b) != "before" {
 		t.Errorf("%q", b)
