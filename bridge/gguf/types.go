@@ -19,6 +19,17 @@ func typeOf(n uint32) ggmlType {
 	return ggmlTypes[n]
 }
 
+// Block returns how many elements a block of that type has, such as "Q4_K", and in
+// how many bytes; false for a type that is not known, or not of blocks.
+func Block(name string) (elements, bytes int64, ok bool) {
+	for _, t := range ggmlTypes {
+		if t.name == name && name != "" && t.d == tensor.Unknown {
+			return t.elements, t.bytes, true
+		}
+	}
+	return 0, 0, false
+}
+
 // ggmlTypes is indexed by the number in the file. The holes are types that ggml
 // has withdrawn, and Q8_1 (9), which no file holds and whose size ggml and the
 // gguf package disagree about.

@@ -2,6 +2,7 @@ package npy
 
 import (
 	"archive/zip"
+	"bytes"
 	"compress/flate"
 	"errors"
 	"fmt"
@@ -17,6 +18,9 @@ import (
 func (r *Reader) openArchive() error {
 	z, err := zip.NewReader(r.src, r.src.Size())
 	if err != nil {
+		if errors.Is(err, zip.ErrFormat) && !hasDirectory(r.src) {
+			return npzError(r.src.Size(), "end of central directory", io.ErrUnexpectedEOF, "the archive has no end record, which stands last")
+		}
 		if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrAlgorithm) || errors.Is(err, zip.ErrChecksum) {
 			err = fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
 		}
@@ -28,8 +32,9 @@ func (r *Reader) openArchive() error {
 	if _, dup := names.Build(len(z.File), func(i int) string { return z.File[i].Name }); dup >= 0 {
 		return npzError(-1, member(z.File[dup].Name), tensor.ErrMalformed, "the member stands twice")
 	}
+	var inflate io.ReadCloser // one for all headers: a decoder takes 40 KB
 	for _, f := range z.File {
-		if err := r.addMember(f); err != nil {
+		if err := r.addMember(f, &inflate); err != nil {
 			return err
 		}
 	}
@@ -41,13 +46,21 @@ func (r *Reader) openArchive() error {
 	return nil
 }
 
+// hasDirectory says whether the signature of the end record (APPNOTE 4.3.16) is anywhere where it could be: behind it only a comment of
+// 65,535 bytes may stand.
+func hasDirectory(src *source.Source) bool {
+	tail := make([]byte, min(src.Size(), 22+1<<16-1))
+	n, _ := src.ReadAt(tail, src.Size()-int64(len(tail)))
+	return bytes.Contains(tail[:n], []byte("PK\x05\x06"))
+}
+
 func npzError(off int64, field string, class error, format string, args ...any) error {
 	return &tensor.FormatError{Format: "npz", Offset: off, Field: field, Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
 func member(name string) string { return "members[" + tensor.Quote(name) + "]" }
 
-func (r *Reader) addMember(f *zip.File) error {
+func (r *Reader) addMember(f *zip.File, inflate *io.ReadCloser) error {
 	field := member(f.Name)
 	if int64(len(f.Name)) > r.limits.MaxName {
 		return npzError(-1, field, tensor.ErrLimit, "a name of %d bytes, the limit is %d", len(f.Name), r.limits.MaxName)
@@ -82,12 +95,11 @@ func (r *Reader) addMember(f *zip.File) error {
 		r.blobs = append(r.blobs, blob{f.Name, m.blob()})
 		return nil
 	}
-	open, err := m.raw()
+	start, err := m.start(inflate)
 	if err != nil {
 		return &tensor.FormatError{Format: "npz", Offset: off, Field: field, Err: err}
 	}
-	defer open.Close()
-	h, err := readHeader(open, m.size, off, r.limits)
+	h, err := readHeader(start, m.size, off, r.limits)
 	if err != nil {
 		var fe *tensor.FormatError
 		if errors.As(err, &fe) {
@@ -127,13 +139,26 @@ func (m *packed) blob() tensor.Blob {
 	return tensor.NewBlob(m)
 }
 
+// start is raw with a decoder that is used again.
+func (m *packed) start(inflate *io.ReadCloser) (io.Reader, error) {
+	stored := io.NewSectionReader(&m.extent, 0, m.extent.Size())
+	switch {
+	case m.f.Method == zip.Store:
+		return stored, nil
+	case *inflate == nil:
+		*inflate = flate.NewReader(stored)
+		return *inflate, nil
+	}
+	return *inflate, (*inflate).(flate.Resetter).Reset(stored, nil)
+}
+
 // raw streams the whole member, decoded, its CRC unchecked.
-func (m *packed) raw() (io.ReadCloser, error) {
+func (m *packed) raw() io.ReadCloser {
 	stored := io.NewSectionReader(&m.extent, 0, m.extent.Size())
 	if m.f.Method == zip.Store {
-		return io.NopCloser(stored), nil
+		return io.NopCloser(stored)
 	}
-	return flate.NewReader(stored), nil
+	return flate.NewReader(stored)
 }
 
 func (m *packed) Size() int64           { return m.size }
@@ -156,10 +181,7 @@ func (m *packed) Open() (io.ReadCloser, error) {
 	if m.size > m.most {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", tensor.ErrLimit, m.size, m.most)
 	}
-	r, err := m.raw()
-	if err != nil {
-		return nil, err
-	}
+	r := m.raw()
 	c := &checked{r: r, left: m.skip + m.size, want: m.f.CRC32}
 	if _, err := io.CopyN(io.Discard, c, m.skip); err != nil {
 		r.Close()

@@ -62,18 +62,21 @@ func Detect(r io.ReaderAt, size int64) bool {
 // DetectArchive reports whether a file begins like a zip archive whose first
 // member is an array, or is an empty archive.
 func DetectArchive(r io.ReaderAt, size int64) bool {
-	b := make([]byte, min(size, 30+1<<16))
-	if n, _ := r.ReadAt(b, 0); n < len(b) || n < 22 {
-		return false
-	}
+	var b [30]byte
+	n, _ := r.ReadAt(b[:min(size, int64(len(b)))], 0)
 	switch {
-	case bytes.HasPrefix(b, []byte("PK\x05\x06")):
-		return size == 22
-	case !bytes.HasPrefix(b, []byte("PK\x03\x04")) || len(b) < 30:
+	case bytes.HasPrefix(b[:n], []byte("PK\x05\x06")):
+		return n == 22 && size == 22
+	case n < len(b) || !bytes.HasPrefix(b[:], []byte("PK\x03\x04")):
 		return false
 	}
-	n := int(b[26]) | int(b[27])<<8
-	return 30+n <= len(b) && bytes.HasSuffix(b[30:30+n], []byte(suffix))
+	length := int64(b[26]) | int64(b[27])<<8
+	end := make([]byte, len(suffix))
+	if length < int64(len(end)) || length > size-int64(len(b)) {
+		return false
+	}
+	n, _ = r.ReadAt(end, int64(len(b))+length-int64(len(end)))
+	return n == len(end) && string(end) == suffix
 }
 
 // Open maps a file of either form and reads its headers.

@@ -2,6 +2,7 @@ package npy
 
 import (
 	"archive/zip"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -210,24 +211,24 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error 
 	return ctx.Err()
 }
 
-// Close writes the directory of the archive. A second Close does nothing.
+// Close writes the directory of the archive. A second Close answers what the first
+// did.
 func (w *Writer) Close() error {
 	if w.done {
-		return nil
+		return w.err
 	}
 	w.done = true
-	err := w.err
-	if err == nil {
-		err = w.z.Close()
+	if w.err == nil {
+		w.err = w.z.Close()
 	}
-	if w.file == nil {
-		return err
-	}
-	if err != nil {
+	switch {
+	case w.file == nil:
+	case w.err != nil:
 		w.file.Abort()
-		return err
+	default:
+		w.err = w.file.Close()
 	}
-	return w.file.Close()
+	return w.err
 }
 
 // Abort drops the archive: a file of Create does not appear. After Close it does
@@ -236,7 +237,7 @@ func (w *Writer) Abort() {
 	if w.done {
 		return
 	}
-	w.done = true
+	w.done, w.err = true, cmp.Or(w.err, fs.ErrClosed)
 	if w.file != nil {
 		w.file.Abort()
 	}

@@ -53,6 +53,10 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 	}()
 	shardOptions := o
 	shardOptions.Companion = nil // an index does not name another
+	said := map[string]bool{}
+	for _, kv := range r.metadata {
+		said[kv[0]] = true
+	}
 	for _, name := range r.files {
 		if strings.Contains(name, "\x00") || name == "" {
 			return nil, malformed(0, "weight_map", "%s is no file name", tensor.Quote(name))
@@ -73,6 +77,12 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 		}
 		r.shards = append(r.shards, shard)
 		r.warnings = append(r.warnings, shard.warnings...)
+		for _, kv := range shard.metadata { // writers repeat it in each
+			if !said[kv[0]] {
+				said[kv[0]] = true
+				r.metadata = append(r.metadata, kv)
+			}
+		}
 		r.tensors = append(r.tensors, shard.tensors...)
 	}
 	return r, x.check(r)

@@ -216,7 +216,8 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(func(string, tensor.Blob) bool) {}
 }
 
-// Attributes yields __metadata__ in the order of the file.
+// Attributes yields __metadata__ in the order of the file; of an index what it
+// says itself, then what its shards say beside that, of which the first wins.
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, kv := range r.metadata {

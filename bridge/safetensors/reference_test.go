@@ -103,7 +103,7 @@ func TestShardsComeBack(t *testing.T) {
 		ts = append(ts, tensor.New(string(rune('a'+i)), tensor.Shape{10}, make([]float32, 10)))
 	}
 	ts = append(ts, tensor.New("large", tensor.Shape{100}, make([]float32, 100)))
-	files, err := WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"), slices.Values(ts), 120, nil)
+	files, err := WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"), slices.Values(ts), 120, &WriterOptions{Metadata: map[string]string{"format": "pt", "total_size": "lies"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestShardsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if r.Len() != 11 || len(slices.Collect(r.Shards())) != 5 || maps.Collect(r.Attributes())["total_size"] != "800" {
+	if said := maps.Collect(r.Attributes()); r.Len() != 11 || len(slices.Collect(r.Shards())) != 5 || !maps.Equal(said, map[string]string{"total_size": "800", "format": "pt"}) {
 		t.Errorf("%d tensors, %v", r.Len(), maps.Collect(r.Attributes()))
 	}
 	for _, x := range ts {

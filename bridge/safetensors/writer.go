@@ -38,6 +38,7 @@ type Writer struct {
 	tensors []*tensor.Tensor
 	names   map[string]struct{}
 	done    bool
+	err     error // what Close answers from then on
 }
 
 // NewWriter writes to w, which it neither seeks nor closes.
@@ -116,21 +117,20 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error 
 	return ctx.Err()
 }
 
-// Close writes the header and all data. A second Close does nothing.
+// Close writes the header and all data. A second Close answers what the first did.
 func (w *Writer) Close() error {
 	if w.done {
-		return nil
+		return w.err
 	}
-	w.done = true
-	err := w.write()
-	if w.file == nil {
-		return err
-	}
-	if err != nil {
+	w.done, w.err = true, w.write()
+	switch {
+	case w.file == nil:
+	case w.err != nil:
 		w.file.Abort()
-		return err
+	default:
+		w.err = w.file.Close()
 	}
-	return w.file.Close()
+	return w.err
 }
 
 // Abort drops what was added; a file of Create does not appear. After Close it
@@ -139,7 +139,7 @@ func (w *Writer) Abort() {
 	if w.done {
 		return
 	}
-	w.done = true
+	w.done, w.err = true, fs.ErrClosed
 	if w.file != nil {
 		w.file.Abort()
 	}
