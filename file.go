@@ -10,6 +10,8 @@ import (
 	"iter"
 	"os"
 
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -93,7 +95,14 @@ func detectFile(name string) (Format, error) {
 	if err != nil {
 		return 0, err
 	}
-	return Detect(f, info.Size())
+	return detectWith(f, info.Size(), func(in io.ReaderAt) bool {
+		src, err := source.Open(name, false) // mapped, the weights of a version 1 are not copied to be verified
+		if err != nil {
+			return detect(RTen, in, info.Size())
+		}
+		defer src.Close()
+		return rten.Detect(src, src.Size())
+	})
 }
 
 // OpenBytes opens a file that is in memory, and keeps b, which must not change

@@ -1,7 +1,8 @@
 // Package convert carries tensors from one format into another, and says before
 // it writes a byte what is lost on the way.
 //
-// NewPlan looks at metadata only. What the target cannot hold as it stands
+// NewPlan looks at metadata only, but for the indices of sparse tensors that go to
+// version 2 of zTensor. What the target cannot hold as it stands
 // becomes a [Loss]: an attribute, a blob, a program, an element type, an order of
 // dimensions, a sparse layout, a name. Each kind of loss is allowed by name in
 // Options.Allow; Write refuses, with all the losses at once, while one of them

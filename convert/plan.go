@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -83,6 +85,7 @@ type Plan struct {
 	tensors    []*tensor.Tensor
 	sources    []*tensor.Tensor   // of the source, one for each of tensors
 	owners     []*tensorfile.File // the sources' files
+	own        []map[string]any   // attributes of tensors that version 2 of zTensor asks for, beside those of the sources
 	blobs      []namedBlob
 	attributes [][2]string
 	losses     []Loss
@@ -98,7 +101,8 @@ type namedBlob struct {
 }
 
 // NewPlan finds out what converting src into the target format means, from its
-// metadata alone. It fails only where the target cannot be written at all:
+// metadata alone, and from the indices of sparse tensors where the target is
+// version 2 of zTensor, which wants them in order. It fails only where the target cannot be written at all:
 // errors.ErrUnsupported. What cannot be carried over is in Losses.
 func NewPlan(src *tensorfile.File, target tensorfile.Format, opts *Options) (*Plan, error) {
 	p := &Plan{target: target, keys: map[string]int{}, names: map[string]struct{}{}}
@@ -129,6 +133,9 @@ func NewPlan(src *tensorfile.File, target tensorfile.Format, opts *Options) (*Pl
 	}
 	if target == tensorfile.NPY && len(p.tensors) == 0 && len(p.losses) == 0 {
 		return nil, fmt.Errorf("convert: %w: %v holds one tensor, the source has none", errors.ErrUnsupported, target)
+	}
+	if target == tensorfile.Primitiv {
+		p.parents()
 	}
 	p.rehearse()
 	return p, nil
@@ -172,7 +179,27 @@ func (p *Plan) planProgram() {
 }
 
 func (p *Plan) planAttributes() {
+	sharded := false
+	if r, ok := p.src.Sys().(*safetensors.Reader); ok {
+		for range r.Shards() {
+			sharded = true
+			break
+		}
+	}
+	z, _ := p.src.Sys().(*ztensor.Reader)
+	typed := map[string]any{}
+	if z != nil {
+		for k, v := range z.Values() {
+			typed[k] = v
+			if _, text := v.Text(); !text && p.caps.Attributes && !p.typed() {
+				p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "the value, which is not text, becomes JSON text")
+			}
+		}
+	}
 	for k, v := range p.src.Attributes() {
+		if sharded && k == "total_size" {
+			continue // it is about the shards
+		}
 		if !p.caps.Attributes {
 			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "attributes have no place in %v", p.target)
 			continue
@@ -181,21 +208,19 @@ func (p *Plan) planAttributes() {
 			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "it is not UTF-8")
 			continue
 		}
+		value, ok := typed[k]
+		if !ok || !p.typed() {
+			value = v
+		}
+		if err := p.tryAttribute(k, value, false); err != nil {
+			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "%v", err)
+			continue
+		}
 		if i, taken := p.keys[k]; !taken {
 			p.keys[k] = len(p.attributes)
 			p.attributes = append(p.attributes, [2]string{k, v})
 		} else if p.attributes[i][1] != v {
 			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "another source has another value")
-		}
-	}
-	z, ok := p.src.Sys().(*ztensor.Reader)
-	if !ok {
-		return
-	}
-	typed := p.typed()
-	for k, v := range z.Values() {
-		if _, text := v.Text(); !text && p.caps.Attributes && !typed {
-			p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "the value, which is not text, becomes JSON text")
 		}
 	}
 }
@@ -257,8 +282,9 @@ func (p *Plan) planTensor(src *tensor.Tensor) {
 		p.losses = append(p.losses[:marked], p.losses[len(p.losses)-1])
 		return
 	}
+	own := p.planBlocks(&t)
 	p.planName(&t, field)
-	if err := p.try(&t); err != nil {
+	if err := p.tryWith(&t, p.ownAttributes(src, p.src, own)); err != nil {
 		p.losses = p.losses[:marked]
 		delete(p.names, t.Name)
 		drop("%v", err)
@@ -268,10 +294,64 @@ func (p *Plan) planTensor(src *tensor.Tensor) {
 		for k := range z.TensorValues(src) {
 			p.lose(LoseAttributes, field+".attributes["+tensor.Quote(k)+"]", "attributes of tensors have no place in %v", p.describeTarget())
 		}
+	} else if isZ {
+		for k, v := range z.TensorValues(src) {
+			if err := p.tryAttribute(k, v, true); err != nil {
+				p.lose(LoseAttributes, field+".attributes["+tensor.Quote(k)+"]", "%v", err)
+			}
+		}
 	}
 	p.tensors = append(p.tensors, &t)
 	p.sources = append(p.sources, src)
 	p.owners = append(p.owners, p.src)
+	p.own = append(p.own, own)
+}
+
+// planBlocks gives quantised blocks of a .gguf the layout that version 2 of
+// zTensor has for them, and returns the attributes that go with it.
+func (p *Plan) planBlocks(t *tensor.Tensor) map[string]any {
+	if p.version != "2" || p.src.Format() != tensorfile.GGUF || t.Dense() || len(t.Parts) != 1 {
+		return nil
+	}
+	elements, bytes, ok := gguf.Block(t.Scheme)
+	layout := "gguf." + strings.ToLower(t.Scheme) + "/1"
+	if !ok || !ztensor.HasBlocks(layout) {
+		return nil // one that is not registered stays opaque, under its own name
+	}
+	t.Scheme = layout
+	t.Parts = []tensor.Part{{Role: "data", DType: tensor.U8, Data: t.Parts[0].Data}}
+	return map[string]any{"elems_per_block": elements, "block_bytes": bytes}
+}
+
+// ownAttributes are those that a tensor has in a zTensor file: what its source
+// says of it, and more.
+func (p *Plan) ownAttributes(src *tensor.Tensor, owner *tensorfile.File, more map[string]any) map[string]any {
+	z, ok := owner.Sys().(*ztensor.Reader)
+	if !ok || p.version == "1.0" {
+		return more
+	}
+	own := map[string]any{}
+	for k, v := range z.TensorValues(src) {
+		if p.tryAttribute(k, v, true) == nil {
+			own[k] = v
+		}
+	}
+	return own
+}
+
+// tryWith asks the writer of zTensor whether it can hold a tensor that has these
+// attributes, which the layouts of version 2 have rules for.
+func (p *Plan) tryWith(t *tensor.Tensor, own map[string]any) error {
+	if p.version != "2" || t.Dense() || len(own) == 0 {
+		return p.try(t)
+	}
+	p.trial()
+	for _, w := range p.trials {
+		if err := w.TensorAttributes(t.Name, own); err != nil {
+			return err
+		}
+	}
+	return p.try(t)
 }
 
 // try asks the writer of zTensor whether it can hold a tensor, and puts a sparse
@@ -288,6 +368,16 @@ func (p *Plan) try(t *tensor.Tensor) error {
 			t.Scheme = "sparse_coo"
 		}
 	}
+	p.trial()
+	err := p.trials[0].Check(t)
+	if err != nil && p.version == "2" && p.trials[1].Check(t) == nil {
+		p.keepOrder, err = true, nil // a name that is not in NFC is no loss
+	}
+	return err
+}
+
+// trial makes the writers that are asked.
+func (p *Plan) trial() {
 	if p.trials[0] == nil {
 		o := orZero(p.opts.ZTensor)
 		o.Version, o.Attributes = p.version, nil
@@ -295,11 +385,31 @@ func (p *Plan) try(t *tensor.Tensor) error {
 		o.KeepOrder = true
 		p.trials[1] = ztensor.NewWriter(io.Discard, &o)
 	}
-	err := p.trials[0].Check(t)
-	if err != nil && p.version == "2" && p.trials[1].Check(t) == nil {
-		p.keepOrder, err = true, nil // a name that is not in NFC is no loss
+}
+
+// tryAttribute asks the writer of zTensor 2 whether it can hold an attribute, of
+// the file or of a tensor: its names have rules, and its values are fewer.
+func (p *Plan) tryAttribute(name string, value any, ofTensor bool) error {
+	if p.target != tensorfile.ZTensor || p.version != "2" {
+		return nil
 	}
-	return err
+	var first error
+	for _, keep := range [2]bool{orZero(p.opts.ZTensor).KeepOrder || p.keepOrder, true} {
+		one := map[string]any{name: value}
+		o := ztensor.WriterOptions{Version: p.version, KeepOrder: keep}
+		if !ofTensor {
+			o.Attributes, one = one, nil
+		}
+		err := ztensor.NewWriter(io.Discard, &o).TensorAttributes("", one)
+		if err == nil {
+			p.keepOrder = p.keepOrder || keep // a name that is not in NFC is no loss
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 // typed: attributes may have values beyond text.
@@ -357,7 +467,11 @@ func (p *Plan) planParts(t *tensor.Tensor, field string) bool {
 	t.Parts = slices.Clone(t.Parts)
 	for i := range t.Parts {
 		part := &t.Parts[i]
-		if part.DType == tensor.Unknown {
+		switch {
+		case part.DType != tensor.Unknown:
+		case t.Scheme == "sparse_csr" || t.Scheme == "sparse_coo":
+			part.DType = tensor.U64 // an index: zTensor 1.0 has no word for its type
+		default:
 			part.DType = tensor.U8
 		}
 		if !p.caps.Holds(part.DType) {
@@ -367,6 +481,14 @@ func (p *Plan) planParts(t *tensor.Tensor, field string) bool {
 	}
 	if t.DType == tensor.Unknown {
 		t.DType = tensor.U8
+	}
+	if p.version == "2" && (t.Scheme == "sparse_csr" || t.Scheme == "sparse_coo") {
+		ordered, err := ztensor.InOrder(context.Background(), t)
+		if err != nil {
+			p.lose(DropTensors, field, "%v", err)
+			return false
+		}
+		*t = *ordered
 	}
 	return true
 }
@@ -466,6 +588,9 @@ func (p *Plan) planName(t *tensor.Tensor, field string) {
 		return
 	}
 	good := nameFor(p.target, name)
+	if p.target == tensorfile.Primitiv && name == t.Name && p.planPath(t, good) {
+		return
+	}
 	for unique, i := good, 2; ; i++ {
 		if _, taken := p.names[unique]; !taken {
 			good = unique
@@ -478,6 +603,78 @@ func (p *Plan) planName(t *tensor.Tensor, field string) {
 	}
 	p.names[good] = struct{}{}
 	t.Name = good
+}
+
+// planPath keeps a tensor of primitiv where it was when its path is not what its
+// name makes when it is cut at dots, so that the name is not asked.
+func (p *Plan) planPath(t *tensor.Tensor, good string) bool {
+	o, ok := primitiv.OriginOf(t)
+	if !ok || len(o.Path) == 0 {
+		return false
+	}
+	value := strings.Join(o.Path, ".")
+	if good == t.Name && slices.Equal(strings.Split(value, "."), o.Path) {
+		return false
+	}
+	key := fmt.Sprintf("\x00%q %t %q", o.Path, o.IsStatistic, o.Statistic)
+	if _, taken := p.names[key]; taken {
+		return false
+	}
+	p.names[key] = struct{}{}
+	return true
+}
+
+// parents renames the values of primitiv whose path is the beginning of another
+// value's, with their statistics: a model has parameters only at its leaves.
+func (p *Plan) parents() {
+	path := func(t *tensor.Tensor) []string {
+		if o, ok := primitiv.OriginOf(t); ok && strings.Join(o.Path, ".") == t.Name {
+			return o.Path
+		}
+		return strings.Split(t.Name, ".")
+	}
+	key := func(path []string) string { return fmt.Sprintf("%q", path) }
+	names := map[string]bool{}
+	for _, t := range p.tensors {
+		names[t.Name] = true
+	}
+	owners := make([]string, len(p.tensors)) // of statistics: the names of their values
+	values, inner := map[string]bool{}, map[string]bool{}
+	for i, t := range p.tensors {
+		for at := strings.LastIndexByte(t.Name, ':'); at >= 0 && owners[i] == ""; at = strings.LastIndexByte(t.Name[:at], ':') {
+			if names[t.Name[:at]] {
+				owners[i] = t.Name[:at]
+			}
+		}
+		if owners[i] != "" {
+			continue
+		}
+		keys := path(t)
+		values[key(keys)] = true
+		for n := 1; n < len(keys); n++ {
+			inner[key(keys[:n])] = true
+		}
+	}
+	renamed := map[string]string{}
+	for i, t := range p.tensors {
+		keys := path(t)
+		if owners[i] != "" || !inner[key(keys)] {
+			continue
+		}
+		old := t.Name
+		for inner[key(keys)] || values[key(keys)] {
+			t.Name += "_"
+			keys = strings.Split(t.Name, ".")
+		}
+		values[key(keys)], renamed[old] = true, t.Name
+		p.lose(RenameTensors, "tensors["+tensor.Quote(p.sources[i].Name)+"]", "its path is the beginning of another's: it becomes %s", tensor.Quote(t.Name))
+	}
+	for i, t := range p.tensors {
+		if value, ok := renamed[owners[i]]; ok && owners[i] != "" {
+			t.Name = value + t.Name[len(owners[i]):]
+			p.lose(RenameTensors, "tensors["+tensor.Quote(p.sources[i].Name)+"]", "its value is called %s: it becomes %s", tensor.Quote(value), tensor.Quote(t.Name))
+		}
+	}
 }
 
 // nameFor is the name itself where the format can hold it, or the nearest that
@@ -517,15 +714,16 @@ func (p *Plan) rehearse() {
 	if err != nil || !s.notes {
 		return
 	}
-	kept, sources, owners := p.tensors[:0], p.sources[:0], p.owners[:0]
+	kept, sources, owners, own := p.tensors[:0], p.sources[:0], p.owners[:0], p.own[:0]
 	for i, t := range p.tensors {
 		if err := s.add(t); err != nil {
 			p.lose(DropTensors, "tensors["+tensor.Quote(t.Name)+"]", "%v", err)
 			continue
 		}
-		kept, sources, owners = append(kept, t), append(sources, p.sources[i]), append(owners, p.owners[i])
+		kept, sources = append(kept, t), append(sources, p.sources[i])
+		owners, own = append(owners, p.owners[i]), append(own, p.own[i])
 	}
-	p.tensors, p.sources, p.owners = kept, sources, owners
+	p.tensors, p.sources, p.owners, p.own = kept, sources, owners, own
 	blobs := p.blobs[:0]
 	for _, b := range p.blobs {
 		if err := s.addBlob(b.name, b.data); err != nil {

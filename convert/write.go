@@ -267,7 +267,9 @@ func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
 			for _, f := range slices.Backward(p.files) { // the first that has a key wins
 				if z, ok := f.Sys().(*ztensor.Reader); ok {
 					for k, v := range z.Values() {
-						o.Attributes[k] = v
+						if _, kept := p.keys[k]; kept {
+							o.Attributes[k] = v
+						}
 					}
 				}
 			}
@@ -275,15 +277,7 @@ func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
 	}
 	zw := ztensor.NewWriter(w, &o)
 	for i, owner := range p.owners {
-		z, ok := owner.Sys().(*ztensor.Reader)
-		if !ok || p.version == "1.0" {
-			continue
-		}
-		own := map[string]any{}
-		for k, v := range z.TensorValues(p.sources[i]) {
-			own[k] = v
-		}
-		if len(own) > 0 {
+		if own := p.ownAttributes(p.sources[i], owner, p.own[i]); len(own) > 0 {
 			if err := zw.TensorAttributes(p.tensors[i].Name, own); err != nil {
 				return nil, err
 			}

@@ -266,7 +266,7 @@ type span struct{ off, end, size int64 }
 // part returns which part of the file an answer has, and fails unless it is a part.
 func (r *Reader) part(resp *http.Response) (span, error) {
 	if resp.StatusCode != http.StatusPartialContent {
-		return span{}, fmt.Errorf("%w: the server answers %s when asked for a part: it sends files only as a whole", errors.ErrUnsupported, resp.Status)
+		return span{}, fmt.Errorf("%w: it answers %s when asked for a part", ErrNoRanges, resp.Status)
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return span{}, fmt.Errorf("%w: the server sends a part with Content-Encoding %q", errors.ErrUnsupported, e)

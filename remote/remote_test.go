@@ -240,12 +240,12 @@ func TestAnswersThatAreRefused(t *testing.T) {
 		class   error // nil: any
 		instead func(*server, http.ResponseWriter, *http.Request) bool
 	}{
-		"the whole file": {errors.ErrUnsupported, func(s *server, w http.ResponseWriter, r *http.Request) bool {
+		"the whole file": {ErrNoRanges, func(s *server, w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("ETag", s.etag)
 			w.Write(s.data)
 			return true
 		}},
-		"the whole file, length not said": {errors.ErrUnsupported, func(s *server, w http.ResponseWriter, r *http.Request) bool {
+		"the whole file, length not said": {ErrNoRanges, func(s *server, w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("ETag", s.etag)
 			w.(http.Flusher).Flush()
 			w.Write(s.data)

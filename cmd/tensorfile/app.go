@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -28,6 +30,7 @@ type app struct {
 	out      *bufio.Writer
 	stderr   io.Writer
 	terminal bool // standard output is one
+	tty      *os.File
 	colour   bool // on it
 	bars     bool // progress on standard error
 
@@ -41,20 +44,26 @@ type app struct {
 	limits    tensor.Limits
 	maxInput  int64
 
+	shown     atomic.Pointer[bar]
 	status    int
-	stdin     bool // standard input has been asked for
+	failed    object // of the first failure
+	answered  bool   // something went to standard output, or will
+	stdin     bool   // standard input has been asked for
 	externals []*input
 	cleanup   []func()
 }
 
 func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *app {
-	return &app{
-		ctx: ctx, in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr,
+	a := &app{
+		ctx: ctx, in: stdin, stderr: stderr,
 		terminal: isTerminal(stdout),
 		colour:   isTerminal(stdout) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
 		bars:     isTerminal(stderr) && getenv("TERM") != "dumb",
 		maxInput: 64 << 30,
 	}
+	a.tty, _ = stdout.(*os.File)
+	a.out = bufio.NewWriterSize(&screen{a, stdout}, 64<<10)
+	return a
 }
 
 func isTerminal(w any) bool {
@@ -124,6 +133,17 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 		completionCommand(a),
 		manCommand(a),
 	)
+	for _, c := range root.Commands() {
+		if check := c.Args; len(c.ValidArgs) == 0 {
+			c.Args = func(cmd *cobra.Command, args []string) error {
+				if check(cmd, args) == nil {
+					return nil
+				}
+				_, wanted, _ := strings.Cut(cmd.Use, " ")
+				return fmt.Errorf("%s wants %s, and got %s", cmd.Name(), cmp.Or(wanted, "nothing"), count(len(args), "argument"))
+			}
+		}
+	}
 	return root
 }
 
@@ -136,6 +156,16 @@ type wrongUse struct {
 func wrong(try, format string, args ...any) error {
 	return wrongUse{fmt.Errorf(format, args...), try}
 }
+
+// An advised error is one of which is known what to try, whatever its class.
+type advised struct {
+	error
+	try string
+}
+
+func (e advised) Unwrap() error { return e.error }
+
+func advise(try string, err error) error { return advised{err, try} }
 
 // refuse is fail for a file that is sound where it is the question that is wrong.
 func (a *app) refuse(name string, err error) error {
@@ -150,6 +180,7 @@ func (a *app) refuse(name string, err error) error {
 // message writes to standard error.
 func (a *app) message(format string, args ...any) {
 	a.out.Flush() // in the order in which things happened
+	a.hide()
 	fmt.Fprintf(a.stderr, "tensorfile: "+format+"\n", args...)
 }
 
@@ -157,12 +188,19 @@ func (a *app) message(format string, args ...any) {
 // status.
 func (a *app) fail(name string, err error) {
 	a.status = worse(a.status, statusOf(err))
+	if a.failed == nil {
+		a.failed = errorObject(name, err)
+	}
 	if a.ctx.Err() != nil && errors.Is(err, a.ctx.Err()) {
 		a.message("%s: interrupted", display(name))
 		return
 	}
 	s := display(name) + ": " + describe(err)
-	if h := hint(err); h != "" {
+	h := hint(err)
+	if isAddress(name) {
+		h = remoteHint(err)
+	}
+	if h != "" {
 		s += "\n  try: " + h
 	}
 	a.message("%s", s)
@@ -192,18 +230,23 @@ func describe(err error) string {
 func hint(err error) string {
 	var pe *fs.PathError
 	var le *convert.LossError
+	var known advised
 	switch {
+	case errors.As(err, &known):
+		return known.try
 	case errors.As(err, &le):
 		return "leaving out what cannot be kept"
 	case errors.Is(err, errFolder):
 		return "-r to look at the files in it"
+	case errors.Is(err, fs.ErrExist):
+		return "another name, or --force"
 	case errors.Is(err, fs.ErrNotExist):
 		return "check the name and the folder"
 	case errors.Is(err, fs.ErrPermission):
 		return "check who may read the file"
 	case errors.Is(err, tensorfile.ErrUnknownFormat):
 		return "--format FORMAT if you know what it is (tensorfile version lists the formats)"
-	case errors.As(err, &pe):
+	case errors.As(err, &pe), outside(err):
 		return ""
 	}
 	switch tensor.ClassOf(err) {
@@ -217,6 +260,12 @@ func hint(err error) string {
 		return "tensorfile version, which lists what this program reads and writes"
 	}
 	return "tensorfile verify, which lists everything that is wrong; fetching the file again"
+}
+
+// outside tells an error whose reason is not in a file, but in the system or the
+// network.
+func outside(err error) bool {
+	return tensor.ClassOf(err) == tensor.ClassMalformed && !errors.Is(err, tensor.ErrMalformed)
 }
 
 // display makes a file's name fit for a terminal.

@@ -105,14 +105,14 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		if t, err = partTensor(t, p); err != nil {
 			return nil, err
 		}
-	case t.Scheme == "sparse_csr", t.Scheme == "sparse_coo":
+	case t.Scheme == "sparse_csr", t.Scheme == "sparse_coo", t.Scheme == "zt.sparse_csr/1", t.Scheme == "zt.sparse_coo/1":
 		var err error
 		if t, err = ztensor.Densify(a.ctx, t); err != nil {
 			return nil, err
 		}
 	case !t.Dense():
-		return nil, fmt.Errorf("%w: %s is %s; name one of its parts with --part: %s",
-			errors.ErrUnsupported, tensor.Quote(name), tensor.Quote(t.Scheme), plain(roles(t)))
+		return nil, advise("--part with one of: "+plain(roles(t)), fmt.Errorf("%w: %s is %s, which has no dense form here",
+			errors.ErrUnsupported, tensor.Quote(name), tensor.Quote(t.Scheme)))
 	}
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -308,7 +308,7 @@ func (c *chosen) writeRaw(a *app) error {
 func (c *chosen) writeElements(w io.Writer) error {
 	width := c.t.DType.Size()
 	if width == 0 {
-		return fmt.Errorf("%w: a slice of elements of less than a byte", errors.ErrUnsupported)
+		return advise("the whole tensor", fmt.Errorf("%w: a slice of elements of less than a byte", errors.ErrUnsupported))
 	}
 	win := newWindow(c.t.Data, 8*width)
 	defer win.close()
@@ -324,7 +324,7 @@ func (c *chosen) writeElements(w io.Writer) error {
 // copyBlob writes a blob through a copy, for the reason that stream has.
 func copyBlob(ctx context.Context, w io.Writer, b tensor.Blob) error {
 	var failed error
-	err := stream(ctx, b, func(p []byte) {
+	err := stream(ctx, b, nil, func(p []byte) {
 		if failed == nil {
 			_, failed = w.Write(p)
 		}
@@ -335,7 +335,7 @@ func copyBlob(ctx context.Context, w io.Writer, b tensor.Blob) error {
 func (a *app) catBlob(in *input, c *chosen, raw, npy bool) error {
 	switch {
 	case npy:
-		return fmt.Errorf("%w: a blob has no dtype", errors.ErrUnsupported)
+		return advise("--raw", fmt.Errorf("%w: a blob has no dtype", errors.ErrUnsupported))
 	case raw:
 		return copyBlob(a.ctx, a.out, *c.blob)
 	case a.json:

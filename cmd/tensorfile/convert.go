@@ -53,7 +53,7 @@ hold is listed first, and nothing is written while a kind of loss is not in --al
   names        names that the target cannot hold
   densify      sparse tensors become dense ones
   reorder      the order of dimensions in memory becomes another
-  widen        elements become those of a type that holds all their values
+  widen        elements take a type that holds all their values
   narrow       elements are rounded
   all          all of these
 
@@ -268,7 +268,7 @@ func (a *app) convert(from, out string, c *conversion) error {
 	switch r := in.Sys().(type) {
 	case *pte.Reader:
 		if c.target == tensorfile.PTE {
-			return a.convertProgram(r, from, out, c)
+			return a.convertProgram(r, from, out, c, in.Size())
 		}
 	case *rten.Reader:
 		if c.target == tensorfile.RTen && c.opts.Select == nil && c.opts.DTypes == nil && c.opts.Rename == nil {
@@ -279,26 +279,23 @@ func (a *app) convert(from, out string, c *conversion) error {
 			if c.version == "2" {
 				o.Version = 2
 			}
-			return a.written(from, out, c, nil, func(w *target) error { return p.Write(w, &o) })
+			return a.written(from, out, c, nil, in.Size(), func(w *target) error { return p.Write(w, &o) })
 		}
 	}
 	if c.externalize != "" || c.internalize {
 		return wrong("a .pte", "--externalize and --internalize are for .pte to .pte")
 	}
 	c.opts.External = a.findExternal
-	bar := a.bar(from, in.Size())
-	c.opts.Progress = func(done, total int64) { bar.set(done * in.Size() / max(total, 1)) }
 	plan, err := convert.NewPlan(in.File, c.target, &c.opts)
 	if err != nil {
+		if c.target.Caps().MaxTensors == 1 && in.Len() > 1 {
+			err = advise("--filter NAME, which leaves one tensor", err)
+		}
 		a.fail(from, err)
 		return nil
 	}
 	losses := plan.Losses()
-	for _, l := range losses {
-		if c.opts.Allow&l.Kind != 0 {
-			a.message("%s: allowed: %s", display(from), escape(l.Field+": "+l.Reason))
-		}
-	}
+	a.tell(from, "allowed", slices.DeleteFunc(slices.Clone(losses), func(l convert.Loss) bool { return c.opts.Allow&l.Kind == 0 }))
 	if err := plan.Err(); err != nil {
 		a.refused(from, c, losses, err)
 		return nil
@@ -306,10 +303,19 @@ func (a *app) convert(from, out string, c *conversion) error {
 	if c.target == tensorfile.ZTensor && c.version == "" && !c.dryRun {
 		a.message("%s: version %s of the format; upstream's ztensor 2 reads version 2 only: --to ztensor@VERSION for another", display(out), c.target.Writes()[0])
 	}
-	return a.written(from, out, c, losses, func(w *target) error {
-		defer bar.done()
-		return plan.Write(a.ctx, w)
-	})
+	return a.written(from, out, c, losses, in.payload(), func(w *target) error { return plan.Write(a.ctx, w) })
+}
+
+// tell names losses, the first hundred of them.
+func (a *app) tell(from, what string, losses []convert.Loss) {
+	const most = 100
+	for i, l := range losses {
+		if i == most && len(losses) > most+1 {
+			a.message("%s: %s: and %d more", display(from), what, len(losses)-most)
+			return
+		}
+		a.message("%s: %s: %s (%s)", display(from), what, escape(l.Field+": "+l.Reason), l.Kind)
+	}
 }
 
 // refused tells what is lost and not allowed.
@@ -321,16 +327,10 @@ func (a *app) refused(from string, c *conversion, losses []convert.Loss, err err
 		return
 	}
 	var kinds convert.Allow
-	for i, l := range le.Losses {
+	for _, l := range le.Losses {
 		kinds |= l.Kind
-		const most = 100
-		if i == most {
-			a.message("%s: and %d more", display(from), len(le.Losses)-most)
-		}
-		if i < most {
-			a.message("%s: would be lost: %s (%s)", display(from), escape(l.Field+": "+l.Reason), l.Kind)
-		}
 	}
+	a.tell(from, "would be lost", le.Losses)
 	a.message("%s: nothing was written\n  try: --allow %s", display(from), kinds)
 	if a.json {
 		w := &jsonWriter{w: a.out}
@@ -353,12 +353,13 @@ func (c *conversion) result(from, out string, losses []convert.Loss, written boo
 	return o
 }
 
-// written writes the output, whole or not at all, and says so.
-func (a *app) written(from, out string, c *conversion, losses []convert.Loss, write func(w *target) error) error {
+// written writes the output, of about that many bytes, whole or not at all, and
+// says so.
+func (a *app) written(from, out string, c *conversion, losses []convert.Loss, about int64, write func(w *target) error) error {
 	if c.dryRun {
 		return a.converted(from, "", c, losses)
 	}
-	t, err := a.create(out, c.force)
+	t, err := a.create(out, c.force, about)
 	if err == nil {
 		if err = write(t); err == nil {
 			err = t.commit()
@@ -370,6 +371,8 @@ func (a *app) written(from, out string, c *conversion, losses []convert.Loss, wr
 		name := from
 		if errors.As(err, &pe) {
 			name = out
+		} else if errors.Is(err, tensor.ErrDType) {
+			err = advise("another target, or --filter, which leaves tensors out", err)
 		}
 		a.fail(name, err)
 		return nil
@@ -391,7 +394,7 @@ func (a *app) converted(from, out string, c *conversion, losses []convert.Loss) 
 }
 
 // convertProgram rewrites a .pte: constants moved out or in, data aligned anew.
-func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) error {
+func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion, size int64) error {
 	e := pte.NewEdit(r)
 	var moved []*tensor.Tensor
 	err := func() (err error) {
@@ -438,5 +441,5 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) err
 			return nil
 		}
 	}
-	return a.written(from, out, c, nil, func(w *target) error { return e.Write(w) })
+	return a.written(from, out, c, nil, size, func(w *target) error { return e.Write(w) })
 }

@@ -37,6 +37,9 @@ func detectCommand(a *app) *cobra.Command {
 	}
 }
 
+// sharded tells a file whose tensors are in others.
+func (in *input) sharded() bool { return shardsOf(in) != nil }
+
 // shardsOf names the files that an index or a root refers to; nil where the file
 // stands alone.
 func shardsOf(in *input) []string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -23,6 +24,7 @@ type differ struct {
 	tolerance, relative float64
 	numeric             bool // a tolerance was given
 	ignoreDType         bool
+	bar                 *bar
 	lister
 }
 
@@ -53,11 +55,6 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 				in, err := a.open(name)
 				if err != nil {
 					a.fail(name, err)
-					if a.json {
-						w := &jsonWriter{w: a.out}
-						w.value(errorObject(name, err))
-						w.end()
-					}
 					return nil
 				}
 				defer in.Close()
@@ -160,7 +157,9 @@ func (a *app) diff(x, y *input, d *differ) error {
 		list []difference
 		err  error
 	}
-	inOrder(a.ctx, len(tensors)+len(blobs), func(i int) result {
+	d.bar = a.bar(x.name, x.payload())
+	defer d.bar.done()
+	inOrder(a.ctx, upTo(len(tensors)+len(blobs)), func(i int) result {
 		if i < len(tensors) {
 			p := tensors[i]
 			list, err := d.tensors(a, p)
@@ -177,12 +176,13 @@ func (a *app) diff(x, y *input, d *differ) error {
 		}
 		note(r.list, name, r.err)
 	})
+	d.bar.done()
 	if a.ctx.Err() != nil {
 		return nil
 	}
 	if len(d.filter) == 0 {
 		if same || x.Format().Caps().Attributes && y.Format().Caps().Attributes {
-			found = append(found, diffObjects("attribute", x.attributes(), y.attributes())...)
+			found = append(found, diffObjects("attribute", x.content(), y.content())...)
 		}
 		if same && x.view.content != nil {
 			found = append(found, diffObjects("program", x.view.content(), y.view.content())...)
@@ -362,7 +362,7 @@ func (d *differ) values(ctx context.Context, x, y *tensor.Tensor) (*numbers, err
 	sameStore := slices.Equal(x.Order, y.Order) || x.Order.RowMajor() && y.Order.RowMajor()
 	if x.DType == y.DType && sameStore {
 		// Mostly nothing differs: look at the bytes first.
-		n, err := sameBytes(ctx, x.Data, y.Data)
+		n, err := sameBytes(ctx, x.Data, y.Data, d.bar)
 		if err != nil || n.different == 0 || errX != nil {
 			return n, err
 		}
@@ -412,41 +412,57 @@ func (d *differ) equal(ex, ey *element, px []byte, i int, py []byte, j int, n *n
 		}
 		return d.close(real(ex.complex(px, i)), real(ey.complex(py, j)), n) && d.close(imag(ex.complex(px, i)), imag(ey.complex(py, j)), n)
 	}
-	if ex.integer != nil && ey.integer != nil && !d.numeric {
-		u, v := ex.integer(px, i), ey.integer(py, j)
-		n.apart(float64(u), float64(v))
-		return u == v
-	}
-	if ex.unsigned != nil && ey.unsigned != nil && !d.numeric {
-		u, v := ex.unsigned(px, i), ey.unsigned(py, j)
-		n.apart(float64(u), float64(v))
-		return u == v
+	if ex.real == nil && ey.real == nil {
+		// Beyond 2^53 a float64 would not tell two integers apart.
+		away := distance(ex, px, i, ey, py, j)
+		n.apart(away)
+		return away == 0 || d.numeric && away <= d.tolerance+d.relative*math.Abs(ey.value(py, j))
 	}
 	u, v := ex.value(px, i), ey.value(py, j)
 	if !d.numeric && ex.bits == ey.bits && ex.bits%8 == 0 {
 		w := ex.bits / 8
-		n.apart(u, v)
+		n.apart(math.Abs(u - v))
 		return bytes.Equal(px[i*w:(i+1)*w], py[j*w:(j+1)*w])
 	}
 	return d.close(u, v, n)
 }
 
 func (d *differ) close(u, v float64, n *numbers) bool {
-	n.apart(u, v)
+	n.apart(math.Abs(u - v))
 	if u == v || math.IsNaN(u) && math.IsNaN(v) {
 		return true
 	}
 	return math.Abs(u-v) <= d.tolerance+d.relative*math.Abs(v) && !math.IsInf(u, 0) && !math.IsInf(v, 0)
 }
 
-func (n *numbers) apart(u, v float64) {
-	if away := math.Abs(u - v); away > 0 && !(away <= n.largest) {
+// distance is how far two integers of whatever types are apart, rounded once.
+func distance(ex *element, px []byte, i int, ey *element, py []byte, j int) float64 {
+	below := func(e *element, p []byte, i int) (negative bool, magnitude uint64) {
+		if e.unsigned != nil {
+			return false, e.unsigned(p, i)
+		}
+		v := e.integer(p, i)
+		if v < 0 {
+			return true, -uint64(v)
+		}
+		return false, uint64(v)
+	}
+	nu, u := below(ex, px, i)
+	nv, v := below(ey, py, j)
+	if nu != nv {
+		return float64(u) + float64(v)
+	}
+	return float64(max(u, v) - min(u, v))
+}
+
+func (n *numbers) apart(away float64) {
+	if away > 0 && !(away <= n.largest) {
 		n.largest = away
 	}
 }
 
 // sameBytes compares two blobs.
-func sameBytes(ctx context.Context, x, y tensor.Blob) (*numbers, error) {
+func sameBytes(ctx context.Context, x, y tensor.Blob, bar *bar) (*numbers, error) {
 	n := &numbers{bytes: true, largest: math.NaN()}
 	r, err := y.Open()
 	if err != nil {
@@ -455,7 +471,7 @@ func sameBytes(ctx context.Context, x, y tensor.Blob) (*numbers, error) {
 	defer r.Close()
 	var other []byte
 	var failed error
-	err = stream(ctx, x, func(p []byte) {
+	err = stream(ctx, x, bar, func(p []byte) {
 		if failed != nil {
 			return
 		}
@@ -490,7 +506,7 @@ func (d *differ) blob(ctx context.Context, p pair[namedBlob]) ([]difference, err
 	if p.a == nil || p.b == nil {
 		return oneSided("blob", p.name, p.a != nil), nil
 	}
-	n, err := sameBytes(ctx, p.a.data, p.b.data)
+	n, err := sameBytes(ctx, p.a.data, p.b.data, d.bar)
 	if err != nil || n.different == 0 {
 		return nil, err
 	}
@@ -498,6 +514,15 @@ func (d *differ) blob(ctx context.Context, p pair[namedBlob]) ([]difference, err
 	out.kind = "blob"
 	out.text = fmt.Sprintf("blob %s: %d of %d bytes differ", escape(p.name), n.different, n.of)
 	return []difference{out}, nil
+}
+
+// content is the attributes less what an index says about its shards.
+func (in *input) content() object {
+	o := in.attributes()
+	if _, ok := in.Sys().(*safetensors.Reader); ok && in.sharded() {
+		o = slices.DeleteFunc(o, func(f field) bool { return f.key == "total_size" })
+	}
+	return o
 }
 
 // diffObjects compares attributes.

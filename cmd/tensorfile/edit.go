@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -36,7 +39,9 @@ func editCommand(a *app) *cobra.Command {
 format and version of IN, appears whole or not at all, and may be IN with --force.
 
 An optimizer file of primitiv has its settings for attributes. The operators of a .rten
-keep what they are connected to. Programs in a .pte are not edited so: see convert.`,
+keep what they are connected to. The attributes of a .pte are its constant getters, such as
+get_vocab_size; of its tensors and named blobs the names can be changed, and named/KEY blobs
+be left out. A .bpte keeps its test cases.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(e.set)+len(e.unset)+len(e.rename)+len(e.drop) == 0 {
@@ -73,7 +78,7 @@ keep what they are connected to. Programs in a .pte are not edited so: see conve
 
 // errCannot is the error of an edit that the format has no place for.
 func errCannot(f tensorfile.Format, what string) error {
-	return fmt.Errorf("%w: a %v file has no %s to change", errors.ErrUnsupported, f, what)
+	return advise("tensorfile convert, into a format that has them", fmt.Errorf("%w: a %v file has no %s to change", errors.ErrUnsupported, f, what))
 }
 
 func (a *app) edit(from, out string, e *editing) error {
@@ -94,7 +99,7 @@ func (a *app) edit(from, out string, e *editing) error {
 	if err != nil {
 		return a.refuse(from, err)
 	}
-	t, err := a.create(out, e.force)
+	t, err := a.create(out, e.force, in.payload())
 	if err != nil {
 		a.fail(out, err)
 		return nil
@@ -105,7 +110,9 @@ func (a *app) edit(from, out string, e *editing) error {
 	}
 	if err != nil {
 		a.fail(from, err)
+		return nil
 	}
+	a.made(from, out)
 	return nil
 }
 
@@ -163,6 +170,8 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 	switch r := in.Sys().(type) {
 	case *rten.Reader:
 		return e.rten(r)
+	case *pte.Reader:
+		return e.program(r)
 	case *ptd.Reader:
 		if attributes {
 			return nil, errCannot(tensorfile.PTD, "attributes")
@@ -182,7 +191,7 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 	}
 	caps := in.Format().CapsOf(in.Version())
 	if caps.DTypes == nil {
-		return nil, fmt.Errorf("%w: %v files are not edited", errors.ErrUnsupported, in.Format())
+		return nil, advise("tensorfile convert", fmt.Errorf("%w: %v files are not edited", errors.ErrUnsupported, in.Format()))
 	}
 	if attributes && !caps.Attributes {
 		return nil, errCannot(in.Format(), "attributes")
@@ -248,7 +257,7 @@ func ztensorLike(r *ztensor.Reader) *ztensor.WriterOptions {
 			case "sha256":
 				o.Digest = ztensor.SHA256
 			}
-			if st.Encoding == "zstd" {
+			if strings.Contains(st.Encoding, "zstd") { // version 2 calls it zt.zstd-seekable/1
 				o.Level = 3
 			}
 		}
@@ -277,6 +286,100 @@ func (e *editing) rten(r *rten.Reader) (func(io.Writer) error, error) {
 		return nil, err
 	}
 	return func(w io.Writer) error { return p.Write(w, nil) }, nil
+}
+
+// program edits the names and the metadata of a .pte. Its tensors are what its instructions work on, and stay.
+func (e *editing) program(r *pte.Reader) (func(io.Writer) error, error) {
+	const named = "named/"
+	for t := range r.Tensors() {
+		if e.drops(t.Name) {
+			return nil, wrong("tensorfile convert --externalize, which moves constants into a .ptd",
+				"--drop: %s: %w: the instructions of the program need its tensors", quote(t.Name), errors.ErrUnsupported)
+		}
+	}
+	for name := range r.Blobs() {
+		if !strings.HasPrefix(name, named) && (e.drops(name) || e.name(name) != name) {
+			return nil, fmt.Errorf("%w: %s belongs to a method, and has no name of its own", errors.ErrUnsupported, quote(name))
+		}
+	}
+	p := pte.NewEdit(r)
+	var errs []error
+	if len(e.rename) > 0 {
+		errs = append(errs, p.Rename(func(x *pte.Entry) string { return e.name(x.Name) }))
+	}
+	if len(e.rename)+len(e.drop) > 0 {
+		errs = append(errs, p.RenameNamed(func(key string) (string, bool) {
+			name, ok := strings.CutPrefix(e.name(named+key), named)
+			if !ok {
+				errs = append(errs, fmt.Errorf("--rename: %s is a blob, and stays named/KEY", quote(named+key)))
+			}
+			return name, !e.drops(named + key)
+		}))
+	}
+	old := map[string]any{}
+	for k, v := range r.Program().Metadata() {
+		old[k] = v
+	}
+	e.attributes(func(k, text string) {
+		v, err := likeBefore(old[k], text)
+		if err != nil {
+			err = wrong("tensorfile info, which shows the old value", "--set: %w", err)
+		} else {
+			err = p.SetMetadata(k, v)
+		}
+		errs = append(errs, err)
+	}, func(k string) { errs = append(errs, p.RemoveMetadata(k)) })
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if r.Bundle() == nil {
+		return p.Write, nil
+	}
+	return func(w io.Writer) error {
+		var inside bytes.Buffer
+		if err := p.Write(&inside); err != nil {
+			return err
+		}
+		return r.Bundle().Write(w, inside.Bytes())
+	}, nil
+}
+
+// likeBefore reads a value of the type of the old one; where there is none, as what it looks like.
+func likeBefore(old any, text string) (any, error) {
+	n, notInt := strconv.ParseInt(text, 10, 64)
+	f, notFloat := strconv.ParseFloat(text, 64)
+	b := text == "true"
+	notBool := !b && text != "false"
+	switch old.(type) {
+	case int64:
+		if notInt != nil {
+			return nil, fmt.Errorf("%s is no integer, as the old value is", quote(text))
+		}
+		return n, nil
+	case float64:
+		if notFloat != nil {
+			return nil, fmt.Errorf("%s is no number, as the old value is", quote(text))
+		}
+		return f, nil
+	case bool:
+		if notBool {
+			return nil, fmt.Errorf("%s is not true or false, as the old value is", quote(text))
+		}
+		return b, nil
+	case string:
+		return text, nil
+	case nil:
+		switch {
+		case !notBool:
+			return b, nil
+		case notInt == nil:
+			return n, nil
+		case notFloat == nil:
+			return f, nil
+		}
+		return text, nil
+	}
+	return nil, fmt.Errorf("the old value is a list or a tensor")
 }
 
 func (e *editing) ptd(r *ptd.Reader) func(io.Writer) error {
@@ -320,7 +423,7 @@ func (e *editing) optimizer(o *primitiv.Optimizer) (func(io.Writer) error, error
 // statistics.
 func (e *editing) primitiv(r *primitiv.Reader) (func(io.Writer) error, error) {
 	if r.Kind() != primitiv.KindModel {
-		return nil, fmt.Errorf("%w: the %v in this file has no name to change", errors.ErrUnsupported, r.Kind())
+		return nil, advise("tensorfile convert --rename", fmt.Errorf("%w: the %v in this file has no name to change", errors.ErrUnsupported, r.Kind()))
 	}
 	m := r.Model()
 	var out primitiv.Model

@@ -84,7 +84,7 @@ func elementOf(d tensor.DType) (element, error) {
 	case tensor.F4E2M1FN:
 		e.real = func(p []byte, i int) float64 { return small(packed(p, i, 4), 2, 1, 1) }
 	default:
-		return element{}, fmt.Errorf("%w: no values are known for the element type %v", errors.ErrUnsupported, d)
+		return element{}, advise("cat --raw or hash, which need no values", fmt.Errorf("%w: no values are known for the element type %v", errors.ErrUnsupported, d))
 	}
 	return e, nil
 }

@@ -47,6 +47,7 @@ type extraction struct {
 	force bool
 	root  *os.Root
 	names fileNames
+	buf   *bufio.Writer // one for all files, of which there may be many
 }
 
 func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
@@ -60,10 +61,10 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 	defer root.Close()
 	x.root = root
 
-	var tensors, blobs []object
+	var tensors, blobs lines
 	// done notes a file that is written, or why not. Failures of single tensors
 	// do not stop the others; a folder that takes no more files does.
-	done := func(list *[]object, o object, file string, err error, note string) error {
+	done := func(list *lines, o object, file string, err error, note string) error {
 		switch {
 		case isInterrupt(err):
 			return err
@@ -86,18 +87,27 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 				fmt.Fprintf(a.out, "%s -> %s%s\n", escape(o[0].value.(string)), file, note)
 			}
 		}
-		*list = append(*list, o)
+		if a.json {
+			list.add(o)
+		}
 		return nil
 	}
+	bar := a.bar(in.name, in.payload())
+	defer bar.done()
 	err = func() error {
-		for _, r := range l.apply(in.rows()) {
+		for r := range in.eachRow() {
+			if !l.wants(r.name) {
+				continue
+			}
 			t := a.resolve(r.tensor)
 			o := append(appendName(nil, r.name), r.ids...)
 			if t.External {
 				o.set("external", true)
 			}
 			if t.External || r.empty {
-				tensors = append(tensors, o)
+				if a.json {
+					tensors.add(o)
+				}
 				continue
 			}
 			if t.Dense() {
@@ -117,6 +127,7 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 					return err
 				}
 			}
+			bar.add(max(t.Size(), 0))
 		}
 		for name, b := range in.Blobs() {
 			if !l.wants(name) {
@@ -141,8 +152,8 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 	return func(w *jsonWriter) {
 		w.open('{')
 		w.field("file", in.name)
-		w.field("tensors", orEmpty(tensors))
-		w.field("blobs", orEmpty(blobs))
+		w.field("tensors", tensors)
+		w.field("blobs", blobs)
 		w.close('}')
 	}, nil
 }
@@ -187,7 +198,11 @@ func (x *extraction) create(name, ext string, write func(w io.Writer) error) (st
 		}
 		return "", err
 	}
-	w := bufio.NewWriterSize(f, 256<<10)
+	if x.buf == nil {
+		x.buf = bufio.NewWriterSize(nil, 256<<10)
+	}
+	w := x.buf
+	w.Reset(f)
 	err = write(w)
 	if err == nil {
 		err = w.Flush()

@@ -22,6 +22,11 @@ func (s *size) String() string {
 	if *s == 0 {
 		return ""
 	}
+	for i, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if scale := size(1) << (10 * (4 - i)); *s%scale == 0 {
+			return strconv.FormatInt(int64(*s/scale), 10) + unit
+		}
+	}
 	return strconv.FormatInt(int64(*s), 10)
 }
 

@@ -109,7 +109,7 @@ func graphCommand(a *app) *cobra.Command {
 // graph asks the format for its graph.
 func (in *input) graph(only string, most int) (*graph, error) {
 	if in.view.graph == nil {
-		return nil, fmt.Errorf("%w: a %v file has no program", errors.ErrUnsupported, in.Format())
+		return nil, advise("a .pte or a .rten", fmt.Errorf("%w: a %v file has no program", errors.ErrUnsupported, in.Format()))
 	}
 	g := in.view.graph()
 	if only != "" {

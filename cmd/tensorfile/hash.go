@@ -39,20 +39,20 @@ type sum struct {
 }
 
 // sums digests a tensor: its data where it is dense, and every part that it has.
-func sums(ctx context.Context, t *tensor.Tensor) []sum {
+func sums(ctx context.Context, t *tensor.Tensor, bar *bar) []sum {
 	var all []sum
 	if t.Dense() {
-		all = append(all, digest(ctx, "", t.Data))
+		all = append(all, digest(ctx, "", t.Data, bar))
 	}
 	for i := range t.Parts {
-		all = append(all, digest(ctx, t.Parts[i].Role, t.Parts[i].Data))
+		all = append(all, digest(ctx, t.Parts[i].Role, t.Parts[i].Data, bar))
 	}
 	return all
 }
 
-func digest(ctx context.Context, role string, b tensor.Blob) sum {
+func digest(ctx context.Context, role string, b tensor.Blob, bar *bar) sum {
 	h := sha256.New()
-	if err := stream(ctx, b, func(p []byte) { h.Write(p) }); err != nil {
+	if err := stream(ctx, b, bar, func(p []byte) { h.Write(p) }); err != nil {
 		return sum{role: role, err: err}
 	}
 	return sum{role: role, hex: hex.EncodeToString(h.Sum(nil))}
@@ -67,15 +67,24 @@ func (s sum) set(o *object) {
 }
 
 func (a *app) hash(in *input, l *lister) (jsonValue, error) {
-	rows := l.apply(in.rows())
-	var names []string
-	var blobs []tensor.Blob
-	for name, b := range in.Blobs() {
-		if l.wants(name) {
-			names, blobs = append(names, name), append(blobs, b)
+	type job struct {
+		row  row // of a tensor
+		name string
+		blob *tensor.Blob
+	}
+	jobs := func(yield func(job) bool) {
+		for r := range in.eachRow() {
+			if l.wants(r.name) && !yield(job{row: *r}) {
+				return
+			}
+		}
+		for name, b := range in.Blobs() {
+			if l.wants(name) && !yield(job{name: name, blob: &b}) {
+				return
+			}
 		}
 	}
-	var tensorObjects, blobObjects []object
+	var tensorObjects, blobObjects lines
 	show := func(label string, s sum) {
 		if s.err != nil {
 			if isInterrupt(s.err) {
@@ -89,29 +98,28 @@ func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 			fmt.Fprintf(a.out, "%s  %s\n", s.hex, label)
 		}
 	}
-	bar := a.bar(in.name, in.Size())
+	bar := a.bar(in.name, in.payload())
 	defer bar.done()
-	inOrder(a.ctx, len(rows)+len(blobs), func(i int) []sum {
-		if i >= len(rows) {
-			return []sum{digest(a.ctx, "", blobs[i-len(rows)])}
+	inOrder(a.ctx, jobs, func(j job) []sum {
+		if j.blob != nil {
+			return []sum{digest(a.ctx, "", *j.blob, bar)}
 		}
-		t := a.resolve(rows[i].tensor)
-		if t.External || rows[i].empty {
+		t := a.resolve(j.row.tensor)
+		if t.External || j.row.empty {
 			return nil
 		}
-		return sums(a.ctx, t)
-	}, func(i int, all []sum) {
-		if i >= len(rows) {
-			bar.add(max(blobs[i-len(rows)].Size(), 0))
-			name := names[i-len(rows)]
-			show(escape(name), all[0])
-			o := appendName(nil, name)
+		return sums(a.ctx, t, bar)
+	}, func(j job, all []sum) {
+		if j.blob != nil {
+			show(escape(j.name), all[0])
+			o := appendName(nil, j.name)
 			all[0].set(&o)
-			blobObjects = append(blobObjects, o)
+			if a.json {
+				blobObjects.add(o)
+			}
 			return
 		}
-		r := &rows[i]
-		bar.add(max(r.bytes, 0))
+		r := &j.row
 		o := append(appendName(nil, r.name), r.ids...)
 		var parts []object
 		for _, s := range all {
@@ -138,7 +146,9 @@ func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 				fmt.Fprintf(a.out, "%-64s  %s\n", "(kept in another file: --external FILE)", r.label())
 			}
 		}
-		tensorObjects = append(tensorObjects, o)
+		if a.json {
+			tensorObjects.add(o)
+		}
 	})
 	if a.ctx.Err() != nil {
 		return nil, a.ctx.Err()
@@ -146,17 +156,10 @@ func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 	return func(w *jsonWriter) {
 		w.open('{')
 		w.field("file", in.name)
-		w.field("tensors", orEmpty(tensorObjects))
-		w.field("blobs", orEmpty(blobObjects))
+		w.field("tensors", tensorObjects)
+		w.field("blobs", blobObjects)
 		w.close('}')
 	}, nil
-}
-
-func orEmpty(list []object) []object {
-	if list == nil {
-		return []object{}
-	}
-	return list
 }
 
 // resolve gives the tensor that a program keeps elsewhere, where --external
@@ -183,4 +186,4 @@ func (a *app) findExternal(name string) *tensor.Tensor {
 }
 
 // errExternal is the error of reading what is kept elsewhere.
-var errExternal = fmt.Errorf("%w: kept in another file, name it with --external", errors.ErrUnsupported)
+var errExternal = advise("--external FILE", fmt.Errorf("%w: kept in another file, name it with --external", errors.ErrUnsupported))

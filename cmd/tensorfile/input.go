@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
@@ -36,6 +37,18 @@ func (in *input) readAt(p []byte, off int64) (int, error) {
 		in.raw = f
 	}
 	return in.raw.ReadAt(p, off)
+}
+
+// payload is how many bytes tensors and blobs have, for showing progress.
+func (in *input) payload() int64 {
+	n := int64(0)
+	for t := range in.Tensors() {
+		n += max(t.Size(), 0)
+	}
+	for _, b := range in.Blobs() {
+		n += max(b.Size(), 0)
+	}
+	return n
 }
 
 func (in *input) Close() error {
@@ -98,7 +111,7 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	switch {
 	case name == "-":
 		err = a.openStdin(in, opts)
-	case strings.HasPrefix(name, "https://"), strings.HasPrefix(name, "http://"):
+	case isAddress(name):
 		err = a.openRemote(in, opts)
 	default:
 		if info, e := os.Stat(name); e == nil && info.IsDir() {
@@ -140,10 +153,12 @@ const inMemory = 64 << 20
 // its index at a place that only seeking finds.
 func (a *app) openStdin(in *input, opts *tensorfile.Options) error {
 	if a.stdin {
-		return errors.New("standard input can be read only once")
+		return advise("a file for one of them", errors.New("standard input can be read only once"))
 	}
 	a.stdin = true
-	r := io.LimitReader(contextReader{a.ctx, a.in}, a.maxInput+1)
+	from, end := interruptible(a.ctx, a.in)
+	defer end()
+	r := io.LimitReader(from, a.maxInput+1)
 	var head bytes.Buffer
 	n, err := io.CopyN(&head, r, inMemory)
 	if err == io.EOF {
@@ -181,22 +196,32 @@ func errInput(most int64) error {
 	return fmt.Errorf("%w: standard input has more than %d bytes", tensor.ErrLimit, most)
 }
 
-// contextReader ends with the context's error.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
+// interruptible reads r until ctx is done, also where r waits for somebody to
+// type. After end r is left alone, but for a read that may be under way.
+func interruptible(ctx context.Context, r io.Reader) (from io.Reader, end func()) {
+	pr, pw := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { pr.CloseWithError(ctx.Err()); pw.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.CopyBuffer(struct{ io.Writer }{pw}, struct{ io.Reader }{r}, make([]byte, 256<<10))
+		pw.CloseWithError(err)
+	}()
+	return pr, func() { stop(); pr.Close() }
 }
 
 // inputs gives the files that the arguments stand for: themselves, and with -r
 // the tensor files in the folders among them.
 func (a *app) inputs(args []string) []string {
+	if runtime.GOOS == "windows" { // whose shells leave that to programs
+		var all []string
+		for _, arg := range args {
+			names, err := filepath.Glob(arg)
+			if _, there := os.Lstat(arg); err != nil || len(names) == 0 || there == nil {
+				names = []string{arg}
+			}
+			all = append(all, names...)
+		}
+		args = all
+	}
 	if !a.recursive {
 		return args
 	}
@@ -326,8 +351,7 @@ func (a *app) eachUnder(args []string, heading bool, show func(name string) (jso
 func errorObject(name string, err error) object {
 	f := tensor.Findings(err)[0]
 	o := object{{"file", name}, {"error", describe(f.Err)}}
-	var pe *fs.PathError
-	if !errors.As(err, &pe) && !errors.Is(err, errFolder) {
+	if !outside(err) {
 		o.set("class", string(f.Class))
 	}
 	if f.Offset >= 0 {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"reflect"
 	"strconv"
@@ -332,6 +334,16 @@ func (w *jsonWriter) value(v any) {
 // field is key and value; lists of objects have an object a line.
 func (w *jsonWriter) field(k string, v any) {
 	w.key(k)
+	if list, ok := v.(lines); ok {
+		w.open('[')
+		for line := range list.all() {
+			w.separate()
+			w.buf = append(w.buf, line...)
+			w.flush(32 << 10)
+		}
+		w.close(']')
+		return
+	}
 	if list, ok := v.([]object); ok {
 		w.open('[')
 		for _, o := range list {
@@ -372,4 +384,32 @@ func (w *jsonWriter) line(o object) {
 	w.separate()
 	w.buf = appendJSON(w.buf, o)
 	w.flush(32 << 10)
+}
+
+// lines are objects that wait to be written as a list, as text: a file may have a
+// million tensors, and an object takes several times the memory.
+type lines struct{ chunks [][]byte }
+
+func (l *lines) add(o object) {
+	const chunk = 64 << 10
+	last := len(l.chunks) - 1
+	if last < 0 || cap(l.chunks[last])-len(l.chunks[last]) < chunk/16 {
+		l.chunks = append(l.chunks, make([]byte, 0, chunk))
+		last++
+	}
+	l.chunks[last] = append(appendJSON(l.chunks[last], o), '\n') // which is an escape inside of strings
+}
+
+func (l lines) all() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, c := range l.chunks {
+			for len(c) > 0 {
+				n := bytes.IndexByte(c, '\n')
+				if !yield(c[:n]) {
+					return
+				}
+				c = c[n+1:]
+			}
+		}
+	}
 }

@@ -152,7 +152,8 @@ func (l *lister) json(w *jsonWriter, in *input) {
 }
 
 func (l *lister) print(a *app, in *input) {
-	t := newTable("NAME", "DTYPE", "SHAPE", ">BYTES", ">OFFSET", "ENCODING")
+	t := newTable("NAME", "DTYPE", "SHAPE", ">BYTES", ">OFFSET", "ENCODING", "DIGEST")
+	t.spare = true
 	t.grow(in.Len())
 	for r := range l.each(in) {
 		r.print(t)

@@ -9,8 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // The exit statuses. Where several apply, the one that stands later in worse
@@ -58,14 +61,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	// Commands note their failures with a.fail and return nil: what is left is
 	// wrong usage.
-	if err := root.ExecuteContext(ctx); err != nil {
-		try := "tensorfile --help"
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.completions(root)
+	}
+	if cmd, err := root.ExecuteContextC(ctx); err != nil {
+		try := cmd.CommandPath() + " --help"
 		var w wrongUse
 		if errors.As(err, &w) {
 			try = w.try
 		}
 		a.message("%v\n  try: %s", err, try)
 		return statusUsage
+	}
+	if a.json && a.failed != nil && !a.answered && a.out.Buffered() == 0 { // every call answers with an object
+		w := &jsonWriter{w: a.out}
+		w.value(a.failed)
+		w.end()
 	}
 	if err := a.flush(); err != nil {
 		a.fail("standard output", err)

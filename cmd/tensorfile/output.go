@@ -53,16 +53,28 @@ func (a *app) writeOut(name string, b []byte, force bool) error {
 	return f.Close()
 }
 
-// A target is a file in the making, or standard output.
-type target struct {
-	a *app
-	f *atomicfile.File
+// made answers, for programs, that a file was written.
+func (a *app) made(from, out string) {
+	if a.json && out != "-" {
+		w := &jsonWriter{w: a.out}
+		w.value(object{{"file", from}, {"output", out}, {"written", true}})
+		w.end()
+	}
 }
 
-// create begins a file that appears with commit, whole, or not at all.
-func (a *app) create(name string, force bool) (*target, error) {
+// A target is a file in the making, or standard output.
+type target struct {
+	a   *app
+	f   *atomicfile.File
+	bar *bar
+}
+
+// create begins a file of about that many bytes, which appears with commit,
+// whole, or not at all.
+func (a *app) create(name string, force bool, about int64) (*target, error) {
 	if name == "-" {
-		return &target{a: a}, nil
+		a.answered = true
+		return &target{a: a, bar: a.bar(name, about)}, nil
 	}
 	if err := mayWrite(name, force); err != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
@@ -71,13 +83,14 @@ func (a *app) create(name string, force bool) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &target{a, f}, nil
+	return &target{a, f, a.bar(name, about)}, nil
 }
 
 func (t *target) Write(p []byte) (int, error) {
 	if err := t.a.ctx.Err(); err != nil {
 		return 0, err
 	}
+	t.bar.add(int64(len(p)))
 	if t.f == nil {
 		return t.a.out.Write(p)
 	}
@@ -85,6 +98,7 @@ func (t *target) Write(p []byte) (int, error) {
 }
 
 func (t *target) commit() error {
+	t.bar.done()
 	if t.f == nil {
 		return t.a.out.Flush()
 	}
@@ -93,6 +107,7 @@ func (t *target) commit() error {
 
 // abort drops what is not committed.
 func (t *target) abort() {
+	t.bar.done()
 	if t.f != nil {
 		t.f.Abort()
 	}

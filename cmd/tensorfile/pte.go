@@ -181,17 +181,17 @@ func pteContent(r *pte.Reader) object {
 	o := object{{"version", r.Version()}}
 	for m := range r.Program().Methods() {
 		at := func(format string, args ...any) string { return m.Name() + " " + fmt.Sprintf(format, args...) }
-		indices := func(vs []pte.Value) []int {
-			all := make([]int, len(vs))
-			for i, v := range vs {
-				all[i] = v.Index()
+		indices := func(n int, index func(int) int32) []int32 { // as they stand: they may name nothing
+			all := make([]int32, n)
+			for i := range all {
+				all[i] = index(i)
 			}
 			return all
 		}
 		in, out := m.Structure()
-		mem := m.Memory()
-		o.set(at("inputs"), indices(m.Inputs()))
-		o.set(at("outputs"), indices(m.Outputs()))
+		mem, raw := m.Memory(), m.Raw()
+		o.set(at("inputs"), indices(raw.InputsLength(), raw.Inputs))
+		o.set(at("outputs"), indices(raw.OutputsLength(), raw.Outputs))
 		o.set(at("structure"), in+" -> "+out)
 		o.set(at("memory"), fmt.Sprint(mem.Buffers, mem.Devices))
 		o.set(at("operators"), fmt.Sprint(m.Operators()))
@@ -222,8 +222,28 @@ func pteDescription(v pte.Value) string {
 		if t.Name != "" {
 			s += " " + escape(t.Name)
 		}
-		if t.Device != (pte.Device{}) {
+		if t.Device.Type != 0 {
 			s += " on " + t.Device.String()
+		} else if t.Device.Index != 0 {
+			s += fmt.Sprintf(" device_index %d", t.Device.Index)
+		}
+		// What no exporter sets.
+		for _, f := range []struct {
+			name  string
+			value int64
+		}{{"storage_offset", int64(t.StorageOffset)}, {"layout", int64(t.Layout)}, {"mutable_data_segments_idx", int64(t.MutableIndex)}} {
+			if f.value != 0 {
+				s += fmt.Sprintf(" %s %d", f.name, f.value)
+			}
+		}
+		if t.RequiresGrad {
+			s += " requires_grad"
+		}
+		if t.Dynamism != pte.Static && t.Dynamism != pte.Bound {
+			s += " " + t.Dynamism.String()
+		}
+		if t.DimOrder != nil {
+			s += fmt.Sprintf(" dim_order %d", t.DimOrder)
 		}
 		return s
 	case v.Kind().IsList():

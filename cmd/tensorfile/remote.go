@@ -1,12 +1,33 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"net/textproto"
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/remote"
 )
+
+func isAddress(name string) bool {
+	return strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "http://")
+}
+
+// remoteHint is hint for what is behind an address.
+func remoteHint(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "check the address"
+	case errors.Is(err, fs.ErrPermission):
+		return `--header "Authorization: Bearer …"`
+	case errors.Is(err, remote.ErrNoRanges):
+		return "curl -L ADDRESS | tensorfile COMMAND -"
+	case outside(err):
+		return "check the address and the network, or try later"
+	}
+	return hint(err)
+}
 
 // openRemote opens a file by its address, of which only what is looked at is
 // fetched.

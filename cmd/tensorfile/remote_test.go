@@ -22,6 +22,8 @@ func TestAddressesAreFiles(t *testing.T) {
 		files.ServeHTTP(w, r)
 	}))
 	defer server.Close()
+	whole := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 100)) }))
+	defer whole.Close()
 	const name = "/ztensor/crate-1.2.3-digests.zt"
 	for _, test := range []struct {
 		args   []string
@@ -35,8 +37,12 @@ func TestAddressesAreFiles(t *testing.T) {
 		{[]string{"diff", server.URL + name, "../../testdata" + name}, 0, "the same"},
 		{[]string{"cat", server.URL + "/pte/export-1.5.1-linear.pte", "forward/1"}, 0, "["},
 		{[]string{"ls", server.URL + "/absent.zt"}, 3, "404"},
+		{[]string{"ls", server.URL + "/absent.zt"}, 3, "try: check the address\n"},
+		{[]string{"ls", "--json", server.URL + "/absent.zt"}, 3, "404 Not Found\"\n}"}, // and no class
+		{[]string{"ls", whole.URL + "/whole.zt"}, 3, "try: curl -L"},
+		{[]string{"ls", "http://example.org/refused.zt"}, 3, "try: check the address and the network"},
 		{[]string{"ls", server.URL + "/ztensor/README.md"}, 3, "not a tensor file"},
-		{[]string{"ls", "--header", "X-Token: wrong", server.URL + name}, 3, "403"},
+		{[]string{"ls", "--header", "X-Token: wrong", server.URL + name}, 3, "try: --header"},
 		{[]string{"ls", "--header", "X-Token", server.URL + name}, 2, "colon"},
 		{[]string{"ls", "--limit-input", "100", server.URL + name}, 4, "limit"},
 		{[]string{"ls", "http://example.org/model.zt"}, 3, "https"},

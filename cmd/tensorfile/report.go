@@ -50,7 +50,9 @@ func reportCommand(a *app) *cobra.Command {
 			}
 			if err := a.writeOut(out, page, force); err != nil {
 				a.fail(out, err)
+				return nil
 			}
+			a.made(args[0], out)
 			return nil
 		},
 	}

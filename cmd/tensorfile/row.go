@@ -268,6 +268,13 @@ func storedCells(t *table, b []byte, st *tensor.Stored) []byte {
 	if st.Encoding != "raw" {
 		b = append(append(b, ' '), human(st.Size)...)
 	}
+	const most = len("sha256:0123456789abcdef")
+	if b = t.cell(b); st.Digest != "" {
+		b = appendEscaped(b, st.Digest[:min(len(st.Digest), most)])
+	}
+	if len(st.Digest) > most {
+		b = append(b, "…"...)
+	}
 	return b
 }
 

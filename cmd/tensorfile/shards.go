@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -30,7 +31,8 @@ func splitCommand(a *app) *cobra.Command {
 		Long: `Write a file as several of the same format, each of at most that many bytes of data, into
 a folder. A tensor is never split: a larger one gets a file of its own, but in a .ptd,
 whose loader wants no such thing. safetensors get the index that Hugging Face's libraries
-read, .ptd the names of ExecuTorch's exporter, others NAME-00001-of-00003.`,
+read, .ptd the names of ExecuTorch's exporter, zTensor 2 shards and the root NAME.zt that
+is the model when it is opened, others NAME-00001-of-00003.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" || most == 0 {
@@ -112,9 +114,14 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		if err := may(names...); err != nil {
 			return nil, err
 		}
+		bar := a.bar(in.name, in.payload())
+		defer bar.done()
 		for i, s := range shards {
 			if err := ptd.WriteEntries(names[i], slices.Values(s.Entries), ptdLike(r)); err != nil {
 				return nil, err
+			}
+			for _, e := range s.Entries {
+				bar.add(e.Data.Size())
 			}
 		}
 		return names, nil
@@ -128,10 +135,26 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		for k, v := range r.Attributes() {
 			m[k] = v
 		}
+		if in.sharded() {
+			delete(m, "total_size") // of the old ones
+		}
 		return safetensors.WriteShards(a.ctx, name, r.Tensors(), most, &safetensors.WriterOptions{Metadata: m, KeepOrder: true})
+	case *primitiv.Reader:
+		if r.Kind() == primitiv.KindModel {
+			return a.splitModel(r.Model(), base, most, may)
+		}
 	}
-	if caps := in.Format().Caps(); caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 {
-		return nil, fmt.Errorf("%w: %v files are not split", errors.ErrUnsupported, in.Format())
+	if r, ok := in.Sys().(*ztensor.Reader); ok && r.Version() == "2" {
+		old, _ := filepath.Glob(base + "-[0-9][0-9][0-9][0-9][0-9].zt")
+		if err := may(append(old, base+".zt")...); err != nil {
+			return nil, err
+		}
+		bar := a.bar(in.name, in.payload())
+		defer bar.done()
+		return ztensorShards(a.ctx, r, base+".zt", most, bar.add)
+	}
+	if caps := in.Format().Caps(); caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 || in.Format() == tensorfile.Primitiv {
+		return nil, advise("tensorfile convert to ztensor or safetensors, and split that", fmt.Errorf("%w: %v files like this one are not split", errors.ErrUnsupported, in.Format()))
 	}
 	// Which shard each tensor goes to, by its place in the file.
 	var shard []int
@@ -152,9 +175,12 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 	if err := may(names...); err != nil {
 		return nil, err
 	}
+	bar, before := a.bar(in.name, in.payload()), int64(0)
+	defer bar.done()
 	for i, name := range names {
-		at := -1
+		at, written := -1, int64(0)
 		opts := &convert.Options{Select: func(*tensor.Tensor) bool { at++; return shard[at] == i+1 }}
+		opts.Progress = func(done, total int64) { written = done; bar.set(before + done) }
 		if z, ok := in.Sys().(*ztensor.Reader); ok {
 			opts.ZTensor = ztensorLike(z)
 		}
@@ -163,6 +189,37 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 			return nil, err
 		}
 		if err := plan.WriteFile(a.ctx, name); err != nil {
+			return nil, err
+		}
+		before += written
+	}
+	return names, nil
+}
+
+// splitModel keeps the statistics of a parameter with its value.
+func (a *app) splitModel(m primitiv.Model, base string, most int64, may func(...string) error) ([]string, error) {
+	var parts []primitiv.Model
+	used := int64(0)
+	for _, p := range m {
+		n := p.Value.Size()
+		for _, s := range p.Stats {
+			n += s.Tensor.Size()
+		}
+		if len(parts) == 0 || used > 0 && n > most-used {
+			parts, used = append(parts, nil), 0
+		}
+		used += n
+		parts[len(parts)-1] = append(parts[len(parts)-1], p)
+	}
+	var names []string
+	for i := range parts {
+		names = append(names, fmt.Sprintf("%s-%05d-of-%05d%s", base, i+1, len(parts), tensorfile.Primitiv.Ext()))
+	}
+	if err := may(names...); err != nil {
+		return nil, err
+	}
+	for i, part := range parts {
+		if err := part.WriteFile(names[i], nil); err != nil {
 			return nil, err
 		}
 	}
@@ -176,8 +233,8 @@ func mergeCommand(a *app) *cobra.Command {
 		Short: "Write the tensors and blobs of several files into one",
 		Long: `Write the tensors and blobs of several files into one, of the format of OUT's ending or of
 --to. Names that more than one file has are refused, unless --allow has names; in .ptd
-files what is the same under the same name is kept once. The index of sharded safetensors
-is one file: convert it.`,
+files what is the same under the same name is kept once. The index of sharded safetensors,
+and the root of a sharded zTensor 2, is one file: convert it.`,
 		Args: cobra.MinimumNArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := args[len(args)-1]
@@ -193,6 +250,7 @@ is one file: convert it.`,
 				return nil
 			}
 			var files []*tensorfile.File
+			about := int64(0)
 			for _, name := range args {
 				in, err := a.open(name)
 				if err != nil {
@@ -201,8 +259,9 @@ is one file: convert it.`,
 				}
 				defer in.Close()
 				files = append(files, in.File)
+				about += in.payload()
 			}
-			return a.merge(files, out, &c)
+			return a.merge(files, out, about, &c)
 		},
 	}
 	f := cmd.Flags()
@@ -213,7 +272,7 @@ is one file: convert it.`,
 	return cmd
 }
 
-func (a *app) merge(files []*tensorfile.File, out string, c *conversion) error {
+func (a *app) merge(files []*tensorfile.File, out string, about int64, c *conversion) error {
 	const from = "the inputs"
 	var all []iter.Seq[ptd.Entry]
 	var like *ptd.WriterOptions
@@ -229,7 +288,7 @@ func (a *app) merge(files []*tensorfile.File, out string, c *conversion) error {
 			a.fail(from, err)
 			return nil
 		}
-		return a.written(from, out, c, nil, func(w *target) error {
+		return a.written(from, out, c, nil, about, func(w *target) error {
 			pw := ptd.NewWriter(w, like)
 			for _, e := range entries {
 				if err := pw.AddEntry(e); err != nil {
@@ -249,5 +308,5 @@ func (a *app) merge(files []*tensorfile.File, out string, c *conversion) error {
 		a.refused(from, c, plan.Losses(), err)
 		return nil
 	}
-	return a.written(from, out, c, plan.Losses(), func(w *target) error { return plan.Write(a.ctx, w) })
+	return a.written(from, out, c, plan.Losses(), about, func(w *target) error { return plan.Write(a.ctx, w) })
 }

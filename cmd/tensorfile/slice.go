@@ -49,7 +49,7 @@ func parseSlice(text string, s tensor.Shape) (region, error) {
 	if strings.TrimSpace(text) == "" {
 		return r, nil
 	}
-	items := strings.Split(text, ",")
+	items := strings.Split(strings.TrimSuffix(strings.TrimSpace(text), ","), ",")
 	d := 0
 	dots := false
 	for i, item := range items {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/cmplx"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +24,8 @@ func statsCommand(a *app) *cobra.Command {
 		Short: "Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram of tensors",
 		Long: `Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram of all tensors,
 or of those named (NAME may have * ? [a-z]). All but the counts are over the finite
-values. The standard deviation is that of the population.`,
+values. The standard deviation is that of the population. What has no values, such as the
+blocks of a quantised tensor, is an error only where it is named.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if bins < 1 || bins > 10_000 {
@@ -33,7 +38,7 @@ values. The standard deviation is that of the population.`,
 					wrongNames = a.refuse(in.name, err)
 					return nil, nil
 				}
-				return a.stats(in, rows, bins)
+				return a.stats(in, rows, bins, len(args) > 1)
 			})
 			if wrongNames != nil {
 				return wrongNames
@@ -47,14 +52,19 @@ values. The standard deviation is that of the population.`,
 
 // chooseRows gives the rows that the names or globs mean, all when there are
 // none.
-func chooseRows(in *input, names []string) ([]row, error) {
-	rows := in.rows()
+func chooseRows(in *input, names []string) (iter.Seq[row], error) {
 	if len(names) == 0 {
-		return rows, nil
+		return func(yield func(row) bool) {
+			for r := range in.eachRow() {
+				if !yield(*r) {
+					return
+				}
+			}
+		}, nil
 	}
 	var out []row
 	used := make([]bool, len(names))
-	for _, r := range rows {
+	for r := range in.eachRow() {
 		for i, n := range names {
 			ok := n == r.name
 			if !ok {
@@ -62,7 +72,7 @@ func chooseRows(in *input, names []string) ([]row, error) {
 			}
 			if ok {
 				used[i] = true
-				out = append(out, r)
+				out = append(out, *r)
 				break
 			}
 		}
@@ -72,7 +82,7 @@ func chooseRows(in *input, names []string) ([]row, error) {
 			return nil, wrong("tensorfile ls, which lists the names", "no tensor is called %s", tensor.Quote(n))
 		}
 	}
-	return out, nil
+	return slices.Values(out), nil
 }
 
 // statistics are those of the elements of one blob. Sums are over finite values.
@@ -90,7 +100,7 @@ type statistics struct {
 
 // measure reads a blob once for what needs no knowledge of the others, and once
 // more for what does: the distances from the mean, and the histogram.
-func measure(ctx context.Context, d tensor.DType, b tensor.Blob, n int64, bins int) (*statistics, error) {
+func measure(ctx context.Context, d tensor.DType, b tensor.Blob, n int64, bins int, bar *bar) (*statistics, error) {
 	e, err := elementOf(d)
 	if err != nil {
 		return nil, err
@@ -98,7 +108,7 @@ func measure(ctx context.Context, d tensor.DType, b tensor.Blob, n int64, bins i
 	s := &statistics{minInt: math.MaxInt64, maxInt: math.MinInt64, minUint: math.MaxUint64, min: math.Inf(1), max: math.Inf(-1)}
 	pass := func(f func(p []byte, k int)) error {
 		left := n
-		return stream(ctx, b, func(p []byte) {
+		return stream(ctx, b, bar, func(p []byte) {
 			k := int(min(int64(len(p))*8/int64(e.bits), left))
 			left -= int64(k)
 			f(p, k)
@@ -260,7 +270,7 @@ type measured struct {
 	err   error
 }
 
-func measureTensor(ctx context.Context, t *tensor.Tensor, bins int) []measured {
+func measureTensor(ctx context.Context, t *tensor.Tensor, bins int, bar *bar) []measured {
 	if t.External {
 		return []measured{{err: errExternal}}
 	}
@@ -272,7 +282,7 @@ func measureTensor(ctx context.Context, t *tensor.Tensor, bins int) []measured {
 		}
 		m := measured{dtype: t.DType, err: err}
 		if err == nil {
-			m.stats, m.err = measure(ctx, t.DType, t.Data, n, bins)
+			m.stats, m.err = measure(ctx, t.DType, t.Data, n, bins, bar)
 		}
 		return []measured{m}
 	}
@@ -280,25 +290,25 @@ func measureTensor(ctx context.Context, t *tensor.Tensor, bins int) []measured {
 	for i := range t.Parts {
 		p := &t.Parts[i]
 		m := measured{role: p.Role, dtype: partType(t, p)}
-		m.stats, m.err = measure(ctx, m.dtype, p.Data, math.MaxInt64, bins)
+		m.stats, m.err = measure(ctx, m.dtype, p.Data, math.MaxInt64, bins, bar)
 		all = append(all, m)
 	}
 	return all
 }
 
-func (a *app) stats(in *input, rows []row, bins int) (jsonValue, error) {
+// stats measures the rows. One that has no values here, such as a quantised block,
+// is an error only where somebody asked for it by name.
+func (a *app) stats(in *input, rows iter.Seq[row], bins int, asked bool) (jsonValue, error) {
 	tab := newTable("NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF", "HISTOGRAM")
-	var list []object
-	bar := a.bar(in.name, in.Size())
+	var list lines
+	bar := a.bar(in.name, 2*in.payload()) // measure goes twice
 	defer bar.done()
-	inOrder(a.ctx, len(rows), func(i int) []measured {
-		if rows[i].empty {
+	inOrder(a.ctx, rows, func(r row) []measured {
+		if r.empty {
 			return nil
 		}
-		return measureTensor(a.ctx, a.resolve(rows[i].tensor), bins)
-	}, func(i int, all []measured) {
-		r := &rows[i]
-		bar.add(max(r.bytes, 0))
+		return measureTensor(a.ctx, a.resolve(r.tensor), bins, bar)
+	}, func(r row, all []measured) {
 		o := append(appendName(nil, r.name), r.ids...)
 		if r.dtype != "" {
 			o.set("dtype", r.dtype)
@@ -312,13 +322,18 @@ func (a *app) stats(in *input, rows []row, bins int) (jsonValue, error) {
 				target = &object{{"role", m.role}}
 			}
 			if m.err != nil {
-				if !isInterrupt(m.err) {
+				if !asked && errors.Is(m.err, errors.ErrUnsupported) {
+					why := strings.TrimPrefix(describe(m.err), errors.ErrUnsupported.Error()+": ")
+					tab.add(label, cmp.Or(r.dtype, r.scheme()), "-", "-", "-", "-", "-", "-", "-", "-", why)
+				} else if !isInterrupt(m.err) {
 					a.fail(in.name, fmt.Errorf("%s: %w", label, m.err))
 				}
 				target.set("error", describe(m.err))
 			} else {
 				m.stats.set(target, m.dtype)
-				tab.add(m.cells(label)...)
+				if !a.json {
+					tab.add(m.cells(label)...)
+				}
 			}
 			if m.role != "" {
 				parts = append(parts, *target)
@@ -328,7 +343,9 @@ func (a *app) stats(in *input, rows []row, bins int) (jsonValue, error) {
 			o.set("scheme", r.scheme())
 			o.set("parts", parts)
 		}
-		list = append(list, o)
+		if a.json {
+			list.add(o)
+		}
 	})
 	if a.ctx.Err() != nil {
 		return nil, a.ctx.Err()
@@ -340,7 +357,7 @@ func (a *app) stats(in *input, rows []row, bins int) (jsonValue, error) {
 	return func(w *jsonWriter) {
 		w.open('{')
 		w.field("file", in.name)
-		w.field("tensors", orEmpty(list))
+		w.field("tensors", list)
 		w.close('}')
 	}, nil
 }

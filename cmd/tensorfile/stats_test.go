@@ -26,7 +26,7 @@ func TestStatistics(t *testing.T) {
 		{tensor.New("", tensor.Shape{2}, []complex64{0, complex(float32(nan), 1)}), "2 <nil> <nil> 0 NaN 1 1 0 []"},
 	} {
 		n, _ := c.x.Shape.Elements()
-		s, err := measure(t.Context(), c.x.DType, c.x.Data, n, 3)
+		s, err := measure(t.Context(), c.x.DType, c.x.Data, n, 3, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestStatisticsOfManyPieces(t *testing.T) {
 		sum += float64(v[i])
 	}
 	x := tensor.New("", tensor.Shape{int64(len(v))}, v)
-	s, err := measure(t.Context(), tensor.F32, x.Data, int64(len(v)), 10)
+	s, err := measure(t.Context(), tensor.F32, x.Data, int64(len(v)), 10, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,5 +100,34 @@ func TestElements(t *testing.T) {
 	bad, _ := elementOf(tensor.Bool)
 	if got := string(bad.append(nil, []byte{2}, 0, true)); got != "2" {
 		t.Errorf("a bool that is neither is shown as %s", got)
+	}
+}
+
+// Integers that a float64 does not tell apart are apart all the same.
+func TestDistanceOfIntegers(t *testing.T) {
+	x := tensor.New("", tensor.Shape{4}, []int64{1<<53 + 1, math.MinInt64, -1, 5})
+	y := tensor.New("", tensor.Shape{4}, []int64{1 << 53, math.MinInt64, -1, 5})
+	z := tensor.New("", tensor.Shape{4}, []uint64{1<<53 + 1, 1 << 63, math.MaxUint64, 5})
+	for _, c := range []struct {
+		a, b      *tensor.Tensor
+		tolerance float64
+		numeric   bool
+		different int64
+		largest   float64
+	}{
+		{x, y, 0, false, 1, 1},
+		{x, y, 0.5, true, 1, 1},
+		{x, y, 1, true, 0, 1},
+		{x, z, 1, true, 2, 1 << 64},
+		{z, x, 1 << 64, true, 0, 1 << 64},
+	} {
+		d := &differ{tolerance: c.tolerance, numeric: c.numeric}
+		n, err := d.values(t.Context(), c.a, c.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.different != c.different || n.largest != c.largest {
+			t.Errorf("%v, %v within %v: %d differ, by %v at most; want %d, %v", c.a.DType, c.b.DType, c.tolerance, n.different, n.largest, c.different, c.largest)
+		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 func printable(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
@@ -50,6 +52,7 @@ type table struct {
 	head  []string
 	right []bool // numbers
 	width []int
+	spare bool // the last column is left out where it does not fit
 	text  []byte
 	ends  []int // of the cells in text
 }
@@ -123,6 +126,18 @@ func (t *table) print(a *app) {
 		if t.width[i] > 0 {
 			t.width[i] = max(t.width[i], len(t.head[i]))
 			last = i
+		}
+	}
+	if n := len(t.width) - 1; t.spare && last == n && a.terminal {
+		all := 2 * n
+		for _, w := range t.width {
+			all += w
+		}
+		if wide, _, err := term.GetSize(int(a.tty.Fd())); err == nil && all > wide {
+			t.width[n] = 0
+			for last = n - 1; last > 0 && t.width[last] == 0; {
+				last--
+			}
 		}
 	}
 	var line []byte
@@ -210,6 +225,9 @@ const (
 	styleWarning = "\x1b[33m"
 )
 
+// mostListed is how much of a list people are shown.
+const mostListed = 30
+
 // printObject writes an object as indented lines: what --json has, for people.
 func printObject(a *app, o object, indent string) {
 	width := 0
@@ -231,7 +249,11 @@ func printObject(a *app, o object, indent string) {
 				continue
 			}
 			fmt.Fprintf(a.out, "%s%s:\n", indent, key)
-			for _, e := range v {
+			for i, e := range v {
+				if i == mostListed && len(v) > mostListed+1 {
+					fmt.Fprintf(a.out, "%s  - … and %d more, which --json has\n", indent, len(v)-i)
+					break
+				}
 				if !slices.ContainsFunc(e, func(f field) bool { return nested(f.value) }) {
 					fmt.Fprintf(a.out, "%s  - %s\n", indent, inline(e))
 					continue

@@ -124,6 +124,7 @@ func TestJSONWriterMakesDocuments(t *testing.T) {
 	}
 }
 
+// names of tensors as those of files.
 func TestSafeFileNames(t *testing.T) {
 	var f fileNames
 	seen := map[string]bool{}

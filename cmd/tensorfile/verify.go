@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -55,7 +57,11 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) ([]tensor.Finding, 
 	o.Strict = false // so that the file opens, and every departure is a finding
 	in, err := a.openWith(name, o)
 	if err != nil {
-		a.fail(name, err)
+		told := err
+		if tensor.ClassOf(err) == tensor.ClassMalformed && statusOf(err) == statusUnreadable && !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errFolder) {
+			told = advise("fetching the file again", err) // not verify
+		}
+		a.fail(name, told)
 		return tensor.Findings(err), nil
 	}
 	defer in.Close()

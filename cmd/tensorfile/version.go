@@ -58,26 +58,3 @@ func programVersion() string {
 	}
 	return "(devel)"
 }
-
-func completionCommand(a *app) *cobra.Command {
-	shells := []string{"bash", "zsh", "fish", "powershell"}
-	return &cobra.Command{
-		Use:       "completion SHELL",
-		Short:     "Print the completion script for bash, zsh, fish or powershell",
-		Long:      "Print a completion script. For bash, this session only: source <(tensorfile completion bash)",
-		ValidArgs: shells,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			root := cmd.Root()
-			switch args[0] {
-			case "bash":
-				return root.GenBashCompletionV2(a.out, true)
-			case "zsh":
-				return root.GenZshCompletion(a.out)
-			case "fish":
-				return root.GenFishCompletion(a.out, true)
-			}
-			return root.GenPowerShellCompletionWithDesc(a.out)
-		},
-	}
-}

@@ -4,31 +4,30 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"runtime"
-	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// inOrder does n pieces of work on all cores and hands out the results in
-// order, each as soon as it and those before it are done. It stops early, with
-// no result handed out twice, when the context ends.
-func inOrder[T any](ctx context.Context, n int, work func(i int) T, emit func(i int, result T)) {
-	workers := min(runtime.GOMAXPROCS(0), n)
+// inOrder does pieces of work on all cores and hands out the results in order,
+// each as soon as it and those before it are done. jobs runs only little ahead of
+// that, in a goroutine of its own. It stops early, with no result handed out
+// twice, when the context ends.
+func inOrder[J, T any](ctx context.Context, jobs iter.Seq[J], work func(J) T, emit func(J, T)) {
+	workers := runtime.GOMAXPROCS(0)
 	if workers <= 1 {
-		for i := range n {
+		for j := range jobs {
 			if ctx.Err() != nil {
 				return
 			}
-			emit(i, work(i))
+			emit(j, work(j))
 		}
 		return
 	}
 	// A slot is a promise; the queue bounds how far work runs ahead.
 	type slot struct {
-		i    int
+		j    J
 		done chan T
 	}
 	todo := make(chan slot)
@@ -36,31 +35,43 @@ func inOrder[T any](ctx context.Context, n int, work func(i int) T, emit func(i 
 	for range workers {
 		go func() {
 			for s := range todo {
-				s.done <- work(s.i)
+				s.done <- work(s.j)
 			}
 		}()
 	}
 	go func() {
 		defer close(todo)
 		defer close(queue)
-		for i := range n {
+		for j := range jobs {
 			if ctx.Err() != nil {
 				return
 			}
-			s := slot{i, make(chan T, 1)}
+			s := slot{j, make(chan T, 1)}
 			queue <- s
 			todo <- s
 		}
 	}()
 	for s := range queue {
-		emit(s.i, <-s.done)
+		emit(s.j, <-s.done)
+	}
+}
+
+// upTo yields 0 to n-1.
+func upTo(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield(i) {
+				return
+			}
+		}
 	}
 }
 
 // stream calls f with all bytes of a blob in pieces, none of which but the last
 // ends within an element. It reads through a copy, so
-// that a file that somebody truncates meanwhile is an error and no crash.
-func stream(ctx context.Context, b tensor.Blob, f func(p []byte)) error {
+// that a file that somebody truncates meanwhile is an error and no crash. The bar
+// hears of every piece.
+func stream(ctx context.Context, b tensor.Blob, bar *bar, f func(p []byte)) error {
 	r, err := b.Open()
 	if err != nil {
 		return err
@@ -83,43 +94,13 @@ func stream(ctx context.Context, b tensor.Blob, f func(p []byte)) error {
 			n += k
 		}
 		f(buf[:n])
+		bar.add(int64(n))
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-	}
-}
-
-// A bar shows progress on standard error when that is a terminal.
-type bar struct{ p *progressbar.ProgressBar }
-
-func (a *app) bar(what string, total int64) *bar {
-	if !a.bars || total < 64<<20 {
-		return &bar{}
-	}
-	return &bar{progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription(display(what)),
-		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetRenderBlankState(true))}
-}
-
-func (b *bar) set(done int64) {
-	if b.p != nil {
-		b.p.Set64(done)
-	}
-}
-
-func (b *bar) add(n int64) {
-	if b.p != nil {
-		b.p.Add64(n)
-	}
-}
-
-func (b *bar) done() {
-	if b.p != nil {
-		b.p.Finish()
 	}
 }
 

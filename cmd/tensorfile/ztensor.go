@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -85,4 +87,32 @@ func ztensorValues(all iter.Seq2[string, ztensor.Value]) object {
 		}
 	}
 	return o
+}
+
+// ztensorShards writes a file of version 2 as shards and their root called name.
+// done is told how many bytes of data more have been taken up.
+func ztensorShards(ctx context.Context, r *ztensor.Reader, name string, most int64, done func(int64)) ([]string, error) {
+	o := ztensorLike(r)
+	o.Attributes = map[string]any{}
+	for k, v := range r.Values() {
+		o.Attributes[k] = v
+	}
+	trial := ztensor.NewWriter(io.Discard, o)
+	for t := range r.Tensors() {
+		if trial.Check(t) != nil {
+			o.KeepOrder = true // a name that is not in NFC has no place in canonical form
+		}
+	}
+	return ztensor.WriteShards(ctx, name, r.Tensors(), &ztensor.ShardOptions{
+		Max:    most,
+		Writer: o,
+		TensorAttributes: func(t *tensor.Tensor) map[string]any {
+			done(t.Size())
+			own := map[string]any{}
+			for k, v := range r.TensorValues(t) {
+				own[k] = v
+			}
+			return own
+		},
+	})
 }

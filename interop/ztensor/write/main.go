@@ -7,6 +7,7 @@
 package main
 
 import (
+	"context"
 	crand "crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -17,6 +18,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -78,6 +80,33 @@ func version2(dir string) {
 	write(dir, "ordered", ztensor.WriterOptions{Version: "2", KeepOrder: true, Alignment: 4096}, ts...)
 	write(dir, "zstd", ztensor.WriterOptions{Version: "2", Level: 3, Alignment: 4096}, ts...)
 	write(dir, "attributes", ztensor.WriterOptions{Version: "2", Attributes: map[string]any{"number": 1.5, "text": "naïve"}}, ts[0])
+	write(dir, "sparse", ztensor.WriterOptions{Version: "2"}, csr("csr", 30, 40), csr("csr without rows", 0, 3), csr("csr of zeros", 5, 0))
+
+	ts = append(ts, csr("csr", 30, 40))
+	half := len(ts) / 2
+	base := filepath.Join(dir, "2-appended")
+	say(base, ts)
+	for i, some := range [][]*tensor.Tensor{ts[:half], ts[half : len(ts)-2], ts[len(ts)-2:]} {
+		opts := &ztensor.WriterOptions{Version: "2", Level: i % 2}
+		begin := ztensor.Append
+		if i == 0 {
+			begin = ztensor.Create
+		}
+		w, err := begin(base+".zt", opts)
+		check(err)
+		add(w, some)
+		check(w.Close())
+	}
+	for _, store := range []bool{false, true} {
+		base := filepath.Join(dir, "shards", "2-positional")
+		if store {
+			base = filepath.Join(dir, "store", "2-store")
+		}
+		check(os.MkdirAll(filepath.Dir(base), 0o777))
+		say(base, ts)
+		_, err := ztensor.WriteShards(context.Background(), base+".zt", slices.Values(ts), &ztensor.ShardOptions{Max: 10_000, Store: store})
+		check(err)
+	}
 }
 
 // everything is a tensor of every kind that the version holds.
@@ -177,14 +206,11 @@ func sum(b tensor.Blob) string {
 	return hex.EncodeToString(h[:])
 }
 
-// write makes a file and says what is in it. The tensor "pieces" goes in piece by piece.
-func write(dir, name string, opts ztensor.WriterOptions, ts ...*tensor.Tensor) {
+// say notes what is in a file, beside it.
+func say(base string, ts []*tensor.Tensor) {
 	said := struct {
 		Tensors []row `json:"tensors"`
 	}{[]row{}}
-	base := filepath.Join(dir, opts.Version+"-"+name)
-	w, err := ztensor.Create(base+".zt", &opts)
-	check(err)
 	for _, t := range ts {
 		r := row{Name: t.Name, Shape: t.Shape}
 		if t.Scheme == "" {
@@ -194,6 +220,25 @@ func write(dir, name string, opts ztensor.WriterOptions, ts ...*tensor.Tensor) {
 			r.Parts = append(r.Parts, row{Role: p.Role, SHA256: sum(p.Data)})
 		}
 		said.Tensors = append(said.Tensors, r)
+	}
+	b, err := json.Marshal(said)
+	check(err)
+	check(os.WriteFile(base+".json", b, 0o666))
+}
+
+// write makes a file and says what is in it.
+func write(dir, name string, opts ztensor.WriterOptions, ts ...*tensor.Tensor) {
+	base := filepath.Join(dir, opts.Version+"-"+name)
+	say(base, ts)
+	w, err := ztensor.Create(base+".zt", &opts)
+	check(err)
+	add(w, ts)
+	check(w.Close())
+}
+
+// add adds tensors; the one called "pieces" goes in piece by piece.
+func add(w *ztensor.Writer, ts []*tensor.Tensor) {
+	for _, t := range ts {
 		if t.Name != "pieces" {
 			check(w.Add(t))
 			continue
@@ -208,10 +253,6 @@ func write(dir, name string, opts ztensor.WriterOptions, ts ...*tensor.Tensor) {
 		}
 		check(piece.Close())
 	}
-	check(w.Close())
-	b, err := json.Marshal(said)
-	check(err)
-	check(os.WriteFile(base+".json", b, 0o666))
 }
 
 func check(err error) {

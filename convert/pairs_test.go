@@ -1,0 +1,148 @@
+package convert
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// harmless are the losses after which all elements are still there, as they were.
+const harmless = Reorder | LoseGraph | LoseAttributes | RenameTensors
+
+// Every ordered pair of formats that can hold a tensor, every type that both have, in several shapes and orders: there and back,
+// bytes equal. A type that the second does not have is a loss that is named.
+func TestThereAndBack(t *testing.T) {
+	shapes := []tensor.Shape{{2, 3, 4}, {}, {5}, {0, 3}}
+	for _, from := range forms() {
+		for _, to := range forms() {
+			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
+				both := 0
+				for _, d := range from.caps().DTypes {
+					for i, shape := range shapes {
+						if !from.caps().ZeroDims && i == 3 || d.Size() == 0 && i < 3 && i > 0 { // half a byte is no element
+							continue
+						}
+						column := i == 0 && d.Size() > 0 && from.caps().Orders.Hold(tensor.ColumnMajor(3), 3)
+						for _, reversed := range []bool{false, true} {
+							if reversed && !column {
+								continue
+							}
+							x := sample(d, shape)
+							if reversed {
+								x.Order = tensor.ColumnMajor(3)
+							}
+							src := write(t, from, []*tensor.Tensor{x}, nil)
+							if !to.caps().Holds(d) || !to.caps().ZeroDims && i == 3 {
+								named(t, src, to)
+								continue
+							}
+							both++
+							thereAndBack(t, src, from, to)
+						}
+					}
+				}
+				if both == 0 {
+					t.Errorf("%v and %v have no type in common", from, to)
+				}
+			})
+		}
+	}
+}
+
+// named wants a loss of the one tensor of src.
+func named(t *testing.T, src *tensorfile.File, to form) {
+	t.Helper()
+	p, err := NewPlan(src, to.format, to.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range p.Losses() {
+		if l.Kind&(Widen|Narrow|DropTensors) != 0 && p.Err() != nil {
+			return
+		}
+	}
+	x := first(t, src)
+	t.Errorf("%v %v to %v: %v", x.DType, x.Shape, to, p.Losses())
+}
+
+func thereAndBack(t *testing.T, src *tensorfile.File, from, to form) {
+	t.Helper()
+	o, back := to.options(), from.options()
+	o.Allow, back.Allow = harmless, harmless
+	mid, _ := run(t, src, to, o)
+	end, p := run(t, mid, from, back)
+	if mid.Format() != to.format || end.Format() != from.format {
+		t.Fatalf("it became %v and %v", mid.Format(), end.Format())
+	}
+	a, b := first(t, src), first(t, end)
+	if a.DType != b.DType || !a.Shape.Equal(b.Shape) {
+		t.Fatalf("%v %v came back as %v %v", a.DType, a.Shape, b.DType, b.Shape)
+	}
+	if x, y := rowMajor(t, a), rowMajor(t, b); !bytes.Equal(x, y) {
+		t.Fatalf("%v came back with other bytes (%v)", a.DType, p.Losses())
+	}
+}
+
+// arrives wants every dense tensor of src that the target can hold in a file of that form, with the same elements.
+func arrives(t *testing.T, src *tensorfile.File, to form, want int) {
+	t.Helper()
+	seen := 0
+	for x := range src.Tensors() {
+		if !x.Dense() || !to.caps().Holds(x.DType) {
+			continue
+		}
+		o := to.options()
+		o.Allow = harmless
+		o.Select = func(y *tensor.Tensor) bool { return y == x || y.Name == x.Name }
+		end, _ := run(t, src, to, o)
+		if y := first(t, end); y.DType != x.DType || !bytes.Equal(rowMajor(t, x), rowMajor(t, y)) {
+			t.Errorf("%s, %v, is %v in %v, with other bytes", x.Name, x.DType, y.DType, to)
+		}
+		seen++
+	}
+	if seen < want {
+		t.Errorf("%d tensors arrived in %v, want %d", seen, to, want)
+	}
+}
+
+// What is only read, and what is only a part of a program, goes into every format that has its type.
+func TestFromPrograms(t *testing.T) {
+	b := pte.NewBuilder()
+	m := b.Method("forward")
+	n := map[tensor.DType]bool{}
+	for _, d := range (form{tensorfile.PTD, ""}).caps().DTypes {
+		x := sample(d, tensor.Shape{2, 4})
+		x.Name = d.String()
+		m.Constant(x)
+		n[d] = true
+	}
+	m.Return()
+	var out bytes.Buffer
+	if err := b.Write(&out, nil); err != nil {
+		t.Fatal(err)
+	}
+	program := open(t, out.Bytes())
+	gguf, err := os.ReadFile("../testdata/gguf/types.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := open(t, gguf)
+	for _, to := range forms() {
+		want, simple := 0, 0
+		for _, d := range to.caps().DTypes {
+			if n[d] {
+				want++
+			}
+			switch d {
+			case tensor.F32, tensor.F16, tensor.BF16, tensor.F64, tensor.I8, tensor.I16, tensor.I32, tensor.I64:
+				simple++
+			}
+		}
+		t.Run("pte to "+to.String(), func(t *testing.T) { arrives(t, program, to, want) })
+		t.Run("gguf to "+to.String(), func(t *testing.T) { arrives(t, blocks, to, simple) })
+	}
+}
