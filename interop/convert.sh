@@ -9,35 +9,38 @@ proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else faile
 
 go build -o "$work/tensorfile" ./cmd/tensorfile
 numpy=$(interop/tools.sh numpy) etrun=$(interop/tools.sh etrun) rten=$(interop/tools.sh rten-convert 0.22.0) primitivref=$(interop/tools.sh primitivref)
-z10=$(interop/tools.sh ztensor 1.0.1) z11=$(interop/tools.sh ztensor 1.1.1) z12=$(interop/tools.sh ztensor 1.2.3)
+z10=$(interop/tools.sh ztensor 1.0.1) z11=$(interop/tools.sh ztensor 1.1.1) z12=$(interop/tools.sh ztensor 1.2.3) z20=$(interop/tools.sh ztensor 2.1.2)
 
 # read TARGET FILE: by the reference of the target.
 read_by() {
 	case $1 in
-	safetensors | npz) "$numpy" interop/convert/read.py "$1" "$2" ;;
+	safetensors | npz | npy) "$numpy" interop/convert/read.py "$1" "$2" ;;
 	rten) "$rten" interop/convert/read.py rten "$2" ;;
 	ptd) "$etrun" ptd "$2" ;;
 	primitiv) "$primitivref" dump "$2" ;;
 	ztensor@1.0) "$z10" interop/ztensor/wheel.py read "$2" ;;
 	ztensor@1.1) "$z11" interop/ztensor/wheel.py read "$2" ;;
 	ztensor@1.2) "$z12" interop/ztensor/wheel.py read "$2" ;;
+	ztensor@2) "$z20" interop/ztensor/wheel.py read "$2" ;;
 	esac
 }
 
-carried() { # SOURCE EXPECT TARGET MIN
+carried() { # SOURCE EXPECT TARGET MIN FLAG...
 	local out=$work/out
-	rm -f "$out" && "$work/tensorfile" convert "$1" "$out" --to "$3" --allow all >"$work/log" 2>&1 || { tail -n 2 "$work/log"; return 1; }
+	rm -f "$out" && "$work/tensorfile" convert "$1" "$out" --to "$3" --allow all "${@:5}" >"$work/log" 2>&1 || { tail -n 2 "$work/log"; return 1; }
 	read_by "$3" "$out" >"$work/read" 2>"$work/log" || { tail -n 2 "$work/log"; return 1; }
 	python3 interop/convert/matches.py "$2" "$work/read" "$4" "$3"
 }
 
 t=testdata
-for to in safetensors npz ptd ztensor@1.0 ztensor@1.1 ztensor@1.2 primitiv rten; do
+for to in safetensors npz ptd ztensor@1.0 ztensor@1.1 ztensor@1.2 ztensor@2 primitiv rten; do
 	if [ $to != rten ]; then # random 64-bit integers do not fit its int32, which is an error and not a loss
 		many=$([ $to = primitiv ] && echo 1 || echo 5)
 		proves "safetensors to $to" carried $t/safetensors/dtypes.safetensors $t/safetensors/dtypes.json $to "$many"
 		proves "npz to $to" carried $t/npy/stored.npz $t/npy/stored.npz.json $to "$many"
 		proves "zTensor 1.2 to $to" carried $t/ztensor/crate-1.2.3-dtypes.zt $t/ztensor/crate-1.2.3-dtypes.json $to "$many"
+		for v in 0.1.0 1.0.0 1.1.1; do proves "zTensor $v to $to" carried $t/ztensor/crate-$v-dtypes.zt $t/ztensor/crate-$v-dtypes.json $to "$many"; done
+		proves "zTensor 2 to $to" carried $t/ztensor/crate-2.1.1-dtypes.zt $t/ztensor/crate-2.1.1-dtypes.json $to "$many"
 		proves "zTensor 1.2 with digests to $to" carried $t/ztensor/crate-1.2.3-digests.zt $t/ztensor/crate-1.2.3-digests.json $to 2
 		proves "ptd to $to" carried $t/ptd/et-1.5.1-dtypes.ptd $t/ptd/et-1.5.1-dtypes.json $to 1
 	fi
@@ -48,39 +51,15 @@ for to in safetensors npz ptd ztensor@1.0 ztensor@1.1 ztensor@1.2 primitiv rten;
 		proves "gguf to $to" carried $t/gguf/align4096.gguf $t/gguf/align4096.gguf.json $to 0
 done
 
-# primitiv's matrices are column-major: what its library says of them, and what NumPy says of ours.
-from_primitiv() {
-	"$primitivref" dump "$1" >"$work/theirs"
-	rm -f "$work/out" && "$work/tensorfile" convert "$1" "$work/out" --to "$2" --allow all >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
-	read_by "$2" "$work/out" >"$work/ours" && python3 - "$work/theirs" "$work/ours" <<'P'
-import json, re, struct, sys, hashlib
-values = {}
-path = ""
-for line in open(sys.argv[1]):
-    kind, *rest = line.split(" ")
-    if kind == "parameter":
-        path = ".".join(bytes.fromhex(k.strip().rstrip(".")).decode() for k in rest)
-    elif kind == "value":
-        shape = [int(d) for d in re.match(r"\[(.*?)\]", rest[0]).group(1).split(",") if d]
-        raw = [bytes.fromhex(rest[1].strip()[i:i + 8])[::-1] for i in range(0, len(rest[1].strip()), 8)]
-        def at(index):
-            k, step = 0, 1
-            for i, d in zip(index, shape):
-                k, step = k + i * step, step * d
-            return raw[k]
-        def rows(dims, index=()):
-            if not dims:
-                return at(index)
-            return b"".join(rows(dims[1:], index + (i,)) for i in range(dims[0]))
-        values[path] = hashlib.sha256(rows(shape)).hexdigest()
-ours = {r["name"]: r["sha256"] for r in map(json.loads, open(sys.argv[2]))}
-bad = [k for k in values if ours.get(k) != values[k]]
-print(f"  {len(values) - len(bad)} of {len(values)} values equal")
-sys.exit(bool(bad) or not values)
-P
-}
-for to in safetensors npz; do
-	proves "primitiv to $to" from_primitiv $t/primitiv/model-nested.primitiv $to
+# primitiv's matrices are column-major: what its library says of them, and what the others say of ours.
+"$primitivref" dump $t/primitiv/model-nested.primitiv >"$work/nested"
+for to in safetensors npz ptd ztensor@1.0 ztensor@1.1 ztensor@1.2 ztensor@2 rten; do
+	proves "primitiv to $to" carried $t/primitiv/model-nested.primitiv "$work/nested" $to 5 --row-major
+done
+
+# One array, into and out of .npy.
+for from in le-f4 be-f8 column le-c8 scalar; do
+	for to in safetensors npz npy ptd ztensor@1.2 ztensor@2; do proves "$from.npy to $to" carried $t/npy/$from.npy $t/npy/$from.npy.json $to 0; done
 done
 
 echo "interop convert: $passed passed, $failed failed, 0 skipped"

@@ -1,6 +1,6 @@
 """read.py KIND FILE: what a reference reads from a file that we converted: one JSON row a tensor, bytes in row-major order.
 
-KIND is safetensors, npz (under interop/tools.sh numpy), rten (under rten-convert). The others have readers already: zTensor's wheels
+KIND is safetensors, npz, npy (under interop/tools.sh numpy), rten (under rten-convert). The others have readers already: zTensor's wheels
 (ztensor/wheel.py read), ExecuTorch's runtime (etrun ptd) and primitiv's library (primitivref dump), whose output matches.py understands.
 """
 import hashlib, json, sys
@@ -20,6 +20,12 @@ def npz(path):
     for name in f.files:
         a = f[name]
         yield name, a.dtype.name, a.shape, a.tobytes()
+
+
+def npy(path):
+    import numpy as np
+    a = np.load(path)
+    yield "data", a.dtype.name, a.shape, a.tobytes()
 
 
 def rten(path):

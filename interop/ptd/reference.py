@@ -9,7 +9,7 @@
 A case is {"alignment": of segments, "buffers": [hex], "entries": [{"name", "buffer", "alignment", "layout"}]}, and a layout
 {"scalar_type", "sizes", "dim_order"} or null.
 """
-import glob, hashlib, json, os, subprocess, sys, types
+import glob, hashlib, json, os, random, subprocess, sys, types
 
 # 0.6 asks setuptools for its schema files; a current Python has none.
 resources = types.ModuleType('pkg_resources')
@@ -186,6 +186,39 @@ def cases():
     yield 'thousand', c
 
 
+def random_cases():
+    """Everything mixed: names, sharing with and without layouts, sharing of nothing, orders, alignments that are no powers of two."""
+    rng = random.Random(4)
+    alphabet = ['a', 'B', '.', '_', '0', 'é', '重', '\U0001f9e0', ' ', '/', '\t', '"', '\\', '\x7f', '\u2028', '<', '&']
+    for k in range(60):
+        c = Case(rng.choice([1, 2, 4, 8, 16, 32, 64, 128, 256, 4096, 3, 5, 48, 100]))
+        names = set()
+        for i in range(rng.choice([1, 2, 3, 5, 9, 30, 200])):
+            name = ''.join(rng.choices(alphabet, k=rng.choice([1, 1, 2, 3, 4, 5, 6, 7, 8, 40])))
+            if name in names:
+                continue
+            names.add(name)
+            alignment = rng.choice([1, 1, 1, 2, 4, 16, 64, 128, 256, 1000, 4096, 7])
+            kind = rng.random()
+            if kind < .2:
+                c.blob(name, rng.choice([0, 1, 2, 3, 17, 100, 1000]), alignment=alignment)
+            elif kind < .35 and c.case['buffers']:
+                b = rng.randrange(len(c.case['buffers']))
+                if rng.random() < .3:
+                    c.blob(name, buffer=b, alignment=alignment)
+                else:
+                    t = rng.choice([0, 1, 6])
+                    c.tensor(name, t, [len(c.case['buffers'][b]) // 2 // WIDTH[t]], buffer=b, alignment=alignment)
+            else:
+                rank = rng.choice([0, 1, 1, 2, 2, 3, 4, 5, 8, 16])
+                sizes = [rng.choice([0, 1, 1, 2, 3, 7, 16] if rank < 4 else [1, 1, 2, 3] if rank < 16 else [1]) for _ in range(rank)]
+                order = list(range(rank))
+                if rng.random() < .5:
+                    rng.shuffle(order)
+                c.tensor(name, rng.randrange(30), sizes, order, alignment=alignment, extra=rng.choice([0, 0, 0, 5]))
+        yield f'random-{k}', c
+
+
 def golden(folder):
     """The smaller cases by the newest wheel, and one by each older one, whose layout of the file differs."""
     version = os.environ['ETWHEEL'].rsplit('-', 1)[1]
@@ -221,7 +254,7 @@ def main():
     if verb == 'golden':
         return golden(folder)
     if verb == 'cases':
-        for name, c in cases():
+        for name, c in [*cases(), *random_cases()]:
             with open(f'{folder}/{name}.json', 'w') as f:
                 json.dump(c.case, f)
         return

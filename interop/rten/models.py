@@ -2,9 +2,9 @@
 read, and, where the model runs as it is, NAME.inputs with values for it in the words of interop/tools/rtenproof.
 
 Every operator alone, with all attributes left out and with each one away from its default; quantised models, convolutions, recurrent layers,
-odd shapes and names; the operators that old opsets spell with attributes.
+odd shapes and names; the operators that old opsets spell with attributes; graphs put together at random.
 """
-import contextlib, importlib.util, io, pathlib, sys
+import contextlib, importlib.util, io, pathlib, random, sys
 import numpy as np
 from onnx import TensorProto as T, helper as h, numpy_helper
 
@@ -106,6 +106,58 @@ def runnable():
         save(f"meta{len(meta)}", t.model("meta", [N("Neg", ["x"], ["y"])], x, t.values(["y"])), f"x:2x4={v(8)}", metadata=meta)
 
 
+def random_models(count):
+    """Graphs of operators in any order and sense: odd names, dimensions and types, values that appear twice, branches in branches. The
+    converter refuses about half of them."""
+    rng = random.Random(9)
+    modern = VERSION not in ("0.4.0", "0.10.0")
+    number = iter(range(10**6))
+    stems = ["a", "b/c", "x.y", "é", "重", "with space", 'quote"', "new\nline", "0", "#1", "nodes[0].then_branch/w", "very" * 60]
+    fresh = lambda: f"{rng.choice(stems)}{next(number)}"
+    types = [T.FLOAT, T.INT32, T.INT64, T.BOOL] + ([T.UINT8, T.INT8] if modern else [])
+    shape = lambda: [rng.choice([0, 1, 2, 3, 5, 17]) for _ in range(rng.choice([0, 1, 1, 2, 2, 3]))]
+    dims = lambda: None if rng.random() < .15 else [rng.choice([0, 1, 3, None, -1, "batch", "n m", "", "日", 2**31 - 1]) for _ in range(rng.choice([0, 1, 2, 3, 5]))]
+
+    def graph(depth, outer):
+        weights, inputs, nodes, here = [], [], [], []
+        pick = lambda: rng.choice(here + outer)
+        for _ in range(rng.randrange(6)):
+            name, dtype = fresh(), rng.choice(["float32", "int32", "int64", "bool"] + (["uint8", "int8"] if modern else []))
+            weights.append(numpy_helper.from_array(np.full(shape(), len(weights) % 2, dtype), name))
+            here.append(name)
+        for _ in range(rng.randrange(4) if depth == 0 else 0):
+            inputs.append(h.make_tensor_value_info(fresh(), rng.choice(types), dims()))
+            here.append(inputs[-1].name)
+        for _ in range(rng.randrange(8)):
+            if rng.random() < .2 or not here + outer:
+                outs = [fresh()]
+                node = h.make_node("Constant", [], outs, rng.choice([None, fresh()]), value=numpy_helper.from_array(np.ones(shape(), np.float32), ""))
+            elif modern and depth < 2 and rng.random() < .15:
+                then, other = graph(depth + 1, here + outer), graph(depth + 1, here + outer)
+                if not then.output or not other.output:
+                    continue
+                del then.output[1:], other.output[1:]
+                outs = [fresh()]
+                node = h.make_node("If", [pick()], outs, fresh(), then_branch=then, else_branch=other)
+            else:
+                op, n, m, attrs = rng.choice(t.OPS)
+                outs = [fresh() for _ in range(m)]
+                if m > 1 and rng.random() < .3:
+                    outs[-1] = ""
+                node = h.make_node(op, [pick() if i == 0 or rng.random() < .95 else "" for i in range(n)], outs, rng.choice([fresh(), fresh(), None, "same"]), **attrs)
+            nodes.append(node)
+            here += filter(None, outs)
+        outputs = list(dict.fromkeys(rng.choices(here, k=rng.randrange(1, 4)))) if here else []
+        taken = {*outputs, *(i.name for i in inputs), *(w.name for w in weights)}
+        infos = [h.make_tensor_value_info(x, rng.choice([*types, T.FLOAT16]), dims()) for x in here if x not in taken and rng.random() < .3]
+        return h.make_graph(nodes, "random", inputs, [h.make_tensor_value_info(x, T.FLOAT, dims()) for x in outputs], weights, value_info=infos)
+
+    for k in range(count):
+        m = h.make_model(graph(0, []), opset_imports=[h.make_opsetid("", t.OPSET)])
+        save(f"random{k}", m, v1=rng.random() < .3 and hasattr(t.converter, "TensorDataBuilder"), metadata=rng.choice([None, {"license": "x", "run_id": "é\n"}]))
+
+
 operators()
 runnable()
+random_models(120)
 print(f"{VERSION}: {made} models, {skipped} that this release cannot convert")

@@ -118,6 +118,8 @@ class Crate:
         want = {"version": version, "attributes": attributes(d.get("attributes"))}
         tensors = d.pop("tensors")
         if self.program == "z21":
+            if READ and (not d["verify_shards"].startswith("Ok") or any(p["verify"] != "Ok(Digest)" for t in tensors for p in t["parts"]) or any("err" in (t["csr"] or {}) for t in tensors)):
+                sys.exit(f"{path}: not verified: {d['verify_shards']}")
             read = {t["name"]: {p["name"]: p for p in t["parts"]} for t in tensors}
             want["tensors"] = [object2(o, read[o["name"]]) for o in sorted(d["objects"], key=manifest_order)]
             for k in "content_digest", "canonical_violations", "shards":
@@ -480,7 +482,8 @@ with ztensor.Writer(path, canonical=True) as w:
 if READ:
     crate = Crate(READ[0], "", True)
     for f in READ[1:]:
-        crate.expect(pathlib.Path(f))
+        path = pathlib.Path(f)
+        crate.expect(path, *(("cas", path.parent) if (path.parent / "blobs").is_dir() else ()))
     sys.exit()
 OUT.mkdir(parents=True, exist_ok=True)
 for make in make01, make10, make11, make12, make2, wheels:
