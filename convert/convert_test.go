@@ -135,7 +135,26 @@ func run(t testing.TB, src *tensorfile.File, to form, o *Options) (*tensorfile.F
 	if err := p.Write(t.Context(), &out); err != nil {
 		t.Fatalf("to %v: %v", to, err)
 	}
-	return open(t, out.Bytes()), p
+	end := open(t, out.Bytes())
+	if p.Target() != end.Format() {
+		t.Errorf("a plan for %v wrote %v", p.Target(), end.Format())
+	}
+	planned := map[string]*tensor.Tensor{}
+	for x := range p.Tensors() {
+		planned[x.Name] = x
+	}
+	for x := range end.Tensors() {
+		w := planned[x.Name]
+		if end.Format() == tensorfile.NPY { // has no room for a name
+			for _, w = range planned {
+			}
+		}
+		sameShape := w != nil && (slices.Equal(w.Shape, x.Shape) || end.Format() == tensorfile.Primitiv) // which drops ones at the end
+		if !sameShape || w.DType != x.DType || w.Parts == nil && w.Data.Size() != x.Data.Size() {
+			t.Errorf("to %v: %v was written, the plan was %v", to, x, w)
+		}
+	}
+	return end, p
 }
 
 // sample is a tensor of that type with distinct bytes that are valid values.

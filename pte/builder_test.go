@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -213,6 +214,49 @@ var built = []struct {
 		b.Named("again", blob, 64)
 		b.Named("empty", tensor.Blob{}, 0)
 	}, nil},
+	{"external", nil, func(b *Builder) {
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{2})
+		y, z := m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2})
+		w := m.External("w", tensor.F32, tensor.Shape{2})
+		count := m.ExternalState("count", tensor.F32, tensor.Shape{2})
+		one, never := m.Int(1), m.Bool(false)
+		m.Call("aten::mul.out", x, w, y, y)
+		m.Call("aten::add.out", y, count, one, z, z)
+		m.Call("aten::copy_", count, z, never, count)
+		m.Return(z)
+	}, func(t *testing.T, file string) {
+		data := filepath.Join(t.TempDir(), "weights.ptd")
+		weights := map[string]*tensor.Tensor{
+			"w":     tensor.New("w", tensor.Shape{2}, []float32{2, 3}),
+			"count": tensor.New("count", tensor.Shape{2}, []float32{100, 200}),
+		}
+		if err := ptd.Save(data, weights, nil); err != nil {
+			t.Fatal(err)
+		}
+		a, b := runProgram(t, file, "forward", "-d", data, floatInput("2", 10, 20))
+		wantFloats(t, a[0], 120, 260)
+		wantFloats(t, b[0], 140, 320)
+	}},
+	{"a view", nil, func(b *Builder) { // flat lies where x2 does, which must not be used again before flat was
+		m := b.Method("forward")
+		x := m.Input(tensor.F32, tensor.Shape{2, 2})
+		x2 := m.Tensor(tensor.F32, tensor.Shape{2, 2})
+		flat := m.Tensor(tensor.F32, tensor.Shape{4}).ByCaller()
+		other, y := m.Tensor(tensor.F32, tensor.Shape{4}), m.Tensor(tensor.F32, tensor.Shape{4})
+		c := m.Constant(tensor.New("", tensor.Shape{4}, []float32{1, 1, 1, 1}))
+		one := m.Int(1)
+		m.Alias(x2, flat)
+		m.Call("aten::mul.out", x, x, x2, x2)
+		m.Call("executorch_prim::et_view.default", x2, m.Ints(4), flat)
+		m.Call("aten::add.out", c, c, one, other, other)
+		m.Call("aten::add.out", flat, other, one, y, y)
+		m.Return(y)
+	}, func(t *testing.T, file string) {
+		a, b := runProgram(t, file, "forward", floatInput("2,2", 1, 2, 3, 4))
+		wantFloats(t, a[0], 3, 6, 11, 18)
+		wantFloats(t, b[0], 3, 6, 11, 18)
+	}},
 	{"nothing stored", nil, func(b *Builder) { b.Metadata("answer", 42) }, func(t *testing.T, file string) {
 		if a, _ := runProgram(t, file, "answer"); a[0].Value != 42.0 {
 			t.Errorf("%+v", a)
@@ -300,6 +344,36 @@ func TestBuilderMakesProgramsThatRun(t *testing.T) {
 			}
 			p.run(t, file)
 		})
+	}
+}
+
+// What the portable runtime does not run, a Reader says again.
+func TestBuilderDevicesAndNames(t *testing.T) {
+	cuda := Device{Type: 1, Index: 2}
+	b := NewBuilder()
+	m := b.Method("forward")
+	x := m.Input(tensor.F32, tensor.Shape{2}).Name("tokens").Device(cuda).Place(2, 0)
+	m.Buffer(2, 64, cuda)
+	m.Return(x)
+	if b.Err() != nil {
+		t.Fatal(b.Err())
+	}
+	var w bytes.Buffer
+	if err := b.Write(&w, nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenBytes(w.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	method, _ := r.Program().Method("forward")
+	if info, ok := method.Value(x.Index()).Tensor(); !ok || info.Name != "tokens" || info.Device != cuda {
+		t.Errorf("%+v", info)
+	}
+
+	m.String("x").Name("no tensor")
+	if b.Err() == nil || b.Write(&w, nil) != b.Err() {
+		t.Errorf("a text is given a tensor's name: %v", b.Err())
 	}
 }
 

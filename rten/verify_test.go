@@ -50,6 +50,9 @@ func TestVerifyGraphs(t *testing.T) {
 		{"too many inputs", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.inputs", "2 inputs where Relu takes at most 1"},
+		{"too many inputs, the last of which is missing", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0, 1<<32 - 1}, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].data.inputs", "2 inputs where Relu takes at most 1"},
 		{"no attributes", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opGemm, 0, 0, []uint32{0, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.attrs", "absent, while Gemm needs GemmAttrs"},
