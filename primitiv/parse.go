@@ -54,6 +54,9 @@ type parser struct {
 	beforeLens int
 	joined     []byte
 	lens       []byte
+	parameters int64 // of a model
+	prepared   int   // tensors in r.ready
+	room       []entry
 	unusual    bool // parameters are not in the reference's order, or cannot all be in one model
 	nested     bool // a path has several names
 }
@@ -232,7 +235,7 @@ func (p *parser) model() error {
 	}
 	p.r.records.expect(n)
 	p.r.names.expect(n)
-	p.first = p.offset()
+	p.first, p.parameters = p.offset(), n
 	for i := range n {
 		p.parameter, p.named, p.part = i, false, ""
 		if p.usualParameter() {

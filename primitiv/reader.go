@@ -6,9 +6,11 @@ import (
 	"io"
 	"iter"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -54,6 +56,10 @@ type Reader struct {
 
 	order tensor.Order // column-major, of the highest rank
 
+	// The first tensors, made while opening, for whoever lists them first.
+	ready [][]entry
+	taken atomic.Bool
+
 	list   sync.Once
 	listed []uint32 // records of values, in file order
 
@@ -98,7 +104,7 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 const mostTensors = 1 << 28
 
 func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
-	r := &Reader{src: src}
+	r := &Reader{src: src, order: tensor.ColumnMajor(maxRank + 1)}
 	if opts != nil {
 		r.opts = *opts
 	}
@@ -127,7 +133,6 @@ func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
 		}
 		return nil, err
 	}
-	r.order = tensor.ColumnMajor(maxRank + 1)
 	return r, nil
 }
 
@@ -214,6 +219,13 @@ func (p *payload) ReadAt(b []byte, off int64) (int, error) {
 	return e.ReadAt(b, off)
 }
 
+const (
+	entriesAtOnce = 56       // fill 8 KiB
+	freeEntries   = 64 << 10 // bytes of entries that opening makes in any case
+)
+
+var entryBytes = int64(reflect.TypeFor[entry]().Size())
+
 // fill makes the tensor of a record, whose parameter has that joined path.
 func (r *Reader) fill(e *entry, i int, rec *record, path string) *tensor.Tensor {
 	if e.t.Name = path; rec.stat() {
@@ -238,12 +250,25 @@ func (r *Reader) tensor(i int) *tensor.Tensor {
 // called value, that of a tensor file tensor.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
-		const many = 150 // fill 8 KiB
+		first := 0
+		if !r.taken.Swap(true) {
+			ready := r.ready
+			r.ready = nil
+			for _, chunk := range ready {
+				for i := range chunk {
+					if e := &chunk[i]; e.t.DType == tensor.Unknown { // opening made no more
+						break
+					} else if first++; !yield(&e.t) {
+						return
+					}
+				}
+			}
+		}
 		var room []entry
 		path := ""
-		for i := range r.records.n {
+		for i := first; i < r.records.n; i++ {
 			if len(room) == 0 {
-				room = make([]entry, min(many, r.records.n-i))
+				room = make([]entry, min(entriesAtOnce, r.records.n-i))
 			}
 			e, rec := &room[0], r.records.at(i)
 			room = room[1:]
@@ -357,6 +382,7 @@ func (r *Reader) drop(values []int) {
 	if len(values) == 0 {
 		return
 	}
+	r.ready = nil
 	to, owner, out := 0, uint32(0), false
 	for i := range r.records.n {
 		rec := *r.records.at(i)

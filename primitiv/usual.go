@@ -111,5 +111,26 @@ func (p *parser) usualParameter() bool {
 	p.listed += int64(len(name))
 	p.payload += size
 	p.p += at + int(size) + uintSize
+	p.prepare(rec)
 	return true
+}
+
+// prepare makes the tensor that the first listing will yield. Here that costs next to nothing, for the place of the next
+// header is on its way from memory: a walk from header to header mostly waits. Only what all tensors before have is
+// made, and only where the file's own metadata has been as large as what memory it takes.
+func (p *parser) prepare(rec *record) {
+	r := p.r
+	if p.prepared != r.records.n-1 {
+		return
+	}
+	if len(p.room) == 0 {
+		if int64(p.prepared+entriesAtOnce)*entryBytes > freeEntries+(p.offset()-p.payload)*9/4 {
+			return
+		}
+		p.room = make([]entry, min(entriesAtOnce, p.parameters-p.parameter))
+		r.ready = append(r.ready, p.room)
+	}
+	r.fill(&p.room[0], p.prepared, rec, r.names.name(rec.name))
+	p.room = p.room[1:]
+	p.prepared++
 }
