@@ -1,8 +1,9 @@
-"""go test -json | gotest.py: what failed with all that it printed, what was skipped with its reason, and a summary; exit 1 on any failure."""
+"""go test -json | gotest.py: what failed with all that it printed, what was skipped with its reason, the slowest packages, and a summary; exit 1 on any failure."""
 import collections, json, sys
 
 output = collections.defaultdict(list)  # of a test, or of a package under the test name ""
 count = collections.Counter()
+took = {}  # seconds, by package
 for line in sys.stdin:
     try:
         e = json.loads(line)
@@ -11,6 +12,8 @@ for line in sys.stdin:
         continue
     key = (e.get("Package") or e.get("ImportPath", ""), e.get("Test", ""))
     action = e["Action"]
+    if "Elapsed" in e and not key[1]:
+        took[key[0].rpartition("/")[2]] = e["Elapsed"]
     if action in ("output", "build-output"):
         output[key].append(e["Output"])
     elif action in ("fail", "build-fail"):
@@ -23,5 +26,6 @@ for line in sys.stdin:
         print(f"skip: {key[0]}.{key[1]}: {reason}")
     elif action == "pass":
         count["passed"] += 1
+print("slowest:", ", ".join(f"{p} {s:.0f} s" for p, s in sorted(took.items(), key=lambda x: -x[1])[:5]))
 print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
 sys.exit(1 if count["failed"] or not count["passed"] else 0)

@@ -88,7 +88,11 @@ func (p *parser) legacy(root fb.Row) error {
 			parts = append(parts, part)
 		}
 		if t == nil {
-			p.blob(i, name, int32(s), &parts[k], tensors.n-i)
+			p.blob(i, name, int32(s))
+			if r.strays == nil {
+				r.strays = make(map[int]*source.Extent)
+			}
+			r.strays[i] = &parts[k]
 		} else {
 			p.add(i, t, name, int32(s), &parts[k])
 		}
@@ -106,7 +110,7 @@ func (p *parser) legacy(root fb.Row) error {
 		if uint64(s) >= uint64(len(r.segments)) {
 			return p.noSegment(row, namedSegment, s, bs.vector, i)
 		}
-		p.blob(tensors.n+i, name, int32(s), &r.segments[s], named.n-i)
+		p.blob(tensors.n+i, name, int32(s))
 	}
 	return p.finish(func(i int) (int64, string) {
 		v, c, table := tensors, ts, ptdfb.TableTensorMetadata

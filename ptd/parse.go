@@ -81,10 +81,9 @@ type parser struct {
 	scalar ScalarType // of the tensor that was read last
 	cols   columns
 
-	// Where the names, tensors, blobs, parts of segments, shapes and orders of many entries are kept together.
+	// Where the names, tensors, parts of segments, shapes and orders of many entries are kept together.
 	text    []byte
 	tensors []tensor.Tensor
-	blobs   []blob
 	extents []source.Extent
 	dims    []int64
 	orders  []int
@@ -96,10 +95,9 @@ type parser struct {
 
 // What entries cost in the index at most, for the budget; a test holds the numbers against the types.
 const (
-	entryCost   = 24 + 16 // with its place in the table of names
+	entryCost   = 32 + 16 // with its place in the table of names
 	tensorCost  = 136
 	segmentCost = 24
-	blobCost    = 24
 )
 
 // spend takes n bytes of the budget. A file that refers to the same table again and again could make the index many times
@@ -164,7 +162,7 @@ func (p *parser) finish(place func(i int) (int64, string)) error {
 	r.tensors, r.warnings = p.found, p.warnings
 	if dup := r.table.Fill(len(r.entries), (*index)(r)); dup >= 0 {
 		off, field := place(dup)
-		name := r.entries[dup].name()
+		name := r.entries[dup].name
 		_, first := place(r.table.Lookup(name))
 		return malformed(off, field, "the name %s stands twice, first in %s", tensor.Quote(name), first)
 	}
@@ -319,7 +317,7 @@ func (p *parser) rows(named list, lo, hi, end int) error {
 		data := &r.segments[s]
 		off := row.At(namedLayout)
 		if off == 0 {
-			p.blob(i, name, int32(s), data, end-i)
+			p.blob(i, name, int32(s))
 			continue
 		}
 		layout, e := p.cursor.Table(off, ptdfb.TableTensorLayout)
@@ -331,7 +329,7 @@ func (p *parser) rows(named list, lo, hi, end int) error {
 			return err
 		}
 		if t == nil { // its layout is no good, and that is tolerated
-			p.blob(i, name, int32(s), data, end-i)
+			p.blob(i, name, int32(s))
 			continue
 		}
 		if n < data.Size() {
@@ -367,7 +365,7 @@ func (p *parser) parallel(named list, workers int) error {
 		q.found, q.names, q.warnings = 0, 0, nil
 		lo, hi := n*k/workers, n*(k+1)/workers
 		q.text = share(p.text, lo, hi, n)
-		q.tensors, q.blobs, q.extents = share(p.tensors, lo, hi, n), share(p.blobs, lo, hi, n), share(p.extents, lo, hi, n)
+		q.tensors, q.extents = share(p.tensors, lo, hi, n), share(p.extents, lo, hi, n)
 		q.dims, q.orders = share(p.dims, lo, hi, n), share(p.orders, lo, hi, n)
 		q.lo, q.hi = 1+lo, 1+hi
 	}
@@ -422,16 +420,12 @@ func (p *parser) add(i int, t *tensor.Tensor, name string, segment int32, data *
 		t.Data = tensor.NewBlob(&untyped{data, p.scalar})
 	}
 	p.found++
-	p.r.entries[i] = entry{tensor: t, segment: segment}
+	p.r.entries[i] = entry{name, t, segment}
 }
 
-// blob makes entry i one without a layout; with it, left are to come.
-func (p *parser) blob(i int, name string, segment int32, data *source.Extent, left int) {
-	if len(p.blobs) == cap(p.blobs) {
-		p.blobs = make([]blob, 0, max(p.some(1, left, blobCost), 1))
-	}
-	p.blobs = append(p.blobs, blob{name, data})
-	p.r.entries[i] = entry{blob: &p.blobs[len(p.blobs)-1], segment: segment}
+// blob makes entry i one without a layout.
+func (p *parser) blob(i int, name string, segment int32) {
+	p.r.entries[i] = entry{name: name, segment: segment}
 }
 
 // part is the first n bytes of a segment; with this entry, left are to come.

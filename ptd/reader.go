@@ -35,36 +35,33 @@ type Reader struct {
 	legacy   bool
 	align    int64 // tensor_alignment of a legacy file
 	entries  []entry
-	tensors  int             // entries that are tensors
-	segments []source.Extent // as the file lists them
+	tensors  int                    // entries that are tensors
+	segments []source.Extent        // as the file lists them
+	strays   map[int]*source.Extent // by entry, blobs that are a part of a segment: tensors of 0.6 that Lenient gave up
 	table    names.Table
 	warnings []error
 	budget   atomic.Int64 // of the parser: bytes that the index may still take
 }
 
-// entry is what is kept of a NamedData: one or the other.
+// entry is what is kept of a NamedData. It has the name itself, so that a look-up goes through as little memory as can be.
 type entry struct {
-	tensor  *tensor.Tensor
-	blob    *blob
+	name    string
+	tensor  *tensor.Tensor // nil for a blob, which is all of the segment, or in Reader.strays
 	segment int32
-}
-
-type blob struct {
-	name string
-	data *source.Extent
-}
-
-func (e *entry) name() string {
-	if e.tensor != nil {
-		return e.tensor.Name
-	}
-	return e.blob.name
 }
 
 // index is the Reader as a list of names.
 type index Reader
 
-func (x *index) NameAt(i int) string { return x.entries[i].name() }
+func (x *index) NameAt(i int) string { return x.entries[i].name }
+
+// blob is the data of entry i, which has no tensor.
+func (r *Reader) blob(i int) tensor.Blob {
+	if e := r.strays[i]; e != nil {
+		return tensor.NewBlob(e)
+	}
+	return tensor.NewBlob(&r.segments[r.entries[i].segment])
+}
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
@@ -144,7 +141,7 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
 		for i := range r.entries {
-			if b := r.entries[i].blob; b != nil && !yield(b.name, tensor.NewBlob(b.data)) {
+			if e := &r.entries[i]; e.tensor == nil && !yield(e.name, r.blob(i)) {
 				return
 			}
 		}
@@ -195,13 +192,13 @@ func (r *Reader) Entry(name string) (Entry, bool) {
 
 func (r *Reader) entry(i int) Entry {
 	e := &r.entries[i]
-	out := Entry{Segment: int(e.segment), Alignment: r.align}
-	if b := e.blob; b != nil {
-		out.Name, out.Data = b.name, tensor.NewBlob(b.data)
+	out := Entry{Name: e.name, Segment: int(e.segment), Alignment: r.align}
+	t := e.tensor
+	if t == nil {
+		out.Data = r.blob(i)
 		return out
 	}
-	t := e.tensor
-	out.Name, out.Data = t.Name, t.Data
+	out.Data = t.Data
 	if !r.legacy {
 		out.Data = tensor.NewBlob(&r.segments[e.segment])
 	}
@@ -246,12 +243,12 @@ func (r *Reader) Sharing() map[int][]string {
 		return out // there all tensors lie in one segment, and share nothing by that
 	}
 	for i := range r.entries {
-		s, name := int(r.entries[i].segment), r.entries[i].name()
+		s, name := int(r.entries[i].segment), r.entries[i].name
 		switch {
 		case first[s] == 0:
 			first[s] = int32(i) + 1
 		case out[s] == nil:
-			out[s] = []string{r.entries[first[s]-1].name(), name}
+			out[s] = []string{r.entries[first[s]-1].name, name}
 		default:
 			out[s] = append(out[s], name)
 		}

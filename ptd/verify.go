@@ -49,7 +49,7 @@ func (v *verification) names() {
 	used := make([]bool, len(r.segments))
 	for i := range r.entries {
 		used[r.entries[i].segment] = true
-		if r.entries[i].name() == "" {
+		if r.entries[i].name == "" {
 			v.found.Warn(malformed(-1, at("named_data", i)+".key", "empty: a program cannot refer to it"))
 		}
 	}
