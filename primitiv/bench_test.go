@@ -246,23 +246,28 @@ func BenchmarkLoad(b *testing.B) {
 	})
 }
 
-// 256 MiB into a file, against one os.File.Write of the same bytes a tensor. Neither waits for the disk.
+// 256 MiB into a file, against one os.File.Write of the same bytes a tensor. Either neither waits for the disk (plain), or both do, as
+// WriteFile does (durable).
 func BenchmarkSave(b *testing.B) {
 	_, size, model := bigModel(b)
-	into := func(write func(f *os.File) error) func() {
+	name := filepath.Join(b.TempDir(), "f")
+	into := func(sync bool, write func(f *os.File) error) func() {
 		return func() {
-			f, err := os.Create(filepath.Join(b.TempDir(), "f"))
+			f, err := os.Create(name)
 			if err == nil {
 				err = write(f)
+			}
+			if err == nil && sync {
+				err = f.Sync()
 			}
 			if err != nil {
 				b.Fatal(err)
 			}
 			f.Close()
-			os.Remove(f.Name())
+			os.Remove(name)
 		}
 	}
-	inTurn(b, size, into(func(f *os.File) error { return model.Write(f, nil) }), into(func(f *os.File) error {
+	bytes := func(f *os.File) error {
 		for _, p := range model {
 			data, _ := p.Value.Data.Bytes()
 			if _, err := f.Write(data); err != nil {
@@ -270,5 +275,16 @@ func BenchmarkSave(b *testing.B) {
 			}
 		}
 		return nil
-	}))
+	}
+	b.Run("plain", func(b *testing.B) {
+		inTurn(b, size, into(false, func(f *os.File) error { return model.Write(f, nil) }), into(false, bytes))
+	})
+	b.Run("durable", func(b *testing.B) {
+		inTurn(b, size, func() {
+			if err := model.WriteFile(name, nil); err != nil {
+				b.Fatal(err)
+			}
+			os.Remove(name)
+		}, into(true, bytes))
+	})
 }
