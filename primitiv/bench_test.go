@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -124,28 +123,9 @@ func saved(b *testing.B, data []byte) string {
 	return name
 }
 
-// inTurn runs both in turn and reports the median of each, and their ratio. What else the machine does then falls on
-// both.
 func inTurn(b *testing.B, bytes int64, ours, baseline func()) {
-	var took [2][]time.Duration
 	b.SetBytes(bytes)
-	b.ReportAllocs()
-	for b.Loop() {
-		for i, f := range []func(){ours, baseline} {
-			start := time.Now()
-			f()
-			took[i] = append(took[i], time.Since(start))
-		}
-	}
-	for i := range took {
-		slices.Sort(took[i])
-	}
-	median := func(i int) float64 { return float64(took[i][len(took[i])/2]) }
-	best := float64(took[0][0]) / float64(took[1][0])
-	b.ReportMetric(best, "ratio-of-best")
-	b.ReportMetric(median(0), "ns/ours")
-	b.ReportMetric(median(1), "ns/baseline")
-	b.ReportMetric(median(0)/median(1), "ratio")
+	readtest.InTurns(b, baseline, readtest.Turn{Name: "ours", Do: ours})
 }
 
 // 100,000 parameters of 512 bytes: open and list, against the hand walk over the same bytes.

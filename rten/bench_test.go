@@ -5,12 +5,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -53,33 +52,6 @@ func accessorWalk(buf []byte, index []row) []row {
 	return index
 }
 
-// inTurns runs base and each of the others in turns, and reports the medians of
-// the others' times as multiples of base's: on a busy machine nothing else means
-// much.
-func inTurns(b *testing.B, base func(), others map[string]func()) {
-	var baseline []time.Duration
-	times := make(map[string][]time.Duration)
-	measure := func(f func()) time.Duration {
-		start := time.Now()
-		f()
-		return time.Since(start)
-	}
-	for b.Loop() {
-		baseline = append(baseline, measure(base))
-		for name, f := range others {
-			times[name] = append(times[name], measure(f))
-		}
-	}
-	median := func(d []time.Duration) float64 {
-		slices.Sort(d)
-		return float64(d[len(d)/2])
-	}
-	b.ReportMetric(median(baseline)/1e6, "base-ms")
-	for name, d := range times {
-		b.ReportMetric(median(d)/median(baseline), name+"/base")
-	}
-}
-
 // BenchmarkRatios is what docs/performance.md quotes: opening and listing
 // 100,000 constants against the unchecked walk; reading 256 MiB of weights against
 // copy from the mapping; writing 1 GiB against os.File, both flushed to the disk and
@@ -105,19 +77,18 @@ func BenchmarkRatios(b *testing.B) {
 			r.Close()
 		}
 		var index []row
-		inTurns(b, func() { index = accessorWalk(model, index) }, map[string]func(){
-			"bytes":  func() { list(OpenBytes(file, nil)) },
-			"mapped": func() { list(Open(name, nil)) },
-		})
+		readtest.InTurns(b, func() { index = accessorWalk(model, index) },
+			readtest.Turn{Name: "bytes", Do: func() { list(OpenBytes(file, nil)) }},
+			readtest.Turn{Name: "mapped", Do: func() { list(Open(name, nil)) }})
 	})
 	b.Run("read", func(b *testing.B) {
 		tensors, dst := weightsOf(b)
-		inTurns(b, func() {
+		readtest.InTurns(b, func() {
 			for _, t := range tensors {
 				src, _ := t.Data.Bytes()
 				copy(dst, src)
 			}
-		}, map[string]func(){"ReadInto": func() {
+		}, readtest.Turn{Name: "ReadInto", Do: func() {
 			for _, t := range tensors {
 				if err := t.Data.ReadInto(dst); err != nil {
 					b.Fatal(err)
@@ -158,7 +129,7 @@ func BenchmarkRatios(b *testing.B) {
 			return nil
 		}
 		b.Run("durable", func(b *testing.B) {
-			inTurns(b, func() { create(plain, true) }, map[string]func(){"WriteFile": func() {
+			readtest.InTurns(b, func() { create(plain, true) }, readtest.Turn{Name: "WriteFile", Do: func() {
 				if err := WriteFile(name, g, nil); err != nil {
 					b.Fatal(err)
 				}
@@ -166,7 +137,7 @@ func BenchmarkRatios(b *testing.B) {
 			}})
 		})
 		b.Run("plain", func(b *testing.B) { // into the page cache, as a writer of the caller's
-			inTurns(b, func() { create(plain, false) }, map[string]func(){"Write": func() {
+			readtest.InTurns(b, func() { create(plain, false) }, readtest.Turn{Name: "Write", Do: func() {
 				create(func(f *os.File) error { return Write(f, g, nil) }, false)
 			}})
 		})

@@ -1,6 +1,7 @@
 package ztensor
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -36,58 +38,41 @@ func largeTensors() []*tensor.Tensor {
 	return ts
 }
 
+// check stops a benchmark at an error.
+func check(b *testing.B, err error) {
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
 // BenchmarkReadLarge reads a file in tensors of 1 MiB into memory that is
 // reused; the yardstick is copy from the same mapping.
 func BenchmarkReadLarge(b *testing.B) {
 	name := filepath.Join(b.TempDir(), "large.zt")
-	if err := WriteFile(name, slices.Values(largeTensors()), nil); err != nil {
-		b.Fatal(err)
-	}
+	check(b, WriteFile(name, slices.Values(largeTensors()), nil))
 	r, err := Open(name, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	defer r.Close()
 	ts := slices.Collect(r.Tensors())
 	dst := make([]byte, largeSize())
 	clear(dst)
 	at := func(i int) []byte { return dst[i<<20 : (i+1)<<20] }
-	run := func(name string, pass func() error) {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(dst)))
-			for b.Loop() {
-				if err := pass(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	run("copy", func() error {
+	readtest.InTurns(b, func() {
 		for i, t := range ts {
 			p, _ := t.Data.Bytes()
 			copy(at(i), p)
 		}
-		return nil
-	})
-	run("View", func() error {
+	}, readtest.Turn{Name: "View", Do: func() {
 		for i, t := range ts {
 			v, err := tensor.View[float32](t)
-			if err != nil {
-				return err
-			}
+			check(b, err)
 			copy(at(i), le.Bytes(v))
 		}
-		return nil
-	})
-	run("ReadInto", func() error {
+	}}, readtest.Turn{Name: "ReadInto", Do: func() {
 		for i, t := range ts {
-			if err := t.Data.ReadInto(at(i)); err != nil {
-				return err
-			}
+			check(b, t.Data.ReadInto(at(i)))
 		}
-		return nil
-	})
-	run("ReadInto on two goroutines", func() error {
+	}}, readtest.Turn{Name: "ReadInto-2", Do: func() {
 		var group sync.WaitGroup
 		errs := make([]error, 2)
 		for k := range errs {
@@ -100,38 +85,29 @@ func BenchmarkReadLarge(b *testing.B) {
 			}()
 		}
 		group.Wait()
-		if errs[0] != nil {
-			return errs[0]
-		}
-		return errs[1]
-	})
+		check(b, errors.Join(errs...))
+	}})
 }
 
-// BenchmarkWriteLarge writes tensors of 1 MiB. The first yardstick is
-// os.File.Write of the same bytes, for NewWriter on such a file; the second adds
-// Sync, for Create, whose file is on the disk when Close returns.
+// BenchmarkWriteLarge writes tensors of 1 MiB. The yardstick of plain is
+// os.File.Write of the same bytes, for NewWriter on such a file; that of durable
+// adds Sync, for Create, whose file is on the disk when Close returns.
 func BenchmarkWriteLarge(b *testing.B) {
 	ts := largeTensors()
 	name := filepath.Join(b.TempDir(), "large.zt")
-	run := func(title string, write func(f *os.File) error) {
-		b.Run(title, func(b *testing.B) {
-			b.SetBytes(int64(largeSize()))
-			for b.Loop() {
-				f, err := os.Create(name)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := write(f); err != nil {
-					b.Fatal(err)
-				}
-				f.Close()
-				b.StopTimer()
-				os.Remove(name)
-				b.StartTimer()
+	into := func(sync bool, write func(f *os.File) error) func() {
+		return func() {
+			f, err := os.Create(name)
+			check(b, err)
+			check(b, write(f))
+			if sync {
+				check(b, f.Sync())
 			}
-		})
+			f.Close()
+			os.Remove(name)
+		}
 	}
-	plain := func(f *os.File) error {
+	bytes := func(f *os.File) error {
 		for _, t := range ts {
 			p, _ := t.Data.Bytes()
 			if _, err := f.Write(p); err != nil {
@@ -140,27 +116,21 @@ func BenchmarkWriteLarge(b *testing.B) {
 		}
 		return nil
 	}
-	through := func(o *WriterOptions) func(f *os.File) error {
-		return func(f *os.File) error {
+	var plain, durable []readtest.Turn
+	for digest, title := range map[Digest]string{NoDigest: "none", CRC32C: "crc32c", SHA256: "sha256"} {
+		o := &WriterOptions{Digest: digest}
+		plain = append(plain, readtest.Turn{Name: title, Do: into(false, func(f *os.File) error {
 			w := NewWriter(f, o)
 			if err := w.AddAll(b.Context(), slices.Values(ts)); err != nil {
 				return err
 			}
 			return w.Close()
-		}
+		})})
+		durable = append(durable, readtest.Turn{Name: title, Do: func() {
+			check(b, WriteFile(name, slices.Values(ts), o))
+			os.Remove(name)
+		}})
 	}
-	run("os.File", plain)
-	run("NewWriter", through(nil))
-	run("NewWriter, crc32c", through(&WriterOptions{Digest: CRC32C}))
-	run("NewWriter, sha256", through(&WriterOptions{Digest: SHA256}))
-	run("os.File and Sync", func(f *os.File) error {
-		if err := plain(f); err != nil {
-			return err
-		}
-		return f.Sync()
-	})
-	run("Create", func(*os.File) error { return WriteFile(name, slices.Values(ts), nil) })
-	run("Create, crc32c", func(*os.File) error {
-		return WriteFile(name, slices.Values(ts), &WriterOptions{Digest: CRC32C})
-	})
+	b.Run("plain", func(b *testing.B) { readtest.InTurns(b, into(false, bytes), plain...) })
+	b.Run("durable", func(b *testing.B) { readtest.InTurns(b, into(true, bytes), durable...) })
 }
