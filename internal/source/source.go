@@ -116,10 +116,10 @@ func (s *Source) grow(p []byte, off, n int64) ([]byte, error) {
 	if n > math.MaxInt {
 		return nil, fmt.Errorf("source: %d bytes at %d do not fit into memory: %w", n, off, errors.ErrUnsupported)
 	}
-	next := min(n, max(firstRead, int64(len(p))))
 	if s.r == nil {
-		next = n
+		return s.appendTo(p[:len(p):len(p)], off+int64(len(p)), n-int64(len(p)))
 	}
+	next := min(n, max(firstRead, int64(len(p))))
 	for {
 		grown := make([]byte, next)
 		have := int64(copy(grown, p))
@@ -144,6 +144,17 @@ func (s *Source) contains(off, n int64) bool {
 
 func (s *Source) outside(off, n int64) error {
 	return fmt.Errorf("source: %d bytes at %d lie outside of %d: %w", n, off, s.size, io.ErrUnexpectedEOF)
+}
+
+// appendTo is copyOut into new memory behind p, which append does not clear before.
+func (s *Source) appendTo(p []byte, off, n int64) (grown []byte, err error) {
+	s.mu.RLock()
+	if s.closed.Load() {
+		s.mu.RUnlock()
+		return nil, fs.ErrClosed
+	}
+	defer s.release(debug.SetPanicOnFault(true), &err)
+	return append(p, s.data[off:off+n]...), nil
 }
 
 // copyOut copies from memory under the lock, with faults as panics, so that a page that has gone becomes an error.
