@@ -27,6 +27,27 @@ type ahead struct {
 	some [8]span // what keys begins with
 	done sync.WaitGroup
 	busy atomic.Bool // somebody reads from there: a, or s when it arrived before a had begun
+	run  func()
+}
+
+// spare is one to use again, so that who opens file after file allocates no more
+// for it.
+var spare atomic.Pointer[ahead]
+
+func newAhead() *ahead {
+	a := spare.Swap(nil)
+	if a == nil {
+		a = new(ahead)
+		a.run = a.read
+	}
+	return a
+}
+
+// release waits for a and keeps it for another file.
+func (a *ahead) release() {
+	a.done.Wait()
+	*a = ahead{run: a.run}
+	spare.Store(a)
 }
 
 // readAhead begins reading somewhere in the second half of the n entries at s.p,
@@ -46,9 +67,10 @@ func (s *scan) readAhead(n int) *ahead {
 	if i < 0 {
 		return nil
 	}
-	a := &ahead{}
+	a := newAhead()
 	a.cursor = cursor{b: near, p: i, deep: s.deep, keys: a.some[:0]}
 	if a.skip(); a.err != nil {
+		a.release()
 		return nil
 	}
 	a.from = middle + a.p
@@ -73,9 +95,9 @@ func (s *scan) readAhead(n int) *ahead {
 	return a
 }
 
-// run reads until something is not as predicted, which the end of the entries
+// read reads until something is not as predicted, which the end of the entries
 // is too, or there is no more room.
-func (a *ahead) run() {
+func (a *ahead) read() {
 	defer a.done.Done()
 	if a.busy.Swap(true) {
 		return

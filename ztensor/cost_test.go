@@ -283,7 +283,7 @@ func TestAllocationsOfOpening(t *testing.T) {
 					runtime.ReadMemStats(&after)
 					least = min(least, after.Mallocs-before.Mallocs)
 				}
-				if runtime.GOOS == "linux" && least > 12+2*names {
+				if runtime.GOOS == "linux" && least > 10+2*names {
 					t.Errorf("%s: %v allocations to open %d tensors by path, by two goroutines", version, least, n)
 				}
 			}

@@ -362,7 +362,7 @@ func (s *scan) tensors() {
 	}
 	a := s.readAhead(n)
 	if a != nil {
-		defer a.done.Wait()
+		defer a.release()
 	} else {
 		s.x.reserve(n)
 	}
