@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -106,19 +107,25 @@ func (s Shape) stripped() []uint32 {
 	return dims
 }
 
-// check reports what keeps a shape out of a file.
-func (s Shape) check() error {
+// check reports what keeps a tensor of that shape out of a file.
+func (s Shape) check() error { return s.below(maxElements) }
+
+// below reports what keeps a shape of fewer than limit elements out of a file.
+func (s Shape) below(limit uint64) error {
 	dims := s.stripped()
 	if len(dims) > maxRank {
 		return fmt.Errorf("%w: %d dimensions, primitiv has at most %d", tensor.ErrLimit, len(dims), maxRank)
 	}
 	elements := uint64(max(s.Batch, 1))
+	if elements >= limit {
+		return fmt.Errorf("%w: %v has 2^%d elements or more", tensor.ErrLimit, s, bits.Len64(limit-1))
+	}
 	for i, d := range dims {
 		if d == 0 {
 			return fmt.Errorf("%w: dimension %d is 0, primitiv has no empty tensors", tensor.ErrMalformed, i)
 		}
-		if elements *= uint64(d); elements >= maxElements {
-			return fmt.Errorf("%w: %v has 2^30 elements or more", tensor.ErrLimit, s)
+		if elements *= uint64(d); elements >= limit {
+			return fmt.Errorf("%w: %v has 2^%d elements or more", tensor.ErrLimit, s, bits.Len64(limit-1))
 		}
 	}
 	return nil

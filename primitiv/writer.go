@@ -264,7 +264,7 @@ func (w *Writer) AddParameter(p *Parameter) error {
 	return nil
 }
 
-// SetShape gives the content of a shape file.
+// SetShape gives the content of a shape file, which may have up to 2^32-1 elements: a shape alone is more than a tensor can have.
 func (w *Writer) SetShape(s Shape) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -272,7 +272,7 @@ func (w *Writer) SetShape(s Shape) error {
 	if w.opts.Kind != KindShape {
 		return w.wrongKind("a shape")
 	}
-	if err := s.check(); err != nil {
+	if err := s.below(1 << 32); err != nil {
 		return err
 	}
 	w.shape = &s
