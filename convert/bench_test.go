@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -31,52 +32,34 @@ func BenchmarkConvert(b *testing.B) {
 	if err := ztensor.WriteFile(in, slices.Values(ts), &ztensor.WriterOptions{Digest: ztensor.CRC32C}); err != nil {
 		b.Fatal(err)
 	}
-	info, err := os.Stat(in)
-	if err != nil {
-		b.Fatal(err)
-	}
 	out := filepath.Join(dir, "out")
-	b.Run("io.Copy", func(b *testing.B) {
-		b.SetBytes(info.Size())
-		for b.Loop() {
-			r, err := os.Open(in)
-			if err != nil {
-				b.Fatal(err)
-			}
-			w, err := os.Create(out)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := io.Copy(w, r); err != nil {
-				b.Fatal(err)
-			}
-			if err := w.Sync(); err != nil { // WriteFile's is on the disk too
-				b.Fatal(err)
-			}
-			r.Close()
-			w.Close()
-			os.Remove(out)
+	check := func(err error) {
+		if err != nil {
+			b.Fatal(err)
 		}
-	})
-	for _, to := range []tensorfile.Format{tensorfile.PTD, tensorfile.Safetensors, tensorfile.ZTensor} {
-		b.Run(to.String(), func(b *testing.B) {
-			b.SetBytes(info.Size())
-			b.ReportAllocs()
-			for b.Loop() {
-				f, err := tensorfile.Open(in, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				p, err := NewPlan(f, to, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := p.WriteFile(b.Context(), out); err != nil {
-					b.Fatal(err)
-				}
-				f.Close()
-				os.Remove(out)
-			}
-		})
 	}
+	var turns []readtest.Turn
+	for _, to := range []tensorfile.Format{tensorfile.PTD, tensorfile.Safetensors, tensorfile.ZTensor} {
+		turns = append(turns, readtest.Turn{Name: to.String(), Do: func() {
+			f, err := tensorfile.Open(in, nil)
+			check(err)
+			p, err := NewPlan(f, to, nil)
+			check(err)
+			check(p.WriteFile(b.Context(), out))
+			f.Close()
+			os.Remove(out)
+		}})
+	}
+	readtest.InTurns(b, func() {
+		r, err := os.Open(in)
+		check(err)
+		w, err := os.Create(out)
+		check(err)
+		_, err = io.Copy(w, r)
+		check(err)
+		check(w.Sync()) // WriteFile's is on the disk too
+		r.Close()
+		w.Close()
+		os.Remove(out)
+	}, turns...)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -158,15 +159,13 @@ func BenchmarkRewrite(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer r.Close()
-	var ours, plain time.Duration
-	b.SetBytes(size)
 	ourName, plainName := filepath.Join(b.TempDir(), "ours.pte"), filepath.Join(b.TempDir(), "plain.pte")
-	for b.Loop() {
-		start := time.Now()
+	readtest.InTurns(b, func() {
 		if err := copyFile(plainName, name); err != nil {
 			b.Fatal(err)
 		}
-		middle := time.Now()
+		os.Remove(plainName)
+	}, readtest.Turn{Name: "rewrite", Do: func() {
 		e := NewEdit(r)
 		if err := e.Align(16384); err != nil {
 			b.Fatal(err)
@@ -177,10 +176,8 @@ func BenchmarkRewrite(b *testing.B) {
 		if err := e.WriteFile(ourName); err != nil {
 			b.Fatal(err)
 		}
-		plain += middle.Sub(start)
-		ours += time.Since(middle)
-	}
-	b.ReportMetric(float64(ours)/float64(plain), "×copy")
+		os.Remove(ourName)
+	}})
 }
 
 // copyFile is what a careful program without this package does: copy, and flush to the disk.
