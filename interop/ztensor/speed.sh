@@ -7,10 +7,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 mib=${1:-1024} turns=${TURNS:-3}
-crate=$(interop/tools.sh zref z21speed) numpy=$(interop/tools.sh numpy)
+crate=$(interop/tools.sh zref z21speed) numpy=$(interop/tools.sh numpy) ztensor=$(interop/tools.sh ztensor 2.1.2)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go build -o "$work/speed" ./interop/ztensor/speed
+go build -o "$work/tensorfile" ./cmd/tensorfile
 ours() { GOMAXPROCS=${CORES:-2} "$work/speed" "$@"; }
 safetensors() { "$numpy" interop/ztensor/speed/peer.py "$@"; }
 
@@ -35,11 +36,23 @@ versus() {
 	PY
 	rm "$work/a" "$work/b"
 }
+# whole COMMAND...: the wall clock and the processor time of a process from its start to its end, what it prints thrown away.
+whole() {
+	python3 - "$@" <<-'PY'
+		import os, subprocess, sys, time
+		start = time.monotonic_ns()
+		subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+		t = os.times()
+		print(time.monotonic_ns() - start, int((t.children_user + t.children_system) * 1e9))
+	PY
+}
 one() { CORES=1 ours "$@"; }
 two() { CORES=2 ours "$@"; }
 
 versus "open+validate+list 100,000, ztensor crate" "0.05" "two list $work/many.zt" "$crate list $work/many.zt"
 versus "open+validate+list 100,000, safetensors" "0.2" "two list $work/many.zt" "safetensors list $work/many.st"
+versus "ls of 100,000, whole process, ztensor package" "0.25" "whole $work/tensorfile ls $work/many.zt" "whole $ztensor interop/ztensor/speed/peer.py names $work/many.zt"
+versus "ls of 100,000, whole process, safetensors" "0.25" "whole $work/tensorfile ls $work/many.st" "whole $numpy interop/ztensor/speed/peer.py names $work/many.st"
 ours write "$work/payload" "$work/w.zt" $((1 << 20)) >/dev/null
 versus "verify, one core" "1.0" "one verify $work/w.zt" "$crate verify $work/w.zt"
 versus "verify, two cores" "0.7" "two verify $work/w.zt" "$crate verify $work/w.zt"

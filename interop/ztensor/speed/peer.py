@@ -1,10 +1,27 @@
-"""peer.py VERB ARGUMENT...: the work of speed.sh by the safetensors package, where it has it: many, list, write."""
+"""peer.py VERB ARGUMENT...: the work of speed.sh by the safetensors package, where it has it: many, list, write; or, by it or by the ztensor
+package, what `tensorfile ls` prints: names."""
 import os, sys, time
+
+verb, *args = sys.argv[1:]
+if verb == "names":
+    if args[0].endswith(".zt"):
+        import ztensor
+
+        f = ztensor.open(args[0])
+        for name in f.keys():
+            print(name, f[name].dtype, f[name].shape)
+    else:
+        from safetensors import safe_open
+
+        with safe_open(args[0], "np") as f:
+            for name in f.keys():
+                t = f.get_slice(name)
+                print(name, t.get_dtype(), t.get_shape())
+    sys.exit()
+
 import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save_file
-
-verb, *args = sys.argv[1:]
 
 
 def best(work):
