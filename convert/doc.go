@@ -10,7 +10,8 @@
 // hold is changed.
 //
 // Write streams: it holds some MiB of its own, whatever the size of the tensors.
-// The exceptions hold one tensor at a time: one that is densified, and one that
-// changes its order although it is not in memory (mapped). Digests of the source
-// are checked on the way, on other cores.
+// The exception is sparse tensors that become dense, or dense ones that become
+// sparse: the sparse form of one is held at a time. A tensor of more than 8 MiB that changes
+// its order although it is not in memory (mapped) goes through a temporary file.
+// Digests of the source are checked on the way, on other cores.
 package convert

@@ -1,12 +1,12 @@
 package convert
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/internal/strided"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -64,7 +64,7 @@ const panelSize = 4 << 20
 
 // reordered is the data of t in another order of dimensions, made as it is read.
 // Where the source is in memory it is gathered from there, panel by panel;
-// otherwise the whole tensor is read first.
+// otherwise the whole tensor is read first, a large one into a temporary file.
 func reordered(t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
 	from, ok1 := t.Order.Strides(t.Shape)
 	_, ok2 := order.Strides(t.Shape)
@@ -78,40 +78,55 @@ func reordered(t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
 	src := t.Data
 	return tensor.BlobFunc(src.Size(), func() (io.ReadCloser, error) {
 		b, ok := src.Bytes()
+		release := func() {}
 		if !ok {
 			var err error
-			if b, err = readChecked(src); err != nil {
+			if b, release, err = readChecked(src); err != nil {
 				return nil, err
 			}
 		}
-		return &gatherer{src: b, shape: t.Shape, from: from, order: order, width: width}, nil
+		return &gatherer{src: b, release: release, shape: t.Shape, from: from, order: order, width: width}, nil
 	}), nil
 }
 
+// spooled is from how many bytes on a tensor is put into a file rather than into
+// memory.
+const spooled = 8 << 20
+
 // readChecked reads all through the stream, which checks a digest.
-func readChecked(b tensor.Blob) ([]byte, error) {
+func readChecked(b tensor.Blob) (all []byte, release func(), err error) {
 	r, err := b.Open()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer r.Close()
-	var buf bytes.Buffer
-	if n := b.Size(); n > 0 && n < 16<<20 {
-		buf.Grow(int(n) + bytes.MinRead)
+	if n := b.Size(); n >= 0 && n <= spooled {
+		all, err = io.ReadAll(r)
+		return all, func() {}, err
 	}
-	_, err = buf.ReadFrom(r)
-	return buf.Bytes(), err
+	s, release, err := source.Spool(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, ok := s.Bytes(0, s.Size())
+	if !ok { // the platform maps nothing
+		defer release()
+		all, err = s.Metadata(0, s.Size())
+		return all, func() {}, err
+	}
+	return all, release, nil
 }
 
 // A gatherer streams the elements of src in another order. A panel is a range of
 // one dimension, and all of those that are faster than it in the new order; the
 // slower ones stand still.
 type gatherer struct {
-	src   []byte
-	shape tensor.Shape
-	from  []int64 // strides in src
-	order tensor.Order
-	width int64
+	src     []byte
+	release func() // of src
+	shape   tensor.Shape
+	from    []int64 // strides in src
+	order   tensor.Order
+	width   int64
 
 	dims  []int   // the dimensions from slowest to fastest, new order
 	split int     // dims[split] is the one that panels are ranges of
@@ -203,4 +218,10 @@ func (g *gatherer) panel() {
 	}
 }
 
-func (g *gatherer) Close() error { g.src, g.have, g.done = nil, nil, true; return nil }
+func (g *gatherer) Close() error {
+	if g.src != nil {
+		g.release()
+	}
+	g.src, g.have, g.done = nil, nil, true
+	return nil
+}
