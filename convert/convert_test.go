@@ -806,3 +806,54 @@ func TestSeveralSources(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The same where sparse tensors become dense ones and back, if their indices are in order.
+func TestStreamsSparse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory")
+	}
+	const rows, cols = 2000, 3000
+	values := make([]float32, rows*cols)
+	for i := range values {
+		values[i] = float32(i % 3) // two in three are not 0
+	}
+	dir := t.TempDir()
+	dense, csr, coo := filepath.Join(dir, "dense.zt"), filepath.Join(dir, "csr.zt"), filepath.Join(dir, "coo.zt")
+	if err := ztensor.WriteFile(dense, slices.Values([]*tensor.Tensor{tensor.New("w", tensor.Shape{rows, cols}, values)}), nil); err != nil {
+		t.Fatal(err)
+	}
+	run := func(from, to string, format tensorfile.Format, o *Options) {
+		t.Helper()
+		src, err := tensorfile.Open(from, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer src.Close()
+		peak := readtest.PeakHeap(func() {
+			var p *Plan
+			if p, err = NewPlan(src, format, o); err == nil {
+				err = p.WriteFile(t.Context(), to)
+			}
+		})
+		if err != nil || peak > 16<<20 {
+			t.Errorf("%s to %s: %d bytes, %v", filepath.Base(from), filepath.Base(to), peak, err)
+		}
+		t.Logf("%s to %s: %.1f MiB", filepath.Base(from), filepath.Base(to), float64(peak)/(1<<20))
+	}
+	run(dense, csr, tensorfile.ZTensor, &Options{Sparse: "sparse_csr"})
+	run(dense, coo, tensorfile.ZTensor, &Options{Sparse: "sparse_coo"})
+	for _, sparse := range []string{csr, coo} {
+		back := filepath.Join(dir, "back.npy")
+		run(sparse, back, tensorfile.NPY, &Options{Allow: Everything, Dense: true})
+		f, err := tensorfile.Open(back, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for x := range f.Tensors() {
+			if got, err := tensor.Load[float32](x); err != nil || !slices.Equal(got, values) {
+				t.Errorf("%s: other values, %v", filepath.Base(sparse), err)
+			}
+		}
+		f.Close()
+	}
+}

@@ -10,8 +10,8 @@
 // hold is changed.
 //
 // Write streams: it holds some MiB of its own, whatever the size of the tensors.
-// The exception is sparse tensors that become dense, or dense ones that become
-// sparse: the sparse form of one is held at a time. A tensor of more than 8 MiB that changes
-// its order although it is not in memory (mapped) goes through a temporary file.
+// Of a sparse tensor that becomes dense, indices that are out of order are held with
+// their values, and a window for each part that is compressed. A tensor of more than 8 MiB that changes its order although
+// it is not in memory (mapped) goes through a temporary file.
 // Digests of the source are checked on the way, on other cores.
 package convert

@@ -45,8 +45,8 @@ type Options struct {
 	// could keep them; it allows Densify.
 	Dense bool
 	// Sparse makes tensors sparse in this scheme of zTensor: "sparse_csr" those
-	// of two dimensions, "sparse_coo" all. Only zTensor targets have it. Each is
-	// in memory while it is written.
+	// of two dimensions, "sparse_coo" all. Only zTensor targets have it. The plan
+	// reads them, to know how long they become.
 	Sparse string
 
 	// More are further sources: their tensors, blobs and attributes follow those

@@ -1,6 +1,7 @@
 package ztensor
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -192,7 +193,6 @@ func walkCOO(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, er
 	defer in.close()
 	// All coordinates of dimension 0 come first, then those of dimension 1, …
 	// (§5.3 of the document).
-	var at []uint64
 	for d, dim := range t.Shape {
 		for i := range nnz {
 			x, err := in.next()
@@ -204,14 +204,6 @@ func walkCOO(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, er
 			case x >= uint64(dim):
 				return 0, fmt.Errorf("%w: coordinate %d of %d in dimension %d at %d", tensor.ErrMalformed, x, dim, d, i)
 			}
-			if each == nil {
-				continue
-			}
-			if d == 0 {
-				at = append(at, x)
-			} else {
-				at[i] = at[i]*uint64(dim) + x // below the product of the shape
-			}
 		}
 	}
 	if _, err := in.next(); err != io.EOF {
@@ -220,15 +212,40 @@ func walkCOO(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, er
 		}
 		return 0, err
 	}
-	for i, x := range at {
-		each(place{x, i})
+	if each != nil {
+		err = placesCOO(ctx, t, nnz, each)
 	}
-	if each != nil && len(t.Shape) == 0 {
-		for i := range nnz {
-			each(place{0, int(i)})
+	return nnz, err
+}
+
+// placesCOO calls each with the places of coords that were checked. It reads all
+// dimensions at once, each by a stream of its own.
+func placesCOO(ctx context.Context, t *tensor.Tensor, nnz int64, each func(place)) error {
+	coords := t.Part("coords")
+	streams := make([]*indexReader, len(t.Shape))
+	for d := range streams {
+		in, err := newIndexReader(ctx, coords)
+		if err != nil {
+			return err
 		}
+		defer in.close()
+		if _, err := io.CopyN(io.Discard, in.in, int64(d)*nnz*int64(in.width)); err != nil {
+			return err
+		}
+		streams[d] = in
 	}
-	return nnz, nil
+	for i := range nnz {
+		at := uint64(0)
+		for d, in := range streams {
+			x, err := in.next()
+			if err != nil {
+				return err
+			}
+			at = at*uint64(t.Shape[d]) + x // below the product of the shape
+		}
+		each(place{at, int(i)})
+	}
+	return nil
 }
 
 // An indexReader streams the integers of an index part.
@@ -310,16 +327,22 @@ func (r *indexReader) fill() error {
 }
 
 // Densify returns the dense tensor that a sparse_csr or sparse_coo tensor, of any
-// version, stands for. It reads the sparse parts at once, checks them as [CheckSparse] does, and
-// keeps them; the dense bytes are made each time that they are read, in a stream,
-// so that a shape without bounds costs nothing. Two values at one place are
+// version, stands for. It reads the indices once and checks them as [CheckSparse]
+// does; the dense bytes are made each time that they are read, in a stream,
+// so that a shape without bounds costs nothing. Where the indices are in
+// ascending order, as most writers leave them, the stream reads the parts of t
+// beside it and holds nothing; otherwise Densify sorts them, which takes 16 bytes
+// a value, and keeps the values. Two values at one place are
 // errors.ErrUnsupported: the format does not say what they mean.
 func Densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t == nil {
 		return nil, errNil
 	}
-	var all []place
-	if _, err := walkSparse(ctx, t, func(p place) { all = append(all, p) }); err != nil {
+	ascending, last := true, place{value: -1}
+	if _, err := walkSparse(ctx, t, func(p place) {
+		ascending = ascending && (p.value == 0 || p.at > last.at)
+		last = p
+	}); err != nil {
 		return nil, sparseError(t, err)
 	}
 	part := t.Part("values")
@@ -332,23 +355,112 @@ func Densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if !ok {
 		return nil, sparseError(t, fmt.Errorf("%w: %d elements of %v", tensor.ErrLimit, elements, part.DType))
 	}
+	out := &tensor.Tensor{Name: t.Name, DType: part.DType, Shape: t.Shape}
+	if ascending {
+		sparse := *t
+		out.Data = tensor.BlobFunc(size, piped(func(ctx context.Context, w *bufio.Writer) error {
+			return streamDense(ctx, w, &sparse, width, size)
+		}))
+		return out, nil
+	}
+	all := make([]place, 0, last.value+1)
+	if _, err := walkSparse(ctx, t, func(p place) { all = append(all, p) }); err != nil {
+		return nil, sparseError(t, err)
+	}
 	values, err := part.Data.ReadAll()
 	if err != nil {
 		return nil, err
 	}
-	byPlace := func(a, b place) int { return cmp.Compare(a.at, b.at) }
-	if !slices.IsSortedFunc(all, byPlace) {
-		slices.SortStableFunc(all, byPlace)
-	}
+	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.at, b.at) })
 	for i := 1; i < len(all); i++ {
 		if all[i-1].at == all[i].at {
 			return nil, sparseError(t, fmt.Errorf("%w: two values for element %d", errors.ErrUnsupported, all[i].at))
 		}
 	}
-	open := func() (io.ReadCloser, error) {
+	out.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
 		return &dense{places: all, values: values, width: width, size: size}, nil
+	})
+	return out, nil
+}
+
+// piped opens streams of what produce writes, on a goroutine that ends when the
+// stream is closed.
+func piped(produce func(ctx context.Context, w *bufio.Writer) error) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		ctx, cancel := context.WithCancel(context.Background())
+		pr, pw := io.Pipe()
+		go func() {
+			w := bufio.NewWriterSize(pw, 256<<10)
+			err := produce(ctx, w)
+			if err == nil {
+				err = w.Flush()
+			}
+			pw.CloseWithError(err)
+		}()
+		return &pipe{pr, cancel}, nil
 	}
-	return &tensor.Tensor{Name: t.Name, DType: part.DType, Shape: t.Shape, Data: tensor.BlobFunc(size, open)}, nil
+}
+
+type pipe struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (p *pipe) Close() error {
+	p.cancel()
+	return p.PipeReader.Close()
+}
+
+// streamDense writes the dense form of t, whose places ascend.
+func streamDense(ctx context.Context, w *bufio.Writer, t *tensor.Tensor, width, size int64) error {
+	values, err := t.Part("values").Data.Open()
+	if err != nil {
+		return err
+	}
+	defer values.Close()
+	in := bufio.NewReaderSize(values, 64<<10)
+	value := make([]byte, width)
+	at := int64(0) // bytes written
+	var failed error
+	_, err = walkSparse(ctx, t, func(p place) {
+		if failed != nil {
+			return
+		}
+		to := int64(p.at) * width // fits: below size
+		if to < at || to >= size {
+			failed = fmt.Errorf("%w: the indices were in order before", tensor.ErrMalformed)
+		} else if failed = zeros(w, to-at); failed == nil {
+			if _, failed = io.ReadFull(in, value); failed == nil {
+				_, failed = w.Write(value)
+			}
+		}
+		at = to + width
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return sparseError(t, err)
+	}
+	if err := zeros(w, size-at); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, in) // to where a digest is compared
+	return err
+}
+
+var noBytes [4 << 10]byte
+
+// zeros writes n zeros.
+func zeros(w *bufio.Writer, n int64) error {
+	for n > 0 {
+		k, err := w.Write(noBytes[:min(n, int64(len(noBytes)))])
+		if err != nil {
+			return err
+		}
+		n -= int64(k)
+	}
+	return nil
 }
 
 func sparseError(t *tensor.Tensor, err error) error {
@@ -396,7 +508,9 @@ func (d *dense) Close() error { return nil }
 // Sparsify returns a sparse tensor of the elements of t that are not zero, in
 // row-major order. scheme is "sparse_csr", for two dimensions, or "sparse_coo".
 // Zero is what has no bit set: -0 stays. t must be dense, row-major and of whole
-// bytes an element; it is read once, and the result is in memory.
+// bytes an element. A result of up to 2 MiB is in memory, and t is read once;
+// of a larger one each part reads t again whenever it is read, coords once for
+// every dimension.
 func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string) (*tensor.Tensor, error) {
 	if t == nil {
 		return nil, errNil
@@ -416,50 +530,110 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string) (*tensor.Ten
 		return nil, fmt.Errorf("ztensor: %w: tensor %s has %d dimensions, sparse_csr two", errors.ErrUnsupported, tensor.Quote(t.Name), len(t.Shape))
 	}
 	elements, _ := t.Shape.Elements()
+	rank := len(t.Shape)
+	if scheme == schemeCSR {
+		rank = 1 // of indices
+		if rows := t.Shape[0]; rows > max(elements, math.MaxInt32/8) {
+			return nil, fmt.Errorf("ztensor: %w: tensor %s has %d rows of nothing", tensor.ErrLimit, tensor.Quote(t.Name), rows)
+		}
+	}
+	const inMemory = 2 << 20
 	var values []byte
 	var at []uint64 // elements with a value
+	nnz := int64(0)
 	if err := eachElement(ctx, t.Data, width, func(i uint64, v []byte) {
+		if nnz++; nnz*int64(width+8*rank) > inMemory {
+			values, at = nil, nil
+			return
+		}
 		values = append(values, v...)
 		at = append(at, i)
 	}); err != nil {
 		return nil, err
 	}
+	if _, ok := align.Mul(nnz, 8*int64(rank)); !ok {
+		return nil, fmt.Errorf("ztensor: %w: tensor %s has %d values of %d coordinates", tensor.ErrLimit, tensor.Quote(t.Name), nnz, rank)
+	}
+	// each calls f with the elements that have a value, in order.
+	each := func(_ context.Context, f func(i uint64, v []byte)) error {
+		for k, i := range at {
+			f(i, values[k*width:][:width])
+		}
+		return nil
+	}
+	held := int64(len(at)) == nnz
+	if !held {
+		dense := t.Data
+		each = func(ctx context.Context, f func(i uint64, v []byte)) error { return eachElement(ctx, dense, width, f) }
+	}
+
 	out := &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape, Scheme: scheme}
-	out.Parts = []tensor.Part{{Role: "values", DType: t.DType, Data: tensor.BlobOf(values)}}
-	add := func(role string, index []byte) {
-		out.Parts = append(out.Parts, tensor.Part{Role: role, DType: tensor.U64, Data: tensor.BlobOf(index)})
+	var failed error
+	add := func(role string, d tensor.DType, size int64, produce func(ctx context.Context, w *bufio.Writer) error) {
+		data := tensor.BlobFunc(size, piped(produce))
+		if held && size <= inMemory && failed == nil {
+			var b []byte
+			b, failed = data.ReadAll()
+			data = tensor.BlobOf(b)
+		}
+		out.Parts = append(out.Parts, tensor.Part{Role: role, DType: d, Data: data})
 	}
+	number := func(w *bufio.Writer, v uint64) error {
+		_, err := w.Write(binary.LittleEndian.AppendUint64(w.AvailableBuffer(), v))
+		return err
+	}
+	// of writes what f makes of each element with a value.
+	of := func(f func(w *bufio.Writer, i uint64, v []byte) error) func(context.Context, *bufio.Writer) error {
+		return func(ctx context.Context, w *bufio.Writer) error {
+			var failed error
+			err := each(ctx, func(i uint64, v []byte) {
+				if failed == nil {
+					failed = f(w, i, v)
+				}
+			})
+			return cmp.Or(err, failed)
+		}
+	}
+	add("values", t.DType, nnz*int64(width), of(func(w *bufio.Writer, _ uint64, v []byte) error {
+		_, err := w.Write(v)
+		return err
+	}))
 	if scheme == schemeCOO {
-		size, ok := align.Mul(int64(len(at)), 8*int64(len(t.Shape)))
-		if !ok || size > math.MaxInt {
-			return nil, fmt.Errorf("ztensor: %w: tensor %s has %d values of %d coordinates", tensor.ErrLimit, tensor.Quote(t.Name), len(at), len(t.Shape))
-		}
-		coords := make([]byte, size)
-		for d := len(t.Shape) - 1; d >= 0; d-- {
-			dim := uint64(t.Shape[d])
-			for i := range at {
-				binary.LittleEndian.PutUint64(coords[8*(d*len(at)+i):], at[i]%dim)
-				at[i] /= dim
+		add("coords", tensor.U64, 8*nnz*int64(rank), func(ctx context.Context, w *bufio.Writer) error {
+			for d := range t.Shape {
+				slower := uint64(1) // elements for each coordinate of dimension d
+				for _, dim := range t.Shape[d+1:] {
+					slower *= uint64(dim)
+				}
+				if err := of(func(w *bufio.Writer, i uint64, _ []byte) error {
+					return number(w, i/slower%uint64(t.Shape[d]))
+				})(ctx, w); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		return out, failed
+	}
+	rows, cols := uint64(t.Shape[0]), uint64(t.Shape[1])
+	add("indices", tensor.U64, 8*nnz, of(func(w *bufio.Writer, i uint64, _ []byte) error { return number(w, i%cols) }))
+	add("indptr", tensor.U64, 8*(t.Shape[0]+1), func(ctx context.Context, w *bufio.Writer) error {
+		row, n := uint64(0), uint64(0) // the row whose beginning comes next, and values before it
+		err := of(func(w *bufio.Writer, i uint64, _ []byte) error {
+			for ; row <= i/cols; row++ {
+				if err := number(w, n); err != nil {
+					return err
+				}
+			}
+			n++
+			return nil
+		})(ctx, w)
+		for ; err == nil && row <= rows; row++ {
+			err = number(w, n)
 		}
-		add("coords", coords)
-		return out, nil
-	}
-	rows, cols := t.Shape[0], uint64(t.Shape[1])
-	if rows > max(elements, math.MaxInt32/8) {
-		return nil, fmt.Errorf("ztensor: %w: tensor %s has %d rows of nothing", tensor.ErrLimit, tensor.Quote(t.Name), rows)
-	}
-	indices, indptr := make([]byte, 0, 8*len(at)), make([]byte, 8)
-	k := 0
-	for row := range uint64(rows) {
-		for ; k < len(at) && at[k]/cols == row; k++ {
-			indices = binary.LittleEndian.AppendUint64(indices, at[k]%cols)
-		}
-		indptr = binary.LittleEndian.AppendUint64(indptr, uint64(k))
-	}
-	add("indices", indices)
-	add("indptr", indptr)
-	return out, nil
+		return err
+	})
+	return out, failed
 }
 
 // eachElement calls f with every element that has a bit set.

@@ -1,0 +1,135 @@
+package ztensor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Small results are held, large ones are streams: both are the dense tensor again, from memory and from a file whose parts are compressed.
+func TestSparsifyAndDensify(t *testing.T) {
+	for _, c := range []struct {
+		scheme string
+		shape  tensor.Shape
+		large  bool
+	}{
+		{"sparse_csr", tensor.Shape{30, 20}, false},
+		{"sparse_csr", tensor.Shape{0, 20}, false},
+		{"sparse_csr", tensor.Shape{20, 0}, false},
+		{"sparse_csr", tensor.Shape{300, 4000}, true},
+		{"sparse_coo", tensor.Shape{}, false},
+		{"sparse_coo", tensor.Shape{3, 2, 5, 7}, false},
+		{"sparse_coo", tensor.Shape{100, 30, 200}, true},
+	} {
+		n, _ := c.shape.Elements()
+		rng := rand.New(rand.NewPCG(1, uint64(n)))
+		values := make([]float32, n)
+		for i := range values {
+			if rng.IntN(10) < 7 {
+				values[i] = rng.Float32() + 1
+			}
+		}
+		dense := tensor.New("x", c.shape, values)
+		want, err := dense.Data.ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sparse, err := Sparsify(t.Context(), dense, c.scheme)
+		if err != nil {
+			t.Fatal(c, err)
+		}
+		if _, held := sparse.Parts[0].Data.Bytes(); held == c.large {
+			t.Errorf("%v: in memory: %v", c, held)
+		}
+		if err := CheckSparse(t.Context(), sparse); err != nil {
+			t.Errorf("%v: %v", c, err)
+		}
+		file := write(t, &WriterOptions{Level: 1, Digest: CRC32C}, func(w *Writer) {
+			if err := w.Add(sparse); err != nil {
+				t.Fatal(c, err)
+			}
+		})
+		r, err := OpenBytes(file, nil)
+		if err != nil {
+			t.Fatal(c, err)
+		}
+		for what, s := range map[string]*tensor.Tensor{"made": sparse, "read": r.Tensor("x")} {
+			back, err := Densify(t.Context(), s)
+			if err != nil {
+				t.Fatal(c, what, err)
+			}
+			if got, err := back.Data.ReadAll(); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%v, %s: other bytes, %v", c, what, err)
+			}
+		}
+	}
+}
+
+// What is sparse and in order becomes dense in a stream that holds some hundred KiB, also of a shape that no memory has.
+func TestDensifyHoldsNothing(t *testing.T) {
+	const n = 1 << 20
+	at, values := make([]byte, 0, 16*n), make([]byte, 4*n)
+	for d := range uint64(2) {
+		for i := range uint64(n) {
+			at = binary.LittleEndian.AppendUint64(at, [2]uint64{i / 1024, i % 1024 * 7}[d])
+		}
+	}
+	for i := range values {
+		values[i] = byte(i)
+	}
+	sparse := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1 << 20, 1 << 20}, Scheme: "sparse_coo", Parts: []tensor.Part{
+		{Role: "values", DType: tensor.F32, Data: tensor.BlobOf(values)}, {Role: "coords", DType: tensor.U64, Data: tensor.BlobOf(at)}}}
+	if !testing.Short() {
+		peak := readtest.PeakHeap(func() {
+			dense, err := Densify(t.Context(), sparse)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := dense.Data.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close() // the other terabytes are never made
+			if _, err := io.CopyN(io.Discard, in, 64<<20); err != nil {
+				t.Error(err)
+			}
+		})
+		if peak > 4<<20 {
+			t.Errorf("%d bytes", peak)
+		}
+	}
+	// Out of order it is sorted; twice the same place is nothing that the format explains.
+	sparse.Shape = tensor.Shape{1024, 7 * 1024}
+	swapped := slices.Clone(at)
+	copy(swapped[8:], at[:8])
+	copy(swapped[8*n+8:], at[8*n:8*n+8])
+	copy(swapped, at[8:16])
+	copy(swapped[8*n:], at[8*n+8:8*n+16])
+	other := *sparse
+	other.Parts = slices.Clone(sparse.Parts)
+	other.Parts[1].Data = tensor.BlobOf(swapped)
+	a, err := Densify(t.Context(), sparse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Densify(t.Context(), &other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err1 := a.Data.ReadAll()
+	y, err2 := b.Data.ReadAll()
+	if err1 != nil || err2 != nil || !bytes.Equal(x[:4], y[28:32]) || !bytes.Equal(x[28:32], y[:4]) || !bytes.Equal(x[32:], y[32:]) {
+		t.Error("two values changed places, and the tensors differ otherwise", err1, err2)
+	}
+	copy(swapped[8:], swapped[:8])
+	copy(swapped[8*n+8:], swapped[8*n:8*n+8])
+	if _, err := Densify(t.Context(), &other); err == nil {
+		t.Error("two values for one place")
+	}
+}
