@@ -113,7 +113,7 @@ var std = map[string][]string{
 	"plugin":            {},
 	"log":               {"schema/gen", "interop/...", "testdata/..."},
 	"log/slog":          {},
-	"os/exec":           {"cmd/tensorfile/...", "interop/...", "testdata/...", "schema/gen"},
+	"os/exec":           {"cmd/tensorfile/...", "interop/...", "testdata/...", "schema/gen", "internal/readtest"},
 	"net/http/httptest": {},
 	"testing":           {"internal/readtest", "internal/fb/fbtest"},
 	"encoding/gob":      {},

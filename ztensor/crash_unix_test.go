@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -92,16 +93,7 @@ func setLimit[T int64 | uint64](limit *T, n int64) { *limit = T(n) }
 
 func startChild(t *testing.T, task, name string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestChildOfA41$", "-test.v")
-	c.Env = append(os.Environ(), childTask+"="+task, childName+"="+name)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	if err := c.Start(); errors.Is(err, syscall.ENOEXEC) || errors.Is(err, errors.ErrUnsupported) {
-		t.Skipf("this program cannot start itself (emulated?): %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	return c, &out
+	return readtest.Child(t, "TestChildOfA41", childTask+"="+task, childName+"="+name)
 }
 
 // wantEdition fails unless the file is one of the editions, or between two where
@@ -148,7 +140,7 @@ func TestA41KilledAtAnyTime(t *testing.T) {
 		if err := WriteFile(name, slices.Values(edition(0)), nil); err != nil {
 			t.Fatal(err)
 		}
-		newer, temps := 0, 0
+		newer := 0
 		for range kills / 2 {
 			before := wantEdition(t, name, task == "amend")
 			c, _ := startChild(t, task, name)
@@ -161,17 +153,7 @@ func TestA41KilledAtAnyTime(t *testing.T) {
 				newer++
 			}
 		}
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), ".x.zt.tmp-") {
-				temps++
-			} else if e.Name() != "x.zt" {
-				t.Errorf("%s is left behind", e.Name())
-			}
-		}
+		temps := readtest.OnlyTemps(t, dir, "x.zt")
 		t.Logf("%s: killed %d times, %d times with a newer file in place, torn 0, %d temporary files left", task, kills/2, newer, temps)
 	}
 }

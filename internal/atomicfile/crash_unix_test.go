@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
 )
 
 // These tests run their own program again, as a process that can be killed. What it shall do is in the environment.
@@ -81,36 +83,9 @@ func TestChild(t *testing.T) {
 // version is a content that tells whether it is whole: its length says which byte it consists of.
 func version(v int) []byte { return bytes.Repeat([]byte{byte(v)}, 2<<20+v) }
 
-// child starts a child on task; the caller waits for it.
 func child(t *testing.T, task, name string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
-	c.Env = append(os.Environ(), childTask+"="+task, childName+"="+name)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	if err := c.Start(); errors.Is(err, syscall.ENOEXEC) || errors.Is(err, errors.ErrUnsupported) {
-		t.Skipf("this program cannot start itself (emulated?): %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	return c, &out
-}
-
-// wantOnlyTemps fails if the folder holds anything but base and temporary files of it; it returns their number.
-func wantOnlyTemps(t *testing.T, folder, base string) (temps int) {
-	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "."+base+".tmp-") {
-			temps++
-		} else if e.Name() != base {
-			t.Errorf("%s is left behind", e.Name())
-		}
-	}
-	return temps
+	return readtest.Child(t, "TestChild", childTask+"="+task, childName+"="+name)
 }
 
 // A-41, G8, for all writers.
@@ -139,7 +114,7 @@ func TestKilledBeforeEachStep(t *testing.T) {
 		default:
 			t.Errorf("before step %d, %s: the target has %d bytes, neither the old nor the new ones", k, step, len(got))
 		}
-		temps += wantOnlyTemps(t, dir, "f")
+		temps += readtest.OnlyTemps(t, dir, "f")
 	}
 	if olds < 20 || news != 1 {
 		t.Errorf("old %d times, new %d times", olds, news)
@@ -178,7 +153,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 			versions++
 		}
 	}
-	temps := wantOnlyTemps(t, dir, "f")
+	temps := readtest.OnlyTemps(t, dir, "f")
 	t.Logf("killed %d times, %d times with a new version in place, torn 0, %d temporary files left", kills, versions, temps)
 }
 
