@@ -330,18 +330,24 @@ func (r *indexReader) fill() error {
 // version, stands for. It reads the indices once and checks them as [CheckSparse]
 // does; the dense bytes are made each time that they are read, in a stream,
 // so that a shape without bounds costs nothing. Where the indices are in
-// ascending order, as most writers leave them, the stream reads the parts of t
-// beside it and holds nothing; otherwise Densify sorts them, which takes 16 bytes
-// a value, and keeps the values. Two values at one place are
+// ascending order, as most writers leave them, the stream of a tensor of more than
+// 32,768 values reads the parts of t beside it and holds nothing; otherwise Densify
+// keeps the values and 16 bytes for each. Two values at one place are
 // errors.ErrUnsupported: the format does not say what they mean.
 func Densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t == nil {
 		return nil, errNil
 	}
+	const few = 32 << 10 // are held in any case, which saves a second walk
+	var all []place
 	ascending, last := true, place{value: -1}
 	if _, err := walkSparse(ctx, t, func(p place) {
 		ascending = ascending && (p.value == 0 || p.at > last.at)
-		last = p
+		if last = p; p.value < few {
+			all = append(all, p)
+		} else {
+			all = nil
+		}
 	}); err != nil {
 		return nil, sparseError(t, err)
 	}
@@ -356,22 +362,26 @@ func Densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 		return nil, sparseError(t, fmt.Errorf("%w: %d elements of %v", tensor.ErrLimit, elements, part.DType))
 	}
 	out := &tensor.Tensor{Name: t.Name, DType: part.DType, Shape: t.Shape}
-	if ascending {
+	if ascending && len(all) <= last.value {
 		sparse := *t
 		out.Data = tensor.BlobFunc(size, piped(func(ctx context.Context, w *bufio.Writer) error {
 			return streamDense(ctx, w, &sparse, width, size)
 		}))
 		return out, nil
 	}
-	all := make([]place, 0, last.value+1)
-	if _, err := walkSparse(ctx, t, func(p place) { all = append(all, p) }); err != nil {
-		return nil, sparseError(t, err)
+	if len(all) <= last.value {
+		all = slices.Grow(all[:0], last.value+1)
+		if _, err := walkSparse(ctx, t, func(p place) { all = append(all, p) }); err != nil {
+			return nil, sparseError(t, err)
+		}
 	}
 	values, err := part.Data.ReadAll()
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.at, b.at) })
+	if !ascending {
+		slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.at, b.at) })
+	}
 	for i := 1; i < len(all); i++ {
 		if all[i-1].at == all[i].at {
 			return nil, sparseError(t, fmt.Errorf("%w: two values for element %d", errors.ErrUnsupported, all[i].at))
@@ -419,7 +429,6 @@ func streamDense(ctx context.Context, w *bufio.Writer, t *tensor.Tensor, width, 
 	}
 	defer values.Close()
 	in := bufio.NewReaderSize(values, 64<<10)
-	value := make([]byte, width)
 	at := int64(0) // bytes written
 	var failed error
 	_, err = walkSparse(ctx, t, func(p place) {
@@ -430,8 +439,10 @@ func streamDense(ctx context.Context, w *bufio.Writer, t *tensor.Tensor, width, 
 		if to < at || to >= size {
 			failed = fmt.Errorf("%w: the indices were in order before", tensor.ErrMalformed)
 		} else if failed = zeros(w, to-at); failed == nil {
-			if _, failed = io.ReadFull(in, value); failed == nil {
+			var value []byte
+			if value, failed = in.Peek(int(width)); failed == nil {
 				_, failed = w.Write(value)
+				in.Discard(int(width))
 			}
 		}
 		at = to + width
