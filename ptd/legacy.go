@@ -25,6 +25,12 @@ func (p *parser) legacy(root fb.Row) error {
 	ts := &columns{"tensors", ".fully_qualified_name", "", 0, 1, 2, 3}
 	bs := &columns{vector: "named_data", key: ".key", name: namedKey}
 	r.legacy, r.align = true, int64(p.cursor.Uint32(root.At(legacyAlignment)))
+	if r.align&(r.align-1) != 0 {
+		if err := p.warn(p.place(root, legacyAlignment), "tensor_alignment", "%d is no power of two", r.align); err != nil {
+			return err
+		}
+		r.align = 0
+	}
 	segments, _, err := p.list(root, legacySegments, "segments") // there: it is what made us think of 0.6
 	if err != nil {
 		return err
