@@ -25,8 +25,9 @@ func (p *parser) legacy(root fb.Row) error {
 	ts := &columns{"tensors", ".fully_qualified_name", "", 0, 1, 2, 3}
 	bs := &columns{vector: "named_data", key: ".key", name: namedKey}
 	r.legacy, r.align = true, int64(p.cursor.Uint32(root.At(legacyAlignment)))
-	if r.align&(r.align-1) != 0 {
-		if err := p.warn(p.place(root, legacyAlignment), "tensor_alignment", "%d is no power of two", r.align); err != nil {
+	// Whoever writes the entries again aligns them like this: no file of a few bytes shall make gigabytes of padding.
+	if r.align&(r.align-1) != 0 || r.align > 1<<20 {
+		if err := p.warn(p.place(root, legacyAlignment), "tensor_alignment", "%d is no power of two up to 2^20", r.align); err != nil {
 			return err
 		}
 		r.align = 0
