@@ -48,10 +48,12 @@ func (p *parser) legacy(root fb.Row) error {
 	if err := p.segments(segments); err != nil {
 		return err
 	}
+	const placeCost = 48 // in known
+	p.grant(tensors, ptdfb.TableTensorMetadata, -1, placeCost)
 	if err := p.room(int64(tensors.n)+int64(named.n), where, ts.vector); err != nil {
 		return err
 	}
-	if !p.spend(int64(tensors.n) * (segmentCost + 48)) {
+	if !p.spend(int64(tensors.n) * (segmentCost + placeCost)) {
 		return p.spent(where, ts.vector)
 	}
 	parts := make([]source.Extent, 0, tensors.n)

@@ -104,6 +104,55 @@ const (
 // as large as itself; for a genuine one it takes two or three times the metadata.
 func (p *parser) spend(n int64) bool { return p.r.budget.Add(-n) >= 0 }
 
+// grant raises the budget for a file of many small entries, scalars with short names, say: where each has tables of its own the
+// index is at most five times as large as they are. more is what an entry costs beside a tensor's usual.
+func (p *parser) grant(entries list, table, layout int, more int64) {
+	need := int64(entries.n) * (entryCost + tensorCost + segmentCost + more)
+	if need > p.r.budget.Load() && p.apart(entries, table, layout) {
+		p.r.budget.Add(need)
+	}
+}
+
+// apart reports whether the tables of entries, and those of their layouts, lie one behind the other in one direction, as every
+// writer leaves them, so that none serves for two entries. layout is a field id, negative for none.
+func (p *parser) apart(entries list, table, layout int) bool {
+	const least = 12 // bytes of such a table
+	var last [2]int64
+	var down [2]bool
+	behind := func(k, i int, pos uint32) bool {
+		step := int64(pos) - last[k]
+		if last[k] = int64(pos); i == 0 {
+			return true
+		}
+		if i == 1 {
+			down[k] = step < 0
+		}
+		if down[k] {
+			step = -step
+		}
+		return step >= least
+	}
+	laid := 0
+	for i := range entries.n {
+		row, e := p.cursor.Table(entries.first+4*uint32(i), table)
+		if e != nil || !behind(0, i, row.Pos) {
+			return false
+		}
+		if layout < 0 {
+			continue
+		}
+		off := row.At(layout)
+		if off == 0 {
+			continue
+		}
+		if row, e = p.cursor.Table(off, ptdfb.TableTensorLayout); e != nil || !behind(1, laid, row.Pos) {
+			return false
+		}
+		laid++
+	}
+	return true
+}
+
 func (p *parser) spent(offset int64, field string) error {
 	return failure(offset, field, fmt.Errorf("%w: more entries than %d bytes of metadata can describe without sharing them",
 		tensor.ErrLimit, p.r.header.FlatbufferSize))
@@ -275,6 +324,7 @@ func (p *parser) entries(root fb.Row) error {
 	if err := p.segments(segments); err != nil {
 		return err
 	}
+	p.grant(named, ptdfb.TableNamedData, namedLayout, 0)
 	if err := p.room(int64(named.n), namedAt, "named_data"); err != nil {
 		return err
 	}
