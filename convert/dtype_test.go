@@ -255,3 +255,19 @@ func TestGathererAgainstReordered(t *testing.T) {
 		}
 	}
 }
+
+// A source that does not say its size may hold less than its shape takes, which only reading shows.
+func TestReorderedOtherSize(t *testing.T) {
+	for _, n := range []int{0, 7, 799, 801, 9 << 20} {
+		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20}, Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(make([]byte, n))), nil
+		})}
+		got, err := reordered(x, tensor.ColumnMajor(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := got.ReadAll(); !errors.Is(err, tensor.ErrMalformed) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}

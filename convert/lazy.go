@@ -72,10 +72,12 @@ func reordered(t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
 	if width == 0 {
 		return tensor.Blob{}, fmt.Errorf("%w: the order of %v cannot be changed", tensor.ErrDType, t.DType)
 	}
-	if n, _ := t.Shape.Elements(); n == 0 || !ok1 || !ok2 {
+	n, _ := t.Shape.Elements()
+	if n == 0 || !ok1 || !ok2 {
 		return t.Data, nil
 	}
 	src := t.Data
+	size, _ := t.DType.Bytes(n)
 	return tensor.BlobFunc(src.Size(), func() (io.ReadCloser, error) {
 		b, ok := src.Bytes()
 		release := func() {}
@@ -83,6 +85,10 @@ func reordered(t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
 			var err error
 			if b, release, err = readChecked(src); err != nil {
 				return nil, err
+			}
+			if int64(len(b)) != size { // which a source of unknown size shows only here
+				release()
+				return nil, fmt.Errorf("%w: %d bytes of data where %v of %v takes %d", tensor.ErrMalformed, len(b), t.Shape, t.DType, size)
 			}
 		}
 		return &gatherer{src: b, release: release, shape: t.Shape, from: from, order: order, width: width}, nil

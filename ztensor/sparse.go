@@ -172,6 +172,11 @@ func walkCSR(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, er
 
 func walkCOO(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, error) {
 	coords := t.Part("coords")
+	in, err := newIndexReader(ctx, coords)
+	if err != nil {
+		return 0, err
+	}
+	defer in.close()
 	nnz, err := valueCount(ctx, t.Part("values"))
 	if err != nil {
 		return 0, err
@@ -183,14 +188,8 @@ func walkCOO(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, er
 				return 0, err
 			}
 		}
-		width, _ := indexWidth(coords.DType)
-		nnz = size / int64(width) / int64(max(1, len(t.Shape)))
+		nnz = size / int64(in.width) / int64(max(1, len(t.Shape)))
 	}
-	in, err := newIndexReader(ctx, coords)
-	if err != nil {
-		return 0, err
-	}
-	defer in.close()
 	// All coordinates of dimension 0 come first, then those of dimension 1, …
 	// (§5.3 of the document).
 	for d, dim := range t.Shape {
@@ -552,7 +551,7 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string) (*tensor.Ten
 	var values []byte
 	var at []uint64 // elements with a value
 	nnz := int64(0)
-	if err := eachElement(ctx, t.Data, width, func(i uint64, v []byte) {
+	if err := eachElement(ctx, t.Data, elements, width, func(i uint64, v []byte) {
 		if nnz++; nnz*int64(width+8*rank) > inMemory {
 			values, at = nil, nil
 			return
@@ -575,7 +574,9 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string) (*tensor.Ten
 	held := int64(len(at)) == nnz
 	if !held {
 		dense := t.Data
-		each = func(ctx context.Context, f func(i uint64, v []byte)) error { return eachElement(ctx, dense, width, f) }
+		each = func(ctx context.Context, f func(i uint64, v []byte)) error {
+			return eachElement(ctx, dense, elements, width, f)
+		}
 	}
 
 	out := &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape, Scheme: scheme}
@@ -647,17 +648,23 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string) (*tensor.Ten
 	return out, failed
 }
 
-// eachElement calls f with every element that has a bit set.
-func eachElement(ctx context.Context, b tensor.Blob, width int, f func(i uint64, v []byte)) error {
+// eachElement calls f with every one of n elements that has a bit set. A blob of
+// unknown size shows only here whether it has as many.
+func eachElement(ctx context.Context, b tensor.Blob, n int64, width int, f func(i uint64, v []byte)) error {
 	in, err := b.Open()
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	buf := make([]byte, (64<<10)/width*width)
-	for i := uint64(0); ; {
-		n, err := io.ReadFull(in, buf)
-		for p := buf[:n]; len(p) >= width; p = p[width:] {
+	for i, have := uint64(0), int64(0); ; {
+		k, err := io.ReadFull(in, buf)
+		have += int64(k)
+		last := err == io.EOF || err == io.ErrUnexpectedEOF
+		if have > n*int64(width) || last && have != n*int64(width) {
+			return fmt.Errorf("%w: %d bytes where %d elements of %d bytes are declared", tensor.ErrMalformed, have, n, width)
+		}
+		for p := buf[:k]; len(p) > 0; p = p[width:] {
 			v := p[:width]
 			for _, x := range v {
 				if x != 0 {
@@ -667,7 +674,7 @@ func eachElement(ctx context.Context, b tensor.Blob, width int, f func(i uint64,
 			}
 			i++
 		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+		if last {
 			return nil
 		}
 		if err == nil {

@@ -3,6 +3,7 @@ package ztensor
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -131,5 +132,32 @@ func TestDensifyHoldsNothing(t *testing.T) {
 	copy(swapped[8*n+8:], swapped[8*n:8*n+8])
 	if _, err := Densify(t.Context(), &other); err == nil {
 		t.Error("two values for one place")
+	}
+}
+
+// Indices of a type that is none are refused also where only they tell how many values there are.
+func TestIndicesOfNoIndexType(t *testing.T) {
+	for _, d := range []tensor.DType{tensor.F32, tensor.Bool, tensor.F4E2M1FN} {
+		for _, scheme := range []string{"sparse_coo", "zt.sparse_coo/1"} {
+			x := &tensor.Tensor{Name: "x", Shape: tensor.Shape{2, 2}, Scheme: scheme, Parts: []tensor.Part{
+				{Role: "values", Data: tensor.BlobOf(make([]byte, 8))}, {Role: "coords", DType: d, Data: tensor.BlobOf(make([]byte, 32))}}}
+			if err := CheckSparse(t.Context(), x); !errors.Is(err, tensor.ErrDType) {
+				t.Errorf("%s, %v: %v", scheme, d, err)
+			}
+		}
+	}
+}
+
+// A blob that does not say its size may hold more or less than the shape: nothing is made of it.
+func TestSparsifyOtherSize(t *testing.T) {
+	for _, n := range []int{0, 7, 796, 801, 1 << 20} {
+		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20}, Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(bytes.Repeat([]byte{1}, n))), nil
+		})}
+		for _, scheme := range []string{"sparse_csr", "sparse_coo"} {
+			if _, err := Sparsify(t.Context(), x, scheme); !errors.Is(err, tensor.ErrMalformed) {
+				t.Errorf("%d bytes, %s: %v", n, scheme, err)
+			}
+		}
 	}
 }
