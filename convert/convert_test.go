@@ -674,6 +674,62 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A file that is not mapped takes its time: the end does not wait until the tensor lies in its temporary file, or the indices
+// were seen.
+func TestCancelBeforeTheFirstByte(t *testing.T) {
+	spool := t.TempDir()
+	t.Setenv("TMPDIR", spool)
+	at := make([]byte, 16<<20)
+	for i := range len(at) / 8 {
+		at[8*i], at[8*i+1], at[8*i+2] = byte(i), byte(i>>8), byte(i>>16)
+	}
+	for _, x := range []*tensor.Tensor{
+		tensor.New("w", tensor.Shape{4 << 10, 4 << 10}, make([]uint8, 16<<20)),
+		{Name: "s", DType: tensor.U8, Shape: tensor.Shape{2 << 20}, Scheme: "sparse_coo", Parts: []tensor.Part{
+			{Role: "values", DType: tensor.U8, Data: tensor.BlobOf(bytes.Repeat([]byte{1}, 2<<20))}, {Role: "coords", DType: tensor.U64, Data: tensor.BlobOf(at)}}},
+	} {
+		var file bytes.Buffer
+		zw := ztensor.NewWriter(&file, nil)
+		if err := errors.Join(zw.Add(x), zw.Close()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &cancellingReader{r: bytes.NewReader(file.Bytes()), left: 1 << 20, cancel: cancel}
+		src, err := tensorfile.NewReader(r, int64(file.Len()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPlan(src, tensorfile.Primitiv, &Options{Allow: Everything, DTypes: map[tensor.DType]tensor.DType{tensor.U8: tensor.F32}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Write(ctx, io.Discard); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", x.Name, err)
+		}
+		if r.left < -1<<20 {
+			t.Errorf("%s: %d bytes read after the end", x.Name, -r.left)
+		}
+		if left, err := os.ReadDir(spool); err != nil || len(left) > 0 {
+			t.Errorf("%s: left behind: %v, %v", x.Name, left, err)
+		}
+		cancel()
+	}
+}
+
+// cancellingReader cancels after so many bytes.
+type cancellingReader struct {
+	r      io.ReaderAt
+	left   int
+	cancel func()
+}
+
+func (c *cancellingReader) ReadAt(p []byte, off int64) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		c.cancel()
+	}
+	return c.r.ReadAt(p, off)
+}
+
 // Write takes 16 MiB of its own, whatever the size of the tensors, from a mapped file and from one that is read, to each target;
 // also where elements become others or change their order.
 func TestStreams(t *testing.T) {

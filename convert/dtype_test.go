@@ -244,7 +244,7 @@ func TestGathererAgainstReordered(t *testing.T) {
 			for _, src := range []tensor.Blob{x.Data, tensor.BlobFunc(int64(len(raw)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil })} {
 				y := *x
 				y.Data = src
-				got, err := reordered(&y, order)
+				got, err := reordered(&y, order, t.Context)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -262,7 +262,7 @@ func TestReorderedOtherSize(t *testing.T) {
 		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20}, Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(make([]byte, n))), nil
 		})}
-		got, err := reordered(x, tensor.ColumnMajor(2))
+		got, err := reordered(x, tensor.ColumnMajor(2), t.Context)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,9 @@ import (
 )
 
 // densified describes the dense form of a sparse tensor, which is made when it
-// is read. Elements that are not stored are zero.
-func densified(t *tensor.Tensor) (*tensor.Tensor, error) {
+// is read. Elements that are not stored are zero. The context that running gives
+// ends the walk over the indices, which comes before the first byte.
+func densified(t *tensor.Tensor, running func() context.Context) (*tensor.Tensor, error) {
 	sparse := *t
 	switch t.Scheme {
 	case "sparse_csr", "sparse_coo", "zt.sparse_csr/1", "zt.sparse_coo/1":
@@ -37,7 +38,7 @@ func densified(t *tensor.Tensor) (*tensor.Tensor, error) {
 	}
 	dense := &tensor.Tensor{Name: t.Name, DType: d, Shape: t.Shape}
 	dense.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-		made, err := ztensor.Densify(context.Background(), &sparse)
+		made, err := ztensor.Densify(running(), &sparse)
 		if err != nil {
 			return nil, err
 		}
@@ -64,8 +65,9 @@ const panelSize = 4 << 20
 
 // reordered is the data of t in another order of dimensions, made as it is read.
 // Where the source is in memory it is gathered from there, panel by panel;
-// otherwise the whole tensor is read first, a large one into a temporary file.
-func reordered(t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
+// otherwise the whole tensor is read first, a large one into a temporary file, as
+// long as the context that running gives.
+func reordered(t *tensor.Tensor, order tensor.Order, running func() context.Context) (tensor.Blob, error) {
 	from, ok1 := t.Order.Strides(t.Shape)
 	_, ok2 := order.Strides(t.Shape)
 	width := int64(t.DType.Size())
@@ -83,7 +85,7 @@ func reordered(t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
 		release := func() {}
 		if !ok {
 			var err error
-			if b, release, err = readChecked(src); err != nil {
+			if b, release, err = readChecked(running(), src); err != nil {
 				return nil, err
 			}
 			if int64(len(b)) != size { // which a source of unknown size shows only here
@@ -100,12 +102,13 @@ func reordered(t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
 const spooled = 8 << 20
 
 // readChecked reads all through the stream, which checks a digest.
-func readChecked(b tensor.Blob) (all []byte, release func(), err error) {
-	r, err := b.Open()
+func readChecked(ctx context.Context, b tensor.Blob) (all []byte, release func(), err error) {
+	in, err := b.Open()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer r.Close()
+	defer in.Close()
+	r := &until{ctx, in}
 	if n := b.Size(); n >= 0 && n <= spooled {
 		all, err = io.ReadAll(r)
 		return all, func() {}, err
@@ -121,6 +124,19 @@ func readChecked(b tensor.Blob) (all []byte, release func(), err error) {
 		return all, func() {}, err
 	}
 	return all, release, nil
+}
+
+// until is a reader that ends with ctx.
+type until struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u *until) Read(p []byte) (int, error) {
+	if err := context.Cause(u.ctx); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
 }
 
 // A gatherer streams the elements of src in another order. A panel is a range of

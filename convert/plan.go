@@ -93,6 +93,17 @@ type Plan struct {
 	names      map[string]struct{}
 	trials     [2]*ztensor.Writer // that say what they cannot hold: of the options, and with KeepOrder
 	keepOrder  bool               // version 2: no canonical form for these names
+
+	running context.Context // of Write, while it runs
+}
+
+// context is that of the Write under way, for tensors that are made when they
+// are read.
+func (p *Plan) context() context.Context {
+	if p.running == nil {
+		return context.Background() // NewPlan looks at one
+	}
+	return p.running
 }
 
 type namedBlob struct {
@@ -446,7 +457,7 @@ func (p *Plan) planLayout(t *tensor.Tensor, field string) bool {
 	if p.caps.Sparse && !p.opts.Dense {
 		return p.planParts(t, field)
 	}
-	dense, err := densified(t)
+	dense, err := densified(t, p.context)
 	if err != nil {
 		if p.caps.Sparse {
 			return p.planParts(t, field) // opaque: there is no dense form to ask for
@@ -542,7 +553,7 @@ func (p *Plan) planOrder(t *tensor.Tensor, field string) bool {
 		}
 		p.lose(Reorder, field, "%s has no place in %v, which is %v", from, p.target, p.caps.Orders)
 	}
-	data, err := reordered(t, order)
+	data, err := reordered(t, order, p.context)
 	if err != nil {
 		p.lose(DropTensors, field, "%v", err)
 		return false

@@ -49,6 +49,8 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	p.running = ctx
+	defer func() { p.running = nil }()
 	wait := p.checkDigests(ctx, cancel)
 	out := &steady{ctx: ctx, w: w, total: p.size(), progress: p.opts.Progress}
 	err := p.write(ctx, out)
