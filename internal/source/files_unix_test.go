@@ -142,3 +142,20 @@ func TestNothingLeaks(t *testing.T) {
 		t.Errorf("%d descriptors and %d mappings before, %d and %d after", fds, maps, f, m)
 	}
 }
+
+// A process that is killed leaves no spooled file behind: its name is gone while it is read.
+func TestASpooledFileHasNoName(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	s, remove, err := Spool(strings.NewReader("spooled"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("there is %v, %v", left, err)
+	}
+	if b, err := s.Metadata(0, s.Size()); err != nil || string(b) != "spooled" {
+		t.Errorf("%q, %v", b, err)
+	}
+}

@@ -23,5 +23,11 @@ func Spool(r io.Reader) (s *Source, remove func(), err error) {
 		os.Remove(f.Name())
 		return nil, nil, err
 	}
-	return s, func() { s.Close(); os.Remove(f.Name()) }, nil
+	// Where an open file may lose its name it does so now, and nothing is left behind even by a process that is killed.
+	gone := os.Remove(f.Name()) == nil
+	return s, func() {
+		if s.Close(); !gone {
+			os.Remove(f.Name())
+		}
+	}, nil
 }
