@@ -598,7 +598,7 @@ func (p *Plan) planName(t *tensor.Tensor, field string) {
 		t.Name = name
 		return
 	}
-	good := nameFor(p.target, name)
+	good := nameFor(p.target, p.version, name)
 	if p.target == tensorfile.Primitiv && name == t.Name && p.planPath(t, good) {
 		return
 	}
@@ -610,7 +610,7 @@ func (p *Plan) planName(t *tensor.Tensor, field string) {
 		unique = good + "~" + strconv.Itoa(i)
 	}
 	if good != name {
-		p.lose(RenameTensors, field, "the name %s is taken or has no place in %v: it becomes %s", tensor.Quote(name), p.target, tensor.Quote(good))
+		p.lose(RenameTensors, field, "the name %s is taken or has no place in %v: it becomes %s", tensor.Quote(name), p.describeTarget(), tensor.Quote(good))
 	}
 	p.names[good] = struct{}{}
 	t.Name = good
@@ -690,7 +690,7 @@ func (p *Plan) parents() {
 
 // nameFor is the name itself where the format can hold it, or the nearest that
 // it can.
-func nameFor(target tensorfile.Format, name string) string {
+func nameFor(target tensorfile.Format, version, name string) string {
 	name = strings.ToValidUTF8(name, "\ufffd")
 	switch target {
 	case tensorfile.PTD:
@@ -714,6 +714,17 @@ func nameFor(target tensorfile.Format, name string) string {
 			}
 		}
 		return strings.Join(keys, ".")
+	case tensorfile.ZTensor:
+		if version != "2" {
+			break
+		}
+		name = strings.ReplaceAll(name, "\x00", "\ufffd")
+		if name == "" {
+			return "_"
+		}
+		if const_ := 1024; len(name) > const_ {
+			return strings.ToValidUTF8(name[:const_-16], "")
+		}
 	}
 	return name
 }
