@@ -200,7 +200,7 @@ func errInput(most int64) error {
 // type. After end r is left alone, but for a read that may be under way.
 func interruptible(ctx context.Context, r io.Reader) (from io.Reader, end func()) {
 	pr, pw := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { pr.CloseWithError(ctx.Err()); pw.CloseWithError(ctx.Err()) })
+	stop := context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) }) // unblocks both ends, and the reader hears why
 	go func() {
 		_, err := io.CopyBuffer(struct{ io.Writer }{pw}, struct{ io.Reader }{r}, make([]byte, 256<<10))
 		pw.CloseWithError(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -27,6 +28,23 @@ func TestInterrupted(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// Standard input that waits for more is given up at once, and the message says why.
+func TestInterruptedWhileReading(t *testing.T) {
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		in, more := io.Pipe()
+		go func() {
+			more.Write([]byte("x"))
+			cancel()
+		}()
+		var out bytes.Buffer
+		if s := run(ctx, []string{"ls", "-"}, in, &out, &out, os.Getenv); s != statusInterrupted || !strings.Contains(out.String(), "interrupted") {
+			t.Errorf("exit status %d\n%s", s, out.String())
+		}
+		more.Close()
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +59,8 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) ([]tensor.Finding, 
 	in, err := a.openWith(name, o)
 	if err != nil {
 		told := err
-		if tensor.ClassOf(err) == tensor.ClassMalformed && statusOf(err) == statusUnreadable && !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errFolder) {
+		var system *fs.PathError // has an advice of its own
+		if !errors.As(err, &system) && tensor.ClassOf(err) == tensor.ClassMalformed && statusOf(err) == statusUnreadable && !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errFolder) {
 			told = advise("fetching the file again", err) // not verify
 		}
 		a.fail(name, told)
