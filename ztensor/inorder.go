@@ -47,11 +47,8 @@ func InOrder(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 			}
 			var in []byte
 			if of != nil {
-				if in, err = of.Data.ReadAll(); err != nil {
+				if in, err = readChecked(of.Data, size); err != nil {
 					return nil, err
-				}
-				if int64(len(in)) != size {
-					return nil, fmt.Errorf("%w: %d bytes of values", tensor.ErrMalformed, len(in))
 				}
 			}
 			out := make([]byte, 0, size)

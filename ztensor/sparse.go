@@ -374,9 +374,9 @@ func Densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 			return nil, sparseError(t, err)
 		}
 	}
-	values, err := part.Data.ReadAll()
+	values, err := readChecked(part.Data, int64(len(all))*width)
 	if err != nil {
-		return nil, err
+		return nil, sparseError(t, err)
 	}
 	if !ascending {
 		slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.at, b.at) })
@@ -390,6 +390,25 @@ func Densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 		return &dense{places: all, values: values, width: width, size: size}, nil
 	})
 	return out, nil
+}
+
+// readChecked reads n bytes, all that b has, through the stream, which checks a
+// digest.
+func readChecked(b tensor.Blob, n int64) ([]byte, error) {
+	in, err := b.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	p := make([]byte, n)
+	if _, err := io.ReadFull(in, p); err != nil {
+		return nil, err
+	}
+	more, err := io.Copy(io.Discard, in)
+	if err == nil && more > 0 {
+		err = fmt.Errorf("%w: %d bytes of values, not %d", tensor.ErrMalformed, n+more, n)
+	}
+	return p, err
 }
 
 // piped opens streams of what produce writes, on a goroutine that ends when the

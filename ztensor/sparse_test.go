@@ -161,3 +161,41 @@ func TestSparsifyOtherSize(t *testing.T) {
 		}
 	}
 }
+
+// Values that are read at once, since their indices are not in order, have their digest checked as streams have.
+func TestUnorderedValuesAreChecked(t *testing.T) {
+	u64 := func(v ...uint64) tensor.Blob { return tensor.New("", tensor.Shape{int64(len(v))}, v).Data }
+	values := tensor.Part{Role: "values", DType: tensor.F32, Data: tensor.New("", tensor.Shape{3}, []float32{1, 2, 3}).Data}
+	for _, x := range []*tensor.Tensor{
+		{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_coo", Parts: []tensor.Part{values, {Role: "coords", DType: tensor.U64, Data: u64(1, 0, 1, 2, 1, 0)}}},
+		{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_csr", Parts: []tensor.Part{values,
+			{Role: "indices", DType: tensor.U64, Data: u64(2, 0, 1)}, {Role: "indptr", DType: tensor.U64, Data: u64(0, 2, 3)}}},
+	} {
+		file := write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) {
+			if err := w.Add(x); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for _, damage := range []byte{0, 1} {
+			r, err := NewReader(bytes.NewReader(file), int64(len(file)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st, _ := r.Tensor("x").Part("values").Data.Stored()
+			file[st.Offset] ^= damage
+			_, err = Densify(t.Context(), r.Tensor("x"))
+			if x.Scheme == "sparse_csr" {
+				ordered, e := InOrder(t.Context(), r.Tensor("x"))
+				if e != nil {
+					t.Fatal(e)
+				}
+				if _, e = ordered.Part("values").Data.ReadAll(); errors.Is(e, tensor.ErrChecksum) != (damage > 0) {
+					t.Errorf("in order, damage %d: %v", damage, e)
+				}
+			}
+			if errors.Is(err, tensor.ErrChecksum) != (damage > 0) {
+				t.Errorf("%s, damage %d: %v", x.Scheme, damage, err)
+			}
+		}
+	}
+}
