@@ -331,6 +331,8 @@ func (c *checker) named() {
 		}
 		if s := t.Uint32(slotNamedSegment, 0); int64(s) >= int64(r.numSegments()) {
 			c.bad(t.At(slotNamedSegment), fmt.Sprintf("named_data[%d].segment_index", i), "%d of %d segments", s, r.numSegments())
+		} else if r.outside(s) {
+			c.bad(t.At(slotNamedSegment), fmt.Sprintf("named_data[%d].segment_index", i), "segment %d starts beyond the file", s)
 		}
 	}
 }
@@ -777,6 +779,8 @@ func (c *checker) payload(t fb.Object, field func(string) string) {
 			c.bad(p.At(slotReferenceIndex), field("processed.index"), "%d of %d segments", i, c.r.numSegments())
 		} else if c.r.header.SegmentBase == 0 {
 			c.bad(p.At(slotReferenceIndex), field("processed"), "a segment, but no extended header says where segments are")
+		} else if c.r.outside(i) {
+			c.bad(p.At(slotReferenceIndex), field("processed.index"), "segment %d starts beyond the file", i)
 		}
 	default:
 		c.error(errors.ErrUnsupported, p.At(slotReferenceLocation), field("processed.location"), "%d", l)

@@ -146,6 +146,12 @@ func (r *Reader) segment(i int) (off, size int64) {
 	return r.at + min(off, r.size-r.at), size // an empty one may point anywhere
 }
 
+// outside reports whether segment i starts beyond the file, as only an empty one can: the runtime's loaders refuse even to read nothing there.
+func (r *Reader) outside(i uint32) bool {
+	off := r.root.Objects(slotProgramSegments).At(int(i)).Uint64(slotSegmentOffset, 0)
+	return r.header.SegmentBase+int64(off) > r.size-r.at
+}
+
 func (r *Reader) numSegments() int { return r.root.Objects(slotProgramSegments).Len() }
 
 // checkSegments finds every segment inside the file, or fails. What it finds odd but harmless goes to warn.

@@ -162,6 +162,13 @@ func segmentField(i, slot int, v uint64) func([]byte) []byte {
 	}
 }
 
+// emptyBeyond empties a segment and lets it start where no file reaches.
+func emptyBeyond(i int) func([]byte) []byte {
+	return func(b []byte) []byte {
+		return segmentField(i, slotSegmentOffset, 1<<50)(segmentField(i, slotSegmentSize, 0)(b))
+	}
+}
+
 var hostiles = []hostile{
 	{name: "01 empty", base: "lean", bytes: func(b []byte) []byte { return b[:0] }, open: io.ErrUnexpectedEOF, runtime: "refuses"},
 	{name: "01 seven bytes", base: "lean", bytes: func(b []byte) []byte { return b[:7] }, open: io.ErrUnexpectedEOF, runtime: "refuses"},
@@ -193,6 +200,8 @@ var hostiles = []hostile{
 	{name: "16 segment size wraps", base: "lean", bytes: segmentField(0, slotSegmentSize, math.MaxUint64-7), open: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "16 segment offset 2^63", base: "lean", bytes: segmentField(1, slotSegmentOffset, 1<<63), open: tensor.ErrMalformed, runtime: "any"},
 	{name: "17 segment beyond the file", base: "lean", bytes: segmentField(2, slotSegmentSize, 1<<20), open: tensor.ErrMalformed, runtime: "runs"},
+	{name: "17 named data in an empty segment beyond the file", base: "lean", bytes: emptyBeyond(2), verify: tensor.ErrMalformed, runtime: "runs"}, // until it is asked for
+	{name: "17 a delegate's payload in an empty segment beyond the file", base: "rich", bytes: emptyBeyond(2), verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "17 segment beyond the header's size", base: "lean", bytes: func(b []byte) []byte {
 		return append(segmentField(2, slotSegmentSize, 20)(b), "0123456789abcdef"...)
 	}, warn: "segment_data_size", runtime: "runs"},
