@@ -171,7 +171,7 @@ func pteValue(v pte.Value) object {
 	case pte.KindDouble:
 		o.set("value", v.Double())
 	case pte.KindString:
-		o.set("value", clean(v.Text()))
+		o.set("value", v.Text())
 	}
 	return o
 }

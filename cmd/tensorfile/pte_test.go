@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"os"
+
+	"github.com/tensorfile/tensorfile/pte"
 )
 
 // runJSON runs the program and decodes what it prints.
@@ -114,5 +116,21 @@ func TestProgramsAsTheReferenceSees(t *testing.T) {
 			runJSON(t, 0, "du", "--json", file)
 			runJSON(t, 0, "graph", "--json", file)
 		})
+	}
+}
+
+// TestStringsAreWhole has a method answer a text such as a chat template, which is longer than what fits into a drawing.
+func TestStringsAreWhole(t *testing.T) {
+	text := strings.Repeat("{%- if tools %}\n\t{{ a }}\x00", 20)
+	b := pte.NewBuilder()
+	b.Metadata("get_template", text)
+	name := filepath.Join(t.TempDir(), "p.pte")
+	if err := b.WriteFile(name, nil); err != nil {
+		t.Fatal(err)
+	}
+	info := runJSON(t, 0, "info", "--json", name)["pte"].(map[string]any)
+	want := map[string]any{"methods": []any{map[string]any{"outputs": []any{map[string]any{"kind": "String", "value": text}}}}}
+	if bad := covers("pte", info, want); bad != "" {
+		t.Error(bad)
 	}
 }
