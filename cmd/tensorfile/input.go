@@ -120,6 +120,11 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 			}
 		}
 		in.File, err = tensorfile.Open(in.path, opts)
+		if errors.Is(err, tensorfile.ErrUnknownFormat) && isRTenName(in.path) {
+			told := *opts
+			told.Format = tensorfile.RTen
+			in.File, err = tensorfile.Open(in.path, &told)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -268,8 +273,13 @@ func (a *app) isTensorFile(name string) bool {
 		return true
 	}
 	_, err = tensorfile.Detect(f, info.Size())
-	return !errors.Is(err, tensorfile.ErrUnknownFormat)
+	return !errors.Is(err, tensorfile.ErrUnknownFormat) || isRTenName(name)
 }
+
+// isRTenName is asked of files of no known format. A .rten of version 1 begins
+// with no mark: of one that is damaged only the name says what it is, and
+// without that nobody could be told what is wrong with it, and where.
+func isRTenName(name string) bool { return strings.EqualFold(filepath.Ext(name), ".rten") }
 
 // each runs show for every input and joins what it gives into one answer: for
 // JSON one object, or {"files": […]} where there may be more than one; for people
