@@ -189,6 +189,9 @@ func (a *app) diff(x, y *input, d *differ) error {
 		} else if same && x.view.graph != nil {
 			found = append(found, diffGraphs(x.view.graph(), y.view.graph())...)
 		}
+		if same && x.view.cases != nil && y.view.cases != nil {
+			found = append(found, diffObjects("program", x.view.cases(), y.view.cases())...)
+		}
 	}
 	if len(found) > 0 {
 		a.status = worse(a.status, statusFound)

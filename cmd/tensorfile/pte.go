@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 
 func pteView(r *pte.Reader) view {
 	var entries []*pte.Entry
-	return view{
+	v := view{
 		facts: func() object { return pteFacts(r) },
 		row: func(i int, t *tensor.Tensor, row *row) {
 			if entries == nil {
@@ -50,6 +51,43 @@ func pteView(r *pte.Reader) view {
 		content: func() object { return pteContent(r) },
 		graph:   func() *graph { return pteGraph(r) },
 	}
+	if r.Bundle() != nil {
+		v.cases = func() object { return pteCases(r.Bundle()) }
+	}
+	return v
+}
+
+// pteCases describes every value of a bundle's test cases, a tensor's bytes by their digest.
+func pteCases(b *pte.Bundle) object {
+	o := object{}
+	for i, s := range b.Suites {
+		for k, c := range s.Cases {
+			for _, side := range []struct {
+				name   string
+				values []any
+			}{{"input", c.Inputs}, {"output", c.Outputs}} {
+				for j, v := range side.values {
+					if t, ok := v.(*tensor.Tensor); ok {
+						v = pteCaseTensor(t)
+					}
+					o.set(fmt.Sprintf("test suite %d %s case %d %s %d", i, s.Method, k, side.name, j), fmt.Sprint(v))
+				}
+			}
+		}
+	}
+	return o
+}
+
+func pteCaseTensor(t *tensor.Tensor) string {
+	text := fmt.Sprintf("%v %v", t.DType, t.Shape)
+	if t.Order != nil {
+		text += fmt.Sprintf(" order %v", []int(t.Order))
+	}
+	h := sha256.New()
+	if _, err := t.Data.WriteTo(h); err != nil {
+		return text + " unreadable: " + err.Error()
+	}
+	return fmt.Sprintf("%s sha256 %x", text, h.Sum(nil))
 }
 
 func pteFacts(r *pte.Reader) object {

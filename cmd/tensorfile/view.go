@@ -27,6 +27,9 @@ type view struct {
 	// content is what the file says beside tensors, blobs and attributes, for diff:
 	// nothing of how it is stored. Without it the graphs are compared.
 	content func() object
+	// cases are the test cases around a program, for diff where both files have
+	// some; nil where there are none.
+	cases func() object
 	// ending is what a file of a blob should end with, without the dot; "" when
 	// nothing is known.
 	ending func(b tensor.Blob) string
