@@ -722,8 +722,9 @@ func nameFor(target tensorfile.Format, version, name string) string {
 		if name == "" {
 			return "_"
 		}
-		if const_ := 1024; len(name) > const_ {
-			return strings.ToValidUTF8(name[:const_-16], "")
+		const longest = 1024 // bytes
+		if len(name) > longest {
+			return strings.ToValidUTF8(name[:longest-16], "") // with room for a number that tells it from another
 		}
 	}
 	return name
