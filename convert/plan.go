@@ -703,8 +703,9 @@ func nameFor(target tensorfile.Format, version, name string) string {
 			return "_" + name
 		}
 	case tensorfile.NPZ:
-		if const_ := math.MaxUint16 - len(".npy"); len(name) > const_ {
-			return strings.ToValidUTF8(name[:const_-16], "")
+		const longest = math.MaxUint16 - len(".npy")
+		if len(name) > longest {
+			return strings.ToValidUTF8(name[:longest-16], "")
 		}
 	case tensorfile.Primitiv:
 		keys := strings.Split(name, ".")
