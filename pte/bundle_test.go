@@ -184,3 +184,17 @@ func TestBundleFacts(t *testing.T) {
 		})
 	}
 }
+
+// TestBundledIdentifier: the place of what is wrong counts from the start of the file.
+func TestBundledIdentifier(t *testing.T) {
+	b := base(t, "export-1.5.1-bundled.bpte")
+	at := bytes.Index(b, []byte("ET12"))
+	for _, id := range []string{"ET13", "FT01"} {
+		copy(b[at:], id)
+		_, err := OpenBytes(b, nil)
+		var e *tensor.FormatError
+		if !errors.As(err, &e) || e.Field != "file_identifier" || e.Offset != int64(at) {
+			t.Errorf("%s at %d: %v", id, at, err)
+		}
+	}
+}

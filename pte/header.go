@@ -43,10 +43,10 @@ func fail(class error, off int64, field, format string, args ...any) error {
 	return &tensor.FormatError{Format: "pte", Offset: off, Field: field, Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
-// identify looks at the first bytes of a file and tells a program from a bundle.
-func identify(head []byte) (bundle bool, err error) {
+// identify looks at the first bytes of a program, which lie at byte at of the file, and tells a program from a bundle.
+func identify(head []byte, at int64) (bundle bool, err error) {
 	if len(head) < 8 {
-		return false, fail(io.ErrUnexpectedEOF, 0, "", "%d bytes are too few for a program", len(head))
+		return false, fail(io.ErrUnexpectedEOF, at, "", "%d bytes are too few for a program", len(head))
 	}
 	switch id := string(head[4:8]); {
 	case id == "ET12":
@@ -54,9 +54,9 @@ func identify(head []byte) (bundle bool, err error) {
 	case id == "BP08":
 		return true, nil
 	case (id[:2] == "ET" || id[:2] == "BP") && alphanumeric(id[2:]):
-		return false, fail(errors.ErrUnsupported, 4, "file_identifier", "%s is another generation of the format than ET12", tensor.Quote(id))
+		return false, fail(errors.ErrUnsupported, at+4, "file_identifier", "%s is another generation of the format than ET12", tensor.Quote(id))
 	default:
-		return false, malformed(4, "file_identifier", "%s is not ET12", tensor.Quote(id))
+		return false, malformed(at+4, "file_identifier", "%s is not ET12", tensor.Quote(id))
 	}
 }
 

@@ -64,7 +64,7 @@ func Detect(r io.ReaderAt, size int64) bool {
 	if n, err := r.ReadAt(head[:], 0); n < len(head) && err != nil {
 		return false
 	}
-	_, err := identify(head[:])
+	_, err := identify(head[:], 0)
 	return err == nil || errors.Is(err, errors.ErrUnsupported)
 }
 
@@ -119,7 +119,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	if err != nil {
 		return nil, ioError(err)
 	}
-	bundle, err := identify(head)
+	bundle, err := identify(head, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 		if head, err = src.Metadata(r.at, min(headBytes, r.size-r.at)); err != nil {
 			return nil, ioError(err)
 		}
-		if inner, err := identify(head); err != nil {
+		if inner, err := identify(head, r.at); err != nil {
 			return nil, err
 		} else if inner {
 			return nil, malformed(r.at, "program", "a bundle inside a bundle")
