@@ -636,6 +636,44 @@ func TestDigestsAreChecked(t *testing.T) {
 	}
 }
 
+// Damage that planning comes across is no loss that can be allowed: Write fails with it.
+func TestDamageIsNoLoss(t *testing.T) {
+	x := tensor.New("x", tensor.Shape{20, 30}, slices.Repeat([]float32{0, 1, 2}, 200))
+	sparse, err := ztensor.Sparsify(t.Context(), x, "sparse_csr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for to, in := range map[string]*tensor.Tensor{"2": sparse, "1.2": x} {
+		var file bytes.Buffer
+		zw := ztensor.NewWriter(&file, &ztensor.WriterOptions{Digest: ztensor.CRC32C})
+		if err := errors.Join(zw.Add(in), zw.Close()); err != nil {
+			t.Fatal(err)
+		}
+		b := file.Bytes()
+		at := int64(64) // of dense data
+		src, err := tensorfile.NewReader(bytes.NewReader(b), int64(len(b)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := src.Tensor("x").Part("indices"); p != nil {
+			st, _ := p.Data.Stored()
+			at = st.Offset
+		}
+		b[at] ^= 1
+		o := form{tensorfile.ZTensor, to}.options()
+		if o.Allow = Everything; to == "1.2" {
+			o.Sparse = "sparse_coo"
+		}
+		p, err := NewPlan(src, tensorfile.ZTensor, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Write(t.Context(), io.Discard); !errors.Is(err, tensor.ErrChecksum) {
+			t.Errorf("to %s: %v, losses %v", to, err, p.Losses())
+		}
+	}
+}
+
 // cancelling is a writer that cancels after so many bytes.
 type cancelling struct {
 	left   int

@@ -446,6 +446,9 @@ func (p *Plan) planLayout(t *tensor.Tensor, field string) bool {
 		}
 		if p.opts.Sparse != "" && (p.opts.Sparse != "sparse_csr" || len(t.Shape) == 2) {
 			sparse, err := sparsified(t, p.opts.Sparse)
+			if unreadable(err) {
+				return true // Write meets it
+			}
 			if err != nil {
 				p.lose(DropTensors, field, "%v", err)
 				return false
@@ -472,6 +475,20 @@ func (p *Plan) planLayout(t *tensor.Tensor, field string) bool {
 	return true
 }
 
+// unreadable reports whether err comes from reading, and says nothing of what the
+// target can hold: no loss that could be allowed.
+func unreadable(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, other := range []error{tensor.ErrMalformed, tensor.ErrDType, tensor.ErrLimit, errors.ErrUnsupported} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return true
+}
+
 // planParts gives the parts of a tensor that is not dense types that the target
 // has: what no type is known of, such as quantised blocks, is bytes.
 func (p *Plan) planParts(t *tensor.Tensor, field string) bool {
@@ -495,6 +512,9 @@ func (p *Plan) planParts(t *tensor.Tensor, field string) bool {
 	}
 	if p.version == "2" && (t.Scheme == "sparse_csr" || t.Scheme == "sparse_coo") {
 		ordered, err := ztensor.InOrder(context.Background(), t)
+		if unreadable(err) {
+			return true // Write meets it
+		}
 		if err != nil {
 			p.lose(DropTensors, field, "%v", err)
 			return false
