@@ -271,3 +271,22 @@ func TestReorderedOtherSize(t *testing.T) {
 		}
 	}
 }
+
+// What is made sparse is row-major before, whatever it was.
+func TestSparseOfAnotherOrder(t *testing.T) {
+	x := tensor.New("x", tensor.Shape{2, 3}, []float32{1, 4, 0, 5, 3, 6}) // 1 0 3, 4 5 6
+	x.Order = tensor.ColumnMajor(2)
+	for _, scheme := range []string{"sparse_csr", "sparse_coo"} {
+		s, err := sparsified(x, scheme, t.Context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dense, err := densified(s, t.Context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := tensor.Load[float32](dense); err != nil || !slices.Equal(got, []float32{1, 0, 3, 4, 5, 6}) {
+			t.Errorf("%s: %v, %v", scheme, got, err)
+		}
+	}
+}

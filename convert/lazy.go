@@ -49,13 +49,15 @@ func densified(t *tensor.Tensor, running func() context.Context) (*tensor.Tensor
 
 // sparsified makes the sparse form of a dense tensor: how long its parts are is
 // only known when it is made.
-func sparsified(t *tensor.Tensor, scheme string) (*tensor.Tensor, error) {
+func sparsified(t *tensor.Tensor, scheme string, running func() context.Context) (*tensor.Tensor, error) {
 	if !t.Order.RowMajor() {
-		r, err := tensor.Reordered(t, nil)
+		data, err := reordered(t, nil, running)
 		if err != nil {
 			return nil, err
 		}
-		t = r
+		row := *t
+		row.Order, row.Data = nil, data
+		t = &row
 	}
 	return ztensor.Sparsify(context.Background(), t, scheme)
 }

@@ -445,7 +445,7 @@ func (p *Plan) planLayout(t *tensor.Tensor, field string) bool {
 			t.Parts = nil
 		}
 		if p.opts.Sparse != "" && (p.opts.Sparse != "sparse_csr" || len(t.Shape) == 2) {
-			sparse, err := sparsified(t, p.opts.Sparse)
+			sparse, err := sparsified(t, p.opts.Sparse, p.context)
 			if unreadable(err) {
 				return true // Write meets it
 			}
