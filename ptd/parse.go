@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -93,12 +94,14 @@ type parser struct {
 	warnings []error
 }
 
-// What entries cost in the index at most, for the budget; a test holds the numbers against the types.
-const (
-	entryCost   = 32 + 16 // with its place in the table of names
-	tensorCost  = 136
-	segmentCost = 24
+// What entries cost in the index, for the budget.
+var (
+	entryCost   = sizeOf[entry]() + 16              // with its place in the table of names
+	tensorCost  = sizeOf[tensor.Tensor]() * 17 / 16 // with what the allocator rounds up
+	segmentCost = sizeOf[source.Extent]()
 )
+
+func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }
 
 // spend takes n bytes of the budget. A file that refers to the same table again and again could make the index many times
 // as large as itself; for a genuine one it takes two or three times the metadata.

@@ -754,19 +754,12 @@ func TestA41WritersThatFail(t *testing.T) {
 	p := built[1]
 	b := NewBuilder()
 	p.build(b)
-	var whole bytes.Buffer
-	if err := b.Write(&whole, nil); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenBytes(whole.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := opened(t, b)
 	patch, err := NewPatch(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range int64(whole.Len()) {
+	for n := range r.Size() {
 		for what, write := range map[string]func(io.Writer) error{
 			"Builder": func(w io.Writer) error { return b.Write(w, nil) },
 			"Edit":    NewEdit(r).Write,
@@ -880,14 +873,7 @@ func TestA42ManyTensors(t *testing.T) {
 		m.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{1}, Data: one})
 	}
 	m.Return(m.Int(1))
-	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenBytes(w.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := opened(t, b)
 	if err := r.Verify(t.Context(), nil); err != nil || r.Len() != n || len(r.Warnings()) != 0 {
 		t.Errorf("%d tensors, %v, %v", r.Len(), err, r.Warnings())
 	}

@@ -2,6 +2,7 @@ package pte
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -298,6 +299,20 @@ var built = []struct {
 	}},
 }
 
+// opened is a Reader of what b has built.
+func opened(t *testing.T, b *Builder) *Reader {
+	t.Helper()
+	var w bytes.Buffer
+	if err := b.Write(&w, nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenBytes(w.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func TestBuilderMakesProgramsThatVerify(t *testing.T) {
 	for _, p := range built {
 		t.Run(p.name, func(t *testing.T) {
@@ -358,21 +373,14 @@ func TestBuilderDevicesAndNames(t *testing.T) {
 	if b.Err() != nil {
 		t.Fatal(b.Err())
 	}
-	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenBytes(w.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := opened(t, b)
 	method, _ := r.Program().Method("forward")
 	if info, ok := method.Value(x.Index()).Tensor(); !ok || info.Name != "tokens" || info.Device != cuda {
 		t.Errorf("%+v", info)
 	}
 
 	m.String("x").Name("no tensor")
-	if b.Err() == nil || b.Write(&w, nil) != b.Err() {
+	if b.Err() == nil || b.Write(io.Discard, nil) != b.Err() {
 		t.Errorf("a text is given a tensor's name: %v", b.Err())
 	}
 }

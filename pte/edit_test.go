@@ -240,14 +240,7 @@ func TestExternalConstantsThatAreReturned(t *testing.T) {
 	inner := m.Constant(tensor.New("v", w.Shape, []float32{3, 4}))
 	m.Call("aten::add.out", inner, inner, m.Int(1), y, y)
 	m.Return(y, m.Constant(w), m.External("x", tensor.F32, w.Shape))
-	var file bytes.Buffer
-	if err := b.Write(&file, nil); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenBytes(file.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := opened(t, b)
 	e := NewEdit(r)
 	if out, err := e.Externalize(nil); err != nil || len(out) != 2 {
 		t.Fatal(out, err)
@@ -578,14 +571,7 @@ func TestNamedBlobsAreEdited(t *testing.T) {
 	b.Named("a", shared, 0)
 	b.Named("b", shared, 0)
 	b.Named("c", tensor.BlobOf([]byte("alone")), 64)
-	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenBytes(w.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := opened(t, b)
 	e := NewEdit(r)
 	if err := e.RenameNamed(func(key string) (string, bool) { return "new/" + key, key == "b" }); err != nil {
 		t.Fatal(err)
