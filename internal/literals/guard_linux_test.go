@@ -1,0 +1,60 @@
+package literals
+
+import (
+	"bytes"
+	"runtime/debug"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// TestNothingBeyond lets every frame and what it decodes to end, and then begin, at a page that may not be touched: the loops in assembly
+// have no bounds checked but those that were worked out before.
+func TestNothingBeyond(t *testing.T) {
+	o := newOracle(t)
+	const page = 4096
+	room := func(n int, atEnd bool) []byte {
+		size := (n + page - 1) &^ (page - 1)
+		all, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		if err != nil {
+			t.Skip("no memory to protect: ", err)
+		}
+		t.Cleanup(func() { syscall.Munmap(all) })
+		b := all[page : page+size]
+		if err := syscall.Mprotect(b, syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
+			t.Skip("no memory to protect: ", err)
+		}
+		if atEnd {
+			return b[size-n:]
+		}
+		return b[:n:n]
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	var e Encoder
+	var d Decoder
+	for _, n := range []int{least, maxBlock, 2*maxBlock + 900, 4 * maxBlock} {
+		w := weights(n)
+		repeating := slices.Clone(w)
+		for at := 500; at+20 < n; at += 9000 {
+			copy(repeating[at:at+20], repeating[at/3:])
+		}
+		ours, _ := e.Append(nil, w)
+		for i, frame := range [][]byte{ours, o.encoders[0].EncodeAll(w, nil), o.encoders[2].EncodeAll(repeating, nil)} {
+			content := [][]byte{w, w, repeating}[i]
+			for _, atEnd := range []bool{false, true} {
+				in, dst := room(len(frame), atEnd), room(n, atEnd)
+				copy(in, frame)
+				if !d.Decode(dst, in) {
+					t.Fatal("not decoded")
+				}
+				for i := 5; i < len(in)-checksum; i += 1 + len(in)/500 {
+					in[i] ^= 0x41
+					if d.Decode(dst, in) && !bytes.Equal(dst, content) { // the window may be another
+						t.Fatal("decoded, though damaged")
+					}
+					in[i] = frame[i]
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,34 @@
+//go:build !purego
+
+package literals
+
+import "golang.org/x/sys/cpu"
+
+// What together's loop does between two looks at how far it may go: rounds whose symbols, batchOf of each stream, are gathered in 32 bytes
+// of the stack a stream and go out at once. The quarters of a block of 128 KiB lie 32 KiB apart, so that bytes written to
+// them one by one would drive each other out of the first cache.
+const (
+	batchRounds = 6
+	batchOf     = batchRounds * round
+	spare       = 32 - batchOf // what is written behind the symbols of a batch, and overwritten by the next
+)
+
+// together decodes most of two blocks, or of the shorter one, in turns: their eight streams wait for nothing but the processor's own speed.
+// What it leaves is for finish.
+func together(a, b *lanes) {
+	if !cpu.X86.HasBMI1 || !cpu.X86.HasBMI2 {
+		return
+	}
+	for {
+		n := min(a.rounds(spare), b.rounds(spare)) / batchRounds
+		if n <= 0 {
+			return
+		}
+		batches(a, b, n)
+	}
+}
+
+// batches decodes n batches of both blocks, which must have as many rounds, n times batchRounds, and the room for spare bytes.
+//
+//go:noescape
+func batches(a, b *lanes, n int)

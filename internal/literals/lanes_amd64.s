@@ -1,0 +1,145 @@
+//go:build !purego
+
+#include "go_asm.h"
+#include "textflag.h"
+
+// The eight windows are in R8 to R15, those of a in the lower four. AX is whatever is worked on, BX the shift that leaves
+// eleven bits, CX and SI the tables, DX is free. DI counts the symbols of the batch.
+//
+// On the stack: where each window was loaded from at 0, where each quarter is written to at 64 and 72 (the first of
+// each block), the symbols of the batch from 80 on.
+
+// SYMBOL takes one symbol out of a window.
+#define SYMBOL(window, table, lane) \
+	SHRXQ BX, window, AX \
+	MOVWLZX (table)(AX*2), AX \
+	SHLXQ AX, window, window \
+	MOVB AH, lane(SP)(DI*1)
+
+// LOAD fills a window again: the zeros at its end are the bits that are gone, whole bytes of which move it back.
+#define LOAD(window, off) \
+	TZCNTQ window, window \
+	MOVQ window, AX \
+	ANDL $7, window \
+	SHRQ $3, AX \
+	NEGQ AX \
+	ADDQ off(SP), AX \
+	MOVQ AX, off(SP) \
+	MOVQ (AX), AX \
+	ORQ $1, AX \
+	SHLXQ window, AX, window
+
+// EIGHT takes symbol i of the round out of each window.
+#define EIGHT(i) \
+	SYMBOL(R8, CX, (80+i)) \
+	SYMBOL(R9, CX, (112+i)) \
+	SYMBOL(R10, CX, (144+i)) \
+	SYMBOL(R11, CX, (176+i)) \
+	SYMBOL(R12, SI, (208+i)) \
+	SYMBOL(R13, SI, (240+i)) \
+	SYMBOL(R14, SI, (272+i)) \
+	SYMBOL(R15, SI, (304+i))
+
+// OUT writes the batch of one stream.
+#define OUT(lane, at) \
+	MOVOU lane(SP), X0 \
+	MOVOU (lane+16)(SP), X1 \
+	LEAQ at, DI \
+	MOVOU X0, (DI) \
+	MOVOU X1, 16(DI)
+
+// STREAM finds where a stream's window was loaded from.
+#define STREAM(lanes, k, window, off) \
+	MOVQ (lanes_streams+k*stream__size+stream_window)(lanes), window \
+	MOVQ (lanes_streams+k*stream__size+stream_off)(lanes), DX \
+	ADDQ lanes_in(lanes), DX \
+	MOVQ DX, off(SP)
+
+// BACK notes it.
+#define BACK(lanes, k, window, off) \
+	MOVQ window, (lanes_streams+k*stream__size+stream_window)(lanes) \
+	MOVQ off(SP), DX \
+	SUBQ lanes_in(lanes), DX \
+	MOVQ DX, (lanes_streams+k*stream__size+stream_off)(lanes)
+
+// func batches(a, b *lanes, n int)
+TEXT ·batches(SB), NOSPLIT, $336-24
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), BX
+	STREAM(AX, 0, R8, 0)
+	STREAM(AX, 1, R9, 8)
+	STREAM(AX, 2, R10, 16)
+	STREAM(AX, 3, R11, 24)
+	STREAM(BX, 0, R12, 32)
+	STREAM(BX, 1, R13, 40)
+	STREAM(BX, 2, R14, 48)
+	STREAM(BX, 3, R15, 56)
+	MOVQ lanes_out(AX), DX
+	ADDQ lanes_done(AX), DX
+	MOVQ DX, 64(SP)
+	MOVQ lanes_out(BX), DX
+	ADDQ lanes_done(BX), DX
+	MOVQ DX, 72(SP)
+	MOVQ lanes_table(AX), CX
+	MOVQ lanes_table(BX), SI
+
+batch:
+	MOVQ $53, BX
+	XORL DI, DI
+
+round:
+	EIGHT(0)
+	EIGHT(1)
+	EIGHT(2)
+	EIGHT(3)
+	EIGHT(4)
+	LOAD(R8, 0)
+	LOAD(R9, 8)
+	LOAD(R10, 16)
+	LOAD(R11, 24)
+	LOAD(R12, 32)
+	LOAD(R13, 40)
+	LOAD(R14, 48)
+	LOAD(R15, 56)
+	ADDQ $5, DI
+	CMPQ DI, $30
+	JNE  round
+
+	MOVQ a+0(FP), AX
+	MOVQ lanes_q(AX), AX
+	LEAQ (AX)(AX*2), BX
+	MOVQ 64(SP), DX
+	OUT(80, (DX))
+	OUT(112, (DX)(AX*1))
+	OUT(144, (DX)(AX*2))
+	OUT(176, (DX)(BX*1))
+	ADDQ $30, 64(SP)
+	MOVQ b+8(FP), AX
+	MOVQ lanes_q(AX), AX
+	LEAQ (AX)(AX*2), BX
+	MOVQ 72(SP), DX
+	OUT(208, (DX))
+	OUT(240, (DX)(AX*1))
+	OUT(272, (DX)(AX*2))
+	OUT(304, (DX)(BX*1))
+	ADDQ $30, 72(SP)
+	DECQ n+16(FP)
+	JNZ  batch
+
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), BX
+	BACK(AX, 0, R8, 0)
+	BACK(AX, 1, R9, 8)
+	BACK(AX, 2, R10, 16)
+	BACK(AX, 3, R11, 24)
+	BACK(BX, 0, R12, 32)
+	BACK(BX, 1, R13, 40)
+	BACK(BX, 2, R14, 48)
+	BACK(BX, 3, R15, 56)
+	MOVQ 64(SP), DX
+	SUBQ lanes_out(AX), DX
+	MOVQ DX, lanes_done(AX)
+	MOVQ 72(SP), DX
+	SUBQ lanes_out(BX), DX
+	MOVQ DX, lanes_done(BX)
+	RET
