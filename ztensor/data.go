@@ -59,22 +59,30 @@ type encoder struct{ *zstd.Encoder }
 // encoder would store blocks without repetitions as they are; weights have none,
 // but bytes of uneven frequency, so its entropy coder is always asked.
 func newEncoder(level int) (*encoder, error) {
+	e, err := zstd.NewWriter(nil, encoderOptions(level)...)
+	return &encoder{e}, err
+}
+
+// bestLevel is the first at which no time is spared.
+const bestLevel = 16
+
+func encoderOptions(level int) []zstd.EOption {
 	speed := zstd.SpeedBestCompression
 	switch {
 	case level < 3:
 		speed = zstd.SpeedFastest
 	case level < 7:
 		speed = zstd.SpeedDefault
-	case level < 16:
+	case level < bestLevel:
 		speed = zstd.SpeedBetterCompression
 	}
-	e, err := zstd.NewWriter(nil,
+	return []zstd.EOption{
 		zstd.WithEncoderLevel(speed),
 		zstd.WithAllLitEntropyCompression(true),
 		zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(4<<20),
-		zstd.WithZeroFrames(true))
-	return &encoder{e}, err
+		zstd.WithWindowSize(4 << 20),
+		zstd.WithZeroFrames(true),
+	}
 }
 
 // A feed brings the decoded bytes of a component to where they are stored.

@@ -19,14 +19,14 @@ const frameSize = 1 << 20
 
 // A frameWriter compresses frames on all cores, a group at a time.
 type frameWriter struct {
-	encoders []*encoder
+	encoders []*frameEncoder
 	out      [][]byte
 }
 
 func newFrameWriter(level int) (*frameWriter, error) {
 	f := new(frameWriter)
 	for range runtime.GOMAXPROCS(0) {
-		e, err := newEncoder(level)
+		e, err := newFrameEncoder(level)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func (f *frameWriter) encode(in [][]byte) [][]byte {
 		go func() {
 			defer group.Done()
 			for k := i; k < len(in); k += len(f.encoders) {
-				f.out[k] = e.EncodeAll(in[k], f.out[k][:0])
+				f.out[k] = e.append(f.out[k][:0], in[k])
 			}
 		}()
 	}
@@ -201,7 +201,7 @@ func newFrameLine(w *Writer, f *frameWriter) *frameLine {
 		go func() {
 			defer l.all.Done()
 			for j := range l.todo {
-				j.out = e.EncodeAll(j.in, j.out[:0])
+				j.out = e.append(j.out[:0], j.in)
 				j.done <- struct{}{}
 			}
 		}()

@@ -56,6 +56,7 @@ type Reader struct {
 	decoderOnce sync.Once
 	zstd        *zstd.Decoder
 	zstdErr     error
+	literals    sync.Pool // of *literals.Decoder
 
 	checked sync.Map // strict: the components whose digest was found right
 	scratch scratch

@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/internal/literals"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -185,6 +186,15 @@ func (b *blob) decodeFrame(d *zstd.Decoder, f frame, dst, have []byte, from int6
 	decode := func(p []byte) error {
 		if err := checkFrame(p, f.size); err != nil {
 			return err
+		}
+		l, _ := b.r.literals.Get().(*literals.Decoder)
+		if l == nil {
+			l = new(literals.Decoder)
+		}
+		ok := l.Decode(dst, p)
+		b.r.literals.Put(l)
+		if ok {
+			return nil
 		}
 		err := decodeAll(d, dst, p)
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {

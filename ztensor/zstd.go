@@ -7,6 +7,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/internal/literals"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -32,6 +33,45 @@ func newZstdDecoder() (*zstd.Decoder, error) {
 		zstd.WithDecoderMaxWindow(maxWindow),
 		zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderConcurrency(0))
+}
+
+// A frameEncoder makes independent frames, which depend on nothing but their content and the level.
+type frameEncoder struct {
+	level    int
+	thorough *encoder
+	quick    *zstd.Encoder // stores a block in which nothing repeats
+	literals literals.Encoder
+}
+
+func newFrameEncoder(level int) (*frameEncoder, error) {
+	e := &frameEncoder{level: level}
+	var err error
+	if e.thorough, err = newEncoder(level); err != nil {
+		return nil, err
+	}
+	e.quick, err = zstd.NewWriter(nil, append(encoderOptions(level), zstd.WithAllLitEntropyCompression(false))...)
+	return e, err
+}
+
+// sounded is how much of a frame tells whether it is worth the time to look for repetitions in all of it.
+const sounded = 64 << 10
+
+// append appends a frame of src. In weights nothing repeats, which is soon found out, and package literals does the
+// rest. The thorough encoder does both at once: it is asked where something repeats, or where time is of no account.
+func (e *frameEncoder) append(dst, src []byte) []byte {
+	if e.level < bestLevel {
+		first := src[:min(len(src), sounded)]
+		if literals.None(e.quick.EncodeAll(first, dst)[len(dst):], len(first)) {
+			whole := e.quick.EncodeAll(src, dst)
+			if literals.None(whole[len(dst):], len(src)) {
+				if f, smaller := e.literals.Append(dst, src); smaller {
+					return f
+				}
+				return whole
+			}
+		}
+	}
+	return e.thorough.EncodeAll(src, dst)
 }
 
 // decodeAll decodes all frames of src into dst, which they must fill.
