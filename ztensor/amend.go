@@ -244,7 +244,7 @@ func (m *amendable) edition(name string, o WriterOptions) (*Writer, error) {
 	if _, err := newLayout(o); err != nil {
 		return nil, err
 	}
-	f, err := atomicfile.Create(name)
+	f, err := o.createFile(name)
 	if err != nil {
 		return nil, err
 	}

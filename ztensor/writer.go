@@ -48,6 +48,10 @@ type WriterOptions struct {
 	// KeepOrder writes the tensors of version 2 as they are added, in place of
 	// canonical form.
 	KeepOrder bool
+	// NoSync leaves it to the system when a new file gets to the disk: Close does
+	// not wait for that. The file appears whole or not at all as ever, but when
+	// power is lost soon afterwards it may be damaged. Append ignores it.
+	NoSync bool
 }
 
 // A Writer writes a .zt file in one pass: data goes out as it is added, the
@@ -140,7 +144,7 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	if _, err := newLayout(opts.orZero()); err != nil {
 		return nil, err
 	}
-	f, err := atomicfile.Create(name)
+	f, err := opts.orZero().createFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -170,6 +174,14 @@ func (o *WriterOptions) orZero() WriterOptions {
 		return WriterOptions{}
 	}
 	return *o
+}
+
+func (o WriterOptions) createFile(name string) (*atomicfile.File, error) {
+	f, err := atomicfile.Create(name)
+	if err == nil && o.NoSync {
+		f.NoSync()
+	}
+	return f, err
 }
 
 // newLayout checks the options and chooses the generation.

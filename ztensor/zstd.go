@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -60,6 +61,7 @@ const sounded = 64 << 10
 // rest. The thorough encoder does both at once: it is asked where something repeats, or where time is of no account.
 func (e *frameEncoder) append(dst, src []byte) []byte {
 	if e.level < bestLevel {
+		dst = slices.Grow(dst, literals.Room(len(src)))
 		first := src[:min(len(src), sounded)]
 		if literals.None(e.quick.EncodeAll(first, dst)[len(dst):], len(first)) {
 			whole := e.quick.EncodeAll(src, dst)

@@ -30,6 +30,7 @@ type File struct {
 	temp   string
 	f      *os.File
 	hook   hook
+	noSync bool
 
 	waiting atomic.Int64 // written since the disk was last told to begin
 
@@ -86,6 +87,11 @@ func create(name string, h hook) (*File, error) {
 	}
 	return w, nil
 }
+
+// NoSync leaves it to the system when the file gets to the disk: Close does not wait for that. The file still appears whole or
+// not at all to whoever looks, but when power is lost soon afterwards, what is found under its name may be neither
+// the old nor the new one.
+func (f *File) NoSync() { f.noSync = true }
 
 // resolve follows the links at name, the last of which may lead to nothing yet, and returns what is to be replaced,
 // with its description if it exists.
@@ -239,7 +245,7 @@ func (f *File) finish() error {
 			err = f.f.Truncate(f.end) // gives back what was reserved and not used
 		}
 	}
-	if err == nil {
+	if err == nil && !f.noSync {
 		if err = f.hook.before("sync"); err == nil {
 			err = f.f.Sync() // never tried again: the kernel reports a failed write-back only once
 		}
@@ -255,6 +261,9 @@ func (f *File) finish() error {
 	if err != nil {
 		os.Remove(f.temp)
 		return err
+	}
+	if f.noSync {
+		return nil
 	}
 	if err := f.hook.before("sync folder"); err != nil {
 		return err
@@ -320,6 +329,9 @@ func (f *File) writeAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	n, err := f.f.WriteAt(p, off)
+	if f.noSync {
+		return n, err
+	}
 	if waiting := f.waiting.Add(int64(n)); waiting >= behind && f.waiting.CompareAndSwap(waiting, 0) {
 		writeBehind(f.f)
 	}

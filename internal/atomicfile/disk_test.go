@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,7 +46,7 @@ func writeNew(f *File, data []byte) error {
 }
 
 // steps lists what happens when the new file is written over an old one.
-func steps(t *testing.T, data []byte) (steps []string) {
+func steps(t *testing.T, data []byte, prepare ...func(f *File)) (steps []string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
@@ -54,6 +55,9 @@ func steps(t *testing.T, data []byte) (steps []string) {
 	f, err := create(name, func(step string) error { steps = append(steps, step); return nil })
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, do := range prepare {
+		do(f)
 	}
 	if err := writeNew(f, data); err != nil {
 		t.Fatal(err)
@@ -112,6 +116,14 @@ func TestEveryStepOfADiskCanFail(t *testing.T) {
 			}
 			wantAlone(t, dir, "f")
 		})
+	}
+}
+
+func TestNoSyncWaitsForNoDisk(t *testing.T) {
+	got, all := steps(t, content(newSize), (*File).NoSync), steps(t, content(newSize))
+	want := slices.DeleteFunc(all, func(step string) bool { return strings.HasPrefix(step, "sync") })
+	if !slices.Equal(got, want) || len(want) == len(all) {
+		t.Errorf("steps %q, want %q", got, want)
 	}
 }
 

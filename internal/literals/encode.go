@@ -27,6 +27,9 @@ const (
 	sampleSize = 32 << 10
 )
 
+// Room is how much Append needs for a frame of n bytes; with less it takes the time to find more.
+func Room(n int) int { return n + maxBlock }
+
 // Append appends a frame with a checksum that holds src, all of whose blocks have the same Huffman code, and reports whether that
 // is smaller than src. If not, or where src is short or beyond 2^32 bytes, it returns dst as it was.
 func (e *Encoder) Append(dst, src []byte) ([]byte, bool) {
@@ -38,7 +41,7 @@ func (e *Encoder) Append(dst, src []byte) ([]byte, bool) {
 		return dst, false
 	}
 	start := len(dst)
-	b := binary.LittleEndian.AppendUint32(dst, magic)
+	b := binary.LittleEndian.AppendUint32(slices.Grow(dst, Room(len(src))), magic)
 	b = append(b, contentSizeOf4Bytes|singleSegment|hasChecksum)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(src)))
 	for rest := src; len(rest) > 0; {

@@ -8,8 +8,10 @@
 //	speed list FILE             open, validate and list
 //	speed verify FILE           and check all digests
 //	speed write PAYLOAD FILE BYTES    canonical, in tensors of so many bytes
+//	speed pour PAYLOAD FILE BYTES     the same, left to the system to bring to the disk
 //	speed encode PAYLOAD FILE BYTES   compressed
-//	speed read FILE             decode all tensors into memory
+//	speed read FILE             decode all tensors, each into new memory
+//	speed decode FILE           decode all tensors into memory that is there
 package main
 
 import (
@@ -22,6 +24,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -65,10 +68,10 @@ func main() {
 			check(r.Verify(context.Background(), nil))
 			check(r.Close())
 		})
-	case "write", "encode":
+	case "write", "pour", "encode":
 		data, err := os.ReadFile(name)
 		check(err)
-		opts := &ztensor.WriterOptions{Version: "2"}
+		opts := &ztensor.WriterOptions{Version: "2", NoSync: verb == "pour"}
 		if verb == "encode" {
 			opts.Level = 3
 		}
@@ -83,6 +86,17 @@ func main() {
 			for t := range r.Tensors() {
 				_, err := t.Data.ReadAll()
 				check(err)
+			}
+			check(r.Close())
+		})
+	case "decode":
+		var room []byte
+		best(func() {
+			r, err := ztensor.Open(name, nil)
+			check(err)
+			for t := range r.Tensors() {
+				room = slices.Grow(room[:0], int(t.Size()))[:t.Size()]
+				check(t.Data.ReadInto(room))
 			}
 			check(r.Close())
 		})
