@@ -20,8 +20,12 @@ import (
 	"unicode/utf8"
 )
 
-// pieceSize is how much is handed to the system at a time: larger pieces are no faster, and less steady.
-const pieceSize = 1 << 20
+// pieceSize is how much is handed to the system at a time: larger pieces are no faster, and less steady. What is no shorter
+// than largePiece is not gathered: a copy would cost more than the call.
+const (
+	pieceSize  = 1 << 20
+	largePiece = 256 << 10
+)
 
 // A File is a file on its way to appear. It is for one goroutine at a time, but for WriteAt, which several may call
 // while nobody calls anything else.
@@ -157,12 +161,15 @@ func (f *File) Write(p []byte) (written int, err error) {
 		return 0, err
 	}
 	for len(p) > 0 {
-		if len(f.buf) == 0 && len(p) >= pieceSize { // straight to the file
-			n, err := f.put(p[:pieceSize])
+		if len(p) >= largePiece {
+			if err := f.flush(); err != nil {
+				return written, err
+			}
+			n, err := f.put(p[:min(len(p), pieceSize)])
 			if written += n; err != nil {
 				return written, err
 			}
-			p = p[pieceSize:]
+			p = p[n:]
 			continue
 		}
 		n := min(len(p), pieceSize-len(f.buf))
