@@ -58,3 +58,44 @@ func TestNothingBeyond(t *testing.T) {
 		}
 	}
 }
+
+// TestAFaultIsAPanic takes away what is being decoded, as another process may do with a mapped file: whoever guards against that must get
+// to know.
+func TestAFaultIsAPanic(t *testing.T) {
+	const page = 4096
+	src := weights(4 * maxBlock)
+	var e Encoder
+	frame, _ := e.Append(nil, src)
+	all, err := syscall.Mmap(-1, 0, (len(frame)+page-1)&^(page-1), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Skip("no memory to protect: ", err)
+	}
+	defer syscall.Munmap(all)
+	in := all[:copy(all, frame):len(frame)]
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	var d Decoder
+	dst := make([]byte, len(src))
+	faults := 0
+	for at := page; at+page < len(in); at += page {
+		if err := syscall.Mprotect(all[at:at+page], syscall.PROT_NONE); err != nil {
+			t.Skip("no memory to protect: ", err)
+		}
+		func() {
+			defer func() {
+				if recover() != nil {
+					faults++
+				}
+			}()
+			d.Decode(dst, in)
+		}()
+		if err := syscall.Mprotect(all[at:at+page], syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := len(in)/page - 1; faults < want-1 {
+		t.Errorf("%d panics for %d pages", faults, want)
+	}
+	if !d.Decode(dst, in) || !bytes.Equal(dst, src) {
+		t.Error("not decoded afterwards")
+	}
+}
