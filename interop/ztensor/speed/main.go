@@ -12,6 +12,7 @@
 //	speed encode PAYLOAD FILE BYTES   compressed
 //	speed read FILE             decode all tensors, each into new memory
 //	speed decode FILE           decode all tensors into memory that is there
+//	speed stored FILE           prints how many bytes the tensors take in the file
 package main
 
 import (
@@ -100,6 +101,16 @@ func main() {
 			}
 			check(r.Close())
 		})
+	case "stored":
+		r, err := ztensor.Open(name, nil)
+		check(err)
+		n := int64(0)
+		for t := range r.Tensors() {
+			s, _ := t.Data.Stored()
+			n += s.Size
+		}
+		fmt.Println(n)
+		check(r.Close())
 	default:
 		log.Fatalf("what is %s?", verb)
 	}
