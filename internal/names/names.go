@@ -19,20 +19,21 @@ type Func func(i int) string
 func (f Func) NameAt(i int) string { return f(i) }
 
 // A Table finds the index of a name in a list that it does not hold: it keeps
-// eight bytes a slot, half of them in use, and asks the list for names
-// only where their hashes agree.
+// four bytes a slot, half of them in use, and asks the list for names
+// only where as much of their hashes agrees as a slot has room for.
 // Its hash is seeded anew for every table, so that no file can choose names
 // that collide. It is safe for concurrent use once filled.
 type Table struct {
 	seed  maphash.Seed
 	list  List
-	slots []slot
+	slots []uint32 // an index plus one and, above it, lower bits of the name's hash; 0 is free
+	index uint32   // the bits of a slot that an index takes
 
 	touched uint32 // keeps Fill's looks ahead from being left out
 }
 
-// A slot is the lower half of a name's hash and its index plus one; 0 is free.
-type slot struct{ hash, index uint32 }
+// Each is how many bytes a Table takes for a name.
+const Each = 8
 
 // Build makes a table of name(0) … name(n-1), see Fill.
 func Build(n int, name func(i int) string) (t *Table, dup int) {
@@ -42,10 +43,9 @@ func Build(n int, name func(i int) string) (t *Table, dup int) {
 
 // Fill makes t a table of the first n names of list. Of names that stand more
 // than once the first is found; dup is the index of the second appearance that
-// comes first in the list, or -1. It costs tens of ns a name and one allocation
-// of 16 bytes a name.
+// comes first in the list, or -1. It costs tens of ns a name and one allocation.
 func (t *Table) Fill(n int, list List) (dup int) {
-	*t = Table{seed: maphash.MakeSeed(), list: list, slots: make([]slot, 2*n+2)}
+	*t = Table{seed: maphash.MakeSeed(), list: list, slots: make([]uint32, 2*n+2), index: 1<<bits.Len(uint(n)) - 1}
 	dup = -1
 	// A few names at a time: where they go is then on its way from memory for
 	// all of them at once, before it decides anything.
@@ -59,12 +59,12 @@ func (t *Table) Fill(n int, list List) (dup int) {
 			s := list.NameAt(i + k)
 			h := maphash.String(t.seed, s)
 			few[k].name, few[k].hash = s, h
-			t.touched |= t.slots[t.first(h)].index
+			t.touched |= t.slots[t.first(h)]
 		}
 		for k := range few {
 			at := t.find(few[k].name, few[k].hash)
-			if t.slots[at].index == 0 {
-				t.slots[at] = slot{uint32(few[k].hash), uint32(i+k) + 1}
+			if t.slots[at] == 0 {
+				t.slots[at] = uint32(few[k].hash)&^t.index | uint32(i+k+1)
 			} else if dup < 0 {
 				dup = i + k
 			}
@@ -77,7 +77,7 @@ func (t *Table) Fill(n int, list List) (dup int) {
 // nothing.
 func (t *Table) Lookup(name string) int {
 	at := t.find(name, maphash.String(t.seed, name))
-	return int(t.slots[at].index) - 1
+	return int(t.slots[at]&t.index) - 1
 }
 
 // first is where to begin to look for a name: the upper bits of its hash, as a
@@ -93,7 +93,7 @@ func (t *Table) find(name string, h uint64) (at int) {
 	at = t.first(h)
 	for {
 		s := t.slots[at]
-		if s.index == 0 || s.hash == uint32(h) && t.list.NameAt(int(s.index)-1) == name {
+		if s == 0 || (s^uint32(h))&^t.index == 0 && t.list.NameAt(int(s&t.index)-1) == name {
 			return at
 		}
 		if at++; at == len(t.slots) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
 )
 
 func list(n int) []string {
@@ -35,6 +37,31 @@ func TestEveryNameIsFound(t *testing.T) {
 	}
 }
 
+// With as many names as take all bits of an index there is one bit less for the hash; that of the last index is all ones.
+func TestIndicesAndHashesShareASlot(t *testing.T) {
+	for _, n := range []int{1<<10 - 1, 1 << 10, 1<<16 - 1} {
+		l := list(n)
+		tab, dup := Build(n, func(i int) string { return l[i] })
+		for i := range l {
+			if got := tab.Lookup(l[i]); got != i || dup >= 0 {
+				t.Fatalf("%d names: %d found at %d, a duplicate at %d", n, i, got, dup)
+			}
+		}
+		if got := tab.Lookup("none"); got != -1 {
+			t.Errorf("%d names: what is not there, at %d", n, got)
+		}
+	}
+}
+
+// What formats with a budget for their index reckon with.
+func TestEachIsWhatANameTakes(t *testing.T) {
+	const n = 100_000
+	l := list(n)
+	if got := readtest.Allocated(func() { Build(n, func(i int) string { return l[i] }) }); got > Each*n+16<<10 {
+		t.Errorf("%d bytes for %d names", got, n)
+	}
+}
+
 func TestDuplicates(t *testing.T) {
 	l := []string{"a", "b", "", "b", "a", ""}
 	tab, dup := Build(len(l), func(i int) string { return l[i] })
@@ -46,8 +73,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// names that collide under the hashes that parsers like to use are as good as any. Only names whose whole hash agrees
-// are asked of the list, so that the questions tell how many did.
+// names that collide under the hashes that parsers like to use are as good as any. Only names of whose hash a slot's share
+// agrees are asked of the list, so that the questions tell how many did.
 func TestNamesThatCollideElsewhere(t *testing.T) {
 	const bits = 14
 	twins := func(a, b string) []string { // of equal sums and, for "Aa" and "BB", equal polynomials of 31
@@ -83,7 +110,7 @@ func TestNamesThatCollideElsewhere(t *testing.T) {
 		}
 		longest, run := 0, 0
 		for _, s := range tab.slots {
-			if run++; s.index == 0 {
+			if run++; s == 0 {
 				run = 0
 			}
 			longest = max(longest, run)
