@@ -104,8 +104,9 @@ const firstRead = 16 << 20
 
 // Metadata returns n bytes at off as a copy that the caller owns, so that what was checked cannot change afterwards.
 // A range outside the source is an error before anything is allocated. From a reader, whose size is only a promise, the
-// copy grows as bytes arrive: 16 MiB with the first read, then twice as much each time. Files may be sparse, so
-// callers compare n with their own limit first.
+// copy grows as bytes arrive: up to 16 MiB with the first read, then eight times as much each time, so that what
+// growing allocates beside the copy is less than a sixth of it. Files may be sparse, so callers compare n with their own
+// limit first.
 func (s *Source) Metadata(off, n int64) ([]byte, error) { return s.grow(nil, off, n) }
 
 // grow returns n bytes at off, of which p has the first.
@@ -119,7 +120,10 @@ func (s *Source) grow(p []byte, off, n int64) ([]byte, error) {
 	if s.r == nil {
 		return s.appendTo(p[:len(p):len(p)], off+int64(len(p)), n-int64(len(p)))
 	}
-	next := min(n, max(firstRead, int64(len(p))))
+	next := n
+	for next > firstRead && next/8 > int64(len(p)) {
+		next = (next + 7) / 8
+	}
 	for {
 		grown := make([]byte, next)
 		have := int64(copy(grown, p))
@@ -129,7 +133,7 @@ func (s *Source) grow(p []byte, off, n int64) ([]byte, error) {
 		if p = grown; next == n {
 			return p, nil
 		}
-		next = min(n, 2*next)
+		next = min(n, 8*next)
 	}
 }
 
