@@ -19,6 +19,7 @@ import (
 //	Open() (io.ReadCloser, error)       // a stream from the start, which checks a digest by io.EOF
 //	Stored() Stored                     // where and how the bytes lie in the file
 //	Offset() int64                      // the same for plain bytes of the file
+//	Identity() any                      // see Blob.Identity; nil for that of the pointer
 type Source interface {
 	// Size is the number of (decoded) bytes, -1 when only decoding tells.
 	Size() int64
@@ -77,7 +78,7 @@ func (b Blob) Size() int64 {
 func (b Blob) Source() Source { return b.src }
 
 // Identity is equal, as a map key is, for blobs that are the same bytes in
-// memory or the same source, so that a writer can store them once; nil for a
+// memory, the same bytes of a file, or the same source, so that a writer can store them once; nil for a
 // blob without an identity, the zero value among them. No bytes are the same
 // only if their source is. It reads nothing.
 func (b Blob) Identity() any {
@@ -87,6 +88,11 @@ func (b Blob) Identity() any {
 	}
 	if p, ok := b.Bytes(); ok && len(p) > 0 {
 		return place{&p[0], len(p)}
+	}
+	if s, ok := b.src.(interface{ Identity() any }); ok {
+		if id := s.Identity(); id != nil {
+			return id
+		}
 	}
 	if b.src != nil && reflect.TypeOf(b.src).Kind() == reflect.Pointer {
 		return b.src

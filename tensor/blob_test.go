@@ -252,6 +252,25 @@ func TestIdentityIsThatOfMemoryOrSource(t *testing.T) {
 	if e := NewBlob(&nothing); e.Identity() == nil || e.Identity() != NewBlob(&nothing).Identity() || e.Identity() == NewBlob(new(emptySource)).Identity() {
 		t.Error("a source of no bytes is not its own identity")
 	}
+	if (Blob{&placed{at: 3}}).Identity() != (Blob{&placed{at: 3}}).Identity() || (Blob{&placed{at: 3}}).Identity() == (Blob{&placed{at: 4}}).Identity() {
+		t.Error("what a source says of its identity is not asked")
+	}
+	if a := (Blob{&placed{}}); a.Identity() == nil || a.Identity() != a.Identity() || a.Identity() == (Blob{&placed{}}).Identity() {
+		t.Error("a source that says nothing of its identity is not its own")
+	}
+}
+
+// placed is a Source that knows its identity, except at 0.
+type placed struct {
+	emptySource
+	at int
+}
+
+func (p *placed) Identity() any {
+	if p.at == 0 {
+		return nil
+	}
+	return p.at
 }
 
 // answers is a Source that says the same to every ReadAt.

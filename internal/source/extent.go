@@ -41,3 +41,11 @@ func (e *Extent) ReadAt(p []byte, off int64) (int, error) {
 	}
 	return e.s.ReadAt(p, e.off+off)
 }
+
+// Identity is equal for Extents of the same bytes of the same Source, whether in memory or not; nil where there are none.
+func (e *Extent) Identity() any {
+	if e.n == 0 {
+		return nil
+	}
+	return *e
+}

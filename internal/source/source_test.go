@@ -84,6 +84,30 @@ func TestEverySourceReadsTheSame(t *testing.T) {
 	}
 }
 
+// Writers store once what several tensors of a file share, also where the bytes are not in memory.
+func TestIdentityOfExtentsIsTheirPlace(t *testing.T) {
+	for kind, s := range sources(t, []byte("0123456789abcdef")) {
+		t.Run(kind, func(t *testing.T) {
+			of := func(off, n int64) any {
+				e, err := s.Extent(off, n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return e.Identity()
+			}
+			if of(2, 4) == nil || of(2, 4) != of(2, 4) {
+				t.Error("the same place has two identities")
+			}
+			if of(2, 4) == of(3, 4) || of(2, 4) == of(2, 5) {
+				t.Error("two places have the same identity")
+			}
+			if of(2, 0) != nil {
+				t.Error("no bytes have an identity")
+			}
+		})
+	}
+}
+
 func TestUseAfterClose(t *testing.T) {
 	for kind, s := range sources(t, []byte("0123456789abcdef")) {
 		t.Run(kind, func(t *testing.T) {
