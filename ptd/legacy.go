@@ -2,7 +2,6 @@ package ptd
 
 import (
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 )
 
@@ -48,17 +47,9 @@ func (p *parser) legacy(root fb.Row) error {
 	if err := p.segments(segments); err != nil {
 		return err
 	}
-	const placeCost = 48 // in known
-	p.grant(tensors, ptdfb.TableTensorMetadata, -1, placeCost)
-	if err := p.room(int64(tensors.n)+int64(named.n), where, ts.vector); err != nil {
+	if err := p.room(tensors.n, named.n, where, ts.vector); err != nil {
 		return err
 	}
-	if !p.spend(int64(tensors.n) * (segmentCost + placeCost)) {
-		return p.spent(where, ts.vector)
-	}
-	parts := make([]source.Extent, 0, tensors.n)
-	type place struct{ off, size int64 }
-	known := map[place]int{} // tensors at the same place share it, also when they are written again
 	for i := range tensors.n {
 		row, e := p.cursor.Table(tensors.first+4*uint32(i), ptdfb.TableTensorMetadata)
 		if e != nil {
@@ -82,29 +73,14 @@ func (p *parser) legacy(root fb.Row) error {
 		if err != nil {
 			return err
 		}
-		if t == nil {
+		if t.Scheme == stray {
 			size = room // of what is not known to be smaller
 		}
-		here := place{segment.Offset() + int64(off), size}
-		k, ok := known[here]
-		if !ok {
-			part, err := r.src.Extent(here.off, here.size)
-			if err != nil {
-				return err
-			}
-			k = len(parts)
-			known[here] = k
-			parts = append(parts, part)
+		part := p.part(segment.Offset()+int64(off), size, tensors.n-i)
+		if part == nil {
+			return p.spent(p.shift+int64(row.Pos), at(ts.vector, i))
 		}
-		if t == nil {
-			p.blob(i, name, int32(s))
-			if r.strays == nil {
-				r.strays = make(map[int]*source.Extent)
-			}
-			r.strays[i] = &parts[k]
-		} else {
-			p.add(i, t, name, int32(s), &parts[k])
-		}
+		p.add(i, t, name, s, part)
 	}
 	for i := range named.n {
 		row, e := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableLegacyNamedData)
@@ -119,7 +95,7 @@ func (p *parser) legacy(root fb.Row) error {
 		if uint64(s) >= uint64(len(r.segments)) {
 			return p.noSegment(row, namedSegment, s, bs.vector, i)
 		}
-		p.blob(tensors.n+i, name, int32(s))
+		p.blob(tensors.n+i, name, s)
 	}
 	return p.finish(func(i int) (int64, string) {
 		v, c, table := tensors, ts, ptdfb.TableTensorMetadata

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -80,80 +81,43 @@ type parser struct {
 	alias  bool  // the metadata is ours, so that names can stay where they are
 	cursor fb.Cursor
 	scalar ScalarType // of the tensor that was read last
+	key    uint32     // where the name that was read last begins in the FlatBuffer
 	cols   columns
 
-	// Where the names, tensors, parts of segments, shapes and orders of many entries are kept together.
+	tensors int // of the Reader's that are taken
+
+	// Where the names, parts of segments, shapes and orders of many entries are kept together.
 	text    []byte
-	tensors []tensor.Tensor
 	extents []source.Extent
 	dims    []int64
 	orders  []int
 
 	// What the Reader gets in the end: several parsers may work on one file.
-	found    int // tensors
+	strays   int
 	warnings []error
 }
 
-// What entries cost in the index, for the budget.
+// What entries cost in the index, for the budget, each beside a place in the table of names.
 var (
-	entryCost   = sizeOf[entry]() + 16              // with its place in the table of names
-	tensorCost  = sizeOf[tensor.Tensor]() * 17 / 16 // with what the allocator rounds up
+	tensorCost  = sizeOf[tensor.Tensor]()
 	segmentCost = sizeOf[source.Extent]()
 )
 
 func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }
 
 // spend takes n bytes of the budget. A file that refers to the same table again and again could make the index many times
-// as large as itself; for a genuine one it takes two or three times the metadata.
-func (p *parser) spend(n int64) bool { return p.r.budget.Add(-n) >= 0 }
-
-// grant raises the budget for a file of many small entries, scalars with short names, say: where each has tables of its own the
-// index is at most five times as large as they are. more is what an entry costs beside a tensor's usual.
-func (p *parser) grant(entries list, table, layout int, more int64) {
-	need := int64(entries.n) * (entryCost + tensorCost + segmentCost + more)
-	if need > p.r.budget.Load() && p.apart(entries, table, layout) {
-		p.r.budget.Add(need)
-	}
-}
-
-// apart reports whether the tables of entries, and those of their layouts, lie one behind the other in one direction, as every
-// writer leaves them, so that none serves for two entries. layout is a field id, negative for none.
-func (p *parser) apart(entries list, table, layout int) bool {
-	const least = 12 // bytes of such a table
-	var last [2]int64
-	var down [2]bool
-	behind := func(k, i int, pos uint32) bool {
-		step := int64(pos) - last[k]
-		if last[k] = int64(pos); i == 0 {
+// as large as itself; that of a genuine one stays below: a scalar takes 48 bytes there or more (or 44, of type byte, in the first
+// segment, with a name of up to three bytes), and here, with these, 192.
+func (p *parser) spend(n int64) bool {
+	for {
+		have := p.r.budget.Load()
+		if n > have {
+			return false
+		}
+		if p.r.budget.CompareAndSwap(have, have-n) {
 			return true
 		}
-		if i == 1 {
-			down[k] = step < 0
-		}
-		if down[k] {
-			step = -step
-		}
-		return step >= least
 	}
-	laid := 0
-	for i := range entries.n {
-		row, e := p.cursor.Table(entries.first+4*uint32(i), table)
-		if e != nil || !behind(0, i, row.Pos) {
-			return false
-		}
-		if layout < 0 {
-			continue
-		}
-		off := row.At(layout)
-		if off == 0 {
-			continue
-		}
-		if row, e = p.cursor.Table(off, ptdfb.TableTensorLayout); e != nil || !behind(1, laid, row.Pos) {
-			return false
-		}
-		laid++
-	}
-	return true
 }
 
 func (p *parser) spent(offset int64, field string) error {
@@ -168,7 +132,7 @@ func (p *parser) metadata(h Header, head []byte) error {
 	if p.alias {
 		times-- // the metadata itself is kept
 	}
-	p.r.budget.Store(h.FlatbufferSize*times + 1<<19)
+	p.r.budget.Store(h.FlatbufferSize*times + 3<<18) // the rest of 1 MiB is for what does not grow with the file, and for rounding
 	root := binary.LittleEndian.Uint32(head)
 	if int64(root) < h.FlatbufferOffset+8 {
 		return malformed(0, "root", "the root table at byte %d is not behind the header, which ends at %d", root, h.FlatbufferOffset+8)
@@ -211,10 +175,10 @@ func (p *parser) metadata(h Header, head []byte) error {
 // two it means. place tells the offset and the field of the name of an entry.
 func (p *parser) finish(place func(i int) (int64, string)) error {
 	r := p.r
-	r.tensors, r.warnings = p.found, p.warnings
-	if dup := r.table.Fill(len(r.entries), (*index)(r)); dup >= 0 {
+	r.strays, r.warnings = p.strays, p.warnings
+	if dup := r.table.Fill(r.names.len(), &r.names); dup >= 0 {
 		off, field := place(dup)
-		name := r.entries[dup].name
+		name := r.names.NameAt(dup)
 		_, first := place(r.table.Lookup(name))
 		return malformed(off, field, "the name %s stands twice, first in %s", tensor.Quote(name), first)
 	}
@@ -275,15 +239,21 @@ func (p *parser) warn(offset int64, field, format string, args ...any) error {
 	return p.tolerate(malformed(offset, field, format, args...))
 }
 
+// mostWarnings are listed, and one that says that there are more.
+const mostWarnings = 100
+
+// silent tells whether one more warning would be listed nowhere. Whoever comes across one an entry does not make it then: a hundred
+// thousand take more memory than the entries.
+func (p *parser) silent() bool { return !p.opts.Strict && len(p.warnings) > mostWarnings }
+
 func (p *parser) tolerate(err error) error {
-	const most = 100
 	switch {
 	case p.opts.Strict:
 		return err
-	case len(p.warnings) < most:
+	case len(p.warnings) < mostWarnings:
 		p.warnings = append(p.warnings, err)
-	case len(p.warnings) == most:
-		p.warnings = append(p.warnings, fmt.Errorf("ptd: more than %d warnings, the rest is not listed", most))
+	case len(p.warnings) == mostWarnings:
+		p.warnings = append(p.warnings, fmt.Errorf("ptd: more than %d warnings, the rest is not listed", mostWarnings))
 	}
 	return nil
 }
@@ -327,14 +297,17 @@ func (p *parser) entries(root fb.Row) error {
 	if err := p.segments(segments); err != nil {
 		return err
 	}
-	p.grant(named, ptdfb.TableNamedData, namedLayout, 0)
-	if err := p.room(int64(named.n), namedAt, "named_data"); err != nil {
+	tensors := p.count(named, 0, named.n)
+	if err := p.room(tensors, named.n-tensors, namedAt, "named_data"); err != nil {
 		return err
 	}
 	p.cols = columns{"named_data", ".key", ".tensor_layout", namedKey, layoutType, layoutSizes, layoutDimOrder}
 	c := &p.cols
-	const worthwhile = 8192 // entries for a goroutine of its own
-	if workers := min(runtime.GOMAXPROCS(0), named.n/worthwhile); workers > 1 {
+	const (
+		worthwhile = 8192 // entries for a goroutine of its own
+		most       = 16   // goroutines, each of which wants nine kilobytes that the budget does not know of
+	)
+	if workers := min(runtime.GOMAXPROCS(0), named.n/worthwhile, most); workers > 1 {
 		err = p.parallel(named, workers)
 	} else {
 		err = p.rows(named, 0, named.n, named.n)
@@ -349,6 +322,27 @@ func (p *parser) entries(root fb.Row) error {
 		row, _ := p.cursor.Table(named.first+4*uint32(i), ptdfb.TableNamedData)
 		return p.place(row, c.name), at(c.vector, i) + c.key
 	})
+}
+
+// count answers how many of the entries from lo to hi have a layout. It only looks: of tables that no reader would take it may say
+// anything, but of two looks at the same table the same.
+func (p *parser) count(named list, lo, hi int) (tensors int) {
+	buf := p.cursor.Buf()
+	vtable, with := int64(-1), 0 // of the last table: most share one
+	for i := lo; i < hi; i++ {
+		at := named.first + 4*uint32(i)
+		pos := int64(at) + int64(binary.LittleEndian.Uint32(buf[at:]))
+		if pos > int64(len(buf))-4 {
+			continue
+		}
+		if v := pos - int64(int32(binary.LittleEndian.Uint32(buf[pos:]))); v != vtable {
+			if vtable, with = v, 0; hasField(buf, uint32(pos), namedLayout) {
+				with = 1
+			}
+		}
+		tensors += with
+	}
+	return tensors
 }
 
 // rows reads the entries from lo to hi. It makes room for what comes before end.
@@ -370,7 +364,7 @@ func (p *parser) rows(named list, lo, hi, end int) error {
 		data := &r.segments[s]
 		off := row.At(namedLayout)
 		if off == 0 {
-			p.blob(i, name, int32(s))
+			p.blob(i, name, s)
 			continue
 		}
 		layout, e := p.cursor.Table(off, ptdfb.TableTensorLayout)
@@ -381,18 +375,25 @@ func (p *parser) rows(named list, lo, hi, end int) error {
 		if err != nil {
 			return err
 		}
-		if t == nil { // its layout is no good, and that is tolerated
-			p.blob(i, name, int32(s))
-			continue
-		}
-		if n < data.Size() {
-			if data, err = p.part(data.Offset(), n, end-i); err != nil {
-				return err
+		if t.Scheme != stray && n < data.Size() {
+			if data = p.part(data.Offset(), n, end-i); data == nil {
+				return p.spent(p.shift+int64(layout.Pos), at(c.vector, i)+c.layout)
 			}
 		}
-		p.add(i, t, name, int32(s), data)
+		p.add(i, t, name, s, data)
 	}
 	return nil
+}
+
+// A part is what one goroutine reads.
+type part struct {
+	parser
+	lo, hi int
+	err    error
+
+	// Of the first part: for all.
+	begun atomic.Int32
+	wg    sync.WaitGroup
 }
 
 // parallel reads the entries in ranges, each on a goroutine and the last on this one.
@@ -401,26 +402,23 @@ func (p *parser) parallel(named list, workers int) error {
 	if err := p.rows(named, 0, 1, named.n); err != nil {
 		return err
 	}
-	type part struct {
-		parser
-		lo, hi int
-		err    error
-
-		// Of the first part: for all.
-		begun atomic.Int32
-		wg    sync.WaitGroup
-	}
 	parts := make([]part, workers)
 	n := named.n - 1
+	tensors := p.tensors
 	for k := range parts {
 		q := &parts[k]
 		q.parser = *p
-		q.found, q.names, q.warnings = 0, 0, nil
+		q.strays, q.names, q.warnings = 0, 0, nil
 		lo, hi := n*k/workers, n*(k+1)/workers
-		q.text = share(p.text, lo, hi, n)
-		q.tensors, q.extents = share(p.tensors, lo, hi, n), share(p.extents, lo, hi, n)
+		q.text, q.extents = share(p.text, lo, hi, n), share(p.extents, lo, hi, n)
 		q.dims, q.orders = share(p.dims, lo, hi, n), share(p.orders, lo, hi, n)
 		q.lo, q.hi = 1+lo, 1+hi
+		q.tensors = tensors
+		if p.r.places != nil {
+			tensors += p.count(named, q.lo, q.hi)
+		} else {
+			tensors += hi - lo // or there are none at all
+		}
 	}
 	wg := &parts[0].wg
 	wg.Add(workers - 1)
@@ -447,7 +445,7 @@ func (p *parser) parallel(named list, workers int) error {
 			return q.err
 		}
 		p.names += q.names
-		p.found += q.found
+		p.strays += q.strays
 		for _, w := range q.warnings {
 			p.tolerate(w)
 		}
@@ -467,31 +465,53 @@ func share[T any](s []T, lo, hi, n int) []T {
 }
 
 // add takes the tensor that was read last as entry i.
-func (p *parser) add(i int, t *tensor.Tensor, name string, segment int32, data *source.Extent) {
+func (p *parser) add(i int, t *tensor.Tensor, name string, segment uint32, data *source.Extent) {
 	t.Name, t.Data = name, tensor.NewBlob(data)
-	if t.DType == tensor.Unknown {
+	switch {
+	case t.Scheme == stray:
+		p.strays++
+	case t.DType == tensor.Unknown:
 		t.Data = tensor.NewBlob(&untyped{data, p.scalar})
 	}
-	p.found++
-	p.r.entries[i] = entry{name, t, segment}
+	p.note(i, name, uint32(p.tensors), segment)
+	p.tensors++
 }
 
 // blob makes entry i one without a layout.
-func (p *parser) blob(i int, name string, segment int32) {
-	p.r.entries[i] = entry{name: name, segment: segment}
+func (p *parser) blob(i int, name string, segment uint32) {
+	p.note(i, name, isBlob, segment)
 }
 
-// part is the first n bytes of a segment; with this entry, left are to come.
-func (p *parser) part(off, n int64, left int) (*source.Extent, error) {
-	if len(p.extents) == cap(p.extents) {
-		p.extents = make([]source.Extent, 0, max(p.some(1, left, segmentCost), 1))
+// note keeps what there is to know of entry i, whose name was read last.
+func (p *parser) note(i int, name string, place, segment uint32) {
+	r := p.r
+	if r.names.at != nil {
+		r.names.at[i] = p.key
+	} else {
+		r.names.all[i] = name
+	}
+	if r.places != nil {
+		r.places[i] = place
+	}
+	if r.index != nil {
+		r.index[i] = segment
+	}
+}
+
+// part is n bytes of a segment, which has them; with this entry, left are to come. It is nil when the budget is spent.
+func (p *parser) part(off, n int64, left int) *source.Extent {
+	if k := len(p.extents); k > 0 && p.extents[k-1].Offset() == off && p.extents[k-1].Size() == n {
+		return &p.extents[k-1] // what shares its bytes often comes together
+	}
+	if len(p.extents) == cap(p.extents) && !more(p, &p.extents, 1, left) {
+		return nil
 	}
 	e, err := p.r.src.Extent(off, n)
-	if err != nil {
-		return nil, err
+	if err != nil { // cannot be: the segment lies in the file
+		return nil
 	}
 	p.extents = append(p.extents, e)
-	return &p.extents[len(p.extents)-1], nil
+	return &p.extents[len(p.extents)-1]
 }
 
 // untyped is the data of a tensor whose type has no name: it tells the file's own word.
@@ -505,15 +525,39 @@ func (u *untyped) Stored() tensor.Stored {
 	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: "raw", Type: u.scalar.String()}
 }
 
-// room makes room for n entries.
-func (p *parser) room(n int64, offset int64, field string) error {
-	if n > p.limits.MaxTensors {
+// room makes room for entries, of which so many have a layout.
+func (p *parser) room(tensors, blobs int, offset int64, field string) error {
+	r, n := p.r, tensors+blobs
+	if int64(n) > p.limits.MaxTensors {
 		return failure(offset, field, fmt.Errorf("%w: %d entries, Limits.MaxTensors is %d", tensor.ErrLimit, n, p.limits.MaxTensors))
 	}
-	if !p.spend(n * entryCost) {
+	lists := make([]*[]uint32, 0, 3) // of a number an entry: those that the file needs, in one piece of memory
+	if p.alias {
+		lists = append(lists, &r.names.at)
+	}
+	if len(r.segments) > 1 {
+		lists = append(lists, &r.index)
+	}
+	if tensors > 0 && blobs > 0 && !r.legacy { // there they have a vector each
+		lists = append(lists, &r.places)
+	}
+	each := names.Each + 4*int64(len(lists))
+	if !p.alias {
+		each += sizeOf[string]()
+	}
+	if !p.spend(int64(tensors)*tensorCost + int64(n)*each) {
 		return p.spent(offset, field)
 	}
-	p.r.entries, p.listed = make([]entry, n), n
+	p.listed, r.tensors = int64(n), make([]tensor.Tensor, tensors)
+	numbers := make([]uint32, n*len(lists))
+	for k, l := range lists {
+		*l = numbers[k*n:][:n:n]
+	}
+	if p.alias {
+		r.names.buf = p.cursor.Buf()
+	} else {
+		r.names.all = make([]string, n)
+	}
 	return nil
 }
 
@@ -544,7 +588,7 @@ func (p *parser) segments(all list) error {
 			return malformed(p.place(row, segmentOffset), at("segments", i)+".offset", "%d bytes at %d of the %d that header.segment_data_size counts", size, off, most)
 		case size > most-off:
 			return malformed(p.place(row, segmentSize), at("segments", i)+".size", "%d bytes at %d of the %d that header.segment_data_size counts", size, off, most)
-		case off < end:
+		case off < end && !p.silent():
 			if err := p.warn(p.place(row, segmentOffset), at("segments", i)+".offset", "%d, before the end of the segment listed before it, %d", off, end); err != nil {
 				return err
 			}
@@ -581,6 +625,8 @@ func (p *parser) name(row fb.Row, c *columns, i, left int) (string, error) {
 	case p.names > p.r.header.FlatbufferSize:
 		return "", p.overlap(p.place(row, c.name), at(c.vector, i)+c.key)
 	}
+	p.key, _ = p.cursor.Follow(off)
+	p.key += 4
 	if !p.alias {
 		if len(key) > cap(p.text)-len(p.text) {
 			// For all that are to come, were they like this one, and did names make up a third of the metadata.
@@ -623,9 +669,9 @@ func plain(b []byte) bool {
 	return true
 }
 
-// tensor reads the layout of entry i, which has size bytes, into a new tensor, and answers how many bytes the tensor has: all
+// tensor reads the layout of entry i, which has size bytes, into the next tensor, and answers how many bytes the tensor has: all
 // where its type has no meaning. Where the layout makes no sense it answers an error or, if the caller of Open tolerates that,
-// nil.
+// a stray.
 func (p *parser) tensor(row fb.Row, c *columns, i, left int, size int64) (*tensor.Tensor, int64, error) {
 	sizesAt, orderAt := row.At(c.sizes), row.At(c.dimOrder)
 	switch {
@@ -649,12 +695,7 @@ func (p *parser) tensor(row fb.Row, c *columns, i, left int, size int64) (*tenso
 		return p.bad(row, c, i, c.dimOrder, ".dim_order", "%d dimensions for %d sizes", n32, rank)
 	}
 	sizes, order := p.cursor.Buf()[first:][:4*rank], p.cursor.Buf()[firstOrder:][:rank]
-	t := p.slot(left)
-	if t != nil && int(rank) > cap(p.dims)-len(p.dims) {
-		n := p.some(int64(rank), left, 8)
-		p.dims = make([]int64, 0, n)
-	}
-	if t == nil || int(rank) > cap(p.dims)-len(p.dims) {
+	if int(rank) > cap(p.dims)-len(p.dims) && !more(p, &p.dims, int(rank), left) {
 		return nil, 0, p.spent(p.shift+int64(row.Pos), at(c.vector, i)+c.layout)
 	}
 	start := len(p.dims)
@@ -670,7 +711,14 @@ func (p *parser) tensor(row fb.Row, c *columns, i, left int, size int64) (*tenso
 		p.dims = append(p.dims, n)
 	}
 	shape := tensor.Shape(p.dims[start:len(p.dims):len(p.dims)])
-	dimOrder, ok := p.order(order, left)
+	dimOrder, ok := tensor.Order(nil), true
+	if !rowMajor(order) {
+		if len(order) > cap(p.orders)-len(p.orders) && !more(p, &p.orders, len(order), left) {
+			return nil, 0, p.spent(p.place(row, c.dimOrder), at(c.vector, i)+c.layout+".dim_order")
+		}
+		dimOrder = p.order(order)
+		ok = dimOrder.Valid(len(order))
+	}
 	if !ok {
 		return p.bad(row, c, i, c.dimOrder, ".dim_order", "%v is no permutation", order)
 	}
@@ -689,71 +737,86 @@ func (p *parser) tensor(row fb.Row, c *columns, i, left int, size int64) (*tenso
 		return p.bad(row, c, i, c.sizes, ".sizes", "%v of %v takes %d bytes, and there are %d", shape, dtype, n, size)
 	case !known:
 		n = size
+		if !p.spend(sizeOf[untyped]()) {
+			return nil, 0, p.spent(p.shift+int64(row.Pos), at(c.vector, i)+c.layout)
+		}
+		if p.silent() {
+			break
+		}
 		if err := p.warn(p.place(row, c.scalar), at(c.vector, i)+c.layout+".scalar_type", "%d stands for no type", int8(p.scalar)); err != nil {
 			return nil, 0, err
 		}
 	}
-	if rank > runtimeRank {
+	if rank > runtimeRank && !p.silent() {
 		if err := p.warn(p.place(row, c.sizes), at(c.vector, i)+c.layout+".sizes", "%d dimensions, the runtime makes no tensor of more than %d", rank, runtimeRank); err != nil {
 			return nil, 0, err
 		}
 	}
-	p.tensors = p.tensors[:len(p.tensors)+1] // t
+	t := &p.r.tensors[p.tensors]
 	t.DType, t.Shape, t.Order = dtype, shape, dimOrder
 	return t, n, nil
 }
 
 // bad is what tensor answers for a layout that makes no sense.
 func (p *parser) bad(row fb.Row, c *columns, i, id int, field, format string, args ...any) (*tensor.Tensor, int64, error) {
+	lenient := p.opts.Lenient && !p.opts.Strict
+	if lenient {
+		t := &p.r.tensors[p.tensors]
+		if t.Scheme = stray; p.silent() {
+			return t, 0, nil
+		}
+	}
 	err := malformed(p.place(row, id), at(c.vector, i)+c.layout+field, format, args...)
-	if p.opts.Lenient && !p.opts.Strict {
-		return nil, 0, p.tolerate(err)
+	if lenient {
+		return &p.r.tensors[p.tensors], 0, p.tolerate(err)
 	}
 	return nil, 0, err
 }
 
-// slot answers an empty tensor for one of the left entries that may have one, or nil if the budget is spent. It is taken only
-// when tensors grows over it.
-func (p *parser) slot(left int) *tensor.Tensor {
-	if len(p.tensors) == cap(p.tensors) {
-		n := p.some(1, left, tensorCost)
-		if n == 0 {
-			return nil
-		}
-		p.tensors = make([]tensor.Tensor, 0, n)
+// more makes new room in s for the n things that one of the left entries needs, at best for all of them, or answers false because
+// the budget is spent.
+func more[T any](p *parser, s *[]T, n, left int) bool {
+	room := p.some(int64(n), left, sizeOf[T]())
+	if room == 0 {
+		return false
 	}
-	return &p.tensors[:len(p.tensors)+1][len(p.tensors)]
+	*s = make([]T, 0, room)
+	return true
 }
 
 // some answers how many things of size bytes to make room for when one entry needs each and left are to come, at best what all
 // of them would, and spends that. It is 0 when the budget is not enough for one entry.
 func (p *parser) some(each int64, left int, size int64) int64 {
-	n := min(each*int64(left), max(p.r.budget.Load()/2/size, each))
-	if !p.spend(n * size) {
-		return 0
+	for {
+		have := p.r.budget.Load()
+		n := min(each*int64(left), max(have/2/size, each))
+		if n*size > have {
+			return 0
+		}
+		if p.r.budget.CompareAndSwap(have, have-n*size) {
+			return n
+		}
 	}
-	return n
 }
 
 // runtimeRank is ExecuTorch's kTensorDimensionLimit.
 const runtimeRank = 16
 
-// order copies a dim_order; row-major is nil. It answers false for what is no permutation.
-func (p *parser) order(o []byte, left int) (tensor.Order, bool) {
-	plain := true
+// rowMajor tells whether a dim_order says what nil says too.
+func rowMajor(o []byte) bool {
 	for i, d := range o {
-		plain = plain && int(d) == i
+		if int(d) != i {
+			return false
+		}
 	}
-	if plain {
-		return nil, true
-	}
-	if len(o) > cap(p.orders)-len(p.orders) {
-		p.orders = make([]int, 0, max(int64(len(o)), p.some(int64(len(o)), left, 8)))
-	}
+	return true
+}
+
+// order copies a dim_order.
+func (p *parser) order(o []byte) tensor.Order {
 	start := len(p.orders)
 	for _, d := range o {
 		p.orders = append(p.orders, int(d))
 	}
-	out := tensor.Order(p.orders[start:len(p.orders):len(p.orders)])
-	return out, out.Valid(len(o))
+	return p.orders[start:len(p.orders):len(p.orders)]
 }

@@ -1,11 +1,14 @@
 package ptd
 
 import (
+	"encoding/binary"
 	"io"
 	"iter"
+	"math"
 	"math/bits"
 	"sync/atomic"
 
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -34,33 +37,86 @@ type Reader struct {
 	header   Header
 	legacy   bool
 	align    int64 // tensor_alignment of a legacy file
-	entries  []entry
-	tensors  int                    // entries that are tensors
-	segments []source.Extent        // as the file lists them
-	strays   map[int]*source.Extent // by entry, blobs that are a part of a segment: tensors of 0.6 that Lenient gave up
+	names    nameList
+	tensors  []tensor.Tensor // of the entries that have a layout, in file order
+	places   []uint32        // by entry: its tensor, or isBlob; nil: tensors come first
+	index    []uint32        // of the segment, by entry; nil: there is only one
+	segments []source.Extent // as the file lists them
+	strays   int             // how many of tensors are none
 	table    names.Table
 	warnings []error
 	budget   atomic.Int64 // of the parser: bytes that the index may still take
 }
 
-// entry is what is kept of a NamedData. It has the name itself, so that a look-up goes through as little memory as can be.
-type entry struct {
-	name    string
-	tensor  *tensor.Tensor // nil for a blob, which is all of the segment, or in Reader.strays
-	segment int32
+// A nameList has the names of the entries. They have a list of their own, though tensors know their names, so that a look-up
+// goes through as little memory as can be; and where the Reader keeps the metadata anyway, the list only says where in it they
+// are: a Tensor alone takes two and a half times what a scalar does in the file, which leaves little for all else.
+type nameList struct {
+	all []string
+	at  []uint32 // or where the bytes of a name begin in buf, behind their number
+	buf []byte
 }
 
-// index is the Reader as a list of names.
-type index Reader
+func (l *nameList) len() int { return max(len(l.all), len(l.at)) }
 
-func (x *index) NameAt(i int) string { return x.entries[i].name }
-
-// blob is the data of entry i, which has no tensor.
-func (r *Reader) blob(i int) tensor.Blob {
-	if e := r.strays[i]; e != nil {
-		return tensor.NewBlob(e)
+func (l *nameList) NameAt(i int) string {
+	if l.at == nil {
+		return l.all[i]
 	}
-	return tensor.NewBlob(&r.segments[r.entries[i].segment])
+	at := l.at[i]
+	n := binary.LittleEndian.Uint32(l.buf[at-4:])
+	return le.String(l.buf[at:][:n])
+}
+
+// isBlob stands in Reader.places for an entry that has no tensor.
+const isBlob = math.MaxUint32
+
+// stray is the Scheme of a tensor whose layout was given up, because of ReaderOptions.Lenient: a blob, of which it has the name
+// and the bytes. No caller sees it.
+const stray = "stray"
+
+// place is the index in tensors of what entry i was read into, or -1.
+func (r *Reader) place(i int) int {
+	switch {
+	case r.places == nil && i < len(r.tensors):
+		return i
+	case r.places == nil || r.places[i] == isBlob:
+		return -1
+	}
+	return int(r.places[i])
+}
+
+// tensor is nil for a blob.
+func (r *Reader) tensor(i int) *tensor.Tensor {
+	k := r.place(i)
+	if k < 0 {
+		return nil
+	}
+	return r.real(k)
+}
+
+// real is tensors[k], nil for one that was given up.
+func (r *Reader) real(k int) *tensor.Tensor {
+	t := &r.tensors[k]
+	if r.strays > 0 && t.Scheme == stray {
+		return nil
+	}
+	return t
+}
+
+func (r *Reader) segment(i int) int {
+	if r.index == nil {
+		return 0
+	}
+	return int(r.index[i])
+}
+
+// blob is the data of entry i, which has no tensor: all of its segment, or what was left for a tensor of 0.6.
+func (r *Reader) blob(i int) tensor.Blob {
+	if k := r.place(i); k >= 0 {
+		return r.tensors[k].Data
+	}
+	return tensor.NewBlob(&r.segments[r.segment(i)])
 }
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
@@ -114,14 +170,14 @@ func (r *Reader) Schema() string {
 func (r *Reader) Header() Header { return r.header }
 
 // Len is the number of tensors.
-func (r *Reader) Len() int { return r.tensors }
+func (r *Reader) Len() int { return len(r.tensors) - r.strays }
 
 // Tensors yields the entries that have a layout, in file order. Data of a tensor is as long as its shape says; the segment
 // may be longer, see [Entry].
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
-		for i := range r.entries {
-			if t := r.entries[i].tensor; t != nil && !yield(t) {
+		for k := range r.tensors {
+			if t := r.real(k); t != nil && !yield(t) {
 				return
 			}
 		}
@@ -134,14 +190,17 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 	if i < 0 {
 		return nil
 	}
-	return r.entries[i].tensor
+	return r.tensor(i)
 }
 
 // Blobs yields the entries without a layout, in file order.
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
-		for i := range r.entries {
-			if e := &r.entries[i]; e.tensor == nil && !yield(e.name, r.blob(i)) {
+		if r.Len() == r.names.len() {
+			return
+		}
+		for i := range r.names.len() {
+			if r.tensor(i) == nil && !yield(r.names.NameAt(i), r.blob(i)) {
 				return
 			}
 		}
@@ -173,7 +232,7 @@ type Entry struct {
 // Entries yields all entries, tensors and blobs, in file order.
 func (r *Reader) Entries() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		for i := range r.entries {
+		for i := range r.names.len() {
 			if !yield(r.entry(i)) {
 				return
 			}
@@ -191,16 +250,15 @@ func (r *Reader) Entry(name string) (Entry, bool) {
 }
 
 func (r *Reader) entry(i int) Entry {
-	e := &r.entries[i]
-	out := Entry{Name: e.name, Segment: int(e.segment), Alignment: r.align}
-	t := e.tensor
+	out := Entry{Name: r.names.NameAt(i), Segment: r.segment(i), Alignment: r.align}
+	t := r.tensor(i)
 	if t == nil {
 		out.Data = r.blob(i)
 		return out
 	}
 	out.Data = t.Data
 	if !r.legacy {
-		out.Data = tensor.NewBlob(&r.segments[e.segment])
+		out.Data = tensor.NewBlob(&r.segments[out.Segment])
 	}
 	l := &Layout{Sizes: make([]int32, len(t.Shape)), DimOrder: make([]uint8, len(t.Shape))}
 	if u, ok := t.Data.Source().(*untyped); ok {
@@ -242,13 +300,13 @@ func (r *Reader) Sharing() map[int][]string {
 	if r.legacy {
 		return out // there all tensors lie in one segment, and share nothing by that
 	}
-	for i := range r.entries {
-		s, name := int(r.entries[i].segment), r.entries[i].name
+	for i := range r.names.len() {
+		s, name := r.segment(i), r.names.NameAt(i)
 		switch {
 		case first[s] == 0:
 			first[s] = int32(i) + 1
 		case out[s] == nil:
-			out[s] = []string{r.entries[first[s]-1].name, name}
+			out[s] = []string{r.names.NameAt(int(first[s]) - 1), name}
 		default:
 			out[s] = append(out[s], name)
 		}

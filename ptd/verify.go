@@ -47,9 +47,9 @@ type verification struct {
 func (v *verification) names() {
 	r := v.r
 	used := make([]bool, len(r.segments))
-	for i := range r.entries {
-		used[r.entries[i].segment] = true
-		if r.entries[i].name == "" {
+	for i := range r.names.len() {
+		used[r.segment(i)] = true
+		if r.names.NameAt(i) == "" {
 			v.found.Warn(malformed(-1, at("named_data", i)+".key", "empty: a program cannot refer to it"))
 		}
 	}
@@ -58,7 +58,7 @@ func (v *verification) names() {
 			v.found.Warn(malformed(s.Offset(), at("segments", i), "%d bytes that no entry refers to", s.Size()))
 		}
 	}
-	if len(r.entries) == 0 {
+	if r.names.len() == 0 {
 		v.found.Warn(malformed(-1, "named_data", "empty: ExecuTorch's Module refuses a file without entries"))
 	}
 }

@@ -213,3 +213,15 @@ func TestMemory(t *testing.T) {
 	}
 	sink = nil
 }
+
+func TestLeast(t *testing.T) {
+	next := func(xs ...int) func() int {
+		return func() int { x := xs[0]; xs = xs[1:]; return x }
+	}
+	if got := Least(3, next(9, 3)); got != 3 {
+		t.Errorf("%d, though the second round was good enough", got)
+	}
+	if got := Least(3, next(9, 5, 4, 6, 7)); got != 4 {
+		t.Errorf("%d of five that are too much", got)
+	}
+}
