@@ -40,17 +40,9 @@ func TestOpeningTakesTwoReadsAtMost(t *testing.T) {
 	}
 }
 
-// mallocs is the number of allocations that do makes, on as many goroutines as it likes.
-func mallocs(do func()) int {
-	least := math.MaxInt
-	for range 5 { // the runtime allocates too, but not each time
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		do()
-		runtime.ReadMemStats(&after)
-		least = min(least, int(after.Mallocs-before.Mallocs))
-	}
-	return least
+// allocations is the number that do makes, if that is more than enough the least of five rounds.
+func allocations(enough int64, do func()) int64 {
+	return readtest.Least(enough, func() int64 { return readtest.Allocations(do) })
 }
 
 // Ten allocations a file, and one or two for the names; one more where tensors are views of longer segments in another order.
@@ -79,26 +71,26 @@ func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		most := 10 + 2
+		most := int64(10 + 2)
 		if name == "20,000 views" {
 			most++
 		}
-		if got := mallocs(func() { list(ptd.OpenBytes(data, nil)) }); got > most {
+		if got := allocations(most, func() { list(ptd.OpenBytes(data, nil)) }); got > most {
 			t.Errorf("%s: %d allocations", name, got)
 		}
 		from := bytes.NewReader(data)
-		if got := mallocs(func() { list(ptd.NewReader(from, int64(len(data)), nil)) }); got > most {
+		if got := allocations(most, func() { list(ptd.NewReader(from, int64(len(data)), nil)) }); got > most {
 			t.Errorf("%s: %d allocations from a reader", name, got)
 		}
 		for _, noMap := range []bool{false, true} {
-			opening := mallocs(func() {
+			opening := allocations(0, func() {
 				src, err := source.Open(path, noMap)
 				if err != nil {
 					t.Fatal(err)
 				}
 				src.Close()
 			})
-			if got := mallocs(func() { list(ptd.Open(path, &ptd.ReaderOptions{NoMap: noMap})) }); got > opening+most {
+			if got := allocations(opening+most, func() { list(ptd.Open(path, &ptd.ReaderOptions{NoMap: noMap})) }); got > opening+most {
 				t.Errorf("%s: %d allocations from a file, of which opening it takes %d", name, got, opening)
 			}
 		}

@@ -3,6 +3,8 @@ package pte
 import (
 	"testing"
 	"time"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
 )
 
 func seeds(f *testing.F) {
@@ -15,20 +17,29 @@ func seeds(f *testing.F) {
 	f.Add(amplified(50))
 }
 
+// within runs do, which is to take no longer than limit when the machine has time for it, and ends the process if it has no end.
+func within(t *testing.T, limit time.Duration, do func()) {
+	defer time.AfterFunc(20*limit, func() { panic("it does not end") }).Stop()
+	if d := readtest.Took(limit, do); d > limit {
+		t.Errorf("it takes %v", d)
+	}
+}
+
 // FuzzOpen opens and walks everything.
 func FuzzOpen(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		defer time.AfterFunc(5*time.Second, func() { panic("it takes longer than 5 s") }).Stop()
-		for _, strict := range []bool{false, true} {
-			r, err := OpenBytes(b, &ReaderOptions{Strict: strict})
-			if err != nil {
-				continue
+		within(t, 5*time.Second, func() {
+			for _, strict := range []bool{false, true} {
+				r, err := OpenBytes(b, &ReaderOptions{Strict: strict})
+				if err != nil {
+					continue
+				}
+				if shown := walkAll(t, r); shown > 1<<22+1000*int64(len(b)) {
+					t.Errorf("%d bytes show %d", len(b), shown)
+				}
 			}
-			if shown := walkAll(t, r); shown > 1<<22+1000*int64(len(b)) {
-				t.Errorf("%d bytes show %d", len(b), shown)
-			}
-		}
+		})
 	})
 }
 
@@ -36,10 +47,11 @@ func FuzzOpen(f *testing.F) {
 func FuzzRewrite(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		defer time.AfterFunc(10*time.Second, func() { panic("it takes longer than 10 s") }).Stop()
-		if r, err := OpenBytes(b, nil); err == nil {
-			writeAll(t, r)
-		}
+		within(t, 10*time.Second, func() {
+			if r, err := OpenBytes(b, nil); err == nil {
+				writeAll(t, r)
+			}
+		})
 	})
 }
 

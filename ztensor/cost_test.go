@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -275,14 +274,7 @@ func TestAllocationsOfOpening(t *testing.T) {
 				t.Errorf("%s: %v allocations to open %d tensors in memory", version, got, n)
 			}
 			if mapped {
-				least := uint64(math.MaxUint64)
-				for range 5 { // the runtime and other tests allocate too
-					var before, after runtime.MemStats
-					runtime.ReadMemStats(&before)
-					byPath()
-					runtime.ReadMemStats(&after)
-					least = min(least, after.Mallocs-before.Mallocs)
-				}
+				least := readtest.Least(10+2*names, func() int64 { return readtest.Allocations(byPath) })
 				if runtime.GOOS == "linux" && least > 10+2*names {
 					t.Errorf("%s: %v allocations to open %d tensors by path, by two goroutines", version, least, n)
 				}

@@ -18,6 +18,28 @@ func Allocated(do func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
+// Allocations is how many times do allocates, on as many goroutines as it likes. Other goroutines count too.
+func Allocations(do func()) int64 {
+	// A goroutine that waits takes what it needs for that from a cache of the runtime's, which a collection empties.
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	do()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return int64(after.Mallocs - before.Mallocs)
+}
+
+// Took is how long do takes, if that is more than enough the least of five times.
+func Took(enough time.Duration, do func()) time.Duration {
+	return Least(enough, func() time.Duration {
+		start := time.Now()
+		do()
+		return time.Since(start)
+	})
+}
+
 // Least measures up to five times, until the result is no more than enough, and answers the least: what else runs in the process
 // and on the machine only ever adds to a number of bytes, of allocations or of nanoseconds.
 func Least[T cmp.Ordered](enough T, measure func() T) T {

@@ -225,3 +225,21 @@ func TestLeast(t *testing.T) {
 		t.Errorf("%d of five that are too much", got)
 	}
 }
+
+func TestAllocationsAreCountedOnAllGoroutines(t *testing.T) {
+	var kept [2][]byte
+	got := Least(3, func() int64 {
+		return Allocations(func() {
+			done := make(chan bool) // one
+			go func() {             // and, as it captures, another
+				kept[0] = make([]byte, 100)
+				done <- true
+			}()
+			kept[1] = make([]byte, 100)
+			<-done
+		})
+	})
+	if got != 4 {
+		t.Errorf("%d allocations of four", got)
+	}
+}
