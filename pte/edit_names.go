@@ -18,21 +18,27 @@ func (e *Edit) Rename(choose func(*Entry) string) error {
 	if err := e.open(); err != nil {
 		return err
 	}
-	keys := make(map[string]*Entry)
+	type external struct {
+		*Entry
+		renamed bool
+	}
+	keys := make(map[string]external)
 	for x := range e.r.Entries() {
 		name := choose(x)
-		if strings.ContainsRune(name, 0) || name == "" {
+		renamed := name != x.Name // what is not stays as it is, whatever that is
+		if renamed && (strings.ContainsRune(name, 0) || name == "") {
 			return fmt.Errorf("pte: %w: %s is no name for a tensor", tensor.ErrMalformed, tensor.Quote(name))
 		}
 		node := e.values[x.Method.index][x.Value]
 		if roleOfNode(node).External() {
-			if first, ok := keys[name]; !ok {
-				keys[name] = x
-			} else if first.DType != x.DType || !first.Shape.Equal(x.Shape) || !slices.Equal(first.Order, x.Order) {
+			first, ok := keys[name]
+			if !ok {
+				keys[name] = external{x, renamed}
+			} else if (renamed || first.renamed) && (first.DType != x.DType || !first.Shape.Equal(x.Shape) || !slices.Equal(first.Order, x.Order)) {
 				return fmt.Errorf("pte: %w: %s would be the key of two external tensors that differ", tensor.ErrMalformed, tensor.Quote(name))
 			}
 		}
-		if name == x.Name {
+		if !renamed {
 			continue
 		}
 		info := node.Child(slotTensorExtra)
@@ -51,22 +57,23 @@ func (e *Edit) RenameNamed(choose func(key string) (name string, keep bool)) err
 	if err := e.open(); err != nil {
 		return err
 	}
-	taken := make(map[string]bool)
+	taken := make(map[string]bool) // by a blob that had another key
 	var left []*fb.Node
 	all := e.tree.Children(slotProgramNamedData)
 	for _, n := range all {
 		old := string(n.Bytes(slotNamedKey))
 		name, keep := choose(old)
-		switch {
-		case !keep:
+		if !keep {
 			continue
-		case strings.ContainsRune(name, 0):
+		}
+		renamed := name != old // what is not stays as it is, whatever that is
+		if renamed && strings.ContainsRune(name, 0) {
 			return fmt.Errorf("pte: %w: the key %s has a zero byte", tensor.ErrMalformed, tensor.Quote(name))
-		case taken[name] && name != old:
+		}
+		if first, ok := taken[name]; ok && (renamed || first) {
 			return fmt.Errorf("pte: %w: the key %s would be there twice", tensor.ErrMalformed, tensor.Quote(name))
 		}
-		taken[name] = true
-		if name != old {
+		if taken[name] = renamed; renamed {
 			n.SetString(slotNamedKey, name)
 		}
 		left = append(left, n)

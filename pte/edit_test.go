@@ -590,4 +590,53 @@ func TestNamedBlobsAreEdited(t *testing.T) {
 	if err := NewEdit(r).RenameNamed(func(string) (string, bool) { return "one", true }); !errors.Is(err, tensor.ErrMalformed) {
 		t.Errorf("one key for all: %v", err)
 	}
+	for _, taken := range []string{"b", "c"} { // which come later, and stay
+		one := func(key string) (string, bool) {
+			if key == "a" {
+				key = taken
+			}
+			return key, true
+		}
+		if err := NewEdit(r).RenameNamed(one); !errors.Is(err, tensor.ErrMalformed) {
+			t.Errorf("%s has a key twice: %v", taken, err)
+		}
+	}
+}
+
+// What no edit may make is kept where a file has it and the edit is about something else.
+func TestNamesThatStayMayBeAnything(t *testing.T) {
+	b := craft(t, base(t, "rich"), func(c crafted) {
+		c.tree.Children(slotProgramNamedData)[0].SetString(slotNamedKey, "zero\x00byte")
+		c.of(16).Child(slotTensorExtra).SetString(slotExtraName, "also\x00here")
+	})
+	r, err := OpenBytes(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEdit(r)
+	if err := e.RenameNamed(func(key string) (string, bool) { return key, true }); err != nil {
+		t.Error(err)
+	}
+	if err := e.Rename(func(x *Entry) string { return x.Name }); err != nil {
+		t.Error(err)
+	}
+	if err := e.SetMetadata("tag", "new"); err != nil {
+		t.Error(err)
+	}
+	again := rewritten(t, e)
+	var has []string
+	for key := range again.Program().NamedData() {
+		has = append(has, key.Key)
+	}
+	for x := range again.Entries() {
+		has = append(has, x.Name)
+	}
+	for _, name := range []string{"zero\x00byte", "also\x00here"} {
+		if !slices.Contains(has, name) {
+			t.Errorf("%q is not there any more: %q", name, has)
+		}
+	}
+	if err := NewEdit(r).RenameNamed(func(key string) (string, bool) { return key + "x", true }); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("another key with a zero byte: %v", err)
+	}
 }
