@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A graph is a program as a picture: nodes in groups, such as the methods of a
@@ -125,7 +127,7 @@ func (in *input) graph(only string, most int) (*graph, error) {
 		n += len(g.groups[i].nodes)
 	}
 	if n > most {
-		return nil, wrong(fmt.Sprintf("--only GLOB for a part of it, or --most %d", n), "the graph has %d nodes", n)
+		return nil, advise(fmt.Sprintf("--only GLOB for a part of it, or --most %d", n), fmt.Errorf("%w: the graph has %d nodes, --most is %d", tensor.ErrLimit, n, most))
 	}
 	return g, nil
 }
