@@ -199,6 +199,9 @@ func (a *app) fail(name string, err error) {
 	h := hint(err)
 	if isAddress(name) {
 		h = remoteHint(err)
+	} else if f, ok := formatOfName(name); ok && errors.Is(err, tensorfile.ErrUnknownFormat) {
+		// Where formats have no mark at their start, what is damaged looks like nothing at all.
+		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)
 	}
 	if h != "" {
 		s += "\n  try: " + h

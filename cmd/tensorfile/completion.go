@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +19,12 @@ func completionCommand(a *app) *cobra.Command {
 		Short:     "Print the completion script for bash, zsh, fish or powershell",
 		Long:      "Print a completion script. For bash, this session only: source <(tensorfile completion bash)",
 		ValidArgs: shells,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && slices.Contains(shells, args[0]) {
+				return nil
+			}
+			return fmt.Errorf("completion wants the name of a shell: %s", strings.Join(shells, ", "))
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {

@@ -203,7 +203,7 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 	switch r := in.Sys().(type) {
 	case *ztensor.Reader:
 		if !slices.Contains(tensorfile.ZTensor.Writes(), r.Version()) {
-			return nil, wrong("tensorfile convert --to ztensor@1.0 first", "version %s is not written", r.Version())
+			return nil, advise("tensorfile convert --to ztensor@1.0 first", fmt.Errorf("%w: version %s is not written", errors.ErrUnsupported, r.Version()))
 		}
 		o := ztensorLike(r)
 		o.Attributes = map[string]any{}

@@ -164,7 +164,11 @@ func (a *app) printFindings(name string, findings []tensor.Finding) {
 			colour = styleWarning
 		}
 		class := string(f.Class)
-		if f.Class != tensor.ClassWarning {
+		switch {
+		case f.Class == tensor.ClassWarning:
+		case outside(f.Err): // of which JSON says "malformed" for want of a better word
+			class = "error"
+		default:
 			class = "error, " + class
 		}
 		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), class, a.style(styleNone), describe(f.Err))
