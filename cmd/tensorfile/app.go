@@ -187,6 +187,10 @@ func (a *app) message(format string, args ...any) {
 // fail reports that a file could not be read, or written, and notes the exit
 // status.
 func (a *app) fail(name string, err error) {
+	var w unwritten
+	if errors.As(err, &w) {
+		name, err = w.name, w.error
+	}
 	a.status = worse(a.status, statusOf(err))
 	if a.failed == nil {
 		a.failed = errorObject(name, err)
@@ -197,9 +201,17 @@ func (a *app) fail(name string, err error) {
 	}
 	s := display(name) + ": " + describe(err)
 	h := hint(err)
-	if isAddress(name) {
+	f, named := formatOfName(name)
+	switch {
+	case w.error != nil && errors.Is(err, fs.ErrPermission):
+		h = "check who may write there"
+	case w.error != nil && errors.Is(err, fs.ErrNotExist):
+		h = "check that the folder is there"
+	case w.error != nil && h == "":
+		h = "another name or folder"
+	case isAddress(name):
 		h = remoteHint(err)
-	} else if f, ok := formatOfName(name); ok && errors.Is(err, tensorfile.ErrUnknownFormat) {
+	case named && errors.Is(err, tensorfile.ErrUnknownFormat):
 		// Where formats have no mark at their start, what is damaged looks like nothing at all.
 		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -51,12 +52,12 @@ type extraction struct {
 }
 
 func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
-	if err := os.MkdirAll(x.dir, 0o777); err != nil {
+	if err := makeFolder(x.dir); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(x.dir) // nothing below gets out of it, whatever links are in it
 	if err != nil {
-		return nil, err
+		return nil, writing(x.dir, err)
 	}
 	defer root.Close()
 	x.root = root
@@ -188,7 +189,7 @@ func (x *extraction) create(name, ext string, write func(w io.Writer) error) (st
 	file := x.names.name(name, ext)
 	if x.force {
 		if err := x.root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
+			return "", writing(filepath.Join(x.dir, file), err)
 		}
 	}
 	f, err := x.root.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
@@ -196,7 +197,7 @@ func (x *extraction) create(name, ext string, write func(w io.Writer) error) (st
 		if errors.Is(err, fs.ErrExist) {
 			err = fmt.Errorf("%w; --force replaces it", err)
 		}
-		return "", err
+		return "", writing(filepath.Join(x.dir, file), err)
 	}
 	if x.buf == nil {
 		x.buf = bufio.NewWriterSize(nil, 256<<10)

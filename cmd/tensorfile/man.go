@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,7 +15,7 @@ func manCommand(a *app) *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		Hidden: true, // for those who package the program
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o777); err != nil {
+			if err := makeFolder(args[0]); err != nil {
 				a.fail(args[0], err)
 				return nil
 			}

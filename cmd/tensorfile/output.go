@@ -9,6 +9,26 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 )
 
+// An unwritten error is about what was to be written, where it is the input that
+// one would think of.
+type unwritten struct {
+	error
+	name string
+}
+
+func (e unwritten) Unwrap() error { return e.error }
+
+// writing says that err is about writing name.
+func writing(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return unwritten{err, name}
+}
+
+// makeFolder makes a folder for what is written, and those above it.
+func makeFolder(name string) error { return writing(name, os.MkdirAll(name, 0o777)) }
+
 // mayWrite refuses a target that exists, unless it may be replaced.
 func mayWrite(name string, force bool) error {
 	if force {
@@ -29,7 +49,7 @@ func mayWriteOut(name string, force bool) error {
 	if name == "" || name == "-" {
 		return nil
 	}
-	return mayWrite(name, force)
+	return writing(name, mayWrite(name, force))
 }
 
 // writeOut writes a whole small file, or to standard output where there is no
@@ -44,13 +64,13 @@ func (a *app) writeOut(name string, b []byte, force bool) error {
 	}
 	f, err := atomicfile.Create(name)
 	if err != nil {
-		return err
+		return writing(name, err)
 	}
 	defer f.Abort()
 	if _, err := f.Write(b); err != nil {
-		return err
+		return writing(name, err)
 	}
-	return f.Close()
+	return writing(name, f.Close())
 }
 
 // made answers, for programs, that a file was written.
@@ -77,11 +97,11 @@ func (a *app) create(name string, force bool, about int64) (*target, error) {
 		return &target{a: a, bar: a.bar(name, about)}, nil
 	}
 	if err := mayWrite(name, force); err != nil {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
+		return nil, writing(name, &fs.PathError{Op: "create", Path: name, Err: err})
 	}
 	f, err := atomicfile.Create(name)
 	if err != nil {
-		return nil, err
+		return nil, writing(name, err)
 	}
 	return &target{a, f, a.bar(name, about)}, nil
 }

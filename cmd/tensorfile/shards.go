@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,6 +47,10 @@ is the model when it is opened, others NAME-00001-of-00003.`,
 			}
 			defer in.Close()
 			names, err := a.split(in, dir, int64(most), force)
+			var pe *fs.PathError
+			if errors.As(err, &pe) && pe.Op != "read" && filepath.Dir(pe.Path) == filepath.Clean(dir) {
+				err = writing(dir, pe) // of a file in the making, whose name says nothing
+			}
 			if err != nil {
 				return a.refuse(args[0], err)
 			}
@@ -89,13 +92,13 @@ func stem(name string) string {
 }
 
 func (a *app) split(in *input, dir string, most int64, force bool) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
 	may := func(names ...string) error {
 		for _, n := range names {
 			if err := mayWrite(n, force); err != nil {
-				return &fs.PathError{Op: "create", Path: n, Err: fmt.Errorf("%s: %w", n, err)}
+				return writing(n, err)
 			}
 		}
 		return nil
