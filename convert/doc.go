@@ -11,7 +11,7 @@
 //
 // Write streams: it holds some MiB of its own, whatever the size of the tensors.
 // Of a sparse tensor that becomes dense, indices that are out of order are held with
-// their values, and a window for each part that is compressed. A tensor of more than 8 MiB that changes its order although
+// their values, and a window for each part that is compressed. A tensor of more than 2 MiB that changes its order although
 // it is not in memory (mapped) goes through a temporary file.
 // Digests of the source are checked on the way, on other cores.
 package convert

@@ -99,10 +99,6 @@ func reordered(t *tensor.Tensor, order tensor.Order, running func() context.Cont
 	}), nil
 }
 
-// spooled is from how many bytes on a tensor is put into a file rather than into
-// memory.
-const spooled = 8 << 20
-
 // readChecked reads all through the stream, which checks a digest.
 func readChecked(ctx context.Context, b tensor.Blob) (all []byte, release func(), err error) {
 	in, err := b.Open()
@@ -110,12 +106,7 @@ func readChecked(ctx context.Context, b tensor.Blob) (all []byte, release func()
 		return nil, nil, err
 	}
 	defer in.Close()
-	r := &until{ctx, in}
-	if n := b.Size(); n >= 0 && n <= spooled {
-		all, err = io.ReadAll(r)
-		return all, func() {}, err
-	}
-	s, release, err := source.Spool(r)
+	s, release, err := source.Hold(ctx, in)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,19 +117,6 @@ func readChecked(ctx context.Context, b tensor.Blob) (all []byte, release func()
 		return all, func() {}, err
 	}
 	return all, release, nil
-}
-
-// until is a reader that ends with ctx.
-type until struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u *until) Read(p []byte) (int, error) {
-	if err := context.Cause(u.ctx); err != nil {
-		return 0, err
-	}
-	return u.r.Read(p)
 }
 
 // A gatherer streams the elements of src in another order. A panel is a range of

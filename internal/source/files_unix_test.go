@@ -3,7 +3,10 @@
 package source
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -159,3 +162,42 @@ func TestASpooledFileHasNoName(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// Also one that is killed while it writes the file.
+func TestATemporaryFileHasNoName(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	f, err := NewTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("there is %v, %v", left, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is small stays in memory, what is larger does not, and the end of the context ends either.
+func TestHold(t *testing.T) {
+	for _, n := range []int{0, 1, held, held + 1, 3 * held} {
+		want := bytes.Repeat([]byte("held"), n/4+1)[:n]
+		s, release, err := Hold(t.Context(), bytes.NewReader(want))
+		if err != nil {
+			t.Fatal(n, err)
+		}
+		if got, err := s.Metadata(0, s.Size()); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes: other ones, %v", n, err)
+		}
+		release()
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, _, err := Hold(ctx, io.MultiReader(bytes.NewReader(want), readerFunc(func([]byte) (int, error) { cancel(); return 0, nil }))); err != context.Canceled {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
