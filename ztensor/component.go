@@ -350,9 +350,8 @@ func (c *component) openZstd(check bool) (io.ReadCloser, error) {
 		return nil, c.failed(err)
 	}
 	in := c.openStored(check)
-	plausible := min(maxWindow, max(freeWindow, 8*c.length))
-	if window <= plausible {
-		z, err := newZstdStream(bufio.NewReaderSize(in, int(min(max(c.length, 16), 256<<10))), plausible)
+	if window <= plausibleWindow(c.length) {
+		z, err := c.r.zstdStream(bufio.NewReaderSize(in, int(min(max(c.length, 16), 256<<10))))
 		if err != nil {
 			return nil, c.failed(zstdError(err))
 		}
@@ -485,7 +484,7 @@ func (d *decoded) Read(p []byte) (int, error) {
 
 func (d *decoded) Close() error {
 	if d.z != nil {
-		d.z.Close()
+		d.c.r.keepStream(d.z)
 		d.z = nil
 		d.ended = true
 	}

@@ -54,6 +54,7 @@ type Reader struct {
 	index
 
 	decoderOnce sync.Once
+	stream      spareStream
 	zstd        *zstd.Decoder
 	zstdErr     error
 	literals    sync.Pool // of *literals.Decoder

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
+	"weak"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -137,6 +139,43 @@ func zstdWindow(start []byte) (int64, error) {
 		window = h.FrameContentSize
 	}
 	return int64(min(window, maxWindow+1)), nil
+}
+
+// plausibleWindow is the largest window that stored bytes make plausible.
+func plausibleWindow(stored int64) int64 {
+	return min(maxWindow, max(freeWindow, 8*min(stored, maxWindow)))
+}
+
+// zstdStream decodes what in has, until keepStream: by a decoder that did so
+// before, if there is one, since its window would be garbage that lies about while
+// the next part takes another. So the limit of windows is one for all parts, what
+// the whole file makes plausible; the caller looks at that of the first frame.
+func (r *Reader) zstdStream(in io.Reader) (*zstd.Decoder, error) {
+	s := &r.stream
+	s.Lock()
+	z := s.z.Value()
+	s.z = weak.Pointer[zstd.Decoder]{}
+	s.Unlock()
+	if z != nil {
+		return z, z.Reset(in)
+	}
+	return newZstdStream(in, plausibleWindow(r.src.Size()))
+}
+
+// keepStream keeps a decoder until the next collection of garbage.
+func (r *Reader) keepStream(z *zstd.Decoder) {
+	if z.Reset(nil) != nil {
+		return
+	}
+	r.stream.Lock()
+	r.stream.z = weak.Make(z)
+	r.stream.Unlock()
+}
+
+// A spareStream is a decoder that nobody uses.
+type spareStream struct {
+	sync.Mutex
+	z weak.Pointer[zstd.Decoder]
 }
 
 // newZstdStream decodes what in has, with a window of at most window bytes.
