@@ -9,9 +9,9 @@
 // is not allowed. Nothing is converted silently, and nothing that the target can
 // hold is changed.
 //
-// Write streams: it holds some MiB of its own, whatever the size of the tensors.
-// Of a sparse tensor that becomes dense, indices that are out of order are held with
-// their values, and a window for each part that is compressed. A tensor of more than 2 MiB that changes its order although
-// it is not in memory (mapped) goes through a temporary file.
+// Write streams: it holds less than 16 MiB of its own, whatever the size of the tensors, while the target is not compressed
+// and the source asks for windows of at most 8 MiB. What takes more lies in a temporary file: a tensor of more than 1 MiB
+// that changes its order although it is not in memory (mapped), the indices of a sparse tensor where more than one of its
+// parts is compressed, and its values where their indices are not in order, neither by rows nor at all.
 // Digests of the source are checked on the way, on other cores.
 package convert

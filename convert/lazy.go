@@ -38,11 +38,7 @@ func densified(t *tensor.Tensor, running func() context.Context) (*tensor.Tensor
 	}
 	dense := &tensor.Tensor{Name: t.Name, DType: d, Shape: t.Shape}
 	dense.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-		made, err := ztensor.Densify(running(), &sparse)
-		if err != nil {
-			return nil, err
-		}
-		return made.Data.Open()
+		return ztensor.OpenDense(running(), &sparse)
 	})
 	return dense, nil
 }
@@ -59,7 +55,53 @@ func sparsified(t *tensor.Tensor, scheme string, running func() context.Context)
 		row.Order, row.Data = nil, data
 		t = &row
 	}
-	return ztensor.Sparsify(context.Background(), t, scheme)
+	sparse, err := ztensor.Sparsify(context.Background(), t, scheme)
+	if err != nil {
+		return nil, err
+	}
+	return ending(sparse, t, running), nil
+}
+
+// ending is made, whose parts that are not those of t are made when they are read, with streams that end soon after the
+// context that running gives, also while they have nothing to say.
+func ending(made, t *tensor.Tensor, running func() context.Context) *tensor.Tensor {
+	for i := range made.Parts {
+		data := made.Parts[i].Data
+		own := t.Part(made.Parts[i].Role)
+		if _, held := data.Bytes(); held || own != nil && own.Data.Identity() == data.Identity() {
+			continue
+		}
+		made.Parts[i].Data = tensor.BlobFunc(data.Size(), func() (io.ReadCloser, error) {
+			in, err := data.Open()
+			if err != nil {
+				return nil, err
+			}
+			e := &ended{in, running(), nil}
+			e.stop = context.AfterFunc(e.ctx, func() { in.Close() })
+			return e, nil
+		})
+	}
+	return made
+}
+
+// ended is closed when ctx ends.
+type ended struct {
+	in   io.ReadCloser // may be closed while it is read
+	ctx  context.Context
+	stop func() bool
+}
+
+func (e *ended) Read(p []byte) (int, error) {
+	n, err := e.in.Read(p)
+	if err != nil && e.ctx.Err() != nil {
+		err = context.Cause(e.ctx)
+	}
+	return n, err
+}
+
+func (e *ended) Close() error {
+	e.stop()
+	return e.in.Close()
 }
 
 // panelSize is how much of a reordered tensor is made at a time.

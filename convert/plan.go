@@ -519,6 +519,9 @@ func (p *Plan) planParts(t *tensor.Tensor, field string) bool {
 			p.lose(DropTensors, field, "%v", err)
 			return false
 		}
+		if ordered != t {
+			ordered = ending(ordered, t, p.context)
+		}
 		*t = *ordered
 	}
 	return true

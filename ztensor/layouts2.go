@@ -1,7 +1,8 @@
 package ztensor
 
 import (
-	"encoding/binary"
+	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -352,96 +353,61 @@ func (c *layoutCheck) text(name string) (string, bool) {
 	return string(v), in.err == nil
 }
 
-// checkData applies the data rules of a layout: those of csr and coo.
-func checkData2(t *tensor.Tensor, step func(n int64) error) error {
+// checkData2 applies the data rules of a layout: those of csr and coo.
+func checkData2(ctx context.Context, t *tensor.Tensor) error {
 	switch t.Scheme {
 	case layoutCSR:
-		return checkCSR2(t, step)
+		return ruled(checkCSR2(ctx, t))
 	case layoutCOO:
-		return checkCOO2(t, step)
+		return ruled(checkCOO2(ctx, t))
 	}
 	return nil
 }
 
-// indices2 reads a part of plain indices.
-func indices2(p *tensor.Part) ([]byte, func(i int) uint64, int, error) {
-	b, ok := p.Data.Bytes()
-	if !ok {
-		var err error
-		if b, err = p.Data.ReadAll(); err != nil {
-			return nil, nil, 0, err
-		}
+// ruled says of indices that do not fit which rule they break. What reading the
+// parts says of itself stays as it is.
+func ruled(err error) error {
+	var placed *tensor.FormatError
+	var rule *RuleError
+	var twice *repeated
+	switch {
+	case errors.As(err, &placed), errors.As(err, &rule):
+		return err
+	case errors.As(err, &twice):
+		return broken(ruleLayoutData, "two values for element %d", twice.at)
+	case errors.Is(err, tensor.ErrMalformed):
+		return &RuleError{ruleLayoutData, err}
 	}
-	if p.DType == tensor.U32 {
-		return b, func(i int) uint64 { return uint64(binary.LittleEndian.Uint32(b[4*i:])) }, len(b) / 4, nil
-	}
-	return b, func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }, len(b) / 8, nil
+	return err
 }
 
-func checkCSR2(t *tensor.Tensor, step func(n int64) error) error {
-	_, ptr, n, err := indices2(t.Part("indptr"))
+func checkCSR2(ctx context.Context, t *tensor.Tensor) error {
+	s, err := openSparse(ctx, t, "indptr")
 	if err != nil {
 		return err
 	}
-	_, index, nnz, err := indices2(t.Part("indices"))
-	if err != nil {
-		return err
-	}
-	if n == 0 || ptr(0) != 0 {
-		return broken(ruleLayoutData, "indptr does not begin with 0")
-	}
-	if last := ptr(n - 1); last != uint64(nnz) {
-		return broken(ruleLayoutData, "indptr ends with %d, and there are %d indices", last, nnz)
-	}
-	for row := 1; row < n; row++ {
-		from, to := ptr(row-1), ptr(row)
-		if to < from || to > uint64(nnz) {
-			return broken(ruleLayoutData, "indptr goes from %d to %d of %d at row %d", from, to, nnz, row-1)
+	defer s.release()
+	columns, last := uint64(t.Shape[1]), uint64(0)
+	return s.walk(ctx, func(p place, row uint64) error {
+		if p.value > 0 && p.at <= last { // within a row, since rows ascend
+			return broken(ruleLayoutData, "column %d does not come behind column %d in row %d", p.at-row, last-row, row/columns)
 		}
-		for i := from; i < to; i++ {
-			col := index(int(i))
-			if col >= uint64(t.Shape[1]) {
-				return broken(ruleLayoutData, "column %d of %d in row %d", col, t.Shape[1], row-1)
-			}
-			if i > from && col <= index(int(i-1)) {
-				return broken(ruleLayoutData, "column %d does not come behind column %d in row %d", col, index(int(i-1)), row-1)
-			}
-		}
-		if row&0xfff == 0 {
-			if err := step(0); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		last = p.at
+		return nil
+	})
 }
 
-func checkCOO2(t *tensor.Tensor, step func(n int64) error) error {
-	_, coord, n, err := indices2(t.Part("coords"))
+func checkCOO2(ctx context.Context, t *tensor.Tensor) error {
+	s, err := openSparse(ctx, t, "coords")
 	if err != nil {
 		return err
 	}
-	nnz := n / len(t.Shape)
-	places := make([]uint64, nnz)
-	for d, dim := range t.Shape {
-		for i := range nnz {
-			x := coord(d*nnz + i)
-			if x >= uint64(dim) {
-				return broken(ruleLayoutData, "coordinate %d of %d in dimension %d", x, dim, d)
-			}
-			places[i] = places[i]*uint64(dim) + x // below the product of the shape
-		}
-		if err := step(0); err != nil {
-			return err
-		}
+	defer s.release()
+	ascending, err := s.ascends(ctx, nil)
+	if err != nil || ascending {
+		return err
 	}
-	slices.Sort(places)
-	for i := 1; i < nnz; i++ {
-		if places[i] == places[i-1] {
-			return broken(ruleLayoutData, "two values for element %d", places[i])
-		}
-	}
-	return nil
+	return s.inOrder(ctx, 0, false, func(uint64, []byte) error { return nil })
 }
 
 // oddNibble reports whether the half byte that n elements of four bits leave

@@ -288,7 +288,7 @@ func divide(ctx context.Context, ts iter.Seq[*tensor.Tensor], most int64) ([][]*
 			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", tensor.Quote(t.Name), fs.ErrExist)
 		}
 		names[t.Name] = true
-		t, err := measured(t)
+		t, err := measured(ctx, t)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -27,43 +28,161 @@ const (
 // or distinct indices, since the format does not. Index parts may have any
 // integer type, and none is uint64.
 func CheckSparse(ctx context.Context, t *tensor.Tensor) error {
-	_, err := walkSparse(ctx, t, nil)
+	s, err := openSparse(ctx, t, "indptr")
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	return s.walk(ctx, nil)
+}
+
+// A visit is told where a value belongs. No place to come is below settled.
+type visit func(p place, settled uint64) error
+
+// A sparse is a sparse tensor whose indices are being read. No two of its parts
+// are decoded at a time.
+type sparse struct {
+	tensor.Tensor
+	csr  bool
+	nnz  int64 // the number of values; -1 where walk has to find it
+	held []func()
+}
+
+// openSparse looks for the parts of a sparse tensor and counts its values. Those
+// of the parts of these roles that have to be decoded from their start it puts into
+// memory, or where they are large into a temporary file, until release: several
+// readers at different places then take a buffer each, and not a window of zstd.
+// Of these the digest is checked here, of the others when walk reads them.
+func openSparse(ctx context.Context, t *tensor.Tensor, roles ...string) (*sparse, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	s := &sparse{Tensor: *t}
+	wanted := []string{"values", "coords"}
+	switch t.Scheme {
+	case schemeCSR, layoutCSR:
+		s.csr, wanted = true, []string{"values", "indices", "indptr"}
+		if len(t.Shape) != 2 {
+			return nil, fmt.Errorf("%w: sparse_csr of %d dimensions", tensor.ErrMalformed, len(t.Shape))
+		}
+	case schemeCOO, layoutCOO:
+	default:
+		return nil, fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, tensor.Quote(t.Scheme))
+	}
+	s.Parts = slices.Clone(t.Parts)
+	for _, role := range wanted {
+		p := s.Part(role)
+		if p == nil {
+			return nil, fmt.Errorf("%w: no component %s", tensor.ErrMalformed, role)
+		}
+		if role == "values" {
+			var err error
+			if s.nnz, err = valueCount(ctx, p); err != nil {
+				return nil, err
+			}
+			if p.Data.Size() < 0 && s.nnz >= 0 { // is counted once
+				p.Data = tensor.BlobFunc(s.nnz*int64(p.DType.Size()), p.Data.Open)
+			}
+		} else if width, _ := indexWidth(p.DType); width == 0 {
+			return nil, fmt.Errorf("%w: %s of %v", tensor.ErrDType, p.Role, p.DType)
+		}
+	}
+	for i := range s.Parts {
+		if p := &s.Parts[i]; slices.Contains(roles, p.Role) && streamed(p.Data) {
+			if err := s.hold(ctx, p); err != nil {
+				s.release()
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// hold takes a part with indices out of its encoding. Of what is longer than it
+// can be right walk will see the beginning, and that is enough.
+func (s *sparse) hold(ctx context.Context, p *tensor.Part) error {
+	entries := s.nnz
+	switch {
+	case p.Role == "indptr":
+		entries = s.Shape[0] + 1 // at most 2^63, and then none
+	case p.Role == "coords" && s.nnz >= 0:
+		var ok bool
+		if entries, ok = align.Mul(s.nnz, int64(len(s.Shape))); !ok {
+			entries = -1
+		}
+	}
+	in, err := p.Data.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var r io.Reader = in
+	width, _ := indexWidth(p.DType)
+	if most, ok := align.Mul(entries, int64(width)); ok && entries >= 0 && most < math.MaxInt64-int64(width) {
+		r = io.LimitReader(in, most+int64(width))
+	}
+	src, release, err := source.Hold(ctx, r)
+	if err != nil {
+		return err
+	}
+	s.held = append(s.held, release)
+	all, err := src.Extent(0, src.Size())
+	p.Data = tensor.NewBlob(&all)
 	return err
 }
 
-// A place is where a value belongs in the dense tensor.
-type place struct {
-	at    uint64 // element, row-major
-	value int    // in values
+// counted is t, with the number of its values where that has to be counted.
+func (s *sparse) counted(t *tensor.Tensor) *tensor.Tensor {
+	as := *t
+	as.Parts = slices.Clone(t.Parts)
+	*as.Part("values") = *s.Part("values")
+	return &as
 }
 
-// walkSparse checks a sparse tensor, and calls each, if not nil, with the place
-// of every value. It returns the number of values.
-func walkSparse(ctx context.Context, t *tensor.Tensor, each func(place)) (nnz int64, err error) {
-	if err := t.Check(); err != nil {
-		return 0, err
+func (s *sparse) release() {
+	for _, f := range s.held {
+		f()
 	}
-	var roles []string
-	switch t.Scheme {
-	case schemeCSR, layoutCSR:
-		roles = []string{"values", "indices", "indptr"}
-		if len(t.Shape) != 2 {
-			return 0, fmt.Errorf("%w: sparse_csr of %d dimensions", tensor.ErrMalformed, len(t.Shape))
+}
+
+// walk checks the indices, and calls each, if not nil, with the place of every
+// value.
+func (s *sparse) walk(ctx context.Context, each visit) error {
+	if s.csr {
+		return s.walkCSR(ctx, each)
+	}
+	return s.walkCOO(ctx, each)
+}
+
+// ascends walks and reports whether every place lies behind the one before it. each
+// may be nil.
+func (s *sparse) ascends(ctx context.Context, each func(place)) (bool, error) {
+	ascending, last := true, uint64(0)
+	err := s.walk(ctx, func(p place, _ uint64) error {
+		ascending = ascending && (p.value == 0 || p.at > last)
+		if last = p.at; each != nil {
+			each(p)
 		}
-	case schemeCOO, layoutCOO:
-		roles = []string{"values", "coords"}
-	default:
-		return 0, fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, tensor.Quote(t.Scheme))
+		return nil
+	})
+	return ascending, err
+}
+
+// streamed reports whether reading b in the middle means to decode what comes
+// before.
+func streamed(b tensor.Blob) bool {
+	if _, ok := b.Bytes(); ok {
+		return false
 	}
-	for _, role := range roles {
-		if t.Part(role) == nil {
-			return 0, fmt.Errorf("%w: no component %s", tensor.ErrMalformed, role)
-		}
+	switch src := b.Source().(type) {
+	case *component:
+		return !src.plain()
+	case *blob:
+		return src.encoded
+	case interface{ Open() (io.ReadCloser, error) }:
+		return true
 	}
-	if t.Scheme == schemeCSR || t.Scheme == layoutCSR {
-		return walkCSR(ctx, t, each)
-	}
-	return walkCOO(ctx, t, each)
+	return false
 }
 
 // valueCount is the number of elements of the part with the values. Where its
@@ -108,20 +227,16 @@ func decodedSize(ctx context.Context, b tensor.Blob) (n int64, err error) {
 	}
 }
 
-func walkCSR(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, error) {
-	nnz, err := valueCount(ctx, t.Part("values"))
+func (s *sparse) walkCSR(ctx context.Context, each visit) error {
+	rows, cols := uint64(s.Shape[0]), uint64(s.Shape[1])
+	indices, err := newIndexReader(ctx, s.Part("indices"))
 	if err != nil {
-		return 0, err
-	}
-	rows, cols := uint64(t.Shape[0]), uint64(t.Shape[1])
-	indices, err := newIndexReader(ctx, t.Part("indices"))
-	if err != nil {
-		return 0, err
+		return err
 	}
 	defer indices.close()
-	indptr, err := newIndexReader(ctx, t.Part("indptr"))
+	indptr, err := newIndexReader(ctx, s.Part("indptr"))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer indptr.close()
 	var prev, n uint64
@@ -132,28 +247,35 @@ func walkCSR(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, er
 		}
 		switch {
 		case err == io.EOF:
-			return 0, fmt.Errorf("%w: indptr has %d entries, %d rows take %d", tensor.ErrMalformed, row, rows, rows+1)
+			return fmt.Errorf("%w: indptr has %d entries, %d rows take %d", tensor.ErrMalformed, row, rows, rows+1)
 		case err != nil:
-			return 0, err
+			return err
 		case row > rows:
-			return 0, fmt.Errorf("%w: indptr has more than %d entries", tensor.ErrMalformed, rows+1)
+			return fmt.Errorf("%w: indptr has more than %d entries", tensor.ErrMalformed, rows+1)
 		case row == 0 && end != 0:
-			return 0, fmt.Errorf("%w: indptr begins with %d, not 0", tensor.ErrMalformed, end)
+			return fmt.Errorf("%w: indptr begins with %d, not 0", tensor.ErrMalformed, end)
 		case end < prev:
-			return 0, fmt.Errorf("%w: indptr falls from %d to %d at %d", tensor.ErrMalformed, prev, end, row)
+			return fmt.Errorf("%w: indptr falls from %d to %d at %d", tensor.ErrMalformed, prev, end, row)
 		}
-		for ; n < end; n++ {
-			col, err := indices.next()
-			switch {
-			case err == io.EOF:
-				return 0, fmt.Errorf("%w: %d indices, indptr leads to %d", tensor.ErrMalformed, n, end)
-			case err != nil:
-				return 0, err
-			case col >= cols:
-				return 0, fmt.Errorf("%w: column %d of %d at %d", tensor.ErrMalformed, col, cols, n)
+		for n < end {
+			some, err := indices.some(end - n)
+			if err == io.EOF {
+				return fmt.Errorf("%w: %d indices, indptr leads to %d", tensor.ErrMalformed, n, end)
 			}
-			if each != nil {
-				each(place{(row-1)*cols + col, int(n)}) // row 0 has end 0
+			if err != nil {
+				return err
+			}
+			start := (row - 1) * cols // row 0 has end 0
+			for _, col := range some {
+				if col >= cols {
+					return fmt.Errorf("%w: column %d of %d at %d", tensor.ErrMalformed, col, cols, n)
+				}
+				if each != nil {
+					if err := each(place{start + col, int(n)}, start); err != nil {
+						return err
+					}
+				}
+				n++
 			}
 		}
 		prev = end
@@ -162,89 +284,152 @@ func walkCSR(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, er
 		if err == nil {
 			err = fmt.Errorf("%w: indptr ends at %d, there are more indices", tensor.ErrMalformed, prev)
 		}
-		return 0, err
+		return err
 	}
-	if nnz >= 0 && uint64(nnz) != prev {
-		return 0, fmt.Errorf("%w: %d values, indptr ends at %d", tensor.ErrMalformed, nnz, prev)
+	if s.nnz >= 0 && uint64(s.nnz) != prev {
+		return fmt.Errorf("%w: %d values, indptr ends at %d", tensor.ErrMalformed, s.nnz, prev)
 	}
-	return int64(prev), nil
+	s.nnz = int64(prev)
+	return nil
 }
 
-func walkCOO(ctx context.Context, t *tensor.Tensor, each func(place)) (int64, error) {
-	coords := t.Part("coords")
-	in, err := newIndexReader(ctx, coords)
-	if err != nil {
-		return 0, err
-	}
-	defer in.close()
-	nnz, err := valueCount(ctx, t.Part("values"))
-	if err != nil {
-		return 0, err
-	}
-	if nnz < 0 {
+func (s *sparse) walkCOO(ctx context.Context, each visit) error {
+	coords := s.Part("coords")
+	if s.nnz < 0 {
 		size := coords.Data.Size()
 		if size < 0 {
+			var err error
 			if size, err = decodedSize(ctx, coords.Data); err != nil {
-				return 0, err
+				return err
 			}
 		}
-		nnz = size / int64(in.width) / int64(max(1, len(t.Shape)))
+		width, _ := indexWidth(coords.DType)
+		s.nnz = size / int64(width) / int64(max(1, len(s.Shape)))
 	}
+	in, err := newIndexReader(ctx, coords)
+	if err != nil {
+		return err
+	}
+	defer in.close()
 	// All coordinates of dimension 0 come first, then those of dimension 1, …
 	// (§5.3 of the document).
-	for d, dim := range t.Shape {
-		for i := range nnz {
-			x, err := in.next()
-			switch {
-			case err == io.EOF:
-				return 0, fmt.Errorf("%w: fewer coords than %d values of %d dimensions take", tensor.ErrMalformed, nnz, len(t.Shape))
-			case err != nil:
-				return 0, err
-			case x >= uint64(dim):
-				return 0, fmt.Errorf("%w: coordinate %d of %d in dimension %d at %d", tensor.ErrMalformed, x, dim, d, i)
+	for d, dim := range s.Shape {
+		for i := int64(0); i < s.nnz; {
+			some, err := in.some(uint64(s.nnz - i))
+			if err == io.EOF {
+				return fmt.Errorf("%w: fewer coords than %d values of %d dimensions take", tensor.ErrMalformed, s.nnz, len(s.Shape))
+			}
+			if err != nil {
+				return err
+			}
+			for _, x := range some {
+				if x >= uint64(dim) {
+					return fmt.Errorf("%w: coordinate %d of %d in dimension %d at %d", tensor.ErrMalformed, x, dim, d, i)
+				}
+				i++
 			}
 		}
 	}
 	if _, err := in.next(); err != io.EOF {
 		if err == nil {
-			err = fmt.Errorf("%w: more coords than %d values of %d dimensions take", tensor.ErrMalformed, nnz, len(t.Shape))
+			err = fmt.Errorf("%w: more coords than %d values of %d dimensions take", tensor.ErrMalformed, s.nnz, len(s.Shape))
 		}
-		return 0, err
+		return err
 	}
-	if each != nil {
-		err = placesCOO(ctx, t, nnz, each)
+	if each == nil {
+		return nil
 	}
-	return nnz, err
+	return s.placesCOO(ctx, each)
 }
 
 // placesCOO calls each with the places of coords that were checked. It reads all
 // dimensions at once, each by a stream of its own.
-func placesCOO(ctx context.Context, t *tensor.Tensor, nnz int64, each func(place)) error {
-	coords := t.Part("coords")
-	streams := make([]*indexReader, len(t.Shape))
+func (s *sparse) placesCOO(ctx context.Context, each visit) error {
+	coords := s.Part("coords")
+	width, _ := indexWidth(coords.DType)
+	size := s.nnz * int64(width) // fits: they were read
+	streams := make([]*indexReader, len(s.Shape))
 	for d := range streams {
-		in, err := newIndexReader(ctx, coords)
-		if err != nil {
+		own := *coords
+		var err error
+		if own.Data, err = coords.Data.Section(int64(d)*size, size); err != nil {
 			return err
 		}
-		defer in.close()
-		if _, err := io.CopyN(io.Discard, in.in, int64(d)*nnz*int64(in.width)); err != nil {
+		if streams[d], err = newIndexReader(ctx, &own); err != nil {
 			return err
 		}
-		streams[d] = in
+		defer streams[d].close()
 	}
-	for i := range nnz {
-		at := uint64(0)
+	room := make([]uint64, min(s.nnz, 1<<10))
+	for i := int64(0); i < s.nnz; i += int64(len(room)) {
+		room = room[:min(int64(len(room)), s.nnz-i)]
+		clear(room)
 		for d, in := range streams {
-			x, err := in.next()
-			if err != nil {
+			for at := room; len(at) > 0; {
+				some, err := in.some(uint64(len(at)))
+				if err != nil {
+					return err
+				}
+				for k, x := range some {
+					at[k] = at[k]*uint64(s.Shape[d]) + x // below the product of the shape
+				}
+				at = at[len(some):]
+			}
+		}
+		for k, at := range room {
+			if err := each(place{at, int(i) + k}, 0); err != nil {
 				return err
 			}
-			at = at*uint64(t.Shape[d]) + x // below the product of the shape
 		}
-		each(place{at, int(i)})
 	}
 	return nil
+}
+
+// inOrder calls emit for the values, after walk, in the order of their places;
+// where width is 0 without the values themselves, which are not read then. It is
+// a *repeated if two are at one place. ascending is what ascends said.
+func (s *sparse) inOrder(ctx context.Context, width int, ascending bool, emit func(at uint64, value []byte) error) error {
+	o := newOrderer(ctx, width, s.nnz, emit)
+	defer o.close()
+	add := o.add
+	if ascending {
+		add = func(at, _ uint64, value []byte) error { return o.hand(at, value) }
+	}
+	each := func(p place, settled uint64) error { return add(p.at, settled, nil) }
+	var values io.ReadCloser
+	var in *bufio.Reader
+	if width > 0 {
+		var err error
+		if values, err = tensor.BlobFunc(s.nnz*int64(width), s.Part("values").Data.Open).Open(); err != nil {
+			return err
+		}
+		defer func() { values.Close() }()
+		in = bufio.NewReaderSize(values, 64<<10)
+		each = func(p place, settled uint64) error {
+			value, err := in.Peek(width)
+			if err == nil {
+				err = add(p.at, settled, value)
+			}
+			if err == nil {
+				_, err = in.Discard(width)
+			}
+			return err
+		}
+	}
+	var err error
+	if s.csr {
+		err = s.walkCSR(ctx, each)
+	} else {
+		err = s.placesCOO(ctx, each)
+	}
+	if err == nil && in != nil {
+		_, err = io.Copy(io.Discard, in) // to where a digest is compared
+		values.Close()                   // and with it what decoding takes, before the runs are merged
+	}
+	if err != nil {
+		return err
+	}
+	return o.end()
 }
 
 // An indexReader streams the integers of an index part.
@@ -254,7 +439,8 @@ type indexReader struct {
 	width  int
 	signed bool
 	buf    []byte
-	have   []byte // of buf, not yet handed out
+	room   []uint64 // for what buf has
+	have   []uint64 // of room, not yet handed out
 }
 
 // indexWidth is the size of an index in bytes; 0 for types that are none. The
@@ -273,41 +459,39 @@ func indexWidth(d tensor.DType) (width int, signed bool) {
 
 func newIndexReader(ctx context.Context, p *tensor.Part) (*indexReader, error) {
 	width, signed := indexWidth(p.DType)
-	if width == 0 {
-		return nil, fmt.Errorf("%w: %s of %v", tensor.ErrDType, p.Role, p.DType)
-	}
 	in, err := p.Data.Open()
 	if err != nil {
 		return nil, err
 	}
-	return &indexReader{ctx: ctx, in: in, width: width, signed: signed, buf: make([]byte, 64<<10)}, nil
+	n := int64(4 << 10)
+	if size := p.Data.Size(); size >= 0 {
+		n = max(1, min(n, size/int64(width)))
+	}
+	return &indexReader{ctx: ctx, in: in, width: width, signed: signed, buf: make([]byte, int(n)*width), room: make([]uint64, n)}, nil
 }
 
 func (r *indexReader) close() { r.in.Close() }
 
 func (r *indexReader) next() (uint64, error) {
-	if len(r.have) < r.width {
+	one, err := r.some(1)
+	if err != nil {
+		return 0, err
+	}
+	return one[0], nil
+}
+
+// some returns the next few, at least one and at most so many; io.EOF where there
+// are none.
+func (r *indexReader) some(most uint64) ([]uint64, error) {
+	if len(r.have) == 0 {
 		if err := r.fill(); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	b := r.have
-	r.have = b[r.width:]
-	var v uint64
-	switch r.width {
-	case 1:
-		v = uint64(b[0])
-	case 2:
-		v = uint64(binary.LittleEndian.Uint16(b))
-	case 4:
-		v = uint64(binary.LittleEndian.Uint32(b))
-	case 8:
-		v = binary.LittleEndian.Uint64(b)
-	}
-	if r.signed && v>>(8*r.width-1) != 0 {
-		return 0, fmt.Errorf("%w: a negative index", tensor.ErrMalformed)
-	}
-	return v, nil
+	n := min(most, uint64(len(r.have)))
+	some := r.have[:n]
+	r.have = r.have[n:]
+	return some, nil
 }
 
 func (r *indexReader) fill() error {
@@ -321,75 +505,129 @@ func (r *indexReader) fill() error {
 	if n == 0 || err != nil && err != io.ErrUnexpectedEOF {
 		return err
 	}
-	r.have = r.buf[:n]
+	b, room := r.buf[:n], r.room[:n/r.width]
+	switch r.width {
+	case 1:
+		for i, x := range b {
+			room[i] = uint64(x)
+		}
+	case 2:
+		for i := range room {
+			room[i] = uint64(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+	case 4:
+		for i := range room {
+			room[i] = uint64(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+	case 8:
+		for i := range room {
+			room[i] = binary.LittleEndian.Uint64(b[8*i:])
+		}
+	}
+	if r.signed {
+		all := uint64(0)
+		for _, x := range room {
+			all |= x
+		}
+		if all>>(8*r.width-1) != 0 {
+			return fmt.Errorf("%w: a negative index", tensor.ErrMalformed)
+		}
+	}
+	r.have = room
 	return nil
 }
 
 // Densify returns the dense tensor that a sparse_csr or sparse_coo tensor, of any
-// version, stands for. It reads the indices once and checks them as [CheckSparse]
+// version, stands for. It reads the indices and checks them as [CheckSparse]
 // does; the dense bytes are made each time that they are read, in a stream,
-// so that a shape without bounds costs nothing. Where the indices are in
-// ascending order, as most writers leave them, the stream of a tensor of more than
-// 32,768 values reads the parts of t beside it and holds nothing; otherwise Densify
-// keeps the values and 16 bytes for each. Two values at one place are
-// errors.ErrUnsupported: the format does not say what they mean.
+// so that a shape without bounds costs nothing. Of up to 32,768 values it keeps
+// them and their places. Of more the stream of [OpenDense] reads the parts of t
+// anew. Two values at one place are errors.ErrUnsupported: the format does not say
+// what they mean.
 func Densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t == nil {
 		return nil, errNil
 	}
-	const few = 32 << 10 // are held in any case, which saves a second walk
+	const few = 32 << 10
+	s, err := openSparse(ctx, t, indexRoles...)
+	if err != nil {
+		return nil, sparseError(t, err)
+	}
+	defer s.release()
 	var all []place
-	ascending, last := true, place{value: -1}
-	if _, err := walkSparse(ctx, t, func(p place) {
-		ascending = ascending && (p.value == 0 || p.at > last.at)
-		if last = p; p.value < few {
+	ascending, err := s.ascends(ctx, func(p place) {
+		if p.value < few {
 			all = append(all, p)
 		} else {
 			all = nil
 		}
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, sparseError(t, err)
 	}
-	part := t.Part("values")
-	width := int64(part.DType.Size())
-	if width == 0 {
-		return nil, sparseError(t, fmt.Errorf("%w: values of %v", tensor.ErrDType, part.DType))
+	width, size, err := denseSize(t)
+	if err != nil {
+		return nil, sparseError(t, err)
+	}
+	out := &tensor.Tensor{Name: t.Name, DType: t.Part("values").DType, Shape: t.Shape}
+	if int64(len(all)) == s.nnz {
+		values, err := readChecked(s.Part("values").Data, s.nnz*width)
+		if err != nil {
+			return nil, sparseError(t, err)
+		}
+		if !ascending {
+			slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.at, b.at) })
+		}
+		for i := 1; i < len(all); i++ {
+			if all[i-1].at == all[i].at {
+				return nil, sparseError(t, &repeated{all[i].at})
+			}
+		}
+		out.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
+			return &dense{places: all, values: values, width: width, size: size}, nil
+		})
+		return out, nil
+	}
+	if !ascending {
+		if err := s.inOrder(ctx, 0, false, func(uint64, []byte) error { return nil }); err != nil {
+			return nil, sparseError(t, err)
+		}
+	}
+	whole := s.counted(t)
+	out.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) { return OpenDense(context.Background(), whole) })
+	return out, nil
+}
+
+// denseSize is how many bytes a value and the dense tensor have.
+func denseSize(t *tensor.Tensor) (width, size int64, err error) {
+	d := t.Part("values").DType
+	if width = int64(d.Size()); width == 0 {
+		return 0, 0, fmt.Errorf("%w: values of %v", tensor.ErrDType, d)
 	}
 	elements, _ := t.Shape.Elements()
 	size, ok := align.Mul(elements, width)
 	if !ok {
-		return nil, sparseError(t, fmt.Errorf("%w: %d elements of %v", tensor.ErrLimit, elements, part.DType))
+		return 0, 0, fmt.Errorf("%w: %d elements of %v", tensor.ErrLimit, elements, d)
 	}
-	out := &tensor.Tensor{Name: t.Name, DType: part.DType, Shape: t.Shape}
-	if ascending && len(all) <= last.value {
-		sparse := *t
-		out.Data = tensor.BlobFunc(size, piped(func(ctx context.Context, w *bufio.Writer) error {
-			return streamDense(ctx, w, &sparse, width, size)
-		}))
-		return out, nil
+	return width, size, nil
+}
+
+// OpenDense streams the bytes of the tensor that [Densify] returns, as long as
+// ctx. Before the first it checks the indices. It holds some MiB, and of the parts
+// that are compressed one window: what else it needs, which is indices of which
+// two parts are compressed, and values whose indices are not in order, lies in a
+// temporary file until the stream is closed. Digests are checked on the way.
+func OpenDense(ctx context.Context, t *tensor.Tensor) (io.ReadCloser, error) {
+	if t == nil {
+		return nil, errNil
 	}
-	if len(all) <= last.value {
-		all = slices.Grow(all[:0], last.value+1)
-		if _, err := walkSparse(ctx, t, func(p place) { all = append(all, p) }); err != nil {
-			return nil, sparseError(t, err)
+	elements, _ := t.Shape.Elements()
+	return piped(ctx, elements, func(ctx context.Context, w *bufio.Writer) error {
+		if err := streamDense(ctx, w, t); err != nil {
+			return sparseError(t, err)
 		}
-	}
-	values, err := readChecked(part.Data, int64(len(all))*width)
-	if err != nil {
-		return nil, sparseError(t, err)
-	}
-	if !ascending {
-		slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.at, b.at) })
-	}
-	for i := 1; i < len(all); i++ {
-		if all[i-1].at == all[i].at {
-			return nil, sparseError(t, fmt.Errorf("%w: two values for element %d", errors.ErrUnsupported, all[i].at))
-		}
-	}
-	out.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-		return &dense{places: all, values: values, width: width, size: size}, nil
-	})
-	return out, nil
+		return nil
+	}), nil
 }
 
 // readChecked reads n bytes, all that b has, through the stream, which checks a
@@ -411,71 +649,77 @@ func readChecked(b tensor.Blob, n int64) ([]byte, error) {
 	return p, err
 }
 
-// piped opens streams of what produce writes, on a goroutine that ends when the
-// stream is closed.
-func piped(produce func(ctx context.Context, w *bufio.Writer) error) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) {
-		ctx, cancel := context.WithCancel(context.Background())
-		pr, pw := io.Pipe()
-		go func() {
-			w := bufio.NewWriterSize(pw, 256<<10)
-			err := produce(ctx, w)
-			if err == nil {
-				err = w.Flush()
-			}
-			pw.CloseWithError(err)
-		}()
-		return &pipe{pr, cancel}, nil
-	}
+// piped streams what produce writes, some size bytes, on a goroutine that has ended
+// when the stream is closed.
+func piped(ctx context.Context, size int64, produce func(ctx context.Context, w *bufio.Writer) error) io.ReadCloser {
+	ctx, cancel := context.WithCancel(ctx)
+	pr, pw := io.Pipe()
+	p := &pipe{PipeReader: pr, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		w := bufio.NewWriterSize(pw, int(min(max(size, 1<<10), 256<<10)))
+		err := p.caught.during(func() error { return produce(ctx, w) })
+		if err == nil {
+			err = w.Flush()
+		}
+		pw.CloseWithError(err)
+	}()
+	return p
 }
 
 type pipe struct {
 	*io.PipeReader
 	cancel context.CancelFunc
+	ended  chan struct{}
+	caught caught
+}
+
+func (p *pipe) Read(b []byte) (int, error) {
+	n, err := p.PipeReader.Read(b)
+	if err != nil && err != io.ErrClosedPipe { // which Close says, while the other goroutine runs
+		p.caught.rethrow()
+	}
+	return n, err
 }
 
 func (p *pipe) Close() error {
 	p.cancel()
-	return p.PipeReader.Close()
+	err := p.PipeReader.Close()
+	<-p.ended
+	return err
 }
 
-// streamDense writes the dense form of t, whose places ascend.
-func streamDense(ctx context.Context, w *bufio.Writer, t *tensor.Tensor, width, size int64) error {
-	values, err := t.Part("values").Data.Open()
+// streamDense writes the dense form of t.
+func streamDense(ctx context.Context, w *bufio.Writer, t *tensor.Tensor) error {
+	s, err := openSparse(ctx, t, indexRoles...)
 	if err != nil {
 		return err
 	}
-	defer values.Close()
-	in := bufio.NewReaderSize(values, 64<<10)
-	at := int64(0) // bytes written
-	var failed error
-	_, err = walkSparse(ctx, t, func(p place) {
-		if failed != nil {
-			return
-		}
-		to := int64(p.at) * width // fits: below size
-		if to < at || to >= size {
-			failed = fmt.Errorf("%w: the indices were in order before", tensor.ErrMalformed)
-		} else if failed = zeros(w, to-at); failed == nil {
-			var value []byte
-			if value, failed = in.Peek(int(width)); failed == nil {
-				_, failed = w.Write(value)
-				in.Discard(int(width))
-			}
-		}
-		at = to + width
-	})
-	if err == nil {
-		err = failed
-	}
+	defer s.release()
+	ascending, err := s.ascends(ctx, nil)
 	if err != nil {
-		return sparseError(t, err)
-	}
-	if err := zeros(w, size-at); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, in) // to where a digest is compared
-	return err
+	width, size, err := denseSize(t)
+	if err != nil {
+		return err
+	}
+	end := int64(0) // of what is written
+	if err := s.inOrder(ctx, int(width), ascending, func(at uint64, value []byte) error {
+		to := int64(at) * width // fits: below size
+		if to >= size {
+			return fmt.Errorf("%w: the indices were in the shape before", tensor.ErrMalformed)
+		}
+		if err := zeros(w, to-end); err != nil {
+			return err
+		}
+		end = to + width
+		_, err := w.Write(value)
+		return err
+	}); err != nil {
+		return err
+	}
+	return zeros(w, size-end)
 }
 
 var noBytes [4 << 10]byte
@@ -601,7 +845,7 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string) (*tensor.Ten
 	out := &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape, Scheme: scheme}
 	var failed error
 	add := func(role string, d tensor.DType, size int64, produce func(ctx context.Context, w *bufio.Writer) error) {
-		data := tensor.BlobFunc(size, piped(produce))
+		data := tensor.BlobFunc(size, func() (io.ReadCloser, error) { return piped(context.Background(), size, produce), nil })
 		if held && size <= inMemory && failed == nil {
 			var b []byte
 			b, failed = data.ReadAll()

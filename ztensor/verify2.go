@@ -73,7 +73,7 @@ func (w *worker) tensor2(t *tensor.Tensor) {
 	if checkLayout(t, 0, nil) != nil {
 		return // warned of when the file was opened
 	}
-	if err := checkData2(t, func(int64) error { return w.ctx.Err() }); err != nil && w.ctx.Err() == nil {
+	if err := checkData2(w.ctx, t); err != nil && w.ctx.Err() == nil {
 		w.fail(w.v.r.placed(-1, "objects["+tensor.Quote(t.Name)+"]", err))
 	}
 }

@@ -241,7 +241,7 @@ func (l *layout2) payloads(t *tensor.Tensor) []payload2 {
 
 // add takes a tensor that has been checked: keeps it, or writes it.
 func (l *layout2) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
-	t, err := measured(t)
+	t, err := measured(ctx, t)
 	if err == nil {
 		err = w.check(t)
 	}
@@ -249,7 +249,7 @@ func (l *layout2) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
 		return err
 	}
 	if as := l.as2(t); as.Scheme == layoutCSR || as.Scheme == layoutCOO {
-		if err := checkData2(as, func(int64) error { return ctx.Err() }); err != nil {
+		if err := checkData2(ctx, as); err != nil {
 			return sparseError(t, err)
 		}
 	}
@@ -270,7 +270,7 @@ func (l *layout2) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
 }
 
 // measured is t with parts whose size is known, which takes decoding the others.
-func measured(t *tensor.Tensor) (*tensor.Tensor, error) {
+func measured(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t == nil || t.Dense() || t.Size() >= 0 {
 		return t, nil
 	}
@@ -281,11 +281,11 @@ func measured(t *tensor.Tensor) (*tensor.Tensor, error) {
 		if p.Data.Size() >= 0 {
 			continue
 		}
-		b, err := p.Data.ReadAll()
+		n, err := decodedSize(ctx, p.Data)
 		if err != nil {
 			return nil, err
 		}
-		p.Data = tensor.BlobOf(b)
+		p.Data = tensor.BlobFunc(n, p.Data.Open)
 	}
 	return &as, nil
 }
@@ -421,7 +421,7 @@ func (p *payload2) prepare(ctx context.Context) error {
 
 // part stores one part: shares what is there already, or writes it.
 func (l *layout2) part(ctx context.Context, w *Writer, t *tensor.Tensor, p *payload2) error {
-	shared, err := l.shared(ctx, p)
+	shared, err := l.shared(ctx, p, &w.buf)
 	if err != nil || shared {
 		return err
 	}
@@ -498,7 +498,7 @@ func (l *layout2) keep(p *payload2, data tensor.Blob) {
 
 // shared looks for the same bytes among what has been written. A hash alone is
 // no proof: they are compared.
-func (l *layout2) shared(ctx context.Context, p *payload2) (bool, error) {
+func (l *layout2) shared(ctx context.Context, p *payload2, buf *[]byte) (bool, error) {
 	size := p.data.Size()
 	if size <= 0 || !l.lengths[size] {
 		return false, nil
@@ -510,7 +510,7 @@ func (l *layout2) shared(ctx context.Context, p *payload2) (bool, error) {
 			}
 		}
 		h := xxh3.New()
-		if _, err := p.data.WriteTo(h); err != nil {
+		if err := (&feed{out: h}).from(ctx, p.data, buf); err != nil {
 			return false, err
 		}
 		p.hash, p.hashed, p.size = h.Sum64(), true, size

@@ -59,21 +59,28 @@ func Spool(r io.Reader) (s *Source, remove func(), err error) {
 	return s, func() { s.Close(); t.remove() }, nil
 }
 
-// held is what memory holds of a stream before a file does: a file costs as much time as copying some MiB.
-const held = 2 << 20
+// held is what memory holds of a stream before a file does: making one takes no longer than to decode as much.
+const held = 1 << 20
 
-// Hold takes all that r has, until ctx ends: into memory, or into a temporary file where it is more than 2 MiB.
+// Hold takes all that r has, until ctx ends: into memory, or into a temporary file where it is more than 1 MiB.
 func Hold(ctx context.Context, r io.Reader) (s *Source, release func(), err error) {
 	r = &until{ctx, r}
-	var head bytes.Buffer
-	switch _, err := io.CopyN(&head, r, held+1); err {
-	case io.EOF:
-		return OfBytes(head.Bytes()), func() {}, nil
-	case nil:
-		return Spool(io.MultiReader(&head, r))
-	default:
-		return nil, nil, err
+	head := make([]byte, 0, 512)
+	for err == nil && len(head) <= held {
+		if len(head) == cap(head) {
+			head = append(make([]byte, 0, min(4*len(head), held+1)), head...)
+		}
+		var n int
+		n, err = io.ReadFull(r, head[len(head):cap(head)])
+		head = head[:len(head)+n]
 	}
+	switch err {
+	case io.EOF, io.ErrUnexpectedEOF:
+		return OfBytes(head), func() {}, nil
+	case nil:
+		return Spool(io.MultiReader(bytes.NewReader(head), r))
+	}
+	return nil, nil, err
 }
 
 // until is a reader that ends with ctx.

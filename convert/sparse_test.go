@@ -1,0 +1,347 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// A scattered is a sparse matrix whose values are computed, so that none of it has to be held. Of the places of each row, or
+// of the whole matrix where it is a coo, stride makes an order that is theirs only if it is 1.
+type scattered struct {
+	csr        bool
+	rows, cols uint64 // powers of two
+	nnz        uint64 // of a csr the same number in each row
+	stride     uint64 // odd
+}
+
+// place is where value i belongs, element by element.
+func (s *scattered) place(i uint64) uint64 {
+	if !s.csr {
+		return i * s.stride & (s.rows*s.cols - 1)
+	}
+	per := s.nnz / s.rows
+	return i/per*s.cols + i%per*s.stride&(s.cols-1)
+}
+
+// element is what the dense tensor has at e.
+func (s *scattered) element(e uint64) uint32 {
+	inverse := s.stride // modulo 2^64, and so modulo every power of two
+	for range 6 {
+		inverse *= 2 - s.stride*inverse
+	}
+	at, n, width := e, s.nnz, s.rows*s.cols
+	if s.csr {
+		at, n, width = e%s.cols, s.nnz/s.rows, s.cols
+	}
+	if at*inverse&(width-1) >= n {
+		return 0
+	}
+	return uint32(e)*2654435761 | 1
+}
+
+// part writes the part of that role piece by piece.
+func (s *scattered) part(w io.Writer, role string) error {
+	n, value := s.nnz, func(b []byte, i uint64) []byte { return binary.LittleEndian.AppendUint64(b, s.place(i)%s.cols) }
+	switch role {
+	case "values":
+		value = func(b []byte, i uint64) []byte { return binary.LittleEndian.AppendUint32(b, s.element(s.place(i))) }
+	case "indptr":
+		n, value = s.rows+1, func(b []byte, i uint64) []byte { return binary.LittleEndian.AppendUint64(b, i*(s.nnz/s.rows)) }
+	case "coords":
+		n, value = 2*s.nnz, func(b []byte, i uint64) []byte {
+			if i < s.nnz {
+				return binary.LittleEndian.AppendUint64(b, s.place(i)/s.cols)
+			}
+			return binary.LittleEndian.AppendUint64(b, s.place(i-s.nnz)%s.cols)
+		}
+	}
+	var b []byte
+	for i := range n {
+		if b = value(b, i); len(b) >= 1<<16 || i == n-1 {
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
+			b = b[:0]
+		}
+	}
+	return nil
+}
+
+// file writes the matrix as version 1.2 of zTensor, or 1.1, which does not say how long compressed parts become. Compressed
+// parts ask for a window of 8 MiB each.
+func (s *scattered) file(t testing.TB, name, version string, compressed bool) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := func() int64 {
+		t.Helper()
+		at, err := f.Seek(0, io.SeekCurrent)
+		check(err)
+		return at
+	}
+	_, err = f.WriteString("ZTEN1000")
+	check(err)
+	components := map[string]any{}
+	layout, roles := "sparse_coo", []string{"values", "coords"}
+	if s.csr {
+		layout, roles = "sparse_csr", []string{"values", "indices", "indptr"}
+	}
+	for _, role := range roles {
+		at := (end() + 63) / 64 * 64
+		_, err := f.Seek(at, io.SeekStart)
+		check(err)
+		c := map[string]any{"dtype": "u64", "offset": at}
+		if role == "values" {
+			c["dtype"] = "f32"
+		}
+		if compressed {
+			z, err := zstd.NewWriter(f, zstd.WithWindowSize(8<<20), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+			check(err)
+			counted := &counter{w: z}
+			check(errors.Join(s.part(counted, role), z.Close()))
+			if c["encoding"] = "zstd"; version == "1.2" {
+				c["uncompressed_length"] = counted.n
+			}
+		} else {
+			check(s.part(f, role))
+		}
+		c["length"] = end() - at
+		components[role] = c
+	}
+	manifest, err := cbor.Marshal(map[string]any{"version": version + ".0", "objects": map[string]any{
+		"x": map[string]any{"format": layout, "shape": []uint64{s.rows, s.cols}, "components": components}}})
+	check(err)
+	_, err = f.Write(append(binary.LittleEndian.AppendUint64(manifest, uint64(len(manifest))), "ZTEN1000"...))
+	check(err)
+}
+
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return c.w.Write(p)
+}
+
+// A comparing holds what is written behind a header against the dense matrix.
+type comparing struct {
+	s    *scattered
+	skip int64
+	at   uint64
+	rest []byte
+	err  error
+}
+
+func (c *comparing) Write(p []byte) (int, error) {
+	n := len(p)
+	k := min(int64(n), c.skip)
+	c.skip -= k
+	p = p[k:]
+	if len(c.rest) > 0 {
+		p = append(c.rest, p...)
+	}
+	for ; len(p) >= 4; p = p[4:] {
+		if have, want := binary.LittleEndian.Uint32(p), c.s.element(c.at); have != want && c.err == nil {
+			c.err = fmt.Errorf("element %d is %08x, not %08x", c.at, have, want)
+		}
+		c.at++
+	}
+	c.rest = append([]byte(nil), p...)
+	return n, nil
+}
+
+func (c *comparing) done() error {
+	if c.err == nil && c.at != c.s.rows*c.s.cols {
+		c.err = fmt.Errorf("%d elements of %d", c.at, c.s.rows*c.s.cols)
+	}
+	return c.err
+}
+
+// Sparse tensors, too, take 16 MiB, whatever the order of their indices, and however many of their parts are compressed: made dense,
+// and from each generation of zTensor to the other.
+func TestStreamsScattered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory")
+	}
+	spool := t.TempDir()
+	t.Setenv("TMPDIR", spool)
+	large := os.Getenv("TENSORFILE_LARGE") != ""
+	n, ways := uint64(1<<19), 1
+	if large {
+		n, ways = 8<<20, 2
+	} else {
+		t.Log("10 MiB, and not every way; TENSORFILE_LARGE=1 makes it all ways of 160 MiB")
+	}
+	for _, c := range []struct {
+		name       string
+		s          scattered
+		version    string
+		compressed bool
+		always     bool // also where there is little time
+	}{
+		{"coo", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 1}, "1.2", false, false},
+		{"coo, compressed", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 1}, "1.2", true, false},
+		{"coo, unordered", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1}, "1.2", false, false},
+		{"coo, unordered, compressed", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1}, "1.1", true, true},
+		{"csr, compressed", scattered{csr: true, rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 1}, "1.2", true, false},
+		{"csr of many rows, compressed", scattered{csr: true, rows: n, cols: 4, nnz: n, stride: 1}, "1.2", true, true},
+		{"csr, unordered", scattered{csr: true, rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1}, "1.2", false, false},
+		{"csr, unordered, compressed", scattered{csr: true, rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1}, "1.2", true, false},
+		{"csr of one row, unordered", scattered{csr: true, rows: 1, cols: 2 * n, nnz: n, stride: 0x9e3779b1}, "1.2", true, true},
+	} {
+		if !large && !c.always {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			one, two := filepath.Join(dir, "one.zt"), filepath.Join(dir, "two.zt")
+			c.s.file(t, one, c.version, c.compressed)
+			convert := func(from string, noMap bool, to form, o *Options, w io.Writer) {
+				t.Helper()
+				src, err := tensorfile.Open(from, &tensorfile.Options{NoMap: noMap})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer src.Close()
+				var p *Plan
+				planned := readtest.PeakHeap(func() { p, err = NewPlan(src, to.format, o) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), w) })
+				if z := o.ZTensor; z != nil && z.Level > 0 {
+					peak = 0 // compressing takes more
+				}
+				if err != nil || peak > 16<<20 || planned > 16<<20 {
+					t.Errorf("%s to %v, mapped %v: %.1f MiB, %.1f to plan: %v", filepath.Base(from), to, !noMap, float64(peak)/(1<<20), float64(planned)/(1<<20), err)
+				}
+				t.Logf("%s to %v, mapped %v: %.1f MiB, %.1f to plan", filepath.Base(from), to, !noMap, float64(peak)/(1<<20), float64(planned)/(1<<20))
+			}
+			dense := func(from string, noMap bool) {
+				t.Helper()
+				same := &comparing{s: &c.s, skip: 128} // the header of a .npy
+				convert(from, noMap, form{tensorfile.NPY, ""}, &Options{Allow: Everything}, same)
+				if err := same.done(); err != nil {
+					t.Errorf("%s: %v", filepath.Base(from), err)
+				}
+			}
+			sparse := func(from, to, version string, noMap bool, level int) {
+				t.Helper()
+				f, err := os.Create(to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				o := &Options{ZTensor: &ztensor.WriterOptions{Version: version, Level: level}}
+				convert(from, noMap, form{tensorfile.ZTensor, version}, o, f)
+			}
+			for _, noMap := range []bool{true, false}[:ways] {
+				dense(one, noMap)
+				sparse(one, two, "2", noMap, 0)
+				dense(two, noMap)
+			}
+			sparse(one, two, "2", false, 1)
+			for _, noMap := range []bool{true, false}[:ways] {
+				dense(two, noMap)
+				sparse(two, one, "1.2", noMap, 0)
+				dense(one, noMap)
+			}
+		})
+	}
+	if left, err := os.ReadDir(spool); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// The end comes soon wherever it comes: while parts are decoded, checked, put into temporary files, sorted and merged; and of the
+// files nothing is left.
+func TestCancelScattered(t *testing.T) {
+	spool := t.TempDir()
+	t.Setenv("TMPDIR", spool)
+	name := filepath.Join(t.TempDir(), "one.zt")
+	for _, s := range []scattered{
+		{rows: 1 << 9, cols: 1 << 10, nnz: 1 << 18, stride: 0x9e3779b1},
+		{csr: true, rows: 2, cols: 1 << 18, nnz: 1 << 18, stride: 0x9e3779b1},
+	} {
+		s.file(t, name, "1.2", true)
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []form{{tensorfile.NPY, ""}, {tensorfile.ZTensor, "2"}} {
+			total := 0 // read by Write
+			for step := range 8 {
+				r := &cancellingReader{r: bytes.NewReader(file), left: math.MaxInt, cancel: func() {}}
+				src, err := tensorfile.NewReader(r, int64(len(file)), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := to.options()
+				o.Allow = Everything
+				p, err := NewPlan(src, to.format, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				c := &cancelling{left: math.MaxInt, cancel: cancel}
+				if step == 0 {
+					r.left = math.MaxInt
+					if err := p.Write(ctx, c); err != nil {
+						t.Fatal(err)
+					}
+					total = math.MaxInt - r.left
+					continue
+				}
+				if r.left = total * step / 7; step == 7 {
+					r.left, c.left = math.MaxInt, 1<<18 // while it is merged
+				}
+				r.cancel = func() {
+					if c.at.IsZero() {
+						c.at = time.Now()
+						cancel()
+					}
+				}
+				if step == 6 { // behind the last byte that is read
+					r.left = total - 1
+				}
+				err = p.Write(ctx, c)
+				if after := time.Since(c.at); !errors.Is(err, context.Canceled) && step < 6 || after > 5*time.Second { // machines are busy: it should be 100 ms
+					t.Errorf("%v to %v, %d of 7: %v after %v", s, to, step, err, after)
+				} else {
+					t.Logf("%v to %v, %d of 7: ended after %v", s, to, step, after)
+				}
+				cancel()
+			}
+		}
+	}
+	if left, err := os.ReadDir(spool); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
