@@ -476,10 +476,15 @@ func (p *Plan) planLayout(t *tensor.Tensor, field string) bool {
 }
 
 // unreadable reports whether err comes from reading, and says nothing of what the
-// target can hold: no loss that could be allowed.
+// target can hold: no loss that could be allowed. That bytes cannot be decoded has
+// a place in the file; that indices do not fit has none.
 func unreadable(err error) bool {
 	if err == nil {
 		return false
+	}
+	var placed *tensor.FormatError
+	if errors.As(err, &placed) && errors.Is(err, tensor.ErrMalformed) {
+		return true
 	}
 	for _, other := range []error{tensor.ErrMalformed, tensor.ErrDType, tensor.ErrLimit, errors.ErrUnsupported} {
 		if errors.Is(err, other) {

@@ -129,8 +129,8 @@ func TestOrdererEnds(t *testing.T) {
 	}
 }
 
-// sparseFile is a matrix of version 1.1 whose parts are compressed.
-func sparseFile(t *testing.T, scheme string, shape []any, parts map[string][]byte) []byte {
+// sparseFile is a matrix of version 1.1 whose parts are compressed, and say this of themselves.
+func sparseFile(t *testing.T, scheme string, shape []any, parts map[string][]byte, more map[string][]any) []byte {
 	t.Helper()
 	z, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -145,7 +145,7 @@ func sparseFile(t *testing.T, scheme string, shape []any, parts map[string][]byt
 		if role == "values" {
 			word = "u8"
 		}
-		components[role] = component12(word, len(b), len(stored), "encoding", "zstd")
+		components[role] = component12(word, len(b), len(stored), append([]any{"encoding", "zstd"}, more[role]...)...)
 		b = append(b, stored...)
 	}
 	return footed(b, map[string]any{"version": "1.1.0", "objects": map[string]any{"s": object12(scheme, shape, components)}}, true)
@@ -164,7 +164,7 @@ func TestIndicesThatAreBombs(t *testing.T) {
 		{schemeCSR, []any{2, 4}, map[string][]byte{"values": {1, 2}, "indices": bomb, "indptr": bomb}, map[string]int64{"indices": 3 * 8, "indptr": 4 * 8}},
 		{schemeCOO, []any{2, 4}, map[string][]byte{"values": {1, 2}, "coords": bomb}, map[string]int64{"coords": 5 * 8}},
 	} {
-		file := sparseFile(t, c.scheme, c.shape, c.parts)
+		file := sparseFile(t, c.scheme, c.shape, c.parts, nil)
 		r, err := OpenBytes(file, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -183,11 +183,55 @@ func TestIndicesThatAreBombs(t *testing.T) {
 			t.Errorf("%s: %v", c.scheme, err)
 		}
 		c.parts["values"] = bomb
-		if r, err = OpenBytes(sparseFile(t, c.scheme, c.shape, c.parts), &ReaderOptions{Limits: tensor.Limits{MaxDecoded: 1 << 20}}); err != nil {
+		if r, err = OpenBytes(sparseFile(t, c.scheme, c.shape, c.parts, nil), &ReaderOptions{Limits: tensor.Limits{MaxDecoded: 1 << 20}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Densify(t.Context(), r.Tensor("s")); !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("%s, limited: %v", c.scheme, err)
+		}
+	}
+}
+
+// Each part has its digest checked, also one that is decoded before it is looked at, in order and out of it.
+func TestDigestsOfPartsThatAreHeld(t *testing.T) {
+	u64 := func(v ...uint64) []byte {
+		var b []byte
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint64(b, x)
+		}
+		return b
+	}
+	for _, c := range []struct {
+		scheme string
+		parts  map[string][]byte
+	}{
+		{schemeCOO, map[string][]byte{"values": {1, 2}, "coords": u64(0, 1, 0, 1)}},
+		{schemeCOO, map[string][]byte{"values": {1, 2}, "coords": u64(1, 0, 1, 0)}},
+		{schemeCSR, map[string][]byte{"values": {1, 2}, "indices": u64(0, 1), "indptr": u64(0, 2, 2)}},
+		{schemeCSR, map[string][]byte{"values": {1, 2}, "indices": u64(1, 0), "indptr": u64(0, 2, 2)}},
+	} {
+		for role := range c.parts {
+			for _, wrong := range []bool{false, true} {
+				more := map[string][]any{}
+				if wrong {
+					more[role] = []any{"digest", "crc32c:0x00000000"}
+				}
+				r, err := OpenBytes(sparseFile(t, c.scheme, []any{2, 4}, c.parts, more), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in, err := OpenDense(t.Context(), r.Tensor("s"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, in); errors.Is(err, tensor.ErrChecksum) != wrong || !wrong && err != nil {
+					t.Errorf("%s, %s wrong %v: %v", c.scheme, role, wrong, err)
+				}
+				in.Close()
+				if _, err := Densify(t.Context(), r.Tensor("s")); errors.Is(err, tensor.ErrChecksum) != wrong {
+					t.Errorf("Densify: %s, %s wrong %v: %v", c.scheme, role, wrong, err)
+				}
+			}
 		}
 	}
 }
