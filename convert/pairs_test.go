@@ -2,10 +2,13 @@ package convert
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -144,5 +147,30 @@ func TestFromPrograms(t *testing.T) {
 		}
 		t.Run("pte to "+to.String(), func(t *testing.T) { arrives(t, program, to, want) })
 		t.Run("gguf to "+to.String(), func(t *testing.T) { arrives(t, blocks, to, simple) })
+	}
+}
+
+// A .ptd keeps a key that is empty, which no other format's name becomes.
+func TestAnEmptyKeyStays(t *testing.T) {
+	var file bytes.Buffer
+	w := ptd.NewWriter(&file, nil)
+	x := tensor.New("", tensor.Shape{2}, []float32{1, 2})
+	l, err := ptd.LayoutOf(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.AddEntry(ptd.Entry{Layout: l, Data: x.Data}), w.AddBlob("b", tensor.BlobOf([]byte{3})), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	end, p := run(t, open(t, file.Bytes()), form{tensorfile.PTD, ""}, nil)
+	if len(p.Losses()) > 0 {
+		t.Errorf("losses: %v", p.Losses())
+	}
+	if got, err := tensor.Load[float32](end.Tensor("")); err != nil || !slices.Equal(got, []float32{1, 2}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	from := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{x}, nil)
+	if p, err = NewPlan(from, tensorfile.PTD, nil); err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != RenameTensors {
+		t.Errorf("of a .zt: %v, %v", p.Losses(), err)
 	}
 }

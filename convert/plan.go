@@ -627,6 +627,9 @@ func (p *Plan) planName(t *tensor.Tensor, field string) {
 		return
 	}
 	good := nameFor(p.target, p.version, name)
+	if name == "" && p.target == tensorfile.PTD && p.src.Format() == tensorfile.PTD {
+		good = name // of use to no program, but kept
+	}
 	if p.target == tensorfile.Primitiv && name == t.Name && p.planPath(t, good) {
 		return
 	}

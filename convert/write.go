@@ -219,7 +219,18 @@ func (p *Plan) sink(w io.Writer) (*sink, error) {
 	switch p.target {
 	case tensorfile.PTD:
 		pw := ptd.NewWriter(w, p.opts.PTD)
-		return &sink{notes: true, add: pw.Add, addBlob: pw.AddBlob, close: pw.Close, abort: pw.Abort}, nil
+		add := func(t *tensor.Tensor) error {
+			if t.Name != "" { // or a .ptd has it so
+				return pw.Add(t)
+			}
+			l, err := ptd.LayoutOf(t)
+			if err != nil {
+				return err
+			}
+			return pw.AddEntry(ptd.Entry{Layout: l, Data: t.Data})
+		}
+		addBlob := func(name string, data tensor.Blob) error { return pw.AddEntry(ptd.Entry{Name: name, Data: data}) }
+		return &sink{notes: true, add: add, addBlob: addBlob, close: pw.Close, abort: pw.Abort}, nil
 	case tensorfile.Safetensors:
 		o := orZero(p.opts.Safetensors)
 		if o.Metadata == nil && len(p.attributes) > 0 {

@@ -137,7 +137,15 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 	if err != nil {
 		return fmt.Errorf("ptd: %w", err)
 	}
-	return w.AddEntry(Entry{Name: t.Name, Layout: l, Data: t.Data})
+	return w.named(Entry{Name: t.Name, Layout: l, Data: t.Data})
+}
+
+// named registers an entry that is not one of a file, and that a program shall find.
+func (w *Writer) named(e Entry) error {
+	if e.Name == "" {
+		return fmt.Errorf("ptd: entry %s: %w: an empty name", tensor.Quote(e.Name), fs.ErrInvalid)
+	}
+	return w.AddEntry(e)
 }
 
 // AddAll adds what ts yields.
@@ -155,10 +163,11 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error 
 
 // AddBlob registers an entry without a layout.
 func (w *Writer) AddBlob(name string, data tensor.Blob) error {
-	return w.AddEntry(Entry{Name: name, Data: data})
+	return w.named(Entry{Name: name, Data: data})
 }
 
-// AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more data than its layout needs.
+// AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more data than its layout needs. Its name may be
+// empty, as ExecuTorch reads it, although no program can refer to it; Add and AddBlob want one.
 func (w *Writer) AddEntry(e Entry) error {
 	switch {
 	case w.done:
@@ -172,8 +181,6 @@ func (w *Writer) AddEntry(e Entry) error {
 	switch _, twice := w.names[e.Name]; {
 	case twice:
 		return fail("%w: the name is taken", fs.ErrExist)
-	case e.Name == "":
-		return fail("%w: an empty name", fs.ErrInvalid)
 	case strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name):
 		return fail("%w: a name has no NUL and is UTF-8", fs.ErrInvalid)
 	case e.Data.Size() < 0:
