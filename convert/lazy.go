@@ -55,7 +55,7 @@ func sparsified(t *tensor.Tensor, scheme string, running func() context.Context)
 		row.Order, row.Data = nil, data
 		t = &row
 	}
-	sparse, err := ztensor.Sparsify(context.Background(), t, scheme)
+	sparse, err := ztensor.Sparsify(running(), t, scheme)
 	if err != nil {
 		return nil, err
 	}

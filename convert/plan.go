@@ -94,14 +94,14 @@ type Plan struct {
 	trials     [2]*ztensor.Writer // that say what they cannot hold: of the options, and with KeepOrder
 	keepOrder  bool               // version 2: no canonical form for these names
 
-	running context.Context // of Write, while it runs
+	running context.Context // of NewPlanContext or Write, while it runs
 }
 
-// context is that of the Write under way, for tensors that are made when they
-// are read.
+// context is that of the call under way, for tensors that are made when they are
+// read.
 func (p *Plan) context() context.Context {
 	if p.running == nil {
-		return context.Background() // NewPlan looks at one
+		return context.Background() // somebody else reads one
 	}
 	return p.running
 }
@@ -116,7 +116,15 @@ type namedBlob struct {
 // version 2 of zTensor, which wants them in order. It fails only where the target cannot be written at all:
 // errors.ErrUnsupported. What cannot be carried over is in Losses.
 func NewPlan(src *tensorfile.File, target tensorfile.Format, opts *Options) (*Plan, error) {
-	p := &Plan{target: target, keys: map[string]int{}, names: map[string]struct{}{}}
+	return NewPlanContext(context.Background(), src, target, opts)
+}
+
+// NewPlanContext is NewPlan that ends soon after ctx does: where it reads data,
+// which is for Options.Sparse and for sparse tensors on their way to version 2 of
+// zTensor, it takes as long as that is large.
+func NewPlanContext(ctx context.Context, src *tensorfile.File, target tensorfile.Format, opts *Options) (*Plan, error) {
+	p := &Plan{target: target, keys: map[string]int{}, names: map[string]struct{}{}, running: ctx}
+	defer func() { p.running = nil }()
 	if opts != nil {
 		p.opts = *opts
 	}
@@ -245,6 +253,9 @@ func (p *Plan) planTensors() error {
 			return fmt.Errorf("convert: %w: %v holds %d tensor, the source has more", errors.ErrUnsupported, p.target, p.caps.MaxTensors)
 		}
 		p.planTensor(t)
+		if err := context.Cause(p.context()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -516,7 +527,7 @@ func (p *Plan) planParts(t *tensor.Tensor, field string) bool {
 		t.DType = tensor.U8
 	}
 	if p.version == "2" && (t.Scheme == "sparse_csr" || t.Scheme == "sparse_coo") {
-		ordered, err := ztensor.InOrder(context.Background(), t)
+		ordered, err := ztensor.InOrder(p.context(), t)
 		if unreadable(err) {
 			return true // Write meets it
 		}

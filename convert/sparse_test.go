@@ -345,3 +345,29 @@ func TestCancelScattered(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// A plan that reads, which it does of sparse tensors, ends too.
+func TestCancelWhilePlanning(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "one.zt")
+	s := scattered{rows: 1 << 9, cols: 1 << 10, nnz: 1 << 18, stride: 0x9e3779b1}
+	s.file(t, name, "1.2", false)
+	file, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []int{-1, 1 << 20, 5 << 20} { // opened; while indices are checked; while they are sorted
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &cancellingReader{r: bytes.NewReader(file), left: math.MaxInt, cancel: cancel}
+		src, err := tensorfile.NewReader(r, int64(len(file)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.left = after; after < 0 {
+			cancel()
+		}
+		if _, err := NewPlanContext(ctx, src, tensorfile.ZTensor, two.options()); !errors.Is(err, context.Canceled) || r.left < -1<<20 {
+			t.Errorf("%d: %v, %d bytes read after the end", after, err, -r.left)
+		}
+		cancel()
+	}
+}

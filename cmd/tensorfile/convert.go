@@ -286,7 +286,7 @@ func (a *app) convert(from, out string, c *conversion) error {
 		return wrong("a .pte", "--externalize and --internalize are for .pte to .pte")
 	}
 	c.opts.External = a.findExternal
-	plan, err := convert.NewPlan(in.File, c.target, &c.opts)
+	plan, err := convert.NewPlanContext(a.ctx, in.File, c.target, &c.opts)
 	if err != nil {
 		if c.target.Caps().MaxTensors == 1 && in.Len() > 1 {
 			err = advise("--filter NAME, which leaves one tensor", err)

@@ -220,7 +220,7 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 		e.attributes(func(k, v string) { m[k] = v }, func(k string) { delete(m, k) })
 		opts.Safetensors = &safetensors.WriterOptions{Metadata: m, KeepOrder: true}
 	}
-	plan, err := convert.NewPlan(in.File, in.Format(), opts)
+	plan, err := convert.NewPlanContext(a.ctx, in.File, in.Format(), opts)
 	if err != nil {
 		return nil, err
 	}

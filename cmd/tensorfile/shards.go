@@ -187,7 +187,7 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		if z, ok := in.Sys().(*ztensor.Reader); ok {
 			opts.ZTensor = ztensorLike(z)
 		}
-		plan, err := convert.NewPlan(in.File, in.Format(), opts)
+		plan, err := convert.NewPlanContext(a.ctx, in.File, in.Format(), opts)
 		if err != nil {
 			return nil, err
 		}
@@ -302,7 +302,7 @@ func (a *app) merge(files []*tensorfile.File, out string, about int64, c *conver
 		})
 	}
 	c.opts.More = files[1:]
-	plan, err := convert.NewPlan(files[0], c.target, &c.opts)
+	plan, err := convert.NewPlanContext(a.ctx, files[0], c.target, &c.opts)
 	if err != nil {
 		a.fail(from, err)
 		return nil
