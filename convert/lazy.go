@@ -38,7 +38,11 @@ func densified(t *tensor.Tensor, running func() context.Context) (*tensor.Tensor
 	}
 	dense := &tensor.Tensor{Name: t.Name, DType: d, Shape: t.Shape}
 	dense.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-		return ztensor.OpenDense(running(), &sparse)
+		in, err := ztensor.OpenDense(running(), &sparse)
+		if err != nil {
+			return nil, err
+		}
+		return newEnded(in, running()), nil
 	})
 	return dense, nil
 }
@@ -76,25 +80,37 @@ func ending(made, t *tensor.Tensor, running func() context.Context) *tensor.Tens
 			if err != nil {
 				return nil, err
 			}
-			e := &ended{in, running(), nil}
-			e.stop = context.AfterFunc(e.ctx, func() { in.Close() })
-			return e, nil
+			return newEnded(in, running()), nil
 		})
 	}
 	return made
 }
 
-// ended is closed when ctx ends.
+// ended is a stream that package ztensor makes of a tensor. It is closed when ctx
+// ends.
 type ended struct {
 	in   io.ReadCloser // may be closed while it is read
 	ctx  context.Context
 	stop func() bool
 }
 
+func newEnded(in io.ReadCloser, ctx context.Context) *ended {
+	return &ended{in, ctx, context.AfterFunc(ctx, func() { in.Close() })}
+}
+
+// A sparseError names the tensor.
+type sparseError struct{ error }
+
+func (e *sparseError) Unwrap() error { return e.error }
+
 func (e *ended) Read(p []byte) (int, error) {
 	n, err := e.in.Read(p)
-	if err != nil && e.ctx.Err() != nil {
+	switch {
+	case err == nil || err == io.EOF:
+	case e.ctx.Err() != nil:
 		err = context.Cause(e.ctx)
+	default:
+		err = &sparseError{err}
 	}
 	return n, err
 }

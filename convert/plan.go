@@ -187,7 +187,19 @@ func (p *Plan) Err() error {
 }
 
 func (p *Plan) lose(kind Allow, field, format string, args ...any) {
-	p.losses = append(p.losses, Loss{kind, field, fmt.Sprintf(format, args...)})
+	p.losses = append(p.losses, Loss{kind, field, once(field, fmt.Sprintf(format, args...))})
+}
+
+// once is a reason that does not name the tensor again, as errors of writers do.
+func once(field, reason string) string {
+	name := strings.TrimSuffix(strings.TrimPrefix(field, "tensors["), "]")
+	format, rest, _ := strings.Cut(reason, ": ")
+	for _, noun := range [2]string{"tensor ", "entry "} {
+		if said, named := strings.CutPrefix(rest, noun+name+": "); named {
+			return format + ": " + said
+		}
+	}
+	return reason
 }
 
 func (p *Plan) planProgram() {

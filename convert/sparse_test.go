@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
@@ -369,5 +371,49 @@ func TestCancelWhilePlanning(t *testing.T) {
 			t.Errorf("%d: %v, %d bytes read after the end", after, err, -r.left)
 		}
 		cancel()
+	}
+}
+
+// An error of a source names the tensor once, whichever writer meets it, and so does a loss.
+func TestErrorsNameATensorOnce(t *testing.T) {
+	u64 := func(v ...uint64) tensor.Blob { return tensor.New("", tensor.Shape{int64(len(v))}, v).Data }
+	coo := func(at ...uint64) *tensor.Tensor {
+		return &tensor.Tensor{Name: "the one", DType: tensor.F32, Shape: tensor.Shape{9}, Scheme: "sparse_coo", Parts: []tensor.Part{
+			{Role: "values", DType: tensor.F32, Data: tensor.New("", tensor.Shape{2}, []float32{1, 2}).Data}, {Role: "coords", DType: tensor.U64, Data: u64(at...)}}}
+	}
+	for what, x := range map[string]*tensor.Tensor{"twice": coo(3, 3), "damaged": coo(3, 4), "dense": tensor.New("the one", tensor.Shape{2}, []float32{1, 2})} {
+		var file bytes.Buffer
+		zw := ztensor.NewWriter(&file, &ztensor.WriterOptions{Level: 1})
+		if err := errors.Join(zw.Add(x), zw.Close()); err != nil {
+			t.Fatal(err)
+		}
+		b := file.Bytes()
+		src := open(t, b)
+		if what != "twice" {
+			for _, p := range append(src.Tensor("the one").Parts, tensor.Part{Data: src.Tensor("the one").Data}) {
+				if st, ok := p.Data.Stored(); ok {
+					b[st.Offset] ^= 1
+				}
+			}
+		}
+		for _, to := range forms() {
+			o := to.options()
+			o.Allow = Everything
+			p, err := NewPlan(src, to.format, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range p.Losses() {
+				if strings.Count(l.String(), "the one") != 1 {
+					t.Errorf("%s to %v: a loss: %v", what, to, l)
+				}
+			}
+			if err = p.Write(t.Context(), io.Discard); err != nil && strings.Count(err.Error(), "the one") != 1 {
+				t.Errorf("%s to %v: %v", what, to, err)
+			}
+			if what != "twice" && !errors.Is(err, tensor.ErrMalformed) {
+				t.Errorf("%s to %v: %v", what, to, err)
+			}
+		}
 	}
 }

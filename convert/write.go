@@ -65,6 +65,21 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	if err == nil {
 		err = checked
 	}
+	return fromSource(err)
+}
+
+// fromSource is what the source says of its bytes, with their place or their
+// tensor, without the words of the writer that met it: it would name the tensor
+// once more.
+func fromSource(err error) error {
+	var sparse *sparseError
+	if errors.As(err, &sparse) {
+		err = sparse.error
+	}
+	var placed *tensor.FormatError
+	for inner := err; errors.As(inner, &placed); inner = placed.Err {
+		err = placed // the writer of safetensors, too, gives errors a place
+	}
 	return err
 }
 
