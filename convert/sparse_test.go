@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -416,4 +417,40 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A target that is slow is not waited for in memory, where digests are made of what is not mapped.
+func TestStreamsToASlowTarget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory")
+	}
+	name := filepath.Join(t.TempDir(), "w.zt")
+	var all []*tensor.Tensor
+	for i := range 3 {
+		all = append(all, tensor.New(fmt.Sprint(i), tensor.Shape{5 << 20}, make([]float32, 5<<20)))
+	}
+	if err := ztensor.WriteFile(name, slices.Values(all), nil); err != nil {
+		t.Fatal(err)
+	}
+	src, err := tensorfile.Open(name, &tensorfile.Options{NoMap: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	p, err := NewPlan(src, tensorfile.ZTensor, &Options{ZTensor: &ztensor.WriterOptions{Digest: ztensor.CRC32C}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), slow{}) })
+	if err != nil || peak > 16<<20 {
+		t.Errorf("%.1f MiB, %v", float64(peak)/(1<<20), err)
+	}
+	t.Logf("%.1f MiB", float64(peak)/(1<<20))
+}
+
+type slow struct{}
+
+func (slow) Write(p []byte) (int, error) {
+	time.Sleep(time.Duration(len(p)) * 5 * time.Millisecond / (1 << 20))
+	return len(p), nil
 }

@@ -12,8 +12,8 @@ import (
 
 // AddAll adds all tensors that ts yields, as [Writer.Add] would one after the
 // other, with the same bytes. What is compressed or hashed is so on all cores.
-// On top of what one tensor at a time takes it holds some 16 MiB and an encoder
-// a core. ts runs in the goroutine of the caller. After an error that is not
+// On top of what one tensor at a time takes it holds up to 16 MiB, without
+// compression 4, and an encoder a core. ts runs in the goroutine of the caller. After an error that is not
 // final, such as a tensor that the version cannot hold, those before it are in
 // the file and more can be added.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error {
@@ -95,6 +95,9 @@ func newPipeline(ctx context.Context, w *Writer, workers int) *pipeline {
 	p := &pipeline{w: w, parent: ctx, workers: workers}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	p.spools.room = 16 << 20
+	if w.level == 0 { // to hash is no more than to read: little is to be had from being ahead
+		p.spools.room = 4 << 20
+	}
 	p.spools.changed = sync.NewCond(&p.spools.mu)
 	return p
 }
@@ -221,7 +224,7 @@ type spool struct {
 	all    *spools
 	plain  []byte   // as they are, where nothing but the digest is to be made
 	pieces [][]byte // else
-	head   bool     // the writer waits for it: it may pass the limit
+	head   bool     // the writer waits for it: when it has nothing left it may pass the limit
 	ended  bool
 	err    error
 }
@@ -275,7 +278,7 @@ func (p plainWriter) Write(b []byte) (int, error) {
 func (s *spool) Write(p []byte) (int, error) {
 	a := s.all
 	a.mu.Lock()
-	for a.room < int64(len(p)) && !s.head {
+	for a.room < int64(len(p)) && !(s.head && len(s.pieces) == 0) {
 		a.changed.Wait()
 	}
 	a.room -= int64(len(p))
@@ -321,7 +324,7 @@ func (s *spool) drain(w *Writer) error {
 			w.write(b)
 			a.mu.Lock()
 			a.room += int64(len(b))
-			if len(a.free) < 16 {
+			if int64(len(a.free)) < a.room>>20 { // with what is in use no more than the limit
 				a.free = append(a.free, b)
 			}
 			a.changed.Broadcast()
