@@ -21,6 +21,7 @@ const frameSize = 1 << 20
 type frameWriter struct {
 	encoders []*frameEncoder
 	out      [][]byte
+	jobs     []*frameJob // of a frameLine that has ended, to be used again
 }
 
 func newFrameWriter(level int) (*frameWriter, error) {
@@ -195,7 +196,8 @@ type frameJob struct {
 }
 
 func newFrameLine(w *Writer, f *frameWriter) *frameLine {
-	l := &frameLine{w: w, todo: make(chan *frameJob, len(f.out)), order: make(chan *frameJob, len(f.out)), stop: make(chan struct{})}
+	ahead := len(f.encoders) + 1
+	l := &frameLine{w: w, free: f.jobs, todo: make(chan *frameJob, ahead), order: make(chan *frameJob, ahead), stop: make(chan struct{})}
 	for _, e := range f.encoders {
 		l.all.Add(1)
 		go func() {
@@ -282,7 +284,9 @@ type framePart struct {
 
 // Write sends frames; what is stable is not copied, but for the last of it.
 func (p *framePart) Write(b []byte) (int, error) {
-	p.hash.Write(b)
+	if !p.stable {
+		p.hash.Write(b)
+	}
 	if p.stable && p.next == nil && len(b) == frameSize {
 		j := p.line.job()
 		j.in = b
@@ -335,7 +339,8 @@ func (l *frameLine) then(do func() error) error {
 // part puts one part into the line.
 func (l *frameLine) part(ctx context.Context, layout *layout2, p *payload2) error {
 	s := &framePart{line: l, hash: xxh3.New()}
-	_, s.stable = p.data.Bytes()
+	var all []byte
+	all, s.stable = p.data.Bytes()
 	if err := l.then(func() error {
 		err := l.w.pad(layout.align)
 		s.start = l.w.off
@@ -350,11 +355,18 @@ func (l *frameLine) part(ctx context.Context, layout *layout2, p *payload2) erro
 	if err := s.flush(); err != nil {
 		return err
 	}
+	hash := s.hash.Sum64()
+	if s.stable {
+		var err error
+		if hash, err = hashOf(ctx, all); err != nil {
+			return err
+		}
+	}
 	return l.then(func() error {
 		if err := l.w.write(appendSeekTable(nil, s.table)); err != nil {
 			return err
 		}
-		p.hash, p.size, p.offset, p.length = s.hash.Sum64(), f.n, s.start, l.w.off-s.start
+		p.hash, p.size, p.offset, p.length = hash, f.n, s.start, l.w.off-s.start
 		return nil
 	})
 }
@@ -370,6 +382,7 @@ func (l *layout2) writeFrames(ctx context.Context, w *Writer, ts []*tensor.Tenso
 	line := newFrameLine(w, l.frames)
 	at, role, err := line.tensors(ctx, l, ts)
 	line.close()
+	l.frames.jobs = line.free
 	switch {
 	case w.err != nil:
 		return w.err

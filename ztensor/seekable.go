@@ -184,17 +184,17 @@ func checkFrame(b []byte, size uint32) error {
 // of the blob from byte from on; nil where they lie in the memory of the source.
 func (b *blob) decodeFrame(d *zstd.Decoder, f frame, dst, have []byte, from int64) error {
 	decode := func(p []byte) error {
-		if err := checkFrame(p, f.size); err != nil {
-			return err
-		}
 		l, _ := b.r.literals.Get().(*literals.Decoder)
 		if l == nil {
 			l = new(literals.Decoder)
 		}
 		ok := l.Decode(dst, p)
 		b.r.literals.Put(l)
-		if ok {
+		if ok { // and nothing but a frame that has a checksum
 			return nil
+		}
+		if err := checkFrame(p, f.size); err != nil {
+			return err
 		}
 		err := decodeAll(d, dst, p)
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -270,22 +270,26 @@ func (b *blob) decodeBatch(list []frame, dst, have []byte) error {
 		return nil
 	}
 	var next atomic.Int64
-	var group sync.WaitGroup
 	errs := make([]error, workers)
-	for w := range workers {
+	work := func(w int) {
+		for errs[w] == nil {
+			i := int(next.Add(1)) - 1
+			if i >= len(list) {
+				return
+			}
+			errs[w] = one(i)
+		}
+		next.Store(int64(len(list))) // the others need not go on
+	}
+	var group sync.WaitGroup
+	for w := 1; w < workers; w++ {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			for errs[w] == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(list) {
-					return
-				}
-				errs[w] = one(i)
-			}
-			next.Store(int64(len(list))) // the others need not go on
+			work(w)
 		}()
 	}
+	work(0)
 	group.Wait()
 	return errors.Join(errs...)
 }

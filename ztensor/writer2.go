@@ -27,18 +27,19 @@ type layout2 struct {
 	level     int
 	align     int64
 
-	kept    []*tensor.Tensor // canonical: to be written
-	last    string           // canonical: the name that was written last
-	begun   bool             // there is one
-	objects []object2
-	shards  []pair2                    // names and what the manifest says of them
-	others  []pair2                    // other fields of the manifest that is continued
-	stored  map[content2][]tensor.Blob // what can be shared, by hash and length
-	lengths map[int64]bool             // of what can be shared
-	places  map[content2][]int64       // where those of stored lie
-	empty   int64                      // where parts of no bytes lie; 0 is not known yet
-	frames  *frameWriter
-	feedBuf []byte
+	kept     []*tensor.Tensor // canonical, or batching: to be written
+	batching bool             // addAll is at work, and compresses
+	last     string           // canonical: the name that was written last
+	begun    bool             // there is one
+	objects  []object2
+	shards   []pair2                    // names and what the manifest says of them
+	others   []pair2                    // other fields of the manifest that is continued
+	stored   map[content2][]tensor.Blob // what can be shared, by hash and length
+	lengths  map[int64]bool             // of what can be shared
+	places   map[content2][]int64       // where those of stored lie
+	empty    int64                      // where parts of no bytes lie; 0 is not known yet
+	frames   *frameWriter
+	feedBuf  []byte
 
 	own      map[string][]byte         // attributes of tensors: those of the Writer
 	profiled map[string]*tensor.Tensor // whose layout has rules for them, once added
@@ -266,6 +267,10 @@ func (l *layout2) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
 		return nil
 	}
 	w.names[t.Name] = true
+	if l.batching {
+		l.kept = append(l.kept, t)
+		return nil
+	}
 	return l.write(ctx, w, []*tensor.Tensor{t})
 }
 
@@ -290,19 +295,38 @@ func measured(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	return &as, nil
 }
 
+// lineSize is about how many bytes of tensors go through one line of encoders, which would stand still in part between one and the next.
+const lineSize = 64 << 20
+
 // addAll adds tensors and writes all that are kept.
 func (l *layout2) addAll(ctx context.Context, w *Writer, ts func(func(*tensor.Tensor) bool)) error {
-	var batch []*tensor.Tensor
+	flush := func() error {
+		batch := l.kept
+		l.kept = nil
+		return l.write(ctx, w, batch)
+	}
+	l.batching = !l.canonical && l.level > 0
+	defer func() { l.batching = false }()
+	size := int64(0)
 	for t := range ts {
-		if err := ctx.Err(); err != nil {
+		err := ctx.Err()
+		if err == nil {
+			err = l.add(ctx, w, t)
+		}
+		if err != nil {
+			if l.batching && w.err == nil {
+				flush() // what was added before it
+			}
 			return err
 		}
-		if err := l.add(ctx, w, t); err != nil {
-			return err
+		if size += max(0, t.Size()); l.batching && size >= lineSize {
+			if err := flush(); err != nil {
+				return err
+			}
+			size = 0
 		}
 	}
-	batch, l.kept = l.kept, nil
-	return l.write(ctx, w, batch)
+	return flush()
 }
 
 // flushBefore writes the kept tensors whose names come before that one, "" for
@@ -394,22 +418,36 @@ func (l *layout2) end(off int64, ts []*tensor.Tensor) int64 {
 	return off
 }
 
+// hashOf is the XXH3 of b. What comes in pieces the Hasher copies, but for the first: they are large, but not so large that ctx would wait.
+func hashOf(ctx context.Context, b []byte) (uint64, error) {
+	const piece = 512 << 20
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(b) <= piece {
+		return xxh3.Hash(b), nil
+	}
+	h := xxh3.New()
+	for ; len(b) > 0; b = b[min(piece, len(b)):] {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		h.Write(b[:min(piece, len(b))])
+	}
+	return h.Sum64(), nil
+}
+
 // prepare hashes what is in memory.
 func (p *payload2) prepare(ctx context.Context) error {
 	b, ok := p.data.Bytes()
 	if !ok {
 		return nil
 	}
-	h := xxh3.New()
-	for rest := b; len(rest) > 0; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n := min(len(rest), pieceSize)
-		h.Write(rest[:n])
-		rest = rest[n:]
+	hash, err := hashOf(ctx, b)
+	if err != nil {
+		return err
 	}
-	p.hash, p.hashed, p.size = h.Sum64(), true, int64(len(b))
+	p.hash, p.hashed, p.size = hash, true, int64(len(b))
 	if p.odd && len(b) > 0 {
 		return oddNibble(b[len(b)-1], 1)
 	}

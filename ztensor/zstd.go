@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"weak"
 
@@ -38,41 +37,24 @@ func newZstdDecoder() (*zstd.Decoder, error) {
 		zstd.WithDecoderConcurrency(0))
 }
 
-// A frameEncoder makes independent frames, which depend on nothing but their content and the level.
+// A frameEncoder makes independent frames of at most frameSize, which depend on nothing but their content and the level.
 type frameEncoder struct {
 	level    int
-	thorough *encoder
-	quick    *zstd.Encoder // stores a block in which nothing repeats
 	literals literals.Encoder
+	thorough *zstd.Encoder
 }
 
 func newFrameEncoder(level int) (*frameEncoder, error) {
-	e := &frameEncoder{level: level}
-	var err error
-	if e.thorough, err = newEncoder(level); err != nil {
-		return nil, err
-	}
-	e.quick, err = zstd.NewWriter(nil, append(encoderOptions(level), zstd.WithAllLitEntropyCompression(false))...)
-	return e, err
+	e, err := zstd.NewWriter(nil, append(encoderOptions(level), zstd.WithWindowSize(frameSize), zstd.WithLowerEncoderMem(true))...)
+	return &frameEncoder{level: level, thorough: e}, err
 }
 
-// sounded is how much of a frame tells whether it is worth the time to look for repetitions in all of it.
-const sounded = 64 << 10
-
-// append appends a frame of src. In weights nothing repeats, which is soon found out, and package literals does the
-// rest. The thorough encoder does both at once: it is asked where something repeats, or where time is of no account.
+// append appends a frame of src. In weights nothing repeats, and package literals does all that can be done. The thorough encoder
+// is asked where something does, or where time is of no account.
 func (e *frameEncoder) append(dst, src []byte) []byte {
-	if e.level < bestLevel {
-		dst = slices.Grow(dst, literals.Room(len(src)))
-		first := src[:min(len(src), sounded)]
-		if literals.None(e.quick.EncodeAll(first, dst)[len(dst):], len(first)) {
-			whole := e.quick.EncodeAll(src, dst)
-			if literals.None(whole[len(dst):], len(src)) {
-				if f, smaller := e.literals.Append(dst, src); smaller {
-					return f
-				}
-				return whole
-			}
+	if e.level < bestLevel && !e.literals.Repeats(src) {
+		if f, smaller := e.literals.Append(dst, src); smaller {
+			return f
 		}
 	}
 	return e.thorough.EncodeAll(src, dst)

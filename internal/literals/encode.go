@@ -2,81 +2,145 @@ package literals
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/huff0"
 )
 
-// An Encoder makes one frame after the other. What it makes depends on nothing but the content. It has some 300 KiB.
+// An Encoder makes one frame after the other. What it makes depends on nothing but the content. It has some 430 KiB.
 type Encoder struct {
 	codes  [256]uint32     // of a byte: the code, and below it in eight bits its length
 	pairs  [1 << 16]uint32 // of two bytes, likewise
+	counts [8][256]uint32  // of the blocks of a group
+	all    [256]uint32     // of these together
+	excess float64         // what measure said of codes when they were made; 0: there are none
 	sample []byte
 	huff   huff0.Scratch
 	tree   tree
 	table  table
+	seen   [1 << seenBits]uint32
+	sum    xxhash.Digest
 }
 
 const (
 	// least is how long content must be; for less, what is made once a frame costs too much.
 	least = 16 << 10
-	// Of long content one word of eight bytes in five is counted, so that all places in a row take their turn.
-	long, sampled = 256 << 10, 5
-	// sampleSize is about how many symbols the code is made for.
-	sampleSize = 32 << 10
+	// Of content of several blocks one word of eight bytes in five is counted, so that all places in a row take their turn.
+	sampled = 5
+	// sampleSize is about how many symbols a code is made for.
+	sampleSize = 16 << 10
 )
+
+// What Repeats looks at: of each stretch the beginning, at every place, and whether one of the places before was like it of which
+// one in apart was noted. So a repetition of a stretch and more is found, and one of any kind where there are many.
+const (
+	stretch  = 4 << 10
+	looked   = 64
+	apart    = looked
+	seenBits = 15
+)
+
+// Repeats reports whether so much of src was there before, eight bytes at a time, that looking for it is worth the time. It
+// takes a twentieth of what Append does.
+func (e *Encoder) Repeats(src []byte) bool {
+	const mix = 0x9fb21c651e98df25
+	clear(e.seen[:])
+	looks, found := 0, 0
+	for ; len(src) >= stretch+8; src = src[stretch:] {
+		for i := range looked {
+			h := binary.LittleEndian.Uint64(src[i:]) * mix
+			if e.seen[h>>(64-seenBits)] == uint32(h>>(32-seenBits)) {
+				found++
+			}
+		}
+		looks += looked
+		for i := 0; i < stretch; i += apart {
+			h := binary.LittleEndian.Uint64(src[i:]) * mix
+			e.seen[h>>(64-seenBits)] = uint32(h >> (32 - seenBits))
+		}
+	}
+	return found > looks/1024
+}
 
 // Room is how much Append needs for a frame of n bytes; with less it takes the time to find more.
 func Room(n int) int { return n + maxBlock }
 
-// Append appends a frame with a checksum that holds src, all of whose blocks have the same Huffman code, and reports whether that
-// is smaller than src. If not, or where src is short or beyond 2^32 bytes, it returns dst as it was.
+// Append appends a frame with a checksum that holds src, and reports whether that is smaller than src. If not, or where src is short or
+// beyond 2^32 bytes, it returns dst as it was.
 func (e *Encoder) Append(dst, src []byte) ([]byte, bool) {
 	if len(src) < least || uint64(len(src)) > 1<<32-1 {
-		return dst, false
-	}
-	tree, ok := e.code(src)
-	if !ok {
 		return dst, false
 	}
 	start := len(dst)
 	b := binary.LittleEndian.AppendUint32(slices.Grow(dst, Room(len(src))), magic)
 	b = append(b, contentSizeOf4Bytes|singleSegment|hasChecksum)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(src)))
+	e.excess = 0
+	e.sum.Reset()
+	var tree []byte // to be written
 	for rest := src; len(rest) > 0; {
-		block := rest[:min(len(rest), maxBlock)]
-		rest = rest[len(block):]
-		last := byte(0)
-		if len(rest) == 0 {
-			last = 1
-		}
-		at := len(b)
-		if len(block) >= 4*jumpTable {
-			if b = e.block(b, block, tree, last); len(b)-at-blockHeader < len(block) {
-				tree = nil // it is there
-				continue
+		group := rest[:min(len(rest), len(e.counts)*maxBlock)]
+		rest = rest[len(group):]
+		e.survey(group, len(group) == len(src) && len(group) <= maxBlock)
+		for i := 0; len(group) > 0; i++ {
+			block := group[:min(len(group), maxBlock)]
+			group = group[len(block):]
+			last := byte(0)
+			if len(group) == 0 && len(rest) == 0 {
+				last = 1
 			}
+			e.sum.Write(block)
+			at := len(b)
+			if len(block) >= 4*jumpTable {
+				if fresh := e.code(i); fresh != nil {
+					tree = fresh
+				}
+				if e.excess > 0 {
+					if b = e.block(b, block, tree, last); len(b)-at-blockHeader < len(block) {
+						tree = nil // it is there
+						continue
+					}
+				}
+			}
+			b = append(b[:at], last|raw<<1|byte(len(block)<<3), byte(len(block)>>5), byte(len(block)>>13))
+			b = append(b, block...)
 		}
-		b = append(b[:at], last|raw<<1|byte(len(block)<<3), byte(len(block)>>5), byte(len(block)>>13))
-		b = append(b, block...)
 	}
 	if len(b)+checksum-start >= len(src) {
 		return dst, false
 	}
-	return binary.LittleEndian.AppendUint32(b, uint32(xxhash.Sum64(src))), true
+	return binary.LittleEndian.AppendUint32(b, uint32(e.sum.Sum64())), true
 }
 
-// code makes a code for src and returns the description of its tree.
-func (e *Encoder) code(src []byte) ([]byte, bool) {
-	var counts [4][256]uint32
-	step := 8
-	if len(src) > long {
-		step *= sampled
+// survey counts the bytes of each block of a group, and of all. Content that is one block has no other bytes than those that are counted.
+func (e *Encoder) survey(group []byte, alone bool) {
+	step, floor := 8*sampled, uint32(1)
+	if alone {
+		step, floor = 8, 0
 	}
+	e.all = [256]uint32{}
+	for i := 0; len(group) > 0; i++ {
+		block := group[:min(len(group), maxBlock)]
+		group = group[len(block):]
+		e.counts[i] = count(block, step)
+		for s, n := range e.counts[i] {
+			e.counts[i][s] = max(n, floor) // it may be among what was not counted
+			e.all[s] += n
+		}
+	}
+	for s, n := range e.all {
+		e.all[s] = max(n, floor)
+	}
+}
+
+// count counts the bytes of one word of eight bytes in step, and of what is left when all are.
+func count(block []byte, step int) (all [256]uint32) {
+	var counts [4][256]uint32
 	i := 0
-	for ; i+8 <= len(src); i += step {
-		x := binary.LittleEndian.Uint64(src[i:])
+	for ; i+8 <= len(block); i += step {
+		x := binary.LittleEndian.Uint64(block[i:])
 		counts[0][byte(x)]++
 		counts[1][byte(x>>8)]++
 		counts[2][byte(x>>16)]++
@@ -86,35 +150,72 @@ func (e *Encoder) code(src []byte) ([]byte, bool) {
 		counts[2][byte(x>>48)]++
 		counts[3][byte(x>>56)]++
 	}
-	for ; i < len(src); i++ {
-		counts[0][src[i]]++
+	for ; i < len(block); i++ {
+		counts[0][block[i]]++
 	}
-	all := uint64(len(src) * 8 / step)
-	e.sample = e.sample[:0]
-	for s := range 256 {
-		n := uint64(counts[0][s] + counts[1][s] + counts[2][s] + counts[3][s])
-		if n == 0 && step == 8 {
-			continue
+	for s := range all {
+		all[s] = counts[0][s] + counts[1][s] + counts[2][s] + counts[3][s]
+	}
+	return all
+}
+
+// code makes a code for the group or, where that would not do, for block i of it, and returns the description of its tree; nil where the code
+// that is there is nearly as good for the block as it was for what it was made for.
+func (e *Encoder) code(i int) (tree []byte) {
+	if e.excess == 0 {
+		tree = e.make(&e.all)
+	}
+	if e.excess == 0 || e.measure(&e.counts[i]) > e.excess*1.005 {
+		if own := e.make(&e.counts[i]); own != nil {
+			tree = own
 		}
-		for range max(1, n*sampleSize/all) { // at least one: it may be among what was not counted
-			e.sample = append(e.sample, byte(s))
+	}
+	if tree != nil {
+		for second, b := range e.codes {
+			row := (*[256]uint32)(e.pairs[second<<8:])
+			for first, a := range e.codes {
+				row[first] = (b>>8|a>>8<<(b&31))<<8 | (a+b)&0xff
+			}
+		}
+	}
+	return tree
+}
+
+// make makes a code for what was counted. It is nil, and the code that is there stays, where the bytes are equally frequent, or all the same.
+func (e *Encoder) make(counts *[256]uint32) (tree []byte) {
+	all := uint64(0)
+	for _, n := range counts {
+		all += uint64(n)
+	}
+	e.sample = e.sample[:0]
+	for s, n := range counts {
+		if n > 0 {
+			for range max(1, uint64(n)*sampleSize/all) {
+				e.sample = append(e.sample, byte(s))
+			}
 		}
 	}
 	e.huff.Reuse = huff0.ReusePolicyNone
-	if _, _, err := huff0.Compress1X(e.sample, &e.huff); err != nil {
-		return nil, false // the bytes are equally frequent
+	if _, _, err := huff0.Compress1X(e.sample, &e.huff); err != nil || !e.lengths(e.huff.OutTable) {
+		return nil
 	}
-	tree := e.huff.OutTable
-	if !e.lengths(tree) {
-		return nil, false
-	}
-	for second, b := range e.codes {
-		row := (*[256]uint32)(e.pairs[second<<8:])
-		for first, a := range e.codes {
-			row[first] = (b>>8|a>>8<<(b&31))<<8 | (a+b)&0xff
+	e.excess = e.measure(counts)
+	return e.huff.OutTable
+}
+
+// measure is how many times as long as it could be what was counted becomes in the code that is there.
+func (e *Encoder) measure(counts *[256]uint32) float64 {
+	var all, bits, least float64
+	for s, n := range counts {
+		if n > 0 {
+			x := float64(n)
+			all += x
+			bits += x * float64(e.codes[s]&0xff)
+			least -= x * math.Log2(x)
 		}
 	}
-	return tree, true
+	least += all * math.Log2(all)
+	return bits / max(least, all/256) // a block of one value may take what it takes
 }
 
 // lengths makes the codes of the tree.
@@ -164,29 +265,23 @@ func (e *Encoder) block(b, src, tree []byte, last byte) []byte {
 // stream writes src to out, from its last byte to its first, and returns how many bytes that took. out has eight bytes more than are needed.
 func (e *Encoder) stream(out, src []byte) int {
 	t := &e.pairs
-	var gathered uint64
-	var n uint32 // bits gathered, and above them what is of no meaning
-	at := 0
-	i := len(src) - 8
+	rest, at, gathered, n := e.someWords(out, src) // n bits are gathered
+	i := rest - 8
 	for ; i >= 0; i -= 8 {
 		x := binary.LittleEndian.Uint64(src[i:])
-		// At most 7 bits are left, and two pairs have 44.
-		p := t[x>>48]
-		gathered |= uint64(p>>8) << (n & 63)
-		n += p & 0xff
-		p = t[x>>32&0xffff]
-		gathered |= uint64(p>>8) << (n & 63)
-		n += p & 0xff
+		// At most 7 bits are left, and two pairs have 44. They are joined first: what waits for the bits before is short.
+		p, q := t[x>>48], t[x>>32&0xffff]
+		c := uint64(p>>8) | uint64(q>>8)<<(p&31)
+		gathered |= c << (n & 63)
+		n += uint64((p + q) & 0xff)
 		binary.LittleEndian.PutUint64(out[at:], gathered)
 		at += int(n >> 3)
 		gathered >>= n & 56
 		n &= 7
-		p = t[x>>16&0xffff]
-		gathered |= uint64(p>>8) << (n & 63)
-		n += p & 0xff
-		p = t[x&0xffff]
-		gathered |= uint64(p>>8) << (n & 63)
-		n += p & 0xff
+		p, q = t[x>>16&0xffff], t[x&0xffff]
+		c = uint64(p>>8) | uint64(q>>8)<<(p&31)
+		gathered |= c << (n & 63)
+		n += uint64((p + q) & 0xff)
 		binary.LittleEndian.PutUint64(out[at:], gathered)
 		at += int(n >> 3)
 		gathered >>= n & 56
@@ -195,7 +290,7 @@ func (e *Encoder) stream(out, src []byte) int {
 	for i += 7; i >= 0; i-- {
 		c := e.codes[src[i]]
 		gathered |= uint64(c>>8) << (n & 63)
-		n += c & 0xff
+		n += uint64(c & 0xff)
 		binary.LittleEndian.PutUint64(out[at:], gathered)
 		at += int(n >> 3)
 		gathered >>= n & 56

@@ -93,18 +93,6 @@ func (d *Decoder) decode(dst, frame []byte) bool {
 	return d.at == len(dst) && len(frame)-at == checksum && d.flush()
 }
 
-// None reports whether frame, which an encoder made of size bytes, has no block but those that hold their content as it is.
-func None(frame []byte, size int) bool {
-	at, window, ok := header(frame, size)
-	for last := false; ok && !last; {
-		var kind, stored int
-		kind, _, stored, last = head(frame, at, window)
-		ok = kind == raw && stored >= 0
-		at += blockHeader + stored
-	}
-	return ok
-}
-
 // head reads the header of the block at at (3.1.1.2): its kind, its size, how many bytes are stored, and whether it is the last one. stored is
 // -1 where a frame with a checksum cannot have that block there.
 func head(frame []byte, at, window int) (kind, n, stored int, last bool) {
@@ -271,14 +259,28 @@ func (d *Decoder) finish(b *block) bool {
 	return ok
 }
 
-// wait decodes a block in turns with the one that waits, or lets it wait.
+// worthWaiting is how many rounds a block must have left to wait for another.
+const worthWaiting = 100
+
+// wait decodes a block in turns with the one that waits, or lets it wait. What is left of the longer one waits for the next.
 func (d *Decoder) wait(b *block) bool {
-	if d.waiting.out == nil {
-		d.waiting = *b
+	w := &d.waiting
+	if w.out == nil {
+		*w = *b
 		return true
 	}
-	together(&d.waiting.lanes, &b.lanes)
-	return d.flush() && d.finish(b)
+	together(&w.lanes, &b.lanes)
+	more := b.rounds(0) >= worthWaiting
+	switch {
+	case w.rounds(0) >= worthWaiting && !more && len(b.sequences) == 0:
+		return d.finish(b)
+	case !d.flush():
+		return false
+	case more:
+		*w = *b
+		return true
+	}
+	return d.finish(b)
 }
 
 // flush decodes the block that waits.

@@ -41,12 +41,15 @@
 	SYMBOL(R15, SI, (304+i))
 
 // OUT writes the batch of one stream.
-#define OUT(lane, at) \
+#define OUT(lane, at, source) \
 	MOVOU lane(SP), X0 \
 	MOVOU (lane+16)(SP), X1 \
 	LEAQ at, DI \
 	MOVOU X0, (DI) \
-	MOVOU X1, 16(DI)
+	MOVOU X1, 16(DI) \
+	PREFETCHT0 128(DI) \
+	MOVQ source(SP), DI \
+	PREFETCHT0 -256(DI)
 
 // STREAM finds where a stream's window was loaded from.
 #define STREAM(lanes, k, window, off) \
@@ -109,19 +112,19 @@ round:
 	MOVQ lanes_q(AX), AX
 	LEAQ (AX)(AX*2), BX
 	MOVQ 64(SP), DX
-	OUT(80, (DX))
-	OUT(112, (DX)(AX*1))
-	OUT(144, (DX)(AX*2))
-	OUT(176, (DX)(BX*1))
+	OUT(80, (DX), 0)
+	OUT(112, (DX)(AX*1), 8)
+	OUT(144, (DX)(AX*2), 16)
+	OUT(176, (DX)(BX*1), 24)
 	ADDQ $30, 64(SP)
 	MOVQ b+8(FP), AX
 	MOVQ lanes_q(AX), AX
 	LEAQ (AX)(AX*2), BX
 	MOVQ 72(SP), DX
-	OUT(208, (DX))
-	OUT(240, (DX)(AX*1))
-	OUT(272, (DX)(AX*2))
-	OUT(304, (DX)(BX*1))
+	OUT(208, (DX), 32)
+	OUT(240, (DX)(AX*1), 40)
+	OUT(272, (DX)(AX*2), 48)
+	OUT(304, (DX)(BX*1), 56)
 	ADDQ $30, 72(SP)
 	DECQ n+16(FP)
 	JNZ  batch
@@ -142,4 +145,52 @@ round:
 	MOVQ 72(SP), DX
 	SUBQ lanes_out(BX), DX
 	MOVQ DX, lanes_done(BX)
+	RET
+
+// JOIN takes two pairs of bytes of the word before DX, of which the second one comes first, adds their codes to the bits that R8 has gathered,
+// R9 of them, and writes all of these; what is not a whole byte stays.
+#define JOIN(second, first) \
+	MOVWLZX second(SI)(DX*8), R11 \
+	MOVWLZX first(SI)(DX*8), R12 \
+	MOVL    (AX)(R11*4), R11 \
+	MOVL    (AX)(R12*4), R12 \
+	MOVL    R11, R13 \
+	MOVL    R12, CX \
+	SHRL    $8, R13 \
+	SHRL    $8, CX \
+	SHLXQ   R11, CX, CX \
+	ADDL    R12, R11 \
+	ORQ     R13, CX \
+	MOVBLZX R11, R11 \
+	SHLXQ   R9, CX, CX \
+	ADDQ    R11, R9 \
+	ORQ     CX, R8 \
+	MOVQ    R8, (BX) \
+	MOVQ    R9, CX \
+	MOVQ    R9, R11 \
+	SHRQ    $3, CX \
+	ANDL    $0x38, R11 \
+	ADDQ    CX, BX \
+	SHRXQ   R11, R8, R8 \
+	ANDL    $7, R9
+
+// func words(pairs *[1 << 16]uint32, out, src *byte, n int) (at int, gathered, left uint64)
+TEXT ·words(SB), NOSPLIT, $0-56
+	MOVQ pairs+0(FP), AX
+	MOVQ out+8(FP), BX
+	MOVQ src+16(FP), SI
+	MOVQ n+24(FP), DX
+	XORL R8, R8
+	XORL R9, R9
+
+word:
+	JOIN(-2, -4)
+	JOIN(-6, -8)
+	DECQ DX
+	JNZ  word
+
+	SUBQ out+8(FP), BX
+	MOVQ BX, at+32(FP)
+	MOVQ R8, gathered+40(FP)
+	MOVQ R9, left+48(FP)
 	RET

@@ -32,3 +32,20 @@ func together(a, b *lanes) {
 //
 //go:noescape
 func batches(a, b *lanes, n int)
+
+// someWords encodes the last words of eight bytes of src, from the last on, and returns how many it has left, how many whole bytes it wrote, and the bits of
+// the next one, as many as left.
+func (e *Encoder) someWords(out, src []byte) (rest, at int, gathered, left uint64) {
+	n := len(src) / 8
+	if n == 0 || len(out) < 11*n+8 || !cpu.X86.HasBMI1 || !cpu.X86.HasBMI2 {
+		return len(src), 0, 0, 0
+	}
+	rest = len(src) - 8*n
+	at, gathered, left = words(&e.pairs, &out[0], &src[rest], n)
+	return rest, at, gathered, left
+}
+
+// words encodes n words of eight bytes, at least one, that src begins with; out has 11 bytes for each and 8 more.
+//
+//go:noescape
+func words(pairs *[1 << 16]uint32, out, src *byte, n int) (at int, gathered, left uint64)
