@@ -13,9 +13,14 @@ fn processor() -> i64 {
     t[0] * 1_000_000_000 + t[1]
 }
 
-fn best(rounds: usize, mut work: impl FnMut()) {
+fn best(work: impl FnMut()) {
+    best_of(|| (), work)
+}
+
+fn best_of(mut prepare: impl FnMut(), mut work: impl FnMut()) {
     let (mut wall, mut cpu) = (i64::MAX, i64::MAX);
-    for _ in 0..rounds {
+    for _ in 0..NUMBER {
+        prepare();
         let (from, used) = (Instant::now(), processor());
         work();
         wall = wall.min(from.elapsed().as_nanos() as i64);
@@ -29,12 +34,12 @@ const NUMBER: usize = 3; // rounds
 fn main() {
     let a: Vec<String> = std::env::args().collect();
     match a[1].as_str() {
-        "list" => best(NUMBER, || {
+        "list" => best(|| {
             let s = Source::open(&a[2]).unwrap();
             let n: usize = s.tensors().map(|t| t.shape().len() + t.name().len() + t.data().unwrap().nbytes() as usize).sum();
             assert!(n > 0);
         }),
-        "verify" => best(NUMBER, || {
+        "verify" => best(|| {
             let s = Source::open(&a[2]).unwrap();
             for t in s.tensors() {
                 t.verify().unwrap();
@@ -44,8 +49,7 @@ fn main() {
             let data = std::fs::read(&a[2]).unwrap();
             let size: usize = a[4].parse().unwrap();
             let encode = a[1] == "encode";
-            best(NUMBER, || {
-                std::fs::remove_file(&a[3]).ok();
+            best_of(|| drop(std::fs::remove_file(&a[3])), || {
                 let mut w = Writer::options().canonical(!encode).create(&a[3]).unwrap();
                 for (i, part) in data.chunks(size).enumerate() {
                     w.object(format!("tensor {i:05}"), |b| {
@@ -59,7 +63,7 @@ fn main() {
                 w.finish().unwrap();
             })
         }
-        "read" => best(NUMBER, || {
+        "read" => best(|| {
             let s = Source::open(&a[2]).unwrap();
             for t in s.tensors() {
                 std::hint::black_box(t.data().unwrap().bytes().unwrap().len());
