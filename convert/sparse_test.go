@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -446,6 +448,46 @@ func TestStreamsToASlowTarget(t *testing.T) {
 		t.Errorf("%.1f MiB, %v", float64(peak)/(1<<20), err)
 	}
 	t.Logf("%.1f MiB", float64(peak)/(1<<20))
+}
+
+// And where the target is compressed, whatever comes out: weights, of which most remains, and what repeats.
+func TestStreamsIntoCompressed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory")
+	}
+	name := filepath.Join(t.TempDir(), "w.zt")
+	func() {
+		rng := rand.New(rand.NewPCG(1, 2))
+		weights, rows := make([]float32, 5<<20), make([]float32, 5<<20)
+		for i := range weights {
+			weights[i], rows[i] = float32(rng.NormFloat64()), float32(i/1000)
+		}
+		shape := tensor.Shape{5 << 20}
+		all := []*tensor.Tensor{tensor.New("weights", shape, weights), tensor.New("rows", shape, rows), tensor.New("weights too", shape, weights)}
+		if err := ztensor.WriteFile(name, slices.Values(all), nil); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	for _, unmapped := range []bool{false, true} {
+		for _, version := range []string{"1.2", "2"} {
+			for _, level := range []int{1, 3} {
+				src, err := tensorfile.Open(name, &tensorfile.Options{NoMap: unmapped})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := NewPlan(src, tensorfile.ZTensor, &Options{ZTensor: &ztensor.WriterOptions{Version: version, Level: level}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), io.Discard) })
+				src.Close()
+				if most := int64(6+5*runtime.GOMAXPROCS(0)) << 20; err != nil || peak > most { // 16 MiB on two cores
+					t.Errorf("unmapped %v, to %s at level %d: %.1f MiB, %v", unmapped, version, level, float64(peak)/(1<<20), err)
+				}
+				t.Logf("unmapped %v, to %s at level %d: %.1f MiB", unmapped, version, level, float64(peak)/(1<<20))
+			}
+		}
+	}
 }
 
 type slow struct{}

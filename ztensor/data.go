@@ -66,13 +66,15 @@ func newEncoder(level int) (*encoder, error) {
 // bestLevel is the first at which no time is spared.
 const bestLevel = 16
 
+// encoderOptions are those of a level. Windows and tables are most of an encoder's memory, which is
+// 2, 3, 9 and 40 MiB.
 func encoderOptions(level int) []zstd.EOption {
-	speed := zstd.SpeedBestCompression
+	speed, window := zstd.SpeedBestCompression, 4<<20
 	switch {
 	case level < 3:
-		speed = zstd.SpeedFastest
+		speed, window = zstd.SpeedFastest, 1<<20
 	case level < 7:
-		speed = zstd.SpeedDefault
+		speed, window = zstd.SpeedDefault, 1<<20
 	case level < bestLevel:
 		speed = zstd.SpeedBetterCompression
 	}
@@ -80,7 +82,8 @@ func encoderOptions(level int) []zstd.EOption {
 		zstd.WithEncoderLevel(speed),
 		zstd.WithAllLitEntropyCompression(true),
 		zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(4 << 20),
+		zstd.WithWindowSize(window),
+		zstd.WithLowerEncoderMem(true),
 		zstd.WithZeroFrames(true),
 	}
 }

@@ -196,7 +196,7 @@ type frameJob struct {
 }
 
 func newFrameLine(w *Writer, f *frameWriter) *frameLine {
-	ahead := len(f.encoders) + 1
+	ahead := len(f.encoders)
 	l := &frameLine{w: w, free: f.jobs, todo: make(chan *frameJob, ahead), order: make(chan *frameJob, ahead), stop: make(chan struct{})}
 	for _, e := range f.encoders {
 		l.all.Add(1)

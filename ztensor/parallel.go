@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -12,8 +13,8 @@ import (
 
 // AddAll adds all tensors that ts yields, as [Writer.Add] would one after the
 // other, with the same bytes. What is compressed or hashed is so on all cores.
-// On top of what one tensor at a time takes it holds up to 16 MiB, without
-// compression 4, and an encoder a core. ts runs in the goroutine of the caller. After an error that is not
+// On top of what one tensor at a time takes it holds up to 4 MiB, and an encoder
+// a core, of 2 MiB at levels 1 and 2, 3 below 7, 9 below 16, and 40 from there on. ts runs in the goroutine of the caller. After an error that is not
 // final, such as a tensor that the version cannot hold, those before it are in
 // the file and more can be added.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error {
@@ -94,10 +95,7 @@ const jobSize = 256 << 10
 func newPipeline(ctx context.Context, w *Writer, workers int) *pipeline {
 	p := &pipeline{w: w, parent: ctx, workers: workers}
 	p.ctx, p.cancel = context.WithCancel(ctx)
-	p.spools.room = 16 << 20
-	if w.level == 0 { // to hash is no more than to read: little is to be had from being ahead
-		p.spools.room = 4 << 20
-	}
+	p.spools.room = 4 << 20
 	p.spools.changed = sync.NewCond(&p.spools.mu)
 	return p
 }
@@ -217,6 +215,19 @@ type spools struct {
 	changed *sync.Cond
 	room    int64
 	free    [][]byte
+	unused  int64 // what free has
+}
+
+// take finds an empty piece with room for n bytes. Blocks of zstd differ in their lengths by little: a multiple of 64 KiB does for most.
+func (a *spools) take(n int) []byte {
+	for i := len(a.free) - 1; i >= 0; i-- {
+		if b := a.free[i]; cap(b) >= n {
+			a.free = slices.Delete(a.free, i, i+1)
+			a.unused -= int64(cap(b))
+			return b[:0]
+		}
+	}
+	return make([]byte, 0, (n+1<<16-1)&^(1<<16-1))
 }
 
 // A spool hands the stored bytes of one component from a worker to the writer.
@@ -278,20 +289,21 @@ func (p plainWriter) Write(b []byte) (int, error) {
 func (s *spool) Write(p []byte) (int, error) {
 	a := s.all
 	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := len(s.pieces); n > 0 && cap(s.pieces[n-1])-len(s.pieces[n-1]) >= len(p) { // it is small
+		s.pieces[n-1] = append(s.pieces[n-1], p...)
+		return len(p), nil
+	}
 	for a.room < int64(len(p)) && !(s.head && len(s.pieces) == 0) {
 		a.changed.Wait()
 	}
-	a.room -= int64(len(p))
-	var b []byte
-	if n := len(a.free); n > 0 && cap(a.free[n-1]) >= len(p) {
-		b, a.free = a.free[n-1][:0], a.free[:n-1]
-	}
+	b := a.take(len(p))
+	a.room -= int64(cap(b))
 	a.mu.Unlock()
 	b = append(b, p...)
 	a.mu.Lock()
 	s.pieces = append(s.pieces, b)
 	a.changed.Broadcast()
-	a.mu.Unlock()
 	return len(p), nil
 }
 
@@ -323,9 +335,10 @@ func (s *spool) drain(w *Writer) error {
 			a.mu.Unlock()
 			w.write(b)
 			a.mu.Lock()
-			a.room += int64(len(b))
-			if int64(len(a.free)) < a.room>>20 { // with what is in use no more than the limit
+			a.room += int64(cap(b))
+			if a.unused+int64(cap(b)) <= a.room { // with what is in use no more than the limit
 				a.free = append(a.free, b)
+				a.unused += int64(cap(b))
 			}
 			a.changed.Broadcast()
 		case s.ended:

@@ -45,7 +45,7 @@ type frameEncoder struct {
 }
 
 func newFrameEncoder(level int) (*frameEncoder, error) {
-	e, err := zstd.NewWriter(nil, append(encoderOptions(level), zstd.WithWindowSize(frameSize), zstd.WithLowerEncoderMem(true))...)
+	e, err := zstd.NewWriter(nil, append(encoderOptions(level), zstd.WithWindowSize(frameSize))...)
 	return &frameEncoder{level: level, thorough: e}, err
 }
 
