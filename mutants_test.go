@@ -38,7 +38,7 @@ func TestMutants(t *testing.T) {
 		most := 1<<20 + 16*int64(len(b))
 		before := allocated()
 		if open(); allocated()-before > most {
-			if peak := readtest.PeakHeap(open); peak > most {
+			if peak := readtest.PeakHeap(most, open); peak > most {
 				t.Errorf("a file of %d bytes took %d to open", len(b), peak)
 			}
 		}

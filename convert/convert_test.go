@@ -815,7 +815,7 @@ func TestStreams(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), io.Discard) })
+				peak := readtest.PeakHeap(16<<20, func() { err = p.Write(t.Context(), io.Discard) })
 				if err != nil || peak > 16<<20 {
 					t.Errorf("%v to %v, mapped %v: %d bytes, %v", as, to, !noMap, peak, err)
 				}
@@ -940,7 +940,7 @@ func TestStreamsSparse(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer src.Close()
-		peak := readtest.PeakHeap(func() {
+		peak := readtest.PeakHeap(16<<20, func() {
 			var p *Plan
 			if p, err = NewPlan(src, format, o); err == nil {
 				err = p.WriteFile(t.Context(), to)

@@ -354,7 +354,7 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "large.ptd")
 	const parts = 16
-	peak := readtest.PeakHeap(func() {
+	peak := readtest.PeakHeap(64<<20, func() {
 		var es []ptd.Entry
 		for i := range parts {
 			es = append(es, ptd.Entry{

@@ -168,7 +168,10 @@ func TestLargeVersion1TakesLittleMemory(t *testing.T) {
 	}
 	var r *Reader
 	var err error
-	peak := readtest.PeakHeap(func() {
+	peak := readtest.PeakHeap(1<<20, func() {
+		if r != nil {
+			r.Close()
+		}
 		if r, err = Open(name, nil); err != nil {
 			return
 		}

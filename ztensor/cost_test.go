@@ -141,13 +141,14 @@ func TestMemoryOfOpening(t *testing.T) {
 			} {
 				var r *Reader
 				var err error
-				peak := readtest.PeakHeap(func() {
+				limit := 1<<20 + 16*size
+				peak := readtest.PeakHeap(limit, func() {
 					if r, err = open(); err == nil {
 						list0(r)
 						r.Warnings()
 					}
 				})
-				if limit := 1<<20 + 16*size; peak > limit {
+				if peak > limit {
 					t.Errorf("%s: %d bytes for a manifest of %d: %.1f times (%v)", how, peak, size, float64(peak)/float64(size), err)
 				} else {
 					t.Logf("%s: %.1f times the manifest", how, float64(peak)/float64(size))
@@ -207,7 +208,7 @@ func TestMemoryOfReading(t *testing.T) {
 				defer in.Close()
 				io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{in}, make([]byte, 64<<10))
 			}
-			if got := readtest.PeakHeap(stream); got > 24<<20 {
+			if got := readtest.PeakHeap(24<<20, stream); got > 24<<20 {
 				t.Errorf("%s, level %d: a stream takes %d bytes", s.Name, level, got)
 			}
 			r.Close()
@@ -291,7 +292,7 @@ func TestMemoryOfWriting(t *testing.T) {
 			size = 32 << 20
 		}
 		piece := noise(1<<20, 1)
-		peak := readtest.PeakHeap(func() {
+		peak := readtest.PeakHeap(48<<20, func() {
 			w := NewWriter(io.Discard, &o)
 			p, err := w.Create("w", tensor.BF16, tensor.Shape{size / 2})
 			if err != nil {
@@ -328,7 +329,7 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 	for _, o := range []WriterOptions{{}, {Version: "1.2", Digest: CRC32C}, {Digest: CRC32C, Level: 1}} {
 		name := filepath.Join(t.TempDir(), "x.zt")
 		start := time.Now()
-		peak := readtest.PeakHeap(func() {
+		peak := readtest.PeakHeap(64<<20, func() {
 			w, err := Create(name, &o)
 			if err != nil {
 				t.Fatal(err)

@@ -540,7 +540,7 @@ func TestA28SparseBombsWithoutSize(t *testing.T) {
 	part := component10(64, len(bomb), "encoding", "zstd")
 	data := footed(b, manifest10(map[string]any{"w": tensor10("uint8", "sparse_coo", []any{3}, map[string]any{"values": part, "coords": part})}), false)
 	face.Each(t, data, func(t *testing.T, r *Reader) {
-		peak := readtest.PeakHeap(func() {
+		peak := readtest.PeakHeap(128<<20, func() {
 			for _, p := range r.Tensor("w").Parts {
 				if p.Data.Size() != -1 {
 					t.Errorf("size %d of a part whose size nothing tells", p.Data.Size())

@@ -87,7 +87,7 @@ func TestDensifyHoldsNothing(t *testing.T) {
 	sparse := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1 << 20, 1 << 20}, Scheme: "sparse_coo", Parts: []tensor.Part{
 		{Role: "values", DType: tensor.F32, Data: tensor.BlobOf(values)}, {Role: "coords", DType: tensor.U64, Data: tensor.BlobOf(at)}}}
 	if !testing.Short() {
-		peak := readtest.PeakHeap(func() {
+		peak := readtest.PeakHeap(4<<20, func() {
 			dense, err := Densify(t.Context(), sparse)
 			if err != nil {
 				t.Fatal(err)

@@ -53,8 +53,12 @@ func Least[T cmp.Ordered](enough T, measure func() T) T {
 
 // PeakHeap is the most bytes that objects on the heap took while do ran, beyond those that were there before. It is a
 // sample every fifty microseconds, of a heap that is collected early: what lives shorter may be missed, and what is dead
-// may count for a moment. Other goroutines count too.
-func PeakHeap(do func()) int64 {
+// may count for a moment. Other goroutines count too. Of up to five times it is the least, see Least.
+func PeakHeap(enough int64, do func()) int64 {
+	return Least(enough, func() int64 { return peakHeap(do) })
+}
+
+func peakHeap(do func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()
 	live := func() int64 {

@@ -201,7 +201,7 @@ func TestMemory(t *testing.T) {
 	if got := Allocated(func() { sink = make([]byte, 1<<20) }); got < 1<<20 || got > 2<<20 {
 		t.Errorf("Allocated = %d", got)
 	}
-	got := PeakHeap(func() {
+	got := PeakHeap(120<<20, func() {
 		for range 20 {
 			sink = make([]byte, 8<<20)
 			clear(sink)
