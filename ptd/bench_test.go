@@ -101,38 +101,66 @@ func accessors(buf []byte) {
 	}
 }
 
-// BenchmarkTensor looks names up that lie far apart, in rounds of which the best counts.
+// BenchmarkTensor looks names of a file up, in rounds of 1,000: one again and again, all in the order of the file, and all in an
+// order that has nothing to do with it, so that each look-up waits for memory several times. A Go map of the same names takes
+// turns with it.
 func BenchmarkTensor(b *testing.B) {
-	r := readBytes(b, checkpoint(b, 100_000), nil)
-	var names []string
-	for t := range r.Tensors() {
-		names = append(names, t.Name)
-	}
-	// In an order that has nothing to do with that of the file; the callers' strings are not the file's.
-	rand.New(rand.NewPCG(1, 2)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	for i := range names {
-		names[i] = strings.Clone(names[i])
-	}
-	const round = 1000
-	b.ReportAllocs()
-	i := 0
-	var rounds []time.Duration
-	for b.Loop() {
-		start := time.Now()
-		for range round {
-			if r.Tensor(names[i]) == nil {
-				b.Fatal(names[i])
-			}
-			if i++; i == len(names) {
-				i = 0
-			}
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		for _, order := range []string{"one", "file", "shuffled"} {
+			b.Run(fmt.Sprintf("%d/%s", n, order), func(b *testing.B) {
+				r := readBytes(b, checkpoint(b, n), nil)
+				names, byName := make([]string, 0, n), make(map[string]*tensor.Tensor, n)
+				for t := range r.Tensors() {
+					names = append(names, t.Name)
+					byName[t.Name] = t
+				}
+				switch order {
+				case "one":
+					names = slices.Repeat(names[n/2:n/2+1], n)
+				case "shuffled":
+					rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { names[i], names[j] = names[j], names[i] })
+				}
+				for i := range names {
+					if names[i] = strings.Clone(names[i]); i > 0 && order == "one" { // the callers' strings are not the file's
+						names[i] = names[0]
+					}
+				}
+				sides := [...]struct {
+					unit   string
+					f      func(string) *tensor.Tensor
+					rounds []time.Duration
+					next   int
+				}{
+					{unit: "ns/name", f: r.Tensor},
+					{unit: "map-ns/name", f: func(name string) *tensor.Tensor { return byName[name] }, next: n / 2},
+				}
+				const round = 1000
+				b.ReportAllocs()
+				for b.Loop() {
+					for k := range sides {
+						s := &sides[k]
+						start := time.Now()
+						for range round {
+							if s.f(names[s.next]) == nil {
+								b.Fatal(names[s.next])
+							}
+							if s.next++; s.next == n {
+								s.next = 0
+							}
+						}
+						s.rounds = append(s.rounds, time.Since(start))
+					}
+				}
+				for k := range sides {
+					s := &sides[k]
+					slices.Sort(s.rounds)
+					b.ReportMetric(float64(s.rounds[len(s.rounds)/2])/round, "median-"+s.unit)
+					b.ReportMetric(float64(s.rounds[0])/round, "best-"+s.unit)
+				}
+				b.ReportMetric(0, "ns/op")
+			})
 		}
-		rounds = append(rounds, time.Since(start))
 	}
-	slices.Sort(rounds)
-	b.ReportMetric(float64(rounds[len(rounds)/2])/round, "median-ns/name")
-	b.ReportMetric(float64(rounds[0])/round, "best-ns/name")
-	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkWrite compares a file of 1 GiB with the same bytes given to os.File.Write, in turns; the best round of each counts.

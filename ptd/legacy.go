@@ -44,6 +44,9 @@ func (p *parser) legacy(root fb.Row) error {
 		return err
 	}
 	where := p.shift + int64(root.Pos)
+	if err := p.roomForSegments(segments); err != nil {
+		return err
+	}
 	if err := p.segments(segments); err != nil {
 		return err
 	}

@@ -92,6 +92,10 @@ type parser struct {
 	dims    []int64
 	orders  []int
 
+	// For filling the table of names by several goroutines.
+	hashes []uint64 // of all names; nil where there is one goroutine, or no room for them
+	filled bool
+
 	// What the Reader gets in the end: several parsers may work on one file.
 	strays   int
 	warnings []error
@@ -176,6 +180,9 @@ func (p *parser) metadata(h Header, head []byte) error {
 func (p *parser) finish(place func(i int) (int64, string)) error {
 	r := p.r
 	r.strays, r.warnings = p.strays, p.warnings
+	if p.filled {
+		return nil
+	}
 	if dup := r.table.Fill(r.names.len(), &r.names); dup >= 0 {
 		off, field := place(dup)
 		name := r.names.NameAt(dup)
@@ -294,13 +301,6 @@ func (p *parser) entries(root fb.Row) error {
 		return malformed(p.place(root, flatTensorNamed), "named_data", "absent")
 	}
 	namedAt := p.place(root, flatTensorNamed)
-	if err := p.segments(segments); err != nil {
-		return err
-	}
-	tensors := p.count(named, 0, named.n)
-	if err := p.room(tensors, named.n-tensors, namedAt, "named_data"); err != nil {
-		return err
-	}
 	p.cols = columns{"named_data", ".key", ".tensor_layout", namedKey, layoutType, layoutSizes, layoutDimOrder}
 	c := &p.cols
 	const (
@@ -308,9 +308,9 @@ func (p *parser) entries(root fb.Row) error {
 		most       = 16   // goroutines, each of which wants nine kilobytes that the budget does not know of
 	)
 	if workers := min(runtime.GOMAXPROCS(0), named.n/worthwhile, most); workers > 1 {
-		err = p.parallel(named, workers)
+		err = p.parallel(segments, named, namedAt, workers)
 	} else {
-		err = p.rows(named, 0, named.n, named.n)
+		err = p.serial(segments, named, namedAt)
 	}
 	if err != nil {
 		return err
@@ -385,62 +385,123 @@ func (p *parser) rows(named list, lo, hi, end int) error {
 	return nil
 }
 
+// serial reads segments and entries on this goroutine.
+func (p *parser) serial(segments, named list, namedAt int64) error {
+	if err := p.roomForSegments(segments); err != nil {
+		return err
+	}
+	if err := p.segments(segments); err != nil {
+		return err
+	}
+	tensors := p.count(named, 0, named.n)
+	if err := p.room(tensors, named.n-tensors, namedAt, "named_data"); err != nil {
+		return err
+	}
+	return p.rows(named, 0, named.n, named.n)
+}
+
 // A part is what one goroutine reads.
 type part struct {
 	parser
-	lo, hi int
-	err    error
+	allSegments, allNamed list
+	k, of                 int // of so many parts
+	lo, hi                int // entries
+	layouts               int // that they have
+	filler                names.Filler
+	err                   error
 
-	// Of the first part: for all.
-	begun atomic.Int32
-	wg    sync.WaitGroup
+	// Of its segments: where they begin and end, and whether that is all there is to say about them.
+	first, end uint64
+	plain      bool
 }
 
-// parallel reads the entries in ranges, each on a goroutine and the last on this one.
-func (p *parser) parallel(named list, workers int) error {
+// A crew are the parts of a file. The first has what is for all.
+type crew []struct {
+	part
+	work    func(*part)
+	begun   atomic.Int32
+	running sync.WaitGroup
+}
+
+// each has work done for each part, each on a goroutine and one on this.
+func (c crew) each(run func(), work func(*part)) {
+	all := &c[0]
+	all.work = work
+	all.begun.Store(0)
+	all.running.Add(len(c))
+	for range len(c) - 1 {
+		go run()
+	}
+	run()
+	all.running.Wait()
+}
+
+// run does the work of a part that nobody has begun.
+func (c crew) run() {
+	all := &c[0]
+	q := &c[all.begun.Add(1)-1].part
+	defer all.running.Done()
+	defer func() {
+		if e := recover(); e != nil {
+			q.err = bug(e)
+		}
+	}()
+	all.work(q)
+}
+
+// parallel reads segments and entries in ranges.
+func (p *parser) parallel(segments, named list, namedAt int64, workers int) error {
+	if err := p.roomForSegments(segments); err != nil {
+		return err
+	}
+	c := make(crew, workers)
+	run := c.run // for all, so that their number costs no allocations
+	n := named.n - 1
+	for k := range c {
+		c[k].part = part{parser: *p, allSegments: segments, allNamed: named, k: k, of: workers, lo: 1 + n*k/workers, hi: 1 + n*(k+1)/workers}
+	}
+	c.each(run, (*part).look)
+	plain, end, tensors := true, uint64(0), p.count(named, 0, 1)
+	first := tensors
+	for k := range c {
+		q := &c[k].part
+		if q.err != nil {
+			return q.err
+		}
+		plain = plain && q.plain && q.first >= end
+		end = max(end, q.end)
+		tensors += q.layouts
+	}
+	if !plain {
+		if err := p.segments(segments); err != nil {
+			return err
+		}
+	}
+	if err := p.room(tensors, named.n-tensors, namedAt, "named_data"); err != nil {
+		return err
+	}
 	// The first entry makes room for all, as if all were like it; the parts share that room.
 	if err := p.rows(named, 0, 1, named.n); err != nil {
 		return err
 	}
-	parts := make([]part, workers)
-	n := named.n - 1
-	tensors := p.tensors
-	for k := range parts {
-		q := &parts[k]
+	if hashes := 8 * int64(named.n); p.r.budget.Load() > 8*hashes && p.spend(hashes) {
+		p.hashes = make([]uint64, named.n)
+		p.hashes[0] = p.r.table.Hash(p.r.names.NameAt(0))
+	}
+	for k := range c {
+		q := &c[k].part
 		q.parser = *p
 		q.strays, q.names, q.warnings = 0, 0, nil
-		lo, hi := n*k/workers, n*(k+1)/workers
+		lo, hi := q.lo-1, q.hi-1
 		q.text, q.extents = share(p.text, lo, hi, n), share(p.extents, lo, hi, n)
 		q.dims, q.orders = share(p.dims, lo, hi, n), share(p.orders, lo, hi, n)
-		q.lo, q.hi = 1+lo, 1+hi
-		q.tensors = tensors
-		if p.r.places != nil {
-			tensors += p.count(named, q.lo, q.hi)
-		} else {
-			tensors += hi - lo // or there are none at all
-		}
+		q.tensors = first
+		first += q.layouts
 	}
-	wg := &parts[0].wg
-	wg.Add(workers - 1)
-	run := func() { // for all, so that their number costs no allocations
-		q := &parts[parts[0].begun.Add(1)]
-		defer wg.Done()
-		defer func() {
-			if e := recover(); e != nil {
-				q.err = bug(e)
-			}
-		}()
-		q.err = q.rows(named, q.lo, q.hi, q.hi)
-	}
-	for range workers - 1 {
-		go run()
-	}
-	defer wg.Wait() // also when this goroutine's part panics
-	parts[0].err = parts[0].rows(named, parts[0].lo, parts[0].hi, parts[0].hi)
-	wg.Wait()
-	for k := range parts {
+	c.each(run, (*part).read)
+	for k := range c {
 		// The first error in the file is the error, as if one had read it all.
-		q := &parts[k]
+		q := &c[k].part
 		if q.err != nil {
 			return q.err
 		}
@@ -450,8 +511,27 @@ func (p *parser) parallel(named list, workers int) error {
 			p.tolerate(w)
 		}
 	}
+	if p.hashes == nil {
+		return nil
+	}
+	c.each(run, (*part).fill)
+	p.filled = true
+	for k := range c {
+		p.filled = p.filled && c[k].err == nil && c[k].filler.Finish(&p.r.table, p.hashes)
+	}
 	return nil
 }
+
+// look reads the segments of a part, and counts the layouts of its entries.
+func (q *part) look() {
+	n := q.allSegments.n
+	q.first, q.end, q.plain = q.plainSegments(q.allSegments, n*q.k/q.of, n*(q.k+1)/q.of)
+	q.layouts = q.count(q.allNamed, q.lo, q.hi)
+}
+
+func (q *part) read() { q.err = q.rows(q.allNamed, q.lo, q.hi, q.hi) }
+
+func (q *part) fill() { q.filler.Fill(&q.r.table, q.hashes, q.k, q.of) }
 
 // share is the room behind s that entries lo to hi of n have: each the same, if there is as much.
 func share[T any](s []T, lo, hi, n int) []T {
@@ -489,6 +569,9 @@ func (p *parser) note(i int, name string, place, segment uint32) {
 		r.names.at[i] = p.key
 	} else {
 		r.names.all[i] = name
+	}
+	if p.hashes != nil {
+		p.hashes[i] = r.table.Hash(name)
 	}
 	if r.places != nil {
 		r.places[i] = place
@@ -549,10 +632,11 @@ func (p *parser) room(tensors, blobs int, offset int64, field string) error {
 		return p.spent(offset, field)
 	}
 	p.listed, r.tensors = int64(n), make([]tensor.Tensor, tensors)
-	numbers := make([]uint32, n*len(lists))
+	numbers := make([]uint32, n*len(lists)+names.Slots(n))
 	for k, l := range lists {
 		*l = numbers[k*n:][:n:n]
 	}
+	r.table.Start(n, &r.names, numbers[n*len(lists):])
 	if p.alias {
 		r.names.buf = p.cursor.Buf()
 	} else {
@@ -569,13 +653,43 @@ func (p *parser) place(row fb.Row, id int) int64 {
 	return p.shift + int64(row.Pos)
 }
 
-// segments reads where the segments are and holds them against the header.
-func (p *parser) segments(all list) error {
-	r, h := p.r, p.r.header
+func (p *parser) roomForSegments(all list) error {
 	if !p.spend(int64(all.n) * segmentCost) {
 		return p.spent(p.shift+int64(all.first)-4, "segments")
 	}
-	r.segments = make([]source.Extent, all.n)
+	p.r.segments = make([]source.Extent, all.n)
+	return nil
+}
+
+// plainSegments reads the segments from lo to hi, of which it answers where the first begins and the last ends; or false where
+// there is more to say, which is for segments to do.
+func (p *parser) plainSegments(all list, lo, hi int) (first, end uint64, ok bool) {
+	base, most := p.r.header.SegmentBaseOffset, uint64(p.r.header.SegmentDataSize)
+	for i := lo; i < hi; i++ {
+		row, e := p.cursor.Table(all.first+4*uint32(i), ptdfb.TableDataSegment)
+		if e != nil {
+			return 0, 0, false
+		}
+		off, size := p.cursor.Uint64(row.At(segmentOffset)), p.cursor.Uint64(row.At(segmentSize))
+		if off > most || size > most-off || off < end {
+			return 0, 0, false
+		}
+		extent, err := p.r.src.Extent(base+int64(off), int64(size))
+		if err != nil {
+			return 0, 0, false
+		}
+		p.r.segments[i] = extent
+		if i == lo {
+			first = off
+		}
+		end = off + size
+	}
+	return first, end, true
+}
+
+// segments reads where the segments are and holds them against the header.
+func (p *parser) segments(all list) error {
+	r, h := p.r, p.r.header
 	most, end := uint64(h.SegmentDataSize), uint64(0)
 	for i := range all.n {
 		row, e := p.cursor.Table(all.first+4*uint32(i), ptdfb.TableDataSegment)
