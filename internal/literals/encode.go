@@ -12,7 +12,8 @@ import (
 // An Encoder makes one frame after the other. What it makes depends on nothing but the content. It has some 430 KiB.
 type Encoder struct {
 	codes  [256]uint32     // of a byte: the code, and below it in eight bits its length
-	pairs  [1 << 16]uint32 // of two bytes, likewise
+	short  [256]uint16     // likewise: the length in the upper four bits
+	pairs  [1 << 16]uint32 // of two bytes as codes has them, unless wide
 	counts [8][256]uint32  // of the blocks of a group
 	all    [256]uint32     // of these together
 	excess float64         // what measure said of codes when they were made; 0: there are none
@@ -170,7 +171,7 @@ func (e *Encoder) code(i int) (tree []byte) {
 			tree = own
 		}
 	}
-	if tree != nil {
+	if tree != nil && !wide {
 		for second, b := range e.codes {
 			row := (*[256]uint32)(e.pairs[second<<8:])
 			for first, a := range e.codes {
@@ -224,9 +225,11 @@ func (e *Encoder) lengths(tree []byte) bool {
 		return false
 	}
 	clear(e.codes[:])
+	clear(e.short[:])
 	for i := 0; i < len(e.table); {
 		symbol, n := e.table[i]>>8, e.table[i]&0xff
-		e.codes[symbol] = uint32(i)>>(maxBits-n)<<8 | uint32(n)
+		code := i >> (maxBits - n)
+		e.codes[symbol], e.short[symbol] = uint32(code)<<8|uint32(n), uint16(code)|n<<12
 		i += 1 << (maxBits - n)
 	}
 	return true
@@ -265,9 +268,9 @@ func (e *Encoder) block(b, src, tree []byte, last byte) []byte {
 // stream writes src to out, from its last byte to its first, and returns how many bytes that took. out has eight bytes more than are needed.
 func (e *Encoder) stream(out, src []byte) int {
 	t := &e.pairs
-	rest, at, gathered, n := e.someWords(out, src) // n bits are gathered
+	rest, at, gathered, n := e.some(out, src) // n bits are gathered
 	i := rest - 8
-	for ; i >= 0; i -= 8 {
+	for ; i >= 0 && !wide; i -= 8 {
 		x := binary.LittleEndian.Uint64(src[i:])
 		// At most 7 bits are left, and two pairs have 44. They are joined first: what waits for the bits before is short.
 		p, q := t[x>>48], t[x>>32&0xffff]

@@ -33,9 +33,21 @@ func together(a, b *lanes) {
 //go:noescape
 func batches(a, b *lanes, n int)
 
-// someWords encodes the last words of eight bytes of src, from the last on, and returns how many it has left, how many whole bytes it wrote, and the bits of
+// wide is whether the processor looks 32 bytes up at a time.
+var wide = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasBMI2
+
+// some encodes most of src, from its end on, and returns how many bytes it has left, how many whole bytes it wrote, and the bits of
 // the next one, as many as left.
-func (e *Encoder) someWords(out, src []byte) (rest, at int, gathered, left uint64) {
+func (e *Encoder) some(out, src []byte) (rest, at int, gathered, left uint64) {
+	if wide {
+		n := len(src) / 32
+		if n == 0 || len(out) < 44*n+8 {
+			return len(src), 0, 0, 0
+		}
+		rest = len(src) - 32*n
+		at, gathered, left = vectors(&e.short, &out[0], &src[rest], n)
+		return rest, at, gathered, left
+	}
 	n := len(src) / 8
 	if n == 0 || len(out) < 11*n+8 || !cpu.X86.HasBMI1 || !cpu.X86.HasBMI2 {
 		return len(src), 0, 0, 0
@@ -49,3 +61,8 @@ func (e *Encoder) someWords(out, src []byte) (rest, at int, gathered, left uint6
 //
 //go:noescape
 func words(pairs *[1 << 16]uint32, out, src *byte, n int) (at int, gathered, left uint64)
+
+// vectors encodes n times 32 bytes, at least once, that src begins with; out has 44 bytes for each and 8 more.
+//
+//go:noescape
+func vectors(codes *[256]uint16, out, src *byte, n int) (at int, gathered, left uint64)

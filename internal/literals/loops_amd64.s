@@ -194,3 +194,126 @@ word:
 	MOVQ R8, gathered+40(FP)
 	MOVQ R9, left+48(FP)
 	RET
+
+// PUT adds the R12 bits of R11 to those that R8 has gathered, R9 of them, and writes all of these; what is not a whole byte stays.
+#define PUT \
+	SHLXQ R9, R11, R11 \
+	ADDQ  R12, R9 \
+	ORQ   R11, R8 \
+	MOVQ  R8, (BX) \
+	MOVQ  R9, CX \
+	MOVQ  R9, R11 \
+	SHRQ  $3, CX \
+	ANDL  $0x38, R11 \
+	ADDQ  CX, BX \
+	SHRXQ R11, R8, R8 \
+	ANDL  $7, R9
+
+// EIGHTH puts the codes of eight bytes: at once where they are short enough, or else those of the second four first.
+#define EIGHTH(i, long, done) \
+	MOVQ (192+16*i)(SP), R12 \
+	CMPQ R12, $56 \
+	JHI  long \
+	MOVQ (128+16*i)(SP), R11 \
+	PUT \
+done:
+
+#define LONG(i, long, done) \
+long: \
+	MOVQ (8+16*i)(SP), R11 \
+	MOVQ (64+8+16*i)(SP), R12 \
+	PUT \
+	MOVQ (16*i)(SP), R11 \
+	MOVQ (64+16*i)(SP), R12 \
+	PUT \
+	JMP  done
+
+// func vectors(codes *[256]uint16, out, src *byte, n int) (at int, gathered, left uint64)
+TEXT ·vectors(SB), NOSPLIT, $256-56
+	MOVQ         codes+0(FP), AX
+	VMOVDQU64    (AX), Z8
+	VMOVDQU64    64(AX), Z9
+	VMOVDQU64    128(AX), Z10
+	VMOVDQU64    192(AX), Z11
+	VMOVDQU64    256(AX), Z12
+	VMOVDQU64    320(AX), Z13
+	VMOVDQU64    384(AX), Z14
+	VMOVDQU64    448(AX), Z15
+	MOVL         $64, AX
+	VPBROADCASTW AX, Z16
+	MOVL         $128, AX
+	VPBROADCASTW AX, Z17
+	MOVL         $0xfff, AX
+	VPBROADCASTW AX, Z18
+	MOVL         $0xffff, AX
+	VPBROADCASTD AX, Z19
+	MOVL         $0xffffffff, AX
+	VPBROADCASTQ AX, Z20
+	MOVQ         out+8(FP), BX
+	MOVQ         src+16(FP), SI
+	MOVQ         n+24(FP), DX
+	SHLQ         $5, DX
+	XORL         R8, R8
+	XORL         R9, R9
+
+vector:
+	// Of each of 32 bytes the entry in the table, a quarter of which each of four looks covers.
+	VPMOVZXBW -32(SI)(DX*1), Z0
+	VPTESTMW  Z16, Z0, K1
+	VPTESTMW  Z17, Z0, K2
+	VMOVDQA64 Z0, Z1
+	VMOVDQA64 Z0, Z2
+	VMOVDQA64 Z0, Z3
+	VPERMI2W  Z9, Z8, Z0
+	VPERMI2W  Z11, Z10, Z1
+	VPERMI2W  Z13, Z12, Z2
+	VPERMI2W  Z15, Z14, Z3
+	VPBLENDMW Z1, Z0, K1, Z0
+	VPBLENDMW Z3, Z2, K1, Z2
+	VPBLENDMW Z2, Z0, K2, Z0
+
+	// Codes in Z0 and their lengths in Z1: of bytes, of two, and of four, of which the one behind comes first.
+	VPSRLW  $12, Z0, Z1
+	VPANDQ  Z18, Z0, Z0
+	VPSRLD  $16, Z0, Z2
+	VPSRLD  $16, Z1, Z3
+	VPANDQ  Z19, Z0, Z0
+	VPANDQ  Z19, Z1, Z1
+	VPSLLVD Z3, Z0, Z0
+	VPORQ   Z2, Z0, Z0
+	VPADDD  Z3, Z1, Z1
+	VPSRLQ  $32, Z0, Z2
+	VPSRLQ  $32, Z1, Z3
+	VPANDQ  Z20, Z0, Z0
+	VPANDQ  Z20, Z1, Z1
+	VPSLLVQ Z3, Z0, Z0
+	VPORQ   Z2, Z0, Z0
+	VPADDQ  Z3, Z1, Z1
+
+	// Of eight in Z4 and Z5, as far as they have room in a word.
+	VPSHUFD   $0x4e, Z0, Z2
+	VPSHUFD   $0x4e, Z1, Z3
+	VPSLLVQ   Z3, Z0, Z4
+	VPORQ     Z2, Z4, Z4
+	VPADDQ    Z3, Z1, Z5
+	VMOVDQU64 Z0, 0(SP)
+	VMOVDQU64 Z1, 64(SP)
+	VMOVDQU64 Z4, 128(SP)
+	VMOVDQU64 Z5, 192(SP)
+	EIGHTH(3, long3, done3)
+	EIGHTH(2, long2, done2)
+	EIGHTH(1, long1, done1)
+	EIGHTH(0, long0, done0)
+	SUBQ $32, DX
+	JNZ  vector
+
+	VZEROUPPER
+	SUBQ out+8(FP), BX
+	MOVQ BX, at+32(FP)
+	MOVQ R8, gathered+40(FP)
+	MOVQ R9, left+48(FP)
+	RET
+	LONG(3, long3, done3)
+	LONG(2, long2, done2)
+	LONG(1, long1, done1)
+	LONG(0, long0, done0)
