@@ -3,7 +3,9 @@ package literals
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/huff0"
@@ -31,7 +33,7 @@ const (
 	// Of content of several blocks one word of eight bytes in five is counted, so that all places in a row take their turn.
 	sampled = 5
 	// sampleSize is about how many symbols a code is made for.
-	sampleSize = 16 << 10
+	sampleSize = 8 << 10
 )
 
 // What Repeats looks at: of each stretch the beginning, at every place, and whether one of the places before was like it of which
@@ -44,7 +46,7 @@ const (
 )
 
 // Repeats reports whether so much of src was there before, eight bytes at a time, that looking for it is worth the time. It
-// takes a twentieth of what Append does.
+// takes a tenth of what Append does.
 func (e *Encoder) Repeats(src []byte) bool {
 	const mix = 0x9fb21c651e98df25
 	clear(e.seen[:])
@@ -206,17 +208,34 @@ func (e *Encoder) make(counts *[256]uint32) (tree []byte) {
 
 // measure is how many times as long as it could be what was counted becomes in the code that is there.
 func (e *Encoder) measure(counts *[256]uint32) float64 {
-	var all, bits, least float64
+	var all, length uint64
+	var least float64
+	logs := logs()
 	for s, n := range counts {
 		if n > 0 {
-			x := float64(n)
-			all += x
-			bits += x * float64(e.codes[s]&0xff)
-			least -= x * math.Log2(x)
+			all += uint64(n)
+			length += uint64(n) * uint64(e.codes[s]&0xff)
+			least -= float64(n) * logs.of(n)
 		}
 	}
-	least += all * math.Log2(all)
-	return bits / max(least, all/256) // a block of one value may take what it takes
+	least += float64(all) * math.Log2(float64(all))
+	return float64(length) / max(least, float64(all)/256) // a block of one value may take what it takes
+}
+
+// logarithms of base 2 of numbers from 1 to 2, which follow from their first ten bits closely enough: to a thousandth.
+type logarithms [1 << 10]float64
+
+var logs = sync.OnceValue(func() *logarithms {
+	l := new(logarithms)
+	for i := range l {
+		l[i] = math.Log2(1 + float64(i)/float64(len(l)))
+	}
+	return l
+})
+
+func (l *logarithms) of(n uint32) float64 {
+	zeros := bits.LeadingZeros32(n)
+	return float64(31-zeros) + l[n<<zeros>>21&(1<<10-1)]
 }
 
 // lengths makes the codes of the tree.
