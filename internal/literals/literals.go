@@ -32,10 +32,10 @@ const (
 // A Decoder decodes one frame after the other. It has some 20 KiB.
 type Decoder struct {
 	tree      tree
-	tables    [2]table
-	now       int   // the table of the last tree
-	have      bool  // there is one
-	waiting   block // is decoded with the one behind it, in turns
+	tables    [3]table // of the last tree, of the block that waits, and of the next tree
+	now       int      // the first of these
+	have      bool     // there is one
+	waiting   block    // is decoded with the one behind it, in turns
 	sequencer sequencer
 	lists     [2][]sequence
 
@@ -204,13 +204,16 @@ func (d *Decoder) block(frame []byte, at, end int) bool {
 		same(out, frame[at])
 		return d.done(&b, n)
 	case compressed:
-		// The other table: a block that waits has this one.
-		size := d.tree.read(&d.tables[1-d.now], frame[at:literals])
+		next := (d.now + 1) % len(d.tables)
+		if d.waiting.out != nil && d.waiting.table == &d.tables[next] {
+			next = (d.now + 2) % len(d.tables)
+		}
+		size := d.tree.read(&d.tables[next], frame[at:literals])
 		if size < 0 {
 			return false
 		}
 		at += size
-		d.now, d.have = 1-d.now, true
+		d.now, d.have = next, true
 	}
 	t := &d.tables[d.now]
 	if !d.have || n == 0 {

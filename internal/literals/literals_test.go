@@ -190,6 +190,55 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// Encoders of others end a block where the bytes change, so that a long one is still waiting while short ones with trees of their own,
+// or without, come and go.
+func TestBlocksOfAllLengths(t *testing.T) {
+	o := newOracle(t)
+	rng := rand.New(rand.NewPCG(5, 6))
+	var d Decoder
+	for range 60 {
+		var e Encoder
+		var content, blocks, tree []byte
+		for left := 3 + rng.IntN(12); left > 0; left-- {
+			n := maxBlock
+			if rng.IntN(3) > 0 {
+				n = 1000 + rng.IntN(maxBlock-1000)
+			}
+			b := make([]byte, n)
+			most := 2 + rng.IntN(250)
+			for i := range b {
+				b[i] = byte(most - min(most, int(math.Abs(rng.NormFloat64())*float64(most)/4)))
+			}
+			e.survey(b, true)
+			if len(content) == 0 || rng.IntN(3) > 0 {
+				e.excess = 0
+				tree = e.code(0)
+			} else {
+				tree = nil
+				last := content[len(content)-1000:] // of the bytes that the last tree has
+				b = bytes.Repeat(last, 1+n/len(last))[:n]
+			}
+			at := len(blocks)
+			blocks = e.block(blocks, b, tree, 0)
+			if left == 1 {
+				blocks[at] |= 1
+			}
+			content = append(content, b...)
+		}
+		frame := binary.LittleEndian.AppendUint32(nil, magic)
+		frame = append(frame, contentSizeOf4Bytes|singleSegment|hasChecksum)
+		frame = binary.LittleEndian.AppendUint32(frame, uint32(len(content)))
+		frame = binary.LittleEndian.AppendUint32(append(frame, blocks...), uint32(xxhash.Sum64(content)))
+		if want, err := o.decode(frame, len(content)); err != nil || !bytes.Equal(want, content) {
+			t.Fatalf("a frame that others do not decode: %v", err)
+		}
+		dst := make([]byte, len(content))
+		if !d.Decode(dst, frame) || !bytes.Equal(dst, content) {
+			t.Fatal("not decoded")
+		}
+	}
+}
+
 // What Repeats does not find must not be missed: a frame without it is nearly as short as one that was searched.
 func TestRepeats(t *testing.T) {
 	o := newOracle(t)
