@@ -8,27 +8,50 @@ import (
 	"testing"
 )
 
+// guarded is room for n bytes, between pages that may not be touched, at the end of it or at its beginning.
+func guarded(t *testing.T, n int, atEnd bool) []byte {
+	const page = 4096
+	size := (n + page - 1) &^ (page - 1)
+	all, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Skip("no memory to protect: ", err)
+	}
+	t.Cleanup(func() { syscall.Munmap(all) })
+	b := all[page : page+size]
+	if err := syscall.Mprotect(b, syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
+		t.Skip("no memory to protect: ", err)
+	}
+	if atEnd {
+		return b[size-n:]
+	}
+	return b[:n:n]
+}
+
+// The loops that encode touch neither more of the content nor more room than they say, whatever the lengths of codes.
+func TestEncodingTouchesNothingBeyond(t *testing.T) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	var e Encoder
+	each(func(kind string, b []byte) {
+		if _, ok := e.Append(nil, b); !ok {
+			return
+		}
+		for n := 32; n <= min(len(b), 10_000); n = n*5/4 + 32 {
+			for _, atEnd := range []bool{false, true} {
+				src, out := guarded(t, n, atEnd), guarded(t, 44*(n/32)+8, atEnd)
+				copy(src, b[len(b)-n:])
+				if rest, at, _, left := e.some(out, src); rest < n && (at > len(out)-8 || left > 7) {
+					t.Errorf("%s: %d bytes, and %d bits, of %d of content", kind, at, left, n-rest)
+				}
+			}
+		}
+	})
+}
+
 // TestNothingBeyond lets every frame and what it decodes to end, and then begin, at a page that may not be touched: the loops in assembly
 // have no bounds checked but those that were worked out before.
 func TestNothingBeyond(t *testing.T) {
 	o := newOracle(t)
-	const page = 4096
-	room := func(n int, atEnd bool) []byte {
-		size := (n + page - 1) &^ (page - 1)
-		all, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-		if err != nil {
-			t.Skip("no memory to protect: ", err)
-		}
-		t.Cleanup(func() { syscall.Munmap(all) })
-		b := all[page : page+size]
-		if err := syscall.Mprotect(b, syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
-			t.Skip("no memory to protect: ", err)
-		}
-		if atEnd {
-			return b[size-n:]
-		}
-		return b[:n:n]
-	}
+	room := func(n int, atEnd bool) []byte { return guarded(t, n, atEnd) }
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	var e Encoder
 	var d Decoder

@@ -196,7 +196,7 @@ func TestBlocksOfAllLengths(t *testing.T) {
 	o := newOracle(t)
 	rng := rand.New(rand.NewPCG(5, 6))
 	var d Decoder
-	for range 60 {
+	for range 30 {
 		var e Encoder
 		var content, blocks, tree []byte
 		for left := 3 + rng.IntN(12); left > 0; left-- {
