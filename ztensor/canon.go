@@ -186,7 +186,7 @@ func (c *canon) count(kind uint8, n uint64) int {
 // text is what it says, nil if it is no text.
 func (c *canon) key(before *[]byte, depth int) (text []byte, isText bool) {
 	at := c.p
-	if at < len(c.b) && c.b[at]>>5 == cborText {
+	if at < len(c.b) && c.b[at]>>5 == cborText && depth <= c.limit {
 		text, isText = c.text(), true
 	} else {
 		c.skip(depth)

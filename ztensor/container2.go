@@ -98,7 +98,42 @@ type scan2 struct {
 	foreign bool   // blobs lie in shards
 
 	dims  []uint64
+	rank  int // how many dimensions there are, of which dims has no more than may be
 	parts []part2
+
+	late  failure2 // of a rule, of those that wait for the schema
+	large failure2 // of what is right and cannot be held
+}
+
+// A failure2 is an error that waits until the scan has seen the whole manifest. The schema is one rule after the other for
+// all of it, then shards are looked at, then objects in the order of their names (§3.6): which of several rules a file is
+// said to break is the same then as upstream's.
+type failure2 struct {
+	err   error
+	at    int
+	where string
+	name  string // of the object; "" for shards
+}
+
+// later applies rules to something that has been read whole. What they find waits.
+func (s *scan2) later(name string, rules func()) {
+	if s.err != nil || s.late.err != nil && s.late.name <= name {
+		return
+	}
+	b, p := s.b, s.p
+	rules()
+	if s.err == nil {
+		return
+	}
+	found := failure2{s.err, s.errAt, s.where, name}
+	var rule *RuleError
+	switch {
+	case errors.As(found.err, &rule):
+		s.late = found
+	case s.large.err == nil:
+		s.large = found
+	}
+	s.b, s.p, s.err, s.where = b, p, nil, ""
 }
 
 // A part2 is a part under construction, in the file's words; nil stands for a
@@ -115,6 +150,14 @@ type part2 struct {
 	length   uint64
 	decoded  uint64
 	has      uint32
+}
+
+// size is how many bytes the part decodes to.
+func (p *part2) size() uint64 {
+	if p.has&hasDecoded != 0 {
+		return p.decoded
+	}
+	return p.length
 }
 
 // done returns the error that stopped the scan. Which of several errors it is
@@ -177,6 +220,12 @@ func (s *scan2) end2(found bool) {
 	}
 	s.canon.end()
 	s.in(func() string { return "manifest" })
+	for _, f := range []failure2{s.late, s.large} {
+		if s.err == nil && f.err != nil {
+			s.where = f.where
+			s.fail(f.at, f.err)
+		}
+	}
 	if s.err == nil && (s.jumbled || s.foreign) {
 		s.overlaps()
 	}
@@ -263,7 +312,7 @@ func (s *scan2) object(name []byte, at int) {
 	r := s.r
 	t := &r.tensors.take(1)[0]
 	t.Name = r.keep(name)
-	s.dims, s.parts = s.dims[:0], s.parts[:0]
+	s.dims, s.rank, s.parts = s.dims[:0], 0, s.parts[:0]
 	var before, layout []byte
 	has := 0
 	path := func(field string) func() string {
@@ -303,19 +352,17 @@ func (s *scan2) object(name []byte, at int) {
 			s.refuse(ruleSchema, at, "%s is missing", field.name)
 		}
 	}
-	if s.err == nil {
-		s.assemble(t, layout, at)
-	}
 	s.in(path(""))
+	s.later(t.Name, func() { s.assemble(t, layout, at) })
 }
 
 // shape reads the dimensions.
 func (s *scan2) shape() {
-	for n := s.open(cborArray); n > 0 && s.err == nil; n-- {
-		if len(s.dims) == maxRank2 {
-			s.refuse(ruleShape, s.at, "more than %d dimensions", maxRank2)
+	s.rank = s.open(cborArray)
+	for n := s.rank; n > 0 && s.err == nil; n-- {
+		if d := s.uint(); len(s.dims) < maxRank2 {
+			s.dims = append(s.dims, d)
 		}
-		s.dims = append(s.dims, s.uint())
 	}
 }
 
@@ -420,9 +467,14 @@ func isDigest(text []byte) bool {
 // rules of the container and those of its layout.
 func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 	r := s.r
+	defer s.in(func() string { return "objects[" + tensor.Quote(t.Name) + "]" })
 	shape := func(err error) {
 		s.fail(at, err)
 		s.in(func() string { return "objects[" + tensor.Quote(t.Name) + "].shape" })
+	}
+	if s.rank > maxRank2 {
+		shape(broken(ruleShape, "%d dimensions, more than %d", s.rank, maxRank2))
+		return
 	}
 	elements, widest := uint64(1), uint64(0)
 	for _, d := range s.dims { // from the left, as the reference does: a later 0 does not help
@@ -433,18 +485,6 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 		}
 		widest = max(widest, d)
 	}
-	switch {
-	case elements > math.MaxInt64 && string(layout) == "dense":
-		shape(broken(ruleDenseSize, "%d elements, more than any blob has", elements))
-		return
-	case widest > math.MaxInt64:
-		shape(fmt.Errorf("%w: a dimension of %d", tensor.ErrLimit, widest))
-		return
-	}
-	if elements > math.MaxInt64 || int64(len(s.dims)) > r.limits.MaxRank {
-		shape(fmt.Errorf("%w: %d elements in %d dimensions", tensor.ErrLimit, elements, len(s.dims)))
-		return
-	}
 	t.Shape = tensor.Shape{}
 	if len(s.dims) > 0 {
 		t.Shape = r.dims.take(len(s.dims))
@@ -454,11 +494,39 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 	}
 	blobs := r.two.blobs.take(len(s.parts))
 	for i := range s.parts {
-		s.blob(t, &blobs[i], &s.parts[i])
-		if s.err != nil {
+		if s.blob(t, &blobs[i], &s.parts[i]); s.err != nil {
+			s.firstPart(t, blobs)
 			return
 		}
 	}
+	s.arrange(t, layout, blobs, elements, at)
+	// The rules have an answer to any number. What has more than 63 bits can only be refused when it keeps them all.
+	if widest > math.MaxInt64 || elements > math.MaxInt64 || len(s.dims) > int(min(r.limits.MaxRank, maxRank2)) {
+		shape(fmt.Errorf("%w: %d elements in %d dimensions of up to %d", tensor.ErrLimit, elements, len(s.dims), widest))
+	}
+	for i := range s.parts {
+		if p := &s.parts[i]; p.has&hasDecoded != 0 && p.decoded > math.MaxInt64 {
+			s.fail(p.at, fmt.Errorf("%w: decodes to %d bytes", tensor.ErrLimit, p.decoded))
+			s.in(func() string { return partField(t.Name, string(p.name)) + ".decoded_length" })
+		}
+	}
+}
+
+// firstPart repeats the check of parts, of which one failed, in the order of their names.
+func (s *scan2) firstPart(t *tensor.Tensor, blobs []blob) {
+	if len(s.parts) == 1 {
+		return
+	}
+	slices.SortFunc(s.parts, func(a, b part2) int { return slices.Compare(a.name, b.name) })
+	s.err, s.where = nil, ""
+	for i := range s.parts {
+		s.blob(t, &blobs[i], &s.parts[i])
+	}
+}
+
+// arrange gives a tensor its parts, and applies the rules of its layout.
+func (s *scan2) arrange(t *tensor.Tensor, layout []byte, blobs []blob, elements uint64, at int) {
+	r := s.r
 	if string(layout) == "dense" {
 		s.dense(t, &blobs[0], elements, at)
 		return
@@ -485,8 +553,12 @@ func (s *scan2) dense(t *tensor.Tensor, b *blob, elements uint64, at int) {
 	if b.dtype == tensor.Unknown {
 		return
 	}
-	if want, ok := bytesOf(b.dtype, elements); !ok || int64(want) != b.size || want > math.MaxInt64 {
-		s.refuse(ruleDenseSize, s.parts[0].at, "%d bytes for %d elements of %v", b.size, elements, b.dtype)
+	want, ok := bytesOf(b.dtype, elements)
+	if b.dtype.Bits() == 4 {
+		want, ok = elements/2+elements%2, true
+	}
+	if !ok || want != s.parts[0].size() {
+		s.refuse(ruleDenseSize, s.parts[0].at, "%d bytes for %d elements of %v", s.parts[0].size(), elements, b.dtype)
 		s.in(func() string { return partField(t.Name, "data") })
 	}
 }
@@ -494,7 +566,7 @@ func (s *scan2) dense(t *tensor.Tensor, b *blob, elements uint64, at int) {
 // blob checks where a part lies and what it is.
 func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 	r := s.r
-	end, size := uint64(r.src.Size()-footer2), p.length
+	end := uint64(r.src.Size() - footer2)
 	in := func(field string) { s.in(func() string { return partField(t.Name, string(p.name)) + field }) }
 	if p.offset%floor2 != 0 || p.offset < floor2 {
 		s.refuse(ruleBlobAlignment, p.at, "byte %d is no positive multiple of %d", p.offset, floor2)
@@ -516,14 +588,7 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 		in(".blob")
 		return
 	}
-	if p.has&hasDecoded != 0 {
-		if size = p.decoded; size > math.MaxInt64 {
-			s.fail(p.at, fmt.Errorf("%w: decodes to %d bytes", tensor.ErrLimit, size))
-			in(".decoded_length")
-			return
-		}
-	}
-	b.r, b.offset, b.length, b.size = r, int64(p.offset), int64(p.length), int64(size)
+	b.r, b.offset, b.length, b.size = r, int64(p.offset), int64(p.length), int64(p.size())
 	b.dtype = storageType2(p.dtype)
 	if p.logical != nil {
 		l := logicalType2(p.logical)

@@ -3,6 +3,7 @@ package ztensor
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 
@@ -187,6 +188,9 @@ func (c *layoutCheck) csr() {
 		return
 	}
 	rows := uint64(c.t.Shape[0])
+	if rows >= math.MaxUint64/w && c.err == nil {
+		c.err = broken(ruleShape, "indptr of %d rows", rows)
+	}
 	c.want(rows+1 == c.size("indptr")/w && c.size("indptr")%w == 0, "%d bytes of indptr for %d rows", c.size("indptr"), rows)
 	c.want(c.size("indices")%w == 0, "%d bytes of indices of %d bytes", c.size("indices"), w)
 	c.holds("values", c.size("indices")/w)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -332,7 +333,13 @@ func (r *Reader) Manifest() tensor.Stored {
 
 // decoder returns the zstd decoder that all reads share, made on first use.
 func (r *Reader) decoder() (*zstd.Decoder, error) {
-	r.decoderOnce.Do(func() { r.zstd, r.zstdErr = newZstdDecoder() })
+	r.decoderOnce.Do(func() {
+		window := uint64(maxWindow)
+		if r.two != nil && strconv.IntSize == 64 {
+			window = maxFrameWindow
+		}
+		r.zstd, r.zstdErr = newZstdDecoder(window)
+	})
 	return r.zstd, r.zstdErr
 }
 

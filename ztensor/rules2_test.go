@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -120,7 +121,8 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 		{"L1 encoded", ruleDenseSize, objectsOf("w", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 9, "encoding", "x", "decoded_length", 9))), objectsOf("w", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 9, "encoding", "x", "decoded_length", 2)))},
 		{"csr indices", ruleLayoutRule, csrOf([]any{2, 3}, partOf("u32", 4096, 11), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
 		{"csr typed indices", ruleSchema, csrOf([]any{2, 3}, typedPart("bool", "u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
-		{"csr rows", ruleLayoutRule, csrOf([]any{uint64(1<<63 - 1), 1}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
+		{"csr rows", ruleLayoutRule, csrOf([]any{5, 1}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
+		{"csr rows that overflow", ruleShape, csrOf([]any{uint64(1<<63 - 1), 1}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
 		{"csr twice", ruleLayoutData, withData(goodCSR(), csrData([]uint32{0, 0, 1}, []uint32{0, 2, 3})), goodCSR()},
 		{"G1 sha256", ruleDigest, one("digest", "sha256:"+strings.Repeat("0", 64)), one("digest", "sha256:6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d")},
 		{"G1 short", ruleDigest, one("digest", "xxh3:00"), one("digest", "xxh3:c44bdff4074eecdb")},
@@ -172,6 +174,73 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 
 // Lies of seek tables and of frames (§8), each refused when it is read, whole or
 // at one place, and none for a price.
+// Where a file breaks several rules, it is said to break the one that upstream names: CBOR before the schema, the schema
+// of everything before shards, these before objects, and objects in the order of their names.
+func TestTheFirstOfSeveralRules(t *testing.T) {
+	dense := func(shape []any, off, n any, more ...any) pairList {
+		return object2Of("dense", shape, "data", partOf("u8", off, n, more...))
+	}
+	size, place, far := dense([]any{2}, 4096, 1), dense([]any{1}, 4097, 1), dense([]any{1}, 4096, 1<<40)
+	few := append(slices.Clone(size[:4]), "shards", strings.Repeat("x", 99)) // without a layout
+	shard := func(m made, size any) made {
+		m.manifest = append(pairList{"shards", pairList{"s", pairList{"size", size, "digest", "a:0"}}}, m.manifest.(pairList)...)
+		return m
+	}
+	huge := uint64(1) << 63
+	for _, c := range []struct {
+		rule string
+		m    made
+	}{
+		{ruleBlobAlignment, objectsOf("b", size, "aa", place)},
+		{ruleDenseSize, objectsOf("a", size, "bb", place)},
+		{ruleBlobBounds, objectsOf("b", size, "c", place, "aa", far)},
+		{ruleSchema, objectsOf("b", size, "c", few)},
+		{ruleName, objectsOf("b", size, "c\x00", few)},
+		{ruleSchema, shard(objectsOf("b", place), 47)},
+		{ruleSchema, shard(objectsOf("b", few), 47)},
+		{ruleCborDepth, objectsOf("b", size, "cc", append(pairList{"z", deepArray(40, "\x00")}, place...))},
+		{ruleBlobAlignment, objectsOf("w", object2Of("acme", []any{}, "b", partOf("u8", 4096, 1<<40), "aa", partOf("u8", 4097, 1)))},
+		{ruleShape, objectsOf("b", dense(ones(65), 4097, 1), "c", size)},
+		{ruleDenseSize, objectsOf("w", dense([]any{1}, 4096, 1, "encoding", "x", "decoded_length", huge))},
+		{ruleDenseSize, objectsOf("w", dense([]any{huge}, 4096, 1))},
+		{ruleDenseSize, objectsOf("v", dense([]any{0, huge}, 4096, 0), "w", size)},
+		{"", objectsOf("w", dense([]any{0, huge}, 4096, 0))},
+		{"", objectsOf("w", object2Of("acme", []any{huge}, "x", partOf("u8", 4096, 1)))},
+		{"", objectsOf("w", object2Of("acme", []any{1}, "x", partOf("u8", 4096, 1, "encoding", "x", "decoded_length", huge)))},
+		{"", shard(objectsOf("w", dense([]any{1}, 4096, 1)), huge)},
+	} {
+		_, err := OpenBytes(c.m.file(), nil)
+		var rule *RuleError
+		switch {
+		case c.rule == "" && (!errors.Is(err, tensor.ErrLimit) || errors.As(err, &rule)):
+			t.Errorf("%v: %v, not a limit", c.m.manifest, err)
+		case c.rule != "" && (!errors.As(err, &rule) || rule.Rule != c.rule):
+			t.Errorf("%v: %v, not %s", c.m.manifest, err, c.rule)
+		}
+	}
+}
+
+// A frame may claim a window far beyond what it decodes to, and libzstd, which has all of it, does not mind.
+func TestWindowsOfFrames(t *testing.T) {
+	content := []byte("0123456789")
+	sum := zframe(t, content, true)
+	for _, c := range []struct {
+		window byte // 2^(10 + its upper five bits), and as many eighths more as the others say
+		fits   bool
+	}{{0, true}, {17 << 3, true}, {17<<3 | 1, strconv.IntSize == 64}, {21<<3 | 7, strconv.IntSize == 64}, {22 << 3, false}} {
+		f := append([]byte("\x28\xb5\x2f\xfd\x04"), c.window, 1|10<<3, 0, 0)
+		f = append(append(f, content...), sum[len(sum)-4:]...)
+		r, err := OpenBytes(seekPart(seekBlob([][]byte{f}, []int{10}), 10).file(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.Tensor("w").Data.ReadAll()
+		if c.fits && (err != nil || string(got) != string(content)) || !c.fits && !errors.Is(err, tensor.ErrLimit) {
+			t.Errorf("window %#x: %q, %v", c.window, got, err)
+		}
+	}
+}
+
 func TestSeekTablesThatLie(t *testing.T) {
 	a, b := []byte("0123456789"), []byte("abcdefghij")
 	fa, fb := zframe(t, a, true), zframe(t, b, true)

@@ -16,6 +16,9 @@ import (
 const (
 	// maxWindow is the largest window that zstd itself writes at any level.
 	maxWindow = 128 << 20
+	// maxFrameWindow is the largest that libzstd takes where it has all of a frame, as in version 2: there is room for
+	// what the frame decodes to, and a window costs nothing beyond it.
+	maxFrameWindow = 15 << 28
 	// freeWindow is a window that a stream may claim whatever its length; a
 	// larger one has to be made plausible by the bytes that are stored.
 	freeWindow = 8 << 20
@@ -28,11 +31,11 @@ const (
 
 // newZstdDecoder makes the decoder that is shared by all reads of a Reader. It decodes in the goroutine of
 // the caller, and never beyond the capacity of the destination.
-func newZstdDecoder() (*zstd.Decoder, error) {
+func newZstdDecoder(window uint64) (*zstd.Decoder, error) {
 	return zstd.NewReader(nil,
 		zstd.WithDecodeAllCapLimit(true),
 		zstd.WithDecoderMaxMemory(1<<62), // the capacity is the limit
-		zstd.WithDecoderMaxWindow(maxWindow),
+		zstd.WithDecoderMaxWindow(window),
 		zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderConcurrency(0))
 }

@@ -48,35 +48,45 @@ fn main() {
             println!("{}", fail(w.finish()));
         }
         "identity" => { let i = fail(read::shard_identity(&a[2], if a[3] == "sha256" { DigestAlgorithm::Sha256 } else { DigestAlgorithm::Xxh3 })); println!("{} {}", i.size, i.digest) }
-        "dump" => {
-            let mut o = Source::options();
-            if a.len() > 3 { o = if a[3] == "scan" { o.resolver(fail(read::DirectoryResolver::scan(&a[4]))) } else { o.resolver(read::cas(a[4].clone())) } }
-            let man = match read::manifest_of(&a[2]) { Ok(m) => m, Err(e) => { println!("{}", json!({"open": format!("{e:?}")})); return } };
-            let canon = read::canonical_violations(&a[2]).map_err(|e| format!("{e:?}"));
-            let cd = man.as_ref().map(|m| m.content_digest(DigestAlgorithm::Sha256).unwrap_or_else(|e| format!("{e:?}")));
-            let cdx = man.as_ref().map(|m| m.content_digest(DigestAlgorithm::Xxh3).unwrap_or_else(|e| format!("{e:?}")));
-            let src = o.open(&a[2]);
-            let mut top = json!({"manifest": man.is_some(), "content_digest": cd, "content_digest_xxh3": cdx, "canonical_violations": canon.as_ref().ok()});
-            if let Some(m) = &man {
-                top["attributes"] = json!(m.attributes.as_ref().map(ch));
-                top["shards"] = json!(m.shards.iter().map(|(k, v)| json!({"name": k, "size": v.size, "digest": v.digest})).collect::<Vec<_>>());
-                top["objects"] = json!(m.objects.iter().map(|(n, ob)| json!({"name": n, "shape": ob.shape, "layout": ob.layout, "attributes": ob.attributes.as_ref().map(ch),
-                    "parts": ob.parts.iter().map(|(k, p)| json!({"name": k, "dtype": p.dtype.as_str(), "type": p.logical, "offset": p.blob.offset, "length": p.blob.length, "shard": p.blob.shard, "encoding": p.encoding, "decoded": p.decoded_size(), "digest": p.digest})).collect::<Vec<_>>()})).collect::<Vec<_>>());
+        "dump" => println!("{}", dump(&a)),
+        "judge" => { // a file a line, and a line for each
+            std::panic::set_hook(Box::new(|_| ()));
+            for file in std::io::stdin().lines() {
+                let a = vec![String::new(), String::new(), file.unwrap()];
+                println!("{}", std::panic::catch_unwind(|| dump(&a)).unwrap_or_else(|_| json!({"open": "PANIC"})));
             }
-            match src {
-                Err(e) => { top["open"] = json!(format!("{e:?}")); }
-                Ok(src) => {
-                    top["open"] = json!("ok");
-                    top["verify_shards"] = json!(format!("{:?}", src.verify_shards()));
-                    top["tensors"] = json!(src.tensors().map(|t| {
-                        let csr = if t.layout() == "zt.sparse_csr/1" { match ztensor_compat::csr::read(&t) { Ok(c) => json!({"rows": c.rows, "cols": c.cols, "nnz": c.indices.len(), "indptr": sha(&le(&c.indptr)), "indices": sha(&le(&c.indices))}), Err(e) => json!({"err": format!("{e:?}")}) } } else { json!(null) };
-                        json!({"name": t.name(), "csr": csr, "parts": t.parts().map(|pn| { let p = t.part(pn).unwrap(); let c = p.caps();
-                            json!({"name": pn, "read": bytes_or_err(|| p.bytes().map(|b| b.into_owned())), "verify": format!("{:?}", p.verify()), "caps": {"map": c.map, "locate": c.locate, "evict": c.evict, "verify": c.verify, "alignment": c.alignment}}) }).collect::<Vec<_>>()})
-                    }).collect::<Vec<_>>());
-                }
-            }
-            println!("{top}");
         }
         _ => {}
     }
+}
+
+/// What the crate makes of the file a[2]; its shards are found as a[3] says.
+fn dump(a: &[String]) -> J {
+    let mut o = Source::options();
+    if a.len() > 3 { o = if a[3] == "scan" { o.resolver(fail(read::DirectoryResolver::scan(&a[4]))) } else { o.resolver(read::cas(a[4].clone())) } }
+    let man = match read::manifest_of(&a[2]) { Ok(m) => m, Err(e) => return json!({"open": format!("{e:?}")}) };
+    let canon = read::canonical_violations(&a[2]).map_err(|e| format!("{e:?}"));
+    let cd = man.as_ref().map(|m| m.content_digest(DigestAlgorithm::Sha256).unwrap_or_else(|e| format!("{e:?}")));
+    let cdx = man.as_ref().map(|m| m.content_digest(DigestAlgorithm::Xxh3).unwrap_or_else(|e| format!("{e:?}")));
+    let src = o.open(&a[2]);
+    let mut top = json!({"manifest": man.is_some(), "content_digest": cd, "content_digest_xxh3": cdx, "canonical_violations": canon.as_ref().ok()});
+    if let Some(m) = &man {
+        top["attributes"] = json!(m.attributes.as_ref().map(ch));
+        top["shards"] = json!(m.shards.iter().map(|(k, v)| json!({"name": k, "size": v.size, "digest": v.digest})).collect::<Vec<_>>());
+        top["objects"] = json!(m.objects.iter().map(|(n, ob)| json!({"name": n, "shape": ob.shape, "layout": ob.layout, "attributes": ob.attributes.as_ref().map(ch),
+            "parts": ob.parts.iter().map(|(k, p)| json!({"name": k, "dtype": p.dtype.as_str(), "type": p.logical, "offset": p.blob.offset, "length": p.blob.length, "shard": p.blob.shard, "encoding": p.encoding, "decoded": p.decoded_size(), "digest": p.digest})).collect::<Vec<_>>()})).collect::<Vec<_>>());
+    }
+    match src {
+        Err(e) => { top["open"] = json!(format!("{e:?}")); }
+        Ok(src) => {
+            top["open"] = json!("ok");
+            top["verify_shards"] = json!(format!("{:?}", src.verify_shards()));
+            top["tensors"] = json!(src.tensors().map(|t| {
+                let csr = if t.layout() == "zt.sparse_csr/1" { match ztensor_compat::csr::read(&t) { Ok(c) => json!({"rows": c.rows, "cols": c.cols, "nnz": c.indices.len(), "indptr": sha(&le(&c.indptr)), "indices": sha(&le(&c.indices))}), Err(e) => json!({"err": format!("{e:?}")}) } } else { json!(null) };
+                json!({"name": t.name(), "csr": csr, "parts": t.parts().map(|pn| { let p = t.part(pn).unwrap(); let c = p.caps();
+                    json!({"name": pn, "read": bytes_or_err(|| p.bytes().map(|b| b.into_owned())), "verify": format!("{:?}", p.verify()), "caps": {"map": c.map, "locate": c.locate, "evict": c.evict, "verify": c.verify, "alignment": c.alignment}}) }).collect::<Vec<_>>()})
+            }).collect::<Vec<_>>());
+        }
+    }
+    top
 }
