@@ -105,9 +105,9 @@ type scan2 struct {
 	large failure2 // of what is right and cannot be held
 }
 
-// A failure2 is an error that waits until the scan has seen the whole manifest. The schema is one rule after the other for
-// all of it, then shards are looked at, then objects in the order of their names (§3.6): which of several rules a file is
-// said to break is the same then as upstream's.
+// A failure2 is an error that waits until the scan has seen the whole manifest. The schema is applied to all of it first,
+// then come shards, then objects in the order of their names: which of several rules a file is said to break is then the
+// same as upstream's.
 type failure2 struct {
 	err   error
 	at    int
@@ -500,14 +500,19 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 		}
 	}
 	s.arrange(t, layout, blobs, elements, at)
-	// The rules have an answer to any number. What has more than 63 bits can only be refused when it keeps them all.
-	if widest > math.MaxInt64 || elements > math.MaxInt64 || len(s.dims) > int(min(r.limits.MaxRank, maxRank2)) {
-		shape(fmt.Errorf("%w: %d elements in %d dimensions of up to %d", tensor.ErrLimit, elements, len(s.dims), widest))
+	if s.err != nil || s.large.err != nil {
+		return
+	}
+	// The rules have an answer to any number. What has 64 bits can only be refused when it keeps them all.
+	if max(widest, elements) > math.MaxInt64 || int64(s.rank) > r.limits.MaxRank {
+		shape(fmt.Errorf("%w: %d elements in %d dimensions of up to %d", tensor.ErrLimit, elements, s.rank, widest))
+		return
 	}
 	for i := range s.parts {
-		if p := &s.parts[i]; p.has&hasDecoded != 0 && p.decoded > math.MaxInt64 {
+		if p := &s.parts[i]; p.size() > math.MaxInt64 {
 			s.fail(p.at, fmt.Errorf("%w: decodes to %d bytes", tensor.ErrLimit, p.decoded))
 			s.in(func() string { return partField(t.Name, string(p.name)) + ".decoded_length" })
+			return
 		}
 	}
 }
@@ -520,7 +525,9 @@ func (s *scan2) firstPart(t *tensor.Tensor, blobs []blob) {
 	slices.SortFunc(s.parts, func(a, b part2) int { return slices.Compare(a.name, b.name) })
 	s.err, s.where = nil, ""
 	for i := range s.parts {
-		s.blob(t, &blobs[i], &s.parts[i])
+		if s.blob(t, &blobs[i], &s.parts[i]); s.err != nil {
+			return
+		}
 	}
 }
 
@@ -553,7 +560,7 @@ func (s *scan2) dense(t *tensor.Tensor, b *blob, elements uint64, at int) {
 	if b.dtype == tensor.Unknown {
 		return
 	}
-	want, ok := bytesOf(b.dtype, elements)
+	want, ok := mul(elements, uint64(b.dtype.Size()))
 	if b.dtype.Bits() == 4 {
 		want, ok = elements/2+elements%2, true
 	}
