@@ -136,6 +136,14 @@ func (s *scan2) later(name string, rules func()) {
 	s.b, s.p, s.err, s.where = b, p, nil, ""
 }
 
+// raise makes an error that has waited the one that stops the scan, if there is none.
+func (s *scan2) raise(f failure2) {
+	if s.err == nil && f.err != nil {
+		s.where = f.where
+		s.fail(f.at, f.err)
+	}
+}
+
 // A part2 is a part under construction, in the file's words; nil stands for a
 // field that is not there.
 type part2 struct {
@@ -220,15 +228,11 @@ func (s *scan2) end2(found bool) {
 	}
 	s.canon.end()
 	s.in(func() string { return "manifest" })
-	for _, f := range []failure2{s.late, s.large} {
-		if s.err == nil && f.err != nil {
-			s.where = f.where
-			s.fail(f.at, f.err)
-		}
-	}
+	s.raise(s.late)
 	if s.err == nil && (s.jumbled || s.foreign) {
 		s.overlaps()
 	}
+	s.raise(s.large)
 }
 
 // attributes walks over a map of attributes whose keys lie that deep, and
@@ -588,7 +592,9 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 			return
 		}
 		b.shard, s.foreign = int32(i+1), true
-		end = uint64(r.two.shards[i].size - footer2)
+		if end = uint64(r.two.shards[i].size - footer2); s.large.err != nil && s.large.name == "" {
+			return // perhaps because of this shard: where it ends cannot be said
+		}
 	}
 	if p.offset > end || p.length > end-p.offset {
 		s.refuse(ruleBlobBounds, p.at, "%d bytes at %d of the %d before the footer", p.length, p.offset, end)

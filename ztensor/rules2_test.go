@@ -208,6 +208,8 @@ func TestTheFirstOfSeveralRules(t *testing.T) {
 		{"", objectsOf("w", object2Of("acme", []any{huge}, "x", partOf("u8", 4096, 1)))},
 		{"", objectsOf("w", object2Of("acme", []any{1}, "x", partOf("u8", 4096, 1, "encoding", "x", "decoded_length", huge)))},
 		{"", shard(objectsOf("w", dense([]any{1}, 4096, 1)), huge)},
+		{"", shard(objectsOf("w", dense([]any{1}, huge, 1, "shard", "s")), huge)},
+		{ruleBlobOverlap, shard(objectsOf("a", dense([]any{1}, 4096, 1), "b", dense([]any{2}, 4096, 2)), huge)},
 	} {
 		_, err := OpenBytes(c.m.file(), nil)
 		var rule *RuleError
