@@ -53,13 +53,18 @@ func Least[T cmp.Ordered](enough T, measure func() T) T {
 
 // PeakHeap is the most bytes that objects on the heap took while do ran, beyond those that were there before. It is a
 // sample every fifty microseconds, of a heap that is collected early: what lives shorter may be missed, and what is dead
-// may count for a moment. Other goroutines count too. Of up to five times it is the least, see Least.
+// may count for a moment. Other goroutines count too. Of up to five times it is the least, see Least; after the first the heap
+// is collected all the time, since on a busy machine what died while the collector waited for a core counts as well.
 func PeakHeap(enough int64, do func()) int64 {
-	return Least(enough, func() int64 { return peakHeap(do) })
+	percent := 10
+	return Least(enough, func() int64 {
+		defer func() { percent = 2 }()
+		return peakHeap(percent, do)
+	})
 }
 
-func peakHeap(do func()) int64 {
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
+func peakHeap(percent int, do func()) int64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(percent))
 	runtime.GC()
 	live := func() int64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
