@@ -44,7 +44,28 @@ type WriterOptions struct {
 type Builder struct {
 	methods []*MethodBuilder
 	named   []namedBlob
+	taken   map[takenName]struct{}
 	err     error
+	steps   int // look-ups and comparisons of names, counted for tests
+}
+
+// A takenName is the name of a method or the key of a named blob.
+type takenName struct {
+	blob bool
+	name string
+}
+
+// take reserves a name, and reports whether it was free.
+func (b *Builder) take(n takenName) bool {
+	b.steps++
+	if _, ok := b.taken[n]; ok {
+		return false
+	}
+	if b.taken == nil {
+		b.taken = make(map[takenName]struct{})
+	}
+	b.taken[n] = struct{}{}
+	return true
 }
 
 type namedBlob struct {
@@ -71,10 +92,8 @@ func (b *Builder) Method(name string) *MethodBuilder {
 	if name == "" || strings.ContainsRune(name, 0) {
 		b.fail("method: %s is no name", tensor.Quote(name))
 	}
-	for _, m := range b.methods {
-		if m.name == name {
-			b.fail("method %s is there already", tensor.Quote(name))
-		}
+	if !b.take(takenName{name: name}) {
+		b.fail("duplicate method %s", tensor.Quote(name))
 	}
 	m := &MethodBuilder{b: b, name: name, ops: make(map[string]int32)}
 	b.methods = append(b.methods, m)
@@ -120,10 +139,8 @@ func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 	case data.Size() < 0:
 		b.fail("named data %s: the size is not known", tensor.Quote(key))
 	}
-	for _, n := range b.named {
-		if n.key == key {
-			b.fail("named data %s is there already", tensor.Quote(key))
-		}
+	if !b.take(takenName{blob: true, name: key}) {
+		b.fail("duplicate named data %s", tensor.Quote(key))
 	}
 	b.named = append(b.named, namedBlob{key, data, max(align, 1)})
 }

@@ -2,6 +2,7 @@ package pte
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -406,5 +407,24 @@ func TestPlannerUsesMemoryAgain(t *testing.T) {
 		if peak := m.PlannedPeak(); total != 256 || peak != 192 {
 			t.Errorf("%d bytes are planned where %d are in use at most", total, peak)
 		}
+	}
+}
+
+func TestBuilderNamesInLinearSteps(t *testing.T) {
+	const n = 5000
+	b := NewBuilder()
+	for i := range n {
+		b.Named(fmt.Sprint("key", i), tensor.Blob{}, 0)
+		b.Metadata(fmt.Sprint("get", i), i)
+	}
+	if err := b.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if b.steps > 4*n {
+		t.Errorf("%d names take %d steps", 2*n, b.steps)
+	}
+	b.Named("get1", tensor.Blob{}, 0) // not a key so far
+	if err := b.Err(); err != nil {
+		t.Error(err)
 	}
 }
