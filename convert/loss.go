@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/pte"
 )
 
 // Allow is a set of kinds of losses.
@@ -82,6 +83,11 @@ type Loss struct {
 	Kind   Allow  // one bit: what allows it
 	Field  string // of the source: tensors["w"], attributes["license"], blobs["b"], program
 	Reason string
+}
+
+// LoseTestCases is the loss of the test cases that a .bpte has around its program.
+func LoseTestCases(b *pte.Bundle, target tensorfile.Format) Loss {
+	return Loss{LoseGraph, "test_cases", fmt.Sprintf("%v cannot be represented in %v", b, target)}
 }
 
 // String names the field, the reason, and what allows the loss.

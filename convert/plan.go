@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -206,6 +207,11 @@ func (p *Plan) planProgram() {
 	if !p.src.Format().Caps().Program {
 		return
 	}
+	if r, ok := p.src.Sys().(*pte.Reader); ok {
+		if b := r.Bundle(); b != nil {
+			p.losses = append(p.losses, LoseTestCases(b, p.target))
+		}
+	}
 	p.lose(LoseGraph, "program", "the %s's computations have no place in %v", p.src.Format().Title(), p.target)
 }
 
@@ -302,6 +308,10 @@ func (p *Plan) planTensor(src *tensor.Tensor) {
 	}
 	if src.External {
 		drop("it is kept in another file")
+		return
+	}
+	if pte.Uninitialized(src) {
+		drop("it is state without an initial value")
 		return
 	}
 	if err := src.Check(); err != nil {

@@ -16,6 +16,18 @@ type Bundle struct {
 	Suites  []TestSuite
 }
 
+// String counts the test cases, such as "2 test cases".
+func (b *Bundle) String() string {
+	n := 0
+	for _, s := range b.Suites {
+		n += len(s.Cases)
+	}
+	if n == 1 {
+		return "1 test case"
+	}
+	return fmt.Sprintf("%d test cases", n)
+}
+
 // A TestSuite is the test cases of one method.
 type TestSuite struct {
 	Method string

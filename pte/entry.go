@@ -102,7 +102,7 @@ func (m Method) data(e *Entry, t fb.Object, x *source.Extent) tensor.Blob {
 		return tensor.NewBlob(&missing{size: size, word: word(), err: err})
 	}
 	if e.Role == RoleState && e.Buffer == 0 {
-		return bad(fmt.Errorf("pte: %w: the program has no initial value for this state", errors.ErrUnsupported))
+		return bad(errUninitialized)
 	}
 	var room extent
 	var wrong *fault
@@ -132,6 +132,15 @@ func (m Method) data(e *Entry, t fb.Object, x *source.Extent) tensor.Blob {
 		return r.blob(room.off, size)
 	}
 	return tensor.NewBlob(x)
+}
+
+var errUninitialized = fmt.Errorf("pte: %w: the program has no initial value for this state", errors.ErrUnsupported)
+
+// Uninitialized reports whether t, a tensor of a Reader, is state without an initial value: it
+// has a name, dtype and shape, but no bytes before the program runs, and reading it fails.
+func Uninitialized(t *tensor.Tensor) bool {
+	m, ok := t.Data.Source().(*missing)
+	return ok && m.err == errUninitialized
 }
 
 // extent is a range of the file.

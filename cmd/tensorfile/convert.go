@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -199,12 +200,14 @@ func (c *conversion) writerOptions() error {
 	return nil
 }
 
+const bundleExt = ".bpte" // of a program with its test cases
+
 // formatOfName is the format of a file name's ending, for files that are yet to
 // be written.
 func formatOfName(name string) (tensorfile.Format, bool) {
 	ext := strings.ToLower(filepath.Ext(name))
 	for _, f := range tensorfile.Formats() {
-		if ext != "" && ext == f.Ext() {
+		if ext != "" && ext == f.Ext() || f == tensorfile.PTE && ext == bundleExt {
 			return f, true
 		}
 	}
@@ -427,10 +430,24 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion, siz
 		a.fail(from, err)
 		return nil
 	}
-	if c.dryRun {
-		return a.converted(from, "", c, nil)
+	bundle := r.Bundle()
+	var losses []convert.Loss
+	if bundle != nil && !strings.EqualFold(filepath.Ext(out), bundleExt) {
+		losses = append(losses, convert.LoseTestCases(bundle, tensorfile.PTE))
+		if c.opts.Allow&losses[0].Kind == 0 {
+			a.refused(from, c, losses, &convert.LossError{Target: tensorfile.PTE, Losses: losses})
+			return nil
+		}
+		a.tell(from, "allowed", losses)
+		bundle = nil
 	}
-	if c.externalize != "" {
+	if c.externalize != "" && len(moved) == 0 {
+		a.message("%s: nothing to externalize: %s is not written", display(from), display(c.externalize))
+	}
+	if c.dryRun {
+		return a.converted(from, "", c, losses)
+	}
+	if len(moved) > 0 {
 		if err := mayWrite(c.externalize, c.force); err != nil {
 			a.fail(c.externalize, err)
 			return nil
@@ -441,5 +458,14 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion, siz
 			return nil
 		}
 	}
-	return a.written(from, out, c, nil, size, func(w *target) error { return e.Write(w) })
+	return a.written(from, out, c, losses, size, func(w *target) error {
+		if bundle == nil {
+			return e.Write(w)
+		}
+		var program bytes.Buffer
+		if err := e.Write(&program); err != nil {
+			return err
+		}
+		return bundle.Write(w, program.Bytes())
+	})
 }
