@@ -105,13 +105,16 @@ type LossError struct {
 func (e *LossError) Error() string {
 	const most = 10
 	var b strings.Builder
-	fmt.Fprintf(&b, "convert: %v cannot hold everything:", e.Target)
+	fmt.Fprintf(&b, "convert: %v cannot hold everything: ", e.Target)
 	for i, l := range e.Losses {
+		if i > 0 {
+			b.WriteString("; ")
+		}
 		if i == most {
-			fmt.Fprintf(&b, "\n  and %d more", len(e.Losses)-most)
+			fmt.Fprintf(&b, "and %d more", len(e.Losses)-most)
 			break
 		}
-		b.WriteString("\n  " + l.String())
+		b.WriteString(l.String())
 	}
 	return b.String()
 }

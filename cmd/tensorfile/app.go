@@ -9,10 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -27,7 +25,7 @@ import (
 type app struct {
 	ctx      context.Context
 	in       io.Reader
-	out      *bufio.Writer
+	out      *printer
 	stderr   io.Writer
 	terminal bool // standard output is one
 	tty      *os.File
@@ -62,7 +60,7 @@ func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, gete
 		maxInput: 64 << 30,
 	}
 	a.tty, _ = stdout.(*os.File)
-	a.out = bufio.NewWriterSize(&screen{a, stdout}, 64<<10)
+	a.out = &printer{bufio.NewWriterSize(&screen{a, stdout}, 64<<10), a.colour}
 	return a
 }
 
@@ -177,13 +175,6 @@ func (a *app) refuse(name string, err error) error {
 	return nil
 }
 
-// message writes to standard error.
-func (a *app) message(format string, args ...any) {
-	a.out.Flush() // in the order in which things happened
-	a.hide()
-	fmt.Fprintf(a.stderr, "tensorfile: "+format+"\n", args...)
-}
-
 // fail reports that a file could not be read, or written, and notes the exit
 // status.
 func (a *app) fail(name string, err error) {
@@ -199,7 +190,6 @@ func (a *app) fail(name string, err error) {
 		a.message("%s: interrupted", display(name))
 		return
 	}
-	s := display(name) + ": " + describe(err)
 	h := hint(err)
 	f, named := formatOfName(name)
 	switch {
@@ -216,9 +206,10 @@ func (a *app) fail(name string, err error) {
 		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)
 	}
 	if h != "" {
-		s += "\n  try: " + h
+		a.message("%s: %v\n  try: %s", display(name), err, h)
+		return
 	}
-	a.message("%s", s)
+	a.message("%s: %v", display(name), err)
 }
 
 func statusOf(err error) int {
@@ -229,16 +220,6 @@ func statusOf(err error) int {
 		return statusLimit
 	}
 	return statusUnreadable
-}
-
-// describe is the text of an error without the file's name, which the message
-// has already.
-func describe(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) && err == error(pe) {
-		return pe.Err.Error()
-	}
-	return err.Error()
 }
 
 // hint says what to try.
@@ -281,42 +262,4 @@ func hint(err error) string {
 // network.
 func outside(err error) bool {
 	return tensor.ClassOf(err) == tensor.ClassMalformed && !errors.Is(err, tensor.ErrMalformed)
-}
-
-// display makes a file's name fit for a terminal.
-func display(name string) string {
-	if name == "-" {
-		return "standard input"
-	}
-	return escape(name)
-}
-
-// escape shows a name as it is where that is harmless, and quoted where it has
-// anything that a terminal would not simply print.
-func escape(name string) string {
-	if harmless(name) {
-		return name
-	}
-	return quote(name)
-}
-
-func appendEscaped(b []byte, name string) []byte {
-	if harmless(name) {
-		return append(b, name...)
-	}
-	return strconv.AppendQuote(b, name)
-}
-
-func harmless(name string) bool {
-	if name == "" || name[0] == '"' || name[0] == ' ' || name[len(name)-1] == ' ' {
-		return false
-	}
-	for i := 0; i < len(name); i++ {
-		if c := name[i]; c >= utf8.RuneSelf {
-			return !strings.ContainsFunc(name[i:], func(r rune) bool { return !printable(r) })
-		} else if c < ' ' || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }

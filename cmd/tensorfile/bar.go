@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -111,16 +110,4 @@ func (b *bar) done() {
 		b.p.Exit()
 		b.mu.Unlock()
 	}
-}
-
-// screen is standard output, which may be a terminal that shows a bar too.
-type screen struct {
-	a *app
-	w io.Writer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.a.hide()
-	s.a.answered = true
-	return s.w.Write(p)
 }

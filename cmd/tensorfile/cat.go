@@ -50,7 +50,7 @@ a NumPy file.`,
 			case raw:
 				err = c.writeRaw(a)
 			case npy:
-				err = c.writeNPY(a.ctx, a.out)
+				err = c.writeNPY(a.ctx, a.out.Writer)
 			default:
 				err = a.catValues(in, c)
 			}
@@ -182,7 +182,7 @@ func (a *app) catValues(in *input, c *chosen) error {
 		if err := c.values(a, e, shape, false); err != nil {
 			return err
 		}
-		return a.out.WriteByte('\n')
+		return a.out.Writer.WriteByte('\n')
 	}
 	w := &jsonWriter{w: a.out}
 	w.open('{')
@@ -299,9 +299,9 @@ func (c *chosen) nothing(w io.Writer, shape tensor.Shape) error {
 // slice.
 func (c *chosen) writeRaw(a *app) error {
 	if !c.sliced {
-		return copyBlob(a.ctx, a.out, c.t.Data)
+		return copyBlob(a.ctx, a.out.Writer, c.t.Data)
 	}
-	return c.writeElements(a.out)
+	return c.writeElements(a.out.Writer)
 }
 
 // writeElements writes the elements of the region in row-major order.
@@ -337,7 +337,7 @@ func (a *app) catBlob(in *input, c *chosen, raw, npy bool) error {
 	case npy:
 		return advise("--raw", fmt.Errorf("%w: a blob has no dtype", errors.ErrUnsupported))
 	case raw:
-		return copyBlob(a.ctx, a.out, *c.blob)
+		return copyBlob(a.ctx, a.out.Writer, *c.blob)
 	case a.json:
 		b, err := c.blob.ReadAll()
 		if err != nil {

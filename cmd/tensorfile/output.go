@@ -112,7 +112,7 @@ func (t *target) Write(p []byte) (int, error) {
 	}
 	t.bar.add(int64(len(p)))
 	if t.f == nil {
-		return t.a.out.Write(p)
+		return t.a.out.Writer.Write(p)
 	}
 	return t.f.Write(p)
 }

@@ -323,7 +323,7 @@ func (a *app) stats(in *input, rows iter.Seq[row], bins int, asked bool) (jsonVa
 			}
 			if m.err != nil {
 				if !asked && errors.Is(m.err, errors.ErrUnsupported) {
-					why := strings.TrimPrefix(describe(m.err), errors.ErrUnsupported.Error()+": ")
+					why := visible(strings.TrimPrefix(describe(m.err), errors.ErrUnsupported.Error()+": "))
 					tab.add(label, cmp.Or(r.dtype, r.scheme()), "-", "-", "-", "-", "-", "-", "-", "-", why)
 				} else if !isInterrupt(m.err) {
 					a.fail(in.name, fmt.Errorf("%s: %w", label, m.err))

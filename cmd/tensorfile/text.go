@@ -12,10 +12,6 @@ import (
 	"golang.org/x/term"
 )
 
-func printable(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
-
-func quote(s string) string { return strconv.Quote(s) }
-
 func sortBy[T any, K cmp.Ordered](s []T, key func(T) K) {
 	slices.SortStableFunc(s, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 }

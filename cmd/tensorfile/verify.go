@@ -171,6 +171,6 @@ func (a *app) printFindings(name string, findings []tensor.Finding) {
 		default:
 			class = "error, " + class
 		}
-		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), class, a.style(styleNone), describe(f.Err))
+		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), class, a.style(styleNone), visible(describe(f.Err)))
 	}
 }
