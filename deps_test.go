@@ -22,10 +22,6 @@ const (
 	flatbuffers = "github.com/google/flatbuffers/go"
 	cbor        = "github.com/fxamacker/cbor/v2"
 	zstd        = "github.com/klauspost/compress/zstd"
-	fse         = "github.com/klauspost/compress/fse"
-	huff0       = "github.com/klauspost/compress/huff0"
-	xxhash      = "github.com/cespare/xxhash/v2"
-	cpu         = "golang.org/x/sys/cpu"
 	xxh3        = "github.com/zeebo/xxh3"
 	norm        = "golang.org/x/text/unicode/norm" // zTensor 2's canonical names
 	msgpack     = "github.com/vmihailenco/msgpack/v5"
@@ -55,7 +51,6 @@ var edges = map[string][]string{
 	"internal/strided":    {},
 	"internal/atomicfile": {},
 	"internal/source":     {mmap},
-	"internal/literals":   {fse, huff0, xxhash, cpu},
 	"tensor":              base,
 	"remote":              {"tensor"},
 
@@ -70,7 +65,7 @@ var edges = map[string][]string{
 	"ptd":                and(floor, flatbuffers, "internal/fb", "schema/ptdfb"),
 	"pte":                and(floor, flatbuffers, "internal/fb", "schema/ptefb"),
 	"rten":               and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
-	"ztensor":            and(floor, "internal/literals", cbor, zstd, xxh3, norm),
+	"ztensor":            and(floor, cbor, zstd, xxh3, norm),
 	"primitiv":           and(floor, msgpack, msgpcode),
 	"bridge/safetensors": floor,
 	"bridge/npy":         floor,
@@ -96,7 +91,6 @@ var inTests = []string{"internal/readtest", "internal/fb/fbtest", testscript}
 // oracles are what tests hold our own code against.
 var oracles = map[string][]string{
 	"internal/fb":        {any},
-	"internal/literals":  {zstd},
 	"internal/readtest":  {any},
 	"schema/...":         {any},
 	"tensor":             {any},
@@ -260,7 +254,7 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 		"ptd":                {flatbuffers, mmap},
 		"pte":                {flatbuffers, mmap},
 		"rten":               {flatbuffers, mmap},
-		"ztensor":            {cbor, zstd, fse, huff0, xxh3, xxhash, cpu, norm, mmap},
+		"ztensor":            {cbor, zstd, xxh3, norm, mmap},
 		"primitiv":           {msgpack, msgpcode, mmap},
 		"bridge/safetensors": {mmap},
 		"bridge/npy":         {mmap},

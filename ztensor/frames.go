@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -19,7 +20,7 @@ const frameSize = 1 << 20
 
 // A frameWriter compresses frames on all cores, a group at a time.
 type frameWriter struct {
-	encoders []*frameEncoder
+	encoders []*zstd.Encoder
 	out      [][]byte
 	jobs     []*frameJob // of a frameLine that has ended, to be used again
 }
@@ -46,7 +47,7 @@ func (f *frameWriter) encode(in [][]byte) [][]byte {
 		go func() {
 			defer group.Done()
 			for k := i; k < len(in); k += len(f.encoders) {
-				f.out[k] = e.append(f.out[k][:0], in[k])
+				f.out[k] = e.EncodeAll(in[k], f.out[k][:0])
 			}
 		}()
 	}
@@ -203,7 +204,7 @@ func newFrameLine(w *Writer, f *frameWriter) *frameLine {
 		go func() {
 			defer l.all.Done()
 			for j := range l.todo {
-				j.out = e.append(j.out[:0], j.in)
+				j.out = e.EncodeAll(j.in, j.out[:0])
 				j.done <- struct{}{}
 			}
 		}()

@@ -58,7 +58,6 @@ type Reader struct {
 	stream      spareStream
 	zstd        *zstd.Decoder
 	zstdErr     error
-	literals    sync.Pool // of *literals.Decoder
 
 	checked sync.Map // strict: the components whose digest was found right
 	scratch scratch

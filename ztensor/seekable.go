@@ -10,7 +10,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/tensorfile/tensorfile/internal/literals"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -184,15 +183,6 @@ func checkFrame(b []byte, size uint32) error {
 // of the blob from byte from on; nil where they lie in the memory of the source.
 func (b *blob) decodeFrame(d *zstd.Decoder, f frame, dst, have []byte, from int64) error {
 	decode := func(p []byte) error {
-		l, _ := b.r.literals.Get().(*literals.Decoder)
-		if l == nil {
-			l = new(literals.Decoder)
-		}
-		ok := l.Decode(dst, p)
-		b.r.literals.Put(l)
-		if ok { // and nothing but a frame that has a checksum
-			return nil
-		}
 		if err := checkFrame(p, f.size); err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/tensorfile/tensorfile/internal/literals"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -40,27 +39,10 @@ func newZstdDecoder(window uint64) (*zstd.Decoder, error) {
 		zstd.WithDecoderConcurrency(0))
 }
 
-// A frameEncoder makes independent frames of at most frameSize, which depend on nothing but their content and the level.
-type frameEncoder struct {
-	level    int
-	literals literals.Encoder
-	thorough *zstd.Encoder
-}
-
-func newFrameEncoder(level int) (*frameEncoder, error) {
-	e, err := zstd.NewWriter(nil, append(encoderOptions(level), zstd.WithWindowSize(frameSize))...)
-	return &frameEncoder{level: level, thorough: e}, err
-}
-
-// append appends a frame of src. In weights nothing repeats, and package literals does all that can be done. The thorough encoder
-// is asked where something does, or where time is of no account.
-func (e *frameEncoder) append(dst, src []byte) []byte {
-	if e.level < bestLevel && !e.literals.Repeats(src) {
-		if f, smaller := e.literals.Append(dst, src); smaller {
-			return f
-		}
-	}
-	return e.thorough.EncodeAll(src, dst)
+// newFrameEncoder makes an encoder of independent frames of at most frameSize, which depend on nothing but their
+// content and the level.
+func newFrameEncoder(level int) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, append(encoderOptions(level), zstd.WithWindowSize(frameSize))...)
 }
 
 // decodeAll decodes all frames of src into dst, which they must fill.
