@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -160,28 +161,36 @@ type converter struct {
 	in, buf  []byte
 	out      []byte // converted, not yet handed out: a part of buf
 	at       int64  // elements so far
+	err      error  // of r, once out is returned
 }
 
 func (c *converter) Close() error { return c.r.Close() }
 
 func (c *converter) Read(p []byte) (int, error) {
-	if len(c.out) == 0 {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if len(c.out) == 0 && c.err == nil {
 		if c.in == nil {
 			c.in, c.buf = make([]byte, piece*c.from.Size()), make([]byte, piece*c.to.Size())
 		}
-		n, err := io.ReadFull(c.r, c.in)
-		if err == io.ErrUnexpectedEOF && n%c.from.Size() == 0 {
-			err = nil
-		}
-		if err != nil {
-			return 0, err
-		}
+		var n int
+		n, c.err = source.ReadPiece(c.r, c.in)
 		count := n / c.from.Size()
+		if whole := count * c.from.Size(); whole < n {
+			if n = whole; c.err == io.EOF {
+				c.err = io.ErrUnexpectedEOF
+			}
+		}
 		c.out = c.buf[:count*c.to.Size()]
 		if bad := convertElements(c.out, c.to, c.in[:n], c.from); bad >= 0 {
-			return 0, fmt.Errorf("%w: element %d does not fit %v", tensor.ErrDType, c.at+int64(bad), c.to)
+			c.out, c.err = nil, fmt.Errorf("%w: element %d does not fit %v", tensor.ErrDType, c.at+int64(bad), c.to)
+			return 0, c.err
 		}
 		c.at += int64(count)
+	}
+	if len(c.out) == 0 {
+		return 0, c.err
 	}
 	n := copy(p, c.out)
 	c.out = c.out[n:]

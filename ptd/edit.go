@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -146,12 +147,12 @@ func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		n, err := io.ReadFull(x, p)
-		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		n, err := source.ReadPiece(x, p)
+		if err != nil && err != io.EOF {
 			return false, err
 		}
-		m, err2 := io.ReadFull(y, q)
-		if err2 != nil && err2 != io.EOF && err2 != io.ErrUnexpectedEOF {
+		m, err2 := source.ReadPiece(y, q)
+		if err2 != nil && err2 != io.EOF {
 			return false, err2
 		}
 		if !bytes.Equal(p[:n], q[:m]) {

@@ -358,9 +358,14 @@ func (s *stream) ReadAt(p []byte, off int64) (int, error) {
 	if _, err := io.CopyN(io.Discard, r, off); err != nil {
 		return 0, err
 	}
-	n, err := io.ReadFull(r, p)
-	if err == io.ErrUnexpectedEOF && n > 0 {
-		err = io.EOF
+	n := 0
+	for n < len(p) && err == nil { // io.ReadFull would hide which io.ErrUnexpectedEOF is the stream's
+		var m int
+		m, err = r.Read(p[n:])
+		n += m
+	}
+	if n == len(p) {
+		err = nil
 	}
 	return n, err
 }
@@ -373,28 +378,23 @@ type exactly struct {
 
 func (e *exactly) Read(p []byte) (int, error) {
 	if e.size < 0 {
-		n, err := e.r.Read(p)
-		return counted(n, len(p), err)
+		return e.next(p)
 	}
 	if len(p) == 0 {
 		return 0, nil
 	}
 	if e.left == 0 {
 		var one [1]byte
-		n, err := e.r.Read(one[:])
+		n, err := e.next(one[:])
 		if n > 0 {
 			return 0, fmt.Errorf("%w: a stream goes on after its %d bytes", ErrMalformed, e.size)
-		}
-		if err == nil {
-			return 0, nil // neither a byte nor an end: the caller asks again
 		}
 		return 0, err
 	}
 	if int64(len(p)) > e.left {
 		p = p[:e.left]
 	}
-	n, err := e.r.Read(p)
-	n, err = counted(n, len(p), err)
+	n, err := e.next(p)
 	e.left -= int64(n)
 	if err == io.EOF {
 		if e.left > 0 {
@@ -404,6 +404,19 @@ func (e *exactly) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// next reads at least a byte or fails: a stream that returns neither bytes nor an error for ever
+// would keep its reader busy for ever.
+func (e *exactly) next(p []byte) (int, error) {
+	const maxEmptyReads = 100
+	for range maxEmptyReads {
+		n, err := e.r.Read(p)
+		if n, err = counted(n, len(p), err); n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
 }
 
 func (e *exactly) Close() error { return e.r.Close() }

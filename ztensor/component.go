@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -295,11 +296,7 @@ func (c *component) ReadAt(p []byte, off int64) (int, error) {
 	if _, err := io.CopyN(io.Discard, r, off); err != nil {
 		return 0, err
 	}
-	n, err := io.ReadFull(r, p)
-	if err == io.ErrUnexpectedEOF {
-		err = io.EOF
-	}
-	return n, err
+	return source.ReadPiece(r, p)
 }
 
 // Open streams the decoded bytes and checks the digest, if there is one that
@@ -320,7 +317,8 @@ func (c *component) Open() (io.ReadCloser, error) {
 		r = io.NopCloser(c.openStored(true))
 	}
 	if c.big {
-		return &swapped{in: r, width: c.dtype.Align()}, nil
+		width := c.dtype.Align()
+		return source.Elements(r, width, func(p []byte) { le.Swap(p, width) }), nil
 	}
 	return r, nil
 }
@@ -495,41 +493,6 @@ func (d *decoded) Close() error {
 }
 
 var errClosedStream = errors.New("ztensor: read after Close")
-
-// swapped turns the bytes of big-endian elements over. It reads whole elements.
-type swapped struct {
-	in    io.ReadCloser
-	width int
-	buf   [8]byte
-	rest  []byte // of an element, still to be handed out
-}
-
-func (s *swapped) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	if len(s.rest) == 0 {
-		if whole := len(p) - len(p)%s.width; whole > 0 {
-			n, err := io.ReadFull(s.in, p[:whole])
-			le.Swap(p[:n], s.width)
-			if err == io.ErrUnexpectedEOF {
-				err = nil // the next Read answers
-			}
-			return n, err
-		}
-		n, err := io.ReadFull(s.in, s.buf[:s.width])
-		if err != nil {
-			return 0, err
-		}
-		le.Swap(s.buf[:n], s.width)
-		s.rest = s.buf[:n]
-	}
-	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
-	return n, nil
-}
-
-func (s *swapped) Close() error { return s.in.Close() }
 
 // failed gives an error of reading the component its place; nil stays nil.
 func (c *component) failed(err error) error { return c.fault("", err) }

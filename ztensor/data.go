@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -169,13 +170,13 @@ func (f *feed) from(ctx context.Context, b tensor.Blob, buf *[]byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := io.ReadFull(in, *buf)
+		n, err := source.ReadPiece(in, *buf)
 		if n > 0 {
 			if _, err := f.Write((*buf)[:n]); err != nil {
 				return err
 			}
 		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+		if err == io.EOF {
 			break
 		}
 		if err != nil {

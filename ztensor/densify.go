@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -399,9 +400,12 @@ func eachElement(ctx context.Context, b tensor.Blob, n int64, width int, f func(
 	defer in.Close()
 	buf := make([]byte, (64<<10)/width*width)
 	for i, have := uint64(0), int64(0); ; {
-		k, err := io.ReadFull(in, buf)
+		k, err := source.ReadPiece(in, buf)
 		have += int64(k)
-		last := err == io.EOF || err == io.ErrUnexpectedEOF
+		last := err == io.EOF
+		if err != nil && !last {
+			return err
+		}
 		if have > n*int64(width) || last && have != n*int64(width) {
 			return fmt.Errorf("%w: %d bytes where %d elements of %d bytes are declared", tensor.ErrMalformed, have, n, width)
 		}
@@ -418,10 +422,7 @@ func eachElement(ctx context.Context, b tensor.Blob, n int64, width int, f func(
 		if last {
 			return nil
 		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}

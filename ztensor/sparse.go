@@ -497,11 +497,11 @@ func (r *indexReader) fill() error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
-	n, err := io.ReadFull(r.in, r.buf)
-	if n > 0 && n%r.width != 0 {
+	n, err := source.ReadPiece(r.in, r.buf)
+	if err == io.EOF && n%r.width != 0 {
 		return fmt.Errorf("%w: indices that are no multiple of %d bytes", tensor.ErrMalformed, r.width)
 	}
-	if n == 0 || err != nil && err != io.ErrUnexpectedEOF {
+	if n == 0 || err != nil && err != io.EOF {
 		return err
 	}
 	b, room := r.buf[:n], r.room[:n/r.width]

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -295,7 +296,7 @@ func (w *worker) payload(c *component) {
 	}
 	var at int64
 	for {
-		n, err := io.ReadFull(in, w.buf)
+		n, err := source.ReadPiece(in, w.buf)
 		if c.dtype == tensor.Bool {
 			if i := le.NotBool(w.buf[:n]); i >= 0 {
 				w.fail(c.failed(fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i), w.buf[i])))
@@ -303,7 +304,7 @@ func (w *worker) payload(c *component) {
 			}
 		}
 		at += int64(n)
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+		if err == io.EOF {
 			break
 		}
 		if err != nil {

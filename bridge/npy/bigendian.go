@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -55,31 +56,5 @@ func (s *swapped) Open() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &swapStream{r: r, width: int(s.width)}, nil
+	return source.Elements(r, int(s.width), func(p []byte) { le.Swap(p, int(s.width)) }), nil
 }
-
-type swapStream struct {
-	r     io.ReadCloser
-	width int
-	buf   [16 << 10]byte
-	have  []byte // swapped, not yet handed out
-}
-
-func (s *swapStream) Read(p []byte) (int, error) {
-	if len(s.have) == 0 {
-		n, err := io.ReadFull(s.r, s.buf[:])
-		if err == io.ErrUnexpectedEOF && n%s.width == 0 {
-			err = nil // the next Read meets the end, and what comes with it
-		}
-		if n == 0 || err != nil {
-			return 0, err
-		}
-		le.Swap(s.buf[:n], s.width)
-		s.have = s.buf[:n]
-	}
-	n := copy(p, s.have)
-	s.have = s.have[n:]
-	return n, nil
-}
-
-func (s *swapStream) Close() error { return s.r.Close() }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -481,8 +482,8 @@ func sameBytes(ctx context.Context, x, y tensor.Blob, bar *bar) (*numbers, error
 		if len(other) < len(p) {
 			other = make([]byte, len(p))
 		}
-		k, e := io.ReadFull(r, other[:len(p)])
-		if e != nil && e != io.EOF && e != io.ErrUnexpectedEOF {
+		k, e := source.ReadPiece(r, other[:len(p)])
+		if e != nil && e != io.EOF {
 			failed = e
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"runtime"
 
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -87,12 +88,7 @@ func stream(ctx context.Context, b tensor.Blob, bar *bar, f func(p []byte)) erro
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		n, err := 0, error(nil)
-		for n < len(buf) && err == nil {
-			var k int
-			k, err = r.Read(buf[n:])
-			n += k
-		}
+		n, err := source.ReadPiece(r, buf)
 		f(buf[:n])
 		bar.add(int64(n))
 		if err == io.EOF {

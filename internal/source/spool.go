@@ -71,11 +71,11 @@ func Hold(ctx context.Context, r io.Reader) (s *Source, release func(), err erro
 			head = append(make([]byte, 0, min(4*len(head), held+1)), head...)
 		}
 		var n int
-		n, err = io.ReadFull(r, head[len(head):cap(head)])
+		n, err = ReadPiece(r, head[len(head):cap(head)])
 		head = head[:len(head)+n]
 	}
 	switch err {
-	case io.EOF, io.ErrUnexpectedEOF:
+	case io.EOF:
 		return OfBytes(head), func() {}, nil
 	case nil:
 		return Spool(io.MultiReader(bytes.NewReader(head), r))
