@@ -75,29 +75,29 @@ func write(t testing.TB, f form, ts []*tensor.Tensor, attributes map[string]stri
 			o.Attributes[k] = v
 		}
 		w := ztensor.NewWriter(&out, o)
-		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
 			err = w.Close()
 		}
 	case tensorfile.PTD:
 		w := ptd.NewWriter(&out, nil)
-		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
 			err = w.Close()
 		}
 	case tensorfile.Safetensors:
 		w := safetensors.NewWriter(&out, &safetensors.WriterOptions{Metadata: attributes, KeepOrder: true})
-		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
 			err = w.Close()
 		}
 	case tensorfile.NPZ:
 		w := npy.NewWriter(&out, nil)
-		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
 			err = w.Close()
 		}
 	case tensorfile.NPY:
 		err = npy.WriteArray(&out, ts[0])
 	case tensorfile.Primitiv:
 		w := primitiv.NewWriter(&out, &primitiv.WriterOptions{Reorder: true})
-		if err = w.AddAll(t.Context(), slices.Values(ts)); err == nil {
+		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
 			err = w.Close()
 		}
 	case tensorfile.RTen:
@@ -795,7 +795,7 @@ func TestStreams(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "w.zt")
 	spool := t.TempDir()
 	t.Setenv("TMPDIR", spool)
-	if err := ztensor.WriteFile(name, slices.Values([]*tensor.Tensor{tensor.New("w", tensor.Shape{3 << 10, 4 << 10}, make([]float32, n))}), &ztensor.WriterOptions{Digest: ztensor.CRC32C}); err != nil {
+	if err := ztensor.WriteFile(t.Context(), name, tensor.Of(tensor.New("w", tensor.Shape{3 << 10, 4 << 10}, make([]float32, n))), &ztensor.WriterOptions{Digest: ztensor.CRC32C}); err != nil {
 		t.Fatal(err)
 	}
 	for _, noMap := range []bool{false, true} {
@@ -930,7 +930,7 @@ func TestStreamsSparse(t *testing.T) {
 	}
 	dir := t.TempDir()
 	dense, csr, coo := filepath.Join(dir, "dense.zt"), filepath.Join(dir, "csr.zt"), filepath.Join(dir, "coo.zt")
-	if err := ztensor.WriteFile(dense, slices.Values([]*tensor.Tensor{tensor.New("w", tensor.Shape{rows, cols}, values)}), nil); err != nil {
+	if err := ztensor.WriteFile(t.Context(), dense, tensor.Of(tensor.New("w", tensor.Shape{rows, cols}, values)), nil); err != nil {
 		t.Fatal(err)
 	}
 	run := func(from, to string, format tensorfile.Format, o *Options) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
@@ -22,7 +21,7 @@ func Example() {
 	defer os.RemoveAll(dir)
 	in, out := filepath.Join(dir, "in.safetensors"), filepath.Join(dir, "out.ptd")
 	weights := []*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}
-	if err := safetensors.WriteFile(in, slices.Values(weights), &safetensors.WriterOptions{Metadata: map[string]string{"license": "MIT"}}); err != nil {
+	if err := safetensors.WriteFile(context.Background(), in, tensor.Of(weights...), &safetensors.WriterOptions{Metadata: map[string]string{"license": "MIT"}}); err != nil {
 		panic(err)
 	}
 

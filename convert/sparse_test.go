@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -440,7 +439,7 @@ func TestStreamsToASlowTarget(t *testing.T) {
 	for i := range 3 {
 		all = append(all, tensor.New(fmt.Sprint(i), tensor.Shape{5 << 20}, make([]float32, 5<<20)))
 	}
-	if err := ztensor.WriteFile(name, slices.Values(all), nil); err != nil {
+	if err := ztensor.WriteFile(t.Context(), name, tensor.Of(all...), nil); err != nil {
 		t.Fatal(err)
 	}
 	src, err := tensorfile.Open(name, &tensorfile.Options{NoMap: true})
@@ -473,7 +472,7 @@ func TestStreamsIntoCompressed(t *testing.T) {
 		}
 		shape := tensor.Shape{5 << 20}
 		all := []*tensor.Tensor{tensor.New("weights", shape, weights), tensor.New("rows", shape, rows), tensor.New("weights too", shape, weights)}
-		if err := ztensor.WriteFile(name, slices.Values(all), nil); err != nil {
+		if err := ztensor.WriteFile(t.Context(), name, tensor.Of(all...), nil); err != nil {
 			t.Fatal(err)
 		}
 	}()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -89,7 +90,7 @@ func (p *Plan) write(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if s.addAll != nil {
-		if err := s.addAll(ctx, slices.Values(p.tensors)); err != nil {
+		if err := s.addAll(ctx, tensor.Of(p.tensors...)); err != nil {
 			s.abort()
 			return err
 		}
@@ -214,7 +215,7 @@ func (s *steady) Write(p []byte) (n int, err error) {
 type sink struct {
 	notes   bool // add takes notes only, close writes
 	add     func(*tensor.Tensor) error
-	addAll  func(context.Context, func(func(*tensor.Tensor) bool)) error // nil: add each
+	addAll  func(context.Context, iter.Seq2[*tensor.Tensor, error]) error // nil: add each
 	addBlob func(string, tensor.Blob) error
 	close   func() error
 	abort   func()
@@ -311,6 +312,6 @@ func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
 			}
 		}
 	}
-	return &sink{add: zw.Add, addAll: func(ctx context.Context, ts func(func(*tensor.Tensor) bool)) error { return zw.AddAll(ctx, ts) },
+	return &sink{add: zw.Add, addAll: zw.AddAll,
 		addBlob: noBlobs, close: zw.Close, abort: zw.Abort}, nil
 }

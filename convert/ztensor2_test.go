@@ -161,7 +161,7 @@ func bytesOf(t *testing.T, r *ztensor.Reader) []byte {
 			t.Fatal(err)
 		}
 	}
-	if err := w.AddAll(t.Context(), r.Tensors()); err != nil {
+	if err := w.AddAll(t.Context(), tensor.Each(r.Tensors())); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

@@ -57,7 +57,7 @@ func (m Model) Find(path ...string) *Parameter {
 }
 
 // Rename gives a parameter another path, or all parameters of a submodel if from is the path of one. It is an error
-// that wraps fs.ErrNotExist if there is neither, and one that wraps fs.ErrExist if something is at to already; m is
+// that wraps tensor.ErrNoTensor if there is neither, and one that wraps tensor.ErrDuplicate if something is at to already; m is
 // then as before.
 func (m Model) Rename(from, to []string) error {
 	if len(to) == 0 {
@@ -70,7 +70,7 @@ func (m Model) Rename(from, to []string) error {
 		}
 	}
 	if len(moved) == 0 {
-		return fmt.Errorf("%s: no parameter or submodel %s: %w", format, quotePath(from), fs.ErrNotExist)
+		return fmt.Errorf("%s: no parameter or submodel %s: %w", format, quotePath(from), tensor.ErrNoTensor)
 	}
 	fitted := m.checkPaths() == nil
 	old := make([][]string, len(moved))
@@ -108,7 +108,7 @@ func (m Model) DropStats(names ...string) {
 }
 
 // Merge adds the parameters of another model, as the submodel under if it is not empty. It is an error that wraps
-// fs.ErrExist if one of them would be in the place of another; m is then as before.
+// tensor.ErrDuplicate if one of them would be in the place of another; m is then as before.
 func (m *Model) Merge(other Model, under ...string) error {
 	all := slices.Clone(*m)
 	for _, p := range other {
@@ -122,8 +122,8 @@ func (m *Model) Merge(other Model, under ...string) error {
 	return nil
 }
 
-// Check reports what keeps the model out of a file: a path that is empty, there twice (fs.ErrExist) or below that of
-// another parameter (fs.ErrExist), or a parameter that the format cannot hold. A Writer checks the same.
+// Check reports what keeps the model out of a file: a path that is empty, there twice (tensor.ErrDuplicate) or below that of
+// another parameter (tensor.ErrDuplicate), or a parameter that the format cannot hold. A Writer checks the same.
 func (m Model) Check() error {
 	if err := m.checkPaths(); err != nil {
 		return err
@@ -159,9 +159,9 @@ func (m Model) checkPaths() error {
 func clash(a, b []string) error {
 	switch {
 	case slices.Equal(a, b):
-		return fmt.Errorf("%s: two parameters %s: %w", format, quotePath(a), fs.ErrExist)
+		return fmt.Errorf("%s: two parameters %s: %w", format, quotePath(a), tensor.ErrDuplicate)
 	case below(b, a):
-		return fmt.Errorf("%s: %s lies below the parameter %s: %w", format, quotePath(b), quotePath(a), fs.ErrExist)
+		return fmt.Errorf("%s: %s lies below the parameter %s: %w", format, quotePath(b), quotePath(a), tensor.ErrDuplicate)
 	}
 	return nil
 }

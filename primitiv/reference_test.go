@@ -173,7 +173,7 @@ func TestFilesOfTheReferenceAreWrittenByteForByte(t *testing.T) {
 			}
 			var b bytes.Buffer
 			w := primitiv.NewWriter(&b, &primitiv.WriterOptions{Kind: r.Kind()})
-			if err := w.AddAll(t.Context(), r.Tensors()); err != nil {
+			if err := w.AddAll(t.Context(), tensor.Each(r.Tensors())); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Close(); err != nil {

@@ -178,7 +178,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 			batch = p.batch
 		}
 		if w.tensor != nil {
-			return fmt.Errorf("%s: a tensor file has one tensor: %w", format, fs.ErrExist)
+			return fmt.Errorf("%s: a tensor file has one tensor: %w", format, tensor.ErrDuplicate)
 		}
 		if _, err := w.opts.accepts(t, batch); err != nil {
 			return err
@@ -205,22 +205,22 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 				return err
 			}
 			if last.Stat(stat) != nil {
-				return fmt.Errorf("%s: two statistics %s of %s: %w", format, tensor.Quote(stat), quotePath(last.Path), fs.ErrExist)
+				return fmt.Errorf("%s: two statistics %s of %s: %w", format, tensor.Quote(stat), quotePath(last.Path), tensor.ErrDuplicate)
 			}
 			last.Stats = append(last.Stats, s)
 			return nil
 		}
 	}
 	if p.isStat {
-		return fmt.Errorf("%s: the statistic %s does not follow its value: %w", format, tensor.Quote(t.Name), fs.ErrNotExist)
+		return fmt.Errorf("%s: the statistic %s does not follow its value: %w", format, tensor.Quote(t.Name), tensor.ErrNoTensor)
 	}
 	return w.AddParameter(&Parameter{Path: p.path, Value: t})
 }
 
 // AddAll adds all tensors.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error {
-	for t := range ts {
-		if err := ctx.Err(); err != nil {
+func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
+	for t, err := range ts {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if err := w.Add(t); err != nil {
@@ -288,10 +288,10 @@ func (w *Writer) SetOptimizer(o *Optimizer) error {
 		return w.wrongKind("an optimizer")
 	}
 	if again := repeated(len(o.Uints), func(i int) string { return o.Uints[i].Name }); again != nil {
-		return fmt.Errorf("%s: two settings %s: %w", format, tensor.Quote(o.Uints[again[0]].Name), fs.ErrExist)
+		return fmt.Errorf("%s: two settings %s: %w", format, tensor.Quote(o.Uints[again[0]].Name), tensor.ErrDuplicate)
 	}
 	if again := repeated(len(o.Floats), func(i int) string { return o.Floats[i].Name }); again != nil {
-		return fmt.Errorf("%s: two settings %s: %w", format, tensor.Quote(o.Floats[again[0]].Name), fs.ErrExist)
+		return fmt.Errorf("%s: two settings %s: %w", format, tensor.Quote(o.Floats[again[0]].Name), tensor.ErrDuplicate)
 	}
 	w.optimizer = o
 	return nil
@@ -326,13 +326,13 @@ func (w *Writer) Abort() {
 }
 
 // WriteFile writes the tensors to the file called name, which appears whole or not at all.
-func WriteFile(name string, ts iter.Seq[*tensor.Tensor], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err
 	}
 	defer w.Abort()
-	if err := w.AddAll(context.Background(), ts); err != nil {
+	if err := w.AddAll(ctx, ts); err != nil {
 		return err
 	}
 	return w.Close()
@@ -395,9 +395,9 @@ func (w *Writer) content() error {
 	case k == KindParameter && len(w.params) == 1:
 		return w.parameter(head{}, w.params[0])
 	case k == KindParameter && len(w.params) > 1:
-		return fmt.Errorf("%s: a parameter file has one parameter, not %d: %w", format, len(w.params), fs.ErrExist)
+		return fmt.Errorf("%s: a parameter file has one parameter, not %d: %w", format, len(w.params), tensor.ErrDuplicate)
 	default:
-		return fmt.Errorf("%s: there is no %v to write: %w", format, k, fs.ErrNotExist)
+		return fmt.Errorf("%s: there is no %v to write: %w", format, k, tensor.ErrNoTensor)
 	}
 	return nil
 }
@@ -586,7 +586,7 @@ func (p *Parameter) check(opts *WriterOptions) error {
 		}
 	}
 	if again := repeated(len(p.Stats), func(i int) string { return p.Stats[i].Name }); again != nil {
-		return fmt.Errorf("%s: two statistics %s of %s: %w", format, tensor.Quote(p.Stats[again[0]].Name), quotePath(p.Path), fs.ErrExist)
+		return fmt.Errorf("%s: two statistics %s of %s: %w", format, tensor.Quote(p.Stats[again[0]].Name), quotePath(p.Path), tensor.ErrDuplicate)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func TestEveryKindIsWritten(t *testing.T) {
 // Tensors from anywhere are placed by their names.
 func TestAddByName(t *testing.T) {
 	add := []*tensor.Tensor{scalar("b:0:m", 1), scalar("w:0", 2), scalar("a.w", 3), scalar("a.w:Adam.m1", 4), scalar("b:0", 5), scalar("a.w:x:y", 6)}
-	data := bytesOf(t, nil, func(w *primitiv.Writer) error { return w.AddAll(t.Context(), slices.Values(add)) })
+	data := bytesOf(t, nil, func(w *primitiv.Writer) error { return w.AddAll(t.Context(), tensor.Of(add...)) })
 	r := open(t, data)
 	if got := names(r); got != "a.w[] a.w:Adam.m1[] a.w:x:y[] b:0[] b:0:m[] w:0[]" {
 		t.Error(got)
@@ -107,13 +107,13 @@ func TestAddByName(t *testing.T) {
 		}
 		list = append(list, x)
 	}
-	r = open(t, bytesOf(t, nil, func(w *primitiv.Writer) error { return w.AddAll(t.Context(), slices.Values(list)) }))
+	r = open(t, bytesOf(t, nil, func(w *primitiv.Writer) error { return w.AddAll(t.Context(), tensor.Of(list...)) }))
 	if r.Parameter("renamed", "p") == nil || r.Parameter("sm.p") != nil || r.Parameter("sm", "p") == nil {
 		t.Error(names(r))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := primitiv.NewWriter(io.Discard, nil).AddAll(ctx, slices.Values(add)); !errors.Is(err, context.Canceled) {
+	if err := primitiv.NewWriter(io.Discard, nil).AddAll(ctx, tensor.Of(add...)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -152,7 +152,7 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 		"short data":  {tensor.New("x", tensor.Shape{3}, []float32{1, 2}), tensor.ErrMalformed},
 		"sparse":      {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1}, Scheme: "sparse_csr"}, errors.ErrUnsupported},
 		"external":    {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1}, External: true}, errors.ErrUnsupported},
-		"nil":         {nil, fs.ErrNotExist},
+		"nil":         {nil, tensor.ErrNoTensor},
 		"nine, eight": {tensor.New("x", tensor.Shape{2, 1, 1, 1, 1, 1, 1, 1, 1}, []float32{1, 2}), nil},
 	} {
 		if err := primitiv.NewWriter(io.Discard, &primitiv.WriterOptions{Reorder: true}).Add(c.t); !errors.Is(err, c.class) {
@@ -166,10 +166,10 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 		m    primitiv.Model
 		want error
 	}{
-		"twice":            {primitiv.Model{p("a"), p("b"), p("a")}, fs.ErrExist},
-		"below":            {primitiv.Model{p("a", "b"), p("a"), p("a!")}, fs.ErrExist},
+		"twice":            {primitiv.Model{p("a"), p("b"), p("a")}, tensor.ErrDuplicate},
+		"below":            {primitiv.Model{p("a", "b"), p("a"), p("a!")}, tensor.ErrDuplicate},
 		"no path":          {primitiv.Model{p()}, fs.ErrInvalid},
-		"statistics twice": {primitiv.Model{stats}, fs.ErrExist},
+		"statistics twice": {primitiv.Model{stats}, tensor.ErrDuplicate},
 	} {
 		for _, streaming := range []bool{false, true} {
 			opts := &primitiv.WriterOptions{Streaming: streaming}
@@ -210,7 +210,7 @@ func TestWritingFails(t *testing.T) {
 	for _, n := range []int{0, 3, 5, 200_000} {
 		bad := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{25_000},
 			Data: tensor.BlobFunc(100_000, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, n))), nil })}
-		if err := primitiv.WriteFile(name, slices.Values([]*tensor.Tensor{scalar("a", 1), bad}), nil); err == nil {
+		if err := primitiv.WriteFile(t.Context(), name, tensor.Of(scalar("a", 1), bad), nil); err == nil {
 			t.Errorf("%d bytes in place of 100000", n)
 		}
 	}
@@ -221,7 +221,7 @@ func TestWritingFails(t *testing.T) {
 		bad := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1}, Data: tensor.BlobFunc(4, open)}
 		func() {
 			defer func() { recover() }()
-			if err := primitiv.WriteFile(name, slices.Values([]*tensor.Tensor{scalar("a", 1), bad}), nil); err == nil {
+			if err := primitiv.WriteFile(t.Context(), name, tensor.Of(scalar("a", 1), bad), nil); err == nil {
 				t.Errorf("a source that %s", what)
 			}
 		}()
@@ -231,8 +231,8 @@ func TestWritingFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.AddAll(ctx, func(yield func(*tensor.Tensor) bool) {
-		for i := 0; yield(scalar(fmt.Sprint(i), 1)); i++ {
+	if err := w.AddAll(ctx, func(yield func(*tensor.Tensor, error) bool) {
+		for i := 0; yield(scalar(fmt.Sprint(i), 1), nil); i++ {
 			if i == 10 {
 				cancel()
 			}
@@ -294,10 +294,10 @@ func TestEditing(t *testing.T) {
 	if err := m.Rename([]string{"encoder"}, []string{"e", "n"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Rename([]string{"scale"}, []string{"e"}); !errors.Is(err, fs.ErrExist) || m.Find("scale") == nil {
+	if err := m.Rename([]string{"scale"}, []string{"e"}); !errors.Is(err, tensor.ErrDuplicate) || m.Find("scale") == nil {
 		t.Errorf("onto a submodel: %v", err)
 	}
-	if err := m.Rename([]string{"nothing"}, []string{"x"}); !errors.Is(err, fs.ErrNotExist) {
+	if err := m.Rename([]string{"nothing"}, []string{"x"}); !errors.Is(err, tensor.ErrNoTensor) {
 		t.Error(err)
 	}
 	if n := m.Drop("decoder", "attention"); n != 1 {

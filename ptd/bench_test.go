@@ -216,7 +216,7 @@ func BenchmarkWrite(b *testing.B) {
 		run(b, func() error {
 			return file(func(f *os.File) error {
 				w := ptd.NewWriter(f, opts)
-				if err := w.AddAll(b.Context(), all); err != nil {
+				if err := w.AddAll(b.Context(), tensor.Each(all)); err != nil {
 					return err
 				}
 				return w.Close()
@@ -224,7 +224,7 @@ func BenchmarkWrite(b *testing.B) {
 		}, func() error { return file(blocks) })
 	})
 	b.Run("durable", func(b *testing.B) {
-		run(b, func() error { return ptd.WriteFile(name, all, opts) }, func() error {
+		run(b, func() error { return ptd.WriteFile(b.Context(), name, tensor.Each(all), opts) }, func() error {
 			return file(func(f *os.File) error { return errors.Join(blocks(f), f.Sync()) })
 		})
 	})

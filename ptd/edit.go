@@ -260,9 +260,9 @@ func find(es []Entry, name string) int {
 }
 
 func taken(name string) error {
-	return fmt.Errorf("ptd: %w: the name %s is taken", fs.ErrExist, tensor.Quote(name))
+	return fmt.Errorf("ptd: %w: the name %s is taken", tensor.ErrDuplicate, tensor.Quote(name))
 }
 
 func missing(name string) error {
-	return fmt.Errorf("ptd: %w: no entry %s", fs.ErrNotExist, tensor.Quote(name))
+	return fmt.Errorf("ptd: %w: no entry %s", tensor.ErrNoTensor, tensor.Quote(name))
 }

@@ -3,7 +3,6 @@ package ptd_test
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,14 +201,14 @@ func TestInsertRemoveRename(t *testing.T) {
 		"insert": second(ptd.Insert(es, ptd.Entry{Name: "line"})),
 		"rename": second(ptd.Rename(es, "line", "new")),
 	} {
-		if !errors.Is(err, fs.ErrExist) {
+		if !errors.Is(err, tensor.ErrDuplicate) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := ptd.Rename(es, "row", "x"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ptd.Rename(es, "row", "x"); !errors.Is(err, tensor.ErrNoTensor) {
 		t.Error(err)
 	}
-	if _, _, err := ptd.Remove(es, "row"); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := ptd.Remove(es, "row"); !errors.Is(err, tensor.ErrNoTensor) {
 		t.Error(err)
 	}
 }

@@ -52,7 +52,7 @@ func ExampleWriteFile() {
 		tensor.New("step", tensor.Shape{}, []int64{1000}),
 		tensor.New("weight", tensor.Shape{3}, []float32{1, 2, 3}),
 	}
-	if err := ptd.WriteFile(name, slices.Values(tensors), nil); err != nil {
+	if err := ptd.WriteFile(context.Background(), name, tensor.Of(tensors...), nil); err != nil {
 		log.Fatal(err)
 	}
 	r, err := ptd.Open(name, nil)

@@ -1,6 +1,7 @@
 package ptd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,9 @@ func (w *Writer) named(e Entry) error {
 }
 
 // AddAll adds what ts yields.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error {
-	for t := range ts {
-		if err := ctx.Err(); err != nil {
+func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
+	for t, err := range ts {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if err := w.Add(t); err != nil {
@@ -180,7 +181,7 @@ func (w *Writer) AddEntry(e Entry) error {
 	}
 	switch _, twice := w.names[e.Name]; {
 	case twice:
-		return fail("%w: the name is taken", fs.ErrExist)
+		return fail("%w: the name is taken", tensor.ErrDuplicate)
 	case strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name):
 		return fail("%w: a name has no NUL and is UTF-8", fs.ErrInvalid)
 	case e.Data.Size() < 0:
@@ -286,16 +287,14 @@ func zeros(w io.Writer, n int64) error {
 }
 
 // WriteFile writes a file of tensors, atomically as Create does.
-func WriteFile(name string, ts iter.Seq[*tensor.Tensor], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err
 	}
 	defer w.Abort()
-	for t := range ts {
-		if err := w.Add(t); err != nil {
-			return err
-		}
+	if err := w.AddAll(ctx, ts); err != nil {
+		return err
 	}
 	return w.Close()
 }

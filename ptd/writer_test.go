@@ -145,7 +145,7 @@ func TestRefusedByTheWriter(t *testing.T) {
 		"an empty name": {func(w *ptd.Writer) error { return w.AddBlob("", bytesOf(1)) }, fs.ErrInvalid},
 		"a NUL":         {func(w *ptd.Writer) error { return w.AddBlob("a\x00", bytesOf(1)) }, fs.ErrInvalid},
 		"not UTF-8":     {func(w *ptd.Writer) error { return w.AddBlob("\xff", bytesOf(1)) }, fs.ErrInvalid},
-		"a name twice":  {func(w *ptd.Writer) error { return errors.Join(w.AddBlob("a", bytesOf(1)), w.AddBlob("a", bytesOf(1))) }, fs.ErrExist},
+		"a name twice":  {func(w *ptd.Writer) error { return errors.Join(w.AddBlob("a", bytesOf(1)), w.AddBlob("a", bytesOf(1))) }, tensor.ErrDuplicate},
 		"too few bytes": {func(w *ptd.Writer) error {
 			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2}, Data: bytesOf(7)})
 		}, tensor.ErrMalformed},
@@ -253,8 +253,8 @@ func TestAddAllStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := ptd.NewWriter(io.Discard, nil)
 	n := 0
-	err := w.AddAll(ctx, func(yield func(*tensor.Tensor) bool) {
-		for yield(tensor.New(strings.Repeat("x", n+1), tensor.Shape{1}, []int8{1})) {
+	err := w.AddAll(ctx, func(yield func(*tensor.Tensor, error) bool) {
+		for yield(tensor.New(strings.Repeat("x", n+1), tensor.Shape{1}, []int8{1}), nil) {
 			if n++; n == 3 {
 				cancel()
 			}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -82,7 +81,7 @@ var ways = []struct {
 			return nil
 		}
 		name := strings.TrimSuffix(file, ".pte") + ".ptd"
-		if err := ptd.WriteFile(name, slices.Values(out), nil); err != nil {
+		if err := ptd.WriteFile(t.Context(), name, tensor.Of(out...), nil); err != nil {
 			t.Fatal(err)
 		}
 		return []string{name}

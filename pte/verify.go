@@ -64,7 +64,7 @@ func (r *Reader) verifyExternal(ctx context.Context, lookup func(string) *tensor
 		x := lookup(e.Name)
 		field := e.Method.field("values[%d].val.extra_tensor_info.fully_qualified_name", e.Value)
 		if x == nil {
-			found.Error(fail(fs.ErrNotExist, -1, field, "no external tensor %s", tensor.Quote(e.Name)))
+			found.Error(fail(tensor.ErrNoTensor, -1, field, "no external tensor %s", tensor.Quote(e.Name)))
 			continue
 		}
 		if err := sameLayout(e.Tensor, x); err != nil {

@@ -39,7 +39,7 @@ func TestRequestsOfEachFormat(t *testing.T) {
 	}
 	into := func(version string) func(string) error {
 		return func(name string) error {
-			return ztensor.WriteFile(name, slices.Values(ts), &ztensor.WriterOptions{Version: version})
+			return ztensor.WriteFile(t.Context(), name, tensor.Of(ts...), &ztensor.WriterOptions{Version: version})
 		}
 	}
 	for name, c := range map[string]struct {
@@ -50,10 +50,10 @@ func TestRequestsOfEachFormat(t *testing.T) {
 		"model.zt (1.2)": {into("1.2"), 1},
 		"model.zt (2)":   {into("2"), 1},
 		"model.zt (2, compressed)": {func(name string) error {
-			return ztensor.WriteFile(name, slices.Values(ts), &ztensor.WriterOptions{Version: "2", Level: 3})
+			return ztensor.WriteFile(t.Context(), name, tensor.Of(ts...), &ztensor.WriterOptions{Version: "2", Level: 3})
 		}, 1},
-		"model.ptd":         {func(name string) error { return ptd.WriteFile(name, slices.Values(ts), nil) }, 1},
-		"model.safetensors": {func(name string) error { return safetensors.WriteFile(name, slices.Values(ts), nil) }, 1},
+		"model.ptd":         {func(name string) error { return ptd.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 1},
+		"model.safetensors": {func(name string) error { return safetensors.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 1},
 		"model.npy": {func(name string) error {
 			file, err := os.Create(name)
 			if err != nil {
@@ -79,8 +79,8 @@ func TestRequestsOfEachFormat(t *testing.T) {
 			return p.WriteFile(name, nil)
 		}, 1},
 		// No index, or one without shapes: a look at the beginning of each.
-		"model.primitiv": {func(name string) error { return primitiv.WriteFile(name, slices.Values(floats), nil) }, 147},
-		"model.npz":      {func(name string) error { return npy.WriteFile(name, slices.Values(ts), nil) }, 147},
+		"model.primitiv": {func(name string) error { return primitiv.WriteFile(t.Context(), name, tensor.Of(floats...), nil) }, 147},
+		"model.npz":      {func(name string) error { return npy.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 147},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
@@ -148,9 +148,9 @@ func TestListingOfManyTensors(t *testing.T) {
 		write func(name string) error
 		most  int64
 	}{
-		"f.zt":          {func(name string) error { return ztensor.WriteFile(name, slices.Values(ts), nil) }, 2},
-		"f.ptd":         {func(name string) error { return ptd.WriteFile(name, slices.Values(ts), nil) }, 2},
-		"f.safetensors": {func(name string) error { return safetensors.WriteFile(name, slices.Values(ts), nil) }, 2},
+		"f.zt":          {func(name string) error { return ztensor.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 2},
+		"f.ptd":         {func(name string) error { return ptd.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 2},
+		"f.safetensors": {func(name string) error { return safetensors.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 2},
 	} {
 		path := filepath.Join(t.TempDir(), name)
 		if err := c.write(path); err != nil {

@@ -4,21 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
 	"unicode/utf8"
 )
 
-// The classes of errors, for errors.Is. Beside them stand errors.ErrUnsupported
+// The classes of errors, for errors.Is. In addition there are errors.ErrUnsupported
 // (valid, but not implemented or not known here), fs.ErrClosed,
 // io.ErrUnexpectedEOF (the file ends early), and errors of the operating
-// system, which pass through wrapped.
+// system or a server, which pass through wrapped.
 var (
 	ErrMalformed = errors.New("malformed")
 	ErrChecksum  = errors.New("checksum mismatch")
 	ErrLimit     = errors.New("limit exceeded")
-	ErrDType     = errors.New("element type mismatch")
+	ErrDType     = errors.New("dtype mismatch")
 	ErrNoView    = errors.New("no view without a copy")
+	ErrNoTensor  = errors.New("no such tensor") // never fs.ErrNotExist: the file is there
+	ErrDuplicate = errors.New("duplicate name") // also a new name that is taken
 )
 
 // A FormatError says which format's rule a file breaks, and where.
@@ -73,11 +74,11 @@ const (
 	ClassUnsupported Class = "unsupported"
 	ClassTruncated   Class = "truncated"
 	ClassWarning     Class = "warning"
+	ClassIO          Class = "io" // of the operating system or a server
 )
 
-// ClassOf finds the class of an error. An error without one, such as that of a
-// failing disk, is malformed only in that nothing better is known: check for
-// *fs.PathError first where it matters.
+// ClassOf returns the class of an error. Whatever is not one of the errors of this
+// package or of the list above comes from the system or a server: ClassIO.
 func ClassOf(err error) Class {
 	switch {
 	case errors.Is(err, ErrChecksum):
@@ -88,8 +89,10 @@ func ClassOf(err error) Class {
 		return ClassUnsupported
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return ClassTruncated
+	case errors.Is(err, ErrMalformed), errors.Is(err, ErrNoTensor), errors.Is(err, ErrDuplicate):
+		return ClassMalformed
 	}
-	return ClassMalformed
+	return ClassIO
 }
 
-var errNil = fmt.Errorf("%w: no such tensor", fs.ErrNotExist)
+var errNil = fmt.Errorf("%w: a nil *Tensor", ErrNoTensor)

@@ -34,7 +34,7 @@ func TestFormatErrorNamesFormatFieldAndOffset(t *testing.T) {
 func TestClassOf(t *testing.T) {
 	for err, want := range map[error]Class{
 		ErrMalformed: ClassMalformed, ErrChecksum: ClassChecksum, ErrLimit: ClassLimit, errors.ErrUnsupported: ClassUnsupported,
-		io.ErrUnexpectedEOF: ClassTruncated, fs.ErrClosed: ClassMalformed, ErrDType: ClassUnsupported,
+		io.ErrUnexpectedEOF: ClassTruncated, fs.ErrClosed: ClassIO, ErrNoTensor: ClassMalformed, ErrDuplicate: ClassMalformed, ErrDType: ClassUnsupported,
 	} {
 		if got := ClassOf(&FormatError{"x", -1, "", fmt.Errorf("a: %w", err)}); got != want {
 			t.Errorf("ClassOf(%v) = %v, want %v", err, got, want)

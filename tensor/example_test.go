@@ -36,7 +36,7 @@ func ExampleLoad() {
 	fmt.Println(err)
 	fmt.Println(ids)
 	// Output:
-	// element type mismatch: tensor "ids" is int64, not int32
+	// dtype mismatch: tensor "ids" is int64, not int32
 	// [7 8 9]
 }
 

@@ -1,6 +1,9 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Limits bound what a file may ask of its reader. A field of zero means the
 // default, which reads every genuine file that we know of; nothing is ever
@@ -12,7 +15,10 @@ type Limits struct {
 	MaxName     int64 // bytes of one name; default 1 MiB
 	MaxRank     int64 // dimensions of one tensor; default 255
 	MaxDecoded  int64 // bytes that one encoded payload may decode to; default 64 GiB
-	MaxDepth    int64 // nesting of metadata; default 64
+	// MaxDecodedTotal bounds the bytes that one operation, such as one Verify or
+	// one Plan.Write, decodes in all; see DecodedTotal for its default.
+	MaxDecodedTotal int64
+	MaxDepth        int64 // nesting of metadata; default 64
 }
 
 // WithDefaults returns l with every zero replaced.
@@ -31,6 +37,18 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
+// DecodedTotal returns MaxDecodedTotal or its default, the larger of 64 GiB and
+// 1,100 times the size of the file: no encoding that is read expands further.
+func (l Limits) DecodedTotal(fileSize int64) int64 {
+	switch {
+	case l.MaxDecodedTotal > 0:
+		return l.MaxDecodedTotal
+	case fileSize > math.MaxInt64/1100:
+		return math.MaxInt64
+	}
+	return max(64<<30, 1100*fileSize)
+}
+
 // Check reports a negative limit, for readers to refuse on entry.
 func (l Limits) Check() error {
 	for _, f := range []struct {
@@ -39,6 +57,7 @@ func (l Limits) Check() error {
 	}{
 		{"MaxMetadata", l.MaxMetadata}, {"MaxTensors", l.MaxTensors}, {"MaxName", l.MaxName},
 		{"MaxRank", l.MaxRank}, {"MaxDecoded", l.MaxDecoded}, {"MaxDepth", l.MaxDepth},
+		{"MaxDecodedTotal", l.MaxDecodedTotal},
 	} {
 		if f.v < 0 {
 			return fmt.Errorf("tensor: Limits.%s is negative: %d", f.name, f.v)

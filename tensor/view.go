@@ -41,7 +41,7 @@ func dense(t *Tensor) error {
 // borrowed: see the package comment. It answers [ErrNoView] where the bytes are
 // not in memory, encoded, misaligned for T, or in another byte order than the
 // machine's, and then [Load] works; ErrDType where t is not of type T;
-// errors.ErrUnsupported where t is not dense; fs.ErrNotExist for a nil t.
+// errors.ErrUnsupported where t is not dense; ErrNoTensor for a nil t.
 //
 // It takes constant time, but for bool, whose bytes are first looked at: other
 // values than 0 and 1 are ErrMalformed.

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"io/fs"
 	"math"
 	"slices"
 	"testing"
@@ -86,7 +85,7 @@ func TestWhatCannotBeViewed(t *testing.T) {
 		}
 	}
 	eight := BlobOf(make([]byte, 8))
-	f("nil", nil, fs.ErrNotExist, fs.ErrNotExist)
+	f("nil", nil, ErrNoTensor, ErrNoTensor)
 	f("another dtype", &Tensor{DType: I32, Shape: Shape{2}, Data: eight}, ErrDType, ErrDType)
 	f("unknown dtype", &Tensor{Shape: Shape{2}, Data: eight}, ErrDType, ErrDType)
 	f("sparse", &Tensor{DType: F32, Shape: Shape{2}, Scheme: "sparse_csr"}, errors.ErrUnsupported, errors.ErrUnsupported)
@@ -277,7 +276,7 @@ func TestReorderedRefuses(t *testing.T) {
 		order Order
 		want  error
 	}{
-		"nil":       {nil, nil, fs.ErrNotExist},
+		"nil":       {nil, nil, ErrNoTensor},
 		"sub-byte":  {&Tensor{DType: F4E2M1FN, Shape: Shape{2, 2}, Data: BlobOf(make([]byte, 2))}, Order{1, 0}, ErrDType},
 		"unknown":   {&Tensor{Shape: Shape{2, 2}, Data: BlobOf(make([]byte, 2))}, Order{1, 0}, errors.ErrUnsupported},
 		"sparse":    {&Tensor{Scheme: "x"}, nil, errors.ErrUnsupported},
@@ -302,7 +301,7 @@ func TestSizeAndParts(t *testing.T) {
 	if x.Size() != -1 {
 		t.Error("a part of unknown size")
 	}
-	if err := (*Tensor)(nil).Check(); !errors.Is(err, fs.ErrNotExist) {
+	if err := (*Tensor)(nil).Check(); !errors.Is(err, ErrNoTensor) {
 		t.Error(err)
 	}
 }

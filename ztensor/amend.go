@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
@@ -82,7 +81,7 @@ func Remove(in, out string, names ...string) error {
 	}
 	for _, name := range names {
 		if r.Tensor(name) == nil {
-			return fmt.Errorf("ztensor: %w: no tensor %s", fs.ErrNotExist, tensor.Quote(name))
+			return fmt.Errorf("ztensor: %w: no tensor %s", tensor.ErrNoTensor, tensor.Quote(name))
 		}
 	}
 	w, err := m.edition(out, WriterOptions{Version: r.Version()})
@@ -125,7 +124,7 @@ func Replace(name, tensorName string, elements tensor.Blob) error {
 	fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(tensorName), err) }
 	t := r.Tensor(tensorName)
 	if t == nil {
-		return fail(fs.ErrNotExist)
+		return fail(tensor.ErrNoTensor)
 	}
 	c, ok := t.Data.Source().(*component)
 	if !ok || !t.Dense() || c.encoding != encodingRaw || c.readable() != nil {

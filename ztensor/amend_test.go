@@ -37,18 +37,18 @@ func TestAppendedIsAsWrittenAtOnce(t *testing.T) {
 	for _, o := range variants() {
 		ts := samples()
 		first, second := ts[:10], ts[10:]
-		name := store(t, write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(first)) }))
+		name := store(t, write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(first...)) }))
 		w, err := Append(name, &WriterOptions{Digest: o.Digest, Level: o.Level})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Add(first[0]); !errors.Is(err, fs.ErrExist) {
+		if err := w.Add(first[0]); !errors.Is(err, tensor.ErrDuplicate) {
 			t.Errorf("a name of the old edition: %v", err)
 		}
-		if err := errors.Join(w.AddAll(t.Context(), slices.Values(second)), w.Close()); err != nil {
+		if err := errors.Join(w.AddAll(t.Context(), tensor.Of(second...)), w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		want := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(ts)) })
+		want := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) })
 		if got := load(t, name); !bytes.Equal(got, want) {
 			t.Errorf("%+v: %d bytes, at once %d", o, len(got), len(want))
 		}
@@ -58,17 +58,17 @@ func TestAppendedIsAsWrittenAtOnce(t *testing.T) {
 func TestRemovedIsAsNeverWritten(t *testing.T) {
 	for _, o := range variants() {
 		ts := samples()
-		name := store(t, write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(ts)) }))
+		name := store(t, write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) }))
 		gone := []string{"f32", "csr", "empty", "packed", "f16"}
 		if err := Remove(name, name, gone...); err != nil {
 			t.Fatal(err)
 		}
 		ts = slices.DeleteFunc(ts, func(ten *tensor.Tensor) bool { return slices.Contains(gone, ten.Name) })
-		want := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(ts)) })
+		want := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) })
 		if got := load(t, name); !bytes.Equal(got, want) {
 			t.Errorf("%+v: %d bytes, never written %d", o, len(got), len(want))
 		}
-		if err := Remove(name, name, "f32"); !errors.Is(err, fs.ErrNotExist) {
+		if err := Remove(name, name, "f32"); !errors.Is(err, tensor.ErrNoTensor) {
 			t.Errorf("a name that is not there: %v", err)
 		}
 	}
@@ -77,7 +77,7 @@ func TestRemovedIsAsNeverWritten(t *testing.T) {
 func TestReplacedIsAsWrittenSo(t *testing.T) {
 	for _, o := range variants() {
 		ts := samples()
-		name := store(t, write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(ts)) }))
+		name := store(t, write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) }))
 		other := tensor.New("f32", tensor.Shape{2, 3}, []float32{6, 5, 4, 3, 2, 1})
 		err := Replace(name, "f32", other.Data)
 		if o.Level > 0 {
@@ -90,7 +90,7 @@ func TestReplacedIsAsWrittenSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		ts[0] = other
-		want := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(ts)) })
+		want := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) })
 		if got := load(t, name); !bytes.Equal(got, want) {
 			t.Errorf("%+v: not the same", o)
 		}
@@ -99,7 +99,7 @@ func TestReplacedIsAsWrittenSo(t *testing.T) {
 			blob tensor.Blob
 			want error
 		}{
-			"no such tensor":  {"x", other.Data, fs.ErrNotExist},
+			"no such tensor":  {"x", other.Data, tensor.ErrNoTensor},
 			"not dense":       {"csr", other.Data, errors.ErrUnsupported},
 			"another length":  {"f32", tensor.BlobOf(make([]byte, 23)), tensor.ErrMalformed},
 			"bools that none": {"bool", tensor.BlobOf([]byte{0, 1, 2, 0}), tensor.ErrMalformed},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,7 +38,7 @@ func appended(t *testing.T, file []byte, o *WriterOptions, add func(w *Writer)) 
 func adding(t *testing.T, ts ...*tensor.Tensor) func(w *Writer) {
 	return func(w *Writer) {
 		t.Helper()
-		if err := w.AddAll(t.Context(), slices.Values(ts)); err != nil {
+		if err := w.AddAll(t.Context(), tensor.Of(ts...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +147,7 @@ func TestAppendSharesAndRefuses(t *testing.T) {
 	x := noise(1<<20, 1)
 	file := write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("a", tensor.Shape{1 << 20}, x)))
 	b := appended(t, file, nil, func(w *Writer) {
-		if err := w.Add(tensor.New("a", tensor.Shape{1}, []byte{1})); !errors.Is(err, fs.ErrExist) {
+		if err := w.Add(tensor.New("a", tensor.Shape{1}, []byte{1})); !errors.Is(err, tensor.ErrDuplicate) {
 			t.Error(err)
 		}
 		if err := w.TensorAttributes("a", map[string]any{"k": 1}); !errors.Is(err, errors.ErrUnsupported) {

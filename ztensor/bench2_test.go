@@ -3,7 +3,6 @@ package ztensor
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -72,7 +71,7 @@ func BenchmarkVerify2(b *testing.B) {
 	for _, level := range []int{0, 3} {
 		var out bytes.Buffer
 		w := NewWriter(&out, &WriterOptions{Version: "2", Level: level})
-		if err := w.AddAll(b.Context(), slices.Values(ts)); err != nil {
+		if err := w.AddAll(b.Context(), tensor.Of(ts...)); err != nil {
 			b.Fatal(err)
 		}
 		if err := w.Close(); err != nil {
@@ -94,7 +93,7 @@ func BenchmarkVerify2(b *testing.B) {
 			b.SetBytes(8 * 16 << 20)
 			name := b.TempDir() + "/x.zt"
 			for b.Loop() {
-				if err := WriteFile(name, slices.Values(ts), &WriterOptions{Version: "2", Level: level}); err != nil {
+				if err := WriteFile(b.Context(), name, tensor.Of(ts...), &WriterOptions{Version: "2", Level: level}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -217,7 +216,7 @@ func TestMemoryOfReading(t *testing.T) {
 }
 
 func TestNothingIsAllocatedForAView(t *testing.T) {
-	data := write(t, nil, func(w *Writer) { w.AddAll(context.Background(), slices.Values(samples())) })
+	data := write(t, nil, func(w *Writer) { w.AddAll(context.Background(), tensor.Of(samples()...)) })
 	r, err := OpenBytes(data, nil)
 	if err != nil {
 		t.Fatal(err)

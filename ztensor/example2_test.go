@@ -8,7 +8,6 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -19,7 +18,7 @@ func ExampleWriter_version2() {
 	var file bytes.Buffer
 	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "2", Attributes: map[string]any{"license": "MIT"}})
 	ts := []*tensor.Tensor{tensor.New("weight", tensor.Shape{4}, []float32{1, 2, 3, 4}), tensor.New("mask", tensor.Shape{3}, []bool{true, false, true})}
-	if err := w.AddAll(context.Background(), slices.Values(ts)); err != nil {
+	if err := w.AddAll(context.Background(), tensor.Of(ts...)); err != nil {
 		log.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -82,7 +81,7 @@ func ExampleWriteShards() {
 	for i := range 5 {
 		ts = append(ts, tensor.New(fmt.Sprint("layer ", i), tensor.Shape{2, 2}, []float32{float32(i), 1, 2, 3}))
 	}
-	files, err := ztensor.WriteShards(context.Background(), name, slices.Values(ts), &ztensor.ShardOptions{Max: 32})
+	files, err := ztensor.WriteShards(context.Background(), name, tensor.Of(ts...), &ztensor.ShardOptions{Max: 32})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -121,7 +120,7 @@ func ExampleAppend() {
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "x.zt")
 	first := tensor.New("a", tensor.Shape{2}, []int32{1, 2})
-	if err := ztensor.WriteFile(name, slices.Values([]*tensor.Tensor{first}), &ztensor.WriterOptions{Version: "2"}); err != nil {
+	if err := ztensor.WriteFile(context.Background(), name, tensor.Of(first), &ztensor.WriterOptions{Version: "2"}); err != nil {
 		log.Fatal(err)
 	}
 	w, err := ztensor.Append(name, nil)

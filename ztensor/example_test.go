@@ -8,7 +8,6 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -60,7 +59,7 @@ func ExampleNewWriter() {
 	var file bytes.Buffer
 	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"license": "MIT"}})
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{2}, []int32{1, 2}), tensor.New("b", nil, []float64{3})}
-	if err := w.AddAll(context.Background(), slices.Values(ts)); err != nil {
+	if err := w.AddAll(context.Background(), tensor.Of(ts...)); err != nil {
 		log.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

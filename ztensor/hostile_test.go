@@ -943,7 +943,7 @@ func TestA06EveryByteOfTheMetadata(t *testing.T) {
 
 // readers that lie, fail, end early, or change their mind.
 func TestA34Readers(t *testing.T) {
-	data := write(t, &WriterOptions{Version: "1.2", Digest: CRC32C, Level: 3}, func(w *Writer) { w.AddAll(t.Context(), slices.Values(samples())) })
+	data := write(t, &WriterOptions{Version: "1.2", Digest: CRC32C, Level: 3}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 	all := func(r io.ReaderAt, size int64) error {
 		f, err := NewReader(r, size, nil)
 		if err != nil {
@@ -1006,7 +1006,7 @@ func TestA34Cancelling(t *testing.T) {
 // another file takes the name, or the file grows, while it is open: what
 // was opened is what is read.
 func TestA35ReplacedAndExtended(t *testing.T) {
-	old := write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) { w.AddAll(t.Context(), slices.Values(samples())) })
+	old := write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 	for _, noMap := range []bool{false, true} {
 		if runtime.GOOS == "windows" {
 			t.Skip("an open file keeps its name there")
@@ -1029,7 +1029,7 @@ func TestA35ReplacedAndExtended(t *testing.T) {
 			t.Error("a file with something behind its end opens")
 			s.Close()
 		}
-		if err := WriteFile(name, slices.Values(samples()[:1]), nil); err != nil {
+		if err := WriteFile(t.Context(), name, tensor.Of(samples()[:1]...), nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Verify(t.Context(), nil); err != nil || r.Len() != len(samples()) {
@@ -1134,7 +1134,7 @@ func TestA36NotRegularAndHuge(t *testing.T) {
 
 // Close twice, while others read, and reading afterwards.
 func TestA37Close(t *testing.T) {
-	data := write(t, &WriterOptions{Digest: CRC32C, Level: 1}, func(w *Writer) { w.AddAll(t.Context(), slices.Values(samples())) })
+	data := write(t, &WriterOptions{Digest: CRC32C, Level: 1}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 	for _, s := range readtest.Sources(t, data) {
 		t.Run(s.Name, func(t *testing.T) {
 			r, err := face.OpenSource(s)

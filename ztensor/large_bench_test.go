@@ -49,7 +49,7 @@ func check(b *testing.B, err error) {
 // reused; the yardstick is copy from the same mapping.
 func BenchmarkReadLarge(b *testing.B) {
 	name := filepath.Join(b.TempDir(), "large.zt")
-	check(b, WriteFile(name, slices.Values(largeTensors()), nil))
+	check(b, WriteFile(b.Context(), name, tensor.Of(largeTensors()...), nil))
 	r, err := Open(name, nil)
 	check(b, err)
 	defer r.Close()
@@ -121,13 +121,13 @@ func BenchmarkWriteLarge(b *testing.B) {
 		o := &WriterOptions{Digest: digest}
 		plain = append(plain, readtest.Turn{Name: title, Do: into(false, func(f *os.File) error {
 			w := NewWriter(f, o)
-			if err := w.AddAll(b.Context(), slices.Values(ts)); err != nil {
+			if err := w.AddAll(b.Context(), tensor.Of(ts...)); err != nil {
 				return err
 			}
 			return w.Close()
 		})})
 		durable = append(durable, readtest.Turn{Name: title, Do: func() {
-			check(b, WriteFile(name, slices.Values(ts), o))
+			check(b, WriteFile(b.Context(), name, tensor.Of(ts...), o))
 			os.Remove(name)
 		}})
 	}

@@ -1,6 +1,7 @@
 package ztensor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -17,7 +18,7 @@ import (
 // a core, of 2 MiB at levels 1 and 2, 3 below 7, 9 below 16, and 40 from there on. ts runs in the goroutine of the caller. After an error that is not
 // final, such as a tensor that the version cannot hold, those before it are in
 // the file and more can be added.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error {
+func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
@@ -26,8 +27,8 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error 
 	}
 	workers := runtime.GOMAXPROCS(0)
 	if workers == 1 || w.level == 0 && w.digest == NoDigest {
-		for t := range ts {
-			if err := ctx.Err(); err != nil {
+		for t, err := range ts {
+			if err = cmp.Or(err, ctx.Err()); err != nil {
 				return err
 			}
 			if err := w.add(ctx, t); err != nil {
@@ -100,7 +101,7 @@ func newPipeline(ctx context.Context, w *Writer, workers int) *pipeline {
 	return p
 }
 
-func (p *pipeline) run(ts iter.Seq[*tensor.Tensor]) (err error) {
+func (p *pipeline) run(ts iter.Seq2[*tensor.Tensor, error]) (err error) {
 	todo, order := make(chan *job, p.workers), make(chan *job, 4*p.workers)
 	var workers sync.WaitGroup
 	for range p.workers {
@@ -136,8 +137,12 @@ func (p *pipeline) run(ts iter.Seq[*tensor.Tensor]) (err error) {
 			next = new(job)
 		}
 	}
-	for t := range ts {
-		if err := p.ctx.Err(); err != nil {
+	for t, err := range ts {
+		if err != nil {
+			send()
+			return err
+		}
+		if p.ctx.Err() != nil {
 			break // of the writer, or the caller's
 		}
 		payloads, err := p.w.plan(p.ctx, t)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
@@ -58,7 +57,7 @@ func TestA41SourcesThatBreakTheirPromise(t *testing.T) {
 						t.Errorf("%s: panic %v", what, p)
 					}
 				}()
-				if err := WriteFile(name, slices.Values([]*tensor.Tensor{good(1), b, good(2)}), &o); err == nil {
+				if err := WriteFile(t.Context(), name, tensor.Of(good(1), b, good(2)), &o); err == nil {
 					t.Errorf("%s %+v: written", what, o)
 				}
 			}()
@@ -93,8 +92,8 @@ func TestA41SourcesThatBreakTheirPromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = w.AddAll(ctx, func(yield func(*tensor.Tensor) bool) {
-			for i := 0; yield(good(i)); i++ {
+		err = w.AddAll(ctx, func(yield func(*tensor.Tensor, error) bool) {
+			for i := 0; yield(good(i), nil); i++ {
 				if i == 3 {
 					cancel()
 				}
@@ -125,7 +124,7 @@ func TestA42AMillionTensors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Add(&tensor.Tensor{Name: "t0123456", DType: tensor.U8, Shape: tensor.Shape{0}}); !errors.Is(err, os.ErrExist) {
+	if err := w.Add(&tensor.Tensor{Name: "t0123456", DType: tensor.U8, Shape: tensor.Shape{0}}); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Errorf("a second tensor of a name: %v", err)
 	}
 	if err := w.Close(); err != nil {

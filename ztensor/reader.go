@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"sort"
 	"strconv"
@@ -463,7 +462,7 @@ func (x *index) find(name string) int {
 	return i
 }
 
-var errNil = fmt.Errorf("ztensor: %w: no such tensor", fs.ErrNotExist)
+var errNil = fmt.Errorf("ztensor: %w: no such tensor", tensor.ErrNoTensor)
 
 // maxWarnings bounds the memory that a hostile file can make its warnings take.
 const maxWarnings = 1000

@@ -86,9 +86,9 @@ func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 		fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(name), err) }
 		switch {
 		case t == nil:
-			return fail(fs.ErrNotExist)
+			return fail(tensor.ErrNoTensor)
 		case w.names[name] || linked[name]:
-			return fail(fmt.Errorf("%w: a second tensor of that name", fs.ErrExist))
+			return fail(fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
 		case slices.ContainsFunc(r.parts2(t), func(p role2) bool { return p.blob.shard > 0 }):
 			return fail(fmt.Errorf("%w: its data is in another shard", errors.ErrUnsupported))
 		}
@@ -120,7 +120,7 @@ func (l *layout2) addShard(s Shard) error {
 			continue
 		}
 		if string(old.value) != string(value) {
-			return fmt.Errorf("ztensor: %w: another shard %s", fs.ErrExist, tensor.Quote(s.Name))
+			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate, tensor.Quote(s.Name))
 		}
 		return nil
 	}
@@ -202,7 +202,7 @@ type ShardOptions struct {
 // were finished stay. Links beside the root that have the name of a shard, or of
 // a folder that leads to one, are an error: no reader follows them out of the
 // folder.
-func WriteShards(ctx context.Context, name string, ts iter.Seq[*tensor.Tensor], opts *ShardOptions) ([]string, error) {
+func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *ShardOptions) ([]string, error) {
 	d, err := newDivision(name, opts)
 	if err != nil {
 		return nil, err
@@ -274,18 +274,20 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 }
 
 // divide deals the tensors out; there is always one shard, if an empty one.
-func divide(ctx context.Context, ts iter.Seq[*tensor.Tensor], most int64) ([][]*tensor.Tensor, error) {
+func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], most int64) ([][]*tensor.Tensor, error) {
 	shards := make([][]*tensor.Tensor, 1)
 	names := map[string]bool{}
 	room := most
-	for t := range ts {
+	for t, err := range ts {
 		switch {
+		case err != nil:
+			return nil, err
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case t == nil:
 			return nil, errNil
 		case names[t.Name]:
-			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", tensor.Quote(t.Name), fs.ErrExist)
+			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", tensor.Quote(t.Name), tensor.ErrDuplicate)
 		}
 		names[t.Name] = true
 		t, err := measured(ctx, t)
@@ -348,7 +350,7 @@ func (d *division) write(ctx context.Context, name string, ts []*tensor.Tensor, 
 			}
 		}
 	}
-	if err := w.AddAll(ctx, slices.Values(ts)); err != nil {
+	if err := w.AddAll(ctx, tensor.Of(ts...)); err != nil {
 		return err
 	}
 	return w.Close()

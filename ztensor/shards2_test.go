@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -75,10 +74,10 @@ func TestLinkRefusals(t *testing.T) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
-	if err := w.Link(s, r, "none"); !errors.Is(err, fs.ErrNotExist) {
+	if err := w.Link(s, r, "none"); !errors.Is(err, tensor.ErrNoTensor) {
 		t.Error(err)
 	}
-	if err := w.Link(s, r, "w", "w"); !errors.Is(err, fs.ErrExist) {
+	if err := w.Link(s, r, "w", "w"); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Error(err)
 	}
 	if err := w.Link(s, one); !errors.Is(err, errors.ErrUnsupported) {
@@ -87,7 +86,7 @@ func TestLinkRefusals(t *testing.T) {
 	if err := w.Link(s, r, "w"); err != nil {
 		t.Error(err)
 	}
-	if err := w.Link(named("t"), r); !errors.Is(err, fs.ErrExist) {
+	if err := w.Link(named("t"), r); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Error("the same name again:", err)
 	}
 	if err := w.Close(); err != nil {
@@ -163,7 +162,7 @@ func TestShardsAreTheModel(t *testing.T) {
 			o.Writer.Attributes = attributes
 			o.TensorAttributes = own
 			name := filepath.Join(dir, "a model.zt")
-			files, err := WriteShards(t.Context(), name, slices.Values(model()), &o)
+			files, err := WriteShards(t.Context(), name, tensor.Of(model()...), &o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +228,7 @@ func TestShardsAreTheModel(t *testing.T) {
 
 func TestShardedFilesAreAppendedTo(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.zt")
-	if _, err := WriteShards(t.Context(), name, slices.Values(model()), &ShardOptions{Max: 4000}); err != nil {
+	if _, err := WriteShards(t.Context(), name, tensor.Of(model()...), &ShardOptions{Max: 4000}); err != nil {
 		t.Fatal(err)
 	}
 	w, err := Append(name, nil)
@@ -245,7 +244,7 @@ func TestShardedFilesAreAppendedTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Link(s, other); !errors.Is(err, fs.ErrExist) {
+	if err := w.Link(s, other); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Error("another shard of the same name:", err)
 	}
 	adding(t, tensor.New("here", tensor.Shape{2}, []int8{1, 2}))(w)
@@ -276,7 +275,7 @@ func TestShardsAreNotWrittenThroughLinks(t *testing.T) {
 		if err := os.Symlink(outside, filepath.Join(dir, c.link)); err != nil {
 			t.Skip("no links here: ", err)
 		}
-		_, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), slices.Values(model()), &ShardOptions{Max: 4000, Store: c.store})
+		_, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), tensor.Of(model()...), &ShardOptions{Max: 4000, Store: c.store})
 		if !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%s: %v", c.link, err)
 		}

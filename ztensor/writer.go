@@ -157,13 +157,13 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 }
 
 // WriteFile writes a file of these tensors, which appears whole or not at all.
-func WriteFile(name string, ts iter.Seq[*tensor.Tensor], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err
 	}
 	defer w.Abort()
-	if err := w.AddAll(context.Background(), ts); err != nil {
+	if err := w.AddAll(ctx, ts); err != nil {
 		return err
 	}
 	return w.Close()
@@ -327,7 +327,7 @@ func (w *Writer) check(t *tensor.Tensor) error {
 		return fail(fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported))
 	}
 	if w.names[t.Name] {
-		return fail(fmt.Errorf("%w: a second tensor of that name", fs.ErrExist))
+		return fail(fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
 	}
 	if !t.Order.RowMajor() {
 		return fail(fmt.Errorf("%w: its order is %v, and the format is row-major", errors.ErrUnsupported, []int(t.Order)))
@@ -342,7 +342,7 @@ func (w *Writer) check(t *tensor.Tensor) error {
 	for i := range t.Parts {
 		role := t.Parts[i].Role
 		if roles[role] {
-			return fail(fmt.Errorf("%w: two parts of role %s", fs.ErrExist, tensor.Quote(role)))
+			return fail(fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, tensor.Quote(role)))
 		}
 		if !utf8.ValidString(role) {
 			return fail(fmt.Errorf("%w: a role is not UTF-8", errors.ErrUnsupported))

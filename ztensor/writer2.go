@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -299,7 +300,7 @@ func measured(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 const lineSize = 64 << 20
 
 // addAll adds tensors and writes all that are kept.
-func (l *layout2) addAll(ctx context.Context, w *Writer, ts func(func(*tensor.Tensor) bool)) error {
+func (l *layout2) addAll(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error]) error {
 	flush := func() error {
 		batch := l.kept
 		l.kept = nil
@@ -308,9 +309,8 @@ func (l *layout2) addAll(ctx context.Context, w *Writer, ts func(func(*tensor.Te
 	l.batching = !l.canonical && l.level > 0
 	defer func() { l.batching = false }()
 	size := int64(0)
-	for t := range ts {
-		err := ctx.Err()
-		if err == nil {
+	for t, err := range ts {
+		if err = cmp.Or(err, ctx.Err()); err == nil {
 			err = l.add(ctx, w, t)
 		}
 		if err != nil {

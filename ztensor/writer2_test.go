@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"testing/iotest"
 
@@ -33,7 +32,7 @@ func rewritten(t *testing.T, r *Reader, o *WriterOptions) []byte {
 				t.Fatal(err)
 			}
 		}
-		if err := w.AddAll(t.Context(), r.Tensors()); err != nil {
+		if err := w.AddAll(t.Context(), tensor.Each(r.Tensors())); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -196,7 +195,7 @@ func TestVersion2RefusesWhatItCannotHold(t *testing.T) {
 	if err := w.Add(unsorted); !errors.Is(err, tensor.ErrMalformed) {
 		t.Error(err)
 	}
-	if err := w.AddAll(t.Context(), slices.Values([]*tensor.Tensor{one("m")})); err != nil {
+	if err := w.AddAll(t.Context(), tensor.Of(one("m"))); err != nil {
 		t.Error(err)
 	}
 	if err := w.Add(one("b")); !errors.Is(err, errors.ErrUnsupported) {
@@ -343,7 +342,7 @@ func TestCompressingStops(t *testing.T) {
 	good := func(name string) *tensor.Tensor { return tensor.New(name, tensor.Shape{int64(len(data))}, data) }
 	for _, room := range []int64{0, 8, 100_000, 1 << 20, 5 << 20} {
 		w := NewWriter(readtest.FailingWriter(io.Discard, room), &WriterOptions{Version: "2", Level: 1})
-		err := w.AddAll(t.Context(), slices.Values([]*tensor.Tensor{good("a"), good("b")}))
+		err := w.AddAll(t.Context(), tensor.Of(good("a"), good("b")))
 		if err == nil {
 			err = w.Close()
 		}
@@ -359,7 +358,7 @@ func TestCompressingStops(t *testing.T) {
 		return io.NopCloser(io.MultiReader(bytes.NewReader(data[:3<<20]), iotest.ErrReader(bad))), nil
 	})
 	w := NewWriter(io.Discard, &WriterOptions{Version: "2", Level: 1})
-	if err := w.AddAll(t.Context(), slices.Values([]*tensor.Tensor{good("a"), broken, good("c")})); !errors.Is(err, bad) {
+	if err := w.AddAll(t.Context(), tensor.Of(good("a"), broken, good("c"))); !errors.Is(err, bad) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -369,7 +368,7 @@ func TestCompressingStops(t *testing.T) {
 		return io.NopCloser(bytes.NewReader(data)), nil
 	})
 	w = NewWriter(io.Discard, &WriterOptions{Version: "2", Level: 1})
-	if err := w.AddAll(ctx, slices.Values([]*tensor.Tensor{good("a"), stops})); !errors.Is(err, context.Canceled) {
+	if err := w.AddAll(ctx, tensor.Of(good("a"), stops)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

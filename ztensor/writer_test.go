@@ -279,7 +279,7 @@ func TestWritingTwiceGivesTheSameBytes(t *testing.T) {
 				w.Add(ten)
 			}
 		})
-		two := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(samples())) })
+		two := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 		if !bytes.Equal(one, two) {
 			t.Errorf("%+v: AddAll differs from Add", o)
 		}
@@ -317,7 +317,7 @@ func TestAllCoresGiveTheBytesOfOne(t *testing.T) {
 		})
 		for range 3 {
 			all := write(t, &o, func(w *Writer) {
-				if err := w.AddAll(t.Context(), slices.Values(ts)); err != nil {
+				if err := w.AddAll(t.Context(), tensor.Of(ts...)); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -326,7 +326,7 @@ func TestAllCoresGiveTheBytesOfOne(t *testing.T) {
 			}
 		}
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-		single := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(ts)) })
+		single := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) })
 		if !bytes.Equal(one, single) {
 			t.Fatalf("%+v: one core differs", o)
 		}
@@ -347,7 +347,7 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 	}
 	var b bytes.Buffer
 	w := NewWriter(&b, &WriterOptions{Digest: CRC32C})
-	if err := w.AddAll(t.Context(), source); !errors.Is(err, fs.ErrExist) {
+	if err := w.AddAll(t.Context(), tensor.Each(source)); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(w.Add(tensor.New("more", tensor.Shape{1}, []uint8{1})), w.Close()); err != nil {
@@ -362,21 +362,21 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 		for i := 0; yield(&tensor.Tensor{Name: fmt.Sprint(i), DType: tensor.U8, Shape: tensor.Shape{1 << 18}, Data: tensor.BlobOf(noise(1<<18, uint64(i)))}); i++ {
 		}
 	}
-	if err := w.AddAll(t.Context(), noisy); !errors.Is(err, readtest.ErrInjected) {
+	if err := w.AddAll(t.Context(), tensor.Each(noisy)); !errors.Is(err, readtest.ErrInjected) {
 		t.Error(err)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	w = NewWriter(io.Discard, &WriterOptions{Digest: CRC32C, Level: 1})
 	n := 0
-	err := w.AddAll(ctx, func(yield func(*tensor.Tensor) bool) {
+	err := w.AddAll(ctx, tensor.Each(func(yield func(*tensor.Tensor) bool) {
 		noisy(func(ten *tensor.Tensor) bool {
 			if n++; n == 30 {
 				cancel()
 			}
 			return yield(ten)
 		})
-	})
+	}))
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -390,10 +390,10 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 		}
 	}()
 	w = NewWriter(io.Discard, &WriterOptions{Digest: CRC32C})
-	w.AddAll(t.Context(), func(yield func(*tensor.Tensor) bool) {
+	w.AddAll(t.Context(), tensor.Each(func(yield func(*tensor.Tensor) bool) {
 		yield(tensor.New("a", tensor.Shape{1 << 20}, make([]uint8, 1<<20)))
 		panic("source")
-	})
+	}))
 }
 
 // what cannot be written, and names that clash.
@@ -403,8 +403,8 @@ func TestWriterRefuses(t *testing.T) {
 		t             *tensor.Tensor
 		want          error
 	}{
-		{"nothing", "", nil, fs.ErrNotExist},
-		{"a second tensor of a name", "", tensor.New("there", tensor.Shape{1}, []uint8{1}), fs.ErrExist},
+		{"nothing", "", nil, tensor.ErrNoTensor},
+		{"a second tensor of a name", "", tensor.New("there", tensor.Shape{1}, []uint8{1}), tensor.ErrDuplicate},
 		{"too few bytes", "", &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, tensor.ErrMalformed},
 		{"a name that is not UTF-8", "", tensor.New("\xff", tensor.Shape{1}, []uint8{1}), errors.ErrUnsupported},
 		{"column-major", "", &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{2, 2}, Order: tensor.Order{1, 0}, Data: tensor.BlobOf(make([]byte, 4))}, errors.ErrUnsupported},
@@ -414,8 +414,8 @@ func TestWriterRefuses(t *testing.T) {
 		{"float8_e8m0fnu", "1.2", tensor.New("x", tensor.Shape{1}, []tensor.Float8E8M0FNU{1}), errors.ErrUnsupported},
 		{"half a byte", "1.2", &tensor.Tensor{Name: "x", DType: tensor.F4E2M1FN, Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, errors.ErrUnsupported},
 		{"an unknown type", "1.2", &tensor.Tensor{Name: "x", Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, errors.ErrUnsupported},
-		{"two parts of a role", "1.2", &tensor.Tensor{Name: "x", Scheme: "s", Parts: []tensor.Part{{Role: "a", DType: tensor.U8}, {Role: "a", DType: tensor.U8}}}, fs.ErrExist},
-		{"data twice", "1.2", &tensor.Tensor{Name: "x", DType: tensor.U8, Data: tensor.BlobOf([]byte{1}), Parts: []tensor.Part{{Role: "data", DType: tensor.U8}}}, fs.ErrExist},
+		{"two parts of a role", "1.2", &tensor.Tensor{Name: "x", Scheme: "s", Parts: []tensor.Part{{Role: "a", DType: tensor.U8}, {Role: "a", DType: tensor.U8}}}, tensor.ErrDuplicate},
+		{"data twice", "1.2", &tensor.Tensor{Name: "x", DType: tensor.U8, Data: tensor.BlobOf([]byte{1}), Parts: []tensor.Part{{Role: "data", DType: tensor.U8}}}, tensor.ErrDuplicate},
 		{"part types in 1.0", "1.0", &tensor.Tensor{Name: "x", DType: tensor.U8, Scheme: "s", Parts: []tensor.Part{{Role: "a", DType: tensor.F16}}}, errors.ErrUnsupported},
 		{"csr that falls", "", csr("x", []uint64{0, 3, 1}, []uint64{0, 1, 2}, 4), tensor.ErrMalformed},
 		{"csr beyond its columns", "", csr("x", []uint64{0, 1}, []uint64{4}, 4), tensor.ErrMalformed},
@@ -498,7 +498,7 @@ func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 // every byte.
 func TestWriterFailsAtEveryByte(t *testing.T) {
 	for _, o := range []WriterOptions{{}, {Version: "1.2", Digest: SHA256, Level: 3}} {
-		whole := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), slices.Values(samples())) })
+		whole := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 		step := int64(3)
 		if o.Level > 0 {
 			step = 61 // an encoder takes its time to make
@@ -506,7 +506,7 @@ func TestWriterFailsAtEveryByte(t *testing.T) {
 		for n := int64(0); n < int64(len(whole)); n += step {
 			for name, out := range map[string]io.Writer{"failing": readtest.FailingWriter(io.Discard, n), "short": readtest.ShortWriter(io.Discard, n)} {
 				w := NewWriter(out, &o)
-				err := w.AddAll(t.Context(), slices.Values(samples()))
+				err := w.AddAll(t.Context(), tensor.Of(samples()...))
 				if err2 := w.Close(); err2 == nil || err != nil && !errors.Is(err2, err) && err2.Error() != err.Error() {
 					t.Fatalf("%s after %d bytes: %v, then %v", name, n, err, err2)
 				}
@@ -532,7 +532,7 @@ func TestCreateReplacesTheFileAtOnce(t *testing.T) {
 	if err := w.Add(samples()[1]); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("Add after Abort: %v", err)
 	}
-	if err := WriteFile(name, slices.Values(samples()), &WriterOptions{Digest: CRC32C}); err != nil {
+	if err := WriteFile(t.Context(), name, tensor.Of(samples()...), &WriterOptions{Digest: CRC32C}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Open(name, nil)

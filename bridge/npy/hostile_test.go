@@ -395,8 +395,8 @@ func TestWriterFails(t *testing.T) {
 		x    *tensor.Tensor
 		want error
 	}{
-		"nil":           {nil, fs.ErrNotExist},
-		"the same name": {tensor.New("a", tensor.Shape{1}, []int8{1}), fs.ErrExist},
+		"nil":           {nil, tensor.ErrNoTensor},
+		"the same name": {tensor.New("a", tensor.Shape{1}, []int8{1}), tensor.ErrDuplicate},
 		"not UTF-8":     {tensor.New("\xff", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
 		"too long":      {tensor.New(strings.Repeat("x", 1<<16), tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
 		"bfloat16":      {tensor.New("b", tensor.Shape{1}, []tensor.BFloat16{1}), tensor.ErrDType},

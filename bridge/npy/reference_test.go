@@ -99,7 +99,7 @@ func TestFilesOfNumPy(t *testing.T) {
 			}
 			again := filepath.Join(out, filepath.Base(name))
 			if archive {
-				err = WriteFile(again, r.Tensors(), &WriterOptions{Compress: strings.Contains(name, "deflated")})
+				err = WriteFile(t.Context(), again, tensor.Each(r.Tensors()), &WriterOptions{Compress: strings.Contains(name, "deflated")})
 			} else {
 				err = WriteArrayFile(again, r.Tensor(arrayName))
 			}

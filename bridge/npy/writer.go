@@ -157,7 +157,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		return fmt.Errorf("npz: tensor %s: its name is longer than a zip file allows: %w", tensor.Quote(t.Name), errors.ErrUnsupported)
 	}
 	if _, twice := w.names[name]; twice {
-		return fmt.Errorf("npz: tensor %s: the name stands twice: %w", tensor.Quote(t.Name), fs.ErrExist)
+		return fmt.Errorf("npz: tensor %s: the name stands twice: %w", tensor.Quote(t.Name), tensor.ErrDuplicate)
 	}
 	w.names[name] = struct{}{}
 	w.err = w.add(name, t)
@@ -199,9 +199,9 @@ func (w *Writer) add(name string, t *tensor.Tensor) error {
 }
 
 // AddAll adds tensors until one is refused or ctx ends.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error {
-	for t := range ts {
-		if err := ctx.Err(); err != nil {
+func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
+	for t, err := range ts {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if err := w.Add(t); err != nil {
@@ -245,13 +245,13 @@ func (w *Writer) Abort() {
 
 // WriteFile writes a whole archive at once: it appears with all tensors, or not
 // at all.
-func WriteFile(name string, ts iter.Seq[*tensor.Tensor], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err
 	}
 	defer w.Abort()
-	if err := w.AddAll(context.Background(), ts); err != nil {
+	if err := w.AddAll(ctx, ts); err != nil {
 		return err
 	}
 	return w.Close()

@@ -1,10 +1,10 @@
 package safetensors_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -23,7 +23,7 @@ func Example() {
 		tensor.New("ids", tensor.Shape{3}, []int64{7, 8, 9}),
 	}
 	opts := &safetensors.WriterOptions{Metadata: map[string]string{"format": "pt"}}
-	if err := safetensors.WriteFile(name, slices.Values(weights), opts); err != nil {
+	if err := safetensors.WriteFile(context.Background(), name, tensor.Of(weights...), opts); err != nil {
 		panic(err)
 	}
 

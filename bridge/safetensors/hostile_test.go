@@ -279,7 +279,7 @@ func TestIndexesThatLie(t *testing.T) {
 	dir := t.TempDir()
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{1}, []uint8{1}), tensor.New("b", tensor.Shape{1}, []uint8{2})}
 	for i, n := range []string{"1.safetensors", "2.safetensors"} {
-		if err := WriteFile(filepath.Join(dir, n), slices.Values(ts[i:i+1]), nil); err != nil {
+		if err := WriteFile(t.Context(), filepath.Join(dir, n), tensor.Of(ts[i:i+1]...), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -353,7 +353,7 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		var out strings.Builder
 		w := NewWriter(&out, &WriterOptions{Metadata: metadata, KeepOrder: true})
-		if err := w.AddAll(t.Context(), r.Tensors()); err != nil {
+		if err := w.AddAll(t.Context(), tensor.Each(r.Tensors())); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Close(); err != nil {

@@ -78,7 +78,7 @@ func TestFilesOfTheReference(t *testing.T) {
 			}
 
 			again := filepath.Join(out, filepath.Base(name))
-			if err := WriteFile(again, r.Tensors(), &WriterOptions{Metadata: maps.Collect(r.Attributes())}); err != nil {
+			if err := WriteFile(t.Context(), again, tensor.Each(r.Tensors()), &WriterOptions{Metadata: maps.Collect(r.Attributes())}); err != nil {
 				t.Fatal(err)
 			}
 			ours, err := os.ReadFile(again)
@@ -103,7 +103,7 @@ func TestShardsComeBack(t *testing.T) {
 		ts = append(ts, tensor.New(string(rune('a'+i)), tensor.Shape{10}, make([]float32, 10)))
 	}
 	ts = append(ts, tensor.New("large", tensor.Shape{100}, make([]float32, 100)))
-	files, err := WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"), slices.Values(ts), 120, &WriterOptions{Metadata: map[string]string{"format": "pt", "total_size": "lies"}})
+	files, err := WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"), tensor.Of(ts...), 120, &WriterOptions{Metadata: map[string]string{"format": "pt", "total_size": "lies"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestShardsComeBack(t *testing.T) {
 		t.Error(err)
 	}
 
-	one, err := WriteShards(t.Context(), filepath.Join(dir, "small.safetensors"), slices.Values(ts), 1<<20, nil)
+	one, err := WriteShards(t.Context(), filepath.Join(dir, "small.safetensors"), tensor.Of(ts...), 1<<20, nil)
 	if err != nil || len(one) != 1 {
 		t.Fatal(one, err)
 	}

@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -26,15 +27,15 @@ const suffix = ".safetensors"
 //
 // Each file appears whole or not at all; after an error those that were
 // finished stay.
-func WriteShards(ctx context.Context, name string, ts iter.Seq[*tensor.Tensor], most int64, opts *WriterOptions) ([]string, error) {
+func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], most int64, opts *WriterOptions) ([]string, error) {
 	if most <= 0 {
 		return nil, fmt.Errorf("safetensors: a shard of at most %d bytes", most)
 	}
 	var shards [][]*tensor.Tensor
 	var room, total int64
 	where := map[string]int{}
-	for t := range ts {
-		if err := ctx.Err(); err != nil {
+	for t, err := range ts {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
 		if _, twice := where[t.Name]; twice {
@@ -54,10 +55,10 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq[*tensor.Tensor], 
 		}
 	}
 	if len(shards) == 0 {
-		return []string{name}, WriteFile(name, slices.Values([]*tensor.Tensor(nil)), opts)
+		return []string{name}, WriteFile(ctx, name, tensor.Of(), opts)
 	}
 	if len(shards) == 1 {
-		return []string{name}, WriteFile(name, slices.Values(shards[0]), opts)
+		return []string{name}, WriteFile(ctx, name, tensor.Of(shards[0]...), opts)
 	}
 	dir, base := filepath.Split(strings.TrimSuffix(name, suffix))
 	files := make([]string, len(shards))
@@ -66,7 +67,7 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq[*tensor.Tensor], 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := WriteFile(dir+files[i], slices.Values(shard), opts); err != nil {
+		if err := WriteFile(ctx, dir+files[i], tensor.Of(shard...), opts); err != nil {
 			return nil, err
 		}
 	}

@@ -82,7 +82,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 	case t.Name == metadataKey:
 		return refuse(t, errors.ErrUnsupported, "the name is reserved")
 	case twice:
-		return refuse(t, fs.ErrExist, "the name stands twice")
+		return refuse(t, tensor.ErrDuplicate, "the name stands twice")
 	case !t.Dense() || t.External:
 		return refuse(t, errors.ErrUnsupported, "only dense tensors have a place")
 	case rankOf(t.DType) < 0:
@@ -105,9 +105,9 @@ func refuse(t *tensor.Tensor, class error, format string, args ...any) error {
 }
 
 // AddAll adds tensors until one is refused or ctx ends.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq[*tensor.Tensor]) error {
-	for t := range ts {
-		if err := ctx.Err(); err != nil {
+func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
+	for t, err := range ts {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if err := w.Add(t); err != nil {
@@ -269,13 +269,13 @@ func appendString(b []byte, s string) []byte {
 
 // WriteFile writes a whole file at once: it appears with all tensors, or not at
 // all.
-func WriteFile(name string, ts iter.Seq[*tensor.Tensor], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err
 	}
 	defer w.Abort()
-	if err := w.AddAll(context.Background(), ts); err != nil {
+	if err := w.AddAll(ctx, ts); err != nil {
 		return err
 	}
 	return w.Close()

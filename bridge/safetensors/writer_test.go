@@ -23,8 +23,8 @@ func TestWhatTheWriterRefuses(t *testing.T) {
 		x    *tensor.Tensor
 		want error
 	}{
-		"nil":           {nil, fs.ErrNotExist},
-		"the same name": {tensor.New("a", tensor.Shape{1}, []int8{1}), fs.ErrExist},
+		"nil":           {nil, tensor.ErrNoTensor},
+		"the same name": {tensor.New("a", tensor.Shape{1}, []int8{1}), tensor.ErrDuplicate},
 		"reserved":      {tensor.New("__metadata__", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
 		"not UTF-8":     {tensor.New("\xff", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
 		"wrong length":  {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
@@ -62,7 +62,7 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 	}
 	short := &tensor.Tensor{Name: "s", DType: tensor.U8, Shape: tensor.Shape{4},
 		Data: tensor.BlobFunc(4, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader([]byte("12"))), nil })}
-	if err := WriteFile(name, slices.Values([]*tensor.Tensor{short}), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := WriteFile(t.Context(), name, tensor.Of(short), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a source that is shorter than promised: %v", err)
 	}
 	w, err := Create(name, nil)
@@ -76,7 +76,7 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := NewWriter(io.Discard, nil).AddAll(ctx, slices.Values([]*tensor.Tensor{short})); !errors.Is(err, context.Canceled) {
+	if err := NewWriter(io.Discard, nil).AddAll(ctx, tensor.Of(short)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	files, err := os.ReadDir(filepath.Dir(name))
@@ -90,7 +90,7 @@ func TestFailingWriter(t *testing.T) {
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)), tensor.New("b", nil, []float64{1})}
 	if err := readtest.FailedWrites(func(w io.Writer) error {
 		nw := NewWriter(w, &WriterOptions{Metadata: map[string]string{"k": "v"}})
-		if err := nw.AddAll(t.Context(), slices.Values(ts)); err != nil {
+		if err := nw.AddAll(t.Context(), tensor.Of(ts...)); err != nil {
 			return err
 		}
 		return nw.Close()

@@ -261,5 +261,5 @@ func hint(err error) string {
 // outside tells an error whose reason is not in a file, but in the system or the
 // network.
 func outside(err error) bool {
-	return tensor.ClassOf(err) == tensor.ClassMalformed && !errors.Is(err, tensor.ErrMalformed)
+	return tensor.ClassOf(err) == tensor.ClassIO
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -453,7 +454,7 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion, siz
 			return nil
 		}
 		// First the weights: a program without them is worth nothing.
-		if err := ptd.WriteFile(c.externalize, slices.Values(moved), nil); err != nil {
+		if err := ptd.WriteFile(context.Background(), c.externalize, tensor.Of(moved...), nil); err != nil {
 			a.fail(c.externalize, err)
 			return nil
 		}

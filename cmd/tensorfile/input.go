@@ -360,10 +360,7 @@ func (a *app) eachUnder(args []string, heading bool, show func(name string) (jso
 // has.
 func errorObject(name string, err error) object {
 	f := tensor.Findings(err)[0]
-	o := object{{"file", name}, {"error", describe(f.Err)}}
-	if !outside(err) {
-		o.set("class", string(f.Class))
-	}
+	o := object{{"file", name}, {"error", describe(f.Err)}, {"class", string(f.Class)}}
 	if f.Offset >= 0 {
 		o.set("offset", f.Offset)
 	}

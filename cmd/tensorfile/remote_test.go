@@ -38,7 +38,7 @@ func TestAddressesAreFiles(t *testing.T) {
 		{[]string{"cat", server.URL + "/pte/export-1.5.1-linear.pte", "forward/1"}, 0, "["},
 		{[]string{"ls", server.URL + "/absent.zt"}, 3, "404"},
 		{[]string{"ls", server.URL + "/absent.zt"}, 3, "try: check the address\n"},
-		{[]string{"ls", "--json", server.URL + "/absent.zt"}, 3, "404 Not Found\"\n}"}, // and no class
+		{[]string{"ls", "--json", server.URL + "/absent.zt"}, 3, "404 Not Found\",\n  \"class\": \"io\"\n}"},
 		{[]string{"ls", whole.URL + "/whole.zt"}, 3, "try: curl -L"},
 		{[]string{"ls", "http://example.org/refused.zt"}, 3, "try: check the address and the network"},
 		{[]string{"ls", server.URL + "/ztensor/README.md"}, 3, "not a tensor file"},

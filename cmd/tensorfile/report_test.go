@@ -94,7 +94,7 @@ func TestReportInABrowser(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "evil.safetensors")
 		opts := &safetensors.WriterOptions{Metadata: map[string]string{evil[0]: evil[1]}}
-		if err := safetensors.WriteFile(file, slices.Values(ts), opts); err != nil {
+		if err := safetensors.WriteFile(t.Context(), file, tensor.Of(ts...), opts); err != nil {
 			t.Fatal(err)
 		}
 		dom := page(t, chromium, file, "")

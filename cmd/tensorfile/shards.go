@@ -141,7 +141,7 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		if in.sharded() {
 			delete(m, "total_size") // of the old ones
 		}
-		return safetensors.WriteShards(a.ctx, name, r.Tensors(), most, &safetensors.WriterOptions{Metadata: m, KeepOrder: true})
+		return safetensors.WriteShards(a.ctx, name, tensor.Each(r.Tensors()), most, &safetensors.WriterOptions{Metadata: m, KeepOrder: true})
 	case *primitiv.Reader:
 		if r.Kind() == primitiv.KindModel {
 			return a.splitModel(r.Model(), base, most, may)

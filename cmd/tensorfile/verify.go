@@ -164,11 +164,7 @@ func (a *app) printFindings(name string, findings []tensor.Finding) {
 			colour = styleWarning
 		}
 		class := string(f.Class)
-		switch {
-		case f.Class == tensor.ClassWarning:
-		case outside(f.Err): // of which JSON says "malformed" for want of a better word
-			class = "error"
-		default:
+		if f.Class != tensor.ClassWarning {
 			class = "error, " + class
 		}
 		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), class, a.style(styleNone), visible(describe(f.Err)))

@@ -103,7 +103,7 @@ func ztensorShards(ctx context.Context, r *ztensor.Reader, name string, most int
 			o.KeepOrder = true // a name that is not in NFC has no place in canonical form
 		}
 	}
-	return ztensor.WriteShards(ctx, name, r.Tensors(), &ztensor.ShardOptions{
+	return ztensor.WriteShards(ctx, name, tensor.Each(r.Tensors()), &ztensor.ShardOptions{
 		Max:    most,
 		Writer: o,
 		TensorAttributes: func(t *tensor.Tensor) map[string]any {

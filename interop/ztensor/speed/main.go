@@ -48,7 +48,7 @@ func main() {
 	case "payload":
 		payload(name, number(3))
 	case "many":
-		check(ztensor.WriteFile(name, many(number(3)), &ztensor.WriterOptions{Version: "2", Alignment: 4096, KeepOrder: true}))
+		check(ztensor.WriteFile(context.Background(), name, many(number(3)), &ztensor.WriterOptions{Version: "2", Alignment: 4096, KeepOrder: true}))
 	case "list":
 		best(func() {
 			r, err := ztensor.Open(name, nil)
@@ -77,7 +77,7 @@ func main() {
 			opts.Level = 3
 		}
 		name = os.Args[3]
-		bestOf(func() { os.Remove(name) }, func() { check(ztensor.WriteFile(name, pieces(data, number(4)), opts)) })
+		bestOf(func() { os.Remove(name) }, func() { check(ztensor.WriteFile(context.Background(), name, pieces(data, number(4)), opts)) })
 	case "read":
 		best(func() {
 			r, err := ztensor.Open(name, nil)
@@ -150,24 +150,24 @@ func payload(name string, n int) {
 	check(f.Close())
 }
 
-func many(n int) iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
+func many(n int) iter.Seq2[*tensor.Tensor, error] {
+	return func(yield func(*tensor.Tensor, error) bool) {
 		for i := range n {
 			x := make([]float32, 128)
 			x[0], x[1] = float32(i), float32(i>>16)
-			if !yield(tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), tensor.Shape{16, 8}, x)) {
+			if !yield(tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), tensor.Shape{16, 8}, x), nil) {
 				return
 			}
 		}
 	}
 }
 
-func pieces(data []byte, size int) iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
+func pieces(data []byte, size int) iter.Seq2[*tensor.Tensor, error] {
+	return func(yield func(*tensor.Tensor, error) bool) {
 		for i := 0; i*size < len(data); i++ {
 			b := data[i*size : min((i+1)*size, len(data))]
 			t := &tensor.Tensor{Name: fmt.Sprintf("tensor %05d", i), DType: tensor.BF16, Shape: tensor.Shape{int64(len(b) / 2)}, Data: tensor.BlobOf(b)}
-			if !yield(t) {
+			if !yield(t, nil) {
 				return
 			}
 		}

@@ -18,7 +18,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -104,7 +103,7 @@ func version2(dir string) {
 		}
 		check(os.MkdirAll(filepath.Dir(base), 0o777))
 		say(base, ts)
-		_, err := ztensor.WriteShards(context.Background(), base+".zt", slices.Values(ts), &ztensor.ShardOptions{Max: 10_000, Store: store})
+		_, err := ztensor.WriteShards(context.Background(), base+".zt", tensor.Of(ts...), &ztensor.ShardOptions{Max: 10_000, Store: store})
 		check(err)
 	}
 }

@@ -1,0 +1,40 @@
+package tensor
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSortedTakesNamesFromKeys(t *testing.T) {
+	a, b := New("x", Shape{1}, []int8{1}), New("b", Shape{1}, []int8{2})
+	var names []string
+	for x, err := range Sorted(map[string]*Tensor{"b": b, "a": a}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, x.Name)
+	}
+	if !slices.Equal(names, []string{"a", "b"}) || a.Name != "x" {
+		t.Errorf("%q, and the tensor in the map is now named %q", names, a.Name)
+	}
+}
+
+func TestSequencesStopEarly(t *testing.T) {
+	a := New("a", Shape{1}, []int8{1})
+	for range Of(a, a) {
+		break
+	}
+	for range Sorted(map[string]*Tensor{"a": a, "b": a}) {
+		break
+	}
+}
+
+func TestDecodedTotal(t *testing.T) {
+	for _, c := range []struct {
+		limit, size, want int64
+	}{{0, 1 << 20, 64 << 30}, {0, 1 << 30, 1100 << 30}, {0, 1 << 62, 1<<63 - 1}, {7, 1 << 62, 7}} {
+		if got := (Limits{MaxDecodedTotal: c.limit}).DecodedTotal(c.size); got != c.want {
+			t.Errorf("a limit of %d and a file of %d bytes: %d, want %d", c.limit, c.size, got, c.want)
+		}
+	}
+}
