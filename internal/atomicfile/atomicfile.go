@@ -14,9 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 )
 
@@ -35,6 +35,7 @@ type File struct {
 	f      *os.File
 	hook   hook
 	noSync bool
+	set    *Set // Close leaves the renaming to it
 
 	waiting atomic.Int64 // written since the disk was last told to begin
 
@@ -47,6 +48,9 @@ type File struct {
 	done   bool // closed or aborted
 	result error
 }
+
+// Temp is the temporary file that has what was written, once Close of a piece of a Set has succeeded.
+func (f *File) Temp() string { return f.temp }
 
 // A hook lets tests break the disk: it is asked before each step, and its error is then the step's. Nil in earnest.
 type hook func(step string) error
@@ -68,6 +72,35 @@ func create(name string, h hook) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := finishPending(target); err != nil {
+		return nil, err
+	}
+	return createAt(target, old, h)
+}
+
+// CreateNoFollow is Create for a name that may be a link: the link is replaced, not what it leads to.
+func CreateNoFollow(name string) (*File, error) { return createNoFollow(name, nil) }
+
+func createNoFollow(name string, h hook) (*File, error) {
+	old, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && old.Mode()&fs.ModeSymlink != 0:
+		old = nil
+	case err != nil:
+		return nil, err
+	case !old.Mode().IsRegular():
+		return nil, notRegular(name, old)
+	}
+	return createAt(name, old, h)
+}
+
+func notRegular(name string, fi fs.FileInfo) error {
+	return &fs.PathError{Op: "create", Path: name,
+		Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, fi.Mode())}
+}
+
+// createAt begins a file that replaces target, of which old is the description if it exists.
+func createAt(target string, old fs.FileInfo, h hook) (*File, error) {
 	if err := h.before("create"); err != nil {
 		return nil, err
 	}
@@ -114,8 +147,7 @@ func resolve(name string) (target string, old fs.FileInfo, err error) {
 		case fi.Mode().IsRegular():
 			return target, fi, nil
 		case fi.Mode()&fs.ModeSymlink == 0:
-			return "", nil, &fs.PathError{Op: "create", Path: name,
-				Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, fi.Mode())}
+			return "", nil, notRegular(name, fi)
 		}
 		link, err := os.Readlink(target)
 		if err != nil {
@@ -136,22 +168,46 @@ func resolve(name string) (target string, old fs.FileInfo, err error) {
 
 // createTemp creates .NAME.tmp-RANDOM in the folder of target.
 func createTemp(target string, perm fs.FileMode) (*os.File, error) {
-	folder, base := filepath.Split(target)
-	const longest = 255 - len("..tmp-") - 13 // what file systems allow, less what is added to the name
-	if len(base) > longest {
-		cut := longest
-		for !utf8.RuneStart(base[cut]) {
-			cut--
-		}
-		base = base[:cut]
-	}
+	dir, base := filepath.Split(target)
 	for {
-		temp := filepath.Join(folder, "."+base+".tmp-"+strconv.FormatUint(rand.Uint64(), 36))
+		temp := filepath.Join(dir, "."+shortened(base)+tempMark+strconv.FormatUint(rand.Uint64(), 36))
 		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		if err == nil {
+			lock(f) // so that Clean leaves it alone; where that is not possible, its age has to do
+		}
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
 	}
+}
+
+const (
+	tempMark  = ".tmp-"
+	maxRandom = 13 // digits of a uint64 to the base 36
+)
+
+// shortened cuts a file name so that hidden files can be named after it: file systems allow 255 bytes.
+func shortened(base string) string {
+	const longest = 255 - len(".") - len(tempMark) - maxRandom
+	if len(base) <= longest {
+		return base
+	}
+	cut := longest
+	for cut > 0 && !utf8.RuneStart(base[cut]) {
+		cut--
+	}
+	return base[:cut]
+}
+
+// isTemp reports whether a file name is that of a temporary file for base; base may be empty for any.
+func isTemp(name, base string) bool {
+	i := strings.LastIndex(name, tempMark)
+	if i < 2 || name[0] != '.' || base != "" && name[1:i] != shortened(base) {
+		return false
+	}
+	random := name[i+len(tempMark):]
+	_, err := strconv.ParseUint(random, 36, 64)
+	return err == nil && len(random) <= maxRandom && strings.ToLower(random) == random
 }
 
 // Write appends p to what was written. Small pieces are gathered. An error is final: everything afterwards fails with
@@ -243,6 +299,27 @@ func (f *File) Close() error {
 }
 
 func (f *File) finish() error {
+	err := f.complete()
+	if f.set != nil && err == nil {
+		return nil // it stays open, and locked, until the set is committed
+	}
+	if cerr := f.f.Close(); err == nil {
+		if err = f.hook.before("close"); err == nil {
+			err = cerr // counts: network file systems report a full disk here
+		}
+	}
+	if err == nil {
+		err = rename(f.temp, f.target, f.hook, inUse, patience)
+	}
+	if err != nil {
+		os.Remove(f.temp)
+		return err
+	}
+	return f.flushDir()
+}
+
+// complete brings everything that was written to the disk.
+func (f *File) complete() error {
 	err := f.err
 	if err == nil {
 		err = f.flush()
@@ -257,22 +334,14 @@ func (f *File) finish() error {
 			err = f.f.Sync() // never tried again: the kernel reports a failed write-back only once
 		}
 	}
-	if cerr := f.f.Close(); err == nil {
-		if err = f.hook.before("close"); err == nil {
-			err = cerr // counts: network file systems report a full disk here
-		}
-	}
-	if err == nil {
-		err = rename(f.temp, f.target, f.hook, inUse, 2*time.Second)
-	}
-	if err != nil {
-		os.Remove(f.temp)
-		return err
-	}
+	return err
+}
+
+func (f *File) flushDir() error {
 	if f.noSync {
 		return nil
 	}
-	if err := f.hook.before("sync folder"); err != nil {
+	if err := f.hook.before("sync directory"); err != nil {
 		return err
 	}
 	return syncFolder(filepath.Dir(f.target))

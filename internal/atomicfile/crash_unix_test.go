@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -59,24 +60,33 @@ func TestChild(t *testing.T) {
 			t.Errorf("Close after %v: %v", err, cerr)
 		}
 		fmt.Println("error:", err)
-	default: // the number of the step before which to die
-		step, err := strconv.Atoi(task)
-		if err != nil {
+	case strings.HasPrefix(task, "set "):
+		if err := writeSet(filepath.Dir(name), "new", newSet1, killBefore(t, task[4:])); err != nil {
 			t.Fatal(err)
 		}
-		f, err := create(name, func(string) error {
-			if step--; step < 0 {
-				syscall.Kill(os.Getpid(), syscall.SIGKILL)
-				select {}
-			}
-			return nil
-		})
+	default: // the number of the step before which to die
+		f, err := create(name, killBefore(t, task))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := writeNew(f, content(newSize)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// killBefore ends the process before the step of that number.
+func killBefore(t *testing.T, number string) hook {
+	step, err := strconv.Atoi(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(string) error {
+		if step--; step < 0 {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		return nil
 	}
 }
 
@@ -107,9 +117,9 @@ func TestKilledBeforeEachStep(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Errorf("before step %d, %s: %v", k, step, err)
-		case string(got) == "old" && step != "sync folder":
+		case string(got) == "old" && step != "sync directory":
 			olds++
-		case bytes.Equal(got, data) && step == "sync folder":
+		case bytes.Equal(got, data) && step == "sync directory":
 			news++
 		default:
 			t.Errorf("before step %d, %s: the target has %d bytes, neither the old nor the new ones", k, step, len(got))
@@ -120,6 +130,49 @@ func TestKilledBeforeEachStep(t *testing.T) {
 		t.Errorf("old %d times, new %d times", olds, news)
 	}
 	t.Logf("killed %d times: old %d, new %d, torn 0, %d temporary files left", olds+news, olds, news, temps)
+}
+
+func TestSetKilledBeforeEachStep(t *testing.T) {
+	all := setSteps(t)
+	var olds, news, journals int
+	for k, step := range all {
+		dir := t.TempDir()
+		if err := writeSet(dir, "old", oldSet, nil); err != nil {
+			t.Fatal(err)
+		}
+		c, out := child(t, "set "+strconv.Itoa(k), filepath.Join(dir, setIndex))
+		err := c.Wait()
+		if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
+			t.Fatalf("before step %d, %s: not killed: %v\n%s", k, step, err, out)
+		}
+		readSet(t, dir)
+		want := "old"
+		if Unfinished(filepath.Join(dir, setIndex)) != nil && k > slices.Index(all, "journal") {
+			want = "new"
+			journals++
+		}
+		finishSet(t, dir, k%2 == 0)
+		switch got := readSet(t, dir); {
+		case got != want:
+			t.Errorf("before step %d, %s: version %q when finished, want %q", k, step, got, want)
+		case got == "old":
+			olds++
+		default:
+			news++
+		}
+		if _, err := Clean(t.Context(), dir, &CleanOptions{Remove: true, Age: 1}); err != nil {
+			t.Error(err)
+		}
+		if want == "old" {
+			wantAlone(t, dir, "m-1", "m-2", "m-3", setIndex)
+		} else {
+			wantAlone(t, dir, "m-1", "m-4", setIndex)
+		}
+	}
+	if olds < 10 || news < 8 {
+		t.Errorf("old %d times, new %d times", olds, news)
+	}
+	t.Logf("killed %d times: old %d, new %d, mixed 0, %d journals finished", olds+news, olds, news, journals)
 }
 
 func TestKilledAtAnyTime(t *testing.T) {

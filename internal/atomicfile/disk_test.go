@@ -70,7 +70,7 @@ func steps(t *testing.T, data []byte, prepare ...func(f *File)) (steps []string)
 func TestEveryStepOfADiskCanFail(t *testing.T) {
 	data := content(newSize)
 	all := steps(t, data)
-	for _, want := range []string{"create", "chmod", "reserve", "write", "truncate", "sync", "close", "rename", "sync folder"} {
+	for _, want := range []string{"create", "chmod", "reserve", "write", "truncate", "sync", "close", "rename", "sync directory"} {
 		if !strings.Contains(strings.Join(all, ","), want) {
 			t.Errorf("no step %q among %q", want, all)
 		}
@@ -109,7 +109,7 @@ func TestEveryStepOfADiskCanFail(t *testing.T) {
 				}
 				f.Abort()
 			}
-			if step == "sync folder" { // too late
+			if step == "sync directory" { // too late
 				wantFile(t, name, data)
 			} else {
 				wantFile(t, name, []byte("old"))

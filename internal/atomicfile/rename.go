@@ -6,9 +6,12 @@ import (
 	"time"
 )
 
+// patience is how long others may keep what we need to replace.
+const patience = 2 * time.Second
+
 // Rename gives a file that Create made another name in the same folder, for good: whatever has that name is replaced.
 func Rename(old, name string) error {
-	if err := rename(old, name, nil, inUse, 2*time.Second); err != nil {
+	if err := rename(old, name, nil, inUse, patience); err != nil {
 		return err
 	}
 	return syncFolder(filepath.Dir(name))

@@ -1,0 +1,417 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const setIndex = "m.index"
+
+// oldSet and newSet1 are the pieces of two sets of one directory, which share a name.
+var (
+	oldSet  = []string{"m-1", "m-2", "m-3"}
+	newSet1 = []string{"m-1", "m-4"}
+)
+
+// writeSet replaces the set of dir by one of that version: each file has the version and
+// the index the names too.
+func writeSet(dir, version string, names []string, h hook) error {
+	s, err := newSet(filepath.Join(dir, setIndex), h)
+	if err != nil {
+		return err
+	}
+	defer s.Abort()
+	for _, name := range append(slices.Clone(names), setIndex) {
+		f, err := s.Create(name)
+		if err != nil {
+			return err
+		}
+		content := version
+		if name == setIndex {
+			content += " " + strings.Join(names, " ")
+		}
+		if _, err := f.Write([]byte(content)); err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	s.Obsolete(oldSet...)
+	s.Obsolete("m-9")
+	return s.Commit()
+}
+
+// readSet returns the version of the set of dir, "" if there is no index, and fails where
+// a piece is of another version.
+func readSet(t *testing.T, dir string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, setIndex))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(string(b))
+	for _, name := range words[1:] {
+		piece, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || string(piece) != words[0] {
+			t.Errorf("%s is %q under an index of version %s, %v", name, piece, words[0], err)
+		}
+	}
+	return words[0]
+}
+
+func setSteps(t *testing.T) (steps []string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := writeSet(dir, "old", oldSet, nil); err != nil {
+		t.Fatal(err)
+	}
+	err := writeSet(dir, "new", newSet1, func(step string) error { steps = append(steps, step); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := readSet(t, dir); v != "new" {
+		t.Fatalf("version %q", v)
+	}
+	wantAlone(t, dir, "m-1", "m-4", setIndex)
+	return steps
+}
+
+// finishSet has a set finished by the next writer, or by Clean.
+func finishSet(t *testing.T, dir string, byClean bool) {
+	t.Helper()
+	if byClean {
+		list, err := Clean(t.Context(), dir, &CleanOptions{Remove: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range list {
+			if l.Err != nil || l.Journal && l.State != Finished {
+				t.Errorf("%+v", l)
+			}
+		}
+		return
+	}
+	s, err := NewSet(filepath.Join(dir, setIndex))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Abort()
+}
+
+func TestSetFailsAtEveryStep(t *testing.T) {
+	all := setSteps(t)
+	for _, want := range []string{"create", "write", "sync", "close", "journal", "remove", "rename", "sync directory", "remove journal"} {
+		if !slices.Contains(all, want) {
+			t.Errorf("no step %q among %q", want, all)
+		}
+	}
+	for k, step := range all {
+		dir := t.TempDir()
+		if err := writeSet(dir, "old", oldSet, nil); err != nil {
+			t.Fatal(err)
+		}
+		n := -1
+		err := writeSet(dir, "new", newSet1, func(string) error {
+			if n++; n == k {
+				return errDisk
+			}
+			return nil
+		})
+		if !errors.Is(err, errDisk) {
+			t.Fatalf("step %d, %s: the error was lost: %v", k, step, err)
+		}
+		var unfinished *UnfinishedError
+		pending := Unfinished(filepath.Join(dir, setIndex))
+		if got := readSet(t, dir); got != "old" && pending == nil {
+			t.Errorf("step %d, %s: version %q, and no journal", k, step, got)
+		}
+		if pending == nil {
+			wantAlone(t, dir, "m-1", "m-2", "m-3", setIndex)
+			continue
+		}
+		if !errors.As(pending, &unfinished) || unfinished.Busy {
+			t.Errorf("step %d, %s: %v", k, step, pending)
+		}
+		finishSet(t, dir, k%2 == 0)
+		if got := readSet(t, dir); got != "new" {
+			t.Errorf("step %d, %s: version %q when finished", k, step, got)
+		}
+		wantAlone(t, dir, "m-1", "m-4", setIndex)
+	}
+}
+
+func TestSetsOfManyWriters(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for k := range 5 {
+				if err := writeSet(dir, fmt.Sprintf("%d.%d", i, k), newSet1, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	if readSet(t, dir) == "" {
+		t.Error("no index")
+	}
+	wantAlone(t, dir, "m-1", "m-4", setIndex)
+}
+
+func TestSetAborted(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeSet(dir, "old", oldSet, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewSet(filepath.Join(dir, setIndex))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range newSet1 {
+		f, err := s.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Write([]byte("new")); i == 0 {
+			f.Close()
+			if b, err := os.ReadFile(f.Temp()); string(b) != "new" {
+				t.Errorf("a complete piece is %q, %v", b, err)
+			}
+		}
+	}
+	if err := s.Commit(); err == nil || !strings.Contains(err.Error(), "m-4") {
+		t.Errorf("a piece is not complete: %v", err)
+	}
+	if readSet(t, dir) != "old" {
+		t.Error("the old set is gone")
+	}
+	wantAlone(t, dir, "m-1", "m-2", "m-3", setIndex)
+}
+
+func TestSetNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"", dir + "/", dir + "/.."} {
+		if s, err := NewSet(name); err == nil {
+			t.Errorf("a set %q: %v", name, s)
+		}
+	}
+	s, err := NewSet(filepath.Join(dir, setIndex))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Abort()
+	for _, name := range []string{"", ".", "..", "a/b", "../x", "/x", ".m.tmp-abc"} {
+		if _, err := s.Create(name); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("piece %q: %v", name, err)
+		}
+	}
+	if _, err := s.Create("m-1"); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Create("m-1"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a piece twice: %v", err)
+	}
+}
+
+// journalFor puts files and a journal into a new directory.
+func journalFor(t *testing.T, text string, files ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".m.journal"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestJournalsAreUntrusted(t *testing.T) {
+	const head = "tensorfile journal 1\nindex \"m\"\n"
+	const good = "rename \".m.tmp-1\" \"m\" 8\n"
+	if _, err := parseJournal("", []byte(head+good+"end\n")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"no renames":              head + "end\n",
+		"a path to rename":        head + `rename "../.x.tmp-1" "x" 8` + "\n" + good + "end\n",
+		"a path to rename to":     head + `rename ".x.tmp-1" "../x" 8` + "\n" + good + "end\n",
+		"an absolute path":        head + `rename "/.x.tmp-1" "/x" 8` + "\n" + good + "end\n",
+		"no temporary file":       head + `rename "secret" "x" 8` + "\n" + good + "end\n",
+		"another temporary file":  head + `rename ".y.tmp-1" "x" 8` + "\n" + good + "end\n",
+		"over a temporary file":   head + `rename "..y.tmp-2.tmp-1" ".y.tmp-2" 8` + "\n" + good + "end\n",
+		"twice to one name":       head + good + good + "end\n",
+		"the index first":         head + good + `rename ".x.tmp-1" "x" 8` + "\nend\n",
+		"a negative size":         head + "rename \".m.tmp-1\" \"m\" -8\nend\n",
+		"a path to remove":        head + good + "remove \"m/../../x\"\nend\n",
+		"another name to remove":  head + good + "remove \"x\"\nend\n",
+		"the directory to remove": head + good + "remove \"\"\nend\n",
+		"an unknown verb":         head + good + "link \"m\"\nend\n",
+		"a string not ended":      head + good + "remove \"m\nend\n",
+		"a path as index":         "tensorfile journal 1\nindex \"../m\"\n" + good + "end\n",
+		"another index":           "tensorfile journal 1\nindex \"n\"\nrename \".n.tmp-1\" \"n\" 8\nend\n",
+		"another file":            "old file",
+		"another version":         "tensorfile journal 2\nindex \"m\"\n" + good + "end\n",
+	} {
+		dir := journalFor(t, text, ".m.tmp-1", ".x.tmp-1", ".y.tmp-1", "secret", "x", "m")
+		if err := finishPending(filepath.Join(dir, "m")); err == nil {
+			t.Errorf("%s: done", name)
+		}
+		wantAlone(t, dir, ".m.journal", ".m.tmp-1", ".x.tmp-1", ".y.tmp-1", "m", "secret", "x")
+		list, err := Clean(t.Context(), dir, &CleanOptions{Remove: true, Age: 1})
+		if (err != nil || len(list) != 4 || list[0].Err == nil || list[1].State != Named) && name != "another file" {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+	}
+}
+
+func TestIncompleteJournalsRenameNothing(t *testing.T) {
+	const whole = "tensorfile journal 1\nindex \"m\"\nrename \".m.tmp-1\" \"m\" 8\nremove \"m-2\"\nend\n"
+	for n := range len(whole) {
+		dir := journalFor(t, whole[:n], ".m.tmp-1", "m", "m-2")
+		if err := finishPending(filepath.Join(dir, "m")); err != nil {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+		wantAlone(t, dir, ".m.tmp-1", "m", "m-2")
+		wantFile(t, filepath.Join(dir, "m"), []byte("m"))
+	}
+	dir := journalFor(t, whole, ".m.tmp-1", "m", "m-2")
+	if err := finishPending(filepath.Join(dir, "m")); err != nil {
+		t.Fatal(err)
+	}
+	wantAlone(t, dir, "m")
+	wantFile(t, filepath.Join(dir, "m"), []byte(".m.tmp-1"))
+}
+
+// A set that lost a piece cannot be completed: whoever replaces it starts anew.
+func TestSetsThatLostAPiece(t *testing.T) {
+	const text = "tensorfile journal 1\nindex \"m\"\nrename \".a.tmp-1\" \"a\" 8\nrename \".m.tmp-1\" \"m\" 8\nend\n"
+	dir := journalFor(t, text, ".m.tmp-1", "other")
+	list, err := Clean(t.Context(), dir, &CleanOptions{Remove: true})
+	if err != nil || len(list) != 1 || !errors.Is(list[0].Err, errLost) {
+		t.Errorf("%+v, %v", list, err)
+	}
+	wantAlone(t, dir, "other")
+	dir = journalFor(t, text, ".m.tmp-1", "other")
+	if err := finishPending(filepath.Join(dir, "m")); err != nil {
+		t.Error(err)
+	}
+	wantAlone(t, dir, "other")
+}
+
+func TestASingleFileDoesNotPrecedeAJournal(t *testing.T) {
+	dir := journalFor(t, "tensorfile journal 1\nindex \"m\"\nrename \".m.tmp-1\" \"m\" 8\nend\n", ".m.tmp-1")
+	name := filepath.Join(dir, "m")
+	f, err := Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("newest"))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	finishSet(t, dir, true)
+	wantFile(t, name, []byte("newest"))
+	wantAlone(t, dir, "m")
+}
+
+func TestClean(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-2 * time.Hour)
+	mine := map[string]string{}
+	for name, state := range map[string]string{
+		".f.tmp-1": Stale, ".f.tmp-zzzz": Stale, ".f.tmp-2": Recent, "..tmp-9": "", ".g.journal": "", ".f.tmp-": "", ".f.tmp-A": "",
+		"f.tmp-1": "", ".f.tmp-12345678901234": "", ".f.tmp-1.bak": "", ".f.journal": "", "f": "",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("old file"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if state != Recent {
+			if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if state != "" {
+			mine[name] = state
+		}
+	}
+	f, err := Create(filepath.Join(dir, "written"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Abort()
+	if err := os.Chtimes(f.Temp(), old, old); err != nil {
+		t.Fatal(err)
+	}
+	mine[filepath.Base(f.Temp())] = Held
+	if err := os.Mkdir(filepath.Join(dir, ".d.tmp-1"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("f", filepath.Join(dir, ".l.tmp-1")); err != nil {
+		t.Log(err)
+	}
+	for _, remove := range []bool{false, true} {
+		list, err := Clean(t.Context(), dir, &CleanOptions{Remove: remove})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, l := range list {
+			if l.Err != nil || l.Journal || l.Size != 8 && l.State != Held {
+				t.Errorf("%+v", l)
+			}
+			got[filepath.Base(l.Path)] = l.State
+		}
+		for name, want := range mine {
+			if remove && want == Stale {
+				want = Removed
+			}
+			_, err := os.Lstat(filepath.Join(dir, name))
+			if got[name] != want || errors.Is(err, fs.ErrNotExist) != (want == Removed) {
+				t.Errorf("remove %v: %s is %q, want %q, %v", remove, name, got[name], want, err)
+			}
+		}
+		if len(got) != len(mine) {
+			t.Errorf("remove %v: %v", remove, got)
+		}
+	}
+	if _, err := Clean(t.Context(), filepath.Join(dir, "missing"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func FuzzJournal(f *testing.F) {
+	f.Add([]byte("tensorfile journal 1\nindex \"m\"\nrename \".m.tmp-1\" \"m\" 8\nremove \"m-2\"\nend\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		j, err := parseJournal("dir", b)
+		if err != nil {
+			return
+		}
+		again, err := parseJournal("dir", j.marshal())
+		if err != nil || !slices.Equal(j.renames, again.renames) || !slices.Equal(j.remove, again.remove) {
+			t.Errorf("%v, %v, %v", j, again, err)
+		}
+		for _, r := range j.renames {
+			if strings.ContainsAny(r.from+r.to, "/\x00") || r.to == ".." {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
