@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -23,105 +22,43 @@ var inlineTypes = [...]tensor.DType{tensor.Unknown, tensor.F32, tensor.I32, tens
 
 // A Constant is a node with a tensor of its own: a weight, most often.
 type Constant struct {
-	n     Node
-	pos   int
-	batch *tensorBatch // where an iterator takes tensors from
+	n   Node
+	pos int
 }
 
 // Node is the constant as a node.
 func (c Constant) Node() Node { return c.n }
 
-// Inline reports whether the elements stand in the flatbuffer, and not in the
-// tensor data behind it.
+// Inline reports whether the elements are in the flatbuffer, and not in the tensor data
+// after it.
 func (c Constant) Inline() bool { return c.n.m.field(c.pos, slotConstantOffset) == 0 }
 
 // Tensor is the constant under the name that [Reader.Tensors] describes. Each
 // call makes a new one.
 func (c Constant) Tensor() *tensor.Tensor {
-	b := c.batch
-	if b == nil {
-		b = new(tensorBatch)
-	}
-	m := c.n.m
-	// All of it was checked: only what a Tensor needs is read again.
-	fields := b.constants.of(m, c.pos)
-	at := m.follow(c.pos + int(fields[0]))
-	t, e, dims := b.next(int(m.u32(at)))
-	stored := m.buf[at+4:][:4*len(dims)]
-	elements := int64(1)
-	for i := range dims {
-		dims[i] = int64(binary.LittleEndian.Uint32(stored[4*i:]))
-		elements *= dims[i] // it overflows only beside a zero, and is zero then
-	}
-	var off int64
-	if fields[4] != 0 {
-		t.DType = dataTypes[m.u16(c.pos+int(fields[3]))]
-		off = m.r.header.TensorOffset + int64(m.u64(c.pos+int(fields[4])))
-	} else {
-		t.DType = inlineTypes[m.buf[c.pos+int(fields[1])]]
-		off, _, _ = m.elements(m.follow(c.pos + int(fields[2])))
-	}
-	*e, _ = m.r.src.Extent(off, elements*int64(t.DType.Size()))
-	t.Name, t.Shape, t.Data = b.name(c.n), dims, tensor.NewBlob(e)
-	return t
-}
-
-// A tensorBatch lets an iterator allocate tensors in batches.
-type tensorBatch struct {
-	tensors []struct {
+	var p payload
+	p.read(c.n.m, c.pos) // checked by Open
+	t := &struct {
 		t tensor.Tensor
 		e source.Extent
+	}{}
+	t.e, _ = c.n.m.r.src.Extent(p.off, p.size)
+	t.t = tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: make(tensor.Shape, p.rank), Data: tensor.NewBlob(&t.e)}
+	for i := range t.t.Shape {
+		t.t.Shape[i] = int64(c.n.m.u32(p.dims + 4*i))
 	}
-	size   int // of the batch
-	dims   []int64
-	graph  int
-	prefix string // the path of graph
-
-	nodes, constants tableShape
+	return &t.t
 }
 
-func (b *tensorBatch) next(rank int) (*tensor.Tensor, *source.Extent, tensor.Shape) {
-	const most = 256
-	if len(b.tensors) == 0 {
-		// The first is for a caller who wants one: what is kept of a batch keeps
-		// all of it.
-		b.size = min(max(1, 4*b.size), most)
-		b.tensors = make([]struct {
-			t tensor.Tensor
-			e source.Extent
-		}, b.size)
-	}
-	if cap(b.dims)-len(b.dims) < rank {
-		b.dims = make([]int64, 0, max(rank, 2*b.size))
-	}
-	x := &b.tensors[0]
-	b.tensors = b.tensors[1:]
-	from := len(b.dims)
-	b.dims = b.dims[:from+rank]
-	return &x.t, &x.e, b.dims[from : from+rank : from+rank]
-}
-
-func (b *tensorBatch) name(n Node) string {
-	var label string
-	if f := int(b.nodes.of(n.m, n.pos)[0]); f != 0 {
-		at := n.m.follow(n.pos + f)
-		label = le.String(n.m.buf[at+4:][:n.m.u32(at)])
-	} else {
-		label = n.Label()
-	}
+// tensorName is the name of a constant among those of all graphs.
+func (n Node) tensorName() string {
 	if n.graph == 0 {
-		return label
+		return n.Label()
 	}
-	if b.graph != n.graph {
-		b.graph, b.prefix = n.graph, n.m.path(n.graph)+"/"
-	}
-	return b.prefix + label
+	return n.m.path(n.graph) + "/" + n.Label()
 }
 
-func (m *Model) tensorName(i int) string {
-	var b tensorBatch
-	return b.name(m.Constant(i).n)
-}
+func (m *Model) tensorName(i int) string { return m.Constant(i).n.tensorName() }
 
 // A payload is what a ConstantNode says about its elements.
 type payload struct {

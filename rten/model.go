@@ -108,9 +108,8 @@ var metadataKeys = [...]string{"onnx_hash", "description", "license", "commit", 
 // nodes.
 func (m *Model) Constants() iter.Seq[Constant] {
 	return func(yield func(Constant) bool) {
-		var batch tensorBatch
 		for i := range m.constants {
-			if !yield(m.constantOf(i, &batch)) {
+			if !yield(m.Constant(i)) {
 				return
 			}
 		}
@@ -122,14 +121,7 @@ func (m *Model) Constants() iter.Seq[Constant] {
 func (m *Model) Constant(i int) Constant {
 	rec := &m.constants[i]
 	n := Node{m, int(rec.graph), int(rec.node), int(rec.pos)}
-	return Constant{n, m.child(n.pos, slotNodeData), nil}
-}
-
-// constantOf is Constant for an iterator, which remembers shapes.
-func (m *Model) constantOf(i int, batch *tensorBatch) Constant {
-	rec := &m.constants[i]
-	pos := int(rec.pos)
-	return Constant{Node{m, int(rec.graph), int(rec.node), pos}, m.follow(pos + int(batch.nodes.of(m, pos)[2])), batch}
+	return Constant{n, m.child(n.pos, slotNodeData)}
 }
 
 // Reading a verified buffer. Positions are those of tables, fields and vectors
@@ -418,27 +410,39 @@ func (n Node) Label() string {
 	return "#" + strconv.Itoa(n.index)
 }
 
-// data is the table of the node's kind.
-func (n Node) data(k NodeKind) (int, bool) {
-	return n.m.child(n.pos, slotNodeData), n.Kind() == k
+// data is the table of the node, if it is of that kind.
+func (n Node) data(k NodeKind) (pos int, ok bool) {
+	if n.Kind() != k {
+		return 0, false
+	}
+	return n.m.child(n.pos, slotNodeData), true
 }
 
-// Operator answers the node as an operator.
+// Operator returns the node as an operator, and false if it is none.
 func (n Node) Operator() (Operator, bool) {
 	pos, ok := n.data(OperatorNode)
-	return Operator{n, pos}, ok
+	if !ok {
+		return Operator{}, false
+	}
+	return Operator{n, pos}, true
 }
 
-// Constant answers the node as a constant.
+// Constant returns the node as a constant, and false if it is none.
 func (n Node) Constant() (Constant, bool) {
 	pos, ok := n.data(ConstantNode)
-	return Constant{n, pos, nil}, ok
+	if !ok {
+		return Constant{}, false
+	}
+	return Constant{n, pos}, true
 }
 
-// Value answers the node as a value.
+// Value returns the node as a value, and false if it is none.
 func (n Node) Value() (Value, bool) {
 	pos, ok := n.data(ValueNode)
-	return Value{n, pos}, ok
+	if !ok {
+		return Value{}, false
+	}
+	return Value{n, pos}, true
 }
 
 // A Dim is one dimension of a value: a number of elements, or a symbol that
