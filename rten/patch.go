@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,7 +28,11 @@ type Patch struct {
 	metadata map[int]*string // by index into metadataKeys; nil removes
 	names    map[int]string  // by index of the constant
 	dropped  map[int]bool
-	overlays []overlay // ascending, without overlap
+	replaced map[int64]overlay // by offset, without overlap
+	overlays []overlay         // the same, ascending, while the copy is written
+
+	made         *patchIndex // see index
+	sectionSteps int         // overlays visited, for tests
 }
 
 // An overlay is new content for a range of the file.
@@ -38,7 +43,15 @@ type overlay struct {
 
 // NewPatch begins a copy of what r reads.
 func NewPatch(r *Reader) *Patch {
-	return &Patch{r: r, metadata: make(map[int]*string), names: make(map[int]string), dropped: make(map[int]bool)}
+	return &Patch{r: r, metadata: make(map[int]*string), names: make(map[int]string), dropped: make(map[int]bool), replaced: make(map[int64]overlay)}
+}
+
+// index is made when the first change asks for it.
+func (p *Patch) index() *patchIndex {
+	if p.made == nil {
+		p.made = newPatchIndex(p.r.model)
+	}
+	return p.made
 }
 
 // SetMetadata sets one of the strings that [Model.Metadata] lists; other keys
@@ -94,30 +107,36 @@ func (p *Patch) Set(i int, t *tensor.Tensor) error {
 	if at.size == 0 {
 		return nil
 	}
+	fresh := overlay{at.off, at.size, t.Data}
+	if shared := p.index().sharing[i]; shared != nil {
+		if err := p.setShared(i, shared, fresh); err != nil {
+			return err
+		}
+	}
+	p.replaced[at.off] = fresh
+	return nil
+}
+
+// setShared reports why bytes that other constants have too cannot be replaced.
+func (p *Patch) setShared(i int, shared *sharedBytes, fresh overlay) error {
+	name := tensor.Quote(p.r.model.tensorName(i))
 	if !p.AllowShared {
 		var others []string
-		for j := range m.constants {
-			var x payload
-			x.read(m, m.Constant(j).pos)
-			if j != i && x.off < at.off+at.size && at.off < x.off+x.size && len(others) < 10 {
-				others = append(others, tensor.Quote(m.tensorName(j)))
+		for _, x := range shared.constants {
+			if x.constant != i && x.off < fresh.off+fresh.size && fresh.off < x.end && len(others) < 10 {
+				others = append(others, tensor.Quote(p.r.model.tensorName(x.constant)))
 			}
 		}
 		if len(others) > 0 {
 			return fmt.Errorf("%w: rten: %s shares bytes with %s: see AllowShared", errors.ErrUnsupported, name, strings.Join(others, ", "))
 		}
 	}
-	for j, o := range p.overlays {
-		switch {
-		case o.off == at.off && o.size == at.size:
-			p.overlays[j].data = t.Data
-			return nil
-		case o.off < at.off+at.size && at.off < o.off+o.size:
+	for _, x := range shared.distinct {
+		o, ok := p.replaced[x.off]
+		if ok && (o.off != fresh.off || o.size != fresh.size) && o.off < fresh.off+fresh.size && fresh.off < o.off+o.size {
 			return fmt.Errorf("%w: rten: some bytes of %s were replaced before", errors.ErrUnsupported, name)
 		}
 	}
-	p.overlays = append(p.overlays, overlay{at.off, at.size, t.Data})
-	slices.SortFunc(p.overlays, func(a, b overlay) int { return cmp.Compare(a.off, b.off) })
 	return nil
 }
 
@@ -133,43 +152,19 @@ func (p *Patch) Rename(i int, name string) error {
 		return fmt.Errorf("%w: rten: the name %s is not UTF-8", tensor.ErrMalformed, tensor.Quote(name))
 	}
 	m := p.r.model
-	for n := range c.n.Graph().Nodes() {
-		if s, ok := n.Name(); ok && s == name && n.Kind() != OperatorNode && n.index != c.n.index {
-			return fmt.Errorf("%w: rten: node %d is called %s already", errors.ErrUnsupported, n.index, tensor.Quote(name))
-		}
+	if other := p.index().names[nameKey{c.n.graph, name}]; other.n > 1 || other.n == 1 && other.node != c.n.index {
+		return fmt.Errorf("%w: rten: another constant or value is called %s already", errors.ErrUnsupported, tensor.Quote(name))
 	}
-	if other, ok := p.capturedBy(c, func(s string) bool { return s == name }); ok {
+	if other, ok := p.index().capturedIn(m, c.n, name); ok {
 		return fmt.Errorf("%w: rten: %s captures another tensor called %s", errors.ErrUnsupported, other, tensor.Quote(name))
 	}
 	if old, named := c.n.Name(); named {
-		if other, ok := p.capturedBy(c, func(s string) bool { return s == old }); ok {
+		if other, ok := p.index().capturedIn(m, c.n, old); ok {
 			return fmt.Errorf("%w: rten: %s captures %s by its name", errors.ErrUnsupported, other, tensor.Quote(m.tensorName(i)))
 		}
 	}
 	p.names[i] = name
 	return nil
-}
-
-// capturedBy finds a graph inside that of c which captures such a name.
-func (p *Patch) capturedBy(c Constant, match func(string) bool) (path string, found bool) {
-	m := p.r.model
-	for g := range m.Graphs() {
-		inside := false
-		for i := g.i; i != 0 && !inside; {
-			i = int(m.graphs[i].up)
-			inside = i == c.n.graph
-		}
-		if !inside {
-			continue
-		}
-		for _, id := range g.Captures() {
-			n := g.Node(id)
-			if s, ok := n.Name(); ok && n.Kind() == ValueNode && match(s) {
-				return g.Path(), true
-			}
-		}
-	}
-	return "", false
 }
 
 // Drop leaves out the constant of that index, which nothing may use.
@@ -179,19 +174,11 @@ func (p *Patch) Drop(i int) error {
 		return err
 	}
 	name := tensor.Quote(p.r.model.tensorName(i))
-	g := c.n.Graph()
-	for n := range g.Nodes() {
-		if op, ok := n.Operator(); ok && (slices.Contains(op.Inputs(), c.n.index) || slices.Contains(op.Outputs(), c.n.index)) {
-			return fmt.Errorf("%w: rten: %s is used by node %d, %s", errors.ErrUnsupported, name, n.index, op.Type())
-		}
-	}
-	for what, ids := range map[string][]int{"an input": g.Inputs(), "an output": g.Outputs(), "captured": g.Captures()} {
-		if slices.Contains(ids, c.n.index) {
-			return fmt.Errorf("%w: rten: %s is %s of its graph", errors.ErrUnsupported, name, what)
-		}
+	if use := p.index().uses[nodeKey{c.n.graph, c.n.index}]; use != "" {
+		return fmt.Errorf("%w: rten: %s is %s", errors.ErrUnsupported, name, use)
 	}
 	if old, named := c.n.Name(); named {
-		if other, ok := p.capturedBy(c, func(s string) bool { return s == old }); ok {
+		if other, ok := p.index().capturedIn(p.r.model, c.n, old); ok {
 			return fmt.Errorf("%w: rten: %s captures %s by its name", errors.ErrUnsupported, other, name)
 		}
 	}
@@ -219,6 +206,7 @@ func (p *Patch) Write(w io.Writer, opts *WriterOptions) error {
 }
 
 func (p *Patch) layout(opts *WriterOptions) (*layout, error) {
+	p.overlays = slices.SortedFunc(maps.Values(p.replaced), func(a, b overlay) int { return cmp.Compare(a.off, b.off) })
 	if p.r.model.compact != nil { // where the parts of the model stand says what a copy looks like
 		whole, err := p.r.whole()
 		if err != nil {
@@ -362,10 +350,12 @@ func (p *Patch) section(off, size, to int64) []piece {
 		}
 	}
 	at, end := off, off+size
-	for _, o := range p.overlays {
+	first, _ := slices.BinarySearchFunc(p.overlays, off, func(o overlay, off int64) int { return cmp.Compare(o.off+o.size, off+1) })
+	for _, o := range p.overlays[first:] {
+		p.sectionSteps++
 		from, till := max(o.off, off), min(o.off+o.size, end)
 		if from >= till {
-			continue
+			break
 		}
 		original(at, from)
 		if part, err := o.data.Section(from-o.off, till-from); err == nil {

@@ -340,3 +340,38 @@ func TestRenameAndDrop(t *testing.T) {
 		}
 	}
 }
+
+// TestChangesCostTheSameEach counts visits of nodes and ranges, for 10 and 100 times
+// as many changes.
+func TestChangesCostTheSameEach(t *testing.T) {
+	steps := func(n int, change func(p *Patch, i int, old *tensor.Tensor) error) float64 {
+		p := NewPatch(openBytes(t, manyConstants(t, n)))
+		i := 0
+		for x := range p.r.Tensors() {
+			if err := change(p, i, x); err != nil {
+				t.Fatal(err)
+			}
+			i++
+		}
+		for _, version := range []int{1, 2} {
+			if err := p.Write(io.Discard, &WriterOptions{Version: version}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return float64(p.made.steps+p.sectionSteps) / float64(n)
+	}
+	for name, change := range map[string]func(p *Patch, i int, old *tensor.Tensor) error{
+		"set":    func(p *Patch, i int, old *tensor.Tensor) error { return p.Set(i, old) },
+		"rename": func(p *Patch, i int, old *tensor.Tensor) error { return p.Rename(i, old.Name+"'") },
+		"drop":   func(p *Patch, i int, _ *tensor.Tensor) error { return p.Drop(i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := steps(1000, change)
+			for _, n := range []int{10_000, 100_000} {
+				if got := steps(n, change); got > 2*one {
+					t.Errorf("%d constants: %.1f steps each, of 1,000 %.1f", n, got, one)
+				}
+			}
+		})
+	}
+}

@@ -27,6 +27,7 @@ type rebuilder struct {
 	// How nodes of the graph at hand are renumbered; nil where none is dropped.
 	renumbered []int
 	drops      map[int]map[int]bool // by graph, its nodes
+	dropsAt    map[int]int          // by position of the Graph, which several may share
 	names      map[int]string       // by position of the Node
 	depth      int                  // of the table at hand
 }
@@ -36,11 +37,12 @@ type rangeKey struct{ off, size int64 }
 
 func (p *Patch) rebuild(o WriterOptions) (*layout, error) {
 	m := p.r.model
-	b := &rebuilder{p: p, m: m, e: newEncoder(o), drops: make(map[int]map[int]bool), names: make(map[int]string)}
+	b := &rebuilder{p: p, m: m, e: newEncoder(o), drops: make(map[int]map[int]bool), dropsAt: make(map[int]int), names: make(map[int]string)}
 	for i := range p.dropped {
 		rec := &m.constants[i]
 		if b.drops[int(rec.graph)] == nil {
 			b.drops[int(rec.graph)] = make(map[int]bool)
+			b.dropsAt[int(m.graphs[rec.graph].pos)] = int(rec.graph)
 		}
 		b.drops[int(rec.graph)][int(rec.node)] = true
 	}
@@ -216,7 +218,10 @@ func (b *rebuilder) graphTable(pos int) (fb.Offset, error) {
 		return b.generic(pos, rtenfb.TableGraph, nil)
 	}
 	m, e := b.m, b.e
-	index := b.graphAt(pos)
+	index, ok := b.dropsAt[pos]
+	if !ok {
+		index = -1
+	}
 	before := b.renumbered
 	defer func() { b.renumbered = before }()
 	first, n := m.vector(pos, slotGraphNodes)
@@ -247,17 +252,6 @@ func (b *rebuilder) graphTable(pos int) (fb.Offset, error) {
 		}
 	}
 	return b.generic(pos, rtenfb.TableGraph, replace)
-}
-
-// graphAt finds the graph whose table is at pos. Where several share it, the
-// same nodes are dropped from each.
-func (b *rebuilder) graphAt(pos int) int {
-	for i := range b.m.graphs {
-		if int(b.m.graphs[i].pos) == pos && b.drops[i] != nil {
-			return i
-		}
-	}
-	return -1
 }
 
 // constant writes a ConstantNode, with its elements where the options want them.
