@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -331,4 +333,46 @@ func TestReferenceModelsRun(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) { sameRun(t, file, file, false, inputs...) })
 	}
 	t.Logf("%d models", len(models))
+}
+
+// TestMissingInputsAreFoundAsRTenFindsThem leaves out inputs of every operator: strict
+// verification must report those that RTen cannot run without, and no others.
+func TestMissingInputsAreFoundAsRTenFindsThem(t *testing.T) {
+	required := make(map[string]int)
+	try := func(c call) {
+		file := write(t, c.build(t), nil)
+		_, ran := rtenproof(t, file)
+		r, err := Open(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		found := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})
+		missing := ran != nil && regexp.MustCompile("required inputs were missing|MissingInputs|must be set|input tensor count").MatchString(ran.Error())
+		if missing {
+			required[c.op]++
+		}
+		if missing != (found != nil) {
+			t.Errorf("%s with inputs %v: the crate says %v, verifying %v", c.op, c.inputs, ran, found)
+		}
+	}
+	for _, c := range calls() {
+		for i, x := range c.inputs {
+			if x == nil {
+				continue
+			}
+			cut, without := c, c
+			cut.inputs = c.inputs[:i]
+			try(cut)
+			without.inputs = slices.Clone(c.inputs)
+			without.inputs[i] = nil
+			try(without)
+		}
+	}
+	for op := range OpType(len(operators)) {
+		sequenced := strings.Contains(op.String(), "Sequence") || op == opIf || op == opLoop
+		if op.MinInputs() > 0 && required[op.String()] == 0 && !sequenced {
+			t.Errorf("%v was not tried", op)
+		}
+	}
 }

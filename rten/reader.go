@@ -1,7 +1,6 @@
 package rten
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 	"iter"
@@ -219,51 +218,10 @@ func (r *Reader) metadata(head []byte, at, n int64, kept bool) ([]byte, error) {
 	if at+n <= int64(len(head)) {
 		return head[at : at+n : at+n], nil
 	}
+	if at == 0 { // of version 1 the model is all, and head its start
+		return r.src.Extend(head, n)
+	}
 	return r.src.Metadata(at, n)
-}
-
-// plausible looks at the few bytes that tell most files from a bare flatbuffer
-// with a Model at its root, so that not all of a large file need be read. head
-// is what was read from the start.
-func plausible(src *source.Source, head []byte) bool {
-	size := src.Size()
-	if size > maxModel {
-		return false
-	}
-	u32 := func(off int64) (int64, bool) {
-		var b [4]byte
-		if off < 0 || off > size-4 {
-			return 0, false
-		}
-		if off <= int64(len(head))-4 {
-			return int64(binary.LittleEndian.Uint32(head[off:])), true
-		}
-		_, err := src.ReadAt(b[:], off)
-		return int64(binary.LittleEndian.Uint32(b[:])), err == nil
-	}
-	root, ok := u32(0)
-	if !ok || root < 4 || root%4 != 0 {
-		return false
-	}
-	back, ok := u32(root)
-	if !ok {
-		return false
-	}
-	vtable := root - int64(int32(back))
-	words, ok := u32(vtable)
-	if !ok || vtable%2 != 0 || words&0xffff < 8 || words&1 != 0 { // graph is required, so there are two slots
-		return false
-	}
-	slots, ok := u32(vtable + 4)
-	if !ok {
-		return false
-	}
-	version, graph := slots&0xffff, slots>>16
-	if version < 4 || graph < 4 {
-		return false
-	}
-	v, ok := u32(root + version)
-	return ok && v == schemaVersion
 }
 
 // Close gives up the file. Borrowed slices are invalid afterwards, reads fail

@@ -114,6 +114,39 @@ func TestReadsToOpen(t *testing.T) {
 	}
 }
 
+// TestVersion1IsReadOnce reads a model larger than the first window.
+func TestVersion1IsReadOnce(t *testing.T) {
+	file := patched(t, openBytes(t, manyConstants(t, 5000)), &WriterOptions{Version: 1})
+	counter := readtest.NewCounter(file)
+	if _, err := NewReader(counter, int64(len(file)), nil); err != nil {
+		t.Fatal(err)
+	}
+	if counter.Bytes() > int64(len(file))+16 {
+		t.Errorf("%d bytes read of %d: %v", counter.Bytes(), len(file), counter.Reads())
+	}
+}
+
+func TestPlausible(t *testing.T) {
+	for name, data := range goldens(t) {
+		for _, n := range []int{0, 4, 16, 64, len(data)} {
+			if !Plausible(data[:n], int64(len(data))) {
+				t.Errorf("%s by its first %d bytes", name, n)
+			}
+		}
+	}
+	for name, head := range map[string][]byte{
+		"text":                 []byte("some text, which is longer than a flatbuffer's root table"),
+		"zeros":                make([]byte, 64),
+		"the root is far away": {0xfc, 0xff, 0xff, 0x7f, 0, 0, 0, 0},
+		"a zip archive":        []byte("PK\x03\x04\x14\x00\x00\x00\x08\x00\x00\x00"),
+	} {
+		counter := readtest.NewCounter(append(head, make([]byte, 1000)...))
+		if size := int64(1000 + len(head)); Plausible(head, size) || Detect(counter, size) || counter.Calls() > 1 {
+			t.Errorf("%s: %v", name, counter.Reads())
+		}
+	}
+}
+
 // manyConstants is a version 2 file of n constants of 20 elements.
 func manyConstants(t testing.TB, n int) []byte {
 	var b fb.Builder

@@ -89,6 +89,12 @@ func TestVerifyGraphs(t *testing.T) {
 			attrs := b.End()
 			return b.graph([]fb.Offset{b.inline("here", 1), b.operator(opLoop, tagLoopAttrs, attrs, nil, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].body.captures[0]", `no graph around this one has a tensor called "far away"`},
+		{"too few inputs", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(OpType(30), 0, 0, []uint32{0}, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].data.inputs[1]", "absent, while MatMul needs its first 2 inputs"},
+		{"a required input left out", func(b *raw) fb.Offset {
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(OpType(30), 0, 0, []uint32{1<<32 - 1, 0}, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].data.inputs[0]", "absent, while MatMul needs its first 2 inputs"},
 		{"an operator of the future", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.operator(145, 0, 0, nil, nil)}, nil, nil, nil)
 		}, "graph.nodes[0].data.type", "operator #145 is newer than this library"},

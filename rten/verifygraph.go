@@ -3,6 +3,7 @@ package rten
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -129,8 +130,25 @@ func (v *graphVerifier) inputs(op Operator, kinds []NodeKind, producer []int32) 
 		}
 	}
 	// Missing ones at the end count: RTen drops them of outputs only.
-	if most := op.Type().MaxInputs(); most >= 0 && len(inputs) > most {
-		v.warnOperator(op, slotOperatorInputs, "inputs", "%d inputs where %v takes at most %d", len(inputs), op.Type(), most)
+	t := op.Type()
+	if max := t.MaxInputs(); max >= 0 && len(inputs) > max {
+		v.warnOperator(op, slotOperatorInputs, "inputs", "%d inputs where %v takes at most %d", len(inputs), t, max)
+	}
+	absent := func(i int) bool { return i >= len(inputs) || inputs[i] < 0 }
+	min := t.MinInputs()
+	if a, _ := op.Attribute("equation"); t == opEinsum {
+		equation, _ := a.Value.(string)
+		terms, _, _ := strings.Cut(equation, "->")
+		min = strings.Count(terms, ",") + 1
+	}
+	for i := range min {
+		if absent(i) {
+			v.warnOperator(op, slotOperatorInputs, fmt.Sprintf("inputs[%d]", i), "absent, while %v needs its first %d inputs", t, min)
+			return
+		}
+	}
+	if a, b, ok := t.needsOneOf(); ok && absent(a) && absent(b) {
+		v.warnOperator(op, slotOperatorInputs, "inputs", "%v needs input %d or %d", t, a, b)
 	}
 }
 
@@ -180,8 +198,11 @@ func (v *graphVerifier) attributes(op Operator) {
 
 const (
 	opConstantOfShape OpType = 8
+	opResize          OpType = 41
+	opEinsum          OpType = 103
 	opIf              OpType = 104
 	opLoop            OpType = 116
+	opSTFT            OpType = 127
 )
 
 // cycles finds operators that wait for their own results. producer has the
