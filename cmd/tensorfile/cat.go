@@ -102,7 +102,7 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 			return nil, wrong("--part with one of: "+plain(roles(t)), "%s has no part %s", tensor.Quote(name), tensor.Quote(part))
 		}
 		var err error
-		if t, err = partTensor(t, p); err != nil {
+		if t, err = partTensor(a.ctx, t, p); err != nil {
 			return nil, err
 		}
 	case t.Scheme == "sparse_csr", t.Scheme == "sparse_coo", t.Scheme == "zt.sparse_csr/1", t.Scheme == "zt.sparse_coo/1":
@@ -144,20 +144,23 @@ func roles(t *tensor.Tensor) []string {
 	return all
 }
 
-// partTensor is a part as a tensor of one dimension. One whose size only decoding
-// tells is decoded.
-func partTensor(t *tensor.Tensor, p *tensor.Part) (*tensor.Tensor, error) {
+// partTensor returns a part as a tensor of one dimension, of bytes where they are no
+// whole number of elements. One whose size only decoding tells is decoded.
+func partTensor(ctx context.Context, t *tensor.Tensor, p *tensor.Part) (*tensor.Tensor, error) {
 	out := &tensor.Tensor{Name: t.Name + ":" + p.Role, DType: partType(t, p), Data: p.Data}
 	if out.Data.Size() < 0 {
-		all, err := p.Data.ReadAll()
+		all, err := readAll(ctx, p.Data)
 		if err != nil {
 			return nil, err
 		}
 		out.Data = tensor.BlobOf(all)
 	}
 	n := out.Data.Size()
-	if width := int64(out.DType.Size()); width > 0 {
-		n /= width
+	if bits := int64(out.DType.Bits()); bits > 0 {
+		n = n/bits*8 + n%bits*8/bits
+	}
+	if size, ok := out.DType.Bytes(n); out.DType.Known() && (!ok || size != out.Data.Size()) {
+		out.DType, n = tensor.U8, out.Data.Size()
 	}
 	out.Shape = tensor.Shape{n}
 	return out, nil
@@ -206,7 +209,7 @@ func (c *chosen) values(a *app, e element, shape tensor.Shape, json bool) error 
 	if c.region.elements() == 0 {
 		return c.nothing(a.out, shape)
 	}
-	win := newWindow(c.t.Data, e.bits)
+	win := newWindow(a.ctx, c.t.Data, e.bits)
 	defer win.close()
 	rank := len(shape)
 	index := make([]int64, rank)
@@ -245,6 +248,9 @@ func (c *chosen) values(a *app, e element, shape tensor.Shape, json bool) error 
 		}
 		first = false
 		p, i, err := win.at(at)
+		if err == nil {
+			err = e.check(p, i)
+		}
 		if err != nil {
 			return err
 		}
@@ -301,16 +307,16 @@ func (c *chosen) writeRaw(a *app) error {
 	if !c.sliced {
 		return copyBlob(a.ctx, a.out.Writer, c.t.Data)
 	}
-	return c.writeElements(a.out.Writer)
+	return c.writeElements(a.ctx, a.out.Writer)
 }
 
 // writeElements writes the elements of the region in row-major order.
-func (c *chosen) writeElements(w io.Writer) error {
+func (c *chosen) writeElements(ctx context.Context, w io.Writer) error {
 	width := c.t.DType.Size()
 	if width == 0 {
 		return advise("the whole tensor", fmt.Errorf("%w: a slice of elements of less than a byte", errors.ErrUnsupported))
 	}
-	win := newWindow(c.t.Data, 8*width)
+	win := newWindow(ctx, c.t.Data, 8*width)
 	defer win.close()
 	return c.region.walk(c.t, func(at int64) error {
 		p, i, err := win.at(at)
@@ -339,7 +345,7 @@ func (a *app) catBlob(in *input, c *chosen, raw, npy bool) error {
 	case raw:
 		return copyBlob(a.ctx, a.out.Writer, *c.blob)
 	case a.json:
-		b, err := c.blob.ReadAll()
+		b, err := readAll(a.ctx, *c.blob)
 		if err != nil {
 			return err
 		}

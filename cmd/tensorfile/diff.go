@@ -25,6 +25,7 @@ type differ struct {
 	tolerance, relative float64
 	numeric             bool // a tolerance was given
 	ignoreDType         bool
+	ignore              []string
 	bar                 *bar
 	lister
 }
@@ -35,8 +36,9 @@ func diffCommand(a *app) *cobra.Command {
 		Use:   "diff A B",
 		Short: "Compare two files by content, also of different formats",
 		Long: `Compare two files by content, also of different formats: tensors and blobs by their names,
-values in whatever order they are stored, attributes and programs where both formats have
-them. The exit status is 1 when something differs.
+values in whatever order they are stored, attributes, and programs where both files have one
+format. What one file has and the format of the other cannot hold is listed too; --ignore
+leaves it out. The exit status is 1 when something differs.
 
 Without a tolerance values are equal when all their bits are; with one NaN equals NaN.`,
 		Args: cobra.ExactArgs(2),
@@ -44,6 +46,11 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 			d.numeric = cmd.Flags().Changed("tolerance") || cmd.Flags().Changed("relative")
 			if !(d.tolerance >= 0) || !(d.relative >= 0) {
 				return errors.New("a tolerance is not negative")
+			}
+			for _, kind := range d.ignore {
+				if kind != "blobs" && kind != "attributes" {
+					return fmt.Errorf("--ignore: %s is neither blobs nor attributes", quote(kind))
+				}
 			}
 			if err := d.check(); err != nil {
 				return err
@@ -68,6 +75,7 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 	f.Float64Var(&d.tolerance, "tolerance", 0, "values may differ by `T`")
 	f.Float64Var(&d.relative, "relative", 0, "values may differ by `R` times the one in B")
 	f.BoolVar(&d.ignoreDType, "ignore-dtype", false, "compare values of different element types")
+	f.StringSliceVar(&d.ignore, "ignore", nil, "leave out `KINDS`: blobs, attributes")
 	f.StringArrayVar(&d.filter, "filter", nil, "only names that match `GLOB`")
 	return cmd
 }
@@ -139,7 +147,7 @@ func (a *app) diff(x, y *input, d *differ) error {
 	tensors := pairs(d.apply(x.rows()), d.apply(y.rows()), func(r *row) string { return r.name })
 	same := x.Format() == y.Format()
 	var blobs []pair[namedBlob]
-	if same || x.Format().Caps().Blobs && y.Format().Caps().Blobs {
+	if !slices.Contains(d.ignore, "blobs") {
 		blobs = pairs(d.blobs(x), d.blobs(y), func(b *namedBlob) string { return b.name })
 	}
 	var found []difference
@@ -182,7 +190,7 @@ func (a *app) diff(x, y *input, d *differ) error {
 		return nil
 	}
 	if len(d.filter) == 0 {
-		if same || x.Format().Caps().Attributes && y.Format().Caps().Attributes {
+		if !slices.Contains(d.ignore, "attributes") {
 			found = append(found, diffObjects("attribute", x.content(), y.content())...)
 		}
 		if same && x.view.content != nil {
@@ -190,8 +198,8 @@ func (a *app) diff(x, y *input, d *differ) error {
 		} else if same && x.view.graph != nil {
 			found = append(found, diffGraphs(x.view.graph(), y.view.graph())...)
 		}
-		if same && x.view.cases != nil && y.view.cases != nil {
-			found = append(found, diffObjects("program", x.view.cases(), y.view.cases())...)
+		if same {
+			found = append(found, diffObjects("program", x.testCases(), y.testCases())...)
 		}
 	}
 	if len(found) > 0 {
@@ -283,15 +291,17 @@ func (d *differ) tensors(a *app, p pair[row]) ([]difference, error) {
 			out = append(out, oneSided("tensor", name, q.a != nil)...)
 			continue
 		}
-		tx, err := partTensor(x, q.a)
+		tx, err := partTensor(a.ctx, x, q.a)
 		if err != nil {
 			return nil, err
 		}
-		ty, err := partTensor(y, q.b)
+		ty, err := partTensor(a.ctx, y, q.b)
 		if err != nil {
 			return nil, err
 		}
-		if !tx.Shape.Equal(ty.Shape) || tx.DType != ty.DType {
+		// Indices are numbers: of which width differs from format to format.
+		index := q.name != "values" && tx.DType.IsInt() && ty.DType.IsInt()
+		if !tx.Shape.Equal(ty.Shape) || tx.DType != ty.DType && !index {
 			out = append(out, difference{"tensor", name, "values", nil, fmt.Sprintf("tensor %s: %v %v, %v %v", escape(name), tx.DType, tx.Shape, ty.DType, ty.Shape)})
 			continue
 		}
@@ -374,7 +384,7 @@ func (d *differ) values(ctx context.Context, x, y *tensor.Tensor) (*numbers, err
 	if errX != nil || errY != nil {
 		return nil, cmp.Or(errX, errY)
 	}
-	wx, wy := newWindow(x.Data, ex.bits), newWindow(y.Data, ey.bits)
+	wx, wy := newWindow(ctx, x.Data, ex.bits), newWindow(ctx, y.Data, ey.bits)
 	defer wx.close()
 	defer wy.close()
 	n := &numbers{largest: math.NaN()}
@@ -392,6 +402,9 @@ func (d *differ) values(ctx context.Context, x, y *tensor.Tensor) (*numbers, err
 		}
 		py, j, err := wy.at(places())
 		if err != nil {
+			return err
+		}
+		if err := cmp.Or(ex.check(px, i), ey.check(py, j)); err != nil {
 			return err
 		}
 		n.of++
@@ -482,7 +495,7 @@ func sameBytes(ctx context.Context, x, y tensor.Blob, bar *bar) (*numbers, error
 		if len(other) < len(p) {
 			other = make([]byte, len(p))
 		}
-		k, e := source.ReadPiece(r, other[:len(p)])
+		k, e := source.ReadPiece(ctxReader{ctx, r}, other[:len(p)])
 		if e != nil && e != io.EOF {
 			failed = e
 			return
@@ -500,7 +513,7 @@ func sameBytes(ctx context.Context, x, y tensor.Blob, bar *bar) (*numbers, error
 	if err = cmp.Or(failed, err); err != nil {
 		return nil, err
 	}
-	more, err := io.Copy(io.Discard, r) // also so that a digest at its end is checked
+	more, err := io.Copy(io.Discard, ctxReader{ctx, r}) // also so that a digest at its end is checked
 	n.different += more
 	n.of += more
 	return n, err
@@ -518,6 +531,14 @@ func (d *differ) blob(ctx context.Context, p pair[namedBlob]) ([]difference, err
 	out.kind = "blob"
 	out.text = fmt.Sprintf("blob %s: %d of %d bytes differ", escape(p.name), n.different, n.of)
 	return []difference{out}, nil
+}
+
+// testCases describes those around a program.
+func (in *input) testCases() object {
+	if in.view.cases == nil {
+		return nil
+	}
+	return in.view.cases()
 }
 
 // content is the attributes less what an index says about its shards.

@@ -115,6 +115,18 @@ func small(v uint, exponent, fraction, bias int) float64 {
 	return f
 }
 
+// check returns an error for a byte that is no bool.
+func (e *element) check(p []byte, i int) error {
+	if e.boolean && p[i] > 1 {
+		return errBool(p[i])
+	}
+	return nil
+}
+
+func errBool(b byte) error {
+	return fmt.Errorf("%w: %d is no value of bool", tensor.ErrMalformed, b)
+}
+
 // value is element i as a float64, for arithmetic; complex numbers have none.
 func (e *element) value(p []byte, i int) float64 {
 	switch {
@@ -131,7 +143,7 @@ func (e *element) value(p []byte, i int) float64 {
 // append writes element i: as JSON, or for people, who see nan and inf bare.
 func (e *element) append(b []byte, p []byte, i int, json bool) []byte {
 	switch {
-	case e.boolean && p[i] < 2:
+	case e.boolean:
 		return strconv.AppendBool(b, p[i] == 1)
 	case e.integer != nil:
 		return strconv.AppendInt(b, e.integer(p, i), 10)

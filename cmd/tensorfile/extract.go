@@ -120,7 +120,7 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 			for i := range t.Parts {
 				po := append(append(appendName(nil, r.name), r.ids...), field{"role", t.Parts[i].Role})
 				var file, note string
-				p, err := partTensor(t, &t.Parts[i])
+				p, err := partTensor(a.ctx, t, &t.Parts[i])
 				if err == nil {
 					file, note, err = x.tensor(a, p, t.Name+"."+t.Parts[i].Role)
 				}

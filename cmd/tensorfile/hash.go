@@ -41,6 +41,9 @@ type sum struct {
 // sums digests a tensor: its data where it is dense, and every part that it has.
 func sums(ctx context.Context, t *tensor.Tensor, bar *bar) []sum {
 	var all []sum
+	if err := checkData(t); err != nil {
+		return []sum{{err: err}}
+	}
 	if t.Dense() {
 		all = append(all, digest(ctx, "", t.Data, bar))
 	}
@@ -48,6 +51,15 @@ func sums(ctx context.Context, t *tensor.Tensor, bar *bar) []sum {
 		all = append(all, digest(ctx, t.Parts[i].Role, t.Parts[i].Data, bar))
 	}
 	return all
+}
+
+// checkData returns an error for a tensor whose bytes do not fit its description, or
+// are not there.
+func checkData(t *tensor.Tensor) error {
+	if n, ok := t.Shape.Elements(); t.Dense() && ok && n > 0 && t.Data.Size() == 0 {
+		return fmt.Errorf("%w: %v without data", tensor.ErrMalformed, t.Shape)
+	}
+	return t.Check()
 }
 
 func digest(ctx context.Context, role string, b tensor.Blob, bar *bar) sum {

@@ -107,7 +107,7 @@ func (c *chosen) writeNPY(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if !asStored {
-		return c.writeElements(w)
+		return c.writeElements(ctx, w)
 	}
 	return copyBlob(ctx, w, c.t.Data)
 }

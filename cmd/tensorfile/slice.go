@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -218,6 +219,7 @@ func (r region) walk(t *tensor.Tensor, f func(storage int64) error) error {
 // large tensor touches little of it, and memory stays small. What must be decoded
 // from its start is streamed; only going back in it needs all of it.
 type window struct {
+	ctx    context.Context // of the call that made it
 	b      tensor.Blob
 	bits   int64
 	size   int64
@@ -229,9 +231,9 @@ type window struct {
 
 const windowSize = 3 << 18
 
-func newWindow(b tensor.Blob, bits int) *window {
+func newWindow(ctx context.Context, b tensor.Blob, bits int) *window {
 	st, ok := b.Stored()
-	return &window{b: b, bits: int64(bits), size: b.Size(), plain: ok && st.Encoding == "raw"}
+	return &window{ctx: ctx, b: b, bits: int64(bits), size: b.Size(), plain: ok && st.Encoding == "raw"}
 }
 
 func (w *window) close() {
@@ -256,6 +258,9 @@ func (w *window) at(i int64) ([]byte, int, error) {
 // fill brings the piece with byte off into buf, or for a stream the next piece.
 func (w *window) fill(off int64) error {
 	const most = 1 << 30
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
 	if w.plain {
 		w.resize(off / windowSize * windowSize)
 		n, err := w.b.ReadAt(w.buf, w.off)
@@ -265,7 +270,7 @@ func (w *window) fill(off int64) error {
 		return err
 	}
 	if off < w.off && w.size <= most {
-		all, err := w.b.ReadAll()
+		all, err := readAll(w.ctx, w.b)
 		w.off, w.buf = 0, all
 		return err
 	}
@@ -278,7 +283,7 @@ func (w *window) fill(off int64) error {
 		w.stream, w.off, w.buf = r, 0, w.buf[:0]
 	}
 	w.resize(w.off + int64(len(w.buf)))
-	_, err := io.ReadFull(w.stream, w.buf)
+	_, err := io.ReadFull(ctxReader{w.ctx, w.stream}, w.buf)
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}

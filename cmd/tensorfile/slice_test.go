@@ -101,7 +101,7 @@ func TestWindowOverEverySource(t *testing.T) {
 		return io.NopCloser(bytes.NewReader(data)), nil
 	})
 	for name, b := range map[string]tensor.Blob{"in memory": tensor.BlobOf(data), "a stream": streamed} {
-		w := newWindow(b, 8)
+		w := newWindow(t.Context(), b, 8)
 		for _, i := range []int{0, 1, windowSize - 1, windowSize, 2*windowSize + 5, n - 1, n - 2, 3, 0, n / 2} {
 			p, k, err := w.at(int64(i))
 			if err != nil || p[k] != data[i] {
@@ -114,7 +114,7 @@ func TestWindowOverEverySource(t *testing.T) {
 		t.Errorf("the stream was opened %d times", opened)
 	}
 	short := tensor.BlobFunc(int64(n), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data[:n/2])), nil })
-	w := newWindow(short, 8)
+	w := newWindow(t.Context(), short, 8)
 	defer w.close()
 	if _, _, err := w.at(int64(n - 1)); err == nil {
 		t.Error("a stream that ends early")

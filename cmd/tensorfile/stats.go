@@ -117,6 +117,9 @@ func measure(ctx context.Context, d tensor.DType, b tensor.Blob, n int64, bins i
 	if err := pass(func(p []byte, k int) { s.first(&e, p, k) }); err != nil {
 		return nil, err
 	}
+	if e.boolean && s.maxUint > 1 {
+		return nil, errBool(byte(s.maxUint))
+	}
 	if e.complex != nil || s.finite == 0 {
 		return s, nil
 	}
@@ -230,7 +233,7 @@ func (s *statistics) limits(d tensor.DType) (lo, hi any) {
 		return nil, nil
 	case s.minInt <= s.maxInt:
 		return s.minInt, s.maxInt
-	case d == tensor.Bool && s.maxUint < 2:
+	case d == tensor.Bool:
 		return s.minUint == 1, s.maxUint == 1
 	case s.minUint <= s.maxUint:
 		return s.minUint, s.maxUint

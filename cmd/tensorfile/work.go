@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -68,6 +69,26 @@ func upTo(n int) iter.Seq[int] {
 	}
 }
 
+// A ctxReader reads until its context ends.
+type ctxReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c ctxReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// readAll reads a blob into memory of its own, until ctx ends.
+func readAll(ctx context.Context, b tensor.Blob) ([]byte, error) {
+	var all bytes.Buffer
+	err := stream(ctx, b, nil, func(p []byte) { all.Write(p) })
+	return all.Bytes(), err
+}
+
 // stream calls f with all bytes of a blob in pieces, none of which but the last
 // ends within an element. It reads through a copy, so
 // that a file that somebody truncates meanwhile is an error and no crash. The bar
@@ -78,6 +99,7 @@ func stream(ctx context.Context, b tensor.Blob, bar *bar, f func(p []byte)) erro
 		return err
 	}
 	defer r.Close()
+	from := ctxReader{ctx, r}
 	const piece = 3 << 18 // a whole number of elements of every width, 6 bits included
 	size := b.Size()
 	if size < 0 || size > piece {
@@ -85,10 +107,7 @@ func stream(ctx context.Context, b tensor.Blob, bar *bar, f func(p []byte)) erro
 	}
 	buf := make([]byte, max(size, 1))
 	for {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		n, err := source.ReadPiece(r, buf)
+		n, err := source.ReadPiece(from, buf)
 		f(buf[:n])
 		bar.add(int64(n))
 		if err == io.EOF {
