@@ -1,11 +1,13 @@
 package convert
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/fault"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/internal/strided"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -72,7 +74,7 @@ func ending(made, t *tensor.Tensor, running func() context.Context) *tensor.Tens
 	for i := range made.Parts {
 		data := made.Parts[i].Data
 		own := t.Part(made.Parts[i].Role)
-		if _, held := data.Bytes(); held || own != nil && own.Data.Identity() == data.Identity() {
+		if _, held := data.Memory(); held || own != nil && own.Data.Identity() == data.Identity() {
 			continue
 		}
 		made.Parts[i].Data = tensor.BlobFunc(data.Size(), func() (io.ReadCloser, error) {
@@ -124,8 +126,8 @@ func (e *ended) Close() error {
 const panelSize = 4 << 20
 
 // reordered is the data of t in another order of dimensions, made as it is read.
-// Where the source is in memory it is gathered from there, panel by panel;
-// otherwise the whole tensor is read first, a large one into a temporary file, as
+// Where the source is in memory or mapped it is gathered from there, panel by
+// panel, once its digest was checked; otherwise the whole tensor is read first, a large one into a temporary file, as
 // long as the context that running gives.
 func reordered(t *tensor.Tensor, order tensor.Order, running func() context.Context) (tensor.Blob, error) {
 	from, ok1 := t.Order.Strides(t.Shape)
@@ -143,8 +145,14 @@ func reordered(t *tensor.Tensor, order tensor.Order, running func() context.Cont
 	return tensor.BlobFunc(src.Size(), func() (io.ReadCloser, error) {
 		b, ok := src.Bytes()
 		release := func() {}
+		var err error
+		if st, _ := src.Stored(); ok && st.Digest != "" {
+			err = checkDigest(running(), src)
+		}
+		if err != nil {
+			return nil, err
+		}
 		if !ok {
-			var err error
 			if b, release, err = readChecked(running(), src); err != nil {
 				return nil, err
 			}
@@ -155,6 +163,12 @@ func reordered(t *tensor.Tensor, order tensor.Order, running func() context.Cont
 		}
 		return &gatherer{src: b, release: release, shape: t.Shape, from: from, order: order, width: width}, nil
 	}), nil
+}
+
+// checkDigest reads all of b for the digest that its stream checks.
+func checkDigest(ctx context.Context, b tensor.Blob) error {
+	_, err := b.WriteTo(&steady{ctx: ctx, w: io.Discard})
+	return err
 }
 
 // readChecked reads all through the stream, which checks a digest.
@@ -229,7 +243,9 @@ func (g *gatherer) Read(p []byte) (int, error) {
 		if g.done {
 			return 0, io.EOF
 		}
-		g.panel()
+		if err := fault.Guard(g.src, func() error { g.panel(); return nil }); err != nil {
+			return 0, err
+		}
 	}
 	n := copy(p, g.have)
 	g.have = g.have[n:]
@@ -243,7 +259,7 @@ func (g *gatherer) panel() {
 	}
 	rank := len(g.dims)
 	if rank == 0 {
-		g.have, g.done = g.src, true
+		g.have, g.done = bytes.Clone(g.src), true
 		return
 	}
 	d := g.dims[g.split]

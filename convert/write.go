@@ -5,10 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/npy"
@@ -52,19 +49,11 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	defer cancel(nil)
 	p.running = ctx
 	defer func() { p.running = nil }()
-	wait := p.checkDigests(ctx, cancel)
 	out := &steady{ctx: ctx, w: w, total: p.size(), progress: p.opts.Progress}
 	err := p.write(ctx, out)
-	if err != nil {
-		cancel(err)
-	}
-	checked := wait()
 	// What made ctx end is the reason; that something was cancelled is not.
 	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
-	}
-	if err == nil {
-		err = checked
 	}
 	return fromSource(err)
 }
@@ -109,73 +98,6 @@ func (p *Plan) write(ctx context.Context, w io.Writer) error {
 		}
 	}
 	return s.close()
-}
-
-// A digester is a source that can check its own digest faster than by being
-// read; step is told of the bytes looked at and may stop it.
-type digester interface {
-	CheckDigest(step func(n int64) error) error
-}
-
-// checkDigests checks, on other goroutines, what the writer borrows; what it
-// reads as a stream is checked by the stream. The function that it returns waits
-// and gives the first error.
-func (p *Plan) checkDigests(ctx context.Context, cancel context.CancelCauseFunc) (wait func() error) {
-	var todo []tensor.Blob
-	var all []tensor.Blob
-	for _, t := range p.sources {
-		all = append(all, t.Data)
-		for i := range t.Parts {
-			all = append(all, t.Parts[i].Data)
-		}
-	}
-	for _, b := range all {
-		if st, ok := b.Stored(); ok && st.Digest != "" {
-			if _, borrowed := b.Bytes(); borrowed {
-				todo = append(todo, b)
-			}
-		}
-	}
-	var next atomic.Int64
-	var group sync.WaitGroup
-	errs := make([]error, min(len(todo), max(1, runtime.GOMAXPROCS(0)-1)))
-	for i := range errs {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			var buf []byte
-			for {
-				k := int(next.Add(1)) - 1
-				if k >= len(todo) || ctx.Err() != nil {
-					return
-				}
-				if errs[i] = checkDigest(ctx, todo[k], &buf); errs[i] != nil {
-					cancel(errs[i])
-					return
-				}
-			}
-		}()
-	}
-	return func() error {
-		group.Wait()
-		return errors.Join(errs...)
-	}
-}
-
-func checkDigest(ctx context.Context, b tensor.Blob, buf *[]byte) error {
-	if d, ok := b.Source().(digester); ok {
-		return d.CheckDigest(func(int64) error { return context.Cause(ctx) })
-	}
-	r, err := b.Open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if *buf == nil {
-		*buf = make([]byte, 256<<10)
-	}
-	_, err = io.CopyBuffer(&steady{ctx: ctx, w: io.Discard}, struct{ io.Reader }{r}, *buf)
-	return err
 }
 
 // steady passes on what it is given in pieces of at most 1 MiB, and stops when

@@ -20,7 +20,6 @@ type encoder struct {
 	head  bytes.Buffer
 	enc   *msgpack.Encoder
 	align int
-	piece []byte
 }
 
 // A head is what comes before the shape of a tensor: the path of a parameter in a model, the name of a statistic, or
@@ -129,25 +128,7 @@ func (e *encoder) payload(t *tensor.Tensor, size int64) error {
 	if err := e.flush(); err != nil {
 		return err
 	}
-	const small = 64 << 10
-	var n int64
-	var err error
-	if b, ok := t.Data.Bytes(); ok || size <= small {
-		if !ok {
-			if int64(len(e.piece)) < size {
-				e.piece = make([]byte, small)
-			}
-			b = e.piece[:size]
-			if err := t.Data.ReadInto(b); err != nil {
-				return fmt.Errorf("%s: tensor %s: %w", format, tensor.Quote(t.Name), err)
-			}
-		}
-		var m int
-		m, err = e.out.Write(b)
-		n = int64(m)
-	} else {
-		n, err = t.Data.WriteTo(e.out)
-	}
+	n, err := t.Data.WriteTo(e.out)
 	e.n += n
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -162,8 +163,8 @@ func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Off
 		if !v.Dense() || v.DType != info.DType || len(v.Shape) != len(info.Shape) {
 			return 0, 0, fmt.Errorf("%w: %v%v for a %v", tensor.ErrMalformed, v.DType, v.Shape, of)
 		}
-		data, err := v.Data.ReadAll()
-		if err != nil {
+		var data bytes.Buffer // not ReadAll: the stream checks a digest
+		if _, err := v.Data.WriteTo(&data); err != nil {
 			return 0, 0, err
 		}
 		sizes, order := make([]int32, len(v.Shape)), make([]byte, len(v.Shape))
@@ -176,7 +177,7 @@ func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Off
 				order[d] = byte(v.Order[d])
 			}
 		}
-		d, o, s := e.fb.Scalars(data, 1, 16), e.fb.Scalars(order, 1, 1), e.u32s(sizes)
+		d, o, s := e.fb.Scalars(data.Bytes(), 1, 16), e.fb.Scalars(order, 1, 1), e.u32s(sizes)
 		e.fb.Begin()
 		e.fb.Ref(slotBundledDimOrder, o)
 		e.fb.Ref(slotBundledData, d)

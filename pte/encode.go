@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -225,14 +226,11 @@ func (e *encoder) program() ([]byte, error) {
 	}
 	inlined := make([]fb.Offset, len(e.inlined))
 	for i, p := range e.inlined {
-		data, ok := p.Bytes()
-		if !ok {
-			var err error
-			if data, err = p.ReadAll(); err != nil {
-				return nil, err
-			}
+		var data bytes.Buffer // not ReadAll: the stream checks a digest
+		if _, err := p.WriteTo(&data); err != nil {
+			return nil, err
 		}
-		at := b.Scalars(data, 1, ptefb.AlignBackendDelegateInlineDataData)
+		at := b.Scalars(data.Bytes(), 1, ptefb.AlignBackendDelegateInlineDataData)
 		b.Begin()
 		b.Ref(slotOnly, at)
 		inlined[i] = b.End()

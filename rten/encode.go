@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -151,11 +152,11 @@ func (e *encoder) elements(name string, d tensor.DType, count int64, data tensor
 	if data.Size() > maxModel {
 		return 0, fmt.Errorf("%w: constant %s takes %d bytes in the model, which is less than 2 GiB", tensor.ErrLimit, tensor.Quote(name), data.Size())
 	}
-	b, err := data.ReadAll()
-	if err != nil {
+	var b bytes.Buffer // not ReadAll: the stream checks a digest
+	if _, err := data.WriteTo(&b); err != nil {
 		return 0, fmt.Errorf("rten: constant %s: %w", tensor.Quote(name), err)
 	}
-	values := e.b.Scalars(b, d.Size(), 4)
+	values := e.b.Scalars(b.Bytes(), d.Size(), 4)
 	e.begin()
 	e.b.Ref(slotFirst, values)
 	return e.finish(), nil

@@ -20,6 +20,8 @@ import (
 //	Stored() Stored                     // where and how the bytes lie in the file
 //	Offset() int64                      // the same for plain bytes of the file
 //	Identity() any                      // see Blob.Identity; nil for that of the pointer
+//	Memory() ([]byte, bool)             // see Blob.Memory; without it, not in memory
+//	CheckView() error                   // fails where the bytes must not be borrowed
 type Source interface {
 	// Size is the number of (decoded) bytes, -1 when only decoding tells.
 	Size() int64
@@ -86,7 +88,10 @@ func (b Blob) Identity() any {
 		first *byte
 		n     int
 	}
-	if p, ok := b.Bytes(); ok && len(p) > 0 {
+	if b.src == nil {
+		return nil
+	}
+	if p, ok := b.src.Bytes(); ok && len(p) > 0 {
 		return place{&p[0], len(p)}
 	}
 	if s, ok := b.src.(interface{ Identity() any }); ok {
@@ -94,20 +99,47 @@ func (b Blob) Identity() any {
 			return id
 		}
 	}
-	if b.src != nil && reflect.TypeOf(b.src).Kind() == reflect.Pointer {
+	if reflect.TypeOf(b.src).Kind() == reflect.Pointer {
 		return b.src
 	}
 	return nil
 }
 
 // Bytes returns the bytes without a copy, if they can be had so: mapped or in
-// memory, and not encoded. See the lifetime rules in the package comment. A
-// caller must handle false; no feature depends on it.
+// memory, and not encoded. See the lifetime rules in the package comment. They
+// are not held against a digest unless the Reader is Strict: then Bytes is
+// false where the digest does not match, and reading says why. A caller must
+// handle false; no feature depends on it.
 func (b Blob) Bytes() ([]byte, bool) {
 	if b.src == nil {
 		return nil, true
 	}
+	if b.checkView() != nil {
+		return nil, false
+	}
 	return b.src.Bytes()
+}
+
+// checkView asks the source whether its bytes may be borrowed.
+func (b Blob) checkView() error {
+	if c, ok := b.src.(interface{ CheckView() error }); ok {
+		return c.CheckView()
+	}
+	return nil
+}
+
+// Memory returns the bytes where they are in ordinary memory and have no digest:
+// those of BlobOf, and of files opened from memory. Unlike Bytes it never returns
+// memory of a mapped file, which faults in any goroutine that touches it after the
+// file was truncated: writers read from Memory, or from the stream of Open.
+func (b Blob) Memory() ([]byte, bool) {
+	switch s := b.src.(type) {
+	case nil:
+		return nil, true
+	case interface{ Memory() ([]byte, bool) }:
+		return s.Memory()
+	}
+	return nil, false
 }
 
 // Stored tells where in its file the blob lies. It is false for blobs that come
@@ -236,10 +268,10 @@ func (b Blob) Open() (io.ReadCloser, error) {
 	return io.NopCloser(&sectionStream{src: b.src}), nil
 }
 
-// WriteTo writes all bytes to w, in pieces of 1 MiB where they cannot be
-// borrowed.
+// WriteTo writes all bytes to w, in pieces of 1 MiB where they are not in
+// Memory, and checks a digest as the stream of Open does.
 func (b Blob) WriteTo(w io.Writer) (int64, error) {
-	if p, ok := b.Bytes(); ok {
+	if p, ok := b.Memory(); ok {
 		n, err := w.Write(p)
 		if err == nil && n < len(p) {
 			err = io.ErrShortWrite
@@ -251,7 +283,11 @@ func (b Blob) WriteTo(w io.Writer) (int64, error) {
 		return 0, err
 	}
 	defer r.Close()
-	buf := make([]byte, min(max(b.Size(), 64<<10), 1<<20))
+	size := b.Size()
+	if size < 0 {
+		size = 64 << 10
+	}
+	buf := make([]byte, min(max(size, 1), 1<<20))
 	// The wrappers keep io.CopyBuffer from handing the work to ReadFrom or
 	// WriteTo, whose pieces may be small.
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, buf)
@@ -280,8 +316,9 @@ func (b Blob) Section(off, n int64) (Blob, error) {
 // memory is a Source of bytes that are there.
 type memory []byte
 
-func (m memory) Size() int64           { return int64(len(m)) }
-func (m memory) Bytes() ([]byte, bool) { return m[:len(m):len(m)], true }
+func (m memory) Size() int64            { return int64(len(m)) }
+func (m memory) Bytes() ([]byte, bool)  { return m[:len(m):len(m)], true }
+func (m memory) Memory() ([]byte, bool) { return m.Bytes() }
 func (m memory) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > int64(len(m)) {
 		return 0, io.EOF
@@ -301,8 +338,11 @@ type section struct {
 
 func (s *section) Size() int64 { return s.n }
 
-func (s *section) Bytes() ([]byte, bool) {
-	p, ok := s.src.Bytes()
+func (s *section) Bytes() ([]byte, bool)  { return s.of(s.src.Bytes()) }
+func (s *section) Memory() ([]byte, bool) { return s.of(Blob{s.src}.Memory()) }
+func (s *section) CheckView() error       { return Blob{s.src}.checkView() }
+
+func (s *section) of(p []byte, ok bool) ([]byte, bool) {
 	if !ok || !align.Within(s.off, s.n, int64(len(p))) {
 		return nil, false
 	}

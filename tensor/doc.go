@@ -16,6 +16,16 @@
 //     address space;
 //  6. on Windows an open Reader pins its file.
 //
+// # Digests
+//
+// Whether a digest is checked does not depend on mapping. Where the Reader is
+// Strict it is checked in every way of reading, once. Otherwise streams
+// ([Blob.Open], [Blob.WriteTo]), and so all writers and conversion, check it at
+// their end, and so does Verify; views and copies ([View], [Load], [Blob.Bytes],
+// [Blob.ReadAt], [Blob.ReadAll]) do not.
+//
+// # Names
+//
 // A name says who owns a result: a View borrows or fails with [ErrNoView], a
 // Load copies. No function does whichever is convenient.
 package tensor

@@ -13,7 +13,8 @@ import (
 // the result shares t's data. Types of less than a byte are ErrDType, tensors
 // that are not dense errors.ErrUnsupported.
 //
-// It holds the whole tensor in memory twice while it works.
+// It holds the whole tensor in memory twice while it works. Reading checks a
+// digest as Load does: where the Reader is Strict.
 func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	if err := dense(t); err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	if sameWalk(t.Shape, from, to) {
 		return &out, nil
 	}
-	src, ok := t.Data.Bytes()
+	src, ok := t.Data.Memory()
 	if !ok {
 		var err error
 		if src, err = t.Data.ReadAll(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/tensorfile/tensorfile/internal/fault"
 	"github.com/tensorfile/tensorfile/internal/le"
 )
 
@@ -53,10 +54,8 @@ func View[T Element](t *Tensor) ([]T, error) {
 	if !le.HostIsLittle && t.DType.Align() > 1 {
 		return nil, fmt.Errorf("%w: this machine is big-endian", ErrNoView)
 	}
-	if c, ok := t.Data.src.(interface{ CheckView() error }); ok {
-		if err := c.CheckView(); err != nil {
-			return nil, err
-		}
+	if err := t.Data.checkView(); err != nil {
+		return nil, err
 	}
 	b, ok := t.Data.Bytes()
 	if !ok {
@@ -66,7 +65,7 @@ func View[T Element](t *Tensor) ([]T, error) {
 		return nil, fmt.Errorf("%w: tensor %s: %d bytes of data, not %d", ErrMalformed, Quote(t.Name), len(b), want)
 	}
 	if t.DType == Bool {
-		if err := checkBools(t.Name, b); err != nil {
+		if err := fault.Guard(b, func() error { return checkBools(t.Name, b) }); err != nil {
 			return nil, err
 		}
 	}
@@ -236,7 +235,11 @@ func roundInt64(v int64) float32 {
 }
 
 func convert[T Element](t *Tensor, f func(T) float32) ([]float32, error) {
-	src, err := View[T](t)
+	var src []T
+	err := ErrNoView
+	if _, ok := t.Data.Memory(); ok {
+		src, err = View[T](t)
+	}
 	if errors.Is(err, ErrNoView) {
 		src, err = Load[T](t)
 	}

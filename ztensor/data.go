@@ -145,7 +145,7 @@ func (f *feed) end() error {
 // from feeds all of a blob, in pieces of *buf where it is not in memory.
 func (f *feed) from(ctx context.Context, b tensor.Blob, buf *[]byte) error {
 	f.begin(b.Size())
-	if p, ok := b.Bytes(); ok {
+	if p, ok := b.Memory(); ok {
 		for len(p) > 0 {
 			if err := ctx.Err(); err != nil {
 				return err

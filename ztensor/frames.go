@@ -341,7 +341,7 @@ func (l *frameLine) then(do func() error) error {
 func (l *frameLine) part(ctx context.Context, layout *layout2, p *payload2) error {
 	s := &framePart{line: l, hash: xxh3.New()}
 	var all []byte
-	all, s.stable = p.data.Bytes()
+	all, s.stable = p.data.Memory()
 	if err := l.then(func() error {
 		err := l.w.pad(layout.align)
 		s.start = l.w.off

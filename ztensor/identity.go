@@ -282,8 +282,8 @@ func (c *canonical) padding(taken []extent) error {
 
 // sameBytes compares two blobs of the same length.
 func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
-	p, ok1 := a.Bytes()
-	q, ok2 := b.Bytes()
+	p, ok1 := a.Memory()
+	q, ok2 := b.Memory()
 	if ok1 && ok2 {
 		return bytes.Equal(p, q), nil
 	}

@@ -248,7 +248,7 @@ type spool struct {
 // fill prepares one component.
 func (s *spool) fill(ctx context.Context, p *payload, digest Digest, z *encoder, buf *[]byte) error {
 	out := sink{w: s, h: newHasher(digest)}
-	if all, ok := p.data.Bytes(); ok && z == nil {
+	if all, ok := p.data.Memory(); ok && z == nil {
 		s.all.mu.Lock()
 		s.plain = all
 		s.all.changed.Broadcast() // the writer need not wait for the digest

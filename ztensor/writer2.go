@@ -439,7 +439,7 @@ func hashOf(ctx context.Context, b []byte) (uint64, error) {
 
 // prepare hashes what is in memory.
 func (p *payload2) prepare(ctx context.Context) error {
-	b, ok := p.data.Bytes()
+	b, ok := p.data.Memory()
 	if !ok {
 		return nil
 	}
@@ -471,7 +471,7 @@ func (l *layout2) part(ctx context.Context, w *Writer, t *tensor.Tensor, p *payl
 		return err
 	}
 	p.offset = w.off
-	if b, ok := p.data.Bytes(); ok {
+	if b, ok := p.data.Memory(); ok {
 		if !p.hashed {
 			if err := p.prepare(ctx); err != nil {
 				return err

@@ -30,6 +30,14 @@ func (e *Extent) Bytes() ([]byte, bool) {
 	return e.s.Bytes(e.off, e.n)
 }
 
+// Memory returns the bytes where they are the caller's own memory, never those of a mapped file.
+func (e *Extent) Memory() ([]byte, bool) {
+	if e.s != nil && e.s.closer != nil {
+		return nil, false
+	}
+	return e.Bytes()
+}
+
 // ReadAt fills p from offset off of the extent, as Source.ReadAt does: all of it, or an error that wraps
 // io.ErrUnexpectedEOF when the extent has fewer bytes there.
 func (e *Extent) ReadAt(p []byte, off int64) (int, error) {

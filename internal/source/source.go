@@ -14,12 +14,10 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"math/bits"
-	"reflect"
-	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tensorfile/tensorfile/internal/fault"
 )
 
 // A Source is a file, bytes, or an io.ReaderAt of a known size. It is safe for concurrent use.
@@ -150,71 +148,41 @@ func (s *Source) outside(off, n int64) error {
 	return fmt.Errorf("source: %d bytes at %d lie outside of %d: %w", n, off, s.size, io.ErrUnexpectedEOF)
 }
 
-// appendTo is copyOut into new memory behind p, which append does not clear before.
+// appendTo is copyOut into new memory after p, which append does not clear before.
 func (s *Source) appendTo(p []byte, off, n int64) (grown []byte, err error) {
-	s.mu.RLock()
-	if s.closed.Load() {
-		s.mu.RUnlock()
-		return nil, fs.ErrClosed
-	}
-	defer s.release(debug.SetPanicOnFault(true), &err)
-	return append(p, s.data[off:off+n]...), nil
+	err = s.guarded(func() error {
+		grown = append(p, s.data[off:off+n]...)
+		return nil
+	})
+	return grown, err
 }
 
-// copyOut copies from memory under the lock, with faults as panics, so that a page that has gone becomes an error.
-func (s *Source) copyOut(p []byte, off int64) (err error) {
-	s.mu.RLock()
-	if s.closed.Load() {
-		s.mu.RUnlock()
-		return fs.ErrClosed
-	}
-	defer s.release(debug.SetPanicOnFault(true), &err)
-	copy(p, s.data[off:]) // one call: Go's copy is at its best on large pieces
-	return nil
+// copyOut copies from memory under the lock, so that a page that has gone becomes an error.
+func (s *Source) copyOut(p []byte, off int64) error {
+	return s.guarded(func() error {
+		copy(p, s.data[off:]) // one call: Go's copy is at its best on large pieces
+		return nil
+	})
 }
 
-// Scan calls f with all bytes, without a copy, and answers false without calling it when they are not in memory. While f
-// runs, Close waits and a page that has gone is an error of Scan, as in ReadAt: for parsers of formats without an index,
-// which walk through the file once. What f keeps of the slice has no such net.
+// Scan calls f with all bytes, without a copy, and returns false without calling it when they are
+// not in memory. While f runs, Close waits and a page that has gone is an error of Scan, as in
+// ReadAt. What f keeps of the slice, and goroutines that f starts, have no such protection.
 func (s *Source) Scan(f func(all []byte) error) (ok bool, err error) {
 	if s.r != nil {
 		return false, nil
 	}
+	return true, s.guarded(func() error { return f(s.data[:len(s.data):len(s.data)]) })
+}
+
+// guarded calls f, which touches data, while Close waits and with faults as errors.
+func (s *Source) guarded(f func() error) error {
 	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if s.closed.Load() {
-		s.mu.RUnlock()
-		return true, fs.ErrClosed
+		return fs.ErrClosed
 	}
-	defer s.release(debug.SetPanicOnFault(true), &err)
-	return true, f(s.data[:len(s.data):len(s.data)])
-}
-
-// release ends what a reading lock and SetPanicOnFault began, and makes an error of a panic that reports a fault inside of
-// the mapping. Any other panic goes on.
-func (s *Source) release(before bool, err *error) {
-	debug.SetPanicOnFault(before)
-	if r := recover(); r == nil {
-		s.mu.RUnlock()
-	} else if at, ours := s.fault(r); ours {
-		s.mu.RUnlock()
-		*err = fmt.Errorf("source: the file was truncated while it was mapped (byte %d of %d): %w", at, s.size, io.ErrUnexpectedEOF)
-	} else {
-		s.mu.RUnlock()
-		panic(r)
-	}
-}
-
-// fault says whether a panic reports a fault inside of the mapping, and at which of its bytes.
-func (s *Source) fault(r any) (at uintptr, ours bool) {
-	e, ok := r.(interface{ Addr() uintptr })
-	if !ok {
-		return 0, false
-	}
-	base, addr := reflect.ValueOf(s.data).Pointer(), e.Addr()
-	if at = addr - base; at >= uintptr(len(s.data)) && runtime.GOARCH == "s390x" {
-		at = uintptr(bits.RotateLeft64(uint64(addr), 32)) - base // qemu-user, which the tests run under, swaps the halves
-	}
-	return at, at < uintptr(len(s.data)) // what lies before wraps round
+	return fault.Guard(s.data, f)
 }
 
 // readFull fills p from r at off, whatever r does short of blocking: short answers without an error are continued.
