@@ -9,12 +9,10 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 )
 
@@ -126,8 +124,11 @@ func (r *Reader) redirect(u *url.URL, resp *http.Response) (*url.URL, error) {
 	if err := r.permitted(next); err != nil {
 		return nil, fmt.Errorf("redirected: %w", err)
 	}
-	if local(next.Hostname()) && !local(r.url.Hostname()) {
-		return nil, fmt.Errorf("%s redirects to this machine", redacted(u))
+	if !isLocal(r.url.Hostname()) && !strings.EqualFold(next.Hostname(), r.url.Hostname()) {
+		if isLocal(next.Hostname()) {
+			return nil, fmt.Errorf("%s redirects to this machine", redacted(u))
+		}
+		r.redirected.Store(hostPort(next), nil)
 	}
 	return next, nil
 }
@@ -139,36 +140,12 @@ func (r *Reader) permitted(u *url.URL) error {
 		return fmt.Errorf("remote: %s is not an address of a server", redacted(u))
 	case u.Scheme == "https":
 		return nil
-	case u.Scheme == "http" && (r.opts.AllowHTTP || local(u.Hostname())):
+	case u.Scheme == "http" && (r.opts.AllowHTTP || isLocal(u.Hostname())):
 		return nil
 	case u.Scheme == "http":
 		return fmt.Errorf("remote: %s is not encrypted: use https, or allow http", redacted(u))
 	}
 	return fmt.Errorf("remote: %w: addresses with %q", errors.ErrUnsupported, u.Scheme)
-}
-
-// local says whether a host is this machine, by its name alone.
-func local(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
-}
-
-func port(u *url.URL) string {
-	switch p := u.Port(); {
-	case p != "":
-		return p
-	case u.Scheme == "http":
-		return "80"
-	default:
-		return "443"
-	}
 }
 
 // ask makes one request.
@@ -268,13 +245,9 @@ func (g *guarded) Close() error {
 	return g.ReadCloser.Close()
 }
 
-// A refusedError is an address that PublicOnly does not let be connected to.
-type refusedError struct{ addr netip.Addr }
-
-func (e *refusedError) Error() string { return fmt.Sprintf("%v is not a public address", e.addr) }
-
-// newClient returns the client that o asks for, and how to close the connections that it keeps.
-func newClient(o *Options) (c *http.Client, idle func()) {
+// newClient returns the client for o, and how to close its idle connections. Hosts in redirected must
+// not turn out to be this machine.
+func newClient(o *Options, redirected *sync.Map) (c *http.Client, idle func()) {
 	ours := &http.Client{}
 	idle = func() {}
 	if o.Client != nil {
@@ -285,8 +258,15 @@ func newClient(o *Options) (c *http.Client, idle func()) {
 		t.DisableCompression = true
 		if o.PublicOnly {
 			t.Proxy = nil
-			d := &net.Dialer{Timeout: 30 * time.Second, Control: public}
-			t.DialContext = d.DialContext
+		}
+		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			d := &net.Dialer{Timeout: 30 * time.Second}
+			if o.PublicOnly {
+				d.Control = refusePrivate
+			} else if _, ok := redirected.Load(address); ok {
+				d.Control = refuseLocal
+			}
+			return d.DialContext(ctx, network, address)
 		}
 		ours.Transport = t
 		idle = t.CloseIdleConnections
@@ -314,31 +294,4 @@ func (t noFollow) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, err
-}
-
-// public refuses connections to addresses that are not, after names were looked up: a name may mean anything.
-func public(_, address string, _ syscall.RawConn) error {
-	ap, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	a := ap.Addr().Unmap()
-	if !a.IsGlobalUnicast() || a.IsPrivate() || slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) }) {
-		return &refusedError{a}
-	}
-	return nil
-}
-
-// special are addresses that pass for public ones: shared and reserved networks, and those that stand for an IPv4
-// address, whatever it is.
-var special = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),
-	netip.MustParsePrefix("100.64.0.0/10"),
-	netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"),
-	netip.MustParsePrefix("2002::/16"),
-	netip.MustParsePrefix("fec0::/10"),
 }

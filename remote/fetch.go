@@ -30,6 +30,10 @@ const (
 	// progress is what a request must bring before the next failure counts as the first again: else a server that
 	// sends a byte at a time would be asked without end.
 	progress = 256 << 10
+	// minPart is what an answer must have that is shorter than the range: else a window could take a request a byte.
+	minPart = 16 << 10
+	// multipartOverhead is what an answer of two parts may have in addition to them: boundaries and headers.
+	multipartOverhead = 8 << 10
 )
 
 // again runs do until it succeeds, fails for good, or has failed too often. What do has received is its progress.
@@ -73,6 +77,9 @@ func (r *Reader) fetch(p []byte, off int64) error {
 		for len(p) > 0 { // the server may answer with less than was asked for
 			n, err := r.get(p, off)
 			p, off, received = p[n:], off+int64(n), received+int64(n)
+			if err == nil && len(p) > 0 && n < minPart {
+				err = &failure{err: fmt.Errorf("the server sends %d bytes where more were asked for", n)}
+			}
 			if err != nil {
 				return received, err
 			}
@@ -205,7 +212,7 @@ func (r *Reader) ends() bool {
 	}
 	var spans []span
 	var parts [][]byte
-	for m := multipart.NewReader(resp.Body, params["boundary"]); ; {
+	for m := multipart.NewReader(io.LimitReader(resp.Body, start+window+multipartOverhead), params["boundary"]); ; {
 		p, err := m.NextRawPart()
 		if err == io.EOF {
 			break

@@ -44,11 +44,11 @@ type Options struct {
 	Client *http.Client
 
 	// AllowHTTP lets addresses and redirects be http, without encryption. Otherwise only those of this machine
-	// (localhost, 127.0.0.1, ::1) may.
+	// (localhost, 127.0.0.1, ::1) may. A server elsewhere can never redirect to this machine.
 	AllowHTTP bool
 
-	// PublicOnly refuses to connect to addresses that are not public, of this machine and of private networks among
-	// them: for addresses from strangers. It needs a Client of our own, and uses no proxy.
+	// PublicOnly refuses to connect to addresses that are not public, such as those of this machine and of
+	// private networks: for untrusted addresses. It requires Client to be nil, and uses no proxy.
 	PublicOnly bool
 
 	// MaxBytes is how many bytes of content may be fetched in all; going beyond is tensor.ErrLimit. Zero means no limit.
@@ -75,7 +75,9 @@ type Reader struct {
 	ctx    context.Context                                  // ends with it, and with Close
 	cancel context.CancelCauseFunc
 	url    *url.URL
-	idle   func() // closes connections that are not used
+	idle   func() // closes idle connections
+
+	redirected sync.Map // host:port of redirects from a server that is not this machine
 
 	// What the first answer said, and every later one must.
 	size         int64
@@ -165,7 +167,7 @@ func newReader(ctx context.Context, address string, opts *Options) (*Reader, err
 	if err := r.permitted(u); err != nil {
 		return nil, err
 	}
-	r.client, r.idle = newClient(&o)
+	r.client, r.idle = newClient(&r.opts, &r.redirected)
 	r.parent = ctx
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	return r, nil

@@ -13,8 +13,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -616,11 +618,92 @@ func TestRedirectsThatAreNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for _, to := range []string{"https://localhost/f", "https://127.0.0.1/f", "https://[::1]/f", "https://[::ffff:127.0.0.1]/f", "http://example.org/f"} {
+	for _, to := range []string{
+		"https://localhost/f", "https://LOCALHOST./f", "https://a.localhost/f", "https://127.0.0.1/f", "https://127.255.0.9:8443/f",
+		"https://[::1]/f", "https://[::ffff:127.0.0.1]/f", "https://[::ffff:0.0.0.0]/f", "https://[::127.0.0.1]/f",
+		"https://[64:ff9b::7f00:1]/f", "https://[2002:7f00:1::]/f", "https://0.0.0.0/f", "https://0.1.2.3/f", "https://[::]/f",
+		"https://[::1%25lo]/f", "https://0/f", "https://127.1/f", "https://127.0.1/f", "https://2130706433/f", "https://0x7f000001/f",
+		"https://0x7f.1/f", "https://0177.0.0.1/f", "https://017700000001/f", "http://example.org/f",
+	} {
 		resp := &http.Response{Header: http.Header{location: {to}}}
 		if u, err := r.redirect(r.url, resp); err == nil {
 			t.Errorf("from a public host to %v", u)
 		}
+	}
+}
+
+// A name that a redirect leads to is looked up, and its address checked where the connection is made.
+func TestRedirectToANameOfThisMachine(t *testing.T) {
+	for address, refused := range map[string]bool{
+		"127.0.0.1:443": true, "[::1]:443": true, "0.0.0.0:443": true, "[::ffff:127.0.0.1]:443": true, "[::]:443": true,
+		"8.8.8.8:443": false, "10.0.0.1:443": false, "[2606:4700::1111]:443": false,
+	} {
+		if err := refuseLocal("tcp", address, nil); (err != nil) != refused {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	s := serve(t, 1000)
+	_, p, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "http://"))
+	r, err := newReader(t.Context(), "http://example.org/f", &Options{AllowHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	// A name that only the resolver knows for this machine stands behind the check of the text.
+	to, err := r.redirect(r.url, &http.Response{Header: http.Header{location: {"http://example.com:" + p + "/f"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.redirected.Load(hostPort(to)); !ok {
+		t.Errorf("connections to %s are not checked", hostPort(to))
+	}
+	r.redirected.Store("127.0.0.1:"+p, nil)
+	_, err = r.ask(&url.URL{Scheme: "http", Host: "127.0.0.1:" + p, Path: "/f"}, "bytes=0-9")
+	var refused *refusedError
+	if !errors.As(err, &refused) || s.ranges() != "" {
+		t.Errorf("%v, requests %q", err, s.ranges())
+	}
+}
+
+// An answer of two parts ends, whatever stands before, between and after them.
+func TestEndlessMultipart(t *testing.T) {
+	s := serve(t, file)
+	for name, what := range map[string]string{"preamble": "x\r\n", "headers": "--b\r\nA: b\r\n", "parts": "--b\r\n\r\n"} {
+		var sent atomic.Int64
+		s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.Header.Get("Range"), ",") {
+				return false
+			}
+			w.Header().Set("Content-Type", `multipart/byteranges; boundary="b"`)
+			w.WriteHeader(http.StatusPartialContent)
+			for piece := []byte(strings.Repeat(what, 1000)); ; {
+				if _, err := w.Write(piece); err != nil || sent.Add(int64(len(piece))) > 64<<20 {
+					return true
+				}
+			}
+		})
+		r := s.mustOpen("model.zt", nil)
+		s.wantRead(r, 0, 8)
+		if sent.Load() > 64<<20 {
+			t.Errorf("%s: read without end", name)
+		}
+	}
+}
+
+// A server that answers each request with one byte is given up.
+func TestTinyAnswers(t *testing.T) {
+	s := serve(t, 3_000_000)
+	r := s.mustOpen("f", nil)
+	var requests atomic.Int64
+	s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		requests.Add(1)
+		var off int
+		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &off)
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off))
+		return false
+	})
+	if _, err := r.ReadAt(make([]byte, 2_000_000), 500_000); err == nil || requests.Load() != 5 {
+		t.Errorf("%v after %d requests", err, requests.Load())
 	}
 }
 
@@ -658,7 +741,7 @@ func TestPublicOnly(t *testing.T) {
 		"224.0.0.1": false, "255.255.255.255": false, "240.0.0.1": false, "::ffff:10.0.0.1": false, "::ffff:8.8.8.8": true,
 		"64:ff9b::a00:1": false, "2002:a00:1::": false, "ff02::1": false, "198.18.0.1": false,
 	} {
-		err := public("tcp", net.JoinHostPort(address, "443"), nil)
+		err := refusePrivate("tcp", net.JoinHostPort(address, "443"), nil)
 		if (err == nil) != want {
 			t.Errorf("%s: %v", address, err)
 		}

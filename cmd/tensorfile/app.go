@@ -32,15 +32,16 @@ type app struct {
 	colour   bool // on it
 	bars     bool // progress on standard error
 
-	json      bool
-	recursive bool
-	strict    bool
-	noMap     bool
-	format    string
-	external  []string
-	header    []string
-	limits    tensor.Limits
-	maxInput  int64
+	json       bool
+	recursive  bool
+	strict     bool
+	noMap      bool
+	format     string
+	external   []string
+	header     []string
+	publicOnly bool
+	limits     tensor.Limits
+	maxInput   int64
 
 	shown     atomic.Pointer[bar]
 	status    int
@@ -103,10 +104,12 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 	f.StringVar(&a.format, "format", "", "take the input for a file of `FORMAT`, whatever it looks like")
 	f.StringArrayVarP(&a.external, "external", "d", nil, "tensors that a program keeps elsewhere are in `FILE`")
 	f.StringArrayVar(&a.header, "header", nil, "send `LINE` with requests to the host of an address")
+	f.BoolVar(&a.publicOnly, "public-only", false, "connect only to public addresses, never to this machine or private networks")
 	sizeVar(root, &a.limits.MaxMetadata, "limit-metadata", "`SIZE` of the metadata of a file")
 	sizeVar(root, &a.limits.MaxTensors, "limit-tensors", "`NUMBER` of tensors, blobs and nodes of a file")
 	sizeVar(root, &a.limits.MaxName, "limit-name", "`SIZE` of one name")
 	sizeVar(root, &a.limits.MaxRank, "limit-rank", "`NUMBER` of dimensions of a tensor")
+	sizeVar(root, &a.limits.MaxDecodedTotal, "limit-decoded-total", "`SIZE` that all payloads that a command reads may decode to")
 	sizeVar(root, &a.limits.MaxDecoded, "limit-decoded", "`SIZE` that one compressed payload may decode to")
 	sizeVar(root, &a.limits.MaxDepth, "limit-depth", "`NUMBER` of levels of nested metadata")
 	sizeVar(root, &a.maxInput, "limit-input", "`SIZE` that is read from standard input or over the network")

@@ -36,7 +36,7 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	if err != nil {
 		return err
 	}
-	r, err := remote.Open(a.ctx, in.name, &remote.Options{Header: header, MaxBytes: a.maxInput})
+	r, err := remote.Open(a.ctx, in.name, &remote.Options{Header: header, MaxBytes: a.maxInput, PublicOnly: a.publicOnly})
 	if err != nil {
 		return err
 	}

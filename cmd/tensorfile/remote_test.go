@@ -44,6 +44,7 @@ func TestAddressesAreFiles(t *testing.T) {
 		{[]string{"ls", server.URL + "/ztensor/README.md"}, 3, "not a tensor file"},
 		{[]string{"ls", "--header", "X-Token: wrong", server.URL + name}, 3, "try: --header"},
 		{[]string{"ls", "--header", "X-Token", server.URL + name}, 2, "colon"},
+		{[]string{"ls", "--public-only", server.URL + name}, 3, "127.0.0.1 is not a public address"},
 		{[]string{"ls", "--limit-input", "100", server.URL + name}, 4, "limit"},
 		{[]string{"ls", "http://example.org/model.zt"}, 3, "https"},
 	} {
