@@ -21,6 +21,9 @@ const (
 	maxBuffer       = 1 << 56   // no machine has such a memory plan; 2⁴⁸ is in the exporter's own tests
 )
 
+// copyIndexOperator is the name of the kernel that writes a tensor into another one at an index.
+const copyIndexOperator = "executorch_prim::et_copy_index"
+
 // A checker visits every table of a program once, when it is opened. It notes what the runtime would not load or run, and
 // refuses only what asks for too much. It allocates for findings, and for what must be compared with each other: names and
 // segments.
@@ -38,6 +41,7 @@ type checker struct {
 	ops      fb.Objects
 	looping  []int   // chains in which a jump goes back
 	copies   int     // which operator is et_copy_index, -1 for none
+	counts   []int   // of arguments of the operators, 0 where not known
 	budget   int64   // of bytes to be shown
 	stored   []place // tensors that Reader.Tensors yields
 	tables   int     // visited so far, as the runtime's verifier counts
@@ -707,6 +711,7 @@ func (c *checker) externalTensor(t *fb.Walker, name []byte) {
 
 func (c *checker) operators() {
 	c.ops, c.copies = c.m.t.Objects(slotPlanOperators), -1
+	c.counts = c.counts[:0]
 	for i := range c.ops.Len() {
 		t := c.ops.At(i)
 		c.see(t, ptefb.TableOperator)
@@ -726,9 +731,10 @@ func (c *checker) operators() {
 			c.bad(t.At(slotOperatorName), c.m.field("operators[%d].name", i), "%d bytes with the overload, and the runtime has room for %d", n, maxOperatorName)
 		}
 		c.name(name, t.At(slotOperatorName), c.m.field("operators[%d].name", i))
-		if string(name) == "executorch_prim::et_copy_index" {
+		if string(name) == copyIndexOperator {
 			c.copies = i
 		}
+		c.counts = append(c.counts, kernelArguments(Operator{string(name), string(overload)}.String()))
 	}
 }
 
@@ -871,8 +877,15 @@ func (c *checker) instruction(pos uint32, chain, i, n int) (back bool) {
 				c.bad(t.DataAt(slotCallArgs)+4*int64(k), c.stepField(fmt.Sprintf("args[%d]", k)), "%d of %d values", int32(v), c.values.Len())
 			}
 		}
-		if op == OpKernelCall && int(int32(t.Uint32(slotCallIndex, 0))) == c.copies {
+		if op != OpKernelCall {
+			break
+		}
+		k := t.Uint32(slotCallIndex, 0)
+		if int(int32(k)) == c.copies {
 			c.copyIndex(args, t.DataAt(slotCallArgs))
+		}
+		if int64(k) < int64(len(c.counts)) && c.counts[k] > 0 && len(args)/4 != c.counts[k] {
+			c.warn(t.At(slotCallArgs), c.stepField("args"), "%d arguments, but the operator has %d", len(args)/4, c.counts[k])
 		}
 	case OpMove:
 		c.operand(t, slotMoveFrom, "move_from")

@@ -1,0 +1,85 @@
+package pte
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// callOf is a program that calls an operator on n values that are None.
+func callOf(operator string, n int) *Builder {
+	b := NewBuilder()
+	m := b.Method("forward")
+	args := make([]Ref, n)
+	for i := range args {
+		args[i] = m.Null()
+	}
+	m.Call(operator, args...)
+	m.Return(m.Int(1))
+	return b
+}
+
+func TestVerifyArgumentCount(t *testing.T) {
+	for _, c := range []struct {
+		operator string
+		n        int
+		ok       bool
+	}{
+		{"aten::add.out", 5, true}, {"aten::add.out", 4, false}, {"aten::add.out", 6, false}, {"aten::add.out", 0, false},
+		{"executorch_prim::et_copy_index.tensor", 3, true}, {"mine::add.out", 1, true}, {"aten::add", 1, true},
+	} {
+		var w bytes.Buffer
+		if err := callOf(c.operator, c.n).Write(&w, nil); err != nil {
+			t.Fatal(err)
+		}
+		r, err := OpenBytes(w.Bytes(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Verify(context.Background(), nil); err != nil {
+			t.Errorf("%s with %d arguments is refused without Strict: %v", c.operator, c.n, err)
+		}
+		err = r.Verify(context.Background(), &tensor.VerifyOptions{Strict: true})
+		_, strict := OpenBytes(w.Bytes(), &ReaderOptions{Strict: true})
+		if errors.Is(err, tensor.ErrMalformed) == c.ok || (strict == nil) != c.ok {
+			t.Errorf("%s with %d arguments: %v, %v", c.operator, c.n, err, strict)
+		}
+		if !c.ok && !strings.Contains(err.Error(), "chains[0].instructions[0].args") {
+			t.Errorf("the finding does not say where: %v", err)
+		}
+	}
+}
+
+// TestRuntimeArgumentCounts has every kernel of the runtime say how many arguments it needs.
+func TestRuntimeArgumentCounts(t *testing.T) {
+	runtime := etrun(t)
+	list, err := exec.Command(runtime, "ops").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "call.pte")
+	needed := regexp.MustCompile(`stack\.size\(\) == (\d+)`)
+	for _, operator := range strings.Fields(string(list)) {
+		t.Run(operator, func(t *testing.T) {
+			if err := callOf(operator, 0).WriteFile(file, nil); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := exec.Command(runtime, "run", file).CombinedOutput()
+			m := needed.FindSubmatch(out)
+			if m == nil {
+				t.Fatalf("it does not say: %s", out)
+			}
+			if n, _ := strconv.Atoi(string(m[1])); n != kernelArguments(operator) {
+				t.Errorf("%d arguments, not %d", n, kernelArguments(operator))
+			}
+		})
+	}
+}
