@@ -231,24 +231,28 @@ type Use struct {
 func (m Method) Uses() iter.Seq2[int, Use] {
 	return func(yield func(int, Use) bool) {
 		for i := range m.Instructions() {
-			var args []int
-			switch i.Opcode() {
-			case OpKernelCall, OpDelegateCall:
-				args = i.Args()
-			case OpMove:
-				from, to := i.Move()
-				args = []int{from, to}
-			case OpJumpFalse:
-				c, _ := i.Jump()
-				args = []int{c}
-			case OpFree:
-				args = []int{i.Free()}
-			}
-			for k, v := range args {
+			for k, v := range i.operands() {
 				if !yield(v, Use{i, k}) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// operands returns the values that the instruction names.
+func (i Instruction) operands() []int {
+	switch i.Opcode() {
+	case OpKernelCall, OpDelegateCall:
+		return i.Args()
+	case OpMove:
+		from, to := i.Move()
+		return []int{from, to}
+	case OpJumpFalse:
+		condition, _ := i.Jump()
+		return []int{condition}
+	case OpFree:
+		return []int{i.Free()}
+	}
+	return nil
 }

@@ -313,7 +313,6 @@ func pteGroup(m pte.Method) graphGroup {
 		gr.nodes = append(gr.nodes, graphNode{label, detail, kind})
 		return len(gr.nodes) - 1
 	}
-	from := make(map[int]int) // value → the node that wrote it last
 	type edge struct{ from, to int }
 	seen := make(map[edge]bool)
 	connect := func(a, b int, label string) {
@@ -322,124 +321,74 @@ func pteGroup(m pte.Method) graphGroup {
 			gr.edges = append(gr.edges, graphEdge{a, b, label})
 		}
 	}
+	stored := make(map[int]int) // inputs, and tensors with bytes of their own: value → node
 	for i, v := range m.Inputs() {
-		from[v.Index()] = add("input "+strconv.Itoa(i), v.String(), nodeInput)
+		stored[v.Index()] = add("input "+strconv.Itoa(i), v.String(), nodeInput)
 	}
-	// read connects a value to the node that uses it; tensors that are stored become nodes when they are first used.
-	read := func(value, to int, label string) {
-		if at, ok := from[value]; ok {
-			connect(at, to, label)
+	steps := []int{} // step → node
+	// read connects the source of a value to the node that uses it; tensors that are stored become
+	// nodes when they are first used.
+	read := func(s pte.Source, to int, label string) {
+		if s.Step >= 0 {
+			connect(steps[s.Step], to, label)
 			return
 		}
-		t, ok := m.Value(value).Tensor()
-		if !ok || t.Role == pte.RolePlanned || t.Role == pte.RoleCaller {
-			return
+		at, ok := stored[s.Origin]
+		if !ok {
+			t, ok := m.Value(s.Origin).Tensor()
+			if !ok || t.Role == pte.RolePlanned || t.Role == pte.RoleCaller {
+				return
+			}
+			kind := nodeConstant
+			if t.Role.Mutable() {
+				kind = nodeState
+			}
+			name := t.Name
+			if name == "" {
+				name = strconv.Itoa(s.Origin)
+			}
+			at = add(name, t.String(), kind)
+			stored[s.Origin] = at
 		}
-		kind := nodeConstant
-		if t.Role.Mutable() {
-			kind = nodeState
-		}
-		name := t.Name
-		if name == "" {
-			name = strconv.Itoa(value)
-		}
-		from[value] = add(name, t.String(), kind)
-		connect(from[value], to, label)
+		connect(at, to, label)
 	}
 	operators, delegates := m.Operators(), m.Delegates()
-	budget := 1 << 20 // lists may be named any number of times
-	for i := range m.Instructions() {
-		switch op := i.Opcode(); op {
-		case pte.OpKernelCall, pte.OpDelegateCall:
-			label, kind := "?", nodeOperator
-			if op == pte.OpDelegateCall {
-				kind = nodeDelegate
-				if d := i.Delegate(); d >= 0 && d < len(delegates) {
-					label = delegates[d].ID
-				}
-			} else if o := i.Operator(); o >= 0 && o < len(operators) {
+	flow := m.Flow()
+	for _, s := range flow.Steps {
+		label, detail, kind, edges := "?", "", nodeOperator, ""
+		if len(s.Writes) > 0 {
+			detail = m.Value(s.Writes[0]).String()
+		}
+		switch i := s.Instruction; i.Opcode() {
+		case pte.OpKernelCall:
+			if o := i.Operator(); o >= 0 && o < len(operators) {
 				label = operators[o].String()
 			}
-			args := i.Args()
-			written := pteWritten(m, i, args, from)
-			detail := ""
-			for _, v := range written {
-				if detail == "" {
-					detail = m.Value(v).String()
-				}
-			}
-			at := add(label, detail, kind)
-			for k, v := range args {
-				if slices.Contains(args[:k], v) || budget < 0 {
-					continue
-				}
-				for _, x := range pteTensors(m, v, &budget) {
-					if !slices.Contains(written, x) {
-						read(x, at, "")
-					} else if t, ok := m.Value(x).Tensor(); ok && t.Role.Mutable() {
-						read(x, at, "")
-					}
-				}
-			}
-			for _, v := range written {
-				from[v] = at
+		case pte.OpDelegateCall:
+			kind = nodeDelegate
+			if d := i.Delegate(); d >= 0 && d < len(delegates) {
+				label = delegates[d].ID
 			}
 		case pte.OpMove:
-			a, b := i.Move()
-			if at, ok := from[a]; ok {
-				node := add("move", m.Value(b).String(), nodeOperator)
-				connect(at, node, "")
-				from[b] = node
-			}
+			label = "move"
 		case pte.OpJumpFalse:
-			c, to := i.Jump()
-			node := add("jump if false", "to instruction "+strconv.Itoa(to), nodeOperator)
-			read(c, node, "condition")
+			_, to := i.Jump()
+			label, detail, edges = "jump if false", "to instruction "+strconv.Itoa(to), "condition"
+		default:
+			steps = append(steps, -1) // writes nothing that is read
+			continue
 		}
+		at := add(label, detail, kind)
+		for _, x := range s.Reads {
+			read(x, at, edges)
+		}
+		steps = append(steps, at)
 	}
 	for i, v := range m.Outputs() {
 		at := add("output "+strconv.Itoa(i), v.String(), nodeOutput)
-		for _, x := range pteTensors(m, v.Index(), &budget) {
+		for _, x := range flow.Outputs[i] {
 			read(x, at, "")
 		}
 	}
 	return gr
-}
-
-// pteTensors is a value, or the elements of one that is a list.
-func pteTensors(m pte.Method, v int, budget *int) []int {
-	if x := m.Value(v); x.Kind().IsList() {
-		items := x.Items()
-		if *budget -= len(items); *budget < 0 {
-			return nil
-		}
-		return items
-	}
-	return []int{v}
-}
-
-// pteWritten are the values that a call writes. A kernel names its outputs twice, the second time at the end of its
-// arguments. What a delegate writes the file does not say: of planned tensors, those that nothing has written before.
-func pteWritten(m pte.Method, i pte.Instruction, args []int, from map[int]int) []int {
-	if len(args) == 0 {
-		return nil
-	}
-	last := args[len(args)-1]
-	if i.Opcode() == pte.OpKernelCall {
-		budget := 1 << 16
-		return append([]int{last}, pteTensors(m, last, &budget)...)
-	}
-	var written []int
-	for _, v := range args {
-		if _, ok := from[v]; ok {
-			continue
-		}
-		if t, ok := m.Value(v).Tensor(); ok && (t.Role == pte.RolePlanned || t.Role == pte.RoleCaller) {
-			written = append(written, v)
-		}
-	}
-	if written == nil {
-		written = []int{last}
-	}
-	return written
 }

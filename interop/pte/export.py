@@ -1,7 +1,7 @@
-"""export.py OUT: programs of testdata/pte/ by ExecuTorch's exporter, from small modules with seeded weights.
+"""export.py OUT [NAME...]: programs of testdata/pte/ by ExecuTorch's exporter, from small modules with seeded weights.
 
 Run by hand (5.2 GB): `$(interop/tools.sh torch) interop/pte/export.py OUT`, then expect.py writes the JSON beside each. Exporting again
-gives equal content, not always equal bytes.
+gives equal content, not always equal bytes. With NAMEs only those are written.
 """
 import os, sys
 import torch
@@ -17,6 +17,8 @@ MAKER = "export-1.5.1-"
 
 
 def save(name, program, external=None):
+    if sys.argv[2:] and name not in sys.argv[2:]:
+        return
     path = os.path.join(OUT, f"{MAKER}{name}.pte")
     with open(path, "wb") as f:
         program.write_to_file(f)
@@ -78,6 +80,34 @@ class LSTM(torch.nn.Module):
     def forward(self, x):
         y, (h, c) = self.lstm(x)
         return y, h, c
+
+
+class Views(torch.nn.Module):
+    """A convolutional network whose views the exporter elides."""
+    def __init__(self):
+        super().__init__()
+        self.conv, self.pool, self.head = torch.nn.Conv2d(2, 3, 3), torch.nn.AdaptiveAvgPool2d(2), torch.nn.Linear(12, 4)
+
+    def forward(self, x):
+        y = self.pool(torch.relu(self.conv(x)))
+        return self.head(y.flatten(1)), y.view(2, 6).sum(1)
+
+
+class Transformer(torch.nn.Module):
+    """One block: attention of two heads, normalisation, a feed-forward network, residuals."""
+    def __init__(self, width=8, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 2 * width), torch.nn.Linear(2 * width, width)
+        self.first, self.second = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+
+    def forward(self, x):
+        b, n, w = x.shape
+        q, k, v = (t.view(b, n, self.heads, w // self.heads).transpose(1, 2) for t in self.qkv(self.first(x)).chunk(3, -1))
+        a = torch.softmax(q @ k.transpose(-2, -1) / (w // self.heads) ** 0.5, -1) @ v
+        x = x + self.out(a.transpose(1, 2).reshape(b, n, w))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.second(x))))
 
 
 class Cond(torch.nn.Module):
@@ -217,8 +247,13 @@ def main():
     program, cases = portable(m := Linear(), (x43,)), [torch.randn(4, 3) for _ in range(2)]
     suite = MethodTestSuite("forward", [MethodTestCase(inputs=(c,), expected_outputs=(m(c),)) for c in cases])
     bundle = serialize_from_bundled_program_to_flatbuffer(BundledProgram(program, [suite]))
-    with open(os.path.join(OUT, MAKER + "bundled.bpte"), "wb") as f:
-        f.write(bundle)
+    if not sys.argv[2:] or "bundled" in sys.argv[2:]:
+        with open(os.path.join(OUT, MAKER + "bundled.bpte"), "wb") as f:
+            f.write(bundle)
+
+    save("views", portable(Views(), (torch.randn(1, 2, 6, 6),)))
+    save("transformer", portable(Transformer(), (torch.randn(1, 3, 8),)))
+    save("xnnpack-views", xnnpack(Views(), (torch.randn(1, 2, 6, 6),)))
 
 
 main()
