@@ -55,6 +55,18 @@ type Field struct {
 	Required bool
 	// Index of the table or union, for the kinds that have one.
 	Index int16
+	// Optional is set for a scalar whose absence has a meaning of its own.
+	Optional bool
+	// Default is the value of an absent scalar.
+	Default int64
+	// Enum is 1 + the index in Schema.Enums, for a scalar of such a type.
+	Enum uint8
+}
+
+// An EnumType lists the names of an enum by number, which run from 0 without gaps.
+type EnumType struct {
+	Name  string
+	Names []string
 }
 
 // A Table describes one table type: its fields in the order of their slots.
@@ -74,12 +86,13 @@ type UnionType struct {
 type Schema struct {
 	Tables []Table
 	Unions []UnionType
+	Enums  []EnumType
 }
 
 // Leave answers the schema in which some vectors of tables are vectors of numbers, so that Verify does not look at their
 // elements. Each is named by its table and its slot.
 func (s *Schema) Leave(vectors ...[2]int) *Schema {
-	out := &Schema{Tables: slices.Clone(s.Tables), Unions: s.Unions}
+	out := &Schema{Tables: slices.Clone(s.Tables), Unions: s.Unions, Enums: s.Enums}
 	for _, v := range vectors {
 		t := &out.Tables[v[0]]
 		t.Fields = slices.Clone(t.Fields)

@@ -15,7 +15,9 @@ const (
 	schemaObjects, schemaEnums                = 4, 6
 	objectName, objectFields, objectIsStruct  = 4, 6, 8
 	fieldName, fieldType, fieldID             = 4, 6, 8
+	fieldInteger, fieldReal                   = 12, 14
 	fieldDeprecated, fieldRequired, fieldAttr = 16, 18, 22
+	fieldOptional                             = 26
 	typeBase, typeElement, typeIndex          = 4, 6, 8
 	enumName, enumValues, enumIsUnion         = 4, 6, 8
 	valueName, valueValue, valueType          = 4, 6, 10
@@ -90,8 +92,13 @@ func parse(bfbs []byte) (*parsed, error) {
 	enums, objects := root.list(schemaEnums), root.list(schemaObjects)
 	out := new(parsed)
 	unions := map[int]int16{} // index among all enums to index among the unions
+	plain := map[int]uint8{}  // index among all enums to 1 + index among those kept
 	for i, e := range enums {
 		if !e.GetBoolSlot(enumIsUnion, false) {
+			if names, ok := numbered(e); ok {
+				out.Enums = append(out.Enums, fb.EnumType{Name: base(e.str(enumName)), Names: names})
+				plain[i] = uint8(len(out.Enums))
+			}
 			continue
 		}
 		unions[i] = int16(len(out.Unions))
@@ -130,7 +137,11 @@ func parse(bfbs []byte) (*parsed, error) {
 			b, elem, index := ty.GetInt8Slot(typeBase, 0), ty.GetInt8Slot(typeElement, 0), ty.GetInt32Slot(typeIndex, -1)
 			switch {
 			case baseTag <= b && b <= baseDouble:
-				g.Kind, g.Type, g.Size = fb.Scalar, fb.Type(b), sizes[b]
+				g.Kind, g.Type, g.Size, g.Enum = fb.Scalar, fb.Type(b), sizes[b], plain[int(index)]
+				g.Default, g.Optional = f.GetInt64Slot(fieldInteger, 0), f.GetBoolSlot(fieldOptional, false)
+				if f.GetFloat64Slot(fieldReal, 0) != 0 {
+					return nil, fmt.Errorf("%s.%s: a float default is not known to the generator", t.Name, name)
+				}
 			case b == baseString:
 				g.Kind = fb.String
 			case b == baseObject:
@@ -154,6 +165,17 @@ func parse(bfbs []byte) (*parsed, error) {
 		out.Tables = append(out.Tables, t)
 	}
 	return out, nil
+}
+
+// numbered returns the names of an enum by number, if these run from 0 without gaps.
+func numbered(e tab) (names []string, ok bool) {
+	for _, v := range e.list(enumValues) {
+		if v.GetInt64Slot(valueValue, 0) != int64(len(names)) {
+			return nil, false
+		}
+		names = append(names, v.str(valueName))
+	}
+	return names, true
 }
 
 // base drops the namespace.

@@ -12,8 +12,8 @@ var kinds = [...]string{"Scalar", "String", "Child", "Union", "Scalars", "Tables
 
 var types = [...]string{"None", "Tag", "Bool", "Int8", "Uint8", "Int16", "Uint16", "Int32", "Uint32", "Int64", "Uint64", "Float32", "Float64"}
 
-// print writes the schema as Go: the tables, their numbers, the slots of vectors of scalars (whose bytes flatc's
-// accessors give out for ubyte only), and the alignments asked for by force_align (which flatc's builders ignore).
+// print writes the schema as Go: the tables, their numbers, the slots of all fields, and the alignments required by
+// force_align (which flatc's builders ignore).
 func (s *parsed) print(w io.Writer, pkg string) {
 	fmt.Fprintf(w, "package %s\n\n", pkg)
 	fmt.Fprint(w, "import \"github.com/tensorfile/tensorfile/internal/fb\"\n\n")
@@ -21,12 +21,16 @@ func (s *parsed) print(w io.Writer, pkg string) {
 	for i, t := range s.Tables {
 		fmt.Fprintf(w, "Table%s = %d\n", t.Name, i)
 	}
-	fmt.Fprint(w, ")\n\n// Positions in the vtable of the fields that are vectors of scalars.\nconst (\n")
+	if len(s.Unions) > 0 {
+		fmt.Fprint(w, ")\n\n// Numbers of the unions in Schema.\nconst (\n")
+		for i, u := range s.Unions {
+			fmt.Fprintf(w, "Union%s = %d\n", u.Name, i)
+		}
+	}
+	fmt.Fprint(w, ")\n\n// Positions of the fields in the vtables.\nconst (\n")
 	for _, t := range s.Tables {
 		for _, f := range t.Fields {
-			if f.Kind == fb.Scalars {
-				fmt.Fprintf(w, "Slot%s%s = %d\n", t.Name, camel(f.Name), f.Slot)
-			}
+			fmt.Fprintf(w, "Slot%s%s = %d\n", t.Name, camel(f.Name), f.Slot)
 		}
 	}
 	fmt.Fprint(w, ")\n\n")
@@ -54,7 +58,16 @@ func (s *parsed) print(w io.Writer, pkg string) {
 				case fb.Child, fb.Tables:
 					fmt.Fprintf(w, ", Index: Table%s", s.Tables[f.Index].Name)
 				case fb.Union:
-					fmt.Fprintf(w, ", Index: %d", f.Index)
+					fmt.Fprintf(w, ", Index: Union%s", s.Unions[f.Index].Name)
+				}
+				if f.Optional {
+					fmt.Fprint(w, ", Optional: true")
+				}
+				if f.Default != 0 {
+					fmt.Fprintf(w, ", Default: %d", f.Default)
+				}
+				if f.Enum != 0 {
+					fmt.Fprintf(w, ", Enum: %d", f.Enum)
 				}
 				fmt.Fprint(w, "},\n")
 			}
@@ -74,7 +87,30 @@ func (s *parsed) print(w io.Writer, pkg string) {
 		}
 		fmt.Fprint(w, "},\n")
 	}
+	if len(s.Enums) > 0 {
+		fmt.Fprint(w, "Enums: []fb.EnumType{\n")
+		for i, e := range s.Enums {
+			fmt.Fprintf(w, "%d: {Name: %q, Names: %#v},\n", i, e.Name, e.Names)
+		}
+		fmt.Fprint(w, "},\n")
+	}
 	fmt.Fprint(w, "}\n")
+}
+
+// printEnum writes the values of an enum as constants of another type, for a package that gives them out.
+func (s *parsed) printEnum(w io.Writer, e exported) error {
+	for _, x := range s.Enums {
+		if x.Name != e.enum {
+			continue
+		}
+		fmt.Fprintf(w, "package %s\n\n// %s\nconst (\n", e.pkg, e.doc)
+		for i, name := range x.Names {
+			fmt.Fprintf(w, "%s%s %s = %d\n", e.prefix, name, e.typ, i)
+		}
+		fmt.Fprint(w, ")\n")
+		return nil
+	}
+	return fmt.Errorf("no enum %s without gaps", e.enum)
 }
 
 // printWalk writes a function for every table that calls all of its accessors and goes down into its children.

@@ -15,12 +15,32 @@ const (
 	TableTensorMetadata   = 6
 )
 
-// Positions in the vtable of the fields that are vectors of scalars.
+// Positions of the fields in the vtables.
 const (
-	SlotTensorLayoutSizes      = 6
-	SlotTensorLayoutDimOrder   = 8
-	SlotTensorMetadataSizes    = 8
-	SlotTensorMetadataDimOrder = 10
+	SlotDataSegmentOffset                = 4
+	SlotDataSegmentSize                  = 6
+	SlotFlatTensorVersion                = 4
+	SlotFlatTensorSegments               = 6
+	SlotFlatTensorNamedData              = 8
+	SlotLegacyFlatTensorVersion          = 4
+	SlotLegacyFlatTensorTensorAlignment  = 6
+	SlotLegacyFlatTensorTensors          = 8
+	SlotLegacyFlatTensorSegments         = 10
+	SlotLegacyFlatTensorNamedData        = 12
+	SlotLegacyNamedDataKey               = 4
+	SlotLegacyNamedDataSegmentIndex      = 6
+	SlotNamedDataKey                     = 4
+	SlotNamedDataSegmentIndex            = 6
+	SlotNamedDataTensorLayout            = 8
+	SlotTensorLayoutScalarType           = 4
+	SlotTensorLayoutSizes                = 6
+	SlotTensorLayoutDimOrder             = 8
+	SlotTensorMetadataFullyQualifiedName = 4
+	SlotTensorMetadataScalarType         = 6
+	SlotTensorMetadataSizes              = 8
+	SlotTensorMetadataDimOrder           = 10
+	SlotTensorMetadataSegmentIndex       = 12
+	SlotTensorMetadataOffset             = 14
 )
 
 // Schema describes the tables of this package to the verifier. It is never changed.
@@ -52,17 +72,20 @@ var Schema = fb.Schema{
 			{Name: "tensor_layout", Slot: 8, Kind: fb.Child, Index: TableTensorLayout},
 		}},
 		5: {Name: "TensorLayout", Fields: []fb.Field{
-			{Name: "scalar_type", Slot: 4, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
+			{Name: "scalar_type", Slot: 4, Kind: fb.Scalar, Type: fb.Int8, Size: 1, Enum: 1},
 			{Name: "sizes", Slot: 6, Kind: fb.Scalars, Type: fb.Int32, Size: 4},
 			{Name: "dim_order", Slot: 8, Kind: fb.Scalars, Type: fb.Uint8, Size: 1},
 		}},
 		6: {Name: "TensorMetadata", Fields: []fb.Field{
 			{Name: "fully_qualified_name", Slot: 4, Kind: fb.String},
-			{Name: "scalar_type", Slot: 6, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
+			{Name: "scalar_type", Slot: 6, Kind: fb.Scalar, Type: fb.Int8, Size: 1, Enum: 1},
 			{Name: "sizes", Slot: 8, Kind: fb.Scalars, Type: fb.Int32, Size: 4},
 			{Name: "dim_order", Slot: 10, Kind: fb.Scalars, Type: fb.Uint8, Size: 1},
 			{Name: "segment_index", Slot: 12, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
 			{Name: "offset", Slot: 14, Kind: fb.Scalar, Type: fb.Uint64, Size: 8},
 		}},
+	},
+	Enums: []fb.EnumType{
+		0: {Name: "ScalarType", Names: []string{"BYTE", "CHAR", "SHORT", "INT", "LONG", "HALF", "FLOAT", "DOUBLE", "COMPLEXHALF", "COMPLEXFLOAT", "COMPLEXDOUBLE", "BOOL", "QINT8", "QUINT8", "QINT32", "BFLOAT16", "QUINT4X2", "QUINT2X4", "BITS1X8", "BITS2X4", "BITS4X2", "BITS8", "BITS16", "FLOAT8E5M2", "FLOAT8E4M3FN", "FLOAT8E5M2FNUZ", "FLOAT8E4M3FNUZ", "UINT16", "UINT32", "UINT64"}},
 	},
 }

@@ -52,30 +52,120 @@ const (
 	TableTensorList                   = 43
 )
 
-// Positions in the vtable of the fields that are vectors of scalars.
+// Numbers of the unions in Schema.
 const (
-	SlotBackendDelegateInlineDataData    = 4
-	SlotBoolListItems                    = 4
-	SlotBufferStorage                    = 4
-	SlotBundledProgramProgram            = 8
-	SlotBundledTensorSizes               = 6
-	SlotBundledTensorData                = 8
-	SlotBundledTensorDimOrder            = 10
-	SlotChainInputs                      = 4
-	SlotChainOutputs                     = 6
-	SlotCompileSpecValue                 = 6
-	SlotDelegateCallArgs                 = 6
-	SlotDoubleListItems                  = 4
-	SlotExecutionPlanInputs              = 10
-	SlotExecutionPlanOutputs             = 12
-	SlotExecutionPlanNonConstBufferSizes = 20
-	SlotIntListItems                     = 4
-	SlotKernelCallArgs                   = 6
-	SlotOptionalTensorListItems          = 4
-	SlotSubsegmentOffsetsOffsets         = 6
-	SlotTensorSizes                      = 8
-	SlotTensorDimOrder                   = 10
-	SlotTensorListItems                  = 4
+	UnionBundledValueUnion    = 0
+	UnionInstructionArguments = 1
+	UnionKernelTypes          = 2
+)
+
+// Positions of the fields in the vtables.
+const (
+	SlotAllocationDetailsMemoryId             = 4
+	SlotAllocationDetailsMemoryOffsetLow      = 6
+	SlotAllocationDetailsMemoryOffsetHigh     = 8
+	SlotBackendDelegateId                     = 4
+	SlotBackendDelegateProcessed              = 6
+	SlotBackendDelegateCompileSpecs           = 8
+	SlotBackendDelegateDataReferenceLocation  = 4
+	SlotBackendDelegateDataReferenceIndex     = 6
+	SlotBackendDelegateInlineDataData         = 4
+	SlotBoolBoolVal                           = 4
+	SlotBoolListItems                         = 4
+	SlotBufferStorage                         = 4
+	SlotBundledBoolBoolVal                    = 4
+	SlotBundledDoubleDoubleVal                = 4
+	SlotBundledIntIntVal                      = 4
+	SlotBundledMethodTestCaseInputs           = 4
+	SlotBundledMethodTestCaseExpectedOutputs  = 6
+	SlotBundledMethodTestSuiteMethodName      = 4
+	SlotBundledMethodTestSuiteTestCases       = 6
+	SlotBundledProgramVersion                 = 4
+	SlotBundledProgramMethodTestSuites        = 6
+	SlotBundledProgramProgram                 = 8
+	SlotBundledTensorScalarType               = 4
+	SlotBundledTensorSizes                    = 6
+	SlotBundledTensorData                     = 8
+	SlotBundledTensorDimOrder                 = 10
+	SlotBundledValueValType                   = 4
+	SlotBundledValueVal                       = 6
+	SlotChainInputs                           = 4
+	SlotChainOutputs                          = 6
+	SlotChainInstructions                     = 8
+	SlotChainStacktrace                       = 10
+	SlotCompileSpecKey                        = 4
+	SlotCompileSpecValue                      = 6
+	SlotContainerMetadataEncodedInpStr        = 4
+	SlotContainerMetadataEncodedOutStr        = 6
+	SlotDataSegmentOffset                     = 4
+	SlotDataSegmentSize                       = 6
+	SlotDelegateCallDelegateIndex             = 4
+	SlotDelegateCallArgs                      = 6
+	SlotDoubleDoubleVal                       = 4
+	SlotDoubleListItems                       = 4
+	SlotEValueValType                         = 4
+	SlotEValueVal                             = 6
+	SlotExecutionPlanName                     = 4
+	SlotExecutionPlanContainerMetaType        = 6
+	SlotExecutionPlanValues                   = 8
+	SlotExecutionPlanInputs                   = 10
+	SlotExecutionPlanOutputs                  = 12
+	SlotExecutionPlanChains                   = 14
+	SlotExecutionPlanOperators                = 16
+	SlotExecutionPlanDelegates                = 18
+	SlotExecutionPlanNonConstBufferSizes      = 20
+	SlotExecutionPlanNonConstBufferDevice     = 22
+	SlotExtraTensorInfoMutableDataSegmentsIdx = 4
+	SlotExtraTensorInfoFullyQualifiedName     = 6
+	SlotExtraTensorInfoLocation               = 8
+	SlotExtraTensorInfoDeviceType             = 10
+	SlotExtraTensorInfoDeviceIndex            = 12
+	SlotFrameFilename                         = 4
+	SlotFrameLineno                           = 6
+	SlotFrameName                             = 8
+	SlotFrameContext                          = 10
+	SlotFrameListItems                        = 4
+	SlotFreeCallValueIndex                    = 4
+	SlotInstructionInstrArgsType              = 4
+	SlotInstructionInstrArgs                  = 6
+	SlotIntIntVal                             = 4
+	SlotIntListItems                          = 4
+	SlotJumpFalseCallCondValueIndex           = 4
+	SlotJumpFalseCallDestinationInstruction   = 6
+	SlotKernelCallOpIndex                     = 4
+	SlotKernelCallArgs                        = 6
+	SlotMoveCallMoveFrom                      = 4
+	SlotMoveCallMoveTo                        = 6
+	SlotNamedDataKey                          = 4
+	SlotNamedDataSegmentIndex                 = 6
+	SlotNonConstBufferDeviceBufferIdx         = 4
+	SlotNonConstBufferDeviceDeviceType        = 6
+	SlotNonConstBufferDeviceDeviceIndex       = 8
+	SlotOperatorName                          = 4
+	SlotOperatorOverload                      = 6
+	SlotOptionalTensorListItems               = 4
+	SlotProgramVersion                        = 4
+	SlotProgramExecutionPlan                  = 6
+	SlotProgramConstantBuffer                 = 8
+	SlotProgramBackendDelegateData            = 10
+	SlotProgramSegments                       = 12
+	SlotProgramConstantSegment                = 14
+	SlotProgramMutableDataSegments            = 16
+	SlotProgramNamedData                      = 18
+	SlotStringStringVal                       = 4
+	SlotSubsegmentOffsetsSegmentIndex         = 4
+	SlotSubsegmentOffsetsOffsets              = 6
+	SlotTensorScalarType                      = 4
+	SlotTensorStorageOffset                   = 6
+	SlotTensorSizes                           = 8
+	SlotTensorDimOrder                        = 10
+	SlotTensorRequiresGrad                    = 12
+	SlotTensorDataBufferIdx                   = 14
+	SlotTensorAllocationInfo                  = 16
+	SlotTensorLayout                          = 18
+	SlotTensorShapeDynamism                   = 20
+	SlotTensorExtraTensorInfo                 = 22
+	SlotTensorListItems                       = 4
 )
 
 // Alignments in bytes that the schema asks of vectors.
@@ -100,7 +190,7 @@ var Schema = fb.Schema{
 			{Name: "compile_specs", Slot: 8, Kind: fb.Tables, Index: TableCompileSpec},
 		}},
 		2: {Name: "BackendDelegateDataReference", Fields: []fb.Field{
-			{Name: "location", Slot: 4, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
+			{Name: "location", Slot: 4, Kind: fb.Scalar, Type: fb.Int8, Size: 1, Enum: 1},
 			{Name: "index", Slot: 6, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
 		}},
 		3: {Name: "BackendDelegateInlineData", Fields: []fb.Field{
@@ -138,14 +228,14 @@ var Schema = fb.Schema{
 			{Name: "program", Slot: 8, Kind: fb.Scalars, Type: fb.Uint8, Size: 1},
 		}},
 		13: {Name: "BundledTensor", Fields: []fb.Field{
-			{Name: "scalar_type", Slot: 4, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
+			{Name: "scalar_type", Slot: 4, Kind: fb.Scalar, Type: fb.Int8, Size: 1, Enum: 3},
 			{Name: "sizes", Slot: 6, Kind: fb.Scalars, Type: fb.Int32, Size: 4},
 			{Name: "data", Slot: 8, Kind: fb.Scalars, Type: fb.Uint8, Size: 1},
 			{Name: "dim_order", Slot: 10, Kind: fb.Scalars, Type: fb.Uint8, Size: 1},
 		}},
 		14: {Name: "BundledValue", Fields: []fb.Field{
 			{Name: "val_type", Slot: 4, Kind: fb.Scalar, Type: fb.Tag, Size: 1},
-			{Name: "val", Slot: 6, Kind: fb.Union, Index: 0},
+			{Name: "val", Slot: 6, Kind: fb.Union, Index: UnionBundledValueUnion},
 		}},
 		15: {Name: "Chain", Fields: []fb.Field{
 			{Name: "inputs", Slot: 4, Kind: fb.Scalars, Type: fb.Int32, Size: 4},
@@ -177,7 +267,7 @@ var Schema = fb.Schema{
 		}},
 		22: {Name: "EValue", Fields: []fb.Field{
 			{Name: "val_type", Slot: 4, Kind: fb.Scalar, Type: fb.Tag, Size: 1},
-			{Name: "val", Slot: 6, Kind: fb.Union, Index: 2},
+			{Name: "val", Slot: 6, Kind: fb.Union, Index: UnionKernelTypes},
 		}},
 		23: {Name: "ExecutionPlan", Fields: []fb.Field{
 			{Name: "name", Slot: 4, Kind: fb.String},
@@ -194,8 +284,8 @@ var Schema = fb.Schema{
 		24: {Name: "ExtraTensorInfo", Fields: []fb.Field{
 			{Name: "mutable_data_segments_idx", Slot: 4, Kind: fb.Scalar, Type: fb.Uint64, Size: 8},
 			{Name: "fully_qualified_name", Slot: 6, Kind: fb.String},
-			{Name: "location", Slot: 8, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
-			{Name: "device_type", Slot: 10, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
+			{Name: "location", Slot: 8, Kind: fb.Scalar, Type: fb.Int8, Size: 1, Enum: 4},
+			{Name: "device_type", Slot: 10, Kind: fb.Scalar, Type: fb.Int8, Size: 1, Enum: 2},
 			{Name: "device_index", Slot: 12, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
 		}},
 		25: {Name: "Frame", Fields: []fb.Field{
@@ -212,7 +302,7 @@ var Schema = fb.Schema{
 		}},
 		28: {Name: "Instruction", Fields: []fb.Field{
 			{Name: "instr_args_type", Slot: 4, Kind: fb.Scalar, Type: fb.Tag, Size: 1},
-			{Name: "instr_args", Slot: 6, Kind: fb.Union, Index: 1},
+			{Name: "instr_args", Slot: 6, Kind: fb.Union, Index: UnionInstructionArguments},
 		}},
 		29: {Name: "Int", Fields: []fb.Field{
 			{Name: "int_val", Slot: 4, Kind: fb.Scalar, Type: fb.Int64, Size: 8},
@@ -238,7 +328,7 @@ var Schema = fb.Schema{
 		}},
 		35: {Name: "NonConstBufferDevice", Fields: []fb.Field{
 			{Name: "buffer_idx", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
-			{Name: "device_type", Slot: 6, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
+			{Name: "device_type", Slot: 6, Kind: fb.Scalar, Type: fb.Int8, Size: 1, Enum: 2},
 			{Name: "device_index", Slot: 8, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
 		}},
 		36: {Name: "Null"},
@@ -267,7 +357,7 @@ var Schema = fb.Schema{
 			{Name: "offsets", Slot: 6, Kind: fb.Scalars, Type: fb.Uint64, Size: 8},
 		}},
 		42: {Name: "Tensor", Fields: []fb.Field{
-			{Name: "scalar_type", Slot: 4, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
+			{Name: "scalar_type", Slot: 4, Kind: fb.Scalar, Type: fb.Int8, Size: 1, Enum: 3},
 			{Name: "storage_offset", Slot: 6, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
 			{Name: "sizes", Slot: 8, Kind: fb.Scalars, Type: fb.Int32, Size: 4},
 			{Name: "dim_order", Slot: 10, Kind: fb.Scalars, Type: fb.Uint8, Size: 1},
@@ -275,7 +365,7 @@ var Schema = fb.Schema{
 			{Name: "data_buffer_idx", Slot: 14, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
 			{Name: "allocation_info", Slot: 16, Kind: fb.Child, Index: TableAllocationDetails},
 			{Name: "layout", Slot: 18, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
-			{Name: "shape_dynamism", Slot: 20, Kind: fb.Scalar, Type: fb.Int8, Size: 1},
+			{Name: "shape_dynamism", Slot: 20, Kind: fb.Scalar, Type: fb.Int8, Size: 1, Enum: 5},
 			{Name: "extra_tensor_info", Slot: 22, Kind: fb.Child, Index: TableExtraTensorInfo},
 		}},
 		43: {Name: "TensorList", Fields: []fb.Field{
@@ -286,5 +376,12 @@ var Schema = fb.Schema{
 		0: {Name: "BundledValueUnion", Members: []int16{-1, TableBundledTensor, TableBundledInt, TableBundledBool, TableBundledDouble}},
 		1: {Name: "InstructionArguments", Members: []int16{-1, TableKernelCall, TableDelegateCall, TableMoveCall, TableJumpFalseCall, TableFreeCall}},
 		2: {Name: "KernelTypes", Members: []int16{-1, TableNull, TableInt, TableBool, TableDouble, TableTensor, TableString, TableIntList, TableDoubleList, TableBoolList, TableTensorList, TableOptionalTensorList}},
+	},
+	Enums: []fb.EnumType{
+		0: {Name: "DataLocation", Names: []string{"INLINE", "SEGMENT"}},
+		1: {Name: "DeviceType", Names: []string{"CPU", "CUDA"}},
+		2: {Name: "ScalarType", Names: []string{"BYTE", "CHAR", "SHORT", "INT", "LONG", "HALF", "FLOAT", "DOUBLE", "COMPLEXHALF", "COMPLEXFLOAT", "COMPLEXDOUBLE", "BOOL", "QINT8", "QUINT8", "QINT32", "BFLOAT16", "QUINT4X2", "QUINT2X4", "BITS1X8", "BITS2X4", "BITS4X2", "BITS8", "BITS16", "FLOAT8E5M2", "FLOAT8E4M3FN", "FLOAT8E5M2FNUZ", "FLOAT8E4M3FNUZ", "UINT16", "UINT32", "UINT64"}},
+		3: {Name: "TensorDataLocation", Names: []string{"SEGMENT", "EXTERNAL"}},
+		4: {Name: "TensorShapeDynamism", Names: []string{"STATIC", "DYNAMIC_BOUND", "DYNAMIC_UNBOUND"}},
 	},
 }

@@ -84,35 +84,178 @@ const (
 	TableValueNode               = 75
 )
 
-// Positions in the vtable of the fields that are vectors of scalars.
+// Numbers of the unions in Schema.
 const (
-	SlotAveragePoolAttrsKernelSize      = 4
-	SlotAveragePoolAttrsPads            = 8
-	SlotAveragePoolAttrsStrides         = 10
-	SlotConstantNodeShape               = 4
-	SlotConvAttrsPads                   = 6
-	SlotConvAttrsStrides                = 10
-	SlotConvAttrsDilations              = 12
-	SlotConvTransposeAttrsStrides       = 4
-	SlotConvTransposeAttrsPads          = 8
-	SlotConvTransposeAttrsOutputPadding = 12
-	SlotConvTransposeAttrsDilations     = 14
-	SlotFloatDataData                   = 4
-	SlotGraphInputs                     = 6
-	SlotGraphOutputs                    = 8
-	SlotGraphCaptures                   = 10
-	SlotInt32DataData                   = 4
-	SlotInt8DataData                    = 4
-	SlotMaxPoolAttrsKernelSize          = 4
-	SlotMaxPoolAttrsPads                = 8
-	SlotMaxPoolAttrsStrides             = 10
-	SlotOperatorNodeInputs              = 10
-	SlotOperatorNodeOutputs             = 12
-	SlotRandomNormalAttrsShape          = 10
-	SlotRandomUniformAttrsShape         = 4
-	SlotReduceMeanAttrsAxes             = 4
-	SlotTransposeAttrsPerm              = 4
-	SlotUInt8DataData                   = 4
+	UnionConstantData  = 0
+	UnionNodeKind      = 1
+	UnionOperatorAttrs = 2
+	UnionScalar        = 3
+)
+
+// Positions of the fields in the vtables.
+const (
+	SlotArgMaxAttrsAxis                        = 4
+	SlotArgMaxAttrsKeepDims                    = 6
+	SlotAttentionAttrsIsCausal                 = 4
+	SlotAttentionAttrsQNumHeads                = 6
+	SlotAttentionAttrsKvNumHeads               = 8
+	SlotAttentionAttrsScale                    = 10
+	SlotAttentionAttrsSoftcap                  = 12
+	SlotAveragePoolAttrsKernelSize             = 4
+	SlotAveragePoolAttrsAutoPad                = 6
+	SlotAveragePoolAttrsPads                   = 8
+	SlotAveragePoolAttrsStrides                = 10
+	SlotAveragePoolAttrsCountIncludePad        = 12
+	SlotAveragePoolAttrsCeilMode               = 14
+	SlotBatchNormalizationAttrsEpsilon         = 4
+	SlotCastAttrsTo                            = 4
+	SlotConcatAttrsAxis                        = 4
+	SlotConcatFromSequenceAttrsAxis            = 4
+	SlotConcatFromSequenceAttrsNewAxis         = 6
+	SlotConstantNodeShape                      = 4
+	SlotConstantNodeDataType                   = 6
+	SlotConstantNodeData                       = 8
+	SlotConstantNodeDtype                      = 10
+	SlotConstantNodeDataOffset                 = 12
+	SlotConstantOfShapeAttrsValueType          = 4
+	SlotConstantOfShapeAttrsValue              = 6
+	SlotConvAttrsAutoPad                       = 4
+	SlotConvAttrsPads                          = 6
+	SlotConvAttrsGroups                        = 8
+	SlotConvAttrsStrides                       = 10
+	SlotConvAttrsDilations                     = 12
+	SlotConvTransposeAttrsStrides              = 4
+	SlotConvTransposeAttrsAutoPad              = 6
+	SlotConvTransposeAttrsPads                 = 8
+	SlotConvTransposeAttrsGroups               = 10
+	SlotConvTransposeAttrsOutputPadding        = 12
+	SlotConvTransposeAttrsDilations            = 14
+	SlotCumSumAttrsExclusive                   = 4
+	SlotCumSumAttrsReverse                     = 6
+	SlotDFTAttrsInverse                        = 4
+	SlotDFTAttrsOnesided                       = 6
+	SlotDepthToSpaceAttrsMode                  = 4
+	SlotDepthToSpaceAttrsBlockSize             = 6
+	SlotDequantizeLinearAttrsAxis              = 4
+	SlotDimValue                               = 4
+	SlotDimName                                = 6
+	SlotDropoutAttrsSeed                       = 4
+	SlotEinsumAttrsEquation                    = 4
+	SlotEluAttrsAlpha                          = 4
+	SlotEyeLikeAttrsDtype                      = 4
+	SlotEyeLikeAttrsK                          = 6
+	SlotFlattenAttrsAxis                       = 4
+	SlotFloatDataData                          = 4
+	SlotFloatScalarValue                       = 4
+	SlotGRUAttrsDirection                      = 4
+	SlotGRUAttrsHiddenSize                     = 6
+	SlotGRUAttrsLinearBeforeReset              = 8
+	SlotGatherAttrsAxis                        = 4
+	SlotGatherNDAttrsBatchDims                 = 4
+	SlotGeluAttrsApproximate                   = 4
+	SlotGemmAttrsAlpha                         = 4
+	SlotGemmAttrsBeta                          = 6
+	SlotGemmAttrsTransposeA                    = 8
+	SlotGemmAttrsTransposeB                    = 10
+	SlotGraphNodes                             = 4
+	SlotGraphInputs                            = 6
+	SlotGraphOutputs                           = 8
+	SlotGraphCaptures                          = 10
+	SlotGridSampleAttrsAlignCorners            = 4
+	SlotHardSigmoidAttrsAlpha                  = 4
+	SlotHardSigmoidAttrsBeta                   = 6
+	SlotIfAttrsThenBranch                      = 4
+	SlotIfAttrsElseBranch                      = 6
+	SlotInt32DataData                          = 4
+	SlotInt8DataData                           = 4
+	SlotIntScalarValue                         = 4
+	SlotLSTMAttrsDirection                     = 4
+	SlotLSTMAttrsHiddenSize                    = 6
+	SlotLayerNormalizationAttrsAxis            = 4
+	SlotLayerNormalizationAttrsEpsilon         = 6
+	SlotLeakyReluAttrsAlpha                    = 4
+	SlotLoopAttrsBody                          = 4
+	SlotLpNormalizationAttrsAxis               = 4
+	SlotLpNormalizationAttrsP                  = 6
+	SlotMaxPoolAttrsKernelSize                 = 4
+	SlotMaxPoolAttrsAutoPad                    = 6
+	SlotMaxPoolAttrsPads                       = 8
+	SlotMaxPoolAttrsStrides                    = 10
+	SlotMaxPoolAttrsCeilMode                   = 12
+	SlotMetadataOnnxHash                       = 4
+	SlotMetadataDescription                    = 6
+	SlotMetadataLicense                        = 8
+	SlotMetadataCommit                         = 10
+	SlotMetadataCodeRepository                 = 12
+	SlotMetadataModelRepository                = 14
+	SlotMetadataRunId                          = 16
+	SlotMetadataRunUrl                         = 18
+	SlotModAttrsFmod                           = 4
+	SlotModelSchemaVersion                     = 4
+	SlotModelGraph                             = 6
+	SlotModelMetadata                          = 8
+	SlotMultinomialAttrsSampleSize             = 4
+	SlotMultinomialAttrsSeed                   = 6
+	SlotNodeName                               = 4
+	SlotNodeDataType                           = 6
+	SlotNodeData                               = 8
+	SlotNonMaxSuppressionAttrsBoxOrder         = 4
+	SlotOneHotAttrsAxis                        = 4
+	SlotOperatorNodeType                       = 4
+	SlotOperatorNodeAttrsType                  = 6
+	SlotOperatorNodeAttrs                      = 8
+	SlotOperatorNodeInputs                     = 10
+	SlotOperatorNodeOutputs                    = 12
+	SlotPadAttrsMode                           = 4
+	SlotQuantizeLinearAttrsAxis                = 4
+	SlotQuantizeLinearAttrsOutputDtype         = 6
+	SlotRandomNormalAttrsMean                  = 4
+	SlotRandomNormalAttrsScale                 = 6
+	SlotRandomNormalAttrsSeed                  = 8
+	SlotRandomNormalAttrsShape                 = 10
+	SlotRandomNormalLikeAttrsMean              = 4
+	SlotRandomNormalLikeAttrsScale             = 6
+	SlotRandomNormalLikeAttrsSeed              = 8
+	SlotRandomUniformAttrsShape                = 4
+	SlotRandomUniformAttrsHigh                 = 6
+	SlotRandomUniformAttrsLow                  = 8
+	SlotRandomUniformAttrsSeed                 = 10
+	SlotRandomUniformLikeAttrsHigh             = 4
+	SlotRandomUniformLikeAttrsLow              = 6
+	SlotRandomUniformLikeAttrsSeed             = 8
+	SlotReduceMeanAttrsAxes                    = 4
+	SlotReduceMeanAttrsKeepDims                = 6
+	SlotReduceMeanAttrsNoopWithEmptyAxes       = 8
+	SlotReshapeAttrsAllowZero                  = 4
+	SlotResizeAttrsMode                        = 4
+	SlotResizeAttrsCoordMode                   = 6
+	SlotResizeAttrsNearestMode                 = 8
+	SlotReverseSequenceAttrsBatchAxis          = 4
+	SlotReverseSequenceAttrsTimeAxis           = 6
+	SlotRotaryEmbeddingAttrsInterleaved        = 4
+	SlotRotaryEmbeddingAttrsNumHeads           = 6
+	SlotRotaryEmbeddingAttrsRotaryEmbeddingDim = 8
+	SlotSTFTAttrsOnesided                      = 4
+	SlotScatterElementsAttrsAxis               = 4
+	SlotScatterElementsAttrsReduction          = 6
+	SlotScatterNDAttrsReduction                = 4
+	SlotSequenceEmptyAttrsDtype                = 4
+	SlotShapeAttrsStart                        = 4
+	SlotShapeAttrsEnd                          = 6
+	SlotSoftmaxAttrsAxis                       = 4
+	SlotSplitAttrsAxis                         = 4
+	SlotSplitAttrsNumOutputs                   = 6
+	SlotSplitToSequenceAttrsAxis               = 4
+	SlotSplitToSequenceAttrsKeepDims           = 6
+	SlotTopKAttrsAxis                          = 4
+	SlotTopKAttrsLargest                       = 6
+	SlotTopKAttrsSorted                        = 8
+	SlotTransposeAttrsPerm                     = 4
+	SlotTriluAttrsUpper                        = 4
+	SlotUInt8DataData                          = 4
+	SlotUpsampleAttrsMode                      = 4
+	SlotValueNodeShape                         = 4
+	SlotValueNodeDtype                         = 6
 )
 
 // Schema describes the tables of this package to the verifier. It is never changed.
@@ -124,14 +267,14 @@ var Schema = fb.Schema{
 		}},
 		1: {Name: "AttentionAttrs", Fields: []fb.Field{
 			{Name: "is_causal", Slot: 4, Kind: fb.Scalar, Type: fb.Bool, Size: 1},
-			{Name: "q_num_heads", Slot: 6, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
-			{Name: "kv_num_heads", Slot: 8, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
-			{Name: "scale", Slot: 10, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
+			{Name: "q_num_heads", Slot: 6, Kind: fb.Scalar, Type: fb.Uint32, Size: 4, Optional: true},
+			{Name: "kv_num_heads", Slot: 8, Kind: fb.Scalar, Type: fb.Uint32, Size: 4, Optional: true},
+			{Name: "scale", Slot: 10, Kind: fb.Scalar, Type: fb.Float32, Size: 4, Optional: true},
 			{Name: "softcap", Slot: 12, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
 		}},
 		2: {Name: "AveragePoolAttrs", Fields: []fb.Field{
 			{Name: "kernel_size", Slot: 4, Kind: fb.Scalars, Type: fb.Uint32, Size: 4, Required: true},
-			{Name: "auto_pad", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "auto_pad", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 1},
 			{Name: "pads", Slot: 8, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
 			{Name: "strides", Slot: 10, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
 			{Name: "count_include_pad", Slot: 12, Kind: fb.Scalar, Type: fb.Bool, Size: 1},
@@ -141,7 +284,7 @@ var Schema = fb.Schema{
 			{Name: "epsilon", Slot: 4, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
 		}},
 		4: {Name: "CastAttrs", Fields: []fb.Field{
-			{Name: "to", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "to", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 4},
 		}},
 		5: {Name: "CastLikeAttrs"},
 		6: {Name: "ConcatAttrs", Fields: []fb.Field{
@@ -154,16 +297,16 @@ var Schema = fb.Schema{
 		8: {Name: "ConstantNode", Fields: []fb.Field{
 			{Name: "shape", Slot: 4, Kind: fb.Scalars, Type: fb.Uint32, Size: 4, Required: true},
 			{Name: "data_type", Slot: 6, Kind: fb.Scalar, Type: fb.Tag, Size: 1},
-			{Name: "data", Slot: 8, Kind: fb.Union, Index: 0},
-			{Name: "dtype", Slot: 10, Kind: fb.Scalar, Type: fb.Uint16, Size: 2},
-			{Name: "data_offset", Slot: 12, Kind: fb.Scalar, Type: fb.Uint64, Size: 8},
+			{Name: "data", Slot: 8, Kind: fb.Union, Index: UnionConstantData},
+			{Name: "dtype", Slot: 10, Kind: fb.Scalar, Type: fb.Uint16, Size: 2, Optional: true, Enum: 2},
+			{Name: "data_offset", Slot: 12, Kind: fb.Scalar, Type: fb.Uint64, Size: 8, Optional: true},
 		}},
 		9: {Name: "ConstantOfShapeAttrs", Fields: []fb.Field{
 			{Name: "value_type", Slot: 4, Kind: fb.Scalar, Type: fb.Tag, Size: 1},
-			{Name: "value", Slot: 6, Kind: fb.Union, Required: true, Index: 3},
+			{Name: "value", Slot: 6, Kind: fb.Union, Required: true, Index: UnionScalar},
 		}},
 		10: {Name: "ConvAttrs", Fields: []fb.Field{
-			{Name: "auto_pad", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "auto_pad", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 1},
 			{Name: "pads", Slot: 6, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
 			{Name: "groups", Slot: 8, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
 			{Name: "strides", Slot: 10, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
@@ -171,9 +314,9 @@ var Schema = fb.Schema{
 		}},
 		11: {Name: "ConvTransposeAttrs", Fields: []fb.Field{
 			{Name: "strides", Slot: 4, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
-			{Name: "auto_pad", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "auto_pad", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Default: 1, Enum: 1},
 			{Name: "pads", Slot: 8, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
-			{Name: "groups", Slot: 10, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
+			{Name: "groups", Slot: 10, Kind: fb.Scalar, Type: fb.Uint32, Size: 4, Default: 1},
 			{Name: "output_padding", Slot: 12, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
 			{Name: "dilations", Slot: 14, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
 		}},
@@ -186,7 +329,7 @@ var Schema = fb.Schema{
 			{Name: "onesided", Slot: 6, Kind: fb.Scalar, Type: fb.Bool, Size: 1},
 		}},
 		14: {Name: "DepthToSpaceAttrs", Fields: []fb.Field{
-			{Name: "mode", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "mode", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 5},
 			{Name: "block_size", Slot: 6, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
 		}},
 		15: {Name: "DequantizeLinearAttrs", Fields: []fb.Field{
@@ -197,7 +340,7 @@ var Schema = fb.Schema{
 			{Name: "name", Slot: 6, Kind: fb.String},
 		}},
 		17: {Name: "DropoutAttrs", Fields: []fb.Field{
-			{Name: "seed", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
+			{Name: "seed", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4, Optional: true},
 		}},
 		18: {Name: "EinsumAttrs", Fields: []fb.Field{
 			{Name: "equation", Slot: 4, Kind: fb.String},
@@ -206,7 +349,7 @@ var Schema = fb.Schema{
 			{Name: "alpha", Slot: 4, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
 		}},
 		20: {Name: "EyeLikeAttrs", Fields: []fb.Field{
-			{Name: "dtype", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "dtype", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Optional: true, Enum: 4},
 			{Name: "k", Slot: 6, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
 		}},
 		21: {Name: "FlattenAttrs", Fields: []fb.Field{
@@ -219,7 +362,7 @@ var Schema = fb.Schema{
 			{Name: "value", Slot: 4, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
 		}},
 		24: {Name: "GRUAttrs", Fields: []fb.Field{
-			{Name: "direction", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "direction", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 11},
 			{Name: "hidden_size", Slot: 6, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
 			{Name: "linear_before_reset", Slot: 8, Kind: fb.Scalar, Type: fb.Bool, Size: 1},
 		}},
@@ -230,7 +373,7 @@ var Schema = fb.Schema{
 			{Name: "batch_dims", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
 		}},
 		27: {Name: "GeluAttrs", Fields: []fb.Field{
-			{Name: "approximate", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "approximate", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 6},
 		}},
 		28: {Name: "GemmAttrs", Fields: []fb.Field{
 			{Name: "alpha", Slot: 4, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
@@ -266,7 +409,7 @@ var Schema = fb.Schema{
 		}},
 		36: {Name: "IsInfAttrs"},
 		37: {Name: "LSTMAttrs", Fields: []fb.Field{
-			{Name: "direction", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "direction", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 11},
 			{Name: "hidden_size", Slot: 6, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
 		}},
 		38: {Name: "LayerNormalizationAttrs", Fields: []fb.Field{
@@ -280,12 +423,12 @@ var Schema = fb.Schema{
 			{Name: "body", Slot: 4, Kind: fb.Child, Index: TableGraph},
 		}},
 		41: {Name: "LpNormalizationAttrs", Fields: []fb.Field{
-			{Name: "axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
-			{Name: "p", Slot: 6, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
+			{Name: "axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4, Default: -1},
+			{Name: "p", Slot: 6, Kind: fb.Scalar, Type: fb.Uint32, Size: 4, Default: 2},
 		}},
 		42: {Name: "MaxPoolAttrs", Fields: []fb.Field{
 			{Name: "kernel_size", Slot: 4, Kind: fb.Scalars, Type: fb.Uint32, Size: 4, Required: true},
-			{Name: "auto_pad", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "auto_pad", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 1},
 			{Name: "pads", Slot: 8, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
 			{Name: "strides", Slot: 10, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
 			{Name: "ceil_mode", Slot: 12, Kind: fb.Scalar, Type: fb.Bool, Size: 1},
@@ -310,54 +453,54 @@ var Schema = fb.Schema{
 		}},
 		46: {Name: "MultinomialAttrs", Fields: []fb.Field{
 			{Name: "sample_size", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
-			{Name: "seed", Slot: 6, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
+			{Name: "seed", Slot: 6, Kind: fb.Scalar, Type: fb.Float32, Size: 4, Optional: true},
 		}},
 		47: {Name: "Node", Fields: []fb.Field{
 			{Name: "name", Slot: 4, Kind: fb.String},
 			{Name: "data_type", Slot: 6, Kind: fb.Scalar, Type: fb.Tag, Size: 1},
-			{Name: "data", Slot: 8, Kind: fb.Union, Index: 1},
+			{Name: "data", Slot: 8, Kind: fb.Union, Index: UnionNodeKind},
 		}},
 		48: {Name: "NonMaxSuppressionAttrs", Fields: []fb.Field{
-			{Name: "box_order", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "box_order", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 7},
 		}},
 		49: {Name: "OneHotAttrs", Fields: []fb.Field{
 			{Name: "axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
 		}},
 		50: {Name: "OperatorNode", Fields: []fb.Field{
-			{Name: "type", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "type", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 9},
 			{Name: "attrs_type", Slot: 6, Kind: fb.Scalar, Type: fb.Tag, Size: 1},
-			{Name: "attrs", Slot: 8, Kind: fb.Union, Index: 2},
+			{Name: "attrs", Slot: 8, Kind: fb.Union, Index: UnionOperatorAttrs},
 			{Name: "inputs", Slot: 10, Kind: fb.Scalars, Type: fb.Int32, Size: 4},
 			{Name: "outputs", Slot: 12, Kind: fb.Scalars, Type: fb.Int32, Size: 4},
 		}},
 		51: {Name: "PadAttrs", Fields: []fb.Field{
-			{Name: "mode", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "mode", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 10},
 		}},
 		52: {Name: "QuantizeLinearAttrs", Fields: []fb.Field{
 			{Name: "axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
-			{Name: "output_dtype", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "output_dtype", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Optional: true, Enum: 4},
 		}},
 		53: {Name: "RandomNormalAttrs", Fields: []fb.Field{
 			{Name: "mean", Slot: 4, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
 			{Name: "scale", Slot: 6, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
-			{Name: "seed", Slot: 8, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
+			{Name: "seed", Slot: 8, Kind: fb.Scalar, Type: fb.Float32, Size: 4, Optional: true},
 			{Name: "shape", Slot: 10, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
 		}},
 		54: {Name: "RandomNormalLikeAttrs", Fields: []fb.Field{
 			{Name: "mean", Slot: 4, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
 			{Name: "scale", Slot: 6, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
-			{Name: "seed", Slot: 8, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
+			{Name: "seed", Slot: 8, Kind: fb.Scalar, Type: fb.Float32, Size: 4, Optional: true},
 		}},
 		55: {Name: "RandomUniformAttrs", Fields: []fb.Field{
 			{Name: "shape", Slot: 4, Kind: fb.Scalars, Type: fb.Uint32, Size: 4},
 			{Name: "high", Slot: 6, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
 			{Name: "low", Slot: 8, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
-			{Name: "seed", Slot: 10, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
+			{Name: "seed", Slot: 10, Kind: fb.Scalar, Type: fb.Float32, Size: 4, Optional: true},
 		}},
 		56: {Name: "RandomUniformLikeAttrs", Fields: []fb.Field{
 			{Name: "high", Slot: 4, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
 			{Name: "low", Slot: 6, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
-			{Name: "seed", Slot: 8, Kind: fb.Scalar, Type: fb.Float32, Size: 4},
+			{Name: "seed", Slot: 8, Kind: fb.Scalar, Type: fb.Float32, Size: 4, Optional: true},
 		}},
 		57: {Name: "ReduceMeanAttrs", Fields: []fb.Field{
 			{Name: "axes", Slot: 4, Kind: fb.Scalars, Type: fb.Int32, Size: 4},
@@ -368,12 +511,12 @@ var Schema = fb.Schema{
 			{Name: "allow_zero", Slot: 4, Kind: fb.Scalar, Type: fb.Bool, Size: 1},
 		}},
 		59: {Name: "ResizeAttrs", Fields: []fb.Field{
-			{Name: "mode", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
-			{Name: "coord_mode", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
-			{Name: "nearest_mode", Slot: 8, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "mode", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 12},
+			{Name: "coord_mode", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 3},
+			{Name: "nearest_mode", Slot: 8, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 8},
 		}},
 		60: {Name: "ReverseSequenceAttrs", Fields: []fb.Field{
-			{Name: "batch_axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
+			{Name: "batch_axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4, Default: 1},
 			{Name: "time_axis", Slot: 6, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
 		}},
 		61: {Name: "RotaryEmbeddingAttrs", Fields: []fb.Field{
@@ -382,32 +525,32 @@ var Schema = fb.Schema{
 			{Name: "rotary_embedding_dim", Slot: 8, Kind: fb.Scalar, Type: fb.Uint32, Size: 4},
 		}},
 		62: {Name: "STFTAttrs", Fields: []fb.Field{
-			{Name: "onesided", Slot: 4, Kind: fb.Scalar, Type: fb.Bool, Size: 1},
+			{Name: "onesided", Slot: 4, Kind: fb.Scalar, Type: fb.Bool, Size: 1, Default: 1},
 		}},
 		63: {Name: "ScatterElementsAttrs", Fields: []fb.Field{
 			{Name: "axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
-			{Name: "reduction", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "reduction", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 13},
 		}},
 		64: {Name: "ScatterNDAttrs", Fields: []fb.Field{
-			{Name: "reduction", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "reduction", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 13},
 		}},
 		65: {Name: "SequenceEmptyAttrs", Fields: []fb.Field{
-			{Name: "dtype", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "dtype", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Optional: true, Enum: 4},
 		}},
 		66: {Name: "ShapeAttrs", Fields: []fb.Field{
-			{Name: "start", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
-			{Name: "end", Slot: 6, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
+			{Name: "start", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4, Optional: true},
+			{Name: "end", Slot: 6, Kind: fb.Scalar, Type: fb.Int32, Size: 4, Optional: true},
 		}},
 		67: {Name: "SoftmaxAttrs", Fields: []fb.Field{
 			{Name: "axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
 		}},
 		68: {Name: "SplitAttrs", Fields: []fb.Field{
 			{Name: "axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
-			{Name: "num_outputs", Slot: 6, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
+			{Name: "num_outputs", Slot: 6, Kind: fb.Scalar, Type: fb.Int32, Size: 4, Optional: true},
 		}},
 		69: {Name: "SplitToSequenceAttrs", Fields: []fb.Field{
 			{Name: "axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
-			{Name: "keep_dims", Slot: 6, Kind: fb.Scalar, Type: fb.Bool, Size: 1},
+			{Name: "keep_dims", Slot: 6, Kind: fb.Scalar, Type: fb.Bool, Size: 1, Default: 1},
 		}},
 		70: {Name: "TopKAttrs", Fields: []fb.Field{
 			{Name: "axis", Slot: 4, Kind: fb.Scalar, Type: fb.Int32, Size: 4},
@@ -424,11 +567,11 @@ var Schema = fb.Schema{
 			{Name: "data", Slot: 4, Kind: fb.Scalars, Type: fb.Uint8, Size: 1, Required: true},
 		}},
 		74: {Name: "UpsampleAttrs", Fields: []fb.Field{
-			{Name: "mode", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "mode", Slot: 4, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Enum: 12},
 		}},
 		75: {Name: "ValueNode", Fields: []fb.Field{
 			{Name: "shape", Slot: 4, Kind: fb.Tables, Index: TableDim},
-			{Name: "dtype", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1},
+			{Name: "dtype", Slot: 6, Kind: fb.Scalar, Type: fb.Uint8, Size: 1, Optional: true, Enum: 4},
 		}},
 	},
 	Unions: []fb.UnionType{
@@ -436,5 +579,20 @@ var Schema = fb.Schema{
 		1: {Name: "NodeKind", Members: []int16{-1, TableOperatorNode, TableConstantNode, TableValueNode}},
 		2: {Name: "OperatorAttrs", Members: []int16{-1, TableArgMaxAttrs, TableAveragePoolAttrs, TableBatchNormalizationAttrs, TableCastAttrs, TableConcatAttrs, TableConstantOfShapeAttrs, TableConvAttrs, TableConvTransposeAttrs, TableFlattenAttrs, TableGatherAttrs, TableGemmAttrs, TableGRUAttrs, TableLeakyReluAttrs, TableLSTMAttrs, TableMaxPoolAttrs, TableReduceMeanAttrs, TableReshapeAttrs, TableResizeAttrs, TableSplitAttrs, TableSoftmaxAttrs, TableTransposeAttrs, TableModAttrs, TableScatterElementsAttrs, TableOneHotAttrs, TableTopKAttrs, TableHardSigmoidAttrs, TableTriluAttrs, TableScatterNDAttrs, TableNonMaxSuppressionAttrs, TableLayerNormalizationAttrs, TableRandomUniformAttrs, TableEluAttrs, TableRandomUniformLikeAttrs, TableRandomNormalAttrs, TableRandomNormalLikeAttrs, TableGatherNDAttrs, TableGeluAttrs, TableEinsumAttrs, TableIfAttrs, TablePadAttrs, TableDequantizeLinearAttrs, TableQuantizeLinearAttrs, TableDepthToSpaceAttrs, TableCastLikeAttrs, TableShapeAttrs, TableDropoutAttrs, TableEyeLikeAttrs, TableIsInfAttrs, TableLoopAttrs, TableSequenceEmptyAttrs, TableConcatFromSequenceAttrs, TableSplitToSequenceAttrs, TableGridSampleAttrs, TableSTFTAttrs, TableMultinomialAttrs, TableReverseSequenceAttrs, TableDFTAttrs, TableUpsampleAttrs, TableRotaryEmbeddingAttrs, TableAttentionAttrs, TableCumSumAttrs, TableLpNormalizationAttrs}},
 		3: {Name: "Scalar", Members: []int16{-1, TableIntScalar, TableFloatScalar}},
+	},
+	Enums: []fb.EnumType{
+		0:  {Name: "AutoPad", Names: []string{"Same", "NotSet"}},
+		1:  {Name: "ConstantDataType", Names: []string{"Int32", "Float32", "Int8", "UInt8"}},
+		2:  {Name: "CoordTransformMode", Names: []string{"HalfPixel", "Asymmetric", "AlignCorners", "PytorchHalfPixel"}},
+		3:  {Name: "DataType", Names: []string{"Int32", "Float", "Int8", "UInt8"}},
+		4:  {Name: "DepthToSpaceMode", Names: []string{"DCR", "CRD"}},
+		5:  {Name: "GeluApproximation", Names: []string{"None", "Tanh"}},
+		6:  {Name: "NMSBoxOrder", Names: []string{"TopLeftBottomRight", "CenterWidthHeight"}},
+		7:  {Name: "NearestMode", Names: []string{"Floor", "Ceil", "RoundPreferFloor", "RoundPreferCeil"}},
+		8:  {Name: "OperatorType", Names: []string{"Add", "ArgMin", "ArgMax", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "ConstantOfShape", "Conv", "ConvTranspose", "Cos", "CumSum", "Div", "Equal", "Erf", "Expand", "Flatten", "Gather", "Gemm", "GlobalAveragePool", "Greater", "GRU", "Identity", "LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax", "LSTM", "MatMul", "MaxPool", "Mod", "Mul", "Pad", "Pow", "Range", "ReduceMean", "ReduceL2", "Relu", "Reshape", "Resize", "Shape", "Sigmoid", "Sin", "Slice", "Split", "Sqrt", "Squeeze", "Softmax", "Sub", "Tanh", "Transpose", "Unsqueeze", "Where", "ReduceProd", "ReduceSum", "ReduceMin", "ReduceMax", "NonZero", "ScatterElements", "Tile", "Not", "Abs", "Max", "Mean", "Min", "Sum", "OneHot", "Round", "Floor", "Ceil", "Reciprocal", "TopK", "Neg", "Exp", "GreaterOrEqual", "Size", "Tan", "Acos", "Asin", "Atan", "InstanceNormalization", "HardSigmoid", "HardSwish", "And", "Or", "Xor", "Trilu", "ScatterND", "NonMaxSuppression", "Sign", "GatherElements", "LayerNormalization", "ReduceSumSquare", "RandomUniform", "Elu", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "Softplus", "GatherND", "Gelu", "Einsum", "If", "DequantizeLinear", "QuantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "DepthToSpace", "ConvInteger", "CastLike", "Dropout", "EyeLike", "IsNaN", "IsInf", "Loop", "SequenceEmpty", "SequenceAt", "SequenceInsert", "ConcatFromSequence", "SplitToSequence", "SequenceLength", "SequenceConstruct", "SequenceErase", "GridSample", "PRelu", "STFT", "GlobalMaxPool", "ReduceL1", "Acosh", "Asinh", "Atanh", "Cosh", "Sinh", "Multinomial", "ReverseSequence", "DFT", "Scatter", "Upsample", "RotaryEmbedding", "Attention", "LpNormalization", "ReduceLogSum", "ReduceLogSumExp"}},
+		9:  {Name: "PadMode", Names: []string{"Constant", "Reflect", "Edge", "Wrap"}},
+		10: {Name: "RNNDirection", Names: []string{"Forward", "Reverse", "Bidirectional"}},
+		11: {Name: "ResizeMode", Names: []string{"Nearest", "Linear"}},
+		12: {Name: "ScatterReduction", Names: []string{"None", "Add", "Mul", "Min", "Max"}},
 	},
 }

@@ -1,0 +1,53 @@
+package fb
+
+import (
+	flatbuffers "github.com/google/flatbuffers/go"
+)
+
+// What the generated accessors lack, on the tables that they read. The buffer must have
+// passed Verify.
+
+// FieldPos returns the position of a field in the buffer, 0 if it is absent.
+func FieldPos(t flatbuffers.Table, slot int) int {
+	o := t.Offset(flatbuffers.VOffsetT(slot))
+	if o == 0 {
+		return 0
+	}
+	return int(t.Pos) + int(o)
+}
+
+// FieldPosOr returns the position of a field in the buffer, that of its table if it is absent.
+func FieldPosOr(t flatbuffers.Table, slot int) int {
+	if p := FieldPos(t, slot); p != 0 {
+		return p
+	}
+	return int(t.Pos)
+}
+
+// FieldTarget returns the position that a field refers to: of a table, or of the length of a
+// vector or string. It is 0 if the field is absent.
+func FieldTarget(t flatbuffers.Table, slot int) int {
+	p := FieldPos(t, slot)
+	if p == 0 {
+		return 0
+	}
+	return int(t.Indirect(flatbuffers.UOffsetT(p)))
+}
+
+// FieldTable returns the table that a field refers to, and whether it is there.
+func FieldTable(t flatbuffers.Table, slot int) (flatbuffers.Table, bool) {
+	p := FieldTarget(t, slot)
+	return flatbuffers.Table{Bytes: t.Bytes, Pos: flatbuffers.UOffsetT(p)}, p != 0
+}
+
+// FieldBytes returns the bytes of a string, or of a vector of scalars of size bytes, and
+// whether it is there. They alias the buffer.
+func FieldBytes(t flatbuffers.Table, slot, size int) ([]byte, bool) {
+	p := FieldTarget(t, slot)
+	if p == 0 {
+		return nil, false
+	}
+	first := p + 4
+	end := first + size*int(flatbuffers.GetUOffsetT(t.Bytes[p:]))
+	return t.Bytes[first:end:end], true
+}
