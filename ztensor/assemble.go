@@ -38,6 +38,11 @@ func leads(scheme, role string) bool {
 	return role == "data"
 }
 
+// isSparse reports whether a scheme is a sparse one, of any version.
+func isSparse(scheme string) bool {
+	return scheme == schemeCSR || scheme == schemeCOO || scheme == layoutCSR || scheme == layoutCOO
+}
+
 // indexRole reports whether a component has the indices of a sparse tensor.
 func indexRole(scheme, role string) bool {
 	switch scheme {
@@ -127,7 +132,7 @@ func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
 		s.inComponent(t, w, "length")
 		return
 	}
-	c.r, c.offset, c.length = r, int64(w.offset), int64(w.length)
+	c.r, c.t, c.offset, c.length = r, t, int64(w.offset), int64(w.length)
 	if w.has&keyDigest != 0 {
 		c.setDigest(w.digest)
 	}
@@ -173,6 +178,9 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common string, 
 		word = common
 	case own && !s.ownTypes:
 		s.departAt(int(w.at), s.r.field(t.Name, w.name)+".dtype", "in this layout the dtype stands on the tensor")
+	}
+	if !own && indexRole(t.Scheme, w.name) {
+		c.dtype = tensor.U64 // as the format has them where it gives no dtype
 	}
 	if own || word != "" {
 		c.dtype = s.element(word)

@@ -20,7 +20,8 @@ import (
 // A blob is the payload of one part in version 2: the source of a tensor.Blob.
 type blob struct {
 	r       *Reader
-	offset  int64 // of the stored bytes in their file
+	t       *tensor.Tensor // that it belongs to; nil for a whole file
+	offset  int64          // of the stored bytes in their file
 	length  int64 // of the stored bytes
 	size    int64 // decoded
 	hash    uint64
@@ -412,20 +413,12 @@ func (s *stream2) Close() error {
 	return nil
 }
 
-// field is the path of a blob in the manifest. It is for errors: it looks at all
-// tensors.
+// field returns the path of a blob in the manifest, for errors.
 func (b *blob) field() string {
-	for t := range b.r.tensors.all() {
-		if t.Data.Source() == tensor.Source(b) {
-			return partField(t.Name, "data")
-		}
-		for _, p := range t.Parts {
-			if p.Data.Source() == tensor.Source(b) {
-				return partField(t.Name, p.Role)
-			}
-		}
+	if b.t == nil {
+		return ""
 	}
-	return ""
+	return partField(b.t.Name, roleOf(b.t, b))
 }
 
 // failed gives an error of reading the blob its place; nil stays nil.

@@ -27,7 +27,8 @@ const (
 // in slabs and are handed out as pointers, so that a Blob costs no allocation.
 type component struct {
 	r        *Reader
-	offset   int64 // of the stored bytes in the file
+	t        *tensor.Tensor // that it belongs to
+	offset   int64          // of the stored bytes in the file
 	length   int64 // of the stored bytes
 	size     int64 // decoded; -1 when only decoding tells
 	more     *unusual

@@ -229,6 +229,7 @@ func (s *scan2) end2(found bool) {
 	s.canon.end()
 	s.in(func() string { return "manifest" })
 	s.raise(s.late)
+	s.r.jumbled = s.jumbled || s.foreign
 	if s.err == nil && (s.jumbled || s.foreign) {
 		s.overlaps()
 	}
@@ -601,7 +602,7 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 		in(".blob")
 		return
 	}
-	b.r, b.offset, b.length, b.size = r, int64(p.offset), int64(p.length), int64(p.size())
+	b.r, b.t, b.offset, b.length, b.size = r, t, int64(p.offset), int64(p.length), int64(p.size())
 	b.dtype = storageType2(p.dtype)
 	if p.logical != nil {
 		l := logicalType2(p.logical)

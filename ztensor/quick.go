@@ -138,7 +138,7 @@ func (s *scan) quick() bool {
 	s.p = p
 	t := s.next(named)
 	c := &x.components.take(1)[0]
-	c.r, c.offset, c.length, c.size, c.dtype, c.crc, c.hasCRC = r, int64(offset), int64(length), int64(length), dtype, sum, crc
+	c.r, c.t, c.offset, c.length, c.size, c.dtype, c.crc, c.hasCRC = r, t, int64(offset), int64(length), int64(length), dtype, sum, crc
 	if length > 0 {
 		s.lies(c)
 	}

@@ -96,7 +96,7 @@ func (s *scan2) quick(before *[]byte) bool {
 
 	t := &r.tensors.take(1)[0]
 	x := &r.two.blobs.take(1)[0]
-	x.r, x.offset, x.length, x.size, x.dtype = r, int64(off), int64(length), int64(length), dtype
+	x.r, x.t, x.offset, x.length, x.size, x.dtype = r, t, int64(off), int64(length), int64(length), dtype
 	x.hash, x.hasHash = uint64(high)<<32|uint64(low), true
 	s.placed(x)
 	t.Name, t.DType, t.Data = r.keep(name), dtype, tensor.NewBlob(x)

@@ -412,20 +412,17 @@ func (x *index) shape(first *component, dims []int64) tensor.Shape {
 	return s
 }
 
-// path finds the tensor and role that c belongs to. It is for errors: it looks
-// at all tensors.
-func (x *index) path(c *component) string {
-	for t := range x.tensors.all() {
-		if t.Data.Source() == tensor.Source(c) {
-			return x.field(t.Name, "data")
-		}
-		for _, p := range t.Parts {
-			if p.Data.Source() == tensor.Source(c) {
-				return x.field(t.Name, p.Role)
-			}
+// path returns the path of c in the manifest, for errors.
+func (x *index) path(c *component) string { return x.field(c.t.Name, roleOf(c.t, c)) }
+
+// roleOf returns the role in which a tensor has a payload.
+func roleOf(t *tensor.Tensor, payload tensor.Source) string {
+	for i := range t.Parts {
+		if t.Parts[i].Data.Source() == payload {
+			return t.Parts[i].Role
 		}
 	}
-	return ""
+	return "data"
 }
 
 // field is the path of a component in the manifest's own words.

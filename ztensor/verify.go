@@ -51,6 +51,9 @@ type verifier struct {
 	opts  tensor.VerifyOptions
 	found *tensor.FindingList
 	done  atomic.Int64 // stored bytes looked at
+
+	shared map[payloadKey]*outcome // of payloads that several tensors have; read-only
+	budget atomic.Int64            // bytes that may still be decoded
 }
 
 // A finding is an error, or a warning, that a worker made.
@@ -101,6 +104,9 @@ const batchSize = 4 << 20
 // order, from this goroutine.
 func (v *verifier) tensors() error {
 	r := v.r
+	if err := v.prepare(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(v.ctx)
 	defer cancel()
 	var total int64
@@ -124,7 +130,7 @@ func (v *verifier) tensors() error {
 				for i := b.from; i < b.to && b.err == nil; i++ {
 					b.err = caught.during(func() error {
 						w.tensor(r.tensors.at(i))
-						return ctx.Err()
+						return cmp.Or(w.err, ctx.Err())
 					})
 				}
 				b.found, w.found = w.found, nil
@@ -192,6 +198,9 @@ type worker struct {
 	ctx   context.Context
 	buf   []byte
 	found []finding
+
+	undeclared int64 // decoded bytes of the current tensor whose number the file does not give
+	err        error // that ends the verification
 }
 
 func (w *worker) fail(err error) { w.found = append(w.found, finding{err: err}) }
@@ -205,6 +214,7 @@ func (w *worker) tensor(t *tensor.Tensor) {
 		return
 	}
 	before := len(w.found)
+	w.undeclared = 0
 	name := func() string { return fmt.Sprintf("%s[%s]", r.list, tensor.Quote(t.Name)) }
 	if err := t.Check(); err != nil {
 		w.fail(r.bad(-1, name(), err))
@@ -224,6 +234,9 @@ func (w *worker) tensor(t *tensor.Tensor) {
 	}
 	if sound && len(w.found) == before && (t.Scheme == schemeCSR || t.Scheme == schemeCOO) {
 		if w.v.opts.Depth == tensor.VerifyStructure {
+			return
+		}
+		if w.charge(w.undeclared); w.err != nil {
 			return
 		}
 		if err := CheckSparse(w.ctx, t); err != nil && w.ctx.Err() == nil {
@@ -251,7 +264,7 @@ func (w *worker) component(c *component) bool {
 		w.v.done.Add(c.length)
 		return c.readable() == nil
 	}
-	w.payload(c)
+	w.once(c.key(), func() string { return c.r.path(c) }, func() { w.payload(c) })
 	return len(w.found) == before
 }
 
@@ -304,6 +317,12 @@ func (w *worker) payload(c *component) {
 			}
 		}
 		at += int64(n)
+		if c.size < 0 {
+			w.undeclared += int64(n)
+			if w.charge(int64(n)); w.err != nil {
+				return
+			}
+		}
 		if err == io.EOF {
 			break
 		}

@@ -60,6 +60,7 @@ func (v *verifier) canonical() error {
 // parts, the content rules of their types, and the data rules of its layout.
 func (w *worker) tensor2(t *tensor.Tensor) {
 	before := len(w.found)
+	w.undeclared = 0
 	for _, p := range w.v.r.parts2(t) {
 		w.part2(t, p)
 		if w.ctx.Err() != nil {
@@ -114,7 +115,9 @@ func (w *worker) part2(t *tensor.Tensor, p role2) {
 	if b.digest() == "" {
 		w.warn(fault(".digest", errors.New("there is none to check the bytes by")))
 	}
-	if err := b.check(step, look); err != nil && w.ctx.Err() == nil {
-		w.fail(err)
-	}
+	w.once(b.key(), func() string { return partField(p.object, p.role) }, func() {
+		if err := b.check(step, look); err != nil && w.ctx.Err() == nil {
+			w.fail(err)
+		}
+	})
 }

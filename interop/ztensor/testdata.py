@@ -178,7 +178,7 @@ def tensor1(t, top):
     else:
         parts = {}
         for c in t["components"]:
-            d = c.get("dtype") or (t["dtype"] if c["role"] in ("data", "values") else None)
+            d = c.get("dtype") or (t["dtype"] if c["role"] in ("data", "values") else "uint64" if c["role"] in ("indices", "indptr", "coords") else None)
             d = LOGICAL.get(c.get("type"), c.get("type")) or LONG.get(d, d)
             parts[c["role"]] = fields({}, dtype=d, **stored(c))
     return place(row, parts)

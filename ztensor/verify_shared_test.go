@@ -1,0 +1,146 @@
+package ztensor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// sharing makes a file of n dense tensors over one zstd component of size bytes.
+func sharing(t *testing.T, version string, n, size int, digest string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	e, err := newEncoder(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.ResetContentSize(&out, int64(size))
+	e.Write(make([]byte, size))
+	e.Close()
+	stored := out.Bytes()
+	list := map[string]any{}
+	for i := range n {
+		var c map[string]any
+		if version == "1.0" {
+			c = component10(64, len(stored))
+		} else {
+			c = component12("u8", 64, len(stored))
+			c["uncompressed_length"] = size
+		}
+		c["encoding"] = "zstd"
+		if digest != "" {
+			c["digest"] = digest
+		}
+		if version == "1.0" {
+			list[fmt.Sprintf("t%06d", i)] = tensor10("uint8", "dense", []any{size}, map[string]any{"data": c})
+		} else {
+			list[fmt.Sprintf("t%06d", i)] = object12("dense", []any{size}, map[string]any{"data": c})
+		}
+	}
+	data := make([]byte, 64+len(stored)+64)
+	copy(data, magic1)
+	copy(data[64:], stored)
+	if version == "1.0" {
+		return append(data, file10(manifest10(list), 8)[8:]...)
+	}
+	return append(data, file12(manifest12(list), 8)[8:]...)
+}
+
+// readsOf counts the reads that begin within the data.
+type readsOf struct {
+	*bytes.Reader
+	reads atomic.Int64
+}
+
+func (r *readsOf) ReadAt(p []byte, off int64) (int, error) {
+	if off == 64 {
+		r.reads.Add(1)
+	}
+	return r.Reader.ReadAt(p, off)
+}
+
+func TestVerifyDecodesASharedPayloadOnce(t *testing.T) {
+	for _, version := range []string{"1.0", "1.2"} {
+		data := sharing(t, version, 2000, 1<<20, "")
+		src := &readsOf{Reader: bytes.NewReader(data)}
+		r, err := NewReader(src, int64(len(data)), &ReaderOptions{Limits: tensor.Limits{MaxDecodedTotal: 2 << 20}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src.reads.Store(0)
+		if err := r.Verify(context.Background(), nil); err != nil {
+			t.Errorf("%s: %v", version, err)
+		}
+		if n := src.reads.Load(); n > 4 {
+			t.Errorf("%s: the payload was read %d times", version, n)
+		}
+	}
+}
+
+func TestVerifyNamesEachTensorOfASharedPayload(t *testing.T) {
+	data := sharing(t, "1.2", 3, 1000, "crc32c:0x00000000")
+	r, err := OpenBytes(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	err = r.Verify(context.Background(), &tensor.VerifyOptions{Report: func(f tensor.Finding) { found = append(found, f.Err.Error()) }})
+	if !errors.Is(err, tensor.ErrChecksum) {
+		t.Fatal(err)
+	}
+	all := strings.Join(found, "\n")
+	for i := range 3 {
+		if want := fmt.Sprintf(`objects["t%06d"].components["data"].digest`, i); strings.Count(all, want) != 1 {
+			t.Errorf("%s is not in %s", want, all)
+		}
+	}
+}
+
+func TestVerifyStopsAtTheLimitOfDecodedBytes(t *testing.T) {
+	for _, version := range []string{"1.0", "1.2"} {
+		// Different digests: nothing can be shared.
+		data := sharing(t, version, 1, 1<<20, "")
+		r, err := OpenBytes(data, &ReaderOptions{Limits: tensor.Limits{MaxDecodedTotal: 1<<20 - 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Verify(context.Background(), nil); !errors.Is(err, tensor.ErrLimit) || !strings.Contains(err.Error(), "MaxDecodedTotal") {
+			t.Errorf("%s: %v", version, err)
+		}
+		if err := r.Verify(context.Background(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
+			t.Errorf("%s: structure alone: %v", version, err)
+		}
+	}
+}
+
+// An error has its name without a search: the work is in proportion to the
+// findings, which the number of names looked at shows.
+func TestPayloadsKnowTheirTensor(t *testing.T) {
+	for _, version := range []string{"1.0", "1.2", "2"} {
+		data := manyTensors(t, 1000, &WriterOptions{Version: version})
+		r, err := OpenBytes(data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, x := 0, r.tensors.used; i < x; i++ {
+			ten := r.tensors.at(i)
+			var err error
+			switch p := ten.Data.Source().(type) {
+			case *component:
+				err = p.failed(io.ErrUnexpectedEOF)
+			case *blob:
+				err = p.failed(io.ErrUnexpectedEOF)
+			}
+			if !strings.Contains(err.Error(), tensor.Quote(ten.Name)) {
+				t.Fatalf("%s: %v does not name %s", version, err, ten.Name)
+			}
+		}
+	}
+}
