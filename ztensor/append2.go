@@ -76,7 +76,7 @@ func append2(name string, size int64, o WriterOptions) (_ *Writer, err error) {
 	if o.Alignment == 0 {
 		o.Alignment = r.alignment2()
 	}
-	o.KeepOrder = true // canonical form has no second edition
+	o.Canonical = false // which has no second edition
 	if len(o.Attributes) > 0 {
 		all := map[string]any{}
 		for k, v := range r.Values() {

@@ -362,6 +362,11 @@ func (l *frameLine) part(ctx context.Context, layout *layout2, p *payload2) erro
 		if hash, err = hashOf(ctx, all); err != nil {
 			return err
 		}
+		if f, ok := p.data.Source().(*fixed); ok {
+			if err := f.check(hash); err != nil {
+				return err
+			}
+		}
 	}
 	return l.then(func() error {
 		if err := l.w.write(appendSeekTable(nil, s.table)); err != nil {

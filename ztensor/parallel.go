@@ -152,6 +152,7 @@ func (p *pipeline) run(ts iter.Seq2[*tensor.Tensor, error]) (err error) {
 		}
 		it := item{t: t, payloads: payloads}
 		for i := range payloads {
+			payloads[i].data = fixBlob(payloads[i].data) // ts goes on before it is read
 			it.spools = append(it.spools, &spool{all: &p.spools})
 			next.size += max(payloads[i].data.Size(), 1<<10)
 		}
@@ -198,6 +199,9 @@ func (p *pipeline) write(j *job) {
 				}
 			}
 			err := s.drain(w)
+			if err == nil {
+				err = unchanged(it.payloads[k].data)
+			}
 			if err != nil && w.err == nil {
 				w.broken(it.t, c.role, err)
 			}

@@ -25,13 +25,16 @@ type WriterOptions struct {
 	// layouts of their own generation: 1.0 files need those of December 2025,
 	// and the ones of version 2 read none of these.
 	//
-	// Version 2 is written in canonical form, in which equal content makes equal
-	// files, unless Level, Alignment or KeepOrder ask for another one. Add then
-	// only checks a tensor and keeps it: data goes out, sorted by name, in
-	// AddAll, in Create as far as it has to come first, and in Close.
 	Version string
-	// Digest is computed for each component, of the bytes as stored. Version 2
-	// always has XXH3, of the bytes before compression.
+	// Canonical writes version 2 in canonical form, in which equal content makes
+	// equal files. Add then checks a tensor and keeps it: its data is written,
+	// sorted by name, by AddAll, by Create as far as it has to come first, and by
+	// Close, which fails if memory of the caller has changed by then. It excludes
+	// Level, Alignment and KeepOrder. WriteFile and WriteShards set it where
+	// these allow it.
+	Canonical bool
+	// Digest is computed for each component, of the bytes as stored: CRC32C or
+	// SHA256. Version 2 always has XXH3, of the bytes before compression.
 	Digest Digest
 	// Level compresses with zstd: 1 to 22 as the zstd program counts, of which
 	// four are told apart here; from 7 on it gets slow, and weights gain
@@ -45,8 +48,8 @@ type WriterOptions struct {
 	// Alignment is where the payloads of version 2 begin: at multiples of it, a
 	// power of two from 4096. 0 is 65536, that of canonical form.
 	Alignment int64
-	// KeepOrder writes the tensors of version 2 as they are added, in place of
-	// canonical form.
+	// KeepOrder makes WriteFile and WriteShards write the tensors of version 2 in
+	// the order given, as a Writer does anyway unless it is Canonical.
 	KeepOrder bool
 	// NoSync leaves it to the system when a new file gets to the disk: Close does
 	// not wait for that. The file appears whole or not at all as ever, but when
@@ -169,6 +172,22 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 	return w.Close()
 }
 
+// Check reports options that are wrong, or do not fit the version.
+func (o *WriterOptions) Check() error {
+	_, err := newLayout(o.orZero())
+	return err
+}
+
+// WholeFile returns the options of a Writer that is given all tensors of a file:
+// o, and Canonical where the version has that form and o allows it. o may be nil.
+func (o *WriterOptions) WholeFile() *WriterOptions {
+	as := o.orZero()
+	if as.Version == "2" && as.Level == 0 && !as.KeepOrder && (as.Alignment == 0 || as.Alignment == canonical2) {
+		as.Canonical = true
+	}
+	return &as
+}
+
 func (o *WriterOptions) orZero() WriterOptions {
 	if o == nil {
 		return WriterOptions{}
@@ -189,8 +208,12 @@ func newLayout(o WriterOptions) (layout, error) {
 	switch {
 	case o.Level < 0 || o.Level > 22:
 		return nil, fmt.Errorf("ztensor: WriterOptions.Level is %d, not 0 to 22", o.Level)
-	case o.Digest > XXH3 || o.Digest == XXH3 && o.Version != "2":
+	case o.Digest > XXH3:
 		return nil, fmt.Errorf("ztensor: WriterOptions.Digest is %v", o.Digest)
+	case o.Digest == XXH3 && o.Version != "2":
+		return nil, fmt.Errorf("ztensor: %w: WriterOptions.Digest xxh3 is for version 2; 1.0 to 1.2 have crc32c and sha256", errors.ErrUnsupported)
+	case o.Canonical && o.Version != "2":
+		return nil, fmt.Errorf("ztensor: %w: WriterOptions.Canonical is for version 2", errors.ErrUnsupported)
 	case !utf8.ValidString(o.Generator):
 		return nil, errors.New("ztensor: WriterOptions.Generator is not UTF-8")
 	}

@@ -22,7 +22,7 @@ import (
 
 // layout2 writes version 2. In canonical form the order of the tensors in the
 // file is that of their names, so Add only keeps them; Close, AddAll and Create
-// write what has to come first.
+// write what has to come first. Otherwise Add writes.
 type layout2 struct {
 	canonical bool
 	level     int
@@ -82,11 +82,13 @@ func newLayout2(o WriterOptions) (layout, error) {
 	}
 	switch {
 	case o.Digest != NoDigest && o.Digest != XXH3:
-		return nil, fmt.Errorf("ztensor: %w: %v as the digest of parts in version 2, which has xxh3", errors.ErrUnsupported, o.Digest)
+		return nil, fmt.Errorf("ztensor: %w: WriterOptions.Digest %v is for versions 1.0 to 1.2; version 2 has xxh3", errors.ErrUnsupported, o.Digest)
 	case l.align < floor2 || l.align&(l.align-1) != 0 || l.align > 1<<30:
 		return nil, fmt.Errorf("ztensor: WriterOptions.Alignment is %d, not a power of two from %d to 1 GiB", o.Alignment, floor2)
 	}
-	l.canonical = !o.KeepOrder && l.level == 0 && l.align == canonical2
+	if l.canonical = o.Canonical; l.canonical && (o.KeepOrder || l.level > 0 || l.align != canonical2) {
+		return nil, errors.New("ztensor: WriterOptions.Canonical excludes KeepOrder, Level and Alignment")
+	}
 	return l, nil
 }
 
@@ -264,12 +266,12 @@ func (l *layout2) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
 				tensor.Quote(t.Name), errors.ErrUnsupported, tensor.Quote(l.last))
 		}
 		w.names[t.Name] = true
-		l.kept = append(l.kept, t)
+		l.kept = append(l.kept, fix(t))
 		return nil
 	}
 	w.names[t.Name] = true
 	if l.batching {
-		l.kept = append(l.kept, t)
+		l.kept = append(l.kept, fix(t))
 		return nil
 	}
 	return l.write(ctx, w, []*tensor.Tensor{t})
@@ -447,6 +449,11 @@ func (p *payload2) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if f, ok := p.data.Source().(*fixed); ok {
+		if err := f.check(hash); err != nil {
+			return err
+		}
+	}
 	p.hash, p.hashed, p.size = hash, true, int64(len(b))
 	if p.odd && len(b) > 0 {
 		return oddNibble(b[len(b)-1], 1)
@@ -499,7 +506,9 @@ func (l *layout2) part(ctx context.Context, w *Writer, t *tensor.Tensor, p *payl
 	if p.size == 0 {
 		return l.nothing(w, p)
 	}
-	l.keep(p, p.data)
+	if l.canonical { // else the data may be gone when it is to be compared
+		l.keep(p, p.data)
+	}
 	return nil
 }
 
@@ -559,6 +568,9 @@ func (l *layout2) shared(ctx context.Context, p *payload2, buf *[]byte) (bool, e
 			return false, fmt.Errorf("%w: its bytes seem to be those of a tensor that was written piece by piece, and cannot be compared", errors.ErrUnsupported)
 		}
 		same, err := sameBytes(ctx, other, p.data)
+		if err == nil && !same {
+			err = unchanged(other)
+		}
 		if err != nil {
 			return false, err
 		}

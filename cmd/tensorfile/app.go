@@ -126,6 +126,7 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 		editCommand(a),
 		splitCommand(a),
 		mergeCommand(a),
+		recoverCommand(a),
 		extractCommand(a),
 		duCommand(a),
 		graphCommand(a),

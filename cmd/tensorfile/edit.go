@@ -255,7 +255,9 @@ func ztensorLike(r *ztensor.Reader) *ztensor.WriterOptions {
 			case "crc32c":
 				o.Digest = ztensor.CRC32C
 			case "sha256":
-				o.Digest = ztensor.SHA256
+				if o.Version != "2" { // which writes xxh3 only
+					o.Digest = ztensor.SHA256
+				}
 			}
 			if strings.Contains(st.Encoding, "zstd") { // version 2 calls it zt.zstd-seekable/1
 				o.Level = 3

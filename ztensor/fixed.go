@@ -1,0 +1,86 @@
+package ztensor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A fixed is memory of the caller that is read after the call that was given it:
+// a change in between is an error and never a wrong value.
+type fixed struct {
+	tensor.Source
+	hash uint64
+}
+
+var errChanged = errors.New("the bytes have changed since the tensor was added")
+
+// fix returns t with its memory hashed. What lies in a file is not.
+func fix(t *tensor.Tensor) *tensor.Tensor {
+	as := *t
+	as.Data = fixBlob(t.Data)
+	as.Parts = slices.Clone(t.Parts)
+	for i := range as.Parts {
+		as.Parts[i].Data = fixBlob(as.Parts[i].Data)
+	}
+	return &as
+}
+
+func fixBlob(b tensor.Blob) tensor.Blob {
+	if _, stored := b.Stored(); stored {
+		return b
+	}
+	p, ok := b.Bytes()
+	if !ok || len(p) == 0 {
+		return b
+	}
+	return tensor.NewBlob(&fixed{b.Source(), xxh3.Hash(p)})
+}
+
+// unchanged compares the bytes with what they were. It is nil for any other blob.
+func unchanged(b tensor.Blob) error {
+	f, ok := b.Source().(*fixed)
+	if !ok {
+		return nil
+	}
+	p, _ := f.Bytes()
+	return f.check(xxh3.Hash(p))
+}
+
+func (f *fixed) check(hash uint64) error {
+	if hash != f.hash {
+		return fmt.Errorf("%w: %w", tensor.ErrChecksum, errChanged)
+	}
+	return nil
+}
+
+// Open checks the hash before it returns io.EOF.
+func (f *fixed) Open() (io.ReadCloser, error) {
+	p, _ := f.Bytes()
+	h := xxh3.New()
+	return &fixedStream{f: f, in: io.TeeReader(bytes.NewReader(p), h), hash: h}, nil
+}
+
+type fixedStream struct {
+	f    *fixed
+	in   io.Reader
+	hash *xxh3.Hasher
+}
+
+func (s *fixedStream) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if err == io.EOF {
+		if e := s.f.check(s.hash.Sum64()); e != nil {
+			err = e
+		}
+	}
+	return n, err
+}
+
+func (s *fixedStream) Close() error { return nil }
