@@ -214,8 +214,8 @@ func TestCapsAreTrue(t *testing.T) {
 	}
 }
 
-// The indices of a sparse tensor of 1.0 have no type in the file: they are still
-// those that every other version writes.
+// The indices of a sparse tensor of 1.0 have no dtype in the file: they are
+// uint64, as in every other version.
 func TestSparseOfUntypedIndices(t *testing.T) {
 	u64s := func(x ...uint64) tensor.Blob { return tensor.New("", tensor.Shape{int64(len(x))}, x).Data }
 	values := tensor.New("", tensor.Shape{2}, []float32{7, 8}).Data
@@ -226,7 +226,7 @@ func TestSparseOfUntypedIndices(t *testing.T) {
 			{Role: "values", DType: tensor.F32, Data: values}, {Role: "coords", DType: tensor.U64, Data: u64s(0, 1, 2, 0)}}},
 	}
 	src := write(t, form{tensorfile.ZTensor, "1.0"}, sparse, nil)
-	if d := src.Tensor("csr").Part("indices").DType; d != tensor.Unknown {
+	if d := src.Tensor("csr").Part("indices").DType; d != tensor.U64 {
 		t.Fatalf("1.0 says %v", d)
 	}
 	for _, version := range []string{"1.0", "1.1", "1.2", "2"} {

@@ -425,8 +425,8 @@ func (p *Plan) trial() {
 	if p.trials[0] == nil {
 		o := orZero(p.opts.ZTensor)
 		o.Version, o.Attributes = p.version, nil
-		p.trials[0] = ztensor.NewWriter(io.Discard, &o)
-		o.KeepOrder = true
+		p.trials[0] = ztensor.NewWriter(io.Discard, o.WholeFile())
+		o.KeepOrder, o.Canonical = true, false
 		p.trials[1] = ztensor.NewWriter(io.Discard, &o)
 	}
 }
@@ -444,7 +444,7 @@ func (p *Plan) tryAttribute(name string, value any, ofTensor bool) error {
 		if !ofTensor {
 			o.Attributes, one = one, nil
 		}
-		err := ztensor.NewWriter(io.Discard, &o).TensorAttributes("", one)
+		err := ztensor.NewWriter(io.Discard, o.WholeFile()).TensorAttributes("", one)
 		if err == nil {
 			p.keepOrder = p.keepOrder || keep // a name that is not in NFC is no loss
 			return nil

@@ -208,7 +208,7 @@ func (p *Plan) sink(w io.Writer) (*sink, error) {
 // files of the format.
 func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
 	o := orZero(p.opts.ZTensor)
-	o.Version, o.KeepOrder = p.version, o.KeepOrder || p.keepOrder
+	o.Version, o.KeepOrder, o.Canonical = p.version, o.KeepOrder || p.keepOrder, o.Canonical && !p.keepOrder
 	if o.Attributes == nil {
 		o.Attributes = map[string]any{}
 		for _, kv := range p.attributes {
@@ -226,7 +226,7 @@ func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
 			}
 		}
 	}
-	zw := ztensor.NewWriter(w, &o)
+	zw := ztensor.NewWriter(w, o.WholeFile())
 	for i, owner := range p.owners {
 		if own := p.ownAttributes(p.sources[i], owner, p.own[i]); len(own) > 0 {
 			if err := zw.TensorAttributes(p.tensors[i].Name, own); err != nil {

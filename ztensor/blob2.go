@@ -22,8 +22,8 @@ type blob struct {
 	r       *Reader
 	t       *tensor.Tensor // that it belongs to; nil for a whole file
 	offset  int64          // of the stored bytes in their file
-	length  int64 // of the stored bytes
-	size    int64 // decoded
+	length  int64          // of the stored bytes
+	size    int64          // decoded
 	hash    uint64
 	more    *rare2
 	shard   int32 // 1 + its index; 0 is the file itself

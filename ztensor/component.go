@@ -29,8 +29,8 @@ type component struct {
 	r        *Reader
 	t        *tensor.Tensor // that it belongs to
 	offset   int64          // of the stored bytes in the file
-	length   int64 // of the stored bytes
-	size     int64 // decoded; -1 when only decoding tells
+	length   int64          // of the stored bytes
+	size     int64          // decoded; -1 when only decoding tells
 	more     *unusual
 	crc      uint32 // the digest, if hasCRC
 	encoding encoding

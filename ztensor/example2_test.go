@@ -16,7 +16,7 @@ import (
 // A file of version 2, in canonical form, and what identifies it.
 func ExampleWriter_version2() {
 	var file bytes.Buffer
-	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "2", Attributes: map[string]any{"license": "MIT"}})
+	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "2", Canonical: true, Attributes: map[string]any{"license": "MIT"}})
 	ts := []*tensor.Tensor{tensor.New("weight", tensor.Shape{4}, []float32{1, 2, 3, 4}), tensor.New("mask", tensor.Shape{3}, []bool{true, false, true})}
 	if err := w.AddAll(context.Background(), tensor.Of(ts...)); err != nil {
 		log.Fatal(err)

@@ -55,7 +55,7 @@ func (r *Reader) scanFile(step func(n int64) error, look func(p []byte) error) e
 // the one that is written is read. shard is what r.Identity says of it under a
 // name of the caller's choice; the name is 1 to 64 of A-Z a-z 0-9 . _ - and
 // begins with no dot. Attributes of the tensors come along. Canonical form has no
-// shards, so version 2 needs WriterOptions.KeepOrder; nothing else can link.
+// shards, and neither has version 1.
 func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -223,7 +223,7 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 		}
 	}
 	o := d.writer
-	o.KeepOrder = true
+	o.Canonical = false
 	root, err := Create(name, &o)
 	if err != nil {
 		return nil, err
@@ -260,6 +260,7 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	}
 	d.writer = d.Writer.orZero()
 	d.writer.Version = "2"
+	d.writer = *d.writer.WholeFile()
 	if d.Digest == NoDigest {
 		d.Digest = SHA256
 	}

@@ -25,7 +25,7 @@ func TestLinkMakesUpstreamsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := write(t, &WriterOptions{Version: "2", KeepOrder: true}, func(w *Writer) {
+	root := write(t, &WriterOptions{Version: "2"}, func(w *Writer) {
 		if err := w.Link(s, r); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestLinkRefusals(t *testing.T) {
 	}
 	named := func(name string) Shard { return Shard{name, s.Size, s.Digest} }
 	var out bytes.Buffer
-	w := NewWriter(&out, &WriterOptions{Version: "2", KeepOrder: true})
+	w := NewWriter(&out, &WriterOptions{Version: "2"})
 	for _, name := range []string{"", ".", "..", ".a", "a/b", "a\\b", "../a", "/a", "a\x00", "ä", "a:b", strings.Repeat("a", 65)} {
 		if err := w.Link(named(name), r); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
@@ -100,11 +100,11 @@ func TestLinkRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w = NewWriter(&out, &WriterOptions{Version: "2", KeepOrder: true})
+	w = NewWriter(&out, &WriterOptions{Version: "2"})
 	if err := w.Link(id, root); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error("a shard of a shard:", err)
 	}
-	for _, o := range []*WriterOptions{nil, {Version: "1.2"}, {Version: "2"}} {
+	for _, o := range []*WriterOptions{nil, {Version: "1.2"}, {Version: "2", Canonical: true}} {
 		if err := NewWriter(&out, o).Link(s, r); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -136,7 +136,7 @@ func TestShardsAreTheModel(t *testing.T) {
 		}
 		return nil
 	}
-	single := write(t, &WriterOptions{Version: "2", Attributes: attributes}, func(w *Writer) {
+	single := write(t, &WriterOptions{Version: "2", Canonical: true, Attributes: attributes}, func(w *Writer) {
 		if err := w.TensorAttributes("scalar", own(tensor.New("scalar", nil, []byte{1}))); err != nil {
 			t.Fatal(err)
 		}

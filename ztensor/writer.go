@@ -161,7 +161,7 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 
 // WriteFile writes a file of these tensors, which appears whole or not at all.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
-	w, err := Create(name, opts)
+	w, err := Create(name, opts.WholeFile())
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestWriterMakesUpstreamsCanonicalBytes(t *testing.T) {
 				tensor.New("aa", tensor.Shape{2}, []uint8{2, 3}))(w)
 		}, "bde4a670522ccd3d9fa794139877ffe8529a57b1453e45331c65cf8b0153ceeb", "sha256:22dc1cae5807cb24eae95841eea0fa9b5c6bbfbf44bbf2858f13df56add2a89c"},
 	} {
-		c.opts.Version = "2"
+		c.opts.Version, c.opts.Canonical = "2", true
 		b := write(t, &c.opts, c.add)
 		if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != c.sum {
 			t.Errorf("%s: other bytes: %d\n%x", c.name, len(b), b[len(b)-400:])
@@ -90,9 +90,9 @@ func TestFilesOfVersion2SurviveRewriting(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			for _, o := range []WriterOptions{{}, {Alignment: 4096}, {KeepOrder: true}, {Level: 3}} {
+			for _, o := range []WriterOptions{{Canonical: true}, {Alignment: 4096}, {KeepOrder: true}, {Level: 3}} {
 				o.Version = "2"
-				canonical := o.Alignment == 0 && !o.KeepOrder && o.Level == 0
+				canonical := o.Canonical
 				if canonical && g.name == "crate-2.1.1-names" {
 					continue // which has one that is not in NFC
 				}
@@ -121,7 +121,7 @@ func TestFilesOfVersion2SurviveRewriting(t *testing.T) {
 
 func TestStreamedTensorsOfVersion2(t *testing.T) {
 	data := noise(5<<20+7, 1)
-	for _, o := range []WriterOptions{{}, {Level: 3}, {KeepOrder: true}} {
+	for _, o := range []WriterOptions{{Canonical: true}, {Level: 3}, {}} {
 		o.Version = "2"
 		whole := write(t, &o, func(w *Writer) {
 			for _, name := range []string{"a", "b", "c"} {
@@ -135,7 +135,7 @@ func TestStreamedTensorsOfVersion2(t *testing.T) {
 			}
 		})
 		pieces := write(t, &o, func(w *Writer) {
-			if o.KeepOrder || o.Level > 0 {
+			if !o.Canonical {
 				w.Add(tensor.New("a", tensor.Shape{1}, []byte("a")))
 			} else { // kept, and written when b comes
 				w.Add(tensor.New("c", tensor.Shape{1}, []byte("c")))
@@ -155,7 +155,7 @@ func TestStreamedTensorsOfVersion2(t *testing.T) {
 			if err := p.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if o.KeepOrder || o.Level > 0 {
+			if !o.Canonical {
 				w.Add(tensor.New("c", tensor.Shape{1}, []byte("c")))
 			}
 		})
@@ -175,7 +175,7 @@ func TestStreamedTensorsOfVersion2(t *testing.T) {
 // What cannot be in the file is refused before a byte of it is written, and
 // harms nothing.
 func TestVersion2RefusesWhatItCannotHold(t *testing.T) {
-	w := NewWriter(io.Discard, &WriterOptions{Version: "2"})
+	w := NewWriter(io.Discard, &WriterOptions{Version: "2", Canonical: true})
 	one := func(name string) *tensor.Tensor { return tensor.New(name, tensor.Shape{1}, []byte{1}) }
 	extra := one("extra")
 	extra.Parts = []tensor.Part{{Role: "x", DType: tensor.U8, Data: tensor.BlobOf([]byte{1})}}

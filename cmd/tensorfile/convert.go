@@ -82,7 +82,7 @@ OUT appears whole or not at all; - is standard output.`,
 	f.BoolVar(&c.rowMajor, "row-major", false, "no other order, also where the target has it")
 	f.BoolVar(&c.dense, "dense", false, "no sparse tensors, also where the target has them")
 	f.StringVar(&c.sparse, "sparse", "", "make tensors sparse: `SCHEME` sparse_csr or sparse_coo (zTensor)")
-	f.StringVar(&c.digest, "digest", "", "put a digest beside each tensor: `ALGORITHM` crc32c or sha256 (zTensor)")
+	f.StringVar(&c.digest, "digest", "", "put a digest next to each tensor: `ALGORITHM` crc32c or sha256, in version 2 xxh3 (zTensor)")
 	f.IntVar(&c.level, "level", 0, "compress with zstd at `LEVEL` 1 to 22 (zTensor)")
 	f.BoolVar(&c.compress, "compress", false, "deflate the arrays (.npz)")
 	f.Int64Var(&c.align, "align", 0, "align data to `N` bytes (.ptd, .rten, .pte)")
@@ -184,8 +184,13 @@ func (c *conversion) writerOptions() error {
 			o.Digest = ztensor.CRC32C
 		case "sha256":
 			o.Digest = ztensor.SHA256
+		case "xxh3":
+			o.Digest = ztensor.XXH3
 		default:
-			return fmt.Errorf("--digest: %s is neither crc32c nor sha256", quote(c.digest))
+			return fmt.Errorf("--digest: %s is not crc32c, sha256 or xxh3", quote(c.digest))
+		}
+		if err := o.Check(); err != nil {
+			return err
 		}
 		c.opts.ZTensor = o
 	case tensorfile.PTD:

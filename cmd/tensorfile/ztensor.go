@@ -97,7 +97,7 @@ func ztensorShards(ctx context.Context, r *ztensor.Reader, name string, most int
 	for k, v := range r.Values() {
 		o.Attributes[k] = v
 	}
-	trial := ztensor.NewWriter(io.Discard, o)
+	trial := ztensor.NewWriter(io.Discard, o.WholeFile())
 	for t := range r.Tensors() {
 		if trial.Check(t) != nil {
 			o.KeepOrder = true // a name that is not in NFC has no place in canonical form

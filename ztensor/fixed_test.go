@@ -1,0 +1,103 @@
+package ztensor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// One buffer for all tensors: what is in the file is what each was when it was
+// added, or writing fails.
+func TestWritersAndAReusedBuffer(t *testing.T) {
+	buffer := make([]byte, 200_000)
+	fill := func(i int) *tensor.Tensor {
+		for k := range buffer {
+			buffer[k] = byte(i + k%7)
+		}
+		return tensor.New(fmt.Sprintf("t%d", i), tensor.Shape{int64(len(buffer))}, buffer)
+	}
+	for _, o := range []WriterOptions{
+		{Version: "1.0"}, {Version: "1.0", Digest: CRC32C}, {Version: "1.1", Level: 3}, {Version: "1.2"}, {Version: "1.2", Digest: SHA256, Level: 1},
+		{Version: "2"}, {Version: "2", Level: 3}, {Version: "2", Canonical: true},
+	} {
+		for _, how := range []string{"Add", "AddAll"} {
+			t.Run(fmt.Sprintf("%s of %+v", how, o), func(t *testing.T) {
+				var out bytes.Buffer
+				w := NewWriter(&out, &o)
+				var err error
+				if how == "Add" {
+					for i := range 5 {
+						if err = w.Add(fill(i)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				} else {
+					err = w.AddAll(t.Context(), func(yield func(*tensor.Tensor, error) bool) {
+						for i := range 5 {
+							if !yield(fill(i), nil) {
+								return
+							}
+						}
+					})
+				}
+				if err == nil {
+					err = w.Close()
+				}
+				streams := how == "Add" && !o.Canonical
+				if err != nil {
+					if streams || !errors.Is(err, errChanged) {
+						t.Error(err)
+					}
+					return
+				}
+				if o.Canonical {
+					t.Error("what was kept has changed, and no error says so")
+				}
+				r, err := OpenBytes(out.Bytes(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range 5 {
+					want := fill(i)
+					have, err := r.Tensor(want.Name).Data.ReadAll()
+					if err != nil || !bytes.Equal(have, buffer) {
+						t.Errorf("%s has other bytes, %v", want.Name, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Equal content is stored once in canonical form, also where it was compared
+// with memory that has changed since it was written.
+func TestSharingWithMemoryThatHasChanged(t *testing.T) {
+	one, two := []byte{1, 2, 3}, []byte{1, 2, 3}
+	w := NewWriter(io.Discard, &WriterOptions{Version: "2", Canonical: true})
+	if err := w.AddAll(t.Context(), tensor.Of(tensor.New("a", tensor.Shape{3}, one))); err != nil {
+		t.Fatal(err)
+	}
+	one[0] = 9
+	if err := w.AddAll(t.Context(), tensor.Of(tensor.New("b", tensor.Shape{3}, two))); !errors.Is(err, errChanged) {
+		t.Error(err)
+	}
+}
+
+func TestOptionsThatDoNotFitTheVersion(t *testing.T) {
+	for _, o := range []WriterOptions{
+		{Version: "2", Digest: CRC32C}, {Version: "2", Digest: SHA256}, {Version: "1.2", Digest: XXH3}, {Digest: XXH3, Version: "1.0"},
+		{Version: "1.2", Canonical: true}, {Version: "2", Canonical: true, Level: 1}, {Version: "2", Canonical: true, KeepOrder: true},
+		{Version: "2", Canonical: true, Alignment: 4096},
+	} {
+		if err := o.Check(); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+	if err := (&WriterOptions{Version: "2", Digest: XXH3}).Check(); err != nil {
+		t.Error(err)
+	}
+}
