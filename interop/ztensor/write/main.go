@@ -74,8 +74,8 @@ func version2(dir string) {
 	}
 	// Last: in canonical form whatever belongs before it has to be there when it begins.
 	ts = append(ts, dense("pieces", tensor.I16, tensor.Shape{100_000}))
-	write(dir, "empty", ztensor.WriterOptions{Version: "2"})
-	write(dir, "canonical", ztensor.WriterOptions{Version: "2"}, ts...)
+	write(dir, "empty", ztensor.WriterOptions{Version: "2", Canonical: true})
+	write(dir, "canonical", ztensor.WriterOptions{Version: "2", Canonical: true}, ts...)
 	write(dir, "ordered", ztensor.WriterOptions{Version: "2", KeepOrder: true, Alignment: 4096}, ts...)
 	write(dir, "zstd", ztensor.WriterOptions{Version: "2", Level: 3, Alignment: 4096}, ts...)
 	write(dir, "attributes", ztensor.WriterOptions{Version: "2", Attributes: map[string]any{"number": 1.5, "text": "naïve"}}, ts[0])
