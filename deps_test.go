@@ -36,7 +36,7 @@ const (
 
 // Groups of packages that are allowed together.
 var (
-	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/strided"}
+	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/strided"}
 	floor   = append([]string{"tensor", "internal/source", "internal/atomicfile"}, base...)
 	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/gguf"}
 )
@@ -48,6 +48,7 @@ var edges = map[string][]string{
 	"internal/align":      {},
 	"internal/le":         {},
 	"internal/names":      {},
+	"internal/parallel":   {},
 	"internal/strided":    {},
 	"internal/atomicfile": {},
 	"internal/fault":      {},

@@ -55,6 +55,11 @@ func (s *sink) fill(c *written) {
 // An encoder compresses one component after the other, each into one frame.
 type encoder struct{ *zstd.Encoder }
 
+// newFrames makes an encoder of frames in memory, for several goroutines at once.
+func newFrames(level int) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, append(encoderOptions(level), zstd.WithEncoderConcurrency(0))...)
+}
+
 // newEncoder makes an encoder that works in the goroutine of its caller, so that
 // its output depends on nothing but its input. Below its "better" level the
 // encoder would store blocks without repetitions as they are; weights have none,
@@ -220,6 +225,17 @@ func (w *Writer) encoding() (*encoder, error) {
 // component writes one component of t. Any error is final: part of it may be in
 // the file already.
 func (w *Writer) component(ctx context.Context, t *tensor.Tensor, p *payload) error {
+	if p.prepared {
+		if p.err != nil {
+			return w.broken(t, p.role, p.err)
+		}
+		if err := w.pad(w.layout.alignment()); err != nil {
+			return err
+		}
+		p.offset, p.zstd = w.off, w.level > 0
+		w.writePieces(p.stored)
+		return w.whole(t, &p.written)
+	}
 	z, err := w.encoding()
 	if err != nil {
 		return w.fail(err)

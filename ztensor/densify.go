@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -425,5 +426,31 @@ func eachElement(ctx context.Context, b tensor.Blob, n int64, width int, f func(
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+	}
+}
+
+// caught holds the first panic of goroutines that run foreign code, a source of
+// data or an io.ReaderAt, so that it can go on in the goroutine of the caller,
+// who may know what to do with it. Otherwise it would end the process.
+type caught struct {
+	once  sync.Once
+	value any
+}
+
+// during calls f and turns a panic of it into an error.
+func (c *caught) during(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.once.Do(func() { c.value = p })
+			err = fmt.Errorf("ztensor: a panic: %v", p)
+		}
+	}()
+	return f()
+}
+
+// rethrow lets a panic go on. The goroutines have ended.
+func (c *caught) rethrow() {
+	if c.value != nil {
+		panic(c.value)
 	}
 }

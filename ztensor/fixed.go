@@ -19,6 +19,9 @@ type fixed struct {
 	hash uint64
 }
 
+// Memory returns the bytes, which are the caller's.
+func (f *fixed) Memory() ([]byte, bool) { return f.Bytes() }
+
 var errChanged = errors.New("the bytes have changed since the tensor was added")
 
 // fix returns t with its memory hashed. What lies in a file is not.
@@ -36,7 +39,7 @@ func fixBlob(b tensor.Blob) tensor.Blob {
 	if _, stored := b.Stored(); stored {
 		return b
 	}
-	p, ok := b.Bytes()
+	p, ok := b.Memory()
 	if !ok || len(p) == 0 {
 		return b
 	}

@@ -1,15 +1,15 @@
 package ztensor
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -250,38 +250,10 @@ func (b *blob) decodeBatch(list []frame, dst, have []byte) error {
 	one := func(i int) error {
 		return b.decodeFrame(d, list[i], dst[i*width:][:list[i].size:list[i].size], have, list[0].off)
 	}
-	workers := min(len(list), runtime.GOMAXPROCS(0))
-	if workers <= 1 {
-		for i := range list {
-			if err := one(i); err != nil {
-				return err
-			}
-		}
-		return nil
+	if len(list) == 1 {
+		return one(0)
 	}
-	var next atomic.Int64
-	errs := make([]error, workers)
-	work := func(w int) {
-		for errs[w] == nil {
-			i := int(next.Add(1)) - 1
-			if i >= len(list) {
-				return
-			}
-			errs[w] = one(i)
-		}
-		next.Store(int64(len(list))) // the others need not go on
-	}
-	var group sync.WaitGroup
-	for w := 1; w < workers; w++ {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			work(w)
-		}()
-	}
-	work(0)
-	group.Wait()
-	return errors.Join(errs...)
+	return parallel.ForEach(context.Background(), len(list), func(_ context.Context, i int) error { return one(i) })
 }
 
 // decodeInto decodes all of the blob into p, which has the room. Where it is not

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
@@ -81,7 +82,8 @@ type Writer struct {
 	others     []byte // keys of the old edition's manifest that this library does not know, with values
 	otherCount uint64
 
-	encoder *encoder
+	encoder *encoder      // of streams
+	frames  *zstd.Encoder // of what is in memory
 	buf     []byte
 	zeros   [4096]byte // for padding
 	part    *part      // that Create returned and nobody closed yet
@@ -262,32 +264,23 @@ func (w *Writer) Check(t *tensor.Tensor) error {
 // Add writes a tensor. See the package comment for what each version can hold.
 // A sparse tensor is checked as [CheckSparse] does, and its indices are widened
 // to uint64; so its parts are read twice.
-func (w *Writer) Add(t *tensor.Tensor) error { return w.add(context.Background(), t) }
-
-func (w *Writer) add(ctx context.Context, t *tensor.Tensor) error {
-	if err := w.usable(); err != nil {
-		return err
-	}
-	if l, ok := w.layout.(*layout2); ok {
-		return l.add(ctx, w, t)
-	}
-	components, err := w.plan(ctx, t)
-	if err != nil {
-		return err
-	}
-	for i := range components {
-		if err := w.component(ctx, t, &components[i]); err != nil {
-			return err
+func (w *Writer) Add(t *tensor.Tensor) error {
+	return w.adding(func() error {
+		if l, ok := w.layout.(*layout2); ok {
+			return l.add(context.Background(), w, t)
 		}
-	}
-	w.enter(t, components)
-	return nil
+		return w.addAll(context.Background(), tensor.Of(t), false)
+	})
 }
 
 // A payload is a component that is to be written.
 type payload struct {
 	written
 	data tensor.Blob
+
+	prepared bool   // by a worker of AddAll, with the following result
+	stored   []byte // what is to be written
+	err      error
 }
 
 // plan checks a tensor, before anything of it is written, lists its components
@@ -297,9 +290,9 @@ func (w *Writer) plan(ctx context.Context, t *tensor.Tensor) ([]payload, error) 
 		return nil, err
 	}
 	if t.Dense() {
-		all := []payload{{written{role: "data", dtype: t.DType}, t.Data}}
+		all := []payload{{written: written{role: "data", dtype: t.DType}, data: t.Data}}
 		for _, p := range t.Parts {
-			all = append(all, payload{written{role: p.Role, dtype: p.DType}, p.Data})
+			all = append(all, payload{written: written{role: p.Role, dtype: p.DType}, data: p.Data})
 		}
 		w.names[t.Name] = true
 		return all, nil
@@ -312,7 +305,7 @@ func (w *Writer) plan(ctx context.Context, t *tensor.Tensor) ([]payload, error) 
 		}
 	}
 	for _, p := range t.Parts {
-		c := payload{written{role: p.Role, dtype: p.DType}, p.Data}
+		c := payload{written: written{role: p.Role, dtype: p.DType}, data: p.Data}
 		if sparse && slices.Contains(indexRoles, p.Role) {
 			c.dtype, c.data = tensor.U64, widened(ctx, &p)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -39,7 +40,7 @@ type layout2 struct {
 	lengths  map[int64]bool             // of what can be shared
 	places   map[content2][]int64       // where those of stored lie
 	empty    int64                      // where parts of no bytes lie; 0 is not known yet
-	frames   *frameWriter
+	frames   *compressor                // nil before it is needed
 	feedBuf  []byte
 
 	own      map[string][]byte         // attributes of tensors: those of the Writer
@@ -68,6 +69,7 @@ type payload2 struct {
 	check  tensor.DType
 	odd    bool // half of the last byte must be zero
 	data   tensor.Blob
+	err    error // of preparing it
 	hash   uint64
 	hashed bool
 	offset int64
@@ -355,53 +357,61 @@ func (l *layout2) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) err
 	if l.level > 0 {
 		return l.writeFrames(ctx, w, ts)
 	}
-	type ready struct {
-		parts []payload2
-		err   error
-	}
-	ahead := make(chan ready, 4)
 	if f, ok := w.file.(*atomicfile.File); ok && len(ts) > 1 {
 		f.Reserve(l.end(w.off, ts))
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		cancel()
-		for range ahead { // until the other goroutine has ended
+	line := parallel.New(ctx, 0, prepare2, func(j *job2) error { return l.writeJob(ctx, w, j) })
+	defer line.Close()
+	for len(ts) > 0 {
+		n := 0
+		for size := int64(0); n < len(ts) && size < jobSize; n++ {
+			size += max(ts[n].Size(), 1<<10)
 		}
-	}()
-	go func() {
-		defer close(ahead)
-		for _, t := range ts {
-			r := ready{parts: l.payloads(t)}
-			for i := range r.parts {
-				if r.err = r.parts[i].prepare(ctx); r.err != nil {
-					break
-				}
+		j := &job2{ts: ts[:n], parts: make([][]payload2, n)}
+		for i, t := range j.ts {
+			j.parts[i] = l.payloads(t)
+		}
+		if err := line.Put(j, 0); err != nil {
+			return w.fail(err)
+		}
+		ts = ts[n:]
+	}
+	return w.fail(line.Flush())
+}
+
+// A job2 is tensors whose parts are hashed, where they are in memory, before they are written.
+type job2 struct {
+	ts    []*tensor.Tensor
+	parts [][]payload2
+}
+
+func prepare2(ctx context.Context, j *job2) error {
+	for i := range j.parts {
+		for k := range j.parts[i] {
+			p := &j.parts[i][k]
+			if p.err = p.prepare(ctx); p.err != nil {
+				return nil // in its turn
 			}
-			select {
-			case ahead <- r:
-			case <-ctx.Done():
-				return
-			}
 		}
-	}()
-	for _, t := range ts {
-		r, ok := <-ahead
-		if !ok {
-			return ctx.Err()
-		}
-		if r.err != nil {
-			return w.broken(t, "data", r.err)
-		}
-		for i := range r.parts {
+	}
+	return nil
+}
+
+func (l *layout2) writeJob(ctx context.Context, w *Writer, j *job2) error {
+	for i, t := range j.ts {
+		for k := range j.parts[i] {
+			p := &j.parts[i][k]
 			if err := ctx.Err(); err != nil {
-				return w.fail(err)
+				return err
 			}
-			if err := l.part(ctx, w, t, &r.parts[i]); err != nil {
-				return w.broken(t, r.parts[i].role, err)
+			if p.err == nil {
+				p.err = l.part(ctx, w, t, p)
+			}
+			if p.err != nil {
+				return w.broken(t, p.role, p.err)
 			}
 		}
-		l.enter(t, r.parts)
+		l.enter(t, j.parts[i])
 	}
 	return nil
 }
@@ -629,7 +639,10 @@ func (l *layout2) create(w *Writer, t *tensor.Tensor, size int64) (io.WriteClose
 	w.names[t.Name] = true
 	p := &part{w: w, t: t, want: size, two: l}
 	if l.level > 0 {
-		p.frames = newFrameSink(l, w)
+		var err error
+		if p.frames, err = l.frameSink(w); err != nil {
+			return nil, w.fail(err)
+		}
 		p.feed = feed{out: p.frames, dtype: t.DType, odd: halfByte(t)}
 	} else {
 		if err := w.pad(l.align); size > 0 && err != nil {
@@ -651,11 +664,7 @@ func (l *layout2) created(p *part) error {
 	all := l.payloads(p.t)
 	one := &all[0]
 	if p.frames != nil {
-		if err := p.frames.finish(one); err != nil {
-			return err
-		}
-		l.enter(p.t, all)
-		return nil
+		return p.frames.end(one, func() { l.enter(p.t, all) })
 	}
 	one.hash, one.size, one.length, one.offset = p.sink.h.xxh.Sum64(), p.sink.n, p.sink.n, p.c.offset
 	if one.size == 0 {

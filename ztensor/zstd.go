@@ -39,12 +39,6 @@ func newZstdDecoder(window uint64) (*zstd.Decoder, error) {
 		zstd.WithDecoderConcurrency(0))
 }
 
-// newFrameEncoder makes an encoder of independent frames of at most frameSize, which depend on nothing but their
-// content and the level.
-func newFrameEncoder(level int) (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, append(encoderOptions(level), zstd.WithWindowSize(frameSize))...)
-}
-
 // decodeAll decodes all frames of src into dst, which they must fill.
 func decodeAll(d *zstd.Decoder, dst, src []byte) error {
 	out, err := d.DecodeAll(src, dst[:0:len(dst)])

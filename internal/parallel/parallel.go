@@ -1,0 +1,172 @@
+// Package parallel runs jobs on all cores and hands their results over in order.
+package parallel
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"sync"
+)
+
+// A Line works on jobs with several goroutines and hands each to use in the order of Put.
+// Put, Flush, and so use, run in the goroutine of the caller. The first error in that order
+// ends the work: it is the error of every later call, and no later job reaches use. A panic
+// of a worker becomes a panic of Put or Flush.
+type Line[J any] struct {
+	ctx    context.Context // ends with the first error
+	cancel context.CancelFunc
+	work   func(context.Context, J) error
+	use    func(J) error
+
+	queue   []*entry[J] // jobs that have not reached use, in order
+	todo    chan *entry[J]
+	running sync.WaitGroup
+	workers int
+
+	budget, cost int64
+	err          error
+	closed       bool
+}
+
+// An entry is a job in the queue.
+type entry[J any] struct {
+	job      J
+	cost     int64
+	done     chan struct{} // closed when it was worked on
+	err      error
+	panicked bool
+	value    any // of the panic
+}
+
+// queued is how many jobs may be in a line, for each worker.
+const queued = 4
+
+// New returns a Line whose jobs cost at most budget together, though one of any cost is
+// always accepted. work runs in up to GOMAXPROCS goroutines and must return soon after its
+// context ends; a fault of it in memory of a mapped file that was truncated is an error. use
+// may be nil. The caller must call Close.
+func New[J any](ctx context.Context, budget int64, work func(context.Context, J) error, use func(J) error) *Line[J] {
+	l := &Line[J]{work: work, use: use, budget: budget}
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	l.todo = make(chan *entry[J], queued*runtime.GOMAXPROCS(0))
+	return l
+}
+
+// Put adds a job, after the first ones of the queue have reached use where there is no room.
+func (l *Line[J]) Put(job J, cost int64) error {
+	for len(l.queue) > 0 && l.err == nil {
+		full := len(l.queue) == cap(l.todo) || cost > l.budget-l.cost
+		if !full && !l.queue[0].ready() {
+			break
+		}
+		l.take()
+	}
+	if l.err == nil {
+		l.err = l.ctx.Err()
+	}
+	if l.err != nil {
+		return l.err
+	}
+	e := &entry[J]{job: job, cost: cost, done: make(chan struct{})}
+	l.queue = append(l.queue, e)
+	l.cost += cost
+	l.todo <- e // has room for the whole queue
+	if l.workers < runtime.GOMAXPROCS(0) {
+		l.workers++
+		l.running.Add(1)
+		go l.run()
+	}
+	return nil
+}
+
+// Flush returns when all jobs have reached use.
+func (l *Line[J]) Flush() error {
+	for len(l.queue) > 0 && l.err == nil {
+		l.take()
+	}
+	return l.err
+}
+
+// Close drops the jobs that have not reached use, and returns when no goroutine runs any more.
+func (l *Line[J]) Close() {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	if l.err == nil {
+		l.err = context.Canceled
+	}
+	l.cancel()
+	close(l.todo)
+	l.running.Wait()
+}
+
+// take waits for the first job of the queue and hands it to use.
+func (l *Line[J]) take() {
+	e := l.queue[0]
+	<-e.done
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.cost -= e.cost
+	if e.panicked {
+		l.Close()
+		panic(e.value)
+	}
+	if l.err = e.err; l.err == nil && l.use != nil {
+		l.err = l.use(e.job)
+	}
+	if l.err != nil {
+		l.cancel()
+	}
+}
+
+func (e *entry[J]) ready() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *Line[J]) run() {
+	defer l.running.Done()
+	debug.SetPanicOnFault(true) // of this goroutine alone
+	for e := range l.todo {
+		e.run(l.ctx, l.work)
+	}
+}
+
+func (e *entry[J]) run(ctx context.Context, work func(context.Context, J) error) {
+	defer close(e.done)
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if fault, ok := p.(interface{ Addr() uintptr }); ok { // never of a nil pointer
+			e.err = fmt.Errorf("parallel: memory at %#x is gone, such as that of a mapped file that was truncated: %w",
+				fault.Addr(), io.ErrUnexpectedEOF)
+			return
+		}
+		e.panicked, e.value = true, p
+	}()
+	if e.err = ctx.Err(); e.err == nil {
+		e.err = work(ctx, e.job)
+	}
+}
+
+// ForEach calls work for all integers from 0 below n, and returns the error of the least one
+// that has one.
+func ForEach(ctx context.Context, n int, work func(ctx context.Context, i int) error) error {
+	l := New(ctx, int64(n), work, nil)
+	defer l.Close()
+	for i := range n {
+		if err := l.Put(i, 0); err != nil {
+			return err
+		}
+	}
+	return l.Flush()
+}
