@@ -5,51 +5,88 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ErrUnknownFormat is the error for content that is no tensor file of a kind
+// ErrUnknownFormat is the error for content that is not a tensor file of a format
 // that this library knows. It is also tensor.ErrMalformed.
 var ErrUnknownFormat = fmt.Errorf("%w: not a tensor file of a known format", tensor.ErrMalformed)
 
-// Detect tells the format of a file from its content. It reads a few bytes at
-// the start and at the end; only a file that looks like a .rten of version 1,
-// which has no magic number, costs a full verification of its metadata.
+// Detect returns the format of a file by its content. It reads up to 64 KiB of the
+// start, in one read; only a file that looks like a .rten of version 1, which has no
+// magic number, is read whole and verified.
 //
-// The error is [ErrUnknownFormat], or what r answered. That a format is detected
-// does not mean that the file is sound.
+// The error is [ErrUnknownFormat], or that of r. That a format is detected does not
+// mean that the file is sound.
 func Detect(r io.ReaderAt, size int64) (Format, error) {
-	return detectWith(r, size, func(in io.ReaderAt) bool { return detect(RTen, in, size) })
+	in := newEdges(r, size)
+	f, err := detectMagic(in, size)
+	if f != 0 || err != nil {
+		return f, err
+	}
+	if in.plausibleRTen() && rten.Detect(in, size) {
+		return RTen, nil
+	}
+	return 0, in.unknown()
 }
 
-// detectWith asks rten for the one format that takes more than a few bytes.
-func detectWith(r io.ReaderAt, size int64, isRTen func(in io.ReaderAt) bool) (Format, error) {
-	in := &noting{r: r}
+// detectMagic returns the format of a file with a magic number, 0 if there is none.
+func detectMagic(in *edges, size int64) (Format, error) {
 	for f := ZTensor; f < numFormats; f++ {
 		if f != RTen && detect(f, in, size) {
 			return f, nil
 		}
 	}
-	if isRTen(in) { // last: looking for a version 1 reads here and there
+	if in.rtenMagic() {
 		return RTen, nil
 	}
-	if in.err != nil {
-		return 0, in.err
-	}
-	return 0, ErrUnknownFormat
+	return 0, in.err
 }
 
-// noting remembers a reader's own error, so that a failing disk is not taken for
-// a file of an unknown format.
-type noting struct {
-	r   io.ReaderAt
-	err error
+// unknown is the error for a file without a format, or that of its reader.
+func (e *edges) unknown() error {
+	if e.err != nil {
+		return e.err
+	}
+	return ErrUnknownFormat
 }
 
-func (n *noting) ReadAt(p []byte, off int64) (int, error) {
-	k, err := n.r.ReadAt(p, off)
-	if err != nil && !errors.Is(err, io.EOF) && n.err == nil {
-		n.err = err
+// plausibleRTen reports whether the file may be a .rten of version 1.
+func (e *edges) plausibleRTen() bool {
+	e.readHead()
+	return rten.Plausible(e.head, e.size)
+}
+
+// rtenMagic reports whether the file has the magic number of .rten version 2: nothing
+// else is plausible in four bytes.
+func (e *edges) rtenMagic() bool {
+	e.readHead()
+	return len(e.head) >= 4 && rten.Plausible(e.head[:4], 4)
+}
+
+// openUnknown detects the format and opens the file. A .rten of version 1 is read once:
+// that it can be opened is its detection.
+func openUnknown(o Options, in input, e *edges) (*File, error) {
+	var err error
+	if o.Format, err = detectMagic(e, in.size); err != nil {
+		return nil, err
 	}
-	return k, err
+	if o.Format != 0 {
+		return open(o, in)
+	}
+	if !e.plausibleRTen() {
+		return nil, e.unknown()
+	}
+	o.Format = RTen
+	f, err := open(o, in)
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, e.err) && e.err != nil:
+		return nil, err
+	case rten.Detect(e, in.size): // opening is stricter than detection
+		return nil, err
+	}
+	return nil, e.unknown()
 }

@@ -8,10 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
+	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -30,8 +29,8 @@ type Options struct {
 	// for OpenBytes and NewReader.
 	NoMap bool
 	// Companion opens a file that this one refers to by name: a shard, an
-	// external weight file. nil means for Open the files in the same folder,
-	// for the others that there are none.
+	// external weight file. nil means for Open and OpenFS the files in the same
+	// directory, for the others that there are none.
 	Companion func(name string) (io.ReaderAt, int64, error)
 }
 
@@ -41,9 +40,12 @@ type File struct {
 	r      reader
 	format Format
 	size   int64
+	limits tensor.Limits
+	far    io.ReaderAt // nil: mapped, in memory, or a local file
+	closed atomic.Bool
 }
 
-// reader is the face that the Readers of all format packages have.
+// reader is what the Readers of all format packages have in common.
 type reader interface {
 	Close() error
 	Version() string
@@ -63,122 +65,87 @@ type input struct {
 	r        io.ReaderAt // nil: name
 	inMemory bool        // r reads b
 	b        []byte
+	far      io.ReaderAt // where r reads from, if that is not memory
 	size     int64
 }
 
 // Open opens the file of that name, and maps it where the system can. Only
-// regular files can be opened.
+// regular files can be opened. An error has the name: it is a *[FileError], or a
+// *fs.PathError of the system.
 func Open(name string, opts *Options) (*File, error) {
-	info, err := os.Stat(name) // before opening: a FIFO would block
+	f, err := openFile(name, opts.orZero())
+	return f, inFile(name, err)
+}
+
+func openFile(name string, o Options) (*File, error) {
+	src, err := source.Open(name, o.NoMap)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: not a regular file", fs.ErrInvalid)}
+	defer src.Close()
+	in := input{name: name, size: src.Size()}
+	if o.Format != 0 {
+		return open(o, in)
 	}
-	o := opts.orZero()
-	if o.Format == 0 {
-		if o.Format, err = detectFile(name); err != nil {
-			return nil, err
-		}
+	e := newEdges(src, src.Size())
+	head, err := src.Metadata(0, min(src.Size(), 4<<10)) // local: another read costs little
+	if err != nil {
+		return nil, err
 	}
-	return open(o, input{name: name, size: info.Size()})
+	e.head, e.started = head, true
+	return openUnknown(o, in, e)
 }
 
-func detectFile(name string) (Format, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return 0, err
+// A FileError is an error of opening, with the name of the file.
+type FileError struct {
+	Name string
+	Err  error
+}
+
+func (e *FileError) Error() string { return e.Name + ": " + e.Err.Error() }
+
+func (e *FileError) Unwrap() error { return e.Err }
+
+// inFile gives an error the name of its file; nil stays nil.
+func inFile(name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
+	var system *fs.PathError
+	if errors.As(err, &system) && system.Path == name {
+		return err // has it already
 	}
-	return detectWith(f, info.Size(), func(in io.ReaderAt) bool {
-		src, err := source.Open(name, false) // mapped, the weights of a version 1 are not copied to be verified
-		if err != nil {
-			return detect(RTen, in, info.Size())
-		}
-		defer src.Close()
-		return rten.Detect(src, src.Size())
-	})
+	return &FileError{name, err}
 }
 
 // OpenBytes opens a file that is in memory, and keeps b, which must not change
 // while the File is in use.
 func OpenBytes(b []byte, opts *Options) (*File, error) {
-	return openAny(opts, input{b: b, inMemory: true, r: bytes.NewReader(b), size: int64(len(b))})
+	return openAny(opts.orZero(), input{b: b, inMemory: true, r: bytes.NewReader(b), size: int64(len(b))})
 }
 
 // NewReader opens the size bytes that r has. The File does not own r: closing
-// the File does not close it.
+// the File does not close it. Detection and opening together read the first 64 KiB
+// once, and the last where the format looks there.
 func NewReader(r io.ReaderAt, size int64, opts *Options) (*File, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("tensorfile: negative size %d", size)
 	}
-	return openAny(opts, input{r: r, size: size})
+	return openAny(opts.orZero(), input{r: r, size: size})
 }
 
-// OpenFS opens a file of fsys. Where the open file has no ReadAt it is read into
-// memory, which opts.Limits.MaxDecoded bounds.
-func OpenFS(fsys fs.FS, name string, opts *Options) (*File, error) {
-	in, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
+func openAny(o Options, in input) (*File, error) {
+	e := newEdges(in.r, in.size)
+	if src, ok := in.r.(*source.Source); in.inMemory {
+		e.head, e.started = in.b[:min(len(in.b), edgeSize)], true
+	} else if !ok || !src.Mapped() {
+		in.far, in.r = in.r, e
 	}
-	info, err := in.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: not a regular file", fs.ErrInvalid)}
+	defer e.opened()
+	if o.Format != 0 {
+		return open(o, in)
 	}
-	if err != nil {
-		in.Close()
-		return nil, err
-	}
-	if r, ok := in.(io.ReaderAt); ok {
-		f, err := NewReader(r, info.Size(), opts)
-		if err != nil {
-			in.Close()
-			return nil, err
-		}
-		f.r = owning{f.r, in}
-		return f, nil
-	}
-	defer in.Close()
-	most := opts.orZero().Limits.WithDefaults().MaxDecoded
-	b, err := io.ReadAll(io.LimitReader(in, most))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) == most {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("%w: %d bytes or more", tensor.ErrLimit, most)}
-	}
-	return OpenBytes(b, opts)
-}
-
-// owning closes what a reader was opened over together with the reader.
-type owning struct {
-	reader
-	under io.Closer
-}
-
-func (o owning) Close() error {
-	err := o.reader.Close()
-	if e := o.under.Close(); err == nil && e != nil && !errors.Is(e, fs.ErrClosed) {
-		err = e
-	}
-	return err
-}
-
-func openAny(opts *Options, in input) (*File, error) {
-	o := opts.orZero()
-	if o.Format == 0 {
-		var err error
-		if o.Format, err = Detect(in.r, in.size); err != nil {
-			return nil, err
-		}
-	}
-	return open(o, in)
+	return openUnknown(o, in, e)
 }
 
 func open(o Options, in input) (*File, error) {
@@ -186,7 +153,7 @@ func open(o Options, in input) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{r, o.Format, in.size}, nil
+	return &File{r: r, format: o.Format, size: in.size, far: in.far, limits: o.Limits}, nil
 }
 
 func (o *Options) orZero() Options {
@@ -198,7 +165,10 @@ func (o *Options) orZero() Options {
 
 // Close releases the file. It may be called more than once. After it reading is
 // fs.ErrClosed, and borrowed slices must not be touched.
-func (f *File) Close() error { return f.r.Close() }
+func (f *File) Close() error {
+	f.closed.Store(true)
+	return f.r.Close()
+}
 
 // Format is what the file was opened as.
 func (f *File) Format() Format { return f.format }
@@ -218,6 +188,16 @@ func (f *File) Tensors() iter.Seq[*tensor.Tensor] { return f.r.Tensors() }
 
 // Tensor returns the first tensor of that name, or nil.
 func (f *File) Tensor(name string) *tensor.Tensor { return f.r.Tensor(name) }
+
+// Lookup returns the first tensor of that name, or an error that wraps
+// tensor.ErrNoTensor and has the name.
+func (f *File) Lookup(name string) (*tensor.Tensor, error) {
+	t := f.Tensor(name)
+	if t == nil {
+		return nil, fmt.Errorf("%w: %s", tensor.ErrNoTensor, tensor.Quote(name))
+	}
+	return t, nil
+}
 
 // Blobs returns the named payloads that are not tensors, in file order.
 func (f *File) Blobs() iter.Seq2[string, tensor.Blob] { return f.r.Blobs() }

@@ -55,7 +55,7 @@ func TestDetectTellsAnUnknownFileFromAFailingDisk(t *testing.T) {
 	if !errors.Is(ErrUnknownFormat, tensor.ErrMalformed) {
 		t.Error("an unknown format has the class malformed")
 	}
-	in := &noting{r: failingAt{io.ErrClosedPipe}}
+	in := newEdges(failingAt{io.ErrClosedPipe}, 10)
 	in.ReadAt(make([]byte, 1), 0)
 	in.r = failingAt{io.EOF}
 	in.ReadAt(make([]byte, 1), 0)

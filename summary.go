@@ -1,13 +1,10 @@
 package tensorfile
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -74,78 +71,4 @@ func (s Summary) String() string {
 		line += fmt.Sprintf(", %v %d", d, s.ByDType[d].Bytes)
 	}
 	return line
-}
-
-// LoadAll reads the elements of many tensors at once, on all cores, into memory
-// that the caller has: into answers, for each tensor, where its bytes go, little-
-// endian and in storage order, as long as its Data; nil leaves the tensor out.
-// into is called by the goroutine that called LoadAll, in file order.
-//
-// It stops at the first error, or when ctx ends, and returns when nothing is
-// being written any more. Tensors that are not dense or kept elsewhere are not
-// asked for.
-func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) []byte) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	type job struct {
-		t *tensor.Tensor
-		p []byte
-	}
-	jobs := make(chan job)
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			for j := range jobs {
-				if err := loadInto(ctx, j.t, j.p); err != nil {
-					cancel(fmt.Errorf("%s: %w", tensor.Quote(j.t.Name), err))
-				}
-			}
-		}()
-	}
-	for t := range f.Tensors() {
-		if t.External || !t.Dense() {
-			continue
-		}
-		p := into(t)
-		if p == nil {
-			continue
-		}
-		select {
-		case jobs <- job{t, p}:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	close(jobs)
-	workers.Wait()
-	return context.Cause(ctx)
-}
-
-// loadInto reads one tensor, plain bytes by pieces so that a cancel is seen.
-func loadInto(ctx context.Context, t *tensor.Tensor, p []byte) error {
-	const piece = 1 << 20
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := t.Check(); err != nil {
-		return err
-	}
-	st, ok := t.Data.Stored()
-	if !ok || st.Encoding != "raw" || st.Digest != "" || int64(len(p)) != t.Data.Size() {
-		return t.Data.ReadInto(p)
-	}
-	for off := 0; off < len(p); off += piece {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		q := p[off:min(off+piece, len(p))]
-		if n, err := t.Data.ReadAt(q, int64(off)); n < len(q) {
-			return err
-		}
-	}
-	return nil
 }

@@ -196,16 +196,27 @@ func ParseDType(s string) (DType, error) {
 	return Unknown, fmt.Errorf("%w: no element type is called %s", ErrDType, Quote(s))
 }
 
-// MarshalText writes the name. Unknown and values that are no constant fail.
+// unknownText stands for Unknown in JSON: no dtype has that name.
+const unknownText = "unknown"
+
+// MarshalText writes the name, "unknown" for Unknown. Values that are no constant
+// fail.
 func (d DType) MarshalText() ([]byte, error) {
+	if d == Unknown {
+		return []byte(unknownText), nil
+	}
 	if !d.Known() {
 		return nil, fmt.Errorf("%w: %v has no name", ErrDType, d)
 	}
 	return []byte(dtypes[d].name), nil
 }
 
-// UnmarshalText accepts what [ParseDType] accepts.
+// UnmarshalText accepts what MarshalText writes and what [ParseDType] accepts.
 func (d *DType) UnmarshalText(text []byte) error {
+	if string(text) == unknownText {
+		*d = Unknown
+		return nil
+	}
 	v, err := ParseDType(string(text))
 	if err == nil {
 		*d = v

@@ -126,6 +126,10 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 			in.File, err = tensorfile.Open(in.path, &told)
 		}
 	}
+	var named *tensorfile.FileError
+	if errors.As(err, &named) && named.Name == name {
+		err = named.Err // the message begins with the name
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (e *Extent) Bytes() ([]byte, bool) {
 
 // Memory returns the bytes where they are the caller's own memory, never those of a mapped file.
 func (e *Extent) Memory() ([]byte, bool) {
-	if e.s != nil && e.s.closer != nil {
+	if e.s != nil && e.s.inFile() {
 		return nil, false
 	}
 	return e.Bytes()

@@ -51,6 +51,20 @@ func (s *Source) Open(name string, noMap bool) error {
 	return s.ofFile(f, name, path)
 }
 
+// OfFile makes a Source of an open file, which it takes over, even when it fails. It is mapped
+// unless noMap is set or the platform cannot map an open file.
+func OfFile(f *os.File, noMap bool) (*Source, error) {
+	path := ""
+	if !noMap {
+		path = descriptorPath(f)
+	}
+	s := new(Source)
+	if err := s.ofFile(f, f.Name(), path); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // ofFile makes s the Source of an open file, which it takes over, even when it fails. It is mapped by path, which is
 // empty if it shall not be.
 func (s *Source) ofFile(f *os.File, name, path string) error {

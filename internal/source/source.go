@@ -25,6 +25,7 @@ type Source struct {
 	size   int64
 	r      io.ReaderAt // where bytes come from; nil when they are in data
 	closer io.Closer   // what Close must close; nil when nothing is owned
+	under  *Source     // whose data is read, and whose lock counts; nil: its own
 
 	data   []byte       // the mapping or the caller's bytes; not to be touched once closed
 	mu     sync.RWMutex // held for reading while data is touched, so that Close does not unmap under a copy
@@ -41,7 +42,12 @@ func OfBytes(b []byte) *Source {
 
 // OfReaderAt makes a Source of the first size bytes of r, which stays the caller's: Close does not close it. Answers
 // of r that break the contract of io.ReaderAt become errors.
+//
+// Of a mapped Source it makes one that shares the mapping, as long as that is open.
 func OfReaderAt(r io.ReaderAt, size int64) (*Source, error) {
+	if in, ok := r.(*Source); ok && in != nil && in.Mapped() && 0 <= size && size <= in.size {
+		return &Source{size: size, data: in.data[:size:size], under: in}, nil
+	}
 	if r == nil {
 		return nil, errors.New("source: no reader")
 	}
@@ -91,7 +97,7 @@ func (s *Source) ReadAt(p []byte, off int64) (n int, err error) {
 // Bytes returns n bytes at off without a copy, or false when they are not in memory, not in the source, or not
 // addressable on this machine. See the package comment for how long they may be used.
 func (s *Source) Bytes(off, n int64) ([]byte, bool) {
-	if s.r != nil || !s.contains(off, n) || s.closed.Load() {
+	if s.r != nil || !s.contains(off, n) || s.isClosed() {
 		return nil, false
 	}
 	return s.data[off : off+n : off+n], true
@@ -177,12 +183,26 @@ func (s *Source) Scan(f func(all []byte) error) (ok bool, err error) {
 
 // guarded calls f, which touches data, while Close waits and with faults as errors.
 func (s *Source) guarded(f func() error) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed.Load() {
+	owner := s
+	for owner.under != nil {
+		owner = owner.under
+	}
+	owner.mu.RLock()
+	defer owner.mu.RUnlock()
+	if s.isClosed() {
 		return fs.ErrClosed
 	}
 	return fault.Guard(s.data, f)
+}
+
+// isClosed reports whether s, or a Source whose memory it shares, was closed.
+func (s *Source) isClosed() bool {
+	return s.closed.Load() || s.under != nil && s.under.isClosed()
+}
+
+// inFile reports whether the bytes are mapped: memory that can fault.
+func (s *Source) inFile() bool {
+	return s.closer != nil || s.under != nil && s.under.inFile()
 }
 
 // readFull fills p from r at off, whatever r does short of blocking: short answers without an error are continued.

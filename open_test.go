@@ -1,0 +1,315 @@
+package tensorfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func TestDetectionReadsTheStartOnce(t *testing.T) {
+	for f, names := range samples(t) {
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := int64(len(b))
+			c := readtest.NewCounter(b)
+			if got, err := Detect(c, size); err != nil || got != f {
+				t.Errorf("%s: %v, %v", name, got, err)
+			}
+			if size <= edgeSize && c.Calls() != 1 || f != RTen && c.Calls() > 1 {
+				t.Errorf("%s: detected by %v", name, c.Reads())
+			}
+			c.Reset()
+			in, err := NewReader(c, size, nil)
+			if err != nil {
+				continue
+			}
+			for x := range in.Tensors() {
+				_ = x.Shape
+			}
+			if size <= edgeSize && c.Calls() != 1 {
+				t.Errorf("%s: opened by %v", name, c.Reads())
+			}
+			if c.Bytes() > size+2*edgeSize {
+				t.Errorf("%s: %d bytes read of %d: %v", name, c.Bytes(), size, c.Reads())
+			}
+			in.Close()
+		}
+	}
+	text := bytes.Repeat([]byte("text "), 1<<16)
+	c := readtest.NewCounter(text)
+	if _, err := NewReader(c, int64(len(text)), nil); !errors.Is(err, ErrUnknownFormat) || c.Calls() != 1 {
+		t.Errorf("%v, by %v", err, c.Reads())
+	}
+}
+
+func TestEdgesReadTheEndOnce(t *testing.T) {
+	b := make([]byte, 4*edgeSize)
+	for i := range b {
+		b[i] = byte(i * 7)
+	}
+	c := readtest.NewCounter(b)
+	e := newEdges(c, int64(len(b)))
+	read := func(off, n int64) {
+		t.Helper()
+		p := make([]byte, n)
+		if _, err := e.ReadAt(p, off); err != nil || !bytes.Equal(p, b[off:off+n]) {
+			t.Errorf("%d bytes at %d: %v", n, off, err)
+		}
+	}
+	size := int64(len(b))
+	for range 3 {
+		read(size-16, 16)
+		read(size-edgeSize, 100)
+		read(0, edgeSize)
+		read(8, 8)
+	}
+	if c.Calls() != 2 {
+		t.Error(c.Reads())
+	}
+	read(edgeSize-1, 2)
+	read(edgeSize, size-edgeSize)
+	if c.Calls() != 4 {
+		t.Error(c.Reads())
+	}
+	e = newEdges(c, size)
+	e.opened()
+	c.Reset()
+	read(size-16, 16)
+	if c.Bytes() != 16 {
+		t.Error("a payload costs more than itself:", c.Reads())
+	}
+}
+
+// manyTensors writes n tensors of size bytes into one safetensors file.
+func manyTensors(t *testing.T, n, size int) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := safetensors.NewWriter(&out, nil)
+	for i := range n {
+		data := bytes.Repeat([]byte{byte(i)}, size)
+		if err := w.Add(tensor.New(fmt.Sprint("t", i), tensor.Shape{int64(size)}, data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestLoadAllReadsNeighboursTogether(t *testing.T) {
+	const n, size = 2000, 10_000
+	b := manyTensors(t, n, size)
+	c := readtest.NewCounter(b)
+	f, err := NewReader(c, int64(len(b)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]byte{}
+	load := func(skip func(i int) bool) {
+		t.Helper()
+		clear(got)
+		c.Reset()
+		i := -1
+		if err := f.LoadAll(t.Context(), func(x *tensor.Tensor) []byte {
+			if i++; skip(i) {
+				return nil
+			}
+			got[x.Name] = make([]byte, x.Data.Size())
+			return got[x.Name]
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for name, p := range got {
+			if want, _ := f.Tensor(name).Data.ReadAll(); !bytes.Equal(p, want) {
+				t.Fatalf("%s differs", name)
+			}
+		}
+	}
+	load(func(int) bool { return false })
+	if calls := c.Calls() - n; len(got) != n || calls > n*size/loadPiece+1 {
+		t.Errorf("%d tensors by %d calls", len(got), calls)
+	}
+	load(func(i int) bool { return i%2 == 0 }) // small gaps are read over
+	if calls := c.Calls() - n/2; len(got) != n/2 || calls > n*size/loadPiece+1 {
+		t.Errorf("%d tensors by %d calls", len(got), calls)
+	}
+	load(func(i int) bool { return i%100 != 0 }) // large ones are not
+	if bytes := c.Bytes(); len(got) != n/100 || bytes > 2*n/100*(size+1) {
+		t.Errorf("%d tensors by %d bytes", len(got), bytes)
+	}
+	f.Close()
+	if err := f.LoadAll(t.Context(), func(x *tensor.Tensor) []byte { return make([]byte, size) }); !errors.Is(err, fs.ErrClosed) {
+		t.Error("after Close:", err)
+	}
+}
+
+func TestLoadAllKeepsSeveralReadsInFlight(t *testing.T) {
+	const n = 4
+	header := `{"a":{"dtype":"U8","shape":[33554432],"data_offsets":[0,33554432]}}     `
+	head := append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...)
+	var inFlight atomic.Int32
+	all := make(chan struct{})
+	r := readtest.ReaderFunc(func(p []byte, off int64) (int, error) {
+		clear(p)
+		if off < int64(len(head)) {
+			copy(p, head[off:])
+		}
+		if len(p) > edgeSize {
+			if inFlight.Add(1) == n {
+				close(all)
+			}
+			select {
+			case <-all:
+			case <-time.After(time.Minute):
+				return 0, errors.New("the reads came one after the other")
+			}
+		}
+		return len(p), nil
+	})
+	f, err := NewReader(r, int64(len(head))+n*loadPiece, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, n*loadPiece)
+	if err := f.LoadAll(t.Context(), func(*tensor.Tensor) []byte { return p }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLoadAllBoundsWhatIsDecoded(t *testing.T) {
+	for _, limit := range []int64{0, 100} {
+		f, err := Open("testdata/ztensor/crate-1.2.3-zstd.zt", &Options{Limits: tensor.Limits{MaxDecodedTotal: limit}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = f.LoadAll(t.Context(), func(x *tensor.Tensor) []byte { return make([]byte, max(x.Data.Size(), 0)) })
+		if errors.Is(err, tensor.ErrLimit) != (limit > 0) {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+		f.Close()
+	}
+}
+
+func TestSummaryOfUnknownDTypesMarshals(t *testing.T) {
+	header := `{"a":{"dtype":"F128","shape":[1],"data_offsets":[0,16]}}        `
+	b := append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...)
+	f, err := OpenBytes(append(b, make([]byte, 16)...), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(f.Summary())
+	if err != nil || !strings.Contains(string(out), `"unknown":{`) {
+		t.Errorf("%s, %v", out, err)
+	}
+	var back Summary
+	if err := json.Unmarshal(out, &back); err != nil || back.ByDType[tensor.Unknown].Tensors != 1 {
+		t.Error(back, err)
+	}
+}
+
+func TestLookupNamesAnAbsentTensor(t *testing.T) {
+	f, err := OpenBytes(manyTensors(t, 2, 8), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, err := f.Lookup("t1"); err != nil || x != f.Tensor("t1") {
+		t.Error(x, err)
+	}
+	x, err := f.Lookup("renamed")
+	if x != nil || !errors.Is(err, tensor.ErrNoTensor) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "renamed") {
+		t.Error(x, err)
+	}
+}
+
+func TestErrorsOfOpenHaveTheName(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "broken.ptd")
+	b, err := os.ReadFile("testdata/ztensor/crate-1.2.3-digests.zt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, b[:len(b)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, one := Open(name, nil)
+	_, two := OpenFS(os.DirFS(dir), "broken.ptd", nil)
+	_, three := Open(filepath.Join(dir, "absent"), nil)
+	for _, err := range []error{one, two} {
+		var fe *FileError
+		if !errors.As(err, &fe) || strings.Count(err.Error(), "broken.ptd") != 1 || tensor.ClassOf(err) == tensor.ClassIO {
+			t.Errorf("%v", err)
+		}
+	}
+	if !errors.Is(three, fs.ErrNotExist) || strings.Count(three.Error(), "absent") != 1 || tensor.ClassOf(three) != tensor.ClassIO {
+		t.Error(three)
+	}
+}
+
+func TestOpenFSFindsShardsAndMaps(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "model")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	index := `{"metadata":{},"weight_map":{"t0":"a.safetensors"}}`
+	files := map[string][]byte{"m.safetensors.index.json": []byte(index), "a.safetensors": manyTensors(t, 1, 64)}
+	mem := fstest.MapFS{}
+	for name, b := range files {
+		mem["model/"+name] = &fstest.MapFile{Data: b}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, fsys := range []fs.FS{mem, &closingFS{FS: mem}, os.DirFS(filepath.Dir(dir))} {
+		f, err := OpenFS(fsys, "model/m.safetensors.index.json", nil)
+		if err != nil {
+			t.Fatalf("%T: %v", fsys, err)
+		}
+		if v, err := tensor.Load[uint8](f.Tensor("t0")); err != nil || len(v) != 64 {
+			t.Errorf("%T: %v, %v", fsys, v, err)
+		}
+		f.Close()
+	}
+	local, err := Open(filepath.Join(dir, "a.safetensors"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	f, err := OpenFS(os.DirFS(dir), "a.safetensors", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want := local.Tensor("t0").Data.Bytes()
+	if _, mapped := f.Tensor("t0").Data.Bytes(); mapped != want {
+		t.Errorf("mapped: %v, by name %v", mapped, want)
+	}
+	x := f.Tensor("t0")
+	f.Close()
+	if _, err := x.Data.ReadAll(); !errors.Is(err, fs.ErrClosed) {
+		t.Error("after Close:", err)
+	}
+	for _, bad := range []string{"../up", "/etc/passwd", ""} {
+		if r, _, err := companionsFS(mem, "model/x", Options{})(bad); err == nil {
+			t.Errorf("%q opened as %v", bad, r)
+		}
+	}
+	if _, err := OpenFS(mem, "model", nil); !errors.Is(err, fs.ErrInvalid) {
+		t.Error(err)
+	}
+}
