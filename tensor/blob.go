@@ -236,6 +236,20 @@ func (b Blob) ReadAll() ([]byte, error) {
 	return p, nil
 }
 
+// readChecked is ReadAll through the stream, which checks a digest.
+func (b Blob) readChecked() ([]byte, error) {
+	size := b.Size()
+	if size <= 0 || !b.plausible() {
+		return b.ReadAll() // by the stream, too
+	}
+	n, err := toInt(size)
+	if err != nil {
+		return nil, err
+	}
+	p := make([]byte, n)
+	return p, readStream(b, p)
+}
+
 // plausible tells whether Size may be allocated at once: it may where it is a
 // small multiple of bytes that are really there. A declared size far beyond the
 // stored bytes has to prove itself step by step.

@@ -20,8 +20,8 @@
 //
 // Whether a digest is checked does not depend on mapping. Where the Reader is
 // Strict it is checked in every way of reading, once. Otherwise streams
-// ([Blob.Open], [Blob.WriteTo]), and so all writers and conversion, check it at
-// their end, and so does Verify; views and copies ([View], [Load], [Blob.Bytes],
+// ([Blob.Open], [Blob.WriteTo]), and so [Reordered], all writers and conversion,
+// check it at their end, and so does Verify; views and copies ([View], [Load], [Blob.Bytes],
 // [Blob.ReadAt], [Blob.ReadAll]) do not.
 //
 // # Names

@@ -13,8 +13,8 @@ import (
 // the result shares t's data. Types of less than a byte are ErrDType, tensors
 // that are not dense errors.ErrUnsupported.
 //
-// It holds the whole tensor in memory twice while it works. Reading checks a
-// digest as Load does: where the Reader is Strict.
+// It holds the whole tensor in memory twice while it works, and checks a digest,
+// as writers do.
 func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	if err := dense(t); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	src, ok := t.Data.Memory()
 	if !ok {
 		var err error
-		if src, err = t.Data.ReadAll(); err != nil {
+		if src, err = t.Data.readChecked(); err != nil {
 			return nil, err
 		}
 	}

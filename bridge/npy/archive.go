@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -88,6 +89,9 @@ func (r *Reader) addMember(f *zip.File, inflate *io.ReadCloser) error {
 		return &tensor.FormatError{Format: "npz", Offset: off, Field: field, Err: err}
 	}
 	m := &packed{f: f, extent: stored, size: int64(f.UncompressedSize64), most: r.limits.MaxDecoded}
+	if r.strict {
+		m.strict = new(checkOnce)
+	}
 	if !strings.HasSuffix(f.Name, suffix) {
 		if f.FileInfo().IsDir() {
 			return nil
@@ -129,6 +133,35 @@ type packed struct {
 	skip   int64         // bytes of the header before the elements, decoded
 	size   int64         // of the elements, decoded
 	most   int64
+	strict *checkOnce // nil: only streams check the CRC
+}
+
+// A checkOnce remembers that a CRC was found right.
+type checkOnce struct {
+	mu sync.Mutex
+	ok bool
+}
+
+// CheckView checks the CRC of the member the first time, if the Reader is strict.
+func (m *packed) CheckView() error {
+	if m.strict == nil {
+		return nil
+	}
+	m.strict.mu.Lock()
+	defer m.strict.mu.Unlock()
+	if m.strict.ok {
+		return nil
+	}
+	r, err := m.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return err
+	}
+	m.strict.ok = true
+	return nil
 }
 
 // blob makes the member a Blob: with random access where it is stored.
@@ -194,6 +227,9 @@ func (m *packed) Open() (io.ReadCloser, error) {
 }
 
 func (m *packed) ReadAt(p []byte, off int64) (int, error) {
+	if err := m.CheckView(); err != nil {
+		return 0, err
+	}
 	r, err := m.Open()
 	if err != nil {
 		return 0, err
@@ -220,10 +256,13 @@ func (m *storedMember) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > m.size || int64(len(p)) > m.size-off {
 		return 0, io.ErrUnexpectedEOF
 	}
+	if err := m.CheckView(); err != nil {
+		return 0, err
+	}
 	return m.extent.ReadAt(p, m.skip+off)
 }
 
-// ReadInto spares the CRC: reading a stored member costs one copy.
+// ReadInto does not check the CRC, unless the Reader is strict: it costs one copy.
 func (m *storedMember) ReadInto(p []byte) error {
 	_, err := m.ReadAt(p, 0)
 	return err

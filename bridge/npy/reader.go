@@ -22,7 +22,8 @@ const suffix = ".npy"
 
 // ReaderOptions control how a file is read. nil is the zero value.
 type ReaderOptions struct {
-	// Strict refuses what Warnings lists.
+	// Strict refuses what Warnings lists, and checks the CRC of a member in every way of
+	// reading it.
 	Strict bool
 	// Limits bound what a file may ask for; zero fields mean the defaults.
 	Limits tensor.Limits
@@ -42,6 +43,7 @@ type Reader struct {
 	archive  bool
 	warnings []error
 	limits   tensor.Limits
+	strict   bool
 
 	once  sync.Once
 	table *names.Table
@@ -119,7 +121,7 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 	if err := o.Limits.Check(); err != nil {
 		return nil, err
 	}
-	r := &Reader{src: src, limits: o.Limits.WithDefaults()}
+	r := &Reader{src: src, limits: o.Limits.WithDefaults(), strict: o.Strict}
 	var first [4]byte
 	if src.Size() < int64(len(first)) {
 		return nil, formatError(0, "magic", io.ErrUnexpectedEOF, "a file of %d bytes", src.Size())
