@@ -10,6 +10,7 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -80,6 +81,9 @@ func Open(name string, opts *Options) (*File, error) {
 func openFile(name string, o Options) (*File, error) {
 	src, err := source.Open(name, o.NoMap)
 	if err != nil {
+		if pending := atomicfile.Unfinished(name); pending != nil { // an index that comes last
+			err = fmt.Errorf("%w: %w", pending, err)
+		}
 		return nil, err
 	}
 	defer src.Close()

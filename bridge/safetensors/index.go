@@ -57,6 +57,7 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 	for _, kv := range r.metadata {
 		said[kv[0]] = true
 	}
+	r.setID = setID(r.metadata)
 	for _, name := range r.files {
 		if strings.Contains(name, "\x00") || name == "" {
 			return nil, malformed(0, "weight_map", "%s is no file name", tensor.Quote(name))
@@ -75,6 +76,14 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 		for i := range shard.tensors {
 			shard.tensors[i].Data.Source().(*extent).shard = name
 		}
+		if len(r.shards) == 0 && !said[setKey] { // an index that does not say it follows its shards
+			r.setID = shard.setID
+		}
+		if shard.setID != r.setID {
+			shard.Close()
+			return nil, malformed(-1, metadataKey, "shard %s is of the set %s, not of %s: files of two models are mixed",
+				tensor.Quote(name), tensor.Quote(shard.setID), tensor.Quote(r.setID))
+		}
 		r.shards = append(r.shards, shard)
 		r.warnings = append(r.warnings, shard.warnings...)
 		for _, kv := range shard.metadata { // writers repeat it in each
@@ -86,6 +95,16 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 		r.tensors = append(r.tensors, shard.tensors...)
 	}
 	return r, x.check(r)
+}
+
+// setID is what ShardOptions.ID was when a shard, or an index, was written.
+func setID(metadata [][2]string) string {
+	for _, kv := range metadata {
+		if kv[0] == setKey {
+			return kv[1]
+		}
+	}
+	return ""
 }
 
 // openShard keeps a mapping a mapping: what source.Companions hands out is a

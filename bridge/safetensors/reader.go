@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -41,6 +43,7 @@ type Reader struct {
 	shards   []*Reader // of an index, in the order of their names
 	closers  []io.Closer
 	files    []string // of an index: the shards' names
+	setID    string
 
 	once  sync.Once
 	table *names.Table
@@ -73,9 +76,43 @@ func detectFile(r io.ReaderAt, size int64) bool {
 }
 
 // Open maps the file and reads its header. An index opens its shards, which
-// must lie in its folder.
+// must be in its directory. Where [WriteShards] was interrupted while it replaced
+// the set, that is the error if there is no index, else a warning.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
+	var err error
+	for range 3 {
+		var r *Reader
+		before, statErr := os.Stat(name)
+		if r, err = open(name, o); err == nil && len(r.files) == 0 {
+			return r, nil
+		}
+		pending := atomicfile.Unfinished(name)
+		if err != nil {
+			if pending != nil {
+				err = fmt.Errorf("safetensors: %w: %w", pending, err)
+			}
+			return nil, err
+		}
+		after, err2 := os.Stat(name)
+		if statErr != nil || err2 != nil || !os.SameFile(before, after) {
+			r.Close()
+			err = fmt.Errorf("safetensors: %s was replaced while its shards were opened", name)
+			continue
+		}
+		if pending != nil {
+			w := &tensor.FormatError{Format: formatName, Offset: -1, Field: "weight_map", Err: pending}
+			if r.warnings = append(r.warnings, w); o.Strict {
+				r.Close()
+				return nil, w
+			}
+		}
+		return r, nil
+	}
+	return nil, err
+}
+
+func open(name string, o ReaderOptions) (*Reader, error) {
 	src, err := source.Open(name, o.NoMap)
 	if err != nil {
 		return nil, err
@@ -153,7 +190,7 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 	if o.Strict && len(h.warnings) > 0 {
 		return nil, h.warnings[0]
 	}
-	r := &Reader{src: src, metadata: h.metadata, warnings: h.warnings, dataAt: h.dataAt}
+	r := &Reader{src: src, metadata: h.metadata, warnings: h.warnings, dataAt: h.dataAt, setID: setID(h.metadata)}
 	if r.tensors, err = h.tensors(src); err != nil {
 		return nil, err
 	}

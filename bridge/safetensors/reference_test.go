@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -93,57 +92,5 @@ func TestFilesOfTheReference(t *testing.T) {
 				t.Error("what we write differs from what the reference wrote")
 			}
 		})
-	}
-}
-
-func TestShardsComeBack(t *testing.T) {
-	dir := t.TempDir()
-	var ts []*tensor.Tensor
-	for i := range 10 {
-		ts = append(ts, tensor.New(string(rune('a'+i)), tensor.Shape{10}, make([]float32, 10)))
-	}
-	ts = append(ts, tensor.New("large", tensor.Shape{100}, make([]float32, 100)))
-	files, err := WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"), tensor.Of(ts...), 120, &WriterOptions{Metadata: map[string]string{"format": "pt", "total_size": "lies"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) != 6 || filepath.Base(files[0]) != "model-00001-of-00005.safetensors" || filepath.Base(files[5]) != "model.safetensors.index.json" {
-		t.Fatal(files)
-	}
-	r, err := Open(files[5], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if said := maps.Collect(r.Attributes()); r.Len() != 11 || len(slices.Collect(r.Shards())) != 5 || !maps.Equal(said, map[string]string{"total_size": "800", "format": "pt"}) {
-		t.Errorf("%d tensors, %v", r.Len(), maps.Collect(r.Attributes()))
-	}
-	for _, x := range ts {
-		got := r.Tensor(x.Name)
-		if got == nil || !got.Shape.Equal(x.Shape) {
-			t.Errorf("%s is not there", x.Name)
-		}
-	}
-	if v, err := tensor.Load[float32](r.Tensor("large")); err != nil || len(v) != 100 {
-		t.Error(err)
-	}
-	if err := r.Verify(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
-
-	one, err := WriteShards(t.Context(), filepath.Join(dir, "small.safetensors"), tensor.Of(ts...), 1<<20, nil)
-	if err != nil || len(one) != 1 {
-		t.Fatal(one, err)
-	}
-	f, err := os.Open(files[5])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if fi, _ := f.Stat(); !Detect(f, fi.Size()) {
-		t.Error("the index is not detected")
-	}
-	if _, err := OpenBytes([]byte(`{"weight_map":{}}`), nil); err == nil {
-		t.Error("without companions an index cannot be read")
 	}
 }

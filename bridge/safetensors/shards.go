@@ -3,9 +3,12 @@ package safetensors
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,83 +19,208 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-const suffix = ".safetensors"
+const (
+	suffix      = ".safetensors"
+	indexSuffix = suffix + ".index.json"
+	// setKey is where ShardOptions.ID is stored, in __metadata__ of the shards and
+	// in "metadata" of the index.
+	setKey = "shard_set_id"
+)
 
-// WriteShards writes a model in files of at most most bytes of data each, in the
-// order given, with names as Hugging Face's libraries use them: for
-// "dir/model.safetensors" they are dir/model-00001-of-00003.safetensors and so
-// on, and dir/model.safetensors.index.json, which is written last. One tensor is
-// never split: a larger one has a file of its own. Where everything fits, the
-// one file is called name and there is no index. It returns the names.
+// ShardOptions control how [WriteShards] divides a model.
+type ShardOptions struct {
+	// MaxSize is how many bytes of data a file has at most. A tensor is never
+	// divided: a larger one gets a file of its own.
+	MaxSize int64
+	// ID, if not empty, identifies the set, such as by the training step. It is
+	// the value of shard_set_id in the metadata of every shard and of the index.
+	// Opening an index refuses shards whose IDs differ.
+	ID string
+	// NoReplace refuses to replace files, with fs.ErrExist.
+	NoReplace bool
+	// Writer is how each of the files is written; nil is its zero value.
+	Writer *WriterOptions
+}
+
+// WriteShards writes a model as several files, in the order given, with names as
+// Hugging Face's libraries use them: for "dir/model.safetensors" they are
+// dir/model-00001-of-00003.safetensors and so on, and
+// dir/model.safetensors.index.json. Where everything fits into one file, it is
+// called name and there is no index. WriteShards returns the names, the index
+// last.
 //
-// Each file appears whole or not at all; after an error those that were
-// finished stay.
-func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], most int64, opts *WriterOptions) ([]string, error) {
-	if most <= 0 {
-		return nil, fmt.Errorf("safetensors: a shard of at most %d bytes", most)
+// The files replace what WriteShards wrote under that name before, the single
+// file or the index and all shards, together: while there is an index, it and
+// its shards are of one set. Everything is written under temporary names first.
+// An error until then, or a crash, leaves the old set as it was (a crash also the
+// temporary files, .NAME.tmp-…). The renames themselves, in which the old index
+// goes first and the new one comes last, are listed in a journal,
+// .model.safetensors.index.json.journal. A crash in the middle leaves that, and
+// opening the index reports it; the next WriteShards of that name, or
+// 'tensorfile clean', finishes the work.
+func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *ShardOptions) ([]string, error) {
+	var o ShardOptions
+	if opts != nil {
+		o = *opts
 	}
-	var shards [][]*tensor.Tensor
-	var room, total int64
-	where := map[string]int{}
+	if o.MaxSize <= 0 {
+		return nil, fmt.Errorf("safetensors: ShardOptions.MaxSize is %d", o.MaxSize)
+	}
+	d, err := divide(ctx, ts, o.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	dir, base := filepath.Split(strings.TrimSuffix(name, suffix))
+	d.index = base + indexSuffix
+	switch n := len(d.shards); n {
+	case 1:
+		d.files = []string{filepath.Base(name)}
+	default:
+		for i := range d.shards {
+			d.files = append(d.files, fmt.Sprintf("%s-%05d-of-%05d%s", base, i+1, n, suffix))
+		}
+	}
+	old, err := setFiles(dir, base, filepath.Base(name))
+	if err != nil {
+		return nil, err
+	}
+	if o.NoReplace && len(old) > 0 {
+		return nil, &fs.PathError{Op: "create", Path: dir + old[0], Err: fs.ErrExist}
+	}
+	if err := d.write(ctx, dir, old, &o); err != nil {
+		return nil, err
+	}
+	names := d.files
+	if len(d.shards) > 1 {
+		names = append(names, d.index)
+	}
+	for i := range names {
+		names[i] = dir + names[i]
+	}
+	return names, nil
+}
+
+// A division says which tensors go to which shard.
+type division struct {
+	shards [][]*tensor.Tensor // never none
+	where  map[string]int
+	total  int64
+	files  []string
+	index  string
+}
+
+func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], maxSize int64) (*division, error) {
+	d := &division{shards: make([][]*tensor.Tensor, 1), where: map[string]int{}}
+	var used int64
 	for t, err := range ts {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		if _, twice := where[t.Name]; twice {
-			return nil, refuse(t, tensor.ErrMalformed, "the name stands twice")
+		if err := check(t); err != nil {
+			return nil, err
 		}
-		size := t.Size()
-		if len(shards) == 0 || size > room {
-			shards, room = append(shards, nil), most
+		if _, dup := d.where[t.Name]; dup {
+			return nil, refuse(t, tensor.ErrDuplicate, "a second tensor of that name")
 		}
-		room -= size
-		last := len(shards) - 1
-		shards[last] = append(shards[last], t)
-		where[t.Name] = last
+		size, last := t.Data.Size(), len(d.shards)-1
+		if len(d.shards[last]) > 0 && (used > maxSize || size > maxSize-used) {
+			d.shards, used = append(d.shards, nil), 0
+			last++
+		}
+		d.shards[last] = append(d.shards[last], t)
+		d.where[t.Name] = last
+		used += size
 		var ok bool
-		if total, ok = align.Add(total, size); !ok {
+		if d.total, ok = align.Add(d.total, size); !ok {
 			return nil, refuse(t, tensor.ErrLimit, "data beyond 2^63 bytes")
 		}
 	}
-	if len(shards) == 0 {
-		return []string{name}, WriteFile(ctx, name, tensor.Of(), opts)
+	return d, nil
+}
+
+// setFiles lists the files of a directory that are of the set, or the file, that
+// WriteShards wrote under a name.
+func setFiles(dir, base, name string) ([]string, error) {
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // creating a file reports it
 	}
-	if len(shards) == 1 {
-		return []string{name}, WriteFile(ctx, name, tensor.Of(shards[0]...), opts)
-	}
-	dir, base := filepath.Split(strings.TrimSuffix(name, suffix))
-	files := make([]string, len(shards))
-	for i, shard := range shards {
-		files[i] = fmt.Sprintf("%s-%05d-of-%05d%s", base, i+1, len(shards), suffix)
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	var all []string
+	for _, e := range entries {
+		f := e.Name()
+		if f == name || f == base+indexSuffix || isShard(f, base) {
+			all = append(all, f)
 		}
-		if err := WriteFile(ctx, dir+files[i], tensor.Of(shard...), opts); err != nil {
-			return nil, err
-		}
 	}
-	index := dir + base + suffix + ".index.json"
-	f, err := atomicfile.Create(index)
+	return all, err
+}
+
+// isShard reports whether a file is named as a shard of base, base-00001-of-00002.safetensors.
+func isShard(name, base string) bool {
+	name, ok := strings.CutPrefix(name, base+"-")
+	name, isFile := strings.CutSuffix(name, suffix)
+	i, n, isRange := strings.Cut(name, "-of-")
+	number := func(s string) bool {
+		return len(s) >= 5 && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+	}
+	return ok && isFile && isRange && number(i) && number(n)
+}
+
+func (d *division) write(ctx context.Context, dir string, old []string, o *ShardOptions) error {
+	set, err := atomicfile.NewSet(dir + d.index)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer f.Abort()
-	b := []byte("{\n  \"metadata\": {\n    \"total_size\": " + strconv.FormatInt(total, 10) + "\n  },\n  \"weight_map\": {")
-	for i, key := range slices.Sorted(maps.Keys(where)) {
+	defer set.Abort()
+	var wo WriterOptions
+	if o.Writer != nil {
+		wo = *o.Writer
+	}
+	if o.ID != "" {
+		wo.Metadata = maps.Clone(wo.Metadata)
+		if wo.Metadata == nil {
+			wo.Metadata = map[string]string{}
+		}
+		wo.Metadata[setKey] = o.ID
+	}
+	for i, shard := range d.shards {
+		f, err := set.Create(d.files[i])
+		if err != nil {
+			return err
+		}
+		if err := fileWriter(f, &wo).writeAll(ctx, tensor.Of(shard...)); err != nil {
+			return err
+		}
+	}
+	if len(d.shards) > 1 {
+		f, err := set.Create(d.index)
+		if err != nil {
+			return err
+		}
+		if _, err := f.Write(d.marshalIndex(wo.Metadata[setKey])); err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	set.Obsolete(old...)
+	return set.Commit()
+}
+
+// marshalIndex returns the index in the form of Hugging Face's libraries.
+func (d *division) marshalIndex(id string) []byte {
+	b := []byte("{\n  \"metadata\": {\n")
+	if id != "" {
+		b = append(b, "    \""+setKey+"\": "...)
+		b = append(appendString(b, id), ",\n"...)
+	}
+	b = append(b, "    \"total_size\": "+strconv.FormatInt(d.total, 10)+"\n  },\n  \"weight_map\": {"...)
+	for i, key := range slices.Sorted(maps.Keys(d.where)) {
 		b = append(comma(b, i), "\n    "...)
 		b = appendString(b, key)
 		b = append(b, ": "...)
-		b = appendString(b, files[where[key]])
+		b = appendString(b, d.files[d.where[key]])
 	}
-	b = append(b, "\n  }\n}\n"...)
-	if _, err := f.Write(b); err != nil {
-		return nil, err
-	}
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	for i := range files {
-		files[i] = dir + files[i]
-	}
-	return append(files, index), nil
+	return append(b, "\n  }\n}\n"...)
 }

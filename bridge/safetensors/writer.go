@@ -23,14 +23,14 @@ import (
 type WriterOptions struct {
 	// Metadata becomes __metadata__, its keys sorted. Empty: there is none.
 	Metadata map[string]string
-	// KeepOrder lays tensors out in the order of Add. The default is the
-	// reference's: element types from the widest to the narrowest, so that
+	// KeepOrder stores tensors in the order of Add. The default is the
+	// reference's: dtypes from the widest to the narrowest, so that
 	// everything is aligned, then names.
 	KeepOrder bool
 }
 
-// A Writer writes one file. The header comes first, so Add only notes tensors
-// and Close writes everything. It is not safe for concurrent use.
+// A Writer writes one file. The header comes first, so Add only registers
+// tensors and Close writes everything. It is not safe for concurrent use.
 type Writer struct {
 	w       io.Writer
 	file    *atomicfile.File // of Create
@@ -38,7 +38,7 @@ type Writer struct {
 	tensors []*tensor.Tensor
 	names   map[string]struct{}
 	done    bool
-	err     error // what Close answers from then on
+	err     error // the result of Close
 }
 
 // NewWriter writes to w, which it neither seeks nor closes.
@@ -50,30 +50,56 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	return nw
 }
 
-// Create writes the file called name, which appears whole when Close succeeds,
-// or not at all.
+// Create writes the file of that name, which appears whole when Close succeeds,
+// or not at all. A process that is killed leaves a hidden file, .NAME.tmp-…,
+// which 'tensorfile clean' removes.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	f, err := atomicfile.Create(name)
 	if err != nil {
 		return nil, err
 	}
-	w := NewWriter(f, opts)
-	w.file = f
-	return w, nil
+	return fileWriter(f, opts), nil
 }
 
-// Add notes a tensor: it must stay readable and unchanged until Close. Refused
-// are names that are not UTF-8, stand twice or are __metadata__, tensors that
-// are not dense and row-major, and element types that the format does not have
-// (see [DTypes]); the latter are errors.ErrUnsupported and tensor.ErrDType.
+func fileWriter(f *atomicfile.File, opts *WriterOptions) *Writer {
+	w := NewWriter(f, opts)
+	w.file = f
+	return w
+}
+
+// Add registers a tensor: it must stay readable and unchanged until Close. What
+// Check refuses is refused.
 func (w *Writer) Add(t *tensor.Tensor) error {
+	if err := w.Check(t); err != nil {
+		return err
+	}
+	w.names[t.Name] = struct{}{}
+	w.tensors = append(w.tensors, t)
+	return nil
+}
+
+// Check reports whether Add would take the tensor; it reads no data. Refused
+// are duplicate names, names that are not UTF-8 or are __metadata__, tensors that
+// are not dense and row-major, and dtypes that the format does not have
+// (see [DTypes]); the latter are errors.ErrUnsupported and tensor.ErrDType.
+func (w *Writer) Check(t *tensor.Tensor) error {
 	if w.done {
 		return fs.ErrClosed
 	}
+	if err := check(t); err != nil {
+		return err
+	}
+	if _, dup := w.names[t.Name]; dup {
+		return refuse(t, tensor.ErrDuplicate, "a second tensor of that name")
+	}
+	return nil
+}
+
+// check refuses what no file can hold.
+func check(t *tensor.Tensor) error {
 	if err := t.Check(); err != nil {
 		return err
 	}
-	_, twice := w.names[t.Name]
 	n, _ := t.Shape.Elements()
 	bits := int64(t.DType.Bits())
 	switch {
@@ -81,21 +107,17 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		return refuse(t, errors.ErrUnsupported, "its name is not UTF-8")
 	case t.Name == metadataKey:
 		return refuse(t, errors.ErrUnsupported, "the name is reserved")
-	case twice:
-		return refuse(t, tensor.ErrDuplicate, "the name stands twice")
 	case !t.Dense() || t.External:
-		return refuse(t, errors.ErrUnsupported, "only dense tensors have a place")
+		return refuse(t, errors.ErrUnsupported, "only dense tensors are supported")
 	case rankOf(t.DType) < 0:
-		return refuse(t, tensor.ErrDType, "%v has no place", t.DType)
+		return refuse(t, tensor.ErrDType, "the format does not have %v", t.DType)
 	case !t.Order.RowMajor():
-		return refuse(t, errors.ErrUnsupported, "the order %v has no place (tensor.Reordered)", []int(t.Order))
+		return refuse(t, errors.ErrUnsupported, "the order %v is not row-major (tensor.Reordered)", []int(t.Order))
 	case bits%8 != 0 && n%8*bits%8 != 0:
-		return refuse(t, errors.ErrUnsupported, "%v of %v does not end at a byte", t.Shape, t.DType)
+		return refuse(t, errors.ErrUnsupported, "%v of %v is not a whole number of bytes", t.Shape, t.DType)
 	case t.Data.Size() < 0:
 		return refuse(t, errors.ErrUnsupported, "its size is only known after decoding")
 	}
-	w.names[t.Name] = struct{}{}
-	w.tensors = append(w.tensors, t)
 	return nil
 }
 
@@ -117,12 +139,14 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 	return ctx.Err()
 }
 
-// Close writes the header and all data. A second Close answers what the first did.
-func (w *Writer) Close() error {
+// Close writes the header and all data. A second Close returns what the first did.
+func (w *Writer) Close() error { return w.close(context.Background()) }
+
+func (w *Writer) close(ctx context.Context) error {
 	if w.done {
 		return w.err
 	}
-	w.done, w.err = true, w.write()
+	w.done, w.err = true, w.write(ctx)
 	switch {
 	case w.file == nil:
 	case w.err != nil:
@@ -145,7 +169,7 @@ func (w *Writer) Abort() {
 	}
 }
 
-func (w *Writer) write() error {
+func (w *Writer) write(ctx context.Context) error {
 	if !w.opts.KeepOrder {
 		slices.SortStableFunc(w.tensors, func(a, b *tensor.Tensor) int {
 			return cmp.Or(cmp.Compare(rankOf(b.DType), rankOf(a.DType)), cmp.Compare(a.Name, b.Name))
@@ -162,7 +186,7 @@ func (w *Writer) write() error {
 		return err
 	}
 	for _, t := range w.tensors {
-		n, err := t.Data.WriteTo(w.w)
+		n, err := t.Data.WriteTo(&contextWriter{ctx, w.w})
 		if err == nil && n != t.Data.Size() {
 			err = io.ErrUnexpectedEOF
 		}
@@ -171,6 +195,30 @@ func (w *Writer) write() error {
 		}
 	}
 	return nil
+}
+
+// A contextWriter ends when its context does.
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c *contextWriter) Write(p []byte) (written int, err error) {
+	for len(p) > 0 {
+		if err := c.ctx.Err(); err != nil {
+			return written, err
+		}
+		piece := p[:min(len(p), 1<<20)]
+		n, err := c.w.Write(piece)
+		if written += n; err == nil && n < len(piece) {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return written, err
+		}
+		p = p[n:]
+	}
+	return written, nil
 }
 
 // header returns the bytes before the data, and the size of the whole file.
@@ -267,16 +315,19 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// WriteFile writes a whole file at once: it appears with all tensors, or not at
-// all.
+// WriteFile writes a whole file: it appears with all tensors, or not at all.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err
 	}
+	return w.writeAll(ctx, ts)
+}
+
+func (w *Writer) writeAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	defer w.Abort()
 	if err := w.AddAll(ctx, ts); err != nil {
 		return err
 	}
-	return w.Close()
+	return w.close(ctx)
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -48,7 +50,7 @@ is the model when it is opened, others NAME-00001-of-00003.`,
 			defer in.Close()
 			names, err := a.split(in, dir, int64(most), force)
 			var pe *fs.PathError
-			if errors.As(err, &pe) && pe.Op != "read" && filepath.Dir(pe.Path) == filepath.Clean(dir) {
+			if !errors.As(err, new(unwritten)) && errors.As(err, &pe) && pe.Op != "read" && filepath.Dir(pe.Path) == filepath.Clean(dir) {
 				err = writing(dir, pe) // of a file in the making, whose name says nothing
 			}
 			if err != nil {
@@ -130,10 +132,6 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		return names, nil
 	case *safetensors.Reader:
 		name := base + ".safetensors"
-		old, _ := filepath.Glob(base + "-*-of-*.safetensors")
-		if err := may(append(old, name, name+".index.json")...); err != nil {
-			return nil, err
-		}
 		m := map[string]string{}
 		for k, v := range r.Attributes() {
 			m[k] = v
@@ -141,14 +139,23 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		if in.sharded() {
 			delete(m, "total_size") // of the old ones
 		}
-		return safetensors.WriteShards(a.ctx, name, tensor.Each(r.Tensors()), most, &safetensors.WriterOptions{Metadata: m, KeepOrder: true})
+		names, err := safetensors.WriteShards(a.ctx, name, tensor.Each(r.Tensors()), &safetensors.ShardOptions{
+			MaxSize: most, NoReplace: !force, Writer: &safetensors.WriterOptions{Metadata: m, KeepOrder: true}})
+		var pe *fs.PathError
+		if errors.As(err, &pe) && errors.Is(err, fs.ErrExist) {
+			err = writing(pe.Path, fmt.Errorf("%w; --force replaces it", fs.ErrExist))
+		}
+		return names, err
 	case *primitiv.Reader:
 		if r.Kind() == primitiv.KindModel {
 			return a.splitModel(r.Model(), base, most, may)
 		}
 	}
 	if r, ok := in.Sys().(*ztensor.Reader); ok && r.Version() == "2" {
-		old, _ := filepath.Glob(base + "-[0-9][0-9][0-9][0-9][0-9].zt")
+		old, err := matching(dir, regexp.MustCompile("^"+regexp.QuoteMeta(stem(in.name))+`-\d{5}\.zt$`))
+		if err != nil {
+			return nil, err
+		}
 		if err := may(append(old, base+".zt")...); err != nil {
 			return nil, err
 		}
@@ -197,6 +204,17 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		before += written
 	}
 	return names, nil
+}
+
+// matching lists the files of a directory with such names.
+func matching(dir string, pattern *regexp.Regexp) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if pattern.MatchString(e.Name()) {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+	}
+	return names, writing(dir, err)
 }
 
 // splitModel keeps the statistics of a parameter with its value.

@@ -147,8 +147,8 @@ func isJournal(b []byte) bool {
 // valid checks what a journal may do.
 func (j *journal) valid() error {
 	stem := j.index
-	if dot := strings.IndexByte(stem, '.'); dot > 0 {
-		stem = stem[:dot]
+	if dot := strings.IndexByte(stem[min(1, len(stem)):], '.'); dot >= 0 {
+		stem = stem[:dot+1]
 	}
 	if !isBase(j.index) || len(j.renames) == 0 {
 		return errors.New("the journal has no index, or no renames")

@@ -1,0 +1,297 @@
+package safetensors
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// checkpoint returns n tensors of 40 bytes of that value each.
+func checkpoint(n int, value float32) (ts []*tensor.Tensor) {
+	for i := range n {
+		ts = append(ts, tensor.New(string(rune('a'+i)), tensor.Shape{10}, slices.Repeat([]float32{value}, 10)))
+	}
+	return ts
+}
+
+// writeCheckpoint writes one into three shards or, of one tensor, into one file.
+func writeCheckpoint(t *testing.T, dir string, n int, value float32) []string {
+	t.Helper()
+	names, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"), tensor.Of(checkpoint(n, value)...), &ShardOptions{MaxSize: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// readCheckpoint returns the value of all tensors of an index, and fails if they differ.
+func readCheckpoint(t *testing.T, name string, n int) float32 {
+	t.Helper()
+	r, err := Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if r.Len() != n {
+		t.Errorf("%d tensors, want %d", r.Len(), n)
+	}
+	var values []float32
+	for x := range r.Tensors() {
+		v, err := tensor.Load[float32](x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, v...)
+	}
+	if slices.Min(values) != slices.Max(values) {
+		t.Errorf("a mixture of checkpoints: %v", values)
+	}
+	return values[0]
+}
+
+func list(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+const testIndex = "m.safetensors.index.json"
+
+var threeShards = []string{"m-00001-of-00003.safetensors", "m-00002-of-00003.safetensors", "m-00003-of-00003.safetensors", testIndex}
+
+func TestShardsComeBack(t *testing.T) {
+	dir := t.TempDir()
+	ts := checkpoint(10, 1)
+	ts = append(ts, tensor.New("large", tensor.Shape{100}, make([]float32, 100)))
+	files, err := WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"), tensor.Of(ts...), &ShardOptions{
+		MaxSize: 120, Writer: &WriterOptions{Metadata: map[string]string{"format": "pt", "total_size": "unused"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 6 || filepath.Base(files[0]) != "model-00001-of-00005.safetensors" || filepath.Base(files[5]) != "model.safetensors.index.json" {
+		t.Fatal(files)
+	}
+	r, err := Open(files[5], &ReaderOptions{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if said := maps.Collect(r.Attributes()); r.Len() != 11 || len(slices.Collect(r.Shards())) != 5 || !maps.Equal(said, map[string]string{"total_size": "800", "format": "pt"}) {
+		t.Errorf("%d tensors, %v", r.Len(), said)
+	}
+	for _, x := range ts {
+		got := r.Tensor(x.Name)
+		if got == nil || !got.Shape.Equal(x.Shape) {
+			t.Errorf("%s is not there", x.Name)
+		}
+	}
+	if v, err := tensor.Load[float32](r.Tensor("large")); err != nil || len(v) != 100 {
+		t.Error(err)
+	}
+	if err := r.Verify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	f, err := os.Open(files[5])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if fi, _ := f.Stat(); !Detect(f, fi.Size()) {
+		t.Error("the index is not detected")
+	}
+	if _, err := OpenBytes([]byte(`{"weight_map":{}}`), nil); err == nil {
+		t.Error("without companions an index cannot be read")
+	}
+}
+
+// What WriteShards wrote before is replaced as a whole, whatever the numbers of files.
+func TestShardsReplaceTheWholeSet(t *testing.T) {
+	dir := t.TempDir()
+	others := []string{"m-00001-of-0003.safetensors", "m-1-of-2.safetensors", "mm.safetensors", "other"}
+	for _, name := range others {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range []struct {
+		n    int
+		want []string
+	}{
+		{5, threeShards},
+		{3, []string{"m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors", testIndex}},
+		{1, []string{"m.safetensors"}},
+		{5, threeShards},
+		{5, threeShards},
+		{0, []string{"m.safetensors"}},
+	} {
+		names := writeCheckpoint(t, dir, c.n, float32(i))
+		want := slices.Concat(c.want, others)
+		slices.Sort(want)
+		if got := list(t, dir); !slices.Equal(got, want) {
+			t.Errorf("%d: the directory has %q, want %q", i, got, want)
+		}
+		for k := range names {
+			names[k] = filepath.Base(names[k])
+		}
+		if !slices.Equal(names, c.want) {
+			t.Errorf("%d: wrote %q, want %q", i, names, c.want)
+		}
+		if c.n > 1 {
+			if v := readCheckpoint(t, filepath.Join(dir, testIndex), c.n); v != float32(i) {
+				t.Errorf("value %v after checkpoint %d", v, i)
+			}
+		}
+	}
+}
+
+func TestShardsThatFailLeaveTheOldSet(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "m.safetensors")
+	writeCheckpoint(t, dir, 5, 1)
+	errSource := errors.New("no more")
+	bad := checkpoint(5, 2)
+	bad[4].Data = tensor.BlobFunc(40, func() (io.ReadCloser, error) { return nil, errSource })
+	failing := func(yield func(*tensor.Tensor, error) bool) {
+		_ = yield(checkpoint(1, 2)[0], nil) && yield(nil, errSource)
+	}
+	for what, c := range map[string]struct {
+		ts   iter.Seq2[*tensor.Tensor, error]
+		opts ShardOptions
+		want error
+	}{
+		"a tensor of the last shard": {tensor.Of(bad...), ShardOptions{MaxSize: 80}, errSource},
+		"the sequence":               {failing, ShardOptions{MaxSize: 80}, errSource},
+		"a nil tensor":               {tensor.Of(nil), ShardOptions{MaxSize: 80}, tensor.ErrNoTensor},
+		"a duplicate name":           {tensor.Of(append(checkpoint(3, 2), checkpoint(1, 2)...)...), ShardOptions{MaxSize: 80}, tensor.ErrDuplicate},
+		"an ID that is not UTF-8":    {tensor.Of(checkpoint(3, 2)...), ShardOptions{MaxSize: 80, ID: "\xff"}, errors.ErrUnsupported},
+		"NoReplace":                  {tensor.Of(checkpoint(3, 2)...), ShardOptions{MaxSize: 80, NoReplace: true}, fs.ErrExist},
+		"NoReplace of one file":      {tensor.Of(checkpoint(1, 2)...), ShardOptions{MaxSize: 80, NoReplace: true}, fs.ErrExist},
+	} {
+		if _, err := WriteShards(t.Context(), name, c.ts, &c.opts); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", what, err, c.want)
+		}
+		if got := list(t, dir); !slices.Equal(got, threeShards) {
+			t.Errorf("%s: the directory has %q", what, got)
+		}
+		if v := readCheckpoint(t, filepath.Join(dir, testIndex), 5); v != 1 {
+			t.Errorf("%s: the value is %v", what, v)
+		}
+	}
+	if _, err := WriteShards(t.Context(), name, tensor.Of(), nil); err == nil {
+		t.Error("no MaxSize")
+	}
+	if _, err := WriteShards(t.Context(), filepath.Join(dir, "missing", "m"), tensor.Of(), &ShardOptions{MaxSize: 1}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory that does not exist: %v", err)
+	}
+}
+
+func TestShardIDs(t *testing.T) {
+	dir := t.TempDir()
+	write := func(dir, id string) {
+		t.Helper()
+		_, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"), tensor.Of(checkpoint(5, 1)...), &ShardOptions{
+			MaxSize: 80, ID: id, Writer: &WriterOptions{Metadata: map[string]string{"format": "pt"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(dir, "step 1")
+	for _, name := range threeShards {
+		r, err := Open(filepath.Join(dir, name), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := maps.Collect(r.Attributes()); got["shard_set_id"] != "step 1" || got["format"] != "pt" {
+			t.Errorf("%s has %v", name, got)
+		}
+		r.Close()
+	}
+	for _, id := range []string{"step 2", ""} {
+		other := t.TempDir()
+		write(other, id)
+		for k, name := range threeShards {
+			mixed := t.TempDir()
+			for i, n := range threeShards {
+				from := dir
+				if i == k {
+					from = other
+				}
+				b, err := os.ReadFile(filepath.Join(from, n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(mixed, n), b, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := Open(filepath.Join(mixed, testIndex), nil)
+			if err == nil {
+				r.Close()
+			}
+			// An index without an ID may have been written by another program.
+			if refused := errors.Is(err, tensor.ErrMalformed); refused == (id == "" && name == testIndex) {
+				t.Errorf("%s with the ID %q among others: %v", name, id, err)
+			}
+		}
+	}
+}
+
+// A writer that was killed while it renamed its shards has left a journal.
+func TestUnfinishedSets(t *testing.T) {
+	dir := t.TempDir()
+	index := filepath.Join(dir, testIndex)
+	writeCheckpoint(t, dir, 5, 1)
+	var journal strings.Builder
+	fmt.Fprintf(&journal, "tensorfile journal 1\nindex %q\n", testIndex)
+	for _, name := range threeShards {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "."+name+".tmp-1"), b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&journal, "rename %q %q %d\n", "."+name+".tmp-1", name, len(b))
+	}
+	journal.WriteString("end\n")
+	if err := os.WriteFile(filepath.Join(dir, "."+testIndex+".journal"), []byte(journal.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(index, nil)
+	if err != nil || len(r.Warnings()) != 1 || !strings.Contains(r.Warnings()[0].Error(), "tensorfile clean") {
+		t.Fatalf("with an index: %v", err)
+	}
+	r.Close()
+	if _, err := Open(index, &ReaderOptions{Strict: true}); err == nil {
+		t.Error("with an index, Strict: no error")
+	}
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(index, nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "tensorfile clean") {
+		t.Errorf("without an index: %v", err)
+	}
+	writeCheckpoint(t, dir, 5, 2)
+	if got := list(t, dir); !slices.Equal(got, threeShards) {
+		t.Errorf("the directory has %q", got)
+	}
+	if v := readCheckpoint(t, index, 5); v != 2 {
+		t.Errorf("the value is %v", v)
+	}
+}
