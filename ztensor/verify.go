@@ -8,10 +8,10 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -90,15 +90,18 @@ func (v *verifier) gaps() error {
 	return nil
 }
 
-// A batch is tensors that one worker looks at in one go.
+// A batch is tensors that one worker verifies.
 type batch struct {
-	number, from, to int
-	found            []finding
-	err              error // of the context
+	from, to int
+	found    []finding
+	err      error // that ends the verification
 }
 
 // batchSize is how many stored bytes make a batch, unless one tensor has more.
 const batchSize = 4 << 20
+
+// errFull ends the verification where no more findings are reported.
+var errFull = errors.New("ztensor: enough findings")
 
 // tensors verifies all tensors on all cores. What is found is reported in file
 // order, from this goroutine.
@@ -107,8 +110,6 @@ func (v *verifier) tensors() error {
 	if err := v.prepare(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(v.ctx)
-	defer cancel()
 	var total int64
 	for c := range r.components.all() {
 		total += c.length
@@ -118,78 +119,47 @@ func (v *verifier) tensors() error {
 			total += b.length
 		}
 	}
-	todo, done := make(chan batch), make(chan batch)
-	var workers sync.WaitGroup
-	var caught caught
-	for range runtime.GOMAXPROCS(0) {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			w := worker{v: v, ctx: ctx}
-			for b := range todo {
-				for i := b.from; i < b.to && b.err == nil; i++ {
-					b.err = caught.during(func() error {
-						w.tensor(r.tensors.at(i))
-						return cmp.Or(w.err, ctx.Err())
-					})
-				}
-				b.found, w.found = w.found, nil
-				done <- b
-			}
-		}()
-	}
-	go func() {
-		defer close(todo)
-		for number, from := 0, 0; from < r.tensors.used; number++ {
-			b := batch{number: number, from: from, to: from}
-			for size := int64(0); b.to < r.tensors.used && size < batchSize; b.to++ {
-				size += 1 + max(0, r.tensors.at(b.to).Size())
-			}
-			from = b.to
-			select {
-			case todo <- b:
-			case <-ctx.Done():
-				return
+	line := parallel.New(v.ctx, 0, func(ctx context.Context, b *batch) error {
+		w := worker{v: v, ctx: ctx}
+		for i := b.from; i < b.to && w.err == nil; i++ {
+			w.tensor(r.tensors.at(i))
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 		}
-	}()
-	go func() {
-		workers.Wait()
-		close(done)
-	}()
-	next, waiting := 0, map[int][]finding{}
-	var err error
-	for b := range done {
-		if b.err != nil && err == nil {
-			err = b.err
-		}
-		waiting[b.number] = b.found
-		for found, ok := waiting[next]; ok; found, ok = waiting[next] {
-			delete(waiting, next)
-			next++
-			for _, f := range found {
-				if f.warn {
-					v.found.Warn(f.err)
-				} else {
-					v.found.Error(f.err)
-				}
+		b.found, b.err = w.found, w.err
+		return nil
+	}, func(b *batch) error {
+		for _, f := range b.found {
+			if f.warn {
+				v.found.Warn(f.err)
+			} else {
+				v.found.Error(f.err)
 			}
 		}
 		if v.opts.Progress != nil {
 			v.opts.Progress(v.done.Load(), total)
 		}
 		if v.found.Full() {
-			cancel()
+			return errFull
+		}
+		return b.err
+	})
+	defer line.Close()
+	for from := 0; from < r.tensors.used; {
+		b := &batch{from: from, to: from}
+		for size := int64(0); b.to < r.tensors.used && size < batchSize; b.to++ {
+			size += 1 + max(0, r.tensors.at(b.to).Size())
+		}
+		from = b.to
+		if line.Put(b, 0) != nil {
+			break
 		}
 	}
-	caught.rethrow()
-	if v.found.Full() {
-		return nil
+	if err := line.Flush(); err != errFull {
+		return err
 	}
-	if err == nil {
-		err = v.ctx.Err()
-	}
-	return err
+	return nil
 }
 
 // A worker verifies tensors one after the other.
