@@ -22,6 +22,8 @@ import (
 //	Identity() any                      // see Blob.Identity; nil for that of the pointer
 //	Memory() ([]byte, bool)             // see Blob.Memory; without it, not in memory
 //	CheckView() error                   // fails where the bytes must not be borrowed
+//	Seekable() bool                     // whether ReadAt costs what it reads, not what comes before;
+//	                                    // without it, whether the bytes are stored plain
 type Source interface {
 	// Size is the number of (decoded) bytes, -1 when only decoding tells.
 	Size() int64
@@ -140,6 +142,23 @@ func (b Blob) Memory() ([]byte, bool) {
 		return s.Memory()
 	}
 	return nil, false
+}
+
+// seekable reports whether ReadAt costs what it reads, not what comes before.
+func (b Blob) seekable() bool {
+	switch s := b.src.(type) {
+	case nil, memory:
+		return true
+	case *section:
+		return Blob{s.src}.seekable()
+	case interface{ Seekable() bool }:
+		return s.Seekable()
+	}
+	if st, ok := b.Stored(); ok {
+		return st.Encoding == "raw"
+	}
+	_, streams := b.src.(interface{ Open() (io.ReadCloser, error) })
+	return !streams
 }
 
 // Stored tells where in its file the blob lies. It is false for blobs that come

@@ -1,0 +1,270 @@
+package tensor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// scalarValue is the value of one element computed alone: the oracle of the loops.
+func scalarValue(d DType, b []byte) float64 {
+	switch d {
+	case I8, QI8:
+		return float64(int8(b[0]))
+	case I16:
+		return float64(int16(binary.LittleEndian.Uint16(b)))
+	case U16, Bits16:
+		return float64(binary.LittleEndian.Uint16(b))
+	case I32, QI32:
+		return float64(int32(binary.LittleEndian.Uint32(b)))
+	case U32:
+		return float64(binary.LittleEndian.Uint32(b))
+	case F16:
+		return float64(Float16(binary.LittleEndian.Uint16(b)).Float32())
+	case BF16:
+		return float64(BFloat16(binary.LittleEndian.Uint16(b)).Float32())
+	case F32:
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	case F64:
+		return math.Float64frombits(binary.LittleEndian.Uint64(b))
+	case F8E4M3FN:
+		return float64(Float8E4M3FN(b[0]).Float32())
+	case F8E5M2:
+		return float64(Float8E5M2(b[0]).Float32())
+	case F8E4M3FNUZ:
+		return float64(Float8E4M3FNUZ(b[0]).Float32())
+	case F8E5M2FNUZ:
+		return float64(Float8E5M2FNUZ(b[0]).Float32())
+	case F8E8M0FNU:
+		return float64(Float8E8M0FNU(b[0]).Float32())
+	}
+	return float64(b[0])
+}
+
+func randomTensor(d DType, n int, seed uint64) *Tensor {
+	rng := rand.New(rand.NewPCG(seed, uint64(d)))
+	size, _ := d.Bytes(int64(n))
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+		if d == Bool {
+			b[i] &= 1
+		}
+	}
+	return &Tensor{Name: d.String(), DType: d, Shape: Shape{int64(n)}, Data: BlobOf(b)}
+}
+
+// streamed hides that its bytes are in memory.
+func streamed(t *Tensor) *Tensor {
+	b, _ := t.Data.Bytes()
+	out := *t
+	out.Data = NewBlob(plain{bytes.NewReader(b)})
+	return &out
+}
+
+func sameFloat(a, b float64) bool { return a == b || a != a && b != b }
+
+func TestConvertToFloat64DecodesEveryDType(t *testing.T) {
+	const n = 70_001 // more than a piece, and no whole number of bytes of 6 bits
+	for _, d := range DTypes() {
+		if d.IsComplex() || d.Bits()%8 != 0 || d == I64 || d == U64 {
+			continue
+		}
+		x := randomTensor(d, n, 1)
+		b, _ := x.Data.Bytes()
+		for _, x := range []*Tensor{x, streamed(x)} {
+			got, err := Convert[float64](x)
+			if err != nil || len(got) != n {
+				t.Fatalf("%v: %d elements, %v", d, len(got), err)
+			}
+			for i, v := range got {
+				if want := scalarValue(d, b[i*d.Size():]); !sameFloat(v, want) {
+					t.Fatalf("%v: element %d is %v, want %v", d, i, v, want)
+				}
+			}
+		}
+	}
+}
+
+// Elements of less than a byte: every code, at every place in a byte (OCP MX specification, 5.3).
+func TestConvertPackedFloats(t *testing.T) {
+	for d, want := range map[DType][]float64{
+		F4E2M1FN: {0, 0.5, 1, 1.5, 2, 3, 4, 6},
+		F6E2M3FN: {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875,
+			2, 2.25, 2.5, 2.75, 3, 3.25, 3.5, 3.75, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5},
+		F6E3M2FN: {0, 0.0625, 0.125, 0.1875, 0.25, 0.3125, 0.375, 0.4375, 0.5, 0.625, 0.75, 0.875, 1, 1.25, 1.5, 1.75,
+			2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28},
+	} {
+		bits, codes := d.Bits(), 2*len(want)
+		const n = 100
+		packed := make([]byte, (n*bits+7)/8)
+		for i := range n {
+			code := i % codes
+			for bit := range bits {
+				packed[(i*bits+bit)/8] |= byte(code>>bit&1) << ((i*bits + bit) % 8)
+			}
+		}
+		x := &Tensor{Name: "x", DType: d, Shape: Shape{n}, Data: BlobOf(packed)}
+		got, err := Convert[float32](x)
+		if err != nil {
+			t.Fatal(d, err)
+		}
+		for i, v := range got {
+			code := i % codes
+			w := want[code%len(want)]
+			if code >= len(want) {
+				w = -w
+			}
+			if float64(v) != w || math.Signbit(float64(v)) != (code >= len(want)) {
+				t.Errorf("%v: code %d is %v, want %v", d, code, v, w)
+			}
+		}
+	}
+}
+
+func TestConvertRoundsOnce(t *testing.T) {
+	const half = 1<<24 + 1 // between two values of float32
+	for _, c := range []struct {
+		x    *Tensor
+		want []float32
+	}{
+		{New("i", Shape{4}, []int64{half, 1<<62 + 1<<38 + 1, -1<<62 - 1<<38 - 1, math.MaxInt64}), []float32{1 << 24, 0x1.000002p62, -0x1.000002p62, 1 << 63}},
+		{New("u", Shape{3}, []uint64{half, 1<<63 + 1<<39 + 1, math.MaxUint64}), []float32{1 << 24, 0x1.000002p63, 1 << 64}},
+		{New("d", Shape{2}, []float64{1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-50}), []float32{1, 1 + 0x1p-23}},
+	} {
+		if got, err := Convert[float32](c.x); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v (%v)", c.x.Name, got, c.want, err)
+		}
+	}
+	// 1 + 2^-11 lies in the middle of two values of float16; what is above by less than float32 tells rounds up.
+	got, err := Convert[Float16](New("d", Shape{2}, []float64{1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-40}))
+	if err != nil || got[0].Float32() != 1 || got[1].Float32() != 1+0x1p-10 {
+		t.Errorf("%v %v, %v", got[0].Float32(), got[1].Float32(), err)
+	}
+}
+
+func TestConvertRefusesWhatDoesNotFit(t *testing.T) {
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, ErrDType) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := Convert[int8](New("x", Shape{2}, []int16{127, 128}))
+	refused("128 as int8", err)
+	_, err = Convert[uint64](New("x", Shape{1}, []int8{-1}))
+	refused("-1 as uint64", err)
+	_, err = Convert[int64](New("x", Shape{1}, []uint64{1 << 63}))
+	refused("2^63 as int64", err)
+	_, err = Convert[int32](New("x", Shape{1}, []float32{0.5}))
+	refused("0.5 as int32", err)
+	_, err = Convert[int32](New("x", Shape{1}, []float64{math.NaN()}))
+	refused("NaN as int32", err)
+	_, err = Convert[uint64](New("x", Shape{1}, []float64{1 << 64}))
+	refused("2^64 as uint64", err)
+	_, err = Convert[bool](New("x", Shape{1}, []int8{2}))
+	refused("2 as bool", err)
+	_, err = Convert[float64](New("x", Shape{1}, []complex64{1}))
+	refused("a complex number as float64", err)
+	_, err = Convert[Float8E8M0FNU](New("x", Shape{1}, []float32{1}))
+	refused("float8_e8m0fnu, which is not encoded", err)
+	_, err = Convert[int32](nil)
+	if !errors.Is(err, ErrNoTensor) {
+		t.Errorf("nil: %v", err)
+	}
+	_, err = Convert[int32](&Tensor{Name: "x", DType: Bool, Shape: Shape{1}, Data: BlobOf([]byte{77})})
+	if !errors.Is(err, ErrMalformed) {
+		t.Errorf("a bool of 77: %v", err)
+	}
+}
+
+func TestConvertIntegers(t *testing.T) {
+	got, err := Convert[uint64](New("x", Shape{3}, []float64{0, 1 << 53, 1 << 63}))
+	if err != nil || !slices.Equal(got, []uint64{0, 1 << 53, 1 << 63}) {
+		t.Error(got, err)
+	}
+	small, err := Convert[int8](New("x", Shape{3}, []uint64{0, 1, 127}))
+	if err != nil || !slices.Equal(small, []int8{0, 1, 127}) {
+		t.Error(small, err)
+	}
+	bools, err := Convert[bool](New("x", Shape{2}, []float32{1, 0}))
+	if err != nil || !slices.Equal(bools, []bool{true, false}) {
+		t.Error(bools, err)
+	}
+	c, err := Convert[complex128](New("x", Shape{2}, []int64{1<<53 + 2, -1}))
+	if err != nil || !slices.Equal(c, []complex128{1<<53 + 2, -1}) {
+		t.Error(c, err)
+	}
+	cc, err := Convert[complex64](New("x", Shape{1}, []complex128{1 + 2i}))
+	if err != nil || cc[0] != 1+2i {
+		t.Error(cc, err)
+	}
+}
+
+func TestConvertGivesRowMajor(t *testing.T) {
+	x := New("x", Shape{2, 3}, []int8{1, 4, 2, 5, 3, 6})
+	x.Order = ColumnMajor(2)
+	got := make([]float32, 6)
+	if err := ConvertInto(got, x); err != nil || !slices.Equal(got, []float32{1, 2, 3, 4, 5, 6}) {
+		t.Error(got, err)
+	}
+	if err := ConvertInto(got[:5], x); err == nil {
+		t.Error("5 elements took 6")
+	}
+}
+
+func TestValuesComeInPieces(t *testing.T) {
+	x := streamed(randomTensor(BF16, 200_000, 3))
+	want, err := Convert[float64](x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []float64
+	for p, err := range Values[float64](x) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, p...)
+	}
+	if len(got) != len(want) || !sameFloat(got[199_999], want[199_999]) {
+		t.Errorf("%d elements, want %d", len(got), len(want))
+	}
+	for range Values[float64](x) {
+		break
+	}
+}
+
+func TestAsConvertsWhileReading(t *testing.T) {
+	x := randomTensor(F16, 150_000, 4)
+	y, err := As(x, F32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Convert[float32](x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load[float32](y)
+	if err != nil || len(got) != len(want) {
+		t.Fatal(len(got), err)
+	}
+	for i := range got {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("element %d: %v, want %v", i, got[i], want[i])
+		}
+	}
+	if _, err := As(x, F8E8M0FNU); !errors.Is(err, ErrDType) {
+		t.Error(err)
+	}
+	bad, err := As(New("x", Shape{2}, []int32{1, 300}), U8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bad.Data.ReadAll(); !errors.Is(err, ErrDType) {
+		t.Errorf("300 as uint8: %v", err)
+	}
+}
