@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"math/big"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -66,11 +64,7 @@ func TestWideningLosesNothing(t *testing.T) {
 				continue
 			}
 			n := len(src) / from.Size()
-			there, back := make([]byte, n*to.Size()), make([]byte, len(src))
-			if bad := convertElements(there, to, src, from); bad >= 0 {
-				t.Errorf("%v to %v: element %d", from, to, bad)
-				continue
-			}
+			there := convertBytes(t, src, from, to)
 			if !narrows(to, from) && !widens(to, from) {
 				// There is no way back through this package: compare values.
 				for i := range n {
@@ -81,13 +75,10 @@ func TestWideningLosesNothing(t *testing.T) {
 				}
 				continue
 			}
-			if bad := convertElements(back, from, there, to); bad >= 0 {
-				t.Errorf("%v to %v and back: element %d", from, to, bad)
-				continue
-			}
+			back := convertBytes(t, there, to, from)
 			for i := 0; i < len(src); i += from.Size() {
 				a, b := src[i:i+from.Size()], back[i:i+from.Size()]
-				if !bytes.Equal(a, b) && !(from.IsFloat() && math.IsNaN(getFloat(a, from)) && math.IsNaN(getFloat(b, from))) {
+				if !bytes.Equal(a, b) && !(from.IsFloat() && math.IsNaN(value(a, from)) && math.IsNaN(value(b, from))) {
 					t.Fatalf("%v to %v: %x came back as %x", from, to, a, b)
 				}
 			}
@@ -95,11 +86,27 @@ func TestWideningLosesNothing(t *testing.T) {
 	}
 }
 
-func value(b []byte, d tensor.DType) float64 {
-	if d.IsFloat() {
-		return getFloat(b[:d.Size()], d)
+// convertBytes converts elements that all fit.
+func convertBytes(t *testing.T, src []byte, from, to tensor.DType) []byte {
+	t.Helper()
+	b, err := converted(tensor.BlobOf(src), from, to, int64(len(src)/from.Size()))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return float64(getInt(b[:d.Size()], d))
+	dst, err := b.ReadAll()
+	if err != nil {
+		t.Fatalf("%v to %v: %v", from, to, err)
+	}
+	return dst
+}
+
+// value is the first element of b; NaN where it cannot be converted.
+func value(b []byte, d tensor.DType) float64 {
+	v, err := tensor.Convert[float64](&tensor.Tensor{DType: d, Shape: tensor.Shape{1}, Data: tensor.BlobOf(b[:d.Size()])})
+	if err != nil {
+		return math.NaN()
+	}
+	return v[0]
 }
 
 func codes(d tensor.DType) []byte {
@@ -125,69 +132,6 @@ func codes(d tensor.DType) []byte {
 		}
 	}
 	return b
-}
-
-// Rounding once, held against exact arithmetic: the nearest of the two
-// neighbours, the even one of two that are as near.
-func TestNarrowingRoundsOnce(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	exact := func(d tensor.DType, b []byte) *big.Float {
-		if d == tensor.U64 {
-			return new(big.Float).SetPrec(100).SetUint64(binary.LittleEndian.Uint64(b))
-		}
-		if d == tensor.I64 {
-			return new(big.Float).SetPrec(100).SetInt64(int64(binary.LittleEndian.Uint64(b)))
-		}
-		return new(big.Float).SetPrec(100).SetFloat64(getFloat(b, d))
-	}
-	for _, from := range []tensor.DType{tensor.F64, tensor.I64, tensor.U64} {
-		for _, to := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
-			for i := range 8_000 {
-				v := rng.Uint64() >> rng.IntN(60)
-				if from == tensor.F64 {
-					// Near the middle between two float16 or bfloat16 values.
-					base := float64(tensor.Float16(1 + rng.Uint32N(0x7bff)).Float32())
-					if to == tensor.BF16 {
-						base = float64(tensor.BFloat16(1 + rng.Uint32N(0x7eff)).Float32())
-					}
-					next := base * (1 + 0x1p-11)
-					if to == tensor.BF16 {
-						next = base * (1 + 0x1p-8)
-					}
-					v = math.Float64bits(next) + uint64(i%5) - 2
-				}
-				src := binary.LittleEndian.AppendUint64(nil, v)
-				dst := make([]byte, to.Size())
-				if bad := convertElements(dst, to, src, from); bad >= 0 {
-					t.Fatal("refused")
-				}
-				got := getFloat(dst, to)
-				if math.IsInf(got, 0) {
-					continue
-				}
-				x := exact(from, src)
-				err := func(code uint64) *big.Float {
-					b := binary.LittleEndian.AppendUint64(nil, code)[:to.Size()]
-					y := getFloat(b, to)
-					if math.IsInf(y, 0) || math.IsNaN(y) {
-						return new(big.Float).SetInf(false)
-					}
-					d := new(big.Float).SetPrec(200).Sub(new(big.Float).SetFloat64(y), x)
-					return d.Abs(d)
-				}
-				code := binary.LittleEndian.Uint64(append(slices.Clone(dst), make([]byte, 8)...))
-				mine := err(code)
-				for _, other := range []uint64{code - 1, code + 1} {
-					if code&(1<<(to.Bits()-1)-1) == 0 && other == code-1 {
-						continue // below zero lies another sign
-					}
-					if c := err(other).Cmp(mine); c < 0 || c == 0 && code&1 == 1 {
-						t.Fatalf("%v %v became %v %v: 0x%x is nearer, or even", from, x, to, got, other)
-					}
-				}
-			}
-		}
-	}
 }
 
 func TestIntegersThatDoNotFit(t *testing.T) {

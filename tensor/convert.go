@@ -156,38 +156,78 @@ func convertible(t *Tensor, to DType) (*Tensor, error) {
 // pieceElements is how many elements are read at a time: whole bytes of every dtype.
 const pieceElements = 64 << 10
 
+// A pieceReader reads the elements of a tensor piece by piece.
+type pieceReader struct {
+	t         *Tensor
+	total, at int64 // elements
+	memory    []byte
+	r         io.ReadCloser // where there is no memory
+}
+
+func newPieceReader(t *Tensor) (*pieceReader, error) {
+	p := &pieceReader{t: t}
+	p.total, _ = t.Shape.Elements()
+	b, ok := t.Data.Memory()
+	if ok && (le.HostIsLittle || t.DType.Align() == 1) && isAligned(b, t.DType) {
+		p.memory = b
+		return p, nil
+	}
+	var err error
+	p.r, err = t.Data.Open()
+	return p, err
+}
+
+// bytes is the size of n elements.
+func (p *pieceReader) bytes(n int64) int { return int((n*int64(p.t.DType.Bits()) + 7) / 8) }
+
+// next returns the next n elements, aligned and in the order of the host: in *buf, which it
+// allocates where it is too small, or in memory of the tensor. At the end n is 0.
+func (p *pieceReader) next(buf *[]byte) (b []byte, n int, err error) {
+	n = int(min(pieceElements, p.total-p.at))
+	start := p.bytes(p.at) // of a whole number of bytes
+	p.at += int64(n)
+	switch {
+	case p.r == nil:
+		return p.memory[start:p.bytes(p.at)], n, nil
+	case n == 0:
+		return nil, 0, atEnd(p.r)
+	}
+	if size := p.bytes(int64(n)); cap(*buf) < size {
+		*buf = alignedBytes(size)
+	}
+	b = (*buf)[:p.bytes(int64(n))]
+	if _, err := io.ReadFull(p.r, b); err != nil {
+		return nil, 0, unexpected(err)
+	}
+	toHost(b, p.t.DType)
+	return b, n, nil
+}
+
+func (p *pieceReader) close() {
+	if p.r != nil {
+		p.r.Close()
+	}
+}
+
 // eachPiece calls f with the elements of t, aligned and in the order of the host, n from index
 // first on in p. p is valid during the call.
 func eachPiece(t *Tensor, f func(first int64, n int, p []byte) error) error {
-	total, _ := t.Shape.Elements()
-	bits := int64(t.DType.Bits())
-	if b, ok := t.Data.Memory(); ok && (le.HostIsLittle || t.DType.Align() == 1) && isAligned(b, t.DType) {
-		for first := int64(0); first < total; first += pieceElements {
-			n := min(pieceElements, total-first)
-			if err := f(first, int(n), b[first*bits/8:((first+n)*bits+7)/8]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	r, err := t.Data.Open()
+	r, err := newPieceReader(t)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	buf := alignedBytes(int((min(pieceElements, total)*bits + 7) / 8))
-	for first := int64(0); first < total; first += pieceElements {
-		n := min(pieceElements, total-first)
-		p := buf[:(n*bits+7)/8]
-		if _, err := io.ReadFull(r, p); err != nil {
-			return unexpected(err)
+	defer r.close()
+	var buf []byte
+	for {
+		first := r.at
+		p, n, err := r.next(&buf)
+		if err != nil || n == 0 {
+			return err
 		}
-		toHost(p, t.DType)
-		if err := f(first, int(n), p); err != nil {
+		if err := f(first, n, p); err != nil {
 			return err
 		}
 	}
-	return atEnd(r)
 }
 
 // atEnd reads on to the end of a stream, where digests are checked.
@@ -303,51 +343,4 @@ func component(d DType) DType {
 		return F32
 	}
 	return F64
-}
-
-// A converter streams the elements of a tensor as another dtype.
-type converter struct {
-	next func() ([]byte, error, bool)
-	stop func()
-	out  []byte
-	err  error
-}
-
-func newConverter(t *Tensor, to DType) (io.ReadCloser, error) {
-	c := new(converter)
-	c.next, c.stop = iter.Pull2(func(yield func([]byte, error) bool) {
-		err := convertPieces(t, to, func(p []byte) error {
-			toHost(p, to)
-			if !yield(p, nil) {
-				return errStop
-			}
-			return nil
-		})
-		if err != nil && err != errStop {
-			yield(nil, err)
-		}
-	})
-	return c, nil
-}
-
-func (c *converter) Read(p []byte) (int, error) {
-	for len(c.out) == 0 {
-		if len(p) == 0 || c.err != nil {
-			return 0, c.err
-		}
-		out, err, ok := c.next()
-		if c.out = out; !ok {
-			c.err = io.EOF
-		} else if err != nil {
-			c.err = err
-		}
-	}
-	n := copy(p, c.out)
-	c.out = c.out[n:]
-	return n, nil
-}
-
-func (c *converter) Close() error {
-	c.stop()
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -266,5 +267,68 @@ func TestAsConvertsWhileReading(t *testing.T) {
 	}
 	if _, err := bad.Data.ReadAll(); !errors.Is(err, ErrDType) {
 		t.Errorf("300 as uint8: %v", err)
+	}
+}
+
+// Rounding once, held against exact arithmetic: the nearest of the two
+// neighbours, the even one of two that are as near.
+func TestNarrowingRoundsOnce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	exact := func(d DType, b []byte) *big.Float {
+		if d == U64 {
+			return new(big.Float).SetPrec(100).SetUint64(binary.LittleEndian.Uint64(b))
+		}
+		if d == I64 {
+			return new(big.Float).SetPrec(100).SetInt64(int64(binary.LittleEndian.Uint64(b)))
+		}
+		return new(big.Float).SetPrec(100).SetFloat64(scalarValue(d, b))
+	}
+	for _, from := range []DType{F64, I64, U64} {
+		for _, to := range []DType{F32, F16, BF16} {
+			for i := range 8_000 {
+				v := rng.Uint64() >> rng.IntN(60)
+				if from == F64 {
+					// Near the middle between two float16 or bfloat16 values.
+					base := float64(Float16(1 + rng.Uint32N(0x7bff)).Float32())
+					if to == BF16 {
+						base = float64(BFloat16(1 + rng.Uint32N(0x7eff)).Float32())
+					}
+					next := base * (1 + 0x1p-11)
+					if to == BF16 {
+						next = base * (1 + 0x1p-8)
+					}
+					v = math.Float64bits(next) + uint64(i%5) - 2
+				}
+				src := binary.LittleEndian.AppendUint64(nil, v)
+				dst := make([]byte, to.Size())
+				if bad := convertElements(dst, to, src, from, 1); bad >= 0 {
+					t.Fatal("refused")
+				}
+				got := scalarValue(to, dst)
+				if math.IsInf(got, 0) {
+					continue
+				}
+				x := exact(from, src)
+				err := func(code uint64) *big.Float {
+					b := binary.LittleEndian.AppendUint64(nil, code)[:to.Size()]
+					y := scalarValue(to, b)
+					if math.IsInf(y, 0) || math.IsNaN(y) {
+						return new(big.Float).SetInf(false)
+					}
+					d := new(big.Float).SetPrec(200).Sub(new(big.Float).SetFloat64(y), x)
+					return d.Abs(d)
+				}
+				code := binary.LittleEndian.Uint64(append(slices.Clone(dst), make([]byte, 8)...))
+				mine := err(code)
+				for _, other := range []uint64{code - 1, code + 1} {
+					if code&(1<<(to.Bits()-1)-1) == 0 && other == code-1 {
+						continue // below zero lies another sign
+					}
+					if c := err(other).Cmp(mine); c < 0 || c == 0 && code&1 == 1 {
+						t.Fatalf("%v %v became %v %v: 0x%x is nearer, or even", from, x, to, got, other)
+					}
+				}
+			}
+		}
 	}
 }

@@ -153,12 +153,15 @@ func decodeInt64(dst []int64, src []byte, d DType) {
 	}
 }
 
-// halfToSingle decodes a float16 without a branch for all but infinities and NaN. Scaling by a
-// power of two moves the exponent, of subnormals too.
+// halfToSingle is Float16.Float32 in a form that is inlined.
 func halfToSingle(h uint16) float32 {
-	magnitude := uint32(h&0x7fff) << 13
-	bits := math.Float32bits(math.Float32frombits(magnitude) * 0x1p112)
-	if magnitude >= 0x1f<<23 {
+	bits := uint32(h&0x7fff) << 13
+	switch {
+	case bits-1<<23 < 30<<23: // exponents 1 to 30
+		bits += (127 - 15) << 23
+	case bits < 1<<23:
+		bits = math.Float32bits(float32(h&0x7fff) * 0x1p-24)
+	default:
 		bits |= 0xff << 23
 	}
 	return math.Float32frombits(bits | uint32(h&0x8000)<<16)

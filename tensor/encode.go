@@ -14,7 +14,17 @@ func encodeFloat32(dst []byte, d DType, src []float32) bool {
 		to, _ := le.Cast[float32](dst)
 		copy(to, src)
 	case F16:
-		each(dst, src, NewFloat16)
+		to, _ := le.Cast[uint16](dst)
+		to = to[:len(src)]
+		for i, v := range src {
+			b := math.Float32bits(v)
+			if m := b & 0x7fffffff; m-smallestHalf < largestHalf-smallestHalf {
+				m += 0xfff + m>>13&1
+				to[i] = uint16(b>>16&0x8000 | (m-(127-15)<<23)>>13)
+				continue
+			}
+			to[i] = uint16(NewFloat16(v))
+		}
 	case BF16:
 		to, _ := le.Cast[uint16](dst)
 		to = to[:len(src)]
@@ -39,6 +49,12 @@ func encodeFloat32(dst []byte, d DType, src []float32) bool {
 	}
 	return true
 }
+
+// The magnitudes of float32 that become normal numbers of float16.
+const (
+	smallestHalf = 0x38800000
+	largestHalf  = 0x477ff000 // becomes an infinity
+)
 
 func each[E Element, S float32 | float64](dst []byte, src []S, encode func(S) E) {
 	to, _ := le.Cast[E](dst)
