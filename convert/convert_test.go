@@ -671,6 +671,9 @@ func TestDamageIsNoLoss(t *testing.T) {
 			st, _ = p.Data.Stored()
 		}
 		b[st.Offset] ^= 1 // where a zstd frame would say that it is one
+		if src, err = tensorfile.OpenBytes(b, nil); err != nil {
+			t.Fatal(err)
+		}
 		o := form{tensorfile.ZTensor, to}.options()
 		if o.Allow = Everything; to == "1.2" {
 			o.Sparse = "sparse_coo"
