@@ -55,21 +55,21 @@ func decodeFloat32(dst []float32, src []byte, d DType) {
 			dst[i] = math.Float32frombits(uint32(v) << 16)
 		}
 	case F8E4M3FN:
-		lookup(dst, src, &e4m3fnValues)
+		lookup(dst, src, e4m3fnValues)
 	case F8E5M2:
-		lookup(dst, src, &e5m2Values)
+		lookup(dst, src, e5m2Values)
 	case F8E4M3FNUZ:
-		lookup(dst, src, &e4m3fnuzValues)
+		lookup(dst, src, e4m3fnuzValues)
 	case F8E5M2FNUZ:
-		lookup(dst, src, &e5m2fnuzValues)
+		lookup(dst, src, e5m2fnuzValues)
 	case F8E8M0FNU:
-		lookup(dst, src, &e8m0fnuValues)
+		lookup(dst, src, e8m0fnuValues)
 	case F6E2M3FN:
-		unpack(dst, src, 6, &e2m3fnValues)
+		unpack(dst, src, 6, e2m3fnValues)
 	case F6E3M2FN:
-		unpack(dst, src, 6, &e3m2fnValues)
+		unpack(dst, src, 6, e3m2fnValues)
 	case F4E2M1FN:
-		unpack(dst, src, 4, &e2m1fnValues)
+		unpack(dst, src, 4, e2m1fnValues)
 	case I8, QI8:
 		cast[float32, int8](dst, src)
 	case I16:
@@ -167,8 +167,8 @@ func halfToSingle(h uint16) float32 {
 	return math.Float32frombits(bits | uint32(h&0x8000)<<16)
 }
 
-func lookup(dst []float32, src []byte, values *[256]float32) {
-	dst = dst[:len(src)]
+func lookup(dst []float32, src []byte, values []float32) {
+	dst, values = dst[:len(src)], values[:256]
 	for i, v := range src {
 		dst[i] = values[v]
 	}
@@ -176,7 +176,7 @@ func lookup(dst []float32, src []byte, values *[256]float32) {
 
 // unpack decodes elements of less than a byte, the first in the low bits. src is at least as long
 // as the elements take.
-func unpack(dst []float32, src []byte, bits uint, values *[64]float32) {
+func unpack(dst []float32, src []byte, bits uint, values []float32) {
 	at := uint(0)
 	for i := range dst {
 		v := uint(src[at>>3])
@@ -226,7 +226,8 @@ var (
 	e2m1fnValues   = packedValuesOf(2, 1, 1)
 )
 
-func valuesOf(value func(uint8) float32) (all [256]float32) {
+func valuesOf(value func(uint8) float32) []float32 {
+	all := make([]float32, 256)
 	for i := range all {
 		all[i] = value(uint8(i))
 	}
@@ -234,7 +235,8 @@ func valuesOf(value func(uint8) float32) (all [256]float32) {
 }
 
 // packedValuesOf returns the values of a float that has neither infinities nor NaN (OCP MX, 5.3).
-func packedValuesOf(exponent, fraction, bias int) (all [64]float32) {
+func packedValuesOf(exponent, fraction, bias int) []float32 {
+	all := make([]float32, 64)
 	sign := exponent + fraction
 	for i := range 2 << sign {
 		f, e := float64(i&(1<<fraction-1)), i>>fraction&(1<<exponent-1)
