@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -75,7 +76,7 @@ type Names uint8
 const (
 	AnyText   Names = iota // UTF-8, each name once
 	Paths                  // parts joined by dots; none is the beginning of another
-	Members                // of a zip archive: UTF-8, each once, no NUL
+	Members                // of a zip archive: UTF-8 without NUL, each once
 	OneName                // the format has none: a single tensor called "data"
 	MayRepeat              // UTF-8 or none at all, and more than once
 )
@@ -113,7 +114,7 @@ func (f Format) CapsOf(version string) Caps {
 	case NPY:
 		return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: OneName, MaxTensors: 1, ZeroDims: true}
 	case NPZ:
-		return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: Members, ZeroDims: true}
+		return Caps{DTypes: npz.DTypes(), Orders: RowOrColumnMajor, Names: Members, ZeroDims: true}
 	}
 	return Caps{Attributes: f == GGUF}
 }

@@ -38,7 +38,7 @@ const (
 var (
 	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/strided"}
 	floor   = append([]string{"tensor", "internal/source", "internal/atomicfile"}, base...)
-	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/gguf"}
+	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/npz", "bridge/gguf"}
 )
 
 // edges is the plan of the house (ARCHITECTURE.md): which packages each package may import, beside the standard library.
@@ -53,6 +53,7 @@ var edges = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/fault":      {},
 	"internal/source":     {mmap, "internal/fault"},
+	"internal/numpy":      and(base, "tensor", "internal/source"),
 	"tensor":              base,
 	"remote":              {"tensor"},
 
@@ -70,7 +71,8 @@ var edges = map[string][]string{
 	"ztensor":            and(floor, cbor, zstd, xxh3, norm),
 	"primitiv":           and(floor, msgpack, msgpcode),
 	"bridge/safetensors": floor,
-	"bridge/npy":         floor,
+	"bridge/npy":         and(floor, "internal/numpy"),
+	"bridge/npz":         and(floor, "internal/numpy"),
 	"bridge/gguf":        floor,
 
 	".":                  and(floor, formats...),
@@ -260,6 +262,7 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 		"primitiv":           {msgpack, msgpcode, mmap},
 		"bridge/safetensors": {mmap},
 		"bridge/npy":         {mmap},
+		"bridge/npz":         {mmap},
 		"bridge/gguf":        {mmap},
 	} {
 		seen := map[string]bool{}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
@@ -49,7 +50,7 @@ func damagedFiles(t *testing.T) map[string][]byte {
 	make("zTensor 2", func(w io.Writer) error {
 		return one(ztensor.NewWriter(w, &ztensor.WriterOptions{Version: "2"}))
 	})
-	make("npz", func(w io.Writer) error { return one(npy.NewWriter(w, nil)) })
+	make("npz", func(w io.Writer) error { return one(npz.NewWriter(w, nil)) })
 	return out
 }
 
@@ -144,8 +145,8 @@ func waysToRead(t *testing.T, x *tensor.Tensor) map[string]wayToRead {
 		}),
 		"safetensors": into("m.safetensors", func(name string) error { return safetensors.WriteFile(t.Context(), name, ts, nil) }),
 		"ptd":         into("m.ptd", func(name string) error { return ptd.WriteFile(t.Context(), name, ts, nil) }),
-		"npz":         into("m.npz", func(name string) error { return npy.WriteFile(t.Context(), name, ts, nil) }),
-		"npy":         {true, func() error { return npy.WriteArray(io.Discard, x) }},
+		"npz":         into("m.npz", func(name string) error { return npz.WriteFile(t.Context(), name, ts, nil) }),
+		"npy":         {true, func() error { return npy.NewWriter(io.Discard, nil).Add(x) }},
 		"ztensor":     into("m.zt", func(name string) error { return ztensor.WriteFile(t.Context(), name, ts, nil) }),
 		"ztensor 1.2": into("m.zt", func(name string) error {
 			return ztensor.WriteFile(t.Context(), name, ts, &ztensor.WriterOptions{Version: "1.2"})

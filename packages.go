@@ -7,12 +7,12 @@ import (
 
 	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
-	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
@@ -36,7 +36,7 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 	case NPY:
 		return npy.Detect(r, size)
 	case NPZ:
-		return npy.DetectArchive(r, size)
+		return npz.Detect(r, size)
 	case GGUF:
 		return gguf.Detect(r, size)
 	}
@@ -63,14 +63,12 @@ func openFormat(o Options, in input) (reader, error) {
 	case Safetensors:
 		return through(in, &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			safetensors.Open, safetensors.OpenBytes, safetensors.NewReader)
-	case NPY, NPZ:
-		r, err := through(in, &npy.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+	case NPY:
+		return through(in, &npy.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			npy.Open, npy.OpenBytes, npy.NewReader)
-		if n, ok := r.(*npy.Reader); ok && n.Archive() != (o.Format == NPZ) {
-			n.Close()
-			return nil, &tensor.FormatError{Format: o.Format.String(), Offset: 0, Err: fmt.Errorf("%w: not the magic number of this format", tensor.ErrMalformed)}
-		}
-		return r, err
+	case NPZ:
+		return through(in, &npz.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			npz.Open, npz.OpenBytes, npz.NewReader)
 	case GGUF:
 		return through(in, &gguf.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			gguf.Open, gguf.OpenBytes, gguf.NewReader)

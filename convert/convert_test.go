@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -89,12 +90,15 @@ func write(t testing.TB, f form, ts []*tensor.Tensor, attributes map[string]stri
 			err = w.Close()
 		}
 	case tensorfile.NPZ:
-		w := npy.NewWriter(&out, nil)
+		w := npz.NewWriter(&out, nil)
 		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
 			err = w.Close()
 		}
 	case tensorfile.NPY:
-		err = npy.WriteArray(&out, ts[0])
+		w := npy.NewWriter(&out, nil)
+		if err = w.Add(ts[0]); err == nil {
+			err = w.Close()
+		}
 	case tensorfile.Primitiv:
 		w := primitiv.NewWriter(&out, &primitiv.WriterOptions{Reorder: true})
 		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
@@ -412,6 +416,8 @@ func TestLosses(t *testing.T) {
 			form{tensorfile.ZTensor, "2"}, RenameTensors, `tensors[""]`, tensor.F32, []float32{1}},
 		"a name with NUL": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.ZTensor, "2"}, RenameTensors, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
+		"a name with NUL for NumPy": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
+			form{tensorfile.NPZ, ""}, RenameTensors, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
 		"graph": {write(t, form{tensorfile.RTen, ""}, one(tensor.New("w", tensor.Shape{1}, []float32{1})), nil),
 			z, LoseGraph, "program", tensor.F32, []float32{1}},
 		"parts": {write(t, z, one(extra), nil), form{tensorfile.Safetensors, ""}, LoseParts, `tensors["w"].zeros`, tensor.F32, []float32{1, 2}},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -64,7 +63,7 @@ type Options struct {
 	ZTensor     *ztensor.WriterOptions
 	PTD         *ptd.WriterOptions
 	Safetensors *safetensors.WriterOptions
-	NPZ         *npy.WriterOptions
+	NPZ         *npz.WriterOptions
 	Primitiv    *primitiv.WriterOptions
 	RTen        *rten.WriterOptions
 
@@ -767,9 +766,9 @@ func nameFor(target tensorfile.Format, version, name string) string {
 			return "_" + name
 		}
 	case tensorfile.NPZ:
-		const longest = math.MaxUint16 - len(".npy")
-		if len(name) > longest {
-			return strings.ToValidUTF8(name[:longest-16], "")
+		name = strings.ReplaceAll(name, "\x00", "\ufffd")
+		if len(name) > npz.MaxName {
+			return strings.ToValidUTF8(name[:npz.MaxName-16], "")
 		}
 	case tensorfile.Primitiv:
 		keys := strings.Split(name, ".")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -180,11 +181,11 @@ func (p *Plan) sink(w io.Writer) (*sink, error) {
 		sw := safetensors.NewWriter(w, &o)
 		return &sink{notes: true, add: sw.Add, addBlob: noBlobs, close: sw.Close, abort: sw.Abort}, nil
 	case tensorfile.NPZ:
-		nw := npy.NewWriter(w, p.opts.NPZ)
+		nw := npz.NewWriter(w, p.opts.NPZ)
 		return &sink{add: nw.Add, addBlob: noBlobs, close: nw.Close, abort: nw.Abort}, nil
 	case tensorfile.NPY:
-		return &sink{add: func(t *tensor.Tensor) error { return npy.WriteArray(w, t) }, addBlob: noBlobs,
-			close: func() error { return nil }, abort: func() {}}, nil
+		nw := npy.NewWriter(w, nil)
+		return &sink{add: nw.Add, addBlob: noBlobs, close: nw.Close, abort: nw.Abort}, nil
 	case tensorfile.Primitiv:
 		pw := primitiv.NewWriter(w, p.opts.Primitiv)
 		return &sink{notes: !orZero(p.opts.Primitiv).Streaming, add: pw.Add, addBlob: noBlobs, close: pw.Close, abort: pw.Abort}, nil

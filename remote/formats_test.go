@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
@@ -54,14 +55,7 @@ func TestRequestsOfEachFormat(t *testing.T) {
 		}, 1},
 		"model.ptd":         {func(name string) error { return ptd.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 1},
 		"model.safetensors": {func(name string) error { return safetensors.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 1},
-		"model.npy": {func(name string) error {
-			file, err := os.Create(name)
-			if err != nil {
-				return err
-			}
-			defer file.Close()
-			return npy.WriteArray(file, ts[77])
-		}, 1},
+		"model.npy":         {func(name string) error { return npy.WriteFile(t.Context(), name, tensor.Of(ts[77]), nil) }, 1},
 		"model.rten": {func(name string) error {
 			g := rten.NewGraphBuilder()
 			for _, x := range floats {
@@ -80,7 +74,7 @@ func TestRequestsOfEachFormat(t *testing.T) {
 		}, 1},
 		// No index, or one without shapes: a look at the beginning of each.
 		"model.primitiv": {func(name string) error { return primitiv.WriteFile(t.Context(), name, tensor.Of(floats...), nil) }, 147},
-		"model.npz":      {func(name string) error { return npy.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 147},
+		"model.npz":      {func(name string) error { return npz.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 147},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")

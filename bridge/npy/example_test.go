@@ -3,34 +3,34 @@ package npy_test
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func ExampleWriter() {
-	var file bytes.Buffer
-	w := npy.NewWriter(&file, nil)
-	if err := w.Add(tensor.New("layer/bias", tensor.Shape{2}, []float32{1, 2})); err != nil {
-		panic(err)
-	}
-	if err := w.Close(); err != nil {
-		panic(err)
-	}
-	r, err := npy.OpenBytes(file.Bytes(), nil)
+func ExampleRead() {
+	dir, err := os.MkdirTemp("", "npy")
 	if err != nil {
 		panic(err)
 	}
-	for t := range r.Tensors() {
-		xs, err := tensor.Float32s(t)
-		fmt.Println(t.Name, t.DType, t.Shape, xs, err)
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "w.npy")
+	if err := npy.Write(name, tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6}); err != nil {
+		panic(err)
 	}
-	// Output: layer/bias float32 [2] [1 2] <nil>
+	values, shape, err := npy.Read[float32](name)
+	fmt.Println(values, shape, err)
+	// Output: [1 2 3 4 5 6] [2, 3] <nil>
 }
 
-func ExampleWriteArray() {
+func ExampleWriter() {
 	var file bytes.Buffer
-	err := npy.WriteArray(&file, tensor.New("", tensor.Shape{3}, []int64{1, 2, 3}))
-	fmt.Printf("%q %v\n", file.Bytes()[10:69], err)
+	w := npy.NewWriter(&file, nil)
+	if err := w.Add(tensor.New("", tensor.Shape{3}, []int64{1, 2, 3})); err != nil {
+		panic(err)
+	}
+	fmt.Printf("%q %v\n", file.Bytes()[10:69], w.Close())
 	// Output: "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }  " <nil>
 }

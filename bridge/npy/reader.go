@@ -1,87 +1,50 @@
 package npy
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"iter"
-	"sync"
 
-	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// arrayName is what the one array of a .npy file is called.
+// arrayName is the name of the tensor: the file has none.
 const arrayName = "data"
 
-// suffix is what members of an archive are called after.
-const suffix = ".npy"
+// DTypes returns the dtypes that an array can hold.
+func DTypes() []tensor.DType { return numpy.DTypes() }
 
 // ReaderOptions control how a file is read. nil is the zero value.
 type ReaderOptions struct {
-	// Strict refuses what Warnings lists, and checks the CRC of a member in every way of
-	// reading it.
+	// Strict refuses what Warnings lists.
 	Strict bool
 	// Limits bound what a file may ask for; zero fields mean the defaults.
 	Limits tensor.Limits
 	// NoMap makes Open read the file instead of mapping it.
 	NoMap bool
-	// Companion is not used: neither form refers to other files.
+	// Companion is not used: an array refers to no other file.
 	Companion func(name string) (io.ReaderAt, int64, error)
 }
 
-// A Reader is an open array or archive. It is safe for concurrent use. See
-// package tensor for how long what it hands out is valid.
+// A Reader is an open array. It is safe for concurrent use. See package tensor for how long what
+// it returns is valid.
 type Reader struct {
 	src      *source.Source
-	tensors  []tensor.Tensor
-	blobs    []blob
+	array    tensor.Tensor
 	version  string
-	archive  bool
 	warnings []error
-	limits   tensor.Limits
-	strict   bool
-
-	once  sync.Once
-	table *names.Table
 }
 
-type blob struct {
-	name string
-	data tensor.Blob
-}
-
-// Detect reports whether a file begins like a single array.
+// Detect reports whether a file begins like an array.
 func Detect(r io.ReaderAt, size int64) bool {
-	var b [len(magic)]byte
+	var b [len(numpy.Magic)]byte
 	n, _ := r.ReadAt(b[:], 0)
-	return size >= int64(len(b)) && n == len(b) && string(b[:]) == magic
+	return size >= int64(len(b)) && n == len(b) && string(b[:]) == numpy.Magic
 }
 
-// DetectArchive reports whether a file begins like a zip archive whose first
-// member is an array, or is an empty archive.
-func DetectArchive(r io.ReaderAt, size int64) bool {
-	var b [30]byte
-	n, _ := r.ReadAt(b[:min(size, int64(len(b)))], 0)
-	switch {
-	case bytes.HasPrefix(b[:n], []byte("PK\x05\x06")):
-		return n == 22 && size == 22
-	case n < len(b) || !bytes.HasPrefix(b[:], []byte("PK\x03\x04")):
-		return false
-	}
-	length := int64(b[26]) | int64(b[27])<<8
-	end := make([]byte, len(suffix))
-	if length < int64(len(end)) || length > size-int64(len(b)) {
-		return false
-	}
-	n, _ = r.ReadAt(end, int64(len(b))+length-int64(len(end)))
-	return n == len(end) && string(end) == suffix
-}
-
-// Open maps a file of either form and reads its headers.
+// Open maps the file called name and reads its header.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
 	src, err := source.Open(name, o.NoMap)
@@ -121,106 +84,75 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 	if err := o.Limits.Check(); err != nil {
 		return nil, err
 	}
-	r := &Reader{src: src, limits: o.Limits.WithDefaults(), strict: o.Strict}
-	var first [4]byte
-	if src.Size() < int64(len(first)) {
-		return nil, formatError(0, "magic", io.ErrUnexpectedEOF, "a file of %d bytes", src.Size())
-	}
-	if _, err := src.ReadAt(first[:], 0); err != nil {
-		return nil, &tensor.FormatError{Format: "npy", Offset: 0, Field: "magic", Err: err}
-	}
-	var err error
-	if string(first[:2]) == "PK" {
-		r.archive = true
-		err = r.openArchive()
-	} else {
-		err = r.openArray()
-	}
-	if err == nil && o.Strict && len(r.warnings) > 0 {
-		err = r.warnings[0]
+	size := src.Size()
+	h, err := numpy.ReadHeader(io.NewSectionReader(src, 0, size), size, 0, o.Limits.WithDefaults())
+	if err == nil {
+		err = h.Supported(0)
 	}
 	if err != nil {
 		return nil, err
 	}
+	switch rest := size - h.Size; {
+	case h.Bytes > rest:
+		return nil, numpy.Error(h.Size, "data", io.ErrUnexpectedEOF,
+			"%d bytes where %v of %v takes %d", rest, h.Shape, h.DType, h.Bytes)
+	case h.Bytes < rest:
+		return nil, numpy.Error(h.Size+h.Bytes, "data", tensor.ErrMalformed,
+			"%d bytes after the elements", rest-h.Bytes)
+	}
+	x, err := src.Extent(h.Size, h.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{src: src, version: h.Version}
+	if h.Warning != nil {
+		r.warnings = []error{h.Warning}
+		if o.Strict {
+			return nil, h.Warning
+		}
+	}
+	data := tensor.NewBlob(&x)
+	if h.BigEndian {
+		data = numpy.LittleEndian(data, h.DType.Align())
+	}
+	r.array = tensor.Tensor{Name: arrayName, DType: h.DType, Shape: h.Shape, Order: h.Order, Data: data}
 	return r, nil
-}
-
-func (r *Reader) openArray() error {
-	h, err := readHeader(io.NewSectionReader(r.src, 0, r.src.Size()), r.src.Size(), 0, r.limits)
-	if err != nil {
-		return err
-	}
-	r.version = h.version
-	if rest := r.src.Size() - h.size; h.bytes > rest {
-		return formatError(h.size, "data", io.ErrUnexpectedEOF, "%d bytes where %v of %v takes %d", rest, h.shape, h.d, h.bytes)
-	} else if h.bytes < rest {
-		return formatError(h.size+h.bytes, "data", tensor.ErrMalformed, "%d bytes after the elements", rest-h.bytes)
-	}
-	x, err := r.src.Extent(h.size, h.bytes)
-	if err != nil {
-		return err
-	}
-	r.add(arrayName, h, tensor.NewBlob(&x))
-	return nil
-}
-
-func (r *Reader) add(name string, h *header, data tensor.Blob) {
-	if h.warning != nil {
-		r.warnings = append(r.warnings, h.warning)
-	}
-	if h.big {
-		data = tensor.NewBlob(&swapped{data, int64(h.d.Align())})
-	}
-	r.tensors = append(r.tensors, tensor.Tensor{Name: name, DType: h.d, Shape: h.shape, Order: h.order, Data: data})
 }
 
 // Close releases the file. It may be called twice.
 func (r *Reader) Close() error { return r.src.Close() }
 
-// Version is that of the header of a single array, such as "1.0"; an archive
-// has none.
+// Version returns the version of the header, such as "1.0".
 func (r *Reader) Version() string { return r.version }
 
-// Archive reports whether the file is an archive.
-func (r *Reader) Archive() bool { return r.archive }
+// Array returns the array.
+func (r *Reader) Array() *tensor.Tensor { return &r.array }
 
-// Len is the number of arrays.
-func (r *Reader) Len() int { return len(r.tensors) }
+// Size is the size of the file in bytes.
+func (r *Reader) Size() int64 { return r.src.Size() }
 
-// Tensors yields the arrays in the order of the archive.
+// Len is 1.
+func (r *Reader) Len() int { return 1 }
+
+// Tensors yields the array.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		for i := range r.tensors {
-			if !yield(&r.tensors[i]) {
-				return
-			}
-		}
-	}
+	return func(yield func(*tensor.Tensor) bool) { yield(&r.array) }
 }
 
-// Tensor returns the array of that name, or nil.
+// Tensor returns the array for the name "data", otherwise nil.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
-	r.once.Do(func() {
-		r.table, _ = names.Build(len(r.tensors), func(i int) string { return r.tensors[i].Name })
-	})
-	if i := r.table.Lookup(name); i >= 0 {
-		return &r.tensors[i]
+	if name != arrayName {
+		return nil
 	}
-	return nil
+	return &r.array
 }
 
-// Blobs yields the members of an archive that are not arrays.
+// Blobs yields nothing.
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(yield func(string, tensor.Blob) bool) {
-		for _, b := range r.blobs {
-			if !yield(b.name, b.data) {
-				return
-			}
-		}
-	}
+	return func(func(string, tensor.Blob) bool) {}
 }
 
-// Attributes yields nothing: there is no place for them.
+// Attributes yields nothing.
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(func(string, string) bool) {}
 }
@@ -228,8 +160,7 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 // Warnings lists departures that did not prevent reading.
 func (r *Reader) Warnings() []error { return r.warnings }
 
-// Verify reads and decodes every byte and checks the CRC-32 of each member of
-// an archive, and that bools are 0 or 1. opts may be nil.
+// Verify reads every byte and checks that bools are 0 or 1. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if opts == nil {
 		opts = &tensor.VerifyOptions{}
@@ -241,72 +172,18 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if opts.Depth == tensor.VerifyStructure {
 		return l.Err()
 	}
-	v := verifier{ctx: ctx, l: l, opts: opts, buf: make([]byte, 1<<20)}
-	for i := range r.tensors {
-		v.total += r.tensors[i].Data.Size()
-	}
-	for _, b := range r.blobs {
-		v.total += b.data.Size()
-	}
-	for i := range r.tensors {
-		t := &r.tensors[i]
-		field := arrayName
-		if r.archive {
-			field = member(t.Name)
+	st, _ := r.array.Data.Stored()
+	done := int64(0)
+	at, err := numpy.Verify(ctx, r.array.Data, r.array.DType, make([]byte, min(st.Size+1, 1<<20)), func(n int64) {
+		if done += n; opts.Progress != nil {
+			opts.Progress(done, st.Size)
 		}
-		v.read(t.Data, field, t.DType == tensor.Bool)
+	})
+	if e := ctx.Err(); e != nil {
+		return e
 	}
-	for _, b := range r.blobs {
-		v.read(b.data, member(b.name), false)
-	}
-	if err := ctx.Err(); err != nil {
-		return err
+	if err != nil {
+		l.Error(&tensor.FormatError{Format: "npy", Offset: st.Offset + at, Field: "data", Err: err})
 	}
 	return l.Err()
-}
-
-type verifier struct {
-	ctx         context.Context
-	l           *tensor.FindingList
-	opts        *tensor.VerifyOptions
-	buf         []byte
-	done, total int64
-}
-
-func (v *verifier) read(b tensor.Blob, field string, bools bool) {
-	if v.l.Full() || v.ctx.Err() != nil {
-		return
-	}
-	st, _ := b.Stored()
-	fail := func(err error) {
-		v.l.Error(&tensor.FormatError{Format: "npy", Offset: st.Offset, Field: field, Err: err})
-	}
-	r, err := b.Open()
-	if err != nil {
-		fail(err)
-		return
-	}
-	defer r.Close()
-	at := int64(0)
-	for v.ctx.Err() == nil {
-		n, err := r.Read(v.buf)
-		if bools {
-			if k := le.NotBool(v.buf[:n]); k >= 0 {
-				fail(fmt.Errorf("%w: element %d is the bool %#02x", tensor.ErrMalformed, at+int64(k), v.buf[k]))
-				bools = false
-			}
-		}
-		at += int64(n)
-		v.done += int64(n)
-		if v.opts.Progress != nil {
-			v.opts.Progress(v.done, v.total)
-		}
-		if err == io.EOF {
-			return
-		}
-		if err != nil {
-			fail(err)
-			return
-		}
-	}
 }

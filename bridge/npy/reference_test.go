@@ -1,18 +1,23 @@
 package npy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// want is what interop/npy/make.py noted beside each file.
+// want is what interop/npy/make.py recorded for each file.
 type want struct {
 	Version string
 	Tensors map[string]struct {
@@ -24,15 +29,14 @@ type want struct {
 	}
 }
 
-// NumPy's files, read and written back: the committed ones, and those of
-// interop/npy.sh when TENSORFILE_NPY names their folder and TENSORFILE_NPY_OUT
-// where the rewritten ones go.
-func TestFilesOfNumPy(t *testing.T) {
+// NumPy's arrays, read and written again: the committed ones, and those of interop/npy.sh when
+// TENSORFILE_NPY names their directory and TENSORFILE_NPY_OUT where the rewritten ones go.
+func TestArraysOfNumPy(t *testing.T) {
 	dir, out := "../../testdata/npy", t.TempDir()
 	if d := os.Getenv("TENSORFILE_NPY"); d != "" {
 		dir, out = d, os.Getenv("TENSORFILE_NPY_OUT")
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.np?"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.npy"))
 	if err != nil || len(files) < 30 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
@@ -46,86 +50,114 @@ func TestFilesOfNumPy(t *testing.T) {
 			if err := json.Unmarshal(raw, &w); err != nil {
 				t.Fatal(err)
 			}
-			f, err := os.Open(name)
+			theirs, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer f.Close()
-			info, err := f.Stat()
-			if err != nil {
-				t.Fatal(err)
-			}
-			archive := strings.HasSuffix(name, ".npz")
-			if DetectArchive(f, info.Size()) != archive || Detect(f, info.Size()) == archive {
-				t.Error("not detected as what it is")
+			if !Detect(bytes.NewReader(theirs), int64(len(theirs))) {
+				t.Error("not detected")
 			}
 			r, err := Open(name, &ReaderOptions{Strict: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			if r.Len() != len(w.Tensors) || r.Version() != w.Version || r.Archive() != archive {
-				t.Errorf("%d arrays of version %q, want %+v", r.Len(), r.Version(), w)
+			x, e := r.Array(), w.Tensors[arrayName]
+			if r.Len() != 1 || r.Version() != w.Version || r.Tensor(arrayName) != x || r.Tensor("x") != nil {
+				t.Errorf("version %q, want %q", r.Version(), w.Version)
 			}
-			for x := range r.Tensors() {
-				e, ok := w.Tensors[x.Name]
-				if !ok || r.Tensor(x.Name) != x {
-					t.Fatalf("%q is not in numpy's list", x.Name)
+			b, err := x.Data.ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			into := make([]byte, len(b))
+			if err := x.Data.ReadInto(into); err != nil || string(into) != string(b) {
+				t.Errorf("ReadInto differs from ReadAll: %v", err)
+			}
+			for off := range x.Size() {
+				p := make([]byte, 1)
+				if _, err := x.Data.ReadAt(p, off); err != nil || p[0] != b[off] {
+					t.Errorf("byte %d is %#x by itself, %v", off, p, err)
 				}
-				b, err := x.Data.ReadAll()
-				if err != nil {
-					t.Fatal(err)
-				}
-				into := make([]byte, len(b))
-				if err := x.Data.ReadInto(into); err != nil || string(into) != string(b) {
-					t.Errorf("%q: ReadInto differs from ReadAll: %v", x.Name, err)
-				}
-				for _, off := range []int64{0, 1, 3, x.Size() - 1} {
-					if off < 0 || off >= x.Size() {
-						continue
-					}
-					p := make([]byte, 1)
-					if _, err := x.Data.ReadAt(p, off); err != nil || p[0] != b[off] {
-						t.Errorf("%q: byte %d is %#x by itself, %v", x.Name, off, p, err)
-					}
-				}
-				sum := sha256.Sum256(b)
-				if x.DType.String() != e.DType || !x.Shape.Equal(e.Shape) || x.Size() != e.Bytes || hex.EncodeToString(sum[:]) != e.SHA256 || x.Order.RowMajor() == e.Column {
-					t.Errorf("%q: %v %v %v %d bytes, numpy has %+v", x.Name, x.DType, x.Shape, x.Order, x.Size(), e)
-				}
+			}
+			sum := sha256.Sum256(b)
+			if x.DType.String() != e.DType || !x.Shape.Equal(e.Shape) || x.Size() != e.Bytes ||
+				hex.EncodeToString(sum[:]) != e.SHA256 || x.Order.RowMajor() == e.Column {
+				t.Errorf("%v %v %v %d bytes, numpy has %+v", x.DType, x.Shape, x.Order, x.Size(), e)
 			}
 			if err := r.Verify(t.Context(), nil); err != nil {
 				t.Error(err)
 			}
 			again := filepath.Join(out, filepath.Base(name))
-			if archive {
-				err = WriteFile(t.Context(), again, tensor.Each(r.Tensors()), &WriterOptions{Compress: strings.Contains(name, "deflated")})
-			} else {
-				err = WriteArrayFile(again, r.Tensor(arrayName))
+			if err := WriteFile(t.Context(), again, tensor.Of(x), nil); err != nil {
+				t.Fatal(err)
 			}
+			ours, err := os.ReadFile(again)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r2, err := Open(again, nil)
+			if strings.HasPrefix(filepath.Base(name), "le-") && string(ours) != string(theirs) {
+				t.Error("what we write differs from what numpy wrote")
+			}
+			r2, err := OpenBytes(ours, &ReaderOptions{Strict: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer r2.Close()
-			for x := range r2.Tensors() {
-				st, _ := x.Data.Stored()
-				if st.Encoding == "raw" && st.Offset%headerAlign != 0 {
-					t.Errorf("%q lies at %d: not aligned", x.Name, st.Offset)
-				}
-				a, err1 := tensor.Float32s(x)
-				b, err2 := tensor.Float32s(r.Tensor(x.Name))
-				if len(a) != len(b) || (err1 == nil) != (err2 == nil) {
-					t.Errorf("%q came back with %d values, not %d", x.Name, len(a), len(b))
-				}
+			if p, err := r2.Array().Data.ReadAll(); err != nil || string(p) != string(b) {
+				t.Errorf("other elements after writing: %v", err)
 			}
-			if theirs, err := os.ReadFile(name); err == nil && !archive && strings.HasPrefix(filepath.Base(name), "le-") {
-				if ours, err := os.ReadFile(again); err != nil || string(ours) != string(theirs) {
-					t.Errorf("what we write differs from what numpy wrote: %v", err)
-				}
+		})
+	}
+}
+
+func TestSlicesAreRowMajor(t *testing.T) {
+	column := tensor.New("", tensor.Shape{2, 3}, []int16{1, 4, 2, 5, 3, 6})
+	column.Order = tensor.ColumnMajor(2)
+	name := filepath.Join(t.TempDir(), "w.npy")
+	if err := WriteFile(t.Context(), name, tensor.Of(column), nil); err != nil {
+		t.Fatal(err)
+	}
+	values, shape, err := Read[int16](name)
+	if err != nil || !slices.Equal(values, []int16{1, 2, 3, 4, 5, 6}) || !shape.Equal(column.Shape) {
+		t.Errorf("%v %v %v", values, shape, err)
+	}
+	if _, _, err := Read[float32](name); !errors.Is(err, tensor.ErrDType) {
+		t.Errorf("as float32: %v", err)
+	}
+	if err := Write(name, tensor.Shape{3}, []int16{1}); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("a wrong shape: %v", err)
+	}
+	if err := Write(name, tensor.Shape{1}, []tensor.BFloat16{1}); !errors.Is(err, tensor.ErrDType) {
+		t.Errorf("bfloat16: %v", err)
+	}
+	if again, _, err := Read[int16](name); err != nil || len(again) != 6 {
+		t.Errorf("the file changed: %v, %v", again, err)
+	}
+}
+
+func TestNothingToWriteIsAnError(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "w.npy")
+	if err := WriteFile(t.Context(), name, tensor.Of(), nil); !errors.Is(err, tensor.ErrNoTensor) {
+		t.Errorf("no tensor: %v", err)
+	}
+	two := tensor.New("", nil, []int8{1})
+	if err := WriteFile(t.Context(), name, tensor.Of(two, two), nil); !errors.Is(err, tensor.ErrDuplicate) {
+		t.Errorf("two tensors: %v", err)
+	}
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file appeared: %v", err)
+	}
+	var out bytes.Buffer
+	if err := NewWriter(&out, nil).Close(); !errors.Is(err, tensor.ErrNoTensor) || out.Len() != 0 {
+		t.Errorf("Close: %d bytes, %v", out.Len(), err)
+	}
+}
+
+func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
+	for _, name := range []string{"be-c16.npy", "le-f4.npy", "column.npy"} {
+		face.Each(t, golden(t, name), func(t *testing.T, r *Reader) {
+			if called := readtest.Accessors(t, r, arrayName); !called["*npy.Reader.Verify"] {
+				t.Errorf("called: %v", called)
 			}
 		})
 	}

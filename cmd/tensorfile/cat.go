@@ -6,15 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 func catCommand(a *app) *cobra.Command {
-	var raw, npy bool
+	var raw, array bool
 	var part string
 	cmd := &cobra.Command{
 		Use:   "cat FILE NAME[SLICE]",
@@ -25,10 +27,10 @@ storage order, of a slice in row-major order; of a blob as they are. --npy write
 a NumPy file.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if raw && npy || (raw || npy) && a.json {
+			if raw && array || (raw || array) && a.json {
 				return errors.New("--json, --raw and --npy exclude each other")
 			}
-			if (raw || npy) && a.terminal {
+			if (raw || array) && a.terminal {
 				return errors.New("bytes are not for a terminal: write them to a file or a pipe")
 			}
 			if err := a.begin(); err != nil {
@@ -46,10 +48,10 @@ a NumPy file.`,
 			}
 			switch {
 			case c.blob != nil:
-				err = a.catBlob(in, c, raw, npy)
+				err = a.catBlob(in, c, raw, array)
 			case raw:
 				err = c.writeRaw(a)
-			case npy:
+			case array:
 				err = c.writeNPY(a.ctx, a.out.Writer)
 			default:
 				err = a.catValues(in, c)
@@ -62,7 +64,7 @@ a NumPy file.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&raw, "raw", false, "write the decoded bytes")
-	f.BoolVar(&npy, "npy", false, "write a NumPy file")
+	f.BoolVar(&array, "npy", false, "write a NumPy file")
 	f.StringVar(&part, "part", "", "the part of that `ROLE` of a tensor that is not dense")
 	return cmd
 }
@@ -338,9 +340,57 @@ func copyBlob(ctx context.Context, w io.Writer, b tensor.Blob) error {
 	return errors.Join(err, failed)
 }
 
-func (a *app) catBlob(in *input, c *chosen, raw, npy bool) error {
+// writeNPY writes the chosen elements as a NumPy file. A whole tensor in column-major order stays
+// so.
+func (c *chosen) writeNPY(ctx context.Context, w io.Writer) error {
+	as, _, ok := numpyType(c.t.DType)
+	if !ok {
+		return fmt.Errorf("%w: NumPy does not support %v", tensor.ErrDType, c.t.DType)
+	}
+	array := tensor.Tensor{Name: c.name, DType: as, Shape: c.region.shape()}
+	column := tensor.ColumnMajor(len(array.Shape))
+	whole := !c.sliced && (c.t.Order.RowMajor() || slices.Equal(c.t.Order, column))
+	if whole && !c.t.Order.RowMajor() {
+		array.Order = column
+	}
+	head, err := npy.AppendHeader(nil, &array)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	if whole {
+		return copyBlob(ctx, w, c.t.Data)
+	}
+	return c.writeElements(ctx, w)
+}
+
+// numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer of the same
+// bits, which note then names.
+func numpyType(d tensor.DType) (as tensor.DType, note string, ok bool) {
 	switch {
-	case npy:
+	case slices.Contains(npy.DTypes(), d):
+		return d, "", true
+	case d == tensor.QI8:
+		as = tensor.I8
+	case d == tensor.QI32:
+		as = tensor.I32
+	case d == tensor.C32:
+		as = tensor.U32
+	case d.Bits() == 8:
+		as = tensor.U8
+	case d.Bits() == 16:
+		as = tensor.U16
+	default:
+		return tensor.Unknown, "", false
+	}
+	return as, as.String(), true
+}
+
+func (a *app) catBlob(in *input, c *chosen, raw, array bool) error {
+	switch {
+	case array:
 		return advise("--raw", fmt.Errorf("%w: a blob has no dtype", errors.ErrUnsupported))
 	case raw:
 		return copyBlob(a.ctx, a.out.Writer, *c.blob)

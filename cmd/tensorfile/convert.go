@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -201,7 +201,7 @@ func (c *conversion) writerOptions() error {
 			c.opts.RTen.Version = 1
 		}
 	case tensorfile.NPZ:
-		c.opts.NPZ = &npy.WriterOptions{Compress: c.compress}
+		c.opts.NPZ = &npz.WriterOptions{Compress: c.compress}
 	}
 	return nil
 }

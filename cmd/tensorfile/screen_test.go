@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/rten"
@@ -69,7 +69,7 @@ func hostileFiles(t *testing.T, dir string) []string {
 		return w.Close()
 	})
 	add("h.npz", func(f *os.File) error {
-		w := npy.NewWriter(f, nil)
+		w := npz.NewWriter(f, nil)
 		w.Add(x)
 		return w.Close()
 	})

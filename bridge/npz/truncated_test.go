@@ -1,4 +1,4 @@
-package npy
+package npz
 
 import (
 	"archive/zip"

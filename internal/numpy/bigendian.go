@@ -1,4 +1,4 @@
-package npy
+package numpy
 
 import (
 	"io"
@@ -8,7 +8,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// swapped gives the elements of a big-endian array as little-endian ones.
+// LittleEndian returns the elements of a big-endian array, width bytes each, in little-endian order.
+func LittleEndian(b tensor.Blob, width int) tensor.Blob {
+	return tensor.NewBlob(&swapped{b, int64(width)})
+}
+
 type swapped struct {
 	b     tensor.Blob
 	width int64
@@ -36,14 +40,17 @@ func (s *swapped) ReadInto(p []byte) error {
 }
 
 func (s *swapped) ReadAt(p []byte, off int64) (int, error) {
-	// Whole elements around what is wanted.
+	// Whole elements around the requested bytes.
 	from := off / s.width * s.width
 	to := min((off+int64(len(p))+s.width-1)/s.width*s.width, s.Size())
 	if to < off+int64(len(p)) {
 		return 0, io.ErrUnexpectedEOF
 	}
 	q := make([]byte, to-from)
-	if _, err := s.b.ReadAt(q, from); err != nil && err != io.EOF {
+	if n, err := s.b.ReadAt(q, from); n < len(q) {
+		if err == nil || err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		return 0, err
 	}
 	le.Swap(q, int(s.width))

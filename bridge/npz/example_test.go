@@ -1,0 +1,29 @@
+package npz_test
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/tensorfile/tensorfile/bridge/npz"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func ExampleWriter() {
+	var file bytes.Buffer
+	w := npz.NewWriter(&file, nil)
+	if err := w.Add(tensor.New("layer/bias", tensor.Shape{2}, []float32{1, 2})); err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	r, err := npz.OpenBytes(file.Bytes(), nil)
+	if err != nil {
+		panic(err)
+	}
+	for t := range r.Tensors() {
+		xs, err := tensor.Float32s(t)
+		fmt.Println(t.Name, t.DType, t.Shape, xs, err)
+	}
+	// Output: layer/bias float32 [2] [1 2] <nil>
+}

@@ -1,0 +1,195 @@
+package npz
+
+import (
+	"archive/zip"
+	"compress/flate"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A member is what one entry of the directory holds: all of it, or the elements of an array.
+type member struct {
+	f       *zip.File
+	extent  source.Extent // as stored
+	skip    int64         // bytes of the header before the elements, decoded
+	size    int64         // of the elements, decoded
+	descr   string        // NumPy's word for a dtype that is not supported
+	maxSize int64
+	strict  *checkOnce // nil: only streams check the CRC
+}
+
+// A checkOnce remembers that a CRC was right.
+type checkOnce struct {
+	mu sync.Mutex
+	ok bool
+}
+
+// CheckView checks the CRC of the member the first time, if the Reader is strict.
+func (m *member) CheckView() error {
+	if m.strict == nil {
+		return nil
+	}
+	m.strict.mu.Lock()
+	defer m.strict.mu.Unlock()
+	if m.strict.ok {
+		return nil
+	}
+	r, err := m.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(io.Discard, r)
+	m.strict.ok = err == nil
+	return err
+}
+
+// blob returns the member as a Blob: with random access where it is stored.
+func (m *member) blob() tensor.Blob {
+	if m.f.Method == zip.Store {
+		return tensor.NewBlob(&storedMember{*m})
+	}
+	return tensor.NewBlob(m)
+}
+
+// decoded streams the whole member, its CRC unchecked. It uses the decoder in inflate again where
+// there is one: a decoder takes 40 KB.
+func (m *member) decoded(inflate *io.ReadCloser) (io.ReadCloser, error) {
+	stored := io.NewSectionReader(&m.extent, 0, m.extent.Size())
+	switch {
+	case m.f.Method == zip.Store:
+		return io.NopCloser(stored), nil
+	case *inflate == nil:
+		*inflate = flate.NewReader(stored)
+		return *inflate, nil
+	}
+	return *inflate, (*inflate).(flate.Resetter).Reset(stored, nil)
+}
+
+func (m *member) Size() int64           { return m.size }
+func (m *member) Bytes() ([]byte, bool) { return nil, false }
+
+func (m *member) Stored() tensor.Stored {
+	s := tensor.Stored{
+		Offset: m.extent.Offset(), Size: m.extent.Size(), Encoding: "deflate",
+		Digest: fmt.Sprintf("crc32:0x%08x", m.f.CRC32), Type: m.descr,
+	}
+	if m.f.Method == zip.Store {
+		s.Offset, s.Size, s.Encoding = s.Offset+m.skip, m.size, "raw"
+	}
+	return s
+}
+
+// Open streams the elements. Before io.EOF it checks the CRC of the member, and that nothing
+// follows the elements.
+func (m *member) Open() (io.ReadCloser, error) {
+	if m.size > m.maxSize {
+		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", tensor.ErrLimit, m.size, m.maxSize)
+	}
+	var inflate io.ReadCloser
+	in, err := m.decoded(&inflate)
+	if err != nil {
+		return nil, err
+	}
+	c := &checked{r: in, left: m.skip + m.size, want: m.f.CRC32}
+	if _, err := io.CopyN(io.Discard, c, m.skip); err != nil {
+		in.Close()
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+func (m *member) ReadAt(p []byte, off int64) (int, error) {
+	if err := m.CheckView(); err != nil {
+		return 0, err
+	}
+	r, err := m.Open()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	if _, err := io.CopyN(io.Discard, r, off); err != nil {
+		return 0, err
+	}
+	return io.ReadFull(r, p)
+}
+
+// A storedMember is not compressed: its elements can be borrowed.
+type storedMember struct{ member }
+
+func (m *storedMember) Bytes() ([]byte, bool) {
+	b, ok := m.extent.Bytes()
+	if !ok {
+		return nil, false
+	}
+	return b[m.skip : m.skip+m.size : m.skip+m.size], true
+}
+
+func (m *storedMember) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > m.size || int64(len(p)) > m.size-off {
+		return 0, io.ErrUnexpectedEOF
+	}
+	if err := m.CheckView(); err != nil {
+		return 0, err
+	}
+	return m.extent.ReadAt(p, m.skip+off)
+}
+
+// ReadInto does not check the CRC, unless the Reader is strict: it costs one copy.
+func (m *storedMember) ReadInto(p []byte) error {
+	_, err := m.ReadAt(p, 0)
+	return err
+}
+
+// checked is a stream of known length and CRC.
+type checked struct {
+	r    io.ReadCloser
+	left int64
+	sum  uint32
+	want uint32
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		var one [1]byte
+		switch n, err := source.ReadPiece(c.r, one[:]); {
+		case n > 0:
+			return 0, fmt.Errorf("%w: the member is longer than its declared size", tensor.ErrMalformed)
+		case err != io.EOF:
+			return 0, classify(err)
+		}
+		if c.sum != c.want {
+			return 0, fmt.Errorf("%w: CRC-32 is 0x%08x, not 0x%08x", tensor.ErrChecksum, c.sum, c.want)
+		}
+		return 0, io.EOF
+	}
+	n, err := c.r.Read(p[:min(int64(len(p)), c.left)])
+	c.sum = crc32.Update(c.sum, crc32.IEEETable, p[:n])
+	c.left -= int64(n)
+	if err == io.EOF {
+		if err = nil; c.left > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	return n, classify(err)
+}
+
+func (c *checked) Close() error { return c.r.Close() }
+
+// classify gives the errors of the decoder their class.
+func classify(err error) error {
+	var c flate.CorruptInputError
+	if errors.As(err, &c) {
+		return fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
+	}
+	return err
+}

@@ -1,0 +1,326 @@
+// Package numpy reads and writes the header of NumPy's arrays, which stands at the start of an
+// .npy file and of each array of an .npz archive.
+package numpy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Magic is the start of every array.
+const Magic = "\x93NUMPY"
+
+// Suffix is the file name extension of arrays, also of the members of an archive.
+const Suffix = ".npy"
+
+// Alignment is the multiple at which NumPy puts the elements.
+const Alignment = 64
+
+// maxHeader bounds the text of a header: numpy itself refuses 10,000 bytes unless told to trust
+// the file.
+const maxHeader = 1 << 20
+
+// descrs are NumPy's words for element types without the sign of their byte order.
+var descrs = []struct {
+	word string
+	d    tensor.DType
+}{
+	{"b1", tensor.Bool},
+	{"i1", tensor.I8}, {"i2", tensor.I16}, {"i4", tensor.I32}, {"i8", tensor.I64},
+	{"u1", tensor.U8}, {"u2", tensor.U16}, {"u4", tensor.U32}, {"u8", tensor.U64},
+	{"f2", tensor.F16}, {"f4", tensor.F32}, {"f8", tensor.F64},
+	{"c8", tensor.C64}, {"c16", tensor.C128},
+}
+
+// DTypes returns the dtypes that an array can hold.
+func DTypes() []tensor.DType {
+	all := make([]tensor.DType, len(descrs))
+	for i := range descrs {
+		all[i] = descrs[i].d
+	}
+	return all
+}
+
+func wordOf(d tensor.DType) (word string, ok bool) {
+	for i := range descrs {
+		if descrs[i].d == d {
+			return descrs[i].word, true
+		}
+	}
+	return "", false
+}
+
+func dtypeOf(word string) tensor.DType {
+	for i := range descrs {
+		if descrs[i].word == word {
+			return descrs[i].d
+		}
+	}
+	return tensor.Unknown
+}
+
+// A Header is what precedes the elements of one array.
+type Header struct {
+	Version   string
+	Descr     string       // NumPy's text for the type
+	DType     tensor.DType // Unknown for types that are not plain numbers
+	BigEndian bool         // elements of more than a byte
+	Shape     tensor.Shape
+	Order     tensor.Order
+	Size      int64 // of the header: the elements begin after it
+	Bytes     int64 // of the elements, where DType is not Unknown
+	Warning   error // nil where nothing is unusual
+}
+
+// Error makes the error of an array at byte off of a file.
+func Error(off int64, field string, class error, format string, args ...any) error {
+	err := fmt.Errorf("%w: "+format, append([]any{class}, args...)...)
+	return &tensor.FormatError{Format: "npy", Offset: off, Field: field, Err: err}
+}
+
+// ReadHeader reads the header of an array from r, which has size bytes, -1 for unknown. base is
+// where it begins in the file, for errors.
+func ReadHeader(r io.Reader, size, base int64, limits tensor.Limits) (*Header, error) {
+	var head [12]byte
+	if err := readFull(r, head[:8], base, "header"); err != nil {
+		return nil, err
+	}
+	if string(head[:6]) != Magic {
+		return nil, Error(base, "magic", tensor.ErrMalformed, "not an array")
+	}
+	major, minor := head[6], head[7]
+	h := &Header{Version: fmt.Sprintf("%d.%d", major, minor)}
+	var n int64
+	switch {
+	case minor != 0 || major == 0 || major > 3:
+		return nil, Error(base+6, "version", errors.ErrUnsupported, "version %s", h.Version)
+	case major == 1:
+		if err := readFull(r, head[8:10], base+8, "header size"); err != nil {
+			return nil, err
+		}
+		n, h.Size = int64(binary.LittleEndian.Uint16(head[8:])), 10
+	default:
+		if err := readFull(r, head[8:12], base+8, "header size"); err != nil {
+			return nil, err
+		}
+		n, h.Size = int64(binary.LittleEndian.Uint32(head[8:])), 12
+	}
+	if size >= 0 && n > size-h.Size {
+		return nil, Error(base+8, "header size", io.ErrUnexpectedEOF, "%d bytes", n)
+	}
+	if limit := min(maxHeader, limits.MaxMetadata); n > limit {
+		return nil, Error(base+8, "header size", tensor.ErrLimit, "%d bytes, the limit is %d", n, limit)
+	}
+	text := make([]byte, n)
+	if err := readFull(r, text, base+h.Size, "header"); err != nil {
+		return nil, err
+	}
+	if err := h.parse(string(text), base+h.Size, limits); err != nil {
+		return nil, err
+	}
+	h.Size += n
+	return h, nil
+}
+
+func readFull(r io.Reader, p []byte, off int64, field string) error {
+	_, err := io.ReadFull(r, p)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return &tensor.FormatError{Format: "npy", Offset: off, Field: field, Err: err}
+	}
+	return nil
+}
+
+// parse reads the Python dictionary that numpy prints, in which only literals occur.
+func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
+	p := &literals{s: text}
+	var fortran bool
+	seen := map[string]bool{}
+	p.expect("{")
+	for p.err == "" && !p.take("}") {
+		key := p.str()
+		p.expect(":")
+		if p.err == "" && seen[key] {
+			p.fail("duplicate key " + tensor.Quote(key))
+		}
+		seen[key] = true
+		switch {
+		case p.err != "":
+		case key == "descr":
+			if c := p.peek(); c == '[' || c == '(' {
+				h.Descr = p.nested()
+			} else {
+				h.Descr = p.str()
+			}
+		case key == "fortran_order":
+			fortran = p.take("True")
+			if !fortran {
+				p.expect("False")
+			}
+		case key == "shape":
+			if h.Shape = p.tuple(limits.MaxRank); int64(len(h.Shape)) > limits.MaxRank {
+				return Error(base, "shape", tensor.ErrLimit, "more than %d dimensions", limits.MaxRank)
+			}
+		default:
+			p.fail("unknown key " + tensor.Quote(key))
+		}
+		if p.err == "" && !p.take(",") && p.peek() != '}' {
+			p.fail("expected , or }")
+		}
+	}
+	p.peek()
+	if p.err == "" && p.i < len(p.s) {
+		p.fail("text after the dictionary")
+	}
+	if p.err == "" && len(seen) != 3 {
+		p.fail("descr, fortran_order or shape is missing")
+	}
+	if p.err != "" {
+		return Error(base+int64(p.i), "header", tensor.ErrMalformed, "%s", p.err)
+	}
+	if fortran {
+		h.Order = tensor.ColumnMajor(len(h.Shape))
+	}
+	return h.setType(base)
+}
+
+func (h *Header) setType(base int64) error {
+	word, sign := h.Descr, byte(0)
+	if word != "" && strings.IndexByte("<>|=", word[0]) >= 0 {
+		word, sign = word[1:], word[0]
+	}
+	h.DType = dtypeOf(word)
+	switch {
+	case h.DType == tensor.Unknown:
+		if _, ok := h.Shape.Elements(); !ok {
+			return Error(base, "shape", tensor.ErrMalformed, "%v is beyond 2^63 elements", h.Shape)
+		}
+		return nil
+	case h.DType.Align() == 1:
+	case sign == '>':
+		h.BigEndian = true
+	case sign != '<': // the order of the writer's machine, which is not recorded
+		h.Warning = Error(base, "descr", tensor.ErrMalformed,
+			"the dtype %s does not give its byte order: read as little-endian", tensor.Quote(h.Descr))
+	}
+	n, ok := h.Shape.Elements()
+	if ok {
+		h.Bytes, ok = h.DType.Bytes(n)
+	}
+	if !ok {
+		return Error(base, "shape", tensor.ErrMalformed, "%v of %v is beyond 2^63 bytes", h.Shape, h.DType)
+	}
+	return nil
+}
+
+// Supported reports why the elements cannot be read: their type is not a plain number.
+func (h *Header) Supported(base int64) error {
+	if h.DType != tensor.Unknown {
+		return nil
+	}
+	return Error(base, "descr", errors.ErrUnsupported, "the dtype %s", tensor.Quote(h.Descr))
+}
+
+// Check reports why t cannot be an array.
+func Check(t *tensor.Tensor) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	refuse := func(class error, reason string) error {
+		return fmt.Errorf("%w: npy: tensor %s: %s", class, tensor.Quote(t.Name), reason)
+	}
+	_, ok := wordOf(t.DType)
+	switch {
+	case !t.Dense() || t.External:
+		return refuse(errors.ErrUnsupported, "only dense tensors can be represented")
+	case !t.Order.RowMajor() && !slices.Equal(t.Order, tensor.ColumnMajor(len(t.Shape))):
+		return refuse(errors.ErrUnsupported, "its order is neither row-major nor column-major (tensor.Reordered)")
+	case t.Data.Size() < 0:
+		return refuse(errors.ErrUnsupported, "its size is only known after decoding")
+	case !ok:
+		return refuse(tensor.ErrDType, t.DType.String()+" is not supported")
+	}
+	return nil
+}
+
+// AppendHeader appends the header that numpy writes for t, of version 1.0 where it fits. t passes
+// Check, but its data is not used.
+func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) {
+	word, ok := wordOf(t.DType)
+	if !ok {
+		return nil, fmt.Errorf("%w: npy: tensor %s: %v is not supported", tensor.ErrDType, tensor.Quote(t.Name), t.DType)
+	}
+	sign := "<"
+	if t.DType.Align() == 1 {
+		sign = "|"
+	}
+	fortran := "False"
+	if !t.Order.RowMajor() {
+		fortran = "True"
+	}
+	dims := make([]string, len(t.Shape))
+	for i, d := range t.Shape {
+		dims[i] = fmt.Sprint(d)
+	}
+	shape := strings.Join(dims, ", ")
+	if len(dims) == 1 {
+		shape += ","
+	}
+	text := fmt.Sprintf("{'descr': '%s%s', 'fortran_order': %s, 'shape': (%s), }", sign, word, fortran, shape)
+	text += strings.Repeat(" ", growth(t, dims))
+	fixed := 10
+	padding := func() int { return Alignment - (fixed+len(text)+1)%Alignment } // 1 to 64, as numpy has it
+	if len(text)+1+padding() > math.MaxUint16 {
+		fixed = 12
+	}
+	text += strings.Repeat(" ", padding()) + "\n"
+	b = append(b, Magic...)
+	if fixed == 10 {
+		b = append(b, 1, 0)
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(text)))
+	} else {
+		b = append(b, 2, 0)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+	}
+	return append(b, text...), nil
+}
+
+// growth is how many spaces numpy appends, so that the dimension that grows when the array is
+// appended to can have 21 digits: the last one in Fortran order, otherwise the first.
+func growth(t *tensor.Tensor, dims []string) int {
+	switch {
+	case len(dims) == 0:
+		return 0
+	case t.Order.RowMajor():
+		return 21 - len(dims[0])
+	}
+	return 21 - len(dims[len(dims)-1])
+}
+
+// WriteArray writes t, which passes Check, as numpy does.
+func WriteArray(w io.Writer, t *tensor.Tensor) (n int64, err error) {
+	head, err := AppendHeader(nil, t)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := w.Write(head); err != nil {
+		return 0, err
+	}
+	n, err = t.Data.WriteTo(w)
+	if err == nil && n != t.Data.Size() {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		err = fmt.Errorf("npy: tensor %s: writing its data: %w", tensor.Quote(t.Name), err)
+	}
+	return int64(len(head)) + n, err
+}
