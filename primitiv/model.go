@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -137,38 +136,38 @@ func (m Model) Check() error {
 }
 
 func (m Model) checkPaths() error {
-	sorted := make([][]string, len(m))
+	keys := make([]string, len(m))
 	for i := range m {
-		sorted[i] = m[i].Path
-	}
-	slices.SortFunc(sorted, slices.Compare)
-	for i, path := range sorted {
-		if len(path) == 0 {
+		if len(m[i].Path) == 0 {
 			return fmt.Errorf("%s: a parameter without a path: %w", format, fs.ErrInvalid)
 		}
-		if i > 0 {
-			if err := clash(sorted[i-1], path); err != nil {
-				return err
-			}
+		keys[i] = pathKey(m[i].Path)
+	}
+	slices.Sort(keys)
+	return disjoint(keys)
+}
+
+// disjoint reports which of the paths, whose keys are in order, cannot be in one model. The
+// paths below one follow it directly.
+func disjoint(sorted []string) error {
+	for i := 1; i < len(sorted); i++ {
+		if err := clash(sorted[i-1], sorted[i]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // clash reports why two paths, the first not after the second, cannot be in one model.
-func clash(a, b []string) error {
+func clash(a, b string) error {
 	switch {
-	case slices.Equal(a, b):
-		return fmt.Errorf("%s: two parameters %s: %w", format, quotePath(a), tensor.ErrDuplicate)
-	case below(b, a):
-		return fmt.Errorf("%s: %s lies below the parameter %s: %w", format, quotePath(b), quotePath(a), tensor.ErrDuplicate)
+	case a == b:
+		return fmt.Errorf("%s: two parameters %s: %w", format, quotePath(keyPath(a)), tensor.ErrDuplicate)
+	case keyBelow(b, a):
+		return fmt.Errorf("%s: %s lies below the parameter %s: %w", format,
+			quotePath(keyPath(b)), quotePath(keyPath(a)), tensor.ErrDuplicate)
 	}
 	return nil
-}
-
-// below reports whether path is that of the submodel or parameter at, or lies below it.
-func below(path, at []string) bool {
-	return len(path) >= len(at) && slices.Equal(path[:len(at)], at)
 }
 
 // WriteFile writes the model to the file called name, which appears whole or not at all.
@@ -287,27 +286,4 @@ func sameShape(a, b tensor.Shape) bool {
 		return s
 	}
 	return strip(a).Equal(strip(b))
-}
-
-// pathKey writes a path as one string that no other path has.
-func pathKey(path []string) string {
-	name, lens := joinPath(path)
-	return strconv.Itoa(len(lens)) + ":" + lens + name
-}
-
-// quotePath writes a path like ["enc" "w"], cut off where it is long.
-func quotePath(path []string) string {
-	const most = 8
-	var b strings.Builder
-	for i, e := range path {
-		if i == most {
-			fmt.Fprintf(&b, " … (%d names)", len(path))
-			break
-		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(tensor.Quote(e))
-	}
-	return "[" + b.String() + "]"
 }

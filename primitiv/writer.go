@@ -59,7 +59,7 @@ type Writer struct {
 	optimizer *Optimizer
 	pending   []pending
 	params    []*Parameter // as given; while streaming, the one that may get more statistics
-	paths     [][]string   // while streaming, of what was written
+	keys      []string     // while streaming, of the paths of what was written
 }
 
 // pending is a tensor, and where it goes as far as is known from the tensor alone.
@@ -217,7 +217,17 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 	return w.AddParameter(&Parameter{Path: p.path, Value: t})
 }
 
-// AddAll adds all tensors.
+// Check reports whether Add would accept a tensor, as far as that depends on the tensor
+// alone. It reads no data.
+func (w *Writer) Check(t *tensor.Tensor) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	_, err := w.opts.accepts(t, place(t).batch)
+	return err
+}
+
+// AddAll adds all tensors. An error of ts, or the end of ctx, ends it.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	for t, err := range ts {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -249,12 +259,12 @@ func (w *Writer) AddParameter(p *Parameter) error {
 		if err := w.fail(w.flushParameter()); err != nil {
 			return err
 		}
-		if n := len(w.paths); n > 0 { // all of them are compared in Close; those in order can be now
-			if err := clash(w.paths[n-1], p.Path); err != nil {
+		if n := len(w.keys); n > 0 { // all of them are compared in Close; those in order can be now
+			if err := clash(w.keys[n-1], pathKey(p.Path)); err != nil {
 				return err
 			}
 		}
-		if w.opts.Count > 0 && len(w.paths) >= int(w.opts.Count) {
+		if w.opts.Count > 0 && len(w.keys) >= int(w.opts.Count) {
 			return fmt.Errorf("%s: more parameters than the %d announced: %w", format, w.opts.Count, fs.ErrInvalid)
 		}
 	}
@@ -404,75 +414,33 @@ func (w *Writer) content() error {
 
 // resolve makes parameters of the tensors that were added.
 func (w *Writer) resolve() error {
-	byPath, byName := map[string]*Parameter{}, map[string]*Parameter{}
-	lengths := map[int]bool{} // of the names, so that one of a million colons costs no more than they do
-	index := func(v *Parameter) {
-		name := strings.Join(v.Path, ".")
-		if byName[name] == nil {
-			byName[name] = v
-			lengths[len(name)] = true
-		}
-		if key := pathKey(v.Path); byPath[key] == nil {
-			byPath[key] = v
-		}
-	}
-	add := func(p pending) {
-		v := &Parameter{Path: p.path, Value: p.t}
-		w.params = append(w.params, v)
-		index(v)
-	}
-	if len(w.pending) > 0 {
-		for _, v := range w.params {
-			index(v)
-		}
-	}
 	var stats, loose []pending
 	for _, p := range w.pending {
 		switch {
 		case p.isStat:
 			stats = append(stats, p)
 		case p.exact:
-			add(p)
+			w.params = append(w.params, &Parameter{Path: p.path, Value: p.t})
 		default:
 			loose = append(loose, p)
 		}
 	}
 	w.pending = nil
-	// A statistic whose value was left behind is like a tensor of another format.
-	stats = slices.DeleteFunc(stats, func(p pending) bool {
-		alone := byPath[pathKey(p.path)] == nil
-		if alone {
-			loose = append(loose, pending{t: p.t, path: strings.Split(p.t.Name, "."), batch: 1})
-		}
-		return alone
-	})
-	// A name that is another one's, a colon and more is that of a statistic. Shorter ones decide first: w, then w:m.
-	byLength := slices.Clone(loose)
-	slices.SortStableFunc(byLength, func(a, b pending) int { return len(a.t.Name) - len(b.t.Name) })
-	type owned struct {
-		by   *Parameter
-		stat string
-	}
-	owner := map[*tensor.Tensor]owned{}
-	for _, p := range byLength {
-		name := p.t.Name
-		for at := len(name) - 1; at >= 0 && owner[p.t].by == nil; at-- {
-			if name[at] == ':' && lengths[at] && byName[name[:at]] != nil {
-				owner[p.t] = owned{byName[name[:at]], name[at+1:]}
-			}
-		}
-		if owner[p.t].by == nil {
-			add(p)
+	byPath := map[string]*Parameter{}
+	if len(stats) > 0 {
+		for _, v := range slices.Backward(w.params) {
+			byPath[pathKey(v.Path)] = v // of one path the first
 		}
 	}
 	for _, p := range stats {
-		v := byPath[pathKey(p.path)]
-		v.Stats = append(v.Stats, Statistic{p.stat, p.t, p.batch})
-	}
-	for _, p := range loose {
-		if o := owner[p.t]; o.by != nil {
-			o.by.Stats = append(o.by.Stats, Statistic{o.stat, p.t, p.batch})
+		if v := byPath[pathKey(p.path)]; v != nil {
+			v.Stats = append(v.Stats, Statistic{p.stat, p.t, p.batch})
+		} else { // its value was left behind: it is like a tensor of another format
+			loose = append(loose, pending{t: p.t, path: strings.Split(p.t.Name, "."), batch: 1})
 		}
+	}
+	if len(loose) > 0 {
+		w.assign(loose)
 	}
 	for _, v := range w.params {
 		if err := v.check(&w.opts); err != nil {
@@ -480,6 +448,34 @@ func (w *Writer) resolve() error {
 		}
 	}
 	return nil
+}
+
+// assign makes parameters and statistics of tensors that have only a name.
+func (w *Writer) assign(loose []pending) {
+	fixed := len(w.params)
+	names := make([]string, 0, fixed+len(loose))
+	for _, v := range w.params {
+		names = append(names, strings.Join(v.Path, "."))
+	}
+	for _, p := range loose {
+		names = append(names, p.t.Name)
+	}
+	owner := owners(names, fixed)
+	values := append(make([]*Parameter, 0, len(names)), w.params...)
+	for i, p := range loose {
+		var v *Parameter
+		if owner[fixed+i] < 0 {
+			v = &Parameter{Path: p.path, Value: p.t}
+			w.params = append(w.params, v)
+		}
+		values = append(values, v)
+	}
+	for i, p := range loose {
+		if o := owner[fixed+i]; o >= 0 {
+			stat := p.t.Name[len(names[o])+1:]
+			values[o].Stats = append(values[o].Stats, Statistic{stat, p.t, p.batch})
+		}
+	}
 }
 
 // model writes all parameters in the order of their paths.
@@ -519,7 +515,7 @@ func (w *Writer) flushParameter() error {
 	}
 	p := w.params[0]
 	w.params = nil
-	w.paths = append(w.paths, p.Path)
+	w.keys = append(w.keys, pathKey(p.Path))
 	return w.parameter(head{path: p.Path}, p)
 }
 
@@ -528,12 +524,10 @@ func (w *Writer) endStream() error {
 	if err := w.flushParameter(); err != nil {
 		return err
 	}
-	n := len(w.paths)
-	slices.SortFunc(w.paths, slices.Compare)
-	for i := 1; i < n; i++ {
-		if err := clash(w.paths[i-1], w.paths[i]); err != nil {
-			return err
-		}
+	n := len(w.keys)
+	slices.Sort(w.keys)
+	if err := disjoint(w.keys); err != nil {
+		return err
 	}
 	switch {
 	case int64(n) > math.MaxUint32:
