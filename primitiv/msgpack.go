@@ -211,9 +211,12 @@ func (c *cursor) str(limit int64) ([]byte, bool) {
 	off := c.offset()
 	var n int64
 	switch b := c.b[c.p:]; {
-	case len(b) >= 2 && b[0]&0xe0 == codeFixStr:
+	case len(b) >= 1 && b[0]&0xe0 == codeFixStr:
 		n = int64(b[0] & 0x1f)
 		c.p++
+	case len(b) >= 2 && b[0] == codeStr8:
+		n = int64(b[1])
+		c.p += 2
 	default:
 		var ok bool
 		if n, ok = c.length(familyStr); !ok {
@@ -221,6 +224,7 @@ func (c *cursor) str(limit int64) ([]byte, bool) {
 		}
 	}
 	switch {
+	case n <= limit && n <= int64(len(c.b)-c.p):
 	case n > c.left():
 		return nil, c.truncated(off, fmt.Sprintf("a string of %d bytes", n))
 	case n > limit:

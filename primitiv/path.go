@@ -31,7 +31,12 @@ func pathKey(path []string) string {
 	return strings.Join(escaped, keySeparator)
 }
 
-func keyElement(e string) string { return strings.ReplaceAll(e, "\x00", keyNUL) }
+func keyElement(e string) string {
+	if strings.IndexByte(e, 0) < 0 {
+		return e
+	}
+	return strings.ReplaceAll(e, "\x00", keyNUL)
+}
 
 // nameKey returns the key of the path that a name makes when it is cut at dots.
 func nameKey(name string) string { return strings.ReplaceAll(keyElement(name), ".", keySeparator) }
@@ -100,4 +105,12 @@ func owners(names []string, fixed int) []int {
 		}
 	}
 	return owner
+}
+
+// keyName returns the path of a key joined with dots.
+func keyName(key string) string {
+	if strings.IndexByte(key, 0) < 0 {
+		return key
+	}
+	return strings.Join(keyPath(key), ".")
 }

@@ -45,19 +45,19 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 // readAll reads the payloads, in pieces.
 func (r *Reader) readAll(ctx context.Context, opts *tensor.VerifyOptions, found *tensor.FindingList) error {
 	var done, total int64
-	for i := range r.records.n {
-		total += int64(r.records.at(i).bytes)
+	for i := range r.records {
+		total += int64(r.records[i].bytes)
 	}
 	buf := make([]byte, min(total, 1<<20))
-	for i := range r.records.n {
-		rec := r.records.at(i)
+	for i := range r.records {
+		rec := &r.records[i]
 		for off := int64(0); off < int64(rec.bytes); off += int64(len(buf)) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			p := buf[:min(int64(len(buf)), int64(rec.bytes)-off)]
 			if _, err := r.src.ReadAt(p, rec.data+off); err != nil {
-				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off, Field: "data of " + tensor.Quote(r.tensor(i).Name), Err: err})
+				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off, Field: "data of " + tensor.Quote(r.all()[i].Name), Err: err})
 				break
 			}
 			done += int64(len(p))
@@ -85,7 +85,7 @@ func (r *Reader) rewrite(w io.Writer) error {
 			return err
 		}
 	case KindTensor:
-		if err := out.Add(r.tensor(0)); err != nil {
+		if err := out.Add(&r.all()[0]); err != nil {
 			return err
 		}
 	default:

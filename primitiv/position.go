@@ -1,0 +1,88 @@
+package primitiv
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// maxWarnings bounds what a hostile file can make us list.
+const maxWarnings = 1000
+
+// where is the part of a file that the parser is in.
+type where struct {
+	parameter int64 // index, -1 outside of a model's
+	named     bool  // its path is known
+	key       string
+	part      string // "value", "stats", …
+	stat      string
+}
+
+func (w *where) String() string {
+	var parts []string
+	switch {
+	case w.parameter < 0:
+	case w.named:
+		parts = append(parts, "parameters["+tensor.Quote(keyName(w.key))+"]")
+	default:
+		parts = append(parts, fmt.Sprintf("parameters[%d]", w.parameter))
+	}
+	switch w.part {
+	case "":
+	case "stats":
+		parts = append(parts, "stats["+tensor.Quote(w.stat)+"]")
+	default:
+		parts = append(parts, w.part)
+	}
+	return strings.Join(parts, ".")
+}
+
+func (p *parser) errorAt(off int64, field string, err error) error {
+	if in := p.where.String(); field == "" {
+		field = in
+	} else if in != "" {
+		field = in + "." + field
+	}
+	return &tensor.FormatError{Format: format, Offset: off, Field: field, Err: err}
+}
+
+// refused makes the error of an item that was not read.
+func (p *parser) refused(field string) error { return p.errorAt(p.at, field, p.err) }
+
+func (p *parser) malformed(off int64, field, reason string, args ...any) error {
+	return p.errorAt(off, field, fmt.Errorf("%w: %s", tensor.ErrMalformed, fmt.Sprintf(reason, args...)))
+}
+
+func (p *parser) limit(off int64, field, reason string, args ...any) error {
+	return p.errorAt(off, field, fmt.Errorf("%w: %s", tensor.ErrLimit, fmt.Sprintf(reason, args...)))
+}
+
+func (p *parser) truncated(off int64, field, reason string, args ...any) error {
+	return p.errorAt(off, field, fmt.Errorf("%w: %s", io.ErrUnexpectedEOF, fmt.Sprintf(reason, args...)))
+}
+
+// warn notes a departure that does not prevent reading, unless the reader is strict.
+func (p *parser) warn(err error) error {
+	if p.r.opts.Strict {
+		return err
+	}
+	switch n := len(p.r.warnings); {
+	case n < maxWarnings:
+		p.r.warnings = append(p.r.warnings, err)
+	case n == maxWarnings:
+		p.r.warnings = append(p.r.warnings, &tensor.FormatError{Format: format, Offset: -1,
+			Err: fmt.Errorf("more than %d warnings, the rest is not listed", maxWarnings)})
+	}
+	return nil
+}
+
+// duplicate refuses what has the name of something before, or notes it.
+func (p *parser) duplicate(off int64, reason string) error {
+	err := p.malformed(off, "", "%s", reason)
+	if !p.r.opts.AllowDuplicates {
+		return err
+	}
+	return p.warn(err)
+}
