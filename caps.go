@@ -7,6 +7,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // Caps say what a format has a place for, so that whoever writes it can tell
@@ -93,6 +94,9 @@ func (f Format) Caps() Caps { return f.CapsOf("") }
 func (f Format) CapsOf(version string) Caps {
 	switch f {
 	case ZTensor:
+		if version == "" {
+			version = ztensor.Version2
+		}
 		c := Caps{DTypes: ztensorTypes(version), ZeroDims: true, Sparse: true, Extras: version != "2", Attributes: true}
 		return c
 	case PTD:

@@ -30,7 +30,7 @@ var formats = [numFormats]struct {
 	name, ext, title string
 	reads, writes    []string
 }{
-	ZTensor:     {name: "ztensor", ext: ".zt", title: "zTensor", reads: []string{"0.1", "1.0", "1.1", "1.2", "2"}, writes: []string{"1.0", "1.1", "1.2", "2"}},
+	ZTensor:     {name: "ztensor", ext: ".zt", title: "zTensor", reads: []string{"0.1", "1.0", "1.1", "1.2", "2"}, writes: []string{"2", "1.2", "1.1", "1.0"}},
 	PTD:         {name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data", reads: []string{"0"}, writes: []string{"0"}},
 	PTE:         {name: "pte", ext: ".pte", title: "ExecuTorch program", reads: []string{"0"}, writes: []string{"0"}},
 	RTen:        {name: "rten", ext: ".rten", title: "RTen model", reads: []string{"1", "2"}, writes: []string{"2", "1"}},
@@ -96,8 +96,12 @@ func (f Format) Writes() []string {
 	return slices.Clone(formats[f].writes)
 }
 
-// ParseFormat reads a name as [Format.String] writes it.
+// ParseFormat reads a name as [Format.String] writes it; zt and zTensor also name
+// [ZTensor].
 func ParseFormat(s string) (Format, error) {
+	if s == "zt" || s == "zTensor" {
+		return ZTensor, nil
+	}
 	for f := ZTensor; f < numFormats; f++ {
 		if s == formats[f].name {
 			return f, nil

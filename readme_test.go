@@ -63,7 +63,7 @@ func scan(ctx context.Context, upload io.ReaderAt, size int64) error {
 }
 
 func save(name string, src io.Reader) error {
-	w, err := ztensor.Create(name, &ztensor.WriterOptions{Digest: ztensor.CRC32C})
+	w, err := ztensor.Create(name, nil)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func Example_save() {
 	defer r.Close()
 	fmt.Println(r.Len())
 	// Output:
-	// ztensor 1.0: 2 tensors, 65540 parameters, 131088 bytes, float16 131072, float32 16
+	// ztensor 2: 2 tensors, 65540 parameters, 131088 bytes, float16 131072, float32 16
 	// <nil>
 	// 2
 }

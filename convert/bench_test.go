@@ -28,7 +28,7 @@ func BenchmarkConvert(b *testing.B) {
 	for i := range 128 {
 		ts = append(ts, tensor.New("layer"+string(rune('A'+i%26))+string(rune('a'+i/26)), tensor.Shape{2048, 2048}, data))
 	}
-	if err := ztensor.WriteFile(b.Context(), in, tensor.Of(ts...), &ztensor.WriterOptions{Digest: ztensor.CRC32C}); err != nil {
+	if err := ztensor.WriteFile(b.Context(), in, tensor.Of(ts...), &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}); err != nil {
 		b.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")

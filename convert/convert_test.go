@@ -346,13 +346,13 @@ func TestTensorAttributes(t *testing.T) {
 		t.Errorf("%q, want %q", fields, want)
 	}
 	z := end.Sys().(*ztensor.Reader)
-	for k := range z.Values() {
+	for k := range z.AttributeValues() {
 		if k != "kept" {
 			t.Errorf("the file has %q", k)
 		}
 	}
 	own := 0
-	for k := range z.TensorValues(end.Tensor("w")) {
+	for k := range z.TensorAttributes(end.Tensor("w")) {
 		if own++; k != "kept" && k != "e\u0301" {
 			t.Errorf("the tensor has %q", k)
 		}
@@ -589,15 +589,15 @@ func TestTypedAttributes(t *testing.T) {
 	src := open(t, out.Bytes())
 	end, p := run(t, src, form{tensorfile.ZTensor, "1.2"}, form{tensorfile.ZTensor, "1.2"}.options())
 	z := end.Sys().(*ztensor.Reader)
-	for k, v := range z.TensorValues(end.Tensor("w")) {
+	for k, v := range z.TensorAttributes(end.Tensor("w")) {
 		if k != "scale" || v.String() != "0.5" {
 			t.Errorf("%s = %v", k, v)
 		}
 	}
-	if got := fmt.Sprint(maps.Collect(z.Values())); got != "map[n:7 t:x]" || len(p.Losses()) != 0 {
+	if got := fmt.Sprint(maps.Collect(z.AttributeValues())); got != "map[n:7 t:x]" || len(p.Losses()) != 0 {
 		t.Errorf("%s, %v", got, p.Losses())
 	}
-	p, err := NewPlan(src, tensorfile.ZTensor, nil) // 1.0
+	p, err := NewPlan(src, tensorfile.ZTensor, &Options{ZTensor: &ztensor.WriterOptions{Version: "1.0"}})
 	if err != nil || len(p.Losses()) != 2 {
 		t.Errorf("%v, %v", p.Losses(), err)
 	}
@@ -608,7 +608,7 @@ func TestTypedAttributes(t *testing.T) {
 func TestDigestsAreChecked(t *testing.T) {
 	for _, level := range []int{0, 1} {
 		var out bytes.Buffer
-		w := ztensor.NewWriter(&out, &ztensor.WriterOptions{Digest: ztensor.CRC32C, Level: level})
+		w := ztensor.NewWriter(&out, &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C, Level: level})
 		if err := w.Add(tensor.New("w", tensor.Shape{1000}, make([]float32, 1000))); err != nil {
 			t.Fatal(err)
 		}
@@ -655,10 +655,10 @@ func TestDamageIsNoLoss(t *testing.T) {
 		how  ztensor.WriterOptions
 		want error
 	}{
-		{"2", sparse, ztensor.WriterOptions{Digest: ztensor.CRC32C}, tensor.ErrChecksum},
-		{"1.2", x, ztensor.WriterOptions{Digest: ztensor.CRC32C}, tensor.ErrChecksum},
-		{"2", sparse, ztensor.WriterOptions{Level: 1}, tensor.ErrMalformed},
-		{"1.2", x, ztensor.WriterOptions{Level: 1}, tensor.ErrMalformed},
+		{"2", sparse, ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}, tensor.ErrChecksum},
+		{"1.2", x, ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}, tensor.ErrChecksum},
+		{"2", sparse, ztensor.WriterOptions{Version: "1.2", Level: 1}, tensor.ErrMalformed},
+		{"1.2", x, ztensor.WriterOptions{Version: "1.2", Level: 1}, tensor.ErrMalformed},
 		{"2", sparse, ztensor.WriterOptions{Version: "2", Level: 1, KeepOrder: true}, tensor.ErrMalformed},
 	} {
 		to, in := c.to, c.in
@@ -804,7 +804,7 @@ func TestStreams(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "w.zt")
 	spool := t.TempDir()
 	t.Setenv("TMPDIR", spool)
-	if err := ztensor.WriteFile(t.Context(), name, tensor.Of(tensor.New("w", tensor.Shape{3 << 10, 4 << 10}, make([]float32, n))), &ztensor.WriterOptions{Digest: ztensor.CRC32C}); err != nil {
+	if err := ztensor.WriteFile(t.Context(), name, tensor.Of(tensor.New("w", tensor.Shape{3 << 10, 4 << 10}, make([]float32, n))), &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}); err != nil {
 		t.Fatal(err)
 	}
 	for _, noMap := range []bool{false, true} {

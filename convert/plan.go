@@ -129,9 +129,18 @@ func NewPlanContext(ctx context.Context, src *tensorfile.File, target tensorfile
 		p.opts = *opts
 	}
 	if target == tensorfile.ZTensor {
-		p.version = "1.0"
+		p.version = ztensor.Version2
 		if z := p.opts.ZTensor; z != nil && z.Version != "" {
 			p.version = z.Version
+		} else if v := src.Version(); src.Format() == target && slices.Contains(target.Writes(), v) {
+			p.version = v // that of the source
+		}
+	}
+	if z := p.opts.ZTensor; z != nil && target == tensorfile.ZTensor {
+		o := *z
+		o.Version, o.Attributes = p.version, nil
+		if err := o.Check(); err != nil {
+			return nil, err
 		}
 	}
 	p.caps = target.CapsOf(p.version)
@@ -163,6 +172,10 @@ func NewPlanContext(ctx context.Context, src *tensorfile.File, target tensorfile
 // Losses returns everything that the target does not hold as the source has it,
 // allowed or not, in the order of the source.
 func (p *Plan) Losses() []Loss { return slices.Clone(p.losses) }
+
+// Version returns the version of zTensor that is written, which is that of the
+// source where nothing else is asked for; "" for other targets.
+func (p *Plan) Version() string { return p.version }
 
 // Target is the format that is written.
 func (p *Plan) Target() tensorfile.Format { return p.target }
@@ -225,7 +238,7 @@ func (p *Plan) planAttributes() {
 	z, _ := p.src.Sys().(*ztensor.Reader)
 	typed := map[string]any{}
 	if z != nil {
-		for k, v := range z.Values() {
+		for k, v := range z.AttributeValues() {
 			typed[k] = v
 			if _, text := v.Text(); !text && p.caps.Attributes && !p.typed() {
 				p.lose(LoseAttributes, "attributes["+tensor.Quote(k)+"]", "the value, which is not text, becomes JSON text")
@@ -334,11 +347,11 @@ func (p *Plan) planTensor(src *tensor.Tensor) {
 		return
 	}
 	if z, isZ := p.src.Sys().(*ztensor.Reader); isZ && (p.target != tensorfile.ZTensor || p.version == "1.0") {
-		for k := range z.TensorValues(src) {
+		for k := range z.TensorAttributes(src) {
 			p.lose(LoseAttributes, field+".attributes["+tensor.Quote(k)+"]", "attributes of tensors have no place in %v", p.describeTarget())
 		}
 	} else if isZ {
-		for k, v := range z.TensorValues(src) {
+		for k, v := range z.TensorAttributes(src) {
 			if err := p.tryAttribute(k, v, true); err != nil {
 				p.lose(LoseAttributes, field+".attributes["+tensor.Quote(k)+"]", "%v", err)
 			}
@@ -374,7 +387,7 @@ func (p *Plan) ownAttributes(src *tensor.Tensor, owner *tensorfile.File, more ma
 		return more
 	}
 	own := map[string]any{}
-	for k, v := range z.TensorValues(src) {
+	for k, v := range z.TensorAttributes(src) {
 		if p.tryAttribute(k, v, true) == nil {
 			own[k] = v
 		}

@@ -394,7 +394,7 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 	}
 	for what, x := range map[string]*tensor.Tensor{"twice": coo(3, 3), "damaged": coo(3, 4), "dense": tensor.New("the one", tensor.Shape{2}, []float32{1, 2})} {
 		var file bytes.Buffer
-		zw := ztensor.NewWriter(&file, &ztensor.WriterOptions{Level: 1})
+		zw := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.2", Level: 1})
 		if err := errors.Join(zw.Add(x), zw.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -447,7 +447,7 @@ func TestStreamsToASlowTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	p, err := NewPlan(src, tensorfile.ZTensor, &Options{ZTensor: &ztensor.WriterOptions{Digest: ztensor.CRC32C}})
+	p, err := NewPlan(src, tensorfile.ZTensor, &Options{ZTensor: &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -218,7 +218,7 @@ func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
 		if p.typed() {
 			for _, f := range slices.Backward(p.files) { // the first that has a key wins
 				if z, ok := f.Sys().(*ztensor.Reader); ok {
-					for k, v := range z.Values() {
+					for k, v := range z.AttributeValues() {
 						if _, kept := p.keys[k]; kept {
 							o.Attributes[k] = v
 						}

@@ -154,7 +154,7 @@ func bytesOf(t *testing.T, r *ztensor.Reader) []byte {
 	w := ztensor.NewWriter(&out, &ztensor.WriterOptions{Version: "2"})
 	for x := range r.Tensors() {
 		own := map[string]any{}
-		for k, v := range r.TensorValues(x) {
+		for k, v := range r.TensorAttributes(x) {
 			own[k] = v
 		}
 		if err := w.TensorAttributes(x.Name, own); err != nil {

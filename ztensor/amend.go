@@ -28,7 +28,10 @@ import (
 // Nobody else may append at the same time. The result is never in canonical form.
 // opts.Alignment is that of the file unless it is given.
 func Append(name string, opts *WriterOptions) (*Writer, error) {
-	o := opts.orZero()
+	var o WriterOptions
+	if opts != nil {
+		o = *opts
+	}
 	r, err := Open(name, nil)
 	if err != nil {
 		return nil, err
@@ -66,7 +69,8 @@ func Append(name string, opts *WriterOptions) (*Writer, error) {
 }
 
 // Remove writes the file in to out, which may be the same, without the tensors
-// of these names. It is an error if one of them is not there. Stored bytes,
+// of these names. It works for versions 1.0 to 1.2, and is errors.ErrUnsupported
+// for others. It is an error if one of them is not there. Stored bytes,
 // digests, attributes, and what this library does not know of the manifest stay
 // as they are; components move up.
 func Remove(in, out string, names ...string) error {
@@ -109,7 +113,8 @@ func Remove(in, out string, names ...string) error {
 }
 
 // Replace puts other elements in the place of those of a dense tensor that is
-// stored raw, as many bytes as before, and renews its digest, if it has one. The
+// stored raw, as many bytes as before, and renews its digest, if it has one. It
+// works for versions 1.0 to 1.2, and is errors.ErrUnsupported for others. The
 // new edition of the file appears whole or not at all.
 func Replace(name, tensorName string, elements tensor.Blob) error {
 	r, err := Open(name, nil)
@@ -230,7 +235,7 @@ func (r *Reader) readAmendable() (*amendable, error) {
 // edition begins a file with the attributes and the generator of the old one.
 func (m *amendable) edition(name string, o WriterOptions) (*Writer, error) {
 	all := map[string]any{}
-	for k, v := range m.r.Values() {
+	for k, v := range m.r.AttributeValues() {
 		all[k] = v
 	}
 	for k, v := range o.Attributes {
@@ -243,7 +248,7 @@ func (m *amendable) edition(name string, o WriterOptions) (*Writer, error) {
 	if _, err := newLayout(o); err != nil {
 		return nil, err
 	}
-	f, err := o.createFile(name)
+	f, err := atomicfile.Create(name)
 	if err != nil {
 		return nil, err
 	}

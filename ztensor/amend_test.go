@@ -153,7 +153,7 @@ func TestNewEditionsKeepWhatTheyDoNotKnow(t *testing.T) {
 	if v, err := tensor.Load[uint8](r.Tensor("c")); err != nil || v[0] != 8 {
 		t.Error(v, err)
 	}
-	if got := jsonOf(t, r.Values()); got != `{"n":7,"t":"x"}` {
+	if got := jsonOf(t, r.AttributeValues()); got != `{"n":7,"t":"x"}` {
 		t.Error(got)
 	}
 }
@@ -167,7 +167,7 @@ func TestNewEditionsOfWhatCannotHaveOne(t *testing.T) {
 	if _, err := Append(filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	name = store(t, write(t, nil, func(w *Writer) {}))
+	name = store(t, write(t, &WriterOptions{Version: "1.0"}, func(w *Writer) {}))
 	if _, err := Append(name, &WriterOptions{Version: "1.2"}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}

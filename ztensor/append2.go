@@ -79,7 +79,7 @@ func append2(name string, size int64, o WriterOptions) (_ *Writer, err error) {
 	o.Canonical = false // which has no second edition
 	if len(o.Attributes) > 0 {
 		all := map[string]any{}
-		for k, v := range r.Values() {
+		for k, v := range r.AttributeValues() {
 			all[k] = v
 		}
 		for k, v := range o.Attributes {

@@ -98,10 +98,10 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 					}
 				}
 				want := map[string]string{}
-				for k, v := range old.TensorValues(x) {
+				for k, v := range old.TensorAttributes(x) {
 					want[k] = v.String()
 				}
-				for k, v := range r.TensorValues(y) {
+				for k, v := range r.TensorAttributes(y) {
 					if want[k] != v.String() {
 						t.Errorf("%s: attribute %s of %s", g.name, k, x.Name)
 					}
@@ -114,7 +114,7 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 			if v, err := tensor.Load[uint16](r.Tensor("appended a")); err != nil || !slices.Equal(v, []uint16{1, 2, 3}) {
 				t.Error(v, err)
 			}
-			for range r.TensorValues(r.Tensor("appended b")) {
+			for range r.TensorAttributes(r.Tensor("appended b")) {
 				return
 			}
 			t.Error("the attributes of what was appended are not there")

@@ -41,6 +41,16 @@ func (v Value) Text() (string, bool) {
 	return string(c.text()), c.err == nil
 }
 
+// HasTag reports whether the value has CBOR tags, at any depth. Version 2 has
+// none, and JSON and text leave them out.
+func (v Value) HasTag() bool {
+	c := cursor{b: v.cbor, deep: maxNesting}
+	if len(v.cbor) > 0 {
+		c.skip()
+	}
+	return c.odd&oddTag != 0
+}
+
 // Decode stores the value in what p points to, by the rules of
 // github.com/fxamacker/cbor/v2.
 func (v Value) Decode(p any) error {
@@ -92,10 +102,10 @@ func (v Value) String() string {
 }
 
 // Attributes yields the attributes of the file in file order. Values that are
-// not text are given as JSON; see [Reader.Values].
+// not text are given as JSON; see [Reader.AttributeValues].
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		for name, v := range r.Values() {
+		for name, v := range r.AttributeValues() {
 			if !yield(name, v.String()) {
 				return
 			}
@@ -103,12 +113,12 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// Values yields the attributes of the file with their values as they are.
-func (r *Reader) Values() iter.Seq2[string, Value] { return pairs(r.attributes) }
+// AttributeValues yields the attributes of the file with their values as they are.
+func (r *Reader) AttributeValues() iter.Seq2[string, Value] { return pairs(r.attributes) }
 
-// TensorValues yields the attributes of one of the file's tensors in file order:
+// TensorAttributes yields the attributes of one of the file's tensors in file order:
 // those that files from 1.1 on can have, and the custom fields of 0.1.
-func (r *Reader) TensorValues(t *tensor.Tensor) iter.Seq2[string, Value] {
+func (r *Reader) TensorAttributes(t *tensor.Tensor) iter.Seq2[string, Value] {
 	if len(r.ownAttrs) == 0 {
 		return pairs(nil)
 	}

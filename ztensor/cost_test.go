@@ -174,7 +174,7 @@ func TestMemoryOfReading(t *testing.T) {
 	const n = 8 << 20
 	content := noise(n, 3)
 	for _, level := range []int{0, 3} {
-		data := write(t, &WriterOptions{Digest: CRC32C, Level: level}, func(w *Writer) {
+		data := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C, Level: level}, func(w *Writer) {
 			if err := w.Add(tensor.New("w", tensor.Shape{n}, content)); err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +216,7 @@ func TestMemoryOfReading(t *testing.T) {
 }
 
 func TestNothingIsAllocatedForAView(t *testing.T) {
-	data := write(t, nil, func(w *Writer) { w.AddAll(context.Background(), tensor.Of(samples()...)) })
+	data := write(t, &WriterOptions{Version: "1.0"}, func(w *Writer) { w.AddAll(context.Background(), tensor.Of(samples()...)) })
 	r, err := OpenBytes(data, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func TestAllocationsOfOpening(t *testing.T) {
 
 // A tensor that comes piece by piece is not gathered, in whatever form.
 func TestMemoryOfWriting(t *testing.T) {
-	for _, o := range []WriterOptions{{}, {Digest: SHA256}, {Digest: CRC32C, Level: 1}, {Level: 3}} {
+	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: SHA256}, {Version: "1.0", Digest: CRC32C, Level: 1}, {Version: "1.0", Level: 3}} {
 		size := int64(256 << 20)
 		if o.Level > 0 {
 			size = 32 << 20
@@ -325,7 +325,7 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 		t.Log("64 MiB; TENSORFILE_LARGE=1 makes it 4 GiB")
 	}
 	piece := noise(1<<20, 1)
-	for _, o := range []WriterOptions{{}, {Version: "1.2", Digest: CRC32C}, {Digest: CRC32C, Level: 1}} {
+	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.2", Digest: CRC32C}, {Version: "1.0", Digest: CRC32C, Level: 1}} {
 		name := filepath.Join(t.TempDir(), "x.zt")
 		start := time.Now()
 		peak := readtest.PeakHeap(64<<20, func() {
@@ -370,7 +370,7 @@ func TestWeightsCompress(t *testing.T) {
 	}
 	content := noise(8<<20, 5)
 	for _, level := range []int{1, 3, 9} {
-		data := write(t, &WriterOptions{Level: level}, func(w *Writer) {
+		data := write(t, &WriterOptions{Version: "1.0", Level: level}, func(w *Writer) {
 			w.Add(&tensor.Tensor{Name: "w", DType: tensor.BF16, Shape: tensor.Shape{4 << 20}, Data: tensor.BlobOf(content)})
 		})
 		if ratio := float64(len(content)) / float64(len(data)); ratio < 1.27 {

@@ -42,7 +42,7 @@ func TestChildOfA41(t *testing.T) {
 	switch os.Getenv(childTask) {
 	case "write":
 		for v := 1; ; v++ {
-			if err := WriteFile(t.Context(), name, tensor.Of(edition(v)...), &WriterOptions{Digest: CRC32C, Level: v % 2}); err != nil {
+			if err := WriteFile(t.Context(), name, tensor.Of(edition(v)...), &WriterOptions{Version: "1.0", Digest: CRC32C, Level: v % 2}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,7 +53,7 @@ func TestChildOfA41(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w, err := Append(name, &WriterOptions{Digest: SHA256})
+			w, err := Append(name, &WriterOptions{Version: "1.0", Digest: SHA256})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestChildOfA41(t *testing.T) {
 			}
 		}
 	case "limit":
-		whole := int64(len(write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(edition(9)...)) })))
+		whole := int64(len(write(t, &WriterOptions{Version: "1.0", Digest: CRC32C}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(edition(9)...)) })))
 		var limit syscall.Rlimit
 		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 			t.Skip(err)
@@ -74,7 +74,7 @@ func TestChildOfA41(t *testing.T) {
 			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &now); err != nil {
 				t.Skip(err)
 			}
-			err := WriteFile(t.Context(), name, tensor.Of(edition(9)...), &WriterOptions{Digest: CRC32C})
+			err := WriteFile(t.Context(), name, tensor.Of(edition(9)...), &WriterOptions{Version: "1.0", Digest: CRC32C})
 			if !errors.Is(err, syscall.EFBIG) {
 				t.Errorf("no more than %d bytes: %v", n, err)
 			}
@@ -137,7 +137,7 @@ func TestA41KilledAtAnyTime(t *testing.T) {
 	for _, task := range []string{"write", "amend"} {
 		dir := t.TempDir()
 		name := filepath.Join(dir, "x.zt")
-		if err := WriteFile(t.Context(), name, tensor.Of(edition(0)...), nil); err != nil {
+		if err := WriteFile(t.Context(), name, tensor.Of(edition(0)...), &WriterOptions{Version: "1.0"}); err != nil {
 			t.Fatal(err)
 		}
 		newer := 0
@@ -162,7 +162,7 @@ func TestA41KilledAtAnyTime(t *testing.T) {
 // leaves the old one and nothing else.
 func TestA41LimitOnTheSizeOfFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.zt")
-	if err := WriteFile(t.Context(), name, tensor.Of(edition(7)...), nil); err != nil {
+	if err := WriteFile(t.Context(), name, tensor.Of(edition(7)...), &WriterOptions{Version: "1.0"}); err != nil {
 		t.Fatal(err)
 	}
 	c, out := startChild(t, "limit", name)

@@ -4,9 +4,27 @@
 // # Versions
 //
 // A Reader tells the versions apart by their first and last bytes and reads 0.1,
-// 1.0, 1.1, 1.2 and 2; [Reader.Version] says which. A Writer writes 1.0, the
-// version of the format's document, unless [WriterOptions.Version] asks for
-// another.
+// 1.0, 1.1, 1.2 and 2; [Reader.Version] returns which. A Writer writes 2 unless
+// [WriterOptions.Version] asks for another. What each can hold:
+//
+//	                        0.1      1.0      1.1      1.2      2
+//	written                 no       yes      yes      yes      yes, the default
+//	dtypes                  13       13       13       19       21
+//	dtype is given for      tensor   tensor   part     part     part
+//	sparse tensors          no       yes      yes      yes      yes
+//	other layouts           no       yes      yes      yes      yes
+//	attributes of a file    no       text     text     any      any, without tags
+//	attributes of a tensor  any      no       any      any      any, without tags
+//	compression             zstd     zstd     zstd     zstd     zstd in frames
+//	digests                 crc32c, sha256 of stored bytes      xxh3 of decoded bytes
+//	                        (read and written; optional)        (written always; sha256 is read)
+//	parts in other files    no       no       no       no       yes
+//	canonical form          no       no       no       no       yes
+//	Append                  no       new file new file new file at the end
+//	Remove, Replace         no       yes      yes      yes      no
+//	Create, WriteShards     no       Create   Create   Create   both
+//
+// Options that do not fit the version are an error: see [WriterOptions.Check].
 //
 // A file of version 1 is
 //
@@ -33,7 +51,7 @@
 //	40 bytes           footer: where the manifest is, its xxh3, the version, the magic
 //
 // whose parts each have a digest of their decoded bytes. In canonical form, which
-// the Writer makes unless it is asked for something else, equal content makes
+// WriteFile makes and [WriterOptions].Canonical asks for, equal content makes
 // equal files. [Reader.ContentDigest] identifies the content however it is stored,
 // [Reader.Identity] the bytes of the file, [Reader.CanonicalViolations] says what
 // departs from canonical form, and Verify has a depth for each.

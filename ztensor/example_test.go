@@ -20,7 +20,7 @@ func ExampleCreate() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	w, err := ztensor.Create(filepath.Join(dir, "out.zt"), &ztensor.WriterOptions{Digest: ztensor.CRC32C, Level: 3})
+	w, err := ztensor.Create(filepath.Join(dir, "out.zt"), &ztensor.WriterOptions{Version: "1.0", Digest: ztensor.CRC32C, Level: 3})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -101,3 +101,11 @@ func TestOptionsThatDoNotFitTheVersion(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTagsOfAttributes(t *testing.T) {
+	for value, want := range map[string]bool{"\x01": false, "\x61x": false, "\xc1\x01": true, "\x81\xc1\x01": true, "\xa1\xc1\x01\x02": true, "": false} {
+		if got := (Value{[]byte(value)}).HasTag(); got != want {
+			t.Errorf("%x: %v", value, got)
+		}
+	}
+}

@@ -86,7 +86,7 @@ func FuzzRoundTrip(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, o := range []WriterOptions{{Digest: CRC32C}, {Version: "1.1"}, {Version: "1.2", Digest: SHA256, Level: 1}} {
+		for _, o := range []WriterOptions{{Version: "1.0", Digest: CRC32C}, {Version: "1.1"}, {Version: "1.2", Digest: SHA256, Level: 1}} {
 			var out bytes.Buffer
 			w := NewWriter(&out, &o)
 			kept := map[string]bool{}

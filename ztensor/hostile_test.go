@@ -377,7 +377,7 @@ func walk(t testing.TB, r *Reader) {
 	for ten := range r.Tensors() {
 		ten.Check()
 		ten.Size()
-		for range r.TensorValues(ten) {
+		for range r.TensorAttributes(ten) {
 		}
 		blobs := []tensor.Blob{ten.Data}
 		for _, p := range ten.Parts {
@@ -406,7 +406,7 @@ func walk(t testing.TB, r *Reader) {
 	}
 	for range r.Attributes() {
 	}
-	for _, v := range r.Values() {
+	for _, v := range r.AttributeValues() {
 		if _, err := v.MarshalJSON(); err != nil {
 			t.Errorf("attribute %v: %v", v, err)
 		}
@@ -751,7 +751,7 @@ func TestA30SparseIndices(t *testing.T) {
 			check("CheckSparse", CheckSparse(t.Context(), c.t))
 			_, err := Densify(t.Context(), c.t)
 			check("Densify", err)
-			check("Add", NewWriter(io.Discard, nil).Add(c.t))
+			check("Add", NewWriter(io.Discard, &WriterOptions{Version: "1.0"}).Add(c.t))
 			// The same out of a file, which opens in any case.
 			b := append([]byte(magic1), make([]byte, 56)...)
 			components := map[string]any{}
@@ -905,7 +905,7 @@ func glance(r *Reader) {
 		ten.Check()
 		ten.Size()
 		r.Tensor(ten.Name)
-		for _, v := range r.TensorValues(ten) {
+		for _, v := range r.TensorAttributes(ten) {
 			v.MarshalJSON()
 		}
 		ten.Data.Stored()
@@ -976,7 +976,7 @@ func TestA34Readers(t *testing.T) {
 // a reader that is slow, or blocks, is not asked again once the context
 // has ended.
 func TestA34Cancelling(t *testing.T) {
-	data := write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) {
+	data := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C}, func(w *Writer) {
 		for i := range 4 {
 			w.Add(tensor.New(fmt.Sprint(i), tensor.Shape{8 << 20}, make([]uint8, 8<<20)))
 		}
@@ -1006,7 +1006,7 @@ func TestA34Cancelling(t *testing.T) {
 // another file takes the name, or the file grows, while it is open: what
 // was opened is what is read.
 func TestA35ReplacedAndExtended(t *testing.T) {
-	old := write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
+	old := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 	for _, noMap := range []bool{false, true} {
 		if runtime.GOOS == "windows" {
 			t.Skip("an open file keeps its name there")
@@ -1029,7 +1029,7 @@ func TestA35ReplacedAndExtended(t *testing.T) {
 			t.Error("a file with something behind its end opens")
 			s.Close()
 		}
-		if err := WriteFile(t.Context(), name, tensor.Of(samples()[:1]...), nil); err != nil {
+		if err := WriteFile(t.Context(), name, tensor.Of(samples()[:1]...), &WriterOptions{Version: "1.0"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Verify(t.Context(), nil); err != nil || r.Len() != len(samples()) {
@@ -1041,7 +1041,7 @@ func TestA35ReplacedAndExtended(t *testing.T) {
 
 // the file is cut off while it is open.
 func TestA35TheFileChanges(t *testing.T) {
-	data := write(t, nil, func(w *Writer) {
+	data := write(t, &WriterOptions{Version: "1.0"}, func(w *Writer) {
 		w.Add(tensor.New("w", tensor.Shape{1 << 20}, make([]uint8, 1<<20)))
 		w.Add(tensor.New("x", tensor.Shape{1 << 20}, make([]uint8, 1<<20)))
 	})
@@ -1134,7 +1134,7 @@ func TestA36NotRegularAndHuge(t *testing.T) {
 
 // Close twice, while others read, and reading afterwards.
 func TestA37Close(t *testing.T) {
-	data := write(t, &WriterOptions{Digest: CRC32C, Level: 1}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
+	data := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C, Level: 1}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 	for _, s := range readtest.Sources(t, data) {
 		t.Run(s.Name, func(t *testing.T) {
 			r, err := face.OpenSource(s)

@@ -19,9 +19,6 @@ type layout1 struct {
 
 func newLayout1(o WriterOptions) (layout, error) {
 	l := &layout1{version: o.Version, generator: o.Generator}
-	if l.version == "" {
-		l.version = "1.0"
-	}
 	if l.generator == "" {
 		l.generator = "tensorfile"
 	}

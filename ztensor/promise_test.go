@@ -50,7 +50,7 @@ func TestA41SourcesThatBreakTheirPromise(t *testing.T) {
 		"panics": stream(n, func() (io.ReadCloser, error) { panic("source") }),
 	}
 	for what, b := range bad {
-		for _, o := range []WriterOptions{{}, {Digest: CRC32C}, {Version: "1.2", Digest: SHA256, Level: 1}} {
+		for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: CRC32C}, {Version: "1.2", Digest: SHA256, Level: 1}} {
 			func() {
 				defer func() {
 					if p := recover(); p != nil && (p != "source" || what != "panics") {
@@ -66,7 +66,7 @@ func TestA41SourcesThatBreakTheirPromise(t *testing.T) {
 	}
 
 	// What panics within Verify does so for its caller too.
-	whole := write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) { w.Add(good(1)) })
+	whole := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C}, func(w *Writer) { w.Add(good(1)) })
 	r, err := NewReader(readtest.ReaderFunc(func(p []byte, off int64) (int, error) {
 		if off == 64 {
 			panic("reader")
@@ -86,7 +86,7 @@ func TestA41SourcesThatBreakTheirPromise(t *testing.T) {
 	}()
 
 	// Cancelled in the middle, and given up.
-	for _, o := range []WriterOptions{{}, {Digest: SHA256, Level: 1}} {
+	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: SHA256, Level: 1}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		w, err := Create(name, &o)
 		if err != nil {
@@ -118,7 +118,7 @@ func TestA42AMillionTensors(t *testing.T) {
 		n = 1_000_000
 	}
 	var b bytes.Buffer
-	w := NewWriter(&b, nil)
+	w := NewWriter(&b, &WriterOptions{Version: "1.0"})
 	for i := range n {
 		if err := w.Add(&tensor.Tensor{Name: fmt.Sprintf("t%07d", i), DType: tensor.U8, Shape: tensor.Shape{0}}); err != nil {
 			t.Fatal(err)

@@ -324,10 +324,9 @@ func (r *Reader) Warnings() []error {
 	return r.warnings.list
 }
 
-// Manifest is where the manifest lies in the file.
-func (r *Reader) Manifest() tensor.Stored {
-	return tensor.Stored{Offset: r.manifestAt, Size: r.manifestSize, Encoding: "raw"}
-}
+// ManifestRange returns where the manifest is in the file; 0 and 0 for a shard
+// without one.
+func (r *Reader) ManifestRange() (offset, size int64) { return r.manifestAt, r.manifestSize }
 
 // decoder returns the zstd decoder that all reads share, made on first use.
 func (r *Reader) decoder() (*zstd.Decoder, error) {

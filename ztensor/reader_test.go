@@ -109,7 +109,7 @@ func compare(t *testing.T, r *Reader, want said) {
 	if r.Version() != want.Version {
 		t.Errorf("version %s, want %s", r.Version(), want.Version)
 	}
-	if got, want := jsonOf(t, r.Values()), canonicalJSON(t, want.Attributes); got != want {
+	if got, want := jsonOf(t, r.AttributeValues()), canonicalJSON(t, want.Attributes); got != want {
 		t.Errorf("attributes %s, want %s", got, want)
 	}
 	for _, w := range r.Warnings() {
@@ -131,7 +131,7 @@ func compare(t *testing.T, r *Reader, want said) {
 		if r.Tensor(w.Name) == nil || r.Tensor(w.Name).Name != w.Name {
 			t.Errorf("%q is not found by its name", w.Name)
 		}
-		if got, want := jsonOf(t, r.TensorValues(have)), canonicalJSON(t, w.Attributes); got != want {
+		if got, want := jsonOf(t, r.TensorAttributes(have)), canonicalJSON(t, w.Attributes); got != want {
 			t.Errorf("%q: attributes %s, want %s", w.Name, got, want)
 		}
 		if w.Scheme == "dense" && len(w.Parts) == 0 {

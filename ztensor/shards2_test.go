@@ -50,7 +50,7 @@ func TestLinkRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := OpenBytes(write(t, nil, adding(t, tensor.New("w", tensor.Shape{1}, []byte{1}))), nil)
+	one, err := OpenBytes(write(t, &WriterOptions{Version: "1.0"}, adding(t, tensor.New("w", tensor.Shape{1}, []byte{1}))), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestLinkRefusals(t *testing.T) {
 	if err := w.Link(id, root); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error("a shard of a shard:", err)
 	}
-	for _, o := range []*WriterOptions{nil, {Version: "1.2"}, {Version: "2", Canonical: true}} {
+	for _, o := range []*WriterOptions{{Version: "1.0"}, {Version: "1.2"}, {Version: "2", Canonical: true}} {
 		if err := NewWriter(&out, o).Link(s, r); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -151,8 +151,8 @@ func TestShardsAreTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []ShardOptions{
-		{Max: 3000}, {Max: 3000, Store: true}, {Max: 1, Digest: XXH3, Store: true}, {Max: 5000, Writer: &WriterOptions{Level: 3}},
-		{Max: 5000, Writer: &WriterOptions{Alignment: 4096}}, {Max: 1 << 30},
+		{Max: 3000}, {Max: 3000, Store: true}, {Max: 1, Digest: XXH3, Store: true}, {Max: 5000, Writer: &WriterOptions{Version: "1.0", Level: 3}},
+		{Max: 5000, Writer: &WriterOptions{Version: "1.0", Alignment: 4096}}, {Max: 1 << 30},
 	} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			dir := t.TempDir()
@@ -201,7 +201,7 @@ func TestShardsAreTheModel(t *testing.T) {
 			if i != len(files)-1 {
 				t.Errorf("%d shards in %d files", i, len(files))
 			}
-			for v := range r.Values() {
+			for v := range r.AttributeValues() {
 				if v != "of" {
 					t.Error(v)
 				}

@@ -51,7 +51,7 @@ func TestSparsifyAndDensify(t *testing.T) {
 		if err := CheckSparse(t.Context(), sparse); err != nil {
 			t.Errorf("%v: %v", c, err)
 		}
-		file := write(t, &WriterOptions{Level: 1, Digest: CRC32C}, func(w *Writer) {
+		file := write(t, &WriterOptions{Version: "1.0", Level: 1, Digest: CRC32C}, func(w *Writer) {
 			if err := w.Add(sparse); err != nil {
 				t.Fatal(c, err)
 			}
@@ -171,7 +171,7 @@ func TestUnorderedValuesAreChecked(t *testing.T) {
 		{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_csr", Parts: []tensor.Part{values,
 			{Role: "indices", DType: tensor.U64, Data: u64(2, 0, 1)}, {Role: "indptr", DType: tensor.U64, Data: u64(0, 2, 3)}}},
 	} {
-		file := write(t, &WriterOptions{Digest: CRC32C}, func(w *Writer) {
+		file := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C}, func(w *Writer) {
 			if err := w.Add(x); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 func TestDamagedFramesAreAlsoWrongDigests(t *testing.T) {
 	for _, d := range []Digest{CRC32C, SHA256} {
 		var out bytes.Buffer
-		w := NewWriter(&out, &WriterOptions{Digest: d, Level: 3})
+		w := NewWriter(&out, &WriterOptions{Version: "1.0", Digest: d, Level: 3})
 		if err := w.Add(tensor.New("w", tensor.Shape{5000}, make([]float32, 5000))); err != nil {
 			t.Fatal(err)
 		}

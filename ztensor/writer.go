@@ -19,13 +19,19 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
+// The versions that are written.
+const (
+	Version10 = "1.0" // of the published specification 1.0.0
+	Version11 = "1.1"
+	Version12 = "1.2"
+	Version2  = "2"
+)
+
 // WriterOptions control what is written. nil is the zero value.
 type WriterOptions struct {
-	// Version is the layout: "1.0", the version of the format's document and
-	// the default, "1.1", "1.2" or "2". The packages of upstream read only the
-	// layouts of their own generation: 1.0 files need those of December 2025,
-	// and the ones of version 2 read none of these.
-	//
+	// Version is [Version2] or "", [Version10], [Version11] or [Version12]. The
+	// packages of upstream read the layouts of their own generation alone: today's
+	// reads version 2.
 	Version string
 	// Canonical writes version 2 in canonical form, in which equal content makes
 	// equal files. Add then checks a tensor and keeps it: its data is written,
@@ -52,10 +58,6 @@ type WriterOptions struct {
 	// KeepOrder makes WriteFile and WriteShards write the tensors of version 2 in
 	// the order given, as a Writer does anyway unless it is Canonical.
 	KeepOrder bool
-	// NoSync leaves it to the system when a new file gets to the disk: Close does
-	// not wait for that. The file appears whole or not at all as ever, but when
-	// power is lost soon afterwards it may be damaged. Append ignores it.
-	NoSync bool
 }
 
 // A Writer writes a .zt file in one pass: data goes out as it is added, the
@@ -149,7 +151,7 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	if _, err := newLayout(opts.orZero()); err != nil {
 		return nil, err
 	}
-	f, err := opts.orZero().createFile(name)
+	f, err := atomicfile.Create(name)
 	if err != nil {
 		return nil, err
 	}
@@ -184,25 +186,21 @@ func (o *WriterOptions) Check() error {
 // o, and Canonical where the version has that form and o allows it. o may be nil.
 func (o *WriterOptions) WholeFile() *WriterOptions {
 	as := o.orZero()
-	if as.Version == "2" && as.Level == 0 && !as.KeepOrder && (as.Alignment == 0 || as.Alignment == canonical2) {
+	if as.Version == Version2 && as.Level == 0 && !as.KeepOrder && (as.Alignment == 0 || as.Alignment == canonical2) {
 		as.Canonical = true
 	}
 	return &as
 }
 
 func (o *WriterOptions) orZero() WriterOptions {
-	if o == nil {
-		return WriterOptions{}
+	var as WriterOptions
+	if o != nil {
+		as = *o
 	}
-	return *o
-}
-
-func (o WriterOptions) createFile(name string) (*atomicfile.File, error) {
-	f, err := atomicfile.Create(name)
-	if err == nil && o.NoSync {
-		f.NoSync()
+	if as.Version == "" {
+		as.Version = Version2
 	}
-	return f, err
+	return as
 }
 
 // newLayout checks the options and chooses the generation.
@@ -212,17 +210,17 @@ func newLayout(o WriterOptions) (layout, error) {
 		return nil, fmt.Errorf("ztensor: WriterOptions.Level is %d, not 0 to 22", o.Level)
 	case o.Digest > XXH3:
 		return nil, fmt.Errorf("ztensor: WriterOptions.Digest is %v", o.Digest)
-	case o.Digest == XXH3 && o.Version != "2":
+	case o.Digest == XXH3 && o.Version != Version2:
 		return nil, fmt.Errorf("ztensor: %w: WriterOptions.Digest xxh3 is for version 2; 1.0 to 1.2 have crc32c and sha256", errors.ErrUnsupported)
-	case o.Canonical && o.Version != "2":
+	case o.Canonical && o.Version != Version2:
 		return nil, fmt.Errorf("ztensor: %w: WriterOptions.Canonical is for version 2", errors.ErrUnsupported)
 	case !utf8.ValidString(o.Generator):
 		return nil, errors.New("ztensor: WriterOptions.Generator is not UTF-8")
 	}
 	switch o.Version {
-	case "", "1.0", "1.1", "1.2":
+	case Version10, Version11, Version12:
 		return newLayout1(o)
-	case "2":
+	case Version2:
 		return newLayout2(o)
 	}
 	return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported, tensor.Quote(o.Version))

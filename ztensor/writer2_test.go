@@ -19,13 +19,13 @@ import (
 func rewritten(t *testing.T, r *Reader, o *WriterOptions) []byte {
 	t.Helper()
 	o.Attributes = map[string]any{}
-	for k, v := range r.Values() {
+	for k, v := range r.AttributeValues() {
 		o.Attributes[k] = v
 	}
 	return write(t, o, func(w *Writer) {
 		for ten := range r.Tensors() {
 			own := map[string]any{}
-			for k, v := range r.TensorValues(ten) {
+			for k, v := range r.TensorAttributes(ten) {
 				own[k] = v
 			}
 			if err := w.TensorAttributes(ten.Name, own); err != nil {
@@ -55,10 +55,10 @@ func TestWriterMakesUpstreamsCanonicalBytes(t *testing.T) {
 		add          func(w *Writer)
 		sum, content string
 	}{
-		{"nothing", WriterOptions{}, add(), "17a4b8e64c4aa605243dd8f78e0ba3ab6ee6c24f76eb64222b436420c32796a9", "sha256:cdbccfb030f9f9559ff19c0bd40bda2dc6cd34fb7546baba75837e2cd45b0733"},
-		{"one", WriterOptions{}, add(tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})),
+		{"nothing", WriterOptions{Version: "1.0"}, add(), "17a4b8e64c4aa605243dd8f78e0ba3ab6ee6c24f76eb64222b436420c32796a9", "sha256:cdbccfb030f9f9559ff19c0bd40bda2dc6cd34fb7546baba75837e2cd45b0733"},
+		{"one", WriterOptions{Version: "1.0"}, add(tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})),
 			"6290bcf756b2f1d216e627fdcb36e96b1b70ff11267b92e9d0546bc653af755b", "sha256:2ae42536833607d7225c76bda05aee8f7a9c96103088dc39cc14fe3c4e41d0c5"},
-		{"order, sharing, attributes", WriterOptions{Attributes: map[string]any{"pi": 1.5, "n": -42}}, func(w *Writer) {
+		{"order, sharing, attributes", WriterOptions{Version: "1.0", Attributes: map[string]any{"pi": 1.5, "n": -42}}, func(w *Writer) {
 			if err := w.TensorAttributes("aa", map[string]any{"k": 1}); err != nil {
 				t.Fatal(err)
 			}

@@ -74,7 +74,7 @@ func TestFilesOfUpstreamSurviveRewriting(t *testing.T) {
 					t.Fatal(err)
 				}
 				values := map[string]any{}
-				for k, v := range r.Values() {
+				for k, v := range r.AttributeValues() {
 					if _, ok := v.Text(); ok || version == "1.2" {
 						values[k] = v
 					}
@@ -91,7 +91,7 @@ func TestFilesOfUpstreamSurviveRewriting(t *testing.T) {
 						}
 						kept = append(kept, ten.Name)
 						own := map[string]any{}
-						for k, v := range r.TensorValues(ten) {
+						for k, v := range r.TensorAttributes(ten) {
 							own[k] = v
 						}
 						if version != "1.0" && len(own) > 0 {
@@ -117,7 +117,7 @@ func TestFilesOfUpstreamSurviveRewriting(t *testing.T) {
 				}
 				for _, name := range kept {
 					sameTensor(t, r.Tensor(name), back.Tensor(name))
-					if a, b := jsonOf(t, r.TensorValues(r.Tensor(name))), jsonOf(t, back.TensorValues(back.Tensor(name))); version != "1.0" && a != b {
+					if a, b := jsonOf(t, r.TensorAttributes(r.Tensor(name))), jsonOf(t, back.TensorAttributes(back.Tensor(name))); version != "1.0" && a != b {
 						t.Errorf("%q: attributes %s, want %s", name, b, a)
 					}
 				}
@@ -307,7 +307,7 @@ func TestAllCoresGiveTheBytesOfOne(t *testing.T) {
 		}
 		ts = append(ts, &tensor.Tensor{Name: fmt.Sprint("tensor ", i), DType: tensor.BF16, Shape: tensor.Shape{int64(size / 2)}, Data: blob})
 	}
-	for _, o := range []WriterOptions{{}, {Digest: CRC32C}, {Digest: SHA256}, {Version: "1.2", Digest: SHA256, Level: 1}, {Level: 3}} {
+	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: CRC32C}, {Version: "1.0", Digest: SHA256}, {Version: "1.2", Digest: SHA256, Level: 1}, {Version: "1.0", Level: 3}} {
 		one := write(t, &o, func(w *Writer) {
 			for _, ten := range ts {
 				if err := w.Add(ten); err != nil {
@@ -346,7 +346,7 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 		yield(bad)
 	}
 	var b bytes.Buffer
-	w := NewWriter(&b, &WriterOptions{Digest: CRC32C})
+	w := NewWriter(&b, &WriterOptions{Version: "1.0", Digest: CRC32C})
 	if err := w.AddAll(t.Context(), tensor.Each(source)); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	w = NewWriter(readtest.FailingWriter(io.Discard, 1<<20), &WriterOptions{Digest: CRC32C, Level: 1})
+	w = NewWriter(readtest.FailingWriter(io.Discard, 1<<20), &WriterOptions{Version: "1.0", Digest: CRC32C, Level: 1})
 	noisy := func(yield func(*tensor.Tensor) bool) {
 		for i := 0; yield(&tensor.Tensor{Name: fmt.Sprint(i), DType: tensor.U8, Shape: tensor.Shape{1 << 18}, Data: tensor.BlobOf(noise(1<<18, uint64(i)))}); i++ {
 		}
@@ -367,7 +367,7 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	w = NewWriter(io.Discard, &WriterOptions{Digest: CRC32C, Level: 1})
+	w = NewWriter(io.Discard, &WriterOptions{Version: "1.0", Digest: CRC32C, Level: 1})
 	n := 0
 	err := w.AddAll(ctx, tensor.Each(func(yield func(*tensor.Tensor) bool) {
 		noisy(func(ten *tensor.Tensor) bool {
@@ -389,7 +389,7 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 			t.Log("closed after a panic") // it may: what was added is whole
 		}
 	}()
-	w = NewWriter(io.Discard, &WriterOptions{Digest: CRC32C})
+	w = NewWriter(io.Discard, &WriterOptions{Version: "1.0", Digest: CRC32C})
 	w.AddAll(t.Context(), tensor.Each(func(yield func(*tensor.Tensor) bool) {
 		yield(tensor.New("a", tensor.Shape{1 << 20}, make([]uint8, 1<<20)))
 		panic("source")
@@ -409,7 +409,7 @@ func TestWriterRefuses(t *testing.T) {
 		{"a name that is not UTF-8", "", tensor.New("\xff", tensor.Shape{1}, []uint8{1}), errors.ErrUnsupported},
 		{"column-major", "", &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{2, 2}, Order: tensor.Order{1, 0}, Data: tensor.BlobOf(make([]byte, 4))}, errors.ErrUnsupported},
 		{"another file's", "", &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{2}, External: true}, errors.ErrUnsupported},
-		{"float8 in 1.0", "", tensor.New("x", tensor.Shape{1}, []tensor.Float8E5M2{1}), errors.ErrUnsupported},
+		{"float8 in 1.0", "1.0", tensor.New("x", tensor.Shape{1}, []tensor.Float8E5M2{1}), errors.ErrUnsupported},
 		{"float8 in 1.1", "1.1", tensor.New("x", tensor.Shape{1}, []tensor.Float8E5M2{1}), errors.ErrUnsupported},
 		{"float8_e8m0fnu", "1.2", tensor.New("x", tensor.Shape{1}, []tensor.Float8E8M0FNU{1}), errors.ErrUnsupported},
 		{"half a byte", "1.2", &tensor.Tensor{Name: "x", DType: tensor.F4E2M1FN, Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, errors.ErrUnsupported},
@@ -438,9 +438,9 @@ func TestWriterRefuses(t *testing.T) {
 			}
 		})
 	}
-	for _, o := range []WriterOptions{{Version: "1.3"}, {Version: "3"}, {Level: -1}, {Level: 23}, {Digest: 9}, {Generator: "\xff"},
-		{Attributes: map[string]any{"a": 1}}, {Version: "1.1", Attributes: map[string]any{"a": 1}}, {Version: "1.2", Attributes: map[string]any{"a": make(chan int)}},
-		{Attributes: map[string]any{"\xff": "x"}}} {
+	for _, o := range []WriterOptions{{Version: "1.3"}, {Version: "3"}, {Version: "1.0", Level: -1}, {Version: "1.0", Level: 23}, {Version: "1.0", Digest: 9}, {Version: "1.0", Generator: "\xff"},
+		{Version: "1.0", Attributes: map[string]any{"a": 1}}, {Version: "1.1", Attributes: map[string]any{"a": 1}}, {Version: "1.2", Attributes: map[string]any{"a": make(chan int)}},
+		{Version: "1.0", Attributes: map[string]any{"\xff": "x"}}} {
 		if _, err := Create(filepath.Join(t.TempDir(), "x.zt"), &o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
@@ -465,7 +465,7 @@ func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := filepath.Join(t.TempDir(), "x.zt")
-			w, err := Create(target, nil)
+			w, err := Create(target, &WriterOptions{Version: "1.0"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -481,12 +481,12 @@ func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 			}
 		})
 	}
-	w := NewWriter(io.Discard, nil)
+	w := NewWriter(io.Discard, &WriterOptions{Version: "1.0"})
 	p, _ := w.Create("x", tensor.F32, tensor.Shape{2})
 	if _, err := p.Write(make([]byte, 9)); err == nil {
 		t.Error("more bytes than the shape has")
 	}
-	w = NewWriter(io.Discard, nil)
+	w = NewWriter(io.Discard, &WriterOptions{Version: "1.0"})
 	p, _ = w.Create("x", tensor.F32, tensor.Shape{2})
 	p.Write(make([]byte, 7))
 	if err := p.Close(); !errors.Is(err, io.ErrUnexpectedEOF) || w.Close() == nil {
@@ -497,7 +497,7 @@ func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 // a writer underneath that fails, or writes less than it was given, at
 // every byte.
 func TestWriterFailsAtEveryByte(t *testing.T) {
-	for _, o := range []WriterOptions{{}, {Version: "1.2", Digest: SHA256, Level: 3}} {
+	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.2", Digest: SHA256, Level: 3}} {
 		whole := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 		step := int64(3)
 		if o.Level > 0 {
@@ -520,7 +520,7 @@ func TestCreateReplacesTheFileAtOnce(t *testing.T) {
 	if err := os.WriteFile(name, []byte("old"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	w, err := Create(name, nil)
+	w, err := Create(name, &WriterOptions{Version: "1.0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -532,7 +532,7 @@ func TestCreateReplacesTheFileAtOnce(t *testing.T) {
 	if err := w.Add(samples()[1]); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("Add after Abort: %v", err)
 	}
-	if err := WriteFile(t.Context(), name, tensor.Of(samples()...), &WriterOptions{Digest: CRC32C}); err != nil {
+	if err := WriteFile(t.Context(), name, tensor.Of(samples()...), &WriterOptions{Version: "1.0", Digest: CRC32C}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Open(name, nil)

@@ -94,6 +94,9 @@ OUT appears whole or not at all; - is standard output.`,
 // prepare reads the flags, and finds the target.
 func (c *conversion) prepare(out string) error {
 	name, version, _ := strings.Cut(c.to, "@")
+	if c.to == "zt2" {
+		name, version = "zt", ztensor.Version2
+	}
 	if name == "" {
 		f, ok := formatOfName(out)
 		if !ok {
@@ -189,7 +192,7 @@ func (c *conversion) writerOptions() error {
 		default:
 			return fmt.Errorf("--digest: %s is not crc32c, sha256 or xxh3", quote(c.digest))
 		}
-		if err := o.Check(); err != nil {
+		if err := o.Check(); err != nil && c.version != "" {
 			return err
 		}
 		c.opts.ZTensor = o
@@ -309,8 +312,11 @@ func (a *app) convert(from, out string, c *conversion) error {
 		a.refused(from, c, losses, err)
 		return nil
 	}
-	if c.target == tensorfile.ZTensor && c.version == "" && !c.dryRun {
-		a.message("%s: version %s of the format; upstream's ztensor 2 reads version 2 only: --to ztensor@VERSION for another", display(out), c.target.Writes()[0])
+	if v := plan.Version(); c.target == tensorfile.ZTensor && c.version == "" {
+		if v != ztensor.Version2 && !c.dryRun {
+			a.message("%s: version %s, as the source; upstream's ztensor 2 reads version 2 only: --to ztensor@2", display(out), v)
+		}
+		c.version = v
 	}
 	return a.written(from, out, c, losses, in.payload(), func(w *target) error { return plan.Write(a.ctx, w) })
 }

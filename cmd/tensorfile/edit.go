@@ -207,7 +207,7 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 		}
 		o := ztensorLike(r)
 		o.Attributes = map[string]any{}
-		for k, v := range r.Values() {
+		for k, v := range r.AttributeValues() {
 			o.Attributes[k] = v
 		}
 		e.attributes(func(k, v string) { o.Attributes[k] = v }, func(k string) { delete(o.Attributes, k) })

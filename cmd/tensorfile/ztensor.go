@@ -14,21 +14,21 @@ import (
 func ztensorView(r *ztensor.Reader) view {
 	return view{
 		facts:      func() object { return ztensorFacts(r) },
-		attributes: func() object { return ztensorValues(r.Values()) },
+		attributes: func() object { return ztensorValues(r.AttributeValues()) },
 		row: func(i int, t *tensor.Tensor, row *row) {
-			if o := ztensorValues(r.TensorValues(t)); len(o) > 0 {
+			if o := ztensorValues(r.TensorAttributes(t)); len(o) > 0 {
 				row.extra.set("attributes", o)
 			}
 		},
 		metadata: func() []span {
-			m := r.Manifest()
+			offset, size := r.ManifestRange()
 			if r.Version() == "2" {
 				const footer = 40
-				return []span{{0, 8, "magic"}, {m.Offset, m.Size, "manifest"}, {r.Size() - footer, footer, "footer"}}
+				return []span{{0, 8, "magic"}, {offset, size, "manifest"}, {r.Size() - footer, footer, "footer"}}
 			}
 			// Before it a magic number, behind it its size, and since 1.1 the
 			// magic number once more.
-			return []span{{0, 8, "magic"}, {m.Offset, m.Size, "manifest"}, {m.Offset + m.Size, 24, "footer"}}
+			return []span{{0, 8, "magic"}, {offset, size, "manifest"}, {offset + size, 24, "footer"}}
 		},
 	}
 }
@@ -94,7 +94,7 @@ func ztensorValues(all iter.Seq2[string, ztensor.Value]) object {
 func ztensorShards(ctx context.Context, r *ztensor.Reader, name string, most int64, done func(int64)) ([]string, error) {
 	o := ztensorLike(r)
 	o.Attributes = map[string]any{}
-	for k, v := range r.Values() {
+	for k, v := range r.AttributeValues() {
 		o.Attributes[k] = v
 	}
 	trial := ztensor.NewWriter(io.Discard, o.WholeFile())
@@ -109,7 +109,7 @@ func ztensorShards(ctx context.Context, r *ztensor.Reader, name string, most int
 		TensorAttributes: func(t *tensor.Tensor) map[string]any {
 			done(t.Size())
 			own := map[string]any{}
-			for k, v := range r.TensorValues(t) {
+			for k, v := range r.TensorAttributes(t) {
 				own[k] = v
 			}
 			return own

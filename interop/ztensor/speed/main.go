@@ -72,7 +72,7 @@ func main() {
 	case "write", "pour", "encode":
 		data, err := os.ReadFile(name)
 		check(err)
-		opts := &ztensor.WriterOptions{Version: "2", NoSync: verb == "pour"}
+		opts := &ztensor.WriterOptions{Version: "2"}
 		if verb == "encode" {
 			opts.Level = 3
 		}
