@@ -56,6 +56,7 @@ var edges = map[string][]string{
 	"internal/numpy":      and(base, "tensor", "internal/source"),
 	"tensor":              base,
 	"remote":              {"tensor"},
+	"inspect":             {"tensor", "internal/parallel"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
 	"schema":       {},

@@ -1,0 +1,484 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// CompareOptions are options of [Compare]; nil is the zero value.
+type CompareOptions struct {
+	// Tolerance and Relative are how far values may be apart: Tolerance + Relative × |value in b|.
+	Tolerance, Relative float64
+	// Numeric compares values even where both tolerances are 0: then NaN equals NaN and 0 equals -0.
+	// Without it and without tolerances, elements are equal when all their bits are.
+	Numeric bool
+	// Figures asks for Mean, RMS, RelativeRMS and Cosine.
+	Figures bool
+	// Progress is told of bytes that were read, of both sides.
+	Progress Progress
+}
+
+// A Comparison says how the values of two tensors of one shape differ.
+type Comparison struct {
+	Different int64   `json:"different"`
+	Of        int64   `json:"of"`
+	First     []int64 `json:"first,omitempty"` // index of the first element that differs, row-major
+	A         any     `json:"a,omitempty"`     // the first element that differs: see Value
+	B         any     `json:"b,omitempty"`
+	// Largest is the largest distance, within the tolerance or not; NaN where there is none.
+	Largest Float `json:"largest"`
+	// The figures are of the differences b - a where both values are finite.
+	*Figures
+}
+
+// Figures summarize the differences of two tensors. They are summed up in a fixed order of pieces.
+type Figures struct {
+	Mean        Float `json:"mean"`         // of b - a
+	RMS         Float `json:"rms"`          // root of the mean square of b - a
+	RelativeRMS Float `json:"relative_rms"` // RMS divided by the root of the mean square of a
+	Cosine      Float `json:"cosine"`       // of the angle between a and b
+}
+
+// Equal reports whether nothing differs.
+func (c *Comparison) Equal() bool { return c.Different == 0 }
+
+// Compare compares the values of two dense tensors of one shape, in whatever order each is stored.
+// Real dtypes may differ when Numeric or a tolerance is given; a complex and a real tensor never
+// compare, which is an ErrDType.
+func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*Comparison, error) {
+	var o CompareOptions
+	if opts != nil {
+		o = *opts
+	}
+	if !(o.Tolerance >= 0) || !(o.Relative >= 0) {
+		return nil, errors.New("inspect: a tolerance is negative or NaN")
+	}
+	o.Numeric = o.Numeric || o.Tolerance > 0 || o.Relative > 0
+	for _, t := range []*tensor.Tensor{a, b} {
+		switch {
+		case t == nil:
+			return nil, tensor.ErrNoTensor
+		case !t.Dense() || t.External:
+			return nil, fmt.Errorf("%w: comparing tensor %s, which is not dense or not in the file", errors.ErrUnsupported, tensor.Quote(t.Name))
+		}
+		if err := t.Check(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case !a.Shape.Equal(b.Shape):
+		return nil, fmt.Errorf("inspect: tensor %s: shapes %v and %v differ", tensor.Quote(a.Name), a.Shape, b.Shape)
+	case a.DType.IsComplex() != b.DType.IsComplex():
+		return nil, fmt.Errorf("%w: %v and %v are not compared", tensor.ErrDType, a.DType, b.DType)
+	}
+	if !sameOrder(a, b) {
+		var err error
+		if a, err = rowMajor(a); err != nil {
+			return nil, err
+		}
+		if b, err = rowMajor(b); err != nil {
+			return nil, err
+		}
+	}
+	c := &comparing{ctx: ctx, a: a, b: b, o: &o}
+	return c.run()
+}
+
+func sameOrder(a, b *tensor.Tensor) bool {
+	return slices.Equal(a.Order, b.Order) || a.Order.RowMajor() && b.Order.RowMajor()
+}
+
+func rowMajor(t *tensor.Tensor) (*tensor.Tensor, error) {
+	if t.Order.RowMajor() {
+		return t, nil
+	}
+	return tensor.Slice(t)
+}
+
+type comparing struct {
+	ctx  context.Context
+	a, b *tensor.Tensor
+	o    *CompareOptions
+}
+
+// A compared is the result for a piece, or of all pieces so far.
+type compared struct {
+	of, different, first int64 // first is -1 where nothing differs
+	largest              float64
+	finite               int64
+	sum, squares         float64 // of differences
+	aa, bb, ab           float64
+	x, y                 []float64
+	xi, yi               []int64
+}
+
+func (c *comparing) run() (*Comparison, error) {
+	total := compared{first: -1, largest: math.NaN()}
+	n, _ := c.a.Shape.Elements()
+	if err := c.eachPiece(n, func(r *compared) error {
+		if r.different > 0 && total.first < 0 {
+			total.first = total.of + r.first
+		}
+		total.of += r.of
+		total.different += r.different
+		if r.largest > 0 && !(r.largest <= total.largest) {
+			total.largest = r.largest
+		}
+		total.finite += r.finite
+		total.sum += r.sum
+		total.squares += r.squares
+		total.aa += r.aa
+		total.bb += r.bb
+		total.ab += r.ab
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	out := &Comparison{Different: total.different, Of: total.of, Largest: Float(total.largest)}
+	if c.o.Figures && total.finite > 0 {
+		count := float64(total.finite)
+		out.Figures = &Figures{
+			Mean:        Float(total.sum / count),
+			RMS:         Float(math.Sqrt(total.squares / count)),
+			RelativeRMS: Float(math.Sqrt(total.squares / total.aa)),
+			Cosine:      Float(total.ab / math.Sqrt(total.aa) / math.Sqrt(total.bb)),
+		}
+	}
+	if total.first >= 0 {
+		var err error
+		if out.First, err = c.index(total.first); err == nil {
+			out.A, err = elementAt(c.a, out.First)
+		}
+		if err == nil {
+			out.B, err = elementAt(c.b, out.First)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// index is that of the element with this place in storage.
+func (c *comparing) index(place int64) ([]int64, error) {
+	index := make([]int64, len(c.a.Shape))
+	strides, ok := c.a.Order.Strides(c.a.Shape)
+	if !ok {
+		return nil, tensor.ErrMalformed
+	}
+	for d := range index {
+		index[d] = place / strides[d] % max(c.a.Shape[d], 1)
+	}
+	return index, nil
+}
+
+// elementAt returns one element: see Value.
+func elementAt(t *tensor.Tensor, index []int64) (any, error) {
+	var at []tensor.Index
+	for _, i := range index {
+		at = append(at, tensor.At(i))
+	}
+	one, err := tensor.Slice(t, at...)
+	if err != nil {
+		return nil, err
+	}
+	return Value(one)
+}
+
+// eachPiece compares n elements piece by piece.
+func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
+	if c.a.DType.Bits() == c.b.DType.Bits() {
+		return eachPiece(c.ctx, []tensor.Blob{c.a.Data, c.b.Data}, c.o.Progress, func(off int64, ps [][]byte, r *compared) error {
+			bits := int64(c.a.DType.Bits())
+			k := min(int64(len(ps[0]))*8/bits, n-off*8/bits)
+			return c.piece(c.part(c.a, ps[0], k), c.part(c.b, ps[1], k), ps, r)
+		}, use)
+	}
+	// Of different widths: both as the widest dtype of their kind.
+	to := tensor.F64
+	switch a, b := c.a.DType, c.b.DType; {
+	case a.IsComplex():
+		to = tensor.C128
+	case a.IsInt() && b.IsInt() && a != tensor.U64 && b != tensor.U64:
+		to = tensor.I64
+	case a.IsInt() && b.IsInt() && isUnsigned(a) && isUnsigned(b):
+		to = tensor.U64
+	}
+	x, err := tensor.As(c.a, to)
+	if err != nil {
+		return err
+	}
+	y, err := tensor.As(c.b, to)
+	if err != nil {
+		return err
+	}
+	wide := &comparing{c.ctx, x, y, c.o}
+	return wide.eachPiece(n, use)
+}
+
+func (c *comparing) part(t *tensor.Tensor, p []byte, n int64) *tensor.Tensor {
+	size, _ := t.DType.Bytes(n)
+	return &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: tensor.Shape{n}, Data: tensor.BlobOf(p[:size])}
+}
+
+// piece compares two pieces of as many elements.
+func (c *comparing) piece(a, b *tensor.Tensor, raw [][]byte, r *compared) error {
+	n, _ := a.Shape.Elements()
+	x, y, xi, yi := r.x, r.y, r.xi, r.yi
+	*r = compared{of: n, first: -1, largest: math.NaN(), x: x, y: y, xi: xi, yi: yi}
+	sameBits := a.DType == b.DType && bytes.Equal(raw[0], raw[1])
+	if sameBits && !c.o.Figures && a.DType != tensor.Bool {
+		return nil
+	}
+	switch {
+	case a.DType.IsComplex():
+		return c.complexPiece(a, b, r)
+	case !a.DType.IsFloat() && !b.DType.IsFloat() && a.DType.Bits() >= 32 && a.DType != tensor.U64 && b.DType != tensor.U64:
+		return c.integerPiece(a, b, r)
+	case a.DType == tensor.U64 || b.DType == tensor.U64:
+		return c.unsignedPiece(a, b, r)
+	}
+	r.x, r.y = resize(r.x, n), resize(r.y, n)
+	if err := tensor.ConvertInto(r.x, a); err != nil {
+		return err
+	}
+	if err := tensor.ConvertInto(r.y, b); err != nil {
+		return err
+	}
+	if !c.o.Numeric && a.DType == b.DType {
+		c.bitwise(a, b, raw, r)
+	} else {
+		c.floats(r)
+	}
+	if c.o.Figures {
+		r.addFigures()
+	}
+	return nil
+}
+
+func resize[T any](s []T, n int64) []T {
+	if int64(cap(s)) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// floats compares values under the tolerance.
+func (c *comparing) floats(r *compared) {
+	x, y := r.x, r.y[:len(r.x)]
+	largest, tolerance, relative := 0.0, c.o.Tolerance, c.o.Relative
+	for i, u := range x {
+		v := y[i]
+		away := math.Abs(u - v)
+		if away > largest {
+			largest = away
+		}
+		if away <= tolerance || u == v {
+			continue
+		}
+		if u != u && v != v || away <= tolerance+float64(relative*math.Abs(v)) && !math.IsInf(away, 0) && !math.IsInf(v, 0) {
+			continue
+		}
+		r.differ(i)
+	}
+	if largest > 0 {
+		r.largest = largest
+	}
+}
+
+func (r *compared) differ(i int) {
+	if r.different++; r.first < 0 {
+		r.first = int64(i)
+	}
+}
+
+// bitwise compares bits, and measures distances.
+func (c *comparing) bitwise(a, b *tensor.Tensor, raw [][]byte, r *compared) {
+	largest := 0.0
+	for i, u := range r.x {
+		if away := math.Abs(u - r.y[i]); away > largest {
+			largest = away
+		}
+	}
+	if largest > 0 {
+		r.largest = largest
+	}
+	w := a.DType.Size()
+	for i := range r.x {
+		if w == 0 { // less than a byte: without NaN, values tell but for the sign of 0
+			if r.x[i] != r.y[i] || math.Signbit(r.x[i]) != math.Signbit(r.y[i]) {
+				r.differ(i)
+			}
+		} else if !bytes.Equal(raw[0][i*w:i*w+w], raw[1][i*w:i*w+w]) {
+			r.differ(i)
+		}
+	}
+}
+
+// integerPiece compares integers that int64 holds and float64 might not.
+func (c *comparing) integerPiece(a, b *tensor.Tensor, r *compared) error {
+	r.xi, r.yi = resize(r.xi, r.of), resize(r.yi, r.of)
+	if err := tensor.ConvertInto(r.xi, a); err != nil {
+		return err
+	}
+	if err := tensor.ConvertInto(r.yi, b); err != nil {
+		return err
+	}
+	for i, u := range r.xi {
+		v := r.yi[i]
+		away := float64(uint64(u) - uint64(v))
+		if u < v {
+			away = float64(uint64(v) - uint64(u))
+		}
+		c.distance(r, i, away, float64(v))
+	}
+	return c.integerFigures(a, b, r)
+}
+
+// unsignedPiece compares integers of which some are beyond int64.
+func (c *comparing) unsignedPiece(a, b *tensor.Tensor, r *compared) error {
+	if a.DType != tensor.U64 || b.DType != tensor.U64 {
+		r.x, r.y = resize(r.x, r.of), resize(r.y, r.of)
+		if err := tensor.ConvertInto(r.x, a); err != nil {
+			return err
+		}
+		if err := tensor.ConvertInto(r.y, b); err != nil {
+			return err
+		}
+		c.floats(r)
+		return nil
+	}
+	x, err := tensor.Convert[uint64](a)
+	if err != nil {
+		return err
+	}
+	y, err := tensor.Convert[uint64](b)
+	if err != nil {
+		return err
+	}
+	for i, u := range x {
+		c.distance(r, i, float64(max(u, y[i])-min(u, y[i])), float64(y[i]))
+	}
+	return c.integerFigures(a, b, r)
+}
+
+func (c *comparing) integerFigures(a, b *tensor.Tensor, r *compared) error {
+	if !c.o.Figures {
+		return nil
+	}
+	r.x, r.y = resize(r.x, r.of), resize(r.y, r.of)
+	if err := tensor.ConvertInto(r.x, a); err != nil {
+		return err
+	}
+	if err := tensor.ConvertInto(r.y, b); err != nil {
+		return err
+	}
+	r.addFigures()
+	return nil
+}
+
+func (c *comparing) distance(r *compared, i int, away, v float64) {
+	if away == 0 {
+		return
+	}
+	if !(away <= r.largest) {
+		r.largest = away
+	}
+	if !c.o.Numeric || !(away <= c.o.Tolerance+float64(c.o.Relative*math.Abs(v))) {
+		r.differ(i)
+	}
+}
+
+func (c *comparing) complexPiece(a, b *tensor.Tensor, r *compared) error {
+	x, err := tensor.Convert[complex128](a)
+	if err != nil {
+		return err
+	}
+	y, err := tensor.Convert[complex128](b)
+	if err != nil {
+		return err
+	}
+	for i, u := range x {
+		v := y[i]
+		both := compared{first: -1, largest: r.largest, x: []float64{real(u), imag(u)}, y: []float64{real(v), imag(v)}}
+		c.floats(&both)
+		if both.largest > 0 && !(both.largest <= r.largest) {
+			r.largest = both.largest
+		}
+		if both.different > 0 {
+			r.differ(i)
+		}
+	}
+	return nil
+}
+
+// addFigures sums up the differences of r.x and r.y where both are finite.
+func (r *compared) addFigures() {
+	x, y := r.x, r.y[:len(r.x)]
+	for i, u := range x {
+		v := y[i]
+		d := v - u
+		if d-d != 0 {
+			continue
+		}
+		r.finite++
+		r.sum += d
+		r.squares += float64(d * d)
+		r.aa += float64(u * u)
+		r.bb += float64(v * v)
+		r.ab += float64(u * v)
+	}
+}
+
+// Value returns the single element of a tensor with all its digits, as encoding/json can write it:
+// a bool, int64, uint64, float32, float64 or Complex, or a Float where it is not finite.
+func Value(t *tensor.Tensor) (any, error) {
+	if n, ok := t.Shape.Elements(); !ok || n != 1 {
+		return nil, fmt.Errorf("inspect: tensor %s of shape %v is not one element", tensor.Quote(t.Name), t.Shape)
+	}
+	switch d := t.DType; {
+	case d == tensor.Bool:
+		return first[bool](t)
+	case d == tensor.F64:
+		return finite[float64](t)
+	case d.IsFloat():
+		return finite[float32](t)
+	case d == tensor.C32 || d == tensor.C64 || d == tensor.C128:
+		v, err := tensor.Convert[complex128](t)
+		if err != nil {
+			return nil, err
+		}
+		return Complex{Float(real(v[0])), Float(imag(v[0]))}, nil
+	case isUnsigned(d):
+		return first[uint64](t)
+	}
+	return first[int64](t)
+}
+
+// A Complex is a complex number in JSON: the real and the imaginary part.
+type Complex [2]Float
+
+func first[T tensor.Element](t *tensor.Tensor) (any, error) {
+	v, err := tensor.Convert[T](t)
+	if err != nil {
+		return nil, err
+	}
+	return v[0], nil
+}
+
+func finite[T float32 | float64](t *tensor.Tensor) (any, error) {
+	v, err := tensor.Convert[T](t)
+	if err != nil {
+		return nil, err
+	}
+	if v := float64(v[0]); v-v != 0 {
+		return Float(v), nil
+	}
+	return v[0], nil
+}

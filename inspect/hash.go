@@ -1,0 +1,140 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Sum is a SHA-256 in JSON as hexadecimal digits.
+type Sum [sha256.Size]byte
+
+func (s Sum) String() string { return hex.EncodeToString(s[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Sum) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Hash returns the SHA-256 of the decoded bytes of a blob, such as the data of a dense tensor in
+// storage order. One blob is hashed by one core.
+func Hash(ctx context.Context, b tensor.Blob, progress Progress) (Sum, error) {
+	h := sha256.New()
+	err := stream(ctx, h, b, progress)
+	return Sum(h.Sum(nil)), err
+}
+
+func stream(ctx context.Context, h hash.Hash, b tensor.Blob, progress Progress) error {
+	r, err := b.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	size := b.Size()
+	if size < 0 || size > pieceSize {
+		size = pieceSize
+	}
+	buf := make([]byte, max(size, 1))
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := r.Read(buf)
+		h.Write(buf[:n])
+		progress.add(int64(n))
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Content returns an id of what tensors are, whatever file, format, order or shards hold them: the
+// SHA-256 over their names in order, and for each its dtype, shape and the SHA-256 of its row-major,
+// little-endian elements. Sparse tensors have a hash for each part, by role; tensors that are not in
+// the file, and duplicate names, are errors. Each line that is hashed has the form
+//
+//	"name" dtype [dimensions] sha256 …
+//
+// with the name quoted as Go does, and ends in a newline.
+func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, error) {
+	sorted := slices.SortedFunc(slices.Values(ts), func(a, b *tensor.Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	for i, t := range sorted {
+		switch {
+		case i > 0 && t.Name == sorted[i-1].Name:
+			return Sum{}, fmt.Errorf("inspect: %w: tensor %s", tensor.ErrDuplicate, tensor.Quote(t.Name))
+		case t.External:
+			return Sum{}, fmt.Errorf("inspect: %w: tensor %s is in another file", errors.ErrUnsupported, tensor.Quote(t.Name))
+		}
+	}
+	type job struct {
+		t    *tensor.Tensor
+		line string
+		read int64
+	}
+	all := sha256.New()
+	line := parallel.New(ctx, budget, func(ctx context.Context, j *job) (err error) {
+		j.line, err = contentLine(ctx, j.t, func(n int64) { j.read += n })
+		return err
+	}, func(j *job) error {
+		progress.add(j.read)
+		_, err := io.WriteString(all, j.line)
+		return err
+	})
+	defer line.Close()
+	for _, t := range sorted {
+		if err := line.Put(&job{t: t}, 2*pieceSize); err != nil {
+			return Sum{}, err
+		}
+	}
+	if err := line.Flush(); err != nil {
+		return Sum{}, err
+	}
+	return Sum(all.Sum(nil)), nil
+}
+
+func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (string, error) {
+	s := fmt.Sprintf("%q %v %v", t.Name, t.DType, t.Shape)
+	fail := func(err error) (string, error) {
+		return "", fmt.Errorf("tensor %s: %w", tensor.Quote(t.Name), err)
+	}
+	if t.Dense() {
+		data := t.Data
+		if t.Order.RowMajor() {
+			if err := t.Check(); err != nil {
+				return "", err
+			}
+		} else {
+			row, err := tensor.Slice(t)
+			if err != nil {
+				return fail(err)
+			}
+			data = row.Data
+		}
+		sum, err := Hash(ctx, data, progress)
+		if err != nil {
+			return fail(err)
+		}
+		s += " " + sum.String()
+	} else {
+		s += " " + fmt.Sprintf("%q", t.Scheme)
+	}
+	parts := slices.SortedFunc(slices.Values(t.Parts), func(a, b tensor.Part) int { return cmp.Compare(a.Role, b.Role) })
+	for _, p := range parts {
+		sum, err := Hash(ctx, p.Data, progress)
+		if err != nil {
+			return fail(err)
+		}
+		s += fmt.Sprintf(" %q %v %v", p.Role, p.DType, sum)
+	}
+	return s + "\n", nil
+}
