@@ -17,6 +17,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -182,9 +183,9 @@ func (a *app) refuse(name string, err error) error {
 // fail reports that a file could not be read, or written, and notes the exit
 // status.
 func (a *app) fail(name string, err error) {
-	var w unwritten
+	var w *atomicfile.Error
 	if errors.As(err, &w) {
-		name, err = w.name, w.error
+		name, err = w.Name, w.Err
 	}
 	a.status = worse(a.status, statusOf(err))
 	if a.failed == nil {
@@ -197,11 +198,11 @@ func (a *app) fail(name string, err error) {
 	h := hint(err)
 	f, named := formatOfName(name)
 	switch {
-	case w.error != nil && errors.Is(err, fs.ErrPermission):
+	case w != nil && errors.Is(err, fs.ErrPermission):
 		h = "check who may write there"
-	case w.error != nil && errors.Is(err, fs.ErrNotExist):
+	case w != nil && errors.Is(err, fs.ErrNotExist):
 		h = "check that the folder is there"
-	case w.error != nil && h == "":
+	case w != nil && h == "":
 		h = "another name or folder"
 	case isAddress(name):
 		h = remoteHint(err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -382,14 +381,10 @@ func (a *app) written(from, out string, c *conversion, losses []convert.Loss, ab
 		t.abort()
 	}
 	if err != nil {
-		var pe *os.PathError
-		name := from
-		if errors.As(err, &pe) {
-			name = out
-		} else if errors.Is(err, tensor.ErrDType) {
+		if errors.Is(err, tensor.ErrDType) {
 			err = advise("another target, or --filter, which leaves tensors out", err)
 		}
-		a.fail(name, err)
+		a.fail(from, err)
 		return nil
 	}
 	return a.converted(from, out, c, losses)

@@ -1,16 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
+	"math"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -19,10 +18,11 @@ func extractCommand(a *app) *cobra.Command {
 	var l lister
 	cmd := &cobra.Command{
 		Use:   "extract FILE -o DIR",
-		Short: "Write tensors as .npy files and blobs as they are into a folder",
-		Long: `Write tensors as .npy files and blobs as they are into a folder, and never outside of it.
-Names become safe file names; the list that is printed says which is which. Element
-types that NumPy does not have are written as integers of the same bits.`,
+		Short: "Write tensors as .npy files and blobs as they are into a directory",
+		Long: `Write tensors as .npy files and blobs as they are into a directory, and never outside of
+it. Names become safe file names; the list that is printed says which is which. Dtypes
+that NumPy does not have are written as integers of the same bits. Each file appears
+whole or not at all.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if x.dir == "" {
@@ -46,25 +46,19 @@ types that NumPy does not have are written as integers of the same bits.`,
 type extraction struct {
 	dir   string
 	force bool
-	root  *os.Root
 	names fileNames
-	buf   *bufio.Writer // one for all files, of which there may be many
 }
 
 func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 	if err := makeFolder(x.dir); err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(x.dir) // nothing below gets out of it, whatever links are in it
-	if err != nil {
-		return nil, writing(x.dir, err)
+	if err := a.checkDecodedTotal(in, l); err != nil {
+		return nil, err
 	}
-	defer root.Close()
-	x.root = root
-
 	var tensors, blobs lines
-	// done notes a file that is written, or why not. Failures of single tensors
-	// do not stop the others; a folder that takes no more files does.
+	// done notes a file that is written, or why not. Failures of single tensors do
+	// not stop the rest; those of the directory do.
 	done := func(list *lines, o object, file string, err error, note string) error {
 		switch {
 		case isInterrupt(err):
@@ -72,8 +66,7 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 		case err != nil:
 			a.fail(in.name, fmt.Errorf("%s: %w", escape(o[0].value.(string)), err))
 			o.set("error", describe(err))
-			var pe *fs.PathError
-			if errors.As(err, &pe) {
+			if errors.As(err, new(*atomicfile.Error)) {
 				return errStop
 			}
 		default:
@@ -95,7 +88,7 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 	}
 	bar := a.bar(in.name, in.payload())
 	defer bar.done()
-	err = func() error {
+	err := func() error {
 		for r := range in.eachRow() {
 			if !l.wants(r.name) {
 				continue
@@ -134,13 +127,13 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 			if !l.wants(name) {
 				continue
 			}
-			ending := ".bin"
+			ext := ".bin"
 			if in.view.ending != nil {
 				if e := in.view.ending(b); e != "" {
-					ending = "." + e
+					ext = "." + e
 				}
 			}
-			file, err := x.blob(a, name, b, ending)
+			file, err := x.blob(a, name, b, ext)
 			if err := done(&blobs, appendName(nil, name), file, err, ""); err != nil {
 				return err
 			}
@@ -159,7 +152,7 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 	}, nil
 }
 
-// errStop ends an extraction whose reason has been told.
+// errStop ends an extraction whose reason was reported.
 var errStop = errors.New("stop")
 
 // tensor writes one tensor and says as what, where NumPy does not have its type.
@@ -182,38 +175,59 @@ func (x *extraction) blob(a *app, name string, b tensor.Blob, ext string) (strin
 	return x.create(name, ext, func(w io.Writer) error { return copyBlob(a.ctx, w, b) })
 }
 
-// create writes a new file in the folder. Without --force nothing that is there
-// is touched; with it, what is there is removed first, so that a link is
-// replaced and not followed. A file that could not be completed is removed.
+// create writes a file into the directory, which appears when it is complete. Without
+// --force nothing that exists is replaced; with it a link is replaced, not followed.
 func (x *extraction) create(name, ext string, write func(w io.Writer) error) (string, error) {
 	file := x.names.name(name, ext)
-	if x.force {
-		if err := x.root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", writing(filepath.Join(x.dir, file), err)
-		}
-	}
-	f, err := x.root.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
-	if err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			err = fmt.Errorf("%w; --force replaces it", err)
-		}
-		return "", writing(filepath.Join(x.dir, file), err)
-	}
-	if x.buf == nil {
-		x.buf = bufio.NewWriterSize(nil, 256<<10)
-	}
-	w := x.buf
-	w.Reset(f)
-	err = write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		x.root.Remove(file)
+	full := filepath.Join(x.dir, file)
+	if err := mayWriteOut(full, x.force); err != nil {
 		return "", err
 	}
-	return file, nil
+	f, err := atomicfile.CreateNoFollow(full)
+	if err != nil {
+		return "", err
+	}
+	f.NoSync() // there may be many; the system has them on the disk soon
+	defer f.Abort()
+	if err := write(f); err != nil {
+		return "", err
+	}
+	return file, f.Close()
+}
+
+// checkDecodedTotal compares what is to be decoded with the limit, before anything is.
+func (a *app) checkDecodedTotal(in *input, l *lister) error {
+	var total, stored int64
+	seen := map[tensor.Stored]bool{}
+	count := func(b tensor.Blob) bool {
+		s, ok := b.Stored()
+		if n := b.Size(); ok && s.Encoding != "raw" && n > 0 {
+			if total > math.MaxInt64-n {
+				return false
+			}
+			total += n
+			if !seen[s] { // those of an index are in its shards
+				seen[s] = true
+				stored += s.Size
+			}
+		}
+		return true
+	}
+	fits := true
+	for r := range in.eachRow() {
+		if !l.wants(r.name) {
+			continue
+		}
+		fits = fits && count(r.tensor.Data)
+		for i := range r.tensor.Parts {
+			fits = fits && count(r.tensor.Parts[i].Data)
+		}
+	}
+	for name, b := range in.Blobs() {
+		fits = fits && (!l.wants(name) || count(b))
+	}
+	if limit := a.limits.DecodedTotal(max(in.Size(), stored)); !fits || total > limit {
+		return fmt.Errorf("%w: %d bytes to decode, and the limit is %d", tensor.ErrLimit, total, limit)
+	}
+	return nil
 }

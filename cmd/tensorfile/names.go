@@ -5,27 +5,31 @@ import (
 	"strings"
 )
 
-// maxFileName is what every file system takes, with room for an ending and a
-// number.
+// maxFileName is what every file system takes, less what an extension and a number
+// need.
 const maxFileName = 200
 
 // fileNames gives names from a file names on disk: what is not a letter, a
-// digit, a dot, a dash or an underscore becomes %XX, no name begins with a dot
-// or is a device of Windows, and none equals another one on a file system that
+// digit, a dot, a dash or an underscore becomes %XX, no name begins with a dot or
+// a dash or is a device of Windows, and none equals another one on a file system that
 // does not tell upper from lower case.
 type fileNames struct {
 	taken map[string]bool
+	next  map[string]int // the number to try first for a name that was taken
 }
 
-// name gives the file name for a tensor's or blob's name and an ending such as
+// name gives the file name for a tensor's or blob's name and an extension such as
 // .npy.
 func (f *fileNames) name(name, ext string) string {
 	if f.taken == nil {
-		f.taken = map[string]bool{}
+		f.taken, f.next = map[string]bool{}, map[string]int{}
 	}
 	base := safeName(name)
 	out := base + ext
-	for i := 2; f.taken[strings.ToLower(out)]; i++ {
+	first := strings.ToLower(out)
+	for f.taken[strings.ToLower(out)] {
+		i := max(f.next[first], 2)
+		f.next[first] = i + 1
 		out = fmt.Sprintf("%s~%d%s", base, i, ext)
 	}
 	f.taken[strings.ToLower(out)] = true
@@ -51,9 +55,10 @@ func safeName(name string) string {
 		b.WriteByte(c)
 	}
 	s := b.String()
-	// Windows takes CON.txt for CON, and drops dots at the end.
+	// Windows takes CON.txt for CON, and drops dots at the end. Programs take a dash
+	// for an option.
 	stem, _, _ := strings.Cut(s, ".")
-	if reserved(stem) || s == "" {
+	if reserved(stem) || s == "" || s[0] == '-' {
 		s = "_" + s
 	}
 	if strings.HasSuffix(s, ".") {
@@ -62,7 +67,7 @@ func safeName(name string) string {
 	return s
 }
 
-// reserved tells the device names of Windows.
+// reserved reports whether Windows has a device of that name.
 func reserved(stem string) bool {
 	s := strings.ToUpper(stem)
 	switch s {

@@ -9,21 +9,13 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 )
 
-// An unwritten error is about what was to be written, where it is the input that
-// one would think of.
-type unwritten struct {
-	error
-	name string
-}
-
-func (e unwritten) Unwrap() error { return e.error }
-
-// writing says that err is about writing name.
+// writing says that err is about writing name, where it is the input that one
+// would think of.
 func writing(name string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, new(*atomicfile.Error)) {
+		return err
 	}
-	return unwritten{err, name}
+	return &atomicfile.Error{Name: name, Err: err}
 }
 
 // makeFolder makes a folder for what is written, and those above it.
@@ -64,13 +56,13 @@ func (a *app) writeOut(name string, b []byte, force bool) error {
 	}
 	f, err := atomicfile.Create(name)
 	if err != nil {
-		return writing(name, err)
+		return err
 	}
 	defer f.Abort()
 	if _, err := f.Write(b); err != nil {
-		return writing(name, err)
+		return err
 	}
-	return writing(name, f.Close())
+	return f.Close()
 }
 
 // made answers, for programs, that a file was written.
@@ -82,7 +74,7 @@ func (a *app) made(from, out string) {
 	}
 }
 
-// A target is a file in the making, or standard output.
+// A target is a file that is being written, or standard output.
 type target struct {
 	a   *app
 	f   *atomicfile.File
@@ -101,7 +93,7 @@ func (a *app) create(name string, force bool, about int64) (*target, error) {
 	}
 	f, err := atomicfile.Create(name)
 	if err != nil {
-		return nil, writing(name, err)
+		return nil, err
 	}
 	return &target{a, f, a.bar(name, about)}, nil
 }

@@ -3,12 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -49,10 +50,6 @@ is the model when it is opened, others NAME-00001-of-00003.`,
 			}
 			defer in.Close()
 			names, err := a.split(in, dir, int64(most), force)
-			var pe *fs.PathError
-			if !errors.As(err, new(unwritten)) && errors.As(err, &pe) && pe.Op != "read" && filepath.Dir(pe.Path) == filepath.Clean(dir) {
-				err = writing(dir, pe) // of a file in the making, whose name says nothing
-			}
 			if err != nil {
 				return a.refuse(args[0], err)
 			}
@@ -119,17 +116,15 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		if err := may(names...); err != nil {
 			return nil, err
 		}
-		bar := a.bar(in.name, in.payload())
-		defer bar.done()
-		for i, s := range shards {
-			if err := ptd.WriteEntries(names[i], slices.Values(s.Entries), ptdLike(r)); err != nil {
-				return nil, err
+		return names, a.writeSet(in, base, names, func(i int, w io.Writer) error {
+			pw := ptd.NewWriter(w, ptdLike(r))
+			for _, e := range shards[i].Entries {
+				if err := pw.AddEntry(e); err != nil {
+					return err
+				}
 			}
-			for _, e := range s.Entries {
-				bar.add(e.Data.Size())
-			}
-		}
-		return names, nil
+			return pw.Close()
+		})
 	case *safetensors.Reader:
 		name := base + ".safetensors"
 		m := map[string]string{}
@@ -148,7 +143,12 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		return names, err
 	case *primitiv.Reader:
 		if r.Kind() == primitiv.KindModel {
-			return a.splitModel(r.Model(), base, most, may)
+			parts := splitModel(r.Model(), most)
+			names := shardNames(base, len(parts), tensorfile.Primitiv.Ext())
+			if err := may(names...); err != nil {
+				return nil, err
+			}
+			return names, a.writeSet(in, base, names, func(i int, w io.Writer) error { return parts[i].Write(w, nil) })
 		}
 	}
 	if r, ok := in.Sys().(*ztensor.Reader); ok && r.Version() == "2" {
@@ -178,32 +178,53 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		used += n
 		shard = append(shard, count)
 	}
-	var names []string
-	for i := range count {
-		names = append(names, fmt.Sprintf("%s-%05d-of-%05d%s", base, i+1, count, in.Format().Ext()))
-	}
+	names := shardNames(base, count, in.Format().Ext())
 	if err := may(names...); err != nil {
 		return nil, err
 	}
-	bar, before := a.bar(in.name, in.payload()), int64(0)
-	defer bar.done()
-	for i, name := range names {
-		at, written := -1, int64(0)
+	return names, a.writeSet(in, base, names, func(i int, w io.Writer) error {
+		at := -1
 		opts := &convert.Options{Select: func(*tensor.Tensor) bool { at++; return shard[at] == i+1 }}
-		opts.Progress = func(done, total int64) { written = done; bar.set(before + done) }
 		if z, ok := in.Sys().(*ztensor.Reader); ok {
 			opts.ZTensor = ztensorLike(z)
 		}
 		plan, err := convert.NewPlanContext(a.ctx, in.File, in.Format(), opts)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := plan.WriteFile(a.ctx, name); err != nil {
-			return nil, err
-		}
-		before += written
+		return plan.Write(a.ctx, w)
+	})
+}
+
+func shardNames(base string, count int, ext string) (names []string) {
+	for i := range count {
+		names = append(names, fmt.Sprintf("%s-%05d-of-%05d%s", base, i+1, count, ext))
 	}
-	return names, nil
+	return names
+}
+
+// writeSet writes files that appear together, if in no order that readers rely on.
+func (a *app) writeSet(in *input, base string, names []string, write func(i int, w io.Writer) error) error {
+	set, err := atomicfile.NewSet(base)
+	if err != nil {
+		return err
+	}
+	defer set.Abort()
+	bar := a.bar(in.name, in.payload())
+	defer bar.done()
+	for i, name := range names {
+		f, err := set.Create(filepath.Base(name))
+		if err != nil {
+			return err
+		}
+		if err := write(i, &target{a: a, f: f, bar: bar}); err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return set.Commit()
 }
 
 // matching lists the files of a directory with such names.
@@ -218,8 +239,7 @@ func matching(dir string, pattern *regexp.Regexp) (names []string, err error) {
 }
 
 // splitModel keeps the statistics of a parameter with its value.
-func (a *app) splitModel(m primitiv.Model, base string, most int64, may func(...string) error) ([]string, error) {
-	var parts []primitiv.Model
+func splitModel(m primitiv.Model, most int64) (parts []primitiv.Model) {
 	used := int64(0)
 	for _, p := range m {
 		n := p.Value.Size()
@@ -232,19 +252,7 @@ func (a *app) splitModel(m primitiv.Model, base string, most int64, may func(...
 		used += n
 		parts[len(parts)-1] = append(parts[len(parts)-1], p)
 	}
-	var names []string
-	for i := range parts {
-		names = append(names, fmt.Sprintf("%s-%05d-of-%05d%s", base, i+1, len(parts), tensorfile.Primitiv.Ext()))
-	}
-	if err := may(names...); err != nil {
-		return nil, err
-	}
-	for i, part := range parts {
-		if err := part.WriteFile(names[i], nil); err != nil {
-			return nil, err
-		}
-	}
-	return names, nil
+	return parts
 }
 
 func mergeCommand(a *app) *cobra.Command {

@@ -30,6 +30,7 @@ const (
 // A File is a file on its way to appear. It is for one goroutine at a time, but for WriteAt, which several may call
 // while nobody calls anything else.
 type File struct {
+	name   string // as given
 	target string // links resolved
 	temp   string
 	f      *os.File
@@ -69,13 +70,13 @@ func Create(name string) (*File, error) { return create(name, nil) }
 
 func create(name string, h hook) (*File, error) {
 	target, old, err := resolve(name)
+	if err == nil {
+		err = finishPending(target)
+	}
 	if err != nil {
-		return nil, err
+		return nil, wrap(name, err)
 	}
-	if err := finishPending(target); err != nil {
-		return nil, err
-	}
-	return createAt(target, old, h)
+	return createAt(name, target, old, h)
 }
 
 // CreateNoFollow is Create for a name that may be a link: the link is replaced, not what it leads to.
@@ -87,11 +88,11 @@ func createNoFollow(name string, h hook) (*File, error) {
 	case errors.Is(err, fs.ErrNotExist), err == nil && old.Mode()&fs.ModeSymlink != 0:
 		old = nil
 	case err != nil:
-		return nil, err
+		return nil, wrap(name, err)
 	case !old.Mode().IsRegular():
-		return nil, notRegular(name, old)
+		return nil, wrap(name, notRegular(name, old))
 	}
-	return createAt(name, old, h)
+	return createAt(name, name, old, h)
 }
 
 func notRegular(name string, fi fs.FileInfo) error {
@@ -100,9 +101,9 @@ func notRegular(name string, fi fs.FileInfo) error {
 }
 
 // createAt begins a file that replaces target, of which old is the description if it exists.
-func createAt(target string, old fs.FileInfo, h hook) (*File, error) {
+func createAt(name, target string, old fs.FileInfo, h hook) (*File, error) {
 	if err := h.before("create"); err != nil {
-		return nil, err
+		return nil, wrap(name, err)
 	}
 	perm := fs.FileMode(0o666) // the system takes the umask off
 	if old != nil {
@@ -110,16 +111,16 @@ func createAt(target string, old fs.FileInfo, h hook) (*File, error) {
 	}
 	f, err := createTemp(target, perm)
 	if err != nil {
-		return nil, err
+		return nil, wrap(name, err)
 	}
-	w := &File{target: target, temp: f.Name(), f: f, hook: h}
+	w := &File{name: name, target: target, temp: f.Name(), f: f, hook: h}
 	if old != nil {
 		if err = h.before("chmod"); err == nil {
 			err = inherit(f, old)
 		}
 		if err != nil {
 			w.Abort()
-			return nil, err
+			return nil, wrap(name, err)
 		}
 	}
 	return w, nil
@@ -255,7 +256,7 @@ func (f *File) Reserve(n int64) {
 	case err == nil:
 		f.reserved = n
 	case noSpace(err):
-		f.err = err
+		f.err = wrap(f.name, err)
 	}
 }
 
@@ -275,6 +276,7 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	n, err := f.writeAt(p, off)
+	err = wrap(f.name, err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n > 0 {
@@ -293,7 +295,7 @@ func (f *File) Close() error {
 	if f.done {
 		return f.result
 	}
-	f.result = f.finish()
+	f.result = wrap(f.name, f.finish())
 	f.done, f.buf = true, nil
 	return f.result
 }
@@ -393,6 +395,7 @@ func (f *File) put(p []byte) (int, error) {
 		f.reserved = f.end + step
 	}
 	n, err := f.writeAt(p, f.end)
+	err = wrap(f.name, err)
 	f.end += int64(n)
 	if err != nil {
 		f.err = err

@@ -127,6 +127,16 @@ func TestNoSyncWaitsForNoDisk(t *testing.T) {
 	}
 }
 
+func TestErrorsNameTheTarget(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "missing", "f")
+	_, err := Create(name)
+	var e *Error
+	var pe *fs.PathError
+	if !errors.As(err, &e) || e.Name != name || !errors.As(err, &pe) || pe.Path != name {
+		t.Errorf("%#v", err)
+	}
+}
+
 func TestErrorsStay(t *testing.T) {
 	dir := t.TempDir()
 	broken := false

@@ -38,7 +38,7 @@ func newSet(index string, h hook) (*Set, error) {
 		return nil, &fs.PathError{Op: "create", Path: index, Err: fmt.Errorf("%w: no file name", fs.ErrInvalid)}
 	}
 	if err := finishPending(index); err != nil {
-		return nil, err
+		return nil, wrap(index, err)
 	}
 	return &Set{dir: dir, index: base, hook: h}, nil
 }
@@ -90,7 +90,9 @@ func (s *Set) NoSync() { s.noSync = true }
 // Commit makes all pieces appear. After an error before the renames, the old set is
 // untouched and the temporary files are gone. After a later one the journal stays, as if
 // the process had been killed. Afterwards Abort does nothing.
-func (s *Set) Commit() error {
+func (s *Set) Commit() error { return wrap(filepath.Join(s.dir, s.index), s.commit()) }
+
+func (s *Set) commit() error {
 	if s.done {
 		return fs.ErrClosed
 	}
