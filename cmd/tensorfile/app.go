@@ -129,6 +129,7 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 		mergeCommand(a),
 		recoverCommand(a),
 		extractCommand(a),
+		cleanCommand(a),
 		duCommand(a),
 		graphCommand(a),
 		reportCommand(a),

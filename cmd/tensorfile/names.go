@@ -16,6 +16,7 @@ const maxFileName = 200
 type fileNames struct {
 	taken map[string]bool
 	next  map[string]int // the number to try first for a name that was taken
+	tries int
 }
 
 // name gives the file name for a tensor's or blob's name and an extension such as
@@ -27,7 +28,7 @@ func (f *fileNames) name(name, ext string) string {
 	base := safeName(name)
 	out := base + ext
 	first := strings.ToLower(out)
-	for f.taken[strings.ToLower(out)] {
+	for f.tries++; f.taken[strings.ToLower(out)]; f.tries++ {
 		i := max(f.next[first], 2)
 		f.next[first] = i + 1
 		out = fmt.Sprintf("%s~%d%s", base, i, ext)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -41,6 +42,7 @@ func TestScripts(t *testing.T) {
 			"status": status,
 			"damage": damage,
 			"append": appendTo,
+			"old":    old,
 		},
 	})
 }
@@ -61,6 +63,15 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
 	}
+}
+
+// old FILE makes the file two hours old.
+func old(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: old FILE")
+	}
+	then := time.Now().Add(-2 * time.Hour)
+	ts.Check(os.Chtimes(ts.MkAbs(args[0]), then, then))
 }
 
 // append FILE TEXT writes TEXT at the end of FILE.

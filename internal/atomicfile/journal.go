@@ -337,10 +337,10 @@ func finishPending(index string) error {
 		}
 		err := finishJournal(name)
 		if !errors.Is(err, errHeld) {
-			if errors.Is(err, errLost) {
+			if err == nil || errors.Is(err, errLost) {
 				return nil
 			}
-			return err
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		if time.Now().Add(wait).After(deadline) {
 			return &UnfinishedError{Dir: dir, Index: base, Busy: true}
@@ -375,10 +375,10 @@ func finishJournal(name string) error {
 		if e := removeLocked(f); e != nil {
 			return e
 		}
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
 	f.Close()
-	return fmt.Errorf("%s: %w", name, err)
+	return err
 }
 
 // readJournal reads a journal from its open file.

@@ -1,0 +1,49 @@
+package tensorfile
+
+import (
+	"context"
+	"time"
+
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+)
+
+// A Leftover is a hidden file of a writer: what one that was killed has left, or what one
+// that still runs will rename.
+type Leftover struct {
+	Path    string
+	Journal bool // of a set of files that is being replaced; else a temporary file
+	Size    int64
+	ModTime time.Time
+	// State is "held" (by a writer that runs), "recent", "named" (by a journal), or "stale";
+	// with CleanOptions.Remove it is "removed" or "finished" in place of "stale".
+	State string
+	Err   error // why cleaning failed, or what is wrong with a journal
+}
+
+// CleanOptions control Clean. nil is the zero value.
+type CleanOptions struct {
+	// Remove finishes sets and removes stale files; otherwise they are only listed.
+	Remove bool
+	// Age is how long ago a temporary file must have been written last to be stale. Zero
+	// is an hour.
+	Age time.Duration
+}
+
+// Clean lists what writers have left in a directory, journals first. A file NAME is
+// written as .NAME.tmp-…, which a writer that is killed leaves; one that is killed while
+// it replaces a set of shards leaves .INDEX.journal, which lists the renames. With Remove,
+// Clean finishes the sets of journals, and removes temporary files that are older than
+// Age, that no writer holds and that no journal names. The error is of the directory;
+// those of single files are in the list.
+func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, error) {
+	var o atomicfile.CleanOptions
+	if opts != nil {
+		o = atomicfile.CleanOptions(*opts)
+	}
+	list, err := atomicfile.Clean(ctx, dir, &o)
+	all := make([]Leftover, len(list))
+	for i, l := range list {
+		all[i] = Leftover(l)
+	}
+	return all, err
+}
