@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -271,18 +270,14 @@ func TestA12A13FlatbufferStructure(t *testing.T) {
 func TestA14ACycleByWrappedOffsets(t *testing.T) {
 	var b raw
 	b.Begin()
-	b.force(slotGraphNodes, 4, 0) // becomes the way back
+	b.force(rtenfb.SlotGraphNodes, 4, 0) // becomes the way back
 	leaf := b.End()
 	b.Begin()
 	b.Ref(slotFirst, leaf)
 	attrs := b.End()
-	file := b.model(b.graph([]fb.Offset{b.operator(opIf, tagIfAttrs, attrs, nil, nil)}, nil, nil, nil), 1)
-	m := Model{buf: file}
-	graph := m.child(m.root(), slotModelGraph)
-	first, _ := m.vector(graph, slotGraphNodes)
-	node := first + int(m.u32(first))
-	table := m.child(m.child(node, slotNodeData), slotOperatorAttrs)
-	field := m.field(table, slotFirst)
+	file := b.model(b.graph([]fb.Offset{b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, nil, nil)}, nil, nil, nil), 1)
+	graph, node, table := firstAttrs(file)
+	field := table + 4
 	binary.LittleEndian.PutUint32(file[field:], uint32(graph-field)) // negative
 	refuse(t, "the graph is its own branch", file, tensor.ErrMalformed)
 	if len(file) > 200 {
@@ -305,7 +300,7 @@ func nest(n int) []byte {
 		b.Begin()
 		b.Ref(slot(0), graph)
 		b.Ref(slot(1), graph)
-		graph = b.graph([]fb.Offset{b.operator(opIf, tagIfAttrs, b.End(), nil, nil)}, nil, nil, nil)
+		graph = b.graph([]fb.Offset{b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), b.End(), nil, nil)}, nil, nil, nil)
 	}
 	return b.model(graph, 1)
 }
@@ -326,7 +321,7 @@ func TestA15Amplification(t *testing.T) {
 		for range 10 {
 			b.Begin()
 			b.Ref(slotFirst, graph)
-			op := b.operator(opLoop, tagLoopAttrs, b.End(), nil, nil)
+			op := b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), b.End(), nil, nil)
 			graph = b.graph([]fb.Offset{op, op, op, op, op, op, op, op}, nil, nil, nil)
 		}
 		return b.model(graph, 1)
@@ -350,9 +345,9 @@ func TestA15Amplification(t *testing.T) {
 		list := make([]fb.Offset, 20_000)
 		for i := range list {
 			b.Begin()
-			b.Ref(slotConstantShape, shape)
-			b.Ref(slotConstantData, data)
-			b.force(slotConstantDataType, 1, 1)
+			b.Ref(rtenfb.SlotConstantNodeShape, shape)
+			b.Ref(rtenfb.SlotConstantNodeData, data)
+			b.force(rtenfb.SlotConstantNodeDataType, 1, 1)
 			list[i] = b.node("", ConstantNode, b.End())
 		}
 		return b.model(b.graph(list, nil, nil, nil), 1)
@@ -366,7 +361,7 @@ func loops(n int) []byte {
 	for range n {
 		b.Begin()
 		b.Ref(slotFirst, graph)
-		graph = b.graph([]fb.Offset{b.operator(opLoop, tagLoopAttrs, b.End(), nil, nil)}, nil, nil, nil)
+		graph = b.graph([]fb.Offset{b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), b.End(), nil, nil)}, nil, nil, nil)
 	}
 	return b.model(graph, 1)
 }
@@ -393,14 +388,14 @@ func TestA17Unions(t *testing.T) {
 	}
 	refuse(t, "a node's type without data", node(func(b *raw) fb.Offset {
 		b.Begin()
-		b.force(slotNodeDataType, 1, 2)
+		b.force(rtenfb.SlotNodeDataType, 1, 2)
 		return b.End()
 	}), tensor.ErrMalformed)
 	refuse(t, "a node's data without type", node(func(b *raw) fb.Offset {
 		b.Begin()
 		v := b.End()
 		b.Begin()
-		b.Ref(slotNodeData, v)
+		b.Ref(rtenfb.SlotNodeData, v)
 		return b.End()
 	}), tensor.ErrMalformed)
 	refuse(t, "a node that is nothing", node(func(b *raw) fb.Offset {
@@ -413,7 +408,7 @@ func TestA17Unions(t *testing.T) {
 	}), errors.ErrUnsupported)
 	refuse(t, "attributes: tag without value", node(func(b *raw) fb.Offset {
 		b.Begin()
-		b.force(slotOperatorAttrsType, 1, 1)
+		b.force(rtenfb.SlotOperatorNodeAttrsType, 1, 1)
 		return b.node("op", OperatorNode, b.End())
 	}), tensor.ErrMalformed)
 	refuse(t, "elements of an unknown kind", node(func(b *raw) fb.Offset {
@@ -421,23 +416,23 @@ func TestA17Unions(t *testing.T) {
 		data := b.End()
 		shape := b.ints(1)
 		b.Begin()
-		b.Ref(slotConstantShape, shape)
-		b.Ref(slotConstantData, data)
-		b.force(slotConstantDataType, 1, 5)
+		b.Ref(rtenfb.SlotConstantNodeShape, shape)
+		b.Ref(rtenfb.SlotConstantNodeData, data)
+		b.force(rtenfb.SlotConstantNodeDataType, 1, 5)
 		return b.node("c", ConstantNode, b.End())
 	}), errors.ErrUnsupported)
 	refuse(t, "no elements at all", node(func(b *raw) fb.Offset {
 		shape := b.ints(1)
 		b.Begin()
-		b.Ref(slotConstantShape, shape)
-		b.force(slotConstantDtype, 2, 1)
+		b.Ref(rtenfb.SlotConstantNodeShape, shape)
+		b.force(rtenfb.SlotConstantNodeDtype, 2, 1)
 		return b.node("c", ConstantNode, b.End())
 	}), tensor.ErrMalformed)
 	refuse(t, "outside, without a type", made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outsideOf("c", -1, 0, 1)} }), tensor.ErrMalformed)
 	refuse(t, "outside, of an unknown type", made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outsideOf("c", 77, 0, 1)} }), errors.ErrUnsupported)
 	refuse(t, "a value of an unknown type", node(func(b *raw) fb.Offset {
 		b.Begin()
-		b.force(slotValueDtype, 1, 77)
+		b.force(rtenfb.SlotValueNodeDtype, 1, 77)
 		return b.node("v", ValueNode, b.End())
 	}), errors.ErrUnsupported)
 	refuse(t, "outside in version 1", func() []byte {
@@ -454,9 +449,9 @@ func TestA17Unions(t *testing.T) {
 		data := b.End()
 		shape := b.ints(16)
 		b.Begin()
-		b.Ref(slotConstantShape, shape)
-		b.Ref(slotConstantData, data)
-		b.force(slotConstantDataType, 1, 1) // FloatData: 64 floats
+		b.Ref(rtenfb.SlotConstantNodeShape, shape)
+		b.Ref(rtenfb.SlotConstantNodeData, data)
+		b.force(rtenfb.SlotConstantNodeDataType, 1, 1) // FloatData: 64 floats
 		return b.node("c", ConstantNode, b.End())
 	}), nil)
 	if err == nil {
@@ -493,12 +488,12 @@ func TestA18RequiredAndOptionalFields(t *testing.T) {
 	if !ok || op.Type().String() != "Add" || op.Inputs() != nil || op.AttrsTable() != "" {
 		t.Errorf("an empty operator is %v", op)
 	}
-	for tag := 1; tag < len(attrTables); tag++ { // every table of attributes, empty
+	for tag := 1; tag < len(rtenfb.Schema.Unions[rtenfb.UnionOperatorAttrs].Members); tag++ { // every table of attributes, empty
 		r, err := OpenBytes(made(0, func(b *raw) []fb.Offset {
 			b.Begin()
 			return []fb.Offset{b.operator(OpType(tag), tag, b.End(), nil, nil)}
 		}), nil)
-		name := attrTables[tag].name
+		name := attrTable(tag).Name
 		if required := name == "AveragePoolAttrs" || name == "MaxPoolAttrs" || name == "ConstantOfShapeAttrs"; required != (err != nil) {
 			t.Errorf("%s, empty: %v", name, err)
 		}
@@ -513,7 +508,11 @@ func TestA18RequiredAndOptionalFields(t *testing.T) {
 				t.Errorf("%s: %s is set", name, a.Name)
 			}
 		}
-		if n != len(attrTables[tag].fields) || op.AttrsTable() != name {
+		fields := len(attrTable(tag).Fields)
+		if name == "ConstantOfShapeAttrs" {
+			fields-- // the type of a union is none
+		}
+		if n != fields || op.AttrsTable() != name {
 			t.Errorf("%s: %d attributes", name, n)
 		}
 		_ = describe(r)
@@ -582,13 +581,13 @@ func TestA23Names(t *testing.T) {
 		b.Ref(slotFirst, values)
 		data := b.End()
 		b.Begin()
-		b.Ref(slotConstantShape, shape)
-		b.Ref(slotConstantData, data)
-		b.force(slotConstantDataType, 1, 1)
+		b.Ref(rtenfb.SlotConstantNodeShape, shape)
+		b.Ref(rtenfb.SlotConstantNodeData, data)
+		b.force(rtenfb.SlotConstantNodeDataType, 1, 1)
 		c := b.End()
 		b.Begin() // without a name
-		b.Ref(slotNodeData, c)
-		b.force(slotNodeDataType, 1, 2)
+		b.Ref(rtenfb.SlotNodeData, c)
+		b.force(rtenfb.SlotNodeDataType, 1, 2)
 		return append(list, b.End())
 	}))
 	i := 0
@@ -832,41 +831,4 @@ func TestG3Memory(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Open verifies as it reads, in its own order: whatever it accepts, the verifier
-// that walks everything accepts as well.
-func TestOpenIsNoLaxerThanTheVerifier(t *testing.T) {
-	var seeds [][]byte
-	for _, data := range goldens(t) {
-		if len(data) < 4<<10 {
-			seeds = append(seeds, data)
-		}
-	}
-	seeds = append(seeds, nest(3), loops(4), oddModel("", 0, 20), made(64, func(b *raw) []fb.Offset {
-		inner := b.graph([]fb.Offset{b.inline("i", 1)}, nil, nil, nil)
-		b.Begin()
-		b.Ref(slot(0), inner)
-		one := b.End() // an If of another shape than the one around it
-		then := b.graph([]fb.Offset{b.operator(opIf, tagIfAttrs, one, nil, nil)}, nil, nil, nil)
-		els := b.graph([]fb.Offset{b.inline("e", 1)}, nil, nil, nil)
-		b.Begin()
-		b.Ref(slot(0), then)
-		b.Ref(slot(1), els)
-		return []fb.Offset{b.operator(opIf, tagIfAttrs, b.End(), nil, nil)}
-	}))
-	rnd := rand.New(rand.NewPCG(3, 4))
-	accepted := 0
-	for i := range 30_000 {
-		m := mutant(rnd, seeds[i%len(seeds)])
-		r, err := OpenBytes(m, nil)
-		if err != nil {
-			continue
-		}
-		accepted++
-		if err := fb.Verify(r.model.buf, &rtenfb.Schema, rtenfb.TableModel, fb.Limits{UTF8: true, Unions: true}); err != nil {
-			t.Fatalf("opened what does not verify: %v", err)
-		}
-	}
-	t.Logf("%d accepted", accepted)
 }

@@ -1,16 +1,15 @@
 package rten
 
 import (
+	"encoding/binary"
 	"iter"
-	"math"
 	"strconv"
 
-	"github.com/tensorfile/tensorfile/tensor"
-)
+	flatbuffers "github.com/google/flatbuffers/go"
 
-const (
-	tagIfAttrs   = 39
-	tagLoopAttrs = 49
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // An Enum is a number with a name: one of the schema's enums, such as PadMode.
@@ -19,30 +18,36 @@ type Enum struct {
 	Number int
 }
 
-// String is the schema's name of the number, or #7 for one that it does not
+// String returns the schema's name of the number, or #7 for one that it does not
 // have.
 func (e Enum) String() string {
-	for i := range enums {
-		if enums[i].name == e.Type && e.Number >= 0 && e.Number < len(enums[i].values) {
-			return enums[i].values[e.Number].name
+	for i := range rtenfb.Schema.Enums {
+		if x := &rtenfb.Schema.Enums[i]; x.Name == e.Type && e.Number >= 0 && e.Number < len(x.Names) {
+			return x.Names[e.Number]
 		}
 	}
 	return "#" + strconv.Itoa(e.Number)
 }
 
-// DType is the element type that a number of the enum DataType stands for,
+// known reports whether the schema has the number.
+func (e Enum) known() bool { return e.String() != "#"+strconv.Itoa(e.Number) }
+
+// DType returns the dtype that a number of the enum DataType stands for,
 // tensor.Unknown for any other.
 func (e Enum) DType() tensor.DType {
-	if e.Type == "DataType" && e.Number >= 0 && e.Number < len(dataTypes) {
+	if e.Type == rtenfb.Schema.Enums[dataTypeEnum()].Name && e.Number >= 0 && e.Number < len(dataTypes) {
 		return dataTypes[e.Number]
 	}
 	return tensor.Unknown
 }
 
+// dataTypeEnum is the index of the enum DataType: the type of CastAttrs.to.
+func dataTypeEnum() int { return int(rtenfb.Schema.Tables[rtenfb.TableCastAttrs].Fields[0].Enum) - 1 }
+
 // An Attribute is one setting of an operator.
 type Attribute struct {
 	Name string // in the schema's words
-	// Set tells an attribute that is stored from one that is absent.
+	// Set is true for an attribute that is stored, false for one that is absent.
 	Set bool
 	// Value is what RTen computes with, whether it is stored or not: int32,
 	// uint32, float32, bool, string, []int32, []uint32, Enum, or *Graph. It is
@@ -54,33 +59,112 @@ type Attribute struct {
 	Value any
 }
 
-// AttrsTable is the name of the operator's table of attributes, such as
+// Int returns an int32, uint32 or bool attribute as a number; ok is false for any other,
+// and where the operator has no such attribute or it has no value.
+func (o Operator) Int(name string) (v int64, ok bool) {
+	a, _ := o.Attribute(name)
+	switch x := a.Value.(type) {
+	case int32:
+		return int64(x), true
+	case uint32:
+		return int64(x), true
+	case bool:
+		if x {
+			v = 1
+		}
+		return v, true
+	}
+	return 0, false
+}
+
+// Ints is Int for a vector.
+func (o Operator) Ints(name string) (v []int64, ok bool) {
+	a, _ := o.Attribute(name)
+	switch x := a.Value.(type) {
+	case []int32:
+		for _, n := range x {
+			v = append(v, int64(n))
+		}
+		return v, true
+	case []uint32:
+		for _, n := range x {
+			v = append(v, int64(n))
+		}
+		return v, true
+	}
+	return nil, false
+}
+
+// Float is Int for a float32 attribute.
+func (o Operator) Float(name string) (v float32, ok bool) { return typed[float32](o, name) }
+
+// Text is Int for a string.
+func (o Operator) Text(name string) (v string, ok bool) { return typed[string](o, name) }
+
+// Enum is Int for a number of one of the schema's enums.
+func (o Operator) Enum(name string) (v Enum, ok bool) { return typed[Enum](o, name) }
+
+func typed[T any](o Operator, name string) (v T, ok bool) {
+	a, _ := o.Attribute(name)
+	v, ok = a.Value.(T)
+	return v, ok
+}
+
+// attrTable is the table of attributes with that tag of the union OperatorAttrs, nil for a
+// newer one and for none.
+func attrTable(tag int) *fb.Table {
+	members := rtenfb.Schema.Unions[rtenfb.UnionOperatorAttrs].Members
+	if tag <= 0 || tag >= len(members) {
+		return nil
+	}
+	return &rtenfb.Schema.Tables[members[tag]]
+}
+
+// AttrsTable returns the name of the operator's table of attributes, such as
 // GemmAttrs. It is empty where the operator has none, and #63 for a table that
 // is newer than this library.
 func (o Operator) AttrsTable() string {
-	switch tag := o.attrsTag(); {
-	case tag == 0:
+	tag := o.attrsTag()
+	if tag == 0 {
 		return ""
-	case tag < len(attrTables):
-		return attrTables[tag].name
-	default:
-		return "#" + strconv.Itoa(tag)
 	}
+	if t := attrTable(tag); t != nil {
+		return t.Name
+	}
+	return "#" + strconv.Itoa(tag)
 }
 
-func (o Operator) attrsTag() int { return int(o.n.m.tag(o.pos, slotOperatorAttrsType)) }
+func (o Operator) attrsTag() int {
+	raw := o.raw()
+	return int(raw.AttrsType())
+}
+
+// attrs finds the operator's table of attributes, and whether it is stored; t is nil where
+// the operator has none.
+func (o Operator) attrs() (t *fb.Table, raw flatbuffers.Table, stored bool) {
+	op := o.raw()
+	tag := int(op.AttrsType())
+	if tag == 0 {
+		if t := o.Type(); t.Known() && operators[t].use == optional {
+			return attrTable(int(operators[t].attrs)), raw, false
+		}
+		return nil, raw, false
+	}
+	stored = op.Attrs(&raw)
+	return attrTable(tag), raw, stored
+}
 
 // Attributes yields the attributes of the operator's table, in the order of the
 // schema. Where the operator may have a table but the file has none, all are
 // absent.
 func (o Operator) Attributes() iter.Seq[Attribute] {
 	return func(yield func(Attribute) bool) {
-		table, pos := o.attrs()
+		table, raw, _ := o.attrs()
 		if table == nil {
 			return
 		}
-		for i := range table.fields {
-			if !yield(o.attribute(table, &table.fields[i], pos)) {
+		for i := range table.Fields {
+			if f := &table.Fields[i]; f.Type != fb.Tag && !yield(o.attribute(f, raw)) {
 				return
 			}
 		}
@@ -90,173 +174,141 @@ func (o Operator) Attributes() iter.Seq[Attribute] {
 // Attribute returns the attribute of that name, and false if the operator's
 // table has none.
 func (o Operator) Attribute(name string) (Attribute, bool) {
-	table, pos := o.attrs()
+	table, raw, _ := o.attrs()
 	if table != nil {
-		for i := range table.fields {
-			if table.fields[i].name == name {
-				return o.attribute(table, &table.fields[i], pos), true
+		for i := range table.Fields {
+			if f := &table.Fields[i]; f.Name == name && f.Type != fb.Tag {
+				return o.attribute(f, raw), true
 			}
 		}
 	}
 	return Attribute{}, false
 }
 
-// attrs finds the table of attributes and its position, 0 if it is absent.
-func (o Operator) attrs() (*attrTable, int) {
-	tag := o.attrsTag()
-	switch {
-	case tag >= len(attrTables):
-		return nil, 0
-	case tag > 0:
-		return &attrTables[tag], o.n.m.child(o.pos, slotOperatorAttrs)
+// attribute reads a field of the table of attributes at raw, the zero Table if it is absent.
+func (o Operator) attribute(f *fb.Field, raw flatbuffers.Table) Attribute {
+	a := Attribute{Name: f.Name}
+	pos := flatbuffers.UOffsetT(0)
+	if raw.Bytes != nil {
+		pos = flatbuffers.UOffsetT(fb.FieldPos(raw, int(f.Slot)))
 	}
-	if t := o.Type(); t.Known() && operators[t].use == optional {
-		return &attrTables[operators[t].attrs], 0
-	}
-	return nil, 0
-}
-
-func (o Operator) attribute(table *attrTable, f *attrField, pos int) Attribute {
-	a := Attribute{Name: f.name}
-	m := o.n.m
-	at := 0
-	if pos != 0 {
-		at = m.field(pos, slot(int(f.id)))
-	}
-	a.Set = at != 0
-	if !a.Set {
-		a.Value = o.absent(table, f, pos)
+	if a.Set = pos != 0; !a.Set {
+		a.Value = o.absent(f)
 		return a
 	}
-	switch f.typ {
-	case isInt32:
-		a.Value = int32(m.u32(at))
-	case isUint32:
-		a.Value = m.u32(at)
-	case isFloat32:
-		a.Value = math.Float32frombits(m.u32(at))
-	case isBool:
-		a.Value = m.buf[at] != 0
-	case isString:
-		a.Value, _ = m.str(pos, slot(int(f.id)))
-	case isInt32s:
-		first, n := m.vector(pos, slot(int(f.id)))
-		v := make([]int32, n)
-		for i := range v {
-			v[i] = int32(m.u32(first + 4*i))
+	switch f.Kind {
+	case fb.Scalar:
+		a.Value = scalarValue(f, raw, pos)
+	case fb.String:
+		b, _ := fb.FieldBytes(raw, int(f.Slot), 1)
+		a.Value = text(b)
+	case fb.Scalars:
+		b, _ := fb.FieldBytes(raw, int(f.Slot), 4)
+		if f.Type == fb.Int32 {
+			a.Value = numbers[int32](b)
+		} else {
+			a.Value = numbers[uint32](b)
 		}
-		a.Value = v
-	case isUint32s:
-		first, n := m.vector(pos, slot(int(f.id)))
-		v := make([]uint32, n)
-		for i := range v {
-			v[i] = m.u32(first + 4*i)
+	case fb.Union:
+		a.Value = unionScalar(f, raw)
+	case fb.Child:
+		if i, ok := o.n.m.subgraphs()[graphKey{uint32(o.n.graph), uint32(o.n.index), f}]; ok {
+			a.Value = o.n.m.graph(i)
 		}
-		a.Value = v
-	case isGraph:
-		b := branch(f.def)
-		if i, ok := m.subgraphs()[graphKey{uint32(o.n.graph), uint32(o.n.index), b}]; ok {
-			a.Value = m.graph(i)
-		}
-	case isScalar:
-		a.Value = m.scalar(pos, int(f.id))
-	default:
-		a.Value = Enum{enums[f.typ-isDataType].name, int(m.buf[at])}
 	}
 	return a
 }
 
-// scalar reads the union Scalar whose value has that id. RTen takes one of an
-// unknown kind for the integer 0.
-func (m *Model) scalar(t, id int) any {
-	const intScalar, floatScalar = 1, 2
-	var bits uint32
-	tag := m.tag(t, slot(id-1))
-	if tag == intScalar || tag == floatScalar {
-		if f := m.field(m.child(t, slot(id)), slotFirst); f != 0 {
-			bits = m.u32(f)
-		}
+// scalarValue reads the field at pos.
+func scalarValue(f *fb.Field, raw flatbuffers.Table, pos flatbuffers.UOffsetT) any {
+	switch f.Type {
+	case fb.Int32:
+		return raw.GetInt32(pos)
+	case fb.Uint32:
+		return raw.GetUint32(pos)
+	case fb.Float32:
+		return raw.GetFloat32(pos)
+	case fb.Bool:
+		return raw.GetByte(pos) != 0
 	}
-	if tag == floatScalar {
-		return math.Float32frombits(bits)
-	}
-	return int32(bits)
+	return Enum{rtenfb.Schema.Enums[f.Enum-1].Name, int(raw.GetByte(pos))}
 }
 
-// A graphKey finds a subgraph by what owns it.
-type graphKey struct {
-	up, node uint32
-	branch   branch
-}
-
-func (m *Model) graphIndex() map[graphKey]int {
-	index := make(map[graphKey]int, len(m.graphs))
-	for i, g := range m.graphs[1:] {
-		index[graphKey{g.up, g.node, g.branch}] = i + 1
+func numbers[T int32 | uint32](b []byte) []T {
+	v := make([]T, len(b)/4)
+	for i := range v {
+		v[i] = T(binary.LittleEndian.Uint32(b[4*i:]))
 	}
-	return index
+	return v
 }
 
-// absent is the value of an attribute that is not stored, as RTen's loader has
-// it.
-func (o Operator) absent(table *attrTable, f *attrField, pos int) any {
-	if f.null {
+// unionScalar reads the union Scalar. RTen takes one of an unknown kind for the integer 0.
+func unionScalar(f *fb.Field, raw flatbuffers.Table) any {
+	value, _ := fb.FieldTable(raw, int(f.Slot))
+	switch rtenfb.Scalar(raw.GetUint8Slot(flatbuffers.VOffsetT(f.Slot-2), 0)) {
+	case rtenfb.ScalarFloatScalar:
+		var x rtenfb.FloatScalar
+		x.Init(value.Bytes, value.Pos)
+		return x.Value()
+	case rtenfb.ScalarIntScalar:
+		var x rtenfb.IntScalar
+		x.Init(value.Bytes, value.Pos)
+		return x.Value()
+	}
+	return int32(0)
+}
+
+// absent returns the value of an attribute that is not stored, as RTen's loader has it.
+func (o Operator) absent(f *fb.Field) any {
+	switch {
+	case f.Optional || f.Kind == fb.Child:
 		return nil
-	}
-	switch f.typ {
-	case isInt32:
-		return int32(f.def)
-	case isUint32:
-		return uint32(f.def)
-	case isFloat32:
-		return float32(f.def)
-	case isBool:
-		return f.def != 0
-	case isString:
+	case f.Kind == fb.String:
 		return ""
-	case isScalar:
+	case f.Kind == fb.Union:
 		return int32(0)
-	case isInt32s, isGraph:
-		return nil
-	case isUint32s:
-		return o.absentVector(table, f, pos)
+	case f.Kind == fb.Scalars:
+		return o.absentVector(f)
+	case f.Enum != 0:
+		return Enum{rtenfb.Schema.Enums[f.Enum-1].Name, int(f.Default)}
 	}
-	return Enum{enums[f.typ-isDataType].name, int(f.def)}
+	switch f.Type {
+	case fb.Int32:
+		return int32(f.Default)
+	case fb.Uint32:
+		return uint32(f.Default)
+	case fb.Bool:
+		return f.Default != 0
+	}
+	return float32(f.Default)
 }
 
-func (o Operator) absentVector(table *attrTable, f *attrField, pos int) any {
-	ones := func(n int) any {
+// absentVector is what RTen takes for a vector that is not stored.
+func (o Operator) absentVector(f *fb.Field) any {
+	ones := func(like string) any {
+		n := 2
+		if x, ok := typed[[]uint32](o, like); ok {
+			n = len(x)
+		}
 		v := make([]uint32, n)
 		for i := range v {
 			v[i] = 1
 		}
 		return v
 	}
-	other := func(name string) any {
-		for i := range table.fields {
-			if table.fields[i].name == name {
-				return o.attribute(table, &table.fields[i], pos).Value
-			}
-		}
-		return nil
-	}
-	switch f.name {
+	switch f.Name {
 	case "pads":
-		if e, ok := other("auto_pad").(Enum); ok && e.String() == "Same" {
+		if e, ok := o.Enum("auto_pad"); ok && e.Number == int(rtenfb.AutoPadSame) {
 			return nil // they follow from the input
 		}
 		return make([]uint32, 4)
 	case "strides":
-		if kernel, ok := other("kernel_size").([]uint32); ok { // a pool
-			return ones(len(kernel))
-		}
-		return ones(2)
+		return ones("kernel_size") // of a pool
 	case "dilations":
-		if table.name == "ConvTransposeAttrs" {
-			strides, _ := other("strides").([]uint32)
-			return ones(len(strides))
+		if _, ok := o.Attribute("output_padding"); ok { // ConvTranspose
+			return ones("strides")
 		}
-		return ones(2)
+		return ones("")
 	case "shape":
 		return []uint32{}
 	}

@@ -130,7 +130,7 @@ func BenchmarkRatios(b *testing.B) {
 		}
 		b.Run("durable", func(b *testing.B) {
 			readtest.InTurns(b, func() { create(plain, true) }, readtest.Turn{Name: "WriteFile", Do: func() {
-				if err := WriteFile(name, g, nil); err != nil {
+				if err := g.WriteFile(b.Context(), name, nil); err != nil {
 					b.Fatal(err)
 				}
 				os.Remove(name)
@@ -138,7 +138,7 @@ func BenchmarkRatios(b *testing.B) {
 		})
 		b.Run("plain", func(b *testing.B) { // into the page cache, as a writer of the caller's
 			readtest.InTurns(b, func() { create(plain, false) }, readtest.Turn{Name: "Write", Do: func() {
-				create(func(f *os.File) error { return Write(f, g, nil) }, false)
+				create(func(f *os.File) error { return g.Write(b.Context(), f, nil) }, false)
 			}})
 		})
 	})
@@ -196,7 +196,7 @@ func weightsOf(b *testing.B) (tensors []*tensor.Tensor, dst []byte) {
 		g.Constant(tensor.New(fmt.Sprint(i), tensor.Shape{each / 4}, weights))
 	}
 	name := filepath.Join(b.TempDir(), "model.rten")
-	if err := WriteFile(name, g, nil); err != nil {
+	if err := g.WriteFile(b.Context(), name, nil); err != nil {
 		b.Fatal(err)
 	}
 	r, err := Open(name, nil)
@@ -225,7 +225,7 @@ func BenchmarkBuild(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := Write(io.Discard, g, nil); err != nil {
+				if err := g.Write(b.Context(), io.Discard, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -17,7 +17,7 @@ import (
 type GraphBuilder struct {
 	up       *GraphBuilder // nil for the top graph
 	errs     *[]error      // shared by all graphs of a model
-	metadata *[len(metadataKeys)]*string
+	metadata []*string     // by the schema's fields, shared
 
 	nodes    []*builtNode
 	inputs   []int
@@ -64,7 +64,7 @@ type Attrs map[string]any
 
 // NewGraphBuilder begins a model.
 func NewGraphBuilder() *GraphBuilder {
-	return &GraphBuilder{errs: new([]error), metadata: new([len(metadataKeys)]*string)}
+	return &GraphBuilder{errs: new([]error), metadata: make([]*string, len(metadataFields()))}
 }
 
 // Subgraph begins a graph for an attribute of an operator of this one: the
@@ -86,16 +86,15 @@ func (g *GraphBuilder) Err() error { return errors.Join(*g.errs...) }
 // SetMetadata stores one of the strings that [Model.Metadata] lists; other keys
 // cannot be stored and are an error.
 func (g *GraphBuilder) SetMetadata(key, value string) {
-	for i, k := range metadataKeys {
-		if k == key {
-			if !utf8.ValidString(value) {
-				g.fail("the value of %s is not UTF-8", key)
-			}
-			g.metadata[i] = &value
-			return
-		}
+	i := metadataIndex(key)
+	switch {
+	case i < 0:
+		g.fail("the format has no metadata named %s", tensor.Quote(key))
+		return
+	case !utf8.ValidString(value):
+		g.fail("the value of %s is not UTF-8", key)
 	}
-	g.fail("the format has no metadata called %s", tensor.Quote(key))
+	g.metadata[i] = &value
 }
 
 func (g *GraphBuilder) add(n *builtNode) Ref {
@@ -190,16 +189,6 @@ func checkConstant(t *tensor.Tensor) error {
 type quoted string
 
 func (q quoted) String() string { return tensor.Quote(string(q)) }
-
-// dataTypeNumber is the number of d in both of the schema's enums.
-func dataTypeNumber(d tensor.DType) (int, bool) {
-	for i, x := range dataTypes {
-		if x == d {
-			return i, true
-		}
-	}
-	return 0, false
-}
 
 // Op adds an operator with one output, and returns that.
 func (g *GraphBuilder) Op(op string, attrs Attrs, inputs ...Ref) Ref {
@@ -405,7 +394,7 @@ func (g *GraphBuilder) finish() {
 			g.fail("the name %s is not UTF-8", tensor.Quote(n.name))
 		}
 		if g.names[n.name] != nil {
-			g.fail("node %d: another constant or value is called %s", i, tensor.Quote(n.name))
+			g.fail("node %d: another constant or value is named %s", i, tensor.Quote(n.name))
 		}
 		g.names[n.name] = n
 	}

@@ -10,22 +10,23 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // builtAttrs is a table of attributes, ready to be encoded.
 type builtAttrs struct {
-	table  *attrTable
-	tag    int
+	tag    rtenfb.OperatorAttrs
 	fields []builtAttr // of which some may be absent
 }
 
 // A builtAttr holds what its field's type asks for.
 type builtAttr struct {
-	field *attrField
+	field *fb.Field
 	set   bool
-	bits  uint32 // numbers, bools, enums, scalars
-	kind  uint8  // of a scalar: the tag of its union
+	bits  uint32        // numbers, bools, enums, scalars
+	tag   rtenfb.Scalar // of a scalar
 	text  string
 	list  []byte // little-endian elements of four bytes
 	graph *GraphBuilder
@@ -54,13 +55,17 @@ func (g *GraphBuilder) attributes(op OpType, attrs Attrs, rank int) (*builtAttrs
 		}
 		return nil, nil
 	}
-	table := &attrTables[spec.attrs]
-	out := &builtAttrs{table: table, tag: int(spec.attrs)}
+	table := attrTable(int(spec.attrs))
+	out := &builtAttrs{tag: spec.attrs}
 	var errs []error
 	used := 0
-	for i := range table.fields {
-		f := &table.fields[i]
-		v, given := attrs[f.name]
+	for i := range table.Fields {
+		f := &table.Fields[i]
+		if f.Type == fb.Tag {
+			continue
+		}
+		fact := factOf(table, f)
+		v, given := attrs[f.Name]
 		if given {
 			used++
 		}
@@ -69,20 +74,20 @@ func (g *GraphBuilder) attributes(op OpType, attrs Attrs, rank int) (*builtAttrs
 		switch {
 		case given && v != nil:
 			err = a.convert(g, v)
-		case f.write == demand:
+		case fact.write == demand:
 			err = fmt.Errorf("%w: ONNX has no default for it", tensor.ErrMalformed)
-		case f.write == fill:
-			a.fill(attrs, rank)
+		case fact.write == fill:
+			a.fill(attrs, fact.onnx, rank)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("attribute %s: %w", f.name, err))
+			errs = append(errs, fmt.Errorf("attribute %s: %w", f.Name, err))
 		}
 		out.fields = append(out.fields, a)
 	}
 	if used < len(attrs) {
 		var have, unknown []string
-		for i := range table.fields {
-			have = append(have, table.fields[i].name)
+		for _, f := range out.fields {
+			have = append(have, f.field.Name)
 		}
 		for name := range attrs {
 			if !slices.Contains(have, name) {
@@ -90,58 +95,78 @@ func (g *GraphBuilder) attributes(op OpType, attrs Attrs, rank int) (*builtAttrs
 			}
 		}
 		slices.Sort(unknown)
-		errs = append(errs, fmt.Errorf("no attribute is called %s; there are %s", strings.Join(unknown, ", "), strings.Join(have, ", ")))
+		errs = append(errs, fmt.Errorf("no attribute is named %s; there are %s", strings.Join(unknown, ", "), strings.Join(have, ", ")))
 	}
 	return out, errors.Join(errs...)
 }
 
 // fill stores ONNX's default.
-func (a *builtAttr) fill(given Attrs, rank int) {
+func (a *builtAttr) fill(given Attrs, onnx float64, rank int) {
 	a.set = true
 	f := a.field
-	switch f.typ {
-	case isFloat32:
-		a.bits = math.Float32bits(float32(f.onnx))
-	case isInt32:
-		a.bits = uint32(int32(f.onnx))
-	case isScalar:
-		a.kind = 2 // a float of 0
-	case isUint32s:
-		if pad, ok := given["auto_pad"]; ok && f.name == "pads" {
-			if n, err := enumNumber(isAutoPad, pad); err == nil && n == 0 {
-				a.set = false // Same: they follow from the input
+	switch {
+	case f.Kind == fb.Union:
+		a.tag = rtenfb.ScalarFloatScalar
+	case f.Kind == fb.Scalars:
+		n, x := rank, uint32(1) // strides and dilations
+		if f.Name == "pads" {
+			n, x = 2*rank, 0
+			same, err := enumNumber("AutoPad", given["auto_pad"])
+			if err == nil && same == uint32(rtenfb.AutoPadSame) {
+				a.set = false // they follow from the input
 				return
 			}
-		}
-		n, x := rank, uint32(1)
-		if f.fill == zeros4 {
-			n, x = 2*rank, 0
 		}
 		for range n {
 			a.list = binary.LittleEndian.AppendUint32(a.list, x)
 		}
+	case f.Type == fb.Float32:
+		a.bits = math.Float32bits(float32(onnx))
 	default:
-		a.bits = uint32(f.onnx)
+		a.bits = uint32(int32(onnx))
 	}
 }
 
 // convert stores what the caller gave.
 func (a *builtAttr) convert(g *GraphBuilder, v any) (err error) {
 	a.set = true
-	switch t := a.field.typ; t {
-	case isInt32:
-		var n int64
-		n, err = integer(v, math.MinInt32, math.MaxInt32)
-		a.bits = uint32(int32(n))
-	case isUint32:
+	switch f := a.field; {
+	case f.Enum != 0:
+		a.bits, err = enumNumber(rtenfb.Schema.Enums[f.Enum-1].Name, v)
+	case f.Kind == fb.String:
+		s, ok := v.(string)
+		if !ok || !utf8.ValidString(s) {
+			return fmt.Errorf("%w: %T where a string in UTF-8 is required", tensor.ErrMalformed, v)
+		}
+		a.text = s
+	case f.Kind == fb.Scalars && f.Type == fb.Int32:
+		err = a.vector(v, math.MinInt32, math.MaxInt32)
+	case f.Kind == fb.Scalars:
+		err = a.vector(v, 0, math.MaxUint32)
+	case f.Kind == fb.Child:
+		sub, ok := v.(*GraphBuilder)
+		switch {
+		case !ok || sub == nil:
+			return fmt.Errorf("%w: %T where a *GraphBuilder is required", tensor.ErrMalformed, v)
+		case sub.up != g:
+			return fmt.Errorf("%w: the graph was not made by Subgraph of the one that it is used in", tensor.ErrMalformed)
+		}
+		a.graph = sub
+	case f.Kind == fb.Union:
+		a.tag = rtenfb.ScalarIntScalar
+		if a.bits, err = int32Bits(v); err != nil {
+			a.tag = rtenfb.ScalarFloatScalar
+			a.bits, err = float32Bits(v)
+		}
+	case f.Type == fb.Int32:
+		a.bits, err = int32Bits(v)
+	case f.Type == fb.Uint32:
 		var n int64
 		n, err = integer(v, 0, math.MaxUint32)
 		a.bits = uint32(n)
-	case isFloat32:
-		var x float64
-		x, err = number(v)
-		a.bits = math.Float32bits(float32(x))
-	case isBool:
+	case f.Type == fb.Float32:
+		a.bits, err = float32Bits(v)
+	default: // a bool
 		if b, ok := v.(bool); ok {
 			if b {
 				a.bits = 1
@@ -151,46 +176,19 @@ func (a *builtAttr) convert(g *GraphBuilder, v any) (err error) {
 		var n int64
 		n, err = integer(v, 0, 1)
 		a.bits = uint32(n)
-	case isString:
-		s, ok := v.(string)
-		if !ok || !utf8.ValidString(s) {
-			return fmt.Errorf("%w: %T where a string in UTF-8 is wanted", tensor.ErrMalformed, v)
-		}
-		a.text = s
-	case isInt32s:
-		err = a.vector(v, math.MinInt32, math.MaxInt32)
-	case isUint32s:
-		err = a.vector(v, 0, math.MaxUint32)
-	case isGraph:
-		sub, ok := v.(*GraphBuilder)
-		switch {
-		case !ok || sub == nil:
-			return fmt.Errorf("%w: %T where a *GraphBuilder is wanted", tensor.ErrMalformed, v)
-		case sub.up != g:
-			return fmt.Errorf("%w: the graph was not made by Subgraph of the one that it is used in", tensor.ErrMalformed)
-		}
-		a.graph = sub
-	case isScalar:
-		a.kind = 1
-		var n int64
-		if n, err = integer(v, math.MinInt32, math.MaxInt32); err == nil {
-			a.bits = uint32(int32(n))
-			return nil
-		}
-		a.kind = 2
-		var x float64
-		x, err = number(v)
-		a.bits = math.Float32bits(float32(x))
-	default:
-		a.bits, err = enumNumber(t, v)
 	}
 	return err
+}
+
+func int32Bits(v any) (uint32, error) {
+	n, err := integer(v, math.MinInt32, math.MaxInt32)
+	return uint32(int32(n)), err
 }
 
 func (a *builtAttr) vector(v any, lo, hi int64) error {
 	list := reflect.ValueOf(v)
 	if list.Kind() != reflect.Slice && list.Kind() != reflect.Array {
-		return fmt.Errorf("%w: %T where a slice of integers is wanted", tensor.ErrMalformed, v)
+		return fmt.Errorf("%w: %T where a slice of integers is required", tensor.ErrMalformed, v)
 	}
 	for i := range list.Len() {
 		n, err := integer(list.Index(i).Interface(), lo, hi)
@@ -212,7 +210,7 @@ func integer(v any, lo, hi int64) (int64, error) {
 	case x.CanUint() && x.Uint() <= math.MaxInt64:
 		n = int64(x.Uint())
 	default:
-		return 0, fmt.Errorf("%w: %T where an integer is wanted", tensor.ErrMalformed, v)
+		return 0, fmt.Errorf("%w: %T where an integer is required", tensor.ErrMalformed, v)
 	}
 	if n < lo || n > hi {
 		return 0, fmt.Errorf("%w: %d is not between %d and %d", tensor.ErrMalformed, n, lo, hi)
@@ -220,44 +218,44 @@ func integer(v any, lo, hi int64) (int64, error) {
 	return n, nil
 }
 
-// number is any Go number.
-func number(v any) (float64, error) {
+// float32Bits takes any Go number.
+func float32Bits(v any) (uint32, error) {
 	x := reflect.ValueOf(v)
+	var n float64
 	switch {
 	case x.CanFloat():
-		return x.Float(), nil
+		n = x.Float()
 	case x.CanInt():
-		return float64(x.Int()), nil
+		n = float64(x.Int())
 	case x.CanUint():
-		return float64(x.Uint()), nil
+		n = float64(x.Uint())
+	default:
+		return 0, fmt.Errorf("%w: %T where a number is required", tensor.ErrMalformed, v)
 	}
-	return 0, fmt.Errorf("%w: %T where a number is wanted", tensor.ErrMalformed, v)
+	return math.Float32bits(float32(n)), nil
 }
 
 // enumNumber is a value of an enum, by name, number or Enum.
-func enumNumber(t attrType, v any) (uint32, error) {
-	e := &enums[t-isDataType]
+func enumNumber(enum string, v any) (uint32, error) {
+	i := slices.IndexFunc(rtenfb.Schema.Enums, func(e fb.EnumType) bool { return e.Name == enum })
+	names := rtenfb.Schema.Enums[i].Names
 	switch x := v.(type) {
 	case Enum:
-		if x.Type != e.name {
-			return 0, fmt.Errorf("%w: %s where %s is wanted", tensor.ErrMalformed, x.Type, e.name)
+		if x.Type != enum {
+			return 0, fmt.Errorf("%w: %s where %s is required", tensor.ErrMalformed, x.Type, enum)
 		}
 		v = x.Number
 	case tensor.DType:
-		if n, ok := dataTypeNumber(x); ok && t == isDataType {
+		if n, ok := dataTypeNumber(x); ok && i == dataTypeEnum() {
 			return uint32(n), nil
 		}
-		return 0, fmt.Errorf("%w: %v is no %s", tensor.ErrDType, x, e.name)
+		return 0, fmt.Errorf("%w: %v is not a %s", tensor.ErrDType, x, enum)
 	case string:
-		var names []string
-		for i := range e.values {
-			if e.values[i].name == x {
-				return uint32(i), nil
-			}
-			names = append(names, e.values[i].name)
+		if n := slices.Index(names, x); n >= 0 {
+			return uint32(n), nil
 		}
-		return 0, fmt.Errorf("%w: %s is no %s; there are %s", tensor.ErrMalformed, tensor.Quote(x), e.name, strings.Join(names, ", "))
+		return 0, fmt.Errorf("%w: %s is not a %s; there are %s", tensor.ErrMalformed, tensor.Quote(x), enum, strings.Join(names, ", "))
 	}
-	n, err := integer(v, 0, int64(len(e.values)-1))
+	n, err := integer(v, 0, int64(len(names)-1))
 	return uint32(n), err
 }

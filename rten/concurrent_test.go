@@ -14,7 +14,7 @@ func TestAccessorsRunConcurrently(t *testing.T) {
 	called := make(map[string]bool)
 	for _, name := range []string{"convert-0.22.0-control", "convert-0.22.0-operators", "convert-0.22.0-basic-v1"} {
 		r := openBytes(t, golden(t, name))
-		for m := range readtest.Accessors(t, r, "x", "W", "axis", "then_branch") {
+		for m := range readtest.Accessors(t, r, "x", "W", "axis", "then_branch", "alpha", "equation", "mode", "perm") {
 			called[m] = true
 		}
 	}

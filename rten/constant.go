@@ -7,47 +7,93 @@ import (
 	"io"
 	"math"
 
+	flatbuffers "github.com/google/flatbuffers/go"
+
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// dataTypes is indexed by DataType, and as well by ConstantDataType: two enums
-// of different width, whose numbers agree.
-var dataTypes = [...]tensor.DType{tensor.I32, tensor.F32, tensor.I8, tensor.U8}
+// dataTypes is indexed by the schema's DataType, and as well by its ConstantDataType: two
+// enums of different width, whose numbers agree.
+var dataTypes = [...]tensor.DType{
+	rtenfb.DataTypeInt32: tensor.I32,
+	rtenfb.DataTypeFloat: tensor.F32,
+	rtenfb.DataTypeInt8:  tensor.I8,
+	rtenfb.DataTypeUInt8: tensor.U8,
+}
 
-// inlineTypes is indexed by the tag of the union ConstantData, whose order is
-// another one.
-var inlineTypes = [...]tensor.DType{tensor.Unknown, tensor.F32, tensor.I32, tensor.I8, tensor.U8}
+// dataTypeNumber is the number of d in both enums.
+func dataTypeNumber(d tensor.DType) (int, bool) {
+	for i, x := range dataTypes {
+		if x == d {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// inlineTypes is indexed by the tag of the union ConstantData: the dtype of the member, and
+// the slot of its only field.
+var inlineTypes = [...]struct {
+	dtype tensor.DType
+	slot  int
+}{
+	rtenfb.ConstantDataFloatData: {tensor.F32, rtenfb.SlotFloatDataData},
+	rtenfb.ConstantDataInt32Data: {tensor.I32, rtenfb.SlotInt32DataData},
+	rtenfb.ConstantDataInt8Data:  {tensor.I8, rtenfb.SlotInt8DataData},
+	rtenfb.ConstantDataUInt8Data: {tensor.U8, rtenfb.SlotUInt8DataData},
+}
+
+func inlineTag(d tensor.DType) int {
+	for tag, x := range inlineTypes {
+		if tag > 0 && x.dtype == d {
+			return tag
+		}
+	}
+	return 0
+}
 
 // A Constant is a node with a tensor of its own: a weight, most often.
 type Constant struct {
 	n   Node
-	pos int
+	pos flatbuffers.UOffsetT
 }
 
-// Node is the constant as a node.
+func (m *Model) rawConstant(pos flatbuffers.UOffsetT) (raw rtenfb.ConstantNode) {
+	raw.Init(m.buf, pos)
+	return raw
+}
+
+// Node returns the constant as a node.
 func (c Constant) Node() Node { return c.n }
 
 // Inline reports whether the elements are in the flatbuffer, and not in the tensor data
 // after it.
-func (c Constant) Inline() bool { return c.n.m.field(c.pos, slotConstantOffset) == 0 }
+func (c Constant) Inline() bool {
+	raw := c.n.m.rawConstant(c.pos)
+	return raw.DataOffset() == nil
+}
 
-// Tensor is the constant under the name that [Reader.Tensors] describes. Each
+// Tensor returns the constant under the name that [Reader.Tensors] describes. Each
 // call makes a new one.
 func (c Constant) Tensor() *tensor.Tensor {
-	var p payload
-	p.read(c.n.m, c.pos) // checked by Open
-	t := &struct {
+	p := c.payload()
+	t := new(struct {
 		t tensor.Tensor
 		e source.Extent
-	}{}
+	})
 	t.e, _ = c.n.m.r.src.Extent(p.off, p.size)
-	t.t = tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: make(tensor.Shape, p.rank), Data: tensor.NewBlob(&t.e)}
-	for i := range t.t.Shape {
-		t.t.Shape[i] = int64(c.n.m.u32(p.dims + 4*i))
-	}
+	t.t = tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: p.shape(), Data: tensor.NewBlob(&t.e)}
 	return &t.t
+}
+
+// payload is where the elements are, of a constant that Open checked.
+func (c Constant) payload() (p payload) {
+	p.read(c.n.m, c.pos)
+	return p
 }
 
 // tensorName is the name of a constant among those of all graphs.
@@ -62,91 +108,108 @@ func (m *Model) tensorName(i int) string { return m.Constant(i).n.tensorName() }
 
 // A payload is what a ConstantNode says about its elements.
 type payload struct {
-	dtype  tensor.DType
-	dims   int // where the first dimension stands in the buffer
-	rank   int
-	inline bool
-	off    int64 // in the file
-	size   int64 // in bytes
-
-	shape tableShape // of ConstantNodes
+	dtype    tensor.DType
+	dims     []byte // of the shape, as stored
+	elements int64
+	inline   bool
+	off      int64 // in the file
+	size     int64 // in bytes
 }
 
-// read fills p from the ConstantNode at pos, or says what is wrong with it: the
-// error's field is that of the node.
-func (p *payload) read(m *Model, pos int) (field string, where int, err error) {
-	fields := p.shape.of(m, pos)
-	at := pos + int(fields[0]) // required
-	at = m.follow(at)
-	p.dims, p.rank = at+4, int(m.u32(at))
-	dims := m.buf[p.dims:][:4*p.rank]
-	elements := int64(1)
+func (p *payload) shape() tensor.Shape {
+	s := make(tensor.Shape, len(p.dims)/4)
+	for i := range s {
+		s[i] = int64(binary.LittleEndian.Uint32(p.dims[4*i:]))
+	}
+	return s
+}
+
+// A constantError says what is wrong with a field of a ConstantNode.
+type constantError struct {
+	field string // of the node
+	pos   int    // in the flatbuffer
+	err   error
+}
+
+// read fills p from the ConstantNode at pos.
+func (p *payload) read(m *Model, pos flatbuffers.UOffsetT) *constantError {
+	raw := m.rawConstant(pos)
+	p.dims, _ = fb.FieldBytes(raw.Table(), rtenfb.SlotConstantNodeShape, 4)
+	p.elements = 1
 	overflow := false
-	for ; len(dims) > 0; dims = dims[4:] {
-		d := binary.LittleEndian.Uint32(dims)
+	for b := p.dims; len(b) > 0; b = b[4:] {
+		d := binary.LittleEndian.Uint32(b)
 		if d == 0 { // whatever the others are
-			elements, overflow = 0, false
+			p.elements, overflow = 0, false
 			break
 		}
-		if overflow {
-			continue
+		if !overflow {
+			var ok bool
+			p.elements, ok = align.Mul(p.elements, int64(d))
+			overflow = !ok
 		}
-		var ok bool
-		elements, ok = align.Mul(elements, int64(d))
-		overflow = !ok
 	}
 	if overflow {
-		return "data.shape", p.dims, fmt.Errorf("%w: more than 2^63 elements", tensor.ErrMalformed)
+		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape", fmt.Errorf("%w: more than 2^63 elements", tensor.ErrMalformed))
 	}
-	offset := int(fields[4])
-	p.inline = offset == 0
-	if p.inline {
-		return p.readInline(m, pos, elements)
+	if offset := raw.DataOffset(); offset != nil {
+		return p.readExternal(m, raw, *offset)
 	}
-	offset += pos
-	rel := m.u64(offset)
-	f := int(fields[3])
-	if f == 0 {
-		return "data.dtype", pos, fmt.Errorf("%w: absent, while the elements are outside of the model", tensor.ErrMalformed)
+	return p.readInline(m, raw)
+}
+
+func (p *payload) wrong(raw rtenfb.ConstantNode, slot int, field string, err error) *constantError {
+	pos := fb.FieldPosOr(raw.Table(), slot)
+	if slot == rtenfb.SlotConstantNodeShape {
+		pos = fb.FieldTarget(raw.Table(), slot) + 4 // its first dimension
 	}
-	f += pos
-	dtype := m.u16(f)
-	if dtype >= len(dataTypes) {
-		return "data.dtype", f, fmt.Errorf("%w: element type %d", errors.ErrUnsupported, dtype)
+	return &constantError{field, pos, err}
+}
+
+func (p *payload) readExternal(m *Model, raw rtenfb.ConstantNode, rel uint64) *constantError {
+	const offset = rtenfb.SlotConstantNodeDataOffset
+	dtype := raw.Dtype()
+	switch {
+	case dtype == nil:
+		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype", fmt.Errorf("%w: absent, while the elements are outside of the model", tensor.ErrMalformed))
+	case int(*dtype) >= len(dataTypes):
+		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype", fmt.Errorf("%w: dtype %d", errors.ErrUnsupported, *dtype))
+	case !m.r.v2:
+		return p.wrong(raw, offset, "data.data_offset", fmt.Errorf("%w: a file of version 1 has no tensor data", tensor.ErrMalformed))
 	}
-	p.dtype = dataTypes[dtype]
-	if !m.r.v2 {
-		return "data.data_offset", offset, fmt.Errorf("%w: a file of version 1 has no tensor data", tensor.ErrMalformed)
-	}
+	p.dtype = dataTypes[*dtype]
 	var ok bool
-	if p.size, ok = p.dtype.Bytes(elements); !ok {
-		return "data.shape", p.dims, fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrMalformed)
+	if p.size, ok = p.dtype.Bytes(p.elements); !ok {
+		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape", fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrMalformed))
 	}
 	base := m.r.header.TensorOffset
 	switch {
 	case rel > math.MaxInt64:
-		return "data.data_offset", offset, fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, rel)
+		return p.wrong(raw, offset, "data.data_offset", fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, rel))
 	case int64(rel) > m.r.size-base || p.size > m.r.size-base-int64(rel):
-		return "data.data_offset", offset, fmt.Errorf("%w: %d bytes at %d of the tensor data, which has %d", io.ErrUnexpectedEOF, p.size, rel, m.r.size-base)
+		return p.wrong(raw, offset, "data.data_offset", fmt.Errorf("%w: %d bytes at %d of the tensor data, which has %d", io.ErrUnexpectedEOF, p.size, rel, m.r.size-base))
 	}
 	p.off = base + int64(rel)
-	return "", 0, nil
+	return nil
 }
 
-func (p *payload) readInline(m *Model, pos int, elements int64) (field string, where int, err error) {
-	tag := int(m.tag(pos, slotConstantDataType))
+func (p *payload) readInline(m *Model, raw rtenfb.ConstantNode) *constantError {
+	p.inline = true
+	tag := int(raw.DataType())
+	var values flatbuffers.Table
 	switch {
-	case tag == 0:
-		return "data.data", pos, fmt.Errorf("%w: a constant without elements, inline or outside", tensor.ErrMalformed)
+	case tag == 0 || !raw.Data(&values):
+		return p.wrong(raw, rtenfb.SlotConstantNodeData, "data.data", fmt.Errorf("%w: a constant without elements, inline or outside", tensor.ErrMalformed))
 	case tag >= len(inlineTypes):
-		return "data.data_type", m.field(pos, slotConstantDataType), fmt.Errorf("%w: elements of kind %d", errors.ErrUnsupported, tag)
+		return p.wrong(raw, rtenfb.SlotConstantNodeDataType, "data.data_type", fmt.Errorf("%w: elements of kind %d", errors.ErrUnsupported, tag))
 	}
-	p.dtype = inlineTypes[tag]
-	off, n, first := m.elements(m.child(pos, slotConstantData))
-	if n != elements {
-		return "data.data.data", first - 4, fmt.Errorf("%w: %d elements where the shape has %d", tensor.ErrMalformed, n, elements)
+	t := &inlineTypes[tag]
+	p.dtype = t.dtype
+	b, _ := fb.FieldBytes(values, t.slot, t.dtype.Size())
+	vector := fb.FieldTarget(values, t.slot)
+	if n := int64(len(b) / t.dtype.Size()); n != p.elements {
+		return &constantError{"data.data.data", vector, fmt.Errorf("%w: %d elements where the shape has %d", tensor.ErrMalformed, n, p.elements)}
 	}
-	p.off = off
-	p.size = n * int64(p.dtype.Size())
-	return "", 0, nil
+	p.off, p.size = m.filePos(vector+4), int64(len(b))
+	return nil
 }

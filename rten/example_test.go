@@ -56,7 +56,7 @@ func ExampleGraph_Nodes() {
 	w := g.Constant(tensor.New("w", tensor.Shape{2, 2}, []float32{1, 2, 3, 4}))
 	g.Output("y", g.Op("Gemm", rten.Attrs{"transpose_b": true}, x, w))
 	var file bytes.Buffer
-	if err := rten.Write(&file, g, nil); err != nil {
+	if err := g.Write(context.Background(), &file, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -93,7 +93,7 @@ func ExampleGraph_Nodes() {
 }
 
 // A model made in Go, with a loop whose body captures a value.
-func ExampleWriteFile() {
+func ExampleGraphBuilder() {
 	g := rten.NewGraphBuilder()
 	g.SetMetadata("license", "MIT")
 	x := g.Input("x", tensor.F32, rten.Fixed(3))
@@ -108,7 +108,7 @@ func ExampleWriteFile() {
 
 	name := os.TempDir() + "/loop.rten"
 	defer os.Remove(name)
-	if err := rten.WriteFile(name, g, nil); err != nil {
+	if err := g.WriteFile(context.Background(), name, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -129,24 +129,24 @@ func ExampleWriteFile() {
 }
 
 // New weights and metadata for a model, and a version that old releases read.
-func ExamplePatch() {
+func ExampleEdit() {
 	r, err := rten.Open("../testdata/rten/rust-0.23.0-v2.rten", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer r.Close()
-	p := rten.NewPatch(r)
+	e := rten.NewEdit(r)
 	err = errors.Join(
-		p.Set(0, tensor.New("", tensor.Shape{2, 3}, []float32{6, 5, 4, 3, 2, 1})),
-		p.SetMetadata("description", "upside down"),
+		e.Replace("#0", tensor.New("", tensor.Shape{2, 3}, []float32{6, 5, 4, 3, 2, 1})),
+		e.SetAttribute("description", "upside down"),
 	)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	var file bytes.Buffer
-	if err := p.Write(&file, &rten.WriterOptions{Version: 1}); err != nil {
+	if err := e.Write(context.Background(), &file, &rten.WriterOptions{Version: 1}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -164,4 +164,51 @@ func ExamplePatch() {
 	// 1 [6 5 4 3 2 1] <nil>
 	// onnx_hash 0123
 	// description upside down
+}
+
+// A model whose result is limited to the range from 0 to 6.
+func ExampleEdit_InsertAfter() {
+	g := rten.NewGraphBuilder()
+	x := g.Input("x", tensor.F32, rten.Symbol("batch"), rten.Fixed(2))
+	w := g.Constant(tensor.New("w", tensor.Shape{2, 2}, []float32{1, 2, 3, 4}))
+	g.Output("y", g.Op("MatMul", nil, x, w))
+	var file bytes.Buffer
+	if err := g.Write(context.Background(), &file, nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := rten.OpenBytes(file.Bytes(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	y, _ := r.Model().Graph().Lookup("y")
+	e := rten.NewEdit(r)
+	err = e.InsertAfter(y, "Clip", nil, tensor.New("low", nil, []float32{0}), tensor.New("high", nil, []float32{6}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var changed bytes.Buffer
+	if err := e.Write(context.Background(), &changed, nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err = rten.OpenBytes(changed.Bytes(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	graph := r.Model().Graph()
+	for n := range graph.Nodes() {
+		if op, ok := n.Operator(); ok {
+			for _, i := range op.Inputs() {
+				fmt.Print(graph.Node(i).Label(), " ")
+			}
+			fmt.Println(op.Type(), graph.Node(op.Outputs()[0]).Label())
+		}
+	}
+	// Output:
+	// x w MatMul y_Clip
+	// y_Clip low high Clip y
 }

@@ -2,11 +2,9 @@ package rten
 
 import (
 	"bytes"
-	"fmt"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -44,30 +42,6 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzCompact opens version 1 whole and without its weights, and wants to hear the same.
-func FuzzCompact(f *testing.F) {
-	f.Add(largeV1(f))
-	var b raw
-	f.Add(b.model(b.graph([]fb.Offset{b.inline("a", 700, 700), b.value("v"), b.inline("b", 900, 900)}, []uint32{1}, []uint32{0, 2}, nil), 1))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		whole, err1 := OpenBytes(data, nil)
-		r, err2 := newReader(source.OfBytes(data), nil, false, 0)
-		if fmt.Sprint(err1) != fmt.Sprint(err2) {
-			t.Fatalf("whole: %v\ncompact: %v", err1, err2)
-		}
-		if err1 != nil {
-			return
-		}
-		if a, b := describe(whole), describe(r); a != b {
-			t.Fatal(firstDifference(b, a))
-		}
-		var b bytes.Buffer
-		if err := NewPatch(r).Write(&b, nil); err != nil || !bytes.Equal(b.Bytes(), data) {
-			t.Fatalf("a copy has other bytes: %v", err)
-		}
-	})
-}
-
 // FuzzRewrite changes versions and layouts of what opens and wants the same
 // content.
 func FuzzRewrite(f *testing.F) {
@@ -82,8 +56,8 @@ func FuzzRewrite(f *testing.F) {
 		}
 		for _, opts := range []*WriterOptions{nil, {Version: 1}, {Version: 2, Align: 256}, {Version: 2, InlineElements: -1}} {
 			var b bytes.Buffer
-			p := NewPatch(r)
-			if err := p.Write(&b, opts); err != nil {
+			p := NewEdit(r)
+			if err := p.Write(t.Context(), &b, opts); err != nil {
 				continue // too deep for constants inline, newer content, …
 			}
 			got, err := OpenBytes(b.Bytes(), nil)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -46,16 +47,14 @@ func defects() []defect {
 	version1 := alone.model(alone.graph([]fb.Offset{alone.outside("w", 0, 1)}, nil, nil, nil), 1)
 	wrapped := func() []byte { // a graph that is the branch of its own If
 		cycle.Begin()
-		cycle.force(slotGraphNodes, 4, 0)
+		cycle.force(rtenfb.SlotGraphNodes, 4, 0)
 		leaf := cycle.End()
 		cycle.Begin()
 		cycle.Ref(slotFirst, leaf)
 		attrs := cycle.End()
-		b := cycle.model(cycle.graph([]fb.Offset{cycle.operator(opIf, tagIfAttrs, attrs, nil, nil)}, nil, nil, nil), 1)
-		m := Model{buf: b}
-		graph := m.child(m.root(), slotModelGraph)
-		first, _ := m.vector(graph, slotGraphNodes)
-		field := m.field(m.child(m.child(m.follow(first), slotNodeData), slotOperatorAttrs), slotFirst)
+		b := cycle.model(cycle.graph([]fb.Offset{cycle.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, nil, nil)}, nil, nil, nil), 1)
+		graph, _, table := firstAttrs(b)
+		field := table + 4
 		binary.LittleEndian.PutUint32(b[field:], uint32(graph-field))
 		return b
 	}()
@@ -93,7 +92,7 @@ func defects() []defect {
 		{"A-17 a constant without elements", one(func(b *raw) fb.Offset {
 			shape := b.ints(1)
 			b.Begin()
-			b.Ref(slotConstantShape, shape)
+			b.Ref(rtenfb.SlotConstantNodeShape, shape)
 			return b.node("c", ConstantNode, b.End())
 		}), bad, "graph.nodes[0].data.data"},
 		{"A-18 no graph", v2(empty.model(0, 1), 0), bad, "graph"},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -24,8 +25,8 @@ func oddModel(identifier string, offsets ...uint64) []byte {
 	metadata := b.End()
 	graph := b.graph(nodes, nil, []uint32{0}, nil)
 	b.Begin()
-	b.Ref(slotModelMetadata, metadata)
-	b.Ref(slotModelGraph, graph)
+	b.Ref(rtenfb.SlotModelMetadata, metadata)
+	b.Ref(rtenfb.SlotModelGraph, graph)
 	b.force(slotFirst, 4, 1)
 	buf, err := b.Finish(b.End(), identifier)
 	if err != nil {
@@ -68,7 +69,7 @@ func TestOddLayouts(t *testing.T) {
 			for _, opts := range []*WriterOptions{{Version: 1}, {Version: 2, Align: 64}, {Version: 2, InlineElements: -1}} {
 				equalContent(t, fmt.Sprintf("%+v", opts), patched(t, r, opts), want)
 			}
-			edited := equalContent(t, "edited", patched(t, r, nil, func(p *Patch) error { return p.SetMetadata("license", "BSD") }), strings.Replace(want, "MIT", "BSD", 1))
+			edited := equalContent(t, "edited", patched(t, r, nil, func(p *Edit) error { return p.SetAttribute("license", "BSD") }), strings.Replace(want, "MIT", "BSD", 1))
 			if v, err := tensor.Load[float32](edited.Tensor("outside0")); err != nil || len(v) != 5 {
 				t.Errorf("%v %v", v, err)
 			}
@@ -88,21 +89,18 @@ func TestVersion1WithAnyIdentifier(t *testing.T) {
 
 func TestOverlappingWeights(t *testing.T) {
 	r := openBytes(t, made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8), b.outside("b", 16, 4)} }))
-	p := NewPatch(r)
+	p := NewEdit(r)
 	fresh := tensor.New("", tensor.Shape{4}, []float32{1, 2, 3, 4})
-	if err := p.Set(1, fresh); !errors.Is(err, errors.ErrUnsupported) {
+	if err := replaceIn(t, p, "b", fresh); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
 	p.AllowShared = true
-	if err := p.Set(1, fresh); err != nil {
+	if err := replaceIn(t, p, "b", fresh); err != nil {
 		t.Fatal(err)
-	}
-	if err := p.Set(0, ramp(8)); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("bytes were replaced twice: %v", err)
 	}
 	for _, opts := range []*WriterOptions{nil, {Version: 1}, {Align: 256}, {InlineElements: -1}} {
 		var b bytes.Buffer
-		if err := p.Write(&b, opts); err != nil {
+		if err := p.Write(t.Context(), &b, opts); err != nil {
 			t.Fatal(err)
 		}
 		got := openBytes(t, b.Bytes())
@@ -112,19 +110,22 @@ func TestOverlappingWeights(t *testing.T) {
 			t.Errorf("%+v: %v %v %v %v", opts, a, c, err1, err2)
 		}
 	}
+	if err := replaceIn(t, p, "a", ramp(8)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("bytes were replaced twice: %v", err)
+	}
 }
 
 func TestRawLevel(t *testing.T) {
 	r := openBytes(t, golden(t, "convert-0.22.0-control"))
 	m := r.Model()
-	if m.Sys().SchemaVersion() != 1 || m.Sys().Graph(nil).NodesLength() != m.Graph().Len() {
+	if m.Raw().SchemaVersion() != 1 || m.Raw().Graph(nil).NodesLength() != m.Graph().Len() {
 		t.Error("the accessors are of another model")
 	}
 	for c := range m.Constants() {
 		n := c.Node()
 		name, _ := n.Name()
-		if string(n.Sys().Name()) != name || n.Kind() != ConstantNode {
-			t.Errorf("%s", n.Sys().Name())
+		if string(n.Raw().Name()) != name || n.Kind() != ConstantNode {
+			t.Errorf("%s", n.Raw().Name())
 		}
 	}
 	for n := range m.Graph().Nodes() {
@@ -156,7 +157,7 @@ func TestEveryOperatorIsBuilt(t *testing.T) {
 	for _, c := range calls() {
 		for layout, opts := range layouts {
 			var b bytes.Buffer
-			if err := Write(&b, c.build(t), opts); err != nil {
+			if err := c.build(t).Write(t.Context(), &b, opts); err != nil {
 				t.Fatalf("%s, %s: %v", c.op, layout, err)
 			}
 			r, err := OpenBytes(b.Bytes(), &ReaderOptions{Strict: true})

@@ -243,13 +243,13 @@ func sameRun(t testing.TB, what, file string, random bool, inputs ...string) str
 	defer r.Close()
 	other := filepath.Join(t.TempDir(), "copy.rten")
 	for _, opts := range []WriterOptions{{Version: 1}, {Version: 2}, {Version: 2, Align: 4096}, {Version: 2, InlineElements: -1}, {}} {
-		p := NewPatch(r)
+		p := NewEdit(r)
 		if opts == (WriterOptions{}) || opts.Align != 0 {
-			if err := p.SetMetadata("run_id", "a longer string than any that was there"); err != nil {
+			if err := p.SetAttribute("run_id", "a longer string than any that was there"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := p.WriteFile(other, &opts); err != nil {
+		if err := p.WriteFile(t.Context(), other, &opts); err != nil {
 			t.Errorf("%s, %+v: %v", what, opts, err)
 			continue
 		}
@@ -303,7 +303,7 @@ func TestEveryOperatorRuns(t *testing.T) {
 		run(name, g)
 	}
 	for i := range operators {
-		if name := operators[i].name; !used[name] {
+		if name := OpType(i).String(); !used[name] {
 			t.Errorf("%s was not run", name)
 		}
 	}
@@ -370,7 +370,7 @@ func TestMissingInputsAreFoundAsRTenFindsThem(t *testing.T) {
 		}
 	}
 	for op := range OpType(len(operators)) {
-		sequenced := strings.Contains(op.String(), "Sequence") || op == opIf || op == opLoop
+		sequenced := strings.Contains(op.String(), "Sequence") || op == OpIf || op == OpLoop
 		if op.MinInputs() > 0 && required[op.String()] == 0 && !sequenced {
 			t.Errorf("%v was not tried", op)
 		}

@@ -17,3 +17,17 @@ func sortRanges(list []fileRange) {
 		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.end, b.end), cmp.Compare(a.constant, b.constant))
 	})
 }
+
+// overlapping sorts the ranges and groups those that overlap.
+func overlapping(list []fileRange) (groups [][]fileRange) {
+	sortRanges(list)
+	for i := 0; i < len(list); {
+		j, end := i+1, list[i].end
+		for ; j < len(list) && list[j].off < end; j++ {
+			end = max(end, list[j].end)
+		}
+		groups = append(groups, list[i:j])
+		i = j
+	}
+	return groups
+}

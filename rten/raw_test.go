@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
 // raw builds flatbuffers that no writer would.
@@ -24,9 +25,9 @@ func (b *raw) ints(v ...uint32) fb.Offset {
 func (b *raw) node(name string, kind NodeKind, data fb.Offset) fb.Offset {
 	s := b.String(name)
 	b.Begin()
-	b.Ref(slotNodeName, s)
-	b.Ref(slotNodeData, data)
-	b.force(slotNodeDataType, 1, uint64(kind))
+	b.Ref(rtenfb.SlotNodeName, s)
+	b.Ref(rtenfb.SlotNodeData, data)
+	b.force(rtenfb.SlotNodeDataType, 1, uint64(kind))
 	return b.End()
 }
 
@@ -38,10 +39,10 @@ func (b *raw) inline(name string, n int, dims ...uint32) fb.Offset {
 	data := b.End()
 	shape := b.ints(dims...)
 	b.Begin()
-	b.Ref(slotConstantShape, shape)
-	b.Ref(slotConstantData, data)
-	b.force(slotConstantDtype, 2, 1)
-	b.force(slotConstantDataType, 1, 1)
+	b.Ref(rtenfb.SlotConstantNodeShape, shape)
+	b.Ref(rtenfb.SlotConstantNodeData, data)
+	b.force(rtenfb.SlotConstantNodeDtype, 2, 1)
+	b.force(rtenfb.SlotConstantNodeDataType, 1, 1)
 	return b.node(name, ConstantNode, b.End())
 }
 
@@ -53,10 +54,10 @@ func (b *raw) outside(name string, offset uint64, dims ...uint32) fb.Offset {
 func (b *raw) outsideOf(name string, dtype int, offset uint64, dims ...uint32) fb.Offset {
 	shape := b.ints(dims...)
 	b.Begin()
-	b.force(slotConstantOffset, 8, offset)
-	b.Ref(slotConstantShape, shape)
+	b.force(rtenfb.SlotConstantNodeDataOffset, 8, offset)
+	b.Ref(rtenfb.SlotConstantNodeShape, shape)
 	if dtype >= 0 {
-		b.force(slotConstantDtype, 2, uint64(dtype))
+		b.force(rtenfb.SlotConstantNodeDtype, 2, uint64(dtype))
 	}
 	return b.node(name, ConstantNode, b.End())
 }
@@ -70,13 +71,13 @@ func (b *raw) operator(op OpType, tag int, attrs fb.Offset, inputs, outputs []ui
 	out := b.ints(outputs...)
 	in := b.ints(inputs...)
 	b.Begin()
-	b.Ref(slotOperatorOutputs, out)
-	b.Ref(slotOperatorInputs, in)
-	b.Ref(slotOperatorAttrs, attrs)
+	b.Ref(rtenfb.SlotOperatorNodeOutputs, out)
+	b.Ref(rtenfb.SlotOperatorNodeInputs, in)
+	b.Ref(rtenfb.SlotOperatorNodeAttrs, attrs)
 	if attrs != 0 {
-		b.force(slotOperatorAttrsType, 1, uint64(tag))
+		b.force(rtenfb.SlotOperatorNodeAttrsType, 1, uint64(tag))
 	}
-	b.force(slotOperatorType, 1, uint64(op))
+	b.force(rtenfb.SlotOperatorNodeType, 1, uint64(op))
 	return b.node("op", OperatorNode, b.End())
 }
 
@@ -88,16 +89,16 @@ func (b *raw) graph(nodes []fb.Offset, inputs, outputs, captures []uint32) fb.Of
 		c = b.ints(captures...)
 	}
 	b.Begin()
-	b.Ref(slotGraphCaptures, c)
-	b.Ref(slotGraphOutputs, o)
-	b.Ref(slotGraphInputs, i)
-	b.Ref(slotGraphNodes, list)
+	b.Ref(rtenfb.SlotGraphCaptures, c)
+	b.Ref(rtenfb.SlotGraphOutputs, o)
+	b.Ref(rtenfb.SlotGraphInputs, i)
+	b.Ref(rtenfb.SlotGraphNodes, list)
 	return b.End()
 }
 
 func (b *raw) model(graph fb.Offset, version int32) []byte {
 	b.Begin()
-	b.Ref(slotModelGraph, graph)
+	b.Ref(rtenfb.SlotModelGraph, graph)
 	b.force(slotFirst, 4, uint64(uint32(version)))
 	buf, err := b.Finish(b.End(), "")
 	if err != nil {
@@ -117,4 +118,19 @@ func v2(model []byte, n int) []byte {
 func made(n int, nodes func(b *raw) []fb.Offset) []byte {
 	var b raw
 	return v2(b.model(b.graph(nodes(&b), nil, nil, nil), 1), n)
+}
+
+// slot is that of the field with a number, for fields that the schema does not have.
+func slot(id int) int { return 4 + 2*id }
+
+// slotFirst is that of the only field of FloatData and its like, and of Model's version.
+const slotFirst = rtenfb.SlotFloatDataData
+
+// firstAttrs finds the graph, the first node, and the attributes of the operator that it is.
+func firstAttrs(model []byte) (graph, node, attrs int) {
+	g := rtenfb.GetRootAsModel(model, 0).Graph(nil)
+	var n rtenfb.Node
+	g.Nodes(&n, 0)
+	op, _ := fb.FieldTable(n.Table(), rtenfb.SlotNodeData)
+	return int(g.Table().Pos), int(n.Table().Pos), fb.FieldTarget(op, rtenfb.SlotOperatorNodeAttrs)
 }

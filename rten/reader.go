@@ -46,13 +46,13 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, opts, false, compactFrom)
+	return newReader(src, opts, false)
 }
 
 // OpenBytes opens a file that is in memory. It keeps b, which must not change
 // while the Reader or anything that came from it is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), opts, true, compactFrom)
+	return newReader(source.OfBytes(b), opts, true)
 }
 
 // NewReader opens the first size bytes of r, which stays the caller's. It costs
@@ -63,7 +63,7 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, opts, false, compactFrom)
+	return newReader(src, opts, false)
 }
 
 // Detect reports whether the file is a .rten file of either version, if perhaps a
@@ -84,13 +84,7 @@ func Detect(r io.ReaderAt, size int64) bool {
 	if !plausible(src, head) {
 		return false
 	}
-	if m, ok := r.(*source.Source); ok { // of our own, and perhaps mapped: verified where it is
-		ok, err := m.Scan(func(all []byte) error { return verifyMapped(all[:size]) })
-		if ok {
-			return err == nil
-		}
-	}
-	rd, err := newReader(src, nil, false, compactFrom)
+	rd, err := newReader(src, nil, false)
 	if err != nil {
 		return false
 	}
@@ -106,9 +100,8 @@ const firstWindow = 64 << 10
 const maxModel = 1<<31 - 1
 
 // newReader reads and checks all metadata. kept says that the source is memory
-// that the caller promised not to change, so that it need not be copied. Version
-// 1 of that size or more is kept without its weights, where it is mapped.
-func newReader(src *source.Source, opts *ReaderOptions, kept bool, compact int64) (_ *Reader, err error) {
+// that the caller promised not to change, so that it need not be copied.
+func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, err error) {
 	defer func() {
 		if err != nil {
 			src.Close()
@@ -153,59 +146,26 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool, compact int64
 	if n > min(limits.MaxMetadata, maxModel) {
 		return nil, failed(at, "model", fmt.Errorf("%w: a model of %d bytes, more than %d", tensor.ErrLimit, n, min(limits.MaxMetadata, maxModel)))
 	}
-	if !r.v2 && !kept && n >= compact {
-		if _, err := src.Scan(func(all []byte) (err error) { r.model, err = r.compacted(all, limits); return err }); err != nil {
-			return nil, err
-		}
+	buf, err := r.metadata(head, at, n, kept)
+	if err != nil {
+		return nil, err
 	}
-	if r.model == nil {
-		buf, err := r.metadata(head, at, n, kept)
-		if err != nil {
-			return nil, err
-		}
-		r.model = &Model{r: r, buf: buf, base: at}
-		if err := r.model.check(limits); err != nil {
-			return nil, err
-		}
+	r.model = &Model{r: r, buf: buf, base: at}
+	if err := r.model.check(limits); err != nil {
+		return nil, err
 	}
-	r.finish()
-	if r.opts.Strict {
-		if err := r.model.departure(); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
-}
-
-// finish prepares what is made when it is asked for.
-func (r *Reader) finish() {
 	r.lookup = sync.OnceValue(func() *names.Table {
 		t, _ := names.Build(r.Len(), r.model.tensorName)
 		return t
 	})
 	r.model.subgraphs = sync.OnceValue(r.model.graphIndex)
 	r.warnings = sync.OnceValue(r.model.warnings)
-}
-
-// whole is r with all of the flatbuffer in memory, where only a compact one is.
-func (r *Reader) whole() (*Reader, error) {
-	if r.model.compact == nil {
-		return r, nil
+	if r.opts.Strict {
+		if err := r.model.departure(); err != nil {
+			return nil, err
+		}
 	}
-	buf, err := r.src.Metadata(0, r.size)
-	if err != nil {
-		return nil, err
-	}
-	w := &Reader{src: r.src, size: r.size, opts: r.opts}
-	w.model = &Model{r: w, buf: buf}
-	if err := w.model.check(r.opts.Limits.WithDefaults()); err != nil {
-		return nil, err
-	}
-	if w.Len() != r.Len() {
-		return nil, failed(0, "model", fmt.Errorf("%w: it has changed since it was opened", tensor.ErrMalformed))
-	}
-	w.finish()
-	return w, nil
+	return r, nil
 }
 
 // metadata returns the model's bytes, which nobody else can change.

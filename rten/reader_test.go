@@ -155,23 +155,23 @@ func manyConstants(t testing.TB, n int) []byte {
 		name := b.String(fmt.Sprintf("model.layers.%d.weight", i))
 		shape := b.Scalars([]byte{4, 0, 0, 0, 5, 0, 0, 0}, 4, 4)
 		b.Begin()
-		b.Scalar(slotConstantOffset, 8, uint64(i)*128, 1<<63)
-		b.Ref(slotConstantShape, shape)
-		b.Scalar(slotConstantDtype, 2, 1, 99)
+		b.Scalar(rtenfb.SlotConstantNodeDataOffset, 8, uint64(i)*128, 1<<63)
+		b.Ref(rtenfb.SlotConstantNodeShape, shape)
+		b.Scalar(rtenfb.SlotConstantNodeDtype, 2, 1, 99)
 		c := b.End()
 		b.Begin()
-		b.Ref(slotNodeName, name)
-		b.Ref(slotNodeData, c)
-		b.Scalar(slotNodeDataType, 1, uint64(ConstantNode), 0)
+		b.Ref(rtenfb.SlotNodeName, name)
+		b.Ref(rtenfb.SlotNodeData, c)
+		b.Scalar(rtenfb.SlotNodeDataType, 1, uint64(ConstantNode), 0)
 		nodes[i] = b.End()
 	}
 	list := b.Offsets(nodes)
 	b.Begin()
-	b.Ref(slotGraphNodes, list)
+	b.Ref(rtenfb.SlotGraphNodes, list)
 	g := b.End()
 	b.Begin()
 	b.Scalar(4, 4, 1, 0)
-	b.Ref(slotModelGraph, g)
+	b.Ref(rtenfb.SlotModelGraph, g)
 	buf, err := b.Finish(b.End(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -209,40 +209,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestAttributeTablesAgreeWithTheSchema(t *testing.T) {
-	members := rtenfb.Schema.Unions[2].Members
-	if rtenfb.Schema.Unions[2].Name != "OperatorAttrs" || len(members) != len(attrTables) {
-		t.Fatalf("%d tables, the schema has %d", len(attrTables), len(members))
-	}
-	for tag := 1; tag < len(members); tag++ {
-		have, want := &attrTables[tag], &rtenfb.Schema.Tables[members[tag]]
-		if have.name != want.Name {
-			t.Errorf("tag %d is %s, the schema says %s", tag, have.name, want.Name)
-		}
-		i := 0
-		for _, w := range want.Fields {
-			if w.Type == fb.Tag {
-				continue
-			}
-			if i == len(have.fields) {
-				t.Fatalf("%s has no %s", have.name, w.Name)
-			}
-			f := &have.fields[i]
-			i++
-			kind := map[attrType]fb.Kind{isString: fb.String, isGraph: fb.Child, isScalar: fb.Union, isInt32s: fb.Scalars, isUint32s: fb.Scalars}[f.typ]
-			typ := map[attrType]fb.Type{isInt32: fb.Int32, isInt32s: fb.Int32, isUint32: fb.Uint32, isUint32s: fb.Uint32, isFloat32: fb.Float32, isBool: fb.Bool, isString: 0, isGraph: 0, isScalar: 0}
-			wt, ok := typ[f.typ]
-			if !ok {
-				wt = fb.Uint8 // an enum
-			}
-			if f.name != w.Name || slot(int(f.id)) != int(w.Slot) || kind != w.Kind || wt != w.Type {
-				t.Errorf("%s: %+v, the schema says %+v", have.name, f, w)
-			}
-		}
-		if i != len(have.fields) {
-			t.Errorf("%s has more fields than the schema", have.name)
-		}
-	}
+func TestTablesAgreeWithTheSchema(t *testing.T) {
 	if len(operators) != len(rtenfb.EnumNamesOperatorType) {
 		t.Errorf("%d operators", len(operators))
 	}
@@ -253,36 +220,31 @@ func TestAttributeTablesAgreeWithTheSchema(t *testing.T) {
 		if op, ok := ParseOpType(name); !ok || byte(op) != byte(n) {
 			t.Errorf("%s is parsed as %d", name, op)
 		}
+		if op := &operators[n]; (op.attrs == 0) != (op.use == ignored) || op.attrs > 0 && attrTable(int(op.attrs)) == nil {
+			t.Errorf("%s: attributes %v, use %d", name, op.attrs, op.use)
+		}
 	}
-	for _, e := range []struct {
-		name  string
-		names func(n int) (string, bool)
-		n     int
-	}{
-		{"DataType", enumName(rtenfb.EnumNamesDataType), len(rtenfb.EnumNamesDataType)},
-		{"AutoPad", enumName(rtenfb.EnumNamesAutoPad), len(rtenfb.EnumNamesAutoPad)},
-		{"PadMode", enumName(rtenfb.EnumNamesPadMode), len(rtenfb.EnumNamesPadMode)},
-		{"RNNDirection", enumName(rtenfb.EnumNamesRNNDirection), len(rtenfb.EnumNamesRNNDirection)},
-		{"ResizeMode", enumName(rtenfb.EnumNamesResizeMode), len(rtenfb.EnumNamesResizeMode)},
-		{"CoordTransformMode", enumName(rtenfb.EnumNamesCoordTransformMode), len(rtenfb.EnumNamesCoordTransformMode)},
-		{"NearestMode", enumName(rtenfb.EnumNamesNearestMode), len(rtenfb.EnumNamesNearestMode)},
-		{"DepthToSpaceMode", enumName(rtenfb.EnumNamesDepthToSpaceMode), len(rtenfb.EnumNamesDepthToSpaceMode)},
-		{"GeluApproximation", enumName(rtenfb.EnumNamesGeluApproximation), len(rtenfb.EnumNamesGeluApproximation)},
-		{"NMSBoxOrder", enumName(rtenfb.EnumNamesNMSBoxOrder), len(rtenfb.EnumNamesNMSBoxOrder)},
-		{"ScatterReduction", enumName(rtenfb.EnumNamesScatterReduction), len(rtenfb.EnumNamesScatterReduction)},
-	} {
-		for i := range e.n {
-			want, ok := e.names(i)
-			if got := (Enum{e.name, i}).String(); !ok || got != want {
-				t.Errorf("%s %d is %s, the schema says %s", e.name, i, got, want)
+	facts := 0
+	for tag := 1; attrTable(tag) != nil; tag++ {
+		table := attrTable(tag)
+		for i := range table.Fields {
+			f := &table.Fields[i]
+			if _, ok := attrFacts[table.Name+"."+f.Name]; ok {
+				facts++
+			}
+			if f.Default != 0 && factOf(table, f).onnx != float64(f.Default) {
+				t.Errorf("%s.%s: ONNX's default is not the schema's %d", table.Name, f.Name, f.Default)
 			}
 		}
-		if got := (Enum{e.name, e.n}).String(); got != fmt.Sprintf("#%d", e.n) {
-			t.Errorf("%s has more names than the schema: %s", e.name, got)
+	}
+	if facts != len(attrFacts) {
+		t.Errorf("%d of %d facts are about fields of the schema", facts, len(attrFacts))
+	}
+	for i, d := range dataTypes {
+		e := Enum{"DataType", i}
+		want := map[string]tensor.DType{"Int32": tensor.I32, "Float": tensor.F32, "Int8": tensor.I8, "UInt8": tensor.U8}[e.String()]
+		if d != want || e.DType() != want || inlineTypes[inlineTag(d)].dtype != d {
+			t.Errorf("%v is %v", e, d)
 		}
 	}
-}
-
-func enumName[T ~byte](m map[T]string) func(int) (string, bool) {
-	return func(n int) (string, bool) { s, ok := m[T(n)]; return s, ok }
 }

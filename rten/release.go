@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -56,9 +57,7 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 		add(1100, -1, -1, "version 2 of the file")
 	}
 	for c := range m.Constants() {
-		var p payload
-		p.read(m, c.pos)
-		if p.dtype == tensor.I8 || p.dtype == tensor.U8 {
+		if p := c.payload(); p.dtype == tensor.I8 || p.dtype == tensor.U8 {
 			add(1400, c.n.graph, c.n.index, "constants of %v", p.dtype)
 		}
 	}
@@ -77,21 +76,24 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 			if operators[t].use == ignored || op.attrsTag() != int(operators[t].attrs) {
 				continue
 			}
-			table, pos := op.attrs()
-			for i := range table.fields {
-				f := &table.fields[i]
-				a := op.attribute(table, f, pos)
+			table, raw, _ := op.attrs()
+			for i := range table.Fields {
+				f := &table.Fields[i]
+				if f.Type == fb.Tag {
+					continue
+				}
+				a := op.attribute(f, raw)
 				if !a.Set {
 					continue
 				}
 				if e, ok := a.Value.(Enum); ok {
-					if r := enumSince(f.typ, e.Number); r != 0 {
+					if r := enumSince(e); r != 0 {
 						add(r, n.graph, n.index, "%s %v", e.Type, e)
 					}
 				}
-				since := max(f.since, table.since)
+				since := factOf(table, f).since
 				if since > operators[t].since && !neutral(f, a.Value) {
-					add(since, n.graph, n.index, "attribute %s of %v", f.name, t)
+					add(since, n.graph, n.index, "attribute %s of %v", f.Name, t)
 				}
 			}
 		}
@@ -110,18 +112,10 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 	return lowest, because
 }
 
-func enumSince(t attrType, number int) release {
-	values := enums[t-isDataType].values
-	if number >= len(values) {
-		return 0
-	}
-	return values[number].since
-}
-
 // neutral reports whether a release that does not know the field computes the
 // same as one that does.
-func neutral(f *attrField, value any) bool {
-	if f.null {
+func neutral(f *fb.Field, value any) bool {
+	if f.Optional {
 		return false
 	}
 	all := func(v []uint32, want uint32) bool {
@@ -134,17 +128,17 @@ func neutral(f *attrField, value any) bool {
 	}
 	switch v := value.(type) {
 	case int32:
-		return float64(v) == f.def
+		return int64(v) == f.Default
 	case uint32:
-		return float64(v) == f.def
+		return int64(v) == f.Default
 	case float32:
-		return v == float32(f.def)
+		return v == float32(f.Default)
 	case bool:
-		return v == (f.def != 0)
+		return v == (f.Default != 0)
 	case Enum:
-		return float64(v.Number) == f.def
+		return int64(v.Number) == f.Default
 	case []uint32:
-		if f.name == "dilations" {
+		if f.Name == "dilations" {
 			return all(v, 1)
 		}
 		return all(v, 0)

@@ -35,7 +35,7 @@ func rtenproof(t testing.TB, file string, inputs ...string) (string, error) {
 func write(t testing.TB, g *GraphBuilder, opts *WriterOptions) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "model.rten")
-	if err := WriteFile(name, g, opts); err != nil {
+	if err := g.WriteFile(t.Context(), name, opts); err != nil {
 		t.Fatal(err)
 	}
 	return name

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strconv"
 
-	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -71,97 +68,6 @@ func (m *Model) departure() (first error) {
 	return first
 }
 
-// rtenMaxTables is how many tables RTen's verifier visits before it gives up.
-const rtenMaxTables = 1_000_000
-
-// A departureKind says what a departure is worth.
-type departureKind uint8
-
-const (
-	foreign departureKind = iota // no writer of RTen does this
-	genuine                      // the official converter does, and RTen does not like it
-)
-
-// departures finds what Open tolerates. found returns false to end the search.
-func (m *Model) departures(found func(err error, kind departureKind) bool) {
-	tables, over := 0, false
-	inputs := make(map[int]bool) // ValueNodes that the caller of the model fills
-	for _, id := range m.Graph().Inputs() {
-		inputs[m.child(m.nodePos(0, id), slotNodeData)] = true
-	}
-	note := func(at *step, pos int, field string, err error, kind departureKind) bool {
-		if s := at.String(); s != "" && field != "" {
-			field = s + "." + field
-		} else {
-			field = s + field
-		}
-		return found(m.at(pos, field, err), kind)
-	}
-	m.walk(func(at *step, pos int, t *fb.Table) bool {
-		ok := true
-		if tables++; tables > rtenMaxTables && !over {
-			over = true
-			ok = note(at, pos, "", fmt.Errorf("%w: more than %d tables: RTen refuses to load this model", tensor.ErrLimit, rtenMaxTables), genuine)
-		}
-		m.newer(pos, t, func(p int, field string) {
-			ok = ok && note(at, p, "", fmt.Errorf("%w: %s of %s is newer than this library", errors.ErrUnsupported, field, t.Name), foreign)
-		})
-		if !ok {
-			return false
-		}
-		switch t.Name {
-		case "OperatorNode":
-			if op := OpType(m.tag(pos, slotOperatorType)); !op.Known() {
-				return note(at, m.field(pos, slotOperatorType), "type", fmt.Errorf("%w: operator %v is newer than this library", errors.ErrUnsupported, op), foreign)
-			}
-		case "ConstantNode":
-			return m.constantDepartures(pos, func(p int, field string, err error) bool {
-				return note(at, p, field, err, foreign)
-			})
-		case "ValueNode":
-			if !inputs[pos] {
-				return true // a size of 0 may be meant
-			}
-			dims, _ := Value{Node{m: m}, pos}.Shape()
-			for i, d := range dims {
-				if n, fixed := d.Size(); !fixed || n != 0 {
-					continue
-				}
-				if !note(at, m.field(pos, slotValueShape), "shape["+strconv.Itoa(i)+"]",
-					fmt.Errorf("%w: an input of size 0, which rten-convert writes for a size that it does not know: RTen 0.25 and later accept no other", tensor.ErrMalformed), genuine) {
-					return false
-				}
-			}
-		}
-		return true
-	})
-}
-
-func (m *Model) constantDepartures(pos int, found func(at int, field string, err error) bool) bool {
-	dims, rank := m.vector(pos, slotConstantShape)
-	for i, stride := rank-1, int64(1); i >= 0; i-- {
-		var ok bool
-		if stride, ok = align.Mul(stride, int64(m.u32(dims+4*i))); !ok { // beside a zero, else Open refused it
-			if !found(dims, "shape", fmt.Errorf("%w: no elements, but strides beyond 2^63, over which RTen stumbles", tensor.ErrMalformed)) {
-				return false
-			}
-			break
-		}
-	}
-	data := m.child(pos, slotConstantData)
-	offset := m.field(pos, slotConstantOffset)
-	if data != 0 && offset != 0 && !found(offset, "data_offset", fmt.Errorf("%w: elements both inline and outside of the model; those outside count", tensor.ErrMalformed)) {
-		return false
-	}
-	if f := m.field(pos, slotConstantDtype); f != 0 && offset == 0 {
-		dtype, tag := m.u16(f), int(m.tag(pos, slotConstantDataType))
-		if dtype >= len(dataTypes) || dataTypes[dtype] != inlineTypes[tag] {
-			return found(f, "dtype", fmt.Errorf("%w: element type %d of inline elements that are %v", tensor.ErrMalformed, dtype, inlineTypes[tag]))
-		}
-	}
-	return true
-}
-
 // verifyRanges checks that the parts of the file do not overlap, that nothing
 // hides between them, and that everything can be read.
 func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList, o *tensor.VerifyOptions) error {
@@ -173,8 +79,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList, o *
 		used = append(used, fileRange{0, r.size, -1})
 	}
 	for i := range m.constants {
-		var p payload
-		p.read(m, m.Constant(i).pos)
+		p := m.Constant(i).payload()
 		if p.inline || p.size == 0 {
 			continue
 		}

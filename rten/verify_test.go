@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -58,26 +59,26 @@ func TestVerifyGraphs(t *testing.T) {
 		}, "graph.nodes[1].data.attrs", "absent, while Gemm needs GemmAttrs"},
 		{"the wrong attributes", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opGemm, 12, gemm(b), []uint32{0, 0}, nil)}, nil, nil, nil)
-		}, "graph.nodes[1].data.attrs", "GRUAttrs where Gemm wants GemmAttrs"},
+		}, "graph.nodes[1].data.attrs", "GRUAttrs where Gemm requires GemmAttrs"},
 		{"attributes that nobody reads", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opAdd, tagGemm, gemm(b), []uint32{0, 0}, nil)}, nil, nil, nil)
-		}, "graph.nodes[1].data.attrs", "which Add does not look at"},
+		}, "graph.nodes[1].data.attrs", "which Add does not read"},
 		{"an enum of the future", func(b *raw) fb.Offset {
 			b.Begin()
 			b.force(slotFirst, 1, 9)
 			attrs := b.End()
 			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(34, 40, attrs, []uint32{0, 0}, nil)}, nil, nil, nil)
-		}, "graph.nodes[1].data.attrs.mode", "9 is no PadMode"},
+		}, "graph.nodes[1].data.attrs.mode", "9 is not a PadMode"},
 		{"an If with one branch", func(b *raw) fb.Offset {
 			sub := b.graph(nil, nil, nil, nil)
 			b.Begin()
 			b.Ref(slot(0), sub)
 			attrs := b.End()
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opIf, tagIfAttrs, attrs, []uint32{0}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, []uint32{0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.attrs.else_branch", "absent, while If needs it"},
 		{"a Loop without a body", func(b *raw) fb.Offset {
 			b.Begin()
-			return b.graph([]fb.Offset{b.operator(opLoop, tagLoopAttrs, b.End(), nil, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), b.End(), nil, nil)}, nil, nil, nil)
 		}, "graph.nodes[0].data.attrs.body", "absent, while Loop needs it"},
 		{"a name twice", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1), b.inline("c", 1)}, nil, nil, nil)
@@ -87,8 +88,8 @@ func TestVerifyGraphs(t *testing.T) {
 			b.Begin()
 			b.Ref(slotFirst, sub)
 			attrs := b.End()
-			return b.graph([]fb.Offset{b.inline("here", 1), b.operator(opLoop, tagLoopAttrs, attrs, nil, nil)}, nil, nil, nil)
-		}, "graph.nodes[1].body.captures[0]", `no graph around this one has a tensor called "far away"`},
+			return b.graph([]fb.Offset{b.inline("here", 1), b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), attrs, nil, nil)}, nil, nil, nil)
+		}, "graph.nodes[1].body.captures[0]", `no graph around this one has a tensor named "far away"`},
 		{"too few inputs", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(OpType(30), 0, 0, []uint32{0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.inputs[1]", "absent, while MatMul needs its first 2 inputs"},
@@ -114,11 +115,11 @@ func TestVerifyGraphs(t *testing.T) {
 			data := b.End()
 			shape := b.ints(1)
 			b.Begin()
-			b.force(slotConstantOffset, 8, 0)
-			b.Ref(slotConstantShape, shape)
-			b.Ref(slotConstantData, data)
-			b.force(slotConstantDtype, 2, 1)
-			b.force(slotConstantDataType, 1, 1)
+			b.force(rtenfb.SlotConstantNodeDataOffset, 8, 0)
+			b.Ref(rtenfb.SlotConstantNodeShape, shape)
+			b.Ref(rtenfb.SlotConstantNodeData, data)
+			b.force(rtenfb.SlotConstantNodeDtype, 2, 1)
+			b.force(rtenfb.SlotConstantNodeDataType, 1, 1)
 			return b.graph([]fb.Offset{b.node("c", ConstantNode, b.End())}, nil, nil, nil)
 		}, "graph.nodes[0].data.data_offset", "both inline and outside"},
 		{"a type that contradicts", func(b *raw) fb.Offset {
@@ -128,17 +129,17 @@ func TestVerifyGraphs(t *testing.T) {
 			data := b.End()
 			shape := b.ints(1)
 			b.Begin()
-			b.Ref(slotConstantShape, shape)
-			b.Ref(slotConstantData, data)
-			b.force(slotConstantDtype, 2, 2)
-			b.force(slotConstantDataType, 1, 1)
+			b.Ref(rtenfb.SlotConstantNodeShape, shape)
+			b.Ref(rtenfb.SlotConstantNodeData, data)
+			b.force(rtenfb.SlotConstantNodeDtype, 2, 2)
+			b.force(rtenfb.SlotConstantNodeDataType, 1, 1)
 			return b.graph([]fb.Offset{b.node("c", ConstantNode, b.End())}, nil, nil, nil)
-		}, "graph.nodes[0].data.dtype", "element type 2 of inline elements that are float32"},
+		}, "graph.nodes[0].data.dtype", "dtype 2 of inline elements that are float32"},
 		{"an input of size 0", func(b *raw) fb.Offset {
 			b.Begin()
 			dims := b.Offsets([]fb.Offset{b.End()})
 			b.Begin()
-			b.Ref(slotValueShape, dims)
+			b.Ref(rtenfb.SlotValueNodeShape, dims)
 			return b.graph([]fb.Offset{b.node("x", ValueNode, b.End())}, []uint32{0}, nil, nil)
 		}, "graph.nodes[0].data.shape[0]", "an input of size 0"},
 	} {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -53,7 +55,7 @@ func (v *graphVerifier) graph(i int) {
 		for _, id := range ids {
 			producer[id] = given
 			if kinds[id] == OperatorNode {
-				v.warn(i, id, m.nodePos(i, id), "", "an operator stands for a value that is given to the graph")
+				v.warn(i, id, int(g.Node(id).pos), "", "an operator stands for a value that is given to the graph")
 			}
 		}
 	}
@@ -74,11 +76,11 @@ func (v *graphVerifier) graph(i int) {
 	for j, id := range g.Outputs() {
 		switch {
 		case seen[id]:
-			v.warn(i, -1, m.child(g.pos(), slotGraphOutputs)+4+4*j, fmt.Sprintf("outputs[%d]", j), "node %d is an output twice: RTen refuses to plan the graph", id)
+			v.warn(i, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphOutputs)+4+4*j, fmt.Sprintf("outputs[%d]", j), "node %d is an output twice: RTen refuses to plan the graph", id)
 		case kinds[id] == OperatorNode:
-			v.warn(i, id, m.nodePos(i, id), "", "an operator stands for an output of the graph")
+			v.warn(i, id, int(g.Node(id).pos), "", "an operator stands for an output of the graph")
 		case kinds[id] == ValueNode && producer[id] == -1:
-			v.warn(i, id, m.nodePos(i, id), "", "an output of the graph that nothing computes")
+			v.warn(i, id, int(g.Node(id).pos), "", "an output of the graph that nothing computes")
 		}
 		seen[id] = true
 	}
@@ -87,15 +89,10 @@ func (v *graphVerifier) graph(i int) {
 	v.captures(i, g, kinds)
 }
 
-func (m *Model) nodePos(graph, node int) int {
-	first, _ := m.vector(int(m.graphs[graph].pos), slotGraphNodes)
-	entry := first + 4*node
-	return entry + int(m.u32(entry))
-}
-
 // warnOperator notes something about an operator, at one of its fields.
 func (v *graphVerifier) warnOperator(op Operator, slot int, field, format string, args ...any) {
-	pos := max(v.m.field(op.pos, slot), op.pos)
+	raw := op.raw()
+	pos := fb.FieldPosOr(raw.Table(), slot)
 	v.warn(op.n.graph, op.n.index, pos, "data."+field, format, args...)
 }
 
@@ -108,9 +105,9 @@ func (v *graphVerifier) outputs(op Operator, kinds []NodeKind, producer []int32)
 		field := fmt.Sprintf("outputs[%d]", j)
 		switch {
 		case kinds[id] != ValueNode:
-			v.warnOperator(op, slotOperatorOutputs, field, "node %d is a %v, not a value", id, kinds[id])
+			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field, "node %d is a %v, not a value", id, kinds[id])
 		case producer[id] != -1:
-			v.warnOperator(op, slotOperatorOutputs, field, "node %d has another producer", id)
+			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field, "node %d has another producer", id)
 		default:
 			producer[id] = int32(op.n.index)
 		}
@@ -124,31 +121,31 @@ func (v *graphVerifier) inputs(op Operator, kinds []NodeKind, producer []int32) 
 		switch {
 		case id < 0:
 		case kinds[id] == OperatorNode:
-			v.warnOperator(op, slotOperatorInputs, field, "node %d is an operator, not a tensor", id)
+			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field, "node %d is an operator, not a tensor", id)
 		case kinds[id] == ValueNode && producer[id] == -1:
-			v.warnOperator(op, slotOperatorInputs, field, "nothing gives node %d a value", id)
+			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field, "nothing gives node %d a value", id)
 		}
 	}
 	// Missing ones at the end count: RTen drops them of outputs only.
 	t := op.Type()
 	if max := t.MaxInputs(); max >= 0 && len(inputs) > max {
-		v.warnOperator(op, slotOperatorInputs, "inputs", "%d inputs where %v takes at most %d", len(inputs), t, max)
+		v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, "inputs", "%d inputs where %v takes at most %d", len(inputs), t, max)
 	}
 	absent := func(i int) bool { return i >= len(inputs) || inputs[i] < 0 }
 	min := t.MinInputs()
-	if a, _ := op.Attribute("equation"); t == opEinsum {
+	if a, _ := op.Attribute("equation"); t == OpEinsum {
 		equation, _ := a.Value.(string)
 		terms, _, _ := strings.Cut(equation, "->")
 		min = strings.Count(terms, ",") + 1
 	}
 	for i := range min {
 		if absent(i) {
-			v.warnOperator(op, slotOperatorInputs, fmt.Sprintf("inputs[%d]", i), "absent, while %v needs its first %d inputs", t, min)
+			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, fmt.Sprintf("inputs[%d]", i), "absent, while %v needs its first %d inputs", t, min)
 			return
 		}
 	}
 	if a, b, ok := t.needsOneOf(); ok && absent(a) && absent(b) {
-		v.warnOperator(op, slotOperatorInputs, "inputs", "%v needs input %d or %d", t, a, b)
+		v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, "inputs", "%v needs input %d or %d", t, a, b)
 	}
 }
 
@@ -167,43 +164,37 @@ func (v *graphVerifier) attributes(op Operator) {
 	switch {
 	case want.use == ignored:
 		if tag != 0 {
-			warn(slotOperatorAttrsType, "attrs", "%s, which %v does not look at", op.AttrsTable(), t)
+			warn(rtenfb.SlotOperatorNodeAttrsType, "attrs", "%s, which %v does not read", op.AttrsTable(), t)
 		}
 		return
 	case tag == 0 && want.use == needed:
-		warn(slotOperatorType, "attrs", "absent, while %v needs %s", t, attrTables[want.attrs].name)
+		warn(rtenfb.SlotOperatorNodeType, "attrs", "absent, while %v needs %s", t, attrTable(int(want.attrs)).Name)
 		return
 	case tag != 0 && tag != int(want.attrs):
-		warn(slotOperatorAttrsType, "attrs", "%s where %v wants %s", op.AttrsTable(), t, attrTables[want.attrs].name)
+		warn(rtenfb.SlotOperatorNodeAttrsType, "attrs", "%s where %v requires %s", op.AttrsTable(), t, attrTable(int(want.attrs)).Name)
 		return
 	}
 	for a := range op.Attributes() {
 		switch x := a.Value.(type) {
 		case Enum:
-			if a.Set && x.String() == fmt.Sprintf("#%d", x.Number) {
-				warn(slotOperatorAttrs, "attrs."+a.Name, "%d is no %s", x.Number, x.Type)
+			if a.Set && !x.known() {
+				warn(rtenfb.SlotOperatorNodeAttrs, "attrs."+a.Name, "%d is not a %s", x.Number, x.Type)
 			}
 		case nil:
-			if t == opIf || t == opLoop {
-				warn(slotOperatorAttrs, "attrs."+a.Name, "absent, while %v needs it", t)
+			if t == OpIf || t == OpLoop {
+				warn(rtenfb.SlotOperatorNodeAttrs, "attrs."+a.Name, "absent, while %v needs it", t)
 			}
 		}
 	}
-	if t == opConstantOfShape {
-		if kind := op.n.m.tag(op.n.m.child(op.pos, slotOperatorAttrs), slotFirst); int(kind) > 2 {
-			warn(slotOperatorAttrs, "attrs.value", "a scalar of kind %d", kind)
+	if t == OpConstantOfShape {
+		_, raw, _ := op.attrs()
+		var x rtenfb.ConstantOfShapeAttrs
+		x.Init(raw.Bytes, raw.Pos)
+		if kind := x.ValueType(); kind > rtenfb.ScalarFloatScalar {
+			warn(rtenfb.SlotOperatorNodeAttrs, "attrs.value", "a scalar of kind %d", kind)
 		}
 	}
 }
-
-const (
-	opConstantOfShape OpType = 8
-	opResize          OpType = 41
-	opEinsum          OpType = 103
-	opIf              OpType = 104
-	opLoop            OpType = 116
-	opSTFT            OpType = 127
-)
 
 // cycles finds operators that wait for their own results. producer has the
 // operator that computes each value.
@@ -218,12 +209,11 @@ func (v *graphVerifier) cycles(graph int, g *Graph, producer []int32) {
 		node   int
 		inputs []int
 	}
-	m := v.m
 	var stack []frame
 	push := func(node int) {
 		state[node] = open
-		pos := m.child(m.nodePos(graph, node), slotNodeData)
-		stack = append(stack, frame{node, m.ints(pos, slotOperatorInputs)})
+		op, _ := g.Node(node).Operator()
+		stack = append(stack, frame{node, op.Inputs()})
 	}
 	for node := range g.Nodes() {
 		if node.Kind() != OperatorNode || state[node.index] != unseen {
@@ -246,7 +236,7 @@ func (v *graphVerifier) cycles(graph int, g *Graph, producer []int32) {
 			case unseen:
 				push(op)
 			case open:
-				v.warn(graph, op, m.nodePos(graph, op), "", "the operator waits for its own result, by way of node %d", id)
+				v.warn(graph, op, int(g.Node(op).pos), "", "the operator waits for its own result, by way of node %d", id)
 			}
 		}
 	}
@@ -262,7 +252,7 @@ func (v *graphVerifier) duplicates(graph int, g *Graph) {
 			continue
 		}
 		if first, ok := seen[name]; ok {
-			v.warn(graph, node.index, node.pos, "name", "%s is the name of node %d as well", tensor.Quote(name), first)
+			v.warn(graph, node.index, int(node.pos), "name", "%s is the name of node %d as well", tensor.Quote(name), first)
 			continue
 		}
 		seen[name] = node.index
@@ -284,7 +274,7 @@ func (v *graphVerifier) captures(graph int, g *Graph, kinds []NodeKind) {
 			found = v.has(i, name)
 		}
 		if !found {
-			v.warn(graph, -1, m.child(g.pos(), slotGraphCaptures), fmt.Sprintf("captures[%d]", j), "no graph around this one has a tensor called %s", tensor.Quote(name))
+			v.warn(graph, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures), fmt.Sprintf("captures[%d]", j), "no graph around this one has a tensor named %s", tensor.Quote(name))
 		}
 	}
 }

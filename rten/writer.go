@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,17 +16,18 @@ import (
 // lays a file out as the official converter does.
 type WriterOptions struct {
 	// Version is 2, or 1 for a bare flatbuffer of less than 2 GiB with all
-	// weights in it, which RTen before 0.11 needs. 0 is 2, and in a [Patch] the
+	// weights in it, which RTen before 0.11 needs. 0 is 2, and in an [Edit] the
 	// version of the file that is changed.
 	Version int
 	// Align is where in the file the tensors of version 2 begin: at multiples
-	// of this power of two. 0 is 64, and in a [Patch] leaves tensors where they
+	// of this power of two. 0 is 64, and in an [Edit] leaves tensors where they
 	// are.
 	Align int64
 	// InlineElements is the most elements of a constant that version 2 keeps in
 	// the model. 0 is 16; negative keeps none there. A version 1 file with content
 	// that is newer than this library cannot be taken apart: as version 2 it keeps
-	// all constants in the model, where RTen reads them too.
+	// all constants in the model, where RTen reads them too, and it does not become
+	// version 1 again.
 	InlineElements int
 	// Unlimited writes models of more than a million tables, which RTen refuses
 	// to load.
@@ -56,32 +58,32 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 	return out, nil
 }
 
-// WriteFile writes the model that g has assembled. The file appears whole, or
-// not at all.
-func WriteFile(name string, g *GraphBuilder, opts *WriterOptions) error {
-	l, err := layoutOf(g, opts)
+// WriteFile writes the model that g has assembled, or reports what went wrong while it
+// was. The file appears whole, or not at all.
+func (g *GraphBuilder) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
+	l, err := g.layout(opts)
 	if err != nil {
 		return err
 	}
-	return l.writeFile(name)
+	return l.writeFile(ctx, name)
 }
 
-// Write writes the model that g has assembled to w, from the start to the end.
-// The bytes depend on nothing but the model and the options.
-func Write(w io.Writer, g *GraphBuilder, opts *WriterOptions) error {
-	l, err := layoutOf(g, opts)
+// Write writes the model that g has assembled to w, from the start to the end, or reports
+// what went wrong while it was. The bytes depend on nothing but the model and the options.
+func (g *GraphBuilder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
+	l, err := g.layout(opts)
 	if err != nil {
 		return err
 	}
-	return l.write(w)
+	return l.write(ctx, w)
 }
 
-func layoutOf(g *GraphBuilder, opts *WriterOptions) (*layout, error) {
+func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if g == nil || g.up != nil {
+	if g.up != nil {
 		return nil, errors.New("rten: a model is written from its top graph")
 	}
 	g.finish()
@@ -98,6 +100,27 @@ func layoutOf(g *GraphBuilder, opts *WriterOptions) (*layout, error) {
 		return nil, err
 	}
 	return e.model(encodeModel(e, graph, metadata))
+}
+
+// A cancelWriter fails once its context is done, which it looks at every 1 MiB.
+type cancelWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c *cancelWriter) Write(p []byte) (n int, err error) {
+	for {
+		if err := c.ctx.Err(); err != nil {
+			return n, err
+		}
+		k, err := c.w.Write(p[n:min(n+1<<20, len(p))])
+		if n += k; err != nil || n == len(p) {
+			return n, err
+		}
+		if k == 0 {
+			return n, io.ErrShortWrite
+		}
+	}
 }
 
 // A layout is a file as pieces in ascending order; between them are zeros.
@@ -130,20 +153,21 @@ func version2Layout(model []piece, modelSize int64, external []piece, externalSi
 	return l, nil
 }
 
-func (l *layout) writeFile(name string) error {
+func (l *layout) writeFile(ctx context.Context, name string) error {
 	f, err := atomicfile.Create(name)
 	if err != nil {
 		return err
 	}
 	defer f.Abort()
 	f.Reserve(l.size)
-	if err := l.write(f); err != nil {
+	if err := l.write(ctx, f); err != nil {
 		return err
 	}
 	return f.Close()
 }
 
-func (l *layout) write(w io.Writer) error {
+func (l *layout) write(ctx context.Context, w io.Writer) error {
+	w = &cancelWriter{ctx, w}
 	var zeros [4096]byte
 	at := int64(0)
 	pad := func(to int64) error {

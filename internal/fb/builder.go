@@ -26,6 +26,7 @@ type Builder struct {
 	fields   []int  // of the open table, by id: where it ends, counted like Offset
 	start    int    // used when the open table began
 	vtables  []int  // of the vtables written, counted like Offset
+	tables   int    // ended
 	tooLarge bool
 	lower    int // by how much the buffer must be shorter than 2 GiB, for tests
 }
@@ -158,8 +159,12 @@ func (b *Builder) set(slot int) {
 	b.fields[id] = b.used
 }
 
+// Tables returns how many tables were written.
+func (b *Builder) Tables() int { return b.tables }
+
 // End closes the table, with a vtable of its own or one that is equal in every byte.
 func (b *Builder) End() Offset {
+	b.tables++
 	b.scalar(4, 0) // becomes the offset of the vtable
 	table := b.used
 	size := 4 + 2*len(b.fields)

@@ -13,8 +13,15 @@ import (
 // keeps what is stored: a field that is absent stays absent, an empty vector or string empty, a default that is stored is
 // stored again. Two references to one table become two tables.
 type Node struct {
-	fields []nodeField // in the order of slots, those that are stored
+	fields []nodeField             // in the order of slots, those that are stored
+	write  func(b *Builder) Offset // of one that the caller writes
 }
+
+// Custom returns a node that is written by the caller.
+func Custom(write func(b *Builder) Offset) *Node { return &Node{write: write} }
+
+// SetCustom gives the writing of a node to the caller; its fields are forgotten.
+func (n *Node) SetCustom(write func(b *Builder) Offset) { *n = Node{write: write} }
 
 type nodeField struct {
 	slot  int
@@ -233,7 +240,16 @@ func (n *Node) EachField(visit func(n *Node, slot int) bool) bool {
 }
 
 // Write writes the node and all below it.
-func (n *Node) Write(b *Builder) Offset {
+func (n *Node) Write(b *Builder) Offset { return n.writeIn(b, false) }
+
+// WriteBackward is Write with the elements of vectors of tables and the fields of tables
+// from the last to the first, so that both come in the order of the schema in the buffer.
+func (n *Node) WriteBackward(b *Builder) Offset { return n.writeIn(b, true) }
+
+func (n *Node) writeIn(b *Builder, backward bool) Offset {
+	if n.write != nil {
+		return n.write(b)
+	}
 	at := make([]Offset, len(n.fields))
 	for i := range n.fields {
 		f := &n.fields[i]
@@ -243,11 +259,12 @@ func (n *Node) Write(b *Builder) Offset {
 		case Scalars:
 			at[i] = b.Scalars(f.bytes, f.size, f.align)
 		case Child, Union:
-			at[i] = f.node.Write(b)
+			at[i] = f.node.writeIn(b, backward)
 		case Tables:
 			list := make([]Offset, len(f.nodes))
-			for k, c := range f.nodes {
-				list[k] = c.Write(b)
+			for k := range list {
+				k = inOrder(k, len(list), backward)
+				list[k] = f.nodes[k].writeIn(b, backward)
 			}
 			at[i] = b.Offsets(list)
 		}
@@ -255,6 +272,7 @@ func (n *Node) Write(b *Builder) Offset {
 	b.Begin()
 	for _, size := range [...]int{8, 4, 2, 1} { // large ones first: they need the least padding so
 		for i := range n.fields {
+			i = inOrder(i, len(n.fields), backward)
 			f := &n.fields[i]
 			switch {
 			case f.kind == Scalar && f.size == size:
@@ -265,4 +283,11 @@ func (n *Node) Write(b *Builder) Offset {
 		}
 	}
 	return b.End()
+}
+
+func inOrder(i, n int, backward bool) int {
+	if backward {
+		return n - 1 - i
+	}
+	return i
 }

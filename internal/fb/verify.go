@@ -13,6 +13,8 @@ type Limits struct {
 	// MaxTables bounds the visits of tables, a table that is referenced twice counting twice. 0 means as many as the
 	// buffer could hold references to, and at most 16 Mi.
 	MaxTables int
+	// MaxDepth bounds how deep tables may be nested, the root counting as 1. 0 means 64, which is also the max.
+	MaxDepth int
 	// UTF8 refuses strings that are not valid UTF-8, as the Rust verifier does and the C++ one does not.
 	UTF8 bool
 	// Unions refuses unions that have a tag and no value, as the Rust verifier does and the C++ one does not.
@@ -88,7 +90,11 @@ func newVerifier(buf []byte, s *Schema, l Limits) *verifier {
 	if tables <= 0 || tables > maxTables {
 		tables = maxTables
 	}
-	return &verifier{s: s, checks: checks{buf: buf, utf8: l.UTF8, unions: l.Unions, tables: min(tables, len(buf)/4), bytes: maxSharing*uint64(len(buf)) + 1<<20}}
+	depth := l.MaxDepth
+	if depth <= 0 || depth > maxDepth {
+		depth = maxDepth
+	}
+	return &verifier{s: s, checks: checks{buf: buf, depth: depth, utf8: l.UTF8, unions: l.Unions, tables: min(tables, len(buf)/4), bytes: maxSharing*uint64(len(buf)) + 1<<20}}
 }
 
 func sized(buf []byte) *Error {
@@ -120,6 +126,7 @@ type checks struct {
 	buf    []byte
 	first  uint64 // byte that a vtable may begin at
 	tables int    // visits left
+	depth  int    // max
 	bytes  uint64 // of vectors and strings, left to be shown
 	utf8   bool
 	unions bool // a tag needs a value
@@ -188,8 +195,8 @@ func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 
 // table checks the table of type t at pos, whose first four bytes are inside the buffer, and all below it.
 func (v *verifier) table(pos uint64, t int, depth int) *Error {
-	if depth > maxDepth {
-		return &Error{Offset: int64(pos), Reason: "tables nested deeper than 64", Limit: true}
+	if depth > v.depth {
+		return &Error{Offset: int64(pos), Reason: "tables nested deeper than " + strconv.Itoa(v.depth), Limit: true}
 	}
 	seen, err := v.enter(pos, t)
 	if err != nil {

@@ -23,19 +23,28 @@ func openBytes(t testing.TB, b []byte) *Reader {
 	return r
 }
 
-func patched(t testing.TB, r *Reader, opts *WriterOptions, edit ...func(p *Patch) error) []byte {
+func patched(t testing.TB, r *Reader, opts *WriterOptions, edit ...func(p *Edit) error) []byte {
 	t.Helper()
-	p := NewPatch(r)
+	p := NewEdit(r)
 	for _, e := range edit {
 		if err := e(p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var b bytes.Buffer
-	if err := p.Write(&b, opts); err != nil {
+	if err := p.Write(t.Context(), &b, opts); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// replaceIn is Replace and a write, which finds what other changes are in its way.
+func replaceIn(t testing.TB, p *Edit, name string, x *tensor.Tensor) error {
+	t.Helper()
+	if err := p.Replace(name, x); err != nil {
+		t.Fatal(err)
+	}
+	return p.Write(t.Context(), io.Discard, nil)
 }
 
 func goldens(t testing.TB) map[string][]byte {
@@ -116,7 +125,7 @@ func TestRewriting(t *testing.T) {
 			if !strings.Contains(name, "control") {
 				return
 			}
-			if err := readtest.FailedWrites(func(w io.Writer) error { return NewPatch(r).Write(w, nil) }); err != nil {
+			if err := readtest.FailedWrites(func(w io.Writer) error { return NewEdit(r).Write(t.Context(), w, nil) }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -129,9 +138,9 @@ func TestMetadataEdits(t *testing.T) {
 			r := openBytes(t, data)
 			for _, version := range []int{0, 1, 2} {
 				got := openBytes(t, patched(t, r, &WriterOptions{Version: version},
-					func(p *Patch) error { return p.SetMetadata("license", "Apache-2.0") },
-					func(p *Patch) error { return p.SetMetadata("description", strings.Repeat("grün ", 1000)) },
-					func(p *Patch) error { return p.RemoveMetadata("onnx_hash") }))
+					func(p *Edit) error { return p.SetAttribute("license", "Apache-2.0") },
+					func(p *Edit) error { return p.SetAttribute("description", strings.Repeat("grün ", 1000)) },
+					func(p *Edit) error { return p.RemoveAttribute("onnx_hash") }))
 				want := map[string]string{"license": "Apache-2.0", "description": strings.Repeat("grün ", 1000)}
 				for k, v := range r.Attributes() {
 					if want[k] == "" && k != "onnx_hash" {
@@ -164,7 +173,7 @@ func TestMetadataEdits(t *testing.T) {
 				if err := got.Verify(t.Context(), nil); err != nil {
 					t.Error(err)
 				}
-				gone := openBytes(t, patched(t, got, nil, func(p *Patch) error { return p.RemoveMetadata("license") }, func(p *Patch) error { return p.RemoveMetadata("description") }))
+				gone := openBytes(t, patched(t, got, nil, func(p *Edit) error { return p.RemoveAttribute("license") }, func(p *Edit) error { return p.RemoveAttribute("description") }))
 				for k := range gone.Attributes() {
 					if k == "license" || k == "description" {
 						t.Errorf("%s is still there", k)
@@ -173,13 +182,13 @@ func TestMetadataEdits(t *testing.T) {
 			}
 		})
 	}
-	p := NewPatch(openBytes(t, golden(t, "convert-0.22.0-basic")))
-	for _, err := range []error{p.SetMetadata("author", "me"), p.RemoveMetadata("author")} {
+	p := NewEdit(openBytes(t, golden(t, "convert-0.22.0-basic")))
+	for _, err := range []error{p.SetAttribute("author", "me"), p.RemoveAttribute("author")} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if err := p.SetMetadata("license", "\xff"); !errors.Is(err, tensor.ErrMalformed) {
+	if err := p.SetAttribute("license", "\xff"); !errors.Is(err, tensor.ErrMalformed) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -199,7 +208,7 @@ func TestWeightsReplacedInPlace(t *testing.T) {
 			}
 			fresh := *old
 			fresh.Data = tensor.BlobOf(raw)
-			got := patched(t, r, nil, func(p *Patch) error { return p.Set(i, &fresh) })
+			got := patched(t, r, nil, func(p *Edit) error { return p.Replace(old.Name, &fresh) })
 			if len(got) != len(data) {
 				t.Fatalf("%s: %d bytes, were %d", old.Name, len(got), len(data))
 			}
@@ -211,19 +220,19 @@ func TestWeightsReplacedInPlace(t *testing.T) {
 				}
 			}
 			for _, version := range []int{1, 2} {
-				x := openBytes(t, patched(t, r, &WriterOptions{Version: version}, func(p *Patch) error { return p.Set(i, &fresh) })).At(i)
+				x := openBytes(t, patched(t, r, &WriterOptions{Version: version}, func(p *Edit) error { return p.Replace(old.Name, &fresh) })).At(i)
 				if b, err := x.Data.ReadAll(); err != nil || !bytes.Equal(b, raw) {
 					t.Errorf("%s in version %d: %x %v", old.Name, version, b, err)
 				}
 			}
-			if err := NewPatch(r).Set(i, tensor.New("", tensor.Shape{1, 1, 1}, []int8{1})); !errors.Is(err, tensor.ErrDType) {
+			if err := NewEdit(r).Replace(old.Name, tensor.New("", tensor.Shape{1, 1, 1}, []int8{1})); !errors.Is(err, tensor.ErrDType) {
 				t.Errorf("another shape: %v", err)
 			}
 		}
-		p := NewPatch(r)
-		for _, i := range []int{-1, r.Len()} {
-			if p.Set(i, ramp(1)) == nil || p.Rename(i, "") == nil || p.Drop(i) == nil {
-				t.Errorf("constant %d", i)
+		p := NewEdit(r)
+		for _, err := range []error{p.Replace("absent", ramp(1)), p.Rename("absent", ""), p.Remove("absent")} {
+			if !errors.Is(err, tensor.ErrNoTensor) || !strings.Contains(err.Error(), "absent") {
+				t.Errorf("got %v", err)
 			}
 		}
 	}
@@ -235,7 +244,7 @@ func TestSharedWeights(t *testing.T) {
 	g.Output("a", g.Op("Neg", nil, g.Constant(shared)))
 	g.Output("b", g.Op("Neg", nil, g.Constant(shared)))
 	var b bytes.Buffer
-	if err := Write(&b, g, nil); err != nil {
+	if err := g.Write(t.Context(), &b, nil); err != nil {
 		t.Fatal(err)
 	}
 	r := openBytes(t, b.Bytes())
@@ -247,18 +256,18 @@ func TestSharedWeights(t *testing.T) {
 	if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
 		t.Error(err)
 	}
-	p := NewPatch(r)
+	p := NewEdit(r)
 	fresh := ramp(20)
-	if err := p.Set(0, fresh); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), `"#3"`) {
+	if err := replaceIn(t, p, "#0", fresh); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), `"#3"`) {
 		t.Errorf("got %v", err)
 	}
 	p.AllowShared = true
-	if err := p.Set(0, fresh); err != nil {
+	if err := replaceIn(t, p, "#0", fresh); err != nil {
 		t.Fatal(err)
 	}
 	for _, opts := range []*WriterOptions{nil, {Version: 1}, {Align: 1024}} {
 		var copied bytes.Buffer
-		if err := p.Write(&copied, opts); err != nil {
+		if err := p.Write(t.Context(), &copied, opts); err != nil {
 			t.Fatal(err)
 		}
 		got := openBytes(t, copied.Bytes())
@@ -270,36 +279,35 @@ func TestSharedWeights(t *testing.T) {
 	}
 }
 
-func TestRenameAndDrop(t *testing.T) {
+func TestRenameAndRemove(t *testing.T) {
 	r := openBytes(t, golden(t, "convert-0.22.0-control"))
-	p := NewPatch(r)
-	index := func(name string) int {
-		for i := range r.Len() {
-			if r.At(i).Name == name {
-				return i
-			}
+	write := func(change func(p *Edit) error) error {
+		p := NewEdit(r)
+		if err := change(p); err != nil {
+			return err
 		}
-		t.Fatal(name)
-		return 0
+		return p.Write(t.Context(), io.Discard, nil)
 	}
-	if err := p.Rename(index("trips"), "how often"); err != nil {
-		t.Fatal(err)
+	if err := write(func(p *Edit) error { return p.Rename("trips", "x") }); !errors.Is(err, tensor.ErrDuplicate) {
+		t.Errorf("a name that is taken: %v", err)
 	}
-	if err := p.Rename(index("nodes[6].else_branch/k"), "other"); err != nil {
-		t.Fatal(err)
+	if err := write(func(p *Edit) error { return p.Rename("trips", "\xff") }); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("a name that is not UTF-8: %v", err)
 	}
-	for _, name := range []string{"x", "\xff"} {
-		if err := p.Rename(index("trips"), name); err == nil {
-			t.Errorf("renamed to %q", name)
-		}
-	}
-	if err := p.Drop(index("trips")); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "Loop") {
+	if err := write(func(p *Edit) error { return p.Remove("trips") }); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "Loop") {
 		t.Errorf("got %v", err)
+	}
+	p := NewEdit(r)
+	if err := p.Rename("trips", "how often"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Rename("nodes[6].else_branch/k", "nodes[6].else_branch/other"); err != nil {
+		t.Fatal(err)
 	}
 	want := strings.NewReplacer(`"k" nodes[6].else_branch/k`, `"other" nodes[6].else_branch/other`, `"trips"`, `"how often"`, "constant trips", "constant how often", " trips\n", " how often\n", `else_branch/k"`, `else_branch/other"`, "else_branch/k\n", "else_branch/other\n").Replace(content(r))
 	for _, version := range []int{0, 1, 2} {
 		var b bytes.Buffer
-		if err := p.Write(&b, &WriterOptions{Version: version}); err != nil {
+		if err := p.Write(t.Context(), &b, &WriterOptions{Version: version}); err != nil {
 			t.Fatal(err)
 		}
 		got := openBytes(t, b.Bytes())
@@ -319,11 +327,11 @@ func TestRenameAndDrop(t *testing.T) {
 	g.Output("y", g.Op("Neg", nil, c))
 	for _, opts := range []*WriterOptions{nil, {Version: 1}} {
 		var b bytes.Buffer
-		if err := Write(&b, g, opts); err != nil {
+		if err := g.Write(t.Context(), &b, opts); err != nil {
 			t.Fatal(err)
 		}
 		r := openBytes(t, b.Bytes())
-		got := openBytes(t, patched(t, r, nil, func(p *Patch) error { return p.Drop(1) }, func(p *Patch) error { return p.Drop(3) }, func(p *Patch) error { return p.Rename(5, "named") }))
+		got := openBytes(t, patched(t, r, nil, func(p *Edit) error { return p.Remove("t1") }, func(p *Edit) error { return p.Remove("t3") }, func(p *Edit) error { return p.Rename("#5", "named") }))
 		var names []string
 		for x := range got.Tensors() {
 			names = append(names, x.Name)
@@ -344,26 +352,24 @@ func TestRenameAndDrop(t *testing.T) {
 // TestChangesCostTheSameEach counts visits of nodes and ranges, for 10 and 100 times
 // as many changes.
 func TestChangesCostTheSameEach(t *testing.T) {
-	steps := func(n int, change func(p *Patch, i int, old *tensor.Tensor) error) float64 {
-		p := NewPatch(openBytes(t, manyConstants(t, n)))
-		i := 0
+	steps := func(n int, change func(p *Edit, old *tensor.Tensor) error) float64 {
+		p := NewEdit(openBytes(t, manyConstants(t, n)))
 		for x := range p.r.Tensors() {
-			if err := change(p, i, x); err != nil {
+			if err := change(p, x); err != nil {
 				t.Fatal(err)
 			}
-			i++
 		}
 		for _, version := range []int{1, 2} {
-			if err := p.Write(io.Discard, &WriterOptions{Version: version}); err != nil {
+			if err := p.Write(t.Context(), io.Discard, &WriterOptions{Version: version}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return float64(p.made.steps+p.sectionSteps) / float64(n)
+		return float64(p.steps) / float64(n)
 	}
-	for name, change := range map[string]func(p *Patch, i int, old *tensor.Tensor) error{
-		"set":    func(p *Patch, i int, old *tensor.Tensor) error { return p.Set(i, old) },
-		"rename": func(p *Patch, i int, old *tensor.Tensor) error { return p.Rename(i, old.Name+"'") },
-		"drop":   func(p *Patch, i int, _ *tensor.Tensor) error { return p.Drop(i) },
+	for name, change := range map[string]func(p *Edit, old *tensor.Tensor) error{
+		"replace": func(p *Edit, old *tensor.Tensor) error { return p.Replace(old.Name, old) },
+		"rename":  func(p *Edit, old *tensor.Tensor) error { return p.Rename(old.Name, old.Name+"'") },
+		"remove":  func(p *Edit, old *tensor.Tensor) error { return p.Remove(old.Name) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := steps(1000, change)

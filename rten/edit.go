@@ -1,0 +1,241 @@
+package rten
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// An Edit is a changed copy of a file in the making: other weights, names, metadata or
+// operators, another version or alignment. What is not changed is kept, in most cases
+// content included that is newer than this library. Names are those of the original, as
+// [Reader.Tensors] has them; all changes apply at once, when the copy is written. The
+// Reader must stay open until then. An Edit is not safe for concurrent use.
+type Edit struct {
+	// AllowShared lets [Edit.Replace] replace bytes that several constants share.
+	AllowShared bool
+
+	r        *Reader
+	byName   map[string][]int // constants; see find
+	captured map[string][]int // graphs that capture a value, by its name; see capturedInside
+	metadata map[int]*string  // by index into metadataFields; nil removes
+	names    map[int]string   // by constant
+	removed  map[int]bool     // constants
+	replaced map[int]tensor.Blob
+	graphs   map[int]*graphEdit // those whose operators change
+	steps    int                // nodes, constants and ranges visited, for tests
+}
+
+// NewEdit begins a copy of what r reads.
+func NewEdit(r *Reader) *Edit {
+	return &Edit{
+		r: r, metadata: make(map[int]*string), names: make(map[int]string), removed: make(map[int]bool),
+		replaced: make(map[int]tensor.Blob), graphs: make(map[int]*graphEdit),
+	}
+}
+
+// find returns the constants of that name.
+func (e *Edit) find(name string) ([]int, error) {
+	if e.byName == nil {
+		e.byName = make(map[string][]int, e.r.Len())
+		for i := range e.r.Len() {
+			e.steps++
+			s := e.r.model.tensorName(i)
+			e.byName[s] = append(e.byName[s], i)
+		}
+	}
+	list := e.byName[name]
+	if list == nil {
+		return nil, fmt.Errorf("%w: rten: %s", tensor.ErrNoTensor, tensor.Quote(name))
+	}
+	return list, nil
+}
+
+// one is find for a change that only makes sense for one constant.
+func (e *Edit) one(name string) (int, error) {
+	list, err := e.find(name)
+	if err == nil && len(list) > 1 {
+		err = fmt.Errorf("%w: rten: %d constants have the name %s", tensor.ErrDuplicate, len(list), tensor.Quote(name))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return list[0], nil
+}
+
+// Rename gives a constant another name, which may begin with the path of its graph as the
+// old one does. Writing fails with tensor.ErrDuplicate if its graph then has another
+// constant or value of that name, and where a graph inside captures the old or the new one.
+func (e *Edit) Rename(old, new string) error {
+	i, err := e.one(old)
+	if err != nil {
+		return err
+	}
+	if !utf8.ValidString(new) {
+		return fmt.Errorf("%w: rten: the name %s is not UTF-8", tensor.ErrMalformed, tensor.Quote(new))
+	}
+	if g := e.r.model.constants[i].graph; g != 0 {
+		prefix := e.r.model.path(int(g)) + "/"
+		if len(new) >= len(prefix) && new[:len(prefix)] == prefix {
+			new = new[len(prefix):]
+		}
+	}
+	e.names[i] = new
+	return nil
+}
+
+// Remove leaves out all constants of that name. Writing fails with errors.ErrUnsupported if
+// something still uses one.
+func (e *Edit) Remove(name string) error {
+	list, err := e.find(name)
+	for _, i := range list {
+		e.removed[i] = true
+	}
+	return err
+}
+
+// Replace gives a constant the elements of t, whose dtype and shape must be the same, for
+// the operators rely on them. Where other constants have some of the same bytes, writing
+// fails and names them, unless AllowShared.
+func (e *Edit) Replace(name string, t *tensor.Tensor) error {
+	i, err := e.one(name)
+	if err != nil {
+		return err
+	}
+	if err := checkConstant(t); err != nil {
+		return fmt.Errorf("rten: %w", err)
+	}
+	p := e.r.model.Constant(i).payload()
+	if shape := p.shape(); t.DType != p.dtype || !t.Shape.Equal(shape) {
+		return fmt.Errorf("%w: rten: %s is %v %v, not %v %v", tensor.ErrDType, tensor.Quote(name), p.dtype, shape, t.DType, t.Shape)
+	}
+	e.replaced[i] = t.Data
+	return nil
+}
+
+// SetAttribute sets one of the strings that [Model.Metadata] lists; other keys
+// cannot be stored and are errors.ErrUnsupported.
+func (e *Edit) SetAttribute(key, value string) error {
+	i, err := metadataKey(key)
+	if err == nil && !utf8.ValidString(value) {
+		err = fmt.Errorf("%w: rten: the value of %s is not UTF-8", tensor.ErrMalformed, key)
+	}
+	if err == nil {
+		e.metadata[i] = &value
+	}
+	return err
+}
+
+// RemoveAttribute removes a string; one that is absent is no error.
+func (e *Edit) RemoveAttribute(key string) error {
+	i, err := metadataKey(key)
+	if err == nil {
+		e.metadata[i] = nil
+	}
+	return err
+}
+
+func metadataKey(key string) (int, error) {
+	i := metadataIndex(key)
+	if i < 0 {
+		return 0, fmt.Errorf("%w: rten: the format has no metadata named %s, only %s", errors.ErrUnsupported, tensor.Quote(key), metadataKeys())
+	}
+	return i, nil
+}
+
+// mergedMetadata is the metadata after the changes, by the schema's fields.
+func (e *Edit) mergedMetadata() []*string {
+	values := make([]*string, len(metadataFields()))
+	for key, s := range e.r.model.Metadata() {
+		values[metadataIndex(key)] = &s
+	}
+	for i, s := range e.metadata {
+		values[i] = s
+	}
+	return values
+}
+
+// Write writes the changed copy to w, from the start to the end.
+func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
+	l, err := e.layout(opts)
+	if err != nil {
+		return err
+	}
+	return l.write(ctx, w)
+}
+
+// WriteFile writes the changed copy. The file appears whole, or not at all, and
+// may replace the one that is read.
+func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
+	l, err := e.layout(opts)
+	if err != nil {
+		return err
+	}
+	return l.writeFile(ctx, name)
+}
+
+// layout decides between the two ways of writing a copy: the bytes of the file with
+// others laid over them, or all tables of the flatbuffer anew.
+func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
+	var given WriterOptions
+	if opts != nil {
+		given = *opts
+	}
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	version := 1
+	if e.r.v2 {
+		version = 2
+	}
+	if given.Version == 0 {
+		o.Version = version
+	}
+	over, err := newOverlay(e)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	structure := len(e.removed) > 0 || len(e.graphs) > 0 || e.needsFields()
+	newer := ""
+	if o.Version != version || structure || version == 2 && given.InlineElements != 0 {
+		if newer = e.r.model.newer(""); newer == "" {
+			return e.rebuild(o, over)
+		}
+		if structure || o.Version == 1 || version == 2 {
+			return nil, fmt.Errorf("%w: rten: the model has content that is newer than this library, %s, and cannot be taken apart without losing it",
+				errors.ErrUnsupported, newer)
+		}
+	}
+	l, ok, err := over.layout(o, given.Align != 0)
+	if err != nil || ok {
+		return l, err
+	}
+	// Parts of the model overlap, so that laying bytes over one would change another.
+	if newer = e.r.model.newer(""); newer != "" {
+		return nil, fmt.Errorf("%w: rten: parts of the model overlap, and some are newer than this library: %s", errors.ErrUnsupported, newer)
+	}
+	return e.rebuild(o, over)
+}
+
+// needsFields reports whether a change stores a field that is absent: tables cannot grow
+// in place.
+func (e *Edit) needsFields() bool {
+	m := e.r.model
+	if len(e.metadata) > 0 && m.Raw().Metadata(nil) == nil {
+		return true
+	}
+	for i := range e.names {
+		if _, named := m.Constant(i).n.Name(); !named {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,115 @@
+package rten
+
+import (
+	"iter"
+	"strconv"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
+)
+
+// A Graph is a list of nodes. An operator names the nodes that it reads and
+// writes by their index in its own graph.
+type Graph struct {
+	m   *Model
+	i   int // in m.graphs
+	raw rtenfb.Graph
+}
+
+// Path returns the operators and attributes that lead to the graph: empty for the top
+// graph, nodes[6].then_branch.nodes[2].body for the body of a loop in the branch of an If.
+func (g *Graph) Path() string { return g.m.path(g.i) }
+
+func (m *Model) path(graph int) string {
+	if graph == 0 {
+		return ""
+	}
+	rec := &m.graphs[graph]
+	s := "nodes[" + strconv.Itoa(int(rec.node)) + "]." + rec.attr.Name
+	if rec.up != 0 {
+		s = m.path(int(rec.up)) + "." + s
+	}
+	return s
+}
+
+// fieldPath is the path of a node's field in the words of errors.
+func (m *Model) fieldPath(graph, node int, field string) string {
+	s := "graph"
+	if graph != 0 {
+		s += "." + m.path(graph)
+	}
+	if node >= 0 {
+		s += ".nodes[" + strconv.Itoa(node) + "]"
+	}
+	if field != "" {
+		s += "." + field
+	}
+	return s
+}
+
+// Up returns the graph around this one and the operator there that owns it; nil and
+// a zero Node for the top graph.
+func (g *Graph) Up() (*Graph, Node) {
+	if g.i == 0 {
+		return nil, Node{}
+	}
+	rec := &g.m.graphs[g.i]
+	up := g.m.graph(int(rec.up))
+	return up, up.Node(int(rec.node))
+}
+
+// Len is the number of nodes.
+func (g *Graph) Len() int { return g.raw.NodesLength() }
+
+// Node returns the node of that index. It panics outside of the graph, as a
+// slice does.
+func (g *Graph) Node(i int) Node {
+	_ = make([]struct{}, g.Len())[i]
+	var raw rtenfb.Node
+	g.raw.Nodes(&raw, i)
+	return Node{g.m, g.i, i, raw.Table().Pos}
+}
+
+// Nodes yields the nodes in the order of their indices, in which an operator comes after
+// all nodes that it reads and writes.
+func (g *Graph) Nodes() iter.Seq[Node] {
+	return func(yield func(Node) bool) {
+		for i := range g.Len() {
+			if !yield(g.Node(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Inputs returns the indices of the nodes that a caller must give values.
+func (g *Graph) Inputs() []int { return indices(g.raw.InputsLength(), g.raw.Inputs) }
+
+// Outputs returns the indices of the nodes whose values are the result. They may be
+// constants.
+func (g *Graph) Outputs() []int { return indices(g.raw.OutputsLength(), g.raw.Outputs) }
+
+// Captures returns the nodes of a subgraph that take their values, by name, from
+// the graphs around it. The official converter also lists constants of the
+// subgraph itself, and values without a name.
+func (g *Graph) Captures() []int { return indices(g.raw.CapturesLength(), g.raw.Captures) }
+
+// indices reads a vector of n node indices; missing ones are -1, however they are
+// written. It is nil for an empty one.
+func indices[T int32 | uint32](n int, at func(i int) T) []int {
+	if n == 0 {
+		return nil
+	}
+	v := make([]int, n)
+	for i := range v {
+		v[i] = max(int(int32(at(i))), -1)
+	}
+	return v
+}
+
+// raw is the accessor of a node, at pos of the flatbuffer.
+func (m *Model) rawNode(pos flatbuffers.UOffsetT) (n rtenfb.Node) {
+	n.Init(m.buf, pos)
+	return n
+}

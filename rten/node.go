@@ -1,0 +1,230 @@
+package rten
+
+import (
+	"iter"
+	"strconv"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// NodeKind says what a node is.
+type NodeKind uint8
+
+// The kinds of nodes.
+const (
+	OperatorNode = NodeKind(rtenfb.NodeKindOperatorNode)
+	ConstantNode = NodeKind(rtenfb.NodeKindConstantNode)
+	ValueNode    = NodeKind(rtenfb.NodeKindValueNode)
+)
+
+// String returns operator, constant or value, or #9 for another number.
+func (k NodeKind) String() string {
+	switch k {
+	case OperatorNode:
+		return "operator"
+	case ConstantNode:
+		return "constant"
+	case ValueNode:
+		return "value"
+	}
+	return "#" + strconv.Itoa(int(k))
+}
+
+// A Node is an operator, a constant, or a value: a tensor that exists while the
+// model runs.
+type Node struct {
+	m     *Model
+	graph int // in m.graphs
+	index int
+	pos   flatbuffers.UOffsetT
+}
+
+// Raw returns the generated accessor of the node, for fields that have none here. It
+// must not be used to change the buffer.
+func (n Node) Raw() *rtenfb.Node {
+	raw := n.m.rawNode(n.pos)
+	return &raw
+}
+
+// Graph returns the graph that the node belongs to.
+func (n Node) Graph() *Graph { return n.m.graph(n.graph) }
+
+// Index is the node's id in its graph.
+func (n Node) Index() int { return n.index }
+
+// Kind says which of Operator, Constant and Value returns true.
+func (n Node) Kind() NodeKind {
+	raw := n.m.rawNode(n.pos)
+	return NodeKind(raw.DataType())
+}
+
+// Name returns the name in the file; named is false where there is none, which is
+// not the same as an empty one. Names need not be unique.
+func (n Node) Name() (name string, named bool) {
+	raw := n.m.rawNode(n.pos)
+	b := raw.Name()
+	return text(b), b != nil
+}
+
+// text is a string of the flatbuffer, which never changes.
+func text(b []byte) string { return le.String(b) }
+
+// Label returns the name, or #INDEX for a node without one.
+func (n Node) Label() string {
+	if s, ok := n.Name(); ok {
+		return s
+	}
+	return "#" + strconv.Itoa(n.index)
+}
+
+// data is where the table of the node's kind is.
+func (n Node) data() flatbuffers.UOffsetT {
+	raw := n.m.rawNode(n.pos)
+	return flatbuffers.UOffsetT(fb.FieldTarget(raw.Table(), rtenfb.SlotNodeData))
+}
+
+// Operator returns the node as an operator, and false if it is none.
+func (n Node) Operator() (Operator, bool) {
+	if n.Kind() != OperatorNode {
+		return Operator{}, false
+	}
+	return Operator{n, n.data()}, true
+}
+
+// Constant returns the node as a constant, and false if it is none.
+func (n Node) Constant() (Constant, bool) {
+	if n.Kind() != ConstantNode {
+		return Constant{}, false
+	}
+	return Constant{n, n.data()}, true
+}
+
+// Value returns the node as a value, and false if it is none.
+func (n Node) Value() (Value, bool) {
+	if n.Kind() != ValueNode {
+		return Value{}, false
+	}
+	return Value{n, n.data()}, true
+}
+
+// A Dim is one dimension of a value: a number of elements, or a symbol that
+// stands for any number.
+type Dim struct {
+	size     uint32
+	name     string
+	symbolic bool
+}
+
+// Fixed returns a dimension of n elements.
+func Fixed(n uint32) Dim { return Dim{size: n} }
+
+// Symbol returns a dimension that is only known when the model runs.
+func Symbol(name string) Dim { return Dim{name: name, symbolic: true} }
+
+// Size returns the number of elements, and false for a symbol.
+func (d Dim) Size() (n int64, ok bool) { return int64(d.size), !d.symbolic }
+
+// Symbol returns the name, and false for a fixed dimension.
+func (d Dim) Symbol() (name string, ok bool) { return d.name, d.symbolic }
+
+// String returns the number or the name.
+func (d Dim) String() string {
+	if d.symbolic {
+		return d.name
+	}
+	return strconv.FormatUint(uint64(d.size), 10)
+}
+
+// A Value is a node whose tensor exists while the model runs: an input of the model, or
+// what an operator computes.
+type Value struct {
+	n   Node
+	pos flatbuffers.UOffsetT
+}
+
+func (v Value) raw() (raw rtenfb.ValueNode) {
+	raw.Init(v.n.m.buf, v.pos)
+	return raw
+}
+
+// Node returns the value as a node.
+func (v Value) Node() Node { return v.n }
+
+// DType returns the dtype, and false where the file does not say.
+func (v Value) DType() (tensor.DType, bool) {
+	raw := v.raw()
+	if d := raw.Dtype(); d != nil {
+		return dataTypes[*d], true
+	}
+	return tensor.Unknown, false
+}
+
+// Shape returns the dimensions, and false where not even their number is known. The
+// official converter writes a dimension without size and name as Fixed(0).
+func (v Value) Shape() (dims []Dim, ok bool) {
+	raw := v.raw()
+	if fb.FieldPos(raw.Table(), rtenfb.SlotValueNodeShape) == 0 {
+		return nil, false
+	}
+	dims = make([]Dim, raw.ShapeLength())
+	for i := range dims {
+		var d rtenfb.Dim
+		raw.Shape(&d, i)
+		if s := d.Name(); s != nil {
+			dims[i] = Symbol(text(s))
+		} else {
+			dims[i] = Fixed(d.Value())
+		}
+	}
+	return dims, true
+}
+
+// An Operator is a node that computes.
+type Operator struct {
+	n   Node
+	pos flatbuffers.UOffsetT
+}
+
+func (o Operator) raw() (raw rtenfb.OperatorNode) {
+	raw.Init(o.n.m.buf, o.pos)
+	return raw
+}
+
+// Node returns the operator as a node.
+func (o Operator) Node() Node { return o.n }
+
+// Type is the operator's number.
+func (o Operator) Type() OpType {
+	raw := o.raw()
+	return OpType(raw.Type())
+}
+
+// Inputs returns node indices in the operator's graph, all smaller than its own; -1
+// is an optional input that is left out.
+func (o Operator) Inputs() []int {
+	raw := o.raw()
+	return indices(raw.InputsLength(), raw.Inputs)
+}
+
+// Outputs returns node indices in the operator's graph; -1 is one that nothing reads.
+func (o Operator) Outputs() []int {
+	raw := o.raw()
+	return indices(raw.OutputsLength(), raw.Outputs)
+}
+
+// Subgraphs yields the graphs that the operator owns, by the names of the attributes that
+// hold them.
+func (o Operator) Subgraphs() iter.Seq2[string, *Graph] {
+	return func(yield func(string, *Graph) bool) {
+		for a := range o.Attributes() {
+			if g, ok := a.Value.(*Graph); ok && !yield(a.Name, g) {
+				return
+			}
+		}
+	}
+}

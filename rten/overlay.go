@@ -1,0 +1,343 @@
+package rten
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// An overlay is a copy of a file with other bytes laid over it: replaced elements, offsets
+// in the flatbuffer that refer to new tables and strings after it, and the offsets of
+// tensor data that moves. All else stays as it is, what this library does not know included.
+type overlay struct {
+	e        *Edit
+	payloads []payloadRange // ascending, without overlap
+	patches  map[int][]byte // by position in the flatbuffer; of four or eight bytes
+	tail     []piece        // after the flatbuffer, by position
+	size     int64          // of the flatbuffer with its tail
+}
+
+// A payloadRange is new content for a range of the file.
+type payloadRange struct {
+	off, size int64
+	data      tensor.Blob
+}
+
+// newOverlay collects the elements that are replaced.
+func newOverlay(e *Edit) (*overlay, error) {
+	o := &overlay{e: e, patches: make(map[int][]byte), size: int64(len(e.r.model.buf))}
+	if len(e.replaced) == 0 {
+		return o, nil
+	}
+	m := e.r.model
+	byOffset := make(map[int64]payloadRange)
+	for _, group := range e.payloadGroups() {
+		for k, x := range group {
+			data, ok := e.replaced[x.constant]
+			if !ok {
+				continue
+			}
+			if others := sharers(group, k); len(others) > 0 && !e.AllowShared {
+				var names []string
+				for _, i := range others[:min(len(others), 10)] {
+					names = append(names, tensor.Quote(m.tensorName(i)))
+				}
+				return nil, fmt.Errorf("%w: rten: %s shares bytes with %s: see AllowShared", errors.ErrUnsupported,
+					tensor.Quote(m.tensorName(x.constant)), strings.Join(names, ", "))
+			}
+			byOffset[x.off] = payloadRange{x.off, x.end - x.off, data}
+		}
+	}
+	o.payloads = slices.SortedFunc(maps.Values(byOffset), func(a, b payloadRange) int { return cmp.Compare(a.off, b.off) })
+	for i, x := range o.payloads {
+		if i > 0 && o.payloads[i-1].off+o.payloads[i-1].size > x.off {
+			return nil, fmt.Errorf("%w: rten: two replaced constants overlap at byte %d", errors.ErrUnsupported, x.off)
+		}
+	}
+	return o, nil
+}
+
+// payloadGroups are the bytes of all constants that have any, in groups that overlap.
+func (e *Edit) payloadGroups() (groups [][]fileRange) {
+	m := e.r.model
+	var ranges []fileRange
+	for i := range m.constants {
+		e.steps++
+		if p := m.Constant(i).payload(); p.size > 0 {
+			ranges = append(ranges, fileRange{p.off, p.off + p.size, i})
+		}
+	}
+	return overlapping(ranges)
+}
+
+// sharers are the constants of a group that have bytes of constant k of it.
+func sharers(group []fileRange, k int) (list []int) {
+	for j, x := range group {
+		if j != k && x.off < group[k].end && group[k].off < x.end {
+			if list = append(list, x.constant); len(list) == 10 {
+				break
+			}
+		}
+	}
+	return list
+}
+
+// section is a range of the file with what is laid over it, as pieces that begin at to.
+func (o *overlay) section(off, size, to int64) []piece {
+	var list []piece
+	original := func(from, end int64) {
+		if from < end {
+			if x, err := o.e.r.src.Extent(from, end-from); err == nil {
+				list = append(list, piece{to + from - off, tensor.NewBlob(&x), "what is kept"})
+			}
+		}
+	}
+	at, end := off, off+size
+	first, _ := slices.BinarySearchFunc(o.payloads, off, func(x payloadRange, off int64) int { return cmp.Compare(x.off+x.size, off+1) })
+	for _, x := range o.payloads[first:] {
+		o.e.steps++
+		from, till := max(x.off, off), min(x.off+x.size, end)
+		if from >= till {
+			break
+		}
+		original(at, from)
+		if part, err := x.data.Section(from-x.off, till-from); err == nil {
+			list = append(list, piece{to + from - off, part, "a replaced constant"})
+		}
+		at = till
+	}
+	original(at, end)
+	return list
+}
+
+// blob is a range of the file with what is laid over it.
+func (o *overlay) blob(off, size int64) tensor.Blob {
+	list := o.section(off, size, 0)
+	switch len(list) {
+	case 0:
+		return tensor.Blob{}
+	case 1:
+		return list[0].data
+	}
+	return tensor.BlobFunc(size, func() (io.ReadCloser, error) {
+		var readers []io.Reader
+		for _, x := range list {
+			var b bytes.Buffer
+			if _, err := x.data.WriteTo(&b); err != nil {
+				return nil, err
+			}
+			readers = append(readers, &b)
+		}
+		return io.NopCloser(io.MultiReader(readers...)), nil
+	})
+}
+
+// layout returns the copy, and false where parts of the flatbuffer overlap with what is
+// patched.
+func (o *overlay) layout(opts WriterOptions, realign bool) (l *layout, ok bool, err error) {
+	if err := o.strings(); err != nil {
+		return nil, false, err
+	}
+	r := o.e.r
+	h := r.header
+	grown := o.size - int64(len(r.model.buf))
+	switch {
+	case opts.Version == 1:
+		l = &layout{pieces: o.model(), size: o.size}
+	case !r.v2: // of version 1: the flatbuffer becomes the model as it is
+		l, err = version2Layout(o.model(), o.size, nil, 0, opts.Align)
+	case realign || grown > 0 && h.TensorOffset < h.ModelOffset+h.ModelSize:
+		l, err = o.realign(opts.Align)
+	default:
+		l = o.shift(grown)
+	}
+	return l, err == nil && !o.tangled(), err
+}
+
+// strings puts new metadata and names after the flatbuffer and refers to them.
+func (o *overlay) strings() error {
+	e, m := o.e, o.e.r.model
+	if len(e.metadata) == 0 && len(e.names) == 0 {
+		return nil
+	}
+	enc := newEncoder(WriterOptions{Version: 1})
+	type link struct {
+		field int
+		to    fb.Offset // from the end of what is encoded
+	}
+	var links []link
+	if len(e.metadata) > 0 {
+		root := m.Raw().Table()
+		if newer := m.newer("Metadata"); newer != "" {
+			return fmt.Errorf("%w: rten: the metadata has content that is newer than this library: %s", errors.ErrUnsupported, newer)
+		}
+		enc.b.Begin() // even if nothing is left: the offset must refer to a table
+		empty := enc.b.End()
+		table := encodeMetadata(enc, e.mergedMetadata())
+		if table == 0 {
+			table = empty
+		}
+		links = append(links, link{fb.FieldPos(root, rtenfb.SlotModelMetadata), table})
+	}
+	for _, i := range slices.Sorted(maps.Keys(e.names)) {
+		raw := m.rawNode(m.Constant(i).n.pos)
+		links = append(links, link{fb.FieldPos(raw.Table(), rtenfb.SlotNodeName), enc.b.String(e.names[i])})
+	}
+	enc.b.Begin()
+	b, err := enc.b.Finish(enc.b.End(), "")
+	if err != nil {
+		return err
+	}
+	base, _ := align.Up(o.size, 8)
+	end := base + int64(len(b))
+	if end > maxModel {
+		return fmt.Errorf("%w: rten: the model takes more than 2 GiB", tensor.ErrLimit)
+	}
+	for _, l := range links {
+		o.patches[l.field] = binary.LittleEndian.AppendUint32(nil, uint32(end-int64(l.to)-int64(l.field)))
+	}
+	o.tail = append(o.tail, piece{base, tensor.BlobOf(b), "the model"})
+	o.size = end
+	return nil
+}
+
+// model is the flatbuffer, counted from its start.
+func (o *overlay) model() []piece {
+	m := o.e.r.model
+	var list []piece
+	at := int64(0)
+	for _, pos := range slices.Sorted(maps.Keys(o.patches)) {
+		b := o.patches[pos]
+		list = append(list, o.section(m.base+at, int64(pos)-at, at)...)
+		list = append(list, piece{int64(pos), tensor.BlobOf(b), "the model"})
+		at = int64(pos + len(b))
+	}
+	list = append(list, o.section(m.base+at, int64(len(m.buf))-at, at)...)
+	return append(list, o.tail...)
+}
+
+// shift is the same file with a model that may have grown: what comes after it
+// moves by a multiple of the alignment that it may have.
+func (o *overlay) shift(grown int64) *layout {
+	r := o.e.r
+	h := r.header
+	end := h.ModelOffset + h.ModelSize
+	by := int64(0)
+	if grown > 0 {
+		unit := int64(64)
+		for unit < 4096 && h.TensorOffset%(2*unit) == 0 {
+			unit *= 2
+		}
+		by, _ = align.Up(grown, unit)
+		h.TensorOffset += by
+	}
+	h.ModelSize = o.size
+	l := &layout{size: r.size + by}
+	l.pieces = append(l.pieces, piece{0, tensor.BlobOf(h.append(nil)), "the header"})
+	l.pieces = append(l.pieces, o.section(headerSize, h.ModelOffset-headerSize, headerSize)...)
+	for _, x := range o.model() {
+		x.off += h.ModelOffset
+		l.pieces = append(l.pieces, x)
+	}
+	l.pieces = append(l.pieces, o.section(end, r.size-end, end+by)...)
+	return l
+}
+
+// realign gives the tensors new offsets, in the order that they have. Constants
+// that share bytes still do.
+func (o *overlay) realign(alignment int64) (*layout, error) {
+	m := o.e.r.model
+	var ranges []fileRange
+	offsetOf := func(constant int, off int64) {
+		raw := m.rawConstant(m.Constant(constant).pos)
+		o.patches[fb.FieldPos(raw.Table(), rtenfb.SlotConstantNodeDataOffset)] = binary.LittleEndian.AppendUint64(nil, uint64(off))
+	}
+	for i := range m.constants {
+		p := m.Constant(i).payload()
+		switch {
+		case p.inline:
+		case p.size > 0:
+			ranges = append(ranges, fileRange{p.off, p.off + p.size, i})
+		default:
+			offsetOf(i, 0)
+		}
+	}
+	var external []piece
+	at := int64(0) // where the next range goes
+	for _, group := range overlapping(ranges) {
+		from, to := group[0].off, int64(0)
+		for _, x := range group {
+			to = max(to, x.end)
+		}
+		var ok bool
+		if at, ok = align.Up(at, alignment); !ok || to-from > math.MaxInt64-at {
+			return nil, fmt.Errorf("%w: rten: more than 2^63 bytes", tensor.ErrLimit)
+		}
+		for _, x := range group {
+			offsetOf(x.constant, at+x.off-from)
+		}
+		external = append(external, o.section(from, to-from, at)...)
+		at += to - from
+	}
+	return version2Layout(o.model(), o.size, external, at, alignment)
+}
+
+// tangled reports whether a patch would change more than it should. No writer makes a
+// flatbuffer whose parts overlap, but nothing forbids it.
+func (o *overlay) tangled() bool {
+	if len(o.patches) == 0 {
+		return false
+	}
+	m := o.e.r.model
+	words := make(map[int]bool, len(o.patches))
+	for pos, b := range o.patches {
+		for i := 0; i < len(b); i += 4 {
+			words[(pos+i)/4] = true
+		}
+	}
+	found := words[0]
+	fb.EachTable(m.buf, &rtenfb.Schema, rtenfb.TableModel, func(v *fb.Visit) bool {
+		v.Parts(func(pos, n int, f *fb.Field) {
+			if f != nil && patchable(v.Type, f) {
+				return
+			}
+			// Of a long part its words are looked up, or all patches if those are fewer.
+			if n/4 <= len(words) {
+				for w := pos / 4; n > 0 && w <= (pos+n-1)/4; w++ {
+					found = found || words[w]
+				}
+				return
+			}
+			for w := range words {
+				found = found || w >= pos/4 && w <= (pos+n-1)/4
+			}
+		})
+		return !found
+	})
+	return found
+}
+
+// patchable reports whether the stored offset or scalar of a field is one that is patched.
+func patchable(t *fb.Table, f *fb.Field) bool {
+	switch t.Name {
+	case "Model":
+		return f.Slot == rtenfb.SlotModelMetadata
+	case "Node":
+		return f.Slot == rtenfb.SlotNodeName
+	case "ConstantNode":
+		return f.Slot == rtenfb.SlotConstantNodeDataOffset
+	}
+	return false
+}
