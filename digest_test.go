@@ -157,12 +157,12 @@ func waysToRead(t *testing.T, x *tensor.Tensor) map[string]wayToRead {
 		"rten": {true, func() error {
 			g := rten.NewGraphBuilder()
 			g.Constant(x)
-			return rten.Write(io.Discard, g, nil)
+			return g.Write(t.Context(), io.Discard, nil)
 		}},
 		"rten 1": {true, func() error {
 			g := rten.NewGraphBuilder()
 			g.Constant(x)
-			return rten.Write(io.Discard, g, &rten.WriterOptions{Version: 1})
+			return g.Write(t.Context(), io.Discard, &rten.WriterOptions{Version: 1})
 		}},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -252,38 +250,5 @@ func TestCapsAgreeWithWhatTheFilesHave(t *testing.T) {
 			}
 			file.Close()
 		}
-	}
-}
-
-// A version 1 .rten has no mark: all of it is verified to know what it is, but neither that nor opening it copies the weights.
-func TestALargeFileWithoutAMarkTakesLittleMemory(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "weights")
-	g := rten.NewGraphBuilder()
-	for i := range 10 {
-		g.Constant(tensor.New(fmt.Sprint("w", i), tensor.Shape{2 << 20}, make([]int8, 2<<20)))
-	}
-	if err := rten.WriteFile(name, g, &rten.WriterOptions{Version: 1}); err != nil {
-		t.Fatal(err)
-	}
-	g = nil
-	var f *File
-	var err error
-	peak := readtest.PeakHeap(2<<20, func() {
-		if f != nil {
-			f.Close()
-		}
-		f, err = Open(name, nil)
-	})
-	if err != nil || f.Format() != RTen || f.Len() != 10 {
-		t.Fatal(f, err)
-	}
-	defer f.Close()
-	if x := f.Tensor("w3"); x == nil {
-		t.Error("no tensor")
-	} else if _, ok := x.Data.Bytes(); !ok {
-		t.Skip("no mapping here")
-	}
-	if peak > 2<<20 {
-		t.Errorf("%d bytes of heap for a file of 20 MiB", peak)
 	}
 }

@@ -109,7 +109,7 @@ func write(t testing.TB, f form, ts []*tensor.Tensor, attributes map[string]stri
 		for _, x := range ts {
 			g.Constant(x)
 		}
-		err = rten.Write(&out, g, nil)
+		err = g.Write(t.Context(), &out, nil)
 	default:
 		t.Fatalf("no writer of %v", f)
 	}

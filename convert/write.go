@@ -198,7 +198,7 @@ func (p *Plan) sink(w io.Writer) (*sink, error) {
 			g.Constant(t)
 			return g.Err()
 		}
-		return &sink{notes: true, add: add, addBlob: noBlobs, close: func() error { return rten.Write(w, g, p.opts.RTen) }, abort: func() {}}, nil
+		return &sink{notes: true, add: add, addBlob: noBlobs, close: func() error { return g.Write(p.context(), w, p.opts.RTen) }, abort: func() {}}, nil
 	case tensorfile.ZTensor:
 		return p.ztensorSink(w)
 	}

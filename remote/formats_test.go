@@ -61,7 +61,7 @@ func TestRequestsOfEachFormat(t *testing.T) {
 			for _, x := range floats {
 				g.Constant(x)
 			}
-			return rten.WriteFile(name, g, nil)
+			return g.WriteFile(t.Context(), name, nil)
 		}, 1},
 		"model.pte": {func(name string) error {
 			p := pte.NewBuilder()

@@ -18,19 +18,17 @@
 // A model is a graph of nodes: constants, values, and operators, which may own
 // graphs themselves (the branches of an If, the body of a Loop). The constants
 // of all graphs are the tensors of the file: int32, float32, int8 or uint8,
-// dense and row-major. The flatbuffer is verified before anything is read from
-// it, after rules that are not laxer than those of RTen's own verifier.
+// dense and row-major. The whole flatbuffer is verified before anything is read from
+// it, by rules that are not laxer than those of RTen's own verifier.
 //
-// What Open refuses, no reader can live with. What RTen's loader refuses but a
-// tool may want to look at, such as an operator of a newer release, is in
-// [Reader.Warnings], and what RTen loads but cannot run, [Reader.Verify] tells.
+// Open refuses what no reader can use. What RTen's loader refuses but a
+// tool may want to show, such as an operator of a newer release, is in
+// [Reader.Warnings], and what RTen loads but cannot run is reported by [Reader.Verify].
 //
 // # Lifetime of shared memory
 //
 // The model is copied when a file is opened, so that names, shapes and the
-// graph never change and stay valid after Close. A version 1 file, whose model
-// has the weights in it, takes its size in memory where it cannot be mapped or
-// is small; of a mapped one of 16 MiB and more the weights are left where they
-// are. A [Patch] of that one copies it while it is written. The data of tensors
-// is borrowed from the mapping: see package tensor. OpenBytes copies nothing.
+// graph never change and stay valid after Close. A version 1 file, whose model has the
+// weights in it, is read whole and takes its size in memory. The data of the tensors of
+// version 2 is borrowed from the mapping: see package tensor. OpenBytes copies nothing.
 package rten

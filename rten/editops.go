@@ -112,24 +112,28 @@ func (x *graphEdit) take(name string) bool {
 	return true
 }
 
-// nameOutput names the value that an operator inserted after n computes.
+// nameOutput names the value that an operator inserted after n computes, which its readers
+// have read as node read so far.
 func (x *graphEdit) nameOutput(v *builtNode, n Node, read int, op string, computed bool) {
-	name, ok := x.names[n.index]
-	if !ok {
+	name, ok := x.names[read]
+	switch {
+	case read >= x.g.Len():
+		name = x.inserted[read-x.g.Len()].name
+	case !ok:
 		name = n.Label()
 	}
-	v.named = true
 	fresh := name + "_" + op
 	for k := 2; !x.take(fresh); k++ {
 		fresh = name + "_" + op + "_" + strconv.Itoa(k)
 	}
-	switch {
-	case !computed:
-		v.name = fresh
-	case read == n.index:
-		v.name, x.names[read] = name, fresh
-	default:
-		v.name, x.inserted[read-x.g.Len()].name = name, fresh
+	v.name, v.named = fresh, true
+	if computed { // it takes over the name
+		v.name = name
+		if read >= x.g.Len() {
+			x.inserted[read-x.g.Len()].name = fresh
+		} else {
+			x.names[read] = fresh
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ type ReaderOptions struct {
 	Limits tensor.Limits
 	// NoMap reads the file instead of mapping it.
 	NoMap bool
-	// Companion is not used: a .rten file stands alone.
+	// Companion is not used: a .rten file has no others.
 	Companion func(name string) (io.ReaderAt, int64, error)
 }
 
@@ -56,8 +56,8 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 }
 
 // NewReader opens the first size bytes of r, which stays the caller's. It costs
-// two reads, one if the model ends in the first 64 KiB. Of a version 1 file the
-// model is all, weights included: it is read whole and kept in memory.
+// two reads, one if the model ends in the first 64 KiB. A version 1 file is all
+// model, weights included: it is read whole, once, and kept in memory.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	src, err := source.OfReaderAt(r, size)
 	if err != nil {
@@ -67,8 +67,8 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 }
 
 // Detect reports whether the file is a .rten file of either version, if perhaps a
-// damaged one. Version 2 begins with RTEN; a file of version 1 has no mark, and
-// only one whose whole flatbuffer verifies is taken for one.
+// damaged one. Version 2 begins with RTEN; version 1 has no magic number, and
+// only a file that can be opened is taken for one.
 func Detect(r io.ReaderAt, size int64) bool {
 	src, err := source.OfReaderAt(r, size)
 	if err != nil {

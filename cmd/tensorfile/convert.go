@@ -285,12 +285,12 @@ func (a *app) convert(from, out string, c *conversion) error {
 		if c.target == tensorfile.RTen && c.opts.Select == nil && c.opts.DTypes == nil && c.opts.Rename == nil {
 			// The same file in another layout: operators and all that is not
 			// known here are kept.
-			p := rten.NewPatch(r)
+			e := rten.NewEdit(r)
 			o := *c.opts.RTen
 			if c.version == "2" {
 				o.Version = 2
 			}
-			return a.written(from, out, c, nil, in.Size(), func(w *target) error { return p.Write(w, &o) })
+			return a.written(from, out, c, nil, in.Size(), func(w *target) error { return e.Write(a.ctx, w, &o) })
 		}
 	}
 	if c.externalize != "" || c.internalize {

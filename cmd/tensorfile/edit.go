@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -169,7 +170,7 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 	tensors := len(e.rename)+len(e.drop) > 0
 	switch r := in.Sys().(type) {
 	case *rten.Reader:
-		return e.rten(r)
+		return e.rten(a.ctx, r)
 	case *pte.Reader:
 		return e.program(r)
 	case *ptd.Reader:
@@ -267,27 +268,21 @@ func ztensorLike(r *ztensor.Reader) *ztensor.WriterOptions {
 	return o
 }
 
-func (e *editing) rten(r *rten.Reader) (func(io.Writer) error, error) {
-	p := rten.NewPatch(r)
-	i := 0
-	for t := range r.Tensors() {
-		var err error
-		if e.drops(t.Name) {
-			err = p.Drop(i)
-		} else if n := e.name(t.Name); n != t.Name {
-			err = p.Rename(i, n)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", tensor.Quote(t.Name), err)
-		}
-		i++
-	}
+func (e *editing) rten(ctx context.Context, r *rten.Reader) (func(io.Writer) error, error) {
+	p := rten.NewEdit(r)
 	var errs []error
-	e.attributes(func(k, v string) { errs = append(errs, p.SetMetadata(k, v)) }, func(k string) { errs = append(errs, p.RemoveMetadata(k)) })
+	for t := range r.Tensors() {
+		if e.drops(t.Name) {
+			errs = append(errs, p.Remove(t.Name))
+		} else if n := e.name(t.Name); n != t.Name {
+			errs = append(errs, p.Rename(t.Name, n))
+		}
+	}
+	e.attributes(func(k, v string) { errs = append(errs, p.SetAttribute(k, v)) }, func(k string) { errs = append(errs, p.RemoveAttribute(k)) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return func(w io.Writer) error { return p.Write(w, nil) }, nil
+	return func(w io.Writer) error { return p.Write(ctx, w, nil) }, nil
 }
 
 // program edits the names and the metadata of a .pte. Its tensors are what its instructions work on, and stay.

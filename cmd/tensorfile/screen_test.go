@@ -77,7 +77,7 @@ func hostileFiles(t *testing.T, dir string) []string {
 		g := rten.NewGraphBuilder()
 		g.Constant(x)
 		g.Constant(y)
-		return rten.Write(f, g, nil)
+		return g.Write(t.Context(), f, nil)
 	})
 	index, err := json.Marshal(map[string]any{
 		"metadata":   map[string]any{"total_size": 1, hostile: hostile},
