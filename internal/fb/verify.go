@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -70,6 +71,60 @@ func Verify(buf []byte, s *Schema, root int, l Limits) error {
 	return asError(err)
 }
 
+// A Summary counts what Verify visited.
+type Summary struct {
+	// Tables is the number of visits of tables, as the C++ verifier counts them.
+	Tables int
+	// Newer names the tables, by index in the schema, with a field beyond the last that the
+	// schema knows, and where the first of each is.
+	Newer []NewerTable
+}
+
+// A NewerTable is a table that was written with a newer schema.
+type NewerTable struct {
+	Table int
+	Pos   int64
+}
+
+// VerifySummary is Verify, and says what it visited.
+func VerifySummary(buf []byte, s *Schema, root int, l Limits) (Summary, error) {
+	if err := sized(buf); err != nil {
+		return Summary{}, err
+	}
+	v := newVerifier(buf, s, l)
+	v.summary, v.search = new(Summary), 4*uint64(len(buf))
+	budget := v.tables
+	pos, err := v.offset(0)
+	if err == nil {
+		err = v.table(pos, root, 1)
+	}
+	v.summary.Tables = budget - v.tables
+	return *v.summary, asError(err)
+}
+
+// noteNewer notes a table whose vtable, at vt, has fields that the schema does not know.
+func (v *verifier) noteNewer(pos, vt uint64, t int) {
+	known := uint64(4)
+	if f := v.s.Tables[t].Fields; len(f) > 0 {
+		known = uint64(f[len(f)-1].Slot) + 2
+	}
+	size := v.u16(vt)
+	if size <= known || size > v.search {
+		return
+	}
+	v.search -= size
+	for slot := known; slot < size; slot += 2 {
+		if v.u16(vt+slot) == 0 {
+			continue
+		}
+		seen := slices.ContainsFunc(v.summary.Newer, func(n NewerTable) bool { return n.Table == t })
+		if !seen {
+			v.summary.Newer = append(v.summary.Newer, NewerTable{t, int64(pos)})
+		}
+		return
+	}
+}
+
 // VerifySpliced is Verify for a FlatBuffer in which an extended header stands between the first 8 bytes and the rest. buf
 // begins 8 bytes before that rest, so that positions in it are those of the FlatBuffer as it was built; what these 8 bytes
 // hold is ignored, and nothing may lie in them. pos is where the root table should be.
@@ -117,8 +172,10 @@ func asError(err *Error) error {
 
 type verifier struct {
 	checks
-	s      *Schema
-	shapes [128]shape // by table; two tables of a schema with more would take turns
+	s       *Schema
+	summary *Summary   // nil where nobody asks
+	search  uint64     // bytes of vtables left to be searched for fields of a newer schema
+	shapes  [128]shape // by table; two tables of a schema with more would take turns
 }
 
 // checks are those of a single table, vector or string.
@@ -189,6 +246,9 @@ func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 			return nil, err
 		}
 		seen.table = t + 1
+		if v.summary != nil {
+			v.noteNewer(pos, vt, t)
+		}
 	}
 	return seen, nil
 }
