@@ -22,6 +22,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -175,12 +176,14 @@ func TestA07OffsetAndLengthWrap(t *testing.T) {
 	rows(t, "12", "16", "17", "40", "46")
 	// Nothing at the very end is allowed, one byte is not.
 	at := craft(t, base(t, "lean"), func(c crafted) { c.segments = append(c.segments, dataSegment{}) })
-	last := fb.Root(at).Objects(slotProgramSegments).Len() - 1
+	root := ptefb.GetRootAsProgram(at, 0)
+	var last ptefb.DataSegment
+	root.Segments(&last, root.SegmentsLength()-1)
 	if err := look(at); err != nil {
 		t.Errorf("an empty segment at the end: %v", err)
 	}
-	if t1 := fb.Root(at).Objects(slotProgramSegments).At(last); t1.Has(slotSegmentSize) {
-		if err := look(put64(at, int(t1.At(slotSegmentSize)), 1)); err == nil {
+	if pos := fb.FieldPos(last.Table(), ptefb.SlotDataSegmentSize); pos != 0 {
+		if err := look(put64(at, pos, 1)); err == nil {
 			t.Error("a byte beyond the end")
 		}
 	}
@@ -190,8 +193,8 @@ func TestA08ProductsWrap(t *testing.T) {
 	rows(t, "36")
 	for _, sizes := range [][]int32{{1 << 16, 1 << 16, 1 << 16, 1 << 16}, {4194305, 1<<31 - 1, 98305}, {1<<31 - 1, 1<<31 - 1, 4}} {
 		b := craft(t, base(t, "lean"), func(c crafted) {
-			setI32s(c.of(1), slotTensorSizes, sizes...)
-			c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 1, 2, 3}[:len(sizes)], 1)
+			setI32s(c.of(1), ptefb.SlotTensorSizes, sizes...)
+			c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{0, 1, 2, 3}[:len(sizes)], 1)
 		})
 		if err := look(b); !errors.Is(err, tensor.ErrMalformed) {
 			t.Errorf("%v: %v", sizes, err)
@@ -219,15 +222,15 @@ func TestA09RanksAndDimensions(t *testing.T) {
 			for i := range dims {
 				dims[i] = byte(i)
 			}
-			setI32s(n, slotTensorSizes, bytesOfOnes(rank)...)
-			n.SetBytes(slotTensorDimOrder, dims, 1)
+			setI32s(n, ptefb.SlotTensorSizes, bytesOfOnes(rank)...)
+			n.SetBytes(ptefb.SlotTensorDimOrder, dims, 1)
 		})
 		err := look(b)
 		if good := rank <= 16; good != (err == nil) {
 			t.Errorf("rank %d: %v", rank, err)
 		}
 	}
-	b := craft(t, base(t, "lean"), func(c crafted) { setI32s(c.of(15), slotTensorSizes, 0) })
+	b := craft(t, base(t, "lean"), func(c crafted) { setI32s(c.of(15), ptefb.SlotTensorSizes, 0) })
 	if err := look(b); err != nil {
 		t.Errorf("a dimension of 0: %v", err)
 	}
@@ -259,8 +262,10 @@ func TestA12RootAndVtables(t *testing.T) {
 
 func TestA13FieldsStringsAndVectors(t *testing.T) {
 	lean := base(t, "lean")
-	root := fb.Root(lean)
-	name := root.Objects(slotProgramPlans).At(0).DataAt(slotPlanName)
+	root := ptefb.GetRootAsProgram(lean, 0)
+	var plan ptefb.ExecutionPlan
+	root.ExecutionPlan(&plan, 0)
+	name := dataAt(&plan, ptefb.SlotExecutionPlanName)
 	b := bytes.Clone(lean)
 	b[name+7] = 'x' // the zero byte behind "forward"
 	if err := look(b); !errors.Is(err, tensor.ErrMalformed) {
@@ -268,13 +273,13 @@ func TestA13FieldsStringsAndVectors(t *testing.T) {
 	}
 	for _, n := range []uint32{8, 1 << 30, math.MaxUint32} {
 		b := bytes.Clone(lean)
-		if err := look(put32(b, int(name)-4, n)); err == nil {
+		if err := look(put32(b, name-4, n)); err == nil {
 			t.Errorf("a string of %d bytes", n)
 		}
 	}
 	for _, o := range []uint32{0, 1, 2, 3, math.MaxInt32, 1 << 31, math.MaxUint32} { // backwards offsets with them
 		b := bytes.Clone(lean)
-		if err := look(put32(b, int(root.At(slotProgramPlans)), o)); err == nil {
+		if err := look(put32(b, at(root, ptefb.SlotProgramExecutionPlan), o)); err == nil {
 			t.Errorf("an offset of %#x", o)
 		}
 	}
@@ -282,7 +287,7 @@ func TestA13FieldsStringsAndVectors(t *testing.T) {
 
 func TestA14BackwardOffsets(t *testing.T) {
 	lean := base(t, "lean")
-	plans := fb.Root(lean).At(slotProgramPlans)
+	plans := int64(at(ptefb.GetRootAsProgram(lean, 0), ptefb.SlotProgramExecutionPlan))
 	for to := int64(0); to < plans; to += 4 {
 		b := bytes.Clone(lean)
 		if err := look(put32(b, int(plans), uint32(to-plans))); !errors.Is(err, tensor.ErrMalformed) {
@@ -302,19 +307,19 @@ func amplified(n int) []byte {
 		return b.Offsets(all)
 	}
 	b.Begin()
-	b.Scalar(slotItems, 8, 5, 0)
+	b.Scalar(ptefb.SlotIntIntVal, 8, 5, 0)
 	number := b.End()
 	b.Begin()
-	b.Ref(slotUnion, number)
-	b.Scalar(slotUnionType, 1, uint64(KindInt), 0)
+	b.Ref(ptefb.SlotEValueVal, number)
+	b.Scalar(ptefb.SlotEValueValType, 1, uint64(KindInt), 0)
 	values := repeat(b.End())
 	name := b.String("forward")
 	b.Begin()
-	b.Ref(slotPlanName, name)
-	b.Ref(slotPlanValues, values)
+	b.Ref(ptefb.SlotExecutionPlanName, name)
+	b.Ref(ptefb.SlotExecutionPlanValues, values)
 	plans := repeat(b.End())
 	b.Begin()
-	b.Ref(slotProgramPlans, plans)
+	b.Ref(ptefb.SlotProgramExecutionPlan, plans)
 	out, err := b.Finish(b.End(), "ET12")
 	if err != nil {
 		panic(err)
@@ -340,25 +345,25 @@ func TestA15Amplification(t *testing.T) {
 	}
 	// A long name that every tensor carries, and a long list that every input is.
 	b := craft(t, base(t, "lean"), func(c crafted) {
-		c.plan().SetString(slotPlanName, strings.Repeat("n", 1<<19))
+		c.plan().SetString(ptefb.SlotExecutionPlanName, strings.Repeat("n", 1<<19))
 		many := make([]*fb.Node, 20_000)
 		for i := range many {
 			many[i] = c.value(1)
 		}
-		c.plan().SetChildren(slotPlanValues, many)
+		c.plan().SetChildren(ptefb.SlotExecutionPlanValues, many)
 	})
 	if r, err := OpenBytes(b, nil); !errors.Is(err, tensor.ErrLimit) {
 		t.Errorf("%v, %v", r, err)
 	}
 	b = craft(t, base(t, "lean"), func(c crafted) {
-		setI32s(c.of(6), slotItems, make([]int32, 50_000)...)
+		setI32s(c.of(6), ptefb.SlotTensorListItems, make([]int32, 50_000)...)
 		list := make([]int32, 50_000)
 		for i := range list {
 			list[i] = 6
 		}
-		setI32s(c.plan(), slotPlanInputs, list...)
-		setI32s(c.plan(), slotPlanOutputs, list...)
-		setI32s(c.call(0), slotCallArgs, list...)
+		setI32s(c.plan(), ptefb.SlotExecutionPlanInputs, list...)
+		setI32s(c.plan(), ptefb.SlotExecutionPlanOutputs, list...)
+		setI32s(c.call(0), ptefb.SlotKernelCallArgs, list...)
 	})
 	took := readtest.Took(30*time.Second, func() {
 		r, err := OpenBytes(b, nil)
@@ -384,7 +389,7 @@ func TestA17Unions(t *testing.T) {
 			if err := e.open(); err != nil {
 				t.Fatal(err)
 			}
-			crafted{e}.value(i).SetScalar(slotUnionType, 1, tag)
+			crafted{e}.value(i).SetScalar(ptefb.SlotEValueValType, 1, tag)
 			var w bytes.Buffer
 			o, err := e.rebuilt()
 			if err != nil {
@@ -731,8 +736,8 @@ func TestA37Close(t *testing.T) {
 // a program names tensors, never files. Names that look like paths stay names.
 func TestA38NamesAreNoPaths(t *testing.T) {
 	b := craft(t, base(t, "rich"), func(c crafted) {
-		c.of(16).Child(slotTensorExtra).SetString(slotExtraName, "../../etc/passwd")
-		c.tree.Children(slotProgramNamedData)[0].SetString(slotNamedKey, "/etc/passwd")
+		c.of(16).Child(ptefb.SlotTensorExtraTensorInfo).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, "../../etc/passwd")
+		c.tree.Children(ptefb.SlotProgramNamedData)[0].SetString(ptefb.SlotNamedDataKey, "/etc/passwd")
 	})
 	r, err := OpenBytes(b, &ReaderOptions{Companion: func(name string) (io.ReaderAt, int64, error) {
 		t.Errorf("%q is opened", name)

@@ -2,8 +2,9 @@ package pte
 
 import (
 	"fmt"
-	"math"
 	"strconv"
+
+	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
@@ -40,23 +41,6 @@ type TestCase struct {
 	Outputs []any // expected
 }
 
-const (
-	slotBundleVersion = 4
-	slotBundleSuites  = 6
-	slotBundleProgram = 8
-
-	slotSuiteMethod = 4
-	slotSuiteCases  = 6
-
-	slotCaseInputs  = 4
-	slotCaseOutputs = 6
-
-	slotBundledScalarType = 4
-	slotBundledSizes      = 6
-	slotBundledData       = 8
-	slotBundledDimOrder   = 10
-)
-
 // unwrap reads a .bpte: the whole file is one flatbuffer, in which the program is a vector of bytes.
 func (r *Reader) unwrap() error {
 	if r.size > r.limits.MaxMetadata {
@@ -66,49 +50,49 @@ func (r *Reader) unwrap() error {
 	if err != nil {
 		return ioError(err)
 	}
-	if err := verify(buf, ptefb.TableBundledProgram, 0); err != nil {
+	if _, err := verify(buf, ptefb.TableBundledProgram, 0); err != nil {
 		return err
 	}
-	root := fb.Root(buf)
-	program, ok := root.Bytes(slotBundleProgram, 1)
+	root := ptefb.GetRootAsBundledProgram(buf, 0)
+	program, ok := r.inline(root.Table(), ptefb.SlotBundledProgramProgram)
 	if !ok {
-		return malformed(root.Pos(), "program", "a bundle without a program")
+		return malformed(int64(root.Table().Pos), "program", "a bundle without a program")
 	}
-	r.bundle = &Bundle{Version: root.Uint32(slotBundleVersion, 0)}
-	suites := root.Objects(slotBundleSuites)
-	for i := range suites.Len() {
-		t := suites.At(i)
-		suite := TestSuite{Method: text(t, slotSuiteMethod)}
-		cases := t.Objects(slotSuiteCases)
-		for k := range cases.Len() {
+	r.bundle = &Bundle{Version: root.Version()}
+	for i, t := range fb.Each(root.MethodTestSuitesLength(), root.MethodTestSuites) {
+		suite := TestSuite{Method: string(t.MethodName())}
+		for k, c := range fb.Each(t.TestCasesLength(), t.TestCases) {
 			field := fmt.Sprintf("method_test_suites[%d].test_cases[%d]", i, k)
 			suite.Cases = append(suite.Cases, TestCase{
-				Inputs:  r.bundledValues(cases.At(k).Objects(slotCaseInputs), field+".inputs"),
-				Outputs: r.bundledValues(cases.At(k).Objects(slotCaseOutputs), field+".expected_outputs"),
+				Inputs:  r.bundledValues(c.InputsLength(), c.Inputs, field+".inputs"),
+				Outputs: r.bundledValues(c.ExpectedOutputsLength(), c.ExpectedOutputs, field+".expected_outputs"),
 			})
 		}
 		r.bundle.Suites = append(r.bundle.Suites, suite)
 	}
-	r.at = root.DataAt(slotBundleProgram)
-	r.size = r.at + int64(len(program))
+	r.at, r.size = program.off, program.off+program.size
 	return nil
 }
 
-func (r *Reader) bundledValues(v fb.Objects, field string) []any {
+func (r *Reader) bundledValues(n int, at func(*ptefb.BundledValue, int) bool, field string) []any {
 	var all []any
-	for i := range v.Len() {
+	for i, v := range fb.Each(n, at) {
 		var x any
-		// A value of an unknown kind the verifier has not seen.
-		if k := ptefb.BundledValueUnion(v.At(i).Uint8(slotUnionType, 0)); k <= ptefb.BundledValueUnionBundledDouble && v.At(i).Has(slotUnion) {
-			switch t := v.At(i).Child(slotUnion); k {
+		var t flatbuffers.Table
+		if v.Val(&t) {
+			switch v.ValType() { // a value of another kind was not verified
 			case ptefb.BundledValueUnionBundledTensor:
 				x = r.bundledTensor(t, field+"["+strconv.Itoa(i)+"]")
 			case ptefb.BundledValueUnionBundledInt:
-				x = int64(t.Uint64(slotItems, 0))
+				var n ptefb.BundledInt
+				n.Init(t.Bytes, t.Pos)
+				x = n.IntVal()
 			case ptefb.BundledValueUnionBundledBool:
-				x = t.Uint8(slotItems, 0) != 0
+				x = boolField(t, ptefb.SlotBundledBoolBoolVal)
 			case ptefb.BundledValueUnionBundledDouble:
-				x = math.Float64frombits(t.Uint64(slotItems, 0))
+				var n ptefb.BundledDouble
+				n.Init(t.Bytes, t.Pos)
+				x = n.DoubleVal()
 			}
 		}
 		all = append(all, x)
@@ -116,12 +100,15 @@ func (r *Reader) bundledValues(v fb.Objects, field string) []any {
 	return all
 }
 
-func (r *Reader) bundledTensor(t fb.Object, field string) *tensor.Tensor {
-	out := &tensor.Tensor{Name: field, DType: dtypeOf(int8(t.Uint8(slotBundledScalarType, 0)))}
-	sizes, _ := t.Bytes(slotBundledSizes, 4)
-	dims, _ := t.Bytes(slotBundledDimOrder, 1)
-	out.Shape, out.Order = decodeShape(sizes, dims, nil)
-	data, _ := t.Bytes(slotBundledData, 1)
-	out.Data = r.blob(t.DataAt(slotBundledData), int64(len(data)))
+func (r *Reader) bundledTensor(table flatbuffers.Table, field string) *tensor.Tensor {
+	var t ptefb.BundledTensor
+	t.Init(table.Bytes, table.Pos)
+	out := &tensor.Tensor{Name: field, DType: dtypeOf(int8(t.ScalarType()))}
+	out.Shape, out.Order = shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
+	data, ok := r.inline(table, ptefb.SlotBundledTensorData)
+	if !ok {
+		data = extent{}
+	}
+	out.Data = r.blob(data.off, data.size)
 	return out
 }

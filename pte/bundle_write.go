@@ -76,14 +76,14 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 				return nil, err
 			}
 			e.fb.Begin()
-			e.fb.Ref(slotCaseOutputs, out)
-			e.fb.Ref(slotCaseInputs, in)
+			e.fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out)
+			e.fb.Ref(ptefb.SlotBundledMethodTestCaseInputs, in)
 			cases[k] = e.fb.End()
 		}
 		list, name := e.fb.Offsets(cases), e.fb.String(s.Method)
 		e.fb.Begin()
-		e.fb.Ref(slotSuiteCases, list)
-		e.fb.Ref(slotSuiteMethod, name)
+		e.fb.Ref(ptefb.SlotBundledMethodTestSuiteTestCases, list)
+		e.fb.Ref(ptefb.SlotBundledMethodTestSuiteMethodName, name)
 		suites[i] = e.fb.End()
 	}
 	// Whatever the program has aligned in its file is so in the bundle too.
@@ -95,9 +95,9 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 		version = bundleVersion
 	}
 	e.fb.Begin()
-	e.fb.Ref(slotBundleProgram, p)
-	e.fb.Ref(slotBundleSuites, list)
-	e.fb.Scalar(slotBundleVersion, 4, uint64(version), 0)
+	e.fb.Ref(ptefb.SlotBundledProgramProgram, p)
+	e.fb.Ref(ptefb.SlotBundledProgramMethodTestSuites, list)
+	e.fb.Scalar(ptefb.SlotBundledProgramVersion, 4, uint64(version), 0)
 	buf, err := e.fb.Finish(e.fb.End(), "BP08")
 	if err != nil {
 		return nil, fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
@@ -117,17 +117,17 @@ func (e *encoder) bundled(values []any, of []Value, where string) (fb.Offset, er
 			return 0, fmt.Errorf("pte: number %d of the %s: %w", i, where, err)
 		}
 		e.fb.Begin()
-		e.fb.Ref(slotUnion, x)
-		e.fb.Scalar(slotUnionType, 1, uint64(tag), 0)
+		e.fb.Ref(ptefb.SlotBundledValueVal, x)
+		e.fb.Scalar(ptefb.SlotBundledValueValType, 1, uint64(tag), 0)
 		all[i] = e.fb.End()
 	}
 	return e.fb.Offsets(all), nil
 }
 
 func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Offset, error) {
-	scalar := func(size int, bits uint64) fb.Offset {
+	scalar := func(slot, size int, bits uint64) fb.Offset {
 		e.fb.Begin()
-		e.fb.Scalar(slotItems, size, bits, 0)
+		e.fb.Scalar(slot, size, bits, 0)
 		return e.fb.End()
 	}
 	wrong := func() error {
@@ -139,18 +139,18 @@ func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Off
 		return e.bundledValue(int64(v), of)
 	case int64:
 		if kind == KindInt {
-			return ptefb.BundledValueUnionBundledInt, scalar(8, uint64(v)), nil
+			return ptefb.BundledValueUnionBundledInt, scalar(ptefb.SlotBundledIntIntVal, 8, uint64(v)), nil
 		}
 	case bool:
 		if bits := uint64(0); kind == KindBool {
 			if v {
 				bits = 1
 			}
-			return ptefb.BundledValueUnionBundledBool, scalar(1, bits), nil
+			return ptefb.BundledValueUnionBundledBool, scalar(ptefb.SlotBundledBoolBoolVal, 1, bits), nil
 		}
 	case float64:
 		if kind == KindDouble {
-			return ptefb.BundledValueUnionBundledDouble, scalar(8, math.Float64bits(v)), nil
+			return ptefb.BundledValueUnionBundledDouble, scalar(ptefb.SlotBundledDoubleDoubleVal, 8, math.Float64bits(v)), nil
 		}
 	case *tensor.Tensor:
 		info, ok := of.Tensor()
@@ -179,10 +179,10 @@ func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Off
 		}
 		d, o, s := e.fb.Scalars(data.Bytes(), 1, 16), e.fb.Scalars(order, 1, 1), e.u32s(sizes)
 		e.fb.Begin()
-		e.fb.Ref(slotBundledDimOrder, o)
-		e.fb.Ref(slotBundledData, d)
-		e.fb.Ref(slotBundledSizes, s)
-		e.fb.Scalar(slotBundledScalarType, 1, uint64(uint8(info.ScalarType)), 0)
+		e.fb.Ref(ptefb.SlotBundledTensorDimOrder, o)
+		e.fb.Ref(ptefb.SlotBundledTensorData, d)
+		e.fb.Ref(ptefb.SlotBundledTensorSizes, s)
+		e.fb.Scalar(ptefb.SlotBundledTensorScalarType, 1, uint64(uint8(info.ScalarType)), 0)
 		return ptefb.BundledValueUnionBundledTensor, e.fb.End(), nil
 	}
 	return 0, 0, wrong()

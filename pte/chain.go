@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	flatbuffers "github.com/google/flatbuffers/go"
+
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
 // An Opcode is what an instruction does: the tag of the schema's union InstructionArguments.
@@ -14,38 +17,37 @@ type Opcode uint8
 
 // The instructions of the schema.
 const (
-	OpNone Opcode = iota // the runtime does not load the method
-	OpKernelCall
-	OpDelegateCall
-	OpMove
-	OpJumpFalse
-	OpFree
-	numOpcodes
+	OpNone         = Opcode(ptefb.InstructionArgumentsNONE) // the runtime does not load the method
+	OpKernelCall   = Opcode(ptefb.InstructionArgumentsKernelCall)
+	OpDelegateCall = Opcode(ptefb.InstructionArgumentsDelegateCall)
+	OpMove         = Opcode(ptefb.InstructionArgumentsMoveCall)
+	OpJumpFalse    = Opcode(ptefb.InstructionArgumentsJumpFalseCall)
+	OpFree         = Opcode(ptefb.InstructionArgumentsFreeCall)
 )
 
-var opcodeNames = [numOpcodes]string{"NONE", "KernelCall", "DelegateCall", "MoveCall", "JumpFalseCall", "FreeCall"}
+func (o Opcode) known() bool { return o <= OpFree }
 
 // String is the name of the union's member, or "unknown instruction 7".
 func (o Opcode) String() string {
-	if o < numOpcodes {
-		return opcodeNames[o]
+	if o.known() {
+		return ptefb.InstructionArguments(o).String()
 	}
 	return "unknown instruction " + strconv.Itoa(int(o))
 }
 
-// A Chain is a list of instructions that run one after another. All known programs have one chain a method.
+// A Chain is a list of instructions that run one after another. All known programs have one chain a
+// method.
 type Chain struct {
 	m     Method
-	t     fb.Object
+	t     ptefb.Chain
 	Index int
 }
 
 // Chains yields the chains of the method.
 func (m Method) Chains() iter.Seq[Chain] {
 	return func(yield func(Chain) bool) {
-		v := m.t.Objects(slotPlanChains)
-		for i := range v.Len() {
-			if !yield(Chain{m, v.At(i), i}) {
+		for i, t := range fb.Each(m.t.ChainsLength(), m.t.Chains) {
+			if !yield(Chain{m, *t, i}) {
 				return
 			}
 		}
@@ -53,14 +55,13 @@ func (m Method) Chains() iter.Seq[Chain] {
 }
 
 // Len is the number of instructions.
-func (c Chain) Len() int { return c.t.Objects(slotChainInstructions).Len() }
+func (c Chain) Len() int { return c.t.InstructionsLength() }
 
 // Instructions yields the chain's instructions.
 func (c Chain) Instructions() iter.Seq[Instruction] {
 	return func(yield func(Instruction) bool) {
-		v := c.t.Objects(slotChainInstructions)
-		for i := range v.Len() {
-			if !yield(Instruction{c, v.At(i), i}) {
+		for i, t := range fb.Each(c.Len(), c.t.Instructions) {
+			if !yield(Instruction{c, *t, i}) {
 				return
 			}
 		}
@@ -89,11 +90,11 @@ func (m Method) NumInstructions() int {
 	return n
 }
 
-// An Instruction is one step of a method. Its methods answer zero, or -1 for an index, for an instruction of another kind
-// than theirs. Indices are as the file has them, not checked.
+// An Instruction is one step of a method. Its methods return zero, or -1 for an index, for an
+// instruction of another kind than theirs. Indices are as the file has them, not checked.
 type Instruction struct {
 	c     Chain
-	t     fb.Object // the Instruction
+	t     ptefb.Instruction
 	index int
 }
 
@@ -104,59 +105,86 @@ func (i Instruction) Chain() int { return i.c.Index }
 func (i Instruction) Index() int { return i.index }
 
 // Opcode is what the instruction does.
-func (i Instruction) Opcode() Opcode { return Opcode(i.t.Uint8(slotUnionType, 0)) }
+func (i Instruction) Opcode() Opcode { return Opcode(i.t.InstrArgsType()) }
 
-func (i Instruction) of(ops ...Opcode) fb.Object {
-	for _, o := range ops {
-		if i.Opcode() == o {
-			return i.t.Child(slotUnion)
-		}
+// of sets t to the union's table, if the instruction is of that kind and has one.
+func (i Instruction) of(op Opcode, t interface {
+	Init([]byte, flatbuffers.UOffsetT)
+}) bool {
+	var x flatbuffers.Table
+	if i.Opcode() != op || !i.t.InstrArgs(&x) {
+		return false
 	}
-	return fb.Object{}
-}
-
-func index(t fb.Object, slot int) int {
-	if !t.Present() {
-		return -1
-	}
-	return int(int32(t.Uint32(slot, 0)))
+	t.Init(x.Bytes, x.Pos)
+	return true
 }
 
 // Operator is the index of the called kernel in [Method.Operators].
-func (i Instruction) Operator() int { return index(i.of(OpKernelCall), slotCallIndex) }
+func (i Instruction) Operator() int {
+	var t ptefb.KernelCall
+	if !i.of(OpKernelCall, &t) {
+		return -1
+	}
+	return int(t.OpIndex())
+}
 
 // Delegate is the index of the called delegate in [Method.Delegates].
-func (i Instruction) Delegate() int { return index(i.of(OpDelegateCall), slotCallIndex) }
-
-// Args are the values that a call works on. Those of a kernel are the operator's arguments in order, its outputs among
-// them, and then what it returns: the outputs once more.
-func (i Instruction) Args() []int {
-	t := i.of(OpKernelCall, OpDelegateCall)
-	if !t.Present() {
-		return nil
+func (i Instruction) Delegate() int {
+	var t ptefb.DelegateCall
+	if !i.of(OpDelegateCall, &t) {
+		return -1
 	}
-	b, _ := t.Bytes(slotCallArgs, 4)
-	all := make([]int, len(b)/4)
-	for k := range all {
-		all[k] = int(int32(u32s(b, k)))
+	return int(t.DelegateIndex())
+}
+
+// Args are the values that a call works on. Those of a kernel are the operator's arguments in
+// order, its outputs among them, and then what it returns: the outputs once more.
+func (i Instruction) Args() []int {
+	var kernel ptefb.KernelCall
+	var delegate ptefb.DelegateCall
+	switch {
+	case i.of(OpKernelCall, &kernel):
+		return indices(kernel.ArgsLength(), kernel.Args)
+	case i.of(OpDelegateCall, &delegate):
+		return indices(delegate.ArgsLength(), delegate.Args)
+	}
+	return nil
+}
+
+func indices(n int, at func(int) int32) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = int(at(i))
 	}
 	return all
 }
 
 // Move is the value that a move reads, and the one that it overwrites.
 func (i Instruction) Move() (from, to int) {
-	t := i.of(OpMove)
-	return index(t, slotMoveFrom), index(t, slotMoveTo)
+	var t ptefb.MoveCall
+	if !i.of(OpMove, &t) {
+		return -1, -1
+	}
+	return int(t.MoveFrom()), int(t.MoveTo())
 }
 
-// Jump is the value that a jump looks at, and the instruction where it goes if that is false.
+// Jump is the value that a jump depends on, and the instruction where it goes if that is false.
 func (i Instruction) Jump() (condition, destination int) {
-	t := i.of(OpJumpFalse)
-	return index(t, slotJumpCondition), index(t, slotJumpDestination)
+	var t ptefb.JumpFalseCall
+	if !i.of(OpJumpFalse, &t) {
+		return -1, -1
+	}
+	return int(t.CondValueIndex()), int(t.DestinationInstruction())
 }
 
 // Free is the tensor whose memory is given up.
-func (i Instruction) Free() int { return index(i.of(OpFree), slotFreeValue) }
+func (i Instruction) Free() int {
+	var t ptefb.FreeCall
+	if !i.of(OpFree, &t) {
+		return -1
+	}
+	return int(t.ValueIndex())
+}
 
 // A Frame is a line of a stack trace: where in the original model an instruction comes from.
 type Frame struct {
@@ -169,15 +197,14 @@ type Frame struct {
 // Stack is the instruction's stack trace, the outermost call first. Exporters write it only when asked, and not for all
 // instructions.
 func (i Instruction) Stack() []Frame {
-	v := i.c.t.Objects(slotChainStacktrace)
-	if i.index >= v.Len() {
+	var list ptefb.FrameList
+	if i.index >= i.c.t.StacktraceLength() {
 		return nil
 	}
-	frames := v.At(i.index).Objects(slotItems)
-	all := make([]Frame, frames.Len())
-	for k := range all {
-		t := frames.At(k)
-		all[k] = Frame{text(t, slotFrameFile), int(int32(t.Uint32(slotFrameLine, 0))), text(t, slotFrameName), text(t, slotFrameContext)}
+	i.c.t.Stacktrace(&list, i.index)
+	all := make([]Frame, list.ItemsLength())
+	for k, t := range fb.Each(len(all), list.Items) {
+		all[k] = Frame{string(t.Filename()), int(t.Lineno()), string(t.Name()), string(t.Context())}
 	}
 	return all
 }
@@ -187,9 +214,8 @@ func (i Instruction) String() string {
 	switch op := i.Opcode(); op {
 	case OpKernelCall:
 		name := fmt.Sprintf("operator %d", i.Operator())
-		if v := i.c.m.t.Objects(slotPlanOperators); i.Operator() >= 0 && i.Operator() < v.Len() {
-			t := v.At(i.Operator())
-			name = Operator{text(t, slotOperatorName), text(t, slotOperatorOverload)}.String()
+		if o, ok := i.c.m.Operator(i.Operator()); ok {
+			name = o.String()
 		}
 		return name + joinArgs(i.Args())
 	case OpDelegateCall:

@@ -2,7 +2,6 @@ package pte
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -35,63 +34,68 @@ func (d Delegate) String() string {
 	return fmt.Sprintf("%s (%d bytes)", d.ID, d.Payload.Size())
 }
 
-func (m Method) delegates() iter.Seq[Delegate] {
-	return func(yield func(Delegate) bool) {
-		v := m.t.Objects(slotPlanDelegates)
-		for i := range v.Len() {
-			t := v.At(i)
-			d := Delegate{Index: i, ID: text(t, slotDelegateID)}
-			d.Payload = m.payload(&d, t)
-			specs := t.Objects(slotDelegateSpecs)
-			for k := range specs.Len() {
-				s := specs.At(k)
-				value, _ := s.Bytes(slotSpecValue, 1)
-				d.Specs = append(d.Specs, CompileSpec{text(s, slotSpecKey), append([]byte{}, value...)})
-			}
-			if !yield(d) {
-				return
-			}
-		}
+// Delegates are the parts of the method that a backend runs, in the order of the file.
+func (m Method) Delegates() []Delegate {
+	all := make([]Delegate, m.t.DelegatesLength())
+	for i := range all {
+		all[i], _ = m.Delegate(i)
 	}
+	return all
+}
+
+// Delegate returns a delegate by its index, false where there is none.
+func (m Method) Delegate(i int) (Delegate, bool) {
+	if i < 0 || i >= m.t.DelegatesLength() {
+		return Delegate{}, false
+	}
+	var t ptefb.BackendDelegate
+	m.t.Delegates(&t, i)
+	d := Delegate{Index: i, ID: string(t.Id())}
+	d.Payload = m.payload(&d, &t)
+	for _, s := range fb.Each(t.CompileSpecsLength(), t.CompileSpecs) {
+		d.Specs = append(d.Specs, CompileSpec{string(s.Key()), append([]byte{}, s.ValueBytes()...)})
+	}
+	return d, true
 }
 
 // payload finds the bytes of a delegate and fills in where they are.
-func (m Method) payload(d *Delegate, t fb.Object) tensor.Blob {
+func (m Method) payload(d *Delegate, t *ptefb.BackendDelegate) tensor.Blob {
 	r := m.r
-	bad := func(off int64, format string, args ...any) tensor.Blob {
-		return tensor.NewBlob(&missing{err: malformed(r.at+off, m.field("delegates[%d].processed", d.Index), format, args...)})
+	bad := func(pos int, format string, args ...any) tensor.Blob {
+		return tensor.NewBlob(&missing{err: r.malformed(pos, m.field("delegates[%d].processed", d.Index), format, args...)})
 	}
-	p := t.Child(slotDelegateProcessed)
-	if !p.Present() {
-		return bad(t.Pos(), "absent")
+	p := t.Processed(nil)
+	if p == nil {
+		return bad(int(t.Table().Pos), "absent")
 	}
-	d.Reference = p.Uint32(slotReferenceIndex, 0)
-	switch l := ptefb.DataLocation(p.Uint8(slotReferenceLocation, 0)); l {
+	d.Reference = p.Index()
+	index := fb.FieldPosOr(p.Table(), ptefb.SlotBackendDelegateDataReferenceIndex)
+	switch l := p.Location(); l {
 	case ptefb.DataLocationSEGMENT:
-		return r.segmentBlob(d.Reference, func() (int64, string) {
-			return p.At(slotReferenceIndex), m.field("delegates[%d].processed.index", d.Index)
-		})
+		return r.segmentBlob(d.Reference, index, func() string { return m.field("delegates[%d].processed.index", d.Index) })
 	case ptefb.DataLocationINLINE:
 		d.Inline = true
-		v := r.root.Objects(slotProgramInlineData)
-		if int64(d.Reference) >= int64(v.Len()) {
-			return bad(p.At(slotReferenceIndex), "%d of %d inline payloads", d.Reference, v.Len())
+		if n := r.root.BackendDelegateDataLength(); int64(d.Reference) >= int64(n) {
+			return bad(index, "%d of %d inline payloads", d.Reference, n)
 		}
-		b, ok := v.At(int(d.Reference)).Bytes(slotOnly, 1)
+		var data ptefb.BackendDelegateInlineData
+		r.root.BackendDelegateData(&data, int(d.Reference))
+		x, ok := r.inline(data.Table(), ptefb.SlotBackendDelegateInlineDataData)
 		if !ok {
-			return bad(v.At(int(d.Reference)).Pos(), "inline payload %d has no data", d.Reference)
+			return bad(int(data.Table().Pos), "inline payload %d has no data", d.Reference)
 		}
-		return r.blob(r.at+v.At(int(d.Reference)).DataAt(slotOnly), int64(len(b)))
+		return r.blob(x.off, x.size)
 	default:
-		return bad(p.At(slotReferenceLocation), "unknown location %d", l)
+		return bad(fb.FieldPosOr(p.Table(), ptefb.SlotBackendDelegateDataReferenceLocation), "unknown location %d", l)
 	}
 }
 
 // payloadSigns are what the payloads of known backends begin with.
 var payloadSigns = [...]struct {
-	at         int
-	sign, what string
-	ending     string
+	at        int
+	sign      string
+	what      string
+	extension string
 }{
 	{4, "XH00", "XNNPACK graph with weights", "xnnpack"},
 	{4, "XN00", "XNNPACK graph", "xnnpack"},
@@ -107,12 +111,13 @@ var payloadSigns = [...]struct {
 	{0, "\xcd\xab\x78\x56", "QNN context", "qnn"},
 }
 
-// Recognize names what a delegate's payload or a named blob looks like by its first bytes, of which 16 are enough, and an
-// ending for a file of it. Both are empty when nothing fits. It is a hint for people: nothing is verified.
-func Recognize(head []byte) (what, ending string) {
+// Recognize names what a delegate's payload or a named blob looks like by its first bytes, of which
+// 16 are enough, and an extension for a file of it. Both are empty when nothing fits. It is a hint:
+// nothing is verified.
+func Recognize(head []byte) (what, extension string) {
 	for _, s := range payloadSigns {
 		if len(head) >= s.at && strings.HasPrefix(string(head[s.at:min(len(head), s.at+len(s.sign))]), s.sign) {
-			return s.what, s.ending
+			return s.what, s.extension
 		}
 	}
 	return "", ""

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 
+	flatbuffers "github.com/google/flatbuffers/go"
+
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
@@ -48,9 +50,8 @@ func (e *Edit) Align(n int64) error {
 		return fmt.Errorf("pte: alignment %d", n)
 	}
 	e.align = n
-	for i := range e.r.numSegments() {
-		off, size := e.r.segment(i)
-		if size > 0 && !align.Is(off-e.r.at-e.r.header.SegmentBase, n) {
+	for _, s := range e.r.segments {
+		if s.size > 0 && !align.Is(s.off-e.r.at-e.r.header.SegmentBase, n) {
 			return e.open() // offsets are in the flatbuffer
 		}
 	}
@@ -76,24 +77,24 @@ func (e *Edit) open() error {
 		return err
 	}
 	e.tree = tree
-	e.segments = make([]dataSegment, r.numSegments())
+	e.segments = make([]dataSegment, len(r.segments))
 	common := e.segmentAlignment()
 	for i := range e.segments {
-		off, size := r.segment(i)
+		off, size := r.segments[i].off, r.segments[i].size
 		s := &e.segments[i]
 		if size > 0 {
 			s.pieces = []piece{{0, r.blob(off, size), size}}
 		}
 		s.size, s.align = size, min(powerOfTwo(off-r.at), max(common, 4096))
 	}
-	plans := tree.Children(slotProgramPlans)
+	plans := tree.Children(ptefb.SlotProgramExecutionPlan)
 	e.values = make([][]*fb.Node, len(plans))
 	for m, plan := range plans {
-		values := plan.Children(slotPlanValues)
+		values := plan.Children(ptefb.SlotExecutionPlanValues)
 		e.values[m] = make([]*fb.Node, len(values))
 		for i, v := range values {
-			if Kind(v.Scalar(slotUnionType, 0)) == KindTensor {
-				e.values[m][i] = v.Child(slotUnion)
+			if Kind(v.Scalar(ptefb.SlotEValueValType, 0)) == KindTensor {
+				e.values[m][i] = v.Child(ptefb.SlotEValueVal)
 			}
 		}
 	}
@@ -112,13 +113,16 @@ func powerOfTwo(off int64) int64 {
 // inlineAlignment is what all payloads inside the flatbuffer are aligned to: 16, or as much more as they all have.
 func (e *Edit) inlineAlignment() int {
 	a := int64(0)
-	for _, slot := range []int{slotProgramConstantBuffer, slotProgramInlineData} {
-		v := e.r.root.Objects(slot)
-		for i := range v.Len() {
-			if b, _ := v.At(i).Bytes(slotOnly, 1); len(b) > 0 {
-				a |= v.At(i).DataAt(slotOnly)
-			}
+	add := func(t flatbuffers.Table, slot int) {
+		if b, _ := fb.FieldBytes(t, slot, 1); len(b) > 0 {
+			a |= int64(fb.FieldTarget(t, slot)) + 4
 		}
+	}
+	for _, t := range fb.Each(e.r.root.ConstantBufferLength(), e.r.root.ConstantBuffer) {
+		add(t.Table(), ptefb.SlotBufferStorage)
+	}
+	for _, t := range fb.Each(e.r.root.BackendDelegateDataLength(), e.r.root.BackendDelegateData) {
+		add(t.Table(), ptefb.SlotBackendDelegateInlineDataData)
 	}
 	if a == 0 {
 		return 16
@@ -132,9 +136,9 @@ func (e *Edit) segmentAlignment() int64 {
 		return e.align
 	}
 	a := e.r.header.SegmentBase
-	for i := range e.r.numSegments() {
-		if off, size := e.r.segment(i); size > 0 {
-			a |= off - e.r.at
+	for _, s := range e.r.segments {
+		if s.size > 0 {
+			a |= s.off - e.r.at
 		}
 	}
 	if a == 0 {
@@ -150,25 +154,25 @@ func (e *Edit) StripDelegates(specs bool) error {
 		return err
 	}
 	empty := -1
-	inline := e.tree.Children(slotProgramInlineData)
-	for _, plan := range e.tree.Children(slotProgramPlans) {
-		for _, d := range plan.Children(slotPlanDelegates) {
+	inline := e.tree.Children(ptefb.SlotProgramBackendDelegateData)
+	for _, plan := range e.tree.Children(ptefb.SlotProgramExecutionPlan) {
+		for _, d := range plan.Children(ptefb.SlotExecutionPlanDelegates) {
 			if empty < 0 {
 				n := new(fb.Node)
-				n.SetBytes(slotOnly, []byte{}, 16)
+				n.SetBytes(ptefb.SlotBackendDelegateInlineDataData, []byte{}, 16)
 				empty = 0
 				inline = []*fb.Node{n}
 			}
 			p := new(fb.Node)
-			p.SetScalar(slotReferenceIndex, 4, uint64(empty))
-			d.SetChild(slotDelegateProcessed, p)
+			p.SetScalar(ptefb.SlotBackendDelegateDataReferenceIndex, 4, uint64(empty))
+			d.SetChild(ptefb.SlotBackendDelegateProcessed, p)
 			if specs {
-				d.SetChildren(slotDelegateSpecs, []*fb.Node{})
+				d.SetChildren(ptefb.SlotBackendDelegateCompileSpecs, []*fb.Node{})
 			}
 		}
 	}
 	if empty >= 0 {
-		e.tree.SetChildren(slotProgramInlineData, inline)
+		e.tree.SetChildren(ptefb.SlotProgramBackendDelegateData, inline)
 		e.dropSegments()
 	}
 	return nil
@@ -177,19 +181,19 @@ func (e *Edit) StripDelegates(specs bool) error {
 // dropSegments empties the segments that nothing refers to any more. Their places in the table stay.
 func (e *Edit) dropSegments() {
 	used := make(map[uint64]bool)
-	if c := e.tree.Child(slotProgramConstantSegment); c != nil && len(c.Bytes(slotSubsegmentOffsets)) > 0 {
-		used[c.Scalar(slotSubsegmentIndex, 0)] = true
+	if c := e.tree.Child(ptefb.SlotProgramConstantSegment); c != nil && len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 {
+		used[c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)] = true
 	}
-	for _, c := range e.tree.Children(slotProgramMutableData) {
-		used[c.Scalar(slotSubsegmentIndex, 0)] = true
+	for _, c := range e.tree.Children(ptefb.SlotProgramMutableDataSegments) {
+		used[c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)] = true
 	}
-	for _, n := range e.tree.Children(slotProgramNamedData) {
-		used[n.Scalar(slotNamedSegment, 0)] = true
+	for _, n := range e.tree.Children(ptefb.SlotProgramNamedData) {
+		used[n.Scalar(ptefb.SlotNamedDataSegmentIndex, 0)] = true
 	}
-	for _, plan := range e.tree.Children(slotProgramPlans) {
-		for _, d := range plan.Children(slotPlanDelegates) {
-			if p := d.Child(slotDelegateProcessed); p != nil && p.Scalar(slotReferenceLocation, 0) != 0 {
-				used[p.Scalar(slotReferenceIndex, 0)] = true
+	for _, plan := range e.tree.Children(ptefb.SlotProgramExecutionPlan) {
+		for _, d := range plan.Children(ptefb.SlotExecutionPlanDelegates) {
+			if p := d.Child(ptefb.SlotBackendDelegateProcessed); p != nil && p.Scalar(ptefb.SlotBackendDelegateDataReferenceLocation, 0) != 0 {
+				used[p.Scalar(ptefb.SlotBackendDelegateDataReferenceIndex, 0)] = true
 			}
 		}
 	}
@@ -308,16 +312,16 @@ func (e *Edit) rebuilt() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes := e.tree.Children(slotProgramSegments)
+	nodes := e.tree.Children(ptefb.SlotProgramSegments)
 	for len(nodes) < len(e.segments) {
 		nodes = append(nodes, new(fb.Node))
 	}
-	if len(nodes) > 0 || e.tree.Has(slotProgramSegments) {
-		e.tree.SetChildren(slotProgramSegments, nodes)
+	if len(nodes) > 0 || e.tree.Has(ptefb.SlotProgramSegments) {
+		e.tree.SetChildren(ptefb.SlotProgramSegments, nodes)
 	}
 	for i, n := range nodes {
-		setDefault(n, slotSegmentOffset, 8, uint64(e.segments[i].off))
-		setDefault(n, slotSegmentSize, 8, uint64(e.segments[i].size))
+		setDefault(n, ptefb.SlotDataSegmentOffset, 8, uint64(e.segments[i].off))
+		setDefault(n, ptefb.SlotDataSegmentSize, 8, uint64(e.segments[i].size))
 	}
 	var b fb.Builder
 	program, err := b.Finish(e.tree.Write(&b), "ET12")

@@ -41,12 +41,12 @@ func (e *Edit) Rename(choose func(*Entry) string) error {
 		if !renamed {
 			continue
 		}
-		info := node.Child(slotTensorExtra)
+		info := node.Child(ptefb.SlotTensorExtraTensorInfo)
 		if info == nil {
 			info = new(fb.Node)
-			node.SetChild(slotTensorExtra, info)
+			node.SetChild(ptefb.SlotTensorExtraTensorInfo, info)
 		}
-		info.SetString(slotExtraName, name)
+		info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
 	}
 	return nil
 }
@@ -59,9 +59,9 @@ func (e *Edit) RenameNamed(choose func(key string) (name string, keep bool)) err
 	}
 	taken := make(map[string]bool) // by a blob that had another key
 	var left []*fb.Node
-	all := e.tree.Children(slotProgramNamedData)
+	all := e.tree.Children(ptefb.SlotProgramNamedData)
 	for _, n := range all {
-		old := string(n.Bytes(slotNamedKey))
+		old := string(n.Bytes(ptefb.SlotNamedDataKey))
 		name, keep := choose(old)
 		if !keep {
 			continue
@@ -74,12 +74,12 @@ func (e *Edit) RenameNamed(choose func(key string) (name string, keep bool)) err
 			return fmt.Errorf("pte: %w: the key %s would be there twice", tensor.ErrMalformed, tensor.Quote(name))
 		}
 		if taken[name] = renamed; renamed {
-			n.SetString(slotNamedKey, name)
+			n.SetString(ptefb.SlotNamedDataKey, name)
 		}
 		left = append(left, n)
 	}
 	if len(left) < len(all) {
-		e.tree.SetChildren(slotProgramNamedData, left)
+		e.tree.SetChildren(ptefb.SlotProgramNamedData, left)
 		e.dropSegments()
 	}
 	return nil
@@ -101,11 +101,11 @@ func (e *Edit) SetMetadata(name string, value any) error {
 	if err != nil {
 		return err
 	}
-	getter := one.Children(slotProgramPlans)[0]
+	getter := one.Children(ptefb.SlotProgramExecutionPlan)[0]
 	if err := e.open(); err != nil {
 		return err
 	}
-	plans := slices.Clone(e.tree.Children(slotProgramPlans))
+	plans := slices.Clone(e.tree.Children(ptefb.SlotProgramExecutionPlan))
 	i, err := e.getter(name)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (e *Edit) SetMetadata(name string, value any) error {
 	} else {
 		plans[i] = getter
 	}
-	e.tree.SetChildren(slotProgramPlans, plans)
+	e.tree.SetChildren(ptefb.SlotProgramExecutionPlan, plans)
 	return nil
 }
 
@@ -131,13 +131,13 @@ func (e *Edit) RemoveMetadata(name string) error {
 	if i < 0 {
 		return fmt.Errorf("pte: no metadata is called %s", tensor.Quote(name))
 	}
-	e.tree.SetChildren(slotProgramPlans, slices.Delete(slices.Clone(e.tree.Children(slotProgramPlans)), i, i+1))
+	e.tree.SetChildren(ptefb.SlotProgramExecutionPlan, slices.Delete(slices.Clone(e.tree.Children(ptefb.SlotProgramExecutionPlan)), i, i+1))
 	return nil
 }
 
 // getter is where the method of that name is now, -1 if there is none.
 func (e *Edit) getter(name string) (int, error) {
-	i := slices.IndexFunc(e.tree.Children(slotProgramPlans), func(n *fb.Node) bool { return string(n.Bytes(slotPlanName)) == name })
+	i := slices.IndexFunc(e.tree.Children(ptefb.SlotProgramExecutionPlan), func(n *fb.Node) bool { return string(n.Bytes(ptefb.SlotExecutionPlanName)) == name })
 	if m, ok := e.r.Program().Method(name); ok && i >= 0 && !m.IsGetter() {
 		return 0, fmt.Errorf("pte: %s is a method that computes, no metadata", tensor.Quote(name))
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -143,7 +144,7 @@ func TestUpgradeAndModernize(t *testing.T) {
 				if x.Buffer == 0 {
 					continue
 				}
-				y := got.Program().method(x.Method.index).entry(x.Value, got.Program().method(x.Method.index).values().At(x.Value).Child(slotUnion))
+				y := got.entry(place{int32(x.Method.index), int32(x.Value)})
 				if sha(t, x.Data) != sha(t, y.Data) {
 					t.Errorf("%s changed", x.Name)
 				}
@@ -338,7 +339,7 @@ func TestTrailingBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := x.Warnings(); len(w) != 1 || !strings.Contains(w[0].Error(), "8 bytes behind the end") {
+	if w := x.Warnings(); len(w) != 1 || !strings.Contains(w[0].Error(), "8 bytes after the end") {
 		t.Errorf("%v", w)
 	}
 	if got := rewritten(t, NewEdit(x)); !bytes.Equal(program(t, got), long) {
@@ -606,8 +607,8 @@ func TestNamedBlobsAreEdited(t *testing.T) {
 // What no edit may make is kept where a file has it and the edit is about something else.
 func TestNamesThatStayMayBeAnything(t *testing.T) {
 	b := craft(t, base(t, "rich"), func(c crafted) {
-		c.tree.Children(slotProgramNamedData)[0].SetString(slotNamedKey, "zero\x00byte")
-		c.of(16).Child(slotTensorExtra).SetString(slotExtraName, "also\x00here")
+		c.tree.Children(ptefb.SlotProgramNamedData)[0].SetString(ptefb.SlotNamedDataKey, "zero\x00byte")
+		c.of(16).Child(ptefb.SlotTensorExtraTensorInfo).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, "also\x00here")
 	})
 	r, err := OpenBytes(b, nil)
 	if err != nil {

@@ -232,22 +232,22 @@ func (e *encoder) program() ([]byte, error) {
 		}
 		at := b.Scalars(data.Bytes(), 1, ptefb.AlignBackendDelegateInlineDataData)
 		b.Begin()
-		b.Ref(slotOnly, at)
+		b.Ref(ptefb.SlotBackendDelegateInlineDataData, at)
 		inlined[i] = b.End()
 	}
 	inlineVector := b.Offsets(inlined)
 	buffers := b.Offsets(nil)
 	segments := tables(e, e.segments, func(s *dataSegment) fb.Offset {
 		b.Begin()
-		b.Scalar(slotSegmentSize, 8, uint64(s.size), 0)
-		b.Scalar(slotSegmentOffset, 8, uint64(s.off), 0)
+		b.Scalar(ptefb.SlotDataSegmentSize, 8, uint64(s.size), 0)
+		b.Scalar(ptefb.SlotDataSegmentOffset, 8, uint64(s.off), 0)
 		return b.End()
 	})
 	list := func(segment int, offsets []uint64) fb.Offset {
 		at := e.u64s(offsets)
 		b.Begin()
-		b.Ref(slotSubsegmentOffsets, at)
-		b.Scalar(slotSubsegmentIndex, 4, uint64(segment), 0)
+		b.Ref(ptefb.SlotSubsegmentOffsetsOffsets, at)
+		b.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, uint64(segment), 0)
 		return b.End()
 	}
 	constants := list(0, e.constants)
@@ -260,20 +260,20 @@ func (e *encoder) program() ([]byte, error) {
 		named = tables(e, e.b.named, func(n *namedBlob) fb.Offset {
 			key := b.String(n.key)
 			b.Begin()
-			b.Ref(slotNamedKey, key)
-			b.Scalar(slotNamedSegment, 4, uint64(e.named[i]), 0)
+			b.Ref(ptefb.SlotNamedDataKey, key)
+			b.Scalar(ptefb.SlotNamedDataSegmentIndex, 4, uint64(e.named[i]), 0)
 			i++
 			return b.End()
 		})
 	}
 	b.Begin()
-	b.Ref(slotProgramPlans, planVector)
-	b.Ref(slotProgramConstantBuffer, buffers)
-	b.Ref(slotProgramInlineData, inlineVector)
-	b.Ref(slotProgramSegments, segments)
-	b.Ref(slotProgramConstantSegment, constants)
-	b.Ref(slotProgramMutableData, mutable)
-	b.Ref(slotProgramNamedData, named)
+	b.Ref(ptefb.SlotProgramExecutionPlan, planVector)
+	b.Ref(ptefb.SlotProgramConstantBuffer, buffers)
+	b.Ref(ptefb.SlotProgramBackendDelegateData, inlineVector)
+	b.Ref(ptefb.SlotProgramSegments, segments)
+	b.Ref(ptefb.SlotProgramConstantSegment, constants)
+	b.Ref(ptefb.SlotProgramMutableDataSegments, mutable)
+	b.Ref(ptefb.SlotProgramNamedData, named)
 	out, err := b.Finish(b.End(), "ET12")
 	if errors.Is(err, fb.ErrTooLarge) {
 		err = fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
@@ -296,8 +296,8 @@ func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
 	name := b.String(m.name)
 	in, out := b.String(m.inStructure), b.String(m.outStructure)
 	b.Begin()
-	b.Ref(slotContainerInputs, in)
-	b.Ref(slotContainerOutputs, out)
+	b.Ref(ptefb.SlotContainerMetadataEncodedInpStr, in)
+	b.Ref(ptefb.SlotContainerMetadataEncodedOutStr, out)
 	container := b.End()
 	values := tables(e, m.values, e.value)
 	inputs, outputs := e.u32s(m.inputs), e.u32s(m.outputs)
@@ -305,8 +305,8 @@ func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
 	operators := tables(e, m.opNames, func(o *Operator) fb.Offset {
 		name, overload := b.String(o.Name), b.String(o.Overload) // never absent: tools of ExecuTorch want it
 		b.Begin()
-		b.Ref(slotOperatorName, name)
-		b.Ref(slotOperatorOverload, overload)
+		b.Ref(ptefb.SlotOperatorName, name)
+		b.Ref(ptefb.SlotOperatorOverload, overload)
 		return b.End()
 	})
 	delegates := make([]fb.Offset, len(m.delegates))
@@ -328,24 +328,24 @@ func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
 				continue
 			}
 			b.Begin()
-			b.Scalar(slotDeviceBuffer, 4, uint64(i), 0)
-			b.Scalar(slotDeviceType, 1, uint64(uint8(d.Type)), 0)
-			b.Scalar(slotDeviceIndex, 1, uint64(uint8(d.Index)), 0)
+			b.Scalar(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, uint64(i), 0)
+			b.Scalar(ptefb.SlotNonConstBufferDeviceDeviceType, 1, uint64(uint8(d.Type)), 0)
+			b.Scalar(ptefb.SlotNonConstBufferDeviceDeviceIndex, 1, uint64(uint8(d.Index)), 0)
 			list = append(list, b.End())
 		}
 		devices = b.Offsets(list)
 	}
 	b.Begin()
-	b.Ref(slotPlanName, name)
-	b.Ref(slotPlanContainer, container)
-	b.Ref(slotPlanValues, values)
-	b.Ref(slotPlanInputs, inputs)
-	b.Ref(slotPlanOutputs, outputs)
-	b.Ref(slotPlanChains, chains)
-	b.Ref(slotPlanOperators, operators)
-	b.Ref(slotPlanDelegates, delegateVector)
-	b.Ref(slotPlanBufferSizes, buffers)
-	b.Ref(slotPlanDevices, devices)
+	b.Ref(ptefb.SlotExecutionPlanName, name)
+	b.Ref(ptefb.SlotExecutionPlanContainerMetaType, container)
+	b.Ref(ptefb.SlotExecutionPlanValues, values)
+	b.Ref(ptefb.SlotExecutionPlanInputs, inputs)
+	b.Ref(ptefb.SlotExecutionPlanOutputs, outputs)
+	b.Ref(ptefb.SlotExecutionPlanChains, chains)
+	b.Ref(ptefb.SlotExecutionPlanOperators, operators)
+	b.Ref(ptefb.SlotExecutionPlanDelegates, delegateVector)
+	b.Ref(ptefb.SlotExecutionPlanNonConstBufferSizes, buffers)
+	b.Ref(ptefb.SlotExecutionPlanNonConstBufferDevice, devices)
 	return b.End(), nil
 }
 
@@ -353,13 +353,14 @@ func (e *encoder) value(v *value) fb.Offset {
 	b := &e.fb
 	var at fb.Offset
 	one := func(item fb.Offset) fb.Offset {
+		slot, _ := itemsOf(v.kind)
 		b.Begin()
-		b.Ref(slotItems, item)
+		b.Ref(slot, item)
 		return b.End()
 	}
-	number := func(size int, bits uint64) fb.Offset {
+	number := func(slot, size int, bits uint64) fb.Offset {
 		b.Begin()
-		b.Scalar(slotItems, size, bits, 0)
+		b.Scalar(slot, size, bits, 0)
 		return b.End()
 	}
 	switch v.kind {
@@ -367,11 +368,11 @@ func (e *encoder) value(v *value) fb.Offset {
 		b.Begin()
 		at = b.End()
 	case KindInt:
-		at = number(8, v.bits)
+		at = number(ptefb.SlotIntIntVal, 8, v.bits)
 	case KindBool:
-		at = number(1, v.bits)
+		at = number(ptefb.SlotBoolBoolVal, 1, v.bits)
 	case KindDouble:
-		at = number(8, math.Float64bits(v.doubles[0]))
+		at = number(ptefb.SlotDoubleDoubleVal, 8, math.Float64bits(v.doubles[0]))
 	case KindString:
 		at = one(b.String(v.text))
 	case KindIntList:
@@ -404,8 +405,8 @@ func (e *encoder) value(v *value) fb.Offset {
 		at = e.tensor(v.tensor)
 	}
 	b.Begin()
-	b.Ref(slotUnion, at)
-	b.Scalar(slotUnionType, 1, uint64(v.kind), 0)
+	b.Ref(ptefb.SlotEValueVal, at)
+	b.Scalar(ptefb.SlotEValueValType, 1, uint64(v.kind), 0)
 	return b.End()
 }
 
@@ -423,9 +424,9 @@ func (e *encoder) tensor(t *tensorValue) fb.Offset {
 	var allocation, extra fb.Offset
 	if t.planned() {
 		b.Begin()
-		b.Scalar(slotAllocationHigh, 4, t.place.Offset>>32, 0)
-		b.Scalar(slotAllocationLow, 4, t.place.Offset&math.MaxUint32, 0)
-		b.Scalar(slotAllocationID, 4, uint64(t.place.Memory), 0)
+		b.Scalar(ptefb.SlotAllocationDetailsMemoryOffsetHigh, 4, t.place.Offset>>32, 0)
+		b.Scalar(ptefb.SlotAllocationDetailsMemoryOffsetLow, 4, t.place.Offset&math.MaxUint32, 0)
+		b.Scalar(ptefb.SlotAllocationDetailsMemoryId, 4, uint64(t.place.Memory), 0)
 		allocation = b.End()
 	}
 	if t.name != "" || t.role.External() || t.role == RoleState || t.device != (Device{}) {
@@ -434,23 +435,23 @@ func (e *encoder) tensor(t *tensorValue) fb.Offset {
 			name = b.String(t.name)
 		}
 		b.Begin()
-		b.Ref(slotExtraName, name)
+		b.Ref(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
 		if t.role.External() {
-			b.Scalar(slotExtraLocation, 1, uint64(ptefb.TensorDataLocationEXTERNAL), 0)
+			b.Scalar(ptefb.SlotExtraTensorInfoLocation, 1, uint64(ptefb.TensorDataLocationEXTERNAL), 0)
 		}
-		b.Scalar(slotExtraDeviceType, 1, uint64(uint8(t.device.Type)), 0)
-		b.Scalar(slotExtraDeviceIndex, 1, uint64(uint8(t.device.Index)), 0)
+		b.Scalar(ptefb.SlotExtraTensorInfoDeviceType, 1, uint64(uint8(t.device.Type)), 0)
+		b.Scalar(ptefb.SlotExtraTensorInfoDeviceIndex, 1, uint64(uint8(t.device.Index)), 0)
 		extra = b.End()
 	}
 	b.Begin()
-	b.Ref(slotTensorSizes, sizesAt)
-	b.Ref(slotTensorDimOrder, dimsAt)
-	b.Scalar(slotTensorDataBuffer, 4, uint64(t.buffer), 0)
-	b.Ref(slotTensorAllocation, allocation)
-	b.Ref(slotTensorExtra, extra)
-	b.Scalar(slotTensorScalarType, 1, uint64(uint8(t.scalar)), 0)
+	b.Ref(ptefb.SlotTensorSizes, sizesAt)
+	b.Ref(ptefb.SlotTensorDimOrder, dimsAt)
+	b.Scalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(t.buffer), 0)
+	b.Ref(ptefb.SlotTensorAllocationInfo, allocation)
+	b.Ref(ptefb.SlotTensorExtraTensorInfo, extra)
+	b.Scalar(ptefb.SlotTensorScalarType, 1, uint64(uint8(t.scalar)), 0)
 	if t.bound {
-		b.Scalar(slotTensorDynamism, 1, uint64(Bound), 0)
+		b.Scalar(ptefb.SlotTensorShapeDynamism, 1, uint64(Bound), 0)
 	}
 	return b.End()
 }
@@ -464,22 +465,25 @@ func (e *encoder) chain(m *MethodBuilder) fb.Offset {
 		}
 		b.Begin()
 		switch i.op {
-		case OpKernelCall, OpDelegateCall:
-			b.Ref(slotCallArgs, args)
-			b.Scalar(slotCallIndex, 4, uint64(uint32(i.index)), 0)
+		case OpKernelCall:
+			b.Ref(ptefb.SlotKernelCallArgs, args)
+			b.Scalar(ptefb.SlotKernelCallOpIndex, 4, uint64(uint32(i.index)), 0)
+		case OpDelegateCall:
+			b.Ref(ptefb.SlotDelegateCallArgs, args)
+			b.Scalar(ptefb.SlotDelegateCallDelegateIndex, 4, uint64(uint32(i.index)), 0)
 		case OpMove:
-			b.Scalar(slotMoveTo, 4, uint64(uint32(i.to)), 0)
-			b.Scalar(slotMoveFrom, 4, uint64(uint32(i.index)), 0)
+			b.Scalar(ptefb.SlotMoveCallMoveTo, 4, uint64(uint32(i.to)), 0)
+			b.Scalar(ptefb.SlotMoveCallMoveFrom, 4, uint64(uint32(i.index)), 0)
 		case OpJumpFalse:
-			b.Scalar(slotJumpDestination, 4, uint64(uint32(i.label.at)), 0)
-			b.Scalar(slotJumpCondition, 4, uint64(uint32(i.index)), 0)
+			b.Scalar(ptefb.SlotJumpFalseCallDestinationInstruction, 4, uint64(uint32(i.label.at)), 0)
+			b.Scalar(ptefb.SlotJumpFalseCallCondValueIndex, 4, uint64(uint32(i.index)), 0)
 		case OpFree:
-			b.Scalar(slotFreeValue, 4, uint64(uint32(i.index)), 0)
+			b.Scalar(ptefb.SlotFreeCallValueIndex, 4, uint64(uint32(i.index)), 0)
 		}
 		at := b.End()
 		b.Begin()
-		b.Ref(slotUnion, at)
-		b.Scalar(slotUnionType, 1, uint64(i.op), 0)
+		b.Ref(ptefb.SlotInstructionInstrArgs, at)
+		b.Scalar(ptefb.SlotInstructionInstrArgsType, 1, uint64(i.op), 0)
 		return b.End()
 	})
 	var traces fb.Offset
@@ -488,23 +492,23 @@ func (e *encoder) chain(m *MethodBuilder) fb.Offset {
 			frames := tables(e, i.stack, func(f *Frame) fb.Offset {
 				file, name, context := b.String(f.File), b.String(f.Name), b.String(f.Context)
 				b.Begin()
-				b.Ref(slotFrameFile, file)
-				b.Scalar(slotFrameLine, 4, uint64(uint32(f.Line)), 0)
-				b.Ref(slotFrameName, name)
-				b.Ref(slotFrameContext, context)
+				b.Ref(ptefb.SlotFrameFilename, file)
+				b.Scalar(ptefb.SlotFrameLineno, 4, uint64(uint32(f.Line)), 0)
+				b.Ref(ptefb.SlotFrameName, name)
+				b.Ref(ptefb.SlotFrameContext, context)
 				return b.End()
 			})
 			b.Begin()
-			b.Ref(slotItems, frames)
+			b.Ref(ptefb.SlotFrameListItems, frames)
 			return b.End()
 		})
 	}
 	inputs, outputs := e.u32s(nil), e.u32s(nil)
 	b.Begin()
-	b.Ref(slotChainInputs, inputs)
-	b.Ref(slotChainOutputs, outputs)
-	b.Ref(slotChainInstructions, instructions)
-	b.Ref(slotChainStacktrace, traces)
+	b.Ref(ptefb.SlotChainInputs, inputs)
+	b.Ref(ptefb.SlotChainOutputs, outputs)
+	b.Ref(ptefb.SlotChainInstructions, instructions)
+	b.Ref(ptefb.SlotChainStacktrace, traces)
 	return b.End()
 }
 
@@ -514,19 +518,19 @@ func (e *encoder) delegate(d *delegate, r reference) fb.Offset {
 	specs := tables(e, d.specs, func(s *CompileSpec) fb.Offset {
 		key, value := b.String(s.Key), b.Scalars(s.Value, 1, 1)
 		b.Begin()
-		b.Ref(slotSpecKey, key)
-		b.Ref(slotSpecValue, value)
+		b.Ref(ptefb.SlotCompileSpecKey, key)
+		b.Ref(ptefb.SlotCompileSpecValue, value)
 		return b.End()
 	})
 	b.Begin()
-	b.Scalar(slotReferenceIndex, 4, uint64(r.index), 0)
+	b.Scalar(ptefb.SlotBackendDelegateDataReferenceIndex, 4, uint64(r.index), 0)
 	if !r.inline {
-		b.Scalar(slotReferenceLocation, 1, uint64(ptefb.DataLocationSEGMENT), 0)
+		b.Scalar(ptefb.SlotBackendDelegateDataReferenceLocation, 1, uint64(ptefb.DataLocationSEGMENT), 0)
 	}
 	processed := b.End()
 	b.Begin()
-	b.Ref(slotDelegateID, id)
-	b.Ref(slotDelegateProcessed, processed)
-	b.Ref(slotDelegateSpecs, specs)
+	b.Ref(ptefb.SlotBackendDelegateId, id)
+	b.Ref(ptefb.SlotBackendDelegateProcessed, processed)
+	b.Ref(ptefb.SlotBackendDelegateCompileSpecs, specs)
 	return b.End()
 }

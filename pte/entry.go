@@ -6,8 +6,10 @@ import (
 	"io"
 	"strconv"
 
+	flatbuffers "github.com/google/flatbuffers/go"
+
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -16,122 +18,81 @@ type Entry struct {
 	*tensor.Tensor
 	Method Method
 	Value  int // index in the method's values
-	// Buffer is data_buffer_idx. Tensors with the same one, of the same kind, share their bytes, also across methods; 0
-	// for tensors that have no bytes in the program.
+	// Buffer is data_buffer_idx. Tensors with the same one, of the same kind, share their bytes,
+	// also across methods; 0 for tensors that have no bytes in the program.
 	Buffer uint32
 	Role   Role
 }
 
-// A lister makes the entries of a method, many with one allocation: what an entry is made of lies together.
-type lister struct {
-	m      Method
-	values fb.Objects
-	prefix string // of the names of tensors that have none of their own
-	rooms  []room
-	made   int
-}
+func (r *Reader) entry(p place) *Entry { return r.value(p).entry() }
 
-type room struct {
-	entry  Entry
-	tensor tensor.Tensor
-	extent source.Extent
-	dims   [4]int64 // of the shape; longer ones are on their own
-}
-
-const maxRooms = 64 // as much as one entry that is kept keeps with it
-
-func newLister(m Method) *lister {
-	return &lister{m: m, values: m.values(), prefix: m.Name() + "/"}
-}
-
-// table is that of a tensor of the method.
-func (l *lister) table(p place) fb.Object { return l.values.At(int(p.value)).Child(slotUnion) }
-
-// room is where the next entry goes.
-func (l *lister) room() *room {
-	if len(l.rooms) == 0 {
-		l.made = min(max(2*l.made, 1), maxRooms)
-		l.rooms = make([]room, l.made)
-	}
-	x := &l.rooms[0]
-	l.rooms = l.rooms[1:]
-	return x
-}
-
-// name is that of value i, a tensor that has bytes or a name: see Reader.Tensors.
-func (l *lister) name(i int, t fb.Object) string {
-	if x := t.Child(slotTensorExtra); x.Present() {
-		if b, _ := x.Bytes(slotExtraName, 1); len(b) > 0 {
-			return string(b)
+// name is the name of a tensor that has bytes or a name: see Reader.Tensors.
+func (v Value) name() string {
+	if t, ok := v.table(); ok {
+		if x := t.ExtraTensorInfo(nil); x != nil && len(x.FullyQualifiedName()) > 0 {
+			return string(x.FullyQualifiedName())
 		}
 	}
-	var room [64]byte
-	return string(strconv.AppendInt(append(room[:0], l.prefix...), int64(i), 10))
+	return v.m.Name() + "/" + strconv.Itoa(v.index)
 }
 
-// entry makes the tensor of value i.
-func (l *lister) entry(i int, t fb.Object) *Entry {
-	x, m, role := l.room(), l.m, roleOf(t)
-	e := &x.entry
-	*e = Entry{Tensor: &x.tensor, Method: m, Value: i, Role: role}
-	e.Name, e.DType = l.name(i, t), dtypeOf(int8(t.Uint8(slotTensorScalarType, 0)))
-	e.Shape, e.Order = shapeOf(t, x.dims[:])
-	if role.External() {
-		e.External = true
+// entry makes the tensor of a value that is one.
+func (v Value) entry() *Entry {
+	t, _ := v.table()
+	shape, order := shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
+	x := &tensor.Tensor{Name: v.name(), DType: dtypeOf(int8(t.ScalarType())), Shape: shape, Order: order}
+	e := &Entry{Tensor: x, Method: v.m, Value: v.index, Role: roleOf(&t)}
+	if e.Role.External() {
+		x.External = true
 		return e
 	}
-	e.Buffer = t.Uint32(slotTensorDataBuffer, 0)
-	e.Data = m.data(e, t, &x.extent)
+	e.Buffer = t.DataBufferIdx()
+	x.Data = v.m.data(e, &t)
 	return e
 }
 
-// entry makes the tensor of value i, alone.
-func (m Method) entry(i int, t fb.Object) *Entry {
-	return newLister(m).entry(i, t)
-}
-
-// data is the stored bytes of a tensor, or a blob that fails to be read. It may use x for the blob.
-func (m Method) data(e *Entry, t fb.Object, x *source.Extent) tensor.Blob {
-	r, i := m.r, e.Value
+// data returns the stored bytes of a tensor, or a blob that fails to be read.
+func (m Method) data(e *Entry, t *ptefb.Tensor) tensor.Blob {
+	r := m.r
+	word := strconv.Itoa(int(t.ScalarType()))
 	size, known := int64(0), false
 	if n, ok := e.Shape.Elements(); ok {
 		size, known = e.DType.Bytes(n)
 	}
-	word := func() string { return strconv.Itoa(int(int8(t.Uint8(slotTensorScalarType, 0)))) }
 	bad := func(err error) tensor.Blob {
-		return tensor.NewBlob(&missing{size: size, word: word(), err: err})
+		return tensor.NewBlob(&missing{size: size, word: word, err: err})
 	}
 	if e.Role == RoleState && e.Buffer == 0 {
 		return bad(errUninitialized)
 	}
-	var room extent
-	var wrong *fault
-	if e.Role == RoleConstant {
-		room, wrong = r.constant(e.Buffer)
-	} else {
-		room, wrong = r.initial(e.Buffer)
-	}
+	at := func(slot int) int { return fb.FieldPosOr(t.Table(), slot) }
+	field := func(name string) string { return m.field("values[%d].val.%s", e.Value, name) }
+	limit, wrong := r.stored(e.Role, e.Buffer)
 	if wrong != nil {
-		return bad(r.fault(wrong, t.At(slotTensorDataBuffer), m.field("values[%d].val.data_buffer_idx", i)))
+		return bad(r.fault(wrong, at(ptefb.SlotTensorDataBufferIdx), field("data_buffer_idx")))
 	}
-	if dims, _ := t.Bytes(slotTensorDimOrder, 1); len(dims) != len(e.Shape) || e.Order == nil && !rowMajor(dims) {
-		return bad(malformed(r.at+t.At(slotTensorDimOrder), m.field("values[%d].val.dim_order", i), "no permutation of %d dimensions", len(e.Shape)))
+	if dims := t.DimOrderBytes(); len(dims) != len(e.Shape) || e.Order == nil && !rowMajor(dims) {
+		return bad(r.malformed(at(ptefb.SlotTensorDimOrder), field("dim_order"), "not a permutation of %d dimensions", len(e.Shape)))
 	}
 	if !e.DType.Known() {
-		// How long it is cannot be said: what there is up to the next one stands for it.
-		return tensor.NewBlob(&opaque{blobSource: r.extentOf(room), word: word()})
+		// Its length is not known: all bytes up to the next one stand for it.
+		return tensor.NewBlob(&opaque{blobSource: r.extentOf(limit), word: word})
 	}
 	if !known {
-		return bad(malformed(r.at+t.At(slotTensorSizes), m.field("values[%d].val.sizes", i), "%v of %v is negative or overflows", e.Shape, e.DType))
+		return bad(r.malformed(at(ptefb.SlotTensorSizes), field("sizes"), "%v of %v is negative or overflows", e.Shape, e.DType))
 	}
-	if size > room.size {
-		return bad(malformed(r.at+t.At(slotTensorDataBuffer), m.field("values[%d].val.data_buffer_idx", i), "%d bytes where %d are left of their segment", size, room.size))
+	if size > limit.size {
+		return bad(r.malformed(at(ptefb.SlotTensorDataBufferIdx), field("data_buffer_idx"), tooLong, size, limit.size))
 	}
-	var err error
-	if *x, err = r.src.Extent(room.off, size); err != nil {
-		return r.blob(room.off, size)
-	}
-	return tensor.NewBlob(x)
+	return r.blob(limit.off, size)
+}
+
+// tooLong is how a tensor does not fit into its segment.
+const tooLong = "%d bytes where %d are left of their segment"
+
+// malformed is an error of a field at pos of the flatbuffer.
+func (r *Reader) malformed(pos int, field, format string, args ...any) error {
+	return malformed(r.at+int64(pos), field, format, args...)
 }
 
 var errUninitialized = fmt.Errorf("pte: %w: the program has no initial value for this state", errors.ErrUnsupported)
@@ -143,84 +104,72 @@ func Uninitialized(t *tensor.Tensor) bool {
 	return ok && m.err == errUninitialized
 }
 
-// extent is a range of the file.
-type extent struct{ off, size int64 }
-
-// A fault is why there are no bytes where an index points. Without a field of its own it is the index that is wrong.
+// A fault is why there are no bytes where an index points. Without a field of its own it is the
+// index that is wrong.
 type fault struct {
-	off         int64 // in the program
+	pos         int // in the flatbuffer
 	field, text string
 }
 
-// fault makes an error of a fault that the index in a field led to.
-func (r *Reader) fault(f *fault, off int64, field string) error {
+// fault makes an error of a fault that the index in a field, at pos, led to.
+func (r *Reader) fault(f *fault, pos int, field string) error {
 	if f.field != "" {
-		return malformed(r.at+f.off, f.field, "%s, for %s", f.text, field)
+		return r.malformed(f.pos, f.field, "%s, for %s", f.text, field)
 	}
-	return malformed(r.at+off, field, "%s", f.text)
+	return r.malformed(pos, field, "%s", f.text)
 }
 
 // A pool is where the pieces of a SubsegmentOffsets are: offsets give their starts only.
 type pool struct {
+	t       *ptefb.SubsegmentOffsets // nil if the program has none
 	offsets []byte
 	segment extent
 	bad     *fault // the segment is not there
-	table   fb.Object
 	name    string
 }
 
-func (r *Reader) pool(t fb.Object, name string) (p pool) {
-	if !t.Present() {
+func (r *Reader) pool(t *ptefb.SubsegmentOffsets, name string) pool {
+	p := pool{t: t, name: name}
+	if t == nil {
 		return p
 	}
-	p.table, p.name = t, name
-	p.offsets, _ = t.Bytes(slotSubsegmentOffsets, 8)
-	if i := t.Uint32(slotSubsegmentIndex, 0); int64(i) < int64(r.numSegments()) {
-		p.segment.off, p.segment.size = r.segment(int(i))
+	p.offsets, _ = fb.FieldBytes(t.Table(), ptefb.SlotSubsegmentOffsetsOffsets, 8)
+	if i := t.SegmentIndex(); int64(i) < int64(len(r.segments)) {
+		p.segment = r.segments[i].extent
 	} else {
-		p.bad = &fault{t.At(slotSubsegmentIndex), name + ".segment_index", fmt.Sprintf("%d of %d segments", i, r.numSegments())}
+		p.bad = &fault{fb.FieldPosOr(t.Table(), ptefb.SlotSubsegmentOffsetsSegmentIndex), name + ".segment_index", fmt.Sprintf("%d of %d segments", i, len(r.segments))}
 	}
 	return p
 }
 
-// piece is where element i begins, and how many bytes there are from there to the end of the segment.
+// len is the number of pieces, the placeholder included.
+func (p *pool) len() int { return len(p.offsets) / 8 }
+
+// piece is where element i begins, and how many bytes there are from there to the end of the
+// segment.
 func (p *pool) piece(i uint32) (extent, *fault) {
-	if int64(i) >= int64(len(p.offsets)/8) {
-		return extent{}, &fault{text: fmt.Sprintf("%d of %d offsets", i, len(p.offsets)/8)}
+	if int64(i) >= int64(p.len()) {
+		return extent{}, &fault{text: fmt.Sprintf("%d of %d offsets", i, p.len())}
 	}
 	if p.bad != nil {
 		return extent{}, p.bad
 	}
 	o := u64s(p.offsets, int(i))
 	if o > uint64(p.segment.size) {
-		return extent{}, &fault{p.table.DataAt(slotSubsegmentOffsets) + 8*int64(i), fmt.Sprintf("%s.offsets[%d]", p.name, i),
-			fmt.Sprintf("%d is beyond a segment of %d bytes", o, p.segment.size)}
+		pos := fb.FieldTarget(p.t.Table(), ptefb.SlotSubsegmentOffsetsOffsets) + 4 + 8*int(i)
+		return extent{}, &fault{pos, fmt.Sprintf("%s.offsets[%d]", p.name, i), fmt.Sprintf("%d is beyond a segment of %d bytes", o, p.segment.size)}
 	}
 	return extent{p.segment.off + int64(o), p.segment.size - int64(o)}, nil
 }
 
-// constant finds where constant number buffer begins, and how many bytes there are from there to the end of what holds
-// it.
-func (r *Reader) constant(buffer uint32) (extent, *fault) {
-	if len(r.constants.offsets) > 0 {
-		return r.constants.piece(buffer)
+// stored finds where a constant or an initial value begins, and how many bytes there are from there
+// to the end of what holds it.
+func (r *Reader) stored(role Role, buffer uint32) (extent, *fault) {
+	if role == RoleConstant {
+		return r.constant(buffer)
 	}
-	v := r.root.Objects(slotProgramConstantBuffer)
-	if int64(buffer) >= int64(v.Len()) {
-		return extent{}, &fault{text: fmt.Sprintf("%d of %d constants", buffer, v.Len())}
-	}
-	t := v.At(int(buffer))
-	b, ok := t.Bytes(slotOnly, 1)
-	if !ok {
-		return extent{}, &fault{t.Pos(), fmt.Sprintf("constant_buffer[%d].storage", buffer), "absent"}
-	}
-	return extent{r.at + t.DataAt(slotOnly), int64(len(b))}, nil
-}
-
-// initial finds the initial value number buffer of a mutable tensor. The runtime takes the first list, whatever
-// mutable_data_segments_idx says.
-func (r *Reader) initial(buffer uint32) (extent, *fault) {
-	if r.initials.table.Present() {
+	// The runtime takes the first list, whatever mutable_data_segments_idx says.
+	if r.initials.t != nil {
 		return r.initials.piece(buffer)
 	}
 	hint := ""
@@ -228,6 +177,29 @@ func (r *Reader) initial(buffer uint32) (extent, *fault) {
 		hint = "; it may be meant for the list of constants, as some exporters have it"
 	}
 	return extent{}, &fault{text: fmt.Sprintf("%d, but the program has no initial values%s", buffer, hint)}
+}
+
+func (r *Reader) constant(buffer uint32) (extent, *fault) {
+	if r.constants.len() > 0 {
+		return r.constants.piece(buffer)
+	}
+	n := r.root.ConstantBufferLength()
+	if int64(buffer) >= int64(n) {
+		return extent{}, &fault{text: fmt.Sprintf("%d of %d constants", buffer, n)}
+	}
+	var t ptefb.Buffer
+	r.root.ConstantBuffer(&t, int(buffer))
+	x, ok := r.inline(t.Table(), ptefb.SlotBufferStorage)
+	if !ok {
+		return extent{}, &fault{int(t.Table().Pos), fmt.Sprintf("constant_buffer[%d].storage", buffer), "absent"}
+	}
+	return x, nil
+}
+
+// inline is where a vector of bytes is in the file, false if it is absent.
+func (r *Reader) inline(t flatbuffers.Table, slot int) (extent, bool) {
+	b, ok := fb.FieldBytes(t, slot, 1)
+	return extent{r.at + int64(fb.FieldTarget(t, slot)) + 4, int64(len(b))}, ok
 }
 
 // blobSource is what internal/source hands out.

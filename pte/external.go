@@ -67,13 +67,13 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			keys[x] = key
 			order = append(order, x)
 		}
-		info := node.Child(slotTensorExtra)
+		info := node.Child(ptefb.SlotTensorExtraTensorInfo)
 		if info == nil {
 			info = new(fb.Node)
-			node.SetChild(slotTensorExtra, info)
+			node.SetChild(ptefb.SlotTensorExtraTensorInfo, info)
 		}
-		info.SetString(slotExtraName, key)
-		info.SetScalar(slotExtraLocation, 1, uint64(ptefb.TensorDataLocationEXTERNAL))
+		info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key)
+		info.SetScalar(ptefb.SlotExtraTensorInfoLocation, 1, uint64(ptefb.TensorDataLocationEXTERNAL))
 		if of != x.Method.index {
 			of = x.Method.index
 			clear(outputs)
@@ -82,9 +82,9 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			}
 		}
 		if outputs[x.Value] {
-			node.SetScalar(slotTensorDataBuffer, 4, returned)
+			node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
 		} else {
-			node.Remove(slotTensorDataBuffer)
+			node.Remove(ptefb.SlotTensorDataBufferIdx)
 		}
 	}
 	for d := range e.r.Program().NamedData() {
@@ -106,31 +106,6 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 // tensor, but answers of one without that its memory is for the caller to give: callers then put empty memory in the place of
 // the constant.
 const returned = 1
-
-// roleOfNode is roleOf for a tensor that was taken apart.
-func roleOfNode(n *fb.Node) Role {
-	planned := n.Child(slotTensorAllocation) != nil
-	var named bool
-	if x := n.Child(slotTensorExtra); x != nil {
-		if x.Scalar(slotExtraLocation, 0) == uint64(ptefb.TensorDataLocationEXTERNAL) {
-			if planned {
-				return RoleExternalState
-			}
-			return RoleExternal
-		}
-		named = len(x.Bytes(slotExtraName)) > 0
-	}
-	stored := n.Scalar(slotTensorDataBuffer, 0) != 0
-	switch {
-	case planned && (stored || named):
-		return RoleState
-	case planned:
-		return RolePlanned
-	case stored:
-		return RoleConstant
-	}
-	return RoleCaller
-}
 
 // Internalize takes tensors that are kept elsewhere into the program: those for whose names lookup has one. Each must have
 // exactly the type, shape and order that the program wants. They keep their names. It answers how many it took; the
@@ -158,13 +133,13 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 		if t.External {
 			return n, fmt.Errorf("pte: %w: external tensor %s is kept in yet another file", errors.ErrUnsupported, tensor.Quote(t.Name))
 		}
-		node.Child(slotTensorExtra).Remove(slotExtraLocation)
+		node.Child(ptefb.SlotTensorExtraTensorInfo).Remove(ptefb.SlotExtraTensorInfoLocation)
 		if e.added == nil {
 			e.added = make(map[*fb.Node]*tensor.Tensor)
 		}
 		e.added[node] = t
 		// Not its place, which putLists finds, but a mark that it is stored.
-		node.SetScalar(slotTensorDataBuffer, 4, 1)
+		node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, 1)
 		n++
 	}
 	e.lists = e.lists || n > 0
@@ -177,7 +152,7 @@ func (e *Edit) Modernize() error {
 	if err := e.open(); err != nil {
 		return err
 	}
-	if c := e.tree.Child(slotProgramConstantSegment); c == nil || len(c.Bytes(slotSubsegmentOffsets)) == 0 {
+	if c := e.tree.Child(ptefb.SlotProgramConstantSegment); c == nil || len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) == 0 {
 		e.lists = true
 	}
 	return nil
@@ -195,8 +170,8 @@ func (e *Edit) putLists() error {
 	}
 	// A list goes into the segment that it had, if nothing else is in that.
 	segment := func(n *fb.Node, data dataSegment) uint64 {
-		if n != nil && len(n.Bytes(slotSubsegmentOffsets)) > 0 {
-			if i := n.Scalar(slotSubsegmentIndex, 0); i < uint64(len(e.segments)) && e.references(i) == 1 {
+		if n != nil && len(n.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 {
+			if i := n.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0); i < uint64(len(e.segments)) && e.references(i) == 1 {
 				e.segments[i] = data
 				return i
 			}
@@ -204,18 +179,18 @@ func (e *Edit) putLists() error {
 		e.segments = append(e.segments, data)
 		return uint64(len(e.segments) - 1)
 	}
-	c := e.tree.Child(slotProgramConstantSegment)
+	c := e.tree.Child(ptefb.SlotProgramConstantSegment)
 	at := uint64(0)
-	if len(constants.offsets) > 1 || c != nil && len(c.Bytes(slotSubsegmentOffsets)) > 8 || len(e.segments) == 0 {
+	if len(constants.offsets) > 1 || c != nil && len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 8 || len(e.segments) == 0 {
 		at = segment(c, constants.data)
 	} else if c != nil {
-		at = c.Scalar(slotSubsegmentIndex, 0)
+		at = c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)
 	}
-	e.tree.SetChild(slotProgramConstantSegment, subsegment(at, constants.offsets))
-	if e.tree.Has(slotProgramConstantBuffer) {
-		e.tree.SetChildren(slotProgramConstantBuffer, []*fb.Node{})
+	e.tree.SetChild(ptefb.SlotProgramConstantSegment, subsegment(at, constants.offsets))
+	if e.tree.Has(ptefb.SlotProgramConstantBuffer) {
+		e.tree.SetChildren(ptefb.SlotProgramConstantBuffer, []*fb.Node{})
 	}
-	lists := e.tree.Children(slotProgramMutableData)
+	lists := e.tree.Children(ptefb.SlotProgramMutableDataSegments)
 	if len(mutable.offsets) > 1 || len(lists) > 0 {
 		var first *fb.Node
 		if len(lists) > 0 {
@@ -223,7 +198,7 @@ func (e *Edit) putLists() error {
 		}
 		n := subsegment(segment(first, mutable.data), mutable.offsets)
 		lists = append([]*fb.Node{n}, lists[min(1, len(lists)):]...)
-		e.tree.SetChildren(slotProgramMutableData, lists)
+		e.tree.SetChildren(ptefb.SlotProgramMutableDataSegments, lists)
 	}
 	e.lists = false
 	return nil
@@ -231,29 +206,29 @@ func (e *Edit) putLists() error {
 
 func subsegment(segment uint64, offsets []uint64) *fb.Node {
 	n := new(fb.Node)
-	setDefault(n, slotSubsegmentIndex, 4, segment)
-	n.SetUint64s(slotSubsegmentOffsets, offsets)
+	setDefault(n, ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, segment)
+	n.SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, offsets)
 	return n
 }
 
 // references counts what refers to a segment.
 func (e *Edit) references(i uint64) (n int) {
-	if c := e.tree.Child(slotProgramConstantSegment); c != nil && len(c.Bytes(slotSubsegmentOffsets)) > 0 && c.Scalar(slotSubsegmentIndex, 0) == i {
+	if c := e.tree.Child(ptefb.SlotProgramConstantSegment); c != nil && len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 && c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0) == i {
 		n++
 	}
-	for _, c := range e.tree.Children(slotProgramMutableData) {
-		if c.Scalar(slotSubsegmentIndex, 0) == i {
+	for _, c := range e.tree.Children(ptefb.SlotProgramMutableDataSegments) {
+		if c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0) == i {
 			n++
 		}
 	}
-	for _, d := range e.tree.Children(slotProgramNamedData) {
-		if d.Scalar(slotNamedSegment, 0) == i {
+	for _, d := range e.tree.Children(ptefb.SlotProgramNamedData) {
+		if d.Scalar(ptefb.SlotNamedDataSegmentIndex, 0) == i {
 			n++
 		}
 	}
-	for _, plan := range e.tree.Children(slotProgramPlans) {
-		for _, d := range plan.Children(slotPlanDelegates) {
-			if p := d.Child(slotDelegateProcessed); p != nil && p.Scalar(slotReferenceLocation, 0) != 0 && p.Scalar(slotReferenceIndex, 0) == i {
+	for _, plan := range e.tree.Children(ptefb.SlotProgramExecutionPlan) {
+		for _, d := range plan.Children(ptefb.SlotExecutionPlanDelegates) {
+			if p := d.Child(ptefb.SlotBackendDelegateProcessed); p != nil && p.Scalar(ptefb.SlotBackendDelegateDataReferenceLocation, 0) != 0 && p.Scalar(ptefb.SlotBackendDelegateDataReferenceIndex, 0) == i {
 				n++
 			}
 		}
@@ -275,20 +250,16 @@ func (e *Edit) list(role Role) (dataList, error) {
 		size   int64
 		index  int
 	}
-	find := e.r.constant
-	if role == RoleState {
-		find = e.r.initial
-	}
 	// How long each stored piece is, only its tensors tell: the longest one does.
 	var pieces []*old
 	byBuffer := make(map[uint32]*old)
 	each := func(visit func(node *fb.Node, info TensorInfo, method Method, value int) error) error {
 		for m := range e.r.Program().Methods() {
 			for i, node := range e.values[m.index] {
-				if node == nil || node.Scalar(slotTensorDataBuffer, 0) == 0 || roleOfNode(node) != role {
+				if node == nil || node.Scalar(ptefb.SlotTensorDataBufferIdx, 0) == 0 || roleOfNode(node) != role {
 					continue
 				}
-				info := infoOf(m.values().At(i).Child(slotUnion))
+				info, _ := m.Value(i).Tensor()
 				if err := visit(node, info, m, i); err != nil {
 					return err
 				}
@@ -323,9 +294,9 @@ func (e *Edit) list(role Role) (dataList, error) {
 		return len(l.offsets) - 1, err
 	}
 	for _, o := range pieces {
-		x, bad := find(o.buffer)
+		x, bad := e.r.stored(role, o.buffer)
 		if bad == nil && o.size > x.size {
-			bad = &fault{text: fmt.Sprintf("%d bytes where %d are left of their segment", o.size, x.size)}
+			bad = &fault{text: fmt.Sprintf(tooLong, o.size, x.size)}
 		}
 		if bad != nil {
 			return l, e.r.fault(bad, 0, fmt.Sprintf("buffer %d", o.buffer))
@@ -342,10 +313,10 @@ func (e *Edit) list(role Role) (dataList, error) {
 			if err == nil && !dup {
 				at, err = put(t.Data, max(defaultTensorAlignment, int64(t.DType.Align())))
 			}
-			node.SetScalar(slotTensorDataBuffer, 4, uint64(at))
+			node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(at))
 			return err
 		}
-		node.SetScalar(slotTensorDataBuffer, 4, uint64(byBuffer[info.Buffer].index))
+		node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(byBuffer[info.Buffer].index))
 		return nil
 	})
 	if len(l.offsets) > 1 {

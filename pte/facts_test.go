@@ -335,7 +335,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 				d := d.(map[string]any)
 				k, _ := d["buffer_idx"].(json.Number).Int64()
 				x := m.Memory().Devices[k]
-				same("device", []int8{x.Type, x.Index}, []any{d["device_type"], d["device_index"]})
+				same("device", []int8{int8(x.Type), x.Index}, []any{d["device_type"], d["device_index"]})
 			}
 		}
 		for k, d := range w["delegates"].([]any) {
@@ -388,7 +388,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 			if i == 0 || n == 0 {
 				continue
 			}
-			e, err := r.initial(uint32(i))
+			e, err := r.stored(RoleState, uint32(i))
 			if err != nil || e.size < n {
 				t.Fatalf("initial value %d: %d of %d bytes: %v", i, e.size, n, err)
 			}
@@ -474,12 +474,12 @@ func dataclass(v Value) any {
 		if i.Planned {
 			x["allocation_info"] = row{"_": "AllocationDetails", "memory_id": i.Place.Memory, "memory_offset_low": uint32(i.Place.Offset), "memory_offset_high": i.Place.Offset >> 32}
 		}
-		if raw := v.t.Child(slotUnion).Child(slotTensorExtra); raw.Present() {
+		if t, _ := v.table(); t.ExtraTensorInfo(nil) != nil {
 			e := row{"_": "ExtraTensorInfo", "mutable_data_segments_idx": i.MutableIndex, "location": 0, "device_type": i.Device.Type, "device_index": i.Device.Index, "fully_qualified_name": nil}
 			if i.Role.External() {
 				e["location"] = 1
 			}
-			if raw.Has(slotExtraName) {
+			if t.ExtraTensorInfo(nil).FullyQualifiedName() != nil {
 				e["fully_qualified_name"] = i.Name
 			}
 			x["extra_tensor_info"] = e

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -43,7 +42,8 @@ func fail(class error, off int64, field, format string, args ...any) error {
 	return &tensor.FormatError{Format: "pte", Offset: off, Field: field, Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
-// identify looks at the first bytes of a program, which lie at byte at of the file, and tells a program from a bundle.
+// identify reads the first bytes of a program, at byte at of the file, and reports whether it is
+// a bundle.
 func identify(head []byte, at int64) (bundle bool, err error) {
 	if len(head) < 8 {
 		return false, fail(io.ErrUnexpectedEOF, at, "", "%d bytes are too few for a program", len(head))
@@ -110,13 +110,13 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 	}
 	switch {
 	case program < 8 || program >= 1<<31:
-		return none, malformed(at+16, "extended_header.program_size", "%d bytes are no flatbuffer", program)
+		return none, malformed(at+16, "extended_header.program_size", "%d bytes are not a flatbuffer", program)
 	case program > uint64(size):
 		return none, fail(io.ErrUnexpectedEOF, at+16, "extended_header.program_size", "%d bytes, but the file has %d", program, size)
 	case length > int64(program)-8:
 		return none, malformed(at+12, "extended_header.length", "%d bytes leave nothing of a program of %d", length, program)
 	case base != 0 && base < program:
-		return none, malformed(at+24, "extended_header.segment_base_offset", "%d lies inside the program of %d bytes", base, program)
+		return none, malformed(at+24, "extended_header.segment_base_offset", "%d is inside the program of %d bytes", base, program)
 	case base > 1<<63-1 || data > 1<<63-1-base:
 		return none, malformed(at+24, "extended_header.segment_base_offset", "%d and segment_data_size %d overflow", base, data)
 	case data > 0 && base+data > uint64(size):
@@ -127,7 +127,8 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 	return Header{length, int64(program), int64(base), int64(data)}, nil
 }
 
-// checkRoot holds the root table against the header, whose bytes are inside the flatbuffer but not part of it.
+// checkRoot compares the root table with the header, whose bytes are inside the flatbuffer but not
+// part of it.
 func checkRoot(buf []byte, h Header, at int64) error {
 	root := binary.LittleEndian.Uint32(buf)
 	if h.Length > 0 && int64(root) < 8+h.Length {
@@ -135,52 +136,6 @@ func checkRoot(buf []byte, h Header, at int64) error {
 	}
 	if root < 8 {
 		return malformed(at, "root", "table at %d inside the file identifier", root)
-	}
-	return nil
-}
-
-// segment is where segment i lies, counted from the start of the file. checkSegments has seen it.
-func (r *Reader) segment(i int) (off, size int64) {
-	t := r.root.Objects(slotProgramSegments).At(i)
-	off, size = r.header.SegmentBase+int64(t.Uint64(slotSegmentOffset, 0)), int64(t.Uint64(slotSegmentSize, 0))
-	return r.at + min(off, r.size-r.at), size // an empty one may point anywhere
-}
-
-// outside reports whether segment i starts beyond the file, as only an empty one can: the runtime's loaders refuse even to read nothing there.
-func (r *Reader) outside(i uint32) bool {
-	off := r.root.Objects(slotProgramSegments).At(int(i)).Uint64(slotSegmentOffset, 0)
-	return r.header.SegmentBase+int64(off) > r.size-r.at
-}
-
-func (r *Reader) numSegments() int { return r.root.Objects(slotProgramSegments).Len() }
-
-// checkSegments finds every segment inside the file, or fails. What it finds odd but harmless goes to warn.
-func (r *Reader) checkSegments(warn func(error)) error {
-	v := r.root.Objects(slotProgramSegments)
-	h, end := r.header, r.size-r.at // counted from the start of the program
-	for i := range v.Len() {
-		t := v.At(i)
-		off, size := t.Uint64(slotSegmentOffset, 0), t.Uint64(slotSegmentSize, 0)
-		field := func() string { return fmt.Sprintf("segments[%d]", i) }
-		switch {
-		case off > 1<<63-1-uint64(h.SegmentBase) || size > 1<<63-1-uint64(h.SegmentBase)-off:
-			return malformed(r.at+t.Pos(), field(), "offset %d and size %d overflow", off, size)
-		case size > 0 && h.SegmentBase == 0:
-			return malformed(r.at+t.Pos(), field(), "%d bytes, but no extended header says where segments are", size)
-		}
-		start, n := h.SegmentBase+int64(off), int64(size)
-		switch {
-		case n > 0 && !align.Within(start, n, end):
-			class := tensor.ErrMalformed
-			if h.SegmentDataSize == 0 { // an old header: nothing else tells a file that was cut
-				class = io.ErrUnexpectedEOF
-			}
-			return fail(class, r.at+t.Pos(), field(), "%d bytes at %d, but the file has %d", n, r.at+start, r.size)
-		case n == 0 && start > end:
-			warn(malformed(r.at+t.Pos(), field(), "an empty segment at %d, beyond the file's %d bytes", r.at+start, r.size))
-		case n > 0 && h.SegmentDataSize > 0 && int64(off)+n > h.SegmentDataSize:
-			warn(malformed(r.at+t.Pos(), field(), "ends at %d, beyond the header's segment_data_size of %d", int64(off)+n, h.SegmentDataSize))
-		}
 	}
 	return nil
 }

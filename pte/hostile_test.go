@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -84,15 +85,15 @@ func base(t testing.TB, name string) []byte {
 // A crafted program is a sound one with something changed in its tables.
 type crafted struct{ *Edit }
 
-func (c crafted) plan() *fb.Node       { return c.tree.Children(slotProgramPlans)[0] }
-func (c crafted) value(i int) *fb.Node { return c.plan().Children(slotPlanValues)[i] }
-func (c crafted) of(i int) *fb.Node    { return c.value(i).Child(slotUnion) }
-func (c crafted) chain() *fb.Node      { return c.plan().Children(slotPlanChains)[0] }
+func (c crafted) plan() *fb.Node       { return c.tree.Children(ptefb.SlotProgramExecutionPlan)[0] }
+func (c crafted) value(i int) *fb.Node { return c.plan().Children(ptefb.SlotExecutionPlanValues)[i] }
+func (c crafted) of(i int) *fb.Node    { return c.value(i).Child(ptefb.SlotEValueVal) }
+func (c crafted) chain() *fb.Node      { return c.plan().Children(ptefb.SlotExecutionPlanChains)[0] }
 func (c crafted) instruction(i int) *fb.Node {
-	return c.chain().Children(slotChainInstructions)[i]
+	return c.chain().Children(ptefb.SlotChainInstructions)[i]
 }
-func (c crafted) call(i int) *fb.Node { return c.instruction(i).Child(slotUnion) }
-func (c crafted) delegate() *fb.Node  { return c.plan().Children(slotPlanDelegates)[0] }
+func (c crafted) call(i int) *fb.Node { return c.instruction(i).Child(ptefb.SlotInstructionInstrArgs) }
+func (c crafted) delegate() *fb.Node  { return c.plan().Children(ptefb.SlotExecutionPlanDelegates)[0] }
 
 func i32(vs ...int32) []byte {
 	var b []byte
@@ -155,18 +156,19 @@ func put64(b []byte, at int, v uint64) []byte { binary.LittleEndian.PutUint64(b[
 // segmentField changes a number of a segment in the finished file.
 func segmentField(i, slot int, v uint64) func([]byte) []byte {
 	return func(b []byte) []byte {
-		t := fb.Root(b).Objects(slotProgramSegments).At(i)
-		if !t.Has(slot) {
+		var t ptefb.DataSegment
+		ptefb.GetRootAsProgram(b, 0).Segments(&t, i)
+		if !has(&t, slot) {
 			panic("the field is not stored")
 		}
-		return put64(b, int(t.At(slot)), v)
+		return put64(b, at(&t, slot), v)
 	}
 }
 
 // emptyBeyond empties a segment and lets it start where no file reaches.
 func emptyBeyond(i int) func([]byte) []byte {
 	return func(b []byte) []byte {
-		return segmentField(i, slotSegmentOffset, 1<<50)(segmentField(i, slotSegmentSize, 0)(b))
+		return segmentField(i, ptefb.SlotDataSegmentOffset, 1<<50)(segmentField(i, ptefb.SlotDataSegmentSize, 0)(b))
 	}
 }
 
@@ -197,16 +199,16 @@ var hostiles = []hostile{
 	{name: "13 one byte short", base: "lean", bytes: func(b []byte) []byte { return b[:len(b)-1] }, open: io.ErrUnexpectedEOF, runtime: "refuses"},
 	{name: "14 one byte short behind an old header", base: "generation-0.7.0-conv.pte", bytes: func(b []byte) []byte { return b[:len(b)-1] }, open: io.ErrUnexpectedEOF, runtime: "refuses"},
 	{name: "15 base 0 with data", base: "lean", bytes: func(b []byte) []byte { return put64(put64(b, 24, 0), 32, 0) }, open: tensor.ErrMalformed, runtime: "any"},
-	{name: "16 segment offset wraps", base: "lean", bytes: segmentField(1, slotSegmentOffset, math.MaxUint64-7), open: tensor.ErrMalformed, runtime: "any"},
-	{name: "16 segment size wraps", base: "lean", bytes: segmentField(0, slotSegmentSize, math.MaxUint64-7), open: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "16 segment offset 2^63", base: "lean", bytes: segmentField(1, slotSegmentOffset, 1<<63), open: tensor.ErrMalformed, runtime: "any"},
-	{name: "17 segment beyond the file", base: "lean", bytes: segmentField(2, slotSegmentSize, 1<<20), open: tensor.ErrMalformed, runtime: "runs"},
+	{name: "16 segment offset wraps", base: "lean", bytes: segmentField(1, ptefb.SlotDataSegmentOffset, math.MaxUint64-7), open: tensor.ErrMalformed, runtime: "any"},
+	{name: "16 segment size wraps", base: "lean", bytes: segmentField(0, ptefb.SlotDataSegmentSize, math.MaxUint64-7), open: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "16 segment offset 2^63", base: "lean", bytes: segmentField(1, ptefb.SlotDataSegmentOffset, 1<<63), open: tensor.ErrMalformed, runtime: "any"},
+	{name: "17 segment beyond the file", base: "lean", bytes: segmentField(2, ptefb.SlotDataSegmentSize, 1<<20), open: tensor.ErrMalformed, runtime: "runs"},
 	{name: "17 named data in an empty segment beyond the file", base: "lean", bytes: emptyBeyond(2), verify: tensor.ErrMalformed, runtime: "runs"}, // until it is asked for
 	{name: "17 a delegate's payload in an empty segment beyond the file", base: "rich", bytes: emptyBeyond(2), verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "17 segment beyond the header's size", base: "lean", bytes: func(b []byte) []byte {
-		return append(segmentField(2, slotSegmentSize, 20)(b), "0123456789abcdef"...)
+		return append(segmentField(2, ptefb.SlotDataSegmentSize, 20)(b), "0123456789abcdef"...)
 	}, warn: "segment_data_size", runtime: "runs"},
-	{name: "18 segments overlap", base: "lean", bytes: segmentField(2, slotSegmentOffset, 8), warn: "overlaps", runtime: "runs"},
+	{name: "18 segments overlap", base: "lean", bytes: segmentField(2, ptefb.SlotDataSegmentOffset, 8), warn: "overlaps", runtime: "runs"},
 	{name: "20 root 0", base: "lean", bytes: func(b []byte) []byte { return put32(b, 0, 0) }, open: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "20 root 4 of a headerless file", base: "export-1.5.1-no-weights.pte", bytes: func(b []byte) []byte { return put32(b, 0, 4) }, open: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "20 root misaligned", base: "lean", bytes: func(b []byte) []byte { return put32(b, 0, binary.LittleEndian.Uint32(b)+1) }, open: tensor.ErrMalformed, runtime: "refuses"},
@@ -214,157 +216,194 @@ var hostiles = []hostile{
 	{name: "20 root at the end", base: "lean", bytes: func(b []byte) []byte { return put32(b, 0, uint32(binary.LittleEndian.Uint64(b[16:]))-3) }, open: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "21 vtable far before", base: "lean", bytes: func(b []byte) []byte { return put32(b, int(binary.LittleEndian.Uint32(b)), 1<<30) }, open: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "21 vtable is the table", base: "lean", bytes: func(b []byte) []byte { return put32(b, int(binary.LittleEndian.Uint32(b)), 0) }, open: tensor.ErrMalformed, runtime: "any"},
-	{name: "28 no execution_plan", base: "lean", tables: func(c crafted) { c.tree.Remove(slotProgramPlans) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "29 no name", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanName) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "29 no values", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanValues) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "29 no inputs", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanInputs) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "29 no outputs", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanOutputs) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "29 no delegates", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanDelegates) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "29 no non_const_buffer_sizes", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanBufferSizes) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "29 no chains", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanChains) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "29 empty chains", base: "lean", tables: func(c crafted) { c.plan().SetChildren(slotPlanChains, nil) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "29 no container_meta_type", base: "lean", tables: func(c crafted) { c.plan().Remove(slotPlanContainer) }, runtime: "runs"},
+	{name: "28 no execution_plan", base: "lean", tables: func(c crafted) { c.tree.Remove(ptefb.SlotProgramExecutionPlan) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no name", base: "lean", tables: func(c crafted) { c.plan().Remove(ptefb.SlotExecutionPlanName) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no values", base: "lean", tables: func(c crafted) { c.plan().Remove(ptefb.SlotExecutionPlanValues) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no inputs", base: "lean", tables: func(c crafted) { c.plan().Remove(ptefb.SlotExecutionPlanInputs) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no outputs", base: "lean", tables: func(c crafted) { c.plan().Remove(ptefb.SlotExecutionPlanOutputs) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no delegates", base: "lean", tables: func(c crafted) { c.plan().Remove(ptefb.SlotExecutionPlanDelegates) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no non_const_buffer_sizes", base: "lean", tables: func(c crafted) { c.plan().Remove(ptefb.SlotExecutionPlanNonConstBufferSizes) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no chains", base: "lean", tables: func(c crafted) { c.plan().Remove(ptefb.SlotExecutionPlanChains) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 empty chains", base: "lean", tables: func(c crafted) { c.plan().SetChildren(ptefb.SlotExecutionPlanChains, nil) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "29 no container_meta_type", base: "lean", tables: func(c crafted) { c.plan().Remove(ptefb.SlotExecutionPlanContainerMetaType) }, runtime: "runs"},
 	{name: "30 duplicate method names", base: "lean", tables: func(c crafted) {
-		c.tree.SetChildren(slotProgramPlans, append(c.tree.Children(slotProgramPlans), c.plan()))
+		c.tree.SetChildren(ptefb.SlotProgramExecutionPlan, append(c.tree.Children(ptefb.SlotProgramExecutionPlan), c.plan()))
 	}, warn: "is also the name", runtime: "runs"},
-	{name: "31 value NONE", base: "lean", tables: func(c crafted) { c.value(9).Remove(slotUnionType); c.value(9).Remove(slotUnion) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "31 null without a table", base: "lean", tables: func(c crafted) { c.value(12).Remove(slotUnion) }, runtime: "runs"},
-	{name: "32 unknown value", base: "lean", tables: func(c crafted) { c.value(9).SetScalar(slotUnionType, 1, 12) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "32 unknown instruction", base: "lean", tables: func(c crafted) { c.instruction(2).SetScalar(slotUnionType, 1, 6) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "32 no instruction", base: "lean", tables: func(c crafted) { c.instruction(2).Remove(slotUnionType); c.instruction(2).Remove(slotUnion) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "33 no sizes", base: "lean", tables: func(c crafted) { c.of(1).Remove(slotTensorSizes) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "33 no dim_order", base: "lean", tables: func(c crafted) { c.of(1).Remove(slotTensorDimOrder) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "33 dim_order too short", base: "lean", tables: func(c crafted) { c.of(1).SetBytes(slotTensorDimOrder, []byte{0}, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "33 rank 17", base: "lean", tables: func(c crafted) {
-		setI32s(c.of(1), slotTensorSizes, slices.Repeat([]int32{1}, 17)...)
-		c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, 1)
+	{name: "31 value NONE", base: "lean", tables: func(c crafted) { c.value(9).Remove(ptefb.SlotEValueValType); c.value(9).Remove(ptefb.SlotEValueVal) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "31 null without a table", base: "lean", tables: func(c crafted) { c.value(12).Remove(ptefb.SlotEValueVal) }, runtime: "runs"},
+	{name: "32 unknown value", base: "lean", tables: func(c crafted) { c.value(9).SetScalar(ptefb.SlotEValueValType, 1, 12) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "32 unknown instruction", base: "lean", tables: func(c crafted) { c.instruction(2).SetScalar(ptefb.SlotInstructionInstrArgsType, 1, 6) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "32 no instruction", base: "lean", tables: func(c crafted) {
+		c.instruction(2).Remove(ptefb.SlotInstructionInstrArgsType)
+		c.instruction(2).Remove(ptefb.SlotInstructionInstrArgs)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "33 rank 256", base: "lean", tables: func(c crafted) { setI32s(c.of(1), slotTensorSizes, slices.Repeat([]int32{1}, 256)...) }, open: tensor.ErrLimit, runtime: "refuses"},
-	{name: "34 dim_order twice", base: "lean", tables: func(c crafted) { c.of(1).SetBytes(slotTensorDimOrder, []byte{1, 1}, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "34 dim_order out of range", base: "lean", tables: func(c crafted) { c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 200}, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "35 negative size", base: "lean", tables: func(c crafted) { setI32s(c.of(1), slotTensorSizes, 2, -3) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 no sizes", base: "lean", tables: func(c crafted) { c.of(1).Remove(ptefb.SlotTensorSizes) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 no dim_order", base: "lean", tables: func(c crafted) { c.of(1).Remove(ptefb.SlotTensorDimOrder) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 dim_order too short", base: "lean", tables: func(c crafted) { c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{0}, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 rank 17", base: "lean", tables: func(c crafted) {
+		setI32s(c.of(1), ptefb.SlotTensorSizes, slices.Repeat([]int32{1}, 17)...)
+		c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, 1)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "33 rank 256", base: "lean", tables: func(c crafted) { setI32s(c.of(1), ptefb.SlotTensorSizes, slices.Repeat([]int32{1}, 256)...) }, open: tensor.ErrLimit, runtime: "refuses"},
+	{name: "34 dim_order twice", base: "lean", tables: func(c crafted) { c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{1, 1}, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "34 dim_order out of range", base: "lean", tables: func(c crafted) { c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{0, 200}, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "35 negative size", base: "lean", tables: func(c crafted) { setI32s(c.of(1), ptefb.SlotTensorSizes, 2, -3) }, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "36 product overflows", base: "lean", tables: func(c crafted) {
-		setI32s(c.of(1), slotTensorSizes, math.MaxInt32, math.MaxInt32, math.MaxInt32)
-		c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 1, 2}, 1)
+		setI32s(c.of(1), ptefb.SlotTensorSizes, math.MaxInt32, math.MaxInt32, math.MaxInt32)
+		c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{0, 1, 2}, 1)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "36 bytes overflow", base: "lean", tables: func(c crafted) {
-		setI32s(c.of(1), slotTensorSizes, math.MaxInt32, 1<<30, 2)
-		c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 1, 2}, 1)
+		setI32s(c.of(1), ptefb.SlotTensorSizes, math.MaxInt32, 1<<30, 2)
+		c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{0, 1, 2}, 1)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "36 overflow before a zero", base: "lean", tables: func(c crafted) {
-		setI32s(c.of(1), slotTensorSizes, math.MaxInt32, math.MaxInt32, math.MaxInt32, 0)
-		c.of(1).SetBytes(slotTensorDimOrder, []byte{0, 1, 2, 3}, 1)
+		setI32s(c.of(1), ptefb.SlotTensorSizes, math.MaxInt32, math.MaxInt32, math.MaxInt32, 0)
+		c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{0, 1, 2, 3}, 1)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "36 overflow of a dynamic input", base: "lean", tables: func(c crafted) {
-		setI32s(c.of(0), slotTensorSizes, math.MaxInt32, math.MaxInt32, math.MaxInt32)
-		c.of(0).SetBytes(slotTensorDimOrder, []byte{0, 1, 2}, 1)
-		c.of(0).SetScalar(slotTensorDynamism, 1, 1)
+		setI32s(c.of(0), ptefb.SlotTensorSizes, math.MaxInt32, math.MaxInt32, math.MaxInt32)
+		c.of(0).SetBytes(ptefb.SlotTensorDimOrder, []byte{0, 1, 2}, 1)
+		c.of(0).SetScalar(ptefb.SlotTensorShapeDynamism, 1, 1)
 	}, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "37 scalar type -1", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorScalarType, 1, 255) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "37 scalar type 30", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorScalarType, 1, 30) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "37 scalar type 31", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorScalarType, 1, 31) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "37 scalar type 127", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorScalarType, 1, 127) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "38 storage_offset", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorStorageOffset, 4, 1) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "38 unbound", base: "lean", tables: func(c crafted) { c.of(3).SetScalar(slotTensorDynamism, 1, 2) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "39 constant index out of range", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorDataBuffer, 4, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "39 constant index 2^32-1", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(slotTensorDataBuffer, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "37 scalar type -1", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(ptefb.SlotTensorScalarType, 1, 255) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "37 scalar type 30", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(ptefb.SlotTensorScalarType, 1, 30) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "37 scalar type 31", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(ptefb.SlotTensorScalarType, 1, 31) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "37 scalar type 127", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(ptefb.SlotTensorScalarType, 1, 127) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "38 storage_offset", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(ptefb.SlotTensorStorageOffset, 4, 1) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "38 unbound", base: "lean", tables: func(c crafted) { c.of(3).SetScalar(ptefb.SlotTensorShapeDynamism, 1, 2) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "39 constant index out of range", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(ptefb.SlotTensorDataBufferIdx, 4, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "39 constant index 2^32-1", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(ptefb.SlotTensorDataBufferIdx, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "40 constant offset beyond its segment", base: "lean", tables: func(c crafted) {
-		c.tree.Child(slotProgramConstantSegment).SetUint64s(slotSubsegmentOffsets, []uint64{0, 1 << 20, 32, 48})
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, 1 << 20, 32, 48})
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "40 constant ends beyond its segment", base: "lean", tables: func(c crafted) { setI32s(c.of(1), slotTensorSizes, 2, 30) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "40 constant ends beyond its segment", base: "lean", tables: func(c crafted) { setI32s(c.of(1), ptefb.SlotTensorSizes, 2, 30) }, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "40 constant offset 2^63", base: "lean", tables: func(c crafted) {
-		c.tree.Child(slotProgramConstantSegment).SetUint64s(slotSubsegmentOffsets, []uint64{0, 1 << 63, 32, 48})
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, 1 << 63, 32, 48})
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "40 constant offset 2^64-8", base: "lean", tables: func(c crafted) {
-		c.tree.Child(slotProgramConstantSegment).SetUint64s(slotSubsegmentOffsets, []uint64{0, math.MaxUint64 - 7, 32, 48})
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, math.MaxUint64 - 7, 32, 48})
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "41 constant misaligned", base: "lean", tables: func(c crafted) {
-		c.tree.Child(slotProgramConstantSegment).SetUint64s(slotSubsegmentOffsets, []uint64{0, 1, 32, 48})
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, 1, 32, 48})
 	}, warn: "not aligned", runtime: "runs"},
 	{name: "42 both stores of constants", base: "lean", tables: func(c crafted) {
 		n := new(fb.Node)
-		n.SetBytes(slotOnly, make([]byte, 24), 16)
-		c.tree.SetChildren(slotProgramConstantBuffer, []*fb.Node{n})
+		n.SetBytes(ptefb.SlotBufferStorage, make([]byte, 24), 16)
+		c.tree.SetChildren(ptefb.SlotProgramConstantBuffer, []*fb.Node{n})
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "43 constant segment out of range", base: "lean", tables: func(c crafted) { c.tree.Child(slotProgramConstantSegment).SetScalar(slotSubsegmentIndex, 4, 9) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "44 inline storage absent", base: "generation-0.2.1-inline-constants.pte", tables: func(c crafted) { c.tree.Children(slotProgramConstantBuffer)[1].Remove(slotOnly) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "43 constant segment out of range", base: "lean", tables: func(c crafted) {
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetScalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, 9)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "44 inline storage absent", base: "generation-0.2.1-inline-constants.pte", tables: func(c crafted) { c.tree.Children(ptefb.SlotProgramConstantBuffer)[1].Remove(ptefb.SlotBufferStorage) }, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "44 inline storage too short", base: "generation-0.2.1-inline-constants.pte", tables: func(c crafted) {
-		c.tree.Children(slotProgramConstantBuffer)[1].SetBytes(slotOnly, make([]byte, 23), 16)
+		c.tree.Children(ptefb.SlotProgramConstantBuffer)[1].SetBytes(ptefb.SlotBufferStorage, make([]byte, 23), 16)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "45 no initial values", base: "lean", tables: func(c crafted) { c.tree.Remove(slotProgramMutableData) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "45 initial value out of range", base: "lean", tables: func(c crafted) { c.of(4).SetScalar(slotTensorDataBuffer, 4, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "45 initial values in no segment", base: "lean", tables: func(c crafted) { c.tree.Children(slotProgramMutableData)[0].SetScalar(slotSubsegmentIndex, 4, 77) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 no initial values", base: "lean", tables: func(c crafted) { c.tree.Remove(ptefb.SlotProgramMutableDataSegments) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 initial value out of range", base: "lean", tables: func(c crafted) { c.of(4).SetScalar(ptefb.SlotTensorDataBufferIdx, 4, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 initial values in no segment", base: "lean", tables: func(c crafted) {
+		c.tree.Children(ptefb.SlotProgramMutableDataSegments)[0].SetScalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, 77)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "45 initial value past the end", base: "lean", tables: func(c crafted) {
-		c.tree.Children(slotProgramMutableData)[0].SetUint64s(slotSubsegmentOffsets, []uint64{0, 4})
+		c.tree.Children(ptefb.SlotProgramMutableDataSegments)[0].SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, 4})
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "45 no offsets of initial values", base: "lean", tables: func(c crafted) { c.tree.Children(slotProgramMutableData)[0].Remove(slotSubsegmentOffsets) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "46 memory 0", base: "lean", tables: func(c crafted) { c.of(3).Child(slotTensorAllocation).SetScalar(slotAllocationID, 4, 0) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "46 memory out of range", base: "lean", tables: func(c crafted) { c.of(3).Child(slotTensorAllocation).SetScalar(slotAllocationID, 4, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "46 planned past its buffer", base: "lean", tables: func(c crafted) { c.of(3).Child(slotTensorAllocation).SetScalar(slotAllocationLow, 4, 60) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "46 high word", base: "lean", tables: func(c crafted) { c.of(3).Child(slotTensorAllocation).SetScalar(slotAllocationHigh, 4, 1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "47 buffer of negative size", base: "lean", tables: func(c crafted) { setI64s(c.plan(), slotPlanBufferSizes, 0, -1) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "47 buffer of 2^62", base: "lean", tables: func(c crafted) { setI64s(c.plan(), slotPlanBufferSizes, 0, 1<<62) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "48 list index out of range", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 0, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "48 list index negative", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 0, -1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "48 optional list index -2", base: "lean", tables: func(c crafted) { setI32s(c.of(7), slotItems, 0, -2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "48 list refers forward", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 0, 15) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "48 list of itself", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 6) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "48 list of a number", base: "lean", tables: func(c crafted) { setI32s(c.of(6), slotItems, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "48 number list out of range", base: "lean", tables: func(c crafted) { setI64s(c.of(8), slotItems, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "48 number list of 2^63", base: "lean", tables: func(c crafted) { setI64s(c.of(8), slotItems, math.MinInt64) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "48 number list of a tensor", base: "lean", tables: func(c crafted) { setI64s(c.of(8), slotItems, 0) }, verify: tensor.ErrMalformed, runtime: "runs"},
-	{name: "48 list without items", base: "lean", tables: func(c crafted) { c.of(10).Remove(slotItems) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "48 string without text", base: "lean", tables: func(c crafted) { c.of(9).Remove(slotItems) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "49 input out of range", base: "lean", tables: func(c crafted) { setI32s(c.plan(), slotPlanInputs, 99) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "49 output -1", base: "lean", tables: func(c crafted) { setI32s(c.plan(), slotPlanOutputs, -1) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "50 operator out of range", base: "lean", tables: func(c crafted) { c.call(0).SetScalar(slotCallIndex, 4, 99) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "50 operator -1", base: "lean", tables: func(c crafted) { c.call(0).SetScalar(slotCallIndex, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "50 argument out of range", base: "lean", tables: func(c crafted) { setI32s(c.call(0), slotCallArgs, 0, 1, 2, 3, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "50 argument -1", base: "lean", tables: func(c crafted) { setI32s(c.call(0), slotCallArgs, -1, 1, 2, 3, 3) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "50 no arguments", base: "lean", tables: func(c crafted) { c.call(0).Remove(slotCallArgs) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "50 move out of range", base: "lean", tables: func(c crafted) { c.call(2).SetScalar(slotMoveFrom, 4, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "51 delegate out of range", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.call(0).SetScalar(slotCallIndex, 4, 9) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "52 jump back before the start", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(slotJumpDestination, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "52 jump beyond the end", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(slotJumpDestination, 4, 6) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "52 jump on a number", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(slotJumpCondition, 4, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "52 jump on a float tensor", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(slotJumpCondition, 4, 3) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 no offsets of initial values", base: "lean", tables: func(c crafted) {
+		c.tree.Children(ptefb.SlotProgramMutableDataSegments)[0].Remove(ptefb.SlotSubsegmentOffsetsOffsets)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "46 memory 0", base: "lean", tables: func(c crafted) {
+		c.of(3).Child(ptefb.SlotTensorAllocationInfo).SetScalar(ptefb.SlotAllocationDetailsMemoryId, 4, 0)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "46 memory out of range", base: "lean", tables: func(c crafted) {
+		c.of(3).Child(ptefb.SlotTensorAllocationInfo).SetScalar(ptefb.SlotAllocationDetailsMemoryId, 4, 2)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "46 planned past its buffer", base: "lean", tables: func(c crafted) {
+		c.of(3).Child(ptefb.SlotTensorAllocationInfo).SetScalar(ptefb.SlotAllocationDetailsMemoryOffsetLow, 4, 60)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "46 high word", base: "lean", tables: func(c crafted) {
+		c.of(3).Child(ptefb.SlotTensorAllocationInfo).SetScalar(ptefb.SlotAllocationDetailsMemoryOffsetHigh, 4, 1)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "47 buffer of negative size", base: "lean", tables: func(c crafted) { setI64s(c.plan(), ptefb.SlotExecutionPlanNonConstBufferSizes, 0, -1) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "47 buffer of 2^62", base: "lean", tables: func(c crafted) { setI64s(c.plan(), ptefb.SlotExecutionPlanNonConstBufferSizes, 0, 1<<62) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "48 list index out of range", base: "lean", tables: func(c crafted) { setI32s(c.of(6), ptefb.SlotTensorListItems, 0, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 list index negative", base: "lean", tables: func(c crafted) { setI32s(c.of(6), ptefb.SlotTensorListItems, 0, -1) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 optional list index -2", base: "lean", tables: func(c crafted) { setI32s(c.of(7), ptefb.SlotOptionalTensorListItems, 0, -2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 list refers forward", base: "lean", tables: func(c crafted) { setI32s(c.of(6), ptefb.SlotTensorListItems, 0, 15) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "48 list of itself", base: "lean", tables: func(c crafted) { setI32s(c.of(6), ptefb.SlotTensorListItems, 6) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 list of a number", base: "lean", tables: func(c crafted) { setI32s(c.of(6), ptefb.SlotTensorListItems, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 number list out of range", base: "lean", tables: func(c crafted) { setI64s(c.of(8), ptefb.SlotIntListItems, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 number list of 2^63", base: "lean", tables: func(c crafted) { setI64s(c.of(8), ptefb.SlotIntListItems, math.MinInt64) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 number list of a tensor", base: "lean", tables: func(c crafted) { setI64s(c.of(8), ptefb.SlotIntListItems, 0) }, verify: tensor.ErrMalformed, runtime: "runs"},
+	{name: "48 list without items", base: "lean", tables: func(c crafted) { c.of(10).Remove(ptefb.SlotDoubleListItems) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "48 string without text", base: "lean", tables: func(c crafted) { c.of(9).Remove(ptefb.SlotStringStringVal) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "49 input out of range", base: "lean", tables: func(c crafted) { setI32s(c.plan(), ptefb.SlotExecutionPlanInputs, 99) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "49 output -1", base: "lean", tables: func(c crafted) { setI32s(c.plan(), ptefb.SlotExecutionPlanOutputs, -1) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "50 operator out of range", base: "lean", tables: func(c crafted) { c.call(0).SetScalar(ptefb.SlotKernelCallOpIndex, 4, 99) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "50 operator -1", base: "lean", tables: func(c crafted) { c.call(0).SetScalar(ptefb.SlotKernelCallOpIndex, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "50 argument out of range", base: "lean", tables: func(c crafted) { setI32s(c.call(0), ptefb.SlotKernelCallArgs, 0, 1, 2, 3, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "50 argument -1", base: "lean", tables: func(c crafted) { setI32s(c.call(0), ptefb.SlotKernelCallArgs, -1, 1, 2, 3, 3) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "50 no arguments", base: "lean", tables: func(c crafted) { c.call(0).Remove(ptefb.SlotKernelCallArgs) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "50 move out of range", base: "lean", tables: func(c crafted) { c.call(2).SetScalar(ptefb.SlotMoveCallMoveFrom, 4, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "51 delegate out of range", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.call(0).SetScalar(ptefb.SlotKernelCallOpIndex, 4, 9) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "52 jump back before the start", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(ptefb.SlotJumpFalseCallDestinationInstruction, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "52 jump beyond the end", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(ptefb.SlotJumpFalseCallDestinationInstruction, 4, 6) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "52 jump on a number", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(ptefb.SlotJumpFalseCallCondValueIndex, 4, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "52 jump on a float tensor", base: "lean", tables: func(c crafted) { c.call(3).SetScalar(ptefb.SlotJumpFalseCallCondValueIndex, 4, 3) }, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "52 loop without exit", base: "rich", tables: func(c crafted) {
-		c.call(3).SetScalar(slotJumpCondition, 4, 5)
-		c.call(3).SetScalar(slotJumpDestination, 4, 3)
-		c.chain().SetChildren(slotChainInstructions, []*fb.Node{c.instruction(0), c.instruction(1), c.instruction(1), c.instruction(3)})
+		c.call(3).SetScalar(ptefb.SlotJumpFalseCallCondValueIndex, 4, 5)
+		c.call(3).SetScalar(ptefb.SlotJumpFalseCallDestinationInstruction, 4, 3)
+		c.chain().SetChildren(ptefb.SlotChainInstructions, []*fb.Node{c.instruction(0), c.instruction(1), c.instruction(1), c.instruction(3)})
 	}, warn: "for ever", runtime: ""},
-	{name: "53 delegate without payload", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Remove(slotDelegateProcessed) }, verify: tensor.ErrMalformed, runtime: "dies"},
+	{name: "53 delegate without payload", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Remove(ptefb.SlotBackendDelegateProcessed) }, verify: tensor.ErrMalformed, runtime: "dies"},
 	{name: "53 inline payload that is not there", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) {
-		c.delegate().Child(slotDelegateProcessed).SetScalar(slotReferenceLocation, 1, 0)
-		c.tree.Remove(slotProgramInlineData)
+		c.delegate().Child(ptefb.SlotBackendDelegateProcessed).SetScalar(ptefb.SlotBackendDelegateDataReferenceLocation, 1, 0)
+		c.tree.Remove(ptefb.SlotProgramBackendDelegateData)
 	}, verify: tensor.ErrMalformed, runtime: "dies"},
-	{name: "53 inline payload without data", base: "export-1.5.1-xnnpack-inline.pte", tables: func(c crafted) { c.tree.Children(slotProgramInlineData)[0].Remove(slotOnly) }, verify: tensor.ErrMalformed, runtime: "dies"},
-	{name: "53 inline payload out of range", base: "export-1.5.1-xnnpack-inline.pte", tables: func(c crafted) { c.delegate().Child(slotDelegateProcessed).SetScalar(slotReferenceIndex, 4, 5) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "53 delegate without id", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Remove(slotDelegateID) }, verify: tensor.ErrMalformed, runtime: "any"},
-	{name: "53 compile spec without value", base: "rich", tables: func(c crafted) { c.delegate().Children(slotDelegateSpecs)[0].Remove(slotSpecValue) }, verify: tensor.ErrMalformed, runtime: ""},
-	{name: "53 compile spec without key", base: "rich", tables: func(c crafted) { c.delegate().Children(slotDelegateSpecs)[0].Remove(slotSpecKey) }, warn: "compile_specs[0].key", runtime: ""},
-	{name: "54 delegate location 2", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Child(slotDelegateProcessed).SetScalar(slotReferenceLocation, 1, 2) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "55 delegate segment out of range", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Child(slotDelegateProcessed).SetScalar(slotReferenceIndex, 4, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "56 named data out of range", base: "lean", tables: func(c crafted) { c.tree.Children(slotProgramNamedData)[0].SetScalar(slotNamedSegment, 4, 99) }, verify: tensor.ErrMalformed, runtime: "runs"},
-	{name: "56 named data without key", base: "lean", tables: func(c crafted) { c.tree.Children(slotProgramNamedData)[0].Remove(slotNamedKey) }, verify: tensor.ErrMalformed, runtime: "runs"},
+	{name: "53 inline payload without data", base: "export-1.5.1-xnnpack-inline.pte", tables: func(c crafted) {
+		c.tree.Children(ptefb.SlotProgramBackendDelegateData)[0].Remove(ptefb.SlotBackendDelegateInlineDataData)
+	}, verify: tensor.ErrMalformed, runtime: "dies"},
+	{name: "53 inline payload out of range", base: "export-1.5.1-xnnpack-inline.pte", tables: func(c crafted) {
+		c.delegate().Child(ptefb.SlotBackendDelegateProcessed).SetScalar(ptefb.SlotBackendDelegateDataReferenceIndex, 4, 5)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "53 delegate without id", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) { c.delegate().Remove(ptefb.SlotBackendDelegateId) }, verify: tensor.ErrMalformed, runtime: "any"},
+	{name: "53 compile spec without value", base: "rich", tables: func(c crafted) {
+		c.delegate().Children(ptefb.SlotBackendDelegateCompileSpecs)[0].Remove(ptefb.SlotCompileSpecValue)
+	}, verify: tensor.ErrMalformed, runtime: ""},
+	{name: "53 compile spec without key", base: "rich", tables: func(c crafted) {
+		c.delegate().Children(ptefb.SlotBackendDelegateCompileSpecs)[0].Remove(ptefb.SlotCompileSpecKey)
+	}, warn: "compile_specs[0].key", runtime: ""},
+	{name: "54 delegate location 2", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) {
+		c.delegate().Child(ptefb.SlotBackendDelegateProcessed).SetScalar(ptefb.SlotBackendDelegateDataReferenceLocation, 1, 2)
+	}, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "55 delegate segment out of range", base: "export-1.5.1-xnnpack.pte", tables: func(c crafted) {
+		c.delegate().Child(ptefb.SlotBackendDelegateProcessed).SetScalar(ptefb.SlotBackendDelegateDataReferenceIndex, 4, 99)
+	}, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "56 named data out of range", base: "lean", tables: func(c crafted) {
+		c.tree.Children(ptefb.SlotProgramNamedData)[0].SetScalar(ptefb.SlotNamedDataSegmentIndex, 4, 99)
+	}, verify: tensor.ErrMalformed, runtime: "runs"},
+	{name: "56 named data without key", base: "lean", tables: func(c crafted) { c.tree.Children(ptefb.SlotProgramNamedData)[0].Remove(ptefb.SlotNamedDataKey) }, verify: tensor.ErrMalformed, runtime: "runs"},
 	{name: "56 duplicate key", base: "lean", tables: func(c crafted) {
-		c.tree.SetChildren(slotProgramNamedData, append(c.tree.Children(slotProgramNamedData), c.tree.Children(slotProgramNamedData)...))
+		c.tree.SetChildren(ptefb.SlotProgramNamedData, append(c.tree.Children(ptefb.SlotProgramNamedData), c.tree.Children(ptefb.SlotProgramNamedData)...))
 	}, warn: "is also the key", runtime: "runs"},
-	{name: "57 external without name", base: "rich", tables: func(c crafted) { c.of(16).Child(slotTensorExtra).Remove(slotExtraName) }, verify: tensor.ErrMalformed, runtime: ""},
-	{name: "57 external with an empty name", base: "rich", tables: func(c crafted) { c.of(16).Child(slotTensorExtra).SetString(slotExtraName, "") }, verify: tensor.ErrMalformed, runtime: ""},
-	{name: "58 one key with two layouts", base: "rich", tables: func(c crafted) { setI32s(c.of(17), slotTensorSizes, 4) }, verify: tensor.ErrMalformed, runtime: ""},
-	{name: "59 operator without name", base: "lean", tables: func(c crafted) { c.plan().Children(slotPlanOperators)[0].Remove(slotOperatorName) }, verify: tensor.ErrMalformed, runtime: "dies"},
+	{name: "57 external without name", base: "rich", tables: func(c crafted) {
+		c.of(16).Child(ptefb.SlotTensorExtraTensorInfo).Remove(ptefb.SlotExtraTensorInfoFullyQualifiedName)
+	}, verify: tensor.ErrMalformed, runtime: ""},
+	{name: "57 external with an empty name", base: "rich", tables: func(c crafted) {
+		c.of(16).Child(ptefb.SlotTensorExtraTensorInfo).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, "")
+	}, verify: tensor.ErrMalformed, runtime: ""},
+	{name: "58 one key with two layouts", base: "rich", tables: func(c crafted) { setI32s(c.of(17), ptefb.SlotTensorSizes, 4) }, verify: tensor.ErrMalformed, runtime: ""},
+	{name: "59 operator without name", base: "lean", tables: func(c crafted) { c.plan().Children(ptefb.SlotExecutionPlanOperators)[0].Remove(ptefb.SlotOperatorName) }, verify: tensor.ErrMalformed, runtime: "dies"},
 	{name: "59 operator of 100 bytes", base: "lean", tables: func(c crafted) {
-		c.plan().Children(slotPlanOperators)[0].SetString(slotOperatorName, strings.Repeat("a", 96))
+		c.plan().Children(ptefb.SlotExecutionPlanOperators)[0].SetString(ptefb.SlotOperatorName, strings.Repeat("a", 96))
 	}, verify: tensor.ErrMalformed, runtime: "dies"},
-	{name: "59 operator without overload", base: "lean", tables: func(c crafted) { c.plan().Children(slotPlanOperators)[2].Remove(slotOperatorOverload) }, warn: "overload", runtime: "runs"},
+	{name: "59 operator without overload", base: "lean", tables: func(c crafted) {
+		c.plan().Children(ptefb.SlotExecutionPlanOperators)[2].Remove(ptefb.SlotOperatorOverload)
+	}, warn: "overload", runtime: "runs"},
 	{name: "60 stack trace of another length", base: "rich", tables: func(c crafted) {
-		c.chain().SetChildren(slotChainStacktrace, c.chain().Children(slotChainStacktrace)[:1])
+		c.chain().SetChildren(ptefb.SlotChainStacktrace, c.chain().Children(ptefb.SlotChainStacktrace)[:1])
 	}, runtime: ""},
-	{name: "schema version 1", base: "lean", tables: func(c crafted) { c.tree.SetScalar(slotProgramVersion, 4, 1) }, verify: errors.ErrUnsupported, runtime: "refuses"},
-	{name: "empty constants in an empty segment", base: "empty", bytes: segmentField(0, slotSegmentSize, 0), verify: tensor.ErrMalformed, runtime: "refuses"},
-	{name: "25 name with a zero byte", base: "lean", tables: func(c crafted) { c.plan().SetString(slotPlanName, "forward\x00x") }, warn: "zero byte", runtime: "runs"},
-	{name: "25 name that is not UTF-8", base: "rich", tables: func(c crafted) { c.plan().SetString(slotPlanName, "forward\xff") }, warn: "not UTF-8", runtime: ""},
+	{name: "schema version 1", base: "lean", tables: func(c crafted) { c.tree.SetScalar(ptefb.SlotProgramVersion, 4, 1) }, verify: errors.ErrUnsupported, runtime: "refuses"},
+	{name: "empty constants in an empty segment", base: "empty", bytes: segmentField(0, ptefb.SlotDataSegmentSize, 0), verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "25 name with a zero byte", base: "lean", tables: func(c crafted) { c.plan().SetString(ptefb.SlotExecutionPlanName, "forward\x00x") }, warn: "zero byte", runtime: "runs"},
+	{name: "25 name that is not UTF-8", base: "rich", tables: func(c crafted) { c.plan().SetString(ptefb.SlotExecutionPlanName, "forward\xff") }, warn: "not UTF-8", runtime: ""},
 }
 
 func (h hostile) make(t testing.TB) []byte {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
 // A Kernel is an operator that a program calls, and the keys under which its kernels are registered for the element types
@@ -53,16 +53,15 @@ func (m Method) kernelKey(i Instruction) string {
 	b.WriteString("v1")
 	sep := byte('/')
 	for _, x := range i.Args() {
-		t := m.firstTensor(m.Value(x))
-		if !t.Present() {
+		t, ok := m.firstTensor(m.Value(x))
+		if !ok {
 			continue
 		}
 		b.WriteByte(sep)
 		sep = '|'
-		b.WriteString(strconv.Itoa(int(int8(t.Uint8(slotTensorScalarType, 0)))))
+		b.WriteString(strconv.Itoa(int(t.ScalarType())))
 		b.WriteByte(';')
-		dims, _ := t.Bytes(slotTensorDimOrder, 1)
-		for k, d := range dims {
+		for k, d := range t.DimOrderBytes() {
 			if k > 0 {
 				b.WriteByte(',')
 			}
@@ -72,21 +71,17 @@ func (m Method) kernelKey(i Instruction) string {
 	return b.String()
 }
 
-// firstTensor is a tensor, or the first one of a list; absent for all else.
-func (m Method) firstTensor(v Value) fb.Object {
+// firstTensor is a tensor, or the first one of a list; false for all else.
+func (m Method) firstTensor(v Value) (ptefb.Tensor, bool) {
 	k := v.Kind()
 	if k != KindTensorList && k != KindOptionalTensorList {
-		return v.of(KindTensor)
+		return v.table()
 	}
-	t := v.of(k)
-	if !t.Present() {
-		return fb.Object{}
-	}
-	items, _ := t.Bytes(slotItems, 4)
+	items, _ := v.items()
 	for n := range min(len(items)/4, 1024) { // of Nones, by index and by value, a few may come first
-		if t := m.Value(int(int32(u32s(items, n)))).of(KindTensor); t.Present() || k == KindTensorList {
-			return t
+		if t, ok := m.Value(int(int32(u32s(items, n)))).table(); ok || k == KindTensorList {
+			return t, ok
 		}
 	}
-	return fb.Object{}
+	return ptefb.Tensor{}, false
 }

@@ -7,62 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// A Segment is a range of bytes behind the flatbuffer: the constants, the initial values of mutable tensors, the payload
-// of a delegate or a named blob.
-type Segment struct {
-	Index int
-	// Offset is counted from the start of the file.
-	Offset int64
-	// Size leaves out the padding up to the next segment.
-	Size int64
-	// Roles say what refers to the segment, in the order of the program: constants, mutable, delegate/forward/0,
-	// named/KEY. Nothing does where it is empty.
-	Roles []string
-	Data  tensor.Blob
-}
-
-// Segments are the program's segments in the order of the file's table.
-func (p *Program) Segments() []Segment {
-	r := (*Reader)(p)
-	all := make([]Segment, r.numSegments())
-	for i := range all {
-		off, size := r.segment(i)
-		all[i] = Segment{Index: i, Offset: off, Size: size, Data: r.blob(off, size)}
-	}
-	role := func(i uint32, name func() string) {
-		if int64(i) < int64(len(all)) {
-			all[i].Roles = append(all[i].Roles, name())
-		}
-	}
-	if cs := r.root.Child(slotProgramConstantSegment); cs.Present() {
-		if offsets, _ := cs.Bytes(slotSubsegmentOffsets, 8); len(offsets) > 0 {
-			role(cs.Uint32(slotSubsegmentIndex, 0), func() string { return "constants" })
-		}
-	}
-	mutable := r.root.Objects(slotProgramMutableData)
-	for i := range mutable.Len() {
-		role(mutable.At(i).Uint32(slotSubsegmentIndex, 0), func() string { return "mutable" })
-	}
-	for m := range p.Methods() {
-		v := m.t.Objects(slotPlanDelegates)
-		for i := range v.Len() {
-			if d := v.At(i).Child(slotDelegateProcessed); d.Present() && d.Uint8(slotReferenceLocation, 0) == uint8(ptefb.DataLocationSEGMENT) {
-				role(d.Uint32(slotReferenceIndex, 0), func() string { return "delegate/" + m.Name() + "/" + strconv.Itoa(i) })
-			}
-		}
-	}
-	named := r.root.Objects(slotProgramNamedData)
-	for i := range named.Len() {
-		t := named.At(i)
-		role(t.Uint32(slotNamedSegment, 0), func() string { return "named/" + text(t, slotNamedKey) })
-	}
-	return all
-}
 
 // A PartKind says what a range of the file is for.
 type PartKind uint8
@@ -152,9 +98,9 @@ func (r *Reader) Layout() iter.Seq[Part] {
 // dataEnd is where the last segment ends, padding that the header counts included.
 func (r *Reader) dataEnd() int64 {
 	end := r.at + max(r.header.ProgramSize, r.header.SegmentBase+r.header.SegmentDataSize)
-	for i := range r.numSegments() {
-		if off, size := r.segment(i); size > 0 {
-			end = max(end, off+size)
+	for _, s := range r.segments {
+		if s.size > 0 {
+			end = max(end, s.off+s.size)
 		}
 	}
 	return end
@@ -183,7 +129,7 @@ func (r *Reader) parts() []Part {
 		add(kind, e.Name, e.Data)
 	}
 	for m := range r.Program().Methods() {
-		for d := range m.delegates() {
+		for _, d := range m.Delegates() {
 			add(PartDelegate, "delegate/"+m.Name()+"/"+strconv.Itoa(d.Index), d.Payload)
 		}
 	}
@@ -212,33 +158,26 @@ func (r *Reader) unused(used []Part) []Part {
 		starts[p.Offset] = true
 	}
 	var all []Part
-	list := func(t fb.Object) {
-		i := t.Uint32(slotSubsegmentIndex, 0)
-		if !t.Present() || int64(i) >= int64(r.numSegments()) {
-			return
+	for _, p := range []*pool{&r.constants, &r.initials} {
+		if p.t == nil || p.bad != nil {
+			continue
 		}
-		base, size := r.segment(int(i))
-		b, _ := t.Bytes(slotSubsegmentOffsets, 8)
-		offsets := make([]int64, 0, len(b)/8)
-		for k := 1; k < len(b)/8; k++ {
-			if o := u64s(b, k); o <= uint64(size) {
+		offsets := make([]int64, 0, p.len())
+		for k := 1; k < p.len(); k++ {
+			if o := u64s(p.offsets, k); o <= uint64(p.segment.size) {
 				offsets = append(offsets, int64(o))
 			}
 		}
 		slices.Sort(offsets)
 		for k, o := range offsets {
-			end := size
+			end := p.segment.size
 			if k+1 < len(offsets) {
 				end = offsets[k+1]
 			}
-			if end > o && !starts[base+o] {
-				all = append(all, Part{base + o, end - o, PartUnused, ""})
+			if end > o && !starts[p.segment.off+o] {
+				all = append(all, Part{p.segment.off + o, end - o, PartUnused, ""})
 			}
 		}
-	}
-	list(r.root.Child(slotProgramConstantSegment))
-	if v := r.root.Objects(slotProgramMutableData); v.Len() > 0 {
-		list(v.At(0))
 	}
 	return all
 }

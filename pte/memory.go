@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/fb"
 )
 
 // A Memory is the plan for a method's intermediate results, inputs, outputs and state: buffers that the caller must have
@@ -36,16 +37,14 @@ func (m Memory) String() string { return fmt.Sprint(m.Buffers) }
 
 // Memory is the method's memory plan. Where each tensor lies in it is in its TensorInfo.
 func (m Method) Memory() Memory {
-	b, _ := m.t.Bytes(slotPlanBufferSizes, 8)
-	mem := Memory{Buffers: make([]int64, len(b)/8), Devices: make([]Device, len(b)/8)}
+	n := m.t.NonConstBufferSizesLength()
+	mem := Memory{Buffers: make([]int64, n), Devices: make([]Device, n)}
 	for i := range mem.Buffers {
-		mem.Buffers[i] = int64(u64s(b, i))
+		mem.Buffers[i] = m.t.NonConstBufferSizes(i)
 	}
-	v := m.t.Objects(slotPlanDevices)
-	for i := range v.Len() {
-		t := v.At(i)
-		if k := int32(t.Uint32(slotDeviceBuffer, 0)); k >= 0 && int(k) < len(mem.Devices) {
-			mem.Devices[k] = Device{int8(t.Uint8(slotDeviceType, 0)), int8(t.Uint8(slotDeviceIndex, 0))}
+	for _, t := range fb.Each(m.t.NonConstBufferDeviceLength(), m.t.NonConstBufferDevice) {
+		if k := t.BufferIdx(); k >= 0 && int(k) < n {
+			mem.Devices[k] = Device{DeviceType(t.DeviceType()), t.DeviceIndex()}
 		}
 	}
 	return mem
@@ -86,11 +85,11 @@ func (m Method) PlannedPeak() int64 {
 			}
 		}
 	}
-	for slot, step := range map[int]int{slotPlanInputs: 0, slotPlanOutputs: max(steps-1, 0)} {
-		b, _ := m.t.Bytes(slot, 4)
-		for i := range len(b) / 4 {
-			touch(int(int32(u32s(b, i))), step)
-		}
+	for i := range m.t.InputsLength() {
+		touch(int(m.t.Inputs(i)), 0)
+	}
+	for i := range m.t.OutputsLength() {
+		touch(int(m.t.Outputs(i)), max(steps-1, 0))
 	}
 	change := make([]int64, steps+2)
 	for v := range m.Values() {

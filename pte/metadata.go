@@ -20,10 +20,10 @@ func (p *Program) Metadata() iter.Seq2[string, any] {
 			if !m.IsGetter() {
 				continue
 			}
-			outputs, _ := m.t.Bytes(slotPlanOutputs, 4)
-			all := make([]any, 0, min(len(outputs)/4, 16))
-			for i := range len(outputs) / 4 {
-				v := m.Value(int(int32(u32s(outputs, i))))
+			n := m.t.OutputsLength()
+			all := make([]any, 0, min(n, 16))
+			for i := range n {
+				v := m.Value(int(m.t.Outputs(i)))
 				if budget -= v.weight(); budget < 0 {
 					return
 				}
@@ -42,15 +42,11 @@ func (p *Program) Metadata() iter.Seq2[string, any] {
 
 // weight is about how many bytes the value takes when it is shown.
 func (v Value) weight() int {
-	size := map[Kind]int{KindString: 1, KindIntList: 8, KindDoubleList: 8, KindBoolList: 1}[v.Kind()]
-	if size == 0 {
+	if v.Kind() == KindTensorList || v.Kind() == KindOptionalTensorList {
 		return 16
 	}
-	if t := v.of(v.Kind()); t.Present() {
-		b, _ := t.Bytes(slotItems, size)
-		return 16 + len(b)
-	}
-	return 16
+	b, _ := v.items()
+	return 16 + len(b)
 }
 
 // constant is the value in Go's types, nil when it has none.
@@ -71,8 +67,8 @@ func (v Value) constant() any {
 	case KindBoolList:
 		return v.Bools()
 	case KindTensor:
-		if t := v.of(KindTensor); t.Present() {
-			return v.m.entry(v.index, t).Tensor
+		if _, ok := v.table(); ok {
+			return v.entry().Tensor
 		}
 	}
 	return nil

@@ -84,7 +84,7 @@ func (p *Patch) Set(method string, value int, t *tensor.Tensor) error {
 	if !ok || info.Buffer == 0 || info.Role != RoleConstant && info.Role != RoleState {
 		return fmt.Errorf("pte: %s, %v, has no bytes in the program", tensor.Quote(name), v)
 	}
-	e := m.entry(value, v.of(KindTensor))
+	e := v.entry()
 	if bad, ok := e.Data.Source().(*missing); ok {
 		return bad.err
 	}

@@ -3,23 +3,20 @@ package pte
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
-
-	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Program is a read-only view of what a file describes. It holds nothing of its own: everything is read from the
-// verified flatbuffer when it is asked for.
+// A Program is a read-only view of what a file describes. It holds nothing of its own: everything
+// is read from the verified flatbuffer when it is asked for.
 type Program Reader
 
-// Version is the schema version, 0 in all programs so far. The runtime loads no other since ExecuTorch 1.5.1; before, it did
-// not look at it.
-func (p *Program) Version() uint32 { return p.root.Uint32(slotProgramVersion, 0) }
+// Version is the schema version, 0 in all programs so far. The runtime loads no other since
+// ExecuTorch 1.5.1; before, it ignored it.
+func (p *Program) Version() uint32 { return p.root.Version() }
 
 // Methods yields the methods in the order of the file.
 func (p *Program) Methods() iter.Seq[Method] {
@@ -33,23 +30,25 @@ func (p *Program) Methods() iter.Seq[Method] {
 }
 
 // NumMethods is how many methods the program has, constant getters included.
-func (p *Program) NumMethods() int { return p.root.Objects(slotProgramPlans).Len() }
+func (p *Program) NumMethods() int { return p.root.ExecutionPlanLength() }
 
 func (p *Program) method(i int) Method {
-	return Method{(*Reader)(p), p.root.Objects(slotProgramPlans).At(i), i}
+	m := Method{r: (*Reader)(p), index: i}
+	p.root.ExecutionPlan(&m.t, i)
+	return m
 }
 
-// Method answers the method of that name: the first, as the runtime does, where several have it.
+// Method returns the method of that name: the first, as the runtime does, where several have it.
 func (p *Program) Method(name string) (Method, bool) {
 	for m := range p.Methods() {
-		if m.Name() == name {
+		if string(m.t.Name()) == name {
 			return m, true
 		}
 	}
 	return Method{}, false
 }
 
-// A NamedData is a blob that delegates ask the runtime for by key.
+// A NamedData is a blob that delegates look up by key.
 type NamedData struct {
 	Key     string
 	Segment int         // index in the program's segments
@@ -59,48 +58,46 @@ type NamedData struct {
 // NamedData yields the named blobs in the order of the file. Several keys may share a segment.
 func (p *Program) NamedData() iter.Seq[NamedData] {
 	return func(yield func(NamedData) bool) {
-		r := (*Reader)(p)
-		v := r.root.Objects(slotProgramNamedData)
-		for i := range v.Len() {
-			t := v.At(i)
-			segment := t.Uint32(slotNamedSegment, 0)
-			d := NamedData{Key: text(t, slotNamedKey), Segment: int(segment)}
-			d.Data = r.segmentBlob(segment, func() (int64, string) {
-				return t.At(slotNamedSegment), fmt.Sprintf("named_data[%d].segment_index", i)
-			})
-			if !yield(d) {
+		for i := range p.root.NamedDataLength() {
+			if !yield(p.named(i)) {
 				return
 			}
 		}
 	}
 }
 
-// segmentBlob is segment i, or a blob that fails to be read and says that where is wrong.
-func (r *Reader) segmentBlob(i uint32, where func() (int64, string)) tensor.Blob {
-	if int64(i) >= int64(r.numSegments()) {
-		off, field := where()
-		return tensor.NewBlob(&missing{err: malformed(r.at+off, field, "%d of %d segments", i, r.numSegments())})
+// Named returns the named blob of that key: the first, as the runtime does, where several have it.
+func (p *Program) Named(key string) (NamedData, bool) {
+	r := (*Reader)(p)
+	r.makeIndex()
+	i, ok := r.byKey[key]
+	if !ok {
+		return NamedData{}, false
 	}
-	off, n := r.segment(int(i))
-	return r.blob(off, n)
+	return p.named(i), true
 }
 
-// text is a string field, empty when it is absent.
-func text(t fb.Object, slot int) string {
-	b, _ := t.Bytes(slot, 1)
-	return string(b)
+func (p *Program) named(i int) NamedData {
+	r := (*Reader)(p)
+	var t ptefb.NamedData
+	r.root.NamedData(&t, i)
+	segment := t.SegmentIndex()
+	data := r.segmentBlob(segment, fb.FieldPosOr(t.Table(), ptefb.SlotNamedDataSegmentIndex), func() string {
+		return fmt.Sprintf("named_data[%d].segment_index", i)
+	})
+	return NamedData{string(t.Key()), int(segment), data}
 }
 
-// A Method is what the runtime loads and runs by name: values, and instructions that work on them. ExecuTorch's schema
-// calls it an execution plan.
+// A Method is what the runtime loads and runs by name: values, and instructions that work on them.
+// ExecuTorch's schema calls it an execution plan.
 type Method struct {
 	r     *Reader
-	t     fb.Object
+	t     ptefb.ExecutionPlan
 	index int
 }
 
 // Name is what the method is loaded by.
-func (m Method) Name() string { return text(m.t, slotPlanName) }
+func (m Method) Name() string { return string(m.t.Name()) }
 
 // Index is the method's place in the program.
 func (m Method) Index() int { return m.index }
@@ -111,62 +108,56 @@ func (m Method) field(format string, args ...any) string {
 }
 
 // Raw is the method's table with the accessors that flatc generates.
-func (m Method) Raw() *ptefb.ExecutionPlan {
-	p := new(ptefb.ExecutionPlan)
-	p.Init(m.r.buf, flatbuffers.UOffsetT(m.t.Pos()))
-	return p
-}
-
-func (m Method) values() fb.Objects { return m.t.Objects(slotPlanValues) }
+func (m Method) Raw() *ptefb.ExecutionPlan { return &m.t }
 
 // NumValues is how many values the method has.
-func (m Method) NumValues() int { return m.values().Len() }
+func (m Method) NumValues() int { return m.t.ValuesLength() }
 
-// Values yields the values in order: the parameters come first in what exporters write, then inputs and intermediate
-// ones.
+// Values yields the values in order: the parameters come first in what exporters write, then
+// inputs and intermediate ones.
 func (m Method) Values() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
-		v := m.values()
-		for i := range v.Len() {
-			if !yield(Value{m, v.At(i), i}) {
+		for i := range m.NumValues() {
+			if !yield(m.Value(i)) {
 				return
 			}
 		}
 	}
 }
 
-// Value answers value i, the zero Value where there is none.
+// Value returns value i, the zero Value where there is none.
 func (m Method) Value(i int) Value {
-	if i < 0 || i >= m.values().Len() {
+	if i < 0 || i >= m.t.ValuesLength() {
 		return Value{}
 	}
-	return Value{m, m.values().At(i), i}
+	v := Value{m: m, index: i}
+	m.t.Values(&v.t, i)
+	return v
 }
 
-// Inputs are the values that the caller gives. The file has no names for them. An index that names no value gives the
-// zero Value.
-func (m Method) Inputs() []Value { return m.list(slotPlanInputs) }
+// Inputs are the values that the caller gives. The file has no names for them. An index that names
+// no value gives the zero Value.
+func (m Method) Inputs() []Value { return m.list(m.t.InputsLength(), m.t.Inputs) }
 
 // Outputs are the values that the caller gets.
-func (m Method) Outputs() []Value { return m.list(slotPlanOutputs) }
+func (m Method) Outputs() []Value { return m.list(m.t.OutputsLength(), m.t.Outputs) }
 
-func (m Method) list(slot int) []Value {
-	b, _ := m.t.Bytes(slot, 4)
-	all := make([]Value, len(b)/4)
+func (m Method) list(n int, index func(int) int32) []Value {
+	all := make([]Value, n)
 	for i := range all {
-		all[i] = m.Value(int(int32(u32s(b, i))))
+		all[i] = m.Value(int(index(i)))
 	}
 	return all
 }
 
-// Structure returns how the inputs and outputs were nested in the original model, as the exporter wrote it: text in one
-// of two notations (see [ParseStructure]), empty when the file has none.
+// Structure returns how the inputs and outputs were nested in the original model, as the exporter
+// wrote it: text in one of two notations (see [ParseStructure]), empty when the file has none.
 func (m Method) Structure() (inputs, outputs string) {
-	c := m.t.Child(slotPlanContainer)
-	if !c.Present() {
+	c := m.t.ContainerMetaType(nil)
+	if c == nil {
 		return "", ""
 	}
-	return text(c, slotContainerInputs), text(c, slotContainerOutputs)
+	return string(c.EncodedInpStr()), string(c.EncodedOutStr())
 }
 
 // An Operator is a kernel that a method calls.
@@ -183,31 +174,38 @@ func (o Operator) String() string {
 	return o.Name + "." + o.Overload
 }
 
-// Operators is the method's table of operators, in the order of the file. A call names its operator by index.
+// Operators is the method's table of operators, in the order of the file. A call names its operator
+// by index.
 func (m Method) Operators() []Operator {
-	v := m.t.Objects(slotPlanOperators)
-	all := make([]Operator, v.Len())
+	all := make([]Operator, m.t.OperatorsLength())
 	for i := range all {
-		t := v.At(i)
-		all[i] = Operator{text(t, slotOperatorName), text(t, slotOperatorOverload)}
+		all[i], _ = m.Operator(i)
 	}
 	return all
 }
 
-// IsGetter reports whether the method only returns values that are stored in the program: exporters write metadata so.
+// Operator returns an operator by its index, false where there is none.
+func (m Method) Operator(i int) (Operator, bool) {
+	if i < 0 || i >= m.t.OperatorsLength() {
+		return Operator{}, false
+	}
+	var t ptefb.Operator
+	m.t.Operators(&t, i)
+	return Operator{string(t.Name()), string(t.Overload())}, true
+}
+
+// IsGetter reports whether the method only returns values that are stored in the program: exporters
+// write metadata so.
 func (m Method) IsGetter() bool {
-	inputs, _ := m.t.Bytes(slotPlanInputs, 4)
-	if len(inputs) > 0 {
+	if m.t.InputsLength() > 0 || m.t.OutputsLength() == 0 {
 		return false
 	}
-	chains := m.t.Objects(slotPlanChains)
-	for i := range chains.Len() {
-		if chains.At(i).Objects(slotChainInstructions).Len() > 0 {
+	for _, c := range fb.Each(m.t.ChainsLength(), m.t.Chains) {
+		if c.InstructionsLength() > 0 {
 			return false
 		}
 	}
-	outputs, _ := m.t.Bytes(slotPlanOutputs, 4)
-	return len(outputs) > 0
+	return true
 }
 
 func (m Method) String() string {
@@ -224,6 +222,3 @@ func joinValues(vs []Value) string {
 	}
 	return b.String()
 }
-
-// Delegates are the parts of the method that a backend runs, in the order of the file.
-func (m Method) Delegates() []Delegate { return slices.Collect(m.delegates()) }

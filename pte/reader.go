@@ -40,15 +40,17 @@ type Reader struct {
 	at, size int64 // where the program begins in the file, and where it ends
 	header   Header
 	buf      []byte // the flatbuffer: of files a copy, so that what was verified cannot change afterwards
-	root     fb.Object
+	root     *ptefb.Program
 	bundle   *Bundle
 	tensors  []place             // that Tensors yields
 	checked  *tensor.FindingList // what is wrong or odd, from the time when the program was opened
 
+	segments            []segment
 	constants, initials pool
 
 	index  sync.Once
 	byName map[string]place
+	byKey  map[string]int // index in the named data
 }
 
 // place is a value of a method.
@@ -139,35 +141,24 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	if r.header, err = parseHeader(head, r.at, r.size-r.at); err != nil {
 		return nil, err
 	}
-	walk, err := r.readProgram()
+	seen, err := r.readProgram()
 	if err != nil {
 		return nil, err
 	}
 	if r.size-r.at < headBytes {
 		r.checked.Warn(malformed(r.at, "", "a program of less than %d bytes: the runtime refuses to load it", headBytes))
 	}
-	if err := r.checkSegments(r.checked.Warn); err != nil {
+	if err := r.readSegments(); err != nil {
 		return nil, err
 	}
-	r.constants = r.pool(r.root.Child(slotProgramConstantSegment), "constant_segment")
-	if v := r.root.Objects(slotProgramMutableData); v.Len() > 0 {
-		r.initials = r.pool(v.At(0), "mutable_data_segments[0]")
+	r.constants = r.pool(r.root.ConstantSegment(nil), "constant_segment")
+	var first ptefb.SubsegmentOffsets
+	if r.root.MutableDataSegments(&first, 0) {
+		r.initials = r.pool(&first, "mutable_data_segments[0]")
 	}
-	opened := *r.checked
-	c := checker{r: r, walk: walk, out: r.checked}
-	err = c.program()
-	if walk.Failed() { // or gave up: then the usual way, one after the other
-		if err := verify(r.buf, ptefb.TableProgram, r.at); err != nil {
-			return nil, err
-		}
-		r.checked = &opened
-		c = checker{r: r, walk: fb.Trust(r.buf, &ptefb.Schema), out: r.checked}
-		err = c.program()
-	}
-	if err != nil {
+	if r.tensors, err = r.check(seen); err != nil {
 		return nil, err
 	}
-	r.tensors = c.stored
 	if opts.Strict {
 		strict := tensor.NewFindingList(&tensor.VerifyOptions{Strict: true})
 		for _, f := range r.checked.All() {
@@ -180,17 +171,12 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	return r, nil
 }
 
-// rest is the schema without values and instructions.
-var rest = sync.OnceValue(func() *fb.Schema {
-	return ptefb.Schema.Leave([2]int{ptefb.TableExecutionPlan, slotPlanValues}, [2]int{ptefb.TableChain, slotChainInstructions})
-})
-
-// readProgram reads the flatbuffer and verifies it, so that nothing can leave it: all but values and instructions, which
-// the walk verifies when the checker comes to them.
-func (r *Reader) readProgram() (*fb.Walk, error) {
+// readProgram reads the flatbuffer and verifies it, so that no accessor can leave it.
+func (r *Reader) readProgram() (fb.Summary, error) {
+	var none fb.Summary
 	n := r.header.ProgramSize
 	if n > r.limits.MaxMetadata {
-		return nil, fail(tensor.ErrLimit, r.at, "", "a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
+		return none, fail(tensor.ErrLimit, r.at, "", "a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
 	}
 	var buf []byte
 	if r.kept { // and promised not to change
@@ -198,39 +184,36 @@ func (r *Reader) readProgram() (*fb.Walk, error) {
 	} else {
 		var err error
 		if buf, err = r.src.Metadata(r.at, n); err != nil {
-			return nil, ioError(err)
+			return none, ioError(err)
 		}
 	}
 	if len(buf) < 8 {
-		return nil, fail(io.ErrUnexpectedEOF, r.at, "", "%d bytes are too few for a program", len(buf))
+		return none, fail(io.ErrUnexpectedEOF, r.at, "", "%d bytes are too few for a program", len(buf))
 	}
 	buf = buf[:len(buf):len(buf)]
 	if err := checkRoot(buf, r.header, r.at); err != nil {
-		return nil, err
+		return none, err
 	}
-	walk, err := fb.NewWalk(buf, &ptefb.Schema, rest(), ptefb.TableProgram, fb.Limits{})
+	seen, err := verify(buf, ptefb.TableProgram, r.at)
 	if err != nil {
-		if first := verify(buf, ptefb.TableProgram, r.at); first != nil { // what comes first in the file is told
-			return nil, first
-		}
-		return nil, ioError(err)
+		return none, err
 	}
-	r.buf, r.root = buf, fb.Root(buf)
-	return walk, nil
+	r.buf, r.root = buf, ptefb.GetRootAsProgram(buf, 0)
+	return seen, nil
 }
 
-// verify holds a flatbuffer that begins at byte at of the file against the schema.
-func verify(buf []byte, root int, at int64) error {
-	err := fb.Verify(buf, &ptefb.Schema, root, fb.Limits{})
+// verify verifies a flatbuffer that begins at byte at of the file.
+func verify(buf []byte, root int, at int64) (fb.Summary, error) {
+	seen, err := fb.VerifySummary(buf, &ptefb.Schema, root, fb.Limits{})
 	var e *fb.Error
 	if !errors.As(err, &e) {
-		return err
+		return seen, err
 	}
 	class := tensor.ErrMalformed
 	if e.Limit {
 		class = tensor.ErrLimit
 	}
-	return fail(class, at+e.Offset, e.Path, "%s", e.Reason)
+	return seen, fail(class, at+e.Offset, e.Path, "%s", e.Reason)
 }
 
 // ioError gives an error of reading metadata its format.
@@ -240,7 +223,7 @@ func ioError(err error) error {
 
 // Version is the schema version that the program declares, "0" in all programs so far.
 func (r *Reader) Version() string {
-	return strconv.FormatUint(uint64(r.root.Uint32(slotProgramVersion, 0)), 10)
+	return strconv.FormatUint(uint64(r.root.Version()), 10)
 }
 
 // Header is the extended header. Its Length is 0 when the program has none; ProgramSize is then that of the file.
@@ -290,29 +273,50 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 
 // Entry returns the first tensor of that name with its place in the program, nil if there is none.
 func (r *Reader) Entry(name string) *Entry {
-	r.index.Do(func() {
-		r.byName = make(map[string]place, len(r.tensors))
-		for l, p := range r.listers() {
-			n := l.name(int(p.value), l.table(p))
-			if _, dup := r.byName[n]; !dup {
-				r.byName[n] = p
-			}
-		}
-	})
+	r.makeIndex()
 	p, ok := r.byName[name]
 	if !ok {
 		return nil
 	}
-	m := r.Program().method(int(p.method))
-	return m.entry(int(p.value), m.values().At(int(p.value)).Child(slotUnion))
+	return r.entry(p)
 }
 
-// Tensors yields the constants, the mutable state that has a name or initial values, and the tensors that are kept in a
-// .ptd, in the order of methods and values; a constant that two values use comes twice. A tensor that the file names has
-// that name, any other is called METHOD/VALUE, after its method and its index in the method's values.
+// makeIndex makes the maps of names, once.
+func (r *Reader) makeIndex() {
+	r.index.Do(func() {
+		r.byName = make(map[string]place, len(r.tensors))
+		for _, p := range r.tensors {
+			v := r.value(p)
+			if n := v.name(); !mapHas(r.byName, n) {
+				r.byName[n] = p
+			}
+		}
+		r.byKey = make(map[string]int)
+		for i, d := range fb.Each(r.root.NamedDataLength(), r.root.NamedData) {
+			if k := string(d.Key()); !mapHas(r.byKey, k) {
+				r.byKey[k] = i
+			}
+		}
+	})
+}
+
+func mapHas[V any](m map[string]V, key string) bool {
+	_, ok := m[key]
+	return ok
+}
+
+// value returns the value at a place.
+func (r *Reader) value(p place) Value {
+	return r.Program().method(int(p.method)).Value(int(p.value))
+}
+
+// Tensors yields the constants, the mutable state that has a name or initial values, and the
+// external tensors, which are in a .ptd, in the order of methods and values; a constant that two
+// values use is yielded twice. A tensor that the file names has that name, any other is named
+// METHOD/VALUE, after its method and its index in the method's values.
 //
-// Tensors are made when they are yielded, up to 64 together: one that is kept keeps their memory. One whose bytes are not where they should be is yielded too: reading it fails.
-// The bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
+// A tensor whose bytes are not where they should be is yielded too: reading it fails. The bytes of
+// a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
 		for e := range r.Entries() {
@@ -326,23 +330,8 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 // Entries yields what [Reader.Tensors] yields, with the place of each in the program.
 func (r *Reader) Entries() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		for l, p := range r.listers() {
-			if !yield(l.entry(int(p.value), l.table(p))) {
-				return
-			}
-		}
-	}
-}
-
-// listers yields what is stored, each with the lister of its method.
-func (r *Reader) listers() iter.Seq2[*lister, place] {
-	return func(yield func(*lister, place) bool) {
-		l := new(lister)
 		for _, p := range r.tensors {
-			if l.values.Len() == 0 || l.m.index != int(p.method) {
-				l = newLister(r.Program().method(int(p.method)))
-			}
-			if !yield(l, p) {
+			if !yield(r.entry(p)) {
 				return
 			}
 		}
@@ -354,7 +343,7 @@ func (r *Reader) listers() iter.Seq2[*lister, place] {
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
 		for m := range r.Program().Methods() {
-			for d := range m.delegates() {
+			for _, d := range m.Delegates() {
 				if !yield("delegate/"+m.Name()+"/"+strconv.Itoa(d.Index), d.Payload) {
 					return
 				}
@@ -381,6 +370,6 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// u32s and u64s read element i of a vector that fb.Object.Bytes answered.
+// u32s and u64s return element i of a vector whose bytes are b.
 func u32s(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 func u64s(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }

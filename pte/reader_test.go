@@ -13,6 +13,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -281,7 +282,7 @@ func TestNewerSchema(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	unknown := craft(t, lean, func(c crafted) { c.value(9).SetScalar(slotUnionType, 1, 99) })
+	unknown := craft(t, lean, func(c crafted) { c.value(9).SetScalar(ptefb.SlotEValueValType, 1, 99) })
 	r, err = OpenBytes(unknown, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -341,9 +342,9 @@ func TestLongerHeader(t *testing.T) {
 
 func TestVerifyReportsEverythingAtOnce(t *testing.T) {
 	b := craft(t, base(t, "lean"), func(c crafted) {
-		setI32s(c.plan(), slotPlanOutputs, 99)
-		c.of(1).SetScalar(slotTensorDataBuffer, 4, 99)
-		c.call(0).SetScalar(slotCallIndex, 4, 99)
+		setI32s(c.plan(), ptefb.SlotExecutionPlanOutputs, 99)
+		c.of(1).SetScalar(ptefb.SlotTensorDataBufferIdx, 4, 99)
+		c.call(0).SetScalar(ptefb.SlotKernelCallOpIndex, 4, 99)
 	})
 	r, err := OpenBytes(b, nil)
 	if err != nil {
@@ -421,7 +422,7 @@ func TestWriteFileMayReplaceWhatItReads(t *testing.T) {
 }
 
 func TestDimOrderThatIsNoneIsShown(t *testing.T) {
-	r, err := OpenBytes(craft(t, base(t, "lean"), func(c crafted) { c.of(0).SetBytes(slotTensorDimOrder, []byte{1, 1}, 1) }), nil)
+	r, err := OpenBytes(craft(t, base(t, "lean"), func(c crafted) { c.of(0).SetBytes(ptefb.SlotTensorDimOrder, []byte{1, 1}, 1) }), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

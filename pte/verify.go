@@ -128,10 +128,10 @@ func (r *Reader) verifyPadding(ctx context.Context, opts *tensor.VerifyOptions, 
 		}
 	} else if r.header.SegmentBase > 0 {
 		at := r.at + r.header.ProgramSize
-		for i := range r.numSegments() { // those out of order have their warning
-			if off, size := r.segment(i); size > 0 {
-				add(at, off-at)
-				at = max(at, off+size)
+		for _, s := range r.segments { // those out of order have their warning
+			if s.size > 0 {
+				add(at, s.off-at)
+				at = max(at, s.off+s.size)
 			}
 		}
 	}

@@ -4,8 +4,6 @@
 // The tables that drive the verifier are generated from schema/*.fbs by schema/gen, one [Schema] a package of bindings.
 package fb
 
-import "slices"
-
 // Kind says what a field of a table holds.
 type Kind uint8
 
@@ -87,17 +85,4 @@ type Schema struct {
 	Tables []Table
 	Unions []UnionType
 	Enums  []EnumType
-}
-
-// Leave answers the schema in which some vectors of tables are vectors of numbers, so that Verify does not look at their
-// elements. Each is named by its table and its slot.
-func (s *Schema) Leave(vectors ...[2]int) *Schema {
-	out := &Schema{Tables: slices.Clone(s.Tables), Unions: s.Unions, Enums: s.Enums}
-	for _, v := range vectors {
-		t := &out.Tables[v[0]]
-		t.Fields = slices.Clone(t.Fields)
-		i := slices.IndexFunc(t.Fields, func(f Field) bool { return int(f.Slot) == v[1] })
-		t.Fields[i].Kind, t.Fields[i].Type, t.Fields[i].Size = Scalars, Uint32, 4
-	}
-	return out
 }

@@ -1,6 +1,8 @@
 package fb
 
 import (
+	"iter"
+
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
@@ -50,4 +52,17 @@ func FieldBytes(t flatbuffers.Table, slot, size int) ([]byte, bool) {
 	first := p + 4
 	end := first + size*int(flatbuffers.GetUOffsetT(t.Bytes[p:]))
 	return t.Bytes[first:end:end], true
+}
+
+// Each yields the tables of a vector with their indices, given its length and the accessor that
+// flatc generates for an element. All share one variable: copy a table to keep it.
+func Each[T any](n int, at func(*T, int) bool) iter.Seq2[int, *T] {
+	return func(yield func(int, *T) bool) {
+		x := new(T)
+		for i := range n {
+			if at(x, i); !yield(i, x) {
+				return
+			}
+		}
+	}
 }

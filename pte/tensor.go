@@ -1,0 +1,294 @@
+package pte
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Dynamism says what the shape of a tensor means.
+type Dynamism int8
+
+// The kinds of dynamism.
+const (
+	Static  = Dynamism(ptefb.TensorShapeDynamismSTATIC)
+	Bound   = Dynamism(ptefb.TensorShapeDynamismDYNAMIC_BOUND)   // the shape is an upper bound
+	Unbound = Dynamism(ptefb.TensorShapeDynamismDYNAMIC_UNBOUND) // the shape means nothing; the portable runtime refuses it
+)
+
+// String is the schema's word: STATIC, DYNAMIC_BOUND, DYNAMIC_UNBOUND.
+func (d Dynamism) String() string {
+	switch d {
+	case Static, Bound, Unbound:
+		return ptefb.TensorShapeDynamism(d).String()
+	}
+	return "unknown dynamism " + strconv.Itoa(int(d))
+}
+
+// A DeviceType is a kind of device, by the schema's number.
+type DeviceType int8
+
+// The devices of the schema.
+const (
+	CPU  = DeviceType(ptefb.DeviceTypeCPU)
+	CUDA = DeviceType(ptefb.DeviceTypeCUDA)
+)
+
+func (d DeviceType) known() bool { return d == CPU || d == CUDA }
+
+// A Device is where memory is: CPU, or an accelerator and its number.
+type Device struct {
+	Type  DeviceType
+	Index int8
+}
+
+// String writes cpu, cuda:1, or device 7:0 for a type that the schema does not name.
+func (d Device) String() string {
+	switch d.Type {
+	case CPU:
+		return "cpu"
+	case CUDA:
+		return "cuda:" + strconv.Itoa(int(d.Index))
+	}
+	return fmt.Sprintf("device %d:%d", d.Type, d.Index)
+}
+
+// A Role says where the bytes of a tensor come from when a method runs.
+type Role uint8
+
+// The roles of tensors.
+const (
+	// RolePlanned has a place in the memory plan and nothing stored: an intermediate result, an input or an output.
+	RolePlanned Role = iota
+	// RoleCaller has neither: the program's caller gives the memory.
+	RoleCaller
+	// RoleConstant is stored in the program.
+	RoleConstant
+	// RoleState is planned memory that lives from call to call: it has initial values in the program, or a name.
+	RoleState
+	// RoleExternal is a constant in a .ptd, under the tensor's name.
+	RoleExternal
+	// RoleExternalState is planned memory whose initial values are in a .ptd.
+	RoleExternalState
+)
+
+func (r Role) String() string {
+	switch r {
+	case RolePlanned:
+		return "planned"
+	case RoleCaller:
+		return "caller"
+	case RoleConstant:
+		return "constant"
+	case RoleState:
+		return "state"
+	case RoleExternal:
+		return "external"
+	case RoleExternalState:
+		return "external state"
+	}
+	return "Role(" + strconv.Itoa(int(r)) + ")"
+}
+
+// External reports whether the bytes are in a .ptd.
+func (r Role) External() bool { return r == RoleExternal || r == RoleExternalState }
+
+// Mutable reports whether the tensor is state.
+func (r Role) Mutable() bool { return r == RoleState || r == RoleExternalState }
+
+// listed reports whether Reader.Tensors has the tensor.
+func (r Role) listed() bool { return r >= RoleConstant }
+
+// A TensorInfo is all that a program says about a tensor. Everything is as the file has it: [Reader.Verify] checks it.
+type TensorInfo struct {
+	// ScalarType is the schema's number, DType what it stands for: Unknown for numbers that ExecuTorch does not load.
+	ScalarType int8
+	DType      tensor.DType
+	// Shape is an upper bound where Dynamism is not Static.
+	Shape    tensor.Shape
+	Dynamism Dynamism
+	// Order is the schema's dim_order; nil when it is row-major, or not a permutation of the dimensions.
+	Order tensor.Order
+	// DimOrder is dim_order as the file has it where it is not a permutation of the dimensions, nil
+	// where it is one.
+	DimOrder []byte
+	// Name is the fully qualified name, empty for most tensors: exporters write it for external ones and, if asked, for
+	// state.
+	Name string
+	Role Role
+	// Buffer is data_buffer_idx: which constant or initial value the tensor's bytes are; 0 for none.
+	Buffer uint32
+	// Planned tells whether the tensor has a place in the memory plan: Place.
+	Planned bool
+	Place   Place
+	Device  Device
+	// What follows is 0 in all that exporters write.
+	StorageOffset int32
+	Layout        int8
+	MutableIndex  uint64 // mutable_data_segments_idx, which the runtime ignores
+	RequiresGrad  bool
+}
+
+// A Place is where a tensor is in the memory plan.
+type Place struct {
+	Memory uint32 // which buffer: an index into [Memory.Buffers], from 1 on
+	Offset uint64
+}
+
+// Elements counts the elements of the shape; false when it is negative or overflows.
+func (i TensorInfo) Elements() (int64, bool) { return i.Shape.Elements() }
+
+// Bytes is how many bytes the tensor takes, false when that is unknown or overflows.
+func (i TensorInfo) Bytes() (int64, bool) {
+	n, ok := i.Shape.Elements()
+	if !ok {
+		return 0, false
+	}
+	return i.DType.Bytes(n)
+}
+
+// String writes type and shape, such as float32[2, 3], with ≤ before the shape where it is a bound.
+func (i TensorInfo) String() string {
+	d := i.DType.String()
+	if !i.DType.Known() {
+		d = "scalar_type " + strconv.Itoa(int(i.ScalarType))
+	}
+	if i.Dynamism != Static {
+		d += "≤"
+	}
+	if len(i.Shape) > 16 {
+		return fmt.Sprintf("%s[%d dimensions]", d, len(i.Shape))
+	}
+	return d + i.Shape.String()
+}
+
+// scalarTypes is indexed by the schema's ScalarType.
+var scalarTypes = [...]tensor.DType{
+	0: tensor.U8, 1: tensor.I8, 2: tensor.I16, 3: tensor.I32, 4: tensor.I64, 5: tensor.F16, 6: tensor.F32, 7: tensor.F64,
+	8: tensor.C32, 9: tensor.C64, 10: tensor.C128, 11: tensor.Bool, 12: tensor.QI8, 13: tensor.QU8, 14: tensor.QI32, 15: tensor.BF16,
+	16: tensor.QU4x2, 17: tensor.QU2x4, 18: tensor.Bits1x8, 19: tensor.Bits2x4, 20: tensor.Bits4x2, 21: tensor.Bits8, 22: tensor.Bits16,
+	23: tensor.F8E5M2, 24: tensor.F8E4M3FN, 25: tensor.F8E5M2FNUZ, 26: tensor.F8E4M3FNUZ, 27: tensor.U16, 28: tensor.U32, 29: tensor.U64,
+}
+
+func dtypeOf(scalarType int8) tensor.DType {
+	if scalarType < 0 || int(scalarType) >= len(scalarTypes) {
+		return tensor.Unknown
+	}
+	return scalarTypes[scalarType]
+}
+
+// scalarTypeOf is the schema's number for d, false when the format has none.
+func scalarTypeOf(d tensor.DType) (int8, bool) {
+	for i, s := range scalarTypes {
+		if s == d {
+			return int8(i), true
+		}
+	}
+	return 0, false
+}
+
+// role classifies a tensor. The location comes first: the first external constant of a program has
+// buffer 0 and others have indices into a list of their own.
+func role(external, planned, stored, named bool) Role {
+	switch {
+	case external && planned:
+		return RoleExternalState
+	case external:
+		return RoleExternal
+	case planned && (stored || named):
+		return RoleState
+	case planned:
+		return RolePlanned
+	case stored:
+		return RoleConstant
+	}
+	return RoleCaller
+}
+
+// roleOf is the role of a tensor in a file.
+func roleOf(t *ptefb.Tensor) Role {
+	var x ptefb.ExtraTensorInfo
+	external, named := false, false
+	if t.ExtraTensorInfo(&x) != nil {
+		external = x.Location() == ptefb.TensorDataLocationEXTERNAL
+		named = len(x.FullyQualifiedName()) > 0
+	}
+	planned := fb.FieldPos(t.Table(), ptefb.SlotTensorAllocationInfo) != 0
+	return role(external, planned, t.DataBufferIdx() != 0, named)
+}
+
+// roleOfNode is the role of a tensor in an Edit.
+func roleOfNode(n *fb.Node) Role {
+	external, named := false, false
+	if x := n.Child(ptefb.SlotTensorExtraTensorInfo); x != nil {
+		external = x.Scalar(ptefb.SlotExtraTensorInfoLocation, 0) == uint64(ptefb.TensorDataLocationEXTERNAL)
+		named = len(x.Bytes(ptefb.SlotExtraTensorInfoFullyQualifiedName)) > 0
+	}
+	planned := n.Child(ptefb.SlotTensorAllocationInfo) != nil
+	return role(external, planned, n.Scalar(ptefb.SlotTensorDataBufferIdx, 0) != 0, named)
+}
+
+func infoOf(t *ptefb.Tensor) TensorInfo {
+	i := TensorInfo{
+		ScalarType:    int8(t.ScalarType()),
+		Dynamism:      Dynamism(t.ShapeDynamism()),
+		Role:          roleOf(t),
+		Buffer:        t.DataBufferIdx(),
+		StorageOffset: t.StorageOffset(),
+		Layout:        t.Layout(),
+		RequiresGrad:  boolField(t.Table(), ptefb.SlotTensorRequiresGrad),
+	}
+	i.DType = dtypeOf(i.ScalarType)
+	dims := t.DimOrderBytes()
+	i.Shape, i.Order = shapeOf(t.SizesLength(), t.Sizes, dims)
+	if i.Order == nil && (len(dims) != len(i.Shape) || !rowMajor(dims)) {
+		i.DimOrder = append([]byte{}, dims...)
+	}
+	var a ptefb.AllocationDetails
+	if t.AllocationInfo(&a) != nil {
+		i.Planned, i.Place = true, placeOf(&a)
+	}
+	var x ptefb.ExtraTensorInfo
+	if t.ExtraTensorInfo(&x) != nil {
+		i.Name = string(x.FullyQualifiedName())
+		i.MutableIndex = x.MutableDataSegmentsIdx()
+		i.Device = Device{DeviceType(x.DeviceType()), x.DeviceIndex()}
+	}
+	return i
+}
+
+func placeOf(a *ptefb.AllocationDetails) Place {
+	return Place{a.MemoryId(), uint64(a.MemoryOffsetLow()) | uint64(a.MemoryOffsetHigh())<<32}
+}
+
+// shapeOf returns n sizes and the order of dimensions. The order is nil when it is row-major or does
+// not fit the sizes.
+func shapeOf(n int, size func(int) int32, dims []byte) (tensor.Shape, tensor.Order) {
+	shape := make(tensor.Shape, n)
+	for d := range shape {
+		shape[d] = int64(size(d))
+	}
+	if len(dims) != n || rowMajor(dims) {
+		return shape, nil
+	}
+	order := make(tensor.Order, n)
+	for i, d := range dims {
+		order[i] = int(d)
+	}
+	if !order.Valid(n) {
+		return shape, nil
+	}
+	return shape, order
+}
+
+func rowMajor(dims []byte) bool {
+	for i, d := range dims {
+		if int(d) != i {
+			return false
+		}
+	}
+	return true
+}
