@@ -1,10 +1,10 @@
 package primitiv_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"log"
-	"os"
-	"path/filepath"
 
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -30,28 +30,29 @@ func ExampleOpen() {
 	// true [4, 3]
 }
 
-func ExampleModel() {
+func ExampleEdit() {
 	r, err := primitiv.Open("../testdata/primitiv/model-nested.primitiv", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	m := r.Model()
-	if err := m.Rename([]string{"encoder"}, []string{"enc"}); err != nil {
+	e := primitiv.NewEdit(r)
+	if err := e.RenameSubmodel("encoder", "enc"); err != nil {
 		log.Fatal(err)
 	}
-	m.Drop("decoder")
-	m.DropStats()
-	dir, err := os.MkdirTemp("", "")
+	if err := e.RemoveSubmodel("decoder"); err != nil {
+		log.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := e.Write(context.Background(), &out, &primitiv.WriterOptions{NoStats: true}); err != nil {
+		log.Fatal(err)
+	}
+	edited, err := primitiv.OpenBytes(out.Bytes(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	if err := m.WriteFile(filepath.Join(dir, "small.primitiv"), nil); err != nil {
-		log.Fatal(err)
-	}
-	for _, p := range m {
-		fmt.Println(p.Name())
+	for t := range edited.Tensors() {
+		fmt.Println(t.Name)
 	}
 	// Output:
 	// enc.b

@@ -2,12 +2,12 @@ package primitiv_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,21 +199,13 @@ func TestReferenceLoadsAlignedAndStreamedFiles(t *testing.T) {
 func TestReferenceLoadsEditedFiles(t *testing.T) {
 	reference(t)
 	r := random(t)
-	a, b := noisyModel(r, 20, 2), noisyModel(r, 20, 2)
-	for _, err := range []error{
-		a.Rename(a[3].Path, []string{"renamed", "parameter"}),
-		a.Merge(b, "merged"),
-		a.Rename([]string{"merged"}, []string{"moved", "twice"}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if a.Drop(slices.Clone(a[7].Path)...) != 1 {
-		t.Fatal("not dropped")
-	}
-	data := written(t, a, nil)
-	if have, _ := loads(t, data); have != dump(t, open(t, data)) || strings.Count(have, "parameter ") != 39 {
+	m := noisyModel(r, 20, 2)
+	m[3].Path, m[5].Path = []string{"first", "w"}, []string{"second", "w"}
+	data := edited(t, open(t, written(t, m, nil)), func(e *primitiv.Edit) error {
+		return errors.Join(e.Rename("first.w", "second.w"), e.Rename("second.w", "a.b.c"), e.RenameSubmodel("first", "x"),
+			e.Rename("first.w", "renamed"), e.Remove("second.w"))
+	})
+	if have, _ := loads(t, data); have != dump(t, open(t, data)) || strings.Count(have, "parameter ") != 19 {
 		t.Error("the reference has other values")
 	}
 	for _, name := range []string{"SGD", "MomentumSGD", "AdaGrad", "RMSProp", "AdaDelta", "Adam"} {

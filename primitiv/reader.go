@@ -266,14 +266,19 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 // Tensor returns the first tensor of that name, nil if there is none. The first call builds a
 // table.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
+	if i := r.index(name); i >= 0 {
+		return &r.all()[i]
+	}
+	return nil
+}
+
+// index returns the first record of that name, or -1.
+func (r *Reader) index(name string) int {
 	all := r.all()
 	r.lookup.Do(func() {
 		r.byName, _ = names.Build(len(all), func(i int) string { return all[i].Name })
 	})
-	if i := r.byName.Lookup(name); i >= 0 {
-		return &all[i]
-	}
-	return nil
+	return r.byName.Lookup(name)
 }
 
 // Parameters yields the parameters of a model or of a parameter file, in file order.

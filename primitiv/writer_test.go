@@ -287,33 +287,9 @@ func TestAlignedFilesAreViewed(t *testing.T) {
 	}
 }
 
-func TestEditing(t *testing.T) {
+func TestBindingAndSettings(t *testing.T) {
 	files, _ := goldens(t)
 	r := open(t, files["model-nested.primitiv"])
-	m := r.Model()
-	if err := m.Rename([]string{"encoder"}, []string{"e", "n"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Rename([]string{"scale"}, []string{"e"}); !errors.Is(err, tensor.ErrDuplicate) || m.Find("scale") == nil {
-		t.Errorf("onto a submodel: %v", err)
-	}
-	if err := m.Rename([]string{"nothing"}, []string{"x"}); !errors.Is(err, tensor.ErrNoTensor) {
-		t.Error(err)
-	}
-	if n := m.Drop("decoder", "attention"); n != 1 {
-		t.Errorf("%d dropped", n)
-	}
-	m.DropStats("Adam.m2")
-	if err := m.Merge(r.Model()); err == nil || len(m) != 4 {
-		t.Errorf("onto itself: %v", err)
-	}
-	if err := m.Merge(r.Model()[:1], "other"); err != nil {
-		t.Fatal(err)
-	}
-	if got := names(open(t, written(t, m, nil))); got != "decoder.b[3] decoder.b:MomentumSGD.m[3] e.n.b[4] e.n.b:Adam.m1[4] e.n.w[4, 3] e.n.w:Adam.m1[4, 3] "+
-		"other.decoder.attention.w[3, 4] other.decoder.attention.w:Adam.m2[3, 4] other.decoder.attention.w:Adam.m1[3, 4] scale[]" {
-		t.Error(got)
-	}
 	b := r.Model().Bind([]primitiv.Slot{{Path: []string{"scale"}}, {Path: []string{"encoder", "w"}, Shape: tensor.Shape{4, 3, 1}},
 		{Path: []string{"encoder", "b"}, Shape: tensor.Shape{5}}, {Path: []string{"new"}}})
 	if len(b.Missing) != 1 || len(b.Mismatched) != 1 || len(b.Extra) != 2 || b.Parameters[0] == nil || b.Parameters[1] == nil || b.Parameters[2] != nil {

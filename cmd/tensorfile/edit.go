@@ -179,16 +179,13 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 		}
 		return e.ptd(r), nil
 	case *primitiv.Reader:
-		if o := r.Optimizer(); o != nil {
-			if tensors {
-				return nil, errCannot(tensorfile.Primitiv, "tensors (it is an optimizer's)")
-			}
-			return e.optimizer(o)
-		}
-		if attributes {
+		switch k := r.Kind(); {
+		case k == primitiv.KindOptimizer && tensors:
+			return nil, errCannot(tensorfile.Primitiv, "tensors (it is an optimizer's)")
+		case k != primitiv.KindOptimizer && attributes:
 			return nil, errCannot(tensorfile.Primitiv, "attributes")
 		}
-		return e.primitiv(r)
+		return e.primitiv(a.ctx, r)
 	}
 	caps := in.Format().CapsOf(in.Version())
 	if caps.DTypes == nil {
@@ -401,42 +398,25 @@ func ptdLike(r *ptd.Reader) *ptd.WriterOptions {
 	return &ptd.WriterOptions{SegmentAlignment: r.Alignment()}
 }
 
-func (e *editing) optimizer(o *primitiv.Optimizer) (func(io.Writer) error, error) {
+// primitiv edits the settings of an optimizer, or values, whose statistics go with them, and single
+// statistics.
+func (e *editing) primitiv(ctx context.Context, r *primitiv.Reader) (func(io.Writer) error, error) {
+	edit := primitiv.NewEdit(r)
 	var errs []error
-	e.attributes(func(k, v string) { errs = append(errs, o.Set(k, v)) }, func(k string) { o.Remove(k) })
+	e.attributes(func(k, v string) { errs = append(errs, edit.SetAttribute(k, v)) },
+		func(k string) { errs = append(errs, edit.RemoveAttribute(k)) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, wrong("a number", "--set: %w", err)
 	}
-	return func(w io.Writer) error {
-		pw := primitiv.NewWriter(w, &primitiv.WriterOptions{Kind: primitiv.KindOptimizer})
-		if err := pw.SetOptimizer(o); err != nil {
-			return err
+	for t := range r.Tensors() {
+		if e.drops(t.Name) {
+			errs = append(errs, edit.Remove(t.Name))
+		} else if name := e.name(t.Name); name != t.Name {
+			errs = append(errs, edit.Rename(t.Name, name))
 		}
-		return pw.Close()
-	}, nil
-}
-
-// primitiv edits parameters, whose statistics go with them, and single
-// statistics.
-func (e *editing) primitiv(r *primitiv.Reader) (func(io.Writer) error, error) {
-	if r.Kind() != primitiv.KindModel {
-		return nil, advise("tensorfile convert --rename", fmt.Errorf("%w: the %v in this file has no name to change", errors.ErrUnsupported, r.Kind()))
 	}
-	m := r.Model()
-	var out primitiv.Model
-	for _, p := range m {
-		name := strings.Join(p.Path, ".")
-		if e.drops(name) {
-			continue
-		}
-		if n := e.name(name); n != name {
-			p.Path = strings.Split(n, ".")
-		}
-		p.Stats = slices.DeleteFunc(slices.Clone(p.Stats), func(s primitiv.Statistic) bool { return e.drops(name + ":" + s.Name) })
-		out = append(out, p)
+	if err := errors.Join(errs...); err != nil {
+		return nil, advise("tensorfile convert --rename", err)
 	}
-	if err := out.Check(); err != nil {
-		return nil, err
-	}
-	return func(w io.Writer) error { return out.Write(w, nil) }, nil
+	return func(w io.Writer) error { return edit.Write(ctx, w, nil) }, nil
 }
