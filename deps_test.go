@@ -69,7 +69,8 @@ var edges = map[string][]string{
 	"ptd":                and(floor, flatbuffers, "internal/fb", "schema/ptdfb"),
 	"pte":                and(floor, flatbuffers, "internal/fb", "schema/ptefb"),
 	"rten":               and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
-	"ztensor":            and(floor, cbor, zstd, xxh3, norm),
+	"sparse":             {"tensor", "internal/align", "internal/source"},
+	"ztensor":            and(floor, "sparse", cbor, zstd, xxh3, norm),
 	"primitiv":           and(floor, msgpack, msgpcode),
 	"bridge/safetensors": floor,
 	"bridge/npy":         and(floor, "internal/numpy"),
@@ -77,8 +78,8 @@ var edges = map[string][]string{
 	"bridge/gguf":        floor,
 
 	".":                  and(floor, formats...),
-	"convert":            and(and(floor, formats...), "."),
-	"cmd/tensorfile/...": and(and(and(floor, formats...), ".", "convert", "remote"), cobra, cobradoc, progressbar, term),
+	"convert":            and(and(floor, formats...), ".", "sparse"),
+	"cmd/tensorfile/...": and(and(and(floor, formats...), ".", "sparse", "convert", "remote"), cobra, cobradoc, progressbar, term),
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":        {any},

@@ -9,10 +9,10 @@
 // is not allowed. Nothing is converted silently, and nothing that the target can
 // hold is changed.
 //
-// Write streams: it holds less than 16 MiB of its own on two cores, whatever the size of the tensors, where the source asks
-// for windows and frames of zstd of at most 8 MiB and the target is compressed at a level below 7, if at all. A target of zTensor 1.x with
-// digests reads several tensors at a time, and takes a window for each. What takes more lies in a temporary file: a tensor of more than 1 MiB
-// that changes its order although it is not in memory (mapped), the indices of a sparse tensor where more than one of its
-// parts is compressed, and its values where their indices are not in order, neither by rows nor at all.
-// Digests of the source are checked on the way, on other cores.
+// Write streams: of dense tensors of any size it holds at most 64 MiB of its own on two cores,
+// where the source requires zstd windows of at most 8 MiB and the target is compressed at a level
+// below 7, if at all. A sparse tensor takes memory for its indices, 8 bytes for each value, and
+// some 24 bytes and the value for each where they are not in order or are to be made. A tensor of
+// more than 1 MiB that changes its order although it is not in memory (mapped) is put into a
+// temporary file. Digests of the source are checked on the way.
 package convert

@@ -561,16 +561,13 @@ func (p *Plan) planParts(t *tensor.Tensor, field string) bool {
 		t.DType = tensor.U8
 	}
 	if p.version == "2" && (t.Scheme == "sparse_csr" || t.Scheme == "sparse_coo") {
-		ordered, err := ztensor.InOrder(p.context(), t)
+		ordered, err := ordered(t, p.context)
 		if unreadable(err) {
 			return true // Write meets it
 		}
 		if err != nil {
 			p.lose(DropTensors, field, "%v", err)
 			return false
-		}
-		if ordered != t {
-			ordered = ending(ordered, t, p.context)
 		}
 		*t = *ordered
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -84,7 +85,7 @@ func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
 			if as.Scheme == "" {
 				as.Scheme = x.Scheme
 			}
-			d, err := ztensor.Densify(t.Context(), &as)
+			d, err := sparse.Densify(t.Context(), &as, nil)
 			if err == nil {
 				dense[i], err = d.Data.ReadAll()
 			}

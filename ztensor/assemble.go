@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -32,23 +33,18 @@ type role struct {
 // (§4.2 and §4.3 of the document for the sparse ones).
 func leads(scheme, role string) bool {
 	switch scheme {
-	case schemeCSR, schemeCOO:
+	case sparse.CSR, sparse.COO:
 		return role == "values"
 	}
 	return role == "data"
 }
 
-// isSparse reports whether a scheme is a sparse one, of any version.
-func isSparse(scheme string) bool {
-	return scheme == schemeCSR || scheme == schemeCOO || scheme == layoutCSR || scheme == layoutCOO
-}
-
 // indexRole reports whether a component has the indices of a sparse tensor.
 func indexRole(scheme, role string) bool {
 	switch scheme {
-	case schemeCSR:
+	case sparse.CSR:
 		return role == "indices" || role == "indptr"
-	case schemeCOO:
+	case sparse.COO:
 		return role == "coords"
 	}
 	return false
@@ -174,7 +170,7 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common string, 
 		s.malformed(int(w.at), "dtype is missing")
 		s.inComponent(t, w, "dtype")
 		return
-	case !own && leading && (dense || t.Scheme == schemeCSR || t.Scheme == schemeCOO):
+	case !own && leading && (dense || t.Scheme == sparse.CSR || t.Scheme == sparse.COO):
 		word = common
 	case own && !s.ownTypes:
 		s.departAt(int(w.at), s.r.field(t.Name, w.name)+".dtype", "in this layout the dtype stands on the tensor")

@@ -2,7 +2,6 @@ package ztensor
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -363,59 +361,5 @@ func (p *part) Close() error {
 	p.c.size = p.feed.n
 	p.sink.fill(&p.c.written)
 	p.w.enter(p.t, []payload{p.c})
-	return nil
-}
-
-// widened is an index part as uint64, converted while it is read.
-func widened(ctx context.Context, p *tensor.Part) tensor.Blob {
-	width, _ := indexWidth(p.DType)
-	if width == 8 { // CheckSparse has seen that none is negative
-		return p.Data
-	}
-	part := *p
-	size := int64(-1)
-	if n, ok := align.Mul(part.Data.Size()/int64(width), 8); ok && part.Data.Size() >= 0 {
-		size = n
-	}
-	return tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-		in, err := newIndexReader(ctx, &part)
-		if err != nil {
-			return nil, err
-		}
-		return &widening{in: in}, nil
-	})
-}
-
-type widening struct {
-	in   *indexReader
-	rest []byte
-	buf  []byte
-}
-
-func (w *widening) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	if len(w.rest) == 0 {
-		w.buf = w.buf[:0]
-		for len(w.buf) < 64<<10 {
-			v, err := w.in.next()
-			if err == io.EOF && len(w.buf) > 0 {
-				break
-			}
-			if err != nil {
-				return 0, err
-			}
-			w.buf = binary.LittleEndian.AppendUint64(w.buf, v)
-		}
-		w.rest = w.buf
-	}
-	n := copy(p, w.rest)
-	w.rest = w.rest[n:]
-	return n, nil
-}
-
-func (w *widening) Close() error {
-	w.in.close()
 	return nil
 }

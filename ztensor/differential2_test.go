@@ -21,6 +21,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -448,8 +449,8 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 			wrong = wrong || strings.HasPrefix(p.Verify, "Err")
 		}
 		if o.CSR != nil {
-			// CheckSparse looks at no values, and the crate at no digests.
-			err := CheckSparse(t.Context(), r.Tensor(o.Name))
+			// Check reads no values, and the crate at no digests.
+			err := sparse.Check(t.Context(), r.Tensor(o.Name), nil)
 			if err == nil && strings.Contains(o.CSR.Err, ruleLayoutData) || err != nil && o.CSR.Err == "" && !errors.Is(err, tensor.ErrChecksum) {
 				return "?", fmt.Errorf("%s: %v, not %s", o.Name, err, o.CSR.Err)
 			}

@@ -77,25 +77,3 @@ func ExampleNewWriter() {
 	// 1.2 2 <nil>
 	// license MIT
 }
-
-func ExampleDensify() {
-	dense := tensor.New("m", tensor.Shape{2, 3}, []float32{0, 5, 0, 7, 0, 0})
-	sparse, err := ztensor.Sparsify(context.Background(), dense, "sparse_csr")
-	if err != nil {
-		log.Fatal(err)
-	}
-	columns, err := tensor.Load[uint64](&tensor.Tensor{DType: tensor.U64, Shape: tensor.Shape{2}, Data: sparse.Part("indices").Data})
-	if err != nil {
-		log.Fatal(err)
-	}
-	back, err := ztensor.Densify(context.Background(), sparse)
-	if err != nil {
-		log.Fatal(err)
-	}
-	values, err := tensor.Load[float32](back)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(columns, values)
-	// Output: [1 0] [0 5 0 7 0 0]
-}

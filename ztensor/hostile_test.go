@@ -23,6 +23,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -696,7 +697,7 @@ func TestA30SparseIndices(t *testing.T) {
 		}
 	}
 	coo := func(shape tensor.Shape, coords any) *tensor.Tensor {
-		t := with(func(t *tensor.Tensor) { t.Scheme, t.Shape = schemeCOO, shape })
+		t := with(func(t *tensor.Tensor) { t.Scheme, t.Shape = sparse.COO, shape })
 		t.Parts = append(t.Parts[:1:1], tensor.Part{Role: "coords"})
 		part("coords", coords, tensor.U64)(t)
 		return t
@@ -748,8 +749,8 @@ func TestA30SparseIndices(t *testing.T) {
 					t.Errorf("%s: %v, want %v", how, err, c.want)
 				}
 			}
-			check("CheckSparse", CheckSparse(t.Context(), c.t))
-			_, err := Densify(t.Context(), c.t)
+			check("Check", sparse.Check(t.Context(), c.t, nil))
+			_, err := sparse.Densify(t.Context(), c.t, nil)
 			check("Densify", err)
 			check("Add", NewWriter(io.Discard, &WriterOptions{Version: "1.0"}).Add(c.t))
 			// The same out of a file, which opens in any case.

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -51,17 +52,17 @@ func (l *layout1) check(t *tensor.Tensor) error {
 		}
 		return nil
 	}
-	sparse := t.Scheme == schemeCSR || t.Scheme == schemeCOO
-	if t.Dense() || l.version == "1.0" && !sparse {
+	indexed := t.Scheme == sparse.CSR || t.Scheme == sparse.COO
+	if t.Dense() || l.version == "1.0" && !indexed {
 		if err := known("elements", t.DType); err != nil {
 			return err
 		}
 	}
 	for _, p := range t.Parts {
 		switch {
-		case sparse && slices.Contains(indexRoles, p.Role):
+		case indexed && slices.Contains(indexRoles, p.Role):
 			// becomes uint64
-		case sparse && p.Role == "values":
+		case indexed && p.Role == "values":
 			if err := known("values", p.DType); err != nil {
 				return err
 			}

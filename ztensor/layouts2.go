@@ -3,10 +3,12 @@ package ztensor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -359,13 +361,23 @@ func (c *layoutCheck) text(name string) (string, bool) {
 
 // checkData2 applies the data rules of a layout: those of csr and coo.
 func checkData2(ctx context.Context, t *tensor.Tensor) error {
-	switch t.Scheme {
-	case layoutCSR:
-		return ruled(checkCSR2(ctx, t))
-	case layoutCOO:
-		return ruled(checkCOO2(ctx, t))
+	if t.Scheme != layoutCSR && t.Scheme != layoutCOO {
+		return nil
 	}
-	return nil
+	return ruled(unnamed(sparse.Check(ctx, t, &sparse.Options{Ordered: true})))
+}
+
+// unnamed is what an error of package sparse says of a tensor, without its name.
+func unnamed(err error) error {
+	var named *sparse.Error
+	if errors.As(err, &named) {
+		return named.Err
+	}
+	return err
+}
+
+func sparseError(t *tensor.Tensor, err error) error {
+	return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(t.Name), unnamed(err))
 }
 
 // ruled says of indices that do not fit which rule they break. What reading the
@@ -373,45 +385,16 @@ func checkData2(ctx context.Context, t *tensor.Tensor) error {
 func ruled(err error) error {
 	var placed *tensor.FormatError
 	var rule *RuleError
-	var twice *repeated
+	var twice *sparse.DuplicateError
 	switch {
 	case errors.As(err, &placed), errors.As(err, &rule):
 		return err
 	case errors.As(err, &twice):
-		return broken(ruleLayoutData, "two values for element %d", twice.at)
+		return broken(ruleLayoutData, "two values for element %d", twice.Element)
 	case errors.Is(err, tensor.ErrMalformed):
 		return &RuleError{ruleLayoutData, err}
 	}
 	return err
-}
-
-func checkCSR2(ctx context.Context, t *tensor.Tensor) error {
-	s, err := openSparse(ctx, t, "indptr")
-	if err != nil {
-		return err
-	}
-	defer s.release()
-	columns, last := uint64(t.Shape[1]), uint64(0)
-	return s.walk(ctx, func(p place, row uint64) error {
-		if p.value > 0 && p.at <= last { // within a row, since rows ascend
-			return broken(ruleLayoutData, "column %d does not come behind column %d in row %d", p.at-row, last-row, row/columns)
-		}
-		last = p.at
-		return nil
-	})
-}
-
-func checkCOO2(ctx context.Context, t *tensor.Tensor) error {
-	s, err := openSparse(ctx, t, "coords")
-	if err != nil {
-		return err
-	}
-	defer s.release()
-	ascending, err := s.ascends(ctx, nil)
-	if err != nil || ascending {
-		return err
-	}
-	return s.inOrder(ctx, 0, false, func(uint64, []byte) error { return nil })
 }
 
 // oddNibble reports whether the half byte that n elements of four bits leave

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -121,7 +122,7 @@ func model() []*tensor.Tensor {
 }
 
 func csr32(name string) *tensor.Tensor {
-	return &tensor.Tensor{Name: name, Scheme: schemeCSR, Shape: tensor.Shape{2, 3}, DType: tensor.U8, Parts: []tensor.Part{
+	return &tensor.Tensor{Name: name, Scheme: sparse.CSR, Shape: tensor.Shape{2, 3}, DType: tensor.U8, Parts: []tensor.Part{
 		{Role: "values", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
 		{Role: "indices", DType: tensor.U32, Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0})},
 		{Role: "indptr", DType: tensor.U32, Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0})},

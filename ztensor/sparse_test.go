@@ -2,31 +2,32 @@ package ztensor
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Small results are held, large ones are streams: both are the dense tensor again, from memory and from a file whose parts are compressed.
+// What was made sparse is the dense tensor again, from memory and from a file whose parts are compressed.
 func TestSparsifyAndDensify(t *testing.T) {
 	for _, c := range []struct {
 		scheme string
 		shape  tensor.Shape
-		large  bool
 	}{
-		{"sparse_csr", tensor.Shape{30, 20}, false},
-		{"sparse_csr", tensor.Shape{0, 20}, false},
-		{"sparse_csr", tensor.Shape{20, 0}, false},
-		{"sparse_csr", tensor.Shape{300, 4000}, true},
-		{"sparse_coo", tensor.Shape{}, false},
-		{"sparse_coo", tensor.Shape{3, 2, 5, 7}, false},
-		{"sparse_coo", tensor.Shape{100, 30, 200}, true},
+		{"sparse_csr", tensor.Shape{30, 20}},
+		{"sparse_csr", tensor.Shape{0, 20}},
+		{"sparse_csr", tensor.Shape{20, 0}},
+		{"sparse_csr", tensor.Shape{300, 4000}},
+		{"sparse_coo", tensor.Shape{}},
+		{"sparse_coo", tensor.Shape{3, 2, 5, 7}},
+		{"sparse_coo", tensor.Shape{100, 30, 200}},
 	} {
 		n, _ := c.shape.Elements()
 		rng := rand.New(rand.NewPCG(1, uint64(n)))
@@ -41,18 +42,15 @@ func TestSparsifyAndDensify(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sparse, err := Sparsify(t.Context(), dense, c.scheme)
+		made, err := sparse.Sparsify(t.Context(), dense, c.scheme, nil)
 		if err != nil {
 			t.Fatal(c, err)
 		}
-		if _, held := sparse.Parts[0].Data.Bytes(); held == c.large {
-			t.Errorf("%v: in memory: %v", c, held)
-		}
-		if err := CheckSparse(t.Context(), sparse); err != nil {
+		if err := sparse.Check(t.Context(), made, nil); err != nil {
 			t.Errorf("%v: %v", c, err)
 		}
 		file := write(t, &WriterOptions{Version: "1.0", Level: 1, Digest: CRC32C}, func(w *Writer) {
-			if err := w.Add(sparse); err != nil {
+			if err := w.Add(made); err != nil {
 				t.Fatal(c, err)
 			}
 		})
@@ -60,103 +58,13 @@ func TestSparsifyAndDensify(t *testing.T) {
 		if err != nil {
 			t.Fatal(c, err)
 		}
-		for what, s := range map[string]*tensor.Tensor{"made": sparse, "read": r.Tensor("x")} {
-			back, err := Densify(t.Context(), s)
+		for what, s := range map[string]*tensor.Tensor{"made": made, "read": r.Tensor("x")} {
+			back, err := sparse.Densify(t.Context(), s, nil)
 			if err != nil {
 				t.Fatal(c, what, err)
 			}
 			if got, err := back.Data.ReadAll(); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%v, %s: other bytes, %v", c, what, err)
-			}
-		}
-	}
-}
-
-// What is sparse and in order becomes dense in a stream that holds some hundred KiB, also of a shape that no memory has.
-func TestDensifyHoldsNothing(t *testing.T) {
-	const n = 1 << 20
-	at, values := make([]byte, 0, 16*n), make([]byte, 4*n)
-	for d := range uint64(2) {
-		for i := range uint64(n) {
-			at = binary.LittleEndian.AppendUint64(at, [2]uint64{i / 1024, i % 1024 * 7}[d])
-		}
-	}
-	for i := range values {
-		values[i] = byte(i)
-	}
-	sparse := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1 << 20, 1 << 20}, Scheme: "sparse_coo", Parts: []tensor.Part{
-		{Role: "values", DType: tensor.F32, Data: tensor.BlobOf(values)}, {Role: "coords", DType: tensor.U64, Data: tensor.BlobOf(at)}}}
-	if !testing.Short() {
-		peak := readtest.PeakHeap(4<<20, func() {
-			dense, err := Densify(t.Context(), sparse)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in, err := dense.Data.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer in.Close() // the other terabytes are never made
-			if _, err := io.CopyN(io.Discard, in, 64<<20); err != nil {
-				t.Error(err)
-			}
-		})
-		if peak > 4<<20 {
-			t.Errorf("%d bytes", peak)
-		}
-	}
-	// Out of order it is sorted; twice the same place is nothing that the format explains.
-	sparse.Shape = tensor.Shape{1024, 7 * 1024}
-	swapped := slices.Clone(at)
-	copy(swapped[8:], at[:8])
-	copy(swapped[8*n+8:], at[8*n:8*n+8])
-	copy(swapped, at[8:16])
-	copy(swapped[8*n:], at[8*n+8:8*n+16])
-	other := *sparse
-	other.Parts = slices.Clone(sparse.Parts)
-	other.Parts[1].Data = tensor.BlobOf(swapped)
-	a, err := Densify(t.Context(), sparse)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := Densify(t.Context(), &other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err1 := a.Data.ReadAll()
-	y, err2 := b.Data.ReadAll()
-	if err1 != nil || err2 != nil || !bytes.Equal(x[:4], y[28:32]) || !bytes.Equal(x[28:32], y[:4]) || !bytes.Equal(x[32:], y[32:]) {
-		t.Error("two values changed places, and the tensors differ otherwise", err1, err2)
-	}
-	copy(swapped[8:], swapped[:8])
-	copy(swapped[8*n+8:], swapped[8*n:8*n+8])
-	if _, err := Densify(t.Context(), &other); err == nil {
-		t.Error("two values for one place")
-	}
-}
-
-// Indices of a type that is none are refused also where only they tell how many values there are.
-func TestIndicesOfNoIndexType(t *testing.T) {
-	for _, d := range []tensor.DType{tensor.F32, tensor.Bool, tensor.F4E2M1FN} {
-		for _, scheme := range []string{"sparse_coo", "zt.sparse_coo/1"} {
-			x := &tensor.Tensor{Name: "x", Shape: tensor.Shape{2, 2}, Scheme: scheme, Parts: []tensor.Part{
-				{Role: "values", Data: tensor.BlobOf(make([]byte, 8))}, {Role: "coords", DType: d, Data: tensor.BlobOf(make([]byte, 32))}}}
-			if err := CheckSparse(t.Context(), x); !errors.Is(err, tensor.ErrDType) {
-				t.Errorf("%s, %v: %v", scheme, d, err)
-			}
-		}
-	}
-}
-
-// A blob that does not say its size may hold more or less than the shape: nothing is made of it.
-func TestSparsifyOtherSize(t *testing.T) {
-	for _, n := range []int{0, 7, 796, 801, 1 << 20} {
-		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20}, Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
-			return io.NopCloser(bytes.NewReader(bytes.Repeat([]byte{1}, n))), nil
-		})}
-		for _, scheme := range []string{"sparse_csr", "sparse_coo"} {
-			if _, err := Sparsify(t.Context(), x, scheme); !errors.Is(err, tensor.ErrMalformed) {
-				t.Errorf("%d bytes, %s: %v", n, scheme, err)
 			}
 		}
 	}
@@ -183,18 +91,101 @@ func TestUnorderedValuesAreChecked(t *testing.T) {
 			}
 			st, _ := r.Tensor("x").Part("values").Data.Stored()
 			file[st.Offset] ^= damage
-			_, err = Densify(t.Context(), r.Tensor("x"))
-			if x.Scheme == "sparse_csr" {
-				ordered, e := InOrder(t.Context(), r.Tensor("x"))
-				if e != nil {
-					t.Fatal(e)
-				}
-				if _, e = ordered.Part("values").Data.ReadAll(); errors.Is(e, tensor.ErrChecksum) != (damage > 0) {
-					t.Errorf("in order, damage %d: %v", damage, e)
+			for name, do := range map[string]func(context.Context, *tensor.Tensor, *sparse.Options) (*tensor.Tensor, error){"Densify": sparse.Densify, "Sort": sparse.Sort} {
+				if _, err := do(t.Context(), r.Tensor("x"), nil); errors.Is(err, tensor.ErrChecksum) != (damage > 0) {
+					t.Errorf("%s of %s, damage %d: %v", name, x.Scheme, damage, err)
 				}
 			}
-			if errors.Is(err, tensor.ErrChecksum) != (damage > 0) {
-				t.Errorf("%s, damage %d: %v", x.Scheme, damage, err)
+		}
+	}
+}
+
+// sparseFile is a matrix of version 1.1 whose parts are compressed, and say this of themselves.
+func sparseFile(t *testing.T, scheme string, shape []any, parts map[string][]byte, more map[string][]any) []byte {
+	t.Helper()
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := append([]byte(magic1), make([]byte, 56)...)
+	components := map[string]any{}
+	for role, data := range parts {
+		b = append(b, make([]byte, (64-len(b)%64)%64)...)
+		stored := z.EncodeAll(data, nil)
+		word := "u64"
+		if role == "values" {
+			word = "u8"
+		}
+		components[role] = component12(word, len(b), len(stored), append([]any{"encoding", "zstd"}, more[role]...)...)
+		b = append(b, stored...)
+	}
+	return footed(b, map[string]any{"version": "1.1.0", "objects": map[string]any{"s": object12(scheme, shape, components)}}, true)
+}
+
+// A bomb of indices is read no further than a tensor of this shape can go, and none decodes to more than the limit.
+func TestIndicesThatAreBombs(t *testing.T) {
+	bomb := make([]byte, 64<<20)
+	for _, c := range []struct {
+		scheme string
+		shape  []any
+		parts  map[string][]byte
+	}{
+		{sparse.CSR, []any{2, 4}, map[string][]byte{"values": {1, 2}, "indices": bomb, "indptr": bomb}},
+		{sparse.COO, []any{2, 4}, map[string][]byte{"values": {1, 2}, "coords": bomb}},
+	} {
+		file := sparseFile(t, c.scheme, c.shape, c.parts, nil)
+		r, err := OpenBytes(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sparse.Densify(t.Context(), r.Tensor("s"), nil); !errors.Is(err, tensor.ErrMalformed) {
+			t.Errorf("%s: %v", c.scheme, err)
+		}
+		c.parts["values"] = bomb
+		if r, err = OpenBytes(sparseFile(t, c.scheme, c.shape, c.parts, nil), &ReaderOptions{Limits: tensor.Limits{MaxDecoded: 1 << 20}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sparse.Densify(t.Context(), r.Tensor("s"), nil); !errors.Is(err, tensor.ErrLimit) {
+			t.Errorf("%s, limited: %v", c.scheme, err)
+		}
+	}
+}
+
+// Each part has its digest checked, also one that is decoded before it is looked at, in order and out of it.
+func TestDigestsOfPartsThatAreHeld(t *testing.T) {
+	u64 := func(v ...uint64) []byte {
+		var b []byte
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint64(b, x)
+		}
+		return b
+	}
+	for _, c := range []struct {
+		scheme string
+		parts  map[string][]byte
+	}{
+		{sparse.COO, map[string][]byte{"values": {1, 2}, "coords": u64(0, 1, 0, 1)}},
+		{sparse.COO, map[string][]byte{"values": {1, 2}, "coords": u64(1, 0, 1, 0)}},
+		{sparse.CSR, map[string][]byte{"values": {1, 2}, "indices": u64(0, 1), "indptr": u64(0, 2, 2)}},
+		{sparse.CSR, map[string][]byte{"values": {1, 2}, "indices": u64(1, 0), "indptr": u64(0, 2, 2)}},
+	} {
+		for role := range c.parts {
+			for _, wrong := range []bool{false, true} {
+				more := map[string][]any{}
+				if wrong {
+					more[role] = []any{"digest", "crc32c:0x00000000"}
+				}
+				r, err := OpenBytes(sparseFile(t, c.scheme, []any{2, 4}, c.parts, more), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				dense, err := sparse.Densify(t.Context(), r.Tensor("s"), nil)
+				if err == nil {
+					_, err = dense.Data.WriteTo(io.Discard)
+				}
+				if errors.Is(err, tensor.ErrChecksum) != wrong || !wrong && err != nil {
+					t.Errorf("%s, %s wrong %v: %v", c.scheme, role, wrong, err)
+				}
 			}
 		}
 	}

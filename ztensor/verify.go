@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -202,15 +203,15 @@ func (w *worker) tensor(t *tensor.Tensor) {
 	for i := range t.Parts {
 		each(t.Parts[i].Data)
 	}
-	if sound && len(w.found) == before && (t.Scheme == schemeCSR || t.Scheme == schemeCOO) {
+	if sound && len(w.found) == before && (t.Scheme == sparse.CSR || t.Scheme == sparse.COO) {
 		if w.v.opts.Depth == tensor.VerifyStructure {
 			return
 		}
 		if w.charge(w.undeclared); w.err != nil {
 			return
 		}
-		if err := CheckSparse(w.ctx, t); err != nil && w.ctx.Err() == nil {
-			w.fail(r.bad(-1, name(), err))
+		if err := sparse.Check(w.ctx, t, nil); err != nil && w.ctx.Err() == nil {
+			w.fail(r.bad(-1, name(), unnamed(err)))
 		}
 	}
 }

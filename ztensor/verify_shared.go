@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -151,9 +152,9 @@ func (v *verifier) prepare() error {
 	}
 	for t := range r.tensors.all() {
 		count(t.Data, false)
-		sparse := isSparse(t.Scheme)
+		indexed := sparse.Known(t.Scheme)
 		for i := range t.Parts {
-			count(t.Parts[i].Data, sparse && slices.Contains(indexRoles, t.Parts[i].Role))
+			count(t.Parts[i].Data, indexed && slices.Contains(indexRoles, t.Parts[i].Role))
 		}
 	}
 	if v.budget.Add(-sum) < 0 {

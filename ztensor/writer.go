@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -260,7 +261,7 @@ func (w *Writer) Check(t *tensor.Tensor) error {
 }
 
 // Add writes a tensor. See the package comment for what each version can hold.
-// A sparse tensor is checked as [CheckSparse] does, and its indices are widened
+// A sparse tensor is checked as [sparse.Check] does, and its indices are widened
 // to uint64; so its parts are read twice.
 func (w *Writer) Add(t *tensor.Tensor) error {
 	return w.adding(func() error {
@@ -296,20 +297,21 @@ func (w *Writer) plan(ctx context.Context, t *tensor.Tensor) ([]payload, error) 
 		return all, nil
 	}
 	all := make([]payload, 0, len(t.Parts))
-	sparse := t.Scheme == schemeCSR || t.Scheme == schemeCOO
-	if sparse {
-		if err := CheckSparse(ctx, t); err != nil {
+	indexed := t.Scheme == sparse.CSR || t.Scheme == sparse.COO
+	if indexed {
+		if err := sparse.Check(ctx, t, nil); err != nil {
 			return nil, sparseError(t, err)
 		}
 	}
 	for _, p := range t.Parts {
 		c := payload{written: written{role: p.Role, dtype: p.DType}, data: p.Data}
-		if sparse && slices.Contains(indexRoles, p.Role) {
-			c.dtype, c.data = tensor.U64, widened(ctx, &p)
+		if indexed && slices.Contains(indexRoles, p.Role) {
+			wide := sparse.Widen(ctx, p)
+			c.dtype, c.data = wide.DType, wide.Data
 		}
 		all = append(all, c)
 	}
-	if sparse { // in the order in which upstream writes them
+	if indexed { // in the order in which upstream writes them
 		slices.SortStableFunc(all, func(a, b payload) int { return roleOrder(a.role) - roleOrder(b.role) })
 	}
 	w.names[t.Name] = true

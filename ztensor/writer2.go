@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -107,9 +108,9 @@ func scheme2(scheme string) string {
 	switch scheme {
 	case "":
 		return "dense"
-	case schemeCSR:
+	case sparse.CSR:
 		return layoutCSR
-	case schemeCOO:
+	case sparse.COO:
 		return layoutCOO
 	case nameless:
 		return ""
@@ -188,7 +189,7 @@ func (l *layout2) checkName(name, what string) error {
 // as2 is t in the words of version 2. The indices of version 1, which 1.0 gives
 // no type and 1.2 any, are uint64 unless they are uint32.
 func (l *layout2) as2(t *tensor.Tensor) *tensor.Tensor {
-	if t.Scheme != schemeCSR && t.Scheme != schemeCOO {
+	if t.Scheme != sparse.CSR && t.Scheme != sparse.COO {
 		return t
 	}
 	as := *t
@@ -211,9 +212,7 @@ func (l *layout2) as2(t *tensor.Tensor) *tensor.Tensor {
 	}
 	for i := range as.Parts {
 		if p := &as.Parts[i]; wide && slices.Contains(indexRoles, p.Role) {
-			if n, _ := indexWidth(p.DType); n > 0 {
-				p.Data, p.DType = widened(context.Background(), p), tensor.U64
-			}
+			*p = sparse.Widen(context.Background(), *p)
 		}
 	}
 	return &as
@@ -743,4 +742,12 @@ func (l *layout2) manifest(w *Writer) []byte {
 		root = append(root, pair2{appendText(nil, "attributes"), w.attributes})
 	}
 	return appendPairs(nil, root)
+}
+
+// decodedSize reads all of b, and returns how much that is.
+func decodedSize(ctx context.Context, b tensor.Blob) (int64, error) {
+	f := feed{out: io.Discard}
+	var buf []byte
+	err := f.from(ctx, b, &buf)
+	return f.n, err
 }

@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -187,7 +188,7 @@ func TestVersion2RefusesWhatItCannotHold(t *testing.T) {
 			t.Errorf("%q: %v", x.Name, err)
 		}
 	}
-	unsorted := &tensor.Tensor{Name: "s", Scheme: schemeCSR, Shape: tensor.Shape{1, 3}, DType: tensor.U8, Parts: []tensor.Part{
+	unsorted := &tensor.Tensor{Name: "s", Scheme: sparse.CSR, Shape: tensor.Shape{1, 3}, DType: tensor.U8, Parts: []tensor.Part{
 		{Role: "values", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2})},
 		{Role: "indices", DType: tensor.U32, Data: tensor.BlobOf([]byte{2, 0, 0, 0, 1, 0, 0, 0})},
 		{Role: "indptr", DType: tensor.U32, Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0})},

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 func catCommand(a *app) *cobra.Command {
@@ -107,9 +107,9 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		if t, err = partTensor(a.ctx, t, p); err != nil {
 			return nil, err
 		}
-	case t.Scheme == "sparse_csr", t.Scheme == "sparse_coo", t.Scheme == "zt.sparse_csr/1", t.Scheme == "zt.sparse_coo/1":
+	case sparse.Known(t.Scheme):
 		var err error
-		if t, err = ztensor.Densify(a.ctx, t); err != nil {
+		if t, err = sparse.Densify(a.ctx, t, nil); err != nil {
 			return nil, err
 		}
 	case !t.Dense():

@@ -15,8 +15,8 @@ import (
 
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // A differ compares two files by what is in them: neither the order of tensors,
@@ -320,7 +320,7 @@ func densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t.Dense() {
 		return t, nil
 	}
-	return ztensor.Densify(ctx, t)
+	return sparse.Densify(ctx, t, nil)
 }
 
 // numbers is how the values of two tensors differ.

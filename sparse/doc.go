@@ -1,0 +1,99 @@
+// Package sparse checks sparse tensors, makes them dense, and dense ones sparse.
+//
+// Two forms are known, in the layouts of zTensor. A compressed matrix (scheme "sparse_csr" or
+// "zt.sparse_csr/1") has the parts values, indices (the column of each value) and indptr (where
+// the values of each row begin, and at last their number). A tensor of coordinates ("sparse_coo"
+// or "zt.sparse_coo/1") has the parts values and coords: the coordinates of all values in
+// dimension 0, then those in dimension 1, and so on. Index parts may be of any integer type, and
+// of an unknown one where the format fixes uint64.
+//
+// All is done in memory: what an operation holds are the indices, and values that are not in
+// order. [Options.MaxMemory] bounds that.
+package sparse
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// The schemes of sparse tensors; those of zTensor 2 are other names of the same.
+const (
+	CSR = "sparse_csr"
+	COO = "sparse_coo"
+
+	csr2 = "zt.sparse_csr/1"
+	coo2 = "zt.sparse_coo/1"
+)
+
+// Options say what an operation may do. nil is the zero value.
+type Options struct {
+	// MaxMemory is how many bytes the indices of one tensor may take, together with values
+	// that are not in order; 0 is 1 GiB. Beyond, an operation fails with tensor.ErrLimit.
+	MaxMemory int64
+	// Ordered makes Check require what zTensor 2 does: columns that ascend in each row of
+	// a compressed matrix, and coordinates that are distinct.
+	Ordered bool
+	// Duplicates says what several values for one element mean. Check ignores it.
+	Duplicates Duplicates
+}
+
+func (o *Options) orZero() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	v.MaxMemory = min(cmp.Or(v.MaxMemory, 1<<30), math.MaxInt/2)
+	return v
+}
+
+// Duplicates says what several values for one element mean, which formats leave open.
+type Duplicates uint8
+
+const (
+	Refuse Duplicates = iota // they are a *DuplicateError
+	First                    // the first one counts
+	Sum                      // their sum counts, in the arithmetic of the dtype
+)
+
+// A DuplicateError is a second value for one element.
+type DuplicateError struct {
+	Element uint64 // in row-major order
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("%v: two values for element %d", errors.ErrUnsupported, e.Element)
+}
+
+func (e *DuplicateError) Unwrap() error { return errors.ErrUnsupported }
+
+// An Error says which tensor an operation failed for.
+type Error struct {
+	Tensor string // its name
+	Err    error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("sparse: tensor %s: %v", tensor.Quote(e.Tensor), e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func failed(t *tensor.Tensor, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{t.Name, err}
+}
+
+var errNil = errors.New("sparse: no tensor")
+
+// Known reports whether a scheme is one of this package.
+func Known(scheme string) bool { return isCSR(scheme) || isCOO(scheme) }
+
+func isCSR(scheme string) bool { return scheme == CSR || scheme == csr2 }
+
+func isCOO(scheme string) bool { return scheme == COO || scheme == coo2 }
