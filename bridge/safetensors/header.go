@@ -3,6 +3,7 @@ package safetensors
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -174,6 +175,19 @@ func (h *header) warn(off int64, field, format string, args ...any) {
 	}
 }
 
+// warnDType notes a dtype that the reference does not know: it refuses the file, and
+// Verify reports it as an error.
+func (h *header) warnDType(off int64, e *entry) {
+	if len(h.warnings) < 100 || !slices.ContainsFunc(h.warnings, isUnknownDType) {
+		h.warnings = append(h.warnings, &tensor.FormatError{Format: formatName, Offset: off, Field: e.field(".dtype"),
+			Err: fmt.Errorf("%w %s", errUnknownDType, tensor.Quote(e.word))})
+	}
+}
+
+var errUnknownDType = fmt.Errorf("%w: unknown dtype", tensor.ErrMalformed)
+
+func isUnknownDType(err error) bool { return errors.Is(err, errUnknownDType) }
+
 func (h *header) scanMetadata(s *scanner) {
 	if s.peek() != '{' {
 		if s.literal("null") {
@@ -292,7 +306,7 @@ func (h *header) scanEntry(s *scanner, e *entry, limits tensor.Limits) {
 				word := s.str()
 				if e.d = dtypeOf(word); e.d == tensor.Unknown && s.err == nil {
 					e.word = string(word)
-					h.warn(s.base+int64(at), e.field(".dtype"), "the element type %s is unknown", tensor.Quote(e.word))
+					h.warnDType(s.base+int64(at), e)
 				}
 			}
 		case "shape":

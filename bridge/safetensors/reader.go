@@ -280,16 +280,21 @@ func (r *Reader) Shards() iter.Seq[string] {
 	}
 }
 
-// Verify reads every byte. The format has no digests: what can be found beyond
-// what opening found are bytes that cannot be read, and bools that are neither
-// 0 nor 1. opts may be nil.
+// Verify reads every byte. The format has no digests: what can be found in addition
+// to what opening found are bytes that cannot be read, and bools that are neither
+// 0 nor 1. A dtype that the reference does not know is an error here, though the
+// tensor is listed. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if opts == nil {
 		opts = &tensor.VerifyOptions{}
 	}
 	l := tensor.NewFindingList(opts)
 	for _, w := range r.warnings {
-		l.Warn(w)
+		if isUnknownDType(w) {
+			l.Error(w)
+		} else {
+			l.Warn(w)
+		}
 	}
 	if opts.Depth == tensor.VerifyStructure {
 		return l.Err()

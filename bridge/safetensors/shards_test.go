@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -293,5 +294,29 @@ func TestUnfinishedSets(t *testing.T) {
 	}
 	if v := readCheckpoint(t, index, 5); v != 2 {
 		t.Errorf("the value is %v", v)
+	}
+}
+
+// TestConcurrentAccessors is for the race detector.
+func TestConcurrentAccessors(t *testing.T) {
+	dir := t.TempDir()
+	writeCheckpoint(t, dir, 5, 1)
+	for _, name := range []string{filepath.Join(dir, testIndex), filepath.Join(dir, threeShards[0]), "../../testdata/safetensors/names.safetensors"} {
+		for _, noMap := range []bool{false, true} {
+			r, err := Open(name, &ReaderOptions{NoMap: noMap})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			called := readtest.Accessors(t, r, "a", "b")
+			var blobs []tensor.Blob
+			for x := range r.Tensors() {
+				blobs = append(blobs, x.Data)
+			}
+			maps.Copy(called, readtest.Accessors(t, blobs))
+			if !called["*safetensors.Reader.Shards"] || !called["tensor.Blob.ReadAll"] {
+				t.Errorf("%s: not all accessors were called: %v", name, called)
+			}
+		}
 	}
 }

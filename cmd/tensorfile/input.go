@@ -324,7 +324,7 @@ func (a *app) eachUnder(args []string, heading bool, show func(name string) (jso
 		return err
 	}
 	names := a.inputs(args)
-	many := len(args) != 1 || a.recursive
+	many := len(args) != 1 || len(names) > 1 || a.recursive
 	w := &jsonWriter{w: a.out}
 	if a.json && many {
 		w.open('{')
