@@ -37,7 +37,7 @@ const (
 // Groups of packages that are allowed together.
 var (
 	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/strided"}
-	floor   = append([]string{"tensor", "internal/source", "internal/atomicfile"}, base...)
+	floor   = append([]string{"tensor", "internal/source", "internal/atomicfile", "internal/pieces"}, base...)
 	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/npz", "bridge/gguf"}
 )
 
@@ -66,8 +66,8 @@ var edges = map[string][]string{
 	"schema/gen":    {flatbuffers, "internal/fb"},
 	"schema/rtenfb": {flatbuffers, "internal/fb"},
 
-	"ptd":                and(floor, flatbuffers, "internal/fb", "schema/ptdfb"),
-	"pte":                and(floor, flatbuffers, "internal/fb", "schema/ptefb"),
+	"ptd":                and(floor, flatbuffers, "internal/fb", "internal/executorch", "schema/ptdfb"),
+	"pte":                and(floor, flatbuffers, "internal/fb", "internal/executorch", "schema/ptefb"),
 	"rten":               and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
 	"sparse":             {"tensor", "internal/align", "internal/source"},
 	"ztensor":            and(floor, "sparse", cbor, zstd, xxh3, norm),
@@ -82,10 +82,12 @@ var edges = map[string][]string{
 	"cmd/tensorfile/...": and(and(and(floor, formats...), ".", "sparse", "convert", "remote"), cobra, cobradoc, progressbar, term),
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
-	"interop/...":        {any},
-	"testdata/...":       {any},
-	"internal/readtest":  {"internal/source"},
-	"internal/fb/fbtest": {any},
+	"interop/...":         {any},
+	"testdata/...":        {any},
+	"internal/pieces":     {"tensor"},
+	"internal/executorch": {"tensor", "internal/align"},
+	"internal/readtest":   {"internal/source"},
+	"internal/fb/fbtest":  {any},
 }
 
 // any allows everything that the library imports somewhere.
@@ -96,17 +98,18 @@ var inTests = []string{"internal/readtest", "internal/fb/fbtest", testscript}
 
 // oracles are what tests hold our own code against.
 var oracles = map[string][]string{
-	"internal/fb":        {any},
-	"internal/readtest":  {any},
-	"schema/...":         {any},
-	"tensor":             {any},
-	"pte":                {"ptd"}, // the other half of a program with external weights
-	"ztensor":            {cbor, zstd, xxh3},
-	"primitiv":           {msgpack, msgpcode},
-	".":                  {any},
-	"convert":            {any},
-	"remote":             {any},
-	"cmd/tensorfile/...": {any},
+	"internal/executorch": {any},
+	"internal/fb":         {any},
+	"internal/readtest":   {any},
+	"schema/...":          {any},
+	"tensor":              {any},
+	"pte":                 {"ptd"}, // the other half of a program with external weights
+	"ztensor":             {cbor, zstd, xxh3},
+	"primitiv":            {msgpack, msgpcode},
+	".":                   {any},
+	"convert":             {any},
+	"remote":              {any},
+	"cmd/tensorfile/...":  {any},
 }
 
 // Packages of the standard library that only some may import.

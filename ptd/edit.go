@@ -1,268 +1,123 @@
 package ptd
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
-	"maps"
-	"slices"
-	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Save writes a file of the tensors of a map, each under its key, sorted; the Name of a tensor does not matter. The file
-// appears whole, or not at all.
-func Save(name string, tensors map[string]*tensor.Tensor, opts *WriterOptions) error {
-	w, err := Create(name, opts)
+// An Edit is a new edition of a file: what it does not change is kept, in its place, and shares
+// what it shared. Names are those of the original, and all changes apply at once, when it is
+// written: two entries can swap their names. It is for one goroutine at a time.
+type Edit struct {
+	r       *Reader
+	changes map[int]change
+	added   []Entry
+}
+
+// A change is what becomes of an entry of the original.
+type change struct {
+	removed bool
+	renamed bool
+	name    string // if renamed
+	entry   *Entry // what replaces layout and data; nil: nothing
+}
+
+// NewEdit begins an edition of the file of r, which must stay open until it is written.
+func NewEdit(r *Reader) *Edit { return &Edit{r: r, changes: map[int]change{}} }
+
+// update changes what becomes of the entry of that name in the original.
+func (e *Edit) update(name string, f func(c *change)) error {
+	i := e.r.table.Lookup(name)
+	if i < 0 {
+		return fmt.Errorf("ptd: %w: no entry %s", tensor.ErrNoTensor, tensor.Quote(name))
+	}
+	c := e.changes[i]
+	f(&c)
+	e.changes[i] = c
+	return nil
+}
+
+// Rename gives an entry, tensor or blob, another name. It fails with tensor.ErrNoTensor where the
+// original has no such entry; that the new name is taken is tensor.ErrDuplicate from Write.
+func (e *Edit) Rename(old, new string) error {
+	return e.update(old, func(c *change) { c.renamed, c.name = true, new })
+}
+
+// Remove leaves an entry out.
+func (e *Edit) Remove(name string) error {
+	return e.update(name, func(c *change) { c.removed = true })
+}
+
+// Replace stores t, whose Name does not matter, in place of an entry. Its Data must stay readable
+// until Write.
+func (e *Edit) Replace(name string, t *tensor.Tensor) error {
+	entry, err := entryOf(t)
 	if err != nil {
 		return err
 	}
-	defer w.Abort()
-	for _, key := range slices.Sorted(maps.Keys(tensors)) {
-		t := tensors[key]
-		if t == nil {
-			return fmt.Errorf("ptd: %w: no tensor under %s", fs.ErrInvalid, tensor.Quote(key))
-		}
-		named := *t
-		named.Name = key
-		if err := w.Add(&named); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	return e.update(name, func(c *change) { c.removed, c.entry = false, &entry })
 }
 
-// Load reads all tensors of a file into memory that is the caller's, by name. Blobs are left out.
-func Load(name string, opts *ReaderOptions) (map[string]*tensor.Tensor, error) {
-	r, err := Open(name, opts)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	out := make(map[string]*tensor.Tensor, r.Len())
-	for t := range r.Tensors() {
-		data, err := t.Data.ReadAll()
-		if err != nil {
-			return nil, err
-		}
-		out[strings.Clone(t.Name)] = &tensor.Tensor{Name: strings.Clone(t.Name), DType: t.DType, Shape: slices.Clone(t.Shape), Order: slices.Clone(t.Order), Data: tensor.BlobOf(data)}
-	}
-	return out, nil
+// ReplaceBlob stores bytes without a layout in place of an entry.
+func (e *Edit) ReplaceBlob(name string, data tensor.Blob) error {
+	return e.update(name, func(c *change) { c.removed, c.entry = false, &Entry{Data: data} })
 }
 
-// A Conflict is a name under which the files of a Merge have different things.
-type Conflict struct {
-	Name   string
-	Files  [2]int // of the first that has the name, and of the one that disagrees
-	Layout bool   // the layouts differ; else the bytes do
+// Insert adds an entry after those of the original.
+func (e *Edit) Insert(entry Entry) { e.added = append(e.added, entry) }
+
+// SetAttribute fails with errors.ErrUnsupported: the format has no attributes.
+func (e *Edit) SetAttribute(key, value string) error {
+	return fmt.Errorf("ptd: %w: the format has no attributes", errors.ErrUnsupported)
 }
 
-func (c Conflict) String() string {
-	what := "other bytes"
-	if c.Layout {
-		what = "another layout"
-	}
-	return fmt.Sprintf("%s: file %d has %s than file %d", tensor.Quote(c.Name), c.Files[1], what, c.Files[0])
-}
+// RemoveAttribute fails with errors.ErrUnsupported: the format has no attributes.
+func (e *Edit) RemoveAttribute(key string) error { return e.SetAttribute(key, "") }
 
-// A ConflictError lists all conflicts of a Merge.
-type ConflictError struct{ Conflicts []Conflict }
-
-func (e *ConflictError) Error() string {
-	s := "ptd: merge: " + e.Conflicts[0].String()
-	if n := len(e.Conflicts) - 1; n > 0 {
-		s += fmt.Sprintf(" (and %d more conflicts)", n)
-	}
-	return s
-}
-
-// Merge joins the entries of several files in order, for WriteEntries. What has the same name, layout and bytes in two of them
-// is kept once; it reads both to know. If anything else has a name that another file has, the error is a *ConflictError
-// that lists every such name.
-func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
-	type origin struct{ file, index int }
-	var out []Entry
-	from := map[string]origin{}
-	var conflicts []Conflict
-	for f, es := range files {
-		for e := range es {
-			first, ok := from[e.Name]
-			if !ok {
-				from[e.Name] = origin{f, len(out)}
-				out = append(out, e)
+// Entries yields the entries as Write writes them.
+func (e *Edit) Entries() iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for i := range e.r.entries {
+			c, changed := e.changes[i]
+			if c.removed {
 				continue
 			}
-			kept := &out[first.index]
-			if !sameLayout(kept.Layout, e.Layout) {
-				conflicts = append(conflicts, Conflict{e.Name, [2]int{first.file, f}, true})
-				continue
+			entry := e.r.entry(i)
+			if changed && c.entry != nil {
+				entry.Layout, entry.Data = c.entry.Layout, c.entry.Data
 			}
-			same, err := sameBytes(ctx, kept.Data, e.Data)
-			if err != nil {
-				return nil, fmt.Errorf("ptd: merge: %s: %w", tensor.Quote(e.Name), err)
+			if c.renamed {
+				entry.Name = c.name
 			}
-			if !same {
-				conflicts = append(conflicts, Conflict{e.Name, [2]int{first.file, f}, false})
+			if !yield(entry) {
+				return
 			}
-			kept.Alignment = max(kept.Alignment, e.Alignment)
 		}
-	}
-	if len(conflicts) > 0 {
-		return nil, &ConflictError{conflicts}
-	}
-	return out, nil
-}
-
-func sameLayout(a, b *Layout) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.ScalarType == b.ScalarType && slices.Equal(a.Sizes, b.Sizes) && slices.Equal(a.DimOrder, b.DimOrder)
-}
-
-func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
-	if a.Size() != b.Size() {
-		return false, nil
-	}
-	x, err := a.Open()
-	if err != nil {
-		return false, err
-	}
-	defer x.Close()
-	y, err := b.Open()
-	if err != nil {
-		return false, err
-	}
-	defer y.Close()
-	p, q := make([]byte, 1<<19), make([]byte, 1<<19)
-	for {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		n, err := source.ReadPiece(x, p)
-		if err != nil && err != io.EOF {
-			return false, err
-		}
-		m, err2 := source.ReadPiece(y, q)
-		if err2 != nil && err2 != io.EOF {
-			return false, err2
-		}
-		if !bytes.Equal(p[:n], q[:m]) {
-			return false, nil
-		}
-		if err != nil || err2 != nil {
-			return true, nil
-		}
-	}
-}
-
-// A Shard is one of the files that Split makes.
-type Shard struct {
-	// Tag names the shard after what is in it, as ExecuTorch does: the prefix, an underscore, and the SHA-256 of the sorted
-	// names joined by NUL. Its file is TAG.ptd.
-	Tag     string
-	Entries []Entry // sorted by name
-}
-
-// Split parts entries into files of at most maxBytes of data each, padding not counted, in the way of ExecuTorch's exporter:
-// in the order of names, entries that share their data together. It fails when an entry is larger than that.
-func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
-	if maxBytes <= 0 || prefix == "" {
-		return nil, fmt.Errorf("ptd: split: %w: a positive size and a prefix are needed", fs.ErrInvalid)
-	}
-	byName := func(a, b Entry) int { return strings.Compare(a.Name, b.Name) }
-	var groups [][]Entry // each of entries that share their data
-	of := map[any]int{}
-	for e := range es {
-		if e.Data.Size() > maxBytes {
-			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d of a shard", tensor.ErrLimit, tensor.Quote(e.Name), e.Data.Size(), maxBytes)
-		}
-		key := e.Data.Identity()
-		if g, ok := of[key]; ok && key != nil {
-			groups[g] = append(groups[g], e)
-			continue
-		}
-		of[key] = len(groups)
-		groups = append(groups, []Entry{e})
-	}
-	for _, g := range groups {
-		slices.SortFunc(g, byName)
-	}
-	slices.SortFunc(groups, func(a, b []Entry) int { return cmp.Compare(a[0].Name, b[0].Name) })
-	var out []Shard
-	var size int64
-	for _, g := range groups {
-		n := g[0].Data.Size()
-		if len(out) == 0 || n > maxBytes-size {
-			out = append(out, Shard{})
-			size = 0
-		}
-		s := &out[len(out)-1]
-		s.Entries = append(s.Entries, g...)
-		size += n
-	}
-	for i := range out {
-		s := &out[i]
-		slices.SortFunc(s.Entries, byName)
-		h := sha256.New()
-		for i, e := range s.Entries {
-			if i > 0 {
-				h.Write([]byte{0})
+		for _, entry := range e.added {
+			if !yield(entry) {
+				return
 			}
-			io.WriteString(h, e.Name)
 		}
-		s.Tag = prefix + "_" + hex.EncodeToString(h.Sum(nil))
 	}
-	return out, nil
 }
 
-// Insert puts e at the end of entries. It fails if its name is taken.
-func Insert(es []Entry, e Entry) ([]Entry, error) {
-	if find(es, e.Name) >= 0 {
-		return nil, taken(e.Name)
+// Write writes the edition to w, which it neither seeks nor closes.
+func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
+	out := NewWriter(w, opts)
+	defer out.Abort()
+	if err := out.addEntries(e.Entries()); err != nil {
+		return err
 	}
-	return append(slices.Clone(es), e), nil
+	return out.close(ctx)
 }
 
-// Remove takes the entry of that name out of entries, and answers it too.
-func Remove(es []Entry, name string) ([]Entry, Entry, error) {
-	i := find(es, name)
-	if i < 0 {
-		return nil, Entry{}, missing(name)
-	}
-	return slices.Delete(slices.Clone(es), i, i+1), es[i], nil
-}
-
-// Rename gives an entry another name. It stays in its place, and shares what it shared.
-func Rename(es []Entry, from, to string) ([]Entry, error) {
-	i := find(es, from)
-	if i < 0 {
-		return nil, missing(from)
-	}
-	if from != to && find(es, to) >= 0 {
-		return nil, taken(to)
-	}
-	es = slices.Clone(es)
-	es[i].Name = to
-	return es, nil
-}
-
-func find(es []Entry, name string) int {
-	return slices.IndexFunc(es, func(e Entry) bool { return e.Name == name })
-}
-
-func taken(name string) error {
-	return fmt.Errorf("ptd: %w: the name %s is taken", tensor.ErrDuplicate, tensor.Quote(name))
-}
-
-func missing(name string) error {
-	return fmt.Errorf("ptd: %w: no entry %s", tensor.ErrNoTensor, tensor.Quote(name))
+// WriteFile writes the edition as a file, atomically as Create does. name may be that of the
+// original.
+func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
+	return WriteEntries(ctx, name, e.Entries(), opts)
 }

@@ -2,7 +2,10 @@ package ptd_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,7 +91,7 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	name := filepath.Join(dir, "legacy.ours.ptd")
-	if err := ptd.WriteEntries(name, r.Entries(), nil); err != nil {
+	if err := ptd.WriteEntries(t.Context(), name, r.Entries(), nil); err != nil {
 		t.Fatal(err)
 	}
 	n := open(t, name)
@@ -113,7 +116,7 @@ func TestRealignInPlace(t *testing.T) {
 	}
 	r := open(t, name)
 	want := slices.Collect(r.Entries())
-	if err := ptd.WriteEntries(name, r.Entries(), &ptd.WriterOptions{SegmentAlignment: 4096}); err != nil {
+	if err := ptd.WriteEntries(t.Context(), name, r.Entries(), &ptd.WriterOptions{SegmentAlignment: 4096}); err != nil {
 		t.Fatal(err)
 	}
 	n := open(t, name)
@@ -179,38 +182,110 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestInsertRemoveRename(t *testing.T) {
-	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd")
-	es := slices.Collect(r.Entries())
-	es, err := ptd.Insert(es, ptd.Entry{Name: "new", Data: floats(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if es, err = ptd.Rename(es, "row", "line"); err != nil {
-		t.Fatal(err)
-	}
-	es, gone, err := ptd.Remove(es, "own")
-	if err != nil || gone.Name != "own" {
-		t.Fatal(err)
-	}
-	n := readBytes(t, write(t, es, ptd.WriterOptions{}), nil)
-	if s := n.Sharing(); len(s) != 1 || !slices.Equal(s[0], []string{"line", "column", "bytes", "bits"}) {
-		t.Errorf("shared: %v", s)
-	}
-	for name, err := range map[string]error{
-		"insert": second(ptd.Insert(es, ptd.Entry{Name: "line"})),
-		"rename": second(ptd.Rename(es, "line", "new")),
-	} {
-		if !errors.Is(err, tensor.ErrDuplicate) {
-			t.Errorf("%s: %v", name, err)
+func TestEdit(t *testing.T) {
+	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd") // row, column, bytes and bits share, own does not
+	e := ptd.NewEdit(r)
+	e.Insert(ptd.Entry{Name: "new", Data: floats(1)})
+	for _, err := range []error{e.Rename("row", "column"), e.Rename("column", "row"), e.Remove("own"),
+		e.Replace("bytes", tensor.New("ignored", tensor.Shape{2}, []float64{1, 2})), e.ReplaceBlob("bits", floats(7))} {
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	if _, err := ptd.Rename(es, "row", "x"); !errors.Is(err, tensor.ErrNoTensor) {
+	name := filepath.Join(t.TempDir(), "e.ptd")
+	if err := e.WriteFile(t.Context(), name, nil); err != nil {
+		t.Fatal(err)
+	}
+	n := open(t, name)
+	if s := n.Sharing(); len(s) != 1 || !slices.Equal(s[0], []string{"column", "row"}) {
+		t.Errorf("shared: %v", s)
+	}
+	if v, err := tensor.Load[float64](n.Tensor("bytes")); err != nil || !slices.Equal(v, []float64{1, 2}) {
+		t.Error(v, err)
+	}
+	if x := n.Tensor("row"); !x.Shape.Equal(r.Tensor("column").Shape) || n.Tensor("own") != nil || n.Tensor("bits") != nil {
+		t.Error(x)
+	}
+	var blobs []string
+	for name := range n.Blobs() {
+		blobs = append(blobs, name)
+	}
+	if !slices.Equal(blobs, []string{"bits", "new"}) {
+		t.Error(blobs)
+	}
+	var out bytes.Buffer
+	if err := ptd.NewEdit(r).Write(t.Context(), &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	compareEntries(t, slices.Collect(readBytes(t, out.Bytes(), nil).Entries()), slices.Collect(r.Entries()))
+}
+
+func TestEditRefuses(t *testing.T) {
+	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd")
+	e := ptd.NewEdit(r)
+	x := tensor.New("x", tensor.Shape{1}, []int8{1})
+	for what, err := range map[string]error{
+		"rename": e.Rename("absent", "x"), "remove": e.Remove("absent"), "replace": e.Replace("absent", x), "blob": e.ReplaceBlob("absent", x.Data),
+	} {
+		if !errors.Is(err, tensor.ErrNoTensor) || !strings.Contains(err.Error(), "absent") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := e.Replace("row", &tensor.Tensor{Scheme: "sparse_coo"}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
-	if _, _, err := ptd.Remove(es, "row"); !errors.Is(err, tensor.ErrNoTensor) {
+	if err := errors.Join(e.SetAttribute("a", "b"), e.RemoveAttribute("a")); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if err := e.Rename("row", "column"); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Write(t.Context(), io.Discard, nil); !errors.Is(err, tensor.ErrDuplicate) {
+		t.Error(err)
+	}
+	name := filepath.Join(t.TempDir(), "e.ptd")
+	if err := e.WriteFile(t.Context(), name, nil); !errors.Is(err, tensor.ErrDuplicate) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(name); err == nil {
+		t.Error("a file appeared")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := ptd.NewEdit(r).Write(ctx, io.Discard, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+// Edits of every entry cost as much a step as of one.
+func TestEditOfManyEntries(t *testing.T) {
+	const n = 50_000
+	es := make([]ptd.Entry, n)
+	for i := range es {
+		es[i] = ptd.Entry{Name: fmt.Sprint("some/long/prefix/", i), Data: floats(1)}
+	}
+	r := readBytes(t, write(t, es, ptd.WriterOptions{}), nil)
+	e := ptd.NewEdit(r)
+	for i := range es {
+		if err := e.Rename(es[i].Name, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			if err := e.Remove(es[i].Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.Insert(ptd.Entry{Name: fmt.Sprint("new", i), Data: floats(2)})
+	}
+	var out bytes.Buffer
+	if err := e.Write(t.Context(), &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	m := readBytes(t, out.Bytes(), nil)
+	if got := len(slices.Collect(m.Entries())); got != n/2+n {
+		t.Error(got)
+	}
+	if _, ok := m.Entry("1"); !ok {
+		t.Error("not renamed")
+	}
+}

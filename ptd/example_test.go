@@ -77,15 +77,44 @@ func ExampleMerge() {
 	adapter := []ptd.Entry{{Name: "w", Data: tensor.BlobOf([]byte{9, 9, 9})}, {Name: "shared", Data: tensor.BlobOf([]byte{7})}}
 	_, err := ptd.Merge(context.Background(), slices.Values(foundation), slices.Values(adapter))
 	fmt.Println(err)
-	adapter, err = ptd.Rename(adapter, "w", "adapter.w")
-	if err != nil {
-		log.Fatal(err)
-	}
+	adapter[0].Name = "adapter.w"
 	all, err := ptd.Merge(context.Background(), slices.Values(foundation), slices.Values(adapter))
 	fmt.Println(len(all), err)
 	// Output:
 	// ptd: merge: "w": file 1 has other bytes than file 0
 	// 3 <nil>
+}
+
+// A new edition of a file: names are those of the original, so that two entries swap theirs.
+func ExampleEdit() {
+	r, err := ptd.Open("../testdata/ptd/et-1.5.1-shared.ptd", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	e := ptd.NewEdit(r)
+	for _, err := range []error{e.Rename("row", "column"), e.Rename("column", "row"), e.Remove("own")} {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	name, remove := temporary()
+	defer remove()
+	if err := e.WriteFile(context.Background(), name, nil); err != nil {
+		log.Fatal(err)
+	}
+	n, err := ptd.Open(name, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close()
+	for t := range n.Tensors() {
+		fmt.Println(t.Name)
+	}
+	// Output:
+	// column
+	// row
+	// bits
 }
 
 // A file of release 0.6 brought up to date, and aligned for pages of 16 KiB; its reader may be reading the same file.
@@ -97,7 +126,7 @@ func ExampleWriteEntries() {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	if err := ptd.WriteEntries(name, r.Entries(), &ptd.WriterOptions{SegmentAlignment: 16 << 10}); err != nil {
+	if err := ptd.WriteEntries(context.Background(), name, r.Entries(), &ptd.WriterOptions{SegmentAlignment: 16 << 10}); err != nil {
 		log.Fatal(err)
 	}
 	n, err := ptd.Open(name, nil)
@@ -124,50 +153,9 @@ func ExampleSplit() {
 		log.Fatal(err)
 	}
 	for _, s := range shards {
-		fmt.Println(s.Tag[:20], len(s.Entries)) // ptd.WriteEntries(s.Tag+".ptd", slices.Values(s.Entries), nil) writes it
+		fmt.Println(s.Tag[:20], len(s.Entries)) // ptd.WriteEntries(context.Background(), s.Tag+".ptd", slices.Values(s.Entries), nil) writes it
 	}
 	// Output:
 	// weights_ca978112ca1b 1
 	// weights_2b7d2121198c 2
-}
-
-// One entry more, one less, one under another name: what remains is copied as it is.
-func ExampleInsert() {
-	name, remove := temporary()
-	defer remove()
-	r, err := ptd.Open("../testdata/ptd/et-1.5.1-shared.ptd", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer r.Close()
-	es, own, err := ptd.Remove(slices.Collect(r.Entries()), "own")
-	if err != nil {
-		log.Fatal(err)
-	}
-	es, err = ptd.Rename(es, "row", "first")
-	if err != nil {
-		log.Fatal(err)
-	}
-	own.Name = "last"
-	es, err = ptd.Insert(es, own)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := ptd.WriteEntries(name, slices.Values(es), nil); err != nil {
-		log.Fatal(err)
-	}
-	n, err := ptd.Open(name, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer n.Close()
-	for e := range n.Entries() {
-		fmt.Println(e.Name, e.Segment, e.Data.Size())
-	}
-	// Output:
-	// first 0 8
-	// column 0 8
-	// bytes 0 8
-	// bits 0 8
-	// last 1 8
 }

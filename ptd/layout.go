@@ -5,31 +5,18 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A ScalarType is an element type in PyTorch's numbering, which the file uses.
+// A ScalarType is a dtype in PyTorch's numbering, which the file uses.
 type ScalarType int8
 
-// dtypes is what the numbers mean. Of the packed types the runtime counts one byte for every element.
-var dtypes = [...]tensor.DType{
-	tensor.U8, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.F16, tensor.F32, tensor.F64,
-	tensor.C32, tensor.C64, tensor.C128, tensor.Bool, tensor.QI8, tensor.QU8, tensor.QI32, tensor.BF16,
-	tensor.QU4x2, tensor.QU2x4, tensor.Bits1x8, tensor.Bits2x4, tensor.Bits4x2, tensor.Bits8, tensor.Bits16,
-	tensor.F8E5M2, tensor.F8E4M3FN, tensor.F8E5M2FNUZ, tensor.F8E4M3FNUZ, tensor.U16, tensor.U32, tensor.U64,
-}
-
 // DType is what s stands for; Unknown for a number that ExecuTorch gives no meaning to.
-func (s ScalarType) DType() tensor.DType {
-	if s < 0 || int(s) >= len(dtypes) {
-		return tensor.Unknown
-	}
-	return dtypes[s]
-}
+func (s ScalarType) DType() tensor.DType { return executorch.DType(int8(s)) }
 
 // String is the name in the schema, such as FLOAT, or the number.
 func (s ScalarType) String() string {
@@ -42,10 +29,10 @@ func (s ScalarType) String() string {
 // ScalarTypeOf is the number for d, or an error that wraps errors.ErrUnsupported: float8_e8m0fnu, float6 and float4 have
 // none.
 func ScalarTypeOf(d tensor.DType) (ScalarType, error) {
-	if i := slices.Index(dtypes[:], d); i >= 0 {
-		return ScalarType(i), nil
+	if s, ok := executorch.ScalarType(d); ok {
+		return ScalarType(s), nil
 	}
-	return 0, fmt.Errorf("%w: ptd has no element type %v", errors.ErrUnsupported, d)
+	return 0, fmt.Errorf("%w: ptd has no dtype %v", errors.ErrUnsupported, d)
 }
 
 // A Layout says how an entry's bytes are to be read as a dense tensor.
@@ -84,7 +71,7 @@ func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 	return l, nil
 }
 
-// Bytes is the size of a tensor of this layout. It answers false when a size is negative, the scalar type is unknown, or
+// Bytes is the size of a tensor of this layout. It is false when a size is negative, the scalar type is unknown, or
 // the product passes int64. As for ExecuTorch it must not pass uint64 on the way either: [2^31-1, 2^31-1, 2^31-1, 0] is no
 // shape, though [0, 2^31-1, 2^31-1, 2^31-1] is.
 func (l *Layout) Bytes() (int64, bool) {
@@ -110,7 +97,7 @@ func (l *Layout) check(size int64) error {
 	var seen [256]bool
 	for _, d := range l.DimOrder {
 		if int(d) >= len(l.Sizes) || seen[d] {
-			return fmt.Errorf("%w: dim_order %v is no permutation", tensor.ErrMalformed, l.DimOrder)
+			return fmt.Errorf("%w: dim_order %v is not a permutation", tensor.ErrMalformed, l.DimOrder)
 		}
 		seen[d] = true
 	}

@@ -1,15 +1,17 @@
 package ptd
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"runtime"
-	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -18,21 +20,14 @@ type plan struct {
 	head     []byte // up to the end of what is inserted into the FlatBuffer,
 	rest     []byte // and the rest of it
 	base     int64
-	segments []planned
-	size     int64 // of the file
+	segments []pieces.Piece // offsets count from the base
+	aligns   []int64        // of the segments, as entries ask for
+	size     int64          // of the file
 }
 
-type planned struct {
-	name   string // of the first entry
-	data   tensor.Blob
-	size   int64
-	align  int64
-	offset int64 // from the base
-}
-
-func newPlan(entries []Entry, opts *WriterOptions) (*plan, error) {
+func newPlan(ctx context.Context, entries []Entry, opts *WriterOptions) (*plan, error) {
 	p := new(plan)
-	index, err := p.share(entries, opts)
+	index, err := p.share(ctx, entries, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +62,8 @@ func newPlan(entries []Entry, opts *WriterOptions) (*plan, error) {
 	return p, nil
 }
 
-// share decides which entries share a segment and answers the segment of each.
-func (p *plan) share(entries []Entry, opts *WriterOptions) ([]int, error) {
+// share decides which entries share a segment and returns the segment of each.
+func (p *plan) share(ctx context.Context, entries []Entry, opts *WriterOptions) ([]int, error) {
 	dedup := opts.Dedup
 	if opts.Parity == ParityCPP {
 		dedup = DedupNone
@@ -76,7 +71,7 @@ func (p *plan) share(entries []Entry, opts *WriterOptions) ([]int, error) {
 	var sums map[int][sha256.Size]byte
 	if dedup == DedupSHA256 {
 		var err error
-		if sums, err = hashes(entries); err != nil {
+		if sums, err = hashes(ctx, entries); err != nil {
 			return nil, err
 		}
 	}
@@ -98,117 +93,75 @@ func (p *plan) share(entries []Entry, opts *WriterOptions) ([]int, error) {
 		if key != nil {
 			if s, ok := seen[key]; ok {
 				if index[i] = s; opts.Parity == ParityNone {
-					p.segments[s].align = lcm(p.segments[s].align, wish) // Python takes the first name's
+					p.aligns[s], _ = executorch.LCM(p.aligns[s], wish) // Python takes the first name's
 				}
 				continue
 			}
 			seen[key] = len(p.segments)
 		}
 		index[i] = len(p.segments)
-		p.segments = append(p.segments, planned{name: e.Name, data: e.Data, size: e.Data.Size(), align: wish})
+		p.segments = append(p.segments, pieces.Piece{Name: e.Name, Data: e.Data, Size: e.Data.Size()})
+		p.aligns = append(p.aligns, wish)
 	}
 	return index, nil
 }
 
-// hashes reads all data whose length is not unique, on all cores, and answers its SHA-256 by entry.
-func hashes(entries []Entry) (map[int][sha256.Size]byte, error) {
+// hashes reads all data whose length is not unique, on all cores, and returns its SHA-256 by entry.
+func hashes(ctx context.Context, entries []Entry) (map[int][sha256.Size]byte, error) {
 	sizes := map[int64]int{}
 	for i := range entries {
 		sizes[entries[i].Data.Size()]++
 	}
-	var (
-		work     = make(chan int)
-		mu       sync.Mutex
-		wg       sync.WaitGroup
-		sums     = map[int][sha256.Size]byte{}
-		first    error
-		panicked any
-	)
-	one := func(i int) {
-		// A source that panics must do so on the caller's goroutine, where it can be recovered from.
-		defer func() {
-			if p := recover(); p != nil {
-				mu.Lock()
-				panicked = p
-				mu.Unlock()
-			}
-		}()
-		h := sha256.New()
-		n, err := entries[i].Data.WriteTo(h)
-		if err == nil && n != entries[i].Data.Size() {
-			err = io.ErrUnexpectedEOF
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		sums[i] = [sha256.Size]byte(h.Sum(nil))
-		if err != nil && first == nil {
-			first = fmt.Errorf("entry %s: %w", tensor.Quote(entries[i].Name), err)
-		}
-	}
-	for range runtime.GOMAXPROCS(0) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for i := range work {
-				one(i)
-			}
-		}()
-	}
+	var read []int
 	for i := range entries {
 		if size := entries[i].Data.Size(); size > 0 && sizes[size] > 1 {
-			work <- i
+			read = append(read, i)
 		}
 	}
-	close(work)
-	wg.Wait()
-	if panicked != nil {
-		panic(panicked)
+	sums := make([][sha256.Size]byte, len(read))
+	err := parallel.ForEach(ctx, len(read), func(ctx context.Context, k int) error {
+		e, h := &entries[read[k]], sha256.New()
+		_, err := pieces.Write(ctx, h, 0, []pieces.Piece{{Name: e.Name, Size: e.Data.Size(), Data: e.Data}}, 0)
+		h.Sum(sums[k][:0])
+		return err
+	})
+	out := make(map[int][sha256.Size]byte, len(read))
+	for k, i := range read {
+		out[i] = sums[k]
 	}
-	return sums, first
+	return out, err
 }
 
-// place lays the segments out and answers where the last one ends, from the base, and what the base is aligned to.
+// place lays the segments out and returns where the last one ends, from the base, and what the base is aligned to.
 func (p *plan) place(opts *WriterOptions) (end, base int64, err error) {
 	base = opts.SegmentAlignment
 	for i := range p.segments {
-		s := &p.segments[i]
-		a := opts.SegmentAlignment
-		if opts.Parity != ParityCPP {
-			a = lcm(a, s.align)
+		s, own := &p.segments[i], p.aligns[i]
+		if opts.Parity == ParityCPP {
+			own = 1
+		}
+		var a int64
+		var ok bool
+		if s.Off, end, a, ok = executorch.Place(end, s.Size, opts.SegmentAlignment, own); !ok {
+			return 0, 0, fmt.Errorf("%w: the segments are beyond 2^63 bytes", tensor.ErrLimit)
 		}
 		if opts.Parity == ParityNone {
 			base = max(base, a) // all are powers of two
-		}
-		if s.offset, err = up(end, a); err != nil {
-			return 0, 0, err
-		}
-		var ok bool
-		if end, ok = align.Add(s.offset, s.size); !ok {
-			return 0, 0, fmt.Errorf("%w: the segments are beyond 2^63 bytes", tensor.ErrLimit)
 		}
 	}
 	return end, base, nil
 }
 
-// lcm is the least common multiple of two positive numbers of at most 2^30.
-func lcm(a, b int64) int64 {
-	x, y := a, b
-	for y != 0 {
-		x, y = y, x%y
-	}
-	return a / x * b
-}
-
 // encode makes the FlatBuffer. The order in which its parts are created is the order in which they lie, from the end, and so
 // it is part of parity: Python creates all segments first, and the parts of an entry from the key on; C++ evaluates the
 // arguments of its calls from right to left.
-func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]byte, error) {
+func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity) ([]byte, error) {
 	var b fb.Builder
-	b.Grow(leastSize(entries, segments))
-	segment := func(s *planned) fb.Offset {
+	b.Grow(minSize(entries, segments))
+	segment := func(s *pieces.Piece) fb.Offset {
 		b.Begin()
-		b.Scalar(slot(segmentSize), 8, uint64(s.size), 0)
-		b.Scalar(slot(segmentOffset), 8, uint64(s.offset), 0)
+		b.Scalar(ptdfb.SlotDataSegmentSize, 8, uint64(s.Size), 0)
+		b.Scalar(ptdfb.SlotDataSegmentOffset, 8, uint64(s.Off), 0)
 		return b.End()
 	}
 	layout := func(l *Layout) fb.Offset {
@@ -221,9 +174,9 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 			order = b.Scalars(l.DimOrder, 1, 0)
 		}
 		b.Begin()
-		b.Ref(slot(layoutDimOrder), order)
-		b.Ref(slot(layoutSizes), sizes)
-		b.Scalar(slot(layoutType), 1, uint64(uint8(l.ScalarType)), 0)
+		b.Ref(ptdfb.SlotTensorLayoutDimOrder, order)
+		b.Ref(ptdfb.SlotTensorLayoutSizes, sizes)
+		b.Scalar(ptdfb.SlotTensorLayoutScalarType, 1, uint64(uint8(l.ScalarType)), 0)
 		return b.End()
 	}
 	named := func(e *Entry, s int) fb.Offset {
@@ -233,9 +186,9 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 			l = layout(e.Layout)
 		}
 		b.Begin()
-		b.Ref(slot(namedLayout), l)
-		b.Scalar(slot(namedSegment), 4, uint64(s), 0)
-		b.Ref(slot(namedKey), key)
+		b.Ref(ptdfb.SlotNamedDataTensorLayout, l)
+		b.Scalar(ptdfb.SlotNamedDataSegmentIndex, 4, uint64(s), 0)
+		b.Ref(ptdfb.SlotNamedDataKey, key)
 		return b.End()
 	}
 	segmentRefs, namedRefs := make([]fb.Offset, len(segments)), make([]fb.Offset, len(entries))
@@ -258,14 +211,14 @@ func encode(entries []Entry, index []int, segments []planned, parity Parity) ([]
 		namedVector = b.Offsets(namedRefs)
 	}
 	b.Begin()
-	b.Ref(slot(flatTensorNamed), namedVector)
-	b.Ref(slot(flatTensorSegments), segmentVector)
+	b.Ref(ptdfb.SlotFlatTensorNamedData, namedVector)
+	b.Ref(ptdfb.SlotFlatTensorSegments, segmentVector)
 	return b.Finish(b.End(), identifier)
 }
 
-// leastSize is what the FlatBuffer takes at least: references, tables and vectors, without padding and vtables. So what cannot
+// minSize is the least that the FlatBuffer takes: references, tables and vectors, without padding and vtables. So what cannot
 // be is refused before memory is taken for it, and what can be is made in one piece.
-func leastSize(entries []Entry, segments []planned) int64 {
+func minSize(entries []Entry, segments []pieces.Piece) int64 {
 	n := int64(0)
 	stored := func(x int64, size int64) {
 		if x != 0 {
@@ -274,8 +227,8 @@ func leastSize(entries []Entry, segments []planned) int64 {
 	}
 	for i := range segments {
 		n += 4 + 4
-		stored(segments[i].size, 8)
-		stored(segments[i].offset, 8)
+		stored(segments[i].Size, 8)
+		stored(segments[i].Off, 8)
 	}
 	for i := range entries {
 		e := &entries[i]

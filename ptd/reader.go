@@ -1,14 +1,10 @@
 package ptd
 
 import (
-	"encoding/binary"
 	"io"
 	"iter"
-	"math"
 	"math/bits"
-	"sync/atomic"
 
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -36,87 +32,12 @@ type Reader struct {
 	src      *source.Source
 	header   Header
 	legacy   bool
-	align    int64 // tensor_alignment of a legacy file
-	names    nameList
-	tensors  []tensor.Tensor // of the entries that have a layout, in file order
-	places   []uint32        // by entry: its tensor, or isBlob; nil: tensors come first
-	index    []uint32        // of the segment, by entry; nil: there is only one
+	align    int64           // tensor_alignment of a legacy file
+	entries  []entry         // in file order
+	tensors  int             // how many entries are tensors
 	segments []source.Extent // as the file lists them
-	strays   int             // how many of tensors are none
-	table    names.Table
+	table    *names.Table    // of entries
 	warnings []error
-	budget   atomic.Int64 // of the parser: bytes that the index may still take
-}
-
-// A nameList has the names of the entries. They have a list of their own, though tensors know their names, so that a look-up
-// goes through as little memory as can be; and where the Reader keeps the metadata anyway, the list only says where in it they
-// are: a Tensor alone takes two and a half times what a scalar does in the file, which leaves little for all else.
-type nameList struct {
-	all []string
-	at  []uint32 // or where the bytes of a name begin in buf, behind their number
-	buf []byte
-}
-
-func (l *nameList) len() int { return max(len(l.all), len(l.at)) }
-
-func (l *nameList) NameAt(i int) string {
-	if l.at == nil {
-		return l.all[i]
-	}
-	at := l.at[i]
-	n := binary.LittleEndian.Uint32(l.buf[at-4:])
-	return le.String(l.buf[at:][:n])
-}
-
-// isBlob stands in Reader.places for an entry that has no tensor.
-const isBlob = math.MaxUint32
-
-// stray is the Scheme of a tensor whose layout was given up, because of ReaderOptions.Lenient: a blob, of which it has the name
-// and the bytes. No caller sees it.
-const stray = "stray"
-
-// place is the index in tensors of what entry i was read into, or -1.
-func (r *Reader) place(i int) int {
-	switch {
-	case r.places == nil && i < len(r.tensors):
-		return i
-	case r.places == nil || r.places[i] == isBlob:
-		return -1
-	}
-	return int(r.places[i])
-}
-
-// tensor is nil for a blob.
-func (r *Reader) tensor(i int) *tensor.Tensor {
-	k := r.place(i)
-	if k < 0 {
-		return nil
-	}
-	return r.real(k)
-}
-
-// real is tensors[k], nil for one that was given up.
-func (r *Reader) real(k int) *tensor.Tensor {
-	t := &r.tensors[k]
-	if r.strays > 0 && t.Scheme == stray {
-		return nil
-	}
-	return t
-}
-
-func (r *Reader) segment(i int) int {
-	if r.index == nil {
-		return 0
-	}
-	return int(r.index[i])
-}
-
-// blob is the data of entry i, which has no tensor: all of its segment, or what was left for a tensor of 0.6.
-func (r *Reader) blob(i int) tensor.Blob {
-	if k := r.place(i); k >= 0 {
-		return r.tensors[k].Data
-	}
-	return tensor.NewBlob(&r.segments[r.segment(i)])
 }
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
@@ -170,14 +91,14 @@ func (r *Reader) Schema() string {
 func (r *Reader) Header() Header { return r.header }
 
 // Len is the number of tensors.
-func (r *Reader) Len() int { return len(r.tensors) - r.strays }
+func (r *Reader) Len() int { return r.tensors }
 
 // Tensors yields the entries that have a layout, in file order. Data of a tensor is as long as its shape says; the segment
 // may be longer, see [Entry].
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
-		for k := range r.tensors {
-			if t := r.real(k); t != nil && !yield(t) {
+		for i := range r.entries {
+			if e := &r.entries[i]; e.isTensor && !yield(&e.Tensor) {
 				return
 			}
 		}
@@ -186,21 +107,20 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 
 // Tensor returns the tensor of that name, nil if there is none.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
-	i := r.table.Lookup(name)
-	if i < 0 {
-		return nil
+	if i := r.table.Lookup(name); i >= 0 && r.entries[i].isTensor {
+		return &r.entries[i].Tensor
 	}
-	return r.tensor(i)
+	return nil
 }
 
 // Blobs yields the entries without a layout, in file order.
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
-		if r.Len() == r.names.len() {
+		if r.tensors == len(r.entries) {
 			return
 		}
-		for i := range r.names.len() {
-			if r.tensor(i) == nil && !yield(r.names.NameAt(i), r.blob(i)) {
+		for i := range r.entries {
+			if e := &r.entries[i]; !e.isTensor && !yield(e.Name, e.Data) {
 				return
 			}
 		}
@@ -232,7 +152,7 @@ type Entry struct {
 // Entries yields all entries, tensors and blobs, in file order.
 func (r *Reader) Entries() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		for i := range r.names.len() {
+		for i := range r.entries {
 			if !yield(r.entry(i)) {
 				return
 			}
@@ -250,29 +170,24 @@ func (r *Reader) Entry(name string) (Entry, bool) {
 }
 
 func (r *Reader) entry(i int) Entry {
-	out := Entry{Name: r.names.NameAt(i), Segment: r.segment(i), Alignment: r.align}
-	t := r.tensor(i)
-	if t == nil {
-		out.Data = r.blob(i)
+	e := &r.entries[i]
+	out := Entry{Name: e.Name, Data: e.Data, Segment: int(e.segment), Alignment: r.align}
+	if !e.isTensor {
 		return out
 	}
-	out.Data = t.Data
 	if !r.legacy {
-		out.Data = tensor.NewBlob(&r.segments[out.Segment])
+		out.Data = tensor.NewBlob(&r.segments[e.segment])
 	}
-	l := &Layout{Sizes: make([]int32, len(t.Shape)), DimOrder: make([]uint8, len(t.Shape))}
-	if u, ok := t.Data.Source().(*untyped); ok {
-		l.ScalarType = u.scalar
-	} else {
-		l.ScalarType, _ = ScalarTypeOf(t.DType)
+	out.Layout = &Layout{
+		ScalarType: e.Data.Source().(*payload).scalar,
+		Sizes:      make([]int32, len(e.Shape)), DimOrder: make([]uint8, len(e.Shape)),
 	}
-	for d, n := range t.Shape {
-		l.Sizes[d], l.DimOrder[d] = int32(n), uint8(d)
-		if t.Order != nil {
-			l.DimOrder[d] = uint8(t.Order[d])
+	for d, n := range e.Shape {
+		out.Layout.Sizes[d], out.Layout.DimOrder[d] = int32(n), uint8(d)
+		if e.Order != nil {
+			out.Layout.DimOrder[d] = uint8(e.Order[d])
 		}
 	}
-	out.Layout = l
 	return out
 }
 
@@ -293,20 +208,20 @@ func (r *Reader) Segments() iter.Seq2[int, Segment] {
 	}
 }
 
-// Sharing answers, by segment, the names of the entries that share it, where there is more than one.
+// Sharing returns, by segment, the names of the entries that share it, where there is more than one.
 func (r *Reader) Sharing() map[int][]string {
 	first := make([]int32, len(r.segments)) // entry + 1
 	out := map[int][]string{}
 	if r.legacy {
-		return out // there all tensors lie in one segment, and share nothing by that
+		return out // there all tensors have one segment, and share nothing by that
 	}
-	for i := range r.names.len() {
-		s, name := r.segment(i), r.names.NameAt(i)
+	for i := range r.entries {
+		s, name := int(r.entries[i].segment), r.entries[i].Name
 		switch {
 		case first[s] == 0:
 			first[s] = int32(i) + 1
 		case out[s] == nil:
-			out[s] = []string{r.names.NameAt(int(first[s]) - 1), name}
+			out[s] = []string{r.entries[first[s]-1].Name, name}
 		default:
 			out[s] = append(out[s], name)
 		}

@@ -43,22 +43,22 @@ type verification struct {
 	buf   []byte
 }
 
-// names looks at what entries are called and what refers to what.
+// names checks how entries are named and what refers to what.
 func (v *verification) names() {
 	r := v.r
 	used := make([]bool, len(r.segments))
-	for i := range r.names.len() {
-		used[r.segment(i)] = true
-		if r.names.NameAt(i) == "" {
-			v.found.Warn(malformed(-1, at("named_data", i)+".key", "empty: a program cannot refer to it"))
+	for i := range r.entries {
+		used[r.entries[i].segment] = true
+		if r.entries[i].Name == "" {
+			v.found.Warn(malformed(-1, at1("named_data", i)+".key", "empty: a program cannot refer to it"))
 		}
 	}
 	for i, ok := range used {
 		if s := &r.segments[i]; !ok && s.Size() > 0 {
-			v.found.Warn(malformed(s.Offset(), at("segments", i), "%d bytes that no entry refers to", s.Size()))
+			v.found.Warn(malformed(s.Offset(), at1("segments", i), "%d bytes that no entry refers to", s.Size()))
 		}
 	}
-	if r.names.len() == 0 {
+	if len(r.entries) == 0 {
 		v.found.Warn(malformed(-1, "named_data", "empty: ExecuTorch's Module refuses a file without entries"))
 	}
 }
@@ -82,7 +82,7 @@ func (v *verification) gaps() error {
 		if err := v.zero(end, s.Offset(), what); err != nil {
 			return err
 		}
-		end, what = max(end, s.Offset()+s.Size()), "padding of "+at("segments", i)
+		end, what = max(end, s.Offset()+s.Size()), "padding of "+at1("segments", i)
 	}
 	return v.zero(end, max(end, h.SegmentBaseOffset+h.SegmentDataSize), what)
 }

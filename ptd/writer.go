@@ -12,8 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -116,29 +116,37 @@ func (o *WriterOptions) check() error {
 // aligned checks an alignment that was asked for. The least common multiple of powers of two is the largest of them; of
 // other numbers it could be beyond any file.
 func (o *WriterOptions) aligned(a int64) error {
-	const most = 1 << 30
+	const limit = 1 << 30
 	switch {
-	case a < 0 || a > most:
-		return fmt.Errorf("alignment %d is not between 1 and %d", a, most)
+	case a < 0 || a > limit:
+		return fmt.Errorf("alignment %d is not between 1 and %d", a, limit)
 	case o.Parity == ParityNone && a&(a-1) != 0:
-		return fmt.Errorf("alignment %d is no power of two", a)
+		return fmt.Errorf("alignment %d is not a power of two", a)
 	}
 	return nil
 }
 
 // Add registers a tensor: Close reads its Data, so it must stay readable until then. The tensor must be dense.
 func (w *Writer) Add(t *tensor.Tensor) error {
+	e, err := entryOf(t)
+	if err != nil {
+		return err
+	}
+	return w.named(e)
+}
+
+func entryOf(t *tensor.Tensor) (Entry, error) {
 	if t == nil {
-		return fmt.Errorf("ptd: %w: no tensor", fs.ErrInvalid)
+		return Entry{}, fmt.Errorf("ptd: %w: no tensor", fs.ErrInvalid)
 	}
 	if t.External {
-		return fmt.Errorf("ptd: %w: the data of tensor %s is kept in another file", errors.ErrUnsupported, tensor.Quote(t.Name))
+		return Entry{}, fmt.Errorf("ptd: %w: the data of tensor %s is external", errors.ErrUnsupported, tensor.Quote(t.Name))
 	}
 	l, err := LayoutOf(t)
 	if err != nil {
-		return fmt.Errorf("ptd: %w", err)
+		return Entry{}, fmt.Errorf("ptd: %w", err)
 	}
-	return w.named(Entry{Name: t.Name, Layout: l, Data: t.Data})
+	return Entry{Name: t.Name, Layout: l, Data: t.Data}, nil
 }
 
 // named registers an entry that is not one of a file, and that a program shall find.
@@ -203,7 +211,9 @@ func (w *Writer) AddEntry(e Entry) error {
 }
 
 // Close writes the file. With NewWriter the io.Writer stays open.
-func (w *Writer) Close() error {
+func (w *Writer) Close() error { return w.close(context.Background()) }
+
+func (w *Writer) close(ctx context.Context) error {
 	if w.done {
 		return w.err
 	}
@@ -213,7 +223,7 @@ func (w *Writer) Close() error {
 		defer w.file.Abort() // nothing after its Close
 	}
 	if err == nil {
-		err = w.write()
+		err = w.write(ctx)
 	}
 	if err == nil && w.file != nil {
 		err = w.file.Close()
@@ -234,93 +244,61 @@ func (w *Writer) Abort() {
 	w.entries, w.names = nil, nil
 }
 
-func (w *Writer) write() error {
+func (w *Writer) write(ctx context.Context) error {
 	if w.opts.Sorted || w.opts.Parity == ParityCPP {
 		slices.SortStableFunc(w.entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	}
-	p, err := newPlan(w.entries, &w.opts)
+	p, err := newPlan(ctx, w.entries, &w.opts)
 	if err != nil {
 		return fmt.Errorf("ptd: %w", err)
 	}
 	if w.file != nil {
 		w.file.Reserve(p.size)
 	}
-	at := int64(0)
-	for _, b := range [...][]byte{p.head, p.rest} {
-		if _, err := w.w.Write(b); err != nil {
-			return err
-		}
-		at += int64(len(b))
-	}
-	if len(p.segments) == 0 { // up to the base all the same, as the reference does
-		return zeros(w.w, p.base-at)
-	}
+	head := tensor.BlobOf(p.head)
+	all := append([]pieces.Piece{
+		{Name: "header", Size: head.Size(), Data: head},
+		{Name: "metadata", Off: head.Size(), Size: int64(len(p.rest)), Data: tensor.BlobOf(p.rest)},
+	}, p.segments...)
 	for i := range p.segments {
-		s := &p.segments[i]
-		start := p.base + s.offset
-		if err := zeros(w.w, start-at); err != nil {
-			return err
-		}
-		n, err := s.data.WriteTo(w.w)
-		if err != nil {
-			return err
-		}
-		if n != s.size {
-			return fmt.Errorf("ptd: entry %s: %w: the source gave %d bytes of %d", tensor.Quote(s.name), io.ErrUnexpectedEOF, n, s.size)
-		}
-		at = start + n
+		all[2+i].Off += p.base
 	}
-	return nil
-}
-
-// zeros writes n zero bytes.
-func zeros(w io.Writer, n int64) error {
-	var block [4096]byte
-	for n > 0 {
-		m := min(n, int64(len(block)))
-		if _, err := w.Write(block[:m]); err != nil {
-			return err
-		}
-		n -= m
+	// Up to the base also without segments, as the reference does.
+	if _, err := pieces.Write(ctx, w.w, 0, all, p.base); err != nil {
+		return fmt.Errorf("ptd: %w", err)
 	}
 	return nil
 }
 
 // WriteFile writes a file of tensors, atomically as Create does.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
-	w, err := Create(name, opts)
-	if err != nil {
-		return err
-	}
-	defer w.Abort()
-	if err := w.AddAll(ctx, ts); err != nil {
-		return err
-	}
-	return w.Close()
+	return writeFile(ctx, name, opts, func(w *Writer) error { return w.AddAll(ctx, ts) })
 }
 
 // WriteEntries writes a file of entries, tensors and blobs, atomically as Create does. With the entries of a Reader it is a
 // copy, in which options may differ: it aligns anew, and brings a file of 0.6 up to date. name may be the file that the
 // Reader reads.
-func WriteEntries(name string, es iter.Seq[Entry], opts *WriterOptions) error {
+func WriteEntries(ctx context.Context, name string, es iter.Seq[Entry], opts *WriterOptions) error {
+	return writeFile(ctx, name, opts, func(w *Writer) error { return w.addEntries(es) })
+}
+
+func writeFile(ctx context.Context, name string, opts *WriterOptions, add func(*Writer) error) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err
 	}
 	defer w.Abort()
+	if err := add(w); err != nil {
+		return err
+	}
+	return w.close(ctx)
+}
+
+func (w *Writer) addEntries(es iter.Seq[Entry]) error {
 	for e := range es {
 		if err := w.AddEntry(e); err != nil {
 			return err
 		}
 	}
-	return w.Close()
-}
-
-// up rounds n up to a multiple of a.
-func up(n, a int64) (int64, error) {
-	r, ok := align.Up(n, a)
-	if !ok {
-		return 0, fmt.Errorf("%w: %d bytes, aligned to %d, are beyond 2^63", tensor.ErrLimit, n, a)
-	}
-	return r, nil
+	return nil
 }

@@ -32,7 +32,7 @@ func folder(t *testing.T, dir string) []string {
 	return out
 }
 
-// a writer that fails at any byte, and one that claims less than it got.
+// A writer that fails at any byte, and one that claims less than it got.
 func TestWriterThatFails(t *testing.T) {
 	do := func(w io.Writer) error {
 		x := ptd.NewWriter(w, &ptd.WriterOptions{SegmentAlignment: 16})
@@ -58,7 +58,7 @@ func TestWriterThatFails(t *testing.T) {
 	}
 }
 
-// sources that are shorter or longer than promised, fail, or panic. Nothing appears, and what was there stays.
+// Sources that are shorter or longer than promised, fail, or panic. Nothing appears, and what was there stays.
 func TestSourceThatFails(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "x.ptd")
@@ -79,7 +79,7 @@ func TestSourceThatFails(t *testing.T) {
 		"closed":  {tensor.BlobFunc(10, func() (io.ReadCloser, error) { return nil, fs.ErrClosed }), fs.ErrClosed},
 	} {
 		for _, dedup := range []ptd.Dedup{ptd.DedupIdentity, ptd.DedupSHA256} {
-			err := ptd.WriteEntries(name, slices.Values([]ptd.Entry{{Name: "a", Data: floats(1)}, {Name: "b", Data: c.data}, {Name: "c", Data: tensor.BlobOf(make([]byte, 10))}}), &ptd.WriterOptions{Dedup: dedup})
+			err := ptd.WriteEntries(context.Background(), name, slices.Values([]ptd.Entry{{Name: "a", Data: floats(1)}, {Name: "b", Data: c.data}, {Name: "c", Data: tensor.BlobOf(make([]byte, 10))}}), &ptd.WriterOptions{Dedup: dedup})
 			if !errors.Is(err, c.want) {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -93,7 +93,7 @@ func TestSourceThatFails(t *testing.T) {
 				}
 			}()
 			bad := source(10, func() io.Reader { return panicking{} })
-			ptd.WriteEntries(name, slices.Values([]ptd.Entry{{Name: "a", Data: bad}, {Name: "b", Data: bad}}), &ptd.WriterOptions{Dedup: dedup})
+			ptd.WriteEntries(context.Background(), name, slices.Values([]ptd.Entry{{Name: "a", Data: bad}, {Name: "b", Data: bad}}), &ptd.WriterOptions{Dedup: dedup})
 		}()
 	}
 	if b, _ := os.ReadFile(name); string(b) != "old" {
@@ -265,7 +265,7 @@ func TestAddAllStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// a million entries, with TENSORFILE_LARGE=1.
+// A million entries, with TENSORFILE_LARGE=1.
 func TestManyEntries(t *testing.T) {
 	n := 1_000_000
 	if os.Getenv("TENSORFILE_LARGE") == "" {
@@ -285,7 +285,7 @@ func TestManyEntries(t *testing.T) {
 	}
 }
 
-// an index that no FlatBuffer can hold is refused before anything is written, and before memory is taken for it. The names
+// An index that no FlatBuffer can hold is refused before anything is written, and before memory is taken for it. The names
 // are pieces of one string.
 func TestIndexBeyond2GiB(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
@@ -362,7 +362,7 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 				Data: tensor.BlobFunc(size/parts, func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(counting{}, size/parts)), nil }),
 			})
 		}
-		if err := ptd.WriteEntries(name, slices.Values(es), nil); err != nil {
+		if err := ptd.WriteEntries(context.Background(), name, slices.Values(es), nil); err != nil {
 			t.Fatal(err)
 		}
 	})

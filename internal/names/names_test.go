@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
@@ -74,74 +73,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// fill makes a table as several goroutines would, one part after the other, or all at a time, and answers how many names did not
-// find a place in their part.
-func fill(l []string, parts int, together bool) (tab *Table, late int, ok bool) {
-	t := new(Table)
-	t.Start(len(l), Func(func(i int) string { return l[i] }), make([]uint32, Slots(len(l))))
-	hashes := make([]uint64, len(l))
-	for i, s := range l {
-		hashes[i] = t.Hash(s)
-	}
-	fillers := make([]Filler, parts)
-	var wg sync.WaitGroup
-	for k := range fillers {
-		wg.Add(1)
-		part := func() { fillers[k].Fill(t, hashes, k, parts); wg.Done() }
-		if together {
-			go part()
-		} else {
-			part()
-		}
-	}
-	wg.Wait()
-	ok = true
-	for k := range fillers {
-		late += fillers[k].lates
-		ok = fillers[k].Finish(t, hashes) && ok
-	}
-	return t, late, ok
-}
-
-func TestFillers(t *testing.T) {
-	lates := 0
-	for _, n := range []int{0, 1, 2, 3, 100, 10_000} {
-		for parts := 1; parts <= 16; parts++ {
-			l := list(n)
-			tab, late, ok := fill(l, parts, parts%2 == 0)
-			if !ok {
-				t.Fatalf("%d names in %d parts are not filled", n, parts)
-			}
-			lates += late
-			for i, s := range l {
-				if got := tab.Lookup(s); got != i {
-					t.Fatalf("%d names in %d parts: %q found at %d, not %d", n, parts, s, got, i)
-				}
-			}
-			if got := tab.Lookup("none"); got != -1 {
-				t.Errorf("%d names in %d parts: what is not there, at %d", n, parts, got)
-			}
-		}
-	}
-	if lates == 0 {
-		t.Error("every name found a place in its part")
-	}
-}
-
-// A name that comes twice is never missed, whichever part its places lie in.
-func TestFillersFindDuplicates(t *testing.T) {
-	for n := 2; n < 300; n++ {
-		l := list(n)
-		l[n-1] = l[n/3]
-		for parts := 1; parts <= 5; parts++ {
-			if _, _, ok := fill(l, parts, false); ok {
-				t.Fatalf("%d names in %d parts: the duplicate was not found", n, parts)
-			}
-		}
-	}
-}
-
-// names that collide under the hashes that parsers like to use are as good as any. Only names of whose hash a slot's share
+// Names that collide under the hashes that parsers like to use are as good as any. Only names of whose hash a slot's share
 // agrees are asked of the list, so that the questions tell how many did.
 func TestNamesThatCollideElsewhere(t *testing.T) {
 	const bits = 14

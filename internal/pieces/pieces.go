@@ -1,0 +1,78 @@
+// Package pieces writes payloads at their places in a file.
+package pieces
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Piece is a payload, and where it goes.
+type Piece struct {
+	Name string // for errors
+	Off  int64  // in the file
+	Size int64  // of the data, as it was when the place was chosen
+	Data tensor.Blob
+}
+
+// Write writes pieces, in the order of their offsets, to w, which has at bytes of the file so
+// far, with zeros between them and up to end. It returns how long the file is then. A source
+// that has another number of bytes than its Size is an error.
+func Write(ctx context.Context, w io.Writer, at int64, all []Piece, end int64) (int64, error) {
+	w = &steady{ctx, w}
+	for i := range all {
+		p := &all[i]
+		var err error
+		if at, err = zeros(w, at, p.Off); err != nil {
+			return at, err
+		}
+		n, err := p.Data.WriteTo(w)
+		if at += n; err != nil {
+			return at, fmt.Errorf("%s: %w", tensor.Quote(p.Name), err)
+		}
+		if n != p.Size {
+			return at, fmt.Errorf("%s: %w: the source gave %d bytes of %d", tensor.Quote(p.Name), io.ErrUnexpectedEOF, n, p.Size)
+		}
+	}
+	return zeros(w, at, end)
+}
+
+// zeros writes zero bytes from at to end.
+func zeros(w io.Writer, at, end int64) (int64, error) {
+	var block [4096]byte
+	for at < end {
+		n, err := w.Write(block[:min(end-at, int64(len(block)))])
+		if at += int64(n); err != nil {
+			return at, err
+		}
+	}
+	return at, nil
+}
+
+// steady writes at most 1 MiB at a time, and ends with ctx.
+type steady struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (s *steady) Write(p []byte) (n int, err error) {
+	for {
+		if err := context.Cause(s.ctx); err != nil {
+			return n, err
+		}
+		piece := p[n:min(len(p), n+1<<20)]
+		k, err := s.w.Write(piece)
+		if k < 0 || k > len(piece) {
+			return n, fmt.Errorf("the writer claims %d of %d bytes", k, len(piece))
+		}
+		n += k
+		if err == nil && k < len(piece) {
+			err = io.ErrShortWrite
+		}
+		if err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package ptd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Conflict is a name under which the files of a Merge have different things.
+type Conflict struct {
+	Name   string
+	Files  [2]int // of the first that has the name, and of the one that disagrees
+	Layout bool   // the layouts differ; else the bytes do
+}
+
+func (c Conflict) String() string {
+	what := "other bytes"
+	if c.Layout {
+		what = "another layout"
+	}
+	return fmt.Sprintf("%s: file %d has %s than file %d", tensor.Quote(c.Name), c.Files[1], what, c.Files[0])
+}
+
+// A ConflictError lists all conflicts of a Merge.
+type ConflictError struct{ Conflicts []Conflict }
+
+func (e *ConflictError) Error() string {
+	s := "ptd: merge: " + e.Conflicts[0].String()
+	if n := len(e.Conflicts) - 1; n > 0 {
+		s += fmt.Sprintf(" (and %d more conflicts)", n)
+	}
+	return s
+}
+
+// Merge joins the entries of several files in order, for WriteEntries. What has the same name, layout and bytes in two of them
+// is kept once; it reads both to know. If anything else has a name that another file has, the error is a *ConflictError
+// that lists every such name.
+func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
+	type origin struct{ file, index int }
+	var out []Entry
+	from := map[string]origin{}
+	var conflicts []Conflict
+	for f, es := range files {
+		for e := range es {
+			first, ok := from[e.Name]
+			if !ok {
+				from[e.Name] = origin{f, len(out)}
+				out = append(out, e)
+				continue
+			}
+			kept := &out[first.index]
+			if !sameLayout(kept.Layout, e.Layout) {
+				conflicts = append(conflicts, Conflict{e.Name, [2]int{first.file, f}, true})
+				continue
+			}
+			same, err := sameBytes(ctx, kept.Data, e.Data)
+			if err != nil {
+				return nil, fmt.Errorf("ptd: merge: %s: %w", tensor.Quote(e.Name), err)
+			}
+			if !same {
+				conflicts = append(conflicts, Conflict{e.Name, [2]int{first.file, f}, false})
+			}
+			kept.Alignment = max(kept.Alignment, e.Alignment)
+		}
+	}
+	if len(conflicts) > 0 {
+		return nil, &ConflictError{conflicts}
+	}
+	return out, nil
+}
+
+func sameLayout(a, b *Layout) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ScalarType == b.ScalarType && slices.Equal(a.Sizes, b.Sizes) && slices.Equal(a.DimOrder, b.DimOrder)
+}
+
+func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
+	if a.Size() != b.Size() {
+		return false, nil
+	}
+	x, err := a.Open()
+	if err != nil {
+		return false, err
+	}
+	defer x.Close()
+	y, err := b.Open()
+	if err != nil {
+		return false, err
+	}
+	defer y.Close()
+	p, q := make([]byte, 1<<19), make([]byte, 1<<19)
+	for {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		n, err := source.ReadPiece(x, p)
+		if err != nil && err != io.EOF {
+			return false, err
+		}
+		m, err2 := source.ReadPiece(y, q)
+		if err2 != nil && err2 != io.EOF {
+			return false, err2
+		}
+		if !bytes.Equal(p[:n], q[:m]) {
+			return false, nil
+		}
+		if err != nil || err2 != nil {
+			return true, nil
+		}
+	}
+}
+
+// A Shard is one of the files that Split makes.
+type Shard struct {
+	// Tag names the shard after what is in it, as ExecuTorch does: the prefix, an underscore, and the SHA-256 of the sorted
+	// names joined by NUL. Its file is TAG.ptd.
+	Tag     string
+	Entries []Entry // sorted by name
+}
+
+// Split parts entries into files of at most maxBytes of data each, padding not counted, in the way of ExecuTorch's exporter:
+// in the order of names, entries that share their data together. It fails when an entry is larger than that.
+func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
+	if maxBytes <= 0 || prefix == "" {
+		return nil, fmt.Errorf("ptd: split: %w: a positive size and a prefix are needed", fs.ErrInvalid)
+	}
+	byName := func(a, b Entry) int { return strings.Compare(a.Name, b.Name) }
+	var groups [][]Entry // each of entries that share their data
+	of := map[any]int{}
+	for e := range es {
+		if e.Data.Size() > maxBytes {
+			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d of a shard", tensor.ErrLimit, tensor.Quote(e.Name), e.Data.Size(), maxBytes)
+		}
+		key := e.Data.Identity()
+		if g, ok := of[key]; ok && key != nil {
+			groups[g] = append(groups[g], e)
+			continue
+		}
+		of[key] = len(groups)
+		groups = append(groups, []Entry{e})
+	}
+	for _, g := range groups {
+		slices.SortFunc(g, byName)
+	}
+	slices.SortFunc(groups, func(a, b []Entry) int { return cmp.Compare(a[0].Name, b[0].Name) })
+	var out []Shard
+	var size int64
+	for _, g := range groups {
+		n := g[0].Data.Size()
+		if len(out) == 0 || n > maxBytes-size {
+			out = append(out, Shard{})
+			size = 0
+		}
+		s := &out[len(out)-1]
+		s.Entries = append(s.Entries, g...)
+		size += n
+	}
+	for i := range out {
+		s := &out[i]
+		slices.SortFunc(s.Entries, byName)
+		h := sha256.New()
+		for i, e := range s.Entries {
+			if i > 0 {
+				h.Write([]byte{0})
+			}
+			io.WriteString(h, e.Name)
+		}
+		s.Tag = prefix + "_" + hex.EncodeToString(h.Sum(nil))
+	}
+	return out, nil
+}
