@@ -144,9 +144,6 @@ func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
 
 // lies notes where a component that is not empty is.
 func (s *scan) lies(c *component) {
-	if s.end == 0 {
-		s.begin = c.offset
-	}
 	s.jumbled = s.jumbled || c.offset < s.end
 	s.end = c.offset + c.length
 }
@@ -236,8 +233,8 @@ func (c *component) other() *unusual {
 // setDigest notes the digest, a crc32c that is spelled as it should be as its
 // value, and anything else as its text.
 func (c *component) setDigest(text string) {
-	if v, ok := strings.CutPrefix(text, prefixCRC); ok && len(v) == 8 {
-		if c.crc, c.hasCRC = upperHex([]byte(v)); c.hasCRC {
+	if v, ok := strings.CutPrefix(text, prefixCRC); ok {
+		if c.crc, c.hasCRC = upperHex(v); c.hasCRC {
 			return
 		}
 	}

@@ -19,16 +19,15 @@ const maxDepth2 = 32
 // callers ask once, when they are done.
 type canon struct {
 	b     []byte
-	all   []byte // b before it failed
-	p     int    // next byte
-	at    int    // first byte of the item that was read last
-	limit int    // of depth, at most maxDepth2
+	p     int // next byte
+	at    int // first byte of the item that was read last
+	limit int // of depth, at most maxDepth2
 	err   error
 	errAt int
 }
 
 func newCanon(b []byte, l tensor.Limits) canon {
-	return canon{b: b, all: b, limit: int(min(l.MaxDepth, maxDepth2))}
+	return canon{b: b, limit: int(min(l.MaxDepth, maxDepth2))}
 }
 
 // refuse notes the first broken rule, at byte at.

@@ -100,48 +100,6 @@ type scan2 struct {
 	dims  []uint64
 	rank  int // how many dimensions there are, of which dims has no more than may be
 	parts []part2
-
-	late  failure2 // of a rule, of those that wait for the schema
-	large failure2 // of what is right and cannot be held
-}
-
-// A failure2 is an error that waits until the scan has seen the whole manifest. The schema is applied to all of it first,
-// then come shards, then objects in the order of their names: which of several rules a file is said to break is then the
-// same as upstream's.
-type failure2 struct {
-	err   error
-	at    int
-	where string
-	name  string // of the object; "" for shards
-}
-
-// later applies rules to something that has been read whole. What they find waits.
-func (s *scan2) later(name string, rules func()) {
-	if s.err != nil || s.late.err != nil && s.late.name <= name {
-		return
-	}
-	b, p := s.b, s.p
-	rules()
-	if s.err == nil {
-		return
-	}
-	found := failure2{s.err, s.errAt, s.where, name}
-	var rule *RuleError
-	switch {
-	case errors.As(found.err, &rule):
-		s.late = found
-	case s.large.err == nil:
-		s.large = found
-	}
-	s.b, s.p, s.err, s.where = b, p, nil, ""
-}
-
-// raise makes an error that has waited the one that stops the scan, if there is none.
-func (s *scan2) raise(f failure2) {
-	if s.err == nil && f.err != nil {
-		s.where = f.where
-		s.fail(f.at, f.err)
-	}
 }
 
 // A part2 is a part under construction, in the file's words; nil stands for a
@@ -168,20 +126,10 @@ func (p *part2) size() uint64 {
 	return p.length
 }
 
-// done returns the error that stopped the scan. Which of several errors it is
-// must not depend on where the schema breaks: CBOR comes first.
+// done returns the error that stopped the scan.
 func (s *scan2) done() error {
 	if s.err == nil {
 		return nil
-	}
-	var rule *RuleError
-	if errors.As(s.err, &rule) && rule.Rule[:4] != "Cbor" {
-		all := newCanon(s.all, s.r.limits)
-		all.skip(0)
-		all.end()
-		if all.err != nil {
-			s.err, s.errAt, s.where = all.err, all.errAt, "manifest"
-		}
 	}
 	return s.r.placed(s.r.manifestAt+int64(s.errAt), s.where, s.err)
 }
@@ -196,6 +144,13 @@ func (s *scan2) in(field func() string) {
 func (s *scan2) inKey(path string, key []byte) {
 	if s.err != nil && s.where == "" {
 		s.where = path + cutKey(key)
+	}
+}
+
+// inObject notes that a failure is in a field of an object.
+func (s *scan2) inObject(t *tensor.Tensor, field string) {
+	if s.err != nil && s.where == "" {
+		s.where = "objects[" + tensor.Quote(t.Name) + "]" + field
 	}
 }
 
@@ -228,12 +183,10 @@ func (s *scan2) end2(found bool) {
 	}
 	s.canon.end()
 	s.in(func() string { return "manifest" })
-	s.raise(s.late)
 	s.r.jumbled = s.jumbled || s.foreign
 	if s.err == nil && (s.jumbled || s.foreign) {
 		s.overlaps()
 	}
-	s.raise(s.large)
 }
 
 // attributes walks over a map of attributes whose keys lie that deep, and
@@ -288,9 +241,6 @@ func (s *scan2) objects() {
 	}
 	var before []byte
 	for ; n > 0 && s.err == nil; n-- {
-		if s.quick(&before) {
-			continue
-		}
 		at := s.p
 		key, isText := s.key(&before, 2)
 		s.name(at, key, isText, "an object")
@@ -320,9 +270,6 @@ func (s *scan2) object(name []byte, at int) {
 	s.dims, s.rank, s.parts = s.dims[:0], 0, s.parts[:0]
 	var before, layout []byte
 	has := 0
-	path := func(field string) func() string {
-		return func() string { return "objects[" + tensor.Quote(t.Name) + "]" + field }
-	}
 	for n := s.open(cborMap); n > 0 && s.err == nil; n-- {
 		key, isText := s.key(&before, 3)
 		if !isText {
@@ -347,7 +294,9 @@ func (s *scan2) object(name []byte, at int) {
 		default:
 			s.skip(3)
 		}
-		s.in(path("." + cutKey(key)))
+		if s.err != nil {
+			s.inObject(t, "."+cutKey(key))
+		}
 	}
 	for _, field := range []struct {
 		bit  int
@@ -357,8 +306,10 @@ func (s *scan2) object(name []byte, at int) {
 			s.refuse(ruleSchema, at, "%s is missing", field.name)
 		}
 	}
-	s.in(path(""))
-	s.later(t.Name, func() { s.assemble(t, layout, at) })
+	s.inObject(t, "")
+	if s.err == nil {
+		s.assemble(t, layout, at)
+	}
 }
 
 // shape reads the dimensions.
@@ -472,10 +423,10 @@ func isDigest(text []byte) bool {
 // rules of the container and those of its layout.
 func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 	r := s.r
-	defer s.in(func() string { return "objects[" + tensor.Quote(t.Name) + "]" })
+	defer s.inObject(t, "")
 	shape := func(err error) {
 		s.fail(at, err)
-		s.in(func() string { return "objects[" + tensor.Quote(t.Name) + "].shape" })
+		s.inObject(t, ".shape")
 	}
 	if s.rank > maxRank2 {
 		shape(broken(ruleShape, "%d dimensions, more than %d", s.rank, maxRank2))
@@ -500,12 +451,11 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 	blobs := r.two.blobs.take(len(s.parts))
 	for i := range s.parts {
 		if s.blob(t, &blobs[i], &s.parts[i]); s.err != nil {
-			s.firstPart(t, blobs)
 			return
 		}
 	}
 	s.arrange(t, layout, blobs, elements, at)
-	if s.err != nil || s.large.err != nil {
+	if s.err != nil {
 		return
 	}
 	// The rules have an answer to any number. What has 64 bits can only be refused when it keeps them all.
@@ -517,20 +467,6 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 		if p := &s.parts[i]; p.size() > math.MaxInt64 {
 			s.fail(p.at, fmt.Errorf("%w: decodes to %d bytes", tensor.ErrLimit, p.decoded))
 			s.in(func() string { return partField(t.Name, string(p.name)) + ".decoded_length" })
-			return
-		}
-	}
-}
-
-// firstPart repeats the check of parts, of which one failed, in the order of their names.
-func (s *scan2) firstPart(t *tensor.Tensor, blobs []blob) {
-	if len(s.parts) == 1 {
-		return
-	}
-	slices.SortFunc(s.parts, func(a, b part2) int { return slices.Compare(a.name, b.name) })
-	s.err, s.where = nil, ""
-	for i := range s.parts {
-		if s.blob(t, &blobs[i], &s.parts[i]); s.err != nil {
 			return
 		}
 	}
@@ -593,9 +529,7 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 			return
 		}
 		b.shard, s.foreign = int32(i+1), true
-		if end = uint64(r.two.shards[i].size - footer2); s.large.err != nil && s.large.name == "" {
-			return // perhaps because of this shard: where it ends cannot be said
-		}
+		end = uint64(r.two.shards[i].size - footer2)
 	}
 	if p.offset > end || p.length > end-p.offset {
 		s.refuse(ruleBlobBounds, p.at, "%d bytes at %d of the %d before the footer", p.length, p.offset, end)

@@ -3,14 +3,11 @@ package ztensor
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"hash/crc32"
-	"math/bits"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -70,29 +67,12 @@ func newHasher(alg Digest) hasher {
 func (h *hasher) write(p []byte) {
 	switch h.alg {
 	case CRC32C:
-		h.crc = updateCRC(h.crc, p)
+		h.crc = crc32.Update(h.crc, castagnoli, p)
 	case SHA256:
 		h.sha.Write(p)
 	case XXH3:
 		h.xxh.Write(p)
 	}
-}
-
-// updateCRC walks over the bytes once before hash/crc32 does: its three streams
-// side by side defeat the processor's prefetching of memory that is not in a
-// cache yet, and one plain walk is faster than that costs.
-func updateCRC(crc uint32, p []byte) uint32 {
-	const piece = 256 << 10
-	for len(p) > piece {
-		var touched byte
-		for i := 0; i < piece; i += 64 {
-			touched |= p[i]
-		}
-		runtime.KeepAlive(touched) // so that the walk is not left out
-		crc = crc32.Update(crc, castagnoli, p[:piece])
-		p = p[piece:]
-	}
-	return crc32.Update(crc, castagnoli, p)
 }
 
 // appendText appends the digest as the specification spells it.
@@ -167,18 +147,20 @@ func (h *hasher) check(w wanted) error {
 // prefixCRC begins a crc32c that is spelled as the specification does.
 const prefixCRC = "crc32c:0x"
 
-// upperHex reads eight upper-case hexadecimal digits, all at once.
-func upperHex(b []byte) (v uint32, ok bool) {
-	const each = 0x0101010101010101
-	x := binary.LittleEndian.Uint64(b)
-	letter := x >> 6 & each              // bit 6 tells A to F from 0 to 9
-	nibble := x&(0x0f*each) + 9*letter   // the value, if it is one
-	big := (nibble + 6*each) >> 4 & each // 1 where that is 10 or more
-	if nibble&(0xf0*each) != 0 || big != letter || nibble+0x30*each+7*letter != x {
+// upperHex reads eight upper-case hexadecimal digits.
+func upperHex(s string) (v uint32, ok bool) {
+	if len(s) != 8 {
 		return 0, false
 	}
-	x = bits.ReverseBytes64(nibble) // the first digit is the highest
-	x = (x | x>>4) & 0x00ff00ff00ff00ff
-	x = (x | x>>8) & 0x0000ffff0000ffff
-	return uint32(x | x>>16), true
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			v = v<<4 | uint32(c-'0')
+		case c >= 'A' && c <= 'F':
+			v = v<<4 | uint32(c-'A'+10)
+		default:
+			return 0, false
+		}
+	}
+	return v, true
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -194,46 +193,4 @@ func FuzzManifest(f *testing.F) {
 			}
 		}
 	})
-}
-
-// The quick way of reading an entry and the general one come to the same.
-func FuzzQuick(f *testing.F) {
-	for _, version := range []string{"1.0", "1.2"} {
-		for _, digest := range []Digest{NoDigest, CRC32C, SHA256} {
-			data := manyTensors(f, 5, &WriterOptions{Version: version, Digest: digest})
-			r, err := OpenBytes(data, nil)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(data[r.manifestAt:][:r.manifestSize], version == "1.2")
-		}
-	}
-	f.Fuzz(func(t *testing.T, manifest []byte, second bool) {
-		data := footed(data1(8<<10), manifest, second)
-		a, err := OpenBytes(data, nil)
-		b, err2 := openSlowly(data)
-		if (err == nil) != (err2 == nil) {
-			t.Fatalf("quick %v, slow %v", err, err2)
-		}
-		if err != nil {
-			return
-		}
-		if a.Len() != b.Len() || a.Version() != b.Version() || len(a.Warnings()) != len(b.Warnings()) {
-			t.Fatalf("%d tensors, slow %d", a.Len(), b.Len())
-		}
-		for i := range a.Len() {
-			x, y := a.tensors.at(i), b.tensors.at(i)
-			s1, _ := x.Data.Stored()
-			s2, _ := y.Data.Stored()
-			if x.Name != y.Name || !x.Shape.Equal(y.Shape) || x.DType != y.DType || x.Scheme != y.Scheme || s1 != s2 || x.Size() != y.Size() || len(x.Parts) != len(y.Parts) {
-				t.Fatalf("%+v %+v, slow %+v %+v", x, s1, y, s2)
-			}
-		}
-	})
-}
-
-// openSlowly opens a file without the quick way.
-func openSlowly(data []byte) (*Reader, error) {
-	r := &Reader{src: source.OfBytes(data), limits: tensor.Limits{}.WithDefaults(), general: true}
-	return r, r.open()
 }

@@ -87,7 +87,6 @@ type scan struct {
 	where   string  // the field in which the cursor failed
 	dims    []int64 // of the entry that is being read
 	roles   []role
-	begin   int64  // of the first component that is not empty
 	end     int64  // of the last one so far
 	jumbled bool   // components do not ascend in the file
 	mixed   bool   // names do not ascend
@@ -360,23 +359,8 @@ func (s *scan) tensors() {
 	if !s.plausible(n) {
 		return
 	}
-	a := s.readAhead(n)
-	if a != nil {
-		defer a.release()
-	} else {
-		s.x.reserve(n)
-	}
+	s.x.reserve(n)
 	for s.more(&n) {
-		if a != nil && s.p >= a.from {
-			taken := s.join(a, n+1)
-			if a = nil; taken > 0 {
-				n -= taken - 1 // more has counted the first
-				continue
-			}
-		}
-		if !s.r.general && s.quick() {
-			continue
-		}
 		at := s.p
 		name := s.text()
 		s.tensor(name, at)

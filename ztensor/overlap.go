@@ -3,7 +3,6 @@ package ztensor
 import (
 	"cmp"
 	"iter"
-	"math/bits"
 	"slices"
 )
 
@@ -17,7 +16,6 @@ type extent struct{ off, length int64 }
 func disjoint(n int, extents iter.Seq[extent]) bool {
 	const block, most = 64, 1<<32 - 1
 	words := make([]uint64, 0, n)
-	var set uint64
 	for e := range extents {
 		first, blocks := e.off/block, (e.length+block-1)/block
 		if e.off%block != 0 || first > most || blocks > most {
@@ -25,11 +23,11 @@ func disjoint(n int, extents iter.Seq[extent]) bool {
 		}
 		if blocks > 0 {
 			words = append(words, uint64(first)<<32|uint64(blocks))
-			set |= uint64(first) << 32
 		}
 	}
+	slices.Sort(words)
 	end := uint64(0)
-	for _, w := range radixSort(words, bits.TrailingZeros64(set), bits.Len64(set)) {
+	for _, w := range words {
 		if w>>32 < end {
 			return false
 		}
@@ -59,31 +57,4 @@ func overlaps(all []extent, report func(i, j int) bool) {
 			far = i
 		}
 	}
-}
-
-// radixSort sorts words by their bits from lo to hi.
-func radixSort(a []uint64, lo, hi int) []uint64 {
-	const digit = 11
-	if lo >= hi {
-		return a
-	}
-	b := make([]uint64, len(a))
-	for ; lo < hi; lo += digit {
-		var at [1 << digit]uint32
-		for _, v := range a {
-			at[v>>lo&(1<<digit-1)]++
-		}
-		sum := uint32(0)
-		for i, n := range at {
-			at[i] = sum
-			sum += n
-		}
-		for _, v := range a {
-			d := v >> lo & (1<<digit - 1)
-			b[at[d]] = v
-			at[d]++
-		}
-		a, b = b, a
-	}
-	return a
 }

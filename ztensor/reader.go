@@ -59,21 +59,10 @@ type Reader struct {
 	zstdErr     error
 
 	checked sync.Map // strict: the components whose digest was found right
-	scratch scratch
-
-	general bool // tests set it: scan.quick is not asked
 
 	two  *container2   // nil: version 1
 	name string        // of the file, where Open opened it
 	file source.Source // which is src then
-}
-
-// scratch is what opening needs for a while. It is a part of the Reader because
-// each allocation counts there.
-type scratch struct {
-	end   [footer2]byte // for the magic and the footer
-	dims  [8]int64      // what the slices of a scan begin with
-	roles [2]role
 }
 
 // Detect reports whether the file begins like one of the versions of zTensor. It
@@ -148,9 +137,7 @@ func (r *Reader) init(o ReaderOptions) error {
 		return err
 	}
 	r.opts, r.limits = o, o.Limits.WithDefaults()
-	err := r.open()
-	r.scratch = scratch{}
-	return err
+	return r.open()
 }
 
 // open reads the index. This is where the generations part: each reads its own
@@ -162,7 +149,7 @@ func (r *Reader) open() error {
 	if size < 16 { // no generation has shorter files
 		return r.bad(size, "", &RuleError{ruleFileTooSmall, fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)})
 	}
-	head := r.scratch.end[:len(magic1)]
+	head := make([]byte, len(magic1))
 	if _, err := src.ReadAt(head, 0); err != nil {
 		return r.bad(0, "magic", err)
 	}
@@ -199,7 +186,7 @@ const tailWindow = 64<<10 - 64
 func (r *Reader) readTail(n int64) (t tail, err error) {
 	size := r.src.Size()
 	if r.src.Mapped() {
-		t = tail{r.scratch.end[:n], size - n}
+		t = tail{make([]byte, n), size - n}
 		_, err = r.src.ReadAt(t.b, t.off)
 	} else {
 		t.off = max(0, size-tailWindow)
@@ -219,7 +206,7 @@ func (t tail) last(n int) []byte { return t.b[len(t.b)-n:] }
 // last is then copied by index.keep, since a mapping can change, and goes with
 // Close.
 func (r *Reader) readManifest(t tail, off, n int64) error {
-	s := scan{r: r, x: &r.index, minor: -1, dims: r.scratch.dims[:0], roles: r.scratch.roles[:0]}
+	s := scan{r: r, x: &r.index, minor: -1}
 	return r.manifest(t, off, n, func(b []byte) error {
 		s.cursor = newCursor(b, r.limits)
 		if r.version == "0.1" {

@@ -174,50 +174,26 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 
 // Lies of seek tables and of frames (§8), each refused when it is read, whole or
 // at one place, and none for a price.
-// Where a file breaks several rules, it is said to break the one that upstream names: CBOR before the schema, the schema
-// of everything before shards, these before objects, and objects in the order of their names.
-func TestTheFirstOfSeveralRules(t *testing.T) {
+// What 64 bits hold and we do not is a limit, and breaks no rule.
+func TestNumbersBeyondOurs(t *testing.T) {
 	dense := func(shape []any, off, n any, more ...any) pairList {
 		return object2Of("dense", shape, "data", partOf("u8", off, n, more...))
 	}
-	size, place, far := dense([]any{2}, 4096, 1), dense([]any{1}, 4097, 1), dense([]any{1}, 4096, 1<<30)
-	few := append(slices.Clone(size[:4]), "shards", strings.Repeat("x", 99)) // without a layout
 	shard := func(m made, size any) made {
 		m.manifest = append(pairList{"shards", pairList{"s", pairList{"size", size, "digest", "a:0"}}}, m.manifest.(pairList)...)
 		return m
 	}
 	huge := uint64(1) << 63
-	for _, c := range []struct {
-		rule string
-		m    made
-	}{
-		{ruleBlobAlignment, objectsOf("b", size, "aa", place)},
-		{ruleDenseSize, objectsOf("a", size, "bb", place)},
-		{ruleBlobBounds, objectsOf("b", size, "c", place, "aa", far)},
-		{ruleSchema, objectsOf("b", size, "c", few)},
-		{ruleName, objectsOf("b", size, "c\x00", few)},
-		{ruleSchema, shard(objectsOf("b", place), 47)},
-		{ruleSchema, shard(objectsOf("b", few), 47)},
-		{ruleCborDepth, objectsOf("b", size, "cc", append(pairList{"z", deepArray(40, "\x00")}, place...))},
-		{ruleBlobAlignment, objectsOf("w", object2Of("acme", []any{}, "b", partOf("u8", 4096, 1<<30), "aa", partOf("u8", 4097, 1)))},
-		{ruleShape, objectsOf("b", dense(ones(65), 4097, 1), "c", size)},
-		{ruleDenseSize, objectsOf("w", dense([]any{1}, 4096, 1, "encoding", "x", "decoded_length", huge))},
-		{ruleDenseSize, objectsOf("w", dense([]any{huge}, 4096, 1))},
-		{ruleDenseSize, objectsOf("v", dense([]any{0, huge}, 4096, 0), "w", size)},
-		{"", objectsOf("w", dense([]any{0, huge}, 4096, 0))},
-		{"", objectsOf("w", object2Of("acme", []any{huge}, "x", partOf("u8", 4096, 1)))},
-		{"", objectsOf("w", object2Of("acme", []any{1}, "x", partOf("u8", 4096, 1, "encoding", "x", "decoded_length", huge)))},
-		{"", shard(objectsOf("w", dense([]any{1}, 4096, 1)), huge)},
-		{"", shard(objectsOf("w", dense([]any{1}, huge, 1, "shard", "s")), huge)},
-		{ruleBlobOverlap, shard(objectsOf("a", dense([]any{1}, 4096, 1), "b", dense([]any{2}, 4096, 2)), huge)},
+	for _, m := range []made{
+		objectsOf("w", dense([]any{0, huge}, 4096, 0)),
+		objectsOf("w", object2Of("acme", []any{huge}, "x", partOf("u8", 4096, 1))),
+		objectsOf("w", object2Of("acme", []any{1}, "x", partOf("u8", 4096, 1, "encoding", "x", "decoded_length", huge))),
+		shard(objectsOf("w", dense([]any{1}, 4096, 1)), huge),
+		shard(objectsOf("w", dense([]any{1}, huge, 1, "shard", "s")), huge),
 	} {
-		_, err := OpenBytes(c.m.file(), nil)
 		var rule *RuleError
-		switch {
-		case c.rule == "" && (!errors.Is(err, tensor.ErrLimit) || errors.As(err, &rule)):
-			t.Errorf("%v: %v, not a limit", c.m.manifest, err)
-		case c.rule != "" && (!errors.As(err, &rule) || rule.Rule != c.rule):
-			t.Errorf("%v: %v, not %s", c.m.manifest, err, c.rule)
+		if _, err := OpenBytes(m.file(), nil); !errors.Is(err, tensor.ErrLimit) || errors.As(err, &rule) {
+			t.Errorf("%v: %v, not a limit", m.manifest, err)
 		}
 	}
 }

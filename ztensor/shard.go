@@ -164,14 +164,11 @@ func (s *scan2) shardEntry(name []byte, at int) {
 	case !hasSize || digest == nil:
 		s.refuse(ruleSchema, at, "a shard has a size and a digest")
 	default:
-		s.later("", func() {
-			if size < least2 {
-				s.refuse(ruleSchema, at, "a size of %d, and the shortest file has %d", size, least2)
-			} else if size > math.MaxInt64 {
-				s.fail(at, fmt.Errorf("%w: a shard of %d bytes", tensor.ErrLimit, size))
-			}
-			s.in(func() string { return "shards[" + tensor.Quote(string(name)) + "]" })
-		})
+		if size < least2 {
+			s.refuse(ruleSchema, at, "a size of %d, and the shortest file has %d", size, least2)
+		} else if size > math.MaxInt64 {
+			s.fail(at, fmt.Errorf("%w: a shard of %d bytes", tensor.ErrLimit, size))
+		}
 		two := s.r.two
 		two.shards = append(two.shards, shard{name: s.r.keep(name), size: int64(min(size, math.MaxInt64)), digest: s.r.keep(digest)})
 	}
