@@ -389,13 +389,14 @@ func TestA17Unions(t *testing.T) {
 			if err := e.open(); err != nil {
 				t.Fatal(err)
 			}
-			crafted{e}.value(i).SetScalar(ptefb.SlotEValueValType, 1, tag)
+			e.rebuild.load(128)
+			crafted{e.rebuild}.value(i).SetScalar(ptefb.SlotEValueValType, 1, tag)
 			var w bytes.Buffer
-			o, err := e.rebuilt()
+			o, err := e.rebuild.finish(128)
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.writeTo(&w)
+			o.writeTo(t.Context(), &w)
 			readtest.Survives(t, func() error {
 				r, err := OpenBytes(w.Bytes(), nil)
 				if err == nil {
@@ -766,15 +767,10 @@ func TestA41WritersThatFail(t *testing.T) {
 	b := NewBuilder()
 	p.build(b)
 	r := opened(t, b)
-	patch, err := NewPatch(r)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for n := range r.Size() {
 		for what, write := range map[string]func(io.Writer) error{
 			"Builder": func(w io.Writer) error { return b.Write(w, nil) },
-			"Edit":    NewEdit(r).Write,
-			"Patch":   patch.Write,
+			"Edit":    func(w io.Writer) error { return NewEdit(r).Write(t.Context(), w, nil) },
 		} {
 			if err := write(readtest.FailingWriter(io.Discard, n)); !errors.Is(err, readtest.ErrInjected) {
 				t.Fatalf("%s after %d bytes: %v", what, n, err)

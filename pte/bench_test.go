@@ -167,13 +167,10 @@ func BenchmarkRewrite(b *testing.B) {
 		os.Remove(plainName)
 	}, readtest.Turn{Name: "rewrite", Do: func() {
 		e := NewEdit(r)
-		if err := e.Align(16384); err != nil {
-			b.Fatal(err)
-		}
 		if err := e.open(); err != nil {
 			b.Fatal(err)
 		}
-		if err := e.WriteFile(ourName); err != nil {
+		if err := e.WriteFile(b.Context(), ourName, &WriterOptions{SegmentAlignment: 16384}); err != nil {
 			b.Fatal(err)
 		}
 		os.Remove(ourName)
@@ -196,52 +193,4 @@ func copyFile(to, from string) error {
 		return err
 	}
 	return out.Sync()
-}
-
-// BenchmarkPatch writes new bytes for one constant into a file in place.
-func BenchmarkPatch(b *testing.B) {
-	size := bigSize()
-	name := big(b, size)
-	r, err := Open(name, &ReaderOptions{NoMap: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer r.Close()
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	x := r.Entry("forward/7")
-	t := *x.Tensor
-	t.Data = tensor.BlobOf(make([]byte, x.Data.Size()))
-	written := &countingWriter{w: f}
-	for b.Loop() {
-		written.n = 0
-		p, err := NewPatch(r)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := p.Set("forward", 7, &t); err != nil {
-			b.Fatal(err)
-		}
-		if err := p.Apply(written); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if written.n != x.Data.Size() {
-		b.Fatalf("%d bytes written for a constant of %d", written.n, x.Data.Size())
-	}
-	b.ReportMetric(float64(written.n), "written-B/op")
-	b.ReportMetric(float64(r.Size()), "file-B")
-}
-
-type countingWriter struct {
-	w io.WriterAt
-	n int64
-}
-
-func (c *countingWriter) WriteAt(p []byte, off int64) (int, error) {
-	c.n += int64(len(p))
-	return c.w.WriteAt(p, off)
 }

@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -151,8 +152,7 @@ func (b *Builder) Write(w io.Writer, opts *WriterOptions) error {
 	if err != nil {
 		return err
 	}
-	_, err = o.writeTo(w)
-	return err
+	return o.writeTo(context.Background(), w)
 }
 
 // WriteFile writes the program into a file, which appears whole or not at all.
@@ -161,17 +161,17 @@ func (b *Builder) WriteFile(name string, opts *WriterOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.writeFile(name)
+	return o.writeFile(context.Background(), name)
 }
 
-func (o *output) writeFile(name string) error {
+func (o *output) writeFile(ctx context.Context, name string) error {
 	f, err := atomicfile.Create(name)
 	if err != nil {
 		return err
 	}
 	defer f.Abort()
 	f.Reserve(o.size)
-	if _, err := o.writeTo(f); err != nil {
+	if err := o.writeTo(ctx, f); err != nil {
 		return err
 	}
 	return f.Close()

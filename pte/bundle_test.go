@@ -92,10 +92,8 @@ func TestBundlesAreWritten(t *testing.T) {
 func TestBundleAroundAnotherProgram(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-bundled.bpte")
 	e := NewEdit(r)
-	if err := e.Align(4096); err != nil {
-		t.Fatal(err)
-	}
-	other := program(t, rewritten(t, e))
+	e.Unwrap()
+	other := program(t, rewrittenWith(t, e, &WriterOptions{SegmentAlignment: 4096}))
 	if bytes.Equal(other, program(t, r)) {
 		t.Fatal("the same program")
 	}

@@ -9,24 +9,25 @@
 //	         padding
 //	base     segments: constants, initial values, payloads of delegates, named blobs
 //
-// Files without segments have no extended header; before ExecuTorch 0.4 constants may be inside the flatbuffer. All
-// published generations are read: headers of 24 and 32 bytes and longer ones, inline constants and payloads, every
-// field of the schema up to ExecuTorch 1.5. Content of a newer schema does not prevent reading: values and instructions
-// of an unknown kind are shown as such.
+// Files without segments have no extended header; before ExecuTorch 0.4 constants may be inside the
+// flatbuffer. All published generations are read: headers of 24 and 32 bytes and longer ones, inline
+// constants and payloads, every field of the schema up to ExecuTorch 1.5. Content of a newer schema
+// does not prevent reading: values and instructions of an unknown kind are shown as such.
 //
 // # Reading
 //
-// [Open], [OpenBytes] and [NewReader] read the flatbuffer and check its structure once; payloads are not touched before
-// they are asked for. [Reader.Program] is a view of methods, values, instructions, delegates and memory plans;
-// [Reader.Tensors] lists what is stored: constants, state, and tensors that are expected in a .ptd. Most constants have no
-// name in the file and are called METHOD/VALUE. [Reader.Raw] gives the verified tables themselves.
+// [Open], [OpenBytes] and [NewReader] read the flatbuffer and verify it once; payloads are not read
+// before they are asked for. [Reader.Program] is a view of methods, values, instructions, delegates
+// and memory plans; [Reader.Tensors] lists what is stored: constants, state, and tensors that are
+// expected in a .ptd. Most constants have no name in the file and are named METHOD/VALUE.
+// [Reader.Raw] gives the verified tables themselves.
 //
-// [Reader.Verify] answers whether ExecuTorch's runtime would load and run the program.
+// [Reader.Verify] reports whether ExecuTorch's runtime would load and run the program.
 //
 // # Writing
 //
-// A [Builder] assembles a program, an [Edit] writes one with changes, a [Patch] replaces weights in place, and
-// [Bundle.Write] puts test cases around a program.
+// A [Builder] assembles a program, an [Edit] writes one with changes, and [Bundle.Write] puts test
+// cases around a program.
 //
 // # Lifetime
 //

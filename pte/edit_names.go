@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -11,135 +12,202 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Rename gives tensors that [Reader.Tensors] lists another fully qualified name, which constants mostly have not; choose
-// is asked for that of each, and whatever equals [Entry.Name] stays as it is. The name of an external tensor is its key in
-// the .ptd, which has to be renamed too; two that get the same key must agree in type, shape and order.
-func (e *Edit) Rename(choose func(*Entry) string) error {
+// blobPrefix is what the names of named data begin with in Reader.Blobs.
+const blobPrefix = "named/"
+
+// A blobChange is what becomes of the named data of a key.
+type blobChange struct {
+	removed bool
+	key     string
+}
+
+// changeBlob changes the named data of a name as in Reader.Blobs.
+func (e *Edit) changeBlob(name string, c blobChange) error {
+	key, ok := strings.CutPrefix(name, blobPrefix)
+	if _, found := e.r.Program().Named(key); !ok || !found {
+		return fmt.Errorf("pte: %w: no named data %s", tensor.ErrNoTensor, tensor.Quote(name))
+	}
 	if err := e.open(); err != nil {
 		return err
 	}
-	type external struct {
-		*Entry
-		renamed bool
-	}
-	keys := make(map[string]external)
-	for x := range e.r.Entries() {
-		name := choose(x)
-		renamed := name != x.Name // what is not stays as it is, whatever that is
-		if renamed && (strings.ContainsRune(name, 0) || name == "") {
-			return fmt.Errorf("pte: %w: %s is no name for a tensor", tensor.ErrMalformed, tensor.Quote(name))
-		}
-		node := e.values[x.Method.index][x.Value]
-		if roleOfNode(node).External() {
-			first, ok := keys[name]
-			if !ok {
-				keys[name] = external{x, renamed}
-			} else if (renamed || first.renamed) && (first.DType != x.DType || !first.Shape.Equal(x.Shape) || !slices.Equal(first.Order, x.Order)) {
-				return fmt.Errorf("pte: %w: %s would be the key of two external tensors that differ", tensor.ErrMalformed, tensor.Quote(name))
-			}
-		}
-		if !renamed {
-			continue
-		}
-		info := node.Child(ptefb.SlotTensorExtraTensorInfo)
-		if info == nil {
-			info = new(fb.Node)
-			node.SetChild(ptefb.SlotTensorExtraTensorInfo, info)
-		}
-		info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
-	}
+	e.blobs[key] = c
 	return nil
 }
 
-// RenameNamed gives named blobs other keys, or drops them: choose is asked for each. Delegates look for blobs by their
-// keys, so that one that lacks its own does not run any more. What nothing else refers to leaves the file.
-func (e *Edit) RenameNamed(choose func(key string) (name string, keep bool)) error {
-	if err := e.open(); err != nil {
-		return err
+// RenameBlob gives named data another key; both are named/KEY, as in [Reader.Blobs]. Delegates look
+// for blobs by their keys, so that one that lacks its own does not run any more.
+func (e *Edit) RenameBlob(old, new string) error {
+	key, ok := strings.CutPrefix(new, blobPrefix)
+	if !ok || strings.ContainsRune(key, 0) {
+		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, tensor.Quote(new), blobPrefix)
 	}
-	taken := make(map[string]bool) // by a blob that had another key
+	return e.changeBlob(old, blobChange{key: key})
+}
+
+// RemoveBlob leaves out named data. What nothing else refers to leaves the file.
+func (e *Edit) RemoveBlob(name string) error { return e.changeBlob(name, blobChange{removed: true}) }
+
+func (b *rebuild) renameBlobs() error {
+	owner := make(map[string]string) // the original key
 	var left []*fb.Node
-	all := e.tree.Children(ptefb.SlotProgramNamedData)
-	for _, n := range all {
-		old := string(n.Bytes(ptefb.SlotNamedDataKey))
-		name, keep := choose(old)
-		if !keep {
+	for i, t := range fb.Each(b.r.root.NamedDataLength(), b.r.root.NamedData) {
+		old := string(t.Key())
+		c, changed := b.e.blobs[old]
+		if c.removed {
 			continue
 		}
-		renamed := name != old // what is not stays as it is, whatever that is
-		if renamed && strings.ContainsRune(name, 0) {
-			return fmt.Errorf("pte: %w: the key %s has a zero byte", tensor.ErrMalformed, tensor.Quote(name))
+		key := old
+		if changed {
+			key = c.key
+			b.named[i].SetString(ptefb.SlotNamedDataKey, key)
 		}
-		if first, ok := taken[name]; ok && (renamed || first) {
-			return fmt.Errorf("pte: %w: the key %s would be there twice", tensor.ErrMalformed, tensor.Quote(name))
+		if first, ok := owner[key]; ok && first != old {
+			return fmt.Errorf("pte: %w: %s and %s would both have the key %s", tensor.ErrDuplicate, tensor.Quote(first), tensor.Quote(old), tensor.Quote(key))
 		}
-		if taken[name] = renamed; renamed {
-			n.SetString(ptefb.SlotNamedDataKey, name)
-		}
-		left = append(left, n)
+		owner[key] = old
+		left = append(left, b.named[i])
 	}
-	if len(left) < len(all) {
-		e.tree.SetChildren(ptefb.SlotProgramNamedData, left)
-		e.dropSegments()
+	if len(left) < len(b.named) {
+		b.tree.SetChildren(ptefb.SlotProgramNamedData, left)
+		b.dropSegments()
 	}
 	return nil
 }
 
-// SetMetadata makes the constant getter of that name return value, an int, int64, bool, float64, string or nil for None. It
-// takes the place of a getter of that name; any other method of the name is an error.
+// SetMetadata makes the constant getter of that name return value, an int, int64, bool, float64,
+// string or nil for None. It replaces a getter of that name; any other method of the name is an
+// error.
 func (e *Edit) SetMetadata(name string, value any) error {
 	if _, ok := value.(*tensor.Tensor); ok {
-		return fmt.Errorf("pte: metadata %s: a tensor is not set so", tensor.Quote(name))
+		return fmt.Errorf("pte: metadata %s: %w: a tensor", tensor.Quote(name), tensor.ErrDType)
 	}
 	b := NewBuilder()
 	b.Metadata(name, value)
-	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
+	if err := b.Err(); err != nil {
 		return err
 	}
-	one, err := fb.Take(w.Bytes(), &ptefb.Schema, ptefb.TableProgram, func(int, int) int { return 1 })
-	if err != nil {
-		return err
+	if m, ok := e.r.Program().Method(name); ok && !m.IsGetter() {
+		return fmt.Errorf("pte: %w: %s is a method that computes, not metadata", tensor.ErrDuplicate, tensor.Quote(name))
 	}
-	getter := one.Children(ptefb.SlotProgramExecutionPlan)[0]
 	if err := e.open(); err != nil {
 		return err
 	}
-	plans := slices.Clone(e.tree.Children(ptefb.SlotProgramExecutionPlan))
-	i, err := e.getter(name)
-	if err != nil {
-		return err
+	if _, ok := e.getters[name]; !ok {
+		e.order = append(e.order, name)
 	}
-	if i < 0 {
-		plans = append(plans, getter)
-	} else {
-		plans[i] = getter
-	}
-	e.tree.SetChildren(ptefb.SlotProgramExecutionPlan, plans)
+	e.getters[name] = &value
 	return nil
 }
 
-// RemoveMetadata drops the constant getter of that name.
-func (e *Edit) RemoveMetadata(name string) error {
+// SetAttribute sets the constant getter of that name. The value is read as the type of the old one;
+// where there is none, it is true or false, an integer, a float or text, as it looks.
+func (e *Edit) SetAttribute(key, value string) error {
+	var old any
+	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
+		v := m.Outputs()[0]
+		if k := v.Kind(); k.IsList() || k == KindTensor || k == KindDoubleList || k == KindBoolList {
+			return fmt.Errorf("pte: attribute %s: %w: the old value is a %v", tensor.Quote(key), tensor.ErrDType, k)
+		}
+		old = v.constant()
+	}
+	x, err := likeBefore(old, value)
+	if err != nil {
+		return fmt.Errorf("pte: attribute %s: %w", tensor.Quote(key), err)
+	}
+	return e.SetMetadata(key, x)
+}
+
+// likeBefore reads a value of the type of the old one; where that is nil, as what it looks like.
+func likeBefore(old any, text string) (any, error) {
+	n, notInt := strconv.ParseInt(text, 10, 64)
+	f, notFloat := strconv.ParseFloat(text, 64)
+	b, notBool := text == "true", text != "true" && text != "false"
+	wrong := func(what string) error {
+		return fmt.Errorf("%w: %s is not %s, as the old value is", tensor.ErrDType, tensor.Quote(text), what)
+	}
+	switch old.(type) {
+	case int64:
+		if notInt != nil {
+			return nil, wrong("an integer")
+		}
+		return n, nil
+	case float64:
+		if notFloat != nil {
+			return nil, wrong("a number")
+		}
+		return f, nil
+	case bool:
+		if notBool {
+			return nil, wrong("true or false")
+		}
+		return b, nil
+	case string:
+		return text, nil
+	}
+	switch {
+	case !notBool:
+		return b, nil
+	case notInt == nil:
+		return n, nil
+	case notFloat == nil:
+		return f, nil
+	}
+	return text, nil
+}
+
+// RemoveAttribute drops the constant getter of that name.
+func (e *Edit) RemoveAttribute(key string) error {
+	if m, ok := e.r.Program().Method(key); !ok || !m.IsGetter() {
+		return fmt.Errorf("pte: %w: no attribute %s", tensor.ErrNoTensor, tensor.Quote(key))
+	}
 	if err := e.open(); err != nil {
 		return err
 	}
-	i, err := e.getter(name)
-	if err != nil {
-		return err
-	}
-	if i < 0 {
-		return fmt.Errorf("pte: no metadata is called %s", tensor.Quote(name))
-	}
-	e.tree.SetChildren(ptefb.SlotProgramExecutionPlan, slices.Delete(slices.Clone(e.tree.Children(ptefb.SlotProgramExecutionPlan)), i, i+1))
+	e.getters[key] = nil
 	return nil
 }
 
-// getter is where the method of that name is now, -1 if there is none.
-func (e *Edit) getter(name string) (int, error) {
-	i := slices.IndexFunc(e.tree.Children(ptefb.SlotProgramExecutionPlan), func(n *fb.Node) bool { return string(n.Bytes(ptefb.SlotExecutionPlanName)) == name })
-	if m, ok := e.r.Program().Method(name); ok && i >= 0 && !m.IsGetter() {
-		return 0, fmt.Errorf("pte: %s is a method that computes, no metadata", tensor.Quote(name))
+// setGetters replaces, appends and drops constant getters.
+func (b *rebuild) setGetters() error {
+	if len(b.e.getters) == 0 {
+		return nil
 	}
-	return i, nil
+	one := NewBuilder()
+	for _, name := range b.e.order {
+		if v := b.e.getters[name]; v != nil {
+			one.Metadata(name, *v)
+		}
+	}
+	made := make(map[string]*fb.Node)
+	if len(one.methods) > 0 {
+		var w bytes.Buffer
+		if err := one.Write(&w, nil); err != nil {
+			return err
+		}
+		tree, err := fb.Take(w.Bytes(), &ptefb.Schema, ptefb.TableProgram, func(int, int) int { return 1 })
+		if err != nil {
+			return err
+		}
+		for _, n := range tree.Children(ptefb.SlotProgramExecutionPlan) {
+			made[string(n.Bytes(ptefb.SlotExecutionPlanName))] = n
+		}
+	}
+	var plans []*fb.Node
+	for _, n := range b.tree.Children(ptefb.SlotProgramExecutionPlan) {
+		name := string(n.Bytes(ptefb.SlotExecutionPlanName))
+		if v, changed := b.e.getters[name]; changed {
+			if n = made[name]; v == nil || n == nil {
+				continue // removed, or a second one of the name
+			}
+			delete(made, name)
+		}
+		plans = append(plans, n)
+	}
+	for _, name := range b.e.order {
+		if n := made[name]; n != nil {
+			plans = append(plans, n)
+		}
+	}
+	b.tree.SetChildren(ptefb.SlotProgramExecutionPlan, slices.Clip(plans))
+	return nil
 }

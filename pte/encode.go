@@ -116,7 +116,7 @@ func (e *encoder) data(tensorAlign int64) error {
 			if shared {
 				continue
 			}
-			off, err := s.append(t.data.Data, max(tensorAlign, int64(t.dtype.Align())))
+			off, err := s.append(whole(t.data.Data), t.data.Data.Size(), max(tensorAlign, int64(t.dtype.Align())))
 			if err != nil {
 				return err
 			}
@@ -146,7 +146,7 @@ func (e *encoder) data(tensorAlign int64) error {
 			return at, nil
 		}
 		var s dataSegment
-		if _, err := s.append(data, alignment); err != nil {
+		if _, err := s.append(whole(data), data.Size(), alignment); err != nil {
 			return 0, err
 		}
 		e.segments = append(e.segments, s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"path/filepath"
@@ -74,31 +75,29 @@ func ExampleBuilder() {
 	// aten::add.out(0, 1, 3, 2, 2)
 }
 
-// A fleet: new weights into a program, the program untouched.
-func ExamplePatch() {
+// New weights for a program, the rest of it untouched.
+func ExampleEdit_Replace() {
 	r, err := pte.Open("../testdata/pte/export-1.5.1-methods.pte", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	old := r.Entry("decode/0")
-	zero := *old.Tensor
-	zero.Data = tensor.BlobOf(make([]byte, old.Size()))
+	zero := *r.Tensor("decode/0")
+	zero.Data = tensor.BlobOf(make([]byte, zero.Data.Size()))
 
-	patch, err := pte.NewPatch(r)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = patch.Set("decode", old.Value, &zero)
+	edit := pte.NewEdit(r)
+	err = edit.Replace("decode/0", &zero)
 	var shared *pte.SharedError
 	if errors.As(err, &shared) {
 		fmt.Println("also used by", shared.Others)
-		patch.AllowShared = true
-		err = patch.Set("decode", old.Value, &zero)
+		edit.AllowShared = true
+		err = edit.Replace("decode/0", &zero)
 	}
 	fmt.Println(err)
+	fmt.Println(edit.Write(context.Background(), io.Discard, nil))
 	// Output:
 	// also used by [encode/0]
+	// <nil>
 	// <nil>
 }
 
@@ -120,7 +119,7 @@ func ExampleEdit_Externalize() {
 	}
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "lean.pte")
-	if err := edit.WriteFile(name); err != nil {
+	if err := edit.WriteFile(context.Background(), name, nil); err != nil {
 		log.Fatal(err)
 	}
 	lean, err := pte.Open(name, nil)

@@ -83,7 +83,7 @@ func base(t testing.TB, name string) []byte {
 }
 
 // A crafted program is a sound one with something changed in its tables.
-type crafted struct{ *Edit }
+type crafted struct{ *rebuild }
 
 func (c crafted) plan() *fb.Node       { return c.tree.Children(ptefb.SlotProgramExecutionPlan)[0] }
 func (c crafted) value(i int) *fb.Node { return c.plan().Children(ptefb.SlotExecutionPlanValues)[i] }
@@ -124,13 +124,14 @@ func craft(t testing.TB, b []byte, change func(c crafted)) []byte {
 	if err := e.open(); err != nil {
 		t.Fatal(err)
 	}
-	change(crafted{e})
-	o, err := e.rebuilt()
+	e.rebuild.load(r.segmentAlignment())
+	change(crafted{e.rebuild})
+	o, err := e.rebuild.finish(r.segmentAlignment())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var w bytes.Buffer
-	if _, err := o.writeTo(&w); err != nil {
+	if err := o.writeTo(t.Context(), &w); err != nil {
 		t.Fatal(err)
 	}
 	return w.Bytes()

@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -37,18 +38,22 @@ type dataSegment struct {
 	off    int64 // from the base
 }
 
-// append puts data behind what is there and answers where.
-func (s *dataSegment) append(data tensor.Blob, alignment int64) (int64, error) {
+// append adds data of size bytes after what is there and returns where.
+func (s *dataSegment) append(data []piece, size, alignment int64) (int64, error) {
 	off, ok := align.Up(s.size, alignment)
-	size := data.Size()
 	if !ok || size < 0 || size > math.MaxInt64-off {
 		return 0, fmt.Errorf("pte: a segment of more than 2^63 bytes")
 	}
 	s.align = max(s.align, alignment)
-	s.pieces = append(s.pieces, piece{off, data, size})
+	for _, p := range data {
+		s.pieces = append(s.pieces, piece{off + p.off, p.data, p.size})
+	}
 	s.size = off + size
 	return off, nil
 }
+
+// whole is a blob as a piece.
+func whole(b tensor.Blob) []piece { return []piece{{0, b, b.Size()}} }
 
 // hold makes sure that a segment of tensors has a byte: the runtime finds no tensor in an empty one, even if that has no
 // elements.
@@ -159,46 +164,64 @@ func (b padded) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // writeTo writes the file.
-func (o *output) writeTo(w io.Writer) (int64, error) {
-	n, err := w.Write(o.head)
-	if err == nil && n < len(o.head) {
-		err = io.ErrShortWrite
+func (o *output) writeTo(ctx context.Context, to io.Writer) error {
+	w := &contextWriter{ctx, to}
+	if _, err := w.Write(o.head); err != nil {
+		return err
 	}
-	at := int64(n)
-	if err != nil {
-		return at, err
-	}
+	at := int64(len(o.head))
 	for _, p := range o.pieces {
-		m, err := zeros(w, p.off-at)
-		if at += m; err != nil {
-			return at, err
+		if err := w.zeros(p.off - at); err != nil {
+			return err
 		}
-		m, err = p.data.WriteTo(w)
-		if at += m; err != nil {
-			return at, err
+		n, err := p.data.WriteTo(w)
+		if err != nil {
+			return err
 		}
-		if m != p.size {
-			return at, fmt.Errorf("pte: %w: a source gave %d bytes of %d", io.ErrUnexpectedEOF, m, p.size)
+		if n != p.size {
+			return fmt.Errorf("pte: %w: a source gave %d bytes of %d", io.ErrUnexpectedEOF, n, p.size)
 		}
+		at = p.off + n
 	}
-	m, err := zeros(w, o.size-at)
-	return at + m, err
+	return w.zeros(o.size - at)
+}
+
+// A contextWriter ends when its context does, and takes no short writes.
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c *contextWriter) Write(p []byte) (n int, err error) {
+	for len(p) > 0 {
+		if err := c.ctx.Err(); err != nil {
+			return n, err
+		}
+		k := min(len(p), 1<<20)
+		m, err := c.w.Write(p[:k])
+		n += m
+		if err == nil && m < k {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return n, err
+		}
+		p = p[k:]
+	}
+	return n, nil
 }
 
 // zeros writes n zero bytes.
-func zeros(w io.Writer, n int64) (written int64, err error) {
+func (c *contextWriter) zeros(n int64) error {
 	var block [4096]byte
-	for written < n {
-		p := block[:min(n-written, int64(len(block)))]
-		m, err := w.Write(p)
-		if err == nil && m < len(p) {
-			err = io.ErrShortWrite
+	for n > 0 {
+		k, err := c.Write(block[:min(n, int64(len(block)))])
+		if err != nil {
+			return err
 		}
-		if written += int64(m); err != nil {
-			return written, err
-		}
+		n -= int64(k)
 	}
-	return written, nil
+	return nil
 }
 
 // A store gives payloads their places, equal ones the same where they may share.

@@ -263,20 +263,16 @@ func TestNewerSchema(t *testing.T) {
 		t.Errorf("%v", w)
 	}
 	var out bytes.Buffer
-	if err := NewEdit(r).Write(&out); err != nil || !bytes.Equal(out.Bytes(), newer) {
+	if err := NewEdit(r).Write(t.Context(), &out, nil); err != nil || !bytes.Equal(out.Bytes(), newer) {
 		t.Errorf("it does not come back: %v", err)
 	}
-	e := NewEdit(r)
-	e.UpgradeHeader()
-	e.DropTrailing()
-	if err := e.Align(4096); err == nil { // only segment 0 is at a multiple of it
+	if err := NewEdit(r).Write(t.Context(), io.Discard, &WriterOptions{SegmentAlignment: 4096}); err == nil { // only segment 0 is at a multiple of it
 		t.Error("a program of a newer schema is taken apart")
 	}
 	for what, do := range map[string]func() error{
-		"Externalize":    func() error { _, err := NewEdit(r).Externalize(nil); return err },
-		"Internalize":    func() error { _, err := NewEdit(r).Internalize(nil); return err },
-		"StripDelegates": func() error { return NewEdit(r).StripDelegates(false) },
-		"Modernize":      func() error { return NewEdit(r).Modernize() },
+		"Externalize": func() error { _, err := NewEdit(r).Externalize(nil); return err },
+		"Internalize": func() error { _, err := NewEdit(r).Internalize(nil); return err },
+		"SetMetadata": func() error { return NewEdit(r).SetMetadata("new", 1) },
 	} {
 		if err := do(); !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, fb.ErrUnknown) {
 			t.Errorf("%s: %v", what, err)
@@ -291,7 +287,7 @@ func TestNewerSchema(t *testing.T) {
 	if k := m.Value(9).Kind().String(); k != "unknown kind 99" {
 		t.Error(k)
 	}
-	if err := NewEdit(r).Modernize(); !errors.Is(err, errors.ErrUnsupported) {
+	if err := NewEdit(r).SetMetadata("new", 1); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("an unknown value is taken apart: %v", err)
 	}
 }
@@ -324,14 +320,14 @@ func TestLongerHeader(t *testing.T) {
 	}
 	for _, rebuild := range []bool{false, true} {
 		e := NewEdit(r)
-		e.UpgradeHeader()
+		e.Modernize()
 		if rebuild {
 			if err := e.open(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var w bytes.Buffer
-		if err := e.Write(&w); err != nil {
+		if err := e.Write(t.Context(), &w, nil); err != nil {
 			t.Fatal(err)
 		}
 		if string(w.Bytes()[40:56]) != "sixteen new byte" {
@@ -409,7 +405,7 @@ func TestWriteFileMayReplaceWhatItReads(t *testing.T) {
 	if _, err := e.Externalize(nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.WriteFile(name); err != nil {
+	if err := e.WriteFile(t.Context(), name, nil); err != nil {
 		t.Skipf("a file that is open cannot be replaced here: %v", err)
 	}
 	lean := openFile(t, name)

@@ -56,15 +56,13 @@ var ways = []struct {
 		return write(t, e, file)
 	}},
 	{"aligned to 16384", func(t *testing.T, r *Reader, file string) []string {
-		e := NewEdit(r)
-		if err := e.Align(16384); err != nil {
+		if err := NewEdit(r).WriteFile(t.Context(), file, &WriterOptions{SegmentAlignment: 16384}); err != nil {
 			t.Fatal(err)
 		}
-		return write(t, e, file)
+		return nil
 	}},
 	{"upgraded and modern", func(t *testing.T, r *Reader, file string) []string {
 		e := NewEdit(r)
-		e.UpgradeHeader()
 		if err := e.Modernize(); err != nil {
 			t.Fatal(err)
 		}
@@ -103,20 +101,17 @@ var ways = []struct {
 		return write(t, back, file)
 	}},
 	{"patched with its own weights", func(t *testing.T, r *Reader, file string) []string {
-		p, err := NewPatch(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := NewEdit(r)
 		p.AllowShared = true
 		for e := range r.Entries() {
 			if e.Buffer == 0 || e.External {
 				continue
 			}
-			if err := p.Set(e.Method.Name(), e.Value, e.Tensor); err != nil {
+			if err := p.ReplaceValue(e.Method.Name(), e.Value, e.Tensor); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := p.WriteFile(file); err != nil {
+		if err := p.WriteFile(t.Context(), file, nil); err != nil {
 			t.Fatal(err)
 		}
 		return nil
@@ -125,7 +120,7 @@ var ways = []struct {
 
 func write(t *testing.T, e *Edit, file string) []string {
 	t.Helper()
-	if err := e.WriteFile(file); err != nil {
+	if err := e.WriteFile(t.Context(), file, nil); err != nil {
 		t.Fatal(err)
 	}
 	return nil

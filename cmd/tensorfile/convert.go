@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -408,11 +407,6 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion, siz
 	e := pte.NewEdit(r)
 	var moved []*tensor.Tensor
 	err := func() (err error) {
-		if c.align != 0 {
-			if err := e.Align(c.align); err != nil {
-				return err
-			}
-		}
 		if c.externalize != "" {
 			choose := func(x *pte.Entry) string {
 				if x.Role != pte.RoleConstant || !c.wants(x.Name) {
@@ -465,14 +459,10 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion, siz
 			return nil
 		}
 	}
+	if bundle == nil {
+		e.Unwrap()
+	}
 	return a.written(from, out, c, losses, size, func(w *target) error {
-		if bundle == nil {
-			return e.Write(w)
-		}
-		var program bytes.Buffer
-		if err := e.Write(&program); err != nil {
-			return err
-		}
-		return bundle.Write(w, program.Bytes())
+		return e.Write(a.ctx, w, &pte.WriterOptions{SegmentAlignment: c.align})
 	})
 }

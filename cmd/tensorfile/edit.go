@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +24,7 @@ import (
 // An editing is what the flags of edit say.
 type editing struct {
 	set, unset, rename, drop []string
+	modernize                bool
 	force                    bool
 
 	newName func(string) string
@@ -45,8 +44,8 @@ get_vocab_size; of its tensors and named blobs the names can be changed, and nam
 be left out. A .bpte keeps its test cases.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(e.set)+len(e.unset)+len(e.rename)+len(e.drop) == 0 {
-				return errors.New("nothing to do: --set, --unset, --rename, --drop")
+			if len(e.set)+len(e.unset)+len(e.rename)+len(e.drop) == 0 && !e.modernize {
+				return errors.New("nothing to do: --set, --unset, --rename, --drop, --modernize")
 			}
 			for _, s := range e.set {
 				if !strings.Contains(s, "=") {
@@ -73,6 +72,7 @@ be left out. A .bpte keeps its test cases.`,
 	f.StringArrayVar(&e.unset, "unset", nil, "remove the attribute `KEY`")
 	f.StringArrayVar(&e.rename, "rename", nil, "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
 	f.StringArrayVar(&e.drop, "drop", nil, "leave out the tensors and blobs that match `GLOB`")
+	f.BoolVar(&e.modernize, "modernize", false, "write a .pte of an old ExecuTorch as its runtime loads it today")
 	f.BoolVar(&e.force, "force", false, "replace OUT if it is there")
 	return cmd
 }
@@ -168,11 +168,14 @@ func (e *editing) name(old string) string {
 func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 	attributes := len(e.set)+len(e.unset) > 0
 	tensors := len(e.rename)+len(e.drop) > 0
+	if _, ok := in.Sys().(*pte.Reader); e.modernize && !ok {
+		return nil, errCannot(in.Format(), "old layout")
+	}
 	switch r := in.Sys().(type) {
 	case *rten.Reader:
 		return e.rten(a.ctx, r)
 	case *pte.Reader:
-		return e.program(r)
+		return e.program(a.ctx, r)
 	case *ptd.Reader:
 		if attributes {
 			return nil, errCannot(tensorfile.PTD, "attributes")
@@ -283,7 +286,7 @@ func (e *editing) rten(ctx context.Context, r *rten.Reader) (func(io.Writer) err
 }
 
 // program edits the names and the metadata of a .pte. Its tensors are what its instructions work on, and stay.
-func (e *editing) program(r *pte.Reader) (func(io.Writer) error, error) {
+func (e *editing) program(ctx context.Context, r *pte.Reader) (func(io.Writer) error, error) {
 	const named = "named/"
 	for t := range r.Tensors() {
 		if e.drops(t.Name) {
@@ -298,82 +301,32 @@ func (e *editing) program(r *pte.Reader) (func(io.Writer) error, error) {
 	}
 	p := pte.NewEdit(r)
 	var errs []error
-	if len(e.rename) > 0 {
-		errs = append(errs, p.Rename(func(x *pte.Entry) string { return e.name(x.Name) }))
+	for t := range r.Tensors() {
+		if n := e.name(t.Name); n != t.Name {
+			errs = append(errs, p.Rename(t.Name, n))
+		}
 	}
-	if len(e.rename)+len(e.drop) > 0 {
-		errs = append(errs, p.RenameNamed(func(key string) (string, bool) {
-			name, ok := strings.CutPrefix(e.name(named+key), named)
-			if !ok {
-				errs = append(errs, fmt.Errorf("--rename: %s is a blob, and stays named/KEY", quote(named+key)))
-			}
-			return name, !e.drops(named + key)
-		}))
-	}
-	old := map[string]any{}
-	for k, v := range r.Program().Metadata() {
-		old[k] = v
+	for name := range r.Blobs() {
+		if e.drops(name) {
+			errs = append(errs, p.RemoveBlob(name))
+		} else if n := e.name(name); n != name {
+			errs = append(errs, p.RenameBlob(name, n))
+		}
 	}
 	e.attributes(func(k, text string) {
-		v, err := likeBefore(old[k], text)
-		if err != nil {
+		err := p.SetAttribute(k, text)
+		if errors.Is(err, tensor.ErrDType) {
 			err = wrong("tensorfile info, which shows the old value", "--set: %w", err)
-		} else {
-			err = p.SetMetadata(k, v)
 		}
 		errs = append(errs, err)
-	}, func(k string) { errs = append(errs, p.RemoveMetadata(k)) })
+	}, func(k string) { errs = append(errs, p.RemoveAttribute(k)) })
+	if e.modernize {
+		errs = append(errs, p.Modernize())
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if r.Bundle() == nil {
-		return p.Write, nil
-	}
-	return func(w io.Writer) error {
-		var inside bytes.Buffer
-		if err := p.Write(&inside); err != nil {
-			return err
-		}
-		return r.Bundle().Write(w, inside.Bytes())
-	}, nil
-}
-
-// likeBefore reads a value of the type of the old one; where there is none, as what it looks like.
-func likeBefore(old any, text string) (any, error) {
-	n, notInt := strconv.ParseInt(text, 10, 64)
-	f, notFloat := strconv.ParseFloat(text, 64)
-	b := text == "true"
-	notBool := !b && text != "false"
-	switch old.(type) {
-	case int64:
-		if notInt != nil {
-			return nil, fmt.Errorf("%s is no integer, as the old value is", quote(text))
-		}
-		return n, nil
-	case float64:
-		if notFloat != nil {
-			return nil, fmt.Errorf("%s is no number, as the old value is", quote(text))
-		}
-		return f, nil
-	case bool:
-		if notBool {
-			return nil, fmt.Errorf("%s is not true or false, as the old value is", quote(text))
-		}
-		return b, nil
-	case string:
-		return text, nil
-	case nil:
-		switch {
-		case !notBool:
-			return b, nil
-		case notInt == nil:
-			return n, nil
-		case notFloat == nil:
-			return f, nil
-		}
-		return text, nil
-	}
-	return nil, fmt.Errorf("the old value is a list or a tensor")
+	return func(w io.Writer) error { return p.Write(ctx, w, nil) }, nil
 }
 
 func (e *editing) ptd(r *ptd.Reader) func(io.Writer) error {

@@ -1,0 +1,225 @@
+package pte
+
+import (
+	"errors"
+	"fmt"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A rebuild is a program that was taken apart.
+type rebuild struct {
+	e        *Edit
+	r        *Reader
+	tree     *fb.Node
+	values   [][]*fb.Node                // tensors by method and value, nil for all else
+	named    []*fb.Node                  // named data of the original
+	added    map[*fb.Node]*tensor.Tensor // bytes of tensors that were external
+	lists    bool                        // constants or initial values were changed
+	segments []dataSegment               // on the way into the file
+}
+
+func newRebuild(e *Edit) (*rebuild, error) {
+	r := e.r
+	inline := r.inlineAlignment()
+	tree, err := fb.Take(r.buf, &ptefb.Schema, ptefb.TableProgram, func(table, slot int) int {
+		if table == ptefb.TableBuffer || table == ptefb.TableBackendDelegateInlineData {
+			return inline
+		}
+		return 1
+	})
+	if errors.Is(err, fb.ErrUnknown) {
+		return nil, fmt.Errorf("pte: %w: the program cannot be rebuilt without loss: %w", errors.ErrUnsupported, err)
+	} else if err != nil {
+		return nil, err
+	}
+	b := &rebuild{e: e, r: r, tree: tree, named: tree.Children(ptefb.SlotProgramNamedData), added: make(map[*fb.Node]*tensor.Tensor)}
+	for _, plan := range tree.Children(ptefb.SlotProgramExecutionPlan) {
+		values := plan.Children(ptefb.SlotExecutionPlanValues)
+		tensors := make([]*fb.Node, len(values))
+		for i, v := range values {
+			if Kind(v.Scalar(ptefb.SlotEValueValType, 0)) == KindTensor {
+				tensors[i] = v.Child(ptefb.SlotEValueVal)
+			}
+		}
+		b.values = append(b.values, tensors)
+	}
+	return b, nil
+}
+
+// node is the tensor at a place of the original.
+func (b *rebuild) node(p place) *fb.Node { return b.values[p.method][p.value] }
+
+// powerOfTwo is the alignment that a segment at that offset may have asked for: the file does not say.
+func powerOfTwo(off int64) int64 {
+	const most = 16384
+	if off == 0 {
+		return most
+	}
+	return min(off&-off, most)
+}
+
+// inlineAlignment is what all payloads inside the flatbuffer are aligned to: 16, or as much more as they all have.
+func (r *Reader) inlineAlignment() int {
+	a := int64(0)
+	add := func(t flatbuffers.Table, slot int) {
+		if b, _ := fb.FieldBytes(t, slot, 1); len(b) > 0 {
+			a |= int64(fb.FieldTarget(t, slot)) + 4
+		}
+	}
+	for _, t := range fb.Each(r.root.ConstantBufferLength(), r.root.ConstantBuffer) {
+		add(t.Table(), ptefb.SlotBufferStorage)
+	}
+	for _, t := range fb.Each(r.root.BackendDelegateDataLength(), r.root.BackendDelegateData) {
+		add(t.Table(), ptefb.SlotBackendDelegateInlineDataData)
+	}
+	if a == 0 {
+		return 16
+	}
+	return int(max(16, min(a&-a, 4096)))
+}
+
+// segmentAlignment is what all segments and their base are aligned to, as far as can be seen.
+func (r *Reader) segmentAlignment() int64 {
+	a := r.header.SegmentBase
+	for _, s := range r.segments {
+		if s.size > 0 {
+			a |= s.off - r.at
+		}
+	}
+	if a == 0 {
+		return defaultSegmentAlignment
+	}
+	return min(a&-a, 16384)
+}
+
+// load makes the segments of the original, with what is replaced.
+func (b *rebuild) load(alignment int64) {
+	r := b.r
+	b.segments = make([]dataSegment, len(r.segments))
+	for i, s := range r.segments {
+		x := &b.segments[i]
+		if s.size > 0 {
+			x.pieces = b.e.original(s.off, s.size, 0)
+		}
+		x.size, x.align = s.size, min(powerOfTwo(s.off-r.at), max(alignment, 4096))
+	}
+}
+
+// inlined puts what is replaced into the payloads inside the flatbuffer.
+func (b *rebuild) inlined() error {
+	put := func(n *fb.Node, slot int, x extent) error {
+		if !b.e.replaces(x) {
+			return nil
+		}
+		data := make([]byte, x.size)
+		for _, p := range b.e.original(x.off, x.size, 0) {
+			if err := p.data.ReadInto(data[p.off : p.off+p.size]); err != nil {
+				return err
+			}
+		}
+		n.SetBytes(slot, data, b.r.inlineAlignment())
+		return nil
+	}
+	if len(b.e.replaced) == 0 {
+		return nil
+	}
+	nodes := b.tree.Children(ptefb.SlotProgramConstantBuffer)
+	for i, t := range fb.Each(len(nodes), b.r.root.ConstantBuffer) {
+		if x, ok := b.r.inline(t.Table(), ptefb.SlotBufferStorage); ok {
+			if err := put(nodes[i], ptefb.SlotBufferStorage, x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rename gives tensors their new names.
+func (b *rebuild) rename() error {
+	if err := b.e.finalNames(); err != nil {
+		return err
+	}
+	for p, name := range b.e.renamed {
+		b.extra(b.node(p)).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
+	}
+	return b.renameBlobs()
+}
+
+// extra is a tensor's extra information, which is made where there is none.
+func (b *rebuild) extra(n *fb.Node) *fb.Node {
+	info := n.Child(ptefb.SlotTensorExtraTensorInfo)
+	if info == nil {
+		info = new(fb.Node)
+		n.SetChild(ptefb.SlotTensorExtraTensorInfo, info)
+	}
+	return info
+}
+
+// output applies all changes.
+func (b *rebuild) output(opts *WriterOptions) (*output, error) {
+	alignment := opts.SegmentAlignment
+	if alignment == 0 {
+		alignment = b.r.segmentAlignment()
+	}
+	b.load(alignment)
+	if err := errors.Join(b.inlined(), b.rename(), b.setGetters()); err != nil {
+		return nil, err
+	}
+	if b.lists {
+		if err := b.putLists(max(opts.TensorAlignment, defaultTensorAlignment)); err != nil {
+			return nil, err
+		}
+	}
+	return b.finish(alignment)
+}
+
+// finish writes the flatbuffer anew and lays the segments out.
+func (b *rebuild) finish(alignment int64) (*output, error) {
+	size, base, err := layOut(b.segments, alignment)
+	if err != nil {
+		return nil, err
+	}
+	nodes := b.tree.Children(ptefb.SlotProgramSegments)
+	for len(nodes) < len(b.segments) {
+		nodes = append(nodes, new(fb.Node))
+	}
+	if len(nodes) > 0 || b.tree.Has(ptefb.SlotProgramSegments) {
+		b.tree.SetChildren(ptefb.SlotProgramSegments, nodes)
+	}
+	for i, n := range nodes {
+		setDefault(n, ptefb.SlotDataSegmentOffset, 8, uint64(b.segments[i].off))
+		setDefault(n, ptefb.SlotDataSegmentSize, 8, uint64(b.segments[i].size))
+	}
+	var w fb.Builder
+	program, err := w.Finish(b.tree.Write(&w), "ET12")
+	if errors.Is(err, fb.ErrTooLarge) {
+		return nil, fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
+	} else if err != nil {
+		return nil, err
+	}
+	var tail []byte
+	if n := b.r.header.Length; n > headerLength {
+		tail = b.r.buf[8+headerLength : 8+n]
+	}
+	o, err := finish(program, b.segments, size, base, b.r.inlineAlignment(), tail)
+	if err != nil {
+		return nil, err
+	}
+	trailing, err := b.e.trailing(o.size)
+	for _, p := range trailing {
+		o.pieces, o.size = append(o.pieces, p), o.size+p.size
+	}
+	return o, err
+}
+
+// setDefault stores a number, or leaves it out if it is zero and was not stored before.
+func setDefault(n *fb.Node, slot, size int, bits uint64) {
+	if bits != 0 || n.Has(slot) {
+		n.SetScalar(slot, size, bits)
+	}
+}
