@@ -85,7 +85,7 @@ func save(name string, src io.Reader) error {
 }
 
 func toPTD(ctx context.Context, f *tensorfile.File, out string) error {
-	plan, err := convert.NewPlan(f, tensorfile.PTD, &convert.Options{Allow: convert.LoseAttributes})
+	plan, err := convert.NewPlan(ctx, f, tensorfile.PTD, &convert.Options{Allow: convert.LoseAttributes})
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func BenchmarkConvert(b *testing.B) {
 		turns = append(turns, readtest.Turn{Name: to.String(), Do: func() {
 			f, err := tensorfile.Open(in, nil)
 			check(err)
-			p, err := NewPlan(f, to, nil)
+			p, err := NewPlan(b.Context(), f, to, nil)
 			check(err)
 			check(p.WriteFile(b.Context(), out))
 			f.Close()

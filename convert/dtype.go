@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -70,7 +72,7 @@ func widens(from, to tensor.DType) bool {
 	tb, ti, ts, ok2 := significand(to)
 	switch {
 	case !ok1 || !ok2 || to == tensor.Bool || to.IsFloat() && to.Bits() == 8:
-		return false // nobody wants an 8-bit float that did not have one
+		return false // what was no 8-bit float becomes none
 	case fi && ti:
 		return fb <= tb && (!fs || ts)
 	case fi:
@@ -101,7 +103,7 @@ func narrows(from, to tensor.DType) bool {
 // choose finds the type of a target that serves for d: the smallest that holds
 // all its values, else the widest that rounds them, integers before floats for
 // an integer and floats for a float.
-func choose(d tensor.DType, have []tensor.DType) (to tensor.DType, kind Allow) {
+func choose(d tensor.DType, have []tensor.DType) (to tensor.DType, kind LossKind) {
 	better := func(a, b tensor.DType, smaller bool) bool { // a is better than b
 		if b == tensor.Unknown {
 			return true
@@ -140,4 +142,57 @@ func converted(b tensor.Blob, from, to tensor.DType, n int64) (tensor.Blob, erro
 		return tensor.Blob{}, err
 	}
 	return t.Data, nil
+}
+
+// validBools makes reads of a bool tensor fail at a byte other than 0 and 1.
+func validBools(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+	out, data := *t, t.Data
+	out.Data = tensor.BlobFunc(data.Size(), func() (io.ReadCloser, error) {
+		r, err := data.Open()
+		if err != nil {
+			return nil, err
+		}
+		return &boolReader{r: r}, nil
+	})
+	return &out, nil
+}
+
+type boolReader struct {
+	r    io.ReadCloser
+	read int64
+}
+
+func (b *boolReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	for i, v := range p[:n] {
+		if v > 1 {
+			return 0, fmt.Errorf("%w: byte %d is %d, no value of bool", tensor.ErrMalformed, b.read+int64(i), v)
+		}
+	}
+	b.read += int64(n)
+	return n, err
+}
+
+func (b *boolReader) Close() error { return b.r.Close() }
+
+// narrowsIntegers reports whether not every integer of from is one of to.
+func narrowsIntegers(from, to tensor.DType) bool {
+	return from.IsInt() && to.IsInt() && !widens(from, to)
+}
+
+// checkIntegers reads the integers of a dense tensor, and reports one that to does
+// not have.
+func checkIntegers(ctx context.Context, t *tensor.Tensor, to tensor.DType) error {
+	n, _ := t.Shape.Elements()
+	data, err := converted(t.Data, t.DType, to, n)
+	if err != nil {
+		return err
+	}
+	r, err := data.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(&steady{ctx: ctx, w: io.Discard}, r)
+	return err
 }

@@ -20,7 +20,7 @@ func TestChoose(t *testing.T) {
 		d    tensor.DType
 		have []tensor.DType
 		to   tensor.DType
-		kind Allow
+		kind LossKind
 	}{
 		{tensor.BF16, npz, tensor.F32, Widen},
 		{tensor.F8E4M3FN, npz, tensor.F16, Widen},
@@ -188,7 +188,7 @@ func TestGathererAgainstReordered(t *testing.T) {
 			for _, src := range []tensor.Blob{x.Data, tensor.BlobFunc(int64(len(raw)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil })} {
 				y := *x
 				y.Data = src
-				got, err := reordered(&y, order, t.Context)
+				got, err := reorderedData(t.Context(), &y, order)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -206,7 +206,7 @@ func TestReorderedOtherSize(t *testing.T) {
 		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20}, Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(make([]byte, n))), nil
 		})}
-		got, err := reordered(x, tensor.ColumnMajor(2), t.Context)
+		got, err := reorderedData(t.Context(), x, tensor.ColumnMajor(2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,11 +221,11 @@ func TestSparseOfAnotherOrder(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{2, 3}, []float32{1, 4, 0, 5, 3, 6}) // 1 0 3, 4 5 6
 	x.Order = tensor.ColumnMajor(2)
 	for _, scheme := range []string{"sparse_csr", "sparse_coo"} {
-		s, err := sparsified(x, scheme, t.Context)
+		s, err := sparsified(scheme)(t.Context(), x)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dense, err := densified(s, t.Context)
+		dense, err := densified(nil)(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}

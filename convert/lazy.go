@@ -16,11 +16,23 @@ import (
 // panelSize is how much of a reordered tensor is made at a time.
 const panelSize = 4 << 20
 
-// reordered is the data of t in another order of dimensions, made as it is read.
-// Where the source is in memory or mapped it is gathered from there, panel by
-// panel, once its digest was checked; otherwise the whole tensor is read first, a large one into a temporary file, as
-// long as the context that running gives.
-func reordered(t *tensor.Tensor, order tensor.Order, running func() context.Context) (tensor.Blob, error) {
+// reordered changes the order of dimensions; the data is made as it is read. Where
+// the source is in memory or mapped it is gathered from there, panel by panel, once
+// its digest was checked; otherwise the whole tensor is read first, a large one into
+// a temporary file.
+func reordered(order tensor.Order) step {
+	return func(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+		data, err := reorderedData(ctx, t, order)
+		if err != nil {
+			return nil, err
+		}
+		out := *t
+		out.Order, out.Data = order, data
+		return &out, nil
+	}
+}
+
+func reorderedData(ctx context.Context, t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
 	from, ok1 := t.Order.Strides(t.Shape)
 	_, ok2 := order.Strides(t.Shape)
 	width := int64(t.DType.Size())
@@ -38,13 +50,13 @@ func reordered(t *tensor.Tensor, order tensor.Order, running func() context.Cont
 		release := func() {}
 		var err error
 		if st, _ := src.Stored(); ok && st.Digest != "" {
-			err = checkDigest(running(), src)
+			err = checkDigest(ctx, src)
 		}
 		if err != nil {
 			return nil, err
 		}
 		if !ok {
-			if b, release, err = readChecked(running(), src); err != nil {
+			if b, release, err = readChecked(ctx, src); err != nil {
 				return nil, err
 			}
 			if int64(len(b)) != size { // which a source of unknown size shows only here

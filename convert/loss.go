@@ -10,33 +10,35 @@ import (
 	"github.com/tensorfile/tensorfile/pte"
 )
 
-// Allow is a set of kinds of losses.
-type Allow uint32
+// A LossKind is a kind of loss, or a set of kinds.
+type LossKind uint32
 
 // The kinds of losses.
 const (
-	LoseAttributes Allow = 1 << iota // what a file, or a tensor, says about itself
-	LoseBlobs                        // named bytes that are no tensors
-	LoseGraph                        // a program
-	LoseParts                        // what a dense tensor has beside its elements
-	DropTensors                      // tensors that the target cannot hold in any form
-	RenameTensors                    // names that the target cannot hold
-	Densify                          // sparse tensors become dense ones
-	Reorder                          // the order of dimensions in memory becomes another
-	Widen                            // elements become those of a type that holds all their values
-	Narrow                           // elements are rounded; an integer that does not fit is an error of Write
-	numAllow       = iota
-	Everything     = 1<<numAllow - 1
+	LoseAttributes LossKind = 1 << iota // attributes of the file, or of a tensor
+	LoseBlobs                           // named bytes that are no tensors
+	LoseGraph                           // a program
+	LoseParts                           // parts of a dense tensor
+	DropTensors                         // tensors that the target cannot represent in any form
+	RenameTensors                       // names that the target cannot represent
+	ChangeShape                         // dimensions of 1 are dropped
+	Densify                             // sparse tensors become dense
+	Reorder                             // the order of dimensions in memory changes
+	Widen                               // elements become those of a dtype that has all their values
+	Narrow                              // elements are rounded
+	numKinds       = iota
+	Everything     = LossKind(1<<numKinds - 1)
 )
 
 // kinds is indexed by the number of the bit.
-var kinds = [numAllow]struct{ word, name string }{
+var kinds = [numKinds]struct{ word, name string }{
 	{"attributes", "LoseAttributes"},
 	{"blobs", "LoseBlobs"},
 	{"graph", "LoseGraph"},
 	{"parts", "LoseParts"},
 	{"tensors", "DropTensors"},
 	{"names", "RenameTensors"},
+	{"shape", "ChangeShape"},
 	{"densify", "Densify"},
 	{"reorder", "Reorder"},
 	{"widen", "Widen"},
@@ -44,19 +46,19 @@ var kinds = [numAllow]struct{ word, name string }{
 }
 
 // String writes the words of the kinds, such as "attributes,densify".
-func (a Allow) String() string {
+func (k LossKind) String() string {
 	var words []string
-	for i, k := range kinds {
-		if a&(1<<i) != 0 {
-			words = append(words, k.word)
+	for i, kind := range kinds {
+		if k&(1<<i) != 0 {
+			words = append(words, kind.word)
 		}
 	}
 	return strings.Join(words, ",")
 }
 
-// ParseAllow reads words as String writes them; "all" is everything.
-func ParseAllow(s string) (Allow, error) {
-	var a Allow
+// ParseLossKind parses words as String returns them; "all" is Everything.
+func ParseLossKind(s string) (LossKind, error) {
+	var all LossKind
 next:
 	for _, word := range strings.Split(s, ",") {
 		word = strings.TrimSpace(word)
@@ -64,28 +66,28 @@ next:
 			continue
 		}
 		if word == "all" {
-			a |= Everything
+			all |= Everything
 			continue
 		}
-		for i, k := range kinds {
-			if word == k.word {
-				a |= 1 << i
+		for i, kind := range kinds {
+			if word == kind.word {
+				all |= 1 << i
 				continue next
 			}
 		}
-		return 0, fmt.Errorf("convert: no loss is called %q; there are %v, and all", word, Allow(Everything))
+		return 0, fmt.Errorf("convert: no loss is named %q; there are %v, and all", word, Everything)
 	}
-	return a, nil
+	return all, nil
 }
 
-// A Loss is one thing that the target cannot hold as it stands.
+// A Loss is one thing that the target cannot represent as it is.
 type Loss struct {
-	Kind   Allow  // one bit: what allows it
-	Field  string // of the source: tensors["w"], attributes["license"], blobs["b"], program
+	Kind   LossKind // one bit: what allows it
+	Field  string   // of the source: tensors["w"], attributes["license"], blobs["b"], program
 	Reason string
 }
 
-// LoseTestCases is the loss of the test cases that a .bpte has around its program.
+// LoseTestCases returns the loss of the test cases that a .bpte has around its program.
 func LoseTestCases(b *pte.Bundle, target tensorfile.Format) Loss {
 	return Loss{LoseGraph, "test_cases", fmt.Sprintf("%v cannot be represented in %v", b, target)}
 }
@@ -95,26 +97,70 @@ func (l Loss) String() string {
 	return fmt.Sprintf("%s: %s; allow convert.%s", l.Field, l.Reason, kinds[bits.TrailingZeros32(uint32(l.Kind))].name)
 }
 
-// A LossError is returned where losses are not allowed: all of them at once.
-// errors.Is sees errors.ErrUnsupported.
+// A LossGroup is all losses of one kind that have one reason.
+type LossGroup struct {
+	Kind   LossKind
+	Reason string
+	Fields []string
+}
+
+// GroupLosses joins losses of one kind and reason, in the order of the first of each.
+func GroupLosses(losses []Loss) []LossGroup {
+	type key struct {
+		kind   LossKind
+		reason string
+	}
+	var groups []LossGroup
+	at := map[key]int{}
+	for _, l := range losses {
+		i, ok := at[key{l.Kind, l.Reason}]
+		if !ok {
+			i = len(groups)
+			at[key{l.Kind, l.Reason}] = i
+			groups = append(groups, LossGroup{Kind: l.Kind, Reason: l.Reason})
+		}
+		groups[i].Fields = append(groups[i].Fields, l.Field)
+	}
+	return groups
+}
+
+// String returns the fields, or of more than three their number, the reason and the kind:
+// "129 tensors: bfloat16 is stored as float32 (widen)".
+func (g LossGroup) String() string {
+	what := strings.Join(g.Fields[:min(len(g.Fields), 3)], ", ")
+	if n := len(g.Fields); n > 3 {
+		noun, _, _ := strings.Cut(what, "[")
+		for _, f := range g.Fields {
+			if !strings.HasPrefix(f, noun+"[") || noun == "tensors" && strings.Contains(f, "].attributes[") {
+				noun = "losses"
+			}
+		}
+		what = fmt.Sprintf("%d %s", n, noun)
+	}
+	return fmt.Sprintf("%s: %s (%v)", what, g.Reason, g.Kind)
+}
+
+// A LossError has all losses that are not allowed. errors.Is reports
+// errors.ErrUnsupported.
 type LossError struct {
 	Target tensorfile.Format
 	Losses []Loss
 }
 
 func (e *LossError) Error() string {
-	const most = 10
+	const maxGroups = 10
 	var b strings.Builder
-	fmt.Fprintf(&b, "convert: %v cannot hold everything: ", e.Target)
-	for i, l := range e.Losses {
+	fmt.Fprintf(&b, "convert: %v cannot represent everything: ", e.Target)
+	groups := GroupLosses(e.Losses)
+	for i, g := range groups {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		if i == most {
-			fmt.Fprintf(&b, "and %d more", len(e.Losses)-most)
+		if i == maxGroups {
+			fmt.Fprintf(&b, "and %d more", len(groups)-maxGroups)
 			break
 		}
-		b.WriteString(l.String())
+		b.WriteString(g.String())
 	}
 	return b.String()
 }

@@ -59,7 +59,7 @@ func TestThereAndBack(t *testing.T) {
 // named wants a loss of the one tensor of src.
 func named(t *testing.T, src *tensorfile.File, to form) {
 	t.Helper()
-	p, err := NewPlan(src, to.format, to.options())
+	p, err := NewPlan(t.Context(), src, to.format, to.options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,8 @@ func arrives(t *testing.T, src *tensorfile.File, to form, want int) {
 			continue
 		}
 		o := to.options()
-		o.Allow = harmless
-		o.Select = func(y *tensor.Tensor) bool { return y == x || y.Name == x.Name }
+		o.Allow = harmless | ChangeShape
+		o.Map = only(func(y *tensor.Tensor) bool { return y == x || y.Name == x.Name })
 		end, _ := run(t, src, to, o)
 		if y := first(t, end); y.DType != x.DType || !bytes.Equal(rowMajor(t, x), rowMajor(t, y)) {
 			t.Errorf("%s, %v, is %v in %v, with other bytes", x.Name, x.DType, y.DType, to)
@@ -170,7 +170,7 @@ func TestAnEmptyKeyStays(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	from := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{x}, nil)
-	if p, err = NewPlan(from, tensorfile.PTD, nil); err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != RenameTensors {
+	if p, err = NewPlan(t.Context(), from, tensorfile.PTD, nil); err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != RenameTensors {
 		t.Errorf("of a .zt: %v, %v", p.Losses(), err)
 	}
 }

@@ -28,7 +28,7 @@ func TestWeightsLeaveRTen(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer src.Close()
-				p, err := NewPlan(src, to, &Options{Allow: LoseGraph | LoseAttributes | RenameTensors})
+				p, err := NewPlan(t.Context(), src, to, &Options{Allow: LoseGraph | LoseAttributes | RenameTensors})
 				if err != nil {
 					t.Fatal(err)
 				}

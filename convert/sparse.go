@@ -4,42 +4,39 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// densified describes the dense form of a sparse tensor, which is made when it
-// is read. Elements that are not stored are zero. The context that running gives
-// ends the reading of the indices, which comes before the first byte.
-func densified(t *tensor.Tensor, running func() context.Context) (*tensor.Tensor, error) {
-	if !sparse.Known(t.Scheme) {
-		return nil, fmt.Errorf("%w: %s has no dense form", tensor.ErrDType, tensor.Quote(t.Scheme))
-	}
-	of := *t
-	d := t.DType
-	if values := t.Part("values"); values != nil && d == tensor.Unknown {
-		d = values.DType
-	}
-	n, ok := t.Shape.Elements()
-	if !ok {
-		return nil, fmt.Errorf("%w: %v", tensor.ErrMalformed, t.Shape)
-	}
-	size, ok := d.Bytes(n)
-	if !ok {
-		return nil, fmt.Errorf("%w: %v of %v", tensor.ErrDType, t.Shape, d)
-	}
-	dense := &tensor.Tensor{Name: t.Name, DType: d, Shape: t.Shape}
-	dense.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-		ctx := running()
-		in, err := sparse.Open(ctx, &of, nil)
-		if err != nil {
-			return nil, ofSparse(ctx, err)
+// densified makes the dense form of a sparse tensor, whose data is computed when it
+// is read. Elements that are not stored are zero.
+func densified(opts *sparse.Options) step {
+	return func(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+		d := t.DType
+		if values := t.Part("values"); values != nil && d == tensor.Unknown {
+			d = values.DType
 		}
-		return &sparseStream{in, ctx}, nil
-	})
-	return dense, nil
+		n, ok := t.Shape.Elements()
+		if !ok {
+			return nil, fmt.Errorf("%w: %v", tensor.ErrMalformed, t.Shape)
+		}
+		size, ok := d.Bytes(n)
+		if !ok {
+			return nil, fmt.Errorf("%w: %v of %v", tensor.ErrDType, t.Shape, d)
+		}
+		dense := &tensor.Tensor{Name: t.Name, DType: d, Shape: t.Shape}
+		dense.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
+			in, err := sparse.Open(ctx, t, opts)
+			if err != nil {
+				return nil, ofSparse(ctx, err)
+			}
+			return &sparseStream{in, func(err error) error { return ofSparse(ctx, err) }}, nil
+		})
+		return dense, nil
+	}
 }
 
 // A sparseError names the tensor.
@@ -47,7 +44,7 @@ type sparseError struct{ error }
 
 func (e *sparseError) Unwrap() error { return e.error }
 
-// ofSparse is an error of package sparse, unless ctx has ended.
+// ofSparse returns an error of package sparse, unless ctx has ended.
 func ofSparse(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -58,68 +55,90 @@ func ofSparse(ctx context.Context, err error) error {
 // A sparseStream is a stream that package sparse makes of a tensor.
 type sparseStream struct {
 	io.ReadCloser
-	ctx context.Context
+	describe func(error) error
 }
 
 func (s *sparseStream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = ofSparse(s.ctx, err)
+		err = s.describe(err)
 	}
 	return n, err
 }
 
-// sparsified makes the sparse form of a dense tensor: how long its parts are is
-// only known when it is made.
-func sparsified(t *tensor.Tensor, scheme string, running func() context.Context) (*tensor.Tensor, error) {
-	if !t.Order.RowMajor() {
-		data, err := reordered(t, nil, running)
-		if err != nil {
-			return nil, err
+// sparsified makes the sparse form of a dense tensor.
+func sparsified(scheme string) step {
+	return remade(func(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+		if !t.Order.RowMajor() {
+			row, err := reordered(nil)(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			t = row
 		}
-		row := *t
-		row.Order, row.Data = nil, data
-		t = &row
-	}
-	of := *t
-	return remade(running, func(ctx context.Context) (*tensor.Tensor, error) {
-		return sparse.Sparsify(ctx, &of, scheme, nil)
+		return sparse.Sparsify(ctx, t, scheme, nil)
 	})
 }
 
-// ordered returns a sparse tensor as version 2 of zTensor can hold it: with columns that ascend
+// ordered makes a sparse tensor as version 2 of zTensor can hold it: columns ascend
 // within each row. Coordinates may come in any order, but each only once.
-func ordered(t *tensor.Tensor, running func() context.Context) (*tensor.Tensor, error) {
-	if t.Scheme != sparse.CSR {
-		return t, sparse.Check(running(), t, &sparse.Options{Ordered: true})
+func ordered(opts *sparse.Options) step {
+	asIs := false
+	sorted := remade(func(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+		return sparse.Sort(ctx, t, opts)
+	})
+	checked := false
+	return func(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+		if !checked {
+			err := sparse.Check(ctx, t, &sparse.Options{Ordered: true, MaxMemory: opts.MaxMemory})
+			if err != nil && t.Scheme != sparse.CSR && opts.Duplicates == sparse.Refuse {
+				return nil, err
+			}
+			checked, asIs = true, err == nil
+		}
+		if asIs {
+			return t, nil
+		}
+		return sorted(ctx, t)
 	}
-	of := *t
-	if sparse.Check(running(), t, &sparse.Options{Ordered: true}) == nil {
-		return t, nil
-	}
-	return remade(running, func(ctx context.Context) (*tensor.Tensor, error) { return sparse.Sort(ctx, &of, nil) })
 }
 
-// remade returns what construct makes, without keeping it: it is made again for the parts to be read.
-func remade(running func() context.Context, construct func(context.Context) (*tensor.Tensor, error)) (*tensor.Tensor, error) {
-	made, err := construct(running())
-	if err != nil {
-		return nil, err
+// remade returns a step that keeps nothing of what construct makes but how long its
+// parts are: the tensor is made again for the parts to be read.
+func remade(construct step) step {
+	var known *tensor.Tensor
+	return func(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+		if known == nil {
+			made, err := construct(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			sizes := *made
+			sizes.Parts = slices.Clone(made.Parts)
+			for i := range sizes.Parts {
+				sizes.Parts[i].Data = tensor.BlobFunc(made.Parts[i].Data.Size(), nil)
+			}
+			known = &sizes
+		}
+		r := &remaking{construct: func() (*tensor.Tensor, error) {
+			made, err := construct(ctx, t)
+			if err != nil {
+				err = ofSparse(ctx, err)
+			}
+			return made, err
+		}}
+		out := *known
+		out.Parts = slices.Clone(known.Parts)
+		for i := range out.Parts {
+			out.Parts[i].Data = tensor.BlobFunc(known.Parts[i].Data.Size(), func() (io.ReadCloser, error) { return r.open(i) })
+		}
+		return &out, nil
 	}
-	r := &remaking{construct: construct, running: running}
-	as := *made
-	as.Parts = nil
-	for i, p := range made.Parts {
-		p.Data = tensor.BlobFunc(p.Data.Size(), func() (io.ReadCloser, error) { return r.open(i) })
-		as.Parts = append(as.Parts, p)
-	}
-	return &as, nil
 }
 
 // remaking holds a tensor from the first part that is opened to the last one.
 type remaking struct {
-	construct func(context.Context) (*tensor.Tensor, error)
-	running   func() context.Context
+	construct func() (*tensor.Tensor, error)
 
 	mu     sync.Mutex
 	made   *tensor.Tensor
@@ -130,10 +149,9 @@ func (r *remaking) open(part int) (io.ReadCloser, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.made == nil {
-		ctx := r.running()
-		made, err := r.construct(ctx)
+		made, err := r.construct()
 		if err != nil {
-			return nil, ofSparse(ctx, err)
+			return nil, err
 		}
 		r.made, r.opened = made, map[int]bool{}
 	}

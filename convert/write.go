@@ -3,20 +3,12 @@ package convert
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"iter"
-	"slices"
 
-	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/npy"
-	"github.com/tensorfile/tensorfile/bridge/npz"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/primitiv"
-	"github.com/tensorfile/tensorfile/ptd"
-	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // WriteFile carries the plan out into a file, which appears whole or not at all.
@@ -46,10 +38,9 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	p.running = ctx
-	defer func() { p.running = nil }()
+	if err := p.checkDecoded(); err != nil {
+		return err
+	}
 	out := &steady{ctx: ctx, w: w, total: p.size(), progress: p.opts.Progress}
 	err := p.write(ctx, out)
 	// What made ctx end is the reason; that something was cancelled is not.
@@ -74,27 +65,44 @@ func fromSource(err error) error {
 	return err
 }
 
-func (p *Plan) write(ctx context.Context, w io.Writer) error {
-	s, err := p.sink(w)
-	if err != nil {
-		return err
+// checkDecoded reports sources that declare more decoded bytes than the limit.
+func (p *Plan) checkDecoded() error {
+	size, total := int64(0), int64(0)
+	for _, f := range p.files {
+		size += f.Size()
 	}
-	if s.addAll != nil {
-		if err := s.addAll(ctx, tensor.Of(p.tensors...)); err != nil {
-			s.abort()
-			return err
+	limit := p.opts.Limits.DecodedTotal(size)
+	for i := range p.items {
+		src := p.items[i].src
+		blobs := []tensor.Blob{src.Data}
+		for k := range src.Parts {
+			blobs = append(blobs, src.Parts[k].Data)
 		}
-	} else {
-		for _, t := range p.tensors {
-			if err := s.add(t); err != nil {
-				s.abort()
-				return err
+		for _, b := range blobs {
+			st, ok := b.Stored()
+			if !ok || st.Encoding == "" || st.Encoding == "raw" {
+				continue
+			}
+			var fits bool
+			if total, fits = align.Add(total, max(b.Size(), 0)); !fits || total > limit {
+				return fmt.Errorf("convert: %w: the tensors decode to more than %d bytes", tensor.ErrLimit, limit)
 			}
 		}
 	}
+	return nil
+}
+
+func (p *Plan) write(ctx context.Context, w io.Writer) error {
+	s, err := p.sink(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer s.abort() // does nothing after close
+	if err := s.addAll(ctx, p.tensors(ctx)); err != nil {
+		return err
+	}
 	for _, b := range p.blobs {
 		if err := s.addBlob(b.name, b.data); err != nil {
-			s.abort()
 			return err
 		}
 	}
@@ -132,109 +140,4 @@ func (s *steady) Write(p []byte) (n int, err error) {
 			return n, nil
 		}
 	}
-}
-
-// A sink is a target's writer.
-type sink struct {
-	notes   bool // add takes notes only, close writes
-	add     func(*tensor.Tensor) error
-	addAll  func(context.Context, iter.Seq2[*tensor.Tensor, error]) error // nil: add each
-	addBlob func(string, tensor.Blob) error
-	close   func() error
-	abort   func()
-}
-
-func noBlobs(string, tensor.Blob) error { return errors.ErrUnsupported }
-
-// orZero is what p points to.
-func orZero[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}
-
-func (p *Plan) sink(w io.Writer) (*sink, error) {
-	switch p.target {
-	case tensorfile.PTD:
-		pw := ptd.NewWriter(w, p.opts.PTD)
-		add := func(t *tensor.Tensor) error {
-			if t.Name != "" { // or a .ptd has it so
-				return pw.Add(t)
-			}
-			l, err := ptd.LayoutOf(t)
-			if err != nil {
-				return err
-			}
-			return pw.AddEntry(ptd.Entry{Layout: l, Data: t.Data})
-		}
-		addBlob := func(name string, data tensor.Blob) error { return pw.AddEntry(ptd.Entry{Name: name, Data: data}) }
-		return &sink{notes: true, add: add, addBlob: addBlob, close: pw.Close, abort: pw.Abort}, nil
-	case tensorfile.Safetensors:
-		o := orZero(p.opts.Safetensors)
-		if o.Metadata == nil && len(p.attributes) > 0 {
-			o.Metadata = map[string]string{}
-			for _, kv := range p.attributes {
-				o.Metadata[kv[0]] = kv[1]
-			}
-		}
-		sw := safetensors.NewWriter(w, &o)
-		return &sink{notes: true, add: sw.Add, addBlob: noBlobs, close: sw.Close, abort: sw.Abort}, nil
-	case tensorfile.NPZ:
-		nw := npz.NewWriter(w, p.opts.NPZ)
-		return &sink{add: nw.Add, addBlob: noBlobs, close: nw.Close, abort: nw.Abort}, nil
-	case tensorfile.NPY:
-		nw := npy.NewWriter(w, nil)
-		return &sink{add: nw.Add, addBlob: noBlobs, close: nw.Close, abort: nw.Abort}, nil
-	case tensorfile.Primitiv:
-		pw := primitiv.NewWriter(w, p.opts.Primitiv)
-		return &sink{notes: !orZero(p.opts.Primitiv).Streaming, add: pw.Add, addBlob: noBlobs, close: pw.Close, abort: pw.Abort}, nil
-	case tensorfile.RTen:
-		g := rten.NewGraphBuilder()
-		add := func(t *tensor.Tensor) error {
-			if err := g.Err(); err != nil {
-				return err
-			}
-			g.Constant(t)
-			return g.Err()
-		}
-		return &sink{notes: true, add: add, addBlob: noBlobs, close: func() error { return g.Write(p.context(), w, p.opts.RTen) }, abort: func() {}}, nil
-	case tensorfile.ZTensor:
-		return p.ztensorSink(w)
-	}
-	return nil, errors.ErrUnsupported
-}
-
-// ztensorSink keeps typed attributes, of the file and of its tensors, between
-// files of the format.
-func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
-	o := orZero(p.opts.ZTensor)
-	o.Version, o.KeepOrder, o.Canonical = p.version, o.KeepOrder || p.keepOrder, o.Canonical && !p.keepOrder
-	if o.Attributes == nil {
-		o.Attributes = map[string]any{}
-		for _, kv := range p.attributes {
-			o.Attributes[kv[0]] = kv[1]
-		}
-		if p.typed() {
-			for _, f := range slices.Backward(p.files) { // the first that has a key wins
-				if z, ok := f.Sys().(*ztensor.Reader); ok {
-					for k, v := range z.AttributeValues() {
-						if _, kept := p.keys[k]; kept {
-							o.Attributes[k] = v
-						}
-					}
-				}
-			}
-		}
-	}
-	zw := ztensor.NewWriter(w, o.WholeFile())
-	for i, owner := range p.owners {
-		if own := p.ownAttributes(p.sources[i], owner, p.own[i]); len(own) > 0 {
-			if err := zw.TensorAttributes(p.tensors[i].Name, own); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return &sink{add: zw.Add, addAll: zw.AddAll,
-		addBlob: noBlobs, close: zw.Close, abort: zw.Abort}, nil
 }

@@ -30,7 +30,7 @@ func strict(t *testing.T, b []byte) *ztensor.Reader {
 // planned carries a plan out that loses nothing but what is allowed.
 func planned(t *testing.T, src *tensorfile.File, o *Options) (*ztensor.Reader, *Plan) {
 	t.Helper()
-	p, err := NewPlan(src, tensorfile.ZTensor, o)
+	p, err := NewPlan(t.Context(), src, tensorfile.ZTensor, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
 		coo("backwards", 1, 0, 0, 3), coo("coo twice", 1, 1, 2, 2),
 	}, nil)
 	o := two.options()
-	p, err := NewPlan(src, tensorfile.ZTensor, o)
+	p, err := NewPlan(t.Context(), src, tensorfile.ZTensor, o)
 	if err != nil {
 		t.Fatal(err)
 	}

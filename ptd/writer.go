@@ -151,10 +151,17 @@ func entryOf(t *tensor.Tensor) (Entry, error) {
 
 // named registers an entry that is not one of a file, and that a program shall find.
 func (w *Writer) named(e Entry) error {
+	if err := w.checkNamed(e); err != nil {
+		return err
+	}
+	return w.AddEntry(e)
+}
+
+func (w *Writer) checkNamed(e Entry) error {
 	if e.Name == "" {
 		return fmt.Errorf("ptd: entry %s: %w: an empty name", tensor.Quote(e.Name), fs.ErrInvalid)
 	}
-	return w.AddEntry(e)
+	return w.CheckEntry(e)
 }
 
 // AddAll adds what ts yields.
@@ -178,6 +185,25 @@ func (w *Writer) AddBlob(name string, data tensor.Blob) error {
 // AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more data than its layout needs. Its name may be
 // empty, as ExecuTorch reads it, although no program can refer to it; Add and AddBlob want one.
 func (w *Writer) AddEntry(e Entry) error {
+	if err := w.CheckEntry(e); err != nil {
+		return err
+	}
+	w.names[e.Name] = struct{}{}
+	w.entries = append(w.entries, e)
+	return nil
+}
+
+// Check reports whether Add would accept a tensor. It reads no data.
+func (w *Writer) Check(t *tensor.Tensor) error {
+	e, err := entryOf(t)
+	if err != nil {
+		return err
+	}
+	return w.checkNamed(e)
+}
+
+// CheckEntry reports whether AddEntry would accept an entry. It reads no data.
+func (w *Writer) CheckEntry(e Entry) error {
 	switch {
 	case w.done:
 		return fmt.Errorf("ptd: add to a writer: %w", fs.ErrClosed)
@@ -205,8 +231,6 @@ func (w *Writer) AddEntry(e Entry) error {
 			return fail("%w", err)
 		}
 	}
-	w.names[e.Name] = struct{}{}
-	w.entries = append(w.entries, e)
 	return nil
 }
 

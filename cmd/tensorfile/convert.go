@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +35,8 @@ type conversion struct {
 
 	target  tensorfile.Format
 	version string
+	types   map[tensor.DType]tensor.DType // of --dtype
+	newName func(string) string           // of --rename; nil without
 	opts    convert.Options
 }
 
@@ -41,19 +44,21 @@ func convertCommand(a *app) *cobra.Command {
 	var c conversion
 	cmd := &cobra.Command{
 		Use:   "convert IN OUT",
-		Short: "Write a file in another format, and say every loss before",
-		Long: `Write a file in another format: that of OUT's ending, or of --to. What the format cannot
-hold is listed first, and nothing is written while a kind of loss is not in --allow:
+		Short: "Write a file in another format, and list every loss before",
+		Long: `Write a file in another format: that of OUT's extension, or of --to. What the format
+cannot represent is listed first, and nothing is written while a kind of loss is not in
+--allow:
 
-  attributes   what a file, or a tensor, says about itself
+  attributes   attributes of the file, or of a tensor
   blobs        named bytes that are no tensors
   graph        a program
-  parts        what a dense tensor has beside its elements
-  tensors      tensors that the target cannot hold in any form
-  names        names that the target cannot hold
-  densify      sparse tensors become dense ones
-  reorder      the order of dimensions in memory becomes another
-  widen        elements take a type that holds all their values
+  parts        parts of a dense tensor
+  tensors      tensors that the target cannot represent in any form
+  names        names that the target cannot represent
+  shape        dimensions of 1 are dropped
+  densify      sparse tensors become dense
+  reorder      the order of dimensions in memory changes
+  widen        elements become those of a dtype that has all their values
   narrow       elements are rounded
   all          all of these
 
@@ -98,7 +103,7 @@ func (c *conversion) prepare(out string) error {
 	if name == "" {
 		f, ok := formatOfName(out)
 		if !ok {
-			return wrong("--to FORMAT", "the ending of %s is that of no format", quote(out))
+			return wrong("--to FORMAT", "the extension of %s is that of no format", quote(out))
 		}
 		c.target = f
 	} else {
@@ -113,7 +118,7 @@ func (c *conversion) prepare(out string) error {
 		return wrong("tensorfile version, which lists what is written", "%v is not written", strings.TrimSuffix(c.target.String()+"@"+version, "@"))
 	}
 	for _, w := range c.allow {
-		k, err := convert.ParseAllow(w)
+		k, err := convert.ParseLossKind(w)
 		if err != nil {
 			return fmt.Errorf("--allow: %w", err)
 		}
@@ -132,10 +137,10 @@ func (c *conversion) prepare(out string) error {
 		if err != nil {
 			return fmt.Errorf("--dtype: %w", err)
 		}
-		if c.opts.DTypes == nil {
-			c.opts.DTypes = map[tensor.DType]tensor.DType{}
+		if c.types == nil {
+			c.types = map[tensor.DType]tensor.DType{}
 		}
-		c.opts.DTypes[x] = y
+		c.types[x] = y
 	}
 	rename, err := renamer(c.rename)
 	if err != nil {
@@ -144,9 +149,15 @@ func (c *conversion) prepare(out string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	c.opts.Rename = rename
-	if len(c.filter) > 0 {
-		c.opts.Select = func(t *tensor.Tensor) bool { return c.wants(t.Name) }
+	c.newName = rename
+	if rename != nil || c.types != nil || len(c.filter) > 0 {
+		c.opts.Map = func(t *tensor.Tensor) (string, tensor.DType, bool) {
+			name := t.Name
+			if rename != nil {
+				name = rename(name)
+			}
+			return name, c.types[t.DType], c.wants(t.Name)
+		}
 	}
 	c.opts.RowMajor, c.opts.Dense, c.opts.Sparse = c.rowMajor, c.dense, c.sparse
 	if c.sparse != "" && c.sparse != "sparse_csr" && c.sparse != "sparse_coo" {
@@ -281,7 +292,7 @@ func (a *app) convert(from, out string, c *conversion) error {
 			return a.convertProgram(r, from, out, c, in.Size())
 		}
 	case *rten.Reader:
-		if c.target == tensorfile.RTen && c.opts.Select == nil && c.opts.DTypes == nil && c.opts.Rename == nil {
+		if c.target == tensorfile.RTen && c.opts.Map == nil {
 			// The same file in another layout: operators and all that is not
 			// known here are kept.
 			e := rten.NewEdit(r)
@@ -296,7 +307,12 @@ func (a *app) convert(from, out string, c *conversion) error {
 		return wrong("a .pte", "--externalize and --internalize are for .pte to .pte")
 	}
 	c.opts.External = a.findExternal
-	plan, err := convert.NewPlanContext(a.ctx, in.File, c.target, &c.opts)
+	plan, bar, err := a.plan(from, in.File, c, in.payload())
+	defer bar.done()
+	var wrongOption *convert.OptionError
+	if errors.As(err, &wrongOption) {
+		return wrongOption
+	}
 	if err != nil {
 		if c.target.Caps().MaxTensors == 1 && in.Len() > 1 {
 			err = advise("--filter NAME, which leaves one tensor", err)
@@ -316,18 +332,54 @@ func (a *app) convert(from, out string, c *conversion) error {
 		}
 		c.version = v
 	}
-	return a.written(from, out, c, losses, in.payload(), func(w *target) error { return plan.Write(a.ctx, w) })
+	return a.writePlan(from, out, c, plan, losses)
 }
 
-// tell names losses, the first hundred of them.
+// plan makes a plan whose Write shows progress, until the bar is done.
+func (a *app) plan(from string, in *tensorfile.File, c *conversion, about int64) (*convert.Plan, *bar, error) {
+	var b *bar
+	if !c.dryRun {
+		b = a.bar(from, about)
+	}
+	c.opts.Limits = a.limits
+	c.opts.Progress = func(done, _ int64) { b.set(done) }
+	plan, err := convert.NewPlan(a.ctx, in, c.target, &c.opts)
+	return plan, b, err
+}
+
+// writePlan writes the output, whole or not at all.
+func (a *app) writePlan(from, out string, c *conversion, plan *convert.Plan, losses []convert.Loss) error {
+	if out == "-" || c.dryRun {
+		return a.written(from, out, c, losses, 0, func(w *target) error { return plan.Write(a.ctx, w) })
+	}
+	if err := plan.WriteFile(a.ctx, out); err != nil {
+		a.failWriting(from, out, err)
+		return nil
+	}
+	return a.converted(from, out, c, losses)
+}
+
+// failWriting reports an error of the input or of the output, whichever it is about.
+func (a *app) failWriting(from, out string, err error) {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && filepath.Dir(pe.Path) == filepath.Dir(filepath.Clean(out)) && strings.Contains(pe.Path, filepath.Base(out)) {
+		err = writing(out, err)
+	} else if errors.Is(err, tensor.ErrDType) {
+		err = advise("another target, or --filter, which leaves tensors out", err)
+	}
+	a.fail(from, err)
+}
+
+// tell lists losses, those of one kind and reason together, the first hundred.
 func (a *app) tell(from, what string, losses []convert.Loss) {
-	const most = 100
-	for i, l := range losses {
-		if i == most && len(losses) > most+1 {
-			a.message("%s: %s: and %d more", display(from), what, len(losses)-most)
+	const maxGroups = 100
+	groups := convert.GroupLosses(losses)
+	for i, g := range groups {
+		if i == maxGroups && len(groups) > maxGroups+1 {
+			a.message("%s: %s: and %d more", display(from), what, len(groups)-maxGroups)
 			return
 		}
-		a.message("%s: %s: %s (%s)", display(from), what, escape(l.Field+": "+l.Reason), l.Kind)
+		a.message("%s: %s: %s", display(from), what, g)
 	}
 }
 
@@ -339,7 +391,7 @@ func (a *app) refused(from string, c *conversion, losses []convert.Loss, err err
 		a.fail(from, err)
 		return
 	}
-	var kinds convert.Allow
+	var kinds convert.LossKind
 	for _, l := range le.Losses {
 		kinds |= l.Kind
 	}

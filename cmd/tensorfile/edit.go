@@ -198,8 +198,9 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 		return nil, errCannot(in.Format(), "attributes")
 	}
 	opts := &convert.Options{
-		Select: func(t *tensor.Tensor) bool { return !e.drops(t.Name) },
-		Rename: e.newName,
+		Map: func(t *tensor.Tensor) (string, tensor.DType, bool) {
+			return e.name(t.Name), tensor.Unknown, !e.drops(t.Name)
+		},
 	}
 	switch r := in.Sys().(type) {
 	case *ztensor.Reader:
@@ -221,7 +222,7 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 		e.attributes(func(k, v string) { m[k] = v }, func(k string) { delete(m, k) })
 		opts.Safetensors = &safetensors.WriterOptions{Metadata: m, KeepOrder: true}
 	}
-	plan, err := convert.NewPlanContext(a.ctx, in.File, in.Format(), opts)
+	plan, err := convert.NewPlan(a.ctx, in.File, in.Format(), opts)
 	if err != nil {
 		return nil, err
 	}

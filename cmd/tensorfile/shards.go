@@ -184,11 +184,14 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 	}
 	return names, a.writeSet(in, base, names, func(i int, w io.Writer) error {
 		at := -1
-		opts := &convert.Options{Select: func(*tensor.Tensor) bool { at++; return shard[at] == i+1 }}
+		opts := &convert.Options{Map: func(t *tensor.Tensor) (string, tensor.DType, bool) {
+			at++
+			return t.Name, tensor.Unknown, shard[at] == i+1
+		}}
 		if z, ok := in.Sys().(*ztensor.Reader); ok {
 			opts.ZTensor = ztensorLike(z)
 		}
-		plan, err := convert.NewPlanContext(a.ctx, in.File, in.Format(), opts)
+		plan, err := convert.NewPlan(a.ctx, in.File, in.Format(), opts)
 		if err != nil {
 			return err
 		}
@@ -328,7 +331,8 @@ func (a *app) merge(files []*tensorfile.File, out string, about int64, c *conver
 		})
 	}
 	c.opts.More = files[1:]
-	plan, err := convert.NewPlanContext(a.ctx, files[0], c.target, &c.opts)
+	plan, bar, err := a.plan(from, files[0], c, about)
+	defer bar.done()
 	if err != nil {
 		a.fail(from, err)
 		return nil
@@ -337,5 +341,5 @@ func (a *app) merge(files []*tensorfile.File, out string, about int64, c *conver
 		a.refused(from, c, plan.Losses(), err)
 		return nil
 	}
-	return a.written(from, out, c, plan.Losses(), about, func(w *target) error { return plan.Write(a.ctx, w) })
+	return a.writePlan(from, out, c, plan, plan.Losses())
 }

@@ -1,0 +1,142 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/npz"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// names are those that are taken in the target.
+type names struct {
+	all  map[string]struct{}
+	next map[string]int // the number to try next for a name that is taken
+}
+
+func (n *names) taken(name string) bool {
+	_, taken := n.all[name]
+	return taken
+}
+
+func (n *names) take(name string) {
+	if n.all == nil {
+		n.all, n.next = map[string]struct{}{}, map[string]int{}
+	}
+	n.all[name] = struct{}{}
+}
+
+func (n *names) release(name string) { delete(n.all, name) }
+
+// unique returns name, or the first NAME~2, NAME~3, … that is not taken.
+func (n *names) unique(name string) string {
+	if !n.taken(name) {
+		return name
+	}
+	for i := max(2, n.next[name]); ; i++ {
+		if u := name + "~" + strconv.Itoa(i); !n.taken(u) {
+			n.next[name] = i + 1
+			return u
+		}
+	}
+}
+
+// planName gives the tensor its name in the target: one that can be represented
+// there, and that no other has.
+func (p *Plan) planName(it *item, name string) {
+	field := fieldOf(it.src)
+	it.t.Name = name
+	switch {
+	case p.caps.Names == tensorfile.OneName:
+		if name != "data" {
+			p.lose(RenameTensors, field, "names cannot be represented in %v", p.target)
+		}
+		return
+	case p.caps.Names == tensorfile.MayRepeat && name == "":
+		if it.owner.Format() != p.target {
+			p.lose(RenameTensors, field, "an empty name is no name in %v", p.target)
+		}
+		return
+	case p.kind != 0:
+		return
+	}
+	good := nameFor(p.target, p.version, name)
+	if name == "" && p.target == tensorfile.PTD && it.owner.Format() == tensorfile.PTD {
+		good = name // of use to no program, but kept
+	}
+	if p.target == tensorfile.Primitiv && name == it.src.Name && p.planPath(it, good) {
+		return
+	}
+	it.t.Name = p.names.unique(good)
+	if it.t.Name != name {
+		p.lose(RenameTensors, field, "the name %s is taken or cannot be represented in %v: it becomes %s",
+			tensor.Quote(name), p.describeTarget(), tensor.Quote(it.t.Name))
+	}
+	p.names.take(it.t.Name)
+}
+
+// planPath keeps a tensor of primitiv at its path where that is not what its name
+// makes when it is cut at dots.
+func (p *Plan) planPath(it *item, good string) bool {
+	o, ok := primitiv.OriginOf(&it.t)
+	if !ok || len(o.Path) == 0 {
+		return false
+	}
+	value := strings.Join(o.Path, ".")
+	if good == it.t.Name && slices.Equal(strings.Split(value, "."), o.Path) {
+		return false
+	}
+	key := fmt.Sprintf("\x00%q %t %q", o.Path, o.IsStatistic, o.Statistic)
+	if p.names.taken(key) {
+		return false
+	}
+	p.names.take(key)
+	return true
+}
+
+// nameFor returns the name itself where the format can represent it, or a similar
+// one that it can.
+func nameFor(target tensorfile.Format, version, name string) string {
+	name = strings.ToValidUTF8(name, "\ufffd")
+	switch target {
+	case tensorfile.PTD:
+		name = strings.ReplaceAll(name, "\x00", "\ufffd")
+		if name == "" {
+			return "_"
+		}
+	case tensorfile.Safetensors:
+		if name == "__metadata__" {
+			return "_" + name
+		}
+	case tensorfile.NPZ: // whose readers cut a name at a NUL
+		name = strings.ReplaceAll(name, "\x00", "\ufffd")
+		if len(name) > npz.MaxName {
+			return strings.ToValidUTF8(name[:npz.MaxName-16], "") // and a number may follow
+		}
+	case tensorfile.Primitiv:
+		keys := strings.Split(name, ".")
+		for i, k := range keys {
+			if k == "" {
+				keys[i] = "_"
+			}
+		}
+		return strings.Join(keys, ".")
+	case tensorfile.ZTensor:
+		if version != "2" {
+			break
+		}
+		name = strings.ReplaceAll(name, "\x00", "\ufffd")
+		if name == "" {
+			return "_"
+		}
+		const longest = 1024 // bytes
+		if len(name) > longest {
+			return strings.ToValidUTF8(name[:longest-16], "") // and a number may follow
+		}
+	}
+	return name
+}

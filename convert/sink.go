@@ -1,0 +1,141 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// A sink is a target's writer.
+type sink struct {
+	addAll  func(context.Context, iter.Seq2[*tensor.Tensor, error]) error
+	addBlob func(string, tensor.Blob) error
+	close   func() error
+	abort   func()
+}
+
+func noBlobs(string, tensor.Blob) error { return errors.ErrUnsupported }
+
+// each returns the addAll of a writer that adds one tensor at a time.
+func each(add func(*tensor.Tensor) error) func(context.Context, iter.Seq2[*tensor.Tensor, error]) error {
+	return func(_ context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
+		for t, err := range ts {
+			if err == nil {
+				err = add(t)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
+	switch p.target {
+	case tensorfile.PTD:
+		pw := ptd.NewWriter(w, p.opts.PTD)
+		add := func(t *tensor.Tensor) error {
+			e, err := entryOf(t)
+			if err != nil {
+				return err
+			}
+			return pw.AddEntry(e)
+		}
+		addBlob := func(name string, data tensor.Blob) error { return pw.AddEntry(ptd.Entry{Name: name, Data: data}) }
+		return &sink{each(add), addBlob, pw.Close, pw.Abort}, nil
+	case tensorfile.Safetensors:
+		o := orZero(p.opts.Safetensors)
+		if o.Metadata == nil && len(p.attributes) > 0 {
+			o.Metadata = map[string]string{}
+			for _, kv := range p.attributes {
+				o.Metadata[kv[0]] = kv[1]
+			}
+		}
+		sw := safetensors.NewWriter(w, &o)
+		return &sink{sw.AddAll, noBlobs, sw.Close, sw.Abort}, nil
+	case tensorfile.NPZ:
+		nw := npz.NewWriter(w, p.opts.NPZ)
+		return &sink{nw.AddAll, noBlobs, nw.Close, nw.Abort}, nil
+	case tensorfile.NPY:
+		nw := npy.NewWriter(w, nil)
+		return &sink{nw.AddAll, noBlobs, nw.Close, nw.Abort}, nil
+	case tensorfile.Primitiv:
+		return p.primitivSink(w)
+	case tensorfile.RTen:
+		g := rten.NewGraphBuilder()
+		add := func(t *tensor.Tensor) error { g.Constant(t); return nil } // Write returns its errors
+		return &sink{each(add), noBlobs, func() error { return g.Write(ctx, w, p.opts.RTen) }, func() {}}, nil
+	case tensorfile.ZTensor:
+		return p.ztensorSink(w)
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// primitivSink keeps the kind of a file that comes from primitiv and is no model.
+func (p *Plan) primitivSink(w io.Writer) (*sink, error) {
+	o := orZero(p.opts.Primitiv)
+	if p.kind == 0 {
+		pw := primitiv.NewWriter(w, &o)
+		return &sink{pw.AddAll, noBlobs, pw.Close, pw.Abort}, nil
+	}
+	o.Kind = p.kind
+	pw := primitiv.NewWriter(w, &o)
+	r := p.files[0].Sys().(*primitiv.Reader)
+	addAll := pw.AddAll
+	switch p.kind {
+	case primitiv.KindShape:
+		addAll = func(context.Context, iter.Seq2[*tensor.Tensor, error]) error { return pw.SetShape(r.Shape()) }
+	case primitiv.KindOptimizer:
+		addAll = func(context.Context, iter.Seq2[*tensor.Tensor, error]) error { return pw.SetOptimizer(r.Optimizer()) }
+	case primitiv.KindParameter:
+		addAll = func(context.Context, iter.Seq2[*tensor.Tensor, error]) error { return pw.AddParameter(r.Parameter()) }
+	}
+	return &sink{addAll, noBlobs, pw.Close, pw.Abort}, nil
+}
+
+// ztensorSink keeps typed attributes, of the file and of its tensors, between
+// files of the format.
+func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
+	o := orZero(p.opts.ZTensor)
+	keep := p.checker.keepOrder
+	o.Version, o.KeepOrder, o.Canonical = p.version, o.KeepOrder || keep, o.Canonical && !keep
+	if o.Attributes == nil {
+		o.Attributes = map[string]any{}
+		for _, kv := range p.attributes {
+			o.Attributes[kv[0]] = kv[1]
+		}
+		if p.typed() {
+			for _, f := range slices.Backward(p.files) { // the first that has a key wins
+				if z, ok := f.Sys().(*ztensor.Reader); ok {
+					for k, v := range z.AttributeValues() {
+						if _, kept := p.keys[k]; kept {
+							o.Attributes[k] = v
+						}
+					}
+				}
+			}
+		}
+	}
+	zw := ztensor.NewWriter(w, o.WholeFile())
+	for i := range p.items {
+		if it := &p.items[i]; len(it.own) > 0 {
+			if err := zw.TensorAttributes(it.t.Name, it.own); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &sink{zw.AddAll, noBlobs, zw.Close, zw.Abort}, nil
+}
