@@ -27,7 +27,8 @@ func (p *Parameter) check(opts *WriterOptions) error {
 		}
 	}
 	if again := repeated(len(p.Stats), func(i int) string { return p.Stats[i].Name }); again != nil {
-		return fmt.Errorf("%s: two statistics %s of %s: %w", format, tensor.Quote(p.Stats[again[0]].Name), quotePath(p.Path), tensor.ErrDuplicate)
+		return fmt.Errorf("%s: two statistics %s of %s: %w",
+			format, tensor.Quote(p.Stats[again[0]].Name), quotePath(p.Path), tensor.ErrDuplicate)
 	}
 	return nil
 }
@@ -40,7 +41,8 @@ func (s *Statistic) check(opts *WriterOptions) error {
 	return err
 }
 
-// accepts returns the shape of a tensor as the format has it, or what keeps the tensor out of a file.
+// accepts returns the shape of a tensor as the format has it, or what keeps the tensor
+// out of a file.
 func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) (Shape, error) {
 	if err := t.Check(); err != nil {
 		return Shape{}, fmt.Errorf("%s: %w", format, err)
@@ -52,11 +54,14 @@ func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) (Shape, error) {
 	case t.External:
 		return refuse(fmt.Errorf("%w: it is kept in another file", errors.ErrUnsupported))
 	case !t.Dense():
-		return refuse(fmt.Errorf("%w: it is %s, primitiv has dense tensors alone", errors.ErrUnsupported, tensor.Quote(t.Scheme)))
+		return refuse(fmt.Errorf("%w: it is %s, primitiv has dense tensors alone",
+			errors.ErrUnsupported, tensor.Quote(t.Scheme)))
 	case t.DType != tensor.F32:
-		return refuse(fmt.Errorf("%w: it is %v, primitiv has float32 alone", tensor.ErrDType, t.DType))
+		return refuse(fmt.Errorf("%w: it is %v, primitiv has float32 alone",
+			tensor.ErrDType, t.DType))
 	case t.Data.Size() < 0:
-		return refuse(fmt.Errorf("%w: its size is only known after decoding", errors.ErrUnsupported))
+		return refuse(fmt.Errorf("%w: its size is only known after decoding",
+			errors.ErrUnsupported))
 	case !o.Reorder && !columnMajor(t):
 		return refuse(fmt.Errorf("%w: it is not column-major: see tensor.Reordered, or WriterOptions.Reorder", errors.ErrUnsupported))
 	}
@@ -67,7 +72,8 @@ func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) (Shape, error) {
 	return s, nil
 }
 
-// columnMajor reports whether the elements of t lie as the format has them. Dimensions of one element do not count.
+// columnMajor reports whether the elements of t are in the order of the format. Dimensions of
+// one element do not count.
 func columnMajor(t *tensor.Tensor) bool {
 	have, ok1 := t.Order.Strides(t.Shape)
 	want, ok2 := tensor.ColumnMajor(len(t.Shape)).Strides(t.Shape)

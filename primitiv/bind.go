@@ -68,8 +68,9 @@ func (b *Binding) Err() error {
 	return b.report(append(all, b.extra()...))
 }
 
-// PartialErr is nil if the reference would load the file into a model with these slots: each parameter has a slot.
-// It keeps what the file lacks as it is, and takes over shapes.
+// PartialErr is nil if the reference would load the file into a model with these slots:
+// each parameter has a slot. It keeps what the file lacks as it is, and takes over
+// shapes.
 func (b *Binding) PartialErr() error { return b.report(b.extra()) }
 
 func (b *Binding) extra() []string {
@@ -81,12 +82,12 @@ func (b *Binding) extra() []string {
 }
 
 func (b *Binding) report(all []string) error {
-	const most = 10
+	const maxListed = 10
 	switch n := len(all); {
 	case n == 0:
 		return nil
-	case n > most:
-		all = append(all[:most], fmt.Sprintf("and %d more", n-most))
+	case n > maxListed:
+		all = append(all[:maxListed], fmt.Sprintf("and %d more", n-maxListed))
 	}
 	return fmt.Errorf("%s: the file does not fit the model: %s", format, strings.Join(all, "; "))
 }

@@ -71,7 +71,8 @@ func (w *Writer) content() error {
 	case k == KindParameter && len(w.params) == 1:
 		return w.parameter(head{}, w.params[0])
 	case k == KindParameter && len(w.params) > 1:
-		return fmt.Errorf("%s: a parameter file has one parameter, not %d: %w", format, len(w.params), tensor.ErrDuplicate)
+		return fmt.Errorf("%s: a parameter file has one parameter, not %d: %w",
+			format, len(w.params), tensor.ErrDuplicate)
 	default:
 		return fmt.Errorf("%s: there is no %v to write: %w", format, k, tensor.ErrNoTensor)
 	}
@@ -133,7 +134,8 @@ func (w *Writer) endStream() error {
 	case int64(n) > math.MaxUint32:
 		return fmt.Errorf("%s: %w: %d parameters", format, tensor.ErrLimit, n)
 	case w.opts.Count > 0 && n != int(w.opts.Count):
-		return fmt.Errorf("%s: %d parameters where %d were announced: %w", format, n, w.opts.Count, fs.ErrInvalid)
+		return fmt.Errorf("%s: %d parameters where %d were announced: %w",
+			format, n, w.opts.Count, fs.ErrInvalid)
 	case w.opts.Count > 0:
 		return nil
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// comparePaths finds duplicate paths and those below another one, among parameters in any order.
-// Where the file has them in the order of the reference, model compared neighbours.
+// comparePaths finds duplicate paths and those below another one, among parameters in any
+// order. Where the file has them in the order of the reference, model compared
+// neighbours.
 func (p *parser) comparePaths() error {
 	records := p.r.records
 	slices.SortStableFunc(p.r.byPath, func(a, b uint32) int { return strings.Compare(records[a].name, records[b].name) })
@@ -24,7 +25,7 @@ func (p *parser) comparePaths() error {
 			drop = append(drop, i-1)
 		case keyBelow(b.name, a.name):
 			err = p.warn(p.malformed(b.start, "path",
-				"it lies below the parameter %s: no model has both", tensor.Quote(keyName(a.name))))
+				"it is below the parameter %s: no model has both", tensor.Quote(keyName(a.name))))
 		}
 		if err != nil {
 			return err

@@ -11,9 +11,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Edit is a list of changes to a file. Names are those that its tensors have in the Reader,
-// whatever was changed before, and all changes apply at once, so that two names can be swapped.
-// The Reader must stay open until the file is written. An Edit is not safe for concurrent use.
+// An Edit is a list of changes to a file. Names are those that its tensors have in the
+// Reader, whatever was changed before, and all changes apply at once, so that two names
+// can be swapped. The Reader must stay open until the file is written. An Edit is not
+// safe for concurrent use.
 type Edit struct {
 	r         *Reader
 	changes   map[int]*change // by record
@@ -35,7 +36,8 @@ func NewEdit(r *Reader) *Edit {
 // change returns the change of the tensor of that name, to be filled in.
 func (e *Edit) change(name string) (i int, c *change, err error) {
 	if i = e.r.index(name); i < 0 {
-		return i, nil, fmt.Errorf("%s: tensor %s: %w", format, tensor.Quote(name), tensor.ErrNoTensor)
+		return i, nil, fmt.Errorf("%s: tensor %s: %w",
+			format, tensor.Quote(name), tensor.ErrNoTensor)
 	}
 	return i, e.at(i), nil
 }
@@ -47,23 +49,25 @@ func (e *Edit) at(i int) *change {
 	return e.changes[i]
 }
 
-// Rename gives a tensor of a model another name. That of a value makes its path, cut at dots; its
-// statistics follow it. That of a statistic is VALUE:STATISTIC with the old or the new name of
-// its value. The value of a parameter or tensor file has no name in it: errors.ErrUnsupported.
+// Rename gives a tensor of a model another name. That of a value makes its path, cut at
+// dots; its statistics follow it. That of a statistic is VALUE:STATISTIC with the old or
+// the new name of its value. The value of a parameter or tensor file has no name in it:
+// errors.ErrUnsupported.
 func (e *Edit) Rename(old, new string) error {
 	i, c, err := e.change(old)
 	if err != nil {
 		return err
 	}
 	if !e.r.records[i].stat() && e.r.kind != KindModel {
-		return fmt.Errorf("%s: a %v file has no name for its tensor: %w", format, e.r.kind, errors.ErrUnsupported)
+		return fmt.Errorf("%s: a %v file has no name for its tensor: %w",
+			format, e.r.kind, errors.ErrUnsupported)
 	}
 	c.name = new
 	return nil
 }
 
-// RenameSubmodel gives the submodel old, whose name is its path joined with dots, the path new, cut
-// at dots: all values below it follow.
+// RenameSubmodel gives the submodel old, whose name is its path joined with dots, the
+// path new, cut at dots: all values below it follow.
 func (e *Edit) RenameSubmodel(old, new string) error {
 	return e.submodel(old, func(i int, rest []string) {
 		e.at(i).name = new + "." + strings.Join(rest, ".")
@@ -84,7 +88,8 @@ func (e *Edit) RemoveSubmodel(name string) error {
 	return e.submodel(name, func(i int, _ []string) { e.at(i).removed = true })
 }
 
-// submodel calls do with the records of the values below a submodel, and their paths within it.
+// submodel calls do with the records of the values below a submodel, and their paths
+// within it.
 func (e *Edit) submodel(name string, do func(i int, rest []string)) error {
 	at, found := nameKey(name), false
 	for _, i := range e.r.byPath {
@@ -112,8 +117,8 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	return err
 }
 
-// SetAttribute changes or adds a setting of an optimizer file, see [Optimizer.Set]. Other kinds
-// have no attributes: errors.ErrUnsupported.
+// SetAttribute changes or adds a setting of an optimizer file, see [Optimizer.Set]. Other
+// kinds have no attributes: errors.ErrUnsupported.
 func (e *Edit) SetAttribute(key, value string) error {
 	if e.optimizer == nil {
 		return e.noAttributes()
@@ -121,7 +126,8 @@ func (e *Edit) SetAttribute(key, value string) error {
 	return e.optimizer.Set(key, value)
 }
 
-// RemoveAttribute removes a setting of an optimizer file; fs.ErrNotExist if there is none.
+// RemoveAttribute removes a setting of an optimizer file; fs.ErrNotExist if there is
+// none.
 func (e *Edit) RemoveAttribute(key string) error {
 	if e.optimizer == nil {
 		return e.noAttributes()
@@ -133,16 +139,18 @@ func (e *Edit) RemoveAttribute(key string) error {
 }
 
 func (e *Edit) noAttributes() error {
-	return fmt.Errorf("%s: a %v file has no attributes: %w", format, e.r.kind, errors.ErrUnsupported)
+	return fmt.Errorf("%s: a %v file has no attributes: %w",
+		format, e.r.kind, errors.ErrUnsupported)
 }
 
-// Write writes the changed file to w. Its kind is that of the Reader, whatever opts says. A name
-// that another tensor has is tensor.ErrDuplicate.
+// Write writes the changed file to w. Its kind is that of the Reader, whatever opts says.
+// A name that another tensor has is tensor.ErrDuplicate.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return e.write(ctx, NewWriter(w, e.options(opts)))
 }
 
-// WriteFile writes the changed file to the file called name, which appears whole or not at all.
+// WriteFile writes the changed file to the file called name, which appears whole or not
+// at all.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	w, err := Create(name, e.options(opts))
 	if err != nil {

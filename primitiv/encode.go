@@ -13,7 +13,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An encoder writes the items of a file. Headers gather in head until the payload after them goes out.
+// An encoder writes the items of a file. Headers gather in head until the payload after
+// them goes out.
 type encoder struct {
 	out   io.Writer
 	n     int64 // bytes that went out
@@ -22,15 +23,16 @@ type encoder struct {
 	align int
 }
 
-// A head is what comes before the shape of a tensor: the path of a parameter in a model, the name of a statistic, or
-// nothing.
+// A head is what comes before the shape of a tensor: the path of a parameter in a model,
+// the name of a statistic, or nothing.
 type head struct {
 	path   []string
 	isStat bool
 	stat   string
 }
 
-// begin writes what all files begin with. Nothing that msgpack's encoder does can fail here: it writes to memory.
+// begin writes what all files begin with. Nothing that msgpack's encoder does can fail
+// here: it writes to memory.
 func (e *encoder) begin(k Kind) {
 	e.enc = msgpack.NewEncoder(&e.head)
 	e.uint32(0)
@@ -61,7 +63,8 @@ func (e *encoder) settings(o *Optimizer) {
 	}
 }
 
-// shapeHead writes a shape, with so many trailing ones, and a header that is so many bytes longer than need be.
+// shapeHead writes a shape, with so many trailing ones, and a header that is so many
+// bytes longer than need be.
 func (e *encoder) shapeHead(s Shape, longer, ones int) {
 	dims := s.stripped()
 	e.arrayLen(len(dims)+ones, longer)
@@ -74,7 +77,7 @@ func (e *encoder) shapeHead(s Shape, longer, ones int) {
 	e.uint32(max(s.Batch, 1))
 }
 
-// tensorOf writes a tensor with what stands before it.
+// tensorOf writes a tensor with what precedes it.
 func (e *encoder) tensorOf(h head, t *tensor.Tensor, batch uint32) error {
 	s, err := shapeOf(t.Shape, batch)
 	if err != nil {
@@ -97,7 +100,8 @@ func (e *encoder) tensorOf(h head, t *tensor.Tensor, batch uint32) error {
 	return e.payload(t, size)
 }
 
-// tensorHead writes everything up to the data. extra are the bytes that places take more than they need: see places.
+// tensorHead writes everything up to the data. extra are the bytes that places take more
+// than they need: see places.
 func (e *encoder) tensorHead(h head, s Shape, size int64, extra []int) {
 	next := func() (n int) {
 		if len(extra) > 0 {
@@ -134,7 +138,8 @@ func (e *encoder) payload(t *tensor.Tensor, size int64) error {
 	case err != nil:
 		return err
 	case n != size:
-		return fmt.Errorf("%s: tensor %s: %w: %d bytes of data where %d were promised", format, tensor.Quote(t.Name), tensor.ErrMalformed, n, size)
+		return fmt.Errorf("%s: tensor %s: %w: %d bytes of data where %d were promised",
+			format, tensor.Quote(t.Name), tensor.ErrMalformed, n, size)
 	}
 	return nil
 }
@@ -180,13 +185,14 @@ func arraySize(n int) int {
 	return 5
 }
 
-// str writes a string with a header that is so many bytes longer than need be; arrayLen and binLen do likewise.
+// str writes a string with a header that is so many bytes longer than need be; arrayLen
+// and binLen do likewise.
 func (e *encoder) str(s string, longer int) {
 	if longer == 0 {
 		e.enc.EncodeString(s)
 		return
 	}
-	e.long(codeStr8, strSize(len(s))+longer, uint32(len(s)))
+	e.long(0xd9, strSize(len(s))+longer, uint32(len(s)))
 	e.head.WriteString(s)
 }
 
@@ -195,7 +201,7 @@ func (e *encoder) arrayLen(n, longer int) {
 		e.enc.EncodeArrayLen(n)
 		return
 	}
-	e.long(codeArray16-1, arraySize(n)+longer, uint32(n)) // there is no array 8
+	e.long(0xdb, arraySize(n)+longer, uint32(n)) // there is no array 8
 }
 
 func (e *encoder) binLen(n int64, longer int) {
@@ -203,10 +209,11 @@ func (e *encoder) binLen(n int64, longer int) {
 		e.enc.EncodeBytesLen(int(n))
 		return
 	}
-	e.long(codeBin8, binSize(n)+longer, uint32(n))
+	e.long(0xc4, binSize(n)+longer, uint32(n))
 }
 
-// long writes a header of that size, where code8 is the family's code for lengths of 8 bits.
+// long writes a header of that size, where code8 is the family's code for lengths of 8
+// bits.
 func (e *encoder) long(code8 byte, size int, n uint32) {
 	switch size {
 	case 2:
@@ -221,8 +228,8 @@ func (e *encoder) long(code8 byte, size int, n uint32) {
 // maxSlackNames is how many names of a path may get a longer header.
 const maxSlackNames = 16
 
-// places lists what each place before the data of a tensor may take more than it needs, in the order in which
-// tensorHead writes them.
+// places lists what each place before the data of a tensor may take more than it needs,
+// in the order in which tensorHead writes them.
 func places(h head, s Shape, size int64) (menus [][]int) {
 	longer := func(sizes []int, need int) {
 		var menu []int
@@ -252,28 +259,29 @@ func places(h head, s Shape, size int64) (menus [][]int) {
 	return menus
 }
 
-// slack chooses what each place takes more than it needs, so that data which would begin at pos begins on a multiple of
-// to, or of the largest smaller power of two that can be had, with as few bytes as possible. nil means none.
+// slack chooses what each place takes more than it needs, so that data which would begin
+// at pos begins on a multiple of to, or of the largest smaller power of two that can be
+// had, with as few bytes as possible. nil means none.
 func slack(h head, s Shape, size, pos int64, to int) []int {
 	if align.Is(pos, int64(to)) {
 		return nil
 	}
 	menus := places(h, s, size)
-	// reach[i] tells which sums the first i places can make.
-	const most = 4 + 4*maxSlackNames + 4 + uintSize*maxRank + 3
-	reach := make([][most + 1]bool, len(menus)+1)
+	// reach[i] holds which sums the first i places can make.
+	const maxSum = 4 + 4*maxSlackNames + 4 + uintSize*maxRank + 3
+	reach := make([][maxSum + 1]bool, len(menus)+1)
 	reach[0][0] = true
 	for i, menu := range menus {
 		for sum, ok := range reach[i] {
 			for _, n := range menu {
-				if ok && sum+n <= most {
+				if ok && sum+n <= maxSum {
 					reach[i+1][sum+n] = true
 				}
 			}
 		}
 	}
 	for ; to > 1; to /= 2 {
-		for sum := int(align.Padding(pos, int64(to))); sum <= most; sum += to {
+		for sum := int(align.Padding(pos, int64(to))); sum <= maxSum; sum += to {
 			if !reach[len(menus)][sum] {
 				continue
 			}

@@ -47,12 +47,14 @@ func (k Kind) valid() bool { return k >= KindShape && k <= KindOptimizer }
 // dataType is the third number of a file.
 func (k Kind) dataType() uint32 { return uint32(k-1) << 8 }
 
-// prefix is the beginning of a file, up to the low byte of data_type's upper half: what all files have in common.
+// prefix is the beginning of a file, up to the low byte of data_type's upper half: what
+// all files have in common.
 const prefix = "\xce\x00\x00\x00\x00\xce\x00\x00\x00\x01\xce\x00\x00"
 
 const prefixSize = 15
 
-// Detect reports whether r begins like a file of this format, of 0.1 or another version, which Open refuses by name.
+// Detect reports whether r begins like a file of this format, of 0.1 or another version,
+// which Open refuses by name.
 func Detect(r io.ReaderAt, size int64) bool {
 	if size < prefixSize {
 		return false
@@ -65,14 +67,16 @@ func Detect(r io.ReaderAt, size int64) bool {
 	return string(b[:len(prefix)]) == prefix && b[prefixSize-2] <= byte(KindOptimizer-1) && b[prefixSize-1] == 0
 }
 
-// A Shape is what the format means by it: dimensions, from the fastest to the slowest, and a number of samples. Dims of
-// a Shape that was read has no trailing ones, which mean nothing.
+// A Shape is what the format means by it: dimensions, from the fastest to the slowest,
+// and a number of samples. Dims of a Shape that was read has no trailing ones, which mean
+// nothing.
 type Shape struct {
 	Dims  []uint32
 	Batch uint32 // 0 is taken for 1
 }
 
-// Tensor is the shape as tensors have it: the dimensions without trailing ones, then the batch where it is above 1.
+// Tensor is the shape as tensors have it: the dimensions without trailing ones, then the
+// batch where it is above 1.
 func (s Shape) Tensor() tensor.Shape {
 	dims := s.stripped()
 	t := make(tensor.Shape, 0, len(dims)+1)
@@ -114,30 +118,36 @@ func (s Shape) check() error { return s.below(maxElements) }
 func (s Shape) below(limit uint64) error {
 	dims := s.stripped()
 	if len(dims) > maxRank {
-		return fmt.Errorf("%w: %d dimensions, primitiv has at most %d", tensor.ErrLimit, len(dims), maxRank)
+		return fmt.Errorf("%w: %d dimensions, primitiv has at most %d",
+			tensor.ErrLimit, len(dims), maxRank)
 	}
 	elements := uint64(max(s.Batch, 1))
 	if elements >= limit {
-		return fmt.Errorf("%w: %v has 2^%d elements or more", tensor.ErrLimit, s, bits.Len64(limit-1))
+		return fmt.Errorf("%w: %v has 2^%d elements or more",
+			tensor.ErrLimit, s, bits.Len64(limit-1))
 	}
 	for i, d := range dims {
 		if d == 0 {
-			return fmt.Errorf("%w: dimension %d is 0, primitiv has no empty tensors", tensor.ErrMalformed, i)
+			return fmt.Errorf("%w: dimension %d is 0, primitiv has no empty tensors",
+				tensor.ErrMalformed, i)
 		}
 		if elements *= uint64(d); elements >= limit {
-			return fmt.Errorf("%w: %v has 2^%d elements or more", tensor.ErrLimit, s, bits.Len64(limit-1))
+			return fmt.Errorf("%w: %v has 2^%d elements or more",
+				tensor.ErrLimit, s, bits.Len64(limit-1))
 		}
 	}
 	return nil
 }
 
-// shapeOf turns the shape of a tensor into the format's, the last dimension being the batch if batch is above 1.
+// shapeOf turns the shape of a tensor into the format's, the last dimension being the
+// batch if batch is above 1.
 func shapeOf(t tensor.Shape, batch uint32) (Shape, error) {
 	s := Shape{Batch: max(batch, 1)}
 	dims := t
 	if batch > 1 {
 		if len(t) == 0 || t[len(t)-1] != int64(batch) {
-			return s, fmt.Errorf("%w: the last dimension of %v is not the batch %d", tensor.ErrMalformed, t, batch)
+			return s, fmt.Errorf("%w: the last dimension of %v is not the batch %d",
+				tensor.ErrMalformed, t, batch)
 		}
 		dims = t[:len(t)-1]
 	}
@@ -145,12 +155,14 @@ func shapeOf(t tensor.Shape, batch uint32) (Shape, error) {
 		dims = dims[:len(dims)-1]
 	}
 	if len(dims) > maxRank {
-		return s, fmt.Errorf("%w: %d dimensions, primitiv has at most %d", tensor.ErrLimit, len(dims), maxRank)
+		return s, fmt.Errorf("%w: %d dimensions, primitiv has at most %d",
+			tensor.ErrLimit, len(dims), maxRank)
 	}
 	s.Dims = make([]uint32, len(dims))
 	for i, d := range dims {
 		if d < 0 || d > math.MaxUint32 {
-			return s, fmt.Errorf("%w: dimension %d of %v is no 32-bit number", tensor.ErrLimit, i, t)
+			return s, fmt.Errorf("%w: dimension %d of %v is no 32-bit number",
+				tensor.ErrLimit, i, t)
 		}
 		s.Dims[i] = uint32(d)
 	}

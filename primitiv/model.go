@@ -17,7 +17,7 @@ type Parameter struct {
 	Stats []Statistic
 }
 
-// A Statistic is a tensor that an optimizer keeps beside a value, such as Adam.m1.
+// A Statistic is a tensor that an optimizer keeps for a value, such as Adam.m1.
 type Statistic struct {
 	Name   string
 	Tensor *tensor.Tensor
@@ -42,11 +42,13 @@ func (p *Parameter) Stat(name string) *tensor.Tensor {
 	return nil
 }
 
-// A Model is a list of parameters, to be searched, bound and written. See [Edit] for changes.
+// A Model is a list of parameters, to be searched, bound and written. See [Edit] for
+// changes.
 type Model []Parameter
 
-// Check reports what keeps the model out of a file: a path that is empty, there twice (tensor.ErrDuplicate) or below that of
-// another parameter (tensor.ErrDuplicate), or a parameter that the format cannot hold. A Writer checks the same.
+// Check reports what keeps the model out of a file: a path that is empty, duplicate
+// (tensor.ErrDuplicate) or below that of another parameter (tensor.ErrDuplicate), or a
+// parameter that the format cannot hold. A Writer checks the same.
 func (m Model) Check() error {
 	if err := m.checkPaths(); err != nil {
 		return err
@@ -71,8 +73,8 @@ func (m Model) checkPaths() error {
 	return disjoint(keys)
 }
 
-// disjoint reports which of the paths, whose keys are in order, cannot be in one model. The
-// paths below one follow it directly.
+// disjoint reports which of the paths, whose keys are in order, cannot be in one model.
+// The paths below one follow it directly.
 func disjoint(sorted []string) error {
 	for i := 1; i < len(sorted); i++ {
 		if err := clash(sorted[i-1], sorted[i]); err != nil {
@@ -86,9 +88,10 @@ func disjoint(sorted []string) error {
 func clash(a, b string) error {
 	switch {
 	case a == b:
-		return fmt.Errorf("%s: two parameters %s: %w", format, quotePath(keyPath(a)), tensor.ErrDuplicate)
+		return fmt.Errorf("%s: two parameters %s: %w",
+			format, quotePath(keyPath(a)), tensor.ErrDuplicate)
 	case keyBelow(b, a):
-		return fmt.Errorf("%s: %s lies below the parameter %s: %w", format,
+		return fmt.Errorf("%s: %s is below the parameter %s: %w", format,
 			quotePath(keyPath(b)), quotePath(keyPath(a)), tensor.ErrDuplicate)
 	}
 	return nil

@@ -14,8 +14,9 @@ type Setting[T uint32 | float32] struct {
 	Value T
 }
 
-// An Optimizer is the content of an optimizer file: settings, in the order of the file, which means nothing. The tensors
-// of an optimizer are statistics of the parameters, in the file of the model.
+// An Optimizer is the content of an optimizer file: settings, in the order of the file,
+// which means nothing. The tensors of an optimizer are statistics of the parameters, in
+// the file of the model.
 type Optimizer struct {
 	Uints  []Setting[uint32]
 	Floats []Setting[float32]
@@ -24,8 +25,8 @@ type Optimizer struct {
 // Epoch is the setting, of every optimizer, that counts finished updates.
 const Epoch = "Optimizer.epoch"
 
-// rules are the optimizers of the reference: their own settings with the defaults, and its four common ones, in the
-// order in which it writes them.
+// rules are the optimizers of the reference: their own settings with the defaults, and
+// its four common ones, in the order in which it writes them.
 var rules = []struct {
 	name   string
 	floats []Setting[float32]
@@ -44,8 +45,8 @@ var (
 	lrScale       = Setting[float32]{"Optimizer.lr_scale", 1}
 )
 
-// NewOptimizer returns the settings of a new optimizer of that name as the reference has them: SGD, MomentumSGD, AdaGrad,
-// RMSProp, AdaDelta or Adam.
+// NewOptimizer returns the settings of a new optimizer of that name as the reference has
+// them: SGD, MomentumSGD, AdaGrad, RMSProp, AdaDelta or Adam.
 func NewOptimizer(name string) (*Optimizer, error) {
 	for _, r := range rules {
 		if r.name == name {
@@ -55,8 +56,9 @@ func NewOptimizer(name string) (*Optimizer, error) {
 	return nil, fmt.Errorf("%s: no optimizer %q: there are SGD, MomentumSGD, AdaGrad, RMSProp, AdaDelta and Adam", format, name)
 }
 
-// Name is that of the optimizer, inferred from its settings since the file does not say: what stands before the dot in
-// the names of the floats, leaving out those that all optimizers have. It is empty where they disagree or there are none.
+// Name is that of the optimizer, inferred from its settings since the file does not say:
+// what precedes the dot in the names of the floats, leaving out those that all
+// optimizers have. It is empty where they disagree or there are none.
 func (o *Optimizer) Name() string {
 	found := ""
 	for _, s := range o.Floats {
@@ -84,8 +86,8 @@ func (o *Optimizer) SetUint(name string, v uint32) { o.Uints = set(o.Uints, name
 // SetFloat changes a floating point setting, or adds it.
 func (o *Optimizer) SetFloat(name string, v float32) { o.Floats = set(o.Floats, name, v) }
 
-// Set changes a setting, or adds it, to a number that is given as text. Where neither map has the name it becomes a
-// floating point setting, but for [Epoch].
+// Set changes a setting, or adds it, to a number that is given as text. Where neither map
+// has the name it becomes a floating point setting, but for [Epoch].
 func (o *Optimizer) Set(name, value string) error {
 	_, isFloat := o.Float(name)
 	if _, isUint := o.Uint(name); isUint || name == Epoch && !isFloat {

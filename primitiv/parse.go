@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The fewest bytes that things take, so that an impossible count is refused before anything is
-// done because of it. The second column is for compact integers.
+// The fewest bytes that things take, so that an impossible count is refused before
+// anything is done because of it. The second column is for compact integers.
 var (
 	minName      = [2]int64{1, 1}
 	minStatistic = [2]int64{13, 9}
@@ -20,8 +20,9 @@ var (
 )
 
 const (
-	// A statistic is listed as PATH:STATISTIC, so that a long path with many statistics makes
-	// the list larger than the file: by freeNames, and beyond that namesRatio times the metadata.
+	// A statistic is listed as PATH:STATISTIC, so that a long path with many statistics
+	// makes the list larger than the file: by freeNames, and beyond that namesRatio times
+	// the metadata.
 	freeNames  = 1 << 20
 	namesRatio = 8
 )
@@ -50,9 +51,9 @@ func newParser(r *Reader) *parser {
 	p := &parser{r: r, lim: r.opts.Limits.WithDefaults(), where: where{parameter: -1}}
 	p.lim.MaxTensors = min(p.lim.MaxTensors, maxTensors)
 	p.lim.MaxMetadata = min(p.lim.MaxMetadata, maxMetadata)
-	p.size, p.compact, p.allowCompact = r.src.Size(), -1, r.opts.AllowCompactIntegers
-	if p.allowCompact {
-		p.column = 1
+	p.size, p.compact = r.src.Size(), -1
+	if r.opts.AllowCompactIntegers {
+		p.column, p.integers = 1, familyCompact
 	}
 	return p
 }
@@ -96,7 +97,8 @@ func (p *parser) parse() error {
 		}
 	}
 	if p.compact >= 0 {
-		return p.warn(p.malformed(p.compact, "", "an integer that is not uint 32, which primitiv refuses"))
+		return p.warn(p.malformed(p.compact, "",
+			"an integer that is not uint 32, which primitiv refuses"))
 	}
 	return nil
 }
@@ -124,6 +126,13 @@ func (p *parser) head() error {
 
 // count reads the number of things that follow.
 func (p *parser) count(field string, size [2]int64) (int64, error) {
+	// Most parameters have no statistics. After a payload this is the first byte that is
+	// touched: here, and not in uint32, the processor learns the distance and fetches
+	// ahead.
+	if b := p.b[p.p:]; len(b) >= 5 && b[0] == codeUint32 && b[1]|b[2]|b[3]|b[4] == 0 {
+		p.p += 5
+		return 0, nil
+	}
 	off := p.offset()
 	n, ok := p.uint32()
 	switch {
@@ -138,7 +147,8 @@ func (p *parser) count(field string, size [2]int64) (int64, error) {
 // plausible refuses a number of things of at least that size that cannot follow.
 func (p *parser) plausible(off int64, field string, n int64, size [2]int64) error {
 	if n > p.left()/size[p.column] {
-		return p.truncated(off, field, "%d of them cannot be in the %d bytes that follow", n, p.left())
+		return p.truncated(off, field, "%d of them cannot be in the %d bytes that follow",
+			n, p.left())
 	}
 	if n > p.lim.MaxTensors-int64(len(p.r.records)) {
 		return p.limit(off, field, "%d of them, the limit is %d in all", n, p.lim.MaxTensors)
@@ -190,9 +200,9 @@ func (p *parser) model() error {
 	return nil
 }
 
-// grown returns s with capacity for at least one more entry of the n that are to come. It doubles,
-// where append would add a quarter and copy twice as often; n is declared by the file, and not
-// trusted with more.
+// grown returns s with capacity for at least one more entry of the n that are to come. It
+// doubles, where append would add a quarter and copy twice as often; n is declared by the
+// file, and not trusted with more.
 func grown[T any](s []T, n int64) []T {
 	if len(s) < cap(s) {
 		return s
@@ -210,7 +220,8 @@ func (p *parser) path() (key string, err error) {
 	case n == 0:
 		return "", p.malformed(off, "path", "without a name")
 	case n > p.left()/minName[p.column]:
-		return "", p.truncated(off, "path", "%d names cannot be in the %d bytes that follow", n, p.left())
+		return "", p.truncated(off, "path", "%d names cannot be in the %d bytes that follow",
+			n, p.left())
 	case n == 1:
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
@@ -303,7 +314,8 @@ func (p *parser) tensor(rec record, batched bool) error {
 	case !ok:
 		return p.refused("data")
 	case n != 4*elements:
-		return p.malformed(off, "data", "%d bytes, a float32 tensor of shape %v has %d", n, p.asShape(), 4*elements)
+		return p.malformed(off, "data", "%d bytes, a float32 tensor of shape %v has %d",
+			n, p.asShape(), 4*elements)
 	case n > p.left():
 		return p.truncated(off, "data", "%d bytes, the file has %d more", n, p.left())
 	}
@@ -324,8 +336,9 @@ func (p *parser) tensor(rec record, batched bool) error {
 	return nil
 }
 
-// shape reads a shape into rank, dims and batch, and returns the number of elements. It counts in
-// 64 bits: the reference counts in 32, and takes what wraps around for a small tensor.
+// shape reads a shape into rank, dims and batch, and returns the number of elements. It
+// counts in 64 bits: the reference counts in 32, and takes what wraps around for a small
+// tensor.
 func (p *parser) shape(batched bool) (elements int64, err error) {
 	off := p.offset()
 	rank, ok := p.array()
@@ -333,7 +346,8 @@ func (p *parser) shape(batched bool) (elements int64, err error) {
 	case !ok:
 		return 0, p.refused("shape.dims")
 	case rank > maxRank:
-		return 0, p.malformed(off, "shape.dims", "%d dimensions, there are at most %d", rank, maxRank)
+		return 0, p.malformed(off, "shape.dims", "%d dimensions, there are at most %d",
+			rank, maxRank)
 	case rank > p.lim.MaxRank:
 		return 0, p.limit(off, "shape.dims", "%d dimensions, the limit is %d", rank, p.lim.MaxRank)
 	}
@@ -344,7 +358,8 @@ func (p *parser) shape(batched bool) (elements int64, err error) {
 		}
 		return fmt.Sprintf("shape.dims[%d]", i)
 	}
-	// The batch is read like one more dimension, which it is but for its place in the file.
+	// The batch is read like one more dimension, which it is but for its place in the
+	// file.
 	numbers := p.dims[:p.rank+1]
 	product := uint64(1)
 	var at int64

@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A path has a key: one string that no other path has, and keys compare as paths do, element by
-// element. That of a path begins those of the paths below it, see below.
+// A path has a key: one string that no other path has, and keys compare as paths do,
+// element by element. That of a path begins those of the paths below it, see below.
 const (
 	keySeparator = "\x00\x01"
 	keyNUL       = "\x00\x02" // a NUL in an element
@@ -50,12 +50,13 @@ func keyPath(key string) []string {
 	return path
 }
 
-// keyBelow reports whether the path of key lies below that of at, which is not equal to it.
+// keyBelow reports whether the path of key is below that of at, which is not equal to
+// it.
 func keyBelow(key, at string) bool {
 	return len(key) > len(at) && key[:len(at)] == at && strings.HasPrefix(key[len(at):], keySeparator)
 }
 
-// below reports whether path is that of the submodel or parameter at, or lies below it.
+// below reports whether path is that of the submodel or parameter at, or is below it.
 func below(path, at []string) bool {
 	return len(path) >= len(at) && slices.Equal(path[:len(at)], at)
 }
@@ -77,9 +78,9 @@ func quotePath(path []string) string {
 	return "[" + b.String() + "]"
 }
 
-// owners returns for each name the index of the name that it extends by a colon and more, as a
-// statistic's does its value's, or -1. Of several the longest counts that extends none itself. The
-// first fixed names are values in any case.
+// owners returns for each name the index of the name that it extends by a colon and more,
+// as a statistic's does its value's, or -1. Of several the longest counts that extends
+// none itself. The first fixed names are values in any case.
 func owners(names []string, fixed int) []int {
 	order := make([]int, len(names))
 	for i := range order {

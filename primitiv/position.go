@@ -52,15 +52,18 @@ func (p *parser) errorAt(off int64, field string, err error) error {
 func (p *parser) refused(field string) error { return p.errorAt(p.at, field, p.err) }
 
 func (p *parser) malformed(off int64, field, reason string, args ...any) error {
-	return p.errorAt(off, field, fmt.Errorf("%w: %s", tensor.ErrMalformed, fmt.Sprintf(reason, args...)))
+	return p.errorAt(off, field, fmt.Errorf("%w: %s",
+		tensor.ErrMalformed, fmt.Sprintf(reason, args...)))
 }
 
 func (p *parser) limit(off int64, field, reason string, args ...any) error {
-	return p.errorAt(off, field, fmt.Errorf("%w: %s", tensor.ErrLimit, fmt.Sprintf(reason, args...)))
+	return p.errorAt(off, field, fmt.Errorf("%w: %s",
+		tensor.ErrLimit, fmt.Sprintf(reason, args...)))
 }
 
 func (p *parser) truncated(off int64, field, reason string, args ...any) error {
-	return p.errorAt(off, field, fmt.Errorf("%w: %s", io.ErrUnexpectedEOF, fmt.Sprintf(reason, args...)))
+	return p.errorAt(off, field, fmt.Errorf("%w: %s",
+		io.ErrUnexpectedEOF, fmt.Sprintf(reason, args...)))
 }
 
 // warn notes a departure that does not prevent reading, unless the reader is strict.

@@ -26,14 +26,15 @@ type ReaderOptions struct {
 	// Companion is not used: a file refers to no other.
 	Companion func(name string) (io.ReaderAt, int64, error)
 
-	// AllowTrailing accepts bytes after the end, as the reference does; see Reader.Trailing.
+	// AllowTrailing accepts bytes after the end, as the reference does; see
+	// Reader.Trailing.
 	AllowTrailing bool
 	// AllowDuplicates accepts duplicate names and resolves them as the reference does: of
-	// parameters of one path the last stays, of statistics and settings of one name the first.
-	// What does not stay is in Warnings alone.
+	// parameters of one path the last stays, of statistics and settings of one name the
+	// first. What does not stay is in Warnings alone.
 	AllowDuplicates bool
-	// AllowCompactIntegers accepts unsigned integers of any width, which other MessagePack
-	// writers prefer. The reference cannot read such files.
+	// AllowCompactIntegers accepts unsigned integers of any width, which other
+	// MessagePack writers prefer. The reference cannot read such files.
 	AllowCompactIntegers bool
 }
 
@@ -77,8 +78,8 @@ const (
 
 func (rec *record) stat() bool { return rec.flags&isStat != 0 }
 
-// Open opens the file called name and reads everything but the payloads. The file is mapped
-// where that is possible.
+// Open opens the file called name and reads everything but the payloads. The file is
+// mapped where that is possible.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	src, err := source.Open(name, opts != nil && opts.NoMap)
 	if err != nil {
@@ -92,8 +93,8 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// OpenBytes reads a file that is in memory. It keeps b, which must not change while the Reader
-// is in use.
+// OpenBytes reads a file that is in memory. It keeps b, which must not change while the
+// Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return newReader(source.OfBytes(b), opts)
 }
@@ -140,7 +141,8 @@ func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// Close releases the file; borrowed slices are invalid afterwards. A second Close does nothing.
+// Close releases the file; borrowed slices are invalid afterwards. A second Close does
+// nothing.
 func (r *Reader) Close() error { return r.src.Close() }
 
 // Kind returns what the file holds.
@@ -152,15 +154,16 @@ func (r *Reader) Version() string { return Version }
 // Size is the size of the file in bytes.
 func (r *Reader) Size() int64 { return r.src.Size() }
 
-// Shape is the shape of a file that holds one, or a tensor. Otherwise it is the zero Shape.
+// Shape is the shape of a file that holds one, or a tensor. Otherwise it is the zero
+// Shape.
 func (r *Reader) Shape() Shape { return Shape{slices.Clone(r.shape.Dims), r.shape.Batch} }
 
 // Len is the number of tensors: values and statistics.
 func (r *Reader) Len() int { return len(r.records) }
 
 // Warnings are departures from the format that did not prevent reading, each a
-// *[tensor.FormatError]. Without options there is one: a parameter whose path lies below that of
-// another, which no model can hold.
+// *[tensor.FormatError]. Without options there is one: a parameter whose path is below
+// that of another, which no model can hold.
 func (r *Reader) Warnings() []error { return r.warnings }
 
 // Trailing is the number of bytes after the end, which AllowTrailing accepts.
@@ -221,26 +224,37 @@ func (p *payload) Identity() any {
 	return e.Identity()
 }
 
+// A listing makes the tensors of records one after the other.
+type listing struct {
+	r     *Reader
+	order tensor.Order // column-major of the highest rank: the end of it is that of fewer dimensions
+	value string       // name of the last one
+}
+
+// next makes the tensor of record i, which follows the one before.
+func (l *listing) next(i int, t *tensor.Tensor, data *payload) {
+	rec := &l.r.records[i]
+	if rec.stat() {
+		t.Name = l.value + ":" + rec.name
+	} else {
+		l.value = keyName(rec.name)
+		t.Name = l.value
+	}
+	data.r, data.rec = l.r, rec
+	t.DType, t.Shape, t.Data = tensor.F32, l.r.shapeOf(rec), tensor.NewBlob(data)
+	if rec.rank > 1 {
+		t.Order = l.order[len(l.order)-int(rec.rank):]
+	}
+}
+
 // all returns the tensors of all records. The first call makes them.
 func (r *Reader) all() []tensor.Tensor {
 	r.list.Do(func() {
+		l := listing{r: r, order: tensor.ColumnMajor(maxRank + 1)}
 		r.tensors = make([]tensor.Tensor, len(r.records))
 		payloads := make([]payload, len(r.records))
-		order := tensor.ColumnMajor(maxRank + 1) // the end of it is that of fewer dimensions
-		value := ""
 		for i := range r.records {
-			rec, t, data := &r.records[i], &r.tensors[i], &payloads[i]
-			if rec.stat() {
-				t.Name = value + ":" + rec.name
-			} else {
-				value = keyName(rec.name)
-				t.Name = value
-			}
-			data.r, data.rec = r, rec
-			t.DType, t.Shape, t.Data = tensor.F32, r.shapeOf(rec), tensor.NewBlob(data)
-			if rec.rank > 1 {
-				t.Order = order[len(order)-int(rec.rank):]
-			}
+			l.next(i, &r.tensors[i], &payloads[i])
 		}
 	})
 	return r.tensors
@@ -250,21 +264,33 @@ func (r *Reader) shapeOf(rec *record) tensor.Shape {
 	return r.dims[rec.dims : rec.dims+uint32(rec.rank) : rec.dims+uint32(rec.rank)]
 }
 
-// Tensors yields every tensor in file order: each value, followed by its statistics. The one of
-// a parameter file is named value, that of a tensor file tensor.
+// Tensors yields every tensor in file order: each value, followed by its statistics. The
+// one of a parameter file is named value, that of a tensor file tensor. It keeps none of
+// them.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
+	const atOnce = 64
+	type entry struct {
+		t    tensor.Tensor
+		data payload
+	}
 	return func(yield func(*tensor.Tensor) bool) {
-		all := r.all()
-		for i := range all {
-			if !yield(&all[i]) {
+		l := listing{r: r, order: tensor.ColumnMajor(maxRank + 1)}
+		var entries []entry
+		for i := range r.records {
+			if i%atOnce == 0 {
+				entries = make([]entry, min(atOnce, len(r.records)-i))
+			}
+			e := &entries[i%atOnce]
+			l.next(i, &e.t, &e.data)
+			if !yield(&e.t) {
 				return
 			}
 		}
 	}
 }
 
-// Tensor returns the first tensor of that name, nil if there is none. The first call builds a
-// table.
+// Tensor returns the first tensor of that name, nil if there is none. The first call
+// builds a table.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
 	if i := r.index(name); i >= 0 {
 		return &r.all()[i]
@@ -298,8 +324,8 @@ func (r *Reader) Parameters() iter.Seq[*Parameter] {
 // NumParameters is the number of parameters.
 func (r *Reader) NumParameters() int { return len(r.byPath) }
 
-// Parameter returns the parameter of exactly that path, nil if there is none. The one of a
-// parameter file has the empty path.
+// Parameter returns the parameter of exactly that path, nil if there is none. The one of
+// a parameter file has the empty path.
 func (r *Reader) Parameter(path ...string) *Parameter {
 	switch {
 	case (r.kind == KindParameter) != (len(path) == 0):
@@ -338,8 +364,8 @@ func (r *Reader) batch(rec *record) uint32 {
 	return uint32(s[len(s)-1])
 }
 
-// Model returns the parameters as a list to edit: it has the payloads by reference, so the
-// Reader must stay open.
+// Model returns the parameters as a list to edit: it has the payloads by reference, so
+// the Reader must stay open.
 func (r *Reader) Model() Model {
 	m := make(Model, 0, r.NumParameters())
 	for p := range r.Parameters() {
@@ -348,8 +374,8 @@ func (r *Reader) Model() Model {
 	return m
 }
 
-// Optimizer returns a copy of the settings in an optimizer file, to be edited; nil for other
-// kinds of files.
+// Optimizer returns a copy of the settings in an optimizer file, to be edited; nil for
+// other kinds of files.
 func (r *Reader) Optimizer() *Optimizer {
 	if r.kind != KindOptimizer {
 		return nil
@@ -357,8 +383,8 @@ func (r *Reader) Optimizer() *Optimizer {
 	return &Optimizer{slices.Clone(r.optimizer.Uints), slices.Clone(r.optimizer.Floats)}
 }
 
-// An Origin is the place of a tensor in its file. A name is not enough: elements of a path may
-// have dots themselves.
+// An Origin is the place of a tensor in its file. A name is not enough: elements of a
+// path may have dots themselves.
 type Origin struct {
 	Path        []string // of the parameter; empty in parameter files and tensor files
 	IsStatistic bool
@@ -366,8 +392,8 @@ type Origin struct {
 	Batch       uint32 // above 1, it is the last dimension of the tensor
 }
 
-// OriginOf returns the origin of a tensor that came from a Reader of this package, and false for
-// any other. A tensor keeps its origin when it is copied and its name changed.
+// OriginOf returns the origin of a tensor that came from a Reader of this package, and
+// false for any other. A tensor keeps its origin when it is copied and its name changed.
 func OriginOf(t *tensor.Tensor) (Origin, bool) {
 	if t == nil {
 		return Origin{}, false

@@ -239,7 +239,7 @@ func differs(verdict byte, data []byte) string {
 	case verdict == 'A' && err != nil && !strings.Contains(err.Error(), "2^32 elements"):
 		return fmt.Sprintf("the reference accepts what we refuse: %v", err)
 	case verdict != 'A' && err == nil && r.Kind() != primitiv.KindShape && r.Kind() != primitiv.KindTensor &&
-		!strings.Contains(fmt.Sprint(r.Warnings()), "lies below"):
+		!strings.Contains(fmt.Sprint(r.Warnings()), "is below"):
 		return "the reference refuses what we accept"
 	}
 	return ""

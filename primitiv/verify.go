@@ -9,9 +9,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reads everything, and notes what Warnings has. The format has no checksums: payloads are only read. With
-// VerifyCanonical the file is also compared with what a Writer makes of its content, which is what the reference would
-// write, but for the order of statistics and settings, which is free.
+// Verify reads everything, and notes what Warnings has. The format has no checksums:
+// payloads are only read. With VerifyCanonical the file is also compared with what a
+// Writer makes of its content, which is what the reference would write, but for the order
+// of statistics and settings, which is free.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	found := tensor.NewFindingList(opts)
 	for _, w := range r.warnings {
@@ -98,7 +99,7 @@ func (r *Reader) rewrite(w io.Writer) error {
 	return out.Close()
 }
 
-// A comparer is a Writer that wants the bytes of a file.
+// A comparer is an io.Writer that expects the bytes of a file.
 type comparer struct {
 	ctx context.Context
 	r   *Reader

@@ -15,29 +15,33 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// WriterOptions control what a Writer writes. nil is the zero value: a model, with the bytes that the reference would
-// write.
+// WriterOptions control what a Writer writes. nil is the zero value: a model, with the
+// bytes that the reference would write.
 type WriterOptions struct {
 	// Kind of the file; zero is KindModel.
 	Kind Kind
-	// Batch, above 1, says that the last dimension of the tensor of a tensor file is the batch. Tensors that come from
-	// a Reader of this package, and statistics given as a Parameter, know theirs.
+	// Batch, above 1, says that the last dimension of the tensor of a tensor file is the
+	// batch. Tensors that come from a Reader of this package, and statistics given as a
+	// Parameter, know theirs.
 	Batch uint32
-	// Reorder makes column-major copies of tensors in another order, one at a time. Without it they are refused.
+	// Reorder makes column-major copies of tensors in another order, one at a time.
+	// Without it they are refused.
 	Reorder bool
 	// NoStats leaves statistics out.
 	NoStats bool
 
-	// Streaming writes each parameter of a model as soon as it is complete, in the order in which they come, instead
-	// of all of them, sorted, when the file is closed. Readers do not mind the order. Their number must be given as
-	// Count, or is filled in at the end by a Writer from Create.
+	// Streaming writes each parameter of a model as soon as it is complete, in the order
+	// in which they come, instead of all of them, sorted, when the file is closed.
+	// Readers do not mind the order. Their number must be given as Count, or is filled in
+	// at the end by a Writer from Create.
 	Streaming bool
 	Count     uint32
 
-	// Align puts the data of every tensor on a multiple of this many bytes, a power of two up to 64, by headers that are
-	// longer than need be, so that views of a mapped file need no copy. primitiv loads such files; they are not the
-	// bytes that it would write. Where headers cannot be made long enough (tensors of many dimensions, Align above
-	// 16), it is the largest power of two for which they can.
+	// Align puts the data of every tensor on a multiple of this many bytes, a power of
+	// two up to 64, by headers that are longer than need be, so that views of a mapped
+	// file need no copy. primitiv loads such files; they are not the bytes that it would
+	// write. Where headers cannot be made long enough (tensors of many dimensions, Align
+	// above 16), it is the largest power of two for which they can.
 	Align int
 }
 
@@ -65,7 +69,8 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	return newWriter(&Writer{encoder: encoder{out: buf}, buf: buf}, opts)
 }
 
-// Create returns a Writer of the file called name, which appears whole when it is closed, or not at all.
+// Create returns a Writer of the file called name, which appears whole when it is closed,
+// or not at all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	f, err := atomicfile.Create(name)
 	if err != nil {
@@ -92,11 +97,13 @@ func newWriter(w *Writer, opts *WriterOptions) *Writer {
 	case !o.Kind.valid():
 		w.err = fmt.Errorf("%s: there is no %v: %w", format, o.Kind, fs.ErrInvalid)
 	case o.Align != 0 && (o.Align < 0 || o.Align > 64 || o.Align&(o.Align-1) != 0):
-		w.err = fmt.Errorf("%s: Align is a power of two up to 64, not %d: %w", format, o.Align, fs.ErrInvalid)
+		w.err = fmt.Errorf("%s: Align is a power of two up to 64, not %d: %w",
+			format, o.Align, fs.ErrInvalid)
 	case o.Streaming && o.Kind != KindModel:
-		w.err = fmt.Errorf("%s: only models are streamed, not a %v: %w", format, o.Kind, fs.ErrInvalid)
+		w.err = fmt.Errorf("%s: only models are streamed, not a %v: %w",
+			format, o.Kind, fs.ErrInvalid)
 	case o.Streaming && o.Count == 0 && w.file == nil:
-		w.err = fmt.Errorf("%s: Streaming to an io.Writer needs Count, which stands before the parameters: %w", format, fs.ErrInvalid)
+		w.err = fmt.Errorf("%s: Streaming to an io.Writer needs Count, which precedes the parameters: %w", format, fs.ErrInvalid)
 	case !o.Streaming && o.Count != 0:
 		w.err = fmt.Errorf("%s: Count is for Streaming: %w", format, fs.ErrInvalid)
 	case o.Batch > 1 && o.Kind != KindTensor:
@@ -109,7 +116,7 @@ func newWriter(w *Writer, opts *WriterOptions) *Writer {
 	return w
 }
 
-// usable returns the error that every further call answers.
+// usable returns the error that every further call returns.
 func (w *Writer) usable() error {
 	if w.err == nil && w.ended {
 		return fs.ErrClosed
@@ -118,14 +125,16 @@ func (w *Writer) usable() error {
 }
 
 func (w *Writer) wrongKind(what string) error {
-	return fmt.Errorf("%s: %s does not belong into a file of kind %v: %w", format, what, w.opts.Kind, fs.ErrInvalid)
+	return fmt.Errorf("%s: %s does not belong into a file of kind %v: %w",
+		format, what, w.opts.Kind, fs.ErrInvalid)
 }
 
-// Add adds a tensor: that of a tensor file, or a value or statistic of a parameter. It must be dense, of float32, and
-// column-major (see Reorder). A tensor of a Reader of this package goes to where it came from, as long as its name was
-// not changed, and, for a statistic, its value is added too. Any other gets the path that its name makes when it is cut at
-// dots, but one called PATH:STATISTIC, where PATH is a value that is added too, is a statistic of that; while streaming,
-// of the value just before.
+// Add adds a tensor: that of a tensor file, or a value or statistic of a parameter. It
+// must be dense, of float32, and column-major (see Reorder). A tensor of a Reader of this
+// package goes to where it came from, as long as its name was not changed, and, for a
+// statistic, its value is added too. Any other gets the path that its name makes when it
+// is cut at dots, but one named PATH:STATISTIC, where PATH is a value that is added too,
+// is a statistic of that; while streaming, of the value just before.
 //
 // The tensor may be kept until Close. An error leaves the Writer as it was.
 func (w *Writer) Add(t *tensor.Tensor) error {
@@ -170,14 +179,16 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 				return err
 			}
 			if last.Stat(stat) != nil {
-				return fmt.Errorf("%s: two statistics %s of %s: %w", format, tensor.Quote(stat), quotePath(last.Path), tensor.ErrDuplicate)
+				return fmt.Errorf("%s: two statistics %s of %s: %w",
+					format, tensor.Quote(stat), quotePath(last.Path), tensor.ErrDuplicate)
 			}
 			last.Stats = append(last.Stats, s)
 			return nil
 		}
 	}
 	if p.isStat {
-		return fmt.Errorf("%s: the statistic %s does not follow its value: %w", format, tensor.Quote(t.Name), tensor.ErrNoTensor)
+		return fmt.Errorf("%s: the statistic %s does not follow its value: %w",
+			format, tensor.Quote(t.Name), tensor.ErrNoTensor)
 	}
 	return w.AddParameter(&Parameter{Path: p.path, Value: t})
 }
@@ -205,8 +216,8 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 	return ctx.Err()
 }
 
-// AddParameter adds a parameter with its statistics, under exactly its path. It may be kept until Close. An error
-// leaves the Writer as it was, unless it comes from writing.
+// AddParameter adds a parameter with its statistics, under exactly its path. It may be
+// kept until Close. An error leaves the Writer as it was, unless it comes from writing.
 func (w *Writer) AddParameter(p *Parameter) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -230,7 +241,8 @@ func (w *Writer) AddParameter(p *Parameter) error {
 			}
 		}
 		if w.opts.Count > 0 && len(w.keys) >= int(w.opts.Count) {
-			return fmt.Errorf("%s: more parameters than the %d announced: %w", format, w.opts.Count, fs.ErrInvalid)
+			return fmt.Errorf("%s: more parameters than the %d announced: %w",
+				format, w.opts.Count, fs.ErrInvalid)
 		}
 	}
 	c := *p
@@ -239,7 +251,8 @@ func (w *Writer) AddParameter(p *Parameter) error {
 	return nil
 }
 
-// SetShape gives the content of a shape file, which may have up to 2^32-1 elements: a shape alone is more than a tensor can have.
+// SetShape gives the content of a shape file, which may have up to 2^32-1 elements: a
+// shape alone is more than a tensor can have.
 func (w *Writer) SetShape(s Shape) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -254,7 +267,8 @@ func (w *Writer) SetShape(s Shape) error {
 	return nil
 }
 
-// SetOptimizer gives the content of an optimizer file. Close writes the settings in the order in which they are.
+// SetOptimizer gives the content of an optimizer file. Close writes the settings in the
+// order in which they are.
 func (w *Writer) SetOptimizer(o *Optimizer) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -263,16 +277,19 @@ func (w *Writer) SetOptimizer(o *Optimizer) error {
 		return w.wrongKind("an optimizer")
 	}
 	if again := repeated(len(o.Uints), func(i int) string { return o.Uints[i].Name }); again != nil {
-		return fmt.Errorf("%s: two settings %s: %w", format, tensor.Quote(o.Uints[again[0]].Name), tensor.ErrDuplicate)
+		return fmt.Errorf("%s: two settings %s: %w",
+			format, tensor.Quote(o.Uints[again[0]].Name), tensor.ErrDuplicate)
 	}
 	if again := repeated(len(o.Floats), func(i int) string { return o.Floats[i].Name }); again != nil {
-		return fmt.Errorf("%s: two settings %s: %w", format, tensor.Quote(o.Floats[again[0]].Name), tensor.ErrDuplicate)
+		return fmt.Errorf("%s: two settings %s: %w",
+			format, tensor.Quote(o.Floats[again[0]].Name), tensor.ErrDuplicate)
 	}
 	w.optimizer = o
 	return nil
 }
 
-// Close writes what was not written yet and completes the file. After an error a file of Create is as it was before.
+// Close writes what was not written yet and completes the file. After an error a file of
+// Create is as it was before.
 func (w *Writer) Close() error {
 	if w.ended {
 		return w.err
@@ -300,7 +317,8 @@ func (w *Writer) Abort() {
 	w.ended, w.err = true, cmp.Or(w.err, fs.ErrClosed)
 }
 
-// WriteFile writes the tensors to the file called name, which appears whole or not at all.
+// WriteFile writes the tensors to the file called name, which appears whole or not at
+// all.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
@@ -314,7 +332,8 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 	return w.Close()
 }
 
-// WriteOptimizer writes the settings to the file called name, which appears whole or not at all.
+// WriteOptimizer writes the settings to the file called name, which appears whole or not
+// at all.
 func WriteOptimizer(name string, o *Optimizer) error {
 	w, err := Create(name, &WriterOptions{Kind: KindOptimizer})
 	if err != nil {

@@ -28,8 +28,8 @@ type ReaderOptions struct {
 	Companion func(name string) (io.ReaderAt, int64, error)
 }
 
-// A Reader is an open array. It is safe for concurrent use. See package tensor for how long what
-// it returns is valid.
+// A Reader is an open array. It is safe for concurrent use. See package tensor for how
+// long what it returns is valid.
 type Reader struct {
 	src      *source.Source
 	array    tensor.Tensor

@@ -6,8 +6,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Read returns the elements of the file called name, in row-major order, and their shape. An array
-// of another dtype than T's is tensor.ErrDType.
+// Read returns the elements of the file called name, in row-major order, and their shape.
+// An array of another dtype than T's is tensor.ErrDType.
 func Read[T tensor.Element](name string) ([]T, tensor.Shape, error) {
 	r, err := Open(name, nil)
 	if err != nil {
@@ -27,8 +27,8 @@ func Read[T tensor.Element](name string) ([]T, tensor.Shape, error) {
 	return values, t.Shape, nil
 }
 
-// Write writes values, in row-major order, as an array of that shape to the file called name,
-// which appears whole or not at all.
+// Write writes values, in row-major order, as an array of that shape to the file called
+// name, which appears whole or not at all.
 func Write[T tensor.Element](name string, shape tensor.Shape, values []T) error {
 	return WriteFile(context.Background(), name, tensor.Of(tensor.New(arrayName, shape, values)), nil)
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// WriterOptions control how an array is written. nil is the zero value; there are none yet.
+// WriterOptions control how an array is written. nil is the zero value; there are none
+// yet.
 type WriterOptions struct{}
 
-// A Writer writes a file of one array, equal to the byte to what numpy.save writes. It is not safe
-// for concurrent use.
+// A Writer writes a file of one array, equal to the byte to what numpy.save writes. It is
+// not safe for concurrent use.
 type Writer struct {
 	w     io.Writer
 	file  *atomicfile.File // of Create
@@ -29,7 +30,8 @@ type Writer struct {
 // NewWriter writes an array to w, which it neither seeks nor closes.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return &Writer{w: w} }
 
-// Create writes the file called name, which appears whole when Close succeeds, or not at all.
+// Create writes the file called name, which appears whole when Close succeeds, or not at
+// all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	f, err := atomicfile.Create(name)
 	if err != nil {
@@ -38,12 +40,13 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	return &Writer{w: f, file: f}, nil
 }
 
-// Check reports why Add would refuse t: dtypes other than [DTypes] are tensor.ErrDType, tensors
-// that are not dense, or neither row-major nor column-major, errors.ErrUnsupported, and any
-// second tensor tensor.ErrDuplicate. It reads no data.
+// Check reports why Add would refuse t: dtypes other than [DTypes] are tensor.ErrDType,
+// tensors that are not dense, or neither row-major nor column-major,
+// errors.ErrUnsupported, and any second tensor tensor.ErrDuplicate. It reads no data.
 func (w *Writer) Check(t *tensor.Tensor) error {
 	if w.added {
-		return fmt.Errorf("npy: tensor %s: a file has one array: %w", tensor.Quote(t.Name), tensor.ErrDuplicate)
+		return fmt.Errorf("npy: tensor %s: a file has one array: %w",
+			tensor.Quote(t.Name), tensor.ErrDuplicate)
 	}
 	return numpy.Check(t)
 }
@@ -74,8 +77,8 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 	return ctx.Err()
 }
 
-// Close completes the file. Without a tensor there is nothing to write, which is an error. A
-// second Close returns what the first did.
+// Close completes the file. Without a tensor there is nothing to write, which is an
+// error. A second Close returns what the first did.
 func (w *Writer) Close() error {
 	if w.done {
 		return w.err
@@ -105,7 +108,8 @@ func (w *Writer) Abort() {
 	}
 }
 
-// WriteFile writes the one tensor of ts to the file called name, which appears whole or not at all.
+// WriteFile writes the one tensor of ts to the file called name, which appears whole or
+// not at all.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
@@ -118,6 +122,6 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 	return w.Close()
 }
 
-// AppendHeader appends to b what precedes the elements of t in a file, for those who write the
-// elements themselves. It does not use t.Data.
+// AppendHeader appends to b what precedes the elements of t in a file, for those who
+// write the elements themselves. It does not use t.Data.
 func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) { return numpy.AppendHeader(b, t) }

@@ -41,7 +41,8 @@ func (r *Reader) open() error {
 	z, err := zip.NewReader(r.src, r.src.Size())
 	if err != nil {
 		if errors.Is(err, zip.ErrFormat) && !hasEndRecord(r.src) {
-			return npzError(r.src.Size(), "end of central directory", io.ErrUnexpectedEOF, "the archive has no end record")
+			return npzError(r.src.Size(), "end of central directory",
+				io.ErrUnexpectedEOF, "the archive has no end record")
 		}
 		if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrAlgorithm) || errors.Is(err, zip.ErrChecksum) {
 			err = fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
@@ -49,7 +50,8 @@ func (r *Reader) open() error {
 		return &tensor.FormatError{Format: "npz", Offset: -1, Field: "central directory", Err: err}
 	}
 	if n := int64(len(z.File)); n > r.limits.MaxTensors {
-		return npzError(-1, "central directory", tensor.ErrLimit, "%d members, the limit is %d", n, r.limits.MaxTensors)
+		return npzError(-1, "central directory", tensor.ErrLimit, "%d members, the limit is %d",
+			n, r.limits.MaxTensors)
 	}
 	if dup := duplicate(len(z.File), func(i int) string { return z.File[i].Name }); dup >= 0 {
 		return npzError(-1, fieldOf(z.File[dup].Name), tensor.ErrMalformed, "duplicate member")
@@ -73,21 +75,22 @@ func duplicate(n int, name func(i int) string) int {
 	return dup
 }
 
-// hasEndRecord reports whether the signature of the end record (APPNOTE 4.3.16) is anywhere where
-// it could be: only a comment of up to 65,535 bytes may follow the record.
+// hasEndRecord reports whether the signature of the end record (APPNOTE 4.3.16) is
+// anywhere where it could be: only a comment of up to 65,535 bytes may follow the record.
 func hasEndRecord(src *source.Source) bool {
 	tail := make([]byte, min(src.Size(), 22+1<<16-1))
 	n, _ := src.ReadAt(tail, src.Size()-int64(len(tail)))
 	return bytes.Contains(tail[:n], []byte("PK\x05\x06"))
 }
 
-// disjoint refuses members that share bytes of the file: with them, a small archive would decode
-// to any size.
+// disjoint refuses members that share bytes of the file: with them, a small archive would
+// decode to any size.
 func (o *opener) disjoint() error {
 	slices.SortFunc(o.extents, func(a, b extent) int { return cmp.Compare(a.start, b.start) })
 	for i := 1; i < len(o.extents); i++ {
 		if a, b := o.extents[i-1], o.extents[i]; b.start < a.end {
-			return npzError(b.start, fieldOf(b.name), tensor.ErrMalformed, "it overlaps the member %s", tensor.Quote(a.name))
+			return npzError(b.start, fieldOf(b.name), tensor.ErrMalformed,
+				"it overlaps the member %s", tensor.Quote(a.name))
 		}
 	}
 	return nil
@@ -96,7 +99,8 @@ func (o *opener) disjoint() error {
 func (o *opener) add(f *zip.File) error {
 	r, field := o.r, fieldOf(f.Name)
 	if n := int64(len(f.Name)); n > r.limits.MaxName {
-		return npzError(-1, field, tensor.ErrLimit, "a name of %d bytes, the limit is %d", n, r.limits.MaxName)
+		return npzError(-1, field, tensor.ErrLimit, "a name of %d bytes, the limit is %d",
+			n, r.limits.MaxName)
 	}
 	const encrypted = 1
 	stored, size := f.CompressedSize64, f.UncompressedSize64
@@ -108,7 +112,8 @@ func (o *opener) add(f *zip.File) error {
 	case size > math.MaxInt64/2 || stored > math.MaxInt64/2:
 		return npzError(-1, field, tensor.ErrMalformed, "%d bytes", size)
 	case f.Method == zip.Store && size != stored:
-		return npzError(-1, field, tensor.ErrMalformed, "stored, but with two sizes: %d and %d", stored, size)
+		return npzError(-1, field, tensor.ErrMalformed, "stored, but with two sizes: %d and %d",
+			stored, size)
 	}
 	off, err := f.DataOffset()
 	if err != nil {
@@ -168,9 +173,11 @@ func (o *opener) array(m *member, name, field string, off int64) error {
 	case h.DType == tensor.Unknown:
 		m.descr = h.Descr
 	case m.size < h.Bytes:
-		return npzError(off, field, io.ErrUnexpectedEOF, "%d bytes of elements where %v of %v takes %d", m.size, h.Shape, h.DType, h.Bytes)
+		return npzError(off, field, io.ErrUnexpectedEOF,
+			"%d bytes of elements where %v of %v takes %d", m.size, h.Shape, h.DType, h.Bytes)
 	case m.size > h.Bytes:
-		return npzError(off, field, tensor.ErrMalformed, "%d bytes of elements where %v of %v takes %d", m.size, h.Shape, h.DType, h.Bytes)
+		return npzError(off, field, tensor.ErrMalformed,
+			"%d bytes of elements where %v of %v takes %d", m.size, h.Shape, h.DType, h.Bytes)
 	}
 	data := m.blob()
 	if h.BigEndian {

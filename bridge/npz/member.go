@@ -13,7 +13,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A member is what one entry of the directory holds: all of it, or the elements of an array.
+// A member is what one entry of the directory holds: all of it, or the elements of an
+// array.
 type member struct {
 	f       *zip.File
 	extent  source.Extent // as stored
@@ -58,8 +59,8 @@ func (m *member) blob() tensor.Blob {
 	return tensor.NewBlob(m)
 }
 
-// decoded streams the whole member, its CRC unchecked. It uses the decoder in inflate again where
-// there is one: a decoder takes 40 KB.
+// decoded streams the whole member, its CRC unchecked. It uses the decoder in inflate
+// again where there is one: a decoder takes 40 KB.
 func (m *member) decoded(inflate *io.ReadCloser) (io.ReadCloser, error) {
 	stored := io.NewSectionReader(&m.extent, 0, m.extent.Size())
 	switch {
@@ -86,8 +87,8 @@ func (m *member) Stored() tensor.Stored {
 	return s
 }
 
-// Open streams the elements. Before io.EOF it checks the CRC of the member, and that nothing
-// follows the elements.
+// Open streams the elements. Before io.EOF it checks the CRC of the member, and that
+// nothing follows the elements.
 func (m *member) Open() (io.ReadCloser, error) {
 	if m.size > m.maxSize {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", tensor.ErrLimit, m.size, m.maxSize)
@@ -163,12 +164,14 @@ func (c *checked) Read(p []byte) (int, error) {
 		var one [1]byte
 		switch n, err := source.ReadPiece(c.r, one[:]); {
 		case n > 0:
-			return 0, fmt.Errorf("%w: the member is longer than its declared size", tensor.ErrMalformed)
+			return 0, fmt.Errorf("%w: the member is longer than its declared size",
+				tensor.ErrMalformed)
 		case err != io.EOF:
 			return 0, classify(err)
 		}
 		if c.sum != c.want {
-			return 0, fmt.Errorf("%w: CRC-32 is 0x%08x, not 0x%08x", tensor.ErrChecksum, c.sum, c.want)
+			return 0, fmt.Errorf("%w: CRC-32 is 0x%08x, not 0x%08x",
+				tensor.ErrChecksum, c.sum, c.want)
 		}
 		return 0, io.EOF
 	}

@@ -18,8 +18,8 @@ func DTypes() []tensor.DType { return numpy.DTypes() }
 
 // ReaderOptions control how a file is read. nil is the zero value.
 type ReaderOptions struct {
-	// Strict refuses what Warnings lists, and checks the CRC-32 of a member in every way of reading
-	// it: otherwise what is borrowed, or read at random, is not checked.
+	// Strict refuses what Warnings lists, and checks the CRC-32 of a member in every way
+	// of reading it: otherwise what is borrowed, or read at random, is not checked.
 	Strict bool
 	// Limits bound what a file may ask for; zero fields mean the defaults.
 	Limits tensor.Limits
@@ -29,8 +29,8 @@ type ReaderOptions struct {
 	Companion func(name string) (io.ReaderAt, int64, error)
 }
 
-// A Reader is an open archive. It is safe for concurrent use. See package tensor for how long what
-// it returns is valid.
+// A Reader is an open archive. It is safe for concurrent use. See package tensor for how
+// long what it returns is valid.
 type Reader struct {
 	src      *source.Source
 	tensors  []tensor.Tensor
@@ -48,8 +48,8 @@ type blob struct {
 	data tensor.Blob
 }
 
-// Detect reports whether a file begins like a zip archive whose first member is an array, or is an
-// empty archive.
+// Detect reports whether a file begins like a zip archive whose first member is an array,
+// or is an empty archive.
 func Detect(r io.ReaderAt, size int64) bool {
 	var b [30]byte
 	n, _ := r.ReadAt(b[:min(size, int64(len(b)))], 0)
@@ -171,8 +171,8 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 // Warnings lists departures that did not prevent reading.
 func (r *Reader) Warnings() []error { return r.warnings }
 
-// Verify decodes every member, checks its CRC-32, and that bools are 0 or 1. What all members
-// decode to is bounded by Limits.DecodedTotal. opts may be nil.
+// Verify decodes every member, checks its CRC-32, and that bools are 0 or 1. What all
+// members decode to is bounded by Limits.DecodedTotal. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if opts == nil {
 		opts = &tensor.VerifyOptions{}
@@ -188,7 +188,8 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	limit := r.limits.DecodedTotal(r.src.Size())
 	for name, m := range r.members() {
 		if n := m.data.Size(); n > limit-total {
-			return npzError(-1, fieldOf(name), tensor.ErrLimit, "all members decode to more than %d bytes", limit)
+			return npzError(-1, fieldOf(name), tensor.ErrLimit,
+				"all members decode to more than %d bytes", limit)
 		} else {
 			total += n
 		}
@@ -205,7 +206,8 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 		}
 		if err != nil {
 			st, _ := m.data.Stored()
-			l.Error(&tensor.FormatError{Format: "npz", Offset: st.Offset, Field: fieldOf(name), Err: err})
+			l.Error(&tensor.FormatError{Format: "npz",
+				Offset: st.Offset, Field: fieldOf(name), Err: err})
 		}
 		if l.Full() {
 			break

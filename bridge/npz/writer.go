@@ -25,8 +25,8 @@ const MaxName = math.MaxUint16 - len(numpy.Suffix)
 
 // WriterOptions control how an archive is written. nil is the zero value.
 type WriterOptions struct {
-	// Compress deflates members, as numpy.savez_compressed does. Stored members are laid out so
-	// that their elements begin at multiples of 64.
+	// Compress deflates members, as numpy.savez_compressed does. Stored members are laid
+	// out so that their elements begin at multiples of 64.
 	Compress bool
 }
 
@@ -64,7 +64,8 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	return nw
 }
 
-// Create writes the archive called name, which appears whole when Close succeeds, or not at all.
+// Create writes the archive called name, which appears whole when Close succeeds, or not
+// at all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	f, err := atomicfile.Create(name)
 	if err != nil {
@@ -75,10 +76,11 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	return w, nil
 }
 
-// Check reports why Add would refuse t: dtypes other than [DTypes] are tensor.ErrDType, tensors
-// that are not dense, or neither row-major nor column-major, errors.ErrUnsupported, and so are
-// names that are not UTF-8, have a NUL, at which NumPy would cut them, or are longer than
-// [MaxName]. A name that was added is tensor.ErrDuplicate. It reads no data.
+// Check reports why Add would refuse t: dtypes other than [DTypes] are tensor.ErrDType,
+// tensors that are not dense, or neither row-major nor column-major,
+// errors.ErrUnsupported, and so are names that are not UTF-8, have a NUL, at which NumPy
+// would cut them, or are longer than [MaxName]. A name that was added is
+// tensor.ErrDuplicate. It reads no data.
 func (w *Writer) Check(t *tensor.Tensor) error {
 	if err := numpy.Check(t); err != nil {
 		return err
@@ -93,7 +95,8 @@ func (w *Writer) Check(t *tensor.Tensor) error {
 	case strings.Contains(t.Name, "\x00"):
 		return refuse("its name has a NUL, at which NumPy cuts names", errors.ErrUnsupported)
 	case len(t.Name) > MaxName:
-		return refuse(fmt.Sprintf("its name has more than %d bytes", MaxName), errors.ErrUnsupported)
+		return refuse(fmt.Sprintf("its name has more than %d bytes",
+			MaxName), errors.ErrUnsupported)
 	case duplicate:
 		return refuse("duplicate name", tensor.ErrDuplicate)
 	}
@@ -185,7 +188,8 @@ func (w *Writer) Abort() {
 	}
 }
 
-// WriteFile writes the tensors to the archive called name, which appears whole or not at all.
+// WriteFile writes the tensors to the archive called name, which appears whole or not at
+// all.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// LittleEndian returns the elements of a big-endian array, width bytes each, in little-endian order.
+// LittleEndian returns the elements of a big-endian array, width bytes each, in
+// little-endian order.
 func LittleEndian(b tensor.Blob, width int) tensor.Blob {
 	return tensor.NewBlob(&swapped{b, int64(width)})
 }

@@ -1,5 +1,5 @@
-// Package numpy reads and writes the header of NumPy's arrays, which stands at the start of an
-// .npy file and of each array of an .npz archive.
+// Package numpy reads and writes the header of NumPy's arrays, at the start
+// of an .npy file and of each array of an .npz archive.
 package numpy
 
 import (
@@ -23,8 +23,8 @@ const Suffix = ".npy"
 // Alignment is the multiple at which NumPy puts the elements.
 const Alignment = 64
 
-// maxHeader bounds the text of a header: numpy itself refuses 10,000 bytes unless told to trust
-// the file.
+// maxHeader bounds the text of a header: numpy itself refuses 10,000 bytes unless told to
+// trust the file.
 const maxHeader = 1 << 20
 
 // descrs are NumPy's words for element types without the sign of their byte order.
@@ -85,8 +85,8 @@ func Error(off int64, field string, class error, format string, args ...any) err
 	return &tensor.FormatError{Format: "npy", Offset: off, Field: field, Err: err}
 }
 
-// ReadHeader reads the header of an array from r, which has size bytes, -1 for unknown. base is
-// where it begins in the file, for errors.
+// ReadHeader reads the header of an array from r, which has size bytes, -1 for unknown.
+// base is where it begins in the file, for errors.
 func ReadHeader(r io.Reader, size, base int64, limits tensor.Limits) (*Header, error) {
 	var head [12]byte
 	if err := readFull(r, head[:8], base, "header"); err != nil {
@@ -116,7 +116,8 @@ func ReadHeader(r io.Reader, size, base int64, limits tensor.Limits) (*Header, e
 		return nil, Error(base+8, "header size", io.ErrUnexpectedEOF, "%d bytes", n)
 	}
 	if limit := min(maxHeader, limits.MaxMetadata); n > limit {
-		return nil, Error(base+8, "header size", tensor.ErrLimit, "%d bytes, the limit is %d", n, limit)
+		return nil, Error(base+8, "header size", tensor.ErrLimit, "%d bytes, the limit is %d",
+			n, limit)
 	}
 	text := make([]byte, n)
 	if err := readFull(r, text, base+h.Size, "header"); err != nil {
@@ -168,7 +169,8 @@ func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
 			}
 		case key == "shape":
 			if h.Shape = p.tuple(limits.MaxRank); int64(len(h.Shape)) > limits.MaxRank {
-				return Error(base, "shape", tensor.ErrLimit, "more than %d dimensions", limits.MaxRank)
+				return Error(base, "shape", tensor.ErrLimit, "more than %d dimensions",
+					limits.MaxRank)
 			}
 		default:
 			p.fail("unknown key " + tensor.Quote(key))
@@ -217,7 +219,8 @@ func (h *Header) setType(base int64) error {
 		h.Bytes, ok = h.DType.Bytes(n)
 	}
 	if !ok {
-		return Error(base, "shape", tensor.ErrMalformed, "%v of %v is beyond 2^63 bytes", h.Shape, h.DType)
+		return Error(base, "shape", tensor.ErrMalformed, "%v of %v is beyond 2^63 bytes",
+			h.Shape, h.DType)
 	}
 	return nil
 }
@@ -252,12 +255,13 @@ func Check(t *tensor.Tensor) error {
 	return nil
 }
 
-// AppendHeader appends the header that numpy writes for t, of version 1.0 where it fits. t passes
-// Check, but its data is not used.
+// AppendHeader appends the header that numpy writes for t, of version 1.0 where it fits.
+// t passes Check, but its data is not used.
 func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) {
 	word, ok := wordOf(t.DType)
 	if !ok {
-		return nil, fmt.Errorf("%w: npy: tensor %s: %v is not supported", tensor.ErrDType, tensor.Quote(t.Name), t.DType)
+		return nil, fmt.Errorf("%w: npy: tensor %s: %v is not supported",
+			tensor.ErrDType, tensor.Quote(t.Name), t.DType)
 	}
 	sign := "<"
 	if t.DType.Align() == 1 {
@@ -294,8 +298,9 @@ func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// growth is how many spaces numpy appends, so that the dimension that grows when the array is
-// appended to can have 21 digits: the last one in Fortran order, otherwise the first.
+// growth is how many spaces numpy appends, so that the dimension that grows when the
+// array is appended to can have 21 digits: the last one in Fortran order, otherwise the
+// first.
 func growth(t *tensor.Tensor, dims []string) int {
 	switch {
 	case len(dims) == 0:

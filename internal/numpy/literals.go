@@ -89,8 +89,8 @@ func (p *literals) nested() string {
 	return ""
 }
 
-// tuple reads dimensions: (), (2,), (2, 3), with the L of Python 2's long integers. It stops
-// after maxRank+1 of them, for the caller to report the limit.
+// tuple reads dimensions: (), (2,), (2, 3), with the L of Python 2's long integers. It
+// stops after maxRank+1 of them, for the caller to report the limit.
 func (p *literals) tuple(maxRank int64) tensor.Shape {
 	shape := tensor.Shape{}
 	p.expect("(")

@@ -10,8 +10,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reads all of b through buf and, of bools, checks that they are 0 or 1. It stops at the
-// first error, whose byte of b it returns. progress gets the number of bytes of each step.
+// Verify reads all of b through buf and, of bools, checks that they are 0 or 1. It stops
+// at the first error, whose byte of b it returns. progress gets the number of bytes of
+// each step.
 func Verify(ctx context.Context, b tensor.Blob, d tensor.DType, buf []byte, progress func(n int64)) (at int64, err error) {
 	in, err := b.Open()
 	if err != nil {
@@ -26,7 +27,8 @@ func Verify(ctx context.Context, b tensor.Blob, d tensor.DType, buf []byte, prog
 		if d == tensor.Bool {
 			if k := le.NotBool(buf[:n]); k >= 0 {
 				at += int64(k)
-				return at, fmt.Errorf("%w: element %d is the bool %#02x", tensor.ErrMalformed, at, buf[k])
+				return at, fmt.Errorf("%w: element %d is the bool %#02x",
+					tensor.ErrMalformed, at, buf[k])
 			}
 		}
 		at += int64(n)
