@@ -245,7 +245,6 @@ func TestOneTensorIsOneConstant(t *testing.T) {
 	}
 }
 
-//
 func TestWriterFailures(t *testing.T) {
 	g := NewGraphBuilder()
 	g.Output("y", g.Op("Add", nil, g.Constant(tensor.New("w", tensor.Shape{3000}, make([]float32, 3000))), g.Constant(f0(1))))
