@@ -11,9 +11,9 @@ const (
 	demand                  // ONNX has no default
 )
 
-// An attrFact is what the schema does not say of an attribute. onnx is what ONNX means by
-// an absent one, enums and bools as numbers: it differs from the schema's default for most
-// fields, the trap of this schema.
+// An attrFact is what the schema does not say of an attribute. onnx is what ONNX means
+// by an absent one, enums and bools as numbers: it differs from the schema's default for
+// most fields, the trap of this schema.
 type attrFact struct {
 	onnx  float64
 	write writeRule
@@ -99,7 +99,8 @@ var attrFacts = map[string]attrFact{
 	"LpNormalizationAttrs.p":               {onnx: 2},
 }
 
-// enumSince is the release that brought a number of an enum, 0 where that is its first use.
+// enumSince is the release that brought a number of an enum, 0 where that is its first
+// use.
 func enumSince(e Enum) release {
 	switch e.Type + "." + e.String() {
 	case "CoordTransformMode.AlignCorners":

@@ -110,8 +110,8 @@ func typed[T any](o Operator, name string) (v T, ok bool) {
 	return v, ok
 }
 
-// attrTable is the table of attributes with that tag of the union OperatorAttrs, nil for a
-// newer one and for none.
+// attrTable is the table of attributes with that tag of the union OperatorAttrs, nil for
+// a newer one and for none.
 func attrTable(tag int) *fb.Table {
 	members := rtenfb.Schema.Unions[rtenfb.UnionOperatorAttrs].Members
 	if tag <= 0 || tag >= len(members) {
@@ -139,8 +139,8 @@ func (o Operator) attrsTag() int {
 	return int(raw.AttrsType())
 }
 
-// attrs finds the operator's table of attributes, and whether it is stored; t is nil where
-// the operator has none.
+// attrs finds the operator's table of attributes, and whether it is stored; t is nil
+// where the operator has none.
 func (o Operator) attrs() (t *fb.Table, raw flatbuffers.Table, stored bool) {
 	op := o.raw()
 	tag := int(op.AttrsType())
@@ -185,7 +185,8 @@ func (o Operator) Attribute(name string) (Attribute, bool) {
 	return Attribute{}, false
 }
 
-// attribute reads a field of the table of attributes at raw, the zero Table if it is absent.
+// attribute reads a field of the table of attributes at raw, the zero Table if it is
+// absent.
 func (o Operator) attribute(f *fb.Field, raw flatbuffers.Table) Attribute {
 	a := Attribute{Name: f.Name}
 	pos := flatbuffers.UOffsetT(0)
@@ -242,7 +243,8 @@ func numbers[T int32 | uint32](b []byte) []T {
 	return v
 }
 
-// unionScalar reads the union Scalar. RTen takes one of an unknown kind for the integer 0.
+// unionScalar reads the union Scalar. RTen takes one of an unknown kind for the integer
+// 0.
 func unionScalar(f *fb.Field, raw flatbuffers.Table) any {
 	value, _ := fb.FieldTable(raw, int(f.Slot))
 	switch rtenfb.Scalar(raw.GetUint8Slot(flatbuffers.VOffsetT(f.Slot-2), 0)) {

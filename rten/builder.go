@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -171,15 +170,18 @@ func checkConstant(t *tensor.Tensor) error {
 	case t.External || !t.Dense() || len(t.Parts) > 0:
 		return fmt.Errorf("%w: constant %s is not dense", errors.ErrUnsupported, name)
 	case !t.Order.RowMajor():
-		return fmt.Errorf("%w: constant %s is not row-major: see tensor.Reordered", errors.ErrUnsupported, name)
+		return fmt.Errorf("%w: constant %s is not row-major: see tensor.Reordered",
+			errors.ErrUnsupported, name)
 	case t.Data.Size() < 0:
-		return fmt.Errorf("%w: constant %s: only decoding tells its size", errors.ErrUnsupported, name)
+		return fmt.Errorf("%w: constant %s: its size is only known by decoding", errors.ErrUnsupported,
+			name)
 	case !utf8.ValidString(t.Name):
 		return fmt.Errorf("%w: the name %s is not UTF-8", tensor.ErrMalformed, name)
 	}
 	for _, d := range t.Shape {
 		if d > math.MaxUint32 {
-			return fmt.Errorf("%w: constant %s: a dimension of %d, more than 32 bits hold", errors.ErrUnsupported, name, d)
+			return fmt.Errorf("%w: constant %s: a dimension of %d, more than 32 bits hold",
+				errors.ErrUnsupported, name, d)
 		}
 	}
 	return nil
@@ -212,7 +214,7 @@ func (g *GraphBuilder) Ops(op string, attrs Attrs, outputs int, inputs ...Ref) [
 }
 
 // OpInto adds an operator that computes values made by [GraphBuilder.Value]. The
-// zero Ref is an output that nobody wants.
+// zero Ref is an output that nothing reads.
 func (g *GraphBuilder) OpInto(outputs []Ref, op string, attrs Attrs, inputs ...Ref) {
 	ids := g.ids(op, inputs)
 	for i, r := range outputs {
@@ -249,7 +251,7 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 }
 
 // spatialRank is the number of dimensions that a convolution or pool moves over,
-// which the defaults of its attributes depend on: 2 unless something tells.
+// which the defaults of its attributes depend on: 2 unless they say otherwise.
 func (g *GraphBuilder) spatialRank(attrs Attrs, inputs []int) int {
 	length := func(name string) int {
 		if v := reflect.ValueOf(attrs[name]); v.Kind() == reflect.Slice || v.Kind() == reflect.Array {
@@ -305,7 +307,7 @@ func (g *GraphBuilder) inside(outer *GraphBuilder) bool {
 	return false
 }
 
-// capture is the node of this graph that stands for one of a graph around it.
+// capture returns the node of this graph for one of a graph around it.
 func (g *GraphBuilder) capture(r Ref) int {
 	outer := r.g.nodes[r.id]
 	outer.wanted = true
@@ -342,109 +344,4 @@ func (g *GraphBuilder) Output(name string, r Ref) {
 		id = out.id
 	}
 	g.outputs = append(g.outputs, id)
-}
-
-// order reports what has no value when it is wanted, or is given one twice.
-func (g *GraphBuilder) order() {
-	made := make([]bool, len(g.nodes))
-	for _, id := range g.inputs {
-		made[id] = true
-	}
-	for i, n := range g.nodes {
-		made[i] = made[i] || n.kind == ConstantNode || n.captures != nil
-		for k, id := range n.inputs {
-			if id >= 0 && !made[id] {
-				g.fail("%v: input %d is computed by nothing before it", n.op, k)
-			}
-		}
-		for k, id := range n.outputs {
-			switch {
-			case id < 0:
-			case made[id]:
-				g.fail("%v: output %d has a value already", n.op, k)
-			default:
-				made[id] = true
-			}
-		}
-	}
-	first := make(map[int]int)
-	for k, id := range g.outputs {
-		if !made[id] {
-			g.fail("output %d of the graph is computed by nothing", k)
-		}
-		if before, twice := first[id]; twice {
-			g.fail("output %d of the graph is output %d again", k, before)
-		}
-		first[id] = k
-	}
-}
-
-// finish gives names to what has none and needs one, for captures go by name,
-// and reports names that are not unique.
-func (g *GraphBuilder) finish() {
-	if len(*g.errs) == 0 {
-		g.order()
-	}
-	g.names = make(map[string]*builtNode)
-	for i, n := range g.nodes {
-		if !n.named || n.kind == OperatorNode {
-			continue
-		}
-		if !utf8.ValidString(n.name) {
-			g.fail("the name %s is not UTF-8", tensor.Quote(n.name))
-		}
-		if g.names[n.name] != nil {
-			g.fail("node %d: another constant or value is named %s", i, tensor.Quote(n.name))
-		}
-		g.names[n.name] = n
-	}
-	name := func(n *builtNode, prefix string, id int) {
-		for k := id; !n.named; k++ {
-			n.name = prefix + "_" + strconv.Itoa(k)
-			n.named = g.names[n.name] == nil
-		}
-		g.names[n.name] = n
-	}
-	for i, n := range g.nodes {
-		if n.kind == ConstantNode && n.wanted {
-			name(n, "constant", i)
-		}
-		for _, id := range n.outputs {
-			if id >= 0 {
-				name(g.nodes[id], n.op.String(), id)
-			}
-		}
-	}
-	for i, n := range g.nodes {
-		if n.captures != nil {
-			g.finishCapture(i, n)
-		}
-		for _, sub := range n.attrs.graphs() {
-			sub.finish()
-		}
-	}
-}
-
-// finishCapture gives a captured value the name of what it captures, and sees
-// that RTen, which looks from the inside out, finds no other first.
-func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
-	of := n.captures
-	for of.captures != nil {
-		of = of.captures
-	}
-	if other := g.names[of.name]; other != nil && other != n {
-		g.fail("node %d: %s is captured from an outer graph, and the name of another node here", i, tensor.Quote(of.name))
-	}
-	n.name, n.named = of.name, true
-	g.names[n.name] = n
-	for up := g.up; up != nil; up = up.up {
-		x := up.names[n.name]
-		if x == of {
-			return
-		}
-		if x != nil && x.captures == nil {
-			g.fail("node %d: %s is captured from an outer graph, but a graph in between has a node of that name", i, tensor.Quote(n.name))
-			return
-		}
-	}
 }

@@ -95,7 +95,9 @@ func (g *GraphBuilder) attributes(op OpType, attrs Attrs, rank int) (*builtAttrs
 			}
 		}
 		slices.Sort(unknown)
-		errs = append(errs, fmt.Errorf("no attribute is named %s; there are %s", strings.Join(unknown, ", "), strings.Join(have, ", ")))
+		errs = append(errs,
+			fmt.Errorf("no attribute is named %s; there are %s", strings.Join(unknown, ", "),
+				strings.Join(have, ", ")))
 	}
 	return out, errors.Join(errs...)
 }
@@ -254,7 +256,8 @@ func enumNumber(enum string, v any) (uint32, error) {
 		if n := slices.Index(names, x); n >= 0 {
 			return uint32(n), nil
 		}
-		return 0, fmt.Errorf("%w: %s is not a %s; there are %s", tensor.ErrMalformed, tensor.Quote(x), enum, strings.Join(names, ", "))
+		return 0, fmt.Errorf("%w: %s is not a %s; there are %s", tensor.ErrMalformed,
+			tensor.Quote(x), enum, strings.Join(names, ", "))
 	}
 	n, err := integer(v, 0, int64(len(names)-1))
 	return uint32(n), err

@@ -16,11 +16,13 @@ const (
 	rtenMaxDepth  = 64
 )
 
-// check verifies the whole flatbuffer, then finds its graphs and constants and refuses what
-// the schema cannot express but no reader can live with.
+// check verifies the whole flatbuffer, then finds its graphs and constants and refuses
+// what the schema cannot express but no reader can live with.
 func (m *Model) check(limits tensor.Limits) error {
-	// As RTen's verifier: strings are UTF-8, and unions have a tag and a value or neither.
-	err := fb.Verify(m.buf, &rtenfb.Schema, rtenfb.TableModel, fb.Limits{UTF8: true, Unions: true, MaxDepth: int(min(limits.MaxDepth, rtenMaxDepth))})
+	// As RTen's verifier: strings are UTF-8, and unions have a tag and a value or
+	// neither.
+	err := fb.Verify(m.buf, &rtenfb.Schema, rtenfb.TableModel,
+		fb.Limits{UTF8: true, Unions: true, MaxDepth: int(min(limits.MaxDepth, rtenMaxDepth))})
 	if err != nil {
 		return m.refused(err)
 	}
@@ -30,7 +32,8 @@ func (m *Model) check(limits tensor.Limits) error {
 		if v < schemaVersion {
 			class = tensor.ErrMalformed
 		}
-		return m.at(fb.FieldPosOr(raw.Table(), rtenfb.SlotModelSchemaVersion), "schema_version", fmt.Errorf("%w: version %d of the schema", class, v))
+		return m.at(fb.FieldPosOr(raw.Table(), rtenfb.SlotModelSchemaVersion), "schema_version",
+			fmt.Errorf("%w: version %d of the schema", class, v))
 	}
 	c := checker{m: m, limits: limits}
 	if err := c.graph(graphRecord{pos: uint32(raw.Graph(nil).Table().Pos)}); err != nil {
@@ -84,7 +87,8 @@ func (c *checker) graph(rec graphRecord) error {
 	raw := g.raw.Table()
 	n := g.Len()
 	if c.nodes += int64(n); c.nodes > c.limits.MaxTensors {
-		return m.at(fb.FieldTarget(raw, rtenfb.SlotGraphNodes), m.fieldPath(i, -1, "nodes"), fmt.Errorf("%w: more than %d nodes", tensor.ErrLimit, c.limits.MaxTensors))
+		return m.at(fb.FieldTarget(raw, rtenfb.SlotGraphNodes), m.fieldPath(i, -1, "nodes"),
+			fmt.Errorf("%w: more than %d nodes", tensor.ErrLimit, c.limits.MaxTensors))
 	}
 	if i == 0 {
 		m.constants = make([]constantRecord, 0, n)
@@ -101,7 +105,8 @@ func (c *checker) graph(rec graphRecord) error {
 	} {
 		for j := range ids.n {
 			if node := ids.at(j); int64(node) >= int64(n) {
-				return m.at(fb.FieldTarget(raw, ids.slot)+4+4*j, m.fieldPath(i, -1, fmt.Sprintf("%s[%d]", ids.name, j)),
+				return m.at(fb.FieldTarget(raw, ids.slot)+4+4*j,
+					m.fieldPath(i, -1, fmt.Sprintf("%s[%d]", ids.name, j)),
 					fmt.Errorf("%w: node %d of %d", tensor.ErrMalformed, node, n))
 			}
 		}
@@ -121,37 +126,44 @@ func (c *checker) node(n Node) error {
 	}
 	raw := m.rawNode(n.pos)
 	if name := raw.Name(); int64(len(name)) > c.limits.MaxName {
-		return fail(fb.FieldTarget(raw.Table(), rtenfb.SlotNodeName), "name", fmt.Errorf("%w: %d bytes", tensor.ErrLimit, len(name)))
+		return fail(fb.FieldTarget(raw.Table(), rtenfb.SlotNodeName), "name",
+			fmt.Errorf("%w: %d bytes", tensor.ErrLimit, len(name)))
 	}
 	switch kind := NodeKind(raw.DataType()); kind {
 	case 0:
-		return fail(int(n.pos), "data", fmt.Errorf("%w: a node that is nothing", tensor.ErrMalformed))
+		return fail(int(n.pos), "data",
+			fmt.Errorf("%w: a node that is nothing", tensor.ErrMalformed))
 	case ConstantNode:
 		var p payload
 		pos := n.data()
 		problem := p.read(m, pos)
 		switch rank := int64(len(p.dims) / 4); {
 		case rank > c.limits.MaxRank:
-			return fail(int(pos), "data.shape", fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, rank))
+			return fail(int(pos), "data.shape",
+				fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, rank))
 		case problem != nil:
 			return fail(problem.pos, problem.field, problem.err)
 		}
 		if !p.inline {
 			m.external++
 		}
-		m.constants = append(m.constants, constantRecord{uint32(n.pos), uint32(n.index), uint32(n.graph)})
+		m.constants = append(m.constants,
+			constantRecord{uint32(n.pos), uint32(n.index), uint32(n.graph)})
 	case ValueNode:
 		raw := Value{n, n.data()}.raw()
 		if rank := int64(raw.ShapeLength()); rank > c.limits.MaxRank {
-			return fail(int(n.data()), "data.shape", fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, rank))
+			return fail(int(n.data()), "data.shape",
+				fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, rank))
 		}
 		if d := raw.Dtype(); d != nil && int(*d) >= len(dataTypes) {
-			return fail(fb.FieldPos(raw.Table(), rtenfb.SlotValueNodeDtype), "data.dtype", fmt.Errorf("%w: dtype %d", errors.ErrUnsupported, *d))
+			return fail(fb.FieldPos(raw.Table(), rtenfb.SlotValueNodeDtype), "data.dtype",
+				fmt.Errorf("%w: dtype %d", errors.ErrUnsupported, *d))
 		}
 	case OperatorNode:
 		return c.operator(Operator{n, n.data()}, fail)
 	default:
-		return fail(fb.FieldPos(raw.Table(), rtenfb.SlotNodeDataType), "data_type", fmt.Errorf("%w: node of kind %d", errors.ErrUnsupported, kind))
+		return fail(fb.FieldPos(raw.Table(), rtenfb.SlotNodeDataType), "data_type",
+			fmt.Errorf("%w: node of kind %d", errors.ErrUnsupported, kind))
 	}
 	return nil
 }
@@ -170,8 +182,10 @@ func (c *checker) operator(op Operator, fail func(pos int, field string, err err
 	} {
 		for j := range ids.n { // a negative one is optional and missing
 			if id := int(ids.at(j)); id >= op.n.index {
-				return fail(fb.FieldTarget(raw.Table(), ids.slot)+4+4*j, fmt.Sprintf("%s[%d]", ids.name, j),
-					fmt.Errorf("%w: node %d, which is not before the operator", tensor.ErrMalformed, id))
+				return fail(fb.FieldTarget(raw.Table(), ids.slot)+4+4*j,
+					fmt.Sprintf("%s[%d]", ids.name, j),
+					fmt.Errorf("%w: node %d, which is not before the operator",
+						tensor.ErrMalformed, id))
 			}
 		}
 	}
@@ -185,7 +199,8 @@ func (c *checker) operator(op Operator, fail func(pos int, field string, err err
 			continue
 		}
 		if t, ok := fb.FieldTable(attrs, int(f.Slot)); ok {
-			if err := c.graph(graphRecord{uint32(t.Pos), uint32(op.n.graph), uint32(op.n.index), f}); err != nil {
+			if err := c.graph(graphRecord{uint32(t.Pos), uint32(op.n.graph), uint32(op.n.index),
+				f}); err != nil {
 				return err
 			}
 		}

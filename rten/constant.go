@@ -16,8 +16,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// dataTypes is indexed by the schema's DataType, and as well by its ConstantDataType: two
-// enums of different width, whose numbers agree.
+// dataTypes is indexed by the schema's DataType, and as well by its ConstantDataType:
+// two enums of different width, whose numbers agree.
 var dataTypes = [...]tensor.DType{
 	rtenfb.DataTypeInt32: tensor.I32,
 	rtenfb.DataTypeFloat: tensor.F32,
@@ -35,8 +35,8 @@ func dataTypeNumber(d tensor.DType) (int, bool) {
 	return 0, false
 }
 
-// inlineTypes is indexed by the tag of the union ConstantData: the dtype of the member, and
-// the slot of its only field.
+// inlineTypes is indexed by the tag of the union ConstantData: the dtype of the member,
+// and the slot of its only field.
 var inlineTypes = [...]struct {
 	dtype tensor.DType
 	slot  int
@@ -86,7 +86,8 @@ func (c Constant) Tensor() *tensor.Tensor {
 		e source.Extent
 	})
 	t.e, _ = c.n.m.r.src.Extent(p.off, p.size)
-	t.t = tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: p.shape(), Data: tensor.NewBlob(&t.e)}
+	t.t = tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: p.shape(),
+		Data: tensor.NewBlob(&t.e)}
 	return &t.t
 }
 
@@ -150,7 +151,8 @@ func (p *payload) read(m *Model, pos flatbuffers.UOffsetT) *constantError {
 		}
 	}
 	if overflow {
-		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape", fmt.Errorf("%w: more than 2^63 elements", tensor.ErrMalformed))
+		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape",
+			fmt.Errorf("%w: more than 2^63 elements", tensor.ErrMalformed))
 	}
 	if offset := raw.DataOffset(); offset != nil {
 		return p.readExternal(m, raw, *offset)
@@ -158,7 +160,8 @@ func (p *payload) read(m *Model, pos flatbuffers.UOffsetT) *constantError {
 	return p.readInline(m, raw)
 }
 
-func (p *payload) wrong(raw rtenfb.ConstantNode, slot int, field string, err error) *constantError {
+func (p *payload) wrong(raw rtenfb.ConstantNode, slot int, field string,
+	err error) *constantError {
 	pos := fb.FieldPosOr(raw.Table(), slot)
 	if slot == rtenfb.SlotConstantNodeShape {
 		pos = fb.FieldTarget(raw.Table(), slot) + 4 // its first dimension
@@ -171,23 +174,31 @@ func (p *payload) readExternal(m *Model, raw rtenfb.ConstantNode, rel uint64) *c
 	dtype := raw.Dtype()
 	switch {
 	case dtype == nil:
-		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype", fmt.Errorf("%w: absent, while the elements are outside of the model", tensor.ErrMalformed))
+		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype",
+			fmt.Errorf("%w: absent, while the elements are outside of the model",
+				tensor.ErrMalformed))
 	case int(*dtype) >= len(dataTypes):
-		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype", fmt.Errorf("%w: dtype %d", errors.ErrUnsupported, *dtype))
+		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype",
+			fmt.Errorf("%w: dtype %d", errors.ErrUnsupported, *dtype))
 	case !m.r.v2:
-		return p.wrong(raw, offset, "data.data_offset", fmt.Errorf("%w: a file of version 1 has no tensor data", tensor.ErrMalformed))
+		return p.wrong(raw, offset, "data.data_offset",
+			fmt.Errorf("%w: a file of version 1 has no tensor data", tensor.ErrMalformed))
 	}
 	p.dtype = dataTypes[*dtype]
 	var ok bool
 	if p.size, ok = p.dtype.Bytes(p.elements); !ok {
-		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape", fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrMalformed))
+		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape",
+			fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrMalformed))
 	}
 	base := m.r.header.TensorOffset
 	switch {
 	case rel > math.MaxInt64:
-		return p.wrong(raw, offset, "data.data_offset", fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, rel))
+		return p.wrong(raw, offset, "data.data_offset",
+			fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, rel))
 	case int64(rel) > m.r.size-base || p.size > m.r.size-base-int64(rel):
-		return p.wrong(raw, offset, "data.data_offset", fmt.Errorf("%w: %d bytes at %d of the tensor data, which has %d", io.ErrUnexpectedEOF, p.size, rel, m.r.size-base))
+		return p.wrong(raw, offset, "data.data_offset",
+			fmt.Errorf("%w: %d bytes at %d of the tensor data, which has %d", io.ErrUnexpectedEOF,
+				p.size, rel, m.r.size-base))
 	}
 	p.off = base + int64(rel)
 	return nil
@@ -199,16 +210,20 @@ func (p *payload) readInline(m *Model, raw rtenfb.ConstantNode) *constantError {
 	var values flatbuffers.Table
 	switch {
 	case tag == 0 || !raw.Data(&values):
-		return p.wrong(raw, rtenfb.SlotConstantNodeData, "data.data", fmt.Errorf("%w: a constant without elements, inline or outside", tensor.ErrMalformed))
+		return p.wrong(raw, rtenfb.SlotConstantNodeData, "data.data",
+			fmt.Errorf("%w: a constant without elements, inline or outside", tensor.ErrMalformed))
 	case tag >= len(inlineTypes):
-		return p.wrong(raw, rtenfb.SlotConstantNodeDataType, "data.data_type", fmt.Errorf("%w: elements of kind %d", errors.ErrUnsupported, tag))
+		return p.wrong(raw, rtenfb.SlotConstantNodeDataType, "data.data_type",
+			fmt.Errorf("%w: elements of kind %d", errors.ErrUnsupported, tag))
 	}
 	t := &inlineTypes[tag]
 	p.dtype = t.dtype
 	b, _ := fb.FieldBytes(values, t.slot, t.dtype.Size())
 	vector := fb.FieldTarget(values, t.slot)
 	if n := int64(len(b) / t.dtype.Size()); n != p.elements {
-		return &constantError{"data.data.data", vector, fmt.Errorf("%w: %d elements where the shape has %d", tensor.ErrMalformed, n, p.elements)}
+		return &constantError{"data.data.data", vector,
+			fmt.Errorf("%w: %d elements where the shape has %d", tensor.ErrMalformed, n,
+				p.elements)}
 	}
 	p.off, p.size = m.filePos(vector+4), int64(len(b))
 	return nil

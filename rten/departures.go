@@ -19,13 +19,16 @@ const (
 	genuine                      // the official converter does, and RTen does not like it
 )
 
-// newer says where the model, or its tables of one type, have content that the schema does
-// not describe, which a rewriting that moves tables could not keep. It is empty if there is
-// none.
+// newer says where the model, or its tables of one type, have content that the schema
+// does not describe, which a rewriting that moves tables could not keep. It is empty if
+// there is none.
 func (m *Model) newer(only string) (where string) {
 	fb.EachTable(m.buf, &rtenfb.Schema, rtenfb.TableModel, func(v *fb.Visit) bool {
 		if only == "" || only == v.Type.Name {
-			v.Newer(func(_ int, what string) { where = what + " of " + v.Type.Name + " at " + v.Path() })
+			v.Newer(func(_ int,
+				what string) {
+				where = what + " of " + v.Type.Name + " at " + v.Path()
+			})
 		}
 		return where == ""
 	})
@@ -43,17 +46,20 @@ func (m *Model) departures(found func(err error, kind departureKind) bool) {
 		d.at = v
 		if tables++; tables > rtenMaxTables && !over {
 			over = true
-			d.note(int(v.Pos), "", genuine, "%w: more than %d tables: RTen refuses to load this model", tensor.ErrLimit, rtenMaxTables)
+			d.note(int(v.Pos), "", genuine,
+				"%w: more than %d tables: RTen refuses to load this model", tensor.ErrLimit, rtenMaxTables)
 		}
 		v.Newer(func(pos int, what string) {
-			d.note(pos, "", foreign, "%w: %s of %s is newer than this library", errors.ErrUnsupported, what, v.Type.Name)
+			d.note(pos, "", foreign, "%w: %s of %s is newer than this library",
+				errors.ErrUnsupported, what, v.Type.Name)
 		})
 		switch v.Type.Name {
 		case "OperatorNode":
 			var raw rtenfb.OperatorNode
 			raw.Init(v.Bytes, v.Pos)
 			if op := OpType(raw.Type()); !op.Known() {
-				d.note(fb.FieldPos(v.Table, rtenfb.SlotOperatorNodeType), "type", foreign, "%w: operator %v is newer than this library", errors.ErrUnsupported, op)
+				d.note(fb.FieldPos(v.Table, rtenfb.SlotOperatorNodeType), "type", foreign,
+					"%w: operator %v is newer than this library", errors.ErrUnsupported, op)
 			}
 		case "ConstantNode":
 			d.constant(m.rawConstant(v.Pos))
@@ -92,7 +98,8 @@ func (d *departures) value(v Value) {
 	dims, _ := v.Shape()
 	for i, dim := range dims {
 		if n, fixed := dim.Size(); fixed && n == 0 {
-			d.note(fb.FieldPos(d.at.Table, rtenfb.SlotValueNodeShape), "shape["+strconv.Itoa(i)+"]", genuine,
+			d.note(fb.FieldPos(d.at.Table, rtenfb.SlotValueNodeShape),
+				"shape["+strconv.Itoa(i)+"]", genuine,
 				"%w: an input of size 0, which rten-convert writes for a size that it does not know: RTen 0.25 and later accept no other", tensor.ErrMalformed)
 		}
 	}
@@ -102,19 +109,23 @@ func (d *departures) constant(raw rtenfb.ConstantNode) {
 	t := raw.Table()
 	for i, stride := raw.ShapeLength()-1, int64(1); i >= 0; i-- {
 		var ok bool
-		if stride, ok = align.Mul(stride, int64(raw.Shape(i))); !ok { // next to a zero, else Open refused it
-			d.note(fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4, "shape", foreign, "%w: no elements, but strides beyond 2^63, over which RTen stumbles", tensor.ErrMalformed)
+		if stride, ok = align.Mul(stride,
+			int64(raw.Shape(i))); !ok { // next to a zero, else Open refused it
+			d.note(fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4, "shape", foreign,
+				"%w: no elements, but strides beyond 2^63, over which RTen stumbles", tensor.ErrMalformed)
 			break
 		}
 	}
 	external := raw.DataOffset() != nil
 	if external && fb.FieldPos(t, rtenfb.SlotConstantNodeData) != 0 {
-		d.note(fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset), "data_offset", foreign, "%w: elements both inline and outside of the model; those outside count", tensor.ErrMalformed)
+		d.note(fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset), "data_offset", foreign,
+			"%w: elements both inline and outside of the model; those outside count", tensor.ErrMalformed)
 	}
 	if dtype := raw.Dtype(); dtype != nil && !external {
 		inline := inlineTypes[raw.DataType()].dtype
 		if int(*dtype) >= len(dataTypes) || dataTypes[*dtype] != inline {
-			d.note(fb.FieldPos(t, rtenfb.SlotConstantNodeDtype), "dtype", foreign, "%w: dtype %d of inline elements that are %v", tensor.ErrMalformed, *dtype, inline)
+			d.note(fb.FieldPos(t, rtenfb.SlotConstantNodeDtype), "dtype", foreign,
+				"%w: dtype %d of inline elements that are %v", tensor.ErrMalformed, *dtype, inline)
 		}
 	}
 }

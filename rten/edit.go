@@ -59,7 +59,8 @@ func (e *Edit) find(name string) ([]int, error) {
 func (e *Edit) one(name string) (int, error) {
 	list, err := e.find(name)
 	if err == nil && len(list) > 1 {
-		err = fmt.Errorf("%w: rten: %d constants have the name %s", tensor.ErrDuplicate, len(list), tensor.Quote(name))
+		err = fmt.Errorf("%w: rten: %d constants have the name %s", tensor.ErrDuplicate,
+			len(list), tensor.Quote(name))
 	}
 	if err != nil {
 		return 0, err
@@ -67,16 +68,18 @@ func (e *Edit) one(name string) (int, error) {
 	return list[0], nil
 }
 
-// Rename gives a constant another name, which may begin with the path of its graph as the
-// old one does. Writing fails with tensor.ErrDuplicate if its graph then has another
-// constant or value of that name, and where a graph inside captures the old or the new one.
+// Rename gives a constant another name, which may begin with the path of its graph as
+// the old one does. Writing fails with tensor.ErrDuplicate if its graph then has another
+// constant or value of that name, and where a graph inside captures the old or the new
+// one.
 func (e *Edit) Rename(old, new string) error {
 	i, err := e.one(old)
 	if err != nil {
 		return err
 	}
 	if !utf8.ValidString(new) {
-		return fmt.Errorf("%w: rten: the name %s is not UTF-8", tensor.ErrMalformed, tensor.Quote(new))
+		return fmt.Errorf("%w: rten: the name %s is not UTF-8", tensor.ErrMalformed,
+			tensor.Quote(new))
 	}
 	if g := e.r.model.constants[i].graph; g != 0 {
 		prefix := e.r.model.path(int(g)) + "/"
@@ -88,8 +91,8 @@ func (e *Edit) Rename(old, new string) error {
 	return nil
 }
 
-// Remove leaves out all constants of that name. Writing fails with errors.ErrUnsupported if
-// something still uses one.
+// Remove leaves out all constants of that name. Writing fails with errors.ErrUnsupported
+// if something still uses one.
 func (e *Edit) Remove(name string) error {
 	list, err := e.find(name)
 	for _, i := range list {
@@ -98,9 +101,9 @@ func (e *Edit) Remove(name string) error {
 	return err
 }
 
-// Replace gives a constant the elements of t, whose dtype and shape must be the same, for
-// the operators rely on them. Where other constants have some of the same bytes, writing
-// fails and names them, unless AllowShared.
+// Replace gives a constant the elements of t, whose dtype and shape must be the same,
+// for the operators rely on them. Where other constants have some of the same bytes,
+// writing fails and names them, unless AllowShared.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	i, err := e.one(name)
 	if err != nil {
@@ -111,7 +114,8 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	}
 	p := e.r.model.Constant(i).payload()
 	if shape := p.shape(); t.DType != p.dtype || !t.Shape.Equal(shape) {
-		return fmt.Errorf("%w: rten: %s is %v %v, not %v %v", tensor.ErrDType, tensor.Quote(name), p.dtype, shape, t.DType, t.Shape)
+		return fmt.Errorf("%w: rten: %s is %v %v, not %v %v", tensor.ErrDType, tensor.Quote(name),
+			p.dtype, shape, t.DType, t.Shape)
 	}
 	e.replaced[i] = t.Data
 	return nil
@@ -142,7 +146,8 @@ func (e *Edit) RemoveAttribute(key string) error {
 func metadataKey(key string) (int, error) {
 	i := metadataIndex(key)
 	if i < 0 {
-		return 0, fmt.Errorf("%w: rten: the format has no metadata named %s, only %s", errors.ErrUnsupported, tensor.Quote(key), metadataKeys())
+		return 0, fmt.Errorf("%w: rten: the format has no metadata named %s, only %s",
+			errors.ErrUnsupported, tensor.Quote(key), metadataKeys())
 	}
 	return i, nil
 }

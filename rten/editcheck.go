@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// check looks for what the changes together would break, in one pass over each graph that
-// has any.
+// check looks for what the changes together would break, in one pass over each graph
+// that has any.
 func (e *Edit) check() error {
 	m := e.r.model
 	changed := make(map[int]map[int]int) // constants that are renamed or removed, by graph and node
@@ -61,7 +61,8 @@ func (c *graphCheck) names() error {
 	taken := make(map[string]bool) // true for a new one
 	add := func(name string, fresh bool) error {
 		if before, ok := taken[name]; ok && (fresh || before) {
-			return fmt.Errorf("%w: rten: another constant or value has the name %s", tensor.ErrDuplicate, tensor.Quote(name))
+			return fmt.Errorf("%w: rten: another constant or value has the name %s",
+				tensor.ErrDuplicate, tensor.Quote(name))
 		}
 		taken[name] = fresh
 		return nil
@@ -105,7 +106,8 @@ func (c *graphCheck) uses() error {
 		for _, id := range ids {
 			if id >= 0 && c.removed(id) {
 				name := tensor.Quote(c.e.r.model.tensorName(c.changed[id]))
-				return fmt.Errorf("%w: rten: %s is %s", errors.ErrUnsupported, name, fmt.Sprintf(by, args...))
+				return fmt.Errorf("%w: rten: %s is %s", errors.ErrUnsupported, name,
+					fmt.Sprintf(by, args...))
 			}
 		}
 		return nil
@@ -114,12 +116,14 @@ func (c *graphCheck) uses() error {
 	for n := range c.g.Nodes() {
 		c.e.steps++
 		if op, ok := n.Operator(); ok && !ops.isRemoved(n.index) {
-			if err := used(append(op.Inputs(), op.Outputs()...), "used by node %d, %s", n.index, op.Type()); err != nil {
+			if err := used(append(op.Inputs(), op.Outputs()...), "used by node %d, %s", n.index,
+				op.Type()); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(used(c.g.Inputs(), "an input of its graph"), used(c.g.Outputs(), "an output of its graph"),
+	return errors.Join(used(c.g.Inputs(), "an input of its graph"),
+		used(c.g.Outputs(), "an output of its graph"),
 		used(c.g.Captures(), "captured by its graph"))
 }
 
@@ -130,10 +134,12 @@ func (c *graphCheck) captures() error {
 		n := c.g.Node(node)
 		if old, named := n.Name(); named && old != c.e.names[i] {
 			if path, ok := c.e.capturedInside(c.g.i, old); ok {
-				return fmt.Errorf("%w: rten: %s captures %s by its name", errors.ErrUnsupported, path, tensor.Quote(n.tensorName()))
+				return fmt.Errorf("%w: rten: %s captures %s by its name", errors.ErrUnsupported,
+					path, tensor.Quote(n.tensorName()))
 			}
 			if path, ok := c.e.capturedInside(c.g.i, c.e.names[i]); ok && !c.e.removed[i] {
-				return fmt.Errorf("%w: rten: %s captures another tensor named %s", errors.ErrUnsupported, path, tensor.Quote(c.e.names[i]))
+				return fmt.Errorf("%w: rten: %s captures another tensor named %s",
+					errors.ErrUnsupported, path, tensor.Quote(c.e.names[i]))
 			}
 		}
 	}

@@ -31,7 +31,8 @@ func (e *Edit) graphEdit(n Node) (*graphEdit, error) {
 	}
 	x := e.graphs[n.graph]
 	if x == nil {
-		x = &graphEdit{g: n.Graph(), after: make(map[int][]int), readers: make(map[int]int), names: make(map[int]string),
+		x = &graphEdit{g: n.Graph(), after: make(map[int][]int), readers: make(map[int]int),
+			names:   make(map[int]string),
 			removed: make(map[int]bool), taken: make(map[string]bool)}
 		for n := range x.g.Nodes() {
 			if s, named := n.Name(); named {
@@ -44,9 +45,10 @@ func (e *Edit) graphEdit(n Node) (*graphEdit, error) {
 }
 
 // InsertAfter inserts an operator that takes a value or constant for its first input and
-// new constants for the others. Everything in its graph that read n, outputs of the graph
-// included, then reads what the operator computes. Of a value that an operator computes
-// the new one takes over the name. Attributes are as in [GraphBuilder.Op], without graphs.
+// new constants for the others. Everything in its graph that read n, outputs of the
+// graph included, then reads what the operator computes. Of a value that an operator
+// computes the new one takes over the name. Attributes are as in [GraphBuilder.Op],
+// without graphs.
 func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.Tensor) error {
 	x, err := e.graphEdit(n)
 	if err != nil {
@@ -57,9 +59,11 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	case n.Kind() == OperatorNode:
 		return fmt.Errorf("%w: rten: node %d is an operator", errors.ErrUnsupported, n.index)
 	case x.removed[n.index]:
-		return fmt.Errorf("%w: rten: %s is removed", errors.ErrUnsupported, tensor.Quote(n.Label()))
+		return fmt.Errorf("%w: rten: %s is removed", errors.ErrUnsupported,
+			tensor.Quote(n.Label()))
 	case name != "" && e.isCaptured(n.graph, name):
-		return fmt.Errorf("%w: rten: a graph inside captures %s", errors.ErrUnsupported, tensor.Quote(name))
+		return fmt.Errorf("%w: rten: a graph inside captures %s", errors.ErrUnsupported,
+			tensor.Quote(name))
 	}
 	scratch := NewGraphBuilder()
 	inputs := []Ref{scratch.Value("", tensor.Unknown)}
@@ -82,7 +86,8 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 		switch node.kind {
 		case ConstantNode:
 			if node.named && !x.take(node.name) {
-				return fmt.Errorf("%w: rten: node %d: another has the name %s", tensor.ErrDuplicate, i, tensor.Quote(node.name))
+				return fmt.Errorf("%w: rten: node %d: another has the name %s",
+					tensor.ErrDuplicate, i, tensor.Quote(node.name))
 			}
 		case ValueNode:
 			x.nameOutput(&node, n, read, op, computed)
@@ -112,8 +117,8 @@ func (x *graphEdit) take(name string) bool {
 	return true
 }
 
-// nameOutput names the value that an operator inserted after n computes, which its readers
-// have read as node read so far.
+// nameOutput names the value that an operator inserted after n computes, which its
+// readers have read as node read so far.
 func (x *graphEdit) nameOutput(v *builtNode, n Node, read int, op string, computed bool) {
 	name, ok := x.names[read]
 	switch {
@@ -162,12 +167,15 @@ func (e *Edit) RemoveOperator(op Operator) error {
 		isRead = isRead || result
 		switch {
 		case isRead && (k > 0 || fixed || len(inputs) == 0 || inputs[0] < 0):
-			return fmt.Errorf("%w: rten: %s of node %d, %v, is read, and no input can replace it", errors.ErrUnsupported, v.Label(), op.n.index, op.Type())
+			return fmt.Errorf("%w: rten: %s of node %d, %v, is read, and no input can replace it",
+				errors.ErrUnsupported, v.Label(), op.n.index, op.Type())
 		case result:
 			source := g.Node(inputs[0])
 			old, _ := source.Name()
-			if _, computed := source.Producer(); !computed || contains(g.Outputs(), inputs[0]) || e.isCaptured(op.n.graph, old) {
-				return fmt.Errorf("%w: rten: %s cannot take over the name of the output %s", errors.ErrUnsupported, source.Label(), v.Label())
+			if _, computed := source.Producer(); !computed || contains(g.Outputs(),
+				inputs[0]) || e.isCaptured(op.n.graph, old) {
+				return fmt.Errorf("%w: rten: %s cannot take over the name of the output %s",
+					errors.ErrUnsupported, source.Label(), v.Label())
 			}
 			x.names[inputs[0]] = name
 		}

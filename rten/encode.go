@@ -94,7 +94,8 @@ func int32s[T int | int64](v []T) []byte {
 func (e *encoder) indices(v []int) fb.Offset { return e.b.Scalars(int32s(v), 4, 4) }
 
 // constant writes a ConstantNode. key is what place was called with.
-func (e *encoder) constant(key any, name string, d tensor.DType, s tensor.Shape, data tensor.Blob) (fb.Offset, error) {
+func (e *encoder) constant(key any, name string, d tensor.DType, s tensor.Shape,
+	data tensor.Blob) (fb.Offset, error) {
 	number, _ := dataTypeNumber(d)
 	elements, _ := s.Elements()
 	shape := e.b.Scalars(int32s(s), 4, 4)
@@ -119,7 +120,9 @@ func (e *encoder) constant(key any, name string, d tensor.DType, s tensor.Shape,
 }
 
 // elements writes the member of the union ConstantData with that tag.
-func (e *encoder) elements(name string, tag int, count int64, data tensor.Blob) (fb.Offset, error) {
+func (e *encoder) elements(
+	name string, tag int, count int64, data tensor.Blob,
+) (fb.Offset, error) {
 	t := inlineTypes[tag]
 	if e.opts.Version == 1 && data.Size() >= tailSize {
 		if e.dummy == 0 {
@@ -151,10 +154,12 @@ func (e *encoder) only(slot int, to fb.Offset) fb.Offset {
 func (e *encoder) model(root fb.Offset) (*layout, error) {
 	buf, err := e.b.Finish(root, "")
 	if err != nil {
-		return nil, fmt.Errorf("%w: the model without the tensor data takes more than 2 GiB", tensor.ErrLimit)
+		return nil, fmt.Errorf("%w: the model without the tensor data takes more than 2 GiB",
+			tensor.ErrLimit)
 	}
 	if n := e.b.Tables(); n > rtenMaxTables && !e.opts.Unlimited {
-		return nil, fmt.Errorf("%w: the model has %d tables, and RTen loads none of more than %d", tensor.ErrLimit, n, rtenMaxTables)
+		return nil, fmt.Errorf("%w: the model has %d tables, and RTen loads none of more than %d",
+			tensor.ErrLimit, n, rtenMaxTables)
 	}
 	if e.deepest > rtenMaxDepth {
 		return nil, fmt.Errorf("%w: tables nested deeper than RTen loads", tensor.ErrLimit)
@@ -162,11 +167,12 @@ func (e *encoder) model(root fb.Offset) (*layout, error) {
 	if e.opts.Version == 1 {
 		return e.version1(buf)
 	}
-	return version2Layout([]piece{{0, tensor.BlobOf(buf), "the model"}}, int64(len(buf)), e.external, e.end, e.opts.Align)
+	return version2Layout([]piece{{0, tensor.BlobOf(buf), "the model"}}, int64(len(buf)),
+		e.external, e.end, e.opts.Align)
 }
 
-// version1 appends the large vectors to the flatbuffer and sets the offsets that wait for
-// them.
+// version1 appends the large vectors to the flatbuffer and sets the offsets that wait
+// for them.
 func (e *encoder) version1(buf []byte) (*layout, error) {
 	l := &layout{pieces: []piece{{0, tensor.BlobOf(buf), "the model"}}, size: int64(len(buf))}
 	// The last that was encoded is the first in the order of nodes.
@@ -177,11 +183,13 @@ func (e *encoder) version1(buf []byte) (*layout, error) {
 		field := fb.FieldPos(table, t.slot)
 		end := at + 4 + t.data.Size()
 		if end > maxModel || end < at {
-			return nil, fmt.Errorf("%w: a file of version 1 is less than 2 GiB long", tensor.ErrLimit)
+			return nil, fmt.Errorf("%w: a file of version 1 is less than 2 GiB long",
+				tensor.ErrLimit)
 		}
 		binary.LittleEndian.PutUint32(buf[field:], uint32(at-int64(field)))
 		count := binary.LittleEndian.AppendUint32(nil, uint32(t.count))
-		l.pieces = append(l.pieces, piece{at, tensor.BlobOf(count), "the model"}, piece{at + 4, t.data, t.name})
+		l.pieces = append(l.pieces, piece{at, tensor.BlobOf(count), "the model"},
+			piece{at + 4, t.data, t.name})
 		l.size = end
 	}
 	return l, nil

@@ -18,7 +18,8 @@ type Graph struct {
 }
 
 // Path returns the operators and attributes that lead to the graph: empty for the top
-// graph, nodes[6].then_branch.nodes[2].body for the body of a loop in the branch of an If.
+// graph, nodes[6].then_branch.nodes[2].body for the body of a loop in the branch of an
+// If.
 func (g *Graph) Path() string { return g.m.path(g.i) }
 
 func (m *Model) path(graph int) string {

@@ -16,7 +16,7 @@ const (
 	version2   = 2
 )
 
-// A Header is what stands before the model in a version 2 file. All offsets
+// A Header precedes the model in a version 2 file. All offsets
 // count from the start of the file.
 type Header struct {
 	ModelOffset  int64
@@ -28,13 +28,16 @@ type Header struct {
 // 32 bytes, or all of a shorter file.
 func parseHeader(b []byte, size int64) (h Header, err error) {
 	if len(b) < 8 {
-		return h, failed(int64(len(b)), "header.version", fmt.Errorf("%w: a header has %d bytes", io.ErrUnexpectedEOF, headerSize))
+		return h, failed(int64(len(b)), "header.version",
+			fmt.Errorf("%w: a header has %d bytes", io.ErrUnexpectedEOF, headerSize))
 	}
 	if v := binary.LittleEndian.Uint32(b[4:]); v != version2 {
-		return h, failed(4, "header.version", fmt.Errorf("%w: version %d; 2 is the only one", errors.ErrUnsupported, v))
+		return h, failed(4, "header.version",
+			fmt.Errorf("%w: version %d; 2 is the only one", errors.ErrUnsupported, v))
 	}
 	if len(b) < headerSize {
-		return h, failed(int64(len(b)), "header", fmt.Errorf("%w: a header has %d bytes", io.ErrUnexpectedEOF, headerSize))
+		return h, failed(int64(len(b)), "header",
+			fmt.Errorf("%w: a header has %d bytes", io.ErrUnexpectedEOF, headerSize))
 	}
 	for _, f := range []struct {
 		at   int64
@@ -49,16 +52,21 @@ func parseHeader(b []byte, size int64) (h Header, err error) {
 		v := binary.LittleEndian.Uint64(b[f.at:])
 		switch {
 		case v > math.MaxInt64:
-			return h, failed(f.at, f.name, fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, v))
+			return h, failed(f.at, f.name,
+				fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, v))
 		case v < uint64(f.min):
-			return h, failed(f.at, f.name, fmt.Errorf("%w: %d is inside the header", tensor.ErrMalformed, v))
+			return h, failed(f.at, f.name,
+				fmt.Errorf("%w: %d is inside the header", tensor.ErrMalformed, v))
 		case v > uint64(size):
-			return h, failed(f.at, f.name, fmt.Errorf("%w: %d in a file of %d bytes", io.ErrUnexpectedEOF, v, size))
+			return h, failed(f.at, f.name,
+				fmt.Errorf("%w: %d in a file of %d bytes", io.ErrUnexpectedEOF, v, size))
 		}
 		*f.v = int64(v)
 	}
 	if h.ModelSize > size-h.ModelOffset {
-		return h, failed(16, "header.model_data_len", fmt.Errorf("%w: %d bytes at %d of a file of %d", io.ErrUnexpectedEOF, h.ModelSize, h.ModelOffset, size))
+		return h, failed(16, "header.model_data_len",
+			fmt.Errorf("%w: %d bytes at %d of a file of %d", io.ErrUnexpectedEOF, h.ModelSize,
+				h.ModelOffset, size))
 	}
 	return h, nil
 }

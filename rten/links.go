@@ -35,7 +35,8 @@ func (m *Model) linksOf(graph int) *graphLinks {
 
 func newGraphLinks(g *Graph) *graphLinks {
 	n := g.Len()
-	l := &graphLinks{names: make(map[string]int32), producer: make([]int32, n), first: make([]int32, n+1)}
+	l := &graphLinks{names: make(map[string]int32), producer: make([]int32, n),
+		first: make([]int32, n+1)}
 	for i := range l.producer {
 		l.producer[i] = -1
 	}
@@ -84,8 +85,8 @@ func (g *Graph) Lookup(name string) (Node, bool) {
 	return g.Node(int(i)), true
 }
 
-// Producer returns the operator of the same graph that computes the node, and false for a
-// constant, an input, a capture or an operator.
+// Producer returns the operator of the same graph that computes the node, and false for
+// a constant, an input, a capture or an operator.
 func (n Node) Producer() (Operator, bool) {
 	i := n.m.linksOf(n.graph).producer[n.index]
 	if i < 0 {
@@ -94,8 +95,8 @@ func (n Node) Producer() (Operator, bool) {
 	return n.Graph().Node(int(i)).Operator()
 }
 
-// Consumers yields the operators of the same graph that read the node, in their order, and
-// once for each input that does. Graphs inside may capture it as well.
+// Consumers yields the operators of the same graph that read the node, in their order,
+// and once for each input that does. Graphs inside may capture it as well.
 func (n Node) Consumers() iter.Seq[Operator] {
 	return func(yield func(Operator) bool) {
 		l, g := n.m.linksOf(n.graph), n.Graph()

@@ -217,8 +217,8 @@ func (o Operator) Outputs() []int {
 	return indices(raw.OutputsLength(), raw.Outputs)
 }
 
-// Subgraphs yields the graphs that the operator owns, by the names of the attributes that
-// hold them.
+// Subgraphs yields the graphs that the operator owns, by the names of the attributes
+// that hold them.
 func (o Operator) Subgraphs() iter.Seq2[string, *Graph] {
 	return func(yield func(string, *Graph) bool) {
 		for a := range o.Attributes() {

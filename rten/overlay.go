@@ -18,9 +18,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An overlay is a copy of a file with other bytes laid over it: replaced elements, offsets
-// in the flatbuffer that refer to new tables and strings after it, and the offsets of
-// tensor data that moves. All else stays as it is, what this library does not know included.
+// An overlay is a copy of a file with other bytes laid over it: replaced elements,
+// offsets in the flatbuffer that refer to new tables and strings after it, and the
+// offsets of tensor data that moves. All else stays as it is, what this library does not
+// know included.
 type overlay struct {
 	e        *Edit
 	payloads []payloadRange // ascending, without overlap
@@ -54,16 +55,19 @@ func newOverlay(e *Edit) (*overlay, error) {
 				for _, i := range others[:min(len(others), 10)] {
 					names = append(names, tensor.Quote(m.tensorName(i)))
 				}
-				return nil, fmt.Errorf("%w: rten: %s shares bytes with %s: see AllowShared", errors.ErrUnsupported,
+				return nil, fmt.Errorf("%w: rten: %s shares bytes with %s: see AllowShared",
+					errors.ErrUnsupported,
 					tensor.Quote(m.tensorName(x.constant)), strings.Join(names, ", "))
 			}
 			byOffset[x.off] = payloadRange{x.off, x.end - x.off, data}
 		}
 	}
-	o.payloads = slices.SortedFunc(maps.Values(byOffset), func(a, b payloadRange) int { return cmp.Compare(a.off, b.off) })
+	o.payloads = slices.SortedFunc(maps.Values(byOffset),
+		func(a, b payloadRange) int { return cmp.Compare(a.off, b.off) })
 	for i, x := range o.payloads {
 		if i > 0 && o.payloads[i-1].off+o.payloads[i-1].size > x.off {
-			return nil, fmt.Errorf("%w: rten: two replaced constants overlap at byte %d", errors.ErrUnsupported, x.off)
+			return nil, fmt.Errorf("%w: rten: two replaced constants overlap at byte %d",
+				errors.ErrUnsupported, x.off)
 		}
 	}
 	return o, nil
@@ -105,7 +109,8 @@ func (o *overlay) section(off, size, to int64) []piece {
 		}
 	}
 	at, end := off, off+size
-	first, _ := slices.BinarySearchFunc(o.payloads, off, func(x payloadRange, off int64) int { return cmp.Compare(x.off+x.size, off+1) })
+	first, _ := slices.BinarySearchFunc(o.payloads, off,
+		func(x payloadRange, off int64) int { return cmp.Compare(x.off+x.size, off+1) })
 	for _, x := range o.payloads[first:] {
 		o.e.steps++
 		from, till := max(x.off, off), min(x.off+x.size, end)
@@ -193,7 +198,8 @@ func (o *overlay) strings() error {
 	}
 	for _, i := range slices.Sorted(maps.Keys(e.names)) {
 		raw := m.rawNode(m.Constant(i).n.pos)
-		links = append(links, link{fb.FieldPos(raw.Table(), rtenfb.SlotNodeName), enc.b.String(e.names[i])})
+		links = append(links,
+			link{fb.FieldPos(raw.Table(), rtenfb.SlotNodeName), enc.b.String(e.names[i])})
 	}
 	enc.b.Begin()
 	b, err := enc.b.Finish(enc.b.End(), "")
@@ -206,7 +212,8 @@ func (o *overlay) strings() error {
 		return fmt.Errorf("%w: rten: the model takes more than 2 GiB", tensor.ErrLimit)
 	}
 	for _, l := range links {
-		o.patches[l.field] = binary.LittleEndian.AppendUint32(nil, uint32(end-int64(l.to)-int64(l.field)))
+		o.patches[l.field] = binary.LittleEndian.AppendUint32(nil,
+			uint32(end-int64(l.to)-int64(l.field)))
 	}
 	o.tail = append(o.tail, piece{base, tensor.BlobOf(b), "the model"})
 	o.size = end
@@ -262,7 +269,8 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 	var ranges []fileRange
 	offsetOf := func(constant int, off int64) {
 		raw := m.rawConstant(m.Constant(constant).pos)
-		o.patches[fb.FieldPos(raw.Table(), rtenfb.SlotConstantNodeDataOffset)] = binary.LittleEndian.AppendUint64(nil, uint64(off))
+		o.patches[fb.FieldPos(raw.Table(),
+			rtenfb.SlotConstantNodeDataOffset)] = binary.LittleEndian.AppendUint64(nil, uint64(off))
 	}
 	for i := range m.constants {
 		p := m.Constant(i).payload()
@@ -329,7 +337,8 @@ func (o *overlay) tangled() bool {
 	return found
 }
 
-// patchable reports whether the stored offset or scalar of a field is one that is patched.
+// patchable reports whether the stored offset or scalar of a field is one that is
+// patched.
 func patchable(t *fb.Table, f *fb.Field) bool {
 	switch t.Name {
 	case "Model":

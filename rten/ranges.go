@@ -14,7 +14,8 @@ type fileRange struct {
 
 func sortRanges(list []fileRange) {
 	slices.SortFunc(list, func(a, b fileRange) int {
-		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.end, b.end), cmp.Compare(a.constant, b.constant))
+		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.end, b.end),
+			cmp.Compare(a.constant, b.constant))
 	})
 }
 

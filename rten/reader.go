@@ -40,7 +40,7 @@ type Reader struct {
 	warnings func() []error
 }
 
-// Open opens the file called name and maps it where the platform can.
+// Open opens the named file and maps it where the platform can.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	src, err := source.Open(name, opts != nil && opts.NoMap)
 	if err != nil {
@@ -93,7 +93,7 @@ func Detect(r io.ReaderAt, size int64) bool {
 }
 
 // firstWindow is what an unmapped file is asked for at first, in the hope that
-// the model lies in it.
+// the model is in it.
 const firstWindow = 64 << 10
 
 // maxModel is the largest flatbuffer.
@@ -126,7 +126,8 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	var at, n int64
 	switch {
 	case len(head) < 4:
-		return nil, failed(r.size, "", fmt.Errorf("%w: a model takes more than %d bytes", io.ErrUnexpectedEOF, r.size))
+		return nil, failed(r.size, "",
+			fmt.Errorf("%w: a model takes more than %d bytes", io.ErrUnexpectedEOF, r.size))
 	case string(head[:4]) == magic:
 		if r.header, err = parseHeader(head, r.size); err != nil {
 			return nil, err
@@ -140,11 +141,14 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 		}
 		// Not before a few bytes look like a model is all of a file read.
 		if !plausible(src, head) {
-			return nil, failed(0, "", fmt.Errorf("%w: neither the mark RTEN nor a flatbuffer", tensor.ErrMalformed))
+			return nil, failed(0, "",
+				fmt.Errorf("%w: neither the magic number RTEN nor a flatbuffer", tensor.ErrMalformed))
 		}
 	}
 	if n > min(limits.MaxMetadata, maxModel) {
-		return nil, failed(at, "model", fmt.Errorf("%w: a model of %d bytes, more than %d", tensor.ErrLimit, n, min(limits.MaxMetadata, maxModel)))
+		return nil, failed(at, "model",
+			fmt.Errorf("%w: a model of %d bytes, more than %d", tensor.ErrLimit, n,
+				min(limits.MaxMetadata, maxModel)))
 	}
 	buf, err := r.metadata(head, at, n, kept)
 	if err != nil {
@@ -168,7 +172,7 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	return r, nil
 }
 
-// metadata returns the model's bytes, which nobody else can change.
+// metadata returns the model's bytes, which nothing else can change.
 func (r *Reader) metadata(head []byte, at, n int64, kept bool) ([]byte, error) {
 	if kept {
 		if b, ok := r.src.Bytes(at, n); ok {

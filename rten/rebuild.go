@@ -8,9 +8,9 @@ import (
 )
 
 // A rebuilder writes all tables of a model anew, so that constants can move in or out of
-// the flatbuffer and nodes can come and go. Absent fields stay absent. Tables are written
-// as often as they are referred to: sharing could make the copy so small that it looks
-// like an attack.
+// the flatbuffer and nodes can come and go. Absent fields stay absent. Tables are
+// written as often as they are referred to: sharing could make the copy so small that it
+// looks like an attack.
 type rebuilder struct {
 	e    *Edit
 	m    *Model
@@ -25,7 +25,8 @@ type rangeKey struct{ off, size int64 }
 
 func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 	m := e.r.model
-	tree, err := fb.Take(m.buf, &rtenfb.Schema, rtenfb.TableModel, func(table, slot int) int { return 4 })
+	tree, err := fb.Take(m.buf, &rtenfb.Schema, rtenfb.TableModel,
+		func(table, slot int) int { return 4 })
 	if err != nil {
 		return nil, fmt.Errorf("rten: %w", err)
 	}
@@ -35,7 +36,8 @@ func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 		if e.removed[i] || !b.enc.outside(p.elements) {
 			continue
 		}
-		if err := b.enc.place(rangeKey{p.off, p.size}, m.tensorName(i), over.blob(p.off, p.size)); err != nil {
+		if err := b.enc.place(rangeKey{p.off, p.size}, m.tensorName(i),
+			over.blob(p.off, p.size)); err != nil {
 			return nil, err
 		}
 	}
@@ -145,7 +147,8 @@ func (b *rebuilder) constant(n, data *fb.Node, depth int) {
 		b.enc.deepest = max(b.enc.deepest, depth)
 	}
 	data.SetCustom(func(*fb.Builder) fb.Offset {
-		at, err := b.enc.constant(rangeKey{p.off, p.size}, b.m.tensorName(i), p.dtype, p.shape(), b.over.blob(p.off, p.size))
+		at, err := b.enc.constant(rangeKey{p.off, p.size}, b.m.tensorName(i), p.dtype, p.shape(),
+			b.over.blob(p.off, p.size))
 		b.fail(err)
 		return at
 	})

@@ -21,14 +21,14 @@ func (r release) String() string {
 const oldest release = 200
 
 // A Requirement is something in a model that older releases of RTen refuse, or
-// would compute otherwise because they do not look at it.
+// would compute otherwise because they ignore it.
 type Requirement struct {
 	Release string // the first that has it, such as 0.14.0
 	What    string // in the schema's words, such as operator If
 	Field   string // where it is first met
 }
 
-// Requires tells the lowest release of RTen that runs the model as it is meant,
+// Requires returns the lowest release of RTen that runs the model as it is meant,
 // and everything that asks for more than the oldest one, 0.2.0, the newest
 // first. What a file only says about itself, such as the element types of its
 // values, asks for nothing. An operator that is newer than this library gives
@@ -118,9 +118,9 @@ func neutral(f *fb.Field, value any) bool {
 	if f.Optional {
 		return false
 	}
-	all := func(v []uint32, want uint32) bool {
+	all := func(v []uint32, value uint32) bool {
 		for _, x := range v {
-			if x != want {
+			if x != value {
 				return false
 			}
 		}

@@ -52,7 +52,8 @@ func (m *Model) warnings() (list []error) {
 		return true
 	})
 	if more > 0 {
-		list = append(list, failed(-1, "", fmt.Errorf("%w: %d more warnings", tensor.ErrLimit, more)))
+		list = append(list,
+			failed(-1, "", fmt.Errorf("%w: %d more warnings", tensor.ErrLimit, more)))
 	}
 	return list
 }
@@ -70,11 +71,13 @@ func (m *Model) departure() (first error) {
 
 // verifyRanges checks that the parts of the file do not overlap, that nothing
 // hides between them, and that everything can be read.
-func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList, o *tensor.VerifyOptions) error {
+func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList,
+	o *tensor.VerifyOptions) error {
 	m := r.model
 	used := make([]fileRange, 0, m.external+2)
 	if r.v2 {
-		used = append(used, fileRange{0, headerSize, -1}, fileRange{r.header.ModelOffset, r.header.ModelOffset + r.header.ModelSize, -1})
+		used = append(used, fileRange{0, headerSize, -1},
+			fileRange{r.header.ModelOffset, r.header.ModelOffset + r.header.ModelSize, -1})
 	} else {
 		used = append(used, fileRange{0, r.size, -1})
 	}
@@ -143,9 +146,12 @@ func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList, o *
 		case err != nil:
 			return s.failed(list, g, "padding", err)
 		case hidden >= 0:
-			list.Warn(failed(hidden, "", fmt.Errorf("%w: bytes that are not zero in the %d at %d, which belong to nothing", tensor.ErrMalformed, g.end-g.off, g.off)))
+			list.Warn(failed(hidden, "",
+				fmt.Errorf("%w: bytes that are not zero in the %d at %d, which belong to nothing",
+					tensor.ErrMalformed, g.end-g.off, g.off)))
 		case g.end-g.off > maxGap:
-			list.Warn(failed(g.off, "", fmt.Errorf("%w: a hole of %d bytes", tensor.ErrMalformed, g.end-g.off)))
+			list.Warn(failed(g.off, "",
+				fmt.Errorf("%w: a hole of %d bytes", tensor.ErrMalformed, g.end-g.off)))
 		}
 	}
 	if o.Depth == tensor.VerifyStructure {

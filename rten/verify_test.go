@@ -44,7 +44,7 @@ func TestVerifyGraphs(t *testing.T) {
 		}, "graph.nodes[0]", "an output of the graph that nothing computes"},
 		{"an operator as an output of the graph", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0}, nil)}, nil, []uint32{1}, nil)
-		}, "graph.nodes[1]", "stands for an output"},
+		}, "graph.nodes[1]", "an output of the graph is an operator"},
 		{"an output twice", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1)}, nil, []uint32{0, 0}, nil)
 		}, "graph.outputs[1]", "an output twice"},

@@ -55,7 +55,8 @@ func (v *graphVerifier) graph(i int) {
 		for _, id := range ids {
 			producer[id] = given
 			if kinds[id] == OperatorNode {
-				v.warn(i, id, int(g.Node(id).pos), "", "an operator stands for a value that is given to the graph")
+				v.warn(i, id, int(g.Node(id).pos), "",
+					"the node of a value that is given to the graph is an operator")
 			}
 		}
 	}
@@ -64,8 +65,8 @@ func (v *graphVerifier) graph(i int) {
 			v.outputs(op, kinds, producer)
 		}
 	}
-	// RTen orders operators by itself: who computes a value may stand behind who
-	// reads it.
+	// RTen orders operators by itself: the one that computes a value may come after one
+	// that reads it.
 	for node := range g.Nodes() {
 		if op, ok := node.Operator(); ok {
 			v.inputs(op, kinds, producer)
@@ -76,9 +77,11 @@ func (v *graphVerifier) graph(i int) {
 	for j, id := range g.Outputs() {
 		switch {
 		case seen[id]:
-			v.warn(i, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphOutputs)+4+4*j, fmt.Sprintf("outputs[%d]", j), "node %d is an output twice: RTen refuses to plan the graph", id)
+			v.warn(i, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphOutputs)+4+4*j,
+				fmt.Sprintf("outputs[%d]", j),
+				"node %d is an output twice: RTen refuses to plan the graph", id)
 		case kinds[id] == OperatorNode:
-			v.warn(i, id, int(g.Node(id).pos), "", "an operator stands for an output of the graph")
+			v.warn(i, id, int(g.Node(id).pos), "", "the node of an output of the graph is an operator")
 		case kinds[id] == ValueNode && producer[id] == -1:
 			v.warn(i, id, int(g.Node(id).pos), "", "an output of the graph that nothing computes")
 		}
@@ -105,9 +108,11 @@ func (v *graphVerifier) outputs(op Operator, kinds []NodeKind, producer []int32)
 		field := fmt.Sprintf("outputs[%d]", j)
 		switch {
 		case kinds[id] != ValueNode:
-			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field, "node %d is a %v, not a value", id, kinds[id])
+			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field,
+				"node %d is a %v, not a value", id, kinds[id])
 		case producer[id] != -1:
-			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field, "node %d has another producer", id)
+			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field,
+				"node %d has another producer", id)
 		default:
 			producer[id] = int32(op.n.index)
 		}
@@ -121,15 +126,18 @@ func (v *graphVerifier) inputs(op Operator, kinds []NodeKind, producer []int32) 
 		switch {
 		case id < 0:
 		case kinds[id] == OperatorNode:
-			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field, "node %d is an operator, not a tensor", id)
+			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field,
+				"node %d is an operator, not a tensor", id)
 		case kinds[id] == ValueNode && producer[id] == -1:
-			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field, "nothing gives node %d a value", id)
+			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field,
+				"nothing gives node %d a value", id)
 		}
 	}
 	// Missing ones at the end count: RTen drops them of outputs only.
 	t := op.Type()
 	if max := t.MaxInputs(); max >= 0 && len(inputs) > max {
-		v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, "inputs", "%d inputs where %v takes at most %d", len(inputs), t, max)
+		v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, "inputs",
+			"%d inputs where %v takes at most %d", len(inputs), t, max)
 	}
 	absent := func(i int) bool { return i >= len(inputs) || inputs[i] < 0 }
 	min := t.MinInputs()
@@ -140,12 +148,14 @@ func (v *graphVerifier) inputs(op Operator, kinds []NodeKind, producer []int32) 
 	}
 	for i := range min {
 		if absent(i) {
-			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, fmt.Sprintf("inputs[%d]", i), "absent, while %v needs its first %d inputs", t, min)
+			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, fmt.Sprintf("inputs[%d]", i),
+				"absent, while %v needs its first %d inputs", t, min)
 			return
 		}
 	}
 	if a, b, ok := t.needsOneOf(); ok && absent(a) && absent(b) {
-		v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, "inputs", "%v needs input %d or %d", t, a, b)
+		v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, "inputs", "%v needs input %d or %d", t,
+			a, b)
 	}
 }
 
@@ -159,26 +169,30 @@ func (v *graphVerifier) attributes(op Operator) {
 	if !t.Known() {
 		return // departures has said so
 	}
-	want := &operators[t]
+	rule := &operators[t]
 	tag := op.attrsTag()
 	switch {
-	case want.use == ignored:
+	case rule.use == ignored:
 		if tag != 0 {
-			warn(rtenfb.SlotOperatorNodeAttrsType, "attrs", "%s, which %v does not read", op.AttrsTable(), t)
+			warn(rtenfb.SlotOperatorNodeAttrsType, "attrs", "%s, which %v does not read",
+				op.AttrsTable(), t)
 		}
 		return
-	case tag == 0 && want.use == needed:
-		warn(rtenfb.SlotOperatorNodeType, "attrs", "absent, while %v needs %s", t, attrTable(int(want.attrs)).Name)
+	case tag == 0 && rule.use == needed:
+		warn(rtenfb.SlotOperatorNodeType, "attrs", "absent, while %v needs %s", t,
+			attrTable(int(rule.attrs)).Name)
 		return
-	case tag != 0 && tag != int(want.attrs):
-		warn(rtenfb.SlotOperatorNodeAttrsType, "attrs", "%s where %v requires %s", op.AttrsTable(), t, attrTable(int(want.attrs)).Name)
+	case tag != 0 && tag != int(rule.attrs):
+		warn(rtenfb.SlotOperatorNodeAttrsType, "attrs", "%s where %v requires %s",
+			op.AttrsTable(), t, attrTable(int(rule.attrs)).Name)
 		return
 	}
 	for a := range op.Attributes() {
 		switch x := a.Value.(type) {
 		case Enum:
 			if a.Set && !x.known() {
-				warn(rtenfb.SlotOperatorNodeAttrs, "attrs."+a.Name, "%d is not a %s", x.Number, x.Type)
+				warn(rtenfb.SlotOperatorNodeAttrs, "attrs."+a.Name, "%d is not a %s", x.Number,
+					x.Type)
 			}
 		case nil:
 			if t == OpIf || t == OpLoop {
@@ -236,7 +250,8 @@ func (v *graphVerifier) cycles(graph int, g *Graph, producer []int32) {
 			case unseen:
 				push(op)
 			case open:
-				v.warn(graph, op, int(g.Node(op).pos), "", "the operator waits for its own result, by way of node %d", id)
+				v.warn(graph, op, int(g.Node(op).pos), "",
+					"the operator waits for its own result, by way of node %d", id)
 			}
 		}
 	}
@@ -252,7 +267,8 @@ func (v *graphVerifier) duplicates(graph int, g *Graph) {
 			continue
 		}
 		if first, ok := seen[name]; ok {
-			v.warn(graph, node.index, int(node.pos), "name", "%s is the name of node %d as well", tensor.Quote(name), first)
+			v.warn(graph, node.index, int(node.pos), "name", "%s is the name of node %d as well",
+				tensor.Quote(name), first)
 			continue
 		}
 		seen[name] = node.index
@@ -274,7 +290,9 @@ func (v *graphVerifier) captures(graph int, g *Graph, kinds []NodeKind) {
 			found = v.has(i, name)
 		}
 		if !found {
-			v.warn(graph, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures), fmt.Sprintf("captures[%d]", j), "no graph around this one has a tensor named %s", tensor.Quote(name))
+			v.warn(graph, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures),
+				fmt.Sprintf("captures[%d]", j),
+				"no graph around this one has a tensor named %s", tensor.Quote(name))
 		}
 	}
 }

@@ -42,9 +42,11 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 	}
 	switch {
 	case out.Version < 0 || out.Version > 2:
-		return out, fmt.Errorf("%w: rten: version %d; there are 1 and 2", errors.ErrUnsupported, out.Version)
+		return out, fmt.Errorf("%w: rten: version %d; there are 1 and 2", errors.ErrUnsupported,
+			out.Version)
 	case out.Align < 0 || out.Align != 0 && (bits.OnesCount64(uint64(out.Align)) != 1 || out.Align < 4 || out.Align > 1<<30):
-		return out, fmt.Errorf("rten: Align is %d, which is no power of two from 4 to 2^30", out.Align)
+		return out, fmt.Errorf("rten: Align is %d, which is no power of two from 4 to 2^30",
+			out.Align)
 	}
 	if out.Version == 0 {
 		out.Version = 2
@@ -68,8 +70,9 @@ func (g *GraphBuilder) WriteFile(ctx context.Context, name string, opts *WriterO
 	return l.writeFile(ctx, name)
 }
 
-// Write writes the model that g has assembled to w, from the start to the end, or reports
-// what went wrong while it was. The bytes depend on nothing but the model and the options.
+// Write writes the model that g has assembled to w, from the start to the end, or
+// reports what went wrong while it was. The bytes depend on nothing but the model and
+// the options.
 func (g *GraphBuilder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	l, err := g.layout(opts)
 	if err != nil {
@@ -102,7 +105,7 @@ func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
 	return e.model(encodeModel(e, graph, metadata))
 }
 
-// A cancelWriter fails once its context is done, which it looks at every 1 MiB.
+// A cancelWriter fails once its context is done, which it checks every 1 MiB.
 type cancelWriter struct {
 	ctx context.Context
 	w   io.Writer
@@ -130,8 +133,9 @@ type layout struct {
 }
 
 // version2Layout puts a header before the model's pieces, which begin at 0, and
-// the tensor data behind it. Pieces may be empty.
-func version2Layout(model []piece, modelSize int64, external []piece, externalSize, alignment int64) (*layout, error) {
+// the tensor data after it. Pieces may be empty.
+func version2Layout(model []piece, modelSize int64, external []piece, externalSize,
+	alignment int64) (*layout, error) {
 	h := Header{ModelOffset: headerSize, ModelSize: modelSize}
 	var ok bool
 	if h.TensorOffset, ok = align.Up(headerSize+modelSize, max(alignment, 64)); !ok {
@@ -191,7 +195,8 @@ func (l *layout) write(ctx context.Context, w io.Writer) error {
 			return fmt.Errorf("rten: writing %s: %w", tensor.Quote(p.name), err)
 		}
 		if n != p.data.Size() {
-			return fmt.Errorf("%w: %s has %d bytes where %d were promised", tensor.ErrMalformed, tensor.Quote(p.name), n, p.data.Size())
+			return fmt.Errorf("%w: %s has %d bytes where %d were promised", tensor.ErrMalformed,
+				tensor.Quote(p.name), n, p.data.Size())
 		}
 		at += n
 	}

@@ -18,7 +18,8 @@ func FieldPos(t flatbuffers.Table, slot int) int {
 	return int(t.Pos) + int(o)
 }
 
-// FieldPosOr returns the position of a field in the buffer, that of its table if it is absent.
+// FieldPosOr returns the position of a field in the buffer, that of its table if it is
+// absent.
 func FieldPosOr(t flatbuffers.Table, slot int) int {
 	if p := FieldPos(t, slot); p != 0 {
 		return p
@@ -26,8 +27,8 @@ func FieldPosOr(t flatbuffers.Table, slot int) int {
 	return int(t.Pos)
 }
 
-// FieldTarget returns the position that a field refers to: of a table, or of the length of a
-// vector or string. It is 0 if the field is absent.
+// FieldTarget returns the position that a field refers to: of a table, or of the length
+// of a vector or string. It is 0 if the field is absent.
 func FieldTarget(t flatbuffers.Table, slot int) int {
 	p := FieldPos(t, slot)
 	if p == 0 {

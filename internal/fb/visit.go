@@ -64,7 +64,8 @@ func (v *Visit) walk(visit func(v *Visit) bool) bool {
 			}
 			first := v.Vector(flatbuffers.UOffsetT(o))
 			for j := range v.VectorLen(flatbuffers.UOffsetT(o)) {
-				t := flatbuffers.Table{Bytes: v.Bytes, Pos: v.Indirect(first + flatbuffers.UOffsetT(4*j))}
+				t := flatbuffers.Table{Bytes: v.Bytes,
+					Pos: v.Indirect(first + flatbuffers.UOffsetT(4*j))}
 				if !(&Visit{t, &v.s.Tables[table], v.s, v, f, j}).walk(visit) {
 					return false
 				}
@@ -108,8 +109,9 @@ func (v *Visit) Newer(found func(pos int, what string)) {
 	}
 }
 
-// Parts calls part for the ranges of the buffer that the table and the vectors and strings
-// of its fields take; field is nil, or what the range is the stored offset or scalar of.
+// Parts calls part for the ranges of the buffer that the table and the vectors and
+// strings of its fields take; field is nil, or what the range is the stored offset or
+// scalar of.
 func (v *Visit) Parts(part func(pos, n int, field *Field)) {
 	vtable := int(v.Pos) - int(flatbuffers.GetSOffsetT(v.Bytes[v.Pos:]))
 	part(int(v.Pos), 4, nil)

@@ -10,13 +10,14 @@ import (
 	"testing"
 )
 
-// Accessors calls every exported method of root and of the values that it leads to, after
-// the loops that yielded them have ended and from several goroutines at once. It finds
-// nothing by itself: run it under the race detector. names are the arguments for string
-// parameters. It returns the methods called, as in "*ptd.Reader.Len".
+// Accessors calls every exported method of root and of the values that it leads to,
+// after the loops that yielded them have ended and from several goroutines at once. It
+// finds nothing by itself: run it under the race detector. names are the arguments for
+// string parameters. It returns the methods called, as in "*ptd.Reader.Len".
 func Accessors(t testing.TB, root any, names ...string) (called map[string]bool) {
 	t.Helper()
-	a := &accessors{names: append(names, ""), count: make(map[reflect.Type]int), seen: make(map[any]bool)}
+	a := &accessors{names: append(names, ""), count: make(map[reflect.Type]int),
+		seen: make(map[any]bool)}
 	a.keep(reflect.ValueOf(root))
 	called = make(map[string]bool)
 	for i := 0; i < len(a.values); i++ {
