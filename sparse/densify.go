@@ -18,7 +18,7 @@ func Densify(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tens
 	if t == nil {
 		return nil, errNil
 	}
-	d, err := newDense(ctx, t, opts.orZero())
+	d, err := newDense(ctx, t, opts.of(t))
 	if err != nil {
 		return nil, failed(t, err)
 	}
@@ -33,7 +33,7 @@ func Open(ctx context.Context, t *tensor.Tensor, opts *Options) (io.ReadCloser, 
 	if t == nil {
 		return nil, errNil
 	}
-	d, err := newDense(ctx, t, opts.orZero())
+	d, err := newDense(ctx, t, opts.of(t))
 	if err != nil {
 		return nil, failed(t, err)
 	}

@@ -12,11 +12,11 @@
 package sparse
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -32,7 +32,8 @@ const (
 // Options say what an operation may do. nil is the zero value.
 type Options struct {
 	// MaxMemory is how many bytes the indices of one tensor may take, together with values
-	// that are not in order; 0 is 1 GiB. Beyond, an operation fails with tensor.ErrLimit.
+	// that are not in order. Beyond, an operation fails with tensor.ErrLimit. 0 is 64 MiB and
+	// 128 times what the tensor takes in its file, which genuine tensors do not reach.
 	MaxMemory int64
 	// Ordered makes Check require what zTensor 2 does: columns that ascend in each row of
 	// a compressed matrix, and coordinates that are distinct.
@@ -41,13 +42,39 @@ type Options struct {
 	Duplicates Duplicates
 }
 
-func (o *Options) orZero() Options {
+// of returns the options for t, with the default of MaxMemory.
+func (o *Options) of(t *tensor.Tensor) Options {
 	var v Options
 	if o != nil {
 		v = *o
 	}
-	v.MaxMemory = min(cmp.Or(v.MaxMemory, 1<<30), math.MaxInt/2)
+	if v.MaxMemory == 0 {
+		v.MaxMemory = math.MaxInt64
+		if n, ok := align.Mul(stored(t), 128); ok && n <= math.MaxInt64-64<<20 {
+			v.MaxMemory = n + 64<<20
+		}
+	}
+	v.MaxMemory = min(v.MaxMemory, math.MaxInt/2)
 	return v
+}
+
+// stored is how many bytes t takes where it is stored.
+func stored(t *tensor.Tensor) (sum int64) {
+	add := func(b tensor.Blob) {
+		n := max(b.Size(), 0)
+		if st, ok := b.Stored(); ok {
+			n = st.Size
+		}
+		var ok bool
+		if sum, ok = align.Add(sum, n); !ok {
+			sum = math.MaxInt64
+		}
+	}
+	add(t.Data)
+	for i := range t.Parts {
+		add(t.Parts[i].Data)
+	}
+	return sum
 }
 
 // Duplicates says what several values for one element mean, which formats leave open.

@@ -264,7 +264,7 @@ func Check(ctx context.Context, t *tensor.Tensor, opts *Options) error {
 	if t == nil {
 		return errNil
 	}
-	o := opts.orZero()
+	o := opts.of(t)
 	x, err := open(ctx, t, o)
 	if err == nil {
 		err = x.read(ctx, o.Ordered && !x.csr)

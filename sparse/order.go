@@ -147,7 +147,7 @@ func Sort(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor,
 	if t == nil {
 		return nil, errNil
 	}
-	o := opts.orZero()
+	o := opts.of(t)
 	x, values, err := load(ctx, t, o)
 	if err != nil {
 		return nil, failed(t, err)

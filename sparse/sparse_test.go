@@ -285,6 +285,39 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// A part that decodes to more than a file of its size can hold is refused before memory is full.
+func TestMemoryIsBoundedByDefault(t *testing.T) {
+	const n = 1 << 30
+	zeros := func(size int64) tensor.Blob { return tensor.NewBlob(bomb(size)) }
+	x := &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{n}, Scheme: sparse.COO, Parts: []tensor.Part{
+		{Role: "values", DType: tensor.U8, Data: zeros(n)}, {Role: "coords", DType: tensor.U64, Data: zeros(8 * n)}}}
+	if err := sparse.Check(t.Context(), x, &sparse.Options{Ordered: true}); !errors.Is(err, tensor.ErrLimit) {
+		t.Error("Check:", err)
+	}
+	if _, err := sparse.Densify(t.Context(), x, nil); !errors.Is(err, tensor.ErrLimit) {
+		t.Error("Densify:", err)
+	}
+}
+
+// A bomb takes 100 bytes in its file and decodes to zeros.
+type bomb int64
+
+func (b bomb) Size() int64           { return int64(b) }
+func (b bomb) Bytes() ([]byte, bool) { return nil, false }
+func (b bomb) Stored() tensor.Stored { return tensor.Stored{Size: 100, Encoding: "zstd"} }
+func (b bomb) ReadInto(p []byte) error {
+	clear(p)
+	return nil
+}
+func (b bomb) ReadAt(p []byte, off int64) (int, error) {
+	n := min(int64(len(p)), int64(b)-off)
+	clear(p[:n])
+	if n < int64(len(p)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
 func TestMalformedIndices(t *testing.T) {
 	one := []uint8{1, 2}
 	for name, x := range map[string]*tensor.Tensor{

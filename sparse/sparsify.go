@@ -33,7 +33,7 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string, opts *Option
 	case scheme == CSR && len(t.Shape) != 2:
 		return nil, failed(t, fmt.Errorf("%w: %d dimensions, %s has two", errors.ErrUnsupported, len(t.Shape), CSR))
 	}
-	x := &indices{t: t, csr: scheme == CSR, limit: opts.orZero().MaxMemory}
+	x := &indices{t: t, csr: scheme == CSR, limit: opts.of(t).MaxMemory}
 	values, err := x.collect(ctx, width)
 	if err != nil {
 		return nil, failed(t, err)

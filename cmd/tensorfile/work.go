@@ -6,56 +6,33 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"runtime"
 
+	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// inOrder does pieces of work on all cores and hands out the results in order,
-// each as soon as it and those before it are done. jobs runs only little ahead of
-// that, in a goroutine of its own. It stops early, with no result handed out
-// twice, when the context ends.
+// inOrder works on jobs on all cores and emits the results in order. jobs and emit
+// run in the goroutine of the caller. It stops early when the context ends.
 func inOrder[J, T any](ctx context.Context, jobs iter.Seq[J], work func(J) T, emit func(J, T)) {
-	workers := runtime.GOMAXPROCS(0)
-	if workers <= 1 {
-		for j := range jobs {
-			if ctx.Err() != nil {
-				return
-			}
-			emit(j, work(j))
-		}
-		return
-	}
-	// A slot is a promise; the queue bounds how far work runs ahead.
 	type slot struct {
-		j    J
-		done chan T
+		j      J
+		result T
 	}
-	todo := make(chan slot)
-	queue := make(chan slot, 4*workers)
-	for range workers {
-		go func() {
-			for s := range todo {
-				s.done <- work(s.j)
-			}
-		}()
-	}
-	go func() {
-		defer close(todo)
-		defer close(queue)
-		for j := range jobs {
-			if ctx.Err() != nil {
-				return
-			}
-			s := slot{j, make(chan T, 1)}
-			queue <- s
-			todo <- s
+	line := parallel.New(ctx, 0, func(_ context.Context, s *slot) error {
+		s.result = work(s.j)
+		return nil
+	}, func(s *slot) error {
+		emit(s.j, s.result)
+		return nil
+	})
+	defer line.Close()
+	for j := range jobs {
+		if line.Put(&slot{j: j}, 0) != nil {
+			return
 		}
-	}()
-	for s := range queue {
-		emit(s.j, <-s.done)
 	}
+	line.Flush()
 }
 
 // upTo yields 0 to n-1.
