@@ -23,8 +23,8 @@ const (
 	// A statistic is listed as PATH:STATISTIC, so that a long path with many statistics
 	// makes the list larger than the file: by freeNames, and beyond that namesRatio times
 	// the metadata.
-	freeNames  = 1 << 20
-	namesRatio = 8
+	freeNames  = 64 << 20
+	namesRatio = 16
 )
 
 // A parser walks through a file once, from its first byte to its last.

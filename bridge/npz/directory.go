@@ -67,6 +67,9 @@ func (r *Reader) open() error {
 	if dup := duplicate(len(r.tensors), func(i int) string { return r.tensors[i].Name }); dup >= 0 {
 		return npzError(-1, fieldOf(r.tensors[dup].Name), tensor.ErrMalformed, "duplicate name")
 	}
+	if dup := duplicate(len(r.blobs), func(i int) string { return r.blobs[i].name }); dup >= 0 {
+		return npzError(-1, fieldOf(r.blobs[dup].name), tensor.ErrMalformed, "duplicate name")
+	}
 	return o.disjoint()
 }
 
@@ -143,6 +146,7 @@ func (o *opener) add(f *zip.File) error {
 		return o.array(m, strings.TrimSuffix(name, numpy.Suffix), field, off)
 	case !f.FileInfo().IsDir():
 		r.blobs = append(r.blobs, blob{name, m.blob()})
+		r.files = append(r.files, file{f, name, -1})
 	}
 	return nil
 }
@@ -183,6 +187,9 @@ func (o *opener) array(m *member, name, field string, off int64) error {
 	if h.BigEndian {
 		data = numpy.LittleEndian(data, h.DType.Align())
 	}
-	r.tensors = append(r.tensors, tensor.Tensor{Name: name, DType: h.DType, Shape: h.Shape, Order: h.Order, Data: data})
+	r.files = append(r.files, file{m.f, name, len(r.tensors)})
+	r.tensors = append(r.tensors, tensor.Tensor{
+		Name: name, DType: h.DType, Shape: h.Shape, Order: h.Order, Data: data,
+	})
 	return nil
 }

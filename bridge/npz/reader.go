@@ -1,6 +1,7 @@
 package npz
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"io"
@@ -35,6 +36,7 @@ type Reader struct {
 	src      *source.Source
 	tensors  []tensor.Tensor
 	blobs    []blob
+	files    []file // of arrays and blobs, in the order of the archive
 	warnings []error
 	limits   tensor.Limits
 	strict   bool
@@ -46,6 +48,13 @@ type Reader struct {
 type blob struct {
 	name string
 	data tensor.Blob
+}
+
+// A file is an entry of the directory.
+type file struct {
+	zip   *zip.File
+	name  string // of the array or blob
+	array int    // index of the array, -1 for other members
 }
 
 // Detect reports whether a file begins like a zip archive whose first member is an array,
@@ -143,13 +152,18 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 
 // Tensor returns the array of that name, or nil.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
-	r.once.Do(func() {
-		r.table, _ = names.Build(len(r.tensors), func(i int) string { return r.tensors[i].Name })
-	})
-	if i := r.table.Lookup(name); i >= 0 {
+	if i := r.index(name); i >= 0 {
 		return &r.tensors[i]
 	}
 	return nil
+}
+
+// index returns the index of the array of that name, or -1.
+func (r *Reader) index(name string) int {
+	r.once.Do(func() {
+		r.table, _ = names.Build(len(r.tensors), func(i int) string { return r.tensors[i].Name })
+	})
+	return r.table.Lookup(name)
 }
 
 // Blobs yields the members that are not arrays.

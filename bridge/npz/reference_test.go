@@ -107,7 +107,12 @@ func TestArchivesOfNumPy(t *testing.T) {
 			}
 			again := filepath.Join(out, filepath.Base(name))
 			opts := &WriterOptions{Compress: strings.Contains(name, "deflated")}
-			if err := WriteFile(t.Context(), again, tensor.Of(numbers...), opts); err != nil {
+			if len(numbers) < r.Len() { // what is not numbers is copied
+				err = NewEdit(r).WriteFile(t.Context(), again, nil)
+			} else {
+				err = WriteFile(t.Context(), again, tensor.Of(numbers...), opts)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			r2, err := Open(again, &ReaderOptions{Strict: true})
@@ -115,8 +120,8 @@ func TestArchivesOfNumPy(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r2.Close()
-			if r2.Len() != len(numbers) {
-				t.Errorf("%d arrays after writing %d", r2.Len(), len(numbers))
+			if r2.Len() != r.Len() {
+				t.Errorf("%d arrays after writing %d", r2.Len(), r.Len())
 			}
 			for x := range r2.Tensors() {
 				if st, _ := x.Data.Stored(); st.Encoding == "raw" && st.Offset%numpy.Alignment != 0 {

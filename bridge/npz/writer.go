@@ -85,18 +85,22 @@ func (w *Writer) Check(t *tensor.Tensor) error {
 	if err := numpy.Check(t); err != nil {
 		return err
 	}
+	return w.checkName(t.Name)
+}
+
+// checkName reports why an array cannot have the name.
+func (w *Writer) checkName(name string) error {
 	refuse := func(reason string, class error) error {
-		return fmt.Errorf("npz: tensor %s: %s: %w", tensor.Quote(t.Name), reason, class)
+		return fmt.Errorf("npz: tensor %s: %s: %w", tensor.Quote(name), reason, class)
 	}
-	_, duplicate := w.names[t.Name]
+	_, duplicate := w.names[name]
 	switch {
-	case !utf8.ValidString(t.Name):
+	case !utf8.ValidString(name):
 		return refuse("its name is not UTF-8", errors.ErrUnsupported)
-	case strings.Contains(t.Name, "\x00"):
+	case strings.Contains(name, "\x00"):
 		return refuse("its name has a NUL, at which NumPy cuts names", errors.ErrUnsupported)
-	case len(t.Name) > MaxName:
-		return refuse(fmt.Sprintf("its name has more than %d bytes",
-			MaxName), errors.ErrUnsupported)
+	case len(name) > MaxName:
+		return refuse(fmt.Sprintf("its name has more than %d bytes", MaxName), errors.ErrUnsupported)
 	case duplicate:
 		return refuse("duplicate name", tensor.ErrDuplicate)
 	}
@@ -121,18 +125,8 @@ func (w *Writer) add(name string, write func(m io.Writer) (int64, error)) error 
 	h := &zip.FileHeader{Name: name, Method: zip.Store}
 	if w.opts.Compress {
 		h.Method = zip.Deflate
-	} else {
-		// A zip file aligns nothing. An extra field of its own length, with the
-		// tag that Android's zipalign uses for the purpose, moves the member.
-		if err := w.z.Flush(); err != nil {
-			return err
-		}
-		const local, field = 30, 6
-		padding := align.Padding(w.count.n+w.tail+local+int64(len(name))+field, numpy.Alignment)
-		h.Extra = binary.LittleEndian.AppendUint16(nil, 0xd935)
-		h.Extra = binary.LittleEndian.AppendUint16(h.Extra, uint16(2+padding))
-		h.Extra = binary.LittleEndian.AppendUint16(h.Extra, numpy.Alignment)
-		h.Extra = append(h.Extra, make([]byte, padding)...)
+	} else if err := w.alignMember(h); err != nil {
+		return err
 	}
 	m, err := w.z.CreateHeader(h)
 	if err != nil {
@@ -143,6 +137,21 @@ func (w *Writer) add(name string, write func(m io.Writer) (int64, error)) error 
 		w.tail = 24 // as archive/zip writes it for zip64
 	}
 	return err
+}
+
+// alignMember gives the header an extra field of such a length, with the tag that Android's
+// zipalign uses for the purpose, that the content of the member is aligned.
+func (w *Writer) alignMember(h *zip.FileHeader) error {
+	if err := w.z.Flush(); err != nil {
+		return err
+	}
+	const local, field = 30, 6
+	padding := align.Padding(w.count.n+w.tail+local+int64(len(h.Name))+field, numpy.Alignment)
+	h.Extra = binary.LittleEndian.AppendUint16(nil, 0xd935)
+	h.Extra = binary.LittleEndian.AppendUint16(h.Extra, uint16(2+padding))
+	h.Extra = binary.LittleEndian.AppendUint16(h.Extra, numpy.Alignment)
+	h.Extra = append(h.Extra, make([]byte, padding)...)
+	return nil
 }
 
 // AddAll adds tensors until one is refused, ts fails, or ctx ends.
