@@ -19,15 +19,15 @@ import (
 // A pair2 is a key of a map and its value, both encoded.
 type pair2 struct{ key, value []byte }
 
-// pairs reads a map whose keys lie that deep.
-func (c *canon) pairs(depth int) []pair2 {
+// pairs reads a map .
+func (c *cursor) pairs() []pair2 {
 	var all []pair2
 	var before []byte
-	for n := c.open(cborMap); n > 0 && c.err == nil; n-- {
+	for n := c.container(cborMap); c.more(&n); {
 		from := c.p
-		c.key(&before, depth)
+		c.key(&before)
 		mid := c.p
-		if c.skip(depth); c.err == nil {
+		if c.skip(); c.err == nil {
 			all = append(all, pair2{c.b[from:mid:mid], c.b[mid:c.p:c.p]})
 		}
 	}
@@ -51,8 +51,8 @@ func (r *Reader) manifestFields() ([]pair2, error) {
 	if err != nil {
 		return nil, r.placed(r.manifestAt, "manifest", err)
 	}
-	c := newCanon(b, r.limits)
-	all := c.pairs(1)
+	c := newStrict(b, r.limits)
+	all := c.pairs()
 	if c.err != nil { // the file has changed since it was opened
 		return nil, r.placed(r.manifestAt, "manifest", c.err)
 	}
@@ -128,15 +128,15 @@ func (l *layout2) carry(w *Writer, r *Reader) error {
 		return err
 	}
 	for _, f := range fields {
-		in := newCanon(f.value, r.limits)
+		in := newStrict(f.value, r.limits)
 		switch string(f.key) {
 		case "\x67objects":
-			for _, o := range in.pairs(2) {
-				name := canon{b: o.key}
+			for _, o := range in.pairs() {
+				name := cursor{b: o.key}
 				l.objects = append(l.objects, object2{name: string(name.text()), whole: o.value})
 			}
 		case "\x66shards":
-			l.shards = in.pairs(2)
+			l.shards = in.pairs()
 		case "\x6aattributes": // the Writer has them
 		default:
 			l.others = append(l.others, f)

@@ -45,8 +45,8 @@ func (l *layout2) appendAttributes(b []byte, attributes map[string]any, depth in
 		if err != nil {
 			return fail(err)
 		}
-		all := canon{b: v, limit: maxDepth2}
-		if all.skip(depth); all.err != nil { // too deep
+		all := cursor{b: v, deep: maxStrictDepth - depth, strict: true}
+		if all.skip(); all.err != nil { // too deep
 			return fail(fmt.Errorf("%w: %w", errors.ErrUnsupported, all.err))
 		}
 		b = append(appendText(b, name), v...)

@@ -56,8 +56,8 @@ func BenchmarkSkip2(b *testing.B) {
 	}
 	manifest := file[r.manifestAt:][:r.manifestSize]
 	for b.Loop() {
-		c := newCanon(manifest, r.limits)
-		if c.skip(0); c.err != nil {
+		c := newStrict(manifest, r.limits)
+		if c.skip(); c.err != nil {
 			b.Fatal(c.err)
 		}
 	}

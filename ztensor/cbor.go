@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -43,13 +44,18 @@ const (
 // A cursor walks CBOR bytes without copying them. Its first error sticks: from
 // then on every item is bad and every container at its end, so that callers ask
 // once, when they are done.
+//
+// A strict cursor takes deterministic CBOR alone (§3.1 of version 2's
+// specification), and its errors are RuleErrors.
 type cursor struct {
-	b    []byte
-	p    int // next byte
-	at   int // first byte of the item that was asked for last
-	odd  odd
-	deep int // containers that may still be opened
-	keys []span
+	b      []byte
+	p      int // next byte
+	at     int // first byte of the item that was asked for last
+	deep   int // containers that may still be opened
+	strict bool
+	ours   bool // the bound of deep is a limit of the reader, not of the format
+	odd    odd
+	keys   []span
 
 	err   error
 	errAt int
@@ -58,8 +64,16 @@ type cursor struct {
 // maxNesting bounds the recursion whatever Limits.MaxDepth says.
 const maxNesting = 4096
 
+// maxStrictDepth is how deep an item of a version 2 manifest may be; the root is
+// at 0.
+const maxStrictDepth = 32
+
 func newCursor(b []byte, l tensor.Limits) cursor {
-	return cursor{b: b, deep: int(min(l.MaxDepth, maxNesting))}
+	return cursor{b: b, deep: int(min(l.MaxDepth, maxNesting)), ours: true}
+}
+
+func newStrict(b []byte, l tensor.Limits) cursor {
+	return cursor{b: b, deep: int(min(l.MaxDepth, maxStrictDepth)), ours: l.MaxDepth < maxStrictDepth, strict: true}
 }
 
 // fail notes the first error, at byte at.
@@ -76,10 +90,26 @@ func (c *cursor) malformed(at int, format string, args ...any) {
 	c.fail(at, "%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
 }
 
+// refuse notes that a rule of version 2 is broken at byte at.
+func (c *cursor) refuse(rule string, at int, format string, args ...any) {
+	if c.err == nil {
+		c.fail(at, "%w", broken(rule, format, args...))
+	}
+}
+
+// wrong is refuse for a strict cursor, and malformed for any other.
+func (c *cursor) wrong(rule string, at int, format string, args ...any) {
+	if c.strict {
+		c.refuse(rule, at, format, args...)
+	} else {
+		c.malformed(at, format, args...)
+	}
+}
+
 // head reads the head of the next item.
 func (c *cursor) head() (kind uint8, arg uint64) {
 	if uint(c.p) < uint(len(c.b)) {
-		if x := c.b[c.p]; x&31 < 24 {
+		if x := c.b[c.p]; x&31 < 24 && x < cborTag<<5 {
 			c.p++
 			return x >> 5, uint64(x & 31)
 		}
@@ -89,48 +119,77 @@ func (c *cursor) head() (kind uint8, arg uint64) {
 
 func (c *cursor) longHead() (kind uint8, arg uint64) {
 	if c.p >= len(c.b) {
-		c.malformed(c.p, "the manifest ends within an item")
+		c.wrong(ruleCborSyntax, c.p, "the manifest ends within an item")
 		return cborBad, 0
 	}
-	b := c.b[c.p+1:]
-	x := c.b[c.p]
+	x, rest := c.b[c.p], c.b[c.p+1:]
 	kind = x >> 5
-	least := uint64(24)
-	switch info := x & 31; {
-	case info == 24 && len(b) >= 1:
-		arg = uint64(b[0])
-		c.p += 2
-	case info == 25 && len(b) >= 2:
-		arg, least = uint64(binary.BigEndian.Uint16(b)), 1<<8
-		c.p += 3
-	case info == 26 && len(b) >= 4:
-		arg, least = uint64(binary.BigEndian.Uint32(b)), 1<<16
-		c.p += 5
-	case info == 27 && len(b) >= 8:
-		arg, least = binary.BigEndian.Uint64(b), 1<<32
-		c.p += 9
-	case info <= 27:
-		c.malformed(c.p, "the manifest ends within an item")
+	info := x & 31
+	switch {
+	case c.strict && kind == cborTag:
+		c.refuse(ruleCborSyntax, c.p, "a tag")
 		return cborBad, 0
-	case info == 31 && (kind >= cborBytes && kind <= cborMap || kind == cborSimple):
+	case c.strict && kind == cborSimple && (info < 20 || info == 23 || info == 24):
+		c.refuse(ruleCborSyntax, c.p, "a simple value that is neither false, true nor null")
+		return cborBad, 0
+	case info < 24:
+		c.p++
+		return kind, uint64(info)
+	case info <= 27:
+	case info == 31 && !c.strict && (kind >= cborBytes && kind <= cborMap || kind == cborSimple):
 		c.p++
 		if kind != cborSimple {
 			c.odd |= oddIndefinite
 		}
 		return kind + indefinite, 0
 	default:
-		c.malformed(c.p, "byte 0x%02x begins no CBOR item", x)
+		c.wrong(ruleCborSyntax, c.p, "byte 0x%02x begins no item of definite length", x)
 		return cborBad, 0
 	}
-	if kind == cborSimple {
-		if x&31 == 24 && arg < 32 {
-			c.malformed(c.p-2, "simple value %d in two bytes", arg)
-			return cborBad, 0
-		}
-	} else if arg < least {
+	size := 1 << (info - 24)
+	if len(rest) < size {
+		c.wrong(ruleCborSyntax, c.p, "the manifest ends within an item")
+		return cborBad, 0
+	}
+	var least uint64
+	switch size {
+	case 1:
+		arg, least = uint64(rest[0]), 24
+	case 2:
+		arg, least = uint64(binary.BigEndian.Uint16(rest)), 1<<8
+	case 4:
+		arg, least = uint64(binary.BigEndian.Uint32(rest)), 1<<16
+	case 8:
+		arg, least = binary.BigEndian.Uint64(rest), 1<<32
+	}
+	switch {
+	case kind == cborSimple && size == 1 && arg < 32:
+		c.malformed(c.p, "simple value %d in two bytes", arg)
+		return cborBad, 0
+	case kind == cborSimple && c.strict && !narrowest(size, arg):
+		c.refuse(ruleCborDeterminism, c.p, "a float that is not in its narrowest form")
+		return cborBad, 0
+	case kind != cborSimple && arg < least && c.strict:
+		c.refuse(ruleCborDeterminism, c.p, "%d is not in its shortest form", arg)
+		return cborBad, 0
+	case kind != cborSimple && arg < least:
 		c.odd |= oddHead
 	}
+	c.p += 1 + size
 	return kind, arg
+}
+
+// narrowest reports whether a float of that many bytes could not be shorter.
+func narrowest(size int, bits uint64) bool {
+	switch size {
+	case 2:
+		return bits&0x7c00 != 0x7c00 || bits&0x03ff == 0 || bits == 0x7e00
+	case 4:
+		f := math.Float32frombits(uint32(bits))
+		return !math.IsNaN(float64(f)) && tensor.NewFloat16(f).Float32() != f
+	}
+	f := math.Float64frombits(bits)
+	return !math.IsNaN(f) && float64(float32(f)) != f
 }
 
 // item reads the head of the next item behind its tags.
@@ -158,7 +217,7 @@ func (c *cursor) uint() uint64 {
 func (c *cursor) text() []byte {
 	s := c.rawText()
 	if !validUTF8(s) {
-		c.malformed(c.at, "text that is not UTF-8")
+		c.wrong(ruleCborSyntax, c.at, "text that is not UTF-8")
 		return nil
 	}
 	return s
@@ -179,7 +238,7 @@ func (c *cursor) rawText() []byte {
 func (c *cursor) longText(kind uint8, n uint64) []byte {
 	switch kind {
 	case cborText:
-		c.malformed(c.at, "text claims %d bytes, the manifest has %d more", n, len(c.b)-c.p)
+		c.wrong(ruleCborSyntax, c.at, "text claims %d bytes, the manifest has %d more", n, len(c.b)-c.p)
 	case cborText + indefinite:
 		at := c.at
 		var joined []byte
@@ -223,10 +282,8 @@ func (c *cursor) container(want uint8) int {
 		c.unexpected(kind, what)
 		return 0
 	}
-	if !c.enter() {
-		return 0
-	}
 	if kind&indefinite != 0 {
+		c.enter()
 		return -1
 	}
 	least := uint64(1) // bytes an element takes
@@ -234,18 +291,24 @@ func (c *cursor) container(want uint8) int {
 		least = 2
 	}
 	if n > uint64(len(c.b)-c.p)/least {
-		c.malformed(c.at, "a container of %d in the %d bytes that are left", n, len(c.b)-c.p)
+		c.wrong(ruleCborSyntax, c.at, "a container of %d in the %d bytes that are left", n, len(c.b)-c.p)
 		return 0
+	}
+	if n == 0 {
+		c.deep--
+	} else {
+		c.enter()
 	}
 	return int(n)
 }
 
-func (c *cursor) enter() bool {
-	if c.deep--; c.deep < 0 {
+// enter counts a container that is not empty.
+func (c *cursor) enter() {
+	if c.deep--; c.deep < 0 && !c.ours {
+		c.refuse(ruleCborDepth, c.at, "nested more than %d deep", maxStrictDepth)
+	} else if c.deep < 0 {
 		c.fail(c.at, "%w: nested too deeply", tensor.ErrLimit)
-		return false
 	}
-	return true
 }
 
 // more reports whether the container has another element, and counts it. At the
@@ -289,7 +352,42 @@ func (c *cursor) unexpected(kind uint8, want string) {
 	case cborSimple:
 		have = "a float, bool, null or simple value"
 	}
-	c.malformed(c.at, "%s where %s belongs", have, want)
+	c.wrong(ruleSchema, c.at, "%s where %s belongs", have, want)
+}
+
+// key reads the next key of a map whose keys ascend: a strict cursor checks that.
+// before is the encoding of the key that precedes it.
+func (c *cursor) key(before *[]byte) (text []byte, isText bool) {
+	at := c.p
+	if at < len(c.b) && c.b[at]>>5 == cborText {
+		text, isText = c.text(), true
+	} else {
+		c.skip()
+	}
+	if c.err != nil {
+		return nil, false
+	}
+	key := c.b[at:c.p]
+	if len(*before) > 0 {
+		switch order := bytes.Compare(key, *before); {
+		case order == 0:
+			c.refuse(ruleCborDuplicateKey, at, "the same key a second time")
+			return nil, false
+		case order < 0:
+			c.refuse(ruleCborDeterminism, at, "a key that sorts before its predecessor")
+			return nil, false
+		}
+	}
+	*before = key
+	c.at = at
+	return text, isText
+}
+
+// end refuses bytes after the one item.
+func (c *cursor) end() {
+	if c.err == nil && c.p < len(c.b) {
+		c.wrong(ruleCborSyntax, c.p, "%d bytes after the manifest's map", len(c.b)-c.p)
+	}
 }
 
 // skip walks over one item and all that it contains. What it accepts is
@@ -301,11 +399,11 @@ func (c *cursor) skip() {
 	case cborSimple:
 	case cborBytes, cborText:
 		if n > uint64(len(c.b)-c.p) {
-			c.malformed(c.at, "a string claims %d bytes, the manifest has %d more", n, len(c.b)-c.p)
+			c.wrong(ruleCborSyntax, c.at, "a string claims %d bytes, the manifest has %d more", n, len(c.b)-c.p)
 			return
 		}
 		if kind == cborText && !validUTF8(c.b[c.p:c.p+int(n)]) {
-			c.malformed(c.at, "text that is not UTF-8")
+			c.wrong(ruleCborSyntax, c.at, "text that is not UTF-8")
 			return
 		}
 		c.p += int(n)
@@ -332,6 +430,14 @@ func (c *cursor) skip() {
 		}
 	case cborMap, cborMap + indefinite:
 		c.p = c.at
+		if c.strict {
+			var before []byte
+			for n := c.container(cborMap); c.more(&n); {
+				c.key(&before)
+				c.skip()
+			}
+			return
+		}
 		mark := len(c.keys)
 		for n := c.container(cborMap); c.more(&n); {
 			key := c.p

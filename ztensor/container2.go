@@ -82,7 +82,7 @@ func (r *Reader) open2() error {
 		if have := xxh3.Hash(b); have != hash {
 			return r.bad(at+16, "manifest_hash", broken(ruleManifestHash, "xxh3 is %016x, the footer says %016x", have, hash))
 		}
-		s := &scan2{canon: newCanon(b, r.limits), r: r}
+		s := &scan2{cursor: newStrict(b, r.limits), r: r}
 		s.root()
 		return s.done()
 	})
@@ -90,7 +90,7 @@ func (r *Reader) open2() error {
 
 // A scan2 reads a manifest of version 2 into the index of its Reader.
 type scan2 struct {
-	canon
+	cursor
 	r       *Reader
 	where   string // the field in which it failed
 	end     int64  // of the blob of this file that was read last
@@ -158,8 +158,8 @@ func (s *scan2) inObject(t *tensor.Tensor, field string) {
 func (s *scan2) root() {
 	var before []byte
 	found := false
-	for n := s.open(cborMap); n > 0 && s.err == nil; n-- {
-		key, isText := s.key(&before, 1)
+	for n := s.container(cborMap); s.more(&n); {
+		key, isText := s.key(&before)
 		switch {
 		case isText && string(key) == "shards":
 			s.shardTable()
@@ -167,9 +167,9 @@ func (s *scan2) root() {
 			found = true
 			s.objects()
 		case isText && string(key) == "attributes":
-			s.r.attributes = s.attributes(2)
+			s.r.attributes = s.attributes()
 		default:
-			s.skip(1)
+			s.skip()
 		}
 		s.inKey("", key)
 	}
@@ -181,7 +181,7 @@ func (s *scan2) end2(found bool) {
 	if !found {
 		s.refuse(ruleSchema, 0, "objects is missing")
 	}
-	s.canon.end()
+	s.cursor.end()
 	s.in(func() string { return "manifest" })
 	s.r.jumbled = s.jumbled || s.foreign
 	if s.err == nil && (s.jumbled || s.foreign) {
@@ -189,16 +189,15 @@ func (s *scan2) end2(found bool) {
 	}
 }
 
-// attributes walks over a map of attributes whose keys lie that deep, and
-// returns its CBOR.
-func (s *scan2) attributes(depth int) []byte {
+// attributes walks over a map of attributes and returns its CBOR.
+func (s *scan2) attributes() []byte {
 	from := s.p
 	var before []byte
-	for n := s.open(cborMap); n > 0 && s.err == nil; n-- {
+	for n := s.container(cborMap); s.more(&n); {
 		at := s.p
-		key, isText := s.key(&before, depth)
+		key, isText := s.key(&before)
 		s.name(at, key, isText, "an attribute")
-		s.skip(depth)
+		s.skip()
 	}
 	if s.err != nil {
 		return nil
@@ -217,7 +216,7 @@ func (s *scan2) name(at int, key []byte, isText bool, what string) {
 	case slices.Contains(key, 0):
 		s.refuse(ruleName, at, "the name of %s has a NUL", what)
 	case int64(len(key)) > s.r.limits.MaxName:
-		s.fail(at, fmt.Errorf("%w: a name of %d bytes", tensor.ErrLimit, len(key)))
+		s.fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(key))
 	}
 }
 
@@ -227,12 +226,12 @@ const leastObject = 2 + 1 + 7 + 8 + 7 + 2 + 1 + 8 + 8
 
 // objects reads the map of objects.
 func (s *scan2) objects() {
-	n := s.open(cborMap)
+	n := s.container(cborMap)
 	switch {
 	case n > (len(s.b)-s.p)/leastObject:
 		s.refuse(ruleSchema, s.at, "%d objects in the %d bytes that are left", n, len(s.b)-s.p)
 	case int64(n) > s.r.limits.MaxTensors:
-		s.fail(s.at, fmt.Errorf("%w: %d objects of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors))
+		s.fail(s.at, "%w: %d objects of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors)
 	}
 	if n > 0 && s.err == nil {
 		s.r.tensors.reserve(n)
@@ -240,9 +239,9 @@ func (s *scan2) objects() {
 		s.r.dims.reserve(2 * n)
 	}
 	var before []byte
-	for ; n > 0 && s.err == nil; n-- {
+	for s.more(&n) {
 		at := s.p
-		key, isText := s.key(&before, 2)
+		key, isText := s.key(&before)
 		s.name(at, key, isText, "an object")
 		if s.err == nil {
 			s.object(key, at)
@@ -270,10 +269,10 @@ func (s *scan2) object(name []byte, at int) {
 	s.dims, s.rank, s.parts = s.dims[:0], 0, s.parts[:0]
 	var before, layout []byte
 	has := 0
-	for n := s.open(cborMap); n > 0 && s.err == nil; n-- {
-		key, isText := s.key(&before, 3)
+	for n := s.container(cborMap); s.more(&n); {
+		key, isText := s.key(&before)
 		if !isText {
-			s.skip(3)
+			s.skip()
 			continue
 		}
 		switch string(key) {
@@ -287,12 +286,12 @@ func (s *scan2) object(name []byte, at int) {
 			has |= hasParts
 			s.partTable(t)
 		case "attributes":
-			cbor := s.attributes(4)
+			cbor := s.attributes()
 			if s.err == nil {
 				r.ownAttrs = append(r.ownAttrs, ownAttributes{r.tensors.used - 1, cbor})
 			}
 		default:
-			s.skip(3)
+			s.skip()
 		}
 		if s.err != nil {
 			s.inObject(t, "."+cutKey(key))
@@ -314,8 +313,8 @@ func (s *scan2) object(name []byte, at int) {
 
 // shape reads the dimensions.
 func (s *scan2) shape() {
-	s.rank = s.open(cborArray)
-	for n := s.rank; n > 0 && s.err == nil; n-- {
+	s.rank = s.container(cborArray)
+	for n := s.rank; s.more(&n); {
 		if d := s.uint(); len(s.dims) < maxRank2 {
 			s.dims = append(s.dims, d)
 		}
@@ -324,18 +323,18 @@ func (s *scan2) shape() {
 
 // partTable reads the parts of an object.
 func (s *scan2) partTable(t *tensor.Tensor) {
-	n := s.open(cborMap)
+	n := s.container(cborMap)
 	if n == 0 {
 		s.refuse(ruleSchema, s.at, "an object without parts")
 	}
 	var before []byte
-	for ; n > 0 && s.err == nil; n-- {
+	for s.more(&n) {
 		if int64(len(s.parts)+s.r.two.blobs.used) >= s.r.limits.MaxTensors {
-			s.fail(s.p, fmt.Errorf("%w: more than %d parts", tensor.ErrLimit, s.r.limits.MaxTensors))
+			s.fail(s.p, "%w: more than %d parts", tensor.ErrLimit, s.r.limits.MaxTensors)
 			return
 		}
 		at := s.p
-		key, isText := s.key(&before, 4)
+		key, isText := s.key(&before)
 		s.name(at, key, isText, "a part")
 		s.parts = append(s.parts, part2{at: at, name: key})
 		s.part(&s.parts[len(s.parts)-1])
@@ -350,19 +349,20 @@ func partField(object, part string) string {
 // part reads the fields of one part.
 func (s *scan2) part(p *part2) {
 	var before []byte
-	for n := s.open(cborMap); n > 0 && s.err == nil; n-- {
-		key, isText := s.key(&before, 5)
+	for n := s.container(cborMap); s.more(&n); {
+		key, isText := s.key(&before)
 		if !isText {
-			s.skip(5)
+			s.skip()
 			continue
 		}
 		switch string(key) {
 		case "blob":
 			p.has |= hasBlob
-			if n := s.open(cborArray); n != 2 {
+			if n := s.container(cborArray); n != 2 {
 				s.refuse(ruleSchema, s.at, "a blob of %d numbers, not of offset and length", n)
 			}
 			p.offset, p.length = s.uint(), s.uint()
+			s.deep++ // the array ends
 		case "type":
 			p.logical = s.text()
 		case "dtype":
@@ -384,7 +384,7 @@ func (s *scan2) part(p *part2) {
 			p.has |= hasDecoded
 			p.decoded = s.uint()
 		default:
-			s.skip(5)
+			s.skip()
 		}
 	}
 	switch {
@@ -425,7 +425,7 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 	r := s.r
 	defer s.inObject(t, "")
 	shape := func(err error) {
-		s.fail(at, err)
+		s.fail(at, "%w", err)
 		s.inObject(t, ".shape")
 	}
 	if s.rank > maxRank2 {
@@ -465,7 +465,7 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 	}
 	for i := range s.parts {
 		if p := &s.parts[i]; p.size() > math.MaxInt64 {
-			s.fail(p.at, fmt.Errorf("%w: decodes to %d bytes", tensor.ErrLimit, p.decoded))
+			s.fail(p.at, "%w: decodes to %d bytes", tensor.ErrLimit, p.decoded)
 			s.in(func() string { return partField(t.Name, string(p.name)) + ".decoded_length" })
 			return
 		}
@@ -599,7 +599,7 @@ func (s *scan2) overlaps() {
 		}
 		all := slices.Collect(own(int32(shard)))
 		overlaps(all, func(i, j int) bool {
-			s.fail(0, r.bad(all[j].off, "", broken(ruleBlobOverlap, "%d bytes at %d and %d bytes at %d", all[i].length, all[i].off, all[j].length, all[j].off)))
+			s.fail(0, "%w", r.bad(all[j].off, "", broken(ruleBlobOverlap, "%d bytes at %d and %d bytes at %d", all[i].length, all[i].off, all[j].length, all[j].off)))
 			return false
 		})
 	}

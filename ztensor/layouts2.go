@@ -87,7 +87,7 @@ func (s *scan2) profile(t *tensor.Tensor, elements uint64, at int) {
 	switch {
 	case err == nil:
 	case t.Scheme == layoutCSR || s.r.opts.Strict:
-		s.fail(at, err)
+		s.fail(at, "%w", err)
 	default:
 		s.r.warnings.add(s.r.manifestAt+int64(at), "objects["+tensor.Quote(t.Name)+"]", err)
 	}
@@ -334,12 +334,12 @@ func (c *layoutCheck) raw(name string) []byte {
 	if len(c.attributes) == 0 || c.attributes[0]>>5 != cborMap {
 		return nil
 	}
-	in := canon{b: c.attributes, limit: maxDepth2}
+	in := cursor{b: c.attributes, deep: maxStrictDepth, strict: true}
 	var before []byte
-	for n := in.open(cborMap); n > 0 && in.err == nil; n-- {
-		key, isText := in.key(&before, 1)
+	for n := in.container(cborMap); in.more(&n); {
+		key, isText := in.key(&before)
 		from := in.p
-		in.skip(1)
+		in.skip()
 		if isText && string(key) == name && in.err == nil {
 			return in.b[from:in.p:in.p]
 		}
@@ -348,13 +348,13 @@ func (c *layoutCheck) raw(name string) []byte {
 }
 
 func (c *layoutCheck) uint(name string) (uint64, bool) {
-	in := canon{b: c.raw(name)}
+	in := cursor{b: c.raw(name)}
 	v := in.uint()
 	return v, in.err == nil
 }
 
 func (c *layoutCheck) text(name string) (string, bool) {
-	in := canon{b: c.raw(name)}
+	in := cursor{b: c.raw(name)}
 	v := in.text()
 	return string(v), in.err == nil
 }

@@ -118,14 +118,14 @@ func isShardName(name []byte) bool {
 
 // shardTable reads the map of shards.
 func (s *scan2) shardTable() {
-	n := s.open(cborMap)
+	n := s.container(cborMap)
 	if int64(n) > s.r.limits.MaxTensors {
-		s.fail(s.at, fmt.Errorf("%w: %d shards", tensor.ErrLimit, n))
+		s.fail(s.at, "%w: %d shards", tensor.ErrLimit, n)
 	}
 	var before []byte
-	for ; n > 0 && s.err == nil; n-- {
+	for s.more(&n) {
 		at := s.p
-		key, isText := s.key(&before, 2)
+		key, isText := s.key(&before)
 		switch {
 		case s.err != nil:
 		case !isText:
@@ -147,8 +147,8 @@ func (s *scan2) shardEntry(name []byte, at int) {
 	var before, digest []byte
 	var size uint64
 	hasSize := false
-	for n := s.open(cborMap); n > 0 && s.err == nil; n-- {
-		key, isText := s.key(&before, 3)
+	for n := s.container(cborMap); s.more(&n); {
+		key, isText := s.key(&before)
 		switch {
 		case isText && string(key) == "size":
 			hasSize, size = true, s.uint()
@@ -156,7 +156,7 @@ func (s *scan2) shardEntry(name []byte, at int) {
 			digest = s.text()
 			s.digest(digest)
 		default:
-			s.skip(3)
+			s.skip()
 		}
 	}
 	switch {
@@ -167,7 +167,7 @@ func (s *scan2) shardEntry(name []byte, at int) {
 		if size < least2 {
 			s.refuse(ruleSchema, at, "a size of %d, and the shortest file has %d", size, least2)
 		} else if size > math.MaxInt64 {
-			s.fail(at, fmt.Errorf("%w: a shard of %d bytes", tensor.ErrLimit, size))
+			s.fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
 		}
 		two := s.r.two
 		two.shards = append(two.shards, shard{name: s.r.keep(name), size: int64(min(size, math.MaxInt64)), digest: s.r.keep(digest)})

@@ -140,11 +140,11 @@ func (r *Reader) linked(shard string, names map[string]bool) ([]object2, error) 
 		if string(f.key) != "\x67objects" {
 			continue
 		}
-		objects := newCanon(f.value, r.limits)
-		for _, o := range objects.pairs(2) {
-			name := canon{b: o.key}
+		objects := newStrict(f.value, r.limits)
+		for _, o := range objects.pairs() {
+			name := cursor{b: o.key}
 			if n := string(name.text()); names[n] {
-				in := newCanon(o.value, r.limits)
+				in := newStrict(o.value, r.limits)
 				all = append(all, object2{name: n, whole: appendPairs(nil, shardedObject(&in, shard))})
 			}
 		}
@@ -153,17 +153,17 @@ func (r *Reader) linked(shard string, names map[string]bool) ([]object2, error) 
 }
 
 // shardedObject says of each part of an object that it is in a shard.
-func shardedObject(c *canon, shard string) []pair2 {
-	fields := c.pairs(3)
+func shardedObject(c *cursor, shard string) []pair2 {
+	fields := c.pairs()
 	for i, f := range fields {
 		if string(f.key) != "\x65parts" {
 			continue
 		}
-		in := newCanon(f.value, tensor.Limits{MaxDepth: maxDepth2})
-		parts := in.pairs(4)
+		in := newStrict(f.value, tensor.Limits{MaxDepth: maxStrictDepth})
+		parts := in.pairs()
 		for k := range parts {
-			in := newCanon(parts[k].value, tensor.Limits{MaxDepth: maxDepth2})
-			part := append(in.pairs(5), pair2{appendText(nil, "shard"), appendText(nil, shard)})
+			in := newStrict(parts[k].value, tensor.Limits{MaxDepth: maxStrictDepth})
+			part := append(in.pairs(), pair2{appendText(nil, "shard"), appendText(nil, shard)})
 			parts[k].value = appendPairs(nil, part)
 		}
 		fields[i].value = appendPairs(nil, parts)
