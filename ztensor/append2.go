@@ -8,41 +8,13 @@ import (
 	"io"
 	"math/bits"
 	"os"
-	"slices"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
-
-// A pair2 is a key of a map and its value, both encoded.
-type pair2 struct{ key, value []byte }
-
-// pairs reads a map .
-func (c *cursor) pairs() []pair2 {
-	var all []pair2
-	var before []byte
-	for n := c.container(cborMap); c.more(&n); {
-		from := c.p
-		c.key(&before)
-		mid := c.p
-		if c.skip(); c.err == nil {
-			all = append(all, pair2{c.b[from:mid:mid], c.b[mid:c.p:c.p]})
-		}
-	}
-	return all
-}
-
-// appendPairs appends a map in the order that deterministic CBOR wants.
-func appendPairs(b []byte, all []pair2) []byte {
-	slices.SortFunc(all, func(x, y pair2) int { return bytes.Compare(x.key, y.key) })
-	b = appendHead(b, cborMap, uint64(len(all)))
-	for _, p := range all {
-		b = append(append(b, p.key...), p.value...)
-	}
-	return b
-}
 
 // manifestFields takes the manifest apart without understanding it: what this
 // library does not know survives.
@@ -165,8 +137,8 @@ func Recover(name string) (cut int64, err error) {
 	if err == nil {
 		return 0, r.Close()
 	}
-	var rule *RuleError
-	if !errors.As(err, &rule) || rule.Rule != ruleFooterMagic {
+	var broken *rule.Error
+	if !errors.As(err, &broken) || broken.Rule != rule.FooterMagic {
 		return 0, err
 	}
 	f, e := os.OpenFile(name, os.O_RDWR, 0)

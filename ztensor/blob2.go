@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // A blob is the payload of one part in version 2: the source of a tensor.Blob.
@@ -239,7 +240,7 @@ func (d *digest2) check() error {
 		return d.err
 	}
 	if have := hex.EncodeToString(d.Sum(nil)); have != d.want {
-		return broken(ruleDigest, "it is %s, the file says %s", have, d.want)
+		return rule.Broken(rule.Digest, "it is %s, the file says %s", have, d.want)
 	}
 	return nil
 }
@@ -434,8 +435,8 @@ func (b *blob) fault(field string, err error) error {
 	if errors.As(err, &fe) {
 		return err
 	}
-	var rule *RuleError
-	if field == "" && errors.As(err, &rule) && rule.Rule == ruleDigest {
+	var broken *rule.Error
+	if field == "" && errors.As(err, &broken) && broken.Rule == rule.Digest {
 		field = ".digest"
 	}
 	return &tensor.FormatError{Format: format, Offset: b.offset, Field: b.field() + field, Err: err}
@@ -444,7 +445,7 @@ func (b *blob) fault(field string, err error) error {
 // isBools looks for bools that are none.
 func isBools(p []byte) error {
 	if i := le.NotBool(p); i >= 0 {
-		return broken(ruleLayoutData, "the bool 0x%02x", p[i])
+		return rule.Broken(rule.LayoutData, "the bool 0x%02x", p[i])
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // The kinds of CBOR items: the major types, and the indefinite forms as
@@ -91,16 +92,16 @@ func (c *cursor) malformed(at int, format string, args ...any) {
 }
 
 // refuse notes that a rule of version 2 is broken at byte at.
-func (c *cursor) refuse(rule string, at int, format string, args ...any) {
+func (c *cursor) refuse(name string, at int, format string, args ...any) {
 	if c.err == nil {
-		c.fail(at, "%w", broken(rule, format, args...))
+		c.fail(at, "%w", rule.Broken(name, format, args...))
 	}
 }
 
 // wrong is refuse for a strict cursor, and malformed for any other.
-func (c *cursor) wrong(rule string, at int, format string, args ...any) {
+func (c *cursor) wrong(name string, at int, format string, args ...any) {
 	if c.strict {
-		c.refuse(rule, at, format, args...)
+		c.refuse(name, at, format, args...)
 	} else {
 		c.malformed(at, format, args...)
 	}
@@ -119,7 +120,7 @@ func (c *cursor) head() (kind uint8, arg uint64) {
 
 func (c *cursor) longHead() (kind uint8, arg uint64) {
 	if c.p >= len(c.b) {
-		c.wrong(ruleCborSyntax, c.p, "the manifest ends within an item")
+		c.wrong(rule.CborSyntax, c.p, "the manifest ends within an item")
 		return cborBad, 0
 	}
 	x, rest := c.b[c.p], c.b[c.p+1:]
@@ -127,10 +128,10 @@ func (c *cursor) longHead() (kind uint8, arg uint64) {
 	info := x & 31
 	switch {
 	case c.strict && kind == cborTag:
-		c.refuse(ruleCborSyntax, c.p, "a tag")
+		c.refuse(rule.CborSyntax, c.p, "a tag")
 		return cborBad, 0
 	case c.strict && kind == cborSimple && (info < 20 || info == 23 || info == 24):
-		c.refuse(ruleCborSyntax, c.p, "a simple value that is neither false, true nor null")
+		c.refuse(rule.CborSyntax, c.p, "a simple value that is neither false, true nor null")
 		return cborBad, 0
 	case info < 24:
 		c.p++
@@ -143,12 +144,12 @@ func (c *cursor) longHead() (kind uint8, arg uint64) {
 		}
 		return kind + indefinite, 0
 	default:
-		c.wrong(ruleCborSyntax, c.p, "byte 0x%02x begins no item of definite length", x)
+		c.wrong(rule.CborSyntax, c.p, "byte 0x%02x begins no item of definite length", x)
 		return cborBad, 0
 	}
 	size := 1 << (info - 24)
 	if len(rest) < size {
-		c.wrong(ruleCborSyntax, c.p, "the manifest ends within an item")
+		c.wrong(rule.CborSyntax, c.p, "the manifest ends within an item")
 		return cborBad, 0
 	}
 	var least uint64
@@ -167,10 +168,10 @@ func (c *cursor) longHead() (kind uint8, arg uint64) {
 		c.malformed(c.p, "simple value %d in two bytes", arg)
 		return cborBad, 0
 	case kind == cborSimple && c.strict && !narrowest(size, arg):
-		c.refuse(ruleCborDeterminism, c.p, "a float that is not in its narrowest form")
+		c.refuse(rule.CborDeterminism, c.p, "a float that is not in its narrowest form")
 		return cborBad, 0
 	case kind != cborSimple && arg < least && c.strict:
-		c.refuse(ruleCborDeterminism, c.p, "%d is not in its shortest form", arg)
+		c.refuse(rule.CborDeterminism, c.p, "%d is not in its shortest form", arg)
 		return cborBad, 0
 	case kind != cborSimple && arg < least:
 		c.odd |= oddHead
@@ -217,7 +218,7 @@ func (c *cursor) uint() uint64 {
 func (c *cursor) text() []byte {
 	s := c.rawText()
 	if !validUTF8(s) {
-		c.wrong(ruleCborSyntax, c.at, "text that is not UTF-8")
+		c.wrong(rule.CborSyntax, c.at, "text that is not UTF-8")
 		return nil
 	}
 	return s
@@ -238,7 +239,7 @@ func (c *cursor) rawText() []byte {
 func (c *cursor) longText(kind uint8, n uint64) []byte {
 	switch kind {
 	case cborText:
-		c.wrong(ruleCborSyntax, c.at, "text claims %d bytes, the manifest has %d more", n, len(c.b)-c.p)
+		c.wrong(rule.CborSyntax, c.at, "text claims %d bytes, the manifest has %d more", n, len(c.b)-c.p)
 	case cborText + indefinite:
 		at := c.at
 		var joined []byte
@@ -291,7 +292,7 @@ func (c *cursor) container(want uint8) int {
 		least = 2
 	}
 	if n > uint64(len(c.b)-c.p)/least {
-		c.wrong(ruleCborSyntax, c.at, "a container of %d in the %d bytes that are left", n, len(c.b)-c.p)
+		c.wrong(rule.CborSyntax, c.at, "a container of %d in the %d bytes that are left", n, len(c.b)-c.p)
 		return 0
 	}
 	if n == 0 {
@@ -305,7 +306,7 @@ func (c *cursor) container(want uint8) int {
 // enter counts a container that is not empty.
 func (c *cursor) enter() {
 	if c.deep--; c.deep < 0 && !c.ours {
-		c.refuse(ruleCborDepth, c.at, "nested more than %d deep", maxStrictDepth)
+		c.refuse(rule.CborDepth, c.at, "nested more than %d deep", maxStrictDepth)
 	} else if c.deep < 0 {
 		c.fail(c.at, "%w: nested too deeply", tensor.ErrLimit)
 	}
@@ -352,7 +353,7 @@ func (c *cursor) unexpected(kind uint8, want string) {
 	case cborSimple:
 		have = "a float, bool, null or simple value"
 	}
-	c.wrong(ruleSchema, c.at, "%s where %s belongs", have, want)
+	c.wrong(rule.Schema, c.at, "%s where %s belongs", have, want)
 }
 
 // key reads the next key of a map whose keys ascend: a strict cursor checks that.
@@ -371,10 +372,10 @@ func (c *cursor) key(before *[]byte) (text []byte, isText bool) {
 	if len(*before) > 0 {
 		switch order := bytes.Compare(key, *before); {
 		case order == 0:
-			c.refuse(ruleCborDuplicateKey, at, "the same key a second time")
+			c.refuse(rule.CborDuplicateKey, at, "the same key a second time")
 			return nil, false
 		case order < 0:
-			c.refuse(ruleCborDeterminism, at, "a key that sorts before its predecessor")
+			c.refuse(rule.CborDeterminism, at, "a key that sorts before its predecessor")
 			return nil, false
 		}
 	}
@@ -386,7 +387,7 @@ func (c *cursor) key(before *[]byte) (text []byte, isText bool) {
 // end refuses bytes after the one item.
 func (c *cursor) end() {
 	if c.err == nil && c.p < len(c.b) {
-		c.wrong(ruleCborSyntax, c.p, "%d bytes after the manifest's map", len(c.b)-c.p)
+		c.wrong(rule.CborSyntax, c.p, "%d bytes after the manifest's map", len(c.b)-c.p)
 	}
 }
 
@@ -399,11 +400,11 @@ func (c *cursor) skip() {
 	case cborSimple:
 	case cborBytes, cborText:
 		if n > uint64(len(c.b)-c.p) {
-			c.wrong(ruleCborSyntax, c.at, "a string claims %d bytes, the manifest has %d more", n, len(c.b)-c.p)
+			c.wrong(rule.CborSyntax, c.at, "a string claims %d bytes, the manifest has %d more", n, len(c.b)-c.p)
 			return
 		}
 		if kind == cborText && !validUTF8(c.b[c.p:c.p+int(n)]) {
-			c.wrong(ruleCborSyntax, c.at, "text that is not UTF-8")
+			c.wrong(rule.CborSyntax, c.at, "text that is not UTF-8")
 			return
 		}
 		c.p += int(n)

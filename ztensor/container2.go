@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // The numbers of the container of version 2 (§2 and §3 of its specification).
@@ -53,7 +54,7 @@ func (r *Reader) open2() error {
 	size := r.src.Size()
 	r.version, r.list, r.two = "2", "objects", new(container2)
 	if size < least2 {
-		return r.bad(size, "", broken(ruleFileTooSmall, "%d bytes, and the shortest file has %d", size, least2))
+		return r.bad(size, "", rule.Broken(rule.FileTooSmall, "%d bytes, and the shortest file has %d", size, least2))
 	}
 	t, err := r.readTail(footer2)
 	if err != nil {
@@ -63,24 +64,24 @@ func (r *Reader) open2() error {
 	off, n, hash := binary.LittleEndian.Uint64(f), binary.LittleEndian.Uint64(f[8:]), binary.LittleEndian.Uint64(f[16:])
 	switch version := binary.LittleEndian.Uint32(f[24:]); {
 	case string(f[32:]) != magic2:
-		return r.bad(size-8, "magic", broken(ruleFooterMagic, "the file does not end with the magic number (truncated, or an append that was interrupted?)"))
+		return r.bad(size-8, "magic", rule.Broken(rule.FooterMagic, "the file does not end with the magic number (truncated, or an append that was interrupted?)"))
 	case version != 2:
-		return r.bad(at+24, "version", broken(ruleVersion, "container version %d", version))
+		return r.bad(at+24, "version", rule.Broken(rule.Version, "container version %d", version))
 	case n == 0 && (off != 0 || hash != 0):
-		return r.bad(at, "manifest_offset", broken(ruleManifestBounds, "no manifest, and yet a place or a hash for it"))
+		return r.bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds, "no manifest, and yet a place or a hash for it"))
 	case n == 0:
 		r.two.data = true
 		return nil
 	case n > maxManifest2:
-		return r.bad(at+8, "manifest_length", broken(ruleManifestTooLarge, "%d bytes of at most %d", n, maxManifest2))
+		return r.bad(at+8, "manifest_length", rule.Broken(rule.ManifestTooLarge, "%d bytes of at most %d", n, maxManifest2))
 	case off%floor2 != 0 || off < floor2:
-		return r.bad(at, "manifest_offset", broken(ruleBlobAlignment, "the manifest begins at %d, no positive multiple of %d", off, floor2))
+		return r.bad(at, "manifest_offset", rule.Broken(rule.BlobAlignment, "the manifest begins at %d, no positive multiple of %d", off, floor2))
 	case off > uint64(at) || n > uint64(at)-off:
-		return r.bad(at, "manifest_offset", broken(ruleManifestBounds, "%d bytes at %d of the %d before the footer", n, off, at))
+		return r.bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds, "%d bytes at %d of the %d before the footer", n, off, at))
 	}
 	return r.manifest(t, int64(off), int64(n), func(b []byte) error {
 		if have := xxh3.Hash(b); have != hash {
-			return r.bad(at+16, "manifest_hash", broken(ruleManifestHash, "xxh3 is %016x, the footer says %016x", have, hash))
+			return r.bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash, "xxh3 is %016x, the footer says %016x", have, hash))
 		}
 		s := &scan2{cursor: newStrict(b, r.limits), r: r}
 		s.root()
@@ -179,7 +180,7 @@ func (s *scan2) root() {
 // end2 checks what only the whole manifest tells.
 func (s *scan2) end2(found bool) {
 	if !found {
-		s.refuse(ruleSchema, 0, "objects is missing")
+		s.refuse(rule.Schema, 0, "objects is missing")
 	}
 	s.cursor.end()
 	s.in(func() string { return "manifest" })
@@ -210,11 +211,11 @@ func (s *scan2) name(at int, key []byte, isText bool, what string) {
 	switch {
 	case s.err != nil:
 	case !isText:
-		s.refuse(ruleSchema, at, "the name of %s is no text", what)
+		s.refuse(rule.Schema, at, "the name of %s is no text", what)
 	case len(key) == 0 || len(key) > maxName2:
-		s.refuse(ruleName, at, "the name of %s has %d bytes, not 1 to %d", what, len(key), maxName2)
+		s.refuse(rule.Name, at, "the name of %s has %d bytes, not 1 to %d", what, len(key), maxName2)
 	case slices.Contains(key, 0):
-		s.refuse(ruleName, at, "the name of %s has a NUL", what)
+		s.refuse(rule.Name, at, "the name of %s has a NUL", what)
 	case int64(len(key)) > s.r.limits.MaxName:
 		s.fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(key))
 	}
@@ -229,7 +230,7 @@ func (s *scan2) objects() {
 	n := s.container(cborMap)
 	switch {
 	case n > (len(s.b)-s.p)/leastObject:
-		s.refuse(ruleSchema, s.at, "%d objects in the %d bytes that are left", n, len(s.b)-s.p)
+		s.refuse(rule.Schema, s.at, "%d objects in the %d bytes that are left", n, len(s.b)-s.p)
 	case int64(n) > s.r.limits.MaxTensors:
 		s.fail(s.at, "%w: %d objects of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors)
 	}
@@ -286,9 +287,9 @@ func (s *scan2) object(name []byte, at int) {
 			has |= hasParts
 			s.partTable(t)
 		case "attributes":
-			cbor := s.attributes()
+			encoded := s.attributes()
 			if s.err == nil {
-				r.ownAttrs = append(r.ownAttrs, ownAttributes{r.tensors.used - 1, cbor})
+				r.ownAttrs = append(r.ownAttrs, ownAttributes{r.tensors.used - 1, encoded})
 			}
 		default:
 			s.skip()
@@ -302,7 +303,7 @@ func (s *scan2) object(name []byte, at int) {
 		name string
 	}{{hasShape, "shape"}, {hasLayout, "layout"}, {hasParts, "parts"}} {
 		if has&field.bit == 0 {
-			s.refuse(ruleSchema, at, "%s is missing", field.name)
+			s.refuse(rule.Schema, at, "%s is missing", field.name)
 		}
 	}
 	s.inObject(t, "")
@@ -325,7 +326,7 @@ func (s *scan2) shape() {
 func (s *scan2) partTable(t *tensor.Tensor) {
 	n := s.container(cborMap)
 	if n == 0 {
-		s.refuse(ruleSchema, s.at, "an object without parts")
+		s.refuse(rule.Schema, s.at, "an object without parts")
 	}
 	var before []byte
 	for s.more(&n) {
@@ -359,7 +360,7 @@ func (s *scan2) part(p *part2) {
 		case "blob":
 			p.has |= hasBlob
 			if n := s.container(cborArray); n != 2 {
-				s.refuse(ruleSchema, s.at, "a blob of %d numbers, not of offset and length", n)
+				s.refuse(rule.Schema, s.at, "a blob of %d numbers, not of offset and length", n)
 			}
 			p.offset, p.length = s.uint(), s.uint()
 			s.deep++ // the array ends
@@ -368,11 +369,11 @@ func (s *scan2) part(p *part2) {
 		case "dtype":
 			p.has |= hasDType
 			if p.dtype = s.text(); s.err == nil && storageType2(p.dtype) == tensor.Unknown {
-				s.refuse(ruleSchema, s.at, "dtype %s", tensor.Quote(string(p.dtype)))
+				s.refuse(rule.Schema, s.at, "dtype %s", tensor.Quote(string(p.dtype)))
 			}
 		case "shard":
 			if p.shard = s.text(); s.err == nil && !isShardName(p.shard) {
-				s.refuse(ruleShardName, s.at, "shard %s", tensor.Quote(string(p.shard)))
+				s.refuse(rule.ShardName, s.at, "shard %s", tensor.Quote(string(p.shard)))
 			}
 		case "digest":
 			p.digest = s.text()
@@ -390,18 +391,18 @@ func (s *scan2) part(p *part2) {
 	switch {
 	case s.err != nil:
 	case p.has&hasBlob == 0:
-		s.refuse(ruleSchema, p.at, "blob is missing")
+		s.refuse(rule.Schema, p.at, "blob is missing")
 	case p.has&hasDType == 0:
-		s.refuse(ruleSchema, p.at, "dtype is missing")
+		s.refuse(rule.Schema, p.at, "dtype is missing")
 	case p.has&hasEncoding != 0 != (p.has&hasDecoded != 0):
-		s.refuse(ruleSchema, p.at, "encoding and decoded_length do not come together")
+		s.refuse(rule.Schema, p.at, "encoding and decoded_length do not come together")
 	}
 }
 
 // digest checks the form of a digest, algorithm:hexadecimal.
 func (s *scan2) digest(text []byte) {
 	if s.err == nil && !isDigest(text) {
-		s.refuse(ruleSchema, s.at, "digest %s", tensor.Quote(string(text)))
+		s.refuse(rule.Schema, s.at, "digest %s", tensor.Quote(string(text)))
 	}
 }
 
@@ -429,14 +430,14 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 		s.inObject(t, ".shape")
 	}
 	if s.rank > maxRank2 {
-		shape(broken(ruleShape, "%d dimensions, more than %d", s.rank, maxRank2))
+		shape(rule.Broken(rule.Shape, "%d dimensions, more than %d", s.rank, maxRank2))
 		return
 	}
 	elements, widest := uint64(1), uint64(0)
 	for _, d := range s.dims { // from the left, as the reference does: a later 0 does not help
 		var ok bool
 		if elements, ok = mul(elements, d); !ok {
-			shape(broken(ruleShape, "the product of the dimensions overflows"))
+			shape(rule.Broken(rule.Shape, "the product of the dimensions overflows"))
 			return
 		}
 		widest = max(widest, d)
@@ -494,7 +495,7 @@ func (s *scan2) arrange(t *tensor.Tensor, layout []byte, blobs []blob, elements 
 // dense applies the rule of the one core layout.
 func (s *scan2) dense(t *tensor.Tensor, b *blob, elements uint64, at int) {
 	if len(s.parts) != 1 || string(s.parts[0].name) != "data" {
-		s.refuse(ruleLayoutRule, at, "a dense object has one part, data")
+		s.refuse(rule.LayoutRule, at, "a dense object has one part, data")
 		return
 	}
 	t.DType, t.Data = b.dtype, tensor.NewBlob(b)
@@ -506,7 +507,7 @@ func (s *scan2) dense(t *tensor.Tensor, b *blob, elements uint64, at int) {
 		want, ok = elements/2+elements%2, true
 	}
 	if !ok || want != s.parts[0].size() {
-		s.refuse(ruleDenseSize, s.parts[0].at, "%d bytes for %d elements of %v", s.parts[0].size(), elements, b.dtype)
+		s.refuse(rule.DenseSize, s.parts[0].at, "%d bytes for %d elements of %v", s.parts[0].size(), elements, b.dtype)
 		s.in(func() string { return partField(t.Name, "data") })
 	}
 }
@@ -517,14 +518,14 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 	end := uint64(r.src.Size() - footer2)
 	in := func(field string) { s.in(func() string { return partField(t.Name, string(p.name)) + field }) }
 	if p.offset%floor2 != 0 || p.offset < floor2 {
-		s.refuse(ruleBlobAlignment, p.at, "byte %d is no positive multiple of %d", p.offset, floor2)
+		s.refuse(rule.BlobAlignment, p.at, "byte %d is no positive multiple of %d", p.offset, floor2)
 		in(".blob")
 		return
 	}
 	if p.shard != nil {
 		i := r.two.find(string(p.shard))
 		if i < 0 {
-			s.refuse(ruleShardRef, p.at, "there is no shard %s", tensor.Quote(string(p.shard)))
+			s.refuse(rule.ShardRef, p.at, "there is no shard %s", tensor.Quote(string(p.shard)))
 			in(".shard")
 			return
 		}
@@ -532,7 +533,7 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 		end = uint64(r.two.shards[i].size - footer2)
 	}
 	if p.offset > end || p.length > end-p.offset {
-		s.refuse(ruleBlobBounds, p.at, "%d bytes at %d of the %d before the footer", p.length, p.offset, end)
+		s.refuse(rule.BlobBounds, p.at, "%d bytes at %d of the %d before the footer", p.length, p.offset, end)
 		in(".blob")
 		return
 	}
@@ -545,7 +546,7 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 			b.rare().logical, b.more.storage = r.keep(p.logical), b.dtype
 			b.dtype = tensor.Unknown
 		case l.storage != b.dtype:
-			s.refuse(ruleSchema, p.at, "%s is stored as %v, not %v", l.name, l.storage, b.dtype)
+			s.refuse(rule.Schema, p.at, "%s is stored as %v, not %v", l.name, l.storage, b.dtype)
 			in(".type")
 			return
 		default:
@@ -599,7 +600,7 @@ func (s *scan2) overlaps() {
 		}
 		all := slices.Collect(own(int32(shard)))
 		overlaps(all, func(i, j int) bool {
-			s.fail(0, "%w", r.bad(all[j].off, "", broken(ruleBlobOverlap, "%d bytes at %d and %d bytes at %d", all[i].length, all[i].off, all[j].length, all[j].off)))
+			s.fail(0, "%w", r.bad(all[j].off, "", rule.Broken(rule.BlobOverlap, "%d bytes at %d and %d bytes at %d", all[i].length, all[i].off, all[j].length, all[j].off)))
 			return false
 		})
 	}

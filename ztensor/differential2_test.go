@@ -23,6 +23,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // A cborItem is one item of a manifest, to be changed and encoded again, rightly or not.
@@ -387,17 +388,17 @@ func TestSameAsCrate(t *testing.T) {
 // holds compares what the crate says of a file with what we do, and says of what kind the file is.
 func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 	r, err := OpenBytes(b, nil)
-	var rule *RuleError
+	var broken *rule.Error
 	ours := "none"
-	if errors.As(err, &rule) {
-		ours = rule.Rule
+	if errors.As(err, &broken) {
+		ours = broken.Rule
 	}
 	_, theirs, _ := strings.Cut(v.Open, "rule: ")
 	theirs, _, _ = strings.Cut(theirs, ",")
 	switch {
 	case v.Manifest == nil && err == nil:
 		return "?", fmt.Errorf("not refused, and it should be: %s", v.Open)
-	case ours == ruleDenseSize && ours != theirs && largest(err) >= 1<<59: // R1: the crate takes a size that overflows for one that it does not know
+	case ours == rule.DenseSize && ours != theirs && largest(err) >= 1<<59: // R1: the crate takes a size that overflows for one that it does not know
 		return "refused, the size of a dense tensor overflows", nil
 	case v.Manifest == nil && ours != theirs && ours != "none":
 		return "refused by both, of several broken rules for different ones", nil
@@ -453,7 +454,7 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 		if o.CSR != nil {
 			// Check reads no values, and the crate at no digests.
 			err := sparse.Check(t.Context(), r.Tensor(o.Name), nil)
-			if err == nil && strings.Contains(o.CSR.Err, ruleLayoutData) || err != nil && o.CSR.Err == "" && !errors.Is(err, tensor.ErrChecksum) {
+			if err == nil && strings.Contains(o.CSR.Err, rule.LayoutData) || err != nil && o.CSR.Err == "" && !errors.Is(err, tensor.ErrChecksum) {
 				return "?", fmt.Errorf("%s: %v, not %s", o.Name, err, o.CSR.Err)
 			}
 		}
@@ -463,7 +464,7 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 		return "?", errors.New("verified, and it should not be")
 	}
 	for _, f := range tensor.Findings(err) { // the crate looks at no content
-		if f.Severity == tensor.SeverityError && f.Class != tensor.ClassUnsupported && !wrong && (!errors.As(f.Err, &rule) || rule.Rule != ruleLayoutData) {
+		if f.Severity == tensor.SeverityError && f.Class != tensor.ClassUnsupported && !wrong && (!errors.As(f.Err, &broken) || broken.Rule != rule.LayoutData) {
 			return "?", fmt.Errorf("it should verify: %v", f.Err)
 		}
 	}

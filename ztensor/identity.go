@@ -35,7 +35,7 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 		i++
 		var attributes []byte
 		if len(own) > 0 && own[0].tensor == i {
-			attributes, own = own[0].cbor, own[1:]
+			attributes, own = own[0].encoded, own[1:]
 		}
 		fields := uint64(3)
 		if attributes != nil {
@@ -160,7 +160,7 @@ func (c *canonical) check() error {
 		all = append(all, r.parts2(t)...)
 	}
 	for _, own := range r.ownAttrs {
-		c.names("objects["+tensor.Quote(r.tensors.at(own.tensor).Name)+"].attributes", own.cbor)
+		c.names("objects["+tensor.Quote(r.tensors.at(own.tensor).Name)+"].attributes", own.encoded)
 	}
 	slices.SortFunc(all, func(a, b role2) int {
 		return cmp.Or(strings.Compare(a.object, b.object), strings.Compare(a.role, b.role))

@@ -1,7 +1,6 @@
 package ztensor
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -262,24 +261,4 @@ func (l *layout1) finish(w *Writer) error {
 	}
 	w.write(b)
 	return w.write(footer1(w.off-start, l.version != "1.0"))
-}
-
-// appendHead appends the shortest head of an item.
-func appendHead(b []byte, kind uint8, n uint64) []byte {
-	k := kind << 5
-	switch {
-	case n < 24:
-		return append(b, k|byte(n))
-	case n < 1<<8:
-		return append(b, k|24, byte(n))
-	case n < 1<<16:
-		return binary.BigEndian.AppendUint16(append(b, k|25), uint16(n))
-	case n < 1<<32:
-		return binary.BigEndian.AppendUint32(append(b, k|26), uint32(n))
-	}
-	return binary.BigEndian.AppendUint64(append(b, k|27), n)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(appendHead(b, cborText, uint64(len(s))), s...)
 }

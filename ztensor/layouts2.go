@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // The layouts of version 2 that are registered beside dense (§7).
@@ -81,7 +82,7 @@ func typeWords2(d tensor.DType) (dtype, logical string) {
 func (s *scan2) profile(t *tensor.Tensor, elements uint64, at int) {
 	var attributes []byte
 	if own := s.r.ownAttrs; len(own) > 0 && own[len(own)-1].tensor == s.r.tensors.used-1 {
-		attributes = own[len(own)-1].cbor
+		attributes = own[len(own)-1].encoded
 	}
 	err := checkLayout(t, elements, attributes)
 	switch {
@@ -140,7 +141,7 @@ type layoutCheck struct {
 
 func (c *layoutCheck) want(ok bool, format string, args ...any) bool {
 	if !ok && c.err == nil {
-		c.err = broken(ruleLayoutRule, format, args...)
+		c.err = rule.Broken(rule.LayoutRule, format, args...)
 	}
 	return c.err == nil
 }
@@ -191,7 +192,7 @@ func (c *layoutCheck) csr() {
 	}
 	rows := uint64(c.t.Shape[0])
 	if rows >= math.MaxUint64/w && c.err == nil {
-		c.err = broken(ruleShape, "indptr of %d rows", rows)
+		c.err = rule.Broken(rule.Shape, "indptr of %d rows", rows)
 	}
 	c.want(rows+1 == c.size("indptr")/w && c.size("indptr")%w == 0, "%d bytes of indptr for %d rows", c.size("indptr"), rows)
 	c.want(c.size("indices")%w == 0, "%d bytes of indices of %d bytes", c.size("indices"), w)
@@ -384,15 +385,15 @@ func sparseError(t *tensor.Tensor, err error) error {
 // parts says of itself stays as it is.
 func ruled(err error) error {
 	var placed *tensor.FormatError
-	var rule *RuleError
+	var broken *rule.Error
 	var twice *sparse.DuplicateError
 	switch {
-	case errors.As(err, &placed), errors.As(err, &rule):
+	case errors.As(err, &placed), errors.As(err, &broken):
 		return err
 	case errors.As(err, &twice):
-		return broken(ruleLayoutData, "two values for element %d", twice.Element)
+		return rule.Broken(rule.LayoutData, "two values for element %d", twice.Element)
 	case errors.Is(err, tensor.ErrMalformed):
-		return &RuleError{ruleLayoutData, err}
+		return rule.New(rule.LayoutData, err)
 	}
 	return err
 }
@@ -401,7 +402,7 @@ func ruled(err error) error {
 // unused is not zero.
 func oddNibble(last byte, n int64) error {
 	if n%2 == 1 && last > 0xf {
-		return broken(ruleLayoutData, "the unused half of the last byte is 0x%x", last>>4)
+		return rule.Broken(rule.LayoutData, "the unused half of the last byte is 0x%x", last>>4)
 	}
 	return nil
 }

@@ -4,14 +4,14 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/fxamacker/cbor/v2"
+	fxcbor "github.com/fxamacker/cbor/v2"
 )
 
 // Files for tests that no writer would make. Keys are in the order of CBOR's
 // deterministic encoding, which readers must not care about.
 
-var deterministic = func() cbor.EncMode {
-	m, err := cbor.CoreDetEncOptions().EncMode()
+var deterministic = func() fxcbor.EncMode {
+	m, err := fxcbor.CoreDetEncOptions().EncMode()
 	if err != nil {
 		panic(err)
 	}

@@ -470,8 +470,8 @@ func (s *scan) tensor(name []byte, at int) {
 		case "attributes":
 			s.once(&seen, keyAttributes, at)
 			if !s.absent(key) {
-				cbor := s.attributes(s.r.list+"["+tensor.Quote(string(name))+"].attributes", func([]byte) {})
-				s.r.ownAttrs = append(s.r.ownAttrs, ownAttributes{s.r.tensors.used - 1, cbor})
+				encoded := s.attributes(s.r.list+"["+tensor.Quote(string(name))+"].attributes", func([]byte) {})
+				s.r.ownAttrs = append(s.r.ownAttrs, ownAttributes{s.r.tensors.used - 1, encoded})
 			}
 		default:
 			s.other(at, key)

@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // format is the name of this format in errors.
@@ -147,7 +148,7 @@ func (r *Reader) open() error {
 	src := r.src
 	size := src.Size()
 	if size < 16 { // no generation has shorter files
-		return r.bad(size, "", &RuleError{ruleFileTooSmall, fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)})
+		return r.bad(size, "", rule.New(rule.FileTooSmall, fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
 	}
 	head := make([]byte, len(magic1))
 	if _, err := src.ReadAt(head, 0); err != nil {
@@ -163,11 +164,11 @@ func (r *Reader) open() error {
 	}
 	err := fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed)
 	if size < least2 {
-		return r.bad(0, "magic", &RuleError{ruleFileTooSmall, err})
+		return r.bad(0, "magic", rule.New(rule.FileTooSmall, err))
 	}
 	var end [len(magic2)]byte
 	if _, e := src.ReadAt(end[:], size-int64(len(end))); e == nil && string(end[:]) == magic2 {
-		err = &RuleError{ruleHeaderMagic, err}
+		err = rule.New(rule.HeaderMagic, err)
 	}
 	return r.bad(0, "magic", err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // The encoding profile zt.zstd-seekable/1 (§8): independent zstd frames, and
@@ -82,11 +83,11 @@ func (b *blob) readSeekTable(stored []byte) (*frames, error) {
 	size := leastSeekTable + n*width
 	switch {
 	case string(end[5:]) != seekMagic:
-		return nil, broken(ruleEncoding, "there is no seek table")
+		return nil, rule.Broken(rule.Encoding, "there is no seek table")
 	case descriptor&0x7f != 0:
-		return nil, broken(ruleEncoding, "the seek table's descriptor is 0x%02x", descriptor)
+		return nil, rule.Broken(rule.Encoding, "the seek table's descriptor is 0x%02x", descriptor)
 	case size > b.length:
-		return nil, broken(ruleEncoding, "a seek table of %d frames in %d bytes", n, b.length)
+		return nil, rule.Broken(rule.Encoding, "a seek table of %d frames in %d bytes", n, b.length)
 	}
 	if size > int64(len(tail)) {
 		if tail, err = src.Metadata(b.offset+b.length-size, size); err != nil {
@@ -102,7 +103,7 @@ func (b *blob) decodable() error {
 		return fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit, b.size, b.r.limits.MaxDecoded)
 	}
 	if b.length < leastSeekTable {
-		return broken(ruleEncoding, "%d bytes, and a seek table alone has %d", b.length, leastSeekTable)
+		return rule.Broken(rule.Encoding, "%d bytes, and a seek table alone has %d", b.length, leastSeekTable)
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func (b *blob) decodable() error {
 func (b *blob) frames(table []byte, n, width int64) (*frames, error) {
 	size := int64(len(table))
 	if string(table[:4]) != seekHeader || int64(binary.LittleEndian.Uint32(table[4:])) != size-8 {
-		return nil, broken(ruleEncoding, "the seek table does not begin where its length says")
+		return nil, rule.Broken(rule.Encoding, "the seek table does not begin where its length says")
 	}
 	f := &frames{list: make([]frame, n)}
 	var off, decoded int64
@@ -120,13 +121,13 @@ func (b *blob) frames(table []byte, n, width int64) (*frames, error) {
 		x := frame{off, binary.LittleEndian.Uint32(e), binary.LittleEndian.Uint32(e[4:])}
 		switch {
 		case x.stored == 0:
-			return nil, broken(ruleEncoding, "frame %d has no bytes", i)
+			return nil, rule.Broken(rule.Encoding, "frame %d has no bytes", i)
 		case x.size > maxFrame:
-			return nil, broken(ruleEncoding, "frame %d decodes to %d bytes of at most %d", i, x.size, maxFrame)
+			return nil, rule.Broken(rule.Encoding, "frame %d decodes to %d bytes of at most %d", i, x.size, maxFrame)
 		case i == 0:
 			f.size = int64(x.size)
 		case int64(x.size) > f.size || int64(x.size) < f.size && int64(i) < n-1 || f.size == 0:
-			return nil, broken(ruleEncoding, "frame %d decodes to %d bytes, the first to %d", i, x.size, f.size)
+			return nil, rule.Broken(rule.Encoding, "frame %d decodes to %d bytes, the first to %d", i, x.size, f.size)
 		}
 		f.list[i] = x
 		off += int64(x.stored)
@@ -134,9 +135,9 @@ func (b *blob) frames(table []byte, n, width int64) (*frames, error) {
 	}
 	switch {
 	case off != b.length-size:
-		return nil, broken(ruleEncoding, "frames of %d bytes in %d", off, b.length-size)
+		return nil, rule.Broken(rule.Encoding, "frames of %d bytes in %d", off, b.length-size)
 	case decoded != b.size:
-		return nil, broken(ruleEncoding, "frames of %d decoded bytes, decoded_length says %d", decoded, b.size)
+		return nil, rule.Broken(rule.Encoding, "frames of %d decoded bytes, decoded_length says %d", decoded, b.size)
 	}
 	return f, nil
 }
@@ -145,18 +146,18 @@ func (b *blob) frames(table []byte, n, width int64) (*frames, error) {
 // decode to size bytes.
 func checkFrame(b []byte, size uint32) error {
 	if len(b) < 6 || string(b[:4]) != zstdMagic {
-		return broken(ruleEncoding, "no zstd frame")
+		return rule.Broken(rule.Encoding, "no zstd frame")
 	}
 	d := b[4]
 	if d&4 == 0 {
-		return broken(ruleEncoding, "a frame without a checksum")
+		return rule.Broken(rule.Encoding, "a frame without a checksum")
 	}
 	single := int(d >> 5 & 1)
 	at := 4 + 1 + 1 - single + [4]int{0, 1, 2, 4}[d&3] + [4]int{single, 2, 4, 8}[d>>6]
 	room := 0
 	for last := false; !last; {
 		if len(b)-at < 3 {
-			return broken(ruleEncoding, "a frame ends within a block")
+			return rule.Broken(rule.Encoding, "a frame ends within a block")
 		}
 		h := int(b[at]) | int(b[at+1])<<8 | int(b[at+2])<<16
 		last = h&1 != 0
@@ -166,15 +167,15 @@ func checkFrame(b []byte, size uint32) error {
 		}
 		room += 128 << 10
 		if at += 3; len(b)-at < n {
-			return broken(ruleEncoding, "a frame ends within a block")
+			return rule.Broken(rule.Encoding, "a frame ends within a block")
 		}
 		at += n
 	}
 	if at+4 != len(b) {
-		return broken(ruleEncoding, "%d bytes behind a frame", len(b)-at-4)
+		return rule.Broken(rule.Encoding, "%d bytes behind a frame", len(b)-at-4)
 	}
 	if int64(room) < int64(size) {
-		return broken(ruleEncoding, "blocks for at most %d of %d bytes", room, size)
+		return rule.Broken(rule.Encoding, "blocks for at most %d of %d bytes", room, size)
 	}
 	return nil
 }
@@ -188,7 +189,7 @@ func (b *blob) decodeFrame(d *zstd.Decoder, f frame, dst, have []byte, from int6
 		}
 		err := decodeAll(d, dst, p)
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return &RuleError{ruleEncoding, err}
+			return rule.New(rule.Encoding, err)
 		}
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // A Shard is another file that a version 2 file keeps some of its parts in.
@@ -129,9 +130,9 @@ func (s *scan2) shardTable() {
 		switch {
 		case s.err != nil:
 		case !isText:
-			s.refuse(ruleSchema, at, "the name of a shard is no text")
+			s.refuse(rule.Schema, at, "the name of a shard is no text")
 		case !isShardName(key):
-			s.refuse(ruleShardName, at, "shard %s", tensor.Quote(string(key)))
+			s.refuse(rule.ShardName, at, "shard %s", tensor.Quote(string(key)))
 		}
 		s.shardEntry(key, at)
 		s.in(func() string { return "shards[" + tensor.Quote(string(key)) + "]" })
@@ -162,10 +163,10 @@ func (s *scan2) shardEntry(name []byte, at int) {
 	switch {
 	case s.err != nil:
 	case !hasSize || digest == nil:
-		s.refuse(ruleSchema, at, "a shard has a size and a digest")
+		s.refuse(rule.Schema, at, "a shard has a size and a digest")
 	default:
 		if size < least2 {
-			s.refuse(ruleSchema, at, "a size of %d, and the shortest file has %d", size, least2)
+			s.refuse(rule.Schema, at, "a size of %d, and the shortest file has %d", size, least2)
 		} else if size > math.MaxInt64 {
 			s.fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
 		}
@@ -243,15 +244,15 @@ func (r *Reader) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, 
 		return err
 	}
 	if size := src.Size(); size != s.size {
-		return fail(broken(ruleShardIdentity, "%s has %d bytes, not %d", tensor.Quote(name), size, s.size))
+		return fail(rule.Broken(rule.ShardIdentity, "%s has %d bytes, not %d", tensor.Quote(name), size, s.size))
 	}
 	o := r.opts
 	o.Companion = nil // a shard leads no further
 	inner := &Reader{src: src}
 	if err := inner.init(o); err != nil {
-		return fail(fmt.Errorf("%s: %w", tensor.Quote(name), &RuleError{ruleShardIdentity, err}))
+		return fail(fmt.Errorf("%s: %w", tensor.Quote(name), rule.New(rule.ShardIdentity, err)))
 	} else if inner.version != "2" {
-		return fail(broken(ruleShardIdentity, "%s is of version %s", tensor.Quote(name), inner.version))
+		return fail(rule.Broken(rule.ShardIdentity, "%s is of version %s", tensor.Quote(name), inner.version))
 	}
 	s.src, s.place, s.file = src, name, closer
 	return nil

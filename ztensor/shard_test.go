@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // sharded copies the sharded file of upstream to a folder of its own, in which
@@ -72,17 +73,17 @@ func TestShardsThatAreNotWhatTheRootSays(t *testing.T) {
 		{"under another name", rename("x.bin"), true, "", true},
 		{"missing", func(dir string) { os.Remove(filepath.Join(dir, one)) }, false, "", false},
 		{"in another folder", rename("deep/down/x.zt"), false, "", false},
-		{"too short", edit(func(b []byte) []byte { return b[:len(b)-1] }), false, ruleShardIdentity, false},
-		{"of another format", edit(func(b []byte) []byte { return make([]byte, len(b)) }), false, ruleShardIdentity, false},
-		{"its manifest changed", edit(func(b []byte) []byte { b[len(b)-41] ^= 1; return b }), false, ruleShardIdentity, false},
-		{"its padding changed", edit(func(b []byte) []byte { b[100] ^= 1; return b }), true, ruleShardIdentity, false},
+		{"too short", edit(func(b []byte) []byte { return b[:len(b)-1] }), false, rule.ShardIdentity, false},
+		{"of another format", edit(func(b []byte) []byte { return make([]byte, len(b)) }), false, rule.ShardIdentity, false},
+		{"its manifest changed", edit(func(b []byte) []byte { b[len(b)-41] ^= 1; return b }), false, rule.ShardIdentity, false},
+		{"its padding changed", edit(func(b []byte) []byte { b[100] ^= 1; return b }), true, rule.ShardIdentity, false},
 		{"the root itself", func(dir string) {
 			b, err := os.ReadFile(filepath.Join(dir, "crate-2.1.1-sharded.zt"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			edit(func([]byte) []byte { return b })(dir)
-		}, false, ruleShardIdentity, false},
+		}, false, rule.ShardIdentity, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := sharded(t, c.change)
@@ -96,11 +97,11 @@ func TestShardsThatAreNotWhatTheRootSays(t *testing.T) {
 				t.Error("the other shard:", err)
 			}
 			err = r.Verify(t.Context(), nil)
-			var rule *RuleError
+			var broken *rule.Error
 			switch {
 			case c.fine && err != nil, !c.fine && err == nil:
 				t.Error(err)
-			case c.rule != "" && (!errors.As(err, &rule) || rule.Rule != c.rule):
+			case c.rule != "" && (!errors.As(err, &broken) || broken.Rule != c.rule):
 				t.Errorf("%v, not %s", err, c.rule)
 			case !c.fine && c.rule == "" && !errors.Is(err, fs.ErrNotExist):
 				t.Error(err)
@@ -252,8 +253,8 @@ func TestShardsInACircle(t *testing.T) {
 		if b, err := r.Tensor("w").Data.ReadAll(); err != nil || len(b) != 1 || b[0] != 0 { // byte 4096 of the other file
 			t.Error(b, err)
 		}
-		var rule *RuleError
-		if err := r.Verify(t.Context(), nil); !errors.As(err, &rule) || rule.Rule != ruleShardIdentity {
+		var broken *rule.Error
+		if err := r.Verify(t.Context(), nil); !errors.As(err, &broken) || broken.Rule != rule.ShardIdentity {
 			t.Error("no file has the digest that it names:", err)
 		}
 		r.Close()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // shards verifies the files that a version 2 file keeps parts in: that they are
@@ -30,7 +31,7 @@ func (v *verifier) shards() error {
 			if err == nil {
 				sums[algorithm+":"+s.place] = have
 				if have != want {
-					err = broken(ruleShardIdentity, "its digest is %s, the file says %s", have, want)
+					err = rule.Broken(rule.ShardIdentity, "its digest is %s, the file says %s", have, want)
 				}
 			}
 		}

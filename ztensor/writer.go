@@ -11,7 +11,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/fxamacker/cbor/v2"
+	fxcbor "github.com/fxamacker/cbor/v2"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -463,7 +463,7 @@ func appendAttributes(b []byte, attributes map[string]any) ([]byte, error) {
 }
 
 // encMode encodes values in the shortest form, floats and NaN included.
-func encMode() (cbor.EncMode, error) { return cbor.CoreDetEncOptions().EncMode() }
+func encMode() (fxcbor.EncMode, error) { return fxcbor.CoreDetEncOptions().EncMode() }
 
 // Close completes the file. Of a Writer that Create made, the file then appears
 // under its name; the io.Writer of any other stays open.

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // rewritten copies an open file with our writer.
@@ -244,37 +245,37 @@ func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
 		good           *tensor.Tensor
 		goodAttributes attributes
 	}{
-		{"mx without attributes", ruleLayoutRule, goodMX, nil, goodMX, mx},
-		{"mx block", ruleLayoutRule, goodMX, attributes{"block_size": 1, "scale_form": "e8m0_exponent"}, goodMX, attributes{"block_size": 32, "scale_form": "e8m0_exponent"}},
-		{"mx axis", ruleLayoutRule, goodMX, attributes{"block_size": 32, "axis": 2, "scale_form": "e8m0_exponent"}, goodMX, mx},
-		{"mx form", ruleLayoutRule, goodMX, attributes{"block_size": 32}, goodMX, mx},
-		{"mx parts", ruleLayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 32)), mx, goodMX, mx},
-		{"mx type", ruleLayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.U8, 64), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
-		{"mx scales", ruleLayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 32), part("scales", tensor.F8E8M0FNU, 4)), mx, goodMX, mx},
-		{"mx size", ruleLayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 31), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
-		{"mx blocks", ruleLayoutRule, with(tensor.Shape{2, 33}, layoutMX, part("data", tensor.F4E2M1FN, 33), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
-		{"quant bits", ruleLayoutRule, goodQuant, quant("bits", 7), goodQuant, quant()},
-		{"quant bits of no word", ruleLayoutRule, goodQuant, quant("bits", 3), goodQuant, quant()},
-		{"quant group", ruleLayoutRule, goodQuant, quant("group_size", 3), goodQuant, quant()},
-		{"quant no group", ruleLayoutRule, goodQuant, quant("group_size", nil), goodQuant, quant()},
-		{"quant axis", ruleLayoutRule, goodQuant, quant("axis", nil), goodQuant, quant()},
-		{"quant word", ruleLayoutRule, goodQuant, quant("packing", attributes{"word": "u8", "order": "lsb_first", "per_word": 2}), goodQuant, quant()},
-		{"quant order", ruleLayoutRule, goodQuant, quant("packing", attributes{"word": "u32", "order": "", "per_word": 8}), goodQuant, quant()},
-		{"quant per word", ruleLayoutRule, goodQuant, quant("packing", attributes{"word": "u32", "order": "lsb_first", "per_word": 4}), goodQuant, quant()},
-		{"quant form", ruleLayoutRule, goodQuant, quant("scale_form", "f32"), goodQuant, quant("scale_form", "f32_factors")},
-		{"quant zeros", ruleLayoutRule, goodQuant, quant("zero_point", attributes{"form": "none"}), with(tensor.Shape{4, 8}, layoutQuant, data, scales), quant("zero_point", attributes{"form": "none"})},
-		{"quant implied", ruleLayoutRule, with(tensor.Shape{4, 8}, layoutQuant, data, scales), quant("zero_point", attributes{"form": "implied", "value": 1.5}),
+		{"mx without attributes", rule.LayoutRule, goodMX, nil, goodMX, mx},
+		{"mx block", rule.LayoutRule, goodMX, attributes{"block_size": 1, "scale_form": "e8m0_exponent"}, goodMX, attributes{"block_size": 32, "scale_form": "e8m0_exponent"}},
+		{"mx axis", rule.LayoutRule, goodMX, attributes{"block_size": 32, "axis": 2, "scale_form": "e8m0_exponent"}, goodMX, mx},
+		{"mx form", rule.LayoutRule, goodMX, attributes{"block_size": 32}, goodMX, mx},
+		{"mx parts", rule.LayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 32)), mx, goodMX, mx},
+		{"mx type", rule.LayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.U8, 64), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
+		{"mx scales", rule.LayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 32), part("scales", tensor.F8E8M0FNU, 4)), mx, goodMX, mx},
+		{"mx size", rule.LayoutRule, with(tensor.Shape{2, 32}, layoutMX, part("data", tensor.F4E2M1FN, 31), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
+		{"mx blocks", rule.LayoutRule, with(tensor.Shape{2, 33}, layoutMX, part("data", tensor.F4E2M1FN, 33), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
+		{"quant bits", rule.LayoutRule, goodQuant, quant("bits", 7), goodQuant, quant()},
+		{"quant bits of no word", rule.LayoutRule, goodQuant, quant("bits", 3), goodQuant, quant()},
+		{"quant group", rule.LayoutRule, goodQuant, quant("group_size", 3), goodQuant, quant()},
+		{"quant no group", rule.LayoutRule, goodQuant, quant("group_size", nil), goodQuant, quant()},
+		{"quant axis", rule.LayoutRule, goodQuant, quant("axis", nil), goodQuant, quant()},
+		{"quant word", rule.LayoutRule, goodQuant, quant("packing", attributes{"word": "u8", "order": "lsb_first", "per_word": 2}), goodQuant, quant()},
+		{"quant order", rule.LayoutRule, goodQuant, quant("packing", attributes{"word": "u32", "order": "", "per_word": 8}), goodQuant, quant()},
+		{"quant per word", rule.LayoutRule, goodQuant, quant("packing", attributes{"word": "u32", "order": "lsb_first", "per_word": 4}), goodQuant, quant()},
+		{"quant form", rule.LayoutRule, goodQuant, quant("scale_form", "f32"), goodQuant, quant("scale_form", "f32_factors")},
+		{"quant zeros", rule.LayoutRule, goodQuant, quant("zero_point", attributes{"form": "none"}), with(tensor.Shape{4, 8}, layoutQuant, data, scales), quant("zero_point", attributes{"form": "none"})},
+		{"quant implied", rule.LayoutRule, with(tensor.Shape{4, 8}, layoutQuant, data, scales), quant("zero_point", attributes{"form": "implied", "value": 1.5}),
 			with(tensor.Shape{4, 8}, layoutQuant, data, scales), quant("zero_point", attributes{"form": "implied", "value": -8})},
-		{"quant packing of zeros", ruleLayoutRule, goodQuant, quant("zero_point", attributes{"form": "tensor"}), goodQuant, quant()},
-		{"quant scales", ruleLayoutRule, with(tensor.Shape{4, 8}, layoutQuant, data, part("scales", tensor.F16, 14), zeros), quant(), goodQuant, quant()},
-		{"gguf block", ruleLayoutRule, goodGGUF, attributes{"elems_per_block": 32}, goodGGUF, q4},
-		{"gguf elements", ruleLayoutRule, goodGGUF, attributes{"elems_per_block": 48, "block_bytes": 18}, goodGGUF, q4},
-		{"gguf size", ruleLayoutRule, with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.U8, 35)), q4, goodGGUF, q4},
-		{"gguf type", ruleLayoutRule, with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.I8, 36)), q4, goodGGUF, q4},
-		{"coo types", ruleLayoutRule, with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 1), part("coords", tensor.I32, 8)), nil, goodCOO, nil},
-		{"coo size", ruleLayoutRule, with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 2), part("coords", tensor.U32, 8)), nil, goodCOO, nil},
-		{"coo twice", ruleLayoutData, with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 2), part("coords", tensor.U32, 16)), nil, goodCOO, nil},
-		{"f4", ruleLayoutData, f4(0x10), nil, f4(0x0f), nil},
+		{"quant packing of zeros", rule.LayoutRule, goodQuant, quant("zero_point", attributes{"form": "tensor"}), goodQuant, quant()},
+		{"quant scales", rule.LayoutRule, with(tensor.Shape{4, 8}, layoutQuant, data, part("scales", tensor.F16, 14), zeros), quant(), goodQuant, quant()},
+		{"gguf block", rule.LayoutRule, goodGGUF, attributes{"elems_per_block": 32}, goodGGUF, q4},
+		{"gguf elements", rule.LayoutRule, goodGGUF, attributes{"elems_per_block": 48, "block_bytes": 18}, goodGGUF, q4},
+		{"gguf size", rule.LayoutRule, with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.U8, 35)), q4, goodGGUF, q4},
+		{"gguf type", rule.LayoutRule, with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.I8, 36)), q4, goodGGUF, q4},
+		{"coo types", rule.LayoutRule, with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 1), part("coords", tensor.I32, 8)), nil, goodCOO, nil},
+		{"coo size", rule.LayoutRule, with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 2), part("coords", tensor.U32, 8)), nil, goodCOO, nil},
+		{"coo twice", rule.LayoutData, with(tensor.Shape{2, 3}, layoutCOO, part("values", tensor.U8, 2), part("coords", tensor.U32, 16)), nil, goodCOO, nil},
+		{"f4", rule.LayoutData, f4(0x10), nil, f4(0x0f), nil},
 	} {
 		for _, level := range []int{0, 3} {
 			options := &WriterOptions{Version: "2", Level: level}
@@ -290,8 +291,8 @@ func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
 				}
 				return &out, err
 			}
-			var rule *RuleError
-			if _, err := add(c.bad, c.badAttributes); !errors.As(err, &rule) || rule.Rule != c.rule {
+			var broken *rule.Error
+			if _, err := add(c.bad, c.badAttributes); !errors.As(err, &broken) || broken.Rule != c.rule {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			b, err := add(c.good, c.goodAttributes)
@@ -328,8 +329,8 @@ func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
 		}
 		p.Write([]byte{0xff})
 		p.Write([]byte{0x1f})
-		var rule *RuleError
-		if err := p.Close(); !errors.As(err, &rule) || rule.Rule != ruleLayoutData {
+		var broken *rule.Error
+		if err := p.Close(); !errors.As(err, &broken) || broken.Rule != rule.LayoutData {
 			t.Error(err)
 		}
 	}

@@ -1,0 +1,99 @@
+package ztensor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"github.com/tensorfile/tensorfile/tensor"
+	"math"
+	"slices"
+)
+
+// deterministic appends the next item in the one form that version 2 has for it.
+// Files of version 1 have others.
+func (c *cursor) deterministic(b []byte) ([]byte, error) {
+	c.at = c.p
+	kind, n := c.head()
+	switch kind {
+	case cborUint, cborNegint:
+		return appendHead(b, kind, n), nil
+	case cborText, cborText + indefinite:
+		c.p = c.at
+		return appendText(b, string(c.text())), nil
+	case cborBytes, cborBytes + indefinite:
+		s := c.byteString(kind, n)
+		return append(appendHead(b, cborBytes, uint64(len(s))), s...), nil
+	case cborArray, cborArray + indefinite:
+		c.p = c.at
+		var all []byte
+		count := uint64(0)
+		for n := c.container(cborArray); c.more(&n); count++ {
+			var err error
+			if all, err = c.deterministic(all); err != nil {
+				return nil, err
+			}
+		}
+		return append(appendHead(b, cborArray, count), all...), nil
+	case cborMap, cborMap + indefinite:
+		c.p = c.at
+		return c.deterministicMap(b)
+	case cborSimple:
+		return c.deterministicSimple(b, n)
+	case cborTag:
+		return nil, fmt.Errorf("%w: a tag in version 2", errors.ErrUnsupported)
+	}
+	return b, c.err
+}
+
+func (c *cursor) deterministicMap(b []byte) ([]byte, error) {
+	type pair struct{ key, value []byte }
+	var all []pair
+	for n := c.container(cborMap); c.more(&n); {
+		key, err := c.deterministic(nil)
+		if err != nil {
+			return nil, err
+		}
+		value, err := c.deterministic(nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pair{key, value})
+	}
+	slices.SortFunc(all, func(x, y pair) int { return bytes.Compare(x.key, y.key) })
+	b = appendHead(b, cborMap, uint64(len(all)))
+	for i, p := range all {
+		if i > 0 && bytes.Equal(p.key, all[i-1].key) {
+			return nil, fmt.Errorf("%w: the same key twice in a map", errors.ErrUnsupported)
+		}
+		b = append(append(b, p.key...), p.value...)
+	}
+	return b, c.err
+}
+
+func (c *cursor) deterministicSimple(b []byte, n uint64) ([]byte, error) {
+	var f float64
+	switch c.p - c.at {
+	case 3:
+		f = float64(tensor.Float16(n).Float32())
+	case 5:
+		f = float64(math.Float32frombits(uint32(n)))
+	case 9:
+		f = math.Float64frombits(n)
+	default:
+		if n < 20 || n > 22 {
+			return nil, fmt.Errorf("%w: the simple value %d in version 2", errors.ErrUnsupported, n)
+		}
+		return append(b, cborSimple<<5|byte(n)), nil
+	}
+	f32 := float32(f)
+	switch {
+	case math.IsNaN(f):
+		return append(b, 0xf9, 0x7e, 0), nil
+	case float64(f32) != f:
+		return binary.BigEndian.AppendUint64(append(b, 0xfb), math.Float64bits(f)), nil
+	case tensor.NewFloat16(f32).Float32() != f32:
+		return binary.BigEndian.AppendUint32(append(b, 0xfa), math.Float32bits(f32)), nil
+	}
+	return binary.BigEndian.AppendUint16(append(b, 0xf9), uint16(tensor.NewFloat16(f32))), nil
+}

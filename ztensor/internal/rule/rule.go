@@ -1,0 +1,62 @@
+// Package rule names the rules of zTensor 2 and the error of a file that breaks one.
+package rule
+
+import (
+	"fmt"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Error is the refusal of a version 2 file that breaks one of its
+// specification's rules. errors.As finds it in the errors of opening, reading
+// and verifying.
+type Error struct {
+	// Rule is the name that upstream's conformance corpus gives to what was
+	// broken, such as "BlobAlignment" or "CborDuplicateKey".
+	Rule string
+	Err  error // has a class: tensor.ErrMalformed or tensor.ErrChecksum
+}
+
+func (e *Error) Error() string { return e.Rule + ": " + e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// The rules of version 2, by the names of upstream's conformance corpus.
+const (
+	FileTooSmall     = "FileTooSmall"
+	HeaderMagic      = "HeaderMagic"
+	FooterMagic      = "FooterMagic"
+	Version          = "Version"
+	ManifestBounds   = "ManifestBounds"
+	ManifestTooLarge = "ManifestTooLarge"
+	ManifestHash     = "ManifestHash"
+	CborSyntax       = "CborSyntax"
+	CborDeterminism  = "CborDeterminism"
+	CborDuplicateKey = "CborDuplicateKey"
+	CborDepth        = "CborDepth"
+	Schema           = "Schema"
+	Name             = "Name"
+	Shape            = "Shape"
+	BlobAlignment    = "BlobAlignment"
+	BlobBounds       = "BlobBounds"
+	BlobOverlap      = "BlobOverlap"
+	ShardRef         = "ShardRef"
+	ShardName        = "ShardName"
+	LayoutRule       = "LayoutRule"
+	LayoutData       = "LayoutData"
+	DenseSize        = "DenseSize"
+	Encoding         = "Encoding"
+	Digest           = "Digest"
+	ShardIdentity    = "ShardIdentity"
+)
+
+// New says that a rule is broken, with an error that has a class.
+func New(rule string, err error) error { return &Error{rule, err} }
+
+// Broken says that a rule is broken, and how.
+func Broken(rule, format string, args ...any) error {
+	class := tensor.ErrMalformed
+	if rule == ManifestHash || rule == Digest || rule == ShardIdentity {
+		class = tensor.ErrChecksum
+	}
+	return &Error{rule, fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
+}
