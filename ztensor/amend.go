@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // Append begins a new edition of the file of that name, with its tensors and
@@ -207,27 +208,27 @@ func (r *Reader) readAmendable() (*amendable, error) {
 		return nil, r.placed(r.manifestAt, "manifest", err)
 	}
 	m := &amendable{r: r, bytes: b}
-	c := newCursor(b, r.limits)
-	for n := c.container(cborMap); c.more(&n); {
-		from := c.p
-		switch key := c.text(); string(key) {
+	c := cbor.New(b, r.limits)
+	for n := c.Container(cbor.Map); c.More(&n); {
+		from := c.P
+		switch key := c.Text(); string(key) {
 		case "version", "generator", "attributes":
-			c.skip()
+			c.Skip()
 		case "tensors", "objects":
-			for n := c.container(cborMap); c.more(&n); {
-				name := c.text()
-				from := c.p
-				c.skip()
-				m.entries = append(m.entries, rawEntry{string(name), c.b[from:c.p:c.p], from})
+			for n := c.Container(cbor.Map); c.More(&n); {
+				name := c.Text()
+				from := c.P
+				c.Skip()
+				m.entries = append(m.entries, rawEntry{string(name), c.B[from:c.P:c.P], from})
 			}
 		default:
-			c.skip()
-			m.others = append(m.others, c.b[from:c.p]...)
+			c.Skip()
+			m.others = append(m.others, c.B[from:c.P]...)
 			m.count++
 		}
 	}
-	if c.err != nil {
-		return nil, r.bad(r.manifestAt, "manifest", c.err)
+	if c.Err != nil {
+		return nil, r.bad(r.manifestAt, "manifest", c.Err)
 	}
 	return m, nil
 }
@@ -308,32 +309,32 @@ type edit struct {
 // components finds the components in the CBOR of an entry.
 func (e rawEntry) components() []rawComponent {
 	var all []rawComponent
-	c := cursor{b: e.object, deep: maxNesting}
-	for n := c.container(cborMap); c.more(&n); {
-		if string(c.text()) != "components" {
-			c.skip()
+	c := cbor.Cursor{B: e.object, Deep: cbor.MaxNesting}
+	for n := c.Container(cbor.Map); c.More(&n); {
+		if string(c.Text()) != "components" {
+			c.Skip()
 			continue
 		}
-		for n := c.container(cborMap); c.more(&n); {
-			p := rawComponent{role: string(c.text())}
-			for n := c.container(cborMap); c.more(&n); {
-				key := string(c.text())
-				from := c.p
+		for n := c.Container(cbor.Map); c.More(&n); {
+			p := rawComponent{role: string(c.Text())}
+			for n := c.Container(cbor.Map); c.More(&n); {
+				key := string(c.Text())
+				from := c.P
 				switch key {
 				case "offset":
-					p.offset = number{from, 0, c.uint()}
-					p.offset.to = c.p
+					p.offset = number{from, 0, c.Uint()}
+					p.offset.to = c.P
 				case "length":
-					p.length = number{from, 0, c.uint()}
-					p.length.to = c.p
+					p.length = number{from, 0, c.Uint()}
+					p.length.to = c.P
 				case "digest":
-					c.skip()
-					p.digest = number{from: from, to: c.p}
+					c.Skip()
+					p.digest = number{from: from, to: c.P}
 				default:
-					c.skip()
+					c.Skip()
 				}
 			}
-			p.end = c.p
+			p.end = c.P
 			all = append(all, p)
 		}
 	}
@@ -377,7 +378,7 @@ func (e edit) moved(places map[extent]int64) []byte {
 	at := 0
 	for _, p := range e.parts {
 		b = append(b, e.object[at:p.offset.from]...)
-		b = appendHead(b, cborUint, uint64(places[extent{int64(p.offset.value), int64(p.length.value)}]))
+		b = cbor.AppendHead(b, cbor.Uint, uint64(places[extent{int64(p.offset.value), int64(p.length.value)}]))
 		at = p.offset.to
 	}
 	return append(b, e.object[at:]...)
@@ -392,7 +393,7 @@ func (m *amendable) withDigest(name, digest string) []byte {
 		}
 		for _, p := range e.components() {
 			if p.role == "data" && p.digest.to > 0 && digest != "" {
-				b := append(m.bytes[:e.at+p.digest.from:e.at+p.digest.from], appendText(nil, digest)...)
+				b := append(m.bytes[:e.at+p.digest.from:e.at+p.digest.from], cbor.AppendText(nil, digest)...)
 				return append(b, m.bytes[e.at+p.digest.to:]...)
 			}
 		}

@@ -13,20 +13,21 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // manifestFields takes the manifest apart without understanding it: what this
 // library does not know survives.
-func (r *Reader) manifestFields() ([]pair2, error) {
+func (r *Reader) manifestFields() ([]cbor.Pair, error) {
 	b, err := r.src.Metadata(r.manifestAt, r.manifestSize)
 	if err != nil {
 		return nil, r.placed(r.manifestAt, "manifest", err)
 	}
-	c := newStrict(b, r.limits)
-	all := c.pairs()
-	if c.err != nil { // the file has changed since it was opened
-		return nil, r.placed(r.manifestAt, "manifest", c.err)
+	c := cbor.NewStrict(b, r.limits)
+	all := c.Pairs()
+	if c.Err != nil { // the file has changed since it was opened
+		return nil, r.placed(r.manifestAt, "manifest", c.Err)
 	}
 	return all, nil
 }
@@ -100,15 +101,15 @@ func (l *layout2) carry(w *Writer, r *Reader) error {
 		return err
 	}
 	for _, f := range fields {
-		in := newStrict(f.value, r.limits)
-		switch string(f.key) {
+		in := cbor.NewStrict(f.Value, r.limits)
+		switch string(f.Key) {
 		case "\x67objects":
-			for _, o := range in.pairs() {
-				name := cursor{b: o.key}
-				l.objects = append(l.objects, object2{name: string(name.text()), whole: o.value})
+			for _, o := range in.Pairs() {
+				name := cbor.Cursor{B: o.Key}
+				l.objects = append(l.objects, object2{name: string(name.Text()), whole: o.Value})
 			}
 		case "\x66shards":
-			l.shards = in.pairs()
+			l.shards = in.Pairs()
 		case "\x6aattributes": // the Writer has them
 		default:
 			l.others = append(l.others, f)

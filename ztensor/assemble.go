@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // A role is a component under construction, with the file's words for it, of
@@ -57,17 +58,17 @@ func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme strin
 	dense := scheme == "dense"
 	if !dense {
 		if t.Scheme = r.keepString(scheme); scheme == "" {
-			s.malformed(s.at, "an empty format")
+			s.Malformed(s.At, "an empty format")
 			return
 		}
 	}
 	if typed {
 		t.DType = s.element(dtype)
 		if s.ownTypes {
-			s.departAt(s.at, r.list+"["+tensor.Quote(t.Name)+"].dtype", "in this layout the dtype stands on each component")
+			s.departAt(s.At, r.list+"["+tensor.Quote(t.Name)+"].dtype", "in this layout the dtype stands on each component")
 		}
 	} else if len(s.roles) == 0 && !s.ownTypes {
-		s.malformed(s.at, "dtype is missing")
+		s.Malformed(s.At, "dtype is missing")
 		return
 	}
 	components := r.components.take(len(s.roles))
@@ -89,7 +90,7 @@ func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme strin
 		c, w := &components[i], &s.roles[i]
 		s.place(t, c, w)
 		s.decoding(t, c, w, dtype, typed, leads(scheme, w.name), dense)
-		if s.err != nil {
+		if s.Err != nil {
 			return
 		}
 		if s.ownTypes && leads(scheme, w.name) {
@@ -106,7 +107,7 @@ func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme strin
 		t.Parts = append(t.Parts, tensor.Part{Role: r.keepString(w.name), DType: c.dtype, Data: tensor.NewBlob(c)})
 	}
 	if dense && others == len(s.roles) && r.opts.Strict {
-		s.malformed(s.at, "no component data")
+		s.Malformed(s.At, "no component data")
 	}
 }
 
@@ -116,15 +117,15 @@ func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
 	size, end := uint64(r.src.Size()), uint64(r.manifestAt)
 	switch {
 	case w.offset > size || w.length > size-w.offset:
-		s.malformed(int(w.at), "%d bytes at %d of a file of %d", w.length, w.offset, size)
+		s.Malformed(int(w.at), "%d bytes at %d of a file of %d", w.length, w.offset, size)
 		s.inComponent(t, w, "length")
 		return
 	case w.length > 0 && w.offset < uint64(len(magic1)):
-		s.malformed(int(w.at), "byte %d is part of the magic", w.offset)
+		s.Malformed(int(w.at), "byte %d is part of the magic", w.offset)
 		s.inComponent(t, w, "offset")
 		return
 	case w.length > 0 && w.offset+w.length > end: // no overflow: both are within the file
-		s.malformed(int(w.at), "%d bytes at %d reach into the manifest at %d", w.length, w.offset, end)
+		s.Malformed(int(w.at), "%d bytes at %d reach into the manifest at %d", w.length, w.offset, end)
 		s.inComponent(t, w, "length")
 		return
 	}
@@ -149,7 +150,7 @@ func (s *scan) lies(c *component) {
 }
 
 func (s *scan) inComponent(t *tensor.Tensor, w *role, key string) {
-	if s.err != nil {
+	if s.Err != nil {
 		s.in("%s.%s", s.r.field(t.Name, w.name), key)
 	}
 }
@@ -161,10 +162,10 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common string, 
 	own := w.has&keyDType != 0
 	word := w.dtype
 	switch {
-	case s.err != nil:
+	case s.Err != nil:
 		return
 	case !own && !typed:
-		s.malformed(int(w.at), "dtype is missing")
+		s.Malformed(int(w.at), "dtype is missing")
 		s.inComponent(t, w, "dtype")
 		return
 	case !own && leading && (dense || t.Scheme == sparse.CSR || t.Scheme == sparse.COO):
@@ -182,7 +183,7 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common string, 
 		}
 	}
 	if leading && own && typed && s.element(w.dtype) != t.DType {
-		s.malformed(int(w.at), "dtype %s here, %s on the tensor", tensor.Quote(w.dtype), tensor.Quote(common))
+		s.Malformed(int(w.at), "dtype %s here, %s on the tensor", tensor.Quote(w.dtype), tensor.Quote(common))
 		s.inComponent(t, w, "dtype")
 		return
 	}
@@ -250,7 +251,7 @@ func (s *scan) dense(t *tensor.Tensor, c *component, w *role, product uint64) {
 	}
 	want, ok := align.Mul(int64(product), int64(c.dtype.Size()))
 	if !ok {
-		s.malformed(int(w.at), "%d elements of %v overflow", product, c.dtype)
+		s.Malformed(int(w.at), "%d elements of %v overflow", product, c.dtype)
 		s.in("%s[%s].shape", s.r.list, tensor.Quote(t.Name))
 		return
 	}
@@ -258,7 +259,7 @@ func (s *scan) dense(t *tensor.Tensor, c *component, w *role, product uint64) {
 		c.size = want
 	}
 	if s.r.opts.Strict && c.size != want {
-		s.malformed(int(w.at), "%d bytes of data where the shape takes %d", c.size, want)
+		s.Malformed(int(w.at), "%d bytes of data where the shape takes %d", c.size, want)
 		s.inComponent(t, w, "length")
 	}
 }
@@ -266,12 +267,12 @@ func (s *scan) dense(t *tensor.Tensor, c *component, w *role, product uint64) {
 // finish checks what only the whole manifest can tell.
 func (s *scan) finish() {
 	r := s.r
-	if s.err != nil {
+	if s.Err != nil {
 		return
 	}
 	if r.version != "0.1" { // whose every entry is of indefinite length
 		s.footer()
-		if s.odd&oddIndefinite != 0 {
+		if s.Odd&cbor.OddIndefinite != 0 {
 			s.departAt(0, "manifest", "items of indefinite length")
 		}
 		if s.notText != "" && r.version != "1.2" {
@@ -281,11 +282,11 @@ func (s *scan) finish() {
 			s.departAt(0, s.noSize, "zstd without uncompressed_length")
 		}
 	}
-	if s.odd&oddTag != 0 {
+	if s.Odd&cbor.OddTag != 0 {
 		s.departAt(0, "manifest", "tagged items")
 	}
 	r.jumbled = s.jumbled
-	if s.jumbled && r.opts.Strict && s.err == nil {
+	if s.jumbled && r.opts.Strict && s.Err == nil {
 		r.overlaps(func(a, b *component) bool {
 			s.depart(b.offset, r.path(b), "overlaps %s", r.path(a))
 			return false
@@ -317,7 +318,7 @@ func (s *scan) element(word string) tensor.DType {
 	d := storageType(word, s.short)
 	if d == tensor.Unknown {
 		if d = storageType(word, !s.short); d != tensor.Unknown {
-			s.departAt(s.at, s.r.list, "dtype %s is not spelled as in this layout", tensor.Quote(word))
+			s.departAt(s.At, s.r.list, "dtype %s is not spelled as in this layout", tensor.Quote(word))
 		}
 	}
 	return d

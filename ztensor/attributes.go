@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // ownAttributes is the attribute map of one tensor, as CBOR.
@@ -29,22 +30,22 @@ func (v Value) Text() (string, bool) {
 	if len(v.encoded) == 0 {
 		return "", false
 	}
-	c := cursor{b: v.encoded, deep: 1}
-	if kind, _ := c.item(); kind&^indefinite != cborText {
+	c := cbor.Cursor{B: v.encoded, Deep: 1}
+	if kind, _ := c.Item(); kind&^cbor.Indefinite != cbor.Text {
 		return "", false
 	}
-	c.p = 0
-	return string(c.text()), c.err == nil
+	c.P = 0
+	return string(c.Text()), c.Err == nil
 }
 
 // HasTag reports whether the value has CBOR tags, at any depth. Version 2 has
 // none, and JSON and text leave them out.
 func (v Value) HasTag() bool {
-	c := cursor{b: v.encoded, deep: maxNesting}
+	c := cbor.Cursor{B: v.encoded, Deep: cbor.MaxNesting}
 	if len(v.encoded) > 0 {
-		c.skip()
+		c.Skip()
 	}
-	return c.odd&oddTag != 0
+	return c.Odd&cbor.OddTag != 0
 }
 
 // Decode stores the value in what p points to, by the rules of
@@ -52,7 +53,7 @@ func (v Value) HasTag() bool {
 func (v Value) Decode(p any) error {
 	m, err := fxcbor.DecOptions{
 		DupMapKey:        fxcbor.DupMapKeyEnforcedAPF,
-		MaxNestedLevels:  maxNesting,
+		MaxNestedLevels:  cbor.MaxNesting,
 		MaxArrayElements: math.MaxInt32,
 		MaxMapPairs:      math.MaxInt32,
 	}.DecMode()
@@ -65,7 +66,7 @@ func (v Value) Decode(p any) error {
 // MarshalCBOR returns the value as it is in the file.
 func (v Value) MarshalCBOR() ([]byte, error) {
 	if len(v.encoded) == 0 {
-		return []byte{cborNull}, nil
+		return []byte{cbor.Null}, nil
 	}
 	return v.encoded, nil
 }
@@ -77,10 +78,10 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	if len(v.encoded) == 0 {
 		return []byte("null"), nil
 	}
-	c := cursor{b: v.encoded, deep: maxNesting}
-	b := c.appendJSON(nil)
-	if c.err != nil {
-		return nil, c.err
+	c := cbor.Cursor{B: v.encoded, Deep: cbor.MaxNesting}
+	b := c.AppendJSON(nil)
+	if c.Err != nil {
+		return nil, c.Err
 	}
 	return b, nil
 }
@@ -136,12 +137,12 @@ func pairs(encoded []byte) iter.Seq2[string, Value] {
 		if len(encoded) == 0 {
 			return
 		}
-		c := cursor{b: encoded, deep: maxNesting}
-		for n := c.container(cborMap); c.more(&n); {
-			name := c.text()
-			from := c.p
-			c.skip()
-			if c.err != nil || !yield(le.String(name), Value{c.b[from:c.p:c.p]}) {
+		c := cbor.Cursor{B: encoded, Deep: cbor.MaxNesting}
+		for n := c.Container(cbor.Map); c.More(&n); {
+			name := c.Text()
+			from := c.P
+			c.Skip()
+			if c.Err != nil || !yield(le.String(name), Value{c.B[from:c.P:c.P]}) {
 				return
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // appendAttributes appends a map of attributes as version 2 wants it.
@@ -16,7 +17,7 @@ func (l *layout2) appendAttributes(b []byte, attributes map[string]any, depth in
 	}
 	names := make([]string, 0, len(attributes))
 	for name := range attributes {
-		if !validUTF8([]byte(name)) {
+		if !cbor.ValidUTF8([]byte(name)) {
 			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported, tensor.Quote(name))
 		}
 		if err := l.checkName(name, "the name of an attribute"); err != nil {
@@ -25,7 +26,7 @@ func (l *layout2) appendAttributes(b []byte, attributes map[string]any, depth in
 		names = append(names, name)
 	}
 	slices.SortFunc(names, byLength)
-	b = appendHead(b, cborMap, uint64(len(names)))
+	b = cbor.AppendHead(b, cbor.Map, uint64(len(names)))
 	for _, name := range names {
 		fail := func(err error) ([]byte, error) {
 			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), err)
@@ -34,19 +35,19 @@ func (l *layout2) appendAttributes(b []byte, attributes map[string]any, depth in
 		if err != nil {
 			return fail(err)
 		}
-		c := cursor{b: v, deep: maxNesting}
-		v, err = c.deterministic(nil)
+		c := cbor.Cursor{B: v, Deep: cbor.MaxNesting}
+		v, err = c.Deterministic(nil)
 		if err == nil {
-			err = c.err
+			err = c.Err
 		}
 		if err != nil {
 			return fail(err)
 		}
-		all := cursor{b: v, deep: maxStrictDepth - depth, strict: true}
-		if all.skip(); all.err != nil { // too deep
-			return fail(fmt.Errorf("%w: %w", errors.ErrUnsupported, all.err))
+		all := cbor.Cursor{B: v, Deep: cbor.MaxStrictDepth - depth, Strict: true}
+		if all.Skip(); all.Err != nil { // too deep
+			return fail(fmt.Errorf("%w: %w", errors.ErrUnsupported, all.Err))
 		}
-		b = append(appendText(b, name), v...)
+		b = append(cbor.AppendText(b, name), v...)
 	}
 	return b, nil
 }

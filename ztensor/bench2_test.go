@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // many2 is a file of n small tensors with realistic names.
@@ -56,9 +57,9 @@ func BenchmarkSkip2(b *testing.B) {
 	}
 	manifest := file[r.manifestAt:][:r.manifestSize]
 	for b.Loop() {
-		c := newStrict(manifest, r.limits)
-		if c.skip(); c.err != nil {
-			b.Fatal(c.err)
+		c := cbor.NewStrict(manifest, r.limits)
+		if c.Skip(); c.Err != nil {
+			b.Fatal(c.Err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -83,7 +84,7 @@ func (r *Reader) open2() error {
 		if have := xxh3.Hash(b); have != hash {
 			return r.bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash, "xxh3 is %016x, the footer says %016x", have, hash))
 		}
-		s := &scan2{cursor: newStrict(b, r.limits), r: r}
+		s := &scan2{Cursor: cbor.NewStrict(b, r.limits), r: r}
 		s.root()
 		return s.done()
 	})
@@ -91,7 +92,7 @@ func (r *Reader) open2() error {
 
 // A scan2 reads a manifest of version 2 into the index of its Reader.
 type scan2 struct {
-	cursor
+	cbor.Cursor
 	r       *Reader
 	where   string // the field in which it failed
 	end     int64  // of the blob of this file that was read last
@@ -129,28 +130,28 @@ func (p *part2) size() uint64 {
 
 // done returns the error that stopped the scan.
 func (s *scan2) done() error {
-	if s.err == nil {
+	if s.Err == nil {
 		return nil
 	}
-	return s.r.placed(s.r.manifestAt+int64(s.errAt), s.where, s.err)
+	return s.r.placed(s.r.manifestAt+int64(s.ErrAt), s.where, s.Err)
 }
 
 // in notes the field of a failure, unless something nearer has been noted.
 func (s *scan2) in(field func() string) {
-	if s.err != nil && s.where == "" {
+	if s.Err != nil && s.where == "" {
 		s.where = field()
 	}
 }
 
 func (s *scan2) inKey(path string, key []byte) {
-	if s.err != nil && s.where == "" {
+	if s.Err != nil && s.where == "" {
 		s.where = path + cutKey(key)
 	}
 }
 
 // inObject notes that a failure is in a field of an object.
 func (s *scan2) inObject(t *tensor.Tensor, field string) {
-	if s.err != nil && s.where == "" {
+	if s.Err != nil && s.where == "" {
 		s.where = "objects[" + tensor.Quote(t.Name) + "]" + field
 	}
 }
@@ -159,8 +160,8 @@ func (s *scan2) inObject(t *tensor.Tensor, field string) {
 func (s *scan2) root() {
 	var before []byte
 	found := false
-	for n := s.container(cborMap); s.more(&n); {
-		key, isText := s.key(&before)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		key, isText := s.Key(&before)
 		switch {
 		case isText && string(key) == "shards":
 			s.shardTable()
@@ -170,7 +171,7 @@ func (s *scan2) root() {
 		case isText && string(key) == "attributes":
 			s.r.attributes = s.attributes()
 		default:
-			s.skip()
+			s.Skip()
 		}
 		s.inKey("", key)
 	}
@@ -180,44 +181,44 @@ func (s *scan2) root() {
 // end2 checks what only the whole manifest tells.
 func (s *scan2) end2(found bool) {
 	if !found {
-		s.refuse(rule.Schema, 0, "objects is missing")
+		s.Refuse(rule.Schema, 0, "objects is missing")
 	}
-	s.cursor.end()
+	s.Cursor.End()
 	s.in(func() string { return "manifest" })
 	s.r.jumbled = s.jumbled || s.foreign
-	if s.err == nil && (s.jumbled || s.foreign) {
+	if s.Err == nil && (s.jumbled || s.foreign) {
 		s.overlaps()
 	}
 }
 
 // attributes walks over a map of attributes and returns its CBOR.
 func (s *scan2) attributes() []byte {
-	from := s.p
+	from := s.P
 	var before []byte
-	for n := s.container(cborMap); s.more(&n); {
-		at := s.p
-		key, isText := s.key(&before)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		at := s.P
+		key, isText := s.Key(&before)
 		s.name(at, key, isText, "an attribute")
-		s.skip()
+		s.Skip()
 	}
-	if s.err != nil {
+	if s.Err != nil {
 		return nil
 	}
-	return s.r.keepBytes(s.b[from:s.p:s.p])
+	return s.r.keepBytes(s.B[from:s.P:s.P])
 }
 
 // name checks the key of an object, a part or an attribute (§3.5).
 func (s *scan2) name(at int, key []byte, isText bool, what string) {
 	switch {
-	case s.err != nil:
+	case s.Err != nil:
 	case !isText:
-		s.refuse(rule.Schema, at, "the name of %s is no text", what)
+		s.Refuse(rule.Schema, at, "the name of %s is no text", what)
 	case len(key) == 0 || len(key) > maxName2:
-		s.refuse(rule.Name, at, "the name of %s has %d bytes, not 1 to %d", what, len(key), maxName2)
+		s.Refuse(rule.Name, at, "the name of %s has %d bytes, not 1 to %d", what, len(key), maxName2)
 	case slices.Contains(key, 0):
-		s.refuse(rule.Name, at, "the name of %s has a NUL", what)
+		s.Refuse(rule.Name, at, "the name of %s has a NUL", what)
 	case int64(len(key)) > s.r.limits.MaxName:
-		s.fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(key))
+		s.Fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(key))
 	}
 }
 
@@ -227,24 +228,24 @@ const leastObject = 2 + 1 + 7 + 8 + 7 + 2 + 1 + 8 + 8
 
 // objects reads the map of objects.
 func (s *scan2) objects() {
-	n := s.container(cborMap)
+	n := s.Container(cbor.Map)
 	switch {
-	case n > (len(s.b)-s.p)/leastObject:
-		s.refuse(rule.Schema, s.at, "%d objects in the %d bytes that are left", n, len(s.b)-s.p)
+	case n > (len(s.B)-s.P)/leastObject:
+		s.Refuse(rule.Schema, s.At, "%d objects in the %d bytes that are left", n, len(s.B)-s.P)
 	case int64(n) > s.r.limits.MaxTensors:
-		s.fail(s.at, "%w: %d objects of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors)
+		s.Fail(s.At, "%w: %d objects of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors)
 	}
-	if n > 0 && s.err == nil {
+	if n > 0 && s.Err == nil {
 		s.r.tensors.reserve(n)
 		s.r.two.blobs.reserve(n)
 		s.r.dims.reserve(2 * n)
 	}
 	var before []byte
-	for s.more(&n) {
-		at := s.p
-		key, isText := s.key(&before)
+	for s.More(&n) {
+		at := s.P
+		key, isText := s.Key(&before)
 		s.name(at, key, isText, "an object")
-		if s.err == nil {
+		if s.Err == nil {
 			s.object(key, at)
 		}
 		s.inKey("objects.", key)
@@ -270,10 +271,10 @@ func (s *scan2) object(name []byte, at int) {
 	s.dims, s.rank, s.parts = s.dims[:0], 0, s.parts[:0]
 	var before, layout []byte
 	has := 0
-	for n := s.container(cborMap); s.more(&n); {
-		key, isText := s.key(&before)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		key, isText := s.Key(&before)
 		if !isText {
-			s.skip()
+			s.Skip()
 			continue
 		}
 		switch string(key) {
@@ -282,19 +283,19 @@ func (s *scan2) object(name []byte, at int) {
 			s.shape()
 		case "layout":
 			has |= hasLayout
-			layout = s.text()
+			layout = s.Text()
 		case "parts":
 			has |= hasParts
 			s.partTable(t)
 		case "attributes":
 			encoded := s.attributes()
-			if s.err == nil {
+			if s.Err == nil {
 				r.ownAttrs = append(r.ownAttrs, ownAttributes{r.tensors.used - 1, encoded})
 			}
 		default:
-			s.skip()
+			s.Skip()
 		}
-		if s.err != nil {
+		if s.Err != nil {
 			s.inObject(t, "."+cutKey(key))
 		}
 	}
@@ -303,20 +304,20 @@ func (s *scan2) object(name []byte, at int) {
 		name string
 	}{{hasShape, "shape"}, {hasLayout, "layout"}, {hasParts, "parts"}} {
 		if has&field.bit == 0 {
-			s.refuse(rule.Schema, at, "%s is missing", field.name)
+			s.Refuse(rule.Schema, at, "%s is missing", field.name)
 		}
 	}
 	s.inObject(t, "")
-	if s.err == nil {
+	if s.Err == nil {
 		s.assemble(t, layout, at)
 	}
 }
 
 // shape reads the dimensions.
 func (s *scan2) shape() {
-	s.rank = s.container(cborArray)
-	for n := s.rank; s.more(&n); {
-		if d := s.uint(); len(s.dims) < maxRank2 {
+	s.rank = s.Container(cbor.Array)
+	for n := s.rank; s.More(&n); {
+		if d := s.Uint(); len(s.dims) < maxRank2 {
 			s.dims = append(s.dims, d)
 		}
 	}
@@ -324,18 +325,18 @@ func (s *scan2) shape() {
 
 // partTable reads the parts of an object.
 func (s *scan2) partTable(t *tensor.Tensor) {
-	n := s.container(cborMap)
+	n := s.Container(cbor.Map)
 	if n == 0 {
-		s.refuse(rule.Schema, s.at, "an object without parts")
+		s.Refuse(rule.Schema, s.At, "an object without parts")
 	}
 	var before []byte
-	for s.more(&n) {
+	for s.More(&n) {
 		if int64(len(s.parts)+s.r.two.blobs.used) >= s.r.limits.MaxTensors {
-			s.fail(s.p, "%w: more than %d parts", tensor.ErrLimit, s.r.limits.MaxTensors)
+			s.Fail(s.P, "%w: more than %d parts", tensor.ErrLimit, s.r.limits.MaxTensors)
 			return
 		}
-		at := s.p
-		key, isText := s.key(&before)
+		at := s.P
+		key, isText := s.Key(&before)
 		s.name(at, key, isText, "a part")
 		s.parts = append(s.parts, part2{at: at, name: key})
 		s.part(&s.parts[len(s.parts)-1])
@@ -350,59 +351,59 @@ func partField(object, part string) string {
 // part reads the fields of one part.
 func (s *scan2) part(p *part2) {
 	var before []byte
-	for n := s.container(cborMap); s.more(&n); {
-		key, isText := s.key(&before)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		key, isText := s.Key(&before)
 		if !isText {
-			s.skip()
+			s.Skip()
 			continue
 		}
 		switch string(key) {
 		case "blob":
 			p.has |= hasBlob
-			if n := s.container(cborArray); n != 2 {
-				s.refuse(rule.Schema, s.at, "a blob of %d numbers, not of offset and length", n)
+			if n := s.Container(cbor.Array); n != 2 {
+				s.Refuse(rule.Schema, s.At, "a blob of %d numbers, not of offset and length", n)
 			}
-			p.offset, p.length = s.uint(), s.uint()
-			s.deep++ // the array ends
+			p.offset, p.length = s.Uint(), s.Uint()
+			s.Deep++ // the array ends
 		case "type":
-			p.logical = s.text()
+			p.logical = s.Text()
 		case "dtype":
 			p.has |= hasDType
-			if p.dtype = s.text(); s.err == nil && storageType2(p.dtype) == tensor.Unknown {
-				s.refuse(rule.Schema, s.at, "dtype %s", tensor.Quote(string(p.dtype)))
+			if p.dtype = s.Text(); s.Err == nil && storageType2(p.dtype) == tensor.Unknown {
+				s.Refuse(rule.Schema, s.At, "dtype %s", tensor.Quote(string(p.dtype)))
 			}
 		case "shard":
-			if p.shard = s.text(); s.err == nil && !isShardName(p.shard) {
-				s.refuse(rule.ShardName, s.at, "shard %s", tensor.Quote(string(p.shard)))
+			if p.shard = s.Text(); s.Err == nil && !isShardName(p.shard) {
+				s.Refuse(rule.ShardName, s.At, "shard %s", tensor.Quote(string(p.shard)))
 			}
 		case "digest":
-			p.digest = s.text()
+			p.digest = s.Text()
 			s.digest(p.digest)
 		case "encoding":
 			p.has |= hasEncoding
-			p.encoding = s.text()
+			p.encoding = s.Text()
 		case "decoded_length":
 			p.has |= hasDecoded
-			p.decoded = s.uint()
+			p.decoded = s.Uint()
 		default:
-			s.skip()
+			s.Skip()
 		}
 	}
 	switch {
-	case s.err != nil:
+	case s.Err != nil:
 	case p.has&hasBlob == 0:
-		s.refuse(rule.Schema, p.at, "blob is missing")
+		s.Refuse(rule.Schema, p.at, "blob is missing")
 	case p.has&hasDType == 0:
-		s.refuse(rule.Schema, p.at, "dtype is missing")
+		s.Refuse(rule.Schema, p.at, "dtype is missing")
 	case p.has&hasEncoding != 0 != (p.has&hasDecoded != 0):
-		s.refuse(rule.Schema, p.at, "encoding and decoded_length do not come together")
+		s.Refuse(rule.Schema, p.at, "encoding and decoded_length do not come together")
 	}
 }
 
 // digest checks the form of a digest, algorithm:hexadecimal.
 func (s *scan2) digest(text []byte) {
-	if s.err == nil && !isDigest(text) {
-		s.refuse(rule.Schema, s.at, "digest %s", tensor.Quote(string(text)))
+	if s.Err == nil && !isDigest(text) {
+		s.Refuse(rule.Schema, s.At, "digest %s", tensor.Quote(string(text)))
 	}
 }
 
@@ -426,7 +427,7 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 	r := s.r
 	defer s.inObject(t, "")
 	shape := func(err error) {
-		s.fail(at, "%w", err)
+		s.Fail(at, "%w", err)
 		s.inObject(t, ".shape")
 	}
 	if s.rank > maxRank2 {
@@ -451,12 +452,12 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 	}
 	blobs := r.two.blobs.take(len(s.parts))
 	for i := range s.parts {
-		if s.blob(t, &blobs[i], &s.parts[i]); s.err != nil {
+		if s.blob(t, &blobs[i], &s.parts[i]); s.Err != nil {
 			return
 		}
 	}
 	s.arrange(t, layout, blobs, elements, at)
-	if s.err != nil {
+	if s.Err != nil {
 		return
 	}
 	// The rules have an answer to any number. What has 64 bits can only be refused when it keeps them all.
@@ -466,7 +467,7 @@ func (s *scan2) assemble(t *tensor.Tensor, layout []byte, at int) {
 	}
 	for i := range s.parts {
 		if p := &s.parts[i]; p.size() > math.MaxInt64 {
-			s.fail(p.at, "%w: decodes to %d bytes", tensor.ErrLimit, p.decoded)
+			s.Fail(p.at, "%w: decodes to %d bytes", tensor.ErrLimit, p.decoded)
 			s.in(func() string { return partField(t.Name, string(p.name)) + ".decoded_length" })
 			return
 		}
@@ -495,7 +496,7 @@ func (s *scan2) arrange(t *tensor.Tensor, layout []byte, blobs []blob, elements 
 // dense applies the rule of the one core layout.
 func (s *scan2) dense(t *tensor.Tensor, b *blob, elements uint64, at int) {
 	if len(s.parts) != 1 || string(s.parts[0].name) != "data" {
-		s.refuse(rule.LayoutRule, at, "a dense object has one part, data")
+		s.Refuse(rule.LayoutRule, at, "a dense object has one part, data")
 		return
 	}
 	t.DType, t.Data = b.dtype, tensor.NewBlob(b)
@@ -507,7 +508,7 @@ func (s *scan2) dense(t *tensor.Tensor, b *blob, elements uint64, at int) {
 		want, ok = elements/2+elements%2, true
 	}
 	if !ok || want != s.parts[0].size() {
-		s.refuse(rule.DenseSize, s.parts[0].at, "%d bytes for %d elements of %v", s.parts[0].size(), elements, b.dtype)
+		s.Refuse(rule.DenseSize, s.parts[0].at, "%d bytes for %d elements of %v", s.parts[0].size(), elements, b.dtype)
 		s.in(func() string { return partField(t.Name, "data") })
 	}
 }
@@ -518,14 +519,14 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 	end := uint64(r.src.Size() - footer2)
 	in := func(field string) { s.in(func() string { return partField(t.Name, string(p.name)) + field }) }
 	if p.offset%floor2 != 0 || p.offset < floor2 {
-		s.refuse(rule.BlobAlignment, p.at, "byte %d is no positive multiple of %d", p.offset, floor2)
+		s.Refuse(rule.BlobAlignment, p.at, "byte %d is no positive multiple of %d", p.offset, floor2)
 		in(".blob")
 		return
 	}
 	if p.shard != nil {
 		i := r.two.find(string(p.shard))
 		if i < 0 {
-			s.refuse(rule.ShardRef, p.at, "there is no shard %s", tensor.Quote(string(p.shard)))
+			s.Refuse(rule.ShardRef, p.at, "there is no shard %s", tensor.Quote(string(p.shard)))
 			in(".shard")
 			return
 		}
@@ -533,7 +534,7 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 		end = uint64(r.two.shards[i].size - footer2)
 	}
 	if p.offset > end || p.length > end-p.offset {
-		s.refuse(rule.BlobBounds, p.at, "%d bytes at %d of the %d before the footer", p.length, p.offset, end)
+		s.Refuse(rule.BlobBounds, p.at, "%d bytes at %d of the %d before the footer", p.length, p.offset, end)
 		in(".blob")
 		return
 	}
@@ -546,7 +547,7 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 			b.rare().logical, b.more.storage = r.keep(p.logical), b.dtype
 			b.dtype = tensor.Unknown
 		case l.storage != b.dtype:
-			s.refuse(rule.Schema, p.at, "%s is stored as %v, not %v", l.name, l.storage, b.dtype)
+			s.Refuse(rule.Schema, p.at, "%s is stored as %v, not %v", l.name, l.storage, b.dtype)
 			in(".type")
 			return
 		default:
@@ -600,7 +601,7 @@ func (s *scan2) overlaps() {
 		}
 		all := slices.Collect(own(int32(shard)))
 		overlaps(all, func(i, j int) bool {
-			s.fail(0, "%w", r.bad(all[j].off, "", rule.Broken(rule.BlobOverlap, "%d bytes at %d and %d bytes at %d", all[i].length, all[i].off, all[j].length, all[j].off)))
+			s.Fail(0, "%w", r.bad(all[j].off, "", rule.Broken(rule.BlobOverlap, "%d bytes at %d and %d bytes at %d", all[i].length, all[i].off, all[j].length, all[j].off)))
 			return false
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // What opening, reading and writing may cost: requests, bytes, memory.
@@ -88,7 +89,7 @@ func TestMemoryOfOpening(t *testing.T) {
 		return raw(append([]any{name, 0xa3, "shape", 0x80, "format", "x", "components"}, more...)...)
 	}
 	repeat := func(head []byte, n int, piece func(i int) []byte) []byte {
-		b := appendHead(raw(0xa2, "version", "1.2.0", "objects"), cborMap, uint64(n))
+		b := cbor.AppendHead(raw(0xa2, "version", "1.2.0", "objects"), cbor.Map, uint64(n))
 		if head != nil {
 			b = head
 		}
@@ -109,7 +110,7 @@ func TestMemoryOfOpening(t *testing.T) {
 		"attributes":                        repeat(raw(0xa3, "version", "1.2.0", "objects", 0xa0, "attributes", 0xba, 0, 1, 0x86, 0xa0), 100_000, func(i int) []byte { return raw(number(i), 0) }),
 		"unknown keys":                      repeat(raw(0xba, 0, 1, 0x86, 0xa2, "version", "1.2.0", "objects", 0xa0), 100_000, func(i int) []byte { return raw(number(i), 0) }),
 		"a claim of 2³² tensors":            raw(0xa2, "version", "1.2.0", "objects", 0xba, 0xff, 0xff, 0xff, 0xff, make([]byte, 1<<20)),
-		"a claim that the bytes could hold": raw(appendHead(raw(0xa2, "version", "1.2.0", "objects"), cborMap, (1<<20)/leastEntry), make([]byte, 1<<20)),
+		"a claim that the bytes could hold": raw(cbor.AppendHead(raw(0xa2, "version", "1.2.0", "objects"), cbor.Map, (1<<20)/leastEntry), make([]byte, 1<<20)),
 		"a tensor with an attribute each": repeat(nil, 20_000, func(i int) []byte {
 			return raw(number(i), 0xa4, "shape", 0x80, "format", "x", "components", 0xa0, "attributes", 0xa0)
 		}),

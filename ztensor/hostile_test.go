@@ -25,6 +25,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // The attack list of the project's reliability plan, by its numbers. A case
@@ -52,7 +53,7 @@ func raw(parts ...any) []byte {
 		case int:
 			b = append(b, byte(p))
 		case string:
-			b = appendText(b, p)
+			b = cbor.AppendText(b, p)
 		case []byte:
 			b = append(b, p...)
 		}
@@ -1201,11 +1202,11 @@ func TestA43TimeIsLinear(t *testing.T) {
 	}
 	build := func(n int, name func(i int) string, order func(i int) int) []byte {
 		b := raw(0xa2, "version", "1.0", "tensors")
-		b = appendHead(b, cborMap, uint64(n))
+		b = cbor.AppendHead(b, cbor.Map, uint64(n))
 		for i := range n {
-			b = appendText(b, name(i))
+			b = cbor.AppendText(b, name(i))
 			b = append(b, raw(0xa4, "dtype", "uint8", "shape", 0x81, 1, "format", "dense", "components", 0xa1, "data", 0xa2, "offset")...)
-			b = appendHead(b, cborUint, uint64(64+64*order(i)))
+			b = cbor.AppendHead(b, cbor.Uint, uint64(64+64*order(i)))
 			b = append(b, raw("length", 1)...)
 		}
 		return file10(b, 64+64*n)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // ContentDigest identifies what a version 2 file says, wherever and however its
@@ -27,8 +28,8 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 	if r.two == nil || r.two.data {
 		return "", fmt.Errorf("ztensor: %w: a content digest of version %s, or of no manifest", errors.ErrUnsupported, r.version)
 	}
-	b := appendText(appendHead(nil, cborArray, 2), "zt.content/1")
-	b = appendHead(b, cborMap, uint64(r.tensors.used))
+	b := cbor.AppendText(cbor.AppendHead(nil, cbor.Array, 2), "zt.content/1")
+	b = cbor.AppendHead(b, cbor.Map, uint64(r.tensors.used))
 	own := r.ownAttrs
 	i := -1
 	for t := range r.tensors.all() {
@@ -41,21 +42,21 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 		if attributes != nil {
 			fields++
 		}
-		b = appendHead(appendText(b, t.Name), cborMap, fields)
+		b = cbor.AppendHead(cbor.AppendText(b, t.Name), cbor.Map, fields)
 		parts := r.parts2(t)
-		b = appendHead(appendText(b, "parts"), cborMap, uint64(len(parts)))
+		b = cbor.AppendHead(cbor.AppendText(b, "parts"), cbor.Map, uint64(len(parts)))
 		for _, p := range parts {
 			digest := p.blob.digest()
 			if digest == "" {
 				return "", r.bad(-1, partField(t.Name, p.role), fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
 			}
-			b = p.blob.appendTypes(appendText(b, p.role), 1)
-			b = appendText(appendText(b, "digest"), digest)
+			b = p.blob.appendTypes(cbor.AppendText(b, p.role), 1)
+			b = cbor.AppendText(cbor.AppendText(b, "digest"), digest)
 		}
 		b = appendShape(b, t.Shape)
-		b = appendText(appendText(b, "layout"), layoutOf(t))
+		b = cbor.AppendText(cbor.AppendText(b, "layout"), layoutOf(t))
 		if attributes != nil {
-			b = append(appendText(b, "attributes"), attributes...)
+			b = append(cbor.AppendText(b, "attributes"), attributes...)
 		}
 	}
 	switch alg {
@@ -76,16 +77,16 @@ func (b *blob) appendTypes(out []byte, more uint64) []byte {
 		logical = b.more.logical
 	}
 	if logical == "" {
-		return appendText(appendText(appendHead(out, cborMap, 1+more), "dtype"), dtype)
+		return cbor.AppendText(cbor.AppendText(cbor.AppendHead(out, cbor.Map, 1+more), "dtype"), dtype)
 	}
-	out = appendText(appendText(appendHead(out, cborMap, 2+more), "type"), logical)
-	return appendText(appendText(out, "dtype"), dtype)
+	out = cbor.AppendText(cbor.AppendText(cbor.AppendHead(out, cbor.Map, 2+more), "type"), logical)
+	return cbor.AppendText(cbor.AppendText(out, "dtype"), dtype)
 }
 
 func appendShape(b []byte, shape tensor.Shape) []byte {
-	b = appendHead(appendText(b, "shape"), cborArray, uint64(len(shape)))
+	b = cbor.AppendHead(cbor.AppendText(b, "shape"), cbor.Array, uint64(len(shape)))
 	for _, d := range shape {
-		b = appendHead(b, cborUint, uint64(d))
+		b = cbor.AppendHead(b, cbor.Uint, uint64(d))
 	}
 	return b
 }

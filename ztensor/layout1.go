@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // layout1 writes 1.0, 1.1 and 1.2.
@@ -149,18 +150,18 @@ func (l *layout1) appendEntry(b []byte, t *tensor.Tensor, components []written) 
 				d = c.dtype
 			}
 		}
-		b = appendText(appendText(b, "dtype"), l.dtypeWord(d))
+		b = cbor.AppendText(cbor.AppendText(b, "dtype"), l.dtypeWord(d))
 	}
-	b = appendHead(appendText(b, "shape"), cborArray, uint64(len(t.Shape)))
+	b = cbor.AppendHead(cbor.AppendText(b, "shape"), cbor.Array, uint64(len(t.Shape)))
 	for _, d := range t.Shape {
-		b = appendHead(b, cborUint, uint64(d))
+		b = cbor.AppendHead(b, cbor.Uint, uint64(d))
 	}
-	b = appendText(appendText(b, "format"), scheme)
+	b = cbor.AppendText(cbor.AppendText(b, "format"), scheme)
 	split = len(b)
-	b = appendHead(appendText(b, "components"), cborMap, uint64(len(components)))
+	b = cbor.AppendHead(cbor.AppendText(b, "components"), cbor.Map, uint64(len(components)))
 	slices.SortFunc(components, func(x, y written) int { return strings.Compare(x.role, y.role) })
 	for _, c := range components {
-		b = l.appendComponent(appendText(b, c.role), c)
+		b = l.appendComponent(cbor.AppendText(b, c.role), c)
 	}
 	return b, split
 }
@@ -176,23 +177,23 @@ func (l *layout1) appendComponent(b []byte, c written) []byte {
 			keys++
 		}
 	}
-	b = appendHead(b, cborMap, keys)
+	b = cbor.AppendHead(b, cbor.Map, keys)
 	if l.version != "1.0" {
-		b = appendText(appendText(b, "dtype"), l.dtypeWord(c.dtype))
+		b = cbor.AppendText(cbor.AppendText(b, "dtype"), l.dtypeWord(c.dtype))
 	}
 	if logical != "" {
-		b = appendText(appendText(b, "type"), logical)
+		b = cbor.AppendText(cbor.AppendText(b, "type"), logical)
 	}
-	b = appendHead(appendText(b, "offset"), cborUint, uint64(c.offset))
-	b = appendHead(appendText(b, "length"), cborUint, uint64(c.length))
+	b = cbor.AppendHead(cbor.AppendText(b, "offset"), cbor.Uint, uint64(c.offset))
+	b = cbor.AppendHead(cbor.AppendText(b, "length"), cbor.Uint, uint64(c.length))
 	if c.zstd && l.version == "1.2" {
-		b = appendHead(appendText(b, "uncompressed_length"), cborUint, uint64(c.size))
+		b = cbor.AppendHead(cbor.AppendText(b, "uncompressed_length"), cbor.Uint, uint64(c.size))
 	}
 	if c.zstd {
-		b = appendText(appendText(b, "encoding"), "zstd")
+		b = cbor.AppendText(cbor.AppendText(b, "encoding"), "zstd")
 	}
 	if c.digest != "" {
-		b = appendText(appendText(b, "digest"), c.digest)
+		b = cbor.AppendText(cbor.AppendText(b, "digest"), c.digest)
 	}
 	return b
 }
@@ -211,27 +212,27 @@ func (l *layout1) finish(w *Writer) error {
 	if l.version == "1.0" {
 		keys++ // the generator
 	}
-	b := appendHead(nil, cborMap, keys+w.otherCount)
-	b = appendText(b, "version")
+	b := cbor.AppendHead(nil, cbor.Map, keys+w.otherCount)
+	b = cbor.AppendText(b, "version")
 	switch l.version {
 	case "1.0":
-		b = appendText(b, "1.0")
-		b = appendText(appendText(b, "generator"), l.generator)
+		b = cbor.AppendText(b, "1.0")
+		b = cbor.AppendText(cbor.AppendText(b, "generator"), l.generator)
 	default:
-		b = appendText(b, l.version+".0")
+		b = cbor.AppendText(b, l.version+".0")
 	}
 	switch {
 	case w.attributes != nil:
-		b = append(appendText(b, "attributes"), w.attributes...)
+		b = append(cbor.AppendText(b, "attributes"), w.attributes...)
 	case l.version == "1.0":
-		b = appendHead(appendText(b, "attributes"), cborMap, 0)
+		b = cbor.AppendHead(cbor.AppendText(b, "attributes"), cbor.Map, 0)
 	}
 	b = append(b, w.others...)
 	list, pairs := "objects", uint64(3)
 	if l.version == "1.0" {
 		list, pairs = "tensors", 4
 	}
-	b = appendHead(appendText(b, list), cborMap, uint64(len(w.entries)))
+	b = cbor.AppendHead(cbor.AppendText(b, list), cbor.Map, uint64(len(w.entries)))
 	sort.Slice(w.entries, func(i, j int) bool { return w.entries[i].name < w.entries[j].name })
 	size := int64(len(b))
 	for _, e := range w.entries {
@@ -242,17 +243,17 @@ func (l *layout1) finish(w *Writer) error {
 	}
 	start := w.off
 	for _, e := range w.entries {
-		b = appendText(b, e.name)
+		b = cbor.AppendText(b, e.name)
 		own := w.own[e.name]
 		if e.split < 0 {
 			b = append(b, w.manifest[e.from:e.to]...)
 		} else if own != nil {
-			b = appendHead(b, cborMap, pairs+1)
+			b = cbor.AppendHead(b, cbor.Map, pairs+1)
 			b = append(b, w.manifest[e.from:e.split]...)
-			b = append(appendText(b, "attributes"), own...)
+			b = append(cbor.AppendText(b, "attributes"), own...)
 			b = append(b, w.manifest[e.split:e.to]...)
 		} else {
-			b = append(appendHead(b, cborMap, pairs), w.manifest[e.from:e.to]...)
+			b = append(cbor.AppendHead(b, cbor.Map, pairs), w.manifest[e.from:e.to]...)
 		}
 		if len(b) >= 1<<18 {
 			w.write(b)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -88,11 +89,11 @@ func (s *scan2) profile(t *tensor.Tensor, elements uint64, at int) {
 	switch {
 	case err == nil:
 	case t.Scheme == layoutCSR || s.r.opts.Strict:
-		s.fail(at, "%w", err)
+		s.Fail(at, "%w", err)
 	default:
 		s.r.warnings.add(s.r.manifestAt+int64(at), "objects["+tensor.Quote(t.Name)+"]", err)
 	}
-	if s.err == nil && (t.Scheme == layoutCSR || t.Scheme == layoutCOO) {
+	if s.Err == nil && (t.Scheme == layoutCSR || t.Scheme == layoutCOO) {
 		if values := t.Part("values"); values != nil {
 			t.DType = values.DType
 		}
@@ -247,7 +248,7 @@ func (c *layoutCheck) quant() {
 	}
 	if form == "implied" {
 		v := point.raw("value")
-		c.want(len(v) > 0 && v[0]>>5 <= cborNegint, "zero_point.value is no integer")
+		c.want(len(v) > 0 && v[0]>>5 <= cbor.Negint, "zero_point.value is no integer")
 	}
 	bits, _ := c.uint("bits")
 	group, hasGroup := c.uint("group_size")
@@ -332,32 +333,32 @@ func (c *layoutCheck) gguf() {
 
 // raw is the value of an attribute; nil where there is none.
 func (c *layoutCheck) raw(name string) []byte {
-	if len(c.attributes) == 0 || c.attributes[0]>>5 != cborMap {
+	if len(c.attributes) == 0 || c.attributes[0]>>5 != cbor.Map {
 		return nil
 	}
-	in := cursor{b: c.attributes, deep: maxStrictDepth, strict: true}
+	in := cbor.Cursor{B: c.attributes, Deep: cbor.MaxStrictDepth, Strict: true}
 	var before []byte
-	for n := in.container(cborMap); in.more(&n); {
-		key, isText := in.key(&before)
-		from := in.p
-		in.skip()
-		if isText && string(key) == name && in.err == nil {
-			return in.b[from:in.p:in.p]
+	for n := in.Container(cbor.Map); in.More(&n); {
+		key, isText := in.Key(&before)
+		from := in.P
+		in.Skip()
+		if isText && string(key) == name && in.Err == nil {
+			return in.B[from:in.P:in.P]
 		}
 	}
 	return nil
 }
 
 func (c *layoutCheck) uint(name string) (uint64, bool) {
-	in := cursor{b: c.raw(name)}
-	v := in.uint()
-	return v, in.err == nil
+	in := cbor.Cursor{B: c.raw(name)}
+	v := in.Uint()
+	return v, in.Err == nil
 }
 
 func (c *layoutCheck) text(name string) (string, bool) {
-	in := cursor{b: c.raw(name)}
-	v := in.text()
-	return string(v), in.err == nil
+	in := cbor.Cursor{B: c.raw(name)}
+	v := in.Text()
+	return string(v), in.Err == nil
 }
 
 // checkData2 applies the data rules of a layout: those of csr and coo.

@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // alignment is where the components of version 1 begin: at multiples of it, the
@@ -74,7 +75,7 @@ func (r *Reader) open01() error {
 // A scan reads a manifest into the index of its Reader. Its state says where it
 // is, so that an error can be told where it happened.
 type scan struct {
-	cursor
+	cbor.Cursor
 	r       *Reader
 	x       *index // what is read goes there: that of r
 	objects bool   // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
@@ -97,20 +98,20 @@ type scan struct {
 
 // done returns the error that stopped the scan.
 func (s *scan) done() error {
-	if s.err == nil {
+	if s.Err == nil {
 		return nil
 	}
 	var fe *tensor.FormatError
-	if errors.As(s.err, &fe) {
-		return s.err
+	if errors.As(s.Err, &fe) {
+		return s.Err
 	}
-	return s.r.bad(s.r.manifestAt+int64(s.errAt), s.where, s.err)
+	return s.r.bad(s.r.manifestAt+int64(s.ErrAt), s.where, s.Err)
 }
 
 // in notes the field of a failure, if there is one and nothing nearer has been
 // noted. It is called on the way out of each level.
 func (s *scan) in(format string, args ...any) {
-	if s.err != nil && s.where == "" {
+	if s.Err != nil && s.where == "" {
 		s.where = fmt.Sprintf(format, args...)
 	}
 }
@@ -120,8 +121,8 @@ func (s *scan) in(format string, args ...any) {
 func (s *scan) depart(off int64, field, msg string, args ...any) {
 	err := fmt.Errorf("%w: "+msg, append([]any{tensor.ErrMalformed}, args...)...)
 	if s.r.opts.Strict {
-		if s.err == nil {
-			s.fail(0, "%w", s.r.bad(off, field, err))
+		if s.Err == nil {
+			s.Fail(0, "%w", s.r.bad(off, field, err))
 		}
 		return
 	}
@@ -136,55 +137,55 @@ func (s *scan) departAt(at int, field, msg string, args ...any) {
 // once fails when the bit of a key is set already.
 func (s *scan) once(seen *uint32, bit uint32, at int) {
 	if *seen&bit != 0 {
-		s.malformed(at, "the same key a second time")
+		s.Malformed(at, "the same key a second time")
 	}
 	*seen |= bit
 }
 
 // absent consumes the null that optional fields may have in place of a value.
 func (s *scan) absent(key []byte) bool {
-	if s.p >= len(s.b) || s.b[s.p] != cborNull {
+	if s.P >= len(s.B) || s.B[s.P] != cbor.Null {
 		return false
 	}
-	s.departAt(s.p, cutKey(key), "null")
-	return s.null()
+	s.departAt(s.P, cutKey(key), "null")
+	return s.Null()
 }
 
 // other walks over a key that this library does not know, and its value.
 func (s *scan) other(at int, key []byte) {
-	if !validUTF8(key) {
-		s.malformed(at, "a key that is not UTF-8")
+	if !cbor.ValidUTF8(key) {
+		s.Malformed(at, "a key that is not UTF-8")
 	}
-	s.pushText(key)
-	s.skip()
+	s.PushText(key)
+	s.Skip()
 }
 
 // root reads the manifest of 1.0, 1.1 or 1.2.
 func (s *scan) root() {
-	if s.b[0]>>5 == cborTag {
+	if s.B[0]>>5 == cbor.Tag {
 		// Upstream's reader swallows a tag here, which makes a size that is
 		// one too large pass.
-		s.malformed(0, "a tag before the manifest's map")
-		if s.err != nil {
+		s.Malformed(0, "a tag before the manifest's map")
+		if s.Err != nil {
 			s.in("manifest")
 		}
 		return
 	}
 	var seen uint32
 	var version []byte
-	mark := len(s.keys)
+	mark := len(s.Keys)
 	var key []byte
-	for n := s.container(cborMap); s.more(&n); {
-		at := s.p
-		key = s.rawText()
+	for n := s.Container(cbor.Map); s.More(&n); {
+		at := s.P
+		key = s.RawText()
 		switch string(key) {
 		case "version":
 			s.once(&seen, 1, at)
-			version = s.text()
+			version = s.Text()
 		case "generator":
 			s.once(&seen, 2, at)
 			if !s.absent(key) {
-				s.r.generator = s.r.keep(s.text())
+				s.r.generator = s.r.keep(s.Text())
 			}
 		case "attributes":
 			s.once(&seen, 4, at)
@@ -193,7 +194,7 @@ func (s *scan) root() {
 			}
 		case "tensors", "objects":
 			if seen&8 != 0 {
-				s.malformed(at, `"tensors" and "objects" side by side, or one of them twice`)
+				s.Malformed(at, `"tensors" and "objects" side by side, or one of them twice`)
 			}
 			seen |= 8
 			s.objects = string(key) == "objects"
@@ -205,28 +206,28 @@ func (s *scan) root() {
 		default:
 			s.other(at, key)
 		}
-		if s.err != nil {
+		if s.Err != nil {
 			s.in("%s", cutKey(key))
 		}
 	}
-	s.unique(mark)
+	s.Unique(mark)
 	if seen&8 == 0 {
-		s.malformed(0, `neither "tensors" nor "objects"`)
+		s.Malformed(0, `neither "tensors" nor "objects"`)
 	}
-	if s.err != nil {
+	if s.Err != nil {
 		s.in("manifest")
 	}
-	if s.err != nil {
+	if s.Err != nil {
 		return
 	}
 	s.version(version, seen&1 != 0)
-	if s.p < len(s.b) {
+	if s.P < len(s.B) {
 		if s.objects && s.minor >= 2 { // as upstream's 1.2 reader does
-			s.departAt(s.p, "manifest", "%d bytes behind the manifest's map", len(s.b)-s.p)
+			s.departAt(s.P, "manifest", "%d bytes behind the manifest's map", len(s.B)-s.P)
 		} else {
-			s.malformed(s.p, "%d bytes behind the manifest's map", len(s.b)-s.p)
+			s.Malformed(s.P, "%d bytes behind the manifest's map", len(s.B)-s.P)
 		}
-		if s.err != nil {
+		if s.Err != nil {
 			s.in("manifest")
 		}
 	}
@@ -240,7 +241,7 @@ func (s *scan) footer() {
 	case s.objects && footer == footer10:
 		// No writer ends such a file here, and no reader of either layout takes
 		// it: the second magic has been cut off.
-		s.fail(int(r.manifestSize), "%w: a file of version %s ends with its magic", io.ErrUnexpectedEOF, r.version)
+		s.Fail(int(r.manifestSize), "%w: a file of version %s ends with its magic", io.ErrUnexpectedEOF, r.version)
 		s.in("footer")
 	case !s.objects && footer != footer10:
 		s.depart(r.manifestAt, "footer", "a footer of version 1.1 around a manifest of version %s", r.version)
@@ -269,8 +270,8 @@ func (s *scan) version(claim []byte, given bool) {
 		s.departAt(0, "version", "%s is not a version", tensor.Quote(string(claim)))
 		return
 	case major != 1:
-		s.fail(0, "%w: version %s", errors.ErrUnsupported, tensor.Quote(string(claim)))
-		if s.err != nil {
+		s.Fail(0, "%w: version %s", errors.ErrUnsupported, tensor.Quote(string(claim)))
+		if s.Err != nil {
 			s.in("version")
 		}
 		return
@@ -314,7 +315,7 @@ func cutKey(key []byte) string {
 // are.
 func (s *scan) rootAttributes() {
 	s.r.attributes = s.attributes("attributes", func(name []byte) {
-		if s.peek() != cborText && s.notText == "" {
+		if s.peek() != cbor.Text && s.notText == "" {
 			s.notText = string(name)
 		}
 	})
@@ -323,30 +324,30 @@ func (s *scan) rootAttributes() {
 // attributes walks over a map with text keys, calling look before each value,
 // and returns its CBOR.
 func (s *scan) attributes(field string, look func(name []byte)) []byte {
-	from, mark := s.p, len(s.keys)
-	for n := s.container(cborMap); s.more(&n); {
-		name := s.text()
-		s.pushText(name)
+	from, mark := s.P, len(s.Keys)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		name := s.Text()
+		s.PushText(name)
 		look(name)
-		s.skip()
-		if s.err != nil {
+		s.Skip()
+		if s.Err != nil {
 			s.in("%s[%s]", field, tensor.Quote(string(name)))
 		}
 	}
-	s.unique(mark)
-	if s.err != nil {
+	s.Unique(mark)
+	if s.Err != nil {
 		s.in("%s", field)
 		return nil
 	}
-	return s.r.keepBytes(s.b[from:s.p:s.p])
+	return s.r.keepBytes(s.B[from:s.P:s.P])
 }
 
 // peek is the kind of the next item, tags included.
 func (s *scan) peek() uint8 {
-	if s.p >= len(s.b) {
-		return cborBad
+	if s.P >= len(s.B) {
+		return cbor.Bad
 	}
-	return s.b[s.p] >> 5
+	return s.B[s.P] >> 5
 }
 
 // The least that an entry takes in the manifest: its name, and a map of shape,
@@ -355,21 +356,21 @@ const leastEntry = 1 + 1 + 7 + 8 + 12
 
 // tensors reads the map of tensors.
 func (s *scan) tensors() {
-	n := s.container(cborMap)
+	n := s.Container(cbor.Map)
 	if !s.plausible(n) {
 		return
 	}
 	s.x.reserve(n)
-	for s.more(&n) {
-		at := s.p
-		name := s.text()
+	for s.More(&n) {
+		at := s.P
+		name := s.Text()
 		s.tensor(name, at)
 	}
-	if !s.mixed || s.err != nil {
+	if !s.mixed || s.Err != nil {
 		return
 	}
 	if dup := s.r.sortNames(); dup >= 0 {
-		s.malformed(0, "tensor %s a second time", tensor.Quote(s.r.tensors.at(dup).Name))
+		s.Malformed(0, "tensor %s a second time", tensor.Quote(s.r.tensors.at(dup).Name))
 		s.where = s.r.list
 	}
 }
@@ -377,12 +378,12 @@ func (s *scan) tensors() {
 // plausible reports whether the manifest can hold n tensors; -1 stands for a
 // number that only the end tells.
 func (s *scan) plausible(n int) bool {
-	if n > (len(s.b)-s.p)/leastEntry {
-		s.malformed(s.at, "%d entries in the %d bytes that are left", n, len(s.b)-s.p)
+	if n > (len(s.B)-s.P)/leastEntry {
+		s.Malformed(s.At, "%d entries in the %d bytes that are left", n, len(s.B)-s.P)
 	} else if int64(n) > s.r.limits.MaxTensors {
-		s.fail(s.at, "%w: %d tensors of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors)
+		s.Fail(s.At, "%w: %d tensors of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors)
 	}
-	return s.err == nil
+	return s.Err == nil
 }
 
 // reserve makes room for n tensors of one component.
@@ -397,12 +398,12 @@ func (x *index) reserve(n int) {
 func (s *scan) add(name []byte, at int) *tensor.Tensor {
 	r := s.r
 	if int64(len(name)) > r.limits.MaxName {
-		s.fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(name))
+		s.Fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(name))
 	}
 	if int64(r.tensors.used) >= r.limits.MaxTensors {
-		s.fail(at, "%w: more than %d tensors", tensor.ErrLimit, r.limits.MaxTensors)
+		s.Fail(at, "%w: more than %d tensors", tensor.ErrLimit, r.limits.MaxTensors)
 	}
-	if s.err != nil {
+	if s.Err != nil {
 		return nil
 	}
 	return s.next(name)
@@ -441,7 +442,7 @@ const (
 func (s *scan) tensor(name []byte, at int) {
 	t := s.add(name, at)
 	if t == nil {
-		if s.err != nil {
+		if s.Err != nil {
 			s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
 		}
 		return
@@ -450,20 +451,20 @@ func (s *scan) tensor(name []byte, at int) {
 	var seen uint32
 	var dtype, scheme, key []byte
 	elements := uint64(1)
-	mark := len(s.keys)
-	for n := s.container(cborMap); s.more(&n); {
-		at := s.p
-		key = s.rawText()
+	mark := len(s.Keys)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		at := s.P
+		key = s.RawText()
 		switch string(key) {
 		case "dtype":
 			s.once(&seen, keyDType, at)
-			dtype = s.text()
+			dtype = s.Text()
 		case "shape":
 			s.once(&seen, keyShape, at)
 			elements = s.shape()
 		case "format":
 			s.once(&seen, keyFormat, at)
-			scheme = s.text()
+			scheme = s.Text()
 		case "components":
 			s.once(&seen, keyComponents, at)
 			s.components()
@@ -476,20 +477,20 @@ func (s *scan) tensor(name []byte, at int) {
 		default:
 			s.other(at, key)
 		}
-		if s.err != nil {
+		if s.Err != nil {
 			s.in("%s[%s].%s", s.r.list, tensor.Quote(string(name)), cutKey(key))
 		}
 	}
-	s.unique(mark)
+	s.Unique(mark)
 	s.need(seen, tensorKeys, at)
-	if s.err != nil {
+	if s.Err != nil {
 		s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
 	}
-	if s.err != nil {
+	if s.Err != nil {
 		return
 	}
 	s.assemble(t, le.String(dtype), seen&keyDType != 0, le.String(scheme), elements)
-	if s.err != nil {
+	if s.Err != nil {
 		s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
 	}
 }
@@ -510,7 +511,7 @@ var (
 func (s *scan) need(seen uint32, keys []required, at int) {
 	for _, k := range keys {
 		if seen&k.bit == 0 {
-			s.malformed(at, "%s is missing", k.key)
+			s.Malformed(at, "%s is missing", k.key)
 			return
 		}
 	}
@@ -521,50 +522,50 @@ func (s *scan) need(seen uint32, keys []required, at int) {
 // multiplies from left to right.
 func (s *scan) shape() uint64 {
 	product, widest := uint64(1), uint64(0)
-	n := s.container(cborArray)
-	at := s.at
-	for s.more(&n) {
-		d := s.uint()
+	n := s.Container(cbor.Array)
+	at := s.At
+	for s.More(&n) {
+		d := s.Uint()
 		hi, lo := bits.Mul64(product, d)
 		if hi != 0 {
-			s.malformed(s.at, "the product of the dimensions overflows")
+			s.Malformed(s.At, "the product of the dimensions overflows")
 		}
 		product, widest = lo, max(widest, d)
 		s.dims = append(s.dims, int64(d))
 		if int64(len(s.dims)) > s.r.limits.MaxRank {
-			s.fail(s.at, "%w: more than %d dimensions", tensor.ErrLimit, s.r.limits.MaxRank)
+			s.Fail(s.At, "%w: more than %d dimensions", tensor.ErrLimit, s.r.limits.MaxRank)
 		}
 	}
 	if max(product, widest) > math.MaxInt64 { // which upstream counts with, and we do not
-		s.fail(at, "%w: a tensor of %d elements, a dimension of %d", tensor.ErrLimit, product, widest)
+		s.Fail(at, "%w: a tensor of %d elements, a dimension of %d", tensor.ErrLimit, product, widest)
 	}
 	return product
 }
 
 // components reads the map from roles to components into s.roles.
 func (s *scan) components() {
-	n := s.container(cborMap)
+	n := s.Container(cbor.Map)
 	ascending := true
-	for s.more(&n) {
+	for s.More(&n) {
 		if len(s.roles) > 0 && int64(len(s.roles)+s.r.components.used) >= s.r.limits.MaxTensors {
-			s.fail(s.p, "%w: more than %d components", tensor.ErrLimit, s.r.limits.MaxTensors)
+			s.Fail(s.P, "%w: more than %d components", tensor.ErrLimit, s.r.limits.MaxTensors)
 			return
 		}
-		s.roles = append(s.roles, role{at: int32(s.p), decoded: -1})
+		s.roles = append(s.roles, role{at: int32(s.P), decoded: -1})
 		c := &s.roles[len(s.roles)-1]
-		c.name = le.String(s.text())
+		c.name = le.String(s.Text())
 		if int64(len(c.name)) > s.r.limits.MaxName {
-			s.fail(s.at, "%w: a role of %d bytes", tensor.ErrLimit, len(c.name))
+			s.Fail(s.At, "%w: a role of %d bytes", tensor.ErrLimit, len(c.name))
 		}
 		s.component(c)
 		if i := len(s.roles) - 1; i > 0 && s.roles[i-1].name >= s.roles[i].name {
 			ascending = false
 		}
 	}
-	if !ascending && s.err == nil {
+	if !ascending && s.Err == nil {
 		roles := s.roles
 		if _, dup := names.Build(len(roles), func(i int) string { return roles[i].name }); dup >= 0 {
-			s.malformed(int(roles[dup].at), "role %s a second time", tensor.Quote(roles[dup].name))
+			s.Malformed(int(roles[dup].at), "role %s a second time", tensor.Quote(roles[dup].name))
 		}
 	}
 }
@@ -573,61 +574,61 @@ func (s *scan) components() {
 func (s *scan) component(c *role) {
 	var seen, null uint32
 	var key []byte
-	mark := len(s.keys)
-	for n := s.container(cborMap); s.more(&n); {
-		at := s.p
-		key = s.rawText()
+	mark := len(s.Keys)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		at := s.P
+		key = s.RawText()
 		switch string(key) {
 		case "dtype":
 			s.once(&seen, keyDType, at)
-			c.dtype = le.String(s.text())
+			c.dtype = le.String(s.Text())
 		case "offset":
 			s.once(&seen, keyOffset, at)
-			c.offset = s.uint()
+			c.offset = s.Uint()
 		case "length":
 			s.once(&seen, keyLength, at)
-			c.length = s.uint()
+			c.length = s.Uint()
 		case "encoding":
 			s.once(&seen, keyEncoding, at)
 			if s.absent(key) {
 				null |= keyEncoding
 			} else {
-				c.encoding = le.String(s.text())
+				c.encoding = le.String(s.Text())
 			}
 		case "digest":
 			s.once(&seen, keyDigest, at)
 			if s.absent(key) {
 				null |= keyDigest
 			} else {
-				c.digest = le.String(s.text())
+				c.digest = le.String(s.Text())
 			}
 		case "type":
 			s.once(&seen, keyType, at)
 			if s.absent(key) {
 				null |= keyType
 			} else {
-				c.logical = le.String(s.text())
+				c.logical = le.String(s.Text())
 			}
 		case "uncompressed_length":
 			s.once(&seen, keyDecoded, at)
 			if !s.absent(key) {
-				v := s.uint()
+				v := s.Uint()
 				if v > math.MaxInt64 {
-					s.malformed(s.at, "%d bytes", v)
+					s.Malformed(s.At, "%d bytes", v)
 				}
 				c.decoded = int64(v)
 			}
 		default:
 			s.other(at, key)
 		}
-		if s.err != nil {
+		if s.Err != nil {
 			s.in("%s.%s", s.r.field(string(s.name), c.name), cutKey(key))
 		}
 	}
-	s.unique(mark)
+	s.Unique(mark)
 	c.has = seen &^ null
 	s.need(c.has, componentKeys, int(c.at))
-	if s.err != nil {
+	if s.Err != nil {
 		s.in("%s", s.r.field(string(s.name), c.name))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -209,7 +210,7 @@ func (t tail) last(n int) []byte { return t.b[len(t.b)-n:] }
 func (r *Reader) readManifest(t tail, off, n int64) error {
 	s := scan{r: r, x: &r.index, minor: -1}
 	return r.manifest(t, off, n, func(b []byte) error {
-		s.cursor = newCursor(b, r.limits)
+		s.Cursor = cbor.New(b, r.limits)
 		if r.version == "0.1" {
 			s.entries()
 		} else {

@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -27,19 +28,19 @@ func encodeCBOR(b []byte, v any) []byte {
 	case rawCBOR:
 		return append(b, v...)
 	case string:
-		return appendText(b, v)
+		return cbor.AppendText(b, v)
 	case int:
-		return appendHead(b, cborUint, uint64(v))
+		return cbor.AppendHead(b, cbor.Uint, uint64(v))
 	case uint64:
-		return appendHead(b, cborUint, v)
+		return cbor.AppendHead(b, cbor.Uint, v)
 	case []any:
-		b = appendHead(b, cborArray, uint64(len(v)))
+		b = cbor.AppendHead(b, cbor.Array, uint64(len(v)))
 		for _, x := range v {
 			b = encodeCBOR(b, x)
 		}
 		return b
 	case pairList:
-		b = appendHead(b, cborMap, uint64(len(v)/2))
+		b = cbor.AppendHead(b, cbor.Map, uint64(len(v)/2))
 		for _, x := range v {
 			b = encodeCBOR(b, x)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -119,20 +120,20 @@ func isShardName(name []byte) bool {
 
 // shardTable reads the map of shards.
 func (s *scan2) shardTable() {
-	n := s.container(cborMap)
+	n := s.Container(cbor.Map)
 	if int64(n) > s.r.limits.MaxTensors {
-		s.fail(s.at, "%w: %d shards", tensor.ErrLimit, n)
+		s.Fail(s.At, "%w: %d shards", tensor.ErrLimit, n)
 	}
 	var before []byte
-	for s.more(&n) {
-		at := s.p
-		key, isText := s.key(&before)
+	for s.More(&n) {
+		at := s.P
+		key, isText := s.Key(&before)
 		switch {
-		case s.err != nil:
+		case s.Err != nil:
 		case !isText:
-			s.refuse(rule.Schema, at, "the name of a shard is no text")
+			s.Refuse(rule.Schema, at, "the name of a shard is no text")
 		case !isShardName(key):
-			s.refuse(rule.ShardName, at, "shard %s", tensor.Quote(string(key)))
+			s.Refuse(rule.ShardName, at, "shard %s", tensor.Quote(string(key)))
 		}
 		s.shardEntry(key, at)
 		s.in(func() string { return "shards[" + tensor.Quote(string(key)) + "]" })
@@ -148,27 +149,27 @@ func (s *scan2) shardEntry(name []byte, at int) {
 	var before, digest []byte
 	var size uint64
 	hasSize := false
-	for n := s.container(cborMap); s.more(&n); {
-		key, isText := s.key(&before)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		key, isText := s.Key(&before)
 		switch {
 		case isText && string(key) == "size":
-			hasSize, size = true, s.uint()
+			hasSize, size = true, s.Uint()
 		case isText && string(key) == "digest":
-			digest = s.text()
+			digest = s.Text()
 			s.digest(digest)
 		default:
-			s.skip()
+			s.Skip()
 		}
 	}
 	switch {
-	case s.err != nil:
+	case s.Err != nil:
 	case !hasSize || digest == nil:
-		s.refuse(rule.Schema, at, "a shard has a size and a digest")
+		s.Refuse(rule.Schema, at, "a shard has a size and a digest")
 	default:
 		if size < least2 {
-			s.refuse(rule.Schema, at, "a size of %d, and the shortest file has %d", size, least2)
+			s.Refuse(rule.Schema, at, "a size of %d, and the shortest file has %d", size, least2)
 		} else if size > math.MaxInt64 {
-			s.fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
+			s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
 		}
 		two := s.r.two
 		two.shards = append(two.shards, shard{name: s.r.keep(name), size: int64(min(size, math.MaxInt64)), digest: s.r.keep(digest)})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // Identity describes the file as a shard for others, under that name: its size,
@@ -111,20 +112,20 @@ func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 
 // addShard enters a shard, unless it is there.
 func (l *layout2) addShard(s Shard) error {
-	value := appendHead(nil, cborMap, 2)
-	value = appendHead(appendText(value, "size"), cborUint, uint64(s.Size))
-	value = appendText(appendText(value, "digest"), s.Digest)
-	key := appendText(nil, s.Name)
+	value := cbor.AppendHead(nil, cbor.Map, 2)
+	value = cbor.AppendHead(cbor.AppendText(value, "size"), cbor.Uint, uint64(s.Size))
+	value = cbor.AppendText(cbor.AppendText(value, "digest"), s.Digest)
+	key := cbor.AppendText(nil, s.Name)
 	for _, old := range l.shards {
-		if string(old.key) != string(key) {
+		if string(old.Key) != string(key) {
 			continue
 		}
-		if string(old.value) != string(value) {
+		if string(old.Value) != string(value) {
 			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate, tensor.Quote(s.Name))
 		}
 		return nil
 	}
-	l.shards = append(l.shards, pair2{key, value})
+	l.shards = append(l.shards, cbor.Pair{Key: key, Value: value})
 	return nil
 }
 
@@ -137,15 +138,15 @@ func (r *Reader) linked(shard string, names map[string]bool) ([]object2, error) 
 	}
 	var all []object2
 	for _, f := range fields {
-		if string(f.key) != "\x67objects" {
+		if string(f.Key) != "\x67objects" {
 			continue
 		}
-		objects := newStrict(f.value, r.limits)
-		for _, o := range objects.pairs() {
-			name := cursor{b: o.key}
-			if n := string(name.text()); names[n] {
-				in := newStrict(o.value, r.limits)
-				all = append(all, object2{name: n, whole: appendPairs(nil, shardedObject(&in, shard))})
+		objects := cbor.NewStrict(f.Value, r.limits)
+		for _, o := range objects.Pairs() {
+			name := cbor.Cursor{B: o.Key}
+			if n := string(name.Text()); names[n] {
+				in := cbor.NewStrict(o.Value, r.limits)
+				all = append(all, object2{name: n, whole: cbor.AppendPairs(nil, shardedObject(&in, shard))})
 			}
 		}
 	}
@@ -153,20 +154,20 @@ func (r *Reader) linked(shard string, names map[string]bool) ([]object2, error) 
 }
 
 // shardedObject says of each part of an object that it is in a shard.
-func shardedObject(c *cursor, shard string) []pair2 {
-	fields := c.pairs()
+func shardedObject(c *cbor.Cursor, shard string) []cbor.Pair {
+	fields := c.Pairs()
 	for i, f := range fields {
-		if string(f.key) != "\x65parts" {
+		if string(f.Key) != "\x65parts" {
 			continue
 		}
-		in := newStrict(f.value, tensor.Limits{MaxDepth: maxStrictDepth})
-		parts := in.pairs()
+		in := cbor.NewStrict(f.Value, tensor.Limits{MaxDepth: cbor.MaxStrictDepth})
+		parts := in.Pairs()
 		for k := range parts {
-			in := newStrict(parts[k].value, tensor.Limits{MaxDepth: maxStrictDepth})
-			part := append(in.pairs(), pair2{appendText(nil, "shard"), appendText(nil, shard)})
-			parts[k].value = appendPairs(nil, part)
+			in := cbor.NewStrict(parts[k].Value, tensor.Limits{MaxDepth: cbor.MaxStrictDepth})
+			part := append(in.Pairs(), cbor.Pair{Key: cbor.AppendText(nil, "shard"), Value: cbor.AppendText(nil, shard)})
+			parts[k].Value = cbor.AppendPairs(nil, part)
 		}
-		fields[i].value = appendPairs(nil, parts)
+		fields[i].Value = cbor.AppendPairs(nil, parts)
 	}
 	return fields
 }

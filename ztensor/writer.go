@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // The versions that are written.
@@ -447,17 +448,17 @@ func appendAttributes(b []byte, attributes map[string]any) ([]byte, error) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	b = appendHead(b, cborMap, uint64(len(names)))
+	b = cbor.AppendHead(b, cbor.Map, uint64(len(names)))
 	for _, name := range names {
 		v, err := mode.Marshal(attributes[name])
 		if err != nil {
 			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), err)
 		}
-		c := cursor{b: v, deep: 64 - 3}
-		if c.skip(); c.err != nil { // too deep, or text that is not UTF-8: nobody could read it
-			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), c.err)
+		c := cbor.Cursor{B: v, Deep: 64 - 3}
+		if c.Skip(); c.Err != nil { // too deep, or text that is not UTF-8: nobody could read it
+			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), c.Err)
 		}
-		b = append(appendText(b, name), v...)
+		b = append(cbor.AppendText(b, name), v...)
 	}
 	return b, nil
 }

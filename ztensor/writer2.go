@@ -20,6 +20,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // layout2 writes version 2. In canonical form the order of the tensors in the
@@ -35,8 +36,8 @@ type layout2 struct {
 	last     string           // canonical: the name that was written last
 	begun    bool             // there is one
 	objects  []object2
-	shards   []pair2                    // names and what the manifest says of them
-	others   []pair2                    // other fields of the manifest that is continued
+	shards   []cbor.Pair                // names and what the manifest says of them
+	others   []cbor.Pair                // other fields of the manifest that is continued
 	stored   map[content2][]tensor.Blob // what can be shared, by hash and length
 	lengths  map[int64]bool             // of what can be shared
 	places   map[content2][]int64       // where those of stored lie
@@ -594,7 +595,7 @@ func (l *layout2) shared(ctx context.Context, p *payload2, buf *[]byte) (bool, e
 // enter encodes what the manifest says of a tensor.
 func (l *layout2) enter(t *tensor.Tensor, parts []payload2) {
 	slices.SortFunc(parts, func(a, b payload2) int { return byLength(a.role, b.role) })
-	b := appendHead(nil, cborMap, uint64(len(parts)))
+	b := cbor.AppendHead(nil, cbor.Map, uint64(len(parts)))
 	for _, p := range parts {
 		fields := uint64(3)
 		if p.typ != "" {
@@ -603,21 +604,21 @@ func (l *layout2) enter(t *tensor.Tensor, parts []payload2) {
 		if l.level > 0 {
 			fields += 2
 		}
-		b = appendHead(appendText(b, p.role), cborMap, fields)
-		b = appendHead(appendText(b, "blob"), cborArray, 2)
-		b = appendHead(appendHead(b, cborUint, uint64(p.offset)), cborUint, uint64(p.length))
+		b = cbor.AppendHead(cbor.AppendText(b, p.role), cbor.Map, fields)
+		b = cbor.AppendHead(cbor.AppendText(b, "blob"), cbor.Array, 2)
+		b = cbor.AppendHead(cbor.AppendHead(b, cbor.Uint, uint64(p.offset)), cbor.Uint, uint64(p.length))
 		if p.typ != "" {
-			b = appendText(appendText(b, "type"), p.typ)
+			b = cbor.AppendText(cbor.AppendText(b, "type"), p.typ)
 		}
-		b = appendText(appendText(b, "dtype"), p.dtype)
-		b = appendText(appendText(b, "digest"), fmt.Sprintf("%s%016x", prefixXXH3, p.hash))
+		b = cbor.AppendText(cbor.AppendText(b, "dtype"), p.dtype)
+		b = cbor.AppendText(cbor.AppendText(b, "digest"), fmt.Sprintf("%s%016x", prefixXXH3, p.hash))
 		if l.level > 0 {
-			b = appendText(appendText(b, "encoding"), seekable)
-			b = appendHead(appendText(b, "decoded_length"), cborUint, uint64(p.size))
+			b = cbor.AppendText(cbor.AppendText(b, "encoding"), seekable)
+			b = cbor.AppendHead(cbor.AppendText(b, "decoded_length"), cbor.Uint, uint64(p.size))
 		}
 	}
 	o := object2{name: t.Name, parts: b}
-	o.rest = appendText(appendText(appendShape(nil, t.Shape), "layout"), scheme2(t.Scheme))
+	o.rest = cbor.AppendText(cbor.AppendText(appendShape(nil, t.Shape), "layout"), scheme2(t.Scheme))
 	l.objects = append(l.objects, o)
 	l.last, l.begun = t.Name, true
 }
@@ -715,9 +716,9 @@ func (l *layout2) manifest(w *Writer) []byte {
 	for _, o := range l.objects {
 		size += len(o.name) + len(o.whole) + len(o.parts) + len(o.rest) + len(w.own[o.name]) + 32
 	}
-	b := appendHead(make([]byte, 0, size), cborMap, uint64(len(l.objects)))
+	b := cbor.AppendHead(make([]byte, 0, size), cbor.Map, uint64(len(l.objects)))
 	for _, o := range l.objects {
-		b = appendText(b, o.name)
+		b = cbor.AppendText(b, o.name)
 		if o.whole != nil {
 			b = append(b, o.whole...)
 			continue
@@ -727,21 +728,21 @@ func (l *layout2) manifest(w *Writer) []byte {
 		if own != nil {
 			fields++
 		}
-		b = appendHead(b, cborMap, fields)
-		b = append(appendText(b, "parts"), o.parts...)
+		b = cbor.AppendHead(b, cbor.Map, fields)
+		b = append(cbor.AppendText(b, "parts"), o.parts...)
 		b = append(b, o.rest...)
 		if own != nil {
-			b = append(appendText(b, "attributes"), own...)
+			b = append(cbor.AppendText(b, "attributes"), own...)
 		}
 	}
-	root := append(l.others[:len(l.others):len(l.others)], pair2{appendText(nil, "objects"), b})
+	root := append(l.others[:len(l.others):len(l.others)], cbor.Pair{Key: cbor.AppendText(nil, "objects"), Value: b})
 	if len(l.shards) > 0 {
-		root = append(root, pair2{appendText(nil, "shards"), appendPairs(nil, l.shards)})
+		root = append(root, cbor.Pair{Key: cbor.AppendText(nil, "shards"), Value: cbor.AppendPairs(nil, l.shards)})
 	}
 	if w.attributes != nil {
-		root = append(root, pair2{appendText(nil, "attributes"), w.attributes})
+		root = append(root, cbor.Pair{Key: cbor.AppendText(nil, "attributes"), Value: w.attributes})
 	}
-	return appendPairs(nil, root)
+	return cbor.AppendPairs(nil, root)
 }
 
 // decodedSize reads all of b, and returns how much that is.

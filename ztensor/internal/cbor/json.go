@@ -1,4 +1,4 @@
-package ztensor
+package cbor
 
 import (
 	"encoding/json"
@@ -10,37 +10,37 @@ import (
 	"strings"
 )
 
-// appendJSON appends the next item as JSON.
-func (c *cursor) appendJSON(b []byte) []byte {
-	for c.p < len(c.b) && c.b[c.p]>>5 == cborTag {
+// AppendJSON appends the next item as JSON.
+func (c *Cursor) AppendJSON(b []byte) []byte {
+	for c.P < len(c.B) && c.B[c.P]>>5 == Tag {
 		c.head()
 	}
-	kind, n := c.item()
+	kind, n := c.Item()
 	switch kind {
-	case cborUint:
+	case Uint:
 		return strconv.AppendUint(b, n, 10)
-	case cborNegint:
+	case Negint:
 		if n == math.MaxUint64 { // -1-n
 			return append(b, "-18446744073709551616"...)
 		}
 		return strconv.AppendUint(append(b, '-'), n+1, 10)
-	case cborText, cborText + indefinite:
-		c.p = c.at
-		return appendQuoted(b, le.String(c.text()))
-	case cborBytes, cborBytes + indefinite:
+	case Text, Text + Indefinite:
+		c.P = c.At
+		return appendQuoted(b, le.String(c.Text()))
+	case cborBytes, cborBytes + Indefinite:
 		return fmt.Appendf(b, `{"$bytes":"%x"}`, c.byteString(kind, n))
-	case cborArray, cborArray + indefinite:
-		c.p = c.at
+	case Array, Array + Indefinite:
+		c.P = c.At
 		sep := byte('[')
-		for n := c.container(cborArray); c.more(&n); sep = ',' {
-			b = c.appendJSON(append(b, sep))
+		for n := c.Container(Array); c.More(&n); sep = ',' {
+			b = c.AppendJSON(append(b, sep))
 		}
 		if sep == '[' {
 			b = append(b, sep)
 		}
 		return append(b, ']')
-	case cborMap, cborMap + indefinite:
-		c.p = c.at
+	case Map, Map + Indefinite:
+		c.P = c.At
 		return c.appendMap(b)
 	case cborSimple:
 		return c.appendSimple(b, n)
@@ -50,23 +50,23 @@ func (c *cursor) appendJSON(b []byte) []byte {
 
 // appendMap appends a map whose keys are all text as an object, any other as a
 // list of pairs.
-func (c *cursor) appendMap(b []byte) []byte {
-	at := c.p
+func (c *Cursor) appendMap(b []byte) []byte {
+	at := c.P
 	object := true
-	for n := c.container(cborMap); c.more(&n); {
-		kind, _ := c.item()
-		object = object && kind&^indefinite == cborText
-		c.p = c.at
-		c.skip()
-		c.skip()
+	for n := c.Container(Map); c.More(&n); {
+		kind, _ := c.Item()
+		object = object && kind&^Indefinite == Text
+		c.P = c.At
+		c.Skip()
+		c.Skip()
 	}
-	c.p = at
+	c.P = at
 	open, mid, end := `{"$map":[[`, byte(','), `]`
 	if object {
 		open, mid, end = `{`, ':', ``
 	}
 	first := true
-	for n := c.container(cborMap); c.more(&n); first = false {
+	for n := c.Container(Map); c.More(&n); first = false {
 		switch {
 		case first:
 			b = append(b, open...)
@@ -75,8 +75,8 @@ func (c *cursor) appendMap(b []byte) []byte {
 		default:
 			b = append(b, ",["...)
 		}
-		b = append(c.appendJSON(b), mid)
-		b = append(c.appendJSON(b), end...)
+		b = append(c.AppendJSON(b), mid)
+		b = append(c.AppendJSON(b), end...)
 	}
 	switch {
 	case first:
@@ -87,17 +87,17 @@ func (c *cursor) appendMap(b []byte) []byte {
 	return append(b, "]}"...)
 }
 
-func (c *cursor) byteString(kind uint8, n uint64) []byte {
+func (c *Cursor) byteString(kind uint8, n uint64) []byte {
 	if kind == cborBytes {
-		if n > uint64(len(c.b)-c.p) {
-			c.malformed(c.at, "a string claims %d bytes", n)
+		if n > uint64(len(c.B)-c.P) {
+			c.Malformed(c.At, "a string claims %d bytes", n)
 			return nil
 		}
-		c.p += int(n)
-		return c.b[c.p-int(n) : c.p]
+		c.P += int(n)
+		return c.B[c.P-int(n) : c.P]
 	}
 	var joined []byte
-	for c.err == nil {
+	for c.Err == nil {
 		kind, n := c.head()
 		if kind != cborBytes {
 			break
@@ -109,9 +109,9 @@ func (c *cursor) byteString(kind uint8, n uint64) []byte {
 
 // appendSimple appends a float, or one of the simple values. The head has been
 // read; its argument is n.
-func (c *cursor) appendSimple(b []byte, n uint64) []byte {
+func (c *Cursor) appendSimple(b []byte, n uint64) []byte {
 	var f float64
-	switch c.p - c.at {
+	switch c.P - c.At {
 	case 3:
 		f = float64(tensor.Float16(n).Float32())
 	case 5:

@@ -1,4 +1,4 @@
-package ztensor
+package cbor
 
 import (
 	"bytes"
@@ -10,70 +10,70 @@ import (
 	"slices"
 )
 
-// deterministic appends the next item in the one form that version 2 has for it.
+// Deterministic appends the next item in the one form that version 2 has for it.
 // Files of version 1 have others.
-func (c *cursor) deterministic(b []byte) ([]byte, error) {
-	c.at = c.p
+func (c *Cursor) Deterministic(b []byte) ([]byte, error) {
+	c.At = c.P
 	kind, n := c.head()
 	switch kind {
-	case cborUint, cborNegint:
-		return appendHead(b, kind, n), nil
-	case cborText, cborText + indefinite:
-		c.p = c.at
-		return appendText(b, string(c.text())), nil
-	case cborBytes, cborBytes + indefinite:
+	case Uint, Negint:
+		return AppendHead(b, kind, n), nil
+	case Text, Text + Indefinite:
+		c.P = c.At
+		return AppendText(b, string(c.Text())), nil
+	case cborBytes, cborBytes + Indefinite:
 		s := c.byteString(kind, n)
-		return append(appendHead(b, cborBytes, uint64(len(s))), s...), nil
-	case cborArray, cborArray + indefinite:
-		c.p = c.at
+		return append(AppendHead(b, cborBytes, uint64(len(s))), s...), nil
+	case Array, Array + Indefinite:
+		c.P = c.At
 		var all []byte
 		count := uint64(0)
-		for n := c.container(cborArray); c.more(&n); count++ {
+		for n := c.Container(Array); c.More(&n); count++ {
 			var err error
-			if all, err = c.deterministic(all); err != nil {
+			if all, err = c.Deterministic(all); err != nil {
 				return nil, err
 			}
 		}
-		return append(appendHead(b, cborArray, count), all...), nil
-	case cborMap, cborMap + indefinite:
-		c.p = c.at
+		return append(AppendHead(b, Array, count), all...), nil
+	case Map, Map + Indefinite:
+		c.P = c.At
 		return c.deterministicMap(b)
 	case cborSimple:
 		return c.deterministicSimple(b, n)
-	case cborTag:
+	case Tag:
 		return nil, fmt.Errorf("%w: a tag in version 2", errors.ErrUnsupported)
 	}
-	return b, c.err
+	return b, c.Err
 }
 
-func (c *cursor) deterministicMap(b []byte) ([]byte, error) {
+func (c *Cursor) deterministicMap(b []byte) ([]byte, error) {
 	type pair struct{ key, value []byte }
 	var all []pair
-	for n := c.container(cborMap); c.more(&n); {
-		key, err := c.deterministic(nil)
+	for n := c.Container(Map); c.More(&n); {
+		key, err := c.Deterministic(nil)
 		if err != nil {
 			return nil, err
 		}
-		value, err := c.deterministic(nil)
+		value, err := c.Deterministic(nil)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, pair{key, value})
 	}
 	slices.SortFunc(all, func(x, y pair) int { return bytes.Compare(x.key, y.key) })
-	b = appendHead(b, cborMap, uint64(len(all)))
+	b = AppendHead(b, Map, uint64(len(all)))
 	for i, p := range all {
 		if i > 0 && bytes.Equal(p.key, all[i-1].key) {
 			return nil, fmt.Errorf("%w: the same key twice in a map", errors.ErrUnsupported)
 		}
 		b = append(append(b, p.key...), p.value...)
 	}
-	return b, c.err
+	return b, c.Err
 }
 
-func (c *cursor) deterministicSimple(b []byte, n uint64) ([]byte, error) {
+func (c *Cursor) deterministicSimple(b []byte, n uint64) ([]byte, error) {
 	var f float64
-	switch c.p - c.at {
+	switch c.P - c.At {
 	case 3:
 		f = float64(tensor.Float16(n).Float32())
 	case 5:

@@ -1,0 +1,517 @@
+// Package cbor walks over CBOR without copying it, leniently for zTensor 1.x and
+// strictly for the deterministic CBOR of version 2, and appends such.
+package cbor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// The kinds of CBOR items: the major types, and the indefinite forms as
+// major + indefinite.
+const (
+	Uint       = 0
+	Negint     = 1
+	cborBytes  = 2
+	Text       = 3
+	Array      = 4
+	Map        = 5
+	Tag        = 6
+	cborSimple = 7
+	Indefinite = 8
+	cborBreak  = cborSimple + Indefinite
+	Bad        = 0xff // not an item: the cursor has failed
+)
+
+const Null = 0xf6
+
+// A span is a piece of the manifest. Manifests are at most 1 GiB.
+type span struct{ off, n uint32 }
+
+// odd says which liberties of CBOR, that no writer of ours takes, were met.
+type odd uint8
+
+const (
+	OddTag odd = 1 << iota
+	OddIndefinite
+	oddHead // not in the shortest form
+)
+
+// A Cursor walks CBOR bytes without copying them. Its first error sticks: from
+// then on every item is bad and every container at its end, so that callers ask
+// once, when they are done.
+//
+// A strict cursor takes deterministic CBOR alone (§3.1 of version 2's
+// specification), and its errors are RuleErrors.
+type Cursor struct {
+	B      []byte
+	P      int // next byte
+	At     int // first byte of the item that was asked for last
+	Deep   int // containers that may still be opened
+	Strict bool
+	ours   bool // the bound of deep is a limit of the reader, not of the format
+	Odd    odd
+	Keys   []span
+
+	Err   error
+	ErrAt int
+}
+
+// MaxNesting bounds the recursion whatever Limits.MaxDepth says.
+const MaxNesting = 4096
+
+// MaxStrictDepth is how deep an item of a version 2 manifest may be; the root is
+// at 0.
+const MaxStrictDepth = 32
+
+func New(b []byte, l tensor.Limits) Cursor {
+	return Cursor{B: b, Deep: int(min(l.MaxDepth, MaxNesting)), ours: true}
+}
+
+func NewStrict(b []byte, l tensor.Limits) Cursor {
+	return Cursor{B: b, Deep: int(min(l.MaxDepth, MaxStrictDepth)), ours: l.MaxDepth < MaxStrictDepth, Strict: true}
+}
+
+// Fail notes the first error, at byte at.
+func (c *Cursor) Fail(at int, format string, args ...any) {
+	if c.Err == nil {
+		c.Err = fmt.Errorf(format, args...)
+		c.ErrAt = at
+		c.B = c.B[:0:0] // every further item is out of bytes
+		c.P = 0
+	}
+}
+
+func (c *Cursor) Malformed(at int, format string, args ...any) {
+	c.Fail(at, "%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+}
+
+// Refuse notes that a rule of version 2 is broken at byte at.
+func (c *Cursor) Refuse(name string, at int, format string, args ...any) {
+	if c.Err == nil {
+		c.Fail(at, "%w", rule.Broken(name, format, args...))
+	}
+}
+
+// wrong is refuse for a strict cursor, and malformed for any other.
+func (c *Cursor) wrong(name string, at int, format string, args ...any) {
+	if c.Strict {
+		c.Refuse(name, at, format, args...)
+	} else {
+		c.Malformed(at, format, args...)
+	}
+}
+
+// head reads the head of the next item.
+func (c *Cursor) head() (kind uint8, arg uint64) {
+	if uint(c.P) < uint(len(c.B)) {
+		if x := c.B[c.P]; x&31 < 24 && x < Tag<<5 {
+			c.P++
+			return x >> 5, uint64(x & 31)
+		}
+	}
+	return c.longHead()
+}
+
+func (c *Cursor) longHead() (kind uint8, arg uint64) {
+	if c.P >= len(c.B) {
+		c.wrong(rule.CborSyntax, c.P, "the manifest ends within an item")
+		return Bad, 0
+	}
+	x, rest := c.B[c.P], c.B[c.P+1:]
+	kind = x >> 5
+	info := x & 31
+	switch {
+	case c.Strict && kind == Tag:
+		c.Refuse(rule.CborSyntax, c.P, "a tag")
+		return Bad, 0
+	case c.Strict && kind == cborSimple && (info < 20 || info == 23 || info == 24):
+		c.Refuse(rule.CborSyntax, c.P, "a simple value that is neither false, true nor null")
+		return Bad, 0
+	case info < 24:
+		c.P++
+		return kind, uint64(info)
+	case info <= 27:
+	case info == 31 && !c.Strict && (kind >= cborBytes && kind <= Map || kind == cborSimple):
+		c.P++
+		if kind != cborSimple {
+			c.Odd |= OddIndefinite
+		}
+		return kind + Indefinite, 0
+	default:
+		c.wrong(rule.CborSyntax, c.P, "byte 0x%02x begins no item of definite length", x)
+		return Bad, 0
+	}
+	size := 1 << (info - 24)
+	if len(rest) < size {
+		c.wrong(rule.CborSyntax, c.P, "the manifest ends within an item")
+		return Bad, 0
+	}
+	var least uint64
+	switch size {
+	case 1:
+		arg, least = uint64(rest[0]), 24
+	case 2:
+		arg, least = uint64(binary.BigEndian.Uint16(rest)), 1<<8
+	case 4:
+		arg, least = uint64(binary.BigEndian.Uint32(rest)), 1<<16
+	case 8:
+		arg, least = binary.BigEndian.Uint64(rest), 1<<32
+	}
+	switch {
+	case kind == cborSimple && size == 1 && arg < 32:
+		c.Malformed(c.P, "simple value %d in two bytes", arg)
+		return Bad, 0
+	case kind == cborSimple && c.Strict && !narrowest(size, arg):
+		c.Refuse(rule.CborDeterminism, c.P, "a float that is not in its narrowest form")
+		return Bad, 0
+	case kind != cborSimple && arg < least && c.Strict:
+		c.Refuse(rule.CborDeterminism, c.P, "%d is not in its shortest form", arg)
+		return Bad, 0
+	case kind != cborSimple && arg < least:
+		c.Odd |= oddHead
+	}
+	c.P += 1 + size
+	return kind, arg
+}
+
+// narrowest reports whether a float of that many bytes could not be shorter.
+func narrowest(size int, bits uint64) bool {
+	switch size {
+	case 2:
+		return bits&0x7c00 != 0x7c00 || bits&0x03ff == 0 || bits == 0x7e00
+	case 4:
+		f := math.Float32frombits(uint32(bits))
+		return !math.IsNaN(float64(f)) && tensor.NewFloat16(f).Float32() != f
+	}
+	f := math.Float64frombits(bits)
+	return !math.IsNaN(f) && float64(float32(f)) != f
+}
+
+// Item reads the head of the next item behind its tags.
+func (c *Cursor) Item() (kind uint8, arg uint64) {
+	c.At = c.P
+	kind, arg = c.head()
+	for kind == Tag {
+		c.Odd |= OddTag
+		kind, arg = c.head()
+	}
+	return kind, arg
+}
+
+// Uint reads an unsigned integer.
+func (c *Cursor) Uint() uint64 {
+	kind, v := c.Item()
+	if kind != Uint {
+		c.unexpected(kind, "an unsigned integer")
+		return 0
+	}
+	return v
+}
+
+// Text reads a text string of any kind and checks its UTF-8.
+func (c *Cursor) Text() []byte {
+	s := c.RawText()
+	if !ValidUTF8(s) {
+		c.wrong(rule.CborSyntax, c.At, "text that is not UTF-8")
+		return nil
+	}
+	return s
+}
+
+// RawText is text without the check, for strings that are compared with known
+// ones first.
+func (c *Cursor) RawText() []byte {
+	kind, n := c.Item()
+	if kind == Text && n <= uint64(len(c.B)-c.P) {
+		s := c.B[c.P : c.P+int(n) : c.P+int(n)]
+		c.P += int(n)
+		return s
+	}
+	return c.longText(kind, n)
+}
+
+func (c *Cursor) longText(kind uint8, n uint64) []byte {
+	switch kind {
+	case Text:
+		c.wrong(rule.CborSyntax, c.At, "text claims %d bytes, the manifest has %d more", n, len(c.B)-c.P)
+	case Text + Indefinite:
+		at := c.At
+		var joined []byte
+		for c.Err == nil {
+			kind, n := c.head()
+			if kind == cborBreak {
+				return joined
+			}
+			if kind != Text || n > uint64(len(c.B)-c.P) {
+				c.Malformed(at, "text in pieces of which one is no text of the manifest")
+				break
+			}
+			joined = append(joined, c.B[c.P:c.P+int(n)]...)
+			c.P += int(n)
+		}
+	default:
+		c.unexpected(kind, "text")
+	}
+	return nil
+}
+
+// Null consumes a null, if that is the next item.
+func (c *Cursor) Null() bool {
+	if c.P < len(c.B) && c.B[c.P] == Null {
+		c.At = c.P
+		c.P++
+		return true
+	}
+	return false
+}
+
+// Container opens an array or map and returns the number of its elements or
+// pairs, or -1 when only its end tells. close it with shut.
+func (c *Cursor) Container(want uint8) int {
+	kind, n := c.Item()
+	if kind&^Indefinite != want {
+		what := "an array"
+		if want == Map {
+			what = "a map"
+		}
+		c.unexpected(kind, what)
+		return 0
+	}
+	if kind&Indefinite != 0 {
+		c.enter()
+		return -1
+	}
+	least := uint64(1) // bytes an element takes
+	if want == Map {
+		least = 2
+	}
+	if n > uint64(len(c.B)-c.P)/least {
+		c.wrong(rule.CborSyntax, c.At, "a container of %d in the %d bytes that are left", n, len(c.B)-c.P)
+		return 0
+	}
+	if n == 0 {
+		c.Deep--
+	} else {
+		c.enter()
+	}
+	return int(n)
+}
+
+// enter counts a container that is not empty.
+func (c *Cursor) enter() {
+	if c.Deep--; c.Deep < 0 && !c.ours {
+		c.Refuse(rule.CborDepth, c.At, "nested more than %d deep", MaxStrictDepth)
+	} else if c.Deep < 0 {
+		c.Fail(c.At, "%w: nested too deeply", tensor.ErrLimit)
+	}
+}
+
+// More reports whether the container has another element, and counts it. At the
+// end it leaves the container.
+func (c *Cursor) More(n *int) bool {
+	if *n > 0 && c.Err == nil {
+		*n--
+		return true
+	}
+	return c.moreOdd(n)
+}
+
+func (c *Cursor) moreOdd(n *int) bool {
+	if *n < 0 && c.Err == nil {
+		if c.P >= len(c.B) || c.B[c.P] != 0xff {
+			return true
+		}
+		c.P++
+	}
+	c.Deep++
+	return false
+}
+
+// unexpected fails because the item that was asked for last is not what is
+// wanted.
+func (c *Cursor) unexpected(kind uint8, want string) {
+	have := "something else"
+	switch kind {
+	case Uint:
+		have = "an unsigned integer"
+	case Negint:
+		have = "a negative integer"
+	case cborBytes, cborBytes + Indefinite:
+		have = "a byte string"
+	case Text, Text + Indefinite:
+		have = "text"
+	case Array, Array + Indefinite:
+		have = "an array"
+	case Map, Map + Indefinite:
+		have = "a map"
+	case cborSimple:
+		have = "a float, bool, null or simple value"
+	}
+	c.wrong(rule.Schema, c.At, "%s where %s belongs", have, want)
+}
+
+// Key reads the next key of a map whose keys ascend: a strict cursor checks that.
+// before is the encoding of the key that precedes it.
+func (c *Cursor) Key(before *[]byte) (text []byte, isText bool) {
+	at := c.P
+	if at < len(c.B) && c.B[at]>>5 == Text {
+		text, isText = c.Text(), true
+	} else {
+		c.Skip()
+	}
+	if c.Err != nil {
+		return nil, false
+	}
+	key := c.B[at:c.P]
+	if len(*before) > 0 {
+		switch order := bytes.Compare(key, *before); {
+		case order == 0:
+			c.Refuse(rule.CborDuplicateKey, at, "the same key a second time")
+			return nil, false
+		case order < 0:
+			c.Refuse(rule.CborDeterminism, at, "a key that sorts before its predecessor")
+			return nil, false
+		}
+	}
+	*before = key
+	c.At = at
+	return text, isText
+}
+
+// End refuses bytes after the one item.
+func (c *Cursor) End() {
+	if c.Err == nil && c.P < len(c.B) {
+		c.wrong(rule.CborSyntax, c.P, "%d bytes after the manifest's map", len(c.B)-c.P)
+	}
+}
+
+// Skip walks over one item and all that it contains. What it accepts is
+// well-formed: text is UTF-8, and no map has the same key twice.
+func (c *Cursor) Skip() {
+	kind, n := c.Item()
+	switch kind {
+	case Uint, Negint, Bad:
+	case cborSimple:
+	case cborBytes, Text:
+		if n > uint64(len(c.B)-c.P) {
+			c.wrong(rule.CborSyntax, c.At, "a string claims %d bytes, the manifest has %d more", n, len(c.B)-c.P)
+			return
+		}
+		if kind == Text && !ValidUTF8(c.B[c.P:c.P+int(n)]) {
+			c.wrong(rule.CborSyntax, c.At, "text that is not UTF-8")
+			return
+		}
+		c.P += int(n)
+	case Text + Indefinite:
+		if !ValidUTF8(c.longText(kind, n)) {
+			c.Malformed(c.At, "text that is not UTF-8")
+		}
+	case cborBytes + Indefinite:
+		for c.Err == nil {
+			kind, n := c.head()
+			if kind == cborBreak {
+				return
+			}
+			if kind != cborBytes || n > uint64(len(c.B)-c.P) {
+				c.Malformed(c.At, "a byte string in pieces of which one is no byte string of the manifest")
+				return
+			}
+			c.P += int(n)
+		}
+	case Array, Array + Indefinite:
+		c.P = c.At // container reads the head again
+		for n := c.Container(Array); c.More(&n); {
+			c.Skip()
+		}
+	case Map, Map + Indefinite:
+		c.P = c.At
+		if c.Strict {
+			var before []byte
+			for n := c.Container(Map); c.More(&n); {
+				c.Key(&before)
+				c.Skip()
+			}
+			return
+		}
+		mark := len(c.Keys)
+		for n := c.Container(Map); c.More(&n); {
+			key := c.P
+			c.Skip()
+			c.push(key, c.P)
+			c.Skip()
+		}
+		c.Unique(mark)
+	default:
+		c.Malformed(c.At, "a break outside of a container")
+	}
+}
+
+// push remembers a key of the map that is being walked, to be held against the
+// others by unique.
+func (c *Cursor) push(from, to int) {
+	if c.Err == nil {
+		c.Keys = append(c.Keys, span{uint32(from), uint32(to - from)})
+	}
+}
+
+// PushText is push for a text key that has just been read, by what it says
+// rather than by how it is written.
+func (c *Cursor) PushText(key []byte) {
+	if from := c.P - len(key); from >= 0 && bytes.Equal(c.B[min(from, len(c.B)):min(c.P, len(c.B))], key) {
+		c.push(from, c.P)
+	} else {
+		c.push(c.At, c.P) // in pieces
+	}
+}
+
+// Unique fails if two of the keys that were pushed since mark are the same, and
+// forgets them. It costs nothing but a walk where they ascend.
+func (c *Cursor) Unique(mark int) {
+	keys := c.Keys[mark:]
+	c.Keys = c.Keys[:mark]
+	if c.Err != nil {
+		return
+	}
+	less := func(a, b span) int { return bytes.Compare(c.in(a), c.in(b)) }
+	for i := 1; i < len(keys); i++ {
+		if less(keys[i-1], keys[i]) >= 0 {
+			slices.SortFunc(keys, less)
+			for i := 1; i < len(keys); i++ {
+				if less(keys[i-1], keys[i]) == 0 {
+					at := max(keys[i-1].off, keys[i].off)
+					c.Malformed(int(at), "the same key a second time")
+					return
+				}
+			}
+			return
+		}
+	}
+}
+
+// in returns the bytes of s.
+func (c *Cursor) in(s span) []byte { return c.B[s.off : s.off+s.n : s.off+s.n] }
+
+// ValidUTF8 is utf8.Valid with a short way for ASCII, eight bytes at a time.
+func ValidUTF8(b []byte) bool {
+	const high = 0x8080808080808080
+	if len(b) < 8 {
+		var all byte
+		for _, x := range b {
+			all |= x
+		}
+		return all < utf8.RuneSelf || utf8.Valid(b)
+	}
+	all := binary.LittleEndian.Uint64(b[len(b)-8:]) // the last eight, of which some are looked at twice
+	for i := 0; i+8 < len(b); i += 8 {
+		all |= binary.LittleEndian.Uint64(b[i:])
+	}
+	return all&high == 0 || utf8.Valid(b)
+}

@@ -1,0 +1,55 @@
+package cbor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+)
+
+// A Pair is a key of a map and its value, both encoded.
+type Pair struct{ Key, Value []byte }
+
+// Pairs reads a map .
+func (c *Cursor) Pairs() []Pair {
+	var all []Pair
+	var before []byte
+	for n := c.Container(Map); c.More(&n); {
+		from := c.P
+		c.Key(&before)
+		mid := c.P
+		if c.Skip(); c.Err == nil {
+			all = append(all, Pair{c.B[from:mid:mid], c.B[mid:c.P:c.P]})
+		}
+	}
+	return all
+}
+
+// AppendPairs appends a map in the order that deterministic CBOR wants.
+func AppendPairs(b []byte, all []Pair) []byte {
+	slices.SortFunc(all, func(x, y Pair) int { return bytes.Compare(x.Key, y.Key) })
+	b = AppendHead(b, Map, uint64(len(all)))
+	for _, p := range all {
+		b = append(append(b, p.Key...), p.Value...)
+	}
+	return b
+}
+
+// AppendHead appends the shortest head of an item.
+func AppendHead(b []byte, kind uint8, n uint64) []byte {
+	k := kind << 5
+	switch {
+	case n < 24:
+		return append(b, k|byte(n))
+	case n < 1<<8:
+		return append(b, k|24, byte(n))
+	case n < 1<<16:
+		return binary.BigEndian.AppendUint16(append(b, k|25), uint16(n))
+	case n < 1<<32:
+		return binary.BigEndian.AppendUint32(append(b, k|26), uint32(n))
+	}
+	return binary.BigEndian.AppendUint64(append(b, k|27), n)
+}
+
+func AppendText(b []byte, s string) []byte {
+	return append(AppendHead(b, Text, uint64(len(s))), s...)
+}
