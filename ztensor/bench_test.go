@@ -44,28 +44,28 @@ func list(r *Reader) {
 // The manifest as structs of fxamacker/cbor, as one would read it without a
 // scanner. It is also the oracle of TestScannerAgreesWithFxamacker.
 type plainManifest struct {
-	Version    string                       `encoded:"version"`
-	Generator  string                       `encoded:"generator"`
-	Attributes map[string]fxcbor.RawMessage `encoded:"attributes"`
-	Tensors    map[string]plainTensor       `encoded:"tensors"`
-	Objects    map[string]plainTensor       `encoded:"objects"`
+	Version    string                       `cbor:"version"`
+	Generator  string                       `cbor:"generator"`
+	Attributes map[string]fxcbor.RawMessage `cbor:"attributes"`
+	Tensors    map[string]plainTensor       `cbor:"tensors"`
+	Objects    map[string]plainTensor       `cbor:"objects"`
 }
 
 type plainTensor struct {
-	DType      string                    `encoded:"dtype"`
-	Shape      []uint64                  `encoded:"shape"`
-	Format     string                    `encoded:"format"`
-	Components map[string]plainComponent `encoded:"components"`
+	DType      string                    `cbor:"dtype"`
+	Shape      []uint64                  `cbor:"shape"`
+	Format     string                    `cbor:"format"`
+	Components map[string]plainComponent `cbor:"components"`
 }
 
 type plainComponent struct {
-	DType    string  `encoded:"dtype"`
-	Type     *string `encoded:"type"`
-	Offset   *uint64 `encoded:"offset"`
-	Length   *uint64 `encoded:"length"`
-	Decoded  *uint64 `encoded:"uncompressed_length"`
-	Encoding *string `encoded:"encoding"`
-	Digest   *string `encoded:"digest"`
+	DType    string  `cbor:"dtype"`
+	Type     *string `cbor:"type"`
+	Offset   *uint64 `cbor:"offset"`
+	Length   *uint64 `cbor:"length"`
+	Decoded  *uint64 `cbor:"uncompressed_length"`
+	Encoding *string `cbor:"encoding"`
+	Digest   *string `cbor:"digest"`
 }
 
 func plainMode(t testing.TB) fxcbor.DecMode {
