@@ -38,7 +38,7 @@ type Options struct {
 // A File is an open tensor file of any format. It may be used by several
 // goroutines at the same time.
 type File struct {
-	r      reader
+	r      Reader
 	format Format
 	size   int64
 	limits tensor.Limits
@@ -46,10 +46,11 @@ type File struct {
 	closed atomic.Bool
 }
 
-// reader is what the Readers of all format packages have in common.
-type reader interface {
+// A Reader is what the Readers of all format packages have in common.
+type Reader interface {
 	Close() error
 	Version() string
+	Size() int64
 	Len() int
 	Tensors() iter.Seq[*tensor.Tensor]
 	Tensor(name string) *tensor.Tensor
@@ -224,7 +225,7 @@ func (f *File) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 // format has: a *ztensor.Reader, a *pte.Reader, …
 func (f *File) Sys() any {
 	if o, ok := f.r.(owning); ok {
-		return o.reader
+		return o.Reader
 	}
 	return f.r
 }

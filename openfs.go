@@ -88,12 +88,12 @@ func openInFS(fsys fs.FS, name string, o Options) (readerAtCloser, int64, error)
 
 // owning closes what a reader was opened over together with the reader.
 type owning struct {
-	reader
+	Reader
 	under io.Closer
 }
 
 func (o owning) Close() error {
-	err := o.reader.Close()
+	err := o.Reader.Close()
 	if e := o.under.Close(); err == nil && e != nil && !errors.Is(e, fs.ErrClosed) {
 		err = e
 	}

@@ -43,7 +43,7 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 	return false
 }
 
-func openFormat(o Options, in input) (reader, error) {
+func openFormat(o Options, in input) (Reader, error) {
 	switch o.Format {
 	case PTD:
 		return through(in, &ptd.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
@@ -77,11 +77,11 @@ func openFormat(o Options, in input) (reader, error) {
 }
 
 // through calls whichever of a package's three constructors takes the input.
-func through[R reader, O any](in input, opts *O,
+func through[R Reader, O any](in input, opts *O,
 	open func(string, *O) (R, error),
 	openBytes func([]byte, *O) (R, error),
 	newReader func(io.ReaderAt, int64, *O) (R, error),
-) (reader, error) {
+) (Reader, error) {
 	var r R
 	var err error
 	switch {

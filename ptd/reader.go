@@ -90,6 +90,9 @@ func (r *Reader) Schema() string {
 // Header is the extended header.
 func (r *Reader) Header() Header { return r.header }
 
+// Size returns the size of the file in bytes.
+func (r *Reader) Size() int64 { return r.src.Size() }
+
 // Len is the number of tensors.
 func (r *Reader) Len() int { return r.tensors }
 

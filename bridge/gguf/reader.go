@@ -245,6 +245,9 @@ func (r *Reader) Close() error { return r.src.Close() }
 // Version is that of the file: "1", "2" or "3".
 func (r *Reader) Version() string { return strconv.FormatUint(uint64(r.h.version), 10) }
 
+// Size returns the size of the file in bytes.
+func (r *Reader) Size() int64 { return r.src.Size() }
+
 // Len is the number of tensors.
 func (r *Reader) Len() int { return len(r.tensors) }
 

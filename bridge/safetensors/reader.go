@@ -221,6 +221,9 @@ func (r *Reader) Close() error {
 // Version is empty: the format has none.
 func (r *Reader) Version() string { return "" }
 
+// Size returns the size of the file in bytes.
+func (r *Reader) Size() int64 { return r.src.Size() }
+
 // Len is the number of tensors.
 func (r *Reader) Len() int { return len(r.tensors) }
 

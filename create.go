@@ -1,0 +1,173 @@
+package tensorfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/npz"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// A Writer writes a file of tensors. It is what the Writers of all format packages have in common;
+// options of one format are in its own package. A Writer is not safe for concurrent use.
+type Writer interface {
+	// Check returns why Add would refuse the tensor. It reads no data.
+	Check(t *tensor.Tensor) error
+	// Add adds a tensor, and may keep it until Close.
+	Add(t *tensor.Tensor) error
+	// AddAll adds all tensors, on all cores where that helps. An error of ts ends it.
+	AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error
+	// Close completes the file, which then appears under its name. A second Close returns what the
+	// first did.
+	Close() error
+	// Abort drops the file. It does nothing after Close.
+	Abort()
+}
+
+// CreateOptions are options of [Create]; nil is the zero value.
+type CreateOptions struct {
+	// Version is one that [Format.Writes] names; "" means the first of them.
+	Version string
+	// Attributes are those of the file. It is an errors.ErrUnsupported to give some to a format
+	// whose [Caps] has none.
+	Attributes map[string]string
+}
+
+// ByName returns the format whose extension the name of a file has, 0 if there is none. It is for
+// naming new files: [Detect] never looks at names.
+func ByName(name string) Format {
+	ext := strings.ToLower(filepath.Ext(name))
+	for _, f := range Formats() {
+		if ext != "" && ext == f.Ext() {
+			return f
+		}
+	}
+	return 0
+}
+
+// Create returns a Writer of a file of any format that is written from tensors, with that package's
+// defaults; others are errors.ErrUnsupported. The file appears whole when Close succeeds, or not at
+// all. Package convert writes what a file has besides tensors, and converts what a format lacks.
+func Create(name string, f Format, opts *CreateOptions) (Writer, error) {
+	var o CreateOptions
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.check(f); err != nil {
+		return nil, err
+	}
+	switch f {
+	case ZTensor:
+		z := &ztensor.WriterOptions{Version: o.Version}
+		if len(o.Attributes) > 0 {
+			z.Attributes = map[string]any{}
+			for k, v := range o.Attributes {
+				z.Attributes[k] = v
+			}
+		}
+		return asWriter(ztensor.Create(name, z))
+	case PTD:
+		return asWriter(ptd.Create(name, nil))
+	case Primitiv:
+		return asWriter(primitiv.Create(name, nil))
+	case Safetensors:
+		return asWriter(safetensors.Create(name, &safetensors.WriterOptions{Metadata: o.Attributes}))
+	case NPY:
+		return asWriter(npy.Create(name, nil))
+	case NPZ:
+		return asWriter(npz.Create(name, nil))
+	case RTen:
+		return &rtenWriter{name: name, version: o.Version, g: rten.NewGraphBuilder()}, nil
+	}
+	return nil, fmt.Errorf("tensorfile: %w: %v is not written from tensors", errors.ErrUnsupported, f)
+}
+
+func (o *CreateOptions) check(f Format) error {
+	known := o.Version == ""
+	for _, v := range f.Writes() {
+		known = known || v == o.Version
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("tensorfile: %w: version %q of %v is not written", errors.ErrUnsupported, o.Version, f)
+	case len(o.Attributes) > 0 && !f.CapsOf(o.Version).Attributes:
+		return fmt.Errorf("tensorfile: %w: %v has no attributes", errors.ErrUnsupported, f)
+	}
+	return nil
+}
+
+// asWriter keeps a nil pointer from becoming an interface that is not nil.
+func asWriter[W Writer](w W, err error) (Writer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// An rtenWriter writes a model of constants alone.
+type rtenWriter struct {
+	name, version string
+	g             *rten.GraphBuilder
+	done          bool
+	err           error
+}
+
+func (w *rtenWriter) Check(t *tensor.Tensor) error {
+	g := rten.NewGraphBuilder()
+	g.Constant(t)
+	return g.Err()
+}
+
+func (w *rtenWriter) Add(t *tensor.Tensor) error {
+	if w.done {
+		return errWriterClosed
+	}
+	if err := w.Check(t); err != nil {
+		return err
+	}
+	w.g.Constant(t)
+	return w.g.Err()
+}
+
+func (w *rtenWriter) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
+	for t, err := range ts {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = w.Add(t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (w *rtenWriter) Close() error {
+	if w.done {
+		return w.err
+	}
+	o := &rten.WriterOptions{}
+	if w.version == "1" {
+		o.Version = 1
+	}
+	w.done, w.err = true, w.g.WriteFile(context.Background(), w.name, o)
+	return w.err
+}
+
+func (w *rtenWriter) Abort() {
+	if !w.done {
+		w.done, w.err = true, errWriterClosed
+	}
+}

@@ -1,0 +1,163 @@
+package tensorfile_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func TestCreateWritesEveryFormatOfTensors(t *testing.T) {
+	x := tensor.New("x", tensor.Shape{2, 2}, []float32{1, 2, 3, 4})
+	for _, f := range tensorfile.Formats() {
+		name := filepath.Join(t.TempDir(), "f"+f.Ext())
+		if tensorfile.ByName(name) != f {
+			t.Errorf("ByName(%q) is %v", name, tensorfile.ByName(name))
+		}
+		for _, version := range append([]string{""}, f.Writes()...) {
+			w, err := tensorfile.Create(name, f, &tensorfile.CreateOptions{Version: version})
+			if f.Caps().DTypes == nil {
+				if !errors.Is(err, errors.ErrUnsupported) {
+					t.Errorf("%v: %v", f, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(f, err)
+			}
+			in := x
+			if f == tensorfile.Primitiv {
+				if in, err = tensor.Reordered(x, tensor.ColumnMajor(2)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(w.Check(in), w.AddAll(t.Context(), tensor.Of(in)), w.Close(), w.Close()); err != nil {
+				t.Errorf("%v %s: %v", f, version, err)
+				continue
+			}
+			r, err := tensorfile.Open(name, nil)
+			if err != nil {
+				t.Fatal(f, version, err)
+			}
+			if r.Format() != f || r.Len() != 1 || version != "" && version != r.Version() && r.Version() != "" {
+				t.Errorf("%v %s came back as %v %s of %d tensors", f, version, r.Format(), r.Version(), r.Len())
+			}
+			for y := range r.Tensors() {
+				if got, err := tensor.Convert[float32](y); err != nil || !slices.Equal(got, []float32{1, 2, 3, 4}) {
+					t.Errorf("%v: %v, %v", f, got, err)
+				}
+			}
+			r.Close()
+		}
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		f tensorfile.Format
+		o tensorfile.CreateOptions
+	}{
+		"no format":                   {0, tensorfile.CreateOptions{}},
+		"another version":             {tensorfile.ZTensor, tensorfile.CreateOptions{Version: "7"}},
+		"attributes without a place":  {tensorfile.PTD, tensorfile.CreateOptions{Attributes: map[string]string{"a": "b"}}},
+		"a format that is only read":  {tensorfile.GGUF, tensorfile.CreateOptions{}},
+		"a program, made of a tensor": {tensorfile.PTE, tensorfile.CreateOptions{}},
+	} {
+		if w, err := tensorfile.Create(filepath.Join(dir, "f"), c.f, &c.o); w != nil || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w, err := tensorfile.Create(filepath.Join(dir, "f.rten"), tensorfile.RTen, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Add(tensor.New("x", tensor.Shape{1}, []float64{1})); err == nil {
+		t.Error("a .rten took float64")
+	}
+	w.Abort()
+	if left, _ := os.ReadDir(dir); len(left) > 0 || w.Close() == nil {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestByName(t *testing.T) {
+	for name, want := range map[string]tensorfile.Format{
+		"a/B.SafeTensors": tensorfile.Safetensors, "x.zt": tensorfile.ZTensor, "noextension": 0, ".zt.bak": 0, "": 0,
+	} {
+		if got := tensorfile.ByName(name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestFromTensors(t *testing.T) {
+	x := tensor.New("x", tensor.Shape{3}, []int8{1, 2, 3})
+	f := tensorfile.FromTensors([]*tensor.Tensor{x, tensor.New("y", tensor.Shape{}, []float32{1})}, map[string]string{"k": "v"})
+	defer f.Close()
+	s := f.Summary()
+	if f.Len() != 2 || f.Tensor("x") != x || f.Tensor("z") != nil || s.Parameters != 4 || s.Bytes != 7 {
+		t.Errorf("%+v", s)
+	}
+	if got := maps.Collect(f.Attributes()); !maps.Equal(got, map[string]string{"k": "v"}) {
+		t.Error(got)
+	}
+	if err := f.Verify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	bad := tensorfile.FromTensors([]*tensor.Tensor{{Name: "bad", DType: tensor.F32, Shape: tensor.Shape{9}}}, nil)
+	if err := bad.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrMalformed) {
+		t.Error(err)
+	}
+}
+
+func TestFromReader(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := safetensors.WriteFile(t.Context(), name, tensor.Of(tensor.New("x", tensor.Shape{1}, []int8{1})), nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := safetensors.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := tensorfile.FromReader(r)
+	defer f.Close()
+	if f.Format() != tensorfile.Safetensors || f.Len() != 1 || f.Size() != r.Size() || f.Sys() != r {
+		t.Errorf("%v, %d tensors, %d bytes", f.Format(), f.Len(), f.Size())
+	}
+}
+
+func ExampleCreate() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "weights.npz") // as the user named it
+
+	w, err := tensorfile.Create(name, tensorfile.ByName(name), nil)
+	if err != nil {
+		panic(err)
+	}
+	defer w.Abort() // does nothing after Close
+	if err := w.Add(tensor.New("bias", tensor.Shape{2}, []float32{1, 2})); err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil { // the file appears whole
+		panic(err)
+	}
+	f, err := tensorfile.Open(name, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	fmt.Println(f.Format(), f.Len())
+	// Output: npz 1
+}
