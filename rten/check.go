@@ -112,7 +112,7 @@ func (c *checker) graph(rec graphRecord) error {
 		}
 	}
 	for j := range n {
-		if err := c.node(g.Node(j)); err != nil {
+		if err := c.node(g.node(j)); err != nil {
 			return err
 		}
 	}

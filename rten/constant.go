@@ -154,8 +154,10 @@ func (p *payload) read(m *Model, pos flatbuffers.UOffsetT) *constantError {
 		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape",
 			fmt.Errorf("%w: more than 2^63 elements", tensor.ErrMalformed))
 	}
-	if offset := raw.DataOffset(); offset != nil {
-		return p.readExternal(m, raw, *offset)
+	// Not by DataOffset and Dtype, whose pointers take memory for each constant.
+	t := raw.Table()
+	if at := fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset); at != 0 {
+		return p.readExternal(m, raw, t.GetUint64(flatbuffers.UOffsetT(at)))
 	}
 	return p.readInline(m, raw)
 }
@@ -171,20 +173,22 @@ func (p *payload) wrong(raw rtenfb.ConstantNode, slot int, field string,
 
 func (p *payload) readExternal(m *Model, raw rtenfb.ConstantNode, rel uint64) *constantError {
 	const offset = rtenfb.SlotConstantNodeDataOffset
-	dtype := raw.Dtype()
+	t := raw.Table()
+	at := fb.FieldPos(t, rtenfb.SlotConstantNodeDtype)
+	dtype := t.GetUint16Slot(rtenfb.SlotConstantNodeDtype, 0)
 	switch {
-	case dtype == nil:
+	case at == 0:
 		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype",
 			fmt.Errorf("%w: absent, while the elements are outside of the model",
 				tensor.ErrMalformed))
-	case int(*dtype) >= len(dataTypes):
+	case int(dtype) >= len(dataTypes):
 		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype",
-			fmt.Errorf("%w: dtype %d", errors.ErrUnsupported, *dtype))
+			fmt.Errorf("%w: dtype %d", errors.ErrUnsupported, dtype))
 	case !m.r.v2:
 		return p.wrong(raw, offset, "data.data_offset",
 			fmt.Errorf("%w: a file of version 1 has no tensor data", tensor.ErrMalformed))
 	}
-	p.dtype = dataTypes[*dtype]
+	p.dtype = dataTypes[dtype]
 	var ok bool
 	if p.size, ok = p.dtype.Bytes(p.elements); !ok {
 		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape",

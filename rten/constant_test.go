@@ -77,7 +77,7 @@ func TestNames(t *testing.T) {
 		shape := b.ints()
 		values := b.Scalars(make([]byte, 4), 4, 4)
 		b.Begin()
-		b.Ref(slotFirst, values)
+		b.Ref(rtenfb.SlotFloatDataData, values)
 		data := b.End()
 		b.Begin()
 		b.Ref(rtenfb.SlotConstantNodeShape, shape)

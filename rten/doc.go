@@ -29,6 +29,6 @@
 //
 // The model is copied when a file is opened, so that names, shapes and the
 // graph never change and stay valid after Close. A version 1 file, whose model has the
-// weights in it, is read whole and takes its size in memory. The data of the tensors of
-// version 2 is borrowed from the mapping: see package tensor. OpenBytes copies nothing.
+// weights in it, is read whole and takes its size in memory. The data of tensors is
+// borrowed from the mapping: see package tensor. OpenBytes copies nothing.
 package rten

@@ -44,7 +44,7 @@ func TestCycleByWrappedOffsets(t *testing.T) {
 	b.force(rtenfb.SlotGraphNodes, 4, 0) // becomes the way back
 	leaf := b.End()
 	b.Begin()
-	b.Ref(slotFirst, leaf)
+	b.Ref(rtenfb.SlotIfAttrsThenBranch, leaf)
 	attrs := b.End()
 	file := b.model(b.graph([]fb.Offset{b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, nil, nil)}, nil, nil, nil), 1)
 	graph, node, table := firstAttrs(file)
@@ -69,8 +69,8 @@ func nest(n int) []byte {
 	graph := b.graph(nil, nil, nil, nil)
 	for range n {
 		b.Begin()
-		b.Ref(slot(0), graph)
-		b.Ref(slot(1), graph)
+		b.Ref(rtenfb.SlotIfAttrsThenBranch, graph)
+		b.Ref(rtenfb.SlotIfAttrsElseBranch, graph)
 		graph = b.graph([]fb.Offset{b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), b.End(), nil, nil)}, nil, nil, nil)
 	}
 	return b.model(graph, 1)
@@ -87,7 +87,7 @@ func TestAmplification(t *testing.T) {
 		graph := b.graph(nil, nil, nil, nil)
 		for range 10 {
 			b.Begin()
-			b.Ref(slotFirst, graph)
+			b.Ref(rtenfb.SlotLoopAttrsBody, graph)
 			op := b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), b.End(), nil, nil)
 			graph = b.graph([]fb.Offset{op, op, op, op, op, op, op, op}, nil, nil, nil)
 		}
@@ -106,7 +106,7 @@ func TestAmplification(t *testing.T) {
 		var b raw
 		values := b.Scalars(make([]byte, 256<<10), 4, 4)
 		b.Begin()
-		b.Ref(slotFirst, values)
+		b.Ref(rtenfb.SlotFloatDataData, values)
 		data := b.End()
 		shape := b.ints(64 << 10)
 		list := make([]fb.Offset, 20_000)
@@ -127,7 +127,7 @@ func loops(n int) []byte {
 	graph := b.graph(nil, nil, nil, nil)
 	for range n {
 		b.Begin()
-		b.Ref(slotFirst, graph)
+		b.Ref(rtenfb.SlotLoopAttrsBody, graph)
 		graph = b.graph([]fb.Offset{b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), b.End(), nil, nil)}, nil, nil, nil)
 	}
 	return b.model(graph, 1)
@@ -212,7 +212,7 @@ func TestUnions(t *testing.T) {
 	r, err := OpenBytes(node(func(b *raw) fb.Offset {
 		values := b.Scalars(bytes.Repeat([]byte{9}, 64), 1, 4) // as UInt8Data has them
 		b.Begin()
-		b.Ref(slotFirst, values)
+		b.Ref(rtenfb.SlotFloatDataData, values)
 		data := b.End()
 		shape := b.ints(16)
 		b.Begin()

@@ -67,6 +67,10 @@ func (g *Graph) Len() int { return g.raw.NodesLength() }
 // slice does.
 func (g *Graph) Node(i int) Node {
 	_ = make([]struct{}, g.Len())[i]
+	return g.node(i)
+}
+
+func (g *Graph) node(i int) Node {
 	var raw rtenfb.Node
 	g.raw.Nodes(&raw, i)
 	return Node{g.m, g.i, i, raw.Table().Pos}
@@ -77,7 +81,7 @@ func (g *Graph) Node(i int) Node {
 func (g *Graph) Nodes() iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		for i := range g.Len() {
-			if !yield(g.Node(i)) {
+			if !yield(g.node(i)) {
 				return
 			}
 		}
@@ -109,7 +113,7 @@ func indices[T int32 | uint32](n int, at func(i int) T) []int {
 	return v
 }
 
-// raw is the accessor of a node, at pos of the flatbuffer.
+// rawNode is the accessor of a node, at pos of the flatbuffer.
 func (m *Model) rawNode(pos flatbuffers.UOffsetT) (n rtenfb.Node) {
 	n.Init(m.buf, pos)
 	return n

@@ -50,7 +50,7 @@ func defects() []defect {
 		cycle.force(rtenfb.SlotGraphNodes, 4, 0)
 		leaf := cycle.End()
 		cycle.Begin()
-		cycle.Ref(slotFirst, leaf)
+		cycle.Ref(rtenfb.SlotIfAttrsThenBranch, leaf)
 		attrs := cycle.End()
 		b := cycle.model(cycle.graph([]fb.Offset{cycle.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, nil, nil)}, nil, nil, nil), 1)
 		graph, _, table := firstAttrs(b)

@@ -21,13 +21,13 @@ func oddModel(identifier string, offsets ...uint64) []byte {
 	}
 	license := b.String("MIT")
 	b.Begin()
-	b.Ref(slot(2), license)
+	b.Ref(rtenfb.SlotMetadataLicense, license)
 	metadata := b.End()
 	graph := b.graph(nodes, nil, []uint32{0}, nil)
 	b.Begin()
 	b.Ref(rtenfb.SlotModelMetadata, metadata)
 	b.Ref(rtenfb.SlotModelGraph, graph)
-	b.force(slotFirst, 4, 1)
+	b.force(rtenfb.SlotModelSchemaVersion, 4, 1)
 	buf, err := b.Finish(b.End(), identifier)
 	if err != nil {
 		panic(err)

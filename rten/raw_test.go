@@ -35,7 +35,7 @@ func (b *raw) node(name string, kind NodeKind, data fb.Offset) fb.Offset {
 func (b *raw) inline(name string, n int, dims ...uint32) fb.Offset {
 	values := b.Scalars(make([]byte, 4*n), 4, 4)
 	b.Begin()
-	b.Ref(slotFirst, values)
+	b.Ref(rtenfb.SlotFloatDataData, values)
 	data := b.End()
 	shape := b.ints(dims...)
 	b.Begin()
@@ -99,7 +99,7 @@ func (b *raw) graph(nodes []fb.Offset, inputs, outputs, captures []uint32) fb.Of
 func (b *raw) model(graph fb.Offset, version int32) []byte {
 	b.Begin()
 	b.Ref(rtenfb.SlotModelGraph, graph)
-	b.force(slotFirst, 4, uint64(uint32(version)))
+	b.force(rtenfb.SlotModelSchemaVersion, 4, uint64(uint32(version)))
 	buf, err := b.Finish(b.End(), "")
 	if err != nil {
 		panic(err)
@@ -122,9 +122,6 @@ func made(n int, nodes func(b *raw) []fb.Offset) []byte {
 
 // slot is that of the field with a number, for fields that the schema does not have.
 func slot(id int) int { return 4 + 2*id }
-
-// slotFirst is that of the only field of FloatData and its like, and of Model's version.
-const slotFirst = rtenfb.SlotFloatDataData
 
 // firstAttrs finds the graph, the first node, and the attributes of the operator that it is.
 func firstAttrs(model []byte) (graph, node, attrs int) {

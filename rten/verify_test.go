@@ -65,14 +65,14 @@ func TestVerifyGraphs(t *testing.T) {
 		}, "graph.nodes[1].data.attrs", "which Add does not read"},
 		{"an enum of the future", func(b *raw) fb.Offset {
 			b.Begin()
-			b.force(slotFirst, 1, 9)
+			b.force(rtenfb.SlotPadAttrsMode, 1, 9)
 			attrs := b.End()
 			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(34, 40, attrs, []uint32{0, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.attrs.mode", "9 is not a PadMode"},
 		{"an If with one branch", func(b *raw) fb.Offset {
 			sub := b.graph(nil, nil, nil, nil)
 			b.Begin()
-			b.Ref(slot(0), sub)
+			b.Ref(rtenfb.SlotIfAttrsThenBranch, sub)
 			attrs := b.End()
 			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, []uint32{0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.attrs.else_branch", "absent, while If needs it"},
@@ -86,7 +86,7 @@ func TestVerifyGraphs(t *testing.T) {
 		{"a capture of nothing", func(b *raw) fb.Offset {
 			sub := b.graph([]fb.Offset{b.value("far away"), b.value("here"), b.inline("own", 1), b.value("")}, nil, nil, []uint32{0, 1, 2, 3})
 			b.Begin()
-			b.Ref(slotFirst, sub)
+			b.Ref(rtenfb.SlotLoopAttrsBody, sub)
 			attrs := b.End()
 			return b.graph([]fb.Offset{b.inline("here", 1), b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), attrs, nil, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].body.captures[0]", `no graph around this one has a tensor named "far away"`},
@@ -111,7 +111,7 @@ func TestVerifyGraphs(t *testing.T) {
 		{"both inline and outside", func(b *raw) fb.Offset {
 			values := b.Scalars(make([]byte, 4), 4, 4)
 			b.Begin()
-			b.Ref(slotFirst, values)
+			b.Ref(rtenfb.SlotFloatDataData, values)
 			data := b.End()
 			shape := b.ints(1)
 			b.Begin()
@@ -125,7 +125,7 @@ func TestVerifyGraphs(t *testing.T) {
 		{"a type that contradicts", func(b *raw) fb.Offset {
 			values := b.Scalars(make([]byte, 4), 4, 4)
 			b.Begin()
-			b.Ref(slotFirst, values)
+			b.Ref(rtenfb.SlotFloatDataData, values)
 			data := b.End()
 			shape := b.ints(1)
 			b.Begin()

@@ -79,13 +79,13 @@ func TestAbsentAndDefaultAttributes(t *testing.T) {
 		}
 		kernel := b.ints(2, 3)
 		b.Begin()
-		b.Ref(slotFirst, kernel)
+		b.Ref(rtenfb.SlotAveragePoolAttrsKernelSize, kernel)
 		pooled := b.End()
 		list = append(list, b.operator(0, pool, pooled, nil, nil))
 		strides := b.ints(3, 3, 3)
 		b.Begin()
-		b.force(slot(1), 1, 0)
-		b.Ref(slot(0), strides)
+		b.force(rtenfb.SlotConvTransposeAttrsAutoPad, 1, 0)
+		b.Ref(rtenfb.SlotConvTransposeAttrsStrides, strides)
 		trans := b.End()
 		list = append(list, b.operator(0, transposed, trans, nil, nil))
 		return append(list, b.operator(34, 0, 0, nil, nil)) // Pad without a table
@@ -316,13 +316,13 @@ func TestUnknownContentSurvives(t *testing.T) {
 		}
 		license := b.String("MIT")
 		b.Begin()
-		b.Ref(slot(2), license)
+		b.Ref(rtenfb.SlotMetadataLicense, license)
 		metadata := b.End()
 		graph := b.graph(nodes, nil, []uint32{2}, nil)
 		b.Begin()
 		b.Ref(rtenfb.SlotModelMetadata, metadata)
 		b.Ref(rtenfb.SlotModelGraph, graph)
-		b.force(slotFirst, 4, 1)
+		b.force(rtenfb.SlotModelSchemaVersion, 4, 1)
 		buf, err := b.Finish(b.End(), "")
 		if err != nil {
 			t.Fatal(err)
