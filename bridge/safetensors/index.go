@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-const weightMap = `"weight_map"`
+const weightMap = "weight_map"
 
 // detectIndex looks for the one key that makes a JSON object an index.
 func detectIndex(r io.ReaderAt, size int64) bool {
@@ -22,13 +23,170 @@ func detectIndex(r io.ReaderAt, size int64) bool {
 		return false
 	}
 	b = bytes.TrimLeft(b, " \t\r\n")
-	return len(b) > 0 && b[0] == '{' && bytes.Contains(b, []byte(weightMap))
+	return len(b) > 0 && b[0] == '{' && bytes.Contains(b, []byte(`"`+weightMap+`"`))
 }
 
-// openIndex reads {"metadata": {…}, "weight_map": {name: file, …}} and opens
-// the files. Names that the map and the files do not agree on are refused: a
-// reader that trusts the one would see another model than one that trusts the
-// other.
+// An Index says which file of a sharded model has which tensor, as
+// model.safetensors.index.json does:
+//
+//	{"metadata": {…}, "weight_map": {name: file, …}}
+type Index struct {
+	weights  [][2]string // tensor, file
+	metadata [][2]string
+	table    *names.Table // of the weights
+	problems []error
+}
+
+// maxProblems bounds what an Index reports of one kind; the first are enough.
+const maxProblems = 100
+
+// ParseIndex reads an index. Zero limits are the defaults. What is wrong with the
+// map, but lets it be read, is in Problems: [Open] refuses such an index.
+func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
+	limits = limits.WithDefaults()
+	x := &Index{}
+	s := &scanner{b: b, lax: -1}
+	first, seen := true, false
+	s.expect('{')
+	for s.more(&first, '}') {
+		key := string(s.str())
+		s.expect(':')
+		switch {
+		case s.err != nil:
+		case key == weightMap:
+			if seen {
+				s.fail(s.i, key, "a second one")
+			}
+			seen = true
+			x.scanWeights(s, limits)
+		case key == "metadata" && s.peek() == '{':
+			x.scanMetadata(s, limits)
+		default:
+			s.skip(limits.MaxDepth)
+		}
+	}
+	if s.peek(); s.err == nil && s.i < len(b) {
+		s.fail(s.i, "index", "bytes after the object")
+	}
+	if s.err == nil && !seen {
+		s.fail(0, weightMap, "it is missing")
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	var dup int
+	if x.table, dup = names.Build(len(x.weights), func(i int) string { return x.weights[i][0] }); dup >= 0 {
+		x.problem("%s is a duplicate name", tensor.Quote(x.weights[dup][0]))
+	}
+	for _, name := range x.Files() {
+		if name == "" || strings.Contains(name, "\x00") {
+			x.problem("%s is not a file name", tensor.Quote(name))
+		}
+	}
+	return x, nil
+}
+
+func (x *Index) problem(format string, args ...any) {
+	if len(x.problems) < maxProblems {
+		x.problems = append(x.problems, malformed(0, weightMap, format, args...))
+	}
+}
+
+func (x *Index) scanWeights(s *scanner, limits tensor.Limits) {
+	s.expect('{')
+	for first := true; s.more(&first, '}'); {
+		name := string(s.str())
+		s.expect(':')
+		x.weights = append(x.weights, [2]string{name, string(s.str())})
+		if int64(len(x.weights)) > limits.MaxTensors && s.err == nil {
+			s.err = limitError(int64(s.i), weightMap, "more than %d tensors", limits.MaxTensors)
+		}
+	}
+}
+
+// scanMetadata keeps values that are not strings as their JSON text.
+func (x *Index) scanMetadata(s *scanner, limits tensor.Limits) {
+	s.expect('{')
+	for first := true; s.more(&first, '}'); {
+		name := string(s.str())
+		s.expect(':')
+		s.peek()
+		from := s.i
+		if s.err == nil && from < len(s.b) && s.b[from] == '"' {
+			x.metadata = append(x.metadata, [2]string{name, string(s.str())})
+			continue
+		}
+		s.skip(limits.MaxDepth)
+		if s.err == nil {
+			x.metadata = append(x.metadata, [2]string{name, string(s.b[from:s.i])})
+		}
+	}
+}
+
+// Weights yields the names of the tensors, each with that of its file, in the
+// order of the index.
+func (x *Index) Weights() iter.Seq2[string, string] { return pairs(x.weights) }
+
+// Metadata yields the keys and values of "metadata"; those that are not strings
+// are JSON text.
+func (x *Index) Metadata() iter.Seq2[string, string] { return pairs(x.metadata) }
+
+func pairs(list [][2]string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, p := range list {
+			if !yield(p[0], p[1]) {
+				return
+			}
+		}
+	}
+}
+
+// Files lists every file once, sorted.
+func (x *Index) Files() []string {
+	all := make([]string, len(x.weights))
+	for i, w := range x.weights {
+		all[i] = w[1]
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Problems lists duplicate names and names that cannot be those of files.
+func (x *Index) Problems() []error { return x.problems }
+
+// Compare lists where the index and its open shards differ: tensors that it does
+// not have, or has in another file, and tensors that their file does not have. A
+// shard that is nil, because it could not be opened, is left out. A reader that
+// trusts the one would see another model than one that trusts the other.
+func (x *Index) Compare(shards iter.Seq2[string, *Reader]) []error {
+	c := &Index{} // collects problems
+	found := make([]bool, len(x.weights))
+	opened := map[string]bool{}
+	for file, shard := range shards {
+		if shard == nil {
+			continue
+		}
+		opened[file] = true
+		for t := range shard.Tensors() {
+			switch k := x.table.Lookup(t.Name); {
+			case k < 0:
+				c.problem("%s of shard %s is not in it", tensor.Quote(t.Name), tensor.Quote(file))
+			case x.weights[k][1] != file:
+				c.problem("%s is in shard %s, not in %s", tensor.Quote(t.Name), tensor.Quote(file), tensor.Quote(x.weights[k][1]))
+			default:
+				found[k] = true
+			}
+		}
+	}
+	for i, w := range x.weights {
+		if !found[i] && opened[w[1]] && x.table.Lookup(w[0]) == i {
+			c.problem("shard %s has no tensor %s", tensor.Quote(w[1]), tensor.Quote(w[0]))
+		}
+	}
+	return c.problems
+}
+
+// openIndex reads an index and opens the files.
 func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 	if src.Size() > min(maxHeader, o.Limits.MaxMetadata) {
 		return nil, limitError(0, "index", "%d bytes", src.Size())
@@ -37,77 +195,107 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 	if err != nil {
 		return nil, readError("index", 0, err)
 	}
-	x := index{limits: o.Limits}
-	if err := x.parse(b); err != nil {
+	x, err := ParseIndex(b, o.Limits)
+	if err != nil {
 		return nil, err
 	}
+	if len(x.problems) > 0 {
+		return nil, x.problems[0]
+	}
 	if o.Companion == nil {
-		return nil, &tensor.FormatError{Format: formatName, Offset: 0, Field: "weight_map",
+		return nil, &tensor.FormatError{Format: formatName, Offset: 0, Field: weightMap,
 			Err: fmt.Errorf("an index needs its shards, and nothing says where they are (ReaderOptions.Companion): %w", fs.ErrNotExist)}
 	}
-	r := &Reader{src: src, metadata: x.metadata, files: x.files()}
+	r := &Reader{src: src, metadata: x.metadata, files: x.Files(), setID: setID(x.metadata)}
 	defer func() {
 		if err != nil {
 			r.Close()
 		}
 	}()
-	shardOptions := o
-	shardOptions.Companion = nil // an index does not name another
-	said := map[string]bool{}
-	for _, kv := range r.metadata {
-		said[kv[0]] = true
-	}
-	r.setID = setID(r.metadata)
 	for _, name := range r.files {
-		if strings.Contains(name, "\x00") || name == "" {
-			return nil, malformed(0, "weight_map", "%s is no file name", tensor.Quote(name))
+		if err := r.addShard(name, o); err != nil {
+			return nil, err
 		}
-		at, size, err := o.Companion(name)
-		if err != nil {
-			return nil, &tensor.FormatError{Format: formatName, Offset: -1, Field: "weight_map", Err: fmt.Errorf("shard %s: %w", tensor.Quote(name), err)}
+	}
+	if problems := x.Compare(r.eachShard()); len(problems) > 0 {
+		return nil, problems[0]
+	}
+	r.mergeMetadata()
+	return r, nil
+}
+
+func (r *Reader) addShard(name string, o ReaderOptions) error {
+	at, size, err := o.Companion(name)
+	if err != nil {
+		return &tensor.FormatError{Format: formatName, Offset: -1, Field: weightMap, Err: fmt.Errorf("shard %s: %w", tensor.Quote(name), err)}
+	}
+	if c, ok := at.(io.Closer); ok {
+		r.closers = append(r.closers, c)
+	}
+	o.Companion = nil // an index does not name another
+	shard, err := openShard(at, size, o)
+	if err != nil {
+		return fmt.Errorf("shard %s: %w", tensor.Quote(name), err)
+	}
+	if _, ok := get(r.metadata, setKey); !ok && len(r.shards) == 0 {
+		r.setID = shard.setID // of an index of another program
+	}
+	if shard.setID != r.setID {
+		return malformed(-1, metadataKey, "shard %s is of the set %s, not of %s: files of two models are mixed",
+			tensor.Quote(name), tensor.Quote(shard.setID), tensor.Quote(r.setID))
+	}
+	for i := range shard.tensors {
+		shard.tensors[i].Data.Source().(*extent).shard = name
+	}
+	r.shards = append(r.shards, shard)
+	r.warnings = append(r.warnings, shard.warnings...)
+	r.tensors = append(r.tensors, shard.tensors...)
+	return nil
+}
+
+func (r *Reader) eachShard() iter.Seq2[string, *Reader] {
+	return func(yield func(string, *Reader) bool) {
+		for i, shard := range r.shards {
+			if !yield(r.files[i], shard) {
+				return
+			}
 		}
-		if c, ok := at.(io.Closer); ok {
-			r.closers = append(r.closers, c)
-		}
-		shard, err := openShard(at, size, shardOptions)
-		if err != nil {
-			return nil, fmt.Errorf("shard %s: %w", tensor.Quote(name), err)
-		}
-		for i := range shard.tensors {
-			shard.tensors[i].Data.Source().(*extent).shard = name
-		}
-		if len(r.shards) == 0 && !said[setKey] { // an index that does not say it follows its shards
-			r.setID = shard.setID
-		}
-		if shard.setID != r.setID {
-			shard.Close()
-			return nil, malformed(-1, metadataKey, "shard %s is of the set %s, not of %s: files of two models are mixed",
-				tensor.Quote(name), tensor.Quote(shard.setID), tensor.Quote(r.setID))
-		}
-		r.shards = append(r.shards, shard)
-		r.warnings = append(r.warnings, shard.warnings...)
-		for _, kv := range shard.metadata { // writers repeat it in each
-			if !said[kv[0]] {
-				said[kv[0]] = true
+	}
+}
+
+// mergeMetadata adds what shards say and the index does not: writers repeat it in
+// each shard, and the first counts.
+func (r *Reader) mergeMetadata() {
+	known := map[string]bool{}
+	for _, kv := range r.metadata {
+		known[kv[0]] = true
+	}
+	for _, shard := range r.shards {
+		for _, kv := range shard.metadata {
+			if !known[kv[0]] {
+				known[kv[0]] = true
 				r.metadata = append(r.metadata, kv)
 			}
 		}
-		r.tensors = append(r.tensors, shard.tensors...)
 	}
-	return r, x.check(r)
 }
 
 // setID is what ShardOptions.ID was when a shard, or an index, was written.
 func setID(metadata [][2]string) string {
-	for _, kv := range metadata {
-		if kv[0] == setKey {
-			return kv[1]
-		}
-	}
-	return ""
+	id, _ := get(metadata, setKey)
+	return id
 }
 
-// openShard keeps a mapping a mapping: what source.Companions hands out is a
+func get(metadata [][2]string, key string) (string, bool) {
+	for _, kv := range metadata {
+		if kv[0] == key {
+			return kv[1], true
+		}
+	}
+	return "", false
+}
+
+// openShard keeps a mapping a mapping: what source.LinkedCompanions returns is a
 // Source itself.
 func openShard(at io.ReaderAt, size int64, o ReaderOptions) (*Reader, error) {
 	src, ok := at.(*source.Source)
@@ -121,104 +309,4 @@ func openShard(at io.ReaderAt, size int64, o ReaderOptions) (*Reader, error) {
 		return nil, malformed(0, "header", "not a safetensors file")
 	}
 	return newReader(src, o)
-}
-
-type index struct {
-	limits   tensor.Limits
-	weights  [][2]string // tensor, file
-	metadata [][2]string
-}
-
-func (x *index) parse(b []byte) error {
-	s := &scanner{b: b, lax: -1}
-	first, seen := true, false
-	s.expect('{')
-	for s.more(&first, '}') {
-		key := string(s.str())
-		s.expect(':')
-		switch {
-		case s.err != nil:
-		case key == "weight_map":
-			if seen {
-				s.fail(s.i, key, "it stands twice")
-			}
-			seen = true
-			s.expect('{')
-			for one := true; s.more(&one, '}'); {
-				name := string(s.str())
-				s.expect(':')
-				x.weights = append(x.weights, [2]string{name, string(s.str())})
-				if int64(len(x.weights)) > x.limits.MaxTensors {
-					return limitError(int64(s.i), key, "more than %d tensors", x.limits.MaxTensors)
-				}
-			}
-		case key == "metadata" && s.peek() == '{':
-			s.i++
-			for one := true; s.more(&one, '}'); {
-				name := string(s.str())
-				s.expect(':')
-				s.peek()
-				from := s.i
-				if s.err == nil && from < len(b) && b[from] == '"' {
-					x.metadata = append(x.metadata, [2]string{name, string(s.str())})
-					continue
-				}
-				s.skip(x.limits.MaxDepth)
-				if s.err == nil {
-					x.metadata = append(x.metadata, [2]string{name, string(b[from:s.i])})
-				}
-			}
-		default:
-			s.skip(x.limits.MaxDepth)
-		}
-	}
-	if s.peek(); s.err == nil && s.i < len(b) {
-		s.fail(s.i, "index", "bytes after the object")
-	}
-	if s.err == nil && !seen {
-		s.fail(0, "weight_map", "it is missing")
-	}
-	if s.err != nil {
-		return s.err
-	}
-	if _, dup := names.Build(len(x.weights), func(i int) string { return x.weights[i][0] }); dup >= 0 {
-		return malformed(0, "weight_map", "%s stands twice", tensor.Quote(x.weights[dup][0]))
-	}
-	return nil
-}
-
-// files lists every shard once, sorted.
-func (x *index) files() []string {
-	all := make([]string, len(x.weights))
-	for i, w := range x.weights {
-		all[i] = w[1]
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// check compares the map with what the shards hold.
-func (x *index) check(r *Reader) error {
-	table, _ := names.Build(len(x.weights), func(i int) string { return x.weights[i][0] })
-	for i, shard := range r.shards {
-		for t := range shard.Tensors() {
-			k := table.Lookup(t.Name)
-			if k < 0 {
-				return malformed(0, "weight_map", "%s of shard %s is not in it", tensor.Quote(t.Name), tensor.Quote(r.files[i]))
-			}
-			if x.weights[k][1] != r.files[i] {
-				return malformed(0, "weight_map", "%s is in shard %s, not in %s", tensor.Quote(t.Name), tensor.Quote(r.files[i]), tensor.Quote(x.weights[k][1]))
-			}
-		}
-	}
-	// Every tensor of a shard stands in the map under that shard, and no name
-	// twice in either: equal numbers make them equal.
-	if len(r.tensors) < len(x.weights) {
-		for _, w := range x.weights {
-			if r.Tensor(w[0]) == nil {
-				return malformed(0, "weight_map", "shard %s has no tensor %s", tensor.Quote(w[1]), tensor.Quote(w[0]))
-			}
-		}
-	}
-	return nil
 }

@@ -27,9 +27,12 @@ type ReaderOptions struct {
 	// NoMap makes Open read the file instead of mapping it.
 	NoMap bool
 	// Companion opens the shards that an index names. Open sets it to the
-	// folder of the file; NewReader and OpenBytes leave it nil, and an index is
+	// directory of the file; NewReader and OpenBytes leave it nil, and an index is
 	// then refused.
 	Companion func(name string) (io.ReaderAt, int64, error)
+	// NoLinks makes Open refuse shards that are links out of the directory, as they
+	// are in Hugging Face's cache. The names of an index never leave it.
+	NoLinks bool
 }
 
 // A Reader is an open file, or an index and its shards. It is safe for
@@ -118,7 +121,10 @@ func open(name string, o ReaderOptions) (*Reader, error) {
 		return nil, err
 	}
 	if o.Companion == nil {
-		o.Companion = source.Companions(name)
+		o.Companion = source.LinkedCompanions(name, o.NoMap)
+		if o.NoLinks {
+			o.Companion = source.Companions(name)
+		}
 	}
 	r, err := newReader(src, o)
 	if err != nil {

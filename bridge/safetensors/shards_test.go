@@ -320,3 +320,74 @@ func TestConcurrentAccessors(t *testing.T) {
 		}
 	}
 }
+
+// Hugging Face's cache has the files of a model as links to blobs.
+func TestShardsThatAreLinks(t *testing.T) {
+	cache := t.TempDir()
+	blobs, snapshot := filepath.Join(cache, "blobs"), filepath.Join(cache, "snapshots", "main")
+	for _, dir := range []string{blobs, snapshot} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeCheckpoint(t, blobs, 5, 1)
+	for i, name := range threeShards {
+		blob := fmt.Sprintf("sha%d", i)
+		if err := os.Rename(filepath.Join(blobs, name), filepath.Join(blobs, blob)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join("..", "..", "blobs", blob), filepath.Join(snapshot, name)); err != nil {
+			t.Skipf("no links here: %v", err)
+		}
+	}
+	index := filepath.Join(snapshot, testIndex)
+	if v := readCheckpoint(t, index, 5); v != 1 {
+		t.Errorf("the value is %v", v)
+	}
+	if _, err := Open(index, &ReaderOptions{NoLinks: true}); err == nil {
+		t.Error("NoLinks: the shards are links out of the directory")
+	}
+	// What replaces the set replaces the links, and leaves the blobs alone.
+	blob, err := os.ReadFile(filepath.Join(blobs, "sha0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeCheckpoint(t, snapshot, 5, 2)
+	if v := readCheckpoint(t, index, 5); v != 2 {
+		t.Errorf("the value is %v", v)
+	}
+	if now, err := os.ReadFile(filepath.Join(blobs, "sha0")); err != nil || string(now) != string(blob) {
+		t.Errorf("a blob of the cache was replaced: %v", err)
+	}
+}
+
+func TestIndexProblems(t *testing.T) {
+	x, err := ParseIndex([]byte(`{"metadata":{"a":"b","n":[1]},"weight_map":{"a":"1","a":"2","":"2","c":"","d":"x\u0000","b":"1","e":"gone"}}`), tensor.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := maps.Collect(x.Metadata()); !maps.Equal(got, map[string]string{"a": "b", "n": "[1]"}) {
+		t.Errorf("metadata %v", got)
+	}
+	if got := x.Files(); !slices.Equal(got, []string{"", "1", "2", "gone", "x\x00"}) {
+		t.Errorf("files %q", got)
+	}
+	if got := len(maps.Collect(x.Weights())); got != 6 {
+		t.Errorf("%d weights", got)
+	}
+	if got := fmt.Sprint(x.Problems()); len(x.Problems()) != 3 {
+		t.Error(got)
+	}
+	shard := func(names ...string) *Reader {
+		r := &Reader{}
+		for _, n := range names {
+			r.tensors = append(r.tensors, tensor.Tensor{Name: n})
+		}
+		return r
+	}
+	problems := x.Compare(maps.All(map[string]*Reader{"1": shard("a", "", "new"), "2": shard(), "gone": nil}))
+	// "" is in 1 and not in 2, new is not in the map, b is not in 1.
+	if got := fmt.Sprint(problems); len(problems) != 4 {
+		t.Error(got)
+	}
+}

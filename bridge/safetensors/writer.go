@@ -169,13 +169,18 @@ func (w *Writer) Abort() {
 	}
 }
 
-func (w *Writer) write(ctx context.Context) error {
+// layout sorts the tensors, and returns the header and the size of the whole file.
+func (w *Writer) layout() ([]byte, int64, error) {
 	if !w.opts.KeepOrder {
 		slices.SortStableFunc(w.tensors, func(a, b *tensor.Tensor) int {
 			return cmp.Or(cmp.Compare(rankOf(b.DType), rankOf(a.DType)), cmp.Compare(a.Name, b.Name))
 		})
 	}
-	head, total, err := w.header()
+	return w.header()
+}
+
+func (w *Writer) write(ctx context.Context) error {
+	head, total, err := w.layout()
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,43 @@ func TestCompanions(t *testing.T) {
 	}
 }
 
+// The cache of Hugging Face's libraries: snapshots/REVISION has links to blobs.
+func TestLinkedCompanions(t *testing.T) {
+	cache := t.TempDir()
+	snapshot := filepath.Join(cache, "snapshots", "main")
+	for _, d := range []string{snapshot, filepath.Join(cache, "blobs")} {
+		if err := os.MkdirAll(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(cache, "blobs", "sha"), []byte("inside"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"shard": "../../blobs/sha", "dir": "../../blobs", "gone": "../../blobs/gone", "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(snapshot, name)); err != nil {
+			t.Skipf("no links here: %v", err)
+		}
+	}
+	for _, noMap := range []bool{false, true} {
+		open := LinkedCompanions(filepath.Join(snapshot, "main"), noMap)
+		for _, name := range []string{"shard", "dir/sha"} {
+			r, size, err := open(name)
+			if err != nil || size != 6 || noMap && r.(*Source).Mapped() {
+				t.Fatalf("%q: %d bytes, %v", name, size, err)
+			}
+			r.(io.Closer).Close()
+			if _, _, err := Companions(filepath.Join(snapshot, "main"))(name); err == nil {
+				t.Errorf("%q is a link that leads out", name)
+			}
+		}
+		for _, name := range []string{"../../blobs/sha", filepath.Join(cache, "blobs", "sha"), "dir", "gone", "loop", "dir/../../blobs/sha", "..", "", "shard\x00"} {
+			if _, _, err := open(name); err == nil {
+				t.Errorf("%q opened", name)
+			}
+		}
+	}
+}
+
 func TestCompanionsOfAFileInTheWorkingFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("shard", []byte("inside"), 0o666); err != nil {
