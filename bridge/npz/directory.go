@@ -145,8 +145,8 @@ func (o *opener) add(f *zip.File) error {
 	case strings.HasSuffix(f.Name, numpy.Suffix) || strings.HasSuffix(name, numpy.Suffix):
 		return o.array(m, strings.TrimSuffix(name, numpy.Suffix), field, off)
 	case !f.FileInfo().IsDir():
+		r.files = append(r.files, file{f, name, -1 - len(r.blobs)})
 		r.blobs = append(r.blobs, blob{name, m.blob()})
-		r.files = append(r.files, file{f, name, -1})
 	}
 	return nil
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -18,7 +20,8 @@ import (
 // written. An Edit is not safe for concurrent use.
 type Edit struct {
 	r       *Reader
-	changes map[int]*change // by index of the array
+	changes map[int]*change // by file.index
+	blobs   *names.Table    // nil until needed
 }
 
 type change struct {
@@ -37,10 +40,25 @@ func (e *Edit) change(name string) (*change, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("npz: tensor %s: %w", tensor.Quote(name), tensor.ErrNoTensor)
 	}
-	if e.changes[i] == nil {
-		e.changes[i] = new(change)
+	return e.at(i), nil
+}
+
+// blob returns the change of the blob of that name, to be filled in.
+func (e *Edit) blob(name string) (*change, error) {
+	if e.blobs == nil {
+		e.blobs, _ = names.Build(len(e.r.blobs), func(i int) string { return e.r.blobs[i].name })
 	}
-	return e.changes[i], nil
+	if i := e.blobs.Lookup(name); i >= 0 {
+		return e.at(-1 - i), nil
+	}
+	return nil, fmt.Errorf("npz: blob %s: %w", tensor.Quote(name), tensor.ErrNoTensor)
+}
+
+func (e *Edit) at(index int) *change {
+	if e.changes[index] == nil {
+		e.changes[index] = new(change)
+	}
+	return e.changes[index]
 }
 
 // Rename gives an array another name.
@@ -55,6 +73,27 @@ func (e *Edit) Rename(old, new string) error {
 // Remove removes an array.
 func (e *Edit) Remove(name string) error {
 	c, err := e.change(name)
+	if err == nil {
+		c.removed = true
+	}
+	return err
+}
+
+// RenameBlob gives a member that is not an array another name, which does not end in .npy.
+func (e *Edit) RenameBlob(old, new string) error {
+	c, err := e.blob(old)
+	if err == nil && strings.HasSuffix(new, numpy.Suffix) {
+		err = fmt.Errorf("npz: blob %s: %s is the name of an array: %w", tensor.Quote(old), tensor.Quote(new), errors.ErrUnsupported)
+	}
+	if err == nil {
+		c.renamed, c.name = true, new
+	}
+	return err
+}
+
+// RemoveBlob removes a member that is not an array.
+func (e *Edit) RemoveBlob(name string) error {
+	c, err := e.blob(name)
 	if err == nil {
 		c.removed = true
 	}
@@ -113,12 +152,9 @@ func (e *Edit) write(ctx context.Context, w *Writer) error {
 
 // file writes one member with its changes.
 func (e *Edit) file(ctx context.Context, w *Writer, f file) error {
-	if f.array < 0 {
-		return w.copyMember(ctx, f.name, f.zip)
-	}
 	var c change
-	if e.changes[f.array] != nil {
-		c = *e.changes[f.array]
+	if e.changes[f.index] != nil {
+		c = *e.changes[f.index]
 	}
 	if !c.renamed {
 		c.name = f.name
@@ -127,11 +163,7 @@ func (e *Edit) file(ctx context.Context, w *Writer, f file) error {
 	case c.removed:
 		return nil
 	case c.tensor == nil:
-		if err := w.checkName(c.name); err != nil {
-			return err
-		}
-		w.names[c.name] = struct{}{}
-		return w.copyMember(ctx, c.name+numpy.Suffix, f.zip)
+		return w.copyMember(ctx, c.name, f)
 	}
 	t := *c.tensor
 	t.Name = c.name
@@ -142,12 +174,20 @@ func (e *Edit) file(ctx context.Context, w *Writer, f file) error {
 	return err
 }
 
-// copyMember copies a member as it is stored.
-func (w *Writer) copyMember(ctx context.Context, name string, f *zip.File) error {
+// copyMember copies an array or blob as it is stored, under that name.
+func (w *Writer) copyMember(ctx context.Context, name string, member file) error {
+	if member.index >= 0 {
+		name += numpy.Suffix
+	}
+	if err := w.checkName(name); err != nil {
+		return err
+	}
+	f := member.zip
 	in, err := f.OpenRaw()
 	if err != nil {
 		return err
 	}
+	w.names[name] = struct{}{}
 	const utf8Name = 1 << 11
 	h := &zip.FileHeader{
 		Name: name, Method: f.Method, Flags: utf8Name, CRC32: f.CRC32,

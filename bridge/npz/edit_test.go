@@ -110,6 +110,27 @@ func TestEditOfAnArchive(t *testing.T) {
 	}
 }
 
+func TestEditOfBlobs(t *testing.T) {
+	r, err := OpenBytes(archive(t, entry{"a", []byte("1"), nil}, entry{"a.npy", golden(t, "le-f4.npy"), nil}, entry{"b", []byte("2"), nil}, entry{"c", []byte("3"), nil}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := contents(t, edited(t, r, func(e *Edit) error {
+		if err := e.RenameBlob("a", "x.npy"); !errors.Is(err, errors.ErrUnsupported) {
+			t.Error(err)
+		}
+		return errors.Join(e.RenameBlob("a", "b"), e.RenameBlob("b", "a"), e.RemoveBlob("c"))
+	}))
+	if len(out) != 3 || out["blob a"] != "2" || out["blob b"] != "1" {
+		t.Errorf("%v", out)
+	}
+	for _, err := range []error{NewEdit(r).RenameBlob("x", "y"), NewEdit(r).RemoveBlob("a.npy")} {
+		if !errors.Is(err, tensor.ErrNoTensor) {
+			t.Error(err)
+		}
+	}
+}
+
 func TestEditErrors(t *testing.T) {
 	r, err := OpenBytes(archive(t, entry{"a.npy", golden(t, "le-f4.npy"), nil}, entry{"b.npy", golden(t, "le-u1.npy"), nil}), nil)
 	if err != nil {

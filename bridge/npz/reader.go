@@ -54,7 +54,7 @@ type blob struct {
 type file struct {
 	zip   *zip.File
 	name  string // of the array or blob
-	array int    // index of the array, -1 for other members
+	index int    // of the array, or -1 less the index of the blob
 }
 
 // Detect reports whether a file begins like a zip archive whose first member is an array,

@@ -37,8 +37,8 @@ type Writer struct {
 	tail  int64            // bytes that still follow the last member: its sizes and CRC
 	file  *atomicfile.File // of Create
 	opts  WriterOptions
-	names map[string]struct{}
-	err   error // of writing
+	names map[string]struct{} // of members
+	err   error               // of writing
 	done  bool
 }
 
@@ -85,13 +85,13 @@ func (w *Writer) Check(t *tensor.Tensor) error {
 	if err := numpy.Check(t); err != nil {
 		return err
 	}
-	return w.checkName(t.Name)
+	return w.checkName(t.Name + numpy.Suffix)
 }
 
-// checkName reports why an array cannot have the name.
+// checkName reports why a member cannot have the name.
 func (w *Writer) checkName(name string) error {
 	refuse := func(reason string, class error) error {
-		return fmt.Errorf("npz: tensor %s: %s: %w", tensor.Quote(name), reason, class)
+		return fmt.Errorf("npz: member %s: %s: %w", tensor.Quote(name), reason, class)
 	}
 	_, duplicate := w.names[name]
 	switch {
@@ -99,8 +99,8 @@ func (w *Writer) checkName(name string) error {
 		return refuse("its name is not UTF-8", errors.ErrUnsupported)
 	case strings.Contains(name, "\x00"):
 		return refuse("its name has a NUL, at which NumPy cuts names", errors.ErrUnsupported)
-	case len(name) > MaxName:
-		return refuse(fmt.Sprintf("its name has more than %d bytes", MaxName), errors.ErrUnsupported)
+	case len(name) > math.MaxUint16:
+		return refuse("its name is longer than a zip file allows", errors.ErrUnsupported)
 	case duplicate:
 		return refuse("duplicate name", tensor.ErrDuplicate)
 	}
@@ -115,7 +115,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 	if err := cmp.Or(w.err, w.Check(t)); err != nil {
 		return err
 	}
-	w.names[t.Name] = struct{}{}
+	w.names[t.Name+numpy.Suffix] = struct{}{}
 	w.err = w.add(t.Name+numpy.Suffix, func(m io.Writer) (int64, error) { return numpy.WriteArray(m, t) })
 	return w.err
 }

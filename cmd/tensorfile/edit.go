@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -190,6 +192,9 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 		}
 		return e.primitiv(a.ctx, r)
 	}
+	if r, ok := in.Sys().(*npz.Reader); ok && !attributes {
+		return e.npz(a.ctx, r)
+	}
 	caps := in.Format().CapsOf(in.Version())
 	if caps.DTypes == nil {
 		return nil, advise("tensorfile convert", fmt.Errorf("%w: %v files are not edited", errors.ErrUnsupported, in.Format()))
@@ -362,15 +367,41 @@ func (e *editing) primitiv(ctx context.Context, r *primitiv.Reader) (func(io.Wri
 	if err := errors.Join(errs...); err != nil {
 		return nil, wrong("a number", "--set: %w", err)
 	}
-	for t := range r.Tensors() {
+	if err := e.tensors(r.Tensors(), edit); err != nil {
+		return nil, advise("tensorfile convert --rename", err)
+	}
+	return func(w io.Writer) error { return edit.Write(ctx, w, nil) }, nil
+}
+
+// npz edits the names of arrays and of other members, which are copied as they are stored.
+func (e *editing) npz(ctx context.Context, r *npz.Reader) (func(io.Writer) error, error) {
+	edit := npz.NewEdit(r)
+	errs := []error{e.tensors(r.Tensors(), edit)}
+	for name := range r.Blobs() {
+		if e.drops(name) {
+			errs = append(errs, edit.RemoveBlob(name))
+		} else if n := e.name(name); n != name {
+			errs = append(errs, edit.RenameBlob(name, n))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return func(w io.Writer) error { return edit.Write(ctx, w, nil) }, nil
+}
+
+// tensors removes and renames the tensors of a file as the flags say.
+func (e *editing) tensors(ts iter.Seq[*tensor.Tensor], edit interface {
+	Remove(name string) error
+	Rename(old, new string) error
+}) error {
+	var errs []error
+	for t := range ts {
 		if e.drops(t.Name) {
 			errs = append(errs, edit.Remove(t.Name))
 		} else if name := e.name(t.Name); name != t.Name {
 			errs = append(errs, edit.Rename(t.Name, name))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, advise("tensorfile convert --rename", err)
-	}
-	return func(w io.Writer) error { return edit.Write(ctx, w, nil) }, nil
+	return errors.Join(errs...)
 }
