@@ -28,7 +28,7 @@ const (
 	float1 = "\xca\x3f\x80\x00\x00"
 )
 
-// malformed is what the fact-sheet of the format lists, with what the reference does (A accepts, R refuses) and how we
+// malformed lists wrong and unusual files, with what the reference does (A accepts, R refuses) and how we
 // refuse it. Where class is empty we accept it too.
 var malformed = []struct {
 	name   string
@@ -261,7 +261,7 @@ func walk(r *primitiv.Reader) error {
 	return nil
 }
 
-// every truncation, every bit, bytes set; whatever is still accepted can be walked and written.
+// Every truncation, every bit, bytes set; whatever is still accepted can be walked and written.
 func TestDamage(t *testing.T) {
 	files, _ := goldens(t)
 	var cut, changed readtest.Toll
@@ -296,7 +296,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// readers that break their contract, fail, or end early.
+// Readers that break their contract, fail, or end early.
 func TestMisbehavingReaders(t *testing.T) {
 	files, _ := goldens(t)
 	data := files["model-nested.primitiv"]
@@ -317,7 +317,7 @@ func TestMisbehavingReaders(t *testing.T) {
 	}
 }
 
-// the file changes while it is open.
+// The file changes while it is open.
 func TestFileIsCutOff(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("windows: an open file cannot be cut off")
@@ -345,7 +345,7 @@ func TestFileIsCutOff(t *testing.T) {
 	}
 }
 
-// it is written over, longer, replaced or gone; what was read when it was opened stays.
+// It is written over, longer, replaced or gone; what was read when it was opened stays.
 func TestFileIsAnother(t *testing.T) {
 	files, _ := goldens(t)
 	data := files["model-nested.primitiv"]
@@ -393,7 +393,7 @@ func TestFileIsAnother(t *testing.T) {
 	}
 }
 
-// what is not a regular file.
+// What is not a regular file.
 func TestNoRegularFile(t *testing.T) {
 	folder := t.TempDir()
 	if socket, err := net.Listen("unix", filepath.Join(folder, "socket")); err == nil {
@@ -444,7 +444,7 @@ func TestNoRegularFile(t *testing.T) {
 	}
 }
 
-// Close twice, use after Close, Close while others read.
+// Close twice, use after Close, Close while others read.
 func TestClose(t *testing.T) {
 	files, _ := goldens(t)
 	face.Each(t, files["model-nested.primitiv"], func(t *testing.T, r *primitiv.Reader) {
@@ -491,7 +491,7 @@ func model(n int, path func(i int) string, tail ...any) []byte {
 	return b.Bytes()
 }
 
-// names of every kind, a million parameters, limits.
+// Names of every kind, a million parameters, limits.
 func TestNamesAndLimits(t *testing.T) {
 	name := func(s string) string { return string(item(0xdb, 0, s, 0, nil)) }
 	long := strings.Repeat("n", 1<<20)

@@ -43,7 +43,7 @@ func bytesOf(t testing.TB, opts *primitiv.WriterOptions, do func(w *primitiv.Wri
 }
 
 func TestEveryKindIsWritten(t *testing.T) {
-	// The worked examples of the fact-sheet, byte for byte; the reference has no code for the first two kinds.
+	// Examples written by hand, byte for byte; the reference has no code for the first two kinds.
 	shape := bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindShape}, func(w *primitiv.Writer) error {
 		return w.SetShape(primitiv.Shape{Dims: []uint32{2, 3, 1}, Batch: 1})
 	})
@@ -194,7 +194,7 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 	}
 }
 
-// the disk fails at every byte, the data is shorter or longer than promised; a file appears whole or not at all.
+// The disk fails at every byte, the data is shorter or longer than promised; a file appears whole or not at all.
 func TestWritingFails(t *testing.T) {
 	files, _ := goldens(t)
 	r := open(t, files["model-nested.primitiv"])

@@ -130,7 +130,7 @@ func TestHostileArchives(t *testing.T) {
 		open, use error // nil: no error
 	}{
 		"good":                        {archive(t, entry{"a.npy", good, nil}, entry{"note.txt", []byte("x"), nil}), nil, nil},
-		"A-23: a member twice":        {archive(t, entry{"a.npy", good, nil}, entry{"a.npy", good, nil}), tensor.ErrMalformed, nil},
+		"a member twice":              {archive(t, entry{"a.npy", good, nil}, entry{"a.npy", good, nil}), tensor.ErrMalformed, nil},
 		"cut":                         {archive(t, entry{"a.npy", good, nil})[:60], io.ErrUnexpectedEOF, nil},
 		"no array inside":             {archive(t, entry{"a.npy", []byte("pickle"), nil}), io.ErrUnexpectedEOF, nil},
 		"bytes after the elements":    {archive(t, entry{"a.npy", append(good, 'x'), nil}), tensor.ErrMalformed, nil},
@@ -163,7 +163,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// a member that claims more than it holds, and one that holds far more
+// A member that claims more than it holds, and one that holds far more
 // than its archive's size suggests.
 func TestBombs(t *testing.T) {
 	var out bytes.Buffer
@@ -223,7 +223,6 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-//
 func TestDamage(t *testing.T) {
 	for _, name := range []string{"none.npz"} {
 		b := golden(t, name)
@@ -284,7 +283,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A-41, and what the writer refuses.
+// A disk that fails at every byte, and what the writer refuses.
 func TestWriterFails(t *testing.T) {
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)), tensor.New("b", nil, []float64{1})}
 	for _, compress := range []bool{false, true} {
@@ -396,7 +395,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// G3: many small members that are compressed do not each take a decoder.
+// Many small members that are compressed do not each take a decoder.
 func TestHeadersShareADecoder(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out, &WriterOptions{Compress: true})
