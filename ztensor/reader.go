@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -91,12 +92,26 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := opts.orZero()
 	r := &Reader{name: name}
 	r.src = &r.file
-	if err := r.file.Open(name, o.NoMap); err != nil {
-		return nil, err
+	err := r.file.Open(name, o.NoMap)
+	if err == nil {
+		if err = r.init(o); err != nil {
+			r.file.Close()
+		}
 	}
-	if err := r.init(o); err != nil {
-		r.file.Close()
+	if err == nil && (r.two == nil || len(r.two.shards) == 0) {
+		return r, nil
+	}
+	pending := atomicfile.Unfinished(name)
+	switch {
+	case err != nil && pending != nil:
+		return nil, fmt.Errorf("ztensor: %w: %w", pending, err)
+	case err != nil:
 		return nil, err
+	case pending != nil && o.Strict:
+		r.Close()
+		return nil, r.bad(-1, "shards", pending)
+	case pending != nil:
+		r.warnings.add(-1, "shards", pending)
 	}
 	return r, nil
 }

@@ -255,6 +255,9 @@ func (r *Reader) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, 
 	} else if inner.version != "2" {
 		return fail(rule.Broken(rule.ShardIdentity, "%s is of version %s", tensor.Quote(name), inner.version))
 	}
+	if have, want := inner.setID(), r.setID(); have != want && have != "" {
+		return fail(rule.Broken(rule.ShardIdentity, "%s is of the set %s, not %s", tensor.Quote(name), tensor.Quote(have), tensor.Quote(want)))
+	}
 	s.src, s.place, s.file = src, name, closer
 	return nil
 }

@@ -9,9 +9,11 @@ import (
 	"hash"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -184,6 +186,10 @@ type ShardOptions struct {
 	// Digest is that of whole shards in the root: SHA256, which is NoDigest too,
 	// or XXH3.
 	Digest Digest
+	// ID, if not empty, identifies the set, such as by the training step. It is
+	// the attribute shard_set_id of the root and of every shard; a shard with
+	// another ID than the root's is refused.
+	ID string
 	// TensorAttributes, if not nil, describes a tensor. Its result may be nil.
 	TensorAttributes func(t *tensor.Tensor) map[string]any
 	// Writer is how each of the files is written; nil is its zero value. The
@@ -199,10 +205,16 @@ type ShardOptions struct {
 // ordinary file with all of it. WriteShards returns the names of the files, the
 // root last.
 //
-// Each file appears whole or not at all, the root last; after an error those that
-// were finished stay. Links beside the root that have the name of a shard, or of
-// a folder that leads to one, are an error: no reader follows them out of the
-// folder.
+// Root and shards replace those that WriteShards wrote under that name before,
+// together: while there is a root, it and its shards are of one set. Everything is
+// written under temporary names first; an error until then, or a crash, leaves the
+// old set as it was (a crash also temporary files, .NAME.tmp-…). The renames
+// themselves, in which the old root goes first and the new one comes last, are
+// listed in a journal, .NAME.journal. A crash in the middle leaves that, and
+// opening the root reports it; the next WriteShards of that name, or 'tensorfile
+// clean', finishes the work. In a Store no file that is there changes, and the
+// root is replaced last. Links that lead to a shard are an error: no reader
+// follows them out of the directory.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *ShardOptions) ([]string, error) {
 	d, err := newDivision(name, opts)
 	if err != nil {
@@ -212,39 +224,158 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if err != nil {
 		return nil, err
 	}
+	if d.Store {
+		return d.store(ctx, shards)
+	}
+	return d.set(ctx, shards)
+}
+
+// set replaces the root and its shards together.
+func (d *division) set(ctx context.Context, shards [][]*tensor.Tensor) ([]string, error) {
+	dir, base := filepath.Split(d.name)
+	set, err := atomicfile.NewSet(d.name)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Abort()
+	obsolete := d.shardsOf(dir)
+	set.Obsolete(obsolete...)
+	o := d.writer
 	if len(shards) == 1 {
-		o := d.writer
-		return []string{name}, d.write(ctx, name, shards[0], &o)
+		f, err := set.Create(base)
+		if err == nil {
+			err = d.write(ctx, fileWriter(f, &o), shards[0])
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []string{d.name}, set.Commit()
+	}
+	o.Attributes, o.Canonical = d.rootAttributes(), false
+	f, err := set.Create(base)
+	if err != nil {
+		return nil, err
+	}
+	root := fileWriter(f, &o)
+	defer root.Abort()
+	var files []string
+	for i, shard := range shards {
+		name := filepath.Base(d.shardName(i))
+		if err := d.free(dir, filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+		f, err := set.Create(name)
+		if err != nil {
+			return nil, err
+		}
+		o := d.shardOptions()
+		if err := d.write(ctx, fileWriter(f, &o), shard); err != nil {
+			return nil, err
+		}
+		if _, err := d.link(ctx, root, f.Temp(), fmt.Sprintf("%05d", i+1)); err != nil {
+			return nil, err
+		}
+		files = append(files, filepath.Join(dir, name))
+	}
+	if err := root.Close(); err != nil {
+		return nil, err
+	}
+	return append(files, d.name), set.Commit()
+}
+
+// shardsOf lists the shards of the root that is replaced, by the names that
+// WriteShards gives them.
+func (d *division) shardsOf(dir string) []string {
+	r, err := Open(d.name, nil)
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	var names []string
+	for s := range r.Shards() {
+		if i, err := strconv.Atoi(s.Name); err == nil && len(s.Name) == 5 && i > 0 {
+			names = append(names, filepath.Base(d.shardName(i-1)))
+		}
+	}
+	return names
+}
+
+// store writes shards that are named by their digests, so that no file that is
+// there is changed, and then the root.
+func (d *division) store(ctx context.Context, shards [][]*tensor.Tensor) ([]string, error) {
+	o := d.writer
+	if len(shards) == 1 {
+		w, err := Create(d.name, &o)
+		if err != nil {
+			return nil, err
+		}
+		defer w.Abort()
+		return []string{d.name}, d.write(ctx, w, shards[0])
 	}
 	files := make([]string, len(shards), len(shards)+1)
 	for i := range shards {
 		files[i] = d.shardName(i)
-		if err := d.free(filepath.Dir(name), files[i]); err != nil {
+		if err := d.free(filepath.Dir(d.name), files[i]); err != nil {
 			return nil, err
 		}
 	}
-	o := d.writer
-	o.Canonical = false
-	root, err := Create(name, &o)
+	o.Attributes, o.Canonical = d.rootAttributes(), false
+	root, err := Create(d.name, &o)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Abort()
 	for i, shard := range shards {
-		o := d.writer
-		o.Attributes = nil
-		if err := d.write(ctx, files[i], shard, &o); err != nil {
+		o := d.shardOptions()
+		w, err := Create(files[i], &o)
+		if err != nil {
 			return nil, err
 		}
 		written := files[i]
-		if files[i], err = d.link(ctx, root, written, fmt.Sprintf("%05d", i+1)); err != nil {
-			if d.Store { // nobody would look for it under this name
-				os.Remove(written)
-			}
+		if err = d.write(ctx, w, shard); err == nil {
+			files[i], err = d.link(ctx, root, written, fmt.Sprintf("%05d", i+1))
+		}
+		if w.Abort(); err != nil {
+			os.Remove(written) // nobody would look for it under this name
 			return nil, err
 		}
 	}
-	return append(files, name), root.Close()
+	return append(files, d.name), root.Close()
+}
+
+// setKey is the attribute of root and shards that has ShardOptions.ID.
+const setKey = "shard_set_id"
+
+func (d *division) rootAttributes() map[string]any {
+	if d.ID == "" {
+		return d.writer.Attributes
+	}
+	all := maps.Clone(d.writer.Attributes)
+	if all == nil {
+		all = map[string]any{}
+	}
+	all[setKey] = d.ID
+	return all
+}
+
+// shardOptions are those of a shard, whose only attribute is the ID of the set.
+func (d *division) shardOptions() WriterOptions {
+	o := d.writer
+	o.Attributes = nil
+	if d.ID != "" {
+		o.Attributes = map[string]any{setKey: d.ID}
+	}
+	return o
+}
+
+// setID returns the ID of the set that a file says it is of.
+func (r *Reader) setID() string {
+	for k, v := range r.AttributeValues() {
+		if k == setKey {
+			return v.String()
+		}
+	}
+	return ""
 }
 
 // A division is a call of WriteShards.
@@ -337,11 +468,8 @@ func (d *division) free(dir, file string) error {
 	return os.MkdirAll(filepath.Dir(file), 0o777)
 }
 
-func (d *division) write(ctx context.Context, name string, ts []*tensor.Tensor, o *WriterOptions) error {
-	w, err := Create(name, o)
-	if err != nil {
-		return err
-	}
+// write writes a whole file.
+func (d *division) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) error {
 	defer w.Abort()
 	if d.TensorAttributes != nil {
 		for _, t := range ts {

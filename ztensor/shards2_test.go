@@ -5,14 +5,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // V4 of the fact-sheet: a root over V2 as its shard.
@@ -283,5 +286,116 @@ func TestShardsAreNotWrittenThroughLinks(t *testing.T) {
 	}
 	if all, err := os.ReadDir(outside); len(all) > 0 {
 		t.Error(all, err)
+	}
+}
+
+// A set replaces the one before it as a whole, or not at all.
+func TestASetOfShardsIsReplacedTogether(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "m.zt")
+	values := func(v byte, n int) (ts []*tensor.Tensor) {
+		for i := range n {
+			ts = append(ts, tensor.New(fmt.Sprintf("t%d", i), tensor.Shape{100}, bytes.Repeat([]byte{v}, 100)))
+		}
+		return ts
+	}
+	files := func() (names []string) {
+		all, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	check := func(v byte, n int) {
+		t.Helper()
+		r, err := Open(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if r.Len() != n {
+			t.Errorf("%d tensors", r.Len())
+		}
+		for x := range r.Tensors() {
+			if b, err := x.Data.ReadAll(); err != nil || b[0] != v {
+				t.Errorf("%s: %v, %v", x.Name, b, err)
+			}
+		}
+		if err := r.Verify(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	opts := &ShardOptions{Max: 100, ID: "step 1"}
+	if _, err := WriteShards(t.Context(), name, tensor.Of(values(1, 4)...), opts); err != nil {
+		t.Fatal(err)
+	}
+	check(1, 4)
+	before := files()
+	// A source that fails in the third shard leaves all as it was.
+	failing := values(2, 4)
+	failing[2].Data = tensor.BlobFunc(100, func() (io.ReadCloser, error) { return nil, io.ErrUnexpectedEOF })
+	if _, err := WriteShards(t.Context(), name, tensor.Of(failing...), opts); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	check(1, 4)
+	if after := files(); !slices.Equal(before, after) {
+		t.Errorf("%q, before %q", after, before)
+	}
+	// Fewer shards: the old ones are gone.
+	if _, err := WriteShards(t.Context(), name, tensor.Of(values(3, 2)...), &ShardOptions{Max: 100, ID: "step 2"}); err != nil {
+		t.Fatal(err)
+	}
+	check(3, 2)
+	if got := files(); !slices.Equal(got, []string{"m-00001.zt", "m-00002.zt", "m.zt"}) {
+		t.Errorf("%q", got)
+	}
+	if _, err := WriteShards(t.Context(), name, tensor.Of(values(4, 2)...), &ShardOptions{Max: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	check(4, 2)
+	if got := files(); !slices.Equal(got, []string{"m.zt"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAShardOfAnotherSet(t *testing.T) {
+	dir := t.TempDir()
+	write := func(id string) string {
+		name := filepath.Join(dir, id, "m.zt")
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := WriteShards(t.Context(), name, tensor.Of(model()...), &ShardOptions{Max: 4000, ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	one, two := write("one"), write("two")
+	r, err := Open(two, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s := range r.Shards() {
+		b, err := os.ReadFile(filepath.Join(filepath.Dir(one), "m-"+s.Name+".zt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(filepath.Dir(two), "m-"+s.Name+".zt"), b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer r.Close()
+	refused := 0
+	for x := range r.Tensors() {
+		var broken *rule.Error
+		if _, err := x.Data.ReadAll(); errors.As(err, &broken) && broken.Rule == rule.ShardIdentity {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("shards of another set are read")
 	}
 }

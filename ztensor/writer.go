@@ -149,20 +149,26 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 // Create begins a file that appears under that name when Close succeeds, and
 // not at all before that or otherwise. An existing file is replaced.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
-	z := &Writer{flush: func() error { return nil }}
-	if _, err := newLayout(opts.orZero()); err != nil {
+	if err := opts.Check(); err != nil {
 		return nil, err
 	}
 	f, err := atomicfile.Create(name)
 	if err != nil {
 		return nil, err
 	}
-	z.w, z.file = f, f
-	if z.begin(opts); z.err != nil {
+	z := fileWriter(f, opts)
+	if z.err != nil {
 		f.Abort()
 		return nil, z.err
 	}
 	return z, nil
+}
+
+// fileWriter begins a file on f, which the Writer closes or aborts.
+func fileWriter(f *atomicfile.File, opts *WriterOptions) *Writer {
+	z := &Writer{w: f, file: f, flush: func() error { return nil }}
+	z.begin(opts)
+	return z
 }
 
 // WriteFile writes a file of these tensors, which appears whole or not at all.
