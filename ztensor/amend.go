@@ -5,10 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
@@ -53,7 +51,7 @@ func Append(name string, opts *WriterOptions) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = w.copyFrom(r, 0, r.manifestAt)
+	err = w.copyFrom(context.Background(), r, 0, r.manifestAt)
 	for _, e := range m.entries {
 		if err == nil {
 			w.carry(e.name, e.object)
@@ -67,118 +65,6 @@ func Append(name string, opts *WriterOptions) (*Writer, error) {
 		return nil, err
 	}
 	return w, nil
-}
-
-// Remove writes the file in to out, which may be the same, without the tensors
-// of these names. It works for versions 1.0 to 1.2, and is errors.ErrUnsupported
-// for others. It is an error if one of them is not there. Stored bytes,
-// digests, attributes, and what this library does not know of the manifest stay
-// as they are; components move up.
-func Remove(in, out string, names ...string) error {
-	r, err := Open(in, nil)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	m, err := r.readAmendable()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if r.Tensor(name) == nil {
-			return fmt.Errorf("ztensor: %w: no tensor %s", tensor.ErrNoTensor, tensor.Quote(name))
-		}
-	}
-	w, err := m.edition(out, WriterOptions{Version: r.Version()})
-	if err != nil {
-		return err
-	}
-	defer w.Abort()
-	kept := make([]edit, 0, len(m.entries))
-	for _, e := range m.entries {
-		if !slices.Contains(names, e.name) {
-			kept = append(kept, edit{e, e.components()})
-		}
-	}
-	places, err := w.copyComponents(r, kept)
-	if err != nil {
-		return err
-	}
-	for _, e := range kept {
-		w.carry(e.name, e.moved(places))
-	}
-	if err := r.Close(); err != nil {
-		return err
-	}
-	return w.Close()
-}
-
-// Replace puts other elements in the place of those of a dense tensor that is
-// stored raw, as many bytes as before, and renews its digest, if it has one. It
-// works for versions 1.0 to 1.2, and is errors.ErrUnsupported for others. The
-// new edition of the file appears whole or not at all.
-func Replace(name, tensorName string, elements tensor.Blob) error {
-	r, err := Open(name, nil)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	m, err := r.readAmendable()
-	if err != nil {
-		return err
-	}
-	fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(tensorName), err) }
-	t := r.Tensor(tensorName)
-	if t == nil {
-		return fail(tensor.ErrNoTensor)
-	}
-	c, ok := t.Data.Source().(*component)
-	if !ok || !t.Dense() || c.encoding != encodingRaw || c.readable() != nil {
-		return fail(fmt.Errorf("%w: it is not dense and raw", errors.ErrUnsupported))
-	}
-	if elements.Size() != c.length {
-		return fail(fmt.Errorf("%w: %d bytes in the place of %d", tensor.ErrMalformed, elements.Size(), c.length))
-	}
-	for o := range r.components.all() {
-		if o != c && o.offset < c.offset+c.length && c.offset < o.offset+o.length {
-			return fail(fmt.Errorf("%w: %s shares its bytes", errors.ErrUnsupported, r.path(o)))
-		}
-	}
-	alg := NoDigest
-	if want, ok, err := c.wanted(); err != nil {
-		return fail(err)
-	} else if ok {
-		alg = want.alg
-	}
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return err
-	}
-	w := &Writer{w: f, file: f, flush: func() error { return nil }}
-	defer w.Abort()
-	if err := w.copyFrom(r, 0, c.offset); err != nil {
-		return err
-	}
-	s := sink{w: writerFunc(func(p []byte) (int, error) { return len(p), w.write(p) }), h: newHasher(alg)}
-	in := feed{out: &s, dtype: c.dtype}
-	if err := in.from(context.Background(), elements, &w.buf); err != nil {
-		return fail(err)
-	}
-	if err := w.copyFrom(r, c.offset+c.length, r.manifestAt); err != nil {
-		return err
-	}
-	w.write(m.withDigest(tensorName, string(s.h.appendText(nil))))
-	size := w.off - r.manifestAt
-	w.write(footer1(size, r.Version() != "1.0"))
-	if err := r.Close(); err != nil {
-		return err
-	}
-	w.done = true
-	if w.err != nil {
-		f.Abort()
-		return w.err
-	}
-	return f.Close()
 }
 
 // An amendable is the manifest of a file that a new edition is made of, taken
@@ -271,11 +157,14 @@ func (w *Writer) carry(name string, object []byte) {
 }
 
 // copyFrom writes the bytes of r from one offset to another.
-func (w *Writer) copyFrom(r *Reader, from, to int64) error {
+func (w *Writer) copyFrom(ctx context.Context, r *Reader, from, to int64) error {
 	if w.buf == nil {
 		w.buf = make([]byte, pieceSize)
 	}
 	for from < to && w.err == nil {
+		if err := ctx.Err(); err != nil {
+			return w.fail(err)
+		}
 		p := w.buf[:min(int64(len(w.buf)), to-from)]
 		if _, err := r.src.ReadAt(p, from); err != nil {
 			return w.fail(r.placed(from, "", err))
@@ -295,13 +184,12 @@ type number struct {
 // A rawComponent is what moves of a component.
 type rawComponent struct {
 	offset, length number
-	digest         number // value unused; to is 0 where there is none
 	role           string
 	end            int // of the component's map
 }
 
-// An edit is an entry with its components.
-type edit struct {
+// An entryEdit is an entry with its components.
+type entryEdit struct {
 	rawEntry
 	parts []rawComponent
 }
@@ -327,9 +215,6 @@ func (e rawEntry) components() []rawComponent {
 				case "length":
 					p.length = number{from, 0, c.Uint()}
 					p.length.to = c.P
-				case "digest":
-					c.Skip()
-					p.digest = number{from: from, to: c.P}
 				default:
 					c.Skip()
 				}
@@ -341,39 +226,8 @@ func (e rawEntry) components() []rawComponent {
 	return all
 }
 
-// copyComponents writes the stored bytes of all components in the order in which
-// they lie in r, those of several only once, and returns where they are now.
-func (w *Writer) copyComponents(r *Reader, all []edit) (map[extent]int64, error) {
-	var order []extent
-	for _, e := range all {
-		for _, p := range e.parts {
-			order = append(order, extent{int64(p.offset.value), int64(p.length.value)})
-		}
-	}
-	slices.SortFunc(order, func(a, b extent) int {
-		if a.off != b.off {
-			return int(min(max(a.off-b.off, -1), 1))
-		}
-		return int(min(max(a.length-b.length, -1), 1))
-	})
-	places := map[extent]int64{}
-	if err := w.write([]byte(w.layout.magic())); err != nil {
-		return nil, err
-	}
-	for _, e := range slices.Compact(order) {
-		if err := w.pad(w.layout.alignment()); err != nil {
-			return nil, err
-		}
-		places[e] = w.off
-		if err := w.copyFrom(r, e.off, e.off+e.length); err != nil {
-			return nil, err
-		}
-	}
-	return places, nil
-}
-
 // moved returns the entry's CBOR with the offsets of places.
-func (e edit) moved(places map[extent]int64) []byte {
+func (e entryEdit) moved(places map[extent]int64) []byte {
 	var b []byte
 	at := 0
 	for _, p := range e.parts {
@@ -382,23 +236,6 @@ func (e edit) moved(places map[extent]int64) []byte {
 		at = p.offset.to
 	}
 	return append(b, e.object[at:]...)
-}
-
-// withDigest returns the manifest with another digest of a dense tensor's data,
-// where there was one.
-func (m *amendable) withDigest(name, digest string) []byte {
-	for _, e := range m.entries {
-		if e.name != name {
-			continue
-		}
-		for _, p := range e.components() {
-			if p.role == "data" && p.digest.to > 0 && digest != "" {
-				b := append(m.bytes[:e.at+p.digest.from:e.at+p.digest.from], cbor.AppendText(nil, digest)...)
-				return append(b, m.bytes[e.at+p.digest.to:]...)
-			}
-		}
-	}
-	return m.bytes
 }
 
 // footer1 is what comes behind a manifest of size bytes; with the second magic

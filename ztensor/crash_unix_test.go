@@ -49,7 +49,7 @@ func TestChildOfA41(t *testing.T) {
 	case "amend":
 		for v := 1; ; v++ {
 			for _, ten := range edition(v) {
-				if err := Replace(name, ten.Name, ten.Data); err != nil {
+				if err := replace(name, ten); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -57,7 +57,7 @@ func TestChildOfA41(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(w.Add(tensor.New("more", tensor.Shape{3}, []uint8{1, 2, 3})), w.Close(), Remove(name, name, "more")); err != nil {
+			if err := errors.Join(w.Add(tensor.New("more", tensor.Shape{3}, []uint8{1, 2, 3})), w.Close(), remove(name, "more")); err != nil {
 				t.Fatal(err)
 			}
 		}

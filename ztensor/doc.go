@@ -21,7 +21,7 @@
 //	parts in other files    no       no       no       no       yes
 //	canonical form          no       no       no       no       yes
 //	Append                  no       new file new file new file at the end
-//	Remove, Replace         no       yes      yes      yes      no
+//	NewEdit                 no       yes      yes      yes      yes
 //	Create, WriteShards     no       Create   Create   Create   both
 //
 // Options that do not fit the version are an error: see [WriterOptions.Check].

@@ -9,6 +9,10 @@ import (
 // An extent is where bytes lie in a file.
 type extent struct{ off, length int64 }
 
+func (e extent) compare(o extent) int {
+	return cmp.Or(cmp.Compare(e.off, o.off), cmp.Compare(e.length, o.length))
+}
+
 // disjoint reports whether no two of the extents share a byte. It may answer
 // false where they are the same, or not where a writer would put them: that is
 // for overlaps to tell. It is made for files of many tensors: an extent is one

@@ -157,17 +157,24 @@ func (r *Reader) linked(shard string, names map[string]bool) ([]object2, error) 
 
 // shardedObject says of each part of an object that it is in a shard.
 func shardedObject(c *cbor.Cursor, shard string) []cbor.Pair {
+	return editParts(c, func(part []cbor.Pair) []cbor.Pair {
+		return append(part, cbor.Pair{Key: cbor.AppendText(nil, "shard"), Value: cbor.AppendText(nil, shard)})
+	})
+}
+
+// editParts returns the fields of an object with other fields in its parts.
+func editParts(c *cbor.Cursor, edit func(part []cbor.Pair) []cbor.Pair) []cbor.Pair {
+	limits := tensor.Limits{}.WithDefaults()
 	fields := c.Pairs()
 	for i, f := range fields {
 		if string(f.Key) != "\x65parts" {
 			continue
 		}
-		in := cbor.NewStrict(f.Value, tensor.Limits{MaxDepth: cbor.MaxStrictDepth})
+		in := cbor.NewStrict(f.Value, limits)
 		parts := in.Pairs()
 		for k := range parts {
-			in := cbor.NewStrict(parts[k].Value, tensor.Limits{MaxDepth: cbor.MaxStrictDepth})
-			part := append(in.Pairs(), cbor.Pair{Key: cbor.AppendText(nil, "shard"), Value: cbor.AppendText(nil, shard)})
-			parts[k].Value = cbor.AppendPairs(nil, part)
+			in := cbor.NewStrict(parts[k].Value, limits)
+			parts[k].Value = cbor.AppendPairs(nil, edit(in.Pairs()))
 		}
 		fields[i].Value = cbor.AppendPairs(nil, parts)
 	}

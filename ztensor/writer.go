@@ -140,10 +140,14 @@ type written struct {
 // NewWriter begins a file on w, which it never closes. Wrong options are the
 // error of whatever is called first.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
-	b := bufio.NewWriterSize(w, 256<<10)
-	z := &Writer{w: b, flush: b.Flush}
+	z := newWriter(w)
 	z.begin(opts)
 	return z
+}
+
+func newWriter(w io.Writer) *Writer {
+	b := bufio.NewWriterSize(w, 256<<10)
+	return &Writer{w: b, flush: b.Flush}
 }
 
 // Create begins a file that appears under that name when Close succeeds, and

@@ -2,11 +2,14 @@ package ztensor
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -60,7 +63,7 @@ func TestRemovedIsAsNeverWritten(t *testing.T) {
 		ts := samples()
 		name := store(t, write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) }))
 		gone := []string{"f32", "csr", "empty", "packed", "f16"}
-		if err := Remove(name, name, gone...); err != nil {
+		if err := remove(name, gone...); err != nil {
 			t.Fatal(err)
 		}
 		ts = slices.DeleteFunc(ts, func(ten *tensor.Tensor) bool { return slices.Contains(gone, ten.Name) })
@@ -68,48 +71,129 @@ func TestRemovedIsAsNeverWritten(t *testing.T) {
 		if got := load(t, name); !bytes.Equal(got, want) {
 			t.Errorf("%+v: %d bytes, never written %d", o, len(got), len(want))
 		}
-		if err := Remove(name, name, "f32"); !errors.Is(err, tensor.ErrNoTensor) {
+		if err := remove(name, "f32"); !errors.Is(err, tensor.ErrNoTensor) {
 			t.Errorf("a name that is not there: %v", err)
 		}
 	}
 }
 
-func TestReplacedIsAsWrittenSo(t *testing.T) {
-	for _, o := range variants() {
-		ts := samples()
-		name := store(t, write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) }))
-		other := tensor.New("f32", tensor.Shape{2, 3}, []float32{6, 5, 4, 3, 2, 1})
-		err := Replace(name, "f32", other.Data)
-		if o.Level > 0 {
-			if !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("%+v: %v", o, err)
-			}
-			continue
+// remove and replace make a new edition of a file in its place.
+func remove(name string, names ...string) error {
+	r, err := Open(name, nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	e := NewEdit(r)
+	for _, n := range names {
+		if err := e.Remove(n); err != nil {
+			return err
 		}
+	}
+	return e.WriteFile(context.Background(), name, nil)
+}
+
+func replace(name string, t *tensor.Tensor) error {
+	r, err := Open(name, nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	e := NewEdit(r)
+	if err := e.Replace(t.Name, t); err != nil {
+		return err
+	}
+	return e.WriteFile(context.Background(), name, nil)
+}
+
+// An edition has what was not changed, under its new name and with its digest and
+// attributes, and the rest as it was asked for.
+func TestEditions(t *testing.T) {
+	options := []WriterOptions{{Version: "2"}, {Version: "2", Level: 3}, {Version: "2", Canonical: true}}
+	for _, o := range append(options, variants()...) {
+		ts := samples()
+		if o.Version == "2" {
+			ts = model()
+		}
+		b := write(t, &o, func(w *Writer) {
+			if err := w.AddAll(t.Context(), tensor.Of(ts...)); err != nil {
+				t.Fatal(err)
+			}
+		})
+		r, err := OpenBytes(b, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ts[0] = other
-		want := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) })
-		if got := load(t, name); !bytes.Equal(got, want) {
-			t.Errorf("%+v: not the same", o)
+		if r.Len() < 5 {
+			t.Fatal(r.Len())
 		}
-		for what, c := range map[string]struct {
-			name string
-			blob tensor.Blob
-			want error
-		}{
-			"no such tensor":  {"x", other.Data, tensor.ErrNoTensor},
-			"not dense":       {"csr", other.Data, errors.ErrUnsupported},
-			"another length":  {"f32", tensor.BlobOf(make([]byte, 23)), tensor.ErrMalformed},
-			"bools that none": {"bool", tensor.BlobOf([]byte{0, 1, 2, 0}), tensor.ErrMalformed},
+		gone, first, second, changed := ts[0].Name, ts[1].Name, ts[2].Name, ts[3].Name
+		e := NewEdit(r)
+		for _, err := range []error{
+			e.Remove(gone), e.Rename(first, second), e.Rename(second, first), e.Replace(changed, tensor.New("", tensor.Shape{2}, []int32{7, 8})),
+			e.SetAttribute("new", "text"), e.RemoveAttribute("license"),
 		} {
-			if err := Replace(name, c.name, c.blob); !errors.Is(err, c.want) {
-				t.Errorf("%s: %v", what, err)
+			if err != nil {
+				t.Fatal(err)
 			}
 		}
-		if got := load(t, name); !bytes.Equal(got, want) {
-			t.Error("a replacement that failed has touched the file")
+		if err := e.Remove("none"); !errors.Is(err, tensor.ErrNoTensor) {
+			t.Error(err)
+		}
+		var out bytes.Buffer
+		if err := e.Write(t.Context(), &out, nil); err != nil {
+			t.Fatalf("%+v: %v", o, err)
+		}
+		back, err := OpenBytes(out.Bytes(), &ReaderOptions{Strict: true})
+		if err != nil {
+			t.Fatalf("%+v: %v", o, err)
+		}
+		if err := back.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+			t.Errorf("%+v: %v", o, tensor.Findings(err))
+		}
+		if back.Len() != r.Len()-1 || back.Tensor(gone) != nil || back.Version() != r.Version() {
+			t.Errorf("%+v: %d tensors of %d", o, back.Len(), r.Len())
+		}
+		for have := range back.Tensors() {
+			name := have.Name
+			switch name {
+			case first:
+				name = second
+			case second:
+				name = first
+			case changed:
+				if v, err := tensor.Load[int32](have); err != nil || v[1] != 8 {
+					t.Errorf("%+v: %v, %v", o, v, err)
+				}
+				continue
+			}
+			was := r.Tensor(name)
+			same := func(a, b tensor.Blob) {
+				x, err1 := a.ReadAll()
+				y, err2 := b.ReadAll()
+				s1, _ := a.Stored()
+				s2, _ := b.Stored()
+				if !bytes.Equal(x, y) || err1 != nil || err2 != nil || s1.Digest != s2.Digest || s1.Encoding != s2.Encoding || s1.Size != s2.Size {
+					t.Errorf("%+v: %s became %s: %+v %v, %+v %v", o, name, have.Name, s1, err1, s2, err2)
+				}
+			}
+			if have.DType != was.DType || !have.Shape.Equal(was.Shape) || have.Scheme != was.Scheme || len(have.Parts) != len(was.Parts) {
+				t.Errorf("%+v: %s is another", o, name)
+				continue
+			}
+			same(have.Data, was.Data)
+			for i := range have.Parts {
+				same(have.Parts[i].Data, was.Parts[i].Data)
+			}
+		}
+		attributes := jsonOf(t, back.AttributeValues())
+		if !strings.Contains(attributes, `"new":"text"`) || strings.Contains(attributes, "license") {
+			t.Errorf("%+v: %s", o, attributes)
+		}
+		taken := NewEdit(r)
+		taken.Rename(first, second)
+		if err := taken.Write(t.Context(), io.Discard, nil); !errors.Is(err, tensor.ErrDuplicate) {
+			t.Errorf("%+v: %v", o, err)
 		}
 	}
 }
@@ -131,10 +215,10 @@ func TestNewEditionsKeepWhatTheyDoNotKnow(t *testing.T) {
 	if err := errors.Join(w.Add(tensor.New("c", tensor.Shape{1}, []uint8{9})), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := Remove(name, name, "a"); err != nil {
+	if err := remove(name, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := Replace(name, "c", tensor.BlobOf([]byte{8})); err != nil {
+	if err := replace(name, tensor.New("c", tensor.Shape{1}, []uint8{8})); err != nil {
 		t.Fatal(err)
 	}
 	got := load(t, name)
@@ -176,10 +260,10 @@ func TestNewEditionsOfWhatCannotHaveOne(t *testing.T) {
 		"b": object12("dense", []any{4}, map[string]any{"data": component12("i8", 64, 4)}),
 	}}, 128)
 	name = store(t, shared)
-	if err := Replace(name, "a", tensor.BlobOf(make([]byte, 4))); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error("the bytes of two tensors were replaced:", err)
+	if err := replace(name, tensor.New("a", tensor.Shape{4}, []uint8{1, 2, 3, 4})); err != nil {
+		t.Error(err)
 	}
-	if err := Remove(name, name, "a"); err != nil {
+	if err := remove(name, "a"); err != nil {
 		t.Error(err)
 	}
 }
