@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -397,5 +398,69 @@ func TestAShardOfAnotherSet(t *testing.T) {
 	}
 	if refused == 0 {
 		t.Error("shards of another set are read")
+	}
+}
+
+// A writer that was killed while it renamed its shards has left a journal: opening
+// says so, and the next writer finishes the work.
+func TestAnInterruptedSet(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	name := filepath.Join(dir, "m.zt")
+	shards := func(dir, id string) []string {
+		t.Helper()
+		files, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), tensor.Of(model()...), &ShardOptions{Max: 4000, ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	shards(dir, "old")
+	journal := "tensorfile journal 1\nindex \"m.zt\"\n"
+	for _, file := range shards(other, "new") {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := filepath.Base(file)
+		if err := os.WriteFile(filepath.Join(dir, "."+base+".tmp-1"), b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		journal += fmt.Sprintf("rename %q %q %d\n", "."+base+".tmp-1", base, len(b))
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".m.zt.journal"), []byte(journal+"end\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var unfinished *atomicfile.UnfinishedError
+	r, err := Open(name, nil) // the old root is still there
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := r.Warnings(); len(w) != 1 || !errors.As(w[0], &unfinished) {
+		t.Errorf("warnings: %v", w)
+	}
+	r.Close()
+	if _, err := Open(name, &ReaderOptions{Strict: true}); !errors.As(err, &unfinished) {
+		t.Errorf("strict: %v", err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(name, nil); !errors.As(err, &unfinished) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a root: %v", err)
+	}
+	set, err := atomicfile.NewSet(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Abort()
+	if r, err = Open(name, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if id := r.setID(); id != "new" || len(r.Warnings()) > 0 {
+		t.Errorf("the set %q, %v", id, r.Warnings())
+	}
+	if err := r.Verify(t.Context(), nil); err != nil {
+		t.Error(err)
 	}
 }
