@@ -29,10 +29,7 @@ const (
 // version cannot hold, those before it are in the file and more can be added.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	return w.adding(func() error {
-		if l, ok := w.layout.(*layout2); ok {
-			return l.addAll(ctx, w, ts)
-		}
-		return w.addAll(ctx, ts, true)
+		return w.layout.addAll(ctx, w, ts)
 	})
 }
 

@@ -132,7 +132,7 @@ func (m *amendable) edition(name string, o WriterOptions) (*Writer, error) {
 	if o.Generator == "" {
 		o.Generator = m.r.generator
 	}
-	if _, err := newLayout(o); err != nil {
+	if _, err := newLayout(o, nil); err != nil {
 		return nil, err
 	}
 	f, err := atomicfile.Create(name)

@@ -68,7 +68,7 @@ func append2(name string, size int64, o WriterOptions) (_ *Writer, err error) {
 		w.attributes = r.attributes
 	}
 	l := w.layout.(*layout2)
-	if err := l.carry(w, r); err != nil {
+	if err := l.continues(w, r); err != nil {
 		return nil, err
 	}
 	e, err := atomicfile.Extend(name)
@@ -94,8 +94,8 @@ func (r *Reader) alignment2() int64 {
 	return int64(1) << min(bits.TrailingZeros64(all), 16) // canonical2 at most
 }
 
-// carry takes over what the manifest of r says.
-func (l *layout2) carry(w *Writer, r *Reader) error {
+// continues takes over what the manifest of r says.
+func (l *layout2) continues(w *Writer, r *Reader) error {
 	fields, err := r.manifestFields()
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 )
 
 // appendAttributes appends a map of attributes as version 2 wants it.
-func (l *layout2) appendAttributes(b []byte, attributes map[string]any, depth int) ([]byte, error) {
+func (l *layout2) appendAttributes(attributes map[string]any, depth int) ([]byte, error) {
 	mode, err := encMode()
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (l *layout2) appendAttributes(b []byte, attributes map[string]any, depth in
 		names = append(names, name)
 	}
 	slices.SortFunc(names, byLength)
-	b = cbor.AppendHead(b, cbor.Map, uint64(len(names)))
+	b := cbor.AppendHead(nil, cbor.Map, uint64(len(names)))
 	for _, name := range names {
 		fail := func(err error) ([]byte, error) {
 			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), err)

@@ -286,19 +286,20 @@ func (w *Writer) Create(name string, dtype tensor.DType, shape tensor.Shape) (io
 	if err := w.check(t); err != nil {
 		return nil, err
 	}
-	if l, ok := w.layout.(*layout2); ok {
-		return l.create(w, t, size)
-	}
-	w.names[name] = true
+	return w.layout.create(w, t, size)
+}
+
+func (l *layout1) create(w *Writer, t *tensor.Tensor, size int64) (io.WriteCloser, error) {
+	w.names[t.Name] = true
 	z, err := w.encoding()
 	if err != nil {
 		return nil, w.fail(err)
 	}
-	p := &part{w: w, t: t, want: size, c: payload{written: written{role: "data", dtype: dtype}}}
+	p := &part{w: w, t: t, want: size, c: payload{written: written{role: "data", dtype: t.DType}}}
 	if p.sink, err = w.start(&p.c.written); err != nil {
 		return nil, err
 	}
-	p.feed = feed{out: p.sink, zstd: z, dtype: dtype}
+	p.feed = feed{out: p.sink, zstd: z, dtype: t.DType}
 	p.feed.begin(size)
 	w.part = p
 	return p, nil

@@ -176,12 +176,7 @@ func (e *Edit) write(ctx context.Context, w *Writer, opts *WriterOptions) error 
 	if err != nil {
 		return err
 	}
-	if l, ok := w.layout.(*layout2); ok {
-		err = e.carry2(ctx, w, l, names)
-	} else {
-		err = e.carry1(ctx, w, names)
-	}
-	if err != nil {
+	if err := w.layout.carry(ctx, w, e, names); err != nil {
 		return err
 	}
 	for _, name := range e.order {
@@ -194,7 +189,7 @@ func (e *Edit) write(ctx context.Context, w *Writer, opts *WriterOptions) error 
 		if own := e.r.ownCBOR(name); own != nil {
 			w.own[t.Name] = own
 		}
-		if _, v1 := w.layout.(*layout1); v1 && (opts == nil || opts.Digest == NoDigest) {
+		if opts == nil || opts.Digest == NoDigest {
 			w.digest = e.r.digestOf(name)
 		}
 		if err := w.AddAll(ctx, tensor.Of(&t)); err != nil {
@@ -260,8 +255,7 @@ func (r *Reader) digestOf(name string) Digest {
 	return NoDigest
 }
 
-// carry1 takes over the tensors of version 1 that are kept.
-func (e *Edit) carry1(ctx context.Context, w *Writer, names map[string]string) error {
+func (l *layout1) carry(ctx context.Context, w *Writer, e *Edit, names map[string]string) error {
 	m, err := e.r.readAmendable()
 	if err != nil {
 		return err
@@ -288,9 +282,8 @@ func (e *Edit) carry1(ctx context.Context, w *Writer, names map[string]string) e
 	return nil
 }
 
-// carry2 takes over the tensors of version 2 that are kept. What is in shards stays
-// there.
-func (e *Edit) carry2(ctx context.Context, w *Writer, l *layout2, names map[string]string) error {
+// carry leaves what is in shards there.
+func (l *layout2) carry(ctx context.Context, w *Writer, e *Edit, names map[string]string) error {
 	r := e.r
 	var order []extent
 	for name := range names {

@@ -1,8 +1,10 @@
 package ztensor
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sort"
 	"strings"
@@ -41,6 +43,29 @@ func newLayout1(o WriterOptions) (layout, error) {
 
 func (l *layout1) magic() string    { return magic1 }
 func (l *layout1) alignment() int64 { return alignment }
+
+func (l *layout1) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
+	return w.addAll(ctx, tensor.Of(t), false)
+}
+
+func (l *layout1) addAll(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error]) error {
+	return w.addAll(ctx, ts, true)
+}
+
+func (l *layout1) appendAttributes(attributes map[string]any, depth int) ([]byte, error) {
+	return appendAttributes(nil, attributes)
+}
+
+func (l *layout1) checkAttributes(name string, encoded []byte) error {
+	if l.version == Version10 {
+		return fmt.Errorf("ztensor: %w: attributes of a tensor in version 1.0", errors.ErrUnsupported)
+	}
+	return nil
+}
+
+func (l *layout1) link(w *Writer, shard Shard, r *Reader, names []string) error {
+	return unlinkable(shard, "version %s has no shards", l.version)
+}
 
 // check wants types that the layout has. 1.0 names one type for the tensor,
 // which is that of a sparse tensor's values, and has no place for those of

@@ -63,15 +63,20 @@ func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	l, ok := w.layout.(*layout2)
-	unfit := func(format string, args ...any) error {
-		return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{tensor.Quote(shard.Name), errors.ErrUnsupported}, args...)...)
-	}
+	return w.layout.link(w, shard, r, names)
+}
+
+// unlinkable is the error of a shard that cannot be referred to.
+func unlinkable(shard Shard, format string, args ...any) error {
+	return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{tensor.Quote(shard.Name), errors.ErrUnsupported}, args...)...)
+}
+
+func (l *layout2) link(w *Writer, shard Shard, r *Reader, names []string) error {
 	switch {
-	case !ok || l.canonical:
-		return unfit("version 2 not in canonical form has shards, nothing else")
+	case l.canonical:
+		return unlinkable(shard, "canonical form has no shards")
 	case r.two == nil || r.two.data:
-		return unfit("it has no manifest of version 2")
+		return unlinkable(shard, "it has no manifest of version 2")
 	case !isShardName([]byte(shard.Name)):
 		return fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid, tensor.Quote(shard.Name))
 	case shard.Size != r.Size() || !isDigest([]byte(shard.Digest)) || newDigest2(shard.Digest).err != nil:
@@ -409,7 +414,7 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	case d.Digest != SHA256 && d.Digest != XXH3:
 		return nil, fmt.Errorf("ztensor: %w: ShardOptions.Digest is %v", errors.ErrUnsupported, d.Digest)
 	}
-	_, err := newLayout(d.writer)
+	_, err := newLayout(d.writer, nil)
 	return d, err
 }
 

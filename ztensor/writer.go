@@ -112,6 +112,19 @@ type layout interface {
 	// check says what of a tensor the layout cannot hold; an error wraps
 	// errors.ErrUnsupported.
 	check(t *tensor.Tensor) error
+	// add writes a tensor, or keeps it; addAll writes all that ts yields.
+	add(ctx context.Context, w *Writer, t *tensor.Tensor) error
+	addAll(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error]) error
+	// create begins a dense tensor of size bytes that comes piece by piece.
+	create(w *Writer, t *tensor.Tensor, size int64) (io.WriteCloser, error)
+	// appendAttributes encodes attributes whose values are that deep in the manifest.
+	appendAttributes(attributes map[string]any, depth int) ([]byte, error)
+	// checkAttributes reports why a tensor cannot have these attributes.
+	checkAttributes(name string, encoded []byte) error
+	// carry takes over what an edition keeps of its original, under new names.
+	carry(ctx context.Context, w *Writer, e *Edit, names map[string]string) error
+	// link adds tensors of r that stay in its file.
+	link(w *Writer, shard Shard, r *Reader, names []string) error
 	// appendEntry appends what the manifest says of a tensor whose components
 	// have been written, without its attributes, and returns where in it those
 	// belong.
@@ -190,7 +203,7 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 
 // Check reports options that are wrong, or do not fit the version.
 func (o *WriterOptions) Check() error {
-	_, err := newLayout(o.orZero())
+	_, err := newLayout(o.orZero(), nil)
 	return err
 }
 
@@ -215,8 +228,9 @@ func (o *WriterOptions) orZero() WriterOptions {
 	return as
 }
 
-// newLayout checks the options and chooses the generation.
-func newLayout(o WriterOptions) (layout, error) {
+// newLayout checks the options and chooses the generation. own are the attributes
+// of tensors, which come later.
+func newLayout(o WriterOptions, own map[string][]byte) (layout, error) {
 	switch {
 	case o.Level < 0 || o.Level > 22:
 		return nil, fmt.Errorf("ztensor: WriterOptions.Level is %d, not 0 to 22", o.Level)
@@ -233,7 +247,7 @@ func newLayout(o WriterOptions) (layout, error) {
 	case Version10, Version11, Version12:
 		return newLayout1(o)
 	case Version2:
-		return newLayout2(o)
+		return newLayout2(o, own)
 	}
 	return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported, tensor.Quote(o.Version))
 }
@@ -249,14 +263,11 @@ func (w *Writer) prepare(opts *WriterOptions) {
 	o := opts.orZero()
 	w.digest, w.level = o.Digest, o.Level
 	w.names, w.own = map[string]bool{}, map[string][]byte{}
-	if w.layout, w.err = newLayout(o); w.err != nil {
+	if w.layout, w.err = newLayout(o, w.own); w.err != nil {
 		return
 	}
-	if l, ok := w.layout.(*layout2); ok {
-		l.own = w.own
-	}
 	if len(o.Attributes) > 0 {
-		if w.attributes, w.err = w.appendAttributes(o.Attributes, 2); w.err != nil {
+		if w.attributes, w.err = w.layout.appendAttributes(o.Attributes, 2); w.err != nil {
 			return
 		}
 	}
@@ -276,10 +287,7 @@ func (w *Writer) Check(t *tensor.Tensor) error {
 // to uint64; so its parts are read twice.
 func (w *Writer) Add(t *tensor.Tensor) error {
 	return w.adding(func() error {
-		if l, ok := w.layout.(*layout2); ok {
-			return l.add(context.Background(), w, t)
-		}
-		return w.addAll(context.Background(), tensor.Of(t), false)
+		return w.layout.add(context.Background(), w, t)
 	})
 }
 
@@ -413,34 +421,21 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	if w.err != nil {
 		return w.err
 	}
-	if l, ok := w.layout.(*layout1); ok && l.version == "1.0" {
-		return fmt.Errorf("ztensor: %w: attributes of a tensor in version 1.0", errors.ErrUnsupported)
-	}
 	if i := slices.IndexFunc(w.entries, func(e entry) bool { return e.split < 0 && e.name == name }); i >= 0 {
 		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before", errors.ErrUnsupported, tensor.Quote(name))
 	}
-	b, err := w.appendAttributes(attributes, 4)
+	b, err := w.layout.appendAttributes(attributes, 4)
 	if err != nil {
 		return err
 	}
 	if len(attributes) == 0 {
 		b = nil
 	}
-	if l, ok := w.layout.(*layout2); ok {
-		if err := l.recheck(name, b); err != nil {
-			return err
-		}
+	if err := w.layout.checkAttributes(name, b); err != nil {
+		return err
 	}
 	w.own[name] = b
 	return nil
-}
-
-// appendAttributes encodes attributes whose values lie that deep in the manifest.
-func (w *Writer) appendAttributes(attributes map[string]any, depth int) ([]byte, error) {
-	if l, ok := w.layout.(*layout2); ok {
-		return l.appendAttributes(nil, attributes, depth)
-	}
-	return appendAttributes(nil, attributes)
 }
 
 // appendAttributes appends a map, sorted by the bytes of its keys as upstream

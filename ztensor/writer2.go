@@ -79,10 +79,10 @@ type payload2 struct {
 	size   int64
 }
 
-func newLayout2(o WriterOptions) (layout, error) {
+func newLayout2(o WriterOptions, own map[string][]byte) (layout, error) {
 	l := &layout2{
 		level: o.Level, align: cmp.Or(o.Alignment, canonical2),
-		profiled: map[string]*tensor.Tensor{}, stored: map[content2][]tensor.Blob{}, places: map[content2][]int64{}, lengths: map[int64]bool{},
+		own: own, profiled: map[string]*tensor.Tensor{}, stored: map[content2][]tensor.Blob{}, places: map[content2][]int64{}, lengths: map[int64]bool{},
 	}
 	switch {
 	case o.Digest != NoDigest && o.Digest != XXH3:
@@ -157,8 +157,8 @@ func (l *layout2) check(t *tensor.Tensor) error {
 	return checkLayout(l.as2(t), elements, l.own[t.Name])
 }
 
-// recheck holds a tensor that has been added against other attributes.
-func (l *layout2) recheck(name string, attributes []byte) error {
+// checkAttributes holds a tensor that has been added against other attributes.
+func (l *layout2) checkAttributes(name string, attributes []byte) error {
 	t := l.profiled[name]
 	if t == nil {
 		return nil
