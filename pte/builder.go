@@ -201,7 +201,7 @@ type value struct {
 	kind    Kind
 	bits    uint64 // of a number
 	text    string
-	items   []int64 // of lists of values
+	items   []int // of lists of values
 	doubles []float64
 	bools   []bool
 	tensor  *tensorValue
@@ -216,7 +216,6 @@ type tensorValue struct {
 	role   Role
 	name   string
 	data   *tensor.Tensor // of a constant, or the initial value of state
-	buffer uint32         // data_buffer_idx, found when the program is written
 	placed bool           // by the caller
 	place  Place
 	device Device
@@ -245,7 +244,13 @@ type Ref struct {
 }
 
 func (m *MethodBuilder) fail(format string, args ...any) {
-	m.b.fail("method %s: "+format, append([]any{tensor.Quote(m.name)}, args...)...)
+	if m.b.err == nil {
+		m.b.err = m.errorf(format, args...)
+	}
+}
+
+func (m *MethodBuilder) errorf(format string, args ...any) error {
+	return fmt.Errorf("pte: method %s: "+format, append([]any{tensor.Quote(m.name)}, args...)...)
 }
 
 func (m *MethodBuilder) add(v value) Ref {
@@ -339,7 +344,7 @@ func (m *MethodBuilder) OptionalTensorList(items ...Ref) Ref {
 }
 
 func (m *MethodBuilder) list(k Kind, items []Ref, allowed func(Kind) bool) Ref {
-	v := value{kind: k, items: make([]int64, len(items))}
+	v := value{kind: k, items: make([]int, len(items))}
 	for i, r := range items {
 		if r == (Ref{}) && k == KindOptionalTensorList {
 			v.items[i] = -1
@@ -349,7 +354,7 @@ func (m *MethodBuilder) list(k Kind, items []Ref, allowed func(Kind) bool) Ref {
 		if int(x) < len(m.values) && !allowed(m.values[x].kind) {
 			m.fail("%v: value %d is a %v", k, x, m.values[x].kind)
 		}
-		v.items[i] = int64(x)
+		v.items[i] = int(x)
 	}
 	return m.add(v)
 }

@@ -428,3 +428,40 @@ func TestBuilderNamesInLinearSteps(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWritingDoesNotChangeTheBuilder writes a program twice, with different options in between, and
+// after a write that fails.
+func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
+	for _, p := range built {
+		b := NewBuilder()
+		p.build(b)
+		var first, second bytes.Buffer
+		if err := b.Write(&first, p.opts); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Write(io.Discard, &WriterOptions{SegmentAlignment: 4096, TensorAlignment: 64, Dedup: DedupNone, InlineDelegates: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Write(&second, p.opts); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(first.Bytes(), second.Bytes()) {
+			t.Errorf("%s: other bytes the second time", p.name)
+		}
+	}
+	b := NewBuilder()
+	if err := b.Write(io.Discard, nil); err == nil || b.Err() != nil {
+		t.Errorf("a program without methods: %v, %v", err, b.Err())
+	}
+	m := b.Method("forward")
+	l := m.Label()
+	m.JumpFalse(m.Bool(false), l)
+	m.Return(m.Int(1))
+	if err := b.Write(io.Discard, nil); err == nil || b.Err() != nil {
+		t.Errorf("a label that is not marked: %v, %v", err, b.Err())
+	}
+	m.Mark(l)
+	if err := b.Write(io.Discard, nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -37,13 +37,14 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.err == nil && len(b.methods) == 0 {
-		b.fail("a program without methods")
-	}
 	if b.err != nil {
 		return nil, b.err
 	}
-	e := encoder{b: b, store: store{dedup: opts.Dedup}, inline: opts.InlineDelegates, payload: map[place]reference{}}
+	if len(b.methods) == 0 {
+		return nil, errors.New("pte: a program without methods")
+	}
+	e := encoder{b: b, store: store{dedup: opts.Dedup}, inline: opts.InlineDelegates,
+		payload: map[place]reference{}, buffers: map[*tensorValue]uint32{}}
 	if err := e.data(tensorAlign); err != nil {
 		return nil, err
 	}
@@ -77,8 +78,10 @@ type encoder struct {
 	mutable   []uint64
 	mutableAt int // segment of the initial values
 	inlined   []tensor.Blob
-	payload   map[place]reference // by method and delegate
-	named     []int               // segments
+	payload   map[place]reference     // by method and delegate
+	named     []int                   // segments
+	buffers   map[*tensorValue]uint32 // data_buffer_idx
+	places    []Place                 // of the values of the method being written
 }
 
 type reference struct {
@@ -96,7 +99,7 @@ func (e *encoder) data(tensorAlign int64) error {
 	for _, m := range e.b.methods {
 		for _, i := range m.outputs {
 			if t := m.values[i].tensor; t != nil && t.role == RoleExternal {
-				t.buffer = returned
+				e.buffers[t] = returned
 			}
 		}
 		for i := range m.values {
@@ -112,7 +115,7 @@ func (e *encoder) data(tensorAlign int64) error {
 			if err != nil {
 				return err
 			}
-			t.buffer = uint32(at)
+			e.buffers[t] = uint32(at)
 			if shared {
 				continue
 			}
@@ -285,21 +288,25 @@ func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
 	b := &e.fb
 	for _, l := range m.labels {
 		if l.at < 0 {
-			m.fail("a label that was never marked")
-			return 0, e.b.err
+			return 0, m.errorf("a label that was never marked")
 		}
 	}
-	sizes, err := m.plan()
+	sizes, places, err := m.plan()
 	if err != nil {
 		return 0, err
 	}
+	e.places = places
 	name := b.String(m.name)
 	in, out := b.String(m.inStructure), b.String(m.outStructure)
 	b.Begin()
 	b.Ref(ptefb.SlotContainerMetadataEncodedInpStr, in)
 	b.Ref(ptefb.SlotContainerMetadataEncodedOutStr, out)
 	container := b.End()
-	values := tables(e, m.values, e.value)
+	at := -1
+	values := tables(e, m.values, func(v *value) fb.Offset {
+		at++
+		return e.value(v, at)
+	})
 	inputs, outputs := e.u32s(m.inputs), e.u32s(m.outputs)
 	chains := b.Offsets([]fb.Offset{e.chain(m)})
 	operators := tables(e, m.opNames, func(o *Operator) fb.Offset {
@@ -349,7 +356,7 @@ func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
 	return b.End(), nil
 }
 
-func (e *encoder) value(v *value) fb.Offset {
+func (e *encoder) value(v *value, i int) fb.Offset {
 	b := &e.fb
 	var at fb.Offset
 	one := func(item fb.Offset) fb.Offset {
@@ -402,7 +409,7 @@ func (e *encoder) value(v *value) fb.Offset {
 		}
 		at = one(e.u32s(all))
 	case KindTensor:
-		at = e.tensor(v.tensor)
+		at = e.tensor(v.tensor, e.places[i])
 	}
 	b.Begin()
 	b.Ref(ptefb.SlotEValueVal, at)
@@ -410,7 +417,7 @@ func (e *encoder) value(v *value) fb.Offset {
 	return b.End()
 }
 
-func (e *encoder) tensor(t *tensorValue) fb.Offset {
+func (e *encoder) tensor(t *tensorValue, place Place) fb.Offset {
 	b := &e.fb
 	sizes := make([]int32, len(t.shape))
 	dims := make([]byte, len(t.shape))
@@ -424,9 +431,9 @@ func (e *encoder) tensor(t *tensorValue) fb.Offset {
 	var allocation, extra fb.Offset
 	if t.planned() {
 		b.Begin()
-		b.Scalar(ptefb.SlotAllocationDetailsMemoryOffsetHigh, 4, t.place.Offset>>32, 0)
-		b.Scalar(ptefb.SlotAllocationDetailsMemoryOffsetLow, 4, t.place.Offset&math.MaxUint32, 0)
-		b.Scalar(ptefb.SlotAllocationDetailsMemoryId, 4, uint64(t.place.Memory), 0)
+		b.Scalar(ptefb.SlotAllocationDetailsMemoryOffsetHigh, 4, place.Offset>>32, 0)
+		b.Scalar(ptefb.SlotAllocationDetailsMemoryOffsetLow, 4, place.Offset&math.MaxUint32, 0)
+		b.Scalar(ptefb.SlotAllocationDetailsMemoryId, 4, uint64(place.Memory), 0)
 		allocation = b.End()
 	}
 	if t.name != "" || t.role.External() || t.role == RoleState || t.device != (Device{}) {
@@ -446,7 +453,7 @@ func (e *encoder) tensor(t *tensorValue) fb.Offset {
 	b.Begin()
 	b.Ref(ptefb.SlotTensorSizes, sizesAt)
 	b.Ref(ptefb.SlotTensorDimOrder, dimsAt)
-	b.Scalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(t.buffer), 0)
+	b.Scalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(e.buffers[t]), 0)
 	b.Ref(ptefb.SlotTensorAllocationInfo, allocation)
 	b.Ref(ptefb.SlotTensorExtraTensorInfo, extra)
 	b.Scalar(ptefb.SlotTensorScalarType, 1, uint64(uint8(t.scalar)), 0)

@@ -50,63 +50,58 @@ func (m Method) Memory() Memory {
 	return mem
 }
 
-// PlannedPeak is the largest sum of bytes that planned tensors of the method take at one time, by their first and last
-// use: what a planner without waste would need. Inputs count from the first instruction on, outputs to the last, state all
-// the time. Against Memory.Total it says what could be saved; the runtime does not look at it.
+// PlannedPeak is the largest sum of bytes that planned tensors of the method take at one time, by
+// their first and last use: what a planner without waste would need. Inputs count from the first
+// instruction on, outputs to the last, state all the time; a view that the exporter elided counts
+// as the tensor that it is a view of. Compared with Memory.Total it says what could be saved; the
+// runtime does not use it.
 func (m Method) PlannedPeak() int64 {
-	n := m.NumValues()
-	first, last := make([]int, n), make([]int, n)
-	for i := range first {
-		first[i], last[i] = -1, -1
-	}
-	steps := m.NumInstructions()
-	touch := func(v, step int) {
-		if v < 0 || v >= n {
-			return
+	flow := m.Flow()
+	end := max(len(flow.Steps)-1, 0)
+	l := newLiveness(m.NumValues(), func(v int) []int { return m.Value(v).Items() })
+	views := make(map[int]bool)
+	for step, s := range flow.Steps {
+		for _, v := range s.Instruction.operands() {
+			l.touch(v, step)
 		}
-		if first[v] < 0 || step < first[v] {
-			first[v] = step
+		for _, x := range s.Reads {
+			if x.Value != x.Origin {
+				l.joins = append(l.joins, [2]int{x.Origin, x.Value})
+				views[x.Value] = true
+			}
 		}
-		last[v] = max(last[v], step)
-	}
-	step, at := -1, Instruction{index: -1}
-	for v, u := range m.Uses() {
-		if u.Instruction.index != at.index || u.Instruction.c.Index != at.c.Index {
-			at = u.Instruction
-			step++
-		}
-		touch(v, step)
-	}
-	for v := range m.Values() { // what a list is used for, its elements are: once a list, however often it is named
-		if i := v.index; v.Kind().IsList() && last[i] >= 0 {
-			for _, x := range v.Items() {
-				touch(x, first[i])
-				touch(x, last[i])
+		if s.Instruction.Opcode() == OpJumpFalse {
+			if _, to := s.Instruction.Jump(); to >= 0 && to <= s.Instruction.Index() {
+				l.loops = append(l.loops, life{step - s.Instruction.Index() + to, step})
 			}
 		}
 	}
-	for i := range m.t.InputsLength() {
-		touch(int(m.t.Inputs(i)), 0)
+	for _, v := range m.Inputs() {
+		l.touch(v.index, 0)
 	}
-	for i := range m.t.OutputsLength() {
-		touch(int(m.t.Outputs(i)), max(steps-1, 0))
+	for _, sources := range flow.Outputs {
+		for _, x := range sources {
+			l.touch(x.Value, end)
+			l.touch(x.Origin, end)
+		}
 	}
-	change := make([]int64, steps+2)
+	l.solve()
+	change := make([]int64, end+2)
 	for v := range m.Values() {
 		info, ok := v.Tensor()
-		if !ok || !info.Planned {
+		size, known := info.Bytes()
+		if !ok || !known || !info.Planned || views[v.index] {
 			continue
 		}
-		size, ok := info.Bytes()
-		if !ok {
-			continue
+		x := l.lives[v.index]
+		if info.Role.Mutable() || x.first == never {
+			x = life{0, 0}
+			if info.Role.Mutable() {
+				x.last = end
+			}
 		}
-		from, to := max(first[v.index], 0), max(last[v.index], 0)
-		if info.Role.Mutable() {
-			from, to = 0, max(steps-1, 0)
-		}
-		change[from] = addTo(change[from], size)
-		change[to+1] = addTo(change[to+1], -size)
+		change[x.first] = addTo(change[x.first], size)
+		change[x.last+1] = addTo(change[x.last+1], -size)
 	}
 	var now, peak int64
 	for _, c := range change {

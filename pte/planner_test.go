@@ -52,7 +52,7 @@ func TestPlannerKeepsWhatIsStillRead(t *testing.T) {
 			}
 		}
 		m.Return(pick(), pick())
-		sizes, err := m.plan()
+		sizes, places, err := m.plan()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,19 +63,19 @@ func TestPlannerKeepsWhatIsStillRead(t *testing.T) {
 			x := m.values[v].tensor
 			mark[v] = next
 			for i := range x.bytes {
-				memory[int64(x.place.Offset)+i] = next
+				memory[int64(places[v].Offset)+i] = next
 			}
 			next++
 		}
 		read := func(at int, v int32) {
-			items := []int64{int64(v)}
+			items := []int{int(v)}
 			if m.values[v].kind == KindTensorList {
 				items = m.values[v].items
 			}
 			for _, v := range items {
 				x := m.values[v].tensor
 				for i := range x.bytes {
-					if got := memory[int64(x.place.Offset)+i]; got != mark[int32(v)] {
+					if got := memory[int64(places[v].Offset)+i]; got != mark[int32(v)] {
 						t.Fatalf("seed %d: instruction %d reads value %d, whose memory has been overwritten", seed, at, v)
 					}
 				}
