@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -362,7 +363,7 @@ func (m *MethodBuilder) list(k Kind, items []Ref, allowed func(Kind) bool) Ref {
 func (m *MethodBuilder) newTensor(role Role, name string, d tensor.DType, s tensor.Shape, o tensor.Order) Ref {
 	t := &tensorValue{dtype: d, shape: slices.Clone(s), order: slices.Clone(o), role: role, name: name}
 	var ok bool
-	if t.scalar, ok = scalarTypeOf(d); !ok {
+	if t.scalar, ok = executorch.ScalarType(d); !ok {
 		m.fail("tensor: %v is no element type of ExecuTorch", d)
 	}
 	if len(s) > maxRank {

@@ -6,6 +6,7 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -103,7 +104,7 @@ func (r *Reader) bundledValues(n int, at func(*ptefb.BundledValue, int) bool, fi
 func (r *Reader) bundledTensor(table flatbuffers.Table, field string) *tensor.Tensor {
 	var t ptefb.BundledTensor
 	t.Init(table.Bytes, table.Pos)
-	out := &tensor.Tensor{Name: field, DType: dtypeOf(int8(t.ScalarType()))}
+	out := &tensor.Tensor{Name: field, DType: executorch.DType(int8(t.ScalarType()))}
 	out.Shape, out.Order = shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
 	data, ok := r.inline(table, ptefb.SlotBundledTensorData)
 	if !ok {

@@ -6,6 +6,7 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -128,7 +129,7 @@ func (c *checker) condition(t flatbuffers.Table, v int32) {
 	switch k := c.kind(int64(v)); k {
 	case KindBool, KindNull: // None until an instruction makes it a Bool
 	case KindTensor:
-		if x, ok := c.m.Value(int(v)).table(); ok && dtypeOf(int8(x.ScalarType())) != tensor.Bool {
+		if x, ok := c.m.Value(int(v)).table(); ok && executorch.DType(int8(x.ScalarType())) != tensor.Bool {
 			c.bad(fb.FieldPosOr(t, slot), c.stepField(name), "value %d is a tensor of another type than bool", v)
 		}
 	default:

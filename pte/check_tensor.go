@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -20,7 +21,7 @@ func (c *checker) checkTensor(pos int) error {
 	if o := t.StorageOffset(); o != 0 {
 		c.error(errors.ErrUnsupported, at(t, ptefb.SlotTensorStorageOffset), c.valueField("storage_offset"), "%d", o)
 	}
-	d := dtypeOf(int8(t.ScalarType()))
+	d := executorch.DType(int8(t.ScalarType()))
 	if d == tensor.Unknown {
 		c.error(errors.ErrUnsupported, at(t, ptefb.SlotTensorScalarType), c.valueField("scalar_type"), "%d", int8(t.ScalarType()))
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -256,7 +257,7 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 	}
 	moved := base
 	if alignment > 0 && h.SegmentBase > 0 && !align.Is(base, alignment) {
-		a, ok := lcm(alignment, powerOfTwo(base)) // what the file had, it keeps
+		a, ok := executorch.LCM(alignment, powerOfTwo(base)) // what the file had, it keeps
 		if ok {
 			moved, ok = align.Up(h.ProgramSize, a)
 		}

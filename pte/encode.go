@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -143,7 +144,7 @@ func (e *encoder) data(tensorAlign int64) error {
 		if shared {
 			s := &e.segments[at]
 			var ok bool
-			if s.align, ok = lcm(s.align, alignment); !ok {
+			if s.align, ok = executorch.LCM(s.align, alignment); !ok {
 				return 0, fmt.Errorf("pte: alignment %d", alignment)
 			}
 			return at, nil

@@ -8,6 +8,7 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -40,7 +41,7 @@ func (v Value) name() string {
 func (v Value) entry() *Entry {
 	t, _ := v.table()
 	shape, order := shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
-	x := &tensor.Tensor{Name: v.name(), DType: dtypeOf(int8(t.ScalarType())), Shape: shape, Order: order}
+	x := &tensor.Tensor{Name: v.name(), DType: executorch.DType(int8(t.ScalarType())), Shape: shape, Order: order}
 	e := &Entry{Tensor: x, Method: v.m, Value: v.index, Role: roleOf(&t)}
 	if e.Role.External() {
 		x.External = true

@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -63,33 +64,22 @@ func (s *dataSegment) hold() {
 	}
 }
 
-// layOut lays segments out behind each other and answers where the last one ends, and what the base must be aligned to.
+// layOut places segments after each other and returns where the last one ends, and what the base
+// must be aligned to.
 func layOut(segments []dataSegment, alignment int64) (size, base int64, err error) {
 	base = alignment
 	for i := range segments {
 		s := &segments[i]
-		a, ok := lcm(alignment, max(s.align, 1))
+		off, end, a, ok := executorch.Place(size, s.size, alignment, max(s.align, 1))
 		if ok {
-			s.off, ok = align.Up(size, a)
+			base, ok = executorch.LCM(base, a)
 		}
-		if ok {
-			base, ok = lcm(base, a)
+		if !ok {
+			return 0, 0, errors.New("pte: alignments without a common multiple of 2^40 or less")
 		}
-		if !ok || s.size > math.MaxInt64-s.off {
-			return 0, 0, errors.New("pte: alignments that have no common multiple in reach")
-		}
-		size = s.off + s.size
+		s.off, size = off, end
 	}
 	return size, base, nil
-}
-
-func lcm(a, b int64) (int64, bool) {
-	x, y := a, b
-	for y != 0 {
-		x, y = y, x%y
-	}
-	m, ok := align.Mul(a/x, b)
-	return m, ok && m <= 1<<40
 }
 
 // An output is a file that is ready to be written: nothing of it has to be gone back to.

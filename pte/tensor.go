@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -165,31 +166,6 @@ func (i TensorInfo) String() string {
 	return d + i.Shape.String()
 }
 
-// scalarTypes is indexed by the schema's ScalarType.
-var scalarTypes = [...]tensor.DType{
-	0: tensor.U8, 1: tensor.I8, 2: tensor.I16, 3: tensor.I32, 4: tensor.I64, 5: tensor.F16, 6: tensor.F32, 7: tensor.F64,
-	8: tensor.C32, 9: tensor.C64, 10: tensor.C128, 11: tensor.Bool, 12: tensor.QI8, 13: tensor.QU8, 14: tensor.QI32, 15: tensor.BF16,
-	16: tensor.QU4x2, 17: tensor.QU2x4, 18: tensor.Bits1x8, 19: tensor.Bits2x4, 20: tensor.Bits4x2, 21: tensor.Bits8, 22: tensor.Bits16,
-	23: tensor.F8E5M2, 24: tensor.F8E4M3FN, 25: tensor.F8E5M2FNUZ, 26: tensor.F8E4M3FNUZ, 27: tensor.U16, 28: tensor.U32, 29: tensor.U64,
-}
-
-func dtypeOf(scalarType int8) tensor.DType {
-	if scalarType < 0 || int(scalarType) >= len(scalarTypes) {
-		return tensor.Unknown
-	}
-	return scalarTypes[scalarType]
-}
-
-// scalarTypeOf is the schema's number for d, false when the format has none.
-func scalarTypeOf(d tensor.DType) (int8, bool) {
-	for i, s := range scalarTypes {
-		if s == d {
-			return int8(i), true
-		}
-	}
-	return 0, false
-}
-
 // role classifies a tensor. The location comes first: the first external constant of a program has
 // buffer 0 and others have indices into a list of their own.
 func role(external, planned, stored, named bool) Role {
@@ -241,7 +217,7 @@ func infoOf(t *ptefb.Tensor) TensorInfo {
 		Layout:        t.Layout(),
 		RequiresGrad:  boolField(t.Table(), ptefb.SlotTensorRequiresGrad),
 	}
-	i.DType = dtypeOf(i.ScalarType)
+	i.DType = executorch.DType(i.ScalarType)
 	dims := t.DimOrderBytes()
 	i.Shape, i.Order = shapeOf(t.SizesLength(), t.Sizes, dims)
 	if i.Order == nil && (len(dims) != len(i.Shape) || !rowMajor(dims)) {
