@@ -14,15 +14,17 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// SetWeights replaces tensors of an ExecuTorch program by name, wherever their bytes are: in the
-// program, a .pte or .bpte, or in data, the .ptd that its external tensors and its delegates read;
-// data may be empty. Names are those of pte.Reader.Tensors and ptd.Reader.Tensors. All other bytes
-// of the program stay; tensors that share their bytes change together.
+// SetWeights replaces tensors of an ExecuTorch program by name, wherever their bytes are:
+// in the program, a .pte or .bpte, or in data, the .ptd that its external tensors and its
+// delegates read; data may be empty. Names are those of pte.Reader.Tensors and
+// ptd.Reader.Tensors. All other bytes of the program stay; tensors that share their bytes
+// change together.
 //
-// A name that neither file has is tensor.ErrNoTensor; another dtype, shape or order than the
-// tensor has is tensor.ErrDType. Nothing is written then. Files in one directory are replaced
-// together, as a set; otherwise the .ptd is replaced first.
-func SetWeights(ctx context.Context, program, data string, weights map[string]*tensor.Tensor) error {
+// A name that neither file has is tensor.ErrNoTensor; another dtype, shape or order than
+// the tensor has is tensor.ErrDType. Nothing is written then. Files in one directory are
+// replaced together, as a set; otherwise the .ptd is replaced first.
+func SetWeights(ctx context.Context, program, data string,
+	weights map[string]*tensor.Tensor) error {
 	p, err := pte.Open(program, nil)
 	if err != nil {
 		return err
@@ -56,27 +58,32 @@ func SetWeights(ctx context.Context, program, data string, weights map[string]*t
 			return err
 		}
 	}
-	return replaceTogether(slices.DeleteFunc(edits, func(e weightsEdit) bool { return !e.changed }))
+	return replaceTogether(slices.DeleteFunc(edits,
+		func(e weightsEdit) bool { return !e.changed }))
 }
 
 // setExternal replaces a tensor of a .ptd by one of the same layout.
 func setExternal(e *ptd.Edit, d *ptd.Reader, name string, t *tensor.Tensor) error {
 	if e == nil {
-		return fmt.Errorf("convert: %w: %s is not in the program", tensor.ErrNoTensor, tensor.Quote(name))
+		return fmt.Errorf("convert: %w: %s is not in the program", tensor.ErrNoTensor,
+			tensor.Quote(name))
 	}
 	old := d.Tensor(name)
 	if old == nil {
-		return fmt.Errorf("convert: %w: neither file has %s", tensor.ErrNoTensor, tensor.Quote(name))
+		return fmt.Errorf("convert: %w: neither file has %s", tensor.ErrNoTensor,
+			tensor.Quote(name))
 	}
 	if t == nil || t.External || !t.Dense() {
-		return fmt.Errorf("convert: %w: no dense data for %s", tensor.ErrNoView, tensor.Quote(name))
+		return fmt.Errorf("convert: %w: no dense data for %s", tensor.ErrNoView,
+			tensor.Quote(name))
 	}
 	same := t.DType == old.DType && t.Shape.Equal(old.Shape)
 	for i := range old.Shape {
 		same = same && dimension(t.Order, i) == dimension(old.Order, i)
 	}
 	if !same {
-		return fmt.Errorf("convert: %w: %s is %v %v, order %v, not %v %v, order %v", tensor.ErrDType, tensor.Quote(name),
+		return fmt.Errorf("convert: %w: %s is %v %v, order %v, not %v %v, order %v",
+			tensor.ErrDType, tensor.Quote(name),
 			old.DType, old.Shape, []int(old.Order), t.DType, t.Shape, []int(t.Order))
 	}
 	return e.Replace(name, t)

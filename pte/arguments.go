@@ -1,8 +1,9 @@
 package pte
 
-// kernelArguments returns how many arguments a call of an operator has, 0 where that is not known:
-// those of its schema, outputs included, and what it returns. These are the kernels of ExecuTorch
-// 1.5.1, which refuse to run with another number; TestRuntimeArgumentCounts asks each.
+// kernelArguments returns how many arguments a call of an operator has, 0 where that is
+// not known: those of its schema, outputs included, and what it returns. These are the
+// kernels of ExecuTorch 1.5.1, which refuse to run with another number;
+// TestRuntimeArgumentCounts asks each.
 func kernelArguments(operator string) int {
 	switch operator {
 	case "aten::_local_scalar_dense", "aten::sym_numel", "executorch_prim::ceil.Scalar",

@@ -58,7 +58,8 @@ func TestVerifyArgumentCount(t *testing.T) {
 	}
 }
 
-// TestRuntimeArgumentCounts has every kernel of the runtime say how many arguments it needs.
+// TestRuntimeArgumentCounts has every kernel of the runtime say how many arguments it
+// needs.
 func TestRuntimeArgumentCounts(t *testing.T) {
 	runtime := etrun(t)
 	list, err := exec.Command(runtime, "ops").Output()

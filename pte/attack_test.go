@@ -26,8 +26,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The tests below are the lines of the attack checklist (reliability.md §9) that concern programs; the lines that are
-// about one wrong number each are in TestHostileFiles, under the numbers of the fact-sheet.
+// The tests below attack the reader; files with one wrong number each are in TestHostileFiles.
 
 // goldens are small programs that between them have everything.
 var goldens = []string{
@@ -58,7 +57,8 @@ func look(b []byte) error {
 	return r.Verify(context.Background(), nil)
 }
 
-// accepted is the share of damaged files in which no damage is seen: the format has no checksum. It may not grow.
+// accepted is the share of damaged files in which no damage is seen: the format has no
+// checksum. It may not grow.
 var accepted = map[string]float64{
 	"export-1.5.1-bundled.bpte": 48.8, "export-1.5.1-state-initial.pte": 41.4, "export-1.5.1-xnnpack-inline.pte": 77.7, "export-1.5.1-no-weights.pte": 48.9,
 	"generation-0.7.0-delegates-extracted.pte": 70.4, "generation-0.2.1-inline-constants.pte": 24.0, "lean": 33.3, "rich": 35.7,
@@ -67,7 +67,7 @@ var accepted = map[string]float64{
 // thorough says whether there is time: in interop/pte.sh there is.
 func thorough() bool { return os.Getenv("TENSORFILE_ETRUN") != "" }
 
-func TestA01TruncationsAndA02Flips(t *testing.T) {
+func TestTruncationsAndFlips(t *testing.T) {
 	for _, name := range goldens {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestA01TruncationsAndA02Flips(t *testing.T) {
 	}
 }
 
-func TestA03TinyFilesAndA04Magics(t *testing.T) {
+func TestTinyFilesAndMagics(t *testing.T) {
 	lean := base(t, "lean")
 	for _, n := range []int{0, 1, 3, 4, 7, 8, 11, 15, 39, 47, 63} {
 		if err := look(lean[:n]); err == nil {
@@ -113,7 +113,7 @@ func TestA03TinyFilesAndA04Magics(t *testing.T) {
 	}
 }
 
-func TestA05BytesBeforeAndBehind(t *testing.T) {
+func TestBytesBeforeAndBehind(t *testing.T) {
 	lean := base(t, "lean")
 	if err := look(append([]byte("x"), lean...)); err == nil {
 		t.Error("a leading byte is accepted")
@@ -124,7 +124,7 @@ func TestA05BytesBeforeAndBehind(t *testing.T) {
 	}
 }
 
-func TestA06EveryNumberAtItsLimits(t *testing.T) {
+func TestEveryNumberAtItsLimits(t *testing.T) {
 	for _, name := range goldens {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +153,8 @@ func TestA06EveryNumberAtItsLimits(t *testing.T) {
 	}
 }
 
-// rows runs the lines of TestHostileFiles whose numbers are given, so that a line of the checklist shows what it is held by.
+// rows runs the lines of TestHostileFiles whose numbers are given, which belong
+// together.
 func rows(t *testing.T, numbers ...string) {
 	t.Helper()
 	n := 0
@@ -172,7 +173,7 @@ func rows(t *testing.T, numbers ...string) {
 	}
 }
 
-func TestA07OffsetAndLengthWrap(t *testing.T) {
+func TestOffsetAndLengthWrap(t *testing.T) {
 	rows(t, "12", "16", "17", "40", "46")
 	// Nothing at the very end is allowed, one byte is not.
 	at := craft(t, base(t, "lean"), func(c crafted) { c.segments = append(c.segments, dataSegment{}) })
@@ -189,7 +190,7 @@ func TestA07OffsetAndLengthWrap(t *testing.T) {
 	}
 }
 
-func TestA08ProductsWrap(t *testing.T) {
+func TestProductsWrap(t *testing.T) {
 	rows(t, "36")
 	for _, sizes := range [][]int32{{1 << 16, 1 << 16, 1 << 16, 1 << 16}, {4194305, 1<<31 - 1, 98305}, {1<<31 - 1, 1<<31 - 1, 4}} {
 		b := craft(t, base(t, "lean"), func(c crafted) {
@@ -213,7 +214,7 @@ func TestA08ProductsWrap(t *testing.T) {
 	}
 }
 
-func TestA09RanksAndDimensions(t *testing.T) {
+func TestRanksAndDimensions(t *testing.T) {
 	rows(t, "33", "35")
 	for _, rank := range []int{0, 16, 17, 65, 1_000_000} {
 		b := craft(t, base(t, "lean"), func(c crafted) {
@@ -244,9 +245,9 @@ func bytesOfOnes(n int) []int32 {
 	return v
 }
 
-func TestA10DimOrder(t *testing.T)          { rows(t, "33", "34") }
-func TestA11DeclaredAndStored(t *testing.T) { rows(t, "39", "40", "44", "45") }
-func TestA12RootAndVtables(t *testing.T) {
+func TestDimOrder(t *testing.T)          { rows(t, "33", "34") }
+func TestDeclaredAndStored(t *testing.T) { rows(t, "39", "40", "44", "45") }
+func TestRootAndVtables(t *testing.T) {
 	rows(t, "20", "21")
 	lean := base(t, "lean")
 	root := int(binary.LittleEndian.Uint32(lean))
@@ -260,7 +261,7 @@ func TestA12RootAndVtables(t *testing.T) {
 	}
 }
 
-func TestA13FieldsStringsAndVectors(t *testing.T) {
+func TestFieldsStringsAndVectors(t *testing.T) {
 	lean := base(t, "lean")
 	root := ptefb.GetRootAsProgram(lean, 0)
 	var plan ptefb.ExecutionPlan
@@ -277,7 +278,7 @@ func TestA13FieldsStringsAndVectors(t *testing.T) {
 			t.Errorf("a string of %d bytes", n)
 		}
 	}
-	for _, o := range []uint32{0, 1, 2, 3, math.MaxInt32, 1 << 31, math.MaxUint32} { // backwards offsets with them
+	for _, o := range []uint32{0, 1, 2, 3, math.MaxInt32, 1 << 31, math.MaxUint32} { // backwards ones with them
 		b := bytes.Clone(lean)
 		if err := look(put32(b, at(root, ptefb.SlotProgramExecutionPlan), o)); err == nil {
 			t.Errorf("an offset of %#x", o)
@@ -285,7 +286,7 @@ func TestA13FieldsStringsAndVectors(t *testing.T) {
 	}
 }
 
-func TestA14BackwardOffsets(t *testing.T) {
+func TestBackwardOffsets(t *testing.T) {
 	lean := base(t, "lean")
 	plans := int64(at(ptefb.GetRootAsProgram(lean, 0), ptefb.SlotProgramExecutionPlan))
 	for to := int64(0); to < plans; to += 4 {
@@ -296,7 +297,8 @@ func TestA14BackwardOffsets(t *testing.T) {
 	}
 }
 
-// amplified is a program of few bytes that shows many: n methods that are one, with n values that are one.
+// amplified is a program of few bytes that shows many: n methods that are one, with n
+// values that are one.
 func amplified(n int) []byte {
 	var b fb.Builder
 	repeat := func(o fb.Offset) fb.Offset {
@@ -327,7 +329,7 @@ func amplified(n int) []byte {
 	return out
 }
 
-func TestA15Amplification(t *testing.T) {
+func TestAmplification(t *testing.T) {
 	for _, n := range []int{1000, 2000, 100_000} {
 		b := amplified(n)
 		var err error
@@ -377,7 +379,7 @@ func TestA15Amplification(t *testing.T) {
 	}
 }
 
-func TestA17Unions(t *testing.T) {
+func TestUnions(t *testing.T) {
 	rows(t, "31", "32")
 	for i := range 16 { // every value as every other member
 		for tag := range uint64(14) {
@@ -408,7 +410,8 @@ func TestA17Unions(t *testing.T) {
 	}
 }
 
-// eachField calls do with a program from which one stored field is gone, for every field of every table of base.
+// eachField calls do with a program from which one stored field is gone, for every field
+// of every table of base.
 func eachField(t *testing.T, name string, do func(path string, b []byte)) {
 	t.Helper()
 	b := base(t, name)
@@ -433,7 +436,7 @@ func eachField(t *testing.T, name string, do func(path string, b []byte)) {
 	}
 }
 
-func TestA18EveryFieldMissing(t *testing.T) {
+func TestEveryFieldMissing(t *testing.T) {
 	for _, name := range []string{"lean", "rich"} {
 		n := 0
 		eachField(t, name, func(path string, b []byte) {
@@ -455,7 +458,7 @@ func TestA18EveryFieldMissing(t *testing.T) {
 	}
 }
 
-func TestA19CanaryBehindTheBuffer(t *testing.T) {
+func TestCanaryBehindTheBuffer(t *testing.T) {
 	const canary = "SECRET-TOKEN-of-another-request"
 	for _, name := range []string{"lean", "export-1.5.1-no-weights.pte"} {
 		data := base(t, name)
@@ -502,11 +505,11 @@ func TestA19CanaryBehindTheBuffer(t *testing.T) {
 	}
 }
 
-func TestA20Indices(t *testing.T) {
+func TestIndices(t *testing.T) {
 	rows(t, "39", "43", "45", "46", "48", "49", "50", "51", "55", "56")
 }
 
-func TestA21Segments(t *testing.T) {
+func TestSegments(t *testing.T) {
 	rows(t, "11", "18")
 	b := craft(t, base(t, "lean"), func(c crafted) { // segments of nothing
 		c.segments = append(c.segments, make([]dataSegment, 200_000)...)
@@ -525,7 +528,7 @@ func TestA21Segments(t *testing.T) {
 	}
 }
 
-func TestA22ExtendedHeader(t *testing.T) {
+func TestExtendedHeader(t *testing.T) {
 	rows(t, "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15")
 	lean := base(t, "lean")
 	root := binary.LittleEndian.Uint32(lean)
@@ -538,7 +541,7 @@ func TestA22ExtendedHeader(t *testing.T) {
 	}
 }
 
-func TestA34ReadersThatLieAndFail(t *testing.T) {
+func TestReadersThatLieAndFail(t *testing.T) {
 	data := base(t, "export-1.5.1-state-initial.pte")
 	size := int64(len(data))
 	readtest.Misread(t, data, []int64{0, 1, 63, 64, 1000, size - 100, size - 1}, func(r io.ReaderAt, size int64) error {
@@ -560,7 +563,7 @@ func TestA34ReadersThatLieAndFail(t *testing.T) {
 	}
 }
 
-func TestA35TheFileChanges(t *testing.T) {
+func TestTheFileChanges(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "p.pte")
 	data := base(t, "export-1.5.1-state-initial.pte")
 	for _, noMap := range []bool{false, true} {
@@ -591,9 +594,9 @@ func TestA35TheFileChanges(t *testing.T) {
 	}
 }
 
-// What was read when it was opened stays as it was, whatever becomes of the file: written over, longer, another one of the
-// same name, gone.
-func TestA35TheFileIsAnother(t *testing.T) {
+// What was read when it was opened stays as it was, whatever becomes of the file: written
+// over, longer, another one of the same name, gone.
+func TestTheFileIsAnother(t *testing.T) {
 	data := base(t, "export-1.5.1-state-initial.pte")
 	for what, change := range map[string]func(name string) error{
 		"written over": func(name string) error { return os.WriteFile(name, bytes.Repeat([]byte{0xff}, len(data)), 0o666) },
@@ -648,21 +651,21 @@ func plainFacts(t *testing.T, r *Reader) string {
 	return b.String()
 }
 
-func TestA36ThingsThatAreNoFiles(t *testing.T) {
+func TestThingsThatAreNoFiles(t *testing.T) {
 	for _, name := range []string{t.TempDir(), os.DevNull, "/dev/zero", "/proc/self/status", "absent.pte"} {
 		if r, err := Open(name, nil); err == nil {
 			t.Errorf("%s opens", name)
 			r.Close()
 		}
 	}
-	folder := t.TempDir()
-	if socket, err := net.Listen("unix", filepath.Join(folder, "socket")); err == nil {
+	dir := t.TempDir()
+	if socket, err := net.Listen("unix", filepath.Join(dir, "socket")); err == nil {
 		defer socket.Close()
-		if _, err := Open(filepath.Join(folder, "socket"), nil); err == nil {
+		if _, err := Open(filepath.Join(dir, "socket"), nil); err == nil {
 			t.Error("a socket opens")
 		}
 	}
-	if pipe := filepath.Join(folder, "pipe"); exec.Command("mkfifo", pipe).Run() == nil {
+	if pipe := filepath.Join(dir, "pipe"); exec.Command("mkfifo", pipe).Run() == nil {
 		if _, err := Open(pipe, nil); err == nil {
 			t.Error("a pipe opens")
 		}
@@ -694,7 +697,7 @@ func TestA36ThingsThatAreNoFiles(t *testing.T) {
 	}
 }
 
-func TestA37Close(t *testing.T) {
+func TestClose(t *testing.T) {
 	r, err := Open("../testdata/pte/export-1.5.1-state-initial.pte", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -734,8 +737,8 @@ func TestA37Close(t *testing.T) {
 	}
 }
 
-// a program names tensors, never files. Names that look like paths stay names.
-func TestA38NamesAreNoPaths(t *testing.T) {
+// A program names tensors, never files. Names that look like paths stay names.
+func TestNamesAreNoPaths(t *testing.T) {
 	b := craft(t, base(t, "rich"), func(c crafted) {
 		c.of(16).Child(ptefb.SlotTensorExtraTensorInfo).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, "../../etc/passwd")
 		c.tree.Children(ptefb.SlotProgramNamedData)[0].SetString(ptefb.SlotNamedDataKey, "/etc/passwd")
@@ -751,7 +754,7 @@ func TestA38NamesAreNoPaths(t *testing.T) {
 	writeAll(t, r)
 }
 
-func TestA40Polyglots(t *testing.T) {
+func TestPolyglots(t *testing.T) {
 	zip := "PK\x05\x06" + strings.Repeat("\x00", 18)
 	r, err := OpenBytes(append(base(t, "lean"), zip...), nil)
 	if err != nil {
@@ -762,7 +765,7 @@ func TestA40Polyglots(t *testing.T) {
 	}
 }
 
-func TestA41WritersThatFail(t *testing.T) {
+func TestWritersThatFail(t *testing.T) {
 	p := built[1]
 	b := NewBuilder()
 	p.build(b)
@@ -821,7 +824,7 @@ func TestA41WritersThatFail(t *testing.T) {
 	}
 }
 
-func TestA42WhatAWriterRefuses(t *testing.T) {
+func TestWhatAWriterRefuses(t *testing.T) {
 	for what, build := range map[string]func(b *Builder){
 		"no methods":                   func(b *Builder) {},
 		"a method without a name":      func(b *Builder) { b.Method("") },
@@ -870,8 +873,8 @@ func TestA42WhatAWriterRefuses(t *testing.T) {
 	}
 }
 
-// 10⁵ tensors, more tables than the runtime's verifier visits at 10⁶ warn.
-func TestA42ManyTensors(t *testing.T) {
+// 10⁵ tensors, more tables than the runtime's verifier visits at 10⁶ warn.
+func TestManyTensors(t *testing.T) {
 	n := 100_000
 	b := NewBuilder()
 	m := b.Method("forward")
@@ -901,8 +904,8 @@ func TestVerifyIsCancelled(t *testing.T) {
 	}
 }
 
-// TestMutantsAgainstTheRuntime changes programs at random. What Verify passes the runtime must load; the runtime may
-// lack an operator or a backend whose name was changed.
+// TestMutantsAgainstTheRuntime changes programs at random. What Verify passes the runtime
+// must load; the runtime may lack an operator or a backend whose name was changed.
 func TestMutantsAgainstTheRuntime(t *testing.T) {
 	run := etrun(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -957,7 +960,8 @@ func TestMutantsAgainstTheRuntime(t *testing.T) {
 	t.Logf("%d of %d mutants pass Verify and load", passed, passed+refused)
 }
 
-// deprecated says that the only thing against a program may be its layout of old, which is a warning.
+// deprecated says that the only thing against a program may be its layout of old, which
+// is a warning.
 func deprecated(r *Reader) bool {
 	for _, w := range r.Warnings() {
 		if strings.Contains(w.Error(), "deprecated layout") {

@@ -16,7 +16,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// large is a program of n values, of the kinds that exporters write in the shares that they have, and n instructions.
+// large is a program of n values, of the kinds that exporters write in the shares that
+// they have, and n instructions.
 func large(t testing.TB, n int) []byte {
 	t.Helper()
 	b := NewBuilder()
@@ -44,8 +45,8 @@ func large(t testing.TB, n int) []byte {
 	return w.Bytes()
 }
 
-// BenchmarkOpenAndVerify shows what opening and checking everything costs against the bare FlatBuffers verifier, in one
-// run; the goal is a ratio of at most 2.
+// BenchmarkOpenAndVerify shows what opening and checking everything costs against the
+// bare FlatBuffers verifier, in one run.
 func BenchmarkOpenAndVerify(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		data := large(b, n)
@@ -149,8 +150,8 @@ func bigSize() int64 {
 	return 64 << 20
 }
 
-// BenchmarkRewrite writes a file anew, flatbuffer taken apart, against a plain copy of it through the same kind of file,
-// in one run; the goal is a ratio of at most 1.1.
+// BenchmarkRewrite writes a file anew, flatbuffer taken apart, against a plain copy of it
+// through the same kind of file, in one run.
 func BenchmarkRewrite(b *testing.B) {
 	size := bigSize()
 	name := big(b, size)
@@ -177,7 +178,8 @@ func BenchmarkRewrite(b *testing.B) {
 	}})
 }
 
-// copyFile is what a careful program without this package does: copy, and flush to the disk.
+// copyFile is what a careful program without this package does: copy, and flush to the
+// disk.
 func copyFile(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {

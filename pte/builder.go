@@ -17,32 +17,37 @@ import (
 type Dedup uint8
 
 const (
-	// DedupIdentity, the default, stores once what is the same: the same memory, or the same source.
+	// DedupIdentity, the default, stores once what is the same: the same memory, or the
+	// same source.
 	DedupIdentity Dedup = iota
 	// DedupNone stores every constant and payload by itself.
 	DedupNone
-	// DedupSHA256 stores equal bytes once, as ExecuTorch's exporter does, also those of tensors of different type and
-	// shape. Everything is read twice: to be hashed, and to be written.
+	// DedupSHA256 stores equal bytes once, as ExecuTorch's exporter does, also those of
+	// tensors of different type and shape. Everything is read twice: to be hashed, and to
+	// be written.
 	DedupSHA256
 )
 
 // WriterOptions control how a program is written. nil is the zero value.
 type WriterOptions struct {
-	// SegmentAlignment aligns the segments, in bytes; 0 for ExecuTorch's 128. Unlike ExecuTorch's, our alignments hold in
-	// the file, and not only from the first segment on.
+	// SegmentAlignment aligns the segments, in bytes; 0 for ExecuTorch's 128. Unlike
+	// ExecuTorch's, our alignments hold in the file, and not only from the first segment
+	// on.
 	SegmentAlignment int64
-	// TensorAlignment aligns constants and initial values; a power of two, 0 for ExecuTorch's 16. A type that needs more
-	// gets more.
+	// TensorAlignment aligns constants and initial values; a power of two, 0 for
+	// ExecuTorch's 16. A type that needs more gets more.
 	TensorAlignment int64
 	// Dedup says which constants, payloads and named blobs share their bytes.
 	Dedup Dedup
-	// InlineDelegates puts the payloads of delegates into the flatbuffer, which must stay below 2 GiB.
+	// InlineDelegates puts the payloads of delegates into the flatbuffer, which must stay
+	// below 2 GiB.
 	InlineDelegates bool
 }
 
-// A Builder assembles a program that ExecuTorch's runtime loads and runs. Its methods do not fail: the first thing that is
-// wrong comes out of Write or WriteFile. It is for one goroutine at a time. It holds on to the tensors and blobs that it is
-// given, whose bytes are read when the program is written.
+// A Builder assembles a program that ExecuTorch's runtime loads and runs. Its methods do
+// not fail: the first thing that is wrong comes out of Write or WriteFile. It is for one
+// goroutine at a time. It holds on to the tensors and blobs that it is given, whose bytes
+// are read when the program is written.
 type Builder struct {
 	methods []*MethodBuilder
 	named   []namedBlob
@@ -86,13 +91,13 @@ func (b *Builder) fail(format string, args ...any) {
 	}
 }
 
-// Err is the first thing that was wrong, which Write will answer.
+// Err is the first thing that was wrong, which Write will return.
 func (b *Builder) Err() error { return b.err }
 
-// Method adds a method. The runtime loads it by its name; what applications expect is called forward.
+// Method adds a method. The runtime loads it by its name; applications expect forward.
 func (b *Builder) Method(name string) *MethodBuilder {
 	if name == "" || strings.ContainsRune(name, 0) {
-		b.fail("method: %s is no name", tensor.Quote(name))
+		b.fail("method: %s is not a name", tensor.Quote(name))
 	}
 	if !b.take(takenName{name: name}) {
 		b.fail("duplicate method %s", tensor.Quote(name))
@@ -102,8 +107,8 @@ func (b *Builder) Method(name string) *MethodBuilder {
 	return m
 }
 
-// Metadata adds a constant getter: a method that returns values and does nothing. Values are int, int64, bool, float64,
-// string, nil, or a *tensor.Tensor.
+// Metadata adds a constant getter: a method that returns values and does nothing. Values
+// are int, int64, bool, float64, string, nil, or a *tensor.Tensor.
 func (b *Builder) Metadata(name string, values ...any) {
 	m := b.Method(name)
 	refs := make([]Ref, len(values))
@@ -124,14 +129,15 @@ func (b *Builder) Metadata(name string, values ...any) {
 		case *tensor.Tensor:
 			refs[i] = m.Constant(v)
 		default:
-			b.fail("metadata %s: a %T is no value of a program", tensor.Quote(name), v)
+			b.fail("metadata %s: a %T is not a value of a program", tensor.Quote(name), v)
 			return
 		}
 	}
 	m.Return(refs...)
 }
 
-// Named adds a blob that delegates find by its key. align is a wish for where it lies in the file, 0 for none.
+// Named adds a blob that delegates find by its key. align is its alignment in the file, 0
+// for none.
 func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 	switch {
 	case strings.ContainsRune(key, 0):
@@ -178,7 +184,8 @@ func (o *output) writeFile(ctx context.Context, name string) error {
 	return f.Close()
 }
 
-// A MethodBuilder assembles a method: values first, then instructions in the order in which they run.
+// A MethodBuilder assembles a method: values first, then instructions in the order in
+// which they run.
 type MethodBuilder struct {
 	b            *Builder
 	name         string
@@ -238,7 +245,8 @@ type delegate struct {
 	specs   []CompileSpec
 }
 
-// A Ref is a value of the method that made it. The zero Ref is None where a list allows that.
+// A Ref is a value of the method that made it. The zero Ref is None where a list allows
+// that.
 type Ref struct {
 	m *MethodBuilder
 	i int32 // index + 1
@@ -290,7 +298,7 @@ func (r Ref) Index() int { return int(r.i) - 1 }
 // Int adds a number.
 func (m *MethodBuilder) Int(v int64) Ref { return m.add(value{kind: KindInt, bits: uint64(v)}) }
 
-// Bool adds a truth.
+// Bool adds a bool.
 func (m *MethodBuilder) Bool(v bool) Ref {
 	x := value{kind: KindBool}
 	if v {
@@ -299,18 +307,19 @@ func (m *MethodBuilder) Bool(v bool) Ref {
 	return m.add(x)
 }
 
-// Double adds a number with a fraction.
+// Double adds a float.
 func (m *MethodBuilder) Double(v float64) Ref {
 	return m.add(value{kind: KindDouble, doubles: []float64{v}})
 }
 
-// String adds a text.
+// String adds a string.
 func (m *MethodBuilder) String(v string) Ref { return m.add(value{kind: KindString, text: v}) }
 
 // Null adds None.
 func (m *MethodBuilder) Null() Ref { return m.add(value{kind: KindNull}) }
 
-// IntList adds a list of numbers that are values: constants, or what instructions compute.
+// IntList adds a list of numbers that are values: constants, or what instructions
+// compute.
 func (m *MethodBuilder) IntList(items ...Ref) Ref {
 	return m.list(KindIntList, items, func(k Kind) bool { return k == KindInt })
 }
@@ -329,7 +338,7 @@ func (m *MethodBuilder) DoubleList(vs ...float64) Ref {
 	return m.add(value{kind: KindDoubleList, doubles: slices.Clone(vs)})
 }
 
-// BoolList adds a list of truths.
+// BoolList adds a list of bools.
 func (m *MethodBuilder) BoolList(vs ...bool) Ref {
 	return m.add(value{kind: KindBoolList, bools: slices.Clone(vs)})
 }
@@ -341,7 +350,8 @@ func (m *MethodBuilder) TensorList(items ...Ref) Ref {
 
 // OptionalTensorList adds a list of tensors in which the zero Ref stands for None.
 func (m *MethodBuilder) OptionalTensorList(items ...Ref) Ref {
-	return m.list(KindOptionalTensorList, items, func(k Kind) bool { return k == KindTensor || k == KindNull })
+	return m.list(KindOptionalTensorList, items,
+		func(k Kind) bool { return k == KindTensor || k == KindNull })
 }
 
 func (m *MethodBuilder) list(k Kind, items []Ref, allowed func(Kind) bool) Ref {
@@ -360,14 +370,16 @@ func (m *MethodBuilder) list(k Kind, items []Ref, allowed func(Kind) bool) Ref {
 	return m.add(v)
 }
 
-func (m *MethodBuilder) newTensor(role Role, name string, d tensor.DType, s tensor.Shape, o tensor.Order) Ref {
-	t := &tensorValue{dtype: d, shape: slices.Clone(s), order: slices.Clone(o), role: role, name: name}
+func (m *MethodBuilder) newTensor(role Role, name string, d tensor.DType, s tensor.Shape,
+	o tensor.Order) Ref {
+	t := &tensorValue{dtype: d, shape: slices.Clone(s), order: slices.Clone(o), role: role,
+		name: name}
 	var ok bool
 	if t.scalar, ok = executorch.ScalarType(d); !ok {
-		m.fail("tensor: %v is no element type of ExecuTorch", d)
+		m.fail("tensor: %v is not a dtype of ExecuTorch", d)
 	}
 	if len(s) > maxRank {
-		m.fail("tensor: %d dimensions, and the runtime has room for %d", len(s), maxRank)
+		m.fail("tensor: %d dimensions, and the runtime supports %d", len(s), maxRank)
 	}
 	for _, n := range s {
 		if n < 0 || n > 1<<31-1 {
@@ -376,7 +388,7 @@ func (m *MethodBuilder) newTensor(role Role, name string, d tensor.DType, s tens
 		}
 	}
 	if !t.order.Valid(len(s)) {
-		m.fail("tensor: order %v is no permutation of %d dimensions", o, len(s))
+		m.fail("tensor: order %v is not a permutation of %d dimensions", o, len(s))
 	}
 	n, ok := t.shape.Elements()
 	if ok {
@@ -388,19 +400,22 @@ func (m *MethodBuilder) newTensor(role Role, name string, d tensor.DType, s tens
 	return m.add(value{kind: KindTensor, tensor: t})
 }
 
-// Tensor adds an intermediate result. Its memory is planned: see [Ref.Place] and [Ref.ByCaller] for other ways.
+// Tensor adds an intermediate result. Its memory is planned: see [Ref.Place] and
+// [Ref.ByCaller] for other ways.
 func (m *MethodBuilder) Tensor(d tensor.DType, s tensor.Shape) Ref {
 	return m.newTensor(RolePlanned, "", d, s, nil)
 }
 
-// Input adds a tensor that the caller gives. Inputs are numbered in the order of these calls.
+// Input adds a tensor that the caller gives. Inputs are numbered in the order of these
+// calls.
 func (m *MethodBuilder) Input(d tensor.DType, s tensor.Shape) Ref {
 	r := m.Tensor(d, s)
 	m.Accept(r)
 	return r
 }
 
-// Accept makes inputs of values that are there, such as m.Int(5). Of a number the runtime takes only the one that is stored.
+// Accept makes inputs of values that are there, such as m.Int(5). Of a number the runtime
+// takes only the one that is stored.
 func (m *MethodBuilder) Accept(refs ...Ref) {
 	m.inputs = append(m.inputs, m.useAll(refs, "input")...)
 }
@@ -410,12 +425,12 @@ func (m *MethodBuilder) Return(refs ...Ref) {
 	m.outputs = append(m.outputs, m.useAll(refs, "output")...)
 }
 
-// Constant adds a tensor that is stored in the program. The name of t is kept out of the file, as exporters do; see
-// [Ref.Name].
+// Constant adds a tensor that is stored in the program. The name of t is kept out of the
+// file, as exporters do; see [Ref.Name].
 func (m *MethodBuilder) Constant(t *tensor.Tensor) Ref { return m.stored(RoleConstant, "", t) }
 
-// State adds a tensor that keeps its value from call to call, and is t when the method is loaded. A name lets
-// applications find it; t's own is used, and may be empty.
+// State adds a tensor that keeps its value from call to call, and is t when the method is
+// loaded. A name lets applications find it; t's own is used, and may be empty.
 func (m *MethodBuilder) State(t *tensor.Tensor) Ref {
 	name := ""
 	if t != nil {
@@ -433,7 +448,8 @@ func (m *MethodBuilder) stored(role Role, name string, t *tensor.Tensor) Ref {
 		m.fail("%v: %w", role, err)
 	}
 	if !t.Dense() || t.External {
-		m.fail("%v %s: %w: only dense tensors with their data can be stored", role, tensor.Quote(t.Name), errors.ErrUnsupported)
+		m.fail("%v %s: %w: only dense tensors with their data can be stored", role,
+			tensor.Quote(t.Name), errors.ErrUnsupported)
 	}
 	r := m.newTensor(role, name, t.DType, t.Shape, t.Order)
 	m.values[r.Index()].tensor.data = t
@@ -477,13 +493,15 @@ func (r Ref) tensorOf(what string) *tensorValue {
 	return v.tensor
 }
 
-// Bound makes the tensor's shape an upper bound: the runtime may be given, and give, smaller ones.
+// Bound makes the tensor's shape an upper bound: the runtime may be given, and give,
+// smaller ones.
 func (r Ref) Bound() Ref {
 	r.tensorOf("Bound").bound = true
 	return r
 }
 
-// Order sets how the tensor's dimensions lie in memory. A constant has that of the tensor that it was made of.
+// Order sets the order of the tensor's dimensions in memory. A constant has that of the
+// tensor that it was made of.
 func (r Ref) Order(o tensor.Order) Ref {
 	t := r.tensorOf("Order")
 	if r.m != nil && (!o.Valid(len(t.shape)) || t.data != nil) {
@@ -499,8 +517,8 @@ func (r Ref) Name(name string) Ref {
 	return r
 }
 
-// ByCaller takes the tensor out of the memory plan: the caller gives its memory, or, for the output of an operator such
-// as executorch_prim::et_view.default, the operator does.
+// ByCaller takes the tensor out of the memory plan: the caller gives its memory, or, for
+// the output of an operator such as executorch_prim::et_view.default, the operator does.
 func (r Ref) ByCaller() Ref {
 	t := r.tensorOf("ByCaller")
 	if t.role != RolePlanned && r.m != nil {
@@ -510,8 +528,9 @@ func (r Ref) ByCaller() Ref {
 	return r
 }
 
-// Place puts the tensor at an offset of a buffer of the memory plan, from 1 on, in place of our planner. The caller then
-// answers for what overlaps; the buffer is made as large as its tensors need.
+// Place puts the tensor at an offset of a buffer of the memory plan, from 1 on, in place
+// of our planner. The caller then is responsible for what overlaps; the buffer is made as
+// large as its tensors need.
 func (r Ref) Place(memory uint32, offset uint64) Ref {
 	t := r.tensorOf("Place")
 	if r.m != nil && (memory == 0 || memory > 1<<16 || t.role == RoleConstant || t.role == RoleExternal || t.role == RoleCaller) {
@@ -527,7 +546,8 @@ func (r Ref) Device(d Device) Ref {
 	return r
 }
 
-// Buffer sets the least size and the device of a buffer of the memory plan, which tensors with a Place are in.
+// Buffer sets the min size and the device of a buffer of the memory plan, which tensors
+// with a Place are in.
 func (m *MethodBuilder) Buffer(memory uint32, size int64, d Device) {
 	if memory == 0 || memory > 1<<16 || size < 0 {
 		m.fail("buffer %d of %d bytes", memory, size)
@@ -545,18 +565,21 @@ func (m *MethodBuilder) Buffer(memory uint32, size int64, d Device) {
 	}
 }
 
-// Alias tells our planner that the bytes of view are in the memory of the tensor of, which then lives as long.
+// Alias makes the planner keep the tensor of as long as view, whose bytes are in its
+// memory.
 func (m *MethodBuilder) Alias(of, view Ref) {
 	m.aliases = append(m.aliases, [2]int32{m.use(of, "Alias"), m.use(view, "Alias")})
 }
 
-// Structure sets how inputs and outputs are nested, in one of the two notations of [ParseStructure].
+// Structure sets how inputs and outputs are nested, in one of the two notations of
+// [ParseStructure].
 func (m *MethodBuilder) Structure(inputs, outputs string) {
 	m.inStructure, m.outStructure = inputs, outputs
 }
 
-// Call runs an operator, such as aten::add.out. args are those of the operator's schema in order, outputs included, and
-// then what it returns: the outputs once more, a list of them where there are several.
+// Call runs an operator, such as aten::add.out. args are those of the operator's schema
+// in order, outputs included, and then what it returns: the outputs once more, a list of
+// them where there are several.
 func (m *MethodBuilder) Call(operator string, args ...Ref) {
 	i, ok := m.ops[operator]
 	if !ok {
@@ -568,17 +591,19 @@ func (m *MethodBuilder) Call(operator string, args ...Ref) {
 		m.ops[operator] = i
 		m.opNames = append(m.opNames, o)
 	}
-	m.code = append(m.code, instruction{op: OpKernelCall, index: i, args: m.useAll(args, operator)})
+	m.code = append(m.code, instruction{op: OpKernelCall, index: i, args: m.useAll(args,
+		operator)})
 }
 
-// parseOperator cuts an operator's name where its overload begins: at the first dot after the namespace.
+// parseOperator cuts an operator's name where its overload begins: at the first dot after
+// the namespace.
 func parseOperator(s string) Operator {
 	at := max(strings.Index(s, "::"), 0)
 	name, overload, _ := strings.Cut(s[at:], ".")
 	return Operator{s[:at] + name, overload}
 }
 
-// Delegate adds a part that a backend runs, and answers its index.
+// Delegate adds a part that a backend runs, and returns its index.
 func (m *MethodBuilder) Delegate(id string, payload tensor.Blob, specs ...CompileSpec) int {
 	if id == "" || strings.ContainsRune(id, 0) || payload.Size() < 0 {
 		m.fail("delegate %s of %d bytes", tensor.Quote(id), payload.Size())
@@ -593,12 +618,14 @@ func (m *MethodBuilder) CallDelegate(index int, args ...Ref) {
 		m.fail("delegate %d of %d", index, len(m.delegates))
 		index = 0
 	}
-	m.code = append(m.code, instruction{op: OpDelegateCall, index: int32(index), args: m.useAll(args, "delegate")})
+	m.code = append(m.code, instruction{op: OpDelegateCall, index: int32(index),
+		args: m.useAll(args, "delegate")})
 }
 
 // Move overwrites a value with another one.
 func (m *MethodBuilder) Move(from, to Ref) {
-	m.code = append(m.code, instruction{op: OpMove, index: m.use(from, "Move"), to: m.use(to, "Move")})
+	m.code = append(m.code, instruction{op: OpMove, index: m.use(from, "Move"), to: m.use(to,
+		"Move")})
 }
 
 // Free gives up the memory of a tensor whose shape is not bounded.
@@ -628,17 +655,19 @@ func (m *MethodBuilder) Mark(l *Label) {
 	l.at = int32(len(m.code))
 }
 
-// JumpFalse goes to a label if a value is false: a Bool, or a bool tensor that is not true everywhere. To jump in any
-// case, jump on m.Bool(false).
+// JumpFalse goes to a label if a value is false: a Bool, or a bool tensor that is not
+// true everywhere. To jump in any case, jump on m.Bool(false).
 func (m *MethodBuilder) JumpFalse(condition Ref, l *Label) {
 	if l == nil || l.m != m {
 		m.fail("a jump to a label of another method")
 		return
 	}
-	m.code = append(m.code, instruction{op: OpJumpFalse, index: m.use(condition, "JumpFalse"), label: l})
+	m.code = append(m.code, instruction{op: OpJumpFalse, index: m.use(condition,
+		"JumpFalse"), label: l})
 }
 
-// Stack says where in the original model the last instruction comes from, the outermost call first.
+// Stack says where in the original model the last instruction comes from, the outermost
+// call first.
 func (m *MethodBuilder) Stack(frames ...Frame) {
 	if len(m.code) == 0 {
 		m.fail("a stack trace without an instruction")

@@ -12,7 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// built are programs of every kind that a Builder can make, each with what the runtime should answer.
+// built are programs of every kind that a Builder can make, each with what the runtime
+// should answer.
 var built = []struct {
 	name  string
 	opts  *WriterOptions
@@ -429,8 +430,8 @@ func TestBuilderNamesInLinearSteps(t *testing.T) {
 	}
 }
 
-// TestWritingDoesNotChangeTheBuilder writes a program twice, with different options in between, and
-// after a write that fails.
+// TestWritingDoesNotChangeTheBuilder writes a program twice, with different options in
+// between, and after a write that fails.
 func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
 	for _, p := range built {
 		b := NewBuilder()

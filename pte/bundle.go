@@ -12,7 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Bundle is what a .bpte has around its program: inputs for its methods, and the outputs that they should give.
+// A Bundle is what a .bpte has around its program: inputs for its methods, and the
+// outputs that they should give.
 type Bundle struct {
 	Version uint32
 	Suites  []TestSuite
@@ -42,10 +43,12 @@ type TestCase struct {
 	Outputs []any // expected
 }
 
-// unwrap reads a .bpte: the whole file is one flatbuffer, in which the program is a vector of bytes.
+// unwrap reads a .bpte: the whole file is one flatbuffer, in which the program is a
+// vector of bytes.
 func (r *Reader) unwrap() error {
 	if r.size > r.limits.MaxMetadata {
-		return fail(tensor.ErrLimit, 0, "", "a bundle of %d bytes is above the limit of %d", r.size, r.limits.MaxMetadata)
+		return fail(tensor.ErrLimit, 0, "",
+			"a bundle of %d bytes is above the limit of %d", r.size, r.limits.MaxMetadata)
 	}
 	buf, err := r.src.Metadata(0, r.size)
 	if err != nil {
@@ -65,8 +68,9 @@ func (r *Reader) unwrap() error {
 		for k, c := range fb.Each(t.TestCasesLength(), t.TestCases) {
 			field := fmt.Sprintf("method_test_suites[%d].test_cases[%d]", i, k)
 			suite.Cases = append(suite.Cases, TestCase{
-				Inputs:  r.bundledValues(c.InputsLength(), c.Inputs, field+".inputs"),
-				Outputs: r.bundledValues(c.ExpectedOutputsLength(), c.ExpectedOutputs, field+".expected_outputs"),
+				Inputs: r.bundledValues(c.InputsLength(), c.Inputs, field+".inputs"),
+				Outputs: r.bundledValues(c.ExpectedOutputsLength(), c.ExpectedOutputs,
+					field+".expected_outputs"),
 			})
 		}
 		r.bundle.Suites = append(r.bundle.Suites, suite)

@@ -149,8 +149,8 @@ func TestBundlesThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// TestBundleFacts has ExecuTorch's own flatc and schema read what is written, its deserializer the program inside, and its
-// runtime run it.
+// TestBundleFacts has ExecuTorch's own flatc and schema read what is written, its
+// deserializer the program inside, and its runtime run it.
 func TestBundleFacts(t *testing.T) {
 	command := os.Getenv("TENSORFILE_PTE_EXPECT")
 	if command == "" {

@@ -15,12 +15,14 @@ import (
 // The version that ExecuTorch's bundles have.
 const bundleVersion = 2
 
-// Write writes a .bpte: the bundle around program, which is a whole .pte. Test cases must fit their methods: as many inputs
-// and outputs, of their kinds, and tensors of their element type. The runtime runs them as the reference does, by
-// executing the method on the inputs and comparing what it gives.
+// Write writes a .bpte: the bundle around program, which is a whole .pte. Test cases must
+// fit their methods: as many inputs and outputs, of their kinds, and tensors of their
+// element type. The runtime runs them as the reference does, by executing the method on
+// the inputs and comparing what it gives.
 //
-// A Bundle that a Reader answered can be written around another program than its own, such as one that an [Edit] has
-// changed; the Reader must then stay open. A bundle is one flatbuffer of less than 2 GiB, and made in memory.
+// A Bundle that a Reader answered can be written around another program than its own,
+// such as one that an [Edit] has changed; the Reader must then stay open. A bundle is one
+// flatbuffer of less than 2 GiB, and made in memory.
 func (b *Bundle) Write(w io.Writer, program []byte) error {
 	buf, err := b.encode(program)
 	if err != nil {
@@ -108,7 +110,8 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 // bundled writes the inputs or outputs of a test case, of a method that has these.
 func (e *encoder) bundled(values []any, of []Value, where string) (fb.Offset, error) {
 	if len(values) != len(of) {
-		return 0, fmt.Errorf("pte: %w: %d %s, and the method has %d", tensor.ErrMalformed, len(values), where, len(of))
+		return 0, fmt.Errorf("pte: %w: %d %s, and the method has %d", tensor.ErrMalformed,
+			len(values), where, len(of))
 	}
 	all := make([]fb.Offset, len(values))
 	for i, v := range values {
@@ -139,18 +142,21 @@ func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Off
 		return e.bundledValue(int64(v), of)
 	case int64:
 		if kind == KindInt {
-			return ptefb.BundledValueUnionBundledInt, scalar(ptefb.SlotBundledIntIntVal, 8, uint64(v)), nil
+			return ptefb.BundledValueUnionBundledInt, scalar(ptefb.SlotBundledIntIntVal, 8,
+				uint64(v)), nil
 		}
 	case bool:
 		if bits := uint64(0); kind == KindBool {
 			if v {
 				bits = 1
 			}
-			return ptefb.BundledValueUnionBundledBool, scalar(ptefb.SlotBundledBoolBoolVal, 1, bits), nil
+			return ptefb.BundledValueUnionBundledBool, scalar(ptefb.SlotBundledBoolBoolVal, 1,
+				bits), nil
 		}
 	case float64:
 		if kind == KindDouble {
-			return ptefb.BundledValueUnionBundledDouble, scalar(ptefb.SlotBundledDoubleDoubleVal, 8, math.Float64bits(v)), nil
+			return ptefb.BundledValueUnionBundledDouble, scalar(ptefb.SlotBundledDoubleDoubleVal,
+				8, math.Float64bits(v)), nil
 		}
 	case *tensor.Tensor:
 		info, ok := of.Tensor()

@@ -12,7 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
-// An Opcode is what an instruction does: the tag of the schema's union InstructionArguments.
+// An Opcode is what an instruction does: the tag of the schema's union
+// InstructionArguments.
 type Opcode uint8
 
 // The instructions of the schema.
@@ -35,8 +36,8 @@ func (o Opcode) String() string {
 	return "unknown instruction " + strconv.Itoa(int(o))
 }
 
-// A Chain is a list of instructions that run one after another. All known programs have one chain a
-// method.
+// A Chain is a list of instructions that run one after another. All known programs have
+// one chain a method.
 type Chain struct {
 	m     Method
 	t     ptefb.Chain
@@ -68,7 +69,8 @@ func (c Chain) Instructions() iter.Seq[Instruction] {
 	}
 }
 
-// Instructions yields the instructions of all chains of the method, in the order in which they run.
+// Instructions yields the instructions of all chains of the method, in the order in which
+// they run.
 func (m Method) Instructions() iter.Seq[Instruction] {
 	return func(yield func(Instruction) bool) {
 		for c := range m.Chains() {
@@ -90,8 +92,9 @@ func (m Method) NumInstructions() int {
 	return n
 }
 
-// An Instruction is one step of a method. Its methods return zero, or -1 for an index, for an
-// instruction of another kind than theirs. Indices are as the file has them, not checked.
+// An Instruction is one step of a method. Its methods return zero, or -1 for an index,
+// for an instruction of another kind than theirs. Indices are as the file has them, not
+// checked.
 type Instruction struct {
 	c     Chain
 	t     ptefb.Instruction
@@ -137,8 +140,9 @@ func (i Instruction) Delegate() int {
 	return int(t.DelegateIndex())
 }
 
-// Args are the values that a call works on. Those of a kernel are the operator's arguments in
-// order, its outputs among them, and then what it returns: the outputs once more.
+// Args are the values that a call works on. Those of a kernel are the operator's
+// arguments in order, its outputs among them, and then what it returns: the outputs once
+// more.
 func (i Instruction) Args() []int {
 	var kernel ptefb.KernelCall
 	var delegate ptefb.DelegateCall
@@ -168,7 +172,8 @@ func (i Instruction) Move() (from, to int) {
 	return int(t.MoveFrom()), int(t.MoveTo())
 }
 
-// Jump is the value that a jump depends on, and the instruction where it goes if that is false.
+// Jump is the value that a jump depends on, and the instruction where it goes if that is
+// false.
 func (i Instruction) Jump() (condition, destination int) {
 	var t ptefb.JumpFalseCall
 	if !i.of(OpJumpFalse, &t) {
@@ -186,7 +191,8 @@ func (i Instruction) Free() int {
 	return int(t.ValueIndex())
 }
 
-// A Frame is a line of a stack trace: where in the original model an instruction comes from.
+// A Frame is a line of a stack trace: where in the original model an instruction comes
+// from.
 type Frame struct {
 	File    string
 	Line    int
@@ -194,8 +200,8 @@ type Frame struct {
 	Context string // the source line
 }
 
-// Stack is the instruction's stack trace, the outermost call first. Exporters write it only when asked, and not for all
-// instructions.
+// Stack is the instruction's stack trace, the outermost call first. Exporters write it
+// only when asked, and not for all instructions.
 func (i Instruction) Stack() []Frame {
 	var list ptefb.FrameList
 	if i.index >= i.c.t.StacktraceLength() {
@@ -204,12 +210,14 @@ func (i Instruction) Stack() []Frame {
 	i.c.t.Stacktrace(&list, i.index)
 	all := make([]Frame, list.ItemsLength())
 	for k, t := range fb.Each(len(all), list.Items) {
-		all[k] = Frame{string(t.Filename()), int(t.Lineno()), string(t.Name()), string(t.Context())}
+		all[k] = Frame{string(t.Filename()), int(t.Lineno()), string(t.Name()),
+			string(t.Context())}
 	}
 	return all
 }
 
-// String writes the instruction with the indices of its values, such as "aten::add.out(0, 1, 2, 3, 3)".
+// String writes the instruction with the indices of its values, such as "aten::add.out(0,
+// 1, 2, 3, 3)".
 func (i Instruction) String() string {
 	switch op := i.Opcode(); op {
 	case OpKernelCall:
@@ -252,8 +260,8 @@ type Use struct {
 	Arg         int
 }
 
-// Uses yields each value that an instruction names, in the order of the instructions. A list counts as itself, not as
-// its elements.
+// Uses yields each value that an instruction names, in the order of the instructions. A
+// list counts as itself, not as its elements.
 func (m Method) Uses() iter.Seq2[int, Use] {
 	return func(yield func(int, Use) bool) {
 		for i := range m.Instructions() {

@@ -19,11 +19,12 @@ const (
 	maxBuffer       = 1 << 56   // no machine has such a memory plan; 2⁴⁸ is in the exporter's own tests
 )
 
-// copyIndexOperator is the name of the kernel that writes a tensor into another one at an index.
+// copyIndexOperator is the name of the kernel that writes a tensor into another one at an
+// index.
 const copyIndexOperator = "executorch_prim::et_copy_index"
 
-// A checker reads every table of a verified program once, when it is opened. It notes what the
-// runtime would not load or run, and refuses only what asks for too much.
+// A checker reads every table of a verified program once, when it is opened. It notes
+// what the runtime would not load or run, and refuses only what asks for too much.
 type checker struct {
 	r      *Reader
 	out    *tensor.FindingList
@@ -49,7 +50,8 @@ type checker struct {
 
 // check returns the tensors that Reader.Tensors yields.
 func (r *Reader) check(seen fb.Summary) ([]place, error) {
-	c := &checker{r: r, out: r.checked, budget: 64*int64(len(r.buf)) + 1<<20, external: make(map[string]place)}
+	c := &checker{r: r, out: r.checked, budget: 64*int64(len(r.buf)) + 1<<20,
+		external: make(map[string]place)}
 	err := c.program(seen)
 	return c.stored, err
 }
@@ -72,7 +74,8 @@ func (c *checker) warn(pos int, field, format string, args ...any) {
 // name checks a string that the runtime compares with C strings.
 func (c *checker) name(b []byte, pos int, field func() string) {
 	if bytes.IndexByte(b, 0) >= 0 {
-		c.warn(pos, field(), "%s has a zero byte, where the runtime cuts it", tensor.Quote(string(b)))
+		c.warn(pos, field(),
+			"%s has a zero byte, where the runtime cuts it", tensor.Quote(string(b)))
 	}
 	if !utf8.Valid(b) {
 		c.warn(pos, field(), "%s is not UTF-8", tensor.Quote(string(b)))
@@ -82,13 +85,16 @@ func (c *checker) name(b []byte, pos int, field func() string) {
 func (c *checker) program(seen fb.Summary) error {
 	root := c.r.root
 	for _, n := range seen.Newer {
-		c.warn(int(n.Pos), ptefb.Schema.Tables[n.Table].Name, "has fields of a newer schema, which are not shown and keep the program from being rebuilt")
+		c.warn(int(n.Pos), ptefb.Schema.Tables[n.Table].Name,
+			"has fields of a newer schema, which are not shown and keep the program from being rebuilt")
 	}
 	if v := root.Version(); v > 0 {
-		c.error(errors.ErrUnsupported, at(root, ptefb.SlotProgramVersion), "version", "%d: the runtime loads none above 0 since ExecuTorch 1.5.1", v)
+		c.error(errors.ErrUnsupported, at(root, ptefb.SlotProgramVersion), "version",
+			"%d: the runtime loads none above 0 since ExecuTorch 1.5.1", v)
 	}
 	if n := c.r.header.Length; n > 32 {
-		c.warn(12, "extended_header.length", "%d bytes are more than the 32 of the newest known version", n)
+		c.warn(12, "extended_header.length",
+			"%d bytes are more than the 32 of the newest known version", n)
 	}
 	c.data()
 	c.segments()
@@ -117,16 +123,18 @@ func (c *checker) program(seen fb.Summary) error {
 	return nil
 }
 
-// shown refuses programs that would make a listing much larger than the file: each tensor without a
-// name, n of them here, and each delegate carry the name of their method.
+// shown refuses programs that would make a listing much larger than the file: each tensor
+// without a name, n of them here, and each delegate carry the name of their method.
 func (c *checker) shown(n int) error {
 	t, name := &c.m.t, c.m.t.Name()
 	where := c.r.at + int64(at(t, ptefb.SlotExecutionPlanName))
 	if int64(len(name)) > c.r.limits.MaxName {
-		return fail(tensor.ErrLimit, where, c.m.field("name"), "%d bytes are more than the limit of %d", len(name), c.r.limits.MaxName)
+		return fail(tensor.ErrLimit, where, c.m.field("name"),
+			"%d bytes are more than the limit of %d", len(name), c.r.limits.MaxName)
 	}
 	if c.budget -= (int64(len(name)) + 16) * int64(n+t.DelegatesLength()); c.budget < 0 {
-		return fail(tensor.ErrLimit, where, c.m.field("name"), "%d bytes would be shown too often", len(name))
+		return fail(tensor.ErrLimit, where, c.m.field("name"),
+			"%d bytes would be shown too often", len(name))
 	}
 	return nil
 }
@@ -141,7 +149,8 @@ func (c *checker) methodName(names map[string]int) {
 	where := at(t, ptefb.SlotExecutionPlanName)
 	c.name(b, where, field)
 	if first, dup := names[string(b)]; dup {
-		c.warn(where, field(), "%s is also the name of execution_plan[%d], which the runtime takes", tensor.Quote(string(b)), first)
+		c.warn(where, field(),
+			"%s is also the name of execution_plan[%d], which the runtime takes", tensor.Quote(string(b)), first)
 	} else {
 		names[string(b)] = c.m.index
 	}
@@ -159,12 +168,14 @@ func (c *checker) named() {
 		if b := t.Key(); b == nil {
 			c.bad(pos(t), field(), "absent")
 		} else if first, dup := keys[string(b)]; dup {
-			c.warn(at(t, ptefb.SlotNamedDataKey), field(), "%s is also the key of named_data[%d], which the runtime takes", tensor.Quote(string(b)), first)
+			c.warn(at(t, ptefb.SlotNamedDataKey), field(),
+				"%s is also the key of named_data[%d], which the runtime takes", tensor.Quote(string(b)), first)
 		} else {
 			keys[string(b)] = i
 			c.name(b, at(t, ptefb.SlotNamedDataKey), field)
 		}
-		c.segmentIndex(t.SegmentIndex(), at(t, ptefb.SlotNamedDataSegmentIndex), func() string { return fmt.Sprintf("named_data[%d].segment_index", i) })
+		c.segmentIndex(t.SegmentIndex(), at(t, ptefb.SlotNamedDataSegmentIndex),
+			func() string { return fmt.Sprintf("named_data[%d].segment_index", i) })
 	}
 }
 

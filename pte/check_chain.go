@@ -42,12 +42,14 @@ func (c *checker) stepField(name string) string {
 	return c.m.field("chains[%d].instructions[%d].%s", c.chain, c.index, name)
 }
 
-// instruction checks an instruction of a chain of n, and reports whether it is a jump back.
+// instruction checks an instruction of a chain of n, and reports whether it is a jump
+// back.
 func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
 	var x flatbuffers.Table
 	op, present := Opcode(e.InstrArgsType()), e.InstrArgs(&x)
 	if !op.known() { // the verifier has not seen what is there
-		c.error(errors.ErrUnsupported, at(e, ptefb.SlotInstructionInstrArgsType), c.stepField("instr_args_type"), "%v", op)
+		c.error(errors.ErrUnsupported, at(e, ptefb.SlotInstructionInstrArgsType),
+			c.stepField("instr_args_type"), "%v", op)
 		return false
 	}
 	if op == OpNone || !present {
@@ -59,17 +61,20 @@ func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
 		var t ptefb.KernelCall
 		t.Init(x.Bytes, x.Pos)
 		i := t.OpIndex()
-		args := c.call(x, i, len(c.counts), "operators", ptefb.SlotKernelCallOpIndex, ptefb.SlotKernelCallArgs)
+		args := c.call(x, i, len(c.counts),
+			"operators", ptefb.SlotKernelCallOpIndex, ptefb.SlotKernelCallArgs)
 		if int(i) == c.copies {
 			c.copyIndex(args, fb.FieldTarget(x, ptefb.SlotKernelCallArgs)+4)
 		}
 		if i >= 0 && int(i) < len(c.counts) && c.counts[i] > 0 && len(args)/4 != c.counts[i] {
-			c.warn(fb.FieldPosOr(x, ptefb.SlotKernelCallArgs), c.stepField("args"), "%d arguments, but the operator has %d", len(args)/4, c.counts[i])
+			c.warn(fb.FieldPosOr(x, ptefb.SlotKernelCallArgs), c.stepField("args"),
+				"%d arguments, but the operator has %d", len(args)/4, c.counts[i])
 		}
 	case OpDelegateCall:
 		var t ptefb.DelegateCall
 		t.Init(x.Bytes, x.Pos)
-		c.call(x, t.DelegateIndex(), c.m.t.DelegatesLength(), "delegates", ptefb.SlotDelegateCallDelegateIndex, ptefb.SlotDelegateCallArgs)
+		c.call(x, t.DelegateIndex(), c.m.t.DelegatesLength(),
+			"delegates", ptefb.SlotDelegateCallDelegateIndex, ptefb.SlotDelegateCallArgs)
 	case OpMove:
 		var t ptefb.MoveCall
 		t.Init(x.Bytes, x.Pos)
@@ -80,22 +85,26 @@ func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
 		t.Init(x.Bytes, x.Pos)
 		c.condition(x, t.CondValueIndex())
 		if to := t.DestinationInstruction(); to < 0 || int(to) > n {
-			c.bad(fb.FieldPosOr(x, ptefb.SlotJumpFalseCallDestinationInstruction), c.stepField("destination_instruction"), "%d of %d instructions", to, n)
+			c.bad(fb.FieldPosOr(x, ptefb.SlotJumpFalseCallDestinationInstruction),
+				c.stepField("destination_instruction"), "%d of %d instructions", to, n)
 		} else {
 			back = int(to) <= c.index
 		}
 	case OpFree:
 		var t ptefb.FreeCall
 		t.Init(x.Bytes, x.Pos)
-		if v := t.ValueIndex(); c.operand(x, v, ptefb.SlotFreeCallValueIndex, "value_index") && c.kind(int64(v)) != KindTensor {
-			c.bad(fb.FieldPosOr(x, ptefb.SlotFreeCallValueIndex), c.stepField("value_index"), "value %d is a %v, not a tensor", v, c.kind(int64(v)))
+		if v := t.ValueIndex(); c.operand(x, v, ptefb.SlotFreeCallValueIndex,
+			"value_index") && c.kind(int64(v)) != KindTensor {
+			c.bad(fb.FieldPosOr(x, ptefb.SlotFreeCallValueIndex), c.stepField("value_index"),
+				"value %d is a %v, not a tensor", v, c.kind(int64(v)))
 		}
 	}
 	return back
 }
 
 // call checks a call of one of n operators or delegates, and returns its arguments.
-func (c *checker) call(t flatbuffers.Table, i int32, n int, what string, indexSlot, argsSlot int) []byte {
+func (c *checker) call(t flatbuffers.Table, i int32, n int, what string, indexSlot,
+	argsSlot int) []byte {
 	if i < 0 || int(i) >= n {
 		c.bad(fb.FieldPosOr(t, indexSlot), c.stepField("index"), "%d of %d %s", i, n, what)
 	}
@@ -105,7 +114,8 @@ func (c *checker) call(t flatbuffers.Table, i int32, n int, what string, indexSl
 	}
 	for k := range len(args) / 4 {
 		if v := u32s(args, k); int64(v) >= int64(c.n) {
-			c.bad(fb.FieldTarget(t, argsSlot)+4+4*k, c.stepField(fmt.Sprintf("args[%d]", k)), "%d of %d values", int32(v), c.n)
+			c.bad(fb.FieldTarget(t, argsSlot)+4+4*k, c.stepField(fmt.Sprintf("args[%d]", k)),
+				"%d of %d values", int32(v), c.n)
 		}
 	}
 	return args
@@ -130,7 +140,8 @@ func (c *checker) condition(t flatbuffers.Table, v int32) {
 	case KindBool, KindNull: // None until an instruction makes it a Bool
 	case KindTensor:
 		if x, ok := c.m.Value(int(v)).table(); ok && executorch.DType(int8(x.ScalarType())) != tensor.Bool {
-			c.bad(fb.FieldPosOr(t, slot), c.stepField(name), "value %d is a tensor of another type than bool", v)
+			c.bad(fb.FieldPosOr(t, slot), c.stepField(name),
+				"value %d is a tensor of another type than bool", v)
 		}
 	default:
 		c.bad(fb.FieldPosOr(t, slot), c.stepField(name), "value %d is a %v", v, k)
@@ -157,13 +168,14 @@ func (c *checker) endless(chain Chain) {
 			}
 		}
 		if !c.changed[cond] {
-			c.warn(pos(&i.t), c.m.field("chains[%d].instructions[%d]", chain.Index, i.Index()), "jumps back to %d for ever: value %d is false and stays so", to, cond)
+			c.warn(pos(&i.t), c.m.field("chains[%d].instructions[%d]", chain.Index, i.Index()),
+				"jumps back to %d for ever: value %d is false and stays so", to, cond)
 		}
 	}
 }
 
-// copyIndex checks a call that writes its second argument into the first one at an index, which old
-// runtimes did not compare with the size (CVE-2025-54949). args are at pos.
+// copyIndex checks a call that writes its second argument into the first one at an index,
+// which old runtimes did not compare with the size (CVE-2025-54949). args are at pos.
 func (c *checker) copyIndex(args []byte, pos int) {
 	if len(args) < 12 {
 		return

@@ -36,7 +36,8 @@ func (c *checker) method() {
 func (c *checker) indices(n int, index func(int) int32, slot int, name string) {
 	for i := range n {
 		if v := index(i); v < 0 || int(v) >= c.n {
-			c.bad(dataAt(&c.m.t, slot)+4*i, c.m.field("%s[%d]", name, i), "%d of %d values", v, c.n)
+			c.bad(dataAt(&c.m.t, slot)+4*i, c.m.field("%s[%d]", name, i),
+				"%d of %d values", v, c.n)
 		}
 	}
 }
@@ -50,11 +51,13 @@ func (c *checker) operators() {
 			c.bad(pos(t), field(), "absent")
 		}
 		if overload == nil {
-			c.warn(pos(t), c.m.field("operators[%d].overload", i), "absent, where tools require an empty one")
+			c.warn(pos(t), c.m.field("operators[%d].overload", i),
+				"absent, where tools require an empty one")
 		}
 		full := Operator{string(name), string(overload)}.String()
 		if len(full) > maxOperatorName {
-			c.bad(at(t, ptefb.SlotOperatorName), field(), "%d bytes with the overload, and the runtime supports %d", len(full), maxOperatorName)
+			c.bad(at(t, ptefb.SlotOperatorName), field(),
+				"%d bytes with the overload, and the runtime supports %d", len(full), maxOperatorName)
 		}
 		c.name(name, at(t, ptefb.SlotOperatorName), field)
 		if string(name) == copyIndexOperator {
@@ -78,7 +81,8 @@ func (c *checker) delegates() {
 				c.warn(pos(s), field(fmt.Sprintf("compile_specs[%d].key", k)), "absent")
 			}
 			if !has(s, ptefb.SlotCompileSpecValue) {
-				c.bad(pos(s), field(fmt.Sprintf("compile_specs[%d].value", k)), "absent: the runtime's process would end")
+				c.bad(pos(s), field(fmt.Sprintf("compile_specs[%d].value", k)),
+					"absent: the runtime's process would end")
 			}
 		}
 	}
@@ -97,15 +101,18 @@ func (c *checker) payload(t *ptefb.BackendDelegate, field func(string) string) {
 		if n := c.r.root.BackendDelegateDataLength(); int64(i) >= int64(n) {
 			c.bad(where, field("processed.index"), "%d of %d inline payloads", i, n)
 		} else if c.r.root.BackendDelegateData(&data, int(i)); !has(&data, ptefb.SlotBackendDelegateInlineDataData) {
-			c.bad(pos(&data), field("processed.index"), "inline payload %d has no data: the runtime's process would end", i)
+			c.bad(pos(&data), field("processed.index"),
+				"inline payload %d has no data: the runtime's process would end", i)
 		}
 	case ptefb.DataLocationSEGMENT:
 		if int64(i) < int64(len(c.r.segments)) && c.r.header.SegmentBase == 0 {
-			c.bad(where, field("processed"), "a segment, but no extended header says where segments are")
+			c.bad(where, field("processed"),
+				"a segment, but no extended header says where segments are")
 		} else {
 			c.segmentIndex(i, where, func() string { return field("processed.index") })
 		}
 	default:
-		c.error(errors.ErrUnsupported, at(p, ptefb.SlotBackendDelegateDataReferenceLocation), field("processed.location"), "%d", uint8(l))
+		c.error(errors.ErrUnsupported, at(p, ptefb.SlotBackendDelegateDataReferenceLocation),
+			field("processed.location"), "%d", uint8(l))
 	}
 }

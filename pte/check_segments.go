@@ -14,9 +14,11 @@ func (c *checker) data() {
 	r, root := c.r, c.r.root
 	switch n, inline := r.constants.len(), root.ConstantBufferLength(); {
 	case n == 0:
-		c.warn(at(root, ptefb.SlotProgramConstantSegment), "constant_segment.offsets", "absent or empty: the deprecated layout, which ExecuTorch's builds since 2025 refuse")
+		c.warn(at(root, ptefb.SlotProgramConstantSegment), "constant_segment.offsets",
+			"absent or empty: the deprecated layout, which ExecuTorch's builds since 2025 refuse")
 	case n > 1 && inline > 0:
-		c.bad(at(root, ptefb.SlotProgramConstantBuffer), "constant_buffer", "%d constants inside the flatbuffer, and %d in a segment", inline, n-1)
+		c.bad(at(root, ptefb.SlotProgramConstantBuffer), "constant_buffer",
+			"%d constants inside the flatbuffer, and %d in a segment", inline, n-1)
 	}
 	c.offsets(&r.constants)
 	for i, t := range fb.Each(root.MutableDataSegmentsLength(), root.MutableDataSegments) {
@@ -41,7 +43,8 @@ func (c *checker) offsets(p *pool) {
 		return
 	}
 	if p.segment.size == 0 {
-		c.bad(pos(p.t), p.name, "%d tensors in an empty segment, where the runtime finds none, not even without elements", p.len()-1)
+		c.bad(pos(p.t), p.name,
+			"%d tensors in an empty segment, where the runtime finds none, not even without elements", p.len()-1)
 	}
 	for k := 1; k < p.len(); k++ {
 		if _, bad := p.piece(uint32(k)); bad != nil {
@@ -91,7 +94,10 @@ func (c *checker) disorder() {
 		}
 		all = append(all, numbered{s.extent, i})
 	}
-	slices.SortFunc(all, func(a, b numbered) int { return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.i, b.i)) })
+	slices.SortFunc(all, func(a, b numbered) int {
+		return cmp.Or(cmp.Compare(a.off, b.off),
+			cmp.Compare(a.i, b.i))
+	})
 	for k := 1; k < len(all); k++ {
 		if a, b := all[k-1], all[k]; b.off < a.off+a.size {
 			c.warn(where(b.i), fmt.Sprintf("segments[%d]", b.i), "overlaps segments[%d]", a.i)

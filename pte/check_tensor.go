@@ -16,24 +16,30 @@ func (c *checker) checkTensor(pos int) error {
 	t := &c.tensor
 	sizes, present := fb.FieldBytes(t.Table(), ptefb.SlotTensorSizes, 4)
 	if n := int64(len(sizes) / 4); n > c.r.limits.MaxRank {
-		return fail(tensor.ErrLimit, c.r.at+int64(at(t, ptefb.SlotTensorSizes)), c.valueField("sizes"), "%d dimensions are more than the limit of %d", n, c.r.limits.MaxRank)
+		return fail(tensor.ErrLimit, c.r.at+int64(at(t, ptefb.SlotTensorSizes)),
+			c.valueField("sizes"), "%d dimensions are more than the limit of %d", n, c.r.limits.MaxRank)
 	}
 	if o := t.StorageOffset(); o != 0 {
-		c.error(errors.ErrUnsupported, at(t, ptefb.SlotTensorStorageOffset), c.valueField("storage_offset"), "%d", o)
+		c.error(errors.ErrUnsupported, at(t, ptefb.SlotTensorStorageOffset),
+			c.valueField("storage_offset"), "%d", o)
 	}
 	d := executorch.DType(int8(t.ScalarType()))
 	if d == tensor.Unknown {
-		c.error(errors.ErrUnsupported, at(t, ptefb.SlotTensorScalarType), c.valueField("scalar_type"), "%d", int8(t.ScalarType()))
+		c.error(errors.ErrUnsupported, at(t, ptefb.SlotTensorScalarType),
+			c.valueField("scalar_type"), "%d", int8(t.ScalarType()))
 	}
 	switch x := Dynamism(t.ShapeDynamism()); x {
 	case Static, Bound:
 	case Unbound:
-		c.error(errors.ErrUnsupported, at(t, ptefb.SlotTensorShapeDynamism), c.valueField("shape_dynamism"), "%v", x)
+		c.error(errors.ErrUnsupported, at(t, ptefb.SlotTensorShapeDynamism),
+			c.valueField("shape_dynamism"), "%v", x)
 	default:
-		c.warn(at(t, ptefb.SlotTensorShapeDynamism), c.valueField("shape_dynamism"), "unknown value %d", x)
+		c.warn(at(t, ptefb.SlotTensorShapeDynamism), c.valueField("shape_dynamism"),
+			"unknown value %d", x)
 	}
 	if l := t.Layout(); l != 0 {
-		c.warn(at(t, ptefb.SlotTensorLayout), c.valueField("layout"), "%d is not strided, as which the runtime takes it", l)
+		c.warn(at(t, ptefb.SlotTensorLayout), c.valueField("layout"),
+			"%d is not strided, as which the runtime takes it", l)
 	}
 	size, known := int64(0), false
 	if present {
@@ -76,7 +82,8 @@ func (c *checker) storedTensor(role Role, buffer uint32, d tensor.DType, size in
 	case known && size > limit.size:
 		c.bad(where, c.valueField("data_buffer_idx"), tooLong, size, limit.size)
 	case role == RoleConstant && size > 0 && misaligned(limit.off-c.r.at, d):
-		c.warn(where, c.valueField("data_buffer_idx"), "constant %d at %d is not aligned to the %d bytes of %v", buffer, limit.off, d.Align(), d)
+		c.warn(where, c.valueField("data_buffer_idx"),
+			"constant %d at %d is not aligned to the %d bytes of %v", buffer, limit.off, d.Align(), d)
 	}
 }
 
@@ -86,7 +93,8 @@ func (c *checker) place(role Role, size int64, known bool) {
 	p := placeOf(a)
 	n := int64(len(c.buffers))
 	if p.Memory == 0 || int64(p.Memory) >= n {
-		c.bad(at(a, ptefb.SlotAllocationDetailsMemoryId), c.valueField("allocation_info.memory_id"), "%d of buffers 1 to %d", p.Memory, n-1)
+		c.bad(at(a, ptefb.SlotAllocationDetailsMemoryId),
+			c.valueField("allocation_info.memory_id"), "%d of buffers 1 to %d", p.Memory, n-1)
 		return
 	}
 	if !known {
@@ -94,9 +102,11 @@ func (c *checker) place(role Role, size int64, known bool) {
 	}
 	buffer := uint64(c.buffers[p.Memory])
 	if p.Offset > buffer || uint64(size) > buffer-p.Offset {
-		c.bad(at(a, ptefb.SlotAllocationDetailsMemoryOffsetLow), c.valueField("allocation_info"), "%d bytes at %d in a buffer of %d", size, p.Offset, int64(buffer))
+		c.bad(at(a, ptefb.SlotAllocationDetailsMemoryOffsetLow), c.valueField("allocation_info"),
+			"%d bytes at %d in a buffer of %d", size, p.Offset, int64(buffer))
 	} else if buffer == 0 && role == RoleState && c.tensor.DataBufferIdx() != 0 {
-		c.bad(at(a, ptefb.SlotAllocationDetailsMemoryId), c.valueField("allocation_info.memory_id"), "an initial value, if without elements, for buffer %d, which has no bytes and therefore is not there", p.Memory)
+		c.bad(at(a, ptefb.SlotAllocationDetailsMemoryId),
+			c.valueField("allocation_info.memory_id"), "an initial value, if without elements, for buffer %d, which has no bytes and therefore is not there", p.Memory)
 	}
 }
 
@@ -104,16 +114,20 @@ func (c *checker) place(role Role, size int64, known bool) {
 func (c *checker) extraInfo() []byte {
 	x := &c.extra
 	if l := x.Location(); l != ptefb.TensorDataLocationSEGMENT && l != ptefb.TensorDataLocationEXTERNAL {
-		c.warn(at(x, ptefb.SlotExtraTensorInfoLocation), c.valueField("extra_tensor_info.location"), "unknown location %d, which the runtime takes for a segment", uint8(l))
+		c.warn(at(x, ptefb.SlotExtraTensorInfoLocation),
+			c.valueField("extra_tensor_info.location"), "unknown location %d, which the runtime takes for a segment", uint8(l))
 	}
 	if d := DeviceType(x.DeviceType()); !d.known() {
-		c.warn(at(x, ptefb.SlotExtraTensorInfoDeviceType), c.valueField("extra_tensor_info.device_type"), "unknown device %d", uint8(d))
+		c.warn(at(x, ptefb.SlotExtraTensorInfoDeviceType),
+			c.valueField("extra_tensor_info.device_type"), "unknown device %d", uint8(d))
 	} else if i := x.DeviceIndex(); i < 0 {
-		c.warn(at(x, ptefb.SlotExtraTensorInfoDeviceIndex), c.valueField("extra_tensor_info.device_index"), "%d", i)
+		c.warn(at(x, ptefb.SlotExtraTensorInfoDeviceIndex),
+			c.valueField("extra_tensor_info.device_index"), "%d", i)
 	}
 	name := x.FullyQualifiedName()
 	if len(name) > 0 {
-		c.name(name, at(x, ptefb.SlotExtraTensorInfoFullyQualifiedName), func() string { return c.valueField("extra_tensor_info.fully_qualified_name") })
+		c.name(name, at(x, ptefb.SlotExtraTensorInfoFullyQualifiedName),
+			func() string { return c.valueField("extra_tensor_info.fully_qualified_name") })
 	}
 	return name
 }
@@ -126,9 +140,11 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 	case dims == nil:
 		c.bad(pos(t), c.valueField("dim_order"), "absent")
 	case len(dims) != rank:
-		c.bad(at(t, ptefb.SlotTensorDimOrder), c.valueField("dim_order"), "%d entries for %d dimensions", len(dims), rank)
+		c.bad(at(t, ptefb.SlotTensorDimOrder), c.valueField("dim_order"),
+			"%d entries for %d dimensions", len(dims), rank)
 	case rank > maxRank:
-		c.bad(at(t, ptefb.SlotTensorSizes), c.valueField("sizes"), "%d dimensions, and the runtime supports %d", rank, maxRank)
+		c.bad(at(t, ptefb.SlotTensorSizes), c.valueField("sizes"),
+			"%d dimensions, and the runtime supports %d", rank, maxRank)
 	default:
 		var seen uint32
 		for _, x := range dims {
@@ -137,16 +153,18 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 			}
 		}
 		if seen != 1<<rank-1 {
-			c.bad(dataAt(t, ptefb.SlotTensorDimOrder), c.valueField("dim_order"), "%v is not a permutation", dims)
+			c.bad(dataAt(t, ptefb.SlotTensorDimOrder), c.valueField("dim_order"),
+				"%v is not a permutation", dims)
 		}
 	}
-	// The runtime multiplies in order and keeps an overflow, whatever zero follows; with the zero
-	// before it overflows in the strides, where a zero counts as one.
+	// The runtime multiplies in order and keeps an overflow, whatever zero follows; with
+	// the zero before it overflows in the strides, where a zero counts as one.
 	n, zero, ok := max(int64(d.Size()), 1), false, true
 	for i := range rank {
 		x := int64(int32(u32s(sizes, i)))
 		if x < 0 {
-			c.bad(dataAt(t, ptefb.SlotTensorSizes)+4*i, c.valueField("sizes"), "dimension %d is %d", i, x)
+			c.bad(dataAt(t, ptefb.SlotTensorSizes)+4*i, c.valueField("sizes"),
+				"dimension %d is %d", i, x)
 			return 0, false
 		}
 		zero = zero || x == 0
@@ -161,8 +179,8 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 	return n, d != tensor.Unknown
 }
 
-// externalTensor checks a tensor that is in a .ptd under its name. The runtime compares the layout
-// of only the first tensor of a name with the file.
+// externalTensor checks a tensor that is in a .ptd under its name. The runtime compares
+// the layout of only the first tensor of a name with the file.
 func (c *checker) externalTensor(name []byte) {
 	field := "extra_tensor_info.fully_qualified_name"
 	if len(name) == 0 {
@@ -176,13 +194,16 @@ func (c *checker) externalTensor(name []byte) {
 	}
 	first, _ := c.r.value(p).table()
 	if !sameTable(&first, &c.tensor) {
-		c.bad(at(&c.extra, ptefb.SlotExtraTensorInfoFullyQualifiedName), c.valueField(field), "external tensor %s has another layout than where it was used before", tensor.Quote(string(name)))
+		c.bad(at(&c.extra, ptefb.SlotExtraTensorInfoFullyQualifiedName), c.valueField(field),
+			"external tensor %s has another layout than where it was used before", tensor.Quote(string(name)))
 	}
 }
 
-// sameTable reports whether two tensors have the same type, shape and order, as the file has them.
+// sameTable reports whether two tensors have the same type, shape and order, as the file
+// has them.
 func sameTable(a, b *ptefb.Tensor) bool {
 	x, _ := fb.FieldBytes(a.Table(), ptefb.SlotTensorSizes, 4)
 	y, _ := fb.FieldBytes(b.Table(), ptefb.SlotTensorSizes, 4)
-	return a.ScalarType() == b.ScalarType() && bytes.Equal(x, y) && bytes.Equal(a.DimOrderBytes(), b.DimOrderBytes())
+	return a.ScalarType() == b.ScalarType() && bytes.Equal(x, y) && bytes.Equal(a.DimOrderBytes(),
+		b.DimOrderBytes())
 }

@@ -24,17 +24,20 @@ func (c *checker) memory() {
 		}
 		sum, ok := align.Add(total, n)
 		if !ok || n > maxBuffer {
-			c.bad(dataAt(t, ptefb.SlotExecutionPlanNonConstBufferSizes)+8*i, c.m.field("non_const_buffer_sizes[%d]", i), "%d bytes", n)
+			c.bad(dataAt(t, ptefb.SlotExecutionPlanNonConstBufferSizes)+8*i,
+				c.m.field("non_const_buffer_sizes[%d]", i), "%d bytes", n)
 			continue
 		}
 		total = sum
 	}
 	for i, d := range fb.Each(t.NonConstBufferDeviceLength(), t.NonConstBufferDevice) {
 		if k := d.BufferIdx(); k < 0 || int(k) >= len(c.buffers) {
-			c.warn(pos(d), c.m.field("non_const_buffer_device[%d].buffer_idx", i), "%d of %d buffers", k, len(c.buffers))
+			c.warn(pos(d), c.m.field("non_const_buffer_device[%d].buffer_idx", i),
+				"%d of %d buffers", k, len(c.buffers))
 		}
 		if x := DeviceType(d.DeviceType()); !x.known() {
-			c.warn(pos(d), c.m.field("non_const_buffer_device[%d].device_type", i), "unknown device %d", x)
+			c.warn(pos(d), c.m.field("non_const_buffer_device[%d].device_type", i),
+				"unknown device %d", x)
 		}
 	}
 }
@@ -55,7 +58,8 @@ func (c *checker) values() error {
 		case k == KindNone:
 			c.bad(pos(e), c.m.field("values[%d].val_type", i), "NONE")
 		case !k.known(): // the verifier has not seen what is there
-			c.error(errors.ErrUnsupported, at(e, ptefb.SlotEValueValType), c.m.field("values[%d].val_type", i), "%v", k)
+			c.error(errors.ErrUnsupported, at(e, ptefb.SlotEValueValType),
+				c.m.field("values[%d].val_type", i), "%v", k)
 		case !present:
 			if k != KindNull {
 				c.bad(pos(e), c.m.field("values[%d].val", i), "a %v without a value", k)
@@ -73,8 +77,8 @@ func (c *checker) values() error {
 	return nil
 }
 
-// list checks the values that value i names. The runtime makes values in order, so that a list of
-// tensors must come after its tensors.
+// list checks the values that value i names. The runtime makes values in order, so that a
+// list of tensors must come after its tensors.
 func (c *checker) list(i int, k Kind, t flatbuffers.Table) {
 	slot, size := itemsOf(k)
 	if size == 0 {
@@ -95,7 +99,8 @@ func (c *checker) list(i int, k Kind, t flatbuffers.Table) {
 			continue
 		}
 		where := func() (int, string) {
-			return fb.FieldTarget(t, slot) + 4 + n*size, c.m.field("values[%d].val.items[%d]", i, n)
+			return fb.FieldTarget(t, slot) + 4 + n*size, c.m.field("values[%d].val.items[%d]", i,
+				n)
 		}
 		if x < 0 || x >= int64(c.n) {
 			pos, field := where()
@@ -127,7 +132,8 @@ func (c *checker) valueField(name string) string {
 // keep notes a tensor that Reader.Tensors yields.
 func (c *checker) keep(pos int) error {
 	if int64(len(c.stored)) >= c.r.limits.MaxTensors {
-		return fail(tensor.ErrLimit, c.r.at+int64(pos), c.m.field("values[%d]", c.index), "more tensors than the limit of %d", c.r.limits.MaxTensors)
+		return fail(tensor.ErrLimit, c.r.at+int64(pos), c.m.field("values[%d]", c.index),
+			"more tensors than the limit of %d", c.r.limits.MaxTensors)
 	}
 	c.stored = append(c.stored, place{int32(c.m.index), int32(c.index)})
 	return nil

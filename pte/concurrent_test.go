@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// publicValues returns every value of public types that a Reader gives out, kept beyond the
-// loops that produced them.
+// publicValues returns every value of public types that a Reader gives out, kept beyond
+// the loops that produced them.
 func publicValues(r *Reader) (all []any) {
 	p := r.Program()
 	all = append(all, r, p, r.Header())
@@ -50,7 +50,8 @@ func publicValues(r *Reader) (all []any) {
 	return all
 }
 
-// callAll calls every exported method of x that takes no argument, and iterates what it returns.
+// callAll calls every exported method of x that takes no argument, and iterates what it
+// returns.
 func callAll(x any) (text string) {
 	v := reflect.ValueOf(x)
 	for i := range v.NumMethod() {

@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// cves are the known holes of ExecuTorch that a program reaches (reliability.md §8), each with a file that shows it. The
-// runtime that we hold them against has the fixes.
+// cves are the published vulnerabilities of ExecuTorch that a program reaches, each with a file
+// that shows it. The runtime that they are compared with has the fixes.
 var cves = []struct {
 	name string
 	base string

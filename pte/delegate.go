@@ -9,15 +9,16 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Delegate is a part of a method that a backend compiled and runs itself. What its payload means only the backend
-// knows.
+// A Delegate is a part of a method that a backend compiled and runs itself. What its
+// payload means only the backend knows.
 type Delegate struct {
 	Index int    // in the method's delegates
 	ID    string // XnnpackBackend, CoreMLBackend, …
-	// Inline tells that the payload is inside the flatbuffer; it is a segment otherwise.
+	// Inline reports that the payload is inside the flatbuffer; it is a segment
+	// otherwise.
 	Inline bool
-	// Reference is the index of the payload among the program's inline payloads or its segments. Delegates with the same
-	// one share it.
+	// Reference is the index of the payload among the program's inline payloads or its
+	// segments. Delegates with the same one share it.
 	Reference uint32
 	// Payload fails when it is read, if the program has no such payload.
 	Payload tensor.Blob
@@ -53,7 +54,8 @@ func (m Method) Delegate(i int) (Delegate, bool) {
 	d := Delegate{Index: i, ID: string(t.Id())}
 	d.Payload = m.payload(&d, &t)
 	for _, s := range fb.Each(t.CompileSpecsLength(), t.CompileSpecs) {
-		d.Specs = append(d.Specs, CompileSpec{string(s.Key()), append([]byte{}, s.ValueBytes()...)})
+		d.Specs = append(d.Specs, CompileSpec{string(s.Key()), append([]byte{},
+			s.ValueBytes()...)})
 	}
 	return d, true
 }
@@ -62,7 +64,8 @@ func (m Method) Delegate(i int) (Delegate, bool) {
 func (m Method) payload(d *Delegate, t *ptefb.BackendDelegate) tensor.Blob {
 	r := m.r
 	bad := func(pos int, format string, args ...any) tensor.Blob {
-		return tensor.NewBlob(&missing{err: r.malformed(pos, m.field("delegates[%d].processed", d.Index), format, args...)})
+		return tensor.NewBlob(&missing{err: r.malformed(pos, m.field("delegates[%d].processed",
+			d.Index), format, args...)})
 	}
 	p := t.Processed(nil)
 	if p == nil {
@@ -72,7 +75,8 @@ func (m Method) payload(d *Delegate, t *ptefb.BackendDelegate) tensor.Blob {
 	index := fb.FieldPosOr(p.Table(), ptefb.SlotBackendDelegateDataReferenceIndex)
 	switch l := p.Location(); l {
 	case ptefb.DataLocationSEGMENT:
-		return r.segmentBlob(d.Reference, index, func() string { return m.field("delegates[%d].processed.index", d.Index) })
+		return r.segmentBlob(d.Reference, index,
+			func() string { return m.field("delegates[%d].processed.index", d.Index) })
 	case ptefb.DataLocationINLINE:
 		d.Inline = true
 		if n := r.root.BackendDelegateDataLength(); int64(d.Reference) >= int64(n) {
@@ -86,7 +90,8 @@ func (m Method) payload(d *Delegate, t *ptefb.BackendDelegate) tensor.Blob {
 		}
 		return r.blob(x.off, x.size)
 	default:
-		return bad(fb.FieldPosOr(p.Table(), ptefb.SlotBackendDelegateDataReferenceLocation), "unknown location %d", l)
+		return bad(fb.FieldPosOr(p.Table(), ptefb.SlotBackendDelegateDataReferenceLocation),
+			"unknown location %d", l)
 	}
 }
 
@@ -111,12 +116,13 @@ var payloadSigns = [...]struct {
 	{0, "\xcd\xab\x78\x56", "QNN context", "qnn"},
 }
 
-// Recognize names what a delegate's payload or a named blob looks like by its first bytes, of which
-// 16 are enough, and an extension for a file of it. Both are empty when nothing fits. It is a hint:
-// nothing is verified.
+// Recognize names what a delegate's payload or a named blob looks like by its first
+// bytes, of which 16 are enough, and an extension for a file of it. Both are empty when
+// nothing fits. It is a hint: nothing is verified.
 func Recognize(head []byte) (what, extension string) {
 	for _, s := range payloadSigns {
-		if len(head) >= s.at && strings.HasPrefix(string(head[s.at:min(len(head), s.at+len(s.sign))]), s.sign) {
+		if len(head) >= s.at && strings.HasPrefix(string(head[s.at:min(len(head),
+			s.at+len(s.sign))]), s.sign) {
 			return s.what, s.extension
 		}
 	}

@@ -15,17 +15,18 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Edit is a changed program on its way into another file; of a .bpte it is a .bpte again.
-// Without any change it writes the same bytes. Names are those of [Reader.Tensors] of the original,
-// and all changes apply at once: two tensors can swap their names.
+// An Edit is a changed program on its way into another file; of a .bpte it is a .bpte
+// again. Without any change it writes the same bytes. Names are those of [Reader.Tensors]
+// of the original, and all changes apply at once: two tensors can swap their names.
 //
-// [Edit.Replace] and an alignment that the segments already have leave the flatbuffer as it is,
-// and what this package does not know in it. The other changes take the flatbuffer apart and write
-// it again, with a header of ExecuTorch 1.0: nothing that the schema knows is lost, and a program
-// with content of a newer schema is refused with errors.ErrUnsupported.
+// [Edit.Replace] and an alignment that the segments already have leave the flatbuffer as
+// it is, and what this package does not know in it. The other changes take the flatbuffer
+// apart and write it again, with a header of ExecuTorch 1.0: nothing that the schema
+// knows is lost, and a program with content of a newer schema is refused with
+// errors.ErrUnsupported.
 //
-// The Reader must stay open until the file is written. An Edit is for one goroutine at a time.
-// After an error its state is not defined.
+// The Reader must stay open until the file is written. An Edit is for one goroutine at a
+// time. After an error its state is not defined.
 type Edit struct {
 	// AllowShared lets Replace change bytes that other tensors or payloads use too.
 	AllowShared bool
@@ -74,10 +75,10 @@ func (e *Edit) open() (err error) {
 	return err
 }
 
-// Rename gives the tensors of a name another fully qualified name. Most constants have none so far.
-// The name of an external tensor is its key in the .ptd, which has to be renamed too. It fails with
-// tensor.ErrNoTensor where there is no such tensor; that the name is taken is tensor.ErrDuplicate
-// from Write.
+// Rename gives the tensors of a name another fully qualified name. Most constants have
+// none so far. The name of an external tensor is its key in the .ptd, which has to be
+// renamed too. It fails with tensor.ErrNoTensor where there is no such tensor; that the
+// name is taken is tensor.ErrDuplicate from Write.
 func (e *Edit) Rename(old, new string) error {
 	if err := validName(new); err != nil {
 		return err
@@ -97,24 +98,27 @@ func (e *Edit) Rename(old, new string) error {
 
 func validName(name string) error {
 	if name == "" || strings.ContainsRune(name, 0) {
-		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed, tensor.Quote(name))
+		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed,
+			tensor.Quote(name))
 	}
 	return nil
 }
 
-// Remove fails with errors.ErrUnsupported: the instructions of a program need its tensors. See
-// [Edit.Externalize], which moves their bytes into a .ptd.
+// Remove fails with errors.ErrUnsupported: the instructions of a program need its
+// tensors. See [Edit.Externalize], which moves their bytes into a .ptd.
 func (e *Edit) Remove(name string) error {
 	if _, err := e.places(name); err != nil {
 		return err
 	}
-	return fmt.Errorf("pte: %s: %w: the instructions of a program need its tensors", tensor.Quote(name), errors.ErrUnsupported)
+	return fmt.Errorf("pte: %s: %w: the instructions of a program need its tensors",
+		tensor.Quote(name), errors.ErrUnsupported)
 }
 
-// Replace replaces the bytes of a constant or of the initial value of state. t must have its type,
-// shape and order, and stay readable until Write. The rest of the file keeps its bytes. It fails
-// with a *SharedError if tensors of another name use the same bytes, unless AllowShared is set, and
-// with errors.ErrUnsupported if the tensor has no bytes in the program.
+// Replace replaces the bytes of a constant or of the initial value of state. t must have
+// its type, shape and order, and stay readable until Write. The rest of the file keeps
+// its bytes. It fails with a *SharedError if tensors of another name use the same bytes,
+// unless AllowShared is set, and with errors.ErrUnsupported if the tensor has no bytes in
+// the program.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	all, err := e.places(name)
 	if err != nil {
@@ -135,15 +139,16 @@ func (e *Edit) ReplaceValue(method string, value int, t *tensor.Tensor) error {
 		return fmt.Errorf("pte: %w: no method %s", tensor.ErrNoTensor, tensor.Quote(method))
 	}
 	if _, ok := m.Value(value).Tensor(); !ok {
-		return fmt.Errorf("pte: %w: value %d of %s", tensor.ErrNoTensor, value, tensor.Quote(method))
+		return fmt.Errorf("pte: %w: value %d of %s", tensor.ErrNoTensor, value,
+			tensor.Quote(method))
 	}
 	p := place{int32(m.index), int32(value)}
 	return e.replace(p, e.r.value(p).name(), t)
 }
 
-// Modernize writes what the runtime loads today: constants inside the flatbuffer, as ExecuTorch
-// wrote them until 0.3, move into a segment, and an older extended header becomes that of
-// ExecuTorch 1.0.
+// Modernize writes what the runtime loads today: constants inside the flatbuffer, as
+// ExecuTorch wrote them until 0.3, move into a segment, and an older extended header
+// becomes that of ExecuTorch 1.0.
 func (e *Edit) Modernize() error {
 	e.modern = true
 	if e.r.constants.len() > 0 {
@@ -159,9 +164,10 @@ func (e *Edit) Modernize() error {
 // Unwrap leaves out the test cases of a .bpte: the program is written alone.
 func (e *Edit) Unwrap() { e.unwrap = true }
 
-// Write writes the program, and of a .bpte its test cases around it. It never seeks. Of opts
-// SegmentAlignment aligns the file offsets of all segments, and TensorAlignment constants that
-// change their place; zero keeps what the file has. The other options are an error.
+// Write writes the program, and of a .bpte its test cases around it. It never seeks. Of
+// opts SegmentAlignment aligns the file offsets of all segments, and TensorAlignment
+// constants that change their place; zero keeps what the file has. The other options are
+// an error.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := e.output(ctx, opts)
 	if err != nil {
@@ -170,8 +176,8 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return o.writeTo(ctx, w)
 }
 
-// WriteFile is Write into a file, which appears whole or not at all. It may be the file that is
-// being read: the Reader goes on with the old one.
+// WriteFile is Write into a file, which appears whole or not at all. It may be the file
+// that is being read: the Reader goes on with the old one.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	o, err := e.output(ctx, opts)
 	if err != nil {
@@ -270,7 +276,8 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		if e.upgrades() {
 			length, size = headerLength, end-r.at-base
 			if root := int64(pos(r.root)); root < 8+headerLength {
-				return nil, malformed(r.at, "root", "a header of %d bytes does not fit before the table at %d", headerLength, root)
+				return nil, malformed(r.at, "root",
+					"a header of %d bytes does not fit before the table at %d", headerLength, root)
 			}
 		}
 		if h.SegmentBase == 0 {
@@ -279,7 +286,8 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 			putHeader(head, length, moved, size)
 		}
 	}
-	// What is between flatbuffer and base is padding; if the base stays, it stays as it is.
+	// What is between flatbuffer and base is padding; if the base stays, it stays as it
+	// is.
 	if moved == base {
 		o.pieces = e.original(r.at+h.ProgramSize, base-h.ProgramSize, h.ProgramSize)
 	}
@@ -289,7 +297,8 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 	return o, nil
 }
 
-// original returns the bytes of a range of the file, with what is replaced, to be written at at.
+// original returns the bytes of a range of the file, with what is replaced, to be written
+// at at.
 func (e *Edit) original(off, size, at int64) []piece {
 	var all []piece
 	keep := func(end int64) {
@@ -299,7 +308,10 @@ func (e *Edit) original(off, size, at int64) []piece {
 		}
 	}
 	end := off + size
-	i, _ := slices.BinarySearchFunc(e.replaced, off, func(x piece, off int64) int { return cmp.Compare(x.off+x.size, off+1) })
+	i, _ := slices.BinarySearchFunc(e.replaced, off, func(x piece,
+		off int64) int {
+		return cmp.Compare(x.off+x.size, off+1)
+	})
 	for ; i < len(e.replaced) && e.replaced[i].off < end; i++ {
 		x := e.replaced[i]
 		from, to := max(x.off, off), min(x.off+x.size, end)
@@ -327,7 +339,8 @@ func (e *Edit) finalNames() error {
 			name = old
 		}
 		if first, ok := owner[name]; ok && first != old {
-			return fmt.Errorf("pte: %w: %s and %s would both be %s", tensor.ErrDuplicate, tensor.Quote(first), tensor.Quote(old), tensor.Quote(name))
+			return fmt.Errorf("pte: %w: %s and %s would both be %s", tensor.ErrDuplicate,
+				tensor.Quote(first), tensor.Quote(old), tensor.Quote(name))
 		}
 		owner[name] = old
 	}

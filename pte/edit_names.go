@@ -34,18 +34,23 @@ func (e *Edit) changeBlob(name string, c blobChange) error {
 	return nil
 }
 
-// RenameBlob gives named data another key; both are named/KEY, as in [Reader.Blobs]. Delegates look
-// for blobs by their keys, so that one that lacks its own does not run any more.
+// RenameBlob gives named data another key; both are named/KEY, as in [Reader.Blobs].
+// Delegates look for blobs by their keys, so that one that lacks its own does not run any
+// more.
 func (e *Edit) RenameBlob(old, new string) error {
 	key, ok := strings.CutPrefix(new, blobPrefix)
 	if !ok || strings.ContainsRune(key, 0) {
-		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, tensor.Quote(new), blobPrefix)
+		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, tensor.Quote(new),
+			blobPrefix)
 	}
 	return e.changeBlob(old, blobChange{key: key})
 }
 
 // RemoveBlob leaves out named data. What nothing else refers to leaves the file.
-func (e *Edit) RemoveBlob(name string) error { return e.changeBlob(name, blobChange{removed: true}) }
+func (e *Edit) RemoveBlob(name string) error {
+	return e.changeBlob(name,
+		blobChange{removed: true})
+}
 
 func (b *rebuild) renameBlobs() error {
 	owner := make(map[string]string) // the original key
@@ -62,7 +67,8 @@ func (b *rebuild) renameBlobs() error {
 			b.named[i].SetString(ptefb.SlotNamedDataKey, key)
 		}
 		if first, ok := owner[key]; ok && first != old {
-			return fmt.Errorf("pte: %w: %s and %s would both have the key %s", tensor.ErrDuplicate, tensor.Quote(first), tensor.Quote(old), tensor.Quote(key))
+			return fmt.Errorf("pte: %w: %s and %s would both have the key %s", tensor.ErrDuplicate,
+				tensor.Quote(first), tensor.Quote(old), tensor.Quote(key))
 		}
 		owner[key] = old
 		left = append(left, b.named[i])
@@ -74,9 +80,9 @@ func (b *rebuild) renameBlobs() error {
 	return nil
 }
 
-// SetMetadata makes the constant getter of that name return value, an int, int64, bool, float64,
-// string or nil for None. It replaces a getter of that name; any other method of the name is an
-// error.
+// SetMetadata makes the constant getter of that name return value, an int, int64, bool,
+// float64, string or nil for None. It replaces a getter of that name; any other method of
+// the name is an error.
 func (e *Edit) SetMetadata(name string, value any) error {
 	if _, ok := value.(*tensor.Tensor); ok {
 		return fmt.Errorf("pte: metadata %s: %w: a tensor", tensor.Quote(name), tensor.ErrDType)
@@ -87,7 +93,8 @@ func (e *Edit) SetMetadata(name string, value any) error {
 		return err
 	}
 	if m, ok := e.r.Program().Method(name); ok && !m.IsGetter() {
-		return fmt.Errorf("pte: %w: %s is a method that computes, not metadata", tensor.ErrDuplicate, tensor.Quote(name))
+		return fmt.Errorf("pte: %w: %s is a method that computes, not metadata",
+			tensor.ErrDuplicate, tensor.Quote(name))
 	}
 	if err := e.open(); err != nil {
 		return err
@@ -99,14 +106,16 @@ func (e *Edit) SetMetadata(name string, value any) error {
 	return nil
 }
 
-// SetAttribute sets the constant getter of that name. The value is read as the type of the old one;
-// where there is none, it is true or false, an integer, a float or text, as it looks.
+// SetAttribute sets the constant getter of that name. The value is read as the type of
+// the old one; where there is none, it is true or false, an integer, a float or text, as
+// it looks.
 func (e *Edit) SetAttribute(key, value string) error {
 	var old any
 	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
 		v := m.Outputs()[0]
 		if k := v.Kind(); k.IsList() || k == KindTensor || k == KindDoubleList || k == KindBoolList {
-			return fmt.Errorf("pte: attribute %s: %w: the old value is a %v", tensor.Quote(key), tensor.ErrDType, k)
+			return fmt.Errorf("pte: attribute %s: %w: the old value is a %v", tensor.Quote(key),
+				tensor.ErrDType, k)
 		}
 		old = v.constant()
 	}
@@ -117,13 +126,15 @@ func (e *Edit) SetAttribute(key, value string) error {
 	return e.SetMetadata(key, x)
 }
 
-// likeBefore reads a value of the type of the old one; where that is nil, as what it looks like.
+// likeBefore reads a value of the type of the old one; where that is nil, as what it
+// looks like.
 func likeBefore(old any, text string) (any, error) {
 	n, notInt := strconv.ParseInt(text, 10, 64)
 	f, notFloat := strconv.ParseFloat(text, 64)
 	b, notBool := text == "true", text != "true" && text != "false"
 	wrong := func(what string) error {
-		return fmt.Errorf("%w: %s is not %s, as the old value is", tensor.ErrDType, tensor.Quote(text), what)
+		return fmt.Errorf("%w: %s is not %s, as the old value is", tensor.ErrDType,
+			tensor.Quote(text), what)
 	}
 	switch old.(type) {
 	case int64:
@@ -184,7 +195,10 @@ func (b *rebuild) setGetters() error {
 		if err := one.Write(&w, nil); err != nil {
 			return err
 		}
-		tree, err := fb.Take(w.Bytes(), &ptefb.Schema, ptefb.TableProgram, func(int, int) int { return 1 })
+		tree, err := fb.Take(w.Bytes(), &ptefb.Schema, ptefb.TableProgram, func(int,
+			int) int {
+			return 1
+		})
 		if err != nil {
 			return err
 		}

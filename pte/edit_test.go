@@ -83,7 +83,8 @@ func TestRebuildingLosesNothing(t *testing.T) {
 			}
 			got := rewritten(t, e)
 			sameFacts(t, r, got, "header")
-			// What was absent, empty or stored as a default is so again: taken apart once more, the trees agree.
+			// What was absent, empty or stored as a default is so again: taken apart once
+			// more, the trees agree.
 			f := NewEdit(got)
 			if err := f.open(); err != nil {
 				t.Fatal(err)
@@ -112,7 +113,8 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-// oldProgram is a program as ExecuTorch 0.7 wrote it, with its 24-byte header, or as 0.2 did, with constants inside.
+// oldProgram is a program as ExecuTorch 0.7 wrote it, with its 24-byte header, or as 0.2
+// did, with constants inside.
 func oldPrograms(t testing.TB) []string {
 	t.Helper()
 	all, err := filepath.Glob("../testdata/pte/generation-*.pte")
@@ -401,8 +403,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceEverywhere replaces weights with themselves and with others, alone and together with
-// changes that rebuild the flatbuffer.
+// TestReplaceEverywhere replaces weights with themselves and with others, alone and
+// together with changes that rebuild the flatbuffer.
 func TestReplaceEverywhere(t *testing.T) {
 	for _, name := range programs(t) {
 		for _, rebuild := range []bool{false, true} {

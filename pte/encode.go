@@ -29,7 +29,8 @@ func (o *WriterOptions) alignments() (segment, data int64, err error) {
 	return segment, data, nil
 }
 
-// output makes the flatbuffer and lays out the payloads. It reads none of them, but for DedupSHA256 and inline ones.
+// output makes the flatbuffer and lays out the payloads. It reads none of them, but for
+// DedupSHA256 and inline ones.
 func (b *Builder) output(opts *WriterOptions) (*output, error) {
 	if opts == nil {
 		opts = new(WriterOptions)
@@ -90,8 +91,8 @@ type reference struct {
 	index  int
 }
 
-// data decides where each payload goes: constants, initial values, delegates, named data, a segment each, in the order of
-// ExecuTorch's serializer.
+// data decides where each payload goes: constants, initial values, delegates, named data,
+// a segment each, in the order of ExecuTorch's serializer.
 func (e *encoder) data(tensorAlign int64) error {
 	e.segments = make([]dataSegment, 1)
 	e.constants = []uint64{0}
@@ -120,7 +121,8 @@ func (e *encoder) data(tensorAlign int64) error {
 			if shared {
 				continue
 			}
-			off, err := s.append(whole(t.data.Data), t.data.Data.Size(), max(tensorAlign, int64(t.dtype.Align())))
+			off, err := s.append(whole(t.data.Data), t.data.Data.Size(), max(tensorAlign,
+				int64(t.dtype.Align())))
 			if err != nil {
 				return err
 			}
@@ -225,7 +227,8 @@ func (e *encoder) program() ([]byte, error) {
 	var total int64
 	for _, p := range e.inlined {
 		if total += p.Size(); total < 0 || total > math.MaxInt32 {
-			return nil, fmt.Errorf("pte: %w: inline payloads do not fit the 2 GiB of a flatbuffer", tensor.ErrLimit)
+			return nil, fmt.Errorf("pte: %w: inline payloads do not fit the 2 GiB of a flatbuffer",
+				tensor.ErrLimit)
 		}
 	}
 	inlined := make([]fb.Offset, len(e.inlined))
@@ -311,7 +314,7 @@ func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
 	inputs, outputs := e.u32s(m.inputs), e.u32s(m.outputs)
 	chains := b.Offsets([]fb.Offset{e.chain(m)})
 	operators := tables(e, m.opNames, func(o *Operator) fb.Offset {
-		name, overload := b.String(o.Name), b.String(o.Overload) // never absent: tools of ExecuTorch want it
+		name, overload := b.String(o.Name), b.String(o.Overload) // never absent: ExecuTorch's tools require it
 		b.Begin()
 		b.Ref(ptefb.SlotOperatorName, name)
 		b.Ref(ptefb.SlotOperatorOverload, overload)
@@ -445,7 +448,8 @@ func (e *encoder) tensor(t *tensorValue, place Place) fb.Offset {
 		b.Begin()
 		b.Ref(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
 		if t.role.External() {
-			b.Scalar(ptefb.SlotExtraTensorInfoLocation, 1, uint64(ptefb.TensorDataLocationEXTERNAL), 0)
+			b.Scalar(ptefb.SlotExtraTensorInfoLocation, 1,
+				uint64(ptefb.TensorDataLocationEXTERNAL), 0)
 		}
 		b.Scalar(ptefb.SlotExtraTensorInfoDeviceType, 1, uint64(uint8(t.device.Type)), 0)
 		b.Scalar(ptefb.SlotExtraTensorInfoDeviceIndex, 1, uint64(uint8(t.device.Index)), 0)
@@ -483,7 +487,8 @@ func (e *encoder) chain(m *MethodBuilder) fb.Offset {
 			b.Scalar(ptefb.SlotMoveCallMoveTo, 4, uint64(uint32(i.to)), 0)
 			b.Scalar(ptefb.SlotMoveCallMoveFrom, 4, uint64(uint32(i.index)), 0)
 		case OpJumpFalse:
-			b.Scalar(ptefb.SlotJumpFalseCallDestinationInstruction, 4, uint64(uint32(i.label.at)), 0)
+			b.Scalar(ptefb.SlotJumpFalseCallDestinationInstruction, 4, uint64(uint32(i.label.at)),
+				0)
 			b.Scalar(ptefb.SlotJumpFalseCallCondValueIndex, 4, uint64(uint32(i.index)), 0)
 		case OpFree:
 			b.Scalar(ptefb.SlotFreeCallValueIndex, 4, uint64(uint32(i.index)), 0)
@@ -533,7 +538,8 @@ func (e *encoder) delegate(d *delegate, r reference) fb.Offset {
 	b.Begin()
 	b.Scalar(ptefb.SlotBackendDelegateDataReferenceIndex, 4, uint64(r.index), 0)
 	if !r.inline {
-		b.Scalar(ptefb.SlotBackendDelegateDataReferenceLocation, 1, uint64(ptefb.DataLocationSEGMENT), 0)
+		b.Scalar(ptefb.SlotBackendDelegateDataReferenceLocation, 1,
+			uint64(ptefb.DataLocationSEGMENT), 0)
 	}
 	processed := b.End()
 	b.Begin()

@@ -19,8 +19,8 @@ type Entry struct {
 	*tensor.Tensor
 	Method Method
 	Value  int // index in the method's values
-	// Buffer is data_buffer_idx. Tensors with the same one, of the same kind, share their bytes,
-	// also across methods; 0 for tensors that have no bytes in the program.
+	// Buffer is data_buffer_idx. Tensors with the same one, of the same kind, share their
+	// bytes, also across methods; 0 for tensors that have no bytes in the program.
 	Buffer uint32
 	Role   Role
 }
@@ -41,7 +41,8 @@ func (v Value) name() string {
 func (v Value) entry() *Entry {
 	t, _ := v.table()
 	shape, order := shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
-	x := &tensor.Tensor{Name: v.name(), DType: executorch.DType(int8(t.ScalarType())), Shape: shape, Order: order}
+	x := &tensor.Tensor{Name: v.name(), DType: executorch.DType(int8(t.ScalarType())),
+		Shape: shape, Order: order}
 	e := &Entry{Tensor: x, Method: v.m, Value: v.index, Role: roleOf(&t)}
 	if e.Role.External() {
 		x.External = true
@@ -73,17 +74,20 @@ func (m Method) data(e *Entry, t *ptefb.Tensor) tensor.Blob {
 		return bad(r.fault(wrong, at(ptefb.SlotTensorDataBufferIdx), field("data_buffer_idx")))
 	}
 	if dims := t.DimOrderBytes(); len(dims) != len(e.Shape) || e.Order == nil && !rowMajor(dims) {
-		return bad(r.malformed(at(ptefb.SlotTensorDimOrder), field("dim_order"), "not a permutation of %d dimensions", len(e.Shape)))
+		return bad(r.malformed(at(ptefb.SlotTensorDimOrder), field("dim_order"),
+			"not a permutation of %d dimensions", len(e.Shape)))
 	}
 	if !e.DType.Known() {
 		// Its length is not known: all bytes up to the next one stand for it.
 		return tensor.NewBlob(&opaque{blobSource: r.extentOf(limit), word: word})
 	}
 	if !known {
-		return bad(r.malformed(at(ptefb.SlotTensorSizes), field("sizes"), "%v of %v is negative or overflows", e.Shape, e.DType))
+		return bad(r.malformed(at(ptefb.SlotTensorSizes), field("sizes"),
+			"%v of %v is negative or overflows", e.Shape, e.DType))
 	}
 	if size > limit.size {
-		return bad(r.malformed(at(ptefb.SlotTensorDataBufferIdx), field("data_buffer_idx"), tooLong, size, limit.size))
+		return bad(r.malformed(at(ptefb.SlotTensorDataBufferIdx), field("data_buffer_idx"),
+			tooLong, size, limit.size))
 	}
 	return r.blob(limit.off, size)
 }
@@ -96,17 +100,19 @@ func (r *Reader) malformed(pos int, field, format string, args ...any) error {
 	return malformed(r.at+int64(pos), field, format, args...)
 }
 
-var errUninitialized = fmt.Errorf("pte: %w: the program has no initial value for this state", errors.ErrUnsupported)
+var errUninitialized = fmt.Errorf("pte: %w: the program has no initial value for this state",
+	errors.ErrUnsupported)
 
-// Uninitialized reports whether t, a tensor of a Reader, is state without an initial value: it
-// has a name, dtype and shape, but no bytes before the program runs, and reading it fails.
+// Uninitialized reports whether t, a tensor of a Reader, is state without an initial
+// value: it has a name, dtype and shape, but no bytes before the program runs, and
+// reading it fails.
 func Uninitialized(t *tensor.Tensor) bool {
 	m, ok := t.Data.Source().(*missing)
 	return ok && m.err == errUninitialized
 }
 
-// A fault is why there are no bytes where an index points. Without a field of its own it is the
-// index that is wrong.
+// A fault is why there are no bytes where an index points. Without a field of its own it
+// is the index that is wrong.
 type fault struct {
 	pos         int // in the flatbuffer
 	field, text string
@@ -138,7 +144,8 @@ func (r *Reader) pool(t *ptefb.SubsegmentOffsets, name string) pool {
 	if i := t.SegmentIndex(); int64(i) < int64(len(r.segments)) {
 		p.segment = r.segments[i].extent
 	} else {
-		p.bad = &fault{fb.FieldPosOr(t.Table(), ptefb.SlotSubsegmentOffsetsSegmentIndex), name + ".segment_index", fmt.Sprintf("%d of %d segments", i, len(r.segments))}
+		p.bad = &fault{fb.FieldPosOr(t.Table(), ptefb.SlotSubsegmentOffsetsSegmentIndex),
+			name + ".segment_index", fmt.Sprintf("%d of %d segments", i, len(r.segments))}
 	}
 	return p
 }
@@ -146,8 +153,8 @@ func (r *Reader) pool(t *ptefb.SubsegmentOffsets, name string) pool {
 // len is the number of pieces, the placeholder included.
 func (p *pool) len() int { return len(p.offsets) / 8 }
 
-// piece is where element i begins, and how many bytes there are from there to the end of the
-// segment.
+// piece is where element i begins, and how many bytes there are from there to the end of
+// the segment.
 func (p *pool) piece(i uint32) (extent, *fault) {
 	if int64(i) >= int64(p.len()) {
 		return extent{}, &fault{text: fmt.Sprintf("%d of %d offsets", i, p.len())}
@@ -158,13 +165,14 @@ func (p *pool) piece(i uint32) (extent, *fault) {
 	o := u64s(p.offsets, int(i))
 	if o > uint64(p.segment.size) {
 		pos := fb.FieldTarget(p.t.Table(), ptefb.SlotSubsegmentOffsetsOffsets) + 4 + 8*int(i)
-		return extent{}, &fault{pos, fmt.Sprintf("%s.offsets[%d]", p.name, i), fmt.Sprintf("%d is beyond a segment of %d bytes", o, p.segment.size)}
+		return extent{}, &fault{pos, fmt.Sprintf("%s.offsets[%d]", p.name, i),
+			fmt.Sprintf("%d is beyond a segment of %d bytes", o, p.segment.size)}
 	}
 	return extent{p.segment.off + int64(o), p.segment.size - int64(o)}, nil
 }
 
-// stored finds where a constant or an initial value begins, and how many bytes there are from there
-// to the end of what holds it.
+// stored finds where a constant or an initial value begins, and how many bytes there are
+// from there to the end of what holds it.
 func (r *Reader) stored(role Role, buffer uint32) (extent, *fault) {
 	if role == RoleConstant {
 		return r.constant(buffer)
@@ -177,7 +185,8 @@ func (r *Reader) stored(role Role, buffer uint32) (extent, *fault) {
 	if _, bad := r.constant(buffer); bad == nil {
 		hint = "; it may be meant for the list of constants, as some exporters have it"
 	}
-	return extent{}, &fault{text: fmt.Sprintf("%d, but the program has no initial values%s", buffer, hint)}
+	return extent{}, &fault{text: fmt.Sprintf("%d, but the program has no initial values%s",
+		buffer, hint)}
 }
 
 func (r *Reader) constant(buffer uint32) (extent, *fault) {
@@ -192,7 +201,8 @@ func (r *Reader) constant(buffer uint32) (extent, *fault) {
 	r.root.ConstantBuffer(&t, int(buffer))
 	x, ok := r.inline(t.Table(), ptefb.SlotBufferStorage)
 	if !ok {
-		return extent{}, &fault{int(t.Table().Pos), fmt.Sprintf("constant_buffer[%d].storage", buffer), "absent"}
+		return extent{}, &fault{int(t.Table().Pos), fmt.Sprintf("constant_buffer[%d].storage",
+			buffer), "absent"}
 	}
 	return x, nil
 }

@@ -9,13 +9,15 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Externalize takes constants and initial values out of the program and answers them, under the keys that they must have
-// in the .ptd which the runtime is then given beside the program. choose is asked for the key of each; the empty string
-// leaves a tensor where it is. nil takes all constants, under the names that [Reader.Tensors] gives; state keeps its
+// Externalize takes constants and initial values out of the program and returns them,
+// under the keys that they must have in the .ptd which the runtime is then given in
+// addition. choose returns the key of each; the empty string leaves a tensor where it is.
+// nil takes all constants, under the names that [Reader.Tensors] gives; state keeps its
 // values.
 //
-// Tensors that agree in bytes, type, shape and order have one key, the first one's. Two tensors that differ cannot share
-// a key, and no key may be that of a named blob, which the .ptd would hide from delegates.
+// Tensors that agree in bytes, type, shape and order have one key, the first one's. Two
+// tensors that differ cannot share a key, and no key may be that of a named blob, which
+// the .ptd would hide from delegates.
 func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error) {
 	if err := e.open(); err != nil {
 		return nil, err
@@ -67,7 +69,8 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		}
 		info := e.rebuild.extra(node)
 		info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key)
-		info.SetScalar(ptefb.SlotExtraTensorInfoLocation, 1, uint64(ptefb.TensorDataLocationEXTERNAL))
+		info.SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
+			uint64(ptefb.TensorDataLocationEXTERNAL))
 		if of != x.Method.index {
 			of = x.Method.index
 			clear(outputs)
@@ -96,14 +99,16 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	return out, nil
 }
 
-// returned is the data_buffer_idx of an external constant that a method returns. The runtime ignores the number of an external
-// tensor, but answers of one without that its memory is for the caller to give: callers then put empty memory in the place of
-// the constant.
+// returned is the data_buffer_idx of an external constant that a method returns. The
+// runtime ignores the number of an external tensor, but reports of one without it that
+// the caller provides its memory: callers then put empty memory in the place of the
+// constant.
 const returned = 1
 
-// Internalize takes tensors that are external into the program: those for whose names lookup has one. Each must have
-// exactly the type, shape and order that the program wants. They keep their names. It answers how many it took; the
-// tensors that lookup gave must stay readable until the program is written.
+// Internalize takes tensors that are external into the program: those for whose names
+// lookup has one. Each must have exactly the type, shape and order that the program
+// requires. They keep their names. It returns how many it took; the tensors that lookup
+// gave must stay readable until the program is written.
 func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error) {
 	if err := e.open(); err != nil {
 		return 0, err
@@ -125,7 +130,8 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 			return n, fmt.Errorf("pte: %w: %w", tensor.ErrMalformed, err)
 		}
 		if t.External {
-			return n, fmt.Errorf("pte: %w: external tensor %s is itself external", errors.ErrUnsupported, tensor.Quote(t.Name))
+			return n, fmt.Errorf("pte: %w: external tensor %s is itself external",
+				errors.ErrUnsupported, tensor.Quote(t.Name))
 		}
 		node.Child(ptefb.SlotTensorExtraTensorInfo).Remove(ptefb.SlotExtraTensorInfoLocation)
 		e.rebuild.added[node] = t

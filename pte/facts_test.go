@@ -18,9 +18,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// What ExecuTorch's own reader says of a program, compared with ours field by field: for the exporter's programs in
-// testdata, and for those that interop/pte/generations.py makes with the serializers of seven releases (interop/pte.sh
-// gives their folder in TENSORFILE_PTE_GENERATIONS).
+// What ExecuTorch's own reader says of a program, compared with ours field by field: for
+// the exporter's programs in testdata, and for those that interop/pte/generations.py
+// makes with the serializers of seven releases (interop/pte.sh gives their directory in
+// TENSORFILE_PTE_GENERATIONS).
 
 func programs(t testing.TB) []string {
 	t.Helper()
@@ -231,7 +232,7 @@ func TestExporterFacts(t *testing.T) {
 func TestGenerationFacts(t *testing.T) {
 	dir := os.Getenv("TENSORFILE_PTE_GENERATIONS")
 	if dir == "" {
-		t.Skip("TENSORFILE_PTE_GENERATIONS names no folder: run by interop/pte.sh")
+		t.Skip("TENSORFILE_PTE_GENERATIONS names no directory: run by interop/pte.sh")
 	}
 	files, err := filepath.Glob(dir + "/*/*.pte")
 	if err != nil || len(files) == 0 {
@@ -248,7 +249,8 @@ func TestGenerationFacts(t *testing.T) {
 	}
 }
 
-// TestOddProgramsRuntime holds Verify against the runtime: it loads every method of a program that verifies and lacks nothing.
+// TestOddProgramsRuntime holds Verify against the runtime: it loads every method of a
+// program that verifies and lacks nothing.
 func TestOddProgramsRuntime(t *testing.T) {
 	run := etrun(t)
 	files, err := filepath.Glob(os.Getenv("TENSORFILE_PTE_GENERATIONS") + "/odd-*/load-*.pte")

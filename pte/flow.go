@@ -10,8 +10,8 @@ type Flow struct {
 // A Step is an instruction with the data that it reads and writes.
 type Step struct {
 	Instruction Instruction
-	// Reads has each value once, of lists the elements. A value that several moves write, as
-	// branches do, has a source for each.
+	// Reads has each value once, of lists the elements. A value that several moves write,
+	// as branches do, has a source for each.
 	Reads  []Source
 	Writes []int // values
 }
@@ -19,27 +19,30 @@ type Step struct {
 // A Source is where data that is read comes from.
 type Source struct {
 	Value int // the value that is read
-	// Origin is the value that was written or stored: Value itself, or for a view that the
-	// exporter elided the value of which it is a view.
+	// Origin is the value that was written or stored: Value itself, or for a view that
+	// the exporter elided the value of which it is a view.
 	Origin int
-	// Step is the index of the step that wrote Origin, -1 for an input, a stored tensor, or a
-	// value that nothing writes.
+	// Step is the index of the step that wrote Origin, -1 for an input, a stored tensor,
+	// or a value that nothing writes.
 	Step int
 }
 
-// maxFlowElements bounds the elements of lists, which may name values any number of times.
+// maxFlowElements bounds the elements of lists, which may name values any number of
+// times.
 const maxFlowElements = 1 << 20
 
 // Flow follows the data through the instructions in their order; jumps are not followed.
 //
-// It follows memory, not only values: exporters elide views by default, which leaves a value that
-// no instruction writes, at the place of memory of the tensor that it is a view of. Which
-// arguments a delegate writes the file does not say: what was written before is read, and the
-// values after those are written.
+// It follows memory, not only values: exporters elide views by default, which leaves a
+// value that no instruction writes, at the place of memory of the tensor that it is a
+// view of. Which arguments a delegate writes the file does not say: what was written
+// before is read, and the values after those are written.
 //
-// Where the lists of a method have more than a million elements in all, the rest is left out.
+// Where the lists of a method have more than a million elements in all, the rest is left
+// out.
 func (m Method) Flow() Flow {
-	f := flow{m: m, from: make(map[int][]int), moved: make(map[int]bool), places: make(map[Place]int), operators: m.Operators()}
+	f := flow{m: m, from: make(map[int][]int), moved: make(map[int]bool),
+		places: make(map[Place]int), operators: m.Operators()}
 	f.scan()
 	for _, v := range m.Inputs() {
 		f.write(v.index, -1, false)
@@ -90,10 +93,11 @@ type flow struct {
 	budget    int           // of elements of lists, and of sources of one value
 }
 
-// scan notes the last step at which each value is named, for outputs of the method one after the
-// last step, and what kernels and moves write.
+// scan notes the last step at which each value is named, for outputs of the method one
+// after the last step, and what kernels and moves write.
 func (f *flow) scan() {
-	f.budget, f.computed, f.last = maxFlowElements, make(map[int]bool), make([]int, f.m.NumValues())
+	f.budget, f.computed, f.last = maxFlowElements, make(map[int]bool), make([]int,
+		f.m.NumValues())
 	step := 0
 	name := func(v int) {
 		if v >= 0 && v < len(f.last) {
@@ -115,8 +119,9 @@ func (f *flow) scan() {
 	f.budget = maxFlowElements
 }
 
-// writes returns the values that a kernel or a move writes. The arguments of a kernel end with
-// what it returns, of a list its elements; et_copy_index writes into its first argument.
+// writes returns the values that a kernel or a move writes. The arguments of a kernel end
+// with what it returns, of a list its elements; et_copy_index writes into its first
+// argument.
 func (f *flow) writes(i Instruction) []int {
 	switch i.Opcode() {
 	case OpKernelCall:
@@ -149,7 +154,8 @@ func (f *flow) elements(v int) []int {
 	return items
 }
 
-// write notes that a step writes a value. Moves add to each other: branches end with them.
+// write notes that a step writes a value. Moves add to each other: branches end with
+// them.
 func (f *flow) write(v, step int, move bool) {
 	if move && f.moved[v] {
 		f.from[v] = append(f.from[v], step)
@@ -184,7 +190,8 @@ func (f *flow) sources(v int) []Source {
 	return all
 }
 
-// read adds what a step reads: all of args but what it writes, of which only state is read.
+// read adds what a step reads: all of args but what it writes, of which only state is
+// read.
 func (f *flow) read(s *Step, args []int) {
 	seen := make(map[int]bool)
 	for _, v := range s.Writes {
@@ -205,10 +212,10 @@ func (f *flow) read(s *Step, args []int) {
 	}
 }
 
-// delegateInputs returns how many of the arguments of a delegate are read. Inputs come before
-// outputs, of which there is at least one. A tensor that nothing wrote, at a place that was
-// written, is either a view that was elided or an output that reuses the memory: it is an output
-// if a later step or the caller uses it.
+// delegateInputs returns how many of the arguments of a delegate are read. Inputs come
+// before outputs, of which there is at least one. A tensor that nothing wrote, at a place
+// that was written, is either a view that was elided or an output that reuses the memory:
+// it is an output if a later step or the caller uses it.
 func (f *flow) delegateInputs(args []int, step int) int {
 	n := 0
 	for k, v := range args {

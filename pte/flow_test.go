@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// TestFlowIsWhole follows the data of what the exporter wrote: nothing that is computed is lost,
-// and nothing is read that was not computed, given or stored.
+// TestFlowIsWhole follows the data of what the exporter wrote: nothing that is computed
+// is lost, and nothing is read that was not computed, given or stored.
 func TestFlowIsWhole(t *testing.T) {
 	files, err := filepath.Glob("../testdata/pte/export-*.pte")
 	if err != nil || len(files) < 30 {

@@ -17,7 +17,8 @@ func seeds(f *testing.F) {
 	f.Add(amplified(50))
 }
 
-// within runs do, which is to take no longer than limit when the machine has time for it, and ends the process if it has no end.
+// within runs do, which is to take no longer than limit when the machine has time for it,
+// and ends the process if it has no end.
 func within(t *testing.T, limit time.Duration, do func()) {
 	defer time.AfterFunc(20*limit, func() { panic("it does not end") }).Stop()
 	if d := readtest.Took(limit, do); d > limit {

@@ -9,24 +9,28 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The runtime reads this many bytes before anything else, and loads no file that is shorter.
+// The runtime reads this many bytes before anything else, and loads no file that is
+// shorter.
 const headBytes = 64
 
-// A Header is the extended header, which a program has when bytes follow its flatbuffer. Its fields count from the first
-// byte of the program, which in a .bpte is not that of the file.
+// A Header is the extended header, which a program has when bytes follow its flatbuffer.
+// Its fields count from the first byte of the program, which in a .bpte is not that of
+// the file.
 type Header struct {
-	// Length is the header's own length field: 24 until ExecuTorch 0.7, 32 since 1.0, 0 when the program has none.
+	// Length is the header's own length field: 24 until ExecuTorch 0.7, 32 since 1.0, 0
+	// when the program has none.
 	Length int64
 	// ProgramSize is the length of the flatbuffer from byte 0, header included.
 	ProgramSize int64
 	// SegmentBase is where offsets of segments count from; 0 when there are none.
 	SegmentBase int64
-	// SegmentDataSize is the length from SegmentBase to the end of the last segment; 0 when the header is too old to
-	// tell.
+	// SegmentDataSize is the length from SegmentBase to the end of the last segment; 0 in
+	// an old header.
 	SegmentDataSize int64
 }
 
-// Generation names the layout of the header: "32", "24", "none", or the length of one that is newer than this package.
+// Generation names the layout of the header: "32", "24", "none", or the length of one
+// that is newer than this package.
 func (h Header) Generation() string {
 	if h.Length == 0 {
 		return "none"
@@ -39,14 +43,16 @@ func malformed(off int64, field, format string, args ...any) error {
 }
 
 func fail(class error, off int64, field, format string, args ...any) error {
-	return &tensor.FormatError{Format: "pte", Offset: off, Field: field, Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
+	return &tensor.FormatError{Format: "pte", Offset: off, Field: field,
+		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
-// identify reads the first bytes of a program, at byte at of the file, and reports whether it is
-// a bundle.
+// identify reads the first bytes of a program, at byte at of the file, and reports
+// whether it is a bundle.
 func identify(head []byte, at int64) (bundle bool, err error) {
 	if len(head) < 8 {
-		return false, fail(io.ErrUnexpectedEOF, at, "", "%d bytes are too few for a program", len(head))
+		return false, fail(io.ErrUnexpectedEOF, at, "",
+			"%d bytes are too few for a program", len(head))
 	}
 	switch id := string(head[4:8]); {
 	case id == "ET12":
@@ -54,7 +60,8 @@ func identify(head []byte, at int64) (bundle bool, err error) {
 	case id == "BP08":
 		return true, nil
 	case (id[:2] == "ET" || id[:2] == "BP") && alphanumeric(id[2:]):
-		return false, fail(errors.ErrUnsupported, at+4, "file_identifier", "%s is another generation of the format than ET12", tensor.Quote(id))
+		return false, fail(errors.ErrUnsupported, at+4, "file_identifier",
+			"%s is another generation of the format than ET12", tensor.Quote(id))
 	default:
 		return false, malformed(at+4, "file_identifier", "%s is not ET12", tensor.Quote(id))
 	}
@@ -78,11 +85,13 @@ func digits(s string) bool {
 	return true
 }
 
-// parseHeader reads the extended header from the first bytes of a program of size bytes that begins at byte at of the
-// file, and checks all that can be known without the flatbuffer. A program without one is all flatbuffer.
+// parseHeader reads the extended header from the first bytes of a program of size bytes
+// that begins at byte at of the file, and checks all that can be known without the
+// flatbuffer. A program without one is all flatbuffer.
 //
-// The runtime takes any magic but eh00 for "no header" and then reads weights from the wrong place without an error,
-// which is why a version that it does not know is refused here.
+// The runtime takes any magic but eh00 for "no header" and then reads weights from the
+// wrong place without an error, which is why a version that it does not know is refused
+// here.
 func parseHeader(head []byte, at, size int64) (Header, error) {
 	none := Header{ProgramSize: size}
 	if len(head) < 12 || string(head[8:10]) != "eh" {
@@ -90,9 +99,11 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 	}
 	if v := string(head[10:12]); v != "00" {
 		if digits(v) {
-			return none, fail(errors.ErrUnsupported, at+8, "extended_header.magic", "version %s", v)
+			return none, fail(errors.ErrUnsupported, at+8, "extended_header.magic",
+				"version %s", v)
 		}
-		return none, malformed(at+8, "extended_header.magic", "%s is not eh00", tensor.Quote(string(head[8:12])))
+		return none, malformed(at+8, "extended_header.magic",
+			"%s is not eh00", tensor.Quote(string(head[8:12])))
 	}
 	if len(head) < 32 {
 		return none, fail(io.ErrUnexpectedEOF, at+8, "extended_header", "the file ends inside it")
@@ -100,39 +111,49 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 	length := int64(binary.LittleEndian.Uint32(head[12:]))
 	program, base, data := binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:]), uint64(0)
 	if length < 24 {
-		return none, malformed(at+12, "extended_header.length", "%d bytes are fewer than the 24 of the first version", length)
+		return none, malformed(at+12, "extended_header.length",
+			"%d bytes are fewer than the 24 of the first version", length)
 	}
 	if length >= 32 {
 		if len(head) < 40 {
-			return none, fail(io.ErrUnexpectedEOF, at+8, "extended_header", "the file ends inside it")
+			return none, fail(io.ErrUnexpectedEOF, at+8, "extended_header",
+				"the file ends inside it")
 		}
 		data = binary.LittleEndian.Uint64(head[32:])
 	}
 	switch {
 	case program < 8 || program >= 1<<31:
-		return none, malformed(at+16, "extended_header.program_size", "%d bytes are not a flatbuffer", program)
+		return none, malformed(at+16, "extended_header.program_size",
+			"%d bytes are not a flatbuffer", program)
 	case program > uint64(size):
-		return none, fail(io.ErrUnexpectedEOF, at+16, "extended_header.program_size", "%d bytes, but the file has %d", program, size)
+		return none, fail(io.ErrUnexpectedEOF, at+16, "extended_header.program_size",
+			"%d bytes, but the file has %d", program, size)
 	case length > int64(program)-8:
-		return none, malformed(at+12, "extended_header.length", "%d bytes leave nothing of a program of %d", length, program)
+		return none, malformed(at+12, "extended_header.length",
+			"%d bytes leave nothing of a program of %d", length, program)
 	case base != 0 && base < program:
-		return none, malformed(at+24, "extended_header.segment_base_offset", "%d is inside the program of %d bytes", base, program)
+		return none, malformed(at+24, "extended_header.segment_base_offset",
+			"%d is inside the program of %d bytes", base, program)
 	case base > 1<<63-1 || data > 1<<63-1-base:
-		return none, malformed(at+24, "extended_header.segment_base_offset", "%d and segment_data_size %d overflow", base, data)
+		return none, malformed(at+24, "extended_header.segment_base_offset",
+			"%d and segment_data_size %d overflow", base, data)
 	case data > 0 && base+data > uint64(size):
-		return none, fail(io.ErrUnexpectedEOF, at+32, "extended_header.segment_data_size", "%d bytes from %d on, but the file has %d", data, base, size)
+		return none, fail(io.ErrUnexpectedEOF, at+32, "extended_header.segment_data_size",
+			"%d bytes from %d on, but the file has %d", data, base, size)
 	case base > uint64(size):
-		return none, malformed(at+24, "extended_header.segment_base_offset", "%d is beyond the file's %d bytes", base, size)
+		return none, malformed(at+24, "extended_header.segment_base_offset",
+			"%d is beyond the file's %d bytes", base, size)
 	}
 	return Header{length, int64(program), int64(base), int64(data)}, nil
 }
 
-// checkRoot compares the root table with the header, whose bytes are inside the flatbuffer but not
-// part of it.
+// checkRoot compares the root table with the header, whose bytes are inside the
+// flatbuffer but not part of it.
 func checkRoot(buf []byte, h Header, at int64) error {
 	root := binary.LittleEndian.Uint32(buf)
 	if h.Length > 0 && int64(root) < 8+h.Length {
-		return malformed(at, "root", "table at %d inside the extended header, which ends at %d", root, 8+h.Length)
+		return malformed(at, "root",
+			"table at %d inside the extended header, which ends at %d", root, 8+h.Length)
 	}
 	if root < 8 {
 		return malformed(at, "root", "table at %d inside the file identifier", root)

@@ -20,7 +20,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// bases are sound programs that hostile ones are made of. All but "rich" are run by the runtime.
+// bases are sound programs that hostile ones are made of. All but "rich" are run by the
+// runtime.
 func base(t testing.TB, name string) []byte {
 	t.Helper()
 	if strings.HasSuffix(name, "pte") {
@@ -137,8 +138,8 @@ func craft(t testing.TB, b []byte, change func(c crafted)) []byte {
 	return w.Bytes()
 }
 
-// A hostile file says which line of fact-sheet §8 it is of, how it is made, and what must be said of it: by Open, or,
-// where it is shown all the same, by Verify.
+// A hostile file has a number, how it is made, and what must be reported of it: by Open, or,
+// where it opens all the same, by Verify.
 type hostile struct {
 	name   string
 	base   string
@@ -147,7 +148,8 @@ type hostile struct {
 	open   error                 // class of Open's error
 	verify error                 // class of Verify's error
 	warn   string                // part of a warning, where it is no error
-	// runtime is what ExecuTorch 1.5.1 does: "runs", "refuses", "dies" or, if that depends on chance, "any".
+	// runtime is what ExecuTorch 1.5.1 does: "runs", "refuses", "dies" or, if that
+	// depends on chance, "any".
 	runtime string
 }
 
@@ -418,7 +420,7 @@ func (h hostile) make(t testing.TB) []byte {
 	return b
 }
 
-// TestHostileFiles are the lines of fact-sheet §8, by their numbers.
+// TestHostileFiles opens malformed programs of every kind, by number.
 func TestHostileFiles(t *testing.T) {
 	for _, h := range hostiles {
 		t.Run(h.name, func(t *testing.T) {

@@ -9,12 +9,14 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
-// A Kernel is an operator that a program calls, and the keys under which its kernels are registered for the element types
-// and orders of the calls: what a selective build of the runtime must contain.
+// A Kernel is an operator that a program calls, and the keys under which its kernels are
+// registered for the element types and orders of the calls: what a selective build of the
+// runtime must contain.
 type Kernel struct {
 	Operator string
-	// Keys are those of ExecuTorch's gen_oplist, sorted: v1/ and, for each tensor among the arguments of a call, type and
-	// order. An operator that is in a method's table and never called has none.
+	// Keys are those of ExecuTorch's gen_oplist, sorted: v1/ and, for each tensor among
+	// the arguments of a call, type and order. An operator that is in a method's table
+	// and no instruction calls has none.
 	Keys []string
 }
 
@@ -78,7 +80,8 @@ func (m Method) firstTensor(v Value) (ptefb.Tensor, bool) {
 		return v.table()
 	}
 	items, _ := v.items()
-	for n := range min(len(items)/4, 1024) { // of Nones, by index and by value, a few may come first
+	for n := range min(len(items)/4,
+		1024) { // of Nones, by index and by value, a few may come first
 		if t, ok := m.Value(int(int32(u32s(items, n)))).table(); ok || k == KindTensorList {
 			return t, ok
 		}

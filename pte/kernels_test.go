@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestKernelFacts compares operators and kernel keys with those of ExecuTorch's gen_oplist: TENSORFILE_PTE_OPLIST is a
-// command that prints them (interop/pte.sh).
+// TestKernelFacts compares operators and kernel keys with those of ExecuTorch's
+// gen_oplist: TENSORFILE_PTE_OPLIST is a command that prints them (interop/pte.sh).
 func TestKernelFacts(t *testing.T) {
 	command := os.Getenv("TENSORFILE_PTE_OPLIST")
 	if command == "" {

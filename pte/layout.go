@@ -27,7 +27,8 @@ const (
 	PartBundle // what a .bpte has around its program
 )
 
-var partNames = [...]string{"header", "flatbuffer", "constant", "state", "delegate", "named data", "unused", "padding", "trailing", "bundle"}
+var partNames = [...]string{"header", "flatbuffer", "constant", "state", "delegate", "named data",
+	"unused", "padding", "trailing", "bundle"}
 
 func (k PartKind) String() string {
 	if int(k) < len(partNames) {
@@ -36,18 +37,21 @@ func (k PartKind) String() string {
 	return fmt.Sprintf("PartKind(%d)", k)
 }
 
-// A gap that is longer than any alignment in use is a hole: it may be as large as a sparse file.
+// A gap that is longer than any alignment in use is a hole: it may be as large as a
+// sparse file.
 const longestPadding = 16384
 
 // A Part is a range of the file.
 type Part struct {
 	Offset, Size int64
 	Kind         PartKind
-	// Name is that of the tensor or blob whose bytes they are: the first that refers to them.
+	// Name is that of the tensor or blob whose bytes they are: the first that refers to
+	// them.
 	Name string
 }
 
-// Layout yields what every byte of the file is for, without gaps and without overlaps, in the order of offsets.
+// Layout yields what every byte of the file is for, without gaps and without overlaps, in
+// the order of offsets.
 func (r *Reader) Layout() iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		at := int64(0)
@@ -88,7 +92,8 @@ func (r *Reader) Layout() iter.Seq[Part] {
 				return
 			}
 		}
-		if !emit(program, PartFlatbuffer, "") || !emit(end, PartPadding, "") || !emit(r.size, PartTrailing, "") {
+		if !emit(program, PartFlatbuffer, "") || !emit(end, PartPadding,
+			"") || !emit(r.size, PartTrailing, "") {
 			return
 		}
 		emit(r.src.Size(), PartBundle, "")
@@ -139,10 +144,12 @@ func (r *Reader) parts() []Part {
 	all = append(all, r.unused(all)...)
 	for _, s := range r.Program().Segments() {
 		if len(s.Roles) == 0 && s.Size > 0 {
-			all = append(all, Part{s.Offset, s.Size, PartUnused, "segment/" + strconv.Itoa(s.Index)})
+			all = append(all, Part{s.Offset, s.Size, PartUnused,
+				"segment/" + strconv.Itoa(s.Index)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Part) int { // a longer one first: what it hides is inside it
+	slices.SortStableFunc(all, func(a,
+		b Part) int { // a longer one first: what it hides is inside it
 		if c := cmp.Compare(a.Offset, b.Offset); c != 0 {
 			return c
 		}
@@ -151,7 +158,8 @@ func (r *Reader) parts() []Part {
 	return all
 }
 
-// unused are the elements of the lists of constants and initial values that no tensor uses.
+// unused are the elements of the lists of constants and initial values that no tensor
+// uses.
 func (r *Reader) unused(used []Part) []Part {
 	starts := make(map[int64]bool, len(used))
 	for _, p := range used {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A life is the steps between which a value needs its memory, both included. Nothing uses a value
-// whose first step is after its last.
+// A life is the steps between which a value needs its memory, both included. Nothing uses
+// a value whose first step is after its last.
 type life struct{ first, last int }
 
 const never = math.MaxInt // the first step of a value that is not used
@@ -43,8 +43,9 @@ func (l *liveness) extend(v int, by life) {
 	}
 }
 
-// solve spreads lives: the elements of a list live as long as it does, values that are one in
-// memory live together, and what is used inside of a loop lives as long as the loop.
+// solve spreads lives: the elements of a list live as long as it does, values that are
+// one in memory live together, and what is used inside of a loop lives as long as the
+// loop.
 func (l *liveness) solve() {
 	for range 2 { // twice, for lists that are moved
 		for v, x := range l.lives {

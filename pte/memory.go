@@ -7,17 +7,18 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 )
 
-// A Memory is the plan for a method's intermediate results, inputs, outputs and state: buffers that the caller must have
-// before the method can be loaded.
+// A Memory is the plan for a method's intermediate results, inputs, outputs and state:
+// buffers that the caller must have before the method can be loaded.
 type Memory struct {
-	// Buffers are the sizes as the file has them. The first is reserved and not allocated; a tensor's Place names the
-	// others by their index.
+	// Buffers are the sizes as the file has them. The first is reserved and not
+	// allocated; a tensor's Place names the others by their index.
 	Buffers []int64
 	// Devices says on which device each buffer is, as long as Buffers.
 	Devices []Device
 }
 
-// Total is what all buffers take together, false when one is negative or the sum overflows.
+// Total is what all buffers take together, false when one is negative or the sum
+// overflows.
 func (m Memory) Total() (int64, bool) {
 	var total int64
 	for i, n := range m.Buffers {
@@ -35,7 +36,8 @@ func (m Memory) Total() (int64, bool) {
 
 func (m Memory) String() string { return fmt.Sprint(m.Buffers) }
 
-// Memory is the method's memory plan. Where each tensor lies in it is in its TensorInfo.
+// Memory is the method's memory plan. The place of each tensor in it is in its
+// TensorInfo.
 func (m Method) Memory() Memory {
 	n := m.t.NonConstBufferSizesLength()
 	mem := Memory{Buffers: make([]int64, n), Devices: make([]Device, n)}
@@ -50,11 +52,11 @@ func (m Method) Memory() Memory {
 	return mem
 }
 
-// PlannedPeak is the largest sum of bytes that planned tensors of the method take at one time, by
-// their first and last use: what a planner without waste would need. Inputs count from the first
-// instruction on, outputs to the last, state all the time; a view that the exporter elided counts
-// as the tensor that it is a view of. Compared with Memory.Total it says what could be saved; the
-// runtime does not use it.
+// PlannedPeak is the largest sum of bytes that planned tensors of the method take at one
+// time, by their first and last use: what a planner without waste would need. Inputs
+// count from the first instruction on, outputs to the last, state all the time; a view
+// that the exporter elided counts as the tensor that it is a view of. Compared with
+// Memory.Total it says what could be saved; the runtime does not use it.
 func (m Method) PlannedPeak() int64 {
 	flow := m.Flow()
 	end := max(len(flow.Steps)-1, 0)

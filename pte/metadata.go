@@ -9,12 +9,15 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Metadata yields what the program's constant getters return, under their names: an int64, bool, float64, string, nil for
-// None, []int64, []float64, []bool, or a *tensor.Tensor; of a getter with several outputs a []any of those.
-// Exporters of language models write get_bos_id, get_eos_ids, get_max_seq_len, get_vocab_size, use_kv_cache and others.
+// Metadata yields what the program's constant getters return, under their names: an
+// int64, bool, float64, string, nil for None, []int64, []float64, []bool, or a
+// *tensor.Tensor; of a getter with several outputs a []any of those. Exporters of
+// language models write get_bos_id, get_eos_ids, get_max_seq_len, get_vocab_size,
+// use_kv_cache and others.
 func (p *Program) Metadata() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		// Outputs name values by index, any number of times: what is shown stays near to what the file has.
+		// Outputs name values by index, any number of times: what is shown stays near to
+		// what the file has.
 		budget := 4*len(p.buf) + 1<<16
 		for m := range p.Methods() {
 			if !m.IsGetter() {

@@ -56,16 +56,16 @@ func (s *dataSegment) append(data []piece, size, alignment int64) (int64, error)
 // whole is a blob as a piece.
 func whole(b tensor.Blob) []piece { return []piece{{0, b, b.Size()}} }
 
-// hold makes sure that a segment of tensors has a byte: the runtime finds no tensor in an empty one, even if that has no
-// elements.
+// hold makes sure that a segment of tensors has a byte: the runtime finds no tensor in an
+// empty one, even if that has no elements.
 func (s *dataSegment) hold() {
 	if s.size == 0 {
 		s.pieces, s.size = []piece{{0, tensor.BlobOf([]byte{0}), 1}}, 1
 	}
 }
 
-// layOut places segments after each other and returns where the last one ends, and what the base
-// must be aligned to.
+// layOut places segments after each other and returns where the last one ends, and what
+// the base must be aligned to.
 func layOut(segments []dataSegment, alignment int64) (size, base int64, err error) {
 	base = alignment
 	for i := range segments {
@@ -89,9 +89,11 @@ type output struct {
 	size   int64
 }
 
-// finish puts an extended header into a flatbuffer, in which vectors are aligned to inner, and the segments behind. tail is
-// what a header of a newer version has behind the fields that are known. Without bytes in segments there is no header.
-func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, inner int, tail []byte) (*output, error) {
+// finish puts an extended header into a flatbuffer, in which vectors are aligned to
+// inner, and the segments after it. tail is what a header of a newer version has after
+// the fields that are known. Without bytes in segments there is no header.
+func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, inner int,
+	tail []byte) (*output, error) {
 	if dataSize == 0 {
 		return &output{head: program, size: int64(len(program))}, nil
 	}
@@ -99,7 +101,8 @@ func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, i
 	head := fb.Splice(program, int(length+align.Padding(length, int64(max(inner, headerLength)))))
 	base, ok := align.Up(int64(len(head)), baseAlign)
 	if !ok || dataSize > math.MaxInt64-base || int64(len(head)) >= 1<<31 {
-		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit, len(head), dataSize)
+		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit,
+			len(head), dataSize)
 	}
 	putHeader(head, uint32(length), base, dataSize)
 	copy(head[8+headerLength:], tail)
@@ -123,13 +126,14 @@ func putHeader(head []byte, length uint32, base, dataSize int64) {
 	}
 }
 
-// check looks at what is about to be written as a reader would.
+// check opens what is about to be written.
 func (o *output) check() error {
 	src, err := source.OfReaderAt(padded(o.head), o.size)
 	if err != nil {
 		return err
 	}
-	r, err := open(src, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: math.MaxInt32, MaxTensors: math.MaxInt32}}, false)
+	r, err := open(src, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: math.MaxInt32,
+		MaxTensors: math.MaxInt32}}, false)
 	if err != nil {
 		return err
 	}
@@ -141,7 +145,7 @@ func (o *output) check() error {
 	return nil
 }
 
-// padded is bytes with any number of zeros behind.
+// padded is bytes with any number of zeros after them.
 type padded []byte
 
 func (b padded) ReadAt(p []byte, off int64) (int, error) {
@@ -169,7 +173,8 @@ func (o *output) writeTo(ctx context.Context, to io.Writer) error {
 			return err
 		}
 		if n != p.size {
-			return fmt.Errorf("pte: %w: a source gave %d bytes of %d", io.ErrUnexpectedEOF, n, p.size)
+			return fmt.Errorf("pte: %w: a source gave %d bytes of %d", io.ErrUnexpectedEOF, n,
+				p.size)
 		}
 		at = p.off + n
 	}
@@ -220,7 +225,7 @@ type store struct {
 	seen  map[any]int
 }
 
-// share answers what was noted for the same payload before, or notes i.
+// share returns what was noted for the same payload before, or notes i.
 func (s *store) share(b tensor.Blob, kind string, i int) (int, bool, error) {
 	if s.dedup == DedupNone || b.Size() == 0 {
 		return i, false, nil

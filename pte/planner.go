@@ -10,13 +10,14 @@ import (
 // What a planned tensor is aligned to, as in ExecuTorch's planner.
 const planAlignment = 16
 
-// plan gives every planned tensor that the caller did not place itself a place in one buffer, after
-// those that the caller uses. It returns the sizes of all buffers, and the places by value.
+// plan gives every planned tensor that the caller did not place itself a place in one
+// buffer, after those that the caller uses. It returns the sizes of all buffers, and the
+// places by value.
 //
-// Instructions are walked in order. A tensor takes the first gap that is large enough at its first
-// use and gives it back after its last one; a jump back makes all that is used between its ends
-// live as long as the loop. Inputs and state keep their memory all the time, so that a method can be
-// run again without new inputs, and outputs until the end.
+// Instructions are walked in order. A tensor takes the first gap that is large enough at
+// its first use and gives it back after its last one; a jump back makes all that is used
+// between its ends live as long as the loop. Inputs and state keep their memory all the
+// time, so that a method can be run again without new inputs, and outputs until the end.
 func (m *MethodBuilder) plan() (sizes []int64, places []Place, err error) {
 	sizes, places = slices.Clone(m.buffers), make([]Place, len(m.values))
 	if len(sizes) == 0 {
@@ -41,7 +42,8 @@ func (m *MethodBuilder) plan() (sizes []int64, places []Place, err error) {
 		places[i] = t.place
 		end := int64(t.place.Offset) + t.bytes
 		if t.place.Offset > maxBuffer || end < 0 || end > maxBuffer {
-			return nil, nil, m.errorf("value %d of %d bytes at %d of buffer %d", i, t.bytes, t.place.Offset, t.place.Memory)
+			return nil, nil, m.errorf("value %d of %d bytes at %d of buffer %d", i, t.bytes,
+				t.place.Offset, t.place.Memory)
 		}
 		grow(t.place.Memory, end)
 	}
@@ -70,9 +72,15 @@ func (m *MethodBuilder) fill(id uint32, places []Place) (int64, error) {
 			ours = append(ours, i)
 		}
 	}
-	slices.SortFunc(ours, func(a, b int) int { return cmp.Or(cmp.Compare(lives[a].first, lives[b].first), cmp.Compare(a, b)) })
+	slices.SortFunc(ours, func(a, b int) int {
+		return cmp.Or(cmp.Compare(lives[a].first,
+			lives[b].first), cmp.Compare(a, b))
+	})
 	ends := slices.Clone(ours) // by last use
-	slices.SortFunc(ends, func(a, b int) int { return cmp.Or(cmp.Compare(lives[a].last, lives[b].last), cmp.Compare(a, b)) })
+	slices.SortFunc(ends, func(a, b int) int {
+		return cmp.Or(cmp.Compare(lives[a].last,
+			lives[b].last), cmp.Compare(a, b))
+	})
 	var free gaps
 	var size int64
 	next := 0
@@ -165,7 +173,10 @@ func (g *gaps) put(off, n int64) {
 	if n == 0 {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(*g, off, func(x gap, off int64) int { return cmp.Compare(x.off, off) })
+	i, _ := slices.BinarySearchFunc(*g, off, func(x gap, off int64) int {
+		return cmp.Compare(x.off,
+			off)
+	})
 	*g = slices.Insert(*g, i, gap{off, n})
 	if i+1 < len(*g) && (*g)[i].off+(*g)[i].size == (*g)[i+1].off {
 		(*g)[i].size += (*g)[i+1].size

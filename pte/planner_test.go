@@ -7,8 +7,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// TestPlannerKeepsWhatIsStillRead runs random methods, with branches and loops, in an interpreter that writes marks into
-// planned memory: every tensor must still have its own marks when it is read.
+// TestPlannerKeepsWhatIsStillRead runs random methods, with branches and loops, in an
+// interpreter that writes marks into planned memory: every tensor must still have its own
+// marks when it is read.
 func TestPlannerKeepsWhatIsStillRead(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 7))

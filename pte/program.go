@@ -10,12 +10,12 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Program is a read-only view of what a file describes. It holds nothing of its own: everything
-// is read from the verified flatbuffer when it is asked for.
+// A Program is a read-only view of what a file describes. It holds nothing of its own:
+// everything is read from the verified flatbuffer when it is asked for.
 type Program Reader
 
-// Version is the schema version, 0 in all programs so far. The runtime loads no other since
-// ExecuTorch 1.5.1; before, it ignored it.
+// Version is the schema version, 0 in all programs so far. The runtime loads no other
+// since ExecuTorch 1.5.1; before, it ignored it.
 func (p *Program) Version() uint32 { return p.root.Version() }
 
 // Methods yields the methods in the order of the file.
@@ -38,7 +38,8 @@ func (p *Program) method(i int) Method {
 	return m
 }
 
-// Method returns the method of that name: the first, as the runtime does, where several have it.
+// Method returns the method of that name: the first, as the runtime does, where several
+// have it.
 func (p *Program) Method(name string) (Method, bool) {
 	for m := range p.Methods() {
 		if string(m.t.Name()) == name {
@@ -55,7 +56,8 @@ type NamedData struct {
 	Data    tensor.Blob // fails when it is read, if the program has no such segment
 }
 
-// NamedData yields the named blobs in the order of the file. Several keys may share a segment.
+// NamedData yields the named blobs in the order of the file. Several keys may share a
+// segment.
 func (p *Program) NamedData() iter.Seq[NamedData] {
 	return func(yield func(NamedData) bool) {
 		for i := range p.root.NamedDataLength() {
@@ -66,7 +68,8 @@ func (p *Program) NamedData() iter.Seq[NamedData] {
 	}
 }
 
-// Named returns the named blob of that key: the first, as the runtime does, where several have it.
+// Named returns the named blob of that key: the first, as the runtime does, where several
+// have it.
 func (p *Program) Named(key string) (NamedData, bool) {
 	r := (*Reader)(p)
 	r.makeIndex()
@@ -82,14 +85,15 @@ func (p *Program) named(i int) NamedData {
 	var t ptefb.NamedData
 	r.root.NamedData(&t, i)
 	segment := t.SegmentIndex()
-	data := r.segmentBlob(segment, fb.FieldPosOr(t.Table(), ptefb.SlotNamedDataSegmentIndex), func() string {
-		return fmt.Sprintf("named_data[%d].segment_index", i)
-	})
+	data := r.segmentBlob(segment, fb.FieldPosOr(t.Table(), ptefb.SlotNamedDataSegmentIndex),
+		func() string {
+			return fmt.Sprintf("named_data[%d].segment_index", i)
+		})
 	return NamedData{string(t.Key()), int(segment), data}
 }
 
-// A Method is what the runtime loads and runs by name: values, and instructions that work on them.
-// ExecuTorch's schema calls it an execution plan.
+// A Method is what the runtime loads and runs by name: values, and instructions that work
+// on them. ExecuTorch's schema calls it an execution plan.
 type Method struct {
 	r     *Reader
 	t     ptefb.ExecutionPlan
@@ -113,8 +117,8 @@ func (m Method) Raw() *ptefb.ExecutionPlan { return &m.t }
 // NumValues is how many values the method has.
 func (m Method) NumValues() int { return m.t.ValuesLength() }
 
-// Values yields the values in order: the parameters come first in what exporters write, then
-// inputs and intermediate ones.
+// Values yields the values in order: the parameters come first in what exporters write,
+// then inputs and intermediate ones.
 func (m Method) Values() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		for i := range m.NumValues() {
@@ -135,8 +139,8 @@ func (m Method) Value(i int) Value {
 	return v
 }
 
-// Inputs are the values that the caller gives. The file has no names for them. An index that names
-// no value gives the zero Value.
+// Inputs are the values that the caller gives. The file has no names for them. An index
+// that names no value gives the zero Value.
 func (m Method) Inputs() []Value { return m.list(m.t.InputsLength(), m.t.Inputs) }
 
 // Outputs are the values that the caller gets.
@@ -150,8 +154,9 @@ func (m Method) list(n int, index func(int) int32) []Value {
 	return all
 }
 
-// Structure returns how the inputs and outputs were nested in the original model, as the exporter
-// wrote it: text in one of two notations (see [ParseStructure]), empty when the file has none.
+// Structure returns how the inputs and outputs were nested in the original model, as the
+// exporter wrote it: text in one of two notations (see [ParseStructure]), empty when the
+// file has none.
 func (m Method) Structure() (inputs, outputs string) {
 	c := m.t.ContainerMetaType(nil)
 	if c == nil {
@@ -174,8 +179,8 @@ func (o Operator) String() string {
 	return o.Name + "." + o.Overload
 }
 
-// Operators is the method's table of operators, in the order of the file. A call names its operator
-// by index.
+// Operators is the method's table of operators, in the order of the file. A call names
+// its operator by index.
 func (m Method) Operators() []Operator {
 	all := make([]Operator, m.t.OperatorsLength())
 	for i := range all {
@@ -194,8 +199,8 @@ func (m Method) Operator(i int) (Operator, bool) {
 	return Operator{string(t.Name()), string(t.Overload())}, true
 }
 
-// IsGetter reports whether the method only returns values that are stored in the program: exporters
-// write metadata so.
+// IsGetter reports whether the method only returns values that are stored in the program:
+// exporters write metadata so.
 func (m Method) IsGetter() bool {
 	if m.t.InputsLength() > 0 || m.t.OutputsLength() == 0 {
 		return false

@@ -16,22 +16,25 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions change how a program is opened. nil and the zero value read every program that ExecuTorch's exporter of
-// any version wrote.
+// ReaderOptions change how a program is opened. nil and the zero value read every program
+// that ExecuTorch's exporter of any version wrote.
 type ReaderOptions struct {
 	// Strict refuses what [Reader.Verify] would report, warnings included.
 	Strict bool
-	// Limits bound what a file may ask for; the zero value has defaults. A limit that is met is tensor.ErrLimit.
+	// Limits bound what a file may ask for; the zero value has defaults. Beyond a limit
+	// is tensor.ErrLimit.
 	Limits tensor.Limits
 	// NoMap reads the file instead of mapping it.
 	NoMap bool
-	// Companion opens files that the program refers to by name. There are none: a program names tensors that are kept in
-	// a .ptd, but not the file; see tensor.VerifyOptions.External and [Edit.Internalize]. It is here as in all formats.
+	// Companion opens files that the program refers to by name. There are none: a program
+	// names external tensors, but not the .ptd; see tensor.VerifyOptions.External and
+	// [Edit.Internalize]. It is here as in all formats.
 	Companion func(name string) (io.ReaderAt, int64, error)
 }
 
-// A Reader is an open program. All of its structure was checked when it was opened, so that walking it cannot fail; what
-// a method means was not: that is [Reader.Verify]. A Reader is safe for concurrent use.
+// A Reader is an open program. All of its structure was checked when it was opened, so
+// that walking it cannot fail; what a method means was not: that is [Reader.Verify]. A
+// Reader is safe for concurrent use.
 type Reader struct {
 	src      *source.Source
 	owned    bool
@@ -56,8 +59,8 @@ type Reader struct {
 // place is a value of a method.
 type place struct{ method, value int32 }
 
-// Detect reports whether r begins like a program or a bundled program, of this generation or another one, which Open
-// then refuses as unsupported. It reads 8 bytes.
+// Detect reports whether r begins like a program or a bundled program, of this generation
+// or another one, which Open then refuses as unsupported. It reads 8 bytes.
 func Detect(r io.ReaderAt, size int64) bool {
 	var head [8]byte
 	if size < int64(len(head)) {
@@ -85,13 +88,15 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// OpenBytes reads a program in memory. It keeps b, metadata included, which must not change while the Reader is in use.
+// OpenBytes reads a program in memory. It keeps b, metadata included, which must not
+// change while the Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return open(source.OfBytes(b), opts, true)
 }
 
-// NewReader reads a program of size bytes from r, which stays the caller's. Opening takes two reads, of 64 bytes and of
-// the flatbuffer, however large the file is; a .bpte, whose flatbuffer is the whole file, is read as a whole.
+// NewReader reads a program of size bytes from r, which stays the caller's. Opening takes
+// two reads, of 64 bytes and of the flatbuffer, however large the file is; a .bpte, whose
+// flatbuffer is the whole file, is read as a whole.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	src, err := source.OfReaderAt(r, size)
 	if err != nil {
@@ -100,8 +105,8 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	return open(src, opts, false)
 }
 
-// Close ends the use of the file. What was borrowed from it must not be used any more; metadata stays readable. A second
-// call does nothing.
+// Close ends the use of the file. What was borrowed from it must not be used any more;
+// metadata stays readable. A second call does nothing.
 func (r *Reader) Close() error { return r.src.Close() }
 
 func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err error) {
@@ -116,7 +121,8 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 			r, err = nil, malformed(-1, "", "panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	r = &Reader{src: src, kept: kept, size: src.Size(), limits: opts.Limits.WithDefaults(), checked: tensor.NewFindingList(nil)}
+	r = &Reader{src: src, kept: kept, size: src.Size(), limits: opts.Limits.WithDefaults(),
+		checked: tensor.NewFindingList(nil)}
 	head, err := src.Metadata(0, min(headBytes, r.size))
 	if err != nil {
 		return nil, ioError(err)
@@ -146,7 +152,8 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 		return nil, err
 	}
 	if r.size-r.at < headBytes {
-		r.checked.Warn(malformed(r.at, "", "a program of less than %d bytes: the runtime refuses to load it", headBytes))
+		r.checked.Warn(malformed(r.at, "",
+			"a program of less than %d bytes: the runtime refuses to load it", headBytes))
 	}
 	if err := r.readSegments(); err != nil {
 		return nil, err
@@ -176,7 +183,8 @@ func (r *Reader) readProgram() (fb.Summary, error) {
 	var none fb.Summary
 	n := r.header.ProgramSize
 	if n > r.limits.MaxMetadata {
-		return none, fail(tensor.ErrLimit, r.at, "", "a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
+		return none, fail(tensor.ErrLimit, r.at, "",
+			"a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
 	}
 	var buf []byte
 	if r.kept { // and promised not to change
@@ -188,7 +196,8 @@ func (r *Reader) readProgram() (fb.Summary, error) {
 		}
 	}
 	if len(buf) < 8 {
-		return none, fail(io.ErrUnexpectedEOF, r.at, "", "%d bytes are too few for a program", len(buf))
+		return none, fail(io.ErrUnexpectedEOF, r.at, "",
+			"%d bytes are too few for a program", len(buf))
 	}
 	buf = buf[:len(buf):len(buf)]
 	if err := checkRoot(buf, r.header, r.at); err != nil {
@@ -226,32 +235,36 @@ func (r *Reader) Version() string {
 	return strconv.FormatUint(uint64(r.root.Version()), 10)
 }
 
-// Header is the extended header. Its Length is 0 when the program has none; ProgramSize is then that of the file.
+// Header is the extended header. Its Length is 0 when the program has none; ProgramSize
+// is then that of the file.
 func (r *Reader) Header() Header { return r.header }
 
-// Start is where the program begins in the file: 0, or in a .bpte the place of the program inside the bundle.
+// Start is where the program begins in the file: 0, or in a .bpte the place of the
+// program inside the bundle.
 func (r *Reader) Start() int64 { return r.at }
 
-// Size is the length of the program, header, flatbuffer and segments together; in a .bpte that of the program alone.
+// Size is the length of the program, header, flatbuffer and segments together; in a .bpte
+// that of the program alone.
 func (r *Reader) Size() int64 { return r.size - r.at }
 
 // Bundle is what a .bpte has around its program, nil for a .pte.
 func (r *Reader) Bundle() *Bundle { return r.bundle }
 
-// Raw is the program's root table with the accessors that flatc generates, for those who need every field. The buffer
-// was verified and must not be changed.
+// Raw is the program's root table with the accessors that flatc generates, for those who
+// need every field. The buffer was verified and must not be changed.
 func (r *Reader) Raw() *ptefb.Program {
 	return ptefb.GetRootAsProgram(r.buf, 0)
 }
 
-// Flatbuffer is the verified flatbuffer, extended header included. It is shared by all callers, to be left unchanged.
+// Flatbuffer is the verified flatbuffer, extended header included. It is shared by all
+// callers, to be left unchanged.
 func (r *Reader) Flatbuffer() []byte { return r.buf }
 
 // Program is the view of what the file describes.
 func (r *Reader) Program() *Program { return (*Program)(r) }
 
-// Warnings lists what is not as it should be and did not prevent reading, that is, all that [Reader.Verify] finds
-// without looking at payloads or external tensors.
+// Warnings lists departures that did not prevent reading: all that [Reader.Verify] finds
+// without payloads or external tensors.
 func (r *Reader) Warnings() []error {
 	var all []error
 	for _, f := range r.checked.All() {
@@ -260,10 +273,12 @@ func (r *Reader) Warnings() []error {
 	return all
 }
 
-// Len is the number of tensors that the program stores or expects from elsewhere: see [Reader.Tensors].
+// Len is the number of tensors that the program stores or expects in a .ptd: see
+// [Reader.Tensors].
 func (r *Reader) Len() int { return len(r.tensors) }
 
-// Tensor returns the first tensor of that name, nil if there is none. The first call makes an index.
+// Tensor returns the first tensor of that name, nil if there is none. The first call
+// makes an index.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
 	if e := r.Entry(name); e != nil {
 		return e.Tensor
@@ -271,7 +286,8 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 	return nil
 }
 
-// Entry returns the first tensor of that name with its place in the program, nil if there is none.
+// Entry returns the first tensor of that name with its place in the program, nil if there
+// is none.
 func (r *Reader) Entry(name string) *Entry {
 	r.makeIndex()
 	p, ok := r.byName[name]
@@ -310,13 +326,14 @@ func (r *Reader) value(p place) Value {
 	return r.Program().method(int(p.method)).Value(int(p.value))
 }
 
-// Tensors yields the constants, the mutable state that has a name or initial values, and the
-// external tensors, which are in a .ptd, in the order of methods and values; a constant that two
-// values use is yielded twice. A tensor that the file names has that name, any other is named
-// METHOD/VALUE, after its method and its index in the method's values.
+// Tensors yields the constants, the mutable state that has a name or initial values, and
+// the external tensors, which are in a .ptd, in the order of methods and values; a
+// constant that two values use is yielded twice. A tensor that the file names has that
+// name, any other is named METHOD/VALUE, after its method and its index in the method's
+// values.
 //
-// A tensor whose bytes are not where they should be is yielded too: reading it fails. The bytes of
-// a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
+// A tensor whose bytes are not where they should be is yielded too: reading it fails. The
+// bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
 		for e := range r.Entries() {
@@ -338,8 +355,8 @@ func (r *Reader) Entries() iter.Seq[*Entry] {
 	}
 }
 
-// Blobs yields the payloads of delegates as delegate/METHOD/INDEX and the named data as named/KEY. Several may share
-// their bytes.
+// Blobs yields the payloads of delegates as delegate/METHOD/INDEX and the named data as
+// named/KEY. Several may share their bytes.
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
 		for m := range r.Program().Methods() {
@@ -357,8 +374,9 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	}
 }
 
-// Attributes yields the program's constant getters, methods without inputs and instructions that exporters use for
-// metadata such as get_vocab_size, as text; several outputs are written [1, 2]. Getters that return tensors are left out;
+// Attributes yields the program's constant getters, methods without inputs and
+// instructions that exporters use for metadata such as get_vocab_size, as text; several
+// outputs are written [1, 2]. Getters that return tensors are left out;
 // [Program.Metadata] has the values with their types.
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {

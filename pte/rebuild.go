@@ -33,11 +33,13 @@ func newRebuild(e *Edit) (*rebuild, error) {
 		return 1
 	})
 	if errors.Is(err, fb.ErrUnknown) {
-		return nil, fmt.Errorf("pte: %w: the program cannot be rebuilt without loss: %w", errors.ErrUnsupported, err)
+		return nil, fmt.Errorf("pte: %w: the program cannot be rebuilt without loss: %w",
+			errors.ErrUnsupported, err)
 	} else if err != nil {
 		return nil, err
 	}
-	b := &rebuild{e: e, r: r, tree: tree, named: tree.Children(ptefb.SlotProgramNamedData), added: make(map[*fb.Node]*tensor.Tensor)}
+	b := &rebuild{e: e, r: r, tree: tree, named: tree.Children(ptefb.SlotProgramNamedData),
+		added: make(map[*fb.Node]*tensor.Tensor)}
 	for _, plan := range tree.Children(ptefb.SlotProgramExecutionPlan) {
 		values := plan.Children(ptefb.SlotExecutionPlanValues)
 		tensors := make([]*fb.Node, len(values))
@@ -54,16 +56,18 @@ func newRebuild(e *Edit) (*rebuild, error) {
 // node is the tensor at a place of the original.
 func (b *rebuild) node(p place) *fb.Node { return b.values[p.method][p.value] }
 
-// powerOfTwo is the alignment that a segment at that offset may have asked for: the file does not say.
+// powerOfTwo is the alignment that a segment at that offset may have asked for: the file
+// does not say.
 func powerOfTwo(off int64) int64 {
-	const most = 16384
+	const limit = 16384
 	if off == 0 {
-		return most
+		return limit
 	}
-	return min(off&-off, most)
+	return min(off&-off, limit)
 }
 
-// inlineAlignment is what all payloads inside the flatbuffer are aligned to: 16, or as much more as they all have.
+// inlineAlignment is what all payloads inside the flatbuffer are aligned to: 16, or as
+// much more as they all have.
 func (r *Reader) inlineAlignment() int {
 	a := int64(0)
 	add := func(t flatbuffers.Table, slot int) {
@@ -83,7 +87,8 @@ func (r *Reader) inlineAlignment() int {
 	return int(max(16, min(a&-a, 4096)))
 }
 
-// segmentAlignment is what all segments and their base are aligned to, as far as can be seen.
+// segmentAlignment is what all segments and their base are aligned to, as far as can be
+// seen.
 func (r *Reader) segmentAlignment() int64 {
 	a := r.header.SegmentBase
 	for _, s := range r.segments {

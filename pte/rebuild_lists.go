@@ -9,7 +9,8 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
-// putLists makes the lists of constants and initial values anew, of what the tensors still refer to.
+// putLists makes the lists of constants and initial values anew, of what the tensors
+// still refer to.
 func (b *rebuild) putLists(alignment int64) error {
 	constants, err := b.list(RoleConstant, alignment)
 	if err != nil {
@@ -30,7 +31,8 @@ func (b *rebuild) putLists(alignment int64) error {
 	// A list goes into the segment that it had, if nothing else is in that.
 	segment := func(n *fb.Node, data dataSegment) uint64 {
 		if n != nil && len(n.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 {
-			if i := n.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0); i < uint64(len(b.segments)) && count(i) == 1 {
+			if i := n.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex,
+				0); i < uint64(len(b.segments)) && count(i) == 1 {
 				b.segments[i] = data
 				return i
 			}
@@ -99,7 +101,8 @@ func (b *rebuild) references() iter.Seq[uint64] {
 	}
 }
 
-// dropSegments empties the segments that nothing refers to any more. Their places in the table stay.
+// dropSegments empties the segments that nothing refers to any more. Their places in the
+// table stay.
 func (b *rebuild) dropSegments() {
 	used := make(map[uint64]bool)
 	for i := range b.references() {
@@ -117,22 +120,24 @@ type dataList struct {
 	offsets []uint64
 }
 
-// list collects the bytes of all tensors of a role, those that came from elsewhere behind the others, and gives the
-// tensors their new indices.
-func (b *rebuild) list(role Role, least int64) (dataList, error) {
+// list collects the bytes of all tensors of a role, those that were external after the
+// rest, and gives the tensors their new indices. minAlign aligns each.
+func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
 	l := dataList{offsets: []uint64{0}}
 	type old struct {
 		buffer uint32
 		size   int64
 		index  int
 	}
-	// How long each stored piece is, only its tensors tell: the longest one does.
+	// The length of a stored piece is that of the longest of its tensors.
 	var pieces []*old
 	byBuffer := make(map[uint32]*old)
-	each := func(visit func(node *fb.Node, info TensorInfo, method Method, value int) error) error {
+	each := func(visit func(node *fb.Node, info TensorInfo, method Method,
+		value int) error) error {
 		for m := range b.r.Program().Methods() {
 			for i, node := range b.values[m.index] {
-				if node == nil || node.Scalar(ptefb.SlotTensorDataBufferIdx, 0) == 0 || roleOfNode(node) != role {
+				if node == nil || node.Scalar(ptefb.SlotTensorDataBufferIdx,
+					0) == 0 || roleOfNode(node) != role {
 					continue
 				}
 				info, _ := m.Value(i).Tensor()
@@ -177,7 +182,7 @@ func (b *rebuild) list(role Role, least int64) (dataList, error) {
 		if bad != nil {
 			return l, b.r.fault(bad, 0, fmt.Sprintf("buffer %d", o.buffer))
 		}
-		alignment := max(least, min(powerOfTwo(x.off-b.r.at), 4096))
+		alignment := max(minAlign, min(powerOfTwo(x.off-b.r.at), 4096))
 		if o.index, err = put(b.e.original(x.off, o.size, 0), o.size, alignment); err != nil {
 			return l, err
 		}
@@ -187,7 +192,7 @@ func (b *rebuild) list(role Role, least int64) (dataList, error) {
 		if t := b.added[node]; t != nil {
 			at, dup, err := shared.share(t.Data, "", len(l.offsets))
 			if err == nil && !dup {
-				at, err = put(whole(t.Data), t.Data.Size(), max(least, int64(t.DType.Align())))
+				at, err = put(whole(t.Data), t.Data.Size(), max(minAlign, int64(t.DType.Align())))
 			}
 			node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(at))
 			return err

@@ -24,16 +24,17 @@ type SharedError struct {
 }
 
 func (e *SharedError) Error() string {
-	const most = 8
-	others := make([]string, 0, most)
-	for _, o := range e.Others[:min(len(e.Others), most)] {
+	const limit = 8
+	others := make([]string, 0, limit)
+	for _, o := range e.Others[:min(len(e.Others), limit)] {
 		others = append(others, tensor.Quote(o))
 	}
 	more := ""
-	if n := len(e.Others) - most; n > 0 {
+	if n := len(e.Others) - limit; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("pte: the bytes of %s are also those of %s%s", tensor.Quote(e.Name), strings.Join(others, ", "), more)
+	return fmt.Sprintf("pte: the bytes of %s are also those of %s%s", tensor.Quote(e.Name),
+		strings.Join(others, ", "), more)
 }
 
 // findUses lists the ranges of the file that something is stored in.
@@ -64,7 +65,8 @@ func (e *Edit) findUses() {
 func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	x := e.r.entry(p)
 	if x.Buffer == 0 || x.Role != RoleConstant && x.Role != RoleState {
-		return fmt.Errorf("pte: %w: %s has no bytes in the program", errors.ErrUnsupported, tensor.Quote(name))
+		return fmt.Errorf("pte: %w: %s has no bytes in the program", errors.ErrUnsupported,
+			tensor.Quote(name))
 	}
 	if bad, ok := x.Data.Source().(*missing); ok {
 		return bad.err
@@ -76,10 +78,13 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 		return err
 	}
 	if t.External || !t.Dense() {
-		return fmt.Errorf("pte: %w: tensor %s has no dense data", tensor.ErrNoView, tensor.Quote(t.Name))
+		return fmt.Errorf("pte: %w: tensor %s has no dense data", tensor.ErrNoView,
+			tensor.Quote(t.Name))
 	}
-	if t.DType != x.DType || !t.Shape.Equal(x.Shape) || !sameOrder(t.Order, x.Order, len(x.Shape)) {
-		return fmt.Errorf("pte: %w: %s is %v of %v, order %v; not %v of %v, order %v", tensor.ErrDType, tensor.Quote(name),
+	if t.DType != x.DType || !t.Shape.Equal(x.Shape) || !sameOrder(t.Order, x.Order,
+		len(x.Shape)) {
+		return fmt.Errorf("pte: %w: %s is %v of %v, order %v; not %v of %v, order %v",
+			tensor.ErrDType, tensor.Quote(name),
 			x.Shape, x.DType, []int(x.Order), t.Shape, t.DType, []int(t.Order))
 	}
 	s, ok := x.Data.Stored()
@@ -102,7 +107,8 @@ func (e *Edit) sortReplaced() error {
 	slices.SortFunc(e.replaced, func(a, b piece) int { return cmp.Compare(a.off, b.off) })
 	for i := 1; i < len(e.replaced); i++ {
 		if a, b := e.replaced[i-1], e.replaced[i]; a.off+a.size > b.off {
-			return fmt.Errorf("pte: %w: tensors at bytes %d and %d overlap, and both are replaced", errors.ErrUnsupported, a.off, b.off)
+			return fmt.Errorf("pte: %w: tensors at bytes %d and %d overlap, and both are replaced",
+				errors.ErrUnsupported, a.off, b.off)
 		}
 	}
 	return nil
@@ -110,14 +116,18 @@ func (e *Edit) sortReplaced() error {
 
 // replaces reports whether bytes of a range are replaced.
 func (e *Edit) replaces(x extent) bool {
-	return slices.ContainsFunc(e.replaced, func(p piece) bool { return p.off < x.off+x.size && p.off+p.size > x.off })
+	return slices.ContainsFunc(e.replaced,
+		func(p piece) bool { return p.off < x.off+x.size && p.off+p.size > x.off })
 }
 
 // sharing names what else has bytes in a range.
 func (e *Edit) sharing(name string, off, size int64) []string {
 	e.findUses()
 	var others []string
-	i, _ := slices.BinarySearchFunc(e.uses, off+size, func(x use, end int64) int { return cmp.Compare(x.off, end) })
+	i, _ := slices.BinarySearchFunc(e.uses, off+size, func(x use,
+		end int64) int {
+		return cmp.Compare(x.off, end)
+	})
 	for i--; i >= 0 && e.uses[i].end > off; i-- {
 		if u := &e.uses[i]; u.off+u.size > off && u.name != name {
 			others = append(others, u.name)

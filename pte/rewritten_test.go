@@ -13,7 +13,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A call is one that ExecuTorch's runtime answered for an exporter's program: NAME.json has it.
+// A call is one that ExecuTorch's runtime answered for an exporter's program: NAME.json
+// has it.
 type call struct {
 	Method  string
 	Inputs  []answer
@@ -40,7 +41,8 @@ func (c call) args() []string {
 	return all
 }
 
-// ways are the ways in which a program is written anew. Each answers the files that the runtime needs beside it.
+// ways are the ways in which a program is written anew. Each answers the files that the
+// runtime needs beside it.
 var ways = []struct {
 	name string
 	do   func(t *testing.T, r *Reader, file string) []string
@@ -126,8 +128,8 @@ func write(t *testing.T, e *Edit, file string) []string {
 	return nil
 }
 
-// TestRewrittenProgramsRun gives programs that we wrote anew to the runtime, with the inputs that it had for the
-// exporter's file, and wants the outputs that it gave then.
+// TestRewrittenProgramsRun gives programs that we wrote anew to the runtime, with the
+// inputs that it had for the exporter's file, and wants the outputs that it gave then.
 func TestRewrittenProgramsRun(t *testing.T) {
 	etrun(t)
 	for _, name := range programs(t) {
@@ -175,8 +177,8 @@ func TestRewrittenProgramsRun(t *testing.T) {
 	}
 }
 
-// TestOldProgramsRun gives the runtime programs of old releases after they were brought up to date: those with constants
-// inside the flatbuffer it refuses as they are.
+// TestOldProgramsRun gives the runtime programs of old releases after they were brought
+// up to date: those with constants inside the flatbuffer it refuses as they are.
 func TestOldProgramsRun(t *testing.T) {
 	etrun(t)
 	for _, name := range oldPrograms(t) {

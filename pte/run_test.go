@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// What ExecuTorch's C++ runtime says of a program. TENSORFILE_ETRUN is its path: `interop/tools.sh etrun`.
+// What ExecuTorch's C++ runtime says of a program. TENSORFILE_ETRUN is its path:
+// `interop/tools.sh etrun`.
 
 func etrun(t testing.TB) string {
 	t.Helper()

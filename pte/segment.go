@@ -17,8 +17,8 @@ type extent struct{ off, size int64 }
 // A segment is where a segment of the program is in the file.
 type segment struct {
 	extent
-	// outside is set for an empty one beyond the end of the file: the runtime's loaders refuse even
-	// to read nothing there.
+	// outside is set for an empty one beyond the end of the file: the runtime's loaders
+	// refuse even to read nothing there.
 	outside bool
 }
 
@@ -34,7 +34,8 @@ func (r *Reader) readSegments() error {
 		case off > 1<<63-1-uint64(h.SegmentBase) || size > 1<<63-1-uint64(h.SegmentBase)-off:
 			return malformed(pos, field(), "offset %d and size %d overflow", off, size)
 		case size > 0 && h.SegmentBase == 0:
-			return malformed(pos, field(), "%d bytes, but no extended header says where segments are", size)
+			return malformed(pos, field(),
+				"%d bytes, but no extended header says where segments are", size)
 		}
 		start, n := h.SegmentBase+int64(off), int64(size)
 		switch {
@@ -43,37 +44,41 @@ func (r *Reader) readSegments() error {
 			if h.SegmentDataSize == 0 { // an old header: nothing else shows that a file was cut
 				class = io.ErrUnexpectedEOF
 			}
-			return fail(class, pos, field(), "%d bytes at %d, but the file has %d", n, r.at+start, r.size)
+			return fail(class, pos, field(),
+				"%d bytes at %d, but the file has %d", n, r.at+start, r.size)
 		case n == 0 && start > end:
-			r.checked.Warn(malformed(pos, field(), "an empty segment at %d, beyond the file's %d bytes", r.at+start, r.size))
+			r.checked.Warn(malformed(pos, field(),
+				"an empty segment at %d, beyond the file's %d bytes", r.at+start, r.size))
 		case n > 0 && h.SegmentDataSize > 0 && int64(off)+n > h.SegmentDataSize:
-			r.checked.Warn(malformed(pos, field(), "ends at %d, beyond the header's segment_data_size of %d", int64(off)+n, h.SegmentDataSize))
+			r.checked.Warn(malformed(pos, field(),
+				"ends at %d, beyond the header's segment_data_size of %d", int64(off)+n, h.SegmentDataSize))
 		}
 		r.segments[i] = segment{extent{r.at + min(start, end), n}, start > end}
 	}
 	return nil
 }
 
-// segmentBlob returns segment i, or a blob whose reading fails because the field at pos, an index,
-// is out of range.
+// segmentBlob returns segment i, or a blob whose reading fails because the field at pos,
+// an index, is out of range.
 func (r *Reader) segmentBlob(i uint32, pos int, field func() string) tensor.Blob {
 	if int64(i) >= int64(len(r.segments)) {
-		return tensor.NewBlob(&missing{err: malformed(r.at+int64(pos), field(), "%d of %d segments", i, len(r.segments))})
+		return tensor.NewBlob(&missing{err: malformed(r.at+int64(pos), field(),
+			"%d of %d segments", i, len(r.segments))})
 	}
 	s := r.segments[i]
 	return r.blob(s.off, s.size)
 }
 
-// A Segment is a range of bytes after the flatbuffer: the constants, the initial values of mutable
-// tensors, the payload of a delegate or a named blob.
+// A Segment is a range of bytes after the flatbuffer: the constants, the initial values
+// of mutable tensors, the payload of a delegate or a named blob.
 type Segment struct {
 	Index int
 	// Offset is counted from the start of the file.
 	Offset int64
 	// Size leaves out the padding up to the next segment.
 	Size int64
-	// Roles say what refers to the segment, in the order of the program: constants, mutable,
-	// delegate/forward/0, named/KEY. Nothing does where it is empty.
+	// Roles say what refers to the segment, in the order of the program: constants,
+	// mutable, delegate/forward/0, named/KEY. Nothing does where it is empty.
 	Roles []string
 	Data  tensor.Blob
 }
@@ -99,7 +104,8 @@ func (p *Program) Segments() []Segment {
 	for m := range p.Methods() {
 		for i, d := range fb.Each(m.t.DelegatesLength(), m.t.Delegates) {
 			if x := d.Processed(nil); x != nil && x.Location() == ptefb.DataLocationSEGMENT {
-				role(x.Index(), func() string { return "delegate/" + m.Name() + "/" + strconv.Itoa(i) })
+				role(x.Index(),
+					func() string { return "delegate/" + m.Name() + "/" + strconv.Itoa(i) })
 			}
 		}
 	}

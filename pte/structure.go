@@ -10,10 +10,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Structure says how the inputs or outputs of a method were nested in the original model. The leaves, in order, are the
-// method's inputs or outputs.
+// A Structure says how the inputs or outputs of a method were nested in the original
+// model. The leaves, in order, are the method's inputs or outputs.
 type Structure struct {
-	// Kind is "leaf", "none", "tuple", "list", "dict", "namedtuple" or the type that the file names.
+	// Kind is "leaf", "none", "tuple", "list", "dict", "namedtuple" or the type that the
+	// file names.
 	Kind string
 	// Keys are those of a dict, as many as Children.
 	Keys     []string
@@ -22,9 +23,10 @@ type Structure struct {
 
 const maxStructure = 64 // levels
 
-// ParseStructure reads what [Method.Structure] answers: JSON as PyTorch writes it, or ExecuTorch's compact notation, such
-// as T2#2#0(T2#1#1($,$),D0()). The empty string is nil. Errors are tensor.ErrMalformed, or tensor.ErrLimit where it is
-// nested deeper than 64.
+// ParseStructure reads what [Method.Structure] returns: JSON as PyTorch writes it, or
+// ExecuTorch's compact notation, such as T2#2#0(T2#1#1($,$),D0()). The empty string is
+// nil. Errors are tensor.ErrMalformed, or tensor.ErrLimit where it is nested deeper than
+// 64.
 func ParseStructure(s string) (*Structure, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -50,7 +52,8 @@ type structureParser struct {
 }
 
 func (p *structureParser) errorf(format string, args ...any) error {
-	return fmt.Errorf("pte: structure: %w at character %d: %s", tensor.ErrMalformed, p.at, fmt.Sprintf(format, args...))
+	return fmt.Errorf("pte: structure: %w at character %d: %s", tensor.ErrMalformed, p.at,
+		fmt.Sprintf(format, args...))
 }
 
 func (p *structureParser) peek() byte {
@@ -60,11 +63,13 @@ func (p *structureParser) peek() byte {
 	return 0
 }
 
-var structureKinds = map[byte]string{'T': "tuple", 'N': "namedtuple", 'L': "list", 'D': "dict", 'C': "custom"}
+var structureKinds = map[byte]string{'T': "tuple", 'N': "namedtuple", 'L': "list", 'D': "dict",
+	'C': "custom"}
 
 func (p *structureParser) node(depth int) (*Structure, error) {
 	if depth > maxStructure {
-		return nil, fmt.Errorf("pte: structure: %w: nested deeper than %d", tensor.ErrLimit, maxStructure)
+		return nil, fmt.Errorf("pte: structure: %w: nested deeper than %d", tensor.ErrLimit,
+			maxStructure)
 	}
 	switch c := p.peek(); c {
 	case '$':
@@ -82,7 +87,7 @@ func (p *structureParser) node(depth int) (*Structure, error) {
 		if err != nil {
 			return nil, err
 		}
-		for range n { // how many leaves each child has, which counting tells as well
+		for range n { // how many leaves each child has, which is counted anyway
 			if p.peek() != '#' {
 				return nil, p.errorf("fewer numbers of leaves than children")
 			}
@@ -131,19 +136,20 @@ func (p *structureParser) number() (int, error) {
 	}
 	n, err := strconv.Atoi(p.s[start:p.at])
 	if err != nil || n > len(p.s) {
-		return 0, p.errorf("%s is no number of children", tensor.Quote(p.s[start:p.at]))
+		return 0, p.errorf("%s is not a number of children", tensor.Quote(p.s[start:p.at]))
 	}
 	return n, nil
 }
 
-// key reads what stands before the colon of a dict's child: an integer, or text between single quotes.
+// key reads what is before the colon of a dict's child: an integer, or text between
+// single quotes.
 func (p *structureParser) key() (string, error) {
 	var end int
 	start := p.at
 	if p.peek() == '\'' {
 		n := strings.IndexByte(p.s[p.at+1:], '\'')
 		if n < 0 {
-			return "", p.errorf("a quote without an end")
+			return "", p.errorf("a quote without its end")
 		}
 		start, end = p.at+1, p.at+1+n
 		p.at = end + 1
@@ -154,7 +160,7 @@ func (p *structureParser) key() (string, error) {
 		end = p.at
 	}
 	if p.peek() != ':' {
-		return "", p.errorf("no colon behind a key")
+		return "", p.errorf("no colon after a key")
 	}
 	p.at++
 	return p.s[start:end], nil
@@ -170,7 +176,8 @@ func parseJSONStructure(s string) (*Structure, error) {
 	var tree jsonStructure
 	if err == nil {
 		if string(top[0]) != "1" {
-			return nil, fmt.Errorf("pte: structure: %w: version %s", errors.ErrUnsupported, tensor.Quote(string(top[0])))
+			return nil, fmt.Errorf("pte: structure: %w: version %s", errors.ErrUnsupported,
+				tensor.Quote(string(top[0])))
 		}
 		err = json.Unmarshal(top[1], &tree)
 	}
@@ -188,7 +195,8 @@ type jsonStructure struct {
 
 func (j *jsonStructure) structure(depth int) (*Structure, error) {
 	if depth > maxStructure {
-		return nil, fmt.Errorf("pte: structure: %w: nested deeper than %d", tensor.ErrLimit, maxStructure)
+		return nil, fmt.Errorf("pte: structure: %w: nested deeper than %d", tensor.ErrLimit,
+			maxStructure)
 	}
 	if j.Type == nil {
 		return &Structure{Kind: "leaf"}, nil
@@ -204,7 +212,8 @@ func (j *jsonStructure) structure(depth int) (*Structure, error) {
 		// The keys are JSON inside of a JSON string.
 		var context string
 		var keys []any
-		if json.Unmarshal(j.Context, &context) == nil && json.Unmarshal([]byte(context), &keys) == nil && len(keys) == len(j.Children) {
+		if json.Unmarshal(j.Context, &context) == nil && json.Unmarshal([]byte(context),
+			&keys) == nil && len(keys) == len(j.Children) {
 			for _, k := range keys {
 				x.Keys = append(x.Keys, fmt.Sprint(k))
 			}
@@ -224,7 +233,8 @@ func (j *jsonStructure) structure(depth int) (*Structure, error) {
 	return x, nil
 }
 
-// String writes the structure as Python would show it, with * for leaves: ((*, *), {'mask': *}).
+// String writes the structure as Python would show it, with * for leaves: ((*, *),
+// {'mask': *}).
 func (s *Structure) String() string {
 	var b strings.Builder
 	s.write(&b)
@@ -266,8 +276,8 @@ func (s *Structure) write(b *strings.Builder) {
 	b.WriteString(end)
 }
 
-// Leaves names the way to each leaf, such as [0][1] or [1]['mask']: of a method's inputs, [0] are the positional
-// arguments and [1] the named ones.
+// Leaves names the way to each leaf, such as [0][1] or [1]['mask']: of a method's inputs,
+// [0] are the positional arguments and [1] the named ones.
 func (s *Structure) Leaves() []string {
 	var all []string
 	var walk func(s *Structure, path string)

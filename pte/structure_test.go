@@ -34,7 +34,7 @@ func TestParseStructure(t *testing.T) {
 	}
 }
 
-// Fact-sheet §8, 64: deep nesting, huge counts, unterminated quotes, huge JSON.
+// TestHostileStructures has deep nesting, huge counts, unterminated quotes, huge JSON.
 func TestHostileStructures(t *testing.T) {
 	for _, c := range []struct {
 		in    string

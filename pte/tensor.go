@@ -62,13 +62,15 @@ type Role uint8
 
 // The roles of tensors.
 const (
-	// RolePlanned has a place in the memory plan and nothing stored: an intermediate result, an input or an output.
+	// RolePlanned has a place in the memory plan and nothing stored: an intermediate
+	// result, an input or an output.
 	RolePlanned Role = iota
-	// RoleCaller has neither: the program's caller gives the memory.
+	// RoleCaller has neither: the program's caller provides the memory.
 	RoleCaller
 	// RoleConstant is stored in the program.
 	RoleConstant
-	// RoleState is planned memory that lives from call to call: it has initial values in the program, or a name.
+	// RoleState is planned memory that lives from call to call: it has initial values in
+	// the program, or a name.
 	RoleState
 	// RoleExternal is a constant in a .ptd, under the tensor's name.
 	RoleExternal
@@ -103,26 +105,30 @@ func (r Role) Mutable() bool { return r == RoleState || r == RoleExternalState }
 // listed reports whether Reader.Tensors has the tensor.
 func (r Role) listed() bool { return r >= RoleConstant }
 
-// A TensorInfo is all that a program says about a tensor. Everything is as the file has it: [Reader.Verify] checks it.
+// A TensorInfo is all that a program says about a tensor. Everything is as the file has
+// it: [Reader.Verify] checks it.
 type TensorInfo struct {
-	// ScalarType is the schema's number, DType what it stands for: Unknown for numbers that ExecuTorch does not load.
+	// ScalarType is the schema's number, DType what it stands for: Unknown for numbers
+	// that ExecuTorch does not load.
 	ScalarType int8
 	DType      tensor.DType
 	// Shape is an upper bound where Dynamism is not Static.
 	Shape    tensor.Shape
 	Dynamism Dynamism
-	// Order is the schema's dim_order; nil when it is row-major, or not a permutation of the dimensions.
+	// Order is the schema's dim_order; nil when it is row-major, or not a permutation of
+	// the dimensions.
 	Order tensor.Order
-	// DimOrder is dim_order as the file has it where it is not a permutation of the dimensions, nil
-	// where it is one.
+	// DimOrder is dim_order as the file has it where it is not a permutation of the
+	// dimensions, nil where it is one.
 	DimOrder []byte
-	// Name is the fully qualified name, empty for most tensors: exporters write it for external ones and, if asked, for
-	// state.
+	// Name is the fully qualified name, empty for most tensors: exporters write it for
+	// external ones and, if asked, for state.
 	Name string
 	Role Role
-	// Buffer is data_buffer_idx: which constant or initial value the tensor's bytes are; 0 for none.
+	// Buffer is data_buffer_idx: which constant or initial value the tensor's bytes are;
+	// 0 for none.
 	Buffer uint32
-	// Planned tells whether the tensor has a place in the memory plan: Place.
+	// Planned reports whether the tensor has a place in the memory plan: Place.
 	Planned bool
 	Place   Place
 	Device  Device
@@ -151,7 +157,8 @@ func (i TensorInfo) Bytes() (int64, bool) {
 	return i.DType.Bytes(n)
 }
 
-// String writes type and shape, such as float32[2, 3], with ≤ before the shape where it is a bound.
+// String writes type and shape, such as float32[2, 3], with ≤ before the shape where it
+// is a bound.
 func (i TensorInfo) String() string {
 	d := i.DType.String()
 	if !i.DType.Known() {
@@ -166,8 +173,8 @@ func (i TensorInfo) String() string {
 	return d + i.Shape.String()
 }
 
-// role classifies a tensor. The location comes first: the first external constant of a program has
-// buffer 0 and others have indices into a list of their own.
+// role classifies a tensor. The location comes first: the first external constant of a
+// program has buffer 0 and others have indices into a list of their own.
 func role(external, planned, stored, named bool) Role {
 	switch {
 	case external && planned:
@@ -200,7 +207,8 @@ func roleOf(t *ptefb.Tensor) Role {
 func roleOfNode(n *fb.Node) Role {
 	external, named := false, false
 	if x := n.Child(ptefb.SlotTensorExtraTensorInfo); x != nil {
-		external = x.Scalar(ptefb.SlotExtraTensorInfoLocation, 0) == uint64(ptefb.TensorDataLocationEXTERNAL)
+		external = x.Scalar(ptefb.SlotExtraTensorInfoLocation,
+			0) == uint64(ptefb.TensorDataLocationEXTERNAL)
 		named = len(x.Bytes(ptefb.SlotExtraTensorInfoFullyQualifiedName)) > 0
 	}
 	planned := n.Child(ptefb.SlotTensorAllocationInfo) != nil
@@ -240,8 +248,8 @@ func placeOf(a *ptefb.AllocationDetails) Place {
 	return Place{a.MemoryId(), uint64(a.MemoryOffsetLow()) | uint64(a.MemoryOffsetHigh())<<32}
 }
 
-// shapeOf returns n sizes and the order of dimensions. The order is nil when it is row-major or does
-// not fit the sizes.
+// shapeOf returns n sizes and the order of dimensions. The order is nil when it is
+// row-major or does not fit the sizes.
 func shapeOf(n int, size func(int) int32, dims []byte) (tensor.Shape, tensor.Order) {
 	shape := make(tensor.Shape, n)
 	for d := range shape {

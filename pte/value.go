@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Kind is what a value is: the tag of the schema's union KernelTypes. Programs of a newer schema
-// may have others than those below.
+// A Kind is what a value is: the tag of the schema's union KernelTypes. Programs of a
+// newer schema may have others than those below.
 type Kind uint8
 
 // The kinds of the schema.
@@ -47,8 +47,8 @@ func (k Kind) IsList() bool {
 	return k == KindIntList || k == KindTensorList || k == KindOptionalTensorList
 }
 
-// A Value is one of a method's values: what instructions read and write. Its methods return zero
-// for a value of another kind than theirs.
+// A Value is one of a method's values: what instructions read and write. Its methods
+// return zero for a value of another kind than theirs.
 type Value struct {
 	m     Method
 	t     ptefb.EValue
@@ -89,7 +89,8 @@ func (v Value) Bool() bool {
 	return ok && boolField(t, ptefb.SlotBoolBoolVal)
 }
 
-// boolField reads a bool as the runtime does: flatc's accessor takes other bytes than 1 for false.
+// boolField reads a bool as the runtime does: flatc's accessor takes other bytes than 1
+// for false.
 func boolField(t flatbuffers.Table, slot int) bool {
 	p := fb.FieldPos(t, slot)
 	return p != 0 && t.Bytes[p] != 0
@@ -129,8 +130,8 @@ func (v Value) items() ([]byte, int) {
 	return b, size
 }
 
-// itemsOf returns the slot of the only field of a list or string, and the size of its elements, 0
-// for other kinds.
+// itemsOf returns the slot of the only field of a list or string, and the size of its
+// elements, 0 for other kinds.
 func itemsOf(k Kind) (slot, size int) {
 	switch k {
 	case KindString:
@@ -149,8 +150,9 @@ func itemsOf(k Kind) (slot, size int) {
 	return 0, 0
 }
 
-// Items are the indices of the values that a KindIntList, KindTensorList or KindOptionalTensorList
-// is made of; -1 in the last is None. They are as the file has them, not checked.
+// Items are the indices of the values that a KindIntList, KindTensorList or
+// KindOptionalTensorList is made of; -1 in the last is None. They are as the file has
+// them, not checked.
 func (v Value) Items() []int {
 	if !v.Kind().IsList() {
 		return nil
@@ -196,8 +198,8 @@ func (v Value) Bools() []bool {
 	return all
 }
 
-// Ints are the numbers that a KindIntList stands for: those of the values that its items name, 0
-// for one that is not a KindInt because it is computed while the method runs.
+// Ints are the numbers that a KindIntList stands for: those of the values that its items
+// name, 0 for one that is not a KindInt because it is computed while the method runs.
 func (v Value) Ints() []int64 {
 	if v.Kind() != KindIntList {
 		return nil
@@ -226,9 +228,9 @@ func (v Value) Tensor() (TensorInfo, bool) {
 	return infoOf(&t), true
 }
 
-// Blob returns the bytes of a KindTensor that the program stores: a constant, or the initial value
-// of state. It is false for all other values. Reading fails where the bytes are not where they
-// should be.
+// Blob returns the bytes of a KindTensor that the program stores: a constant, or the
+// initial value of state. It is false for all other values. Reading fails where the bytes
+// are not where they should be.
 func (v Value) Blob() (tensor.Blob, bool) {
 	t, ok := v.table()
 	if !ok || t.DataBufferIdx() == 0 {
@@ -240,7 +242,8 @@ func (v Value) Blob() (tensor.Blob, bool) {
 	return v.entry().Data, true
 }
 
-// Raw is the value's table with the accessors that flatc generates, nil for the zero Value.
+// Raw is the value's table with the accessors that flatc generates, nil for the zero
+// Value.
 func (v Value) Raw() *ptefb.EValue {
 	if v.m.r == nil {
 		return nil

@@ -11,19 +11,22 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify answers whether the ExecuTorch runtime would load and run every method of the program: each value, tensor,
-// instruction, delegate and segment is looked at, also where the runtime itself does not look and would read elsewhere or
-// end the process. It returns nil when there are only warnings, else an error with all findings; see [tensor.Findings].
+// Verify reports whether the ExecuTorch runtime would load and run every method of the
+// program: each value, tensor, instruction, delegate and segment is checked, also where
+// the runtime itself does not check and would read other bytes or end the process. It
+// returns nil when there are only warnings, else an error with all findings; see
+// [tensor.Findings].
 //
-// Warnings are what loads all the same, or loads in some builds only: constants inside the flatbuffer, which builds since
-// 2025 refuse, misaligned constants, duplicate names, content of a newer schema, bytes behind the end. With opts.Strict
-// they are errors.
+// Warnings are what loads all the same, or loads in some builds only: constants inside
+// the flatbuffer, which builds since 2025 refuse, misaligned constants, duplicate names,
+// content of a newer schema, bytes after the end. With opts.Strict they are errors.
 //
-// Tensors that are kept in a .ptd are held against what opts.External returns for their names; if it is nil they are
-// taken on trust. Which operators and backends a runtime has, a file cannot tell.
+// External tensors are compared with what opts.External returns for their names, if it is
+// not nil. Which operators and backends a runtime has is not known.
 //
-// The format has no digests, so that payloads are not read; the default depth does read the padding between segments,
-// VerifyCanonical that between constants as well, and a byte that is not zero there is a warning.
+// The format has no digests, so that payloads are not read; the default depth does read
+// the padding between segments, VerifyCanonical that between constants as well, and a
+// byte that is not zero there is a warning.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (err error) {
 	if opts == nil {
 		opts = new(tensor.VerifyOptions)
@@ -52,8 +55,9 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (err er
 	return found.Err()
 }
 
-// verifyExternal holds tensors that are kept elsewhere against what lookup finds.
-func (r *Reader) verifyExternal(ctx context.Context, lookup func(string) *tensor.Tensor, found *tensor.FindingList) error {
+// verifyExternal compares external tensors with what lookup finds.
+func (r *Reader) verifyExternal(ctx context.Context, lookup func(string) *tensor.Tensor,
+	found *tensor.FindingList) error {
 	for e := range r.Entries() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -64,7 +68,8 @@ func (r *Reader) verifyExternal(ctx context.Context, lookup func(string) *tensor
 		x := lookup(e.Name)
 		field := e.Method.field("values[%d].val.extra_tensor_info.fully_qualified_name", e.Value)
 		if x == nil {
-			found.Error(fail(tensor.ErrNoTensor, -1, field, "no external tensor %s", tensor.Quote(e.Name)))
+			found.Error(fail(tensor.ErrNoTensor, -1, field,
+				"no external tensor %s", tensor.Quote(e.Name)))
 			continue
 		}
 		if err := sameLayout(e.Tensor, x); err != nil {
@@ -74,17 +79,20 @@ func (r *Reader) verifyExternal(ctx context.Context, lookup func(string) *tensor
 	return nil
 }
 
-// sameLayout says how x, of another file, differs from what the program wants t to be. The runtime does not look at the
-// length of the data.
+// sameLayout returns how x, of another file, differs from t. The runtime does not check
+// the length of the data.
 func sameLayout(t, x *tensor.Tensor) error {
 	rank := len(t.Shape)
 	switch {
 	case !x.Dense():
-		return fmt.Errorf("external tensor %s is %s, not dense", tensor.Quote(t.Name), tensor.Quote(x.Scheme))
+		return fmt.Errorf("external tensor %s is %s, not dense", tensor.Quote(t.Name),
+			tensor.Quote(x.Scheme))
 	case x.DType != t.DType:
-		return fmt.Errorf("external tensor %s is %v, not %v", tensor.Quote(t.Name), x.DType, t.DType)
+		return fmt.Errorf("external tensor %s is %v, not %v", tensor.Quote(t.Name), x.DType,
+			t.DType)
 	case !x.Shape.Equal(t.Shape):
-		return fmt.Errorf("external tensor %s has shape %v, not %v", tensor.Quote(t.Name), x.Shape, t.Shape)
+		return fmt.Errorf("external tensor %s has shape %v, not %v", tensor.Quote(t.Name), x.Shape,
+			t.Shape)
 	}
 	for i := range rank {
 		a, b := i, i
@@ -95,23 +103,27 @@ func sameLayout(t, x *tensor.Tensor) error {
 			b = x.Order[i]
 		}
 		if a != b {
-			return fmt.Errorf("external tensor %s has order %v, not %v", tensor.Quote(t.Name), []int(x.Order), []int(t.Order))
+			return fmt.Errorf("external tensor %s has order %v, not %v", tensor.Quote(t.Name),
+				[]int(x.Order), []int(t.Order))
 		}
 	}
 	n, ok := t.Shape.Elements()
 	if !ok {
-		return fmt.Errorf("external tensor %s: %v is negative or overflows", tensor.Quote(t.Name), t.Shape)
+		return fmt.Errorf("external tensor %s: %v is negative or overflows", tensor.Quote(t.Name),
+			t.Shape)
 	}
 	want, ok := t.DType.Bytes(n)
 	if have := x.Data.Size(); ok && have >= 0 && have != want {
-		return fmt.Errorf("external tensor %s has %d bytes, not %d", tensor.Quote(t.Name), have, want)
+		return fmt.Errorf("external tensor %s has %d bytes, not %d", tensor.Quote(t.Name), have,
+			want)
 	}
 	return nil
 }
 
-// verifyPadding reads what lies between flatbuffer and segments, and, for the canonical form, also what lies between the
-// constants of a segment.
-func (r *Reader) verifyPadding(ctx context.Context, opts *tensor.VerifyOptions, found *tensor.FindingList) error {
+// verifyPadding reads what is between flatbuffer and segments, and, for the canonical
+// form, also between the constants of a segment.
+func (r *Reader) verifyPadding(ctx context.Context, opts *tensor.VerifyOptions,
+	found *tensor.FindingList) error {
 	var gaps []extent
 	var total int64
 	add := func(off, size int64) {
@@ -142,7 +154,8 @@ func (r *Reader) verifyPadding(ctx context.Context, opts *tensor.VerifyOptions, 
 		}
 		b, err := r.src.Metadata(g.off, g.size)
 		if err != nil {
-			found.Error(&tensor.FormatError{Format: "pte", Offset: g.off, Field: "padding", Err: err})
+			found.Error(&tensor.FormatError{Format: "pte", Offset: g.off, Field: "padding",
+				Err: err})
 			if errors.Is(err, fs.ErrClosed) {
 				return found.Err()
 			}

@@ -12,7 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// walkAll calls everything that a Reader has, as a careless user would, and answers how many bytes it was shown.
+// walkAll calls everything that a Reader has, as a careless user would, and answers how
+// many bytes it was shown.
 func walkAll(t testing.TB, r *Reader) (shown int64) {
 	text := func(s string) { shown += int64(len(s)) }
 	blob := func(b tensor.Blob) {
@@ -145,7 +146,8 @@ func walkAll(t testing.TB, r *Reader) (shown int64) {
 	return shown
 }
 
-// writeAll writes a program in every way. What is written must open, and verify if the original did.
+// writeAll writes a program in every way. What is written must open, and verify if the
+// original did.
 func writeAll(t testing.TB, r *Reader) {
 	sound := r.Verify(context.Background(), nil) == nil
 	again := func(what string, err error, b *strings.Builder) {
