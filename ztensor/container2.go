@@ -8,10 +8,12 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -41,6 +43,35 @@ type container2 struct {
 	beside folder
 }
 
+func (c *container2) stored() (n int64) {
+	for b := range c.blobs.all() {
+		n += b.length
+	}
+	return n
+}
+
+// elsewhere returns the size of all shards.
+func (c *container2) elsewhere() (n int64) {
+	for i := range c.shards {
+		var ok bool
+		if n, ok = align.Add(n, c.shards[i].size); !ok {
+			return math.MaxInt64
+		}
+	}
+	return n
+}
+
+func (c *container2) window() uint64 {
+	if strconv.IntSize < 64 {
+		return maxWindow
+	}
+	return maxFrameWindow
+}
+
+func (c *container2) verifyFile(v *verifier) error             { return v.shards() }
+func (c *container2) verifyTensor(w *worker, t *tensor.Tensor) { w.tensor2(t) }
+func (c *container2) verifyForm(v *verifier) error             { return v.canonical() }
+
 // find returns the index of the shard of that name, or -1.
 func (c *container2) find(name string) int {
 	i, ok := slices.BinarySearchFunc(c.order, name, func(i int32, name string) int { return strings.Compare(c.shards[i].name, name) })
@@ -54,6 +85,7 @@ func (c *container2) find(name string) int {
 func (r *Reader) open2() error {
 	size := r.src.Size()
 	r.version, r.list, r.two = "2", "objects", new(container2)
+	r.generation = r.two
 	if size < least2 {
 		return r.bad(size, "", rule.Broken(rule.FileTooSmall, "%d bytes, and the shortest file has %d", size, least2))
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -63,9 +62,10 @@ type Reader struct {
 
 	checked sync.Map // strict: the components whose digest was found right
 
-	two  *container2   // nil: version 1
-	name string        // of the file, where Open opened it
-	file source.Source // which is src then
+	generation generation
+	two        *container2   // nil: version 1
+	name       string        // of the file, where Open opened it
+	file       source.Source // which is src then
 }
 
 // Detect reports whether the file begins like one of the versions of zTensor. It
@@ -98,7 +98,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 			r.file.Close()
 		}
 	}
-	if err == nil && (r.two == nil || len(r.two.shards) == 0) {
+	if err == nil && r.generation.elsewhere() == 0 {
 		return r, nil
 	}
 	pending := atomicfile.Unfinished(name)
@@ -170,6 +170,7 @@ func (r *Reader) open() error {
 	if _, err := src.ReadAt(head, 0); err != nil {
 		return r.bad(0, "magic", err)
 	}
+	r.generation = &container1{r}
 	switch string(head) {
 	case magic1:
 		return r.open1()
@@ -276,7 +277,7 @@ func (t tail) size() uint64 { return binary.LittleEndian.Uint64(t.last(8)) }
 // fs.ErrClosed, and borrowed slices must not be touched; names, shapes and
 // attributes stay valid.
 func (r *Reader) Close() error {
-	err := r.closeShards()
+	err := r.generation.close()
 	if e := r.src.Close(); e != nil {
 		err = e
 	}
@@ -328,6 +329,39 @@ func (r *Reader) Warnings() []error {
 	return r.warnings.list
 }
 
+// A generation is what differs between the versions of an open file, beyond its
+// index.
+type generation interface {
+	// stored returns the bytes of all payloads, elsewhere those of other files.
+	stored() int64
+	elsewhere() int64
+	// window is the largest that a zstd frame may have.
+	window() uint64
+	// verifyFile verifies what is in no tensor, verifyTensor a tensor, and verifyForm the
+	// canonical form, where there is one and it is asked for.
+	verifyFile(v *verifier) error
+	verifyTensor(w *worker, t *tensor.Tensor)
+	verifyForm(v *verifier) error
+	close() error
+}
+
+// container1 is the generation of 0.1, 1.0, 1.1 and 1.2.
+type container1 struct{ r *Reader }
+
+func (c *container1) stored() (n int64) {
+	for x := range c.r.components.all() {
+		n += x.length
+	}
+	return n
+}
+
+func (c *container1) elsewhere() int64                         { return 0 }
+func (c *container1) window() uint64                           { return maxWindow }
+func (c *container1) verifyFile(v *verifier) error             { return v.gaps() }
+func (c *container1) verifyTensor(w *worker, t *tensor.Tensor) { w.tensor(t) }
+func (c *container1) verifyForm(v *verifier) error             { return nil }
+func (c *container1) close() error                             { return nil }
+
 // ManifestRange returns where the manifest is in the file; 0 and 0 for a shard
 // without one.
 func (r *Reader) ManifestRange() (offset, size int64) { return r.manifestAt, r.manifestSize }
@@ -335,11 +369,7 @@ func (r *Reader) ManifestRange() (offset, size int64) { return r.manifestAt, r.m
 // decoder returns the zstd decoder that all reads share, made on first use.
 func (r *Reader) decoder() (*zstd.Decoder, error) {
 	r.decoderOnce.Do(func() {
-		window := uint64(maxWindow)
-		if r.two != nil && strconv.IntSize == 64 {
-			window = maxFrameWindow
-		}
-		r.zstd, r.zstdErr = newZstdDecoder(window)
+		r.zstd, r.zstdErr = newZstdDecoder(r.generation.window())
 	})
 	return r.zstd, r.zstdErr
 }

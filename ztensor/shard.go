@@ -279,13 +279,10 @@ func sumFile(src *source.Source, digest string, step func(n int64) error) (strin
 	return hex.EncodeToString(d.Sum(nil)), nil
 }
 
-// closeShards gives up the shards that were opened.
-func (r *Reader) closeShards() (err error) {
-	if r.two == nil {
-		return nil
-	}
-	for i := range r.two.shards {
-		s := &r.two.shards[i]
+// close gives up the shards that were opened.
+func (c *container2) close() (err error) {
+	for i := range c.shards {
+		s := &c.shards[i]
 		s.once.Do(func() { s.err = fs.ErrClosed })
 		if s.file != nil {
 			if e := s.file.Close(); err == nil {

@@ -34,14 +34,14 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	for _, w := range r.Warnings() {
 		v.found.Warn(w)
 	}
-	first, last := v.gaps, func() error { return nil }
-	if r.two != nil {
-		first, last = v.shards, v.canonical
+	if err := r.generation.verifyFile(v); err != nil {
+		return err
 	}
-	for _, step := range []func() error{first, v.tensors, last} {
-		if err := step(); err != nil {
-			return err
-		}
+	if err := v.tensors(); err != nil {
+		return err
+	}
+	if err := r.generation.verifyForm(v); err != nil {
+		return err
 	}
 	return v.found.Err()
 }
@@ -111,19 +111,11 @@ func (v *verifier) tensors() error {
 	if err := v.prepare(); err != nil {
 		return err
 	}
-	var total int64
-	for c := range r.components.all() {
-		total += c.length
-	}
-	if r.two != nil {
-		for b := range r.two.blobs.all() {
-			total += b.length
-		}
-	}
+	total := r.generation.stored()
 	line := parallel.New(v.ctx, 0, func(ctx context.Context, b *batch) error {
 		w := worker{v: v, ctx: ctx}
 		for i := b.from; i < b.to && w.err == nil; i++ {
-			w.tensor(r.tensors.at(i))
+			r.generation.verifyTensor(&w, r.tensors.at(i))
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -180,10 +172,6 @@ func (w *worker) warn(err error) { w.found = append(w.found, finding{err: err, w
 
 func (w *worker) tensor(t *tensor.Tensor) {
 	r := w.v.r
-	if r.two != nil {
-		w.tensor2(t)
-		return
-	}
 	before := len(w.found)
 	w.undeclared = 0
 	name := func() string { return fmt.Sprintf("%s[%s]", r.list, tensor.Quote(t.Name)) }

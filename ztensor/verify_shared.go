@@ -3,6 +3,7 @@ package ztensor
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -97,11 +98,9 @@ func (v *verifier) tooMuch() error {
 }
 
 func (v *verifier) limit() int64 {
-	size := v.r.Size()
-	if v.r.two != nil {
-		for i := range v.r.two.shards {
-			size, _ = align.Add(size, v.r.two.shards[i].size)
-		}
+	size, ok := align.Add(v.r.Size(), v.r.generation.elsewhere())
+	if !ok {
+		size = math.MaxInt64
 	}
 	return v.r.limits.DecodedTotal(size)
 }
@@ -145,7 +144,7 @@ func (v *verifier) prepare() error {
 			var ok bool
 			if counts {
 				if sum, ok = align.Add(sum, k.size); !ok {
-					sum = 1<<63 - 1
+					sum = math.MaxInt64
 				}
 			}
 		}
