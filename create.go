@@ -48,7 +48,7 @@ type CreateOptions struct {
 func ByName(name string) Format {
 	ext := strings.ToLower(filepath.Ext(name))
 	for _, f := range Formats() {
-		if ext != "" && ext == f.Ext() {
+		if ext != "" && ext == f.Ext() || f == PTE && ext == ".bpte" {
 			return f
 		}
 	}

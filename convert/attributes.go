@@ -92,7 +92,8 @@ func (p *Plan) planOwnAttributes(it *item) {
 	for k, v := range z.TensorAttributes(it.src) {
 		field := fieldOf(it.src) + ".attributes[" + tensor.Quote(k) + "]"
 		if p.target != tensorfile.ZTensor || p.version == "1.0" {
-			p.lose(LoseAttributes, field, "attributes of tensors cannot be represented in %v", p.describeTarget())
+			p.lose(LoseAttributes, field, "attributes of tensors cannot be represented in %v",
+				p.describeTarget())
 			continue
 		}
 		if err := p.checker.checkAttribute(k, v, true); err != nil {

@@ -38,7 +38,9 @@ func newChecker(p *Plan) checker {
 			}
 			return w.CheckEntry(e)
 		}
-		c.blob = func(name string, data tensor.Blob) error { return w.CheckEntry(ptd.Entry{Name: name, Data: data}) }
+		c.blob = func(name string, data tensor.Blob) error {
+			return w.CheckEntry(ptd.Entry{Name: name, Data: data})
+		}
 	case tensorfile.Safetensors:
 		c.tensor = safetensors.NewWriter(io.Discard, p.opts.Safetensors).Check
 	case tensorfile.NPZ:

@@ -1,13 +1,13 @@
-// Package convert carries tensors from one format into another, and says before
-// it writes a byte what is lost on the way.
+// Package convert converts tensors from one format to another, and lists what is
+// lost before it writes a byte.
 //
-// NewPlan looks at metadata only, but for the indices of sparse tensors that go to
-// version 2 of zTensor. What the target cannot hold as it stands
-// becomes a [Loss]: an attribute, a blob, a program, an element type, an order of
+// [NewPlan] reads metadata, and data only where that decides what is lost: indices of
+// sparse tensors, and integers that become narrower. What the target cannot represent
+// becomes a [Loss]: an attribute, a blob, a program, a dtype, a shape, an order of
 // dimensions, a sparse layout, a name. Each kind of loss is allowed by name in
-// Options.Allow; Write refuses, with all the losses at once, while one of them
-// is not allowed. Nothing is converted silently, and nothing that the target can
-// hold is changed.
+// Options.Allow; [Plan.Write] refuses, with all losses at once, while one of them is
+// not allowed. Nothing else is changed: what comes back is what went in, but for the
+// losses. [File] does all of it with two names.
 //
 // Write streams: of dense tensors of any size it holds at most 64 MiB of its own on two cores,
 // where the source requires zstd windows of at most 8 MiB and the target is compressed at a level

@@ -65,7 +65,9 @@ func exponents(d tensor.DType) (low, high int) {
 
 // widens reports whether every value of from is one of to. NaNs stay NaNs.
 func widens(from, to tensor.DType) bool {
-	if from == tensor.C64 && to == tensor.C128 || from == tensor.C32 && (to == tensor.C64 || to == tensor.C128) {
+	switch {
+	case from == tensor.C64 && to == tensor.C128,
+		from == tensor.C32 && (to == tensor.C64 || to == tensor.C128):
 		return true
 	}
 	fb, fi, fs, ok1 := significand(from)
@@ -108,7 +110,8 @@ func choose(d tensor.DType, have []tensor.DType) (to tensor.DType, kind LossKind
 		if b == tensor.Unknown {
 			return true
 		}
-		if x, y := a.IsInt() == (d.IsInt() || d == tensor.Bool), b.IsInt() == (d.IsInt() || d == tensor.Bool); x != y {
+		integer := d.IsInt() || d == tensor.Bool
+		if x, y := a.IsInt() == integer, b.IsInt() == integer; x != y {
 			return x
 		}
 		if a.Bits() != b.Bits() {
@@ -166,7 +169,8 @@ func (b *boolReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	for i, v := range p[:n] {
 		if v > 1 {
-			return 0, fmt.Errorf("%w: byte %d is %d, no value of bool", tensor.ErrMalformed, b.read+int64(i), v)
+			return 0, fmt.Errorf("%w: byte %d is %d, no value of bool", tensor.ErrMalformed,
+				b.read+int64(i), v)
 		}
 	}
 	b.read += int64(n)

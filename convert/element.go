@@ -16,7 +16,8 @@ func (p *Plan) checkDType(t *tensor.Tensor, want tensor.DType) error {
 	case want == tensor.Unknown || want == t.DType:
 		return nil
 	case !p.caps.Holds(want):
-		return &OptionError{"Map", fmt.Errorf("%w: %v has no %v", tensor.ErrDType, p.describeTarget(), want)}
+		return &OptionError{"Map", fmt.Errorf("%w: %v has no %v", tensor.ErrDType,
+			p.describeTarget(), want)}
 	case t.Dense() && !widens(t.DType, want) && !narrows(t.DType, want):
 		return &OptionError{"Map", fmt.Errorf("%w: %v cannot become %v", tensor.ErrDType, t.DType, want)}
 	}
@@ -32,7 +33,8 @@ func (p *Plan) planDType(ctx context.Context, it *item) error {
 	}
 	from, to := it.t.DType, it.want
 	if to == tensor.Unknown {
-		if p.caps.Holds(from) || from == tensor.Unknown && p.target == tensorfile.ZTensor && p.checker.check(&it.t) == nil {
+		if p.caps.Holds(from) || from == tensor.Unknown && p.target == tensorfile.ZTensor &&
+			p.checker.check(&it.t) == nil {
 			return nil // the same, or a word of the file's own that can be kept
 		}
 		var kind LossKind
@@ -41,7 +43,8 @@ func (p *Plan) planDType(ctx context.Context, it *item) error {
 			if st, ok := it.t.Data.Stored(); ok && from == tensor.Unknown {
 				word = tensor.Quote(st.Type)
 			}
-			return fmt.Errorf("%s cannot be represented in %v, nor is there a dtype to convert it to", word, p.describeTarget())
+			return fmt.Errorf("%s cannot be represented in %v, nor is there a dtype to convert it to",
+				word, p.describeTarget())
 		}
 		p.lose(kind, fieldOf(it.src), "%v is stored as %v", from, to)
 	}
@@ -87,7 +90,8 @@ func (p *Plan) planOrder(ctx context.Context, it *item) error {
 		if !t.Order.RowMajor() {
 			from = fmt.Sprintf("the order %v", []int(t.Order))
 		}
-		p.lose(Reorder, fieldOf(it.src), "%s cannot be represented in %v, which is %v", from, p.target, p.caps.Orders)
+		p.lose(Reorder, fieldOf(it.src), "%s cannot be represented in %v, which is %v", from,
+			p.target, p.caps.Orders)
 	}
 	return it.apply(ctx, reordered(order))
 }

@@ -77,7 +77,8 @@ func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, src *tens
 		}
 	}
 	if p.caps.MaxTensors > 0 && len(p.items) == p.caps.MaxTensors {
-		return fmt.Errorf("convert: %w: %v holds %d tensor, the source has more", errors.ErrUnsupported, p.target, p.caps.MaxTensors)
+		return fmt.Errorf("convert: %w: %v holds %d tensor, the source has more",
+			errors.ErrUnsupported, p.target, p.caps.MaxTensors)
 	}
 	if src.External && p.opts.External != nil {
 		if t := p.opts.External(src.Name); t != nil && t.DType == src.DType && t.Shape.Equal(src.Shape) {
@@ -113,7 +114,10 @@ func (p *Plan) planItem(ctx context.Context, it *item, name string) error {
 	if err := it.src.Check(); err != nil {
 		return err
 	}
-	for _, plan := range []func(context.Context, *item) error{p.planLayout, p.planDType, p.planOrder, p.planShape} {
+	plans := []func(context.Context, *item) error{
+		p.planLayout, p.planDType, p.planOrder, p.planShape,
+	}
+	for _, plan := range plans {
 		if err := plan(ctx, it); err != nil {
 			return err
 		}
@@ -131,7 +135,8 @@ func (p *Plan) planItem(ctx context.Context, it *item, name string) error {
 // planBlocks gives quantised blocks of a .gguf the layout that version 2 of
 // zTensor has for them, and the attributes that go with it.
 func (p *Plan) planBlocks(it *item) {
-	if p.version != "2" || it.owner.Format() != tensorfile.GGUF || it.t.Dense() || len(it.t.Parts) != 1 {
+	if p.version != "2" || it.owner.Format() != tensorfile.GGUF || it.t.Dense() ||
+		len(it.t.Parts) != 1 {
 		return
 	}
 	elements, bytes, ok := gguf.Block(it.t.Scheme)

@@ -18,7 +18,8 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 	case p.caps.Sparse && (!p.opts.Dense || !sparse.Known(it.t.Scheme)):
 		return p.planParts(ctx, it)
 	case !sparse.Known(it.t.Scheme):
-		return fmt.Errorf("%s cannot be represented in %v, and has no dense form", tensor.Quote(it.t.Scheme), p.target)
+		return fmt.Errorf("%s cannot be represented in %v, and has no dense form",
+			tensor.Quote(it.t.Scheme), p.target)
 	}
 	// What the indices say decides whether there is a dense tensor.
 	if _, err := sparse.Densify(ctx, &it.t, p.sparseOptions()); err != nil && !unreadable(err) {
@@ -39,7 +40,8 @@ func (p *Plan) sparseOptions() *sparse.Options {
 func (p *Plan) planDense(ctx context.Context, it *item) error {
 	if len(it.t.Parts) > 0 && !p.caps.Extras {
 		for i := range it.t.Parts {
-			p.lose(LoseParts, fieldOf(it.src)+"."+it.t.Parts[i].Role, "parts of a dense tensor cannot be represented in %v", p.target)
+			p.lose(LoseParts, fieldOf(it.src)+"."+it.t.Parts[i].Role,
+				"parts of a dense tensor cannot be represented in %v", p.target)
 		}
 		it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 			bare := *t
@@ -66,7 +68,8 @@ func unreadable(err error) bool {
 	if errors.As(err, &placed) && errors.Is(err, tensor.ErrMalformed) {
 		return true
 	}
-	for _, other := range []error{tensor.ErrMalformed, tensor.ErrDType, tensor.ErrLimit, errors.ErrUnsupported} {
+	for _, other := range []error{tensor.ErrMalformed, tensor.ErrDType, tensor.ErrLimit,
+		errors.ErrUnsupported} {
 		if errors.Is(err, other) {
 			return false
 		}
@@ -82,7 +85,8 @@ func (p *Plan) planParts(ctx context.Context, it *item) error {
 	}
 	for i := range it.t.Parts {
 		if part := &it.t.Parts[i]; !p.caps.Holds(part.DType) {
-			return fmt.Errorf("%v in its part %s cannot be represented in %v", part.DType, tensor.Quote(part.Role), p.describeTarget())
+			return fmt.Errorf("%v in its part %s cannot be represented in %v", part.DType,
+				tensor.Quote(part.Role), p.describeTarget())
 		}
 	}
 	scheme := it.t.Scheme
@@ -94,7 +98,10 @@ func (p *Plan) planParts(ctx context.Context, it *item) error {
 	case p.version != "2" && (scheme == "zt.sparse_csr/1" || scheme == "zt.sparse_coo/1"):
 		return it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 			old := *t
-			old.Scheme = map[string]string{"zt.sparse_csr/1": "sparse_csr", "zt.sparse_coo/1": "sparse_coo"}[t.Scheme]
+			old.Scheme = sparse.COO
+			if t.Scheme == "zt.sparse_csr/1" {
+				old.Scheme = sparse.CSR
+			}
 			return &old, nil
 		})
 	}

@@ -32,12 +32,15 @@ func reordered(order tensor.Order) step {
 	}
 }
 
-func reorderedData(ctx context.Context, t *tensor.Tensor, order tensor.Order) (tensor.Blob, error) {
+func reorderedData(
+	ctx context.Context, t *tensor.Tensor, order tensor.Order,
+) (tensor.Blob, error) {
 	from, ok1 := t.Order.Strides(t.Shape)
 	_, ok2 := order.Strides(t.Shape)
 	width := int64(t.DType.Size())
 	if width == 0 {
-		return tensor.Blob{}, fmt.Errorf("%w: the order of %v cannot be changed", tensor.ErrDType, t.DType)
+		return tensor.Blob{}, fmt.Errorf("%w: the order of %v cannot be changed", tensor.ErrDType,
+			t.DType)
 	}
 	n, _ := t.Shape.Elements()
 	if n == 0 || !ok1 || !ok2 {
@@ -61,10 +64,12 @@ func reorderedData(ctx context.Context, t *tensor.Tensor, order tensor.Order) (t
 			}
 			if int64(len(b)) != size { // which a source of unknown size shows only here
 				release()
-				return nil, fmt.Errorf("%w: %d bytes of data where %v of %v takes %d", tensor.ErrMalformed, len(b), t.Shape, t.DType, size)
+				return nil, fmt.Errorf("%w: %d bytes of data where %v of %v takes %d", tensor.ErrMalformed,
+					len(b), t.Shape, t.DType, size)
 			}
 		}
-		return &gatherer{src: b, release: release, shape: t.Shape, from: from, order: order, width: width}, nil
+		return &gatherer{src: b, release: release, shape: t.Shape, from: from, order: order,
+			width: width}, nil
 	}), nil
 }
 

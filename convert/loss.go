@@ -94,7 +94,8 @@ func LoseTestCases(b *pte.Bundle, target tensorfile.Format) Loss {
 
 // String names the field, the reason, and what allows the loss.
 func (l Loss) String() string {
-	return fmt.Sprintf("%s: %s; allow convert.%s", l.Field, l.Reason, kinds[bits.TrailingZeros32(uint32(l.Kind))].name)
+	return fmt.Sprintf("%s: %s; allow convert.%s", l.Field, l.Reason,
+		kinds[bits.TrailingZeros32(uint32(l.Kind))].name)
 }
 
 // A LossGroup is all losses of one kind that have one reason.
@@ -131,7 +132,8 @@ func (g LossGroup) String() string {
 	if n := len(g.Fields); n > 3 {
 		noun, _, _ := strings.Cut(what, "[")
 		for _, f := range g.Fields {
-			if !strings.HasPrefix(f, noun+"[") || noun == "tensors" && strings.Contains(f, "].attributes[") {
+			own := noun == "tensors" && strings.Contains(f, "].attributes[")
+			if own || !strings.HasPrefix(f, noun+"[") {
 				noun = "losses"
 			}
 		}

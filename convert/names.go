@@ -73,8 +73,8 @@ func (p *Plan) planName(it *item, name string) {
 	}
 	it.t.Name = p.names.unique(good)
 	if it.t.Name != name {
-		p.lose(RenameTensors, field, "the name %s is taken or cannot be represented in %v: it becomes %s",
-			tensor.Quote(name), p.describeTarget(), tensor.Quote(it.t.Name))
+		p.lose(RenameTensors, field,
+			"the name %s is taken or cannot be represented in %v: it becomes %s", tensor.Quote(name), p.describeTarget(), tensor.Quote(it.t.Name))
 	}
 	p.names.take(it.t.Name)
 }

@@ -66,13 +66,15 @@ func (p *Plan) renameParents() {
 			key = nameKey(it.t.Name)
 		}
 		values[key], renamed[old] = true, it.t.Name
-		p.lose(RenameTensors, fieldOf(it.src), "its path is the beginning of another's: it becomes %s", tensor.Quote(it.t.Name))
+		p.lose(RenameTensors, fieldOf(it.src),
+			"its path is the beginning of another's: it becomes %s", tensor.Quote(it.t.Name))
 	}
 	for i := range p.items {
 		it := &p.items[i]
 		if value, ok := renamed[owners[i]]; ok && owners[i] != "" {
 			it.t.Name = value + it.t.Name[len(owners[i]):]
-			p.lose(RenameTensors, fieldOf(it.src), "its value is named %s: it becomes %s", tensor.Quote(value), tensor.Quote(it.t.Name))
+			p.lose(RenameTensors, fieldOf(it.src), "its value is named %s: it becomes %s",
+				tensor.Quote(value), tensor.Quote(it.t.Name))
 		}
 	}
 }
@@ -85,7 +87,9 @@ func statisticOwners(items []item) []string {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(items[a].t.Name, items[b].t.Name) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return strings.Compare(items[a].t.Name, items[b].t.Name)
+	})
 	owners := make([]string, len(items))
 	var prefixes []string // names that the next one may begin with, each with those before it
 	for _, i := range order {

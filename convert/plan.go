@@ -111,7 +111,9 @@ type namedBlob struct {
 //
 // It fails where the target cannot be written (errors.ErrUnsupported) and for
 // options that the target does not support (*OptionError).
-func NewPlan(ctx context.Context, src *tensorfile.File, target tensorfile.Format, opts *Options) (*Plan, error) {
+func NewPlan(
+	ctx context.Context, src *tensorfile.File, target tensorfile.Format, opts *Options,
+) (*Plan, error) {
 	p := &Plan{target: target, keys: map[string]int{}, opts: orZero(opts)}
 	if target == tensorfile.ZTensor {
 		p.version = ztensor.Version2
@@ -123,7 +125,8 @@ func NewPlan(ctx context.Context, src *tensorfile.File, target tensorfile.Format
 	}
 	p.caps = target.CapsOf(p.version)
 	if len(p.caps.DTypes) == 0 {
-		return nil, fmt.Errorf("convert: %w: %v is not written from tensors alone", errors.ErrUnsupported, target)
+		return nil, fmt.Errorf("convert: %w: %v is not written from tensors alone",
+			errors.ErrUnsupported, target)
 	}
 	p.files = append([]*tensorfile.File{src}, p.opts.More...)
 	if err := p.checkOptions(); err != nil {
@@ -152,9 +155,11 @@ func NewPlan(ctx context.Context, src *tensorfile.File, target tensorfile.Format
 func (p *Plan) checkOptions() error {
 	switch s := p.opts.Sparse; {
 	case s != "" && !p.caps.Sparse:
-		return &OptionError{"Sparse", fmt.Errorf("%w: %v has no sparse tensors", errors.ErrUnsupported, p.target)}
+		return &OptionError{"Sparse", fmt.Errorf("%w: %v has no sparse tensors",
+			errors.ErrUnsupported, p.target)}
 	case s != "" && s != "sparse_csr" && s != "sparse_coo":
-		return &OptionError{"Sparse", fmt.Errorf("%w: %s is neither sparse_csr nor sparse_coo", errors.ErrUnsupported, tensor.Quote(s))}
+		return &OptionError{"Sparse", fmt.Errorf("%w: %s is neither sparse_csr nor sparse_coo",
+			errors.ErrUnsupported, tensor.Quote(s))}
 	}
 	if z := p.opts.ZTensor; z != nil && p.target == tensorfile.ZTensor {
 		o := *z
@@ -168,7 +173,8 @@ func (p *Plan) checkOptions() error {
 	if err := p.checker.check(probe); err != nil {
 		return &OptionError{p.target.Title(), err}
 	}
-	if p.target == tensorfile.Primitiv && len(p.files) == 1 && p.opts.Map == nil && orZero(p.opts.Primitiv).Kind == 0 {
+	if p.target == tensorfile.Primitiv && len(p.files) == 1 && p.opts.Map == nil &&
+		orZero(p.opts.Primitiv).Kind == 0 {
 		if r, ok := p.files[0].Sys().(*primitiv.Reader); ok && r.Kind() != primitiv.KindModel {
 			p.kind = r.Kind()
 		}
@@ -179,7 +185,8 @@ func (p *Plan) checkOptions() error {
 // checkEmpty reports a target that holds exactly one tensor, and gets none.
 func (p *Plan) checkEmpty() error {
 	if p.target == tensorfile.NPY && len(p.items) == 0 {
-		return fmt.Errorf("convert: %w: no tensor to write, and %v holds one", errors.ErrUnsupported, p.target)
+		return fmt.Errorf("convert: %w: no tensor to write, and %v holds one", errors.ErrUnsupported,
+			p.target)
 	}
 	return nil
 }

@@ -18,9 +18,12 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
+// addAll is the AddAll of a writer.
+type addAll func(context.Context, iter.Seq2[*tensor.Tensor, error]) error
+
 // A sink is a target's writer.
 type sink struct {
-	addAll  func(context.Context, iter.Seq2[*tensor.Tensor, error]) error
+	addAll  addAll
 	addBlob func(string, tensor.Blob) error
 	close   func() error
 	abort   func()
@@ -29,7 +32,7 @@ type sink struct {
 func noBlobs(string, tensor.Blob) error { return errors.ErrUnsupported }
 
 // each returns the addAll of a writer that adds one tensor at a time.
-func each(add func(*tensor.Tensor) error) func(context.Context, iter.Seq2[*tensor.Tensor, error]) error {
+func each(add func(*tensor.Tensor) error) addAll {
 	return func(_ context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 		for t, err := range ts {
 			if err == nil {
@@ -43,6 +46,11 @@ func each(add func(*tensor.Tensor) error) func(context.Context, iter.Seq2[*tenso
 	}
 }
 
+// instead returns an addAll that does something else than to add tensors.
+func instead(do func() error) addAll {
+	return func(context.Context, iter.Seq2[*tensor.Tensor, error]) error { return do() }
+}
+
 func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 	switch p.target {
 	case tensorfile.PTD:
@@ -54,7 +62,9 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 			}
 			return pw.AddEntry(e)
 		}
-		addBlob := func(name string, data tensor.Blob) error { return pw.AddEntry(ptd.Entry{Name: name, Data: data}) }
+		addBlob := func(name string, data tensor.Blob) error {
+			return pw.AddEntry(ptd.Entry{Name: name, Data: data})
+		}
 		return &sink{each(add), addBlob, pw.Close, pw.Abort}, nil
 	case tensorfile.Safetensors:
 		o := orZero(p.opts.Safetensors)
@@ -77,7 +87,8 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 	case tensorfile.RTen:
 		g := rten.NewGraphBuilder()
 		add := func(t *tensor.Tensor) error { g.Constant(t); return nil } // Write returns its errors
-		return &sink{each(add), noBlobs, func() error { return g.Write(ctx, w, p.opts.RTen) }, func() {}}, nil
+		return &sink{each(add), noBlobs, func() error { return g.Write(ctx, w, p.opts.RTen) },
+			func() {}}, nil
 	case tensorfile.ZTensor:
 		return p.ztensorSink(w)
 	}
@@ -94,16 +105,16 @@ func (p *Plan) primitivSink(w io.Writer) (*sink, error) {
 	o.Kind = p.kind
 	pw := primitiv.NewWriter(w, &o)
 	r := p.files[0].Sys().(*primitiv.Reader)
-	addAll := pw.AddAll
+	add := addAll(pw.AddAll)
 	switch p.kind {
 	case primitiv.KindShape:
-		addAll = func(context.Context, iter.Seq2[*tensor.Tensor, error]) error { return pw.SetShape(r.Shape()) }
+		add = instead(func() error { return pw.SetShape(r.Shape()) })
 	case primitiv.KindOptimizer:
-		addAll = func(context.Context, iter.Seq2[*tensor.Tensor, error]) error { return pw.SetOptimizer(r.Optimizer()) }
+		add = instead(func() error { return pw.SetOptimizer(r.Optimizer()) })
 	case primitiv.KindParameter:
-		addAll = func(context.Context, iter.Seq2[*tensor.Tensor, error]) error { return pw.AddParameter(r.Parameter()) }
+		add = instead(func() error { return pw.AddParameter(r.Parameter()) })
 	}
-	return &sink{addAll, noBlobs, pw.Close, pw.Abort}, nil
+	return &sink{add, noBlobs, pw.Close, pw.Abort}, nil
 }
 
 // ztensorSink keeps typed attributes, of the file and of its tensors, between

@@ -130,7 +130,10 @@ func remade(construct step) step {
 		out := *known
 		out.Parts = slices.Clone(known.Parts)
 		for i := range out.Parts {
-			out.Parts[i].Data = tensor.BlobFunc(known.Parts[i].Data.Size(), func() (io.ReadCloser, error) { return r.open(i) })
+			out.Parts[i].Data = tensor.BlobFunc(known.Parts[i].Data.Size(), func() (io.ReadCloser,
+				error) {
+				return r.open(i)
+			})
 		}
 		return &out, nil
 	}

@@ -67,11 +67,12 @@ func fromSource(err error) error {
 
 // checkDecoded reports sources that declare more decoded bytes than the limit.
 func (p *Plan) checkDecoded() error {
-	size, total := int64(0), int64(0)
+	size, stored, total := int64(0), int64(0), int64(0)
 	for _, f := range p.files {
 		size += f.Size()
 	}
-	limit := p.opts.Limits.DecodedTotal(size)
+	fits := true
+	seen := map[tensor.Stored]bool{}
 	for i := range p.items {
 		src := p.items[i].src
 		blobs := []tensor.Blob{src.Data}
@@ -83,11 +84,17 @@ func (p *Plan) checkDecoded() error {
 			if !ok || st.Encoding == "" || st.Encoding == "raw" {
 				continue
 			}
-			var fits bool
-			if total, fits = align.Add(total, max(b.Size(), 0)); !fits || total > limit {
-				return fmt.Errorf("convert: %w: the tensors decode to more than %d bytes", tensor.ErrLimit, limit)
+			sum, ok := align.Add(total, max(b.Size(), 0))
+			total, fits = sum, fits && ok
+			if !seen[st] { // what an index refers to is in its shards
+				seen[st] = true
+				stored += st.Size
 			}
 		}
+	}
+	if limit := p.opts.Limits.DecodedTotal(max(size, stored)); !fits || total > limit {
+		return fmt.Errorf("convert: %w: the tensors decode to more than %d bytes", tensor.ErrLimit,
+			limit)
 	}
 	return nil
 }

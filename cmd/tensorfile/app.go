@@ -197,7 +197,7 @@ func (a *app) fail(name string, err error) {
 		return
 	}
 	h := hint(err)
-	f, named := formatOfName(name)
+	f := tensorfile.ByName(name)
 	switch {
 	case w != nil && errors.Is(err, fs.ErrPermission):
 		h = "check who may write there"
@@ -207,7 +207,7 @@ func (a *app) fail(name string, err error) {
 		h = "another name or folder"
 	case isAddress(name):
 		h = remoteHint(err)
-	case named && errors.Is(err, tensorfile.ErrUnknownFormat):
+	case f != 0 && errors.Is(err, tensorfile.ErrUnknownFormat):
 		// Where formats have no mark at their start, what is damaged looks like nothing at all.
 		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)
 	}

@@ -63,6 +63,9 @@ func (a *app) completions(root *cobra.Command) {
 		"depth":  {"structure", "digests", "canonical"},
 		"digest": {"crc32c", "sha256"},
 		"sparse": {"sparse_csr", "sparse_coo"},
+
+		"duplicates": {"sum", "first"},
+		"ignore":     {"blobs", "attributes"},
 	}
 	for _, c := range append(root.Commands(), root) {
 		for flag, w := range words {

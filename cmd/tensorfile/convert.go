@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -24,6 +25,7 @@ import (
 // A conversion is what the flags of convert say.
 type conversion struct {
 	to, digest, sparse    string
+	duplicates            string
 	allow, dtypes, rename []string
 	lister
 	dryRun, force         bool
@@ -85,6 +87,7 @@ OUT appears whole or not at all; - is standard output.`,
 	f.BoolVar(&c.rowMajor, "row-major", false, "no other order, also where the target has it")
 	f.BoolVar(&c.dense, "dense", false, "no sparse tensors, also where the target has them")
 	f.StringVar(&c.sparse, "sparse", "", "make tensors sparse: `SCHEME` sparse_csr or sparse_coo (zTensor)")
+	f.StringVar(&c.duplicates, "duplicates", "", "values for one element of a sparse tensor: take their `SUM` or the first: sum, first")
 	f.StringVar(&c.digest, "digest", "", "put a digest next to each tensor: `ALGORITHM` crc32c or sha256, in version 2 xxh3 (zTensor)")
 	f.IntVar(&c.level, "level", 0, "compress with zstd at `LEVEL` 1 to 22 (zTensor)")
 	f.BoolVar(&c.compress, "compress", false, "deflate the arrays (.npz)")
@@ -101,8 +104,8 @@ func (c *conversion) prepare(out string) error {
 		name, version = "zt", ztensor.Version2
 	}
 	if name == "" {
-		f, ok := formatOfName(out)
-		if !ok {
+		f := tensorfile.ByName(out)
+		if f == 0 {
 			return wrong("--to FORMAT", "the extension of %s is that of no format", quote(out))
 		}
 		c.target = f
@@ -163,6 +166,11 @@ func (c *conversion) prepare(out string) error {
 	if c.sparse != "" && c.sparse != "sparse_csr" && c.sparse != "sparse_coo" {
 		return fmt.Errorf("--sparse: %s is neither sparse_csr nor sparse_coo", quote(c.sparse))
 	}
+	duplicates, ok := map[string]sparse.Duplicates{"": sparse.Refuse, "sum": sparse.Sum, "first": sparse.First}[c.duplicates]
+	if !ok {
+		return fmt.Errorf("--duplicates: %s is neither sum nor first", quote(c.duplicates))
+	}
+	c.opts.Duplicates = duplicates
 	return c.writerOptions()
 }
 
@@ -219,18 +227,6 @@ func (c *conversion) writerOptions() error {
 }
 
 const bundleExt = ".bpte" // of a program with its test cases
-
-// formatOfName is the format of a file name's ending, for files that are yet to
-// be written.
-func formatOfName(name string) (tensorfile.Format, bool) {
-	ext := strings.ToLower(filepath.Ext(name))
-	for _, f := range tensorfile.Formats() {
-		if ext != "" && ext == f.Ext() || f == tensorfile.PTE && ext == bundleExt {
-			return f, true
-		}
-	}
-	return 0, false
-}
 
 // renamer makes a function of OLD=NEW pairs, in which both ends may have one *.
 func renamer(pairs []string) (func(string) string, error) {

@@ -144,6 +144,12 @@ func (l *lister) blobs(in *input) []namedBlob {
 }
 
 func (a *app) diff(x, y *input, d *differ) error {
+	for _, in := range []*input{x, y} {
+		if err := a.checkDecodedTotal(in, &d.lister); err != nil {
+			a.fail(in.name, err)
+			return nil
+		}
+	}
 	tensors := pairs(d.apply(x.rows()), d.apply(y.rows()), func(r *row) string { return r.name })
 	same := x.Format() == y.Format()
 	var blobs []pair[namedBlob]

@@ -122,13 +122,7 @@ func (a *app) edit(from, out string, e *editing) error {
 // check looks whether every flag means something in this file, so that a
 // mistyped name is not taken for done.
 func (e *editing) check(in *input) error {
-	var names []string
-	for t := range in.Tensors() {
-		names = append(names, t.Name)
-	}
-	for n := range in.Blobs() {
-		names = append(names, n)
-	}
+	names := slices.Collect(in.names())
 	for _, g := range e.drop {
 		if !slices.ContainsFunc(names, func(n string) bool { return n == g || matchAny([]string{g}, n) }) {
 			return wrong("tensorfile ls, which lists the names", "--drop: nothing is called %s", quote(g))
@@ -155,6 +149,22 @@ func (e *editing) check(in *input) error {
 	return nil
 }
 
+// names yields those of tensors, then those of blobs.
+func (in *input) names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for t := range in.Tensors() {
+			if !yield(t.Name) {
+				return
+			}
+		}
+		for name := range in.Blobs() {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
 func (e *editing) drops(name string) bool {
 	return slices.Contains(e.drop, name) || matchAny(e.drop, name)
 }
@@ -175,14 +185,16 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 	}
 	switch r := in.Sys().(type) {
 	case *rten.Reader:
-		return e.rten(a.ctx, r)
+		edit := rten.NewEdit(r)
+		return func(w io.Writer) error { return edit.Write(a.ctx, w, nil) }, e.compose(edit, in.names())
 	case *pte.Reader:
 		return e.program(a.ctx, r)
 	case *ptd.Reader:
 		if attributes {
 			return nil, errCannot(tensorfile.PTD, "attributes")
 		}
-		return e.ptd(r), nil
+		edit := ptd.NewEdit(r)
+		return func(w io.Writer) error { return edit.Write(a.ctx, w, nil) }, e.compose(edit, in.names())
 	case *primitiv.Reader:
 		switch k := r.Kind(); {
 		case k == primitiv.KindOptimizer && tensors:
@@ -190,7 +202,15 @@ func (e *editing) writer(a *app, in *input) (func(io.Writer) error, error) {
 		case k != primitiv.KindOptimizer && attributes:
 			return nil, errCannot(tensorfile.Primitiv, "attributes")
 		}
-		return e.primitiv(a.ctx, r)
+		edit := primitiv.NewEdit(r)
+		err := e.compose(edit, in.names())
+		switch {
+		case err != nil && attributes:
+			err = wrong("a number", "--set: %w", err)
+		case err != nil:
+			err = advise("tensorfile convert --rename", err)
+		}
+		return func(w io.Writer) error { return edit.Write(a.ctx, w, nil) }, err
 	}
 	if r, ok := in.Sys().(*npz.Reader); ok && !attributes {
 		return e.npz(a.ctx, r)
@@ -274,21 +294,30 @@ func ztensorLike(r *ztensor.Reader) *ztensor.WriterOptions {
 	return o
 }
 
-func (e *editing) rten(ctx context.Context, r *rten.Reader) (func(io.Writer) error, error) {
-	p := rten.NewEdit(r)
+// An editor is the Edit of a format.
+type editor interface {
+	Rename(old, new string) error
+	Remove(name string) error
+	SetAttribute(key, value string) error
+	RemoveAttribute(key string) error
+}
+
+// compose applies the flags to the tensors and blobs of these names.
+func (e *editing) compose(ed editor, names iter.Seq[string]) error {
 	var errs []error
-	for t := range r.Tensors() {
-		if e.drops(t.Name) {
-			errs = append(errs, p.Remove(t.Name))
-		} else if n := e.name(t.Name); n != t.Name {
-			errs = append(errs, p.Rename(t.Name, n))
+	seen := map[string]bool{}
+	for name := range names {
+		switch {
+		case seen[name]: // a name that repeats
+		case e.drops(name):
+			errs = append(errs, ed.Remove(name))
+		case e.name(name) != name:
+			errs = append(errs, ed.Rename(name, e.name(name)))
 		}
+		seen[name] = true
 	}
-	e.attributes(func(k, v string) { errs = append(errs, p.SetAttribute(k, v)) }, func(k string) { errs = append(errs, p.RemoveAttribute(k)) })
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return func(w io.Writer) error { return p.Write(ctx, w, nil) }, nil
+	e.attributes(func(k, v string) { errs = append(errs, ed.SetAttribute(k, v)) }, func(k string) { errs = append(errs, ed.RemoveAttribute(k)) })
+	return errors.Join(errs...)
 }
 
 // program edits the names and the metadata of a .pte. Its tensors are what its instructions work on, and stay.
@@ -335,48 +364,16 @@ func (e *editing) program(ctx context.Context, r *pte.Reader) (func(io.Writer) e
 	return func(w io.Writer) error { return p.Write(ctx, w, nil) }, nil
 }
 
-func (e *editing) ptd(r *ptd.Reader) func(io.Writer) error {
-	return func(w io.Writer) error {
-		pw := ptd.NewWriter(w, ptdLike(r))
-		for x := range r.Entries() {
-			if e.drops(x.Name) {
-				continue
-			}
-			x.Name = e.name(x.Name)
-			if err := pw.AddEntry(x); err != nil {
-				return err
-			}
-		}
-		return pw.Close()
-	}
-}
-
 // ptdLike are the options that write a file like r: its alignment. Entries that
 // share their bytes do so again.
 func ptdLike(r *ptd.Reader) *ptd.WriterOptions {
 	return &ptd.WriterOptions{SegmentAlignment: r.Alignment()}
 }
 
-// primitiv edits the settings of an optimizer, or values, whose statistics go with them, and single
-// statistics.
-func (e *editing) primitiv(ctx context.Context, r *primitiv.Reader) (func(io.Writer) error, error) {
-	edit := primitiv.NewEdit(r)
-	var errs []error
-	e.attributes(func(k, v string) { errs = append(errs, edit.SetAttribute(k, v)) },
-		func(k string) { errs = append(errs, edit.RemoveAttribute(k)) })
-	if err := errors.Join(errs...); err != nil {
-		return nil, wrong("a number", "--set: %w", err)
-	}
-	if err := e.tensors(r.Tensors(), edit); err != nil {
-		return nil, advise("tensorfile convert --rename", err)
-	}
-	return func(w io.Writer) error { return edit.Write(ctx, w, nil) }, nil
-}
-
 // npz edits the names of arrays and of other members, which are copied as they are stored.
 func (e *editing) npz(ctx context.Context, r *npz.Reader) (func(io.Writer) error, error) {
 	edit := npz.NewEdit(r)
-	errs := []error{e.tensors(r.Tensors(), edit)}
+	errs := []error{e.compose(edit, tensorNames(r.Tensors()))}
 	for name := range r.Blobs() {
 		if e.drops(name) {
 			errs = append(errs, edit.RemoveBlob(name))
@@ -384,24 +381,15 @@ func (e *editing) npz(ctx context.Context, r *npz.Reader) (func(io.Writer) error
 			errs = append(errs, edit.RenameBlob(name, n))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return func(w io.Writer) error { return edit.Write(ctx, w, nil) }, nil
+	return func(w io.Writer) error { return edit.Write(ctx, w, nil) }, errors.Join(errs...)
 }
 
-// tensors removes and renames the tensors of a file as the flags say.
-func (e *editing) tensors(ts iter.Seq[*tensor.Tensor], edit interface {
-	Remove(name string) error
-	Rename(old, new string) error
-}) error {
-	var errs []error
-	for t := range ts {
-		if e.drops(t.Name) {
-			errs = append(errs, edit.Remove(t.Name))
-		} else if name := e.name(t.Name); name != t.Name {
-			errs = append(errs, edit.Rename(t.Name, name))
+func tensorNames(ts iter.Seq[*tensor.Tensor]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for t := range ts {
+			if !yield(t.Name) {
+				return
+			}
 		}
 	}
-	return errors.Join(errs...)
 }

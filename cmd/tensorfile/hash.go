@@ -79,6 +79,9 @@ func (s sum) set(o *object) {
 }
 
 func (a *app) hash(in *input, l *lister) (jsonValue, error) {
+	if err := a.checkDecodedTotal(in, l); err != nil {
+		return nil, err
+	}
 	type job struct {
 		row  row // of a tensor
 		name string

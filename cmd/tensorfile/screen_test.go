@@ -167,7 +167,7 @@ func TestOutputIsPrintable(t *testing.T) {
 		check("edit", file, out("edited"), "--drop", hostile+"none")
 		check("extract", file, "-o", out("extract"), "--force")
 		check("split", file, "-o", out("split"), "--max", "4", "--force")
-		check("merge", file, files[0], "-o", out("merged.zt"), "--force")
+		check("merge", file, files[0], out("merged.zt"), "--force")
 		check("report", file, "-o", out("report.html"), "--force")
 		check("report", file, "-o", "-", "--force")
 		check("graph", file, "--as", "svg", "-o", out("graph.svg"), "--force")

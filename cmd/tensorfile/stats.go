@@ -304,6 +304,11 @@ func measureTensor(ctx context.Context, t *tensor.Tensor, bins int, bar *bar) []
 func (a *app) stats(in *input, rows iter.Seq[row], bins int, asked bool) (jsonValue, error) {
 	tab := newTable("NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF", "HISTOGRAM")
 	var list lines
+	if !asked {
+		if err := a.checkDecodedTotal(in, &lister{}); err != nil {
+			return nil, err
+		}
+	}
 	bar := a.bar(in.name, 2*in.payload()) // measure goes twice
 	defer bar.done()
 	inOrder(a.ctx, rows, func(r row) []measured {

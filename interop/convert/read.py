@@ -51,7 +51,7 @@ def rten(path):
         else:
             dtype = np.dtype(inline[kinds[c.dataType]])
             b = b"" if c.data.data is None else np.asarray(c.data.data).astype(dtype).tobytes()
-        yield node.name.decode(), dtype.name, shape, b
+        yield (node.name or b"").decode(), dtype.name, shape, b
 
 
 for name, dtype, shape, b in globals()[sys.argv[1]](sys.argv[2]):

@@ -1,0 +1,211 @@
+package convert
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// A format that holds one tensor is not written with none.
+func TestNothingToWrite(t *testing.T) {
+	src := write(t, form{tensorfile.ZTensor, "1.2"}, nil, map[string]string{"k": "v"})
+	p, err := NewPlan(t.Context(), src, tensorfile.NPY, &Options{Allow: Everything})
+	if err == nil {
+		err = p.WriteFile(t.Context(), filepath.Join(t.TempDir(), "x.npy"))
+	}
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+// A file of primitiv keeps its kind, and comes out the same.
+func TestPrimitivKeepsItsKind(t *testing.T) {
+	names, err := filepath.Glob("../testdata/primitiv/*.primitiv")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
+		if files[name], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var shape, batch bytes.Buffer
+	ws := primitiv.NewWriter(&shape, &primitiv.WriterOptions{Kind: primitiv.KindShape})
+	wt := primitiv.NewWriter(&batch, &primitiv.WriterOptions{Kind: primitiv.KindTensor, Batch: 3})
+	x := tensor.New("tensor", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})
+	x.Order = tensor.ColumnMajor(2)
+	err = errors.Join(ws.SetShape(primitiv.Shape{Dims: []uint32{2, 3}, Batch: 5}), ws.Close(), wt.Add(x), wt.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["shape"], files["batch"] = shape.Bytes(), batch.Bytes()
+	seen := map[primitiv.Kind]bool{}
+	for name, b := range files {
+		r, err := primitiv.OpenBytes(b, nil)
+		if err != nil {
+			continue
+		}
+		seen[r.Kind()] = true
+		p, err := NewPlan(t.Context(), open(t, b), tensorfile.Primitiv, nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var out bytes.Buffer
+		if err := p.Write(t.Context(), &out); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		end, err := primitiv.OpenBytes(out.Bytes(), nil)
+		if err != nil || end.Kind() != r.Kind() || end.Shape().String() != r.Shape().String() || end.Len() != r.Len() {
+			t.Errorf("%s: %v, a %v of shape %v became a %v of shape %v", name, err, r.Kind(), r.Shape(), end.Kind(), end.Shape())
+		}
+		if r.Kind() == primitiv.KindShape {
+			p, err := NewPlan(t.Context(), open(t, b), tensorfile.Safetensors, nil)
+			if err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != ChangeShape {
+				t.Errorf("%s to safetensors: %v, %v", name, p.Losses(), err)
+			}
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("kinds %v", seen)
+	}
+}
+
+// A byte that is no bool is refused by every target, and copied by none.
+func TestInvalidBools(t *testing.T) {
+	src := write(t, form{tensorfile.Safetensors, ""}, []*tensor.Tensor{
+		{Name: "b", DType: tensor.Bool, Shape: tensor.Shape{3}, Data: tensor.BlobOf([]byte{0, 77, 1})}}, nil)
+	for _, to := range forms() {
+		o := to.options()
+		o.Allow = Everything
+		p, err := NewPlan(t.Context(), src, to.format, o)
+		if err == nil {
+			err = p.Write(t.Context(), io.Discard)
+		}
+		if !errors.Is(err, tensor.ErrMalformed) {
+			t.Errorf("%v: %v", to, err)
+		}
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	x := &tensor.Tensor{Name: "s", DType: tensor.F32, Shape: tensor.Shape{3}, Scheme: "sparse_coo", Parts: []tensor.Part{
+		{Role: "values", DType: tensor.F32, Data: tensor.New("", tensor.Shape{2}, []float32{1, 2}).Data},
+		{Role: "coords", DType: tensor.U64, Data: tensor.New("", tensor.Shape{2}, []uint64{1, 1}).Data}}}
+	src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{x}, nil)
+	for d, want := range map[sparse.Duplicates][]float32{sparse.Sum: {0, 3, 0}, sparse.First: {0, 1, 0}} {
+		for _, to := range []form{{tensorfile.Safetensors, ""}, {tensorfile.ZTensor, "2"}} {
+			o := to.options()
+			o.Allow, o.Duplicates = Densify, d
+			end, p := run(t, src, to, o)
+			y := first(t, end)
+			if !y.Dense() {
+				var err error
+				if y, err = sparse.Densify(t.Context(), y, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := tensor.Load[float32](y); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v, %v: %v, %v, losses %v", to, d, got, err, p.Losses())
+			}
+		}
+	}
+}
+
+func TestOptionErrors(t *testing.T) {
+	src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}, nil)
+	for name, c := range map[string]struct {
+		to tensorfile.Format
+		o  Options
+	}{
+		"sparse":              {tensorfile.NPZ, Options{Sparse: "sparse_csr"}},
+		"a scheme":            {tensorfile.ZTensor, Options{Sparse: "csr"}},
+		"a dtype":             {tensorfile.NPZ, Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.BF16})}},
+		"a dtype to no other": {tensorfile.NPZ, Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.Bool})}},
+		"a digest":            {tensorfile.ZTensor, Options{ZTensor: &ztensor.WriterOptions{Version: "2", Digest: ztensor.SHA256}}},
+	} {
+		var oe *OptionError
+		if _, err := NewPlan(t.Context(), src, c.to, &c.o); !errors.As(err, &oe) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What the sources declare to decode to is compared with the limit before Write writes.
+func TestDecodedTotal(t *testing.T) {
+	var file bytes.Buffer
+	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.2", Level: 1})
+	for _, name := range []string{"a", "b"} {
+		if err := w.Add(tensor.New(name, tensor.Shape{1 << 16}, make([]uint8, 1<<16))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int64]error{1 << 17: nil, 1<<17 - 1: tensor.ErrLimit} {
+		p, err := NewPlan(t.Context(), open(t, file.Bytes()), tensorfile.NPZ, &Options{Limits: tensor.Limits{MaxDecodedTotal: limit}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := p.Write(t.Context(), &out); !errors.Is(err, want) || err != nil && out.Len() > 0 {
+			t.Errorf("limit %d: %v, %d bytes written", limit, err, out.Len())
+		}
+	}
+}
+
+// Losses of one kind and reason are one line, and name the tensor of the source.
+func TestGroupLosses(t *testing.T) {
+	var all []*tensor.Tensor
+	for i := range 9 {
+		all = append(all, tensor.New(strings.Repeat("x", i+1), tensor.Shape{1}, []tensor.BFloat16{1}))
+	}
+	src := write(t, form{tensorfile.ZTensor, "1.2"}, all, nil)
+	p, err := NewPlan(t.Context(), src, tensorfile.NPZ, &Options{Map: func(x *tensor.Tensor) (string, tensor.DType, bool) {
+		return "new" + x.Name, tensor.Unknown, true
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := GroupLosses(p.Losses())
+	if len(groups) != 1 || groups[0].String() != "9 tensors: bfloat16 is stored as float32 (widen)" || groups[0].Fields[0] != `tensors["x"]` {
+		t.Errorf("%v", groups)
+	}
+}
+
+func TestFile(t *testing.T) {
+	const in = "../testdata/safetensors/dtypes.safetensors"
+	dir := t.TempDir()
+	var le *LossError
+	if err := File(t.Context(), in, filepath.Join(dir, "out.npz"), nil); !errors.As(err, &le) {
+		t.Error(err)
+	}
+	if err := File(t.Context(), in, filepath.Join(dir, "out.unknown"), nil); !errors.Is(err, tensorfile.ErrUnknownFormat) {
+		t.Error(err)
+	}
+	out := filepath.Join(dir, "out.ZT")
+	if err := File(t.Context(), in, out, &Options{Allow: Everything}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := tensorfile.Open(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Format() != tensorfile.ZTensor || f.Len() == 0 {
+		t.Errorf("%v, %d tensors", f.Format(), f.Len())
+	}
+}
