@@ -612,3 +612,20 @@ func TestNamesThatStayMayBeAnything(t *testing.T) {
 		}
 	}
 }
+
+func TestExternalizeAfterReplace(t *testing.T) {
+	r := openFile(t, "../testdata/pte/export-1.5.1-linear.pte")
+	x := *r.Tensor("forward/0")
+	x.Data = tensor.BlobOf(bytes.Repeat([]byte{1}, int(x.Data.Size())))
+	e := NewEdit(r)
+	if err := e.Replace("forward/0", &x); err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.Externalize(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sha(t, out[0].Data) != sha(t, x.Data) || sha(t, out[1].Data) != sha(t, r.Tensor("forward/1").Data) {
+		t.Error("other bytes than those that Replace gave are moved out")
+	}
+}

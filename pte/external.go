@@ -93,6 +93,11 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	for i, x := range order {
 		t := *x.Tensor
 		t.Name = keys[x]
+		if b, ok := t.Data.Stored(); ok {
+			if data, ok := e.data[extent{b.Offset, b.Size}]; ok { // by Replace
+				t.Data = data
+			}
+		}
 		out[i] = &t
 	}
 	e.rebuild.lists = e.rebuild.lists || len(out) > 0
