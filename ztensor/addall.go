@@ -23,10 +23,12 @@ const (
 
 // AddAll adds all tensors that ts yields, as [Writer.Add] would one after the
 // other, with the same bytes. What is compressed or hashed is so on all cores.
-// In addition to what one tensor at a time takes it holds up to 32 MiB, and an encoder for
-// each core, of 2 MiB at levels 1 and 2, 3 below 7, 9 below 16, and 40 from there on. ts runs
-// in the goroutine of the caller. After an error that is not final, such as a tensor that the
-// version cannot hold, those before it are in the file and more can be added.
+// In addition to what one tensor at a time takes it holds up to 32 MiB, and an
+// encoder for each core, of 2 MiB at levels 1 and 2, 3 below 7, 9 below 16, and 40
+// from there on. ts runs in the goroutine of the caller. Memory that it has yielded
+// must not change until AddAll returns; a change that is noticed is an error. After
+// an error that is not final, such as a tensor that the version cannot hold, those
+// before it are in the file and more can be added.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	return w.adding(func() error {
 		return w.layout.addAll(ctx, w, ts)

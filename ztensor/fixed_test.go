@@ -25,6 +25,9 @@ func TestWritersAndAReusedBuffer(t *testing.T) {
 		{Version: "2"}, {Version: "2", Level: 3}, {Version: "2", Canonical: true},
 	} {
 		for _, how := range []string{"Add", "AddAll"} {
+			if how == "AddAll" && o.Version != "2" {
+				continue // reads while ts runs: to change the memory then is a race
+			}
 			t.Run(fmt.Sprintf("%s of %+v", how, o), func(t *testing.T) {
 				var out bytes.Buffer
 				w := NewWriter(&out, &o)
