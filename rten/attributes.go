@@ -247,7 +247,7 @@ func numbers[T int32 | uint32](b []byte) []T {
 // 0.
 func unionScalar(f *fb.Field, raw flatbuffers.Table) any {
 	value, _ := fb.FieldTable(raw, int(f.Slot))
-	switch rtenfb.Scalar(raw.GetUint8Slot(flatbuffers.VOffsetT(f.Slot-2), 0)) {
+	switch rtenfb.Scalar(raw.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0)) {
 	case rtenfb.ScalarFloatScalar:
 		var x rtenfb.FloatScalar
 		x.Init(value.Bytes, value.Pos)

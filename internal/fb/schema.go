@@ -1,5 +1,5 @@
-// Package fb is what FlatBuffers for Go lacks: a verifier, to be run before any generated accessor; helpers to walk a
-// verified buffer; a builder that writes as those of C++ and Python do; and the splice of ExecuTorch's extended headers.
+// Package fb is what FlatBuffers for Go lacks: a verifier, to be run before any generated accessor; what the
+// generated accessors lack; a builder that writes as those of C++ and Python do; and the splice of ExecuTorch's extended headers.
 //
 // The tables that drive the verifier are generated from schema/*.fbs by schema/gen, one [Schema] a package of bindings.
 package fb
@@ -66,6 +66,9 @@ type EnumType struct {
 	Name  string
 	Names []string
 }
+
+// TagSlot is the slot of the tag of a Union.
+func (f *Field) TagSlot() uint16 { return f.Slot - 2 }
 
 // A Table describes one table type: its fields in the order of their slots.
 type Table struct {

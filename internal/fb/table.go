@@ -67,3 +67,26 @@ func Each[T any](n int, at func(*T, int) bool) iter.Seq2[int, *T] {
 		}
 	}
 }
+
+// fieldTables returns where the offsets of a vector of tables begin, and their number, 0 if the
+// vector is absent.
+func fieldTables(t flatbuffers.Table, slot int) (first, n int) {
+	p := FieldTarget(t, slot)
+	if p == 0 {
+		return 0, 0
+	}
+	return p + 4, int(flatbuffers.GetUOffsetT(t.Bytes[p:]))
+}
+
+// indirect returns the table that the offset at pos leads to.
+func indirect(t flatbuffers.Table, pos int) flatbuffers.Table {
+	return flatbuffers.Table{Bytes: t.Bytes, Pos: t.Indirect(flatbuffers.UOffsetT(pos))}
+}
+
+func vtablePos(t flatbuffers.Table) int {
+	return int(t.Pos) - int(flatbuffers.GetSOffsetT(t.Bytes[t.Pos:]))
+}
+
+func vtableSize(t flatbuffers.Table) int {
+	return int(flatbuffers.GetVOffsetT(t.Bytes[vtablePos(t):]))
+}

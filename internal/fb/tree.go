@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	flatbuffers "github.com/google/flatbuffers/go"
 )
 
 // A Node is a table taken out of its buffer, to be changed and written again. Unlike the objects that flatc generates it
@@ -42,7 +44,7 @@ var ErrUnknown = errors.New("content of a newer schema")
 // ErrUnknown where the buffer has fields or members of unions that the schema lacks: nobody can tell what they refer to.
 func Take(buf []byte, s *Schema, root int, vectorAlign func(table, slot int) int) (*Node, error) {
 	t := taker{s, vectorAlign}
-	return t.table(Root(buf), root, "")
+	return t.table(flatbuffers.Table{Bytes: buf, Pos: flatbuffers.GetUOffsetT(buf)}, root, "")
 }
 
 type taker struct {
@@ -54,14 +56,14 @@ func (k *taker) unknown(path, format string, args ...any) error {
 	return fmt.Errorf("%w: %s %s", ErrUnknown, path, fmt.Sprintf(format, args...))
 }
 
-func (k *taker) table(t Object, table int, path string) (*Node, error) {
+func (k *taker) table(t flatbuffers.Table, table int, path string) (*Node, error) {
 	fields := k.s.Tables[table].Fields
 	known := 0
 	if len(fields) > 0 {
 		known = int(fields[len(fields)-1].Slot-4)/2 + 1
 	}
-	for i := known; i < t.Slots(); i++ {
-		if t.Has(4 + 2*i) {
+	for i := known; i < (vtableSize(t)-4)/2; i++ {
+		if FieldPos(t, 4+2*i) != 0 {
 			return nil, k.unknown(path, "of type %s has field number %d", k.s.Tables[table].Name, i)
 		}
 	}
@@ -69,7 +71,8 @@ func (k *taker) table(t Object, table int, path string) (*Node, error) {
 	for i := range fields {
 		f := &fields[i]
 		slot := int(f.Slot)
-		if !t.Has(slot) {
+		pos := FieldPos(t, slot)
+		if pos == 0 {
 			continue
 		}
 		v := nodeField{slot: slot, kind: f.Kind, size: int(f.Size)}
@@ -83,32 +86,34 @@ func (k *taker) table(t Object, table int, path string) (*Node, error) {
 		switch f.Kind {
 		case Scalar:
 			for b := range v.size {
-				v.bits |= uint64(t.buf[t.At(slot)+int64(b)]) << (8 * b)
+				v.bits |= uint64(t.Bytes[pos+b]) << (8 * b)
 			}
 		case String:
 			v.size = 1
-			v.bytes, _ = t.Bytes(slot, 1)
+			v.bytes, _ = FieldBytes(t, slot, 1)
 		case Scalars:
-			v.bytes, _ = t.Bytes(slot, v.size)
+			v.bytes, _ = FieldBytes(t, slot, v.size)
 			if v.align = v.size; k.align != nil && v.size == 1 {
 				v.align = max(k.align(table, slot), 1)
 			}
 		case Child:
-			v.node, err = k.table(t.Child(slot), int(f.Index), sub())
+			child, _ := FieldTable(t, slot)
+			v.node, err = k.table(child, int(f.Index), sub())
 		case Tables:
-			list := t.Objects(slot)
-			v.nodes = make([]*Node, list.Len())
+			first, n := fieldTables(t, slot)
+			v.nodes = make([]*Node, n)
 			for i := range v.nodes {
-				if v.nodes[i], err = k.table(list.At(i), int(f.Index), sub()+"["+strconv.Itoa(i)+"]"); err != nil {
+				if v.nodes[i], err = k.table(indirect(t, first+4*i), int(f.Index), sub()+"["+strconv.Itoa(i)+"]"); err != nil {
 					break
 				}
 			}
 		case Union:
 			members := k.s.Unions[f.Index].Members
-			if tag := int(t.Uint8(slot-2, 0)); tag == 0 || tag >= len(members) {
+			if tag := int(t.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0)); tag == 0 || tag >= len(members) {
 				err = k.unknown(sub(), "is member %d of its union", tag)
 			} else {
-				v.node, err = k.table(t.Child(slot), int(members[tag]), sub())
+				child, _ := FieldTable(t, slot)
+				v.node, err = k.table(child, int(members[tag]), sub())
 			}
 		}
 		if err != nil {

@@ -149,7 +149,10 @@ func newVerifier(buf []byte, s *Schema, l Limits) *verifier {
 	if depth <= 0 || depth > maxDepth {
 		depth = maxDepth
 	}
-	return &verifier{s: s, checks: checks{buf: buf, depth: depth, utf8: l.UTF8, unions: l.Unions, tables: min(tables, len(buf)/4), bytes: maxSharing*uint64(len(buf)) + 1<<20}}
+	return &verifier{
+		buf: buf, s: s, depth: depth, utf8: l.UTF8, unions: l.Unions,
+		tables: min(tables, len(buf)/4), bytes: maxSharing*uint64(len(buf)) + 1<<20,
+	}
 }
 
 func sized(buf []byte) *Error {
@@ -171,33 +174,28 @@ func asError(err *Error) error {
 }
 
 type verifier struct {
-	checks
+	buf     []byte
 	s       *Schema
+	first   uint64 // byte that a vtable may begin at
+	tables  int    // visits left
+	depth   int    // max
+	bytes   uint64 // of vectors and strings, left to be shown
+	utf8    bool
+	unions  bool       // a tag needs a value
 	summary *Summary   // nil where nobody asks
 	search  uint64     // bytes of vtables left to be searched for fields of a newer schema
 	shapes  [128]shape // by table; two tables of a schema with more would take turns
-}
-
-// checks are those of a single table, vector or string.
-type checks struct {
-	buf    []byte
-	first  uint64 // byte that a vtable may begin at
-	tables int    // visits left
-	depth  int    // max
-	bytes  uint64 // of vectors and strings, left to be shown
-	utf8   bool
-	unions bool // a tag needs a value
 }
 
 func malformed(pos uint64, reason string) *Error {
 	return &Error{Offset: int64(pos), Reason: reason}
 }
 
-func (v *checks) u16(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint16(v.buf[pos:])) }
-func (v *checks) u32(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint32(v.buf[pos:])) }
+func (v *verifier) u16(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint16(v.buf[pos:])) }
+func (v *verifier) u32(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint32(v.buf[pos:])) }
 
 // offset follows the unsigned offset at pos, of which the caller knows that it is inside the buffer and aligned.
-func (v *checks) offset(pos uint64) (uint64, *Error) {
+func (v *verifier) offset(pos uint64) (uint64, *Error) {
 	// pos+4 ≤ len < 2³¹: nothing overflows, and what goes backwards modulo 2³² is as far outside as what goes forwards.
 	o := v.u32(pos)
 	if o-1 >= uint64(len(v.buf))-pos-4 {
@@ -219,13 +217,12 @@ func badOffset(pos, o uint64) *Error {
 // A shape is what a vtable says about the tables that use it: builders share a vtable among thousands, so that what was
 // checked for the last table of a type mostly holds for the next.
 type shape struct {
-	table  int               // + 1; 0 is none
-	vtable uint64            // its position, which can be any number before it was checked: none of them may stand for none
-	mask   uint64            // of the bits of the table's position on which the alignment of its fields depends,
-	low    uint64            // and what they were
-	end    uint64            // of the field that ends last, from the start of the table
-	refs   uint64            // the fields that are there and hold an offset, one bit each
-	offs   [rowFields]uint16 // of the first fields from the start of the table, for Row
+	table  int    // + 1; 0 is none
+	vtable uint64 // its position, which can be any number before it was checked: none of them may stand for none
+	mask   uint64 // of the bits of the table's position on which the alignment of its fields depends,
+	low    uint64 // and what they were
+	end    uint64 // of the field that ends last, from the start of the table
+	refs   uint64 // the fields that are there and hold an offset, one bit each
 }
 
 // enter checks the table of type t at pos, whose first four bytes are inside the buffer, as far as it goes itself: its
@@ -281,7 +278,7 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 			case Union:
 				// The tag's slot comes before.
 				var tag int
-				if o := v.u16(vt + uint64(f.Slot) - 2); o != 0 {
+				if o := v.u16(vt + uint64(f.TagSlot())); o != 0 {
 					tag = int(v.buf[pos+o])
 				}
 				if tag == 0 {
@@ -299,7 +296,7 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 }
 
 // vtable checks the vtable at vt for the table at pos, and all fields as far as they lie in the table itself.
-func (v *checks) vtable(pos, vt uint64, table *Table, out *shape) *Error {
+func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 	n := uint64(len(v.buf))
 	*out = shape{}
 	if vt > n-4 || vt < v.first {
@@ -323,7 +320,7 @@ func (v *checks) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 			if f.Required {
 				return inField(malformed(pos, "required field is absent"), f)
 			}
-			if f.Kind == Union && v.unions && uint64(f.Slot) <= size && v.u16(vt+uint64(f.Slot)-2) != 0 {
+			if f.Kind == Union && v.unions && uint64(f.Slot) <= size && v.u16(vt+uint64(f.TagSlot())) != 0 {
 				return inField(malformed(pos, "union type without a value"), f)
 			}
 			continue
@@ -344,9 +341,6 @@ func (v *checks) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 			return inField(malformed(vt+uint64(f.Slot), "field outside of the buffer"), f)
 		}
 		s.end, s.mask = max(s.end, off+width), s.mask|(width-1)
-		if i < rowFields {
-			s.offs[i] = uint16(off)
-		}
 	}
 	s.low = pos & s.mask
 	*out = s
@@ -354,7 +348,7 @@ func (v *checks) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 }
 
 // vector checks a vector of elements of size bytes, and answers its length.
-func (v *checks) vector(pos, size uint64) (uint64, *Error) {
+func (v *verifier) vector(pos, size uint64) (uint64, *Error) {
 	count := v.u32(pos)
 	bytes := count * size // below 2³⁵
 	if pos&3 != 0 || bytes > uint64(len(v.buf))-pos-4 || bytes > v.bytes {
@@ -364,7 +358,7 @@ func (v *checks) vector(pos, size uint64) (uint64, *Error) {
 	return count, nil
 }
 
-func (v *checks) badVector(pos, bytes uint64) *Error {
+func (v *verifier) badVector(pos, bytes uint64) *Error {
 	switch {
 	case pos&3 != 0:
 		return malformed(pos, "misaligned vector")
@@ -374,7 +368,7 @@ func (v *checks) badVector(pos, bytes uint64) *Error {
 	return &Error{Offset: int64(pos), Reason: "the same bytes are shared too often", Limit: true}
 }
 
-func (v *checks) str(pos uint64) *Error {
+func (v *verifier) str(pos uint64) *Error {
 	count, err := v.vector(pos, 1)
 	if err != nil {
 		return err

@@ -58,14 +58,9 @@ func (v *Visit) walk(visit func(v *Visit) bool) bool {
 				return false
 			}
 		case Tables:
-			o := v.Offset(flatbuffers.VOffsetT(f.Slot))
-			if o == 0 {
-				continue
-			}
-			first := v.Vector(flatbuffers.UOffsetT(o))
-			for j := range v.VectorLen(flatbuffers.UOffsetT(o)) {
-				t := flatbuffers.Table{Bytes: v.Bytes,
-					Pos: v.Indirect(first + flatbuffers.UOffsetT(4*j))}
+			first, n := fieldTables(v.Table, int(f.Slot))
+			for j := range n {
+				t := indirect(v.Table, first+4*j)
 				if !(&Visit{t, &v.s.Tables[table], v.s, v, f, j}).walk(visit) {
 					return false
 				}
@@ -77,7 +72,7 @@ func (v *Visit) walk(visit func(v *Visit) bool) bool {
 
 // member is the type of a union's value, -1 if it is absent or newer than the schema.
 func (v *Visit) member(f *Field) int {
-	tag := int(v.GetUint8Slot(flatbuffers.VOffsetT(f.Slot-2), 0))
+	tag := int(v.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0))
 	if members := v.s.Unions[f.Index].Members; tag < len(members) {
 		return int(members[tag])
 	}
@@ -87,12 +82,11 @@ func (v *Visit) member(f *Field) int {
 // Newer calls found for what the table has beyond the schema: fields, and members of
 // unions, each with its position in the buffer.
 func (v *Visit) Newer(found func(pos int, what string)) {
-	vtable := int(v.Pos) - int(flatbuffers.GetSOffsetT(v.Bytes[v.Pos:]))
 	known := 4
 	if n := len(v.Type.Fields); n > 0 {
 		known = int(v.Type.Fields[n-1].Slot) + 2
 	}
-	for slot := known; slot < int(flatbuffers.GetVOffsetT(v.Bytes[vtable:])); slot += 2 {
+	for slot := known; slot < vtableSize(v.Table); slot += 2 {
 		if pos := FieldPos(v.Table, slot); pos != 0 {
 			found(min(pos, len(v.Bytes)-1), "field "+strconv.Itoa((slot-4)/2))
 		}
@@ -103,8 +97,8 @@ func (v *Visit) Newer(found func(pos int, what string)) {
 			continue
 		}
 		u := &v.s.Unions[f.Index]
-		if tag := int(v.GetUint8Slot(flatbuffers.VOffsetT(f.Slot-2), 0)); tag >= len(u.Members) {
-			found(FieldPos(v.Table, int(f.Slot)-2), u.Name+" "+strconv.Itoa(tag))
+		if tag := int(v.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0)); tag >= len(u.Members) {
+			found(FieldPos(v.Table, int(f.TagSlot())), u.Name+" "+strconv.Itoa(tag))
 		}
 	}
 }
@@ -113,9 +107,8 @@ func (v *Visit) Newer(found func(pos int, what string)) {
 // strings of its fields take; field is nil, or what the range is the stored offset or
 // scalar of.
 func (v *Visit) Parts(part func(pos, n int, field *Field)) {
-	vtable := int(v.Pos) - int(flatbuffers.GetSOffsetT(v.Bytes[v.Pos:]))
 	part(int(v.Pos), 4, nil)
-	part(vtable, int(flatbuffers.GetVOffsetT(v.Bytes[vtable:])), nil)
+	part(vtablePos(v.Table), vtableSize(v.Table), nil)
 	for i := range v.Type.Fields {
 		f := &v.Type.Fields[i]
 		pos := FieldPos(v.Table, int(f.Slot))
