@@ -10,11 +10,11 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// Caps say what a format has a place for, so that whoever writes it can tell
+// Caps say what a format can represent, so that whoever writes it can tell
 // what would be lost. They are about tensors as this library writes them: a
 // format without DTypes is not written from tensors.
 type Caps struct {
-	// DTypes are the element types, nil where the format is only read.
+	// DTypes are the dtypes, nil where the format is only read.
 	DTypes []tensor.DType
 	// Orders are the orders in memory.
 	Orders Orders
@@ -28,9 +28,9 @@ type Caps struct {
 	ZeroDims bool
 	// Sparse: tensors with a Scheme and Parts, as zTensor has them.
 	Sparse bool
-	// Extras: parts beside the data of a dense tensor.
+	// Extras: parts in addition to the data of a dense tensor.
 	Extras bool
-	// Blobs: named bytes that are no tensors.
+	// Blobs: named bytes that are not tensors.
 	Blobs bool
 	// Attributes of the file: any text under any name.
 	Attributes bool
@@ -39,10 +39,10 @@ type Caps struct {
 	Program bool
 }
 
-// Holds reports whether the format has that element type.
+// Holds reports whether the format has that dtype.
 func (c Caps) Holds(d tensor.DType) bool { return slices.Contains(c.DTypes, d) }
 
-// Orders say which orders of dimensions a format can tell.
+// Orders say which orders of dimensions a format can represent.
 type Orders uint8
 
 const (

@@ -26,7 +26,7 @@
 // Slices that tensor.View and Blob.Bytes return are borrowed from the file and
 // valid until Close; package tensor has the rules.
 //
-// # Files from strangers
+// # Untrusted files
 //
 // A panic, unbounded memory or time, or a byte read outside of the file is a bug
 // to be reported as SECURITY.md says. Errors are *tensor.FormatError with the

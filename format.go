@@ -11,7 +11,8 @@ import (
 // none of them.
 type Format uint8
 
-// The formats, in the order in which [Detect] asks for them, but for RTen, which comes last.
+// The formats, in the order in which [Detect] asks for them, but for RTen, which comes
+// last.
 const (
 	ZTensor Format = iota + 1
 	PTD
@@ -62,7 +63,7 @@ func (f Format) String() string {
 	return formats[f].name
 }
 
-// Ext is the usual ending of a file's name, with its dot; "" for the zero value.
+// Ext is the usual extension of a file's name, with its dot; "" for the zero value.
 // It is for naming new files: [Detect] never looks at names.
 func (f Format) Ext() string {
 	if f >= numFormats {
@@ -107,10 +108,10 @@ func ParseFormat(s string) (Format, error) {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorfile: no format is called %s", tensor.Quote(s))
+	return 0, fmt.Errorf("tensorfile: no format is named %s", tensor.Quote(s))
 }
 
-// MarshalText writes the name. The zero value and values that are no constant
+// MarshalText writes the name. The zero value and values that are not constants
 // fail.
 func (f Format) MarshalText() ([]byte, error) {
 	if f == 0 || f >= numFormats {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -55,6 +56,28 @@ func TestDetectionReadsTheStartOnce(t *testing.T) {
 	c := readtest.NewCounter(text)
 	if _, err := NewReader(c, int64(len(text)), nil); !errors.Is(err, ErrUnknownFormat) || c.Calls() != 1 {
 		t.Errorf("%v, by %v", err, c.Reads())
+	}
+}
+
+// A .rten of version 1 has no magic number: that it opens is its detection.
+func TestVersion1IsReadOnce(t *testing.T) {
+	g := rten.NewGraphBuilder()
+	for i := range 50 {
+		g.Constant(tensor.New(fmt.Sprint("w", i), tensor.Shape{10_000}, make([]float32, 10_000)))
+	}
+	var out bytes.Buffer
+	if err := g.Write(t.Context(), &out, &rten.WriterOptions{Version: 1}); err != nil {
+		t.Fatal(err)
+	}
+	size := int64(out.Len())
+	c := readtest.NewCounter(out.Bytes())
+	f, err := NewReader(c, size, nil)
+	if err != nil || f.Format() != RTen || f.Version() != "1" {
+		t.Fatal(f, err)
+	}
+	defer f.Close()
+	if c.Bytes() > size+edgeSize {
+		t.Errorf("%d bytes read of %d: %v", c.Bytes(), size, c.Reads())
 	}
 }
 

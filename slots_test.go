@@ -8,15 +8,16 @@ import (
 	"testing"
 )
 
-// slotArguments are the functions of internal/fb that take a slot, and which argument it is.
+// slotArguments are the functions of internal/fb that take a slot, and which argument
+// it is.
 var slotArguments = map[string]int{
 	"FieldPos": 1, "FieldPosOr": 1, "FieldTarget": 1, "FieldTable": 1, "FieldBytes": 1, "GetUint8Slot": 0, "Offset": 0,
 	"Scalar": 0, "Ref": 0, "Has": 0, "Remove": 0, "Child": 0, "Children": 0, "Bytes": 0,
 	"SetScalar": 0, "SetChild": 0, "SetChildren": 0, "SetString": 0, "SetBytes": 0, "SetVector": 0, "SetUint64s": 0,
 }
 
-// The numbers of fields come from generated code: nothing that reads or writes a FlatBuffer has
-// one of its own.
+// The numbers of fields come from generated code: nothing that reads or writes a
+// FlatBuffer has one of its own.
 func TestNoHandWrittenSlots(t *testing.T) {
 	files, fset := goFiles(t)
 	calls := 0

@@ -23,7 +23,7 @@ type Summary struct {
 	Attributes map[string]string
 }
 
-// A Total sums up the tensors of one element type.
+// A Total sums up the tensors of one dtype.
 type Total struct{ Tensors, Parameters, Bytes int64 }
 
 // Summary walks the metadata once.

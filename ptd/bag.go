@@ -8,13 +8,14 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Save writes a file of the tensors of a map, each under its key, sorted; the Name of a tensor does not matter. The file
-// appears whole, or not at all.
+// Save writes a file of the tensors of a map, each under its key, sorted; the Name of a
+// tensor does not matter. The file appears whole, or not at all.
 func Save(name string, tensors map[string]*tensor.Tensor, opts *WriterOptions) error {
 	return WriteFile(context.Background(), name, tensor.Sorted(tensors), opts)
 }
 
-// Load reads all tensors of a file into memory that is the caller's, by name. Blobs are left out.
+// Load reads all tensors of a file into memory that is the caller's, by name. Blobs are
+// left out.
 func Load(name string, opts *ReaderOptions) (map[string]*tensor.Tensor, error) {
 	r, err := Open(name, opts)
 	if err != nil {

@@ -28,9 +28,10 @@ func checkpoint(b testing.TB, n int) []byte {
 	return write(b, es, ptd.WriterOptions{SegmentAlignment: 64})
 }
 
-// BenchmarkOpen compares opening and listing with a walk by the generated accessors over the same bytes, which checks
-// nothing and keeps nothing, and with verification alone. The three take turns, and of each the best round counts: other
-// work on the machine only ever adds.
+// BenchmarkOpen compares opening and listing with a walk by the generated accessors
+// over the same bytes, which checks nothing and keeps nothing, and with verification
+// alone. The three take turns, and of each the best round counts: other work on the
+// machine only ever adds.
 func BenchmarkOpen(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("ptd/%d", n), func(b *testing.B) {
@@ -101,8 +102,9 @@ func accessors(buf []byte) {
 	}
 }
 
-// BenchmarkTensor looks names of a file up, in rounds of 1,000: one again and again, all in the order of the file, and all in an
-// order that has nothing to do with it, so that each look-up waits for memory several times. A Go map of the same names takes
+// BenchmarkTensor looks names of a file up, in rounds of 1,000: one again and again,
+// all in the order of the file, and all in an order that has nothing to do with it, so
+// that each look-up waits for memory several times. A Go map of the same names takes
 // turns with it.
 func BenchmarkTensor(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
@@ -163,8 +165,9 @@ func BenchmarkTensor(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite compares a file of 1 GiB with the same bytes given to os.File.Write, in turns; the best round of each counts.
-// Both go into the page cache (plain), or both are on the disk in the end, as WriteFile's are (durable).
+// BenchmarkWrite compares a file of 1 GiB with the same bytes given to os.File.Write,
+// in turns; the best round of each counts. Both go into the page cache (plain), or both
+// are on the disk in the end, as WriteFile's are (durable).
 func BenchmarkWrite(b *testing.B) {
 	const tensors, size = 64, 16 << 20
 	block := make([]byte, size)

@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfile/tensorfile/ptd"
 )
 
-// Every exported accessor is safe for concurrent use, also of values used after the loop that
-// yielded them. The race detector tells.
+// Every exported accessor is safe for concurrent use, also of values used after the
+// loop that yielded them. The race detector tells.
 func TestAccessorsFromSeveralGoroutines(t *testing.T) {
 	called := map[string]bool{}
 	for name, data := range goldens(t) {

@@ -1,5 +1,5 @@
-// Package ptd reads and writes ExecuTorch's .ptd files, format FlatTensor: named tensors and blobs beside a program, or
-// without one.
+// Package ptd reads and writes ExecuTorch's .ptd files, format FlatTensor: named
+// tensors and blobs next to a program, or without one.
 //
 // # The file
 //
@@ -9,25 +9,30 @@
 //	8+flatbuffer_offset   the rest of the FlatBuffer: its bytes from 8 on
 //	segment_base_offset   segments: the bytes of the entries, each at its offset from here
 //
-// The header was inserted into a finished FlatBuffer, so that flatbuffer_offset is not where one begins: it is the number
-// of bytes that were inserted after byte 8.
+// The header was inserted into a finished FlatBuffer, so that flatbuffer_offset is not
+// where one begins: it is the number of bytes that were inserted after byte 8.
 //
-// An entry has a name, a segment, and, if it is a tensor, a layout: scalar type, sizes, dimension order. Entries may share a
-// segment, each with its own layout, or without one.
+// An entry has a name, a segment, and, if it is a tensor, a layout: scalar type, sizes,
+// dimension order. Entries may share a segment, each with its own layout, or without
+// one.
 //
 // # What is supported
 //
-// Reading: everything that ExecuTorch 0.6 to 1.5 writes, in Python and C++. Files of 0.6 have other tables under the same
-// version 0, see [Reader.Schema]. Writing: the tables of 0.7 and later, for any [io.Writer]; on request byte for byte as
-// ExecuTorch's own writers, see [Parity]. Element types: all that its runtime knows, 0 to 29; complex and packed ones are
-// written too although its exporter never emits them. Names are valid UTF-8 without NUL.
+// Reading: everything that ExecuTorch 0.6 to 1.5 writes, in Python and C++. Files of
+// 0.6 have other tables under the same version 0, see [Reader.Schema]. Writing: the
+// tables of 0.7 and later, for any [io.Writer]; on request byte for byte as
+// ExecuTorch's own writers, see [Parity]. Element types: all that its runtime knows, 0
+// to 29; complex and packed ones are written too although its exporter never emits
+// them. Names are valid UTF-8 without NUL.
 //
-// The first release's unreleased predecessors, which have the header at byte 0, are refused.
+// The first release's unreleased predecessors, which have the header at byte 0, are
+// refused.
 //
 // # How it was checked
 //
-// Against ExecuTorch's Python serializer and C++ runtime in both directions (interop/ptd.sh), and its metadata against the
-// C++ FlatBuffers verifier (interop/fb.sh).
+// Against ExecuTorch's Python serializer and C++ runtime in both directions
+// (interop/ptd.sh), and its metadata against the C++ FlatBuffers verifier
+// (interop/fb.sh).
 //
 // Lifetime and safety of what a Reader hands out are those of package tensor.
 package ptd

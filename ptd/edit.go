@@ -10,9 +10,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Edit is a new edition of a file: what it does not change is kept, in its place, and shares
-// what it shared. Names are those of the original, and all changes apply at once, when it is
-// written: two entries can swap their names. It is for one goroutine at a time.
+// An Edit is a new edition of a file: what it does not change is kept, in its place,
+// and shares what it shared. Names are those of the original, and all changes apply at
+// once, when it is written: two entries can swap their names. It is for one goroutine
+// at a time.
 type Edit struct {
 	r       *Reader
 	changes map[int]change
@@ -42,8 +43,9 @@ func (e *Edit) update(name string, f func(c *change)) error {
 	return nil
 }
 
-// Rename gives an entry, tensor or blob, another name. It fails with tensor.ErrNoTensor where the
-// original has no such entry; that the new name is taken is tensor.ErrDuplicate from Write.
+// Rename gives an entry, tensor or blob, another name. It fails with tensor.ErrNoTensor
+// where the original has no such entry; that the new name is taken is
+// tensor.ErrDuplicate from Write.
 func (e *Edit) Rename(old, new string) error {
 	return e.update(old, func(c *change) { c.renamed, c.name = true, new })
 }
@@ -53,8 +55,8 @@ func (e *Edit) Remove(name string) error {
 	return e.update(name, func(c *change) { c.removed = true })
 }
 
-// Replace stores t, whose Name does not matter, in place of an entry. Its Data must stay readable
-// until Write.
+// Replace stores t, whose Name does not matter, in place of an entry. Its Data must
+// stay readable until Write.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	entry, err := entryOf(t)
 	if err != nil {
@@ -116,8 +118,8 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return out.close(ctx)
 }
 
-// WriteFile writes the edition as a file, atomically as Create does. name may be that of the
-// original.
+// WriteFile writes the edition as a file, atomically as Create does. name may be that
+// of the original.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	return WriteEntries(ctx, name, e.Entries(), opts)
 }

@@ -73,7 +73,8 @@ func TestSaveAndLoadAMap(t *testing.T) {
 	}
 }
 
-// TestUpgrade brings a file of 0.6 up to date; interop/ptd.sh lets ExecuTorch read what comes out.
+// TestUpgrade brings a file of 0.6 up to date; interop/ptd.sh lets ExecuTorch read what
+// comes out.
 func TestUpgrade(t *testing.T) {
 	r := open(t, "../testdata/ptd/et-0.6.0-basic.ptd")
 	if r.Schema() != "0.6" || r.Alignment() != 16 {

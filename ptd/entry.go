@@ -82,7 +82,8 @@ func (p *parser) segmentOf(e *entry, s uint32, where place, at int64) error {
 	return nil
 }
 
-// A layout is what a file says of a tensor, in a table of its own or in that of the entry.
+// A layout is what a file says of a tensor, in a table of its own or in that of the
+// entry.
 type layout struct {
 	table                   flatbuffers.Table
 	scalar                  ScalarType
@@ -101,9 +102,9 @@ func readLayout(t flatbuffers.Table, scalar ScalarType, scalarAt, sizesAt, order
 	return l
 }
 
-// tensor makes e a tensor of the layout l, which has size bytes, and returns how many of them are
-// its own: all where its type has no meaning. It is false for a layout that makes no sense,
-// where the caller of Open tolerates that.
+// tensor makes e a tensor of the layout l, which has size bytes, and returns how many
+// of them are its own: all where its type has no meaning. It is false for a layout that
+// makes no sense, where the caller of Open tolerates that.
 func (p *parser) tensor(e *entry, l layout, where place, size int64) (n int64, ok bool, err error) {
 	bad := func(slot int, field, format string, args ...any) (int64, bool, error) {
 		if p.opts.Lenient && p.silent() {

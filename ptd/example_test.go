@@ -85,7 +85,8 @@ func ExampleMerge() {
 	// 3 <nil>
 }
 
-// A new edition of a file: names are those of the original, so that two entries swap theirs.
+// A new edition of a file: names are those of the original, so that two entries swap
+// theirs.
 func ExampleEdit() {
 	r, err := ptd.Open("../testdata/ptd/et-1.5.1-shared.ptd", nil)
 	if err != nil {
@@ -117,7 +118,8 @@ func ExampleEdit() {
 	// bits
 }
 
-// A file of release 0.6 brought up to date, and aligned for pages of 16 KiB; its reader may be reading the same file.
+// A file of release 0.6 brought up to date, and aligned for pages of 16 KiB; its reader
+// may be reading the same file.
 func ExampleWriteEntries() {
 	name, remove := temporary()
 	defer remove()
@@ -141,7 +143,8 @@ func ExampleWriteEntries() {
 	// map[0:[linear.weight tied]]
 }
 
-// Files of at most so many bytes of data each, named after what is in them. What shares its data stays together.
+// Files of at most so many bytes of data each, named after what is in them. What shares
+// its data stays together.
 func ExampleSplit() {
 	es := []ptd.Entry{
 		{Name: "a", Data: tensor.BlobOf([]byte{1, 2, 3})},

@@ -23,7 +23,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzOpen opens and walks everything, and holds the verdict of the one pass against the verifier's.
+// FuzzOpen opens and walks everything, and holds the verdict of the one pass against
+// the verifier's.
 func FuzzOpen(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -28,7 +28,8 @@ type Header struct {
 // metadataEnd is the end of the FlatBuffer in the file.
 func (h Header) metadataEnd() int64 { return h.FlatbufferOffset + h.FlatbufferSize }
 
-// parseHeader reads the first 64 bytes of a file of that size and checks the header's numbers against each other.
+// parseHeader reads the first 64 bytes of a file of that size and checks the header's
+// numbers against each other.
 func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) {
 	if err := recognise(head); err != nil {
 		return Header{}, err
@@ -51,7 +52,7 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 	case h.Length < headerSize:
 		return h, malformed(12, "header.length", "%d, less than the %d of the first version", h.Length, headerSize)
 	case h.FlatbufferOffset < headerSize:
-		return h, malformed(16, "header.flatbuffer_offset", "%d leaves no room for the header", h.FlatbufferOffset)
+		return h, malformed(16, "header.flatbuffer_offset", "%d leaves no space for the header", h.FlatbufferOffset)
 	case int64(h.Length) > h.FlatbufferOffset:
 		return h, malformed(12, "header.length", "%d, where only %d bytes were inserted", h.Length, h.FlatbufferOffset)
 	case h.FlatbufferSize < 12:
@@ -74,8 +75,8 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 	return h, nil
 }
 
-// recognise tells what a file that begins with head is, when it is not one of ours. What is missing at the end of a short
-// head is not held against it.
+// recognise says what a file that begins with head is, when it is not one of ours. What
+// is missing at the end of a short head is ignored.
 func recognise(head []byte) error {
 	at := func(off int) string { return string(head[min(off, len(head)):min(off+4, len(head))]) }
 	id, ext := at(4), at(8)
@@ -96,7 +97,8 @@ func recognise(head []byte) error {
 	return nil
 }
 
-// family tells whether id is prefix and two digits or letters: a version of the same thing.
+// family reports whether id is prefix and two digits or letters: a version of the same
+// thing.
 func family(id, prefix string) bool {
 	if id[:2] != prefix {
 		return false
@@ -109,7 +111,8 @@ func family(id, prefix string) bool {
 	return true
 }
 
-// Detect reports whether r begins like a .ptd file, of this version or another one that Open would name.
+// Detect reports whether r begins like a .ptd file, of this version or another one that
+// Open would name.
 func Detect(r io.ReaderAt, size int64) bool {
 	var b [12]byte
 	head := b[:min(int64(len(b)), max(size, 0))]
@@ -117,14 +120,14 @@ func Detect(r io.ReaderAt, size int64) bool {
 		return false
 	}
 	if id := string(head[4:8]); string(head[:4]) == magic || id == identifier {
-		return true // what is wrong behind it, Open says
+		return true // what is wrong after it, Open says
 	} else if !family(id, "FT") || len(head) < 12 {
 		return false
 	}
 	return family(string(head[8:12]), "FH")
 }
 
-// putHeader writes the extended header behind the first 8 bytes of a spliced FlatBuffer.
+// putHeader writes the extended header after the first 8 bytes of a spliced FlatBuffer.
 func putHeader(metadata []byte, h Header) {
 	copy(metadata[8:], magic)
 	binary.LittleEndian.PutUint32(metadata[12:], h.Length)

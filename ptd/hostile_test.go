@@ -168,7 +168,8 @@ func cut(n int) func(f *raw) {
 	return func(f *raw) { f.patch = func(b []byte) []byte { return b[:n] } }
 }
 
-// A hostile file, named by the line of the attack checklist that it is for, and what is wrong with it.
+// A hostile file, named by the line of the attack checklist that it is for, and what is
+// wrong with it.
 type hostile struct {
 	name   string
 	change func(f *raw)
@@ -365,7 +366,8 @@ func TestOddFilesAreRead(t *testing.T) {
 	}
 }
 
-// Lenient makes blobs of entries whose layout is wrong, as the reference's own test payload has one.
+// Lenient makes blobs of entries whose layout is wrong, as the reference's own test
+// payload has one.
 func TestLenient(t *testing.T) {
 	for _, h := range hostiles() {
 		if !strings.Contains(h.field, "tensor_layout") || h.class != tensor.ErrMalformed {
@@ -479,7 +481,8 @@ func openEnd(t testing.TB, data []byte) int64 {
 	return h.FlatbufferOffset + h.FlatbufferSize
 }
 
-// Every word of the metadata, and every number of the header, takes every value that has ever broken a parser.
+// Every word of the metadata, and every number of the header, takes every value that
+// has ever broken a parser.
 func TestEveryFieldTakesExtremeValues(t *testing.T) {
 	values := []uint64{0, 1, 2, 3, 4, 1<<16 - 1, 1<<31 - 1, 1 << 31, 1<<31 + 1, 1<<32 - 4, 1<<32 - 1, 1 << 32, 1 << 63, math.MaxUint64 - 7, math.MaxUint64}
 	for name, data := range goldens(t) {
@@ -509,7 +512,8 @@ func TestEveryFieldTakesExtremeValues(t *testing.T) {
 	}
 }
 
-// Offsets that go back, wrap, or lead to what is something else, at every word of the FlatBuffer.
+// Offsets that go back, wrap, or lead to what is something else, at every word of the
+// FlatBuffer.
 func TestEveryOffsetLeadsAstray(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, data := range goldens(t) {
@@ -564,8 +568,8 @@ func many(n int) []ptd.Entry {
 	return es
 }
 
-// scalars is a file of n scalars of the shortest names, which all lie in one segment: 48 bytes of metadata each. change may make
-// others of them.
+// scalars is a file of n scalars of the shortest names, which all lie in one segment:
+// 48 bytes of metadata each. change may make others of them.
 func scalars(n int, change func(i int, e *rawEntry)) []byte {
 	f := raw{segments: [][2]uint64{{0, 4}}, entries: make([]rawEntry, n), data: 4}
 	one := &rawLayout{6, []int32{}, []uint8{}}
@@ -645,8 +649,9 @@ func sharing(n int, layout bool) []byte {
 	return raw{}.wrap(buf)
 }
 
-// Opening and listing takes no more than eight times the metadata and 1 MiB, whatever a file says, and every genuine file is read
-// within that. Blobs with short names come closest.
+// Opening and listing takes no more than eight times the metadata and 1 MiB, whatever a
+// file says, and every genuine file is read within that. Blobs with short names come
+// closest.
 func TestMemoryIsBounded(t *testing.T) {
 	ofShape := func(n int, shape ...int32) []byte { // in one segment, as the writer makes them
 		count := int32(1)
@@ -755,8 +760,9 @@ func identity(n int) []byte {
 	return b
 }
 
-// ratio is how many times as long b takes as a. They take turns, and of each the best round counts: other work on the machine only
-// ever adds. It is measured again where it is more than enough.
+// ratio is how many times as long b takes as a. They take turns, and of each the best
+// round counts: other work on the machine only ever adds. It is measured again where it
+// is more than enough.
 func ratio(enough float64, a, b func()) float64 {
 	return readtest.Least(enough, func() float64 {
 		best := [2]time.Duration{time.Hour, time.Hour}
@@ -769,7 +775,8 @@ func ratio(enough float64, a, b func()) float64 {
 	})
 }
 
-// Names that were chosen to collide cost what others do; internal/names has the proof by counting.
+// Names that were chosen to collide cost what others do; internal/names has the proof
+// by counting.
 func TestNamesThatCollide(t *testing.T) {
 	if os.Getenv("TENSORFILE_MEASURE") != "1" {
 		t.Skip("times: set TENSORFILE_MEASURE=1")
@@ -807,8 +814,8 @@ func TestNamesThatCollide(t *testing.T) {
 	}
 }
 
-// Ten times the entries take less than fifteen times as long. The other side opens ten files, so that other work on the
-// machine comes between as often.
+// Ten times the entries take less than fifteen times as long. The other side opens ten
+// files, so that other work on the machine comes between as often.
 func TestTimeIsLinear(t *testing.T) {
 	if os.Getenv("TENSORFILE_MEASURE") != "1" {
 		t.Skip("times: set TENSORFILE_MEASURE=1")
@@ -830,8 +837,8 @@ func TestTimeIsLinear(t *testing.T) {
 	}
 }
 
-// TestMalformedFiles holds testdata/malformed against the list above: the smaller files of it, for those who test the command
-// or another reader. UPDATE=1 writes them.
+// TestMalformedFiles holds testdata/malformed against the list above: the smaller files
+// of it, for those who test the command or another reader. UPDATE=1 writes them.
 func TestMalformedFiles(t *testing.T) {
 	type expectation struct {
 		File   string       `json:"file"`

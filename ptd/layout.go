@@ -26,8 +26,8 @@ func (s ScalarType) String() string {
 	return strconv.Itoa(int(s))
 }
 
-// ScalarTypeOf is the number for d, or an error that wraps errors.ErrUnsupported: float8_e8m0fnu, float6 and float4 have
-// none.
+// ScalarTypeOf is the number for d, or an error that wraps errors.ErrUnsupported:
+// float8_e8m0fnu, float6 and float4 have none.
 func ScalarTypeOf(d tensor.DType) (ScalarType, error) {
 	if s, ok := executorch.ScalarType(d); ok {
 		return ScalarType(s), nil
@@ -42,8 +42,8 @@ type Layout struct {
 	DimOrder   []uint8 // the dimensions from slowest to fastest in memory, as many as Sizes
 }
 
-// LayoutOf describes t, or fails where a .ptd cannot: t is not dense, its type has no number, a dimension is beyond
-// int32, there are more than 256.
+// LayoutOf describes t, or fails where a .ptd cannot: t is not dense, its type has no
+// number, a dimension is beyond int32, there are more than 256.
 func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -71,9 +71,10 @@ func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 	return l, nil
 }
 
-// Bytes is the size of a tensor of this layout. It is false when a size is negative, the scalar type is unknown, or
-// the product passes int64. As for ExecuTorch it must not pass uint64 on the way either: [2^31-1, 2^31-1, 2^31-1, 0] is no
-// shape, though [0, 2^31-1, 2^31-1, 2^31-1] is.
+// Bytes is the size of a tensor of this layout. It is false when a size is negative,
+// the scalar type is unknown, or the product passes int64. As for ExecuTorch it must
+// not pass uint64 on the way either: [2^31-1, 2^31-1, 2^31-1, 0] is no shape, though
+// [0, 2^31-1, 2^31-1, 2^31-1] is.
 func (l *Layout) Bytes() (int64, bool) {
 	total := uint64(1)
 	for _, n := range l.Sizes {

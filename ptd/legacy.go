@@ -7,9 +7,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// legacy reads a FlatTensor of 0.6, which has the same version, identifier and header as one of
-// today. There a tensor is at an offset in a segment, which all tensors share, and its size is
-// what type and shape say. Blobs have a segment each.
+// legacy reads a FlatTensor of 0.6, which has the same version, identifier and header
+// as one of today. There a tensor is at an offset in a segment, which all tensors
+// share, and its size is what type and shape say. Blobs have a segment each.
 func (p *parser) legacy(table flatbuffers.Table) error {
 	var root ptdfb.LegacyFlatTensor
 	root.Init(table.Bytes, table.Pos)
@@ -18,8 +18,8 @@ func (p *parser) legacy(table flatbuffers.Table) error {
 	}
 	r := p.r
 	r.legacy, r.align = true, int64(root.TensorAlignment())
-	// Whoever writes the entries again aligns them like this: a small file must not make gigabytes
-	// of padding.
+	// Whoever writes the entries again aligns them like this: a small file must not
+	// make gigabytes of padding.
 	if r.align&(r.align-1) != 0 || r.align > 1<<20 {
 		if err := p.warn(p.at(table, ptdfb.SlotLegacyFlatTensorTensorAlignment), "tensor_alignment", "%d is not a power of two up to 2^20", r.align); err != nil {
 			return err

@@ -43,9 +43,10 @@ func (e *ConflictError) Error() string {
 	return s
 }
 
-// Merge joins the entries of several files in order, for WriteEntries. What has the same name, layout and bytes in two of them
-// is kept once; it reads both to know. If anything else has a name that another file has, the error is a *ConflictError
-// that lists every such name.
+// Merge joins the entries of several files in order, for WriteEntries. What has the
+// same name, layout and bytes in two of them is kept once; it reads both to know. If
+// anything else has a name that another file has, the error is a *ConflictError that
+// lists every such name.
 func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 	type origin struct{ file, index int }
 	var out []Entry
@@ -125,14 +126,16 @@ func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
 
 // A Shard is one of the files that Split makes.
 type Shard struct {
-	// Tag names the shard after what is in it, as ExecuTorch does: the prefix, an underscore, and the SHA-256 of the sorted
-	// names joined by NUL. Its file is TAG.ptd.
+	// Tag names the shard after what is in it, as ExecuTorch does: the prefix, an
+	// underscore, and the SHA-256 of the sorted names joined by NUL. Its file is
+	// TAG.ptd.
 	Tag     string
 	Entries []Entry // sorted by name
 }
 
-// Split parts entries into files of at most maxBytes of data each, padding not counted, in the way of ExecuTorch's exporter:
-// in the order of names, entries that share their data together. It fails when an entry is larger than that.
+// Split parts entries into files of at most maxBytes of data each, padding not counted,
+// in the way of ExecuTorch's exporter: in the order of names, entries that share their
+// data together. It fails when an entry is larger than that.
 func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 	if maxBytes <= 0 || prefix == "" {
 		return nil, fmt.Errorf("ptd: split: %w: a positive size and a prefix are needed", fs.ErrInvalid)

@@ -28,7 +28,8 @@ func float(sizes ...int32) *ptd.Layout {
 	return l
 }
 
-// TestParity holds our bytes against the hashes of files that ExecuTorch's writers made (fact-sheet, section 9).
+// TestParity holds our bytes against the hashes of files that ExecuTorch's writers made
+// (fact-sheet, section 9).
 func TestParity(t *testing.T) {
 	one := []ptd.Entry{{Name: "w", Layout: float(2), Data: floats(1, 2)}}
 	two := []ptd.Entry{

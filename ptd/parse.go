@@ -20,8 +20,8 @@ import (
 // firstRead is how much opening asks for before it knows how long the metadata is.
 const firstRead = 64 << 10
 
-// newReader reads the metadata of src and takes src over if it succeeds. all is what src has, if
-// it is in memory that nobody changes; from a file the metadata is copied.
+// newReader reads the metadata of src and takes src over if it succeeds. all is what
+// src has, if it is in memory that nobody changes; from a file the metadata is copied.
 func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, err error) {
 	p := parser{r: &Reader{src: src}}
 	if opts != nil {
@@ -31,7 +31,8 @@ func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, 
 		return nil, err
 	}
 	p.limits = p.opts.Limits.WithDefaults()
-	// Whatever is wrong in a file is an error before it can panic: this is for a bug of ours.
+	// Whatever is wrong in a file is an error before it can panic: this is for a bug of
+	// ours.
 	defer func() {
 		if e := recover(); e != nil {
 			r, err = nil, failure(-1, "", fmt.Errorf("%w: a bug in tensorfile: %v", tensor.ErrMalformed, e))
@@ -98,7 +99,7 @@ func (p *parser) metadata(h Header, head []byte) error {
 	}
 	table := flatbuffers.Table{Bytes: head[h.FlatbufferOffset:], Pos: flatbuffers.UOffsetT(root) - flatbuffers.UOffsetT(h.FlatbufferOffset)}
 	err := verify(table, ptdfb.TableFlatTensor)
-	// Only verification against both tells the generations apart.
+	// Only verification against both separates the generations.
 	if (err != nil || fb.FieldPos(table, ptdfb.SlotLegacyFlatTensorSegments) != 0) &&
 		verify(table, ptdfb.TableLegacyFlatTensor) == nil && fb.FieldPos(table, ptdfb.SlotLegacyFlatTensorSegments) != 0 {
 		return p.legacy(table)
@@ -187,8 +188,8 @@ func (p *parser) current(table flatbuffers.Table) error {
 	})
 }
 
-// finish makes the table of names, and refuses a duplicate: ExecuTorch's readers disagree about
-// which of the two it means. where returns the place of a name.
+// finish makes the table of names, and refuses a duplicate: ExecuTorch's readers
+// disagree about which of the two it means. where returns the place of a name.
 func (p *parser) finish(offset int64, where func(i int) (int64, string)) error {
 	r := p.r
 	if p.names > r.header.FlatbufferSize {
@@ -229,8 +230,9 @@ func (n *needs) bytes() int64 {
 
 func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }
 
-// reserve allocates what entries take. A file that refers to the same table again and again could
-// ask for many times its own size: that of a genuine one stays below 8 times its metadata.
+// reserve allocates what entries take. A file that refers to the same table again and
+// again could ask for many times its own size: that of a genuine one stays below 8
+// times its metadata.
 func (p *parser) reserve(need needs, offset int64, field string) error {
 	r := p.r
 	if int64(need.entries) > p.limits.MaxTensors {

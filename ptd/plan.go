@@ -41,8 +41,8 @@ func newPlan(ctx context.Context, entries []Entry, opts *WriterOptions) (*plan, 
 	} else if err != nil {
 		return nil, err
 	}
-	// The header takes 40 bytes. Python rounds that up to 16; C++ to the alignment that it was called with, and it rounds the
-	// rest of the metadata by itself.
+	// The header takes 40 bytes. Python rounds that up to 16; C++ to the alignment that
+	// it was called with, and it rounds the rest of the metadata by itself.
 	h := Header{Length: headerSize, FlatbufferOffset: 48, FlatbufferSize: int64(len(buf)), SegmentDataSize: end}
 	if opts.Parity == ParityCPP {
 		h.FlatbufferOffset, _ = align.Up(headerSize, opts.SegmentAlignment)
@@ -106,7 +106,8 @@ func (p *plan) share(ctx context.Context, entries []Entry, opts *WriterOptions) 
 	return index, nil
 }
 
-// hashes reads all data whose length is not unique, on all cores, and returns its SHA-256 by entry.
+// hashes reads all data whose length is not unique, on all cores, and returns its
+// SHA-256 by entry.
 func hashes(ctx context.Context, entries []Entry) (map[int][sha256.Size]byte, error) {
 	sizes := map[int64]int{}
 	for i := range entries {
@@ -132,7 +133,8 @@ func hashes(ctx context.Context, entries []Entry) (map[int][sha256.Size]byte, er
 	return out, err
 }
 
-// place lays the segments out and returns where the last one ends, from the base, and what the base is aligned to.
+// place lays the segments out and returns where the last one ends, from the base, and
+// what the base is aligned to.
 func (p *plan) place(opts *WriterOptions) (end, base int64, err error) {
 	base = opts.SegmentAlignment
 	for i := range p.segments {
@@ -152,8 +154,9 @@ func (p *plan) place(opts *WriterOptions) (end, base int64, err error) {
 	return end, base, nil
 }
 
-// encode makes the FlatBuffer. The order in which its parts are created is the order in which they lie, from the end, and so
-// it is part of parity: Python creates all segments first, and the parts of an entry from the key on; C++ evaluates the
+// encode makes the FlatBuffer. The order in which its parts are created is the order in
+// which they are stored, from the end, and so it is part of parity: Python creates all
+// segments first, and the parts of an entry from the key on; C++ evaluates the
 // arguments of its calls from right to left.
 func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity) ([]byte, error) {
 	var b fb.Builder
@@ -216,8 +219,9 @@ func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity
 	return b.Finish(b.End(), identifier)
 }
 
-// minSize is the least that the FlatBuffer takes: references, tables and vectors, without padding and vtables. So what cannot
-// be is refused before memory is taken for it, and what can be is made in one piece.
+// minSize is the least that the FlatBuffer takes: references, tables and vectors,
+// without padding and vtables. So what cannot be is refused before memory is taken for
+// it, and what can be is made in one piece.
 func minSize(entries []Entry, segments []pieces.Piece) int64 {
 	n := int64(0)
 	stored := func(x int64, size int64) {

@@ -12,11 +12,12 @@ import (
 
 // ReaderOptions control how a file is opened. nil is the zero value.
 type ReaderOptions struct {
-	// Strict refuses every departure from the format, where the default reads what the reference reads safely and puts the
-	// departure into Warnings.
+	// Strict refuses every departure from the format, where the default reads what the
+	// reference reads safely and puts the departure into Warnings.
 	Strict bool
-	// Lenient turns an entry whose layout makes no sense (a negative size, a dimension order that is no permutation, more
-	// bytes than its segment has) into a blob, with a warning, where the default refuses the file. Strict wins.
+	// Lenient turns an entry whose layout makes no sense (a negative size, a dimension
+	// order that is not a permutation, more bytes than its segment has) into a blob,
+	// with a warning, where the default refuses the file. Strict wins.
 	Lenient bool
 	// Limits bound what a file may ask for.
 	Limits tensor.Limits
@@ -26,8 +27,8 @@ type ReaderOptions struct {
 	Companion func(name string) (io.ReaderAt, int64, error)
 }
 
-// A Reader is an open .ptd file. All of its metadata was read and checked when it was opened. It is safe for concurrent
-// use.
+// A Reader is an open .ptd file. All of its metadata was read and checked when it was
+// opened. It is safe for concurrent use.
 type Reader struct {
 	src      *source.Source
 	header   Header
@@ -54,7 +55,8 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// OpenBytes reads a file that is in memory. It keeps b, which must not change while the Reader is in use.
+// OpenBytes reads a file that is in memory. It keeps b, which must not change while the
+// Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	if b == nil {
 		b = []byte{}
@@ -62,8 +64,8 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return newReader(source.OfBytes(b), b, opts)
 }
 
-// NewReader reads the first size bytes of r, which stays the caller's. Opening takes one read of up to 64 KiB, and a second
-// where the metadata is longer.
+// NewReader reads the first size bytes of r, which stays the caller's. Opening takes
+// one read of up to 64 KiB, and a second where the metadata is longer.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	src, err := source.OfReaderAt(r, size)
 	if err != nil {
@@ -72,14 +74,16 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	return newReader(src, nil, opts)
 }
 
-// Close unmaps and closes the file if the Reader opened it. What was borrowed is invalid afterwards, and reading fails with
-// fs.ErrClosed. A second Close does nothing.
+// Close unmaps and closes the file if the Reader opened it. What was borrowed is
+// invalid afterwards, and reading fails with fs.ErrClosed. A second Close does nothing.
 func (r *Reader) Close() error { return r.src.Close() }
 
-// Version is the version in the file: "0" for every file that can be opened, of both generations. Schema tells them apart.
+// Version is the version in the file: "0" for every file that can be opened, of both
+// generations. Schema says which.
 func (r *Reader) Version() string { return "0" }
 
-// Schema is the release of ExecuTorch that brought the tables that the file has: "0.7", or "0.6" for those before.
+// Schema is the release of ExecuTorch that brought the tables that the file has: "0.7",
+// or "0.6" for those before.
 func (r *Reader) Schema() string {
 	if r.legacy {
 		return "0.6"
@@ -96,8 +100,8 @@ func (r *Reader) Size() int64 { return r.src.Size() }
 // Len is the number of tensors.
 func (r *Reader) Len() int { return r.tensors }
 
-// Tensors yields the entries that have a layout, in file order. Data of a tensor is as long as its shape says; the segment
-// may be longer, see [Entry].
+// Tensors yields the entries that have a layout, in file order. Data of a tensor is as
+// long as its shape says; the segment may be longer, see [Entry].
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
 		for i := range r.entries {
@@ -135,20 +139,23 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(func(string, string) bool) {}
 }
 
-// Warnings are the departures from the format that opening came across and could live with.
+// Warnings are the departures from the format that opening came across and could live
+// with.
 func (r *Reader) Warnings() []error { return r.warnings }
 
 // An Entry is a name with the bytes that it stands for.
 type Entry struct {
 	Name   string
 	Layout *Layout // nil for a blob
-	// Data is all of the segment. A tensor's elements are its beginning: a segment may be longer than its layout needs.
+	// Data is all of the segment. A tensor's elements are its beginning: a segment may
+	// be longer than its layout needs.
 	Data tensor.Blob
-	// Segment is the index in Segments; entries of the same segment share its bytes. A Writer ignores it: it makes a
-	// segment for every Data, and one for several where its Dedup says so.
+	// Segment is the index in Segments; entries of the same segment share its bytes. A
+	// Writer ignores it: it makes a segment for every Data, and one for several where
+	// its Dedup says so.
 	Segment int
-	// Alignment is what a Writer aligns Data to, in the file; 0 is no wish. A file does not record it: zero from a Reader,
-	// but for a file of 0.6.
+	// Alignment is what a Writer aligns Data to, in the file; 0 asks for none. A file
+	// does not record it: zero from a Reader, but for a file of 0.6.
 	Alignment int64
 }
 
@@ -211,7 +218,8 @@ func (r *Reader) Segments() iter.Seq2[int, Segment] {
 	}
 }
 
-// Sharing returns, by segment, the names of the entries that share it, where there is more than one.
+// Sharing returns, by segment, the names of the entries that share it, where there is
+// more than one.
 func (r *Reader) Sharing() map[int][]string {
 	first := make([]int32, len(r.segments)) // entry + 1
 	out := map[int][]string{}
@@ -232,8 +240,9 @@ func (r *Reader) Sharing() map[int][]string {
 	return out
 }
 
-// Alignment is the largest power of two that divides the start of the segments and every one of them, in the file. A file
-// does not record what was asked for, except one of 0.6, whose own number this is then.
+// Alignment is the largest power of two that divides the start of the segments and
+// every one of them, in the file. A file does not record what was asked for, except one
+// of 0.6, whose own number this is then.
 func (r *Reader) Alignment() int64 {
 	if r.align > 0 {
 		return r.align

@@ -40,12 +40,14 @@ func TestOpeningTakesTwoReadsAtMost(t *testing.T) {
 	}
 }
 
-// allocations is the number that do makes, if that is more than enough the least of five rounds.
+// allocations is the number that do makes, if that is more than enough the least of
+// five rounds.
 func allocations(enough int64, do func()) int64 {
 	return readtest.Least(enough, func() int64 { return readtest.Allocations(do) })
 }
 
-// A dozen allocations a file, whatever it has; for a file, in addition to those of opening it.
+// A dozen allocations a file, whatever it has; for a file, in addition to those of
+// opening it.
 func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
 	list := func(r *ptd.Reader, err error) {
 		if err != nil {
@@ -187,7 +189,8 @@ func TestMisreads(t *testing.T) {
 	if _, err := ptd.NewReader(bytes.NewReader(data), -1, nil); err == nil {
 		t.Error("a negative size, and no error")
 	}
-	// What was checked is no longer what is there: an error or the first answer, never a panic.
+	// What was checked is no longer what is there: an error or the first answer, never
+	// a panic.
 	readtest.Survives(t, func() error {
 		x, err := ptd.NewReader(readtest.Changing(bytes.NewReader(data)), int64(len(data)), nil)
 		if err == nil {
@@ -416,7 +419,8 @@ func TestUnknownType(t *testing.T) {
 	}
 }
 
-// The C++ writer takes any alignment; 3 puts the FlatBuffer where no verifier of a whole file would like it.
+// The C++ writer takes any alignment; 3 puts the FlatBuffer where no verifier of a
+// whole file would like it.
 func TestFlatBufferOutOfAlignment(t *testing.T) {
 	data := write(t, []ptd.Entry{{Name: "w", Layout: float(2), Data: floats(1, 2)}}, ptd.WriterOptions{SegmentAlignment: 3, Parity: ptd.ParityCPP})
 	if at := binary.LittleEndian.Uint64(data[16:]); at != 42 {

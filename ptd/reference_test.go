@@ -72,7 +72,8 @@ func (c *refCase) entries(t *testing.T) []ptd.Entry {
 	return out
 }
 
-// references yields the files that ExecuTorch made: those in testdata, and those of interop/ptd.sh.
+// references yields the files that ExecuTorch made: those in testdata, and those of
+// interop/ptd.sh.
 func references(t *testing.T, do func(t *testing.T, base string, c *refCase, data []byte)) {
 	for _, dir := range []string{"../testdata/ptd", os.Getenv("TENSORFILE_PTD_CASES")} {
 		if dir == "" {
@@ -176,8 +177,9 @@ func write(t testing.TB, entries []ptd.Entry, opts ptd.WriterOptions) []byte {
 	return out.Bytes()
 }
 
-// TestWritesWhatExecuTorchReads writes every case byte for byte as the reference did, and in our own ways, which are read back
-// here, and by the reference where interop/ptd.sh calls this test.
+// TestWritesWhatExecuTorchReads writes every case byte for byte as the reference did,
+// and in our own ways, which are read back here, and by the reference where
+// interop/ptd.sh calls this test.
 func TestWritesWhatExecuTorchReads(t *testing.T) {
 	references(t, func(t *testing.T, base string, c *refCase, data []byte) {
 		entries := c.entries(t)

@@ -12,9 +12,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reads everything and reports all findings, see [tensor.Findings]: the warnings of opening; names, layouts and
-// segments that are read and should not be so; padding that is not zero; bools that are neither 0 nor 1; data that cannot
-// be read. The format has no digests. nil opts is the zero value; with VerifyStructure only the padding is read.
+// Verify reads everything and reports all findings, see [tensor.Findings]: the warnings
+// of opening; names, layouts and segments that are read and should not be so; padding
+// that is not zero; bools that are neither 0 nor 1; data that cannot be read. The
+// format has no digests. nil opts is the zero value; with VerifyStructure only the
+// padding is read.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if opts == nil {
 		opts = new(tensor.VerifyOptions)
@@ -63,7 +65,7 @@ func (v *verification) names() {
 	}
 }
 
-// gaps reads what lies between the things in the file: it should be zero.
+// gaps reads what is between the parts in the file: it should be zero.
 func (v *verification) gaps() error {
 	r, h := v.r, v.r.header
 	if err := v.zero(8+headerSize, 8+h.FlatbufferOffset, "padding of the header"); err != nil {
@@ -105,7 +107,8 @@ func (v *verification) zero(off, end int64, what string) error {
 	return nil
 }
 
-// read fills p unless the context ends. A file that has become shorter is a finding, and p then zero.
+// read fills p unless the context ends. A file that has become shorter is a finding,
+// and p then zero.
 func (v *verification) read(p []byte, off int64) error {
 	if err := v.ctx.Err(); err != nil {
 		return err
@@ -135,7 +138,8 @@ func (v *verification) payloads() error {
 	return v.bools()
 }
 
-// bools looks at every byte that is an element of a bool tensor, once, and reports the first that is no bool in each.
+// bools looks at every byte that is an element of a bool tensor, once, and reports the
+// first that is not a bool in each.
 func (v *verification) bools() error {
 	type span struct {
 		off, end int64
@@ -157,7 +161,7 @@ func (v *verification) bools() error {
 				return err
 			}
 			if i := le.NotBool(p); i >= 0 {
-				v.found.Error(failure(off+int64(i), tensor.Quote(s.name), fmt.Errorf("%w: %#02x is no bool", tensor.ErrMalformed, p[i])))
+				v.found.Error(failure(off+int64(i), tensor.Quote(s.name), fmt.Errorf("%w: %#02x is not a bool", tensor.ErrMalformed, p[i])))
 				break
 			}
 			off += int64(len(p))

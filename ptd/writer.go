@@ -21,47 +21,53 @@ import (
 type Dedup uint8
 
 const (
-	// DedupIdentity, the default, lets entries share whose Data is the same: the same memory, or the same source. What shared a
-	// segment in the file that it was read from does so in the file that it is written to.
+	// DedupIdentity, the default, lets entries share whose Data is the same: the same
+	// memory, or the same source. What shared a segment in the file that it was read
+	// from does so in the file that it is written to.
 	DedupIdentity Dedup = iota
 	// DedupNone gives every entry a segment.
 	DedupNone
-	// DedupSHA256 lets entries of equal bytes share. Data of equal length is read twice: to be hashed, and to be written.
+	// DedupSHA256 lets entries of equal bytes share. Data of equal length is read
+	// twice: to be hashed, and to be written.
 	DedupSHA256
 )
 
-// Parity asks for the very bytes that one of ExecuTorch's writers makes of the same entries, for comparisons. What
-// ExecuTorch does not check is then not checked either, such as layouts that do not fit their data, and any alignment is
-// taken.
+// Parity asks for the very bytes that one of ExecuTorch's writers makes of the same
+// entries, for comparisons. What ExecuTorch does not check is then not checked either,
+// such as layouts that do not fit their data, and any alignment is taken.
 type Parity uint8
 
 const (
-	// ParityNone, the default, writes what both readers accept and improves on the reference: Alignment holds in the file
-	// and not only from the first segment on, for all names of a segment and not only the first.
+	// ParityNone, the default, writes what both readers accept and improves on the
+	// reference: Alignment holds in the file and not only from the first segment on,
+	// for all names of a segment and not only the first.
 	ParityNone Parity = iota
 	// ParityPython follows the serializer in Python, which exporters use.
 	ParityPython
-	// ParityCPP follows save_ptd, as g++ builds it: sorted names, no sharing, no blobs, SegmentAlignment alone.
+	// ParityCPP follows save_ptd, as g++ builds it: sorted names, no sharing, no blobs,
+	// SegmentAlignment alone.
 	ParityCPP
 )
 
 // WriterOptions control what a Writer makes. nil is the zero value.
 type WriterOptions struct {
-	// SegmentAlignment aligns the segments, in bytes; a power of two, 0 for ExecuTorch's 128.
+	// SegmentAlignment aligns the segments, in bytes; a power of two, 0 for
+	// ExecuTorch's 128.
 	SegmentAlignment int64
-	// Alignment is that of every tensor, and of every blob that has none of its own; a power of two, 0 for none beyond
-	// SegmentAlignment.
+	// Alignment is that of every tensor, and of every blob that has none of its own; a
+	// power of two, 0 for none beyond SegmentAlignment.
 	Alignment int64
 	// Dedup says which entries share a segment.
 	Dedup Dedup
-	// Sorted writes the entries in the order of their names, bytewise, in place of the order in which they were added.
+	// Sorted writes the entries in the order of their names, bytewise, in place of the
+	// order in which they were added.
 	Sorted bool
 	// Parity asks for the bytes of one of ExecuTorch's own writers.
 	Parity Parity
 }
 
-// A Writer makes a .ptd file. The index comes first in the file, so that Add only registers, and Close reads and writes all
-// data. It is for one goroutine at a time.
+// A Writer makes a .ptd file. The index comes first in the file, so that Add only
+// registers, and Close reads and writes all data. It is for one goroutine at a time.
 type Writer struct {
 	w       io.Writer
 	file    *atomicfile.File // nil if w is the caller's
@@ -72,8 +78,8 @@ type Writer struct {
 	err     error // of Close, or of bad options
 }
 
-// NewWriter writes to w, which stays the caller's; it never seeks. Whatever Close answers, w then has part of a file at
-// most.
+// NewWriter writes to w, which stays the caller's; it never seeks. Whatever Close
+// returns, w then has part of a file at most.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	out := &Writer{w: w, names: map[string]struct{}{}}
 	if opts != nil {
@@ -86,8 +92,8 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	return out
 }
 
-// Create writes a file that appears under its name, whole, when Close succeeds, in place of what is there; before that,
-// and after an error, there is nothing new.
+// Create writes a file that appears under its name, whole, when Close succeeds, in
+// place of what is there; before that, and after an error, there is nothing new.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	w := NewWriter(nil, opts)
 	if w.err != nil {
@@ -113,8 +119,8 @@ func (o *WriterOptions) check() error {
 	return nil
 }
 
-// aligned checks an alignment that was asked for. The least common multiple of powers of two is the largest of them; of
-// other numbers it could be beyond any file.
+// aligned checks an alignment that was asked for. The least common multiple of powers
+// of two is the largest of them; of other numbers it could be beyond any file.
 func (o *WriterOptions) aligned(a int64) error {
 	const limit = 1 << 30
 	switch {
@@ -126,7 +132,8 @@ func (o *WriterOptions) aligned(a int64) error {
 	return nil
 }
 
-// Add registers a tensor: Close reads its Data, so it must stay readable until then. The tensor must be dense.
+// Add registers a tensor: Close reads its Data, so it must stay readable until then.
+// The tensor must be dense.
 func (w *Writer) Add(t *tensor.Tensor) error {
 	e, err := entryOf(t)
 	if err != nil {
@@ -182,8 +189,9 @@ func (w *Writer) AddBlob(name string, data tensor.Blob) error {
 	return w.named(Entry{Name: name, Data: data})
 }
 
-// AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more data than its layout needs. Its name may be
-// empty, as ExecuTorch reads it, although no program can refer to it; Add and AddBlob want one.
+// AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more
+// data than its layout needs. Its name may be empty, as ExecuTorch reads it, although
+// no program can refer to it; Add and AddBlob require one.
 func (w *Writer) AddEntry(e Entry) error {
 	if err := w.CheckEntry(e); err != nil {
 		return err
@@ -299,9 +307,10 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 	return writeFile(ctx, name, opts, func(w *Writer) error { return w.AddAll(ctx, ts) })
 }
 
-// WriteEntries writes a file of entries, tensors and blobs, atomically as Create does. With the entries of a Reader it is a
-// copy, in which options may differ: it aligns anew, and brings a file of 0.6 up to date. name may be the file that the
-// Reader reads.
+// WriteEntries writes a file of entries, tensors and blobs, atomically as Create does.
+// With the entries of a Reader it is a copy, in which options may differ: it aligns
+// anew, and brings a file of 0.6 up to date. name may be the file that the Reader
+// reads.
 func WriteEntries(ctx context.Context, name string, es iter.Seq[Entry], opts *WriterOptions) error {
 	return writeFile(ctx, name, opts, func(w *Writer) error { return w.addEntries(es) })
 }

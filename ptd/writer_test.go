@@ -58,7 +58,8 @@ func TestWriterThatFails(t *testing.T) {
 	}
 }
 
-// Sources that are shorter or longer than promised, fail, or panic. Nothing appears, and what was there stays.
+// Sources that are shorter or longer than promised, fail, or panic. Nothing appears,
+// and what was there stays.
 func TestSourceThatFails(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "x.ptd")
@@ -285,8 +286,8 @@ func TestManyEntries(t *testing.T) {
 	}
 }
 
-// An index that no FlatBuffer can hold is refused before anything is written, and before memory is taken for it. The names
-// are pieces of one string.
+// An index that no FlatBuffer can hold is refused before anything is written, and
+// before memory is taken for it. The names are pieces of one string.
 func TestIndexBeyond2GiB(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	dir := t.TempDir()
@@ -343,7 +344,8 @@ func TestWriteIntoAPipe(t *testing.T) {
 	}
 }
 
-// TestLargeFileInLittleMemory writes a file of 4 GiB whose data is made while it is written.
+// TestLargeFileInLittleMemory writes a file of 4 GiB whose data is made while it is
+// written.
 func TestLargeFileInLittleMemory(t *testing.T) {
 	size := int64(64 << 20)
 	if os.Getenv("TENSORFILE_LARGE") != "" {

@@ -17,7 +17,7 @@ import (
 //
 //	ReadInto(p []byte) error            // all bytes, len(p) is Size: one step for a decoder
 //	Open() (io.ReadCloser, error)       // a stream from the start, which checks a digest by io.EOF
-//	Stored() Stored                     // where and how the bytes lie in the file
+//	Stored() Stored                     // where and how the bytes are in the file
 //	Offset() int64                      // the same for plain bytes of the file
 //	Identity() any                      // see Blob.Identity; nil for that of the pointer
 //	Memory() ([]byte, bool)             // see Blob.Memory; without it, not in memory
@@ -25,7 +25,7 @@ import (
 //	Seekable() bool                     // whether ReadAt costs what it reads, not what comes before;
 //	                                    // without it, whether the bytes are stored plain
 type Source interface {
-	// Size is the number of (decoded) bytes, -1 when only decoding tells.
+	// Size is the number of (decoded) bytes, -1 when only decoding shows it.
 	Size() int64
 	// Bytes returns all bytes without a copy, or false. The slice is borrowed.
 	Bytes() ([]byte, bool)
@@ -33,13 +33,13 @@ type Source interface {
 	ReadAt(p []byte, off int64) (int, error)
 }
 
-// Stored says where and how a blob lies in its file.
+// Stored says where and how a blob is in its file.
 type Stored struct {
 	Offset   int64  // from the start of the file; -1 when the bytes are not in it
 	Size     int64  // bytes in the file, so after compression
 	Encoding string // in the format's own words; "raw" for plain bytes
 	Digest   string // in the format's own spelling; "" when there is none
-	Type     string // the file's own word for the element type where DType is Unknown
+	Type     string // the file's own word for the dtype where DType is Unknown
 	File     string // the file's own word for the other file that has the bytes, Offset counting there; "" for the file itself
 }
 
@@ -81,10 +81,10 @@ func (b Blob) Size() int64 {
 // for the empty blob.
 func (b Blob) Source() Source { return b.src }
 
-// Identity is equal, as a map key is, for blobs that are the same bytes in
-// memory, the same bytes of a file, or the same source, so that a writer can store them once; nil for a
-// blob without an identity, the zero value among them. No bytes are the same
-// only if their source is. It reads nothing.
+// Identity is equal, as a map key is, for blobs that are the same bytes in memory, the
+// same bytes of a file, or the same source, so that a writer can store them once; nil
+// for a blob without an identity, the zero value among them. No bytes are the same only
+// if their source is. It reads nothing.
 func (b Blob) Identity() any {
 	type place struct {
 		first *byte
@@ -109,7 +109,7 @@ func (b Blob) Identity() any {
 
 // Bytes returns the bytes without a copy, if they can be had so: mapped or in
 // memory, and not encoded. See the lifetime rules in the package comment. They
-// are not held against a digest unless the Reader is Strict: then Bytes is
+// are not compared with a digest unless the Reader is Strict: then Bytes is
 // false where the digest does not match, and reading says why. A caller must
 // handle false; no feature depends on it.
 func (b Blob) Bytes() ([]byte, bool) {
@@ -161,7 +161,7 @@ func (b Blob) seekable() bool {
 	return !streams
 }
 
-// Stored tells where in its file the blob lies. It is false for blobs that come
+// Stored reports where in its file the blob is. It is false for blobs that come
 // from elsewhere.
 func (b Blob) Stored() (Stored, bool) {
 	switch s := b.src.(type) {
@@ -178,7 +178,7 @@ func (b Blob) Stored() (Stored, bool) {
 func (b Blob) ReadInto(p []byte) error {
 	size := b.Size()
 	if size >= 0 && int64(len(p)) != size {
-		return fmt.Errorf("tensor: ReadInto wants a buffer of %d bytes, not %d: %w", size, len(p), io.ErrShortBuffer)
+		return fmt.Errorf("tensor: ReadInto requires a buffer of %d bytes, not %d: %w", size, len(p), io.ErrShortBuffer)
 	}
 	switch s := b.src.(type) {
 	case nil:
@@ -199,7 +199,7 @@ func (b Blob) ReadInto(p []byte) error {
 	return unexpected(err)
 }
 
-// ReadAt fills p from off, as io.ReaderAt asks: what lies beyond the end of the
+// ReadAt fills p from off, as io.ReaderAt asks: what is beyond the end of the
 // blob is cut off with io.EOF.
 func (b Blob) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
@@ -269,7 +269,7 @@ func (b Blob) readChecked() ([]byte, error) {
 	return p, readStream(b, p)
 }
 
-// plausible tells whether Size may be allocated at once: it may where it is a
+// plausible reports whether Size may be allocated at once: it may where it is a
 // small multiple of bytes that are really there. A declared size far beyond the
 // stored bytes has to prove itself step by step.
 func (b Blob) plausible() bool {
@@ -290,7 +290,7 @@ func (b Blob) plausible() bool {
 }
 
 // Open streams the bytes from the start. Where the file has a digest, the
-// stream checks it before it answers io.EOF. Close it.
+// stream checks it before it returns io.EOF. Close it.
 func (b Blob) Open() (io.ReadCloser, error) {
 	switch s := b.src.(type) {
 	case nil:
@@ -479,8 +479,8 @@ func (e *exactly) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads at least a byte or fails: a stream that returns neither bytes nor an error for ever
-// would keep its reader busy for ever.
+// next reads at least a byte or fails: a stream that returns neither bytes nor an error
+// for ever would keep its reader busy for ever.
 func (e *exactly) next(p []byte) (int, error) {
 	const maxEmptyReads = 100
 	for range maxEmptyReads {
@@ -518,7 +518,8 @@ func (s *sectionStream) Read(p []byte) (int, error) {
 	return s.readAt(p)
 }
 
-// readAt goes on, if the source does: one that answers neither bytes nor an error would be asked for ever.
+// readAt goes on, if the source does: one that returns neither bytes nor an error would
+// be asked for ever.
 func (s *sectionStream) readAt(p []byte) (int, error) {
 	n, err := s.src.ReadAt(p, s.off)
 	n, err = counted(n, len(p), err)
@@ -529,7 +530,7 @@ func (s *sectionStream) readAt(p []byte) (int, error) {
 	return n, err
 }
 
-// counted refuses counts that no reader may answer, before anything is sliced with them.
+// counted refuses counts that no reader may return, before anything is sliced with them.
 func counted(n, asked int, err error) (int, error) {
 	if n < 0 || n > asked {
 		return 0, fmt.Errorf("tensor: the source of a blob claims %d of %d bytes", n, asked)
@@ -537,7 +538,7 @@ func counted(n, asked int, err error) (int, error) {
 	return n, err
 }
 
-// readStream fills p from the blob's stream and wants the stream to end there.
+// readStream fills p from the blob's stream and requires the stream to end there.
 func readStream(b Blob, p []byte) error {
 	r, err := b.Open()
 	if err != nil {
@@ -550,7 +551,7 @@ func readStream(b Blob, p []byte) error {
 	var one [1]byte
 	switch n, err := io.ReadFull(r, one[:]); {
 	case n > 0:
-		return fmt.Errorf("%w: more than the %d bytes wanted", ErrMalformed, len(p))
+		return fmt.Errorf("%w: more than the %d bytes asked for", ErrMalformed, len(p))
 	case err != io.EOF:
 		return err
 	}

@@ -8,11 +8,12 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 )
 
-// Convert returns the elements of a dense tensor of any dtype as T, in row-major order; the result
-// is the caller's. What T cannot hold exactly is rounded to the nearest where T is a float, and
-// ErrDType where it is an integer, as is converting complex numbers to real ones. Quantised
-// integers are taken as they are stored, without scale and zero point. Other errors are those of
-// [Load]. It costs one allocation, and about a nanosecond an element.
+// Convert returns the elements of a dense tensor of any dtype as T, in row-major order;
+// the result is the caller's. What T cannot hold exactly is rounded to the nearest
+// where T is a float, and ErrDType where it is an integer, as is converting complex
+// numbers to real ones. Quantised integers are taken as they are stored, without scale
+// and zero point. Other errors are those of [Load]. It costs one allocation, and about
+// a nanosecond an element.
 func Convert[T Element](t *Tensor) ([]T, error) {
 	t, err := convertible(t, DTypeOf[T]())
 	if err != nil {
@@ -38,8 +39,8 @@ func Convert[T Element](t *Tensor) ([]T, error) {
 	return dst, convertInto(dst, t)
 }
 
-// ConvertInto is [Convert] into dst, whose length must be the number of elements. After an error
-// dst holds anything.
+// ConvertInto is [Convert] into dst, whose length must be the number of elements. After
+// an error dst holds anything.
 func ConvertInto[T Element](dst []T, t *Tensor) error {
 	t, err := convertible(t, DTypeOf[T]())
 	if err != nil {
@@ -64,8 +65,9 @@ func convertInto[T Element](dst []T, t *Tensor) error {
 	})
 }
 
-// Values returns the elements of a dense tensor of any dtype as T in pieces, in storage order, as
-// [Convert] makes them. A piece is valid until the next one; an error is the last.
+// Values returns the elements of a dense tensor of any dtype as T in pieces, in storage
+// order, as [Convert] makes them. A piece is valid until the next one; an error is the
+// last.
 func Values[T Element](t *Tensor) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		d := DTypeOf[T]()
@@ -92,9 +94,9 @@ func Values[T Element](t *Tensor) iter.Seq2[[]T, error] {
 
 var errStop = fmt.Errorf("tensor: stopped")
 
-// As returns t with elements of another dtype, converted as they are read, in the order of t. Errors
-// of single elements come from reading. It costs nothing until then; reading uses all cores and
-// holds a few MiB.
+// As returns t with elements of another dtype, converted as they are read, in the order
+// of t. Errors of single elements come from reading. It costs nothing until then;
+// reading uses all cores and holds a few MiB.
 func As(t *Tensor, to DType) (*Tensor, error) {
 	if err := dense(t); err != nil {
 		return nil, err
@@ -116,8 +118,8 @@ func As(t *Tensor, to DType) (*Tensor, error) {
 	return &out, nil
 }
 
-// CanConvert returns nil where elements of from can be converted to to, though single ones may not
-// fit, else an ErrDType.
+// CanConvert returns nil where elements of from can be converted to to, though single
+// ones may not fit, else an ErrDType.
 func CanConvert(from, to DType) error {
 	switch {
 	case from == to && from.Known():
@@ -180,8 +182,9 @@ func newPieceReader(t *Tensor) (*pieceReader, error) {
 // bytes is the size of n elements.
 func (p *pieceReader) bytes(n int64) int { return int((n*int64(p.t.DType.Bits()) + 7) / 8) }
 
-// next returns the next n elements, aligned and in the order of the host: in *buf, which it
-// allocates where it is too small, or in memory of the tensor. At the end n is 0.
+// next returns the next n elements, aligned and in the order of the host: in *buf,
+// which it allocates where it is too small, or in memory of the tensor. At the end n is
+// 0.
 func (p *pieceReader) next(buf *[]byte) (b []byte, n int, err error) {
 	n = int(min(pieceElements, p.total-p.at))
 	start := p.bytes(p.at) // of a whole number of bytes
@@ -209,8 +212,8 @@ func (p *pieceReader) close() {
 	}
 }
 
-// eachPiece calls f with the elements of t, aligned and in the order of the host, n from index
-// first on in p. p is valid during the call.
+// eachPiece calls f with the elements of t, aligned and in the order of the host, n
+// from index first on in p. p is valid during the call.
 func eachPiece(t *Tensor, f func(first int64, n int, p []byte) error) error {
 	r, err := newPieceReader(t)
 	if err != nil {
@@ -243,7 +246,8 @@ func atEnd(r io.Reader) error {
 	}
 }
 
-// convertPieces calls f with the elements of t as elements of to, in the order of the host.
+// convertPieces calls f with the elements of t as elements of to, in the order of the
+// host.
 func convertPieces(t *Tensor, to DType, f func(p []byte) error) error {
 	total, _ := t.Shape.Elements()
 	buf := alignedBytes(int(min(pieceElements, total)) * to.Size())
@@ -269,8 +273,8 @@ func convertPiece(t *Tensor, first int64, dst []byte, to DType, src []byte, n in
 	return nil
 }
 
-// convertElements converts n elements, block by block. It returns the index of the first that does
-// not fit, or -1.
+// convertElements converts n elements, block by block. It returns the index of the
+// first that does not fit, or -1.
 func convertElements(dst []byte, to DType, src []byte, from DType, n int) (bad int) {
 	switch {
 	case from == to:

@@ -91,7 +91,8 @@ func TestConvertToFloat64DecodesEveryDType(t *testing.T) {
 	}
 }
 
-// Elements of less than a byte: every code, at every place in a byte (OCP MX specification, 5.3).
+// Elements of less than a byte: every code, at every place in a byte (OCP MX
+// specification, 5.3).
 func TestConvertPackedFloats(t *testing.T) {
 	for d, want := range map[DType][]float64{
 		F4E2M1FN: {0, 0.5, 1, 1.5, 2, 3, 4, 6},
@@ -141,7 +142,8 @@ func TestConvertRoundsOnce(t *testing.T) {
 			t.Errorf("%s: %v, want %v (%v)", c.x.Name, got, c.want, err)
 		}
 	}
-	// 1 + 2^-11 lies in the middle of two values of float16; what is above by less than float32 tells rounds up.
+	// 1 + 2^-11 lies in the middle of two values of float16; what is above by less than
+	// float32 tells rounds up.
 	got, err := Convert[Float16](New("d", Shape{2}, []float64{1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-40}))
 	if err != nil || got[0].Float32() != 1 || got[1].Float32() != 1+0x1p-10 {
 		t.Errorf("%v %v, %v", got[0].Float32(), got[1].Float32(), err)

@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/parallel"
 )
 
-// A converter streams the elements of a tensor as another dtype, little-endian. Reading is serial,
-// converting uses all cores.
+// A converter streams the elements of a tensor as another dtype, little-endian. Reading
+// is serial, converting uses all cores.
 type converter struct {
 	in    *pieceReader
 	line  *parallel.Line[*conversion]

@@ -6,12 +6,13 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 )
 
-// This file and encode.go hold the loops over elements: one per dtype and direction, over typed
-// slices. Bytes that they take are in the order of the host and aligned for their dtype. Between
-// decoding and encoding a block of elements is float32, float64, int64 or uint64, whichever holds
-// all values of the source.
+// This file and encode.go hold the loops over elements: one per dtype and direction,
+// over typed slices. Bytes that they take are in the order of the host and aligned for
+// their dtype. Between decoding and encoding a block of elements is float32, float64,
+// int64 or uint64, whichever holds all values of the source.
 
-// blockLen is how many elements are converted at a time, so that they stay in the first cache.
+// blockLen is how many elements are converted at a time, so that they stay in the first
+// cache.
 const blockLen = 1024
 
 type realNumber interface {
@@ -81,9 +82,9 @@ func decodeFloat32(dst []float32, src []byte, d DType) {
 	}
 }
 
-// decodeFloat64 decodes elements of any real dtype. Of 64-bit integers that float64 does not hold
-// the last bit is set (rounding to odd), so that rounding once more gives the nearest value; exact
-// asks for the nearest float64 instead.
+// decodeFloat64 decodes elements of any real dtype. Of 64-bit integers that float64
+// does not hold the last bit is set (rounding to odd), so that rounding once more gives
+// the nearest value; exact asks for the nearest float64 instead.
 func decodeFloat64(dst []float64, src []byte, d DType, exact bool) {
 	switch d {
 	case F64:
@@ -174,8 +175,8 @@ func lookup(dst []float32, src []byte, values []float32) {
 	}
 }
 
-// unpack decodes elements of less than a byte, the first in the low bits. src is at least as long
-// as the elements take.
+// unpack decodes elements of less than a byte, the first in the low bits. src is at
+// least as long as the elements take.
 func unpack(dst []float32, src []byte, bits uint, values []float32) {
 	at := uint(0)
 	for i := range dst {
@@ -188,7 +189,8 @@ func unpack(dst []float32, src []byte, bits uint, values []float32) {
 	}
 }
 
-// oddFloat64 is v as float64, rounded to odd: the last bit is set where bits were cut off.
+// oddFloat64 is v as float64, rounded to odd: the last bit is set where bits were cut
+// off.
 func oddFloat64(v int64) float64 {
 	if v > -1<<53 && v < 1<<53 {
 		return float64(v)
@@ -200,8 +202,8 @@ func oddFloat64(v int64) float64 {
 	return float64(v)
 }
 
-// oddFloat32 is v as float32, rounded to odd. Rounding that to a narrower float gives what rounding
-// v would, where rounding to the nearest twice would not.
+// oddFloat32 is v as float32, rounded to odd. Rounding that to a narrower float gives
+// what rounding v would, where rounding to the nearest twice would not.
 func oddFloat32(v float64) float32 {
 	f := float32(v)
 	if float64(f) == v || v != v {
@@ -234,7 +236,8 @@ func valuesOf(value func(uint8) float32) []float32 {
 	return all
 }
 
-// packedValuesOf returns the values of a float that has neither infinities nor NaN (OCP MX, 5.3).
+// packedValuesOf returns the values of a float that has neither infinities nor NaN (OCP
+// MX, 5.3).
 func packedValuesOf(exponent, fraction, bias int) []float32 {
 	all := make([]float32, 64)
 	sign := exponent + fraction

@@ -1,4 +1,4 @@
-// Package tensor holds the words that all formats share: element types, shapes
+// Package tensor is the vocabulary that all formats share: dtypes, shapes
 // and orders, tensors and blobs, views and loads, errors, findings and limits.
 //
 // # Lifetime of shared memory
@@ -18,10 +18,10 @@
 //
 // # Digests
 //
-// Whether a digest is checked does not depend on mapping. Where the Reader is
-// Strict it is checked in every way of reading, once. Otherwise streams
-// ([Blob.Open], [Blob.WriteTo]), and so [Reordered], all writers and conversion,
-// check it at their end, and so does Verify; views and copies ([View], [Load], [Blob.Bytes],
+// Whether a digest is checked does not depend on mapping. Where the Reader is Strict it
+// is checked in every way of reading, once. Otherwise streams ([Blob.Open],
+// [Blob.WriteTo]), and so [Reordered], all writers and conversion, check it at their
+// end, and so does Verify; views and copies ([View], [Load], [Blob.Bytes],
 // [Blob.ReadAt], [Blob.ReadAll]) do not.
 //
 // # Names

@@ -15,7 +15,7 @@ import (
 // [Stored] then has the word that the file uses.
 type DType uint8
 
-// The element types of the five formats, of safetensors and of NumPy.
+// The dtypes of the five formats, of safetensors and of NumPy.
 const (
 	Unknown DType = iota
 	Bool
@@ -113,7 +113,7 @@ var dtypes = [numDTypes]struct {
 	Bits16:     {"bits16", "Bits16", 16, 2, kindOpaque},
 }
 
-// DTypes returns every known element type, in the order of their constants.
+// DTypes returns every known dtype, in the order of their constants.
 func DTypes() []DType {
 	all := make([]DType, 0, numDTypes-1)
 	for d := Unknown + 1; d < numDTypes; d++ {
@@ -156,7 +156,7 @@ func (d DType) Align() int {
 }
 
 // Bytes is how many bytes n elements take, packed without gaps and rounded up
-// to a whole byte. It answers false for Unknown, a negative n, and a result
+// to a whole byte. It returns false for Unknown, a negative n, and a result
 // beyond int64.
 func (d DType) Bytes(n int64) (size int64, ok bool) {
 	b := int64(d.Bits())
@@ -193,13 +193,13 @@ func ParseDType(s string) (DType, error) {
 			return d, nil
 		}
 	}
-	return Unknown, fmt.Errorf("%w: no element type is called %s", ErrDType, Quote(s))
+	return Unknown, fmt.Errorf("%w: no dtype is named %s", ErrDType, Quote(s))
 }
 
 // unknownText stands for Unknown in JSON: no dtype has that name.
 const unknownText = "unknown"
 
-// MarshalText writes the name, "unknown" for Unknown. Values that are no constant
+// MarshalText writes the name, "unknown" for Unknown. Values that are not constants
 // fail.
 func (d DType) MarshalText() ([]byte, error) {
 	if d == Unknown {

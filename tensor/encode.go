@@ -6,8 +6,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 )
 
-// encodeFloat32 encodes as elements of a float dtype other than float64, rounded to the nearest.
-// It reports false for dtypes that are not encoded.
+// encodeFloat32 encodes as elements of a float dtype other than float64, rounded to the
+// nearest. It reports false for dtypes that are not encoded.
 func encodeFloat32(dst []byte, d DType, src []float32) bool {
 	switch d {
 	case F32:
@@ -92,8 +92,8 @@ func encodeFloat64(dst []byte, d DType, src []float64) bool {
 	return true
 }
 
-// encodeInt64 encodes as elements of an integer dtype, or as bool. It returns the index of the
-// first value that does not fit, or -1.
+// encodeInt64 encodes as elements of an integer dtype, or as bool. It returns the index
+// of the first value that does not fit, or -1.
 func encodeInt64(dst []byte, d DType, src []int64) (bad int) {
 	switch d {
 	case I8, QI8:
@@ -145,8 +145,8 @@ func narrow[E integer](dst []byte, src []int64) (bad int) {
 	return -1
 }
 
-// encodeIntegral encodes floats as elements of an integer dtype, or as bool. It returns the index of
-// the first that is no integer or does not fit, or -1.
+// encodeIntegral encodes floats as elements of an integer dtype, or as bool. It returns
+// the index of the first that is not an integer or does not fit, or -1.
 func encodeIntegral(dst []byte, d DType, src []float64) (bad int) {
 	if d == U64 {
 		to, _ := le.Cast[uint64](dst)

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Severity tells damage from a departure that does not prevent reading.
+// Severity separates damage from a departure that does not prevent reading.
 type Severity uint8
 
 const (
@@ -62,7 +62,8 @@ type VerifyOptions struct {
 	Progress func(done, total int64)
 }
 
-// maxFindings bounds the memory that a hostile file can make a report take: so many errors and so many warnings are listed.
+// maxFindings bounds the memory that a hostile file can make a report take: so many
+// errors and so many warnings are listed.
 const maxFindings = 10_000
 
 // FindingList collects what a Verify finds. The zero value has no options; see

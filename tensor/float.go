@@ -181,7 +181,7 @@ func small(bits uint8, frac, bias int) float32 {
 }
 
 // round8 encodes v with frac fraction bits and an exponent of that bias; over
-// says that the result lies beyond the code largest, or that v is a NaN.
+// says that the result is beyond the code largest, or that v is a NaN.
 func round8(v float32, frac, bias int, largest uint32) (bits uint8, over bool) {
 	b := math.Float32bits(v)
 	sign := uint8(b >> 24 & 0x80)

@@ -7,7 +7,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/strided"
 )
 
-// Reordered returns a dense copy of t whose elements lie in another order in
+// Reordered returns a dense copy of t whose elements are in another order in
 // memory; nil means row-major. The shape stays: only the storage changes. The
 // copy is in memory and belongs to the caller; where t already has the order,
 // the result shares t's data. Types of less than a byte are ErrDType, tensors
@@ -21,7 +21,7 @@ func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	}
 	rank := len(t.Shape)
 	if !order.Valid(rank) {
-		return nil, fmt.Errorf("%w: order %v is no permutation of %d dimensions", ErrMalformed, []int(order), rank)
+		return nil, fmt.Errorf("%w: order %v is not a permutation of %d dimensions", ErrMalformed, []int(order), rank)
 	}
 	out := *t
 	out.Order = order
@@ -31,14 +31,14 @@ func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	width := int64(t.DType.Size())
 	if width == 0 {
 		if !t.DType.Known() {
-			return nil, fmt.Errorf("%w: tensor %s is of unknown element type", errors.ErrUnsupported, Quote(t.Name))
+			return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported, Quote(t.Name))
 		}
 		return nil, fmt.Errorf("%w: %v has elements of less than a byte", ErrDType, t.DType)
 	}
 	from, ok1 := t.Order.Strides(t.Shape)
 	to, ok2 := order.Strides(t.Shape)
 	if !ok1 || !ok2 {
-		out.Data = Blob{} // only a zero dimension beside uncountable ones gets here
+		out.Data = Blob{} // only a zero dimension next to uncountable ones gets here
 		return &out, nil
 	}
 	if sameWalk(t.Shape, from, to) {

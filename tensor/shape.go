@@ -13,7 +13,7 @@ import (
 type Shape []int64
 
 // Elements is the product of the dimensions: 1 for a scalar, 0 as soon as one
-// dimension is 0, whatever the others are. It answers false when a dimension is
+// dimension is 0, whatever the others are. It returns false when a dimension is
 // negative or the product passes int64.
 func (s Shape) Elements() (n int64, ok bool) {
 	for _, d := range s {
@@ -98,7 +98,7 @@ func (o Order) Valid(rank int) bool {
 }
 
 // Strides returns how many elements apart two neighbours along each dimension
-// are. It answers false when o does not fit s or s has no countable elements.
+// are. It returns false when o does not fit s or s has no countable elements.
 // Where a dimension is 0 the strides are those of the same shape with 1 in its
 // place.
 func (o Order) Strides(s Shape) (strides []int64, ok bool) {
@@ -117,7 +117,7 @@ func (o Order) Strides(s Shape) (strides []int64, ok bool) {
 		}
 		strides[d] = step
 		if step, ok = align.Mul(step, max(s[d], 1)); !ok {
-			return nil, false // only beside a zero: otherwise Elements counted the same product
+			return nil, false // only next to a zero: otherwise Elements counted the same product
 		}
 	}
 	return strides, true

@@ -9,15 +9,15 @@ import (
 	"slices"
 )
 
-// An Index selects indices along one dimension: a Range, a Stride, or an At, which also removes the
-// dimension.
+// An Index selects indices along one dimension: a Range, a Stride, or an At, which also
+// removes the dimension.
 type Index interface {
 	// axis returns what is selected of a dimension of n indices.
 	axis(n int64) (axis, error)
 }
 
-// A Range selects the indices from Start to before Stop. Negative values count from the end, and
-// values beyond the dimension are cut off, as in Python.
+// A Range selects the indices from Start to before Stop. Negative values count from the
+// end, and values beyond the dimension are cut off, as in Python.
 type Range struct{ Start, Stop int64 }
 
 // All selects a whole dimension.
@@ -26,12 +26,12 @@ var All = Range{0, End}
 // End as a Stop is the end of the dimension, whichever way a Stride goes.
 const End = math.MaxInt64
 
-// A Stride selects every Step-th index from Start to before Stop; a negative Step goes backwards,
-// from Start, or from the last index where Start is End.
+// A Stride selects every Step-th index from Start to before Stop; a negative Step goes
+// backwards, from Start, or from the last index where Start is End.
 type Stride struct{ Start, Stop, Step int64 }
 
-// An At selects one index and removes its dimension. Negative values count from the end; a value
-// beyond the dimension is an error.
+// An At selects one index and removes its dimension. Negative values count from the
+// end; a value beyond the dimension is an error.
 type At int64
 
 type axis struct {
@@ -83,10 +83,11 @@ func (i At) axis(n int64) (axis, error) {
 	return axis{at, 1, 1, true}, nil
 }
 
-// Slice returns a part of a dense tensor, in row-major order, as NumPy's basic slicing does: the
-// first dimensions are indexed as given, the others are whole. Nothing is read until the data is;
-// then only the elements of the part are, with gaps of less than 4 KiB between them, and of encoded
-// data what decoding them takes. Reading holds a few MiB. The result has the name and dtype of t.
+// Slice returns a part of a dense tensor, in row-major order, as NumPy's basic slicing
+// does: the first dimensions are indexed as given, the others are whole. Nothing is
+// read until the data is; then only the elements of the part are, with gaps of less
+// than 4 KiB between them, and of encoded data what decoding them takes. Reading holds
+// a few MiB. The result has the name and dtype of t.
 func Slice(t *Tensor, index ...Index) (*Tensor, error) {
 	if err := dense(t); err != nil {
 		return nil, err
@@ -177,7 +178,8 @@ func (p *part) borrow(b []byte, ok bool) ([]byte, bool) {
 // CheckView is for Blob.Bytes.
 func (p *part) CheckView() error { return p.data.checkView() }
 
-// Open is for Blob.Open. Of data that must be decoded from its start no byte is decoded twice.
+// Open is for Blob.Open. Of data that must be decoded from its start no byte is decoded
+// twice.
 func (p *part) Open() (io.ReadCloser, error) {
 	switch {
 	case p.data.seekable():
@@ -286,7 +288,8 @@ type run struct {
 	to      int   // in the result
 }
 
-// gather fills the beginning of b with bytes of the result from off on, and returns how many.
+// gather fills the beginning of b with bytes of the result from off on, and returns how
+// many.
 func (p *part) gather(b []byte, off, width int64) (n int, err error) {
 	var runs []run
 	inner := dim{1, 1} // the fastest dimension, where its elements are neighbours
@@ -323,7 +326,8 @@ func (p *part) gather(b []byte, off, width int64) (n int, err error) {
 
 func byPlace(a, b run) int { return cmp.Compare(a.from, b.from) }
 
-// place returns the element of data that is first in run index, and the indices of outer there.
+// place returns the element of data that is first in run index, and the indices of
+// outer there.
 func (p *part) place(outer []dim, index int64) (place int64, at []int64) {
 	place, at = p.first, make([]int64, len(outer))
 	for k := len(outer) - 1; k >= 0; k-- {
@@ -375,7 +379,8 @@ func (p *part) readFull(b []byte, off int64) error {
 	return unexpected(cmp.Or(err, io.EOF))
 }
 
-// readPacked is ReadAt for elements of less than a byte, one by one through a window on data.
+// readPacked is ReadAt for elements of less than a byte, one by one through a window on
+// data.
 func (p *part) readPacked(b []byte, off int64, short bool) (int, error) {
 	clear(b)
 	total, err := p.data.sizeOrErr()

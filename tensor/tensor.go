@@ -27,7 +27,7 @@ type Tensor struct {
 
 	// Scheme and Parts are for everything else: sparse and packed layouts, in
 	// the words of the file. Data is then empty. A dense tensor may have Parts
-	// too, without a Scheme: whatever the file keeps beside the elements.
+	// too, without a Scheme: whatever the file keeps in addition to the elements.
 	Scheme string
 	Parts  []Part
 }
@@ -48,7 +48,7 @@ type Element interface {
 		Float16 | BFloat16 | Float8E4M3FN | Float8E5M2 | Float8E4M3FNUZ | Float8E5M2FNUZ | Float8E8M0FNU
 }
 
-// DTypeOf is the element type that T stands for.
+// DTypeOf is the dtype that T stands for.
 func DTypeOf[T Element]() DType {
 	var z T
 	switch any(z).(type) {
@@ -114,7 +114,7 @@ func New[T Element](name string, shape Shape, data []T) *Tensor {
 func (t *Tensor) Dense() bool { return t.Scheme == "" }
 
 // Size is the number of bytes of Data and of all parts, decoded; -1 when one of
-// them only tells by decoding.
+// them only shows it when decoded.
 func (t *Tensor) Size() int64 {
 	total := t.Data.Size()
 	if total < 0 {
@@ -142,7 +142,7 @@ func (t *Tensor) Part(role string) *Part {
 }
 
 // Check reports what is wrong with a tensor's description: a negative or
-// uncountable shape, an order that is no permutation, and, for a dense tensor
+// uncountable shape, an order that is not a permutation, and, for a dense tensor
 // of known type that is not external, data that is not as long as type and
 // shape say. It reads nothing.
 func (t *Tensor) Check() error {
@@ -154,7 +154,7 @@ func (t *Tensor) Check() error {
 		return fmt.Errorf("%w: tensor %s: shape %v is negative or beyond 2^63 elements", ErrMalformed, Quote(t.Name), t.Shape)
 	}
 	if !t.Order.Valid(len(t.Shape)) {
-		return fmt.Errorf("%w: tensor %s: order %v is no permutation of %d dimensions", ErrMalformed, Quote(t.Name), []int(t.Order), len(t.Shape))
+		return fmt.Errorf("%w: tensor %s: order %v is not a permutation of %d dimensions", ErrMalformed, Quote(t.Name), []int(t.Order), len(t.Shape))
 	}
 	if !t.Dense() || !t.DType.Known() || t.External {
 		return nil

@@ -30,7 +30,7 @@ func dense(t *Tensor) error {
 		return errNil
 	}
 	if t.External {
-		return fmt.Errorf("%w: tensor %s is kept in another file", errors.ErrUnsupported, Quote(t.Name))
+		return fmt.Errorf("%w: tensor %s is external", errors.ErrUnsupported, Quote(t.Name))
 	}
 	if !t.Dense() {
 		return fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported, Quote(t.Name), Quote(t.Scheme))
@@ -39,7 +39,7 @@ func dense(t *Tensor) error {
 }
 
 // View returns the elements of t in storage order without a copy. They are
-// borrowed: see the package comment. It answers [ErrNoView] where the bytes are
+// borrowed: see the package comment. It returns [ErrNoView] where the bytes are
 // not in memory, encoded, misaligned for T, or in another byte order than the
 // machine's, and then [Load] works; ErrDType where t is not of type T;
 // errors.ErrUnsupported where t is not dense; ErrNoTensor for a nil t.
@@ -129,7 +129,7 @@ func LoadInto[T Element](dst []T, t *Tensor) error {
 		return err
 	}
 	if int64(len(dst)) != n {
-		return fmt.Errorf("tensor: LoadInto wants room for %d elements, not %d: %w", n, len(dst), io.ErrShortBuffer)
+		return fmt.Errorf("tensor: LoadInto requires %d elements, not %d: %w", n, len(dst), io.ErrShortBuffer)
 	}
 	return loadInto(dst, t)
 }
@@ -225,7 +225,7 @@ func Float32s(t *Tensor) ([]float32, error) {
 
 // roundInt64 is float32(v), which rounds twice on 386: first to float64, which
 // may land in the middle between two values of float32. Here the last bit that
-// float64 keeps tells that something was cut off.
+// float64 keeps says that something was cut off.
 func roundInt64(v int64) float32 {
 	const low = 1<<10 - 1
 	if (v <= -1<<53 || v >= 1<<53) && v&low != 0 {

@@ -10,8 +10,8 @@
 // type's name, such as Q4_K, as Scheme and one part of role "blocks". Shapes are
 // turned round, so that the last dimension varies fastest.
 //
-// Tensors come in the order of their offsets. Names and keys that stand twice,
-// data that overlaps or is not aligned, and rows that are no whole number of
+// Tensors come in the order of their offsets. Names and keys that are duplicates,
+// data that overlaps or is not aligned, and rows that are not a whole number of
 // blocks are refused. Metadata arrays appear in Attributes as JSON.
 //
 // The package was checked against files that the gguf package of PyPI wrote: see

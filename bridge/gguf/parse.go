@@ -199,7 +199,7 @@ type header struct {
 }
 
 // parse reads everything before the data from b, the first bytes of a file of
-// that size. It answers errWindow where b ends too early.
+// that size. It returns errWindow where b ends too early.
 func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 	s := &scanner{b: b}
 	m := s.take(4)
@@ -237,7 +237,7 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 				n = int64(binary.LittleEndian.Uint32(a.raw))
 			}
 			if n == 0 || n&(n-1) != 0 {
-				return nil, formatError(at, alignmentKey, tensor.ErrMalformed, "%s is no power of two of type uint32", tensor.Quote(a.text(s.version)))
+				return nil, formatError(at, alignmentKey, tensor.ErrMalformed, "%s is not a power of two of type uint32", tensor.Quote(a.text(s.version)))
 			}
 			h.alignment = n
 		}

@@ -25,7 +25,7 @@ type ReaderOptions struct {
 	Limits tensor.Limits
 	// NoMap makes Open read the file instead of mapping it.
 	NoMap bool
-	// Companion is not used: a file does not name its neighbours.
+	// Companion is not used: a file names no other files.
 	Companion func(name string) (io.ReaderAt, int64, error)
 }
 
@@ -143,10 +143,10 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 func (r *Reader) build() error {
 	h := r.h
 	if _, dup := names.Build(len(h.metadata), func(i int) string { return h.metadata[i].key }); dup >= 0 {
-		return formatError(0, "metadata["+tensor.Quote(h.metadata[dup].key)+"]", tensor.ErrMalformed, "the key stands twice")
+		return formatError(0, "metadata["+tensor.Quote(h.metadata[dup].key)+"]", tensor.ErrMalformed, "duplicate key")
 	}
 	if _, dup := names.Build(len(h.entries), func(i int) string { return h.entries[i].name }); dup >= 0 {
-		return formatError(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed, "the name stands twice")
+		return formatError(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed, "duplicate name")
 	}
 	dataAt, ok := align.Up(h.end, h.alignment)
 	if len(h.entries) == 0 {
@@ -164,7 +164,7 @@ func (r *Reader) build() error {
 		e := &h.entries[i]
 		room := r.src.Size() - dataAt
 		if !align.Is(e.offset, h.alignment) {
-			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed, "%d is no multiple of %d", e.offset, h.alignment)
+			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed, "%d is not a multiple of %d", e.offset, h.alignment)
 		}
 		n, err := e.size(room, h.entries[i+1:])
 		if err != nil {
@@ -218,7 +218,7 @@ func (e *entry) size(room int64, later []entry) (int64, error) {
 		row = e.shape[len(e.shape)-1]
 	}
 	if row%t.elements != 0 {
-		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed, "rows of %d elements are no whole number of %s blocks of %d", row, t.name, t.elements)
+		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed, "rows of %d elements are not a whole number of %s blocks of %d", row, t.name, t.elements)
 	}
 	size, ok := align.Mul(n/t.elements, t.bytes)
 	if !ok {

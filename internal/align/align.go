@@ -20,7 +20,7 @@ func Up(n, a int64) (up int64, ok bool) {
 	return n + pad, true
 }
 
-// Padding returns how many bytes lie between n and the next multiple of a. It
+// Padding returns how many bytes are between n and the next multiple of a. It
 // is 0 where n is one, and where the arguments make no sense.
 func Padding(n, a int64) int64 {
 	if a <= 0 || n < 0 {
@@ -55,7 +55,7 @@ func Add(a, b int64) (s int64, ok bool) {
 	return a + b, true
 }
 
-// Within reports whether the n bytes at off lie inside size bytes.
+// Within reports whether the n bytes at off are inside size bytes.
 func Within(off, n, size int64) bool {
 	return off >= 0 && n >= 0 && off <= size && n <= size-off
 }

@@ -1,7 +1,8 @@
 // Package fault turns a memory fault in a mapped file into an error.
 //
-// A page of a mapping that someone cut off the file meanwhile cannot be read: touching it ends
-// the process, in whichever goroutine that happens, unless that goroutine runs under Guard.
+// A page of a mapping that someone cut off the file meanwhile cannot be read: touching
+// it ends the process, in whichever goroutine that happens, unless that goroutine runs
+// under Guard.
 package fault
 
 import (
@@ -13,8 +14,8 @@ import (
 	"runtime/debug"
 )
 
-// Guard calls f, which may touch mem. A fault in mem during f, on the goroutine of the caller, is
-// an error that wraps io.ErrUnexpectedEOF; any other panic goes on.
+// Guard calls f, which may touch mem. A fault in mem during f, on the goroutine of the
+// caller, is an error that wraps io.ErrUnexpectedEOF; any other panic goes on.
 func Guard(mem []byte, f func() error) (err error) {
 	defer end(debug.SetPanicOnFault(true), mem, &err)
 	return f()

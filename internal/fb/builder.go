@@ -7,16 +7,20 @@ import (
 	"math"
 )
 
-// ErrTooLarge is the only way in which a Builder fails: the offsets of a FlatBuffer span less than 2 GiB.
+// ErrTooLarge is the only way in which a Builder fails: the offsets of a FlatBuffer
+// span less than 2 GiB.
 var ErrTooLarge = errors.New("flatbuffer would exceed 2 GiB")
 
-// An Offset names something that a Builder wrote, by its distance from the end of the buffer; 0 is nothing.
+// An Offset names something that a Builder wrote, by its distance from the end of the
+// buffer; 0 is nothing.
 type Offset uint32
 
-// A Builder writes a FlatBuffer from its end to its start, children before parents, byte for byte as the builders of C++
-// and Python do. The runtime's own builder does not: it lets tables share a vtable that agrees in the fields and differs
-// in the table size. It also panics where this one remembers an error for Finish. Fields are named by their slot, the
-// byte position in the vtable; what is written first lies last, so that the order of calls is part of the output.
+// A Builder writes a FlatBuffer from its end to its start, children before parents,
+// byte for byte as the builders of C++ and Python do. The runtime's own builder does
+// not: it lets tables share a vtable that agrees in the fields and differs in the table
+// size. It also panics where this one remembers an error for Finish. Fields are named
+// by their slot, the byte position in the vtable; what is written first is last, so
+// that the order of calls is part of the output.
 //
 // The zero value is ready to use.
 type Builder struct {
@@ -36,8 +40,9 @@ func (b *Builder) Reset() {
 	*b = Builder{buf: b.buf, fields: b.fields[:0], vtables: b.vtables[:0], lower: b.lower}
 }
 
-// Grow tells that at least n more bytes are to come, and makes room for some more than that, so that a builder who is almost
-// right makes the buffer in one piece. If that is more than a FlatBuffer can have, Finish fails, and until then nothing takes
+// Grow says that at least n more bytes are to come, and reserves space for some more
+// than that, so that a builder who is almost right makes the buffer in one piece. If
+// that is more than a FlatBuffer can have, Finish fails, and until then nothing takes
 // memory.
 func (b *Builder) Grow(n int64) {
 	if n > int64(maxSize-b.lower-b.used) {
@@ -56,7 +61,8 @@ func (b *Builder) enlarge(size int) {
 	b.buf = grown
 }
 
-// prep pads so that the position is aligned once n more bytes are written, and makes room for those and for 8 more.
+// prep pads so that the position is aligned once n more bytes are written, and reserves
+// space for those and for 8 more.
 func (b *Builder) prep(align, n int) {
 	b.align = max(b.align, align)
 	pad := -(b.used + n) & (align - 1)
@@ -73,7 +79,7 @@ func (b *Builder) prep(align, n int) {
 	clear(b.buf[len(b.buf)-b.used:][:pad])
 }
 
-// push answers the next n bytes, to be filled by the caller. prep made room for them.
+// push returns the next n bytes, to be filled by the caller. prep reserved it.
 func (b *Builder) push(n int) []byte {
 	if b.tooLarge {
 		return make([]byte, min(n, 8))
@@ -107,8 +113,8 @@ func (b *Builder) String(s string) Offset {
 	return Offset(b.used)
 }
 
-// Scalars writes a vector of little-endian elements of size bytes, whose first is aligned to size or, if it is larger, to
-// align, a power of two.
+// Scalars writes a vector of little-endian elements of size bytes, whose first is
+// aligned to size or, if it is larger, to align, a power of two.
 func (b *Builder) Scalars(data []byte, size, align int) Offset {
 	b.prep(4, len(data))
 	b.prep(max(size, align, 1), len(data))
@@ -128,14 +134,15 @@ func (b *Builder) Offsets(to []Offset) Offset {
 	return Offset(b.used)
 }
 
-// Begin opens a table. Its children must have been written, and no other table may be open.
+// Begin opens a table. Its children must have been written, and no other table may be
+// open.
 func (b *Builder) Begin() {
 	b.fields = b.fields[:0]
 	b.start = b.used
 }
 
-// Scalar sets a scalar of size bytes to the low bytes of x. Like every builder it leaves out the field when x is the
-// default of the schema, def.
+// Scalar sets a scalar of size bytes to the low bytes of x. Like every builder it
+// leaves out the field when x is the default of the schema, def.
 func (b *Builder) Scalar(slot, size int, x, def uint64) {
 	if x != def {
 		b.scalar(size, x)
@@ -195,8 +202,8 @@ func (b *Builder) End() Offset {
 	return Offset(table)
 }
 
-// Finish writes the identifier, of four bytes or empty, and the offset of the root, and answers the buffer. It is the
-// builder's own memory, valid until the next Reset.
+// Finish writes the identifier, of four bytes or empty, and the offset of the root, and
+// returns the buffer. It is the builder's own memory, valid until the next Reset.
 func (b *Builder) Finish(root Offset, identifier string) ([]byte, error) {
 	b.prep(max(b.align, 4), 4+len(identifier))
 	copy(b.push(len(identifier)), identifier)

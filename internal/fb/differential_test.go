@@ -17,7 +17,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb/fbtest"
 )
 
-// What our verifier refuses and the C++ one does not, by the reason given; everything else must be refused by both.
+// What our verifier refuses and the C++ one does not, by the reason given; everything
+// else must be refused by both.
 var stricter = map[string]string{
 	"bad vtable size":                                 "a vtable shorter than its own header",
 	"offset to itself":                                "a vector element that is its own table, with a vtable of size 0",
@@ -29,8 +30,9 @@ var stricter = map[string]string{
 	"more tables than a buffer of this size may have": "amplification",
 }
 
-// TestSameAsCpp compares verdicts on mutants with interop/fb/oracle.cpp, which interop/fb.sh builds. TENSORFILE_FBMUTANTS is
-// their number for each root, TENSORFILE_FBSEED makes them other ones.
+// TestSameAsCpp compares verdicts on mutants with interop/fb/oracle.cpp, which
+// interop/fb.sh builds. TENSORFILE_FBMUTANTS is their number for each root,
+// TENSORFILE_FBSEED makes them other ones.
 func TestSameAsCpp(t *testing.T) {
 	oracle := os.Getenv("TENSORFILE_FBORACLE")
 	if oracle == "" {

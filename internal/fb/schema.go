@@ -1,7 +1,9 @@
-// Package fb is what FlatBuffers for Go lacks: a verifier, to be run before any generated accessor; what the
-// generated accessors lack; a builder that writes as those of C++ and Python do; and the splice of ExecuTorch's extended headers.
+// Package fb is what FlatBuffers for Go lacks: a verifier, to be run before any
+// generated accessor; what the generated accessors lack; a builder that writes as those
+// of C++ and Python do; and the splice of ExecuTorch's extended headers.
 //
-// The tables that drive the verifier are generated from schema/*.fbs by schema/gen, one [Schema] a package of bindings.
+// The tables that drive the verifier are generated from schema/*.fbs by schema/gen, one
+// [Schema] a package of bindings.
 package fb
 
 // Kind says what a field of a table holds.
@@ -10,11 +12,12 @@ type Kind uint8
 const (
 	// Scalar is stored inline, in Field.Size bytes.
 	Scalar Kind = iota
-	// String is bytes with a length before and a zero byte behind.
+	// String is bytes with a length before and a zero byte after.
 	String
 	// Child is another table, Schema.Tables[Field.Index].
 	Child
-	// Union is a table that depends on the tag, a scalar in the slot before: Schema.Unions[Field.Index].
+	// Union is a table that depends on the tag, a scalar in the slot before:
+	// Schema.Unions[Field.Index].
 	Union
 	// Scalars is a vector of elements of Field.Size bytes.
 	Scalars
@@ -76,14 +79,15 @@ type Table struct {
 	Fields []Field
 }
 
-// A UnionType lists the tables that a union may hold, by tag: indices into Schema.Tables, -1 for NONE.
+// A UnionType lists the tables that a union may hold, by tag: indices into
+// Schema.Tables, -1 for NONE.
 type UnionType struct {
 	Name    string
 	Members []int16
 }
 
-// A Schema is the table types of one package of bindings. Tables refer to each other by index, which lets a recursive
-// schema be constant data.
+// A Schema is the table types of one package of bindings. Tables refer to each other by
+// index, which lets a recursive schema be constant data.
 type Schema struct {
 	Tables []Table
 	Unions []UnionType

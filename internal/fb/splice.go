@@ -2,11 +2,13 @@ package fb
 
 import "encoding/binary"
 
-// ExecuTorch keeps an extended header inside of the FlatBuffer, between its first 8 bytes (root offset and identifier)
-// and the rest. All offsets but the root's are relative and lie behind, so that only the root's changes.
+// ExecuTorch keeps an extended header inside of the FlatBuffer, between its first 8
+// bytes (root offset and identifier) and the rest. All offsets but the root's are
+// relative and come after, so that only the root's changes.
 
-// Splice answers a copy of a finished FlatBuffer with n zero bytes inserted after the first 8. To keep alignment n must
-// be a multiple of the largest alignment in the buffer.
+// Splice returns a copy of a finished FlatBuffer with n zero bytes inserted after the
+// first 8. To keep alignment n must be a multiple of the largest alignment in the
+// buffer.
 func Splice(buf []byte, n int) []byte {
 	out := make([]byte, len(buf)+n)
 	copy(out, buf[:8])
@@ -15,8 +17,8 @@ func Splice(buf []byte, n int) []byte {
 	return out
 }
 
-// Unsplice undoes Splice: a copy of buf without the n bytes that follow the first 8. It is false when the root lies
-// before what remains, or buf is too short.
+// Unsplice undoes Splice: a copy of buf without the n bytes that follow the first 8. It
+// is false when the root is before what remains, or buf is too short.
 func Unsplice(buf []byte, n int) ([]byte, bool) {
 	if len(buf) < 8 || n < 0 || n > len(buf)-8 {
 		return nil, false

@@ -55,8 +55,9 @@ func FieldBytes(t flatbuffers.Table, slot, size int) ([]byte, bool) {
 	return t.Bytes[first:end:end], true
 }
 
-// Each yields the tables of a vector with their indices, given its length and the accessor that
-// flatc generates for an element. All share one variable: copy a table to keep it.
+// Each yields the tables of a vector with their indices, given its length and the
+// accessor that flatc generates for an element. All share one variable: copy a table to
+// keep it.
 func Each[T any](n int, at func(*T, int) bool) iter.Seq2[int, *T] {
 	return func(yield func(int, *T) bool) {
 		x := new(T)
@@ -68,8 +69,8 @@ func Each[T any](n int, at func(*T, int) bool) iter.Seq2[int, *T] {
 	}
 }
 
-// fieldTables returns where the offsets of a vector of tables begin, and their number, 0 if the
-// vector is absent.
+// fieldTables returns where the offsets of a vector of tables begin, and their number,
+// 0 if the vector is absent.
 func fieldTables(t flatbuffers.Table, slot int) (first, n int) {
 	p := FieldTarget(t, slot)
 	if p == 0 {

@@ -11,9 +11,10 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// A Node is a table taken out of its buffer, to be changed and written again. Unlike the objects that flatc generates it
-// keeps what is stored: a field that is absent stays absent, an empty vector or string empty, a default that is stored is
-// stored again. Two references to one table become two tables.
+// A Node is a table taken out of its buffer, to be changed and written again. Unlike
+// the objects that flatc generates it keeps what is stored: a field that is absent
+// stays absent, an empty vector or string empty, a default that is stored is stored
+// again. Two references to one table become two tables.
 type Node struct {
 	fields []nodeField             // in the order of slots, those that are stored
 	write  func(b *Builder) Offset // of one that the caller writes
@@ -36,12 +37,15 @@ type nodeField struct {
 	kind  Kind
 }
 
-// ErrUnknown is the error for content that the schema does not know, and that can therefore not be taken along.
+// ErrUnknown is the error for content that the schema does not know, and that can
+// therefore not be taken along.
 var ErrUnknown = errors.New("content of a newer schema")
 
-// Take reads a verified buffer into nodes. The bytes of strings and vectors alias the buffer. vectorAlign says what the
-// first byte of a vector of single bytes is aligned to when it is written, given its table and slot. It fails with
-// ErrUnknown where the buffer has fields or members of unions that the schema lacks: nobody can tell what they refer to.
+// Take reads a verified buffer into nodes. The bytes of strings and vectors alias the
+// buffer. vectorAlign says what the first byte of a vector of single bytes is aligned
+// to when it is written, given its table and slot. It fails with ErrUnknown where the
+// buffer has fields or members of unions that the schema lacks: nobody knows what they
+// refer to.
 func Take(buf []byte, s *Schema, root int, vectorAlign func(table, slot int) int) (*Node, error) {
 	t := taker{s, vectorAlign}
 	return t.table(flatbuffers.Table{Bytes: buf, Pos: flatbuffers.GetUOffsetT(buf)}, root, "")
@@ -155,7 +159,7 @@ func (n *Node) Remove(slot int) {
 	}
 }
 
-// Scalar answers a scalar, or def when it is absent.
+// Scalar returns a scalar, or def when it is absent.
 func (n *Node) Scalar(slot int, def uint64) uint64 {
 	if f := n.field(slot); f != nil {
 		return f.bits
@@ -168,7 +172,7 @@ func (n *Node) SetScalar(slot, size int, bits uint64) {
 	n.set(nodeField{slot: slot, kind: Scalar, size: size, bits: bits})
 }
 
-// Child answers a table, nil when it is absent.
+// Child returns a table, nil when it is absent.
 func (n *Node) Child(slot int) *Node {
 	if f := n.field(slot); f != nil {
 		return f.node
@@ -179,7 +183,7 @@ func (n *Node) Child(slot int) *Node {
 // SetChild stores a table.
 func (n *Node) SetChild(slot int, c *Node) { n.set(nodeField{slot: slot, kind: Child, node: c}) }
 
-// Children answers the tables of a vector, nil when it is absent.
+// Children returns the tables of a vector, nil when it is absent.
 func (n *Node) Children(slot int) []*Node {
 	if f := n.field(slot); f != nil {
 		return f.nodes
@@ -192,7 +196,7 @@ func (n *Node) SetChildren(slot int, c []*Node) {
 	n.set(nodeField{slot: slot, kind: Tables, nodes: c})
 }
 
-// Bytes answers a string or a vector of scalars.
+// Bytes returns a string or a vector of scalars.
 func (n *Node) Bytes(slot int) []byte {
 	if f := n.field(slot); f != nil {
 		return f.bytes
@@ -210,7 +214,8 @@ func (n *Node) SetBytes(slot int, b []byte, align int) {
 	n.set(nodeField{slot: slot, kind: Scalars, size: 1, align: align, bytes: b})
 }
 
-// SetVector stores a vector of scalars of size bytes each, as bytes in the order of the file.
+// SetVector stores a vector of scalars of size bytes each, as bytes in the order of the
+// file.
 func (n *Node) SetVector(slot int, b []byte, size int) {
 	n.set(nodeField{slot: slot, kind: Scalars, size: size, align: size, bytes: b})
 }
@@ -224,8 +229,8 @@ func (n *Node) SetUint64s(slot int, v []uint64) {
 	n.SetVector(slot, b, 8)
 }
 
-// EachField visits every stored field of the node and of all below it, until visit answers false. It may remove the field
-// that it is given if it then ends the visit.
+// EachField visits every stored field of the node and of all below it, until visit
+// returns false. It may remove the field that it is given if it then ends the visit.
 func (n *Node) EachField(visit func(n *Node, slot int) bool) bool {
 	for i := range n.fields {
 		f := n.fields[i]
@@ -247,8 +252,9 @@ func (n *Node) EachField(visit func(n *Node, slot int) bool) bool {
 // Write writes the node and all below it.
 func (n *Node) Write(b *Builder) Offset { return n.writeIn(b, false) }
 
-// WriteBackward is Write with the elements of vectors of tables and the fields of tables
-// from the last to the first, so that both come in the order of the schema in the buffer.
+// WriteBackward is Write with the elements of vectors of tables and the fields of
+// tables from the last to the first, so that both come in the order of the schema in
+// the buffer.
 func (n *Node) WriteBackward(b *Builder) Offset { return n.writeIn(b, true) }
 
 func (n *Node) writeIn(b *Builder, backward bool) Offset {

@@ -9,16 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// Limits bound what [Verify] accepts. The zero value is safe and reads every genuine file.
+// Limits bound what [Verify] accepts. The zero value is safe and reads every genuine
+// file.
 type Limits struct {
-	// MaxTables bounds the visits of tables, a table that is referenced twice counting twice. 0 means as many as the
-	// buffer could hold references to, and at most 16 Mi.
+	// MaxTables bounds the visits of tables, a table that is referenced twice counting
+	// twice. 0 means as many as the buffer could hold references to, and at most 16 Mi.
 	MaxTables int
-	// MaxDepth bounds how deep tables may be nested, the root counting as 1. 0 means 64, which is also the max.
+	// MaxDepth bounds how deep tables may be nested, the root counting as 1. 0 means
+	// 64, which is also the max.
 	MaxDepth int
-	// UTF8 refuses strings that are not valid UTF-8, as the Rust verifier does and the C++ one does not.
+	// UTF8 refuses strings that are not valid UTF-8, as the Rust verifier does and the
+	// C++ one does not.
 	UTF8 bool
-	// Unions refuses unions that have a tag and no value, as the Rust verifier does and the C++ one does not.
+	// Unions refuses unions that have a tag and no value, as the Rust verifier does and
+	// the C++ one does not.
 	Unions bool
 }
 
@@ -26,8 +30,9 @@ const (
 	minSize   = 12       // the root's offset, an empty table and its vtable, as in C++
 	maxDepth  = 64       // tables from the root to a leaf, as in C++ and Rust
 	maxTables = 16 << 20 // of a buffer with all of its references in use: 64 MiB
-	// Sharing lets a small buffer show many bytes: a vector that a thousand tables refer to is walked a thousand times.
-	// A genuine buffer shows its bytes once, or a few times where the builder pooled strings.
+	// Sharing lets a small buffer show many bytes: a vector that a thousand tables
+	// refer to is walked a thousand times. A genuine buffer shows its bytes once, or a
+	// few times where the builder pooled strings.
 	maxSharing = 64
 )
 
@@ -36,7 +41,8 @@ type Error struct {
 	Offset int64  // of the bytes that are wrong, from the start of the buffer
 	Path   string // of the field that led there, such as named_data[3].key; empty for the root
 	Reason string
-	// Limit is set when the buffer may be well formed but asks for more work than a file of its size should.
+	// Limit is set when the buffer may be well formed but asks for more work than a
+	// file of its size should.
 	Limit bool
 }
 
@@ -47,18 +53,22 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s at byte %#x: %s", e.Path, e.Offset, e.Reason)
 }
 
-// Verify checks all that is reachable from the root table of buf, so that no accessor generated from the same schema can
-// panic, loop, or read outside of buf. It reports nil or an [*Error] and allocates only in the second case.
+// Verify checks all that is reachable from the root table of buf, so that no accessor
+// generated from the same schema can panic, loop, or read outside of buf. It reports
+// nil or an [*Error] and allocates only in the second case.
 //
-// It refuses what the verifiers of C++ and Rust refuse in structure: offsets that are zero, go backwards or leave the
-// buffer, vtables and fields outside of it or misaligned, vectors and strings that are longer than it, strings without
-// their zero byte, required fields that are absent, tables nested deeper than 64. Beyond C++ it refuses vtables shorter
-// than their own header, fields inside a table's header, union values whose tag is NONE, and the amplification that
-// Limits describes. A union of a member that the schema does not know is accepted unseen, as any reader of the format
+// It refuses what the verifiers of C++ and Rust refuse in structure: offsets that are
+// zero, go backwards or leave the buffer, vtables and fields outside of it or
+// misaligned, vectors and strings that are longer than it, strings without their zero
+// byte, required fields that are absent, tables nested deeper than 64. Beyond C++ it
+// refuses vtables shorter than their own header, fields inside a table's header, union
+// values whose tag is NONE, and the amplification that Limits describes. A union of a
+// member that the schema does not know is accepted unseen, as any reader of the format
 // must, and so is a field beyond the schema's last.
 //
-// It does not compare a field with the table size in the vtable: builders share vtables between tables of different
-// size, and genuine files fail that comparison. The identifier is the caller's business.
+// It does not compare a field with the table size in the vtable: builders share vtables
+// between tables of different size, and genuine files fail that comparison. The
+// identifier is the caller's business.
 func Verify(buf []byte, s *Schema, root int, l Limits) error {
 	if err := sized(buf); err != nil {
 		return err
@@ -75,8 +85,8 @@ func Verify(buf []byte, s *Schema, root int, l Limits) error {
 type Summary struct {
 	// Tables is the number of visits of tables, as the C++ verifier counts them.
 	Tables int
-	// Newer names the tables, by index in the schema, with a field beyond the last that the
-	// schema knows, and where the first of each is.
+	// Newer names the tables, by index in the schema, with a field beyond the last that
+	// the schema knows, and where the first of each is.
 	Newer []NewerTable
 }
 
@@ -125,9 +135,10 @@ func (v *verifier) noteNewer(pos, vt uint64, t int) {
 	}
 }
 
-// VerifySpliced is Verify for a FlatBuffer in which an extended header stands between the first 8 bytes and the rest. buf
-// begins 8 bytes before that rest, so that positions in it are those of the FlatBuffer as it was built; what these 8 bytes
-// hold is ignored, and nothing may lie in them. pos is where the root table should be.
+// VerifySpliced is Verify for a FlatBuffer in which an extended header stands between
+// the first 8 bytes and the rest. buf begins 8 bytes before that rest, so that
+// positions in it are those of the FlatBuffer as it was built; what these 8 bytes hold
+// is ignored, and nothing may be in them. pos is where the root table should be.
 func VerifySpliced(buf []byte, pos uint32, s *Schema, root int, l Limits) error {
 	if err := sized(buf); err != nil {
 		return err
@@ -194,9 +205,11 @@ func malformed(pos uint64, reason string) *Error {
 func (v *verifier) u16(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint16(v.buf[pos:])) }
 func (v *verifier) u32(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint32(v.buf[pos:])) }
 
-// offset follows the unsigned offset at pos, of which the caller knows that it is inside the buffer and aligned.
+// offset follows the unsigned offset at pos, of which the caller knows that it is
+// inside the buffer and aligned.
 func (v *verifier) offset(pos uint64) (uint64, *Error) {
-	// pos+4 ≤ len < 2³¹: nothing overflows, and what goes backwards modulo 2³² is as far outside as what goes forwards.
+	// pos+4 ≤ len < 2³¹: nothing overflows, and what goes backwards modulo 2³² is as
+	// far outside as what goes forwards.
 	o := v.u32(pos)
 	if o-1 >= uint64(len(v.buf))-pos-4 {
 		return 0, badOffset(pos, o)
@@ -214,8 +227,9 @@ func badOffset(pos, o uint64) *Error {
 	return malformed(pos, "offset leaves the buffer")
 }
 
-// A shape is what a vtable says about the tables that use it: builders share a vtable among thousands, so that what was
-// checked for the last table of a type mostly holds for the next.
+// A shape is what a vtable says about the tables that use it: builders share a vtable
+// among thousands, so that what was checked for the last table of a type mostly holds
+// for the next.
 type shape struct {
 	table  int    // + 1; 0 is none
 	vtable uint64 // its position, which can be any number before it was checked: none of them may stand for none
@@ -225,8 +239,8 @@ type shape struct {
 	refs   uint64 // the fields that are there and hold an offset, one bit each
 }
 
-// enter checks the table of type t at pos, whose first four bytes are inside the buffer, as far as it goes itself: its
-// vtable, and where its fields are.
+// enter checks the table of type t at pos, whose first four bytes are inside the
+// buffer, as far as it goes itself: its vtable, and where its fields are.
 func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 	if v.tables--; v.tables < 0 {
 		return nil, &Error{Offset: int64(pos), Reason: "more tables than a buffer of this size may have", Limit: true}
@@ -234,8 +248,9 @@ func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 	if pos&3 != 0 {
 		return nil, malformed(pos, "misaligned table")
 	}
-	// The vtable lies before the table or, with some builders, behind: the offset is signed and is subtracted. Modulo
-	// 2⁶⁴, which makes what lies before the buffer very large.
+	// The vtable is before the table or, with some builders, after it: the offset is
+	// signed and is subtracted. Modulo 2⁶⁴, which makes what is before the buffer very
+	// large.
 	vt := pos - uint64(int64(int32(v.u32(pos))))
 	seen := &v.shapes[t&(len(v.shapes)-1)]
 	if seen.table != t+1 || seen.vtable != vt || seen.low != pos&seen.mask || seen.end > uint64(len(v.buf))-pos {
@@ -250,7 +265,8 @@ func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 	return seen, nil
 }
 
-// table checks the table of type t at pos, whose first four bytes are inside the buffer, and all below it.
+// table checks the table of type t at pos, whose first four bytes are inside the
+// buffer, and all below it.
 func (v *verifier) table(pos uint64, t int, depth int) *Error {
 	if depth > v.depth {
 		return &Error{Offset: int64(pos), Reason: "tables nested deeper than " + strconv.Itoa(v.depth), Limit: true}
@@ -295,7 +311,8 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 	return nil
 }
 
-// vtable checks the vtable at vt for the table at pos, and all fields as far as they lie in the table itself.
+// vtable checks the vtable at vt for the table at pos, and all fields as far as they
+// are in the table itself.
 func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 	n := uint64(len(v.buf))
 	*out = shape{}
@@ -347,7 +364,7 @@ func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 	return nil
 }
 
-// vector checks a vector of elements of size bytes, and answers its length.
+// vector checks a vector of elements of size bytes, and returns its length.
 func (v *verifier) vector(pos, size uint64) (uint64, *Error) {
 	count := v.u32(pos)
 	bytes := count * size // below 2³⁵
@@ -400,7 +417,8 @@ func (v *verifier) vectorOfTables(pos uint64, t int, depth int) *Error {
 	return nil
 }
 
-// The path of an error grows on the way back from where it was found, so that a good buffer pays nothing for it.
+// The path of an error grows on the way back from where it was found, so that a good
+// buffer pays nothing for it.
 
 func inField(e *Error, f *Field) *Error {
 	switch {

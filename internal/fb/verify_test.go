@@ -23,7 +23,8 @@ func verify(buf []byte, r fbtest.Root) error {
 	return fb.Verify(buf, r.Schema, r.Table, fb.Limits{})
 }
 
-// walkAccepted fails when a buffer that the verifier accepted makes an accessor panic, or shows far more than it holds.
+// walkAccepted fails when a buffer that the verifier accepted makes an accessor panic,
+// or shows far more than it holds.
 func walkAccepted(t testing.TB, buf []byte, r fbtest.Root, what func() string) (accepted bool) {
 	if verify(buf, r) != nil {
 		return false
@@ -55,7 +56,8 @@ func TestRandomBuffersAreAccepted(t *testing.T) {
 	}
 }
 
-// goldens answers the files in testdata that begin with a FlatBuffer of the root's kind, and the models of .rten files.
+// goldens answers the files in testdata that begin with a FlatBuffer of the root's
+// kind, and the models of .rten files.
 func goldens(t testing.TB, r fbtest.Root) map[string][]byte {
 	out := map[string][]byte{}
 	err := filepath.WalkDir("../../testdata", func(name string, d os.DirEntry, err error) error {
@@ -162,7 +164,8 @@ func flatTensor(t testing.TB) []byte {
 	return buf
 }
 
-// at answers where a field's value or offset lies, following a path such as "named_data.0.key".
+// at answers where a field's value or offset lies, following a path such as
+// "named_data.0.key".
 func at(t testing.TB, buf []byte, s *fb.Schema, root int, path string) int {
 	t.Helper()
 	pos, table, off := int(binary.LittleEndian.Uint32(buf)), root, 0
@@ -309,7 +312,8 @@ func TestRefusalsOfOtherSchemas(t *testing.T) {
 	refused("a union tag without a value, as in Rust", tag, &rtenfb.Schema, rtenfb.TableNode, fb.Limits{Unions: true}, "union type without a value")
 }
 
-// The vtable of the first table type, one byte before the buffer: modulo 2⁶⁴ that once was what an empty cache of vtables held.
+// The vtable of the first table type, one byte before the buffer: modulo 2⁶⁴ that once
+// was what an empty cache of vtables held.
 func TestVtableOneByteBeforeTheBuffer(t *testing.T) {
 	buf := flatTensor(t)
 	off := at(t, buf, &ptdfb.Schema, ptdfb.TableFlatTensor, "segments.0")
@@ -323,7 +327,8 @@ func TestVtableOneByteBeforeTheBuffer(t *testing.T) {
 	}
 }
 
-// nested answers a model of n Loops, one inside the other: Model, then Graph, Node, OperatorNode, LoopAttrs for each.
+// nested answers a model of n Loops, one inside the other: Model, then Graph, Node,
+// OperatorNode, LoopAttrs for each.
 func nested(t *testing.T, n int) []byte {
 	var b fb.Builder
 	b.Begin()
@@ -364,7 +369,8 @@ func TestDepthIsAtMost64(t *testing.T) {
 	}
 }
 
-// A graph of 20 Ifs whose branches are the same graph: 2²⁰ tables to walk in little more than a kilobyte.
+// A graph of 20 Ifs whose branches are the same graph: 2²⁰ tables to walk in little
+// more than a kilobyte.
 func TestAmplificationIsRefused(t *testing.T) {
 	limit := func(name string, err error) {
 		t.Helper()
@@ -445,7 +451,8 @@ func TestAmplificationIsRefused(t *testing.T) {
 	limit("more tables than the caller wants", fb.Verify(random, &ptefb.Schema, ptefb.TableProgram, fb.Limits{MaxTables: 5}))
 }
 
-// The 100 bytes of reliability: an If whose branch is, modulo 2³², the graph that it is in.
+// The 100 bytes of reliability: an If whose branch is, modulo 2³², the graph that it is
+// in.
 func TestCycleIsRefused(t *testing.T) {
 	buf := nested(t, 1)
 	for i := 0; i+4 <= len(buf); i += 4 {

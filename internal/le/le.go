@@ -16,7 +16,7 @@ type Fixed interface {
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// HostIsLittle tells whether this machine stores the low byte first.
+// HostIsLittle reports whether this machine stores the low byte first.
 var HostIsLittle = func() bool {
 	x := uint16(1)
 	return *(*byte)(unsafe.Pointer(&x)) == 1
@@ -37,8 +37,8 @@ func Bytes[T Fixed](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), n)[:n:n]
 }
 
-// Cast lays []T over b without a copy, in the order of the host. It answers
-// false when len(b) is no multiple of the size of T, or b is not aligned for T.
+// Cast lays []T over b without a copy, in the order of the host. It returns
+// false when len(b) is not a multiple of the size of T, or b is not aligned for T.
 // A bool must have been scanned for 0 and 1 before it is used.
 func Cast[T Fixed](b []byte) ([]T, bool) {
 	var z T

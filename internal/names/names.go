@@ -70,7 +70,7 @@ func (t *Table) find(name string, h uint64) (at int) {
 // slot is what stands in a slot for entry i with the name of that hash.
 func (t *Table) slot(h uint64, i int) uint32 { return uint32(h)&^t.index | uint32(i+1) }
 
-// is tells whether the name in a slot may be one of that hash.
+// is reports whether the name in a slot may be one of that hash.
 func (t *Table) is(at int, h uint64) bool { return (t.slots[at]^uint32(h))&^t.index == 0 }
 
 // at is the index of the entry in a slot, -1 in a free one.

@@ -37,7 +37,8 @@ func TestEveryNameIsFound(t *testing.T) {
 	}
 }
 
-// With as many names as take all bits of an index there is one bit less for the hash; that of the last index is all ones.
+// With as many names as take all bits of an index there is one bit less for the hash;
+// that of the last index is all ones.
 func TestIndicesAndHashesShareASlot(t *testing.T) {
 	for _, n := range []int{1<<10 - 1, 1 << 10, 1<<16 - 1} {
 		l := list(n)
@@ -73,8 +74,9 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// Names that collide under the hashes that parsers like to use are as good as any. Only names of whose hash a slot's share
-// agrees are asked of the list, so that the questions tell how many did.
+// Names that collide under the hashes that parsers like to use are as good as any. Only
+// names of whose hash a slot's share agrees are asked of the list, so that the
+// questions tell how many did.
 func TestNamesThatCollideElsewhere(t *testing.T) {
 	const bits = 14
 	twins := func(a, b string) []string { // of equal sums and, for "Aa" and "BB", equal polynomials of 31

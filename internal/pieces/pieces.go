@@ -17,9 +17,9 @@ type Piece struct {
 	Data tensor.Blob
 }
 
-// Write writes pieces, in the order of their offsets, to w, which has at bytes of the file so
-// far, with zeros between them and up to end. It returns how long the file is then. A source
-// that has another number of bytes than its Size is an error.
+// Write writes pieces, in the order of their offsets, to w, which has at bytes of the
+// file so far, with zeros between them and up to end. It returns how long the file is
+// then. A source that has another number of bytes than its Size is an error.
 func Write(ctx context.Context, w io.Writer, at int64, all []Piece, end int64) (int64, error) {
 	w = &steady{ctx, w}
 	for i := range all {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// BenchmarkRead reads 1 GiB that is in the page cache, in pieces of 1 MiB and in one, into memory that was touched before.
-// The yardstick is copy from the same mapping, in the same pieces.
+// BenchmarkRead reads 1 GiB that is in the page cache, in pieces of 1 MiB and in one,
+// into memory that was touched before. The yardstick is copy from the same mapping, in
+// the same pieces.
 func BenchmarkRead(b *testing.B) {
 	const size = 1 << 30
 	name := filepath.Join(b.TempDir(), "f")
@@ -81,7 +82,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkGuard reads 8 bytes at a time: what the lock and the guard against faults cost.
+// BenchmarkGuard reads 8 bytes at a time: what the lock and the guard against faults
+// cost.
 func BenchmarkGuard(b *testing.B) {
 	data := make([]byte, 4096)
 	s := OfBytes(data)

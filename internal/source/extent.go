@@ -1,14 +1,15 @@
 package source
 
-// An Extent is a range of a Source that was found to lie inside it. It is a small value, to be kept in slices; its
-// methods want a pointer, so that a Blob can refer to an element of such a slice without an allocation. It satisfies
-// what package tensor asks of the source of a Blob.
+// An Extent is a range of a Source that was found to be inside it. It is a small value,
+// to be kept in slices; its methods have pointer receivers, so that a Blob can refer to
+// an element of such a slice without an allocation. It satisfies what package tensor
+// asks of the source of a Blob.
 type Extent struct {
 	s      *Source
 	off, n int64
 }
 
-// Extent returns the n bytes at off, or an error when they do not lie inside the source.
+// Extent returns the n bytes at off, or an error when they do not are inside the source.
 func (s *Source) Extent(off, n int64) (Extent, error) {
 	if !s.contains(off, n) {
 		return Extent{}, s.outside(off, n)
@@ -30,7 +31,8 @@ func (e *Extent) Bytes() ([]byte, bool) {
 	return e.s.Bytes(e.off, e.n)
 }
 
-// Memory returns the bytes where they are the caller's own memory, never those of a mapped file.
+// Memory returns the bytes where they are the caller's own memory, never those of a
+// mapped file.
 func (e *Extent) Memory() ([]byte, bool) {
 	if e.s != nil && e.s.inFile() {
 		return nil, false
@@ -38,8 +40,8 @@ func (e *Extent) Memory() ([]byte, bool) {
 	return e.Bytes()
 }
 
-// ReadAt fills p from offset off of the extent, as Source.ReadAt does: all of it, or an error that wraps
-// io.ErrUnexpectedEOF when the extent has fewer bytes there.
+// ReadAt fills p from offset off of the extent, as Source.ReadAt does: all of it, or an
+// error that wraps io.ErrUnexpectedEOF when the extent has fewer bytes there.
 func (e *Extent) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > e.n || int64(len(p)) > e.n-off {
 		return 0, (&Source{size: e.n}).outside(off, int64(len(p)))
@@ -50,7 +52,8 @@ func (e *Extent) ReadAt(p []byte, off int64) (int, error) {
 	return e.s.ReadAt(p, e.off+off)
 }
 
-// Identity is equal for Extents of the same bytes of the same Source, whether in memory or not; nil where there are none.
+// Identity is equal for Extents of the same bytes of the same Source, whether in memory
+// or not; nil where there are none.
 func (e *Extent) Identity() any {
 	if e.n == 0 {
 		return nil

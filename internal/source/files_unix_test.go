@@ -146,7 +146,8 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves no spooled file behind: its name is gone while it is read.
+// A process that is killed leaves no spooled file behind: its name is gone while it is
+// read.
 func TestASpooledFileHasNoName(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -179,7 +180,8 @@ func TestATemporaryFileHasNoName(t *testing.T) {
 	}
 }
 
-// What is small stays in memory, what is larger does not, and the end of the context ends either.
+// What is small stays in memory, what is larger does not, and the end of the context
+// ends either.
 func TestHold(t *testing.T) {
 	for _, n := range []int{0, 1, held, held + 1, 3 * held} {
 		want := bytes.Repeat([]byte("held"), n/4+1)[:n]

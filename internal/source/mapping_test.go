@@ -21,8 +21,8 @@ import (
 // maps says whether this system is one where files are mapped.
 var maps = runtime.GOOS == "linux" || runtime.GOOS == "darwin" || runtime.GOOS == "windows"
 
-// emulator names the program that plays the machine which the tests were built for (.ci/run says so): it has a /proc
-// of its own.
+// emulator names the program that plays the machine which the tests were built for
+// (.ci/run says so): it has a /proc of its own.
 var emulator = os.Getenv("TENSORFILE_EMULATOR")
 
 // file creates a file of the test with that content.
@@ -100,7 +100,8 @@ func TestBytesOutliveTheSource(t *testing.T) {
 	}
 	for range 5 {
 		runtime.GC()
-		// Finalizers run one after the other: when this one has run, so have those that were found before.
+		// Finalizers run one after the other: when this one has run, so have those that
+		// were found before.
 		done := make(chan bool)
 		runtime.SetFinalizer(new([16]byte), func(*[16]byte) { close(done) })
 		runtime.GC()
@@ -117,7 +118,8 @@ func TestBytesOutliveTheSource(t *testing.T) {
 	}
 }
 
-// x/exp/mmap opens by name, which may be given to another file after the open one was looked at.
+// x/exp/mmap opens by name, which may be given to another file after the open one was
+// looked at.
 func TestTheOpenFileIsMappedNotItsName(t *testing.T) {
 	name := file(t, []byte("looked at"))
 	f, err := os.Open(name)
@@ -185,7 +187,8 @@ func TestTruncationUnderTheMappingIsAnError(t *testing.T) {
 	}
 }
 
-// A fault that is not in the mapping is the caller's: it must not be called a truncated file, nor leave the lock held.
+// A fault that is not in the mapping is the caller's: it must not be called a truncated
+// file, nor leave the lock held.
 func TestAFaultOfTheCallerIsNotHidden(t *testing.T) {
 	data := bytes.Repeat([]byte{7}, 100_000)
 	readOnly, s := open(t, file(t, data)), open(t, file(t, data))

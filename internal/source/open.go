@@ -12,9 +12,10 @@ import (
 	"golang.org/x/exp/mmap"
 )
 
-// Open opens the regular file called name. It is mapped where the platform can, unless noMap is set; otherwise reads
-// go to the open file. Anything but a regular file is refused, because directories, pipes, devices and files of /proc
-// misbehave in three different ways when they are mapped or asked for their size.
+// Open opens the regular file called name. It is mapped where the platform can, unless
+// noMap is set; otherwise reads go to the open file. Anything but a regular file is
+// refused, because directories, pipes, devices and files of /proc misbehave in three
+// different ways when they are mapped or asked for their size.
 func Open(name string, noMap bool) (*Source, error) {
 	s := new(Source)
 	if err := s.Open(name, noMap); err != nil {
@@ -23,7 +24,8 @@ func Open(name string, noMap bool) (*Source, error) {
 	return s, nil
 }
 
-// Open is the function Open for a Source that is part of something larger. It must be new.
+// Open is the function Open for a Source that is part of something larger. It must be
+// new.
 func (s *Source) Open(name string, noMap bool) error {
 	if !noMap && s.mapAtOnce(name) {
 		return nil
@@ -51,8 +53,8 @@ func (s *Source) Open(name string, noMap bool) error {
 	return s.ofFile(f, name, path)
 }
 
-// OfFile makes a Source of an open file, which it takes over, even when it fails. It is mapped
-// unless noMap is set or the platform cannot map an open file.
+// OfFile makes a Source of an open file, which it takes over, even when it fails. It is
+// mapped unless noMap is set or the platform cannot map an open file.
 func OfFile(f *os.File, noMap bool) (*Source, error) {
 	path := ""
 	if !noMap {
@@ -65,8 +67,8 @@ func OfFile(f *os.File, noMap bool) (*Source, error) {
 	return s, nil
 }
 
-// ofFile makes s the Source of an open file, which it takes over, even when it fails. It is mapped by path, which is
-// empty if it shall not be.
+// ofFile makes s the Source of an open file, which it takes over, even when it fails.
+// It is mapped by path, which is empty if it shall not be.
 func (s *Source) ofFile(f *os.File, name, path string) error {
 	fi, err := f.Stat() // again: name may have meant something else a moment ago
 	if err == nil {
@@ -100,7 +102,8 @@ func regular(name string, fi fs.FileInfo) error {
 	}
 }
 
-// empty fails when a file whose size is said to be zero has content all the same, as those of /proc do.
+// empty fails when a file whose size is said to be zero has content all the same, as
+// those of /proc do.
 func empty(f *os.File, name string) error {
 	var b [1]byte
 	switch n, err := f.ReadAt(b[:], 0); {
@@ -112,8 +115,9 @@ func empty(f *os.File, name string) error {
 	return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it has content but no size", fs.ErrInvalid)}
 }
 
-// mapped maps the file of that path, which is to be open already, so that the path means it and nothing else, and returns
-// the mapping with its bytes; nil when that cannot be done here: mapping is an optimisation.
+// mapped maps the file of that path, which is to be open already, so that the path
+// means it and nothing else, and returns the mapping with its bytes; nil when that
+// cannot be done here: mapping is an optimisation.
 func mapped(path string, size int64) (*mmap.ReaderAt, []byte) {
 	if path == "" || size != int64(int(size)) {
 		return nil, nil // no such path, or larger than the address space
@@ -122,7 +126,8 @@ func mapped(path string, size int64) (*mmap.ReaderAt, []byte) {
 	if err != nil {
 		return nil, nil
 	}
-	// The finalizer would unmap once m is unreachable, while slices of the mapping live on.
+	// The finalizer would unmap once m is unreachable, while slices of the mapping live
+	// on.
 	runtime.SetFinalizer(m, nil)
 	data := mappedBytes(m)
 	if data == nil || int64(len(data)) != size {
@@ -132,8 +137,8 @@ func mapped(path string, size int64) (*mmap.ReaderAt, []byte) {
 	return m, data
 }
 
-// descriptorPath is a path that means the open file f, whatever happens to its name meanwhile; empty where the system
-// has no such paths, or x/exp/mmap no mapping.
+// descriptorPath is a path that means the open file f, whatever happens to its name
+// meanwhile; empty where the system has no such paths, or x/exp/mmap no mapping.
 const numbered = "/proc/self/fd/" // on linux: what this process has open, by number
 
 func descriptorPath(f *os.File) string {
@@ -146,8 +151,9 @@ func descriptorPath(f *os.File) string {
 	return ""
 }
 
-// mappedBytes returns the slice that m keeps to itself, or nil. The type has no accessor for it, but reflection may read
-// an unexported slice of bytes. Where x/exp/mmap does not map (bsd, plan9, wasm) the type has no such field, and a later
+// mappedBytes returns the slice that m keeps to itself, or nil. The type has no
+// accessor for it, but reflection may read an unexported slice of bytes. Where
+// x/exp/mmap does not map (bsd, plan9, wasm) the type has no such field, and a later
 // version may have another one: both is asked before the slice is.
 func mappedBytes(m any) []byte {
 	v := reflect.ValueOf(m).Elem().FieldByName("data")

@@ -8,9 +8,10 @@ import (
 // openPath is O_PATH, which package syscall leaves out.
 const openPath = 0x200000
 
-// mapAtOnce opens and maps a regular file, in half the steps that Open takes elsewhere: what O_PATH opens is only looked
-// at, so that neither a pipe nor a device notices, and is then opened for reading as what it is, whatever name means by
-// then. It answers false for whatever is not a plain case, and Open tells why.
+// mapAtOnce opens and maps a regular file, in half the steps that Open takes elsewhere:
+// what O_PATH opens is only looked at, so that neither a pipe nor a device notices, and
+// is then opened for reading as what it is, whatever name means by then. It returns
+// false for whatever is not a plain case, and Open says why.
 func (s *Source) mapAtOnce(name string) bool {
 	fd, err := syscall.Open(name, openPath|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// ReadPiece reads from r until p is full or r ends or fails. It returns io.EOF, with the bytes
-// before it, where r ends early: unlike io.ReadFull it does not merge that with an
-// io.ErrUnexpectedEOF of r, such as a decoder's for a truncated stream.
+// ReadPiece reads from r until p is full or r ends or fails. It returns io.EOF, with
+// the bytes before it, where r ends early: unlike io.ReadFull it does not merge that
+// with an io.ErrUnexpectedEOF of r, such as a decoder's for a truncated stream.
 func ReadPiece(r io.Reader, p []byte) (n int, err error) {
 	const maxEmptyReads = 100
 	for empty := 0; n < len(p); {
@@ -30,8 +30,8 @@ func ReadPiece(r io.Reader, p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Elements streams r through f, which changes whole elements of width bytes in place. A stream
-// that ends within an element is io.ErrUnexpectedEOF.
+// Elements streams r through f, which changes whole elements of width bytes in place. A
+// stream that ends within an element is io.ErrUnexpectedEOF.
 func Elements(r io.ReadCloser, width int, f func(p []byte)) io.ReadCloser {
 	return &elementStream{r: r, width: width, f: f}
 }

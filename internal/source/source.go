@@ -1,11 +1,14 @@
-// Package source makes one bounds-checked thing of a mapped file, a file that cannot be mapped, a byte slice and an
-// io.ReaderAt. Parsers ask it for metadata, which they own; payloads are Extents, which touch nothing until asked.
+// Package source makes one bounds-checked thing of a mapped file, a file that cannot be
+// mapped, a byte slice and an io.ReaderAt. Parsers ask it for metadata, which they own;
+// payloads are Extents, which touch nothing until asked.
 //
-// It is the only user of x/exp/mmap. A mapping brings three dangers that this package keeps from everybody else: a
-// read after the mapping is gone ends the process, so does a read of a page that someone cut off the file meanwhile,
-// and the mapping goes away when the collector finds its handle dead although slices of it live on. Copying reads
-// therefore hold a lock against Close and turn faults into errors, and the finalizer is cancelled. Slices from Bytes
-// have no such net: they are valid until Close, read-only, and the file must not shrink.
+// It is the only user of x/exp/mmap. A mapping brings three dangers that this package
+// keeps from everybody else: a read after the mapping is gone ends the process, so does
+// a read of a page that someone cut off the file meanwhile, and the mapping goes away
+// when the collector finds its handle dead although slices of it live on. Copying reads
+// therefore hold a lock against Close and turn faults into errors, and the finalizer is
+// cancelled. Slices from Bytes have no such net: they are valid until Close, read-only,
+// and the file must not shrink.
 package source
 
 import (
@@ -20,7 +23,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fault"
 )
 
-// A Source is a file, bytes, or an io.ReaderAt of a known size. It is safe for concurrent use.
+// A Source is a file, bytes, or an io.ReaderAt of a known size. It is safe for
+// concurrent use.
 type Source struct {
 	size   int64
 	r      io.ReaderAt // where bytes come from; nil when they are in data
@@ -32,7 +36,8 @@ type Source struct {
 	closed atomic.Bool  // set under mu
 }
 
-// OfBytes makes a Source of b, which it keeps: b must not change while the Source is in use.
+// OfBytes makes a Source of b, which it keeps: b must not change while the Source is in
+// use.
 func OfBytes(b []byte) *Source {
 	if b == nil {
 		b = []byte{}
@@ -40,8 +45,9 @@ func OfBytes(b []byte) *Source {
 	return &Source{size: int64(len(b)), data: b}
 }
 
-// OfReaderAt makes a Source of the first size bytes of r, which stays the caller's: Close does not close it. Answers
-// of r that break the contract of io.ReaderAt become errors.
+// OfReaderAt makes a Source of the first size bytes of r, which stays the caller's:
+// Close does not close it. Answers of r that break the contract of io.ReaderAt become
+// errors.
 //
 // Of a mapped Source it makes one that shares the mapping, as long as that is open.
 func OfReaderAt(r io.ReaderAt, size int64) (*Source, error) {
@@ -60,11 +66,12 @@ func OfReaderAt(r io.ReaderAt, size int64) (*Source, error) {
 // Size is the length in bytes, as it was when the Source was made.
 func (s *Source) Size() int64 { return s.size }
 
-// Mapped says whether the bytes lie in memory, so that Bytes can hand them out.
+// Mapped says whether the bytes are in memory, so that Bytes can hand them out.
 func (s *Source) Mapped() bool { return s.r == nil }
 
-// Close gives up what Open acquired, after waiting for the copying reads that run. Slices from Bytes are invalid
-// afterwards, and reads fail with fs.ErrClosed. A second Close does nothing.
+// Close gives up what Open acquired, after waiting for the copying reads that run.
+// Slices from Bytes are invalid afterwards, and reads fail with fs.ErrClosed. A second
+// Close does nothing.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,9 +81,9 @@ func (s *Source) Close() error {
 	return s.closer.Close()
 }
 
-// ReadAt fills p from offset off: all of it, or an error. A range that is not in the source, and a file that has
-// become shorter than it was, even under its mapping, is an error that wraps io.ErrUnexpectedEOF; n then counts
-// nothing that should be used.
+// ReadAt fills p from offset off: all of it, or an error. A range that is not in the
+// source, and a file that has become shorter than it was, even under its mapping, is an
+// error that wraps io.ErrUnexpectedEOF; n then counts nothing that should be used.
 func (s *Source) ReadAt(p []byte, off int64) (n int, err error) {
 	if !s.contains(off, int64(len(p))) {
 		return 0, s.outside(off, int64(len(p)))
@@ -90,12 +97,14 @@ func (s *Source) ReadAt(p []byte, off int64) (n int, err error) {
 	if s.closed.Load() {
 		return 0, fs.ErrClosed
 	}
-	// No lock from here on: a foreign reader may block for as long as it likes, and Close must not wait for it.
+	// No lock from here on: a foreign reader may block for as long as it likes, and
+	// Close must not wait for it.
 	return readFull(s.r, p, off)
 }
 
-// Bytes returns n bytes at off without a copy, or false when they are not in memory, not in the source, or not
-// addressable on this machine. See the package comment for how long they may be used.
+// Bytes returns n bytes at off without a copy, or false when they are not in memory,
+// not in the source, or not addressable on this machine. See the package comment for
+// how long they may be used.
 func (s *Source) Bytes(off, n int64) ([]byte, bool) {
 	if s.r != nil || !s.contains(off, n) || s.isClosed() {
 		return nil, false
@@ -103,14 +112,16 @@ func (s *Source) Bytes(off, n int64) ([]byte, bool) {
 	return s.data[off : off+n : off+n], true
 }
 
-// firstRead bounds what Metadata allocates before a reader has shown that it has the bytes.
+// firstRead bounds what Metadata allocates before a reader has shown that it has the
+// bytes.
 const firstRead = 16 << 20
 
-// Metadata returns n bytes at off as a copy that the caller owns, so that what was checked cannot change afterwards.
-// A range outside the source is an error before anything is allocated. From a reader, whose size is only a promise, the
-// copy grows as bytes arrive: up to 16 MiB with the first read, then eight times as much each time, so that what
-// growing allocates beside the copy is less than a sixth of it. Files may be sparse, so callers compare n with their own
-// limit first.
+// Metadata returns n bytes at off as a copy that the caller owns, so that what was
+// checked cannot change afterwards. A range outside the source is an error before
+// anything is allocated. From a reader, whose size is only a promise, the copy grows as
+// bytes arrive: up to 16 MiB with the first read, then eight times as much each time,
+// so that what growing allocates in addition to the copy is less than a sixth of it.
+// Files may be sparse, so callers compare n with their own limit first.
 func (s *Source) Metadata(off, n int64) ([]byte, error) { return s.grow(nil, off, n) }
 
 // grow returns n bytes at off, of which p has the first.
@@ -141,7 +152,8 @@ func (s *Source) grow(p []byte, off, n int64) ([]byte, error) {
 	}
 }
 
-// Extend returns the first n bytes as Metadata does, of which the caller has head already: those are not read again.
+// Extend returns the first n bytes as Metadata does, of which the caller has head
+// already: those are not read again.
 func (s *Source) Extend(head []byte, n int64) ([]byte, error) {
 	return s.grow(head, 0, n)
 }
@@ -151,7 +163,7 @@ func (s *Source) contains(off, n int64) bool {
 }
 
 func (s *Source) outside(off, n int64) error {
-	return fmt.Errorf("source: %d bytes at %d lie outside of %d: %w", n, off, s.size, io.ErrUnexpectedEOF)
+	return fmt.Errorf("source: %d bytes at %d are outside of %d: %w", n, off, s.size, io.ErrUnexpectedEOF)
 }
 
 // appendTo is copyOut into new memory after p, which append does not clear before.
@@ -163,7 +175,8 @@ func (s *Source) appendTo(p []byte, off, n int64) (grown []byte, err error) {
 	return grown, err
 }
 
-// copyOut copies from memory under the lock, so that a page that has gone becomes an error.
+// copyOut copies from memory under the lock, so that a page that has gone becomes an
+// error.
 func (s *Source) copyOut(p []byte, off int64) error {
 	return s.guarded(func() error {
 		copy(p, s.data[off:]) // one call: Go's copy is at its best on large pieces
@@ -171,9 +184,10 @@ func (s *Source) copyOut(p []byte, off int64) error {
 	})
 }
 
-// Scan calls f with all bytes, without a copy, and returns false without calling it when they are
-// not in memory. While f runs, Close waits and a page that has gone is an error of Scan, as in
-// ReadAt. What f keeps of the slice, and goroutines that f starts, have no such protection.
+// Scan calls f with all bytes, without a copy, and returns false without calling it
+// when they are not in memory. While f runs, Close waits and a page that has gone is an
+// error of Scan, as in ReadAt. What f keeps of the slice, and goroutines that f starts,
+// have no such protection.
 func (s *Source) Scan(f func(all []byte) error) (ok bool, err error) {
 	if s.r != nil {
 		return false, nil
@@ -205,7 +219,8 @@ func (s *Source) inFile() bool {
 	return s.closer != nil || s.under != nil && s.under.inFile()
 }
 
-// readFull fills p from r at off, whatever r does short of blocking: short answers without an error are continued.
+// readFull fills p from r at off, whatever r does short of blocking: short returns
+// without an error are continued.
 func readFull(r io.ReaderAt, p []byte, off int64) (n int, err error) {
 	for n < len(p) {
 		m, err := r.ReadAt(p[n:], off+int64(n))

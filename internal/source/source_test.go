@@ -84,7 +84,8 @@ func TestEverySourceReadsTheSame(t *testing.T) {
 	}
 }
 
-// Writers store once what several tensors of a file share, also where the bytes are not in memory.
+// Writers store once what several tensors of a file share, also where the bytes are not
+// in memory.
 func TestIdentityOfExtentsIsTheirPlace(t *testing.T) {
 	for kind, s := range sources(t, []byte("0123456789abcdef")) {
 		t.Run(kind, func(t *testing.T) {

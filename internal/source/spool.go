@@ -7,9 +7,10 @@ import (
 	"os"
 )
 
-// A Temp is a temporary file, for bytes that are needed in another order than they come in, and are more than memory should
-// hold. Where an open file may lose its name it has none from the start, and nothing is left behind even by a process that is
-// killed; elsewhere Close removes it.
+// A Temp is a temporary file, for bytes that are needed in another order than they come
+// in, and are more than memory should hold. Where an open file may lose its name it has
+// none from the start, and nothing is left behind even by a process that is killed;
+// elsewhere Close removes it.
 type Temp struct {
 	*os.File
 	named bool
@@ -37,7 +38,8 @@ func (t *Temp) remove() {
 	}
 }
 
-// Spool copies what r has into a temporary file and opens that, mapped where the platform can. remove closes and deletes it.
+// Spool copies what r has into a temporary file and opens that, mapped where the
+// platform can. remove closes and deletes it.
 func Spool(r io.Reader) (s *Source, remove func(), err error) {
 	t, err := NewTemp()
 	if err != nil {
@@ -59,10 +61,12 @@ func Spool(r io.Reader) (s *Source, remove func(), err error) {
 	return s, func() { s.Close(); t.remove() }, nil
 }
 
-// held is what memory holds of a stream before a file does: making one takes no longer than to decode as much.
+// held is what memory holds of a stream before a file does: making one takes no longer
+// than to decode as much.
 const held = 1 << 20
 
-// Hold takes all that r has, until ctx ends: into memory, or into a temporary file where it is more than 1 MiB.
+// Hold takes all that r has, until ctx ends: into memory, or into a temporary file
+// where it is more than 1 MiB.
 func Hold(ctx context.Context, r io.Reader) (s *Source, release func(), err error) {
 	r = &until{ctx, r}
 	head := make([]byte, 0, 512)

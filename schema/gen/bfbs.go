@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 )
 
-// A binary schema is a FlatBuffer of type reflection.Schema. It comes from flatc a moment ago, so it is trusted, and of
-// its tables only these slots are needed.
+// A binary schema is a FlatBuffer of type reflection.Schema. It comes from flatc a
+// moment ago, so it is trusted, and of its tables only these slots are needed.
 const (
 	schemaObjects, schemaEnums                = 4, 6
 	objectName, objectFields, objectIsStruct  = 4, 6, 8
@@ -24,7 +24,8 @@ const (
 	attrKey, attrValue                        = 4, 6
 )
 
-// Base types as reflection numbers them; 1 to 12 are the scalars, in the order of fb.Type.
+// Base types as reflection numbers them; 1 to 12 are the scalars, in the order of
+// fb.Type.
 const (
 	baseTag    = 1
 	baseDouble = 12
@@ -75,7 +76,8 @@ func (t tab) list(slot flatbuffers.VOffsetT) []tab {
 	return out
 }
 
-// A parsed schema: the tables for the verifier, and the alignments that force_align asks of vectors.
+// A parsed schema: the tables for the verifier, and the alignments that force_align
+// asks of vectors.
 type parsed struct {
 	fb.Schema
 	aligns []align
@@ -85,8 +87,9 @@ type align struct {
 	table, field, value string
 }
 
-// parse reads a binary schema and fails on what the verifier does not know: structs, vectors of strings or unions,
-// nested buffers, 64-bit offsets. Our formats have none of them.
+// parse reads a binary schema and fails on what the verifier does not know: structs,
+// vectors of strings or unions, nested buffers, 64-bit offsets. Our formats have none
+// of them.
 func parse(bfbs []byte) (*parsed, error) {
 	root := tab{flatbuffers.Table{Bytes: bfbs, Pos: flatbuffers.GetUOffsetT(bfbs)}}
 	enums, objects := root.list(schemaEnums), root.list(schemaObjects)

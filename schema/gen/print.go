@@ -12,8 +12,8 @@ var kinds = [...]string{"Scalar", "String", "Child", "Union", "Scalars", "Tables
 
 var types = [...]string{"None", "Tag", "Bool", "Int8", "Uint8", "Int16", "Uint16", "Int32", "Uint32", "Int64", "Uint64", "Float32", "Float64"}
 
-// print writes the schema as Go: the tables, their numbers, the slots of all fields, and the alignments required by
-// force_align (which flatc's builders ignore).
+// print writes the schema as Go: the tables, their numbers, the slots of all fields,
+// and the alignments required by force_align (which flatc's builders ignore).
 func (s *parsed) print(w io.Writer, pkg string) {
 	fmt.Fprintf(w, "package %s\n\n", pkg)
 	fmt.Fprint(w, "import \"github.com/tensorfile/tensorfile/internal/fb\"\n\n")
@@ -97,7 +97,8 @@ func (s *parsed) print(w io.Writer, pkg string) {
 	fmt.Fprint(w, "}\n")
 }
 
-// printEnum writes the values of an enum as constants of another type, for a package that gives them out.
+// printEnum writes the values of an enum as constants of another type, for a package
+// that gives them out.
 func (s *parsed) printEnum(w io.Writer, e exported) error {
 	for _, x := range s.Enums {
 		if x.Name != e.enum {
@@ -113,7 +114,8 @@ func (s *parsed) printEnum(w io.Writer, e exported) error {
 	return fmt.Errorf("no enum %s without gaps", e.enum)
 }
 
-// printWalk writes a function for every table that calls all of its accessors and goes down into its children.
+// printWalk writes a function for every table that calls all of its accessors and goes
+// down into its children.
 func (s *parsed) printWalk(w io.Writer, pkg string) {
 	fmt.Fprint(w, "package fbtest\n\nimport (\nflatbuffers \"github.com/google/flatbuffers/go\"\n\n")
 	fmt.Fprintf(w, "\"github.com/tensorfile/tensorfile/schema/%s\"\n)\n", pkg)

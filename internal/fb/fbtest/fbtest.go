@@ -1,5 +1,6 @@
-// Package fbtest tests the verifier of internal/fb: random buffers of any schema, mutants of buffers, and a walk through
-// every generated accessor, which must not panic on a buffer that the verifier accepted.
+// Package fbtest tests the verifier of internal/fb: random buffers of any schema,
+// mutants of buffers, and a walk through every generated accessor, which must not panic
+// on a buffer that the verifier accepted.
 package fbtest
 
 import (
@@ -22,7 +23,8 @@ type Root struct {
 	walk       func(*Walk, []byte, flatbuffers.UOffsetT)
 }
 
-// Roots answers the root tables of all formats, in the order that interop/fboracle.cpp numbers them.
+// Roots returns the root tables of all formats, in the order that interop/fboracle.cpp
+// numbers them.
 func Roots() []Root {
 	return []Root{
 		{"ptdfb::FlatTensor", "FT01", &ptdfb.Schema, ptdfb.TableFlatTensor, func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
@@ -71,8 +73,9 @@ func (w *Walk) bytes(p []byte) {
 	}
 }
 
-// Walk calls every accessor of every table that is reachable from the root of buf and answers how many elements and bytes
-// it saw. A read outside of buf panics, also where buf has capacity beyond its length.
+// Walk calls every accessor of every table that is reachable from the root of buf and
+// returns how many elements and bytes it saw. A read outside of buf panics, also where
+// buf has capacity beyond its length.
 func (r Root) Walk(buf []byte) int {
 	buf = buf[:len(buf):len(buf)]
 	var w Walk
@@ -80,8 +83,8 @@ func (r Root) Walk(buf []byte) int {
 	return w.Steps
 }
 
-// Random answers a buffer of the root's schema with about size tables: fields and union members at random, leaves and
-// strings now and then shared.
+// Random returns a buffer of the root's schema with about size tables: fields and union
+// members at random, leaves and strings now and then shared.
 func (r Root) Random(rng *rand.Rand, size int) []byte {
 	g := generator{s: r.Schema, rng: rng, left: size, made: map[int][]fb.Offset{}}
 	root := g.table(r.Table, 0)
@@ -116,7 +119,8 @@ func (g *generator) str() fb.Offset {
 	return o
 }
 
-// child shares leaves only: sharing at several levels is the amplification that the verifier refuses.
+// child shares leaves only: sharing at several levels is the amplification that the
+// verifier refuses.
 func (g *generator) child(t, depth int) fb.Offset {
 	if old := g.made[t]; len(old) > 0 && g.chance(8) && g.leaf(t) {
 		return old[g.rng.IntN(len(old))]
@@ -133,7 +137,8 @@ func (g *generator) leaf(t int) bool {
 	return true
 }
 
-// table writes children first, then the fields in the order of their sizes as builders like to, or of their slots.
+// table writes children first, then the fields in the order of their sizes as builders
+// like to, or of their slots.
 func (g *generator) table(t, depth int) fb.Offset {
 	g.left--
 	fields := g.s.Tables[t].Fields
@@ -192,8 +197,9 @@ func (g *generator) table(t, depth int) fb.Offset {
 	return o
 }
 
-// Mutate changes buf in one to four places, the way that finds bugs: bits, bytes, small and large numbers in aligned
-// words, words copied from elsewhere, a shorter buffer. It answers buf or a prefix of it.
+// Mutate changes buf in one to four places, the way that finds bugs: bits, bytes, small
+// and large numbers in aligned words, words copied from elsewhere, a shorter buffer. It
+// returns buf or a prefix of it.
 func Mutate(rng *rand.Rand, buf []byte) []byte {
 	for range 1 + rng.IntN(4) {
 		i := rng.IntN(len(buf))
@@ -235,7 +241,8 @@ func Mutate(rng *rand.Rand, buf []byte) []byte {
 	return buf
 }
 
-// Redirect gives a table of buf, in place, the vtable of another one. What looks like a table may be something else.
+// Redirect gives a table of buf, in place, the vtable of another one. What looks like a
+// table may be something else.
 func Redirect(rng *rand.Rand, buf []byte) []byte {
 	find := func() (table, vtable int) {
 		for range 200 {
@@ -258,7 +265,8 @@ func Redirect(rng *rand.Rand, buf []byte) []byte {
 	return buf
 }
 
-// Splice puts words of from over some of buf, in place: at the position that they have there, or at another.
+// Splice puts words of from over some of buf, in place: at the position that they have
+// there, or at another.
 func Splice(rng *rand.Rand, buf, from []byte) []byte {
 	n := 4 * (1 + rng.IntN(1+min(len(buf), len(from))/8))
 	if n > min(len(buf), len(from)) {
