@@ -108,7 +108,7 @@ func ParseFormat(s string) (Format, error) {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorfile: no format is named %s", tensor.Quote(s))
+	return 0, fmt.Errorf("tensorfile: no format is called %s", tensor.Quote(s))
 }
 
 // MarshalText writes the name. The zero value and values that are not constants
