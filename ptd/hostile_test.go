@@ -518,7 +518,7 @@ func TestEveryOffsetLeadsAstray(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, data := range goldens(t) {
 		end := int(openEnd(t, data))
-		step := max(3, end/80) // so that long ones take as long
+		step := max(3, end/30) // so that long ones take as long
 		for off := 56; off+4 <= end; off += 4 {
 			for to := 4 * rng.IntN(step); to < end; to += 4 * (1 + rng.IntN(step)) {
 				b := bytes.Clone(data)
@@ -666,7 +666,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		return write(t, es, ptd.WriterOptions{Dedup: ptd.DedupIdentity})
 	}
-	const n = 20_000
+	const n = 10_000
 	for _, f := range []struct {
 		name    string
 		data    []byte
