@@ -55,7 +55,7 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 			switch {
 			case !isString:
 				p.lose(LoseAttributes, field, "the value, which is no string, becomes JSON text")
-			case tagged(value):
+			case value.HasTag():
 				p.lose(LoseAttributes, field, "the value loses its CBOR tag")
 			}
 		}
@@ -75,12 +75,6 @@ func (p *Plan) checkAttribute(key, text string, value ztensor.Value, isValue boo
 		return p.checker.checkAttribute(key, value, false)
 	}
 	return p.checker.checkAttribute(key, text, false)
-}
-
-// tagged reports whether a value has a CBOR tag, which text has not.
-func tagged(v ztensor.Value) bool {
-	b, err := v.MarshalCBOR()
-	return err == nil && len(b) > 0 && b[0]>>5 == 6
 }
 
 // planOwnAttributes plans the attributes that a tensor has in a .zt.
