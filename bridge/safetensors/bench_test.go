@@ -15,7 +15,8 @@ func manyTensors(b *testing.B, n int) []byte {
 	w := NewWriter(&out, nil)
 	data := make([]float32, 8)
 	for i := range n {
-		if err := w.Add(tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), tensor.Shape{2, 4}, data)); err != nil {
+		if err := w.Add(tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i),
+			tensor.Shape{2, 4}, data)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,8 +6,8 @@
 //	offset 8+N    data: every byte belongs to exactly one tensor
 //
 // Reading follows the rules of the reference library and of the README that is
-// its specification, and is stricter where those two leave room for two readers
-// to see different tensors: a name or a key that stands twice is refused, and so
+// its specification, and is stricter where those two allow two readers
+// to see different tensors: a duplicate name or key is refused, and so
 // are holes, overlaps, a header that does not begin with {, and one beyond
 // 100,000,000 bytes. What the reference accepts against its README, white space
 // other than trailing spaces and keys nobody knows, is a warning, and an error
@@ -18,7 +18,7 @@
 // little-endian; float4 and float6 elements are packed.
 //
 // An index, such as model.safetensors.index.json, opens like a file: the shards
-// that it names are then companions, looked for beside it.
+// that it names are then companions, looked for next to it.
 //
 // The package was checked against safetensors 0.8.0 in both directions: see
 // interop/safetensors.sh.

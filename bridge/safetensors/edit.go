@@ -43,7 +43,8 @@ func NewEdit(r *Reader) *Edit {
 
 func (e *Edit) change(name string) (*change, error) {
 	if e.r.Tensor(name) == nil {
-		return nil, fmt.Errorf("safetensors: tensor %s: %w", tensor.Quote(name), tensor.ErrNoTensor)
+		return nil, fmt.Errorf("safetensors: tensor %s: %w", tensor.Quote(name),
+			tensor.ErrNoTensor)
 	}
 	if e.changes[name] == nil {
 		e.changes[name] = new(change)
@@ -119,7 +120,8 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 
 func (e *Edit) options(opts *WriterOptions) (*WriterOptions, error) {
 	if opts != nil && len(opts.Metadata) > 0 {
-		return nil, fmt.Errorf("safetensors: WriterOptions.Metadata of an Edit, whose attributes SetAttribute sets: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("safetensors: WriterOptions.Metadata of an Edit (SetAttribute): %w",
+			errors.ErrUnsupported)
 	}
 	return &WriterOptions{Metadata: e.metadata, KeepOrder: true}, nil
 }

@@ -52,20 +52,43 @@ func TestEdit(t *testing.T) {
 		want string // names and first bytes
 		err  error
 	}{
-		"nothing":                {func(e *Edit) error { return nil }, "c0 b1 a2 ", nil},
-		"a swap":                 {func(e *Edit) error { return errors.Join(e.Rename("a", "b"), e.Rename("b", "a")) }, "c0 a1 b2 ", nil},
-		"names are those before": {func(e *Edit) error { return errors.Join(e.Rename("a", "x"), e.Rename("x", "y")) }, "", tensor.ErrNoTensor},
-		"the last new name":      {func(e *Edit) error { return errors.Join(e.Rename("a", "x"), e.Rename("a", "")) }, "c0 b1 2 ", nil},
-		"a name that is taken":   {func(e *Edit) error { return e.Rename("a", "b") }, "", tensor.ErrDuplicate},
-		"a name that is freed":   {func(e *Edit) error { return errors.Join(e.Rename("a", "b"), e.Remove("b")) }, "c0 b2 ", nil},
+		"nothing": {func(e *Edit) error { return nil }, "c0 b1 a2 ", nil},
+		"a swap": {func(e *Edit) error {
+			return errors.Join(e.Rename("a", "b"),
+				e.Rename("b", "a"))
+		}, "c0 a1 b2 ", nil},
+		"names are those before": {func(e *Edit) error {
+			return errors.Join(e.Rename("a", "x"),
+				e.Rename("x", "y"))
+		}, "", tensor.ErrNoTensor},
+		"the last new name": {func(e *Edit) error {
+			return errors.Join(e.Rename("a", "x"),
+				e.Rename("a", ""))
+		}, "c0 b1 2 ", nil},
+		"a name that is taken": {func(e *Edit) error { return e.Rename("a", "b") }, "",
+			tensor.ErrDuplicate},
+		"a name that is freed": {func(e *Edit) error {
+			return errors.Join(e.Rename("a", "b"),
+				e.Remove("b"))
+		}, "c0 b2 ", nil},
 		"replaced and renamed": {func(e *Edit) error {
-			return errors.Join(e.Replace("b", tensor.New("unused", tensor.Shape{2}, []int16{7, 8})), e.Rename("b", "x"))
+			return errors.Join(e.Replace("b",
+				tensor.New("unused", tensor.Shape{2}, []int16{7, 8})), e.Rename("b", "x"))
 		}, "c0 x7 a2 ", nil},
-		"a tensor that does not fit": {func(e *Edit) error { return e.Replace("b", tensor.New("b", tensor.Shape{3}, []int8{1})) }, "", tensor.ErrMalformed},
-		"nil":                        {func(e *Edit) error { return e.Replace("b", nil) }, "", tensor.ErrNoTensor},
-		"absent, Remove":             {func(e *Edit) error { return e.Remove("x") }, "", tensor.ErrNoTensor},
-		"absent, Replace":            {func(e *Edit) error { return e.Replace("x", tensor.New("x", nil, []int8{1})) }, "", tensor.ErrNoTensor},
-		"absent attribute":           {func(e *Edit) error { return e.RemoveAttribute("x") }, "", fs.ErrNotExist},
+		"a tensor that does not fit": {func(e *Edit) error {
+			return e.Replace("b",
+				tensor.New("b", tensor.Shape{3}, []int8{1}))
+		}, "", tensor.ErrMalformed},
+		"nil": {func(e *Edit) error { return e.Replace("b", nil) }, "",
+			tensor.ErrNoTensor},
+		"absent, Remove": {func(e *Edit) error { return e.Remove("x") }, "",
+			tensor.ErrNoTensor},
+		"absent, Replace": {func(e *Edit) error {
+			return e.Replace("x",
+				tensor.New("x", nil, []int8{1}))
+		}, "", tensor.ErrNoTensor},
+		"absent attribute": {func(e *Edit) error { return e.RemoveAttribute("x") }, "",
+			fs.ErrNotExist},
 	} {
 		r, err := edited(t, c.do)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
@@ -87,15 +110,18 @@ func TestEdit(t *testing.T) {
 		}
 	}
 	r, err := edited(t, func(e *Edit) error {
-		return errors.Join(e.SetAttribute("k", "new"), e.SetAttribute("m", "x"), e.RemoveAttribute("l"))
+		return errors.Join(e.SetAttribute("k", "new"), e.SetAttribute("m", "x"),
+			e.RemoveAttribute("l"))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := maps.Collect(r.Attributes()); !maps.Equal(got, map[string]string{"k": "new", "m": "x"}) {
+	if got := maps.Collect(r.Attributes()); !maps.Equal(got,
+		map[string]string{"k": "new", "m": "x"}) {
 		t.Errorf("attributes %v", got)
 	}
-	if err := NewEdit(r).Write(t.Context(), nil, &WriterOptions{Metadata: map[string]string{"a": "b"}}); !errors.Is(err, errors.ErrUnsupported) {
+	if err := NewEdit(r).Write(t.Context(), nil,
+		&WriterOptions{Metadata: map[string]string{"a": "b"}}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("options with attributes: %v", err)
 	}
 }

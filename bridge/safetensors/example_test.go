@@ -32,7 +32,8 @@ func Example() {
 	name, remove := tempFile("model.safetensors")
 	defer remove()
 	opts := &safetensors.WriterOptions{Metadata: map[string]string{"format": "pt"}}
-	if err := safetensors.WriteFile(context.Background(), name, tensor.Of(weights...), opts); err != nil {
+	if err := safetensors.WriteFile(context.Background(), name, tensor.Of(weights...),
+		opts); err != nil {
 		panic(err)
 	}
 
@@ -54,7 +55,8 @@ func Example() {
 func ExampleLoad() {
 	name, remove := tempFile("model.safetensors")
 	defer remove()
-	if err := safetensors.Save(name, map[string]*tensor.Tensor{"bias": weights[0], "ids": weights[1]}); err != nil {
+	if err := safetensors.Save(name,
+		map[string]*tensor.Tensor{"bias": weights[0], "ids": weights[1]}); err != nil {
 		panic(err)
 	}
 	m, err := safetensors.Load(name)
@@ -73,8 +75,9 @@ func ExampleWriteShards() {
 	name, remove := tempFile("model.safetensors")
 	defer remove()
 	for step := range 2 {
-		files, err := safetensors.WriteShards(context.Background(), name, tensor.Of(weights...), &safetensors.ShardOptions{
-			MaxSize: 20, ID: fmt.Sprint("step ", step)})
+		files, err := safetensors.WriteShards(context.Background(), name, tensor.Of(weights...),
+			&safetensors.ShardOptions{
+				MaxSize: 20, ID: fmt.Sprint("step ", step)})
 		if err != nil {
 			panic(err)
 		}
@@ -100,7 +103,8 @@ func ExampleWriteShards() {
 func ExampleNewEdit() {
 	name, remove := tempFile("model.safetensors")
 	defer remove()
-	if err := safetensors.WriteFile(context.Background(), name, tensor.Of(weights...), nil); err != nil {
+	if err := safetensors.WriteFile(context.Background(), name, tensor.Of(weights...),
+		nil); err != nil {
 		panic(err)
 	}
 	r, err := safetensors.Open(name, nil)
@@ -118,7 +122,8 @@ func ExampleNewEdit() {
 	if err := e.SetAttribute("format", "pt"); err != nil {
 		panic(err)
 	}
-	if err := e.WriteFile(context.Background(), name, nil); err != nil { // the file that r has open
+	if err := e.WriteFile(context.Background(), name,
+		nil); err != nil { // the file that r has open
 		panic(err)
 	}
 	m, err := safetensors.Load(name)

@@ -89,7 +89,8 @@ type extent struct {
 
 // Stored is for tensor.Blob.
 func (e *extent) Stored() tensor.Stored {
-	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", Type: e.word, File: e.shard}
+	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", Type: e.word,
+		File: e.shard}
 }
 
 // An entry is one tensor of a header: a flat record without pointers but the
@@ -135,17 +136,19 @@ func parse(b []byte, dataSize int64, limits tensor.Limits) (*header, error) {
 		s.expect(':')
 		if string(name) == metadataKey {
 			if hasMetadata {
-				s.fail(at, metadataKey, "it stands twice")
+				s.fail(at, metadataKey, "a duplicate key")
 			}
 			hasMetadata = true
 			h.scanMetadata(s)
 			continue
 		}
 		if int64(len(name)) > limits.MaxName {
-			return nil, limitError(headerStart+int64(at), "header", "a name of %d bytes, the limit is %d", len(name), limits.MaxName)
+			return nil, limitError(headerStart+int64(at), "header",
+				"a name of %d bytes, the limit is %d", len(name), limits.MaxName)
 		}
 		if int64(len(h.entries)) >= limits.MaxTensors {
-			return nil, limitError(headerStart+int64(at), "header", "more than %d tensors", limits.MaxTensors)
+			return nil, limitError(headerStart+int64(at), "header", "more than %d tensors",
+				limits.MaxTensors)
 		}
 		h.entries = append(h.entries, entry{name: le.String(name), at: at})
 		if e := &h.entries[len(h.entries)-1]; !h.predicted(s, e, limits) {
@@ -179,8 +182,9 @@ func (h *header) warn(off int64, field, format string, args ...any) {
 // Verify reports it as an error.
 func (h *header) warnDType(off int64, e *entry) {
 	if len(h.warnings) < 100 || !slices.ContainsFunc(h.warnings, isUnknownDType) {
-		h.warnings = append(h.warnings, &tensor.FormatError{Format: formatName, Offset: off, Field: e.field(".dtype"),
-			Err: fmt.Errorf("%w %s", errUnknownDType, tensor.Quote(e.word))})
+		h.warnings = append(h.warnings,
+			&tensor.FormatError{Format: formatName, Offset: off, Field: e.field(".dtype"),
+				Err: fmt.Errorf("%w %s", errUnknownDType, tensor.Quote(e.word))})
 	}
 }
 
@@ -211,8 +215,9 @@ func (h *header) scanMetadata(s *scanner) {
 	if s.err != nil {
 		return
 	}
-	if _, dup := names.Build(len(h.metadata), func(i int) string { return h.metadata[i][0] }); dup >= 0 {
-		s.fail(s.i, metadataKey, "the key %s stands twice", tensor.Quote(h.metadata[dup][0]))
+	if _, dup := names.Build(len(h.metadata),
+		func(i int) string { return h.metadata[i][0] }); dup >= 0 {
+		s.fail(s.i, metadataKey, "%s is a duplicate key", tensor.Quote(h.metadata[dup][0]))
 	}
 }
 
@@ -289,7 +294,7 @@ func (h *header) scanEntry(s *scanner, e *entry, limits tensor.Limits) {
 	seen := 0
 	take := func(bit int, key string) bool {
 		if seen&bit != 0 {
-			s.fail(s.i, e.field("."+key), "it stands twice")
+			s.fail(s.i, e.field("."+key), "a duplicate key")
 		}
 		seen |= bit
 		return s.err == nil
@@ -318,7 +323,8 @@ func (h *header) scanEntry(s *scanner, e *entry, limits tensor.Limits) {
 				}
 				e.rank = len(h.dims) - e.dims
 				if int64(e.rank) > limits.MaxRank && s.err == nil {
-					s.err = limitError(s.base+int64(at), e.field(".shape"), "%d dimensions, the limit is %d", e.rank, limits.MaxRank)
+					s.err = limitError(s.base+int64(at), e.field(".shape"),
+						"%d dimensions, the limit is %d", e.rank, limits.MaxRank)
 				}
 			}
 		case "data_offsets":
@@ -331,7 +337,8 @@ func (h *header) scanEntry(s *scanner, e *entry, limits tensor.Limits) {
 			}
 		default:
 			if s.err == nil {
-				h.warn(s.base+int64(at), e.field(""), "the key %s is unknown", tensor.Quote(string(key)))
+				h.warn(s.base+int64(at), e.field(""), "the key %s is unknown",
+					tensor.Quote(string(key)))
 			}
 			s.skip(limits.MaxDepth)
 		}
@@ -360,11 +367,13 @@ func (h *header) check(dataSize int64) error {
 			if e.end < e.begin {
 				what = "it ends before it begins; data ended at"
 			}
-			return malformed(off, e.field(".data_offsets"), "[%d, %d]: %s %d", e.begin, e.end, what, at)
+			return malformed(off, e.field(".data_offsets"), "[%d, %d]: %s %d", e.begin, e.end,
+				what, at)
 		}
 		at = e.end
 		if at > dataSize {
-			return truncated(off, e.field(".data_offsets"), "it ends at %d, the file has %d bytes of data", at, dataSize)
+			return truncated(off, e.field(".data_offsets"),
+				"it ends at %d, the file has %d bytes of data", at, dataSize)
 		}
 		shape := tensor.Shape(h.dims[e.dims : e.dims+e.rank])
 		n, ok := shape.Elements()
@@ -376,7 +385,8 @@ func (h *header) check(dataSize int64) error {
 		}
 		size, ok := e.d.Bytes(n)
 		if !ok || size != e.end-e.begin {
-			return malformed(off, e.field(".data_offsets"), "%d bytes where %v of %v takes %d", e.end-e.begin, shape, e.d, size)
+			return malformed(off, e.field(".data_offsets"), "%d bytes where %v of %v takes %d",
+				e.end-e.begin, shape, e.d, size)
 		}
 		if bits := int64(e.d.Bits()); bits%8 != 0 && n%8*bits%8 != 0 {
 			return malformed(off, e.field(".shape"), "%v of %v does not end at a byte", shape, e.d)
@@ -385,9 +395,10 @@ func (h *header) check(dataSize int64) error {
 	if at != dataSize {
 		return malformed(h.dataAt+at, "data", "%d bytes after the last tensor", dataSize-at)
 	}
-	if _, dup := names.Build(len(h.entries), func(i int) string { return h.entries[i].name }); dup >= 0 {
+	if _, dup := names.Build(len(h.entries),
+		func(i int) string { return h.entries[i].name }); dup >= 0 {
 		e := &h.entries[dup]
-		return malformed(headerStart+int64(e.at), e.field(""), "the name stands twice")
+		return malformed(headerStart+int64(e.at), e.field(""), "a duplicate name")
 	}
 	return nil
 }
@@ -404,7 +415,8 @@ func (h *header) tensors(src *source.Source) ([]tensor.Tensor, error) {
 		}
 		x, err := src.Extent(off, e.end-e.begin)
 		if err != nil {
-			return nil, &tensor.FormatError{Format: formatName, Offset: headerStart + int64(e.at), Field: e.field(".data_offsets"), Err: err}
+			return nil, &tensor.FormatError{Format: formatName,
+				Offset: headerStart + int64(e.at), Field: e.field(".data_offsets"), Err: err}
 		}
 		extents[i] = extent{Extent: x, word: e.word}
 		ts[i] = tensor.Tensor{Name: e.name, DType: e.d, Data: tensor.NewBlob(&extents[i]),

@@ -75,7 +75,8 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 		return nil, s.err
 	}
 	var dup int
-	if x.table, dup = names.Build(len(x.weights), func(i int) string { return x.weights[i][0] }); dup >= 0 {
+	if x.table, dup = names.Build(len(x.weights),
+		func(i int) string { return x.weights[i][0] }); dup >= 0 {
 		x.problem("%s is a duplicate name", tensor.Quote(x.weights[dup][0]))
 	}
 	for _, name := range x.Files() {
@@ -172,7 +173,8 @@ func (x *Index) Compare(shards iter.Seq2[string, *Reader]) []error {
 			case k < 0:
 				c.problem("%s of shard %s is not in it", tensor.Quote(t.Name), tensor.Quote(file))
 			case x.weights[k][1] != file:
-				c.problem("%s is in shard %s, not in %s", tensor.Quote(t.Name), tensor.Quote(file), tensor.Quote(x.weights[k][1]))
+				c.problem("%s is in shard %s, not in %s", tensor.Quote(t.Name),
+					tensor.Quote(file), tensor.Quote(x.weights[k][1]))
 			default:
 				found[k] = true
 			}
@@ -227,7 +229,8 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 func (r *Reader) addShard(name string, o ReaderOptions) error {
 	at, size, err := o.Companion(name)
 	if err != nil {
-		return &tensor.FormatError{Format: formatName, Offset: -1, Field: weightMap, Err: fmt.Errorf("shard %s: %w", tensor.Quote(name), err)}
+		return &tensor.FormatError{Format: formatName, Offset: -1, Field: weightMap,
+			Err: fmt.Errorf("shard %s: %w", tensor.Quote(name), err)}
 	}
 	if c, ok := at.(io.Closer); ok {
 		r.closers = append(r.closers, c)
@@ -241,7 +244,8 @@ func (r *Reader) addShard(name string, o ReaderOptions) error {
 		r.setID = shard.setID // of an index of another program
 	}
 	if shard.setID != r.setID {
-		return malformed(-1, metadataKey, "shard %s is of the set %s, not of %s: files of two models are mixed",
+		return malformed(-1, metadataKey,
+			"shard %s is of the set %s, not of %s: files of two models are mixed",
 			tensor.Quote(name), tensor.Quote(shard.setID), tensor.Quote(r.setID))
 	}
 	for i := range shard.tensors {

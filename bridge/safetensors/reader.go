@@ -104,7 +104,8 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 			continue
 		}
 		if pending != nil {
-			w := &tensor.FormatError{Format: formatName, Offset: -1, Field: "weight_map", Err: pending}
+			w := &tensor.FormatError{Format: formatName, Offset: -1, Field: "weight_map",
+				Err: pending}
 			if r.warnings = append(r.warnings, w); o.Strict {
 				r.Close()
 				return nil, w
@@ -177,7 +178,8 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 		return nil, malformed(0, "header size", "%d bytes, the format allows %d", n, maxHeader)
 	}
 	if int64(n) > o.Limits.MaxMetadata {
-		return nil, limitError(0, "header size", "%d bytes, the limit is %d", n, o.Limits.MaxMetadata)
+		return nil, limitError(0, "header size", "%d bytes, the limit is %d", n,
+			o.Limits.MaxMetadata)
 	}
 	if int64(n) > src.Size()-headerStart {
 		return nil, truncated(0, "header size", "%d bytes in a file of %d", n, src.Size())
@@ -196,7 +198,8 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 	if o.Strict && len(h.warnings) > 0 {
 		return nil, h.warnings[0]
 	}
-	r := &Reader{src: src, metadata: h.metadata, warnings: h.warnings, dataAt: h.dataAt, setID: setID(h.metadata)}
+	r := &Reader{src: src, metadata: h.metadata, warnings: h.warnings, dataAt: h.dataAt,
+		setID: setID(h.metadata)}
 	if r.tensors, err = h.tensors(src); err != nil {
 		return nil, err
 	}
@@ -328,7 +331,8 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 			}
 			if t.DType == tensor.Bool {
 				if k := le.NotBool(p); k >= 0 {
-					l.Error(malformed(st.Offset+off+int64(k), field, "element %d is the bool %#02x", off+int64(k), p[k]))
+					l.Error(malformed(st.Offset+off+int64(k), field,
+						"element %d is the bool %#02x", off+int64(k), p[k]))
 					break
 				}
 			}

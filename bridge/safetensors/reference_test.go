@@ -26,7 +26,7 @@ type want struct {
 }
 
 // The reference's files, read and written back: the committed ones, and those
-// of interop/safetensors.sh when TENSORFILE_SAFETENSORS names their folder and
+// of interop/safetensors.sh when TENSORFILE_SAFETENSORS names their directory and
 // TENSORFILE_SAFETENSORS_OUT where the rewritten ones go.
 func TestFilesOfTheReference(t *testing.T) {
 	dir, out := "../../testdata/safetensors", t.TempDir()
@@ -65,8 +65,10 @@ func TestFilesOfTheReference(t *testing.T) {
 					t.Fatal(err)
 				}
 				sum := sha256.Sum256(b)
-				if x.DType.String() != e.DType || !x.Shape.Equal(e.Shape) || x.Size() != e.Bytes || hex.EncodeToString(sum[:]) != e.SHA256 {
-					t.Errorf("%q: %v %v %d bytes, the reference has %+v", x.Name, x.DType, x.Shape, x.Size(), e)
+				if x.DType.String() != e.DType || !x.Shape.Equal(e.Shape) ||
+					x.Size() != e.Bytes || hex.EncodeToString(sum[:]) != e.SHA256 {
+					t.Errorf("%q: %v %v %d bytes, the reference has %+v", x.Name, x.DType,
+						x.Shape, x.Size(), e)
 				}
 			}
 			if got := maps.Collect(r.Attributes()); !maps.Equal(got, w.Attributes) {
@@ -77,7 +79,8 @@ func TestFilesOfTheReference(t *testing.T) {
 			}
 
 			again := filepath.Join(out, filepath.Base(name))
-			if err := WriteFile(t.Context(), again, tensor.Each(r.Tensors()), &WriterOptions{Metadata: maps.Collect(r.Attributes())}); err != nil {
+			if err := WriteFile(t.Context(), again, tensor.Each(r.Tensors()),
+				&WriterOptions{Metadata: maps.Collect(r.Attributes())}); err != nil {
 				t.Fatal(err)
 			}
 			ours, err := os.ReadFile(again)

@@ -58,7 +58,8 @@ type ShardOptions struct {
 // .model.safetensors.index.json.journal. A crash in the middle leaves that, and
 // opening the index reports it; the next WriteShards of that name, or
 // 'tensorfile clean', finishes the work.
-func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *ShardOptions) ([]string, error) {
+func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *ShardOptions) ([]string, error) {
 	var o ShardOptions
 	if opts != nil {
 		o = *opts
@@ -109,7 +110,8 @@ type division struct {
 	index  string
 }
 
-func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], maxSize int64) (*division, error) {
+func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], maxSize int64) (*division,
+	error) {
 	d := &division{shards: make([][]*tensor.Tensor, 1), where: map[string]int{}}
 	var used int64
 	for t, err := range ts {
@@ -155,13 +157,17 @@ func setFiles(dir, base, name string) ([]string, error) {
 	return all, err
 }
 
-// isShard reports whether a file is named as a shard of base, base-00001-of-00002.safetensors.
+// isShard reports whether a file is named as a shard of base,
+// base-00001-of-00002.safetensors.
 func isShard(name, base string) bool {
 	name, ok := strings.CutPrefix(name, base+"-")
 	name, isFile := strings.CutSuffix(name, suffix)
 	i, n, isRange := strings.Cut(name, "-of-")
 	number := func(s string) bool {
-		return len(s) >= 5 && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+		return len(s) >= 5 && !strings.ContainsFunc(s, func(r rune) bool {
+			return r < '0' ||
+				r > '9'
+		})
 	}
 	return ok && isFile && isRange && number(i) && number(n)
 }
@@ -215,7 +221,8 @@ func (d *division) marshalIndex(id string) []byte {
 		b = append(b, "    \""+setKey+"\": "...)
 		b = append(appendString(b, id), ",\n"...)
 	}
-	b = append(b, "    \"total_size\": "+strconv.FormatInt(d.total, 10)+"\n  },\n  \"weight_map\": {"...)
+	b = append(b, "    \"total_size\": "+strconv.FormatInt(d.total,
+		10)+"\n  },\n  \"weight_map\": {"...)
 	for i, key := range slices.Sorted(maps.Keys(d.where)) {
 		b = append(comma(b, i), "\n    "...)
 		b = appendString(b, key)

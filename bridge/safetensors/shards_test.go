@@ -20,7 +20,8 @@ import (
 // checkpoint returns n tensors of 40 bytes of that value each.
 func checkpoint(n int, value float32) (ts []*tensor.Tensor) {
 	for i := range n {
-		ts = append(ts, tensor.New(string(rune('a'+i)), tensor.Shape{10}, slices.Repeat([]float32{value}, 10)))
+		ts = append(ts, tensor.New(string(rune('a'+i)), tensor.Shape{10},
+			slices.Repeat([]float32{value}, 10)))
 	}
 	return ts
 }
@@ -28,7 +29,8 @@ func checkpoint(n int, value float32) (ts []*tensor.Tensor) {
 // writeCheckpoint writes one into three shards or, of one tensor, into one file.
 func writeCheckpoint(t *testing.T, dir string, n int, value float32) []string {
 	t.Helper()
-	names, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"), tensor.Of(checkpoint(n, value)...), &ShardOptions{MaxSize: 80})
+	names, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"),
+		tensor.Of(checkpoint(n, value)...), &ShardOptions{MaxSize: 80})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,18 +76,22 @@ func list(t *testing.T, dir string) (names []string) {
 
 const testIndex = "m.safetensors.index.json"
 
-var threeShards = []string{"m-00001-of-00003.safetensors", "m-00002-of-00003.safetensors", "m-00003-of-00003.safetensors", testIndex}
+var threeShards = []string{"m-00001-of-00003.safetensors", "m-00002-of-00003.safetensors",
+	"m-00003-of-00003.safetensors", testIndex}
 
 func TestShardsComeBack(t *testing.T) {
 	dir := t.TempDir()
 	ts := checkpoint(10, 1)
 	ts = append(ts, tensor.New("large", tensor.Shape{100}, make([]float32, 100)))
-	files, err := WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"), tensor.Of(ts...), &ShardOptions{
-		MaxSize: 120, Writer: &WriterOptions{Metadata: map[string]string{"format": "pt", "total_size": "unused"}}})
+	files, err := WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"),
+		tensor.Of(ts...), &ShardOptions{
+			MaxSize: 120, Writer: &WriterOptions{Metadata: map[string]string{"format": "pt",
+				"total_size": "unused"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != 6 || filepath.Base(files[0]) != "model-00001-of-00005.safetensors" || filepath.Base(files[5]) != "model.safetensors.index.json" {
+	if len(files) != 6 || filepath.Base(files[0]) != "model-00001-of-00005.safetensors" ||
+		filepath.Base(files[5]) != "model.safetensors.index.json" {
 		t.Fatal(files)
 	}
 	r, err := Open(files[5], &ReaderOptions{Strict: true})
@@ -93,7 +99,9 @@ func TestShardsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if said := maps.Collect(r.Attributes()); r.Len() != 11 || len(slices.Collect(r.Shards())) != 5 || !maps.Equal(said, map[string]string{"total_size": "800", "format": "pt"}) {
+	if said := maps.Collect(r.Attributes()); r.Len() != 11 ||
+		len(slices.Collect(r.Shards())) != 5 || !maps.Equal(said,
+		map[string]string{"total_size": "800", "format": "pt"}) {
 		t.Errorf("%d tensors, %v", r.Len(), said)
 	}
 	for _, x := range ts {
@@ -124,7 +132,8 @@ func TestShardsComeBack(t *testing.T) {
 // What WriteShards wrote before is replaced as a whole, whatever the numbers of files.
 func TestShardsReplaceTheWholeSet(t *testing.T) {
 	dir := t.TempDir()
-	others := []string{"m-00001-of-0003.safetensors", "m-1-of-2.safetensors", "mm.safetensors", "other"}
+	others := []string{"m-00001-of-0003.safetensors", "m-1-of-2.safetensors", "mm.safetensors",
+		"other"}
 	for _, name := range others {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			t.Fatal(err)
@@ -178,11 +187,16 @@ func TestShardsThatFailLeaveTheOldSet(t *testing.T) {
 	}{
 		"a tensor of the last shard": {tensor.Of(bad...), ShardOptions{MaxSize: 80}, errSource},
 		"the sequence":               {failing, ShardOptions{MaxSize: 80}, errSource},
-		"a nil tensor":               {tensor.Of(nil), ShardOptions{MaxSize: 80}, tensor.ErrNoTensor},
-		"a duplicate name":           {tensor.Of(append(checkpoint(3, 2), checkpoint(1, 2)...)...), ShardOptions{MaxSize: 80}, tensor.ErrDuplicate},
-		"an ID that is not UTF-8":    {tensor.Of(checkpoint(3, 2)...), ShardOptions{MaxSize: 80, ID: "\xff"}, errors.ErrUnsupported},
-		"NoReplace":                  {tensor.Of(checkpoint(3, 2)...), ShardOptions{MaxSize: 80, NoReplace: true}, fs.ErrExist},
-		"NoReplace of one file":      {tensor.Of(checkpoint(1, 2)...), ShardOptions{MaxSize: 80, NoReplace: true}, fs.ErrExist},
+		"a nil tensor": {tensor.Of(nil), ShardOptions{MaxSize: 80},
+			tensor.ErrNoTensor},
+		"a duplicate name": {tensor.Of(append(checkpoint(3, 2), checkpoint(1, 2)...)...),
+			ShardOptions{MaxSize: 80}, tensor.ErrDuplicate},
+		"an ID that is not UTF-8": {tensor.Of(checkpoint(3, 2)...),
+			ShardOptions{MaxSize: 80, ID: "\xff"}, errors.ErrUnsupported},
+		"NoReplace": {tensor.Of(checkpoint(3, 2)...), ShardOptions{MaxSize: 80, NoReplace: true},
+			fs.ErrExist},
+		"NoReplace of one file": {tensor.Of(checkpoint(1, 2)...),
+			ShardOptions{MaxSize: 80, NoReplace: true}, fs.ErrExist},
 	} {
 		if _, err := WriteShards(t.Context(), name, c.ts, &c.opts); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
@@ -197,7 +211,8 @@ func TestShardsThatFailLeaveTheOldSet(t *testing.T) {
 	if _, err := WriteShards(t.Context(), name, tensor.Of(), nil); err == nil {
 		t.Error("no MaxSize")
 	}
-	if _, err := WriteShards(t.Context(), filepath.Join(dir, "missing", "m"), tensor.Of(), &ShardOptions{MaxSize: 1}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := WriteShards(t.Context(), filepath.Join(dir, "missing", "m"), tensor.Of(),
+		&ShardOptions{MaxSize: 1}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory that does not exist: %v", err)
 	}
 }
@@ -206,8 +221,9 @@ func TestShardIDs(t *testing.T) {
 	dir := t.TempDir()
 	write := func(dir, id string) {
 		t.Helper()
-		_, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"), tensor.Of(checkpoint(5, 1)...), &ShardOptions{
-			MaxSize: 80, ID: id, Writer: &WriterOptions{Metadata: map[string]string{"format": "pt"}}})
+		_, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"),
+			tensor.Of(checkpoint(5, 1)...), &ShardOptions{
+				MaxSize: 80, ID: id, Writer: &WriterOptions{Metadata: map[string]string{"format": "pt"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +234,8 @@ func TestShardIDs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := maps.Collect(r.Attributes()); got["shard_set_id"] != "step 1" || got["format"] != "pt" {
+		if got := maps.Collect(r.Attributes()); got["shard_set_id"] != "step 1" ||
+			got["format"] != "pt" {
 			t.Errorf("%s has %v", name, got)
 		}
 		r.Close()
@@ -246,7 +263,8 @@ func TestShardIDs(t *testing.T) {
 				r.Close()
 			}
 			// An index without an ID may have been written by another program.
-			if refused := errors.Is(err, tensor.ErrMalformed); refused == (id == "" && name == testIndex) {
+			if refused := errors.Is(err,
+				tensor.ErrMalformed); refused == (id == "" && name == testIndex) {
 				t.Errorf("%s with the ID %q among others: %v", name, id, err)
 			}
 		}
@@ -271,11 +289,13 @@ func TestUnfinishedSets(t *testing.T) {
 		fmt.Fprintf(&journal, "rename %q %q %d\n", "."+name+".tmp-1", name, len(b))
 	}
 	journal.WriteString("end\n")
-	if err := os.WriteFile(filepath.Join(dir, "."+testIndex+".journal"), []byte(journal.String()), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "."+testIndex+".journal"),
+		[]byte(journal.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Open(index, nil)
-	if err != nil || len(r.Warnings()) != 1 || !strings.Contains(r.Warnings()[0].Error(), "tensorfile clean") {
+	if err != nil || len(r.Warnings()) != 1 ||
+		!strings.Contains(r.Warnings()[0].Error(), "tensorfile clean") {
 		t.Fatalf("with an index: %v", err)
 	}
 	r.Close()
@@ -285,7 +305,8 @@ func TestUnfinishedSets(t *testing.T) {
 	if err := os.Remove(index); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(index, nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "tensorfile clean") {
+	if _, err := Open(index, nil); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "tensorfile clean") {
 		t.Errorf("without an index: %v", err)
 	}
 	writeCheckpoint(t, dir, 5, 2)
@@ -301,7 +322,8 @@ func TestUnfinishedSets(t *testing.T) {
 func TestConcurrentAccessors(t *testing.T) {
 	dir := t.TempDir()
 	writeCheckpoint(t, dir, 5, 1)
-	for _, name := range []string{filepath.Join(dir, testIndex), filepath.Join(dir, threeShards[0]), "../../testdata/safetensors/names.safetensors"} {
+	for _, name := range []string{filepath.Join(dir, testIndex),
+		filepath.Join(dir, threeShards[0]), "../../testdata/safetensors/names.safetensors"} {
 		for _, noMap := range []bool{false, true} {
 			r, err := Open(name, &ReaderOptions{NoMap: noMap})
 			if err != nil {
@@ -336,7 +358,8 @@ func TestShardsThatAreLinks(t *testing.T) {
 		if err := os.Rename(filepath.Join(blobs, name), filepath.Join(blobs, blob)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(filepath.Join("..", "..", "blobs", blob), filepath.Join(snapshot, name)); err != nil {
+		if err := os.Symlink(filepath.Join("..", "..", "blobs", blob),
+			filepath.Join(snapshot, name)); err != nil {
 			t.Skipf("no links here: %v", err)
 		}
 	}
@@ -356,7 +379,8 @@ func TestShardsThatAreLinks(t *testing.T) {
 	if v := readCheckpoint(t, index, 5); v != 2 {
 		t.Errorf("the value is %v", v)
 	}
-	if now, err := os.ReadFile(filepath.Join(blobs, "sha0")); err != nil || string(now) != string(blob) {
+	if now, err := os.ReadFile(filepath.Join(blobs, "sha0")); err != nil ||
+		string(now) != string(blob) {
 		t.Errorf("a blob of the cache was replaced: %v", err)
 	}
 }
@@ -366,7 +390,8 @@ func TestIndexProblems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := maps.Collect(x.Metadata()); !maps.Equal(got, map[string]string{"a": "b", "n": "[1]"}) {
+	if got := maps.Collect(x.Metadata()); !maps.Equal(got,
+		map[string]string{"a": "b", "n": "[1]"}) {
 		t.Errorf("metadata %v", got)
 	}
 	if got := x.Files(); !slices.Equal(got, []string{"", "1", "2", "gone", "x\x00"}) {
@@ -385,7 +410,8 @@ func TestIndexProblems(t *testing.T) {
 		}
 		return r
 	}
-	problems := x.Compare(maps.All(map[string]*Reader{"1": shard("a", "", "new"), "2": shard(), "gone": nil}))
+	problems := x.Compare(maps.All(map[string]*Reader{"1": shard("a", "", "new"), "2": shard(),
+		"gone": nil}))
 	// "" is in 1 and not in 2, new is not in the map, b is not in 1.
 	if got := fmt.Sprint(problems); len(problems) != 4 {
 		t.Error(got)

@@ -67,7 +67,8 @@ func (h headOnly) ReadAt(p []byte, off int64) (int, error) {
 // Stream returns the bytes of a file with these tensors, for a request or a pipe,
 // and their number. Data are read as the stream is; they must stay readable and
 // unchanged until then. Close releases what is being read.
-func Stream(ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) (io.ReadCloser, int64, error) {
+func Stream(ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) (io.ReadCloser, int64, error) {
 	w := NewWriter(io.Discard, opts)
 	if err := w.AddAll(context.Background(), ts); err != nil {
 		return nil, 0, err

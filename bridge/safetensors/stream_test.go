@@ -15,14 +15,16 @@ import (
 
 func TestLoadAndSave(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.safetensors")
-	if err := Save(name, map[string]*tensor.Tensor{"b": tensor.New("other", tensor.Shape{2}, []float32{1, 2}), "a": tensor.New("", nil, []int8{3})}); err != nil {
+	if err := Save(name, map[string]*tensor.Tensor{"b": tensor.New("other", tensor.Shape{2},
+		[]float32{1, 2}), "a": tensor.New("", nil, []int8{3})}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := Load(name)
 	if err != nil || len(m) != 2 {
 		t.Fatal(m, err)
 	}
-	if v, err := tensor.View[float32](m["b"]); err != nil || !slices.Equal(v, []float32{1, 2}) || m["b"].Name != "b" {
+	if v, err := tensor.View[float32](m["b"]); err != nil || !slices.Equal(v, []float32{1, 2}) ||
+		m["b"].Name != "b" {
 		t.Error(v, err)
 	}
 	if err := Save(name, nil); err != nil {
@@ -68,7 +70,8 @@ func TestReadHeader(t *testing.T) {
 	}
 	n := headerStart + int(binary.LittleEndian.Uint64(b))
 	for k := range n {
-		if _, err := ReadHeader(bytes.NewReader(b[:k]), int64(len(b)), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, err := ReadHeader(bytes.NewReader(b[:k]), int64(len(b)), nil); !errors.Is(err,
+			io.ErrUnexpectedEOF) {
 			t.Fatalf("%d bytes: %v", k, err)
 		}
 	}
@@ -80,14 +83,17 @@ func TestReadHeader(t *testing.T) {
 		want error
 	}{
 		"a header of 2^40 bytes": {huge, 1 << 50, nil, tensor.ErrLimit},
-		"a limit":                {b, int64(len(b)), &ReaderOptions{Limits: tensor.Limits{MaxMetadata: 5}}, tensor.ErrLimit},
+		"a limit": {b, int64(len(b)),
+			&ReaderOptions{Limits: tensor.Limits{MaxMetadata: 5}}, tensor.ErrLimit},
 		"no header":              {make([]byte, 100), 100, nil, tensor.ErrMalformed},
 		"larger than the file":   {b, 100, nil, io.ErrUnexpectedEOF},
 		"a file that ends early": {b, int64(len(b)) - 1, nil, io.ErrUnexpectedEOF},
 		"an index":               {[]byte(`{"weight_map":{}}`), 17, nil, tensor.ErrLimit},
-		"a negative limit":       {b, int64(len(b)), &ReaderOptions{Limits: tensor.Limits{MaxRank: -1}}, nil},
+		"a negative limit": {b, int64(len(b)),
+			&ReaderOptions{Limits: tensor.Limits{MaxRank: -1}}, nil},
 	} {
-		if _, err := ReadHeader(bytes.NewReader(c.b), c.size, c.opts); err == nil || c.want != nil && !errors.Is(err, c.want) {
+		if _, err := ReadHeader(bytes.NewReader(c.b), c.size, c.opts); err == nil ||
+			c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 	}
@@ -112,7 +118,8 @@ func TestStream(t *testing.T) {
 	if err := iotest.TestReader(open(ts...), want.Bytes()); err != nil {
 		t.Error(err)
 	}
-	if b, err := io.ReadAll(iotest.OneByteReader(open(ts...))); err != nil || !bytes.Equal(b, want.Bytes()) {
+	if b, err := io.ReadAll(iotest.OneByteReader(open(ts...))); err != nil ||
+		!bytes.Equal(b, want.Bytes()) {
 		t.Errorf("other bytes, %v", err)
 	}
 	r := open(ts...)
@@ -128,11 +135,19 @@ func TestStream(t *testing.T) {
 		open func() (io.ReadCloser, error)
 		want error
 	}{
-		"shorter":     {func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, 3))), nil }, io.ErrUnexpectedEOF},
-		"fails":       {func() (io.ReadCloser, error) { return io.NopCloser(iotest.ErrReader(errSource)), nil }, errSource},
+		"shorter": {func() (io.ReadCloser,
+			error) {
+			return io.NopCloser(bytes.NewReader(make([]byte,
+				3))), nil
+		}, io.ErrUnexpectedEOF},
+		"fails": {func() (io.ReadCloser,
+			error) {
+			return io.NopCloser(iotest.ErrReader(errSource)), nil
+		}, errSource},
 		"cannot open": {func() (io.ReadCloser, error) { return nil, errSource }, errSource},
 	} {
-		x := &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{4}, Data: tensor.BlobFunc(4, c.open)}
+		x := &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{4},
+			Data: tensor.BlobFunc(4, c.open)}
 		r := open(x)
 		if _, err := io.Copy(io.Discard, r); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", what, err)

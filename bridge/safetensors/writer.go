@@ -112,9 +112,11 @@ func check(t *tensor.Tensor) error {
 	case rankOf(t.DType) < 0:
 		return refuse(t, tensor.ErrDType, "the format does not have %v", t.DType)
 	case !t.Order.RowMajor():
-		return refuse(t, errors.ErrUnsupported, "the order %v is not row-major (tensor.Reordered)", []int(t.Order))
+		return refuse(t, errors.ErrUnsupported,
+			"the order %v is not row-major (tensor.Reordered)", []int(t.Order))
 	case bits%8 != 0 && n%8*bits%8 != 0:
-		return refuse(t, errors.ErrUnsupported, "%v of %v is not a whole number of bytes", t.Shape, t.DType)
+		return refuse(t, errors.ErrUnsupported, "%v of %v is not a whole number of bytes",
+			t.Shape, t.DType)
 	case t.Data.Size() < 0:
 		return refuse(t, errors.ErrUnsupported, "its size is only known after decoding")
 	}
@@ -122,8 +124,9 @@ func check(t *tensor.Tensor) error {
 }
 
 func refuse(t *tensor.Tensor, class error, format string, args ...any) error {
-	return &tensor.FormatError{Format: formatName, Offset: -1, Field: fmt.Sprintf("header[%s]", tensor.Quote(t.Name)),
-		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
+	return &tensor.FormatError{Format: formatName, Offset: -1,
+		Field: fmt.Sprintf("header[%s]", tensor.Quote(t.Name)),
+		Err:   fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
 // AddAll adds tensors until one is refused or ctx ends.
@@ -173,7 +176,8 @@ func (w *Writer) Abort() {
 func (w *Writer) layout() ([]byte, int64, error) {
 	if !w.opts.KeepOrder {
 		slices.SortStableFunc(w.tensors, func(a, b *tensor.Tensor) int {
-			return cmp.Or(cmp.Compare(rankOf(b.DType), rankOf(a.DType)), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(rankOf(b.DType), rankOf(a.DType)),
+				cmp.Compare(a.Name, b.Name))
 		})
 	}
 	return w.header()
@@ -235,7 +239,8 @@ func (w *Writer) header() ([]byte, int64, error) {
 		for i, key := range slices.Sorted(maps.Keys(w.opts.Metadata)) {
 			value := w.opts.Metadata[key]
 			if !utf8.ValidString(key) || !utf8.ValidString(value) {
-				return nil, 0, fmt.Errorf("safetensors: metadata %s is not UTF-8: %w", tensor.Quote(key), errors.ErrUnsupported)
+				return nil, 0, fmt.Errorf("safetensors: metadata %s is not UTF-8: %w",
+					tensor.Quote(key), errors.ErrUnsupported)
 			}
 			b = comma(b, i)
 			b = appendString(b, key)
@@ -272,7 +277,8 @@ func (w *Writer) header() ([]byte, int64, error) {
 	}
 	n := len(b) - headerStart
 	if n > maxHeader {
-		return nil, 0, fmt.Errorf("%w: safetensors: a header of %d bytes, the format allows %d", tensor.ErrLimit, n, maxHeader)
+		return nil, 0, fmt.Errorf("%w: safetensors: a header of %d bytes, the format allows %d",
+			tensor.ErrLimit, n, maxHeader)
 	}
 	binary.LittleEndian.PutUint64(b, uint64(n))
 	total, ok := align.Add(at, int64(len(b)))
@@ -321,7 +327,8 @@ func appendString(b []byte, s string) []byte {
 }
 
 // WriteFile writes a whole file: it appears with all tensors, or not at all.
-func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err

@@ -25,15 +25,19 @@ func TestWhatTheWriterRefuses(t *testing.T) {
 	}{
 		"nil":           {nil, tensor.ErrNoTensor},
 		"the same name": {tensor.New("a", tensor.Shape{1}, []int8{1}), tensor.ErrDuplicate},
-		"reserved":      {tensor.New("__metadata__", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
-		"not UTF-8":     {tensor.New("\xff", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
-		"wrong length":  {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
-		"complex128":    {tensor.New("b", tensor.Shape{1}, []complex128{1}), tensor.ErrDType},
-		"unknown":       {&tensor.Tensor{Name: "b"}, tensor.ErrDType},
-		"sparse":        {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"}, errors.ErrUnsupported},
-		"external":      {&tensor.Tensor{Name: "b", DType: tensor.F32, External: true}, errors.ErrUnsupported},
-		"column-major":  {column, errors.ErrUnsupported},
-		"half a byte":   {&tensor.Tensor{Name: "b", DType: tensor.F4E2M1FN, Shape: tensor.Shape{3}, Data: tensor.BlobOf([]byte{1, 2})}, errors.ErrUnsupported},
+		"reserved": {tensor.New("__metadata__", tensor.Shape{1}, []int8{1}),
+			errors.ErrUnsupported},
+		"not UTF-8":    {tensor.New("\xff", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
+		"wrong length": {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
+		"complex128":   {tensor.New("b", tensor.Shape{1}, []complex128{1}), tensor.ErrDType},
+		"unknown":      {&tensor.Tensor{Name: "b"}, tensor.ErrDType},
+		"sparse": {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"},
+			errors.ErrUnsupported},
+		"external": {&tensor.Tensor{Name: "b", DType: tensor.F32, External: true},
+			errors.ErrUnsupported},
+		"column-major": {column, errors.ErrUnsupported},
+		"half a byte": {&tensor.Tensor{Name: "b", DType: tensor.F4E2M1FN,
+			Shape: tensor.Shape{3}, Data: tensor.BlobOf([]byte{1, 2})}, errors.ErrUnsupported},
 	} {
 		w := NewWriter(io.Discard, nil)
 		if err := w.Add(ok); err != nil {
@@ -61,8 +65,12 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	short := &tensor.Tensor{Name: "s", DType: tensor.U8, Shape: tensor.Shape{4},
-		Data: tensor.BlobFunc(4, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader([]byte("12"))), nil })}
-	if err := WriteFile(t.Context(), name, tensor.Of(short), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		Data: tensor.BlobFunc(4,
+			func() (io.ReadCloser, error) {
+				return io.NopCloser(bytes.NewReader([]byte("12"))), nil
+			})}
+	if err := WriteFile(t.Context(), name, tensor.Of(short), nil); !errors.Is(err,
+		io.ErrUnexpectedEOF) {
 		t.Errorf("a source that is shorter than promised: %v", err)
 	}
 	w, err := Create(name, nil)
@@ -76,7 +84,8 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := NewWriter(io.Discard, nil).AddAll(ctx, tensor.Of(short)); !errors.Is(err, context.Canceled) {
+	if err := NewWriter(io.Discard, nil).AddAll(ctx, tensor.Of(short)); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 	files, err := os.ReadDir(filepath.Dir(name))
@@ -85,9 +94,10 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// the writer fails at every byte.
+// The writer fails at every byte.
 func TestFailingWriter(t *testing.T) {
-	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)), tensor.New("b", nil, []float64{1})}
+	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)),
+		tensor.New("b", nil, []float64{1})}
 	if err := readtest.FailedWrites(func(w io.Writer) error {
 		nw := NewWriter(w, &WriterOptions{Metadata: map[string]string{"k": "v"}})
 		if err := nw.AddAll(t.Context(), tensor.Of(ts...)); err != nil {
@@ -102,7 +112,8 @@ func TestFailingWriter(t *testing.T) {
 func TestKeepOrder(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out, &WriterOptions{KeepOrder: true})
-	for _, x := range []*tensor.Tensor{tensor.New("z", tensor.Shape{1}, []uint8{1}), tensor.New("a", tensor.Shape{1}, []float64{1})} {
+	for _, x := range []*tensor.Tensor{tensor.New("z", tensor.Shape{1}, []uint8{1}),
+		tensor.New("a", tensor.Shape{1}, []float64{1})} {
 		if err := w.Add(x); err != nil {
 			t.Fatal(err)
 		}

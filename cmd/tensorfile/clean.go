@@ -77,7 +77,8 @@ func (a *app) clean(dir string, yes bool) (object, error) {
 	rows := []object{}
 	stale := false
 	for _, l := range list {
-		o := object{{"path", l.Path}, {"bytes", l.Size}, {"modified", l.ModTime.UTC().Format(time.RFC3339)}, {"state", l.State}}
+		o := object{{"path", l.Path}, {"bytes", l.Size},
+			{"modified", l.ModTime.UTC().Format(time.RFC3339)}, {"state", l.State}}
 		if l.Journal {
 			o.set("journal", true)
 		}

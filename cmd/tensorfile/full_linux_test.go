@@ -30,13 +30,15 @@ func TestFullDisk(t *testing.T) {
 			return []string{"extract", model + ".safetensors", "-o", out, "--force"}
 		}},
 		{"split safetensors", "m.safetensors.index.json", func(model, out string) []string {
-			return []string{"split", model + ".safetensors", "-o", out, "--max", "200000", "--force"}
+			return []string{"split", model + ".safetensors", "-o", out, "--max", "200000",
+				"--force"}
 		}},
 		{"split ptd", "*.ptd", func(model, out string) []string {
 			return []string{"split", model + ".ptd", "-o", out, "--max", "2000000", "--force"}
 		}},
 		{"merge", "m.safetensors", func(model, out string) []string {
-			return []string{"merge", model + ".safetensors", empty, filepath.Join(out, "m.safetensors"), "--force"}
+			return []string{"merge", model + ".safetensors", empty,
+				filepath.Join(out, "m.safetensors"), "--force"}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -48,20 +50,23 @@ func TestFullDisk(t *testing.T) {
 			do := func(model string) (int, string) {
 				var errs strings.Builder
 				args := c.args(filepath.Join(work, model, "m"), out)
-				return run(t.Context(), args, nil, &strings.Builder{}, &errs, func(string) string { return "" }), errs.String()
+				return run(t.Context(), args, nil, &strings.Builder{}, &errs,
+					func(string) string { return "" }), errs.String()
 			}
 			if status, errs := do("a"); status != statusOK {
 				t.Fatalf("exit status %d\n%s", status, errs)
 			}
 			// What extract replaces one by one fits: it takes more to fill the disk.
 			if c.name == "extract" {
-				if err := os.WriteFile(filepath.Join(out, "filler"), make([]byte, 280<<10), 0o666); err != nil {
+				if err := os.WriteFile(filepath.Join(out, "filler"), make([]byte, 280<<10),
+					0o666); err != nil {
 					t.Fatal(err)
 				}
 			}
 			before := names(out)
 			status, errs := do("b")
-			if status != statusUnreadable || !strings.Contains(errs, "no space left") || strings.Contains(errs, ".tmp-") {
+			if status != statusUnreadable || !strings.Contains(errs, "no space left") ||
+				strings.Contains(errs, ".tmp-") {
 				t.Errorf("exit status %d\n%s", status, errs)
 			}
 			files, _ := filepath.Glob(filepath.Join(out, c.file))

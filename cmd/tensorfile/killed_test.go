@@ -47,12 +47,15 @@ func models(t *testing.T, dir string) {
 		}
 		var ts []*tensor.Tensor
 		for i := range 8 {
-			ts = append(ts, tensor.New(fmt.Sprintf("t%d", i), tensor.Shape{100_000}, slices.Repeat([]byte{value}, 100_000)))
+			ts = append(ts, tensor.New(fmt.Sprintf("t%d", i), tensor.Shape{100_000},
+				slices.Repeat([]byte{value}, 100_000)))
 		}
-		if err := safetensors.WriteFile(t.Context(), filepath.Join(sub, "m.safetensors"), tensor.Of(ts...), nil); err != nil {
+		if err := safetensors.WriteFile(t.Context(), filepath.Join(sub, "m.safetensors"),
+			tensor.Of(ts...), nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := ptd.WriteFile(t.Context(), filepath.Join(sub, "m.ptd"), tensor.Of(ts...), nil); err != nil {
+		if err := ptd.WriteFile(t.Context(), filepath.Join(sub, "m.ptd"), tensor.Of(ts...),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,20 +136,24 @@ func TestKilledCommands(t *testing.T) {
 		args  []string // IN stands for the model, OUT for the directory
 		files func(dir string) []string
 	}{
-		{"extract", []string{"extract", "IN.safetensors", "-o", "OUT", "--force"}, func(dir string) []string {
-			names, _ := filepath.Glob(filepath.Join(dir, "*.npy"))
-			return names
-		}},
-		{"split safetensors", []string{"split", "IN.safetensors", "-o", "OUT", "--max", "200000", "--force"}, func(dir string) []string {
+		{"extract", []string{"extract", "IN.safetensors", "-o", "OUT", "--force"},
+			func(dir string) []string {
+				names, _ := filepath.Glob(filepath.Join(dir, "*.npy"))
+				return names
+			}},
+		{"split safetensors", []string{"split", "IN.safetensors", "-o", "OUT", "--max", "200000",
+			"--force"}, func(dir string) []string {
 			return []string{filepath.Join(dir, "m.safetensors.index.json")}
 		}},
-		{"split ptd", []string{"split", "IN.ptd", "-o", "OUT", "--max", "200000", "--force"}, func(dir string) []string {
-			names, _ := filepath.Glob(filepath.Join(dir, "*.ptd"))
-			return names
-		}},
-		{"merge", []string{"merge", "IN.safetensors", "EMPTY", "OUT/m.safetensors", "--force"}, func(dir string) []string {
-			return []string{filepath.Join(dir, "m.safetensors")}
-		}},
+		{"split ptd", []string{"split", "IN.ptd", "-o", "OUT", "--max", "200000", "--force"},
+			func(dir string) []string {
+				names, _ := filepath.Glob(filepath.Join(dir, "*.ptd"))
+				return names
+			}},
+		{"merge", []string{"merge", "IN.safetensors", "EMPTY", "OUT/m.safetensors", "--force"},
+			func(dir string) []string {
+				return []string{filepath.Join(dir, "m.safetensors")}
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := t.TempDir()
@@ -157,7 +164,8 @@ func TestKilledCommands(t *testing.T) {
 			args := func(model string) []string {
 				all := slices.Clone(c.args)
 				for i := range all {
-					all[i] = strings.NewReplacer("IN", filepath.Join(work, model, "m"), "OUT", out, "EMPTY", empty).Replace(all[i])
+					all[i] = strings.NewReplacer("IN", filepath.Join(work, model, "m"), "OUT",
+						out, "EMPTY", empty).Replace(all[i])
 				}
 				return all
 			}
@@ -199,7 +207,8 @@ func TestKilledCommands(t *testing.T) {
 				t.Error("never killed")
 			}
 			t.Logf("killed %d times: torn 0, mixed 0", kills)
-			left, err := tensorfile.Clean(t.Context(), out, &tensorfile.CleanOptions{Remove: true, Age: 1})
+			left, err := tensorfile.Clean(t.Context(), out,
+				&tensorfile.CleanOptions{Remove: true, Age: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,11 +237,13 @@ func TestVerifyUnknownDType(t *testing.T) {
 		}
 		var out, errs strings.Builder
 		getenv := func(string) string { return "" }
-		if status := run(t.Context(), []string{"verify", name}, nil, &out, &errs, getenv); status != statusFound {
+		if status := run(t.Context(), []string{"verify", name}, nil, &out, &errs,
+			getenv); status != statusFound {
 			t.Errorf("%s: exit status %d\n%s%s", dtype, status, &out, &errs)
 		}
 		out.Reset()
-		if status := run(t.Context(), []string{"ls", name}, nil, &out, &errs, getenv); status != statusOK || !strings.Contains(out.String(), dtype) {
+		if status := run(t.Context(), []string{"ls", name}, nil, &out, &errs,
+			getenv); status != statusOK || !strings.Contains(out.String(), dtype) {
 			t.Errorf("%s: exit status %d\n%s%s", dtype, status, &out, &errs)
 		}
 	}

@@ -15,7 +15,7 @@ func manCommand(a *app) *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		Hidden: true, // for those who package the program
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := makeFolder(args[0]); err != nil {
+			if err := makeDir(args[0]); err != nil {
 				a.fail(args[0], err)
 				return nil
 			}

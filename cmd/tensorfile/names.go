@@ -41,7 +41,8 @@ func safeName(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
 		c := name[i]
-		ok := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' ||
+		ok := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' ||
+			c == '_' ||
 			c == '.' && i > 0
 		if !ok {
 			if b.Len()+3 > maxFileName {
@@ -75,5 +76,6 @@ func reserved(stem string) bool {
 	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
 		return true
 	}
-	return len(s) == 4 && (strings.HasPrefix(s, "COM") || strings.HasPrefix(s, "LPT")) && '0' <= s[3] && s[3] <= '9'
+	return len(s) == 4 && (strings.HasPrefix(s, "COM") || strings.HasPrefix(s, "LPT")) &&
+		'0' <= s[3] && s[3] <= '9'
 }

@@ -18,8 +18,8 @@ func writing(name string, err error) error {
 	return &atomicfile.Error{Name: name, Err: err}
 }
 
-// makeFolder makes a folder for what is written, and those above it.
-func makeFolder(name string) error { return writing(name, os.MkdirAll(name, 0o777)) }
+// makeDir makes a directory for what is written, and those above it.
+func makeDir(name string) error { return writing(name, os.MkdirAll(name, 0o777)) }
 
 // mayWrite refuses a target that exists, unless it may be replaced.
 func mayWrite(name string, force bool) error {

@@ -31,8 +31,8 @@ func splitCommand(a *app) *cobra.Command {
 		Use:   "split FILE -o DIR --max SIZE",
 		Short: "Write a file as several of the same format, each of at most that many bytes of data",
 		Long: `Write a file as several of the same format, each of at most that many bytes of data, into
-a folder. A tensor is never split: a larger one gets a file of its own, but in a .ptd,
-whose loader wants no such thing. safetensors get the index that Hugging Face's libraries
+a directory. A tensor is never split: a larger one gets a file of its own, but in a .ptd,
+whose loader refuses that. safetensors get the index that Hugging Face's libraries
 read, .ptd the names of ExecuTorch's exporter, zTensor 2 shards and the root NAME.zt that
 is the model when it is opened, others NAME-00001-of-00003.`,
 		Args: cobra.ExactArgs(1),
@@ -77,7 +77,7 @@ func (a *app) wrote(names []string) {
 	}
 }
 
-// stem is the name of a file without folder and ending, for naming others.
+// stem is the name of a file without dir and ending, for naming others.
 func stem(name string) string {
 	base := filepath.Base(name)
 	if i := strings.LastIndexByte(name, '/'); strings.Contains(name, "://") && i >= 0 {
@@ -91,7 +91,7 @@ func stem(name string) string {
 }
 
 func (a *app) split(in *input, dir string, most int64, force bool) ([]string, error) {
-	if err := makeFolder(dir); err != nil {
+	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
 	may := func(names ...string) error {
@@ -134,8 +134,10 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		if in.sharded() {
 			delete(m, "total_size") // of the old ones
 		}
-		names, err := safetensors.WriteShards(a.ctx, name, tensor.Each(r.Tensors()), &safetensors.ShardOptions{
-			MaxSize: most, NoReplace: !force, Writer: &safetensors.WriterOptions{Metadata: m, KeepOrder: true}})
+		names, err := safetensors.WriteShards(a.ctx, name, tensor.Each(r.Tensors()),
+			&safetensors.ShardOptions{
+				MaxSize: most, NoReplace: !force, Writer: &safetensors.WriterOptions{Metadata: m,
+					KeepOrder: true}})
 		var pe *fs.PathError
 		if errors.As(err, &pe) && errors.Is(err, fs.ErrExist) {
 			err = writing(pe.Path, fmt.Errorf("%w; --force replaces it", fs.ErrExist))
@@ -148,11 +150,15 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 			if err := may(names...); err != nil {
 				return nil, err
 			}
-			return names, a.writeSet(in, base, names, func(i int, w io.Writer) error { return parts[i].Write(w, nil) })
+			return names, a.writeSet(in, base, names,
+				func(i int, w io.Writer) error {
+					return parts[i].Write(w, nil)
+				})
 		}
 	}
 	if r, ok := in.Sys().(*ztensor.Reader); ok && r.Version() == "2" {
-		old, err := matching(dir, regexp.MustCompile("^"+regexp.QuoteMeta(stem(in.name))+`-\d{5}\.zt$`))
+		old, err := matching(dir,
+			regexp.MustCompile("^"+regexp.QuoteMeta(stem(in.name))+`-\d{5}\.zt$`))
 		if err != nil {
 			return nil, err
 		}
@@ -163,8 +169,11 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		defer bar.done()
 		return ztensorShards(a.ctx, r, base+".zt", most, bar.add)
 	}
-	if caps := in.Format().Caps(); caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 || in.Format() == tensorfile.Primitiv {
-		return nil, advise("tensorfile convert to ztensor or safetensors, and split that", fmt.Errorf("%w: %v files like this one are not split", errors.ErrUnsupported, in.Format()))
+	if caps := in.Format().Caps(); caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 ||
+		in.Format() == tensorfile.Primitiv {
+		return nil, advise("tensorfile convert to ztensor or safetensors, and split that",
+			fmt.Errorf("%w: %v files like this one are not split", errors.ErrUnsupported,
+				in.Format()))
 	}
 	// Which shard each tensor goes to, by its place in the file.
 	var shard []int
@@ -207,7 +216,8 @@ func shardNames(base string, count int, ext string) (names []string) {
 }
 
 // writeSet writes files that appear together, if in no order that readers rely on.
-func (a *app) writeSet(in *input, base string, names []string, write func(i int, w io.Writer) error) error {
+func (a *app) writeSet(in *input, base string, names []string,
+	write func(i int, w io.Writer) error) error {
 	set, err := atomicfile.NewSet(base)
 	if err != nil {
 		return err

@@ -1,34 +1,33 @@
-// Package atomicfile writes files that appear whole, or not at all: into a temporary file in the folder of the target,
-// which is flushed to the disk and then renamed over it. Whatever happens before the rename, an error, a panic, a
-// process killed, power lost, leaves the target as it was; at worst a file called .NAME.tmp-RANDOM is left beside it.
+// Package atomicfile writes files that appear whole, or not at all: into a temporary
+// file in the directory of the target, which is flushed to the disk and then renamed
+// over it. Whatever happens before the rename, an error, a panic, a process killed,
+// power lost, leaves the target as it was; at worst a file .NAME.tmp-RANDOM is left next
+// to it.
 //
-// It is built for files of many gigabytes as well: space is reserved ahead of the data, and the disk begins while more
-// is written.
+// It is built for files of many gigabytes as well: space is reserved ahead of the data,
+// and the disk begins while more is written.
 package atomicfile
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode/utf8"
 )
 
-// pieceSize is how much is handed to the system at a time: larger pieces are no faster, and less steady. What is no shorter
-// than largePiece is not gathered: a copy would cost more than the call.
+// pieceSize is how much is handed to the system at a time: larger pieces are no faster,
+// and less steady. What is no shorter than largePiece is not gathered: a copy would cost
+// more than the call.
 const (
 	pieceSize  = 1 << 20
 	largePiece = 256 << 10
 )
 
-// A File is a file on its way to appear. It is for one goroutine at a time, but for WriteAt, which several may call
-// while nobody calls anything else.
+// A File is a file on its way to appear. It is for one goroutine at a time, but for
+// WriteAt, which several may call while nobody calls anything else.
 type File struct {
 	name   string // as given
 	target string // links resolved
@@ -50,10 +49,12 @@ type File struct {
 	result error
 }
 
-// Temp is the temporary file that has what was written, once Close of a piece of a Set has succeeded.
+// Temp is the temporary file that has what was written, once Close of a piece of a Set
+// has succeeded.
 func (f *File) Temp() string { return f.temp }
 
-// A hook lets tests break the disk: it is asked before each step, and its error is then the step's. Nil in earnest.
+// A hook lets tests break the disk: it is asked before each step, and its error is then
+// the step's. Nil in production.
 type hook func(step string) error
 
 func (h hook) before(step string) error {
@@ -63,9 +64,10 @@ func (h hook) before(step string) error {
 	return h(step)
 }
 
-// Create begins a file that Close will put in the place of name. Where name is a link, what it leads to is replaced,
-// not the link. An existing file keeps its permissions, and its owner where we may give files away; a new one gets those
-// that os.Create gives. It is an error if name exists and is not a regular file.
+// Create begins a file that Close will put in the place of name. Where name is a link,
+// what it leads to is replaced, not the link. An existing file keeps its permissions,
+// and its owner where we may give files away; a new one gets those that os.Create gives.
+// It is an error if name exists and is not a regular file.
 func Create(name string) (*File, error) { return create(name, nil) }
 
 func create(name string, h hook) (*File, error) {
@@ -79,7 +81,8 @@ func create(name string, h hook) (*File, error) {
 	return createAt(name, target, old, h)
 }
 
-// CreateNoFollow is Create for a name that may be a link: the link is replaced, not what it leads to.
+// CreateNoFollow is Create for a name that may be a link: the link is replaced, not what
+// it leads to.
 func CreateNoFollow(name string) (*File, error) { return createNoFollow(name, nil) }
 
 func createNoFollow(name string, h hook) (*File, error) {
@@ -100,7 +103,8 @@ func notRegular(name string, fi fs.FileInfo) error {
 		Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, fi.Mode())}
 }
 
-// createAt begins a file that replaces target, of which old is the description if it exists.
+// createAt begins a file that replaces target, of which old is the description if it
+// exists.
 func createAt(name, target string, old fs.FileInfo, h hook) (*File, error) {
 	if err := h.before("create"); err != nil {
 		return nil, wrap(name, err)
@@ -126,16 +130,18 @@ func createAt(name, target string, old fs.FileInfo, h hook) (*File, error) {
 	return w, nil
 }
 
-// NoSync leaves it to the system when the file gets to the disk: Close does not wait for that. The file still appears whole or
-// not at all to whoever looks, but when power is lost soon afterwards, what is found under its name may be neither
-// the old nor the new one.
+// NoSync leaves it to the system when the file gets to the disk: Close does not wait for
+// that. The file still appears whole or not at all to whoever looks, but when power is
+// lost soon afterwards, what is found under its name may be neither the old nor the new
+// one.
 func (f *File) NoSync() { f.noSync = true }
 
-// resolve follows the links at name, the last of which may lead to nothing yet, and returns what is to be replaced,
-// with its description if it exists.
+// resolve follows the links at name, the last of which may lead to nothing yet, and
+// returns what is to be replaced, with its description if it exists.
 func resolve(name string) (target string, old fs.FileInfo, err error) {
 	if _, base := filepath.Split(name); base == "" {
-		return "", nil, &fs.PathError{Op: "create", Path: name, Err: fmt.Errorf("%w: no file name", fs.ErrInvalid)}
+		return "", nil, &fs.PathError{Op: "create", Path: name,
+			Err: fmt.Errorf("%w: no file name", fs.ErrInvalid)}
 	}
 	target = name
 	for range 40 { // as many as Linux follows
@@ -155,64 +161,21 @@ func resolve(name string) (target string, old fs.FileInfo, err error) {
 			return "", nil, err
 		}
 		if !filepath.IsAbs(link) {
-			// Not filepath.Join of the two: if the folder is reached by links, the link's ".." is meant from its real place.
-			folder, err := filepath.EvalSymlinks(filepath.Dir(target))
+			// Not filepath.Join of the two: if the directory is reached by links, the
+			// link's ".." is relative to its real place.
+			dir, err := filepath.EvalSymlinks(filepath.Dir(target))
 			if err != nil {
 				return "", nil, err
 			}
-			link = filepath.Join(folder, link)
+			link = filepath.Join(dir, link)
 		}
 		target = link
 	}
 	return "", nil, &fs.PathError{Op: "create", Path: name, Err: errors.New("too many links")}
 }
 
-// createTemp creates .NAME.tmp-RANDOM in the folder of target.
-func createTemp(target string, perm fs.FileMode) (*os.File, error) {
-	dir, base := filepath.Split(target)
-	for {
-		temp := filepath.Join(dir, "."+shortened(base)+tempMark+strconv.FormatUint(rand.Uint64(), 36))
-		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
-		if err == nil {
-			lock(f) // so that Clean leaves it alone; where that is not possible, its age has to do
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
-	}
-}
-
-const (
-	tempMark  = ".tmp-"
-	maxRandom = 13 // digits of a uint64 to the base 36
-)
-
-// shortened cuts a file name so that hidden files can be named after it: file systems allow 255 bytes.
-func shortened(base string) string {
-	const longest = 255 - len(".") - len(tempMark) - maxRandom
-	if len(base) <= longest {
-		return base
-	}
-	cut := longest
-	for cut > 0 && !utf8.RuneStart(base[cut]) {
-		cut--
-	}
-	return base[:cut]
-}
-
-// isTemp reports whether a file name is that of a temporary file for base; base may be empty for any.
-func isTemp(name, base string) bool {
-	i := strings.LastIndex(name, tempMark)
-	if i < 2 || name[0] != '.' || base != "" && name[1:i] != shortened(base) {
-		return false
-	}
-	random := name[i+len(tempMark):]
-	_, err := strconv.ParseUint(random, 36, 64)
-	return err == nil && len(random) <= maxRandom && strings.ToLower(random) == random
-}
-
-// Write appends p to what was written. Small pieces are gathered. An error is final: everything afterwards fails with
-// it, Close too.
+// Write appends p to what was written. Small pieces are gathered. An error is final:
+// everything afterwards fails with it, Close too.
 func (f *File) Write(p []byte) (written int, err error) {
 	if err := f.usable(); err != nil {
 		return 0, err
@@ -242,8 +205,9 @@ func (f *File) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// Reserve says that the file will be n bytes long, so that its space can be found in one piece. It is a hint: the file
-// may become longer or shorter. But when the disk has no such space, the next Write fails instead of the last.
+// Reserve says that the file will be n bytes long, so that its space can be found in one
+// piece. It is a hint: the file may become longer or shorter. But when the disk has no
+// such space, the next Write fails instead of the last.
 func (f *File) Reserve(n int64) {
 	if f.usable() != nil || n <= f.reserved {
 		return
@@ -260,13 +224,15 @@ func (f *File) Reserve(n int64) {
 	}
 }
 
-// WriteAt writes p at off, which may lie beyond the end; Write goes on after the last byte that was written. Several
-// goroutines may call it at once, as long as their ranges differ.
+// WriteAt writes p at off, which may lie beyond the end; Write goes on after the last
+// byte that was written. Several goroutines may call it at once, as long as their ranges
+// differ.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	err := f.usable()
 	if err == nil && off < 0 {
-		err = &fs.PathError{Op: "writeat", Path: f.target, Err: fmt.Errorf("%w: negative offset", fs.ErrInvalid)}
+		err = &fs.PathError{Op: "writeat", Path: f.target,
+			Err: fmt.Errorf("%w: negative offset", fs.ErrInvalid)}
 	}
 	if err == nil {
 		err = f.flush()
@@ -288,9 +254,10 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Close makes the file appear under its name: whatever was written is flushed to the disk, then takes the place of the
-// target, then the folder is flushed. After an error the target is untouched and the temporary file gone; the one
-// exception is an error of the last of these steps. A second Close returns what the first did.
+// Close makes the file appear under its name: whatever was written is flushed to the
+// disk, then takes the place of the target, then the directory is flushed. After an
+// error the target is untouched and the temporary file gone; the one exception is an
+// error of the last of these steps. A second Close returns what the first did.
 func (f *File) Close() error {
 	if f.done {
 		return f.result
@@ -346,7 +313,7 @@ func (f *File) flushDir() error {
 	if err := f.hook.before("sync directory"); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(f.target))
+	return syncDir(filepath.Dir(f.target))
 }
 
 // Abort drops the file: the target stays as it was. After Close it does nothing.
@@ -387,7 +354,8 @@ const behind = 16 << 20
 // put writes p at the end.
 func (f *File) put(p []byte) (int, error) {
 	if after := f.end + int64(len(p)); after >= firstStep && after > f.reserved {
-		// An error is no matter here: the file may still fit, or be on a file system that cannot reserve.
+		// An error is no matter here: the file may still fit, or be on a file system
+		// that cannot reserve.
 		step := min(max(f.end, firstStep), largestStep)
 		if f.hook.before("reserve") == nil {
 			preallocate(f.f, f.end, step)
@@ -411,7 +379,8 @@ func (f *File) writeAt(p []byte, off int64) (int, error) {
 	if f.noSync {
 		return n, err
 	}
-	if waiting := f.waiting.Add(int64(n)); waiting >= behind && f.waiting.CompareAndSwap(waiting, 0) {
+	if waiting := f.waiting.Add(int64(n)); waiting >= behind &&
+		f.waiting.CompareAndSwap(waiting, 0) {
 		writeBehind(f.f)
 	}
 	return n, err

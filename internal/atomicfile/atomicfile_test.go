@@ -19,8 +19,8 @@ func content(n int) []byte {
 	return b
 }
 
-// wantFile fails unless the file called name holds want.
-func wantFile(t *testing.T, name string, want []byte) {
+// hasContent fails unless the file of that name holds want.
+func hasContent(t *testing.T, name string, want []byte) {
 	t.Helper()
 	got, err := os.ReadFile(name)
 	if err != nil {
@@ -31,10 +31,10 @@ func wantFile(t *testing.T, name string, want []byte) {
 	}
 }
 
-// wantAlone fails unless the names are all that is in the folder.
-func wantAlone(t *testing.T, folder string, names ...string) {
+// onlyFiles fails unless the names are all that is in the directory.
+func onlyFiles(t *testing.T, dir string, names ...string) {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,18 +43,19 @@ func wantAlone(t *testing.T, folder string, names ...string) {
 		got = append(got, e.Name())
 	}
 	if len(got) != len(names) {
-		t.Fatalf("folder holds %q, want %q", got, names)
+		t.Fatalf("the directory holds %q, want %q", got, names)
 	}
 	for i := range got {
 		if got[i] != names[i] {
-			t.Fatalf("folder holds %q, want %q", got, names)
+			t.Fatalf("the directory holds %q, want %q", got, names)
 		}
 	}
 }
 
 func TestWriteInPiecesOfAnySize(t *testing.T) {
 	whole := content(5<<20 + 123)
-	for _, size := range []int{1, 7, 4096, pieceSize - 1, pieceSize, pieceSize + 1, 3 << 20, len(whole)} {
+	for _, size := range []int{1, 7, 4096, pieceSize - 1, pieceSize, pieceSize + 1, 3 << 20,
+		len(whole)} {
 		data := whole
 		if size < 100 {
 			data = whole[:300_000]
@@ -78,8 +79,8 @@ func TestWriteInPiecesOfAnySize(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		wantFile(t, name, data)
-		wantAlone(t, dir, "f")
+		hasContent(t, name, data)
+		onlyFiles(t, dir, "f")
 	}
 }
 
@@ -96,8 +97,8 @@ func TestAbortLeavesTheTargetAlone(t *testing.T) {
 	f.Write(content(3 << 20))
 	f.Abort()
 	f.Abort()
-	wantFile(t, name, []byte("old"))
-	wantAlone(t, dir, "f")
+	hasContent(t, name, []byte("old"))
+	onlyFiles(t, dir, "f")
 	if _, err := f.Write([]byte("x")); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("Write after Abort: %v", err)
 	}
@@ -127,7 +128,7 @@ func TestAbortAfterCloseDoesNothing(t *testing.T) {
 	if _, err := f.Write([]byte("x")); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("Write after Close: %v", err)
 	}
-	wantFile(t, name, []byte("new"))
+	hasContent(t, name, []byte("new"))
 }
 
 func TestWriteAtPatchesAndWriteGoesOnAtTheEnd(t *testing.T) {
@@ -151,7 +152,7 @@ func TestWriteAtPatchesAndWriteGoesOnAtTheEnd(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantFile(t, name, []byte("count=12 tail\x00\x00\x00\x00\x00\x00\x00far!"))
+	hasContent(t, name, []byte("count=12 tail\x00\x00\x00\x00\x00\x00\x00far!"))
 }
 
 func TestParallelWriteAt(t *testing.T) {
@@ -179,6 +180,6 @@ func TestParallelWriteAt(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		wantFile(t, name, data)
+		hasContent(t, name, data)
 	}
 }

@@ -41,10 +41,10 @@ type CleanOptions struct {
 	Age time.Duration
 }
 
-// Clean lists what writers have left in a directory, journals first. With Remove it finishes
-// the sets of the journals and removes temporary files that are older than Age, that no
-// writer holds and no journal names. An error is of the directory; those of single files
-// are in the list.
+// Clean lists what writers have left in a directory, journals first. With Remove it
+// finishes the sets of the journals and removes temporary files that are older than Age,
+// that no writer holds and no journal names. An error is of the directory; those of
+// single files are in the list.
 func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, error) {
 	if opts == nil {
 		opts = &CleanOptions{}
@@ -64,7 +64,8 @@ func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, err
 		if err != nil {
 			continue // it is gone
 		}
-		l := Leftover{Path: filepath.Join(dir, name), Size: fi.Size(), ModTime: fi.ModTime(), Journal: isJournal}
+		l := Leftover{Path: filepath.Join(dir, name), Size: fi.Size(), ModTime: fi.ModTime(),
+			Journal: isJournal}
 		if !isJournal {
 			temps = append(temps, l)
 		} else if startsAsJournal(l.Path) {

@@ -21,7 +21,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 )
 
-// These tests run their own program again, as a process that can be killed. What it shall do is in the environment.
+// These tests run their own program again, as a process that can be killed. What it
+// shall do is in the environment.
 const (
 	childTask = "ATOMICFILE_CHILD" // what to do
 	childName = "ATOMICFILE_NAME"  // the target
@@ -61,7 +62,8 @@ func TestChild(t *testing.T) {
 		}
 		fmt.Println("error:", err)
 	case strings.HasPrefix(task, "set "):
-		if err := writeSet(filepath.Dir(name), "new", newSet1, killBefore(t, task[4:])); err != nil {
+		if err := writeSet(filepath.Dir(name), "new", newSet1,
+			killBefore(t, task[4:])); err != nil {
 			t.Fatal(err)
 		}
 	default: // the number of the step before which to die
@@ -90,7 +92,8 @@ func killBefore(t *testing.T, number string) hook {
 	}
 }
 
-// version is a content that tells whether it is whole: its length says which byte it consists of.
+// version is a content that tells whether it is whole: its length says which byte it
+// consists of.
 func version(v int) []byte { return bytes.Repeat([]byte{byte(v)}, 2<<20+v) }
 
 func child(t *testing.T, task, name string) (*exec.Cmd, *bytes.Buffer) {
@@ -98,7 +101,6 @@ func child(t *testing.T, task, name string) (*exec.Cmd, *bytes.Buffer) {
 	return readtest.Child(t, "TestChild", childTask+"="+task, childName+"="+name)
 }
 
-// A-41, G8, for all writers.
 func TestKilledBeforeEachStep(t *testing.T) {
 	data := content(newSize)
 	var olds, news, temps int
@@ -110,7 +112,8 @@ func TestKilledBeforeEachStep(t *testing.T) {
 		}
 		c, out := child(t, strconv.Itoa(k), name)
 		err := c.Wait()
-		if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
+		if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok ||
+			ws.Signal() != syscall.SIGKILL {
 			t.Fatalf("before step %d, %s: not killed: %v\n%s", k, step, err, out)
 		}
 		got, err := os.ReadFile(name)
@@ -129,7 +132,8 @@ func TestKilledBeforeEachStep(t *testing.T) {
 	if olds < 20 || news != 1 {
 		t.Errorf("old %d times, new %d times", olds, news)
 	}
-	t.Logf("killed %d times: old %d, new %d, torn 0, %d temporary files left", olds+news, olds, news, temps)
+	t.Logf("killed %d times: old %d, new %d, torn 0, %d temporary files left", olds+news, olds,
+		news, temps)
 }
 
 func TestSetKilledBeforeEachStep(t *testing.T) {
@@ -142,7 +146,8 @@ func TestSetKilledBeforeEachStep(t *testing.T) {
 		}
 		c, out := child(t, "set "+strconv.Itoa(k), filepath.Join(dir, setIndex))
 		err := c.Wait()
-		if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
+		if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok ||
+			ws.Signal() != syscall.SIGKILL {
 			t.Fatalf("before step %d, %s: not killed: %v\n%s", k, step, err, out)
 		}
 		readSet(t, dir)
@@ -164,15 +169,16 @@ func TestSetKilledBeforeEachStep(t *testing.T) {
 			t.Error(err)
 		}
 		if want == "old" {
-			wantAlone(t, dir, "m-1", "m-2", "m-3", setIndex)
+			onlyFiles(t, dir, "m-1", "m-2", "m-3", setIndex)
 		} else {
-			wantAlone(t, dir, "m-1", "m-4", setIndex)
+			onlyFiles(t, dir, "m-1", "m-4", setIndex)
 		}
 	}
 	if olds < 10 || news < 8 {
 		t.Errorf("old %d times, new %d times", olds, news)
 	}
-	t.Logf("killed %d times: old %d, new %d, mixed 0, %d journals finished", olds+news, olds, news, journals)
+	t.Logf("killed %d times: old %d, new %d, mixed 0, %d journals finished", olds+news, olds,
+		news, journals)
 }
 
 func TestKilledAtAnyTime(t *testing.T) {
@@ -220,14 +226,15 @@ func TestLimitOnTheSizeOfFiles(t *testing.T) {
 	if err := c.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if want := syscall.EFBIG.Error(); !strings.Contains(out.String(), "error:") || !strings.Contains(out.String(), want) {
+	if want := syscall.EFBIG.Error(); !strings.Contains(out.String(), "error:") ||
+		!strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%s", want, out)
 	}
-	wantFile(t, name, []byte("old"))
-	wantAlone(t, dir, "f")
+	hasContent(t, name, []byte("old"))
+	onlyFiles(t, dir, "f")
 }
 
-// A-41, G9: ENOSPC of a real disk.
+// ENOSPC of a real disk.
 func TestFullDisk(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		t.Skip("needs root and Linux to make a small disk")
@@ -262,16 +269,17 @@ func TestFullDisk(t *testing.T) {
 				}
 				return f.Close()
 			}()
-			if fits := size < 512<<10; fits != (err == nil) || !fits && !errors.Is(err, syscall.ENOSPC) {
+			if fits := size < 512<<10; fits != (err == nil) || !fits &&
+				!errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("%d bytes, reserve %v: %v", size, reserve, err)
 			} else if fits {
-				wantFile(t, name, content(size))
+				hasContent(t, name, content(size))
 				if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
 					t.Fatal(err)
 				}
 			}
-			wantFile(t, name, []byte("old"))
-			wantAlone(t, dir, "f")
+			hasContent(t, name, []byte("old"))
+			onlyFiles(t, dir, "f")
 		}
 	}
 }

@@ -7,9 +7,10 @@ import (
 	"os"
 )
 
-// An Extension is what is being written behind the end of a file that exists, of which not a byte changes. For formats
-// whose last bytes say where everything is: a file that was cut off within an extension is what it was once it is
-// truncated to its old length, and Abort and an error of Close do that. It is for one goroutine at a time.
+// An Extension is what is being written after the end of a file that exists, of which
+// not a byte changes. For formats whose last bytes say where everything is: a file that
+// was cut off within an extension is what it was once it is truncated to its old length,
+// and Abort and an error of Close do that. It is for one goroutine at a time.
 type Extension struct {
 	f    *os.File
 	name string
@@ -22,22 +23,26 @@ type Extension struct {
 	result     error
 }
 
-// Extend begins to write behind the end of the regular file of that name, or the one that a link of that name leads to.
+// Extend begins to write after the end of the regular file of that name, or the one that
+// a link of that name leads to.
 func Extend(name string) (*Extension, error) { return extend(name, nil) }
 
 func extend(name string, h hook) (*Extension, error) {
 	if fi, err := os.Stat(name); err != nil {
 		return nil, err
 	} else if !fi.Mode().IsRegular() { // asked before it is opened: opening a pipe waits
-		return nil, &fs.PathError{Op: "extend", Path: name, Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, fi.Mode())}
+		return nil, &fs.PathError{Op: "extend", Path: name,
+			Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, fi.Mode())}
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0) // never over what somebody else writes meanwhile
+	// Appending, so that nothing that another process writes meanwhile is overwritten.
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return nil, err
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
-		err = &fs.PathError{Op: "extend", Path: name, Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, fi.Mode())}
+		err = &fs.PathError{Op: "extend", Path: name,
+			Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, fi.Mode())}
 	}
 	if err != nil {
 		f.Close()
@@ -70,7 +75,8 @@ func (e *Extension) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// Sync returns when all that was written is on the disk. What makes the rest valid is to be written after it.
+// Sync returns when all that was written is on the disk. What makes the rest valid is to
+// be written after it.
 func (e *Extension) Sync() error {
 	if err := e.usable(); err != nil {
 		return err
@@ -92,11 +98,13 @@ func (e *Extension) sync() error {
 	return err
 }
 
-// alone wants the file to end where we left it.
+// alone checks that the file still ends where the last write ended.
 func (e *Extension) alone() error {
 	fi, err := e.f.Stat()
 	if err == nil && fi.Size() != e.end {
-		err = &fs.PathError{Op: "extend", Path: e.name, Err: fmt.Errorf("%w: it has %d bytes, not %d: somebody else writes to it", errChanged, fi.Size(), e.end)}
+		err = &fs.PathError{Op: "extend", Path: e.name,
+			Err: fmt.Errorf("%w: it has %d bytes, not %d: somebody else writes to it",
+				errChanged, fi.Size(), e.end)}
 	}
 	return err
 }
@@ -104,8 +112,8 @@ func (e *Extension) alone() error {
 // errChanged keeps Abort from cutting off what others wrote.
 var errChanged = errors.New("the file has changed")
 
-// Close completes the extension: everything is on the disk. After an error the file is as it was, as far as the disk
-// lets it. A second Close returns what the first did.
+// Close completes the extension: everything is on the disk. After an error the file is
+// as it was, as far as the disk lets it. A second Close returns what the first did.
 func (e *Extension) Close() error {
 	if e.done {
 		return e.result

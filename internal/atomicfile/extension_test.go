@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// extended writes data behind the end of the file of that name, in pieces of all sizes.
+// extended writes data after the end of the file of that name, in pieces of all sizes.
 func extended(name string, data []byte, h hook) error {
 	e, err := extend(name, h)
 	if err != nil {
@@ -43,10 +43,14 @@ func TestExtensionsAreThereWholeOrNotAtAll(t *testing.T) {
 	}
 	old()
 	var all []string
-	if err := extended(name, data, func(step string) error { all = append(all, step); return nil }); err != nil {
+	if err := extended(name, data, func(step string) error {
+		all = append(all,
+			step)
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
-	wantFile(t, name, append([]byte("old"), append(data, "end"...)...))
+	hasContent(t, name, append([]byte("old"), append(data, "end"...)...))
 	for k, step := range all {
 		t.Run(fmt.Sprint(k, " ", step), func(t *testing.T) {
 			old()
@@ -60,7 +64,7 @@ func TestExtensionsAreThereWholeOrNotAtAll(t *testing.T) {
 			if !errors.Is(err, errDisk) {
 				t.Fatal(err)
 			}
-			wantFile(t, name, []byte("old"))
+			hasContent(t, name, []byte("old"))
 		})
 	}
 }
@@ -76,7 +80,7 @@ func TestExtensionsThatAreGivenUpLeaveTheFileAsItWas(t *testing.T) {
 	}
 	e.Write(content(2 * pieceSize))
 	e.Abort()
-	wantFile(t, name, []byte("old"))
+	hasContent(t, name, []byte("old"))
 	if _, err := e.Write([]byte{1}); !errors.Is(err, fs.ErrClosed) {
 		t.Error(err)
 	}
@@ -85,7 +89,8 @@ func TestExtensionsThatAreGivenUpLeaveTheFileAsItWas(t *testing.T) {
 	}
 }
 
-// Of two who write to one file, neither cuts off what the other wrote, and one learns of it.
+// Of two who write to one file, neither cuts off what the other wrote, and one learns of
+// it.
 func TestExtensionsOfOneFileByTwo(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
@@ -102,7 +107,7 @@ func TestExtensionsOfOneFileByTwo(t *testing.T) {
 	if err := e.Close(); !errors.Is(err, errChanged) {
 		t.Error(err)
 	}
-	wantFile(t, name, []byte("oldtheirsend"))
+	hasContent(t, name, []byte("oldtheirsend"))
 }
 
 func TestOnlyRegularFilesAreExtended(t *testing.T) {

@@ -14,8 +14,9 @@ import (
 )
 
 // A journal lists what makes a set of written pieces the set of its directory. Read from
-// a file it is untrusted: it renames temporary files to the names that they were made for
-// and removes files named like the index, all of its own directory, and nothing else.
+// a file it is untrusted: it renames temporary files to the names that they were made
+// for and removes files named like the index, all of its own directory, and nothing
+// else.
 //
 //	tensorfile journal 1
 //	index "model.safetensors.index.json"
@@ -41,7 +42,8 @@ const (
 	maxJournalSize = 16 << 20
 )
 
-// errIncomplete is what a journal is whose writer did not complete it: nothing was renamed.
+// errIncomplete is what a journal is whose writer did not complete it: nothing was
+// renamed.
 var errIncomplete = errors.New("the journal is not complete")
 
 // journalName is where the journal of a set is.
@@ -60,13 +62,15 @@ type UnfinishedError struct {
 func (e *UnfinishedError) Error() string {
 	dir := filepath.Clean(e.Dir)
 	if e.Busy {
-		return fmt.Sprintf("another process is replacing the files of %s in %s: try again later", strconv.Quote(e.Index), strconv.Quote(dir))
+		return fmt.Sprintf("another process is replacing the files of %s in %s: try again later",
+			strconv.Quote(e.Index), strconv.Quote(dir))
 	}
 	return fmt.Sprintf("replacing the files of %s was interrupted: 'tensorfile clean --yes %s' completes it", strconv.Quote(e.Index), strconv.Quote(dir))
 }
 
-// Unfinished returns an *UnfinishedError if there is a journal of the set whose index has
-// that name, else nil. An index that exists is whole nevertheless, together with its set.
+// Unfinished returns an *UnfinishedError if there is a journal of the set whose index
+// has that name, else nil. An index that exists is whole nevertheless, together with its
+// set.
 func Unfinished(index string) error {
 	dir, base := filepath.Split(index)
 	fi, err := os.Lstat(journalName(dir, base))
@@ -155,7 +159,8 @@ func (j *journal) valid() error {
 	}
 	seen := map[string]bool{}
 	for i, r := range j.renames {
-		if !isBase(r.from) || !isBase(r.to) || !isTemp(r.from, r.to) || isTemp(r.to, "") || seen[r.to] {
+		if !isBase(r.from) || !isBase(r.to) || !isTemp(r.from, r.to) || isTemp(r.to, "") ||
+			seen[r.to] {
 			return fmt.Errorf("the journal renames %q to %q", r.from, r.to)
 		}
 		if r.to == j.index && i != len(j.renames)-1 {
@@ -175,7 +180,8 @@ func (j *journal) valid() error {
 func (j *journal) check() error {
 	for _, r := range j.renames {
 		if !isRegular(filepath.Join(j.dir, r.from), r.size) {
-			return fmt.Errorf("%s: %w or has changed", filepath.Join(j.dir, r.from), fs.ErrNotExist)
+			return fmt.Errorf("%s: %w or has changed", filepath.Join(j.dir, r.from),
+				fs.ErrNotExist)
 		}
 	}
 	return nil
@@ -189,8 +195,8 @@ func isRegular(name string, size int64) bool {
 // errLost is that pieces of a set are gone, so that it cannot be completed.
 var errLost = errors.New("the set cannot be completed")
 
-// finish does what the journal lists, as far as it is not yet done. It may be called again
-// after it failed, and after it succeeded.
+// finish does what the journal lists, as far as it is not yet done. It may be called
+// again after it failed, and after it succeeded.
 func (j *journal) finish(h hook, sync bool) error {
 	last := j.renames[len(j.renames)-1]
 	pending := j.renames[:0:0]
@@ -206,10 +212,11 @@ func (j *journal) finish(h hook, sync bool) error {
 		if err := h.before("sync directory"); err != nil || !sync {
 			return err
 		}
-		return syncFolder(filepath.Clean(j.dir))
+		return syncDir(filepath.Clean(j.dir))
 	}
 	if last.to == j.index && len(pending) > 1 && slices.Contains(pending, last) {
-		// From here on readers find no set; the disk must know that before it knows a piece.
+		// From here on readers find no set; the disk must know that before it knows a
+		// piece.
 		if err := j.removeFile(last.to, h); err != nil {
 			return err
 		}
@@ -223,7 +230,8 @@ func (j *journal) finish(h hook, sync bool) error {
 				return err
 			}
 		}
-		if err := rename(filepath.Join(j.dir, r.from), filepath.Join(j.dir, r.to), h, inUse, patience); err != nil {
+		if err := rename(filepath.Join(j.dir, r.from), filepath.Join(j.dir, r.to), h, inUse,
+			patience); err != nil {
 			return err
 		}
 	}
@@ -256,7 +264,10 @@ func (j *journal) removeFile(name string, h hook) error {
 
 // writeJournal writes the journal, flushed and locked, when there is no other one.
 func (s *Set) writeJournal(j *journal) (*os.File, error) {
-	f, err := createLocked(j.name(), func() error { return finishPending(filepath.Join(j.dir, j.index)) })
+	f, err := createLocked(j.name(), func() error {
+		return finishPending(filepath.Join(j.dir,
+			j.index))
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +280,7 @@ func (s *Set) writeJournal(j *journal) (*os.File, error) {
 		}
 		if err == nil {
 			if err = s.hook.before("sync directory"); err == nil {
-				err = syncFolder(filepath.Clean(j.dir))
+				err = syncDir(filepath.Clean(j.dir))
 			}
 		}
 	}
@@ -325,8 +336,8 @@ func removeLocked(f *os.File) error {
 	return nil
 }
 
-// finishPending finishes what another writer of the set has left, if there is anything. A
-// set that cannot be completed is given up: whoever calls this replaces it.
+// finishPending finishes what another writer of the set has left, if there is anything.
+// A set that cannot be completed is given up: whoever calls this replaces it.
 func finishPending(index string) error {
 	dir, base := filepath.Split(index)
 	name := journalName(dir, base)

@@ -11,7 +11,8 @@ import (
 // errHeld is that another process, or another part of this one, has the file locked.
 var errHeld = errors.New("the file is in use")
 
-// closeBeforeRemove: an open file can be removed, and so its lock protects it to the end.
+// closeBeforeRemove: an open file can be removed, and so its lock protects it to the
+// end.
 const closeBeforeRemove = false
 
 // lock locks a file until it is closed, or the process ends.
@@ -42,7 +43,8 @@ func tryLock(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || lock(f) != nil || !isSame(f, name) {
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || lock(f) != nil ||
+		!isSame(f, name) {
 		f.Close()
 		return nil, errHeld
 	}

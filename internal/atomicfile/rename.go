@@ -9,16 +9,18 @@ import (
 // patience is how long others may keep what we need to replace.
 const patience = 2 * time.Second
 
-// Rename gives a file that Create made another name in the same folder, for good: whatever has that name is replaced.
+// Rename gives a file that Create made another name in the same directory, for good:
+// whatever has that name is replaced.
 func Rename(old, name string) error {
 	if err := rename(old, name, nil, inUse, patience); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(name))
+	return syncDir(filepath.Dir(name))
 }
 
-// rename moves temp over target. On windows that is refused while somebody has one of them open, if only a virus scanner
-// that looks at the new file: it is tried again for that long.
+// rename moves temp over target. On windows that is refused while somebody has one of
+// them open, if only a virus scanner that looks at the new file: it is tried again for
+// that long.
 func rename(temp, target string, h hook, inUse func(error) bool, patience time.Duration) error {
 	wait := 5 * time.Millisecond
 	for deadline := time.Now().Add(patience); ; {

@@ -16,9 +16,9 @@ import (
 //
 // All pieces are written under temporary names. Commit writes a journal of the renames,
 // removes the old index, renames the pieces, the index last, and removes the journal.
-// Killed before the journal is complete, a writer leaves the old set and temporary files;
-// killed later, it leaves the journal, and whoever writes the set next, or Clean, finishes
-// the work. While there is an index, it and all pieces belong to the same set.
+// Killed before the journal is complete, a writer leaves the old set and temporary
+// files; killed later, it leaves the journal, and whoever writes the set next, or Clean,
+// finishes the work. While there is an index, it and all pieces belong to the same set.
 type Set struct {
 	dir, index string
 	files      []*File
@@ -35,7 +35,8 @@ func NewSet(index string) (*Set, error) { return newSet(index, nil) }
 func newSet(index string, h hook) (*Set, error) {
 	dir, base := filepath.Split(index)
 	if !isBase(base) {
-		return nil, &fs.PathError{Op: "create", Path: index, Err: fmt.Errorf("%w: no file name", fs.ErrInvalid)}
+		return nil, &fs.PathError{Op: "create", Path: index,
+			Err: fmt.Errorf("%w: no file name", fs.ErrInvalid)}
 	}
 	if err := finishPending(index); err != nil {
 		return nil, wrap(index, err)
@@ -65,7 +66,8 @@ func (s *Set) check(name string) error {
 	err := fs.ErrInvalid
 	switch {
 	case isTemp(name, "") || !isBase(name):
-	case slices.ContainsFunc(s.files, func(f *File) bool { return filepath.Base(f.target) == name }):
+	case slices.ContainsFunc(s.files,
+		func(f *File) bool { return filepath.Base(f.target) == name }):
 		err = fs.ErrExist
 	default:
 		return nil
@@ -75,16 +77,17 @@ func (s *Set) check(name string) error {
 
 // isBase reports whether name is that of a file in a directory, on every system.
 func isBase(name string) bool {
-	return name != "" && name != "." && name != ".." && filepath.Base(name) == name && filepath.IsLocal(name)
+	return name != "" && name != "." && name != ".." && filepath.Base(name) == name &&
+		filepath.IsLocal(name)
 }
 
-// Obsolete names files of the directory that the set replaces without a successor: Commit
-// removes them after the renames. Their names begin as that of the index does, up to its
-// first dot. Names of pieces, and of files that do not exist, do no harm.
+// Obsolete names files of the directory that the set replaces without a successor:
+// Commit removes them after the renames. Their names begin as that of the index does, up
+// to its first dot. Names of pieces, and of files that do not exist, do no harm.
 func (s *Set) Obsolete(names ...string) { s.obsolete = append(s.obsolete, names...) }
 
-// NoSync leaves it to the system when the pieces created afterwards, and the renames, get
-// to the disk. See File.NoSync.
+// NoSync leaves it to the system when the pieces created afterwards, and the renames,
+// get to the disk. See File.NoSync.
 func (s *Set) NoSync() { s.noSync = true }
 
 // Commit makes all pieces appear. After an error before the renames, the old set is
@@ -130,7 +133,8 @@ func (s *Set) journal() (*journal, error) {
 	var last []renaming
 	for _, f := range s.files {
 		if !f.done || f.result != nil {
-			return nil, fmt.Errorf("%s was not completed: %w", f.target, errors.Join(f.result, f.err))
+			return nil, fmt.Errorf("%s was not completed: %w", f.target,
+				errors.Join(f.result, f.err))
 		}
 		// A piece that was complete long ago is young again when it is no longer locked.
 		now := time.Now()
@@ -157,7 +161,8 @@ func (s *Set) journal() (*journal, error) {
 	return j, j.valid()
 }
 
-// Abort drops what was written: the old set stays as it was. After Commit it does nothing.
+// Abort drops what was written: the old set stays as it was. After Commit it does
+// nothing.
 func (s *Set) Abort() {
 	if s.done {
 		return

@@ -50,8 +50,8 @@ func writeSet(dir, version string, names []string, h hook) error {
 	return s.Commit()
 }
 
-// readSet returns the version of the set of dir, "" if there is no index, and fails where
-// a piece is of another version.
+// readSet returns the version of the set of dir, "" if there is no index, and fails
+// where a piece is of another version.
 func readSet(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, setIndex))
@@ -77,14 +77,18 @@ func setSteps(t *testing.T) (steps []string) {
 	if err := writeSet(dir, "old", oldSet, nil); err != nil {
 		t.Fatal(err)
 	}
-	err := writeSet(dir, "new", newSet1, func(step string) error { steps = append(steps, step); return nil })
+	err := writeSet(dir, "new", newSet1, func(step string) error {
+		steps = append(steps,
+			step)
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v := readSet(t, dir); v != "new" {
 		t.Fatalf("version %q", v)
 	}
-	wantAlone(t, dir, "m-1", "m-4", setIndex)
+	onlyFiles(t, dir, "m-1", "m-4", setIndex)
 	return steps
 }
 
@@ -112,7 +116,8 @@ func finishSet(t *testing.T, dir string, byClean bool) {
 
 func TestSetFailsAtEveryStep(t *testing.T) {
 	all := setSteps(t)
-	for _, want := range []string{"create", "write", "sync", "close", "journal", "remove", "rename", "sync directory", "remove journal"} {
+	for _, want := range []string{"create", "write", "sync", "close", "journal", "remove",
+		"rename", "sync directory", "remove journal"} {
 		if !slices.Contains(all, want) {
 			t.Errorf("no step %q among %q", want, all)
 		}
@@ -138,7 +143,7 @@ func TestSetFailsAtEveryStep(t *testing.T) {
 			t.Errorf("step %d, %s: version %q, and no journal", k, step, got)
 		}
 		if pending == nil {
-			wantAlone(t, dir, "m-1", "m-2", "m-3", setIndex)
+			onlyFiles(t, dir, "m-1", "m-2", "m-3", setIndex)
 			continue
 		}
 		if !errors.As(pending, &unfinished) || unfinished.Busy {
@@ -148,7 +153,7 @@ func TestSetFailsAtEveryStep(t *testing.T) {
 		if got := readSet(t, dir); got != "new" {
 			t.Errorf("step %d, %s: version %q when finished", k, step, got)
 		}
-		wantAlone(t, dir, "m-1", "m-4", setIndex)
+		onlyFiles(t, dir, "m-1", "m-4", setIndex)
 	}
 }
 
@@ -170,7 +175,7 @@ func TestSetsOfManyWriters(t *testing.T) {
 	if readSet(t, dir) == "" {
 		t.Error("no index")
 	}
-	wantAlone(t, dir, "m-1", "m-4", setIndex)
+	onlyFiles(t, dir, "m-1", "m-4", setIndex)
 }
 
 func TestSetAborted(t *testing.T) {
@@ -200,7 +205,7 @@ func TestSetAborted(t *testing.T) {
 	if readSet(t, dir) != "old" {
 		t.Error("the old set is gone")
 	}
-	wantAlone(t, dir, "m-1", "m-2", "m-3", setIndex)
+	onlyFiles(t, dir, "m-1", "m-2", "m-3", setIndex)
 }
 
 func TestSetNames(t *testing.T) {
@@ -274,9 +279,10 @@ func TestJournalsAreUntrusted(t *testing.T) {
 		if err := finishPending(filepath.Join(dir, "m")); err == nil {
 			t.Errorf("%s: done", name)
 		}
-		wantAlone(t, dir, ".m.journal", ".m.tmp-1", ".x.tmp-1", ".y.tmp-1", "m", "secret", "x")
+		onlyFiles(t, dir, ".m.journal", ".m.tmp-1", ".x.tmp-1", ".y.tmp-1", "m", "secret", "x")
 		list, err := Clean(t.Context(), dir, &CleanOptions{Remove: true, Age: 1})
-		if (err != nil || len(list) != 4 || list[0].Err == nil || list[1].State != Named) && name != "another file" {
+		if (err != nil || len(list) != 4 || list[0].Err == nil || list[1].State != Named) &&
+			name != "another file" {
 			t.Errorf("%s: %+v, %v", name, list, err)
 		}
 	}
@@ -289,15 +295,15 @@ func TestIncompleteJournalsRenameNothing(t *testing.T) {
 		if err := finishPending(filepath.Join(dir, "m")); err != nil {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
-		wantAlone(t, dir, ".m.tmp-1", "m", "m-2")
-		wantFile(t, filepath.Join(dir, "m"), []byte("m"))
+		onlyFiles(t, dir, ".m.tmp-1", "m", "m-2")
+		hasContent(t, filepath.Join(dir, "m"), []byte("m"))
 	}
 	dir := journalFor(t, whole, ".m.tmp-1", "m", "m-2")
 	if err := finishPending(filepath.Join(dir, "m")); err != nil {
 		t.Fatal(err)
 	}
-	wantAlone(t, dir, "m")
-	wantFile(t, filepath.Join(dir, "m"), []byte(".m.tmp-1"))
+	onlyFiles(t, dir, "m")
+	hasContent(t, filepath.Join(dir, "m"), []byte(".m.tmp-1"))
 }
 
 // A set that lost a piece cannot be completed: whoever replaces it starts anew.
@@ -308,16 +314,17 @@ func TestSetsThatLostAPiece(t *testing.T) {
 	if err != nil || len(list) != 1 || !errors.Is(list[0].Err, errLost) {
 		t.Errorf("%+v, %v", list, err)
 	}
-	wantAlone(t, dir, "other")
+	onlyFiles(t, dir, "other")
 	dir = journalFor(t, text, ".m.tmp-1", "other")
 	if err := finishPending(filepath.Join(dir, "m")); err != nil {
 		t.Error(err)
 	}
-	wantAlone(t, dir, "other")
+	onlyFiles(t, dir, "other")
 }
 
 func TestASingleFileDoesNotPrecedeAJournal(t *testing.T) {
-	dir := journalFor(t, "tensorfile journal 1\nindex \"m\"\nrename \".m.tmp-1\" \"m\" 8\nend\n", ".m.tmp-1")
+	dir := journalFor(t, "tensorfile journal 1\nindex \"m\"\nrename \".m.tmp-1\" \"m\" 8\nend\n",
+		".m.tmp-1")
 	name := filepath.Join(dir, "m")
 	f, err := Create(name)
 	if err != nil {
@@ -328,8 +335,8 @@ func TestASingleFileDoesNotPrecedeAJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	finishSet(t, dir, true)
-	wantFile(t, name, []byte("newest"))
-	wantAlone(t, dir, "m")
+	hasContent(t, name, []byte("newest"))
+	onlyFiles(t, dir, "m")
 }
 
 func TestClean(t *testing.T) {
@@ -392,7 +399,8 @@ func TestClean(t *testing.T) {
 			t.Errorf("remove %v: %v", remove, got)
 		}
 	}
-	if _, err := Clean(t.Context(), filepath.Join(dir, "missing"), nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Clean(t.Context(), filepath.Join(dir, "missing"), nil); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -405,7 +413,8 @@ func FuzzJournal(f *testing.F) {
 			return
 		}
 		again, err := parseJournal("dir", j.marshal())
-		if err != nil || !slices.Equal(j.renames, again.renames) || !slices.Equal(j.remove, again.remove) {
+		if err != nil || !slices.Equal(j.renames, again.renames) ||
+			!slices.Equal(j.remove, again.remove) {
 			t.Errorf("%v, %v, %v", j, again, err)
 		}
 		for _, r := range j.renames {

@@ -13,7 +13,7 @@ func inherit(f *os.File, old fs.FileInfo) error {
 	return nil
 }
 
-func syncFolder(string) error { return nil }
+func syncDir(string) error { return nil }
 
 func inUse(error) bool { return false }
 

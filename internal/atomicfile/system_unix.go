@@ -17,9 +17,12 @@ func inherit(f *os.File, old fs.FileInfo) error {
 		if err != nil {
 			return err
 		}
-		if have, ok := fi.Sys().(*syscall.Stat_t); ok && (have.Uid != want.Uid || have.Gid != want.Gid) {
-			if f.Chown(int(want.Uid), int(want.Gid)) != nil && have.Gid != want.Gid && f.Chown(-1, int(want.Gid)) != nil {
-				// The permissions of the old group are not for ours: it gets what everybody has.
+		if have, ok := fi.Sys().(*syscall.Stat_t); ok &&
+			(have.Uid != want.Uid || have.Gid != want.Gid) {
+			if f.Chown(int(want.Uid), int(want.Gid)) != nil && have.Gid != want.Gid &&
+				f.Chown(-1, int(want.Gid)) != nil {
+				// The permissions of the old group are not for ours: it gets what
+				// everybody has.
 				perm = perm&^0o070 | perm&0o007<<3
 			}
 		}
@@ -27,12 +30,13 @@ func inherit(f *os.File, old fs.FileInfo) error {
 	return f.Chmod(perm) // after chown; and past the umask
 }
 
-// syncFolder flushes the folder, so that the rename survives a loss of power. Some file systems cannot.
-func syncFolder(name string) error {
+// syncDir flushes the directory, so that the rename survives a loss of power. Some
+// file systems cannot.
+func syncDir(name string) error {
 	d, err := os.Open(name)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return nil // one may write into folders that one must not read
+			return nil // one may write into directories that one must not read
 		}
 		return err
 	}
@@ -47,5 +51,6 @@ func syncFolder(name string) error {
 func inUse(error) bool { return false }
 
 func noSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		errors.Is(err, syscall.EFBIG)
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// write writes a file with that content in one go.
+// write writes a file with that content at once.
 func write(t *testing.T, name, content string) {
 	t.Helper()
 	f, err := Create(name)
@@ -99,7 +99,7 @@ func TestRootKeepsTheOwner(t *testing.T) {
 	if got := mode(t, name); got != 0o640 {
 		t.Errorf("mode %v", got)
 	}
-	wantFile(t, name, []byte("new"))
+	hasContent(t, name, []byte("new"))
 }
 
 func TestLinksAreFollowed(t *testing.T) {
@@ -109,7 +109,7 @@ func TestLinksAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := t.TempDir() // a folder that is reached by a link, and whose ".." is not that of the link
+	other := t.TempDir() // a directory that is reached by a link, and whose ".." is not that of the link
 	for _, d := range []string{"real", "real/deep"} {
 		if err := os.Mkdir(filepath.Join(other, d), 0o777); err != nil {
 			t.Fatal(err)
@@ -117,7 +117,8 @@ func TestLinksAreFollowed(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		// build makes links in dir and returns the name to write, and the file that must change.
+		// build makes links in dir and returns the name to write, and the file that must
+		// change.
 		build func(dir string) (name, target string)
 	}{
 		{"a relative link", func(dir string) (string, string) {
@@ -134,11 +135,11 @@ func TestLinksAreFollowed(t *testing.T) {
 			}
 			return dir + "/l3", dir + "/target"
 		}},
-		{"a link in a folder that is a link", func(dir string) (string, string) {
-			link(other+"/real/deep", dir+"/folder")
+		{"a link in a directory that is a link", func(dir string) (string, string) {
+			link(other+"/real/deep", dir+"/dir")
 			os.Remove(other + "/real/deep/link")
 			link("../target", other+"/real/deep/link")
-			return dir + "/folder/link", other + "/real/target"
+			return dir + "/dir/link", other + "/real/target"
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -150,15 +151,20 @@ func TestLinksAreFollowed(t *testing.T) {
 					}
 				}
 				write(t, name, "new")
-				if mode := func() fs.FileMode { fi, _ := os.Lstat(name); return fi.Mode() }(); mode&fs.ModeSymlink == 0 {
+				if mode := func() fs.FileMode {
+					fi,
+						_ := os.Lstat(name)
+					return fi.Mode()
+				}(); mode&fs.ModeSymlink == 0 {
 					t.Error("the link was replaced")
 				}
-				wantFile(t, target, []byte("new"))
+				hasContent(t, target, []byte("new"))
 				if old != "" && mode(t, target) != 0o604 {
 					t.Errorf("mode %v", mode(t, target))
 				}
-				if temps, _ := filepath.Glob(filepath.Join(filepath.Dir(target), ".*.tmp-*")); len(temps) != 0 {
-					t.Errorf("left behind: %q", temps)
+				if temps, _ := filepath.Glob(filepath.Join(filepath.Dir(target),
+					".*.tmp-*")); len(temps) != 0 {
+					t.Errorf("left: %q", temps)
 				}
 				os.Remove(target)
 			}
@@ -181,7 +187,8 @@ func TestPipesAndDevicesAreNotReplaced(t *testing.T) {
 	if err := os.Symlink("/dev/null", filepath.Join(dir, "null")); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{fifo, filepath.Join(dir, "null"), "/dev/null", "/dev/full", dir} {
+	for _, name := range []string{fifo, filepath.Join(dir, "null"), "/dev/null", "/dev/full",
+		dir} {
 		if f, err := Create(name); !errors.Is(err, fs.ErrInvalid) {
 			if f != nil {
 				f.Abort()

@@ -7,15 +7,16 @@ import (
 	"syscall"
 )
 
-// inherit does nothing: access is inherited from the folder, and a target that is read-only cannot be replaced.
+// inherit does nothing: access is inherited from the directory, and a target that is
+// read-only cannot be replaced.
 func inherit(*os.File, fs.FileInfo) error { return nil }
 
-// syncFolder does nothing: windows flushes no folders.
-func syncFolder(string) error { return nil }
+// syncDir does nothing: windows flushes no directories.
+func syncDir(string) error { return nil }
 
 const errSharingViolation = syscall.Errno(32)
 
-// inUse tells errors that pass when another process closes the file.
+// inUse reports errors that pass when another process closes the file.
 func inUse(err error) bool {
 	return errors.Is(err, syscall.ERROR_ACCESS_DENIED) || errors.Is(err, errSharingViolation)
 }
