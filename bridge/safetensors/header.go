@@ -151,9 +151,7 @@ func parse(b []byte, dataSize int64, limits tensor.Limits) (*header, error) {
 				limits.MaxTensors)
 		}
 		h.entries = append(h.entries, entry{name: le.String(name), at: at})
-		if e := &h.entries[len(h.entries)-1]; !h.predicted(s, e, limits) {
-			h.scanEntry(s, e, limits)
-		}
+		h.scanEntry(s, &h.entries[len(h.entries)-1], limits)
 	}
 	if s.peek(); s.err == nil && s.i < len(body) {
 		s.fail(s.i, "header", "bytes after the object")
@@ -223,68 +221,6 @@ func (h *header) scanMetadata(s *scanner) {
 
 func (e *entry) field(part string) string {
 	return fmt.Sprintf("header[%s]%s", tensor.Quote(e.name), part)
-}
-
-// predicted reads one tensor's object if it is written as the reference, and
-// everybody else, writes it: three keys in this order, no white space. Otherwise
-// it is false and has taken nothing.
-func (h *header) predicted(s *scanner, e *entry, limits tensor.Limits) bool {
-	if s.err != nil {
-		return false
-	}
-	b, i := s.b, s.i
-	text := func(want string) bool {
-		if len(b)-i < len(want) || string(b[i:i+len(want)]) != want {
-			return false
-		}
-		i += len(want)
-		return true
-	}
-	number := func() (n int64, ok bool) {
-		start := i
-		for ; i < len(b) && i-start < 18 && b[i]-'0' <= 9; i++ { // 18 digits fit
-			n = n*10 + int64(b[i]-'0')
-		}
-		return n, i > start && (b[start] != '0' || i == start+1)
-	}
-	if !text(`{"dtype":"`) {
-		return false
-	}
-	word := i
-	for i < len(b) && b[i] != '"' && i-word < 16 {
-		i++
-	}
-	d := dtypeOf(b[word:i])
-	if d == tensor.Unknown || !text(`","shape":[`) {
-		return false
-	}
-	dims := len(h.dims)
-	ok := i < len(b) && b[i] == ']'
-	for !ok {
-		n, isNumber := number()
-		if !isNumber || i == len(b) {
-			break
-		}
-		h.dims = append(h.dims, n)
-		if ok = b[i] == ']'; !ok && !text(",") {
-			break
-		}
-	}
-	rank := len(h.dims) - dims
-	var begin, end int64
-	if ok = ok && text(`],"data_offsets":[`); ok {
-		begin, ok = number()
-	}
-	if ok = ok && text(`,`); ok {
-		end, ok = number()
-	}
-	if !ok || !text(`]}`) || int64(rank) > limits.MaxRank {
-		h.dims = h.dims[:dims]
-		return false
-	}
-	e.d, e.dims, e.rank, e.begin, e.end = d, dims, rank, begin, end
-	s.i = i
-	return true
 }
 
 // scanEntry reads one tensor's object. Field names are only put together where
