@@ -15,6 +15,8 @@ var errHeld = errors.New("the file is in use")
 // end.
 const closeBeforeRemove = false
 
+const canLock = true
+
 // lock locks a file until it is closed, or the process ends.
 func lock(f *os.File) error {
 	c, err := f.SyscallConn()

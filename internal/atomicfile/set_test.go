@@ -158,6 +158,9 @@ func TestSetFailsAtEveryStep(t *testing.T) {
 }
 
 func TestSetsOfManyWriters(t *testing.T) {
+	if !canLock {
+		t.Skip("no locks here")
+	}
 	dir := t.TempDir()
 	var wg sync.WaitGroup
 	for i := range 6 {
@@ -368,6 +371,10 @@ func TestClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine[filepath.Base(f.Temp())] = Held
+	if !canLock {
+		f.Abort()
+		delete(mine, filepath.Base(f.Temp()))
+	}
 	if err := os.Mkdir(filepath.Join(dir, ".d.tmp-1"), 0o777); err != nil {
 		t.Fatal(err)
 	}
