@@ -49,7 +49,7 @@ type extraction struct {
 }
 
 func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
-	if err := makeFolder(x.dir); err != nil {
+	if err := makeDir(x.dir); err != nil {
 		return nil, err
 	}
 	if err := a.checkDecodedTotal(in, l); err != nil {
