@@ -17,6 +17,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/remote"
@@ -62,6 +63,19 @@ func scan(ctx context.Context, upload io.ReaderAt, size int64) error {
 	return err
 }
 
+func rows(ctx context.Context, w *tensor.Tensor) ([]float32, *inspect.Summary, error) {
+	part, err := tensor.Slice(w, tensor.Range{Start: 10, Stop: 20}, tensor.All) // reads nothing yet
+	if err != nil {
+		return nil, nil, err
+	}
+	xs, err := tensor.Convert[float32](part) // reads ten rows
+	if err != nil {
+		return nil, nil, err
+	}
+	stats, err := inspect.Stats(ctx, w, &inspect.StatsOptions{Quantiles: []float64{0.01, 0.5, 0.99}})
+	return xs, stats, err
+}
+
 func save(name string, src io.Reader) error {
 	w, err := ztensor.Create(name, nil)
 	if err != nil {
@@ -85,7 +99,7 @@ func save(name string, src io.Reader) error {
 }
 
 func toPTD(ctx context.Context, f *tensorfile.File, out string) error {
-	plan, err := convert.NewPlan(ctx, f, tensorfile.PTD, &convert.Options{Allow: convert.LoseAttributes})
+	plan, err := convert.NewPlan(ctx, f, tensorfile.PTD, &convert.Options{Allow: convert.LossAttributes})
 	if err != nil {
 		return err
 	}
@@ -109,7 +123,7 @@ func listRemote(ctx context.Context, address string) error {
 	return nil
 }
 
-func inspect(name string) error {
+func program(name string) error {
 	r, err := pte.Open(name, nil)
 	if err != nil {
 		return err
@@ -157,6 +171,20 @@ func Example_scan() {
 	// true
 }
 
+func Example_rows() {
+	data := make([]tensor.BFloat16, 30*4)
+	for i := range data {
+		data[i] = tensor.NewBFloat16(float32(i))
+	}
+	xs, stats, err := rows(context.Background(), tensor.New("w", tensor.Shape{30, 4}, data))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(xs), xs[0], stats.Max, stats.Quantiles[1].Value)
+	// Output: 40 40 119 59
+}
+
 func Example_save() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -201,8 +229,8 @@ func Example_listRemote() {
 	// Output: ztensor 8
 }
 
-func Example_inspect() {
-	if err := inspect("testdata/pte/export-1.5.1-linear.pte"); err != nil {
+func Example_program() {
+	if err := program("testdata/pte/export-1.5.1-linear.pte"); err != nil {
 		fmt.Println(err)
 	}
 	// Output: forward [float32[4, 3]] [float32[4, 2]] [aten::permute_copy.out aten::addmm.out]

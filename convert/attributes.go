@@ -42,21 +42,21 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 		field := "attributes[" + tensor.Quote(k) + "]"
 		value, ok := values[k]
 		if err := p.checkAttribute(k, v, value, ok); err != nil {
-			p.lose(LoseAttributes, field, "%v", err)
+			p.lose(LossAttributes, field, "%v", err)
 			continue
 		}
 		if i, taken := p.keys[k]; taken {
 			if p.attributes[i][1] != v {
-				p.lose(LoseAttributes, field, "another source has another value")
+				p.lose(LossAttributes, field, "another source has another value")
 			}
 			continue
 		}
 		if _, isString := value.Text(); ok && !p.typed() {
 			switch {
 			case !isString:
-				p.lose(LoseAttributes, field, "the value, which is no string, becomes JSON text")
+				p.lose(LossAttributes, field, "the value, which is no string, becomes JSON text")
 			case value.HasTag():
-				p.lose(LoseAttributes, field, "the value loses its CBOR tag")
+				p.lose(LossAttributes, field, "the value loses its CBOR tag")
 			}
 		}
 		p.keys[k] = len(p.attributes)
@@ -86,12 +86,12 @@ func (p *Plan) planOwnAttributes(it *item) {
 	for k, v := range z.TensorAttributes(it.src) {
 		field := fieldOf(it.src) + ".attributes[" + tensor.Quote(k) + "]"
 		if p.target != tensorfile.ZTensor || p.version == "1.0" {
-			p.lose(LoseAttributes, field, "attributes of tensors cannot be represented in %v",
+			p.lose(LossAttributes, field, "attributes of tensors cannot be represented in %v",
 				p.describeTarget())
 			continue
 		}
 		if err := p.checker.checkAttribute(k, v, true); err != nil {
-			p.lose(LoseAttributes, field, "%v", err)
+			p.lose(LossAttributes, field, "%v", err)
 			continue
 		}
 		if it.own == nil {

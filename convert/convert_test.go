@@ -253,7 +253,7 @@ func TestSparseOfUntypedIndices(t *testing.T) {
 		}
 		st := form{tensorfile.Safetensors, ""}
 		o := st.options()
-		o.Allow = Densify
+		o.Allow = LossDensify
 		dense, _ := run(t, end, st, o)
 		for _, x := range sparse {
 			if v, err := tensor.Load[float32](dense.Tensor(x.Name)); err != nil || !slices.Equal(v, []float32{0, 0, 7, 8, 0, 0}) {
@@ -316,7 +316,7 @@ func TestPathsBelowAnother(t *testing.T) {
 	}
 	to := form{tensorfile.Primitiv, ""}
 	o := to.options()
-	o.Allow = RenameTensors
+	o.Allow = LossNames
 	end, p := run(t, write(t, form{tensorfile.ZTensor, "1.2"}, all, nil), to, o)
 	got := map[string]float32{}
 	for x := range end.Tensors() {
@@ -347,7 +347,7 @@ func TestTensorAttributes(t *testing.T) {
 	}
 	to := form{tensorfile.ZTensor, "2"}
 	o := to.options()
-	o.Allow = LoseAttributes
+	o.Allow = LossAttributes
 	end, p := run(t, src, to, o)
 	var fields []string
 	for _, l := range p.Losses() {
@@ -405,46 +405,46 @@ func TestLosses(t *testing.T) {
 		values []float32
 	}{
 		"attributes": {write(t, z, one(tensor.New("w", tensor.Shape{1}, []float32{1})), map[string]string{"license": "MIT"}),
-			form{tensorfile.PTD, ""}, LoseAttributes, `attributes["license"]`, tensor.F32, []float32{1}},
+			form{tensorfile.PTD, ""}, LossAttributes, `attributes["license"]`, tensor.F32, []float32{1}},
 		"an attribute whose name zTensor 2 does not have": {write(t, z, one(tensor.New("w", tensor.Shape{1}, []float32{1})), map[string]string{"": "MIT"}),
-			form{tensorfile.ZTensor, "2"}, LoseAttributes, `attributes[""]`, tensor.F32, []float32{1}},
-		"sparse": {write(t, z, one(csr), nil), form{tensorfile.PTD, ""}, Densify, `tensors["s"]`, tensor.F32, []float32{0, 0, 7, 8, 0, 0}},
-		"order":  {write(t, form{tensorfile.PTD, ""}, one(column), nil), z, Reorder, `tensors["c"]`, tensor.F32, []float32{1, 2, 3, 4, 5, 6}},
+			form{tensorfile.ZTensor, "2"}, LossAttributes, `attributes[""]`, tensor.F32, []float32{1}},
+		"sparse": {write(t, z, one(csr), nil), form{tensorfile.PTD, ""}, LossDensify, `tensors["s"]`, tensor.F32, []float32{0, 0, 7, 8, 0, 0}},
+		"order":  {write(t, form{tensorfile.PTD, ""}, one(column), nil), z, LossReorder, `tensors["c"]`, tensor.F32, []float32{1, 2, 3, 4, 5, 6}},
 		"widen": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []tensor.BFloat16{0x3f80, 0xc000})), nil),
-			form{tensorfile.NPZ, ""}, Widen, `tensors["w"]`, tensor.F32, []float32{1, -2}},
+			form{tensorfile.NPZ, ""}, LossWiden, `tensors["w"]`, tensor.F32, []float32{1, -2}},
 		"narrow": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []float64{0.1, -2})), nil),
-			form{tensorfile.RTen, ""}, Narrow, `tensors["w"]`, tensor.F32, []float32{0.1, -2}},
+			form{tensorfile.RTen, ""}, LossNarrow, `tensors["w"]`, tensor.F32, []float32{0.1, -2}},
 		"narrow integers": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []int64{-5, 1 << 20})), nil),
-			form{tensorfile.RTen, ""}, Narrow, `tensors["w"]`, tensor.I32, []float32{-5, 1 << 20}},
+			form{tensorfile.RTen, ""}, LossNarrow, `tensors["w"]`, tensor.I32, []float32{-5, 1 << 20}},
 		"a type that has no place": {write(t, z, one(tensor.New("w", tensor.Shape{1}, []complex64{1})), nil),
-			form{tensorfile.Primitiv, ""}, DropTensors, `tensors["w"]`, tensor.Unknown, nil},
+			form{tensorfile.Primitiv, ""}, LossTensors, `tensors["w"]`, tensor.Unknown, nil},
 		"a dimension of 0": {write(t, z, one(tensor.New("w", tensor.Shape{0}, []float32{})), nil),
-			form{tensorfile.Primitiv, ""}, DropTensors, `tensors["w"]`, tensor.Unknown, nil},
+			form{tensorfile.Primitiv, ""}, LossTensors, `tensors["w"]`, tensor.Unknown, nil},
 		"rank": {write(t, z, one(tensor.New("w", tensor.Shape{1, 1, 1, 1, 1, 1, 1, 1, 2}, []float32{1, 2})), nil),
-			form{tensorfile.Primitiv, ""}, DropTensors, `tensors["w"]`, tensor.Unknown, nil},
+			form{tensorfile.Primitiv, ""}, LossTensors, `tensors["w"]`, tensor.Unknown, nil},
 		"dimensions of 1": {write(t, z, one(tensor.New("w", tensor.Shape{2, 1, 1}, []float32{1, 2})), nil),
-			form{tensorfile.Primitiv, ""}, ChangeShape, `tensors["w"]`, tensor.F32, []float32{1, 2}},
+			form{tensorfile.Primitiv, ""}, LossShape, `tensors["w"]`, tensor.F32, []float32{1, 2}},
 		"integers that do not fit": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []int64{1, 1 << 31})), nil),
-			form{tensorfile.RTen, ""}, DropTensors, `tensors["w"]`, tensor.Unknown, nil},
-		"two values at one place": {write(t, z, one(twice), nil), form{tensorfile.Safetensors, ""}, DropTensors, `tensors["s"]`, tensor.Unknown, nil},
+			form{tensorfile.RTen, ""}, LossTensors, `tensors["w"]`, tensor.Unknown, nil},
+		"two values at one place": {write(t, z, one(twice), nil), form{tensorfile.Safetensors, ""}, LossTensors, `tensors["s"]`, tensor.Unknown, nil},
 		"no name in rten": {write(t, z, one(tensor.New("", tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.RTen, ""}, RenameTensors, `tensors[""]`, tensor.F32, []float32{1}},
+			form{tensorfile.RTen, ""}, LossNames, `tensors[""]`, tensor.F32, []float32{1}},
 		"a name with NUL in an archive": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.NPZ, ""}, RenameTensors, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
+			form{tensorfile.NPZ, ""}, LossNames, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
 		"names": {write(t, z, one(tensor.New("__metadata__", tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.Safetensors, ""}, RenameTensors, `tensors["__metadata__"]`, tensor.F32, []float32{1}},
+			form{tensorfile.Safetensors, ""}, LossNames, `tensors["__metadata__"]`, tensor.F32, []float32{1}},
 		"a long name": {write(t, z, one(tensor.New(strings.Repeat("ü", 513), tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.ZTensor, "2"}, RenameTensors, "tensors[" + tensor.Quote(strings.Repeat("ü", 513)) + "]", tensor.F32, []float32{1}},
+			form{tensorfile.ZTensor, "2"}, LossNames, "tensors[" + tensor.Quote(strings.Repeat("ü", 513)) + "]", tensor.F32, []float32{1}},
 		"no name": {write(t, z, one(tensor.New("", tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.ZTensor, "2"}, RenameTensors, `tensors[""]`, tensor.F32, []float32{1}},
+			form{tensorfile.ZTensor, "2"}, LossNames, `tensors[""]`, tensor.F32, []float32{1}},
 		"a name with NUL": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.ZTensor, "2"}, RenameTensors, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
+			form{tensorfile.ZTensor, "2"}, LossNames, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
 		"a name with NUL for NumPy": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.NPZ, ""}, RenameTensors, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
+			form{tensorfile.NPZ, ""}, LossNames, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
 		"graph": {write(t, form{tensorfile.RTen, ""}, one(tensor.New("w", tensor.Shape{1}, []float32{1})), nil),
-			z, LoseGraph, "program", tensor.F32, []float32{1}},
-		"parts": {write(t, z, one(extra), nil), form{tensorfile.Safetensors, ""}, LoseParts, `tensors["w"].zeros`, tensor.F32, []float32{1, 2}},
-		"blobs": {open(t, blobbed.Bytes()), form{tensorfile.NPZ, ""}, LoseBlobs, `blobs["b"]`, tensor.F32, []float32{1}},
+			z, LossGraph, "program", tensor.F32, []float32{1}},
+		"parts": {write(t, z, one(extra), nil), form{tensorfile.Safetensors, ""}, LossParts, `tensors["w"].zeros`, tensor.F32, []float32{1, 2}},
+		"blobs": {open(t, blobbed.Bytes()), form{tensorfile.NPZ, ""}, LossBlobs, `blobs["b"]`, tensor.F32, []float32{1}},
 	} {
 		every |= c.kind
 		t.Run(name, func(t *testing.T) {
@@ -487,8 +487,8 @@ func TestLosses(t *testing.T) {
 			}
 		})
 	}
-	if every != Everything {
-		t.Errorf("no test for %v", Everything&^every)
+	if every != LossAll {
+		t.Errorf("no test for %v", LossAll&^every)
 	}
 }
 
@@ -504,7 +504,7 @@ func TestAllLossesAtOnce(t *testing.T) {
 	if err := p.Err(); !errors.As(err, &le) || len(le.Losses) != 4 || strings.Count(err.Error(), "; ") != 3 {
 		t.Fatalf("%v", err)
 	}
-	p.opts.Allow = Widen | Narrow
+	p.opts.Allow = LossWiden | LossNarrow
 	if err := p.Err(); !errors.As(err, &le) || len(le.Losses) != 2 {
 		t.Fatalf("%v", err)
 	}
@@ -543,7 +543,7 @@ func TestOnRequest(t *testing.T) {
 	if v, err := tensor.Load[int64](row.Tensor("I")); err != nil || !slices.Equal(v, []int64{1, 2}) {
 		t.Error(v, err)
 	}
-	single, _ := run(t, src, form{tensorfile.NPY, ""}, &Options{Map: only(func(x *tensor.Tensor) bool { return x.Name == "i" }), Allow: RenameTensors})
+	single, _ := run(t, src, form{tensorfile.NPY, ""}, &Options{Map: only(func(x *tensor.Tensor) bool { return x.Name == "i" }), Allow: LossNames})
 	if single.Len() != 1 || first(t, single).DType != tensor.I32 {
 		t.Error("Select")
 	}
@@ -593,7 +593,7 @@ func TestAttributesAndBlobsAreCarried(t *testing.T) {
 		}
 	}
 	p, err := NewPlan(t.Context(), src, tensorfile.NPZ, nil)
-	if err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != LoseBlobs || p.Losses()[0].Field != `blobs["b"]` {
+	if err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != LossBlobs || p.Losses()[0].Field != `blobs["b"]` {
 		t.Errorf("%v, %v", p.Losses(), err)
 	}
 }
@@ -705,7 +705,7 @@ func TestDamageIsNoLoss(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := form{tensorfile.ZTensor, to}.options()
-		if o.Allow = Everything; to == "1.2" {
+		if o.Allow = LossAll; to == "1.2" {
 			o.Sparse = "sparse_coo"
 		}
 		p, err := NewPlan(t.Context(), src, tensorfile.ZTensor, o)
@@ -737,7 +737,7 @@ func TestCancel(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{16 << 20}, make([]uint8, 16<<20))}, nil)
 	for _, to := range forms() {
 		o := to.options()
-		o.Allow = Everything
+		o.Allow = LossAll
 		calls := 0
 		o.Progress = func(done, total int64) {
 			if calls++; done > total {
@@ -787,7 +787,7 @@ func TestCancelBeforeTheFirstByte(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := NewPlan(t.Context(), src, tensorfile.Primitiv, &Options{Allow: Everything, Map: dtypes(map[tensor.DType]tensor.DType{tensor.U8: tensor.F32})})
+		p, err := NewPlan(t.Context(), src, tensorfile.Primitiv, &Options{Allow: LossAll, Map: dtypes(map[tensor.DType]tensor.DType{tensor.U8: tensor.F32})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -844,7 +844,7 @@ func TestStreams(t *testing.T) {
 					continue
 				}
 				o := to.options()
-				o.Allow, o.Map = Everything, dtypes(map[tensor.DType]tensor.DType{tensor.F32: as})
+				o.Allow, o.Map = LossAll, dtypes(map[tensor.DType]tensor.DType{tensor.F32: as})
 				p, err := NewPlan(t.Context(), src, to.format, o)
 				if err != nil {
 					t.Fatal(err)
@@ -866,7 +866,7 @@ func TestAFailingTargetIsReported(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{1000}, make([]float32, 1000))}, nil)
 	for _, to := range forms() {
 		o := to.options()
-		o.Allow = Everything
+		o.Allow = LossAll
 		p, err := NewPlan(t.Context(), src, to.format, o)
 		if err != nil {
 			t.Fatal(err)
@@ -886,10 +886,10 @@ func TestLossKindParses(t *testing.T) {
 			t.Errorf("%v: %v, %v", a, got, err)
 		}
 	}
-	if a, err := ParseLossKind("densify, reorder,"); err != nil || a != Densify|Reorder {
+	if a, err := ParseLossKind("densify, reorder,"); err != nil || a != LossDensify|LossReorder {
 		t.Error(a, err)
 	}
-	if a, err := ParseLossKind("all"); err != nil || a != Everything {
+	if a, err := ParseLossKind("all"); err != nil || a != LossAll {
 		t.Error(a, err)
 	}
 	if _, err := ParseLossKind("densify,x"); err == nil {
@@ -927,10 +927,10 @@ func TestSeveralSources(t *testing.T) {
 	for _, l := range p.Losses() {
 		kinds = append(kinds, l.Kind)
 	}
-	if want := []LossKind{LoseAttributes, RenameTensors}; !slices.Equal(kinds, want) || p.Err() == nil {
+	if want := []LossKind{LossAttributes, LossNames}; !slices.Equal(kinds, want) || p.Err() == nil {
 		t.Errorf("losses %v: %v", p.Losses(), p.Err())
 	}
-	p, err = NewPlan(t.Context(), a, tensorfile.Safetensors, &Options{More: []*tensorfile.File{b}, Allow: LoseAttributes | RenameTensors})
+	p, err = NewPlan(t.Context(), a, tensorfile.Safetensors, &Options{More: []*tensorfile.File{b}, Allow: LossAttributes | LossNames})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -993,7 +993,7 @@ func TestStreamsSparse(t *testing.T) {
 	run(dense, coo, tensorfile.ZTensor, &Options{Sparse: "sparse_coo"})
 	for _, sparse := range []string{csr, coo} {
 		back := filepath.Join(dir, "back.npy")
-		run(sparse, back, tensorfile.NPY, &Options{Allow: Everything, Dense: true})
+		run(sparse, back, tensorfile.NPY, &Options{Allow: LossAll, Dense: true})
 		f, err := tensorfile.Open(back, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -121,7 +121,7 @@ func choose(d tensor.DType, have []tensor.DType) (to tensor.DType, kind LossKind
 	}
 	for _, x := range have {
 		if widens(d, x) && better(x, to, true) {
-			to, kind = x, Widen
+			to, kind = x, LossWiden
 		}
 	}
 	if to != tensor.Unknown {
@@ -129,7 +129,7 @@ func choose(d tensor.DType, have []tensor.DType) (to tensor.DType, kind LossKind
 	}
 	for _, x := range have {
 		if narrows(d, x) && better(x, to, false) {
-			to, kind = x, Narrow
+			to, kind = x, LossNarrow
 		}
 	}
 	return to, kind

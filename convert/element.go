@@ -90,7 +90,7 @@ func (p *Plan) planOrder(ctx context.Context, it *item) error {
 		if !t.Order.RowMajor() {
 			from = fmt.Sprintf("the order %v", []int(t.Order))
 		}
-		p.lose(Reorder, fieldOf(it.src), "%s cannot be represented in %v, which is %v", from,
+		p.lose(LossReorder, fieldOf(it.src), "%s cannot be represented in %v, which is %v", from,
 			p.target, p.caps.Orders)
 	}
 	return it.apply(ctx, reordered(order))

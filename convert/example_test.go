@@ -30,7 +30,7 @@ func Example() {
 		panic(err)
 	}
 	defer f.Close()
-	plan, err := convert.NewPlan(context.Background(), f, tensorfile.PTD, &convert.Options{Allow: convert.LoseAttributes})
+	plan, err := convert.NewPlan(context.Background(), f, tensorfile.PTD, &convert.Options{Allow: convert.LossAttributes})
 	if err != nil {
 		panic(err)
 	}
@@ -39,6 +39,6 @@ func Example() {
 	}
 	fmt.Println(plan.WriteFile(context.Background(), out))
 	// Output:
-	// attributes["license"]: attributes cannot be represented in ptd; allow convert.LoseAttributes
+	// attributes["license"]: attributes cannot be represented in ptd; allow convert.LossAttributes
 	// <nil>
 }

@@ -21,10 +21,10 @@ import (
 
 // truncateOptions are asked for in turn, so that every way from source to writer is taken.
 var truncateOptions = []Options{
-	{Allow: Everything},
-	{Allow: Everything, RowMajor: true, Dense: true},
-	{Allow: Everything, Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.F16, tensor.I32: tensor.I64})},
-	{Allow: Everything, Sparse: "sparse_coo"},
+	{Allow: LossAll},
+	{Allow: LossAll, RowMajor: true, Dense: true},
+	{Allow: LossAll, Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.F16, tensor.I32: tensor.I64})},
+	{Allow: LossAll, Sparse: "sparse_coo"},
 }
 
 // hook is a writer that calls f before the nth Write.
@@ -136,7 +136,7 @@ func TestPlanWriteOfSourceTruncatedAtAnyTime(t *testing.T) {
 		f := write(t, from, ts, nil)
 		var b bytes.Buffer
 		opts := from.options()
-		opts.Allow = Everything
+		opts.Allow = LossAll
 		plan, err := NewPlan(t.Context(), f, from.format, opts)
 		if err == nil {
 			err = plan.Write(t.Context(), &b)

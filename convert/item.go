@@ -96,7 +96,7 @@ func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, src *tens
 	if err != nil {
 		// One tensor that is dropped is one loss, whatever else would happen.
 		p.losses = p.losses[:marked]
-		p.lose(DropTensors, fieldOf(src), "%v", err)
+		p.lose(LossTensors, fieldOf(src), "%v", err)
 		return nil
 	}
 	p.items = append(p.items, *it)
@@ -178,7 +178,7 @@ func (p *Plan) planShape(_ context.Context, it *item) error {
 	case bits != 0 && n%8*bits%8 != 0 && p.target == tensorfile.Safetensors:
 		return fmt.Errorf("%v of %v does not end at a byte", shape, t.DType)
 	case len(shape) != len(t.Shape) && p.kind == 0:
-		p.lose(ChangeShape, fieldOf(it.src), "%v is %v in %v", t.Shape, shape, p.target)
+		p.lose(LossShape, fieldOf(it.src), "%v is %v in %v", t.Shape, shape, p.target)
 	}
 	return nil
 }

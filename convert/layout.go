@@ -26,7 +26,7 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 		return err
 	}
 	if !p.opts.Dense {
-		p.lose(Densify, fieldOf(it.src), "%s cannot be represented in %v", it.t.Scheme, p.target)
+		p.lose(LossDensify, fieldOf(it.src), "%s cannot be represented in %v", it.t.Scheme, p.target)
 	}
 	return it.apply(ctx, densified(p.sparseOptions()))
 }
@@ -40,7 +40,7 @@ func (p *Plan) sparseOptions() *sparse.Options {
 func (p *Plan) planDense(ctx context.Context, it *item) error {
 	if len(it.t.Parts) > 0 && !p.caps.Extras {
 		for i := range it.t.Parts {
-			p.lose(LoseParts, fieldOf(it.src)+"."+it.t.Parts[i].Role,
+			p.lose(LossParts, fieldOf(it.src)+"."+it.t.Parts[i].Role,
 				"parts of a dense tensor cannot be represented in %v", p.target)
 		}
 		it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {

@@ -15,34 +15,34 @@ type LossKind uint32
 
 // The kinds of losses.
 const (
-	LoseAttributes LossKind = 1 << iota // attributes of the file, or of a tensor
-	LoseBlobs                           // named bytes that are no tensors
-	LoseGraph                           // a program
-	LoseParts                           // parts of a dense tensor
-	DropTensors                         // tensors that the target cannot represent in any form
-	RenameTensors                       // names that the target cannot represent
-	ChangeShape                         // dimensions of 1 are dropped
-	Densify                             // sparse tensors become dense
-	Reorder                             // the order of dimensions in memory changes
-	Widen                               // elements become those of a dtype that has all their values
-	Narrow                              // elements are rounded
+	LossAttributes LossKind = 1 << iota // attributes of the file, or of a tensor
+	LossBlobs                           // named bytes that are no tensors
+	LossGraph                           // a program
+	LossParts                           // parts of a dense tensor
+	LossTensors                         // tensors that the target cannot represent in any form
+	LossNames                           // names that the target cannot represent
+	LossShape                           // dimensions of 1 are dropped
+	LossDensify                         // sparse tensors become dense
+	LossReorder                         // the order of dimensions in memory changes
+	LossWiden                           // elements become those of a dtype that has all their values
+	LossNarrow                          // elements are rounded
 	numKinds       = iota
-	Everything     = LossKind(1<<numKinds - 1)
+	LossAll        = LossKind(1<<numKinds - 1)
 )
 
 // kinds is indexed by the number of the bit.
 var kinds = [numKinds]struct{ word, name string }{
-	{"attributes", "LoseAttributes"},
-	{"blobs", "LoseBlobs"},
-	{"graph", "LoseGraph"},
-	{"parts", "LoseParts"},
-	{"tensors", "DropTensors"},
-	{"names", "RenameTensors"},
-	{"shape", "ChangeShape"},
-	{"densify", "Densify"},
-	{"reorder", "Reorder"},
-	{"widen", "Widen"},
-	{"narrow", "Narrow"},
+	{"attributes", "LossAttributes"},
+	{"blobs", "LossBlobs"},
+	{"graph", "LossGraph"},
+	{"parts", "LossParts"},
+	{"tensors", "LossTensors"},
+	{"names", "LossNames"},
+	{"shape", "LossShape"},
+	{"densify", "LossDensify"},
+	{"reorder", "LossReorder"},
+	{"widen", "LossWiden"},
+	{"narrow", "LossNarrow"},
 }
 
 // String writes the words of the kinds, such as "attributes,densify".
@@ -56,7 +56,7 @@ func (k LossKind) String() string {
 	return strings.Join(words, ",")
 }
 
-// ParseLossKind parses words as String returns them; "all" is Everything.
+// ParseLossKind parses words as String returns them; "all" is LossAll.
 func ParseLossKind(s string) (LossKind, error) {
 	var all LossKind
 next:
@@ -66,7 +66,7 @@ next:
 			continue
 		}
 		if word == "all" {
-			all |= Everything
+			all |= LossAll
 			continue
 		}
 		for i, kind := range kinds {
@@ -75,7 +75,7 @@ next:
 				continue next
 			}
 		}
-		return 0, fmt.Errorf("convert: no loss is named %q; there are %v, and all", word, Everything)
+		return 0, fmt.Errorf("convert: no loss is named %q; there are %v, and all", word, LossAll)
 	}
 	return all, nil
 }
@@ -89,7 +89,7 @@ type Loss struct {
 
 // LoseTestCases returns the loss of the test cases that a .bpte has around its program.
 func LoseTestCases(b *pte.Bundle, target tensorfile.Format) Loss {
-	return Loss{LoseGraph, "test_cases", fmt.Sprintf("%v cannot be represented in %v", b, target)}
+	return Loss{LossGraph, "test_cases", fmt.Sprintf("%v cannot be represented in %v", b, target)}
 }
 
 // String names the field, the reason, and what allows the loss.

@@ -53,12 +53,12 @@ func (p *Plan) planName(it *item, name string) {
 	switch {
 	case p.caps.Names == tensorfile.OneName:
 		if name != "data" {
-			p.lose(RenameTensors, field, "names cannot be represented in %v", p.target)
+			p.lose(LossNames, field, "names cannot be represented in %v", p.target)
 		}
 		return
 	case p.caps.Names == tensorfile.MayRepeat && name == "":
 		if it.owner.Format() != p.target {
-			p.lose(RenameTensors, field, "an empty name is no name in %v", p.target)
+			p.lose(LossNames, field, "an empty name is no name in %v", p.target)
 		}
 		return
 	case p.kind != 0:
@@ -73,7 +73,7 @@ func (p *Plan) planName(it *item, name string) {
 	}
 	it.t.Name = p.names.unique(good)
 	if it.t.Name != name {
-		p.lose(RenameTensors, field,
+		p.lose(LossNames, field,
 			"the name %s is taken or cannot be represented in %v: it becomes %s", tensor.Quote(name), p.describeTarget(), tensor.Quote(it.t.Name))
 	}
 	p.names.take(it.t.Name)

@@ -14,7 +14,7 @@ import (
 )
 
 // harmless are the losses after which all elements are still there, as they were.
-const harmless = Reorder | LoseGraph | LoseAttributes | RenameTensors
+const harmless = LossReorder | LossGraph | LossAttributes | LossNames
 
 // Every ordered pair of formats that can hold a tensor, every type that both have, in several shapes and orders: there and back,
 // bytes equal. A type that the second does not have is a loss that is named.
@@ -64,7 +64,7 @@ func named(t *testing.T, src *tensorfile.File, to form) {
 		t.Fatal(err)
 	}
 	for _, l := range p.Losses() {
-		if l.Kind&(Widen|Narrow|DropTensors) != 0 && p.Err() != nil {
+		if l.Kind&(LossWiden|LossNarrow|LossTensors) != 0 && p.Err() != nil {
 			return
 		}
 	}
@@ -99,7 +99,7 @@ func arrives(t *testing.T, src *tensorfile.File, to form, want int) {
 			continue
 		}
 		o := to.options()
-		o.Allow = harmless | ChangeShape
+		o.Allow = harmless | LossShape
 		o.Map = only(func(y *tensor.Tensor) bool { return y == x || y.Name == x.Name })
 		end, _ := run(t, src, to, o)
 		if y := first(t, end); y.DType != x.DType || !bytes.Equal(rowMajor(t, x), rowMajor(t, y)) {
@@ -170,7 +170,7 @@ func TestAnEmptyKeyStays(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	from := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{x}, nil)
-	if p, err = NewPlan(t.Context(), from, tensorfile.PTD, nil); err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != RenameTensors {
+	if p, err = NewPlan(t.Context(), from, tensorfile.PTD, nil); err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != LossNames {
 		t.Errorf("of a .zt: %v, %v", p.Losses(), err)
 	}
 }

@@ -66,14 +66,14 @@ func (p *Plan) renameParents() {
 			key = nameKey(it.t.Name)
 		}
 		values[key], renamed[old] = true, it.t.Name
-		p.lose(RenameTensors, fieldOf(it.src),
+		p.lose(LossNames, fieldOf(it.src),
 			"its path is the beginning of another's: it becomes %s", tensor.Quote(it.t.Name))
 	}
 	for i := range p.items {
 		it := &p.items[i]
 		if value, ok := renamed[owners[i]]; ok && owners[i] != "" {
 			it.t.Name = value + it.t.Name[len(owners[i]):]
-			p.lose(RenameTensors, fieldOf(it.src), "its value is named %s: it becomes %s",
+			p.lose(LossNames, fieldOf(it.src), "its value is named %s: it becomes %s",
 				tensor.Quote(value), tensor.Quote(it.t.Name))
 		}
 	}

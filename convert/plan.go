@@ -32,10 +32,10 @@ type Options struct {
 	// A dtype that Map returns, and a tensor that it leaves out, is no loss.
 	Map func(t *tensor.Tensor) (name string, d tensor.DType, keep bool)
 	// RowMajor makes tensors row-major even where the target supports another
-	// order; it allows Reorder. A column-major target ignores it.
+	// order; it allows LossReorder. A column-major target ignores it.
 	RowMajor bool
 	// Dense makes tensors dense even where the target supports sparse ones; it
-	// allows Densify.
+	// allows LossDensify.
 	Dense bool
 	// Sparse makes tensors sparse in this scheme of zTensor: "sparse_csr" those
 	// of two dimensions, "sparse_coo" all. NewPlan reads them for their size.
@@ -253,7 +253,7 @@ func withoutName(field, reason string) string {
 // planProgram names the loss of what is no tensor, blob or attribute.
 func (p *Plan) planProgram(src *tensorfile.File) {
 	if r, ok := src.Sys().(*primitiv.Reader); ok && r.Kind() == primitiv.KindShape && p.kind == 0 {
-		p.lose(ChangeShape, "shape", "a shape without a tensor cannot be represented in %v", p.target)
+		p.lose(LossShape, "shape", "a shape without a tensor cannot be represented in %v", p.target)
 	}
 	if !src.Format().Caps().Program {
 		return
@@ -263,7 +263,7 @@ func (p *Plan) planProgram(src *tensorfile.File) {
 			p.losses = append(p.losses, LoseTestCases(b, p.target))
 		}
 	}
-	p.lose(LoseGraph, "program", "computations cannot be represented in %v", p.target)
+	p.lose(LossGraph, "program", "computations cannot be represented in %v", p.target)
 }
 
 func (p *Plan) planTensors(ctx context.Context, src *tensorfile.File) error {
@@ -283,7 +283,7 @@ func (p *Plan) planBlobs(src *tensorfile.File) {
 	for name, data := range src.Blobs() {
 		field := "blobs[" + tensor.Quote(name) + "]"
 		if !p.caps.Blobs {
-			p.lose(LoseBlobs, field, "%d bytes cannot be represented in %v", data.Size(), p.target)
+			p.lose(LossBlobs, field, "%d bytes cannot be represented in %v", data.Size(), p.target)
 			continue
 		}
 		err := p.checker.checkBlob(name, data)
@@ -291,7 +291,7 @@ func (p *Plan) planBlobs(src *tensorfile.File) {
 			err = errors.New("the name is taken")
 		}
 		if err != nil {
-			p.lose(LoseBlobs, field, "%v", err)
+			p.lose(LossBlobs, field, "%v", err)
 			continue
 		}
 		p.names.take(name)

@@ -20,7 +20,7 @@ import (
 // A format that holds one tensor is not written with none.
 func TestNothingToWrite(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.2"}, nil, map[string]string{"k": "v"})
-	p, err := NewPlan(t.Context(), src, tensorfile.NPY, &Options{Allow: Everything})
+	p, err := NewPlan(t.Context(), src, tensorfile.NPY, &Options{Allow: LossAll})
 	if err == nil {
 		err = p.WriteFile(t.Context(), filepath.Join(t.TempDir(), "x.npy"))
 	}
@@ -73,7 +73,7 @@ func TestPrimitivKeepsItsKind(t *testing.T) {
 		}
 		if r.Kind() == primitiv.KindShape {
 			p, err := NewPlan(t.Context(), open(t, b), tensorfile.Safetensors, nil)
-			if err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != ChangeShape {
+			if err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != LossShape {
 				t.Errorf("%s to safetensors: %v, %v", name, p.Losses(), err)
 			}
 		}
@@ -89,7 +89,7 @@ func TestInvalidBools(t *testing.T) {
 		{Name: "b", DType: tensor.Bool, Shape: tensor.Shape{3}, Data: tensor.BlobOf([]byte{0, 77, 1})}}, nil)
 	for _, to := range forms() {
 		o := to.options()
-		o.Allow = Everything
+		o.Allow = LossAll
 		p, err := NewPlan(t.Context(), src, to.format, o)
 		if err == nil {
 			err = p.Write(t.Context(), io.Discard)
@@ -108,7 +108,7 @@ func TestDuplicates(t *testing.T) {
 	for d, want := range map[sparse.Duplicates][]float32{sparse.Sum: {0, 3, 0}, sparse.First: {0, 1, 0}} {
 		for _, to := range []form{{tensorfile.Safetensors, ""}, {tensorfile.ZTensor, "2"}} {
 			o := to.options()
-			o.Allow, o.Duplicates = Densify, d
+			o.Allow, o.Duplicates = LossDensify, d
 			end, p := run(t, src, to, o)
 			y := first(t, end)
 			if !y.Dense() {
@@ -197,7 +197,7 @@ func TestFile(t *testing.T) {
 		t.Error(err)
 	}
 	out := filepath.Join(dir, "out.ZT")
-	if err := File(t.Context(), in, out, &Options{Allow: Everything}); err != nil {
+	if err := File(t.Context(), in, out, &Options{Allow: LossAll}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := tensorfile.Open(out, nil)

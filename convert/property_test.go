@@ -118,7 +118,7 @@ func values(t *testing.T, x *tensor.Tensor, other tensor.DType) []byte {
 func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 	t.Helper()
 	o := to.options()
-	o.Allow = Everything
+	o.Allow = LossAll
 	p, err := NewPlan(t.Context(), src, to.format, o)
 	if err != nil {
 		t.Fatal(err)
@@ -151,29 +151,29 @@ func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 	for x := range src.Tensors() {
 		y, differs := arrived[x.Name], LossKind(0)
 		if y == nil {
-			differs = DropTensors
+			differs = LossTensors
 		} else {
 			if x.Name != y.Name {
-				differs |= RenameTensors
+				differs |= LossNames
 			}
 			if !x.Shape.Equal(y.Shape) {
-				differs |= ChangeShape
+				differs |= LossShape
 			} else if !sameStorage(x.Shape, x.Order, y.Order) {
-				differs |= Reorder
+				differs |= LossReorder
 			}
 			if x.DType != y.DType {
-				differs |= named[fieldOf(x)] & (Widen | Narrow)
+				differs |= named[fieldOf(x)] & (LossWiden | LossNarrow)
 			}
 		}
 		got := named[fieldOf(x)]
-		if differs&ChangeShape != 0 { // dimensions of 1 hide whether elements moved
-			got &^= Reorder
+		if differs&LossShape != 0 { // dimensions of 1 hide whether elements moved
+			got &^= LossReorder
 		}
-		if got != differs || y != nil && x.DType != y.DType && got&(Widen|Narrow) == 0 {
+		if got != differs || y != nil && x.DType != y.DType && got&(LossWiden|LossNarrow) == 0 {
 			t.Errorf("%v became %v: the losses are %q, the differences %q", x, y, named[fieldOf(x)], differs)
 			continue
 		}
-		if y == nil || got&Narrow != 0 {
+		if y == nil || got&LossNarrow != 0 {
 			continue
 		}
 		if !bytes.Equal(values(t, x, y.DType), values(t, y, x.DType)) {

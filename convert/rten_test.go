@@ -28,12 +28,12 @@ func TestWeightsLeaveRTen(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer src.Close()
-				p, err := NewPlan(t.Context(), src, to, &Options{Allow: LoseGraph | LoseAttributes | RenameTensors})
+				p, err := NewPlan(t.Context(), src, to, &Options{Allow: LossGraph | LossAttributes | LossNames})
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, l := range p.Losses() {
-					if l.Kind != LoseGraph && (l.Kind != LoseAttributes || to != tensorfile.PTD) && l.Kind != RenameTensors {
+					if l.Kind != LossGraph && (l.Kind != LossAttributes || to != tensorfile.PTD) && l.Kind != LossNames {
 						t.Errorf("lost: %v", l)
 					}
 				}

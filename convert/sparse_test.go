@@ -253,7 +253,7 @@ func TestStreamsScattered(t *testing.T) {
 			dense := func(from string, noMap bool) {
 				t.Helper()
 				var same *comparing
-				convert(from, noMap, form{tensorfile.NPY, ""}, &Options{Allow: Everything}, func() io.Writer {
+				convert(from, noMap, form{tensorfile.NPY, ""}, &Options{Allow: LossAll}, func() io.Writer {
 					same = &comparing{s: &c.s, skip: 128} // the header of a .npy
 					return same
 				})
@@ -312,7 +312,7 @@ func TestCancelScattered(t *testing.T) {
 					t.Fatal(err)
 				}
 				o := to.options()
-				o.Allow = Everything
+				o.Allow = LossAll
 				p, err := NewPlan(t.Context(), src, to.format, o)
 				if err != nil {
 					t.Fatal(err)
@@ -401,7 +401,7 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 		}
 		for _, to := range forms() {
 			o := to.options()
-			o.Allow = Everything
+			o.Allow = LossAll
 			p, err := NewPlan(t.Context(), src, to.format, o)
 			if err != nil {
 				t.Fatal(err)

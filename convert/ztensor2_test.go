@@ -66,7 +66,7 @@ func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
 	}
 	var lost []string
 	for _, l := range p.Losses() {
-		if l.Kind != DropTensors {
+		if l.Kind != LossTensors {
 			t.Error(l)
 		}
 		lost = append(lost, l.Field)
@@ -75,7 +75,7 @@ func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
 	if want := []string{`tensors["coo twice"]`, `tensors["twice"]`}; !slices.Equal(lost, want) {
 		t.Errorf("losses %q, want %q", lost, want)
 	}
-	o.Allow = DropTensors
+	o.Allow = LossTensors
 	r, _ := planned(t, src, o)
 	for _, name := range []string{"sorted", "unsorted", "backwards"} {
 		var dense [2][]byte
@@ -108,10 +108,10 @@ func TestBlocksOfGGUFHaveALayout(t *testing.T) {
 	}
 	defer src.Close()
 	o := two.options()
-	o.Allow = LoseAttributes
+	o.Allow = LossAttributes
 	r, p := planned(t, src, o)
 	for _, l := range p.Losses() {
-		if l.Kind != LoseAttributes {
+		if l.Kind != LossAttributes {
 			t.Error(l)
 		}
 	}

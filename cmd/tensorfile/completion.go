@@ -58,7 +58,7 @@ func (a *app) completions(root *cobra.Command) {
 	words := map[string][]string{
 		"format": formats,
 		"to":     targets,
-		"allow":  append(strings.Split(convert.Everything.String(), ","), "all"),
+		"allow":  append(strings.Split(convert.LossAll.String(), ","), "all"),
 		"sort":   {"name", "dtype", "shape", "bytes", "offset", "-name", "-dtype", "-shape", "-bytes", "-offset"},
 		"depth":  {"structure", "digests", "canonical"},
 		"digest": {"crc32c", "sha256"},
