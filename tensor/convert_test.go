@@ -303,9 +303,12 @@ func TestNarrowingRoundsOnce(t *testing.T) {
 				}
 				src := binary.LittleEndian.AppendUint64(nil, v)
 				dst := make([]byte, to.Size())
-				if bad := convertElements(dst, to, src, from, 1); bad >= 0 {
+				in := slices.Clone(src)
+				toHost(in, from)
+				if bad := convertElements(dst, to, in, from, 1); bad >= 0 {
 					t.Fatal("refused")
 				}
+				toHost(dst, to)
 				got := scalarValue(to, dst)
 				if math.IsInf(got, 0) {
 					continue

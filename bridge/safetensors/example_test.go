@@ -64,7 +64,7 @@ func ExampleLoad() {
 		panic(err)
 	}
 	fmt.Println(slices.Sorted(maps.Keys(m)))
-	fmt.Println(tensor.View[int64](m["ids"]))
+	fmt.Println(tensor.Load[int64](m["ids"]))
 	// Output:
 	// [bias ids]
 	// [7 8 9] <nil>

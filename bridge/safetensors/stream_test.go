@@ -23,7 +23,7 @@ func TestLoadAndSave(t *testing.T) {
 	if err != nil || len(m) != 2 {
 		t.Fatal(m, err)
 	}
-	if v, err := tensor.View[float32](m["b"]); err != nil || !slices.Equal(v, []float32{1, 2}) ||
+	if v, err := tensor.Load[float32](m["b"]); err != nil || !slices.Equal(v, []float32{1, 2}) ||
 		m["b"].Name != "b" {
 		t.Error(v, err)
 	}
