@@ -217,19 +217,24 @@ func interruptible(ctx context.Context, r io.Reader) (from io.Reader, end func()
 	return pr, func() { stop(); pr.Close() }
 }
 
+// expandGlobs replaces each pattern that matches files, and is not a file itself, by them.
+func expandGlobs(args []string) []string {
+	var all []string
+	for _, arg := range args {
+		names, err := filepath.Glob(arg)
+		if _, there := os.Lstat(arg); err != nil || len(names) == 0 || there == nil {
+			names = []string{arg}
+		}
+		all = append(all, names...)
+	}
+	return all
+}
+
 // inputs gives the files that the arguments stand for: themselves, and with -r
 // the tensor files in the folders among them.
 func (a *app) inputs(args []string) []string {
 	if runtime.GOOS == "windows" { // whose shells leave that to programs
-		var all []string
-		for _, arg := range args {
-			names, err := filepath.Glob(arg)
-			if _, there := os.Lstat(arg); err != nil || len(names) == 0 || there == nil {
-				names = []string{arg}
-			}
-			all = append(all, names...)
-		}
-		args = all
+		args = expandGlobs(args)
 	}
 	if !a.recursive {
 		return args
