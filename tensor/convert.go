@@ -264,13 +264,21 @@ func convertPieces(t *Tensor, to DType, f func(p []byte) error) error {
 func convertPiece(t *Tensor, first int64, dst []byte, to DType, src []byte, n int) error {
 	if t.DType == Bool {
 		if i := le.NotBool(src); i >= 0 {
-			return fmt.Errorf("%w: tensor %s: element %d is the bool 0x%02x", ErrMalformed, Quote(t.Name), first+int64(i), src[i])
+			return fmt.Errorf("%w: %selement %d is the bool 0x%02x", ErrMalformed, t.prefix(), first+int64(i), src[i])
 		}
 	}
 	if bad := convertElements(dst, to, src, t.DType, n); bad >= 0 {
-		return fmt.Errorf("%w: tensor %s: element %d of %v does not fit %v", ErrDType, Quote(t.Name), first+int64(bad), t.DType, to)
+		return fmt.Errorf("%w: %selement %d of %v does not fit %v", ErrDType, t.prefix(), first+int64(bad), t.DType, to)
 	}
 	return nil
+}
+
+// prefix names t in an error, where it has a name.
+func (t *Tensor) prefix() string {
+	if t.Name == "" {
+		return ""
+	}
+	return "tensor " + Quote(t.Name) + ": "
 }
 
 // convertElements converts n elements, block by block. It returns the index of the

@@ -199,7 +199,3 @@ func TestHold(t *testing.T) {
 		}
 	}
 }
-
-type readerFunc func(p []byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
