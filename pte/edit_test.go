@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -627,5 +628,36 @@ func TestExternalizeAfterReplace(t *testing.T) {
 	}
 	if sha(t, out[0].Data) != sha(t, x.Data) || sha(t, out[1].Data) != sha(t, r.Tensor("forward/1").Data) {
 		t.Error("other bytes than those that Replace gave are moved out")
+	}
+}
+
+// An Edit that is written twice gives the same bytes.
+func TestEditIsWrittenTwice(t *testing.T) {
+	names, files := readtest.Files(t, "../testdata/pte", func(b []byte) bool {
+		_, err := OpenBytes(b, nil)
+		return err == nil
+	})
+	moved := 0
+	for i, b := range files {
+		r, err := OpenBytes(b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := NewEdit(r)
+		ts, err := e.Externalize(nil)
+		if err != nil {
+			continue
+		}
+		moved += len(ts)
+		var one, two bytes.Buffer
+		if err := errors.Join(e.Write(t.Context(), &one, nil), e.Write(t.Context(), &two, nil)); err != nil {
+			t.Errorf("%s: %v", names[i], err)
+		}
+		if !bytes.Equal(one.Bytes(), two.Bytes()) {
+			t.Errorf("%s: %d bytes, then %d others", names[i], one.Len(), two.Len())
+		}
+	}
+	if moved == 0 {
+		t.Error("nothing was moved out of any file")
 	}
 }

@@ -171,6 +171,9 @@ func (b *rebuild) output(opts *WriterOptions) (*output, error) {
 	if alignment == 0 {
 		alignment = b.r.segmentAlignment()
 	}
+	original := b.tree // so that what is laid out anew starts from it when the Edit is written again
+	b.tree = original.Clone()
+	defer func() { b.tree = original }()
 	b.load(alignment)
 	if err := errors.Join(b.inlined(), b.rename(), b.setGetters()); err != nil {
 		return nil, err

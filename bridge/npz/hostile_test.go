@@ -372,7 +372,9 @@ func FuzzRoundTrip(f *testing.F) {
 			if x.Size() > 1<<20 || x.DType == tensor.Unknown || !utf8.ValidString(x.Name) {
 				return
 			}
-			if err := w.Add(x); err != nil {
+			if err := w.Add(x); errors.Is(err, tensor.ErrChecksum) {
+				return // which streams check, and other reading does not unless Strict
+			} else if err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -149,6 +149,9 @@ func (n *Node) set(f nodeField) {
 	n.fields = slices.Insert(n.fields, i, f)
 }
 
+// Clone returns a node with the same fields, to be changed without changing n. Nodes below it are shared.
+func (n *Node) Clone() *Node { return &Node{fields: slices.Clone(n.fields), write: n.write} }
+
 // Has reports whether a field is stored.
 func (n *Node) Has(slot int) bool { return n.field(slot) != nil }
 
