@@ -29,7 +29,7 @@ func float(sizes ...int32) *ptd.Layout {
 }
 
 // TestParity holds our bytes against the hashes of files that ExecuTorch's writers made
-// (fact-sheet, section 9).
+// (its serializers in Python and C++).
 func TestParity(t *testing.T) {
 	one := []ptd.Entry{{Name: "w", Layout: float(2), Data: floats(1, 2)}}
 	two := []ptd.Entry{

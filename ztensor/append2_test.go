@@ -44,7 +44,7 @@ func adding(t *testing.T, ts ...*tensor.Tensor) func(w *Writer) {
 	}
 }
 
-// V5 of the fact-sheet: x appended to V2.
+// A tensor x appended to the file of one tensor w.
 func TestAppendMakesUpstreamsBytes(t *testing.T) {
 	one := write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})))
 	b := appended(t, one, nil, adding(t, tensor.New("x", tensor.Shape{1}, []byte{9})))

@@ -524,8 +524,8 @@ func TestA28ZstdAttacks(t *testing.T) {
 // errAny stands for an error of any class.
 var errAny = errors.New("any error")
 
-// The reader of 1.0.0 unpacks 256 MiB that hide in 8 KB of a sparse part, of
-// which nothing tells the size (fact-sheet §0.2).
+// The reader of 1.0.0 unpacks 256 MiB that hide in 8 KB of a sparse part,
+// whose size nothing gives.
 func TestA28SparseBombsWithoutSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long where the machine is emulated or races are looked for")
