@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A Setting is one entry of an optimizer's two maps.
@@ -87,20 +89,21 @@ func (o *Optimizer) SetUint(name string, v uint32) { o.Uints = set(o.Uints, name
 func (o *Optimizer) SetFloat(name string, v float32) { o.Floats = set(o.Floats, name, v) }
 
 // Set changes a setting, or adds it, to a number that is given as text. Where neither map
-// has the name it becomes a floating point setting, but for [Epoch].
+// has the name it becomes a floating point setting, but for [Epoch]. A text that is not
+// such a number is tensor.ErrDType.
 func (o *Optimizer) Set(name, value string) error {
 	_, isFloat := o.Float(name)
 	if _, isUint := o.Uint(name); isUint || name == Epoch && !isFloat {
 		v, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
-			return fmt.Errorf("%s: %s is an integer of 32 bits, not %q", format, name, value)
+			return fmt.Errorf("%s: %w: %s is an integer of 32 bits, not %q", format, tensor.ErrDType, name, value)
 		}
 		o.SetUint(name, uint32(v))
 		return nil
 	}
 	v, err := strconv.ParseFloat(value, 32)
 	if err != nil {
-		return fmt.Errorf("%s: %s is a number that fits into 32 bits, not %q", format, name, value)
+		return fmt.Errorf("%s: %w: %s is a number of 32 bits, not %q", format, tensor.ErrDType, name, value)
 	}
 	o.SetFloat(name, float32(v))
 	return nil

@@ -2,6 +2,7 @@ package pte
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,7 +25,11 @@ type blobChange struct {
 // changeBlob changes the named data of a name as in Reader.Blobs.
 func (e *Edit) changeBlob(name string, c blobChange) error {
 	key, ok := strings.CutPrefix(name, blobPrefix)
-	if _, found := e.r.Program().Named(key); !ok || !found {
+	if !ok {
+		return fmt.Errorf("pte: %w: %s is not %sKEY, and has no name of its own",
+			errors.ErrUnsupported, tensor.Quote(name), blobPrefix)
+	}
+	if _, found := e.r.Program().Named(key); !found {
 		return fmt.Errorf("pte: %w: no named data %s", tensor.ErrNoTensor, tensor.Quote(name))
 	}
 	if err := e.open(); err != nil {

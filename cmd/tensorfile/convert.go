@@ -24,9 +24,10 @@ import (
 
 // A conversion is what the flags of convert say.
 type conversion struct {
-	to, digest, sparse    string
-	duplicates            string
-	allow, dtypes, rename []string
+	to, digest, sparse string
+	duplicates         string
+	allow, dtypes      []string
+	rename             renames
 	lister
 	dryRun, force         bool
 	rowMajor, dense       bool
@@ -38,7 +39,6 @@ type conversion struct {
 	target  tensorfile.Format
 	version string
 	types   map[tensor.DType]tensor.DType // of --dtype
-	newName func(string) string           // of --rename; nil without
 	opts    convert.Options
 }
 
@@ -82,7 +82,7 @@ OUT appears whole or not at all; - is standard output.`,
 	f.BoolVar(&c.dryRun, "dry-run", false, "say what would be lost, and write nothing")
 	f.BoolVar(&c.force, "force", false, "replace OUT if it is there")
 	f.StringArrayVar(&c.filter, "filter", nil, "only tensors whose names match `GLOB`")
-	f.StringArrayVar(&c.rename, "rename", nil, "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
+	f.Var(&c.rename, "rename", "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
 	f.StringSliceVar(&c.dtypes, "dtype", nil, "`FROM=TO`: another element type, such as float32=bfloat16")
 	f.BoolVar(&c.rowMajor, "row-major", false, "no other order, also where the target has it")
 	f.BoolVar(&c.dense, "dense", false, "no sparse tensors, also where the target has them")
@@ -145,21 +145,12 @@ func (c *conversion) prepare(out string) error {
 		}
 		c.types[x] = y
 	}
-	rename, err := renamer(c.rename)
-	if err != nil {
-		return err
-	}
 	if err := c.check(); err != nil {
 		return err
 	}
-	c.newName = rename
-	if rename != nil || c.types != nil || len(c.filter) > 0 {
+	if len(c.rename.rules) > 0 || c.types != nil || len(c.filter) > 0 {
 		c.opts.Map = func(t *tensor.Tensor) (string, tensor.DType, bool) {
-			name := t.Name
-			if rename != nil {
-				name = rename(name)
-			}
-			return name, c.types[t.DType], c.wants(t.Name)
+			return c.rename.newName(t.Name), c.types[t.DType], c.wants(t.Name)
 		}
 	}
 	c.opts.RowMajor, c.opts.Dense, c.opts.Sparse = c.rowMajor, c.dense, c.sparse
@@ -227,44 +218,6 @@ func (c *conversion) writerOptions() error {
 }
 
 const bundleExt = ".bpte" // of a program with its test cases
-
-// renamer makes a function of OLD=NEW pairs, in which both ends may have one *.
-func renamer(pairs []string) (func(string) string, error) {
-	if len(pairs) == 0 {
-		return nil, nil
-	}
-	type rule struct{ before, after, newBefore, newAfter string }
-	exact := map[string]string{}
-	var rules []rule
-	for _, p := range pairs {
-		from, to, ok := strings.Cut(p, "=")
-		a, b, star := strings.Cut(from, "*")
-		x, y, star2 := strings.Cut(to, "*")
-		if !ok || star != star2 || strings.Contains(b, "*") || strings.Contains(y, "*") {
-			return nil, fmt.Errorf("--rename: %s is not OLD=NEW, with one * in both or in none", quote(p))
-		}
-		if !star {
-			exact[from] = to
-			continue
-		}
-		rules = append(rules, rule{a, b, x, y})
-	}
-	return func(name string) string {
-		if to, ok := exact[name]; ok {
-			return to
-		}
-		for _, r := range rules {
-			rest, ok := strings.CutPrefix(name, r.before)
-			if !ok {
-				continue
-			}
-			if rest, ok = strings.CutSuffix(rest, r.after); ok {
-				return r.newBefore + rest + r.newAfter
-			}
-		}
-		return name
-	}, nil
-}
 
 func (a *app) convert(from, out string, c *conversion) error {
 	if !c.dryRun {

@@ -20,3 +20,9 @@ func ptdView(r *ptd.Reader) view {
 		},
 	}
 }
+
+// ptdLike are the options that write a file like r: its alignment. Entries that
+// share their bytes do so again.
+func ptdLike(r *ptd.Reader) *ptd.WriterOptions {
+	return &ptd.WriterOptions{SegmentAlignment: r.Alignment()}
+}

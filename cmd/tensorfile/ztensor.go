@@ -116,3 +116,30 @@ func ztensorShards(ctx context.Context, r *ztensor.Reader, name string, most int
 		},
 	})
 }
+
+// ztensorLike are the options that write a file like r: its version, its
+// compression, its digests, as far as they are one for the whole file.
+func ztensorLike(r *ztensor.Reader) *ztensor.WriterOptions {
+	o := &ztensor.WriterOptions{Version: r.Version(), Generator: r.Generator()}
+	for t := range r.Tensors() {
+		blobs := []tensor.Blob{t.Data}
+		for i := range t.Parts {
+			blobs = append(blobs, t.Parts[i].Data)
+		}
+		for _, b := range blobs {
+			st, _ := b.Stored()
+			switch algorithm, _, _ := strings.Cut(st.Digest, ":"); algorithm {
+			case "crc32c":
+				o.Digest = ztensor.CRC32C
+			case "sha256":
+				if o.Version != "2" { // which writes xxh3 only
+					o.Digest = ztensor.SHA256
+				}
+			}
+			if strings.Contains(st.Encoding, "zstd") { // version 2 calls it zt.zstd-seekable/1
+				o.Level = 3
+			}
+		}
+	}
+	return o
+}
