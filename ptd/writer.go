@@ -108,10 +108,11 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 }
 
 func (o *WriterOptions) check() error {
-	for name, a := range map[string]int64{"SegmentAlignment": o.SegmentAlignment, "Alignment": o.Alignment} {
-		if err := o.aligned(a); err != nil {
-			return fmt.Errorf("ptd: WriterOptions.%s: %w", name, err)
-		}
+	if err := o.aligned(o.SegmentAlignment); err != nil {
+		return fmt.Errorf("ptd: WriterOptions.SegmentAlignment: %w", err)
+	}
+	if err := o.aligned(o.Alignment); err != nil {
+		return fmt.Errorf("ptd: WriterOptions.Alignment: %w", err)
 	}
 	if o.Dedup > DedupSHA256 || o.Parity > ParityCPP {
 		return fmt.Errorf("ptd: WriterOptions: no such Dedup or Parity: %d, %d", o.Dedup, o.Parity)

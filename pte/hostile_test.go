@@ -302,6 +302,7 @@ var hostiles = []hostile{
 		c.tree.Children(ptefb.SlotProgramConstantBuffer)[1].SetBytes(ptefb.SlotBufferStorage, make([]byte, 23), 16)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "45 no initial values", base: "lean", tables: func(c crafted) { c.tree.Remove(ptefb.SlotProgramMutableDataSegments) }, verify: tensor.ErrMalformed, runtime: "refuses"},
+	{name: "45 an empty list of initial values", base: "lean", tables: func(c crafted) { c.tree.SetChildren(ptefb.SlotProgramMutableDataSegments, []*fb.Node{}) }, verify: tensor.ErrMalformed, runtime: "any"},
 	{name: "45 initial value out of range", base: "lean", tables: func(c crafted) { c.of(4).SetScalar(ptefb.SlotTensorDataBufferIdx, 4, 2) }, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "45 initial values in no segment", base: "lean", tables: func(c crafted) {
 		c.tree.Children(ptefb.SlotProgramMutableDataSegments)[0].SetScalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, 77)

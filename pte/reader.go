@@ -159,8 +159,9 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 		return nil, err
 	}
 	r.constants = r.pool(r.root.ConstantSegment(nil), "constant_segment")
-	var first ptefb.SubsegmentOffsets
-	if r.root.MutableDataSegments(&first, 0) {
+	if r.root.MutableDataSegmentsLength() > 0 { // the accessor reads an element of an empty vector too
+		var first ptefb.SubsegmentOffsets
+		r.root.MutableDataSegments(&first, 0)
 		r.initials = r.pool(&first, "mutable_data_segments[0]")
 	}
 	if r.tensors, err = r.check(seen); err != nil {
