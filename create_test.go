@@ -109,11 +109,11 @@ func TestFromTensors(t *testing.T) {
 	if got := maps.Collect(f.Attributes()); !maps.Equal(got, map[string]string{"k": "v"}) {
 		t.Error(got)
 	}
-	if err := f.Verify(t.Context(), nil); err != nil {
+	if _, err := f.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	bad := tensorfile.FromTensors([]*tensor.Tensor{{Name: "bad", DType: tensor.F32, Shape: tensor.Shape{9}}}, nil)
-	if err := bad.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrMalformed) {
+	if _, err := bad.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrMalformed) {
 		t.Error(err)
 	}
 }

@@ -37,7 +37,7 @@ const (
 // Groups of packages that are allowed together.
 var (
 	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/strided"}
-	floor   = append([]string{"tensor", "internal/source", "internal/atomicfile", "internal/pieces"}, base...)
+	floor   = append([]string{"tensor", "internal/finding", "internal/source", "internal/atomicfile", "internal/pieces"}, base...)
 	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/npz", "bridge/gguf"}
 )
 
@@ -53,6 +53,7 @@ var edges = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/fault":      {},
 	"internal/source":     {mmap, "internal/fault"},
+	"internal/finding":    {"tensor"},
 	"internal/numpy":      and(base, "tensor", "internal/source"),
 	"tensor":              base,
 	"remote":              {"tensor"},

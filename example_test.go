@@ -66,8 +66,8 @@ func ExampleNewReader() {
 		log.Fatalf("%s: byte %#x: %s: %v", fe.Format, fe.Offset, fe.Field, fe.Err)
 	}
 	defer f.Close()
-	if err := f.Verify(context.Background(), nil); err != nil { // reads everything
-		for _, finding := range tensor.Findings(err) {
+	if report, err := f.Verify(context.Background(), nil); err != nil { // reads everything
+		for _, finding := range report.Findings {
 			fmt.Println(finding.Class, finding.Offset, finding.Field)
 		}
 	}

@@ -57,7 +57,7 @@ type Reader interface {
 	Blobs() iter.Seq2[string, tensor.Blob]
 	Attributes() iter.Seq2[string, string]
 	Warnings() []error
-	Verify(ctx context.Context, opts *tensor.VerifyOptions) error
+	Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error)
 }
 
 // input is what a format's reader is made of: the file of a name, or bytes, or a
@@ -215,9 +215,9 @@ func (f *File) Attributes() iter.Seq2[string, string] { return f.r.Attributes() 
 func (f *File) Warnings() []error { return f.r.Warnings() }
 
 // Verify reads everything and checks it: structure, padding, overlaps, digests,
-// encoded payloads. It returns nil when there are only warnings, else an error
-// that tensor.Findings takes apart.
-func (f *File) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
+// encoded payloads. The report, which is never nil, lists what was found; the error
+// is that of Report.Err: not nil if the file is damaged or could not be read.
+func (f *File) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	return f.r.Verify(ctx, opts)
 }
 

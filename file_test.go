@@ -157,7 +157,7 @@ func TestOpenFSClosesWhatItOpened(t *testing.T) {
 		if _, ok := f.Sys().(*ztensor.Reader); !ok || f.Format() != ZTensor || f.Version() != "1.2" || f.Len() != 8 {
 			t.Errorf("%T %v", f.Sys(), f.Summary())
 		}
-		if err := f.Verify(t.Context(), nil); err != nil {
+		if _, err := f.Verify(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -99,8 +100,12 @@ func (m *inMemory) Attributes() iter.Seq2[string, string] {
 }
 
 // Verify checks descriptions and reads all data, which checks digests.
-func (m *inMemory) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
-	found := tensor.NewFindingList(opts)
+func (m *inMemory) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	found := finding.NewList(opts)
+	return found.End(m.verify(ctx, found))
+}
+
+func (m *inMemory) verify(ctx context.Context, found *finding.List) error {
 	for _, t := range m.tensors {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -121,5 +126,5 @@ func (m *inMemory) Verify(ctx context.Context, opts *tensor.VerifyOptions) error
 			}
 		}
 	}
-	return found.Err()
+	return nil
 }

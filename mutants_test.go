@@ -83,8 +83,8 @@ func walk(ctx context.Context, f *tensorfile.File) error {
 	for range f.Attributes() {
 	}
 	f.Warnings()
-	errs = append(errs, f.Verify(ctx, nil))
-	return errors.Join(errs...)
+	_, err := f.Verify(ctx, nil)
+	return errors.Join(append(errs, err)...)
 }
 
 // read reads the beginning of a blob.

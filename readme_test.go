@@ -56,8 +56,8 @@ func scan(ctx context.Context, upload io.ReaderAt, size int64) error {
 		return err // a *tensor.FormatError: format, byte offset, field
 	}
 	defer f.Close()
-	err = f.Verify(ctx, nil) // reads everything
-	for _, finding := range tensor.Findings(err) {
+	report, err := f.Verify(ctx, nil) // reads everything
+	for _, finding := range report.Findings {
 		fmt.Println(finding.Class, finding.Offset, finding.Field)
 	}
 	return err

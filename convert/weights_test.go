@@ -44,7 +44,7 @@ func TestSetWeights(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.Close()
-			if err := p.Verify(t.Context(), &tensor.VerifyOptions{External: d.Tensor}); err != nil {
+			if _, err := p.Verify(t.Context(), &tensor.VerifyOptions{External: d.Tensor}); err != nil {
 				t.Error(err)
 			}
 			for x := range p.Tensors() {

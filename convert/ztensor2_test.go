@@ -18,11 +18,11 @@ var two = form{tensorfile.ZTensor, "2"}
 func strict(t *testing.T, b []byte) *ztensor.Reader {
 	t.Helper()
 	r, err := ztensor.OpenBytes(b, &ztensor.ReaderOptions{Strict: true})
-	if err == nil {
-		err = r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})
-	}
 	if err != nil {
-		t.Fatal(err, tensor.Findings(err))
+		t.Fatal(err)
+	}
+	if report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+		t.Fatal(report.Findings)
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -13,23 +14,24 @@ import (
 // payloads are only read. With VerifyCanonical the file is also compared with what a
 // Writer makes of its content, which is what the reference would write, but for the order
 // of statistics and settings, which is free.
-func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
-	found := tensor.NewFindingList(opts)
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 	for _, w := range r.warnings {
 		found.Warn(w)
-	}
-	if opts == nil {
-		opts = &tensor.VerifyOptions{}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if opts.Depth != tensor.VerifyStructure {
-		if err := r.readAll(ctx, opts, found); err != nil {
+	if found.Options.Depth > tensor.VerifyStructure {
+		if err := r.readAll(ctx, found); err != nil {
 			return err
 		}
 	}
-	if opts.Depth == tensor.VerifyCanonical && found.Err() == nil {
+	if found.Options.Depth >= tensor.VerifyCanonical && found.Err() == nil {
 		c := &comparer{ctx: ctx, r: r}
 		if err := r.rewrite(c); err != nil {
 			if ctx.Err() != nil {
@@ -40,11 +42,11 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 			found.Error(c.differs(c.off))
 		}
 	}
-	return found.Err()
+	return nil
 }
 
 // readAll reads the payloads, in pieces.
-func (r *Reader) readAll(ctx context.Context, opts *tensor.VerifyOptions, found *tensor.FindingList) error {
+func (r *Reader) readAll(ctx context.Context, found *finding.List) error {
 	var done, total int64
 	for i := range r.records {
 		total += int64(r.records[i].bytes)
@@ -62,8 +64,8 @@ func (r *Reader) readAll(ctx context.Context, opts *tensor.VerifyOptions, found 
 				break
 			}
 			done += int64(len(p))
-			if opts.Progress != nil {
-				opts.Progress(done, total)
+			if found.Options.Progress != nil {
+				found.Options.Progress(done, total)
 			}
 		}
 		if found.Full() {

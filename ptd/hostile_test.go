@@ -322,10 +322,10 @@ func TestDepartures(t *testing.T) {
 					t.Fatalf("warnings: %v", r.Warnings())
 				}
 				check(t, r.Warnings()[0], hostile{class: tensor.ErrMalformed, field: c.field, offset: -2})
-				if err := r.Verify(t.Context(), nil); err != nil {
+				if _, err := r.Verify(t.Context(), nil); err != nil {
 					t.Errorf("verify: %v", err)
 				}
-				if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); len(tensor.Findings(err)) == 0 {
+				if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err == nil {
 					t.Error("verify: strict finds nothing")
 				}
 			})
@@ -873,7 +873,7 @@ func TestMalformedFiles(t *testing.T) {
 			continue
 		}
 		_, err := ptd.OpenBytes(data, nil)
-		f := tensor.Findings(err)[0]
+		f := tensor.FindingOf(err)
 		name := strings.Trim(words.ReplaceAllString(strings.ToLower(h.name), "-"), "-") + ".ptd"
 		index = append(index, expectation{name, f.Class, f.Offset, f.Field})
 		same(name, data)

@@ -8,20 +8,23 @@ import (
 	"io"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reads everything and reports all findings, see [tensor.Findings]: the warnings
-// of opening; names, layouts and segments that are read and should not be so; padding
+// Verify reads everything and reports all findings: the warnings of
+// opening; names, layouts and segments that are read and should not be so; padding
 // that is not zero; bools that are neither 0 nor 1; data that cannot be read. The
 // format has no digests. nil opts is the zero value; with VerifyStructure only the
 // padding is read.
-func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
-	if opts == nil {
-		opts = new(tensor.VerifyOptions)
-	}
-	v := &verification{ctx: ctx, r: r, opts: opts, found: tensor.NewFindingList(opts), buf: make([]byte, min(r.src.Size(), 1<<20))}
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, l *finding.List) error {
+	v := &verification{ctx: ctx, r: r, found: l, buf: make([]byte, min(r.src.Size(), 1<<20))}
 	for _, w := range r.warnings {
 		v.found.Warn(w)
 	}
@@ -29,19 +32,16 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if err := v.gaps(); err != nil {
 		return err
 	}
-	if opts.Depth != tensor.VerifyStructure {
-		if err := v.payloads(); err != nil {
-			return err
-		}
+	if l.Options.Depth <= tensor.VerifyStructure {
+		return nil
 	}
-	return v.found.Err()
+	return v.payloads()
 }
 
 type verification struct {
 	ctx   context.Context
 	r     *Reader
-	opts  *tensor.VerifyOptions
-	found *tensor.FindingList
+	found *finding.List
 	buf   []byte
 }
 
@@ -131,8 +131,8 @@ func (v *verification) payloads() error {
 			return err
 		}
 		off += int64(len(p))
-		if v.opts.Progress != nil {
-			v.opts.Progress(off, h.SegmentDataSize)
+		if v.found.Options.Progress != nil {
+			v.found.Options.Progress(off, h.SegmentDataSize)
 		}
 	}
 	return v.bools()

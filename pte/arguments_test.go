@@ -44,10 +44,10 @@ func TestVerifyArgumentCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Verify(context.Background(), nil); err != nil {
+		if _, err := r.Verify(context.Background(), nil); err != nil {
 			t.Errorf("%s with %d arguments is refused without Strict: %v", c.operator, c.n, err)
 		}
-		err = r.Verify(context.Background(), &tensor.VerifyOptions{Strict: true})
+		_, err = r.Verify(context.Background(), &tensor.VerifyOptions{Strict: true})
 		_, strict := OpenBytes(w.Bytes(), &ReaderOptions{Strict: true})
 		if errors.Is(err, tensor.ErrMalformed) == c.ok || (strict == nil) != c.ok {
 			t.Errorf("%s with %d arguments: %v, %v", c.operator, c.n, err, strict)

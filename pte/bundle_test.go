@@ -63,7 +63,7 @@ func TestBundlesAreWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Verify(t.Context(), nil); err != nil {
+		if _, err := r.Verify(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 		if !bytes.Equal(program(t, r), inside[i]) {

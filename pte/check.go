@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -27,7 +28,7 @@ const copyIndexOperator = "executorch_prim::et_copy_index"
 // what the runtime would not load or run, and refuses only what asks for too much.
 type checker struct {
 	r      *Reader
-	out    *tensor.FindingList
+	out    *finding.List
 	stored []place // tensors that Reader.Tensors yields
 	budget int64   // of bytes to be shown
 

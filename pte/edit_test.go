@@ -34,7 +34,7 @@ func rewrittenWith(t testing.TB, e *Edit, opts *WriterOptions) *Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Verify(t.Context(), nil); err != nil {
+	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -201,7 +201,7 @@ func TestExternalizeAndBack(t *testing.T) {
 				}
 				return nil
 			}}
-			if err := lean.Verify(t.Context(), all); err != nil {
+			if _, err := lean.Verify(t.Context(), all); err != nil {
 				t.Error(err)
 			}
 			if lean.Size() > r.Size() && len(out) > 3 {
@@ -275,7 +275,7 @@ func TestExternalConstantsThatAreReturned(t *testing.T) {
 	if n, err := back.Internalize(lookup); err != nil || n != 2 {
 		t.Fatal(n, err)
 	}
-	if err := rewritten(t, back).Verify(t.Context(), nil); err != nil {
+	if _, err := rewritten(t, back).Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }

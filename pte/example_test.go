@@ -28,7 +28,8 @@ func Example() {
 	for t := range r.Tensors() {
 		fmt.Println(t.Name, t.DType, t.Shape, t.Size())
 	}
-	fmt.Println("would run:", r.Verify(context.Background(), nil) == nil)
+	_, err = r.Verify(context.Background(), nil)
+	fmt.Println("would run:", err == nil)
 	// Output:
 	// forward [float32[1, 4]] [float32[1, 2]] [0 176]
 	// [aten::permute_copy.out aten::addmm.out aten::relu.out aten::mm.out aten::_softmax.out]

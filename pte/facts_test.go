@@ -222,7 +222,7 @@ func TestExporterFacts(t *testing.T) {
 			if w := r.Warnings(); len(w) > 0 {
 				t.Errorf("a genuine program has warnings: %v", w)
 			}
-			if err := r.Verify(t.Context(), nil); err != nil {
+			if _, err := r.Verify(t.Context(), nil); err != nil {
 				t.Errorf("a genuine program does not verify: %v", err)
 			}
 		})
@@ -241,7 +241,7 @@ func TestGenerationFacts(t *testing.T) {
 	for _, name := range files {
 		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
 			r := openFile(t, name)
-			if err := r.Verify(t.Context(), nil); err != nil && !strings.Contains(name, "/odd-") && (r.Version() == "0" || !errors.Is(err, errors.ErrUnsupported)) {
+			if _, err := r.Verify(t.Context(), nil); err != nil && !strings.Contains(name, "/odd-") && (r.Version() == "0" || !errors.Is(err, errors.ErrUnsupported)) {
 				t.Errorf("does not verify: %v", err) // of odd ones TestOddProgramsRuntime knows which must
 			}
 			compareGeneration(t, r, name)
@@ -261,7 +261,7 @@ func TestOddProgramsRuntime(t *testing.T) {
 		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
 			out, _ := exec.Command(run, "info", name).Output()
 			loaded, all := bytes.Count(out, []byte(`"load_method":"Error::Ok `)), bytes.Count(out, []byte(`"load_method":`))
-			verified := openFile(t, name).Verify(t.Context(), nil)
+			_, verified := openFile(t, name).Verify(t.Context(), nil)
 			if all == 0 || (loaded == all) != (verified == nil) {
 				t.Errorf("%d of %d methods load, and Verify says %v\n%s", loaded, all, verified, out)
 			}

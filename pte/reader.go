@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -45,8 +46,8 @@ type Reader struct {
 	buf      []byte // the flatbuffer: of files a copy, so that what was verified cannot change afterwards
 	root     *ptefb.Program
 	bundle   *Bundle
-	tensors  []place             // that Tensors yields
-	checked  *tensor.FindingList // what is wrong or odd, from the time when the program was opened
+	tensors  []place       // that Tensors yields
+	checked  *finding.List // what is wrong or odd, from the time when the program was opened
 
 	segments            []segment
 	constants, initials pool
@@ -122,7 +123,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 		}
 	}()
 	r = &Reader{src: src, kept: kept, size: src.Size(), limits: opts.Limits.WithDefaults(),
-		checked: tensor.NewFindingList(nil)}
+		checked: finding.NewList(nil)}
 	head, err := src.Metadata(0, min(headBytes, r.size))
 	if err != nil {
 		return nil, ioError(err)
@@ -168,7 +169,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 		return nil, err
 	}
 	if opts.Strict {
-		strict := tensor.NewFindingList(&tensor.VerifyOptions{Strict: true})
+		strict := finding.NewList(&tensor.VerifyOptions{Strict: true})
 		for _, f := range r.checked.All() {
 			strict.Warn(f.Err)
 		}

@@ -8,14 +8,13 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // Verify reports whether the ExecuTorch runtime would load and run every method of the
 // program: each value, tensor, instruction, delegate and segment is checked, also where
-// the runtime itself does not check and would read other bytes or end the process. It
-// returns nil when there are only warnings, else an error with all findings; see
-// [tensor.Findings].
+// the runtime itself does not check and would read other bytes or end the process.
 //
 // Warnings are what loads all the same, or loads in some builds only: constants inside
 // the flatbuffer, which builds since 2025 refuse, misaligned constants, duplicate names,
@@ -27,11 +26,12 @@ import (
 // The format has no digests, so that payloads are not read; the default depth does read
 // the padding between segments, VerifyCanonical that between constants as well, and a
 // byte that is not zero there is a warning.
-func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (err error) {
-	if opts == nil {
-		opts = new(tensor.VerifyOptions)
-	}
-	found := tensor.NewFindingList(opts)
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -42,22 +42,19 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (err er
 			found.Error(f.Err)
 		}
 	}
-	if opts.External != nil {
-		if err := r.verifyExternal(ctx, opts.External, found); err != nil {
+	if found.Options.External != nil {
+		if err := r.verifyExternal(ctx, found); err != nil {
 			return err
 		}
 	}
-	if opts.Depth != tensor.VerifyStructure && r.checked.Err() == nil { // else nobody knows what is padding
-		if err := r.verifyPadding(ctx, opts, found); err != nil {
-			return err
-		}
+	if found.Options.Depth <= tensor.VerifyStructure || r.checked.Err() != nil {
+		return nil // of a damaged file nobody knows what is padding
 	}
-	return found.Err()
+	return r.verifyPadding(ctx, found)
 }
 
-// verifyExternal compares external tensors with what lookup finds.
-func (r *Reader) verifyExternal(ctx context.Context, lookup func(string) *tensor.Tensor,
-	found *tensor.FindingList) error {
+// verifyExternal compares external tensors with what Options.External returns.
+func (r *Reader) verifyExternal(ctx context.Context, found *finding.List) error {
 	for e := range r.Entries() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -65,7 +62,7 @@ func (r *Reader) verifyExternal(ctx context.Context, lookup func(string) *tensor
 		if !e.External || e.Name == "" {
 			continue
 		}
-		x := lookup(e.Name)
+		x := found.Options.External(e.Name)
 		field := e.Method.field("values[%d].val.extra_tensor_info.fully_qualified_name", e.Value)
 		if x == nil {
 			found.Error(fail(tensor.ErrNoTensor, -1, field,
@@ -122,8 +119,7 @@ func sameLayout(t, x *tensor.Tensor) error {
 
 // verifyPadding reads what is between flatbuffer and segments, and, for the canonical
 // form, also between the constants of a segment.
-func (r *Reader) verifyPadding(ctx context.Context, opts *tensor.VerifyOptions,
-	found *tensor.FindingList) error {
+func (r *Reader) verifyPadding(ctx context.Context, found *finding.List) error {
 	var gaps []extent
 	var total int64
 	add := func(off, size int64) {
@@ -132,7 +128,7 @@ func (r *Reader) verifyPadding(ctx context.Context, opts *tensor.VerifyOptions,
 			total += size
 		}
 	}
-	if opts.Depth == tensor.VerifyCanonical {
+	if found.Options.Depth >= tensor.VerifyCanonical {
 		for p := range r.Layout() {
 			if p.Kind == PartPadding {
 				add(p.Offset, p.Size)
@@ -157,15 +153,15 @@ func (r *Reader) verifyPadding(ctx context.Context, opts *tensor.VerifyOptions,
 			found.Error(&tensor.FormatError{Format: "pte", Offset: g.off, Field: "padding",
 				Err: err})
 			if errors.Is(err, fs.ErrClosed) {
-				return found.Err()
+				return nil
 			}
 			continue
 		}
 		if i := slices.IndexFunc(b, func(c byte) bool { return c != 0 }); i >= 0 {
 			found.Warn(malformed(g.off+int64(i), "padding", "a byte that is not zero"))
 		}
-		if done += g.size; opts.Progress != nil {
-			opts.Progress(done, total)
+		if done += g.size; found.Options.Progress != nil {
+			found.Options.Progress(done, total)
 		}
 	}
 	return nil

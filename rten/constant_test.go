@@ -110,7 +110,7 @@ func TestNames(t *testing.T) {
 	if n != 2 {
 		t.Errorf("%d tensors are called w", n)
 	}
-	if f := tensor.Findings(r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})); len(f) != 1 || !strings.Contains(f[0].Err.Error(), `"w" is the name of node 7 as well`) {
+	if f, _ := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); len(f.Findings) != 1 || !strings.Contains(f.Findings[0].Err.Error(), `"w" is the name of node 7 as well`) {
 		t.Errorf("%v", f)
 	}
 	refuse(t, "a name of more than 1 MiB", made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.inline(strings.Repeat("x", 1<<20+1), 1)} }), tensor.ErrLimit)

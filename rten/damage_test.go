@@ -46,7 +46,8 @@ func walk(b []byte) error {
 	defer r.Close()
 	_ = describe(r)
 	r.Model().Requires()
-	return r.Verify(context.Background(), nil)
+	_, err = r.Verify(context.Background(), nil)
+	return err
 }
 
 // TestEveryTruncationAndBit tries every truncation, every bit, and bytes set to 0x00, 0x7f,

@@ -69,7 +69,7 @@ func equalContent(t testing.TB, what string, got []byte, want string) *Reader {
 	if c := content(r); c != want {
 		t.Errorf("%s differs: %s", what, firstDifference(c, want))
 	}
-	if err := r.Verify(t.Context(), nil); err != nil {
+	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
 	return r
@@ -170,7 +170,7 @@ func TestMetadataEdits(t *testing.T) {
 						}
 					}
 				}
-				if err := got.Verify(t.Context(), nil); err != nil {
+				if _, err := got.Verify(t.Context(), nil); err != nil {
 					t.Error(err)
 				}
 				gone := openBytes(t, patched(t, got, nil, func(p *Edit) error { return p.RemoveAttribute("license") }, func(p *Edit) error { return p.RemoveAttribute("description") }))
@@ -253,7 +253,7 @@ func TestSharedWeights(t *testing.T) {
 	if r.Len() != 2 || first != second {
 		t.Fatalf("one tensor was stored twice: %+v %+v", first, second)
 	}
-	if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+	if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
 		t.Error(err)
 	}
 	p := NewEdit(r)
@@ -343,7 +343,7 @@ func TestRenameAndRemove(t *testing.T) {
 		if !ok || fmt.Sprint(op.Inputs(), op.Outputs(), got.Model().Graph().Outputs()) != "[3] [4] [4]" {
 			t.Errorf("%v %v", op.Inputs(), op.Outputs())
 		}
-		if err := got.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+		if _, err := got.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -106,7 +106,7 @@ func TestOperatorEdits(t *testing.T) {
 			if s := formula(got); s != c.want {
 				t.Errorf("%s: %s, want %s", c.name, s, c.want)
 			}
-			if err := got.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+			if _, err := got.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}

@@ -118,7 +118,8 @@ func ExampleGraphBuilder() {
 		return
 	}
 	defer r.Close()
-	fmt.Println(r.Version(), r.Verify(context.Background(), &tensor.VerifyOptions{Strict: true}))
+	_, err = r.Verify(context.Background(), &tensor.VerifyOptions{Strict: true})
+	fmt.Println(r.Version(), err)
 	for sub := range r.Model().Graphs() {
 		fmt.Printf("%q has %d nodes\n", sub.Path(), sub.Len())
 	}

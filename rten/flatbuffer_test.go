@@ -283,7 +283,7 @@ func TestRequiredAndOptionalFields(t *testing.T) {
 			t.Errorf("%s: %d attributes", name, n)
 		}
 		_ = describe(r)
-		if err := r.Verify(t.Context(), nil); err != nil {
+		if _, err := r.Verify(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 	}

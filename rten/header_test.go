@@ -53,24 +53,24 @@ func TestUnusedBytes(t *testing.T) {
 	good := golden(t, "convert-0.22.0-basic")
 	hidden := append(bytes.Clone(good), "PK\x03\x04 a zip archive"...)
 	r := openBytes(t, hidden)
-	err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})
-	if f := tensor.Findings(err); len(f) != 1 || f[0].Offset != int64(len(good)) {
+	report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})
+	if f := report.Findings; len(f) != 1 || f[0].Offset != int64(len(good)) {
 		t.Errorf("trailing bytes: %v", err)
 	}
-	if err := r.Verify(t.Context(), nil); err != nil {
+	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Errorf("a warning is an error: %v", err)
 	}
 	h, _ := r.Header()
 	gap := bytes.Clone(good)
 	if end := h.ModelOffset + h.ModelSize; end < h.TensorOffset {
 		gap[end] = 1
-		if f := tensor.Findings(openBytes(t, gap).Verify(t.Context(), &tensor.VerifyOptions{Strict: true})); len(f) != 1 || f[0].Offset != end {
+		if f, _ := openBytes(t, gap).Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); len(f.Findings) != 1 || f.Findings[0].Offset != end {
 			t.Errorf("bytes in the padding: %v", f)
 		}
 	}
 	refuse(t, "leading bytes", append([]byte{0}, good...), tensor.ErrMalformed)
 	zeros := append(bytes.Clone(good), make([]byte, 1<<20)...)
-	if openBytes(t, zeros).Verify(t.Context(), &tensor.VerifyOptions{Strict: true}) == nil {
+	if _, err := openBytes(t, zeros).Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err == nil {
 		t.Error("a hole of 1 MiB is no finding")
 	}
 }

@@ -280,7 +280,7 @@ func TestEveryOperatorRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+		if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for g := range r.Model().Graphs() {
@@ -347,7 +347,7 @@ func TestMissingInputsAreFoundAsRTenFindsThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		found := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})
+		_, found := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})
 		missing := ran != nil && regexp.MustCompile("required inputs were missing|MissingInputs|must be set|input tensor count").MatchString(ran.Error())
 		if missing {
 			required[c.op]++

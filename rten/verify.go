@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -16,15 +17,15 @@ import (
 // are warnings, for files with them exist; Strict makes them errors.
 //
 // A .rten file has no digests: damaged weights cannot be told from others.
-func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
-	var o tensor.VerifyOptions
-	if opts != nil {
-		o = *opts
-	}
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, list *finding.List) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	list := tensor.NewFindingList(&o)
 	r.model.departures(func(err error, _ departureKind) bool {
 		list.Warn(err)
 		return !list.Full()
@@ -32,10 +33,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if err := r.model.verifyGraphs(ctx, list); err != nil {
 		return err
 	}
-	if err := r.verifyRanges(ctx, list, &o); err != nil {
-		return err
-	}
-	return list.Err()
+	return r.verifyRanges(ctx, list)
 }
 
 // maxWarnings bounds what Warnings returns.
@@ -71,8 +69,7 @@ func (m *Model) departure() (first error) {
 
 // verifyRanges checks that the parts of the file do not overlap, that nothing
 // hides between them, and that everything can be read.
-func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList,
-	o *tensor.VerifyOptions) error {
+func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 	m := r.model
 	used := make([]fileRange, 0, m.external+2)
 	if r.v2 {
@@ -124,8 +121,8 @@ func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList,
 	if end < r.size {
 		gaps = append(gaps, fileRange{end, r.size, -1})
 	}
-	s := &scanner{ctx: ctx, r: r, progress: o.Progress, total: r.size}
-	if o.Depth == tensor.VerifyStructure {
+	s := &scanner{ctx: ctx, r: r, progress: list.Options.Progress, total: r.size}
+	if list.Options.Depth <= tensor.VerifyStructure {
 		s.total = 0
 		for _, g := range gaps {
 			s.total += g.end - g.off
@@ -154,7 +151,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *tensor.FindingList,
 				fmt.Errorf("%w: a hole of %d bytes", tensor.ErrMalformed, g.end-g.off)))
 		}
 	}
-	if o.Depth == tensor.VerifyStructure {
+	if list.Options.Depth <= tensor.VerifyStructure {
 		return nil
 	}
 	end = 0
@@ -220,10 +217,10 @@ func (s *scanner) read(x fileRange, look func(off int64, b []byte) bool) error {
 
 // failed notes that a range cannot be read; a cancelled context ends the Verify
 // instead.
-func (s *scanner) failed(list *tensor.FindingList, x fileRange, field string, err error) error {
+func (s *scanner) failed(list *finding.List, x fileRange, field string, err error) error {
 	if s.ctx.Err() != nil || errors.Is(err, fs.ErrClosed) || !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
 	list.Error(failed(x.off, field, err))
-	return list.Err()
+	return nil
 }

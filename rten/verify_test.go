@@ -151,17 +151,14 @@ func TestVerifyGraphs(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = describe(r)
-			if err := r.Verify(t.Context(), nil); err != nil {
-				t.Errorf("a warning is an error: %v", err)
+			report, err := r.Verify(t.Context(), nil)
+			if err != nil || len(report.Findings) == 0 {
+				t.Errorf("%v, reported %v", err, report.Findings)
 			}
-			var seen []tensor.Finding
-			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Report: func(f tensor.Finding) { seen = append(seen, f) }}); err != nil || len(seen) == 0 {
-				t.Errorf("%v, reported %v", err, seen)
-			}
-			findings := tensor.Findings(r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}))
+			report, _ = r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})
 			hidden := 0
 			var f tensor.Finding
-			for _, x := range findings {
+			for _, x := range report.Findings {
 				if strings.Contains(x.Err.Error(), "belong to nothing") {
 					hidden++
 				} else if f.Err == nil {
@@ -169,7 +166,7 @@ func TestVerifyGraphs(t *testing.T) {
 				}
 			}
 			if f.Err == nil {
-				t.Fatalf("no finding: %v", findings)
+				t.Fatalf("no finding: %v", report.Findings)
 			}
 			if f.Offset <= 0 || f.Offset >= int64(len(file)) {
 				t.Errorf("offset %d", f.Offset)
@@ -205,7 +202,7 @@ func TestVerifyRanges(t *testing.T) {
 		{"bytes of no tensor", 64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8)} }, "belong to nothing"},
 	} {
 		r := openBytes(t, made(c.n, c.make))
-		err := r.Verify(t.Context(), strict)
+		_, err := r.Verify(t.Context(), strict)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -214,17 +211,17 @@ func TestVerifyRanges(t *testing.T) {
 	file := v2(b.model(b.graph([]fb.Offset{b.outside("c", 0, 4)}, nil, nil, nil), 1), 16)
 	copy(file[24:], []byte{32, 0, 0, 0, 0, 0, 0, 0}) // the tensor data begins where the model does
 	r := openBytes(t, file)
-	if err := r.Verify(t.Context(), nil); err != nil {
+	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	if f := tensor.Findings(r.Verify(t.Context(), strict)); !strings.Contains(fmt.Sprint(f), "overlap those of the header or the model") {
+	if f, _ := r.Verify(t.Context(), strict); !strings.Contains(fmt.Sprint(f.Findings), "overlap those of the header or the model") {
 		t.Errorf("got %v", f)
 	}
 
 	big := openBytes(t, manyConstants(t, 20_000))
 	ctx, cancel := context.WithCancel(t.Context())
 	var done, total int64
-	err := big.Verify(ctx, &tensor.VerifyOptions{Progress: func(d, n int64) {
+	_, err := big.Verify(ctx, &tensor.VerifyOptions{Progress: func(d, n int64) {
 		if done, total = d, n; d > 1<<18 {
 			cancel()
 		}
@@ -232,7 +229,7 @@ func TestVerifyRanges(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || done > 2<<20 || total != big.Size() {
 		t.Errorf("cancelled: %v after %d of %d", err, done, total)
 	}
-	if err := big.Verify(t.Context(), &tensor.VerifyOptions{Progress: func(d, n int64) { done, total = d, n }}); err != nil || done != total {
+	if _, err := big.Verify(t.Context(), &tensor.VerifyOptions{Progress: func(d, n int64) { done, total = d, n }}); err != nil || done != total {
 		t.Errorf("%v: %d of %d", err, done, total)
 	}
 }

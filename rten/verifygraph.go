@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -14,12 +15,12 @@ import (
 // otherwise than the file says.
 type graphVerifier struct {
 	m    *Model
-	list *tensor.FindingList
+	list *finding.List
 	// names of the constants and values of the graphs, made when a capture asks.
 	names map[int]map[string]bool
 }
 
-func (m *Model) verifyGraphs(ctx context.Context, list *tensor.FindingList) error {
+func (m *Model) verifyGraphs(ctx context.Context, list *finding.List) error {
 	v := &graphVerifier{m: m, list: list, names: make(map[int]map[string]bool)}
 	for i := range m.graphs {
 		if err := ctx.Err(); err != nil {

@@ -1,11 +1,11 @@
 package tensor
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -57,86 +57,55 @@ func TestQuoteCannotReachATerminal(t *testing.T) {
 	}
 }
 
-func TestFindings(t *testing.T) {
-	var reported []Finding
-	l := NewFindingList(&VerifyOptions{Report: func(f Finding) { reported = append(reported, f) }})
-	l.Error(nil)
-	l.Warn(&FormatError{"zt", 8, "padding", ErrMalformed})
-	if l.Err() != nil || len(l.All()) != 1 {
-		t.Fatal("a warning alone is no error")
-	}
+func TestFindingOf(t *testing.T) {
 	first := &FormatError{"zt", 64, "w", ErrChecksum}
-	l.Error(fmt.Errorf("while verifying: %w", first))
-	l.Error(&FormatError{"zt", -1, "v", fmt.Errorf("%w: too many", ErrLimit)})
-	err := l.Err()
+	f := FindingOf(fmt.Errorf("while verifying: %w", first))
+	if f.Severity != SeverityError || f.Class != ClassChecksum || f.Offset != 64 || f.Field != "w" {
+		t.Errorf("%+v", f)
+	}
+	if f := FindingOf(io.ErrUnexpectedEOF); f.Class != ClassTruncated || f.Offset != -1 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestReportErr(t *testing.T) {
+	warning := Finding{Severity: SeverityWarning, Class: ClassWarning, Offset: 8, Err: ErrMalformed}
+	r := Report{Findings: []Finding{warning}}
+	if err := r.Err(); err != nil {
+		t.Errorf("a warning alone: %v", err)
+	}
+	r.Findings = append(r.Findings, FindingOf(&FormatError{"zt", 64, "w", ErrChecksum}),
+		FindingOf(&FormatError{"zt", -1, "v", fmt.Errorf("%w: too many", ErrLimit)}))
+	err := r.Err()
 	if !errors.Is(err, ErrChecksum) || !errors.Is(err, ErrLimit) || errors.Is(err, ErrMalformed) {
 		t.Errorf("%v does not show its classes", err)
+	}
+	var fe *FormatError
+	if !errors.As(err, &fe) || fe.Offset != 64 {
+		t.Errorf("%v has not the place of its first finding", err)
 	}
 	if !strings.Contains(err.Error(), "checksum") || !strings.Contains(err.Error(), "1 more") {
 		t.Errorf("%q", err)
 	}
-	got := Findings(fmt.Errorf("file: %w", err))
-	if len(got) != 3 || !slices.Equal(got, reported) {
-		t.Fatalf("%v, reported %v", got, reported)
-	}
-	w := got[0]
-	if w.Severity != SeverityWarning || w.Class != ClassWarning || w.Offset != 8 || w.Field != "padding" || w.Severity.String() != "warning" {
-		t.Errorf("%+v", w)
-	}
-	if c := got[1]; c.Severity != SeverityError || c.Class != ClassChecksum || c.Offset != 64 || c.Field != "w" {
-		t.Errorf("%+v", c)
-	}
+}
 
-	outer := NewFindingList(nil)
-	outer.Error(err) // a file inside a file
-	if len(outer.All()) != 3 || outer.All()[0].Severity != SeverityWarning || outer.Err() == nil {
-		t.Errorf("%v", outer.All())
-	}
-	strict := NewFindingList(&VerifyOptions{Strict: true})
-	strict.Warn(ErrMalformed)
-	if !errors.Is(strict.Err(), ErrMalformed) {
-		t.Error("Strict makes warnings errors")
-	}
-	if len(Findings(nil)) != 0 || Findings(io.ErrUnexpectedEOF)[0].Class != ClassTruncated {
-		t.Error("Findings of plain errors")
+func TestReportJSON(t *testing.T) {
+	r := Report{Findings: []Finding{
+		{Severity: SeverityWarning, Class: ClassWarning, Offset: 0, Err: errors.New("odd")},
+		FindingOf(&FormatError{"zt", -1, "w", ErrChecksum}),
+	}}
+	b, err := json.Marshal(r)
+	want := `{"findings":[{"severity":"warning","class":"warning","offset":0,"message":"odd"},` +
+		`{"severity":"error","class":"checksum","field":"w","message":"zt: w: checksum mismatch"}]}`
+	if string(b) != want || err != nil {
+		t.Errorf("%s, %v", b, err)
 	}
 }
 
-func TestFindingsAreBounded(t *testing.T) {
-	l := NewFindingList(nil)
-	for range maxFindings {
-		l.Error(ErrMalformed)
-	}
-	if l.Full() {
-		t.Fatal("full too early")
-	}
-	for range 10 {
-		l.Error(ErrMalformed)
-	}
-	if !l.Full() || len(l.All()) != maxFindings+1 || l.All()[maxFindings].Class != ClassLimit {
-		t.Fatalf("%d findings", len(l.All()))
-	}
-}
-
-// Warnings are no damage in whatever number, and the error after them is still told.
-func TestWarningsAreBoundedByThemselves(t *testing.T) {
-	l := NewFindingList(nil)
-	for range 2 * maxFindings {
-		l.Warn(ErrMalformed)
-	}
-	if l.Full() || l.Err() != nil || len(l.All()) != maxFindings+1 || l.All()[maxFindings].Class != ClassWarning {
-		t.Fatalf("%d findings, %v", len(l.All()), l.Err())
-	}
-	l.Error(ErrChecksum)
-	if !errors.Is(l.Err(), ErrChecksum) {
-		t.Error(l.Err())
-	}
-	strict := NewFindingList(&VerifyOptions{Strict: true})
-	for range 2 * maxFindings {
-		strict.Warn(ErrMalformed)
-	}
-	if !strict.Full() || !errors.Is(strict.Err(), ErrLimit) {
-		t.Error(strict.Err())
+func TestDepthsAreOrdered(t *testing.T) {
+	var o VerifyOptions
+	if o.Depth != VerifyDigests || VerifyStructure >= VerifyDigests || VerifyDigests >= VerifyCanonical {
+		t.Error(VerifyStructure, VerifyDigests, VerifyCanonical)
 	}
 }
 

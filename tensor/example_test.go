@@ -3,7 +3,6 @@ package tensor_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -58,15 +57,19 @@ func ExampleReordered() {
 	// Output: [1 2 3 4 5 6] <nil>
 }
 
-// What a verification found, one by one.
-func ExampleFindings() {
-	l := tensor.NewFindingList(nil)
-	l.Error(&tensor.FormatError{Format: "ztensor", Offset: 64, Field: `tensors["w"].components["data"].digest`,
-		Err: fmt.Errorf("%w: stored 0x1a2b3c4d", tensor.ErrChecksum)})
-	for _, f := range tensor.Findings(l.Err()) {
-		fmt.Println(f.Severity, f.Class, f.Offset, strings.Contains(f.Field, "digest"))
+// A Verify returns a report with all that it found, and an error if any of it is damage.
+func ExampleReport() {
+	report := &tensor.Report{Findings: []tensor.Finding{
+		tensor.FindingOf(&tensor.FormatError{Format: "ztensor", Offset: 64, Field: `objects["w"].digest`,
+			Err: fmt.Errorf("%w: stored 0x1a2b3c4d", tensor.ErrChecksum)}),
+	}}
+	for _, f := range report.Findings {
+		fmt.Println(f.Severity, f.Class, f.Offset, f.Field)
 	}
-	// Output: error checksum 64 true
+	fmt.Println(errors.Is(report.Err(), tensor.ErrChecksum))
+	// Output:
+	// error checksum 64 objects["w"].digest
+	// true
 }
 
 func ExampleParseDType() {

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,10 @@ func (s Severity) String() string {
 	return "error"
 }
 
-// A Finding is one thing that Verify has to say about a file.
+// MarshalText returns the word of String.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// A Finding is one entry of a Report: an error or a warning.
 type Finding struct {
 	Severity Severity
 	Class    Class  // ClassWarning for warnings
@@ -30,161 +34,92 @@ type Finding struct {
 	Err      error
 }
 
+// FindingOf returns err as a finding of SeverityError. A *FormatError in it gives
+// the offset and the field.
+func FindingOf(err error) Finding {
+	f := Finding{Severity: SeverityError, Class: ClassOf(err), Offset: -1, Err: err}
+	var fe *FormatError
+	if errors.As(err, &fe) {
+		f.Offset, f.Field = fe.Offset, fe.Field
+	}
+	return f
+}
+
 func (f Finding) String() string { return f.Severity.String() + ": " + f.Err.Error() }
 
-// Depth says how much Verify looks at. Every depth includes those before it in
-// the order VerifyStructure, VerifyDigests, VerifyCanonical.
-type Depth uint8
+// MarshalJSON writes an object of severity, class, message and, where they are
+// known, offset and field.
+func (f Finding) MarshalJSON() ([]byte, error) {
+	o := struct {
+		Severity Severity `json:"severity"`
+		Class    Class    `json:"class"`
+		Offset   *int64   `json:"offset,omitempty"`
+		Field    string   `json:"field,omitempty"`
+		Message  string   `json:"message"`
+	}{Severity: f.Severity, Class: f.Class, Field: f.Field, Message: f.Err.Error()}
+	if f.Offset >= 0 {
+		o.Offset = &f.Offset
+	}
+	return json.Marshal(o)
+}
+
+// A Report is the result of a Verify, which returns one with each error as well. What
+// kept Verify from reading all of a file is its last finding. A Report lists at most 10,000 errors and as many
+// warnings; one more finding of either kind says that there were more.
+type Report struct {
+	Findings []Finding `json:"findings"` // in the order in which they were made
+}
+
+// Err returns nil when there are only warnings, else an error that wraps those of
+// all findings of SeverityError.
+func (r *Report) Err() error {
+	var errs []error
+	for _, f := range r.Findings {
+		if f.Severity == SeverityError {
+			errs = append(errs, f.Err)
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &damageError{errs}
+}
+
+// A damageError is the errors of a Report, at least one.
+type damageError struct{ errs []error }
+
+func (e *damageError) Error() string {
+	if n := len(e.errs) - 1; n > 0 {
+		return fmt.Sprintf("%v (and %d more findings)", e.errs[0], n)
+	}
+	return e.errs[0].Error()
+}
+
+func (e *damageError) Unwrap() []error { return e.errs }
+
+// Depth says how much Verify checks. Depths are ordered, and each includes those
+// below it; the zero value is VerifyDigests.
+type Depth int8
 
 const (
-	VerifyDigests   Depth = iota // the default: also every digest and every encoded payload
-	VerifyStructure              // metadata, ranges, padding: no payload is decoded
-	VerifyCanonical              // also the one way in which a canonical writer would have written it
+	VerifyStructure Depth = iota - 1 // metadata, ranges, padding: no payload is decoded
+	VerifyDigests                    // also every digest and every encoded payload
+	VerifyCanonical                  // also that a canonical writer would have written the same
 )
 
 // VerifyOptions control a Reader's Verify. nil is the zero value.
 type VerifyOptions struct {
 	// Strict makes warnings errors.
 	Strict bool
-	// Depth says how much is looked at; zero is VerifyDigests.
+	// Depth says how much is checked; zero is VerifyDigests.
 	Depth Depth
 	// Companion opens a file that the verified one refers to by name, in place
 	// of the Reader's own. nil keeps that one.
 	Companion func(name string) (io.ReaderAt, int64, error)
-	// External finds a tensor that the file expects to be kept elsewhere, such
-	// as the weights of a .pte in a .ptd. nil: such tensors are not checked.
+	// External finds a tensor that the file expects in another file, such as the
+	// weights of a .pte in a .ptd. nil: such tensors are not checked.
 	External func(name string) *Tensor
-	// Report, if not nil, is called with each finding as it is made, warnings
-	// included, from the goroutine that called Verify.
-	Report func(Finding)
-	// Progress, if not nil, is called now and then with the bytes looked at so
-	// far and in all, from the goroutine that called Verify.
+	// Progress, if not nil, is called now and then with the bytes checked so far
+	// and in all, from the goroutine that called Verify.
 	Progress func(done, total int64)
-}
-
-// maxFindings bounds the memory that a hostile file can make a report take: so many
-// errors and so many warnings are listed.
-const maxFindings = 10_000
-
-// FindingList collects what a Verify finds. The zero value has no options; see
-// [NewFindingList].
-type FindingList struct {
-	opts  VerifyOptions
-	list  []Finding
-	errs  int
-	warns int
-}
-
-// NewFindingList makes a list that follows Strict and Report of opts, which may
-// be nil.
-func NewFindingList(opts *VerifyOptions) *FindingList {
-	l := new(FindingList)
-	if opts != nil {
-		l.opts = *opts
-	}
-	return l
-}
-
-// Error notes damage. An error that is a *FormatError, or wraps one, gives the
-// finding its offset and field; nil is ignored. An error of several findings,
-// as another Verify returns, is noted one by one.
-func (l *FindingList) Error(err error) { l.add(SeverityError, err) }
-
-// Warn notes a departure that does not prevent reading; with Strict it is an
-// error.
-func (l *FindingList) Warn(err error) {
-	if l.opts.Strict {
-		l.add(SeverityError, err)
-		return
-	}
-	l.add(SeverityWarning, err)
-}
-
-func (l *FindingList) add(sev Severity, err error) {
-	for _, f := range Findings(err) {
-		if sev == SeverityWarning {
-			f.Severity, f.Class = SeverityWarning, ClassWarning
-		}
-		n := &l.warns
-		if f.Severity == SeverityError {
-			n = &l.errs
-		}
-		switch *n++; {
-		case *n > maxFindings+1:
-			continue
-		case *n <= maxFindings:
-		case f.Severity == SeverityError:
-			f = Finding{Severity: SeverityError, Class: ClassLimit, Offset: -1,
-				Err: fmt.Errorf("%w: more than %d findings, the rest is not listed", ErrLimit, maxFindings)}
-		default: // no damage, however many there are; errors are still listed
-			f = Finding{Severity: SeverityWarning, Class: ClassWarning, Offset: -1,
-				Err: fmt.Errorf("more than %d warnings, the rest is not listed", maxFindings)}
-		}
-		l.list = append(l.list, f)
-		if l.opts.Report != nil {
-			l.opts.Report(f)
-		}
-	}
-}
-
-// Full reports that further errors will not be listed, so that a Verify may
-// stop early.
-func (l *FindingList) Full() bool { return l.errs > maxFindings }
-
-// All returns the findings so far, warnings included.
-func (l *FindingList) All() []Finding { return l.list }
-
-// Err is what Verify returns: nil when there are only warnings, else an error
-// that [Findings] takes apart and that errors.Is sees through.
-func (l *FindingList) Err() error {
-	if l.errs == 0 {
-		return nil
-	}
-	return &findingsError{l.list, l.errs}
-}
-
-type findingsError struct {
-	list []Finding
-	errs int
-}
-
-func (e *findingsError) Error() string {
-	for _, f := range e.list {
-		if f.Severity != SeverityError {
-			continue
-		}
-		if e.errs == 1 {
-			return f.Err.Error()
-		}
-		return fmt.Sprintf("%v (and %d more findings)", f.Err, e.errs-1)
-	}
-	return "no findings"
-}
-
-func (e *findingsError) Unwrap() []error {
-	errs := make([]error, 0, len(e.list))
-	for _, f := range e.list {
-		if f.Severity == SeverityError {
-			errs = append(errs, f.Err)
-		}
-	}
-	return errs
-}
-
-// Findings takes the error of a Verify apart, in the order in which things were
-// found. Any other error is one finding; nil has none.
-func Findings(err error) []Finding {
-	if err == nil {
-		return nil
-	}
-	var all *findingsError
-	if errors.As(err, &all) {
-		return all.list
-	}
-	f := Finding{Severity: SeverityError, Class: ClassOf(err), Offset: -1, Err: err}
-	var fe *FormatError
-	if errors.As(err, &fe) {
-		f.Offset, f.Field = fe.Offset, fe.Field
-	}
-	return []Finding{f}
 }

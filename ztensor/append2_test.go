@@ -80,8 +80,8 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %+v: %v", g.name, o, err)
 			}
-			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
-				t.Errorf("%s: %v", g.name, tensor.Findings(err))
+			if report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+				t.Errorf("%s: %v", g.name, report.Findings)
 			}
 			if r.Len() != old.Len()+2 {
 				t.Errorf("%d tensors", r.Len())

@@ -105,7 +105,7 @@ func wantEdition(t *testing.T, name string, mixed bool) (v int) {
 		t.Fatal("torn:", err)
 	}
 	defer r.Close()
-	if err := r.Verify(t.Context(), nil); err != nil {
+	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Fatal("torn:", err)
 	}
 	v = -1

@@ -32,7 +32,8 @@ func ExampleWriter_version2() {
 		stored, _ := t.Data.Stored()
 		fmt.Println(t.Name, t.DType, t.Shape, stored.Offset, stored.Digest)
 	}
-	fmt.Println(r.Verify(context.Background(), &tensor.VerifyOptions{Depth: tensor.VerifyCanonical}))
+	_, err = r.Verify(context.Background(), &tensor.VerifyOptions{Depth: tensor.VerifyCanonical})
+	fmt.Println(err)
 	fmt.Println(r.ContentDigest(ztensor.SHA256))
 	// Output:
 	// mask bool [3] 65536 xxh3:aed946681f85b77a
@@ -57,13 +58,15 @@ func ExampleReader_Verify() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, f := range tensor.Findings(r.Verify(context.Background(), nil)) {
+	report, _ := r.Verify(context.Background(), nil)
+	for _, f := range report.Findings {
 		var rule *ztensor.RuleError
 		if errors.As(f.Err, &rule) {
 			fmt.Println(f.Class, f.Field, rule.Rule)
 		}
 	}
-	fmt.Println(r.Verify(context.Background(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure}))
+	_, err = r.Verify(context.Background(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure})
+	fmt.Println(err)
 	// Output:
 	// checksum objects["weight"].parts["data"].digest Digest
 	// <nil>
@@ -98,7 +101,8 @@ func ExampleWriteShards() {
 	}
 	values, err := tensor.Load[float32](r.Tensor("layer 3"))
 	fmt.Println(values, err)
-	fmt.Println(r.Verify(context.Background(), nil))
+	_, err = r.Verify(context.Background(), nil)
+	fmt.Println(err)
 	// Output:
 	// model-00001.zt
 	// model-00002.zt

@@ -69,7 +69,8 @@ func ExampleNewWriter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(r.Version(), r.Len(), r.Verify(context.Background(), nil))
+	_, err = r.Verify(context.Background(), nil)
+	fmt.Println(r.Version(), r.Len(), err)
 	for name, value := range r.Attributes() {
 		fmt.Println(name, value)
 	}

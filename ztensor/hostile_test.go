@@ -514,7 +514,7 @@ func TestA28ZstdAttacks(t *testing.T) {
 					check("Open", all, err)
 					in.Close()
 				}
-				v := r.Verify(t.Context(), nil)
+				_, v := r.Verify(t.Context(), nil)
 				check("Verify", nil, v)
 			})
 		})
@@ -551,7 +551,7 @@ func TestA28SparseBombsWithoutSize(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-			if err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrLimit) {
+			if _, err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrLimit) {
 				t.Errorf("Verify: %v", err)
 			}
 		})
@@ -604,12 +604,12 @@ func TestA29Digests(t *testing.T) {
 			if st, _ := w.Data.Stored(); st.Digest != c.digest {
 				t.Errorf("shown as %q", st.Digest)
 			}
-			err = r.Verify(t.Context(), &tensor.VerifyOptions{Strict: c.strict})
+			report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: c.strict})
 			if c.want == nil && err != nil || !errors.Is(err, c.want) {
 				t.Errorf("Verify: %v, want %v", err, c.want)
 			}
-			if c.want != nil && !strings.HasSuffix(tensor.Findings(err)[0].Field, ".digest") {
-				t.Errorf("field %q", tensor.Findings(err)[0].Field)
+			if c.want != nil && !strings.HasSuffix(report.Findings[0].Field, ".digest") {
+				t.Errorf("field %q", report.Findings[0].Field)
 			}
 			// A stream checks it before its end, unless it cannot be checked at all.
 			in, err := w.Data.Open()
@@ -626,7 +626,7 @@ func TestA29Digests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrMalformed) {
+		if _, err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrMalformed) {
 			t.Error(err)
 		}
 	})
@@ -772,7 +772,8 @@ func TestA30SparseIndices(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check("Verify", r.Verify(t.Context(), nil))
+			_, err = r.Verify(t.Context(), nil)
+			check("Verify", err)
 		})
 	}
 }
@@ -809,7 +810,8 @@ func TestStructuralTensorsFailWhenUsed(t *testing.T) {
 			if _, err := tensor.Load[float32](r.Tensor("w")); !errors.Is(err, c.load) {
 				t.Errorf("Load: %v, want %v", err, c.load)
 			}
-			findings := slices.DeleteFunc(tensor.Findings(r.Verify(t.Context(), nil)), func(f tensor.Finding) bool { return f.Severity == tensor.SeverityWarning })
+			report, _ := r.Verify(t.Context(), nil)
+			findings := slices.DeleteFunc(report.Findings, func(f tensor.Finding) bool { return f.Severity == tensor.SeverityWarning })
 			if c.find == "" && len(findings) > 0 || c.find != "" && (len(findings) == 0 || findings[0].Class != c.find) {
 				t.Errorf("Verify: %v, want %q", findings, c.find)
 			}
@@ -952,7 +954,8 @@ func TestA34Readers(t *testing.T) {
 			return err
 		}
 		defer f.Close()
-		return f.Verify(t.Context(), nil)
+		_, err = f.Verify(t.Context(), nil)
+		return err
 	}
 	var at []int64
 	for n := int64(0); n < int64(len(data)); n += 97 {
@@ -997,7 +1000,7 @@ func TestA34Cancelling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Verify(ctx, nil); !errors.Is(err, context.Canceled) {
+	if _, err := r.Verify(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if most := int64(runtime.GOMAXPROCS(0)+1) << 21; after.Load() > most {
@@ -1024,7 +1027,7 @@ func TestA35ReplacedAndExtended(t *testing.T) {
 		}
 		f.Write([]byte("more"))
 		f.Close()
-		if err := r.Verify(t.Context(), nil); err != nil {
+		if _, err := r.Verify(t.Context(), nil); err != nil {
 			t.Errorf("extended: %v", err)
 		}
 		if s, err := Open(name, nil); err == nil {
@@ -1034,7 +1037,7 @@ func TestA35ReplacedAndExtended(t *testing.T) {
 		if err := WriteFile(t.Context(), name, tensor.Of(samples()[:1]...), &WriterOptions{Version: "1.0"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Verify(t.Context(), nil); err != nil || r.Len() != len(samples()) {
+		if _, err := r.Verify(t.Context(), nil); err != nil || r.Len() != len(samples()) {
 			t.Errorf("replaced: %v", err)
 		}
 		r.Close()
@@ -1065,7 +1068,7 @@ func TestA35TheFileChanges(t *testing.T) {
 				t.Errorf("%s: %v", ten.Name, err)
 			}
 		}
-		if err := r.Verify(t.Context(), nil); err == nil {
+		if _, err := r.Verify(t.Context(), nil); err == nil {
 			t.Error("a truncated file verifies")
 		}
 		r.Close()
@@ -1187,10 +1190,10 @@ func TestA40Polyglots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Verify(t.Context(), nil); err != nil {
+	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Error("padding is only a warning:", err)
 	}
-	if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); !errors.Is(err, tensor.ErrMalformed) {
+	if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); !errors.Is(err, tensor.ErrMalformed) {
 		t.Errorf("hidden bytes, strict: %v", err)
 	}
 }

@@ -96,7 +96,7 @@ func TestShardsThatAreNotWhatTheRootSays(t *testing.T) {
 			if _, err := r.Tensor("vision.z").Data.ReadAll(); err != nil {
 				t.Error("the other shard:", err)
 			}
-			err = r.Verify(t.Context(), nil)
+			_, err = r.Verify(t.Context(), nil)
 			var broken *rule.Error
 			switch {
 			case c.fine && err != nil, !c.fine && err == nil:
@@ -132,8 +132,8 @@ func TestShardsAreLookedForOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	err = r.Verify(t.Context(), nil)
-	if got := len(tensor.Findings(err)); got != n || !errors.Is(err, fs.ErrNotExist) {
+	report, err := r.Verify(t.Context(), nil)
+	if got := len(report.Findings); got != n || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%d findings: %v", got, err)
 	}
 	if sums := r.two.beside.sums; len(sums) != 2 {
@@ -170,7 +170,7 @@ func TestShardsDoNotLeadOutOfTheFolder(t *testing.T) {
 	if b, err := r.Tensor("00001.w").Data.ReadAll(); err == nil {
 		t.Errorf("%d bytes from outside of the folder", len(b))
 	}
-	if err := r.Verify(t.Context(), nil); err == nil {
+	if _, err := r.Verify(t.Context(), nil); err == nil {
 		t.Error("a shard outside of the folder was verified")
 	}
 }
@@ -254,7 +254,7 @@ func TestShardsInACircle(t *testing.T) {
 			t.Error(b, err)
 		}
 		var broken *rule.Error
-		if err := r.Verify(t.Context(), nil); !errors.As(err, &broken) || broken.Rule != rule.ShardIdentity {
+		if _, err := r.Verify(t.Context(), nil); !errors.As(err, &broken) || broken.Rule != rule.ShardIdentity {
 			t.Error("no file has the digest that it names:", err)
 		}
 		r.Close()

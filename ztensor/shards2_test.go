@@ -179,8 +179,8 @@ func TestShardsAreTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
-				t.Error(tensor.Findings(err))
+			if report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+				t.Error(report.Findings)
 			}
 			if got, err := r.ContentDigest(SHA256); got != content {
 				t.Errorf("content %s, %v, of one file %s", got, err, content)
@@ -261,8 +261,8 @@ func TestShardedFilesAreAppendedTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Verify(t.Context(), nil); err != nil || r.Len() != len(model())+1 {
-		t.Error(r.Len(), tensor.Findings(err))
+	if report, err := r.Verify(t.Context(), nil); err != nil || r.Len() != len(model())+1 {
+		t.Error(r.Len(), report.Findings)
 	}
 }
 
@@ -325,7 +325,7 @@ func TestASetOfShardsIsReplacedTogether(t *testing.T) {
 				t.Errorf("%s: %v, %v", x.Name, b, err)
 			}
 		}
-		if err := r.Verify(t.Context(), nil); err != nil {
+		if _, err := r.Verify(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -460,7 +460,7 @@ func TestAnInterruptedSet(t *testing.T) {
 	if id := r.setID(); id != "new" || len(r.Warnings()) > 0 {
 		t.Errorf("the set %q, %v", id, r.Warnings())
 	}
-	if err := r.Verify(t.Context(), nil); err != nil {
+	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }

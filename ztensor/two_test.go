@@ -56,8 +56,8 @@ func TestFilesOfVersion2VerifyAndHaveUpstreamsIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
-				for _, f := range tensor.Findings(err) {
+			if report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+				for _, f := range report.Findings {
 					t.Error(f)
 				}
 			}
@@ -68,7 +68,7 @@ func TestFilesOfVersion2VerifyAndHaveUpstreamsIdentity(t *testing.T) {
 			if err != nil || len(found) == 0 != (len(g.CanonicalViolations) == 0) {
 				t.Errorf("%v, upstream says %q, %v", found, g.CanonicalViolations, err)
 			}
-			err = r.Verify(t.Context(), &tensor.VerifyOptions{Depth: tensor.VerifyCanonical})
+			_, err = r.Verify(t.Context(), &tensor.VerifyOptions{Depth: tensor.VerifyCanonical})
 			if err == nil != (len(g.CanonicalViolations) == 0) {
 				t.Errorf("verify: %v", err)
 			}

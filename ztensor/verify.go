@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -26,11 +27,13 @@ import (
 // opts may be nil. With depth VerifyStructure nothing is decoded and no digest
 // computed. Version 1 has no canonical form, so VerifyCanonical is
 // VerifyDigests for it. Of version 2 the padding counts only for that.
-func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
-	v := &verifier{r: r, ctx: ctx, found: tensor.NewFindingList(opts)}
-	if opts != nil {
-		v.opts = *opts
-	}
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, l *finding.List) error {
+	v := &verifier{r: r, ctx: ctx, found: l}
 	for _, w := range r.Warnings() {
 		v.found.Warn(w)
 	}
@@ -40,25 +43,21 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if err := v.tensors(); err != nil {
 		return err
 	}
-	if err := r.generation.verifyForm(v); err != nil {
-		return err
-	}
-	return v.found.Err()
+	return r.generation.verifyForm(v)
 }
 
 type verifier struct {
 	r     *Reader
 	ctx   context.Context
-	opts  tensor.VerifyOptions
-	found *tensor.FindingList
+	found *finding.List
 	done  atomic.Int64 // stored bytes looked at
 
 	shared map[payloadKey]*outcome // of payloads that several tensors have; read-only
 	budget atomic.Int64            // bytes that may still be decoded
 }
 
-// A finding is an error, or a warning, that a worker made.
-type finding struct {
+// A problem is an error, or a warning, that a worker made.
+type problem struct {
 	err  error
 	warn bool
 }
@@ -94,7 +93,7 @@ func (v *verifier) gaps() error {
 // A batch is tensors that one worker verifies.
 type batch struct {
 	from, to int
-	found    []finding
+	found    []problem
 	err      error // that ends the verification
 }
 
@@ -130,8 +129,8 @@ func (v *verifier) tensors() error {
 				v.found.Error(f.err)
 			}
 		}
-		if v.opts.Progress != nil {
-			v.opts.Progress(v.done.Load(), total)
+		if v.found.Options.Progress != nil {
+			v.found.Options.Progress(v.done.Load(), total)
 		}
 		if v.found.Full() {
 			return errFull
@@ -160,15 +159,15 @@ type worker struct {
 	v     *verifier
 	ctx   context.Context
 	buf   []byte
-	found []finding
+	found []problem
 
 	undeclared int64 // decoded bytes of the current tensor whose number the file does not give
 	err        error // that ends the verification
 }
 
-func (w *worker) fail(err error) { w.found = append(w.found, finding{err: err}) }
+func (w *worker) fail(err error) { w.found = append(w.found, problem{err: err}) }
 
-func (w *worker) warn(err error) { w.found = append(w.found, finding{err: err, warn: true}) }
+func (w *worker) warn(err error) { w.found = append(w.found, problem{err: err, warn: true}) }
 
 func (w *worker) tensor(t *tensor.Tensor) {
 	r := w.v.r
@@ -192,7 +191,7 @@ func (w *worker) tensor(t *tensor.Tensor) {
 		each(t.Parts[i].Data)
 	}
 	if sound && len(w.found) == before && (t.Scheme == sparse.CSR || t.Scheme == sparse.COO) {
-		if w.v.opts.Depth == tensor.VerifyStructure {
+		if w.v.found.Options.Depth <= tensor.VerifyStructure {
 			return
 		}
 		if w.charge(w.undeclared); w.err != nil {
@@ -219,7 +218,7 @@ func (w *worker) component(c *component) bool {
 	case want.loose:
 		w.warn(c.failedDigest(fmt.Errorf("%w: %s is not spelled as the document does", tensor.ErrMalformed, tensor.Quote(c.digest()))))
 	}
-	if w.v.opts.Depth == tensor.VerifyStructure {
+	if w.v.found.Options.Depth <= tensor.VerifyStructure {
 		w.v.done.Add(c.length)
 		return c.readable() == nil
 	}

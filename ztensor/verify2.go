@@ -22,7 +22,7 @@ func (v *verifier) shards() error {
 		s := &r.two.shards[i]
 		field := "shards[" + tensor.Quote(s.name) + "]"
 		src, err := r.shard(i)
-		if err == nil && v.opts.Depth != tensor.VerifyStructure {
+		if err == nil && v.found.Options.Depth > tensor.VerifyStructure {
 			algorithm, want, _ := strings.Cut(s.digest, ":")
 			have, known := sums[algorithm+":"+s.place]
 			if !known {
@@ -47,7 +47,7 @@ func (v *verifier) shards() error {
 
 // canonical reports what is not in canonical form, where that was asked for.
 func (v *verifier) canonical() error {
-	if v.opts.Depth != tensor.VerifyCanonical {
+	if v.found.Options.Depth < tensor.VerifyCanonical {
 		return nil
 	}
 	found, err := v.r.CanonicalViolations(v.ctx)
@@ -68,8 +68,8 @@ func (w *worker) tensor2(t *tensor.Tensor) {
 			return
 		}
 	}
-	failed := slices.ContainsFunc(w.found[before:], func(f finding) bool { return !f.warn })
-	if w.v.opts.Depth == tensor.VerifyStructure || failed || t.Dense() {
+	failed := slices.ContainsFunc(w.found[before:], func(f problem) bool { return !f.warn })
+	if w.v.found.Options.Depth <= tensor.VerifyStructure || failed || t.Dense() {
 		return
 	}
 	if checkLayout(t, 0, nil) != nil {
@@ -91,7 +91,7 @@ func (w *worker) part2(t *tensor.Tensor, p role2) {
 			return // verifier.shards has said so
 		}
 	}
-	if w.v.opts.Depth == tensor.VerifyStructure {
+	if w.v.found.Options.Depth <= tensor.VerifyStructure {
 		w.v.done.Add(b.length)
 		return
 	}

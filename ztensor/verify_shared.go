@@ -50,7 +50,7 @@ func (b *blob) key() payloadKey {
 type outcome struct {
 	once       sync.Once
 	field      string
-	found      []finding
+	found      []problem
 	undeclared int64
 }
 
@@ -109,7 +109,7 @@ func (v *verifier) limit() int64 {
 // be decoded with the limit.
 func (v *verifier) prepare() error {
 	v.budget.Store(v.limit())
-	if v.opts.Depth == tensor.VerifyStructure {
+	if v.found.Options.Depth <= tensor.VerifyStructure {
 		return nil
 	}
 	r := v.r

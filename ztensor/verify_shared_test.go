@@ -75,7 +75,7 @@ func TestVerifyDecodesASharedPayloadOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		src.reads.Store(0)
-		if err := r.Verify(context.Background(), nil); err != nil {
+		if _, err := r.Verify(context.Background(), nil); err != nil {
 			t.Errorf("%s: %v", version, err)
 		}
 		if n := src.reads.Load(); n > 4 {
@@ -90,12 +90,11 @@ func TestVerifyNamesEachTensorOfASharedPayload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []string
-	err = r.Verify(context.Background(), &tensor.VerifyOptions{Report: func(f tensor.Finding) { found = append(found, f.Err.Error()) }})
+	report, err := r.Verify(context.Background(), nil)
 	if !errors.Is(err, tensor.ErrChecksum) {
 		t.Fatal(err)
 	}
-	all := strings.Join(found, "\n")
+	all := fmt.Sprint(report.Findings)
 	for i := range 3 {
 		if want := fmt.Sprintf(`objects["t%06d"].components["data"].digest`, i); strings.Count(all, want) != 1 {
 			t.Errorf("%s is not in %s", want, all)
@@ -111,10 +110,10 @@ func TestVerifyStopsAtTheLimitOfDecodedBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Verify(context.Background(), nil); !errors.Is(err, tensor.ErrLimit) || !strings.Contains(err.Error(), "MaxDecodedTotal") {
+		if _, err := r.Verify(context.Background(), nil); !errors.Is(err, tensor.ErrLimit) || !strings.Contains(err.Error(), "MaxDecodedTotal") {
 			t.Errorf("%s: %v", version, err)
 		}
-		if err := r.Verify(context.Background(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
+		if _, err := r.Verify(context.Background(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
 			t.Errorf("%s: structure alone: %v", version, err)
 		}
 	}

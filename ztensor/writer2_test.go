@@ -110,8 +110,8 @@ func TestFilesOfVersion2SurviveRewriting(t *testing.T) {
 				if canonical {
 					depth = tensor.VerifyCanonical
 				}
-				if err := back.Verify(t.Context(), &tensor.VerifyOptions{Strict: true, Depth: depth}); err != nil {
-					t.Errorf("%+v: %v", o, tensor.Findings(err))
+				if report, err := back.Verify(t.Context(), &tensor.VerifyOptions{Strict: true, Depth: depth}); err != nil {
+					t.Errorf("%+v: %v", o, report.Findings)
 				}
 				if d, err := back.ContentDigest(SHA256); err != nil || d != g.ContentDigest {
 					t.Errorf("%+v: content %s, %v", o, d, err)
@@ -305,8 +305,8 @@ func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 				continue
 			}
-			if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
-				t.Errorf("%s: %v", c.name, tensor.Findings(err))
+			if report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+				t.Errorf("%s: %v", c.name, report.Findings)
 			}
 		}
 	}

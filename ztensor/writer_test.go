@@ -109,8 +109,8 @@ func TestFilesOfUpstreamSurviveRewriting(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := back.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
-					t.Errorf("strict: %v", tensor.Findings(err))
+				if report, err := back.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+					t.Errorf("strict: %v", report.Findings)
 				}
 				if back.Version() != version || back.Len() != len(kept) {
 					t.Errorf("version %s, %d tensors of %d", back.Version(), back.Len(), len(kept))
@@ -257,8 +257,8 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%+v: %v", o, err)
 		}
-		if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
-			t.Errorf("%+v: %v", o, tensor.Findings(err))
+		if report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+			t.Errorf("%+v: %v", o, report.Findings)
 		}
 		for _, ten := range samples() {
 			sameTensor(t, ten, r.Tensor(ten.Name))

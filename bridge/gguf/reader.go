@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -297,16 +298,17 @@ func (r *Reader) Warnings() []error { return r.warnings }
 
 // Verify reads every byte of data, which has no digests: what it finds beyond
 // what opening found are bytes that cannot be read. opts may be nil.
-func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
-	if opts == nil {
-		opts = &tensor.VerifyOptions{}
-	}
-	l := tensor.NewFindingList(opts)
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	for _, w := range r.warnings {
 		l.Warn(w)
 	}
-	if opts.Depth == tensor.VerifyStructure {
-		return l.Err()
+	if l.Options.Depth <= tensor.VerifyStructure {
+		return nil
 	}
 	var done, total int64
 	for i := range r.extents {
@@ -325,10 +327,10 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 				break
 			}
 			done += int64(len(p))
-			if opts.Progress != nil {
-				opts.Progress(done, total)
+			if l.Options.Progress != nil {
+				l.Options.Progress(done, total)
 			}
 		}
 	}
-	return l.Err()
+	return nil
 }

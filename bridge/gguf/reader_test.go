@@ -92,7 +92,7 @@ func TestFilesOfTheReference(t *testing.T) {
 			if !slices.Equal(keys, w.Keys) {
 				t.Errorf("keys %q, want %q", keys, w.Keys)
 			}
-			if err := r.Verify(t.Context(), nil); err != nil {
+			if _, err := r.Verify(t.Context(), nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -147,7 +147,8 @@ func walk(r *Reader, err error) error {
 			panic(err)
 		}
 	}
-	return r.Verify(context.Background(), nil)
+	_, err = r.Verify(context.Background(), nil)
+	return err
 }
 
 // builder writes files that no tool would.
@@ -255,8 +256,11 @@ func TestWhatIsReadWithAWarning(t *testing.T) {
 		if _, err := OpenBytes(b, &ReaderOptions{Strict: true}); !errors.Is(err, tensor.ErrMalformed) {
 			t.Errorf("%s: strict: %v", name, err)
 		}
-		if r.Verify(t.Context(), nil) != nil || r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}) == nil {
-			t.Errorf("%s: Verify", name)
+		if report, err := r.Verify(t.Context(), nil); err != nil || len(report.Findings) != 1 {
+			t.Errorf("%s: Verify: %v, %v", name, err, report.Findings)
+		}
+		if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err == nil {
+			t.Errorf("%s: strict: Verify", name)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -161,22 +162,23 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 func (r *Reader) Warnings() []error { return r.warnings }
 
 // Verify reads every byte and checks that bools are 0 or 1. opts may be nil.
-func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
-	if opts == nil {
-		opts = &tensor.VerifyOptions{}
-	}
-	l := tensor.NewFindingList(opts)
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	for _, w := range r.warnings {
 		l.Warn(w)
 	}
-	if opts.Depth == tensor.VerifyStructure {
-		return l.Err()
+	if l.Options.Depth <= tensor.VerifyStructure {
+		return nil
 	}
 	st, _ := r.array.Data.Stored()
 	done := int64(0)
 	at, err := numpy.Verify(ctx, r.array.Data, r.array.DType, make([]byte, min(st.Size+1, 1<<20)), func(n int64) {
-		if done += n; opts.Progress != nil {
-			opts.Progress(done, st.Size)
+		if done += n; l.Options.Progress != nil {
+			l.Options.Progress(done, st.Size)
 		}
 	})
 	if e := ctx.Err(); e != nil {
@@ -185,5 +187,5 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	if err != nil {
 		l.Error(&tensor.FormatError{Format: "npy", Offset: st.Offset + at, Field: "data", Err: err})
 	}
-	return l.Err()
+	return nil
 }

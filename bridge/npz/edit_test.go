@@ -52,7 +52,7 @@ func edited(t *testing.T, r *Reader, change func(e *Edit) error) *Reader {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { out.Close() })
-	if err := out.Verify(t.Context(), nil); err != nil {
+	if _, err := out.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	for x := range out.Tensors() {
@@ -178,7 +178,7 @@ func TestEditErrors(t *testing.T) {
 	if r, err = OpenBytes(out.Bytes(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrChecksum) {
+	if _, err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrChecksum) {
 		t.Errorf("a wrong CRC is copied: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -187,16 +188,17 @@ func (r *Reader) Warnings() []error { return r.warnings }
 
 // Verify decodes every member, checks its CRC-32, and that bools are 0 or 1. What all
 // members decode to is bounded by Limits.DecodedTotal. opts may be nil.
-func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
-	if opts == nil {
-		opts = &tensor.VerifyOptions{}
-	}
-	l := tensor.NewFindingList(opts)
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	for _, w := range r.warnings {
 		l.Warn(w)
 	}
-	if opts.Depth == tensor.VerifyStructure {
-		return l.Err()
+	if l.Options.Depth <= tensor.VerifyStructure {
+		return nil
 	}
 	var done, total int64
 	limit := r.limits.DecodedTotal(r.src.Size())
@@ -211,8 +213,8 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 	buf := make([]byte, 1<<20)
 	for name, m := range r.members() {
 		_, err := numpy.Verify(ctx, m.data, m.dtype, buf, func(n int64) {
-			if done += n; opts.Progress != nil {
-				opts.Progress(done, total)
+			if done += n; l.Options.Progress != nil {
+				l.Options.Progress(done, total)
 			}
 		})
 		if e := ctx.Err(); e != nil {
@@ -227,7 +229,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 			break
 		}
 	}
-	return l.Err()
+	return nil
 }
 
 type payload struct {

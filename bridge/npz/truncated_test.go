@@ -72,7 +72,7 @@ func TestTruncatedDeflateStreamEndsInAnError(t *testing.T) {
 			if _, err := data.ReadAt(make([]byte, 8), 0); !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s, %d bytes: ReadAt: %v", descr, elements, err)
 			}
-			if err := r.Verify(t.Context(), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+			if _, err := r.Verify(t.Context(), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s, %d bytes: Verify: %v", descr, elements, err)
 			}
 			if x, err := tensor.Load[uint16](r.Tensor("a")); err == nil {

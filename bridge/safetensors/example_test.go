@@ -170,7 +170,8 @@ func ExampleNewWriter() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(r.Len(), r.Verify(context.Background(), nil))
+	_, err = r.Verify(context.Background(), nil)
+	fmt.Println(r.Len(), err)
 	// Output: 2 <nil>
 }
 

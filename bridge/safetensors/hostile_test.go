@@ -222,10 +222,10 @@ func TestWarnings(t *testing.T) {
 			continue
 		}
 		// The reference refuses a dtype that it does not know.
-		if err := r.Verify(t.Context(), nil); (err != nil) != (name == "an unknown type") {
+		if _, err := r.Verify(t.Context(), nil); (err != nil) != (name == "an unknown type") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err == nil {
+		if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err == nil {
 			t.Errorf("%s: strict verification must fail", name)
 		}
 		if _, err := OpenBytes(b, &ReaderOptions{Strict: true}); !errors.Is(err,
@@ -264,7 +264,8 @@ func TestInvalidBools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := tensor.Findings(r.Verify(t.Context(), nil))
+	report, _ := r.Verify(t.Context(), nil)
+	f := report.Findings
 	if len(f) != 1 || f[0].Class != tensor.ClassMalformed ||
 		f[0].Offset != int64(len(file(`{"a":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}`,
 			"")))+2 {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -296,11 +297,12 @@ func (r *Reader) Shards() iter.Seq[string] {
 // to what opening found are bytes that cannot be read, and bools that are neither
 // 0 nor 1. A dtype that the reference does not know is an error here, though the
 // tensor is listed. opts may be nil.
-func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
-	if opts == nil {
-		opts = &tensor.VerifyOptions{}
-	}
-	l := tensor.NewFindingList(opts)
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	for _, w := range r.warnings {
 		if isUnknownDType(w) {
 			l.Error(w)
@@ -308,8 +310,8 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 			l.Warn(w)
 		}
 	}
-	if opts.Depth == tensor.VerifyStructure {
-		return l.Err()
+	if l.Options.Depth <= tensor.VerifyStructure {
+		return nil
 	}
 	var total, done int64
 	for i := range r.tensors {
@@ -337,10 +339,10 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) error {
 				}
 			}
 			done += int64(len(p))
-			if opts.Progress != nil {
-				opts.Progress(done, total)
+			if l.Options.Progress != nil {
+				l.Options.Progress(done, total)
 			}
 		}
 	}
-	return l.Err()
+	return nil
 }

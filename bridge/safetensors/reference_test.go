@@ -74,7 +74,7 @@ func TestFilesOfTheReference(t *testing.T) {
 			if got := maps.Collect(r.Attributes()); !maps.Equal(got, w.Attributes) {
 				t.Errorf("attributes %v, want %v", got, w.Attributes)
 			}
-			if err := r.Verify(t.Context(), nil); err != nil {
+			if _, err := r.Verify(t.Context(), nil); err != nil {
 				t.Error(err)
 			}
 

@@ -113,7 +113,7 @@ func TestShardsComeBack(t *testing.T) {
 	if v, err := tensor.Load[float32](r.Tensor("large")); err != nil || len(v) != 100 {
 		t.Error(err)
 	}
-	if err := r.Verify(t.Context(), nil); err != nil {
+	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	f, err := os.Open(files[5])

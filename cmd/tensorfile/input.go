@@ -368,7 +368,7 @@ func (a *app) eachUnder(args []string, heading bool, show func(name string) (jso
 // errorObject stands for a file that could not be read, and has what a finding
 // has.
 func errorObject(name string, err error) object {
-	f := tensor.Findings(err)[0]
+	f := tensor.FindingOf(err)
 	o := object{{"file", name}, {"error", describe(f.Err)}, {"class", string(f.Class)}}
 	if f.Offset >= 0 {
 		o.set("offset", f.Offset)

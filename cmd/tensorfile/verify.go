@@ -64,7 +64,7 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) ([]tensor.Finding, 
 			told = advise("fetching the file again", err) // not verify
 		}
 		a.fail(name, told)
-		return tensor.Findings(err), nil
+		return []tensor.Finding{tensor.FindingOf(err)}, nil
 	}
 	defer in.Close()
 	found, err := a.findings(in, opts)
@@ -85,35 +85,17 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) ([]tensor.Finding, 
 
 // findings verifies an open file. The error is only that of being interrupted.
 func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, error) {
-	var found []tensor.Finding
-	seen := map[string]bool{}
-	note := func(f tensor.Finding) {
-		found = append(found, f)
-		seen[f.Err.Error()] = true
-	}
 	if len(a.externals) > 0 {
 		opts.External = a.findExternal
 	}
 	bar := a.bar(in.name, in.Size())
-	opts.Report = note
 	opts.Progress = func(done, total int64) { bar.set(done) }
-	err := in.Verify(a.ctx, &opts)
+	report, _ := in.Verify(a.ctx, &opts)
 	bar.done()
 	if a.ctx.Err() != nil {
 		return nil, a.ctx.Err()
 	}
-	for _, f := range tensor.Findings(err) { // those that nobody reported
-		if !seen[f.Err.Error()] {
-			note(f)
-		}
-	}
-	late := tensor.NewFindingList(&opts) // the same for what opening had to say
-	for _, w := range in.Warnings() {
-		if !seen[w.Error()] {
-			late.Warn(w)
-		}
-	}
-	return found, nil
+	return report.Findings, nil
 }
 
 // verdict is the object of verify --json.

@@ -66,7 +66,8 @@ func main() {
 		best(func() {
 			r, err := ztensor.Open(name, nil)
 			check(err)
-			check(r.Verify(context.Background(), nil))
+			_, err = r.Verify(context.Background(), nil)
+			check(err)
 			check(r.Close())
 		})
 	case "write", "pour", "encode":
