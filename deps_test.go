@@ -55,6 +55,7 @@ var edges = map[string][]string{
 	"internal/source":     {mmap, "internal/fault"},
 	"internal/finding":    {"tensor"},
 	"internal/numpy":      and(base, "tensor", "internal/source"),
+	"internal/zipfile":    and(base, "tensor", "internal/source"),
 	"tensor":              base,
 	"remote":              {"tensor"},
 	"inspect":             {"tensor", "internal/parallel"},
@@ -77,7 +78,7 @@ var edges = map[string][]string{
 	"primitiv":              and(floor, msgpack, msgpcode),
 	"bridge/safetensors":    floor,
 	"bridge/npy":            and(floor, "internal/numpy"),
-	"bridge/npz":            and(floor, "internal/numpy"),
+	"bridge/npz":            and(floor, "internal/numpy", "internal/zipfile"),
 	"bridge/gguf":           floor,
 
 	".":                  and(floor, formats...),

@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/zipfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -204,7 +205,7 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	limit := r.limits.DecodedTotal(r.src.Size())
 	for name, m := range r.members() {
 		if n := m.data.Size(); n > limit-total {
-			return npzError(-1, fieldOf(name), tensor.ErrLimit,
+			return npzError(-1, zipfile.Field(name), tensor.ErrLimit,
 				"all members decode to more than %d bytes", limit)
 		} else {
 			total += n
@@ -223,7 +224,7 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 		if err != nil {
 			st, _ := m.data.Stored()
 			l.Error(&tensor.FormatError{Format: "npz",
-				Offset: st.Offset, Field: fieldOf(name), Err: err})
+				Offset: st.Offset, Field: zipfile.Field(name), Err: err})
 		}
 		if l.Full() {
 			break

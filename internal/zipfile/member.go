@@ -1,4 +1,4 @@
-package npz
+package zipfile
 
 import (
 	"archive/zip"
@@ -13,16 +13,56 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A member is what one entry of the directory holds: all of it, or the elements of an
-// array.
-type member struct {
-	f       *zip.File
+// A Member is a file of an archive.
+type Member struct {
+	File   *zip.File
+	Header int64 // where its local header begins in the source
+
 	extent  source.Extent // as stored
-	skip    int64         // bytes of the header before the elements, decoded
-	size    int64         // of the elements, decoded
-	descr   string        // NumPy's word for a dtype that is not supported
 	maxSize int64
 	strict  *checkOnce // nil: only streams check the CRC
+}
+
+// Extent is the place of the bytes as they are stored.
+func (m *Member) Extent() source.Extent { return m.extent }
+
+// Stored reports whether the member is not compressed.
+func (m *Member) Stored() bool { return m.File.Method == zip.Store }
+
+// Size is the number of bytes, decoded.
+func (m *Member) Size() int64 { return int64(m.File.UncompressedSize64) }
+
+// Blob returns the bytes of the member, decoded, without the first skip, which must not
+// be more than it has. descr is for [tensor.Stored].Type. Where the member is not
+// compressed the Blob has random access.
+func (m *Member) Blob(skip int64, descr string) tensor.Blob {
+	p := payload{m, skip, m.Size() - skip, descr}
+	if m.Stored() {
+		return tensor.NewBlob(&storedPayload{p})
+	}
+	return tensor.NewBlob(&p)
+}
+
+// Decode streams the whole member, its CRC unchecked. It uses the decoder in inflate
+// again where there is one: a decoder takes 40 KB.
+func (m *Member) Decode(inflate *io.ReadCloser) (io.ReadCloser, error) {
+	stored := io.NewSectionReader(&m.extent, 0, m.extent.Size())
+	switch {
+	case m.Stored():
+		return io.NopCloser(stored), nil
+	case *inflate == nil:
+		*inflate = flate.NewReader(stored)
+		return *inflate, nil
+	}
+	return *inflate, (*inflate).(flate.Resetter).Reset(stored, nil)
+}
+
+// A payload is the bytes of a member from skip on.
+type payload struct {
+	*Member
+	skip  int64
+	size  int64
+	descr string
 }
 
 // A checkOnce remembers that a CRC was right.
@@ -32,7 +72,7 @@ type checkOnce struct {
 }
 
 // CheckView checks the CRC of the member the first time, if the Reader is strict.
-func (m *member) CheckView() error {
+func (m *payload) CheckView() error {
 	if m.strict == nil {
 		return nil
 	}
@@ -51,37 +91,15 @@ func (m *member) CheckView() error {
 	return err
 }
 
-// blob returns the member as a Blob: with random access where it is stored.
-func (m *member) blob() tensor.Blob {
-	if m.f.Method == zip.Store {
-		return tensor.NewBlob(&storedMember{*m})
-	}
-	return tensor.NewBlob(m)
-}
+func (m *payload) Size() int64           { return m.size }
+func (m *payload) Bytes() ([]byte, bool) { return nil, false }
 
-// decoded streams the whole member, its CRC unchecked. It uses the decoder in inflate
-// again where there is one: a decoder takes 40 KB.
-func (m *member) decoded(inflate *io.ReadCloser) (io.ReadCloser, error) {
-	stored := io.NewSectionReader(&m.extent, 0, m.extent.Size())
-	switch {
-	case m.f.Method == zip.Store:
-		return io.NopCloser(stored), nil
-	case *inflate == nil:
-		*inflate = flate.NewReader(stored)
-		return *inflate, nil
-	}
-	return *inflate, (*inflate).(flate.Resetter).Reset(stored, nil)
-}
-
-func (m *member) Size() int64           { return m.size }
-func (m *member) Bytes() ([]byte, bool) { return nil, false }
-
-func (m *member) Stored() tensor.Stored {
+func (m *payload) Stored() tensor.Stored {
 	s := tensor.Stored{
 		Offset: m.extent.Offset(), Size: m.extent.Size(), Encoding: "deflate",
-		Digest: fmt.Sprintf("crc32:0x%08x", m.f.CRC32), Type: m.descr,
+		Digest: fmt.Sprintf("crc32:0x%08x", m.File.CRC32), Type: m.descr,
 	}
-	if m.f.Method == zip.Store {
+	if m.File.Method == zip.Store {
 		s.Offset, s.Size, s.Encoding = s.Offset+m.skip, m.size, "raw"
 	}
 	return s
@@ -89,16 +107,16 @@ func (m *member) Stored() tensor.Stored {
 
 // Open streams the elements. Before io.EOF it checks the CRC of the member, and that
 // nothing follows the elements.
-func (m *member) Open() (io.ReadCloser, error) {
+func (m *payload) Open() (io.ReadCloser, error) {
 	if m.size > m.maxSize {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", tensor.ErrLimit, m.size, m.maxSize)
 	}
 	var inflate io.ReadCloser
-	in, err := m.decoded(&inflate)
+	in, err := m.Decode(&inflate)
 	if err != nil {
 		return nil, err
 	}
-	c := &checked{r: in, left: m.skip + m.size, want: m.f.CRC32}
+	c := &checked{r: in, left: m.skip + m.size, want: m.File.CRC32}
 	if _, err := io.CopyN(io.Discard, c, m.skip); err != nil {
 		in.Close()
 		if err == io.EOF {
@@ -109,7 +127,7 @@ func (m *member) Open() (io.ReadCloser, error) {
 	return c, nil
 }
 
-func (m *member) ReadAt(p []byte, off int64) (int, error) {
+func (m *payload) ReadAt(p []byte, off int64) (int, error) {
 	if err := m.CheckView(); err != nil {
 		return 0, err
 	}
@@ -124,10 +142,10 @@ func (m *member) ReadAt(p []byte, off int64) (int, error) {
 	return io.ReadFull(r, p)
 }
 
-// A storedMember is not compressed: its elements can be borrowed.
-type storedMember struct{ member }
+// A storedPayload is not compressed: its elements can be borrowed.
+type storedPayload struct{ payload }
 
-func (m *storedMember) Bytes() ([]byte, bool) {
+func (m *storedPayload) Bytes() ([]byte, bool) {
 	b, ok := m.extent.Bytes()
 	if !ok {
 		return nil, false
@@ -135,7 +153,7 @@ func (m *storedMember) Bytes() ([]byte, bool) {
 	return b[m.skip : m.skip+m.size : m.skip+m.size], true
 }
 
-func (m *storedMember) ReadAt(p []byte, off int64) (int, error) {
+func (m *storedPayload) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > m.size || int64(len(p)) > m.size-off {
 		return 0, io.ErrUnexpectedEOF
 	}
@@ -146,7 +164,7 @@ func (m *storedMember) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // ReadInto does not check the CRC, unless the Reader is strict: it costs one copy.
-func (m *storedMember) ReadInto(p []byte) error {
+func (m *storedPayload) ReadInto(p []byte) error {
 	_, err := m.ReadAt(p, 0)
 	return err
 }

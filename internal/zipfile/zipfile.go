@@ -1,0 +1,150 @@
+// Package zipfile reads the directory of a zip archive and its members. It trusts nothing that
+// an archive says: duplicate names, and members that share bytes of the file, are malformed.
+package zipfile
+
+import (
+	"archive/zip"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Options control how an archive is read.
+type Options struct {
+	Format string // of errors
+	Limits tensor.Limits
+	// Strict checks the CRC-32 of a member in every way of reading it.
+	Strict bool
+}
+
+// Error returns an error of the format about the field, at an offset of the file or -1.
+func (o Options) Error(off int64, field string, class error, format string, args ...any) error {
+	err := fmt.Errorf("%w: "+format, append([]any{class}, args...)...)
+	return &tensor.FormatError{Format: o.Format, Offset: off, Field: field, Err: err}
+}
+
+// Field is how errors name a member.
+func Field(name string) string { return "members[" + tensor.Quote(name) + "]" }
+
+// An Archive is the directory of an archive.
+type Archive struct {
+	Members []Member // in the order of the directory
+	Data    int64    // bytes of the source up to the end of the last member
+	End     int64    // where the end record and its comment end
+}
+
+// Open reads the directory of the archive that is the size bytes of src at off, and the
+// local header of each member.
+func Open(src *source.Source, off, size int64, o Options) (*Archive, error) {
+	in := io.NewSectionReader(src, off, size)
+	end, hasEnd := endRecord(in, size)
+	z, err := zip.NewReader(in, size)
+	if err != nil {
+		if errors.Is(err, zip.ErrFormat) && !hasEnd {
+			return nil, o.Error(off+size, "end of central directory",
+				io.ErrUnexpectedEOF, "the archive has no end record")
+		}
+		if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrAlgorithm) || errors.Is(err, zip.ErrChecksum) {
+			err = fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
+		}
+		return nil, &tensor.FormatError{Format: o.Format, Offset: -1, Field: "central directory", Err: err}
+	}
+	if n := int64(len(z.File)); n > o.Limits.MaxTensors {
+		return nil, o.Error(-1, "central directory", tensor.ErrLimit, "%d members, the limit is %d",
+			n, o.Limits.MaxTensors)
+	}
+	_, dup := names.Build(len(z.File), func(i int) string { return z.File[i].Name })
+	if dup >= 0 {
+		return nil, o.Error(-1, Field(z.File[dup].Name), tensor.ErrMalformed, "duplicate member")
+	}
+	a := &Archive{Members: make([]Member, len(z.File)), End: off + end}
+	for i, f := range z.File {
+		if err := a.Members[i].open(src, off, f, o); err != nil {
+			return nil, err
+		}
+	}
+	return a, a.disjoint(off, o)
+}
+
+// endRecord returns where the end record (APPNOTE 4.3.16) and its comment, of at most
+// 65,535 bytes, end. It is false where no record is.
+func endRecord(in io.ReaderAt, size int64) (end int64, ok bool) {
+	const record = 22
+	tail := make([]byte, min(size, record+1<<16-1))
+	n, _ := in.ReadAt(tail, size-int64(len(tail)))
+	at := bytes.LastIndex(tail[:n], []byte("PK\x05\x06"))
+	if at < 0 {
+		return size, false
+	}
+	if n-at < record {
+		return size, true
+	}
+	comment := int(tail[at+record-2]) | int(tail[at+record-1])<<8
+	return size - int64(len(tail)) + int64(min(at+record+comment, n)), true
+}
+
+// disjoint refuses members that share bytes of the file: with them, a small archive would
+// decode to any size.
+func (a *Archive) disjoint(off int64, o Options) error {
+	order := make([]*Member, len(a.Members))
+	for i := range a.Members {
+		order[i] = &a.Members[i]
+	}
+	slices.SortFunc(order, func(a, b *Member) int { return cmp.Compare(a.Header, b.Header) })
+	a.Data = off
+	for i, m := range order {
+		if m.Header < a.Data && i > 0 {
+			return o.Error(m.Header, Field(m.File.Name), tensor.ErrMalformed,
+				"it overlaps the member %s", tensor.Quote(order[i-1].File.Name))
+		}
+		a.Data = m.extent.Offset() + m.extent.Size()
+	}
+	return nil
+}
+
+func (m *Member) open(src *source.Source, base int64, f *zip.File, o Options) error {
+	field := Field(f.Name)
+	if n := int64(len(f.Name)); n > o.Limits.MaxName {
+		return o.Error(-1, field, tensor.ErrLimit, "a name of %d bytes, the limit is %d",
+			n, o.Limits.MaxName)
+	}
+	const encrypted = 1
+	stored, size := f.CompressedSize64, f.UncompressedSize64
+	switch {
+	case f.Flags&encrypted != 0:
+		return o.Error(-1, field, errors.ErrUnsupported, "it is encrypted")
+	case f.Method != zip.Store && f.Method != zip.Deflate:
+		return o.Error(-1, field, errors.ErrUnsupported, "compression method %d", f.Method)
+	case size > math.MaxInt64/2 || stored > math.MaxInt64/2:
+		return o.Error(-1, field, tensor.ErrMalformed, "%d bytes", size)
+	case f.Method == zip.Store && size != stored:
+		return o.Error(-1, field, tensor.ErrMalformed, "stored, but with two sizes: %d and %d",
+			stored, size)
+	}
+	off, err := f.DataOffset()
+	if err != nil {
+		if errors.Is(err, zip.ErrFormat) {
+			err = fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
+		}
+		return &tensor.FormatError{Format: o.Format, Offset: -1, Field: field, Err: err}
+	}
+	off += base
+	x, err := src.Extent(off, int64(stored))
+	if err != nil {
+		return &tensor.FormatError{Format: o.Format, Offset: off, Field: field, Err: err}
+	}
+	const localHeader = 30 // and the name, and extra fields (APPNOTE 4.3.7)
+	*m = Member{File: f, Header: off - localHeader - int64(len(f.Name)), extent: x, maxSize: o.Limits.MaxDecoded}
+	if o.Strict {
+		m.strict = new(checkOnce)
+	}
+	return nil
+}
