@@ -36,8 +36,8 @@ const (
 
 // Groups of packages that are allowed together.
 var (
-	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/strided"}
-	floor   = append([]string{"tensor", "internal/finding", "internal/source", "internal/atomicfile", "internal/pieces"}, base...)
+	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/quote", "internal/strided"}
+	floor   = append([]string{"tensor", "internal/finding", "internal/limit", "internal/source", "internal/atomicfile", "internal/pieces"}, base...)
 	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/npz", "bridge/gguf"}
 )
 
@@ -54,11 +54,13 @@ var edges = map[string][]string{
 	"internal/fault":      {},
 	"internal/source":     {mmap, "internal/fault"},
 	"internal/finding":    {"tensor"},
+	"internal/limit":      {"tensor"},
+	"internal/quote":      {},
 	"internal/numpy":      and(base, "tensor", "internal/source"),
 	"internal/zipfile":    and(base, "tensor", "internal/source"),
 	"tensor":              base,
 	"remote":              {"tensor"},
-	"inspect":             {"tensor", "internal/parallel"},
+	"inspect":             {"tensor", "internal/parallel", "internal/quote"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
 	"schema":       {},
@@ -71,7 +73,7 @@ var edges = map[string][]string{
 	"ptd":                   and(floor, flatbuffers, "internal/fb", "internal/executorch", "schema/ptdfb"),
 	"pte":                   and(floor, flatbuffers, "internal/fb", "internal/executorch", "schema/ptefb"),
 	"rten":                  and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
-	"sparse":                {"tensor", "internal/align", "internal/source"},
+	"sparse":                {"tensor", "internal/align", "internal/quote", "internal/source"},
 	"ztensor":               and(floor, "sparse", "ztensor/internal/cbor", "ztensor/internal/rule", cbor, zstd, xxh3, norm),
 	"ztensor/internal/rule": {"tensor"},
 	"ztensor/internal/cbor": {"tensor", "internal/le", "ztensor/internal/rule"},
@@ -88,7 +90,7 @@ var edges = map[string][]string{
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},
 	"testdata/...":        {any},
-	"internal/pieces":     {"tensor"},
+	"internal/pieces":     {"tensor", "internal/quote"},
 	"internal/executorch": {"tensor", "internal/align"},
 	"internal/readtest":   {"internal/source"},
 	"internal/fb/fbtest":  {any},

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -199,7 +200,7 @@ func (f *File) Tensor(name string) *tensor.Tensor { return f.r.Tensor(name) }
 func (f *File) Lookup(name string) (*tensor.Tensor, error) {
 	t := f.Tensor(name)
 	if t == nil {
-		return nil, fmt.Errorf("%w: %s", tensor.ErrNoTensor, tensor.Quote(name))
+		return nil, fmt.Errorf("%w: %s", tensor.ErrNoTensor, quote.Name(name))
 	}
 	return t, nil
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/internal/quote"
 )
 
 // A Format is one of the file formats that this library knows. The zero value is
@@ -108,7 +108,7 @@ func ParseFormat(s string) (Format, error) {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorfile: no format is called %s", tensor.Quote(s))
+	return 0, fmt.Errorf("tensorfile: no format is called %s", quote.Name(s))
 }
 
 // MarshalText writes the name. The zero value and values that are not constants

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -118,11 +119,11 @@ func (m *inMemory) verify(ctx context.Context, found *finding.List) error {
 			continue
 		}
 		if _, err := t.Data.WriteTo(io.Discard); err != nil {
-			found.Error(fmt.Errorf("tensor %s: %w", tensor.Quote(t.Name), err))
+			found.Error(fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err))
 		}
 		for _, p := range t.Parts {
 			if _, err := p.Data.WriteTo(io.Discard); err != nil {
-				found.Error(fmt.Errorf("tensor %s, %s: %w", tensor.Quote(t.Name), tensor.Quote(p.Role), err))
+				found.Error(fmt.Errorf("tensor %s, %s: %w", quote.Name(t.Name), quote.Name(p.Role), err))
 			}
 		}
 	}

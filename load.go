@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -31,7 +33,7 @@ const (
 func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) []byte) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l := loader{f: f, ctx: ctx, jobs: make(chan loadJob), left: f.limits.DecodedTotal(f.size)}
+	l := loader{f: f, ctx: ctx, jobs: make(chan loadJob), left: limit.DecodedTotal(f.limits, f.size)}
 	workers := runtime.GOMAXPROCS(0)
 	if f.far != nil {
 		workers = loadFlight
@@ -41,7 +43,7 @@ func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) []byte) 
 		running.Go(func() {
 			for j := range l.jobs {
 				if err := l.run(j); err != nil {
-					cancel(fmt.Errorf("%s: %w", tensor.Quote(j.parts[0].t.Name), err))
+					cancel(fmt.Errorf("%s: %w", quote.Name(j.parts[0].t.Name), err))
 				}
 			}
 		})
@@ -52,7 +54,7 @@ func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) []byte) 
 		}
 		if p := into(t); p != nil {
 			if err := l.add(t, p); err != nil {
-				cancel(fmt.Errorf("%s: %w", tensor.Quote(t.Name), err))
+				cancel(fmt.Errorf("%s: %w", quote.Name(t.Name), err))
 			}
 		}
 		if ctx.Err() != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -75,7 +76,11 @@ func openInFS(fsys fs.FS, name string, o Options) (readerAtCloser, int64, error)
 		return r, info.Size(), nil
 	}
 	defer in.Close()
-	limit := o.Limits.WithDefaults().MaxDecoded
+	limits, err := limit.Complete(o.Limits)
+	if err != nil {
+		return nil, 0, err
+	}
+	limit := limits.MaxDecoded
 	b, err := io.ReadAll(io.LimitReader(in, limit))
 	if err != nil {
 		return nil, 0, err

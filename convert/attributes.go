@@ -6,7 +6,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
@@ -39,7 +39,7 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 		if skip && k == "total_size" {
 			continue // it is about the shards
 		}
-		field := "attributes[" + tensor.Quote(k) + "]"
+		field := "attributes[" + quote.Name(k) + "]"
 		value, ok := values[k]
 		if err := p.checkAttribute(k, v, value, ok); err != nil {
 			p.lose(LossAttributes, field, "%v", err)
@@ -84,7 +84,7 @@ func (p *Plan) planOwnAttributes(it *item) {
 		return
 	}
 	for k, v := range z.TensorAttributes(it.src) {
-		field := fieldOf(it.src) + ".attributes[" + tensor.Quote(k) + "]"
+		field := fieldOf(it.src) + ".attributes[" + quote.Name(k) + "]"
 		if p.target != tensorfile.ZTensor || p.version == "1.0" {
 			p.lose(LossAttributes, field, "attributes of tensors cannot be represented in %v",
 				p.describeTarget())

@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
@@ -434,7 +435,7 @@ func TestLosses(t *testing.T) {
 		"names": {write(t, z, one(tensor.New("__metadata__", tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.Safetensors, ""}, LossNames, `tensors["__metadata__"]`, tensor.F32, []float32{1}},
 		"a long name": {write(t, z, one(tensor.New(strings.Repeat("ü", 513), tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.ZTensor, "2"}, LossNames, "tensors[" + tensor.Quote(strings.Repeat("ü", 513)) + "]", tensor.F32, []float32{1}},
+			form{tensorfile.ZTensor, "2"}, LossNames, "tensors[" + quote.Name(strings.Repeat("ü", 513)) + "]", tensor.F32, []float32{1}},
 		"no name": {write(t, z, one(tensor.New("", tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.ZTensor, "2"}, LossNames, `tensors[""]`, tensor.F32, []float32{1}},
 		"a name with NUL": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -19,7 +20,7 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 		return p.planParts(ctx, it)
 	case !sparse.Known(it.t.Scheme):
 		return fmt.Errorf("%s cannot be represented in %v, and has no dense form",
-			tensor.Quote(it.t.Scheme), p.target)
+			quote.Name(it.t.Scheme), p.target)
 	}
 	// What the indices say decides whether there is a dense tensor.
 	if _, err := sparse.Densify(ctx, &it.t, p.sparseOptions()); err != nil && !unreadable(err) {
@@ -86,7 +87,7 @@ func (p *Plan) planParts(ctx context.Context, it *item) error {
 	for i := range it.t.Parts {
 		if part := &it.t.Parts[i]; !p.caps.Holds(part.DType) {
 			return fmt.Errorf("%v in its part %s cannot be represented in %v", part.DType,
-				tensor.Quote(part.Role), p.describeTarget())
+				quote.Name(part.Role), p.describeTarget())
 		}
 	}
 	scheme := it.t.Scheme

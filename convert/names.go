@@ -8,8 +8,8 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/npz"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/primitiv"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // names are those that are taken in the target.
@@ -74,7 +74,7 @@ func (p *Plan) planName(it *item, name string) {
 	it.t.Name = p.names.unique(good)
 	if it.t.Name != name {
 		p.lose(LossNames, field,
-			"the name %s is taken or cannot be represented in %v: it becomes %s", tensor.Quote(name), p.describeTarget(), tensor.Quote(it.t.Name))
+			"the name %s is taken or cannot be represented in %v: it becomes %s", quote.Name(name), p.describeTarget(), quote.Name(it.t.Name))
 	}
 	p.names.take(it.t.Name)
 }

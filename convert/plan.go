@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -159,7 +160,7 @@ func (p *Plan) checkOptions() error {
 			errors.ErrUnsupported, p.target)}
 	case s != "" && s != "sparse_csr" && s != "sparse_coo":
 		return &OptionError{"Sparse", fmt.Errorf("%w: %s is neither sparse_csr nor sparse_coo",
-			errors.ErrUnsupported, tensor.Quote(s))}
+			errors.ErrUnsupported, quote.Name(s))}
 	}
 	if z := p.opts.ZTensor; z != nil && p.target == tensorfile.ZTensor {
 		o := *z
@@ -281,7 +282,7 @@ func (p *Plan) planTensors(ctx context.Context, src *tensorfile.File) error {
 
 func (p *Plan) planBlobs(src *tensorfile.File) {
 	for name, data := range src.Blobs() {
-		field := "blobs[" + tensor.Quote(name) + "]"
+		field := "blobs[" + quote.Name(name) + "]"
 		if !p.caps.Blobs {
 			p.lose(LossBlobs, field, "%d bytes cannot be represented in %v", data.Size(), p.target)
 			continue

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -143,7 +144,7 @@ func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 			y = first(t, end)
 		}
 		if y == nil {
-			t.Fatalf("%s is not in the file", tensor.Quote(x.Name))
+			t.Fatalf("%s is not in the file", quote.Name(x.Name))
 		}
 		arrived[p.items[i].src.Name] = y
 		i++

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -66,16 +67,16 @@ func SetWeights(ctx context.Context, program, data string,
 func setExternal(e *ptd.Edit, d *ptd.Reader, name string, t *tensor.Tensor) error {
 	if e == nil {
 		return fmt.Errorf("convert: %w: %s is not in the program", tensor.ErrNoTensor,
-			tensor.Quote(name))
+			quote.Name(name))
 	}
 	old := d.Tensor(name)
 	if old == nil {
 		return fmt.Errorf("convert: %w: neither file has %s", tensor.ErrNoTensor,
-			tensor.Quote(name))
+			quote.Name(name))
 	}
 	if t == nil || t.External || !t.Dense() {
 		return fmt.Errorf("convert: %w: no dense data for %s", tensor.ErrNoView,
-			tensor.Quote(name))
+			quote.Name(name))
 	}
 	same := t.DType == old.DType && t.Shape.Equal(old.Shape)
 	for i := range old.Shape {
@@ -83,7 +84,7 @@ func setExternal(e *ptd.Edit, d *ptd.Reader, name string, t *tensor.Tensor) erro
 	}
 	if !same {
 		return fmt.Errorf("convert: %w: %s is %v %v, order %v, not %v %v, order %v",
-			tensor.ErrDType, tensor.Quote(name),
+			tensor.ErrDType, quote.Name(name),
 			old.DType, old.Shape, []int(old.Order), t.DType, t.Shape, []int(t.Order))
 	}
 	return e.Replace(name, t)

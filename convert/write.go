@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -92,7 +93,7 @@ func (p *Plan) checkDecoded() error {
 			}
 		}
 	}
-	if limit := p.opts.Limits.DecodedTotal(max(size, stored)); !fits || total > limit {
+	if limit := limit.DecodedTotal(p.opts.Limits, max(size, stored)); !fits || total > limit {
 		return fmt.Errorf("convert: %w: the tensors decode to more than %d bytes", tensor.ErrLimit,
 			limit)
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -65,7 +66,7 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 		case t == nil:
 			return nil, tensor.ErrNoTensor
 		case !t.Dense() || t.External:
-			return nil, fmt.Errorf("%w: comparing tensor %s, which is not dense or not in the file", errors.ErrUnsupported, tensor.Quote(t.Name))
+			return nil, fmt.Errorf("%w: comparing tensor %s, which is not dense or not in the file", errors.ErrUnsupported, quote.Name(t.Name))
 		}
 		if err := t.Check(); err != nil {
 			return nil, err
@@ -73,7 +74,7 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 	}
 	switch {
 	case !a.Shape.Equal(b.Shape):
-		return nil, fmt.Errorf("inspect: tensor %s: shapes %v and %v differ", tensor.Quote(a.Name), a.Shape, b.Shape)
+		return nil, fmt.Errorf("inspect: tensor %s: shapes %v and %v differ", quote.Name(a.Name), a.Shape, b.Shape)
 	case a.DType.IsComplex() != b.DType.IsComplex():
 		return nil, fmt.Errorf("%w: %v and %v are not compared", tensor.ErrDType, a.DType, b.DType)
 	}
@@ -440,7 +441,7 @@ func (r *compared) addFigures() {
 // a bool, int64, uint64, float32, float64 or Complex, or a Float where it is not finite.
 func Value(t *tensor.Tensor) (any, error) {
 	if n, ok := t.Shape.Elements(); !ok || n != 1 {
-		return nil, fmt.Errorf("inspect: tensor %s of shape %v is not one element", tensor.Quote(t.Name), t.Shape)
+		return nil, fmt.Errorf("inspect: tensor %s of shape %v is not one element", quote.Name(t.Name), t.Shape)
 	}
 	switch d := t.DType; {
 	case d == tensor.Bool:

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -71,9 +72,9 @@ func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, 
 	for i, t := range sorted {
 		switch {
 		case i > 0 && t.Name == sorted[i-1].Name:
-			return Sum{}, fmt.Errorf("inspect: %w: tensor %s", tensor.ErrDuplicate, tensor.Quote(t.Name))
+			return Sum{}, fmt.Errorf("inspect: %w: tensor %s", tensor.ErrDuplicate, quote.Name(t.Name))
 		case t.External:
-			return Sum{}, fmt.Errorf("inspect: %w: tensor %s is in another file", errors.ErrUnsupported, tensor.Quote(t.Name))
+			return Sum{}, fmt.Errorf("inspect: %w: tensor %s is in another file", errors.ErrUnsupported, quote.Name(t.Name))
 		}
 	}
 	type job struct {
@@ -105,7 +106,7 @@ func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, 
 func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (string, error) {
 	s := fmt.Sprintf("%q %v %v", t.Name, t.DType, t.Shape)
 	fail := func(err error) (string, error) {
-		return "", fmt.Errorf("tensor %s: %w", tensor.Quote(t.Name), err)
+		return "", fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err)
 	}
 	if t.Dense() {
 		data := t.Data

@@ -8,6 +8,7 @@ import (
 	"math/cmplx"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -64,7 +65,7 @@ func Stats(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*Summary,
 	case t == nil:
 		return nil, tensor.ErrNoTensor
 	case !t.Dense() || t.External:
-		return nil, fmt.Errorf("%w: statistics of tensor %s, which is not dense or not in the file", errors.ErrUnsupported, tensor.Quote(t.Name))
+		return nil, fmt.Errorf("%w: statistics of tensor %s, which is not dense or not in the file", errors.ErrUnsupported, quote.Name(t.Name))
 	}
 	if err := t.Check(); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -28,7 +29,7 @@ func (p *Parameter) check(opts *WriterOptions) error {
 	}
 	if again := repeated(len(p.Stats), func(i int) string { return p.Stats[i].Name }); again != nil {
 		return fmt.Errorf("%s: two statistics %s of %s: %w",
-			format, tensor.Quote(p.Stats[again[0]].Name), quotePath(p.Path), tensor.ErrDuplicate)
+			format, quote.Name(p.Stats[again[0]].Name), quotePath(p.Path), tensor.ErrDuplicate)
 	}
 	return nil
 }
@@ -48,14 +49,14 @@ func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) (Shape, error) {
 		return Shape{}, fmt.Errorf("%s: %w", format, err)
 	}
 	refuse := func(err error) (Shape, error) {
-		return Shape{}, fmt.Errorf("%s: tensor %s: %w", format, tensor.Quote(t.Name), err)
+		return Shape{}, fmt.Errorf("%s: tensor %s: %w", format, quote.Name(t.Name), err)
 	}
 	switch {
 	case t.External:
 		return refuse(fmt.Errorf("%w: it is kept in another file", errors.ErrUnsupported))
 	case !t.Dense():
 		return refuse(fmt.Errorf("%w: it is %s, primitiv has dense tensors alone",
-			errors.ErrUnsupported, tensor.Quote(t.Scheme)))
+			errors.ErrUnsupported, quote.Name(t.Scheme)))
 	case t.DType != tensor.F32:
 		return refuse(fmt.Errorf("%w: it is %v, primitiv has float32 alone",
 			tensor.ErrDType, t.DType))

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/names"
-	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/internal/quote"
 )
 
 // comparePaths finds duplicate paths and those below another one, among parameters in any
@@ -25,7 +25,7 @@ func (p *parser) comparePaths() error {
 			drop = append(drop, i-1)
 		case keyBelow(b.name, a.name):
 			err = p.warn(p.malformed(b.start, "path",
-				"it is below the parameter %s: no model has both", tensor.Quote(keyName(a.name))))
+				"it is below the parameter %s: no model has both", quote.Name(keyName(a.name))))
 		}
 		if err != nil {
 			return err

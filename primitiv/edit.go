@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -37,7 +38,7 @@ func NewEdit(r *Reader) *Edit {
 func (e *Edit) change(name string) (i int, c *change, err error) {
 	if i = e.r.index(name); i < 0 {
 		return i, nil, fmt.Errorf("%s: tensor %s: %w",
-			format, tensor.Quote(name), tensor.ErrNoTensor)
+			format, quote.Name(name), tensor.ErrNoTensor)
 	}
 	return i, e.at(i), nil
 }
@@ -99,7 +100,7 @@ func (e *Edit) submodel(name string, do func(i int, rest []string)) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("%s: submodel %s: %w", format, tensor.Quote(name), tensor.ErrNoTensor)
+		return fmt.Errorf("%s: submodel %s: %w", format, quote.Name(name), tensor.ErrNoTensor)
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (e *Edit) RemoveAttribute(key string) error {
 		return e.noAttributes()
 	}
 	if !e.optimizer.Remove(key) {
-		return fmt.Errorf("%s: setting %s: %w", format, tensor.Quote(key), fs.ErrNotExist)
+		return fmt.Errorf("%s: setting %s: %w", format, quote.Name(key), fs.ErrNotExist)
 	}
 	return nil
 }
@@ -248,7 +249,7 @@ func (e *Edit) parameter(i int) (*Parameter, error) {
 				}
 				if !ok {
 					return nil, fmt.Errorf("%s: statistic %s:%s cannot be renamed %s, which does not begin with the name of its value: %w",
-						format, old, s.Name, tensor.Quote(c.name), errors.ErrUnsupported)
+						format, old, s.Name, quote.Name(c.name), errors.ErrUnsupported)
 				}
 				s.Name = name
 			}

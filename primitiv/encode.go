@@ -10,6 +10,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -139,7 +140,7 @@ func (e *encoder) payload(t *tensor.Tensor, size int64) error {
 		return err
 	case n != size:
 		return fmt.Errorf("%s: tensor %s: %w: %d bytes of data where %d were promised",
-			format, tensor.Quote(t.Name), tensor.ErrMalformed, n, size)
+			format, quote.Name(t.Name), tensor.ErrMalformed, n, size)
 	}
 	return nil
 }

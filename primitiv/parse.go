@@ -47,8 +47,8 @@ type parser struct {
 	batch uint32
 }
 
-func newParser(r *Reader) *parser {
-	p := &parser{r: r, lim: r.opts.Limits.WithDefaults(), where: where{parameter: -1}}
+func newParser(r *Reader, limits tensor.Limits) *parser {
+	p := &parser{r: r, lim: limits, where: where{parameter: -1}}
 	p.lim.MaxTensors = min(p.lim.MaxTensors, maxTensors)
 	p.lim.MaxMetadata = min(p.lim.MaxMetadata, maxMetadata)
 	p.size, p.compact = r.src.Size(), -1

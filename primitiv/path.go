@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/internal/quote"
 )
 
 // A path has a key: one string that no other path has, and keys compare as paths do,
@@ -73,7 +73,7 @@ func quotePath(path []string) string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(tensor.Quote(e))
+		b.WriteString(quote.Name(e))
 	}
 	return "[" + b.String() + "]"
 }

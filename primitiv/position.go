@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -25,14 +26,14 @@ func (w *where) String() string {
 	switch {
 	case w.parameter < 0:
 	case w.named:
-		parts = append(parts, "parameters["+tensor.Quote(keyName(w.key))+"]")
+		parts = append(parts, "parameters["+quote.Name(keyName(w.key))+"]")
 	default:
 		parts = append(parts, fmt.Sprintf("parameters[%d]", w.parameter))
 	}
 	switch w.part {
 	case "":
 	case "stats":
-		parts = append(parts, "stats["+tensor.Quote(w.stat)+"]")
+		parts = append(parts, "stats["+quote.Name(w.stat)+"]")
 	default:
 		parts = append(parts, w.part)
 	}

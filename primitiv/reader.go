@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -119,10 +120,11 @@ func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
 	if opts != nil {
 		r.opts = *opts
 	}
-	if err := r.opts.Limits.Check(); err != nil {
+	limits, err := limit.Complete(r.opts.Limits)
+	if err != nil {
 		return nil, err
 	}
-	p := newParser(r)
+	p := newParser(r, limits)
 	mapped, err := src.Scan(func(all []byte) error {
 		p.b = all
 		return p.parse()

@@ -3,7 +3,7 @@ package primitiv
 import (
 	"fmt"
 
-	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/internal/quote"
 )
 
 func (p *parser) optimizer() error {
@@ -36,7 +36,7 @@ func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T], va
 		name := string(b)
 		v, ok := value()
 		if !ok {
-			return p.refused(fmt.Sprintf("%s[%s]", field, tensor.Quote(name)))
+			return p.refused(fmt.Sprintf("%s[%s]", field, quote.Name(name)))
 		}
 		all = append(grown(all, n-i), Setting[T]{name, v})
 		if err := p.metadata(); err != nil {
@@ -46,7 +46,7 @@ func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T], va
 	// The reference keeps the first of one name.
 	again := repeated(len(all), func(i int) string { return all[i].Name })
 	for _, i := range again {
-		p.part = fmt.Sprintf("%s[%s]", field, tensor.Quote(all[i].Name))
+		p.part = fmt.Sprintf("%s[%s]", field, quote.Name(all[i].Name))
 		if err := p.duplicate(starts[i], "a second setting of that name"); err != nil {
 			return err
 		}

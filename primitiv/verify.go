@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -60,7 +61,7 @@ func (r *Reader) readAll(ctx context.Context, found *finding.List) error {
 			}
 			p := buf[:min(int64(len(buf)), int64(rec.bytes)-off)]
 			if _, err := r.src.ReadAt(p, rec.data+off); err != nil {
-				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off, Field: "data of " + tensor.Quote(r.all()[i].Name), Err: err})
+				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off, Field: "data of " + quote.Name(r.all()[i].Name), Err: err})
 				break
 			}
 			done += int64(len(p))

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -180,7 +181,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 			}
 			if last.Stat(stat) != nil {
 				return fmt.Errorf("%s: two statistics %s of %s: %w",
-					format, tensor.Quote(stat), quotePath(last.Path), tensor.ErrDuplicate)
+					format, quote.Name(stat), quotePath(last.Path), tensor.ErrDuplicate)
 			}
 			last.Stats = append(last.Stats, s)
 			return nil
@@ -188,7 +189,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 	}
 	if p.isStat {
 		return fmt.Errorf("%s: the statistic %s does not follow its value: %w",
-			format, tensor.Quote(t.Name), tensor.ErrNoTensor)
+			format, quote.Name(t.Name), tensor.ErrNoTensor)
 	}
 	return w.AddParameter(&Parameter{Path: p.path, Value: t})
 }
@@ -278,11 +279,11 @@ func (w *Writer) SetOptimizer(o *Optimizer) error {
 	}
 	if again := repeated(len(o.Uints), func(i int) string { return o.Uints[i].Name }); again != nil {
 		return fmt.Errorf("%s: two settings %s: %w",
-			format, tensor.Quote(o.Uints[again[0]].Name), tensor.ErrDuplicate)
+			format, quote.Name(o.Uints[again[0]].Name), tensor.ErrDuplicate)
 	}
 	if again := repeated(len(o.Floats), func(i int) string { return o.Floats[i].Name }); again != nil {
 		return fmt.Errorf("%s: two settings %s: %w",
-			format, tensor.Quote(o.Floats[again[0]].Name), tensor.ErrDuplicate)
+			format, quote.Name(o.Floats[again[0]].Name), tensor.ErrDuplicate)
 	}
 	w.optimizer = o
 	return nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -35,7 +36,7 @@ func NewEdit(r *Reader) *Edit { return &Edit{r: r, changes: map[int]change{}} }
 func (e *Edit) update(name string, f func(c *change)) error {
 	i := e.r.table.Lookup(name)
 	if i < 0 {
-		return fmt.Errorf("ptd: %w: no entry %s", tensor.ErrNoTensor, tensor.Quote(name))
+		return fmt.Errorf("ptd: %w: no entry %s", tensor.ErrNoTensor, quote.Name(name))
 	}
 	c := e.changes[i]
 	f(&c)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -69,7 +70,7 @@ func (p *parser) name(e *entry, key []byte, where place, at int64) error {
 	}
 	e.Name = le.String(key)
 	if strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name) {
-		return malformed(at, where.entry()+where.key, "the name %s has a NUL or is not UTF-8", tensor.Quote(e.Name))
+		return malformed(at, where.entry()+where.key, "the name %s has a NUL or is not UTF-8", quote.Name(e.Name))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -86,13 +87,13 @@ func recognise(head []byte) error {
 	case id == "ET12":
 		return malformed(4, "identifier", "ET12: this is a program, a .pte")
 	case len(id) == 4 && id != identifier && family(id, "FT"):
-		return failure(4, "identifier", fmt.Errorf("%w: %s is another version of the format than %s", errors.ErrUnsupported, tensor.Quote(id), identifier))
+		return failure(4, "identifier", fmt.Errorf("%w: %s is another version of the format than %s", errors.ErrUnsupported, quote.Name(id), identifier))
 	case len(id) < 4 && id != identifier[:len(id)], len(id) == 4 && id != identifier:
-		return malformed(4, "identifier", "%s is not %s", tensor.Quote(id), identifier)
+		return malformed(4, "identifier", "%s is not %s", quote.Name(id), identifier)
 	case len(ext) == 4 && ext != magic && family(ext, "FH"):
-		return failure(8, "header", fmt.Errorf("%w: %s is another version of the header than %s", errors.ErrUnsupported, tensor.Quote(ext), magic))
+		return failure(8, "header", fmt.Errorf("%w: %s is another version of the header than %s", errors.ErrUnsupported, quote.Name(ext), magic))
 	case ext != magic[:len(ext)]:
-		return malformed(8, "header", "%s is not %s", tensor.Quote(ext), magic)
+		return malformed(8, "header", "%s is not %s", quote.Name(ext), magic)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -49,19 +50,19 @@ func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 		return nil, err
 	}
 	if !t.Dense() {
-		return nil, fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported, tensor.Quote(t.Name), tensor.Quote(t.Scheme))
+		return nil, fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported, quote.Name(t.Name), quote.Name(t.Scheme))
 	}
 	s, err := ScalarTypeOf(t.DType)
 	if err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", tensor.Quote(t.Name), err)
+		return nil, fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err)
 	}
 	if len(t.Shape) > 256 {
-		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot number", errors.ErrUnsupported, tensor.Quote(t.Name), len(t.Shape))
+		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot number", errors.ErrUnsupported, quote.Name(t.Name), len(t.Shape))
 	}
 	l := &Layout{ScalarType: s, Sizes: make([]int32, len(t.Shape)), DimOrder: make([]uint8, len(t.Shape))}
 	for i, n := range t.Shape {
 		if n > math.MaxInt32 {
-			return nil, fmt.Errorf("%w: tensor %s has a dimension of %d, beyond int32", errors.ErrUnsupported, tensor.Quote(t.Name), n)
+			return nil, fmt.Errorf("%w: tensor %s has a dimension of %d, beyond int32", errors.ErrUnsupported, quote.Name(t.Name), n)
 		}
 		l.Sizes[i], l.DimOrder[i] = int32(n), uint8(i)
 		if t.Order != nil {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -29,7 +30,7 @@ func (c Conflict) String() string {
 	if c.Layout {
 		what = "another layout"
 	}
-	return fmt.Sprintf("%s: file %d has %s than file %d", tensor.Quote(c.Name), c.Files[1], what, c.Files[0])
+	return fmt.Sprintf("%s: file %d has %s than file %d", quote.Name(c.Name), c.Files[1], what, c.Files[0])
 }
 
 // A ConflictError lists all conflicts of a Merge.
@@ -67,7 +68,7 @@ func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 			}
 			same, err := sameBytes(ctx, kept.Data, e.Data)
 			if err != nil {
-				return nil, fmt.Errorf("ptd: merge: %s: %w", tensor.Quote(e.Name), err)
+				return nil, fmt.Errorf("ptd: merge: %s: %w", quote.Name(e.Name), err)
 			}
 			if !same {
 				conflicts = append(conflicts, Conflict{e.Name, [2]int{first.file, f}, false})
@@ -145,7 +146,7 @@ func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 	of := map[any]int{}
 	for e := range es {
 		if e.Data.Size() > maxBytes {
-			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d of a shard", tensor.ErrLimit, tensor.Quote(e.Name), e.Data.Size(), maxBytes)
+			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d of a shard", tensor.ErrLimit, quote.Name(e.Name), e.Data.Size(), maxBytes)
 		}
 		key := e.Data.Identity()
 		if g, ok := of[key]; ok && key != nil {

@@ -11,7 +11,9 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -27,10 +29,9 @@ func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, 
 	if opts != nil {
 		p.opts = *opts
 	}
-	if err := p.opts.Limits.Check(); err != nil {
+	if p.limits, err = limit.Complete(p.opts.Limits); err != nil {
 		return nil, err
 	}
-	p.limits = p.opts.Limits.WithDefaults()
 	// Whatever is wrong in a file is an error before it can panic: this is for a bug of
 	// ours.
 	defer func() {
@@ -201,7 +202,7 @@ func (p *parser) finish(offset int64, where func(i int) (int64, string)) error {
 		name := r.entries[dup].Name
 		_, first := where(r.table.Lookup(name))
 		off, field := where(dup)
-		return malformed(off, field, "duplicate name %s, first in %s", tensor.Quote(name), first)
+		return malformed(off, field, "duplicate name %s, first in %s", quote.Name(name), first)
 	}
 	for i := range r.entries {
 		if r.entries[i].isTensor {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -161,7 +162,7 @@ func (v *verification) bools() error {
 				return err
 			}
 			if i := le.NotBool(p); i >= 0 {
-				v.found.Error(failure(off+int64(i), tensor.Quote(s.name), fmt.Errorf("%w: %#02x is not a bool", tensor.ErrMalformed, p[i])))
+				v.found.Error(failure(off+int64(i), quote.Name(s.name), fmt.Errorf("%w: %#02x is not a bool", tensor.ErrMalformed, p[i])))
 				break
 			}
 			off += int64(len(p))

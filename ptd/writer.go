@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -148,7 +149,7 @@ func entryOf(t *tensor.Tensor) (Entry, error) {
 		return Entry{}, fmt.Errorf("ptd: %w: no tensor", fs.ErrInvalid)
 	}
 	if t.External {
-		return Entry{}, fmt.Errorf("ptd: %w: the data of tensor %s is external", errors.ErrUnsupported, tensor.Quote(t.Name))
+		return Entry{}, fmt.Errorf("ptd: %w: the data of tensor %s is external", errors.ErrUnsupported, quote.Name(t.Name))
 	}
 	l, err := LayoutOf(t)
 	if err != nil {
@@ -167,7 +168,7 @@ func (w *Writer) named(e Entry) error {
 
 func (w *Writer) checkNamed(e Entry) error {
 	if e.Name == "" {
-		return fmt.Errorf("ptd: entry %s: %w: an empty name", tensor.Quote(e.Name), fs.ErrInvalid)
+		return fmt.Errorf("ptd: entry %s: %w: an empty name", quote.Name(e.Name), fs.ErrInvalid)
 	}
 	return w.CheckEntry(e)
 }
@@ -220,7 +221,7 @@ func (w *Writer) CheckEntry(e Entry) error {
 		return w.err
 	}
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("ptd: entry "+tensor.Quote(e.Name)+": "+format, args...)
+		return fmt.Errorf("ptd: entry "+quote.Name(e.Name)+": "+format, args...)
 	}
 	switch _, twice := w.names[e.Name]; {
 	case twice:

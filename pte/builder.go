@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/executorch"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -97,10 +98,10 @@ func (b *Builder) Err() error { return b.err }
 // Method adds a method. The runtime loads it by its name; applications expect forward.
 func (b *Builder) Method(name string) *MethodBuilder {
 	if name == "" || strings.ContainsRune(name, 0) {
-		b.fail("method: %s is not a name", tensor.Quote(name))
+		b.fail("method: %s is not a name", quote.Name(name))
 	}
 	if !b.take(takenName{name: name}) {
-		b.fail("duplicate method %s", tensor.Quote(name))
+		b.fail("duplicate method %s", quote.Name(name))
 	}
 	m := &MethodBuilder{b: b, name: name, ops: make(map[string]int32)}
 	b.methods = append(b.methods, m)
@@ -129,7 +130,7 @@ func (b *Builder) Metadata(name string, values ...any) {
 		case *tensor.Tensor:
 			refs[i] = m.Constant(v)
 		default:
-			b.fail("metadata %s: a %T is not a value of a program", tensor.Quote(name), v)
+			b.fail("metadata %s: a %T is not a value of a program", quote.Name(name), v)
 			return
 		}
 	}
@@ -141,14 +142,14 @@ func (b *Builder) Metadata(name string, values ...any) {
 func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 	switch {
 	case strings.ContainsRune(key, 0):
-		b.fail("named data: the key %s has a zero byte", tensor.Quote(key))
+		b.fail("named data: the key %s has a zero byte", quote.Name(key))
 	case align < 0:
-		b.fail("named data %s: alignment %d", tensor.Quote(key), align)
+		b.fail("named data %s: alignment %d", quote.Name(key), align)
 	case data.Size() < 0:
-		b.fail("named data %s: the size is not known", tensor.Quote(key))
+		b.fail("named data %s: the size is not known", quote.Name(key))
 	}
 	if !b.take(takenName{blob: true, name: key}) {
-		b.fail("duplicate named data %s", tensor.Quote(key))
+		b.fail("duplicate named data %s", quote.Name(key))
 	}
 	b.named = append(b.named, namedBlob{key, data, max(align, 1)})
 }
@@ -259,7 +260,7 @@ func (m *MethodBuilder) fail(format string, args ...any) {
 }
 
 func (m *MethodBuilder) errorf(format string, args ...any) error {
-	return fmt.Errorf("pte: method %s: "+format, append([]any{tensor.Quote(m.name)}, args...)...)
+	return fmt.Errorf("pte: method %s: "+format, append([]any{quote.Name(m.name)}, args...)...)
 }
 
 func (m *MethodBuilder) add(v value) Ref {
@@ -277,7 +278,7 @@ func (m *MethodBuilder) use(r Ref, what string) int32 {
 		if r.m == nil {
 			m.fail("%s: no value", what)
 		} else {
-			m.fail("%s: a value of method %s", what, tensor.Quote(r.m.name))
+			m.fail("%s: a value of method %s", what, quote.Name(r.m.name))
 		}
 		return 0
 	}
@@ -449,7 +450,7 @@ func (m *MethodBuilder) stored(role Role, name string, t *tensor.Tensor) Ref {
 	}
 	if !t.Dense() || t.External {
 		m.fail("%v %s: %w: only dense tensors with their data can be stored", role,
-			tensor.Quote(t.Name), errors.ErrUnsupported)
+			quote.Name(t.Name), errors.ErrUnsupported)
 	}
 	r := m.newTensor(role, name, t.DType, t.Shape, t.Order)
 	m.values[r.Index()].tensor.data = t
@@ -585,7 +586,7 @@ func (m *MethodBuilder) Call(operator string, args ...Ref) {
 	if !ok {
 		o := parseOperator(operator)
 		if o.Name == "" || len(operator) > maxOperatorName || strings.ContainsRune(operator, 0) {
-			m.fail("operator %s: a name of 1 to %d bytes", tensor.Quote(operator), maxOperatorName)
+			m.fail("operator %s: a name of 1 to %d bytes", quote.Name(operator), maxOperatorName)
 		}
 		i = int32(len(m.opNames))
 		m.ops[operator] = i
@@ -606,7 +607,7 @@ func parseOperator(s string) Operator {
 // Delegate adds a part that a backend runs, and returns its index.
 func (m *MethodBuilder) Delegate(id string, payload tensor.Blob, specs ...CompileSpec) int {
 	if id == "" || strings.ContainsRune(id, 0) || payload.Size() < 0 {
-		m.fail("delegate %s of %d bytes", tensor.Quote(id), payload.Size())
+		m.fail("delegate %s of %d bytes", quote.Name(id), payload.Size())
 	}
 	m.delegates = append(m.delegates, delegate{id, payload, specs})
 	return len(m.delegates) - 1

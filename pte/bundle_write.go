@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -62,12 +63,12 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 	for i, s := range b.Suites {
 		m, ok := r.Program().Method(s.Method)
 		if !ok {
-			return nil, fmt.Errorf("pte: %w: test cases for %s, but the program has no such method", tensor.ErrMalformed, tensor.Quote(s.Method))
+			return nil, fmt.Errorf("pte: %w: test cases for %s, but the program has no such method", tensor.ErrMalformed, quote.Name(s.Method))
 		}
 		cases := make([]fb.Offset, len(s.Cases))
 		for k, c := range s.Cases {
 			at := func(what string) string {
-				return fmt.Sprintf("%s of test case %d of %s", what, k, tensor.Quote(s.Method))
+				return fmt.Sprintf("%s of test case %d of %s", what, k, quote.Name(s.Method))
 			}
 			out, err := e.bundled(c.Outputs, m.Outputs(), at("outputs"))
 			if err != nil {

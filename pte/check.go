@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -76,10 +77,10 @@ func (c *checker) warn(pos int, field, format string, args ...any) {
 func (c *checker) name(b []byte, pos int, field func() string) {
 	if bytes.IndexByte(b, 0) >= 0 {
 		c.warn(pos, field(),
-			"%s has a zero byte, where the runtime cuts it", tensor.Quote(string(b)))
+			"%s has a zero byte, where the runtime cuts it", quote.Name(string(b)))
 	}
 	if !utf8.Valid(b) {
-		c.warn(pos, field(), "%s is not UTF-8", tensor.Quote(string(b)))
+		c.warn(pos, field(), "%s is not UTF-8", quote.Name(string(b)))
 	}
 }
 
@@ -151,7 +152,7 @@ func (c *checker) methodName(names map[string]int) {
 	c.name(b, where, field)
 	if first, dup := names[string(b)]; dup {
 		c.warn(where, field(),
-			"%s is also the name of execution_plan[%d], which the runtime takes", tensor.Quote(string(b)), first)
+			"%s is also the name of execution_plan[%d], which the runtime takes", quote.Name(string(b)), first)
 	} else {
 		names[string(b)] = c.m.index
 	}
@@ -170,7 +171,7 @@ func (c *checker) named() {
 			c.bad(pos(t), field(), "absent")
 		} else if first, dup := keys[string(b)]; dup {
 			c.warn(at(t, ptefb.SlotNamedDataKey), field(),
-				"%s is also the key of named_data[%d], which the runtime takes", tensor.Quote(string(b)), first)
+				"%s is also the key of named_data[%d], which the runtime takes", quote.Name(string(b)), first)
 		} else {
 			keys[string(b)] = i
 			c.name(b, at(t, ptefb.SlotNamedDataKey), field)

@@ -7,6 +7,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -195,7 +196,7 @@ func (c *checker) externalTensor(name []byte) {
 	first, _ := c.r.value(p).table()
 	if !sameTable(&first, &c.tensor) {
 		c.bad(at(&c.extra, ptefb.SlotExtraTensorInfoFullyQualifiedName), c.valueField(field),
-			"external tensor %s has another layout than where it was used before", tensor.Quote(string(name)))
+			"external tensor %s has another layout than where it was used before", quote.Name(string(name)))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/executorch"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -62,7 +63,7 @@ func (e *Edit) places(name string) ([]place, error) {
 	}
 	all := e.names[name]
 	if len(all) == 0 {
-		return nil, fmt.Errorf("pte: %w: %s", tensor.ErrNoTensor, tensor.Quote(name))
+		return nil, fmt.Errorf("pte: %w: %s", tensor.ErrNoTensor, quote.Name(name))
 	}
 	return all, nil
 }
@@ -99,7 +100,7 @@ func (e *Edit) Rename(old, new string) error {
 func validName(name string) error {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed,
-			tensor.Quote(name))
+			quote.Name(name))
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func (e *Edit) Remove(name string) error {
 		return err
 	}
 	return fmt.Errorf("pte: %s: %w: the instructions of a program need its tensors",
-		tensor.Quote(name), errors.ErrUnsupported)
+		quote.Name(name), errors.ErrUnsupported)
 }
 
 // Replace replaces the bytes of a constant or of the initial value of state. t must have
@@ -136,11 +137,11 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 func (e *Edit) ReplaceValue(method string, value int, t *tensor.Tensor) error {
 	m, ok := e.r.Program().Method(method)
 	if !ok {
-		return fmt.Errorf("pte: %w: no method %s", tensor.ErrNoTensor, tensor.Quote(method))
+		return fmt.Errorf("pte: %w: no method %s", tensor.ErrNoTensor, quote.Name(method))
 	}
 	if _, ok := m.Value(value).Tensor(); !ok {
 		return fmt.Errorf("pte: %w: value %d of %s", tensor.ErrNoTensor, value,
-			tensor.Quote(method))
+			quote.Name(method))
 	}
 	p := place{int32(m.index), int32(value)}
 	return e.replace(p, e.r.value(p).name(), t)
@@ -340,7 +341,7 @@ func (e *Edit) finalNames() error {
 		}
 		if first, ok := owner[name]; ok && first != old {
 			return fmt.Errorf("pte: %w: %s and %s would both be %s", tensor.ErrDuplicate,
-				tensor.Quote(first), tensor.Quote(old), tensor.Quote(name))
+				quote.Name(first), quote.Name(old), quote.Name(name))
 		}
 		owner[name] = old
 	}

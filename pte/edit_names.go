@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -27,10 +28,10 @@ func (e *Edit) changeBlob(name string, c blobChange) error {
 	key, ok := strings.CutPrefix(name, blobPrefix)
 	if !ok {
 		return fmt.Errorf("pte: %w: %s is not %sKEY, and has no name of its own",
-			errors.ErrUnsupported, tensor.Quote(name), blobPrefix)
+			errors.ErrUnsupported, quote.Name(name), blobPrefix)
 	}
 	if _, found := e.r.Program().Named(key); !found {
-		return fmt.Errorf("pte: %w: no named data %s", tensor.ErrNoTensor, tensor.Quote(name))
+		return fmt.Errorf("pte: %w: no named data %s", tensor.ErrNoTensor, quote.Name(name))
 	}
 	if err := e.open(); err != nil {
 		return err
@@ -45,7 +46,7 @@ func (e *Edit) changeBlob(name string, c blobChange) error {
 func (e *Edit) RenameBlob(old, new string) error {
 	key, ok := strings.CutPrefix(new, blobPrefix)
 	if !ok || strings.ContainsRune(key, 0) {
-		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, tensor.Quote(new),
+		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, quote.Name(new),
 			blobPrefix)
 	}
 	return e.changeBlob(old, blobChange{key: key})
@@ -73,7 +74,7 @@ func (b *rebuild) renameBlobs() error {
 		}
 		if first, ok := owner[key]; ok && first != old {
 			return fmt.Errorf("pte: %w: %s and %s would both have the key %s", tensor.ErrDuplicate,
-				tensor.Quote(first), tensor.Quote(old), tensor.Quote(key))
+				quote.Name(first), quote.Name(old), quote.Name(key))
 		}
 		owner[key] = old
 		left = append(left, b.named[i])
@@ -90,7 +91,7 @@ func (b *rebuild) renameBlobs() error {
 // the name is an error.
 func (e *Edit) SetMetadata(name string, value any) error {
 	if _, ok := value.(*tensor.Tensor); ok {
-		return fmt.Errorf("pte: metadata %s: %w: a tensor", tensor.Quote(name), tensor.ErrDType)
+		return fmt.Errorf("pte: metadata %s: %w: a tensor", quote.Name(name), tensor.ErrDType)
 	}
 	b := NewBuilder()
 	b.Metadata(name, value)
@@ -99,7 +100,7 @@ func (e *Edit) SetMetadata(name string, value any) error {
 	}
 	if m, ok := e.r.Program().Method(name); ok && !m.IsGetter() {
 		return fmt.Errorf("pte: %w: %s is a method that computes, not metadata",
-			tensor.ErrDuplicate, tensor.Quote(name))
+			tensor.ErrDuplicate, quote.Name(name))
 	}
 	if err := e.open(); err != nil {
 		return err
@@ -119,14 +120,14 @@ func (e *Edit) SetAttribute(key, value string) error {
 	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
 		v := m.Outputs()[0]
 		if k := v.Kind(); k.IsList() || k == KindTensor || k == KindDoubleList || k == KindBoolList {
-			return fmt.Errorf("pte: attribute %s: %w: the old value is a %v", tensor.Quote(key),
+			return fmt.Errorf("pte: attribute %s: %w: the old value is a %v", quote.Name(key),
 				tensor.ErrDType, k)
 		}
 		old = v.constant()
 	}
 	x, err := likeBefore(old, value)
 	if err != nil {
-		return fmt.Errorf("pte: attribute %s: %w", tensor.Quote(key), err)
+		return fmt.Errorf("pte: attribute %s: %w", quote.Name(key), err)
 	}
 	return e.SetMetadata(key, x)
 }
@@ -139,7 +140,7 @@ func likeBefore(old any, text string) (any, error) {
 	b, notBool := text == "true", text != "true" && text != "false"
 	wrong := func(what string) error {
 		return fmt.Errorf("%w: %s is not %s, as the old value is", tensor.ErrDType,
-			tensor.Quote(text), what)
+			quote.Name(text), what)
 	}
 	switch old.(type) {
 	case int64:
@@ -174,7 +175,7 @@ func likeBefore(old any, text string) (any, error) {
 // RemoveAttribute drops the constant getter of that name.
 func (e *Edit) RemoveAttribute(key string) error {
 	if m, ok := e.r.Program().Method(key); !ok || !m.IsGetter() {
-		return fmt.Errorf("pte: %w: no attribute %s", tensor.ErrNoTensor, tensor.Quote(key))
+		return fmt.Errorf("pte: %w: no attribute %s", tensor.ErrNoTensor, quote.Name(key))
 	}
 	if err := e.open(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -48,7 +49,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			continue
 		}
 		if strings.ContainsRune(key, 0) {
-			return nil, fmt.Errorf("pte: the key %s has a zero byte", tensor.Quote(key))
+			return nil, fmt.Errorf("pte: the key %s has a zero byte", quote.Name(key))
 		}
 		if err := x.Check(); err != nil {
 			return nil, err
@@ -60,8 +61,8 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		if k, ok := same[what]; ok {
 			key = k
 		} else if first, ok := taken[key]; ok {
-			return nil, fmt.Errorf("pte: the key %s would be of %s, value %d, and of %s, value %d, which differ", tensor.Quote(key),
-				tensor.Quote(first.Method.Name()), first.Value, tensor.Quote(x.Method.Name()), x.Value)
+			return nil, fmt.Errorf("pte: the key %s would be of %s, value %d, and of %s, value %d, which differ", quote.Name(key),
+				quote.Name(first.Method.Name()), first.Value, quote.Name(x.Method.Name()), x.Value)
 		} else {
 			same[what], taken[key] = key, x
 			keys[x] = key
@@ -86,7 +87,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	}
 	for d := range e.r.Program().NamedData() {
 		if _, ok := taken[d.Key]; ok {
-			return nil, fmt.Errorf("pte: the key %s is that of a named blob", tensor.Quote(d.Key))
+			return nil, fmt.Errorf("pte: the key %s is that of a named blob", quote.Name(d.Key))
 		}
 	}
 	out := make([]*tensor.Tensor, len(order))
@@ -136,7 +137,7 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 		}
 		if t.External {
 			return n, fmt.Errorf("pte: %w: external tensor %s is itself external",
-				errors.ErrUnsupported, tensor.Quote(t.Name))
+				errors.ErrUnsupported, quote.Name(t.Name))
 		}
 		node.Child(ptefb.SlotTensorExtraTensorInfo).Remove(ptefb.SlotExtraTensorInfoLocation)
 		e.rebuild.added[node] = t

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -61,9 +62,9 @@ func identify(head []byte, at int64) (bundle bool, err error) {
 		return true, nil
 	case (id[:2] == "ET" || id[:2] == "BP") && alphanumeric(id[2:]):
 		return false, fail(errors.ErrUnsupported, at+4, "file_identifier",
-			"%s is another generation of the format than ET12", tensor.Quote(id))
+			"%s is another generation of the format than ET12", quote.Name(id))
 	default:
-		return false, malformed(at+4, "file_identifier", "%s is not ET12", tensor.Quote(id))
+		return false, malformed(at+4, "file_identifier", "%s is not ET12", quote.Name(id))
 	}
 }
 
@@ -103,7 +104,7 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 				"version %s", v)
 		}
 		return none, malformed(at+8, "extended_header.magic",
-			"%s is not eh00", tensor.Quote(string(head[8:12])))
+			"%s is not eh00", quote.Name(string(head[8:12])))
 	}
 	if len(head) < 32 {
 		return none, fail(io.ErrUnexpectedEOF, at+8, "extended_header", "the file ends inside it")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -114,7 +115,8 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	if opts == nil {
 		opts = new(ReaderOptions)
 	}
-	if err := opts.Limits.Check(); err != nil {
+	limits, err := limit.Complete(opts.Limits)
+	if err != nil {
 		return nil, err
 	}
 	defer func() { // a net: everything is verified before it is walked
@@ -122,7 +124,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 			r, err = nil, malformed(-1, "", "panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	r = &Reader{src: src, kept: kept, size: src.Size(), limits: opts.Limits.WithDefaults(),
+	r = &Reader{src: src, kept: kept, size: src.Size(), limits: limits,
 		checked: finding.NewList(nil)}
 	head, err := src.Metadata(0, min(headBytes, r.size))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -27,13 +28,13 @@ func (e *SharedError) Error() string {
 	const limit = 8
 	others := make([]string, 0, limit)
 	for _, o := range e.Others[:min(len(e.Others), limit)] {
-		others = append(others, tensor.Quote(o))
+		others = append(others, quote.Name(o))
 	}
 	more := ""
 	if n := len(e.Others) - limit; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("pte: the bytes of %s are also those of %s%s", tensor.Quote(e.Name),
+	return fmt.Sprintf("pte: the bytes of %s are also those of %s%s", quote.Name(e.Name),
 		strings.Join(others, ", "), more)
 }
 
@@ -66,25 +67,25 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	x := e.r.entry(p)
 	if x.Buffer == 0 || x.Role != RoleConstant && x.Role != RoleState {
 		return fmt.Errorf("pte: %w: %s has no bytes in the program", errors.ErrUnsupported,
-			tensor.Quote(name))
+			quote.Name(name))
 	}
 	if bad, ok := x.Data.Source().(*missing); ok {
 		return bad.err
 	}
 	if t == nil {
-		return fmt.Errorf("pte: %w: nothing for %s", tensor.ErrNoTensor, tensor.Quote(name))
+		return fmt.Errorf("pte: %w: nothing for %s", tensor.ErrNoTensor, quote.Name(name))
 	}
 	if err := t.Check(); err != nil {
 		return err
 	}
 	if t.External || !t.Dense() {
 		return fmt.Errorf("pte: %w: tensor %s has no dense data", tensor.ErrNoView,
-			tensor.Quote(t.Name))
+			quote.Name(t.Name))
 	}
 	if t.DType != x.DType || !t.Shape.Equal(x.Shape) || !sameOrder(t.Order, x.Order,
 		len(x.Shape)) {
 		return fmt.Errorf("pte: %w: %s is %v of %v, order %v; not %v of %v, order %v",
-			tensor.ErrDType, tensor.Quote(name),
+			tensor.ErrDType, quote.Name(name),
 			x.Shape, x.DType, []int(x.Order), t.Shape, t.DType, []int(t.Order))
 	}
 	s, ok := x.Data.Stored()

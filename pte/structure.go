@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -136,7 +137,7 @@ func (p *structureParser) number() (int, error) {
 	}
 	n, err := strconv.Atoi(p.s[start:p.at])
 	if err != nil || n > len(p.s) {
-		return 0, p.errorf("%s is not a number of children", tensor.Quote(p.s[start:p.at]))
+		return 0, p.errorf("%s is not a number of children", quote.Name(p.s[start:p.at]))
 	}
 	return n, nil
 }
@@ -177,7 +178,7 @@ func parseJSONStructure(s string) (*Structure, error) {
 	if err == nil {
 		if string(top[0]) != "1" {
 			return nil, fmt.Errorf("pte: structure: %w: version %s", errors.ErrUnsupported,
-				tensor.Quote(string(top[0])))
+				quote.Name(string(top[0])))
 		}
 		err = json.Unmarshal(top[1], &tree)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -66,7 +67,7 @@ func (r *Reader) verifyExternal(ctx context.Context, found *finding.List) error 
 		field := e.Method.field("values[%d].val.extra_tensor_info.fully_qualified_name", e.Value)
 		if x == nil {
 			found.Error(fail(tensor.ErrNoTensor, -1, field,
-				"no external tensor %s", tensor.Quote(e.Name)))
+				"no external tensor %s", quote.Name(e.Name)))
 			continue
 		}
 		if err := sameLayout(e.Tensor, x); err != nil {
@@ -82,13 +83,13 @@ func sameLayout(t, x *tensor.Tensor) error {
 	rank := len(t.Shape)
 	switch {
 	case !x.Dense():
-		return fmt.Errorf("external tensor %s is %s, not dense", tensor.Quote(t.Name),
-			tensor.Quote(x.Scheme))
+		return fmt.Errorf("external tensor %s is %s, not dense", quote.Name(t.Name),
+			quote.Name(x.Scheme))
 	case x.DType != t.DType:
-		return fmt.Errorf("external tensor %s is %v, not %v", tensor.Quote(t.Name), x.DType,
+		return fmt.Errorf("external tensor %s is %v, not %v", quote.Name(t.Name), x.DType,
 			t.DType)
 	case !x.Shape.Equal(t.Shape):
-		return fmt.Errorf("external tensor %s has shape %v, not %v", tensor.Quote(t.Name), x.Shape,
+		return fmt.Errorf("external tensor %s has shape %v, not %v", quote.Name(t.Name), x.Shape,
 			t.Shape)
 	}
 	for i := range rank {
@@ -100,18 +101,18 @@ func sameLayout(t, x *tensor.Tensor) error {
 			b = x.Order[i]
 		}
 		if a != b {
-			return fmt.Errorf("external tensor %s has order %v, not %v", tensor.Quote(t.Name),
+			return fmt.Errorf("external tensor %s has order %v, not %v", quote.Name(t.Name),
 				[]int(x.Order), []int(t.Order))
 		}
 	}
 	n, ok := t.Shape.Elements()
 	if !ok {
-		return fmt.Errorf("external tensor %s: %v is negative or overflows", tensor.Quote(t.Name),
+		return fmt.Errorf("external tensor %s: %v is negative or overflows", quote.Name(t.Name),
 			t.Shape)
 	}
 	want, ok := t.DType.Bytes(n)
 	if have := x.Data.Size(); ok && have >= 0 && have != want {
-		return fmt.Errorf("external tensor %s has %d bytes, not %d", tensor.Quote(t.Name), have,
+		return fmt.Errorf("external tensor %s has %d bytes, not %d", quote.Name(t.Name), have,
 			want)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"unicode/utf8"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -88,7 +89,7 @@ func (g *GraphBuilder) SetMetadata(key, value string) {
 	i := metadataIndex(key)
 	switch {
 	case i < 0:
-		g.fail("the format has no metadata named %s", tensor.Quote(key))
+		g.fail("the format has no metadata named %s", quote.Name(key))
 		return
 	case !utf8.ValidString(value):
 		g.fail("the value of %s is not UTF-8", key)
@@ -121,11 +122,11 @@ func (g *GraphBuilder) Input(name string, d tensor.DType, dims ...Dim) Ref {
 // type and shape are notes: RTen does not need them.
 func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 	if _, ok := dataTypeNumber(d); !ok && d != tensor.Unknown {
-		g.fail("%w: value %s: RTen has no %v", tensor.ErrDType, tensor.Quote(name), d)
+		g.fail("%w: value %s: RTen has no %v", tensor.ErrDType, quote.Name(name), d)
 	}
 	for i, dim := range dims {
 		if s, symbolic := dim.Symbol(); symbolic && !utf8.ValidString(s) {
-			g.fail("value %s: the name of dimension %d is not UTF-8", tensor.Quote(name), i)
+			g.fail("value %s: the name of dimension %d is not UTF-8", quote.Name(name), i)
 		}
 	}
 	return g.add(&builtNode{kind: ValueNode, name: name, named: true, dtype: d, dims: dims})
@@ -190,7 +191,7 @@ func checkConstant(t *tensor.Tensor) error {
 // quoted is a name that is quoted when an error spells it.
 type quoted string
 
-func (q quoted) String() string { return tensor.Quote(string(q)) }
+func (q quoted) String() string { return quote.Name(string(q)) }
 
 // Op adds an operator with one output, and returns that.
 func (g *GraphBuilder) Op(op string, attrs Attrs, inputs ...Ref) Ref {
@@ -230,7 +231,7 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 	n := &builtNode{kind: OperatorNode, inputs: inputs}
 	var known bool
 	if n.op, known = ParseOpType(op); !known {
-		g.fail("%w: operator %s", errors.ErrUnsupported, tensor.Quote(op))
+		g.fail("%w: operator %s", errors.ErrUnsupported, quote.Name(op))
 		return
 	}
 	if most := n.op.MaxInputs(); most >= 0 && len(inputs) > most {
@@ -329,7 +330,7 @@ func (g *GraphBuilder) capture(r Ref) int {
 func (g *GraphBuilder) Output(name string, r Ref) {
 	ids := g.ids("Output", []Ref{r})
 	if ids[0] < 0 {
-		g.fail("output %s is nothing", tensor.Quote(name))
+		g.fail("output %s is nothing", quote.Name(name))
 		return
 	}
 	id := ids[0]

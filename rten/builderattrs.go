@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -91,7 +92,7 @@ func (g *GraphBuilder) attributes(op OpType, attrs Attrs, rank int) (*builtAttrs
 		}
 		for name := range attrs {
 			if !slices.Contains(have, name) {
-				unknown = append(unknown, tensor.Quote(name))
+				unknown = append(unknown, quote.Name(name))
 			}
 		}
 		slices.Sort(unknown)
@@ -257,7 +258,7 @@ func enumNumber(enum string, v any) (uint32, error) {
 			return uint32(n), nil
 		}
 		return 0, fmt.Errorf("%w: %s is not a %s; there are %s", tensor.ErrMalformed,
-			tensor.Quote(x), enum, strings.Join(names, ", "))
+			quote.Name(x), enum, strings.Join(names, ", "))
 	}
 	n, err := integer(v, 0, int64(len(names)-1))
 	return uint32(n), err

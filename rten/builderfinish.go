@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/internal/quote"
 )
 
 // order reports what has no value when it is read, or is given two.
@@ -54,10 +54,10 @@ func (g *GraphBuilder) finish() {
 			continue
 		}
 		if !utf8.ValidString(n.name) {
-			g.fail("the name %s is not UTF-8", tensor.Quote(n.name))
+			g.fail("the name %s is not UTF-8", quote.Name(n.name))
 		}
 		if g.names[n.name] != nil {
-			g.fail("node %d: another constant or value is named %s", i, tensor.Quote(n.name))
+			g.fail("node %d: another constant or value is named %s", i, quote.Name(n.name))
 		}
 		g.names[n.name] = n
 	}
@@ -97,7 +97,7 @@ func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 	}
 	if other := g.names[of.name]; other != nil && other != n {
 		g.fail("node %d: %s is captured from an outer graph, and the name of another node here",
-			i, tensor.Quote(of.name))
+			i, quote.Name(of.name))
 	}
 	n.name, n.named = of.name, true
 	g.names[n.name] = n
@@ -107,7 +107,7 @@ func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 			return
 		}
 		if x != nil && x.captures == nil {
-			g.fail("node %d: %s is captured from an outer graph, but a graph in between has a node of that name", i, tensor.Quote(n.name))
+			g.fail("node %d: %s is captured from an outer graph, but a graph in between has a node of that name", i, quote.Name(n.name))
 			return
 		}
 	}

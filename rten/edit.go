@@ -7,6 +7,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -50,7 +51,7 @@ func (e *Edit) find(name string) ([]int, error) {
 	}
 	list := e.byName[name]
 	if list == nil {
-		return nil, fmt.Errorf("%w: rten: %s", tensor.ErrNoTensor, tensor.Quote(name))
+		return nil, fmt.Errorf("%w: rten: %s", tensor.ErrNoTensor, quote.Name(name))
 	}
 	return list, nil
 }
@@ -60,7 +61,7 @@ func (e *Edit) one(name string) (int, error) {
 	list, err := e.find(name)
 	if err == nil && len(list) > 1 {
 		err = fmt.Errorf("%w: rten: %d constants have the name %s", tensor.ErrDuplicate,
-			len(list), tensor.Quote(name))
+			len(list), quote.Name(name))
 	}
 	if err != nil {
 		return 0, err
@@ -79,7 +80,7 @@ func (e *Edit) Rename(old, new string) error {
 	}
 	if !utf8.ValidString(new) {
 		return fmt.Errorf("%w: rten: the name %s is not UTF-8", tensor.ErrMalformed,
-			tensor.Quote(new))
+			quote.Name(new))
 	}
 	if g := e.r.model.constants[i].graph; g != 0 {
 		prefix := e.r.model.path(int(g)) + "/"
@@ -114,7 +115,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	}
 	p := e.r.model.Constant(i).payload()
 	if shape := p.shape(); t.DType != p.dtype || !t.Shape.Equal(shape) {
-		return fmt.Errorf("%w: rten: %s is %v %v, not %v %v", tensor.ErrDType, tensor.Quote(name),
+		return fmt.Errorf("%w: rten: %s is %v %v, not %v %v", tensor.ErrDType, quote.Name(name),
 			p.dtype, shape, t.DType, t.Shape)
 	}
 	e.replaced[i] = t.Data
@@ -147,7 +148,7 @@ func metadataKey(key string) (int, error) {
 	i := metadataIndex(key)
 	if i < 0 {
 		return 0, fmt.Errorf("%w: rten: the format has no metadata named %s, only %s",
-			errors.ErrUnsupported, tensor.Quote(key), metadataKeys())
+			errors.ErrUnsupported, quote.Name(key), metadataKeys())
 	}
 	return i, nil
 }

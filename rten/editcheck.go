@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -62,7 +63,7 @@ func (c *graphCheck) names() error {
 	add := func(name string, fresh bool) error {
 		if before, ok := taken[name]; ok && (fresh || before) {
 			return fmt.Errorf("%w: rten: another constant or value has the name %s",
-				tensor.ErrDuplicate, tensor.Quote(name))
+				tensor.ErrDuplicate, quote.Name(name))
 		}
 		taken[name] = fresh
 		return nil
@@ -105,7 +106,7 @@ func (c *graphCheck) uses() error {
 	used := func(ids []int, by string, args ...any) error {
 		for _, id := range ids {
 			if id >= 0 && c.removed(id) {
-				name := tensor.Quote(c.e.r.model.tensorName(c.changed[id]))
+				name := quote.Name(c.e.r.model.tensorName(c.changed[id]))
 				return fmt.Errorf("%w: rten: %s is %s", errors.ErrUnsupported, name,
 					fmt.Sprintf(by, args...))
 			}
@@ -135,11 +136,11 @@ func (c *graphCheck) captures() error {
 		if old, named := n.Name(); named && old != c.e.names[i] {
 			if path, ok := c.e.capturedInside(c.g.i, old); ok {
 				return fmt.Errorf("%w: rten: %s captures %s by its name", errors.ErrUnsupported,
-					path, tensor.Quote(n.tensorName()))
+					path, quote.Name(n.tensorName()))
 			}
 			if path, ok := c.e.capturedInside(c.g.i, c.e.names[i]); ok && !c.e.removed[i] {
 				return fmt.Errorf("%w: rten: %s captures another tensor named %s",
-					errors.ErrUnsupported, path, tensor.Quote(c.e.names[i]))
+					errors.ErrUnsupported, path, quote.Name(c.e.names[i]))
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -60,10 +61,10 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 		return fmt.Errorf("%w: rten: node %d is an operator", errors.ErrUnsupported, n.index)
 	case x.removed[n.index]:
 		return fmt.Errorf("%w: rten: %s is removed", errors.ErrUnsupported,
-			tensor.Quote(n.Label()))
+			quote.Name(n.Label()))
 	case name != "" && e.isCaptured(n.graph, name):
 		return fmt.Errorf("%w: rten: a graph inside captures %s", errors.ErrUnsupported,
-			tensor.Quote(name))
+			quote.Name(name))
 	}
 	scratch := NewGraphBuilder()
 	inputs := []Ref{scratch.Value("", tensor.Unknown)}
@@ -87,7 +88,7 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 		case ConstantNode:
 			if node.named && !x.take(node.name) {
 				return fmt.Errorf("%w: rten: node %d: another has the name %s",
-					tensor.ErrDuplicate, i, tensor.Quote(node.name))
+					tensor.ErrDuplicate, i, quote.Name(node.name))
 			}
 		case ValueNode:
 			x.nameOutput(&node, n, read, op, computed)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -134,11 +135,11 @@ func (e *encoder) elements(
 	}
 	if data.Size() > maxModel {
 		return 0, fmt.Errorf("%w: constant %s takes %d bytes in the model, which is less than 2 GiB",
-			tensor.ErrLimit, tensor.Quote(name), data.Size())
+			tensor.ErrLimit, quote.Name(name), data.Size())
 	}
 	b, err := data.ReadAll()
 	if err != nil {
-		return 0, fmt.Errorf("rten: constant %s: %w", tensor.Quote(name), err)
+		return 0, fmt.Errorf("rten: constant %s: %w", quote.Name(name), err)
 	}
 	return e.only(t.slot, e.b.Scalars(b, t.dtype.Size(), 4)), nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -53,11 +54,11 @@ func newOverlay(e *Edit) (*overlay, error) {
 			if others := sharers(group, k); len(others) > 0 && !e.AllowShared {
 				var names []string
 				for _, i := range others[:min(len(others), 10)] {
-					names = append(names, tensor.Quote(m.tensorName(i)))
+					names = append(names, quote.Name(m.tensorName(i)))
 				}
 				return nil, fmt.Errorf("%w: rten: %s shares bytes with %s: see AllowShared",
 					errors.ErrUnsupported,
-					tensor.Quote(m.tensorName(x.constant)), strings.Join(names, ", "))
+					quote.Name(m.tensorName(x.constant)), strings.Join(names, ", "))
 			}
 			byOffset[x.off] = payloadRange{x.off, x.end - x.off, data}
 		}

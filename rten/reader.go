@@ -6,6 +6,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -111,10 +112,10 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	if opts != nil {
 		r.opts = *opts
 	}
-	if err := r.opts.Limits.Check(); err != nil {
+	limits, err := limit.Complete(r.opts.Limits)
+	if err != nil {
 		return nil, err
 	}
-	limits := r.opts.Limits.WithDefaults()
 	window := int64(headerSize)
 	if !src.Mapped() {
 		window = firstWindow

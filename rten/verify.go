@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -103,7 +104,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 			}
 			what := "the header or the model"
 			if other >= 0 {
-				what = tensor.Quote(m.tensorName(other))
+				what = quote.Name(m.tensorName(other))
 			}
 			list.Warn(failed(x.off, m.constantPath(whose)+".data.data_offset",
 				fmt.Errorf("%w: its bytes overlap those of %s", tensor.ErrMalformed, what)))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -269,7 +270,7 @@ func (v *graphVerifier) duplicates(graph int, g *Graph) {
 		}
 		if first, ok := seen[name]; ok {
 			v.warn(graph, node.index, int(node.pos), "name", "%s is the name of node %d as well",
-				tensor.Quote(name), first)
+				quote.Name(name), first)
 			continue
 		}
 		seen[name] = node.index
@@ -293,7 +294,7 @@ func (v *graphVerifier) captures(graph int, g *Graph, kinds []NodeKind) {
 		if !found {
 			v.warn(graph, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures),
 				fmt.Sprintf("captures[%d]", j),
-				"no graph around this one has a tensor named %s", tensor.Quote(name))
+				"no graph around this one has a tensor named %s", quote.Name(name))
 		}
 	}
 }

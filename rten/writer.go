@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -192,11 +193,11 @@ func (l *layout) write(ctx context.Context, w io.Writer) error {
 		}
 		n, err := p.data.WriteTo(w)
 		if err != nil {
-			return fmt.Errorf("rten: writing %s: %w", tensor.Quote(p.name), err)
+			return fmt.Errorf("rten: writing %s: %w", quote.Name(p.name), err)
 		}
 		if n != p.data.Size() {
 			return fmt.Errorf("%w: %s has %d bytes where %d were promised", tensor.ErrMalformed,
-				tensor.Quote(p.name), n, p.data.Size())
+				quote.Name(p.name), n, p.data.Size())
 		}
 		at += n
 	}

@@ -17,6 +17,7 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -104,7 +105,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("sparse: tensor %s: %v", tensor.Quote(e.Tensor), e.Err)
+	return fmt.Sprintf("sparse: tensor %s: %v", quote.Name(e.Tensor), e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -40,7 +41,7 @@ func open(ctx context.Context, t *tensor.Tensor, o Options) (*indices, error) {
 			return nil, fmt.Errorf("%w: %s of %d dimensions", tensor.ErrMalformed, t.Scheme, len(t.Shape))
 		}
 	case !isCOO(t.Scheme):
-		return nil, fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, tensor.Quote(t.Scheme))
+		return nil, fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, quote.Name(t.Scheme))
 	}
 	for _, role := range roles {
 		p := t.Part(role)

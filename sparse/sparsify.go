@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -25,7 +26,7 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string, opts *Option
 	width := t.DType.Size()
 	switch {
 	case scheme != CSR && scheme != COO:
-		return nil, failed(t, fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, tensor.Quote(scheme)))
+		return nil, failed(t, fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, quote.Name(scheme)))
 	case !t.Dense() || t.External || !t.Order.RowMajor():
 		return nil, failed(t, fmt.Errorf("%w: not dense and row-major", errors.ErrUnsupported))
 	case width == 0:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"unicode/utf8"
 )
 
 // The classes of errors, for errors.Is. In addition there are errors.ErrUnsupported
@@ -48,20 +47,6 @@ func (e *FormatError) Error() string {
 }
 
 func (e *FormatError) Unwrap() error { return e.Err }
-
-// Quote writes a name from a file so that it cannot reach a terminal raw:
-// quoted like Go source, bytes beyond 80 cut off.
-func Quote(name string) string {
-	const most = 80
-	if len(name) <= most {
-		return strconv.Quote(name)
-	}
-	cut := most
-	for cut > most-utf8.UTFMax && !utf8.RuneStart(name[cut]) {
-		cut--
-	}
-	return strconv.Quote(name[:cut]) + fmt.Sprintf("… (%d bytes)", len(name))
-}
 
 // A Class is the word for a kind of error in reports and JSON.
 type Class string

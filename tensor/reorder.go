@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/strided"
 )
 
@@ -31,7 +32,7 @@ func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	width := int64(t.DType.Size())
 	if width == 0 {
 		if !t.DType.Known() {
-			return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported, Quote(t.Name))
+			return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported, quote.Name(t.Name))
 		}
 		return nil, fmt.Errorf("%w: %v has elements of less than a byte", ErrDType, t.DType)
 	}

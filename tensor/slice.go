@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
 )
 
 // An Index selects indices along one dimension: a Range, a Stride, or an At, which also
@@ -93,14 +95,14 @@ func Slice(t *Tensor, index ...Index) (*Tensor, error) {
 		return nil, err
 	}
 	if !t.DType.Known() {
-		return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported, Quote(t.Name))
+		return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported, quote.Name(t.Name))
 	}
 	if len(index) > len(t.Shape) {
-		return nil, fmt.Errorf("tensor: %d indices for the %d dimensions of tensor %s", len(index), len(t.Shape), Quote(t.Name))
+		return nil, fmt.Errorf("tensor: %d indices for the %d dimensions of tensor %s", len(index), len(t.Shape), quote.Name(t.Name))
 	}
 	strides, ok := t.Order.Strides(t.Shape)
 	if !ok {
-		return nil, fmt.Errorf("%w: tensor %s: shape %v", ErrMalformed, Quote(t.Name), t.Shape)
+		return nil, fmt.Errorf("%w: tensor %s: shape %v", ErrMalformed, quote.Name(t.Name), t.Shape)
 	}
 	p := &part{data: t.Data, bits: int64(t.DType.Bits())}
 	out := &Tensor{Name: t.Name, DType: t.DType, Shape: Shape{}}
@@ -109,7 +111,7 @@ func Slice(t *Tensor, index ...Index) (*Tensor, error) {
 		if d < len(index) {
 			var err error
 			if a, err = index[d].axis(n); err != nil {
-				return nil, fmt.Errorf("%w (dimension %d of tensor %s)", err, d, Quote(t.Name))
+				return nil, fmt.Errorf("%w (dimension %d of tensor %s)", err, d, quote.Name(t.Name))
 			}
 		}
 		if !a.drop {

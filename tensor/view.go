@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fault"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
 )
 
 // elements checks that t is dense and of type T and counts its elements.
@@ -19,7 +20,7 @@ func elements[T Element](t *Tensor) (int64, error) {
 		return 0, err
 	}
 	if d := DTypeOf[T](); t.DType != d {
-		return 0, fmt.Errorf("%w: tensor %s is %v, not %v", ErrDType, Quote(t.Name), t.DType, d)
+		return 0, fmt.Errorf("%w: tensor %s is %v, not %v", ErrDType, quote.Name(t.Name), t.DType, d)
 	}
 	n, _ := t.Shape.Elements()
 	return n, nil
@@ -30,10 +31,10 @@ func dense(t *Tensor) error {
 		return errNil
 	}
 	if t.External {
-		return fmt.Errorf("%w: tensor %s is external", errors.ErrUnsupported, Quote(t.Name))
+		return fmt.Errorf("%w: tensor %s is external", errors.ErrUnsupported, quote.Name(t.Name))
 	}
 	if !t.Dense() {
-		return fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported, Quote(t.Name), Quote(t.Scheme))
+		return fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported, quote.Name(t.Name), quote.Name(t.Scheme))
 	}
 	return t.Check()
 }
@@ -59,10 +60,10 @@ func View[T Element](t *Tensor) ([]T, error) {
 	}
 	b, ok := t.Data.Bytes()
 	if !ok {
-		return nil, fmt.Errorf("%w: tensor %s is not plain bytes in memory", ErrNoView, Quote(t.Name))
+		return nil, fmt.Errorf("%w: tensor %s is not plain bytes in memory", ErrNoView, quote.Name(t.Name))
 	}
 	if want, _ := t.DType.Bytes(n); int64(len(b)) != want {
-		return nil, fmt.Errorf("%w: tensor %s: %d bytes of data, not %d", ErrMalformed, Quote(t.Name), len(b), want)
+		return nil, fmt.Errorf("%w: tensor %s: %d bytes of data, not %d", ErrMalformed, quote.Name(t.Name), len(b), want)
 	}
 	if t.DType == Bool {
 		if err := fault.Guard(b, func() error { return checkBools(t.Name, b) }); err != nil {
@@ -71,7 +72,7 @@ func View[T Element](t *Tensor) ([]T, error) {
 	}
 	s, ok := le.Cast[T](b)
 	if !ok {
-		return nil, fmt.Errorf("%w: tensor %s is not aligned to %d bytes", ErrNoView, Quote(t.Name), t.DType.Align())
+		return nil, fmt.Errorf("%w: tensor %s is not aligned to %d bytes", ErrNoView, quote.Name(t.Name), t.DType.Align())
 	}
 	return s, nil
 }
@@ -152,7 +153,7 @@ func loadInto[T Element](dst []T, t *Tensor) error {
 // checkBools looks for bytes that a Go bool cannot be.
 func checkBools(name string, b []byte) error {
 	if i := le.NotBool(b); i >= 0 {
-		return fmt.Errorf("%w: tensor %s: element %d is the bool 0x%02x", ErrMalformed, Quote(name), i, b[i])
+		return fmt.Errorf("%w: tensor %s: element %d is the bool 0x%02x", ErrMalformed, quote.Name(name), i, b[i])
 	}
 	return nil
 }
@@ -220,7 +221,7 @@ func Float32s(t *Tensor) ([]float32, error) {
 	case F8E8M0FNU:
 		return convert(t, Float8E8M0FNU.Float32)
 	}
-	return nil, fmt.Errorf("%w: tensor %s is %v, which has no float32 values", ErrDType, Quote(t.Name), t.DType)
+	return nil, fmt.Errorf("%w: tensor %s is %v, which has no float32 values", ErrDType, quote.Name(t.Name), t.DType)
 }
 
 // roundInt64 is float32(v), which rounds twice on 386: first to float64, which

@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -77,7 +78,7 @@ func append2(name string, size int64, o WriterOptions) (_ *Writer, err error) {
 	}
 	if e.Start() != size || r.Size() != size {
 		e.Abort()
-		return nil, fmt.Errorf("ztensor: %s has changed while it was opened", tensor.Quote(name))
+		return nil, fmt.Errorf("ztensor: %s has changed while it was opened", quote.Name(name))
 	}
 	w.w, w.file, w.off = e, e, size
 	return w, nil

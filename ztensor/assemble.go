@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -65,7 +66,7 @@ func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme strin
 	if typed {
 		t.DType = s.element(dtype)
 		if s.ownTypes {
-			s.departAt(s.At, r.list+"["+tensor.Quote(t.Name)+"].dtype", "in this layout the dtype stands on each component")
+			s.departAt(s.At, r.list+"["+quote.Name(t.Name)+"].dtype", "in this layout the dtype stands on each component")
 		}
 	} else if len(s.roles) == 0 && !s.ownTypes {
 		s.Malformed(s.At, "dtype is missing")
@@ -183,7 +184,7 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common string, 
 		}
 	}
 	if leading && own && typed && s.element(w.dtype) != t.DType {
-		s.Malformed(int(w.at), "dtype %s here, %s on the tensor", tensor.Quote(w.dtype), tensor.Quote(common))
+		s.Malformed(int(w.at), "dtype %s here, %s on the tensor", quote.Name(w.dtype), quote.Name(common))
 		s.inComponent(t, w, "dtype")
 		return
 	}
@@ -207,7 +208,7 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common string, 
 	default:
 		c.encoding, c.size = encodingUnknown, w.decoded
 		c.other().encoding = strings.Clone(w.encoding)
-		c.other().err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, tensor.Quote(w.encoding))
+		c.other().err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(w.encoding))
 	}
 	switch w.endian {
 	case "", "little":
@@ -215,11 +216,11 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common string, 
 		if c.dtype.Align() > 1 {
 			c.big = true
 			if !dense {
-				c.other().err = fmt.Errorf("%w: big-endian %s", errors.ErrUnsupported, tensor.Quote(t.Scheme))
+				c.other().err = fmt.Errorf("%w: big-endian %s", errors.ErrUnsupported, quote.Name(t.Scheme))
 			}
 		}
 	default:
-		c.other().err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, tensor.Quote(w.endian))
+		c.other().err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, quote.Name(w.endian))
 	}
 }
 
@@ -252,7 +253,7 @@ func (s *scan) dense(t *tensor.Tensor, c *component, w *role, product uint64) {
 	want, ok := align.Mul(int64(product), int64(c.dtype.Size()))
 	if !ok {
 		s.Malformed(int(w.at), "%d elements of %v overflow", product, c.dtype)
-		s.in("%s[%s].shape", s.r.list, tensor.Quote(t.Name))
+		s.in("%s[%s].shape", s.r.list, quote.Name(t.Name))
 		return
 	}
 	if c.size < 0 {
@@ -276,7 +277,7 @@ func (s *scan) finish() {
 			s.departAt(0, "manifest", "items of indefinite length")
 		}
 		if s.notText != "" && r.version != "1.2" {
-			s.departAt(0, "attributes["+tensor.Quote(s.notText)+"]", "a value that is not text")
+			s.departAt(0, "attributes["+quote.Name(s.notText)+"]", "a value that is not text")
 		}
 		if s.noSize != "" && r.version == "1.2" {
 			s.departAt(0, s.noSize, "zstd without uncompressed_length")
@@ -318,7 +319,7 @@ func (s *scan) element(word string) tensor.DType {
 	d := storageType(word, s.short)
 	if d == tensor.Unknown {
 		if d = storageType(word, !s.short); d != tensor.Unknown {
-			s.departAt(s.At, s.r.list, "dtype %s is not spelled as in this layout", tensor.Quote(word))
+			s.departAt(s.At, s.r.list, "dtype %s is not spelled as in this layout", quote.Name(word))
 		}
 	}
 	return d

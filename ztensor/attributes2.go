@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
@@ -18,10 +18,10 @@ func (l *layout2) appendAttributes(attributes map[string]any, depth int) ([]byte
 	names := make([]string, 0, len(attributes))
 	for name := range attributes {
 		if !cbor.ValidUTF8([]byte(name)) {
-			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported, tensor.Quote(name))
+			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported, quote.Name(name))
 		}
 		if err := l.checkName(name, "the name of an attribute"); err != nil {
-			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), err)
+			return nil, fmt.Errorf("ztensor: attribute %s: %w", quote.Name(name), err)
 		}
 		names = append(names, name)
 	}
@@ -29,7 +29,7 @@ func (l *layout2) appendAttributes(attributes map[string]any, depth int) ([]byte
 	b := cbor.AppendHead(nil, cbor.Map, uint64(len(names)))
 	for _, name := range names {
 		fail := func(err error) ([]byte, error) {
-			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), err)
+			return nil, fmt.Errorf("ztensor: attribute %s: %w", quote.Name(name), err)
 		}
 		v, err := mode.Marshal(attributes[name])
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -230,7 +231,7 @@ func newDigest2(text string) *digest2 {
 	case "sha256":
 		d.Hash = sha256.New()
 	default:
-		d.err = fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, tensor.Quote(algorithm))
+		d.err = fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, quote.Name(algorithm))
 	}
 	return d
 }

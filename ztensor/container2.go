@@ -14,6 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -184,7 +185,7 @@ func (s *scan2) inKey(path string, key []byte) {
 // inObject notes that a failure is in a field of an object.
 func (s *scan2) inObject(t *tensor.Tensor, field string) {
 	if s.Err != nil && s.where == "" {
-		s.where = "objects[" + tensor.Quote(t.Name) + "]" + field
+		s.where = "objects[" + quote.Name(t.Name) + "]" + field
 	}
 }
 
@@ -377,7 +378,7 @@ func (s *scan2) partTable(t *tensor.Tensor) {
 }
 
 func partField(object, part string) string {
-	return "objects[" + tensor.Quote(object) + "].parts[" + tensor.Quote(part) + "]"
+	return "objects[" + quote.Name(object) + "].parts[" + quote.Name(part) + "]"
 }
 
 // part reads the fields of one part.
@@ -402,11 +403,11 @@ func (s *scan2) part(p *part2) {
 		case "dtype":
 			p.has |= hasDType
 			if p.dtype = s.Text(); s.Err == nil && storageType2(p.dtype) == tensor.Unknown {
-				s.Refuse(rule.Schema, s.At, "dtype %s", tensor.Quote(string(p.dtype)))
+				s.Refuse(rule.Schema, s.At, "dtype %s", quote.Name(string(p.dtype)))
 			}
 		case "shard":
 			if p.shard = s.Text(); s.Err == nil && !isShardName(p.shard) {
-				s.Refuse(rule.ShardName, s.At, "shard %s", tensor.Quote(string(p.shard)))
+				s.Refuse(rule.ShardName, s.At, "shard %s", quote.Name(string(p.shard)))
 			}
 		case "digest":
 			p.digest = s.Text()
@@ -435,7 +436,7 @@ func (s *scan2) part(p *part2) {
 // digest checks the form of a digest, algorithm:hexadecimal.
 func (s *scan2) digest(text []byte) {
 	if s.Err == nil && !isDigest(text) {
-		s.Refuse(rule.Schema, s.At, "digest %s", tensor.Quote(string(text)))
+		s.Refuse(rule.Schema, s.At, "digest %s", quote.Name(string(text)))
 	}
 }
 
@@ -558,7 +559,7 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 	if p.shard != nil {
 		i := r.two.find(string(p.shard))
 		if i < 0 {
-			s.Refuse(rule.ShardRef, p.at, "there is no shard %s", tensor.Quote(string(p.shard)))
+			s.Refuse(rule.ShardRef, p.at, "there is no shard %s", quote.Name(string(p.shard)))
 			in(".shard")
 			return
 		}
@@ -589,7 +590,7 @@ func (s *scan2) blob(t *tensor.Tensor, b *blob, p *part2) {
 	if p.has&hasEncoding != 0 {
 		b.encoded, b.rare().encoding = true, r.keep(p.encoding)
 		if b.more.encoding != seekable {
-			b.more.err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, tensor.Quote(b.more.encoding))
+			b.more.err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(b.more.encoding))
 		}
 	}
 	if p.digest != nil && !b.setHash(p.digest) {

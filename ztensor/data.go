@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -266,7 +267,7 @@ func (w *Writer) broken(t *tensor.Tensor, role string, err error) error {
 	if w.err != nil {
 		return w.err // of writing, which says enough
 	}
-	return w.fail(fmt.Errorf("ztensor: tensor %s, %s: %w", tensor.Quote(t.Name), role, err))
+	return w.fail(fmt.Errorf("ztensor: tensor %s, %s: %w", quote.Name(t.Name), role, err))
 }
 
 // Create begins a dense tensor whose bytes come piece by piece through the
@@ -277,7 +278,7 @@ func (w *Writer) Create(name string, dtype tensor.DType, shape tensor.Shape) (io
 	n, ok := shape.Elements()
 	size, fits := dtype.Bytes(n)
 	if !ok || !fits {
-		return nil, fmt.Errorf("ztensor: %w: tensor %s: %v of %v", tensor.ErrMalformed, tensor.Quote(name), shape, dtype)
+		return nil, fmt.Errorf("ztensor: %w: tensor %s: %v of %v", tensor.ErrMalformed, quote.Name(name), shape, dtype)
 	}
 	if err := w.usable(); err != nil {
 		return nil, err
@@ -322,7 +323,7 @@ type part struct {
 func (p *part) Write(b []byte) (int, error) {
 	switch {
 	case p.done:
-		return 0, fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(p.t.Name), fs.ErrClosed)
+		return 0, fmt.Errorf("ztensor: tensor %s: %w", quote.Name(p.t.Name), fs.ErrClosed)
 	case p.w.err != nil:
 		return 0, p.w.err
 	case int64(len(b)) > p.want-p.feed.n:

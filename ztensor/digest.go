@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -103,7 +104,7 @@ var errNoAlgorithm = errors.New("unknown digest algorithm")
 func parseDigest(s string) (w wanted, err error) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok {
-		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed, tensor.Quote(s))
+		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed, quote.Name(s))
 	}
 	switch name {
 	case "crc32c":
@@ -116,19 +117,19 @@ func parseDigest(s string) (w wanted, err error) {
 		}
 		v, err := strconv.ParseUint(digits, 16, 32)
 		if err != nil || len(digits) > 8 || digits[0] == '+' {
-			return w, fmt.Errorf("%w: digest %s is not 0x and eight hexadecimal digits", tensor.ErrMalformed, tensor.Quote(s))
+			return w, fmt.Errorf("%w: digest %s is not 0x and eight hexadecimal digits", tensor.ErrMalformed, quote.Name(s))
 		}
 		return wanted{alg: CRC32C, crc: uint32(v), loose: value != fmt.Sprintf("0x%08X", v)}, nil
 	case "sha256":
 		sum, err := hex.DecodeString(value)
 		if err != nil || len(sum) != sha256.Size {
-			return w, fmt.Errorf("%w: digest %s is not 64 hexadecimal digits", tensor.ErrMalformed, tensor.Quote(s))
+			return w, fmt.Errorf("%w: digest %s is not 64 hexadecimal digits", tensor.ErrMalformed, quote.Name(s))
 		}
 		return wanted{alg: SHA256, sha: sum, loose: value != hex.EncodeToString(sum)}, nil
 	case "":
-		return w, fmt.Errorf("%w: digest %s names no algorithm", tensor.ErrMalformed, tensor.Quote(s))
+		return w, fmt.Errorf("%w: digest %s names no algorithm", tensor.ErrMalformed, quote.Name(s))
 	}
-	return w, fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, tensor.Quote(name))
+	return w, fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, quote.Name(name))
 }
 
 // check holds the computed digest against the wanted one.

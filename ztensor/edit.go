@@ -9,6 +9,8 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
@@ -42,7 +44,7 @@ func NewEdit(r *Reader) *Edit {
 
 func (e *Edit) update(name string, f func(c *tensorChange)) error {
 	if e.r.Tensor(name) == nil {
-		return fmt.Errorf("ztensor: %w: %s", tensor.ErrNoTensor, tensor.Quote(name))
+		return fmt.Errorf("ztensor: %w: %s", tensor.ErrNoTensor, quote.Name(name))
 	}
 	c := e.changes[name]
 	f(&c)
@@ -217,7 +219,7 @@ func (e *Edit) names() (map[string]string, error) {
 		}
 		as := e.newName(t.Name)
 		if taken[as] {
-			return nil, fmt.Errorf("ztensor: %w: %s", tensor.ErrDuplicate, tensor.Quote(as))
+			return nil, fmt.Errorf("ztensor: %w: %s", tensor.ErrDuplicate, quote.Name(as))
 		}
 		taken[as] = true
 		if c.tensor == nil {
@@ -333,7 +335,7 @@ func movedPart(part []cbor.Pair, places map[extent]int64) []cbor.Pair {
 		if string(f.Key) != "\x64blob" {
 			continue
 		}
-		c := cbor.NewStrict(f.Value, tensor.Limits{}.WithDefaults())
+		c := cbor.NewStrict(f.Value, limit.Defaults())
 		c.Container(cbor.Array)
 		at, n := c.Uint(), c.Uint()
 		b := cbor.AppendHead(nil, cbor.Array, 2)

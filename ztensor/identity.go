@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
@@ -161,7 +162,7 @@ func (c *canonical) check() error {
 		all = append(all, r.parts2(t)...)
 	}
 	for _, own := range r.ownAttrs {
-		c.names("objects["+tensor.Quote(r.tensors.at(own.tensor).Name)+"].attributes", own.encoded)
+		c.names("objects["+quote.Name(r.tensors.at(own.tensor).Name)+"].attributes", own.encoded)
 	}
 	slices.SortFunc(all, func(a, b role2) int {
 		return cmp.Or(strings.Compare(a.object, b.object), strings.Compare(a.role, b.role))
@@ -173,7 +174,7 @@ func (c *canonical) check() error {
 func (c *canonical) names(field string, attributes []byte) {
 	for name := range pairs(attributes) {
 		if !norm.NFC.IsNormalString(name) {
-			c.violates(5, -1, field+"["+tensor.Quote(name)+"]", "the name is not in NFC")
+			c.violates(5, -1, field+"["+quote.Name(name)+"]", "the name is not in NFC")
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -35,7 +36,7 @@ func newLayout1(o WriterOptions) (layout, error) {
 					continue
 				}
 			}
-			return nil, fmt.Errorf("ztensor: %w: attribute %s is not text, version %s has no other", errors.ErrUnsupported, tensor.Quote(name), l.version)
+			return nil, fmt.Errorf("ztensor: %w: attribute %s is not text, version %s has no other", errors.ErrUnsupported, quote.Name(name), l.version)
 		}
 	}
 	return l, nil
@@ -95,11 +96,11 @@ func (l *layout1) check(t *tensor.Tensor) error {
 				return fmt.Errorf("%w: values of %v in a tensor of %v", tensor.ErrMalformed, p.DType, t.DType)
 			}
 		case l.version != "1.0":
-			if err := known("part "+tensor.Quote(p.Role), p.DType); err != nil {
+			if err := known("part "+quote.Name(p.Role), p.DType); err != nil {
 				return err
 			}
 		case p.DType != tensor.Unknown && p.DType != t.DType:
-			return fmt.Errorf("%w: version 1.0 has no place for the type of part %s, %v", errors.ErrUnsupported, tensor.Quote(p.Role), p.DType)
+			return fmt.Errorf("%w: version 1.0 has no place for the type of part %s, %v", errors.ErrUnsupported, quote.Name(p.Role), p.DType)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -91,7 +92,7 @@ func (s *scan2) profile(t *tensor.Tensor, elements uint64, at int) {
 	case t.Scheme == layoutCSR || s.r.opts.Strict:
 		s.Fail(at, "%w", err)
 	default:
-		s.r.warnings.add(s.r.manifestAt+int64(at), "objects["+tensor.Quote(t.Name)+"]", err)
+		s.r.warnings.add(s.r.manifestAt+int64(at), "objects["+quote.Name(t.Name)+"]", err)
 	}
 	if s.Err == nil && (t.Scheme == layoutCSR || t.Scheme == layoutCOO) {
 		if values := t.Part("values"); values != nil {
@@ -222,7 +223,7 @@ func (c *layoutCheck) mx() {
 	}
 	if !c.want(hasBlock && block >= 2, "block_size is not an integer of at least 2") ||
 		!c.want(axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)) ||
-		!c.want(form == "e8m0_exponent", "scale_form is %s", tensor.Quote(form)) ||
+		!c.want(form == "e8m0_exponent", "scale_form is %s", quote.Name(form)) ||
 		!c.want(uint64(c.t.Shape[axis])%block == 0, "a dimension of %d in blocks of %d", c.t.Shape[axis], block) {
 		return
 	}
@@ -243,7 +244,7 @@ func (c *layoutCheck) quant() {
 	if form == "tensor" {
 		roles = append(roles, "zeros")
 	}
-	if !c.want(form == "none" || form == "implied" || form == "tensor", "zero_point.form is %s", tensor.Quote(form)) || !c.parts(roles...) {
+	if !c.want(form == "none" || form == "implied" || form == "tensor", "zero_point.form is %s", quote.Name(form)) || !c.parts(roles...) {
 		return
 	}
 	if form == "implied" {
@@ -263,8 +264,8 @@ func (c *layoutCheck) quant() {
 	case !c.want(slices.Contains([]uint64{2, 3, 4, 5, 6, 8}, bits), "%d bits", bits):
 	case !c.want(hasGroup, "group_size is missing"):
 	case !c.want(hasAxis && axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)):
-	case !c.want(ok, "packing.word is %s", tensor.Quote(word)):
-	case !c.want(order == "lsb_first" || order == "msb_first", "packing.order is %s", tensor.Quote(order)):
+	case !c.want(ok, "packing.word is %s", quote.Name(word)):
+	case !c.want(order == "lsb_first" || order == "msb_first", "packing.order is %s", quote.Name(order)):
 	case !c.want(8*width%bits == 0 && per == 8*width/bits, "%d values of %d bits in a word of %d", per, bits, 8*width):
 	case !c.want(group == 0 || uint64(c.t.Shape[axis])%group == 0, "a dimension of %d in groups of %d", c.t.Shape[axis], group):
 	}
@@ -283,7 +284,7 @@ func (c *layoutCheck) quant() {
 	case "f16_factors":
 		c.want(s == tensor.F16 || s == tensor.BF16, "scales of %s", c.dtype("scales"))
 	default:
-		c.want(false, "scale_form is %s", tensor.Quote(scale))
+		c.want(false, "scale_form is %s", quote.Name(scale))
 	}
 	along := uint64(c.t.Shape[axis])
 	if !c.want(along > 0 && c.elements%per == 0, "%d values in words of %d", c.elements, per) {
@@ -304,7 +305,7 @@ func (c *layoutCheck) quant() {
 	}
 	zeros := uint64(c.t.Part("zeros").DType.Size())
 	packed, _ := point.text("packing")
-	c.want(packed == "plain" || packed == "same_as_data", "zero_point.packing is %s", tensor.Quote(packed))
+	c.want(packed == "plain" || packed == "same_as_data", "zero_point.packing is %s", quote.Name(packed))
 	c.want(slices.ContainsFunc(counts, func(n uint64) bool {
 		if packed == "plain" {
 			return c.size("zeros") == n*zeros
@@ -379,7 +380,7 @@ func unnamed(err error) error {
 }
 
 func sparseError(t *tensor.Tensor, err error) error {
-	return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(t.Name), unnamed(err))
+	return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), unnamed(err))
 }
 
 // ruled says of indices that do not fit which rule they break. What reading the

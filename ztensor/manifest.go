@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
@@ -267,10 +268,10 @@ func (s *scan) version(claim []byte, given bool) {
 	major, minor, ok := parseVersion(string(claim))
 	switch {
 	case !ok:
-		s.departAt(0, "version", "%s is not a version", tensor.Quote(string(claim)))
+		s.departAt(0, "version", "%s is not a version", quote.Name(string(claim)))
 		return
 	case major != 1:
-		s.Fail(0, "%w: version %s", errors.ErrUnsupported, tensor.Quote(string(claim)))
+		s.Fail(0, "%w: version %s", errors.ErrUnsupported, quote.Name(string(claim)))
 		if s.Err != nil {
 			s.in("version")
 		}
@@ -278,7 +279,7 @@ func (s *scan) version(claim []byte, given bool) {
 	case minor > 2 || minor > 0 && !s.objects:
 		// Nothing that a higher minor may add prevents reading, so this holds
 		// in strict mode too (§6.1 of the document: warn and proceed).
-		r.warnings.add(r.manifestAt, "version", fmt.Errorf("version %s is newer than what is known of this layout", tensor.Quote(string(claim))))
+		r.warnings.add(r.manifestAt, "version", fmt.Errorf("version %s is newer than what is known of this layout", quote.Name(string(claim))))
 	}
 	s.minor = minor
 	if s.objects && minor >= 2 {
@@ -307,7 +308,7 @@ func parseVersion(v string) (major, minor int, ok bool) {
 
 // cutKey keeps a path with a key from the file readable.
 func cutKey(key []byte) string {
-	s := tensor.Quote(string(key))
+	s := quote.Name(string(key))
 	return s[1 : len(s)-1]
 }
 
@@ -331,7 +332,7 @@ func (s *scan) attributes(field string, look func(name []byte)) []byte {
 		look(name)
 		s.Skip()
 		if s.Err != nil {
-			s.in("%s[%s]", field, tensor.Quote(string(name)))
+			s.in("%s[%s]", field, quote.Name(string(name)))
 		}
 	}
 	s.Unique(mark)
@@ -370,7 +371,7 @@ func (s *scan) tensors() {
 		return
 	}
 	if dup := s.r.sortNames(); dup >= 0 {
-		s.Malformed(0, "tensor %s a second time", tensor.Quote(s.r.tensors.at(dup).Name))
+		s.Malformed(0, "tensor %s a second time", quote.Name(s.r.tensors.at(dup).Name))
 		s.where = s.r.list
 	}
 }
@@ -443,7 +444,7 @@ func (s *scan) tensor(name []byte, at int) {
 	t := s.add(name, at)
 	if t == nil {
 		if s.Err != nil {
-			s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
+			s.in("%s[%s]", s.r.list, quote.Name(string(name)))
 		}
 		return
 	}
@@ -471,27 +472,27 @@ func (s *scan) tensor(name []byte, at int) {
 		case "attributes":
 			s.once(&seen, keyAttributes, at)
 			if !s.absent(key) {
-				encoded := s.attributes(s.r.list+"["+tensor.Quote(string(name))+"].attributes", func([]byte) {})
+				encoded := s.attributes(s.r.list+"["+quote.Name(string(name))+"].attributes", func([]byte) {})
 				s.r.ownAttrs = append(s.r.ownAttrs, ownAttributes{s.r.tensors.used - 1, encoded})
 			}
 		default:
 			s.other(at, key)
 		}
 		if s.Err != nil {
-			s.in("%s[%s].%s", s.r.list, tensor.Quote(string(name)), cutKey(key))
+			s.in("%s[%s].%s", s.r.list, quote.Name(string(name)), cutKey(key))
 		}
 	}
 	s.Unique(mark)
 	s.need(seen, tensorKeys, at)
 	if s.Err != nil {
-		s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
+		s.in("%s[%s]", s.r.list, quote.Name(string(name)))
 	}
 	if s.Err != nil {
 		return
 	}
 	s.assemble(t, le.String(dtype), seen&keyDType != 0, le.String(scheme), elements)
 	if s.Err != nil {
-		s.in("%s[%s]", s.r.list, tensor.Quote(string(name)))
+		s.in("%s[%s]", s.r.list, quote.Name(string(name)))
 	}
 }
 
@@ -565,7 +566,7 @@ func (s *scan) components() {
 	if !ascending && s.Err == nil {
 		roles := s.roles
 		if _, dup := names.Build(len(roles), func(i int) string { return roles[i].name }); dup >= 0 {
-			s.Malformed(int(roles[dup].at), "role %s a second time", tensor.Quote(roles[dup].name))
+			s.Malformed(int(roles[dup].at), "role %s a second time", quote.Name(roles[dup].name))
 		}
 	}
 }

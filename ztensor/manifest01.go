@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
@@ -31,7 +31,7 @@ func (s *scan) entries() {
 		return
 	}
 	if dup := s.r.sortNames(); dup >= 0 {
-		s.departAt(0, "entries", "tensor %s a second time: the first is served under the name", tensor.Quote(s.r.tensors.at(dup).Name))
+		s.departAt(0, "entries", "tensor %s a second time: the first is served under the name", quote.Name(s.r.tensors.at(dup).Name))
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *scan) entry() {
 		}
 		s.assemble(t, "", false, le.String(layout), product)
 		if s.Err != nil {
-			s.in("entries[%s]", tensor.Quote(t.Name))
+			s.in("entries[%s]", quote.Name(t.Name))
 		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -150,10 +152,11 @@ func (o *ReaderOptions) orZero() ReaderOptions {
 
 // init sets the options of a Reader that has its source, and reads the index.
 func (r *Reader) init(o ReaderOptions) error {
-	if err := o.Limits.Check(); err != nil {
+	limits, err := limit.Complete(o.Limits)
+	if err != nil {
 		return err
 	}
-	r.opts, r.limits = o, o.Limits.WithDefaults()
+	r.opts, r.limits = o, limits
 	return r.open()
 }
 
@@ -461,9 +464,9 @@ func roleOf(t *tensor.Tensor, payload tensor.Source) string {
 // field is the path of a component in the manifest's own words.
 func (x *index) field(name, role string) string {
 	if x.version == "0.1" {
-		return fmt.Sprintf("%s[%s]", x.list, tensor.Quote(name))
+		return fmt.Sprintf("%s[%s]", x.list, quote.Name(name))
 	}
-	return fmt.Sprintf("%s[%s].components[%s]", x.list, tensor.Quote(name), tensor.Quote(role))
+	return fmt.Sprintf("%s[%s].components[%s]", x.list, quote.Name(name), quote.Name(role))
 }
 
 // sortNames makes look-up by name possible where names do not ascend, and

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -133,10 +134,10 @@ func (s *scan2) shardTable() {
 		case !isText:
 			s.Refuse(rule.Schema, at, "the name of a shard is no text")
 		case !isShardName(key):
-			s.Refuse(rule.ShardName, at, "shard %s", tensor.Quote(string(key)))
+			s.Refuse(rule.ShardName, at, "shard %s", quote.Name(string(key)))
 		}
 		s.shardEntry(key, at)
-		s.in(func() string { return "shards[" + tensor.Quote(string(key)) + "]" })
+		s.in(func() string { return "shards[" + quote.Name(string(key)) + "]" })
 	}
 	two := s.r.two
 	for i := range two.shards {
@@ -182,7 +183,7 @@ func (r *Reader) shard(i int) (*source.Source, error) {
 	s := &r.two.shards[i]
 	s.once.Do(func() { s.err = r.openShard(s) })
 	if s.err != nil {
-		return nil, fmt.Errorf("shard %s: %w", tensor.Quote(s.name), s.err)
+		return nil, fmt.Errorf("shard %s: %w", quote.Name(s.name), s.err)
 	}
 	return s.src, nil
 }
@@ -245,18 +246,18 @@ func (r *Reader) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, 
 		return err
 	}
 	if size := src.Size(); size != s.size {
-		return fail(rule.Broken(rule.ShardIdentity, "%s has %d bytes, not %d", tensor.Quote(name), size, s.size))
+		return fail(rule.Broken(rule.ShardIdentity, "%s has %d bytes, not %d", quote.Name(name), size, s.size))
 	}
 	o := r.opts
 	o.Companion = nil // a shard leads no further
 	inner := &Reader{src: src}
 	if err := inner.init(o); err != nil {
-		return fail(fmt.Errorf("%s: %w", tensor.Quote(name), rule.New(rule.ShardIdentity, err)))
+		return fail(fmt.Errorf("%s: %w", quote.Name(name), rule.New(rule.ShardIdentity, err)))
 	} else if inner.version != "2" {
-		return fail(rule.Broken(rule.ShardIdentity, "%s is of version %s", tensor.Quote(name), inner.version))
+		return fail(rule.Broken(rule.ShardIdentity, "%s is of version %s", quote.Name(name), inner.version))
 	}
 	if have, want := inner.setID(), r.setID(); have != want && have != "" {
-		return fail(rule.Broken(rule.ShardIdentity, "%s is of the set %s, not %s", tensor.Quote(name), tensor.Quote(have), tensor.Quote(want)))
+		return fail(rule.Broken(rule.ShardIdentity, "%s is of the set %s, not %s", quote.Name(name), quote.Name(have), quote.Name(want)))
 	}
 	s.src, s.place, s.file = src, name, closer
 	return nil

@@ -19,6 +19,8 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
@@ -68,7 +70,7 @@ func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 
 // unlinkable is the error of a shard that cannot be referred to.
 func unlinkable(shard Shard, format string, args ...any) error {
-	return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{tensor.Quote(shard.Name), errors.ErrUnsupported}, args...)...)
+	return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{quote.Name(shard.Name), errors.ErrUnsupported}, args...)...)
 }
 
 func (l *layout2) link(w *Writer, shard Shard, r *Reader, names []string) error {
@@ -78,9 +80,9 @@ func (l *layout2) link(w *Writer, shard Shard, r *Reader, names []string) error 
 	case r.two == nil || r.two.data:
 		return unlinkable(shard, "it has no manifest of version 2")
 	case !isShardName([]byte(shard.Name)):
-		return fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid, tensor.Quote(shard.Name))
+		return fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid, quote.Name(shard.Name))
 	case shard.Size != r.Size() || !isDigest([]byte(shard.Digest)) || newDigest2(shard.Digest).err != nil:
-		return fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not those of the file", tensor.Quote(shard.Name), fs.ErrInvalid, shard.Size, tensor.Quote(shard.Digest))
+		return fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not those of the file", quote.Name(shard.Name), fs.ErrInvalid, shard.Size, quote.Name(shard.Digest))
 	}
 	all := names
 	if len(names) == 0 {
@@ -91,7 +93,7 @@ func (l *layout2) link(w *Writer, shard Shard, r *Reader, names []string) error 
 	linked := map[string]bool{}
 	for _, name := range all {
 		t := r.Tensor(name)
-		fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(name), err) }
+		fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), err) }
 		switch {
 		case t == nil:
 			return fail(tensor.ErrNoTensor)
@@ -128,7 +130,7 @@ func (l *layout2) addShard(s Shard) error {
 			continue
 		}
 		if string(old.Value) != string(value) {
-			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate, tensor.Quote(s.Name))
+			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate, quote.Name(s.Name))
 		}
 		return nil
 	}
@@ -169,7 +171,7 @@ func shardedObject(c *cbor.Cursor, shard string) []cbor.Pair {
 
 // editParts returns the fields of an object with other fields in its parts.
 func editParts(c *cbor.Cursor, edit func(part []cbor.Pair) []cbor.Pair) []cbor.Pair {
-	limits := tensor.Limits{}.WithDefaults()
+	limits := limit.Defaults()
 	fields := c.Pairs()
 	for i, f := range fields {
 		if string(f.Key) != "\x65parts" {
@@ -432,7 +434,7 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], most int64
 		case t == nil:
 			return nil, errNil
 		case names[t.Name]:
-			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", tensor.Quote(t.Name), tensor.ErrDuplicate)
+			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", quote.Name(t.Name), tensor.ErrDuplicate)
 		}
 		names[t.Name] = true
 		t, err := measured(ctx, t)

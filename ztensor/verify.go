@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -173,7 +174,7 @@ func (w *worker) tensor(t *tensor.Tensor) {
 	r := w.v.r
 	before := len(w.found)
 	w.undeclared = 0
-	name := func() string { return fmt.Sprintf("%s[%s]", r.list, tensor.Quote(t.Name)) }
+	name := func() string { return fmt.Sprintf("%s[%s]", r.list, quote.Name(t.Name)) }
 	if err := t.Check(); err != nil {
 		w.fail(r.bad(-1, name(), err))
 	}
@@ -210,13 +211,13 @@ func (w *worker) component(c *component) bool {
 		w.fail(c.failed(err))
 	}
 	if c.dtype == tensor.Unknown && c.more != nil && c.more.dtype != "" {
-		w.fail(c.fault(".dtype", fmt.Errorf("%w: element type %s", errors.ErrUnsupported, tensor.Quote(c.more.dtype))))
+		w.fail(c.fault(".dtype", fmt.Errorf("%w: element type %s", errors.ErrUnsupported, quote.Name(c.more.dtype))))
 	}
 	switch want, _, err := c.wanted(); {
 	case err != nil:
 		w.fail(c.failedDigest(err))
 	case want.loose:
-		w.warn(c.failedDigest(fmt.Errorf("%w: %s is not spelled as the document does", tensor.ErrMalformed, tensor.Quote(c.digest()))))
+		w.warn(c.failedDigest(fmt.Errorf("%w: %s is not spelled as the document does", tensor.ErrMalformed, quote.Name(c.digest()))))
 	}
 	if w.v.found.Options.Depth <= tensor.VerifyStructure {
 		w.v.done.Add(c.length)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
@@ -20,7 +21,7 @@ func (v *verifier) shards() error {
 			return nil
 		}
 		s := &r.two.shards[i]
-		field := "shards[" + tensor.Quote(s.name) + "]"
+		field := "shards[" + quote.Name(s.name) + "]"
 		src, err := r.shard(i)
 		if err == nil && v.found.Options.Depth > tensor.VerifyStructure {
 			algorithm, want, _ := strings.Cut(s.digest, ":")
@@ -76,7 +77,7 @@ func (w *worker) tensor2(t *tensor.Tensor) {
 		return // warned of when the file was opened
 	}
 	if err := checkData2(w.ctx, t); err != nil && w.ctx.Err() == nil {
-		w.fail(w.v.r.placed(-1, "objects["+tensor.Quote(t.Name)+"]", err))
+		w.fail(w.v.r.placed(-1, "objects["+quote.Name(t.Name)+"]", err))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -102,7 +103,7 @@ func (v *verifier) limit() int64 {
 	if !ok {
 		size = math.MaxInt64
 	}
-	return v.r.limits.DecodedTotal(size)
+	return limit.DecodedTotal(v.r.limits, size)
 }
 
 // prepare finds the payloads that several tensors share, and compares what will

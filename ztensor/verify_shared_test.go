@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -137,7 +138,7 @@ func TestPayloadsKnowTheirTensor(t *testing.T) {
 			case *blob:
 				err = p.failed(io.ErrUnexpectedEOF)
 			}
-			if !strings.Contains(err.Error(), tensor.Quote(ten.Name)) {
+			if !strings.Contains(err.Error(), quote.Name(ten.Name)) {
 				t.Fatalf("%s: %v does not name %s", version, err, ten.Name)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -249,7 +250,7 @@ func newLayout(o WriterOptions, own map[string][]byte) (layout, error) {
 	case Version2:
 		return newLayout2(o, own)
 	}
-	return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported, tensor.Quote(o.Version))
+	return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported, quote.Name(o.Version))
 }
 
 func (w *Writer) begin(opts *WriterOptions) {
@@ -354,7 +355,7 @@ func (w *Writer) check(t *tensor.Tensor) error {
 	if t == nil {
 		return errNil
 	}
-	fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(t.Name), err) }
+	fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), err) }
 	if err := t.Check(); err != nil {
 		return err
 	}
@@ -377,7 +378,7 @@ func (w *Writer) check(t *tensor.Tensor) error {
 	for i := range t.Parts {
 		role := t.Parts[i].Role
 		if roles[role] {
-			return fail(fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, tensor.Quote(role)))
+			return fail(fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, quote.Name(role)))
 		}
 		if !utf8.ValidString(role) {
 			return fail(fmt.Errorf("%w: a role is not UTF-8", errors.ErrUnsupported))
@@ -397,7 +398,7 @@ func (w *Writer) usable() error {
 	case w.done:
 		return fmt.Errorf("ztensor: the writer is closed: %w", fs.ErrClosed)
 	case w.part != nil:
-		return fmt.Errorf("ztensor: tensor %s is not closed yet", tensor.Quote(w.part.t.Name))
+		return fmt.Errorf("ztensor: tensor %s is not closed yet", quote.Name(w.part.t.Name))
 	}
 	return nil
 }
@@ -422,7 +423,7 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 		return w.err
 	}
 	if i := slices.IndexFunc(w.entries, func(e entry) bool { return e.split < 0 && e.name == name }); i >= 0 {
-		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before", errors.ErrUnsupported, tensor.Quote(name))
+		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before", errors.ErrUnsupported, quote.Name(name))
 	}
 	b, err := w.layout.appendAttributes(attributes, 4)
 	if err != nil {
@@ -448,7 +449,7 @@ func appendAttributes(b []byte, attributes map[string]any) ([]byte, error) {
 	names := make([]string, 0, len(attributes))
 	for name := range attributes {
 		if !utf8.ValidString(name) {
-			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported, tensor.Quote(name))
+			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported, quote.Name(name))
 		}
 		names = append(names, name)
 	}
@@ -457,11 +458,11 @@ func appendAttributes(b []byte, attributes map[string]any) ([]byte, error) {
 	for _, name := range names {
 		v, err := mode.Marshal(attributes[name])
 		if err != nil {
-			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), err)
+			return nil, fmt.Errorf("ztensor: attribute %s: %w", quote.Name(name), err)
 		}
 		c := cbor.Cursor{B: v, Deep: 64 - 3}
 		if c.Skip(); c.Err != nil { // too deep, or text that is not UTF-8: nobody could read it
-			return nil, fmt.Errorf("ztensor: attribute %s: %w", tensor.Quote(name), c.Err)
+			return nil, fmt.Errorf("ztensor: attribute %s: %w", quote.Name(name), c.Err)
 		}
 		b = append(cbor.AppendText(b, name), v...)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -130,7 +131,7 @@ func (l *layout2) check(t *tensor.Tensor) error {
 	case t.Dense() && len(t.Parts) > 0:
 		return fmt.Errorf("%w: parts beside the data in version 2", errors.ErrUnsupported)
 	case !t.Dense() && len(t.Parts) == 0:
-		return fmt.Errorf("%w: %s without parts in version 2", errors.ErrUnsupported, tensor.Quote(t.Scheme))
+		return fmt.Errorf("%w: %s without parts in version 2", errors.ErrUnsupported, quote.Name(t.Scheme))
 	case !t.Dense() && t.Data.Size() != 0:
 		return fmt.Errorf("%w: data beside the parts in version 2", errors.ErrUnsupported)
 	}
@@ -148,7 +149,7 @@ func (l *layout2) check(t *tensor.Tensor) error {
 	}
 	for _, p := range l.payloads(t) {
 		if p.dtype == "" {
-			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported, tensor.Quote(p.role), p.check)
+			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported, quote.Name(p.role), p.check)
 		}
 	}
 	if t.Dense() || t.Size() < 0 {
@@ -165,7 +166,7 @@ func (l *layout2) checkAttributes(name string, attributes []byte) error {
 	}
 	elements, _ := t.Shape.Elements()
 	if err := checkLayout(t, uint64(elements), attributes); err != nil {
-		return fmt.Errorf("ztensor: tensor %s: %w", tensor.Quote(name), err)
+		return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), err)
 	}
 	return nil
 }
@@ -182,7 +183,7 @@ func (l *layout2) checkName(name, what string) error {
 	case len(name) == 0 || len(name) > maxName2 || strings.IndexByte(name, 0) >= 0:
 		return fmt.Errorf("%w: %s is not one of version 2, which has 1 to %d bytes without NUL", errors.ErrUnsupported, what, maxName2)
 	case l.canonical && !norm.NFC.IsNormalString(name):
-		return fmt.Errorf("%w: %s %s is not in NFC, as canonical form wants it", errors.ErrUnsupported, what, tensor.Quote(name))
+		return fmt.Errorf("%w: %s %s is not in NFC, as canonical form wants it", errors.ErrUnsupported, what, quote.Name(name))
 	}
 	return nil
 }
@@ -265,7 +266,7 @@ func (l *layout2) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
 	if l.canonical {
 		if l.begun && t.Name <= l.last {
 			return fmt.Errorf("ztensor: tensor %s: %w: in canonical form it belongs before %s, which has been written (WriterOptions.KeepOrder)",
-				tensor.Quote(t.Name), errors.ErrUnsupported, tensor.Quote(l.last))
+				quote.Name(t.Name), errors.ErrUnsupported, quote.Name(l.last))
 		}
 		w.names[t.Name] = true
 		l.kept = append(l.kept, fix(t))
@@ -630,7 +631,7 @@ func byLength(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a,
 func (l *layout2) create(w *Writer, t *tensor.Tensor, size int64) (io.WriteCloser, error) {
 	if l.canonical {
 		if l.begun && t.Name <= l.last {
-			return nil, fmt.Errorf("ztensor: tensor %s: %w: in canonical form it belongs before %s, which has been written", tensor.Quote(t.Name), errors.ErrUnsupported, tensor.Quote(l.last))
+			return nil, fmt.Errorf("ztensor: tensor %s: %w: in canonical form it belongs before %s, which has been written", quote.Name(t.Name), errors.ErrUnsupported, quote.Name(l.last))
 		}
 		if err := l.flushBefore(context.Background(), w, t.Name); err != nil {
 			return nil, err

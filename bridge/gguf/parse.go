@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -237,7 +238,7 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 				n = int64(binary.LittleEndian.Uint32(a.raw))
 			}
 			if n == 0 || n&(n-1) != 0 {
-				return nil, formatError(at, alignmentKey, tensor.ErrMalformed, "%s is not a power of two of type uint32", tensor.Quote(a.text(s.version)))
+				return nil, formatError(at, alignmentKey, tensor.ErrMalformed, "%s is not a power of two of type uint32", quote.Name(a.text(s.version)))
 			}
 			h.alignment = n
 		}
@@ -248,7 +249,7 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 		e := entry{at: s.i, name: s.str("tensors", limits.MaxName)}
 		rank := int64(s.u32())
 		if rank > limits.MaxRank {
-			s.fail(e.at, "tensors["+tensor.Quote(e.name)+"].n_dims", tensor.ErrLimit, "%d dimensions, the limit is %d", rank, limits.MaxRank)
+			s.fail(e.at, "tensors["+quote.Name(e.name)+"].n_dims", tensor.ErrLimit, "%d dimensions, the limit is %d", rank, limits.MaxRank)
 		}
 		if s.err != nil {
 			break
@@ -265,7 +266,7 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 		if b := s.take(8); b != nil {
 			off := binary.LittleEndian.Uint64(b)
 			if off > math.MaxInt64 {
-				s.fail(s.i-8, "tensors["+tensor.Quote(e.name)+"].offset", tensor.ErrMalformed, "%d is beyond 2^63", off)
+				s.fail(s.i-8, "tensors["+quote.Name(e.name)+"].offset", tensor.ErrMalformed, "%d is beyond 2^63", off)
 			}
 			e.offset = int64(off)
 		}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -108,10 +110,10 @@ func options(opts *ReaderOptions) ReaderOptions {
 }
 
 func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
-	if err := o.Limits.Check(); err != nil {
+	limits, err := limit.Complete(o.Limits)
+	if err != nil {
 		return nil, err
 	}
-	limits := o.Limits.WithDefaults()
 	r := &Reader{src: src}
 	for window := int64(256 << 10); ; window *= 4 {
 		n := min(window, src.Size(), limits.MaxMetadata)
@@ -144,7 +146,7 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 func (r *Reader) build() error {
 	h := r.h
 	if _, dup := names.Build(len(h.metadata), func(i int) string { return h.metadata[i].key }); dup >= 0 {
-		return formatError(0, "metadata["+tensor.Quote(h.metadata[dup].key)+"]", tensor.ErrMalformed, "duplicate key")
+		return formatError(0, "metadata["+quote.Name(h.metadata[dup].key)+"]", tensor.ErrMalformed, "duplicate key")
 	}
 	if _, dup := names.Build(len(h.entries), func(i int) string { return h.entries[i].name }); dup >= 0 {
 		return formatError(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed, "duplicate name")
@@ -194,7 +196,7 @@ func (r *Reader) build() error {
 	return nil
 }
 
-func (e *entry) field(part string) string { return "tensors[" + tensor.Quote(e.name) + "]" + part }
+func (e *entry) field(part string) string { return "tensors[" + quote.Name(e.name) + "]" + part }
 
 // size is how many bytes the tensor takes: for an unknown type, all up to the
 // next one.
@@ -323,7 +325,7 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 			}
 			p := buf[:min(int64(len(buf)), x.Size()-off)]
 			if _, err := x.ReadAt(p, off); err != nil {
-				l.Error(&tensor.FormatError{Format: "gguf", Offset: x.Offset() + off, Field: fmt.Sprintf("data[%s]", tensor.Quote(r.tensors[i].Name)), Err: err})
+				l.Error(&tensor.FormatError{Format: "gguf", Offset: x.Offset() + off, Field: fmt.Sprintf("data[%s]", quote.Name(r.tensors[i].Name)), Err: err})
 				break
 			}
 			done += int64(len(p))

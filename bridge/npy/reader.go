@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -82,11 +83,12 @@ func options(opts *ReaderOptions) ReaderOptions {
 }
 
 func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
-	if err := o.Limits.Check(); err != nil {
+	limits, err := limit.Complete(o.Limits)
+	if err != nil {
 		return nil, err
 	}
 	size := src.Size()
-	h, err := numpy.ReadHeader(io.NewSectionReader(src, 0, size), size, 0, o.Limits.WithDefaults())
+	h, err := numpy.ReadHeader(io.NewSectionReader(src, 0, size), size, 0, limits)
 	if err == nil {
 		err = h.Supported(0)
 	}

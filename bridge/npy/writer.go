@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/numpy"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -46,7 +47,7 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 func (w *Writer) Check(t *tensor.Tensor) error {
 	if w.added {
 		return fmt.Errorf("npy: tensor %s: a file has one array: %w",
-			tensor.Quote(t.Name), tensor.ErrDuplicate)
+			quote.Name(t.Name), tensor.ErrDuplicate)
 	}
 	return numpy.Check(t)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/numpy"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/zipfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -58,7 +59,7 @@ func (o *opener) add(m *zipfile.Member) error {
 	name, _, cut := strings.Cut(f.Name, "\x00")
 	if cut {
 		r.warnings = append(r.warnings, npzError(-1, zipfile.Field(f.Name), tensor.ErrMalformed,
-			"its name has a NUL: read as %s, as NumPy does", tensor.Quote(name)))
+			"its name has a NUL: read as %s, as NumPy does", quote.Name(name)))
 	}
 	switch {
 	case strings.HasSuffix(f.Name, numpy.Suffix) || strings.HasSuffix(name, numpy.Suffix):

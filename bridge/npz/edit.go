@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/numpy"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -38,7 +39,7 @@ func NewEdit(r *Reader) *Edit { return &Edit{r: r, changes: map[int]*change{}} }
 func (e *Edit) change(name string) (*change, error) {
 	i := e.r.index(name)
 	if i < 0 {
-		return nil, fmt.Errorf("npz: tensor %s: %w", tensor.Quote(name), tensor.ErrNoTensor)
+		return nil, fmt.Errorf("npz: tensor %s: %w", quote.Name(name), tensor.ErrNoTensor)
 	}
 	return e.at(i), nil
 }
@@ -51,7 +52,7 @@ func (e *Edit) blob(name string) (*change, error) {
 	if i := e.blobs.Lookup(name); i >= 0 {
 		return e.at(-1 - i), nil
 	}
-	return nil, fmt.Errorf("npz: blob %s: %w", tensor.Quote(name), tensor.ErrNoTensor)
+	return nil, fmt.Errorf("npz: blob %s: %w", quote.Name(name), tensor.ErrNoTensor)
 }
 
 func (e *Edit) at(index int) *change {
@@ -83,7 +84,7 @@ func (e *Edit) Remove(name string) error {
 func (e *Edit) RenameBlob(old, new string) error {
 	c, err := e.blob(old)
 	if err == nil && strings.HasSuffix(new, numpy.Suffix) {
-		err = fmt.Errorf("npz: blob %s: %s is the name of an array: %w", tensor.Quote(old), tensor.Quote(new), errors.ErrUnsupported)
+		err = fmt.Errorf("npz: blob %s: %s is the name of an array: %w", quote.Name(old), quote.Name(new), errors.ErrUnsupported)
 	}
 	if err == nil {
 		c.renamed, c.name = true, new

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -116,10 +117,11 @@ func options(opts *ReaderOptions) ReaderOptions {
 }
 
 func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
-	if err := o.Limits.Check(); err != nil {
+	limits, err := limit.Complete(o.Limits)
+	if err != nil {
 		return nil, err
 	}
-	r := &Reader{src: src, limits: o.Limits.WithDefaults(), strict: o.Strict}
+	r := &Reader{src: src, limits: limits, strict: o.Strict}
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -202,7 +204,7 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 		return nil
 	}
 	var done, total int64
-	limit := r.limits.DecodedTotal(r.src.Size())
+	limit := limit.DecodedTotal(r.limits, r.src.Size())
 	for name, m := range r.members() {
 		if n := m.data.Size(); n > limit-total {
 			return npzError(-1, zipfile.Field(name), tensor.ErrLimit,

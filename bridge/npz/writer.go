@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/numpy"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -91,7 +92,7 @@ func (w *Writer) Check(t *tensor.Tensor) error {
 // checkName reports why a member cannot have the name.
 func (w *Writer) checkName(name string) error {
 	refuse := func(reason string, class error) error {
-		return fmt.Errorf("npz: member %s: %s: %w", tensor.Quote(name), reason, class)
+		return fmt.Errorf("npz: member %s: %s: %w", quote.Name(name), reason, class)
 	}
 	_, duplicate := w.names[name]
 	switch {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -43,7 +44,7 @@ func NewEdit(r *Reader) *Edit {
 
 func (e *Edit) change(name string) (*change, error) {
 	if e.r.Tensor(name) == nil {
-		return nil, fmt.Errorf("safetensors: tensor %s: %w", tensor.Quote(name),
+		return nil, fmt.Errorf("safetensors: tensor %s: %w", quote.Name(name),
 			tensor.ErrNoTensor)
 	}
 	if e.changes[name] == nil {
@@ -91,7 +92,7 @@ func (e *Edit) SetAttribute(key, value string) error {
 // RemoveAttribute removes a key of __metadata__; fs.ErrNotExist if there is none.
 func (e *Edit) RemoveAttribute(key string) error {
 	if _, ok := e.metadata[key]; !ok {
-		return fmt.Errorf("safetensors: attribute %s: %w", tensor.Quote(key), fs.ErrNotExist)
+		return fmt.Errorf("safetensors: attribute %s: %w", quote.Name(key), fs.ErrNotExist)
 	}
 	delete(e.metadata, key)
 	return nil

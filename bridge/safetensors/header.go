@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -182,7 +183,7 @@ func (h *header) warnDType(off int64, e *entry) {
 	if len(h.warnings) < 100 || !slices.ContainsFunc(h.warnings, isUnknownDType) {
 		h.warnings = append(h.warnings,
 			&tensor.FormatError{Format: formatName, Offset: off, Field: e.field(".dtype"),
-				Err: fmt.Errorf("%w %s", errUnknownDType, tensor.Quote(e.word))})
+				Err: fmt.Errorf("%w %s", errUnknownDType, quote.Name(e.word))})
 	}
 }
 
@@ -205,7 +206,7 @@ func (h *header) scanMetadata(s *scanner) {
 		key := s.str()
 		s.expect(':')
 		if s.peek() != '"' {
-			s.fail(s.i, metadataKey, "the value of %s is not a string", tensor.Quote(string(key)))
+			s.fail(s.i, metadataKey, "the value of %s is not a string", quote.Name(string(key)))
 			return
 		}
 		h.metadata = append(h.metadata, [2]string{string(key), string(s.str())})
@@ -215,12 +216,12 @@ func (h *header) scanMetadata(s *scanner) {
 	}
 	if _, dup := names.Build(len(h.metadata),
 		func(i int) string { return h.metadata[i][0] }); dup >= 0 {
-		s.fail(s.i, metadataKey, "%s is a duplicate key", tensor.Quote(h.metadata[dup][0]))
+		s.fail(s.i, metadataKey, "%s is a duplicate key", quote.Name(h.metadata[dup][0]))
 	}
 }
 
 func (e *entry) field(part string) string {
-	return fmt.Sprintf("header[%s]%s", tensor.Quote(e.name), part)
+	return fmt.Sprintf("header[%s]%s", quote.Name(e.name), part)
 }
 
 // scanEntry reads one tensor's object. Field names are only put together where
@@ -274,7 +275,7 @@ func (h *header) scanEntry(s *scanner, e *entry, limits tensor.Limits) {
 		default:
 			if s.err == nil {
 				h.warn(s.base+int64(at), e.field(""), "the key %s is unknown",
-					tensor.Quote(string(key)))
+					quote.Name(string(key)))
 			}
 			s.skip(limits.MaxDepth)
 		}

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -43,7 +45,10 @@ const maxProblems = 100
 // ParseIndex reads an index. Zero limits are the defaults. What is wrong with the
 // map, but lets it be read, is in Problems: [Open] refuses such an index.
 func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
-	limits = limits.WithDefaults()
+	limits, err := limit.Complete(limits)
+	if err != nil {
+		return nil, err
+	}
 	x := &Index{}
 	s := &scanner{b: b, lax: -1}
 	first, seen := true, false
@@ -77,11 +82,11 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 	var dup int
 	if x.table, dup = names.Build(len(x.weights),
 		func(i int) string { return x.weights[i][0] }); dup >= 0 {
-		x.problem("%s is a duplicate name", tensor.Quote(x.weights[dup][0]))
+		x.problem("%s is a duplicate name", quote.Name(x.weights[dup][0]))
 	}
 	for _, name := range x.Files() {
 		if name == "" || strings.Contains(name, "\x00") {
-			x.problem("%s is not a file name", tensor.Quote(name))
+			x.problem("%s is not a file name", quote.Name(name))
 		}
 	}
 	return x, nil
@@ -171,10 +176,10 @@ func (x *Index) Compare(shards iter.Seq2[string, *Reader]) []error {
 		for t := range shard.Tensors() {
 			switch k := x.table.Lookup(t.Name); {
 			case k < 0:
-				c.problem("%s of shard %s is not in it", tensor.Quote(t.Name), tensor.Quote(file))
+				c.problem("%s of shard %s is not in it", quote.Name(t.Name), quote.Name(file))
 			case x.weights[k][1] != file:
-				c.problem("%s is in shard %s, not in %s", tensor.Quote(t.Name),
-					tensor.Quote(file), tensor.Quote(x.weights[k][1]))
+				c.problem("%s is in shard %s, not in %s", quote.Name(t.Name),
+					quote.Name(file), quote.Name(x.weights[k][1]))
 			default:
 				found[k] = true
 			}
@@ -182,7 +187,7 @@ func (x *Index) Compare(shards iter.Seq2[string, *Reader]) []error {
 	}
 	for i, w := range x.weights {
 		if !found[i] && opened[w[1]] && x.table.Lookup(w[0]) == i {
-			c.problem("shard %s has no tensor %s", tensor.Quote(w[1]), tensor.Quote(w[0]))
+			c.problem("shard %s has no tensor %s", quote.Name(w[1]), quote.Name(w[0]))
 		}
 	}
 	return c.problems
@@ -230,7 +235,7 @@ func (r *Reader) addShard(name string, o ReaderOptions) error {
 	at, size, err := o.Companion(name)
 	if err != nil {
 		return &tensor.FormatError{Format: formatName, Offset: -1, Field: weightMap,
-			Err: fmt.Errorf("shard %s: %w", tensor.Quote(name), err)}
+			Err: fmt.Errorf("shard %s: %w", quote.Name(name), err)}
 	}
 	if c, ok := at.(io.Closer); ok {
 		r.closers = append(r.closers, c)
@@ -238,7 +243,7 @@ func (r *Reader) addShard(name string, o ReaderOptions) error {
 	o.Companion = nil // an index does not name another
 	shard, err := openShard(at, size, o)
 	if err != nil {
-		return fmt.Errorf("shard %s: %w", tensor.Quote(name), err)
+		return fmt.Errorf("shard %s: %w", quote.Name(name), err)
 	}
 	if _, ok := get(r.metadata, setKey); !ok && len(r.shards) == 0 {
 		r.setID = shard.setID // of an index of another program
@@ -246,7 +251,7 @@ func (r *Reader) addShard(name string, o ReaderOptions) error {
 	if shard.setID != r.setID {
 		return malformed(-1, metadataKey,
 			"shard %s is of the set %s, not of %s: files of two models are mixed",
-			tensor.Quote(name), tensor.Quote(shard.setID), tensor.Quote(r.setID))
+			quote.Name(name), quote.Name(shard.setID), quote.Name(r.setID))
 	}
 	for i := range shard.tensors {
 		shard.tensors[i].Data.Source().(*extent).shard = name

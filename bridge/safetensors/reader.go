@@ -13,7 +13,9 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -159,10 +161,11 @@ func options(opts *ReaderOptions) ReaderOptions {
 }
 
 func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
-	if err := o.Limits.Check(); err != nil {
+	limits, err := limit.Complete(o.Limits)
+	if err != nil {
 		return nil, err
 	}
-	o.Limits = o.Limits.WithDefaults()
+	o.Limits = limits
 	var first [headerStart + 1]byte
 	head := first[:min(int64(len(first)), src.Size())]
 	if _, err := src.ReadAt(head, 0); err != nil {
@@ -321,7 +324,7 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	for i := range r.tensors {
 		t := &r.tensors[i]
 		st, _ := t.Data.Stored()
-		field := fmt.Sprintf("data[%s]", tensor.Quote(t.Name))
+		field := fmt.Sprintf("data[%s]", quote.Name(t.Name))
 		for off := int64(0); off < st.Size && !l.Full(); off += int64(len(buf)) {
 			if err := ctx.Err(); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -19,7 +20,8 @@ import (
 // errors.ErrUnsupported. An index of shards is refused.
 func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
-	if err := o.Limits.Check(); err != nil {
+	limits, err := limit.Complete(o.Limits)
+	if err != nil {
 		return nil, err
 	}
 	var head bytes.Buffer
@@ -27,7 +29,7 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 		return nil, readError("header size", 0, unexpected(err))
 	}
 	n := binary.LittleEndian.Uint64(head.Bytes())
-	limit := min(maxHeader, o.Limits.WithDefaults().MaxMetadata)
+	limit := min(maxHeader, limits.MaxMetadata)
 	switch {
 	case n == 0:
 		return nil, malformed(0, "header size", "0 bytes")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -125,7 +126,7 @@ func check(t *tensor.Tensor) error {
 
 func refuse(t *tensor.Tensor, class error, format string, args ...any) error {
 	return &tensor.FormatError{Format: formatName, Offset: -1,
-		Field: fmt.Sprintf("header[%s]", tensor.Quote(t.Name)),
+		Field: fmt.Sprintf("header[%s]", quote.Name(t.Name)),
 		Err:   fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
@@ -240,7 +241,7 @@ func (w *Writer) header() ([]byte, int64, error) {
 			value := w.opts.Metadata[key]
 			if !utf8.ValidString(key) || !utf8.ValidString(value) {
 				return nil, 0, fmt.Errorf("safetensors: metadata %s is not UTF-8: %w",
-					tensor.Quote(key), errors.ErrUnsupported)
+					quote.Name(key), errors.ErrUnsupported)
 			}
 			b = comma(b, i)
 			b = appendString(b, key)

@@ -92,7 +92,7 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		}
 	}
 	if t == nil {
-		return nil, wrong("tensorfile ls, which lists the names", "no tensor or blob is called %s", tensor.Quote(arg))
+		return nil, wrong("tensorfile ls, which lists the names", "no tensor or blob is called %s", quote(arg))
 	}
 	t = a.resolve(t)
 	switch {
@@ -101,7 +101,7 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 	case part != "":
 		p := t.Part(part)
 		if p == nil {
-			return nil, wrong("--part with one of: "+plain(roles(t)), "%s has no part %s", tensor.Quote(name), tensor.Quote(part))
+			return nil, wrong("--part with one of: "+plain(roles(t)), "%s has no part %s", quote(name), quote(part))
 		}
 		var err error
 		if t, err = partTensor(a.ctx, t, p); err != nil {
@@ -114,7 +114,7 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		}
 	case !t.Dense():
 		return nil, advise("--part with one of: "+plain(roles(t)), fmt.Errorf("%w: %s is %s, which has no dense form here",
-			errors.ErrUnsupported, tensor.Quote(name), tensor.Quote(t.Scheme)))
+			errors.ErrUnsupported, quote(name), quote(t.Scheme)))
 	}
 	if err := t.Check(); err != nil {
 		return nil, err

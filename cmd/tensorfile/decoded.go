@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -38,7 +39,7 @@ func (a *app) checkDecodedTotal(in *input, l *lister) error {
 	for name, b := range in.Blobs() {
 		fits = fits && (!l.wants(name) || count(b))
 	}
-	if limit := a.limits.DecodedTotal(max(in.Size(), stored)); !fits || total > limit {
+	if limit := limit.DecodedTotal(a.limits, max(in.Size(), stored)); !fits || total > limit {
 		return fmt.Errorf("%w: %d bytes to decode, and the limit is %d", tensor.ErrLimit, total, limit)
 	}
 	return nil

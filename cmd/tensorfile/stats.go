@@ -79,7 +79,7 @@ func chooseRows(in *input, names []string) (iter.Seq[row], error) {
 	}
 	for i, n := range names {
 		if !used[i] {
-			return nil, wrong("tensorfile ls, which lists the names", "no tensor is called %s", tensor.Quote(n))
+			return nil, wrong("tensorfile ls, which lists the names", "no tensor is called %s", quote(n))
 		}
 	}
 	return slices.Values(out), nil

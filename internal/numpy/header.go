@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -151,7 +152,7 @@ func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
 		key := p.str()
 		p.expect(":")
 		if p.err == "" && seen[key] {
-			p.fail("duplicate key " + tensor.Quote(key))
+			p.fail("duplicate key " + quote.Name(key))
 		}
 		seen[key] = true
 		switch {
@@ -173,7 +174,7 @@ func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
 					limits.MaxRank)
 			}
 		default:
-			p.fail("unknown key " + tensor.Quote(key))
+			p.fail("unknown key " + quote.Name(key))
 		}
 		if p.err == "" && !p.take(",") && p.peek() != '}' {
 			p.fail("expected , or }")
@@ -212,7 +213,7 @@ func (h *Header) setType(base int64) error {
 		h.BigEndian = true
 	case sign != '<': // the order of the writer's machine, which is not recorded
 		h.Warning = Error(base, "descr", tensor.ErrMalformed,
-			"the dtype %s does not give its byte order: read as little-endian", tensor.Quote(h.Descr))
+			"the dtype %s does not give its byte order: read as little-endian", quote.Name(h.Descr))
 	}
 	n, ok := h.Shape.Elements()
 	if ok {
@@ -230,7 +231,7 @@ func (h *Header) Supported(base int64) error {
 	if h.DType != tensor.Unknown {
 		return nil
 	}
-	return Error(base, "descr", errors.ErrUnsupported, "the dtype %s", tensor.Quote(h.Descr))
+	return Error(base, "descr", errors.ErrUnsupported, "the dtype %s", quote.Name(h.Descr))
 }
 
 // Check reports why t cannot be an array.
@@ -239,7 +240,7 @@ func Check(t *tensor.Tensor) error {
 		return err
 	}
 	refuse := func(class error, reason string) error {
-		return fmt.Errorf("%w: npy: tensor %s: %s", class, tensor.Quote(t.Name), reason)
+		return fmt.Errorf("%w: npy: tensor %s: %s", class, quote.Name(t.Name), reason)
 	}
 	_, ok := wordOf(t.DType)
 	switch {
@@ -261,7 +262,7 @@ func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) {
 	word, ok := wordOf(t.DType)
 	if !ok {
 		return nil, fmt.Errorf("%w: npy: tensor %s: %v is not supported",
-			tensor.ErrDType, tensor.Quote(t.Name), t.DType)
+			tensor.ErrDType, quote.Name(t.Name), t.DType)
 	}
 	sign := "<"
 	if t.DType.Align() == 1 {
@@ -325,7 +326,7 @@ func WriteArray(w io.Writer, t *tensor.Tensor) (n int64, err error) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		err = fmt.Errorf("npy: tensor %s: writing its data: %w", tensor.Quote(t.Name), err)
+		err = fmt.Errorf("npy: tensor %s: writing its data: %w", quote.Name(t.Name), err)
 	}
 	return int64(len(head)) + n, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -30,10 +31,10 @@ func Write(ctx context.Context, w io.Writer, at int64, all []Piece, end int64) (
 		}
 		n, err := p.Data.WriteTo(w)
 		if at += n; err != nil {
-			return at, fmt.Errorf("%s: %w", tensor.Quote(p.Name), err)
+			return at, fmt.Errorf("%s: %w", quote.Name(p.Name), err)
 		}
 		if n != p.Size {
-			return at, fmt.Errorf("%s: %w: the source gave %d bytes of %d", tensor.Quote(p.Name), io.ErrUnexpectedEOF, n, p.Size)
+			return at, fmt.Errorf("%s: %w: the source gave %d bytes of %d", quote.Name(p.Name), io.ErrUnexpectedEOF, n, p.Size)
 		}
 	}
 	return zeros(w, at, end)

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -32,7 +33,7 @@ func (o Options) Error(off int64, field string, class error, format string, args
 }
 
 // Field is how errors name a member.
-func Field(name string) string { return "members[" + tensor.Quote(name) + "]" }
+func Field(name string) string { return "members[" + quote.Name(name) + "]" }
 
 // An Archive is the directory of an archive.
 type Archive struct {
@@ -103,7 +104,7 @@ func (a *Archive) disjoint(off int64, o Options) error {
 	for i, m := range order {
 		if m.Header < a.Data && i > 0 {
 			return o.Error(m.Header, Field(m.File.Name), tensor.ErrMalformed,
-				"it overlaps the member %s", tensor.Quote(order[i-1].File.Name))
+				"it overlaps the member %s", quote.Name(order[i-1].File.Name))
 		}
 		a.Data = m.extent.Offset() + m.extent.Size()
 	}

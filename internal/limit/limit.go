@@ -1,0 +1,52 @@
+// Package limit knows the defaults of tensor.Limits.
+package limit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Complete returns l with the default for every zero. A negative limit is an error.
+func Complete(l tensor.Limits) (tensor.Limits, error) {
+	for _, f := range []struct {
+		name         string
+		v            *int64
+		defaultValue int64
+	}{
+		{"MaxMetadata", &l.MaxMetadata, 1 << 30},
+		{"MaxTensors", &l.MaxTensors, 1 << 24},
+		{"MaxName", &l.MaxName, 1 << 20},
+		{"MaxRank", &l.MaxRank, 255},
+		{"MaxDecoded", &l.MaxDecoded, 64 << 30},
+		{"MaxDepth", &l.MaxDepth, 64},
+		{"MaxDecodedTotal", &l.MaxDecodedTotal, 0},
+	} {
+		switch {
+		case *f.v < 0:
+			return l, fmt.Errorf("tensor: Limits.%s is negative: %d", f.name, *f.v)
+		case *f.v == 0:
+			*f.v = f.defaultValue
+		}
+	}
+	return l, nil
+}
+
+// Defaults returns the default limits.
+func Defaults() tensor.Limits {
+	l, _ := Complete(tensor.Limits{})
+	return l
+}
+
+// DecodedTotal returns MaxDecodedTotal or its default, which depends on the size of
+// the file.
+func DecodedTotal(l tensor.Limits, fileSize int64) int64 {
+	switch {
+	case l.MaxDecodedTotal > 0:
+		return l.MaxDecodedTotal
+	case fileSize > math.MaxInt64/1100:
+		return math.MaxInt64
+	}
+	return max(64<<30, 1100*fileSize)
+}
