@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/npy"
@@ -723,12 +722,10 @@ func TestDamageIsNoLoss(t *testing.T) {
 type cancelling struct {
 	left   int
 	cancel func()
-	at     time.Time // when
 }
 
 func (c *cancelling) Write(p []byte) (int, error) {
-	if c.left -= len(p); c.left < 0 && c.at.IsZero() {
-		c.at = time.Now()
+	if c.left -= len(p); c.left < 0 {
 		c.cancel()
 	}
 	return len(p), nil
@@ -754,10 +751,8 @@ func TestCancel(t *testing.T) {
 		if err := p.Write(ctx, c); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v: %v", to, err)
 		}
-		if after := time.Since(c.at); c.left < -4<<20 || after > 5*time.Second || calls == 0 { // machines are busy: it should be 100 ms
-			t.Errorf("%v: %d bytes after the end, %v", to, -c.left, after)
-		} else {
-			t.Logf("%v: ended after %v", to, after)
+		if c.left < -4<<20 || calls == 0 {
+			t.Errorf("%v: %d bytes written after the cancellation, %d calls of Progress", to, -c.left, calls)
 		}
 		cancel()
 	}
@@ -823,9 +818,7 @@ func (c *cancellingReader) ReadAt(p []byte, off int64) (int, error) {
 // Write takes 64 MiB of its own, whatever the size of the tensors, from a mapped file and from one that is read, to each target;
 // also where elements become others or change their order.
 func TestStreams(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures memory")
-	}
+	readtest.Measure(t)
 	const n = 12 << 20 // elements
 	name := filepath.Join(t.TempDir(), "w.zt")
 	spool := t.TempDir()
@@ -850,7 +843,7 @@ func TestStreams(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				peak := readtest.PeakHeap(64<<20, func() { err = p.Write(t.Context(), io.Discard) })
+				peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), io.Discard) })
 				if err != nil || peak > 64<<20 {
 					t.Errorf("%v to %v, mapped %v: %d bytes, %v", as, to, !noMap, peak, err)
 				}
@@ -956,7 +949,7 @@ func TestSeveralSources(t *testing.T) {
 // Sparse tensors that are made or made dense take memory for their indices and values.
 func TestStreamsSparse(t *testing.T) {
 	if testing.Short() {
-		t.Skip("measures memory")
+		t.Skip("6 million elements")
 	}
 	const rows, cols = 2000, 3000
 	values := make([]float32, rows*cols)
@@ -975,17 +968,14 @@ func TestStreamsSparse(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer src.Close()
-		most := int64(math.MaxInt64)
-		if os.Getenv("TENSORFILE_MEASURE") == "1" {
-			most = 64<<20 + 40*rows*cols*2/3
-		}
-		peak := readtest.PeakHeap(most, func() {
+		const limit = 64<<20 + 40*rows*cols*2/3
+		peak := readtest.PeakHeap(func() {
 			var p *Plan
 			if p, err = NewPlan(t.Context(), src, format, o); err == nil {
 				err = p.WriteFile(t.Context(), to)
 			}
 		})
-		if err != nil || peak > most {
+		if err != nil || peak > limit {
 			t.Errorf("%s to %s: %d bytes, %v", filepath.Base(from), filepath.Base(to), peak, err)
 		}
 		t.Logf("%s to %s: %.1f MiB", filepath.Base(from), filepath.Base(to), float64(peak)/(1<<20))

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -192,7 +191,7 @@ func (c *comparing) done() error {
 // zTensor to the other.
 func TestStreamsScattered(t *testing.T) {
 	if testing.Short() {
-		t.Skip("measures memory")
+		t.Skip("millions of elements")
 	}
 	large := os.Getenv("TENSORFILE_LARGE") != ""
 	n, ways := uint64(1<<19), 1
@@ -233,19 +232,16 @@ func TestStreamsScattered(t *testing.T) {
 				}
 				defer src.Close()
 				var p *Plan
-				most := int64(math.MaxInt64)
-				if os.Getenv("TENSORFILE_MEASURE") == "1" {
-					most = int64(64<<20 + 48*n)
-				}
-				planned := readtest.PeakHeap(most, func() { p, err = NewPlan(t.Context(), src, to.format, o) })
+				limit := int64(64<<20 + 48*n)
+				planned := readtest.PeakHeap(func() { p, err = NewPlan(t.Context(), src, to.format, o) })
 				if err != nil {
 					t.Fatal(err)
 				}
 				if z := o.ZTensor; z != nil && z.Level > 0 {
-					most = math.MaxInt64 // compressing takes more
+					limit = math.MaxInt64 // compressing takes more
 				}
-				peak := readtest.PeakHeap(most, func() { err = p.Write(t.Context(), begin()) })
-				if err != nil || peak > most || planned > most {
+				peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), begin()) })
+				if err != nil || peak > limit || planned > limit {
 					t.Errorf("%s to %v, mapped %v: %.1f MiB, %.1f to plan: %v", filepath.Base(from), to, !noMap, float64(peak)/(1<<20), float64(planned)/(1<<20), err)
 				}
 				t.Logf("%s to %v, mapped %v: %.1f MiB, %.1f to plan", filepath.Base(from), to, !noMap, float64(peak)/(1<<20), float64(planned)/(1<<20))
@@ -330,20 +326,14 @@ func TestCancelScattered(t *testing.T) {
 				if r.left = total * step / 7; step == 7 {
 					r.left, c.left = math.MaxInt, 1<<18 // while it is merged
 				}
-				r.cancel = func() {
-					if c.at.IsZero() {
-						c.at = time.Now()
-						cancel()
-					}
-				}
+				r.cancel = cancel
 				if step == 6 { // behind the last byte that is read
 					r.left = total - 1
 				}
 				err = p.Write(ctx, c)
-				if after := time.Since(c.at); !errors.Is(err, context.Canceled) && step < 6 || after > 5*time.Second { // machines are busy: it should be 100 ms
-					t.Errorf("%v to %v, %d of 7: %v after %v", s, to, step, err, after)
-				} else {
-					t.Logf("%v to %v, %d of 7: ended after %v", s, to, step, after)
+				const slack = 4 << 20 // bytes that may be read or written after the cancellation
+				if !errors.Is(err, context.Canceled) && step < 6 || r.left < -slack || c.left < -slack {
+					t.Errorf("%v to %v, %d of 7: %v, %d bytes read after it and %d written", s, to, step, err, -r.left, -c.left)
 				}
 				cancel()
 			}
@@ -423,9 +413,7 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 
 // A target that is slow is not waited for in memory, where digests are made of what is not mapped.
 func TestStreamsToASlowTarget(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures memory")
-	}
+	readtest.Measure(t)
 	name := filepath.Join(t.TempDir(), "w.zt")
 	var all []*tensor.Tensor
 	for i := range 3 {
@@ -443,7 +431,7 @@ func TestStreamsToASlowTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peak := readtest.PeakHeap(16<<20, func() { err = p.Write(t.Context(), slow{}) })
+	peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), slow{}) })
 	if err != nil || peak > 16<<20 {
 		t.Errorf("%.1f MiB, %v", float64(peak)/(1<<20), err)
 	}
@@ -452,9 +440,7 @@ func TestStreamsToASlowTarget(t *testing.T) {
 
 // And where the target is compressed, whatever comes out: weights, of which most remains, and what repeats.
 func TestStreamsIntoCompressed(t *testing.T) {
-	if os.Getenv("TENSORFILE_MEASURE") != "1" {
-		t.Skip("measures memory: set TENSORFILE_MEASURE=1")
-	}
+	readtest.Measure(t)
 	name := filepath.Join(t.TempDir(), "w.zt")
 	func() {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -479,10 +465,9 @@ func TestStreamsIntoCompressed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				most := int64(6+5*runtime.GOMAXPROCS(0)) << 20 // 16 MiB on two cores
-				peak := readtest.PeakHeap(most, func() { err = p.Write(t.Context(), io.Discard) })
+				peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), io.Discard) })
 				src.Close()
-				if err != nil || peak > most {
+				if err != nil || peak > 64<<20 {
 					t.Errorf("unmapped %v, to %s at level %d: %.1f MiB, %v", unmapped, version, level, float64(peak)/(1<<20), err)
 				}
 				t.Logf("unmapped %v, to %s at level %d: %.1f MiB", unmapped, version, level, float64(peak)/(1<<20))

@@ -579,22 +579,20 @@ func TestManyParameters(t *testing.T) {
 				if what != "settings" {
 					metadata -= 8 * int64(n)
 				}
-				{
-					var r *primitiv.Reader
-					var err error
-					// All that is allocated, dead or alive: no less than the peak. Listing keeps nothing.
-					opening := readtest.Allocated(func() { r, err = primitiv.OpenBytes(data, nil) })
-					if err != nil {
-						t.Fatal(err)
+				var r *primitiv.Reader
+				var err error
+				// All that is allocated, dead or alive: no less than the peak. Listing keeps nothing.
+				opening := readtest.Allocated(func() { r, err = primitiv.OpenBytes(data, nil) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				for x := range r.Tensors() {
+					if x.Size() != 8 {
+						t.Error(x.Size())
 					}
-					for x := range r.Tensors() {
-						if x.Size() != 8 {
-							t.Error(x.Size())
-						}
-					}
-					if os.Getenv("TENSORFILE_MEASURE") == "1" && opening > 1<<20+8*metadata {
-						t.Errorf("%d entries: %d bytes for %d bytes of metadata", n, opening, metadata)
-					}
+				}
+				if readtest.Measuring() && opening > 1<<20+8*metadata {
+					t.Errorf("%d entries: %d bytes for %d bytes of metadata", n, opening, metadata)
 				}
 			}
 		})

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -245,12 +244,11 @@ func differs(verdict byte, data []byte) string {
 	return ""
 }
 
-// Files of the reference with random damage, another one in every run.
+// Files of the reference with random damage.
 func TestDamagedFilesGetTheVerdictOfTheReference(t *testing.T) {
 	reference(t)
 	files, _ := goldens(t)
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(21, 0))
 	var names []string
 	for name, data := range files {
 		if len(data) < 1<<10 {
@@ -285,8 +283,8 @@ func TestDamagedFilesGetTheVerdictOfTheReference(t *testing.T) {
 	v := verdicts(t, damaged)
 	for i, b := range damaged {
 		if d := differs(v[i], b); d != "" {
-			t.Errorf("seed %d, case %d from %s, %x: %s", seed, i, from[i], b, d)
+			t.Errorf("case %d from %s, %x: %s", i, from[i], b, d)
 		}
 	}
-	t.Logf("seed %d: %d accepted of %d, %d crashes of the reference", seed, strings.Count(v, "A"), len(v), strings.Count(v, "X"))
+	t.Logf("%d accepted of %d, %d crashes of the reference", strings.Count(v, "A"), len(v), strings.Count(v, "X"))
 }

@@ -271,10 +271,7 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	for _, h := range hostiles() {
 		t.Run(h.name, func(t *testing.T) {
 			data := with(h.change)
-			var err error
-			if took := readtest.Took(2*time.Second, func() { _, err = ptd.OpenBytes(data, nil) }); took > 2*time.Second {
-				t.Errorf("%v to refuse", took)
-			}
+			_, err := ptd.OpenBytes(data, nil)
 			check(t, err, h)
 			if got := face(ptd.ReaderOptions{}).Same(t, data, func(*ptd.Reader) string { return "opened" }); got != err.Error() {
 				t.Errorf("elsewhere: %s", got)
@@ -726,25 +723,23 @@ func TestMemoryIsBounded(t *testing.T) {
 				var err error
 				var tensors int
 				metadata := int64(binary.LittleEndian.Uint64(f.data[24:]))
-				most := 1<<20 + 8*metadata
-				got := readtest.Least(most, func() int64 {
-					tensors = -1
-					return readtest.Allocated(func() {
-						var r *ptd.Reader
-						if r, err = from.open(); err == nil {
-							tensors = 0
-							for range r.Tensors() {
-								tensors++
-							}
-							r.Close()
+				limit := 1<<20 + 8*metadata
+				tensors = -1
+				got := readtest.Allocated(func() {
+					var r *ptd.Reader
+					if r, err = from.open(); err == nil {
+						tensors = 0
+						for range r.Tensors() {
+							tensors++
 						}
-					})
+						r.Close()
+					}
 				})
 				if tensors != f.tensors || err != nil && !errors.Is(err, tensor.ErrLimit) {
 					t.Fatalf("%d tensors, %v", tensors, err)
 				}
 				t.Logf("%.2f times the metadata", float64(got)/float64(metadata))
-				if got > most {
+				if readtest.Measuring() && got > limit {
 					t.Errorf("%d bytes allocated for %d bytes of metadata", got, metadata)
 				}
 			})
@@ -761,26 +756,23 @@ func identity(n int) []byte {
 }
 
 // ratio is how many times as long b takes as a. They take turns, and of each the best
-// round counts: other work on the machine only ever adds. It is measured again where it
-// is more than enough.
-func ratio(enough float64, a, b func()) float64 {
-	return readtest.Least(enough, func() float64 {
-		best := [2]time.Duration{time.Hour, time.Hour}
-		for range 5 {
-			for k, do := range [2]func(){a, b} {
-				best[k] = min(best[k], readtest.Took(time.Hour, do))
-			}
+// round counts: other work on the machine only ever adds.
+func ratio(a, b func()) float64 {
+	best := [2]time.Duration{time.Hour, time.Hour}
+	for range 10 {
+		for k, do := range [2]func(){a, b} {
+			start := time.Now()
+			do()
+			best[k] = min(best[k], time.Since(start))
 		}
-		return float64(best[1]) / float64(best[0])
-	})
+	}
+	return float64(best[1]) / float64(best[0])
 }
 
 // Names that were chosen to collide cost what others do; internal/names has the proof
 // by counting.
 func TestNamesThatCollide(t *testing.T) {
-	if os.Getenv("TENSORFILE_MEASURE") != "1" {
-		t.Skip("times: set TENSORFILE_MEASURE=1")
-	}
+	readtest.Measure(t)
 	lookUp := func(name func(i int) string) func() {
 		es := make([]ptd.Entry, 1<<14)
 		for i := range es {
@@ -807,7 +799,7 @@ func TestNamesThatCollide(t *testing.T) {
 		}
 		return string(b)
 	})
-	got := ratio(2, spread, same)
+	got := ratio(spread, same)
 	t.Logf("%.2f", got)
 	if got > 10 { // a chain of all would take some hundred times as long
 		t.Errorf("%.1f times as long where names collide", got)
@@ -817,9 +809,7 @@ func TestNamesThatCollide(t *testing.T) {
 // Ten times the entries take less than fifteen times as long. The other side opens ten
 // files, so that other work on the machine comes between as often.
 func TestTimeIsLinear(t *testing.T) {
-	if os.Getenv("TENSORFILE_MEASURE") != "1" {
-		t.Skip("times: set TENSORFILE_MEASURE=1")
-	}
+	readtest.Measure(t)
 	opening := func(n, times int) func() {
 		data := write(t, many(n), ptd.WriterOptions{})
 		return func() {
@@ -830,7 +820,7 @@ func TestTimeIsLinear(t *testing.T) {
 			}
 		}
 	}
-	got := ratio(1.5, opening(5_000, 10), opening(50_000, 1))
+	got := ratio(opening(5_000, 10), opening(50_000, 1))
 	t.Logf("%.2f", 10*got)
 	if got > 4 { // a square would be ten
 		t.Errorf("%.1f times as long for ten times the entries", 10*got)

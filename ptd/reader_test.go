@@ -40,12 +40,6 @@ func TestOpeningTakesTwoReadsAtMost(t *testing.T) {
 	}
 }
 
-// allocations is the number that do makes, if that is more than enough the least of
-// five rounds.
-func allocations(enough int64, do func()) int64 {
-	return readtest.Least(enough, func() int64 { return readtest.Allocations(do) })
-}
-
 // A dozen allocations a file, whatever it has; for a file, in addition to those of
 // opening it.
 func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
@@ -72,23 +66,23 @@ func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		most := int64(2 * 14)
-		if got := allocations(most, func() { list(ptd.OpenBytes(data, nil)) }); got > most {
+		const limit = 100
+		if got := readtest.Allocations(func() { list(ptd.OpenBytes(data, nil)) }); got > limit {
 			t.Errorf("%s: %d allocations", name, got)
 		}
 		from := bytes.NewReader(data)
-		if got := allocations(most, func() { list(ptd.NewReader(from, int64(len(data)), nil)) }); got > most {
+		if got := readtest.Allocations(func() { list(ptd.NewReader(from, int64(len(data)), nil)) }); got > limit {
 			t.Errorf("%s: %d allocations from a reader", name, got)
 		}
 		for _, noMap := range []bool{false, true} {
-			opening := allocations(0, func() {
+			opening := readtest.Allocations(func() {
 				src, err := source.Open(path, noMap)
 				if err != nil {
 					t.Fatal(err)
 				}
 				src.Close()
 			})
-			if got := allocations(opening+most, func() { list(ptd.Open(path, &ptd.ReaderOptions{NoMap: noMap})) }); got > opening+most {
+			if got := readtest.Allocations(func() { list(ptd.Open(path, &ptd.ReaderOptions{NoMap: noMap})) }); got > opening+limit {
 				t.Errorf("%s: %d allocations from a file, of which opening it takes %d", name, got, opening)
 			}
 		}
@@ -97,13 +91,11 @@ func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
 
 func TestLookUpAllocatesNothing(t *testing.T) {
 	r := readBytes(t, checkpoint(t, 100), nil)
-	if n := testing.AllocsPerRun(100, func() {
+	readtest.AllocatesNothing(t, func() {
 		if r.Tensor("model.layers.3.attn.w1.weight") == nil || r.Tensor("none") != nil {
 			t.Fatal("look-up")
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	})
 }
 
 // Every kind of source, and what it may be asked.

@@ -291,21 +291,16 @@ func TestManyEntries(t *testing.T) {
 func TestIndexBeyond2GiB(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	dir := t.TempDir()
-	const most = 4 << 20
-	var err error
-	got := readtest.Least(most, func() int64 {
-		w, e := ptd.Create(filepath.Join(dir, "x.ptd"), nil)
-		if e != nil {
-			t.Fatal(e)
+	w, err := ptd.Create(filepath.Join(dir, "x.ptd"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2100 {
+		if err := w.AddBlob(long[i:], tensor.Blob{}); err != nil {
+			t.Fatal(err)
 		}
-		for i := range 2100 {
-			if err := w.AddBlob(long[i:], tensor.Blob{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return readtest.Allocated(func() { err = w.Close() })
-	})
-	if got > most {
+	}
+	if got := readtest.Allocated(func() { err = w.Close() }); got > 256<<20 {
 		t.Errorf("%d bytes allocated", got)
 	}
 	if !errors.Is(err, tensor.ErrLimit) {
@@ -347,9 +342,7 @@ func TestWriteIntoAPipe(t *testing.T) {
 // TestLargeFileInLittleMemory writes a file of 4 GiB whose data is made while it is
 // written.
 func TestLargeFileInLittleMemory(t *testing.T) {
-	if os.Getenv("TENSORFILE_MEASURE") != "1" {
-		t.Skip("measures memory: set TENSORFILE_MEASURE=1")
-	}
+	readtest.Measure(t)
 	size := int64(64 << 20)
 	if os.Getenv("TENSORFILE_LARGE") != "" {
 		size = 4 << 30
@@ -359,7 +352,7 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "large.ptd")
 	const parts = 16
-	peak := readtest.PeakHeap(64<<20, func() {
+	peak := readtest.PeakHeap(func() {
 		var es []ptd.Entry
 		for i := range parts {
 			es = append(es, ptd.Entry{

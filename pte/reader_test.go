@@ -110,6 +110,7 @@ func TestListingReadsHeaderAndFlatbufferOnly(t *testing.T) {
 }
 
 func TestOpeningTakesLittleMemory(t *testing.T) {
+	readtest.Measure(t)
 	b := NewBuilder()
 	m := b.Method("forward")
 	one := tensor.BlobOf(make([]byte, 4))
@@ -120,8 +121,8 @@ func TestOpeningTakesLittleMemory(t *testing.T) {
 	if err := b.Write(&w, nil); err != nil {
 		t.Fatal(err)
 	}
-	most := 1<<20 + 4*int64(w.Len())
-	n := readtest.PeakHeap(most, func() {
+	limit := 1<<20 + 4*int64(w.Len())
+	n := readtest.PeakHeap(func() {
 		r, err := OpenBytes(w.Bytes(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -129,8 +130,8 @@ func TestOpeningTakesLittleMemory(t *testing.T) {
 		for range r.Tensors() {
 		}
 	})
-	if n > most {
-		t.Errorf("opening and listing %d bytes takes %d, more than %d", w.Len(), n, most)
+	if n > limit {
+		t.Errorf("opening and listing %d bytes takes %d, more than %d", w.Len(), n, limit)
 	}
 }
 

@@ -382,6 +382,15 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
+func TestRetryAfterADate(t *testing.T) {
+	now := time.Date(2026, 11, 23, 5, 0, 0, 0, time.UTC)
+	for _, want := range []time.Duration{40 * time.Second, 0} {
+		if got := retryAfter(now.Add(want).Format(http.TimeFormat), now); got != want {
+			t.Errorf("%v from now: %v", want, got)
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	for _, c := range []struct {
 		header string
@@ -389,7 +398,6 @@ func TestRetryAfter(t *testing.T) {
 		fails  bool
 	}{
 		{"7", 7 * time.Second, false},
-		{time.Now().Add(40 * time.Second).UTC().Format(http.TimeFormat), 38 * time.Second, false},
 		{"0", 0, false},
 		{"-5", 0, false},
 		{"soon", 0, false},
@@ -874,7 +882,6 @@ func TestContextAndClose(t *testing.T) {
 		}
 		<-entered
 		<-entered
-		start := time.Now()
 		want := context.Canceled
 		if closed {
 			want = fs.ErrClosed
@@ -890,9 +897,6 @@ func TestContextAndClose(t *testing.T) {
 			if err := <-errs; !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
-		}
-		if d := time.Since(start); d > 2*time.Second {
-			t.Errorf("it took %v to end", d)
 		}
 		for _, n := range []int{0, 10} { // even what was in the cache
 			if _, err := r.ReadAt(make([]byte, n), 0); !errors.Is(err, want) {

@@ -13,15 +13,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func measures(t *testing.T) {
-	t.Helper()
-	if os.Getenv("TENSORFILE_MEASURE") != "1" {
-		t.Skip("measures time or memory: set TENSORFILE_MEASURE=1")
-	}
-}
-
 func TestTimeGrowsWithTheFile(t *testing.T) {
-	measures(t)
+	readtest.Measure(t)
 	open := func(n int) time.Duration {
 		data := manyConstants(t, n)
 		best := time.Hour
@@ -38,17 +31,13 @@ func TestTimeGrowsWithTheFile(t *testing.T) {
 		}
 		return best
 	}
-	var small, large time.Duration
-	for range 5 { // other work on the machine may take a turn
-		if small, large = open(3_000), open(30_000); large < 30*small {
-			return
-		}
+	if small, large := open(3_000), open(30_000); large > 30*small {
+		t.Errorf("3,000 constants take %v, 30,000 %v", small, large)
 	}
-	t.Errorf("3,000 constants take %v, 30,000 %v", small, large)
 }
 
 func TestOpenTakesLittleMemory(t *testing.T) {
-	measures(t)
+	readtest.Measure(t)
 	// As many constants as a file can hold, sharing all they can.
 	var b raw
 	c := b.inline("c", 1)
@@ -75,8 +64,7 @@ func TestOpenTakesLittleMemory(t *testing.T) {
 			"unmapped": func() (*Reader, error) { return Open(path, &ReaderOptions{NoMap: true}) },
 			"reader":   func() (*Reader, error) { return NewReader(bytes.NewReader(data), int64(len(data)), nil) },
 		} {
-			most := 1<<20 + 4*metadata
-			peak := readtest.PeakHeap(most, func() {
+			peak := readtest.PeakHeap(func() {
 				r, err := open()
 				if err != nil {
 					t.Error(err)
@@ -86,7 +74,7 @@ func TestOpenTakesLittleMemory(t *testing.T) {
 				}
 				r.Close()
 			})
-			if peak > most {
+			if peak > 1<<20+4*metadata {
 				t.Errorf("%s from %s: %d bytes of heap for %d of metadata", name, from, peak, metadata)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // pieceSize is how much is handed to the system at a time: larger pieces are no faster,
@@ -278,7 +279,7 @@ func (f *File) finish() error {
 		}
 	}
 	if err == nil {
-		err = rename(f.temp, f.target, f.hook, inUse, patience)
+		err = rename(f.temp, f.target, f.hook, inUse, time.Sleep)
 	}
 	if err != nil {
 		os.Remove(f.temp)

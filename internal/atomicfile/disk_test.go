@@ -287,18 +287,18 @@ func TestRenameIsTriedAgainWhileTheTargetIsInUse(t *testing.T) {
 				return errUse
 			}
 			return nil
-		}, func(err error) bool { return err == errUse }, 10*time.Second)
+		}, func(err error) bool { return err == errUse }, func(time.Duration) {})
 		if err != nil || n != failures+1 {
 			t.Errorf("after %d failures: %v, tried %d times", failures, err, n)
 		}
 		onlyFiles(t, dir, "target")
 	}
 	for _, passing := range []bool{true, false} {
-		n, start := 0, time.Now()
+		n, waited := 0, time.Duration(0)
 		err := rename(temp, target, func(string) error { n++; return errUse },
-			func(error) bool { return passing }, 200*time.Millisecond)
-		if !errors.Is(err, errUse) || passing != (n > 3) || time.Since(start) > 10*time.Second {
-			t.Errorf("passing %v: %v, tried %d times in %v", passing, err, n, time.Since(start))
+			func(error) bool { return passing }, func(d time.Duration) { waited += d })
+		if !errors.Is(err, errUse) || passing != (n == tries) || passing != (waited > time.Second) || waited > 3*time.Second {
+			t.Errorf("passing %v: %v, tried %d times with pauses of %v", passing, err, n, waited)
 		}
 	}
 }

@@ -231,7 +231,7 @@ func (j *journal) finish(h hook, sync bool) error {
 			}
 		}
 		if err := rename(filepath.Join(j.dir, r.from), filepath.Join(j.dir, r.to), h, inUse,
-			patience); err != nil {
+			time.Sleep); err != nil {
 			return err
 		}
 	}
@@ -341,23 +341,22 @@ func removeLocked(f *os.File) error {
 func finishPending(index string) error {
 	dir, base := filepath.Split(index)
 	name := journalName(dir, base)
-	wait := 5 * time.Millisecond
-	for deadline := time.Now().Add(patience); ; wait = min(2*wait, 100*time.Millisecond) {
-		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return nil
+	var err error
+	retry(func() bool {
+		if _, e := os.Lstat(name); errors.Is(e, fs.ErrNotExist) {
+			err = nil
+		} else {
+			err = finishJournal(name)
 		}
-		err := finishJournal(name)
-		if !errors.Is(err, errHeld) {
-			if err == nil || errors.Is(err, errLost) {
-				return nil
-			}
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if time.Now().Add(wait).After(deadline) {
-			return &UnfinishedError{Dir: dir, Index: base, Busy: true}
-		}
-		time.Sleep(wait)
+		return !errors.Is(err, errHeld)
+	}, time.Sleep)
+	switch {
+	case err == nil, errors.Is(err, errLost):
+		return nil
+	case errors.Is(err, errHeld):
+		return &UnfinishedError{Dir: dir, Index: base, Busy: true}
 	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // finishJournal does what the journal of that name lists and removes it. One that is not

@@ -1,7 +1,6 @@
 package atomicfile
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -9,9 +8,7 @@ import (
 )
 
 func TestSmallWritesTakeLittleMemory(t *testing.T) {
-	if os.Getenv("TENSORFILE_MEASURE") != "1" {
-		t.Skip("measures memory: set TENSORFILE_MEASURE=1")
-	}
+	readtest.Measure(t)
 	f, err := Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	flatbuffers "github.com/google/flatbuffers/go"
+	"github.com/tensorfile/tensorfile/internal/readtest"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/fb/fbtest"
@@ -126,13 +127,11 @@ func TestVerifyAllocatesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, r := range fbtest.Roots() {
 		buf := r.Random(rng, 300)
-		if n := testing.AllocsPerRun(10, func() {
+		readtest.AllocatesNothing(t, func() {
 			if err := verify(buf, r); err != nil {
-				t.Fatal(err)
+				t.Fatalf("%s: %v", r.Name, err)
 			}
-		}); n != 0 {
-			t.Errorf("%s: %v allocations", r.Name, n)
-		}
+		})
 	}
 }
 

@@ -4,5 +4,5 @@ package readtest
 
 import "time"
 
-// spent is the time, where the system does not say what of it was ours.
-func spent() time.Duration { return time.Duration(time.Now().UnixNano()) }
+// processorTime returns the time, where the system does not report what of it was ours.
+func processorTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

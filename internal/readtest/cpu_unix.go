@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// spent is the time that processors have worked for this process, which does not count the work of others on a busy machine.
-func spent() time.Duration {
+// processorTime returns how long processors have worked for this process.
+func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return time.Duration(time.Now().UnixNano())

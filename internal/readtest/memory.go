@@ -1,15 +1,28 @@
 package readtest
 
 import (
-	"cmp"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"testing"
 	"time"
 )
 
-// Allocated is the number of bytes that do allocates, freed ones included: an upper bound of its peak that does not depend
-// on the collector. Other goroutines count too.
+// Measuring reports whether tests may measure time and memory: with TENSORFILE_MEASURE=1,
+// which is for a machine that does nothing else.
+func Measuring() bool { return os.Getenv("TENSORFILE_MEASURE") == "1" }
+
+// Measure skips a test that only measures, unless Measuring.
+func Measure(t testing.TB) {
+	t.Helper()
+	if !Measuring() {
+		t.Skip("measures time or memory: set TENSORFILE_MEASURE=1")
+	}
+}
+
+// Allocated returns how many bytes do allocates, freed ones included: an upper bound of its
+// peak that does not depend on the collector. Other goroutines count too.
 func Allocated(do func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -18,11 +31,9 @@ func Allocated(do func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// Allocations is how many times do allocates, on as many goroutines as it likes. Other goroutines count too.
+// Allocations returns how many times do allocates in the second of two calls, on any
+// goroutine. The runtime adds some of its own now and then: leave headroom.
 func Allocations(do func()) int64 {
-	// A goroutine that waits takes what it needs for that from a cache of the runtime's, which a collection empties.
-	runtime.GC()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	do()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -31,46 +42,35 @@ func Allocations(do func()) int64 {
 	return int64(after.Mallocs - before.Mallocs)
 }
 
-// Took is how long do takes, if that is more than enough the least of five times.
-func Took(enough time.Duration, do func()) time.Duration {
-	return Least(enough, func() time.Duration {
-		start := time.Now()
-		do()
-		return time.Since(start)
+// AllocatesNothing fails the test if do allocates in more than half of its calls.
+func AllocatesNothing(t testing.TB, do func()) {
+	t.Helper()
+	const calls = 1000
+	n := Allocations(func() {
+		for range calls {
+			do()
+		}
 	})
-}
-
-// Least measures up to five times, until the result is no more than enough, and answers the least: what else runs in the process
-// and on the machine only ever adds to a number of bytes, of allocations or of nanoseconds.
-func Least[T cmp.Ordered](enough T, measure func() T) T {
-	least := measure()
-	for i := 1; i < 5 && least > enough; i++ {
-		runtime.GC() // of what was measured, so that no collection of it falls into the next round
-		least = min(least, measure())
+	if n > calls/2 {
+		t.Errorf("%d allocations in %d calls", n, calls)
 	}
-	return least
 }
 
-// PeakHeap is the most bytes that objects on the heap took while do ran, beyond those that were there before. It is a
-// sample every fifty microseconds, of a heap that is collected early: what lives shorter may be missed, and what is dead
-// may count for a moment. Other goroutines count too. Of up to five times it is the least, see Least; after the first the heap
-// is collected all the time, since on a busy machine what died while the collector waited for a core counts as well.
-func PeakHeap(enough int64, do func()) int64 {
-	percent := 10
-	return Least(enough, func() int64 {
-		defer func() { percent = 2 }()
-		return peakHeap(percent, do)
-	})
-}
-
-func peakHeap(percent int, do func()) int64 {
-	defer debug.SetGCPercent(debug.SetGCPercent(percent))
-	runtime.GC()
+// PeakHeap returns the largest number of bytes of live objects on the heap while do runs,
+// beyond those before. What lives for less than a collection, which runs whenever the heap has
+// grown by a tenth, may be missed. Unless Measuring it only calls do, and returns 0.
+func PeakHeap(do func()) int64 {
+	if !Measuring() {
+		do()
+		return 0
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	live := func() int64 {
-		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(s)
 		return int64(s[0].Value.Uint64())
 	}
+	runtime.GC()
 	before := live()
 	stop, peaks := make(chan struct{}), make(chan int64)
 	go func() {
@@ -86,6 +86,7 @@ func peakHeap(percent int, do func()) int64 {
 		}
 	}()
 	do()
+	runtime.GC()
 	after := live()
 	close(stop)
 	return max(0, max(<-peaks, after)-before)

@@ -2,6 +2,7 @@ package readtest
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -31,45 +32,43 @@ func Files(t testing.TB, dir string, wanted func(b []byte) bool) (names []string
 	return names, files
 }
 
-// Mutants gives try damaged copies of files, with the number of the file and of the mutant, for the time given; or as many as
-// $TENSORFILE_MUTANTS says, from $TENSORFILE_MUTANT on. Which copy has which number never changes while the files do not.
-// It fails the test, and keeps the copy, when try panics, or keeps the processor busy for seconds; for one where many are tried.
-func Mutants(t *testing.T, names []string, files [][]byte, budget time.Duration, try func(file int, b []byte) error) {
-	first, _ := strconv.ParseUint(os.Getenv("TENSORFILE_MUTANT"), 10, 64)
-	most, _ := strconv.ParseUint(os.Getenv("TENSORFILE_MUTANTS"), 10, 64)
-	limit := slowest // also with the race detector, or emulated
-	if most > 0 {
-		limit = time.Second
+// Mutants calls try with n damaged copies of files, their numbers and that of the file. n is
+// $TENSORFILE_MUTANTS where that is set, and the first copy is number $TENSORFILE_MUTANT.
+// Which copy has which number does not change while the files do not. It fails the test,
+// and keeps the copy, if try panics or, where Measuring, takes a second of processor time.
+func Mutants(t *testing.T, names []string, files [][]byte, n int, try func(number, file int, b []byte) error) {
+	first, _ := strconv.Atoi(os.Getenv("TENSORFILE_MUTANT"))
+	if set, err := strconv.Atoi(os.Getenv("TENSORFILE_MUTANTS")); err == nil {
+		n = set
 	}
-	start, refused := time.Now(), 0
-	i := first
-	for ; most > 0 && i < first+most || most == 0 && time.Since(start) < budget; i++ {
-		file, b := Mutant(files, i)
+	refused := 0
+	for i := range n {
+		number := first + i
+		file, b := Mutant(files, uint64(number))
 		failed := t.Failed()
-		var err error
-		fastest := time.Hour
-		for range 3 { // the collector may have had much to do
-			began := spent()
-			err = Survives(t, func() error { return try(file, b) }, "mutant %d, of %s", i, names[file])
-			if fastest = min(fastest, spent()-began); fastest < limit {
-				break
-			}
+		run := func() error {
+			return Survives(t, func() error { return try(number, file, b) }, "mutant %d, of %s", number, names[file])
 		}
-		if fastest >= limit {
-			t.Errorf("mutant %d, of %s, took %v", i, names[file], fastest)
-		}
-		if err != nil {
+		start := processorTime()
+		if run() != nil {
 			refused++
 		}
-		if n := i - first + 1; n%100_000 == 0 { // somebody may be waiting
-			t.Logf("%d mutants, %d refused", n, refused)
+		if Measuring() && processorTime()-start >= time.Second {
+			start = processorTime() // the first time may have paid for the collector
+			if run(); processorTime()-start >= time.Second {
+				t.Errorf("mutant %d, of %s, took %v", number, names[file], processorTime()-start)
+			}
+		}
+		if (i+1)%100_000 == 0 {
+			t.Logf("%d mutants, %d refused", i+1, refused)
 		}
 		if t.Failed() && !failed {
-			name := filepath.Join(os.TempDir(), "mutant-"+strconv.FormatUint(i, 10)+filepath.Ext(names[file]))
-			t.Logf("mutant %d, of %s, is kept in %s: %v", i, names[file], name, os.WriteFile(name, b, 0o666))
+			name := filepath.Join(os.TempDir(), fmt.Sprint("mutant-", number, filepath.Ext(names[file])))
+			err := os.WriteFile(name, b, 0o666)
+			t.Logf("mutant %d, of %s, is kept in %s: %v", number, names[file], name, err)
 		}
 	}
-	t.Logf("%d mutants of %d files, from number %d on: %d refused, in %v", i-first, len(files), first, refused, time.Since(start).Round(time.Millisecond))
+	t.Logf("%d mutants of %d files, from number %d on: %d refused", n, len(files), first, refused)
 }
 
 // Mutant makes mutant number i of files: a copy of one of them with one to four changes.

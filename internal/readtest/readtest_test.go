@@ -201,45 +201,39 @@ func TestMemory(t *testing.T) {
 	if got := Allocated(func() { sink = make([]byte, 1<<20) }); got < 1<<20 || got > 2<<20 {
 		t.Errorf("Allocated = %d", got)
 	}
-	got := PeakHeap(120<<20, func() {
+	sink = nil
+}
+
+func TestPeakHeap(t *testing.T) {
+	Measure(t)
+	got := PeakHeap(func() {
 		for range 20 {
 			sink = make([]byte, 8<<20)
 			clear(sink)
 		}
 		sink = nil
 	})
-	if got < 8<<20 || got > 120<<20 {
+	if got < 8<<20 || got > 25<<20 {
 		t.Errorf("PeakHeap = %d", got)
-	}
-	sink = nil
-}
-
-func TestLeast(t *testing.T) {
-	next := func(xs ...int) func() int {
-		return func() int { x := xs[0]; xs = xs[1:]; return x }
-	}
-	if got := Least(3, next(9, 3)); got != 3 {
-		t.Errorf("%d, though the second round was good enough", got)
-	}
-	if got := Least(3, next(9, 5, 4, 6, 7)); got != 4 {
-		t.Errorf("%d of five that are too much", got)
 	}
 }
 
 func TestAllocationsAreCountedOnAllGoroutines(t *testing.T) {
 	var kept [2][]byte
-	got := Least(3, func() int64 {
-		return Allocations(func() {
-			done := make(chan bool) // one
-			go func() {             // and, as it captures, another
-				kept[0] = make([]byte, 100)
+	got := Allocations(func() {
+		done := make(chan bool)
+		for i := range kept {
+			go func() {
+				for range 100 {
+					kept[i] = make([]byte, 100)
+				}
 				done <- true
 			}()
-			kept[1] = make([]byte, 100)
-			<-done
-		})
+		}
+		<-done
+		<-done
 	})
-	if got != 4 {
-		t.Errorf("%d allocations of four", got)
+	if got < 200 {
+		t.Errorf("%d allocations of 200", got)
 	}
 }
