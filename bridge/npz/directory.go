@@ -25,16 +25,11 @@ type opener struct {
 }
 
 func (r *Reader) open() error {
-	z, err := zipfile.Open(r.src, 0, r.src.Size(),
-		zipfile.Options{Format: "npz", Limits: r.limits, Strict: r.strict})
+	o := opener{r: r}
+	_, err := zipfile.Open(r.src, 0, r.src.Size(),
+		zipfile.Options{Format: "npz", Limits: r.limits, Strict: r.strict, Each: o.add})
 	if err != nil {
 		return err
-	}
-	o := opener{r: r}
-	for i := range z.Members {
-		if err := o.add(&z.Members[i]); err != nil {
-			return err
-		}
 	}
 	r.tensors = slices.Clip(r.tensors)
 	// x.npy.npy and x.npy are arrays of two names, but x.npy and x are not.

@@ -24,6 +24,9 @@ type Options struct {
 	Limits tensor.Limits
 	// Strict checks the CRC-32 of a member in every way of reading it.
 	Strict bool
+	// Each, where set, is called for each member once its local header was read: what it reads
+	// of the member's beginning then takes no request of its own.
+	Each func(*Member) error
 }
 
 // Error returns an error of the format about the field, at an offset of the file or -1.
@@ -46,10 +49,9 @@ type Archive struct {
 // local header of each member.
 func Open(src *source.Source, off, size int64, o Options) (*Archive, error) {
 	in := io.NewSectionReader(src, off, size)
-	end, hasEnd := endRecord(in, size)
 	z, err := zip.NewReader(in, size)
 	if err != nil {
-		if errors.Is(err, zip.ErrFormat) && !hasEnd {
+		if _, ok := endRecord(in, size, maxComment); errors.Is(err, zip.ErrFormat) && !ok {
 			return nil, o.Error(off+size, "end of central directory",
 				io.ErrUnexpectedEOF, "the archive has no end record")
 		}
@@ -66,20 +68,31 @@ func Open(src *source.Source, off, size int64, o Options) (*Archive, error) {
 	if dup >= 0 {
 		return nil, o.Error(-1, Field(z.File[dup].Name), tensor.ErrMalformed, "duplicate member")
 	}
+	end, ok := endRecord(in, size, len(z.Comment))
+	if !ok { // bytes follow it
+		end, _ = endRecord(in, size, maxComment)
+	}
 	a := &Archive{Members: make([]Member, len(z.File)), End: off + end}
 	for i, f := range z.File {
 		if err := a.Members[i].open(src, off, f, o); err != nil {
 			return nil, err
 		}
+		if o.Each != nil {
+			if err := o.Each(&a.Members[i]); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return a, a.disjoint(off, o)
 }
 
-// endRecord returns where the end record (APPNOTE 4.3.16) and its comment, of at most
-// 65,535 bytes, end. It is false where no record is.
-func endRecord(in io.ReaderAt, size int64) (end int64, ok bool) {
+const maxComment = 1<<16 - 1
+
+// endRecord returns where the end record (APPNOTE 4.3.16) and its comment end, if no more
+// than comment bytes follow the record. It is false where no record is.
+func endRecord(in io.ReaderAt, size int64, comment int) (end int64, ok bool) {
 	const record = 22
-	tail := make([]byte, min(size, record+1<<16-1))
+	tail := make([]byte, min(size, int64(record+comment)))
 	n, _ := in.ReadAt(tail, size-int64(len(tail)))
 	at := bytes.LastIndex(tail[:n], []byte("PK\x05\x06"))
 	if at < 0 {
@@ -88,7 +101,7 @@ func endRecord(in io.ReaderAt, size int64) (end int64, ok bool) {
 	if n-at < record {
 		return size, true
 	}
-	comment := int(tail[at+record-2]) | int(tail[at+record-1])<<8
+	comment = int(tail[at+record-2]) | int(tail[at+record-1])<<8
 	return size - int64(len(tail)) + int64(min(at+record+comment, n)), true
 }
 
