@@ -91,7 +91,7 @@ var edges = map[string][]string{
 	"interop/...":         {any},
 	"testdata/...":        {any},
 	"internal/pieces":     {"tensor", "internal/quote"},
-	"internal/executorch": {"tensor", "internal/align"},
+	"internal/executorch": {"tensor", "internal/align", "internal/fb"},
 	"internal/readtest":   {"internal/source"},
 	"internal/fb/fbtest":  {any},
 }

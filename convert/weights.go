@@ -78,24 +78,12 @@ func setExternal(e *ptd.Edit, d *ptd.Reader, name string, t *tensor.Tensor) erro
 		return fmt.Errorf("convert: %w: no dense data for %s", tensor.ErrNoView,
 			quote.Name(name))
 	}
-	same := t.DType == old.DType && t.Shape.Equal(old.Shape)
-	for i := range old.Shape {
-		same = same && dimension(t.Order, i) == dimension(old.Order, i)
-	}
-	if !same {
+	if t.DType != old.DType || !t.Shape.Equal(old.Shape) || !t.Order.Equal(old.Order) {
 		return fmt.Errorf("convert: %w: %s is %v %v, order %v, not %v %v, order %v",
 			tensor.ErrDType, quote.Name(name),
 			old.DType, old.Shape, []int(old.Order), t.DType, t.Shape, []int(t.Order))
 	}
 	return e.Replace(name, t)
-}
-
-// dimension is the i-th dimension of an order, of which nil is row-major.
-func dimension(o tensor.Order, i int) int {
-	if o == nil {
-		return i
-	}
-	return o[i]
 }
 
 // A weightsEdit is a new edition of a file.

@@ -24,7 +24,7 @@ func (p *parser) comparePaths() error {
 			err = p.duplicate(b.start, "a second parameter of that path")
 			drop = append(drop, i-1)
 		case keyBelow(b.name, a.name):
-			err = p.warn(p.malformed(b.start, "path",
+			err = p.r.warnings.Add(p.malformed(b.start, "path",
 				"it is below the parameter %s: no model has both", quote.Name(keyName(a.name))))
 		}
 		if err != nil {

@@ -92,12 +92,12 @@ func (p *parser) parse() error {
 			return err
 		}
 		p.r.trailing = n
-		if err := p.warn(err); err != nil {
+		if err := p.r.warnings.Add(err); err != nil {
 			return err
 		}
 	}
 	if p.compact >= 0 {
-		return p.warn(p.malformed(p.compact, "",
+		return p.r.warnings.Add(p.malformed(p.compact, "",
 			"an integer that is not uint 32, which primitiv refuses"))
 	}
 	return nil

@@ -9,9 +9,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// maxWarnings bounds what a hostile file can make us list.
-const maxWarnings = 1000
-
 // where is the part of a file that the parser is in.
 type where struct {
 	parameter int64 // index, -1 outside of a model's
@@ -67,26 +64,11 @@ func (p *parser) truncated(off int64, field, reason string, args ...any) error {
 		io.ErrUnexpectedEOF, fmt.Sprintf(reason, args...)))
 }
 
-// warn notes a departure that does not prevent reading, unless the reader is strict.
-func (p *parser) warn(err error) error {
-	if p.r.opts.Strict {
-		return err
-	}
-	switch n := len(p.r.warnings); {
-	case n < maxWarnings:
-		p.r.warnings = append(p.r.warnings, err)
-	case n == maxWarnings:
-		p.r.warnings = append(p.r.warnings, &tensor.FormatError{Format: format, Offset: -1,
-			Err: fmt.Errorf("more than %d warnings, the rest is not listed", maxWarnings)})
-	}
-	return nil
-}
-
 // duplicate refuses what has the name of something before, or notes it.
 func (p *parser) duplicate(off int64, reason string) error {
 	err := p.malformed(off, "", "%s", reason)
 	if !p.r.opts.AllowDuplicates {
 		return err
 	}
-	return p.warn(err)
+	return p.r.warnings.Add(err)
 }

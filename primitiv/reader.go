@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -50,7 +51,7 @@ type Reader struct {
 	dims      []int64   // of all records
 	byPath    []uint32  // the parameters' records, in the order of their paths
 	optimizer Optimizer // KindOptimizer
-	warnings  []error
+	warnings  finding.Warnings
 	trailing  int64
 
 	list    sync.Once
@@ -124,6 +125,7 @@ func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.warnings = finding.Warnings{Strict: r.opts.Strict, Format: format}
 	p := newParser(r, limits)
 	mapped, err := src.Scan(func(all []byte) error {
 		p.b = all
@@ -164,9 +166,9 @@ func (r *Reader) Shape() Shape { return Shape{slices.Clone(r.shape.Dims), r.shap
 func (r *Reader) Len() int { return len(r.records) }
 
 // Warnings are departures from the format that did not prevent reading, each a
-// *[tensor.FormatError]. Without options there is one: a parameter whose path is below
-// that of another, which no model can hold.
-func (r *Reader) Warnings() []error { return r.warnings }
+// *[tensor.FormatError], up to a thousand. Without options there is one: a parameter
+// whose path is below that of another, which no model can hold.
+func (r *Reader) Warnings() []error { return r.warnings.All() }
 
 // Trailing is the number of bytes after the end, which AllowTrailing accepts.
 func (r *Reader) Trailing() int64 { return r.trailing }

@@ -21,7 +21,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 }
 
 func (r *Reader) verify(ctx context.Context, found *finding.List) error {
-	for _, w := range r.warnings {
+	for _, w := range r.warnings.All() {
 		found.Warn(w)
 	}
 	if err := ctx.Err(); err != nil {

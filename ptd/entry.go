@@ -2,13 +2,12 @@ package ptd
 
 import (
 	"encoding/binary"
-	"fmt"
-	"math/bits"
 	"strings"
 	"unicode/utf8"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -24,13 +23,14 @@ type entry struct {
 	isTensor      bool
 }
 
-// A payload is the bytes of a tensor, whose type may be one without a meaning.
+// A payload is the bytes of a tensor.
 type payload struct {
 	source.Extent
 	scalar ScalarType
 }
 
-// Stored says where the data is, and its type in the file's word where it has no other.
+// Stored returns where the data is, and its type in the file's word where it has no
+// other.
 func (l *payload) Stored() tensor.Stored {
 	s := tensor.Stored{Offset: l.Offset(), Size: l.Size(), Encoding: "raw"}
 	if l.scalar.DType() == tensor.Unknown {
@@ -39,48 +39,25 @@ func (l *payload) Stored() tensor.Stored {
 	return s
 }
 
-// payload gives e the n bytes at off, which are in the file.
-func (p *parser) payload(e *entry, off, n int64, scalar ScalarType) {
-	extent, err := p.r.src.Extent(off, n)
-	if err != nil {
-		panic(err) // they are in a segment that is
-	}
-	p.payloads = append(p.payloads, payload{extent, scalar})
-	e.Data = tensor.NewBlob(&p.payloads[len(p.payloads)-1])
+// A vector is a list of entries in the tables of a file.
+type vector struct {
+	name, key, layout    string // of the vector, and of fields of its entries
+	keySlot, segmentSlot int
+	n                    int
+	read                 func(i int, x *row)
 }
 
-// A place names an entry in errors.
-type place struct {
-	vector, key string
-	below       string // the field of the layout, or nothing where the entry is one
-	i           int
-}
+// field returns the path of a field of entry i.
+func (v *vector) field(i int, name string) string { return element(v.name, i) + name }
 
-func (w place) entry() string              { return at1(w.vector, w.i) }
-func (w place) layout(field string) string { return w.entry() + w.below + field }
-
-// name checks the name of an entry, nil for absent, whose offset in the file is at.
-func (p *parser) name(e *entry, key []byte, where place, at int64) error {
-	if key == nil {
-		return malformed(at, where.entry()+where.key, "absent")
-	}
-	p.names += int64(len(key))
-	if int64(len(key)) > p.limits.MaxName {
-		return failure(at, where.entry()+where.key, fmt.Errorf("%w: a name of %d bytes, Limits.MaxName is %d", tensor.ErrLimit, len(key), p.limits.MaxName))
-	}
-	e.Name = le.String(key)
-	if strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name) {
-		return malformed(at, where.entry()+where.key, "the name %s has a NUL or is not UTF-8", quote.Name(e.Name))
-	}
-	return nil
-}
-
-func (p *parser) segmentOf(e *entry, s uint32, where place, at int64) error {
-	if uint64(s) >= uint64(len(p.r.segments)) {
-		return malformed(at, where.entry()+".segment_index", "%d, there are %d segments", s, len(p.r.segments))
-	}
-	e.segment = s
-	return nil
+// A row is what a file says of an entry.
+type row struct {
+	table    flatbuffers.Table
+	key      []byte // nil: absent
+	segment  uint32
+	offset   uint64 // in the segment, of a tensor of 0.6
+	isTensor bool
+	layout   layout
 }
 
 // A layout is what a file says of a tensor, in a table of its own or in that of the
@@ -92,107 +69,140 @@ type layout struct {
 	scalarAt, sizeAt, ordAt int    // slots
 }
 
-func layoutOf(l *ptdfb.TensorLayout) layout {
-	return readLayout(l.Table(), ScalarType(l.ScalarType()), ptdfb.SlotTensorLayoutScalarType, ptdfb.SlotTensorLayoutSizes, ptdfb.SlotTensorLayoutDimOrder)
+// read fills in the vectors of the layout in table t.
+func (l *layout) read(t flatbuffers.Table, scalar ptdfb.ScalarType) {
+	l.table, l.scalar = t, ScalarType(scalar)
+	l.sizes, _ = fb.FieldBytes(t, l.sizeAt, 4)
+	l.order, _ = fb.FieldBytes(t, l.ordAt, 1)
 }
 
-func readLayout(t flatbuffers.Table, scalar ScalarType, scalarAt, sizesAt, orderAt int) layout {
-	l := layout{table: t, scalar: scalar, scalarAt: scalarAt, sizeAt: sizesAt, ordAt: orderAt}
-	l.sizes, _ = fb.FieldBytes(t, sizesAt, 4)
-	l.order, _ = fb.FieldBytes(t, orderAt, 1)
-	return l
+// entry makes entry i of a vector.
+func (p *parser) entry(e *entry, v *vector, i int, x *row) error {
+	if err := p.name(e, v, i, x); err != nil {
+		return err
+	}
+	if n := len(p.r.segments); uint64(x.segment) >= uint64(n) {
+		return malformed(p.at(x.table, v.segmentSlot), v.field(i, ".segment_index"),
+			"%d, there are %d segments", x.segment, n)
+	}
+	segment := &p.r.segments[x.segment]
+	if x.offset > uint64(segment.Size()) {
+		return malformed(p.at(x.table, ptdfb.SlotTensorMetadataOffset), v.field(i, ".offset"),
+			"%d, in a segment of %d bytes", x.offset, segment.Size())
+	}
+	e.segment = x.segment
+	if !x.isTensor {
+		e.Data = tensor.NewBlob(segment)
+		return nil
+	}
+	size, err := p.tensor(e, v, i, &x.layout, segment.Size()-int64(x.offset))
+	if err != nil {
+		return err
+	}
+	data := &p.payloads.take(1)[0]
+	e.Data = tensor.NewBlob(data)
+	if e.isTensor {
+		data.scalar = x.layout.scalar
+	}
+	data.Extent, err = p.r.src.Extent(segment.Offset()+int64(x.offset), size)
+	return err
+}
+
+// name checks the name of an entry.
+func (p *parser) name(e *entry, v *vector, i int, x *row) error {
+	fault := func(class error, format string, args ...any) error {
+		return fail(class, p.at(x.table, v.keySlot), v.field(i, v.key), format, args...)
+	}
+	if x.key == nil {
+		return fault(tensor.ErrMalformed, "absent")
+	}
+	p.names += int64(len(x.key))
+	if int64(len(x.key)) > p.limits.MaxName {
+		return fault(tensor.ErrLimit, "a name of %d bytes, Limits.MaxName is %d", len(x.key), p.limits.MaxName)
+	}
+	e.Name = le.String(x.key)
+	if strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name) {
+		return fault(tensor.ErrMalformed, "the name %s has a NUL or is not UTF-8", quote.Name(e.Name))
+	}
+	return nil
 }
 
 // tensor makes e a tensor of the layout l, which has size bytes, and returns how many
-// of them are its own: all where its type has no meaning. It is false for a layout that
-// makes no sense, where the caller of Open tolerates that.
-func (p *parser) tensor(e *entry, l layout, where place, size int64) (n int64, ok bool, err error) {
-	bad := func(slot int, field, format string, args ...any) (int64, bool, error) {
-		if p.opts.Lenient && p.silent() {
-			return 0, false, nil
-		}
-		err := malformed(p.at(l.table, slot), where.layout(field), format, args...)
+// of them are its own: all where its type has no meaning, or where its layout is invalid
+// and the caller of Open tolerates that.
+func (p *parser) tensor(e *entry, v *vector, i int, l *layout, size int64) (int64, error) {
+	field := func(name string) string { return v.field(i, v.layout+name) }
+	invalid := func(slot int, name, format string, args ...any) (int64, error) {
 		if p.opts.Lenient {
-			err = p.tolerate(err)
+			return size, p.warn(p.at(l.table, slot), field(name), format, args...)
 		}
-		return 0, false, err
+		return 0, malformed(p.at(l.table, slot), field(name), format, args...)
 	}
 	rank := len(l.sizes) / 4
 	switch {
 	case l.sizes == nil:
-		return bad(l.sizeAt, ".sizes", "absent")
+		return invalid(l.sizeAt, ".sizes", "absent")
 	case l.order == nil:
-		return bad(l.ordAt, ".dim_order", "absent")
+		return invalid(l.ordAt, ".dim_order", "absent")
 	case int64(rank) > p.limits.MaxRank:
-		return 0, false, failure(p.at(l.table, l.sizeAt), where.layout(".sizes"),
-			fmt.Errorf("%w: %d dimensions, Limits.MaxRank is %d", tensor.ErrLimit, rank, p.limits.MaxRank))
+		return 0, fail(tensor.ErrLimit, p.at(l.table, l.sizeAt), field(".sizes"),
+			"%d dimensions, Limits.MaxRank is %d", rank, p.limits.MaxRank)
 	case len(l.order) != rank:
-		return bad(l.ordAt, ".dim_order", "%d dimensions for %d sizes", len(l.order), rank)
+		return invalid(l.ordAt, ".dim_order", "%d dimensions for %d sizes", len(l.order), rank)
 	}
-	start := len(p.dims)
-	// As in the runtime, a 0 saves what comes after it, not what overflowed before.
-	count, over := uint64(1), false
-	for d := range rank {
-		dim := int64(int32(binary.LittleEndian.Uint32(l.sizes[4*d:])))
-		if dim < 0 {
-			return bad(l.sizeAt, at1(".sizes", d), "%d", dim)
-		}
-		hi, lo := bits.Mul64(count, uint64(dim))
-		over = over || hi != 0
-		count = lo
-		p.dims = append(p.dims, dim)
+	if err := p.take(sizeOf[payload]() + 16*int64(rank)); err != nil { // with shape and order
+		return 0, err
 	}
-	shape := tensor.Shape(p.dims[start:len(p.dims):len(p.dims)])
-	var order tensor.Order
-	if !rowMajor(l.order) {
-		if order = p.order(l.order); !order.Valid(rank) {
-			return bad(l.ordAt, ".dim_order", "%v is not a permutation", l.order)
+	shape := tensor.Shape(p.dims.take(rank))
+	for d := range shape {
+		shape[d] = int64(int32(binary.LittleEndian.Uint32(l.sizes[4*d:])))
+		if shape[d] < 0 {
+			return invalid(l.sizeAt, element(".sizes", d), "%d", shape[d])
 		}
+	}
+	order, ok := executorch.Order(l.order, rank, p.orders.take)
+	if !ok {
+		return invalid(l.ordAt, ".dim_order", "%v is not a permutation", l.order)
 	}
 	dtype := l.scalar.DType()
-	n, fits := int64(count), true
-	over = over || n < 0
-	if dtype != tensor.Unknown && !over {
-		n, fits = dtype.Bytes(n)
+	n, ok := elements(shape)
+	if ok && dtype != tensor.Unknown {
+		n, ok = dtype.Bytes(n)
 	}
+	var err error
 	switch {
-	case over || !fits:
-		return bad(l.sizeAt, ".sizes", "%v of %v is beyond 2^63 bytes", shape, dtype)
+	case !ok:
+		return invalid(l.sizeAt, ".sizes", "%v of %v is beyond 2^63 bytes", shape, dtype)
 	case dtype == tensor.Unknown:
 		n = size
-		if err := p.warn(p.at(l.table, l.scalarAt), where.layout(".scalar_type"), "%d stands for no type", int8(l.scalar)); err != nil {
-			return 0, false, err
-		}
+		err = p.warn(p.at(l.table, l.scalarAt), field(".scalar_type"), "%d stands for no type", int8(l.scalar))
 	case n > size:
-		return bad(l.sizeAt, ".sizes", "%v of %v takes %d bytes, and there are %d", shape, dtype, n, size)
+		return invalid(l.sizeAt, ".sizes", "%v of %v takes %d bytes, and there are %d", shape, dtype, n, size)
 	}
-	if rank > runtimeRank {
-		if err := p.warn(p.at(l.table, l.sizeAt), where.layout(".sizes"), "%d dimensions, the runtime makes no tensor of more than %d", rank, runtimeRank); err != nil {
-			return 0, false, err
-		}
+	if err == nil && rank > runtimeRank {
+		err = p.warn(p.at(l.table, l.sizeAt), field(".sizes"),
+			"%d dimensions, the runtime makes no tensor of more than %d", rank, runtimeRank)
 	}
 	e.DType, e.Shape, e.Order, e.isTensor = dtype, shape, order, true
-	return n, true, nil
+	return n, err
 }
 
 // runtimeRank is ExecuTorch's kTensorDimensionLimit.
 const runtimeRank = 16
 
-// rowMajor reports whether a dim_order says what nil says too.
-func rowMajor(o []byte) bool {
-	for i, d := range o {
-		if int(d) != i {
-			return false
-		}
-	}
-	return true
+// A slab hands out parts of a few pieces of memory.
+type slab[T any] struct {
+	rest []T
+	size int // of the last piece
 }
 
-// order copies a dim_order.
-func (p *parser) order(o []byte) tensor.Order {
-	start := len(p.orders)
-	for _, d := range o {
-		p.orders = append(p.orders, int(d))
+// take returns n elements.
+func (s *slab[T]) take(n int) []T {
+	if n > len(s.rest) {
+		s.size = max(n, min(4*s.size, 4096), 64)
+		s.rest = make([]T, s.size)
 	}
-	return p.orders[start:len(p.orders):len(p.orders)]
+	out := s.rest[:n:n]
+	s.rest = s.rest[n:]
+	return out
 }

@@ -3,9 +3,9 @@ package ptd
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -36,8 +36,7 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 		return Header{}, err
 	}
 	if len(head) < headSize {
-		return Header{}, failure(0, "", fmt.Errorf("%w: a file of %d bytes, shorter than the %d that ExecuTorch reads first",
-			io.ErrUnexpectedEOF, size, headSize))
+		return Header{}, fail(io.ErrUnexpectedEOF, 0, "", "a file of %d bytes, shorter than the %d that ExecuTorch reads first", size, headSize)
 	}
 	var numbers [4]int64
 	for i, name := range [...]string{"flatbuffer_offset", "flatbuffer_size", "segment_base_offset", "segment_data_size"} {
@@ -59,17 +58,15 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 	case h.FlatbufferSize < 12:
 		return h, malformed(24, "header.flatbuffer_size", "%d bytes cannot hold a table", h.FlatbufferSize)
 	case h.FlatbufferSize > 1<<31-1:
-		return h, failure(24, "header.flatbuffer_size", fmt.Errorf("%w: %d bytes, beyond the 2 GiB of a flatbuffer", tensor.ErrLimit, h.FlatbufferSize))
+		return h, fail(tensor.ErrLimit, 24, "header.flatbuffer_size", "%d bytes, beyond the 2 GiB of a flatbuffer", h.FlatbufferSize)
 	case h.FlatbufferOffset > size || h.FlatbufferSize > size-h.FlatbufferOffset:
-		return h, failure(16, "header.flatbuffer_offset", fmt.Errorf("%w: the flatbuffer, %d bytes with %d inserted, in a file of %d",
-			io.ErrUnexpectedEOF, h.FlatbufferSize, h.FlatbufferOffset, size))
+		return h, fail(io.ErrUnexpectedEOF, 16, "header.flatbuffer_offset", "the flatbuffer, %d bytes with %d inserted, in a file of %d", h.FlatbufferSize, h.FlatbufferOffset, size)
 	case h.metadataEnd() > limits.MaxMetadata:
-		return h, failure(24, "header.flatbuffer_size", fmt.Errorf("%w: %d bytes of metadata, Limits.MaxMetadata is %d", tensor.ErrLimit, h.metadataEnd(), limits.MaxMetadata))
+		return h, fail(tensor.ErrLimit, 24, "header.flatbuffer_size", "%d bytes of metadata, Limits.MaxMetadata is %d", h.metadataEnd(), limits.MaxMetadata)
 	case h.SegmentDataSize > 1<<63-1-h.SegmentBaseOffset:
 		return h, malformed(40, "header.segment_data_size", "%d bytes at %d are beyond any file", h.SegmentDataSize, h.SegmentBaseOffset)
 	case h.SegmentBaseOffset+h.SegmentDataSize > size:
-		return h, failure(40, "header.segment_data_size", fmt.Errorf("%w: %d bytes of segments at %d in a file of %d",
-			io.ErrUnexpectedEOF, h.SegmentDataSize, h.SegmentBaseOffset, size))
+		return h, fail(io.ErrUnexpectedEOF, 40, "header.segment_data_size", "%d bytes of segments at %d in a file of %d", h.SegmentDataSize, h.SegmentBaseOffset, size)
 	case h.SegmentDataSize > 0 && h.SegmentBaseOffset < h.metadataEnd():
 		return h, malformed(32, "header.segment_base_offset", "%d, inside of the metadata, which ends at %d", h.SegmentBaseOffset, h.metadataEnd())
 	}
@@ -83,33 +80,19 @@ func recognise(head []byte) error {
 	id, ext := at(4), at(8)
 	switch {
 	case at(0) == magic:
-		return failure(0, "header", fmt.Errorf("%w: the header is at byte 0, as in the weeks before ExecuTorch 0.6", errors.ErrUnsupported))
+		return fail(errors.ErrUnsupported, 0, "header", "the header is at byte 0, as in the weeks before ExecuTorch 0.6")
 	case id == "ET12":
 		return malformed(4, "identifier", "ET12: this is a program, a .pte")
-	case len(id) == 4 && id != identifier && family(id, "FT"):
-		return failure(4, "identifier", fmt.Errorf("%w: %s is another version of the format than %s", errors.ErrUnsupported, quote.Name(id), identifier))
+	case len(id) == 4 && id != identifier && executorch.Generation(id, "FT"):
+		return fail(errors.ErrUnsupported, 4, "identifier", "%s is another version of the format than %s", quote.Name(id), identifier)
 	case len(id) < 4 && id != identifier[:len(id)], len(id) == 4 && id != identifier:
 		return malformed(4, "identifier", "%s is not %s", quote.Name(id), identifier)
-	case len(ext) == 4 && ext != magic && family(ext, "FH"):
-		return failure(8, "header", fmt.Errorf("%w: %s is another version of the header than %s", errors.ErrUnsupported, quote.Name(ext), magic))
+	case len(ext) == 4 && ext != magic && executorch.Generation(ext, "FH"):
+		return fail(errors.ErrUnsupported, 8, "header", "%s is another version of the header than %s", quote.Name(ext), magic)
 	case ext != magic[:len(ext)]:
 		return malformed(8, "header", "%s is not %s", quote.Name(ext), magic)
 	}
 	return nil
-}
-
-// family reports whether id is prefix and two digits or letters: a version of the same
-// thing.
-func family(id, prefix string) bool {
-	if id[:2] != prefix {
-		return false
-	}
-	for _, c := range []byte(id[2:]) {
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') {
-			return false
-		}
-	}
-	return true
 }
 
 // Detect reports whether r begins like a .ptd file, of this version or another one that
@@ -122,10 +105,10 @@ func Detect(r io.ReaderAt, size int64) bool {
 	}
 	if id := string(head[4:8]); string(head[:4]) == magic || id == identifier {
 		return true // what is wrong after it, Open says
-	} else if !family(id, "FT") || len(head) < 12 {
+	} else if !executorch.Generation(id, "FT") || len(head) < 12 {
 		return false
 	}
-	return family(string(head[8:12]), "FH")
+	return executorch.Generation(string(head[8:12]), "FH")
 }
 
 // putHeader writes the extended header after the first 8 bytes of a spliced FlatBuffer.
@@ -137,11 +120,11 @@ func putHeader(metadata []byte, h Header) {
 	}
 }
 
-// failure is an error at a byte of the file.
-func failure(offset int64, field string, err error) error {
-	return &tensor.FormatError{Format: "ptd", Offset: offset, Field: field, Err: err}
+// fail returns an error at a byte of the file.
+func fail(class error, offset int64, field, format string, args ...any) error {
+	return executorch.Errorf("ptd", class, offset, field, format, args...)
 }
 
 func malformed(offset int64, field, format string, args ...any) error {
-	return failure(offset, field, fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...))
+	return fail(tensor.ErrMalformed, offset, field, format, args...)
 }

@@ -77,18 +77,24 @@ func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 // not pass uint64 on the way either: [2^31-1, 2^31-1, 2^31-1, 0] is no shape, though
 // [0, 2^31-1, 2^31-1, 2^31-1] is.
 func (l *Layout) Bytes() (int64, bool) {
+	n, ok := elements(l.Sizes)
+	if !ok || l.ScalarType.DType() == tensor.Unknown {
+		return 0, false
+	}
+	return l.ScalarType.DType().Bytes(n)
+}
+
+// elements multiplies sizes as Bytes says.
+func elements[T int32 | int64](sizes []T) (int64, bool) {
 	total := uint64(1)
-	for _, n := range l.Sizes {
+	for _, n := range sizes {
 		hi, lo := bits.Mul64(total, uint64(n))
 		if n < 0 || hi != 0 {
 			return 0, false
 		}
 		total = lo
 	}
-	if total > math.MaxInt64 || l.ScalarType.DType() == tensor.Unknown {
-		return 0, false
-	}
-	return l.ScalarType.DType().Bytes(int64(total))
+	return int64(total), total <= math.MaxInt64
 }
 
 // check reports what is wrong with the layout of an entry of size bytes.
@@ -96,12 +102,8 @@ func (l *Layout) check(size int64) error {
 	if len(l.DimOrder) != len(l.Sizes) {
 		return fmt.Errorf("%w: dim_order of %d dimensions for %d sizes", tensor.ErrMalformed, len(l.DimOrder), len(l.Sizes))
 	}
-	var seen [256]bool
-	for _, d := range l.DimOrder {
-		if int(d) >= len(l.Sizes) || seen[d] {
-			return fmt.Errorf("%w: dim_order %v is not a permutation", tensor.ErrMalformed, l.DimOrder)
-		}
-		seen[d] = true
+	if _, ok := executorch.Order(l.DimOrder, len(l.Sizes), func(n int) []int { return make([]int, n) }); !ok {
+		return fmt.Errorf("%w: dim_order %v is not a permutation", tensor.ErrMalformed, l.DimOrder)
 	}
 	for _, n := range l.Sizes {
 		if n < 0 {

@@ -4,7 +4,6 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // legacy reads a FlatTensor of 0.6, which has the same version, identifier and header
@@ -28,73 +27,22 @@ func (p *parser) legacy(table flatbuffers.Table) error {
 	}
 	var m ptdfb.TensorMetadata
 	var nd ptdfb.LegacyNamedData
-	tensors := root.TensorsLength()
-	need := needs{entries: tensors + root.NamedDataLength(), segments: root.SegmentsLength()}
-	for i := range tensors {
-		root.Tensors(&m, i)
-		need.add(legacyLayout(&m))
-	}
-	at := p.shift + int64(table.Pos)
-	if err := p.reserve(need, at, "tensors"); err != nil {
-		return err
-	}
-	if err := p.segments(&root); err != nil {
-		return err
-	}
-	where := place{vector: "tensors", key: ".fully_qualified_name"}
-	for where.i = range tensors {
-		root.Tensors(&m, where.i)
-		if err := p.legacyTensor(&r.entries[where.i], &m, where); err != nil {
-			return err
-		}
-	}
-	where = place{vector: "named_data", key: ".key"}
-	for where.i = range root.NamedDataLength() {
-		root.NamedData(&nd, where.i)
-		e := &r.entries[tensors+where.i]
-		if err := p.name(e, nd.Key(), where, p.at(nd.Table(), ptdfb.SlotLegacyNamedDataKey)); err != nil {
-			return err
-		}
-		if err := p.segmentOf(e, nd.SegmentIndex(), where, p.at(nd.Table(), ptdfb.SlotLegacyNamedDataSegmentIndex)); err != nil {
-			return err
-		}
-		e.Data = tensor.NewBlob(&r.segments[e.segment])
-	}
-	return p.finish(at, func(i int) (int64, string) {
-		if i < tensors {
+	return p.entries(&root, p.shift+int64(table.Pos), vector{
+		name: "tensors", key: ".fully_qualified_name", n: root.TensorsLength(),
+		keySlot:     ptdfb.SlotTensorMetadataFullyQualifiedName,
+		segmentSlot: ptdfb.SlotTensorMetadataSegmentIndex,
+		read: func(i int, x *row) {
 			root.Tensors(&m, i)
-			return p.at(m.Table(), ptdfb.SlotTensorMetadataFullyQualifiedName), at1("tensors", i) + ".fully_qualified_name"
-		}
-		root.NamedData(&nd, i-tensors)
-		return p.at(nd.Table(), ptdfb.SlotLegacyNamedDataKey), at1("named_data", i-tensors) + ".key"
+			*x = row{table: m.Table(), key: m.FullyQualifiedName(), segment: m.SegmentIndex(), offset: m.Offset(), isTensor: true, layout: layout{
+				scalarAt: ptdfb.SlotTensorMetadataScalarType, sizeAt: ptdfb.SlotTensorMetadataSizes, ordAt: ptdfb.SlotTensorMetadataDimOrder}}
+			x.layout.read(x.table, m.ScalarType())
+		},
+	}, vector{
+		name: "named_data", key: ".key", n: root.NamedDataLength(),
+		keySlot: ptdfb.SlotLegacyNamedDataKey, segmentSlot: ptdfb.SlotLegacyNamedDataSegmentIndex,
+		read: func(i int, x *row) {
+			root.NamedData(&nd, i)
+			*x = row{table: nd.Table(), key: nd.Key(), segment: nd.SegmentIndex()}
+		},
 	})
-}
-
-func legacyLayout(m *ptdfb.TensorMetadata) layout {
-	return readLayout(m.Table(), ScalarType(m.ScalarType()),
-		ptdfb.SlotTensorMetadataScalarType, ptdfb.SlotTensorMetadataSizes, ptdfb.SlotTensorMetadataDimOrder)
-}
-
-func (p *parser) legacyTensor(e *entry, m *ptdfb.TensorMetadata, where place) error {
-	if err := p.name(e, m.FullyQualifiedName(), where, p.at(m.Table(), ptdfb.SlotTensorMetadataFullyQualifiedName)); err != nil {
-		return err
-	}
-	if err := p.segmentOf(e, m.SegmentIndex(), where, p.at(m.Table(), ptdfb.SlotTensorMetadataSegmentIndex)); err != nil {
-		return err
-	}
-	segment, off := &p.r.segments[e.segment], m.Offset()
-	if off > uint64(segment.Size()) {
-		return malformed(p.at(m.Table(), ptdfb.SlotTensorMetadataOffset), where.entry()+".offset", "%d, in a segment of %d bytes", off, segment.Size())
-	}
-	left := segment.Size() - int64(off)
-	n, ok, err := p.tensor(e, legacyLayout(m), where, left)
-	switch {
-	case err != nil:
-		return err
-	case ok:
-		p.payload(e, segment.Offset()+int64(off), n, ScalarType(m.ScalarType()))
-	default: // a blob, of which it is not known that it is smaller
-		p.payload(e, segment.Offset()+int64(off), left, 0)
-	}
-	return nil
 }

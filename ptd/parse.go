@@ -3,14 +3,15 @@ package ptd
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"reflect"
 	"strconv"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -32,11 +33,12 @@ func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, 
 	if p.limits, err = limit.Complete(p.opts.Limits); err != nil {
 		return nil, err
 	}
+	p.r.warnings = finding.Warnings{Strict: p.opts.Strict, Format: "ptd"}
 	// Whatever is wrong in a file is an error before it can panic: this is for a bug of
 	// ours.
 	defer func() {
 		if e := recover(); e != nil {
-			r, err = nil, failure(-1, "", fmt.Errorf("%w: a bug in tensorfile: %v", tensor.ErrMalformed, e))
+			r, err = nil, malformed(-1, "", "a bug in tensorfile: %v", e)
 		}
 	}()
 	head := all
@@ -71,11 +73,11 @@ type parser struct {
 	r      *Reader
 	shift  int64 // from a position in the FlatBuffer to one in the file
 	names  int64 // bytes of names so far
+	taken  int64 // bytes of memory so far
 
-	// What belongs to entries, in one piece of memory each, which reserve made.
-	payloads []payload
-	dims     []int64
-	orders   []int
+	payloads slab[payload]
+	dims     slab[int64]
+	orders   slab[int]
 }
 
 // metadata parses the bytes of the file up to the end of the FlatBuffer.
@@ -106,7 +108,7 @@ func (p *parser) metadata(h Header, head []byte) error {
 		return p.legacy(table)
 	}
 	if err != nil {
-		return p.refused(err)
+		return executorch.Unverified("ptd", err, p.shift)
 	}
 	return p.current(table)
 }
@@ -114,19 +116,6 @@ func (p *parser) metadata(h Header, head []byte) error {
 // verify checks all that is reachable from the root table, as one of that type.
 func verify(root flatbuffers.Table, table int) error {
 	return fb.VerifySpliced(root.Bytes, uint32(root.Pos), &ptdfb.Schema, table, fb.Limits{MaxTables: math.MaxInt32})
-}
-
-// refused turns what the verifier says into an error of the file.
-func (p *parser) refused(err error) error {
-	var e *fb.Error
-	if !errors.As(err, &e) {
-		return failure(-1, "", err)
-	}
-	class := tensor.ErrMalformed
-	if e.Limit {
-		class = tensor.ErrLimit
-	}
-	return failure(p.shift+e.Offset, e.Path, fmt.Errorf("%w: %s", class, e.Reason))
 }
 
 // current reads a FlatTensor of 0.7 and later.
@@ -144,115 +133,100 @@ func (p *parser) current(table flatbuffers.Table) error {
 			return malformed(p.at(table, f.slot), f.name, "absent")
 		}
 	}
-	at := p.at(table, ptdfb.SlotFlatTensorNamedData)
 	var nd ptdfb.NamedData
 	var l ptdfb.TensorLayout
-	need := needs{entries: root.NamedDataLength(), segments: root.SegmentsLength()}
-	for i := range need.entries {
-		if root.NamedData(&nd, i); nd.TensorLayout(&l) != nil {
-			need.add(layoutOf(&l))
-		}
-	}
-	if err := p.reserve(need, at, "named_data"); err != nil {
-		return err
-	}
-	if err := p.segments(&root); err != nil {
-		return err
-	}
-	place := place{vector: "named_data", key: ".key", below: ".tensor_layout"}
-	for place.i = range need.entries {
-		root.NamedData(&nd, place.i)
-		e := &p.r.entries[place.i]
-		err := p.name(e, nd.Key(), place, p.at(nd.Table(), ptdfb.SlotNamedDataKey))
-		if err == nil {
-			err = p.segmentOf(e, nd.SegmentIndex(), place, p.at(nd.Table(), ptdfb.SlotNamedDataSegmentIndex))
-		}
-		if err != nil {
-			return err
-		}
-		data := &p.r.segments[e.segment]
-		e.Data = tensor.NewBlob(data)
-		if nd.TensorLayout(&l) == nil {
-			continue
-		}
-		n, ok, err := p.tensor(e, layoutOf(&l), place, data.Size())
-		if err != nil {
-			return err
-		}
-		if ok {
-			p.payload(e, data.Offset(), n, ScalarType(l.ScalarType()))
-		}
-	}
-	return p.finish(at, func(i int) (int64, string) {
-		root.NamedData(&nd, i)
-		return p.at(nd.Table(), ptdfb.SlotNamedDataKey), at1("named_data", i) + ".key"
+	return p.entries(&root, p.at(table, ptdfb.SlotFlatTensorNamedData), vector{
+		name: "named_data", key: ".key", layout: ".tensor_layout", n: root.NamedDataLength(),
+		keySlot: ptdfb.SlotNamedDataKey, segmentSlot: ptdfb.SlotNamedDataSegmentIndex,
+		read: func(i int, x *row) {
+			root.NamedData(&nd, i)
+			x.table, x.key, x.segment = nd.Table(), nd.Key(), nd.SegmentIndex()
+			if x.isTensor = nd.TensorLayout(&l) != nil; x.isTensor {
+				x.layout.scalarAt, x.layout.sizeAt, x.layout.ordAt = ptdfb.SlotTensorLayoutScalarType, ptdfb.SlotTensorLayoutSizes, ptdfb.SlotTensorLayoutDimOrder
+				x.layout.read(l.Table(), l.ScalarType())
+			}
+		},
 	})
-}
-
-// finish makes the table of names, and refuses a duplicate: ExecuTorch's readers
-// disagree about which of the two it means. where returns the place of a name.
-func (p *parser) finish(offset int64, where func(i int) (int64, string)) error {
-	r := p.r
-	if p.names > r.header.FlatbufferSize {
-		return failure(offset, "", fmt.Errorf("%w: the names share their bytes: together they are longer than the metadata", tensor.ErrLimit))
-	}
-	var dup int
-	r.table, dup = names.Build(len(r.entries), func(i int) string { return r.entries[i].Name })
-	if dup >= 0 {
-		name := r.entries[dup].Name
-		_, first := where(r.table.Lookup(name))
-		off, field := where(dup)
-		return malformed(off, field, "duplicate name %s, first in %s", quote.Name(name), first)
-	}
-	for i := range r.entries {
-		if r.entries[i].isTensor {
-			r.tensors++
-		}
-	}
-	return nil
-}
-
-// needs counts what entries take in memory.
-type needs struct{ entries, segments, tensors, dims, orders int }
-
-func (n *needs) add(l layout) {
-	n.tensors++
-	n.dims += len(l.sizes) / 4
-	if !rowMajor(l.order) {
-		n.orders += len(l.order)
-	}
-}
-
-// bytes is the memory for what was counted.
-func (n *needs) bytes() int64 {
-	return int64(n.entries)*(sizeOf[entry]()+names.Each) + int64(n.segments)*sizeOf[source.Extent]() +
-		int64(n.tensors)*sizeOf[payload]() + int64(n.dims)*8 + int64(n.orders)*sizeOf[int]()
-}
-
-func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }
-
-// reserve allocates what entries take. A file that refers to the same table again and
-// again could ask for many times its own size: that of a genuine one stays below 8
-// times its metadata.
-func (p *parser) reserve(need needs, offset int64, field string) error {
-	r := p.r
-	if int64(need.entries) > p.limits.MaxTensors {
-		return failure(offset, field, fmt.Errorf("%w: %d entries, Limits.MaxTensors is %d", tensor.ErrLimit, need.entries, p.limits.MaxTensors))
-	}
-	// The metadata itself is kept too; a quarter of the 1 MiB is for what does not grow.
-	if n := need.bytes(); n > 7*r.header.FlatbufferSize+3<<18 {
-		return failure(offset, field, fmt.Errorf("%w: %d entries, more than %d bytes of metadata can describe without sharing them",
-			tensor.ErrLimit, need.entries, r.header.FlatbufferSize))
-	}
-	r.entries, r.segments = make([]entry, need.entries), make([]source.Extent, need.segments)
-	p.payloads, p.dims, p.orders = make([]payload, 0, need.tensors), make([]int64, 0, need.dims), make([]int, 0, need.orders)
-	return nil
 }
 
 // A segmentList is the root table of either generation.
 type segmentList interface {
 	Segments(obj *ptdfb.DataSegment, j int) bool
 	SegmentsLength() int
+}
+
+// entries reads segments and entries. at is where the first vector is in the file.
+func (p *parser) entries(root segmentList, at int64, vectors ...vector) error {
+	r, n := p.r, 0
+	for _, v := range vectors {
+		n += v.n
+	}
+	if int64(n) > p.limits.MaxTensors {
+		return fail(tensor.ErrLimit, at, vectors[0].name, "%d entries, Limits.MaxTensors is %d", n, p.limits.MaxTensors)
+	}
+	err := p.take(int64(n)*(sizeOf[entry]()+names.Each) + int64(root.SegmentsLength())*sizeOf[source.Extent]())
+	if err != nil {
+		return err
+	}
+	r.entries, r.segments = make([]entry, n), make([]source.Extent, root.SegmentsLength())
+	if err := p.segments(root); err != nil {
+		return err
+	}
+	var x row
+	rest := r.entries
+	for k := range vectors {
+		v := &vectors[k]
+		for i := range v.n {
+			v.read(i, &x)
+			if err := p.entry(&rest[i], v, i, &x); err != nil {
+				return err
+			}
+			if rest[i].isTensor {
+				r.tensors++
+			}
+		}
+		rest = rest[v.n:]
+	}
+	if p.names > r.header.FlatbufferSize {
+		return fail(tensor.ErrLimit, at, "", "the names share their bytes: together they are longer than the metadata")
+	}
+	return p.index(vectors)
+}
+
+// index makes the table of names, and refuses a duplicate: ExecuTorch's readers
+// disagree about which of the two it means.
+func (p *parser) index(vectors []vector) error {
+	r, dup := p.r, -1
+	r.table, dup = names.Build(len(r.entries), func(i int) string { return r.entries[i].Name })
+	if dup < 0 {
+		return nil
+	}
+	key := func(i int) (int64, string) {
+		v := &vectors[0]
+		if i >= v.n {
+			i, v = i-v.n, &vectors[1]
+		}
+		var x row
+		v.read(i, &x)
+		return p.at(x.table, v.keySlot), v.field(i, v.key)
+	}
+	name := r.entries[dup].Name
+	_, first := key(r.table.Lookup(name))
+	off, field := key(dup)
+	return malformed(off, field, "duplicate name %s, first in %s", quote.Name(name), first)
+}
+
+func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }
+
+// take counts memory for entries. A file that refers to the same table again and again
+// could ask for many times its own size: that of a genuine one stays below 8 times its
+// metadata, which is kept too, and of 1 MiB a part is for what does not grow.
+func (p *parser) take(n int64) error {
+	size := p.r.header.FlatbufferSize
+	if p.taken += n; p.taken > 7*size+1<<19 {
+		return fail(tensor.ErrLimit, p.shift, "", "more entries than %d bytes of metadata can describe without sharing them", size)
+	}
+	return nil
 }
 
 // segments reads where the segments are and compares them with the header.
@@ -266,19 +240,19 @@ func (p *parser) segments(root segmentList) error {
 		offsetAt := func() int64 { return p.at(s.Table(), ptdfb.SlotDataSegmentOffset) }
 		switch {
 		case off > limit:
-			return malformed(offsetAt(), at1("segments", i)+".offset", "%d bytes at %d of the %d that header.segment_data_size counts", size, off, limit)
+			return malformed(offsetAt(), element("segments", i)+".offset", "%d bytes at %d of the %d that header.segment_data_size counts", size, off, limit)
 		case size > limit-off:
-			return malformed(p.at(s.Table(), ptdfb.SlotDataSegmentSize), at1("segments", i)+".size",
+			return malformed(p.at(s.Table(), ptdfb.SlotDataSegmentSize), element("segments", i)+".size",
 				"%d bytes at %d of the %d that header.segment_data_size counts", size, off, limit)
 		case off < end:
-			if err := p.warn(offsetAt(), at1("segments", i)+".offset", "%d, before the end of the segment listed before it, %d", off, end); err != nil {
+			if err := p.warn(offsetAt(), element("segments", i)+".offset", "%d, before the end of the segment listed before it, %d", off, end); err != nil {
 				return err
 			}
 		}
 		end = max(end, off+size)
 		var err error
 		if r.segments[i], err = r.src.Extent(h.SegmentBaseOffset+int64(off), int64(size)); err != nil {
-			return failure(offsetAt(), at1("segments", i), err)
+			return err
 		}
 	}
 	return nil
@@ -286,7 +260,7 @@ func (p *parser) segments(root segmentList) error {
 
 func (p *parser) version(v uint32, at int64) error {
 	if v != 0 {
-		return failure(at, "version", fmt.Errorf("%w: version %d, only 0 is known", errors.ErrUnsupported, v))
+		return fail(errors.ErrUnsupported, at, "version", "version %d, only 0 is known", v)
 	}
 	return nil
 }
@@ -296,32 +270,13 @@ func (p *parser) at(t flatbuffers.Table, slot int) int64 {
 	return p.shift + int64(fb.FieldPosOr(t, slot))
 }
 
-// at1 names an element of a vector.
-func at1(vector string, i int) string { return vector + "[" + strconv.Itoa(i) + "]" }
+// element names an element of a vector.
+func element(vector string, i int) string { return vector + "[" + strconv.Itoa(i) + "]" }
 
 // warn notes a departure from the format; it is an error if Strict.
 func (p *parser) warn(offset int64, field, format string, args ...any) error {
-	if p.silent() {
+	if p.r.warnings.Full() {
 		return nil
 	}
-	return p.tolerate(malformed(offset, field, format, args...))
-}
-
-// maxWarnings are listed, and one that says that there are more.
-const maxWarnings = 100
-
-// silent reports whether one more warning would be listed nowhere.
-func (p *parser) silent() bool { return !p.opts.Strict && len(p.r.warnings) > maxWarnings }
-
-func (p *parser) tolerate(err error) error {
-	r := p.r
-	switch {
-	case p.opts.Strict:
-		return err
-	case len(r.warnings) < maxWarnings:
-		r.warnings = append(r.warnings, err)
-	case len(r.warnings) == maxWarnings:
-		r.warnings = append(r.warnings, fmt.Errorf("ptd: more than %d warnings, the rest is not listed", maxWarnings))
-	}
-	return nil
+	return p.r.warnings.Add(malformed(offset, field, format, args...))
 }

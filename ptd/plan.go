@@ -219,27 +219,14 @@ func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity
 	return b.Finish(b.End(), identifier)
 }
 
-// minSize is the least that the FlatBuffer takes: references, tables and vectors,
-// without padding and vtables. So what cannot be is refused before memory is taken for
-// it, and what can be is made in one piece.
+// minSize returns what the FlatBuffer takes at least: references, tables and vectors. So
+// what cannot be is refused before memory is taken for it.
 func minSize(entries []Entry, segments []pieces.Piece) int64 {
-	n := int64(0)
-	stored := func(x int64, size int64) {
-		if x != 0 {
-			n += size
-		}
-	}
-	for i := range segments {
-		n += 4 + 4
-		stored(segments[i].Size, 8)
-		stored(segments[i].Off, 8)
-	}
+	n := 8 * int64(len(segments))
 	for i := range entries {
-		e := &entries[i]
-		n += 4 + 4 + 4 + 4 + int64(len(e.Name)) + 1
-		if l := e.Layout; l != nil {
-			n += 4 + 4 + 4 + 4 + 4 + 4 + 5*int64(len(l.Sizes))
-			stored(int64(l.ScalarType), 1)
+		n += 4*4 + int64(len(entries[i].Name)) + 1
+		if l := entries[i].Layout; l != nil {
+			n += 6*4 + 5*int64(len(l.Sizes))
 		}
 	}
 	return n

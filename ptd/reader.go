@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math/bits"
 
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -38,7 +39,7 @@ type Reader struct {
 	tensors  int             // how many entries are tensors
 	segments []source.Extent // as the file lists them
 	table    *names.Table    // of entries
-	warnings []error
+	warnings finding.Warnings
 }
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
@@ -141,7 +142,7 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 
 // Warnings are the departures from the format that opening came across and could live
 // with.
-func (r *Reader) Warnings() []error { return r.warnings }
+func (r *Reader) Warnings() []error { return r.warnings.All() }
 
 // An Entry is a name with the bytes that it stands for.
 type Entry struct {

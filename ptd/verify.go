@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 
@@ -26,7 +25,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 
 func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	v := &verification{ctx: ctx, r: r, found: l, buf: make([]byte, min(r.src.Size(), 1<<20))}
-	for _, w := range r.warnings {
+	for _, w := range r.warnings.All() {
 		v.found.Warn(w)
 	}
 	v.names()
@@ -53,12 +52,12 @@ func (v *verification) names() {
 	for i := range r.entries {
 		used[r.entries[i].segment] = true
 		if r.entries[i].Name == "" {
-			v.found.Warn(malformed(-1, at1("named_data", i)+".key", "empty: a program cannot refer to it"))
+			v.found.Warn(malformed(-1, element("named_data", i)+".key", "empty: a program cannot refer to it"))
 		}
 	}
 	for i, ok := range used {
 		if s := &r.segments[i]; !ok && s.Size() > 0 {
-			v.found.Warn(malformed(s.Offset(), at1("segments", i), "%d bytes that no entry refers to", s.Size()))
+			v.found.Warn(malformed(s.Offset(), element("segments", i), "%d bytes that no entry refers to", s.Size()))
 		}
 	}
 	if len(r.entries) == 0 {
@@ -85,7 +84,7 @@ func (v *verification) gaps() error {
 		if err := v.zero(end, s.Offset(), what); err != nil {
 			return err
 		}
-		end, what = max(end, s.Offset()+s.Size()), "padding of "+at1("segments", i)
+		end, what = max(end, s.Offset()+s.Size()), "padding of "+element("segments", i)
 	}
 	return v.zero(end, max(end, h.SegmentBaseOffset+h.SegmentDataSize), what)
 }
@@ -116,7 +115,7 @@ func (v *verification) read(p []byte, off int64) error {
 	}
 	_, err := v.r.src.ReadAt(p, off)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		v.found.Error(failure(off, "", err))
+		v.found.Error(&tensor.FormatError{Format: "ptd", Offset: off, Err: err})
 		clear(p)
 		err = nil
 	}
@@ -162,7 +161,7 @@ func (v *verification) bools() error {
 				return err
 			}
 			if i := le.NotBool(p); i >= 0 {
-				v.found.Error(failure(off+int64(i), quote.Name(s.name), fmt.Errorf("%w: %#02x is not a bool", tensor.ErrMalformed, p[i])))
+				v.found.Error(malformed(off+int64(i), quote.Name(s.name), "%#02x is not a bool", p[i]))
 				break
 			}
 			off += int64(len(p))

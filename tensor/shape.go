@@ -66,6 +66,11 @@ func (o Order) RowMajor() bool {
 	return true
 }
 
+// Equal reports whether o and p are the same order; nil is row-major.
+func (o Order) Equal(p Order) bool {
+	return slices.Equal(o, p) || o.RowMajor() && p.RowMajor()
+}
+
 // ColumnMajor returns the order of a tensor of that rank whose first dimension
 // varies fastest. It is nil, row-major, below rank 2, where both are the same.
 func ColumnMajor(rank int) Order {

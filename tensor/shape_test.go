@@ -59,4 +59,15 @@ func TestOrder(t *testing.T) {
 	if !Order(nil).RowMajor() || !(Order{0, 1}).RowMajor() || (Order{1, 0}).RowMajor() || ColumnMajor(1) != nil {
 		t.Error("RowMajor or ColumnMajor")
 	}
+	for _, c := range []struct {
+		a, b Order
+		same bool
+	}{
+		{nil, nil, true}, {nil, Order{0, 1}, true}, {Order{1, 0}, Order{1, 0}, true},
+		{nil, Order{1, 0}, false}, {Order{0, 1}, Order{1, 0}, false},
+	} {
+		if c.a.Equal(c.b) != c.same || c.b.Equal(c.a) != c.same {
+			t.Errorf("%v and %v: equal is not %v", c.a, c.b, c.same)
+		}
+	}
 }

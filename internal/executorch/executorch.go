@@ -1,11 +1,15 @@
 // Package executorch is what packages ptd and pte share: the meaning of ExecuTorch's
-// scalar types, and the arithmetic of segments.
+// scalar types and orders, the arithmetic of segments, and errors of a file.
 package executorch
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -60,4 +64,60 @@ func Place(end, size, a, b int64) (off, newEnd, alignment int64, ok bool) {
 	}
 	newEnd, ok = align.Add(off, size)
 	return off, newEnd, alignment, ok && size >= 0
+}
+
+// Order returns what a dim_order of rank dimensions says, nil for row-major, and whether
+// it is a permutation of the dimensions. alloc returns memory for it.
+func Order(dims []byte, rank int, alloc func(rank int) []int) (tensor.Order, bool) {
+	if len(dims) != rank {
+		return nil, false
+	}
+	if RowMajor(dims) {
+		return nil, true
+	}
+	o := tensor.Order(alloc(rank))
+	for i, d := range dims {
+		o[i] = int(d)
+	}
+	return o, o.Valid(rank)
+}
+
+// RowMajor reports whether a dim_order is the default one.
+func RowMajor(dims []byte) bool {
+	for i, d := range dims {
+		if int(d) != i {
+			return false
+		}
+	}
+	return true
+}
+
+// Generation reports whether id is prefix and two letters or digits: the identifier of
+// some version of the same format.
+func Generation(id, prefix string) bool {
+	version, ok := strings.CutPrefix(id, prefix)
+	return ok && len(version) == 2 && strings.IndexFunc(version, func(c rune) bool {
+		return !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
+	}) < 0
+}
+
+// Errorf returns an error of that class about a field of a file, at a byte of it; the
+// offset is -1 where there is none.
+func Errorf(format string, class error, offset int64, field, text string, args ...any) error {
+	return &tensor.FormatError{Format: format, Offset: offset, Field: field,
+		Err: fmt.Errorf("%w: "+text, append([]any{class}, args...)...)}
+}
+
+// Unverified returns the error of a FlatBuffer that the verifier refused. Byte 0 of the
+// buffer is at byte shift of the file.
+func Unverified(format string, err error, shift int64) error {
+	var e *fb.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	class := tensor.ErrMalformed
+	if e.Limit {
+		class = tensor.ErrLimit
+	}
+	return Errorf(format, class, shift+e.Offset, e.Path, "%s", e.Reason)
 }

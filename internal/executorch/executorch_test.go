@@ -1,9 +1,12 @@
 package executorch
 
 import (
+	"errors"
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -49,5 +52,40 @@ func TestPlace(t *testing.T) {
 		if off, _, _, ok := Place(c[0], c[1], c[2], c[3]); ok {
 			t.Errorf("%v is at %d", c, off)
 		}
+	}
+}
+
+func TestOrders(t *testing.T) {
+	for _, c := range []struct {
+		dims []byte
+		rank int
+		want tensor.Order
+		ok   bool
+	}{
+		{nil, 0, nil, true}, {[]byte{0, 1}, 2, nil, true}, {[]byte{1, 0}, 2, tensor.Order{1, 0}, true},
+		{[]byte{0}, 2, nil, false}, {[]byte{0, 0}, 2, nil, false}, {[]byte{0, 2}, 2, nil, false},
+	} {
+		if o, ok := Order(c.dims, c.rank, func(n int) []int { return make([]int, n) }); ok != c.ok || ok && !slices.Equal(o, c.want) {
+			t.Errorf("%v of %d dimensions: %v, %v", c.dims, c.rank, o, ok)
+		}
+	}
+}
+
+func TestGenerations(t *testing.T) {
+	for id, want := range map[string]bool{"ET12": true, "ETzZ": true, "ET1": false, "ET123": false, "ET1_": false, "FT01": false, "": false} {
+		if Generation(id, "ET") != want {
+			t.Errorf("%q: not %v", id, want)
+		}
+	}
+}
+
+func TestErrorsHaveTheirPlace(t *testing.T) {
+	err := Unverified("pte", &fb.Error{Offset: 8, Path: "values[1]", Reason: "too deep", Limit: true}, 32)
+	var fe *tensor.FormatError
+	if !errors.As(err, &fe) || fe.Format != "pte" || fe.Offset != 40 || fe.Field != "values[1]" || !errors.Is(err, tensor.ErrLimit) {
+		t.Errorf("%#v", err)
+	}
+	if other := errors.New("other"); Unverified("pte", other, 0) != other {
+		t.Error("another error is not kept")
 	}
 }
