@@ -240,27 +240,12 @@ func (c *comparing) piece(a, b *tensor.Tensor, raw [][]byte, r *compared) error 
 	switch {
 	case a.DType.IsComplex():
 		return c.complexPiece(a, b, r)
-	case !a.DType.IsFloat() && !b.DType.IsFloat() && a.DType.Bits() >= 32 && a.DType != tensor.U64 && b.DType != tensor.U64:
+	case !a.DType.IsFloat() && !b.DType.IsFloat() && (a.DType == tensor.I64 || b.DType == tensor.I64) && a.DType != tensor.U64 && b.DType != tensor.U64:
 		return c.integerPiece(a, b, r)
 	case a.DType == tensor.U64 || b.DType == tensor.U64:
 		return c.unsignedPiece(a, b, r)
 	}
-	r.x, r.y = resize(r.x, n), resize(r.y, n)
-	if err := tensor.ConvertInto(r.x, a); err != nil {
-		return err
-	}
-	if err := tensor.ConvertInto(r.y, b); err != nil {
-		return err
-	}
-	if !c.o.Numeric && a.DType == b.DType {
-		c.bitwise(a, b, raw, r)
-	} else {
-		c.floats(r)
-	}
-	if c.o.Figures {
-		r.addFigures()
-	}
-	return nil
+	return c.realPiece(a, b, raw, r)
 }
 
 func resize[T any](s []T, n int64) []T {
@@ -270,55 +255,9 @@ func resize[T any](s []T, n int64) []T {
 	return s[:n]
 }
 
-// floats compares values under the tolerance.
-func (c *comparing) floats(r *compared) {
-	x, y := r.x, r.y[:len(r.x)]
-	largest, tolerance, relative := 0.0, c.o.Tolerance, c.o.Relative
-	for i, u := range x {
-		v := y[i]
-		away := math.Abs(u - v)
-		if away > largest {
-			largest = away
-		}
-		if away <= tolerance || u == v {
-			continue
-		}
-		if u != u && v != v || away <= tolerance+float64(relative*math.Abs(v)) && !math.IsInf(away, 0) && !math.IsInf(v, 0) {
-			continue
-		}
-		r.differ(i)
-	}
-	if largest > 0 {
-		r.largest = largest
-	}
-}
-
-func (r *compared) differ(i int) {
+func (r *compared) differ(i int64) {
 	if r.different++; r.first < 0 {
-		r.first = int64(i)
-	}
-}
-
-// bitwise compares bits, and measures distances.
-func (c *comparing) bitwise(a, b *tensor.Tensor, raw [][]byte, r *compared) {
-	largest := 0.0
-	for i, u := range r.x {
-		if away := math.Abs(u - r.y[i]); away > largest {
-			largest = away
-		}
-	}
-	if largest > 0 {
-		r.largest = largest
-	}
-	w := a.DType.Size()
-	for i := range r.x {
-		if w == 0 { // less than a byte: without NaN, values tell but for the sign of 0
-			if r.x[i] != r.y[i] || math.Signbit(r.x[i]) != math.Signbit(r.y[i]) {
-				r.differ(i)
-			}
-		} else if !bytes.Equal(raw[0][i*w:i*w+w], raw[1][i*w:i*w+w]) {
-			r.differ(i)
-		}
+		r.first = i
 	}
 }
 
@@ -352,7 +291,7 @@ func (c *comparing) unsignedPiece(a, b *tensor.Tensor, r *compared) error {
 		if err := tensor.ConvertInto(r.y, b); err != nil {
 			return err
 		}
-		c.floats(r)
+		r.floats(r.x, r.y, 0, c.o)
 		return nil
 	}
 	x, err := tensor.Convert[uint64](a)
@@ -380,7 +319,7 @@ func (c *comparing) integerFigures(a, b *tensor.Tensor, r *compared) error {
 	if err := tensor.ConvertInto(r.y, b); err != nil {
 		return err
 	}
-	r.addFigures()
+	r.addFigures(r.x, r.y)
 	return nil
 }
 
@@ -392,7 +331,7 @@ func (c *comparing) distance(r *compared, i int, away, v float64) {
 		r.largest = away
 	}
 	if !c.o.Numeric || !(away <= c.o.Tolerance+float64(c.o.Relative*math.Abs(v))) {
-		r.differ(i)
+		r.differ(int64(i))
 	}
 }
 
@@ -407,79 +346,14 @@ func (c *comparing) complexPiece(a, b *tensor.Tensor, r *compared) error {
 	}
 	for i, u := range x {
 		v := y[i]
-		both := compared{first: -1, largest: r.largest, x: []float64{real(u), imag(u)}, y: []float64{real(v), imag(v)}}
-		c.floats(&both)
+		both := compared{first: -1, largest: r.largest}
+		both.floats([]float64{real(u), imag(u)}, []float64{real(v), imag(v)}, 0, c.o)
 		if both.largest > 0 && !(both.largest <= r.largest) {
 			r.largest = both.largest
 		}
 		if both.different > 0 {
-			r.differ(i)
+			r.differ(int64(i))
 		}
 	}
 	return nil
-}
-
-// addFigures sums up the differences of r.x and r.y where both are finite.
-func (r *compared) addFigures() {
-	x, y := r.x, r.y[:len(r.x)]
-	for i, u := range x {
-		v := y[i]
-		d := v - u
-		if d-d != 0 {
-			continue
-		}
-		r.finite++
-		r.sum += d
-		r.squares += float64(d * d)
-		r.aa += float64(u * u)
-		r.bb += float64(v * v)
-		r.ab += float64(u * v)
-	}
-}
-
-// Value returns the single element of a tensor with all its digits, as encoding/json can write it:
-// a bool, int64, uint64, float32, float64 or Complex, or a Float where it is not finite.
-func Value(t *tensor.Tensor) (any, error) {
-	if n, ok := t.Shape.Elements(); !ok || n != 1 {
-		return nil, fmt.Errorf("inspect: tensor %s of shape %v is not one element", quote.Name(t.Name), t.Shape)
-	}
-	switch d := t.DType; {
-	case d == tensor.Bool:
-		return first[bool](t)
-	case d == tensor.F64:
-		return finite[float64](t)
-	case d.IsFloat():
-		return finite[float32](t)
-	case d == tensor.C32 || d == tensor.C64 || d == tensor.C128:
-		v, err := tensor.Convert[complex128](t)
-		if err != nil {
-			return nil, err
-		}
-		return Complex{Float(real(v[0])), Float(imag(v[0]))}, nil
-	case isUnsigned(d):
-		return first[uint64](t)
-	}
-	return first[int64](t)
-}
-
-// A Complex is a complex number in JSON: the real and the imaginary part.
-type Complex [2]Float
-
-func first[T tensor.Element](t *tensor.Tensor) (any, error) {
-	v, err := tensor.Convert[T](t)
-	if err != nil {
-		return nil, err
-	}
-	return v[0], nil
-}
-
-func finite[T float32 | float64](t *tensor.Tensor) (any, error) {
-	v, err := tensor.Convert[T](t)
-	if err != nil {
-		return nil, err
-	}
-	if v := float64(v[0]); v-v != 0 {
-		return Float(v), nil
-	}
-	return v[0], nil
 }

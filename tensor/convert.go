@@ -315,13 +315,19 @@ func convertBlock(dst []byte, to DType, src []byte, from DType, n int) (bad int)
 			both[2*i] = v
 		}
 		encodeFloat64(dst, component(to), both[:2*n])
+	case to == F64 && from != F64:
+		out, _ := le.Cast[float64](dst)
+		decodeFloat64(out, src, from, true)
+	case to == F32 && fitsFloat32(from):
+		out, _ := le.Cast[float32](dst)
+		decodeFloat32(out, src, from)
 	case to.IsFloat() && to != F64 && fitsFloat32(from):
 		var block [blockLen]float32
 		decodeFloat32(block[:n], src, from)
 		encodeFloat32(dst, to, block[:n])
 	case to.IsFloat():
 		var block [blockLen]float64
-		decodeFloat64(block[:n], src, from, to == F64)
+		decodeFloat64(block[:n], src, from, false)
 		encodeFloat64(dst, to, block[:n])
 	case from == U64:
 		s, _ := le.Cast[uint64](src)

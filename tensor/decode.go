@@ -90,6 +90,14 @@ func decodeFloat64(dst []float64, src []byte, d DType, exact bool) {
 	case F64:
 		s, _ := le.Cast[float64](src)
 		copy(dst, s)
+	case F32:
+		cast[float64, float32](dst, src)
+	case BF16:
+		s, _ := le.Cast[uint16](src)
+		dst = dst[:len(s)]
+		for i, v := range s {
+			dst[i] = float64(math.Float32frombits(uint32(v) << 16))
+		}
 	case I32, QI32:
 		cast[float64, int32](dst, src)
 	case U32:

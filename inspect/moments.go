@@ -1,0 +1,322 @@
+package inspect
+
+import (
+	"math"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// moments are the sums over a piece, and over all of them.
+type moments struct {
+	zeros, nan, inf, finite int64
+	min, max                float64
+	mean, m2                float64 // m2: the sum of squared distances from the mean
+	minInt, maxInt          int64   // of int64 and uint64, which float64 does not hold
+	minUint, maxUint        uint64
+}
+
+func noMoments() moments {
+	return moments{min: math.Inf(1), max: math.Inf(-1), minInt: math.MaxInt64, maxInt: math.MinInt64,
+		minUint: math.MaxUint64}
+}
+
+// A passed is what a pass over a piece has found.
+type passed struct {
+	moments
+	codes  []uint32 // by coarse
+	bars   []int64
+	block  []float64
+	signed []int64
+	plain  []uint64
+}
+
+// inTwoPasses measures what needs no knowledge of other elements, then the histogram.
+func (m *measuring) inTwoPasses() (*Summary, error) {
+	all, count := noMoments(), int64(0)
+	codes := make([]int64, 1<<16)
+	err := m.eachBlock(func(first int64, p []byte, r *passed) error {
+		return m.measure(p, first, r)
+	}, func(r *passed) error {
+		all.join(&r.moments)
+		for i, c := range r.codes {
+			codes[i] += int64(c)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	count = all.finite + all.nan + all.inf
+	s := &Summary{Count: count, Zeros: all.zeros, NaN: all.nan, Inf: all.inf}
+	if all.finite == 0 {
+		return s, nil
+	}
+	h := newBars(all.min, all.max, m.o.Bins)
+	m2 := 0.0
+	err = m.eachBlock(func(_ int64, _ []byte, r *passed) error {
+		if h.scale != 1 {
+			r.m2 += h.squares(r.block, all.mean)
+		}
+		h.add(r.bars, r.block)
+		return nil
+	}, func(r *passed) error {
+		m2 += r.m2
+		for i, n := range r.bars {
+			h.counts[i] += n
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if h.scale == 1 {
+		m2 = all.m2
+	}
+	s.setMoments(all.mean, h.scale*math.Sqrt(m2/float64(all.finite)))
+	s.Histogram = &Histogram{Float(all.min), Float(all.max), h.counts}
+	switch m.d {
+	case tensor.I64:
+		s.Min, s.Max = all.minInt, all.maxInt
+	case tensor.U64:
+		s.Min, s.Max = all.minUint, all.maxUint
+	default:
+		s.Min, s.Max = m.number(all.min), m.number(all.max)
+	}
+	if len(m.o.Quantiles) > 0 {
+		var sorted []counted
+		for code, n := range codes {
+			if n > 0 {
+				sorted = append(sorted, counted{min(max(middle(uint16(code)), all.min), all.max), n})
+			}
+		}
+		s.Quantiles = quantiles(sorted, all.finite, m.o.Quantiles)
+	}
+	return s, nil
+}
+
+// eachBlock calls work with blocks of elements, from index first of the bytes p on, as
+// r.block, finite ones only, and use with the result of each piece, in order.
+func (m *measuring) eachBlock(work func(first int64, p []byte, r *passed) error, use func(r *passed) error) error {
+	return eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress, func(off int64, ps [][]byte, r *passed) error {
+		if r.block == nil {
+			r.block, r.bars = make([]float64, compareBlock), make([]int64, m.o.Bins)
+			if len(m.o.Quantiles) > 0 {
+				r.codes = make([]uint32, 1<<16)
+			}
+		}
+		clear(r.bars)
+		clear(r.codes)
+		r.moments = noMoments()
+		n := int64(m.elements(off, len(ps[0])))
+		x := m.tensor(ps[0], int(n))
+		for first := int64(0); first < n; first += compareBlock {
+			r.block = r.block[:min(compareBlock, n-first)]
+			if err := convertBlock(r.block, x, ps[0], first); err != nil {
+				return err
+			}
+			r.dropSpecial()
+			if err := work(first, ps[0], r); err != nil {
+				return err
+			}
+			r.block = r.block[:cap(r.block)]
+		}
+		return nil
+	}, use)
+}
+
+// dropSpecial counts what is not finite, and drops it from the block.
+func (r *passed) dropSpecial() {
+	var largest uint64
+	for _, v := range r.block {
+		largest = max(largest, math.Float64bits(v)&^(1<<63))
+	}
+	if largest < infinite {
+		return
+	}
+	finite := r.block[:0]
+	for _, v := range r.block {
+		switch {
+		case v-v == 0:
+			finite = append(finite, v)
+		case v != v:
+			r.nan++
+		default:
+			r.inf++
+		}
+	}
+	r.block = finite
+}
+
+// measure adds a block.
+func (m *measuring) measure(p []byte, first int64, r *passed) error {
+	switch n := min(compareBlock, int64(len(p))*8/int64(m.d.Bits())-first); m.d {
+	case tensor.I64:
+		r.signed = resize(r.signed, n)
+		if err := convertBlock(r.signed, m.tensor(p, 0), p, first); err != nil {
+			return err
+		}
+		for _, v := range r.signed {
+			r.minInt, r.maxInt = min(r.minInt, v), max(r.maxInt, v)
+		}
+	case tensor.U64:
+		r.plain = resize(r.plain, n)
+		if err := convertBlock(r.plain, m.tensor(p, 0), p, first); err != nil {
+			return err
+		}
+		for _, v := range r.plain {
+			r.minUint, r.maxUint = min(r.minUint, v), max(r.maxUint, v)
+		}
+	}
+	for _, v := range r.block {
+		if r.codes == nil {
+			break
+		}
+		r.codes[coarse(v)]++
+	}
+	one := momentsOf(r.block)
+	r.join(&one)
+	return nil
+}
+
+// momentsOf returns those of finite values. Sums have two halves, so that one addition
+// need not wait for another.
+func momentsOf(x []float64) moments {
+	r := noMoments()
+	if len(x) == 0 {
+		return r
+	}
+	lo, hi, even, odd := x[0], x[0], 0.0, 0.0
+	for i, v := range x {
+		r.zeros += int64((math.Float64bits(v)&^(1<<63) - 1) >> 63)
+		if v < lo {
+			lo = v
+		}
+		if v > hi {
+			hi = v
+		}
+		if i&1 == 0 {
+			even += v
+		} else {
+			odd += v
+		}
+	}
+	r.finite, r.min, r.max = int64(len(x)), lo, hi
+	n := float64(len(x))
+	if r.mean = (even + odd) / n; r.mean-r.mean != 0 { // the sum left the range
+		r.mean = 0
+		for _, v := range x {
+			r.mean += v / n
+		}
+	}
+	even, odd = 0, 0
+	for i, v := range x {
+		d := v - r.mean
+		if i&1 == 0 {
+			even += float64(d * d)
+		} else {
+			odd += float64(d * d)
+		}
+	}
+	r.m2 = even + odd
+	return r
+}
+
+// join adds what was measured of later elements.
+func (a *moments) join(r *moments) {
+	a.zeros += r.zeros
+	a.nan += r.nan
+	a.inf += r.inf
+	a.min, a.max = min(a.min, r.min), max(a.max, r.max)
+	a.minInt, a.maxInt = min(a.minInt, r.minInt), max(a.maxInt, r.maxInt)
+	a.minUint, a.maxUint = min(a.minUint, r.minUint), max(a.maxUint, r.maxUint)
+	if r.finite == 0 {
+		return
+	}
+	// The mean of both sets, by weight, keeps more digits than one long sum.
+	away, before := r.mean-a.mean, float64(a.finite)
+	a.finite += r.finite
+	w := float64(r.finite) / float64(a.finite)
+	a.mean = float64(a.mean*(1-w)) + float64(r.mean*w)
+	a.m2 += r.m2 + float64(float64(away*away)*float64(before*w))
+}
+
+// bars are those of a histogram, between edges.
+type bars struct {
+	scale       float64 // of the values: squares and differences near the end of the range leave it
+	lo, perUnit float64
+	edges       []float64
+	counts      []int64
+}
+
+func newBars(lo, hi float64, bins int) *bars {
+	b := &bars{scale: 1, counts: make([]int64, bins), edges: make([]float64, bins+1)}
+	if a := max(math.Abs(lo), math.Abs(hi)); a > 1e150 {
+		b.scale = a
+	}
+	lo, hi = lo/b.scale, hi/b.scale
+	step := (hi - lo) / float64(bins)
+	b.lo = lo
+	if hi > lo {
+		b.perUnit = float64(bins) / (hi - lo)
+	}
+	for i := range b.edges {
+		b.edges[i] = lo + float64(float64(i)*step)
+	}
+	b.edges[bins] = math.Inf(1)
+	if !(hi > lo) {
+		b.edges[1] = math.Inf(1)
+	}
+	return b
+}
+
+// add counts the values of a block.
+func (b *bars) add(counts []int64, x []float64) {
+	if b.scale != 1 {
+		for i := range x {
+			x[i] /= b.scale
+		}
+	}
+	for _, v := range x {
+		counts[b.index(v)]++
+	}
+}
+
+// index returns the bar of a scaled value. The product is rounded; what counts are the
+// edges.
+func (b *bars) index(v float64) int {
+	at := min(int((v-b.lo)*b.perUnit), len(b.counts)-1)
+	if v < b.edges[at] {
+		at--
+	} else if v >= b.edges[at+1] {
+		at++
+	}
+	return at
+}
+
+// squares sums up the distances from the mean, in units of the scale.
+func (b *bars) squares(x []float64, mean float64) (sum float64) {
+	for _, v := range x {
+		d := v/b.scale - mean/b.scale
+		sum += float64(d * d)
+	}
+	return sum
+}
+
+// coarse is the code of v among 65,536 that are in the order of the values: the upper half of its
+// float32.
+func coarse(v float64) uint16 {
+	b := math.Float32bits(float32(v)) >> 16
+	if b&0x8000 != 0 {
+		return ^uint16(b)
+	}
+	return uint16(b) | 0x8000
+}
+
+// middle is the value in the middle of those with that code.
+func middle(code uint16) float64 {
+	b := uint32(code &^ 0x8000)
+	if code&0x8000 == 0 {
+		b = uint32(^code)
+	}
+	return float64(math.Float32frombits(b<<16 | 0x8000))
+}
