@@ -60,7 +60,7 @@ var edges = map[string][]string{
 	"internal/zipfile":    and(base, "tensor", "internal/source"),
 	"tensor":              base,
 	"remote":              {"tensor"},
-	"inspect":             {"tensor", "internal/parallel", "internal/quote"},
+	"inspect":             {".", "tensor", "internal/parallel", "internal/quote", "sparse", "pte", "rten", "ztensor", "bridge/safetensors"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
 	"schema":       {},
@@ -85,7 +85,7 @@ var edges = map[string][]string{
 
 	".":                  and(floor, formats...),
 	"convert":            and(and(floor, formats...), ".", "sparse"),
-	"cmd/tensorfile/...": and(and(and(floor, formats...), ".", "sparse", "convert", "remote"), cobra, cobradoc, progressbar, term),
+	"cmd/tensorfile/...": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect", "remote"), cobra, cobradoc, progressbar, term),
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},

@@ -54,7 +54,7 @@ func (m *measuring) byCodes() (*Summary, error) {
 	if m.d == tensor.Bool {
 		for c, n := range all[2:] {
 			if n > 0 {
-				return nil, fmt.Errorf("%w: %d is not a value of bool", tensor.ErrMalformed, c+2)
+				return nil, fmt.Errorf("%w: an element is the bool 0x%02x", tensor.ErrMalformed, c+2)
 			}
 		}
 	}

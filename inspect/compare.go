@@ -116,7 +116,7 @@ type compared struct {
 	sum, squares         float64 // of differences
 	aa, bb, ab           float64
 	x, y                 []float64
-	xi, yi               []int64
+	xi, yi               []uint64
 }
 
 func (c *comparing) run() (*Comparison, error) {
@@ -201,21 +201,25 @@ func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
 			return c.piece(c.part(c.a, ps[0], k), c.part(c.b, ps[1], k), ps, r)
 		}, use)
 	}
-	// Of different widths: both as the widest dtype of their kind.
+	// Of different widths: both as the widest dtype of their kind, of which uint64 is one.
 	to := tensor.F64
 	switch a, b := c.a.DType, c.b.DType; {
 	case a.IsComplex():
 		to = tensor.C128
-	case a.IsInt() && b.IsInt() && a != tensor.U64 && b != tensor.U64:
+	case a.IsInt() && b.IsInt():
 		to = tensor.I64
-	case a.IsInt() && b.IsInt() && isUnsigned(a) && isUnsigned(b):
-		to = tensor.U64
 	}
-	x, err := tensor.As(c.a, to)
+	convert := func(t *tensor.Tensor) (*tensor.Tensor, error) {
+		if to == tensor.I64 && t.DType == tensor.U64 {
+			return t, nil
+		}
+		return tensor.As(t, to)
+	}
+	x, err := convert(c.a)
 	if err != nil {
 		return err
 	}
-	y, err := tensor.As(c.b, to)
+	y, err := convert(c.b)
 	if err != nil {
 		return err
 	}
@@ -234,16 +238,14 @@ func (c *comparing) piece(a, b *tensor.Tensor, raw [][]byte, r *compared) error 
 	x, y, xi, yi := r.x, r.y, r.xi, r.yi
 	*r = compared{of: n, first: -1, largest: math.NaN(), x: x, y: y, xi: xi, yi: yi}
 	sameBits := a.DType == b.DType && bytes.Equal(raw[0], raw[1])
-	if sameBits && !c.o.Figures && a.DType != tensor.Bool {
+	if sameBits && !c.o.Figures {
 		return nil
 	}
 	switch {
 	case a.DType.IsComplex():
 		return c.complexPiece(a, b, r)
-	case !a.DType.IsFloat() && !b.DType.IsFloat() && (a.DType == tensor.I64 || b.DType == tensor.I64) && a.DType != tensor.U64 && b.DType != tensor.U64:
+	case is64(a.DType) && is64(b.DType):
 		return c.integerPiece(a, b, r)
-	case a.DType == tensor.U64 || b.DType == tensor.U64:
-		return c.unsignedPiece(a, b, r)
 	}
 	return c.realPiece(a, b, raw, r)
 }
@@ -261,51 +263,43 @@ func (r *compared) differ(i int64) {
 	}
 }
 
-// integerPiece compares integers that int64 holds and float64 might not.
-func (c *comparing) integerPiece(a, b *tensor.Tensor, r *compared) error {
-	r.xi, r.yi = resize(r.xi, r.of), resize(r.yi, r.of)
-	if err := tensor.ConvertInto(r.xi, a); err != nil {
+func is64(d tensor.DType) bool { return d == tensor.I64 || d == tensor.U64 }
+
+// integerPiece compares integers that float64 does not hold, signed with unsigned too.
+func (c *comparing) integerPiece(a, b *tensor.Tensor, r *compared) (err error) {
+	if r.xi, err = magnitudes(r.xi, a); err != nil {
 		return err
 	}
-	if err := tensor.ConvertInto(r.yi, b); err != nil {
+	if r.yi, err = magnitudes(r.yi, b); err != nil {
 		return err
 	}
 	for i, u := range r.xi {
 		v := r.yi[i]
-		away := float64(uint64(u) - uint64(v))
-		if u < v {
-			away = float64(uint64(v) - uint64(u))
+		signU, signV := a.DType == tensor.I64 && int64(u) < 0, b.DType == tensor.I64 && int64(v) < 0
+		away := float64(max(u, v) - min(u, v))
+		if signU != signV {
+			if signU {
+				u = -u
+			} else {
+				v = -v
+			}
+			away = float64(u) + float64(v)
+		}
+		if signV {
+			v = -v
 		}
 		c.distance(r, i, away, float64(v))
 	}
 	return c.integerFigures(a, b, r)
 }
 
-// unsignedPiece compares integers of which some are beyond int64.
-func (c *comparing) unsignedPiece(a, b *tensor.Tensor, r *compared) error {
-	if a.DType != tensor.U64 || b.DType != tensor.U64 {
-		r.x, r.y = resize(r.x, r.of), resize(r.y, r.of)
-		if err := tensor.ConvertInto(r.x, a); err != nil {
-			return err
-		}
-		if err := tensor.ConvertInto(r.y, b); err != nil {
-			return err
-		}
-		r.floats(r.x, r.y, 0, c.o)
-		return nil
-	}
-	x, err := tensor.Convert[uint64](a)
-	if err != nil {
-		return err
-	}
-	y, err := tensor.Convert[uint64](b)
-	if err != nil {
-		return err
-	}
-	for i, u := range x {
-		c.distance(r, i, float64(max(u, y[i])-min(u, y[i])), float64(y[i]))
-	}
-	return c.integerFigures(a, b, r)
+// magnitudes returns the bits of 64-bit integers.
+func magnitudes(dst []uint64, t *tensor.Tensor) ([]uint64, error) {
+	n, _ := t.Shape.Elements()
+	dst = resize(dst, n)
+	plain := *t
+	plain.DType = tensor.U64
+	return dst, tensor.ConvertInto(dst, &plain)
 }
 
 func (c *comparing) integerFigures(a, b *tensor.Tensor, r *compared) error {

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -10,7 +11,7 @@ import (
 // a bool, int64, uint64, float32, float64 or Complex, or a Float where it is not finite.
 func Value(t *tensor.Tensor) (any, error) {
 	if n, ok := t.Shape.Elements(); !ok || n != 1 {
-		return nil, fmt.Errorf("inspect: tensor %s of shape %v is not one element", tensor.Quote(t.Name), t.Shape)
+		return nil, fmt.Errorf("inspect: tensor %s of shape %v is not one element", quote.Name(t.Name), t.Shape)
 	}
 	switch d := t.DType; {
 	case d == tensor.Bool:

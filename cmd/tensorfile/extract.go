@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -112,7 +113,7 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 			for i := range t.Parts {
 				po := append(append(appendName(nil, r.name), r.ids...), field{"role", t.Parts[i].Role})
 				var file, note string
-				p, err := partTensor(a.ctx, t, &t.Parts[i])
+				p, err := inspect.Part(a.ctx, t, &t.Parts[i])
 				if err == nil {
 					file, note, err = x.tensor(a, p, t.Name+"."+t.Parts[i].Role)
 				}
@@ -165,8 +166,7 @@ func (x *extraction) tensor(a *app, t *tensor.Tensor, name string) (file, note s
 	if err := t.Check(); err != nil {
 		return "", "", err
 	}
-	c := &chosen{name: t.Name, t: t, region: whole(t.Shape)}
-	file, err = x.create(name, ".npy", func(w io.Writer) error { return c.writeNPY(a.ctx, w) })
+	file, err = x.create(name, ".npy", func(w io.Writer) error { return writeNPY(a.ctx, w, t) })
 	return file, note, err
 }
 

@@ -1,180 +1,200 @@
 package main
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func hashCommand(a *app) *cobra.Command {
 	var l lister
+	var whole, content bool
 	cmd := &cobra.Command{
 		Use:   "hash FILE...",
-		Short: "Print the SHA-256 of every tensor's decoded bytes",
-		Args:  cobra.MinimumNArgs(1),
+		Short: "Print the SHA-256 of every tensor's decoded bytes, of the file, or of its content",
+		Long: `Print the SHA-256 of every tensor's decoded bytes, in storage order. --file prints that of
+the file; --content one id of names, dtypes, shapes and values, which is the same for every
+format, order and set of shards.`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := l.check(); err != nil {
 				return err
 			}
+			if whole && content {
+				return fmt.Errorf("--file and --content exclude each other")
+			}
 			return a.each(args, func(in *input) (jsonValue, error) {
+				switch {
+				case whole:
+					return a.hashOne(in, false, func(p inspect.Progress) (inspect.Sum, error) {
+						return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)
+					})
+				case content:
+					return a.hashOne(in, true, func(p inspect.Progress) (inspect.Sum, error) {
+						return inspect.Content(a.ctx, a.resolved(in), p)
+					})
+				}
 				return a.hash(in, &l)
 			})
 		},
 	}
-	cmd.Flags().StringArrayVar(&l.filter, "filter", nil, "only names that match `GLOB`")
+	f := cmd.Flags()
+	f.StringArrayVar(&l.filter, "filter", nil, "only names that match `GLOB`")
+	f.BoolVar(&whole, "file", false, "the SHA-256 of the file")
+	f.BoolVar(&content, "content", false, "one id of names, dtypes, shapes and values")
 	return cmd
 }
 
-// A sum is the digest of one payload, or why there is none.
-type sum struct {
-	role string // of a part
-	hex  string
-	err  error
+// A fileHash is hash --json with --file or --content.
+type fileHash struct {
+	File    string       `json:"file"`
+	SHA256  *inspect.Sum `json:"sha256,omitempty"`
+	Content *inspect.Sum `json:"content,omitempty"`
 }
 
-// sums digests a tensor: its data where it is dense, and every part that it has.
-func sums(ctx context.Context, t *tensor.Tensor, bar *bar) []sum {
-	var all []sum
-	if err := checkData(t); err != nil {
-		return []sum{{err: err}}
+// hashOne prints one hash of a file.
+func (a *app) hashOne(in *input, content bool, sum func(inspect.Progress) (inspect.Sum, error)) (jsonValue, error) {
+	bar := a.bar(in.name, in.Size())
+	defer bar.done()
+	s, err := sum(bar.add)
+	if err != nil {
+		return nil, err
 	}
-	if t.Dense() {
-		all = append(all, digest(ctx, "", t.Data, bar))
+	bar.done()
+	if !a.json {
+		fmt.Fprintf(a.out, "%s  %s\n", s, display(in.name))
+		return nil, nil
 	}
-	for i := range t.Parts {
-		all = append(all, digest(ctx, t.Parts[i].Role, t.Parts[i].Data, bar))
+	doc := fileHash{File: in.name, SHA256: &s}
+	if content {
+		doc = fileHash{File: in.name, Content: &s}
+	}
+	return func(w *jsonWriter) { w.document(doc) }, nil
+}
+
+// resolved lists the tensors of a file, external ones from where --external says.
+func (a *app) resolved(in *input) (all []*tensor.Tensor) {
+	for t := range in.Tensors() {
+		all = append(all, a.resolve(t))
 	}
 	return all
 }
 
-// checkData returns an error for a tensor whose bytes do not fit its description, or
-// are not there.
-func checkData(t *tensor.Tensor) error {
-	if n, ok := t.Shape.Elements(); t.Dense() && ok && n > 0 && t.Data.Size() == 0 {
-		return fmt.Errorf("%w: %v without data", tensor.ErrMalformed, t.Shape)
-	}
-	return t.Check()
+// A fileSource is the bytes of the file itself.
+type fileSource struct{ in *input }
+
+func (f fileSource) Size() int64                             { return f.in.Size() }
+func (f fileSource) Bytes() ([]byte, bool)                   { return nil, false }
+func (f fileSource) ReadAt(p []byte, off int64) (int, error) { return f.in.readAt(p, off) }
+
+// A hashRow is an element of tensors or blobs in hash --json, and of their parts.
+type hashRow struct {
+	*rowName
+	Role     string       `json:"role,omitempty"`
+	SHA256   *inspect.Sum `json:"sha256,omitempty"`
+	Error    string       `json:"error,omitempty"`
+	Parts    []hashRow    `json:"parts,omitempty"`
+	External bool         `json:"external,omitempty"`
 }
 
-func digest(ctx context.Context, role string, b tensor.Blob, bar *bar) sum {
-	h := sha256.New()
-	if err := stream(ctx, b, bar, func(p []byte) { h.Write(p) }); err != nil {
-		return sum{role: role, err: err}
-	}
-	return sum{role: role, hex: hex.EncodeToString(h.Sum(nil))}
-}
-
-func (s sum) set(o *object) {
-	if s.err != nil {
-		o.set("error", describe(s.err))
-		return
-	}
-	o.set("sha256", s.hex)
+// A hashDocument is hash --json.
+type hashDocument struct {
+	File    string    `json:"file"`
+	Tensors []hashRow `json:"tensors"`
+	Blobs   []hashRow `json:"blobs"`
 }
 
 func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 	if err := a.checkDecodedTotal(in, l); err != nil {
 		return nil, err
 	}
-	type job struct {
-		row  row // of a tensor
-		name string
-		blob *tensor.Blob
-	}
-	jobs := func(yield func(job) bool) {
-		for r := range in.eachRow() {
-			if l.wants(r.name) && !yield(job{row: *r}) {
-				return
-			}
+	doc := hashDocument{File: in.name, Tensors: []hashRow{}, Blobs: []hashRow{}}
+	var rows []row
+	var ts []*tensor.Tensor
+	for r := range in.eachRow() {
+		if !l.wants(r.name) {
+			continue
 		}
-		for name, b := range in.Blobs() {
-			if l.wants(name) && !yield(job{name: name, blob: &b}) {
-				return
-			}
+		rows = append(rows, *r)
+		if t := a.resolve(r.tensor); !r.empty && !t.External {
+			ts = append(ts, t)
 		}
 	}
-	var tensorObjects, blobObjects lines
-	show := func(label string, s sum) {
-		if s.err != nil {
-			if isInterrupt(s.err) {
-				a.status = worse(a.status, statusInterrupted)
-				return
-			}
-			a.fail(in.name, fmt.Errorf("%s: %w", label, s.err))
-			return
-		}
-		if !a.json {
-			fmt.Fprintf(a.out, "%s  %s\n", s.hex, label)
+	var blobs []string
+	for name, b := range in.Blobs() {
+		if l.wants(name) {
+			blobs = append(blobs, name)
+			ts = append(ts, &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{max(b.Size(), 0)}, Data: b})
 		}
 	}
 	bar := a.bar(in.name, in.payload())
 	defer bar.done()
-	inOrder(a.ctx, jobs, func(j job) []sum {
-		if j.blob != nil {
-			return []sum{digest(a.ctx, "", *j.blob, bar)}
-		}
-		t := a.resolve(j.row.tensor)
-		if t.External || j.row.empty {
-			return nil
-		}
-		return sums(a.ctx, t, bar)
-	}, func(j job, all []sum) {
-		if j.blob != nil {
-			show(escape(j.name), all[0])
-			o := appendName(nil, j.name)
-			all[0].set(&o)
-			if a.json {
-				blobObjects.add(o)
-			}
-			return
-		}
-		r := &j.row
-		o := append(appendName(nil, r.name), r.ids...)
-		var parts []object
-		for _, s := range all {
-			if s.role == "" {
-				show(r.label(), s)
-				s.set(&o)
-				continue
-			}
-			show(r.label()+":"+escape(s.role), s)
-			p := object{{"role", s.role}}
-			s.set(&p)
-			parts = append(parts, p)
-		}
-		if parts != nil {
-			o.set("parts", parts)
-		}
-		if all == nil && r.empty {
-			if !a.json {
-				fmt.Fprintf(a.out, "%-64s  %s\n", "(state without an initial value)", r.label())
-			}
-		} else if all == nil {
-			o.set("external", true)
-			if !a.json {
-				fmt.Fprintf(a.out, "%-64s  %s\n", "(kept in another file: --external FILE)", r.label())
+	next, stop := iter.Pull2(inspect.HashEach(a.ctx, func(yield func(*tensor.Tensor) bool) {
+		for _, t := range ts {
+			if !yield(t) {
+				return
 			}
 		}
-		if a.json {
-			tensorObjects.add(o)
+	}, bar.add))
+	defer stop()
+	for i := range rows {
+		r, t := &rows[i], a.resolve(rows[i].tensor)
+		line := hashRow{rowName: r.rowName()}
+		switch {
+		case r.empty:
+			a.hashLine("(state without an initial value)", r.label())
+		case t.External:
+			line.External = true
+			a.hashLine("(in another file: --external FILE)", r.label())
+		default:
+			list, err, _ := next()
+			if err != nil {
+				return nil, err
+			}
+			for _, h := range list {
+				if h.Role == "" {
+					a.setHash(in, &line, r.label(), h)
+					continue
+				}
+				part := hashRow{Role: h.Role}
+				a.setHash(in, &part, r.label()+":"+escape(h.Role), h)
+				line.Parts = append(line.Parts, part)
+			}
 		}
-	})
-	if a.ctx.Err() != nil {
-		return nil, a.ctx.Err()
+		doc.Tensors = append(doc.Tensors, line)
 	}
-	return func(w *jsonWriter) {
-		w.open('{')
-		w.field("file", in.name)
-		w.field("tensors", tensorObjects)
-		w.field("blobs", blobObjects)
-		w.close('}')
-	}, nil
+	for _, name := range blobs {
+		list, err, _ := next()
+		if err != nil {
+			return nil, err
+		}
+		line := hashRow{rowName: &rowName{nameField: nameOf(name)}}
+		a.setHash(in, &line, escape(name), list[0])
+		doc.Blobs = append(doc.Blobs, line)
+	}
+	return func(w *jsonWriter) { w.document(doc) }, nil
+}
+
+func (a *app) hashLine(sum, label string) {
+	if !a.json {
+		fmt.Fprintf(a.out, "%-64s  %s\n", sum, label)
+	}
+}
+
+// setHash notes a hash, or why there is none.
+func (a *app) setHash(in *input, line *hashRow, label string, h inspect.PayloadHash) {
+	if h.Err != nil {
+		line.Error = describe(h.Err)
+		a.fail(in.name, fmt.Errorf("%s: %w", label, h.Err))
+		return
+	}
+	line.SHA256 = &h.Sum
+	a.hashLine(h.Sum.String(), label)
 }
 
 // resolve gives the tensor that a program keeps elsewhere, where --external
@@ -201,4 +221,4 @@ func (a *app) findExternal(name string) *tensor.Tensor {
 }
 
 // errExternal is the error of reading what is kept elsewhere.
-var errExternal = advise("--external FILE", fmt.Errorf("%w: kept in another file, name it with --external", errors.ErrUnsupported))
+var errExternal = advise("--external FILE", fmt.Errorf("%w: the elements are in another file", errors.ErrUnsupported))

@@ -106,12 +106,16 @@ func (a *app) report(in *input, verify bool) ([]byte, error) {
 
 	graph := ""
 	const most = 2000 // nodes: more is no picture
-	if in.view.graph != nil {
-		if g, err := in.graph("", most); err == nil {
-			graph = "<h2>Program</h2>\n<div class=\"scroll\">" + string(g.svg()) + "</div>"
-		} else {
-			graph = "<h2>Program</h2>\n<p>" + html.EscapeString(err.Error()) + "</p>"
-		}
+	g, err := in.graph("", most)
+	var picture []byte
+	if err == nil {
+		picture, err = g.SVG()
+	}
+	switch {
+	case err == nil:
+		graph = "<h2>Program</h2>\n<div class=\"scroll\">" + string(picture) + "</div>"
+	case !errors.Is(err, errors.ErrUnsupported):
+		graph = "<h2>Program</h2>\n<p>" + html.EscapeString(err.Error()) + "</p>"
 	}
 	hash := sha256.Sum256([]byte(reportScript))
 	title := in.name

@@ -305,3 +305,28 @@ func (r *row) label() string {
 	}
 	return s + " (" + inline(r.ids) + ")"
 }
+
+// A rowName identifies a tensor in JSON.
+type rowName struct {
+	nameField
+	Method *string `json:"method,omitempty"`
+	Value  *int    `json:"value,omitempty"`
+}
+
+func (r *row) rowName() *rowName {
+	n := &rowName{nameField: nameOf(r.name)}
+	if len(r.ids) == 2 {
+		method, value := r.ids[0].value.(string), r.ids[1].value.(int)
+		n.Method, n.Value = &method, &value
+	}
+	return n
+}
+
+// shapeOf is the shape for JSON, never null.
+func shapeOf(t *tensor.Tensor) *tensor.Shape {
+	s := t.Shape
+	if s == nil {
+		s = tensor.Shape{}
+	}
+	return &s
+}

@@ -2,23 +2,28 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"math"
-	"math/cmplx"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
+// A measurement is what the flags of stats say.
+type measurement struct {
+	opts  inspect.StatsOptions
+	sort  string
+	asked bool // tensors are named
+}
+
 func statsCommand(a *app) *cobra.Command {
-	bins := 10
+	m := measurement{opts: inspect.StatsOptions{Bins: 10}}
 	cmd := &cobra.Command{
 		Use:   "stats FILE [NAME...]",
 		Short: "Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram of tensors",
@@ -28,9 +33,18 @@ values. The standard deviation is that of the population. What has no values, su
 blocks of a quantised tensor, is an error only where it is named.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if bins < 1 || bins > 10_000 {
-				return fmt.Errorf("--bins: %d is not from 1 to 10000", bins)
+			if m.opts.Bins < 1 || m.opts.Bins > 10_000 {
+				return fmt.Errorf("--bins: %d is not from 1 to 10000", m.opts.Bins)
 			}
+			for _, q := range m.opts.Quantiles {
+				if !(q >= 0 && q <= 1) {
+					return fmt.Errorf("--quantiles: %v is not from 0 to 1", q)
+				}
+			}
+			if key := strings.TrimPrefix(m.sort, "-"); key != "" && statsKeys[key] == nil {
+				return unknownWord("--sort", "key", key, sortedKeys(statsKeys))
+			}
+			m.asked = len(args) > 1
 			var wrongNames error
 			err := a.each(args[:1], func(in *input) (jsonValue, error) {
 				rows, err := chooseRows(in, args[1:])
@@ -38,7 +52,7 @@ blocks of a quantised tensor, is an error only where it is named.`,
 					wrongNames = a.refuse(in.name, err)
 					return nil, nil
 				}
-				return a.stats(in, rows, bins, len(args) > 1)
+				return a.stats(in, rows, &m)
 			})
 			if wrongNames != nil {
 				return wrongNames
@@ -46,7 +60,10 @@ blocks of a quantised tensor, is an error only where it is named.`,
 			return err
 		},
 	}
-	cmd.Flags().IntVar(&bins, "bins", bins, "`NUMBER` of bars of the histogram")
+	f := cmd.Flags()
+	f.IntVar(&m.opts.Bins, "bins", m.opts.Bins, "`NUMBER` of bars of the histogram")
+	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil, "also these `SHARES` of the elements, such as 0.01,0.5,0.99")
+	f.StringVar(&m.sort, "sort", "", "order by `KEY`: "+strings.Join(sortedKeys(statsKeys), ", ")+"; -KEY for the reverse")
 	return cmd
 }
 
@@ -85,311 +102,165 @@ func chooseRows(in *input, names []string) (iter.Seq[row], error) {
 	return slices.Values(out), nil
 }
 
-// statistics are those of the elements of one blob. Sums are over finite values.
-type statistics struct {
-	count, zeros, nan, inf int64
-	finite                 int64
-	min, max               float64
-	mean                   float64
-	m2, scale              float64 // m2: sum of squared distances from the mean, in units of scale
-	histogram              []int64
+// A statsRow is an element of tensors in stats --json, and of their parts.
+type statsRow struct {
+	*rowName
+	Role   string        `json:"role,omitempty"`
+	DType  string        `json:"dtype,omitempty"`
+	Shape  *tensor.Shape `json:"shape,omitempty"`
+	Scheme string        `json:"scheme,omitempty"`
+	*inspect.Summary
+	Parts []statsRow `json:"parts,omitempty"`
+	Error string     `json:"error,omitempty"`
 
-	minInt, maxInt   int64 // for integers, whose last digits a float64 may not have
-	minUint, maxUint uint64
+	label    string
+	noValues bool
 }
 
-// measure reads a blob once for what needs no knowledge of the others, and once
-// more for what does: the distances from the mean, and the histogram.
-func measure(ctx context.Context, d tensor.DType, b tensor.Blob, n int64, bins int, bar *bar) (*statistics, error) {
-	e, err := elementOf(d)
-	if err != nil {
-		return nil, err
-	}
-	s := &statistics{minInt: math.MaxInt64, maxInt: math.MinInt64, minUint: math.MaxUint64, min: math.Inf(1), max: math.Inf(-1)}
-	pass := func(f func(p []byte, k int)) error {
-		left := n
-		return stream(ctx, b, bar, func(p []byte) {
-			k := int(min(int64(len(p))*8/int64(e.bits), left))
-			left -= int64(k)
-			f(p, k)
-		})
-	}
-	if err := pass(func(p []byte, k int) { s.first(&e, p, k) }); err != nil {
-		return nil, err
-	}
-	if e.boolean && s.maxUint > 1 {
-		return nil, errBool(byte(s.maxUint))
-	}
-	if e.complex != nil || s.finite == 0 {
-		return s, nil
-	}
-	s.histogram = make([]int64, bins)
-	// Squares and differences of values near the end of the range leave it.
-	if m := max(math.Abs(s.min), math.Abs(s.max)); m > 1e150 {
-		s.scale = m
-	} else {
-		s.scale = 1
-	}
-	return s, pass(func(p []byte, k int) { s.second(&e, p, k) })
+// A statsDocument is stats --json.
+type statsDocument struct {
+	File    string     `json:"file"`
+	Tensors []statsRow `json:"tensors"`
 }
 
-// first counts, and finds min, max and mean.
-func (s *statistics) first(e *element, p []byte, k int) {
-	s.count += int64(k)
-	if e.complex != nil {
-		for i := range k {
-			switch c := e.complex(p, i); {
-			case c == 0:
-				s.zeros++
-			case cmplx.IsNaN(c):
-				s.nan++
-			case cmplx.IsInf(c):
-				s.inf++
-			}
-		}
-		return
-	}
-	var n int64
-	var sum float64
-	for i := range k {
-		v := e.value(p, i)
-		switch {
-		case v == 0:
-			s.zeros++
-		case math.IsNaN(v):
-			s.nan++
-			continue
-		case math.IsInf(v, 0):
-			s.inf++
-			continue
-		}
-		n++
-		sum += v
-		s.min, s.max = min(s.min, v), max(s.max, v)
-	}
-	if e.integer != nil {
-		for i := range k {
-			v := e.integer(p, i)
-			s.minInt, s.maxInt = min(s.minInt, v), max(s.maxInt, v)
-		}
-	}
-	if e.unsigned != nil {
-		for i := range k {
-			v := e.unsigned(p, i)
-			s.minUint, s.maxUint = min(s.minUint, v), max(s.maxUint, v)
-		}
-	}
-	if n == 0 {
-		return
-	}
-	mean := sum / float64(n)
-	if math.IsInf(mean, 0) { // the sum left the range: take it in smaller steps
-		mean = 0
-		for i := range k {
-			if v := e.value(p, i); !math.IsNaN(v) && !math.IsInf(v, 0) {
-				mean += v / float64(n)
-			}
-		}
-	}
-	// The mean of both sets, by weight, keeps more digits than one long sum.
-	s.finite += n
-	w := float64(n) / float64(s.finite)
-	s.mean = s.mean*(1-w) + mean*w
-}
-
-// second sums up the distances from the mean, and fills the histogram, whose
-// bars are half open but for the last, as NumPy's are.
-func (s *statistics) second(e *element, p []byte, k int) {
-	bins := len(s.histogram)
-	lo, hi, mean := s.min/s.scale, s.max/s.scale, s.mean/s.scale
-	step := (hi - lo) / float64(bins)
-	for i := range k {
-		v := e.value(p, i)
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			continue
-		}
-		v /= s.scale
-		s.m2 += (v - mean) * (v - mean)
-		at := 0
-		if hi > lo {
-			at = min(int((v-lo)/(hi-lo)*float64(bins)), bins-1)
-			// The product is rounded; what counts are the edges.
-			if v < lo+float64(at)*step {
-				at--
-			} else if at < bins-1 && v >= lo+float64(at+1)*step {
-				at++
-			}
-		}
-		s.histogram[max(at, 0)]++
-	}
-}
-
-func (s *statistics) std() float64 { return s.scale * math.Sqrt(s.m2/float64(s.finite)) }
-
-// limits are min and max with all their digits.
-func (s *statistics) limits(d tensor.DType) (lo, hi any) {
-	switch {
-	case s.finite == 0:
-		return nil, nil
-	case s.minInt <= s.maxInt:
-		return s.minInt, s.maxInt
-	case d == tensor.Bool:
-		return s.minUint == 1, s.maxUint == 1
-	case s.minUint <= s.maxUint:
-		return s.minUint, s.maxUint
-	case d.Bits() < 64:
-		return float32(s.min), float32(s.max)
-	}
-	return s.min, s.max
-}
-
-// set writes the statistics into an object: null where there are no finite
-// values to speak of.
-func (s *statistics) set(o *object, d tensor.DType) {
-	o.set("count", s.count)
-	lo, hi := s.limits(d)
-	o.set("min", lo)
-	o.set("max", hi)
-	if s.finite > 0 {
-		o.set("mean", s.mean)
-		o.set("std", s.std())
-	} else {
-		o.set("mean", nil)
-		o.set("std", nil)
-	}
-	o.set("zeros", s.zeros)
-	o.set("nan", s.nan)
-	o.set("inf", s.inf)
-	if s.histogram != nil {
-		o.set("histogram", object{{"min", s.min}, {"max", s.max}, {"counts", s.histogram}})
-	}
-}
-
-// A measured is the statistics of a tensor's data or of one of its parts.
-type measured struct {
-	role  string
-	dtype tensor.DType
-	stats *statistics
-	err   error
-}
-
-func measureTensor(ctx context.Context, t *tensor.Tensor, bins int, bar *bar) []measured {
-	if t.External {
-		return []measured{{err: errExternal}}
-	}
-	if t.Dense() {
-		n, _ := t.Shape.Elements()
-		err := t.Check()
-		if !t.DType.Known() {
-			_, err = elementOf(t.DType)
-		}
-		m := measured{dtype: t.DType, err: err}
-		if err == nil {
-			m.stats, m.err = measure(ctx, t.DType, t.Data, n, bins, bar)
-		}
-		return []measured{m}
-	}
-	var all []measured
-	for i := range t.Parts {
-		p := &t.Parts[i]
-		m := measured{role: p.Role, dtype: partType(t, p)}
-		m.stats, m.err = measure(ctx, m.dtype, p.Data, math.MaxInt64, bins, bar)
-		all = append(all, m)
-	}
-	return all
+// statsKeys are what rows of stats can be ordered by. Rows without figures come first.
+var statsKeys = map[string]func(*inspect.Summary) any{
+	"count": func(s *inspect.Summary) any { return s.Count },
+	"min":   func(s *inspect.Summary) any { return s.Min },
+	"max":   func(s *inspect.Summary) any { return s.Max },
+	"mean":  func(s *inspect.Summary) any { return s.Mean },
+	"std":   func(s *inspect.Summary) any { return s.Std },
+	"zeros": func(s *inspect.Summary) any { return s.Zeros },
+	"nan":   func(s *inspect.Summary) any { return s.NaN },
+	"inf":   func(s *inspect.Summary) any { return s.Inf },
 }
 
 // stats measures the rows. One that has no values here, such as a quantised block,
 // is an error only where somebody asked for it by name.
-func (a *app) stats(in *input, rows iter.Seq[row], bins int, asked bool) (jsonValue, error) {
-	tab := newTable("NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF", "HISTOGRAM")
-	var list lines
-	if !asked {
+func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (jsonValue, error) {
+	if !m.asked {
 		if err := a.checkDecodedTotal(in, &lister{}); err != nil {
 			return nil, err
 		}
 	}
-	bar := a.bar(in.name, 2*in.payload()) // measure goes twice
+	all := slices.Collect(rows)
+	list := make([]statsRow, 0, len(all))
+	bar := a.bar(in.name, 2*in.payload()) // some are read twice
 	defer bar.done()
-	inOrder(a.ctx, rows, func(r row) []measured {
+	opts := m.opts
+	opts.Progress = bar.add
+	results := inspect.StatsEach(a.ctx, func(yield func(*tensor.Tensor) bool) {
+		for i := range all {
+			if t := a.resolve(all[i].tensor); !all[i].empty && !yield(t) {
+				return
+			}
+		}
+	}, &opts)
+	next, stop := iter.Pull2(results)
+	defer stop()
+	for i := range all {
+		r := &all[i]
+		line := statsRow{rowName: r.rowName(), DType: r.dtype, Shape: shapeOf(r.tensor), label: r.label()}
 		if r.empty {
-			return nil
+			list = append(list, line)
+			continue
 		}
-		return measureTensor(a.ctx, a.resolve(r.tensor), bins, bar)
-	}, func(r row, all []measured) {
-		o := append(appendName(nil, r.name), r.ids...)
-		if r.dtype != "" {
-			o.set("dtype", r.dtype)
+		payloads, err, _ := next()
+		if err != nil {
+			return nil, err
 		}
-		o.set("shape", r.tensor.Shape)
-		var parts []object
-		for _, m := range all {
-			label, target := r.label(), &o
-			if m.role != "" {
-				label += ":" + escape(m.role)
-				target = &object{{"role", m.role}}
+		for _, p := range payloads {
+			part := &line
+			if p.Role != "" {
+				line.Scheme = r.scheme()
+				line.Parts = append(line.Parts, statsRow{Role: p.Role, label: r.label() + ":" + escape(p.Role), DType: p.DType.String()})
+				part = &line.Parts[len(line.Parts)-1]
 			}
-			if m.err != nil {
-				if !asked && errors.Is(m.err, errors.ErrUnsupported) {
-					why := visible(strings.TrimPrefix(describe(m.err), errors.ErrUnsupported.Error()+": "))
-					tab.add(label, cmp.Or(r.dtype, r.scheme()), "-", "-", "-", "-", "-", "-", "-", "-", why)
-				} else if !isInterrupt(m.err) {
-					a.fail(in.name, fmt.Errorf("%s: %w", label, m.err))
-				}
-				target.set("error", describe(m.err))
-			} else {
-				m.stats.set(target, m.dtype)
-				if !a.json {
-					tab.add(m.cells(label)...)
-				}
+			if part.Summary = p.Summary; p.Err == nil {
+				continue
 			}
-			if m.role != "" {
-				parts = append(parts, *target)
+			part.Error = describe(p.Err)
+			part.noValues = errors.Is(p.Err, errors.ErrUnsupported) || errors.Is(p.Err, tensor.ErrDType)
+			if m.asked || !part.noValues {
+				a.fail(in.name, fmt.Errorf("%s: %w", part.label, adviseOnValues(p.Err)))
 			}
 		}
-		if parts != nil {
-			o.set("scheme", r.scheme())
-			o.set("parts", parts)
-		}
-		if a.json {
-			list.add(o)
-		}
-	})
-	if a.ctx.Err() != nil {
-		return nil, a.ctx.Err()
+		list = append(list, line)
 	}
-	if !a.json {
-		tab.print(a)
-		return nil, nil
+	if key, reverse := strings.CutPrefix(m.sort, "-"); key != "" {
+		slices.SortStableFunc(list, func(x, y statsRow) int {
+			if reverse {
+				x, y = y, x
+			}
+			if x.Summary == nil || y.Summary == nil {
+				return cmp.Compare(b2i(x.Summary != nil), b2i(y.Summary != nil))
+			}
+			return compareNumbers(statsKeys[key](x.Summary), statsKeys[key](y.Summary))
+		})
 	}
-	return func(w *jsonWriter) {
-		w.open('{')
-		w.field("file", in.name)
-		w.field("tensors", list)
-		w.close('}')
-	}, nil
+	if a.json {
+		return func(w *jsonWriter) { w.document(statsDocument{in.name, list}) }, nil
+	}
+	titles := []string{"NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF"}
+	for _, q := range m.opts.Quantiles {
+		titles = append(titles, ">"+strconv.FormatFloat(q, 'g', -1, 64))
+	}
+	tab := newTable(append(titles, "HISTOGRAM")...)
+	for i := range list {
+		list[i].addTo(tab)
+		for k := range list[i].Parts {
+			list[i].Parts[k].addTo(tab)
+		}
+	}
+	tab.print(a)
+	return nil, nil
 }
 
-func (m *measured) cells(label string) []string {
-	s := m.stats
-	lo, hi := s.limits(m.dtype)
-	short := func(v any) string {
-		switch v := v.(type) {
-		case nil:
-			return "-"
-		case float64:
-			return strconv.FormatFloat(v, 'g', 6, 64)
-		case float32:
-			return strconv.FormatFloat(float64(v), 'g', 6, 32)
-		}
-		return plain(v)
+// adviseOnValues says what needs no values.
+func adviseOnValues(err error) error {
+	if errors.Is(err, inspect.ErrExternal) {
+		return errExternal
 	}
-	mean, std := "-", "-"
-	if s.finite > 0 {
-		mean, std = short(s.mean), short(s.std())
+	if errors.Is(err, tensor.ErrDType) {
+		return advise("cat --raw or hash, which need no values", err)
+	}
+	return err
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (r *statsRow) addTo(t *table) {
+	s := r.Summary
+	switch {
+	case s == nil && (len(r.Parts) > 0 || !r.noValues):
+		return
+	case s == nil:
+		cells := []string{r.label, cmp.Or(r.DType, r.Scheme)}
+		for len(cells) < len(t.head)-1 {
+			cells = append(cells, "-")
+		}
+		t.add(append(cells, visible(r.Error))...)
+		return
 	}
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
-	return []string{label, m.dtype.String(), n(s.count), short(lo), short(hi), mean, std, n(s.zeros), n(s.nan), n(s.inf), bars(s.histogram)}
+	cells := []string{r.label, r.DType, n(s.Count), shortNumber(s.Min), shortNumber(s.Max),
+		shortNumber(s.Mean), shortNumber(s.Std), n(s.Zeros), n(s.NaN), n(s.Inf)}
+	for i := range len(t.head) - 11 {
+		if i < len(s.Quantiles) {
+			cells = append(cells, shortNumber(s.Quantiles[i].Value))
+		} else {
+			cells = append(cells, "-")
+		}
+	}
+	if s.Histogram != nil {
+		cells = append(cells, bars(s.Histogram.Counts))
+	}
+	t.add(cells...)
 }
 
 // bars draws a histogram in one line; a bar that is not empty can be seen.

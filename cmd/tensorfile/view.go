@@ -24,17 +24,9 @@ type view struct {
 	// metadata are the ranges of the file that hold neither tensors nor blobs,
 	// for du. The rest is padding where it is zero, and a hole where it is not.
 	metadata func() []span
-	// content is what the file says beside tensors, blobs and attributes, for diff:
-	// nothing of how it is stored. Without it the graphs are compared.
-	content func() object
-	// cases are the test cases around a program, for diff where both files have
-	// some; nil where there are none.
-	cases func() object
 	// ending is what a file of a blob should end with, without the dot; "" when
 	// nothing is known.
 	ending func(b tensor.Blob) string
-	// graph is the program, for formats that have one.
-	graph func() *graph
 }
 
 // A span is a range of a file, and what it is.

@@ -1,0 +1,432 @@
+package inspect
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// DiffOptions are options of [Diff]; nil is the zero value.
+type DiffOptions struct {
+	// Tolerance, Relative, Numeric and Figures are those of CompareOptions.
+	Tolerance, Relative float64
+	Numeric, Figures    bool
+	// IgnoreDType compares the values of different dtypes.
+	IgnoreDType bool
+	// IgnoreBlobs, IgnoreAttributes and IgnorePrograms leave these out.
+	IgnoreBlobs, IgnoreAttributes, IgnorePrograms bool
+	// Filter, if not nil, says which names of tensors and blobs are compared; attributes
+	// and programs then are not.
+	Filter func(name string) bool
+	// External, if not nil, returns a tensor whose elements are in another file.
+	External func(name string) *tensor.Tensor
+	// Progress is told of bytes that were read, of both sides.
+	Progress Progress
+}
+
+// A DiffReport says what differs between two files.
+type DiffReport struct {
+	Equal       bool         `json:"equal"`
+	Tensors     int          `json:"tensors"` // that were compared, or are in one file only
+	Blobs       int          `json:"blobs"`
+	Differences []Difference `json:"differences"`
+}
+
+// A Difference is one thing that differs.
+type Difference struct {
+	Kind   string `json:"kind"` // "tensor", "blob", "attribute" or "program"
+	Name   string `json:"name"` // "NAME:ROLE" for a part of a tensor
+	Change string `json:"change"`
+	// A and B are both sides; of values the first that differs: see Value.
+	A any `json:"a,omitempty"`
+	B any `json:"b,omitempty"`
+	// Comparison is there when Change is ChangeValues.
+	*Comparison
+	// Err is why there is no comparison, when Change is ChangeError.
+	Err   error  `json:"-"`
+	Error string `json:"error,omitempty"`
+}
+
+// The words for Difference.Change; of attributes, programs and tensors also what
+// differs: "value", "dtype", "shape", "scheme", "external", "initial value".
+const (
+	ChangeOnlyA  = "only_a"
+	ChangeOnlyB  = "only_b"
+	ChangeValues = "values"
+	ChangeError  = "error" // could not be compared
+)
+
+// Largest returns the n tensors whose values differ most: by their relative RMS where
+// there are figures, else by the largest distance.
+func (r *DiffReport) Largest(n int) []Difference {
+	var all []Difference
+	for _, d := range r.Differences {
+		if d.Kind == "tensor" && d.Comparison != nil {
+			all = append(all, d)
+		}
+	}
+	measure := func(d Difference) float64 {
+		v := float64(d.Comparison.Largest)
+		if d.Figures != nil {
+			v = float64(d.RelativeRMS)
+		}
+		if v != v {
+			return math.Inf(-1)
+		}
+		return v
+	}
+	slices.SortStableFunc(all, func(a, b Difference) int { return cmp.Compare(measure(b), measure(a)) })
+	return all[:min(n, len(all))]
+}
+
+// Diff compares two files by content: tensors and blobs by their names, values in
+// whatever order each is stored, sparse tensors of different layouts as dense ones,
+// attributes, and the programs of two files of one format. Neither the order of tensors
+// nor the format counts. A tensor that cannot be read is a Difference of its own; the
+// error is one of the options or of the context.
+func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffReport, error) {
+	d := differ{a: a, b: b}
+	if opts != nil {
+		d.DiffOptions = *opts
+	}
+	if !(d.Tolerance >= 0) || !(d.Relative >= 0) {
+		return nil, errors.New("inspect: a tolerance is negative or NaN")
+	}
+	report := &DiffReport{Differences: []Difference{}}
+	pairs := pairsOf(d.tensors(a), d.tensors(b), func(t *tensor.Tensor) string { return t.Name })
+	report.Tensors = len(pairs)
+	size := func(p pair[*tensor.Tensor]) int64 {
+		if !p.both() {
+			return 0
+		}
+		return max(payload(p.a), payload(p.b))
+	}
+	for list, err := range inOrder(ctx, slices.Values(pairs), size, d.compareTensors, d.Progress) {
+		if err != nil {
+			return nil, err
+		}
+		report.Differences = append(report.Differences, list...)
+	}
+	if !d.IgnoreBlobs {
+		blobs := pairsOf(d.blobs(a), d.blobs(b), func(b namedBlob) string { return b.name })
+		report.Blobs = len(blobs)
+		size := func(p pair[namedBlob]) int64 { return p.a.data.Size() }
+		for list, err := range inOrder(ctx, slices.Values(blobs), size, d.compareBlobs, d.Progress) {
+			if err != nil {
+				return nil, err
+			}
+			report.Differences = append(report.Differences, list...)
+		}
+	}
+	if d.Filter == nil {
+		report.Differences = append(report.Differences, d.compareWords()...)
+	}
+	report.Equal = len(report.Differences) == 0
+	return report, nil
+}
+
+type differ struct {
+	DiffOptions
+	a, b *tensorfile.File
+}
+
+// A pair is what has the same name in both files, or what one of them has.
+type pair[T any] struct {
+	name     string
+	a, b     T
+	inA, inB bool
+}
+
+func (p *pair[T]) both() bool { return p.inA && p.inB }
+
+// pairsOf joins two lists by name, in the order of the first, then what only the second
+// has. Of duplicate names the first goes with the first.
+func pairsOf[T any](as, bs []T, name func(T) string) []pair[T] {
+	rest := map[string][]int{}
+	for i, b := range bs {
+		rest[name(b)] = append(rest[name(b)], i)
+	}
+	var all []pair[T]
+	taken := make([]bool, len(bs))
+	for _, a := range as {
+		p := pair[T]{name: name(a), a: a, inA: true}
+		if list := rest[p.name]; len(list) > 0 {
+			p.b, p.inB, taken[list[0]] = bs[list[0]], true, true
+			rest[p.name] = list[1:]
+		}
+		all = append(all, p)
+	}
+	for i, b := range bs {
+		if !taken[i] {
+			all = append(all, pair[T]{name: name(b), b: b, inB: true})
+		}
+	}
+	return all
+}
+
+func (d *differ) isWanted(name string) bool { return d.Filter == nil || d.Filter(name) }
+
+func (d *differ) tensors(f *tensorfile.File) []*tensor.Tensor {
+	return slices.Collect(func(yield func(*tensor.Tensor) bool) {
+		for t := range f.Tensors() {
+			if d.isWanted(t.Name) && !yield(t) {
+				return
+			}
+		}
+	})
+}
+
+type namedBlob struct {
+	name string
+	data tensor.Blob
+}
+
+func (d *differ) blobs(f *tensorfile.File) (all []namedBlob) {
+	for name, b := range f.Blobs() {
+		if d.isWanted(name) {
+			all = append(all, namedBlob{name, b})
+		}
+	}
+	return all
+}
+
+// differences collects those of one pair.
+type differences struct {
+	kind string
+	list []Difference
+}
+
+func (d *differences) change(name, what string, a, b any) {
+	d.list = append(d.list, Difference{Kind: d.kind, Name: name, Change: what, A: a, B: b})
+}
+
+// oneSided notes what only one file has.
+func (d *differences) oneSided(name string, inA bool) {
+	what := ChangeOnlyB
+	if inA {
+		what = ChangeOnlyA
+	}
+	d.change(name, what, nil, nil)
+}
+
+// compared notes a comparison in which something differs, or why there is none.
+func (d *differences) compared(name string, c *Comparison, err error) {
+	switch {
+	case err != nil:
+		d.list = append(d.list, Difference{Kind: d.kind, Name: name, Change: ChangeError, Err: err, Error: err.Error()})
+	case !c.Equal():
+		d.list = append(d.list, Difference{Kind: d.kind, Name: name, Change: ChangeValues, A: c.A, B: c.B, Comparison: c})
+	}
+}
+
+// resolve returns the tensor that has the elements, where External knows it.
+func (d *differ) resolve(t *tensor.Tensor) *tensor.Tensor {
+	if t.External && d.External != nil {
+		if e := d.External(t.Name); e != nil {
+			return e
+		}
+	}
+	return t
+}
+
+func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor], progress Progress) []Difference {
+	out := &differences{kind: "tensor"}
+	if !p.both() {
+		out.oneSided(p.name, p.inA)
+		return out.list
+	}
+	if x, y := dtypeName(p.a.DType, p.a.Data), dtypeName(p.b.DType, p.b.Data); x != y && !d.IgnoreDType {
+		out.change(p.name, "dtype", x, y)
+	}
+	if !p.a.Shape.Equal(p.b.Shape) {
+		out.change(p.name, "shape", p.a.Shape, p.b.Shape)
+	}
+	if x, y := !lacksData(p.a), !lacksData(p.b); x != y {
+		out.change(p.name, "initial value", x, y)
+	}
+	x, y := d.resolve(p.a), d.resolve(p.b)
+	switch {
+	case len(out.list) > 0, lacksData(p.a):
+		return out.list
+	case x.External || y.External:
+		if x.External != y.External {
+			out.change(p.name, "external", x.External, y.External)
+		}
+		return out.list
+	}
+	if x.Scheme != y.Scheme { // of two layouts, the dense one is compared
+		u, err := densify(ctx, x)
+		if err == nil {
+			x = u
+			u, err = densify(ctx, y)
+			y = cmp.Or(u, y)
+		}
+		if err != nil {
+			out.change(p.name, "scheme", scheme(p.a), scheme(p.b))
+			return out.list
+		}
+	}
+	if x.Dense() {
+		c, err := d.values(ctx, x, y, progress)
+		out.compared(p.name, c, err)
+	}
+	d.compareParts(ctx, out, p.name, x, y, progress)
+	return out.list
+}
+
+func densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+	if t.Dense() {
+		return t, nil
+	}
+	return sparse.Densify(ctx, t, nil)
+}
+
+func scheme(t *tensor.Tensor) string {
+	if t.Dense() {
+		return "dense"
+	}
+	return t.Scheme
+}
+
+// dtypeName is the name of a dtype, or the file's own word for one without.
+func dtypeName(d tensor.DType, b tensor.Blob) string {
+	if d.Known() {
+		return d.String()
+	}
+	st, _ := b.Stored()
+	return st.Type
+}
+
+// compareParts compares what is not dense, and what a dense tensor has in addition.
+func (d *differ) compareParts(ctx context.Context, out *differences, name string, x, y *tensor.Tensor, progress Progress) {
+	for _, q := range pairsOf(x.Parts, y.Parts, func(p tensor.Part) string { return p.Role }) {
+		name := name + ":" + q.name
+		if !q.both() {
+			out.oneSided(name, q.inA)
+			continue
+		}
+		tx, err := Part(ctx, x, &q.a)
+		var ty *tensor.Tensor
+		if err == nil {
+			ty, err = Part(ctx, y, &q.b)
+		}
+		if err != nil {
+			out.compared(name, nil, err)
+			continue
+		}
+		// Indices are numbers: their width differs from format to format.
+		isIndex := q.name != "values" && tx.DType.IsInt() && ty.DType.IsInt()
+		switch {
+		case !tx.Shape.Equal(ty.Shape):
+			out.change(name, "shape", tx.Shape, ty.Shape)
+		case tx.DType != ty.DType && !isIndex && !d.IgnoreDType:
+			out.change(name, "dtype", tx.DType, ty.DType)
+		default:
+			c, err := d.values(ctx, tx, ty, progress)
+			out.compared(name, c, err)
+		}
+	}
+}
+
+// values compares dense tensors of one shape: those without values by their bytes.
+func (d *differ) values(ctx context.Context, x, y *tensor.Tensor, progress Progress) (*Comparison, error) {
+	for _, t := range []*tensor.Tensor{x, y} {
+		if err := t.Check(); err != nil {
+			return nil, err
+		}
+	}
+	if !x.DType.Known() && !y.DType.Known() {
+		return compareBytes(ctx, x.Data, y.Data, progress)
+	}
+	return Compare(ctx, x, y, &CompareOptions{Tolerance: d.Tolerance, Relative: d.Relative,
+		Numeric: d.Numeric || x.DType != y.DType, Figures: d.Figures, Progress: progress})
+}
+
+func (d *differ) compareBlobs(ctx context.Context, p pair[namedBlob], progress Progress) []Difference {
+	out := &differences{kind: "blob"}
+	if !p.both() {
+		out.oneSided(p.name, p.inA)
+		return out.list
+	}
+	c, err := compareBytes(ctx, p.a.data, p.b.data, progress)
+	out.compared(p.name, c, err)
+	return out.list
+}
+
+// compareBytes compares blobs; all that only the longer one has differs.
+func compareBytes(ctx context.Context, x, y tensor.Blob, progress Progress) (*Comparison, error) {
+	n, m := x.Size(), y.Size()
+	if n < 0 || m < 0 { // only decoding shows the size
+		var both [2]tensor.Blob
+		for i, b := range []tensor.Blob{x, y} {
+			all, err := b.ReadAll()
+			if err != nil {
+				return nil, err
+			}
+			both[i] = tensor.BlobOf(all)
+		}
+		return compareBytes(ctx, both[0], both[1], progress)
+	}
+	c := &Comparison{Of: max(n, m), Different: max(n, m) - min(n, m), Largest: Float(math.NaN())}
+	if n != m {
+		var err error
+		if x, err = x.Section(0, min(n, m)); err != nil {
+			return nil, err
+		}
+		if y, err = y.Section(0, min(n, m)); err != nil {
+			return nil, err
+		}
+	}
+	err := eachPiece(ctx, []tensor.Blob{x, y}, progress, func(_ int64, ps [][]byte, r *int64) error {
+		if *r = 0; bytes.Equal(ps[0], ps[1]) {
+			return nil
+		}
+		for i, v := range ps[0] {
+			if v != ps[1][i] {
+				*r++
+			}
+		}
+		return nil
+	}, func(r *int64) error {
+		c.Different += *r
+		return nil
+	})
+	return c, err
+}
+
+// compareWords compares attributes and programs.
+func (d *differ) compareWords() []Difference {
+	var all []Difference
+	add := func(kind string, x, y []Attribute) {
+		out := &differences{kind: kind}
+		for _, p := range pairsOf(x, y, func(a Attribute) string { return a.Key }) {
+			if !p.both() {
+				out.oneSided(p.name, p.inA)
+			} else if !sameJSON(p.a.Value, p.b.Value) {
+				out.change(p.name, "value", p.a.Value, p.b.Value)
+			}
+		}
+		all = append(all, out.list...)
+	}
+	if !d.IgnoreAttributes {
+		add("attribute", contentAttributes(d.a), contentAttributes(d.b))
+	}
+	if !d.IgnorePrograms && d.a.Format() == d.b.Format() {
+		add("program", Program(d.a), Program(d.b))
+	}
+	return all
+}
+
+func sameJSON(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}

@@ -1,0 +1,270 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// The measures of a drawing, in pixels.
+const (
+	svgFont   = 11
+	svgChar   = 6.6 // of a monospaced font of that size
+	svgNodeH  = 36
+	svgGapX   = 18
+	svgGapY   = 34
+	svgMargin = 16
+	svgTitle  = 24
+	svgLane   = 10 // of an edge that passes a layer
+)
+
+// maxBends bounds the places at which edges pass layers, whatever the file says.
+const maxBends = 1 << 18
+
+// A layered group has its nodes in layers, each edge from one layer to the next: where
+// one passes a layer it has a bend, which takes a place among the nodes.
+type layered struct {
+	group  *Group
+	boxes  []box   // the nodes of the group, then the bends
+	layers [][]int // indices of boxes, from left to right
+	steps  []step
+	width  float64
+}
+
+// A box is a node or a bend. up and down are its neighbours in the next layers.
+type box struct {
+	layer    int
+	place    int // in its layer
+	x, w     float64
+	up, down []int
+}
+
+// A step is the part of an edge between neighbouring layers.
+type step struct {
+	from, to int // boxes, from is above to, or both are in one layer
+	edge     int
+	back     bool // the edge goes from a lower layer to a higher one
+}
+
+// newLayered lays a group out.
+func newLayered(gr *Group) (*layered, error) {
+	l := &layered{group: gr, boxes: make([]box, len(gr.Nodes))}
+	l.assignLayers()
+	if err := l.addSteps(); err != nil {
+		return nil, err
+	}
+	for i := range l.boxes {
+		b := &l.boxes[i]
+		for b.layer >= len(l.layers) {
+			l.layers = append(l.layers, nil)
+		}
+		b.place = len(l.layers[b.layer])
+		l.layers[b.layer] = append(l.layers[b.layer], i)
+		b.w = svgLane
+		if i < len(gr.Nodes) {
+			n := &gr.Nodes[i]
+			text := max(utf8.RuneCountInString(clean(n.Label)), utf8.RuneCountInString(clean(n.Detail))*9/svgFont)
+			b.w = max(float64(text)*svgChar+16, 48)
+		}
+	}
+	l.order()
+	l.spread()
+	return l, nil
+}
+
+// assignLayers gives every node a layer: the longest way from a node without
+// predecessors. Of a cycle the first node is taken as if nothing came before it.
+func (l *layered) assignLayers() {
+	n := len(l.boxes)
+	next, waiting := make([][]int, n), make([]int, n)
+	for _, e := range l.group.Edges {
+		next[e.From] = append(next[e.From], e.To)
+		waiting[e.To]++
+	}
+	isSource := make([]bool, n)
+	var ready []int
+	for i := range n {
+		if waiting[i] == 0 {
+			ready, isSource[i] = append(ready, i), true
+		}
+	}
+	done, first := make([]bool, n), 0
+	for taken := 0; taken < n; {
+		if len(ready) == 0 {
+			for done[first] {
+				first++
+			}
+			ready = append(ready, first)
+		}
+		i := ready[0]
+		if ready = ready[1:]; done[i] {
+			continue
+		}
+		done[i] = true
+		taken++
+		for _, j := range next[i] {
+			if done[j] {
+				continue
+			}
+			l.boxes[j].layer = max(l.boxes[j].layer, l.boxes[i].layer+1)
+			if waiting[j]--; waiting[j] == 0 {
+				ready = append(ready, j)
+			}
+		}
+	}
+	// Constants and inputs are right above their first use.
+	for i, node := range l.group.Nodes {
+		if !isSource[i] || len(next[i]) == 0 || node.Kind == NodeOperator {
+			continue
+		}
+		low := l.boxes[next[i][0]].layer
+		for _, j := range next[i] {
+			low = min(low, l.boxes[j].layer)
+		}
+		l.boxes[i].layer = max(low-1, 0)
+	}
+}
+
+// addSteps cuts edges at the layers that they pass. Edges from one node share their
+// bends as far as they go together.
+func (l *layered) addSteps() error {
+	type key struct {
+		node int
+		back bool
+	}
+	lanes := map[key][]int{} // by node: its bends, from its own layer on
+	for e, edge := range l.group.Edges {
+		upper, lower, back := edge.From, edge.To, false
+		switch above := l.boxes[upper].layer - l.boxes[lower].layer; {
+		case above == 0: // of a cycle
+			l.steps = append(l.steps, step{upper, lower, e, false})
+			continue
+		case above > 0:
+			upper, lower, back = lower, upper, true
+		}
+		k := key{upper, back}
+		at := upper
+		for i := range l.boxes[lower].layer - l.boxes[upper].layer - 1 {
+			if i < len(lanes[k]) {
+				at = lanes[k][i]
+				continue
+			}
+			if len(l.boxes)-len(l.group.Nodes) == maxBends {
+				return fmt.Errorf("%w: the edges of %s pass more than %d layers together", tensor.ErrLimit, quote.Name(l.group.Name), maxBends)
+			}
+			l.boxes = append(l.boxes, box{layer: l.boxes[at].layer + 1})
+			bend := len(l.boxes) - 1
+			l.join(at, bend, e, back)
+			lanes[k] = append(lanes[k], bend)
+			at = bend
+		}
+		l.join(at, lower, e, back)
+	}
+	return nil
+}
+
+func (l *layered) join(from, to, edge int, back bool) {
+	l.steps = append(l.steps, step{from, to, edge, back})
+	l.boxes[from].down = append(l.boxes[from].down, to)
+	l.boxes[to].up = append(l.boxes[to].up, from)
+}
+
+// order sorts the layers so that few edges cross: each box goes to the mean place of
+// its neighbours, a few times down and up.
+func (l *layered) order() {
+	sort := func(layer []int, neighbours func(*box) []int) {
+		mean := make(map[int]float64, len(layer))
+		for _, i := range layer {
+			b := &l.boxes[i]
+			mean[i] = float64(b.place)
+			if near := neighbours(b); len(near) > 0 {
+				sum := 0
+				for _, j := range near {
+					sum += l.boxes[j].place
+				}
+				mean[i] = float64(sum) / float64(len(near))
+			}
+		}
+		slices.SortStableFunc(layer, func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
+		for k, i := range layer {
+			l.boxes[i].place = k
+		}
+	}
+	for range 4 {
+		for i := 1; i < len(l.layers); i++ {
+			sort(l.layers[i], func(b *box) []int { return b.up })
+		}
+		for i := len(l.layers) - 2; i >= 0; i-- {
+			sort(l.layers[i], func(b *box) []int { return b.down })
+		}
+	}
+}
+
+// spread gives every box its place from left to right: near its neighbours, with gaps
+// between boxes.
+func (l *layered) spread() {
+	place := func(layer []int, wanted func(b *box) float64) {
+		shift, at := 0.0, 0.0
+		for k, i := range layer {
+			b := &l.boxes[i]
+			x := wanted(b) - b.w/2
+			if k > 0 {
+				x = max(x, at)
+			}
+			shift += wanted(b) - b.w/2 - x
+			b.x, at = x, x+b.w+svgGapX
+		}
+		for _, i := range layer {
+			l.boxes[i].x += shift / float64(len(layer))
+		}
+	}
+	mean := func(near []int, b *box) float64 {
+		if len(near) == 0 {
+			return b.x + b.w/2
+		}
+		sum := 0.0
+		for _, j := range near {
+			sum += l.boxes[j].x + l.boxes[j].w/2
+		}
+		return sum / float64(len(near))
+	}
+	for _, layer := range l.layers {
+		at := 0.0
+		for _, i := range layer {
+			l.boxes[i].x, at = at, at+l.boxes[i].w+svgGapX
+		}
+		for _, i := range layer {
+			l.boxes[i].x -= at / 2
+		}
+	}
+	for range 3 {
+		for _, layer := range l.layers {
+			place(layer, func(b *box) float64 { return mean(b.up, b) })
+		}
+		for i := len(l.layers) - 1; i >= 0; i-- {
+			place(l.layers[i], func(b *box) float64 { return mean(b.down, b) })
+		}
+	}
+	left, right := 0.0, 0.0
+	for i := range l.boxes {
+		left, right = min(left, l.boxes[i].x), max(right, l.boxes[i].x+l.boxes[i].w)
+	}
+	for i := range l.boxes {
+		l.boxes[i].x += svgGapX - left
+	}
+	l.width = max(right-left, float64(8+utf8.RuneCountInString(clean(l.group.Name)))*svgChar) + 2*svgGapX
+}
+
+// height is that of the whole group.
+func (l *layered) height() float64 {
+	return svgTitle + svgMargin + float64(len(l.layers))*(svgNodeH+svgGapY)
+}
+
+// top is where a layer begins, below the top of the group.
+func (l *layered) top(layer int) float64 {
+	return svgTitle + svgMargin/2 + float64(layer)*(svgNodeH+svgGapY)
+}

@@ -1,0 +1,198 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+
+	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ErrExternal is the error of reading a tensor whose elements are in another file.
+var ErrExternal = fmt.Errorf("%w: the elements are in another file", errors.ErrUnsupported)
+
+// inOrder yields the results of work for all jobs, in order. Jobs of up to one piece
+// run side by side, whichever of a larger size alone, since work then uses all cores
+// itself. The last error is that of the context.
+func inOrder[J, R any](ctx context.Context, jobs iter.Seq[J], size func(J) int64,
+	work func(context.Context, J, Progress) R, progress Progress) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		type entry struct {
+			job    J
+			result R
+			read   int64
+		}
+		stopped := false
+		line := parallel.New(ctx, budget, func(ctx context.Context, e *entry) error {
+			e.result = work(ctx, e.job, func(n int64) { e.read += n })
+			return ctx.Err()
+		}, func(e *entry) error {
+			progress.add(e.read)
+			if stopped = !yield(e.result, nil); stopped {
+				return errStopped
+			}
+			return nil
+		})
+		defer line.Close()
+		run := func() error {
+			for j := range jobs {
+				n := size(j)
+				if n <= pieceSize {
+					if err := line.Put(&entry{job: j}, max(n, 0)); err != nil {
+						return err
+					}
+					continue
+				}
+				if err := line.Flush(); err != nil {
+					return err
+				}
+				r := work(ctx, j, progress)
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if stopped = !yield(r, nil); stopped {
+					return errStopped
+				}
+			}
+			return line.Flush()
+		}
+		if err := run(); err != nil && !stopped {
+			var none R
+			yield(none, err)
+		}
+	}
+}
+
+var errStopped = errors.New("inspect: stopped")
+
+// Part returns a part of a tensor as a tensor of one dimension named "NAME:ROLE": of
+// uint8 where its bytes are not a whole number of elements. A part whose size only
+// decoding shows is decoded into memory.
+func Part(ctx context.Context, t *tensor.Tensor, p *tensor.Part) (*tensor.Tensor, error) {
+	out := &tensor.Tensor{Name: t.Name + ":" + p.Role, DType: partType(t, p), Data: p.Data}
+	if out.Data.Size() < 0 {
+		all, err := out.Data.ReadAll()
+		if err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		out.Data = tensor.BlobOf(all)
+	}
+	n := out.Data.Size()
+	if bits := int64(out.DType.Bits()); bits > 0 {
+		n = n/bits*8 + n%bits*8/bits
+	}
+	if size, ok := out.DType.Bytes(n); out.DType.Known() && (!ok || size != out.Data.Size()) {
+		out.DType, n = tensor.U8, out.Data.Size()
+	}
+	out.Shape = tensor.Shape{n}
+	return out, nil
+}
+
+// partType is the dtype of a part: zTensor 1.0 gives none for indices, which are
+// uint64.
+func partType(t *tensor.Tensor, p *tensor.Part) tensor.DType {
+	if st, _ := p.Data.Stored(); p.DType == tensor.Unknown && st.Type == "" &&
+		(t.Scheme == "sparse_csr" || t.Scheme == "sparse_coo") {
+		return tensor.U64
+	}
+	return p.DType
+}
+
+// lacksData reports a tensor that has elements and no bytes: state of a program that
+// it fills when it runs.
+func lacksData(t *tensor.Tensor) bool {
+	n, _ := t.Shape.Elements()
+	return t.Dense() && !t.External && n != 0 && t.Data.Size() == 0
+}
+
+// payload is the number of bytes of a tensor, math.MaxInt64 where it is not known.
+func payload(t *tensor.Tensor) int64 {
+	if n := t.Size(); n >= 0 {
+		return n
+	}
+	return math.MaxInt64
+}
+
+// A PayloadStats is the statistics of the elements of a tensor, or of one of its parts.
+type PayloadStats struct {
+	Role    string // "" for the elements of a dense tensor
+	DType   tensor.DType
+	Summary *Summary // nil after an error
+	Err     error
+}
+
+// StatsEach yields the statistics of many tensors, in order: of a dense one those of
+// its elements, of another one those of each part. An error of one tensor is in its
+// entry; the one that is yielded is that of the context, and the last.
+func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor], opts *StatsOptions) iter.Seq2[[]PayloadStats, error] {
+	var o StatsOptions
+	if opts != nil {
+		o = *opts
+	}
+	work := func(ctx context.Context, t *tensor.Tensor, p Progress) (all []PayloadStats) {
+		o := o
+		o.Progress = p
+		add := func(s PayloadStats, t *tensor.Tensor, err error) {
+			if err == nil {
+				s.Summary, err = Stats(ctx, t, &o)
+			}
+			s.Err = err
+			all = append(all, s)
+		}
+		switch {
+		case t.External:
+			add(PayloadStats{DType: t.DType}, nil, ErrExternal)
+		case t.Dense():
+			add(PayloadStats{DType: t.DType}, t, nil)
+		default:
+			for i := range t.Parts {
+				x, err := Part(ctx, t, &t.Parts[i])
+				add(PayloadStats{Role: t.Parts[i].Role, DType: partType(t, &t.Parts[i])}, x, err)
+			}
+		}
+		return all
+	}
+	return inOrder(ctx, ts, payload, work, o.Progress)
+}
+
+// A PayloadHash is the SHA-256 of the decoded bytes of a tensor, or of one of its parts.
+type PayloadHash struct {
+	Role string // "" for the elements of a dense tensor
+	Sum  Sum
+	Err  error
+}
+
+// HashEach yields the hashes of many tensors, in order: of a dense tensor that of its
+// bytes in storage order, then those of the parts, if any. An error of one tensor is in
+// its entry; the one that is yielded is that of the context, and the last.
+func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor], progress Progress) iter.Seq2[[]PayloadHash, error] {
+	work := func(ctx context.Context, t *tensor.Tensor, p Progress) (all []PayloadHash) {
+		add := func(role string, b tensor.Blob) {
+			sum, err := Hash(ctx, b, p)
+			all = append(all, PayloadHash{role, sum, err})
+		}
+		switch err := t.Check(); {
+		case t.External:
+			return []PayloadHash{{Err: ErrExternal}}
+		case lacksData(t):
+			return []PayloadHash{{Err: fmt.Errorf("%w: %v without data", tensor.ErrMalformed, t.Shape)}}
+		case err != nil:
+			return []PayloadHash{{Err: err}}
+		case t.Dense():
+			add("", t.Data)
+		}
+		for i := range t.Parts {
+			add(t.Parts[i].Role, t.Parts[i].Data)
+		}
+		return all
+	}
+	// One blob is hashed by one core, so that large tensors run side by side too.
+	size := func(*tensor.Tensor) int64 { return pieceSize }
+	return inOrder(ctx, ts, size, work, progress)
+}

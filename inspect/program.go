@@ -1,0 +1,76 @@
+package inspect
+
+import (
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// An Attribute is a key of a file and its value: a string, or in a zTensor file a
+// ztensor.Value that is not text.
+type Attribute struct {
+	Key   string
+	Value any
+}
+
+// Attributes returns the attributes of a file, in file order.
+func Attributes(f *tensorfile.File) []Attribute {
+	var all words
+	if r, ok := f.Sys().(*ztensor.Reader); ok {
+		for k, v := range r.AttributeValues() {
+			if s, ok := v.Text(); ok {
+				all.set(k, s)
+			} else {
+				all = append(all, Attribute{k, v})
+			}
+		}
+		return all
+	}
+	for k, v := range f.Attributes() {
+		all.set(k, v)
+	}
+	return all
+}
+
+// contentAttributes leaves out what an index says about its shards.
+func contentAttributes(f *tensorfile.File) []Attribute {
+	var all words
+	r, _ := f.Sys().(*safetensors.Reader)
+	sharded := false
+	if r != nil {
+		for range r.Shards() {
+			sharded = true
+			break
+		}
+	}
+	for _, a := range Attributes(f) {
+		if !sharded || a.Key != "total_size" {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// Program returns what a file says in addition to tensors, blobs and attributes, one
+// entry for each value and instruction, or node, and nothing of how it is stored: of a
+// .pte, the test cases of a .bpte included, and of a .rten. It is nil for other formats.
+func Program(f *tensorfile.File) []Attribute {
+	switch r := f.Sys().(type) {
+	case *pte.Reader:
+		all := pteContent(r)
+		if b := r.Bundle(); b != nil {
+			all = append(all, pteCases(b)...)
+		}
+		return all
+	case *rten.Reader:
+		return rtenContent(r)
+	}
+	return nil
+}
+
+// words are attributes in the making.
+type words []Attribute
+
+func (w *words) set(key string, value string) { *w = append(*w, Attribute{key, value}) }
