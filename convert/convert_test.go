@@ -441,7 +441,7 @@ func TestLosses(t *testing.T) {
 			form{tensorfile.ZTensor, "2"}, LossNames, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
 		"a name with NUL for NumPy": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.NPZ, ""}, LossNames, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
-		"graph": {write(t, form{tensorfile.RTen, ""}, one(tensor.New("w", tensor.Shape{1}, []float32{1})), nil),
+		"graph": {contents{tensors: one(tensor.New("w", tensor.Shape{1}, []float32{1}))}.file(t, form{tensorfile.PTE, ""}),
 			z, LossGraph, "program", tensor.F32, []float32{1}},
 		"parts": {write(t, z, one(extra), nil), form{tensorfile.Safetensors, ""}, LossParts, `tensors["w"].zeros`, tensor.F32, []float32{1, 2}},
 		"blobs": {open(t, blobbed.Bytes()), form{tensorfile.NPZ, ""}, LossBlobs, `blobs["b"]`, tensor.F32, []float32{1}},

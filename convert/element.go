@@ -86,7 +86,7 @@ func (p *Plan) planOrder(ctx context.Context, it *item) error {
 			return &out, nil
 		})
 	}
-	if !p.opts.RowMajor || order != nil {
+	if it.src.Dense() && (!p.opts.RowMajor || order != nil) {
 		from := "row-major order"
 		if !t.Order.RowMajor() {
 			from = fmt.Sprintf("the order %v", []int(t.Order))

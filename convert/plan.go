@@ -259,12 +259,28 @@ func (p *Plan) planProgram(src *tensorfile.File) {
 	if !src.Format().Caps().Program {
 		return
 	}
-	if r, ok := src.Sys().(*pte.Reader); ok {
+	switch r := src.Sys().(type) {
+	case *rten.Reader:
+		if !computes(r.Model()) {
+			return
+		}
+	case *pte.Reader:
 		if b := r.Bundle(); b != nil {
 			p.losses = append(p.losses, LoseTestCases(b, p.target))
 		}
 	}
 	p.lose(LossGraph, "program", "computations cannot be represented in %v", p.target)
+}
+
+// computes reports whether a model has more than constants.
+func computes(m *rten.Model) bool {
+	g := m.Graph()
+	for n := range g.Nodes() {
+		if n.Kind() != rten.ConstantNode {
+			return true
+		}
+	}
+	return len(g.Inputs())+len(g.Outputs())+len(g.Captures()) > 0
 }
 
 func (p *Plan) planTensors(ctx context.Context, src *tensorfile.File) error {

@@ -3,17 +3,30 @@ package convert
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // randomTensor returns a tensor that the form can hold.
 func randomTensor(r *rand.Rand, f form, name string) *tensor.Tensor {
 	types := f.caps().DTypes
+	if f.format == tensorfile.PTE {
+		types = tensorfile.PTD.Caps().DTypes
+	}
 	for {
 		shape := make(tensor.Shape, r.IntN(5))
 		for i := range shape {
@@ -21,7 +34,7 @@ func randomTensor(r *rand.Rand, f form, name string) *tensor.Tensor {
 		}
 		d := types[r.IntN(len(types))]
 		n, _ := shape.Elements()
-		if n == 0 && !f.caps().ZeroDims || d.Size() == 0 && n%8 != 0 {
+		if n == 0 && !f.caps().ZeroDims && f.format != tensorfile.PTE || d.Size() == 0 && n%8 != 0 {
 			continue
 		}
 		x := sample(d, shape)
@@ -67,30 +80,47 @@ func randomName(r *rand.Rand, f form, i int) string {
 	return name
 }
 
-// What comes back of random tensors is what went in, but for the losses that were
-// named, by field and kind; and a loss is named only where something differs.
+// What comes back of random files is what went in, but for the losses that were named, by
+// field and kind; and a loss is named only where something differs.
 func TestEveryDifferenceIsANamedLoss(t *testing.T) {
 	const rounds = 40
-	for _, from := range forms() {
+	for _, from := range append(forms(), form{tensorfile.PTE, ""}) {
 		for _, to := range forms() {
 			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(7, uint64(from.format)<<8|uint64(to.format)))
 				for range rounds {
-					ts := []*tensor.Tensor{randomTensor(r, from, randomName(r, from, 0))}
-					if from.caps().MaxTensors != 1 && to.caps().MaxTensors != 1 {
-						for i := range 2 {
-							if x := randomTensor(r, from, randomName(r, from, i+1)); x.Name != ts[0].Name {
-								ts = append(ts, x)
-							}
-						}
-					}
-					checkNamed(t, write(t, from, ts, nil), to)
+					c := randomContents(r, from, to.caps().MaxTensors != 1)
+					checkNamed(t, c.file(t, from), to)
 					if t.Failed() {
 						return
 					}
 				}
 			})
 		}
+	}
+}
+
+// The same of the files that other programs made.
+func TestEveryDifferenceOfOtherFilesIsANamedLoss(t *testing.T) {
+	names, files := readtest.Files(t, "../testdata", func(b []byte) bool { return len(b) < 1<<18 })
+	for i, name := range names {
+		if strings.Contains(name, "malformed") {
+			continue
+		}
+		src, err := tensorfile.OpenBytes(files[i], nil)
+		if err != nil {
+			continue
+		}
+		if _, err := src.Verify(t.Context(), nil); err != nil {
+			continue // of which nothing may arrive
+		}
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			for _, to := range forms() {
+				if to.caps().MaxTensors == 0 || src.Len() == 1 {
+					checkNamed(t, src, to)
+				}
+			}
+		})
 	}
 }
 
@@ -116,13 +146,14 @@ func values(t *testing.T, x *tensor.Tensor, other tensor.DType) []byte {
 	return rowMajor(t, &same)
 }
 
+// checkNamed converts src and compares the named losses with the differences.
 func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 	t.Helper()
 	o := to.options()
 	o.Allow = LossAll
 	p, err := NewPlan(t.Context(), src, to.format, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("to %v: %v", to, err)
 	}
 	named := map[string]LossKind{}
 	for _, l := range p.Losses() {
@@ -133,52 +164,220 @@ func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 		if to.format == tensorfile.NPY && len(p.items) == 0 {
 			return // nothing to write is an error
 		}
-		t.Fatalf("%v: losses %v", err, p.Losses())
+		t.Fatalf("to %v: %v: losses %v", to, err, p.Losses())
 	}
 	end := open(t, out.Bytes())
-	arrived := map[string]*tensor.Tensor{}
-	i := 0
-	for x := range p.Tensors() {
-		y := end.Tensor(x.Name)
-		if to.caps().Names == tensorfile.OneName {
-			y = first(t, end)
+	written := slices.Collect(end.Tensors())
+	arrived := func(it *item) *tensor.Tensor {
+		for k, y := range written {
+			inOrder := to.format == tensorfile.NPY || to.format == tensorfile.RTen // names may be none
+			if y != nil && (inOrder || y.Name == it.t.Name) {
+				written[k] = nil
+				return y
+			}
 		}
-		if y == nil {
-			t.Fatalf("%s is not in the file", quote.Name(x.Name))
-		}
-		arrived[p.items[i].src.Name] = y
-		i++
+		t.Fatalf("to %v: %s is not in the file", to, quote.Name(it.t.Name))
+		return nil
 	}
+	differs, items := map[string]LossKind{}, p.items
 	for x := range src.Tensors() {
-		y, differs := arrived[x.Name], LossKind(0)
-		if y == nil {
-			differs = LossTensors
-		} else {
-			if x.Name != y.Name {
-				differs |= LossNames
-			}
-			if !x.Shape.Equal(y.Shape) {
-				differs |= LossShape
-			} else if !sameStorage(x.Shape, x.Order, y.Order) {
-				differs |= LossReorder
-			}
-			if x.DType != y.DType {
-				differs |= named[fieldOf(x)] & (LossWiden | LossNarrow)
-			}
+		var y *tensor.Tensor
+		if len(items) > 0 && items[0].src.Name == x.Name {
+			y, items = arrived(&items[0]), items[1:]
 		}
-		got := named[fieldOf(x)]
-		if differs&LossShape != 0 { // dimensions of 1 hide whether elements moved
-			got &^= LossReorder
+		for field, kind := range tensorDifferences(t, src, end, x, y, named[fieldOf(x)]) {
+			differs[field] |= kind
 		}
-		if got != differs || y != nil && x.DType != y.DType && got&(LossWiden|LossNarrow) == 0 {
-			t.Errorf("%v became %v: the losses are %q, the differences %q", x, y, named[fieldOf(x)], differs)
-			continue
+	}
+	maps.Copy(differs, attributeDifferences(src, end, p))
+	maps.Copy(differs, blobDifferences(t, src, end))
+	maps.Copy(differs, programDifferences(src, end))
+	for field, kind := range named {
+		if differs[field]&LossShape != 0 { // dimensions of 1 hide whether elements moved
+			kind &^= LossReorder
 		}
-		if y == nil || got&LossNarrow != 0 {
-			continue
+		if kind != differs[field] {
+			t.Errorf("to %v: %s: %q is named, %q differs", to, field, kind, differs[field])
 		}
-		if !bytes.Equal(values(t, x, y.DType), values(t, y, x.DType)) {
+	}
+	for field, kind := range differs {
+		if named[field] == 0 {
+			t.Errorf("to %v: %s: %q differs, and is not named", to, field, kind)
+		}
+	}
+}
+
+// tensorDifferences compares x of src with y, which it became.
+func tensorDifferences(
+	t *testing.T, src, end *tensorfile.File, x, y *tensor.Tensor, named LossKind,
+) map[string]LossKind {
+	t.Helper()
+	if y == nil {
+		return map[string]LossKind{fieldOf(x): LossTensors}
+	}
+	all, differs := map[string]LossKind{}, LossKind(0)
+	if x.Name != y.Name {
+		differs |= LossNames
+	}
+	if x.Dense() != y.Dense() {
+		differs |= LossDensify
+	}
+	if !x.Shape.Equal(y.Shape) {
+		differs |= LossShape
+	} else if x.Dense() && !sameStorage(x.Shape, x.Order, y.Order) {
+		differs |= LossReorder
+	}
+	if x.Dense() && x.DType != y.DType || !x.Dense() && y.Dense() && x.Part("values").DType != y.DType {
+		if differs |= named & (LossWiden | LossNarrow); named&(LossWiden|LossNarrow) == 0 {
+			t.Errorf("%v became %v, and that is not named", x, y)
+		}
+	}
+	if named&LossNarrow == 0 {
+		if !bytes.Equal(elements(t, x, y), elements(t, y, x)) {
 			t.Errorf("%v became %v with other values", x, y)
 		}
 	}
+	for i := range x.Parts {
+		if role := x.Parts[i].Role; x.Dense() && y.Part(role) == nil {
+			all[fieldOf(x)+"."+role] = LossParts
+		}
+	}
+	for k, v := range ownAttributes(src, x) {
+		if got, ok := ownAttributes(end, y)[k]; !ok || !sameValue(v, got) {
+			all[fieldOf(x)+".attributes["+quote.Name(k)+"]"] = LossAttributes
+		}
+	}
+	if differs != 0 {
+		all[fieldOf(x)] = differs
+	}
+	return all
+}
+
+// elements returns the bytes of the elements of x, in a form that other has too: those of a
+// scheme that nothing makes dense are those of its parts.
+func elements(t *testing.T, x, other *tensor.Tensor) []byte {
+	t.Helper()
+	dense := func(x *tensor.Tensor) *tensor.Tensor {
+		if x.Dense() || !sparse.Known(x.Scheme) {
+			return x
+		}
+		d, err := sparse.Densify(t.Context(), x, &sparse.Options{Duplicates: sparse.Sum})
+		if err != nil {
+			t.Fatalf("%v: %v", x, err)
+		}
+		return d
+	}
+	if x = dense(x); x.Dense() {
+		all := values(t, x, dense(other).DType)
+		for _, p := range x.Parts {
+			if other.Part(p.Role) != nil {
+				b, _ := p.Data.ReadAll()
+				all = append(all, b...)
+			}
+		}
+		return all
+	}
+	var all []byte
+	byRole := func(a, b tensor.Part) int { return strings.Compare(a.Role, b.Role) }
+	for _, p := range slices.SortedFunc(slices.Values(x.Parts), byRole) {
+		b, err := p.Data.ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	return all
+}
+
+// ownAttributes returns the attributes that x has in a .zt.
+func ownAttributes(f *tensorfile.File, x *tensor.Tensor) map[string]ztensor.Value {
+	if z, ok := f.Sys().(*ztensor.Reader); ok {
+		return maps.Collect(z.TensorAttributes(x))
+	}
+	return nil
+}
+
+// sameValue reports whether two attributes have the same value of the same kind.
+func sameValue(a, b ztensor.Value) bool {
+	_, text1 := a.Text()
+	_, text2 := b.Text()
+	return a.String() == b.String() && text1 == text2 && a.HasTag() == b.HasTag()
+}
+
+func attributeDifferences(src, end *tensorfile.File, p *Plan) map[string]LossKind {
+	differs := map[string]LossKind{}
+	typed := func(f *tensorfile.File) map[string]ztensor.Value {
+		if z, ok := f.Sys().(*ztensor.Reader); ok {
+			return maps.Collect(z.AttributeValues())
+		}
+		return nil
+	}
+	was, is, got := typed(src), typed(end), maps.Collect(end.Attributes())
+	for k, text := range src.Attributes() {
+		v, ok := got[k]
+		same := ok && v == text
+		if value, ok := was[k]; ok && same {
+			if is != nil {
+				same = sameValue(value, is[k])
+			} else {
+				_, isText := value.Text()
+				same = isText && !value.HasTag()
+			}
+		}
+		if !same && p.kind == 0 {
+			differs["attributes["+quote.Name(k)+"]"] = LossAttributes
+		}
+	}
+	return differs
+}
+
+func blobDifferences(t *testing.T, src, end *tensorfile.File) map[string]LossKind {
+	t.Helper()
+	differs := map[string]LossKind{}
+	got := maps.Collect(end.Blobs())
+	for name, b := range src.Blobs() {
+		want, err := b.ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, ok := got[name]
+		if !ok {
+			differs["blobs["+quote.Name(name)+"]"] = LossBlobs
+		} else if have, err := y.ReadAll(); err != nil || !bytes.Equal(want, have) {
+			t.Errorf("the blob %s has other bytes, %v", quote.Name(name), err)
+		}
+	}
+	return differs
+}
+
+// programDifferences returns what is neither tensor nor attribute nor blob.
+func programDifferences(src, end *tensorfile.File) map[string]LossKind {
+	differs := map[string]LossKind{}
+	switch r := src.Sys().(type) {
+	case *primitiv.Reader:
+		if r.Kind() == primitiv.KindShape && end.Format() != tensorfile.Primitiv {
+			differs["shape"] = LossShape
+		}
+	case *pte.Reader:
+		differs["program"] = LossGraph
+		if r.Bundle() != nil {
+			differs["test_cases"] = LossGraph
+		}
+	case *rten.Reader:
+		if hasComputations(r.Model()) {
+			differs["program"] = LossGraph
+		}
+	}
+	return differs
+}
+
+// hasComputations reports whether a model has anything but constants.
+func hasComputations(m *rten.Model) bool {
+	g := m.Graph()
+	for n := range g.Nodes() {
+		if n.Kind() != rten.ConstantNode {
+			return true
+		}
+	}
+	return len(g.Inputs())+len(g.Outputs())+len(g.Captures()) > 0
 }
