@@ -83,9 +83,10 @@ var edges = map[string][]string{
 	"bridge/npz":            and(floor, "internal/numpy", "internal/zipfile"),
 	"bridge/gguf":           floor,
 
-	".":                  and(floor, formats...),
-	"convert":            and(and(floor, formats...), ".", "sparse"),
-	"cmd/tensorfile/...": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect", "remote"), cobra, cobradoc, progressbar, term),
+	".":                and(floor, formats...),
+	"convert":          and(and(floor, formats...), ".", "sparse"),
+	"cmd/tensorfile":   {"internal/command"},
+	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect", "remote"), cobra, cobradoc, progressbar, term),
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},
@@ -115,7 +116,7 @@ var oracles = map[string][]string{
 	".":                   {any},
 	"convert":             {any},
 	"remote":              {any},
-	"cmd/tensorfile/...":  {any},
+	"internal/command":    {any},
 }
 
 // Packages of the standard library that only some may import.
@@ -128,11 +129,11 @@ var std = map[string][]string{
 	"plugin":            {},
 	"log":               {"schema/gen", "interop/...", "testdata/..."},
 	"log/slog":          {},
-	"os/exec":           {"cmd/tensorfile/...", "interop/...", "testdata/...", "schema/gen", "internal/readtest"},
+	"os/exec":           {"internal/command", "interop/...", "testdata/...", "schema/gen", "internal/readtest"},
 	"net/http/httptest": {},
 	"testing":           {"internal/readtest", "internal/fb/fbtest"},
 	"encoding/gob":      {},
-	"math/big":          {"cmd/tensorfile/...", "interop/...", "testdata/..."},
+	"math/big":          {"internal/command", "interop/...", "testdata/..."},
 }
 
 func and(list []string, more ...string) []string { return slices.Concat(list, more) }

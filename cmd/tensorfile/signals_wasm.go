@@ -1,8 +1,0 @@
-//go:build js || wasip1
-
-package main
-
-import "os"
-
-// endSignals returns the signals that end the program.
-func endSignals() []os.Signal { return []os.Signal{os.Interrupt} }

@@ -1,0 +1,113 @@
+package command
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// worthABar is how many bytes a work must have for its progress to be shown.
+const worthABar = 64 << 20
+
+// A bar shows progress on standard error when that is a terminal. A nil one
+// shows nothing. It is safe for concurrent use.
+type bar struct {
+	a  *app
+	mu sync.Mutex
+	p  *progressbar.ProgressBar
+}
+
+// bar begins one for the work on a file of total bytes. It ends with done.
+func (a *app) bar(what string, total int64) *bar {
+	if !a.bars || total < worthABar {
+		return nil
+	}
+	width, _, err := term.GetSize(int(a.stderr.(*os.File).Fd()))
+	if err != nil || width <= 0 {
+		width = 80
+	}
+	opts := []progressbar.Option{
+		progressbar.OptionSetWriter(a.stderr), progressbar.OptionThrottle(100 * time.Millisecond),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetRenderBlankState(true),
+	}
+	// One line, whatever the name: what does not fit would stay behind on the
+	// screen each time that the bar is drawn.
+	rest := width - len(" 100% || (1023 MiB/s) [59m59s:59m59s] ")
+	if rest < 20 {
+		opts = append(opts, progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
+		rest = width - len(" 100% ||   ")
+	} else {
+		opts = append(opts, progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true))
+	}
+	name := shorten(display(baseName(what)), min(30, rest-10))
+	opts = append(opts, progressbar.OptionSetDescription(name), progressbar.OptionSetWidth(max(1, min(40, rest-columns([]byte(name))))))
+	b := &bar{a: a, p: progressbar.NewOptions64(total, opts...)}
+	a.shown.Store(b)
+	return b
+}
+
+// baseName is a name without its folders, and an address without its query.
+func baseName(name string) string {
+	if strings.Contains(name, "://") {
+		name, _, _ = strings.Cut(name, "?")
+		return path.Base(name)
+	}
+	return filepath.Base(name)
+}
+
+// shorten leaves the end of a name that takes more than most places.
+func shorten(name string, most int) string {
+	if columns([]byte(name)) <= most {
+		return name
+	}
+	r := []rune(name)
+	for len(r) > 0 && columns([]byte("…"+string(r))) > most {
+		r = r[1:]
+	}
+	if len(r) == 0 {
+		return ""
+	}
+	return "…" + string(r)
+}
+
+// hide takes the bar from the screen, where something else is about to be
+// written; it comes back with the next progress.
+func (a *app) hide() {
+	if b := a.shown.Load(); b != nil {
+		b.mu.Lock()
+		b.p.Clear()
+		b.mu.Unlock()
+	}
+}
+
+func (b *bar) set(done int64) {
+	if b != nil {
+		b.mu.Lock()
+		b.p.Set64(done)
+		b.mu.Unlock()
+	}
+}
+
+func (b *bar) add(n int64) {
+	if b != nil {
+		b.mu.Lock()
+		b.p.Add64(n)
+		b.mu.Unlock()
+	}
+}
+
+// done takes the bar away. A second done does nothing.
+func (b *bar) done() {
+	if b != nil && b.a.shown.CompareAndSwap(b, nil) {
+		b.mu.Lock()
+		b.p.Clear()
+		b.p.Exit()
+		b.mu.Unlock()
+	}
+}

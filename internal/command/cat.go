@@ -1,0 +1,283 @@
+package command
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func catCommand(a *app) *cobra.Command {
+	var raw, array, all bool
+	var part string
+	cmd := &cobra.Command{
+		Use:   "cat FILE NAME[SLICE]",
+		Short: "Print the values of a tensor, or write them as bytes or as a NumPy file",
+		Long: `Print the values of a tensor. A slice is written as in Python: 'w[0]', 'w[:, 2:8:2]',
+'w[..., -1]'. --raw writes the decoded bytes, little-endian: of a whole tensor in
+storage order, of a slice in row-major order; of a blob as they are. --npy writes
+a NumPy file. On a terminal many values are abbreviated, unless --all.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if raw && array || (raw || array) && a.json {
+				return errors.New("--json, --raw and --npy exclude each other")
+			}
+			if (raw || array) && a.terminal {
+				return errors.New("bytes are not for a terminal: write them to a file or a pipe")
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			in, err := a.open(args[0])
+			if err != nil {
+				a.fail(args[0], err)
+				return nil
+			}
+			defer in.Close()
+			c, err := a.find(in, args[1], part)
+			if err != nil {
+				return a.refuse(args[0], err)
+			}
+			switch {
+			case c.blob != nil:
+				err = a.catBlob(in, c, raw, array)
+			case raw:
+				err = copyBlob(a.ctx, a.out.Writer, c.t.Data)
+			case array:
+				err = writeNPY(a.ctx, a.out.Writer, c.t)
+			default:
+				err = a.catValues(in, c, !all && a.terminal && !a.json)
+			}
+			if err != nil {
+				a.fail(args[0], fmt.Errorf("%s: %w", escape(args[1]), err))
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&raw, "raw", false, "write the decoded bytes")
+	f.BoolVar(&array, "npy", false, "write a NumPy file")
+	f.BoolVar(&all, "all", false, "print all values on a terminal too")
+	f.StringVar(&part, "part", "", "the part of that `ROLE` of a tensor that is not dense")
+	return cmd
+}
+
+// A chosen is what NAME[SLICE] means in a file: a blob, or a tensor or a part of one.
+type chosen struct {
+	name string
+	blob *tensor.Blob
+	t    *tensor.Tensor
+}
+
+// find looks a name up: whole first, because names may have brackets, then
+// without its slice.
+func (a *app) find(in *input, arg, part string) (*chosen, error) {
+	name, slice, sliced := arg, "", false
+	t := in.Tensor(arg)
+	if t == nil {
+		if b, ok := findBlob(in, arg); ok {
+			return &chosen{name: arg, blob: &b}, nil
+		}
+		if name, slice, sliced = splitSlice(arg); sliced {
+			t = in.Tensor(name)
+		}
+	}
+	if t == nil {
+		return nil, wrong("tensorfile ls, which lists the names", "no tensor or blob is called %s", quote(arg))
+	}
+	t = a.resolve(t)
+	switch {
+	case t.External:
+		return nil, errExternal
+	case part != "":
+		p := t.Part(part)
+		if p == nil {
+			return nil, wrong("--part with one of: "+plain(roles(t)), "%s has no part %s", quote(name), quote(part))
+		}
+		var err error
+		if t, err = inspect.Part(a.ctx, t, p); err != nil {
+			return nil, err
+		}
+	case sparse.Known(t.Scheme):
+		var err error
+		if t, err = sparse.Densify(a.ctx, t, nil); err != nil {
+			return nil, err
+		}
+	case !t.Dense():
+		return nil, advise("--part with one of: "+plain(roles(t)), fmt.Errorf("%w: %s is %s, which has no dense form here",
+			errors.ErrUnsupported, quote(name), quote(t.Scheme)))
+	}
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if sliced {
+		index, err := parseSlice(slice, len(t.Shape))
+		whole := t.Shape
+		if err == nil {
+			t, err = tensor.Slice(t, index...)
+		}
+		if err != nil {
+			return nil, wrong("an index for each dimension, such as [0, 2:8, ...]", "slice [%s] of %v: %w", slice, whole, err)
+		}
+	}
+	return &chosen{name: name, t: t}, nil
+}
+
+func findBlob(in *input, name string) (tensor.Blob, bool) {
+	for n, b := range in.Blobs() {
+		if n == name {
+			return b, true
+		}
+	}
+	return tensor.Blob{}, false
+}
+
+func roles(t *tensor.Tensor) []string {
+	var all []string
+	for i := range t.Parts {
+		all = append(all, t.Parts[i].Role)
+	}
+	return all
+}
+
+// A catDocument is cat --json of a blob; that of a tensor is written value by value.
+type catDocument struct {
+	File   string     `json:"file"`
+	Name   string     `json:"name"`
+	Bytes  int        `json:"bytes"`
+	Values bytesField `json:"values"`
+}
+
+// bytesField is {"$bytes": "hex"}.
+type bytesField []byte
+
+func (b bytesField) MarshalJSON() ([]byte, error) {
+	return []byte(`{"$bytes":"` + hex.EncodeToString(b) + `"}`), nil
+}
+
+func (a *app) catBlob(in *input, c *chosen, raw, array bool) error {
+	switch {
+	case array:
+		return advise("--raw", fmt.Errorf("%w: a blob has no dtype", errors.ErrUnsupported))
+	case raw:
+		return copyBlob(a.ctx, a.out.Writer, *c.blob)
+	case a.json:
+		b, err := c.blob.ReadAll()
+		if err != nil {
+			return err
+		}
+		return a.printJSON(catDocument{in.name, c.name, len(b), b})
+	}
+	d := hex.Dumper(a.out)
+	defer d.Close()
+	return copyBlob(a.ctx, d, *c.blob)
+}
+
+func (a *app) catValues(in *input, c *chosen, abbreviate bool) error {
+	t, err := tensor.Slice(c.t) // in row-major order
+	if err != nil {
+		return err
+	}
+	v := &valueWriter{ctx: a.ctx, w: a.out, json: a.json}
+	if !a.json {
+		if abbreviate {
+			err = v.abbreviate(t)
+		} else {
+			err = v.all(t)
+		}
+		if err != nil {
+			return err
+		}
+		return a.out.Writer.WriteByte('\n')
+	}
+	w := &jsonWriter{w: a.out}
+	w.open('{')
+	for _, f := range []struct {
+		key   string
+		value any
+	}{{"file", in.name}, {"name", c.name}, {"dtype", dtypeOf(t.DType, t.Data)}, {"shape", shapeOf(t)}} {
+		w.key(f.key)
+		w.encoded(f.value)
+	}
+	w.key("values")
+	w.flush(0)
+	if err := v.all(t); err != nil {
+		return err
+	}
+	w.keyed = false
+	w.close('}')
+	w.end()
+	return nil
+}
+
+// copyBlob writes a blob until ctx ends, and checks its digest.
+func copyBlob(ctx context.Context, w io.Writer, b tensor.Blob) error {
+	_, err := b.WriteTo(ctxWriter{ctx, w})
+	return err
+}
+
+// A ctxWriter writes until its context ends.
+type ctxWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c ctxWriter) Write(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(p)
+}
+
+// writeNPY writes a tensor as a NumPy file, in its order where NumPy has it.
+func writeNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
+	as, _, ok := numpyType(t.DType)
+	if !ok {
+		return fmt.Errorf("%w: NumPy does not support %v", tensor.ErrDType, t.DType)
+	}
+	if !t.Order.RowMajor() && !slices.Equal(t.Order, tensor.ColumnMajor(len(t.Shape))) {
+		var err error
+		if t, err = tensor.Slice(t); err != nil {
+			return err
+		}
+	}
+	head, err := npy.AppendHeader(nil, &tensor.Tensor{Name: t.Name, DType: as, Shape: t.Shape, Order: t.Order})
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	return copyBlob(ctx, w, t.Data)
+}
+
+// numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer of the same
+// bits, which note then names.
+func numpyType(d tensor.DType) (as tensor.DType, note string, ok bool) {
+	switch {
+	case slices.Contains(npy.DTypes(), d):
+		return d, "", true
+	case d == tensor.QI8:
+		as = tensor.I8
+	case d == tensor.QI32:
+		as = tensor.I32
+	case d == tensor.C32:
+		as = tensor.U32
+	case d.Bits() == 8:
+		as = tensor.U8
+	case d.Bits() == 16:
+		as = tensor.U16
+	default:
+		return tensor.Unknown, "", false
+	}
+	return as, as.String(), true
+}

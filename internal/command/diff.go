@@ -1,0 +1,193 @@
+package command
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/inspect"
+)
+
+// A comparison is what the flags of diff say.
+type comparison struct {
+	opts   inspect.DiffOptions
+	ignore []string
+	stat   bool
+	top    int
+	quiet  bool
+	lister
+}
+
+func diffCommand(a *app) *cobra.Command {
+	var c comparison
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Compare two files by content, also of different formats",
+		Long: `Compare two files by content, also of different formats: tensors and blobs by their names,
+values in whatever order they are stored, attributes, and programs where both files have one
+format. What one file has and the format of the other cannot hold is listed too; --ignore
+leaves it out. The exit status is 1 when something differs.
+
+Without a tolerance values are equal when all their bits are; with one NaN equals NaN.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.opts.Numeric = cmd.Flags().Changed("tolerance") || cmd.Flags().Changed("relative")
+			if !(c.opts.Tolerance >= 0) || !(c.opts.Relative >= 0) {
+				return fmt.Errorf("a tolerance is not negative")
+			}
+			for _, kind := range c.ignore {
+				switch kind {
+				case "blobs":
+					c.opts.IgnoreBlobs = true
+				case "attributes":
+					c.opts.IgnoreAttributes = true
+				default:
+					return fmt.Errorf("--ignore: %s is neither blobs nor attributes", quote(kind))
+				}
+			}
+			if err := c.check(); err != nil {
+				return err
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			var files [2]*input
+			for i, name := range args {
+				in, err := a.open(name)
+				if err != nil {
+					a.fail(name, err)
+					return nil
+				}
+				defer in.Close()
+				files[i] = in
+			}
+			return a.diff(files[0], files[1], &c)
+		},
+	}
+	f := cmd.Flags()
+	f.Float64Var(&c.opts.Tolerance, "tolerance", 0, "values may differ by `T`")
+	f.Float64Var(&c.opts.Relative, "relative", 0, "values may differ by `R` times the one in B")
+	f.BoolVar(&c.opts.IgnoreDType, "ignore-dtype", false, "compare values of different element types")
+	f.StringSliceVar(&c.ignore, "ignore", nil, "leave out `KINDS`: blobs, attributes")
+	f.StringArrayVar(&c.filter, "filter", nil, "only names that match `GLOB`")
+	f.BoolVar(&c.stat, "stat", false, "also mean, RMS, relative RMS and cosine of the differences")
+	f.IntVar(&c.top, "top", 0, "only the `N` tensors that differ most")
+	f.BoolVarP(&c.quiet, "quiet", "q", false, "print nothing: the exit status says it")
+	return cmd
+}
+
+// A diffDocument is diff --json.
+type diffDocument struct {
+	A string `json:"a"`
+	B string `json:"b"`
+	*inspect.DiffReport
+}
+
+func (a *app) diff(x, y *input, c *comparison) error {
+	for _, in := range []*input{x, y} {
+		if err := a.checkDecodedTotal(in, &c.lister); err != nil {
+			a.fail(in.name, err)
+			return nil
+		}
+	}
+	opts := c.opts
+	opts.Figures = c.stat
+	opts.External = a.findExternal
+	if len(c.filter) > 0 {
+		opts.Filter = c.wants
+	}
+	bar := a.bar(x.name, x.payload()+y.payload())
+	opts.Progress = bar.add
+	report, err := inspect.Diff(a.ctx, x.File, y.File, &opts)
+	bar.done()
+	if err != nil {
+		if !isInterrupt(err) {
+			a.fail(x.name+", "+y.name, err)
+		}
+		return nil
+	}
+	for _, d := range report.Differences {
+		if d.Err != nil {
+			a.fail(x.name+", "+y.name, fmt.Errorf("%s: %w", escape(d.Name), d.Err))
+		} else {
+			a.status = worse(a.status, statusFound)
+		}
+	}
+	if c.top > 0 {
+		report.Differences = report.Largest(c.top)
+	}
+	switch {
+	case a.json:
+		return a.printJSON(diffDocument{x.name, y.name, report})
+	case c.quiet:
+	case c.stat || c.top > 0:
+		a.printFigures(report, c.stat)
+	default:
+		for _, d := range report.Differences {
+			if d.Err == nil {
+				fmt.Fprintln(a.out, differenceLine(d))
+			}
+		}
+	}
+	if report.Equal && !c.quiet {
+		line := "the same: " + count(report.Tensors, "tensor")
+		if report.Blobs > 0 {
+			line += ", " + count(report.Blobs, "blob")
+		}
+		fmt.Fprintln(a.out, line)
+	}
+	return nil
+}
+
+// differenceLine says a difference to people.
+func differenceLine(d inspect.Difference) string {
+	label := d.Kind + " " + escape(d.Name) + ": "
+	switch {
+	case d.Change == inspect.ChangeOnlyA:
+		return label + "only in a"
+	case d.Change == inspect.ChangeOnlyB:
+		return label + "only in b"
+	case d.Comparison == nil && d.Change == "value":
+		return label + plain(d.A) + ", " + plain(d.B)
+	case d.Comparison == nil:
+		return label + d.Change + " " + plain(d.A) + ", " + plain(d.B)
+	case d.A == nil:
+		return fmt.Sprintf("%s%d of %d bytes differ", label, d.Different, d.Of)
+	}
+	line := fmt.Sprintf("%s%d of %d elements differ, first at %s: %s, %s", label, d.Different, d.Of,
+		appendInts(nil, d.First), appendNumber(nil, d.A), appendNumber(nil, d.B))
+	if largest := float64(d.Largest); !math.IsNaN(largest) {
+		line += fmt.Sprintf("; largest difference %.6g", largest)
+	}
+	return line
+}
+
+// printFigures shows tensors that differ in a table, everything else as lines.
+func (a *app) printFigures(r *inspect.DiffReport, stat bool) {
+	titles := []string{"NAME", ">DIFFERENT", ">OF", ">LARGEST"}
+	if stat {
+		titles = append(titles, ">MEAN", ">RMS", ">RELATIVE", ">COSINE")
+	}
+	t := newTable(titles...)
+	rest := slices.DeleteFunc(slices.Clone(r.Differences), func(d inspect.Difference) bool {
+		if d.Comparison == nil {
+			return false
+		}
+		cells := []string{escape(d.Name), fmt.Sprint(d.Different), fmt.Sprint(d.Of), shortNumber(d.Largest)}
+		if d.Figures != nil {
+			for _, v := range []inspect.Float{d.Mean, d.RMS, d.RelativeRMS, d.Cosine} {
+				cells = append(cells, shortNumber(v))
+			}
+		}
+		t.add(cells...)
+		return true
+	})
+	t.print(a)
+	for _, d := range rest {
+		if d.Err == nil {
+			fmt.Fprintln(a.out, differenceLine(d))
+		}
+	}
+}

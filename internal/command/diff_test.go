@@ -1,0 +1,131 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// A writer is what every format's writer has.
+type writer interface {
+	Add(*tensor.Tensor) error
+	Close() error
+}
+
+// created writes tensors into a file of dir.
+func created(t *testing.T, dir, name string, make func(w io.Writer) writer, ts ...*tensor.Tensor) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := make(&out)
+	var err error
+	for _, x := range ts {
+		err = errors.Join(err, w.Add(x))
+	}
+	name = filepath.Join(dir, name)
+	if err = errors.Join(err, w.Close(), os.WriteFile(name, out.Bytes(), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func zt(o ztensor.WriterOptions) func(io.Writer) writer {
+	return func(w io.Writer) writer { return ztensor.NewWriter(w, &o) }
+}
+
+func st(o safetensors.WriterOptions) func(io.Writer) writer {
+	return func(w io.Writer) writer { return safetensors.NewWriter(w, &o) }
+}
+
+// command runs the program and returns its exit status and all that it printed.
+func command(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	var out bytes.Buffer
+	return run(t.Context(), args, strings.NewReader(""), &out, &out, os.Getenv), out.String()
+}
+
+func checkCommand(t *testing.T, status int, want string, args ...string) {
+	t.Helper()
+	if s, out := command(t, args...); s != status || !strings.Contains(out, want) {
+		t.Errorf("%q: exit status %d, want %d and %q:\n%s", args, s, status, want, out)
+	}
+}
+
+func TestDiffListsWhatTheOtherFormatCannotHold(t *testing.T) {
+	dir := t.TempDir()
+	x := tensor.New("x", tensor.Shape{2}, []float32{1, 2})
+	npz := created(t, dir, "x.npz", func(w io.Writer) writer { return npy.NewWriter(w, nil) }, x)
+	attributes := created(t, dir, "x.safetensors", st(safetensors.WriterOptions{Metadata: map[string]string{"license": "mit"}}), x)
+	blobs := created(t, dir, "x.ptd", func(w io.Writer) writer {
+		p := ptd.NewWriter(w, nil)
+		if err := p.AddBlob("b", tensor.BlobOf([]byte{1})); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}, x)
+	checkCommand(t, statusFound, "attribute license: only in a", "diff", attributes, npz)
+	checkCommand(t, statusFound, "attribute license: only in b", "diff", npz, attributes)
+	checkCommand(t, statusFound, "blob b: only in a", "diff", blobs, npz)
+	checkCommand(t, statusFound, "blob b: only in a", "diff", blobs, attributes, "--ignore", "attributes")
+	checkCommand(t, statusOK, "the same: 1 tensor\n", "diff", blobs, attributes, "--ignore", "blobs,attributes")
+	checkCommand(t, statusUsage, "neither blobs nor attributes", "diff", blobs, attributes, "--ignore", "names")
+}
+
+// Indices are compared as numbers, elements below a byte as what they are.
+func TestDiffOfParts(t *testing.T) {
+	dir := t.TempDir()
+	part := func(role string, d tensor.DType, b ...byte) tensor.Part {
+		return tensor.Part{Role: role, DType: d, Data: tensor.BlobOf(b)}
+	}
+	csr := func(indptr, indices, values tensor.Part) *tensor.Tensor {
+		return &tensor.Tensor{Name: "s", DType: values.DType, Shape: tensor.Shape{2, 2}, Scheme: "zt.sparse_csr/1", Parts: []tensor.Part{indptr, indices, values}}
+	}
+	u32 := func(v ...byte) (b []byte) {
+		for _, x := range v {
+			b = append(b, x, 0, 0, 0)
+		}
+		return b
+	}
+	u64 := func(v ...byte) (b []byte) {
+		for _, x := range v {
+			b = append(b, x, 0, 0, 0, 0, 0, 0, 0)
+		}
+		return b
+	}
+	float4 := csr(part("indptr", tensor.U32, u32(0, 1, 2)...), part("indices", tensor.U32, u32(0, 1)...), part("values", tensor.F4E2M1FN, 0x21))
+	name := created(t, dir, "f4.zt", zt(ztensor.WriterOptions{Version: "2", KeepOrder: true}), float4)
+	checkCommand(t, statusOK, "the same", "diff", name, name)
+	narrow := csr(part("indptr", tensor.U32, u32(0, 1, 2)...), part("indices", tensor.U32, u32(0, 1)...), part("values", tensor.U8, 7, 8))
+	wide := csr(part("indptr", tensor.U64, u64(0, 1, 2)...), part("indices", tensor.U64, u64(0, 1)...), part("values", tensor.U8, 7, 8))
+	other := csr(part("indptr", tensor.U64, u64(0, 1, 2)...), part("indices", tensor.U64, u64(1, 1)...), part("values", tensor.U8, 7, 8))
+	a := created(t, dir, "a.zt", zt(ztensor.WriterOptions{Version: "2", KeepOrder: true}), narrow)
+	b := created(t, dir, "b.zt", zt(ztensor.WriterOptions{Version: "2", KeepOrder: true}), wide)
+	c := created(t, dir, "c.zt", zt(ztensor.WriterOptions{Version: "2", KeepOrder: true}), other)
+	checkCommand(t, statusOK, "the same", "diff", a, b)
+	checkCommand(t, statusFound, "tensor s:indices: 1 of 2 elements differ", "diff", a, c)
+}
+
+// A byte that is no bool has no value; the bytes can be copied and hashed.
+func TestInvalidBools(t *testing.T) {
+	dir := t.TempDir()
+	x := &tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4}, Data: tensor.BlobOf([]byte{0, 1, 77, 1})}
+	y := &tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4}, Data: tensor.BlobOf([]byte{0, 1, 1, 1})}
+	name := created(t, dir, "x.safetensors", st(safetensors.WriterOptions{}), x)
+	other := created(t, dir, "y.safetensors", st(safetensors.WriterOptions{}), y)
+	const want = "bool 0x4d"
+	checkCommand(t, statusUnreadable, want, "cat", name, "x")
+	checkCommand(t, statusUnreadable, want, "stats", name)
+	checkCommand(t, statusUnreadable, want, "diff", name, other)
+	checkCommand(t, statusOK, "\x00\x01\x4d\x01", "cat", "--raw", name, "x")
+	checkCommand(t, statusOK, "x", "hash", name)
+	checkCommand(t, statusOK, "the same", "diff", name, name)
+}

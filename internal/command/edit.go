@@ -1,0 +1,335 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/bridge/npz"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// An editing holds the flags of edit.
+type editing struct {
+	attributes []attributeChange
+	rename     renames
+	drop       []string
+	modernize  bool
+	force      bool
+}
+
+// An attributeChange is one --set or --unset.
+type attributeChange struct {
+	key   string
+	value *string // nil removes
+}
+
+// attributeFlag collects --set or --unset in the order of the command line.
+type attributeFlag struct {
+	list   *[]attributeChange
+	remove bool
+}
+
+func (f attributeFlag) String() string { return "" }
+func (f attributeFlag) Type() string   { return "string" }
+
+func (f attributeFlag) Set(text string) error {
+	c := attributeChange{key: text}
+	if !f.remove {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return fmt.Errorf("%s is not KEY=VALUE", quote(text))
+		}
+		c = attributeChange{key, &value}
+	}
+	*f.list = append(*f.list, c)
+	return nil
+}
+
+func editCommand(a *app) *cobra.Command {
+	var e editing
+	cmd := &cobra.Command{
+		Use:   "edit IN OUT",
+		Short: "Set or remove attributes, rename or drop tensors, and keep everything else",
+		Long: `Set or remove attributes, rename or drop tensors, and keep everything else. OUT has the
+format and version of IN, appears whole or not at all, and may be IN with --force.
+
+Names are those of IN, and all changes apply at once: two tensors can swap names. Flags
+apply from left to right: of several that match a name, or set an attribute, the last one
+counts. What --drop matches is left out.
+
+An optimizer file of primitiv has its settings for attributes. The operators of a .rten
+keep what they are connected to. The attributes of a .pte are its constant getters, such as
+get_vocab_size; of its tensors and named blobs the names can be changed, and named/KEY blobs
+be left out. A .bpte keeps its test cases. Stored bytes of a .zt stay as they are, those in
+shards in their files next to IN; convert writes version 2 in canonical form again.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(e.attributes)+len(e.rename.rules)+len(e.drop) == 0 && !e.modernize {
+				return errors.New("nothing to do: --set, --unset, --rename, --drop, --modernize")
+			}
+			for _, g := range e.drop {
+				if err := checkGlob(g); err != nil {
+					return fmt.Errorf("--drop: %w", err)
+				}
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			return a.edit(args[0], args[1], &e)
+		},
+	}
+	f := cmd.Flags()
+	f.Var(attributeFlag{list: &e.attributes}, "set", "`KEY=VALUE`: an attribute")
+	f.Var(attributeFlag{list: &e.attributes, remove: true}, "unset", "remove the attribute `KEY`")
+	f.Var(&e.rename, "rename", "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
+	f.StringArrayVar(&e.drop, "drop", nil, "leave out the tensors and blobs that match `GLOB`")
+	f.BoolVar(&e.modernize, "modernize", false, "write a .pte of an old ExecuTorch as its runtime loads it today")
+	f.BoolVar(&e.force, "force", false, "replace OUT if it is there")
+	return cmd
+}
+
+func (a *app) edit(from, out string, e *editing) error {
+	if err := mayWriteOut(out, e.force); err != nil {
+		a.fail(out, err)
+		return nil
+	}
+	in, err := a.open(from)
+	if err != nil {
+		a.fail(from, err)
+		return nil
+	}
+	defer in.Close()
+	c, err := e.changes(in)
+	if err != nil {
+		return a.refuse(from, err)
+	}
+	ed, write, try := editorOf(in)
+	if err := e.apply(ed, c, in); err != nil {
+		return a.refuse(from, suggest(try, err))
+	}
+	t, err := a.create(out, e.force, in.payload())
+	if err != nil {
+		a.fail(out, err)
+		return nil
+	}
+	defer t.abort()
+	if err = write(a.ctx, t); err == nil {
+		err = t.commit()
+	}
+	if err != nil {
+		a.fail(from, suggest(try, err))
+		return nil
+	}
+	a.made(from, out)
+	return nil
+}
+
+// suggest adds what to try to the error of a change that is not supported.
+func suggest(try string, err error) error {
+	if errors.Is(err, errors.ErrUnsupported) {
+		return advise(try, err)
+	}
+	return err
+}
+
+// apply makes all changes that the flags ask for.
+func (e *editing) apply(ed editor, c *changes, in *input) error {
+	if ed == nil {
+		return fmt.Errorf("%w: %v files are not edited", errors.ErrUnsupported, in.Format())
+	}
+	if err := c.apply(ed, in); err != nil || !e.modernize {
+		return err
+	}
+	p, ok := ed.(*pte.Edit)
+	if !ok {
+		return fmt.Errorf("%w: a %v file has no old layout to change", errors.ErrUnsupported, in.Format())
+	}
+	return p.Modernize()
+}
+
+// An editor is what the Edits of all formats have in common.
+type editor interface {
+	Rename(old, new string) error
+	Remove(name string) error
+	SetAttribute(key, value string) error
+	RemoveAttribute(key string) error
+}
+
+// A blobEditor is an Edit that has names of blobs apart from those of tensors.
+type blobEditor interface {
+	RenameBlob(old, new string) error
+	RemoveBlob(name string) error
+}
+
+// editorOf returns the Edit of the format, how it is written, and what to try where it
+// does not support a change. The Edit of a format that is not edited is nil.
+func editorOf(in *input) (ed editor, write func(context.Context, io.Writer) error, try string) {
+	try = "tensorfile convert, into a format that supports it"
+	switch r := in.Sys().(type) {
+	case *npz.Reader:
+		ed, write = written(npz.NewEdit(r))
+	case *primitiv.Reader:
+		ed, write = written(primitiv.NewEdit(r))
+	case *ptd.Reader:
+		ed, write = written(ptd.NewEdit(r))
+	case *pte.Reader:
+		ed, write = written(pte.NewEdit(r))
+		try = "tensorfile convert --externalize, which moves constants into a .ptd"
+	case *rten.Reader:
+		ed, write = written(rten.NewEdit(r))
+	case *safetensors.Reader:
+		ed, write = written(safetensors.NewEdit(r))
+	case *ztensor.Reader:
+		ed, write = written(ztensor.NewEdit(r))
+		try = "tensorfile convert --to ztensor@1.0 first"
+	}
+	return ed, write, try
+}
+
+// written returns an Edit, and the function that writes it with the default options.
+func written[O any](e interface {
+	editor
+	Write(ctx context.Context, w io.Writer, opts *O) error
+}) (editor, func(context.Context, io.Writer) error) {
+	return e, func(ctx context.Context, w io.Writer) error { return e.Write(ctx, w, nil) }
+}
+
+// changes is what the flags of edit come to.
+type changes struct {
+	names      map[string]*string // by the name in the original; nil removes
+	keys       []string           // of attributes, in the order of the flags
+	attributes map[string]*string // nil removes
+}
+
+// changes composes the flags, and checks that each means something in this file, so that a
+// mistyped name is not taken for done.
+func (e *editing) changes(in *input) (*changes, error) {
+	c := &changes{names: map[string]*string{}, attributes: map[string]*string{}}
+	names := slices.Collect(in.names())
+	present := make(map[string]bool, len(names))
+	for _, n := range names {
+		present[n] = true
+	}
+	for _, r := range e.rename.rules {
+		matched := false
+		if !r.pattern && present[r.old] {
+			c.names[r.old], matched = &r.new, true
+		} else if r.pattern {
+			for _, n := range names {
+				if to, ok := r.apply(n); ok {
+					c.names[n], matched = &to, true
+				}
+			}
+		}
+		if !matched {
+			return nil, wrong(tryNames, "--rename: no tensor or blob is named %s", quote(r.old))
+		}
+	}
+	for _, g := range e.drop {
+		matched := present[g]
+		if matched {
+			c.names[g] = nil
+		}
+		for _, n := range names {
+			if ok, _ := glob(g, n); ok {
+				c.names[n], matched = nil, true
+			}
+		}
+		if !matched {
+			return nil, wrong(tryNames, "--drop: no tensor or blob is named %s", quote(g))
+		}
+	}
+	had := in.hasAttribute()
+	for _, a := range e.attributes {
+		_, added := c.attributes[a.key]
+		if a.value == nil && !added && !had(a.key) {
+			return nil, wrong("tensorfile info, which lists the attributes", "--unset: no attribute is named %s", quote(a.key))
+		}
+		if !added {
+			c.keys = append(c.keys, a.key)
+		}
+		c.attributes[a.key] = a.value
+	}
+	// What is added and removed again was never there.
+	c.keys = slices.DeleteFunc(c.keys, func(k string) bool { return c.attributes[k] == nil && !had(k) })
+	return c, nil
+}
+
+const tryNames = "tensorfile ls, which lists the names"
+
+// names yields those of tensors, then those of blobs.
+func (in *input) names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for t := range in.Tensors() {
+			if !yield(t.Name) {
+				return
+			}
+		}
+		for name := range in.Blobs() {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// hasAttribute returns what reports whether the file has an attribute that edit can remove.
+func (in *input) hasAttribute() func(key string) bool {
+	o := in.attributes()
+	if r, ok := in.Sys().(*primitiv.Reader); ok {
+		o = primitivSettings(r.Optimizer())
+	}
+	keys := make(map[string]bool, len(o))
+	for _, f := range o {
+		keys[f.key] = true
+	}
+	return func(key string) bool { return keys[key] }
+}
+
+// apply makes the changes, in the order of the file and of the flags.
+func (c *changes) apply(ed editor, in *input) error {
+	var errs []error
+	change := func(name string, rename func(old, new string) error, remove func(name string) error) {
+		switch to, changed := c.names[name]; {
+		case !changed:
+		case to == nil:
+			errs = append(errs, remove(name))
+		case *to != name:
+			errs = append(errs, rename(name, *to))
+		}
+	}
+	for t := range in.Tensors() {
+		change(t.Name, ed.Rename, ed.Remove)
+	}
+	blobs, ok := ed.(blobEditor)
+	for name := range in.Blobs() {
+		if ok {
+			change(name, blobs.RenameBlob, blobs.RemoveBlob)
+		} else {
+			change(name, ed.Rename, ed.Remove)
+		}
+	}
+	for _, k := range c.keys {
+		var err error
+		if v := c.attributes[k]; v == nil {
+			err = ed.RemoveAttribute(k)
+		} else if err = ed.SetAttribute(k, *v); errors.Is(err, tensor.ErrDType) {
+			err = wrong("tensorfile info, which shows the old value", "--set: %w", err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,224 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func hashCommand(a *app) *cobra.Command {
+	var l lister
+	var whole, content bool
+	cmd := &cobra.Command{
+		Use:   "hash FILE...",
+		Short: "Print the SHA-256 of every tensor's decoded bytes, of the file, or of its content",
+		Long: `Print the SHA-256 of every tensor's decoded bytes, in storage order. --file prints that of
+the file; --content one id of names, dtypes, shapes and values, which is the same for every
+format, order and set of shards.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := l.check(); err != nil {
+				return err
+			}
+			if whole && content {
+				return fmt.Errorf("--file and --content exclude each other")
+			}
+			return a.each(args, func(in *input) (jsonValue, error) {
+				switch {
+				case whole:
+					return a.hashOne(in, false, func(p inspect.Progress) (inspect.Sum, error) {
+						return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)
+					})
+				case content:
+					return a.hashOne(in, true, func(p inspect.Progress) (inspect.Sum, error) {
+						return inspect.Content(a.ctx, a.resolved(in), p)
+					})
+				}
+				return a.hash(in, &l)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&l.filter, "filter", nil, "only names that match `GLOB`")
+	f.BoolVar(&whole, "file", false, "the SHA-256 of the file")
+	f.BoolVar(&content, "content", false, "one id of names, dtypes, shapes and values")
+	return cmd
+}
+
+// A fileHash is hash --json with --file or --content.
+type fileHash struct {
+	File    string       `json:"file"`
+	SHA256  *inspect.Sum `json:"sha256,omitempty"`
+	Content *inspect.Sum `json:"content,omitempty"`
+}
+
+// hashOne prints one hash of a file.
+func (a *app) hashOne(in *input, content bool, sum func(inspect.Progress) (inspect.Sum, error)) (jsonValue, error) {
+	bar := a.bar(in.name, in.Size())
+	defer bar.done()
+	s, err := sum(bar.add)
+	if err != nil {
+		return nil, err
+	}
+	bar.done()
+	if !a.json {
+		fmt.Fprintf(a.out, "%s  %s\n", s, display(in.name))
+		return nil, nil
+	}
+	doc := fileHash{File: in.name, SHA256: &s}
+	if content {
+		doc = fileHash{File: in.name, Content: &s}
+	}
+	return func(w *jsonWriter) { w.document(doc) }, nil
+}
+
+// resolved lists the tensors of a file, external ones from where --external says.
+func (a *app) resolved(in *input) (all []*tensor.Tensor) {
+	for t := range in.Tensors() {
+		all = append(all, a.resolve(t))
+	}
+	return all
+}
+
+// A fileSource is the bytes of the file itself.
+type fileSource struct{ in *input }
+
+func (f fileSource) Size() int64                             { return f.in.Size() }
+func (f fileSource) Bytes() ([]byte, bool)                   { return nil, false }
+func (f fileSource) ReadAt(p []byte, off int64) (int, error) { return f.in.readAt(p, off) }
+
+// A hashRow is an element of tensors or blobs in hash --json, and of their parts.
+type hashRow struct {
+	*rowName
+	Role     string       `json:"role,omitempty"`
+	SHA256   *inspect.Sum `json:"sha256,omitempty"`
+	Error    string       `json:"error,omitempty"`
+	Parts    []hashRow    `json:"parts,omitempty"`
+	External bool         `json:"external,omitempty"`
+}
+
+// A hashDocument is hash --json.
+type hashDocument struct {
+	File    string    `json:"file"`
+	Tensors []hashRow `json:"tensors"`
+	Blobs   []hashRow `json:"blobs"`
+}
+
+func (a *app) hash(in *input, l *lister) (jsonValue, error) {
+	if err := a.checkDecodedTotal(in, l); err != nil {
+		return nil, err
+	}
+	doc := hashDocument{File: in.name, Tensors: []hashRow{}, Blobs: []hashRow{}}
+	var rows []row
+	var ts []*tensor.Tensor
+	for r := range in.eachRow() {
+		if !l.wants(r.name) {
+			continue
+		}
+		rows = append(rows, *r)
+		if t := a.resolve(r.tensor); !r.empty && !t.External {
+			ts = append(ts, t)
+		}
+	}
+	var blobs []string
+	for name, b := range in.Blobs() {
+		if l.wants(name) {
+			blobs = append(blobs, name)
+			ts = append(ts, &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{max(b.Size(), 0)}, Data: b})
+		}
+	}
+	bar := a.bar(in.name, in.payload())
+	defer bar.done()
+	next, stop := iter.Pull2(inspect.HashEach(a.ctx, func(yield func(*tensor.Tensor) bool) {
+		for _, t := range ts {
+			if !yield(t) {
+				return
+			}
+		}
+	}, bar.add))
+	defer stop()
+	for i := range rows {
+		r, t := &rows[i], a.resolve(rows[i].tensor)
+		line := hashRow{rowName: r.rowName()}
+		switch {
+		case r.empty:
+			a.hashLine("(state without an initial value)", r.label())
+		case t.External:
+			line.External = true
+			a.hashLine("(in another file: --external FILE)", r.label())
+		default:
+			list, err, _ := next()
+			if err != nil {
+				return nil, err
+			}
+			for _, h := range list {
+				if h.Role == "" {
+					a.setHash(in, &line, r.label(), h)
+					continue
+				}
+				part := hashRow{Role: h.Role}
+				a.setHash(in, &part, r.label()+":"+escape(h.Role), h)
+				line.Parts = append(line.Parts, part)
+			}
+		}
+		doc.Tensors = append(doc.Tensors, line)
+	}
+	for _, name := range blobs {
+		list, err, _ := next()
+		if err != nil {
+			return nil, err
+		}
+		line := hashRow{rowName: &rowName{nameField: nameOf(name)}}
+		a.setHash(in, &line, escape(name), list[0])
+		doc.Blobs = append(doc.Blobs, line)
+	}
+	return func(w *jsonWriter) { w.document(doc) }, nil
+}
+
+func (a *app) hashLine(sum, label string) {
+	if !a.json {
+		fmt.Fprintf(a.out, "%-64s  %s\n", sum, label)
+	}
+}
+
+// setHash notes a hash, or why there is none.
+func (a *app) setHash(in *input, line *hashRow, label string, h inspect.PayloadHash) {
+	if h.Err != nil {
+		line.Error = describe(h.Err)
+		a.fail(in.name, fmt.Errorf("%s: %w", label, h.Err))
+		return
+	}
+	line.SHA256 = &h.Sum
+	a.hashLine(h.Sum.String(), label)
+}
+
+// resolve gives the tensor that a program keeps elsewhere, where --external
+// named the file that has it.
+func (a *app) resolve(t *tensor.Tensor) *tensor.Tensor {
+	if !t.External {
+		return t
+	}
+	if e := a.findExternal(t.Name); e != nil {
+		return e
+	}
+	return t
+}
+
+// findExternal looks a tensor up in the files that --external names; nil where
+// none has it.
+func (a *app) findExternal(name string) *tensor.Tensor {
+	for _, in := range a.externals {
+		if t := in.Tensor(name); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// errExternal is the error of reading what is kept elsewhere.
+var errExternal = advise("--external FILE", fmt.Errorf("%w: the elements are in another file", errors.ErrUnsupported))

@@ -1,0 +1,380 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+var errFolder = errors.New("is a folder")
+
+// An input is a file that a command looks at.
+type input struct {
+	*tensorfile.File
+	name string      // as it was given
+	view view        // what its format has to say
+	path string      // of the file on disk, "" where there is none
+	raw  io.ReaderAt // its bytes, once they have been asked for
+}
+
+// readAt reads bytes of the file itself, for what no tensor or blob covers.
+func (in *input) readAt(p []byte, off int64) (int, error) {
+	if in.raw == nil {
+		f, err := os.Open(in.path)
+		if err != nil {
+			return 0, err
+		}
+		in.raw = f
+	}
+	return in.raw.ReadAt(p, off)
+}
+
+// payload is how many bytes tensors and blobs have, for showing progress.
+func (in *input) payload() int64 {
+	n := int64(0)
+	for t := range in.Tensors() {
+		n += max(t.Size(), 0)
+	}
+	for _, b := range in.Blobs() {
+		n += max(b.Size(), 0)
+	}
+	return n
+}
+
+func (in *input) Close() error {
+	err := in.File.Close()
+	if f, ok := in.raw.(io.Closer); ok {
+		f.Close()
+	}
+	return err
+}
+
+// options are those of the flags.
+func (a *app) options() (*tensorfile.Options, error) {
+	o := &tensorfile.Options{Strict: a.strict, Limits: a.limits, NoMap: a.noMap}
+	if a.format != "" {
+		f, err := tensorfile.ParseFormat(a.format)
+		if err != nil {
+			return nil, fmt.Errorf("--format: %w", err)
+		}
+		o.Format = f
+	}
+	return o, nil
+}
+
+// begin checks the flags that all commands share, and opens what --external
+// names.
+func (a *app) begin() error {
+	opts, err := a.options()
+	if err != nil {
+		return err
+	}
+	if _, err := a.headers(); err != nil {
+		return err
+	}
+	opts.Format = 0 // that is for the inputs
+	for _, name := range a.external {
+		in, err := a.openWith(name, opts)
+		if err != nil {
+			a.fail(name, err)
+			continue
+		}
+		a.cleanup = append(a.cleanup, func() { in.Close() })
+		a.externals = append(a.externals, in)
+	}
+	return nil
+}
+
+// open opens a file by its name, by its address, or from standard input. It
+// stays open until close.
+func (a *app) open(name string) (*input, error) {
+	opts, err := a.options()
+	if err != nil {
+		return nil, err
+	}
+	return a.openWith(name, opts)
+}
+
+func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
+	in := &input{name: name, path: name}
+	var err error
+	switch {
+	case name == "-":
+		err = a.openStdin(in, opts)
+	case isAddress(name):
+		err = a.openRemote(in, opts)
+	default:
+		if info, e := os.Stat(name); e == nil && info.IsDir() {
+			if in.path, err = indexIn(name); err != nil {
+				return nil, err
+			}
+		}
+		in.File, err = tensorfile.Open(in.path, opts)
+		if errors.Is(err, tensorfile.ErrUnknownFormat) && isRTenName(in.path) {
+			told := *opts
+			told.Format = tensorfile.RTen
+			in.File, err = tensorfile.Open(in.path, &told)
+		}
+	}
+	var named *tensorfile.FileError
+	if errors.As(err, &named) && named.Name == name {
+		err = named.Err // the message begins with the name
+	}
+	if err != nil {
+		return nil, err
+	}
+	in.view = viewOf(in.File)
+	return in, nil
+}
+
+// indexIn finds the index of a folder of shards: a folder with one is a file.
+func indexIn(folder string) (string, error) {
+	names, err := filepath.Glob(filepath.Join(globQuote(folder), "*.index.json"))
+	if err != nil || len(names) != 1 {
+		return "", errFolder
+	}
+	return names[0], nil
+}
+
+// globQuote takes their meaning from the characters of a pattern.
+func globQuote(name string) string {
+	if filepath.Separator == '\\' {
+		return name // where a backslash separates, nothing can be quoted
+	}
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
+// inMemory is how much of standard input is kept in memory before a temporary
+// file takes over.
+const inMemory = 64 << 20
+
+// openStdin reads standard input to its end, because every format but one has
+// its index at a place that only seeking finds.
+func (a *app) openStdin(in *input, opts *tensorfile.Options) error {
+	if a.stdin {
+		return advise("a file for one of them", errors.New("standard input can be read only once"))
+	}
+	a.stdin = true
+	from, end := interruptible(a.ctx, a.in)
+	defer end()
+	r := io.LimitReader(from, a.maxInput+1)
+	var head bytes.Buffer
+	n, err := io.CopyN(&head, r, inMemory)
+	if err == io.EOF {
+		if n > a.maxInput {
+			return errInput(a.maxInput)
+		}
+		in.path, in.raw = "", bytes.NewReader(head.Bytes())
+		in.File, err = tensorfile.OpenBytes(head.Bytes(), opts)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp("", "tensorfile-stdin-")
+	if err != nil {
+		return err
+	}
+	a.cleanup = append(a.cleanup, func() { f.Close(); os.Remove(f.Name()) })
+	if _, err = f.Write(head.Bytes()); err != nil {
+		return err
+	}
+	m, err := io.Copy(f, r)
+	if err != nil {
+		return err
+	}
+	if n+m > a.maxInput {
+		return errInput(a.maxInput)
+	}
+	in.path = f.Name()
+	in.File, err = tensorfile.Open(in.path, opts)
+	return err
+}
+
+func errInput(most int64) error {
+	return fmt.Errorf("%w: standard input has more than %d bytes", tensor.ErrLimit, most)
+}
+
+// interruptible reads r until ctx is done, also where r waits for somebody to
+// type. After end r is left alone, but for a read that may be under way.
+func interruptible(ctx context.Context, r io.Reader) (from io.Reader, end func()) {
+	pr, pw := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) }) // unblocks both ends, and the reader hears why
+	go func() {
+		_, err := io.CopyBuffer(struct{ io.Writer }{pw}, struct{ io.Reader }{r}, make([]byte, 256<<10))
+		pw.CloseWithError(err)
+	}()
+	return pr, func() { stop(); pr.Close() }
+}
+
+// expandGlobs replaces each pattern that matches files, and is not a file itself, by them.
+func expandGlobs(args []string) []string {
+	var all []string
+	for _, arg := range args {
+		names, err := filepath.Glob(arg)
+		if _, there := os.Lstat(arg); err != nil || len(names) == 0 || there == nil {
+			names = []string{arg}
+		}
+		all = append(all, names...)
+	}
+	return all
+}
+
+// inputs gives the files that the arguments stand for: themselves, and with -r
+// the tensor files in the folders among them.
+func (a *app) inputs(args []string) []string {
+	if runtime.GOOS == "windows" { // whose shells leave that to programs
+		args = expandGlobs(args)
+	}
+	if !a.recursive {
+		return args
+	}
+	var names []string
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if arg == "-" || err != nil || !info.IsDir() {
+			names = append(names, arg)
+			continue
+		}
+		err = filepath.WalkDir(arg, func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				a.fail(name, err)
+				return nil
+			}
+			if a.ctx.Err() != nil {
+				return a.ctx.Err()
+			}
+			if d.Type().IsRegular() && a.isTensorFile(name) {
+				names = append(names, name)
+			}
+			return nil
+		})
+		if err != nil {
+			a.fail(arg, err)
+		}
+	}
+	return names
+}
+
+// isTensorFile tells which files of a folder are meant. One that cannot be read
+// is, so that it gets reported.
+func (a *app) isTensorFile(name string) bool {
+	if a.format != "" {
+		return true
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	_, err = tensorfile.Detect(f, info.Size())
+	return !errors.Is(err, tensorfile.ErrUnknownFormat) || isRTenName(name)
+}
+
+// isRTenName is asked of files of no known format. A .rten of version 1 begins
+// with no mark: of one that is damaged only the name says what it is, and
+// without that nobody could be told what is wrong with it, and where.
+func isRTenName(name string) bool { return strings.EqualFold(filepath.Ext(name), ".rten") }
+
+// each runs show for every input and joins what it gives into one answer: for
+// JSON one object, or {"files": […]} where there may be more than one; for people
+// one after the other under their names.
+func (a *app) each(args []string, show func(in *input) (jsonValue, error)) error {
+	return a.eachName(args, func(name string) (jsonValue, error) {
+		in, err := a.open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		return show(in)
+	})
+}
+
+// jsonValue writes a value's JSON; nil is an error's, or nothing.
+type jsonValue func(w *jsonWriter)
+
+func (a *app) eachName(args []string, show func(name string) (jsonValue, error)) error {
+	return a.eachUnder(args, true, show)
+}
+
+// eachLine is eachName for commands that answer one line a file.
+func (a *app) eachLine(args []string, show func(name string) (o object, line string, err error)) error {
+	return a.eachUnder(args, false, func(name string) (jsonValue, error) {
+		o, line, err := show(name)
+		if err == nil && !a.json {
+			fmt.Fprintln(a.out, line)
+		}
+		return func(w *jsonWriter) { w.value(o) }, err
+	})
+}
+
+// eachUnder does it, with a heading for people before each of several files or
+// without.
+func (a *app) eachUnder(args []string, heading bool, show func(name string) (jsonValue, error)) error {
+	if err := a.begin(); err != nil {
+		return err
+	}
+	names := a.inputs(args)
+	many := len(args) != 1 || len(names) > 1 || a.recursive
+	w := &jsonWriter{w: a.out}
+	if a.json && many {
+		w.open('{')
+		w.key("files")
+		w.open('[')
+	}
+	for i, name := range names {
+		if a.ctx.Err() != nil {
+			break
+		}
+		if !a.json && many && heading {
+			if i > 0 {
+				a.out.WriteByte('\n')
+			}
+			fmt.Fprintf(a.out, "%s%s:%s\n", a.style(styleHead), display(name), a.style(styleNone))
+		}
+		value, err := show(name)
+		if err != nil {
+			a.fail(name, err)
+			value = func(w *jsonWriter) { w.value(errorObject(name, err)) }
+		}
+		if a.json && value != nil {
+			value(w)
+		}
+	}
+	if a.json {
+		if many {
+			w.close(']')
+			w.close('}')
+		}
+		w.end()
+	}
+	return nil
+}
+
+// errorObject stands for a file that could not be read, and has what a finding
+// has.
+func errorObject(name string, err error) object {
+	f := tensor.FindingOf(err)
+	o := object{{"file", name}, {"error", describe(f.Err)}, {"class", string(f.Class)}}
+	if f.Offset >= 0 {
+		o.set("offset", f.Offset)
+	}
+	if f.Field != "" {
+		o.set("field", f.Field)
+	}
+	return o
+}

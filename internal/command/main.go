@@ -1,0 +1,107 @@
+// Package command is the program tensorfile as a function, for mains to call. It turns
+// flags into calls of the library, and what these return into text or JSON.
+package command
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses. Where several apply, the one that stands later in worse
+// wins.
+const (
+	statusOK          = 0
+	statusFound       = 1 // verify found damage, diff found a difference
+	statusUsage       = 2
+	statusUnreadable  = 3 // missing, not a tensor file, damaged, unsupported
+	statusLimit       = 4
+	statusInterrupted = 130
+)
+
+// worse combines the statuses of several files.
+func worse(a, b int) int {
+	for _, s := range []int{statusUsage, statusInterrupted, statusLimit, statusUnreadable, statusFound} {
+		if a == s || b == s {
+			return s
+		}
+	}
+	return statusOK
+}
+
+// Options are what a main adds to the program. nil is the zero value.
+type Options struct {
+	Version string // of the program; "" is that of the module
+}
+
+// Main runs the program with the arguments and streams of the process, and returns its
+// exit status. After a second signal it does not return.
+func Main(o *Options) int {
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
+	defer stop()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		stop() // a second signal ends the process at once
+		// What only reads need not wind down: what writes has a moment to remove its
+		// temporary file.
+		select {
+		case <-ended:
+		case <-time.After(2 * time.Second):
+			os.Exit(statusInterrupted)
+		}
+	}()
+	return o.run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
+}
+
+// run is the whole program, for Main and for tests.
+func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	if o == nil {
+		o = &Options{}
+	}
+	a := newApp(ctx, stdin, stdout, stderr, getenv)
+	a.version = programVersion(o.Version)
+	defer a.close()
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(a.out)
+	root.SetErr(stderr)
+	// Commands note their failures with a.fail and return nil: what is left is
+	// wrong usage.
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.completions(root)
+	}
+	if cmd, err := root.ExecuteContextC(ctx); err != nil {
+		try := cmd.CommandPath() + " --help"
+		var w wrongUse
+		if errors.As(err, &w) {
+			try = w.try
+		}
+		a.message("%v\n  try: %s", err, try)
+		return statusUsage
+	}
+	if a.json && a.failed != nil && !a.answered && a.out.Buffered() == 0 { // every call answers with an object
+		w := &jsonWriter{w: a.out}
+		w.value(a.failed)
+		w.end()
+	}
+	if err := a.flush(); err != nil {
+		a.fail("standard output", err)
+	}
+	if ctx.Err() != nil {
+		return statusInterrupted
+	}
+	return a.status
+}

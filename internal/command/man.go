@@ -1,0 +1,83 @@
+package command
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func manCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:    "man DIR",
+		Short:  "Write the manual pages into a folder",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true, // for those who package the program
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := makeDir(args[0]); err != nil {
+				a.fail(args[0], err)
+				return nil
+			}
+			root := cmd.Root()
+			for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
+				if c.Hidden {
+					continue
+				}
+				name := filepath.Join(args[0], strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
+				if err := a.writeOut(name, manPage(c, a.version), true); err != nil {
+					a.fail(name, err)
+					return nil
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// manPage writes a command's help in the language of manual pages.
+func manPage(c *cobra.Command, version string) []byte {
+	var b []byte
+	add := func(format string, args ...any) { b = fmt.Appendf(b, format+"\n", args...) }
+	title := strings.ReplaceAll(c.CommandPath(), " ", "-")
+	add(`.TH "%s" 1 "" "tensorfile %s" "tensorfile"`, strings.ToUpper(title), roff(version))
+	add(".SH NAME\n%s \\- %s", roff(title), roff(c.Short))
+	add(".SH SYNOPSIS\n.B %s", roff(c.UseLine()))
+	if c.Long != "" {
+		add(".SH DESCRIPTION\n%s", roff(strings.ReplaceAll(c.Long, "\n\n", "\n.PP\n")))
+	}
+	if !c.HasParent() {
+		add(".SH COMMANDS")
+		for _, s := range c.Commands() {
+			if !s.Hidden {
+				add(".TP\n.B %s\n%s", roff(s.Name()), roff(s.Short))
+			}
+		}
+	}
+	if u := c.LocalNonPersistentFlags().FlagUsages(); c.HasParent() && u != "" {
+		add(".SH OPTIONS\n.nf\n%s.fi", roff(u))
+	}
+	add(".SH GLOBAL OPTIONS\n.nf\n%s.fi", roff(c.Root().PersistentFlags().FlagUsages()))
+	add(`.SH EXIT STATUS
+0 all well; 1 something was found (damage, a difference); 2 wrong usage; 3 a file could not be read;
+4 a limit was hit; 130 interrupted.`)
+	see := "https://github.com/tensorfile/tensorfile"
+	if c.HasParent() {
+		see = "tensorfile(1), " + see
+	}
+	add(".SH SEE ALSO\n%s", see)
+	return b
+}
+
+// roff takes away the meaning of backslashes and dashes, and of dots and quotes
+// at the start of a line, but for the paragraphs that manPage makes itself.
+func roff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if l != ".PP" && (strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'")) {
+			lines[i] = `\&` + l
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,126 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+)
+
+// writing says that err is about writing name, where it is the input that one
+// would think of.
+func writing(name string, err error) error {
+	if err == nil || errors.As(err, new(*atomicfile.Error)) {
+		return err
+	}
+	return &atomicfile.Error{Name: name, Err: err}
+}
+
+// makeDir makes a directory for what is written, and those above it.
+func makeDir(name string) error { return writing(name, os.MkdirAll(name, 0o777)) }
+
+// mayWrite refuses a target that exists, unless it may be replaced.
+func mayWrite(name string, force bool) error {
+	if force {
+		return nil
+	}
+	_, err := os.Lstat(name)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w; --force replaces it", fs.ErrExist)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return err
+}
+
+// mayWriteOut is mayWrite where - is standard output.
+func mayWriteOut(name string, force bool) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	return writing(name, mayWrite(name, force))
+}
+
+// writeOut writes a whole small file, or to standard output where there is no
+// name.
+func (a *app) writeOut(name string, b []byte, force bool) error {
+	if name == "" || name == "-" {
+		_, err := a.out.Write(b)
+		return err
+	}
+	if err := mayWriteOut(name, force); err != nil {
+		return err
+	}
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// made answers, for programs, that a file was written.
+func (a *app) made(from, out string) {
+	if a.json && out != "-" {
+		w := &jsonWriter{w: a.out}
+		w.value(object{{"file", from}, {"output", out}, {"written", true}})
+		w.end()
+	}
+}
+
+// A target is a file that is being written, or standard output.
+type target struct {
+	a   *app
+	f   *atomicfile.File
+	bar *bar
+}
+
+// create begins a file of about that many bytes, which appears with commit,
+// whole, or not at all.
+func (a *app) create(name string, force bool, about int64) (*target, error) {
+	if name == "-" {
+		a.answered = true
+		return &target{a: a, bar: a.bar(name, about)}, nil
+	}
+	if err := mayWrite(name, force); err != nil {
+		return nil, writing(name, &fs.PathError{Op: "create", Path: name, Err: err})
+	}
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &target{a, f, a.bar(name, about)}, nil
+}
+
+func (t *target) Write(p []byte) (int, error) {
+	if err := t.a.ctx.Err(); err != nil {
+		return 0, err
+	}
+	t.bar.add(int64(len(p)))
+	if t.f == nil {
+		return t.a.out.Writer.Write(p)
+	}
+	return t.f.Write(p)
+}
+
+func (t *target) commit() error {
+	t.bar.done()
+	if t.f == nil {
+		return t.a.out.Flush()
+	}
+	return t.f.Close()
+}
+
+// abort drops what is not committed.
+func (t *target) abort() {
+	t.bar.done()
+	if t.f != nil {
+		t.f.Abort()
+	}
+}

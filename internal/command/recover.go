@@ -1,0 +1,32 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+func recoverCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "recover FILE",
+		Short: "Undo an append to a zTensor 2 file that was interrupted",
+		Long: `Undo an append to a .zt file of version 2 that was interrupted: what follows the last
+complete edition is cut off. A file that can be opened stays as it is.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.eachLine(args, func(name string) (object, string, error) {
+				cut, err := ztensor.Recover(name)
+				if err != nil {
+					return nil, "", err
+				}
+				line := display(name) + ": complete, nothing to recover"
+				if cut > 0 {
+					line = fmt.Sprintf("%s: %d bytes cut off", display(name), cut)
+				}
+				return object{{"file", name}, {"removed", cut}}, line, nil
+			})
+		},
+	}
+}

@@ -1,0 +1,196 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A printer is standard output. Text goes through its Write, the one escape filter of
+// what a terminal may see; bytes that are the output itself go to the Writer within.
+type printer struct {
+	*bufio.Writer
+	colour bool // style sequences pass
+}
+
+// screen is standard output, which may be a terminal that shows a bar too.
+type screen struct {
+	a *app
+	w io.Writer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.a.hide()
+	s.a.answered = true
+	return s.w.Write(p)
+}
+
+// Write writes text. Each call has whole characters.
+func (p *printer) Write(text []byte) (int, error) {
+	rest := text
+	for len(rest) > 0 {
+		n := plainPrefix(rest)
+		if _, err := p.Writer.Write(rest[:n]); err != nil {
+			return 0, err
+		}
+		if rest = rest[n:]; len(rest) == 0 {
+			break
+		}
+		if n = p.styled(rest); n > 0 {
+			p.Writer.Write(rest[:n])
+		} else {
+			_, n = utf8.DecodeRune(rest)
+			p.Writer.Write(appendEscape(nil, rest[:n]))
+		}
+		rest = rest[n:]
+	}
+	return len(text), nil
+}
+
+// WriteString writes text.
+func (p *printer) WriteString(s string) (int, error) { return p.Write([]byte(s)) }
+
+// styled returns the length of a style sequence that text begins with, 0 for none.
+func (p *printer) styled(text []byte) int {
+	if p.colour && text[0] == 0x1b {
+		for _, s := range []string{styleNone, styleHead, styleError, styleWarning} {
+			if bytes.HasPrefix(text, []byte(s)) {
+				return len(s)
+			}
+		}
+	}
+	return 0
+}
+
+// plainPrefix returns how many bytes at the start of text are printable characters,
+// line ends and tabs.
+func plainPrefix(text []byte) int {
+	for i := 0; i < len(text); {
+		if c := text[i]; c < utf8.RuneSelf {
+			if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+				return i
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(text[i:])
+		if !printable(r) {
+			return i
+		}
+		i += n
+	}
+	return len(text)
+}
+
+// appendEscape appends one character as Go writes it in a string, without quotes.
+func appendEscape(b, char []byte) []byte {
+	quoted := strconv.AppendQuote(nil, string(char))
+	return append(b, quoted[1:len(quoted)-1]...)
+}
+
+func printable(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
+
+func quote(s string) string { return strconv.Quote(s) }
+
+// visible returns text of any origin as one line that a terminal only prints.
+func visible(text string) string {
+	var b []byte
+	for rest := []byte(text); len(rest) > 0; {
+		n := plainPrefix(rest)
+		if i := bytes.IndexAny(rest[:n], "\n\t"); i >= 0 {
+			n = i
+		}
+		b = append(b, rest[:n]...)
+		if rest = rest[n:]; len(rest) > 0 {
+			_, n = utf8.DecodeRune(rest)
+			b = appendEscape(b, rest[:n])
+			rest = rest[n:]
+		}
+	}
+	return string(b)
+}
+
+// message writes a line to standard error, with the text of every argument made
+// visible: only format has line ends.
+func (a *app) message(format string, args ...any) {
+	shown := make([]any, len(args))
+	for i, v := range args {
+		switch v := v.(type) {
+		case string:
+			shown[i] = visible(v)
+		case error:
+			shown[i] = visible(describe(v))
+		case fmt.Stringer:
+			shown[i] = visible(v.String())
+		default:
+			shown[i] = v
+		}
+	}
+	a.out.Flush() // in the order in which things happened
+	a.hide()
+	fmt.Fprintf(a.stderr, "tensorfile: "+format+"\n", shown...)
+}
+
+// describe returns the text of an error on one line, without the file's name where that
+// is all that it adds: the message has it already.
+func describe(err error) string {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var texts, lines []string
+		for _, e := range many.Unwrap() {
+			texts, lines = append(texts, describe(e)), append(lines, e.Error())
+		}
+		if err.Error() == strings.Join(lines, "\n") { // errors.Join
+			return strings.Join(texts, "; ")
+		}
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) && err == error(pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+// display makes a file's name fit for a terminal.
+func display(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return escape(name)
+}
+
+// escape shows a name as it is where that is harmless, and quoted where it has
+// anything that a terminal would not simply print.
+func escape(name string) string {
+	if harmless(name) {
+		return name
+	}
+	return quote(name)
+}
+
+func appendEscaped(b []byte, name string) []byte {
+	if harmless(name) {
+		return append(b, name...)
+	}
+	return strconv.AppendQuote(b, name)
+}
+
+func harmless(name string) bool {
+	if name == "" || name[0] == '"' || name[0] == ' ' || name[len(name)-1] == ' ' {
+		return false
+	}
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c >= utf8.RuneSelf {
+			return !strings.ContainsFunc(name[i:], func(r rune) bool { return !printable(r) })
+		} else if c < ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,355 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+func splitCommand(a *app) *cobra.Command {
+	var dir string
+	var most size
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "split FILE -o DIR --max SIZE",
+		Short: "Write a file as several of the same format, each of at most that many bytes of data",
+		Long: `Write a file as several of the same format, each of at most that many bytes of data, into
+a directory. A tensor is never split: a larger one gets a file of its own, but in a .ptd,
+whose loader refuses that. safetensors get the index that Hugging Face's libraries
+read, .ptd the names of ExecuTorch's exporter, zTensor 2 shards and the root NAME.zt that
+is the model when it is opened, others NAME-00001-of-00003.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dir == "" || most == 0 {
+				return errors.New("split needs -o DIR and --max SIZE")
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			in, err := a.open(args[0])
+			if err != nil {
+				a.fail(args[0], err)
+				return nil
+			}
+			defer in.Close()
+			names, err := a.split(in, dir, int64(most), force)
+			if err != nil {
+				return a.refuse(args[0], err)
+			}
+			a.wrote(names)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&dir, "output", "o", "", "the `DIR` to write into; it is made if it is not there")
+	f.Var(&most, "max", "`SIZE` of the data of one file, such as 5GB")
+	f.BoolVar(&force, "force", false, "replace files that are there")
+	return cmd
+}
+
+// wrote says which files there are now.
+func (a *app) wrote(names []string) {
+	if a.json {
+		w := &jsonWriter{w: a.out}
+		w.value(object{{"written", names}})
+		w.end()
+		return
+	}
+	for _, n := range names {
+		fmt.Fprintln(a.out, display(n))
+	}
+}
+
+// stem is the name of a file without dir and ending, for naming others.
+func stem(name string) string {
+	base := filepath.Base(name)
+	if i := strings.LastIndexByte(name, '/'); strings.Contains(name, "://") && i >= 0 {
+		base, _, _ = strings.Cut(name[i+1:], "?")
+	}
+	base = safeName(strings.TrimSuffix(base, filepath.Ext(base)))
+	if name == "-" || base == "" {
+		return "model"
+	}
+	return base
+}
+
+func (a *app) split(in *input, dir string, most int64, force bool) ([]string, error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	may := func(names ...string) error {
+		for _, n := range names {
+			if err := mayWrite(n, force); err != nil {
+				return writing(n, err)
+			}
+		}
+		return nil
+	}
+	base := filepath.Join(dir, stem(in.name))
+	switch r := in.Sys().(type) {
+	case *ptd.Reader:
+		shards, err := ptd.Split(r.Entries(), most, stem(in.name))
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, s := range shards {
+			names = append(names, filepath.Join(dir, safeName(s.Tag)+".ptd"))
+		}
+		if err := may(names...); err != nil {
+			return nil, err
+		}
+		return names, a.writeSet(in, base, names, func(i int, w io.Writer) error {
+			pw := ptd.NewWriter(w, ptdLike(r))
+			for _, e := range shards[i].Entries {
+				if err := pw.AddEntry(e); err != nil {
+					return err
+				}
+			}
+			return pw.Close()
+		})
+	case *safetensors.Reader:
+		name := base + ".safetensors"
+		m := map[string]string{}
+		for k, v := range r.Attributes() {
+			m[k] = v
+		}
+		if in.sharded() {
+			delete(m, "total_size") // of the old ones
+		}
+		names, err := safetensors.WriteShards(a.ctx, name, tensor.Each(r.Tensors()),
+			&safetensors.ShardOptions{
+				MaxSize: most, NoReplace: !force, Writer: &safetensors.WriterOptions{Metadata: m,
+					KeepOrder: true}})
+		var pe *fs.PathError
+		if errors.As(err, &pe) && errors.Is(err, fs.ErrExist) {
+			err = writing(pe.Path, fmt.Errorf("%w; --force replaces it", fs.ErrExist))
+		}
+		return names, err
+	case *primitiv.Reader:
+		if r.Kind() == primitiv.KindModel {
+			parts := splitModel(r.Model(), most)
+			names := shardNames(base, len(parts), tensorfile.Primitiv.Ext())
+			if err := may(names...); err != nil {
+				return nil, err
+			}
+			return names, a.writeSet(in, base, names,
+				func(i int, w io.Writer) error {
+					return parts[i].Write(w, nil)
+				})
+		}
+	}
+	if r, ok := in.Sys().(*ztensor.Reader); ok && r.Version() == "2" {
+		old, err := matching(dir,
+			regexp.MustCompile("^"+regexp.QuoteMeta(stem(in.name))+`-\d{5}\.zt$`))
+		if err != nil {
+			return nil, err
+		}
+		if err := may(append(old, base+".zt")...); err != nil {
+			return nil, err
+		}
+		bar := a.bar(in.name, in.payload())
+		defer bar.done()
+		return ztensorShards(a.ctx, r, base+".zt", most, bar.add)
+	}
+	if caps := in.Format().Caps(); caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 ||
+		in.Format() == tensorfile.Primitiv {
+		return nil, advise("tensorfile convert to ztensor or safetensors, and split that",
+			fmt.Errorf("%w: %v files like this one are not split", errors.ErrUnsupported,
+				in.Format()))
+	}
+	// Which shard each tensor goes to, by its place in the file.
+	var shard []int
+	used, count := int64(0), 1
+	for t := range in.Tensors() {
+		n := max(t.Size(), 0)
+		if used > 0 && n > most-used {
+			count++
+			used = 0
+		}
+		used += n
+		shard = append(shard, count)
+	}
+	names := shardNames(base, count, in.Format().Ext())
+	if err := may(names...); err != nil {
+		return nil, err
+	}
+	return names, a.writeSet(in, base, names, func(i int, w io.Writer) error {
+		at := -1
+		opts := &convert.Options{Map: func(t *tensor.Tensor) (string, tensor.DType, bool) {
+			at++
+			return t.Name, tensor.Unknown, shard[at] == i+1
+		}}
+		if z, ok := in.Sys().(*ztensor.Reader); ok {
+			opts.ZTensor = ztensorLike(z)
+		}
+		plan, err := convert.NewPlan(a.ctx, in.File, in.Format(), opts)
+		if err != nil {
+			return err
+		}
+		return plan.Write(a.ctx, w)
+	})
+}
+
+func shardNames(base string, count int, ext string) (names []string) {
+	for i := range count {
+		names = append(names, fmt.Sprintf("%s-%05d-of-%05d%s", base, i+1, count, ext))
+	}
+	return names
+}
+
+// writeSet writes files that appear together, if in no order that readers rely on.
+func (a *app) writeSet(in *input, base string, names []string,
+	write func(i int, w io.Writer) error) error {
+	set, err := atomicfile.NewSet(base)
+	if err != nil {
+		return err
+	}
+	defer set.Abort()
+	bar := a.bar(in.name, in.payload())
+	defer bar.done()
+	for i, name := range names {
+		f, err := set.Create(filepath.Base(name))
+		if err != nil {
+			return err
+		}
+		if err := write(i, &target{a: a, f: f, bar: bar}); err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return set.Commit()
+}
+
+// matching lists the files of a directory with such names.
+func matching(dir string, pattern *regexp.Regexp) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if pattern.MatchString(e.Name()) {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+	}
+	return names, writing(dir, err)
+}
+
+// splitModel keeps the statistics of a parameter with its value.
+func splitModel(m primitiv.Model, most int64) (parts []primitiv.Model) {
+	used := int64(0)
+	for _, p := range m {
+		n := p.Value.Size()
+		for _, s := range p.Stats {
+			n += s.Tensor.Size()
+		}
+		if len(parts) == 0 || used > 0 && n > most-used {
+			parts, used = append(parts, nil), 0
+		}
+		used += n
+		parts[len(parts)-1] = append(parts[len(parts)-1], p)
+	}
+	return parts
+}
+
+func mergeCommand(a *app) *cobra.Command {
+	var c conversion
+	cmd := &cobra.Command{
+		Use:   "merge IN... OUT",
+		Short: "Write the tensors and blobs of several files into one",
+		Long: `Write the tensors and blobs of several files into one, of the format of OUT's ending or of
+--to. Names that more than one file has are refused, unless --allow has names; in .ptd
+files what is the same under the same name is kept once. The index of sharded safetensors,
+and the root of a sharded zTensor 2, is one file: convert it.`,
+		Args: cobra.MinimumNArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := args[len(args)-1]
+			args = args[:len(args)-1]
+			if err := c.prepare(out); err != nil {
+				return err
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			if err := mayWriteOut(out, c.force); err != nil {
+				a.fail(out, err)
+				return nil
+			}
+			var files []*tensorfile.File
+			about := int64(0)
+			for _, name := range args {
+				in, err := a.open(name)
+				if err != nil {
+					a.fail(name, err)
+					return nil
+				}
+				defer in.Close()
+				files = append(files, in.File)
+				about += in.payload()
+			}
+			return a.merge(files, out, about, &c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.to, "to", "", "the `FORMAT`, and after an @ its version")
+	f.StringSliceVar(&c.allow, "allow", nil, "the `LOSSES` that may happen (see convert)")
+	f.BoolVar(&c.force, "force", false, "replace OUT if it is there")
+	f.BoolVar(&c.dryRun, "dry-run", false, "say what would be lost, and write nothing")
+	return cmd
+}
+
+func (a *app) merge(files []*tensorfile.File, out string, about int64, c *conversion) error {
+	const from = "the inputs"
+	var all []iter.Seq[ptd.Entry]
+	var like *ptd.WriterOptions
+	for _, f := range files {
+		if r, ok := f.Sys().(*ptd.Reader); ok && c.target == tensorfile.PTD {
+			all = append(all, r.Entries())
+			like = ptdLike(r)
+		}
+	}
+	if len(all) == len(files) {
+		entries, err := ptd.Merge(a.ctx, all...)
+		if err != nil {
+			a.fail(from, err)
+			return nil
+		}
+		return a.written(from, out, c, nil, about, func(w *target) error {
+			pw := ptd.NewWriter(w, like)
+			for _, e := range entries {
+				if err := pw.AddEntry(e); err != nil {
+					return err
+				}
+			}
+			return pw.Close()
+		})
+	}
+	c.opts.More = files[1:]
+	plan, bar, err := a.plan(from, files[0], c, about)
+	defer bar.done()
+	if err != nil {
+		a.fail(from, err)
+		return nil
+	}
+	if err := plan.Err(); err != nil {
+		a.refused(from, c, plan.Losses(), err)
+		return nil
+	}
+	return a.writePlan(from, out, c, plan, plan.Losses())
+}

@@ -1,0 +1,18 @@
+//go:build !js && !wasip1
+
+package command
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// endSignals returns the signals that end the program, after it has removed temporary files.
+func endSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}

@@ -1,0 +1,282 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A measurement is what the flags of stats say.
+type measurement struct {
+	opts  inspect.StatsOptions
+	sort  string
+	asked bool // tensors are named
+}
+
+func statsCommand(a *app) *cobra.Command {
+	m := measurement{opts: inspect.StatsOptions{Bins: 10}}
+	cmd := &cobra.Command{
+		Use:   "stats FILE [NAME...]",
+		Short: "Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram of tensors",
+		Long: `Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram of all tensors,
+or of those named (NAME may have * ? [a-z]). All but the counts are over the finite
+values. The standard deviation is that of the population. What has no values, such as the
+blocks of a quantised tensor, is an error only where it is named.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if m.opts.Bins < 1 || m.opts.Bins > 10_000 {
+				return fmt.Errorf("--bins: %d is not from 1 to 10000", m.opts.Bins)
+			}
+			for _, q := range m.opts.Quantiles {
+				if !(q >= 0 && q <= 1) {
+					return fmt.Errorf("--quantiles: %v is not from 0 to 1", q)
+				}
+			}
+			if key := strings.TrimPrefix(m.sort, "-"); key != "" && statsKeys[key] == nil {
+				return unknownWord("--sort", "key", key, sortedKeys(statsKeys))
+			}
+			m.asked = len(args) > 1
+			var wrongNames error
+			err := a.each(args[:1], func(in *input) (jsonValue, error) {
+				rows, err := chooseRows(in, args[1:])
+				if err != nil {
+					wrongNames = a.refuse(in.name, err)
+					return nil, nil
+				}
+				return a.stats(in, rows, &m)
+			})
+			if wrongNames != nil {
+				return wrongNames
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&m.opts.Bins, "bins", m.opts.Bins, "`NUMBER` of bars of the histogram")
+	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil, "also these `SHARES` of the elements, such as 0.01,0.5,0.99")
+	f.StringVar(&m.sort, "sort", "", "order by `KEY`: "+strings.Join(sortedKeys(statsKeys), ", ")+"; -KEY for the reverse")
+	return cmd
+}
+
+// chooseRows gives the rows that the names or globs mean, all when there are
+// none.
+func chooseRows(in *input, names []string) (iter.Seq[row], error) {
+	if len(names) == 0 {
+		return func(yield func(row) bool) {
+			for r := range in.eachRow() {
+				if !yield(*r) {
+					return
+				}
+			}
+		}, nil
+	}
+	var out []row
+	used := make([]bool, len(names))
+	for r := range in.eachRow() {
+		for i, n := range names {
+			ok := n == r.name
+			if !ok {
+				ok, _ = glob(n, r.name)
+			}
+			if ok {
+				used[i] = true
+				out = append(out, *r)
+				break
+			}
+		}
+	}
+	for i, n := range names {
+		if !used[i] {
+			return nil, wrong("tensorfile ls, which lists the names", "no tensor is called %s", quote(n))
+		}
+	}
+	return slices.Values(out), nil
+}
+
+// A statsRow is an element of tensors in stats --json, and of their parts.
+type statsRow struct {
+	*rowName
+	Role   string        `json:"role,omitempty"`
+	DType  string        `json:"dtype,omitempty"`
+	Shape  *tensor.Shape `json:"shape,omitempty"`
+	Scheme string        `json:"scheme,omitempty"`
+	*inspect.Summary
+	Parts []statsRow `json:"parts,omitempty"`
+	Error string     `json:"error,omitempty"`
+
+	label    string
+	noValues bool
+}
+
+// A statsDocument is stats --json.
+type statsDocument struct {
+	File    string     `json:"file"`
+	Tensors []statsRow `json:"tensors"`
+}
+
+// statsKeys are what rows of stats can be ordered by. Rows without figures come first.
+var statsKeys = map[string]func(*inspect.Summary) any{
+	"count": func(s *inspect.Summary) any { return s.Count },
+	"min":   func(s *inspect.Summary) any { return s.Min },
+	"max":   func(s *inspect.Summary) any { return s.Max },
+	"mean":  func(s *inspect.Summary) any { return s.Mean },
+	"std":   func(s *inspect.Summary) any { return s.Std },
+	"zeros": func(s *inspect.Summary) any { return s.Zeros },
+	"nan":   func(s *inspect.Summary) any { return s.NaN },
+	"inf":   func(s *inspect.Summary) any { return s.Inf },
+}
+
+// stats measures the rows. One that has no values here, such as a quantised block,
+// is an error only where somebody asked for it by name.
+func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (jsonValue, error) {
+	if !m.asked {
+		if err := a.checkDecodedTotal(in, &lister{}); err != nil {
+			return nil, err
+		}
+	}
+	all := slices.Collect(rows)
+	list := make([]statsRow, 0, len(all))
+	bar := a.bar(in.name, 2*in.payload()) // some are read twice
+	defer bar.done()
+	opts := m.opts
+	opts.Progress = bar.add
+	results := inspect.StatsEach(a.ctx, func(yield func(*tensor.Tensor) bool) {
+		for i := range all {
+			if t := a.resolve(all[i].tensor); !all[i].empty && !yield(t) {
+				return
+			}
+		}
+	}, &opts)
+	next, stop := iter.Pull2(results)
+	defer stop()
+	for i := range all {
+		r := &all[i]
+		line := statsRow{rowName: r.rowName(), DType: r.dtype, Shape: shapeOf(r.tensor), label: r.label()}
+		if r.empty {
+			list = append(list, line)
+			continue
+		}
+		payloads, err, _ := next()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range payloads {
+			part := &line
+			if p.Role != "" {
+				line.Scheme = r.scheme()
+				line.Parts = append(line.Parts, statsRow{Role: p.Role, label: r.label() + ":" + escape(p.Role), DType: p.DType.String()})
+				part = &line.Parts[len(line.Parts)-1]
+			}
+			if part.Summary = p.Summary; p.Err == nil {
+				continue
+			}
+			part.Error = describe(p.Err)
+			part.noValues = errors.Is(p.Err, errors.ErrUnsupported) || errors.Is(p.Err, tensor.ErrDType)
+			if m.asked || !part.noValues {
+				a.fail(in.name, fmt.Errorf("%s: %w", part.label, adviseOnValues(p.Err)))
+			}
+		}
+		list = append(list, line)
+	}
+	if key, reverse := strings.CutPrefix(m.sort, "-"); key != "" {
+		slices.SortStableFunc(list, func(x, y statsRow) int {
+			if reverse {
+				x, y = y, x
+			}
+			if x.Summary == nil || y.Summary == nil {
+				return cmp.Compare(b2i(x.Summary != nil), b2i(y.Summary != nil))
+			}
+			return compareNumbers(statsKeys[key](x.Summary), statsKeys[key](y.Summary))
+		})
+	}
+	if a.json {
+		return func(w *jsonWriter) { w.document(statsDocument{in.name, list}) }, nil
+	}
+	titles := []string{"NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF"}
+	for _, q := range m.opts.Quantiles {
+		titles = append(titles, ">"+strconv.FormatFloat(q, 'g', -1, 64))
+	}
+	tab := newTable(append(titles, "HISTOGRAM")...)
+	for i := range list {
+		list[i].addTo(tab)
+		for k := range list[i].Parts {
+			list[i].Parts[k].addTo(tab)
+		}
+	}
+	tab.print(a)
+	return nil, nil
+}
+
+// adviseOnValues says what needs no values.
+func adviseOnValues(err error) error {
+	if errors.Is(err, inspect.ErrExternal) {
+		return errExternal
+	}
+	if errors.Is(err, tensor.ErrDType) {
+		return advise("cat --raw or hash, which need no values", err)
+	}
+	return err
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (r *statsRow) addTo(t *table) {
+	s := r.Summary
+	switch {
+	case s == nil && (len(r.Parts) > 0 || !r.noValues):
+		return
+	case s == nil:
+		cells := []string{r.label, cmp.Or(r.DType, r.Scheme)}
+		for len(cells) < len(t.head)-1 {
+			cells = append(cells, "-")
+		}
+		t.add(append(cells, visible(r.Error))...)
+		return
+	}
+	n := func(v int64) string { return strconv.FormatInt(v, 10) }
+	cells := []string{r.label, r.DType, n(s.Count), shortNumber(s.Min), shortNumber(s.Max),
+		shortNumber(s.Mean), shortNumber(s.Std), n(s.Zeros), n(s.NaN), n(s.Inf)}
+	for i := range len(t.head) - 11 {
+		if i < len(s.Quantiles) {
+			cells = append(cells, shortNumber(s.Quantiles[i].Value))
+		} else {
+			cells = append(cells, "-")
+		}
+	}
+	if s.Histogram != nil {
+		cells = append(cells, bars(s.Histogram.Counts))
+	}
+	t.add(cells...)
+}
+
+// bars draws a histogram in one line; a bar that is not empty can be seen.
+func bars(counts []int64) string {
+	most := int64(0)
+	for _, c := range counts {
+		most = max(most, c)
+	}
+	levels := []rune("▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, c := range counts {
+		if c == 0 {
+			b.WriteByte('_')
+			continue
+		}
+		b.WriteRune(levels[int(float64(c)/float64(most)*float64(len(levels)-1))])
+	}
+	return b.String()
+}

@@ -1,0 +1,198 @@
+package command
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"*", "", true}, {"*", "a/b.c", true}, {"a*c", "abbbc", true}, {"a*c", "abbbcd", false}, {"?", "é", true}, {"?", "", false},
+		{"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false}, {"[]]", "]", true}, {"[^]]", "]", false}, {"[^]]", "a", true}, {"[^]a]", "b", true}, {"[a-]", "-", true}, {`\*`, "*", true}, {`\*`, "a", false},
+		{"*.weight", "a.weight.b.weight", true}, {"a**b", "ab", true}, {"", "", true}, {"", "a", false}, {"*a*b*", "xxaxxbxx", true},
+		{"layers.[0-9].*", "layers.7.w", true}, {"*", "\xff", true}, {"é*", "épée", true},
+	} {
+		if got, err := glob(c.pattern, c.name); err != nil || got != c.want {
+			t.Errorf("%q on %q: %v, %v", c.pattern, c.name, got, err)
+		}
+	}
+	for _, bad := range []string{"[", "[a", "[]", "[^]", `a\`, "x[^"} {
+		if _, err := glob(bad, "a"); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+	// A pattern that makes others try everything.
+	if ok, _ := glob(strings.Repeat("a*", 50)+"b", strings.Repeat("a", 5000)); ok {
+		t.Error("matched")
+	}
+}
+
+func FuzzGlob(f *testing.F) {
+	f.Add("a*[b-d]?\\*", "axxcd*")
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		glob(pattern, name)
+		if ok, err := glob("*", name); !ok || err != nil {
+			t.Errorf("* does not match %q", name)
+		}
+	})
+}
+
+func TestParseSize(t *testing.T) {
+	for text, want := range map[string]int64{"1": 1, "4096": 4096, "1e6": 1e6, "64MiB": 64 << 20, "2G": 2 << 30, "5GB": 5e9, "1.5K": 1536, "7B": 7, "1 KiB": 1024} {
+		if got, err := parseSize(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "0", "-1", "x", "1X", "1KK", "0.5", "nan", "inf", "1e30", "9223372036854775808", "KiB"} {
+		if got, err := parseSize(bad); err == nil {
+			t.Errorf("%s: %d", bad, got)
+		}
+	}
+}
+
+func TestJSONStringsAreSafeAndRight(t *testing.T) {
+	for _, s := range []string{"", "plain", `"\/`, "\x00\x1f\x7f\n\t", "é日本🙂", "\u202e\u2028\ufeff\u00a0", "</script><!--", "\xff\xfe mixed \xc3", strings.Repeat("x", 1000), "\U0001f3f4\U000e0067"} {
+		b := appendString(nil, s)
+		var got string
+		if err := json.Unmarshal(b, &got); err != nil || got != strings.ToValidUTF8(replaceEach(s), "") {
+			t.Errorf("%q becomes %s, which is %q; %v", s, b, got, err)
+		}
+		for _, r := range string(b) {
+			if !unicode.IsPrint(r) || r == '<' || r == '>' {
+				t.Errorf("%q: %q is in %s", s, r, b)
+			}
+		}
+	}
+}
+
+// replaceEach puts one U+FFFD in place of each byte that is not UTF-8.
+func replaceEach(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		b.WriteRune(r)
+		s = s[n:]
+	}
+	return b.String()
+}
+
+func TestJSONValues(t *testing.T) {
+	var nothing *int
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{nil, "null"}, {true, "true"}, {int8(-3), "-3"}, {uint64(math.MaxUint64), "18446744073709551615"}, {1.5, "1.5"}, {float32(0.1), "0.1"},
+		{math.NaN(), `{"$float": "nan"}`}, {math.Inf(-1), `{"$float": "-inf"}`}, {1e300, "1e+300"}, {[]byte{0, 255}, `{"$bytes": "00ff"}`},
+		{map[any]any{1: "a", "b": nil}, `{"$map": [["b", null], [1, "a"]]}`}, {map[string]any{"b": 1, "a": []any{}}, `{"a": [], "b": 1}`},
+		{complex(1, -2), "[1, -2]"}, {[]string(nil), "[]"}, {nothing, "null"}, {object{{"k", object{}}}, `{"k": {}}`},
+		{json.RawMessage("{\"a\": \"\u202e\"}"), `{"a": "\u202e"}`}, {math.Copysign(0, -1), "-0"},
+	} {
+		got := appendJSON(nil, c.v)
+		if string(got) != c.want || !json.Valid(got) {
+			t.Errorf("%v becomes %s, want %s", c.v, got, c.want)
+		}
+	}
+}
+
+func TestJSONWriterMakesDocuments(t *testing.T) {
+	var out strings.Builder
+	w := &jsonWriter{w: &out}
+	w.open('{')
+	w.key("files")
+	w.open('[')
+	w.value(object{{"file", "a"}, {"list", []object{{{"x", 1}}, {{"x", 2}}}}, {"none", []object{}}})
+	w.value(object{})
+	w.close(']')
+	w.close('}')
+	w.end()
+	var got, want any
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+		t.Fatalf("%v in\n%s", err, out.String())
+	}
+	json.Unmarshal([]byte(`{"files": [{"file": "a", "list": [{"x": 1}, {"x": 2}], "none": []}, {}]}`), &want)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// A-38, A-39: names of tensors as those of files.
+func TestSafeFileNames(t *testing.T) {
+	var f fileNames
+	seen := map[string]bool{}
+	for _, name := range []string{
+		"w", "W", "w~2", "../../etc/passwd", "/abs", `C:\x`, "", ".", "..", ".hidden", "CON", "con.txt", "nul", "COM1", "lpt9.x", "a b", "é", "e\u0301",
+		"trailing.", "a\x00b", "\x1b[31m", strings.Repeat("x", 5000), strings.Repeat("x", 5000), strings.Repeat("é", 5000), "aux.b", "CONIN$", "\xff",
+		"-rf", "-", "--output=x",
+	} {
+		got := f.name(name, ".npy")
+		low := strings.ToLower(got)
+		switch {
+		case seen[low]:
+			t.Errorf("%q: %s is there already", name, got)
+		case strings.ContainsAny(got, `/\: `+"\x00\x1b"), strings.HasPrefix(got, "."), strings.HasPrefix(got, "-"), strings.HasSuffix(got, "."), len(got) > 255:
+			t.Errorf("%q: %s", name, got)
+		case reserved(strings.ToUpper(strings.SplitN(got, ".", 2)[0])):
+			t.Errorf("%q: %s is a device", name, got)
+		}
+		seen[low] = true
+	}
+}
+
+// Names that are equal as far as a file name goes cost no more than others.
+func TestFileNamesThatCollide(t *testing.T) {
+	f := fileNames{}
+	prefix := strings.Repeat("x", 300)
+	for i := range 10_000 {
+		f.name(prefix+strconv.Itoa(i), ".npy")
+	}
+	if f.tries > 30_000 {
+		t.Errorf("%d names were tried for 10,000", f.tries)
+	}
+}
+
+func TestFold(t *testing.T) {
+	for _, c := range []struct {
+		all  [][]int64
+		want string
+	}{
+		{[][]int64{{0}, {1}, {2}}, "a.{0-2}.b"}, {[][]int64{{1}, {3}, {4}, {9}}, "a.{1,3-4,9}.b"}, {[][]int64{{5}, {5}}, "a.5.b"},
+	} {
+		if got := fillNumbers([]string{"a.", ".b"}, c.all); got != c.want {
+			t.Errorf("%v: %s", c.all, got)
+		}
+	}
+	if compareNames("l.9", "l.10") >= 0 || compareNames("l.10.a", "l.10.b") >= 0 || compareNames("b", "a9") <= 0 || compareNames("a", "a") != 0 {
+		t.Error("layer 9 comes before layer 10")
+	}
+	for _, same := range []string{"007", "00", "12345678901234567890"} { // names, not numbers
+		if p, n := cutNumbers(same); len(n) != 0 || p[0] != same {
+			t.Errorf("%s: %q %v", same, p, n)
+		}
+	}
+}
+
+func TestColumns(t *testing.T) {
+	for s, want := range map[string]int{"abc": 3, "é": 1, "e\u0301": 1, "日本": 4, "🙂": 2, "": 0} {
+		if got := columns([]byte(s)); got != want {
+			t.Errorf("%q takes %d columns, not %d", s, got, want)
+		}
+	}
+}
+
+func TestHuman(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 20: "3.0 MiB", -1: "?", math.MaxInt64: "8.0 EiB"} {
+		if got := human(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package command
+
+import (
+	"context"
+	"io"
+	"strconv"
+
+	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A valueWriter prints elements as nested lists, those of the last dimension on a line.
+type valueWriter struct {
+	ctx  context.Context
+	w    io.Writer
+	json bool
+
+	shape tensor.Shape
+	gaps  []int64 // in each dimension: before which index elements are left out, or -1
+	index []int64
+	begun bool
+	buf   []byte
+}
+
+// shownEdges is how many indices of an abbreviated dimension are shown at each end.
+const shownEdges = 3
+
+// maxShown is up to how many elements nothing is abbreviated.
+const maxShown = 1000
+
+// all prints every element of a row-major tensor.
+func (v *valueWriter) all(t *tensor.Tensor) error {
+	v.begin(t.Shape, nil)
+	if err := v.elements(t, v.add); err != nil {
+		return err
+	}
+	return v.end()
+}
+
+// abbreviate prints the elements at both ends of long dimensions.
+func (v *valueWriter) abbreviate(t *tensor.Tensor) error {
+	n, _ := t.Shape.Elements()
+	if n <= maxShown {
+		return v.all(t)
+	}
+	edges := int64(shownEdges)
+	if len(t.Shape) > 3 {
+		edges = 1
+	}
+	// Each long dimension has two segments that are read, whichever other has one.
+	shown, gaps := make(tensor.Shape, len(t.Shape)), make([]int64, len(t.Shape))
+	segments := 1
+	for d, n := range t.Shape {
+		if shown[d], gaps[d] = n, -1; n > 2*edges {
+			shown[d], gaps[d] = 2*edges, edges
+			segments *= 2
+		}
+	}
+	total, _ := shown.Elements()
+	strides, _ := tensor.Order(nil).Strides(shown)
+	texts := make([]string, total)
+	for s := range segments {
+		var part []tensor.Index
+		var size tensor.Shape
+		first := int64(0)
+		for d, n := range t.Shape {
+			r := tensor.Range{Stop: shown[d]}
+			if gaps[d] >= 0 {
+				if r.Stop = edges; s&1 == 1 {
+					r = tensor.Range{Start: n - edges, Stop: n}
+					first += edges * strides[d]
+				}
+				s >>= 1
+			}
+			part, size = append(part, r), append(size, r.Stop-r.Start)
+		}
+		x, err := tensor.Slice(t, part...)
+		if err != nil {
+			return err
+		}
+		own, _ := tensor.Order(nil).Strides(size)
+		i := int64(0)
+		if err := v.elements(x, func(text []byte) error {
+			at := first
+			for d := range size {
+				at += i / own[d] % size[d] * strides[d]
+			}
+			texts[at] = string(text)
+			i++
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	v.begin(shown, gaps)
+	for _, text := range texts {
+		if err := v.add([]byte(text)); err != nil {
+			return err
+		}
+	}
+	return v.end()
+}
+
+func (v *valueWriter) begin(shape tensor.Shape, gaps []int64) {
+	v.shape, v.gaps, v.index = shape, gaps, make([]int64, len(shape))
+	v.begun = false
+}
+
+// add prints one element.
+func (v *valueWriter) add(text []byte) error {
+	rank := len(v.shape)
+	if !v.begun {
+		v.begun = true
+		v.brackets('[', rank)
+	} else {
+		// The dimensions that turn over close, and open again.
+		d := rank - 1
+		for ; d > 0; d-- {
+			if v.index[d]++; v.index[d] < v.shape[d] {
+				break
+			}
+			v.index[d] = 0
+		}
+		if d == 0 {
+			v.index[0]++
+		}
+		turned := rank - 1 - d
+		v.brackets(']', turned)
+		v.separate(turned, d)
+		if v.gaps != nil && v.index[d] == v.gaps[d] {
+			v.buf = append(v.buf, "..."...)
+			v.separate(turned, d)
+		}
+		v.brackets('[', turned)
+	}
+	v.buf = append(v.buf, text...)
+	if len(v.buf) < 32<<10 {
+		return nil
+	}
+	_, err := v.w.Write(v.buf)
+	v.buf = v.buf[:0]
+	return err
+}
+
+func (v *valueWriter) separate(turned, d int) {
+	v.buf = append(v.buf, ',')
+	if turned == 0 || v.json {
+		v.buf = append(v.buf, ' ')
+	} else {
+		v.buf = appendSpaces(append(v.buf, '\n'), d+1)
+	}
+}
+
+func (v *valueWriter) brackets(c byte, n int) {
+	for range n {
+		v.buf = append(v.buf, c)
+	}
+}
+
+func (v *valueWriter) end() error {
+	if v.begun {
+		v.brackets(']', len(v.shape))
+	} else {
+		v.buf = append(v.buf, emptyLists(v.shape)...)
+	}
+	_, err := v.w.Write(v.buf)
+	v.buf = v.buf[:0]
+	return err
+}
+
+// emptyLists is the lists of a tensor without elements: very many are not written out.
+func emptyLists(shape tensor.Shape) string {
+	if shape[0] == 0 || len(shape) == 1 || shape[0] > 1<<10 {
+		return "[]"
+	}
+	inner, s := emptyLists(shape[1:]), "["
+	for i := range shape[0] {
+		if i > 0 {
+			s += ", "
+		}
+		if s += inner; len(s) > 1<<16 {
+			return "[]"
+		}
+	}
+	return s + "]"
+}
+
+// elements calls use with the text of each element.
+func (v *valueWriter) elements(t *tensor.Tensor, use func(text []byte) error) error {
+	float := func(bits int) func(b []byte, f float64) []byte {
+		return func(b []byte, f float64) []byte {
+			if v.json && f-f != 0 {
+				text, _ := inspect.Float(f).MarshalJSON()
+				return appendSpaced(b, text)
+			}
+			return appendReal(b, f, bits)
+		}
+	}
+	single, double := float(32), float(64)
+	switch d := t.DType; {
+	case d == tensor.Bool:
+		return texts(v.ctx, t, strconv.AppendBool, use)
+	case d == tensor.F64:
+		return texts(v.ctx, t, double, use)
+	case d.IsFloat():
+		return texts(v.ctx, t, func(b []byte, f float32) []byte { return single(b, float64(f)) }, use)
+	case d.IsComplex():
+		part := single
+		if d == tensor.C128 {
+			part = double
+		}
+		return texts(v.ctx, t, func(b []byte, c complex128) []byte {
+			if v.json {
+				b = append(part(append(b, '['), real(c)), ", "...)
+				return append(part(b, imag(c)), ']')
+			}
+			b = part(b, real(c))
+			if text := part(nil, imag(c)); text[0] == '-' {
+				b = append(b, text...)
+			} else {
+				b = append(append(b, '+'), text...)
+			}
+			return append(b, 'i')
+		}, use)
+	case d == tensor.U64:
+		return texts(v.ctx, t, func(b []byte, u uint64) []byte { return strconv.AppendUint(b, u, 10) }, use)
+	}
+	return texts(v.ctx, t, func(b []byte, i int64) []byte { return strconv.AppendInt(b, i, 10) }, use)
+}
+
+func texts[T tensor.Element](ctx context.Context, t *tensor.Tensor, appendOne func([]byte, T) []byte,
+	use func(text []byte) error) error {
+	var buf []byte
+	for values, err := range tensor.Values[T](t) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return adviseOnValues(err)
+		}
+		for _, x := range values {
+			buf = appendOne(buf[:0], x)
+			if err := use(buf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
