@@ -24,8 +24,6 @@ const (
 	zstd        = "github.com/klauspost/compress/zstd"
 	xxh3        = "github.com/zeebo/xxh3"
 	norm        = "golang.org/x/text/unicode/norm" // zTensor 2's canonical names
-	msgpack     = "github.com/vmihailenco/msgpack/v5"
-	msgpcode    = "github.com/vmihailenco/msgpack/v5/msgpcode"
 	mmap        = "golang.org/x/exp/mmap"
 	cobra       = "github.com/spf13/cobra"
 	cobradoc    = "github.com/spf13/cobra/doc"
@@ -77,7 +75,7 @@ var edges = map[string][]string{
 	"ztensor":               and(floor, "sparse", "ztensor/internal/cbor", "ztensor/internal/rule", cbor, zstd, xxh3, norm),
 	"ztensor/internal/rule": {"tensor"},
 	"ztensor/internal/cbor": {"tensor", "internal/le", "ztensor/internal/rule"},
-	"primitiv":              and(floor, msgpack, msgpcode),
+	"primitiv":              floor,
 	"bridge/safetensors":    floor,
 	"bridge/npy":            and(floor, "internal/numpy"),
 	"bridge/npz":            and(floor, "internal/numpy", "internal/zipfile"),
@@ -112,7 +110,6 @@ var oracles = map[string][]string{
 	"tensor":              {any},
 	"pte":                 {"ptd"}, // the other half of a program with external weights
 	"ztensor":             {cbor, zstd, xxh3},
-	"primitiv":            {msgpack, msgpcode},
 	".":                   {any},
 	"convert":             {any},
 	"remote":              {any},
@@ -271,7 +268,7 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 		"pte":                {flatbuffers, mmap},
 		"rten":               {flatbuffers, mmap},
 		"ztensor":            {cbor, zstd, xxh3, norm, mmap},
-		"primitiv":           {msgpack, msgpcode, mmap},
+		"primitiv":           {mmap},
 		"bridge/safetensors": {mmap},
 		"bridge/npy":         {mmap},
 		"bridge/npz":         {mmap},

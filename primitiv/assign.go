@@ -1,6 +1,7 @@
 package primitiv
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -56,11 +57,11 @@ func (w *Writer) resolve() error {
 	byPath := map[string]*Parameter{}
 	if len(stats) > 0 {
 		for _, v := range slices.Backward(w.params) {
-			byPath[pathKey(v.Path)] = v // of one path the first
+			byPath[quoted(v.Path)] = v // of one path the first
 		}
 	}
 	for _, p := range stats {
-		if v := byPath[pathKey(p.path)]; v != nil {
+		if v := byPath[quoted(p.path)]; v != nil {
 			v.Stats = append(v.Stats, Statistic{p.stat, p.t, p.batch})
 		} else { // its value was left behind: it is like a tensor of another format
 			loose = append(loose, pending{t: p.t, path: strings.Split(p.t.Name, "."), batch: 1})
@@ -76,6 +77,9 @@ func (w *Writer) resolve() error {
 	}
 	return nil
 }
+
+// quoted returns a string that no other path has.
+func quoted(path []string) string { return fmt.Sprintf("%q", path) }
 
 // assign makes parameters and statistics of tensors that have only a name.
 func (w *Writer) assign(loose []pending) {

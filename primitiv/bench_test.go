@@ -178,7 +178,7 @@ func BenchmarkOpenAndList(b *testing.B) {
 }
 
 // bigModel is a model of 256 MiB in 16 tensors, in a file.
-func bigModel(b *testing.B) (name string, size int64, model primitiv.Model) {
+func bigModel(b *testing.B) (name string, size int64, model parameters) {
 	b.Helper()
 	for i := range 16 {
 		x := make([]float32, 4<<20)

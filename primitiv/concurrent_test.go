@@ -3,7 +3,6 @@ package primitiv_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -42,13 +41,6 @@ var accessors = map[string]func(t testing.TB, r *primitiv.Reader){
 		}
 	},
 	"NumParameters": func(t testing.TB, r *primitiv.Reader) { r.NumParameters() },
-	"Model": func(t testing.TB, r *primitiv.Reader) {
-		m := r.Model()
-		for i := range m {
-			useParameters(t, &m[i])
-		}
-		m.Write(io.Discard, nil)
-	},
 	"Optimizer": func(t testing.TB, r *primitiv.Reader) {
 		if o := r.Optimizer(); o != nil {
 			o.SetUint(primitiv.Epoch, 7) // of a copy

@@ -4,36 +4,16 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // until makes writing end with ctx, at least once a MiB.
-func (w *Writer) until(ctx context.Context) { w.out = &contextWriter{ctx, w.out} }
-
-type contextWriter struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (c *contextWriter) Write(p []byte) (n int, err error) {
-	const piece = 1 << 20
-	for n < len(p) {
-		if err := c.ctx.Err(); err != nil {
-			return n, err
-		}
-		m, err := c.w.Write(p[n:min(len(p), n+piece)])
-		n += m
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (w *Writer) until(ctx context.Context) { w.out = pieces.Until(ctx, w.out) }
 
 func (w *Writer) finish() error {
 	err := w.err
@@ -84,25 +64,26 @@ func (w *Writer) model() error {
 	if int64(len(w.params)) > math.MaxUint32 {
 		return fmt.Errorf("%s: %w: %d parameters", format, tensor.ErrLimit, len(w.params))
 	}
-	m := make(Model, len(w.params))
+	m, paths := slices.Clone(w.params), make([][]string, len(w.params))
 	var size int64
 	for i, p := range w.params {
-		m[i] = *p
+		paths[i] = p.Path
 		size += p.Value.Data.Size()
 		for _, s := range p.Stats {
 			size += s.Tensor.Data.Size()
 		}
 	}
-	if err := m.checkPaths(); err != nil {
+	slices.SortFunc(paths, slices.Compare)
+	if err := disjoint(paths); err != nil {
 		return err
 	}
-	slices.SortFunc(m, func(a, b Parameter) int { return slices.Compare(a.Path, b.Path) })
+	slices.SortFunc(m, func(a, b *Parameter) int { return slices.Compare(a.Path, b.Path) })
 	if w.file != nil {
 		w.file.Reserve(size)
 	}
 	w.uint32(uint32(len(m)))
-	for i := range m {
-		if err := w.parameter(head{path: m[i].Path}, &m[i]); err != nil {
+	for _, p := range m {
+		if err := w.parameter(head{path: p.Path}, p); err != nil {
 			return err
 		}
 	}
@@ -116,7 +97,7 @@ func (w *Writer) flushParameter() error {
 	}
 	p := w.params[0]
 	w.params = nil
-	w.keys = append(w.keys, pathKey(p.Path))
+	w.paths = append(w.paths, p.Path)
 	return w.parameter(head{path: p.Path}, p)
 }
 
@@ -125,9 +106,9 @@ func (w *Writer) endStream() error {
 	if err := w.flushParameter(); err != nil {
 		return err
 	}
-	n := len(w.keys)
-	slices.Sort(w.keys)
-	if err := disjoint(w.keys); err != nil {
+	n := len(w.paths)
+	slices.SortFunc(w.paths, slices.Compare)
+	if err := disjoint(w.paths); err != nil {
 		return err
 	}
 	switch {

@@ -12,20 +12,21 @@ import (
 // order. Where the file has them in the order of the reference, model compared
 // neighbours.
 func (p *parser) comparePaths() error {
-	records := p.r.records
-	slices.SortStableFunc(p.r.byPath, func(a, b uint32) int { return strings.Compare(records[a].name, records[b].name) })
+	path := func(rec uint32) []string { return p.r.pathOf(&p.r.records[rec]) }
+	slices.SortStableFunc(p.r.byPath, func(a, b uint32) int { return slices.Compare(path(a), path(b)) })
 	var drop []int // indexes in byPath
 	for i := 1; i < len(p.r.byPath); i++ {
-		a, b := &records[p.r.byPath[i-1]], &records[p.r.byPath[i]]
-		p.where = where{parameter: int64(i), named: true, key: b.name}
+		a, b := path(p.r.byPath[i-1]), path(p.r.byPath[i])
+		start := p.r.records[p.r.byPath[i]].start
+		p.where = where{parameter: int64(i), path: b}
 		var err error
 		switch {
-		case a.name == b.name: // the reference keeps the last
-			err = p.duplicate(b.start, "a second parameter of that path")
+		case slices.Equal(a, b): // the reference keeps the last
+			err = p.duplicate(start, "a second parameter of that path")
 			drop = append(drop, i-1)
-		case keyBelow(b.name, a.name):
-			err = p.r.warnings.Add(p.malformed(b.start, "path",
-				"it is below the parameter %s: no model has both", quote.Name(keyName(a.name))))
+		case isBelow(b, a):
+			err = p.r.warnings.Add(p.malformed(start, "path",
+				"it is below the parameter %s: no model has both", quote.Name(strings.Join(a, "."))))
 		}
 		if err != nil {
 			return err
@@ -40,20 +41,21 @@ func (p *parser) comparePaths() error {
 // dropParameters removes parameters, of which drop has the indexes in byPath, with their
 // statistics.
 func (p *parser) dropParameters(drop []int) {
-	gone := make([]bool, len(p.r.records))
+	gone := make(map[int]bool, len(drop))
 	for _, i := range drop {
-		gone[p.r.byPath[i]] = true
+		gone[int(p.r.byPath[i])] = true
 	}
 	p.r.byPath = without(p.r.byPath, drop)
 	place := make([]uint32, len(p.r.records)) // where a record goes
-	kept := p.r.records[:0]
+	kept, removed := p.r.records[:0], false
 	for i, rec := range p.r.records {
-		if gone[rec.value] {
-			continue
+		if !rec.isStat {
+			removed = gone[i]
 		}
-		place[i] = uint32(len(kept))
-		rec.value = place[rec.value]
-		kept = append(kept, rec)
+		if !removed {
+			place[i] = uint32(len(kept))
+			kept = append(kept, rec)
+		}
 	}
 	p.r.records = kept
 	for i, rec := range p.r.byPath {

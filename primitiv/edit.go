@@ -36,18 +36,14 @@ func NewEdit(r *Reader) *Edit {
 
 // change returns the change of the tensor of that name, to be filled in.
 func (e *Edit) change(name string) (i int, c *change, err error) {
-	if i = e.r.index(name); i < 0 {
+	if i = e.r.byName().Lookup(name); i < 0 {
 		return i, nil, fmt.Errorf("%s: tensor %s: %w",
 			format, quote.Name(name), tensor.ErrNoTensor)
 	}
-	return i, e.at(i), nil
-}
-
-func (e *Edit) at(i int) *change {
 	if e.changes[i] == nil {
 		e.changes[i] = new(change)
 	}
-	return e.changes[i]
+	return i, e.changes[i], nil
 }
 
 // Rename gives a tensor of a model another name. That of a value makes its path, cut at
@@ -59,20 +55,12 @@ func (e *Edit) Rename(old, new string) error {
 	if err != nil {
 		return err
 	}
-	if !e.r.records[i].stat() && e.r.kind != KindModel {
+	if !e.r.records[i].isStat && e.r.kind != KindModel {
 		return fmt.Errorf("%s: a %v file has no name for its tensor: %w",
 			format, e.r.kind, errors.ErrUnsupported)
 	}
 	c.name = new
 	return nil
-}
-
-// RenameSubmodel gives the submodel old, whose name is its path joined with dots, the
-// path new, cut at dots: all values below it follow.
-func (e *Edit) RenameSubmodel(old, new string) error {
-	return e.submodel(old, func(i int, rest []string) {
-		e.at(i).name = new + "." + strings.Join(rest, ".")
-	})
 }
 
 // Remove removes a tensor, a value with its statistics.
@@ -82,27 +70,6 @@ func (e *Edit) Remove(name string) error {
 		c.removed = true
 	}
 	return err
-}
-
-// RemoveSubmodel removes all values below the submodel.
-func (e *Edit) RemoveSubmodel(name string) error {
-	return e.submodel(name, func(i int, _ []string) { e.at(i).removed = true })
-}
-
-// submodel calls do with the records of the values below a submodel, and their paths
-// within it.
-func (e *Edit) submodel(name string, do func(i int, rest []string)) error {
-	at, found := nameKey(name), false
-	for _, i := range e.r.byPath {
-		if key := e.r.records[i].name; e.r.kind == KindModel && keyBelow(key, at) {
-			do(int(i), keyPath(key[len(at)+len(keySeparator):]))
-			found = true
-		}
-	}
-	if !found {
-		return fmt.Errorf("%s: submodel %s: %w", format, quote.Name(name), tensor.ErrNoTensor)
-	}
-	return nil
 }
 
 // Replace gives a tensor the dtype, shape and data of t, whose name is not used. The last
@@ -200,7 +167,7 @@ func (e *Edit) fill(w *Writer) error {
 		return w.Add(p.Value)
 	}
 	for i := range e.r.records {
-		if e.r.records[i].stat() {
+		if e.r.records[i].isStat {
 			continue
 		}
 		p, err := e.parameter(i)

@@ -1,13 +1,9 @@
 package primitiv
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
-
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -19,8 +15,7 @@ import (
 type encoder struct {
 	out   io.Writer
 	n     int64 // bytes that went out
-	head  bytes.Buffer
-	enc   *msgpack.Encoder
+	head  []byte
 	align int
 }
 
@@ -32,35 +27,45 @@ type head struct {
 	stat   string
 }
 
-// begin writes what all files begin with. Nothing that msgpack's encoder does can fail
-// here: it writes to memory.
+// begin writes what all files begin with.
 func (e *encoder) begin(k Kind) {
-	e.enc = msgpack.NewEncoder(&e.head)
 	e.uint32(0)
 	e.uint32(1)
 	e.uint32(k.dataType())
 }
 
-func (e *encoder) uint32(v uint32) { e.enc.EncodeUint32(v) }
+// number writes an item of the family with that number, or the header of one, which is so
+// many bytes longer than need be.
+func (e *encoder) number(f family, n int64, longer int) {
+	e.head = f.append(e.head, uint32(n), f.widths(n)[0]+longer)
+}
+
+func (e *encoder) uint32(v uint32) { e.number(familyUint, int64(v), 0) }
+
+// str writes a string, with a header that is so many bytes longer than need be.
+func (e *encoder) str(s string, longer int) {
+	e.number(familyStr, int64(len(s)), longer)
+	e.head = append(e.head, s...)
+}
 
 // flush lets the headers go out.
 func (e *encoder) flush() error {
-	n, err := e.out.Write(e.head.Bytes())
+	n, err := e.out.Write(e.head)
 	e.n += int64(n)
-	e.head.Reset()
+	e.head = e.head[:0]
 	return err
 }
 
 func (e *encoder) settings(o *Optimizer) {
-	e.enc.EncodeMapLen(len(o.Uints))
+	e.number(familyMap, int64(len(o.Uints)), 0)
 	for _, s := range o.Uints {
-		e.enc.EncodeString(s.Name)
+		e.str(s.Name, 0)
 		e.uint32(s.Value)
 	}
-	e.enc.EncodeMapLen(len(o.Floats))
+	e.number(familyMap, int64(len(o.Floats)), 0)
 	for _, s := range o.Floats {
-		e.enc.EncodeString(s.Name)
-		e.enc.EncodeFloat32(s.Value)
+		e.str(s.Name, 0)
+		e.number(familyFloat, int64(math.Float32bits(s.Value)), 0)
 	}
 }
 
@@ -68,7 +73,7 @@ func (e *encoder) settings(o *Optimizer) {
 // bytes longer than need be.
 func (e *encoder) shapeHead(s Shape, longer, ones int) {
 	dims := s.stripped()
-	e.arrayLen(len(dims)+ones, longer)
+	e.number(familyArray, int64(len(dims)+ones), longer)
 	for _, d := range dims {
 		e.uint32(d)
 	}
@@ -90,11 +95,11 @@ func (e *encoder) tensorOf(h head, t *tensor.Tensor, batch uint32) error {
 		}
 	}
 	size := t.Data.Size()
-	start := e.head.Len()
+	start := len(e.head)
 	e.tensorHead(h, s, size, nil)
 	if e.align > 1 {
-		if extra := slack(h, s, size, e.n+int64(e.head.Len()), e.align); extra != nil {
-			e.head.Truncate(start)
+		if extra := slack(h, s, size, e.n+int64(len(e.head)), e.align); extra != nil {
+			e.head = e.head[:start]
 			e.tensorHead(h, s, size, extra)
 		}
 	}
@@ -111,7 +116,7 @@ func (e *encoder) tensorHead(h head, s Shape, size int64, extra []int) {
 		return n
 	}
 	if h.path != nil {
-		e.arrayLen(len(h.path), next())
+		e.number(familyArray, int64(len(h.path)), next())
 		for i, name := range h.path {
 			if i < maxSlackNames {
 				e.str(name, next())
@@ -125,7 +130,7 @@ func (e *encoder) tensorHead(h head, s Shape, size int64, extra []int) {
 	}
 	longer := next()
 	e.shapeHead(s, longer, next()/uintSize)
-	e.binLen(size, next())
+	e.number(familyBin, size, next())
 }
 
 // payload lets the headers and the data of t go out.
@@ -145,86 +150,7 @@ func (e *encoder) payload(t *tensor.Tensor, size int64) error {
 	return nil
 }
 
-// Sizes of headers, by family, from the shortest to the longest; and of an integer.
-var (
-	strSizes   = []int{1, 2, 3, 5}
-	binSizes   = []int{2, 3, 5}
-	arraySizes = []int{1, 3, 5}
-)
-
 const uintSize = 5
-
-func strSize(n int) int {
-	switch {
-	case n < 32:
-		return 1
-	case n <= math.MaxUint8:
-		return 2
-	case n <= math.MaxUint16:
-		return 3
-	}
-	return 5
-}
-
-func binSize(n int64) int {
-	switch {
-	case n <= math.MaxUint8:
-		return 2
-	case n <= math.MaxUint16:
-		return 3
-	}
-	return 5
-}
-
-func arraySize(n int) int {
-	switch {
-	case n < 16:
-		return 1
-	case n <= math.MaxUint16:
-		return 3
-	}
-	return 5
-}
-
-// str writes a string with a header that is so many bytes longer than need be; arrayLen
-// and binLen do likewise.
-func (e *encoder) str(s string, longer int) {
-	if longer == 0 {
-		e.enc.EncodeString(s)
-		return
-	}
-	e.long(0xd9, strSize(len(s))+longer, uint32(len(s)))
-	e.head.WriteString(s)
-}
-
-func (e *encoder) arrayLen(n, longer int) {
-	if longer == 0 {
-		e.enc.EncodeArrayLen(n)
-		return
-	}
-	e.long(0xdb, arraySize(n)+longer, uint32(n)) // there is no array 8
-}
-
-func (e *encoder) binLen(n int64, longer int) {
-	if longer == 0 && n <= math.MaxInt32 { // msgpack takes an int
-		e.enc.EncodeBytesLen(int(n))
-		return
-	}
-	e.long(0xc4, binSize(n)+longer, uint32(n))
-}
-
-// long writes a header of that size, where code8 is the family's code for lengths of 8
-// bits.
-func (e *encoder) long(code8 byte, size int, n uint32) {
-	switch size {
-	case 2:
-		e.head.Write([]byte{code8, byte(n)})
-	case 3:
-		e.head.Write(binary.BigEndian.AppendUint16([]byte{code8 + 1}, uint16(n)))
-	case 5:
-		e.head.Write(binary.BigEndian.AppendUint32([]byte{code8 + 2}, n))
-	}
-}
 
 // maxSlackNames is how many names of a path may get a longer header.
 const maxSlackNames = 16
@@ -232,31 +158,30 @@ const maxSlackNames = 16
 // places lists what each place before the data of a tensor may take more than it needs,
 // in the order in which tensorHead writes them.
 func places(h head, s Shape, size int64) (menus [][]int) {
-	longer := func(sizes []int, need int) {
-		var menu []int
-		for _, n := range sizes {
-			if n >= need {
-				menu = append(menu, n-need)
-			}
+	longer := func(f family, n int64) {
+		menu := f.widths(n)
+		need := menu[0]
+		for i := range menu {
+			menu[i] -= need
 		}
 		menus = append(menus, menu)
 	}
 	if h.path != nil {
-		longer(arraySizes, arraySize(len(h.path)))
+		longer(familyArray, int64(len(h.path)))
 		for _, name := range h.path[:min(len(h.path), maxSlackNames)] {
-			longer(strSizes, strSize(len(name)))
+			longer(familyStr, int64(len(name)))
 		}
 	}
 	if h.isStat {
-		longer(strSizes, strSize(len(h.stat)))
+		longer(familyStr, int64(len(h.stat)))
 	}
-	longer(arraySizes, 1)
+	longer(familyArray, 0)
 	var ones []int
 	for n := len(s.stripped()); n <= maxRank; n++ {
 		ones = append(ones, len(ones)*uintSize)
 	}
 	menus = append(menus, ones)
-	longer(binSizes, binSize(size))
+	longer(familyBin, size)
 	return menus
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -37,11 +38,16 @@ func ExampleEdit() {
 	}
 	defer r.Close()
 	e := primitiv.NewEdit(r)
-	if err := e.RenameSubmodel("encoder", "enc"); err != nil {
-		log.Fatal(err)
-	}
-	if err := e.RemoveSubmodel("decoder"); err != nil {
-		log.Fatal(err)
+	for p := range r.Parameters() {
+		switch name, ok := strings.CutPrefix(p.Name(), "encoder."); {
+		case ok: // with its statistics
+			err = e.Rename(p.Name(), "enc."+name)
+		case p.Path[0] == "decoder":
+			err = e.Remove(p.Name())
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
 	}
 	var out bytes.Buffer
 	if err := e.Write(context.Background(), &out, &primitiv.WriterOptions{NoStats: true}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -30,31 +31,64 @@ const (
 	familyCompact // integers of any width
 )
 
-func (f family) String() string {
-	return [...]string{"uint 32", "float 32", "a string", "binary data", "an array", "a map", "an integer"}[f]
-}
+func (f family) String() string { return forms[f].name }
 
-// forms are the type codes of the families: for each the size of the item, or of the
-// header of one, and the bits of the code that are the number in it where that size is 1.
+// forms are the type codes of the families.
 var forms = [...]struct {
-	sizes [256]uint8
-	bits  byte
+	name  string
+	fixed byte  // first of the codes that have their number in them
+	fixes int   // how many those are
+	code  byte  // first of the codes that their number follows
+	sizes []int // of the headers with those codes, in their order
 }{
-	familyUint:    {sizes: [256]uint8{codeUint32: 5}},
-	familyFloat:   {sizes: [256]uint8{0xca: 5}},
-	familyStr:     {withFix(0xa0, 32, [256]uint8{0xd9: 2, 0xda: 3, 0xdb: 5}), 0x1f},
-	familyBin:     {sizes: [256]uint8{0xc4: 2, 0xc5: 3, 0xc6: 5}},
-	familyArray:   {withFix(0x90, 16, [256]uint8{0xdc: 3, 0xdd: 5}), 0x0f},
-	familyMap:     {withFix(0x80, 16, [256]uint8{0xde: 3, 0xdf: 5}), 0x0f},
-	familyCompact: {withFix(0x00, 128, [256]uint8{0xcc: 2, 0xcd: 3, codeUint32: 5, 0xcf: 9}), 0x7f},
+	familyUint:    {"uint 32", 0, 0, codeUint32, []int{5}},
+	familyFloat:   {"float 32", 0, 0, 0xca, []int{5}},
+	familyStr:     {"a string", 0xa0, 32, 0xd9, []int{2, 3, 5}},
+	familyBin:     {"binary data", 0, 0, 0xc4, []int{2, 3, 5}},
+	familyArray:   {"an array", 0x90, 16, 0xdc, []int{3, 5}},
+	familyMap:     {"a map", 0x80, 16, 0xde, []int{3, 5}},
+	familyCompact: {"an integer", 0x00, 128, 0xcc, []int{2, 3, 5, 9}},
 }
 
-// withFix adds the n codes from first on that have their number in them.
-func withFix(first, n int, sizes [256]uint8) [256]uint8 {
-	for code := first; code < first+n; code++ {
-		sizes[code] = 1
+// size returns how long an item with that code is, or the header of one; 0 if the family
+// does not have the code.
+func (f family) size(code byte) int {
+	form := &forms[f]
+	if i := int(code) - int(form.code); i >= 0 && i < len(form.sizes) {
+		return form.sizes[i]
 	}
-	return sizes
+	if i := int(code) - int(form.fixed); i >= 0 && i < form.fixes {
+		return 1
+	}
+	return 0
+}
+
+// widths returns the sizes that an item with the number n may have, the smallest first.
+func (f family) widths(n int64) []int {
+	form := &forms[f]
+	var fit []int
+	if n < int64(form.fixes) {
+		fit = append(fit, 1)
+	}
+	for _, size := range form.sizes {
+		if n>>(8*(size-1)) == 0 {
+			fit = append(fit, size)
+		}
+	}
+	return fit
+}
+
+// append adds an item of that size with the number n to b.
+func (f family) append(b []byte, n uint32, size int) []byte {
+	form := &forms[f]
+	if size == 1 {
+		return append(b, form.fixed+byte(n))
+	}
+	b = append(b, form.code+byte(slices.Index(form.sizes, size)))
+	for i := size - 2; i >= 0; i-- {
+		b = append(b, byte(n>>(8*i)))
+	}
+	return b
 }
 
 // A cursor reads MessagePack items from a file, one after the other. Its methods return
@@ -196,8 +230,7 @@ func (c *cursor) number(f family) (v uint64, code byte, ok bool) {
 		return 0, 0, false
 	}
 	code = c.b[c.p]
-	form := &forms[f]
-	size := int(form.sizes[code])
+	size := f.size(code)
 	if size == 0 {
 		return 0, code, c.fail(off, fmt.Errorf("%w: %s where %s belongs",
 			tensor.ErrMalformed, codeName(code), f))
@@ -206,7 +239,7 @@ func (c *cursor) number(f family) (v uint64, code byte, ok bool) {
 		return 0, code, false
 	}
 	if size == 1 {
-		v = uint64(code & form.bits)
+		v = uint64(code - forms[f].fixed)
 	}
 	for _, x := range c.b[c.p+1 : c.p+size] {
 		v = v<<8 | uint64(x)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -39,8 +38,6 @@ type parser struct {
 
 	where // for errors
 
-	unordered bool // parameters are not in the reference's order, or cannot all be in one model
-
 	// The shape just read.
 	rank  int
 	dims  [maxRank + 1]uint32
@@ -70,10 +67,10 @@ func (p *parser) parse() error {
 		p.r.shape = p.asShape()
 	case KindTensor:
 		p.part = "tensor"
-		err = p.tensor(record{name: "tensor"}, true)
+		err = p.tensor(record{}, true)
 		p.r.shape = p.asShape()
 	case KindParameter:
-		err = p.parameterOf("value", p.offset())
+		err = p.parameterOf(record{start: p.offset()})
 	case KindModel:
 		err = p.model()
 	case KindOptimizer:
@@ -126,9 +123,8 @@ func (p *parser) head() error {
 
 // count reads the number of things that follow.
 func (p *parser) count(field string, size [2]int64) (int64, error) {
-	// Most parameters have no statistics. After a payload this is the first byte that is
-	// touched: here, and not in uint32, the processor learns the distance and fetches
-	// ahead.
+	// Most parameters have no statistics. This load is the first after a payload: one that
+	// is not shared with other integers lets the processor fetch ahead.
 	if b := p.b[p.p:]; len(b) >= 5 && b[0] == codeUint32 && b[1]|b[2]|b[3]|b[4] == 0 {
 		p.p += 5
 		return 0, nil
@@ -176,25 +172,27 @@ func (p *parser) model() error {
 	const trusted = 1 << 14 // entries
 	p.r.records = make([]record, 0, min(n, trusted))
 	p.r.byPath = make([]uint32, 0, min(n, trusted))
-	before := ""
+	unordered := false // not in the reference's order, or they cannot all be in one model
+	var before []string
 	for i := range n {
-		p.parameter, p.named = i, false
+		p.parameter, p.path = i, nil
 		start := p.offset()
-		key, err := p.path()
+		path, err := p.parameterPath()
 		if err != nil {
 			return err
 		}
-		p.key, p.named = key, true
-		if i > 0 && (key <= before || keyBelow(key, before)) {
-			p.unordered = true
+		p.path = path
+		if i > 0 && (slices.Compare(path, before) <= 0 || isBelow(path, before)) {
+			unordered = true
 		}
-		before = key
+		before = path
 		p.r.records, p.r.byPath = grown(p.r.records, n-i), grown(p.r.byPath, n-i)
-		if err := p.parameterOf(key, start); err != nil {
+		rec := record{start: start, path: uint32(len(p.r.parts) - len(path)), parts: uint32(len(path))}
+		if err := p.parameterOf(rec); err != nil {
 			return err
 		}
 	}
-	if p.unordered {
+	if unordered {
 		return p.comparePaths()
 	}
 	return nil
@@ -210,57 +208,47 @@ func grown[T any](s []T, n int64) []T {
 	return slices.Grow(s, int(min(n, max(256, int64(len(s))))))
 }
 
-// path reads the key of a parameter.
-func (p *parser) path() (key string, err error) {
+// parameterPath reads the path of a parameter.
+func (p *parser) parameterPath() ([]string, error) {
 	off := p.offset()
 	n, ok := p.array()
 	switch {
 	case !ok:
-		return "", p.refused("path")
+		return nil, p.refused("path")
 	case n == 0:
-		return "", p.malformed(off, "path", "without a name")
+		return nil, p.malformed(off, "path", "without a name")
 	case n > p.left()/minName[p.column]:
-		return "", p.truncated(off, "path", "%d names cannot be in the %d bytes that follow",
+		return nil, p.truncated(off, "path", "%d names cannot be in the %d bytes that follow",
 			n, p.left())
-	case n == 1:
-		b, ok := p.str(p.lim.MaxName)
-		if !ok {
-			return "", p.refused("path[0]")
-		}
-		p.listed += int64(len(b))
-		return keyElement(string(b)), nil
 	}
-	var joined strings.Builder
+	first := len(p.r.parts)
 	length := n - 1 // of the name, with its dots
 	for i := range n {
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
-			return "", p.refused(fmt.Sprintf("path[%d]", i))
+			return nil, p.refused(fmt.Sprintf("path[%d]", i))
 		}
 		if length += int64(len(b)); length > p.lim.MaxName {
-			return "", p.limit(off, "path", "a name of more than %d bytes", p.lim.MaxName)
+			return nil, p.limit(off, "path", "a name of more than %d bytes", p.lim.MaxName)
 		}
-		if i > 0 {
-			joined.WriteString(keySeparator)
-		}
-		joined.WriteString(keyElement(string(b)))
+		p.r.parts = append(grown(p.r.parts, math.MaxInt32), string(b))
 	}
 	p.listed += length
-	return joined.String(), nil
+	return p.r.parts[first:], nil
 }
 
-// parameterOf reads a parameter with the key, but for what is before its value.
-func (p *parser) parameterOf(key string, start int64) error {
+// parameterOf reads a parameter, of which rec has what is before its value.
+func (p *parser) parameterOf(rec record) error {
 	value := uint32(len(p.r.records))
 	p.part = "value"
-	if err := p.tensor(record{name: key, start: start, value: value}, false); err != nil {
+	if err := p.tensor(rec, false); err != nil {
 		return err
 	}
 	p.part = ""
 	p.r.byPath = append(p.r.byPath, value)
 	n, err := p.count("stats", minStatistic)
 	if err == nil && n > 0 {
-		err = p.statistics(value, n, int64(len(keyName(key))))
+		err = p.statistics(rec, n)
 	}
 	if err != nil {
 		return err
@@ -268,8 +256,9 @@ func (p *parser) parameterOf(key string, start int64) error {
 	return p.metadata()
 }
 
-// statistics reads n statistics of a value whose name has so many bytes.
-func (p *parser) statistics(value uint32, n, nameLength int64) error {
+// statistics reads n statistics of a value.
+func (p *parser) statistics(value record, n int64) error {
+	nameLength := int64(len(parameterName(p.r.pathOf(&value))))
 	first := len(p.r.records)
 	for i := range n {
 		p.part = ""
@@ -281,7 +270,7 @@ func (p *parser) statistics(value uint32, n, nameLength int64) error {
 		p.part, p.stat = "stats", string(b)
 		p.r.records = grown(p.r.records, n-i)
 		p.listed += nameLength + 1 + int64(len(b))
-		if err := p.tensor(record{name: p.stat, start: start, value: value, flags: isStat}, true); err != nil {
+		if err := p.tensor(record{stat: p.stat, start: start, path: value.path, parts: value.parts, isStat: true}, true); err != nil {
 			return err
 		}
 		if err := p.metadata(); err != nil {
@@ -290,9 +279,9 @@ func (p *parser) statistics(value uint32, n, nameLength int64) error {
 	}
 	// The reference keeps the first of one name.
 	stats := p.r.records[first:]
-	again := repeated(len(stats), func(i int) string { return stats[i].name })
+	again := repeated(len(stats), func(i int) string { return stats[i].stat })
 	for _, i := range again {
-		p.stat = stats[i].name
+		p.stat = stats[i].stat
 		if err := p.duplicate(stats[i].start, "a second statistic of that name"); err != nil {
 			return err
 		}
@@ -328,7 +317,7 @@ func (p *parser) tensor(rec record, batched bool) error {
 	if p.batch > 1 {
 		p.r.dims = append(p.r.dims, int64(p.batch))
 		rec.rank++
-		rec.flags |= isBatched
+		rec.batched = true
 	}
 	p.skip(n)
 	p.payload += n

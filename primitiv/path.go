@@ -7,58 +7,9 @@ import (
 	"github.com/tensorfile/tensorfile/internal/quote"
 )
 
-// A path has a key: one string that no other path has, and keys compare as paths do,
-// element by element. That of a path begins those of the paths below it, see below.
-const (
-	keySeparator = "\x00\x01"
-	keyNUL       = "\x00\x02" // a NUL in an element
-)
-
-// pathKey returns the key of a path.
-func pathKey(path []string) string {
-	if len(path) == 1 {
-		return keyElement(path[0])
-	}
-	escaped := path
-	for i, e := range path {
-		if k := keyElement(e); len(k) != len(e) {
-			if &escaped[0] == &path[0] {
-				escaped = slices.Clone(path)
-			}
-			escaped[i] = k
-		}
-	}
-	return strings.Join(escaped, keySeparator)
-}
-
-func keyElement(e string) string {
-	if strings.IndexByte(e, 0) < 0 {
-		return e
-	}
-	return strings.ReplaceAll(e, "\x00", keyNUL)
-}
-
-// nameKey returns the key of the path that a name makes when it is cut at dots.
-func nameKey(name string) string { return strings.ReplaceAll(keyElement(name), ".", keySeparator) }
-
-// keyPath returns the path of a key. No path without elements has one.
-func keyPath(key string) []string {
-	path := strings.Split(key, keySeparator)
-	for i, e := range path {
-		path[i] = strings.ReplaceAll(e, keyNUL, "\x00")
-	}
-	return path
-}
-
-// keyBelow reports whether the path of key is below that of at, which is not equal to
-// it.
-func keyBelow(key, at string) bool {
-	return len(key) > len(at) && key[:len(at)] == at && strings.HasPrefix(key[len(at):], keySeparator)
-}
-
-// below reports whether path is that of the submodel or parameter at, or is below it.
-func below(path, at []string) bool {
-	return len(path) >= len(at) && slices.Equal(path[:len(at)], at)
+// isBelow reports whether a path is below that of the submodel or parameter at.
+func isBelow(path, at []string) bool {
+	return len(path) > len(at) && slices.Equal(path[:len(at)], at)
 }
 
 // quotePath writes a path like ["enc" "w"], cut off where it is long.
@@ -106,12 +57,4 @@ func owners(names []string, fixed int) []int {
 		}
 	}
 	return owner
-}
-
-// keyName returns the path of a key joined with dots.
-func keyName(key string) string {
-	if strings.IndexByte(key, 0) < 0 {
-		return key
-	}
-	return strings.Join(keyPath(key), ".")
 }

@@ -3,39 +3,8 @@ package primitiv
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 )
-
-func TestPathKeysCompareAsPaths(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	elements := []string{"", "a", "b", "\x00", "\x00\x01", "\x00\x02", "a\x00", "a.", "\x01", "\x02", "\xff", "a\x00\x01b"}
-	path := func() []string {
-		p := make([]string, 1+r.IntN(3))
-		for i := range p {
-			p[i] = elements[r.IntN(len(elements))]
-		}
-		return p
-	}
-	for range 20_000 {
-		a, b := path(), path()
-		x, y := pathKey(a), pathKey(b)
-		if strings.Compare(x, y) != slices.Compare(a, b) {
-			t.Fatalf("%q and %q have keys %q and %q", a, b, x, y)
-		}
-		if keyBelow(y, x) != (below(b, a) && len(b) > len(a)) {
-			t.Fatalf("%q below %q: %v", b, a, keyBelow(y, x))
-		}
-		if !slices.Equal(keyPath(x), a) {
-			t.Fatalf("%q comes back as %q", a, keyPath(x))
-		}
-	}
-	for _, name := range []string{"", ".", "a.b", "a\x00.b", "..a"} {
-		if k := nameKey(name); k != pathKey(strings.Split(name, ".")) {
-			t.Errorf("%q has key %q", name, k)
-		}
-	}
-}
 
 // ownersByDefinition is what owners does, name by name: values first, from the shortest.
 func ownersByDefinition(names []string, fixed int) []int {

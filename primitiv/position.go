@@ -11,10 +11,9 @@ import (
 
 // where is the part of a file that the parser is in.
 type where struct {
-	parameter int64 // index, -1 outside of a model's
-	named     bool  // its path is known
-	key       string
-	part      string // "value", "stats", …
+	parameter int64    // index, -1 outside of a model's
+	path      []string // of that parameter, once it is known
+	part      string   // "value", "stats", …
 	stat      string
 }
 
@@ -22,8 +21,8 @@ func (w *where) String() string {
 	var parts []string
 	switch {
 	case w.parameter < 0:
-	case w.named:
-		parts = append(parts, "parameters["+quote.Name(keyName(w.key))+"]")
+	case w.path != nil:
+		parts = append(parts, "parameters["+quote.Name(strings.Join(w.path, "."))+"]")
 	default:
 		parts = append(parts, fmt.Sprintf("parameters[%d]", w.parameter))
 	}

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
@@ -48,37 +47,30 @@ type Reader struct {
 	kind      Kind
 	shape     Shape // KindShape, KindTensor
 	records   []record
+	parts     []string  // of the paths of all parameters
 	dims      []int64   // of all records
 	byPath    []uint32  // the parameters' records, in the order of their paths
 	optimizer Optimizer // KindOptimizer
 	warnings  finding.Warnings
 	trailing  int64
 
-	list    sync.Once
-	tensors []tensor.Tensor // of all records
-
-	lookup sync.Once
-	byName *names.Table // of tensors
+	tensors func() []tensor.Tensor // of all records; the first call makes them
+	byName  func() *names.Table    // of tensors
 }
 
 // A record is one tensor of a file. The statistics of a parameter follow its value.
 type record struct {
-	name  string // of a value the key of its path, of a statistic its own
-	start int64  // offset of the name
-	data  int64  // offset of the payload
-	bytes uint32 // of the payload
-	dims  uint32 // index in Reader.dims
-	value uint32 // record of the value that a statistic belongs to
-	rank  uint8  // number of dimensions, the batch included where it is above 1
-	flags uint8
+	stat    string // name of a statistic
+	start   int64  // offset of the name
+	data    int64  // offset of the payload
+	bytes   uint32 // of the payload
+	path    uint32 // index in Reader.parts
+	parts   uint32 // of the path of the parameter; 0 where the file has none
+	dims    uint32 // index in Reader.dims
+	rank    uint8  // number of dimensions, the batch included where it is above 1
+	isStat  bool   // a statistic, not a value
+	batched bool   // the last dimension is the batch
 }
-
-const (
-	isStat    = 1 << iota // a statistic, not a value
-	isBatched             // the last dimension is the batch
-)
-
-func (rec *record) stat() bool { return rec.flags&isStat != 0 }
 
 // Open opens the file called name and reads everything but the payloads. The file is
 // mapped where that is possible.
@@ -118,6 +110,11 @@ const (
 
 func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
 	r := &Reader{src: src}
+	r.tensors = sync.OnceValue(r.makeTensors)
+	r.byName = sync.OnceValue(func() *names.Table {
+		t, _ := names.Build(r.Len(), func(i int) string { return r.tensors()[i].Name })
+		return t
+	})
 	if opts != nil {
 		r.opts = *opts
 	}
@@ -194,74 +191,42 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// payload is the data of a tensor, as the source of its blob.
+// A payload is the data of a tensor, which knows where it is from.
 type payload struct {
+	source.Extent
 	r   *Reader
 	rec *record
 }
 
-func (p *payload) extent() source.Extent {
-	e, _ := p.r.src.Extent(p.rec.data, int64(p.rec.bytes)) // the parser checked its bounds
-	return e
-}
-
-func (p *payload) Size() int64   { return int64(p.rec.bytes) }
-func (p *payload) Offset() int64 { return p.rec.data }
-
-func (p *payload) Bytes() ([]byte, bool) {
-	e := p.extent()
-	return e.Bytes()
-}
-
-func (p *payload) Memory() ([]byte, bool) {
-	e := p.extent()
-	return e.Memory()
-}
-
-func (p *payload) ReadAt(b []byte, off int64) (int, error) {
-	e := p.extent()
-	return e.ReadAt(b, off)
-}
-
-func (p *payload) Identity() any {
-	e := p.extent()
-	return e.Identity()
-}
-
-// A listing makes the tensors of records one after the other.
-type listing struct {
-	r     *Reader
-	order tensor.Order // column-major of the highest rank: the end of it is that of fewer dimensions
-	value string       // name of the last one
-}
-
-// next makes the tensor of record i, which follows the one before.
-func (l *listing) next(i int, t *tensor.Tensor, data *payload) {
-	rec := &l.r.records[i]
-	if rec.stat() {
-		t.Name = l.value + ":" + rec.name
-	} else {
-		l.value = keyName(rec.name)
-		t.Name = l.value
-	}
-	data.r, data.rec = l.r, rec
-	t.DType, t.Shape, t.Data = tensor.F32, l.r.shapeOf(rec), tensor.NewBlob(data)
-	if rec.rank > 1 {
-		t.Order = l.order[len(l.order)-int(rec.rank):]
-	}
-}
-
-// all returns the tensors of all records. The first call makes them.
-func (r *Reader) all() []tensor.Tensor {
-	r.list.Do(func() {
-		l := listing{r: r, order: tensor.ColumnMajor(maxRank + 1)}
-		r.tensors = make([]tensor.Tensor, len(r.records))
-		payloads := make([]payload, len(r.records))
-		for i := range r.records {
-			l.next(i, &r.tensors[i], &payloads[i])
+// makeTensors makes the tensors of all records.
+func (r *Reader) makeTensors() []tensor.Tensor {
+	// The end of it is the order of fewer dimensions.
+	order := tensor.ColumnMajor(maxRank + 1)
+	tensors, payloads := make([]tensor.Tensor, r.Len()), make([]payload, r.Len())
+	value := "" // name of the last one
+	for i := range r.records {
+		rec, t := &r.records[i], &tensors[i]
+		switch {
+		case rec.isStat:
+			t.Name = value + ":" + rec.stat
+		case r.kind == KindTensor:
+			t.Name = "tensor"
+		default:
+			value = parameterName(r.pathOf(rec))
+			t.Name = value
 		}
-	})
-	return r.tensors
+		e, _ := r.src.Extent(rec.data, int64(rec.bytes)) // the parser checked its bounds
+		payloads[i] = payload{e, r, rec}
+		t.DType, t.Shape, t.Data = tensor.F32, r.shapeOf(rec), tensor.NewBlob(&payloads[i])
+		if rec.rank > 1 {
+			t.Order = order[len(order)-int(rec.rank):]
+		}
+	}
+	return tensors
+}
+
+func (r *Reader) pathOf(rec *record) []string {
+	return r.parts[rec.path : rec.path+rec.parts]
 }
 
 func (r *Reader) shapeOf(rec *record) tensor.Shape {
@@ -269,24 +234,12 @@ func (r *Reader) shapeOf(rec *record) tensor.Shape {
 }
 
 // Tensors yields every tensor in file order: each value, followed by its statistics. The
-// one of a parameter file is named value, that of a tensor file tensor. It keeps none of
-// them.
+// one of a parameter file is named value, that of a tensor file tensor.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	const atOnce = 64
-	type entry struct {
-		t    tensor.Tensor
-		data payload
-	}
 	return func(yield func(*tensor.Tensor) bool) {
-		l := listing{r: r, order: tensor.ColumnMajor(maxRank + 1)}
-		var entries []entry
-		for i := range r.records {
-			if i%atOnce == 0 {
-				entries = make([]entry, min(atOnce, len(r.records)-i))
-			}
-			e := &entries[i%atOnce]
-			l.next(i, &e.t, &e.data)
-			if !yield(&e.t) {
+		all := r.tensors()
+		for i := range all {
+			if !yield(&all[i]) {
 				return
 			}
 		}
@@ -296,19 +249,10 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 // Tensor returns the first tensor of that name, nil if there is none. The first call
 // builds a table.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
-	if i := r.index(name); i >= 0 {
-		return &r.all()[i]
+	if i := r.byName().Lookup(name); i >= 0 {
+		return &r.tensors()[i]
 	}
 	return nil
-}
-
-// index returns the first record of that name, or -1.
-func (r *Reader) index(name string) int {
-	all := r.all()
-	r.lookup.Do(func() {
-		r.byName, _ = names.Build(len(all), func(i int) string { return all[i].Name })
-	})
-	return r.byName.Lookup(name)
 }
 
 // Parameters yields the parameters of a model or of a parameter file, in file order.
@@ -318,7 +262,7 @@ func (r *Reader) Parameters() iter.Seq[*Parameter] {
 			return
 		}
 		for i := range r.records {
-			if !r.records[i].stat() && !yield(r.parameter(i)) {
+			if !r.records[i].isStat && !yield(r.parameter(i)) {
 				return
 			}
 		}
@@ -337,8 +281,8 @@ func (r *Reader) Parameter(path ...string) *Parameter {
 	case r.kind == KindParameter:
 		return r.parameter(0)
 	}
-	i, ok := slices.BinarySearchFunc(r.byPath, pathKey(path), func(rec uint32, key string) int {
-		return strings.Compare(r.records[rec].name, key)
+	i, ok := slices.BinarySearchFunc(r.byPath, path, func(rec uint32, path []string) int {
+		return slices.Compare(r.pathOf(&r.records[rec]), path)
 	})
 	if !ok {
 		return nil
@@ -348,34 +292,21 @@ func (r *Reader) Parameter(path ...string) *Parameter {
 
 // parameter makes the parameter whose value is record i.
 func (r *Reader) parameter(i int) *Parameter {
-	all := r.all()
-	p := &Parameter{Value: &all[i]}
-	if r.kind == KindModel {
-		p.Path = keyPath(r.records[i].name)
-	}
-	for i++; i < len(r.records) && r.records[i].stat(); i++ {
+	all := r.tensors()
+	p := &Parameter{Path: slices.Clone(r.pathOf(&r.records[i])), Value: &all[i]}
+	for i++; i < len(r.records) && r.records[i].isStat; i++ {
 		rec := &r.records[i]
-		p.Stats = append(p.Stats, Statistic{Name: rec.name, Tensor: &all[i], Batch: r.batch(rec)})
+		p.Stats = append(p.Stats, Statistic{Name: rec.stat, Tensor: &all[i], Batch: r.batch(rec)})
 	}
 	return p
 }
 
 func (r *Reader) batch(rec *record) uint32 {
-	if rec.flags&isBatched == 0 {
+	if !rec.batched {
 		return 1
 	}
 	s := r.shapeOf(rec)
 	return uint32(s[len(s)-1])
-}
-
-// Model returns the parameters as a list to edit: it has the payloads by reference, so
-// the Reader must stay open.
-func (r *Reader) Model() Model {
-	m := make(Model, 0, r.NumParameters())
-	for p := range r.Parameters() {
-		m = append(m, *p)
-	}
-	return m
 }
 
 // Optimizer returns a copy of the settings in an optimizer file, to be edited; nil for
@@ -406,14 +337,5 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 	if !ok {
 		return Origin{}, false
 	}
-	rec := p.rec
-	o := Origin{IsStatistic: rec.stat(), Batch: p.r.batch(rec)}
-	value := rec
-	if rec.stat() {
-		o.Statistic, value = rec.name, &p.r.records[rec.value]
-	}
-	if p.r.kind == KindModel {
-		o.Path = keyPath(value.name)
-	}
-	return o, true
+	return Origin{slices.Clone(p.r.pathOf(p.rec)), p.rec.isStat, p.rec.stat, p.r.batch(p.rec)}, true
 }

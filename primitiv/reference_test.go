@@ -74,7 +74,7 @@ func dump(t testing.TB, r *primitiv.Reader) string {
 		}
 		lines = append(lines, fmt.Sprintf("%s %sx%d %s", what, strings.ReplaceAll(dims.String(), ", ", ","), batch, bits))
 	}
-	parameters := r.Model()
+	parameters := parametersOf(r)
 	slices.SortFunc(parameters, func(a, b primitiv.Parameter) int { return slices.Compare(a.Path, b.Path) })
 	for _, p := range parameters {
 		if r.Kind() == primitiv.KindModel {

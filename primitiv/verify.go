@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -33,8 +32,8 @@ func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 		}
 	}
 	if found.Options.Depth >= tensor.VerifyCanonical && found.Err() == nil {
-		c := &comparer{ctx: ctx, r: r}
-		if err := r.rewrite(c); err != nil {
+		c := &comparer{r: r}
+		if err := NewEdit(r).Write(ctx, c, nil); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -61,7 +60,7 @@ func (r *Reader) readAll(ctx context.Context, found *finding.List) error {
 			}
 			p := buf[:min(int64(len(buf)), int64(rec.bytes)-off)]
 			if _, err := r.src.ReadAt(p, rec.data+off); err != nil {
-				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off, Field: "data of " + quote.Name(r.all()[i].Name), Err: err})
+				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off, Field: "data of " + quote.Name(r.tensors()[i].Name), Err: err})
 				break
 			}
 			done += int64(len(p))
@@ -76,35 +75,8 @@ func (r *Reader) readAll(ctx context.Context, found *finding.List) error {
 	return nil
 }
 
-// rewrite writes the content of the file anew.
-func (r *Reader) rewrite(w io.Writer) error {
-	out := NewWriter(w, &WriterOptions{Kind: r.kind})
-	switch r.kind {
-	case KindShape:
-		if err := out.SetShape(r.Shape()); err != nil {
-			return err
-		}
-	case KindOptimizer:
-		if err := out.SetOptimizer(r.Optimizer()); err != nil {
-			return err
-		}
-	case KindTensor:
-		if err := out.Add(&r.all()[0]); err != nil {
-			return err
-		}
-	default:
-		for p := range r.Parameters() {
-			if err := out.AddParameter(p); err != nil {
-				return err
-			}
-		}
-	}
-	return out.Close()
-}
-
 // A comparer is an io.Writer that expects the bytes of a file.
 type comparer struct {
-	ctx context.Context
 	r   *Reader
 	off int64
 	buf []byte
@@ -115,9 +87,6 @@ func (c *comparer) Write(p []byte) (int, error) {
 		c.buf = make([]byte, 64<<10)
 	}
 	for n := 0; n < len(p); {
-		if err := c.ctx.Err(); err != nil {
-			return n, err
-		}
 		want := p[n:min(len(p), n+len(c.buf))]
 		have := c.buf[:min(int64(len(want)), c.r.src.Size()-c.off)]
 		if _, err := c.r.src.ReadAt(have, c.off); err != nil {

@@ -61,7 +61,7 @@ type Writer struct {
 	optimizer *Optimizer
 	pending   []pending
 	params    []*Parameter // as given; while streaming, the one that may get more statistics
-	keys      []string     // while streaming, of the paths of what was written
+	paths     [][]string   // while streaming, of what was written
 }
 
 // NewWriter returns a Writer that writes to w, which it neither seeks nor closes.
@@ -236,12 +236,12 @@ func (w *Writer) AddParameter(p *Parameter) error {
 		if err := w.fail(w.flushParameter()); err != nil {
 			return err
 		}
-		if n := len(w.keys); n > 0 { // all of them are compared in Close; those in order can be now
-			if err := clash(w.keys[n-1], pathKey(p.Path)); err != nil {
+		if n := len(w.paths); n > 0 { // all of them are compared in Close; those in order can be now
+			if err := clash(w.paths[n-1], p.Path); err != nil {
 				return err
 			}
 		}
-		if w.opts.Count > 0 && len(w.keys) >= int(w.opts.Count) {
+		if w.opts.Count > 0 && len(w.paths) >= int(w.opts.Count) {
 			return fmt.Errorf("%s: more parameters than the %d announced: %w",
 				format, w.opts.Count, fs.ErrInvalid)
 		}
@@ -328,20 +328,6 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 	defer w.Abort()
 	w.until(ctx)
 	if err := w.AddAll(ctx, ts); err != nil {
-		return err
-	}
-	return w.Close()
-}
-
-// WriteOptimizer writes the settings to the file called name, which appears whole or not
-// at all.
-func WriteOptimizer(name string, o *Optimizer) error {
-	w, err := Create(name, &WriterOptions{Kind: KindOptimizer})
-	if err != nil {
-		return err
-	}
-	defer w.Abort()
-	if err := w.SetOptimizer(o); err != nil {
 		return err
 	}
 	return w.Close()

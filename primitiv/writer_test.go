@@ -76,9 +76,7 @@ func TestEveryKindIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(t.TempDir(), name)
-		if err := primitiv.WriteOptimizer(file, o); err != nil {
-			t.Fatal(err)
-		}
+		writeOptimizer(t, file, o)
 		if got, _ := os.ReadFile(file); !bytes.Equal(got, files["optimizer-"+name+"-default.primitiv"]) || o.Name() != name {
 			t.Errorf("%s: not the bytes of the reference", name)
 		}
@@ -163,13 +161,13 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 	stats := p("a")
 	stats.Stats = []primitiv.Statistic{{Name: "m", Tensor: scalar("", 1)}, {Name: "m", Tensor: scalar("", 2)}}
 	for what, c := range map[string]struct {
-		m    primitiv.Model
+		m    parameters
 		want error
 	}{
-		"twice":            {primitiv.Model{p("a"), p("b"), p("a")}, tensor.ErrDuplicate},
-		"below":            {primitiv.Model{p("a", "b"), p("a"), p("a!")}, tensor.ErrDuplicate},
-		"no path":          {primitiv.Model{p()}, fs.ErrInvalid},
-		"statistics twice": {primitiv.Model{stats}, tensor.ErrDuplicate},
+		"twice":            {parameters{p("a"), p("b"), p("a")}, tensor.ErrDuplicate},
+		"below":            {parameters{p("a", "b"), p("a"), p("a!")}, tensor.ErrDuplicate},
+		"no path":          {parameters{p()}, fs.ErrInvalid},
+		"statistics twice": {parameters{stats}, tensor.ErrDuplicate},
 	} {
 		for _, streaming := range []bool{false, true} {
 			opts := &primitiv.WriterOptions{Streaming: streaming}
@@ -186,7 +184,7 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	m := primitiv.Model{p("a"), p("b")}
+	m := parameters{p("a"), p("b")}
 	for _, n := range []uint32{1, 3} {
 		if err := m.Write(io.Discard, &primitiv.WriterOptions{Streaming: true, Count: n}); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("2 parameters announced as %d: %v", n, err)
@@ -199,7 +197,7 @@ func TestWritingFails(t *testing.T) {
 	files, _ := goldens(t)
 	r := open(t, files["model-nested.primitiv"])
 	for _, opts := range []*primitiv.WriterOptions{nil, {Align: 16}, {Streaming: true, Count: 5}} {
-		if err := readtest.FailedWrites(func(w io.Writer) error { return r.Model().Write(w, opts) }); err != nil {
+		if err := readtest.FailedWrites(func(w io.Writer) error { return parametersOf(r).Write(w, opts) }); err != nil {
 			t.Errorf("%+v: %v", opts, err)
 		}
 	}
@@ -287,20 +285,8 @@ func TestAlignedFilesAreViewed(t *testing.T) {
 	}
 }
 
-func TestBindingAndSettings(t *testing.T) {
+func TestSettings(t *testing.T) {
 	files, _ := goldens(t)
-	r := open(t, files["model-nested.primitiv"])
-	b := r.Model().Bind([]primitiv.Slot{{Path: []string{"scale"}}, {Path: []string{"encoder", "w"}, Shape: tensor.Shape{4, 3, 1}},
-		{Path: []string{"encoder", "b"}, Shape: tensor.Shape{5}}, {Path: []string{"new"}}})
-	if len(b.Missing) != 1 || len(b.Mismatched) != 1 || len(b.Extra) != 2 || b.Parameters[0] == nil || b.Parameters[1] == nil || b.Parameters[2] != nil {
-		t.Errorf("%+v", b)
-	}
-	if b.Err() == nil || b.PartialErr() == nil {
-		t.Error("bound")
-	}
-	if err := r.Model()[:1].Bind([]primitiv.Slot{{Path: []string{"decoder", "attention", "w"}}, {Path: []string{"kept"}}}).PartialErr(); err != nil {
-		t.Errorf("the reference would load it: %v", err)
-	}
 	o := open(t, files["optimizer-Adam-default.primitiv"]).Optimizer()
 	if err := errors.Join(o.Set(primitiv.Epoch, "7"), o.Set("Adam.eps", "1e-6"), o.Set("mine", "2")); err != nil {
 		t.Fatal(err)
@@ -315,7 +301,7 @@ func TestBindingAndSettings(t *testing.T) {
 
 // One small read a tensor, and no byte of a payload that is not beside a header.
 func TestReadsThroughAReaderAt(t *testing.T) {
-	var m primitiv.Model
+	var m parameters
 	for i := range 20 {
 		m = append(m, primitiv.Parameter{Path: []string{fmt.Sprintf("p%02d", i)}, Value: tensor.New("", tensor.Shape{50_000}, make([]float32, 50_000))})
 	}

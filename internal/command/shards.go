@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -145,14 +146,20 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		return names, err
 	case *primitiv.Reader:
 		if r.Kind() == primitiv.KindModel {
-			parts := splitModel(r.Model(), most)
+			parts := splitModel(r, most)
 			names := shardNames(base, len(parts), tensorfile.Primitiv.Ext())
 			if err := may(names...); err != nil {
 				return nil, err
 			}
 			return names, a.writeSet(in, base, names,
 				func(i int, w io.Writer) error {
-					return parts[i].Write(w, nil)
+					pw := primitiv.NewWriter(w, nil)
+					for _, p := range parts[i] {
+						if err := cmp.Or(a.ctx.Err(), pw.AddParameter(p)); err != nil {
+							return err
+						}
+					}
+					return pw.Close()
 				})
 		}
 	}
@@ -252,9 +259,9 @@ func matching(dir string, pattern *regexp.Regexp) (names []string, err error) {
 }
 
 // splitModel keeps the statistics of a parameter with its value.
-func splitModel(m primitiv.Model, most int64) (parts []primitiv.Model) {
+func splitModel(r *primitiv.Reader, most int64) (parts [][]*primitiv.Parameter) {
 	used := int64(0)
-	for _, p := range m {
+	for p := range r.Parameters() {
 		n := p.Value.Size()
 		for _, s := range p.Stats {
 			n += s.Tensor.Size()

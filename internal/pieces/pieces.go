@@ -22,7 +22,7 @@ type Piece struct {
 // file so far, with zeros between them and up to end. It returns how long the file is
 // then. A source that has another number of bytes than its Size is an error.
 func Write(ctx context.Context, w io.Writer, at int64, all []Piece, end int64) (int64, error) {
-	w = &steady{ctx, w}
+	w = Until(ctx, w)
 	for i := range all {
 		p := &all[i]
 		var err error
@@ -52,13 +52,16 @@ func zeros(w io.Writer, at, end int64) (int64, error) {
 	return at, nil
 }
 
-// steady writes at most 1 MiB at a time, and ends with ctx.
-type steady struct {
+// Until returns a Writer that writes to w, at most 1 MiB at a time, and fails once ctx has
+// ended.
+func Until(ctx context.Context, w io.Writer) io.Writer { return &until{ctx, w} }
+
+type until struct {
 	ctx context.Context
 	w   io.Writer
 }
 
-func (s *steady) Write(p []byte) (n int, err error) {
+func (s *until) Write(p []byte) (n int, err error) {
 	for {
 		if err := context.Cause(s.ctx); err != nil {
 			return n, err
