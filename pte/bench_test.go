@@ -64,7 +64,7 @@ func BenchmarkOpenAndVerify(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer r.Close()
-				buf := r.Flatbuffer()
+				buf := r.buf
 				var bare, all time.Duration
 				b.ReportAllocs()
 				b.SetBytes(int64(len(buf)))

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -170,19 +169,6 @@ func (b *Builder) WriteFile(name string, opts *WriterOptions) error {
 		return err
 	}
 	return o.writeFile(context.Background(), name)
-}
-
-func (o *output) writeFile(ctx context.Context, name string) error {
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	f.Reserve(o.size)
-	if err := o.writeTo(ctx, f); err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // A MethodBuilder assembles a method: values first, then instructions in the order in

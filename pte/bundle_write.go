@@ -2,11 +2,11 @@ package pte
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"math"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
@@ -29,24 +29,16 @@ func (b *Bundle) Write(w io.Writer, program []byte) error {
 	if err != nil {
 		return err
 	}
-	n, err := w.Write(buf)
-	if err == nil && n < len(buf) {
-		err = io.ErrShortWrite
-	}
-	return err
+	return (&output{head: buf}).writeTo(context.Background(), w)
 }
 
 // WriteFile is Write into a file, which appears whole or not at all.
 func (b *Bundle) WriteFile(name string, program []byte) error {
-	f, err := atomicfile.Create(name)
+	buf, err := b.encode(program)
 	if err != nil {
 		return err
 	}
-	defer f.Abort()
-	if err := b.Write(f, program); err != nil {
-		return err
-	}
-	return f.Close()
+	return (&output{head: buf}).writeFile(context.Background(), name)
 }
 
 func (b *Bundle) encode(program []byte) ([]byte, error) {

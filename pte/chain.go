@@ -110,86 +110,59 @@ func (i Instruction) Index() int { return i.index }
 // Opcode is what the instruction does.
 func (i Instruction) Opcode() Opcode { return Opcode(i.t.InstrArgsType()) }
 
-// of sets t to the union's table, if the instruction is of that kind and has one.
-func (i Instruction) of(op Opcode, t interface {
-	Init([]byte, flatbuffers.UOffsetT)
-}) bool {
-	var x flatbuffers.Table
-	if i.Opcode() != op || !i.t.InstrArgs(&x) {
-		return false
+// args returns the table of the instruction's arguments, absent unless it is of kind op.
+func (i Instruction) args(op Opcode) (t flatbuffers.Table, ok bool) {
+	ok = i.Opcode() == op && i.t.InstrArgs(&t)
+	return t, ok
+}
+
+// number returns a field of the arguments, -1 unless the instruction is of kind op.
+func (i Instruction) number(op Opcode, slot int) int {
+	t, ok := i.args(op)
+	if !ok {
+		return -1
 	}
-	t.Init(x.Bytes, x.Pos)
-	return true
+	return int(int32Field(t, slot))
 }
 
 // Operator is the index of the called kernel in [Method.Operators].
-func (i Instruction) Operator() int {
-	var t ptefb.KernelCall
-	if !i.of(OpKernelCall, &t) {
-		return -1
-	}
-	return int(t.OpIndex())
-}
+func (i Instruction) Operator() int { return i.number(OpKernelCall, ptefb.SlotKernelCallOpIndex) }
 
 // Delegate is the index of the called delegate in [Method.Delegates].
 func (i Instruction) Delegate() int {
-	var t ptefb.DelegateCall
-	if !i.of(OpDelegateCall, &t) {
-		return -1
-	}
-	return int(t.DelegateIndex())
+	return i.number(OpDelegateCall, ptefb.SlotDelegateCallDelegateIndex)
 }
 
 // Args are the values that a call works on. Those of a kernel are the operator's
 // arguments in order, its outputs among them, and then what it returns: the outputs once
 // more.
 func (i Instruction) Args() []int {
-	var kernel ptefb.KernelCall
-	var delegate ptefb.DelegateCall
-	switch {
-	case i.of(OpKernelCall, &kernel):
-		return indices(kernel.ArgsLength(), kernel.Args)
-	case i.of(OpDelegateCall, &delegate):
-		return indices(delegate.ArgsLength(), delegate.Args)
+	slot := ptefb.SlotKernelCallArgs
+	t, ok := i.args(OpKernelCall)
+	if !ok {
+		slot = ptefb.SlotDelegateCallArgs
+		if t, ok = i.args(OpDelegateCall); !ok {
+			return nil
+		}
 	}
-	return nil
-}
-
-func indices(n int, at func(int) int32) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = int(at(i))
-	}
-	return all
+	b, _ := fb.FieldBytes(t, slot, 4)
+	return elements(b, 4, func(b []byte) int { return int(int32(u32s(b, 0))) })
 }
 
 // Move is the value that a move reads, and the one that it overwrites.
 func (i Instruction) Move() (from, to int) {
-	var t ptefb.MoveCall
-	if !i.of(OpMove, &t) {
-		return -1, -1
-	}
-	return int(t.MoveFrom()), int(t.MoveTo())
+	return i.number(OpMove, ptefb.SlotMoveCallMoveFrom), i.number(OpMove, ptefb.SlotMoveCallMoveTo)
 }
 
 // Jump is the value that a jump depends on, and the instruction where it goes if that is
 // false.
 func (i Instruction) Jump() (condition, destination int) {
-	var t ptefb.JumpFalseCall
-	if !i.of(OpJumpFalse, &t) {
-		return -1, -1
-	}
-	return int(t.CondValueIndex()), int(t.DestinationInstruction())
+	return i.number(OpJumpFalse, ptefb.SlotJumpFalseCallCondValueIndex),
+		i.number(OpJumpFalse, ptefb.SlotJumpFalseCallDestinationInstruction)
 }
 
 // Free is the tensor whose memory is given up.
-func (i Instruction) Free() int {
-	var t ptefb.FreeCall
-	if !i.of(OpFree, &t) {
-		return -1
-	}
-	return int(t.ValueIndex())
-}
+func (i Instruction) Free() int { return i.number(OpFree, ptefb.SlotFreeCallValueIndex) }
 
 // A Frame is a line of a stack trace: where in the original model an instruction comes
 // from.
@@ -242,36 +215,7 @@ func (i Instruction) String() string {
 }
 
 func joinArgs(args []int) string {
-	var b strings.Builder
-	b.WriteByte('(')
-	for i, a := range args {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(strconv.Itoa(a))
-	}
-	b.WriteByte(')')
-	return b.String()
-}
-
-// A Use is an instruction that works on a value, and which of its arguments the value is.
-type Use struct {
-	Instruction Instruction
-	Arg         int
-}
-
-// Uses yields each value that an instruction names, in the order of the instructions. A
-// list counts as itself, not as its elements.
-func (m Method) Uses() iter.Seq2[int, Use] {
-	return func(yield func(int, Use) bool) {
-		for i := range m.Instructions() {
-			for k, v := range i.operands() {
-				if !yield(v, Use{i, k}) {
-					return
-				}
-			}
-		}
-	}
+	return "(" + strings.Trim(strings.ReplaceAll(fmt.Sprint(args), " ", ", "), "[]") + ")"
 }
 
 // operands returns the values that the instruction names.

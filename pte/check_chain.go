@@ -58,11 +58,7 @@ func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
 	}
 	switch op {
 	case OpKernelCall:
-		var t ptefb.KernelCall
-		t.Init(x.Bytes, x.Pos)
-		i := t.OpIndex()
-		args := c.call(x, i, len(c.counts),
-			"operators", ptefb.SlotKernelCallOpIndex, ptefb.SlotKernelCallArgs)
+		i, args := c.call(x, len(c.counts), "operators", ptefb.SlotKernelCallOpIndex, ptefb.SlotKernelCallArgs)
 		if int(i) == c.copies {
 			c.copyIndex(args, fb.FieldTarget(x, ptefb.SlotKernelCallArgs)+4)
 		}
@@ -71,40 +67,33 @@ func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
 				"%d arguments, but the operator has %d", len(args)/4, c.counts[i])
 		}
 	case OpDelegateCall:
-		var t ptefb.DelegateCall
-		t.Init(x.Bytes, x.Pos)
-		c.call(x, t.DelegateIndex(), c.m.t.DelegatesLength(),
-			"delegates", ptefb.SlotDelegateCallDelegateIndex, ptefb.SlotDelegateCallArgs)
+		c.call(x, c.m.t.DelegatesLength(), "delegates", ptefb.SlotDelegateCallDelegateIndex, ptefb.SlotDelegateCallArgs)
 	case OpMove:
-		var t ptefb.MoveCall
-		t.Init(x.Bytes, x.Pos)
-		c.operand(x, t.MoveFrom(), ptefb.SlotMoveCallMoveFrom, "move_from")
-		c.operand(x, t.MoveTo(), ptefb.SlotMoveCallMoveTo, "move_to")
+		c.operand(x, ptefb.SlotMoveCallMoveFrom, "move_from")
+		c.operand(x, ptefb.SlotMoveCallMoveTo, "move_to")
 	case OpJumpFalse:
-		var t ptefb.JumpFalseCall
-		t.Init(x.Bytes, x.Pos)
-		c.condition(x, t.CondValueIndex())
-		if to := t.DestinationInstruction(); to < 0 || int(to) > n {
-			c.bad(fb.FieldPosOr(x, ptefb.SlotJumpFalseCallDestinationInstruction),
-				c.stepField("destination_instruction"), "%d of %d instructions", to, n)
+		c.condition(x)
+		const slot = ptefb.SlotJumpFalseCallDestinationInstruction
+		if to := int32Field(x, slot); to < 0 || int(to) > n {
+			c.bad(fb.FieldPosOr(x, slot), c.stepField("destination_instruction"),
+				"%d of %d instructions", to, n)
 		} else {
 			back = int(to) <= c.index
 		}
 	case OpFree:
-		var t ptefb.FreeCall
-		t.Init(x.Bytes, x.Pos)
-		if v := t.ValueIndex(); c.operand(x, v, ptefb.SlotFreeCallValueIndex,
-			"value_index") && c.kind(int64(v)) != KindTensor {
-			c.bad(fb.FieldPosOr(x, ptefb.SlotFreeCallValueIndex), c.stepField("value_index"),
-				"value %d is a %v, not a tensor", v, c.kind(int64(v)))
+		const slot, name = ptefb.SlotFreeCallValueIndex, "value_index"
+		if v, ok := c.operand(x, slot, name); ok && c.kind(v) != KindTensor {
+			c.bad(fb.FieldPosOr(x, slot), c.stepField(name),
+				"value %d is a %v, not a tensor", v, c.kind(v))
 		}
 	}
 	return back
 }
 
-// call checks a call of one of n operators or delegates, and returns its arguments.
-func (c *checker) call(t flatbuffers.Table, i int32, n int, what string, indexSlot,
-	argsSlot int) []byte {
+// call checks a call of one of n operators or delegates, and returns which one, and its
+// arguments.
+func (c *checker) call(t flatbuffers.Table, n int, what string, indexSlot, argsSlot int) (int32, []byte) {
+	i := int32Field(t, indexSlot)
 	if i < 0 || int(i) >= n {
 		c.bad(fb.FieldPosOr(t, indexSlot), c.stepField("index"), "%d of %d %s", i, n, what)
 	}
@@ -118,28 +107,31 @@ func (c *checker) call(t flatbuffers.Table, i int32, n int, what string, indexSl
 				"%d of %d values", int32(v), c.n)
 		}
 	}
-	return args
+	return i, args
 }
 
 // operand checks a value that an instruction names, and reports whether it is there.
-func (c *checker) operand(t flatbuffers.Table, v int32, slot int, name string) bool {
-	if v < 0 || int(v) >= c.n {
+func (c *checker) operand(t flatbuffers.Table, slot int, name string) (int64, bool) {
+	v := int32Field(t, slot)
+	ok := v >= 0 && int(v) < c.n
+	if !ok {
 		c.bad(fb.FieldPosOr(t, slot), c.stepField(name), "%d of %d values", v, c.n)
-		return false
 	}
-	return true
+	return int64(v), ok
 }
 
 // condition checks what a jump depends on.
-func (c *checker) condition(t flatbuffers.Table, v int32) {
+func (c *checker) condition(t flatbuffers.Table) {
 	const slot, name = ptefb.SlotJumpFalseCallCondValueIndex, "cond_value_index"
-	if !c.operand(t, v, slot, name) {
+	v, ok := c.operand(t, slot, name)
+	if !ok {
 		return
 	}
-	switch k := c.kind(int64(v)); k {
+	switch k := c.kind(v); k {
 	case KindBool, KindNull: // None until an instruction makes it a Bool
 	case KindTensor:
-		if x, ok := c.m.Value(int(v)).table(); ok && executorch.DType(int8(x.ScalarType())) != tensor.Bool {
+		x, ok := c.m.Value(int(v)).table()
+		if ok && executorch.DType(int8(x.ScalarType())) != tensor.Bool {
 			c.bad(fb.FieldPosOr(t, slot), c.stepField(name),
 				"value %d is a tensor of another type than bool", v)
 		}
@@ -151,9 +143,6 @@ func (c *checker) condition(t flatbuffers.Table, v int32) {
 // endless finds a jump back on a Bool that is false and that nothing ever changes.
 func (c *checker) endless(chain Chain) {
 	for i := range chain.Instructions() {
-		if i.Opcode() != OpJumpFalse {
-			continue
-		}
 		cond, to := i.Jump()
 		v := c.m.Value(cond)
 		if to < 0 || to > i.Index() || v.Kind() != KindBool || v.Bool() {
@@ -161,9 +150,11 @@ func (c *checker) endless(chain Chain) {
 		}
 		if c.changed == nil {
 			c.changed = make(map[int]bool)
-			for x, u := range c.m.Uses() {
-				if op := u.Instruction.Opcode(); op != OpJumpFalse && (op != OpMove || u.Arg == 1) {
-					c.changed[x] = true
+			for i := range c.m.Instructions() {
+				for k, x := range i.operands() {
+					if op := i.Opcode(); op != OpJumpFalse && (op != OpMove || k == 1) {
+						c.changed[x] = true
+					}
 				}
 			}
 		}

@@ -34,9 +34,6 @@ func publicValues(r *Reader) (all []any) {
 		for _, d := range m.Delegates() {
 			all = append(all, d)
 		}
-		for _, u := range m.Uses() {
-			all = append(all, u.Instruction)
-		}
 	}
 	for d := range p.NamedData() {
 		all = append(all, d, d.Data)

@@ -2,6 +2,7 @@ package pte
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -29,6 +30,11 @@ type Delegate struct {
 type CompileSpec struct {
 	Key   string
 	Value []byte // a copy
+}
+
+// delegateName names a payload in Reader.Blobs.
+func delegateName(method string, index int) string {
+	return "delegate/" + method + "/" + strconv.Itoa(index)
 }
 
 func (d Delegate) String() string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/executorch"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -37,18 +38,18 @@ type Edit struct {
 	modern   bool
 	names    map[string][]place // of the original, once it is asked for
 	renamed  map[place]string
-	uses     []use                  // ranges of the file that something is stored in, once it is asked for
-	data     map[extent]tensor.Blob // what replaces ranges of the file
-	replaced []piece                // the same by offset, while it is written
-	blobs    map[string]blobChange  // by key
-	getters  map[string]*any        // by name; nil for those that are removed
-	order    []string               // in which getters were set
+	uses     []use                   // ranges of the file that something is stored in, once it is asked for
+	data     map[extent]pieces.Piece // what replaces ranges of the file
+	replaced []pieces.Piece          // the same by offset, while it is written
+	blobs    map[string]blobChange   // by key
+	getters  map[string]*any         // by name; nil for those that are removed
+	order    []string                // in which getters were set
 	rebuild  *rebuild
 }
 
 // NewEdit begins to change the program of r.
 func NewEdit(r *Reader) *Edit {
-	return &Edit{r: r, renamed: make(map[place]string), data: make(map[extent]tensor.Blob),
+	return &Edit{r: r, renamed: make(map[place]string), data: make(map[extent]pieces.Piece),
 		blobs: make(map[string]blobChange), getters: make(map[string]*any)}
 }
 
@@ -248,8 +249,8 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 	end := r.dataEnd()
 	head := slices.Clone(r.buf)
 	for _, x := range e.replaced {
-		if at := x.off - r.at; at < int64(len(head)) {
-			if err := x.data.ReadInto(head[at : at+x.size]); err != nil {
+		if at := x.Off - r.at; at < int64(len(head)) {
+			if err := x.Data.ReadInto(head[at : at+x.Size]); err != nil {
 				return nil, err
 			}
 		}
@@ -300,28 +301,31 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 
 // original returns the bytes of a range of the file, with what is replaced, to be written
 // at at.
-func (e *Edit) original(off, size, at int64) []piece {
-	var all []piece
-	keep := func(end int64) {
-		if end > off {
-			all = append(all, piece{at, e.r.blob(off, end-off), end - off})
-			at, off = at+end-off, end
+func (e *Edit) original(off, size, at int64) []pieces.Piece {
+	var all []pieces.Piece
+	add := func(p pieces.Piece) {
+		if p.Size > 0 {
+			p.Off = at
+			all = append(all, p)
+			off, at = off+p.Size, at+p.Size
 		}
 	}
+	keep := func(end int64) {
+		add(pieces.Piece{Name: "original", Size: end - off, Data: e.r.blob(off, max(end-off, 0))})
+	}
 	end := off + size
-	i, _ := slices.BinarySearchFunc(e.replaced, off, func(x piece,
-		off int64) int {
-		return cmp.Compare(x.off+x.size, off+1)
+	i, _ := slices.BinarySearchFunc(e.replaced, off, func(x pieces.Piece, off int64) int {
+		return cmp.Compare(x.Off+x.Size, off+1)
 	})
-	for ; i < len(e.replaced) && e.replaced[i].off < end; i++ {
+	for ; i < len(e.replaced) && e.replaced[i].Off < end; i++ {
 		x := e.replaced[i]
-		from, to := max(x.off, off), min(x.off+x.size, end)
-		keep(from)
-		if to-from < x.size {
-			x.data, _ = x.data.Section(from-x.off, to-from)
+		keep(x.Off)
+		from, to := max(x.Off, off)-x.Off, min(x.Off+x.Size, end)-x.Off
+		if to-from < x.Size {
+			x.Data, _ = x.Data.Section(from, to-from)
+			x.Size = to - from
 		}
-		all = append(all, piece{at, x.data, to - from})
-		at, off = at+to-from, to
+		add(x)
 	}
 	keep(end)
 	return all
@@ -349,7 +353,7 @@ func (e *Edit) finalNames() error {
 }
 
 // trailing is what follows the last segment.
-func (e *Edit) trailing(at int64) ([]piece, error) {
+func (e *Edit) trailing(at int64) ([]pieces.Piece, error) {
 	n := e.r.size - e.r.dataEnd()
 	if e.r.header.Length == 0 || n <= 0 {
 		return nil, nil

@@ -139,7 +139,7 @@ func TestModernize(t *testing.T) {
 				if g := got.Header(); g.Length != 32 || g.SegmentBase != h.SegmentBase || h.SegmentBase > 0 && g.SegmentBase+g.SegmentDataSize != got.Size() {
 					t.Errorf("upgraded %+v to %+v", h, g)
 				}
-				if !bytes.Equal(got.Flatbuffer()[40:], r.Flatbuffer()[40:]) {
+				if !bytes.Equal(got.buf[40:], r.buf[40:]) {
 					t.Error("more than the header changed")
 				}
 			}
@@ -477,8 +477,8 @@ func TestNamesAndMetadataAreEdited(t *testing.T) {
 			t.Errorf("%s is %v, not %v", name, x, v)
 		}
 	}
-	if _, ok := all["get_rope"]; ok || got.Program().NumMethods() != r.Program().NumMethods()+1 {
-		t.Errorf("%d methods: %v", got.Program().NumMethods(), all)
+	if _, ok := all["get_rope"]; ok || got.root.ExecutionPlanLength() != r.root.ExecutionPlanLength()+1 {
+		t.Errorf("%d methods: %v", got.root.ExecutionPlanLength(), all)
 	}
 	if x := got.Entry("first of decode"); x == nil || x.Value != 0 || sha(t, x.Data) != sha(t, r.Entry("decode/0").Data) || got.Entry("decode/1") == nil || got.Entry("decode/1").Method.Name() != "encode" || got.Entry("encode/0").Method.Name() != "decode" {
 		t.Error("a tensor has another name or other bytes")

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -121,8 +123,8 @@ func (e *encoder) data(tensorAlign int64) error {
 			if shared {
 				continue
 			}
-			off, err := s.append(whole(t.data.Data), t.data.Data.Size(), max(tensorAlign,
-				int64(t.dtype.Align())))
+			name := m.name + "/" + strconv.Itoa(i)
+			off, err := s.append(whole(name, t.data.Data), t.data.Data.Size(), max(tensorAlign, int64(t.dtype.Align())))
 			if err != nil {
 				return err
 			}
@@ -138,7 +140,8 @@ func (e *encoder) data(tensorAlign int64) error {
 		e.segments = append(e.segments, mutable)
 	}
 	// segment is where a payload is stored; it is made where it is not there yet.
-	segment := func(data tensor.Blob, kind string, alignment int64) (int, error) {
+	segment := func(name string, data tensor.Blob, alignment int64) (int, error) {
+		kind, _, _ := strings.Cut(name, "/")
 		at, shared, err := e.store.share(data, kind, len(e.segments))
 		if err != nil {
 			return 0, err
@@ -152,7 +155,7 @@ func (e *encoder) data(tensorAlign int64) error {
 			return at, nil
 		}
 		var s dataSegment
-		if _, err := s.append(whole(data), data.Size(), alignment); err != nil {
+		if _, err := s.append(whole(name, data), data.Size(), alignment); err != nil {
 			return 0, err
 		}
 		e.segments = append(e.segments, s)
@@ -172,7 +175,7 @@ func (e *encoder) data(tensorAlign int64) error {
 				e.payload[key] = reference{true, at}
 				continue
 			}
-			at, err := segment(d.payload, "delegate", 1)
+			at, err := segment(delegateName(m.name, di), d.payload, 1)
 			if err != nil {
 				return err
 			}
@@ -180,7 +183,7 @@ func (e *encoder) data(tensorAlign int64) error {
 		}
 	}
 	for _, n := range e.b.named {
-		at, err := segment(n.data, "named", n.align)
+		at, err := segment(blobPrefix+n.key, n.data, n.align)
 		if err != nil {
 			return err
 		}

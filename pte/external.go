@@ -95,8 +95,8 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		t := *x.Tensor
 		t.Name = keys[x]
 		if b, ok := t.Data.Stored(); ok {
-			if data, ok := e.data[extent{b.Offset, b.Size}]; ok { // by Replace
-				t.Data = data
+			if x, ok := e.data[extent{b.Offset, b.Size}]; ok { // by Replace
+				t.Data = x.Data
 			}
 		}
 		out[i] = &t

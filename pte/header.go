@@ -3,9 +3,10 @@ package pte
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
+	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -30,22 +31,12 @@ type Header struct {
 	SegmentDataSize int64
 }
 
-// Generation names the layout of the header: "32", "24", "none", or the length of one
-// that is newer than this package.
-func (h Header) Generation() string {
-	if h.Length == 0 {
-		return "none"
-	}
-	return fmt.Sprint(h.Length)
-}
-
 func malformed(off int64, field, format string, args ...any) error {
 	return fail(tensor.ErrMalformed, off, field, format, args...)
 }
 
 func fail(class error, off int64, field, format string, args ...any) error {
-	return &tensor.FormatError{Format: "pte", Offset: off, Field: field,
-		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
+	return executorch.Errorf("pte", class, off, field, format, args...)
 }
 
 // identify reads the first bytes of a program, at byte at of the file, and reports
@@ -60,30 +51,12 @@ func identify(head []byte, at int64) (bundle bool, err error) {
 		return false, nil
 	case id == "BP08":
 		return true, nil
-	case (id[:2] == "ET" || id[:2] == "BP") && alphanumeric(id[2:]):
+	case executorch.Generation(id, "ET") || executorch.Generation(id, "BP"):
 		return false, fail(errors.ErrUnsupported, at+4, "file_identifier",
 			"%s is another generation of the format than ET12", quote.Name(id))
 	default:
 		return false, malformed(at+4, "file_identifier", "%s is not ET12", quote.Name(id))
 	}
-}
-
-func alphanumeric(s string) bool {
-	for _, c := range s {
-		if !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
-			return false
-		}
-	}
-	return true
-}
-
-func digits(s string) bool {
-	for _, c := range s {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return true
 }
 
 // parseHeader reads the extended header from the first bytes of a program of size bytes
@@ -99,7 +72,7 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 		return none, nil
 	}
 	if v := string(head[10:12]); v != "00" {
-		if digits(v) {
+		if strings.Trim(v, "0123456789") == "" {
 			return none, fail(errors.ErrUnsupported, at+8, "extended_header.magic",
 				"version %s", v)
 		}

@@ -79,9 +79,8 @@ func (m Method) firstTensor(v Value) (ptefb.Tensor, bool) {
 	if k != KindTensorList && k != KindOptionalTensorList {
 		return v.table()
 	}
-	items, _ := v.items()
-	for n := range min(len(items)/4,
-		1024) { // of Nones, by index and by value, a few may come first
+	items, _ := v.items(k)
+	for n := range min(len(items)/4, 1024) { // a few Nones may come first
 		if t, ok := m.Value(int(int32(u32s(items, n)))).table(); ok || k == KindTensorList {
 			return t, ok
 		}

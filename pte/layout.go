@@ -135,11 +135,11 @@ func (r *Reader) parts() []Part {
 	}
 	for m := range r.Program().Methods() {
 		for _, d := range m.Delegates() {
-			add(PartDelegate, "delegate/"+m.Name()+"/"+strconv.Itoa(d.Index), d.Payload)
+			add(PartDelegate, delegateName(m.Name(), d.Index), d.Payload)
 		}
 	}
 	for d := range r.Program().NamedData() {
-		add(PartNamed, "named/"+d.Key, d.Data)
+		add(PartNamed, blobPrefix+d.Key, d.Data)
 	}
 	all = append(all, r.unused(all)...)
 	for _, s := range r.Program().Segments() {

@@ -48,7 +48,7 @@ func (v Value) weight() int {
 	if v.Kind() == KindTensorList || v.Kind() == KindOptionalTensorList {
 		return 16
 	}
-	b, _ := v.items()
+	b, _ := v.items(v.Kind())
 	return 16 + len(b)
 }
 
@@ -100,19 +100,14 @@ func metadataText(v any) (string, bool) {
 	return fmt.Sprint(v), true
 }
 
+// list writes the values of a list; false if one is a tensor.
 func list[T any](vs []T) (string, bool) {
-	var b strings.Builder
-	b.WriteByte('[')
+	texts := make([]string, len(vs))
 	for i, v := range vs {
-		s, ok := metadataText(any(v))
-		if !ok {
+		var ok bool
+		if texts[i], ok = metadataText(v); !ok {
 			return "", false
 		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(s)
 	}
-	b.WriteByte(']')
-	return b.String(), true
+	return "[" + strings.Join(texts, ", ") + "]", true
 }

@@ -86,7 +86,7 @@ func TestEveryOffsetChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		root := ptefb.TableProgram
-		buf := r.Flatbuffer()
+		buf := r.buf
 		if r.Bundle() != nil {
 			root, buf = ptefb.TableBundledProgram, data
 		}

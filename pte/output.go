@@ -10,8 +10,10 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -24,43 +26,39 @@ const (
 	maxAlignment            = 1 << 30
 )
 
-// A piece is a payload, and where it goes.
-type piece struct {
-	off  int64 // in its segment, then in the file
-	data tensor.Blob
-	size int64
-}
-
 // A dataSegment is a segment on its way into a file.
 type dataSegment struct {
-	pieces []piece
+	pieces []pieces.Piece // offsets count from the start of the segment
 	size   int64
-	align  int64 // what its pieces ask for
+	align  int64 // the largest that its pieces ask for
 	off    int64 // from the base
 }
 
 // append adds data of size bytes after what is there and returns where.
-func (s *dataSegment) append(data []piece, size, alignment int64) (int64, error) {
+func (s *dataSegment) append(data []pieces.Piece, size, alignment int64) (int64, error) {
 	off, ok := align.Up(s.size, alignment)
 	if !ok || size < 0 || size > math.MaxInt64-off {
 		return 0, fmt.Errorf("pte: a segment of more than 2^63 bytes")
 	}
 	s.align = max(s.align, alignment)
 	for _, p := range data {
-		s.pieces = append(s.pieces, piece{off + p.off, p.data, p.size})
+		p.Off += off
+		s.pieces = append(s.pieces, p)
 	}
 	s.size = off + size
 	return off, nil
 }
 
 // whole is a blob as a piece.
-func whole(b tensor.Blob) []piece { return []piece{{0, b, b.Size()}} }
+func whole(name string, b tensor.Blob) []pieces.Piece {
+	return []pieces.Piece{{Name: name, Size: b.Size(), Data: b}}
+}
 
 // hold makes sure that a segment of tensors has a byte: the runtime finds no tensor in an
 // empty one, even if that has no elements.
 func (s *dataSegment) hold() {
 	if s.size == 0 {
-		s.pieces, s.size = []piece{{0, tensor.BlobOf([]byte{0}), 1}}, 1
+		s.pieces, s.size = whole("empty segment", tensor.BlobOf([]byte{0})), 1
 	}
 }
 
@@ -85,7 +83,7 @@ func layOut(segments []dataSegment, alignment int64) (size, base int64, err erro
 // An output is a file that is ready to be written: nothing of it has to be gone back to.
 type output struct {
 	head   []byte // flatbuffer with its header
-	pieces []piece
+	pieces []pieces.Piece
 	size   int64
 }
 
@@ -109,7 +107,7 @@ func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, i
 	o := &output{head: head, size: base + dataSize}
 	for _, s := range segments {
 		for _, p := range s.pieces {
-			p.off += base + s.off
+			p.Off += base + s.off
 			o.pieces = append(o.pieces, p)
 		}
 	}
@@ -158,65 +156,26 @@ func (b padded) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // writeTo writes the file.
-func (o *output) writeTo(ctx context.Context, to io.Writer) error {
-	w := &contextWriter{ctx, to}
-	if _, err := w.Write(o.head); err != nil {
-		return err
-	}
-	at := int64(len(o.head))
-	for _, p := range o.pieces {
-		if err := w.zeros(p.off - at); err != nil {
-			return err
-		}
-		n, err := p.data.WriteTo(w)
-		if err != nil {
-			return err
-		}
-		if n != p.size {
-			return fmt.Errorf("pte: %w: a source gave %d bytes of %d", io.ErrUnexpectedEOF, n,
-				p.size)
-		}
-		at = p.off + n
-	}
-	return w.zeros(o.size - at)
-}
-
-// A contextWriter ends when its context does, and takes no short writes.
-type contextWriter struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (c *contextWriter) Write(p []byte) (n int, err error) {
-	for len(p) > 0 {
-		if err := c.ctx.Err(); err != nil {
-			return n, err
-		}
-		k := min(len(p), 1<<20)
-		m, err := c.w.Write(p[:k])
-		n += m
-		if err == nil && m < k {
-			err = io.ErrShortWrite
-		}
-		if err != nil {
-			return n, err
-		}
-		p = p[k:]
-	}
-	return n, nil
-}
-
-// zeros writes n zero bytes.
-func (c *contextWriter) zeros(n int64) error {
-	var block [4096]byte
-	for n > 0 {
-		k, err := c.Write(block[:min(n, int64(len(block)))])
-		if err != nil {
-			return err
-		}
-		n -= int64(k)
+func (o *output) writeTo(ctx context.Context, w io.Writer) error {
+	all := append(whole("flatbuffer", tensor.BlobOf(o.head)), o.pieces...)
+	if _, err := pieces.Write(ctx, w, 0, all, o.size); err != nil {
+		return fmt.Errorf("pte: %w", err)
 	}
 	return nil
+}
+
+// writeFile writes the file so that it appears whole or not at all.
+func (o *output) writeFile(ctx context.Context, name string) error {
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	f.Reserve(o.size)
+	if err := o.writeTo(ctx, f); err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // A store gives payloads their places, equal ones the same where they may share.

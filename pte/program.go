@@ -21,16 +21,13 @@ func (p *Program) Version() uint32 { return p.root.Version() }
 // Methods yields the methods in the order of the file.
 func (p *Program) Methods() iter.Seq[Method] {
 	return func(yield func(Method) bool) {
-		for i := range p.NumMethods() {
+		for i := range p.root.ExecutionPlanLength() {
 			if !yield(p.method(i)) {
 				return
 			}
 		}
 	}
 }
-
-// NumMethods is how many methods the program has, constant getters included.
-func (p *Program) NumMethods() int { return p.root.ExecutionPlanLength() }
 
 func (p *Program) method(i int) Method {
 	m := Method{r: (*Reader)(p), index: i}
@@ -73,8 +70,8 @@ func (p *Program) NamedData() iter.Seq[NamedData] {
 func (p *Program) Named(key string) (NamedData, bool) {
 	r := (*Reader)(p)
 	r.makeIndex()
-	i, ok := r.byKey[key]
-	if !ok {
+	i := r.byKey.Lookup(key)
+	if i < 0 {
 		return NamedData{}, false
 	}
 	return p.named(i), true
@@ -218,12 +215,9 @@ func (m Method) String() string {
 }
 
 func joinValues(vs []Value) string {
-	var b strings.Builder
+	texts := make([]string, len(vs))
 	for i, v := range vs {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(v.String())
+		texts[i] = v.String()
 	}
-	return b.String()
+	return strings.Join(texts, ", ")
 }

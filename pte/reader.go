@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +9,11 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -54,8 +55,8 @@ type Reader struct {
 	constants, initials pool
 
 	index  sync.Once
-	byName map[string]place
-	byKey  map[string]int // index in the named data
+	byName *names.Table // of tensors
+	byKey  *names.Table // of the named data
 }
 
 // place is a value of a method.
@@ -218,15 +219,7 @@ func (r *Reader) readProgram() (fb.Summary, error) {
 // verify verifies a flatbuffer that begins at byte at of the file.
 func verify(buf []byte, root int, at int64) (fb.Summary, error) {
 	seen, err := fb.VerifySummary(buf, &ptefb.Schema, root, fb.Limits{})
-	var e *fb.Error
-	if !errors.As(err, &e) {
-		return seen, err
-	}
-	class := tensor.ErrMalformed
-	if e.Limit {
-		class = tensor.ErrLimit
-	}
-	return seen, fail(class, at+e.Offset, e.Path, "%s", e.Reason)
+	return seen, executorch.Unverified("pte", err, at)
 }
 
 // ioError gives an error of reading metadata its format.
@@ -260,10 +253,6 @@ func (r *Reader) Raw() *ptefb.Program {
 	return ptefb.GetRootAsProgram(r.buf, 0)
 }
 
-// Flatbuffer is the verified flatbuffer, extended header included. It is shared by all
-// callers, to be left unchanged.
-func (r *Reader) Flatbuffer() []byte { return r.buf }
-
 // Program is the view of what the file describes.
 func (r *Reader) Program() *Program { return (*Program)(r) }
 
@@ -294,35 +283,23 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 // is none.
 func (r *Reader) Entry(name string) *Entry {
 	r.makeIndex()
-	p, ok := r.byName[name]
-	if !ok {
+	i := r.byName.Lookup(name)
+	if i < 0 {
 		return nil
 	}
-	return r.entry(p)
+	return r.entry(r.tensors[i])
 }
 
-// makeIndex makes the maps of names, once.
+// makeIndex makes the tables of names, once.
 func (r *Reader) makeIndex() {
 	r.index.Do(func() {
-		r.byName = make(map[string]place, len(r.tensors))
-		for _, p := range r.tensors {
-			v := r.value(p)
-			if n := v.name(); !mapHas(r.byName, n) {
-				r.byName[n] = p
-			}
-		}
-		r.byKey = make(map[string]int)
-		for i, d := range fb.Each(r.root.NamedDataLength(), r.root.NamedData) {
-			if k := string(d.Key()); !mapHas(r.byKey, k) {
-				r.byKey[k] = i
-			}
-		}
+		r.byName, _ = names.Build(len(r.tensors), func(i int) string { return r.value(r.tensors[i]).name() })
+		r.byKey, _ = names.Build(r.root.NamedDataLength(), func(i int) string {
+			var t ptefb.NamedData
+			r.root.NamedData(&t, i)
+			return string(t.Key())
+		})
 	})
-}
-
-func mapHas[V any](m map[string]V, key string) bool {
-	_, ok := m[key]
-	return ok
 }
 
 // value returns the value at a place.
@@ -365,13 +342,13 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
 		for m := range r.Program().Methods() {
 			for _, d := range m.Delegates() {
-				if !yield("delegate/"+m.Name()+"/"+strconv.Itoa(d.Index), d.Payload) {
+				if !yield(delegateName(m.Name(), d.Index), d.Payload) {
 					return
 				}
 			}
 		}
 		for d := range r.Program().NamedData() {
-			if !yield("named/"+d.Key, d.Data) {
+			if !yield(blobPrefix+d.Key, d.Data) {
 				return
 			}
 		}
@@ -391,7 +368,3 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 		}
 	}
 }
-
-// u32s and u64s return element i of a vector whose bytes are b.
-func u32s(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
-func u64s(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }

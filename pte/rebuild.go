@@ -123,7 +123,7 @@ func (b *rebuild) inlined() error {
 		}
 		data := make([]byte, x.size)
 		for _, p := range b.e.original(x.off, x.size, 0) {
-			if err := p.data.ReadInto(data[p.off : p.off+p.size]); err != nil {
+			if err := p.Data.ReadInto(data[p.Off : p.Off+p.Size]); err != nil {
 				return err
 			}
 		}
@@ -220,7 +220,7 @@ func (b *rebuild) finish(alignment int64) (*output, error) {
 	}
 	trailing, err := b.e.trailing(o.size)
 	for _, p := range trailing {
-		o.pieces, o.size = append(o.pieces, p), o.size+p.size
+		o.pieces, o.size = append(o.pieces, p), o.size+p.Size
 	}
 	return o, err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
@@ -130,7 +131,7 @@ func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
 		index  int
 	}
 	// The length of a stored piece is that of the longest of its tensors.
-	var pieces []*old
+	var stored []*old
 	byBuffer := make(map[uint32]*old)
 	each := func(visit func(node *fb.Node, info TensorInfo, method Method,
 		value int) error) error {
@@ -160,7 +161,7 @@ func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
 		if o == nil {
 			o = &old{buffer: info.Buffer}
 			byBuffer[info.Buffer] = o
-			pieces = append(pieces, o)
+			stored = append(stored, o)
 		}
 		o.size = max(o.size, size)
 		return nil
@@ -168,13 +169,13 @@ func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
 	if err != nil {
 		return l, err
 	}
-	slices.SortFunc(pieces, func(a, b *old) int { return int(int64(a.buffer) - int64(b.buffer)) })
-	put := func(data []piece, size, alignment int64) (int, error) {
+	slices.SortFunc(stored, func(a, b *old) int { return int(int64(a.buffer) - int64(b.buffer)) })
+	put := func(data []pieces.Piece, size, alignment int64) (int, error) {
 		off, err := l.data.append(data, size, alignment)
 		l.offsets = append(l.offsets, uint64(off))
 		return len(l.offsets) - 1, err
 	}
-	for _, o := range pieces {
+	for _, o := range stored {
 		x, bad := b.r.stored(role, o.buffer)
 		if bad == nil && o.size > x.size {
 			bad = &fault{text: fmt.Sprintf(tooLong, o.size, x.size)}
@@ -192,7 +193,7 @@ func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
 		if t := b.added[node]; t != nil {
 			at, dup, err := shared.share(t.Data, "", len(l.offsets))
 			if err == nil && !dup {
-				at, err = put(whole(t.Data), t.Data.Size(), max(minAlign, int64(t.DType.Align())))
+				at, err = put(whole(t.Name, t.Data), t.Data.Size(), max(minAlign, int64(t.DType.Align())))
 			}
 			node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(at))
 			return err

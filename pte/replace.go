@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -82,8 +84,7 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 		return fmt.Errorf("pte: %w: tensor %s has no dense data", tensor.ErrNoView,
 			quote.Name(t.Name))
 	}
-	if t.DType != x.DType || !t.Shape.Equal(x.Shape) || !sameOrder(t.Order, x.Order,
-		len(x.Shape)) {
+	if t.DType != x.DType || !t.Shape.Equal(x.Shape) || !t.Order.Equal(x.Order) {
 		return fmt.Errorf("pte: %w: %s is %v of %v, order %v; not %v of %v, order %v",
 			tensor.ErrDType, quote.Name(name),
 			x.Shape, x.DType, []int(x.Order), t.Shape, t.DType, []int(t.Order))
@@ -95,21 +96,17 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	if others := e.sharing(name, s.Offset, s.Size); len(others) > 0 && !e.AllowShared {
 		return &SharedError{name, others}
 	}
-	e.data[extent{s.Offset, s.Size}] = t.Data // the later one counts
+	e.data[extent{s.Offset, s.Size}] = pieces.Piece{Name: name, Off: s.Offset, Size: s.Size, Data: t.Data} // the later one counts
 	return nil
 }
 
 // sortReplaced sorts what is replaced by offset.
 func (e *Edit) sortReplaced() error {
-	e.replaced = e.replaced[:0]
-	for x, data := range e.data {
-		e.replaced = append(e.replaced, piece{x.off, data, x.size})
-	}
-	slices.SortFunc(e.replaced, func(a, b piece) int { return cmp.Compare(a.off, b.off) })
+	e.replaced = slices.SortedFunc(maps.Values(e.data), func(a, b pieces.Piece) int { return cmp.Compare(a.Off, b.Off) })
 	for i := 1; i < len(e.replaced); i++ {
-		if a, b := e.replaced[i-1], e.replaced[i]; a.off+a.size > b.off {
+		if a, b := e.replaced[i-1], e.replaced[i]; a.Off+a.Size > b.Off {
 			return fmt.Errorf("pte: %w: tensors at bytes %d and %d overlap, and both are replaced",
-				errors.ErrUnsupported, a.off, b.off)
+				errors.ErrUnsupported, a.Off, b.Off)
 		}
 	}
 	return nil
@@ -118,17 +115,15 @@ func (e *Edit) sortReplaced() error {
 // replaces reports whether bytes of a range are replaced.
 func (e *Edit) replaces(x extent) bool {
 	return slices.ContainsFunc(e.replaced,
-		func(p piece) bool { return p.off < x.off+x.size && p.off+p.size > x.off })
+		func(p pieces.Piece) bool { return p.Off < x.off+x.size && p.Off+p.Size > x.off })
 }
 
 // sharing names what else has bytes in a range.
 func (e *Edit) sharing(name string, off, size int64) []string {
 	e.findUses()
 	var others []string
-	i, _ := slices.BinarySearchFunc(e.uses, off+size, func(x use,
-		end int64) int {
-		return cmp.Compare(x.off, end)
-	})
+	i, _ := slices.BinarySearchFunc(e.uses, off+size,
+		func(x use, end int64) int { return cmp.Compare(x.off, end) })
 	for i--; i >= 0 && e.uses[i].end > off; i-- {
 		if u := &e.uses[i]; u.off+u.size > off && u.name != name {
 			others = append(others, u.name)
@@ -136,20 +131,4 @@ func (e *Edit) sharing(name string, off, size int64) []string {
 	}
 	slices.Reverse(others)
 	return others
-}
-
-func sameOrder(a, b tensor.Order, rank int) bool {
-	for i := range rank {
-		x, y := i, i
-		if a != nil {
-			x = a[i]
-		}
-		if b != nil {
-			y = b[i]
-		}
-		if x != y {
-			return false
-		}
-	}
-	return true
 }

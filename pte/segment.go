@@ -3,7 +3,6 @@ package pte
 import (
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -105,12 +104,12 @@ func (p *Program) Segments() []Segment {
 		for i, d := range fb.Each(m.t.DelegatesLength(), m.t.Delegates) {
 			if x := d.Processed(nil); x != nil && x.Location() == ptefb.DataLocationSEGMENT {
 				role(x.Index(),
-					func() string { return "delegate/" + m.Name() + "/" + strconv.Itoa(i) })
+					func() string { return delegateName(m.Name(), i) })
 			}
 		}
 	}
 	for _, t := range fb.Each(r.root.NamedDataLength(), r.root.NamedData) {
-		role(t.SegmentIndex(), func() string { return "named/" + string(t.Key()) })
+		role(t.SegmentIndex(), func() string { return blobPrefix + string(t.Key()) })
 	}
 	return all
 }

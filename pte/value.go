@@ -73,16 +73,17 @@ func (v Value) of(k Kind) (t flatbuffers.Table, ok bool) {
 	return t, ok
 }
 
-// Int is the number of a KindInt.
-func (v Value) Int() int64 {
-	var x ptefb.Int
-	t, ok := v.of(KindInt)
+// number returns the field of a number of kind k, 0 for other kinds.
+func (v Value) number(k Kind, slot int) int64 {
+	t, ok := v.of(k)
 	if !ok {
 		return 0
 	}
-	x.Init(t.Bytes, t.Pos)
-	return x.IntVal()
+	return t.GetInt64Slot(flatbuffers.VOffsetT(slot), 0)
 }
+
+// Int is the number of a KindInt.
+func (v Value) Int() int64 { return v.number(KindInt, ptefb.SlotIntIntVal) }
 
 // Bool is the value of a KindBool.
 func (v Value) Bool() bool {
@@ -90,38 +91,19 @@ func (v Value) Bool() bool {
 	return ok && boolField(t, ptefb.SlotBoolBoolVal)
 }
 
-// boolField reads a bool as the runtime does: flatc's accessor takes other bytes than 1
-// for false.
-func boolField(t flatbuffers.Table, slot int) bool {
-	p := fb.FieldPos(t, slot)
-	return p != 0 && t.Bytes[p] != 0
-}
-
 // Double is the number of a KindDouble.
 func (v Value) Double() float64 {
-	var x ptefb.Double
-	t, ok := v.of(KindDouble)
-	if !ok {
-		return 0
-	}
-	x.Init(t.Bytes, t.Pos)
-	return x.DoubleVal()
+	return math.Float64frombits(uint64(v.number(KindDouble, ptefb.SlotDoubleDoubleVal)))
 }
 
 // Text is the string of a KindString.
 func (v Value) Text() string {
-	var x ptefb.String
-	t, ok := v.of(KindString)
-	if !ok {
-		return ""
-	}
-	x.Init(t.Bytes, t.Pos)
-	return string(x.StringVal())
+	b, _ := v.items(KindString)
+	return string(b)
 }
 
-// items returns the bytes of a list or string, and the size of an element.
-func (v Value) items() ([]byte, int) {
-	k := v.Kind()
+// items returns the bytes of a list or string of kind k, and the size of an element.
+func (v Value) items(k Kind) ([]byte, int) {
 	slot, size := itemsOf(k)
 	t, ok := v.of(k)
 	if !ok || size == 0 {
@@ -158,19 +140,16 @@ func (v Value) Items() []int {
 	if !v.Kind().IsList() {
 		return nil
 	}
-	b, size := v.items()
-	all := make([]int, len(b)/size)
-	for i := range all {
+	b, size := v.items(v.Kind())
+	return elements(b, size, func(b []byte) int {
 		switch {
 		case size == 4:
-			all[i] = int(int32(u32s(b, i)))
-		case u64s(b, i) <= math.MaxInt32:
-			all[i] = int(u64s(b, i))
-		default: // names no value either
-			all[i] = -1
+			return int(int32(u32s(b, 0)))
+		case u64s(b, 0) <= math.MaxInt32:
+			return int(u64s(b, 0))
 		}
-	}
-	return all
+		return -1 // names no value either
+	})
 }
 
 // Doubles are the numbers of a KindDoubleList.
@@ -178,26 +157,22 @@ func (v Value) Doubles() []float64 {
 	if v.Kind() != KindDoubleList {
 		return nil
 	}
-	b, _ := v.items()
-	all := make([]float64, len(b)/8)
-	for i := range all {
-		all[i] = math.Float64frombits(u64s(b, i))
-	}
-	return all
+	b, _ := v.items(KindDoubleList)
+	return elements(b, 8, doubleAt)
 }
+
+func doubleAt(b []byte) float64 { return math.Float64frombits(u64s(b, 0)) }
 
 // Bools are the values of a KindBoolList.
 func (v Value) Bools() []bool {
 	if v.Kind() != KindBoolList {
 		return nil
 	}
-	b, _ := v.items()
-	all := make([]bool, len(b))
-	for i := range all {
-		all[i] = b[i] != 0
-	}
-	return all
+	b, _ := v.items(KindBoolList)
+	return elements(b, 1, boolAt)
 }
+
+func boolAt(b []byte) bool { return b[0] != 0 }
 
 // Ints are the numbers that a KindIntList stands for: those of the values that its items
 // name, 0 for one that is not a KindInt because it is computed while the method runs.
@@ -205,12 +180,13 @@ func (v Value) Ints() []int64 {
 	if v.Kind() != KindIntList {
 		return nil
 	}
-	items := v.Items()
-	all := make([]int64, len(items))
-	for i, x := range items {
-		all[i] = v.m.Value(x).Int()
-	}
-	return all
+	b, _ := v.items(KindIntList)
+	return elements(b, 8, func(b []byte) int64 {
+		if i := u64s(b, 0); i <= math.MaxInt32 {
+			return v.m.Value(int(i)).Int()
+		}
+		return 0
+	})
 }
 
 // table returns the table of a KindTensor.
@@ -269,29 +245,24 @@ func (v Value) String() string {
 		i, _ := v.Tensor()
 		return i.String()
 	case KindDoubleList:
-		return k.String() + v.short(func(b []byte) any { return math.Float64frombits(u64s(b, 0)) })
+		return k.String() + short(v, doubleAt)
 	case KindBoolList:
-		return k.String() + v.short(func(b []byte) any { return b[0] != 0 })
+		return k.String() + short(v, boolAt)
 	case KindIntList:
-		return k.String() + v.short(func(b []byte) any { return int64(u64s(b, 0)) })
+		return k.String() + short(v, func(b []byte) int64 { return int64(u64s(b, 0)) })
 	case KindTensorList, KindOptionalTensorList:
-		return k.String() + v.short(func(b []byte) any { return int32(u32s(b, 0)) })
+		return k.String() + short(v, func(b []byte) int32 { return int32(u32s(b, 0)) })
 	default:
 		return k.String()
 	}
 }
 
 // short writes the first elements of a list; only those are read.
-func (v Value) short(element func([]byte) any) string {
+func short[T any](v Value, element func([]byte) T) string {
 	const limit = 16
-	b, size := v.items()
-	n := len(b) / size
-	all := make([]any, min(n, limit))
-	for i := range all {
-		all[i] = element(b[i*size:])
+	b, size := v.items(v.Kind())
+	if n := len(b) / size; n > limit {
+		return fmt.Sprintf("%v… (%d)", elements(b[:limit*size], size, element), n)
 	}
-	if n > limit {
-		return fmt.Sprintf("%v… (%d)", all, n)
-	}
-	return fmt.Sprint(all)
+	return fmt.Sprint(elements(b, size, element))
 }

@@ -80,7 +80,6 @@ func (r *Reader) verifyExternal(ctx context.Context, found *finding.List) error 
 // sameLayout returns how x, of another file, differs from t. The runtime does not check
 // the length of the data.
 func sameLayout(t, x *tensor.Tensor) error {
-	rank := len(t.Shape)
 	switch {
 	case !x.Dense():
 		return fmt.Errorf("external tensor %s is %s, not dense", quote.Name(t.Name),
@@ -91,19 +90,9 @@ func sameLayout(t, x *tensor.Tensor) error {
 	case !x.Shape.Equal(t.Shape):
 		return fmt.Errorf("external tensor %s has shape %v, not %v", quote.Name(t.Name), x.Shape,
 			t.Shape)
-	}
-	for i := range rank {
-		a, b := i, i
-		if t.Order != nil {
-			a = t.Order[i]
-		}
-		if x.Order != nil && i < len(x.Order) {
-			b = x.Order[i]
-		}
-		if a != b {
-			return fmt.Errorf("external tensor %s has order %v, not %v", quote.Name(t.Name),
-				[]int(x.Order), []int(t.Order))
-		}
+	case !t.Order.Equal(x.Order):
+		return fmt.Errorf("external tensor %s has order %v, not %v", quote.Name(t.Name),
+			[]int(x.Order), []int(t.Order))
 	}
 	n, ok := t.Shape.Elements()
 	if !ok {

@@ -87,8 +87,6 @@ func walkAll(t testing.TB, r *Reader) (shown int64) {
 				text(f.File + f.Name + f.Context)
 			}
 		}
-		for range m.Uses() {
-		}
 		m.Operators()
 		for _, d := range m.Delegates() {
 			text(d.String())
