@@ -82,9 +82,10 @@ var edges = map[string][]string{
 	"bridge/gguf":           floor,
 
 	".":                and(floor, formats...),
+	"model":            and(floor, ".", "bridge/safetensors", "ztensor"),
 	"convert":          and(and(floor, formats...), ".", "sparse"),
 	"cmd/tensorfile":   {"internal/command"},
-	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect", "remote"), cobra, cobradoc, progressbar, term),
+	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect", "model", "remote"), cobra, cobradoc, progressbar, term),
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},
@@ -112,6 +113,7 @@ var oracles = map[string][]string{
 	"ztensor":             {cbor, zstd, xxh3},
 	".":                   {any},
 	"convert":             {any},
+	"model":               {any},
 	"remote":              {any},
 	"internal/command":    {any},
 }
@@ -264,6 +266,7 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 	for pkg, want := range map[string][]string{
 		"tensor":             {},
 		"remote":             {},
+		"model":              {flatbuffers, cbor, zstd, xxh3, norm, mmap},
 		"ptd":                {flatbuffers, mmap},
 		"pte":                {flatbuffers, mmap},
 		"rten":               {flatbuffers, mmap},

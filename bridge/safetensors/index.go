@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/limit"
@@ -16,7 +17,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-const weightMap = "weight_map"
+const (
+	weightMap = "weight_map"
+	totalSize = "total_size"
+)
 
 // detectIndex looks for the one key that makes a JSON object an index.
 func detectIndex(r io.ReaderAt, size int64) bool {
@@ -33,17 +37,15 @@ func detectIndex(r io.ReaderAt, size int64) bool {
 //
 //	{"metadata": {…}, "weight_map": {name: file, …}}
 type Index struct {
-	weights  [][2]string // tensor, file
-	metadata [][2]string
-	table    *names.Table // of the weights
-	problems []error
+	weights   [][2]string // tensor, file
+	metadata  [][2]string
+	hasMeta   bool
+	totalSize string       // JSON text
+	table     *names.Table // of the weights
 }
 
-// maxProblems bounds what an Index reports of one kind; the first are enough.
-const maxProblems = 100
-
-// ParseIndex reads an index. Zero limits are the defaults. What is wrong with the
-// map, but lets it be read, is in Problems: [Open] refuses such an index.
+// ParseIndex reads an index. Zero limits are the defaults. The names of files in it are
+// whatever the index says: see [CheckShardName].
 func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 	limits, err := limit.Complete(limits)
 	if err != nil {
@@ -52,6 +54,11 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 	x := &Index{}
 	s := &scanner{b: b, lax: -1}
 	first, seen := true, false
+	once := func(seen bool, key string) {
+		if seen {
+			s.fail(s.i, key, "a duplicate key")
+		}
+	}
 	s.expect('{')
 	for s.more(&first, '}') {
 		key := string(s.str())
@@ -59,12 +66,12 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 		switch {
 		case s.err != nil:
 		case key == weightMap:
-			if seen {
-				s.fail(s.i, key, "a second one")
-			}
+			once(seen, key)
 			seen = true
 			x.scanWeights(s, limits)
 		case key == "metadata" && s.peek() == '{':
+			once(x.hasMeta, key)
+			x.hasMeta = true
 			x.scanMetadata(s, limits)
 		default:
 			s.skip(limits.MaxDepth)
@@ -82,20 +89,21 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 	var dup int
 	if x.table, dup = names.Build(len(x.weights),
 		func(i int) string { return x.weights[i][0] }); dup >= 0 {
-		x.problem("%s is a duplicate name", quote.Name(x.weights[dup][0]))
-	}
-	for _, name := range x.Files() {
-		if name == "" || strings.Contains(name, "\x00") {
-			x.problem("%s is not a file name", quote.Name(name))
-		}
+		return nil, malformed(0, weightMap, "%s is a duplicate name",
+			quote.Name(x.weights[dup][0]))
 	}
 	return x, nil
 }
 
-func (x *Index) problem(format string, args ...any) {
-	if len(x.problems) < maxProblems {
-		x.problems = append(x.problems, malformed(0, weightMap, format, args...))
+// CheckShardName returns an error for what must not name a shard, in an index or
+// elsewhere: an empty name, an absolute path, one with "..", and, because they separate
+// on some systems, a backslash or a colon.
+func CheckShardName(name string) error {
+	if name == "" || name == "." || name[0] == '/' || strings.ContainsAny(name, "\\:\x00") ||
+		slices.Contains(strings.Split(name, "/"), "..") {
+		return malformed(-1, weightMap, "%s is not a path below the directory", quote.Name(name))
 	}
+	return nil
 }
 
 func (x *Index) scanWeights(s *scanner, limits tensor.Limits) {
@@ -120,13 +128,43 @@ func (x *Index) scanMetadata(s *scanner, limits tensor.Limits) {
 		from := s.i
 		if s.err == nil && from < len(s.b) && s.b[from] == '"' {
 			x.metadata = append(x.metadata, [2]string{name, string(s.str())})
+			if name == totalSize {
+				x.totalSize = string(s.b[from:s.i])
+			}
 			continue
 		}
 		s.skip(limits.MaxDepth)
 		if s.err == nil {
 			x.metadata = append(x.metadata, [2]string{name, string(s.b[from:s.i])})
 		}
+		if name == totalSize {
+			x.totalSize = string(s.b[from:s.i])
+		}
 	}
+}
+
+// HasMetadata reports whether the index has an object "metadata", which transformers
+// requires.
+func (x *Index) HasMetadata() bool { return x.hasMeta }
+
+// TotalSize returns metadata.total_size, by custom the bytes of all tensors; -1 where
+// there is none.
+func (x *Index) TotalSize() (int64, error) {
+	if x.totalSize == "" {
+		return -1, nil
+	}
+	n, err := strconv.ParseInt(x.totalSize, 10, 64)
+	if err != nil { // a float, as some programs write it
+		f, err := strconv.ParseFloat(x.totalSize, 64)
+		if n = int64(f); err != nil || f < 0 || f >= 1<<63 || float64(n) != f {
+			n = -1
+		}
+	}
+	if n < 0 {
+		return -1, malformed(-1, "metadata."+totalSize, "%s is not a number of bytes",
+			quote.Name(x.totalSize))
+	}
+	return n, nil
 }
 
 // Weights yields the names of the tensors, each with that of its file, in the
@@ -157,42 +195,6 @@ func (x *Index) Files() []string {
 	return slices.Compact(all)
 }
 
-// Problems lists duplicate names and names that cannot be those of files.
-func (x *Index) Problems() []error { return x.problems }
-
-// Compare lists where the index and its open shards differ: tensors that it does
-// not have, or has in another file, and tensors that their file does not have. A
-// shard that is nil, because it could not be opened, is left out. A reader that
-// trusts the one would see another model than one that trusts the other.
-func (x *Index) Compare(shards iter.Seq2[string, *Reader]) []error {
-	c := &Index{} // collects problems
-	found := make([]bool, len(x.weights))
-	opened := map[string]bool{}
-	for file, shard := range shards {
-		if shard == nil {
-			continue
-		}
-		opened[file] = true
-		for t := range shard.Tensors() {
-			switch k := x.table.Lookup(t.Name); {
-			case k < 0:
-				c.problem("%s of shard %s is not in it", quote.Name(t.Name), quote.Name(file))
-			case x.weights[k][1] != file:
-				c.problem("%s is in shard %s, not in %s", quote.Name(t.Name),
-					quote.Name(file), quote.Name(x.weights[k][1]))
-			default:
-				found[k] = true
-			}
-		}
-	}
-	for i, w := range x.weights {
-		if !found[i] && opened[w[1]] && x.table.Lookup(w[0]) == i {
-			c.problem("shard %s has no tensor %s", quote.Name(w[1]), quote.Name(w[0]))
-		}
-	}
-	return c.problems
-}
-
 // openIndex reads an index and opens the files.
 func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 	if src.Size() > min(maxHeader, o.Limits.MaxMetadata) {
@@ -206,8 +208,10 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(x.problems) > 0 {
-		return nil, x.problems[0]
+	for _, name := range x.Files() {
+		if err := CheckShardName(name); err != nil {
+			return nil, err
+		}
 	}
 	if o.Companion == nil {
 		return nil, &tensor.FormatError{Format: formatName, Offset: 0, Field: weightMap,
@@ -224,8 +228,8 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 			return nil, err
 		}
 	}
-	if problems := x.Compare(r.eachShard()); len(problems) > 0 {
-		return nil, problems[0]
+	if all := x.Compare(r.eachShard()); len(all) > 0 {
+		return nil, malformed(0, weightMap, "%v", all[0])
 	}
 	r.mergeMetadata()
 	return r, nil
@@ -262,10 +266,10 @@ func (r *Reader) addShard(name string, o ReaderOptions) error {
 	return nil
 }
 
-func (r *Reader) eachShard() iter.Seq2[string, *Reader] {
-	return func(yield func(string, *Reader) bool) {
+func (r *Reader) eachShard() iter.Seq2[string, iter.Seq[*tensor.Tensor]] {
+	return func(yield func(string, iter.Seq[*tensor.Tensor]) bool) {
 		for i, shard := range r.shards {
-			if !yield(r.files[i], shard) {
+			if !yield(r.files[i], shard.Tensors()) {
 				return
 			}
 		}

@@ -385,35 +385,96 @@ func TestShardsThatAreLinks(t *testing.T) {
 	}
 }
 
-func TestIndexProblems(t *testing.T) {
-	x, err := ParseIndex([]byte(`{"metadata":{"a":"b","n":[1]},"weight_map":{"a":"1","a":"2","":"2","c":"","d":"x\u0000","b":"1","e":"gone"}}`), tensor.Limits{})
+func TestIndexIsReadWhole(t *testing.T) {
+	x, err := ParseIndex([]byte(`{"metadata":{"a":"b","n":[1],"total_size":96.0},"weight_map":{"a":"1","":"2","b":"1","e":"gone","f":"2"}}`), tensor.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := maps.Collect(x.Metadata()); !maps.Equal(got,
-		map[string]string{"a": "b", "n": "[1]"}) {
+		map[string]string{"a": "b", "n": "[1]", "total_size": "96.0"}) || !x.HasMetadata() {
 		t.Errorf("metadata %v", got)
 	}
-	if got := x.Files(); !slices.Equal(got, []string{"", "1", "2", "gone", "x\x00"}) {
+	if n, err := x.TotalSize(); n != 96 || err != nil {
+		t.Errorf("total_size %d, %v", n, err)
+	}
+	if got := x.Files(); !slices.Equal(got, []string{"1", "2", "gone"}) {
 		t.Errorf("files %q", got)
 	}
-	if got := len(maps.Collect(x.Weights())); got != 6 {
+	if got := len(maps.Collect(x.Weights())); got != 5 {
 		t.Errorf("%d weights", got)
 	}
-	if got := fmt.Sprint(x.Problems()); len(x.Problems()) != 3 {
-		t.Error(got)
-	}
-	shard := func(names ...string) *Reader {
-		r := &Reader{}
-		for _, n := range names {
-			r.tensors = append(r.tensors, tensor.Tensor{Name: n})
+	named := func(names ...string) iter.Seq[*tensor.Tensor] {
+		return func(yield func(*tensor.Tensor) bool) {
+			for _, n := range names {
+				if !yield(&tensor.Tensor{Name: n}) {
+					return
+				}
+			}
 		}
-		return r
 	}
-	problems := x.Compare(maps.All(map[string]*Reader{"1": shard("a", "", "new"), "2": shard(),
-		"gone": nil}))
-	// "" is in 1 and not in 2, new is not in the map, b is not in 1.
-	if got := fmt.Sprint(problems); len(problems) != 4 {
-		t.Error(got)
+	shards := []string{"1", "2", "gone"}
+	tensors := []iter.Seq[*tensor.Tensor]{named("a", "", "new"), named("a", "f"), nil}
+	got := x.Compare(func(yield func(string, iter.Seq[*tensor.Tensor]) bool) {
+		for i := range shards {
+			if !yield(shards[i], tensors[i]) {
+				return
+			}
+		}
+	})
+	want := []Mismatch{{TensorMisplaced, "", "1", "2"}, {Kind: TensorUnindexed, Tensor: "new", File: "1"},
+		{Kind: TensorMissing, Tensor: "b", File: "1"}, {TensorDuplicate, "a", "2", "1"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestIndexTotalSize(t *testing.T) {
+	for text, want := range map[string]int64{
+		`{"weight_map":{}}`:                                    -1,
+		`{"weight_map":{},"metadata":{}}`:                      -1,
+		`{"weight_map":{},"metadata":{"total_size":0}}`:        0,
+		`{"weight_map":{},"metadata":{"total_size":1.536e3}}`:  1536,
+		`{"weight_map":{},"metadata":{"total_size":1.5}}`:      -2,
+		`{"weight_map":{},"metadata":{"total_size":-1}}`:       -2,
+		`{"weight_map":{},"metadata":{"total_size":"12"}}`:     -2,
+		`{"weight_map":{},"metadata":{"total_size":null}}`:     -2,
+		`{"weight_map":{},"metadata":{"total_size":1e300}}`:    -2,
+		`{"weight_map":{},"metadata":null}`:                    -1,
+		`{"weight_map":{},"metadata":{"total_size":9.3e18}}`:   -2,
+		`{"weight_map":{},"metadata":{"total_size":[1]}}`:      -2,
+		`{"weight_map":{},"metadata":{"total_size":true}}`:     -2,
+		`{"weight_map":{},"metadata":{"total_parameters":12}}`: -1,
+	} {
+		x, err := ParseIndex([]byte(text), tensor.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := x.TotalSize()
+		if (err != nil) != (want == -2) || err == nil && n != want {
+			t.Errorf("%s: %d, %v", text, n, err)
+		}
+	}
+}
+
+func TestParseIndexRefuses(t *testing.T) {
+	for _, text := range []string{
+		``, `[]`, `{}`, `{"weight_map":[]}`, `{"weight_map":{"a":1}}`, `{"weight_map":{}} x`,
+		`{"weight_map":{"a":"1","a":"2"}}`, `{"weight_map":{},"weight_map":{}}`,
+		`{"weight_map":{},"metadata":{},"metadata":{}}`, `{"weight_map":{"a":"1"`,
+	} {
+		if _, err := ParseIndex([]byte(text), tensor.Limits{}); !errors.Is(err, tensor.ErrMalformed) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestCheckShardName(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"a.safetensors": true, "b/a.safetensors": true, "a..b": true, "./a": true,
+		"": false, ".": false, "/a": false, "../a": false, "b/../a": false, `b\a`: false, "C:a": false, "a\x00": false,
+	} {
+		if err := CheckShardName(name); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }

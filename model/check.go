@@ -1,0 +1,154 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// CheckOptions say how much Check looks at. nil is the zero value: names, sizes, links,
+// indexes and headers.
+type CheckOptions struct {
+	// Deep reads every weights file, and every file that has a digest in a cache, in a stored
+	// listing or in Manifest, and compares.
+	Deep bool
+	// Values looks for NaN, infinities, and tensors of one value.
+	Values bool
+	// Manifest lists files: the output of sha256sum, or the JSON of a repository's tree on
+	// Hugging Face's Hub. Its paths are relative to the directory.
+	Manifest []byte
+	// Progress, if not nil, is called now and then with the bytes read so far and in all.
+	Progress func(done, total int64)
+	// Open is for the function Check.
+	Open *Options
+}
+
+// A Report is what Check found. Its JSON is that of tensorfile check --json.
+type Report struct {
+	OK         bool   `json:"ok"`   // no errors
+	Kind       string `json:"kind"` // directory or hf-snapshot
+	Repository string `json:"repository,omitempty"`
+	Commit     string `json:"commit,omitempty"`
+	Deep       bool   `json:"deep"`
+	Values     bool   `json:"values"`
+	Shards     int    `json:"shards"`
+	Figures
+	Logical  int64     `json:"logical_parameters,omitempty"` // where they are not Parameters
+	Sets     []*Set    `json:"sets"`
+	Config   *Config   `json:"config,omitempty"`
+	Read     Read      `json:"read"`
+	Findings []Finding `json:"findings"` // by file, code and tensor
+}
+
+// Err returns nil when there are only warnings, else an error that wraps those of all
+// findings that are errors.
+func (r *Report) Err() error {
+	var errs []error
+	for _, f := range r.Findings {
+		if f.Severity == tensor.SeverityError {
+			errs = append(errs, &findingError{f})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type findingError struct{ f Finding }
+
+func (e *findingError) Error() string { return "model: " + e.f.String() }
+func (e *findingError) Unwrap() error { return e.f.Err }
+
+// Check opens a directory, checks it and closes it.
+func Check(ctx context.Context, dir string, opts *CheckOptions) (*Report, error) {
+	var o *Options
+	if opts != nil {
+		o = opts.Open
+	}
+	m, err := Open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return m.Check(ctx, opts)
+}
+
+// Check reports the findings of Open and what opts add. The error is that of Report.Err, or
+// of ctx; there is a Report unless ctx ended.
+func (m *Model) Check(ctx context.Context, opts *CheckOptions) (*Report, error) {
+	var o CheckOptions
+	if opts != nil {
+		o = *opts
+	}
+	found := findings{n: m.found.n, list: slices.Clone(m.found.list)}
+	expected := maps.Clone(m.listing)
+	if o.Manifest != nil {
+		manifest := parseManifest(o.Manifest, "the manifest")
+		found.add(m.checkManifest(manifest)...)
+		if expected == nil {
+			expected = listing{}
+		}
+		for name, list := range manifest.files {
+			expected[name] = slices.Concat(expected[name], list)
+		}
+	}
+	read := m.read
+	if o.Deep || o.Values {
+		if err := m.checkData(ctx, &o, expected, &found, &read); err != nil {
+			return nil, err
+		}
+	}
+	r := m.report(&o, &read)
+	r.Findings = found.sorted()
+	err := r.Err()
+	r.OK = err == nil
+	return r, err
+}
+
+func (m *Model) report(o *CheckOptions, read *Read) *Report {
+	s := m.Summary()
+	r := &Report{Kind: "directory", Deep: o.Deep, Values: o.Values, Shards: s.Shards,
+		Figures: figuresOf(s.Summary), Sets: slices.Clone(m.sets), Config: m.Config(), Read: *read}
+	if m.cache != nil {
+		r.Kind, r.Repository, r.Commit = "hf-snapshot", m.cache.repository, m.cache.commit
+	}
+	if s.Logical != s.Parameters {
+		r.Logical = s.Logical
+	}
+	if r.Sets == nil {
+		r.Sets = []*Set{}
+	}
+	return r
+}
+
+// checkManifest compares names and sizes with a manifest.
+func (m *Model) checkManifest(l *manifest) (found []Finding) {
+	for _, err := range l.problems {
+		found = append(found, findingOf(ManifestMalformed, "", err))
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.files)) {
+		if e := m.look(name); e.missing() && !e.dangling() {
+			f := finding(ManifestMissing, name, "", "the manifest has it")
+			if l.tree { // the whole repository, of which patterns fetch a part
+				f.Severity = tensor.SeverityWarning
+			}
+			found = append(found, f)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.entries)) {
+		if e := m.entries[name]; e.regular && l.files[name] == nil && (isWeights(name) || isIndex(name)) {
+			found = append(found, finding(ManifestExtra, name, "", "the manifest does not list it"))
+		}
+	}
+	known := map[string]bool{}
+	for _, f := range m.found.list {
+		known[f.File] = known[f.File] || f.Code == SizeMismatch
+	}
+	for _, f := range m.sizes(l.files) {
+		if !known[f.File] {
+			found = append(found, f)
+		}
+	}
+	return found
+}

@@ -1,0 +1,243 @@
+package model
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+type tensorSeq = iter.Seq[*tensor.Tensor]
+
+// checkSet finds what the files of a set, each by itself opened, say against each other and
+// their index. Of tensors in files that are missing or damaged nothing is said.
+func (m *Model) checkSet(s *Set) {
+	whole := !s.unusable
+	for _, sh := range s.shards {
+		whole = whole && sh.open != nil
+		if sh.missing() {
+			s.Missing = append(s.Missing, sh.name)
+			if !sh.dangling() && !sh.outside {
+				m.missingShard(s, sh.name, sh.mapped)
+			}
+		}
+	}
+	if s.numbered != nil {
+		whole = m.checkNumbers(s) && whole
+	}
+	if !s.root {
+		m.compare(s)
+	}
+	total := SummaryOf(s.files()...)
+	s.Figures = figuresOf(total)
+	if s.index != nil {
+		m.checkIndex(s, whole)
+	}
+	if s.Format == tensorfile.GGUF.String() {
+		m.checkSplits(s, whole)
+	}
+	if whole && total.Tensors == 0 {
+		m.found.add(finding(NoTensors, cmp.Or(s.Index, s.Files[0]), "", "no tensors"))
+	}
+}
+
+func (m *Model) missingShard(s *Set, name string, tensors int64) {
+	by := "its siblings' names"
+	if s.Index != "" {
+		by = s.Index
+	} else if s.root {
+		by = s.Files[0]
+	}
+	f := finding(MissingShard, name, "", "named by %s", by)
+	if f.Tensors = tensors; tensors > 0 {
+		f = finding(MissingShard, name, "", "named by %s for %d tensors", by, tensors)
+		f.Tensors = tensors
+	}
+	m.found.add(f)
+}
+
+// checkNumbers reports whether numbered shards are complete.
+func (m *Model) checkNumbers(s *Set) bool {
+	numbers := map[int]bool{}
+	for _, sh := range s.shards {
+		n, _ := parseShardName(sh.name)
+		numbers[n.i] = true
+	}
+	names, count := s.numbered.missing(numbers, maxFindings+1)
+	for _, name := range names {
+		name = path.Join(s.part, name)
+		s.Missing, s.Files = append(s.Missing, name), append(s.Files, name)
+		m.missingShard(s, name, 0)
+	}
+	slices.Sort(s.Missing)
+	slices.Sort(s.Files)
+	s.count = s.numbered.n
+	complete := count == 0 && len(s.Missing) == 0
+	if complete && s.Format == tensorfile.Safetensors.String() {
+		m.found.add(finding(NoIndex, s.Files[0], "", "no index: transformers does not load numbered shards without one"))
+	}
+	return complete
+}
+
+// compare reports tensors that are not where the index says, or in two shards.
+func (m *Model) compare(s *Set) {
+	x := s.index
+	if x == nil {
+		x = &safetensors.Index{}
+	}
+	names := map[string]string{}
+	for _, sh := range s.shards {
+		names[sh.named] = sh.name
+	}
+	for _, d := range x.Compare(s.tensors()) {
+		file := names[d.File]
+		switch d.Kind {
+		case safetensors.TensorDuplicate:
+			m.found.add(finding(DuplicateTensor, file, d.Tensor, "also in %s", quote.Name(d.Other)))
+		case safetensors.TensorMissing:
+			m.found.add(finding(MissingTensor, file, d.Tensor, "the index has it here, and no shard does"))
+		case safetensors.TensorMisplaced:
+			m.found.add(finding(MisplacedTensor, file, d.Tensor, "the index has it in %s", quote.Name(d.Other)))
+		case safetensors.TensorUnindexed:
+			if s.index != nil {
+				m.found.add(finding(UnindexedTensor, file, d.Tensor, "not in %s", s.Index))
+			}
+		}
+	}
+}
+
+// checkIndex compares what an index says besides its map.
+func (m *Model) checkIndex(s *Set, whole bool) {
+	switch n, err := s.index.TotalSize(); {
+	case err != nil:
+		m.found.add(findingOf(TotalSize, s.Index, err))
+	case n >= 0:
+		s.TotalSize = &n
+		if whole && n != s.Bytes {
+			f := finding(TotalSize, s.Index, "", "%d, the tensors have %d bytes", n, s.Bytes)
+			f.Field = "metadata.total_size"
+			m.found.add(f)
+		}
+	}
+	if s.unusable || len(s.Files) == 0 {
+		return
+	}
+	first, ok := parseShardName(s.Files[0])
+	if !ok && len(s.Files) == 1 {
+		return
+	}
+	seen := map[int]bool{}
+	for _, name := range s.Files {
+		n, isNumbered := parseShardName(name)
+		ok = ok && isNumbered && n.group() == first.group() && n.i >= 1 && n.i <= n.n
+		seen[n.i] = true
+	}
+	if !ok || len(seen) != first.n || len(s.Files) != first.n {
+		m.found.add(finding(ShardNumbering, s.Index, "", "its %d files are not numbered from 1 to that", len(s.Files)))
+	}
+}
+
+// checkSplits compares the split keys of GGUF files with their names and each other.
+func (m *Model) checkSplits(s *Set, whole bool) {
+	total, declared := int64(0), int64(-1)
+	for _, sh := range s.shards {
+		if sh.open == nil {
+			continue
+		}
+		total += int64(sh.open.Len())
+		keys := map[string]int64{"split.no": -1, "split.count": -1, "split.tensors.count": -1}
+		for k, v := range sh.open.Attributes() {
+			if _, ok := keys[k]; ok {
+				if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+					keys[k] = n
+				}
+			}
+		}
+		no, count := int64(-1), int64(-1)
+		if n, ok := parseShardName(sh.name); ok {
+			no, count = int64(n.i)-1, int64(n.n)
+		}
+		if keys["split.count"] != count && !(count == -1 && keys["split.count"] <= 1) {
+			m.split(sh.name, "split.count", keys["split.count"], count)
+		} else if count > 0 && keys["split.no"] != no {
+			m.split(sh.name, "split.no", keys["split.no"], no)
+		}
+		declared = max(declared, keys["split.tensors.count"])
+	}
+	if whole && declared >= 0 && declared != total {
+		m.split(s.Files[0], "split.tensors.count", declared, total)
+	}
+}
+
+func (m *Model) split(file, key string, got, want int64) {
+	say := func(n int64) string {
+		if n < 0 {
+			return "absent"
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	f := finding(GGUFSplit, file, "", "%s is %s where the files have %s", key, say(got), say(want))
+	f.Field = key
+	m.found.add(f)
+}
+
+// joinShards gives roots of zTensor 2 their shards, which are no sets of their own.
+func (m *Model) joinShards() (added []*file) {
+	taken := map[string]bool{}
+	for _, s := range m.sets {
+		if len(s.shards) != 1 || s.shards[0].open == nil {
+			continue
+		}
+		root := s.shards[0]
+		r, ok := root.open.Sys().(*ztensor.Reader)
+		if !ok {
+			continue
+		}
+		for sh := range r.Shards() {
+			s.root = true
+			e := m.ztensorShard(root.name, sh)
+			_, known := m.files[e.name]
+			f := m.join(s, e.name, e.name)
+			taken[e.name] = true
+			if !known && e.regular {
+				added = append(added, f)
+			}
+			if e.regular && e.size != sh.Size {
+				m.found.add(finding(SizeMismatch, e.name, "", "%d bytes, %s says %d", e.size, root.name, sh.Size))
+			}
+		}
+	}
+	m.sets = slices.DeleteFunc(m.sets, func(s *Set) bool { return !s.root && len(s.Files) == 1 && taken[s.Files[0]] })
+	return added
+}
+
+// ztensorShard returns what there is of a shard, in the places where the format says it is:
+// next to the root, or in a store that is addressed by content.
+func (m *Model) ztensorShard(root string, sh ztensor.Shard) *entry {
+	algorithm, sum, _ := strings.Cut(sh.Digest, ":")
+	names := append(companionNames(root, sh.Name+".zt"),
+		path.Join(path.Dir(root), "store/blobs/"+algorithm+"/"+sum), path.Join(path.Dir(root), "blobs/"+algorithm+"/"+sum))
+	for _, name := range names {
+		if safetensors.CheckShardName(name) == nil && m.entry(name).regular {
+			return m.entry(name)
+		}
+	}
+	return m.entry(names[0])
+}
+
+// limitOr returns Limit for an error of a limit.
+func limitOr(err error, code Code) Code {
+	if errors.Is(err, tensor.ErrLimit) {
+		return Limit
+	}
+	return code
+}

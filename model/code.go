@@ -1,0 +1,104 @@
+package model
+
+import (
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Code names a kind of finding. Codes are never renamed; new ones may come.
+type Code string
+
+// Errors that names, sizes, links, indexes and headers show.
+const (
+	NoWeights         Code = "no-weights"         // no weights file, no index
+	MissingShard      Code = "missing-shard"      // named by an index or by its siblings, not there
+	DanglingLink      Code = "dangling-link"      // a link ends nowhere or in a circle
+	MissingSnapshot   Code = "missing-snapshot"   // a ref names a commit that is not in the cache
+	MissingComponent  Code = "missing-component"  // model_index.json names a directory that is not there
+	EmptyFile         Code = "empty-file"         // 0 bytes
+	PointerFile       Code = "pointer-file"       // cloned without Git LFS
+	WrongFormat       Code = "wrong-format"       // HTML, JSON or another format under this name
+	Truncated         Code = "truncated"          // ends before its header or its last tensor does
+	TrailingBytes     Code = "trailing-bytes"     // goes on after its last tensor
+	Malformed         Code = "malformed"          // any other refusal of the format's reader
+	IndexMalformed    Code = "index-malformed"    // not a JSON object with a weight_map of strings
+	UnsafePath        Code = "unsafe-path"        // a file name in an index leads elsewhere
+	WrongExtension    Code = "wrong-extension"    // an index names a file of another extension
+	MissingTensor     Code = "missing-tensor"     // in the index, in no shard
+	MisplacedTensor   Code = "misplaced-tensor"   // in another shard than the index says
+	DuplicateTensor   Code = "duplicate-tensor"   // in two shards of a set
+	GGUFSplit         Code = "gguf-split"         // split keys contradict the names or each other
+	ShadowedIndex     Code = "shadowed-index"     // STEM.safetensors next to an index of STEM
+	ConfigMalformed   Code = "config-malformed"   // config.json is not a JSON object
+	SizeMismatch      Code = "size-mismatch"      // another size than a listing says
+	ManifestMalformed Code = "manifest-malformed" // a line or entry of the manifest is unreadable
+	ManifestMissing   Code = "manifest-missing"   // in the manifest, not there
+	UnknownDType      Code = "unknown-dtype"      // a dtype that this library has no name for
+	Limit             Code = "limit"              // a limit was hit
+	Unreadable        Code = "unreadable"         // the system refused to read
+)
+
+// Errors that reading the data shows.
+const (
+	BlobName       Code = "blob-name"       // a blob of the cache has another digest than its name
+	DigestMismatch Code = "digest-mismatch" // another digest than a listing says
+	Checksum       Code = "checksum"        // a digest in the file does not hold
+	NaN            Code = "nan"             // elements are NaN
+)
+
+// Warnings.
+const (
+	NoIndex            Code = "no-index"            // complete safetensors shards without index
+	IndexNoMetadata    Code = "index-no-metadata"   // transformers does not load such an index
+	OrphanFile         Code = "orphan-file"         // next to an index, named by none
+	UnindexedTensor    Code = "unindexed-tensor"    // in a shard, not in its index
+	ShardNumbering     Code = "shard-numbering"     // the files of an index are not 1 to N of N
+	TotalSize          Code = "total-size"          // metadata.total_size is wrong
+	NoTensors          Code = "no-tensors"          // a set without any
+	ConfigDType        Code = "config-dtype"        // config.json has another dtype than the weights
+	Pickle             Code = "pickle"              // weights in a pickle: not looked into
+	OutsideLink        Code = "outside-link"        // a link leads out of the directory
+	IncompleteDownload Code = "incomplete-download" // the cache has a part of a file
+	ManifestExtra      Code = "manifest-extra"      // weights that the manifest does not list
+	Inf                Code = "inf"                 // elements are infinite
+	AllZero            Code = "all-zero"            // as a hole in a file reads
+	Constant           Code = "constant"            // every element is the same
+)
+
+func warnings() []Code {
+	return []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, ShardNumbering, TotalSize,
+		NoTensors, ConfigDType, Pickle, OutsideLink, IncompleteDownload, ManifestExtra, Inf, AllZero,
+		Constant}
+}
+
+// properties returns the severity of a code, and the class of its errors that come from no
+// reader.
+func (c Code) properties() (tensor.Severity, error) {
+	severity := tensor.SeverityError
+	if slices.Contains(warnings(), c) {
+		severity = tensor.SeverityWarning
+	}
+	switch c {
+	case BlobName, DigestMismatch, Checksum:
+		return severity, tensor.ErrChecksum
+	case NoWeights, MissingShard, DanglingLink, MissingSnapshot, MissingComponent, EmptyFile,
+		PointerFile, Truncated, MissingTensor, ManifestMissing:
+		return severity, errAbsent
+	case Limit:
+		return severity, tensor.ErrLimit
+	case UnknownDType:
+		return severity, tensor.ErrDType
+	}
+	return severity, tensor.ErrMalformed
+}
+
+// errAbsent is the class of what is not there: truncated, as a directory.
+var errAbsent error = absent{}
+
+type absent struct{}
+
+func (absent) Error() string   { return "absent" }
+func (absent) Unwrap() []error { return []error{io.ErrUnexpectedEOF, fs.ErrNotExist} }

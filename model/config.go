@@ -1,0 +1,139 @@
+package model
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Config is what config.json says of the weights.
+type Config struct {
+	DType         string   `json:"dtype,omitempty"`
+	Architectures []string `json:"architectures,omitempty"`
+	// TieWordEmbeddings: the output layer may be absent.
+	TieWordEmbeddings bool   `json:"tie_word_embeddings"`
+	Quantization      string `json:"quantization,omitempty"` // the method
+
+	quantized bool
+	quantBits int64 // 0: it does not say
+}
+
+// configJSON is the part of config.json that is read. What has another type than expected
+// is left out: transformers reads it, not we.
+type configJSON map[string]json.RawMessage
+
+func (c configJSON) get(v any, keys ...string) {
+	for _, k := range keys {
+		if raw, ok := c[k]; ok && string(raw) != "null" && json.Unmarshal(raw, v) == nil {
+			return
+		}
+	}
+}
+
+// readConfig returns nil where there is no config.json, or a finding says what is wrong.
+func (m *Model) readConfig(part string) *Config {
+	name := path.Join(part, "config.json")
+	top := m.readObject(name)
+	if top == nil {
+		return nil
+	}
+	text := configJSON{}
+	top.get(&text, "text_config") // of a model that has more than text
+	c := &Config{}
+	for _, from := range []configJSON{text, top} {
+		from.get(&c.DType, "dtype", "torch_dtype")
+		from.get(&c.Architectures, "architectures")
+		from.get(&c.TieWordEmbeddings, "tie_word_embeddings")
+		quantization := configJSON{}
+		if from.get(&quantization, "quantization_config", "quantization"); len(quantization) > 0 {
+			c.quantized = true
+			quantization.get(&c.Quantization, "quant_method")
+			quantization.get(&c.quantBits, "bits", "w_bit")
+			var groups struct {
+				All map[string]struct {
+					Weights struct {
+						Bits int64 `json:"num_bits"`
+					} `json:"weights"`
+				} `json:"config_groups"`
+			}
+			if json.Unmarshal(quantization["config_groups"], &groups.All) == nil {
+				for _, g := range groups.All {
+					c.quantBits = g.Weights.Bits
+				}
+			}
+		}
+	}
+	return c
+}
+
+// readObject reads a JSON object; nil where there is no such file, or a finding says that it
+// is not one.
+func (m *Model) readObject(name string) configJSON {
+	if m.entry(name).missing() {
+		return nil
+	}
+	b := m.readJSON(name, ConfigMalformed)
+	if b == nil {
+		return nil
+	}
+	object := configJSON{}
+	if err := json.Unmarshal(b, &object); err != nil || object == nil {
+		m.found.add(finding(ConfigMalformed, name, "", "%v", cmp.Or(err, errNoObject)))
+		return nil
+	}
+	return object
+}
+
+var errNoObject = errors.New("not a JSON object")
+
+// checkConfig compares the dtype that a model is to be loaded as with that of most bytes.
+func (m *Model) checkConfig(part string, s *Set) {
+	c := m.configs[part]
+	if c == nil || c.quantized || s == nil {
+		return
+	}
+	said, err := tensor.ParseDType(strings.TrimPrefix(c.DType, "torch."))
+	if err != nil {
+		return // none, "auto", or unknown here
+	}
+	stored, most := tensor.Unknown, int64(0)
+	for d, n := range SummaryOf(s.files()...).ByDType {
+		if d.IsFloat() && (n.Bytes > most || n.Bytes == most && d < stored) {
+			stored, most = d, n.Bytes
+		}
+	}
+	if most > 0 && stored != said {
+		m.found.add(finding(ConfigDType, path.Join(part, "config.json"), "",
+			"dtype is %v, most weights are %v: they are converted when they are loaded", said, stored))
+	}
+}
+
+// components returns the directories that a pipeline's model_index.json names: values that
+// are [library, class]. nil is for a directory that is no pipeline.
+func (m *Model) components() []string {
+	const name = "model_index.json"
+	index := m.readObject(name)
+	var parts []string
+	for key, raw := range index {
+		var class []*string
+		if strings.HasPrefix(key, "_") || json.Unmarshal(raw, &class) != nil || len(class) != 2 ||
+			class[0] == nil || class[1] == nil {
+			continue
+		}
+		if !isElement(key) {
+			m.found.add(finding(UnsafePath, name, "", "%s is not the name of a directory", quote.Name(key)))
+			continue
+		}
+		if !isDir(m.fsys, m.path(key)) {
+			m.found.add(finding(MissingComponent, key, "", "named by %s", name))
+			continue
+		}
+		parts = append(parts, key)
+	}
+	return parts
+}

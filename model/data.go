@@ -1,0 +1,244 @@
+package model
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A job is what reading one file takes.
+type job struct {
+	*file
+	expected []expectation // of its digest
+	elements bool          // of its tensors are looked at
+	verify   bool
+	found    findings
+	bytes    int64
+	hashed   bool
+}
+
+// checkData reads files on all cores, each of them by one.
+func (m *Model) checkData(ctx context.Context, o *CheckOptions, l listing, found *findings, read *Read) error {
+	jobs := m.jobs(o, l)
+	var done atomic.Int64
+	total := int64(0)
+	for _, j := range jobs {
+		total += j.size
+	}
+	line := parallel.New(ctx, int64(len(jobs)), func(ctx context.Context, j *job) error {
+		return m.run(ctx, j, func(n int64) { done.Add(n) })
+	}, func(j *job) error {
+		found.join(&j.found)
+		read.Bytes += j.bytes
+		if j.hashed {
+			read.Hashed++
+		}
+		if o.Progress != nil {
+			o.Progress(done.Load(), total)
+		}
+		return nil
+	})
+	defer line.Close()
+	for _, j := range jobs {
+		if err := line.Put(j, 1); err != nil {
+			return err
+		}
+	}
+	return line.Flush()
+}
+
+// jobs lists what is to be read, by name.
+func (m *Model) jobs(o *CheckOptions, l listing) (all []*job) {
+	shards := map[string]bool{} // those that a root verifies
+	for _, s := range m.sets {
+		for i, sh := range s.shards {
+			shards[sh.name] = s.root && i > 0
+		}
+	}
+	names := map[string]bool{}
+	for name := range l {
+		names[name] = o.Deep
+	}
+	for name := range m.files {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		f := m.files[name]
+		if f == nil {
+			f = &file{entry: m.look(name)}
+		}
+		j := &job{file: f, verify: o.Deep && f.open != nil && !shards[name],
+			elements: o.Values && f.open != nil && !shards[name]}
+		for _, x := range l[name] {
+			if o.Deep && x.sha256+x.sha1 != "" {
+				j.expected = append(j.expected, x)
+			}
+		}
+		if names[name] && f.regular && (j.verify || j.elements || len(j.expected) > 0) {
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
+// run does a job. The error is only that of the context.
+func (m *Model) run(ctx context.Context, j *job, progress func(n int64)) error {
+	if len(j.expected) > 0 {
+		if err := m.hash(ctx, j); err != nil {
+			return err
+		}
+	}
+	if j.verify {
+		if err := j.check(ctx); err != nil {
+			return err
+		}
+	}
+	if j.elements {
+		for t := range j.open.Tensors() {
+			all, err := checkValues(ctx, j.name, t)
+			if err != nil {
+				return err
+			}
+			j.found.add(all...)
+		}
+	}
+	if len(j.expected) > 0 || j.verify || j.elements {
+		j.bytes = j.size
+	}
+	progress(j.size)
+	return nil
+}
+
+// hash compares digests, in one pass for all of them.
+func (m *Model) hash(ctx context.Context, j *job) error {
+	in, err := m.fsys.Open(m.path(j.name))
+	if err != nil {
+		j.found.add(findingOf(Unreadable, j.name, err))
+		return nil
+	}
+	defer in.Close()
+	sum256, sum1 := sha256.New(), sha1.New()
+	io.WriteString(sum1, "blob "+strconv.FormatInt(j.size, 10)+"\x00")
+	var to []io.Writer
+	if slices.ContainsFunc(j.expected, func(x expectation) bool { return x.sha256 != "" }) {
+		to = append(to, sum256)
+	}
+	if slices.ContainsFunc(j.expected, func(x expectation) bool { return x.sha1 != "" }) {
+		to = append(to, sum1)
+	}
+	if err := copyContext(ctx, io.MultiWriter(to...), in); ctx.Err() != nil {
+		return ctx.Err()
+	} else if err != nil {
+		j.found.add(findingOf(Unreadable, j.name, err))
+		return nil
+	}
+	j.hashed = true
+	seen := map[Code]bool{}
+	for _, x := range j.expected {
+		code, want, sum := DigestMismatch, x.sha256, hash.Hash(sum256)
+		if x.blob {
+			code = BlobName
+		}
+		if want == "" {
+			want, sum = x.sha1, sum1
+		}
+		got := hex.EncodeToString(sum.Sum(nil))
+		if got == want || seen[code] {
+			continue
+		}
+		seen[code] = true
+		f := finding(code, j.name, "", "%s where %s says %s", got, x.by, want)
+		if x.edited {
+			f.Severity = tensor.SeverityWarning
+		}
+		j.found.add(f)
+	}
+	return nil
+}
+
+// copyContext copies until ctx ends.
+func copyContext(ctx context.Context, w io.Writer, r io.Reader) error {
+	buf := make([]byte, 1<<20)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(r, buf)
+		w.Write(buf[:n]) // to hashes
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// check runs the format's own Verify.
+func (j *job) check(ctx context.Context) error {
+	report, _ := j.open.Verify(ctx, nil) // the error is of the findings
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, v := range report.Findings {
+		if v.Severity != tensor.SeverityError {
+			continue
+		}
+		f := findingOf(codeOf(v.Err), j.name, v.Err)
+		f.Tensor = quotedIn(f.Field)
+		if !j.knows(f) {
+			j.found.add(f)
+		}
+	}
+	return nil
+}
+
+// codeOf returns the code for an error of reading data.
+func codeOf(err error) Code {
+	switch tensor.ClassOf(err) {
+	case tensor.ClassChecksum:
+		return Checksum
+	case tensor.ClassTruncated:
+		return Truncated
+	case tensor.ClassLimit:
+		return Limit
+	case tensor.ClassIO:
+		return Unreadable
+	}
+	return Malformed
+}
+
+// knows reports whether opening the file found the same.
+func (j *job) knows(f Finding) bool {
+	return slices.ContainsFunc(j.file.findings.list, func(g Finding) bool {
+		return g.Tensor != "" && g.Tensor == f.Tensor || g.Offset >= 0 && g.Offset == f.Offset
+	})
+}
+
+// quotedIn returns the name in a field such as tensors["w"].digest.
+func quotedIn(field string) string {
+	_, rest, ok := strings.Cut(field, `["`)
+	if !ok {
+		return ""
+	}
+	quoted, err := strconv.QuotedPrefix(`"` + rest)
+	if err != nil {
+		return ""
+	}
+	name, err := strconv.Unquote(quoted)
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,187 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A directory is what is known of the files of a model. Names are relative to it.
+type directory struct {
+	fsys    fs.FS
+	dir     string // within fsys
+	local   string // of the root of fsys on this machine; "" elsewhere
+	cache   *cache // nil: not in Hugging Face's cache
+	limits  tensor.Limits
+	noLinks bool
+
+	entries map[string]*entry
+}
+
+// An entry is a name in the directory.
+type entry struct {
+	name    string
+	size    int64
+	regular bool   // links followed
+	link    string // what it contains, where it is a link
+	outside bool   // the link leads out of the directory and its cache
+	err     error  // of looking at it, or at what the link leads to
+}
+
+// dangling reports whether it is a link that ends nowhere or in a circle.
+func (e *entry) dangling() bool {
+	return e.link != "" && e.err != nil && !errors.Is(e.err, fs.ErrPermission)
+}
+
+// missing reports whether there is no such file.
+func (e *entry) missing() bool { return !e.regular && !e.unreadable() }
+
+// unreadable reports whether the system does not say what there is.
+func (e *entry) unreadable() bool {
+	return e.err != nil && !e.dangling() && !errors.Is(e.err, fs.ErrNotExist)
+}
+
+// path returns the name of a file for the fs.FS.
+func (d *directory) path(name string) string { return path.Join(d.dir, name) }
+
+// list enters what a directory has, and with all what those below it have.
+func (d *directory) list(sub string, all bool) error {
+	names, err := fs.ReadDir(d.fsys, d.path(sub))
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		name := path.Join(sub, n.Name())
+		switch {
+		case n.Type()&fs.ModeSymlink != 0:
+			d.entries[name] = d.look(name)
+		case n.IsDir() && all:
+			if err := d.list(name, all); err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+		case n.Type().IsRegular():
+			e := &entry{name: name, regular: true}
+			info, err := n.Info()
+			if err == nil {
+				e.size = info.Size()
+			}
+			e.regular, e.err = err == nil, err
+			d.entries[name] = e
+		}
+		if int64(len(d.entries)) > d.limits.MaxTensors {
+			return fmt.Errorf("%w: more than %d files", tensor.ErrLimit, d.limits.MaxTensors)
+		}
+	}
+	return nil
+}
+
+// entry returns what there is under a name, which may be in a directory that was not
+// listed.
+func (d *directory) entry(name string) *entry {
+	e, ok := d.entries[name]
+	if !ok {
+		e = d.look(name)
+		d.entries[name] = e
+	}
+	return e
+}
+
+func (d *directory) look(name string) *entry {
+	e := &entry{name: name}
+	info, err := fs.Lstat(d.fsys, d.path(name))
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if e.link, err = fs.ReadLink(d.fsys, d.path(name)); err == nil {
+			info, err = fs.Stat(d.fsys, d.path(name))
+		}
+	}
+	if e.link != "" || strings.Contains(name, "/") {
+		e.outside = d.leadsOutside(name)
+	}
+	if e.err = err; err == nil {
+		e.size, e.regular = info.Size(), info.Mode().IsRegular()
+	}
+	if e.outside && d.noLinks {
+		e.regular = false
+	}
+	return e
+}
+
+// leadsOutside reports whether a link leads to what is neither in the directory nor among
+// the blobs of the cache.
+func (d *directory) leadsOutside(name string) bool {
+	at, ok := d.follow(d.path(name))
+	if !ok {
+		return true
+	}
+	within := func(dir string) bool { return dir == "." || at == dir || strings.HasPrefix(at, dir+"/") }
+	return !within(d.dir) && (d.cache == nil ||
+		!within(path.Join(d.cache.repo, "blobs")) && !within(path.Join(path.Dir(d.cache.repo), "blobs")))
+}
+
+// maxSteps bounds how many elements of paths follow walks over: links may form a circle.
+const maxSteps = 1000
+
+// follow walks along the links of a path, element by element, since "a/.." is not "." where
+// a is a link. It is false for what leads out of the fs.FS. A circle is not outside.
+func (d *directory) follow(name string) (at string, inside bool) {
+	rest := strings.Split(name, "/")
+	at = "."
+	for range maxSteps {
+		if len(rest) == 0 {
+			break
+		}
+		element := rest[0]
+		rest = rest[1:]
+		switch element {
+		case "", ".":
+			continue
+		case "..":
+			if at == "." {
+				return "", false
+			}
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, element)
+		link, err := fs.ReadLink(d.fsys, next)
+		if err != nil { // not a link
+			at = next
+			continue
+		}
+		link = filepath.ToSlash(link)
+		if path.IsAbs(link) || filepath.IsAbs(link) {
+			local, ok := strings.CutPrefix(link, strings.TrimSuffix(d.local, "/")+"/")
+			if d.local == "" || !ok {
+				return "", false
+			}
+			at, link = ".", local
+		}
+		rest = slices.Concat(strings.Split(link, "/"), rest)
+	}
+	return at, true
+}
+
+// maxJSON bounds an index or a configuration, as safetensors bounds a header.
+const maxJSON = 100_000_000
+
+// readBounded reads a small file whole.
+func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	limit = min(limit, maxJSON)
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%w: more than %d bytes", tensor.ErrLimit, limit)
+	}
+	return b, err
+}

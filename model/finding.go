@@ -1,0 +1,142 @@
+package model
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Finding is one thing that is wrong with a directory.
+type Finding struct {
+	Severity tensor.Severity
+	Code     Code
+	File     string // relative to the directory, with slashes; "" for the directory itself
+	Tensor   string // "" where it is about no single one
+	Offset   int64  // in the file; -1 when there is none
+	Field    string // of the file, in its format's words
+	Tensors  int64  // how many tensors the index has in a file that is missing or damaged
+	Count    int64  // of NaNs or infinities
+	Err      error  // wraps a class of package tensor
+}
+
+func (f Finding) String() string {
+	s := f.Severity.String() + ": "
+	if f.File != "" {
+		s += quote.Name(f.File) + ": "
+	}
+	if f.Tensor != "" {
+		s += quote.Name(f.Tensor) + ": "
+	}
+	return s + string(f.Code) + ": " + f.Err.Error()
+}
+
+// Class returns the class of the error, tensor.ClassWarning for warnings.
+func (f Finding) Class() tensor.Class {
+	if f.Severity == tensor.SeverityWarning {
+		return tensor.ClassWarning
+	}
+	return tensor.ClassOf(f.Err)
+}
+
+// MarshalJSON leaves out what does not apply.
+func (f Finding) MarshalJSON() ([]byte, error) {
+	o := struct {
+		Severity string       `json:"severity"`
+		Code     Code         `json:"code"`
+		Class    tensor.Class `json:"class"`
+		File     string       `json:"file,omitempty"`
+		Tensor   string       `json:"tensor,omitempty"`
+		Offset   *int64       `json:"offset,omitempty"`
+		Field    string       `json:"field,omitempty"`
+		Tensors  int64        `json:"tensors,omitempty"`
+		Count    int64        `json:"count,omitempty"`
+		Message  string       `json:"message"`
+	}{f.Severity.String(), f.Code, f.Class(), f.File, f.Tensor, nil, f.Field, f.Tensors, f.Count,
+		f.Err.Error()}
+	if f.Offset >= 0 {
+		o.Offset = &f.Offset
+	}
+	return json.Marshal(o)
+}
+
+// finding makes a Finding of the code's severity and class.
+func finding(code Code, file, name, format string, args ...any) Finding {
+	severity, class := code.properties()
+	return Finding{Severity: severity, Code: code, File: file, Tensor: name, Offset: -1,
+		Err: &classed{fmt.Sprintf(format, args...), class}}
+}
+
+// findingOf makes a Finding of an error, which keeps its class.
+func findingOf(code Code, file string, err error) Finding {
+	severity, _ := code.properties()
+	f := Finding{Severity: severity, Code: code, File: file, Offset: -1, Err: err}
+	var fe *tensor.FormatError
+	if errors.As(err, &fe) {
+		f.Offset, f.Field = fe.Offset, fe.Field
+	}
+	return f
+}
+
+// A classed error has the text alone, and errors.Is its class.
+type classed struct {
+	text  string
+	class error
+}
+
+func (e *classed) Error() string { return e.text }
+func (e *classed) Unwrap() error { return e.class }
+
+// maxFindings bounds the memory that a hostile directory can make a report take: so many
+// errors and so many warnings are listed.
+const maxFindings = 10_000
+
+// findings collects what is found.
+type findings struct {
+	list []Finding
+	n    [2]int // by Severity, with those that are not in the list
+}
+
+func (l *findings) add(all ...Finding) {
+	for _, f := range all {
+		if l.n[f.Severity]++; l.n[f.Severity] <= maxFindings {
+			l.list = append(l.list, f)
+		}
+	}
+}
+
+// join adds those of another list.
+func (l *findings) join(other *findings) {
+	for i, n := range l.n {
+		l.n[i] = n + other.n[i]
+	}
+	room := [2]int{maxFindings, maxFindings}
+	all := l.list
+	l.list = nil
+	for _, f := range append(all, other.list...) {
+		if room[f.Severity]--; room[f.Severity] >= 0 {
+			l.list = append(l.list, f)
+		}
+	}
+}
+
+// sorted returns the list by file, code and tensor; where some are left out, it says so.
+func (l *findings) sorted() []Finding {
+	all := slices.Clone(l.list)
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Code, b.Code),
+			cmp.Compare(a.Tensor, b.Tensor))
+	})
+	for severity, n := range l.n {
+		if n > maxFindings {
+			f := finding(Limit, "", "", "more than %d findings, the rest is not listed", maxFindings)
+			f.Severity = tensor.Severity(severity)
+			all = append(all, f)
+		}
+	}
+	return all
+}

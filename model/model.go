@@ -1,0 +1,277 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Options control how a directory is opened. nil is the zero value.
+type Options struct {
+	// Revision is a ref or a commit of a repository in Hugging Face's cache. "" is refs/main,
+	// or the only snapshot.
+	Revision string
+	// Limits bound what the files may ask for; zero fields mean the defaults.
+	Limits tensor.Limits
+	// NoMap reads files instead of mapping them.
+	NoMap bool
+	// NoLinks does not follow links that lead out of the directory and its cache.
+	NoLinks bool
+}
+
+// A Model is an open directory. It is safe for concurrent use.
+type Model struct {
+	directory
+	sets    []*Set
+	files   map[string]*file
+	configs map[string]*Config // by part
+	listing listing
+	found   findings
+	done    []Finding // found, sorted
+	read    Read
+}
+
+// Read counts what was read.
+type Read struct {
+	Files  int64 `json:"files"`
+	Bytes  int64 `json:"bytes"`  // of JSON and metadata, and of files that were read whole
+	Hashed int64 `json:"hashed"` // files
+}
+
+// Open opens a directory of this machine: of weights, a snapshot in Hugging Face's cache, or
+// a repository there. It fails only where the directory cannot be read or a limit is hit:
+// what is wrong with the files is in Findings.
+func Open(dir string, opts *Options) (*Model, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// What a snapshot's links lead to has to be within the fs.FS to be seen.
+	root, sub := real, "."
+	if parent := filepath.Dir(real); filepath.Base(parent) == "snapshots" {
+		root = filepath.Dir(filepath.Dir(parent))
+	} else if info, err := os.Stat(filepath.Join(real, "snapshots")); err == nil && info.IsDir() {
+		root = parent
+	}
+	if root != real {
+		rel, err := filepath.Rel(root, real)
+		if err != nil {
+			return nil, err
+		}
+		sub = filepath.ToSlash(rel)
+	}
+	m, err := open(os.DirFS(root), sub, filepath.ToSlash(root), opts)
+	var system *fs.PathError
+	if errors.As(err, &system) && system.Path == sub {
+		system.Path = dir
+	}
+	return m, err
+}
+
+// OpenFS is Open for any file system. Links are seen where it is an fs.ReadLinkFS; those of a
+// snapshot in a cache only if the whole cache is in it.
+func OpenFS(fsys fs.FS, dir string, opts *Options) (*Model, error) {
+	return open(fsys, dir, "", opts)
+}
+
+func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	limits, err := limit.Complete(opts.Limits)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{files: map[string]*file{}, configs: map[string]*Config{}}
+	m.directory = directory{fsys: fsys, dir: dir, local: local, limits: limits,
+		noLinks: opts.NoLinks, entries: map[string]*entry{}}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	cache, dir, refs, err := locate(fsys, dir, opts.Revision)
+	if err != nil {
+		return nil, err
+	}
+	m.cache, m.dir = cache, dir
+	m.found.add(refs...)
+	if dir == "" { // a repository without a snapshot
+		return m, m.finish()
+	}
+	if err := m.list(".", cache != nil); err != nil {
+		return nil, err
+	}
+	parts := m.components()
+	for _, part := range parts {
+		if cache == nil {
+			if err := m.list(part, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if parts == nil {
+		parts = []string{"."}
+	}
+	for _, part := range parts {
+		m.find(part)
+	}
+	m.readFiles(slices.Collect(maps.Values(m.files)), opts)
+	m.readFiles(m.joinShards(), opts)
+	for _, s := range m.sets {
+		m.checkSet(s)
+	}
+	for _, part := range parts {
+		m.configs[part] = m.readConfig(part)
+		if i := slices.IndexFunc(m.sets, func(s *Set) bool { return s.part == part }); i >= 0 {
+			m.sets[i].Primary = true
+			m.checkConfig(part, m.sets[i])
+		}
+	}
+	return m, m.finish()
+}
+
+// readFiles opens files on all cores.
+func (m *Model) readFiles(files []*file, opts *Options) {
+	files = slices.DeleteFunc(files, func(f *file) bool { return !f.regular })
+	slices.SortFunc(files, func(a, b *file) int { return strings.Compare(a.name, b.name) })
+	parallel.ForEach(context.Background(), len(files), func(_ context.Context, i int) error {
+		m.directory.read(files[i], opts)
+		return nil
+	})
+}
+
+// finish adds what is found of the directory as a whole.
+func (m *Model) finish() error {
+	for _, name := range slices.Sorted(maps.Keys(m.entries)) {
+		e, tensors := m.entries[name], int64(0)
+		f := m.files[name]
+		if f != nil {
+			tensors = f.mapped
+			m.found.join(&f.findings)
+			m.countFile(f)
+		}
+		switch {
+		case e.dangling():
+			x := finding(DanglingLink, name, "", "a link to %s, which is not there", quote.Name(e.link))
+			x.Tensors = tensors
+			m.found.add(x)
+		case e.unreadable() && f != nil:
+			m.found.add(findingOf(Unreadable, name, e.err))
+		}
+		if e.outside && !e.dangling() {
+			x := finding(OutsideLink, name, "", "a link to %s, out of the directory", quote.Name(e.link))
+			if m.noLinks {
+				x.Severity = tensor.SeverityError
+			}
+			m.found.add(x)
+		}
+	}
+	if m.dir != "" {
+		m.listing = m.implicit()
+		m.found.add(m.sizes(m.listing)...)
+	}
+	if m.cache != nil {
+		m.found.add(m.incomplete()...)
+	}
+	if len(m.sets) == 0 && !slices.ContainsFunc(m.found.list, func(f Finding) bool {
+		return f.Code == MissingSnapshot || f.Code == MissingComponent || f.Code == DanglingLink && (isWeights(f.File) || isIndex(f.File))
+	}) {
+		m.found.add(finding(NoWeights, "", "", "no weights and no index"))
+	}
+	m.done = m.found.sorted()
+	return nil
+}
+
+func (m *Model) countFile(f *file) {
+	if !f.regular {
+		return
+	}
+	m.read.Files++
+	if f.open == nil {
+		return
+	}
+	metadata := f.size
+	for t := range f.open.Tensors() {
+		metadata -= max(t.Size(), 0)
+	}
+	m.read.Bytes += max(metadata, 0)
+}
+
+// readJSON reads a small file of the directory; nil where a finding says why not.
+func (m *Model) readJSON(name string, code Code) []byte {
+	e := m.entry(name)
+	switch {
+	case e.dangling() || e.outside && !e.regular: // a finding of its own
+		return nil
+	case e.err != nil:
+		m.found.add(findingOf(Unreadable, name, e.err))
+		return nil
+	case !e.regular:
+		m.found.add(finding(code, name, "", "not a regular file"))
+		return nil
+	case e.size == 0:
+		m.found.add(finding(EmptyFile, name, "", "0 bytes"))
+		return nil
+	}
+	b, err := readBounded(m.fsys, m.path(name), m.limits.MaxMetadata)
+	if err != nil {
+		m.found.add(findingOf(limitOr(err, Unreadable), name, err))
+		return nil
+	}
+	m.read.Files++
+	m.read.Bytes += int64(len(b))
+	if isPointer(b) {
+		m.found.add(pointer(name))
+		return nil
+	}
+	return b
+}
+
+// Close releases all files. It may be called more than once.
+func (m *Model) Close() error {
+	var errs []error
+	for _, f := range m.files {
+		if f.open != nil {
+			errs = append(errs, f.open.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Sets yields the sets of the directory, the primary one first.
+func (m *Model) Sets() iter.Seq[*Set] { return slices.Values(m.sets) }
+
+func (m *Model) primary() []*Set {
+	return slices.DeleteFunc(slices.Clone(m.sets), func(s *Set) bool { return !s.Primary })
+}
+
+// Tensors yields the tensors of the primary set, which are valid until Close.
+func (m *Model) Tensors() iter.Seq[*tensor.Tensor] { return m.File().Tensors() }
+
+// Findings returns what is wrong as far as names, sizes, links, indexes and headers show, by
+// file, code and tensor.
+func (m *Model) Findings() []Finding { return slices.Clone(m.done) }
+
+// Config returns what config.json says; nil where there is none.
+func (m *Model) Config() *Config { return m.configs["."] }
+
+// isElement reports whether a name is one element of a path.
+func isElement(name string) bool {
+	return fs.ValidPath(name) && name != "." && path.Base(name) == name && !strings.ContainsAny(name, "\\:\x00")
+}

@@ -1,0 +1,243 @@
+package model
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+)
+
+// A Set is what is loaded together: the shards of an index, numbered shards without one, a
+// root of zTensor 2 with its shards, or one file.
+type Set struct {
+	Name    string   `json:"name"`            // of the file or files, without number and extension
+	Format  string   `json:"format"`          // as tensorfile.Format writes it
+	Index   string   `json:"index,omitempty"` // "" where there is none
+	Primary bool     `json:"primary"`
+	Files   []string `json:"files"` // all that belong to it, in order
+	Missing []string `json:"missing,omitempty"`
+	Figures          // of the files that could be read
+	// TotalSize is what the index says; nil where it says nothing.
+	TotalSize *int64 `json:"total_size,omitempty"`
+
+	part          string // directory
+	stem, variant string
+	index         *safetensors.Index
+	numbered      *shardName // without index
+	root          bool       // the first file knows the tensors of all
+	unusable      bool       // the index is malformed, or names what is not looked at
+	shards        []shard
+	count         int // of files, where not all are listed
+}
+
+// A shard is a file of a set.
+type shard struct {
+	named string // as the index names it
+	*file
+}
+
+// files yields the files that have the tensors of the set and could be read.
+func (s *Set) files() (all []*tensorfile.File) {
+	for i, sh := range s.shards {
+		if sh.open != nil && (!s.root || i == 0) {
+			all = append(all, sh.open)
+		}
+	}
+	return all
+}
+
+// tensors yields the shards for Index.Compare.
+func (s *Set) tensors() iter.Seq2[string, tensorSeq] {
+	return func(yield func(string, tensorSeq) bool) {
+		for _, sh := range s.shards {
+			var ts tensorSeq
+			if sh.open != nil {
+				ts = sh.open.Tensors()
+			}
+			if !yield(sh.named, ts) {
+				return
+			}
+		}
+	}
+}
+
+// stems are those of primary sets, in the order in which they are looked for.
+func stems() []string {
+	return []string{"model", "diffusion_pytorch_model", "consolidated", "adapter_model"}
+}
+
+// compare orders sets by which is the primary one.
+func (s *Set) compare(other *Set) int {
+	format := func(s *Set) int {
+		switch s.Format {
+		case tensorfile.Safetensors.String():
+			return 0
+		case "torch":
+			return 2
+		}
+		return 1
+	}
+	stem := func(s *Set) int {
+		if i := slices.Index(stems(), s.stem); i >= 0 {
+			return i
+		}
+		return len(stems())
+	}
+	single := func(s *Set) int { return min(len(s.Index), 1) }
+	return cmp.Or(cmp.Compare(format(s), format(other)), cmp.Compare(stem(s), stem(other)),
+		cmp.Compare(min(len(s.variant), 1), min(len(other.variant), 1)),
+		cmp.Compare(single(s), single(other)), cmp.Compare(s.Name, other.Name))
+}
+
+// newSet names a set after the stem of its files, of which the variant is a part.
+func newSet(part, stem, ext string) *Set {
+	s := &Set{Name: path.Join(part, stem), Format: formatName("x" + ext), part: part, stem: stem,
+		Files: []string{}}
+	if base, variant, ok := strings.Cut(stem, "."); ok && slices.Contains(stems(), base) {
+		s.stem, s.variant = base, variant
+	}
+	return s
+}
+
+// find divides the weights of a directory into sets.
+func (m *Model) find(part string) {
+	var indexes, weights []string
+	for _, name := range slices.Sorted(maps.Keys(m.entries)) {
+		switch e := m.entries[name]; {
+		case path.Dir(name) != part || e.err == nil && !e.regular && !e.outside:
+		case isIndex(name):
+			indexes = append(indexes, name)
+		case isWeights(name):
+			weights = append(weights, name)
+		}
+	}
+	var sets []*Set
+	named := map[string]bool{}
+	unusable := map[string]bool{} // extensions of which nothing is said
+	for _, name := range indexes {
+		s := m.indexed(part, name)
+		sets = append(sets, s)
+		for _, sh := range s.shards {
+			named[sh.name] = true
+		}
+		if s.index == nil {
+			x, _ := parseIndexName(name)
+			unusable[x.ext] = true
+		}
+	}
+	withIndex := slices.Clone(sets)
+	groups := map[shardName]*Set{}
+	for _, name := range weights {
+		ext := path.Ext(name)
+		if named[name] || unusable[ext] {
+			continue
+		}
+		ofFormat := slices.DeleteFunc(slices.Clone(withIndex), func(s *Set) bool { return s.Format != formatName(name) })
+		if ext == safetensorsExt && len(ofFormat) > 0 && !isExempt(name, ofFormat) {
+			m.found.add(finding(OrphanFile, name, "", "no index names it: loaders ignore it"))
+			continue
+		}
+		for _, s := range ofFormat {
+			if s.variant == "" && path.Base(name) == s.stem+ext {
+				m.found.add(finding(ShadowedIndex, name, "",
+					"%s does not name it: transformers loads this file, other loaders the shards", s.Index))
+			}
+		}
+		number, ok := parseShardName(name)
+		if !ok {
+			s := newSet(part, strings.TrimSuffix(path.Base(name), ext), ext)
+			m.join(s, name, name)
+			sets = append(sets, s)
+			continue
+		}
+		s := groups[number.group()]
+		if s == nil {
+			s = newSet(part, number.stem, ext)
+			s.numbered = &number
+			groups[number.group()] = s
+			sets = append(sets, s)
+		}
+		m.join(s, name, name)
+	}
+	slices.SortStableFunc(sets, (*Set).compare)
+	m.sets = append(m.sets, sets...)
+}
+
+// join adds a file to a set.
+func (m *Model) join(s *Set, named, name string) *file {
+	f := m.files[name]
+	if f == nil {
+		f = &file{entry: m.entry(name)}
+		m.files[name] = f
+	}
+	s.Files = append(s.Files, name)
+	s.shards = append(s.shards, shard{named, f})
+	return f
+}
+
+// indexed makes the set of an index.
+func (m *Model) indexed(part, name string) *Set {
+	x, _ := parseIndexName(name)
+	s := newSet(part, x.stem, x.ext)
+	s.Index = name
+	if x.variant != "" {
+		s.variant = x.variant[1:]
+		s.Name += x.variant
+	}
+	if s.index = m.readIndex(name); s.index == nil {
+		s.unusable = true
+		return s
+	}
+	count := map[string]int64{}
+	first := map[string]string{} // tensor
+	for t, f := range s.index.Weights() {
+		if count[f]++; count[f] == 1 {
+			first[f] = t
+		}
+	}
+	for _, f := range s.index.Files() {
+		if err := safetensors.CheckShardName(f); err != nil {
+			bad := finding(UnsafePath, name, "", "%v", errors.Unwrap(err))
+			bad.Field = fmt.Sprintf("weight_map[%q]", first[f])
+			bad.Tensors = count[f]
+			m.found.add(bad)
+			s.unusable = true
+			continue
+		}
+		file := path.Join(part, f)
+		if path.Ext(file) != x.ext {
+			bad := finding(WrongExtension, file, "", "named by %s, whose files end in %s", name, x.ext)
+			bad.Tensors = count[f]
+			m.found.add(bad)
+			s.unusable = true
+			continue
+		}
+		joined := m.join(s, f, file)
+		joined.mapped = max(joined.mapped, count[f])
+	}
+	return s
+}
+
+// readIndex returns an index, or nil where a finding says why not.
+func (m *Model) readIndex(name string) *safetensors.Index {
+	b := m.readJSON(name, IndexMalformed)
+	if b == nil {
+		return nil
+	}
+	index, err := safetensors.ParseIndex(b, m.limits)
+	if err != nil {
+		m.found.add(findingOf(limitOr(err, IndexMalformed), name, err))
+		return nil
+	}
+	if !index.HasMetadata() {
+		m.found.add(finding(IndexNoMetadata, name, "", `no object "metadata": transformers and diffusers do not load it`))
+	}
+	return index
+}

@@ -1,0 +1,102 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// maxListed bounds how many names an error has.
+const maxListed = 100
+
+// Shards returns the names of the files that a name stands for, in their order: those that
+// an index names, STEM-00001-of-00003.EXT and its siblings, or else the file itself. Where
+// some are missing, it returns those that are there and an error that is fs.ErrNotExist and
+// has the names of the others. Only an index is read.
+func Shards(fsys fs.FS, name string) ([]string, error) {
+	dir := path.Dir(name)
+	if _, ok := parseIndexName(name); ok {
+		if there, _, err := present(fsys, []string{name}); len(there) == 0 {
+			return nil, absentShards([]string{name}, 1, 1, err)
+		}
+		b, err := readBounded(fsys, name, maxJSON)
+		if err != nil {
+			return nil, err
+		}
+		x, err := safetensors.ParseIndex(b, tensor.Limits{})
+		if err != nil {
+			return nil, err
+		}
+		files := x.Files()
+		for i, f := range files {
+			if err := safetensors.CheckShardName(f); err != nil {
+				return nil, err
+			}
+			files[i] = path.Join(dir, f)
+		}
+		there, missing, err := present(fsys, files)
+		return there, absentShards(missing, len(missing), len(files), err)
+	}
+	s, ok := parseShardName(name)
+	if !ok {
+		there, _, err := present(fsys, []string{name})
+		return there, absentShards([]string{name}, 1-len(there), 1, err)
+	}
+	entries, err := fs.ReadDir(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	numbers := map[int]bool{}
+	for _, e := range entries {
+		if o, ok := parseShardName(e.Name()); ok && o.group() == s.group() && o.i >= 1 && o.i <= o.n {
+			files = append(files, path.Join(dir, e.Name()))
+		}
+	}
+	there, _, err := present(fsys, files)
+	for _, f := range there {
+		o, _ := parseShardName(f)
+		numbers[o.i] = true
+	}
+	missing, n := s.missing(numbers, maxListed)
+	for i := range missing {
+		missing[i] = path.Join(dir, missing[i])
+	}
+	return there, absentShards(missing, n, s.n, err)
+}
+
+// present divides names into those of regular files, links followed, and others.
+func present(fsys fs.FS, names []string) (there, missing []string, err error) {
+	for _, name := range names {
+		info, e := fs.Stat(fsys, name)
+		switch {
+		case e == nil && info.Mode().IsRegular():
+			there = append(there, name)
+			continue
+		case e != nil && !errors.Is(e, fs.ErrNotExist) && err == nil:
+			err = e
+		}
+		missing = append(missing, name)
+	}
+	return there, missing, err
+}
+
+func absentShards(names []string, count, of int, err error) error {
+	if err != nil || count == 0 {
+		return err
+	}
+	for i, n := range names {
+		names[i] = quote.Name(n)
+	}
+	list := strings.Join(names[:min(len(names), maxListed)], ", ")
+	if count > maxListed {
+		list += fmt.Sprintf(" and %d more", count-maxListed)
+	}
+	return fmt.Errorf("model: %d of %d files are missing: %s: %w", count, of, list, fs.ErrNotExist)
+}
