@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"errors"
 	"iter"
 	"path"
@@ -46,7 +45,11 @@ func (m *Model) checkSet(s *Set) {
 		m.checkSplits(s, whole)
 	}
 	if whole && total.Tensors == 0 {
-		m.found.add(finding(NoTensors, cmp.Or(s.Index, s.Files[0]), "", "no tensors"))
+		file := s.Index
+		if file == "" {
+			file = s.Files[0]
+		}
+		m.found.add(finding(NoTensors, file, "", "no tensors"))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,11 +112,21 @@ func (x *Index) scanWeights(s *scanner, limits tensor.Limits) {
 	for first := true; s.more(&first, '}'); {
 		name := string(s.str())
 		s.expect(':')
-		x.weights = append(x.weights, [2]string{name, string(s.str())})
+		x.weights = append(x.weights, [2]string{name, oneName(string(s.str()))})
 		if int64(len(x.weights)) > limits.MaxTensors && s.err == nil {
 			s.err = limitError(int64(s.i), weightMap, "more than %d tensors", limits.MaxTensors)
 		}
 	}
+}
+
+// oneName gives a file one name: without the "./" that may be in a path, but with each "..".
+func oneName(file string) string {
+	if strings.HasPrefix(file, "./") || strings.Contains(file, "/./") || strings.Contains(file, "//") {
+		if !strings.Contains(file, "..") {
+			return path.Clean(file)
+		}
+	}
+	return file
 }
 
 // scanMetadata keeps values that are not strings as their JSON text.
