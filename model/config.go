@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -135,5 +136,6 @@ func (m *Model) components() []string {
 		}
 		parts = append(parts, key)
 	}
+	slices.Sort(parts)
 	return parts
 }
