@@ -35,7 +35,7 @@ const (
 // Groups of packages that are allowed together.
 var (
 	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/quote", "internal/strided"}
-	floor   = append([]string{"tensor", "internal/finding", "internal/limit", "internal/source", "internal/atomicfile", "internal/pieces"}, base...)
+	floor   = append([]string{"tensor", "internal/finding", "internal/limit", "internal/source", "internal/span", "internal/atomicfile", "internal/pieces"}, base...)
 	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/npz", "bridge/gguf"}
 )
 
@@ -53,9 +53,10 @@ var edges = map[string][]string{
 	"internal/source":     {mmap, "internal/fault"},
 	"internal/finding":    {"tensor"},
 	"internal/limit":      {"tensor"},
+	"internal/span":       {"tensor"},
 	"internal/quote":      {},
 	"internal/numpy":      and(base, "tensor", "internal/source"),
-	"internal/zipfile":    and(base, "tensor", "internal/source"),
+	"internal/zipfile":    and(base, "tensor", "internal/source", "internal/span"),
 	"tensor":              base,
 	"remote":              {"tensor"},
 	"inspect":             {".", "tensor", "internal/parallel", "internal/quote", "sparse", "pte", "rten", "ztensor", "bridge/safetensors"},

@@ -58,6 +58,7 @@ type Reader interface {
 	Blobs() iter.Seq2[string, tensor.Blob]
 	Attributes() iter.Seq2[string, string]
 	Warnings() []error
+	Spans() iter.Seq[tensor.Span]
 	Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error)
 }
 
@@ -214,6 +215,10 @@ func (f *File) Attributes() iter.Seq2[string, string] { return f.r.Attributes() 
 // Warnings returns the departures from the format's document that did not
 // prevent opening the file.
 func (f *File) Warnings() []error { return f.r.Warnings() }
+
+// Spans returns what every byte of the file is for, in the order of offsets, disjoint and
+// without a gap. Shards are other files: File.Spans does not list their bytes.
+func (f *File) Spans() iter.Seq[tensor.Span] { return f.r.Spans() }
 
 // Verify reads everything and checks it: structure, padding, overlaps, digests,
 // encoded payloads. The report, which is never nil, lists what was found; the error

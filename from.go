@@ -78,6 +78,7 @@ func (m *inMemory) Size() int64                       { return 0 }
 func (m *inMemory) Len() int                          { return len(m.tensors) }
 func (m *inMemory) Tensors() iter.Seq[*tensor.Tensor] { return slices.Values(m.tensors) }
 func (m *inMemory) Warnings() []error                 { return nil }
+func (m *inMemory) Spans() iter.Seq[tensor.Span]      { return func(func(tensor.Span) bool) {} }
 
 func (m *inMemory) Tensor(name string) *tensor.Tensor {
 	if i, ok := m.index[name]; ok {

@@ -43,6 +43,16 @@ func TestMutants(t *testing.T) {
 			return err
 		}
 		defer f.Close()
+		at := int64(0)
+		for s := range f.Spans() {
+			if s.Offset != at || s.Size <= 0 {
+				t.Errorf("a span, %+v, after byte %d", s, at)
+			}
+			at += s.Size
+		}
+		if at != f.Size() {
+			t.Errorf("spans cover %d bytes of %d", at, f.Size())
+		}
 		err = walk(t.Context(), f)
 		if n%8 == 1 {
 			to := []tensorfile.Format{tensorfile.ZTensor, tensorfile.PTD, tensorfile.NPZ, tensorfile.RTen, tensorfile.Safetensors, tensorfile.Primitiv}[n/8%6]

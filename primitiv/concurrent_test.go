@@ -28,6 +28,10 @@ var accessors = map[string]func(t testing.TB, r *primitiv.Reader){
 			_ = k + v
 		}
 	},
+	"Spans": func(t testing.TB, r *primitiv.Reader) {
+		for range r.Spans() {
+		}
+	},
 	"Tensors": func(t testing.TB, r *primitiv.Reader) { useTensors(t, slices.Collect(r.Tensors())...) },
 	"Tensor": func(t testing.TB, r *primitiv.Reader) {
 		for x := range r.Tensors() {

@@ -51,7 +51,7 @@ func look(b []byte) error {
 	for m := range r.Program().Methods() {
 		_ = m.String()
 	}
-	for range r.Layout() {
+	for range r.Spans() {
 	}
 	_, err = r.Verify(context.Background(), nil)
 	return err
@@ -679,7 +679,7 @@ func TestThingsThatAreNoFiles(t *testing.T) {
 	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	for range r.Layout() {
+	for range r.Spans() {
 	}
 }
 

@@ -102,7 +102,7 @@ func TestListingReadsHeaderAndFlatbufferOnly(t *testing.T) {
 	for range r.Tensors() {
 		n++
 	}
-	for range r.Layout() {
+	for range r.Spans() {
 	}
 	if n != 2 || counter.Calls() > 2 || counter.Bytes() > int64(len(o.head))+headBytes {
 		t.Errorf("%d tensors of %d bytes listed with %d reads of %d bytes, of which the flatbuffer has %d", n, o.size, counter.Calls(), counter.Bytes(), len(o.head))

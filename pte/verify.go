@@ -107,6 +107,10 @@ func sameLayout(t, x *tensor.Tensor) error {
 	return nil
 }
 
+// A gap that is longer than any alignment in use is a hole: it may be as large as a
+// sparse file.
+const longestPadding = 16384
+
 // verifyPadding reads what is between flatbuffer and segments, and, for the canonical
 // form, also between the constants of a segment.
 func (r *Reader) verifyPadding(ctx context.Context, found *finding.List) error {
@@ -119,9 +123,9 @@ func (r *Reader) verifyPadding(ctx context.Context, found *finding.List) error {
 		}
 	}
 	if found.Options.Depth >= tensor.VerifyCanonical {
-		for p := range r.Layout() {
-			if p.Kind == PartPadding {
-				add(p.Offset, p.Size)
+		for s := range r.Spans() {
+			if s.Kind == tensor.SpanPadding {
+				add(s.Offset, s.Size)
 			}
 		}
 	} else if r.header.SegmentBase > 0 {

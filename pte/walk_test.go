@@ -103,14 +103,14 @@ func walkAll(t testing.TB, r *Reader) (shown int64) {
 		blob(s.Data)
 	}
 	at := int64(0)
-	for x := range r.Layout() {
+	for x := range r.Spans() {
 		if x.Offset != at || x.Size <= 0 {
-			t.Errorf("the layout has a gap or an overlap at %d: %+v", at, x)
+			t.Errorf("the spans have a gap or an overlap at %d: %+v", at, x)
 		}
 		at = x.Offset + x.Size
 	}
 	if at != r.src.Size() {
-		t.Errorf("the layout ends at %d of %d", at, r.src.Size())
+		t.Errorf("the spans end at %d of %d", at, r.src.Size())
 	}
 	if b := r.Bundle(); b != nil {
 		for _, s := range b.Suites {

@@ -26,7 +26,8 @@ type opener struct {
 
 func (r *Reader) open() error {
 	o := opener{r: r}
-	_, err := zipfile.Open(r.src, 0, r.src.Size(),
+	var err error
+	r.archive, err = zipfile.Open(r.src, 0, r.src.Size(),
 		zipfile.Options{Format: "npz", Limits: r.limits, Strict: r.strict, Each: o.add})
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ type ReaderOptions struct {
 // long what it returns is valid.
 type Reader struct {
 	src      *source.Source
+	archive  *zipfile.Archive
 	tensors  []tensor.Tensor
 	blobs    []blob
 	files    []file // of arrays and blobs, in the order of the archive

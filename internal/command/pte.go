@@ -38,10 +38,10 @@ func pteView(r *pte.Reader) view {
 		},
 		metadata: func() []span {
 			var all []span
-			for p := range r.Layout() {
-				switch p.Kind {
-				case pte.PartHeader, pte.PartFlatbuffer, pte.PartBundle:
-					all = append(all, span{p.Offset, p.Size, p.Kind.String()})
+			for s := range r.Spans() {
+				switch s.Kind {
+				case tensor.SpanHeader, tensor.SpanMetadata:
+					all = append(all, span{s.Offset, s.Size, s.Kind.String()})
 				}
 			}
 			return all

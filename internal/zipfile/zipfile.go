@@ -43,6 +43,7 @@ type Archive struct {
 	Members []Member // in the order of the directory
 	Data    int64    // bytes of the source up to the end of the last member
 	End     int64    // where the end record and its comment end
+	start   int64    // where the archive begins in the source
 }
 
 // Open reads the directory of the archive that is the size bytes of src at off, and the
@@ -72,7 +73,7 @@ func Open(src *source.Source, off, size int64, o Options) (*Archive, error) {
 	if !ok { // bytes follow it
 		end, _ = endRecord(in, size, maxComment)
 	}
-	a := &Archive{Members: make([]Member, len(z.File)), End: off + end}
+	a := &Archive{Members: make([]Member, len(z.File)), End: off + end, start: off}
 	for i, f := range z.File {
 		if err := a.Members[i].open(src, off, f, o); err != nil {
 			return nil, err
@@ -105,14 +106,20 @@ func endRecord(in io.ReaderAt, size int64, comment int) (end int64, ok bool) {
 	return size - int64(len(tail)) + int64(min(at+record+comment, n)), true
 }
 
-// disjoint refuses members that share bytes of the file: with them, a small archive would
-// decode to any size.
-func (a *Archive) disjoint(off int64, o Options) error {
+// sorted returns the members in the order of the file.
+func (a *Archive) sorted() []*Member {
 	order := make([]*Member, len(a.Members))
 	for i := range a.Members {
 		order[i] = &a.Members[i]
 	}
 	slices.SortFunc(order, func(a, b *Member) int { return cmp.Compare(a.Header, b.Header) })
+	return order
+}
+
+// disjoint refuses members that share bytes of the file: with them, a small archive would
+// decode to any size.
+func (a *Archive) disjoint(off int64, o Options) error {
+	order := a.sorted()
 	a.Data = off
 	for i, m := range order {
 		if m.Header < a.Data && i > 0 {

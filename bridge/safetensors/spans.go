@@ -1,0 +1,17 @@
+package safetensors
+
+import (
+	"iter"
+
+	"github.com/tensorfile/tensorfile/internal/span"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Spans yields what every byte of the file is for, in the order of offsets. An index is
+// metadata; the bytes of its shards are not among the spans.
+func (r *Reader) Spans() iter.Seq[tensor.Span] {
+	if r.dataAt == 0 {
+		return span.Cover(r.Size(), []tensor.Span{span.Metadata(0, r.Size())})
+	}
+	return span.Of(r, span.Header(0, headerStart), span.Metadata(headerStart, r.dataAt-headerStart))
+}

@@ -1,0 +1,162 @@
+// Package span finds out what every byte of a file is for.
+package span
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// maxPadding is the largest alignment of any format, that of zTensor 2 in canonical form.
+const maxPadding = 64 << 10
+
+// Header returns the span of a header or footer.
+func Header(off, size int64) tensor.Span {
+	return tensor.Span{Offset: off, Size: size, Kind: tensor.SpanHeader}
+}
+
+// Metadata returns the span of metadata. Payloads may be inside it.
+func Metadata(off, size int64) tensor.Span {
+	return tensor.Span{Offset: off, Size: size, Kind: tensor.SpanMetadata}
+}
+
+// Unused returns the span of what nothing refers to.
+func Unused(off, size int64) tensor.Span {
+	return tensor.Span{Offset: off, Size: size, Kind: tensor.SpanUnused}
+}
+
+// Padding returns the span of an area in which the gaps between the other spans are
+// padding, though offsets do not show it.
+func Padding(off, size int64) tensor.Span {
+	return tensor.Span{Offset: off, Size: size, Kind: tensor.SpanPadding}
+}
+
+// Add appends the span of a payload, if it is in the file itself.
+func Add(list []tensor.Span, kind tensor.SpanKind, name string, b tensor.Blob) []tensor.Span {
+	st, ok := b.Stored()
+	if !ok || st.File != "" || st.Size <= 0 || st.Offset < 0 {
+		return list
+	}
+	return append(list, tensor.Span{Offset: st.Offset, Size: st.Size, Kind: kind, Name: name})
+}
+
+// A Reader is what the Readers of all formats have.
+type Reader interface {
+	Size() int64
+	Tensors() iter.Seq[*tensor.Tensor]
+	Blobs() iter.Seq2[string, tensor.Blob]
+}
+
+// Of yields the spans of a file: its tensors, its blobs, frame, and what is between them.
+func Of(r Reader, frame ...tensor.Span) iter.Seq[tensor.Span] {
+	return func(yield func(tensor.Span) bool) {
+		list := slices.Clone(frame)
+		for t := range r.Tensors() {
+			if t.External {
+				continue
+			}
+			list = Add(list, tensor.SpanTensor, t.Name, t.Data)
+			for i := range t.Parts {
+				list = Add(list, tensor.SpanTensor, t.Name, t.Parts[i].Data)
+			}
+		}
+		for name, b := range r.Blobs() {
+			list = Add(list, tensor.SpanBlob, name, b)
+		}
+		Cover(r.Size(), list)(yield)
+	}
+}
+
+// Cover yields disjoint spans that cover [0, size), in the order of offsets. Bytes in
+// several spans of the list belong to a payload first, then to the span that begins
+// first, and to padding last; bytes in none are padding or unused.
+func Cover(size int64, list []tensor.Span) iter.Seq[tensor.Span] {
+	return func(yield func(tensor.Span) bool) {
+		var payloads, frame, padding []tensor.Span
+		for _, s := range list {
+			if s.Size <= 0 || s.Offset < 0 || s.Offset >= size {
+				continue
+			}
+			s.Size = min(s.Size, size-s.Offset)
+			switch s.Kind {
+			case tensor.SpanTensor, tensor.SpanBlob:
+				payloads = append(payloads, s)
+			case tensor.SpanPadding:
+				padding = append(padding, s)
+			default:
+				frame = append(frame, s)
+			}
+		}
+		slices.SortStableFunc(payloads, byOffset)
+		slices.SortStableFunc(frame, byOffset)
+		c := cover{yield: yield, frame: frame, padding: padding}
+		for _, s := range payloads {
+			if !c.framed(s.Offset) || !c.emit(s) {
+				return
+			}
+		}
+		c.framed(size)
+	}
+}
+
+// byOffset puts a longer span first, which hides those inside it.
+func byOffset(a, b tensor.Span) int {
+	return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(b.Size, a.Size))
+}
+
+type cover struct {
+	yield   func(tensor.Span) bool
+	at      int64         // up to where the file is covered
+	frame   []tensor.Span // those that may end after at
+	padding []tensor.Span
+}
+
+// framed covers the bytes up to end, in which no payload is.
+func (c *cover) framed(end int64) bool {
+	for c.at < end {
+		for len(c.frame) > 0 && c.frame[0].Offset+c.frame[0].Size <= c.at {
+			c.frame = c.frame[1:]
+		}
+		next := end
+		if len(c.frame) > 0 {
+			if s := c.frame[0]; s.Offset <= c.at {
+				s.Size = min(s.Offset+s.Size, end) - s.Offset
+				if !c.emit(s) {
+					return false
+				}
+				continue
+			}
+			next = min(end, c.frame[0].Offset)
+		}
+		if !c.gap(next) {
+			return false
+		}
+	}
+	return true
+}
+
+// gap covers the bytes up to end: as padding if it is known where padding is, or if what
+// is at end is aligned so that they may be, else as unused.
+func (c *cover) gap(end int64) bool {
+	s := Unused(c.at, end-c.at)
+	known := slices.ContainsFunc(c.padding, func(p tensor.Span) bool {
+		return p.Offset <= c.at && end <= p.Offset+p.Size
+	})
+	if s.Size < maxPadding && (known || s.Size < end&-end) {
+		s.Kind = tensor.SpanPadding
+	}
+	return c.emit(s)
+}
+
+// emit yields what is not yet covered of s, which begins at or before what is.
+func (c *cover) emit(s tensor.Span) bool {
+	end := s.Offset + s.Size
+	if end <= c.at {
+		return true
+	}
+	s.Offset, s.Size = c.at, end-c.at
+	c.at = end
+	return c.yield(s)
+}

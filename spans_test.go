@@ -1,0 +1,169 @@
+package tensorfile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func TestSpansCoverEveryFile(t *testing.T) {
+	eachTestFile(t, func(t *testing.T, f *File) {
+		at := int64(0)
+		owners := map[tensor.SpanKind]map[string]int64{tensor.SpanTensor: {}, tensor.SpanBlob: {}}
+		payload := int64(0)
+		for s := range f.Spans() {
+			if s.Offset != at || s.Size <= 0 || s.Size > f.Size()-at {
+				t.Fatalf("%+v, and the file of %d bytes is covered up to %d", s, f.Size(), at)
+			}
+			at += s.Size
+			if names := owners[s.Kind]; names != nil {
+				names[s.Name] += s.Size
+				payload += s.Size
+			} else if s.Name != "" {
+				t.Errorf("a name, %q, for %v", s.Name, s.Kind)
+			}
+		}
+		if at != f.Size() {
+			t.Errorf("covered up to %d of %d", at, f.Size())
+		}
+		for range f.Spans() {
+			break // an iterator may be left
+		}
+		// Bytes of payloads are in spans of payloads, and have one owner.
+		stored, shared := int64(0), int64(0)
+		add := func(kind tensor.SpanKind, name string, b tensor.Blob) {
+			st, ok := b.Stored()
+			if !ok || st.File != "" || st.Size <= 0 || st.Offset < 0 {
+				return
+			}
+			stored += st.Size
+			if owners[kind][name] == 0 {
+				shared += st.Size
+			}
+		}
+		for x := range f.Tensors() {
+			if x.External {
+				continue
+			}
+			add(tensor.SpanTensor, x.Name, x.Data)
+			for _, p := range x.Parts {
+				add(tensor.SpanTensor, x.Name, p.Data)
+			}
+		}
+		for name, b := range f.Blobs() {
+			add(tensor.SpanBlob, name, b)
+		}
+		if payload > stored && f.Format() != PTE || payload < stored-shared && !overlaps(f) {
+			t.Errorf("%d bytes of payloads, %d of them without a span, in spans of %d", stored, shared, payload)
+		}
+	})
+}
+
+// overlaps reports that tensors of a file that opens share some of their bytes.
+func overlaps(f *File) bool {
+	for _, w := range f.Warnings() {
+		if strings.Contains(w.Error(), "overlap") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestSpansOfEachFormat(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{"ptd/et-1.5.1-shared.ptd", `
+0+48 header
+48+8 padding
+56+416 metadata
+472+40 padding
+512+8 tensor row
+520+120 padding
+640+8 tensor own`},
+		{"pte/generation-0.7.0-mutable-state.pte", `
+0+32 header
+32+1240 metadata
+1272+8 padding
+1280+8 tensor forward/1
+1288+120 padding
+1408+8 tensor counter`},
+		{"pte/export-1.5.1-bundled.bpte", `
+0+64 metadata
+64+40 header
+104+1408 metadata
+1512+88 padding
+1600+24 tensor forward/0
+1624+8 padding
+1632+8 tensor forward/1
+1640+568 metadata`},
+		{"rten/convert-0.22.0-control.rten", `
+0+32 header
+32+1060 metadata
+1092+12 tensor nodes[6].else_branch/k
+1104+760 metadata
+1864+12 tensor nodes[6].then_branch.nodes[2].then_branch/k
+1876+380 metadata
+2256+4 tensor trips
+2260+4 metadata
+2264+40 padding
+2304+72 tensor nodes[6].then_branch.nodes[2].else_branch/big`},
+		{"ztensor/crate-1.2.3-removed.zt", `
+0+8 header
+8+56 padding
+64+20 tensor a
+84+44 padding
+128+20 tensor c
+148+227 metadata
+375+16 header`},
+		{"ztensor/crate-2.1.1-sharded.zt", `
+0+8 header
+8+4088 padding
+4096+2 tensor here
+4098+4094 padding
+8192+766 metadata
+8958+40 header`},
+		{"primitiv/parameter-matrix.primitiv", `
+0+33 metadata
+33+60 tensor value
+93+5 metadata`},
+		{"safetensors/scalar-and-zero.safetensors", `
+0+8 header
+8+224 metadata
+232+4 tensor s
+236+1 tensor b`},
+		{"npy/version2.npy", `
+0+12 header
+12+116 metadata
+128+32 tensor data`},
+		{"npy/one-be-deflated.npz", `
+0+55 metadata
+55+77 tensor a
+132+73 metadata`},
+		{"gguf/align4096.gguf", `
+0+24 header
+24+193 metadata
+217+3879 padding
+4096+10 tensor a
+4106+4086 padding
+8192+108 tensor b
+8300+3988 padding
+12288+1 tensor c
+12289+4095 padding`},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			f, err := Open("testdata/"+c.file, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			var b strings.Builder
+			for s := range f.Spans() {
+				fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("%d+%d %v %s", s.Offset, s.Size, s.Kind, s.Name)))
+			}
+			if got := strings.TrimSpace(b.String()); got != strings.TrimSpace(c.want) {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,19 @@
+package ztensor
+
+import (
+	"iter"
+
+	"github.com/tensorfile/tensorfile/internal/span"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Spans yields what every byte of the file is for, in the order of offsets. Shards are
+// other files, whose bytes are not among them.
+func (r *Reader) Spans() iter.Seq[tensor.Span] {
+	size, footer := r.Size(), r.manifestAt+r.manifestSize
+	if r.two != nil {
+		footer = size - footer2
+	}
+	return span.Of(r, span.Header(0, int64(len(magic1))),
+		span.Metadata(r.manifestAt, r.manifestSize), span.Header(footer, size-footer))
+}
