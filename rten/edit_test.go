@@ -198,7 +198,7 @@ func TestWeightsReplacedInPlace(t *testing.T) {
 		data := golden(t, name)
 		r := openBytes(t, data)
 		for i := range r.Len() {
-			old := r.At(i)
+			old := r.Model().Constant(i).Tensor()
 			raw, err := old.Data.ReadAll()
 			if err != nil {
 				t.Fatal(err)
@@ -220,7 +220,7 @@ func TestWeightsReplacedInPlace(t *testing.T) {
 				}
 			}
 			for _, version := range []int{1, 2} {
-				x := openBytes(t, patched(t, r, &WriterOptions{Version: version}, func(p *Edit) error { return p.Replace(old.Name, &fresh) })).At(i)
+				x := openBytes(t, patched(t, r, &WriterOptions{Version: version}, func(p *Edit) error { return p.Replace(old.Name, &fresh) })).Model().Constant(i).Tensor()
 				if b, err := x.Data.ReadAll(); err != nil || !bytes.Equal(b, raw) {
 					t.Errorf("%s in version %d: %x %v", old.Name, version, b, err)
 				}
@@ -248,8 +248,8 @@ func TestSharedWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := openBytes(t, b.Bytes())
-	first, _ := r.At(0).Data.Stored()
-	second, _ := r.At(1).Data.Stored()
+	first, _ := r.Model().Constant(0).Tensor().Data.Stored()
+	second, _ := r.Model().Constant(1).Tensor().Data.Stored()
 	if r.Len() != 2 || first != second {
 		t.Fatalf("one tensor was stored twice: %+v %+v", first, second)
 	}
@@ -272,7 +272,7 @@ func TestSharedWeights(t *testing.T) {
 		}
 		got := openBytes(t, copied.Bytes())
 		for i := range 2 {
-			if v, err := tensor.Load[float32](got.At(i)); err != nil || v[19] != 2 {
+			if v, err := tensor.Load[float32](got.Model().Constant(i).Tensor()); err != nil || v[19] != 2 {
 				t.Errorf("%v %v", v, err)
 			}
 		}

@@ -3,6 +3,7 @@ package rten
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -164,7 +165,7 @@ func (e *Edit) RemoveOperator(op Operator) error {
 		for range v.Consumers() {
 			isRead = true
 		}
-		result := contains(g.Outputs(), id)
+		result := slices.Contains(g.Outputs(), id)
 		isRead = isRead || result
 		switch {
 		case isRead && (k > 0 || fixed || len(inputs) == 0 || inputs[0] < 0):
@@ -173,7 +174,7 @@ func (e *Edit) RemoveOperator(op Operator) error {
 		case result:
 			source := g.Node(inputs[0])
 			old, _ := source.Name()
-			if _, computed := source.Producer(); !computed || contains(g.Outputs(),
+			if _, computed := source.Producer(); !computed || slices.Contains(g.Outputs(),
 				inputs[0]) || e.isCaptured(op.n.graph, old) {
 				return fmt.Errorf("%w: rten: %s cannot take over the name of the output %s",
 					errors.ErrUnsupported, source.Label(), v.Label())
@@ -187,15 +188,6 @@ func (e *Edit) RemoveOperator(op Operator) error {
 	}
 	x.removed[op.n.index] = true
 	return nil
-}
-
-func contains(list []int, x int) bool {
-	for _, y := range list {
-		if x == y {
-			return true
-		}
-	}
-	return false
 }
 
 // isCaptured reports whether a graph inside captures a value of that name.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -25,27 +26,29 @@ type encoder struct {
 	// Offsets in the tensor data, assigned before anything is encoded: a
 	// flatbuffer is built from its end, and files have the order of the nodes.
 	placed   map[any]int64 // by what the elements come from
-	external []piece
+	external []pieces.Piece
 	end      int64 // of the tensor data
 
 	tail  []tailVector // of version 1
 	dummy fb.Offset    // what their offsets refer to until the tail has a position
 }
 
-// A piece is the elements of a constant at an offset of the tensor data.
-type piece struct {
-	off  int64
-	data tensor.Blob
-	name string
+// pieceOf returns data as a piece of a file at off.
+func pieceOf(off int64, data tensor.Blob, name string) pieces.Piece {
+	return pieces.Piece{Name: name, Off: off, Size: data.Size(), Data: data}
+}
+
+func modelPiece(off int64, b []byte) pieces.Piece {
+	return pieceOf(off, tensor.BlobOf(b), "the model")
 }
 
 // A tailVector is a vector after the flatbuffer, and the table whose only
 // field refers to it.
 type tailVector struct {
-	table fb.Offset
-	slot  int
-	count int64
-	piece
+	table        fb.Offset
+	slot         int
+	count        int64
+	pieces.Piece // without its place
 }
 
 // tailSize is what makes a constant of version 1 worth streaming.
@@ -75,7 +78,7 @@ func (e *encoder) place(key any, name string, data tensor.Blob) error {
 		return fmt.Errorf("%w: more than 2^63 bytes of tensor data", tensor.ErrLimit)
 	}
 	e.placed[key] = off
-	e.external = append(e.external, piece{off, data, name})
+	e.external = append(e.external, pieceOf(off, data, name))
 	return nil
 }
 
@@ -130,7 +133,7 @@ func (e *encoder) elements(
 			e.dummy = e.b.Scalars(nil, 4, 4)
 		}
 		table := e.only(t.slot, e.dummy)
-		e.tail = append(e.tail, tailVector{table, t.slot, count, piece{0, data, name}})
+		e.tail = append(e.tail, tailVector{table, t.slot, count, pieceOf(0, data, name)})
 		return table, nil
 	}
 	if data.Size() > maxModel {
@@ -168,29 +171,29 @@ func (e *encoder) model(root fb.Offset) (*layout, error) {
 	if e.opts.Version == 1 {
 		return e.version1(buf)
 	}
-	return version2Layout([]piece{{0, tensor.BlobOf(buf), "the model"}}, int64(len(buf)),
+	return version2Layout([]pieces.Piece{modelPiece(0, buf)}, int64(len(buf)),
 		e.external, e.end, e.opts.Align)
 }
 
 // version1 appends the large vectors to the flatbuffer and sets the offsets that wait
 // for them.
 func (e *encoder) version1(buf []byte) (*layout, error) {
-	l := &layout{pieces: []piece{{0, tensor.BlobOf(buf), "the model"}}, size: int64(len(buf))}
+	l := &layout{pieces: []pieces.Piece{modelPiece(0, buf)}, size: int64(len(buf))}
 	// The last that was encoded is the first in the order of nodes.
 	for i := len(e.tail) - 1; i >= 0; i-- {
 		t := &e.tail[i]
 		at, _ := align.Up(l.size, 4)
 		table := flatbuffers.Table{Bytes: buf, Pos: flatbuffers.UOffsetT(len(buf) - int(t.table))}
 		field := fb.FieldPos(table, t.slot)
-		end := at + 4 + t.data.Size()
+		end := at + 4 + t.Size
 		if end > maxModel || end < at {
 			return nil, fmt.Errorf("%w: a file of version 1 is less than 2 GiB long",
 				tensor.ErrLimit)
 		}
 		binary.LittleEndian.PutUint32(buf[field:], uint32(at-int64(field)))
 		count := binary.LittleEndian.AppendUint32(nil, uint32(t.count))
-		l.pieces = append(l.pieces, piece{at, tensor.BlobOf(count), "the model"},
-			piece{at + 4, t.data, t.name})
+		t.Off = at + 4
+		l.pieces = append(l.pieces, modelPiece(at, count), t.Piece)
 		l.size = end
 	}
 	return l, nil

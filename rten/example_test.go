@@ -156,7 +156,7 @@ func ExampleEdit() {
 		fmt.Println(err)
 		return
 	}
-	w, err := tensor.Load[float32](changed.At(0))
+	w, err := tensor.Load[float32](changed.Model().Constant(0).Tensor())
 	fmt.Println(changed.Version(), w, err)
 	for k, v := range changed.Attributes() {
 		fmt.Println(k, v)

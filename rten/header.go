@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -79,6 +80,9 @@ func (h Header) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.ModelSize))
 	return binary.LittleEndian.AppendUint64(b, uint64(h.TensorOffset))
 }
+
+// piece returns the header as the start of a file.
+func (h Header) piece() pieces.Piece { return pieceOf(0, tensor.BlobOf(h.append(nil)), "the header") }
 
 // failed makes the error of a rule that the file breaks at off.
 func failed(off int64, field string, err error) error {

@@ -13,10 +13,9 @@ type links struct {
 }
 
 type graphLinks struct {
-	names    map[string]int32 // of constants and values; the last of a name
-	producer []int32          // by node: the operator that computes it, -1 for none
-	first    []int32          // by node: where its consumers begin in consumer
-	consumer []int32
+	names     map[string]int32 // of constants and values; the last of a name
+	producer  []int32          // by node: the operator that computes it, -1 for none
+	consumers [][]int32        // by node: the operators that read it, once for each input
 }
 
 func (m *Model) linksOf(graph int) *graphLinks {
@@ -34,44 +33,30 @@ func (m *Model) linksOf(graph int) *graphLinks {
 }
 
 func newGraphLinks(g *Graph) *graphLinks {
-	n := g.Len()
-	l := &graphLinks{names: make(map[string]int32), producer: make([]int32, n),
-		first: make([]int32, n+1)}
+	l := &graphLinks{names: make(map[string]int32), producer: make([]int32, g.Len()),
+		consumers: make([][]int32, g.Len())}
 	for i := range l.producer {
 		l.producer[i] = -1
 	}
-	reads := func(found func(id int, op int32)) {
-		for n := range g.Nodes() {
-			if op, ok := n.Operator(); ok {
-				for _, id := range op.Inputs() {
-					if id >= 0 {
-						found(id, int32(n.index))
-					}
-				}
-			}
-		}
-	}
 	for n := range g.Nodes() {
-		if op, ok := n.Operator(); ok {
-			for _, id := range op.Outputs() {
-				if id >= 0 && l.producer[id] < 0 {
-					l.producer[id] = int32(n.index)
-				}
+		op, ok := n.Operator()
+		if !ok {
+			if s, named := n.Name(); named {
+				l.names[s] = int32(n.index)
 			}
-		} else if s, named := n.Name(); named {
-			l.names[s] = int32(n.index)
+			continue
+		}
+		for _, id := range op.Outputs() {
+			if id >= 0 && l.producer[id] < 0 {
+				l.producer[id] = int32(n.index)
+			}
+		}
+		for _, id := range op.Inputs() {
+			if id >= 0 {
+				l.consumers[id] = append(l.consumers[id], int32(n.index))
+			}
 		}
 	}
-	reads(func(id int, _ int32) { l.first[id+1]++ })
-	for i := range n {
-		l.first[i+1] += l.first[i]
-	}
-	l.consumer = make([]int32, l.first[n])
-	next := append([]int32(nil), l.first...)
-	reads(func(id int, op int32) {
-		l.consumer[next[id]] = op
-		next[id]++
-	})
 	return l
 }
 
@@ -99,8 +84,8 @@ func (n Node) Producer() (Operator, bool) {
 // and once for each input that does. Graphs inside may capture it as well.
 func (n Node) Consumers() iter.Seq[Operator] {
 	return func(yield func(Operator) bool) {
-		l, g := n.m.linksOf(n.graph), n.Graph()
-		for _, i := range l.consumer[l.first[n.index]:l.first[n.index+1]] {
+		g := n.Graph()
+		for _, i := range n.m.linksOf(n.graph).consumers[n.index] {
 			if op, ok := g.Node(int(i)).Operator(); ok && !yield(op) {
 				return
 			}

@@ -60,9 +60,6 @@ func (m *Model) graphIndex() map[graphKey]int {
 	return index
 }
 
-// SchemaVersion is 1 in every file so far.
-func (m *Model) SchemaVersion() int { return schemaVersion }
-
 // Raw returns the generated accessor of the flatbuffer, for fields that have none here.
 // The buffer has been verified; it must not be changed.
 func (m *Model) Raw() *rtenfb.Model { return rtenfb.GetRootAsModel(m.buf, 0) }

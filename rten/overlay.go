@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -27,7 +28,7 @@ type overlay struct {
 	e        *Edit
 	payloads []payloadRange // ascending, without overlap
 	patches  map[int][]byte // by position in the flatbuffer; of four or eight bytes
-	tail     []piece        // after the flatbuffer, by position
+	tail     []pieces.Piece // after the flatbuffer, by position
 	size     int64          // of the flatbuffer with its tail
 }
 
@@ -100,12 +101,12 @@ func sharers(group []fileRange, k int) (list []int) {
 }
 
 // section is a range of the file with what is laid over it, as pieces that begin at to.
-func (o *overlay) section(off, size, to int64) []piece {
-	var list []piece
+func (o *overlay) section(off, size, to int64) []pieces.Piece {
+	var list []pieces.Piece
 	original := func(from, end int64) {
 		if from < end {
 			if x, err := o.e.r.src.Extent(from, end-from); err == nil {
-				list = append(list, piece{to + from - off, tensor.NewBlob(&x), "what is kept"})
+				list = append(list, pieceOf(to+from-off, tensor.NewBlob(&x), "what is kept"))
 			}
 		}
 	}
@@ -120,7 +121,7 @@ func (o *overlay) section(off, size, to int64) []piece {
 		}
 		original(at, from)
 		if part, err := x.data.Section(from-x.off, till-from); err == nil {
-			list = append(list, piece{to + from - off, part, "a replaced constant"})
+			list = append(list, pieceOf(to+from-off, part, "a replaced constant"))
 		}
 		at = till
 	}
@@ -135,13 +136,13 @@ func (o *overlay) blob(off, size int64) tensor.Blob {
 	case 0:
 		return tensor.Blob{}
 	case 1:
-		return list[0].data
+		return list[0].Data
 	}
 	return tensor.BlobFunc(size, func() (io.ReadCloser, error) {
 		var readers []io.Reader
 		for _, x := range list {
 			var b bytes.Buffer
-			if _, err := x.data.WriteTo(&b); err != nil {
+			if _, err := x.Data.WriteTo(&b); err != nil {
 				return nil, err
 			}
 			readers = append(readers, &b)
@@ -216,20 +217,20 @@ func (o *overlay) strings() error {
 		o.patches[l.field] = binary.LittleEndian.AppendUint32(nil,
 			uint32(end-int64(l.to)-int64(l.field)))
 	}
-	o.tail = append(o.tail, piece{base, tensor.BlobOf(b), "the model"})
+	o.tail = append(o.tail, modelPiece(base, b))
 	o.size = end
 	return nil
 }
 
 // model is the flatbuffer, counted from its start.
-func (o *overlay) model() []piece {
+func (o *overlay) model() []pieces.Piece {
 	m := o.e.r.model
-	var list []piece
+	var list []pieces.Piece
 	at := int64(0)
 	for _, pos := range slices.Sorted(maps.Keys(o.patches)) {
 		b := o.patches[pos]
 		list = append(list, o.section(m.base+at, int64(pos)-at, at)...)
-		list = append(list, piece{int64(pos), tensor.BlobOf(b), "the model"})
+		list = append(list, modelPiece(int64(pos), b))
 		at = int64(pos + len(b))
 	}
 	list = append(list, o.section(m.base+at, int64(len(m.buf))-at, at)...)
@@ -253,10 +254,10 @@ func (o *overlay) shift(grown int64) *layout {
 	}
 	h.ModelSize = o.size
 	l := &layout{size: r.size + by}
-	l.pieces = append(l.pieces, piece{0, tensor.BlobOf(h.append(nil)), "the header"})
+	l.pieces = append(l.pieces, h.piece())
 	l.pieces = append(l.pieces, o.section(headerSize, h.ModelOffset-headerSize, headerSize)...)
 	for _, x := range o.model() {
-		x.off += h.ModelOffset
+		x.Off += h.ModelOffset
 		l.pieces = append(l.pieces, x)
 	}
 	l.pieces = append(l.pieces, o.section(end, r.size-end, end+by)...)
@@ -283,7 +284,7 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 			offsetOf(i, 0)
 		}
 	}
-	var external []piece
+	var external []pieces.Piece
 	at := int64(0) // where the next range goes
 	for _, group := range overlapping(ranges) {
 		from, to := group[0].off, int64(0)

@@ -230,34 +230,15 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	}
 }
 
-// Tensor returns the first constant of that name, nil if there is none. Names
-// may repeat: [Reader.Named] finds all. The first call builds an index.
+// Tensor returns the first constant of that name, nil if there is none. Names may
+// repeat: Tensors has them all. The first call builds an index.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
 	i := r.lookup().Lookup(name)
 	if i < 0 {
 		return nil
 	}
-	return r.At(i)
+	return r.model.Constant(i).Tensor()
 }
-
-// Named yields every constant of that name.
-func (r *Reader) Named(name string) iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		i := r.lookup().Lookup(name)
-		if i < 0 {
-			return
-		}
-		for ; i < r.Len(); i++ {
-			if r.model.tensorName(i) == name && !yield(r.At(i)) {
-				return
-			}
-		}
-	}
-}
-
-// At returns the constant of that index, from 0 to Len-1 in the order of
-// Tensors. It panics outside of these, as a slice does.
-func (r *Reader) At(i int) *tensor.Tensor { return r.model.Constant(i).Tensor() }
 
 // Blobs yields nothing: all that a .rten file holds are tensors.
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {

@@ -104,7 +104,7 @@ func (c *factCheck) equal(what string, got, want any) {
 
 func (c *factCheck) file(r *Reader, want *facts) {
 	c.equal("version", r.Version(), want.Version)
-	c.equal("schema_version", r.Model().SchemaVersion(), want.SchemaVersion)
+	c.equal("schema_version", int(r.Model().Raw().SchemaVersion()), want.SchemaVersion)
 	g := r.Model().Graph()
 	label := func(ids []int) []string {
 		names := []string{}

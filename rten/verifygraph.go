@@ -17,12 +17,10 @@ import (
 type graphVerifier struct {
 	m    *Model
 	list *finding.List
-	// names of the constants and values of the graphs, made when a capture asks.
-	names map[int]map[string]bool
 }
 
 func (m *Model) verifyGraphs(ctx context.Context, list *finding.List) error {
-	v := &graphVerifier{m: m, list: list, names: make(map[int]map[string]bool)}
+	v := &graphVerifier{m, list}
 	for i := range m.graphs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -289,7 +287,7 @@ func (v *graphVerifier) captures(graph int, g *Graph, kinds []NodeKind) {
 		found := false
 		for i := graph; i != 0 && !found; {
 			i = int(m.graphs[i].up)
-			found = v.has(i, name)
+			_, found = m.graph(i).Lookup(name)
 		}
 		if !found {
 			v.warn(graph, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures),
@@ -297,18 +295,4 @@ func (v *graphVerifier) captures(graph int, g *Graph, kinds []NodeKind) {
 				"no graph around this one has a tensor named %s", quote.Name(name))
 		}
 	}
-}
-
-func (v *graphVerifier) has(graph int, name string) bool {
-	set, ok := v.names[graph]
-	if !ok {
-		set = make(map[string]bool)
-		for node := range v.m.graph(graph).Nodes() {
-			if s, named := node.Name(); named && node.Kind() != OperatorNode {
-				set[s] = true
-			}
-		}
-		v.names[graph] = set
-	}
-	return set[name]
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -106,53 +106,32 @@ func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
 	return e.model(encodeModel(e, graph, metadata))
 }
 
-// A cancelWriter fails once its context is done, which it checks every 1 MiB.
-type cancelWriter struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (c *cancelWriter) Write(p []byte) (n int, err error) {
-	for {
-		if err := c.ctx.Err(); err != nil {
-			return n, err
-		}
-		k, err := c.w.Write(p[n:min(n+1<<20, len(p))])
-		if n += k; err != nil || n == len(p) {
-			return n, err
-		}
-		if k == 0 {
-			return n, io.ErrShortWrite
-		}
-	}
-}
-
 // A layout is a file as pieces in ascending order; between them are zeros.
 type layout struct {
-	pieces []piece
+	pieces []pieces.Piece
 	size   int64
 }
 
 // version2Layout puts a header before the model's pieces, which begin at 0, and
 // the tensor data after it. Pieces may be empty.
-func version2Layout(model []piece, modelSize int64, external []piece, externalSize,
+func version2Layout(model []pieces.Piece, modelSize int64, external []pieces.Piece, externalSize,
 	alignment int64) (*layout, error) {
 	h := Header{ModelOffset: headerSize, ModelSize: modelSize}
 	var ok bool
 	if h.TensorOffset, ok = align.Up(headerSize+modelSize, max(alignment, 64)); !ok {
 		return nil, fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrLimit)
 	}
-	l := &layout{pieces: make([]piece, 0, 1+len(model)+len(external))}
+	l := &layout{pieces: make([]pieces.Piece, 0, 1+len(model)+len(external))}
 	if l.size, ok = align.Add(h.TensorOffset, externalSize); !ok {
 		return nil, fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrLimit)
 	}
-	l.pieces = append(l.pieces, piece{0, tensor.BlobOf(h.append(nil)), "the header"})
+	l.pieces = append(l.pieces, h.piece())
 	for _, p := range model {
-		p.off += headerSize
+		p.Off += headerSize
 		l.pieces = append(l.pieces, p)
 	}
 	for _, p := range external {
-		p.off += h.TensorOffset
+		p.Off += h.TensorOffset
 		l.pieces = append(l.pieces, p)
 	}
 	return l, nil
@@ -172,34 +151,8 @@ func (l *layout) writeFile(ctx context.Context, name string) error {
 }
 
 func (l *layout) write(ctx context.Context, w io.Writer) error {
-	w = &cancelWriter{ctx, w}
-	var zeros [4096]byte
-	at := int64(0)
-	pad := func(to int64) error {
-		for at < to {
-			n, err := w.Write(zeros[:min(to-at, int64(len(zeros)))])
-			if at += int64(n); err != nil {
-				return err
-			}
-			if n == 0 {
-				return io.ErrShortWrite
-			}
-		}
-		return nil
+	if _, err := pieces.Write(ctx, w, 0, l.pieces, l.size); err != nil {
+		return fmt.Errorf("rten: %w", err)
 	}
-	for _, p := range l.pieces {
-		if err := pad(p.off); err != nil {
-			return err
-		}
-		n, err := p.data.WriteTo(w)
-		if err != nil {
-			return fmt.Errorf("rten: writing %s: %w", quote.Name(p.name), err)
-		}
-		if n != p.data.Size() {
-			return fmt.Errorf("%w: %s has %d bytes where %d were promised", tensor.ErrMalformed,
-				quote.Name(p.name), n, p.data.Size())
-		}
-		at += n
-	}
-	return pad(l.size)
+	return nil
 }

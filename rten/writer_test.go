@@ -238,8 +238,8 @@ func TestOneTensorIsOneConstant(t *testing.T) {
 	if r.Len() != 2 {
 		t.Fatalf("%d constants", r.Len())
 	}
-	first, _ := r.At(0).Data.Stored()
-	second, _ := r.At(1).Data.Stored()
+	first, _ := r.Model().Constant(0).Tensor().Data.Stored()
+	second, _ := r.Model().Constant(1).Tensor().Data.Stored()
 	if first.Offset != second.Offset {
 		t.Errorf("stored at %d and %d", first.Offset, second.Offset)
 	}
