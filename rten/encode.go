@@ -2,6 +2,7 @@ package rten
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -19,9 +20,8 @@ import (
 // file, or, for the larger constants of version 1, after the flatbuffer's
 // other content, so that they can be streamed as well.
 type encoder struct {
-	b       fb.Builder
-	opts    WriterOptions // with its defaults
-	deepest int           // table below the root, which is 1
+	b    fb.Builder
+	opts WriterOptions // with its defaults
 
 	// Offsets in the tensor data, assigned before anything is encoded: a
 	// flatbuffer is built from its end, and files have the order of the nodes.
@@ -165,8 +165,11 @@ func (e *encoder) model(root fb.Offset) (*layout, error) {
 		return nil, fmt.Errorf("%w: the model has %d tables, and RTen loads none of more than %d",
 			tensor.ErrLimit, n, rtenMaxTables)
 	}
-	if e.deepest > rtenMaxDepth {
-		return nil, fmt.Errorf("%w: tables nested deeper than RTen loads", tensor.ErrLimit)
+	var bad *fb.Error
+	if err := fb.Verify(buf, &rtenfb.Schema, rtenfb.TableModel, fb.Limits{MaxDepth: rtenMaxDepth}); errors.As(err, &bad) && bad.Limit {
+		return nil, fmt.Errorf("%w: %s: RTen does not load the model", tensor.ErrLimit, bad.Reason)
+	} else if err != nil {
+		return nil, fmt.Errorf("rten: the encoded model: %w", err)
 	}
 	if e.opts.Version == 1 {
 		return e.version1(buf)

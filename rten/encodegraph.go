@@ -1,11 +1,8 @@
 package rten
 
 import (
-	"fmt"
-
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // plan places the constants of a graph under construction.
@@ -34,14 +31,11 @@ func (n *builtNode) place(e *encoder) error {
 	return e.place(n.tensor, n.name, n.tensor.Data)
 }
 
-func (g *GraphBuilder) encode(e *encoder, depth int) (fb.Offset, error) {
-	if e.deepest = max(e.deepest, depth); e.deepest > rtenMaxDepth {
-		return 0, fmt.Errorf("%w: graphs nested deeper than RTen loads", tensor.ErrLimit)
-	}
+func (g *GraphBuilder) encode(e *encoder) (fb.Offset, error) {
 	nodes := make([]fb.Offset, len(g.nodes))
 	for i := len(nodes) - 1; i >= 0; i-- {
 		var err error
-		if nodes[i], err = g.nodes[i].encode(e, depth+1); err != nil {
+		if nodes[i], err = g.nodes[i].encode(e); err != nil {
 			return 0, err
 		}
 	}
@@ -60,25 +54,16 @@ func (g *GraphBuilder) encode(e *encoder, depth int) (fb.Offset, error) {
 	return e.b.End(), nil
 }
 
-func (n *builtNode) encode(e *encoder, depth int) (fb.Offset, error) {
+func (n *builtNode) encode(e *encoder) (fb.Offset, error) {
 	var data fb.Offset
 	var err error
 	switch n.kind {
 	case ConstantNode:
-		elements, _ := n.tensor.Shape.Elements()
-		e.deepest = max(e.deepest, depth+1)
-		if !e.outside(elements) {
-			e.deepest = max(e.deepest, depth+2)
-		}
 		data, err = e.constant(n.tensor, n.name, n.tensor.DType, n.tensor.Shape, n.tensor.Data)
 	case ValueNode:
-		e.deepest = max(e.deepest, depth+1)
-		if len(n.dims) > 0 {
-			e.deepest = max(e.deepest, depth+2)
-		}
 		data = n.encodeValue(e)
 	case OperatorNode:
-		data, err = n.encodeOperator(e, depth+1)
+		data, err = n.encodeOperator(e)
 	}
 	if err != nil {
 		return 0, err
@@ -118,13 +103,11 @@ func (n *builtNode) encodeValue(e *encoder) fb.Offset {
 	return e.b.End()
 }
 
-func (n *builtNode) encodeOperator(e *encoder, depth int) (fb.Offset, error) {
+func (n *builtNode) encodeOperator(e *encoder) (fb.Offset, error) {
 	var attrs fb.Offset
-	e.deepest = max(e.deepest, depth)
 	if n.attrs != nil {
-		e.deepest = max(e.deepest, depth+1)
 		var err error
-		if attrs, err = n.attrs.encode(e, depth+1); err != nil {
+		if attrs, err = n.attrs.encode(e); err != nil {
 			return 0, err
 		}
 	}
@@ -141,7 +124,7 @@ func (n *builtNode) encodeOperator(e *encoder, depth int) (fb.Offset, error) {
 	return e.b.End(), nil
 }
 
-func (a *builtAttrs) encode(e *encoder, depth int) (fb.Offset, error) {
+func (a *builtAttrs) encode(e *encoder) (fb.Offset, error) {
 	children := make([]fb.Offset, len(a.fields))
 	for i := range a.fields {
 		f := &a.fields[i]
@@ -149,13 +132,12 @@ func (a *builtAttrs) encode(e *encoder, depth int) (fb.Offset, error) {
 		switch {
 		case !f.set:
 		case f.graph != nil:
-			children[i], err = f.graph.encode(e, depth+1)
+			children[i], err = f.graph.encode(e)
 		case f.field.Kind == fb.String:
 			children[i] = e.b.String(f.text)
 		case f.field.Kind == fb.Scalars:
 			children[i] = e.b.Scalars(f.list, 4, 4)
 		case f.field.Kind == fb.Union:
-			e.deepest = max(e.deepest, depth+1)
 			e.b.Begin()
 			e.scalar(scalarSlots[f.tag], 4, uint64(f.bits))
 			children[i] = e.b.End()

@@ -53,7 +53,7 @@ func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 			return encodeMetadata(b.enc, e.mergedMetadata())
 		}))
 	}
-	b.graph(tree.Child(rtenfb.SlotModelGraph), 0, 2)
+	b.graph(tree.Child(rtenfb.SlotModelGraph), 0)
 	root := tree.WriteBackward(&b.enc.b)
 	if b.err != nil {
 		return nil, b.err
@@ -61,8 +61,8 @@ func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 	return b.enc.model(root)
 }
 
-// graph changes a graph, a table that deep, and those inside.
-func (b *rebuilder) graph(t *fb.Node, graph, depth int) {
+// graph changes a graph and those inside.
+func (b *rebuilder) graph(t *fb.Node, graph int) {
 	g := b.m.graph(graph)
 	ops := b.e.graphs[graph]
 	nodes := t.Children(rtenfb.SlotGraphNodes)
@@ -74,9 +74,9 @@ func (b *rebuilder) graph(t *fb.Node, graph, depth int) {
 		switch g.Node(i).Kind() {
 		case ConstantNode:
 			keep[i] = !b.e.removed[b.next]
-			b.constant(n, data, depth+2)
+			b.constant(n, data)
 		case OperatorNode:
-			b.subgraphs(data, g.Node(i), depth+2)
+			b.subgraphs(data, g.Node(i))
 		case ValueNode:
 			if s, ok := ops.renamed(i); ok {
 				n.SetString(rtenfb.SlotNodeName, s)
@@ -97,7 +97,7 @@ func (b *rebuilder) graph(t *fb.Node, graph, depth int) {
 		n := *x.inserted
 		n.inputs, n.outputs = renumber(n.inputs), renumber(n.outputs)
 		children = append(children, fb.Custom(func(*fb.Builder) fb.Offset {
-			at, err := n.encode(b.enc, depth+1)
+			at, err := n.encode(b.enc)
 			b.fail(err)
 			return at
 		}))
@@ -120,20 +120,20 @@ func (b *rebuilder) graph(t *fb.Node, graph, depth int) {
 	vector(t, rtenfb.SlotGraphCaptures, g.Captures())
 }
 
-func (b *rebuilder) subgraphs(data *fb.Node, n Node, depth int) {
+func (b *rebuilder) subgraphs(data *fb.Node, n Node) {
 	attrs := data.Child(rtenfb.SlotOperatorNodeAttrs)
 	if attrs == nil {
 		return
 	}
 	for _, f := range subgraphFields() {
 		if i, ok := b.m.subgraphs()[graphKey{uint32(n.graph), uint32(n.index), f}]; ok {
-			b.graph(attrs.Child(int(f.Slot)), i, depth+1)
+			b.graph(attrs.Child(int(f.Slot)), i)
 		}
 	}
 }
 
 // constant has the next constant written with its elements where the options put them.
-func (b *rebuilder) constant(n, data *fb.Node, depth int) {
+func (b *rebuilder) constant(n, data *fb.Node) {
 	i := b.next
 	b.next++
 	if name, ok := b.e.names[i]; ok {
@@ -143,9 +143,6 @@ func (b *rebuilder) constant(n, data *fb.Node, depth int) {
 		return
 	}
 	p := b.m.Constant(i).payload()
-	if !b.enc.outside(p.elements) {
-		b.enc.deepest = max(b.enc.deepest, depth)
-	}
 	data.SetCustom(func(*fb.Builder) fb.Offset {
 		at, err := b.enc.constant(rangeKey{p.off, p.size}, b.m.tensorName(i), p.dtype, p.shape(),
 			b.over.blob(p.off, p.size))

@@ -99,7 +99,7 @@ func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
 		return nil, err
 	}
 	metadata := encodeMetadata(e, g.metadata)
-	graph, err := g.encode(e, 2)
+	graph, err := g.encode(e)
 	if err != nil {
 		return nil, err
 	}
