@@ -20,7 +20,8 @@ type CheckOptions struct {
 	// Manifest lists files: the output of sha256sum, or the JSON of a repository's tree on
 	// Hugging Face's Hub. Its paths are relative to the directory.
 	Manifest []byte
-	// Progress, if not nil, is called now and then with the bytes read so far and in all.
+	// Progress, if not nil, is called now and then with the bytes read so far and in all, by
+	// one goroutine at a time.
 	Progress func(done, total int64)
 	// Open is for the function Check.
 	Open *Options

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -21,31 +21,44 @@ import (
 type job struct {
 	*file
 	expected []expectation // of its digest
-	elements bool          // of its tensors are looked at
 	verify   bool
+	elements bool // of its tensors are looked at
+	progress func(n int64)
 	found    findings
-	bytes    int64
 	hashed   bool
 }
 
-// checkData reads files on all cores, each of them by one.
-func (m *Model) checkData(ctx context.Context, o *CheckOptions, l listing, found *findings, read *Read) error {
-	jobs := m.jobs(o, l)
-	var done atomic.Int64
-	total := int64(0)
-	for _, j := range jobs {
-		total += j.size
+// passes is how often the file is read, the second time from the system's cache.
+func (j *job) passes() (n int64) {
+	for _, pass := range []bool{len(j.expected) > 0, j.verify, j.elements} {
+		if pass {
+			n++
+		}
 	}
-	line := parallel.New(ctx, int64(len(jobs)), func(ctx context.Context, j *job) error {
-		return m.run(ctx, j, func(n int64) { done.Add(n) })
-	}, func(j *job) error {
+	return n
+}
+
+// checkData reads files on all cores, each of them by one.
+func (m *Model) checkData(ctx context.Context, o *CheckOptions, l listing, found *findings,
+	read *Read) error {
+	jobs := m.jobs(o, l)
+	var mu sync.Mutex
+	done, total := int64(0), int64(0)
+	for _, j := range jobs {
+		total += j.passes() * j.size
+		j.progress = func(n int64) {
+			mu.Lock()
+			defer mu.Unlock()
+			if done += n; o.Progress != nil {
+				o.Progress(min(done, total), total)
+			}
+		}
+	}
+	line := parallel.New(ctx, int64(len(jobs)), m.run, func(j *job) error {
 		found.join(&j.found)
-		read.Bytes += j.bytes
+		read.Bytes += j.size
 		if j.hashed {
 			read.Hashed++
-		}
-		if o.Progress != nil {
-			o.Progress(done.Load(), total)
 		}
 		return nil
 	})
@@ -85,7 +98,7 @@ func (m *Model) jobs(o *CheckOptions, l listing) (all []*job) {
 				j.expected = append(j.expected, x)
 			}
 		}
-		if names[name] && f.regular && (j.verify || j.elements || len(j.expected) > 0) {
+		if names[name] && f.regular && j.passes() > 0 {
 			all = append(all, j)
 		}
 	}
@@ -93,7 +106,7 @@ func (m *Model) jobs(o *CheckOptions, l listing) (all []*job) {
 }
 
 // run does a job. The error is only that of the context.
-func (m *Model) run(ctx context.Context, j *job, progress func(n int64)) error {
+func (m *Model) run(ctx context.Context, j *job) error {
 	if len(j.expected) > 0 {
 		if err := m.hash(ctx, j); err != nil {
 			return err
@@ -111,12 +124,9 @@ func (m *Model) run(ctx context.Context, j *job, progress func(n int64)) error {
 				return err
 			}
 			j.found.add(all...)
+			j.progress(max(t.Size(), 0))
 		}
 	}
-	if len(j.expected) > 0 || j.verify || j.elements {
-		j.bytes = j.size
-	}
-	progress(j.size)
 	return nil
 }
 
@@ -137,7 +147,7 @@ func (m *Model) hash(ctx context.Context, j *job) error {
 	if slices.ContainsFunc(j.expected, func(x expectation) bool { return x.sha1 != "" }) {
 		to = append(to, sum1)
 	}
-	if err := copyContext(ctx, io.MultiWriter(to...), in); ctx.Err() != nil {
+	if err := copyContext(ctx, io.MultiWriter(to...), in, j.progress); ctx.Err() != nil {
 		return ctx.Err()
 	} else if err != nil {
 		j.found.add(findingOf(Unreadable, j.name, err))
@@ -168,7 +178,7 @@ func (m *Model) hash(ctx context.Context, j *job) error {
 }
 
 // copyContext copies until ctx ends.
-func copyContext(ctx context.Context, w io.Writer, r io.Reader) error {
+func copyContext(ctx context.Context, w io.Writer, r io.Reader, progress func(n int64)) error {
 	buf := make([]byte, 1<<20)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -176,6 +186,7 @@ func copyContext(ctx context.Context, w io.Writer, r io.Reader) error {
 		}
 		n, err := io.ReadFull(r, buf)
 		w.Write(buf[:n]) // to hashes
+		progress(int64(n))
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			return nil
 		}
@@ -187,7 +198,11 @@ func copyContext(ctx context.Context, w io.Writer, r io.Reader) error {
 
 // check runs the format's own Verify.
 func (j *job) check(ctx context.Context) error {
-	report, _ := j.open.Verify(ctx, nil) // the error is of the findings
+	last := int64(0)
+	report, _ := j.open.Verify(ctx, &tensor.VerifyOptions{Progress: func(done, _ int64) {
+		j.progress(done - last)
+		last = done
+	}}) // the error is of the findings
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -257,6 +257,21 @@ func (m *Model) Close() error {
 // Sets yields the sets of the directory, the primary one first.
 func (m *Model) Sets() iter.Seq[*Set] { return slices.Values(m.sets) }
 
+// Dir returns the directory that was opened: of a repository in a cache, its snapshot. For
+// Open it is a name of the system, for OpenFS one within the fs.FS.
+func (m *Model) Dir() string {
+	if m.local == "" {
+		return m.dir
+	}
+	return filepath.Join(filepath.FromSlash(m.local), filepath.FromSlash(m.dir))
+}
+
+// Ambiguous reports whether nothing but the order of names says which set is the primary
+// one, as in a directory of files that have nothing to do with each other.
+func (m *Model) Ambiguous() bool {
+	return len(m.sets) > 1 && m.sets[0].part == m.sets[1].part && m.sets[0].rank() == m.sets[1].rank()
+}
+
 func (m *Model) primary() []*Set {
 	return slices.DeleteFunc(slices.Clone(m.sets), func(s *Set) bool { return !s.Primary })
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
+	"regexp"
 
 	"slices"
 	"strings"
@@ -421,5 +423,30 @@ func TestOpenFails(t *testing.T) {
 	}
 	if _, err := OpenFS(fixture(tiny(t)), "gone", nil); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestDocumentedCodes holds docs/check.md to the codes and their severities.
+func TestDocumentedCodes(t *testing.T) {
+	b, err := os.ReadFile("../docs/check.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("code.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| (error|warning) \\|").FindAllStringSubmatch(string(b), -1) {
+		documented[row[1]] = row[2]
+	}
+	for _, c := range regexp.MustCompile(`Code = "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1) {
+		if severity, _ := Code(c[1]).properties(); documented[c[1]] != severity.String() {
+			t.Errorf("%s is documented as %q, and is a %v", c[1], documented[c[1]], severity)
+		}
+		delete(documented, c[1])
+	}
+	for c := range documented {
+		t.Errorf("%s is documented and does not exist", c)
 	}
 }

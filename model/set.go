@@ -73,27 +73,26 @@ func stems() []string {
 	return []string{"model", "diffusion_pytorch_model", "consolidated", "adapter_model"}
 }
 
-// compare orders sets by which is the primary one.
+// rank is what decides before the name which set is the primary one.
+func (s *Set) rank() (rank [4]int) {
+	switch s.Format {
+	case tensorfile.Safetensors.String():
+	case "torch":
+		rank[0] = 2
+	default:
+		rank[0] = 1
+	}
+	if rank[1] = slices.Index(stems(), s.stem); rank[1] < 0 {
+		rank[1] = len(stems())
+	}
+	rank[2], rank[3] = min(len(s.variant), 1), min(len(s.Index), 1)
+	return rank
+}
+
+// compare orders sets, the primary one first.
 func (s *Set) compare(other *Set) int {
-	format := func(s *Set) int {
-		switch s.Format {
-		case tensorfile.Safetensors.String():
-			return 0
-		case "torch":
-			return 2
-		}
-		return 1
-	}
-	stem := func(s *Set) int {
-		if i := slices.Index(stems(), s.stem); i >= 0 {
-			return i
-		}
-		return len(stems())
-	}
-	single := func(s *Set) int { return min(len(s.Index), 1) }
-	return cmp.Or(cmp.Compare(format(s), format(other)), cmp.Compare(stem(s), stem(other)),
-		cmp.Compare(min(len(s.variant), 1), min(len(other.variant), 1)),
-		cmp.Compare(single(s), single(other)), cmp.Compare(s.Name, other.Name))
+	a, b := s.rank(), other.rank()
+	return cmp.Or(slices.Compare(a[:], b[:]), cmp.Compare(s.Name, other.Name))
 }
 
 // newSet names a set after the stem of its files, of which the variant is a part.

@@ -85,8 +85,8 @@ func newRoot(a *app) *cobra.Command {
 		Use:   "tensorfile COMMAND",
 		Short: "Look into tensor files, check them, turn one into another",
 		Long: `tensorfile reads .ptd and .pte of ExecuTorch, .rten, zTensor's .zt and the files of
-primitiv, and finds the format from the content. A FILE is a file, a folder with -r,
-an https:// address, or - for standard input.
+primitiv, and finds the format from the content. A FILE is a file, a directory of a model, a directory
+with -r, an https:// address, or - for standard input.
 
 Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong usage,
 3 a file could not be read, 4 a limit was hit, 130 interrupted.`,
@@ -123,6 +123,7 @@ Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong u
 		statsCommand(a),
 		hashCommand(a),
 		verifyCommand(a),
+		checkDirCommand(a),
 		diffCommand(a),
 		convertCommand(a),
 		editCommand(a),

@@ -16,7 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-var errFolder = errors.New("is a folder")
+var errFolder = errors.New("is a directory")
 
 // An input is a file that a command looks at.
 type input struct {
@@ -115,8 +115,8 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 		err = a.openRemote(in, opts)
 	default:
 		if info, e := os.Stat(name); e == nil && info.IsDir() {
-			if in.path, err = indexIn(name); err != nil {
-				return nil, err
+			if err = a.openDirectory(in); err != nil || in.File != nil {
+				break
 			}
 		}
 		in.File, err = tensorfile.Open(in.path, opts)
@@ -135,23 +135,6 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	}
 	in.view = viewOf(in.File)
 	return in, nil
-}
-
-// indexIn finds the index of a folder of shards: a folder with one is a file.
-func indexIn(folder string) (string, error) {
-	names, err := filepath.Glob(filepath.Join(globQuote(folder), "*.index.json"))
-	if err != nil || len(names) != 1 {
-		return "", errFolder
-	}
-	return names[0], nil
-}
-
-// globQuote takes their meaning from the characters of a pattern.
-func globQuote(name string) string {
-	if filepath.Separator == '\\' {
-		return name // where a backslash separates, nothing can be quoted
-	}
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
 // inMemory is how much of standard input is kept in memory before a temporary
@@ -325,10 +308,16 @@ func (a *app) eachLine(args []string, show func(name string) (o object, line str
 // eachUnder does it, with a heading for people before each of several files or
 // without.
 func (a *app) eachUnder(args []string, heading bool, show func(name string) (jsonValue, error)) error {
+	return a.eachOf(args, a.inputs, heading, show)
+}
+
+// eachOf does it for the inputs that the arguments stand for.
+func (a *app) eachOf(args []string, inputs func(args []string) []string, heading bool,
+	show func(name string) (jsonValue, error)) error {
 	if err := a.begin(); err != nil {
 		return err
 	}
-	names := a.inputs(args)
+	names := inputs(args)
 	many := len(args) != 1 || len(names) > 1 || a.recursive
 	w := &jsonWriter{w: a.out}
 	if a.json && many {

@@ -112,7 +112,7 @@ func (t *table) done(b []byte) {
 	t.text = b
 }
 
-// print writes the table, with its titles unless it is empty.
+// print writes the table, with its titles where it has some, unless it is empty.
 func (t *table) print(a *app) {
 	if len(t.ends) == 0 {
 		return
@@ -154,11 +154,13 @@ func (t *table) print(a *app) {
 		}
 		line = append(line, "  "...)
 	}
-	line = append(line, a.style(styleHead)...)
-	for i, h := range t.head {
-		cell(i, []byte(h))
+	if strings.Join(t.head, "") != "" {
+		line = append(line, a.style(styleHead)...)
+		for i, h := range t.head {
+			cell(i, []byte(h))
+		}
+		line = append(append(line, a.style(styleNone)...), '\n')
 	}
-	line = append(append(line, a.style(styleNone)...), '\n')
 	start := 0
 	for i, end := range t.ends {
 		col := i % len(t.head)

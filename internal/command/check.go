@@ -1,0 +1,192 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func checkDirCommand(a *app) *cobra.Command {
+	var o model.CheckOptions
+	var manifest string
+	cmd := &cobra.Command{
+		Use:   "check DIR...",
+		Short: "Check that a directory holds a whole model: shards, indexes, links, sizes, digests",
+		Long: `Check that a directory holds a whole model, and list everything that is wrong: shards that
+are missing or cut, an index that says something else than the files, links that end
+nowhere. DIR is a directory, or a snapshot or repository (@REVISION) of Hugging Face's cache.
+
+Names, links, indexes and headers are read; --deep reads every byte and compares digests
+with the names of blobs and with --manifest, --values looks for NaN, infinities and tensors
+of one value. -r checks each directory below DIR that holds weights. The exit status is 1
+where there is an error, with --strict also a warning; 4 where a limit was hit, 3 where a
+file could not be read. docs/check.md lists the codes.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if manifest != "" {
+				b, err := a.readManifest(manifest)
+				if err != nil {
+					a.fail(manifest, err)
+					return nil
+				}
+				o.Manifest, o.Deep = b, o.Deep || !cmd.Flags().Changed("deep")
+			}
+			return a.eachOf(args, a.models, false, func(name string) (jsonValue, error) {
+				return a.check(name, o)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Deep, "deep", false, "read every byte, and compare digests")
+	f.BoolVar(&o.Values, "values", false, "look for NaN, infinities, and tensors of one value")
+	f.StringVar(&manifest, "manifest", "", "`FILE` lists the files: the output of sha256sum, or the JSON of a tree of Hugging Face's Hub; implies --deep")
+	return cmd
+}
+
+// maxManifest bounds what is read of a manifest.
+const maxManifest = 1 << 30
+
+func (a *app) readManifest(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err == nil && len(b) > maxManifest {
+		err = fmt.Errorf("%w: a manifest of more than %d bytes", tensor.ErrLimit, maxManifest)
+	}
+	if b == nil {
+		b = []byte{} // empty, which is not none
+	}
+	return b, err
+}
+
+// models returns the directories that the arguments stand for: with -r those below them.
+func (a *app) models(args []string) []string {
+	if !a.recursive {
+		return args
+	}
+	var names []string
+	for _, arg := range args {
+		below, err := model.Find(os.DirFS(arg), ".")
+		if err != nil {
+			a.fail(arg, err)
+		}
+		for _, name := range below {
+			names = append(names, filepath.Join(arg, filepath.FromSlash(name)))
+		}
+	}
+	return names
+}
+
+// A checked directory is check --json.
+type checkedDirectory struct {
+	File string `json:"file"`
+	*model.Report
+}
+
+func (a *app) check(name string, o model.CheckOptions) (jsonValue, error) {
+	dir, revision := name, ""
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		if i := strings.LastIndexByte(name, '@'); i > 0 {
+			dir, revision = name[:i], name[i+1:]
+		}
+	}
+	m, err := model.Open(dir, &model.Options{Revision: revision, Limits: a.limits, NoMap: a.noMap})
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	var progress *bar
+	o.Progress = func(done, total int64) {
+		if progress == nil {
+			progress = a.bar(name, total)
+		}
+		progress.set(done)
+	}
+	report, err := m.Check(a.ctx, &o)
+	progress.done()
+	if report == nil {
+		return nil, err
+	}
+	for _, f := range report.Findings {
+		switch {
+		case f.Severity != tensor.SeverityError && !a.strict:
+		case f.Code == model.Limit:
+			a.status = worse(a.status, statusLimit)
+		case f.Code == model.Unreadable:
+			a.status = worse(a.status, statusUnreadable)
+		default:
+			a.status = worse(a.status, statusFound)
+		}
+	}
+	if !a.json {
+		a.printCheck(dir, report)
+	}
+	return func(w *jsonWriter) { w.document(checkedDirectory{name, report}) }, nil
+}
+
+// maxDTypes is how many fit on a line.
+const maxDTypes = 3
+
+func (a *app) printCheck(name string, r *model.Report) {
+	line := display(name)
+	if r.Commit != "" {
+		line += "@" + escape(r.Commit[:min(7, len(r.Commit))])
+	}
+	line += ": " + count(r.Shards, "shard") + ", " + count(r.Tensors, "tensor") + ", " +
+		count(r.Parameters, "parameter") + ", " + human(r.Bytes)
+	dtypes := slices.SortedFunc(maps.Keys(r.DTypes), func(a, b string) int {
+		return int(min(1, max(-1, r.DTypes[b].Bytes-r.DTypes[a].Bytes)))
+	})
+	if n := len(dtypes) - maxDTypes; n > 0 {
+		dtypes = append(dtypes[:maxDTypes], fmt.Sprintf("%d more", n))
+	}
+	if len(dtypes) > 0 {
+		line += " of " + strings.Join(dtypes, ", ")
+	}
+	switch {
+	case r.Deep:
+		line += "; " + count(r.Read.Hashed, "file") + " hashed"
+	case !r.Values:
+		line += "; headers only"
+	}
+	fmt.Fprintln(a.out, line)
+	t := newTable("", "", "", "")
+	counts := map[tensor.Severity]int{}
+	for _, f := range r.Findings {
+		counts[f.Severity]++
+		message := describe(f.Err)
+		if f.Tensor != "" {
+			message = escape(f.Tensor) + ": " + message
+		}
+		file := "."
+		if f.File != "" {
+			file = escape(f.File)
+		}
+		t.add(f.Severity.String(), file, string(f.Code), visible(message))
+	}
+	t.print(a)
+	var all []string
+	for _, s := range []tensor.Severity{tensor.SeverityError, tensor.SeverityWarning} {
+		if n := counts[s]; n > 0 {
+			all = append(all, count(n, s.String()))
+		}
+	}
+	if len(all) == 0 {
+		all = []string{"ok"}
+	}
+	fmt.Fprintln(a.out, strings.Join(all, ", "))
+}
