@@ -120,7 +120,7 @@ func (f Format) CapsOf(version string) Caps {
 	case NPZ:
 		return Caps{DTypes: npz.DTypes(), Orders: RowOrColumnMajor, Names: Members, ZeroDims: true}
 	}
-	return Caps{Attributes: f == GGUF}
+	return Caps{Attributes: f == GGUF || f == Torch}
 }
 
 // ztensorTypes: 1.0 and 1.1 have the first; 1.2 and 2 spell more as logical

@@ -36,7 +36,7 @@ const (
 var (
 	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/quote", "internal/strided"}
 	floor   = append([]string{"tensor", "internal/finding", "internal/limit", "internal/source", "internal/span", "internal/atomicfile", "internal/pieces"}, base...)
-	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/npz", "bridge/gguf"}
+	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/npz", "bridge/gguf", "bridge/torch"}
 )
 
 // edges is the plan of the house (ARCHITECTURE.md): which packages each package may import, beside the standard library.
@@ -81,6 +81,7 @@ var edges = map[string][]string{
 	"bridge/npy":            and(floor, "internal/numpy"),
 	"bridge/npz":            and(floor, "internal/numpy", "internal/zipfile"),
 	"bridge/gguf":           floor,
+	"bridge/torch":          and(floor, "internal/numpy", "internal/zipfile", "sparse"),
 
 	".":                and(floor, formats...),
 	"model":            and(floor, ".", "bridge/safetensors", "ztensor"),
@@ -277,6 +278,7 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 		"bridge/npy":         {mmap},
 		"bridge/npz":         {mmap},
 		"bridge/gguf":        {mmap},
+		"bridge/torch":       {mmap},
 	} {
 		seen := map[string]bool{}
 		var visit func(pkg string)

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"github.com/tensorfile/tensorfile/bridge/torch"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -74,7 +75,8 @@ type input struct {
 }
 
 // Open opens the file of that name, and maps it where the system can. Only
-// regular files can be opened. An error has the name: it is a *[FileError], or a
+// regular files can be opened, and the directory of a distributed checkpoint of PyTorch, by
+// its .metadata. An error has the name: it is a *[FileError], or a
 // *fs.PathError of the system.
 func Open(name string, opts *Options) (*File, error) {
 	f, err := openFile(name, opts.orZero())
@@ -82,6 +84,7 @@ func Open(name string, opts *Options) (*File, error) {
 }
 
 func openFile(name string, o Options) (*File, error) {
+	name = torch.Metadata(name)
 	src, err := source.Open(name, o.NoMap)
 	if err != nil {
 		if pending := atomicfile.Unfinished(name); pending != nil { // an index that comes last

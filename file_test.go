@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/bridge/torch"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -109,7 +110,7 @@ func TestReaderOptionsShareTheirFields(t *testing.T) {
 	want := reflect.TypeFor[Options]()
 	for _, o := range []reflect.Type{
 		reflect.TypeFor[ztensor.ReaderOptions](), reflect.TypeFor[pte.ReaderOptions](), reflect.TypeFor[rten.ReaderOptions](),
-		reflect.TypeFor[safetensors.ReaderOptions](), reflect.TypeFor[npy.ReaderOptions](), reflect.TypeFor[npz.ReaderOptions](), reflect.TypeFor[gguf.ReaderOptions](),
+		reflect.TypeFor[safetensors.ReaderOptions](), reflect.TypeFor[npy.ReaderOptions](), reflect.TypeFor[npz.ReaderOptions](), reflect.TypeFor[gguf.ReaderOptions](), reflect.TypeFor[torch.ReaderOptions](),
 		reflect.TypeFor[ptd.ReaderOptions](), reflect.TypeFor[primitiv.ReaderOptions](),
 	} {
 		for _, name := range []string{"Strict", "Limits", "NoMap", "Companion"} {

@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/bridge/torch"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -48,6 +49,8 @@ func FromReader(r Reader) *File {
 		f.format = NPZ
 	case *gguf.Reader:
 		f.format = GGUF
+	case *torch.Reader:
+		f.format = Torch
 	}
 	return f
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/bridge/torch"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -39,6 +40,8 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 		return npz.Detect(r, size)
 	case GGUF:
 		return gguf.Detect(r, size)
+	case Torch:
+		return torch.Detect(r, size)
 	}
 	return false
 }
@@ -72,6 +75,9 @@ func openFormat(o Options, in input) (Reader, error) {
 	case GGUF:
 		return through(in, &gguf.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			gguf.Open, gguf.OpenBytes, gguf.NewReader)
+	case Torch:
+		return through(in, &torch.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+			torch.Open, torch.OpenBytes, torch.NewReader)
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v is not read by this version", errors.ErrUnsupported, o.Format)
 }

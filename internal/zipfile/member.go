@@ -185,7 +185,7 @@ func (c *checked) Read(p []byte) (int, error) {
 			return 0, fmt.Errorf("%w: the member is longer than its declared size",
 				tensor.ErrMalformed)
 		case err != io.EOF:
-			return 0, classify(err)
+			return 0, Classify(err)
 		}
 		if c.sum != c.want {
 			return 0, fmt.Errorf("%w: CRC-32 is 0x%08x, not 0x%08x",
@@ -201,13 +201,13 @@ func (c *checked) Read(p []byte) (int, error) {
 			err = io.ErrUnexpectedEOF
 		}
 	}
-	return n, classify(err)
+	return n, Classify(err)
 }
 
 func (c *checked) Close() error { return c.r.Close() }
 
-// classify gives the errors of the decoder their class.
-func classify(err error) error {
+// Classify gives the errors of the decoder their class.
+func Classify(err error) error {
 	var c flate.CorruptInputError
 	if errors.As(err, &c) {
 		return fmt.Errorf("%w: %w", tensor.ErrMalformed, err)

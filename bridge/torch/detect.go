@@ -1,0 +1,93 @@
+package torch
+
+import (
+	"archive/zip"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+const zipMagic = "PK\x03\x04"
+
+// Detect reports whether a file is an archive with a data.pkl in its first directory, or
+// begins like a legacy stream or the metadata of a distributed checkpoint. Of an archive
+// whose first member does not show it, it reads the directory.
+func Detect(r io.ReaderAt, size int64) bool {
+	b := make([]byte, min(size, 512))
+	n, _ := r.ReadAt(b, 0)
+	head := string(b[:n])
+	if !strings.HasPrefix(head, zipMagic) {
+		return isLegacy(head) || isMetadata(head) || isTar(head)
+	}
+	return isArchive(head) || hasPickle(r, size)
+}
+
+// isArchive reports whether the first member is data.pkl.
+func isArchive(head string) bool {
+	if len(head) < 30 {
+		return false
+	}
+	n := int(binary.LittleEndian.Uint16([]byte(head[26:28])))
+	if n > len(head)-30 {
+		return false
+	}
+	_, name, _ := strings.Cut(head[30:30+n], "/")
+	return name == "data.pkl"
+}
+
+// hasPickle reports whether the directory of an archive has data.pkl, or is that of a
+// program of torch.export.
+func hasPickle(r io.ReaderAt, size int64) bool {
+	z, err := zip.NewReader(r, size)
+	if err != nil || len(z.File) == 0 {
+		return false
+	}
+	root, _, ok := strings.Cut(z.File[0].Name, "/")
+	return ok && slices.ContainsFunc(z.File, func(f *zip.File) bool {
+		return f.Name == root+"/data.pkl" || f.Name == root+"/archive_format"
+	})
+}
+
+// isMetadata reports whether a file begins like the pickle of a distributed checkpoint: with
+// the name of its class, in protocol 2 or 3 and in a later one.
+func isMetadata(head string) bool {
+	_, rest, ok := strings.Cut(head[:min(len(head), 96)], metadataModule)
+	if !ok || head[0] != 0x80 {
+		return false
+	}
+	for _, name := range []string{"\nMetadata\n", "\x94\x8c\x08Metadata", "\x8c\x08Metadata"} {
+		if strings.HasPrefix(rest, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isTar reports whether a file is of torch before 0.1.10.
+func isTar(head string) bool {
+	if len(head) < 512 || head[257:262] != "ustar" {
+		return false
+	}
+	name, _, _ := strings.Cut(head[:100], "\x00")
+	return name == "storages" || name == "tensors" || name == "pickle"
+}
+
+// unknown is the error for a file that is not a checkpoint; it names what is often in the
+// place of one.
+func unknown(head string) error {
+	text := strings.ToLower(strings.TrimSpace(head))
+	switch {
+	case isTar(head):
+		return formatError(0, "", errors.ErrUnsupported,
+			"a tar file of torch before 0.1.10: load and save it with torch 0.4 or later")
+	case strings.HasPrefix(text, "version https://git-lfs"):
+		return formatError(0, "", tensor.ErrMalformed, "a pointer of Git LFS, not the file: fetch it with git lfs pull")
+	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"):
+		return formatError(0, "", tensor.ErrMalformed, "an HTML page, not a checkpoint")
+	}
+	return formatError(0, "", tensor.ErrMalformed, "not a checkpoint")
+}

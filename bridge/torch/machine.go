@@ -1,0 +1,242 @@
+package torch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A machine builds the data that a pickle describes. It has no way to call or import
+// anything: a global is a name, and a call of one that is not known is an object that
+// keeps its arguments. Every opcode makes at most one value, so that a pickle of n bytes
+// makes at most n.
+type machine struct {
+	in    string // the pickle: its strings share this memory
+	pos   int    // of the next byte
+	at    int    // of the opcode
+	err   error  // the first
+	steps int64  // opcodes left
+	extra int64  // bytes left for copies of shared values, and for shared keys
+
+	stack   []any
+	marks   []int
+	memo    memo
+	globals []*global
+
+	// persistent makes the value of a persistent id.
+	persistent func(id any) (any, error)
+	script     bool // the classes of a TorchScript archive are known
+}
+
+// errShort is the error of a pickle without an end.
+var errShort = fmt.Errorf("the pickle ends before its STOP: %w", io.ErrUnexpectedEOF)
+
+// maxSteps bounds the opcodes of one pickle.
+const maxSteps = 50_000_000
+
+// newMachine returns a machine for a pickle that takes stored bytes in the file.
+func newMachine(in string, stored int64) *machine {
+	return &machine{
+		in:    in,
+		steps: min(maxSteps, 1<<20+16*stored),
+		extra: 1<<20 + 32*int64(len(in)),
+	}
+}
+
+// run executes the pickle at pos up to its STOP and returns its value.
+func (m *machine) run() (any, error) {
+	m.stack, m.marks, m.memo = m.stack[:0], m.marks[:0], memo{}
+	for {
+		m.at = m.pos
+		if m.pos >= len(m.in) {
+			return nil, errShort
+		}
+		if m.steps--; m.steps < 0 {
+			return nil, fmt.Errorf("%w: too many opcodes", tensor.ErrLimit)
+		}
+		op := m.in[m.pos]
+		m.pos++
+		if op == '.' {
+			return m.stop()
+		}
+		m.execute(op)
+		if m.err != nil {
+			if errors.Is(m.err, errShort) {
+				return nil, m.err
+			}
+			return nil, fmt.Errorf("opcode %s: %w", opcodeName(op), m.err)
+		}
+	}
+}
+
+func (m *machine) stop() (any, error) {
+	if len(m.stack) == 0 || len(m.marks) > 0 {
+		return nil, fmt.Errorf("%w: STOP without a value", tensor.ErrMalformed)
+	}
+	v := m.stack[len(m.stack)-1]
+	clear(m.stack)
+	return v, nil
+}
+
+func (m *machine) fail(format string, args ...any) {
+	if m.err == nil {
+		m.err = fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+	}
+}
+
+func (m *machine) unsupported(format string, args ...any) {
+	if m.err == nil {
+		m.err = fmt.Errorf("%w: "+format, append([]any{errors.ErrUnsupported}, args...)...)
+	}
+}
+
+// check keeps the first error.
+func (m *machine) check(err error) {
+	if m.err == nil {
+		m.err = err
+	}
+}
+
+// take returns the next n bytes; "" and an error where the pickle has fewer.
+func (m *machine) take(n uint64) string {
+	if n > uint64(len(m.in)-m.pos) {
+		m.check(errShort)
+		return ""
+	}
+	s := m.in[m.pos : m.pos+int(n)]
+	m.pos += int(n)
+	return s
+}
+
+// number reads an unsigned little-endian integer of n bytes.
+func (m *machine) number(n uint64) (v uint64) {
+	for i, b := range []byte(m.take(n)) {
+		v |= uint64(b) << (8 * i)
+	}
+	return v
+}
+
+// line reads up to a newline, which is not part of the result.
+func (m *machine) line() string {
+	for i := m.pos; i < len(m.in); i++ {
+		if m.in[i] == '\n' {
+			s := m.in[m.pos:i]
+			m.pos = i + 1
+			return s
+		}
+	}
+	m.pos = len(m.in)
+	m.check(errShort)
+	return ""
+}
+
+// itemBytes is the memory of one value of a container.
+const itemBytes = 16
+
+// charge counts work that one opcode does on values of any size: without a bound, a
+// pickle could have one large value copied by each of its opcodes.
+func (m *machine) charge(n int) error {
+	if m.extra -= int64(n); m.extra < 0 {
+		return fmt.Errorf("%w: shared values are copied too often", tensor.ErrLimit)
+	}
+	return nil
+}
+
+// checkKey refuses a key that cannot be hashed.
+func (m *machine) checkKey(v any) error {
+	if _, ok := keyOf(v); !ok {
+		return malformed("a key that cannot be hashed")
+	}
+	text, _ := textOf(v)
+	return m.charge(len(text))
+}
+
+func (m *machine) push(v any) { m.stack = append(m.stack, v) }
+
+// fence is where the values above the last mark begin.
+func (m *machine) fence() int {
+	if n := len(m.marks); n > 0 {
+		return m.marks[n-1]
+	}
+	return 0
+}
+
+func (m *machine) pop() any {
+	if len(m.stack) <= m.fence() {
+		m.fail("the stack is empty")
+		return nil
+	}
+	v := m.stack[len(m.stack)-1]
+	m.stack[len(m.stack)-1] = nil
+	m.stack = m.stack[:len(m.stack)-1]
+	return v
+}
+
+// top returns the value on top of the stack, which stays there.
+func (m *machine) top() any {
+	if len(m.stack) <= m.fence() {
+		m.fail("the stack is empty")
+		return nil
+	}
+	return m.stack[len(m.stack)-1]
+}
+
+// popMark removes the values above the last mark, and the mark. The slice is valid until
+// the next push.
+func (m *machine) popMark() []any {
+	if len(m.marks) == 0 {
+		m.fail("no mark on the stack")
+		return nil
+	}
+	from := m.fence()
+	m.marks = m.marks[:len(m.marks)-1]
+	items := m.stack[from:]
+	m.stack = m.stack[:from]
+	return items
+}
+
+// popN removes n values, the last of them on top.
+func (m *machine) popN(n int) []any {
+	if len(m.stack)-m.fence() < n {
+		m.fail("the stack is empty")
+		return nil
+	}
+	from := len(m.stack) - n
+	items := m.stack[from:]
+	m.stack = m.stack[:from]
+	return items
+}
+
+// A memo keeps values by number: what is numbered in order in a list, the rest in a map,
+// so that no number sizes anything.
+type memo struct {
+	dense  []any
+	sparse map[uint64]any
+}
+
+func (m *memo) put(i uint64, v any) {
+	switch n := uint64(len(m.dense)); {
+	case i < n:
+		m.dense[i] = v
+	case i == n:
+		m.dense = append(m.dense, v)
+		delete(m.sparse, i)
+	default:
+		if m.sparse == nil {
+			m.sparse = map[uint64]any{}
+		}
+		m.sparse[i] = v
+	}
+}
+
+func (m *memo) get(i uint64) (v any, ok bool) {
+	if i < uint64(len(m.dense)) {
+		return m.dense[i], true
+	}
+	v, ok = m.sparse[i]
+	return v, ok
+}
+
+func (m *memo) len() uint64 { return uint64(len(m.dense) + len(m.sparse)) }

@@ -1,0 +1,145 @@
+package torch
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A numpyType is NumPy's dtype: a word such as f4, and a byte order that BUILD gives it.
+type numpyType struct {
+	word   string
+	bigEnd bool
+}
+
+// numpyPending is the scheme of an array whose elements BUILD brings.
+const numpyPending = "numpy"
+
+// numpyWords are the dtypes of plain numbers.
+var numpyWords = map[string]string{
+	"b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8", "u2": "uint16",
+	"u4": "uint32", "u8": "uint64", "f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128",
+}
+
+func (t *numpyType) dtype() (dtype, bool) {
+	return dtypeOf(numpyWords[t.word])
+}
+
+// numpyCall makes a dtype of (word, …), a number of (dtype, bytes), or an array that BUILD
+// fills.
+func numpyCall(g *global, args []any) (any, error) {
+	switch {
+	case g.kind == numpyArray:
+		return &array{scheme: numpyPending}, nil
+	case g.kind == numpyDType && len(args) > 0:
+		if word, ok := textOf(args[0]); ok {
+			return &numpyType{word: word}, nil
+		}
+	case g.kind == numpyScalar && len(args) == 2:
+		t, ok1 := args[0].(*numpyType)
+		b, ok2 := textOf(args[1])
+		if !ok2 && ok1 { // an object, which NumPy would unpickle
+			return &object{class: g, args: args}, nil
+		}
+		if !ok1 {
+			break
+		}
+		d, ok := t.dtype()
+		if !ok {
+			return &object{class: g, args: args}, nil
+		}
+		if int64(len(b)) != d.size {
+			return nil, malformed("%d bytes for a %s", len(b), d.word)
+		}
+		return t.number(d.d, []byte(b)), nil
+	}
+	return nil, errArguments
+}
+
+// number decodes one element.
+func (t *numpyType) number(d tensor.DType, b []byte) any {
+	var order binary.ByteOrder = binary.LittleEndian
+	if t.bigEnd {
+		order = binary.BigEndian
+	}
+	switch d {
+	case tensor.Bool:
+		return b[0] != 0
+	case tensor.I8:
+		return int64(int8(b[0]))
+	case tensor.U8:
+		return int64(b[0])
+	case tensor.I16:
+		return int64(int16(order.Uint16(b)))
+	case tensor.U16:
+		return int64(order.Uint16(b))
+	case tensor.I32:
+		return int64(int32(order.Uint32(b)))
+	case tensor.U32:
+		return int64(order.Uint32(b))
+	case tensor.I64:
+		return int64(order.Uint64(b))
+	case tensor.U64:
+		if v := order.Uint64(b); v > math.MaxInt64 {
+			return bigInt(strconv.FormatUint(v, 10))
+		}
+		return int64(order.Uint64(b))
+	case tensor.F16:
+		return float64(tensor.Float16(order.Uint16(b)).Float32())
+	case tensor.F32:
+		return float64(math.Float32frombits(order.Uint32(b)))
+	case tensor.F64:
+		return math.Float64frombits(order.Uint64(b))
+	case tensor.C64:
+		return complex(float64(math.Float32frombits(order.Uint32(b))), float64(math.Float32frombits(order.Uint32(b[4:]))))
+	}
+	return complex(math.Float64frombits(order.Uint64(b)), math.Float64frombits(order.Uint64(b[8:])))
+}
+
+// build reads (version, byte order, …).
+func (t *numpyType) build(state any) error {
+	items, ok := tupleOf(state)
+	if !ok || len(items) < 2 {
+		return malformed("the state of a dtype")
+	}
+	order, ok := textOf(items[1])
+	if !ok {
+		return malformed("the byte order of a dtype")
+	}
+	t.bigEnd = order == ">"
+	return nil
+}
+
+// buildNumPy reads (version, shape, dtype, is Fortran, bytes).
+func (a *array) buildNumPy(items []any) error {
+	shape, ok1 := countsOf(items[1])
+	t, ok2 := items[2].(*numpyType)
+	fortran, ok3 := items[3].(bool)
+	if !ok1 || !ok2 || !ok3 || len(shape) > maxRank || !countable(shape) {
+		return malformed("the state of an ndarray")
+	}
+	a.shape = shape
+	d, ok := t.dtype()
+	b, ok2 := textOf(items[4])
+	if !ok || !ok2 {
+		a.scheme, a.shape = "", nil // objects, or a structure: nothing that a tensor holds
+		a.state = &object{args: []any{items[4]}}
+		return nil
+	}
+	n, _ := a.shape.Elements()
+	if size, ok := align.Mul(n, d.size); !ok || size != int64(len(b)) {
+		return malformed("%d bytes for %v of %s", len(b), shape, d.word)
+	}
+	var order tensor.Order
+	if fortran {
+		order = tensor.ColumnMajor(len(shape))
+	}
+	a.strides, _ = order.Strides(shape)
+	p := &payload{size: int64(len(b)), blob: tensor.NewBlob(stringSource(b)), bigEnd: t.bigEnd}
+	a.storage = &storage{payload: p, dtype: d, count: n}
+	a.dtype, a.scheme = d, ""
+	return nil
+}

@@ -1,0 +1,472 @@
+package torch
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// The opcodes are those of Python's pickletools, by protocol:
+//
+//	0 and 1  ( . 0 1 2 F I J K L M N S T U V X ) ] } a b c d e g h j l p q r s t u R Q G
+//	2        80 PROTO, 81 NEWOBJ, 85 to 87 TUPLE1 to 3, 88 and 89 True and False, 8a and 8b LONG
+//	3        B and C bytes
+//	4        8c to 95: short and long strings, sets, NEWOBJ_EX, STACK_GLOBAL, MEMOIZE, FRAME
+//	5        96 BYTEARRAY8
+//
+// INST, OBJ, EXT and PERSID are other ways to call, and buffers of protocol 5 are not in the
+// file: no checkpoint has them, and they are refused.
+
+// execute executes one opcode. What fails is in m.err.
+func (m *machine) execute(op byte) {
+	switch op {
+	case 0x80: // PROTO
+		if v := m.number(1); v > 5 {
+			m.unsupported("protocol %d", v)
+		}
+	case 0x95: // FRAME
+		if n := m.number(8); n > uint64(len(m.in)-m.pos) {
+			m.check(errShort)
+		}
+	case 'N':
+		m.push(nil)
+	case 0x88:
+		m.push(true)
+	case 0x89:
+		m.push(false)
+	case 'J': // BININT
+		m.push(int64(int32(m.number(4))))
+	case 'K':
+		m.push(int64(m.number(1)))
+	case 'M':
+		m.push(int64(m.number(2)))
+	case 0x8a: // LONG1
+		m.push(longOf(m.take(m.number(1))))
+	case 0x8b: // LONG4
+		if n := m.number(4); n > maxLong {
+			m.fail("an integer of %d bytes", n)
+		} else {
+			m.push(longOf(m.take(n)))
+		}
+	case 'I', 'L':
+		m.push(m.decimal(m.line()))
+	case 'F':
+		v, err := strconv.ParseFloat(m.line(), 64)
+		if err != nil {
+			m.fail("not a number")
+		}
+		m.push(v)
+	case 'G': // BINFLOAT, big-endian
+		var v uint64
+		for _, b := range []byte(m.take(8)) {
+			v = v<<8 | uint64(b)
+		}
+		m.push(math.Float64frombits(v))
+	case 'U', 0x8c: // SHORT_BINSTRING, SHORT_BINUNICODE
+		m.text(m.number(1))
+	case 'T', 'X':
+		m.text(m.number(4))
+	case 0x8d: // BINUNICODE8
+		m.text(m.number(8))
+	case 'S':
+		m.push(m.quoted(m.line()))
+	case 'V':
+		m.push(m.escaped(m.line()))
+	case 'C': // SHORT_BINBYTES
+		m.push(bytestring(m.take(m.number(1))))
+	case 'B':
+		m.push(bytestring(m.take(m.number(4))))
+	case 0x8e, 0x96: // BINBYTES8, BYTEARRAY8
+		m.push(bytestring(m.take(m.number(8))))
+	case '(', '0', '1', '2', 'p', 'q', 'r', 'g', 'h', 'j', 0x94:
+		m.stackOp(op)
+	case 'c', 0x93, 'R', 0x81, 0x92, 'b', 'Q':
+		m.objectOp(op)
+	case 'P', 'i', 'o', 0x82, 0x83, 0x84, 0x97, 0x98:
+		m.unsupported("no checkpoint has it")
+	default:
+		m.containerOp(op)
+	}
+}
+
+// maxText bounds one string.
+const maxText = 64 << 20
+
+func (m *machine) text(n uint64) {
+	if n > maxText && n <= uint64(len(m.in)-m.pos) {
+		m.fail("a string of %d bytes", n)
+		return
+	}
+	m.push(m.take(n))
+}
+
+// stackOp executes an opcode of the stack and the memo.
+func (m *machine) stackOp(op byte) {
+	switch op {
+	case '(':
+		m.marks = append(m.marks, len(m.stack))
+	case '0': // POP, also of a mark
+		if n := len(m.marks); n > 0 && len(m.stack) == m.marks[n-1] {
+			m.marks = m.marks[:n-1]
+			return
+		}
+		m.pop()
+	case '1':
+		m.popMark()
+	case '2':
+		m.push(m.top())
+	case 'p':
+		m.memo.put(m.index(), m.top())
+	case 'q':
+		m.memo.put(m.number(1), m.top())
+	case 'r':
+		m.memo.put(m.number(4), m.top())
+	case 0x94:
+		m.memo.put(m.memo.len(), m.top())
+	case 'g':
+		m.recall(m.index())
+	case 'h':
+		m.recall(m.number(1))
+	case 'j':
+		m.recall(m.number(4))
+	}
+}
+
+func (m *machine) recall(i uint64) {
+	v, ok := m.memo.get(i)
+	if !ok {
+		m.fail("nothing is in slot %d of the memo", i)
+	}
+	m.push(v)
+}
+
+// index reads the decimal number of a slot of the memo.
+func (m *machine) index() uint64 {
+	v, err := strconv.ParseUint(m.line(), 10, 32)
+	if err != nil {
+		m.fail("not a slot of the memo")
+	}
+	return v
+}
+
+// containerOp executes an opcode that makes or fills a container.
+func (m *machine) containerOp(op byte) {
+	switch op {
+	case ')':
+		m.push(tuple())
+	case 't':
+		m.push(tuple(clone(m.popMark())...))
+	case 0x85, 0x86, 0x87:
+		m.push(tuple(clone(m.popN(int(op) - 0x84))...))
+	case ']':
+		m.push(&sequence{})
+	case 'l':
+		m.push(&sequence{items: clone(m.popMark())})
+	case 'a':
+		v := m.pop()
+		m.extend(listKind, []any{v})
+	case 'e':
+		items := m.popMark()
+		m.extend(listKind, items)
+	case 0x8f: // EMPTY_SET
+		m.push(&sequence{kind: setKind})
+	case 0x90: // ADDITEMS
+		items := m.popMark()
+		m.extend(setKind, items)
+	case 0x91: // FROZENSET
+		m.push(&sequence{kind: setKind, items: clone(m.popMark())})
+	case '}':
+		m.push(new(dict))
+	case 'd':
+		items, d := m.popMark(), new(dict)
+		m.setItems(d, items)
+		m.push(d)
+	case 's':
+		items := m.popN(2)
+		m.setItems(m.top(), items)
+	case 'u':
+		items := m.popMark()
+		m.setItems(m.top(), items)
+	default:
+		m.fail("not an opcode of pickle")
+	}
+}
+
+func clone(items []any) []any { return append([]any(nil), items...) }
+
+// extend appends items to the list or set on top of the stack.
+func (m *machine) extend(kind sequenceKind, items []any) {
+	switch v := m.top().(type) {
+	case *sequence:
+		if v.kind == kind {
+			v.items = append(v.items, items...)
+			return
+		}
+	case *object:
+		v.list = append(v.list, items...)
+		return
+	}
+	m.fail("items for a value that takes none")
+}
+
+// setItems adds keys and values in turns to a dict.
+func (m *machine) setItems(to any, items []any) {
+	var d *dict
+	switch v := to.(type) {
+	case *dict:
+		d = v
+	case *object:
+		d = &v.dict
+	}
+	switch {
+	case d == nil:
+		m.fail("items for a value that is not a dict")
+		return
+	case len(items)%2 != 0:
+		m.fail("a key without a value")
+		return
+	}
+	for i := 0; i < len(items); i += 2 {
+		if err := m.checkKey(items[i]); err != nil {
+			m.check(err)
+			return
+		}
+		d.items = append(d.items, item{items[i], items[i+1]})
+	}
+	d.isUnique = false
+}
+
+// objectOp executes an opcode that names, makes or fills an object.
+func (m *machine) objectOp(op byte) {
+	switch op {
+	case 'c':
+		module := m.line()
+		m.global(module, m.line())
+	case 0x93: // STACK_GLOBAL
+		names := m.popN(2)
+		if m.err != nil {
+			return
+		}
+		module, ok1 := names[0].(string)
+		name, ok2 := names[1].(string)
+		if !ok1 || !ok2 {
+			m.fail("a global whose name is not a string")
+			return
+		}
+		m.global(module, name)
+	case 'R', 0x81: // REDUCE, NEWOBJ
+		args := m.pop()
+		m.call(m.pop(), args, nil)
+	case 0x92: // NEWOBJ_EX
+		named, args := m.pop(), m.pop()
+		m.call(m.pop(), args, named)
+	case 'b':
+		state := m.pop()
+		if v := m.top(); m.err == nil {
+			m.check(build(v, state))
+		}
+	case 'Q':
+		id := m.pop()
+		if m.err != nil {
+			return
+		}
+		v, err := m.persistent(id)
+		m.check(err)
+		m.push(v)
+	}
+}
+
+func (m *machine) global(module, name string) {
+	if m.err != nil {
+		return
+	}
+	g := &global{module: python3(module), name: name, at: m.at}
+	g.kind = kindOf(g.module, name, m.script)
+	m.globals = append(m.globals, g)
+	m.push(g)
+}
+
+// call makes what the call of a global stands for.
+func (m *machine) call(f, args, named any) {
+	if m.err != nil {
+		return
+	}
+	g, ok := f.(*global)
+	if !ok {
+		m.fail("a call of what is not a name")
+		return
+	}
+	items, ok := tupleOf(args)
+	if !ok {
+		m.fail("arguments that are not a tuple")
+		return
+	}
+	if d, ok := named.(*dict); named != nil && (!ok || len(d.items) > 0) {
+		m.unsupported("named arguments")
+		return
+	}
+	g.called = true
+	v, err := m.construct(g, items)
+	if err != nil {
+		err = fmt.Errorf("%v: %w", g, err)
+	}
+	m.check(err)
+	m.push(v)
+}
+
+// opcodeName returns the name of pickletools for the opcodes that fail in practice, and
+// the byte of the others.
+func opcodeName(op byte) string {
+	names := map[byte]string{
+		'R': "REDUCE", 'b': "BUILD", 'Q': "BINPERSID", 'P': "PERSID", 'c': "GLOBAL", 'i': "INST", 'o': "OBJ",
+		'a': "APPEND", 'e': "APPENDS", 's': "SETITEM", 'u': "SETITEMS", 't': "TUPLE", 'X': "BINUNICODE",
+		'I': "INT", 'L': "LONG", 'h': "BINGET", 'j': "LONG_BINGET", '.': "STOP", 0x80: "PROTO", 0x81: "NEWOBJ",
+		0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", 0x8b: "LONG4", 0x92: "NEWOBJ_EX", 0x93: "STACK_GLOBAL",
+		0x95: "FRAME", 0x97: "NEXT_BUFFER", 0x98: "READONLY_BUFFER",
+	}
+	if name, ok := names[op]; ok {
+		return name
+	}
+	return fmt.Sprintf("0x%02x", op)
+}
+
+// python3 returns Python 3's name for a module of Python 2.
+func python3(module string) string {
+	switch module {
+	case "__builtin__":
+		return "builtins"
+	case "copy_reg":
+		return "copyreg"
+	case "UserDict", "UserList", "UserString":
+		return "collections"
+	}
+	return module
+}
+
+// decimal reads the number of a line: 01 and 00 of INT are bools, LONG may end in L.
+func (m *machine) decimal(line string) any {
+	if m.in[m.at] == 'I' && (line == "00" || line == "01") {
+		return line == "01"
+	}
+	text := strings.TrimSuffix(line, "L")
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err == nil {
+		return v
+	}
+	digits := strings.TrimPrefix(text, "-")
+	if len(digits) > maxLong || strings.Trim(digits, "0123456789") != "" || digits == "" {
+		m.fail("not an integer")
+	}
+	return bigInt(text)
+}
+
+// maxLong bounds the bytes of an integer.
+const maxLong = 4 << 10
+
+// longOf reads a little-endian integer in two's complement.
+func longOf(b string) any {
+	if len(b) > 8 {
+		rest, sign := strings.TrimRight(b[8:], "\x00"), strings.TrimRight(b[7:], "\xff")
+		switch {
+		case rest == "" && b[7] < 0x80, sign == "":
+			b = b[:8]
+		case rest == "":
+			return bigInt(strconv.FormatUint(uint64(longOf(b[:8]).(int64)), 10))
+		default:
+			return bigInt(hexOf(b))
+		}
+	}
+	var v int64
+	for i := len(b) - 1; i >= 0; i-- {
+		v = v<<8 | int64(b[i])
+	}
+	if n := len(b); n > 0 && n < 8 && b[n-1] >= 0x80 {
+		v -= 1 << (8 * n)
+	}
+	return v
+}
+
+// hexOf writes an integer of more than eight bytes in hexadecimal.
+func hexOf(b string) string {
+	digits, sign := []byte(b), ""
+	if b[len(b)-1] >= 0x80 {
+		sign = "-"
+		carry := byte(1)
+		for i := range digits {
+			digits[i] = ^digits[i] + carry
+			if digits[i] != 0 {
+				carry = 0
+			}
+		}
+	}
+	for i, j := 0, len(digits)-1; i < j; i, j = i+1, j-1 {
+		digits[i], digits[j] = digits[j], digits[i]
+	}
+	return sign + "0x" + strings.TrimLeft(fmt.Sprintf("%x", digits), "0")
+}
+
+// quoted reads a string of protocol 0, as Python 2's repr writes it.
+func (m *machine) quoted(line string) string {
+	if n := len(line); n < 2 || line[0] != line[n-1] || line[0] != '\'' && line[0] != '"' {
+		m.fail("a string without quotes")
+		return ""
+	}
+	return m.unescape(line[1:len(line)-1], `\'"nrtx`)
+}
+
+// escaped reads Unicode of protocol 0: bytes are Latin-1, other characters \u or \U.
+func (m *machine) escaped(line string) string {
+	utf8 := make([]rune, 0, len(line))
+	for _, b := range []byte(line) {
+		utf8 = append(utf8, rune(b))
+	}
+	return m.unescape(string(utf8), "uU")
+}
+
+// unescape replaces a backslash and one of the letters of known by what they stand for.
+func (m *machine) unescape(s, known string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) || strings.IndexByte(known, s[i+1]) < 0 {
+			b = append(b, s[i])
+			continue
+		}
+		i++
+		digits := 0
+		switch c := s[i]; c {
+		case 'n':
+			b = append(b, '\n')
+		case 'r':
+			b = append(b, '\r')
+		case 't':
+			b = append(b, '\t')
+		case 'x':
+			digits = 2
+		case 'u':
+			digits = 4
+		case 'U':
+			digits = 8
+		default:
+			b = append(b, c)
+		}
+		if digits == 0 {
+			continue
+		}
+		v, err := strconv.ParseUint(s[i+1:min(i+1+digits, len(s))], 16, 32)
+		if err != nil {
+			m.fail("an escape without its digits")
+			return ""
+		}
+		if digits == 2 {
+			b = append(b, byte(v))
+		} else {
+			b = append(b, string(rune(v))...)
+		}
+		i += digits
+	}
+	return string(b)
+}

@@ -1,0 +1,128 @@
+package torch
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// keyText is the part of a name that a key gives: text as it is, everything else as
+// Python writes it.
+func keyText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return strings.ToValidUTF8(v, "\uFFFD")
+	case nil:
+		return "None"
+	case bool:
+		if v {
+			return "True"
+		}
+		return "False"
+	case bytestring:
+		return "b" + strconv.Quote(string(v))
+	case *sequence:
+		var b strings.Builder
+		b.WriteByte('(')
+		for i, v := range v.items {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			if s, ok := v.(string); ok {
+				b.WriteString(strconv.Quote(s))
+			} else {
+				b.WriteString(keyText(v))
+			}
+		}
+		if len(v.items) == 1 {
+			b.WriteByte(',')
+		}
+		b.WriteByte(')')
+		return b.String()
+	case *object:
+		return v.class.String()
+	}
+	text, _ := attributeText(v)
+	return text
+}
+
+// isScalars reports whether no value has others in it.
+func isScalars(items []any) bool {
+	for _, v := range items {
+		switch v.(type) {
+		case *dict, *sequence, *object, *array, *storage:
+			return false
+		}
+	}
+	return true
+}
+
+// attributeText returns a value as text: a string as it is, which is shared with the
+// pickle, everything else in JSON.
+func attributeText(v any) (text string, shared bool) {
+	if s, ok := v.(string); ok {
+		return strings.ToValidUTF8(s, "\uFFFD"), utf8.ValidString(s)
+	}
+	return string(appendJSON(nil, v)), false
+}
+
+// appendJSON appends a scalar, or a list of scalars. What JSON has no form for is an
+// object of one key that begins with $.
+func appendJSON(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case bigInt:
+		if strings.Contains(string(v), "x") {
+			return fmt.Appendf(b, `"%s"`, string(v))
+		}
+		return append(b, v...)
+	case float64:
+		return appendFloat(b, v)
+	case complex128:
+		b = append(b, `{"$complex":[`...)
+		b = append(appendFloat(b, real(v)), ',')
+		return append(appendFloat(b, imag(v)), "]}"...)
+	case bytestring:
+		return fmt.Appendf(b, `{"$bytes":"%s"}`, hex.EncodeToString([]byte(v)))
+	case *sequence:
+		b = append(b, '[')
+		for i, v := range v.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendJSON(b, v)
+		}
+		return append(b, ']')
+	case *global:
+		return appendString(b, v.module+"."+v.name)
+	case *numpyType:
+		return appendString(b, v.word)
+	case string:
+		return appendString(b, v)
+	}
+	return append(b, "null"...)
+}
+
+func appendString(b []byte, s string) []byte {
+	q, _ := json.Marshal(s)
+	return append(b, q...)
+}
+
+func appendFloat(b []byte, v float64) []byte {
+	switch {
+	case math.IsNaN(v):
+		return append(b, `{"$float":"nan"}`...)
+	case math.IsInf(v, 0):
+		return fmt.Appendf(b, `{"$float":"%s"}`, strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+")))
+	}
+	return strconv.AppendFloat(b, v, 'g', -1, 64)
+}

@@ -1,0 +1,186 @@
+"""make.py DIR SEED: files by torch with random content, and what torch itself loads from them (FILE.json)."""
+import collections, hashlib, json, os, sys, warnings, zipfile
+
+warnings.filterwarnings("ignore")
+import numpy as np
+import torch
+import torch.distributed.checkpoint as dcp
+
+
+def plain(t):
+    """The bytes of a dense tensor in row-major order."""
+    return t.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def entry(t):
+    d, scheme, parts = str(t.dtype)[6:], "", {}
+    if t.is_meta:
+        return {"dtype": d, "shape": list(t.shape), "scheme": "meta"}
+    if t.layout == torch.sparse_coo:
+        scheme = "sparse_coo" if t.dense_dim() == 0 else "hybrid_coo"
+        parts = {"coords": t._indices(), "values": t._values()}
+    elif t.layout != torch.strided:
+        scheme = str(t.layout)[6:]
+        rows = t.layout in (torch.sparse_csr, torch.sparse_bsr)
+        a, b = (t.crow_indices(), t.col_indices()) if rows else (t.ccol_indices(), t.row_indices())
+        parts = {"indptr": a, "indices": b, "values": t.values()}
+        if t.values().dim() > 1:
+            scheme = "batched_" + scheme
+    e = {"dtype": d, "shape": list(t.shape), "scheme": scheme}
+    if scheme:
+        e["parts"] = {k: hashlib.sha256(plain(v)).hexdigest() for k, v in parts.items()}
+        return e
+    if t.is_conj():
+        e["scheme"] = "conj"
+        return e
+    e["sha256"] = hashlib.sha256(plain(t.int_repr() if t.is_quantized else t)).hexdigest()
+    return e
+
+
+def key(k):
+    return k if isinstance(k, str) else repr(k)
+
+
+def flatten(v, name="", out=None):
+    """The tensors by the path of keys to them; an ndarray is a tensor."""
+    out = {} if out is None else out
+    join = lambda k: f"{name}.{k}" if name else k
+    if isinstance(v, np.ndarray):
+        v = torch.from_numpy(np.ascontiguousarray(v.astype(v.dtype.newbyteorder("="))))
+    if isinstance(v, torch.Tensor):
+        out[name or "tensor"] = entry(v)
+    elif isinstance(v, dict):
+        for k, x in v.items():
+            flatten(x, join(key(k)), out)
+    elif isinstance(v, (list, tuple)) and not isinstance(v, torch.Size):
+        for i, x in enumerate(v):
+            flatten(x, join(str(i)), out)
+    return out
+
+
+def note(path, tensors, version="zip", globals=()):
+    with open(path + ".json", "w") as f:
+        json.dump({"version": version, "foreign": list(globals), "tensors": tensors}, f, indent=1)
+        f.write("\n")
+
+
+def save(folder, name, v, legacy=False, **options):
+    path = os.path.join(folder, name + ".pt")
+    torch.save(v, path, _use_new_zipfile_serialization=not legacy, **options)
+    note(path, flatten(torch.load(path, weights_only=False)), "legacy" if legacy else "zip")
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(2, 3)
+        self.register_buffer("scale", torch.rand(2))
+        self.sizes = [1, 2]
+
+    def forward(self, x):
+        return self.fc(x * self.scale) + torch.tensor([1.0, 2.0, 3.0])
+
+
+def values():
+    w = torch.rand(4, 6)
+    shared = {"bias": torch.rand(3)}
+    nchw = torch.rand(2, 3, 4, 5)
+    return {
+        "w": w, "transposed": w.t(), "part": w[1:3, ::2], "column": w[:, 2], "expanded": torch.rand(1).expand(3, 4),
+        "channels_last": nchw.contiguous(memory_format=torch.channels_last), "permuted": nchw.permute(3, 0, 2, 1),
+        "windows": torch.rand(10).unfold(0, 4, 2), "scalar": torch.tensor(2.5), "empty": torch.empty(0, 3), "ones": w[:1, :1],
+        "shared": shared, "again": shared, "tied": [w, w], "parameter": torch.nn.Parameter(torch.rand(2)),
+        "state": collections.OrderedDict([("a.b", torch.rand(2)), ("c", torch.randint(0, 9, (2,)))]),
+        1: torch.rand(1), "nested": ({"x": [torch.rand(1), {"y": torch.tensor([True, False])}]},),
+        "epoch": 3, "lr": 0.1, "name": "caf\u00e9", "none": None, "betas": (0.9, 0.999), "huge": 2**70, "inf": float("inf"),
+        "set": {1}, "bytes": b"\x00\xff", "complex": 1 + 2j, "size": w.size(), "dtype": torch.bfloat16, "device": torch.device("cpu"),
+        "no": [], "yes": True,
+    }
+
+
+DTYPES = """float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 complex32 complex64 complex128
+float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu""".split()
+
+
+def kinds():
+    w = torch.rand(4, 6)
+    return {
+        "coo": torch.sparse_coo_tensor(torch.tensor([[0, 1], [2, 0]]), torch.rand(2), (2, 3)),
+        "hybrid": torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.rand(2, 3), (2, 3)),
+        "csr": torch.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csr(), "csc": torch.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csc(),
+        "bsr": torch.rand(4, 4).to_sparse_bsr((2, 2)),
+        "qint8": torch.quantize_per_tensor(w, 0.5, 3, torch.qint8),
+        "axis": torch.quantize_per_channel(w, torch.rand(4), torch.tensor([0, 1, 2, 3]), 0, torch.quint8),
+        "meta": torch.empty(3, 5, device="meta"), "conj": torch.rand(2, dtype=torch.complex64).conj(),
+        "numpy": np.arange(6, dtype=np.float32).reshape(2, 3), "fortran": np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)),
+        "number": np.float64(1.5), "rng": torch.get_rng_state()[:16].clone(),
+    }
+
+
+def rezip(src, dst):
+    """What zip programs make of an archive: compressed, in another order, not aligned."""
+    with zipfile.ZipFile(src) as a, zipfile.ZipFile(dst, "w") as b:
+        for i in sorted(a.infolist(), key=lambda i: i.filename, reverse=True):
+            b.writestr(zipfile.ZipInfo(i.filename), a.read(i), zipfile.ZIP_DEFLATED)
+    note(dst, flatten(torch.load(dst, weights_only=False)))
+
+
+def without_paths(path):
+    """Removes the members that hold the paths of source files on this machine."""
+    with zipfile.ZipFile(path) as a:
+        members = [(i, a.read(i)) for i in a.infolist() if not i.filename.endswith(".debug_pkl")]
+    with zipfile.ZipFile(path, "w") as b:
+        for i, data in members:
+            b.writestr(zipfile.ZipInfo(i.filename), data, i.compress_type)
+
+
+def distributed(folder, ranks):
+    """A checkpoint of several processes: rows, columns and uneven parts of tensors."""
+    import torch.multiprocessing as mp
+    full = {"rows": torch.rand(7, 3), "columns": torch.rand(2, 6), "grid": torch.rand(5, 4), "whole": torch.rand(3)}
+    mp.spawn(rank, (ranks, folder, full), nprocs=ranks)
+    note(folder, flatten(full), "dcp")
+
+
+def rank(r, ranks, folder, full):
+    import torch.distributed as dist
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+    dist.init_process_group("gloo", init_method="file://" + os.path.abspath(folder) + ".store", rank=r, world_size=ranks)
+    mesh = init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("a", "b"))
+    place = {"rows": [Shard(0), Replicate()], "columns": [Replicate(), Shard(1)], "grid": [Shard(0), Shard(1)], "whole": [Replicate(), Replicate()]}
+    state = {k: distribute_tensor(v, mesh, place[k]) for k, v in full.items()}
+    dcp.save({**state, "step": 7, "betas": [0.9, 0.999]}, checkpoint_id=folder)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def make(folder, seed):
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)  # so that no file has its path
+    folder = "."
+    torch.manual_seed(seed)
+    v = values()
+    save(folder, "values", v)
+    save(folder, "legacy", v, legacy=True)
+    save(folder, "protocol5", {k: v[k] for k in ("w", "transposed", "set", "bytes")}, pickle_protocol=5)
+    save(folder, "legacy4", {"w": v["w"], "part": v["part"]}, legacy=True, pickle_protocol=4)
+    some = lambda d: torch.randint(0, 255, (48,), dtype=torch.uint8).view(getattr(torch, d))
+    save(folder, "dtypes", {d: some(d) for d in DTYPES} | {"bool": torch.tensor([True, False, True])})
+    save(folder, "kinds", kinds())
+    save(folder, "one", torch.rand(3))
+    rezip(os.path.join(folder, "values.pt"), os.path.join(folder, "deflated.pt"))
+    net = Net()
+    for name, m in ("script", torch.jit.script(net)), ("trace", torch.jit.trace(net, torch.rand(1, 2))):
+        path = os.path.join(folder, name + ".pt")
+        m.save(path)
+        without_paths(path)
+        note(path, flatten(dict(torch.jit.load(path).state_dict())), "torchscript")
+    path = os.path.join(folder, "module.pt")
+    torch.save(torch.nn.Linear(2, 3), path)
+    note(path, flatten({"_parameters": dict(torch.load(path, weights_only=False)._parameters)}), globals=["torch.nn.modules.linear.Linear"])
+    distributed("dcp", 4)
+    os.path.exists("dcp.store") and os.remove("dcp.store")
+
+
+if __name__ == "__main__":
+    make(sys.argv[1], int(sys.argv[2]))
