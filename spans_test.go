@@ -31,7 +31,8 @@ func TestSpansCoverEveryFile(t *testing.T) {
 		for range f.Spans() {
 			break // an iterator may be left
 		}
-		// Bytes of payloads are in spans of payloads, and have one owner.
+		// Bytes of payloads are in spans of payloads, and have one owner. A tensor of torch whose
+		// elements are not neighbours is at no one place, but has a span.
 		stored, shared := int64(0), int64(0)
 		add := func(kind tensor.SpanKind, name string, b tensor.Blob) {
 			st, ok := b.Stored()
@@ -55,7 +56,7 @@ func TestSpansCoverEveryFile(t *testing.T) {
 		for name, b := range f.Blobs() {
 			add(tensor.SpanBlob, name, b)
 		}
-		if payload > stored && f.Format() != PTE || payload < stored-shared && !overlaps(f) {
+		if payload > stored && f.Format() != PTE && f.Format() != Torch || payload < stored-shared && !overlaps(f) {
 			t.Errorf("%d bytes of payloads, %d of them without a span, in spans of %d", stored, shared, payload)
 		}
 	})

@@ -20,6 +20,7 @@ type checkpoint struct {
 	limits   tensor.Limits
 	src      *source.Source
 	at, size int64  // bytes of src
+	end      int64  // where they end that mean something
 	file     string // the name of src where it is not the opened file
 
 	version  string
@@ -60,6 +61,7 @@ func (c *checkpoint) openArchive() error {
 	if err != nil {
 		return err
 	}
+	c.end = c.zip.End
 	if end := c.at + c.size; c.zip.End < end {
 		c.warn(c.zip.End, "archive", "%d bytes after its end", end-c.zip.End)
 	}
@@ -219,9 +221,9 @@ func (c *checkpoint) find(p *payload, dir string, bigEnd bool) error {
 	if m.Size() != p.size {
 		return formatError(x.Offset(), field, tensor.ErrMalformed, "%d bytes, where the pickle has %d", m.Size(), p.size)
 	}
-	p.bigEnd = bigEnd
+	p.bigEnd, p.at, p.stored = bigEnd, x.Offset(), x.Size()
 	if m.Stored() {
-		p.src, p.at, p.file = c.src, x.Offset(), c.file
+		p.src, p.file = c.src, c.file
 	} else {
 		p.blob = m.Blob(0, "")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -71,6 +72,7 @@ func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.
 	if err := d.values(fields["state_dict_metadata"]); err != nil {
 		return err
 	}
+	r.spans = []tensor.Span{span.Metadata(0, c.size)}
 	r.version, r.tensors, r.attributes = c.version, d.rows.tensors, d.rows.attributes
 	r.warnings = append(r.warnings, d.rows.warnings...)
 	return nil

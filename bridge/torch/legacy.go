@@ -106,7 +106,7 @@ func (c *checkpoint) findLegacy(keys []any, off int64) error {
 		if p.size > end-off {
 			return formatError(off, field, io.ErrUnexpectedEOF, "%d bytes, the file has %d", p.size, end-off)
 		}
-		p.src, p.at, p.file = c.src, off, c.file
+		p.src, p.at, p.stored = c.src, off, p.size
 		off += p.size
 	}
 	for _, p := range c.storages.order {
@@ -114,6 +114,7 @@ func (c *checkpoint) findLegacy(keys []any, off int64) error {
 			return formatError(-1, "storage "+quote.Name(p.key), tensor.ErrMalformed, "it is not in the list of keys")
 		}
 	}
+	c.end = off
 	if off < end {
 		c.warn(off, "stream", "%d bytes after the last storage", end-off)
 	}

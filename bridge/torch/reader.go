@@ -39,6 +39,7 @@ type Reader struct {
 	attributes [][2]string
 	warnings   []error
 	globals    []Global
+	spans      []tensor.Span
 	parts      []*checkpoint // one, or the entries of a distributed checkpoint
 	closers    []io.Closer
 
@@ -151,6 +152,7 @@ func (r *Reader) open(o ReaderOptions) error {
 // add takes over what was read.
 func (r *Reader) add(c *checkpoint, w *rows) {
 	r.version, r.tensors, r.attributes = c.version, w.tensors, w.attributes
+	r.spans = c.spans(w)
 	r.addPart(c)
 	r.warnings = append(r.warnings, w.warnings...)
 }

@@ -79,7 +79,8 @@ type payload struct {
 	dtype    string // of the first reference; "" for bytes
 	location string
 	src      *source.Source // nil: blob
-	at       int64          // of src
+	at       int64          // in the file, as it is stored
+	stored   int64          // bytes there; 0 of what is in the pickle
 	file     string         // src is not the file itself
 	blob     tensor.Blob
 	bigEnd   bool
