@@ -162,10 +162,8 @@ func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity
 	var b fb.Builder
 	b.Grow(minSize(entries, segments))
 	segment := func(s *pieces.Piece) fb.Offset {
-		b.Begin()
-		b.Scalar(ptdfb.SlotDataSegmentSize, 8, uint64(s.Size), 0)
-		b.Scalar(ptdfb.SlotDataSegmentOffset, 8, uint64(s.Off), 0)
-		return b.End()
+		return b.Table(fb.Number(ptdfb.SlotDataSegmentSize, 8, uint64(s.Size)),
+			fb.Number(ptdfb.SlotDataSegmentOffset, 8, uint64(s.Off)))
 	}
 	layout := func(l *Layout) fb.Offset {
 		var sizes, order fb.Offset
@@ -176,11 +174,9 @@ func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity
 			sizes = int32s(&b, l.Sizes)
 			order = b.Scalars(l.DimOrder, 1, 0)
 		}
-		b.Begin()
-		b.Ref(ptdfb.SlotTensorLayoutDimOrder, order)
-		b.Ref(ptdfb.SlotTensorLayoutSizes, sizes)
-		b.Scalar(ptdfb.SlotTensorLayoutScalarType, 1, uint64(uint8(l.ScalarType)), 0)
-		return b.End()
+		return b.Table(fb.Ref(ptdfb.SlotTensorLayoutDimOrder, order),
+			fb.Ref(ptdfb.SlotTensorLayoutSizes, sizes),
+			fb.Number(ptdfb.SlotTensorLayoutScalarType, 1, uint64(uint8(l.ScalarType))))
 	}
 	named := func(e *Entry, s int) fb.Offset {
 		key := b.String(e.Name)
@@ -188,11 +184,9 @@ func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity
 		if e.Layout != nil {
 			l = layout(e.Layout)
 		}
-		b.Begin()
-		b.Ref(ptdfb.SlotNamedDataTensorLayout, l)
-		b.Scalar(ptdfb.SlotNamedDataSegmentIndex, 4, uint64(s), 0)
-		b.Ref(ptdfb.SlotNamedDataKey, key)
-		return b.End()
+		return b.Table(fb.Ref(ptdfb.SlotNamedDataTensorLayout, l),
+			fb.Number(ptdfb.SlotNamedDataSegmentIndex, 4, uint64(s)),
+			fb.Ref(ptdfb.SlotNamedDataKey, key))
 	}
 	segmentRefs, namedRefs := make([]fb.Offset, len(segments)), make([]fb.Offset, len(entries))
 	var segmentVector, namedVector fb.Offset
@@ -213,10 +207,8 @@ func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity
 		}
 		namedVector = b.Offsets(namedRefs)
 	}
-	b.Begin()
-	b.Ref(ptdfb.SlotFlatTensorNamedData, namedVector)
-	b.Ref(ptdfb.SlotFlatTensorSegments, segmentVector)
-	return b.Finish(b.End(), identifier)
+	return b.Finish(b.Table(fb.Ref(ptdfb.SlotFlatTensorNamedData, namedVector),
+		fb.Ref(ptdfb.SlotFlatTensorSegments, segmentVector)), identifier)
 }
 
 // minSize returns what the FlatBuffer takes at least: references, tables and vectors. So

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -54,6 +55,25 @@ func TestVerifyArgumentCount(t *testing.T) {
 		}
 		if !c.ok && !strings.Contains(err.Error(), "chains[0].instructions[0].args") {
 			t.Errorf("the finding does not say where: %v", err)
+		}
+	}
+}
+
+// A look-up halves the list, which therefore must be sorted.
+func TestArgumentCountsAreFound(t *testing.T) {
+	lines := strings.Split(strings.TrimSuffix(kernels, "\n"), "\n")
+	if !slices.IsSorted(lines) || len(lines) < 200 {
+		t.Fatalf("%d operators, sorted: %v", len(lines), slices.IsSorted(lines))
+	}
+	for _, line := range lines {
+		name, count, _ := strings.Cut(line, " ")
+		if n, err := strconv.Atoi(count); err != nil || n == 0 || kernelArguments(name) != n {
+			t.Errorf("%s: %d", line, kernelArguments(name))
+		}
+	}
+	for _, name := range []string{"", "a", "aten::add", "aten::add.out 5", "z"} {
+		if n := kernelArguments(name); n != 0 {
+			t.Errorf("%s: %d", name, n)
 		}
 	}
 }

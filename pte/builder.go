@@ -203,18 +203,18 @@ type value struct {
 }
 
 type tensorValue struct {
-	scalar int8
-	dtype  tensor.DType
-	shape  tensor.Shape
-	order  tensor.Order
-	bound  bool
-	role   Role
-	name   string
-	data   *tensor.Tensor // of a constant, or the initial value of state
-	placed bool           // by the caller
-	place  Place
-	device Device
-	bytes  int64
+	scalar   int8
+	dtype    tensor.DType
+	shape    tensor.Shape
+	order    tensor.Order
+	dynamism Dynamism
+	role     Role
+	name     string
+	data     *tensor.Tensor // of a constant, or the initial value of state
+	placed   bool           // by the caller
+	place    Place
+	device   Device
+	bytes    int64
 }
 
 type instruction struct {
@@ -286,13 +286,7 @@ func (r Ref) Index() int { return int(r.i) - 1 }
 func (m *MethodBuilder) Int(v int64) Ref { return m.add(value{kind: KindInt, bits: uint64(v)}) }
 
 // Bool adds a bool.
-func (m *MethodBuilder) Bool(v bool) Ref {
-	x := value{kind: KindBool}
-	if v {
-		x.bits = 1
-	}
-	return m.add(x)
-}
+func (m *MethodBuilder) Bool(v bool) Ref { return m.add(value{kind: KindBool, bits: bit[uint64](v)}) }
 
 // Double adds a float.
 func (m *MethodBuilder) Double(v float64) Ref {
@@ -483,7 +477,7 @@ func (r Ref) tensorOf(what string) *tensorValue {
 // Bound makes the tensor's shape an upper bound: the runtime may be given, and give,
 // smaller ones.
 func (r Ref) Bound() Ref {
-	r.tensorOf("Bound").bound = true
+	r.tensorOf("Bound").dynamism = Bound
 	return r
 }
 

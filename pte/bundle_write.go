@@ -2,6 +2,7 @@ package pte
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,138 +52,112 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 	}
 	e := encoder{}
 	e.fb.Grow(int64(len(program)))
-	suites := make([]fb.Offset, len(b.Suites))
-	for i, s := range b.Suites {
+	var failed error
+	suites := convert(b.Suites, func(s TestSuite) fb.Offset {
 		m, ok := r.Program().Method(s.Method)
 		if !ok {
-			return nil, fmt.Errorf("pte: %w: test cases for %s, but the program has no such method", tensor.ErrMalformed, quote.Name(s.Method))
+			failed = cmp.Or(failed, fmt.Errorf("pte: %w: test cases for %s, but the program has no such method",
+				tensor.ErrMalformed, quote.Name(s.Method)))
+			return 0
 		}
-		cases := make([]fb.Offset, len(s.Cases))
-		for k, c := range s.Cases {
-			at := func(what string) string {
-				return fmt.Sprintf("%s of test case %d of %s", what, k, quote.Name(s.Method))
+		cases := tables(&e, s.Cases, func(k int, c *TestCase) fb.Offset {
+			list := func(what string, values []any, of []Value) fb.Offset {
+				at, err := e.bundled(values, of)
+				if err != nil {
+					failed = cmp.Or(failed, fmt.Errorf("pte: %s of test case %d of %s: %w", what, k, quote.Name(s.Method), err))
+				}
+				return at
 			}
-			out, err := e.bundled(c.Outputs, m.Outputs(), at("outputs"))
-			if err != nil {
-				return nil, err
-			}
-			in, err := e.bundled(c.Inputs, m.Inputs(), at("inputs"))
-			if err != nil {
-				return nil, err
-			}
-			e.fb.Begin()
-			e.fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out)
-			e.fb.Ref(ptefb.SlotBundledMethodTestCaseInputs, in)
-			cases[k] = e.fb.End()
-		}
-		list, name := e.fb.Offsets(cases), e.fb.String(s.Method)
-		e.fb.Begin()
-		e.fb.Ref(ptefb.SlotBundledMethodTestSuiteTestCases, list)
-		e.fb.Ref(ptefb.SlotBundledMethodTestSuiteMethodName, name)
-		suites[i] = e.fb.End()
+			out := list("outputs", c.Outputs, m.Outputs())
+			in := list("inputs", c.Inputs, m.Inputs())
+			return e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out),
+				fb.Ref(ptefb.SlotBundledMethodTestCaseInputs, in))
+		})
+		name := e.fb.String(s.Method)
+		return e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestSuiteTestCases, cases),
+			fb.Ref(ptefb.SlotBundledMethodTestSuiteMethodName, name))
+	})
+	if failed != nil {
+		return nil, failed
 	}
 	// Whatever the program has aligned in its file is so in the bundle too.
 	align := max(32, min(powerOfTwo(r.header.SegmentBase), 4096))
 	p := e.fb.Scalars(program, 1, int(align))
 	list := e.fb.Offsets(suites)
-	version := b.Version
-	if version == 0 {
-		version = bundleVersion
-	}
-	e.fb.Begin()
-	e.fb.Ref(ptefb.SlotBundledProgramProgram, p)
-	e.fb.Ref(ptefb.SlotBundledProgramMethodTestSuites, list)
-	e.fb.Scalar(ptefb.SlotBundledProgramVersion, 4, uint64(version), 0)
-	buf, err := e.fb.Finish(e.fb.End(), "BP08")
-	if err != nil {
-		return nil, fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
-	}
-	return buf, nil
+	version := cmp.Or(b.Version, bundleVersion)
+	buf, err := e.fb.Finish(e.fb.Table(fb.Ref(ptefb.SlotBundledProgramProgram, p),
+		fb.Ref(ptefb.SlotBundledProgramMethodTestSuites, list),
+		fb.Number(ptefb.SlotBundledProgramVersion, 4, uint64(version))), "BP08")
+	return buf, tooLarge(err)
 }
 
 // bundled writes the inputs or outputs of a test case, of a method that has these.
-func (e *encoder) bundled(values []any, of []Value, where string) (fb.Offset, error) {
+func (e *encoder) bundled(values []any, of []Value) (fb.Offset, error) {
 	if len(values) != len(of) {
-		return 0, fmt.Errorf("pte: %w: %d %s, and the method has %d", tensor.ErrMalformed,
-			len(values), where, len(of))
+		return 0, fmt.Errorf("%w: %d, and the method has %d", tensor.ErrMalformed, len(values), len(of))
 	}
 	all := make([]fb.Offset, len(values))
 	for i, v := range values {
 		tag, x, err := e.bundledValue(v, of[i])
 		if err != nil {
-			return 0, fmt.Errorf("pte: number %d of the %s: %w", i, where, err)
+			return 0, fmt.Errorf("number %d: %w", i, err)
 		}
-		e.fb.Begin()
-		e.fb.Ref(ptefb.SlotBundledValueVal, x)
-		e.fb.Scalar(ptefb.SlotBundledValueValType, 1, uint64(tag), 0)
-		all[i] = e.fb.End()
+		all[i] = e.fb.Table(fb.Ref(ptefb.SlotBundledValueVal, x),
+			fb.Number(ptefb.SlotBundledValueValType, 1, uint64(tag)))
 	}
 	return e.fb.Offsets(all), nil
 }
 
 func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Offset, error) {
-	scalar := func(slot, size int, bits uint64) fb.Offset {
-		e.fb.Begin()
-		e.fb.Scalar(slot, size, bits, 0)
-		return e.fb.End()
-	}
-	wrong := func() error {
-		return fmt.Errorf("%w: %T for a %v", tensor.ErrMalformed, v, of)
+	if x, ok := v.(int); ok {
+		v = int64(x)
 	}
 	kind := of.Kind()
 	switch v := v.(type) {
-	case int:
-		return e.bundledValue(int64(v), of)
 	case int64:
 		if kind == KindInt {
-			return ptefb.BundledValueUnionBundledInt, scalar(ptefb.SlotBundledIntIntVal, 8,
-				uint64(v)), nil
+			return ptefb.BundledValueUnionBundledInt,
+				e.fb.Table(fb.Number(ptefb.SlotBundledIntIntVal, 8, uint64(v))), nil
 		}
 	case bool:
-		if bits := uint64(0); kind == KindBool {
-			if v {
-				bits = 1
-			}
-			return ptefb.BundledValueUnionBundledBool, scalar(ptefb.SlotBundledBoolBoolVal, 1,
-				bits), nil
+		if kind == KindBool {
+			return ptefb.BundledValueUnionBundledBool,
+				e.fb.Table(fb.Number(ptefb.SlotBundledBoolBoolVal, 1, bit[uint64](v))), nil
 		}
 	case float64:
 		if kind == KindDouble {
-			return ptefb.BundledValueUnionBundledDouble, scalar(ptefb.SlotBundledDoubleDoubleVal,
-				8, math.Float64bits(v)), nil
+			return ptefb.BundledValueUnionBundledDouble,
+				e.fb.Table(fb.Number(ptefb.SlotBundledDoubleDoubleVal, 8, math.Float64bits(v))), nil
 		}
 	case *tensor.Tensor:
-		info, ok := of.Tensor()
-		if !ok || v == nil {
-			break
+		if info, ok := of.Tensor(); ok && v != nil {
+			at, err := e.bundledTensor(v, info)
+			return ptefb.BundledValueUnionBundledTensor, at, err
 		}
-		if err := v.Check(); err != nil {
-			return 0, 0, err
-		}
-		if !v.Dense() || v.DType != info.DType || len(v.Shape) != len(info.Shape) {
-			return 0, 0, fmt.Errorf("%w: %v%v for a %v", tensor.ErrMalformed, v.DType, v.Shape, of)
-		}
-		var data bytes.Buffer // not ReadAll: the stream checks a digest
-		if _, err := v.Data.WriteTo(&data); err != nil {
-			return 0, 0, err
-		}
-		sizes, order := make([]int32, len(v.Shape)), make([]byte, len(v.Shape))
-		for d, n := range v.Shape {
-			if n > math.MaxInt32 {
-				return 0, 0, fmt.Errorf("%w: shape %v", tensor.ErrLimit, v.Shape)
-			}
-			sizes[d], order[d] = int32(n), byte(d)
-			if v.Order != nil {
-				order[d] = byte(v.Order[d])
-			}
-		}
-		d, o, s := e.fb.Scalars(data.Bytes(), 1, 16), e.fb.Scalars(order, 1, 1), e.u32s(sizes)
-		e.fb.Begin()
-		e.fb.Ref(ptefb.SlotBundledTensorDimOrder, o)
-		e.fb.Ref(ptefb.SlotBundledTensorData, d)
-		e.fb.Ref(ptefb.SlotBundledTensorSizes, s)
-		e.fb.Scalar(ptefb.SlotBundledTensorScalarType, 1, uint64(uint8(info.ScalarType)), 0)
-		return ptefb.BundledValueUnionBundledTensor, e.fb.End(), nil
 	}
-	return 0, 0, wrong()
+	return 0, 0, fmt.Errorf("%w: %T for a %v", tensor.ErrMalformed, v, of)
+}
+
+func (e *encoder) bundledTensor(t *tensor.Tensor, of TensorInfo) (fb.Offset, error) {
+	if err := t.Check(); err != nil {
+		return 0, err
+	}
+	if !t.Dense() || t.DType != of.DType || len(t.Shape) != len(of.Shape) {
+		return 0, fmt.Errorf("%w: %v%v for a %v", tensor.ErrMalformed, t.DType, t.Shape, of)
+	}
+	for _, n := range t.Shape {
+		if n > math.MaxInt32 {
+			return 0, fmt.Errorf("%w: shape %v", tensor.ErrLimit, t.Shape)
+		}
+	}
+	var data bytes.Buffer // not ReadAll: the stream checks a digest
+	if _, err := t.Data.WriteTo(&data); err != nil {
+		return 0, err
+	}
+	sizes, dims := layoutOf(t.Shape, t.Order)
+	dataAt, dimsAt, sizesAt := e.fb.Scalars(data.Bytes(), 1, 16), e.fb.Scalars(dims, 1, 1), e.u32s(sizes)
+	return e.fb.Table(fb.Ref(ptefb.SlotBundledTensorDimOrder, dimsAt),
+		fb.Ref(ptefb.SlotBundledTensorData, dataAt),
+		fb.Ref(ptefb.SlotBundledTensorSizes, sizesAt),
+		fb.Number(ptefb.SlotBundledTensorScalarType, 1, uint64(uint8(of.ScalarType)))), nil
 }

@@ -176,16 +176,19 @@ func (c *checker) named() {
 			keys[string(b)] = i
 			c.name(b, at(t, ptefb.SlotNamedDataKey), field)
 		}
-		c.segmentIndex(t.SegmentIndex(), at(t, ptefb.SlotNamedDataSegmentIndex),
-			func() string { return fmt.Sprintf("named_data[%d].segment_index", i) })
+		where := at(t, ptefb.SlotNamedDataSegmentIndex)
+		index := func() string { return fmt.Sprintf("named_data[%d].segment_index", i) }
+		if _, err := c.r.segment(t.SegmentIndex(), where, index); err != nil {
+			c.out.Error(err)
+		} else {
+			c.outside(t.SegmentIndex(), where, index)
+		}
 	}
 }
 
-// segmentIndex checks an index of a segment that holds a blob.
-func (c *checker) segmentIndex(i uint32, pos int, field func() string) {
-	if n := len(c.r.segments); int64(i) >= int64(n) {
-		c.bad(pos, field(), "%d of %d segments", i, n)
-	} else if c.r.segments[i].outside {
+// outside notes that segment i, which holds a blob, starts beyond the file.
+func (c *checker) outside(i uint32, pos int, field func() string) {
+	if c.r.segments[i].outside {
 		c.bad(pos, field(), "segment %d starts beyond the file", i)
 	}
 }

@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -75,7 +74,7 @@ func (c *checker) delegates() {
 		} else {
 			c.name(id, at(t, ptefb.SlotBackendDelegateId), func() string { return field("id") })
 		}
-		c.payload(t, field)
+		c.payload(i, t, field)
 		for k, s := range fb.Each(t.CompileSpecsLength(), t.CompileSpecs) {
 			if !has(s, ptefb.SlotCompileSpecKey) {
 				c.warn(pos(s), field(fmt.Sprintf("compile_specs[%d].key", k)), "absent")
@@ -88,31 +87,20 @@ func (c *checker) delegates() {
 	}
 }
 
-func (c *checker) payload(t *ptefb.BackendDelegate, field func(string) string) {
-	p := t.Processed(nil)
-	if p == nil {
-		c.bad(pos(t), field("processed"), "absent: the runtime's process would end")
+// payload checks where the payload of delegate i is.
+func (c *checker) payload(i int, t *ptefb.BackendDelegate, field func(string) string) {
+	if _, err := c.m.payload(i, t); err != nil {
+		c.out.Error(err)
 		return
 	}
-	i, where := p.Index(), at(p, ptefb.SlotBackendDelegateDataReferenceIndex)
-	switch l := p.Location(); l {
-	case ptefb.DataLocationINLINE:
-		var data ptefb.BackendDelegateInlineData
-		if n := c.r.root.BackendDelegateDataLength(); int64(i) >= int64(n) {
-			c.bad(where, field("processed.index"), "%d of %d inline payloads", i, n)
-		} else if c.r.root.BackendDelegateData(&data, int(i)); !has(&data, ptefb.SlotBackendDelegateInlineDataData) {
-			c.bad(pos(&data), field("processed.index"),
-				"inline payload %d has no data: the runtime's process would end", i)
-		}
-	case ptefb.DataLocationSEGMENT:
-		if int64(i) < int64(len(c.r.segments)) && c.r.header.SegmentBase == 0 {
-			c.bad(where, field("processed"),
-				"a segment, but no extended header says where segments are")
-		} else {
-			c.segmentIndex(i, where, func() string { return field("processed.index") })
-		}
-	default:
-		c.error(errors.ErrUnsupported, at(p, ptefb.SlotBackendDelegateDataReferenceLocation),
-			field("processed.location"), "%d", uint8(l))
+	p := t.Processed(nil)
+	if p.Location() != ptefb.DataLocationSEGMENT {
+		return
+	}
+	where := at(p, ptefb.SlotBackendDelegateDataReferenceIndex)
+	if c.r.header.SegmentBase == 0 {
+		c.bad(where, field("processed"), "a segment, but no extended header says where segments are")
+	} else {
+		c.outside(p.Index(), where, func() string { return field("processed.index") })
 	}
 }

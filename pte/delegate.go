@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -58,46 +59,42 @@ func (m Method) Delegate(i int) (Delegate, bool) {
 	var t ptefb.BackendDelegate
 	m.t.Delegates(&t, i)
 	d := Delegate{Index: i, ID: string(t.Id())}
-	d.Payload = m.payload(&d, &t)
+	if p := t.Processed(nil); p != nil {
+		d.Inline, d.Reference = p.Location() == ptefb.DataLocationINLINE, p.Index()
+	}
+	d.Payload = m.r.blobOf(m.payload(i, &t))
 	for _, s := range fb.Each(t.CompileSpecsLength(), t.CompileSpecs) {
-		d.Specs = append(d.Specs, CompileSpec{string(s.Key()), append([]byte{},
-			s.ValueBytes()...)})
+		d.Specs = append(d.Specs, CompileSpec{string(s.Key()), append([]byte{}, s.ValueBytes()...)})
 	}
 	return d, true
 }
 
-// payload finds the bytes of a delegate and fills in where they are.
-func (m Method) payload(d *Delegate, t *ptefb.BackendDelegate) tensor.Blob {
-	r := m.r
-	bad := func(pos int, format string, args ...any) tensor.Blob {
-		return tensor.NewBlob(&missing{err: r.malformed(pos, m.field("delegates[%d].processed",
-			d.Index), format, args...)})
-	}
+// payload finds the bytes of a delegate.
+func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, error) {
+	r, field := m.r, func(name string) string { return m.field("delegates[%d].processed%s", i, name) }
 	p := t.Processed(nil)
 	if p == nil {
-		return bad(int(t.Table().Pos), "absent")
+		return extent{}, r.malformed(pos(t), field(""), "absent: the runtime's process would end")
 	}
-	d.Reference = p.Index()
-	index := fb.FieldPosOr(p.Table(), ptefb.SlotBackendDelegateDataReferenceIndex)
+	n, where := p.Index(), at(p, ptefb.SlotBackendDelegateDataReferenceIndex)
 	switch l := p.Location(); l {
 	case ptefb.DataLocationSEGMENT:
-		return r.segmentBlob(d.Reference, index,
-			func() string { return m.field("delegates[%d].processed.index", d.Index) })
+		return r.segment(n, where, func() string { return field(".index") })
 	case ptefb.DataLocationINLINE:
-		d.Inline = true
-		if n := r.root.BackendDelegateDataLength(); int64(d.Reference) >= int64(n) {
-			return bad(index, "%d of %d inline payloads", d.Reference, n)
-		}
 		var data ptefb.BackendDelegateInlineData
-		r.root.BackendDelegateData(&data, int(d.Reference))
+		if all := r.root.BackendDelegateDataLength(); int64(n) >= int64(all) {
+			return extent{}, r.malformed(where, field(".index"), "%d of %d inline payloads", n, all)
+		}
+		r.root.BackendDelegateData(&data, int(n))
 		x, ok := r.inline(data.Table(), ptefb.SlotBackendDelegateInlineDataData)
 		if !ok {
-			return bad(int(data.Table().Pos), "inline payload %d has no data", d.Reference)
+			return x, r.malformed(pos(&data), field(".index"),
+				"inline payload %d has no data: the runtime's process would end", n)
 		}
-		return r.blob(x.off, x.size)
+		return x, nil
 	default:
-		return bad(fb.FieldPosOr(p.Table(), ptefb.SlotBackendDelegateDataReferenceLocation),
-			"unknown location %d", l)
+		return extent{}, fail(errors.ErrUnsupported, r.at+int64(at(p, ptefb.SlotBackendDelegateDataReferenceLocation)),
+			field(".location"), "%d", uint8(l))
 	}
 }
 

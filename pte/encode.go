@@ -2,6 +2,7 @@ package pte
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -85,7 +86,6 @@ type encoder struct {
 	payload   map[place]reference     // by method and delegate
 	named     []int                   // segments
 	buffers   map[*tensorValue]uint32 // data_buffer_idx
-	places    []Place                 // of the values of the method being written
 }
 
 type reference struct {
@@ -193,40 +193,38 @@ func (e *encoder) data(tensorAlign int64) error {
 }
 
 func (e *encoder) u32s(v []int32) fb.Offset {
-	p := make([]byte, 4*len(v))
-	for i, x := range v {
-		binary.LittleEndian.PutUint32(p[4*i:], uint32(x))
+	p := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		p = binary.LittleEndian.AppendUint32(p, uint32(x))
 	}
 	return e.fb.Scalars(p, 4, 4)
 }
 
 func (e *encoder) u64s(v []uint64) fb.Offset {
-	p := make([]byte, 8*len(v))
-	for i, x := range v {
-		binary.LittleEndian.PutUint64(p[8*i:], x)
+	p := make([]byte, 0, 8*len(v))
+	for _, x := range v {
+		p = binary.LittleEndian.AppendUint64(p, x)
 	}
 	return e.fb.Scalars(p, 8, 8)
 }
 
 // tables writes a vector of tables, each made by write.
-func tables[T any](e *encoder, list []T, write func(*T) fb.Offset) fb.Offset {
+func tables[T any](e *encoder, list []T, write func(int, *T) fb.Offset) fb.Offset {
 	all := make([]fb.Offset, len(list))
 	for i := range list {
-		all[i] = write(&list[i])
+		all[i] = write(i, &list[i])
 	}
 	return e.fb.Offsets(all)
 }
 
 func (e *encoder) program() ([]byte, error) {
 	b := &e.fb
-	plans := make([]fb.Offset, len(e.b.methods))
-	for i, m := range e.b.methods {
-		var err error
-		if plans[i], err = e.method(i, m); err != nil {
-			return nil, err
-		}
-	}
-	planVector := b.Offsets(plans)
+	var failed error
+	plans := tables(e, e.b.methods, func(i int, m **MethodBuilder) fb.Offset {
+		at, err := e.method(i, *m)
+		failed = cmp.Or(failed, err)
+		return at
+	})
 	var total int64
 	for _, p := range e.inlined {
 		if total += p.Size(); total < 0 || total > math.MaxInt32 {
@@ -234,31 +232,24 @@ func (e *encoder) program() ([]byte, error) {
 				tensor.ErrLimit)
 		}
 	}
-	inlined := make([]fb.Offset, len(e.inlined))
-	for i, p := range e.inlined {
+	inlined := tables(e, e.inlined, func(_ int, p *tensor.Blob) fb.Offset {
 		var data bytes.Buffer // not ReadAll: the stream checks a digest
-		if _, err := p.WriteTo(&data); err != nil {
-			return nil, err
-		}
-		at := b.Scalars(data.Bytes(), 1, ptefb.AlignBackendDelegateInlineDataData)
-		b.Begin()
-		b.Ref(ptefb.SlotBackendDelegateInlineDataData, at)
-		inlined[i] = b.End()
+		_, err := p.WriteTo(&data)
+		failed = cmp.Or(failed, err)
+		return b.Table(fb.Ref(ptefb.SlotBackendDelegateInlineDataData,
+			b.Scalars(data.Bytes(), 1, ptefb.AlignBackendDelegateInlineDataData)))
+	})
+	if failed != nil {
+		return nil, failed
 	}
-	inlineVector := b.Offsets(inlined)
 	buffers := b.Offsets(nil)
-	segments := tables(e, e.segments, func(s *dataSegment) fb.Offset {
-		b.Begin()
-		b.Scalar(ptefb.SlotDataSegmentSize, 8, uint64(s.size), 0)
-		b.Scalar(ptefb.SlotDataSegmentOffset, 8, uint64(s.off), 0)
-		return b.End()
+	segments := tables(e, e.segments, func(_ int, s *dataSegment) fb.Offset {
+		return b.Table(fb.Number(ptefb.SlotDataSegmentSize, 8, uint64(s.size)),
+			fb.Number(ptefb.SlotDataSegmentOffset, 8, uint64(s.off)))
 	})
 	list := func(segment int, offsets []uint64) fb.Offset {
-		at := e.u64s(offsets)
-		b.Begin()
-		b.Ref(ptefb.SlotSubsegmentOffsetsOffsets, at)
-		b.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, uint64(segment), 0)
-		return b.End()
+		return b.Table(fb.Ref(ptefb.SlotSubsegmentOffsetsOffsets, e.u64s(offsets)),
+			fb.Number(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, uint64(segment)))
 	}
 	constants := list(0, e.constants)
 	var mutable, named fb.Offset
@@ -266,29 +257,28 @@ func (e *encoder) program() ([]byte, error) {
 		mutable = b.Offsets([]fb.Offset{list(e.mutableAt, e.mutable)})
 	}
 	if len(e.named) > 0 {
-		i := 0
-		named = tables(e, e.b.named, func(n *namedBlob) fb.Offset {
-			key := b.String(n.key)
-			b.Begin()
-			b.Ref(ptefb.SlotNamedDataKey, key)
-			b.Scalar(ptefb.SlotNamedDataSegmentIndex, 4, uint64(e.named[i]), 0)
-			i++
-			return b.End()
+		named = tables(e, e.b.named, func(i int, n *namedBlob) fb.Offset {
+			return b.Table(fb.Ref(ptefb.SlotNamedDataKey, b.String(n.key)),
+				fb.Number(ptefb.SlotNamedDataSegmentIndex, 4, uint64(e.named[i])))
 		})
 	}
-	b.Begin()
-	b.Ref(ptefb.SlotProgramExecutionPlan, planVector)
-	b.Ref(ptefb.SlotProgramConstantBuffer, buffers)
-	b.Ref(ptefb.SlotProgramBackendDelegateData, inlineVector)
-	b.Ref(ptefb.SlotProgramSegments, segments)
-	b.Ref(ptefb.SlotProgramConstantSegment, constants)
-	b.Ref(ptefb.SlotProgramMutableDataSegments, mutable)
-	b.Ref(ptefb.SlotProgramNamedData, named)
-	out, err := b.Finish(b.End(), "ET12")
+	out, err := b.Finish(b.Table(
+		fb.Ref(ptefb.SlotProgramExecutionPlan, plans),
+		fb.Ref(ptefb.SlotProgramConstantBuffer, buffers),
+		fb.Ref(ptefb.SlotProgramBackendDelegateData, inlined),
+		fb.Ref(ptefb.SlotProgramSegments, segments),
+		fb.Ref(ptefb.SlotProgramConstantSegment, constants),
+		fb.Ref(ptefb.SlotProgramMutableDataSegments, mutable),
+		fb.Ref(ptefb.SlotProgramNamedData, named)), "ET12")
+	return out, tooLarge(err)
+}
+
+// tooLarge makes a flatbuffer of more than 2 GiB a limit.
+func tooLarge(err error) error {
 	if errors.Is(err, fb.ErrTooLarge) {
-		err = fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
+		return fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
 	}
-	return out, err
+	return err
 }
 
 func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
@@ -302,252 +292,203 @@ func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
 	if err != nil {
 		return 0, err
 	}
-	e.places = places
 	name := b.String(m.name)
 	in, out := b.String(m.inStructure), b.String(m.outStructure)
-	b.Begin()
-	b.Ref(ptefb.SlotContainerMetadataEncodedInpStr, in)
-	b.Ref(ptefb.SlotContainerMetadataEncodedOutStr, out)
-	container := b.End()
-	at := -1
-	values := tables(e, m.values, func(v *value) fb.Offset {
-		at++
-		return e.value(v, at)
+	container := b.Table(fb.Ref(ptefb.SlotContainerMetadataEncodedInpStr, in),
+		fb.Ref(ptefb.SlotContainerMetadataEncodedOutStr, out))
+	values := tables(e, m.values, func(i int, v *value) fb.Offset {
+		at := e.value(v, places[i])
+		return b.Table(fb.Ref(ptefb.SlotEValueVal, at),
+			fb.Number(ptefb.SlotEValueValType, 1, uint64(v.kind)))
 	})
 	inputs, outputs := e.u32s(m.inputs), e.u32s(m.outputs)
 	chains := b.Offsets([]fb.Offset{e.chain(m)})
-	operators := tables(e, m.opNames, func(o *Operator) fb.Offset {
+	operators := tables(e, m.opNames, func(_ int, o *Operator) fb.Offset {
 		name, overload := b.String(o.Name), b.String(o.Overload) // never absent: ExecuTorch's tools require it
-		b.Begin()
-		b.Ref(ptefb.SlotOperatorName, name)
-		b.Ref(ptefb.SlotOperatorOverload, overload)
-		return b.End()
+		return b.Table(fb.Ref(ptefb.SlotOperatorName, name), fb.Ref(ptefb.SlotOperatorOverload, overload))
 	})
-	delegates := make([]fb.Offset, len(m.delegates))
-	for i := range m.delegates {
-		delegates[i] = e.delegate(&m.delegates[i], e.payload[place{int32(index), int32(i)}])
-	}
-	delegateVector := b.Offsets(delegates)
-	all := make([]uint64, len(sizes))
-	for i, n := range sizes {
-		all[i] = uint64(n)
-	}
-	buffers := e.u64s(all)
-	var devices fb.Offset
-	if len(m.devices) > 0 {
-		var list []fb.Offset
-		for i := range uint32(len(sizes)) {
-			d, ok := m.devices[i]
-			if !ok {
-				continue
-			}
-			b.Begin()
-			b.Scalar(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, uint64(i), 0)
-			b.Scalar(ptefb.SlotNonConstBufferDeviceDeviceType, 1, uint64(uint8(d.Type)), 0)
-			b.Scalar(ptefb.SlotNonConstBufferDeviceDeviceIndex, 1, uint64(uint8(d.Index)), 0)
-			list = append(list, b.End())
+	delegates := tables(e, m.delegates, func(i int, d *delegate) fb.Offset {
+		return e.delegate(d, e.payload[place{int32(index), int32(i)}])
+	})
+	buffers := e.u64s(convert(sizes, func(n int64) uint64 { return uint64(n) }))
+	var devices []fb.Offset
+	for i := range sizes {
+		if d, ok := m.devices[uint32(i)]; ok {
+			devices = append(devices, b.Table(
+				fb.Number(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, uint64(i)),
+				fb.Number(ptefb.SlotNonConstBufferDeviceDeviceType, 1, uint64(uint8(d.Type))),
+				fb.Number(ptefb.SlotNonConstBufferDeviceDeviceIndex, 1, uint64(uint8(d.Index)))))
 		}
-		devices = b.Offsets(list)
 	}
-	b.Begin()
-	b.Ref(ptefb.SlotExecutionPlanName, name)
-	b.Ref(ptefb.SlotExecutionPlanContainerMetaType, container)
-	b.Ref(ptefb.SlotExecutionPlanValues, values)
-	b.Ref(ptefb.SlotExecutionPlanInputs, inputs)
-	b.Ref(ptefb.SlotExecutionPlanOutputs, outputs)
-	b.Ref(ptefb.SlotExecutionPlanChains, chains)
-	b.Ref(ptefb.SlotExecutionPlanOperators, operators)
-	b.Ref(ptefb.SlotExecutionPlanDelegates, delegateVector)
-	b.Ref(ptefb.SlotExecutionPlanNonConstBufferSizes, buffers)
-	b.Ref(ptefb.SlotExecutionPlanNonConstBufferDevice, devices)
-	return b.End(), nil
+	var deviceVector fb.Offset
+	if len(m.devices) > 0 {
+		deviceVector = b.Offsets(devices)
+	}
+	return b.Table(
+		fb.Ref(ptefb.SlotExecutionPlanName, name),
+		fb.Ref(ptefb.SlotExecutionPlanContainerMetaType, container),
+		fb.Ref(ptefb.SlotExecutionPlanValues, values),
+		fb.Ref(ptefb.SlotExecutionPlanInputs, inputs),
+		fb.Ref(ptefb.SlotExecutionPlanOutputs, outputs),
+		fb.Ref(ptefb.SlotExecutionPlanChains, chains),
+		fb.Ref(ptefb.SlotExecutionPlanOperators, operators),
+		fb.Ref(ptefb.SlotExecutionPlanDelegates, delegates),
+		fb.Ref(ptefb.SlotExecutionPlanNonConstBufferSizes, buffers),
+		fb.Ref(ptefb.SlotExecutionPlanNonConstBufferDevice, deviceVector)), nil
 }
 
-func (e *encoder) value(v *value, i int) fb.Offset {
-	b := &e.fb
-	var at fb.Offset
-	one := func(item fb.Offset) fb.Offset {
-		slot, _ := itemsOf(v.kind)
-		b.Begin()
-		b.Ref(slot, item)
-		return b.End()
-	}
-	number := func(slot, size int, bits uint64) fb.Offset {
-		b.Begin()
-		b.Scalar(slot, size, bits, 0)
-		return b.End()
-	}
+// value writes the member of the union of a value.
+func (e *encoder) value(v *value, place Place) fb.Offset {
+	slot, _ := itemsOf(v.kind)
+	var items fb.Offset
 	switch v.kind {
 	case KindNull:
-		b.Begin()
-		at = b.End()
+		return e.fb.Table()
 	case KindInt:
-		at = number(ptefb.SlotIntIntVal, 8, v.bits)
+		return e.fb.Table(fb.Number(ptefb.SlotIntIntVal, 8, v.bits))
 	case KindBool:
-		at = number(ptefb.SlotBoolBoolVal, 1, v.bits)
+		return e.fb.Table(fb.Number(ptefb.SlotBoolBoolVal, 1, v.bits))
 	case KindDouble:
-		at = number(ptefb.SlotDoubleDoubleVal, 8, math.Float64bits(v.doubles[0]))
-	case KindString:
-		at = one(b.String(v.text))
-	case KindIntList:
-		all := make([]uint64, len(v.items))
-		for i, x := range v.items {
-			all[i] = uint64(x)
-		}
-		at = one(e.u64s(all))
-	case KindDoubleList:
-		all := make([]uint64, len(v.doubles))
-		for i, x := range v.doubles {
-			all[i] = math.Float64bits(x)
-		}
-		at = one(e.u64s(all))
-	case KindBoolList:
-		p := make([]byte, len(v.bools))
-		for i, x := range v.bools {
-			if x {
-				p[i] = 1
-			}
-		}
-		at = one(b.Scalars(p, 1, 1))
-	case KindTensorList, KindOptionalTensorList:
-		all := make([]int32, len(v.items))
-		for i, x := range v.items {
-			all[i] = int32(x)
-		}
-		at = one(e.u32s(all))
+		return e.fb.Table(fb.Number(ptefb.SlotDoubleDoubleVal, 8, math.Float64bits(v.doubles[0])))
 	case KindTensor:
-		at = e.tensor(v.tensor, e.places[i])
+		return e.tensor(v.tensor, place)
+	case KindString:
+		items = e.fb.String(v.text)
+	case KindIntList:
+		items = e.u64s(convert(v.items, func(x int) uint64 { return uint64(x) }))
+	case KindDoubleList:
+		items = e.u64s(convert(v.doubles, math.Float64bits))
+	case KindBoolList:
+		items = e.fb.Scalars(convert(v.bools, bit[byte]), 1, 1)
+	case KindTensorList, KindOptionalTensorList:
+		items = e.u32s(convert(v.items, func(x int) int32 { return int32(x) }))
 	}
-	b.Begin()
-	b.Ref(ptefb.SlotEValueVal, at)
-	b.Scalar(ptefb.SlotEValueValType, 1, uint64(v.kind), 0)
-	return b.End()
+	return e.fb.Table(fb.Ref(slot, items))
+}
+
+func convert[A, B any](list []A, to func(A) B) []B {
+	all := make([]B, len(list))
+	for i, x := range list {
+		all[i] = to(x)
+	}
+	return all
+}
+
+func bit[T byte | uint64](b bool) T {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// layoutOf returns a shape and an order in the file's types.
+func layoutOf(s tensor.Shape, o tensor.Order) (sizes []int32, dims []byte) {
+	dims = make([]byte, len(s))
+	for i := range dims {
+		dims[i] = byte(i)
+		if o != nil {
+			dims[i] = byte(o[i])
+		}
+	}
+	return convert(s, func(n int64) int32 { return int32(n) }), dims
 }
 
 func (e *encoder) tensor(t *tensorValue, place Place) fb.Offset {
 	b := &e.fb
-	sizes := make([]int32, len(t.shape))
-	dims := make([]byte, len(t.shape))
-	for i, n := range t.shape {
-		sizes[i], dims[i] = int32(n), byte(i)
-		if t.order != nil {
-			dims[i] = byte(t.order[i])
-		}
-	}
+	sizes, dims := layoutOf(t.shape, t.order)
 	sizesAt, dimsAt := e.u32s(sizes), b.Scalars(dims, 1, 1)
-	var allocation, extra fb.Offset
+	var allocation, extra, name fb.Offset
 	if t.planned() {
-		b.Begin()
-		b.Scalar(ptefb.SlotAllocationDetailsMemoryOffsetHigh, 4, place.Offset>>32, 0)
-		b.Scalar(ptefb.SlotAllocationDetailsMemoryOffsetLow, 4, place.Offset&math.MaxUint32, 0)
-		b.Scalar(ptefb.SlotAllocationDetailsMemoryId, 4, uint64(place.Memory), 0)
-		allocation = b.End()
+		allocation = b.Table(
+			fb.Number(ptefb.SlotAllocationDetailsMemoryOffsetHigh, 4, place.Offset>>32),
+			fb.Number(ptefb.SlotAllocationDetailsMemoryOffsetLow, 4, place.Offset&math.MaxUint32),
+			fb.Number(ptefb.SlotAllocationDetailsMemoryId, 4, uint64(place.Memory)))
+	}
+	var location ptefb.TensorDataLocation
+	if t.role.External() {
+		location = ptefb.TensorDataLocationEXTERNAL
 	}
 	if t.name != "" || t.role.External() || t.role == RoleState || t.device != (Device{}) {
-		var name fb.Offset
 		if t.name != "" {
 			name = b.String(t.name)
 		}
-		b.Begin()
-		b.Ref(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
-		if t.role.External() {
-			b.Scalar(ptefb.SlotExtraTensorInfoLocation, 1,
-				uint64(ptefb.TensorDataLocationEXTERNAL), 0)
-		}
-		b.Scalar(ptefb.SlotExtraTensorInfoDeviceType, 1, uint64(uint8(t.device.Type)), 0)
-		b.Scalar(ptefb.SlotExtraTensorInfoDeviceIndex, 1, uint64(uint8(t.device.Index)), 0)
-		extra = b.End()
+		extra = b.Table(fb.Ref(ptefb.SlotExtraTensorInfoFullyQualifiedName, name),
+			fb.Number(ptefb.SlotExtraTensorInfoLocation, 1, uint64(location)),
+			fb.Number(ptefb.SlotExtraTensorInfoDeviceType, 1, uint64(uint8(t.device.Type))),
+			fb.Number(ptefb.SlotExtraTensorInfoDeviceIndex, 1, uint64(uint8(t.device.Index))))
 	}
-	b.Begin()
-	b.Ref(ptefb.SlotTensorSizes, sizesAt)
-	b.Ref(ptefb.SlotTensorDimOrder, dimsAt)
-	b.Scalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(e.buffers[t]), 0)
-	b.Ref(ptefb.SlotTensorAllocationInfo, allocation)
-	b.Ref(ptefb.SlotTensorExtraTensorInfo, extra)
-	b.Scalar(ptefb.SlotTensorScalarType, 1, uint64(uint8(t.scalar)), 0)
-	if t.bound {
-		b.Scalar(ptefb.SlotTensorShapeDynamism, 1, uint64(Bound), 0)
-	}
-	return b.End()
+	return b.Table(
+		fb.Ref(ptefb.SlotTensorSizes, sizesAt),
+		fb.Ref(ptefb.SlotTensorDimOrder, dimsAt),
+		fb.Number(ptefb.SlotTensorDataBufferIdx, 4, uint64(e.buffers[t])),
+		fb.Ref(ptefb.SlotTensorAllocationInfo, allocation),
+		fb.Ref(ptefb.SlotTensorExtraTensorInfo, extra),
+		fb.Number(ptefb.SlotTensorScalarType, 1, uint64(uint8(t.scalar))),
+		fb.Number(ptefb.SlotTensorShapeDynamism, 1, uint64(t.dynamism)))
 }
 
 func (e *encoder) chain(m *MethodBuilder) fb.Offset {
 	b := &e.fb
-	instructions := tables(e, m.code, func(i *instruction) fb.Offset {
-		var args fb.Offset
-		if i.op == OpKernelCall || i.op == OpDelegateCall {
-			args = e.u32s(i.args)
-		}
-		b.Begin()
+	number := func(slot int, x int32) fb.Value { return fb.Number(slot, 4, uint64(uint32(x))) }
+	instructions := tables(e, m.code, func(_ int, i *instruction) fb.Offset {
+		var at fb.Offset
 		switch i.op {
 		case OpKernelCall:
-			b.Ref(ptefb.SlotKernelCallArgs, args)
-			b.Scalar(ptefb.SlotKernelCallOpIndex, 4, uint64(uint32(i.index)), 0)
+			at = b.Table(fb.Ref(ptefb.SlotKernelCallArgs, e.u32s(i.args)),
+				number(ptefb.SlotKernelCallOpIndex, i.index))
 		case OpDelegateCall:
-			b.Ref(ptefb.SlotDelegateCallArgs, args)
-			b.Scalar(ptefb.SlotDelegateCallDelegateIndex, 4, uint64(uint32(i.index)), 0)
+			at = b.Table(fb.Ref(ptefb.SlotDelegateCallArgs, e.u32s(i.args)),
+				number(ptefb.SlotDelegateCallDelegateIndex, i.index))
 		case OpMove:
-			b.Scalar(ptefb.SlotMoveCallMoveTo, 4, uint64(uint32(i.to)), 0)
-			b.Scalar(ptefb.SlotMoveCallMoveFrom, 4, uint64(uint32(i.index)), 0)
+			at = b.Table(number(ptefb.SlotMoveCallMoveTo, i.to),
+				number(ptefb.SlotMoveCallMoveFrom, i.index))
 		case OpJumpFalse:
-			b.Scalar(ptefb.SlotJumpFalseCallDestinationInstruction, 4, uint64(uint32(i.label.at)),
-				0)
-			b.Scalar(ptefb.SlotJumpFalseCallCondValueIndex, 4, uint64(uint32(i.index)), 0)
+			at = b.Table(number(ptefb.SlotJumpFalseCallDestinationInstruction, i.label.at),
+				number(ptefb.SlotJumpFalseCallCondValueIndex, i.index))
 		case OpFree:
-			b.Scalar(ptefb.SlotFreeCallValueIndex, 4, uint64(uint32(i.index)), 0)
+			at = b.Table(number(ptefb.SlotFreeCallValueIndex, i.index))
 		}
-		at := b.End()
-		b.Begin()
-		b.Ref(ptefb.SlotInstructionInstrArgs, at)
-		b.Scalar(ptefb.SlotInstructionInstrArgsType, 1, uint64(i.op), 0)
-		return b.End()
+		return b.Table(fb.Ref(ptefb.SlotInstructionInstrArgs, at),
+			fb.Number(ptefb.SlotInstructionInstrArgsType, 1, uint64(i.op)))
 	})
 	var traces fb.Offset
 	if slices.ContainsFunc(m.code, func(i instruction) bool { return len(i.stack) > 0 }) {
-		traces = tables(e, m.code, func(i *instruction) fb.Offset {
-			frames := tables(e, i.stack, func(f *Frame) fb.Offset {
-				file, name, context := b.String(f.File), b.String(f.Name), b.String(f.Context)
-				b.Begin()
-				b.Ref(ptefb.SlotFrameFilename, file)
-				b.Scalar(ptefb.SlotFrameLineno, 4, uint64(uint32(f.Line)), 0)
-				b.Ref(ptefb.SlotFrameName, name)
-				b.Ref(ptefb.SlotFrameContext, context)
-				return b.End()
-			})
-			b.Begin()
-			b.Ref(ptefb.SlotFrameListItems, frames)
-			return b.End()
+		traces = tables(e, m.code, func(_ int, i *instruction) fb.Offset {
+			return b.Table(fb.Ref(ptefb.SlotFrameListItems, tables(e, i.stack, e.frame)))
 		})
 	}
 	inputs, outputs := e.u32s(nil), e.u32s(nil)
-	b.Begin()
-	b.Ref(ptefb.SlotChainInputs, inputs)
-	b.Ref(ptefb.SlotChainOutputs, outputs)
-	b.Ref(ptefb.SlotChainInstructions, instructions)
-	b.Ref(ptefb.SlotChainStacktrace, traces)
-	return b.End()
+	return b.Table(
+		fb.Ref(ptefb.SlotChainInputs, inputs),
+		fb.Ref(ptefb.SlotChainOutputs, outputs),
+		fb.Ref(ptefb.SlotChainInstructions, instructions),
+		fb.Ref(ptefb.SlotChainStacktrace, traces))
+}
+
+func (e *encoder) frame(_ int, f *Frame) fb.Offset {
+	file, name, context := e.fb.String(f.File), e.fb.String(f.Name), e.fb.String(f.Context)
+	return e.fb.Table(fb.Ref(ptefb.SlotFrameFilename, file),
+		fb.Number(ptefb.SlotFrameLineno, 4, uint64(uint32(f.Line))),
+		fb.Ref(ptefb.SlotFrameName, name),
+		fb.Ref(ptefb.SlotFrameContext, context))
 }
 
 func (e *encoder) delegate(d *delegate, r reference) fb.Offset {
 	b := &e.fb
 	id := b.String(d.id)
-	specs := tables(e, d.specs, func(s *CompileSpec) fb.Offset {
+	specs := tables(e, d.specs, func(_ int, s *CompileSpec) fb.Offset {
 		key, value := b.String(s.Key), b.Scalars(s.Value, 1, 1)
-		b.Begin()
-		b.Ref(ptefb.SlotCompileSpecKey, key)
-		b.Ref(ptefb.SlotCompileSpecValue, value)
-		return b.End()
+		return b.Table(fb.Ref(ptefb.SlotCompileSpecKey, key), fb.Ref(ptefb.SlotCompileSpecValue, value))
 	})
-	b.Begin()
-	b.Scalar(ptefb.SlotBackendDelegateDataReferenceIndex, 4, uint64(r.index), 0)
-	if !r.inline {
-		b.Scalar(ptefb.SlotBackendDelegateDataReferenceLocation, 1,
-			uint64(ptefb.DataLocationSEGMENT), 0)
+	location := ptefb.DataLocationSEGMENT
+	if r.inline {
+		location = ptefb.DataLocationINLINE
 	}
-	processed := b.End()
-	b.Begin()
-	b.Ref(ptefb.SlotBackendDelegateId, id)
-	b.Ref(ptefb.SlotBackendDelegateProcessed, processed)
-	b.Ref(ptefb.SlotBackendDelegateCompileSpecs, specs)
-	return b.End()
+	processed := b.Table(
+		fb.Number(ptefb.SlotBackendDelegateDataReferenceIndex, 4, uint64(r.index)),
+		fb.Number(ptefb.SlotBackendDelegateDataReferenceLocation, 1, uint64(location)))
+	return b.Table(
+		fb.Ref(ptefb.SlotBackendDelegateId, id),
+		fb.Ref(ptefb.SlotBackendDelegateProcessed, processed),
+		fb.Ref(ptefb.SlotBackendDelegateCompileSpecs, specs))
 }

@@ -227,6 +227,14 @@ func (r *Reader) extentOf(e extent) blobSource {
 	return &x
 }
 
+// blobOf is the blob of a range, or one that fails with err when it is read.
+func (r *Reader) blobOf(x extent, err error) tensor.Blob {
+	if err != nil {
+		return tensor.NewBlob(&missing{err: err})
+	}
+	return r.blob(x.off, x.size)
+}
+
 func (r *Reader) blob(off, size int64) tensor.Blob {
 	return tensor.NewBlob(r.extentOf(extent{off, size}))
 }

@@ -81,12 +81,9 @@ func (p *Program) named(i int) NamedData {
 	r := (*Reader)(p)
 	var t ptefb.NamedData
 	r.root.NamedData(&t, i)
-	segment := t.SegmentIndex()
-	data := r.segmentBlob(segment, fb.FieldPosOr(t.Table(), ptefb.SlotNamedDataSegmentIndex),
-		func() string {
-			return fmt.Sprintf("named_data[%d].segment_index", i)
-		})
-	return NamedData{string(t.Key()), int(segment), data}
+	data := r.blobOf(r.segment(t.SegmentIndex(), at(&t, ptefb.SlotNamedDataSegmentIndex),
+		func() string { return fmt.Sprintf("named_data[%d].segment_index", i) }))
+	return NamedData{string(t.Key()), int(t.SegmentIndex()), data}
 }
 
 // A Method is what the runtime loads and runs by name: values, and instructions that work

@@ -205,10 +205,8 @@ func (b *rebuild) finish(alignment int64) (*output, error) {
 	}
 	var w fb.Builder
 	program, err := w.Finish(b.tree.Write(&w), "ET12")
-	if errors.Is(err, fb.ErrTooLarge) {
-		return nil, fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
-	} else if err != nil {
-		return nil, err
+	if err != nil {
+		return nil, tooLarge(err)
 	}
 	var tail []byte
 	if n := b.r.header.Length; n > headerLength {

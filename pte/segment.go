@@ -57,15 +57,13 @@ func (r *Reader) readSegments() error {
 	return nil
 }
 
-// segmentBlob returns segment i, or a blob whose reading fails because the field at pos,
-// an index, is out of range.
-func (r *Reader) segmentBlob(i uint32, pos int, field func() string) tensor.Blob {
-	if int64(i) >= int64(len(r.segments)) {
-		return tensor.NewBlob(&missing{err: malformed(r.at+int64(pos), field(),
-			"%d of %d segments", i, len(r.segments))})
+// segment returns where segment i is, or the error that the field at pos, an index, is
+// out of range.
+func (r *Reader) segment(i uint32, pos int, field func() string) (extent, error) {
+	if n := len(r.segments); int64(i) >= int64(n) {
+		return extent{}, r.malformed(pos, field(), "%d of %d segments", i, n)
 	}
-	s := r.segments[i]
-	return r.blob(s.off, s.size)
+	return r.segments[i].extent, nil
 }
 
 // A Segment is a range of bytes after the flatbuffer: the constants, the initial values

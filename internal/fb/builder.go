@@ -166,6 +166,32 @@ func (b *Builder) set(slot int) {
 	b.fields[id] = b.used
 }
 
+// A Value is a field of a table with what it holds.
+type Value struct {
+	slot, size int // size 0 for a reference
+	bits       uint64
+	to         Offset
+}
+
+// Ref is a reference; to nothing it is not stored.
+func Ref(slot int, to Offset) Value { return Value{slot: slot, to: to} }
+
+// Number is a scalar of size bytes; zero is not stored.
+func Number(slot, size int, x uint64) Value { return Value{slot: slot, size: size, bits: x} }
+
+// Table writes a table with fields in that order.
+func (b *Builder) Table(fields ...Value) Offset {
+	b.Begin()
+	for _, f := range fields {
+		if f.size == 0 {
+			b.Ref(f.slot, f.to)
+		} else {
+			b.Scalar(f.slot, f.size, f.bits, 0)
+		}
+	}
+	return b.End()
+}
+
 // Tables returns how many tables were written.
 func (b *Builder) Tables() int { return b.tables }
 
