@@ -35,11 +35,6 @@ type Builder struct {
 	lower    int // by how much the buffer must be shorter than 2 GiB, for tests
 }
 
-// Reset forgets what was written and keeps the memory.
-func (b *Builder) Reset() {
-	*b = Builder{buf: b.buf, fields: b.fields[:0], vtables: b.vtables[:0], lower: b.lower}
-}
-
 // Grow says that at least n more bytes are to come, and reserves space for some more
 // than that, so that a builder who is almost right makes the buffer in one piece. If
 // that is more than a FlatBuffer can have, Finish fails, and until then nothing takes
@@ -229,7 +224,7 @@ func (b *Builder) End() Offset {
 }
 
 // Finish writes the identifier, of four bytes or empty, and the offset of the root, and
-// returns the buffer. It is the builder's own memory, valid until the next Reset.
+// returns the buffer. It is the builder's own memory.
 func (b *Builder) Finish(root Offset, identifier string) ([]byte, error) {
 	b.prep(max(b.align, 4), 4+len(identifier))
 	copy(b.push(len(identifier)), identifier)

@@ -2,6 +2,7 @@ package fb
 
 import (
 	"iter"
+	"strconv"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 )
@@ -90,4 +91,32 @@ func vtablePos(t flatbuffers.Table) int {
 
 func vtableSize(t flatbuffers.Table) int {
 	return int(flatbuffers.GetVOffsetT(t.Bytes[vtablePos(t):]))
+}
+
+// A search looks for fields that the schema does not know. Tables may share a vtable, and
+// vtables overlap: left bounds how many bytes of them it reads, by what the buffer has.
+type search struct{ left int }
+
+func newSearch(buf []byte) search { return search{4 * len(buf)} }
+
+// newer calls found for the fields of a table beyond those of its type. What is too much
+// to read counts as a field.
+func (x *search) newer(t flatbuffers.Table, table *Table, found func(pos int, what string)) {
+	known := 4
+	if n := len(table.Fields); n > 0 {
+		known = int(table.Fields[n-1].Slot) + 2
+	}
+	size := vtableSize(t)
+	if size <= known {
+		return
+	}
+	if x.left -= size; x.left < 0 {
+		found(int(t.Pos), "a vtable of "+strconv.Itoa(size)+" bytes")
+		return
+	}
+	for slot := known; slot < size; slot += 2 {
+		if pos := FieldPos(t, slot); pos != 0 {
+			found(min(pos, len(t.Bytes)-1), "field "+strconv.Itoa((slot-4)/2))
+		}
+	}
 }

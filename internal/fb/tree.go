@@ -47,13 +47,14 @@ var ErrUnknown = errors.New("content of a newer schema")
 // buffer has fields or members of unions that the schema lacks: nobody knows what they
 // refer to.
 func Take(buf []byte, s *Schema, root int, vectorAlign func(table, slot int) int) (*Node, error) {
-	t := taker{s, vectorAlign}
+	t := taker{s, vectorAlign, newSearch(buf)}
 	return t.table(flatbuffers.Table{Bytes: buf, Pos: flatbuffers.GetUOffsetT(buf)}, root, "")
 }
 
 type taker struct {
-	s     *Schema
-	align func(table, slot int) int
+	s      *Schema
+	align  func(table, slot int) int
+	search search
 }
 
 func (k *taker) unknown(path, format string, args ...any) error {
@@ -62,14 +63,14 @@ func (k *taker) unknown(path, format string, args ...any) error {
 
 func (k *taker) table(t flatbuffers.Table, table int, path string) (*Node, error) {
 	fields := k.s.Tables[table].Fields
-	known := 0
-	if len(fields) > 0 {
-		known = int(fields[len(fields)-1].Slot-4)/2 + 1
-	}
-	for i := known; i < (vtableSize(t)-4)/2; i++ {
-		if FieldPos(t, 4+2*i) != 0 {
-			return nil, k.unknown(path, "of type %s has field number %d", k.s.Tables[table].Name, i)
+	var err error
+	k.search.newer(t, &k.s.Tables[table], func(_ int, what string) {
+		if err == nil {
+			err = k.unknown(path, "of type %s has %s", k.s.Tables[table].Name, what)
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	n := &Node{fields: make([]nodeField, 0, len(fields))}
 	for i := range fields {
@@ -86,7 +87,6 @@ func (k *taker) table(t flatbuffers.Table, table int, path string) (*Node, error
 			}
 			return path + "." + f.Name
 		}
-		var err error
 		switch f.Kind {
 		case Scalar:
 			for b := range v.size {

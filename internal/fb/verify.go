@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	flatbuffers "github.com/google/flatbuffers/go"
 )
 
 // Limits bound what [Verify] accepts. The zero value is safe and reads every genuine
@@ -102,37 +104,24 @@ func VerifySummary(buf []byte, s *Schema, root int, l Limits) (Summary, error) {
 		return Summary{}, err
 	}
 	v := newVerifier(buf, s, l)
-	v.summary, v.search = new(Summary), 4*uint64(len(buf))
+	search := newSearch(buf)
+	v.search = &search
 	budget := v.tables
 	pos, err := v.offset(0)
 	if err == nil {
 		err = v.table(pos, root, 1)
 	}
-	v.summary.Tables = budget - v.tables
-	return *v.summary, asError(err)
+	return Summary{budget - v.tables, v.newer}, asError(err)
 }
 
-// noteNewer notes a table whose vtable, at vt, has fields that the schema does not know.
-func (v *verifier) noteNewer(pos, vt uint64, t int) {
-	known := uint64(4)
-	if f := v.s.Tables[t].Fields; len(f) > 0 {
-		known = uint64(f[len(f)-1].Slot) + 2
-	}
-	size := v.u16(vt)
-	if size <= known || size > v.search {
-		return
-	}
-	v.search -= size
-	for slot := known; slot < size; slot += 2 {
-		if v.u16(vt+slot) == 0 {
-			continue
+// noteNewer notes a table that has fields that the schema does not know.
+func (v *verifier) noteNewer(pos uint64, t int) {
+	table := flatbuffers.Table{Bytes: v.buf, Pos: flatbuffers.UOffsetT(pos)}
+	v.search.newer(table, &v.s.Tables[t], func(int, string) {
+		if !slices.ContainsFunc(v.newer, func(n NewerTable) bool { return n.Table == t }) {
+			v.newer = append(v.newer, NewerTable{t, int64(pos)})
 		}
-		seen := slices.ContainsFunc(v.summary.Newer, func(n NewerTable) bool { return n.Table == t })
-		if !seen {
-			v.summary.Newer = append(v.summary.Newer, NewerTable{t, int64(pos)})
-		}
-		return
-	}
+	})
 }
 
 // VerifySpliced is Verify for a FlatBuffer in which an extended header stands between
@@ -185,17 +174,17 @@ func asError(err *Error) error {
 }
 
 type verifier struct {
-	buf     []byte
-	s       *Schema
-	first   uint64 // byte that a vtable may begin at
-	tables  int    // visits left
-	depth   int    // max
-	bytes   uint64 // of vectors and strings, left to be shown
-	utf8    bool
-	unions  bool       // a tag needs a value
-	summary *Summary   // nil where nobody asks
-	search  uint64     // bytes of vtables left to be searched for fields of a newer schema
-	shapes  [128]shape // by table; two tables of a schema with more would take turns
+	buf    []byte
+	s      *Schema
+	first  uint64 // byte that a vtable may begin at
+	tables int    // visits left
+	depth  int    // max
+	bytes  uint64 // of vectors and strings, left to be shown
+	utf8   bool
+	unions bool    // a tag needs a value
+	search *search // nil where nobody asks for newer
+	newer  []NewerTable
+	shapes [128]shape // by table; two tables of a schema with more would take turns
 }
 
 func malformed(pos uint64, reason string) *Error {
@@ -258,8 +247,8 @@ func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 			return nil, err
 		}
 		seen.table = t + 1
-		if v.summary != nil {
-			v.noteNewer(pos, vt, t)
+		if v.search != nil {
+			v.noteNewer(pos, t)
 		}
 	}
 	return seen, nil

@@ -407,7 +407,7 @@ func TestAmplificationIsRefused(t *testing.T) {
 	limit("nested sharing", fb.Verify(buf, &rtenfb.Schema, rtenfb.TableModel, fb.Limits{}))
 
 	// n plans that are one plan, of n values that are one value.
-	b.Reset()
+	b = fb.Builder{}
 	b.Begin()
 	one := b.End()
 	many := make([]fb.Offset, 2000)
@@ -430,7 +430,7 @@ func TestAmplificationIsRefused(t *testing.T) {
 	limit("a product of vectors", fb.Verify(buf, &ptefb.Schema, ptefb.TableProgram, fb.Limits{}))
 
 	// A long vector that many tables share is cheap to verify and dear to walk.
-	b.Reset()
+	b = fb.Builder{}
 	items := b.Scalars(make([]byte, 1<<20), 8, 0)
 	children := make([]fb.Offset, 1000)
 	for i := range children {

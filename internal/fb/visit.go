@@ -9,11 +9,12 @@ import (
 // A Visit is a table that EachTable comes to. It is valid during the visit.
 type Visit struct {
 	flatbuffers.Table
-	Type  *Table
-	s     *Schema
-	up    *Visit
-	field *Field
-	index int // in a vector of tables; -1 for a field
+	Type   *Table
+	s      *Schema
+	search *search
+	up     *Visit
+	field  *Field
+	index  int // in a vector of tables; -1 for a field
 }
 
 // Path returns the fields that lead to the table, such as graph.nodes[3].data.
@@ -34,7 +35,8 @@ func (v *Visit) Path() string {
 // EachTable visits all tables of a verified buffer that the schema describes, parents
 // first, and as often as they are referred to, until visit returns false.
 func EachTable(buf []byte, s *Schema, root int, visit func(v *Visit) bool) {
-	v := &Visit{Type: &s.Tables[root], s: s, index: -1}
+	left := newSearch(buf)
+	v := &Visit{Type: &s.Tables[root], s: s, search: &left, index: -1}
 	v.Table = flatbuffers.Table{Bytes: buf, Pos: flatbuffers.GetUOffsetT(buf)}
 	v.walk(visit)
 }
@@ -54,14 +56,14 @@ func (v *Visit) walk(visit func(v *Visit) bool) bool {
 			fallthrough
 		case Child:
 			t, ok := FieldTable(v.Table, int(f.Slot))
-			if ok && !(&Visit{t, &v.s.Tables[table], v.s, v, f, -1}).walk(visit) {
+			if ok && !(&Visit{t, &v.s.Tables[table], v.s, v.search, v, f, -1}).walk(visit) {
 				return false
 			}
 		case Tables:
 			first, n := fieldTables(v.Table, int(f.Slot))
 			for j := range n {
 				t := indirect(v.Table, first+4*j)
-				if !(&Visit{t, &v.s.Tables[table], v.s, v, f, j}).walk(visit) {
+				if !(&Visit{t, &v.s.Tables[table], v.s, v.search, v, f, j}).walk(visit) {
 					return false
 				}
 			}
@@ -82,15 +84,7 @@ func (v *Visit) member(f *Field) int {
 // Newer calls found for what the table has beyond the schema: fields, and members of
 // unions, each with its position in the buffer.
 func (v *Visit) Newer(found func(pos int, what string)) {
-	known := 4
-	if n := len(v.Type.Fields); n > 0 {
-		known = int(v.Type.Fields[n-1].Slot) + 2
-	}
-	for slot := known; slot < vtableSize(v.Table); slot += 2 {
-		if pos := FieldPos(v.Table, slot); pos != 0 {
-			found(min(pos, len(v.Bytes)-1), "field "+strconv.Itoa((slot-4)/2))
-		}
-	}
+	v.search.newer(v.Table, v.Type, found)
 	for i := range v.Type.Fields {
 		f := &v.Type.Fields[i]
 		if f.Kind != Union {
