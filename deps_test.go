@@ -57,7 +57,8 @@ var edges = map[string][]string{
 	"internal/quote":      {},
 	"internal/numpy":      and(base, "tensor", "internal/source"),
 	"internal/zipfile":    and(base, "tensor", "internal/source", "internal/span"),
-	"tensor":              base,
+	"internal/ggml":       {},
+	"tensor":              and(base, "internal/ggml"),
 	"remote":              {"tensor"},
 	"inspect":             {".", "tensor", "internal/parallel", "internal/quote", "sparse", "pte", "rten", "ztensor", "bridge/safetensors"},
 
@@ -80,12 +81,12 @@ var edges = map[string][]string{
 	"bridge/safetensors":    floor,
 	"bridge/npy":            and(floor, "internal/numpy"),
 	"bridge/npz":            and(floor, "internal/numpy", "internal/zipfile"),
-	"bridge/gguf":           floor,
+	"bridge/gguf":           and(floor, "internal/ggml"),
 	"bridge/torch":          and(floor, "internal/numpy", "internal/zipfile", "sparse"),
 
 	".":                and(floor, formats...),
 	"model":            and(floor, ".", "bridge/safetensors", "ztensor"),
-	"convert":          and(and(floor, formats...), ".", "sparse"),
+	"convert":          and(and(floor, formats...), ".", "sparse", "internal/ggml"),
 	"cmd/tensorfile":   {"internal/command"},
 	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect", "model", "remote"), cobra, cobradoc, progressbar, term),
 

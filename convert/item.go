@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -140,7 +140,7 @@ func (p *Plan) planBlocks(it *item) {
 		len(it.t.Parts) != 1 {
 		return
 	}
-	elements, bytes, ok := gguf.Block(it.t.Scheme)
+	kind, ok := ggml.Named(it.t.Scheme)
 	layout := "gguf." + strings.ToLower(it.t.Scheme) + "/1"
 	if !ok || !ztensor.HasBlocks(layout) {
 		return // one that is not registered stays opaque, under its own name
@@ -151,7 +151,7 @@ func (p *Plan) planBlocks(it *item) {
 		blocks.Parts = []tensor.Part{{Role: "data", DType: tensor.U8, Data: t.Parts[0].Data}}
 		return &blocks, nil
 	})
-	it.own = map[string]any{"elems_per_block": elements, "block_bytes": bytes}
+	it.own = map[string]any{"elems_per_block": kind.Elements, "block_bytes": kind.Bytes}
 }
 
 // planShape reports what the target cannot represent of a shape.

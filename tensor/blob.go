@@ -281,6 +281,9 @@ func (b Blob) plausible() bool {
 	if _, ok := b.src.(memory); ok {
 		return true
 	}
+	if d, ok := b.src.(*dequantizer); ok {
+		return d.blocks.plausible()
+	}
 	st, ok := b.Stored()
 	if !ok {
 		_, fromFunc := b.src.(*stream)

@@ -10,7 +10,8 @@ import (
 )
 
 // Convert returns the elements of a dense tensor of any dtype as T, in row-major order;
-// the result is the caller's. What T cannot hold exactly is rounded to the nearest
+// the result is the caller's. Quantised blocks of ggml are decoded to float32 first, as
+// ggml does. What T cannot hold exactly is rounded to the nearest
 // where T is a float, and ErrDType where it is an integer, as is converting complex
 // numbers to real ones. Quantised integers are taken as they are stored, without scale
 // and zero point. Other errors are those of [Load]. It costs one allocation, and about
@@ -66,13 +67,14 @@ func convertInto[T Element](dst []T, t *Tensor) error {
 	})
 }
 
-// Values returns the elements of a dense tensor of any dtype as T in pieces, in storage
+// Values returns the elements of a tensor of any dtype as T in pieces, in storage
 // order, as [Convert] makes them. A piece is valid until the next one; an error is the
 // last.
 func Values[T Element](t *Tensor) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		d := DTypeOf[T]()
-		if err := dense(t); err != nil {
+		t, err := numbers(t)
+		if err != nil {
 			yield(nil, err)
 			return
 		}
@@ -80,7 +82,7 @@ func Values[T Element](t *Tensor) iter.Seq2[[]T, error] {
 			yield(nil, fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err))
 			return
 		}
-		err := convertPieces(t, d, func(p []byte) error {
+		err = convertPieces(t, d, func(p []byte) error {
 			s, _ := le.Cast[T](p)
 			if !yield(s, nil) {
 				return errStop
@@ -96,10 +98,11 @@ func Values[T Element](t *Tensor) iter.Seq2[[]T, error] {
 var errStop = fmt.Errorf("tensor: stopped")
 
 // As returns t with elements of another dtype, converted as they are read, in the order
-// of t. Errors of single elements come from reading. It costs nothing until then;
+// of t; of quantised blocks of ggml a dense tensor. Errors of single elements come from reading. It costs nothing until then;
 // reading uses all cores and holds a few MiB.
 func As(t *Tensor, to DType) (*Tensor, error) {
-	if err := dense(t); err != nil {
+	t, err := numbers(t)
+	if err != nil {
 		return nil, err
 	}
 	if t.DType == to {
@@ -144,7 +147,8 @@ func isEncoded(d DType) bool {
 
 // convertible returns t in row-major order, or why it cannot be converted.
 func convertible(t *Tensor, to DType) (*Tensor, error) {
-	if err := dense(t); err != nil {
+	t, err := numbers(t)
+	if err != nil {
 		return nil, err
 	}
 	if err := CanConvert(t.DType, to); err != nil {

@@ -89,9 +89,11 @@ func (i At) axis(n int64) (axis, error) {
 // does: the first dimensions are indexed as given, the others are whole. Nothing is
 // read until the data is; then only the elements of the part are, with gaps of less
 // than 4 KiB between them, and of encoded data what decoding them takes. Reading holds
-// a few MiB. The result has the name and dtype of t.
+// a few MiB. The result has the name and dtype of t;
+// a part of quantised blocks of ggml is float32.
 func Slice(t *Tensor, index ...Index) (*Tensor, error) {
-	if err := dense(t); err != nil {
+	t, err := numbers(t)
+	if err != nil {
 		return nil, err
 	}
 	if !t.DType.Known() {

@@ -7,13 +7,14 @@
 //
 // Versions 1 to 3 are read, little-endian ones. F32, F16, BF16, F64 and integers
 // are dense tensors. Quantised blocks stay as they are: such a tensor has its
-// type's name, such as Q4_K, as Scheme and one part of role "blocks". Shapes are
-// turned round, so that the last dimension varies fastest.
+// type's name, such as Q4_K, as Scheme and one part of role "blocks", and
+// [tensor.Convert], Values, As and Slice decode it to float32. Shapes are reversed, so
+// that the last dimension varies fastest.
 //
 // Tensors come in the order of their offsets. Names and keys that are duplicates,
 // data that overlaps or is not aligned, and rows that are not a whole number of
 // blocks are refused. Metadata arrays appear in Attributes as JSON.
 //
-// The package was checked against files that the gguf package of PyPI wrote: see
-// interop/gguf.sh.
+// The package was checked against files that the gguf package of PyPI wrote, blocks of
+// every type that it decodes bit for bit: see interop/gguf.sh.
 package gguf

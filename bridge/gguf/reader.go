@@ -58,7 +58,7 @@ func (e *extent) Stored() tensor.Stored {
 }
 
 func typeName(kind uint32) string {
-	if t := typeOf(kind); t.name != "" {
+	if t := storageOf(kind); t.name != "" {
 		return t.name
 	}
 	return "ggml_type " + strconv.FormatUint(uint64(kind), 10)
@@ -202,7 +202,7 @@ func (e *entry) field(part string) string { return "tensors[" + quote.Name(e.nam
 // next one.
 func (e *entry) size(room int64, later []entry) (int64, error) {
 	n, ok := e.shape.Elements()
-	t := typeOf(e.kind)
+	t := storageOf(e.kind)
 	switch {
 	case !ok:
 		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed, "%v is beyond 2^63 elements", e.shape)
@@ -231,9 +231,9 @@ func (e *entry) size(room int64, later []entry) (int64, error) {
 }
 
 func (r *Reader) add(i int, e *entry) {
-	t, data := typeOf(e.kind), tensor.NewBlob(&r.extents[i])
-	r.tensors[i] = tensor.Tensor{Name: e.name, Shape: e.shape, DType: t.d}
-	if t.d.Known() {
+	t, data := storageOf(e.kind), tensor.NewBlob(&r.extents[i])
+	r.tensors[i] = tensor.Tensor{Name: e.name, Shape: e.shape, DType: t.dtype}
+	if t.dtype.Known() {
 		r.tensors[i].Data = data
 		return
 	}

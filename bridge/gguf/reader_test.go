@@ -30,10 +30,11 @@ type want struct {
 		Shape         []int64
 		Offset, Bytes int64
 		SHA256        string
+		Values        string // of quantised blocks, where gguf.dequantize has them
 	}
 }
 
-// The files of the gguf package: the committed ones, and those of
+// The files of the gguf package: the committed ones, or those of
 // interop/gguf.sh when TENSORFILE_GGUF names their folder.
 func TestFilesOfTheReference(t *testing.T) {
 	dir := "../../testdata/gguf"
@@ -81,6 +82,9 @@ func TestFilesOfTheReference(t *testing.T) {
 					st.Offset != e.Offset || x.Size() != e.Bytes || hex.EncodeToString(sum[:]) != e.SHA256 || x.Check() != nil {
 					t.Errorf("%q: %v %v %+v, the reference has %+v", x.Name, x.DType, x.Shape, st, e)
 				}
+				if e.Values != "" {
+					sameValues(t, x, e.Values)
+				}
 			}
 			var keys []string
 			for k, v := range r.Attributes() {
@@ -96,6 +100,48 @@ func TestFilesOfTheReference(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// sameValues compares quantised blocks, decoded in every way, with the SHA-256 of what
+// gguf.dequantize returns, in which every NaN is the same.
+func sameValues(t *testing.T, x *tensor.Tensor, want string) {
+	t.Helper()
+	all, err := tensor.Convert[float32](x)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var pieces []float32
+	for p, err := range tensor.Values[float32](x) {
+		if err != nil {
+			t.Error(err)
+		}
+		pieces = append(pieces, p...)
+	}
+	var rows []float32 // by reading at random
+	for i := range x.Shape[0] {
+		part, err := tensor.Slice(x, tensor.At(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := tensor.Load[float32](part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row...)
+	}
+	for _, values := range [][]float32{all, pieces, rows} {
+		var b []byte
+		for _, v := range values {
+			if v != v {
+				v = float32(math.NaN())
+			}
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+		if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%q, %s: other values than the reference's", x.Name, x.Scheme)
+		}
 	}
 }
 

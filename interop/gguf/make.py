@@ -1,8 +1,9 @@
-"""make.py DIR SEED: files by the gguf package of PyPI with random content, and what its own reader finds in them (FILE.json)."""
+"""make.py DIR SEED [BLOCKS]: files by the gguf package of PyPI with random content, and what its own reader
+and dequantize find in them (FILE.json). With BLOCKS one of them has twice as many blocks of every quantised type."""
 import hashlib, json, os, random, sys
 
 import numpy as np
-from gguf import GGUFReader, GGUFWriter
+from gguf import GGUFReader, GGUFWriter, dequantize
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType as Q
 
 NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"}
@@ -29,8 +30,15 @@ def note(path):
     out = {}
     for t in r.tensors:
         b = t.data.tobytes()
+        values = ""
+        if t.tensor_type.name not in NAMES:
+            try:
+                x = dequantize(t.data, t.tensor_type)
+                values = hashlib.sha256(np.where(np.isnan(x), np.float32(np.nan), x).astype("<f4").tobytes()).hexdigest()
+            except NotImplementedError:
+                pass
         out[t.name] = {"type": t.tensor_type.name, "dtype": NAMES.get(t.tensor_type.name, ""), "shape": [int(x) for x in reversed(t.shape)],
-                       "offset": int(t.data_offset), "bytes": int(t.n_bytes), "sha256": hashlib.sha256(b).hexdigest()}
+                       "offset": int(t.data_offset), "bytes": int(t.n_bytes), "sha256": hashlib.sha256(b).hexdigest(), "values": values}
     keys = [k for k in r.fields if not k.startswith("GGUF.")]
     text = {}
     for k in keys:
@@ -41,12 +49,14 @@ def note(path):
         f.write("\n")
 
 
-def make(folder, seed):
+def make(folder, seed, blocks=0):
     os.makedirs(folder, exist_ok=True)
     rng = random.Random(seed)
     t = lambda q, blocks, rows: (q, blocks, rows, rng.randbytes(int(np.prod(rows, dtype=np.int64)) * blocks * GGML_QUANT_SIZES[q][1]))
     kinds = [q for q in GGML_QUANT_SIZES if q.name != "Q8_1"]
     write(folder, "types", {f"blk.{i}.{q.name.lower()}": t(q, 1 + i % 3, [1 + i % 2]) for i, q in enumerate(kinds)}, {"general.name": ("string", "types")})
+    if blocks:
+        write(folder, "blocks", {q.name: t(q, blocks, [2]) for q in kinds if q.name not in NAMES}, {})
     write(folder, "metadata", {"w": t(Q.F32, 3, [2, 2])}, {
         "u8": ("uint8", 255), "i8": ("int8", -128), "u16": ("uint16", 65535), "i16": ("int16", -32768), "u32": ("uint32", 2**32 - 1),
         "i32": ("int32", -2**31), "u64": ("uint64", 2**64 - 1), "i64": ("int64", -2**63), "f32": ("float32", 0.5), "f64": ("float64", -2.25),
@@ -58,4 +68,4 @@ def make(folder, seed):
 
 
 if __name__ == "__main__":
-    make(sys.argv[1], sys.argv[2])
+    make(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

@@ -1,0 +1,158 @@
+package tensor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/ggml"
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
+)
+
+// numbers returns t itself if it is dense, and a tensor of quantised blocks of ggml as
+// float32, decoded as it is read. Other tensors have no numbers of their own.
+func numbers(t *Tensor) (*Tensor, error) {
+	if t == nil || t.External || t.Dense() {
+		return t, dense(t)
+	}
+	kind, ok := blocksOf(t)
+	if !ok {
+		return nil, dense(t)
+	}
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	n, _ := t.Shape.Elements()
+	row := int64(1) // a scalar is one row of one element
+	if len(t.Shape) > 0 {
+		row = t.Shape[len(t.Shape)-1]
+	}
+	blocks := t.Parts[0].Data
+	if row%kind.Elements != 0 || blocks.Size() != n/kind.Elements*kind.Bytes {
+		return nil, fmt.Errorf("%w: tensor %s: %d bytes for %v in %s blocks of %d elements in %d bytes",
+			ErrMalformed, quote.Name(t.Name), blocks.Size(), t.Shape, kind.Name, kind.Elements, kind.Bytes)
+	}
+	if _, ok := F32.Bytes(n); !ok {
+		return nil, fmt.Errorf("%w: tensor %s: %v of float32 is beyond 2^63 bytes", ErrLimit,
+			quote.Name(t.Name), t.Shape)
+	}
+	out := &Tensor{Name: t.Name, DType: F32, Shape: t.Shape}
+	if n > 0 {
+		out.Data = NewBlob(&dequantizer{kind, blocks})
+	}
+	return out, nil
+}
+
+// blocksOf returns the type of quantised blocks by the scheme that bridge/gguf gives
+// them, such as Q4_K, or the one of zTensor 2, such as gguf.q4_k/1.
+func blocksOf(t *Tensor) (ggml.Type, bool) {
+	if len(t.Parts) != 1 {
+		return ggml.Type{}, false
+	}
+	name, role := t.Scheme, "blocks"
+	if s, ok := strings.CutPrefix(name, "gguf."); ok {
+		name, ok = strings.CutSuffix(s, "/1")
+		if role = "data"; !ok {
+			return ggml.Type{}, false
+		}
+	}
+	kind, ok := ggml.Named(name)
+	return kind, ok && t.Parts[0].Role == role
+}
+
+// A dequantizer is the little-endian float32 values of quantised blocks.
+type dequantizer struct {
+	kind   ggml.Type
+	blocks Blob
+}
+
+// dequantizeBytes is how many bytes of blocks are read at a time, at most.
+const dequantizeBytes = 64 << 10
+
+func (d *dequantizer) Size() int64           { return d.blocks.Size() / d.kind.Bytes * d.width() }
+func (d *dequantizer) Bytes() ([]byte, bool) { return nil, false }
+
+// Seekable is for Blob.
+func (d *dequantizer) Seekable() bool { return d.blocks.seekable() }
+
+// width is how many bytes the values of a block take.
+func (d *dequantizer) width() int64 { return 4 * d.kind.Elements }
+
+// decode returns the values of whole blocks, in buf where it is large enough.
+func (d *dequantizer) decode(buf []float32, blocks []byte) []byte {
+	n := len(blocks) / int(d.kind.Bytes) * int(d.kind.Elements)
+	if cap(buf) < n {
+		buf = make([]float32, n)
+	}
+	d.kind.Decode(buf[:n], blocks)
+	b := le.Bytes(buf[:n])
+	toHost(b, F32) // from the order of the host
+	return b
+}
+
+func (d *dequantizer) ReadAt(p []byte, off int64) (int, error) {
+	var in []byte
+	var buf []float32
+	done := 0
+	for done < len(p) {
+		first, skip := (off+int64(done))/d.width(), (off+int64(done))%d.width()
+		n := min((skip+int64(len(p)-done)+d.width()-1)/d.width(), max(1, dequantizeBytes/d.kind.Bytes))
+		n = min(n, d.blocks.Size()/d.kind.Bytes-first)
+		if n <= 0 {
+			return done, io.EOF
+		}
+		if in == nil {
+			in, buf = make([]byte, n*d.kind.Bytes), make([]float32, n*d.kind.Elements)
+		}
+		if k, err := d.blocks.ReadAt(in[:n*d.kind.Bytes], first*d.kind.Bytes); int64(k) < n*d.kind.Bytes {
+			return done, unexpected(err)
+		}
+		done += copy(p[done:], d.decode(buf, in[:n*d.kind.Bytes])[skip:])
+	}
+	return done, nil
+}
+
+// Open is for Blob.Open.
+func (d *dequantizer) Open() (io.ReadCloser, error) {
+	r, err := d.blocks.Open()
+	if err != nil {
+		return nil, err
+	}
+	size := min(dequantizeBytes/d.kind.Bytes*d.kind.Bytes, d.blocks.Size())
+	return &dequantizeReader{d: d, r: r, in: make([]byte, size), left: d.blocks.Size()}, nil
+}
+
+type dequantizeReader struct {
+	d    *dequantizer
+	r    io.ReadCloser
+	left int64 // bytes of blocks not yet read
+	in   []byte
+	buf  []float32
+	out  []byte
+}
+
+func (r *dequantizeReader) Read(p []byte) (int, error) {
+	if len(r.out) == 0 {
+		if r.left == 0 {
+			if err := atEnd(r.r); err != nil {
+				return 0, err
+			}
+			return 0, io.EOF
+		}
+		in := r.in[:min(int64(len(r.in)), r.left)]
+		if _, err := io.ReadFull(r.r, in); err != nil {
+			return 0, unexpected(err)
+		}
+		r.left -= int64(len(in))
+		if r.buf == nil {
+			r.buf = make([]float32, int64(len(in))/r.d.kind.Bytes*r.d.kind.Elements)
+		}
+		r.out = r.d.decode(r.buf, in)
+	}
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	return n, nil
+}
+
+func (r *dequantizeReader) Close() error { return r.r.Close() }
