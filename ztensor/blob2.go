@@ -126,6 +126,9 @@ func (b *blob) Stored() tensor.Stored {
 	return s
 }
 
+// Seekable is for tensor.Slice: ReadAt decodes only the frames that it needs.
+func (b *blob) Seekable() bool { return true }
+
 // CheckView is called by tensor.View.
 func (b *blob) CheckView() error {
 	if err := b.readable(); err != nil {

@@ -63,6 +63,7 @@ type Reader struct {
 	zstdErr     error
 
 	checked sync.Map // strict: the components whose digest was found right
+	frames  frameCache
 
 	generation generation
 	two        *container2   // nil: version 1

@@ -1,11 +1,14 @@
 package ztensor
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -280,22 +283,27 @@ func (b *blob) decodeInto(p []byte) error {
 	return b.decodeFrames(f.list, p)
 }
 
-// decodeAt decodes the frames that have the bytes from off, and no others.
+// decodeAt decodes the frames that have the bytes from off, and no others. Frames that are
+// used in part go into the cache.
 func (b *blob) decodeAt(p []byte, off int64) error {
 	f, err := b.seekTable()
 	if err != nil {
 		return err
 	}
-	most := max(1, readBatch/f.size) // frames at a time
-	var room []byte
+	cache := &b.r.frames
 	for len(p) > 0 {
-		first := off / f.size
-		list := f.list[first:min(int64(len(f.list)), first+most, (off+int64(len(p))-1)/f.size+1)]
-		size := int64(0)
-		for _, x := range list {
-			size += int64(x.size)
+		list, within := f.list[off/f.size:], off%f.size
+		if decoded := cache.get(b, list[0].off); decoded != nil {
+			n := copy(p, decoded[within:])
+			p, off = p[n:], off+int64(n)
+			continue
 		}
-		within := off - first*f.size
+		n, size := 1, int64(list[0].size)
+		for n < len(list) && size < within+int64(len(p)) && size+f.size <= readBatch && cache.get(b, list[n].off) == nil {
+			size += int64(list[n].size)
+			n++
+		}
+		list = list[:n]
 		if within == 0 && size <= int64(len(p)) {
 			if err := b.decodeFrames(list, p[:size:size]); err != nil {
 				return err
@@ -303,16 +311,60 @@ func (b *blob) decodeAt(p []byte, off int64) error {
 			p, off = p[size:], off+size
 			continue
 		}
-		if int64(cap(room)) < size {
-			room = make([]byte, size)
-		}
-		if err := b.decodeFrames(list, room[:size]); err != nil {
+		decoded := make([]byte, size)
+		if err := b.decodeFrames(list, decoded); err != nil {
 			return err
 		}
-		n := copy(p, room[within:size])
-		p, off = p[n:], off+int64(n)
+		k := copy(p, decoded[within:])
+		first, last := list[0], list[n-1]
+		switch {
+		case n == 1:
+			cache.put(b, first.off, decoded)
+		case within > 0:
+			cache.put(b, first.off, bytes.Clone(decoded[:first.size]))
+		}
+		if n > 1 && within+int64(k) < size {
+			cache.put(b, last.off, bytes.Clone(decoded[size-int64(last.size):]))
+		}
+		p, off = p[k:], off+int64(k)
 	}
 	return nil
+}
+
+// A frameCache holds the frames of a file that were used last, of at most maxFrame bytes
+// together, so that neighbouring parts of a payload are decoded once.
+type frameCache struct {
+	mu   sync.Mutex
+	list []cachedFrame // the one that was used last comes last
+	size int
+}
+
+type cachedFrame struct {
+	blob *blob
+	off  int64
+	p    []byte
+}
+
+func (c *frameCache) get(b *blob, off int64) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.list, func(f cachedFrame) bool { return f.blob == b && f.off == off })
+	if i < 0 {
+		return nil
+	}
+	f := c.list[i]
+	c.list = append(slices.Delete(c.list, i, i+1), f)
+	return f.p
+}
+
+func (c *frameCache) put(b *blob, off int64, p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for c.size += len(p); c.size > maxFrame && n < len(c.list); n++ {
+		c.size -= len(c.list[n].p)
+	}
+	c.list = append(slices.Delete(c.list, 0, n), cachedFrame{b, off, p})
 }
 
 // decodeNext decodes the next few frames, as many as there are cores, into room.

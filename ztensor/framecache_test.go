@@ -1,0 +1,89 @@
+package ztensor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// compressedRows is a file of 2,000 rows of 10,000 bytes, in frames of 1 MiB.
+func compressedRows(t *testing.T) (file, content []byte) {
+	content = make([]byte, 2000*10_000)
+	for i := 0; i < len(content); i += 8 {
+		binary.LittleEndian.PutUint64(content[i:], uint64(i)*uint64(i))
+	}
+	file = write(t, &WriterOptions{Level: 1}, func(w *Writer) {
+		if err := w.Add(tensor.New("w", tensor.Shape{2000, 10_000}, content)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return file, content
+}
+
+func TestSmallSlicesOfFramesAreDecodedOnce(t *testing.T) {
+	file, content := compressedRows(t)
+	counter := readtest.Count(bytes.NewReader(file))
+	r, err := NewReader(counter, int64(len(file)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := r.Tensor("w")
+	counter.Reset()
+	if _, err := w.Data.ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	all := counter.Bytes()
+	counter.Reset()
+	for row := range int64(2000) {
+		s, err := tensor.Slice(w, tensor.At(row))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := s.Data.ReadAll()
+		if err != nil || !bytes.Equal(b, content[row*10_000:][:10_000]) {
+			t.Fatalf("row %d: %v", row, err)
+		}
+	}
+	if n := counter.Bytes(); n > 3*all {
+		t.Errorf("rows read %d bytes, the whole %d", n, all)
+	}
+	counter.Reset()
+	s, err := tensor.Slice(w, tensor.Range{Start: 1000, Stop: 1010})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := s.Data.ReadAll(); err != nil || !bytes.Equal(b, content[1000*10_000:][:10*10_000]) {
+		t.Fatal(err)
+	}
+	if n := counter.Bytes(); n > all/5 {
+		t.Errorf("ten rows read %d of %d bytes", n, all)
+	}
+}
+
+func TestConcurrentSlicesOfFrames(t *testing.T) {
+	file, content := compressedRows(t)
+	r, err := OpenBytes(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for k := range int64(4) {
+		all.Go(func() {
+			p := make([]byte, 777)
+			for i := range int64(200) {
+				off := (k*7_654_321 + i*98_765) % int64(len(content)-len(p))
+				if _, err := r.Tensor("w").Data.ReadAt(p, off); err != nil || !bytes.Equal(p, content[off:][:len(p)]) {
+					t.Errorf("at %d: %v", off, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := r.frames.size; n > maxFrame {
+		t.Errorf("%d bytes are held", n)
+	}
+}
