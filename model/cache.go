@@ -33,8 +33,8 @@ func locate(fsys fs.FS, dir, revision string) (*cache, string, []Finding, error)
 	if !isDir(fsys, path.Join(dir, "snapshots")) ||
 		!isDir(fsys, path.Join(dir, "refs")) && !isDir(fsys, path.Join(dir, "blobs")) {
 		if revision != "" {
-			return nil, "", nil, fmt.Errorf("model: %w: revision %s of what is not a repository in a cache",
-				fs.ErrInvalid, quote.Name(revision))
+			return nil, "", nil, fmt.Errorf("model: revision %s: %w: not a repository in a cache",
+				quote.Name(revision), fs.ErrInvalid)
 		}
 		return nil, dir, nil, nil
 	}
@@ -43,7 +43,8 @@ func locate(fsys fs.FS, dir, revision string) (*cache, string, []Finding, error)
 		return nil, "", nil, err
 	}
 	has := func(commit string) bool {
-		return slices.ContainsFunc(snapshots, func(e fs.DirEntry) bool { return e.Name() == commit })
+		return slices.ContainsFunc(snapshots,
+			func(e fs.DirEntry) bool { return e.Name() == commit })
 	}
 	refs, err := readRefs(fsys, path.Join(dir, "refs"))
 	if err != nil {
@@ -68,9 +69,9 @@ func locate(fsys fs.FS, dir, revision string) (*cache, string, []Finding, error)
 	case commit == "" && len(snapshots) == 0:
 		return newCache(dir, ""), "", found, nil
 	case commit == "":
-		return nil, "", nil, fmt.Errorf("model: %d snapshots and no refs/main: a revision has to say which",
+		return nil, "", nil, fmt.Errorf("model: %d snapshots, no refs/main and no revision",
 			len(snapshots))
-	case !fs.ValidPath(commit) || strings.Contains(commit, "/") || !has(commit) && revision == commit:
+	case !isElement(commit) || !has(commit) && revision == commit:
 		return nil, "", nil, &fs.PathError{Op: "open", Path: revision, Err: fs.ErrNotExist}
 	}
 	return newCache(dir, commit), path.Join(dir, "snapshots", commit), found, nil
@@ -116,17 +117,12 @@ func readRefs(fsys fs.FS, dir string) (refs []ref, err error) {
 			return err
 		}
 		b, err := fs.ReadFile(fsys, name)
-		if commit := strings.TrimSpace(string(b)); err == nil && isCommit(commit) {
+		if commit := strings.TrimSpace(string(b)); err == nil && isElement(commit) {
 			refs = append(refs, ref{strings.TrimPrefix(name, dir+"/"), commit})
 		}
 		return err
 	})
 	return refs, err
-}
-
-// isCommit reports whether a ref's content can be the name of a snapshot.
-func isCommit(s string) bool {
-	return s != "" && fs.ValidPath(s) && s != "." && !strings.ContainsAny(s, "/\\:\x00")
 }
 
 // incomplete finds downloads that are under way or broke off.

@@ -130,7 +130,7 @@ func (m *Model) checkManifest(l *manifest) (found []Finding) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.files)) {
 		if e := m.look(name); e.missing() && !e.dangling() {
-			f := finding(ManifestMissing, name, "", "the manifest has it")
+			f := finding(ManifestMissing, name, "", "in the manifest")
 			if l.tree { // the whole repository, of which patterns fetch a part
 				f.Severity = tensor.SeverityWarning
 			}
@@ -138,8 +138,8 @@ func (m *Model) checkManifest(l *manifest) (found []Finding) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.entries)) {
-		if e := m.entries[name]; e.regular && l.files[name] == nil && (isWeights(name) || isIndex(name)) {
-			found = append(found, finding(ManifestExtra, name, "", "the manifest does not list it"))
+		if m.entries[name].regular && l.files[name] == nil && (isWeights(name) || isIndex(name)) {
+			found = append(found, finding(ManifestExtra, name, "", "not in the manifest"))
 		}
 	}
 	known := map[string]bool{}

@@ -36,20 +36,21 @@ func (m *Model) checkSet(s *Set) {
 	if !s.root {
 		m.compare(s)
 	}
-	total := SummaryOf(s.files()...)
-	s.Figures = figuresOf(total)
+	s.file = joined(s.files())
+	s.summary = sumUp(s.file, s.files())
+	s.Figures = figuresOf(s.summary)
 	if s.index != nil {
 		m.checkIndex(s, whole)
 	}
 	if s.Format == tensorfile.GGUF.String() {
 		m.checkSplits(s, whole)
 	}
-	if whole && total.Tensors == 0 {
+	if whole && s.Tensors == 0 {
 		file := s.Index
 		if file == "" {
 			file = s.Files[0]
 		}
-		m.found.add(finding(NoTensors, file, "", "no tensors"))
+		m.note(NoTensors, file, "", "no tensors")
 	}
 }
 
@@ -86,7 +87,8 @@ func (m *Model) checkNumbers(s *Set) bool {
 	s.count = s.numbered.n
 	complete := count == 0 && len(s.Missing) == 0
 	if complete && s.Format == tensorfile.Safetensors.String() {
-		m.found.add(finding(NoIndex, s.Files[0], "", "no index: transformers does not load numbered shards without one"))
+		m.note(NoIndex, s.Files[0], "",
+			"no index: transformers does not load numbered shards without one")
 	}
 	return complete
 }
@@ -102,18 +104,16 @@ func (m *Model) compare(s *Set) {
 		names[sh.named] = sh.name
 	}
 	for _, d := range x.Compare(s.tensors()) {
-		file := names[d.File]
-		switch d.Kind {
-		case safetensors.TensorDuplicate:
-			m.found.add(finding(DuplicateTensor, file, d.Tensor, "also in %s", quote.Name(d.Other)))
-		case safetensors.TensorMissing:
-			m.found.add(finding(MissingTensor, file, d.Tensor, "the index has it here, and no shard does"))
-		case safetensors.TensorMisplaced:
-			m.found.add(finding(MisplacedTensor, file, d.Tensor, "the index has it in %s", quote.Name(d.Other)))
-		case safetensors.TensorUnindexed:
-			if s.index != nil {
-				m.found.add(finding(UnindexedTensor, file, d.Tensor, "not in %s", s.Index))
-			}
+		file, other := names[d.File], quote.Name(d.Other)
+		switch {
+		case d.Kind == safetensors.TensorDuplicate:
+			m.note(DuplicateTensor, file, d.Tensor, "also in %s", other)
+		case d.Kind == safetensors.TensorMissing:
+			m.note(MissingTensor, file, d.Tensor, "in the index, in no shard")
+		case d.Kind == safetensors.TensorMisplaced:
+			m.note(MisplacedTensor, file, d.Tensor, "the index has it in %s", other)
+		case s.index != nil:
+			m.note(UnindexedTensor, file, d.Tensor, "not in %s", s.Index)
 		}
 	}
 }
@@ -145,7 +145,8 @@ func (m *Model) checkIndex(s *Set, whole bool) {
 		seen[n.i] = true
 	}
 	if !ok || len(seen) != first.n || len(s.Files) != first.n {
-		m.found.add(finding(ShardNumbering, s.Index, "", "its %d files are not numbered from 1 to that", len(s.Files)))
+		m.note(ShardNumbering, s.Index, "", "its %d files are not numbered from 1 to %d",
+			len(s.Files), len(s.Files))
 	}
 }
 
@@ -215,20 +216,24 @@ func (m *Model) joinShards() (added []*file) {
 				added = append(added, f)
 			}
 			if e.regular && e.size != sh.Size {
-				m.found.add(finding(SizeMismatch, e.name, "", "%d bytes, %s says %d", e.size, root.name, sh.Size))
+				m.note(SizeMismatch, e.name, "", "%d bytes, %s says %d", e.size, root.name,
+					sh.Size)
 			}
 		}
 	}
-	m.sets = slices.DeleteFunc(m.sets, func(s *Set) bool { return !s.root && len(s.Files) == 1 && taken[s.Files[0]] })
+	m.sets = slices.DeleteFunc(m.sets, func(s *Set) bool {
+		return !s.root && len(s.Files) == 1 && taken[s.Files[0]]
+	})
 	return added
 }
 
 // ztensorShard returns what there is of a shard, in the places where the format says it is:
 // next to the root, or in a store that is addressed by content.
 func (m *Model) ztensorShard(root string, sh ztensor.Shard) *entry {
-	algorithm, sum, _ := strings.Cut(sh.Digest, ":")
+	content := strings.Replace(sh.Digest, ":", "/", 1)
 	names := append(companionNames(root, sh.Name+".zt"),
-		path.Join(path.Dir(root), "store/blobs/"+algorithm+"/"+sum), path.Join(path.Dir(root), "blobs/"+algorithm+"/"+sum))
+		path.Join(path.Dir(root), "store/blobs", content),
+		path.Join(path.Dir(root), "blobs", content))
 	for _, name := range names {
 		if safetensors.CheckShardName(name) == nil && m.entry(name).regular {
 			return m.entry(name)

@@ -14,10 +14,10 @@ type Code string
 // Errors that names, sizes, links, indexes and headers show.
 const (
 	NoWeights         Code = "no-weights"         // no weights file, no index
-	MissingShard      Code = "missing-shard"      // named by an index or by its siblings, not there
+	MissingShard      Code = "missing-shard"      // named by an index or its siblings, not there
 	DanglingLink      Code = "dangling-link"      // a link ends nowhere or in a circle
 	MissingSnapshot   Code = "missing-snapshot"   // a ref names a commit that is not in the cache
-	MissingComponent  Code = "missing-component"  // model_index.json names a directory that is not there
+	MissingComponent  Code = "missing-component"  // named by model_index.json, not there
 	EmptyFile         Code = "empty-file"         // 0 bytes
 	PointerFile       Code = "pointer-file"       // cloned without Git LFS
 	WrongFormat       Code = "wrong-format"       // HTML, JSON or another format under this name
@@ -58,7 +58,7 @@ const (
 	ShardNumbering     Code = "shard-numbering"     // the files of an index are not 1 to N of N
 	TotalSize          Code = "total-size"          // metadata.total_size is wrong
 	NoTensors          Code = "no-tensors"          // a set without any
-	ConfigDType        Code = "config-dtype"        // config.json has another dtype than the weights
+	ConfigDType        Code = "config-dtype"        // config.json has another dtype
 	Pickle             Code = "pickle"              // weights in a pickle: not looked into
 	OutsideLink        Code = "outside-link"        // a link leads out of the directory
 	IncompleteDownload Code = "incomplete-download" // the cache has a part of a file
@@ -68,17 +68,15 @@ const (
 	Constant           Code = "constant"            // every element is the same
 )
 
-func warnings() []Code {
-	return []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, ShardNumbering, TotalSize,
-		NoTensors, ConfigDType, Pickle, OutsideLink, IncompleteDownload, ManifestExtra, Inf, AllZero,
-		Constant}
-}
+var warnings = []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, ShardNumbering,
+	TotalSize, NoTensors, ConfigDType, Pickle, OutsideLink, IncompleteDownload, ManifestExtra, Inf,
+	AllZero, Constant}
 
 // properties returns the severity of a code, and the class of its errors that come from no
 // reader.
 func (c Code) properties() (tensor.Severity, error) {
 	severity := tensor.SeverityError
-	if slices.Contains(warnings(), c) {
+	if slices.Contains(warnings, c) {
 		severity = tensor.SeverityWarning
 	}
 	switch c {

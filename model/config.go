@@ -84,7 +84,7 @@ func (m *Model) readObject(name string) configJSON {
 	}
 	object := configJSON{}
 	if err := json.Unmarshal(b, &object); err != nil || object == nil {
-		m.found.add(finding(ConfigMalformed, name, "", "%v", cmp.Or(err, errNoObject)))
+		m.note(ConfigMalformed, name, "", "%v", cmp.Or(err, errNoObject))
 		return nil
 	}
 	return object
@@ -103,14 +103,14 @@ func (m *Model) checkConfig(part string, s *Set) {
 		return // none, "auto", or unknown here
 	}
 	stored, most := tensor.Unknown, int64(0)
-	for d, n := range SummaryOf(s.files()...).ByDType {
+	for d, n := range s.summary.ByDType {
 		if d.IsFloat() && (n.Bytes > most || n.Bytes == most && d < stored) {
 			stored, most = d, n.Bytes
 		}
 	}
 	if most > 0 && stored != said {
-		m.found.add(finding(ConfigDType, path.Join(part, "config.json"), "",
-			"dtype is %v, most weights are %v: they are converted when they are loaded", said, stored))
+		m.note(ConfigDType, path.Join(part, "config.json"), "",
+			"dtype is %v, most weights are %v", said, stored)
 	}
 }
 
@@ -127,11 +127,11 @@ func (m *Model) components() []string {
 			continue
 		}
 		if !isElement(key) {
-			m.found.add(finding(UnsafePath, name, "", "%s is not the name of a directory", quote.Name(key)))
+			m.note(UnsafePath, name, "", "%s does not name a directory", quote.Name(key))
 			continue
 		}
 		if !isDir(m.fsys, m.path(key)) {
-			m.found.add(finding(MissingComponent, key, "", "named by %s", name))
+			m.note(MissingComponent, key, "", "named by %s", name)
 			continue
 		}
 		parts = append(parts, key)

@@ -120,9 +120,13 @@ func (d *directory) leadsOutside(name string) bool {
 	if !ok {
 		return true
 	}
-	within := func(dir string) bool { return dir == "." || at == dir || strings.HasPrefix(at, dir+"/") }
-	return !within(d.dir) && (d.cache == nil ||
-		!within(path.Join(d.cache.repo, "blobs")) && !within(path.Join(path.Dir(d.cache.repo), "blobs")))
+	dirs := []string{d.dir}
+	if d.cache != nil { // blobs of the repository, and those that repositories share
+		dirs = append(dirs, path.Join(d.cache.repo, "blobs"), path.Join(d.cache.repo, "../blobs"))
+	}
+	return !slices.ContainsFunc(dirs, func(dir string) bool {
+		return dir == "." || at == dir || strings.HasPrefix(at, dir+"/")
+	})
 }
 
 // maxSteps bounds how many elements of paths follow walks over: links may form a circle.

@@ -251,7 +251,7 @@ func (d *directory) implicit() listing {
 		all.add(file, x)
 		return nil
 	})
-	if isCommit(commit) {
+	if isElement(commit) {
 		d.tree(all, d.path(local+"/trees/"+commit+".json"), true)
 	}
 	return all
@@ -284,7 +284,8 @@ func isIndex(name string) bool { _, ok := parseIndexName(name); return ok }
 func (d *directory) sizes(l listing) (found []Finding) {
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		e := d.entry(name)
-		i := slices.IndexFunc(l[name], func(x expectation) bool { return x.size >= 0 && x.size != e.size })
+		i := slices.IndexFunc(l[name],
+			func(x expectation) bool { return x.size >= 0 && x.size != e.size })
 		if !e.regular || i < 0 {
 			continue
 		}

@@ -52,12 +52,13 @@ func (d *directory) read(f *file, opts *Options) {
 		case what.code != "":
 			note(finding(what.code, f.name, "", "%s", what.text))
 		default:
-			note(finding(Pickle, f.name, "", "loading a pickle may run code: it is not looked into"))
+			note(finding(Pickle, f.name, "", "loading may run code: it is not looked into"))
 		}
 		return
 	}
 	open, err := tensorfile.OpenFS(d.fsys, d.path(f.name), &tensorfile.Options{
-		Format: formatOf(f.name), Limits: opts.Limits, NoMap: opts.NoMap, Companion: d.companions(f.name, opts.NoMap)})
+		Format: formatOf(f.name), Limits: opts.Limits, NoMap: opts.NoMap,
+		Companion: d.companions(f.name, opts.NoMap)})
 	if err != nil {
 		note(d.refusal(f, err))
 		return
@@ -143,7 +144,7 @@ func (d *directory) sniff(f *file) (content, error) {
 }
 
 func whatIs(head []byte, f *file) content {
-	wrong := func(what string) content { return content{WrongFormat, fmt.Sprintf("%s under this name", what)} }
+	wrong := func(what string) content { return content{WrongFormat, what + " under this name"} }
 	text := bytes.TrimLeft(head, " \t\r\n\ufeff")
 	switch {
 	case isPointer(head):

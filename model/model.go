@@ -7,7 +7,6 @@ import (
 	"iter"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -168,14 +167,16 @@ func (m *Model) finish() error {
 		}
 		switch {
 		case e.dangling():
-			x := finding(DanglingLink, name, "", "a link to %s, which is not there", quote.Name(e.link))
+			x := finding(DanglingLink, name, "", "a link to %s, which is not there",
+				quote.Name(e.link))
 			x.Tensors = tensors
 			m.found.add(x)
 		case e.unreadable() && f != nil:
 			m.found.add(findingOf(Unreadable, name, e.err))
 		}
 		if e.outside && !e.dangling() {
-			x := finding(OutsideLink, name, "", "a link to %s, out of the directory", quote.Name(e.link))
+			x := finding(OutsideLink, name, "", "a link to %s, out of the directory",
+				quote.Name(e.link))
 			if m.noLinks {
 				x.Severity = tensor.SeverityError
 			}
@@ -190,14 +191,20 @@ func (m *Model) finish() error {
 		m.found.add(m.incomplete()...)
 	}
 	if len(m.sets) == 0 && !slices.ContainsFunc(m.found.list, func(f Finding) bool {
-		return f.Code == MissingSnapshot || f.Code == MissingComponent || f.Code == DanglingLink && (isWeights(f.File) || isIndex(f.File))
+		return f.Code == MissingSnapshot || f.Code == MissingComponent
 	}) {
-		m.found.add(finding(NoWeights, "", "", "no weights and no index"))
+		m.note(NoWeights, "", "", "no weights and no index")
 	}
 	m.done = m.found.sorted()
 	return nil
 }
 
+// note adds a finding.
+func (m *Model) note(code Code, file, name, format string, args ...any) {
+	m.found.add(finding(code, file, name, format, args...))
+}
+
+// countFile adds what opening a file read.
 func (m *Model) countFile(f *file) {
 	if !f.regular {
 		return
@@ -223,10 +230,10 @@ func (m *Model) readJSON(name string, code Code) []byte {
 		m.found.add(findingOf(Unreadable, name, e.err))
 		return nil
 	case !e.regular:
-		m.found.add(finding(code, name, "", "not a regular file"))
+		m.note(code, name, "", "not a regular file")
 		return nil
 	case e.size == 0:
-		m.found.add(finding(EmptyFile, name, "", "0 bytes"))
+		m.note(EmptyFile, name, "", "0 bytes")
 		return nil
 	}
 	b, err := readBounded(m.fsys, m.path(name), m.limits.MaxMetadata)
@@ -269,7 +276,11 @@ func (m *Model) Dir() string {
 // Ambiguous reports whether nothing but the order of names says which set is the primary
 // one, as in a directory of files that have nothing to do with each other.
 func (m *Model) Ambiguous() bool {
-	return len(m.sets) > 1 && m.sets[0].part == m.sets[1].part && m.sets[0].rank() == m.sets[1].rank()
+	if len(m.sets) < 2 {
+		return false
+	}
+	a, b := m.sets[0], m.sets[1]
+	return a.part == b.part && a.rank() == b.rank()
 }
 
 func (m *Model) primary() []*Set {
@@ -288,5 +299,5 @@ func (m *Model) Config() *Config { return m.configs["."] }
 
 // isElement reports whether a name is one element of a path.
 func isElement(name string) bool {
-	return fs.ValidPath(name) && name != "." && path.Base(name) == name && !strings.ContainsAny(name, "\\:\x00")
+	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "/\\:\x00")
 }

@@ -13,9 +13,13 @@ import (
 const safetensorsExt = ".safetensors"
 
 // pickles are the extensions of PyTorch's checkpoints.
-func pickles() []string { return []string{".bin", ".pt", ".pth", ".ckpt"} }
+var pickles = []string{".bin", ".pt", ".pth", ".ckpt"}
 
-func isPickle(name string) bool { return slices.Contains(pickles(), path.Ext(name)) }
+// trainerState begins the names of pickles that a trainer keeps for itself.
+var trainerState = []string{"training_args.", "optimizer.", "scheduler.", "scaler.", "rng_state",
+	"random_states"}
+
+func isPickle(name string) bool { return slices.Contains(pickles, path.Ext(name)) }
 
 // formatOf returns the format that a name promises; 0 for pickles and other files. A .npy
 // is data more often than weights.
@@ -36,17 +40,14 @@ func formatName(name string) string {
 	return formatOf(name).String()
 }
 
-// isWeights reports whether a file is weights by its name. What a trainer keeps next to
-// them for itself is not.
+// isWeights reports whether a file is weights by its name.
 func isWeights(name string) bool {
-	base := path.Base(name)
-	for _, state := range []string{"training_args.", "optimizer.", "scheduler.", "scaler.",
-		"rng_state", "random_states"} {
-		if strings.HasPrefix(base, state) && isPickle(base) {
-			return false
-		}
+	if !isPickle(name) {
+		return formatOf(name) != 0
 	}
-	return isPickle(base) || formatOf(base) != 0
+	return !slices.ContainsFunc(trainerState, func(state string) bool {
+		return strings.HasPrefix(path.Base(name), state)
+	})
 }
 
 // An indexName is STEM.EXT.index.json or STEM.EXT.index.VARIANT.json.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
@@ -17,19 +18,25 @@ type packing struct {
 }
 
 // packings lists those that are known, by the names of their tensors.
-func packings() []packing {
-	return []packing{
-		{".qweight", ".scales", 0, tensor.Unknown, []string{".scales", ".qzeros", ".g_idx"}}, // GPTQ, AWQ
-		{".weight_packed", ".weight_scale", 4, tensor.U8, []string{".weight_scale", ".weight_global_scale", ".input_global_scale"}},
-		{".weight_packed", ".weight_scale", 0, tensor.I32, []string{".weight_scale", ".weight_zero_point", ".weight_g_idx", ".weight_shape"}},
-		{"_blocks", "_scales", 4, tensor.U8, []string{"_scales"}}, // MXFP4
-		{".weight", ".weight.quant_state.bitsandbytes__nf4", 4, tensor.U8, bitsandbytes("nf4")},
-		{".weight", ".weight.quant_state.bitsandbytes__fp4", 4, tensor.U8, bitsandbytes("fp4")},
-		{".weight", ".scales", 0, tensor.U32, []string{".scales", ".biases"}}, // MLX
-		{".weight", ".weight_scale_inv", 8, tensor.F8E4M3FN, []string{".weight_scale_inv"}},
-		{".weight", ".weight_scale", 8, tensor.F8E4M3FN, []string{".weight_scale", ".input_scale"}},
-		{".weight", ".SCB", 8, tensor.I8, []string{".SCB", ".weight_format"}},
-	}
+var packings = []packing{
+	// GPTQ, AWQ
+	{".qweight", ".scales", 0, tensor.Unknown, []string{".scales", ".qzeros", ".g_idx"}},
+	// compressed-tensors
+	{".weight_packed", ".weight_scale", 4, tensor.U8,
+		[]string{".weight_scale", ".weight_global_scale", ".input_global_scale"}},
+	{".weight_packed", ".weight_scale", 0, tensor.I32,
+		[]string{".weight_scale", ".weight_zero_point", ".weight_g_idx", ".weight_shape"}},
+	// MXFP4
+	{"_blocks", "_scales", 4, tensor.U8, []string{"_scales"}},
+	// bitsandbytes
+	{".weight", ".weight.quant_state.bitsandbytes__nf4", 4, tensor.U8, bitsandbytes("nf4")},
+	{".weight", ".weight.quant_state.bitsandbytes__fp4", 4, tensor.U8, bitsandbytes("fp4")},
+	{".weight", ".SCB", 8, tensor.I8, []string{".SCB", ".weight_format"}},
+	// MLX
+	{".weight", ".scales", 0, tensor.U32, []string{".scales", ".biases"}},
+	// FP8
+	{".weight", ".weight_scale_inv", 8, tensor.F8E4M3FN, []string{".weight_scale_inv"}},
+	{".weight", ".weight_scale", 8, tensor.F8E4M3FN, []string{".weight_scale", ".input_scale"}},
 }
 
 func bitsandbytes(kind string) []string {
@@ -40,41 +47,36 @@ func bitsandbytes(kind string) []string {
 // logical counts the parameters of a model: packed ones as many as they are, and none for
 // what only describes them. Without a packing that is known, elements are parameters.
 func (c *Config) logical(f *tensorfile.File) (n int64) {
-	aux := map[string]bool{}
-	packed := map[string]int64{} // parameters
+	packed := map[string]int64{} // parameters, by tensor; 0 for what describes others
 	for t := range f.Tensors() {
-		for _, p := range packings() {
+		i := slices.IndexFunc(packings, func(p packing) bool {
 			base, ok := strings.CutSuffix(t.Name, p.packed)
-			bits := int64(p.bits)
-			if bits == 0 {
-				bits = c.bits()
-			}
-			if !ok || bits <= 0 || p.dtype != tensor.Unknown && t.DType != p.dtype || f.Tensor(base+p.proof) == nil {
-				continue
-			}
-			elements, _ := t.Shape.Elements()
-			packed[t.Name] = elements * int64(t.DType.Bits()) / bits
-			for _, suffix := range p.aux {
-				aux[base+suffix] = true
-			}
-			break
+			return ok && p.bitsOr(c) > 0 && (p.dtype == tensor.Unknown || p.dtype == t.DType) &&
+				f.Tensor(base+p.proof) != nil
+		})
+		if i < 0 {
+			continue
+		}
+		elements, _ := t.Shape.Elements()
+		packed[t.Name] = elements * int64(t.DType.Bits()) / packings[i].bitsOr(c)
+		for _, suffix := range packings[i].aux {
+			packed[strings.TrimSuffix(t.Name, packings[i].packed)+suffix] = 0
 		}
 	}
 	for t := range f.Tensors() {
-		elements, _ := t.Shape.Elements()
-		if p, ok := packed[t.Name]; ok {
-			elements = p
+		elements, ok := packed[t.Name]
+		if !ok {
+			elements, _ = t.Shape.Elements()
 		}
-		if !aux[t.Name] {
-			n += elements
-		}
+		n += elements
 	}
 	return n
 }
 
-func (c *Config) bits() int64 {
-	if c == nil {
-		return 0
+// bitsOr returns the bits of a parameter, 0 where nothing says them.
+func (p *packing) bitsOr(c *Config) int64 {
+	if p.bits == 0 && c != nil {
+		return c.quantBits
 	}
-	return c.quantBits
+	return int64(p.bits)
 }

@@ -34,7 +34,9 @@ type Set struct {
 	root          bool       // the first file knows the tensors of all
 	unusable      bool       // the index is malformed, or names what is not looked at
 	shards        []shard
-	count         int // of files, where not all are listed
+	count         int              // of files, where not all are listed
+	file          *tensorfile.File // the shards as one
+	summary       tensorfile.Summary
 }
 
 // A shard is a file of a set.
@@ -69,9 +71,7 @@ func (s *Set) tensors() iter.Seq2[string, tensorSeq] {
 }
 
 // stems are those of primary sets, in the order in which they are looked for.
-func stems() []string {
-	return []string{"model", "diffusion_pytorch_model", "consolidated", "adapter_model"}
-}
+var stems = []string{"model", "diffusion_pytorch_model", "consolidated", "adapter_model"}
 
 // rank is what decides before the name which set is the primary one.
 func (s *Set) rank() (rank [4]int) {
@@ -82,8 +82,8 @@ func (s *Set) rank() (rank [4]int) {
 	default:
 		rank[0] = 1
 	}
-	if rank[1] = slices.Index(stems(), s.stem); rank[1] < 0 {
-		rank[1] = len(stems())
+	if rank[1] = slices.Index(stems, s.stem); rank[1] < 0 {
+		rank[1] = len(stems)
 	}
 	rank[2], rank[3] = min(len(s.variant), 1), min(len(s.Index), 1)
 	return rank
@@ -99,7 +99,7 @@ func (s *Set) compare(other *Set) int {
 func newSet(part, stem, ext string) *Set {
 	s := &Set{Name: path.Join(part, stem), Format: formatName("x" + ext), part: part, stem: stem,
 		Files: []string{}}
-	if base, variant, ok := strings.Cut(stem, "."); ok && slices.Contains(stems(), base) {
+	if base, variant, ok := strings.Cut(stem, "."); ok && slices.Contains(stems, base) {
 		s.stem, s.variant = base, variant
 	}
 	return s
@@ -138,15 +138,16 @@ func (m *Model) find(part string) {
 		if named[name] || unusable[ext] {
 			continue
 		}
-		ofFormat := slices.DeleteFunc(slices.Clone(withIndex), func(s *Set) bool { return s.Format != formatName(name) })
+		ofFormat := slices.DeleteFunc(slices.Clone(withIndex),
+			func(s *Set) bool { return s.Format != formatName(name) })
 		if ext == safetensorsExt && len(ofFormat) > 0 && !isExempt(name, ofFormat) {
-			m.found.add(finding(OrphanFile, name, "", "no index names it: loaders ignore it"))
+			m.note(OrphanFile, name, "", "no index names it: loaders ignore it")
 			continue
 		}
 		for _, s := range ofFormat {
 			if s.variant == "" && path.Base(name) == s.stem+ext {
-				m.found.add(finding(ShadowedIndex, name, "",
-					"%s does not name it: transformers loads this file, other loaders the shards", s.Index))
+				m.note(ShadowedIndex, name, "", "%s does not name it: "+
+					"transformers loads this file, other loaders the shards", s.Index)
 			}
 		}
 		number, ok := parseShardName(name)
@@ -212,7 +213,7 @@ func (m *Model) indexed(part, name string) *Set {
 		}
 		file := path.Join(part, f)
 		if path.Ext(file) != x.ext {
-			bad := finding(WrongExtension, file, "", "named by %s, whose files end in %s", name, x.ext)
+			bad := finding(WrongExtension, file, "", "named by %s, not a %s file", name, x.ext)
 			bad.Tensors = count[f]
 			m.found.add(bad)
 			s.unusable = true
@@ -236,7 +237,8 @@ func (m *Model) readIndex(name string) *safetensors.Index {
 		return nil
 	}
 	if !index.HasMetadata() {
-		m.found.add(finding(IndexNoMetadata, name, "", `no object "metadata": transformers and diffusers do not load it`))
+		m.note(IndexNoMetadata, name, "",
+			`no object "metadata": transformers and diffusers do not load it`)
 	}
 	return index
 }

@@ -55,7 +55,8 @@ func Shards(fsys fs.FS, name string) ([]string, error) {
 	var files []string
 	numbers := map[int]bool{}
 	for _, e := range entries {
-		if o, ok := parseShardName(e.Name()); ok && o.group() == s.group() && o.i >= 1 && o.i <= o.n {
+		o, ok := parseShardName(e.Name())
+		if ok && o.group() == s.group() && o.i >= 1 && o.i <= o.n {
 			files = append(files, path.Join(dir, e.Name()))
 		}
 	}

@@ -43,7 +43,12 @@ type Summary struct {
 // count once, and each of the Attributes is that of the first file that has it. Format and
 // Version are those of the first file.
 func SummaryOf(files ...*tensorfile.File) tensorfile.Summary {
-	s := joined(files).Summary()
+	return sumUp(joined(files), files)
+}
+
+// sumUp returns the summary of files that were joined.
+func sumUp(all *tensorfile.File, files []*tensorfile.File) tensorfile.Summary {
+	s := all.Summary()
 	for i, f := range files {
 		if i == 0 {
 			s.Format, s.Version = f.Format(), f.Version()
@@ -87,11 +92,12 @@ func (m *Model) Summary() Summary {
 		if !set.Primary {
 			continue
 		}
-		part := SummaryOf(set.files()...)
+		part := set.summary
 		s.Shards += max(set.count, len(set.Files))
-		s.Logical += m.configs[set.part].logical(joined(set.files()))
+		s.Logical += m.configs[set.part].logical(set.file)
 		if s.ByDType == nil {
 			s.Summary = part
+			s.ByDType, s.Attributes = maps.Clone(part.ByDType), maps.Clone(part.Attributes)
 			continue
 		}
 		s.Size += part.Size
@@ -118,18 +124,17 @@ func (m *Model) Summary() Summary {
 func (m *Model) File() *tensorfile.File {
 	primary := m.primary()
 	if len(primary) == 1 && primary[0].part == "." {
-		return joined(primary[0].files())
+		return primary[0].file
 	}
 	var all []*tensor.Tensor
 	attributes := map[string]string{}
 	for _, s := range primary {
-		f := joined(s.files())
-		for t := range f.Tensors() {
+		for t := range s.file.Tensors() {
 			named := *t
 			named.Name = s.part + "/" + t.Name
 			all = append(all, &named)
 		}
-		add := maps.Collect(f.Attributes())
+		add := maps.Collect(s.file.Attributes())
 		maps.Copy(add, attributes)
 		attributes = add
 	}

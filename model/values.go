@@ -46,11 +46,11 @@ func checkValues(ctx context.Context, file string, t *tensor.Tensor) ([]Finding,
 	// LoRA starts with a matrix of zeros.
 	if len(t.Shape) >= 2 && v.n >= minConstant && v.nan == 0 && v.min == v.max &&
 		!strings.HasPrefix(path.Base(file), "adapter_model") {
+		code := Constant
 		if v.min == 0 {
-			all = append(all, finding(AllZero, file, t.Name, "all %d elements are zero", v.n))
-		} else {
-			all = append(all, finding(Constant, file, t.Name, "all %d elements are %v", v.n, v.min))
+			code = AllZero
 		}
+		all = append(all, finding(code, file, t.Name, "all %d elements are %v", v.n, v.min))
 	}
 	return all, nil
 }

@@ -121,10 +121,9 @@ func (x *Index) scanWeights(s *scanner, limits tensor.Limits) {
 
 // oneName gives a file one name: without the "./" that may be in a path, but with each "..".
 func oneName(file string) string {
-	if strings.HasPrefix(file, "./") || strings.Contains(file, "/./") || strings.Contains(file, "//") {
-		if !strings.Contains(file, "..") {
-			return path.Clean(file)
-		}
+	dots := strings.HasPrefix(file, "./") || strings.Contains(file, "/./")
+	if (dots || strings.Contains(file, "//")) && !strings.Contains(file, "..") {
+		return path.Clean(file)
 	}
 	return file
 }

@@ -22,7 +22,7 @@ func checkDirCommand(a *app) *cobra.Command {
 	var manifest string
 	cmd := &cobra.Command{
 		Use:   "check DIR...",
-		Short: "Check that a directory holds a whole model: shards, indexes, links, sizes, digests",
+		Short: "Check that a directory holds a whole model: shards, index, links, digests",
 		Long: `Check that a directory holds a whole model, and list everything that is wrong: shards that
 are missing or cut, an index that says something else than the files, links that end
 nowhere. DIR is a directory, or a snapshot or repository (@REVISION) of Hugging Face's cache.
@@ -50,7 +50,8 @@ file could not be read. docs/check.md lists the codes.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.Deep, "deep", false, "read every byte, and compare digests")
 	f.BoolVar(&o.Values, "values", false, "look for NaN, infinities, and tensors of one value")
-	f.StringVar(&manifest, "manifest", "", "`FILE` lists the files: the output of sha256sum, or the JSON of a tree of Hugging Face's Hub; implies --deep")
+	f.StringVar(&manifest, "manifest", "", "`FILE` lists the files, as sha256sum or a "+
+		"repository's tree on Hugging Face's Hub; implies --deep")
 	return cmd
 }
 

@@ -22,16 +22,20 @@ func (a *app) openDirectory(in *input) error {
 		m.Close()
 		return err
 	}
+	name := ""
 	switch {
-	case primary != nil && primary.Format == tensorfile.Safetensors.String() && primary.Index != "":
-		in.path = filepath.Join(m.Dir(), filepath.FromSlash(primary.Index))
-	case primary != nil && (len(primary.Files) == 1 || primary.Format == tensorfile.ZTensor.String()):
-		in.path = filepath.Join(m.Dir(), filepath.FromSlash(primary.Files[0]))
-	default:
+	case primary == nil:
+	case primary.Index != "" && primary.Format == tensorfile.Safetensors.String():
+		name = primary.Index
+	case len(primary.Files) == 1 || primary.Format == tensorfile.ZTensor.String():
+		name = primary.Files[0]
+	}
+	if name == "" {
 		in.File, in.path = m.File(), ""
 		a.cleanup = append(a.cleanup, func() { m.Close() })
 		return nil
 	}
+	in.path = filepath.Join(m.Dir(), filepath.FromSlash(name))
 	return m.Close()
 }
 
