@@ -59,7 +59,7 @@ const (
 	TotalSize          Code = "total-size"          // metadata.total_size is wrong
 	NoTensors          Code = "no-tensors"          // a set without any
 	ConfigDType        Code = "config-dtype"        // config.json has another dtype
-	Pickle             Code = "pickle"              // weights in a pickle: not looked into
+	Pickle             Code = "pickle"              // weights whose loading may run code
 	OutsideLink        Code = "outside-link"        // a link leads out of the directory
 	IncompleteDownload Code = "incomplete-download" // the cache has a part of a file
 	ManifestExtra      Code = "manifest-extra"      // weights that the manifest does not list

@@ -20,7 +20,7 @@ import (
 // A file is a weights file of a set, by itself.
 type file struct {
 	*entry
-	open     *tensorfile.File // nil: missing, damaged, or a pickle
+	open     *tensorfile.File // nil: missing, damaged, or a pickle that is not read
 	mapped   int64            // how many tensors an index has in it
 	findings findings
 }
@@ -44,23 +44,24 @@ func (d *directory) read(f *file, opts *Options) {
 		note(finding(EmptyFile, f.name, "", "0 bytes"))
 		return
 	}
-	if isPickle(f.name) {
-		what, err := d.sniff(f)
-		switch {
-		case err != nil:
-			note(findingOf(Unreadable, f.name, err))
-		case what.code != "":
-			note(finding(what.code, f.name, "", "%s", what.text))
-		default:
-			note(finding(Pickle, f.name, "", "loading may run code: it is not looked into"))
-		}
-		return
-	}
 	open, err := tensorfile.OpenFS(d.fsys, d.path(f.name), &tensorfile.Options{
 		Format: formatOf(f.name), Limits: opts.Limits, NoMap: opts.NoMap,
 		Companion: d.companions(f.name, opts.NoMap)})
+	if err == nil && isPickle(f.name) && open.Format() != tensorfile.Torch {
+		open.Close()
+		err = tensorfile.ErrUnknownFormat
+	}
+	refusal := Finding{Code: Pickle}
 	if err != nil {
-		note(d.refusal(f, err))
+		refusal = d.refusal(f, err)
+	}
+	if isPickle(f.name) && refusal.Code != WrongFormat && refusal.Code != PointerFile {
+		note(finding(Pickle, f.name, "", "loading a pickle in Python may run code"))
+	}
+	if err != nil {
+		if refusal.Code != Pickle {
+			note(refusal)
+		}
 		return
 	}
 	f.open = open
@@ -81,6 +82,9 @@ func (d *directory) refusal(f *file, err error) Finding {
 	if errors.Is(err, tensor.ErrLimit) {
 		return findingOf(Limit, f.name, unnamed(err))
 	}
+	if errors.Is(err, fs.ErrNotExist) { // what the file refers to
+		return findingOf(MissingShard, f.name, unnamed(err))
+	}
 	if tensor.ClassOf(err) == tensor.ClassIO {
 		return findingOf(Unreadable, f.name, unnamed(err))
 	}
@@ -90,6 +94,8 @@ func (d *directory) refusal(f *file, err error) Finding {
 		return findingOf(Unreadable, f.name, sniffErr)
 	case what.code != "":
 		return finding(what.code, f.name, "", "%s", what.text)
+	case isPickle(f.name) && (errors.Is(err, tensorfile.ErrUnknownFormat) || errors.Is(err, errors.ErrUnsupported)):
+		return Finding{Code: Pickle} // of another library, or older than what is read
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return findingOf(Truncated, f.name, unnamed(err))
 	case isTrailing(err):
@@ -159,7 +165,7 @@ func whatIs(head []byte, f *file) content {
 	// Only the start is looked at, whatever the format.
 	got, err := tensorfile.Detect(prefix{bytes.NewReader(head)}, f.size)
 	switch want := formatOf(f.name); {
-	case err == nil && got != want && !(isPickle(f.name) && got.String() == "torch"):
+	case err == nil && got != want && !(isPickle(f.name) && got == tensorfile.Torch):
 		return wrong(got.Title())
 	case want == 0 || err == nil:
 		return content{}

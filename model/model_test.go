@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -97,6 +98,16 @@ func gguf(tensors []string, keys ...any) string {
 		b = append(b, 0)
 	}
 	return string(b) + strings.Repeat("\x01\x00\x00\x00", 8*len(tensors))
+}
+
+// checkpoint is a file that torch.save wrote.
+func checkpoint(t testing.TB) string {
+	t.Helper()
+	b, err := os.ReadFile("../testdata/torch/one.pt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // link is a file in a fixture that is a symbolic link.
@@ -274,6 +285,8 @@ func TestFindingsOfHeaders(t *testing.T) {
 		{"another dtype, quantised", map[string]any{"model.safetensors": weights, "config.json": `{"dtype": "bfloat16", "quantization_config": {"quant_method": "x"}}`}, nil},
 		{"dtype auto", map[string]any{"model.safetensors": weights, "config.json": `{"dtype": "auto"}`}, nil},
 		{"dtype null", map[string]any{"model.safetensors": weights, "config.json": `{"dtype": null, "architectures": 5}`}, nil},
+		{"a checkpoint of PyTorch", map[string]any{"pytorch_model.bin": checkpoint(t)}, []string{"pickle? pytorch_model.bin"}},
+		{"a cut checkpoint of PyTorch", map[string]any{"pytorch_model.bin": checkpoint(t)[:700]}, []string{"pickle? pytorch_model.bin", "truncated pytorch_model.bin"}},
 		{"pickles", map[string]any{"pytorch_model.bin": "PK\x03\x04x"}, []string{"pickle? pytorch_model.bin"}},
 		{"an index of pickles", map[string]any{"pytorch_model.bin.index.json": index(5, "a=pytorch_model-00001-of-00002.bin", "b=pytorch_model-00002-of-00002.bin"),
 			"pytorch_model-00001-of-00002.bin": "\x80\x02x"}, []string{"pickle? pytorch_model-00001-of-00002.bin", "missing-shard pytorch_model-00002-of-00002.bin"}},
@@ -366,6 +379,24 @@ func TestSummaryOfShards(t *testing.T) {
 	if r, err := m.Check(t.Context(), nil); err != nil || r.Shards != 3 || r.Figures.Figure != (Figure{6, 96, 384}) {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+func TestDistributedCheckpoint(t *testing.T) {
+	m, err := Open("../testdata/torch/dcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	wantFindings(t, m.Findings())
+	if s := m.Summary(); s.Tensors == 0 || s.Format != tensorfile.Torch {
+		t.Errorf("%+v", s)
+	}
+	b, err := os.ReadFile("../testdata/torch/dcp/.metadata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := openFixture(t, map[string]any{".metadata": string(b)}, ".", nil)
+	wantFindings(t, alone.Findings(), "missing-shard .metadata")
 }
 
 func TestComponentsAddUp(t *testing.T) {

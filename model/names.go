@@ -21,9 +21,15 @@ var trainerState = []string{"training_args.", "optimizer.", "scheduler.", "scale
 
 func isPickle(name string) bool { return slices.Contains(pickles, path.Ext(name)) }
 
-// formatOf returns the format that a name promises; 0 for pickles and other files. A .npy
-// is data more often than weights.
+// distributed is the name by which a checkpoint of torch.distributed is opened.
+const distributed = ".metadata"
+
+// formatOf returns the format that a name promises; 0 for pickles, which are told by their
+// content, and other files. A .npy is data more often than weights.
 func formatOf(name string) tensorfile.Format {
+	if path.Base(name) == distributed {
+		return tensorfile.Torch
+	}
 	for _, f := range tensorfile.Formats() {
 		if f != tensorfile.NPY && path.Ext(name) == f.Ext() && !isPickle(name) {
 			return f
@@ -35,7 +41,7 @@ func formatOf(name string) tensorfile.Format {
 // formatName is what Set.Format says of files of that name.
 func formatName(name string) string {
 	if isPickle(name) {
-		return "torch"
+		return tensorfile.Torch.String()
 	}
 	return formatOf(name).String()
 }

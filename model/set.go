@@ -77,7 +77,7 @@ var stems = []string{"model", "diffusion_pytorch_model", "consolidated", "adapte
 func (s *Set) rank() (rank [4]int) {
 	switch s.Format {
 	case tensorfile.Safetensors.String():
-	case "torch":
+	case tensorfile.Torch.String():
 		rank[0] = 2
 	default:
 		rank[0] = 1
