@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -260,7 +261,7 @@ func TestEditRefuses(t *testing.T) {
 
 // Edits of every entry cost as much a step as of one.
 func TestEditOfManyEntries(t *testing.T) {
-	const n = 50_000
+	n := readtest.Entries(50_000)
 	es := make([]ptd.Entry, n)
 	for i := range es {
 		es[i] = ptd.Entry{Name: fmt.Sprint("some/long/prefix/", i), Data: floats(1)}

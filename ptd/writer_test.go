@@ -270,7 +270,7 @@ func TestAddAllStopsWithItsContext(t *testing.T) {
 func TestManyEntries(t *testing.T) {
 	n := 1_000_000
 	if os.Getenv("TENSORFILE_LARGE") == "" {
-		n = 200_000
+		n = readtest.Entries(200_000)
 	}
 	data := write(t, many(n), ptd.WriterOptions{})
 	r := readBytes(t, data, &ptd.ReaderOptions{Strict: true})

@@ -107,6 +107,7 @@ func TestEveryBitAndByteOfSmallBuffers(t *testing.T) {
 				if len(buf) > 4<<10 { // sampled, the more the shorter a walk is
 					step = 1 + len(buf)/max(16, 256*4<<10/len(buf))
 				}
+				step *= readtest.Stride()
 				for i := 0; i < len(buf); i += step {
 					for bit := range 8 {
 						try(i, seed[i]^1<<bit)

@@ -8,20 +8,28 @@ import (
 	"testing"
 )
 
-// stride is how far the next damage lies from the last: 1, unless -short asks for a sample, which a slow build (race detector, emulator)
-// can finish. It is prime, so that every bit of a byte has its turn.
-func stride() int {
+// Stride is the step of loops over all damages: 1, or with -short 11, so that a slow build
+// (race detector, emulator) can finish. It is prime, so that every bit of a byte has its turn.
+func Stride() int {
 	if testing.Short() {
 		return 11
 	}
 	return 1
 }
 
+// Entries returns n, the number of entries of a large file, or with -short a tenth of it.
+func Entries(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
 // Truncations yields data cut after 0, 1, … len(data)-1 bytes, with the number; some of them with -short. Beyond the end there is nothing,
 // not even within the capacity.
 func Truncations(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
-		for n := 0; n < len(data); n += stride() {
+		for n := 0; n < len(data); n += Stride() {
 			if !yield(n, data[:n:n]) {
 				return
 			}
@@ -34,7 +42,7 @@ func Truncations(data []byte) iter.Seq2[int, []byte] {
 func BitFlips(data []byte, lo, hi int) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		b := WithCanary(data)
-		for bit := 8 * lo; bit < 8*hi; bit += stride() {
+		for bit := 8 * lo; bit < 8*hi; bit += Stride() {
 			b[bit/8] ^= 1 << (bit % 8)
 			if !yield(bit, b) {
 				return
@@ -49,7 +57,7 @@ func BitFlips(data []byte, lo, hi int) iter.Seq2[int, []byte] {
 func ByteSets(data []byte, lo, hi int, values ...byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		b := WithCanary(data)
-		for i := lo; i < hi; i += stride() {
+		for i := lo; i < hi; i += Stride() {
 			for _, v := range values {
 				if v == data[i] {
 					continue
