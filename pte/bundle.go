@@ -2,6 +2,7 @@ package pte
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -85,19 +86,16 @@ func (r *Reader) bundledValues(n int, at func(*ptefb.BundledValue, int) bool, fi
 		var x any
 		var t flatbuffers.Table
 		if v.Val(&t) {
+			number := func(slot int) int64 { return t.GetInt64Slot(flatbuffers.VOffsetT(slot), 0) }
 			switch v.ValType() { // a value of another kind was not verified
 			case ptefb.BundledValueUnionBundledTensor:
 				x = r.bundledTensor(t, field+"["+strconv.Itoa(i)+"]")
 			case ptefb.BundledValueUnionBundledInt:
-				var n ptefb.BundledInt
-				n.Init(t.Bytes, t.Pos)
-				x = n.IntVal()
+				x = number(ptefb.SlotBundledIntIntVal)
 			case ptefb.BundledValueUnionBundledBool:
 				x = boolField(t, ptefb.SlotBundledBoolBoolVal)
 			case ptefb.BundledValueUnionBundledDouble:
-				var n ptefb.BundledDouble
-				n.Init(t.Bytes, t.Pos)
-				x = n.DoubleVal()
+				x = math.Float64frombits(uint64(number(ptefb.SlotBundledDoubleDoubleVal)))
 			}
 		}
 		all = append(all, x)

@@ -95,8 +95,7 @@ func (c *checker) disorder() {
 		all = append(all, numbered{s.extent, i})
 	}
 	slices.SortFunc(all, func(a, b numbered) int {
-		return cmp.Or(cmp.Compare(a.off, b.off),
-			cmp.Compare(a.i, b.i))
+		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.i, b.i))
 	})
 	for k := 1; k < len(all); k++ {
 		if a, b := all[k-1], all[k]; b.off < a.off+a.size {

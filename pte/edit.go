@@ -141,8 +141,7 @@ func (e *Edit) ReplaceValue(method string, value int, t *tensor.Tensor) error {
 		return fmt.Errorf("pte: %w: no method %s", tensor.ErrNoTensor, quote.Name(method))
 	}
 	if _, ok := m.Value(value).Tensor(); !ok {
-		return fmt.Errorf("pte: %w: value %d of %s", tensor.ErrNoTensor, value,
-			quote.Name(method))
+		return fmt.Errorf("pte: %w: value %d of %s", tensor.ErrNoTensor, value, quote.Name(method))
 	}
 	p := place{int32(m.index), int32(value)}
 	return e.replace(p, e.r.value(p).name(), t)

@@ -54,8 +54,7 @@ func (e *Edit) RenameBlob(old, new string) error {
 
 // RemoveBlob leaves out named data. What nothing else refers to leaves the file.
 func (e *Edit) RemoveBlob(name string) error {
-	return e.changeBlob(name,
-		blobChange{removed: true})
+	return e.changeBlob(name, blobChange{removed: true})
 }
 
 func (b *rebuild) renameBlobs() error {
@@ -116,60 +115,43 @@ func (e *Edit) SetMetadata(name string, value any) error {
 // the old one; where there is none, it is true or false, an integer, a float or text, as
 // it looks.
 func (e *Edit) SetAttribute(key, value string) error {
-	var old any
+	kind := KindNull
 	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
-		v := m.Outputs()[0]
-		if k := v.Kind(); k.IsList() || k == KindTensor || k == KindDoubleList || k == KindBoolList {
-			return fmt.Errorf("pte: attribute %s: %w: the old value is a %v", quote.Name(key),
-				tensor.ErrDType, k)
-		}
-		old = v.constant()
+		kind = m.Outputs()[0].Kind()
 	}
-	x, err := likeBefore(old, value)
-	if err != nil {
-		return fmt.Errorf("pte: attribute %s: %w", quote.Name(key), err)
+	var x any
+	ok := false
+	switch kind {
+	case KindInt, KindDouble, KindBool, KindString:
+		x, ok = parseAs(kind, value)
+	case KindTensor, KindIntList, KindDoubleList, KindBoolList, KindTensorList, KindOptionalTensorList:
+	default:
+		for _, k := range []Kind{KindBool, KindInt, KindDouble, KindString} {
+			if x, ok = parseAs(k, value); ok {
+				break
+			}
+		}
+	}
+	if !ok {
+		return fmt.Errorf("pte: attribute %s: %w: %s is not of kind %v, as the old value is",
+			quote.Name(key), tensor.ErrDType, quote.Name(value), kind)
 	}
 	return e.SetMetadata(key, x)
 }
 
-// likeBefore reads a value of the type of the old one; where that is nil, as what it
-// looks like.
-func likeBefore(old any, text string) (any, error) {
-	n, notInt := strconv.ParseInt(text, 10, 64)
-	f, notFloat := strconv.ParseFloat(text, 64)
-	b, notBool := text == "true", text != "true" && text != "false"
-	wrong := func(what string) error {
-		return fmt.Errorf("%w: %s is not %s, as the old value is", tensor.ErrDType,
-			quote.Name(text), what)
+// parseAs reads a value of that kind, and reports whether text is one.
+func parseAs(kind Kind, text string) (any, bool) {
+	switch kind {
+	case KindInt:
+		n, err := strconv.ParseInt(text, 10, 64)
+		return n, err == nil
+	case KindDouble:
+		f, err := strconv.ParseFloat(text, 64)
+		return f, err == nil
+	case KindBool:
+		return text == "true", text == "true" || text == "false"
 	}
-	switch old.(type) {
-	case int64:
-		if notInt != nil {
-			return nil, wrong("an integer")
-		}
-		return n, nil
-	case float64:
-		if notFloat != nil {
-			return nil, wrong("a number")
-		}
-		return f, nil
-	case bool:
-		if notBool {
-			return nil, wrong("true or false")
-		}
-		return b, nil
-	case string:
-		return text, nil
-	}
-	switch {
-	case !notBool:
-		return b, nil
-	case notInt == nil:
-		return n, nil
-	case notFloat == nil:
-		return f, nil
-	}
-	return text, nil
+	return text, true
 }
 
 // RemoveAttribute drops the constant getter of that name.
@@ -201,8 +183,7 @@ func (b *rebuild) setGetters() error {
 		if err := one.Write(&w, nil); err != nil {
 			return err
 		}
-		tree, err := fb.Take(w.Bytes(), &ptefb.Schema, ptefb.TableProgram, func(int,
-			int) int {
+		tree, err := fb.Take(w.Bytes(), &ptefb.Schema, ptefb.TableProgram, func(int, int) int {
 			return 1
 		})
 		if err != nil {

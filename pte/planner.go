@@ -73,13 +73,11 @@ func (m *MethodBuilder) fill(id uint32, places []Place) (int64, error) {
 		}
 	}
 	slices.SortFunc(ours, func(a, b int) int {
-		return cmp.Or(cmp.Compare(lives[a].first,
-			lives[b].first), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(lives[a].first, lives[b].first), cmp.Compare(a, b))
 	})
 	ends := slices.Clone(ours) // by last use
 	slices.SortFunc(ends, func(a, b int) int {
-		return cmp.Or(cmp.Compare(lives[a].last,
-			lives[b].last), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(lives[a].last, lives[b].last), cmp.Compare(a, b))
 	})
 	var free gaps
 	var size int64
@@ -174,8 +172,7 @@ func (g *gaps) put(off, n int64) {
 		return
 	}
 	i, _ := slices.BinarySearchFunc(*g, off, func(x gap, off int64) int {
-		return cmp.Compare(x.off,
-			off)
+		return cmp.Compare(x.off, off)
 	})
 	*g = slices.Insert(*g, i, gap{off, n})
 	if i+1 < len(*g) && (*g)[i].off+(*g)[i].size == (*g)[i+1].off {

@@ -3,6 +3,7 @@ package pte
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -121,88 +122,73 @@ type dataList struct {
 	offsets []uint64
 }
 
+// put adds bytes and returns their index.
+func (l *dataList) put(data []pieces.Piece, size, alignment int64) (int, error) {
+	off, err := l.data.append(data, size, alignment)
+	l.offsets = append(l.offsets, uint64(off))
+	return len(l.offsets) - 1, err
+}
+
 // list collects the bytes of all tensors of a role, those that were external after the
 // rest, and gives the tensors their new indices. minAlign aligns each.
 func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
 	l := dataList{offsets: []uint64{0}}
-	type old struct {
+	type user struct {
+		node   *fb.Node
 		buffer uint32
-		size   int64
-		index  int
 	}
-	// The length of a stored piece is that of the longest of its tensors.
-	var stored []*old
-	byBuffer := make(map[uint32]*old)
-	each := func(visit func(node *fb.Node, info TensorInfo, method Method,
-		value int) error) error {
-		for m := range b.r.Program().Methods() {
-			for i, node := range b.values[m.index] {
-				if node == nil || node.Scalar(ptefb.SlotTensorDataBufferIdx,
-					0) == 0 || roleOfNode(node) != role {
-					continue
-				}
-				info, _ := m.Value(i).Tensor()
-				if err := visit(node, info, m, i); err != nil {
-					return err
-				}
+	var users []user
+	sizes := make(map[uint32]int64) // of what is stored: that of the longest of its tensors
+	for m := range b.r.Program().Methods() {
+		for i, node := range b.values[m.index] {
+			if node == nil || node.Scalar(ptefb.SlotTensorDataBufferIdx, 0) == 0 || roleOfNode(node) != role {
+				continue
 			}
+			info, _ := m.Value(i).Tensor()
+			users = append(users, user{node, info.Buffer})
+			if b.added[node] != nil {
+				continue
+			}
+			size, ok := info.Bytes()
+			if !ok {
+				return l, malformed(-1, m.field("values[%d].val", i), "%v has no size", info)
+			}
+			sizes[info.Buffer] = max(sizes[info.Buffer], size)
 		}
-		return nil
 	}
-	err := each(func(node *fb.Node, info TensorInfo, m Method, i int) error {
-		if b.added[node] != nil {
-			return nil
-		}
-		size, ok := info.Bytes()
-		if !ok {
-			return malformed(-1, m.field("values[%d].val", i), "%v has no size", info)
-		}
-		o := byBuffer[info.Buffer]
-		if o == nil {
-			o = &old{buffer: info.Buffer}
-			byBuffer[info.Buffer] = o
-			stored = append(stored, o)
-		}
-		o.size = max(o.size, size)
-		return nil
-	})
-	if err != nil {
-		return l, err
-	}
-	slices.SortFunc(stored, func(a, b *old) int { return int(int64(a.buffer) - int64(b.buffer)) })
-	put := func(data []pieces.Piece, size, alignment int64) (int, error) {
-		off, err := l.data.append(data, size, alignment)
-		l.offsets = append(l.offsets, uint64(off))
-		return len(l.offsets) - 1, err
-	}
-	for _, o := range stored {
-		x, bad := b.r.stored(role, o.buffer)
-		if bad == nil && o.size > x.size {
-			bad = &fault{text: fmt.Sprintf(tooLong, o.size, x.size)}
+	indices := make(map[uint32]int)
+	for _, buffer := range slices.Sorted(maps.Keys(sizes)) {
+		size := sizes[buffer]
+		x, bad := b.r.stored(role, buffer)
+		if bad == nil && size > x.size {
+			bad = &fault{text: fmt.Sprintf(tooLong, size, x.size)}
 		}
 		if bad != nil {
-			return l, b.r.fault(bad, 0, fmt.Sprintf("buffer %d", o.buffer))
+			return l, b.r.fault(bad, 0, fmt.Sprintf("buffer %d", buffer))
 		}
+		var err error
 		alignment := max(minAlign, min(powerOfTwo(x.off-b.r.at), 4096))
-		if o.index, err = put(b.e.original(x.off, o.size, 0), o.size, alignment); err != nil {
+		if indices[buffer], err = l.put(b.e.original(x.off, size, 0), size, alignment); err != nil {
 			return l, err
 		}
 	}
 	shared := store{}
-	err = each(func(node *fb.Node, info TensorInfo, m Method, i int) error {
-		if t := b.added[node]; t != nil {
+	for _, u := range users {
+		index := indices[u.buffer]
+		if t := b.added[u.node]; t != nil {
 			at, dup, err := shared.share(t.Data, "", len(l.offsets))
 			if err == nil && !dup {
-				at, err = put(whole(t.Name, t.Data), t.Data.Size(), max(minAlign, int64(t.DType.Align())))
+				at, err = l.put(whole(t.Name, t.Data), t.Data.Size(), max(minAlign, int64(t.DType.Align())))
 			}
-			node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(at))
-			return err
+			if err != nil {
+				return l, err
+			}
+			index = at
 		}
-		node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(byBuffer[info.Buffer].index))
-		return nil
-	})
+		u.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(index))
+	}
 	if len(l.offsets) > 1 {
 		l.data.hold()
 	}
-	return l, err
+	return l, nil
 }

@@ -101,8 +101,7 @@ func (p *Program) Segments() []Segment {
 	for m := range p.Methods() {
 		for i, d := range fb.Each(m.t.DelegatesLength(), m.t.Delegates) {
 			if x := d.Processed(nil); x != nil && x.Location() == ptefb.DataLocationSEGMENT {
-				role(x.Index(),
-					func() string { return delegateName(m.Name(), i) })
+				role(x.Index(), func() string { return delegateName(m.Name(), i) })
 			}
 		}
 	}

@@ -64,70 +64,70 @@ func (p *structureParser) peek() byte {
 	return 0
 }
 
-var structureKinds = map[byte]string{'T': "tuple", 'N': "namedtuple", 'L': "list", 'D': "dict",
-	'C': "custom"}
+// accept skips c, and reports whether it is there.
+func (p *structureParser) accept(c byte) bool {
+	ok := p.peek() == c
+	if ok {
+		p.at++
+	}
+	return ok
+}
+
+// errTooDeep is for what is nested deeper than maxStructure.
+var errTooDeep = fmt.Errorf("pte: structure: %w: nested deeper than %d", tensor.ErrLimit, maxStructure)
 
 func (p *structureParser) node(depth int) (*Structure, error) {
 	if depth > maxStructure {
-		return nil, fmt.Errorf("pte: structure: %w: nested deeper than %d", tensor.ErrLimit,
-			maxStructure)
+		return nil, errTooDeep
 	}
-	switch c := p.peek(); c {
-	case '$':
-		p.at++
+	kinds := map[byte]string{'T': "tuple", 'N': "namedtuple", 'L': "list", 'D': "dict", 'C': "custom"}
+	c := p.peek()
+	x := &Structure{Kind: kinds[c]}
+	switch {
+	case p.accept('$'):
 		return &Structure{Kind: "leaf"}, nil
-	case ',', ')', 0:
+	case c == ',' || c == ')' || c == 0:
 		return &Structure{Kind: "none"}, nil
-	default:
-		kind, ok := structureKinds[c]
-		if !ok {
-			return nil, p.errorf("%q begins no node", c)
+	case x.Kind == "":
+		return nil, p.errorf("%q begins no node", c)
+	}
+	p.at++
+	n, err := p.number()
+	if err != nil {
+		return nil, err
+	}
+	for range n { // how many leaves each child has, which is counted anyway
+		if !p.accept('#') {
+			return nil, p.errorf("fewer numbers of leaves than children")
 		}
-		p.at++
-		n, err := p.number()
-		if err != nil {
+		if _, err := p.number(); err != nil {
 			return nil, err
 		}
-		for range n { // how many leaves each child has, which is counted anyway
-			if p.peek() != '#' {
-				return nil, p.errorf("fewer numbers of leaves than children")
-			}
-			p.at++
-			if _, err := p.number(); err != nil {
-				return nil, err
-			}
+	}
+	if !p.accept('(') {
+		return nil, p.errorf("no children")
+	}
+	for i := range n {
+		if i > 0 && !p.accept(',') {
+			return nil, p.errorf("fewer children than the %d declared", n)
 		}
-		if p.peek() != '(' {
-			return nil, p.errorf("no children")
-		}
-		p.at++
-		x := &Structure{Kind: kind}
-		for i := range n {
-			if i > 0 {
-				if p.peek() != ',' {
-					return nil, p.errorf("fewer children than the %d declared", n)
-				}
-				p.at++
-			}
-			if kind == "dict" {
-				key, err := p.key()
-				if err != nil {
-					return nil, err
-				}
-				x.Keys = append(x.Keys, key)
-			}
-			child, err := p.node(depth + 1)
+		if x.Kind == "dict" {
+			key, err := p.key()
 			if err != nil {
 				return nil, err
 			}
-			x.Children = append(x.Children, child)
+			x.Keys = append(x.Keys, key)
 		}
-		if p.peek() != ')' {
-			return nil, p.errorf("more children than the %d declared", n)
+		child, err := p.node(depth + 1)
+		if err != nil {
+			return nil, err
 		}
-		p.at++
-		return x, nil
+		x.Children = append(x.Children, child)
 	}
+	if !p.accept(')') {
+		return nil, p.errorf("more children than the %d declared", n)
+	}
+	return x, nil
 }
 
 func (p *structureParser) number() (int, error) {
@@ -145,26 +145,26 @@ func (p *structureParser) number() (int, error) {
 // key reads what is before the colon of a dict's child: an integer, or text between
 // single quotes.
 func (p *structureParser) key() (string, error) {
-	var end int
 	start := p.at
-	if p.peek() == '\'' {
-		n := strings.IndexByte(p.s[p.at+1:], '\'')
+	var key string
+	if p.accept('\'') {
+		n := strings.IndexByte(p.s[p.at:], '\'')
 		if n < 0 {
+			p.at = start
 			return "", p.errorf("a quote without its end")
 		}
-		start, end = p.at+1, p.at+1+n
-		p.at = end + 1
+		key = p.s[p.at : p.at+n]
+		p.at += n + 1
 	} else {
 		for c := p.peek(); c == '-' || c >= '0' && c <= '9'; c = p.peek() {
 			p.at++
 		}
-		end = p.at
+		key = p.s[start:p.at]
 	}
-	if p.peek() != ':' {
+	if !p.accept(':') {
 		return "", p.errorf("no colon after a key")
 	}
-	p.at++
-	return p.s[start:end], nil
+	return key, nil
 }
 
 // parseJSONStructure reads [1, {"type": …, "context": …, "children_spec": […]}].
@@ -196,8 +196,7 @@ type jsonStructure struct {
 
 func (j *jsonStructure) structure(depth int) (*Structure, error) {
 	if depth > maxStructure {
-		return nil, fmt.Errorf("pte: structure: %w: nested deeper than %d", tensor.ErrLimit,
-			maxStructure)
+		return nil, errTooDeep
 	}
 	if j.Type == nil {
 		return &Structure{Kind: "leaf"}, nil
@@ -213,8 +212,11 @@ func (j *jsonStructure) structure(depth int) (*Structure, error) {
 		// The keys are JSON inside of a JSON string.
 		var context string
 		var keys []any
-		if json.Unmarshal(j.Context, &context) == nil && json.Unmarshal([]byte(context),
-			&keys) == nil && len(keys) == len(j.Children) {
+		err := json.Unmarshal(j.Context, &context)
+		if err == nil {
+			err = json.Unmarshal([]byte(context), &keys)
+		}
+		if err == nil && len(keys) == len(j.Children) {
 			for _, k := range keys {
 				x.Keys = append(x.Keys, fmt.Sprint(k))
 			}

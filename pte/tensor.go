@@ -79,19 +79,9 @@ const (
 )
 
 func (r Role) String() string {
-	switch r {
-	case RolePlanned:
-		return "planned"
-	case RoleCaller:
-		return "caller"
-	case RoleConstant:
-		return "constant"
-	case RoleState:
-		return "state"
-	case RoleExternal:
-		return "external"
-	case RoleExternalState:
-		return "external state"
+	names := [...]string{"planned", "caller", "constant", "state", "external", "external state"}
+	if int(r) < len(names) {
+		return names[r]
 	}
 	return "Role(" + strconv.Itoa(int(r)) + ")"
 }

@@ -85,8 +85,7 @@ func sameLayout(t, x *tensor.Tensor) error {
 		return fmt.Errorf("external tensor %s is %s, not dense", quote.Name(t.Name),
 			quote.Name(x.Scheme))
 	case x.DType != t.DType:
-		return fmt.Errorf("external tensor %s is %v, not %v", quote.Name(t.Name), x.DType,
-			t.DType)
+		return fmt.Errorf("external tensor %s is %v, not %v", quote.Name(t.Name), x.DType, t.DType)
 	case !x.Shape.Equal(t.Shape):
 		return fmt.Errorf("external tensor %s has shape %v, not %v", quote.Name(t.Name), x.Shape,
 			t.Shape)
