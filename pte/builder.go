@@ -286,7 +286,9 @@ func (r Ref) Index() int { return int(r.i) - 1 }
 func (m *MethodBuilder) Int(v int64) Ref { return m.add(value{kind: KindInt, bits: uint64(v)}) }
 
 // Bool adds a bool.
-func (m *MethodBuilder) Bool(v bool) Ref { return m.add(value{kind: KindBool, bits: bit[uint64](v)}) }
+func (m *MethodBuilder) Bool(v bool) Ref {
+	return m.add(value{kind: KindBool, bits: bit[uint64](v)})
+}
 
 // Double adds a float.
 func (m *MethodBuilder) Double(v float64) Ref {
@@ -514,7 +516,7 @@ func (r Ref) ByCaller() Ref {
 // large as its tensors need.
 func (r Ref) Place(memory uint32, offset uint64) Ref {
 	t := r.tensorOf("Place")
-	if r.m != nil && (memory == 0 || memory > 1<<16 || t.role == RoleConstant || t.role == RoleExternal || t.role == RoleCaller) {
+	if r.m != nil && (memory == 0 || memory > 1<<16 || !t.planned()) {
 		r.m.fail("Place: value %d, which is %v, in buffer %d", r.Index(), t.role, memory)
 	}
 	t.placed, t.place = true, Place{memory, offset}

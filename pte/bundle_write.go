@@ -56,7 +56,7 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 	suites := convert(b.Suites, func(s TestSuite) fb.Offset {
 		m, ok := r.Program().Method(s.Method)
 		if !ok {
-			failed = cmp.Or(failed, fmt.Errorf("pte: %w: test cases for %s, but the program has no such method",
+			failed = cmp.Or(failed, fmt.Errorf("pte: %w: test cases for %s, which is no method",
 				tensor.ErrMalformed, quote.Name(s.Method)))
 			return 0
 		}
@@ -64,7 +64,8 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 			list := func(what string, values []any, of []Value) fb.Offset {
 				at, err := e.bundled(values, of)
 				if err != nil {
-					failed = cmp.Or(failed, fmt.Errorf("pte: %s of test case %d of %s: %w", what, k, quote.Name(s.Method), err))
+					failed = cmp.Or(failed, fmt.Errorf("pte: %s of test case %d of %s: %w",
+						what, k, quote.Name(s.Method), err))
 				}
 				return at
 			}
@@ -155,7 +156,8 @@ func (e *encoder) bundledTensor(t *tensor.Tensor, of TensorInfo) (fb.Offset, err
 		return 0, err
 	}
 	sizes, dims := layoutOf(t.Shape, t.Order)
-	dataAt, dimsAt, sizesAt := e.fb.Scalars(data.Bytes(), 1, 16), e.fb.Scalars(dims, 1, 1), e.u32s(sizes)
+	dataAt, dimsAt := e.fb.Scalars(data.Bytes(), 1, 16), e.fb.Scalars(dims, 1, 1)
+	sizesAt := e.u32s(sizes)
 	return e.fb.Table(fb.Ref(ptefb.SlotBundledTensorDimOrder, dimsAt),
 		fb.Ref(ptefb.SlotBundledTensorData, dataAt),
 		fb.Ref(ptefb.SlotBundledTensorSizes, sizesAt),

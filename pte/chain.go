@@ -46,13 +46,11 @@ type Chain struct {
 
 // Chains yields the chains of the method.
 func (m Method) Chains() iter.Seq[Chain] {
-	return func(yield func(Chain) bool) {
-		for i, t := range fb.Each(m.t.ChainsLength(), m.t.Chains) {
-			if !yield(Chain{m, *t, i}) {
-				return
-			}
-		}
-	}
+	return each(m.t.ChainsLength(), func(i int) Chain {
+		c := Chain{m: m, Index: i}
+		m.t.Chains(&c.t, i)
+		return c
+	})
 }
 
 // Len is the number of instructions.
@@ -60,13 +58,11 @@ func (c Chain) Len() int { return c.t.InstructionsLength() }
 
 // Instructions yields the chain's instructions.
 func (c Chain) Instructions() iter.Seq[Instruction] {
-	return func(yield func(Instruction) bool) {
-		for i, t := range fb.Each(c.Len(), c.t.Instructions) {
-			if !yield(Instruction{c, *t, i}) {
-				return
-			}
-		}
-	}
+	return each(c.Len(), func(i int) Instruction {
+		x := Instruction{c: c, index: i}
+		c.t.Instructions(&x.t, i)
+		return x
+	})
 }
 
 // Instructions yields the instructions of all chains of the method, in the order in which

@@ -18,7 +18,7 @@ const (
 	maxRank         = 16
 	maxOperatorName = 99        // bytes of name.overload
 	maxTables       = 1_000_000 // visits of its FlatBuffers verifier
-	maxBuffer       = 1 << 56   // no machine has such a memory plan; 2⁴⁸ is in the exporter's own tests
+	maxBuffer       = 1 << 56   // of a memory plan; the exporter's own tests have 2⁴⁸
 )
 
 // copyIndexOperator is the name of the kernel that writes a tensor into another one at an
@@ -152,7 +152,8 @@ func (c *checker) methodName(names map[string]int) {
 	c.name(b, where, field)
 	if first, dup := names[string(b)]; dup {
 		c.warn(where, field(),
-			"%s is also the name of execution_plan[%d], which the runtime takes", quote.Name(string(b)), first)
+			"%s is also the name of execution_plan[%d], which the runtime takes",
+			quote.Name(string(b)), first)
 	} else {
 		names[string(b)] = c.m.index
 	}

@@ -58,7 +58,8 @@ func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
 	}
 	switch op {
 	case OpKernelCall:
-		i, args := c.call(x, len(c.counts), "operators", ptefb.SlotKernelCallOpIndex, ptefb.SlotKernelCallArgs)
+		i, args := c.call(x, len(c.counts), "operators",
+			ptefb.SlotKernelCallOpIndex, ptefb.SlotKernelCallArgs)
 		if int(i) == c.copies {
 			c.copyIndex(args, fb.FieldTarget(x, ptefb.SlotKernelCallArgs)+4)
 		}
@@ -67,7 +68,8 @@ func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
 				"%d arguments, but the operator has %d", len(args)/4, c.counts[i])
 		}
 	case OpDelegateCall:
-		c.call(x, c.m.t.DelegatesLength(), "delegates", ptefb.SlotDelegateCallDelegateIndex, ptefb.SlotDelegateCallArgs)
+		c.call(x, c.m.t.DelegatesLength(), "delegates",
+			ptefb.SlotDelegateCallDelegateIndex, ptefb.SlotDelegateCallArgs)
 	case OpMove:
 		c.operand(x, ptefb.SlotMoveCallMoveFrom, "move_from")
 		c.operand(x, ptefb.SlotMoveCallMoveTo, "move_to")
@@ -92,8 +94,9 @@ func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
 
 // call checks a call of one of n operators or delegates, and returns which one, and its
 // arguments.
-func (c *checker) call(t flatbuffers.Table, n int, what string, indexSlot, argsSlot int) (int32, []byte) {
-	i := int32Field(t, indexSlot)
+func (c *checker) call(t flatbuffers.Table, n int, what string,
+	indexSlot, argsSlot int) (i int32, args []byte) {
+	i = int32Field(t, indexSlot)
 	if i < 0 || int(i) >= n {
 		c.bad(fb.FieldPosOr(t, indexSlot), c.stepField("index"), "%d of %d %s", i, n, what)
 	}

@@ -44,7 +44,8 @@ func (c *checker) offsets(p *pool) {
 	}
 	if p.segment.size == 0 {
 		c.bad(pos(p.t), p.name,
-			"%d tensors in an empty segment, where the runtime finds none, not even without elements", p.len()-1)
+			"%d tensors in an empty segment, where the runtime finds none, even without elements",
+			p.len()-1)
 	}
 	for k := 1; k < p.len(); k++ {
 		if _, bad := p.piece(uint32(k)); bad != nil {

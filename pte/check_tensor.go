@@ -107,16 +107,18 @@ func (c *checker) place(role Role, size int64, known bool) {
 			"%d bytes at %d in a buffer of %d", size, p.Offset, int64(buffer))
 	} else if buffer == 0 && role == RoleState && c.tensor.DataBufferIdx() != 0 {
 		c.bad(at(a, ptefb.SlotAllocationDetailsMemoryId),
-			c.valueField("allocation_info.memory_id"), "an initial value, if without elements, for buffer %d, which has no bytes and therefore is not there", p.Memory)
+			c.valueField("allocation_info.memory_id"),
+			"an initial value without elements for buffer %d, which has no bytes and is not made",
+			p.Memory)
 	}
 }
 
 // extraInfo checks a tensor's extra information and returns its name.
 func (c *checker) extraInfo() []byte {
 	x := &c.extra
-	if l := x.Location(); l != ptefb.TensorDataLocationSEGMENT && l != ptefb.TensorDataLocationEXTERNAL {
-		c.warn(at(x, ptefb.SlotExtraTensorInfoLocation),
-			c.valueField("extra_tensor_info.location"), "unknown location %d, which the runtime takes for a segment", uint8(l))
+	if l := x.Location(); l > ptefb.TensorDataLocationEXTERNAL || l < 0 {
+		c.warn(at(x, ptefb.SlotExtraTensorInfoLocation), c.valueField("extra_tensor_info.location"),
+			"unknown location %d, which the runtime takes for a segment", uint8(l))
 	}
 	if d := DeviceType(x.DeviceType()); !d.known() {
 		c.warn(at(x, ptefb.SlotExtraTensorInfoDeviceType),

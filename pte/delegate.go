@@ -93,8 +93,9 @@ func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, error) {
 		}
 		return x, nil
 	default:
-		return extent{}, fail(errors.ErrUnsupported, r.at+int64(at(p, ptefb.SlotBackendDelegateDataReferenceLocation)),
-			field(".location"), "%d", uint8(l))
+		where = at(p, ptefb.SlotBackendDelegateDataReferenceLocation)
+		return extent{}, fail(errors.ErrUnsupported, r.at+int64(where), field(".location"),
+			"%d", uint8(l))
 	}
 }
 

@@ -38,7 +38,7 @@ type Edit struct {
 	modern   bool
 	names    map[string][]place // of the original, once it is asked for
 	renamed  map[place]string
-	uses     []use                   // ranges of the file that something is stored in, once it is asked for
+	uses     []use                   // what is stored in the file, once it is asked for
 	data     map[extent]pieces.Piece // what replaces ranges of the file
 	replaced []pieces.Piece          // the same by offset, while it is written
 	blobs    map[string]blobChange   // by key

@@ -124,7 +124,8 @@ func (e *Edit) SetAttribute(key, value string) error {
 	switch kind {
 	case KindInt, KindDouble, KindBool, KindString:
 		x, ok = parseAs(kind, value)
-	case KindTensor, KindIntList, KindDoubleList, KindBoolList, KindTensorList, KindOptionalTensorList:
+	case KindTensor, KindDoubleList, KindBoolList, KindIntList, KindTensorList,
+		KindOptionalTensorList:
 	default:
 		for _, k := range []Kind{KindBool, KindInt, KindDouble, KindString} {
 			if x, ok = parseAs(k, value); ok {

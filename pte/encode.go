@@ -26,8 +26,10 @@ func (o *WriterOptions) alignments() (segment, data int64, err error) {
 	if data == 0 {
 		data = defaultTensorAlignment
 	}
-	if segment < 1 || segment > maxAlignment || data < 1 || data > maxAlignment || data&(data-1) != 0 || o.Dedup > DedupSHA256 {
-		return 0, 0, fmt.Errorf("pte: bad options: segment alignment %d, tensor alignment %d, dedup %d", segment, data, o.Dedup)
+	if min(segment, data) < 1 || max(segment, data) > maxAlignment || data&(data-1) != 0 ||
+		o.Dedup > DedupSHA256 {
+		return 0, 0, fmt.Errorf("pte: bad options: segment alignment %d, tensor alignment %d, dedup %d",
+			segment, data, o.Dedup)
 	}
 	return segment, data, nil
 }
@@ -79,9 +81,8 @@ type encoder struct {
 	inline bool
 
 	segments  []dataSegment
-	constants []uint64 // offsets in the first segment; the first is a placeholder
-	mutable   []uint64
-	mutableAt int // segment of the initial values
+	constants dataList // in the first segment
+	mutable   dataList // in the second, if there are any
 	inlined   []tensor.Blob
 	payload   map[place]reference     // by method and delegate
 	named     []int                   // segments
@@ -96,10 +97,7 @@ type reference struct {
 // data decides where each payload goes: constants, initial values, delegates, named data,
 // a segment each, in the order of ExecuTorch's serializer.
 func (e *encoder) data(tensorAlign int64) error {
-	e.segments = make([]dataSegment, 1)
-	e.constants = []uint64{0}
-	var mutable dataSegment
-	e.mutable = []uint64{0}
+	e.constants.offsets, e.mutable.offsets = []uint64{0}, []uint64{0}
 	for _, m := range e.b.methods {
 		for _, i := range m.outputs {
 			if t := m.values[i].tensor; t != nil && t.role == RoleExternal {
@@ -111,33 +109,27 @@ func (e *encoder) data(tensorAlign int64) error {
 			if t == nil || t.data == nil {
 				continue
 			}
-			list, s, kind := &e.constants, &e.segments[0], "constant"
+			list := &e.constants
 			if t.role == RoleState {
-				list, s, kind = &e.mutable, &mutable, "state"
+				list = &e.mutable
 			}
-			at, shared, err := e.store.share(t.data.Data, kind, len(*list))
+			data := t.data.Data
+			at, shared, err := e.store.share(data, t.role.String(), len(list.offsets))
+			if err == nil && !shared {
+				at, err = list.put(whole(m.name+"/"+strconv.Itoa(i), data), data.Size(),
+					max(tensorAlign, int64(t.dtype.Align())))
+			}
 			if err != nil {
 				return err
 			}
 			e.buffers[t] = uint32(at)
-			if shared {
-				continue
-			}
-			name := m.name + "/" + strconv.Itoa(i)
-			off, err := s.append(whole(name, t.data.Data), t.data.Data.Size(), max(tensorAlign, int64(t.dtype.Align())))
-			if err != nil {
-				return err
-			}
-			*list = append(*list, uint64(off))
 		}
 	}
-	if len(e.constants) > 1 {
-		e.segments[0].hold()
-	}
-	if len(e.mutable) > 1 {
-		mutable.hold()
-		e.mutableAt = len(e.segments)
-		e.segments = append(e.segments, mutable)
+	e.constants.hold()
+	e.mutable.hold()
+	e.segments = []dataSegment{e.constants.data}
+	if len(e.mutable.offsets) > 1 {
+		e.segments = append(e.segments, e.mutable.data)
 	}
 	// segment is where a payload is stored; it is made where it is not there yet.
 	segment := func(name string, data tensor.Blob, alignment int64) (int, error) {
@@ -251,10 +243,10 @@ func (e *encoder) program() ([]byte, error) {
 		return b.Table(fb.Ref(ptefb.SlotSubsegmentOffsetsOffsets, e.u64s(offsets)),
 			fb.Number(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, uint64(segment)))
 	}
-	constants := list(0, e.constants)
+	constants := list(0, e.constants.offsets)
 	var mutable, named fb.Offset
-	if len(e.mutable) > 1 {
-		mutable = b.Offsets([]fb.Offset{list(e.mutableAt, e.mutable)})
+	if len(e.mutable.offsets) > 1 {
+		mutable = b.Offsets([]fb.Offset{list(1, e.mutable.offsets)})
 	}
 	if len(e.named) > 0 {
 		named = tables(e, e.b.named, func(i int, n *namedBlob) fb.Offset {
@@ -304,8 +296,10 @@ func (e *encoder) method(index int, m *MethodBuilder) (fb.Offset, error) {
 	inputs, outputs := e.u32s(m.inputs), e.u32s(m.outputs)
 	chains := b.Offsets([]fb.Offset{e.chain(m)})
 	operators := tables(e, m.opNames, func(_ int, o *Operator) fb.Offset {
-		name, overload := b.String(o.Name), b.String(o.Overload) // never absent: ExecuTorch's tools require it
-		return b.Table(fb.Ref(ptefb.SlotOperatorName, name), fb.Ref(ptefb.SlotOperatorOverload, overload))
+		// ExecuTorch's tools require an overload, if an empty one.
+		name, overload := b.String(o.Name), b.String(o.Overload)
+		return b.Table(fb.Ref(ptefb.SlotOperatorName, name),
+			fb.Ref(ptefb.SlotOperatorOverload, overload))
 	})
 	delegates := tables(e, m.delegates, func(i int, d *delegate) fb.Offset {
 		return e.delegate(d, e.payload[place{int32(index), int32(i)}])

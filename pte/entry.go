@@ -221,7 +221,7 @@ type blobSource interface {
 
 func (r *Reader) extentOf(e extent) blobSource {
 	x, err := r.src.Extent(e.off, e.size)
-	if err != nil { // all ranges were checked before: only a range at the end of a file that shrank gets here
+	if err != nil { // only of a file that shrank: all ranges were checked
 		return &missing{size: e.size, err: ioError(err)}
 	}
 	return &x

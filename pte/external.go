@@ -61,8 +61,9 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		if k, ok := same[what]; ok {
 			key = k
 		} else if first, ok := taken[key]; ok {
-			return nil, fmt.Errorf("pte: the key %s would be of %s, value %d, and of %s, value %d, which differ", quote.Name(key),
-				quote.Name(first.Method.Name()), first.Value, quote.Name(x.Method.Name()), x.Value)
+			return nil, fmt.Errorf("pte: the key %s would be of %s, value %d, and of %s, value %d",
+				quote.Name(key), quote.Name(first.Method.Name()), first.Value,
+				quote.Name(x.Method.Name()), x.Value)
 		} else {
 			same[what], taken[key] = key, x
 			keys[x] = key

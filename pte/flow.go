@@ -42,7 +42,7 @@ const maxFlowElements = 1 << 20
 // out.
 func (m Method) Flow() Flow {
 	f := flow{m: m, from: make(map[int][]int), moved: make(map[int]bool),
-		places: make(map[Place]int), operators: m.Operators()}
+		places: make(map[Place]int)}
 	f.scan()
 	for _, v := range m.Inputs() {
 		f.write(v.index, -1, false)
@@ -83,14 +83,13 @@ func (m Method) Flow() Flow {
 }
 
 type flow struct {
-	m         Method
-	operators []Operator
-	from      map[int][]int // the step that wrote a value last, -1 before the first one
-	moved     map[int]bool  // values that a move wrote last
-	computed  map[int]bool  // values that a kernel or a move writes, wherever it is
-	places    map[Place]int // the value that was written last at a place of memory
-	last      []int         // the last step that names a value
-	budget    int           // of elements of lists, and of sources of one value
+	m        Method
+	from     map[int][]int // the step that wrote a value last, -1 before the first one
+	moved    map[int]bool  // values that a move wrote last
+	computed map[int]bool  // values that a kernel or a move writes, wherever it is
+	places   map[Place]int // the value that was written last at a place of memory
+	last     []int         // the last step that names a value
+	budget   int           // of elements of lists, and of sources of one value
 }
 
 // scan notes the last step at which each value is named, for outputs of the method one
@@ -130,7 +129,7 @@ func (f *flow) writes(i Instruction) []int {
 			return nil
 		}
 		out := args[len(args)-1]
-		if o := i.Operator(); o >= 0 && o < len(f.operators) && f.operators[o].Name == copyIndexOperator {
+		if o, _ := f.m.Operator(i.Operator()); o.Name == copyIndexOperator {
 			out = args[0]
 		}
 		return append([]int{out}, f.elements(out)...)

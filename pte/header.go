@@ -83,7 +83,7 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 		return none, fail(io.ErrUnexpectedEOF, at+8, "extended_header", "the file ends inside it")
 	}
 	length := int64(binary.LittleEndian.Uint32(head[12:]))
-	program, base, data := binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:]), uint64(0)
+	program, base, data := u64s(head, 2), u64s(head, 3), uint64(0)
 	if length < 24 {
 		return none, malformed(at+12, "extended_header.length",
 			"%d bytes are fewer than the 24 of the first version", length)

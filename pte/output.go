@@ -54,11 +54,24 @@ func whole(name string, b tensor.Blob) []pieces.Piece {
 	return []pieces.Piece{{Name: name, Size: b.Size(), Data: b}}
 }
 
+// A dataList is a segment of tensors.
+type dataList struct {
+	data    dataSegment
+	offsets []uint64 // the first is a placeholder
+}
+
+// put adds bytes and returns their index.
+func (l *dataList) put(data []pieces.Piece, size, alignment int64) (int, error) {
+	off, err := l.data.append(data, size, alignment)
+	l.offsets = append(l.offsets, uint64(off))
+	return len(l.offsets) - 1, err
+}
+
 // hold makes sure that a segment of tensors has a byte: the runtime finds no tensor in an
 // empty one, even if that has no elements.
-func (s *dataSegment) hold() {
-	if s.size == 0 {
-		s.pieces, s.size = whole("empty segment", tensor.BlobOf([]byte{0})), 1
+func (l *dataList) hold() {
+	if len(l.offsets) > 1 && l.data.size == 0 {
+		l.data.pieces, l.data.size = whole("empty segment", tensor.BlobOf([]byte{0})), 1
 	}
 }
 

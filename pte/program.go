@@ -20,13 +20,7 @@ func (p *Program) Version() uint32 { return p.root.Version() }
 
 // Methods yields the methods in the order of the file.
 func (p *Program) Methods() iter.Seq[Method] {
-	return func(yield func(Method) bool) {
-		for i := range p.root.ExecutionPlanLength() {
-			if !yield(p.method(i)) {
-				return
-			}
-		}
-	}
+	return each(p.root.ExecutionPlanLength(), p.method)
 }
 
 func (p *Program) method(i int) Method {
@@ -56,13 +50,7 @@ type NamedData struct {
 // NamedData yields the named blobs in the order of the file. Several keys may share a
 // segment.
 func (p *Program) NamedData() iter.Seq[NamedData] {
-	return func(yield func(NamedData) bool) {
-		for i := range p.root.NamedDataLength() {
-			if !yield(p.named(i)) {
-				return
-			}
-		}
-	}
+	return each(p.root.NamedDataLength(), p.named)
 }
 
 // Named returns the named blob of that key: the first, as the runtime does, where several
@@ -113,15 +101,7 @@ func (m Method) NumValues() int { return m.t.ValuesLength() }
 
 // Values yields the values in order: the parameters come first in what exporters write,
 // then inputs and intermediate ones.
-func (m Method) Values() iter.Seq[Value] {
-	return func(yield func(Value) bool) {
-		for i := range m.NumValues() {
-			if !yield(m.Value(i)) {
-				return
-			}
-		}
-	}
-}
+func (m Method) Values() iter.Seq[Value] { return each(m.NumValues(), m.Value) }
 
 // Value returns value i, the zero Value where there is none.
 func (m Method) Value(i int) Value {

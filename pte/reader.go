@@ -45,7 +45,7 @@ type Reader struct {
 	limits   tensor.Limits
 	at, size int64 // where the program begins in the file, and where it ends
 	header   Header
-	buf      []byte // the flatbuffer: of files a copy, so that what was verified cannot change afterwards
+	buf      []byte // the flatbuffer: of files a copy, so that what was verified cannot change
 	root     *ptefb.Program
 	bundle   *Bundle
 	tensors  []place       // that Tensors yields
@@ -163,7 +163,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 		return nil, err
 	}
 	r.constants = r.pool(r.root.ConstantSegment(nil), "constant_segment")
-	if r.root.MutableDataSegmentsLength() > 0 { // the accessor reads an element of an empty vector too
+	if r.root.MutableDataSegmentsLength() > 0 { // flatc's accessor does not look
 		var first ptefb.SubsegmentOffsets
 		r.root.MutableDataSegments(&first, 0)
 		r.initials = r.pool(&first, "mutable_data_segments[0]")
@@ -293,7 +293,8 @@ func (r *Reader) Entry(name string) *Entry {
 // makeIndex makes the tables of names, once.
 func (r *Reader) makeIndex() {
 	r.index.Do(func() {
-		r.byName, _ = names.Build(len(r.tensors), func(i int) string { return r.value(r.tensors[i]).name() })
+		r.byName, _ = names.Build(len(r.tensors),
+			func(i int) string { return r.value(r.tensors[i]).name() })
 		r.byKey, _ = names.Build(r.root.NamedDataLength(), func(i int) string {
 			var t ptefb.NamedData
 			r.root.NamedData(&t, i)
@@ -316,24 +317,12 @@ func (r *Reader) value(p place) Value {
 // A tensor whose bytes are not where they should be is yielded too: reading it fails. The
 // bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		for e := range r.Entries() {
-			if !yield(e.Tensor) {
-				return
-			}
-		}
-	}
+	return each(len(r.tensors), func(i int) *tensor.Tensor { return r.entry(r.tensors[i]).Tensor })
 }
 
 // Entries yields what [Reader.Tensors] yields, with the place of each in the program.
 func (r *Reader) Entries() iter.Seq[*Entry] {
-	return func(yield func(*Entry) bool) {
-		for _, p := range r.tensors {
-			if !yield(r.entry(p)) {
-				return
-			}
-		}
-	}
+	return each(len(r.tensors), func(i int) *Entry { return r.entry(r.tensors[i]) })
 }
 
 // Blobs yields the payloads of delegates as delegate/METHOD/INDEX and the named data as

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
@@ -44,7 +43,8 @@ func (b *rebuild) putLists(alignment int64) error {
 	}
 	c := b.tree.Child(ptefb.SlotProgramConstantSegment)
 	at := uint64(0)
-	if len(constants.offsets) > 1 || c != nil && len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 8 || len(b.segments) == 0 {
+	if len(constants.offsets) > 1 || len(b.segments) == 0 ||
+		c != nil && len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 8 {
 		at = segment(c, constants.data)
 	} else if c != nil {
 		at = c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)
@@ -77,7 +77,8 @@ func subsegment(segment uint64, offsets []uint64) *fb.Node {
 func (b *rebuild) references() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		t := b.tree
-		if c := t.Child(ptefb.SlotProgramConstantSegment); c != nil && len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 &&
+		if c := t.Child(ptefb.SlotProgramConstantSegment); c != nil &&
+			len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 &&
 			!yield(c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)) {
 			return
 		}
@@ -117,18 +118,6 @@ func (b *rebuild) dropSegments() {
 	}
 }
 
-type dataList struct {
-	data    dataSegment
-	offsets []uint64
-}
-
-// put adds bytes and returns their index.
-func (l *dataList) put(data []pieces.Piece, size, alignment int64) (int, error) {
-	off, err := l.data.append(data, size, alignment)
-	l.offsets = append(l.offsets, uint64(off))
-	return len(l.offsets) - 1, err
-}
-
 // list collects the bytes of all tensors of a role, those that were external after the
 // rest, and gives the tensors their new indices. minAlign aligns each.
 func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
@@ -141,7 +130,8 @@ func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
 	sizes := make(map[uint32]int64) // of what is stored: that of the longest of its tensors
 	for m := range b.r.Program().Methods() {
 		for i, node := range b.values[m.index] {
-			if node == nil || node.Scalar(ptefb.SlotTensorDataBufferIdx, 0) == 0 || roleOfNode(node) != role {
+			if node == nil || roleOfNode(node) != role ||
+				node.Scalar(ptefb.SlotTensorDataBufferIdx, 0) == 0 {
 				continue
 			}
 			info, _ := m.Value(i).Tensor()
@@ -187,8 +177,6 @@ func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
 		}
 		u.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(index))
 	}
-	if len(l.offsets) > 1 {
-		l.data.hold()
-	}
+	l.hold()
 	return l, nil
 }

@@ -96,13 +96,16 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	if others := e.sharing(name, s.Offset, s.Size); len(others) > 0 && !e.AllowShared {
 		return &SharedError{name, others}
 	}
-	e.data[extent{s.Offset, s.Size}] = pieces.Piece{Name: name, Off: s.Offset, Size: s.Size, Data: t.Data} // the later one counts
+	// Of two for the same bytes the later one counts.
+	e.data[extent{s.Offset, s.Size}] = pieces.Piece{Name: name, Off: s.Offset, Size: s.Size,
+		Data: t.Data}
 	return nil
 }
 
 // sortReplaced sorts what is replaced by offset.
 func (e *Edit) sortReplaced() error {
-	e.replaced = slices.SortedFunc(maps.Values(e.data), func(a, b pieces.Piece) int { return cmp.Compare(a.Off, b.Off) })
+	e.replaced = slices.SortedFunc(maps.Values(e.data),
+		func(a, b pieces.Piece) int { return cmp.Compare(a.Off, b.Off) })
 	for i := 1; i < len(e.replaced); i++ {
 		if a, b := e.replaced[i-1], e.replaced[i]; a.Off+a.Size > b.Off {
 			return fmt.Errorf("pte: %w: tensors at bytes %d and %d overlap, and both are replaced",

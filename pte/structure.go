@@ -74,7 +74,8 @@ func (p *structureParser) accept(c byte) bool {
 }
 
 // errTooDeep is for what is nested deeper than maxStructure.
-var errTooDeep = fmt.Errorf("pte: structure: %w: nested deeper than %d", tensor.ErrLimit, maxStructure)
+var errTooDeep = fmt.Errorf("pte: structure: %w: nested deeper than %d", tensor.ErrLimit,
+	maxStructure)
 
 func (p *structureParser) node(depth int) (*Structure, error) {
 	if depth > maxStructure {

@@ -2,6 +2,7 @@ package pte
 
 import (
 	"encoding/binary"
+	"iter"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
@@ -46,4 +47,15 @@ func elements[T any](b []byte, size int, element func([]byte) T) []T {
 		all[i] = element(b[i*size:])
 	}
 	return all
+}
+
+// each yields at(0) … at(n-1).
+func each[T any](n int, at func(int) T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for i := range n {
+			if !yield(at(i)) {
+				return
+			}
+		}
+	}
 }

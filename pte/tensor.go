@@ -17,7 +17,7 @@ type Dynamism int8
 const (
 	Static  = Dynamism(ptefb.TensorShapeDynamismSTATIC)
 	Bound   = Dynamism(ptefb.TensorShapeDynamismDYNAMIC_BOUND)   // the shape is an upper bound
-	Unbound = Dynamism(ptefb.TensorShapeDynamismDYNAMIC_UNBOUND) // the shape means nothing; the portable runtime refuses it
+	Unbound = Dynamism(ptefb.TensorShapeDynamismDYNAMIC_UNBOUND) // the runtime refuses it
 )
 
 // String is the schema's word: STATIC, DYNAMIC_BOUND, DYNAMIC_UNBOUND.

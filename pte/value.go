@@ -19,7 +19,7 @@ type Kind uint8
 
 // The kinds of the schema.
 const (
-	KindNone               = Kind(ptefb.KernelTypesNONE) // no value: the runtime does not load the method
+	KindNone               = Kind(ptefb.KernelTypesNONE) // not loaded by the runtime
 	KindNull               = Kind(ptefb.KernelTypesNull)
 	KindInt                = Kind(ptefb.KernelTypesInt)
 	KindBool               = Kind(ptefb.KernelTypesBool)
@@ -30,7 +30,7 @@ const (
 	KindDoubleList         = Kind(ptefb.KernelTypesDoubleList)
 	KindBoolList           = Kind(ptefb.KernelTypesBoolList)
 	KindTensorList         = Kind(ptefb.KernelTypesTensorList)         // indices of values
-	KindOptionalTensorList = Kind(ptefb.KernelTypesOptionalTensorList) // indices of values, -1 for None
+	KindOptionalTensorList = Kind(ptefb.KernelTypesOptionalTensorList) // the same, -1 for None
 )
 
 func (k Kind) known() bool { return k <= KindOptionalTensorList }

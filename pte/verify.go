@@ -116,7 +116,7 @@ func (r *Reader) verifyPadding(ctx context.Context, found *finding.List) error {
 	var gaps []extent
 	var total int64
 	add := func(off, size int64) {
-		if size > 0 && size <= longestPadding { // anything longer is a hole, as large as a sparse file may be
+		if size > 0 && size <= longestPadding { // a sparse file may have a larger hole
 			gaps = append(gaps, extent{off, size})
 			total += size
 		}
