@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,6 +176,31 @@ func BenchmarkOpenAndList(b *testing.B) {
 		b.Run(fmt.Sprintf("mapped/%d", n), func(b *testing.B) { inTurn(b, size, opened(false), handMapped) })
 		b.Run(fmt.Sprintf("unmapped/%d", n), func(b *testing.B) { inTurn(b, size, opened(true), handMapped) })
 	}
+}
+
+// 100,000 parameters by their names, in random order, against a Go map.
+func BenchmarkLookup(b *testing.B) {
+	r, err := primitiv.OpenBytes(manyModel(100_000), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	byName := make(map[string]*tensor.Tensor)
+	var names []string
+	for t := range r.Tensors() {
+		byName[t.Name] = t
+		names = append(names, t.Name)
+	}
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	find := func(lookup func(name string) *tensor.Tensor) func() {
+		return func() {
+			for _, name := range names {
+				if lookup(name).Name != name {
+					b.Fatal(name)
+				}
+			}
+		}
+	}
+	readtest.InTurns(b, find(func(name string) *tensor.Tensor { return byName[name] }), readtest.Turn{Name: "Tensor", Do: find(r.Tensor)})
 }
 
 // bigModel is a model of 256 MiB in 16 tensors, in a file.

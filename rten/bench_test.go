@@ -3,6 +3,7 @@ package rten
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -144,47 +145,30 @@ func BenchmarkRatios(b *testing.B) {
 	})
 }
 
-// BenchmarkOpen opens a file of n constants and lists them; accessors is the
-// walk of the same model with the generated code, unchecked.
-func BenchmarkOpen(b *testing.B) {
-	for _, n := range []int{1000, 100_000} {
-		file := manyConstants(b, n)
-		h, err := parseHeader(file, int64(len(file)))
-		if err != nil {
-			b.Fatal(err)
-		}
-		model := file[h.ModelOffset : h.ModelOffset+h.ModelSize]
-		name := filepath.Join(b.TempDir(), "model.rten")
-		if err := os.WriteFile(name, file, 0o666); err != nil {
-			b.Fatal(err)
-		}
-		list := func(b *testing.B, r *Reader, err error) {
-			if err != nil {
-				b.Fatal(err)
-			}
-			k := 0
-			for t := range r.Tensors() {
-				k += len(t.Shape)
-			}
-			if k != 2*n {
-				b.Fatal(k)
-			}
-			r.Close()
-		}
-		run := func(kind string, do func(b *testing.B)) {
-			b.Run(fmt.Sprintf("%s/%d", kind, n), func(b *testing.B) {
-				b.SetBytes(h.ModelSize)
-				b.ReportAllocs()
-				for b.Loop() {
-					do(b)
-				}
-			})
-		}
-		var index []row
-		run("accessors", func(b *testing.B) { index = accessorWalk(model, index) })
-		run("bytes", func(b *testing.B) { r, err := OpenBytes(file, nil); list(b, r, err) })
-		run("mapped", func(b *testing.B) { r, err := Open(name, nil); list(b, r, err) })
+// BenchmarkLookup finds 100,000 constants by their names, in random order, against a Go
+// map from names to what they stand for.
+func BenchmarkLookup(b *testing.B) {
+	r := openBytes(b, manyConstants(b, 100_000))
+	byName := make(map[string]*tensor.Tensor)
+	var names []string
+	for t := range r.Tensors() {
+		byName[t.Name] = t
+		names = append(names, t.Name)
 	}
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	readtest.InTurns(b, func() {
+		for _, name := range names {
+			if byName[name].Name != name {
+				b.Fatal(name)
+			}
+		}
+	}, readtest.Turn{Name: "Tensor", Do: func() {
+		for _, name := range names {
+			if r.Tensor(name).Name != name {
+				b.Fatal(name)
+			}
+		}
+	}})
 }
 
 // weightsOf is 256 MiB of weights in a file that was touched, and room for one.

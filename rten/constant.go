@@ -80,15 +80,15 @@ func (c Constant) Inline() bool {
 // Tensor returns the constant under the name that [Reader.Tensors] describes. Each
 // call makes a new one.
 func (c Constant) Tensor() *tensor.Tensor {
+	t := c.tensor(new(source.Extent))
+	return &t
+}
+
+// tensor fills e, which the tensor keeps.
+func (c Constant) tensor(e *source.Extent) tensor.Tensor {
 	p := c.payload()
-	t := new(struct {
-		t tensor.Tensor
-		e source.Extent
-	})
-	t.e, _ = c.n.m.r.src.Extent(p.off, p.size)
-	t.t = tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: p.shape(),
-		Data: tensor.NewBlob(&t.e)}
-	return &t.t
+	*e, _ = c.n.m.r.src.Extent(p.off, p.size)
+	return tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: p.shape(), Data: tensor.NewBlob(e)}
 }
 
 // payload is where the elements are, of a constant that Open checked.

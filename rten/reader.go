@@ -37,6 +37,7 @@ type Reader struct {
 	v2     bool
 	model  *Model
 
+	tensors  func() []tensor.Tensor // of all constants; the first call makes them
 	lookup   func() *names.Table
 	warnings func() []error
 }
@@ -159,8 +160,9 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	if err := r.model.check(limits); err != nil {
 		return nil, err
 	}
+	r.tensors = sync.OnceValue(r.makeTensors)
 	r.lookup = sync.OnceValue(func() *names.Table {
-		t, _ := names.Build(r.Len(), r.model.tensorName)
+		t, _ := names.Build(r.Len(), func(i int) string { return r.tensors()[i].Name })
 		return t
 	})
 	r.model.subgraphs = sync.OnceValue(r.model.graphIndex)
@@ -218,16 +220,23 @@ func (r *Reader) Len() int { return len(r.model.constants) }
 // nodes. A constant of the top graph has its own name, or #INDEX if it has none,
 // INDEX being that of its node; one of a subgraph has the path of its graph and
 // a slash before that, as in nodes[6].then_branch/w.
-//
-// Each call makes new Tensors of the same content.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
-		for c := range r.model.Constants() {
-			if !yield(c.Tensor()) {
+		all := r.tensors()
+		for i := range all {
+			if !yield(&all[i]) {
 				return
 			}
 		}
 	}
+}
+
+func (r *Reader) makeTensors() []tensor.Tensor {
+	all, extents := make([]tensor.Tensor, r.Len()), make([]source.Extent, r.Len())
+	for i := range all {
+		all[i] = r.model.Constant(i).tensor(&extents[i])
+	}
+	return all
 }
 
 // Tensor returns the first constant of that name, nil if there is none. Names may
@@ -237,7 +246,7 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 	if i < 0 {
 		return nil
 	}
-	return r.model.Constant(i).Tensor()
+	return &r.tensors()[i]
 }
 
 // Blobs yields nothing: all that a .rten file holds are tensors.
