@@ -35,14 +35,13 @@ func (e Enum) known() bool { return e.String() != "#"+strconv.Itoa(e.Number) }
 // DType returns the dtype that a number of the enum DataType stands for,
 // tensor.Unknown for any other.
 func (e Enum) DType() tensor.DType {
-	if e.Type == rtenfb.Schema.Enums[dataTypeEnum()].Name && e.Number >= 0 && e.Number < len(dataTypes) {
+	if e.Type == dataTypeEnum && e.Number >= 0 && e.Number < len(dataTypes) {
 		return dataTypes[e.Number]
 	}
 	return tensor.Unknown
 }
 
-// dataTypeEnum is the index of the enum DataType: the type of CastAttrs.to.
-func dataTypeEnum() int { return int(rtenfb.Schema.Tables[rtenfb.TableCastAttrs].Fields[0].Enum) - 1 }
+const dataTypeEnum = "DataType" // the type of CastAttrs.to
 
 // An Attribute is one setting of an operator.
 type Attribute struct {

@@ -249,7 +249,7 @@ func enumNumber(enum string, v any) (uint32, error) {
 		}
 		v = x.Number
 	case tensor.DType:
-		if n, ok := dataTypeNumber(x); ok && i == dataTypeEnum() {
+		if n, ok := dataTypeNumber(x); ok && enum == dataTypeEnum {
 			return uint32(n), nil
 		}
 		return 0, fmt.Errorf("%w: %v is not a %s", tensor.ErrDType, x, enum)

@@ -157,7 +157,7 @@ func (a *builtAttrs) encode(e *encoder) (fb.Offset, error) {
 				if width == 4 {
 					e.b.Ref(slot, children[i])
 				} else if f.field.Kind == fb.Union {
-					e.scalar(slot-2, 1, uint64(f.tag))
+					e.scalar(int(f.field.TagSlot()), 1, uint64(f.tag))
 				}
 			case size == width:
 				e.scalar(slot, width, uint64(f.bits))

@@ -167,6 +167,78 @@ func ExampleEdit() {
 	// description upside down
 }
 
+// What computes a value, who reads it, and which operators own graphs.
+func ExampleNode_Producer() {
+	r, err := rten.Open("../testdata/rten/convert-0.22.0-control.rten", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer r.Close()
+	for graph := range r.Model().Graphs() {
+		for n := range graph.Nodes() {
+			op, ok := n.Operator()
+			if !ok {
+				continue
+			}
+			for name, sub := range op.Subgraphs() {
+				fmt.Println(op.Type(), name, sub.Len(), "nodes")
+			}
+		}
+	}
+	graph := r.Model().Graph()
+	for _, i := range graph.Outputs() {
+		y, _ := graph.Lookup(graph.Node(i).Label())
+		op, _ := y.Producer()
+		fmt.Println(y.Label(), "is computed by", op.Type())
+	}
+	for _, i := range graph.Inputs() {
+		for op := range graph.Node(i).Consumers() {
+			fmt.Println(graph.Node(i).Label(), "is read by", op.Type())
+		}
+	}
+	// Output:
+	// If then_branch 3 nodes
+	// If else_branch 4 nodes
+	// Loop body 8 nodes
+	// If then_branch 4 nodes
+	// If else_branch 4 nodes
+	// y is computed by If
+	// sum is computed by Loop
+	// x is read by Loop
+	// c is read by If
+}
+
+// The attributes of an operator by their types.
+func ExampleOperator_Float() {
+	r, err := rten.Open("../testdata/rten/convert-0.22.0-operators.rten", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer r.Close()
+	for n := range r.Model().Graph().Nodes() {
+		op, ok := n.Operator()
+		if !ok {
+			continue
+		}
+		switch op.Type() {
+		case rten.OpGemm:
+			alpha, _ := op.Float("alpha")
+			transposed, _ := op.Int("transpose_b")
+			fmt.Println("Gemm", alpha, transposed)
+		case rten.OpConv:
+			strides, _ := op.Ints("strides")
+			pad, _ := op.Enum("auto_pad")
+			fmt.Println("Conv", strides, pad)
+		}
+	}
+	// Output:
+	// Conv [1 2] NotSet
+	// Conv [1 1] Same
+	// Gemm 0.5 1
+}
+
 // A model whose result is limited to the range from 0 to 6.
 func ExampleEdit_InsertAfter() {
 	g := rten.NewGraphBuilder()

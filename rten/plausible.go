@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
 // Plausible reports whether a file of that size may be a .rten file, by its first bytes
@@ -59,11 +60,11 @@ func plausibleModel(size int64, unknown bool, at func(off int64) (uint32, bool))
 	if !ok {
 		return unknown
 	}
-	slots, ok := at(vtable + 4)
+	fields, ok := at(vtable + rtenfb.SlotModelSchemaVersion) // and, two bytes on, the graph
 	if !ok {
 		return unknown
 	}
-	version, graph := int64(slots&0xffff), slots>>16 // both are required
+	version, graph := int64(fields&0xffff), fields>>16 // both are required
 	if length&0xffff < 8 || length&1 != 0 || version < 4 || graph < 4 || version > size-4-root {
 		return false
 	}
