@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"sync"
+
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // edgeSize is what is read of the start of a file at once, and of its end where a
@@ -23,6 +25,18 @@ type edges struct {
 	opening bool  // the tail may be read
 	started bool  // the head was read
 	err     error // the first of r, other than io.EOF: not taken for an unknown format
+}
+
+// companionEdges are those of a tensor.Companion, and one too.
+type companionEdges struct {
+	*edges
+	c tensor.Companion
+}
+
+func (e companionEdges) Name() string { return e.c.Name() }
+
+func (e companionEdges) Companion(name string) (io.ReaderAt, int64, error) {
+	return e.c.Companion(name)
 }
 
 func newEdges(r io.ReaderAt, size int64) *edges {

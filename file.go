@@ -33,8 +33,12 @@ type Options struct {
 	NoMap bool
 	// Companion opens a file that this one refers to by name: a shard, an
 	// external weight file. nil means for Open and OpenFS the files in the same
-	// directory, for the others that there are none.
+	// directory, for NewReader those of a source that is a tensor.Companion, else
+	// that there are none.
 	Companion func(name string) (io.ReaderAt, int64, error)
+	// NoLinks makes Open refuse shards that are links out of the directory, as they
+	// are in Hugging Face's cache, and OpenFS those that are links.
+	NoLinks bool
 }
 
 // A File is an open tensor file of any format. It may be used by several
@@ -150,6 +154,9 @@ func openAny(o Options, in input) (*File, error) {
 		e.head, e.started = in.b[:min(len(in.b), edgeSize)], true
 	} else if !ok || !src.Mapped() {
 		in.far, in.r = in.r, e
+		if c, ok := in.far.(tensor.Companion); ok {
+			in.r = companionEdges{e, c}
+		}
 	}
 	defer e.opened()
 	if o.Format != 0 {

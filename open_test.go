@@ -285,6 +285,37 @@ func TestErrorsOfOpenHaveTheName(t *testing.T) {
 	}
 }
 
+func TestNoLinks(t *testing.T) {
+	dir := t.TempDir()
+	snapshot := filepath.Join(dir, "snapshots", "main")
+	if err := os.MkdirAll(snapshot, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	index := filepath.Join(snapshot, "m.safetensors.index.json")
+	for name, b := range map[string][]byte{index: []byte(`{"metadata":{},"weight_map":{"t0":"a.safetensors"}}`), filepath.Join(dir, "blob"): manyTensors(t, 1, 64)} {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join("..", "..", "blob"), filepath.Join(snapshot, "a.safetensors")); err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	for name, open := range map[string]func(o *Options) (*File, error){
+		"Open":   func(o *Options) (*File, error) { return Open(index, o) },
+		"OpenFS": func(o *Options) (*File, error) { return OpenFS(os.DirFS(snapshot), filepath.Base(index), o) },
+	} {
+		f, err := open(nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		f.Close()
+		if f, err := open(&Options{NoLinks: true}); err == nil {
+			f.Close()
+			t.Errorf("%s: a shard that is a link opens", name)
+		}
+	}
+}
+
 func TestOpenFSFindsShardsAndMaps(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "model")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -42,7 +42,13 @@ func companionsFS(fsys fs.FS, name string, o Options) func(string) (io.ReaderAt,
 		if !fs.ValidPath(companion) || companion == "." {
 			return nil, 0, &fs.PathError{Op: "open", Path: companion, Err: fs.ErrInvalid}
 		}
-		return openInFS(fsys, path.Join(dir, companion), o)
+		name := path.Join(dir, companion)
+		if o.NoLinks {
+			if fi, err := fs.Lstat(fsys, name); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+				return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: a link", fs.ErrInvalid)}
+			}
+		}
+		return openInFS(fsys, name, o)
 	}
 }
 

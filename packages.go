@@ -64,7 +64,7 @@ func openFormat(o Options, in input) (Reader, error) {
 		return through(in, &primitiv.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			primitiv.Open, primitiv.OpenBytes, primitiv.NewReader)
 	case Safetensors:
-		return through(in, &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks},
 			safetensors.Open, safetensors.OpenBytes, safetensors.NewReader)
 	case NPY:
 		return through(in, &npy.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},

@@ -209,9 +209,12 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// Companion opens a file beside this one, with the same options and context: a shard, external weights. Its name is a
-// path with slashes that does not lead out of the folder. What it returns is an io.Closer too; Close of r does not close it.
-// It has the form that readers' options want.
+// Name returns the last element of the address's path.
+func (r *Reader) Name() string { return path.Base(r.url.Path) }
+
+// Companion opens a file next to this one, with the same options and context: a shard, external weights. Its name is a
+// path with slashes that does not lead out of the directory. What it returns is an io.Closer too; Close of r does not
+// close it. It makes a Reader a tensor.Companion.
 func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
 	if !fs.ValidPath(name) || name == "." {
 		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it leads out of the folder", fs.ErrInvalid)}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"path/filepath"
 	"sort"
 	"strings"
 	"sync"
@@ -45,8 +46,8 @@ type ReaderOptions struct {
 	// NoMap makes Open read the file instead of mapping it into memory.
 	NoMap bool
 	// Companion opens a file that this one refers to by name: a shard of version
-	// 2. nil means for Open the files of the same folder, for the others that
-	// there are none.
+	// 2. nil means for Open the files of the same directory, for NewReader those
+	// of a source that is a tensor.Companion, else that there are none.
 	Companion func(name string) (io.ReaderAt, int64, error)
 }
 
@@ -68,6 +69,7 @@ type Reader struct {
 	generation generation
 	two        *container2   // nil: version 1
 	name       string        // of the file, where Open opened it
+	base       string        // its last element, or what a tensor.Companion is named; "" if not known
 	file       source.Source // which is src then
 }
 
@@ -93,7 +95,7 @@ func isMagic(head []byte) bool {
 // regular files can be opened.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := opts.orZero()
-	r := &Reader{name: name}
+	r := &Reader{name: name, base: filepath.Base(name)}
 	r.src = &r.file
 	err := r.file.Open(name, o.NoMap)
 	if err == nil {
@@ -133,7 +135,15 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, opts)
+	o := opts.orZero()
+	z := &Reader{src: src}
+	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
+		o.Companion, z.base = c.Companion, c.Name()
+	}
+	if err := z.init(o); err != nil {
+		return nil, err
+	}
+	return z, nil
 }
 
 func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {

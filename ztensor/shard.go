@@ -9,7 +9,6 @@ import (
 	"iter"
 	"math"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -193,9 +192,8 @@ func (r *Reader) shard(i int) (*source.Source, error) {
 func (r *Reader) places(s *shard) []string {
 	algorithm, sum, _ := strings.Cut(s.digest, ":")
 	all := []string{s.name + ".zt"}
-	if r.name != "" {
-		base := filepath.Base(r.name)
-		all[0] = strings.TrimSuffix(base, filepath.Ext(base)) + "-" + s.name + ".zt"
+	if r.base != "" {
+		all[0] = strings.TrimSuffix(r.base, path.Ext(r.base)) + "-" + s.name + ".zt"
 	}
 	return append(all, path.Join("store", "blobs", algorithm, sum), path.Join("blobs", algorithm, sum))
 }

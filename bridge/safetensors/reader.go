@@ -30,8 +30,8 @@ type ReaderOptions struct {
 	// NoMap makes Open read the file instead of mapping it.
 	NoMap bool
 	// Companion opens the shards that an index names. Open sets it to the
-	// directory of the file; NewReader and OpenBytes leave it nil, and an index is
-	// then refused.
+	// directory of the file, NewReader to that of a source that is a
+	// tensor.Companion; where it stays nil, an index is refused.
 	Companion func(name string) (io.ReaderAt, int64, error)
 	// NoLinks makes Open refuse shards that are links out of the directory, as they
 	// are in Hugging Face's cache. The names of an index never leave it.
@@ -150,7 +150,11 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, options(opts))
+	o := options(opts)
+	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
+		o.Companion = c.Companion
+	}
+	return newReader(src, o)
 }
 
 func options(opts *ReaderOptions) ReaderOptions {

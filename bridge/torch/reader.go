@@ -91,7 +91,11 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, options(opts))
+	o := options(opts)
+	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
+		o.Companion = c.Companion
+	}
+	return newReader(src, o)
 }
 
 func options(opts *ReaderOptions) ReaderOptions {

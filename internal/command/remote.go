@@ -40,9 +40,7 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	if err != nil {
 		return err
 	}
-	o := *opts
-	o.Companion = r.Companion
-	f, err := tensorfile.NewReader(r, r.Size(), &o)
+	f, err := tensorfile.NewReader(r, r.Size(), opts)
 	if err != nil {
 		r.Close()
 		return err
