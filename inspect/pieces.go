@@ -27,8 +27,15 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 		size = math.MaxInt64 // until the stream ends
 	}
 	streams := make([]io.Reader, len(blobs)) // nil: read at random
+	borrowed := make([][]byte, len(blobs))   // in memory or mapped: workers turn a fault into an error
 	for i, b := range blobs {
-		if _, ok := b.Memory(); ok || readsAtRandom(b) {
+		m, ok := b.Memory()
+		if !ok && readsAtRandom(b) {
+			m, _ = b.Bytes()
+			ok = true
+		}
+		if ok {
+			borrowed[i] = m
 			continue
 		}
 		r, err := b.Open()
@@ -51,7 +58,7 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 			if streams[i] != nil {
 				continue
 			}
-			if m, ok := b.Memory(); ok {
+			if m := borrowed[i]; m != nil {
 				j.ps[i] = m[j.off : j.off+int64(j.n)]
 				continue
 			}
@@ -77,7 +84,7 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 		}
 		j.off, j.n = off, int(min(pieceSize, size-off))
 		for i := range blobs {
-			if _, ok := blobs[i].Memory(); ok {
+			if borrowed[i] != nil {
 				continue
 			}
 			if j.bufs[i] == nil {
