@@ -26,9 +26,10 @@ const (
 	norm        = "golang.org/x/text/unicode/norm" // zTensor 2's canonical names
 	mmap        = "golang.org/x/exp/mmap"
 	cobra       = "github.com/spf13/cobra"
-	cobradoc    = "github.com/spf13/cobra/doc"
 	progressbar = "github.com/schollz/progressbar/v3"
 	term        = "golang.org/x/term"
+	pflag       = "github.com/spf13/pflag"
+	uniseg      = "github.com/rivo/uniseg"
 	testscript  = "github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -88,7 +89,7 @@ var edges = map[string][]string{
 	"model":            and(floor, ".", "bridge/safetensors", "ztensor"),
 	"convert":          and(and(floor, formats...), ".", "sparse", "internal/ggml"),
 	"cmd/tensorfile":   {"internal/command"},
-	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect", "model", "remote"), cobra, cobradoc, progressbar, term),
+	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect", "model", "remote"), cobra, pflag, progressbar, term, uniseg),
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},

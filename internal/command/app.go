@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/tensorfile/tensorfile"
@@ -30,11 +31,15 @@ type app struct {
 	out      *printer
 	stderr   io.Writer
 	terminal bool // standard output is one
+	columns  int  // of the terminal; 0 is what the terminal says
 	tty      *os.File
 	colour   bool // on it
 	bars     bool // progress on standard error
 
 	json       bool
+	jsonLines  bool // one line for each file
+	quiet      bool
+	exact      bool // sizes in tables are exact
 	recursive  bool
 	strict     bool
 	noMap      bool
@@ -47,9 +52,9 @@ type app struct {
 
 	shown     atomic.Pointer[bar]
 	status    int
-	failed    object // of the first failure
-	answered  bool   // something went to standard output, or will
-	stdin     bool   // standard input has been asked for
+	failed    *errorDocument // of the first failure
+	answered  bool           // something went to standard output, or will
+	stdin     bool           // standard input has been asked for
 	externals []*input
 	cleanup   []func()
 }
@@ -74,83 +79,188 @@ func isTerminal(w any) bool {
 
 func (a *app) flush() error { return a.out.Flush() }
 
+// width is how many columns the terminal has, 0 where there is none.
+func (a *app) width() int {
+	if a.columns > 0 || !a.terminal {
+		return a.columns
+	}
+	w, _, err := term.GetSize(int(a.tty.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
 func (a *app) close() {
 	for i := len(a.cleanup) - 1; i >= 0; i-- {
 		a.cleanup[i]()
 	}
 }
 
-func newRoot(a *app) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "tensorfile COMMAND",
-		Short: "Look into tensor files, check them, turn one into another",
-		Long: `tensorfile reads .ptd and .pte of ExecuTorch, .rten, zTensor's .zt and the files of
-primitiv, and finds the format from the content. A FILE is a file, a directory of a model, a directory
-with -r, an https:// address, or - for standard input.
+const longHelp = `tensorfile reads .ptd and .pte of ExecuTorch, .rten, zTensor's .zt, safetensors, NumPy,
+GGUF and the files of primitiv, and finds the format from the content. A FILE is a file,
+the directory of a model, a directory with -r, an https:// address, or - for standard input.
+"tensorfile FILE" is "tensorfile info FILE".
 
 Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong usage,
-3 a file could not be read, 4 a limit was hit, 130 interrupted.`,
+3 a file could not be read, 4 a limit was hit, 130 interrupted.`
+
+func newRoot(a *app) *cobra.Command {
+	var version bool
+	root := &cobra.Command{
+		Use:   "tensorfile COMMAND",
+		Short: "Show, check, compare, edit and convert tensor files",
+		Long:  longHelp,
+		Example: `  tensorfile model.safetensors
+  tensorfile ls --fold model.gguf
+  tensorfile diff --tolerance 1e-3 a.zt b.safetensors
+  tensorfile convert model.safetensors model.zt`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return errors.New("which command?")
+			switch {
+			case version:
+				return a.printVersion()
+			case len(args) == 0:
+				return cmd.Help()
+			case a.isInput(args[0]):
+				return a.info(args)
+			}
+			return a.unknownCommand(cmd, args[0])
 		},
+		PersistentPreRun:  func(*cobra.Command, []string) { a.json = a.json || a.jsonLines },
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print JSON (docs/json.md describes every field)")
-	f.BoolVarP(&a.recursive, "recursive", "r", false, "look for tensor files in folders")
+	f.BoolVar(&a.jsonLines, "jsonl", false, "print JSON, one line for each file")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only")
+	f.BoolVar(&a.exact, "bytes", false, "print exact sizes in tables")
+	f.BoolVarP(&a.recursive, "recursive", "r", false, "search directories for tensor files")
 	f.BoolVar(&a.strict, "strict", false, "refuse every departure from the format's document")
 	f.BoolVar(&a.noMap, "no-map", false, "read files instead of mapping them into memory")
-	f.StringVar(&a.format, "format", "", "take the input for a file of `FORMAT`, whatever it looks like")
-	f.StringArrayVarP(&a.external, "external", "d", nil, "tensors that a program keeps elsewhere are in `FILE`")
+	f.StringVar(&a.format, "format", "", "read the input as a file of `FORMAT`, whatever its content")
+	f.StringArrayVarP(&a.external, "external", "d", nil, "`FILE` has the tensors that a program has in another file")
 	f.StringArrayVar(&a.header, "header", nil, "send `LINE` with requests to the host of an address")
 	f.BoolVar(&a.publicOnly, "public-only", false, "connect only to public addresses, never to this machine or private networks")
-	sizeVar(root, &a.limits.MaxMetadata, "limit-metadata", "`SIZE` of the metadata of a file")
-	sizeVar(root, &a.limits.MaxTensors, "limit-tensors", "`NUMBER` of tensors, blobs and nodes of a file")
-	sizeVar(root, &a.limits.MaxName, "limit-name", "`SIZE` of one name")
-	sizeVar(root, &a.limits.MaxRank, "limit-rank", "`NUMBER` of dimensions of a tensor")
-	sizeVar(root, &a.limits.MaxDecodedTotal, "limit-decoded-total", "`SIZE` that all payloads that a command reads may decode to")
-	sizeVar(root, &a.limits.MaxDecoded, "limit-decoded", "`SIZE` that one compressed payload may decode to")
-	sizeVar(root, &a.limits.MaxDepth, "limit-depth", "`NUMBER` of levels of nested metadata")
-	sizeVar(root, &a.maxInput, "limit-input", "`SIZE` that is read from standard input or over the network")
-	root.AddCommand(
-		detectCommand(a),
-		infoCommand(a),
-		lsCommand(a),
-		catCommand(a),
-		statsCommand(a),
-		hashCommand(a),
-		verifyCommand(a),
-		checkDirCommand(a),
-		diffCommand(a),
-		convertCommand(a),
-		editCommand(a),
-		splitCommand(a),
-		mergeCommand(a),
-		recoverCommand(a),
-		extractCommand(a),
-		cleanCommand(a),
-		duCommand(a),
-		graphCommand(a),
-		reportCommand(a),
-		versionCommand(a),
-		completionCommand(a),
-		manCommand(a),
-	)
+	a.limitFlags(f)
+	root.Flags().BoolVar(&version, "version", false, "print the version of the program")
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"inspect", "Inspect:", []*cobra.Command{infoCommand(a), lsCommand(a), catCommand(a), statsCommand(a), hashCommand(a),
+			duCommand(a), graphCommand(a), reportCommand(a), detectCommand(a)}},
+		{"check", "Check:", []*cobra.Command{verifyCommand(a), checkDirCommand(a), diffCommand(a)}},
+		{"write", "Write:", []*cobra.Command{convertCommand(a), editCommand(a), splitCommand(a), mergeCommand(a), extractCommand(a),
+			recoverCommand(a), cleanCommand(a)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(versionCommand(a), completionCommand(a), manCommand(a), limitsTopic(a))
 	for _, c := range root.Commands() {
-		if check := c.Args; len(c.ValidArgs) == 0 {
+		if check := c.Args; check != nil && len(c.ValidArgs) == 0 {
 			c.Args = func(cmd *cobra.Command, args []string) error {
 				if check(cmd, args) == nil {
 					return nil
 				}
 				_, wanted, _ := strings.Cut(cmd.Use, " ")
-				return fmt.Errorf("%s wants %s, and got %s", cmd.Name(), cmp.Or(wanted, "nothing"), count(len(args), "argument"))
+				return fmt.Errorf("%s takes %s, not %s", cmd.Name(), cmp.Or(wanted, "no arguments"), count(len(args), "argument"))
 			}
 		}
 	}
+	root.SetFlagErrorFunc(suggestFlag)
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about a command, and about limits",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return a.unknownCommand(root, strings.Join(args, " "))
+			}
+			return c.Help()
+		},
+	})
 	return root
+}
+
+// limitFlags adds the flags that help limits lists; no other help does.
+func (a *app) limitFlags(f *pflag.FlagSet) {
+	for _, l := range []struct {
+		value       *int64
+		name, usage string
+	}{
+		{&a.limits.MaxMetadata, "metadata", "`SIZE` of the metadata of a file"},
+		{&a.limits.MaxTensors, "tensors", "`NUMBER` of tensors, blobs and nodes of a file"},
+		{&a.limits.MaxName, "name", "`SIZE` of one name"},
+		{&a.limits.MaxRank, "rank", "`NUMBER` of dimensions of a tensor"},
+		{&a.limits.MaxDecodedTotal, "decoded-total", "`SIZE` that all payloads that a command reads may decode to"},
+		{&a.limits.MaxDecoded, "decoded", "`SIZE` that one compressed payload may decode to"},
+		{&a.limits.MaxDepth, "depth", "`NUMBER` of levels of nested metadata"},
+		{&a.maxInput, "input", "`SIZE` that is read from standard input or over the network"},
+	} {
+		f.Var((*size)(l.value), "limit-"+l.name, l.usage)
+		f.MarkHidden("limit-" + l.name)
+	}
+}
+
+// limitsTopic is the help of the flags that bound what a file may ask for.
+func limitsTopic(a *app) *cobra.Command {
+	own := pflag.NewFlagSet("limits", pflag.ContinueOnError)
+	a.limitFlags(own)
+	own.VisitAll(func(f *pflag.Flag) { f.Hidden = false })
+	return &cobra.Command{
+		Use:   "limits",
+		Short: "What a file may ask for, and the flags that change it",
+		Long: `Every command takes these flags. Without them the limits are ones that genuine files do
+not reach; memory is only ever allocated for bytes that a file has. A size is a number,
+with K, M, G, T or KiB, ... for powers of 1024 and KB, ... for powers of 1000. A limit that
+is hit is exit status 4.
+
+` + strings.TrimRight(own.FlagUsages(), "\n"),
+	}
+}
+
+// isInput reports whether an argument in the place of a command is a file.
+func (a *app) isInput(arg string) bool {
+	if _, err := os.Stat(arg); err == nil || isAddress(arg) || arg == "-" {
+		return true
+	}
+	return strings.ContainsAny(arg, `./\*`)
+}
+
+func (a *app) unknownCommand(root *cobra.Command, name string) error {
+	var known []string
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			known = append(known, c.Name())
+		}
+	}
+	if s := nearest(name, known); s != "" {
+		return wrong("tensorfile "+s, "no command, and no file, is named %s", quote(name))
+	}
+	return wrong("tensorfile --help, which lists the commands", "no command, and no file, is named %s", quote(name))
+}
+
+// suggestFlag adds the nearest flag to the error of an unknown one.
+func suggestFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var known []string
+	note := func(f *pflag.Flag) { known = append(known, f.Name) }
+	cmd.Flags().VisitAll(note)
+	cmd.InheritedFlags().VisitAll(note)
+	if s := nearest(unknown.GetSpecifiedName(), known); s != "" {
+		return wrong("--"+s, "%w", err)
+	}
+	return err
 }
 
 // A wrongUse is wrong usage of which more is known than cobra says.
@@ -173,14 +283,41 @@ func (e advised) Unwrap() error { return e.error }
 
 func advise(try string, err error) error { return advised{err, try} }
 
-// refuse is fail for a file that is sound where it is the question that is wrong.
-func (a *app) refuse(name string, err error) error {
-	var w wrongUse
-	if errors.As(err, &w) {
-		return wrongUse{fmt.Errorf("%s: %w", display(name), w.error), w.try}
+// A fileError is an error of a command about a file.
+type fileError struct {
+	name string
+	err  error
+}
+
+func (e *fileError) Error() string { return e.name + ": " + e.err.Error() }
+func (e *fileError) Unwrap() error { return e.err }
+
+// onFile gives an error the name of its file; nil stays nil.
+func onFile(name string, err error) error {
+	if err == nil || errors.As(err, new(*fileError)) {
+		return err
 	}
-	a.fail(name, err)
-	return nil
+	return &fileError{name, err}
+}
+
+// finish turns the error of a command into text and exit status.
+func (a *app) finish(cmd *cobra.Command, err error) {
+	var use wrongUse
+	var of *fileError
+	switch isFile := errors.As(err, &of); {
+	case err == nil:
+	case errors.As(err, &use) && isFile:
+		a.message("%s: %v\n  try: %s", display(of.name), use.error, use.try)
+		a.status = statusUsage
+	case errors.As(err, &use):
+		a.message("%v\n  try: %s", use.error, use.try)
+		a.status = statusUsage
+	case isFile:
+		a.fail(of.name, of.err)
+	default: // of cobra
+		a.message("%v\n  try: %s", err, cmd.CommandPath()+" --help")
+		a.status = statusUsage
+	}
 }
 
 // fail reports that a file could not be read, or written, and notes the exit
@@ -192,7 +329,7 @@ func (a *app) fail(name string, err error) {
 	}
 	a.status = worse(a.status, statusOf(err))
 	if a.failed == nil {
-		a.failed = errorObject(name, err)
+		a.failed = errorOf(name, err)
 	}
 	if a.ctx.Err() != nil && errors.Is(err, a.ctx.Err()) {
 		a.message("%s: interrupted", display(name))
@@ -204,12 +341,12 @@ func (a *app) fail(name string, err error) {
 	case w != nil && errors.Is(err, fs.ErrPermission):
 		h = "check who may write there"
 	case w != nil && errors.Is(err, fs.ErrNotExist):
-		h = "check that the folder is there"
+		h = "check that the directory exists"
 	case w != nil && h == "":
-		h = "another name or folder"
+		h = "another name or directory"
 	case isAddress(name):
 		h = remoteHint(err)
-	case f != 0 && errors.Is(err, tensorfile.ErrUnknownFormat):
+	case f != 0 && errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.As(err, new(advised)):
 		// Where formats have no mark at their start, what is damaged looks like nothing at all.
 		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)
 	}
@@ -240,12 +377,12 @@ func hint(err error) string {
 		return known.try
 	case errors.As(err, &le):
 		return "leaving out what cannot be kept"
-	case errors.Is(err, errFolder):
-		return "-r to look at the files in it"
+	case errors.Is(err, errDirectory):
+		return "-r to search it for files"
 	case errors.Is(err, fs.ErrExist):
 		return "another name, or --force"
 	case errors.Is(err, fs.ErrNotExist):
-		return "check the name and the folder"
+		return "check the name and the directory"
 	case errors.Is(err, fs.ErrPermission):
 		return "check who may read the file"
 	case errors.Is(err, tensorfile.ErrUnknownFormat):
@@ -255,7 +392,7 @@ func hint(err error) string {
 	}
 	switch tensor.ClassOf(err) {
 	case tensor.ClassLimit:
-		return "a larger --limit-… (tensorfile --help lists them) if you trust the file"
+		return "a larger --limit-… (tensorfile help limits lists them) if you trust the file"
 	case tensor.ClassChecksum:
 		return "fetching the file again: bytes have changed since it was written"
 	case tensor.ClassTruncated:

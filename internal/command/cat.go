@@ -26,6 +26,8 @@ func catCommand(a *app) *cobra.Command {
 'w[..., -1]'. --raw writes the decoded bytes, little-endian: of a whole tensor in
 storage order, of a slice in row-major order; of a blob as they are. --npy writes
 a NumPy file. On a terminal many values are abbreviated, unless --all.`,
+		Example: `  tensorfile cat model.zt 'embedding.weight[0, :8]'
+  tensorfile cat --npy model.pte w > w.npy`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if raw && array || (raw || array) && a.json {
@@ -39,13 +41,12 @@ a NumPy file. On a terminal many values are abbreviated, unless --all.`,
 			}
 			in, err := a.open(args[0])
 			if err != nil {
-				a.fail(args[0], err)
-				return nil
+				return onFile(args[0], err)
 			}
 			defer in.Close()
 			c, err := a.find(in, args[1], part)
 			if err != nil {
-				return a.refuse(args[0], err)
+				return onFile(args[0], err)
 			}
 			switch {
 			case c.blob != nil:
@@ -58,7 +59,7 @@ a NumPy file. On a terminal many values are abbreviated, unless --all.`,
 				err = a.catValues(in, c, !all && a.terminal && !a.json)
 			}
 			if err != nil {
-				a.fail(args[0], fmt.Errorf("%s: %w", escape(args[1]), err))
+				return onFile(args[0], fmt.Errorf("%s: %w", escape(args[1]), err))
 			}
 			return nil
 		},
@@ -92,7 +93,7 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		}
 	}
 	if t == nil {
-		return nil, wrong("tensorfile ls, which lists the names", "no tensor or blob is called %s", quote(arg))
+		return nil, noTensor(in, arg)
 	}
 	t = a.resolve(t)
 	switch {
@@ -199,14 +200,14 @@ func (a *app) catValues(in *input, c *chosen, abbreviate bool) error {
 		}
 		return a.out.Writer.WriteByte('\n')
 	}
-	w := &jsonWriter{w: a.out}
+	w := a.newJSON()
 	w.open('{')
 	for _, f := range []struct {
 		key   string
 		value any
 	}{{"file", in.name}, {"name", c.name}, {"dtype", dtypeOf(t.DType, t.Data)}, {"shape", shapeOf(t)}} {
 		w.key(f.key)
-		w.encoded(f.value)
+		w.value(f.value)
 	}
 	w.key("values")
 	w.flush(0)

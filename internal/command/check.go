@@ -32,17 +32,18 @@ with the names of blobs and with --manifest, --values looks for NaN, infinities 
 of one value. -r checks each directory below DIR that holds weights. The exit status is 1
 where there is an error, with --strict also a warning; 4 where a limit was hit, 3 where a
 file could not be read. docs/check.md lists the codes.`,
+		Example: `  tensorfile check models/llama
+  tensorfile check --deep -r models`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if manifest != "" {
 				b, err := a.readManifest(manifest)
 				if err != nil {
-					a.fail(manifest, err)
-					return nil
+					return onFile(manifest, err)
 				}
 				o.Manifest, o.Deep = b, o.Deep || !cmd.Flags().Changed("deep")
 			}
-			return a.eachOf(args, a.models, false, func(name string) (jsonValue, error) {
+			return a.eachOf(args, a.models, false, func(name string) (document, error) {
 				return a.check(name, o)
 			})
 		},
@@ -98,7 +99,7 @@ type checkedDirectory struct {
 	*model.Report
 }
 
-func (a *app) check(name string, o model.CheckOptions) (jsonValue, error) {
+func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	dir, revision := name, ""
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		if i := strings.LastIndexByte(name, '@'); i > 0 {
@@ -136,7 +137,7 @@ func (a *app) check(name string, o model.CheckOptions) (jsonValue, error) {
 	if !a.json {
 		a.printCheck(dir, report)
 	}
-	return func(w *jsonWriter) { w.document(checkedDirectory{name, report}) }, nil
+	return checkedDirectory{name, report}, nil
 }
 
 // maxDTypes is how many fit on a line.

@@ -23,29 +23,29 @@ A file NAME is written as .NAME.tmp-..., which stays when the writer is killed; 
 removes those that were last written more than an hour ago and that no writer holds. A
 writer that is killed while it replaces a set of shards leaves .INDEX.journal, which lists
 the renames; --yes finishes them. What a journal names is not removed.`,
+		Example: `  tensorfile clean -r models
+  tensorfile clean --yes models`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all := []object{}
+			all := []cleanDirectory{}
 			for _, name := range args {
 				dirs, err := a.directories(name)
 				if err != nil {
 					a.fail(name, err)
 				}
 				for _, dir := range dirs {
-					o, err := a.clean(dir, yes)
+					d, err := a.clean(dir, yes)
 					if err != nil {
 						a.fail(dir, err)
-						o = errorObject(dir, err)
+						d.Error = describe(err)
 					}
-					if o != nil || !a.recursive {
-						all = append(all, o)
+					if len(d.Leftovers) > 0 || d.Error != "" || !a.recursive {
+						all = append(all, d)
 					}
 				}
 			}
 			if a.json {
-				w := &jsonWriter{w: a.out}
-				w.value(object{{"directories", all}})
-				w.end()
+				return a.printJSON(cleanDocument{all})
 			}
 			return nil
 		},
@@ -68,39 +68,52 @@ func (a *app) directories(name string) (dirs []string, err error) {
 	return dirs, err
 }
 
-// clean returns nil where a directory below another one has no leftovers.
-func (a *app) clean(dir string, yes bool) (object, error) {
-	list, err := tensorfile.Clean(a.ctx, dir, &tensorfile.CleanOptions{Remove: yes})
+// A cleanDocument is clean --json.
+type cleanDocument struct {
+	Directories []cleanDirectory `json:"directories"`
+}
+
+type cleanDirectory struct {
+	Directory string        `json:"directory"`
+	Leftovers []leftoverRow `json:"leftovers"`
+	Error     string        `json:"error,omitempty"`
+}
+
+type leftoverRow struct {
+	Path     string `json:"path"`
+	Bytes    int64  `json:"bytes"`
+	Modified string `json:"modified"`
+	State    string `json:"state"`
+	Journal  bool   `json:"journal,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+func (a *app) clean(dir string, yes bool) (cleanDirectory, error) {
+	d := cleanDirectory{Directory: dir, Leftovers: []leftoverRow{}}
+	found, err := tensorfile.Clean(a.ctx, dir, &tensorfile.CleanOptions{Remove: yes})
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	rows := []object{}
 	stale := false
-	for _, l := range list {
-		o := object{{"path", l.Path}, {"bytes", l.Size},
-			{"modified", l.ModTime.UTC().Format(time.RFC3339)}, {"state", l.State}}
-		if l.Journal {
-			o.set("journal", true)
-		}
+	for _, l := range found {
+		row := leftoverRow{Path: l.Path, Bytes: l.Size, Modified: l.ModTime.UTC().Format(time.RFC3339),
+			State: fmt.Sprint(l.State), Journal: l.Journal}
 		if l.Err != nil {
 			a.fail(l.Path, l.Err)
-			o.set("error", describe(l.Err))
+			row.Error = describe(l.Err)
 		}
-		rows = append(rows, o)
-		stale = stale || l.State == "stale" && l.Err == nil
+		d.Leftovers = append(d.Leftovers, row)
+		stale = stale || row.State == "stale" && l.Err == nil
 		if !a.json {
 			kind := ""
 			if l.Journal {
 				kind = ", journal of a set"
 			}
-			fmt.Fprintf(a.out, "%s: %s, %s%s\n", display(l.Path), l.State, human(l.Size), kind)
+			fmt.Fprintf(a.out, "%s: %s, %s%s\n", display(l.Path), row.State, human(l.Size), kind)
 		}
 	}
 	if stale && !yes {
 		a.message("%s: nothing was removed\n  try: --yes", display(dir))
 	}
-	if len(rows) == 0 && a.recursive {
-		return nil, nil
-	}
-	return object{{"directory", dir}, {"leftovers", rows}}, nil
+	return d, nil
 }

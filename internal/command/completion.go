@@ -18,12 +18,13 @@ func completionCommand(a *app) *cobra.Command {
 		Use:       "completion SHELL",
 		Short:     "Print the completion script for bash, zsh, fish or powershell",
 		Long:      "Print a completion script. For bash, this session only: source <(tensorfile completion bash)",
+		Example:   `  source <(tensorfile completion bash)`,
 		ValidArgs: shells,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && slices.Contains(shells, args[0]) {
 				return nil
 			}
-			return fmt.Errorf("completion wants the name of a shell: %s", strings.Join(shells, ", "))
+			return fmt.Errorf("completion takes the name of a shell: %s", strings.Join(shells, ", "))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
@@ -59,8 +60,8 @@ func (a *app) completions(root *cobra.Command) {
 		"format": formats,
 		"to":     targets,
 		"allow":  append(strings.Split(convert.LossAll.String(), ","), "all"),
-		"sort":   {"name", "dtype", "shape", "bytes", "offset", "-name", "-dtype", "-shape", "-bytes", "-offset"},
-		"depth":  {"structure", "digests", "canonical"},
+		"sort":   sortKeys,
+		"depth":  verifyDepths,
 		"digest": {"crc32c", "sha256"},
 		"sparse": {"sparse_csr", "sparse_coo"},
 

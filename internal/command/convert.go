@@ -29,7 +29,7 @@ type conversion struct {
 	allow, dtypes      []string
 	rename             renames
 	lister
-	dryRun, force         bool
+	outputs
 	rowMajor, dense       bool
 	level                 int
 	align                 int64
@@ -45,7 +45,10 @@ type conversion struct {
 func convertCommand(a *app) *cobra.Command {
 	var c conversion
 	cmd := &cobra.Command{
-		Use:   "convert IN OUT",
+		Use: "convert IN OUT",
+		Example: `  tensorfile convert model.safetensors model.zt
+  tensorfile convert model.gguf model.npz --allow attributes -n
+  tensorfile convert a.zt b.safetensors --dtype float32=bfloat16 --allow narrow`,
 		Short: "Write a file in another format, and list every loss before",
 		Long: `Write a file in another format: that of OUT's extension, or of --to. What the format
 cannot represent is listed first, and nothing is written while a kind of loss is not in
@@ -65,22 +68,25 @@ cannot represent is listed first, and nothing is written while a kind of loss is
   all          all of these
 
 OUT appears whole or not at all; - is standard output.`,
-		Args: cobra.ExactArgs(2),
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.prepare(args[1]); err != nil {
+			args, out, err := c.split(args, 1)
+			if err != nil {
+				return err
+			}
+			if err := c.prepare(out); err != nil {
 				return err
 			}
 			if err := a.begin(); err != nil {
 				return err
 			}
-			return a.convert(args[0], args[1], &c)
+			return a.convert(args[0], out, &c)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.to, "to", "", "the `FORMAT`, and after an @ its version: ptd, ztensor@1.2, …")
 	f.StringSliceVar(&c.allow, "allow", nil, "the `LOSSES` that may happen, separated by commas")
-	f.BoolVar(&c.dryRun, "dry-run", false, "say what would be lost, and write nothing")
-	f.BoolVar(&c.force, "force", false, "replace OUT if it is there")
+	c.outputFlags(f)
 	f.StringArrayVar(&c.filter, "filter", nil, "only tensors whose names match `GLOB`")
 	f.Var(&c.rename, "rename", "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
 	f.StringSliceVar(&c.dtypes, "dtype", nil, "`FROM=TO`: another element type, such as float32=bfloat16")
@@ -100,8 +106,8 @@ OUT appears whole or not at all; - is standard output.`,
 // prepare reads the flags, and finds the target.
 func (c *conversion) prepare(out string) error {
 	name, version, _ := strings.Cut(c.to, "@")
-	if c.to == "zt2" {
-		name, version = "zt", ztensor.Version2
+	if name == "zt2" && version == "" {
+		version = ztensor.Version2
 	}
 	if name == "" {
 		f := tensorfile.ByName(out)
@@ -110,9 +116,9 @@ func (c *conversion) prepare(out string) error {
 		}
 		c.target = f
 	} else {
-		f, err := tensorfile.ParseFormat(name)
+		f, err := parseFormat("--to", name)
 		if err != nil {
-			return fmt.Errorf("--to: %w", err)
+			return err
 		}
 		c.target = f
 	}
@@ -222,8 +228,7 @@ const bundleExt = ".bpte" // of a program with its test cases
 func (a *app) convert(from, out string, c *conversion) error {
 	if !c.dryRun {
 		if err := mayWriteOut(out, c.force); err != nil {
-			a.fail(out, err)
-			return nil
+			return onFile(out, err)
 		}
 		if out == "-" && a.terminal {
 			return errors.New("bytes are not for a terminal: write them to a file or a pipe")
@@ -231,10 +236,12 @@ func (a *app) convert(from, out string, c *conversion) error {
 	}
 	in, err := a.open(from)
 	if err != nil {
-		a.fail(from, err)
-		return nil
+		return onFile(from, err)
 	}
 	defer in.Close()
+	if err := c.checkNames(in.File); err != nil {
+		return onFile(from, err)
+	}
 	switch r := in.Sys().(type) {
 	case *pte.Reader:
 		if c.target == tensorfile.PTE {
@@ -266,8 +273,7 @@ func (a *app) convert(from, out string, c *conversion) error {
 		if c.target.Caps().MaxTensors == 1 && in.Len() > 1 {
 			err = advise("--filter NAME, which leaves one tensor", err)
 		}
-		a.fail(from, err)
-		return nil
+		return onFile(from, err)
 	}
 	losses := plan.Losses()
 	a.tell(from, "allowed", slices.DeleteFunc(slices.Clone(losses), func(l convert.Loss) bool { return c.opts.Allow&l.Kind == 0 }))
@@ -282,6 +288,36 @@ func (a *app) convert(from, out string, c *conversion) error {
 		c.version = v
 	}
 	return a.writePlan(from, out, c, plan, losses)
+}
+
+// checkNames refuses a --filter, --rename or --dtype that nothing in the file matches.
+func (c *conversion) checkNames(f *tensorfile.File) error {
+	filtered := len(c.filter) == 0
+	renamed := make([]bool, len(c.rename.rules))
+	dtypes := map[tensor.DType]bool{}
+	for t := range f.Tensors() {
+		filtered = filtered || c.wants(t.Name)
+		dtypes[t.DType] = true
+		for i, r := range c.rename.rules {
+			if _, ok := r.apply(t.Name); ok {
+				renamed[i] = true
+			}
+		}
+	}
+	if !filtered {
+		return wrong(tryNames, "--filter: no tensor or blob is named %s", quote(strings.Join(c.filter, " or ")))
+	}
+	for i, r := range c.rename.rules {
+		if !renamed[i] {
+			return wrong(tryNames, "--rename: no tensor or blob is named %s", quote(r.old))
+		}
+	}
+	for _, d := range tensor.DTypes() {
+		if _, ok := c.types[d]; ok && !dtypes[d] {
+			return wrong("tensorfile info, which lists the dtypes", "--dtype: no tensor is %v", d)
+		}
+	}
+	return nil
 }
 
 // plan makes a plan whose Write shows progress, until the bar is done.
@@ -347,24 +383,36 @@ func (a *app) refused(from string, c *conversion, losses []convert.Loss, err err
 	a.tell(from, "would be lost", le.Losses)
 	a.message("%s: nothing was written\n  try: --allow %s", display(from), kinds)
 	if a.json {
-		w := &jsonWriter{w: a.out}
-		w.value(c.result(from, "", losses, false))
-		w.end()
+		a.printJSON(c.result(from, "", losses, false))
 	}
 }
 
-// result is the object of convert --json.
-func (c *conversion) result(from, out string, losses []convert.Loss, written bool) object {
-	o := object{{"file", from}, {"output", out}, {"format", c.target.String()}, {"version", c.version}, {"written", written}}
+// A convertDocument is convert --json.
+type convertDocument struct {
+	File    string    `json:"file"`
+	Output  string    `json:"output"`
+	Format  string    `json:"format"`
+	Version string    `json:"version"`
+	Written bool      `json:"written"`
+	Losses  []lossRow `json:"losses"`
+}
+
+type lossRow struct {
+	Kind    string `json:"kind"`
+	Field   string `json:"field"`
+	Reason  string `json:"reason"`
+	Allowed bool   `json:"allowed"`
+}
+
+func (c *conversion) result(from, out string, losses []convert.Loss, written bool) *convertDocument {
+	d := &convertDocument{from, out, c.target.String(), c.version, written, []lossRow{}}
 	if c.version == "" && len(c.target.Writes()) > 0 {
-		o[3].value = c.target.Writes()[0]
+		d.Version = c.target.Writes()[0]
 	}
-	list := []object{}
 	for _, l := range losses {
-		list = append(list, object{{"kind", l.Kind.String()}, {"field", l.Field}, {"reason", l.Reason}, {"allowed", c.opts.Allow&l.Kind != 0}})
+		d.Losses = append(d.Losses, lossRow{l.Kind.String(), l.Field, l.Reason, c.opts.Allow&l.Kind != 0})
 	}
-	o.set("losses", list)
-	return o
+	return d
 }
 
 // written writes the output, of about that many bytes, whole or not at all, and
@@ -384,18 +432,14 @@ func (a *app) written(from, out string, c *conversion, losses []convert.Loss, ab
 		if errors.Is(err, tensor.ErrDType) {
 			err = advise("another target, or --filter, which leaves tensors out", err)
 		}
-		a.fail(from, err)
-		return nil
+		return onFile(from, err)
 	}
 	return a.converted(from, out, c, losses)
 }
 
 func (a *app) converted(from, out string, c *conversion, losses []convert.Loss) error {
 	if a.json && out != "-" {
-		w := &jsonWriter{w: a.out}
-		w.value(c.result(from, out, losses, out != ""))
-		w.end()
-		return nil
+		return a.printJSON(c.result(from, out, losses, out != ""))
 	}
 	if c.dryRun {
 		fmt.Fprintf(a.out, "%s to %v: %s\n", display(from), c.target, map[bool]string{true: "nothing is lost", false: "what is lost is allowed"}[len(losses) == 0])
@@ -429,8 +473,7 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion, siz
 		return nil
 	}()
 	if err != nil {
-		a.fail(from, err)
-		return nil
+		return onFile(from, err)
 	}
 	bundle := r.Bundle()
 	var losses []convert.Loss
@@ -451,13 +494,11 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion, siz
 	}
 	if len(moved) > 0 {
 		if err := mayWrite(c.externalize, c.force); err != nil {
-			a.fail(c.externalize, err)
-			return nil
+			return onFile(c.externalize, err)
 		}
 		// First the weights: a program without them is worth nothing.
 		if err := ptd.WriteFile(context.Background(), c.externalize, tensor.Of(moved...), nil); err != nil {
-			a.fail(c.externalize, err)
-			return nil
+			return onFile(c.externalize, err)
 		}
 	}
 	if bundle == nil {

@@ -13,31 +13,40 @@ func detectCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "detect FILE...",
 		Short: "Print the format and the version of each file",
-		Args:  cobra.MinimumNArgs(1),
+		Example: `  tensorfile detect downloads/*
+  tensorfile detect -r --jsonl models`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.eachLine(args, func(name string) (object, string, error) {
+			return a.eachLine(args, func(name string) (document, string, error) {
 				in, err := a.open(name)
 				if err != nil {
 					return nil, "", err
 				}
 				defer in.Close()
 				shards := shardsOf(in)
-				o := object{{"file", name}, {"format", in.Format().String()}, {"version", in.Version()}}
+				d := detectDocument{name, in.Format().String(), in.Version(), shards}
 				line := display(name) + ": " + in.Format().String()
 				if v := in.Version(); v != "" {
 					line += " " + escape(v)
 				}
 				if shards != nil {
-					o.set("shards", shards)
 					line += ", " + count(len(shards), "shard")
 				}
-				return o, line, nil
+				return d, line, nil
 			})
 		},
 	}
 }
 
-// sharded tells a file whose tensors are in others.
+// A detectDocument is detect --json.
+type detectDocument struct {
+	File    string   `json:"file"`
+	Format  string   `json:"format"`
+	Version string   `json:"version"`
+	Shards  []string `json:"shards,omitempty"`
+}
+
+// sharded reports a file whose tensors are in others.
 func (in *input) sharded() bool { return shardsOf(in) != nil }
 
 // shardsOf names the files that an index or a root refers to; nil where the file

@@ -16,7 +16,6 @@ type comparison struct {
 	ignore []string
 	stat   bool
 	top    int
-	quiet  bool
 	lister
 }
 
@@ -31,6 +30,8 @@ format. What one file has and the format of the other cannot hold is listed too;
 leaves it out. The exit status is 1 when something differs.
 
 Without a tolerance values are equal when all their bits are; with one NaN equals NaN.`,
+		Example: `  tensorfile diff model.safetensors model.zt
+  tensorfile diff --tolerance 1e-6 --stat --top 10 base.safetensors tuned.safetensors`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.opts.Numeric = cmd.Flags().Changed("tolerance") || cmd.Flags().Changed("relative")
@@ -57,13 +58,14 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 			for i, name := range args {
 				in, err := a.open(name)
 				if err != nil {
-					a.fail(name, err)
-					return nil
+					return onFile(name, err)
 				}
 				defer in.Close()
 				files[i] = in
 			}
-			return a.diff(files[0], files[1], &c)
+			c.note(files[0])
+			c.note(files[1])
+			return c.unmatched(a, a.diff(files[0], files[1], &c))
 		},
 	}
 	f := cmd.Flags()
@@ -71,10 +73,9 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 	f.Float64Var(&c.opts.Relative, "relative", 0, "values may differ by `R` times the one in B")
 	f.BoolVar(&c.opts.IgnoreDType, "ignore-dtype", false, "compare values of different element types")
 	f.StringSliceVar(&c.ignore, "ignore", nil, "leave out `KINDS`: blobs, attributes")
-	f.StringArrayVar(&c.filter, "filter", nil, "only names that match `GLOB`")
+	c.filterFlag(f)
 	f.BoolVar(&c.stat, "stat", false, "also mean, RMS, relative RMS and cosine of the differences")
 	f.IntVar(&c.top, "top", 0, "only the `N` tensors that differ most")
-	f.BoolVarP(&c.quiet, "quiet", "q", false, "print nothing: the exit status says it")
 	return cmd
 }
 
@@ -88,8 +89,7 @@ type diffDocument struct {
 func (a *app) diff(x, y *input, c *comparison) error {
 	for _, in := range []*input{x, y} {
 		if err := a.checkDecodedTotal(in, &c.lister); err != nil {
-			a.fail(in.name, err)
-			return nil
+			return onFile(in.name, err)
 		}
 	}
 	opts := c.opts
@@ -121,7 +121,7 @@ func (a *app) diff(x, y *input, c *comparison) error {
 	switch {
 	case a.json:
 		return a.printJSON(diffDocument{x.name, y.name, report})
-	case c.quiet:
+	case a.quiet:
 	case c.stat || c.top > 0:
 		a.printFigures(report, c.stat)
 	default:
@@ -131,7 +131,7 @@ func (a *app) diff(x, y *input, c *comparison) error {
 			}
 		}
 	}
-	if report.Equal && !c.quiet {
+	if report.Equal && !a.quiet {
 		line := "the same: " + count(report.Tensors, "tensor")
 		if report.Blobs > 0 {
 			line += ", " + count(report.Blobs, "blob")

@@ -42,6 +42,8 @@ func zt(o ztensor.WriterOptions) func(io.Writer) writer {
 	return func(w io.Writer) writer { return ztensor.NewWriter(w, &o) }
 }
 
+var safetensorsOptions = safetensors.WriterOptions{}
+
 func st(o safetensors.WriterOptions) func(io.Writer) writer {
 	return func(w io.Writer) writer { return safetensors.NewWriter(w, &o) }
 }

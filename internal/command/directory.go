@@ -13,7 +13,7 @@ import (
 // openDirectory takes a directory for the file that is its model: the only one, an index or
 // a root, whose path it sets, or all files of the primary set as one.
 func (a *app) openDirectory(in *input) error {
-	m, err := model.Open(in.name, &model.Options{Limits: a.limits, NoMap: a.noMap})
+	m, err := model.Open(in.path, &model.Options{Limits: a.limits, NoMap: a.noMap})
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func primarySet(m *model.Model) (primary *model.Set, err error) {
 		}
 	}
 	if n == 0 || m.Ambiguous() {
-		return nil, errFolder
+		return nil, errDirectory
 	}
 	for _, f := range m.Findings() {
 		switch f.Code {

@@ -27,7 +27,8 @@ type editing struct {
 	rename     renames
 	drop       []string
 	modernize  bool
-	force      bool
+	inPlace    bool
+	outputs
 }
 
 // An attributeChange is one --set or --unset.
@@ -61,10 +62,13 @@ func (f attributeFlag) Set(text string) error {
 func editCommand(a *app) *cobra.Command {
 	var e editing
 	cmd := &cobra.Command{
-		Use:   "edit IN OUT",
+		Use: "edit IN OUT | edit FILE --in-place",
+		Example: `  tensorfile edit a.safetensors b.safetensors --set license=MIT
+  tensorfile edit model.zt --in-place --rename 'model.*=*'`,
 		Short: "Set or remove attributes, rename or drop tensors, and keep everything else",
 		Long: `Set or remove attributes, rename or drop tensors, and keep everything else. OUT has the
-format and version of IN, appears whole or not at all, and may be IN with --force.
+format and version of IN, appears whole or not at all, and may be IN with
+--in-place.
 
 Names are those of IN, and all changes apply at once: two tensors can swap names. Flags
 apply from left to right: of several that match a name, or set an attribute, the last one
@@ -75,7 +79,7 @@ keep what they are connected to. The attributes of a .pte are its constant gette
 get_vocab_size; of its tensors and named blobs the names can be changed, and named/KEY blobs
 be left out. A .bpte keeps its test cases. Stored bytes of a .zt stay as they are, those in
 shards in their files next to IN; convert writes version 2 in canonical form again.`,
-		Args: cobra.ExactArgs(2),
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(e.attributes)+len(e.rename.rules)+len(e.drop) == 0 && !e.modernize {
 				return errors.New("nothing to do: --set, --unset, --rename, --drop, --modernize")
@@ -85,10 +89,20 @@ shards in their files next to IN; convert writes version 2 in canonical form aga
 					return fmt.Errorf("--drop: %w", err)
 				}
 			}
+			if e.inPlace {
+				if len(args) != 1 || e.name != "" {
+					return errors.New("--in-place takes one FILE and no output")
+				}
+				e.name, e.force = args[0], true
+			}
+			args, out, err := e.outputs.split(args, 1)
+			if err != nil {
+				return err
+			}
 			if err := a.begin(); err != nil {
 				return err
 			}
-			return a.edit(args[0], args[1], &e)
+			return a.edit(args[0], out, &e)
 		},
 	}
 	f := cmd.Flags()
@@ -97,41 +111,41 @@ shards in their files next to IN; convert writes version 2 in canonical form aga
 	f.Var(&e.rename, "rename", "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
 	f.StringArrayVar(&e.drop, "drop", nil, "leave out the tensors and blobs that match `GLOB`")
 	f.BoolVar(&e.modernize, "modernize", false, "write a .pte of an old ExecuTorch as its runtime loads it today")
-	f.BoolVar(&e.force, "force", false, "replace OUT if it is there")
+	f.BoolVar(&e.inPlace, "in-place", false, "replace FILE by what it becomes")
+	e.outputFlags(f)
 	return cmd
 }
 
 func (a *app) edit(from, out string, e *editing) error {
 	if err := mayWriteOut(out, e.force); err != nil {
-		a.fail(out, err)
-		return nil
+		return onFile(out, err)
 	}
 	in, err := a.open(from)
 	if err != nil {
-		a.fail(from, err)
-		return nil
+		return onFile(from, err)
 	}
 	defer in.Close()
 	c, err := e.changes(in)
 	if err != nil {
-		return a.refuse(from, err)
+		return onFile(from, err)
 	}
 	ed, write, try := editorOf(in)
 	if err := e.apply(ed, c, in); err != nil {
-		return a.refuse(from, suggest(try, err))
+		return onFile(from, suggest(try, err))
+	}
+	if e.dryRun {
+		return nil
 	}
 	t, err := a.create(out, e.force, in.payload())
 	if err != nil {
-		a.fail(out, err)
-		return nil
+		return onFile(out, err)
 	}
 	defer t.abort()
 	if err = write(a.ctx, t); err == nil {
 		err = t.commit()
 	}
 	if err != nil {
-		a.fail(from, suggest(try, err))
-		return nil
+		return onFile(from, suggest(try, err))
 	}
 	a.made(from, out)
 	return nil

@@ -23,6 +23,8 @@ func extractCommand(a *app) *cobra.Command {
 it. Names become safe file names; the list that is printed says which is which. Dtypes
 that NumPy does not have are written as integers of the same bits. Each file appears
 whole or not at all.`,
+		Example: `  tensorfile extract model.npz -o arrays
+  tensorfile extract model.pte -o parts --filter 'delegate/*'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if x.dir == "" {
@@ -31,15 +33,17 @@ whole or not at all.`,
 			if err := l.check(); err != nil {
 				return err
 			}
-			return a.each(args, func(in *input) (jsonValue, error) {
+			err := a.each(args, func(in *input) (document, error) {
+				l.note(in)
 				return a.extract(in, &x, &l)
 			})
+			return l.unmatched(a, err)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&x.dir, "output", "o", "", "the `DIR` to write into; it is made if it is not there")
 	f.BoolVar(&x.force, "force", false, "replace files that are there")
-	f.StringArrayVar(&l.filter, "filter", nil, "only names that match `GLOB`")
+	l.filterFlag(f)
 	return cmd
 }
 
@@ -49,41 +53,34 @@ type extraction struct {
 	names fileNames
 }
 
-func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
+func (a *app) extract(in *input, x *extraction, l *lister) (document, error) {
 	if err := makeDir(x.dir); err != nil {
 		return nil, err
 	}
 	if err := a.checkDecodedTotal(in, l); err != nil {
 		return nil, err
 	}
-	var tensors, blobs lines
+	d := &extractDocument{File: in.name, Tensors: []extractRow{}, Blobs: []extractRow{}}
 	// done notes a file that is written, or why not. Failures of single tensors do
 	// not stop the rest; those of the directory do.
-	done := func(list *lines, o object, file string, err error, note string) error {
+	done := func(list *[]extractRow, r extractRow, err error) error {
 		switch {
 		case isInterrupt(err):
 			return err
 		case err != nil:
-			a.fail(in.name, fmt.Errorf("%s: %w", escape(o[0].value.(string)), err))
-			o.set("error", describe(err))
+			a.fail(in.name, fmt.Errorf("%s: %w", escape(r.Name), err))
+			r.Path, r.As, r.Error = "", "", describe(err)
 			if errors.As(err, new(*atomicfile.Error)) {
 				return errStop
 			}
-		default:
-			o.set("path", file)
-			if note != "" {
-				o.set("as", note)
+		case !a.json && !a.quiet:
+			note := ""
+			if r.As != "" {
+				note = " (as " + r.As + ")"
 			}
-			if !a.json {
-				if note != "" {
-					note = " (as " + note + ")"
-				}
-				fmt.Fprintf(a.out, "%s -> %s%s\n", escape(o[0].value.(string)), file, note)
-			}
+			fmt.Fprintf(a.out, "%s -> %s%s\n", escape(r.Name), r.Path, note)
 		}
-		if a.json {
-			list.add(o)
-		}
+		*list = append(*list, r)
 		return nil
 	}
 	bar := a.bar(in.name, in.payload())
@@ -94,30 +91,25 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 				continue
 			}
 			t := a.resolve(r.tensor)
-			o := append(appendName(nil, r.name), r.ids...)
-			if t.External {
-				o.set("external", true)
-			}
+			row := extractRow{rowName: r.rowName(), External: t.External}
 			if t.External || r.empty {
-				if a.json {
-					tensors.add(o)
-				}
+				d.Tensors = append(d.Tensors, row)
 				continue
 			}
 			if t.Dense() {
-				file, note, err := x.tensor(a, t, t.Name)
-				if err := done(&tensors, o, file, err, note); err != nil {
+				var err error
+				row.Path, row.As, err = x.tensor(a, t, t.Name)
+				if err := done(&d.Tensors, row, err); err != nil {
 					return err
 				}
 			}
 			for i := range t.Parts {
-				po := append(append(appendName(nil, r.name), r.ids...), field{"role", t.Parts[i].Role})
-				var file, note string
+				row := extractRow{rowName: r.rowName(), Role: t.Parts[i].Role}
 				p, err := inspect.Part(a.ctx, t, &t.Parts[i])
 				if err == nil {
-					file, note, err = x.tensor(a, p, t.Name+"."+t.Parts[i].Role)
+					row.Path, row.As, err = x.tensor(a, p, t.Name+"."+t.Parts[i].Role)
 				}
-				if err := done(&tensors, po, file, err, note); err != nil {
+				if err := done(&d.Tensors, row, err); err != nil {
 					return err
 				}
 			}
@@ -128,13 +120,15 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 				continue
 			}
 			ext := ".bin"
-			if in.view.ending != nil {
-				if e := in.view.ending(b); e != "" {
+			if in.view.extension != nil {
+				if e := in.view.extension(b); e != "" {
 					ext = "." + e
 				}
 			}
-			file, err := x.blob(a, name, b, ext)
-			if err := done(&blobs, appendName(nil, name), file, err, ""); err != nil {
+			row := extractRow{rowName: &rowName{nameField: nameOf(name)}}
+			var err error
+			row.Path, err = x.blob(a, name, b, ext)
+			if err := done(&d.Blobs, row, err); err != nil {
 				return err
 			}
 		}
@@ -143,13 +137,23 @@ func (a *app) extract(in *input, x *extraction, l *lister) (jsonValue, error) {
 	if err != nil && err != errStop {
 		return nil, err
 	}
-	return func(w *jsonWriter) {
-		w.open('{')
-		w.field("file", in.name)
-		w.field("tensors", tensors)
-		w.field("blobs", blobs)
-		w.close('}')
-	}, nil
+	return d, nil
+}
+
+// An extractDocument is extract --json.
+type extractDocument struct {
+	File    string       `json:"file"`
+	Tensors []extractRow `json:"tensors"`
+	Blobs   []extractRow `json:"blobs"`
+}
+
+type extractRow struct {
+	*rowName
+	External bool   `json:"external,omitempty"`
+	Role     string `json:"role,omitempty"`
+	Path     string `json:"path,omitempty"`
+	As       string `json:"as,omitempty"` // the dtype that NumPy has, or bytes
+	Error    string `json:"error,omitempty"`
 }
 
 // errStop ends an extraction whose reason was reported.

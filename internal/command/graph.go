@@ -18,7 +18,9 @@ func graphCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph FILE",
 		Short: "Draw the program of a .pte or .rten as DOT, Mermaid or SVG",
-		Args:  cobra.ExactArgs(1),
+		Example: `  tensorfile graph model.pte -o model.svg
+  tensorfile graph model.rten --as mermaid`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if as == "" {
 				as = map[string]string{".svg": "svg", ".mmd": "mermaid", ".mermaid": "mermaid"}[strings.ToLower(filepath.Ext(out))]
@@ -39,25 +41,21 @@ func graphCommand(a *app) *cobra.Command {
 			}
 			in, err := a.open(args[0])
 			if err != nil {
-				a.fail(args[0], err)
-				return nil
+				return onFile(args[0], err)
 			}
 			defer in.Close()
 			g, err := in.graph(only, limit)
 			if err != nil {
-				return a.refuse(args[0], err)
+				return onFile(args[0], err)
 			}
 			if a.json {
 				return a.printJSON(graphDocument{args[0], g})
 			}
 			b, err := draw(g)
 			if err != nil {
-				return a.refuse(args[0], advise("--only GLOB for a part of it, or --as dot", err))
+				return onFile(args[0], advise("--only GLOB for a part of it, or --as dot", err))
 			}
-			if err := a.writeOut(out, b, force); err != nil {
-				a.fail(out, err)
-			}
-			return nil
+			return onFile(out, a.writeOut(out, b, force))
 		},
 	}
 	f := cmd.Flags()
@@ -87,7 +85,7 @@ func (in *input) graph(only string, limit int) (*inspect.Graph, error) {
 		}
 		g = g.Select(func(name string) bool { return matchAny([]string{only}, name) })
 		if len(g.Groups) == 0 {
-			return nil, wrong("--only '*'", "no group is called %s", quote(only))
+			return nil, wrong("--only '*'", "no group is named %s", quote(only))
 		}
 	}
 	if n := g.Len(); n > limit {

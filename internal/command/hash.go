@@ -20,6 +20,8 @@ func hashCommand(a *app) *cobra.Command {
 		Long: `Print the SHA-256 of every tensor's decoded bytes, in storage order. --file prints that of
 the file; --content one id of names, dtypes, shapes and values, which is the same for every
 format, order and set of shards.`,
+		Example: `  tensorfile hash model.zt
+  tensorfile hash --content model.safetensors model.zt`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := l.check(); err != nil {
@@ -28,7 +30,8 @@ format, order and set of shards.`,
 			if whole && content {
 				return fmt.Errorf("--file and --content exclude each other")
 			}
-			return a.each(args, func(in *input) (jsonValue, error) {
+			err := a.each(args, func(in *input) (document, error) {
+				l.note(in)
 				switch {
 				case whole:
 					return a.hashOne(in, false, func(p inspect.Progress) (inspect.Sum, error) {
@@ -41,10 +44,11 @@ format, order and set of shards.`,
 				}
 				return a.hash(in, &l)
 			})
+			return l.unmatched(a, err)
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&l.filter, "filter", nil, "only names that match `GLOB`")
+	l.filterFlag(f)
 	f.BoolVar(&whole, "file", false, "the SHA-256 of the file")
 	f.BoolVar(&content, "content", false, "one id of names, dtypes, shapes and values")
 	return cmd
@@ -58,7 +62,7 @@ type fileHash struct {
 }
 
 // hashOne prints one hash of a file.
-func (a *app) hashOne(in *input, content bool, sum func(inspect.Progress) (inspect.Sum, error)) (jsonValue, error) {
+func (a *app) hashOne(in *input, content bool, sum func(inspect.Progress) (inspect.Sum, error)) (document, error) {
 	bar := a.bar(in.name, in.Size())
 	defer bar.done()
 	s, err := sum(bar.add)
@@ -68,13 +72,12 @@ func (a *app) hashOne(in *input, content bool, sum func(inspect.Progress) (inspe
 	bar.done()
 	if !a.json {
 		fmt.Fprintf(a.out, "%s  %s\n", s, display(in.name))
-		return nil, nil
 	}
 	doc := fileHash{File: in.name, SHA256: &s}
 	if content {
 		doc = fileHash{File: in.name, Content: &s}
 	}
-	return func(w *jsonWriter) { w.document(doc) }, nil
+	return doc, nil
 }
 
 // resolved lists the tensors of a file, external ones from where --external says.
@@ -109,7 +112,7 @@ type hashDocument struct {
 	Blobs   []hashRow `json:"blobs"`
 }
 
-func (a *app) hash(in *input, l *lister) (jsonValue, error) {
+func (a *app) hash(in *input, l *lister) (document, error) {
 	if err := a.checkDecodedTotal(in, l); err != nil {
 		return nil, err
 	}
@@ -177,7 +180,7 @@ func (a *app) hash(in *input, l *lister) (jsonValue, error) {
 		a.setHash(in, &line, escape(name), list[0])
 		doc.Blobs = append(doc.Blobs, line)
 	}
-	return func(w *jsonWriter) { w.document(doc) }, nil
+	return doc, nil
 }
 
 func (a *app) hashLine(sum, label string) {

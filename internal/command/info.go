@@ -5,92 +5,102 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func infoCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "info FILE...",
-		Short: "Summarise a file: format, sizes, element types, attributes, and the facts of its format",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.each(args, func(in *input) (jsonValue, error) {
-				o := in.info()
-				if a.json {
-					return func(w *jsonWriter) { w.value(o) }, nil
-				}
-				a.printInfo(o)
-				return nil, nil
-			})
-		},
+		Short: "Summarise a file: format, sizes, dtypes, attributes, and the facts of its format",
+		Example: `  tensorfile info model.safetensors
+  tensorfile model.pte
+  tensorfile info --json https://example.org/model.gguf`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.info(args) },
 	}
 }
 
-// info is the object of info --json.
-func (in *input) info() object {
-	var totals struct{ tensors, parameters, bytes int64 }
-	type sum struct{ tensors, parameters, bytes int64 }
-	byDType := map[string]*sum{}
-	var dtypes []string
+func (a *app) info(args []string) error {
+	return a.each(args, func(in *input) (document, error) {
+		d := in.info()
+		if !a.json {
+			a.printInfo(in, d)
+		}
+		return d, nil
+	})
+}
+
+// totals are those of tensors.
+type totals struct {
+	Tensors    int64    `json:"tensors"`
+	Parameters int64    `json:"parameters"`
+	Bytes      byteSize `json:"bytes"`
+}
+
+// An infoDocument is info --json.
+type infoDocument struct {
+	File    string `json:"file"`
+	Format  string `json:"format"`
+	Version string `json:"version"`
+	Size    int64  `json:"size"`
+	totals
+	Totals struct {
+		totals
+		Blobs     int64    `json:"blobs"`
+		BlobBytes byteSize `json:"blob_bytes"`
+	} `json:"totals"`
+	DTypes     pairs[*totals] `json:"dtypes"`
+	Attributes pairs[any]     `json:"attributes"`
+	Facts      namedFacts
+	Shards     []inspect.UsageGroup `json:"shards,omitempty"`
+	Warnings   []string             `json:"warnings"`
+}
+
+// info is the document of a file.
+func (in *input) info() *infoDocument {
+	d := &infoDocument{File: in.name, Format: in.Format().String(), Version: in.Version(), Size: in.Size(),
+		DTypes: pairs[*totals]{}, Attributes: in.attributes(), Warnings: in.warnings()}
+	byDType := map[string]*totals{}
 	for t := range in.Tensors() {
-		n, ok := t.Shape.Elements()
-		if !ok {
-			n = 0
+		n, _ := t.Shape.Elements()
+		name := dtypeOf(t.DType, t.Data)
+		if name == "" {
+			name = tensor.Unknown.String()
 		}
-		size := max(bytesOf(t), 0)
-		totals.tensors++
-		totals.parameters += n
-		totals.bytes += size
-		d := dtypeOf(t.DType, t.Data)
-		if d == "" {
-			d = tensor.Unknown.String()
-		}
-		s := byDType[d]
+		s := byDType[name]
 		if s == nil {
-			s = new(sum)
-			byDType[d] = s
-			dtypes = append(dtypes, d)
+			s = &totals{}
+			byDType[name] = s
+			d.DTypes.add(name, s)
 		}
-		s.tensors++
-		s.parameters += n
-		s.bytes += size
+		for _, s := range []*totals{&d.totals, s} {
+			s.Tensors++
+			s.Parameters += n
+			s.Bytes += byteSize(max(bytesOf(t), 0))
+		}
 	}
-	blobs, blobBytes := 0, int64(0)
+	d.Totals.totals = d.totals
 	for _, b := range in.Blobs() {
-		blobs++
-		blobBytes += max(b.Size(), 0)
+		d.Totals.Blobs++
+		d.Totals.BlobBytes += byteSize(max(b.Size(), 0))
 	}
-	sums := func(tensors, parameters, bytes int64) object {
-		return object{{"tensors", tensors}, {"parameters", parameters}, {"bytes", bytes}}
+	if in.sharded() {
+		d.Shards = inspect.NewUsage(in.File, nil).Shards
 	}
-	total := sums(totals.tensors, totals.parameters, totals.bytes)
-	o := object{{"file", in.name}, {"format", in.Format().String()}, {"version", in.Version()}, {"size", in.Size()}}
-	o = append(o, total...)
-	o.set("totals", append(total, object{{"blobs", blobs}, {"blob_bytes", blobBytes}}...))
-	perType := object{}
-	for _, d := range dtypes {
-		s := byDType[d]
-		perType.set(d, sums(s.tensors, s.parameters, s.bytes))
-	}
-	o.set("dtypes", perType)
-	o.set("attributes", in.attributes())
 	if in.view.facts != nil {
-		o.set(in.Format().String(), in.view.facts())
+		d.Facts = namedFacts{d.Format, in.view.facts()}
 	}
-	o.set("warnings", in.warnings())
-	return o
+	return d
 }
 
 // attributes are the file's own, in file order.
-func (in *input) attributes() object {
-	if in.view.attributes != nil {
-		return in.view.attributes()
+func (in *input) attributes() pairs[any] {
+	all := pairs[any]{}
+	for _, a := range inspect.Attributes(in.File) {
+		all.add(a.Key, a.Value)
 	}
-	o := object{}
-	for k, v := range in.Attributes() {
-		o.set(k, v)
-	}
-	return o
+	return all
 }
 
 func (in *input) warnings() []string {
@@ -102,44 +112,38 @@ func (in *input) warnings() []string {
 }
 
 // printInfo shows the same to people: sizes also in words, totals once.
-func (a *app) printInfo(o object) {
-	var shown object
-	for _, f := range o {
-		switch f.key {
-		case "file", "tensors", "parameters", "bytes", "warnings":
-			continue
-		case "size":
-			f.value = withHuman(f.value.(int64))
-		case "totals":
-			t := f.value.(object)
-			shown = append(shown, t[0], t[1], field{"bytes", withHuman(t[2].value.(int64))})
-			if t[3].value.(int) > 0 {
-				shown = append(shown, t[3], field{"blob bytes", withHuman(t[4].value.(int64))})
-			}
-			continue
-		case "dtypes":
-			var all object
-			for _, d := range f.value.(object) {
-				v := d.value.(object)
-				all.set(d.key, text(fmt.Sprintf("%s, %d parameters, %s",
-					count(v[0].value.(int64), "tensor"), v[1].value, human(v[2].value.(int64)))))
-			}
-			f.value = all
+func (a *app) printInfo(in *input, d *infoDocument) {
+	shown := pairs[any]{}
+	shown.add("format", d.Format)
+	if d.Version != "" {
+		shown.add("version", d.Version)
+	}
+	shown.add("size", byteSize(d.Size))
+	shown.add("tensors", d.Tensors)
+	shown.add("parameters", d.Parameters)
+	shown.add("bytes", d.Bytes)
+	if d.Totals.Blobs > 0 {
+		shown.add("blobs", d.Totals.Blobs)
+		shown.add("blob bytes", d.Totals.BlobBytes)
+	}
+	dtypes := pairs[any]{}
+	for _, p := range d.DTypes {
+		dtypes.add(p.key, plainText(fmt.Sprintf("%s, %s, %s", count(p.value.Tensors, "tensor"), count(p.value.Parameters, "parameter"), human(int64(p.value.Bytes)))))
+	}
+	shown.add("dtypes", dtypes)
+	if len(d.Shards) > 0 {
+		shards := pairs[any]{}
+		for _, s := range d.Shards {
+			shards.add(s.Name, plainText(fmt.Sprintf("%s, %s", count(s.Tensors, "tensor"), human(s.Bytes))))
 		}
-		shown = append(shown, f)
+		shown.add("shards", shards)
 	}
-	printObject(a, shown, "")
-	a.printWarnings(o[len(o)-1].value.([]string))
-}
-
-// text is shown to people as it is.
-type text string
-
-func withHuman(n int64) text {
-	if n < 1024 {
-		return text(fmt.Sprintf("%d B", n))
+	shown.add("attributes", d.Attributes)
+	if d.Facts.facts != nil {
+		shown.add(d.Facts.format, d.Facts.facts)
 	}
-	return text(fmt.Sprintf("%d B (%s)", n, human(n)))
+	printFields(a, shown, "")
+	a.printWarnings(d.Warnings)
 }
 
 func (a *app) printWarnings(warnings []string) {

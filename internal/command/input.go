@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,7 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-var errFolder = errors.New("is a directory")
+var errDirectory = errors.New("is a directory")
 
 // An input is a file that a command looks at.
 type input struct {
@@ -63,9 +64,9 @@ func (in *input) Close() error {
 func (a *app) options() (*tensorfile.Options, error) {
 	o := &tensorfile.Options{Strict: a.strict, Limits: a.limits, NoMap: a.noMap}
 	if a.format != "" {
-		f, err := tensorfile.ParseFormat(a.format)
+		f, err := parseFormat("--format", a.format)
 		if err != nil {
-			return nil, fmt.Errorf("--format: %w", err)
+			return nil, err
 		}
 		o.Format = f
 	}
@@ -106,15 +107,19 @@ func (a *app) open(name string) (*input, error) {
 }
 
 func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
-	in := &input{name: name, path: name}
-	var err error
+	in, err := &input{name: name, path: name}, error(nil)
+	if strings.HasPrefix(name, "file://") {
+		if in.path, err = fileOf(name); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case name == "-":
 		err = a.openStdin(in, opts)
 	case isAddress(name):
 		err = a.openRemote(in, opts)
 	default:
-		if info, e := os.Stat(name); e == nil && info.IsDir() {
+		if info, e := os.Stat(in.path); e == nil && info.IsDir() {
 			if err = a.openDirectory(in); err != nil || in.File != nil {
 				break
 			}
@@ -131,10 +136,23 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 		err = named.Err // the message begins with the name
 	}
 	if err != nil {
-		return nil, err
+		return nil, a.explain(in, err)
 	}
 	in.view = viewOf(in.File)
 	return in, nil
+}
+
+// fileOf returns the path of a file:// address.
+func fileOf(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host != "" && u.Host != "localhost" {
+		return "", wrong("file:///PATH", "%s is not the address of a local file", quote(address))
+	}
+	p := u.Path
+	if runtime.GOOS == "windows" && len(p) > 2 && p[0] == '/' && p[2] == ':' {
+		p = p[1:] // file:///C:/model.zt
+	}
+	return filepath.FromSlash(p), nil
 }
 
 // inMemory is how much of standard input is kept in memory before a temporary
@@ -231,8 +249,7 @@ func (a *app) inputs(args []string) []string {
 		}
 		err = filepath.WalkDir(arg, func(name string, d fs.DirEntry, err error) error {
 			if err != nil {
-				a.fail(name, err)
-				return nil
+				return onFile(name, err)
 			}
 			if a.ctx.Err() != nil {
 				return a.ctx.Err()
@@ -249,8 +266,8 @@ func (a *app) inputs(args []string) []string {
 	return names
 }
 
-// isTensorFile tells which files of a folder are meant. One that cannot be read
-// is, so that it gets reported.
+// isTensorFile reports which files of a directory are listed: those of a known format,
+// those whose extension says so, and those that cannot be read, so that they are reported.
 func (a *app) isTensorFile(name string) bool {
 	if a.format != "" {
 		return true
@@ -265,7 +282,7 @@ func (a *app) isTensorFile(name string) bool {
 		return true
 	}
 	_, err = tensorfile.Detect(f, info.Size())
-	return !errors.Is(err, tensorfile.ErrUnknownFormat) || isRTenName(name)
+	return !errors.Is(err, tensorfile.ErrUnknownFormat) || tensorfile.ByName(name) != 0
 }
 
 // isRTenName is asked of files of no known format. A .rten of version 1 begins
@@ -273,11 +290,11 @@ func (a *app) isTensorFile(name string) bool {
 // without that nobody could be told what is wrong with it, and where.
 func isRTenName(name string) bool { return strings.EqualFold(filepath.Ext(name), ".rten") }
 
-// each runs show for every input and joins what it gives into one answer: for
-// JSON one object, or {"files": […]} where there may be more than one; for people
-// one after the other under their names.
-func (a *app) each(args []string, show func(in *input) (jsonValue, error)) error {
-	return a.eachName(args, func(name string) (jsonValue, error) {
+// each calls show for every input and prints the documents: one object, or {"files": […]}
+// where there may be more than one; for people the commands print themselves, each file
+// under its name.
+func (a *app) each(args []string, show func(in *input) (document, error)) error {
+	return a.eachName(args, true, func(name string) (document, error) {
 		in, err := a.open(name)
 		if err != nil {
 			return nil, err
@@ -287,40 +304,37 @@ func (a *app) each(args []string, show func(in *input) (jsonValue, error)) error
 	})
 }
 
-// jsonValue writes a value's JSON; nil is an error's, or nothing.
-type jsonValue func(w *jsonWriter)
-
-func (a *app) eachName(args []string, show func(name string) (jsonValue, error)) error {
-	return a.eachUnder(args, true, show)
-}
-
-// eachLine is eachName for commands that answer one line a file.
-func (a *app) eachLine(args []string, show func(name string) (o object, line string, err error)) error {
-	return a.eachUnder(args, false, func(name string) (jsonValue, error) {
-		o, line, err := show(name)
+// eachLine is eachName for commands that print one line for each file.
+func (a *app) eachLine(args []string, show func(name string) (d document, line string, err error)) error {
+	return a.eachName(args, false, func(name string) (document, error) {
+		d, line, err := show(name)
 		if err == nil && !a.json {
 			fmt.Fprintln(a.out, line)
 		}
-		return func(w *jsonWriter) { w.value(o) }, err
+		return d, err
 	})
 }
 
-// eachUnder does it, with a heading for people before each of several files or
-// without.
-func (a *app) eachUnder(args []string, heading bool, show func(name string) (jsonValue, error)) error {
+// eachName calls show for the name of every input, with a heading for people before
+// each of several files or without.
+func (a *app) eachName(args []string, heading bool, show func(name string) (document, error)) error {
 	return a.eachOf(args, a.inputs, heading, show)
 }
 
-// eachOf does it for the inputs that the arguments stand for.
+// eachOf does it for what inputs makes of the arguments.
 func (a *app) eachOf(args []string, inputs func(args []string) []string, heading bool,
-	show func(name string) (jsonValue, error)) error {
+	show func(name string) (document, error)) error {
 	if err := a.begin(); err != nil {
 		return err
 	}
 	names := inputs(args)
+	if len(names) == 0 && a.status == statusOK && a.ctx.Err() == nil {
+		return wrong("a directory that has some, or a file", "no tensor files in %s", strings.Join(args, ", "))
+	}
 	many := len(args) != 1 || len(names) > 1 || a.recursive
-	w := &jsonWriter{w: a.out}
-	if a.json && many {
+	isList := many && !a.jsonLines
+	w := a.newJSON()
+	if a.json && isList {
 		w.open('{')
 		w.key("files")
 		w.open('[')
@@ -329,41 +343,46 @@ func (a *app) eachOf(args []string, inputs func(args []string) []string, heading
 		if a.ctx.Err() != nil {
 			break
 		}
-		if !a.json && many && heading {
+		if !a.json && !a.quiet && many && heading {
 			if i > 0 {
 				a.out.WriteByte('\n')
 			}
 			fmt.Fprintf(a.out, "%s%s:%s\n", a.style(styleHead), display(name), a.style(styleNone))
 		}
-		value, err := show(name)
+		d, err := show(name)
+		if errors.As(err, new(wrongUse)) {
+			return onFile(name, err)
+		}
 		if err != nil {
 			a.fail(name, err)
-			value = func(w *jsonWriter) { w.value(errorObject(name, err)) }
+			d = errorOf(name, err)
 		}
-		if a.json && value != nil {
-			value(w)
+		if a.json && d != nil {
+			w.document(d)
+			if !isList {
+				w.end()
+			}
 		}
 	}
-	if a.json {
-		if many {
-			w.close(']')
-			w.close('}')
-		}
+	if a.json && isList {
+		w.close(']')
+		w.close('}')
 		w.end()
 	}
 	return nil
 }
 
-// errorObject stands for a file that could not be read, and has what a finding
+// An errorDocument is printed for a file that could not be read, and has what a finding
 // has.
-func errorObject(name string, err error) object {
+type errorDocument struct {
+	File   string    `json:"file"`
+	Error  string    `json:"error"`
+	Class  string    `json:"class"`
+	Offset knownSize `json:"offset,omitzero"`
+	Field  string    `json:"field,omitempty"`
+}
+
+func errorOf(name string, err error) *errorDocument {
 	f := tensor.FindingOf(err)
-	o := object{{"file", name}, {"error", describe(f.Err)}, {"class", string(f.Class)}}
-	if f.Offset >= 0 {
-		o.set("offset", f.Offset)
-	}
-	if f.Field != "" {
-		o.set("field", f.Field)
-	}
-	return o
+	return &errorDocument{name, describe(f.Err), string(f.Class), knownSize(f.Offset), f.Field}
 }

@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // A lister is what the flags of ls make of the rows of a file.
 type lister struct {
-	filter []string
-	sort   string
-	fold   bool
+	filter  []string
+	sort    string
+	fold    bool
+	matched bool // something did, in one of the files
 }
 
 func lsCommand(a *app) *cobra.Command {
@@ -23,39 +25,67 @@ func lsCommand(a *app) *cobra.Command {
 		Use:     "ls FILE...",
 		Aliases: []string{"list"},
 		Short:   "List tensors and blobs: name, dtype, shape, bytes, offset, encoding",
-		Args:    cobra.MinimumNArgs(1),
+		Long: `List tensors and blobs. On a terminal the table is made to fit: columns at the right are
+left out first, then names are shortened in their middle.`,
+		Example: `  tensorfile ls model.safetensors
+  tensorfile ls --fold --sort -bytes model.gguf
+  tensorfile ls --filter '*.weight' --json model.zt`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := l.check(); err != nil {
 				return err
 			}
-			return a.each(args, func(in *input) (jsonValue, error) {
-				if a.json {
-					return func(w *jsonWriter) { l.json(w, in) }, nil
+			err := a.each(args, func(in *input) (document, error) {
+				l.note(in)
+				if !a.json {
+					l.print(a, in)
 				}
-				l.print(a, in)
-				return nil, nil
+				return l.document(in), nil
 			})
+			return l.unmatched(a, err)
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&l.filter, "filter", nil, "only names that match `GLOB` (* ? [a-z]; again for more)")
-	f.StringVar(&l.sort, "sort", "", "order by `KEY`: name, dtype, shape, bytes, offset; -KEY for the reverse")
+	l.filterFlag(f)
+	f.StringVar(&l.sort, "sort", "", "order by `KEY`: "+strings.Join(sortKeys, ", ")+"; -KEY for the reverse")
 	f.BoolVar(&l.fold, "fold", false, "layer numbers into one line")
 	return cmd
 }
 
+var sortKeys = []string{"name", "dtype", "shape", "bytes", "offset"}
+
+func (l *lister) filterFlag(f *pflag.FlagSet) {
+	f.StringArrayVar(&l.filter, "filter", nil, "only names that match `GLOB` (* ? [a-z]; again for more)")
+}
+
 func (l *lister) check() error {
-	switch strings.TrimPrefix(l.sort, "-") {
-	case "", "name", "dtype", "shape", "bytes", "offset":
-	default:
-		return fmt.Errorf("--sort: no key is called %q: name, dtype, shape, bytes, offset", l.sort)
+	if key := strings.TrimPrefix(l.sort, "-"); key != "" && !slices.Contains(sortKeys, key) {
+		return unknownWord("--sort", "key", key, sortKeys)
 	}
 	for _, g := range l.filter {
-		if _, err := glob(g, ""); err != nil {
+		if err := checkGlob(g); err != nil {
 			return fmt.Errorf("--filter: %w", err)
 		}
 	}
 	return nil
+}
+
+// note remembers whether a name of a file passes the filters.
+func (l *lister) note(in *input) {
+	for name := range in.names() {
+		if l.matched {
+			return
+		}
+		l.matched = l.wants(name)
+	}
+}
+
+// unmatched is err, or the error of filters that nothing passed.
+func (l *lister) unmatched(a *app, err error) error {
+	if err != nil || l.matched || len(l.filter) == 0 || a.status != statusOK || a.ctx.Err() != nil {
+		return err
+	}
+	return wrong(tryNames, "--filter: no tensor or blob is named %s", quote(strings.Join(l.filter, " or ")))
 }
 
 // wants tells whether a name passes the filters.
@@ -126,59 +156,68 @@ func (l *lister) each(in *input) iter.Seq[*row] {
 	}
 }
 
-func (l *lister) json(w *jsonWriter, in *input) {
-	w.open('{')
-	w.field("file", in.name)
-	w.field("format", in.Format().String())
-	w.field("version", in.Version())
-	w.field("size", in.Size())
-	w.field("attributes", in.attributes())
-	w.key("tensors")
-	w.open('[')
-	for r := range l.each(in) {
-		w.row(r)
+// A lsDocument is ls --json.
+type lsDocument struct {
+	File       string          `json:"file"`
+	Format     string          `json:"format"`
+	Version    string          `json:"version"`
+	Size       int64           `json:"size"`
+	Attributes pairs[any]      `json:"attributes"`
+	Tensors    list[tensorRow] `json:"tensors"`
+	Blobs      list[blobRow]   `json:"blobs"`
+	Warnings   []string        `json:"warnings"`
+}
+
+func (l *lister) document(in *input) *lsDocument {
+	return &lsDocument{
+		in.name, in.Format().String(), in.Version(), in.Size(), in.attributes(),
+		func(yield func(tensorRow) bool) {
+			for r := range l.each(in) {
+				if !yield(r.document()) {
+					return
+				}
+			}
+		}, func(yield func(blobRow) bool) {
+			for name, b := range in.Blobs() {
+				if l.wants(name) && !yield(blobDocument(name, b)) {
+					return
+				}
+			}
+		}, in.warnings(),
 	}
-	w.close(']')
-	w.key("blobs")
-	w.open('[')
-	for name, b := range in.Blobs() {
-		if l.wants(name) {
-			w.line(blobObject(name, b))
-		}
-	}
-	w.close(']')
-	w.field("warnings", in.warnings())
-	w.close('}')
 }
 
 func (l *lister) print(a *app, in *input) {
 	t := newTable("NAME", "DTYPE", "SHAPE", ">BYTES", ">OFFSET", "ENCODING", "DIGEST")
-	t.spare = true
+	t.spare = []int{6, 4, 5}
 	t.grow(in.Len())
+	tensors, blobs, bytes := 0, 0, int64(0)
 	for r := range l.each(in) {
-		r.print(t)
+		r.print(a, t)
+		tensors += max(r.entries, 1)
+		bytes += max(r.bytes, 0)
 		if r.entries > 0 {
 			continue
 		}
 		for j := range r.tensor.Parts {
 			p := &r.tensor.Parts[j]
-			blobRow(t, "  ", p.Role, escapeIfAny(dtypeOf(p.DType, p.Data)), p.Data)
+			a.printPayload(t, "  ", p.Role, dtypeOf(p.DType, p.Data), p.Data)
 		}
 	}
 	for name, b := range in.Blobs() {
 		if l.wants(name) {
-			blobRow(t, "", name, "(blob)", b)
+			a.printPayload(t, "", name, "(blob)", b)
+			blobs++
+			bytes += max(b.Size(), 0)
 		}
 	}
 	t.print(a)
-	a.printWarnings(in.warnings())
-}
-
-func escapeIfAny(s string) string {
-	if s == "" {
-		return ""
+	line := count(tensors, "tensor")
+	if blobs > 0 {
+		line += ", " + count(blobs, "blob")
 	}
-	return escape(s)
+	fmt.Fprintf(a.out, "%s, %s\n", line, a.appendSize(nil, bytes))
+	a.printWarnings(in.warnings())
 }
 
 // foldRows joins rows whose names differ in numbers only and that are alike
@@ -207,7 +246,7 @@ func foldRows(rows []row) []row {
 			} else {
 				f.bytes = -1
 			}
-			f.ids, f.extra = nil, nil
+			f.method, f.value, f.buffer, f.mutable, f.path, f.attributes = nil, nil, 0, false, nil, nil
 		}
 		g.numbers = append(g.numbers, numbers)
 	}

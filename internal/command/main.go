@@ -4,7 +4,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -14,8 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit statuses. Where several apply, the one that stands later in worse
-// wins.
+// The exit statuses. Where several apply, worse says which one counts.
 const (
 	statusOK          = 0
 	statusFound       = 1 // verify found damage, diff found a difference
@@ -78,24 +76,17 @@ func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdou
 	root.SetIn(stdin)
 	root.SetOut(a.out)
 	root.SetErr(stderr)
-	// Commands note their failures with a.fail and return nil: what is left is
-	// wrong usage.
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		a.completions(root)
 	}
-	if cmd, err := root.ExecuteContextC(ctx); err != nil {
-		try := cmd.CommandPath() + " --help"
-		var w wrongUse
-		if errors.As(err, &w) {
-			try = w.try
-		}
-		a.message("%v\n  try: %s", err, try)
-		return statusUsage
+	cmd, err := root.ExecuteContextC(ctx)
+	a.finish(cmd, err)
+	if a.status == statusUsage {
+		a.flush()
+		return a.status
 	}
-	if a.json && a.failed != nil && !a.answered && a.out.Buffered() == 0 { // every call answers with an object
-		w := &jsonWriter{w: a.out}
-		w.value(a.failed)
-		w.end()
+	if a.json && a.failed != nil && !a.answered && a.out.Buffered() == 0 { // every call prints an object
+		a.printJSON(a.failed)
 	}
 	if err := a.flush(); err != nil {
 		a.fail("standard output", err)

@@ -10,14 +10,14 @@ import (
 
 func manCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:    "man DIR",
-		Short:  "Write the manual pages into a folder",
-		Args:   cobra.ExactArgs(1),
-		Hidden: true, // for those who package the program
+		Use:     "man DIR",
+		Short:   "Write the manual pages into a directory",
+		Args:    cobra.ExactArgs(1),
+		Example: `  tensorfile man /usr/local/share/man/man1`,
+		Hidden:  true, // for those who package the program
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := makeDir(args[0]); err != nil {
-				a.fail(args[0], err)
-				return nil
+				return onFile(args[0], err)
 			}
 			root := cmd.Root()
 			for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
@@ -26,8 +26,7 @@ func manCommand(a *app) *cobra.Command {
 				}
 				name := filepath.Join(args[0], strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
 				if err := a.writeOut(name, manPage(c, a.version), true); err != nil {
-					a.fail(name, err)
-					return nil
+					return onFile(name, err)
 				}
 			}
 			return nil

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/spf13/pflag"
+
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 )
 
@@ -16,6 +18,30 @@ func writing(name string, err error) error {
 		return err
 	}
 	return &atomicfile.Error{Name: name, Err: err}
+}
+
+// outputs are the flags of commands that write a file.
+type outputs struct {
+	name          string // of -o
+	dryRun, force bool
+}
+
+func (o *outputs) outputFlags(f *pflag.FlagSet) {
+	f.StringVarP(&o.name, "output", "o", "", "write to `FILE`, in place of OUT")
+	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "check, and write nothing")
+	f.BoolVar(&o.force, "force", false, "replace OUT if it exists")
+}
+
+// split separates the name of the output, which -o has or which is last, from those of
+// at least n inputs.
+func (o *outputs) split(args []string, n int) (inputs []string, out string, err error) {
+	if o.name == "" && len(args) > n {
+		return args[:len(args)-1], args[len(args)-1], nil
+	}
+	if o.name == "" || len(args) < n {
+		return nil, "", errors.New("the name of the output is missing: OUT or -o OUT")
+	}
+	return args, o.name, nil
 }
 
 // makeDir makes a directory for what is written, and those above it.
@@ -65,12 +91,17 @@ func (a *app) writeOut(name string, b []byte, force bool) error {
 	return f.Close()
 }
 
-// made answers, for programs, that a file was written.
+// A writtenDocument is printed by commands that write one file.
+type writtenDocument struct {
+	File    string `json:"file"`
+	Output  string `json:"output"`
+	Written bool   `json:"written"`
+}
+
+// made says, for programs, that a file was written.
 func (a *app) made(from, out string) {
 	if a.json && out != "-" {
-		w := &jsonWriter{w: a.out}
-		w.value(object{{"file", from}, {"output", out}, {"written", true}})
-		w.end()
+		a.printJSON(writtenDocument{from, out, true})
 	}
 }
 

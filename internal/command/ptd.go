@@ -2,23 +2,28 @@ package command
 
 import "github.com/tensorfile/tensorfile/ptd"
 
+// A segmentFact is a segment of a .ptd or .pte.
+type segmentFact struct {
+	Offset int64    `json:"offset"`
+	Size   int64    `json:"size"`
+	Roles  []string `json:"roles,omitempty"`
+}
+
+// ptdFacts are the facts of a .ptd.
+type ptdFacts struct {
+	Schema    string        `json:"schema"`
+	Alignment int64         `json:"alignment"`
+	Segments  []segmentFact `json:"segments"`
+}
+
 func ptdView(r *ptd.Reader) view {
-	return view{
-		facts: func() object {
-			segments := []object{}
-			for _, s := range r.Segments() {
-				segments = append(segments, object{{"offset", s.Offset}, {"size", s.Size}})
-			}
-			return object{{"schema", r.Schema()}, {"alignment", r.Alignment()}, {"segments", segments}}
-		},
-		metadata: func() []span {
-			h := r.Header()
-			return []span{
-				{0, 8 + int64(h.Length), "header"},
-				{8 + h.FlatbufferOffset, h.FlatbufferSize - 8, "flatbuffer"},
-			}
-		},
-	}
+	return view{facts: func() any {
+		f := ptdFacts{Schema: r.Schema(), Alignment: r.Alignment(), Segments: []segmentFact{}}
+		for _, s := range r.Segments() {
+			f.Segments = append(f.Segments, segmentFact{Offset: s.Offset, Size: s.Size})
+		}
+		return f
+	}}
 }
 
 // ptdLike are the options that write a file like r: its alignment. Entries that

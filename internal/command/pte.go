@@ -4,172 +4,213 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
+// pteFacts are the facts of a .pte.
+type pteFacts struct {
+	Methods   []pteMethodFact `json:"methods"`
+	Segments  []segmentFact   `json:"segments"`
+	NamedData []pteNamedFact  `json:"named_data"`
+	Kernels   pairs[[]string] `json:"kernels"`
+	Header    pteHeaderFact   `json:"header"`
+	Bundle    *pteBundleFact  `json:"bundle,omitempty"`
+}
+
+type pteMethodFact struct {
+	nameField
+	Inputs       []pteValueFact    `json:"inputs"`
+	Outputs      []pteValueFact    `json:"outputs"`
+	Operators    []string          `json:"operators"`
+	Delegates    []pteDelegateFact `json:"delegates"`
+	Instructions int               `json:"instructions"`
+	Values       int               `json:"values"`
+	Memory       pteMemoryFact     `json:"memory"`
+	Structure    *pteStructureFact `json:"structure,omitempty"`
+}
+
+// A pteValueFact is an input or output: a tensor, or a value of its own.
+type pteValueFact struct {
+	Kind     string       `json:"kind"`
+	DType    string       `json:"dtype,omitempty"`
+	Shape    tensor.Shape `json:"shape,omitzero"`
+	Order    tensor.Order `json:"order,omitempty"`
+	Dynamism string       `json:"dynamism,omitempty"`
+	Bytes    *int64       `json:"bytes,omitempty"`
+	Planned  *bool        `json:"planned,omitempty"`
+	Value    any          `json:"value,omitempty"`
+}
+
+type pteDelegateFact struct {
+	ID      string        `json:"id"`
+	Bytes   int64         `json:"bytes"`
+	Payload string        `json:"payload,omitempty"`
+	Specs   pairs[string] `json:"compile_specs,omitempty"`
+}
+
+type pteMemoryFact struct {
+	Buffers []int64  `json:"buffers"`
+	Peak    int64    `json:"peak"`
+	Devices []string `json:"devices,omitempty"`
+}
+
+type pteStructureFact struct {
+	Inputs  string `json:"inputs"`
+	Outputs string `json:"outputs"`
+}
+
+type pteNamedFact struct {
+	Key     string `json:"key"`
+	Bytes   int64  `json:"bytes"`
+	Payload string `json:"payload,omitempty"`
+}
+
+type pteHeaderFact struct {
+	Length          int64 `json:"length"`
+	ProgramSize     int64 `json:"program_size"`
+	SegmentBase     int64 `json:"segment_base_offset"`
+	SegmentDataSize int64 `json:"segment_data_size"`
+}
+
+type pteBundleFact struct {
+	Version int64          `json:"version"`
+	Offset  int64          `json:"offset"`
+	Size    int64          `json:"size"`
+	Suites  []pteSuiteFact `json:"suites"`
+}
+
+type pteSuiteFact struct {
+	Method string `json:"method"`
+	Cases  int    `json:"cases"`
+}
+
 func pteView(r *pte.Reader) view {
 	var entries []*pte.Entry
-	v := view{
-		facts: func() object { return pteFacts(r) },
+	return view{
+		facts: func() any { return factsOfPTE(r) },
 		row: func(i int, t *tensor.Tensor, row *row) {
 			if entries == nil {
 				entries = slices.Collect(r.Entries())
 			}
 			e := entries[i]
-			row.ids = object{{"method", e.Method.Name()}, {"value", e.Value}}
-			if e.Buffer > 0 {
-				row.extra.set("buffer", e.Buffer)
-			}
-			if e.Role.Mutable() {
-				row.extra.set("mutable", true)
-			}
+			method, value := e.Method.Name(), e.Value
+			row.method, row.value = &method, &value
+			row.buffer, row.mutable = int(e.Buffer), e.Role.Mutable()
 			if e.Role == pte.RoleState && e.Buffer == 0 {
 				row.empty, row.inFile = true, false // it has no bytes before the program runs
 			}
 		},
-		ending: func(b tensor.Blob) string {
-			head := make([]byte, min(b.Size(), 16))
-			if n, err := b.ReadAt(head, 0); n < len(head) && err != nil {
-				return ""
-			}
-			_, ending := pte.Recognize(head)
-			return ending
-		},
-		metadata: func() []span {
-			var all []span
-			for s := range r.Spans() {
-				switch s.Kind {
-				case tensor.SpanHeader, tensor.SpanMetadata:
-					all = append(all, span{s.Offset, s.Size, s.Kind.String()})
-				}
-			}
-			return all
+		extension: func(b tensor.Blob) string {
+			_, ext := recognize(b)
+			return ext
 		},
 	}
-	return v
 }
 
-func pteFacts(r *pte.Reader) object {
+// recognize says what a payload looks like, and the extension of such a file.
+func recognize(b tensor.Blob) (what, ext string) {
+	head := make([]byte, min(max(b.Size(), 0), 16))
+	if n, _ := b.ReadAt(head, 0); n < len(head) || n == 0 {
+		return "", ""
+	}
+	return pte.Recognize(head)
+}
+
+func factsOfPTE(r *pte.Reader) pteFacts {
 	p := r.Program()
-	methods, segments, named := []object{}, []object{}, []object{}
+	f := pteFacts{Methods: []pteMethodFact{}, Segments: []segmentFact{}, NamedData: []pteNamedFact{}}
 	for m := range p.Methods() {
-		values := func(vs []pte.Value) []object {
-			all := []object{}
-			for _, v := range vs {
-				all = append(all, pteValue(v))
-			}
-			return all
-		}
-		operators, delegates := []string{}, []object{}
-		for _, o := range m.Operators() {
-			operators = append(operators, o.String())
-		}
-		for _, d := range m.Delegates() {
-			o := object{{"id", d.ID}, {"bytes", d.Payload.Size()}}
-			head := make([]byte, min(d.Payload.Size(), 16))
-			if n, _ := d.Payload.ReadAt(head, 0); n == len(head) {
-				if what, _ := pte.Recognize(head); what != "" {
-					o.set("payload", what)
-				}
-			}
-			specs := object{}
-			for _, s := range d.Specs {
-				specs.set(s.Key, string(s.Value))
-			}
-			if len(specs) > 0 {
-				o.set("compile_specs", specs)
-			}
-			delegates = append(delegates, o)
-		}
-		mem := m.Memory()
-		memory := object{{"buffers", mem.Buffers}, {"peak", m.PlannedPeak()}}
-		if slices.ContainsFunc(mem.Devices, func(d pte.Device) bool { return d.Type != 0 }) {
-			devices := []string{}
-			for _, d := range mem.Devices {
-				devices = append(devices, d.String())
-			}
-			memory.set("devices", devices)
-		}
-		o := appendName(nil, m.Name())
-		o = append(o, object{
-			{"inputs", values(m.Inputs())}, {"outputs", values(m.Outputs())}, {"operators", operators}, {"delegates", delegates},
-			{"instructions", m.NumInstructions()}, {"values", m.NumValues()}, {"memory", memory},
-		}...)
-		if in, out := m.Structure(); in != "" || out != "" {
-			o.set("structure", object{{"inputs", in}, {"outputs", out}})
-		}
-		methods = append(methods, o)
+		f.Methods = append(f.Methods, pteMethod(m))
 	}
 	for _, s := range p.Segments() {
-		o := object{{"offset", s.Offset}, {"size", s.Size}}
-		if len(s.Roles) > 0 {
-			o.set("roles", s.Roles)
-		}
-		segments = append(segments, o)
+		f.Segments = append(f.Segments, segmentFact{s.Offset, s.Size, s.Roles})
 	}
 	for d := range p.NamedData() {
-		o := object{{"key", d.Key}, {"bytes", d.Data.Size()}}
-		if head := make([]byte, min(max(d.Data.Size(), 0), 16)); len(head) > 0 {
-			if n, _ := d.Data.ReadAt(head, 0); n == len(head) {
-				if what, _ := pte.Recognize(head); what != "" {
-					o.set("payload", what)
-				}
-			}
-		}
-		named = append(named, o)
+		what, _ := recognize(d.Data)
+		f.NamedData = append(f.NamedData, pteNamedFact{d.Key, d.Data.Size(), what})
 	}
-	kernels := object{}
 	for _, k := range p.Kernels() {
-		kernels.set(k.Operator, k.Keys)
+		f.Kernels.add(k.Operator, k.Keys)
 	}
 	h := r.Header()
-	header := object{{"length", h.Length}, {"program_size", h.ProgramSize}, {"segment_base_offset", h.SegmentBase}, {"segment_data_size", h.SegmentDataSize}}
-	o := object{{"methods", methods}, {"segments", segments}, {"named_data", named}, {"kernels", kernels}, {"header", header}}
+	f.Header = pteHeaderFact{int64(h.Length), int64(h.ProgramSize), int64(h.SegmentBase), int64(h.SegmentDataSize)}
 	if b := r.Bundle(); b != nil {
-		suites := []object{}
+		f.Bundle = &pteBundleFact{int64(b.Version), r.Start(), r.Size(), []pteSuiteFact{}}
 		for _, s := range b.Suites {
-			suites = append(suites, object{{"method", s.Method}, {"cases", len(s.Cases)}})
+			f.Bundle.Suites = append(f.Bundle.Suites, pteSuiteFact{s.Method, len(s.Cases)})
 		}
-		o.set("bundle", object{{"version", b.Version}, {"offset", r.Start()}, {"size", r.Size()}, {"suites", suites}})
 	}
-	return o
+	return f
 }
 
-func pteValue(v pte.Value) object {
-	o := object{{"kind", v.Kind().String()}}
+func pteMethod(m pte.Method) pteMethodFact {
+	values := func(vs []pte.Value) []pteValueFact {
+		all := []pteValueFact{}
+		for _, v := range vs {
+			all = append(all, pteValue(v))
+		}
+		return all
+	}
+	mem := m.Memory()
+	f := pteMethodFact{
+		nameField: nameOf(m.Name()), Inputs: values(m.Inputs()), Outputs: values(m.Outputs()),
+		Operators: []string{}, Delegates: []pteDelegateFact{},
+		Instructions: m.NumInstructions(), Values: m.NumValues(),
+		Memory: pteMemoryFact{Buffers: mem.Buffers, Peak: m.PlannedPeak()},
+	}
+	for _, o := range m.Operators() {
+		f.Operators = append(f.Operators, o.String())
+	}
+	for _, d := range m.Delegates() {
+		what, _ := recognize(d.Payload)
+		fact := pteDelegateFact{ID: d.ID, Bytes: d.Payload.Size(), Payload: what}
+		for _, s := range d.Specs {
+			fact.Specs.add(s.Key, string(s.Value))
+		}
+		f.Delegates = append(f.Delegates, fact)
+	}
+	if slices.ContainsFunc(mem.Devices, func(d pte.Device) bool { return d.Type != 0 }) {
+		for _, d := range mem.Devices {
+			f.Memory.Devices = append(f.Memory.Devices, d.String())
+		}
+	}
+	if in, out := m.Structure(); in != "" || out != "" {
+		f.Structure = &pteStructureFact{in, out}
+	}
+	return f
+}
+
+func pteValue(v pte.Value) pteValueFact {
+	f := pteValueFact{Kind: v.Kind().String()}
 	if t, ok := v.Tensor(); ok {
-		d := t.DType.String()
+		f.DType = t.DType.String()
 		if !t.DType.Known() {
-			d = strconv.Itoa(int(t.ScalarType))
+			f.DType = strconv.Itoa(int(t.ScalarType))
 		}
-		order := t.Order
-		if order == nil {
-			order = make(tensor.Order, len(t.Shape))
-			for i := range order {
-				order[i] = i
-			}
+		if f.Shape = t.Shape; f.Shape == nil {
+			f.Shape = tensor.Shape{}
 		}
-		o = append(o, object{{"dtype", d}, {"shape", t.Shape}}...)
-		if !order.RowMajor() {
-			o.set("order", order)
+		if !t.Order.RowMajor() {
+			f.Order = t.Order
 		}
-		o.set("dynamism", t.Dynamism.String())
+		f.Dynamism = t.Dynamism.String()
 		if n, ok := t.Bytes(); ok {
-			o.set("bytes", n)
+			f.Bytes = &n
 		}
-		o.set("planned", t.Planned)
-		return o
+		f.Planned = &t.Planned
+		return f
 	}
 	switch v.Kind() {
 	case pte.KindInt:
-		o.set("value", v.Int())
+		f.Value = v.Int()
 	case pte.KindBool:
-		o.set("value", v.Bool())
+		f.Value = v.Bool()
 	case pte.KindDouble:
-		o.set("value", v.Double())
+		f.Value = inspect.Float(v.Double())
 	case pte.KindString:
-		o.set("value", v.Text())
+		f.Value = v.Text()
 	}
-	return o
+	return f
 }

@@ -14,9 +14,10 @@ func recoverCommand(a *app) *cobra.Command {
 		Short: "Undo an append to a zTensor 2 file that was interrupted",
 		Long: `Undo an append to a .zt file of version 2 that was interrupted: what follows the last
 complete edition is cut off. A file that can be opened stays as it is.`,
-		Args: cobra.ExactArgs(1),
+		Example: `  tensorfile recover model.zt`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.eachLine(args, func(name string) (object, string, error) {
+			return a.eachLine(args, func(name string) (document, string, error) {
 				cut, err := ztensor.Recover(name)
 				if err != nil {
 					return nil, "", err
@@ -25,8 +26,14 @@ complete edition is cut off. A file that can be opened stays as it is.`,
 				if cut > 0 {
 					line = fmt.Sprintf("%s: %d bytes cut off", display(name), cut)
 				}
-				return object{{"file", name}, {"removed", cut}}, line, nil
+				return recoverDocument{name, cut}, line, nil
 			})
 		},
 	}
+}
+
+// A recoverDocument is recover --json.
+type recoverDocument struct {
+	File    string `json:"file"`
+	Removed int64  `json:"removed"`
 }

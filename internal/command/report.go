@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -23,9 +25,10 @@ func reportCommand(a *app) *cobra.Command {
 	var out string
 	var force, quick bool
 	cmd := &cobra.Command{
-		Use:   "report FILE -o REPORT.html",
-		Short: "Write one self-contained page: sizes, element types, tensors, findings, the program",
-		Args:  cobra.ExactArgs(1),
+		Use:     "report FILE -o REPORT.html",
+		Short:   "Write one self-contained page: sizes, element types, tensors, findings, the program",
+		Example: `  tensorfile report model.pte -o model.html`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return errors.New("report needs -o REPORT.html")
@@ -34,23 +37,19 @@ func reportCommand(a *app) *cobra.Command {
 				return err
 			}
 			if err := mayWriteOut(out, force); err != nil {
-				a.fail(out, err)
-				return nil
+				return onFile(out, err)
 			}
 			in, err := a.open(args[0])
 			if err != nil {
-				a.fail(args[0], err)
-				return nil
+				return onFile(args[0], err)
 			}
 			defer in.Close()
 			page, err := a.report(in, !quick)
 			if err != nil {
-				a.fail(args[0], err)
-				return nil
+				return onFile(args[0], err)
 			}
 			if err := a.writeOut(out, page, force); err != nil {
-				a.fail(out, err)
-				return nil
+				return onFile(out, err)
 			}
 			a.made(args[0], out)
 			return nil
@@ -67,42 +66,32 @@ func reportCommand(a *app) *cobra.Command {
 // whose strings have neither < nor >, and the policy of the page lets no script
 // run but its own.
 func (a *app) report(in *input, verify bool) ([]byte, error) {
-	u, err := a.usage(in)
-	if err != nil {
-		return nil, err
-	}
-	findings := []object{}
+	findings := []findingRow{}
 	if verify {
 		list, err := a.findings(in, tensor.VerifyOptions{Strict: a.strict})
 		if err != nil {
 			return nil, err
 		}
-		for _, f := range list {
-			findings = append(findings, findingObject(f))
-		}
+		findings = findingRows(list)
 	}
-	b := []byte(`{"info": `)
-	b = appendJSON(b, in.info())
-	b = append(b, ", \"usage\": "...)
-	b = appendJSON(b, u.kinds())
-	b = append(b, ", \"verified\": "...)
-	b = appendJSON(b, verify)
-	b = append(b, ", \"findings\": "...)
-	b = appendJSON(b, findings)
-	b = append(b, ",\n\"tensors\": ["...)
-	for r := range in.eachRow() {
-		if b[len(b)-1] != '[' {
-			b = append(b, ",\n"...)
-		}
-		b = r.appendJSON(b)
-	}
-	blobs := []object{}
-	for name, data := range in.Blobs() {
-		blobs = append(blobs, blobObject(name, data))
-	}
-	b = append(b, "],\n\"blobs\": "...)
-	b = appendJSON(b, blobs)
-	b = append(b, '}')
+	var data bytes.Buffer
+	w := &jsonWriter{w: &data}
+	w.open('{')
+	w.key("info")
+	w.document(in.info())
+	w.key("usage")
+	w.value(usageKinds(inspect.NewUsage(in.File, nil)))
+	w.key("verified")
+	w.value(verify)
+	w.key("findings")
+	w.value(findings)
+	rows := (&lister{}).document(in)
+	w.key("tensors")
+	w.elements(rows.Tensors.each)
+	w.key("blobs")
+	w.elements(rows.Blobs.each)
+	w.close('}')
+	w.end()
 
 	graph := ""
 	const most = 2000 // nodes: more is no picture
@@ -124,6 +113,6 @@ func (a *app) report(in *input, verify bool) ([]byte, error) {
 	}
 	return []byte(strings.NewReplacer(
 		"@HASH@", base64.StdEncoding.EncodeToString(hash[:]), "@TITLE@", html.EscapeString(title),
-		"@GRAPH@", graph, "@DATA@", string(b), "@SCRIPT@", reportScript,
+		"@GRAPH@", graph, "@DATA@", data.String(), "@SCRIPT@", reportScript,
 	).Replace(reportPage)), nil
 }

@@ -1,29 +1,30 @@
 package command
 
 import (
-	"encoding/hex"
 	"iter"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A row is what ls says about a tensor, and hash, stats and diff repeat as far as
-// it identifies the tensor.
+// A row is a tensor as the commands list it.
 type row struct {
-	tensor *tensor.Tensor
-	name   string
-	dtype  string
-	bytes  int64 // decoded; -1 when only decoding tells
-	stored tensor.Stored
-	inFile bool // stored is meant
-	empty  bool // there are no bytes anywhere: state that a program fills when it runs
-	extra  object
+	tensor  *tensor.Tensor
+	name    string
+	dtype   string
+	bytes   int64 // decoded; -1 when only decoding tells
+	stored  tensor.Stored
+	inFile  bool // stored is meant
+	empty   bool // there are no bytes anywhere: state that a program fills when it runs
+	entries int  // of a folded row
 
 	// For the formats that have them.
-	ids     object // what identifies a tensor beside its name: method and value of a .pte
-	entries int    // of a folded row
+	method     *string // method and value identify a tensor of a .pte, whose name may repeat
+	value      *int
+	buffer     int
+	mutable    bool
+	path       []string
+	attributes pairs[any]
 }
 
 // rows lists the tensors of a file.
@@ -71,8 +72,8 @@ func bytesOf(t *tensor.Tensor) int64 {
 	return t.Size()
 }
 
-// dtypeOf is the name of an element type, or the file's own word for one that we
-// do not know; "" where the file says nothing.
+// dtypeOf is the name of a dtype, or the file's own word for one that we do not know;
+// "" where the file says nothing.
 func dtypeOf(d tensor.DType, data tensor.Blob) string {
 	if d.Known() {
 		return d.String()
@@ -88,147 +89,129 @@ func (r *row) scheme() string {
 	return r.tensor.Scheme
 }
 
-// appendJSON writes the row as ls --json has it. Files have many: nothing is
-// allocated for one.
-func (r *row) appendJSON(b []byte) []byte {
+// label is the name for people.
+func (r *row) label() string { return string(r.appendLabel(nil)) }
+
+func (r *row) appendLabel(b []byte) []byte {
+	b = appendEscaped(b, r.name)
+	if r.method != nil {
+		b = appendEscaped(append(b, " (method="...), *r.method)
+		b = strconv.AppendInt(append(b, " value="...), int64(*r.value), 10)
+		b = append(b, ')')
+	}
+	return b
+}
+
+// A rowName identifies a tensor in JSON.
+type rowName struct {
+	nameField
+	Method *string `json:"method,omitempty"`
+	Value  *int    `json:"value,omitempty"`
+}
+
+func (r *row) rowName() *rowName { return &rowName{nameOf(r.name), r.method, r.value} }
+
+// A knownSize is a number that is omitted where it is negative.
+type knownSize int64
+
+// IsZero reports whether the size is not known.
+func (n knownSize) IsZero() bool { return n < 0 }
+
+// A storedField says where and how a payload is in the file.
+type storedField struct {
+	Offset   knownSize `json:"offset,omitzero"`
+	Stored   knownSize `json:"stored,omitzero"`
+	Encoding string    `json:"encoding,omitempty"`
+	Digest   string    `json:"digest,omitempty"`
+	Shard    string    `json:"shard,omitempty"`
+}
+
+func storedOf(st tensor.Stored, ok bool) storedField {
+	if !ok || st.Offset < 0 && st.Encoding == "" { // of bytes that are not there, only the type is known
+		return storedField{Offset: -1, Stored: -1}
+	}
+	return storedField{knownSize(st.Offset), knownSize(st.Size), st.Encoding, st.Digest, st.File}
+}
+
+// A tensorRow is an element of tensors in ls --json.
+type tensorRow struct {
+	nameField
+	Count  int          `json:"count,omitempty"`
+	Method *string      `json:"method,omitempty"`
+	Value  *int         `json:"value,omitempty"`
+	DType  string       `json:"dtype,omitempty"`
+	Shape  tensor.Shape `json:"shape"`
+	Order  tensor.Order `json:"order,omitempty"`
+	Scheme string       `json:"scheme"`
+	Bytes  knownSize    `json:"bytes,omitzero"`
+	storedField
+	External   bool       `json:"external,omitempty"`
+	Parts      []partRow  `json:"parts,omitempty"`
+	Buffer     int        `json:"buffer,omitempty"`
+	Mutable    bool       `json:"mutable,omitempty"`
+	Path       []string   `json:"path,omitempty"`
+	Attributes pairs[any] `json:"attributes,omitempty"`
+}
+
+// A partRow is an element of parts in ls --json.
+type partRow struct {
+	Role  string    `json:"role"`
+	DType string    `json:"dtype,omitempty"`
+	Bytes knownSize `json:"bytes,omitzero"`
+	storedField
+}
+
+// A blobRow is an element of blobs in ls --json.
+type blobRow struct {
+	nameField
+	Bytes knownSize `json:"bytes,omitzero"`
+	storedField
+}
+
+func (r *row) document() tensorRow {
 	t := r.tensor
-	b = append(b, `{"name": `...)
-	b = appendString(b, r.name)
-	if !utf8.ValidString(r.name) {
-		b = append(b, `, "name_hex": "`...)
-		b = hex.AppendEncode(b, []byte(r.name))
-		b = append(b, '"')
+	d := tensorRow{
+		nameField: nameOf(r.name), Count: r.entries, Method: r.method, Value: r.value, DType: r.dtype,
+		Shape: *shapeOf(t), Scheme: r.scheme(), Bytes: knownSize(r.bytes), storedField: storedOf(tensor.Stored{}, false),
+		Buffer: r.buffer, Mutable: r.mutable, Path: r.path, Attributes: r.attributes,
+	}
+	if !t.Order.RowMajor() {
+		d.Order = t.Order
 	}
 	if r.entries > 0 {
-		b = appendInt(b, "count", int64(r.entries))
+		return d
 	}
-	b = appendFields(b, r.ids)
-	if r.dtype != "" {
-		b = appendText(b, "dtype", r.dtype)
+	d.External = t.External
+	d.storedField = storedOf(r.stored, r.inFile)
+	for i := range t.Parts {
+		p := &t.Parts[i]
+		d.Parts = append(d.Parts, partRow{p.Role, dtypeOf(p.DType, p.Data), knownSize(p.Data.Size()), storedOf(p.Data.Stored())})
 	}
-	b = append(b, `, "shape": `...)
-	b = appendInts(b, t.Shape)
-	if !t.Order.RowMajor() {
-		b = append(b, `, "order": `...)
-		b = appendInts(b, t.Order)
-	}
-	b = appendText(b, "scheme", r.scheme())
-	if r.bytes >= 0 {
-		b = appendInt(b, "bytes", r.bytes)
-	}
-	if r.entries == 0 {
-		if r.inFile {
-			b = appendStored(b, &r.stored)
-		}
-		if t.External {
-			b = append(b, `, "external": true`...)
-		}
-		if len(t.Parts) > 0 {
-			b = append(b, `, "parts": [`...)
-			for i := range t.Parts {
-				if i > 0 {
-					b = append(b, ", "...)
-				}
-				b = appendPart(b, &t.Parts[i])
-			}
-			b = append(b, ']')
-		}
-	}
-	b = appendFields(b, r.extra)
-	return append(b, '}')
+	return d
 }
 
-func appendPart(b []byte, p *tensor.Part) []byte {
-	b = append(b, `{"role": `...)
-	b = appendString(b, p.Role)
-	if d := dtypeOf(p.DType, p.Data); d != "" {
-		b = appendText(b, "dtype", d)
+func blobDocument(name string, b tensor.Blob) blobRow {
+	d := blobRow{nameOf(name), knownSize(b.Size()), storedOf(b.Stored())}
+	if d.Encoding == "raw" {
+		d.Stored, d.Encoding = -1, ""
 	}
-	if n := p.Data.Size(); n >= 0 {
-		b = appendInt(b, "bytes", n)
-	}
-	if st, ok := p.Data.Stored(); ok {
-		b = appendStored(b, &st)
-	}
-	return append(b, '}')
+	return d
 }
 
-func appendStored(b []byte, st *tensor.Stored) []byte {
-	if st.Offset < 0 && st.Encoding == "" {
-		return b // of bytes that are not there, only the type is known
+// shapeOf is the shape for JSON, never null.
+func shapeOf(t *tensor.Tensor) *tensor.Shape {
+	s := t.Shape
+	if s == nil {
+		s = tensor.Shape{}
 	}
-	if st.Offset >= 0 {
-		b = appendInt(b, "offset", st.Offset)
-	}
-	b = appendInt(b, "stored", st.Size)
-	b = appendText(b, "encoding", st.Encoding)
-	if st.Digest != "" {
-		b = appendText(b, "digest", st.Digest)
-	}
-	if st.File != "" {
-		b = appendText(b, "shard", st.File)
-	}
-	return b
+	return &s
 }
 
-// The fields of an object after its first.
-func appendText(b []byte, key, v string) []byte {
-	b = append(append(append(b, `, "`...), key...), `": `...)
-	return appendString(b, v)
-}
-
-func appendInt(b []byte, key string, v int64) []byte {
-	b = append(append(append(b, `, "`...), key...), `": `...)
-	return strconv.AppendInt(b, v, 10)
-}
-
-func appendFields(b []byte, o object) []byte {
-	for _, f := range o {
-		b = append(append(append(b, `, "`...), f.key...), `": `...)
-		b = appendJSON(b, f.value)
-	}
-	return b
-}
-
-// appendName shows a name that is not UTF-8 with its bytes beside.
-func appendName(o object, name string) object {
-	o.set("name", name)
-	if !utf8.ValidString(name) {
-		o.set("name_hex", hex.EncodeToString([]byte(name)))
-	}
-	return o
-}
-
-func blobObject(name string, b tensor.Blob) object {
-	o := appendName(nil, name)
-	if n := b.Size(); n >= 0 {
-		o.set("bytes", n)
-	}
-	st, ok := b.Stored()
-	if !ok {
-		return o
-	}
-	if st.Offset >= 0 {
-		o.set("offset", st.Offset)
-	}
-	if st.Encoding != "raw" {
-		o.set("stored", st.Size)
-		o.set("encoding", st.Encoding)
-	}
-	if st.Digest != "" {
-		o.set("digest", st.Digest)
-	}
-	return o
-}
-
-// print adds the row to the table of ls: name, dtype, shape, bytes, offset,
-// encoding.
-func (r *row) print(t *table) {
+// print adds the row to the table of ls: name, dtype, shape, bytes, offset, encoding,
+// digest.
+func (r *row) print(a *app, t *table) {
 	x := r.tensor
-	b := appendEscaped(t.row(), r.name)
-	if len(r.ids) > 0 {
-		b = append(append(append(b, " ("...), inline(r.ids)...), ')')
-	}
+	b := r.appendLabel(t.row())
 	if r.entries > 0 {
 		b = strconv.AppendInt(append(b, " ×"...), int64(r.entries), 10)
 	}
@@ -240,9 +223,7 @@ func (r *row) print(t *table) {
 	if !x.Order.RowMajor() {
 		b = appendInts(append(b, " order "...), x.Order)
 	}
-	if b = t.cell(b); r.bytes >= 0 {
-		b = strconv.AppendInt(b, r.bytes, 10)
-	}
+	b = a.appendSize(t.cell(b), r.bytes)
 	b = t.cell(b)
 	switch {
 	case x.External:
@@ -259,7 +240,7 @@ func (r *row) print(t *table) {
 	t.done(b)
 }
 
-// storedCells are the columns of where and how something lies in the file.
+// storedCells are the columns of where and how something is in the file.
 func storedCells(t *table, b []byte, st *tensor.Stored) []byte {
 	if st.Offset >= 0 {
 		b = strconv.AppendInt(b, st.Offset, 10)
@@ -268,26 +249,23 @@ func storedCells(t *table, b []byte, st *tensor.Stored) []byte {
 	if st.Encoding != "raw" {
 		b = append(append(b, ' '), human(st.Size)...)
 	}
-	const most = len("sha256:0123456789abcdef")
+	const shown = len("sha256:0123456789abcdef")
 	if b = t.cell(b); st.Digest != "" {
-		b = appendEscaped(b, st.Digest[:min(len(st.Digest), most)])
+		b = appendEscaped(b, st.Digest[:min(len(st.Digest), shown)])
 	}
-	if len(st.Digest) > most {
+	if len(st.Digest) > shown {
 		b = append(b, "…"...)
 	}
 	return b
 }
 
-// blobRow is the row of what is no tensor: a part, or a blob.
-func blobRow(t *table, indent, name, dtype string, data tensor.Blob) {
+// printPayload adds the row of what is not a tensor: a part, or a blob.
+func (a *app) printPayload(t *table, indent, name, dtype string, data tensor.Blob) {
 	b := t.cell(appendEscaped(append(t.row(), indent...), name))
 	if dtype != "" {
-		b = append(b, dtype...)
+		b = appendEscaped(b, dtype)
 	}
-	b = t.cell(t.cell(b))
-	if n := data.Size(); n >= 0 {
-		b = strconv.AppendInt(b, n, 10)
-	}
+	b = a.appendSize(t.cell(t.cell(b)), data.Size())
 	b = t.cell(b)
 	if st, ok := data.Stored(); ok {
 		b = storedCells(t, b, &st)
@@ -297,36 +275,25 @@ func blobRow(t *table, indent, name, dtype string, data tensor.Blob) {
 	t.done(b)
 }
 
-// label is the name for people.
-func (r *row) label() string {
-	s := escape(r.name)
-	if len(r.ids) == 0 {
-		return s
+// appendSize writes a size for a table: in words, or with --bytes exactly; nothing
+// where it is not known.
+func (a *app) appendSize(b []byte, n int64) []byte {
+	switch {
+	case n < 0:
+		return b
+	case a.exact:
+		return strconv.AppendInt(b, n, 10)
 	}
-	return s + " (" + inline(r.ids) + ")"
+	return append(b, human(n)...)
 }
 
-// A rowName identifies a tensor in JSON.
-type rowName struct {
-	nameField
-	Method *string `json:"method,omitempty"`
-	Value  *int    `json:"value,omitempty"`
-}
-
-func (r *row) rowName() *rowName {
-	n := &rowName{nameField: nameOf(r.name)}
-	if len(r.ids) == 2 {
-		method, value := r.ids[0].value.(string), r.ids[1].value.(int)
-		n.Method, n.Value = &method, &value
+func appendInts[T int | int64](b []byte, s []T) []byte {
+	b = append(b, '[')
+	for i, d := range s {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = strconv.AppendInt(b, int64(d), 10)
 	}
-	return n
-}
-
-// shapeOf is the shape for JSON, never null.
-func shapeOf(t *tensor.Tensor) *tensor.Shape {
-	s := t.Shape
-	if s == nil {
-		s = tensor.Shape{}
-	}
-	return &s
+	return append(b, ']')
 }

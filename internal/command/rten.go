@@ -7,88 +7,93 @@ import (
 	"github.com/tensorfile/tensorfile/rten"
 )
 
-func rtenView(r *rten.Reader) view {
-	return view{
-		facts: func() object { return rtenFacts(r) },
-		metadata: func() []span {
-			h, ok := r.Header()
-			if !ok {
-				return []span{{0, r.Size(), "model"}} // its weights are in it
-			}
-			return []span{{0, 32, "header"}, {h.ModelOffset, h.ModelSize, "model"}}
-		},
-	}
+// rtenFacts are the facts of a .rten.
+type rtenFacts struct {
+	Inputs    []string        `json:"inputs"`
+	Outputs   []string        `json:"outputs"`
+	Operators pairs[int]      `json:"operators"`
+	Metadata  pairs[string]   `json:"metadata"`
+	Graphs    int             `json:"graphs"`
+	Values    []rtenValueFact `json:"values"`
+	Release   *string         `json:"release"` // null where an operator is unknown
+	Requires  []rtenNeedFact  `json:"requires"`
 }
 
-func rtenFacts(r *rten.Reader) object {
+// A rtenValueFact is an input or output. A symbolic size in its shape is a string.
+type rtenValueFact struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype,omitempty"`
+	Shape []any  `json:"shape,omitzero"`
+}
+
+type rtenNeedFact struct {
+	Release string `json:"release"`
+	What    string `json:"what"`
+	Field   string `json:"field,omitempty"`
+}
+
+func rtenView(r *rten.Reader) view {
+	return view{facts: func() any { return factsOfRTen(r) }}
+}
+
+func factsOfRTen(r *rten.Reader) rtenFacts {
 	m := r.Model()
 	top := m.Graph()
-	list := func(nodes []int) ([]string, []object) {
-		names, values := []string{}, []object{}
+	f := rtenFacts{Values: []rtenValueFact{}, Requires: []rtenNeedFact{}}
+	list := func(nodes []int) []string {
+		names := []string{}
 		for _, i := range nodes {
-			if i < 0 || i >= top.Len() {
-				continue // verify tells
+			if i >= 0 && i < top.Len() { // verify reports others
+				names = append(names, top.Node(i).Label())
+				f.Values = append(f.Values, rtenValue(top.Node(i)))
 			}
-			n := top.Node(i)
-			names = append(names, n.Label())
-			o := object{{"name", n.Label()}}
-			if v, ok := n.Value(); ok {
-				if d, ok := v.DType(); ok {
-					o.set("dtype", d.String())
-				}
-				if dims, ok := v.Shape(); ok {
-					shape := make([]any, len(dims))
-					for i, d := range dims {
-						if size, ok := d.Size(); ok {
-							shape[i] = size
-						} else {
-							shape[i], _ = d.Symbol()
-						}
-					}
-					o.set("shape", shape)
-				}
-			}
-			values = append(values, o)
 		}
-		return names, values
+		return names
 	}
-	inputs, inputValues := list(top.Inputs())
-	outputs, outputValues := list(top.Outputs())
+	f.Inputs, f.Outputs = list(top.Inputs()), list(top.Outputs())
 	counts := map[string]int{}
-	graphs := 0
 	for g := range m.Graphs() {
-		graphs++
+		f.Graphs++
 		for n := range g.Nodes() {
 			if op, ok := n.Operator(); ok {
 				counts[op.Type().String()]++
 			}
 		}
 	}
-	operators, metadata := object{}, object{}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		operators.set(name, counts[name])
+		f.Operators.add(name, counts[name])
 	}
 	for k, v := range m.Metadata() {
-		metadata.set(k, v)
-	}
-	facts := object{
-		{"inputs", inputs}, {"outputs", outputs}, {"operators", operators}, {"metadata", metadata},
-		{"graphs", graphs}, {"values", append(inputValues, outputValues...)},
+		f.Metadata.add(k, v)
 	}
 	lowest, because := m.Requires()
-	requires := []object{}
-	for _, b := range because {
-		o := object{{"release", b.Release}, {"what", b.What}}
-		if b.Field != "" {
-			o.set("field", b.Field)
-		}
-		requires = append(requires, o)
-	}
 	if lowest != "" {
-		facts.set("release", lowest)
-	} else {
-		facts.set("release", nil)
+		f.Release = &lowest
 	}
-	facts.set("requires", requires)
-	return facts
+	for _, b := range because {
+		f.Requires = append(f.Requires, rtenNeedFact{b.Release, b.What, b.Field})
+	}
+	return f
+}
+
+func rtenValue(n rten.Node) rtenValueFact {
+	f := rtenValueFact{Name: n.Label()}
+	v, ok := n.Value()
+	if !ok {
+		return f
+	}
+	if d, ok := v.DType(); ok {
+		f.DType = d.String()
+	}
+	if dims, ok := v.Shape(); ok {
+		f.Shape = make([]any, len(dims))
+		for i, d := range dims {
+			if size, ok := d.Size(); ok {
+				f.Shape[i] = size
+			} else {
+				f.Shape[i], _ = d.Symbol()
+			}
+		}
+	}
+	return f
 }

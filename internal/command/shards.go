@@ -36,7 +36,8 @@ a directory. A tensor is never split: a larger one gets a file of its own, but i
 whose loader refuses that. safetensors get the index that Hugging Face's libraries
 read, .ptd the names of ExecuTorch's exporter, zTensor 2 shards and the root NAME.zt that
 is the model when it is opened, others NAME-00001-of-00003.`,
-		Args: cobra.ExactArgs(1),
+		Example: `  tensorfile split model.safetensors -o shards --max 5GB`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" || most == 0 {
 				return errors.New("split needs -o DIR and --max SIZE")
@@ -46,16 +47,14 @@ is the model when it is opened, others NAME-00001-of-00003.`,
 			}
 			in, err := a.open(args[0])
 			if err != nil {
-				a.fail(args[0], err)
-				return nil
+				return onFile(args[0], err)
 			}
 			defer in.Close()
 			names, err := a.split(in, dir, int64(most), force)
 			if err != nil {
-				return a.refuse(args[0], err)
+				return onFile(args[0], err)
 			}
-			a.wrote(names)
-			return nil
+			return a.wrote(names)
 		},
 	}
 	f := cmd.Flags()
@@ -65,17 +64,22 @@ is the model when it is opened, others NAME-00001-of-00003.`,
 	return cmd
 }
 
+// A splitDocument is split --json.
+type splitDocument struct {
+	Written []string `json:"written"`
+}
+
 // wrote says which files there are now.
-func (a *app) wrote(names []string) {
+func (a *app) wrote(names []string) error {
 	if a.json {
-		w := &jsonWriter{w: a.out}
-		w.value(object{{"written", names}})
-		w.end()
-		return
+		return a.printJSON(splitDocument{names})
 	}
 	for _, n := range names {
-		fmt.Fprintln(a.out, display(n))
+		if !a.quiet {
+			fmt.Fprintln(a.out, display(n))
+		}
 	}
+	return nil
 }
 
 // stem is the name of a file without dir and ending, for naming others.
@@ -284,10 +288,13 @@ func mergeCommand(a *app) *cobra.Command {
 --to. Names that more than one file has are refused, unless --allow has names; in .ptd
 files what is the same under the same name is kept once. The index of sharded safetensors,
 and the root of a sharded zTensor 2, is one file: convert it.`,
-		Args: cobra.MinimumNArgs(3),
+		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
+		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := args[len(args)-1]
-			args = args[:len(args)-1]
+			args, out, err := c.outputs.split(args, 2)
+			if err != nil {
+				return err
+			}
 			if err := c.prepare(out); err != nil {
 				return err
 			}
@@ -295,16 +302,14 @@ and the root of a sharded zTensor 2, is one file: convert it.`,
 				return err
 			}
 			if err := mayWriteOut(out, c.force); err != nil {
-				a.fail(out, err)
-				return nil
+				return onFile(out, err)
 			}
 			var files []*tensorfile.File
 			about := int64(0)
 			for _, name := range args {
 				in, err := a.open(name)
 				if err != nil {
-					a.fail(name, err)
-					return nil
+					return onFile(name, err)
 				}
 				defer in.Close()
 				files = append(files, in.File)
@@ -316,8 +321,7 @@ and the root of a sharded zTensor 2, is one file: convert it.`,
 	f := cmd.Flags()
 	f.StringVar(&c.to, "to", "", "the `FORMAT`, and after an @ its version")
 	f.StringSliceVar(&c.allow, "allow", nil, "the `LOSSES` that may happen (see convert)")
-	f.BoolVar(&c.force, "force", false, "replace OUT if it is there")
-	f.BoolVar(&c.dryRun, "dry-run", false, "say what would be lost, and write nothing")
+	c.outputFlags(f)
 	return cmd
 }
 
@@ -334,8 +338,7 @@ func (a *app) merge(files []*tensorfile.File, out string, about int64, c *conver
 	if len(all) == len(files) {
 		entries, err := ptd.Merge(a.ctx, all...)
 		if err != nil {
-			a.fail(from, err)
-			return nil
+			return onFile(from, err)
 		}
 		return a.written(from, out, c, nil, about, func(w *target) error {
 			pw := ptd.NewWriter(w, like)
@@ -351,8 +354,7 @@ func (a *app) merge(files []*tensorfile.File, out string, about int64, c *conver
 	plan, bar, err := a.plan(from, files[0], c, about)
 	defer bar.done()
 	if err != nil {
-		a.fail(from, err)
-		return nil
+		return onFile(from, err)
 	}
 	if err := plan.Err(); err != nil {
 		a.refused(from, c, plan.Losses(), err)

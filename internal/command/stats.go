@@ -31,6 +31,8 @@ func statsCommand(a *app) *cobra.Command {
 or of those named (NAME may have * ? [a-z]). All but the counts are over the finite
 values. The standard deviation is that of the population. What has no values, such as the
 blocks of a quantised tensor, is an error only where it is named.`,
+		Example: `  tensorfile stats model.zt
+  tensorfile stats model.gguf '*.attn_q.weight' --sort -std --quantiles 0.01,0.99`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if m.opts.Bins < 1 || m.opts.Bins > 10_000 {
@@ -45,19 +47,13 @@ blocks of a quantised tensor, is an error only where it is named.`,
 				return unknownWord("--sort", "key", key, sortedKeys(statsKeys))
 			}
 			m.asked = len(args) > 1
-			var wrongNames error
-			err := a.each(args[:1], func(in *input) (jsonValue, error) {
+			return a.each(args[:1], func(in *input) (document, error) {
 				rows, err := chooseRows(in, args[1:])
 				if err != nil {
-					wrongNames = a.refuse(in.name, err)
-					return nil, nil
+					return nil, err
 				}
 				return a.stats(in, rows, &m)
 			})
-			if wrongNames != nil {
-				return wrongNames
-			}
-			return err
 		},
 	}
 	f := cmd.Flags()
@@ -96,7 +92,7 @@ func chooseRows(in *input, names []string) (iter.Seq[row], error) {
 	}
 	for i, n := range names {
 		if !used[i] {
-			return nil, wrong("tensorfile ls, which lists the names", "no tensor is called %s", quote(n))
+			return nil, noTensor(in, n)
 		}
 	}
 	return slices.Values(out), nil
@@ -137,7 +133,7 @@ var statsKeys = map[string]func(*inspect.Summary) any{
 
 // stats measures the rows. One that has no values here, such as a quantised block,
 // is an error only where somebody asked for it by name.
-func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (jsonValue, error) {
+func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (document, error) {
 	if !m.asked {
 		if err := a.checkDecodedTotal(in, &lister{}); err != nil {
 			return nil, err
@@ -198,14 +194,16 @@ func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (jsonValue, e
 			return compareNumbers(statsKeys[key](x.Summary), statsKeys[key](y.Summary))
 		})
 	}
+	d := statsDocument{in.name, list}
 	if a.json {
-		return func(w *jsonWriter) { w.document(statsDocument{in.name, list}) }, nil
+		return d, nil
 	}
 	titles := []string{"NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF"}
 	for _, q := range m.opts.Quantiles {
 		titles = append(titles, ">"+strconv.FormatFloat(q, 'g', -1, 64))
 	}
 	tab := newTable(append(titles, "HISTOGRAM")...)
+	tab.spare = []int{len(titles)}
 	for i := range list {
 		list[i].addTo(tab)
 		for k := range list[i].Parts {
@@ -213,7 +211,7 @@ func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (jsonValue, e
 		}
 	}
 	tab.print(a)
-	return nil, nil
+	return d, nil
 }
 
 // adviseOnValues says what needs no values.

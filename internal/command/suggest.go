@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tensorfile/tensorfile"
 )
 
 // sortedKeys lists the keys of a map in order.
@@ -56,4 +58,45 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// noTensor is the error of a name that a file does not have, with the nearest one.
+func noTensor(in *input, name string) error {
+	var known []string
+	const most = 10_000 // names that are compared
+	for n := range in.names() {
+		if known = append(known, n); len(known) == most {
+			break
+		}
+	}
+	if s := nearest(name, known); s != "" {
+		return wrong(escape(s), "no tensor or blob is named %s", quote(name))
+	}
+	return wrong(tryNames, "no tensor or blob is named %s", quote(name))
+}
+
+// parseFormat takes the names of formats, those that people know them by, and their
+// extensions.
+func parseFormat(flag, name string) (tensorfile.Format, error) {
+	switch strings.ToLower(name) {
+	case "st", "safetensor":
+		name = "safetensors"
+	case "zt2":
+		name = "ztensor"
+	case "numpy":
+		name = "npy"
+	case "executorch":
+		name = "pte"
+	}
+	if f, err := tensorfile.ParseFormat(strings.ToLower(name)); err == nil {
+		return f, nil
+	}
+	if f := tensorfile.ByName("x." + name); f != 0 {
+		return f, nil
+	}
+	var known []string
+	for _, f := range tensorfile.Formats() {
+		known = append(known, f.String())
+	}
+	return 0, unknownWord(flag, "format", name, known)
 }

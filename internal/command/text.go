@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/term"
+	"github.com/rivo/uniseg"
 )
 
 func sortBy[T any, K cmp.Ordered](s []T, key func(T) K) {
@@ -48,7 +47,7 @@ type table struct {
 	head  []string
 	right []bool // numbers
 	width []int
-	spare bool // the last column is left out where it does not fit
+	spare []int // columns that are left out where the table does not fit, the first one first
 	text  []byte
 	ends  []int // of the cells in text
 }
@@ -112,34 +111,59 @@ func (t *table) done(b []byte) {
 	t.text = b
 }
 
+// fit makes a table that is wider than the terminal fit: spare columns go, then the
+// first one is cut.
+func (t *table) fit(width int) {
+	wide := func() int {
+		n := -2
+		for _, w := range t.width {
+			if w > 0 {
+				n += w + 2
+			}
+		}
+		return n
+	}
+	for _, i := range t.spare {
+		if wide() <= width {
+			return
+		}
+		t.width[i] = 0
+	}
+	const shortest = 12
+	if over := wide() - width; over > 0 && t.width[0] > shortest {
+		t.width[0] = max(shortest, t.width[0]-over)
+	}
+}
+
 // print writes the table, with its titles where it has some, unless it is empty.
 func (t *table) print(a *app) {
 	if len(t.ends) == 0 {
 		return
 	}
+	for i := range t.width {
+		if t.width[i] > 0 {
+			t.width[i] = max(t.width[i], columns([]byte(t.head[i])))
+		}
+	}
+	cut := 0
+	if w := a.width(); w > 0 {
+		if t.fit(w); t.width[0] > 0 {
+			cut = t.width[0]
+		}
+	}
 	last := 0
 	for i := range t.width {
 		if t.width[i] > 0 {
-			t.width[i] = max(t.width[i], len(t.head[i]))
 			last = i
-		}
-	}
-	if n := len(t.width) - 1; t.spare && last == n && a.terminal {
-		all := 2 * n
-		for _, w := range t.width {
-			all += w
-		}
-		if wide, _, err := term.GetSize(int(a.tty.Fd())); err == nil && all > wide {
-			t.width[n] = 0
-			for last = n - 1; last > 0 && t.width[last] == 0; {
-				last--
-			}
 		}
 	}
 	var line []byte
 	cell := func(i int, c []byte) {
 		if t.width[i] == 0 {
 			return
+		}
+		if i == 0 && cut > 0 {
+			c = shortenMiddle(c, cut)
 		}
 		pad := max(t.width[i]-columns(c), 0)
 		if t.right[i] {
@@ -178,27 +202,31 @@ func (t *table) print(a *app) {
 	a.out.Write(line)
 }
 
-// columns is how many places of a terminal a text takes: two for the letters of
-// East Asia and for pictures, none for marks on other letters.
+// shortenMiddle leaves out the middle of a text that takes more than n columns: the
+// ends of names differ most.
+func shortenMiddle(text []byte, n int) []byte {
+	if columns(text) <= n {
+		return text
+	}
+	r := []rune(string(text))
+	front, back := (n-1)/3, n-1-(n-1)/3
+	for len(r) > 0 && front > 0 && uniseg.StringWidth(string(r[:min(front, len(r))])) > (n-1)/3 {
+		front--
+	}
+	for back > 0 && uniseg.StringWidth(string(r[max(len(r)-back, 0):])) > n-1-(n-1)/3 {
+		back--
+	}
+	return []byte(string(r[:front]) + "…" + string(r[len(r)-back:]))
+}
+
+// columns is how many places of a terminal a text takes.
 func columns(b []byte) int {
-	n := 0
-	for len(b) > 0 {
-		if b[0] < utf8.RuneSelf {
-			n++
-			b = b[1:]
-			continue
-		}
-		r, size := utf8.DecodeRune(b)
-		b = b[size:]
-		switch {
-		case unicode.Is(unicode.Mn, r):
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul), r >= 0xff01 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff:
-			n += 2
-		default:
-			n++
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return uniseg.StringWidth(string(b))
 		}
 	}
-	return n
+	return len(b)
 }
 
 func appendSpaces(b []byte, n int) []byte {
@@ -222,99 +250,3 @@ const (
 	styleError   = "\x1b[31m"
 	styleWarning = "\x1b[33m"
 )
-
-// mostListed is how much of a list people are shown.
-const mostListed = 30
-
-// printObject writes an object as indented lines: what --json has, for people.
-func printObject(a *app, o object, indent string) {
-	width := 0
-	for _, f := range o {
-		if !nested(f.value) {
-			width = max(width, utf8.RuneCountInString(f.key))
-		}
-	}
-	for _, f := range o {
-		key := escape(f.key)
-		switch v := f.value.(type) {
-		case object:
-			if len(v) > 0 {
-				fmt.Fprintf(a.out, "%s%s:\n", indent, key)
-				printObject(a, v, indent+"  ")
-			}
-		case []object:
-			if len(v) == 0 {
-				continue
-			}
-			fmt.Fprintf(a.out, "%s%s:\n", indent, key)
-			for i, e := range v {
-				if i == mostListed && len(v) > mostListed+1 {
-					fmt.Fprintf(a.out, "%s  - … and %d more, which --json has\n", indent, len(v)-i)
-					break
-				}
-				if !slices.ContainsFunc(e, func(f field) bool { return nested(f.value) }) {
-					fmt.Fprintf(a.out, "%s  - %s\n", indent, inline(e))
-					continue
-				}
-				// The first field is what an element is known by.
-				fmt.Fprintf(a.out, "%s  - %s\n", indent, inline(e[:1]))
-				printObject(a, e[1:], indent+"    ")
-			}
-		default:
-			fmt.Fprintf(a.out, "%s%-*s %s\n", indent, width+1, key+":", plain(v))
-		}
-	}
-}
-
-func nested(v any) bool {
-	switch v.(type) {
-	case object, []object:
-		return true
-	}
-	return false
-}
-
-// inline writes an object on one line; what is nested in it follows in brackets.
-func inline(o object) string {
-	var parts []string
-	for _, f := range o {
-		switch v := f.value.(type) {
-		case object:
-			parts = append(parts, f.key+"=("+inline(v)+")")
-		case []object:
-			var all []string
-			for _, e := range v {
-				all = append(all, "("+inline(e)+")")
-			}
-			parts = append(parts, f.key+"=["+strings.Join(all, ", ")+"]")
-		default:
-			parts = append(parts, f.key+"="+plain(v))
-		}
-	}
-	return strings.Join(parts, " ")
-}
-
-// plain writes a value that is not nested.
-func plain(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "-"
-	case text:
-		return string(v)
-	case string:
-		if v == "" {
-			return "-"
-		}
-		return escape(v)
-	case []string:
-		all := make([]string, len(v))
-		for i, s := range v {
-			all[i] = escape(s)
-		}
-		if len(all) == 0 {
-			return "-"
-		}
-		return strings.Join(all, ", ")
-	}
-	return string(appendJSON(nil, v))
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +18,12 @@ func verifyCommand(a *app) *cobra.Command {
 		Use:   "verify FILE...",
 		Short: "Check structure, digests, padding and overlaps; list every finding with its offset",
 		Long: `Check structure, digests, padding and overlaps, and list every finding with its offset.
-The exit status is 1 when there is an error, 0 when there are warnings only; --strict
-makes every departure from the format's document an error.`,
+The exit status is 1 when the file is damaged or ends early, 0 when there are warnings
+only; --strict makes every departure from the format's document an error. 3 is a file that
+could not be read, or has no known format.`,
+		Example: `  tensorfile verify model.zt
+  tensorfile verify -r --strict models
+  tensorfile verify --depth canonical --json model.zt`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts := tensor.VerifyOptions{Strict: a.strict}
@@ -29,28 +34,51 @@ makes every departure from the format's document an error.`,
 			case "canonical":
 				opts.Depth = tensor.VerifyCanonical
 			default:
-				return fmt.Errorf("--depth: no depth is called %q: structure, digests, canonical", depth)
+				return unknownWord("--depth", "depth", depth, verifyDepths)
 			}
-			return a.eachUnder(args, false, func(name string) (jsonValue, error) {
-				findings, err := a.verify(name, opts)
-				if err != nil {
-					return nil, err
+			return a.eachName(args, false, func(name string) (document, error) {
+				d, err := a.verify(name, opts)
+				if err == nil && !a.json {
+					a.printFindings(d, opts.Depth != tensor.VerifyStructure)
 				}
-				if !a.json {
-					a.printFindings(name, findings)
-				}
-				o := verdict(name, findings)
-				return func(w *jsonWriter) { w.value(o) }, nil
+				return d, err
 			})
 		},
 	}
-	cmd.Flags().StringVar(&depth, "depth", depth, "how `DEEP` to look: structure (no payload), digests, canonical (also the one way to write it)")
+	cmd.Flags().StringVar(&depth, "depth", depth, "how `DEEP` to check: structure (no payload), digests, canonical (also the one way to write it)")
 	return cmd
 }
 
-// verify opens a file and checks it. A file that cannot be opened has one
-// finding. The error is only that of being interrupted.
-func (a *app) verify(name string, opts tensor.VerifyOptions) ([]tensor.Finding, error) {
+var verifyDepths = []string{"structure", "digests", "canonical"}
+
+// A verifyDocument is verify --json.
+type verifyDocument struct {
+	File     string       `json:"file"`
+	OK       bool         `json:"ok"`
+	Digests  *int64       `json:"digests,omitempty"` // how many payloads have one; absent where the file was not opened
+	Findings []findingRow `json:"findings"`
+}
+
+// A findingRow is an element of findings.
+type findingRow struct {
+	Severity string    `json:"severity"`
+	Class    string    `json:"class"`
+	Offset   knownSize `json:"offset,omitzero"`
+	Field    string    `json:"field,omitempty"`
+	Message  string    `json:"message"`
+}
+
+func findingRows(findings []tensor.Finding) []findingRow {
+	all := []findingRow{}
+	for _, f := range findings {
+		all = append(all, findingRow{f.Severity.String(), string(f.Class), knownSize(f.Offset), f.Field, describe(f.Err)})
+	}
+	return all
+}
+
+// verify opens a file and checks it. A file that cannot be opened has one finding. The
+// error is that of a file that could not be read, or of being interrupted.
+func (a *app) verify(name string, opts tensor.VerifyOptions) (*verifyDocument, error) {
 	o, err := a.options()
 	if err != nil {
 		return nil, err
@@ -58,29 +86,60 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) ([]tensor.Finding, 
 	o.Strict = false // so that the file opens, and every departure is a finding
 	in, err := a.openWith(name, o)
 	if err != nil {
-		told := err
-		var system *fs.PathError // has an advice of its own
-		if !errors.As(err, &system) && tensor.ClassOf(err) == tensor.ClassMalformed && statusOf(err) == statusUnreadable && !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errFolder) {
-			told = advise("fetching the file again", err) // not verify
+		if !isDamage(err) {
+			if !errors.As(err, new(*fs.PathError)) && !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errDirectory) && !errors.As(err, new(advised)) {
+				err = advise("fetching the file again", err)
+			}
+			a.fail(name, err)
+		} else {
+			a.status = worse(a.status, statusFound)
 		}
-		a.fail(name, told)
-		return []tensor.Finding{tensor.FindingOf(err)}, nil
+		return &verifyDocument{File: name, Findings: findingRows([]tensor.Finding{tensor.FindingOf(err)})}, nil
 	}
 	defer in.Close()
 	found, err := a.findings(in, opts)
 	if err != nil {
 		return nil, err
 	}
+	d := &verifyDocument{File: name, OK: true, Digests: new(int64), Findings: findingRows(found)}
 	for _, f := range found {
 		if f.Severity != tensor.SeverityError {
 			continue
 		}
+		d.OK = false
 		a.status = worse(a.status, statusFound)
-		if f.Class == tensor.ClassLimit {
+		switch f.Class {
+		case tensor.ClassLimit:
 			a.status = worse(a.status, statusLimit)
+		case tensor.ClassIO:
+			a.status = worse(a.status, statusUnreadable)
 		}
 	}
-	return found, nil
+	count := func(b tensor.Blob) {
+		if st, ok := b.Stored(); ok && st.Digest != "" {
+			*d.Digests++
+		}
+	}
+	for t := range in.Tensors() {
+		count(t.Data)
+		for i := range t.Parts {
+			count(t.Parts[i].Data)
+		}
+	}
+	for _, b := range in.Blobs() {
+		count(b)
+	}
+	return d, nil
+}
+
+// isDamage reports an error of opening that is about the content of a file of a known
+// format.
+func isDamage(err error) bool {
+	switch tensor.ClassOf(err) {
+	case tensor.ClassMalformed, tensor.ClassTruncated, tensor.ClassChecksum:
+		return !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errDirectory) && !errors.As(err, new(wrongUse))
+	}
+	return false
 }
 
 // findings verifies an open file. The error is only that of being interrupted.
@@ -98,57 +157,44 @@ func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, 
 	return report.Findings, nil
 }
 
-// verdict is the object of verify --json.
-func verdict(name string, findings []tensor.Finding) object {
-	ok := true
-	list := make([]object, 0, len(findings))
-	for _, f := range findings {
-		ok = ok && f.Severity != tensor.SeverityError
-		list = append(list, findingObject(f))
-	}
-	return object{{"file", name}, {"ok", ok}, {"findings", list}}
-}
-
-func findingObject(f tensor.Finding) object {
-	o := object{{"severity", f.Severity.String()}, {"class", string(f.Class)}}
-	if f.Offset >= 0 {
-		o.set("offset", f.Offset)
-	}
-	if f.Field != "" {
-		o.set("field", f.Field)
-	}
-	o.set("message", describe(f.Err))
-	return o
-}
-
-func (a *app) printFindings(name string, findings []tensor.Finding) {
+func (a *app) printFindings(d *verifyDocument, digests bool) {
 	errs, warnings := 0, 0
-	for _, f := range findings {
-		if f.Severity == tensor.SeverityError {
+	for _, f := range d.Findings {
+		if f.Severity == tensor.SeverityError.String() {
 			errs++
 		} else {
 			warnings++
 		}
 	}
-	result := "ok"
-	switch {
-	case errs > 0 && warnings > 0:
-		result = count(errs, "error") + ", " + count(warnings, "warning")
-	case errs > 0:
-		result = count(errs, "error")
-	case warnings > 0:
-		result = "ok, " + count(warnings, "warning")
+	var parts []string
+	if errs == 0 {
+		parts = append(parts, "ok")
+	} else {
+		parts = append(parts, count(errs, "error"))
 	}
-	fmt.Fprintf(a.out, "%s: %s\n", display(name), result)
-	for _, f := range findings {
-		colour := styleError
-		if f.Severity != tensor.SeverityError {
-			colour = styleWarning
+	if warnings > 0 {
+		parts = append(parts, count(warnings, "warning"))
+	}
+	if d.Digests != nil && digests && errs == 0 {
+		if *d.Digests == 0 {
+			parts = append(parts, "no digests to check")
+		} else {
+			parts = append(parts, count(*d.Digests, "digest")+" checked")
 		}
-		class := string(f.Class)
-		if f.Class != tensor.ClassWarning {
+	}
+	if !a.quiet || errs > 0 {
+		fmt.Fprintf(a.out, "%s: %s\n", display(d.File), strings.Join(parts, ", "))
+	}
+	for _, f := range d.Findings {
+		colour, class := styleWarning, f.Class
+		if f.Severity == tensor.SeverityError.String() {
+			colour = styleError
+		} else if a.quiet {
+			continue
+		}
+		if f.Class != string(tensor.ClassWarning) {
 			class = "error, " + class
 		}
-		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), class, a.style(styleNone), visible(describe(f.Err)))
+		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), class, a.style(styleNone), visible(f.Message))
 	}
 }

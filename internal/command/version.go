@@ -14,30 +14,53 @@ func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of the program, and the formats that it reads and writes",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.json {
-				var list []object
-				for _, f := range tensorfile.Formats() {
-					list = append(list, object{{"format", f.String()}, {"reads", f.Reads()}, {"writes", f.Writes()}})
-				}
-				w := &jsonWriter{w: a.out}
-				w.value(object{{"version", a.version}, {"go", runtime.Version()}, {"formats", list}})
-				w.end()
-				return nil
-			}
-			fmt.Fprintf(a.out, "tensorfile %s (%s %s/%s)\n\n", a.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			t := newTable("FORMAT", "READS", "WRITES", "USUAL ENDING", "")
-			for _, f := range tensorfile.Formats() {
-				t.add(f.String(), versions(f.Reads()), versions(f.Writes()), f.Ext(), f.Title())
-			}
-			t.print(a)
-			return nil
-		},
+		Example: `  tensorfile version
+  tensorfile --version`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.printFormats() },
 	}
 }
 
-// versions are for people, who are told yes where a format has none.
+// A versionDocument is version --json.
+type versionDocument struct {
+	Version string      `json:"version"`
+	Go      string      `json:"go"`
+	Formats []formatRow `json:"formats,omitempty"`
+}
+
+type formatRow struct {
+	Format string   `json:"format"`
+	Reads  []string `json:"reads"`
+	Writes []string `json:"writes"`
+}
+
+func (a *app) printVersion() error {
+	if a.json {
+		return a.printJSON(versionDocument{Version: a.version, Go: runtime.Version()})
+	}
+	fmt.Fprintf(a.out, "tensorfile %s\n", a.version)
+	return nil
+}
+
+func (a *app) printFormats() error {
+	if a.json {
+		d := versionDocument{Version: a.version, Go: runtime.Version()}
+		for _, f := range tensorfile.Formats() {
+			d.Formats = append(d.Formats, formatRow{f.String(), append([]string{}, f.Reads()...), append([]string{}, f.Writes()...)})
+		}
+		return a.printJSON(d)
+	}
+	fmt.Fprintf(a.out, "tensorfile %s (%s %s/%s)\n\n", a.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	t := newTable("FORMAT", "READS", "WRITES", "EXTENSION", "")
+	t.spare = []int{4}
+	for _, f := range tensorfile.Formats() {
+		t.add(f.String(), versions(f.Reads()), versions(f.Writes()), f.Ext(), f.Title())
+	}
+	t.print(a)
+	return nil
+}
+
+// versions are for people: yes where a format has none.
 func versions(list []string) string {
 	if len(list) == 1 && list[0] == "" {
 		return "yes"

@@ -2,8 +2,8 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strings"
 
@@ -11,34 +11,40 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
+// ztensorFacts are the facts of a .zt; version 2 has all of them.
+type ztensorFacts struct {
+	Generator     *string     `json:"generator"`
+	Digest        *string     `json:"digest"` // the algorithms in use, as the file spells them
+	ContentDigest *string     `json:"content_digest,omitempty"`
+	Shards        []shardFact `json:"shards,omitempty"`
+}
+
+type shardFact struct {
+	Name   string   `json:"name"`
+	Size   byteSize `json:"size"`
+	Digest string   `json:"digest"`
+}
+
 func ztensorView(r *ztensor.Reader) view {
 	return view{
-		facts:      func() object { return ztensorFacts(r) },
-		attributes: func() object { return ztensorValues(r.AttributeValues()) },
+		facts: func() any { return factsOfZTensor(r) },
 		row: func(i int, t *tensor.Tensor, row *row) {
-			if o := ztensorValues(r.TensorAttributes(t)); len(o) > 0 {
-				row.extra.set("attributes", o)
+			for k, v := range r.TensorAttributes(t) {
+				if s, ok := v.Text(); ok {
+					row.attributes.add(k, s)
+				} else {
+					row.attributes.add(k, v)
+				}
 			}
-		},
-		metadata: func() []span {
-			offset, size := r.ManifestRange()
-			if r.Version() == "2" {
-				const footer = 40
-				return []span{{0, 8, "magic"}, {offset, size, "manifest"}, {r.Size() - footer, footer, "footer"}}
-			}
-			// Before it a magic number, behind it its size, and since 1.1 the
-			// magic number once more.
-			return []span{{0, 8, "magic"}, {offset, size, "manifest"}, {offset + size, 24, "footer"}}
 		},
 	}
 }
 
-func ztensorFacts(r *ztensor.Reader) object {
-	o := object{{"generator", nil}, {"digest", nil}}
+func factsOfZTensor(r *ztensor.Reader) ztensorFacts {
+	var f ztensorFacts
 	if g := r.Generator(); g != "" {
-		o[0].value = g
+		f.Generator = &g
 	}
-	// The algorithms in use, as the file spells them.
 	var algorithms []string
 	note := func(b tensor.Blob) {
 		st, _ := b.Stored()
@@ -54,39 +60,19 @@ func ztensorFacts(r *ztensor.Reader) object {
 	}
 	if len(algorithms) > 0 {
 		slices.Sort(algorithms)
-		o[1].value = strings.Join(algorithms, ", ")
+		all := strings.Join(algorithms, ", ")
+		f.Digest = &all
 	}
-	if r.Version() == "2" {
-		o = append(o, identity(r)...)
+	if r.Version() != ztensor.Version2 {
+		return f
 	}
-	return o
-}
-
-// identity is what version 2 has beside: the digest of the content, where every
-// part has one, and the other files.
-func identity(r *ztensor.Reader) object {
-	o := object{{"content_digest", nil}}
 	if d, err := r.ContentDigest(ztensor.SHA256); err == nil {
-		o[0].value = d
+		f.ContentDigest = &d
 	}
-	shards := []object{}
 	for s := range r.Shards() {
-		shards = append(shards, object{{"name", s.Name}, {"size", s.Size}, {"digest", s.Digest}})
+		f.Shards = append(f.Shards, shardFact{s.Name, byteSize(s.Size), fmt.Sprint(s.Digest)})
 	}
-	o.set("shards", shards)
-	return o
-}
-
-func ztensorValues(all iter.Seq2[string, ztensor.Value]) object {
-	o := object{}
-	for k, v := range all {
-		if s, ok := v.Text(); ok {
-			o.set(k, s)
-		} else {
-			o.set(k, v)
-		}
-	}
-	return o
+	return f
 }
 
 // ztensorShards writes a file of version 2 as shards and their root called name.
