@@ -78,6 +78,11 @@ func TestDamagedCaches(t *testing.T) {
 		{"a tree with another size", func(f map[string]any) {
 			f[repository+"/trees/"+commit+".json"] = `{"format_version":1,"files":{"README.md":{"size":5,"blob_id":"00"},"gone":{"size":5,"blob_id":"00"}}}`
 		}, snapshot, []string{"size-mismatch README.md"}, []string{"size-mismatch README.md"}},
+		{"a changed blob, which a tree lists too", func(f map[string]any) {
+			b := blob(f, shard2)
+			f[repository+"/trees/"+commit+".json"] = fmt.Sprintf(`{"files":{"%s":{"size":%d,"blob_id":"00","lfs_sha256":"%s"}}}`, shard2, len(f[b].(string)), path.Base(b))
+			f[b] = strings.Replace(f[b].(string), "\x00\x00\x80\x3f", "\x00\x00\x80\x3e", 1)
+		}, repository, nil, []string{"blob-name " + shard2}},
 		{"a tree that is no JSON", func(f map[string]any) { f[repository+"/trees/"+commit+".json"] = `{` }, snapshot, nil, nil},
 		{"a link out of the cache", func(f map[string]any) {
 			f["other/model.safetensors"] = f[blob(f, shard2)]

@@ -154,7 +154,7 @@ func (m *Model) hash(ctx context.Context, j *job) error {
 		return nil
 	}
 	j.hashed = true
-	seen := map[Code]bool{}
+	told := map[string]bool{} // a listing may repeat what another says
 	for _, x := range j.expected {
 		code, want, sum := DigestMismatch, x.sha256, hash.Hash(sum256)
 		if x.blob {
@@ -164,10 +164,10 @@ func (m *Model) hash(ctx context.Context, j *job) error {
 			want, sum = x.sha1, sum1
 		}
 		got := hex.EncodeToString(sum.Sum(nil))
-		if got == want || seen[code] {
+		if got == want || told[want] {
 			continue
 		}
-		seen[code] = true
+		told[want] = true
 		f := finding(code, j.name, "", "%s where %s says %s", got, x.by, want)
 		if x.edited {
 			f.Severity = tensor.SeverityWarning
