@@ -338,3 +338,22 @@ func writeZT(t *testing.T, name string, ts ...*tensor.Tensor) []string {
 	}
 	return names
 }
+
+func TestConcurrentChecks(t *testing.T) {
+	m := openFixture(t, hub(tiny(t)), repository, nil)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			r, err := m.Check(context.Background(), &CheckOptions{Deep: true, Values: true,
+				Manifest: []byte(`[{"path":"gone","size":1},{"path":"` + shard1 + `","size":1}]`)})
+			if err == nil || len(r.Findings) != 5 {
+				t.Errorf("%v, %v", shown(r.Findings), err)
+			}
+			for range m.Sets() {
+				m.Summary()
+			}
+			m.File().Tensor("b2")
+		})
+	}
+	wg.Wait()
+}

@@ -61,7 +61,7 @@ func (d *directory) list(sub string, all bool) error {
 		name := path.Join(sub, n.Name())
 		switch {
 		case n.Type()&fs.ModeSymlink != 0:
-			d.entries[name] = d.look(name)
+			d.entry(name)
 		case n.IsDir() && all:
 			if err := d.list(name, all); err != nil && !errors.Is(err, fs.ErrPermission) {
 				return err
@@ -82,18 +82,19 @@ func (d *directory) list(sub string, all bool) error {
 	return nil
 }
 
-// entry returns what there is under a name, which may be in a directory that was not
-// listed.
+// entry enters what there is under a name, which may be in a directory that was not listed,
+// while the model is opened.
 func (d *directory) entry(name string) *entry {
-	e, ok := d.entries[name]
-	if !ok {
-		e = d.look(name)
-		d.entries[name] = e
-	}
+	e := d.look(name)
+	d.entries[name] = e
 	return e
 }
 
+// look returns what there is under a name.
 func (d *directory) look(name string) *entry {
+	if e := d.entries[name]; e != nil {
+		return e
+	}
 	e := &entry{name: name}
 	info, err := fs.Lstat(d.fsys, d.path(name))
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,7 +37,7 @@ func shards() (dir string) {
 func ExampleCheck() {
 	dir := shards()
 	defer os.RemoveAll(dir)
-	os.Truncate(filepath.Join(dir, "model-00002-of-00002.safetensors"), 100)
+	os.Truncate(filepath.Join(dir, "model-00002-of-00002.safetensors"), 90)
 
 	report, err := model.Check(context.Background(), dir, &model.CheckOptions{Deep: true})
 	if report == nil {
@@ -45,10 +46,10 @@ func ExampleCheck() {
 	for _, f := range report.Findings {
 		fmt.Println(f.Severity, f.Code, f.File, f.Tensors)
 	}
-	fmt.Println(report.OK, errors.Is(err, fs.ErrNotExist))
+	fmt.Println(report.OK, errors.Is(err, io.ErrUnexpectedEOF))
 	// Output:
 	// error truncated model-00002-of-00002.safetensors 1
-	// false false
+	// false true
 }
 
 // How many parameters does a model have?
