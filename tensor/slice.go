@@ -360,8 +360,8 @@ func (p *part) fetch(b []byte, runs []run) error {
 			continue
 		}
 		start := runs[0].from
-		if buf == nil {
-			buf = make([]byte, extentBytes)
+		if int64(len(buf)) < end-start {
+			buf = make([]byte, end-start)
 		}
 		extent := buf[:end-start]
 		if err := p.readFull(extent, start); err != nil {

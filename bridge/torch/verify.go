@@ -33,10 +33,11 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	if l.Options.Depth <= tensor.VerifyStructure {
 		return nil
 	}
-	v := verifier{ctx: ctx, list: l, buf: make([]byte, 1<<20)}
+	v := verifier{ctx: ctx, list: l}
 	if err := v.count(r); err != nil {
 		return err
 	}
+	v.buf = make([]byte, min(v.total+1, 1<<20))
 	for _, c := range r.parts {
 		if err := v.members(c); err != nil {
 			return err
