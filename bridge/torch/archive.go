@@ -303,6 +303,6 @@ func (g Global) err() error {
 	if g.File != "" {
 		field = g.File + ": " + field
 	}
-	return formatError(g.FileOffset, field, errors.ErrUnsupported, "byte 0x%x of the pickle: %v is %s%s",
-		g.Offset, g, verb, g.danger)
+	return formatError(g.FileOffset, field, errors.ErrUnsupported, "%v is %s at byte 0x%x of the pickle%s",
+		g, verb, g.Offset, g.danger)
 }

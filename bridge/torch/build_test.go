@@ -34,7 +34,7 @@ func golden(t testing.TB, name string) []byte {
 
 func name(module, name string) string { return "c" + module + "\n" + name + "\n" }
 
-func integer(n int) string { return fmt.Sprintf("I%d\n", n) }
+func integer(n int64) string { return fmt.Sprintf("I%d\n", n) }
 
 func str(s string) string {
 	return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s
@@ -42,7 +42,7 @@ func str(s string) string {
 
 func tup(items ...string) string { return "(" + strings.Join(items, "") + "t" }
 
-func ints(n ...int) string {
+func ints(n ...int64) string {
 	b := "("
 	for _, n := range n {
 		b += integer(n)
@@ -52,16 +52,18 @@ func ints(n ...int) string {
 
 func call(f string, args ...string) string { return f + tup(args...) + "R" }
 
-func storageOf(class, key string, count int) string {
+func storageOf(class, key string, count int64) string {
 	return tup(str("storage"), name("torch", class), str(key), str("cpu"), integer(count)) + "Q"
 }
 
-func tensorOf(storage string, first int, size, stride []int) string {
+func tensorOf(storage string, first int64, size, stride []int64) string {
 	return call(name("torch._utils", "_rebuild_tensor_v2"), storage, integer(first), ints(size...), ints(stride...), "\x89", "N")
 }
 
 // floats is a tensor of n elements of storage 0.
-func floats(n int) string { return tensorOf(storageOf("FloatStorage", "0", n), 0, []int{n}, []int{1}) }
+func floats(n int64) string {
+	return tensorOf(storageOf("FloatStorage", "0", n), 0, []int64{n}, []int64{1})
+}
 
 // dictWith is a dict of one key.
 func dictWith(key, value string) string { return "}" + str(key) + value + "s" }
@@ -98,8 +100,8 @@ func legacy(pickle, keys, data string) []byte {
 }
 
 // legacyStorage is storage 0 in a legacy stream.
-func legacyStorage(count int) string {
+func legacyStorage(count int64) string {
 	return tup(str("storage"), name("torch", "FloatStorage"), str("0"), str("cpu"), integer(count), "N") + "Q"
 }
 
-func count(n int) string { return string(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
+func count(n int64) string { return string(binary.LittleEndian.AppendUint64(nil, uint64(n))) }

@@ -17,9 +17,9 @@ import (
 
 // A chunkFile is an entry of a distributed checkpoint of one tensor, w.
 type chunkFile struct {
-	offsets, sizes []int
+	offsets, sizes []int64
 	file           string
-	at, length     int
+	at, length     int64
 }
 
 func dataclass(class string, fields ...string) string {
@@ -30,13 +30,13 @@ func dataclass(class string, fields ...string) string {
 	return name(metadataModule, class) + ")\x81" + state + "ub"
 }
 
-func storageInfo(file string, at, length int) string {
+func storageInfo(file string, at, length int64) string {
 	return strings.Replace(dataclass("_StorageInfo", "relative_path", str(file), "offset", integer(at), "length", integer(length)),
 		metadataModule, "torch.distributed.checkpoint.filesystem", 1)
 }
 
 // metadata is the .metadata of a tensor of int16 in chunks, and of more values.
-func metadata(shape []int, chunks []chunkFile, more string) string {
+func metadata(shape []int64, chunks []chunkFile, more string) string {
 	list, data := "](", "}("
 	for _, c := range chunks {
 		list += dataclass("ChunkStorageMetadata", "offsets", ints(c.offsets...), "sizes", ints(c.sizes...))
@@ -48,14 +48,14 @@ func metadata(shape []int, chunks []chunkFile, more string) string {
 }
 
 // chunkArchive is the archive of a tensor of int16.
-func chunkArchive(shape []int, data string) string {
-	stride := make([]int, len(shape))
-	step := 1
+func chunkArchive(shape []int64, data string) string {
+	stride := make([]int64, len(shape))
+	step := int64(1)
 	for i := len(shape) - 1; i >= 0; i-- {
 		stride[i] = step
 		step *= max(shape[i], 1)
 	}
-	return string(zipOf(file{"x/data.pkl", "\x80\x02" + tensorOf(storageOf("ShortStorage", "0", len(data)/2), 0, shape, stride) + "."},
+	return string(zipOf(file{"x/data.pkl", "\x80\x02" + tensorOf(storageOf("ShortStorage", "0", int64(len(data)/2)), 0, shape, stride) + "."},
 		file{"x/version", "3"}, file{"x/data/0", data}))
 }
 
@@ -71,10 +71,10 @@ func openDistributed(metadata string, files map[string]string) (*Reader, error) 
 }
 
 func TestDistributedIsRefused(t *testing.T) {
-	a, b := chunkArchive([]int{2, 2}, "aabbccdd"), chunkArchive([]int{1, 2}, "eeff")
+	a, b := chunkArchive([]int64{2, 2}, "aabbccdd"), chunkArchive([]int64{1, 2}, "eeff")
 	files := map[string]string{"0": a + b}
-	top, bottom := chunkFile{[]int{0, 0}, []int{2, 2}, "0", 0, len(a)}, chunkFile{[]int{2, 0}, []int{1, 2}, "0", len(a), len(b)}
-	good := metadata([]int{3, 2}, []chunkFile{top, bottom}, "")
+	top, bottom := chunkFile{[]int64{0, 0}, []int64{2, 2}, "0", 0, int64(len(a))}, chunkFile{[]int64{2, 0}, []int64{1, 2}, "0", int64(len(a)), int64(len(b))}
+	good := metadata([]int64{3, 2}, []chunkFile{top, bottom}, "")
 	r, err := openDistributed(good, files)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestDistributedIsRefused(t *testing.T) {
 		change(&c)
 		return c
 	}
-	huge := metadata([]int{3, 2}, []chunkFile{top, bottom}, "")
+	huge := metadata([]int64{3, 2}, []chunkFile{top, bottom}, "")
 	for name, c := range map[string]struct {
 		metadata string
 		want     error
@@ -96,20 +96,20 @@ func TestDistributedIsRefused(t *testing.T) {
 		"a drive":                     {strings.ReplaceAll(good, str("0"), str("c:0")), tensor.ErrMalformed},
 		"the directory above":         {strings.ReplaceAll(good, str("0"), str("..")), tensor.ErrMalformed},
 		"a file that is absent":       {strings.ReplaceAll(good, str("0"), str("1")), fs.ErrNotExist},
-		"a hole":                      {metadata([]int{3, 2}, []chunkFile{top}, ""), tensor.ErrMalformed},
-		"a chunk that is outside":     {metadata([]int{2, 2}, []chunkFile{top, bottom}, ""), tensor.ErrMalformed},
+		"a hole":                      {metadata([]int64{3, 2}, []chunkFile{top}, ""), tensor.ErrMalformed},
+		"a chunk that is outside":     {metadata([]int64{2, 2}, []chunkFile{top, bottom}, ""), tensor.ErrMalformed},
 		"a row of 2^40":               {strings.Replace(huge, ints(3, 2), ints(1<<40, 2), 1), tensor.ErrMalformed},
-		"chunks that overlap": {metadata([]int{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.offsets = []int{1, 0} })}, ""),
+		"chunks that overlap": {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.offsets = []int64{1, 0} })}, ""),
 			tensor.ErrMalformed},
 		"no entry for a chunk": {strings.Replace(good, dataclass("MetadataIndex", "fqn", str("w"), "offset", ints(2, 0), "index", "K\x00"),
 			dataclass("MetadataIndex", "fqn", str("v"), "offset", ints(2, 0), "index", "K\x00"), 1), tensor.ErrMalformed},
-		"an entry of another shape": {metadata([]int{4, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.sizes = []int{2, 2} })}, ""), tensor.ErrMalformed},
+		"an entry of another shape": {metadata([]int64{4, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.sizes = []int64{2, 2} })}, ""), tensor.ErrMalformed},
 		"an entry of another dtype": {strings.Replace(good, "int16", "int32", 1), tensor.ErrMalformed},
-		"an offset beyond the file": {metadata([]int{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.at = 1 << 40 })}, ""), io.ErrUnexpectedEOF},
-		"a length beyond the file":  {metadata([]int{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.length = 1 << 40 })}, ""), io.ErrUnexpectedEOF},
-		"a length that is short":    {metadata([]int{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.length -= 30 })}, ""), io.ErrUnexpectedEOF},
-		"entries that share bytes":  {metadata([]int{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.at = 4 })}, ""), tensor.ErrMalformed},
-		"another rank":              {metadata([]int{3, 2, 1}, []chunkFile{top, bottom}, ""), tensor.ErrMalformed},
+		"an offset beyond the file": {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.at = 1 << 40 })}, ""), io.ErrUnexpectedEOF},
+		"a length beyond the file":  {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.length = 1 << 40 })}, ""), io.ErrUnexpectedEOF},
+		"a length that is short":    {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.length -= 30 })}, ""), io.ErrUnexpectedEOF},
+		"entries that share bytes":  {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.at = 4 })}, ""), tensor.ErrMalformed},
+		"another rank":              {metadata([]int64{3, 2, 1}, []chunkFile{top, bottom}, ""), tensor.ErrMalformed},
 		"an entry that is transformed": {strings.Replace(good, str("length"), str("transform_descriptors")+"]"+str("x")+"a"+str("length"), 1),
 			errors.ErrUnsupported},
 		"another class": {strings.Replace(good, "Metadata\n)\x81", "StorageMeta\n)\x81", 1), tensor.ErrMalformed},
@@ -131,7 +131,7 @@ func TestDistributedIsRefused(t *testing.T) {
 // Code in .metadata, and in an entry, is found and not run.
 func TestForeignGlobalsOfDistributed(t *testing.T) {
 	value := string(archive(dictWith("a", reinvoked)))
-	index := dataclass("MetadataIndex", "fqn", str("v"), "offset", "N", "index", "N") + storageInfo("0", 0, len(value))
+	index := dataclass("MetadataIndex", "fqn", str("v"), "offset", "N", "index", "N") + storageInfo("0", 0, int64(len(value)))
 	good := metadata(nil, nil, index)
 	state := "}(" + str("v") + dataclass("BytesStorageMetadata") + "u"
 	from := strings.Index(good, str("state_dict_metadata")) + len(str("state_dict_metadata"))

@@ -101,16 +101,16 @@ func TestRefusedFiles(t *testing.T) {
 		"a storage that is missing":            {archive(storageOf("FloatStorage", "1", 4)), malformed},
 		"a key that is a path":                 {archive(storageOf("FloatStorage", "../data/0", 4)), malformed},
 		"one key with two sizes":               {archive(tup(storageOf("FloatStorage", "0", 4), two)), malformed},
-		"a first element that is outside":      {archive(tensorOf(storageOf("FloatStorage", "0", 4), 4, []int{1}, []int{1})), malformed},
-		"a shape that is outside":              {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int{5}, []int{1})), malformed},
-		"strides that are outside":             {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int{2}, []int{4})), malformed},
-		"strides whose sum wraps":              {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int{3, 3}, []int{1 << 62, 1 << 62})), malformed},
-		"a negative stride":                    {archive(tensorOf(storageOf("FloatStorage", "0", 4), 3, []int{4}, []int{-1})), malformed},
-		"a negative size":                      {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int{-1}, []int{1})), malformed},
-		"a negative first element":             {archive(tensorOf(storageOf("FloatStorage", "0", 4), -1, []int{1}, []int{1})), malformed},
+		"a first element that is outside":      {archive(tensorOf(storageOf("FloatStorage", "0", 4), 4, []int64{1}, []int64{1})), malformed},
+		"a shape that is outside":              {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int64{5}, []int64{1})), malformed},
+		"strides that are outside":             {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int64{2}, []int64{4})), malformed},
+		"strides whose sum wraps":              {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int64{3, 3}, []int64{1 << 62, 1 << 62})), malformed},
+		"a negative stride":                    {archive(tensorOf(storageOf("FloatStorage", "0", 4), 3, []int64{4}, []int64{-1})), malformed},
+		"a negative size":                      {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int64{-1}, []int64{1})), malformed},
+		"a negative first element":             {archive(tensorOf(storageOf("FloatStorage", "0", 4), -1, []int64{1}, []int64{1})), malformed},
 		"a size that is a bool":                {archive(call(rebuild, storageOf("FloatStorage", "0", 4), integer(0), tup("\x88"), ints(1), "\x89", "N")), malformed},
-		"sizes and strides of different ranks": {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int{2, 2}, []int{1})), malformed},
-		"65 dimensions":                        {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, make([]int, 65), make([]int, 65))), malformed},
+		"sizes and strides of different ranks": {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int64{2, 2}, []int64{1})), malformed},
+		"65 dimensions":                        {archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, make([]int64, 65), make([]int64, 65))), malformed},
 		"a shape whose product wraps":          {archive(call(rebuild, storageOf("FloatStorage", "0", 4), integer(0), tup(half, half), ints(0, 0), "\x89", "N")), malformed},
 		"a wrapping product next to a zero":    {archive(call(rebuild, storageOf("FloatStorage", "0", 4), integer(0), tup(huge, huge, integer(0)), ints(0, 0, 0), "\x89", "N")), malformed},
 		"a tensor of a list":                   {archive(call(rebuild, "]", integer(0), ints(1), ints(1), "\x89", "N")), malformed},
@@ -272,7 +272,7 @@ func TestDeparturesThatAreRead(t *testing.T) {
 		"bytes after the archive":    append(archive("N"), "tail"...),
 		"a dict that holds itself":   archive(cycle),
 		"a storage of two types":     archive(tup(storageOf("FloatStorage", "0", 4), ints)),
-		"an empty tensor outside":    archive(tensorOf(storageOf("FloatStorage", "0", 4), 5, []int{0}, []int{1})),
+		"an empty tensor outside":    archive(tensorOf(storageOf("FloatStorage", "0", 4), 5, []int64{0}, []int64{1})),
 		"bytes after the last store": legacy(legacyStorage(4), "]"+str("0")+"a", count(4)+"0123456789abcdef+"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestDeparturesThatAreRead(t *testing.T) {
 
 // A tensor can be far larger than its storage: it is listed, and reading is limited.
 func TestExpandedTensorIsLimited(t *testing.T) {
-	b := archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int{1 << 40}, []int{0}))
+	b := archive(tensorOf(storageOf("FloatStorage", "0", 4), 0, []int64{1 << 40}, []int64{0}))
 	r, err := OpenBytes(b, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -321,10 +321,10 @@ func TestExpandedTensorIsLimited(t *testing.T) {
 }
 
 func TestSparseIndexOutside(t *testing.T) {
-	coords := tensorOf(storageOf("LongStorage", "1", 2), 0, []int{1, 2}, []int{2, 1})
-	values := tensorOf(storageOf("FloatStorage", "0", 4), 0, []int{2}, []int{1})
+	coords := tensorOf(storageOf("LongStorage", "1", 2), 0, []int64{1, 2}, []int64{2, 1})
+	values := tensorOf(storageOf("FloatStorage", "0", 4), 0, []int64{2}, []int64{1})
 	layout := call(name("torch.serialization", "_get_layout"), str("torch.sparse_coo"))
-	for last, want := range map[int]error{3: nil, 4: tensor.ErrMalformed} {
+	for last, want := range map[int64]error{3: nil, 4: tensor.ErrMalformed} {
 		b := archive(call(name("torch._utils", "_rebuild_sparse_tensor"), layout, tup(coords, values, ints(4))), file{"x/data/1", count(0) + count(last)})
 		r, err := OpenBytes(b, nil)
 		if err != nil {
@@ -379,8 +379,8 @@ func TestMemberWithoutCRC(t *testing.T) {
 }
 
 func TestBigEndian(t *testing.T) {
-	r, err := OpenBytes(archive(tup(floats(4), tensorOf(storageOf("ComplexFloatStorage", "0", 2), 1, []int{1}, []int{1}),
-		tensorOf(storageOf("ShortStorage", "0", 8), 1, []int{2}, []int{3})), file{"x/byteorder", "big"}), nil)
+	r, err := OpenBytes(archive(tup(floats(4), tensorOf(storageOf("ComplexFloatStorage", "0", 2), 1, []int64{1}, []int64{1}),
+		tensorOf(storageOf("ShortStorage", "0", 8), 1, []int64{2}, []int64{3})), file{"x/byteorder", "big"}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +393,7 @@ func TestBigEndian(t *testing.T) {
 
 func TestLegacyView(t *testing.T) {
 	view := strings.Replace(legacyStorage(4), "NtQ", tup(str("v"), integer(1), integer(2))+"tQ", 1)
-	r, err := OpenBytes(legacy(tensorOf(view, 1, []int{1}, []int{1}), "]"+str("0")+"a", count(4)+"0123456789abcdef"), nil)
+	r, err := OpenBytes(legacy(tensorOf(view, 1, []int64{1}, []int64{1}), "]"+str("0")+"a", count(4)+"0123456789abcdef"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +437,7 @@ func TestSharedValuesAreBounded(t *testing.T) {
 		"bytes of one string": "(" + str(long) + "q\x000" + strings.Repeat(call(name("_codecs", "encode"), "h\x00", str("latin1")), 4000) + "t",
 		"lists of one list":   "(](" + many + "eq\x000" + strings.Repeat(call(name("builtins", "list"), "h\x00"), 4000) + "t",
 		"names below one name": dictWith(long, "}("+strings.Repeat("K\x01K\x01", 3)+func() (s string) {
-			for i := range 4000 {
+			for i := range int64(4000) {
 				s += integer(i) + "K\x01"
 			}
 			return s

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/torch"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -119,7 +120,8 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	case isAddress(name):
 		err = a.openRemote(in, opts)
 	default:
-		if info, e := os.Stat(in.path); e == nil && info.IsDir() {
+		in.path = torch.Metadata(in.path)
+		if info, e := os.Stat(in.path); e == nil && info.IsDir() && torch.ShardNames(in.path) == nil {
 			if err = a.openDirectory(in); err != nil || in.File != nil {
 				break
 			}
