@@ -80,7 +80,7 @@ type input struct {
 
 // Open opens the file of that name, and maps it where the system can. Only
 // regular files can be opened, and the directory of a distributed checkpoint of PyTorch, by
-// its .metadata. An error has the name: it is a *[FileError], or a
+// its .metadata or by its shards of safetensors. An error has the name: it is a *[FileError], or a
 // *fs.PathError of the system.
 func Open(name string, opts *Options) (*File, error) {
 	f, err := openFile(name, opts.orZero())
@@ -88,6 +88,9 @@ func Open(name string, opts *Options) (*File, error) {
 }
 
 func openFile(name string, o Options) (*File, error) {
+	if shards := torch.ShardNames(name); shards != nil {
+		return openShards(o, name, shards)
+	}
 	name = torch.Metadata(name)
 	src, err := source.Open(name, o.NoMap)
 	if err != nil {

@@ -29,7 +29,7 @@ func (c *chunked) tensor() (tensor.Tensor, error) {
 	t := tensor.Tensor{Name: c.name, DType: c.dtype.d, Shape: c.shape}
 	if c.dtype.packed > 1 {
 		if len(c.shape) == 0 {
-			return t, metadataError(c.name, "a scalar of packed values")
+			return t, shardError("", c.name, "a scalar of packed values")
 		}
 		t.Shape = slices.Clone(c.shape)
 		t.Shape[len(c.shape)-1] *= c.dtype.packed
@@ -37,7 +37,7 @@ func (c *chunked) tensor() (tensor.Tensor, error) {
 	n, _ := c.shape.Elements()
 	size, ok := align.Mul(n, c.dtype.size*c.dtype.packed)
 	if !ok {
-		return t, metadataError(c.name, "%v of %s", c.shape, c.dtype.word)
+		return t, shardError("", c.name, "%v of %s", c.shape, c.dtype.word)
 	}
 	c.size = size / c.dtype.packed
 	c.chunks = slices.DeleteFunc(c.chunks, func(k chunk) bool { return slices.Contains(k.sizes, 0) })
@@ -80,15 +80,15 @@ func (c *chunked) covered(n int64) error {
 		sum, _ = align.Add(sum, size) // 0 where it overflows: not n
 	}
 	if sum != n {
-		return metadataError(c.name, "chunks of %d elements for the %d of %v", sum, n, c.shape)
+		return shardError("", c.name, "chunks of %d elements for the %d of %v", sum, n, c.shape)
 	}
 	if !ok || cells > 1<<20+64*int64(len(c.chunks)) {
-		return formatError(-1, metadataFile+": "+printable(c.name), tensor.ErrLimit, "chunks divide it into too many cells")
+		return formatError(-1, printable(c.name), tensor.ErrLimit, "chunks divide it into too many cells")
 	}
 	taken := make([]bool, cells)
 	for _, k := range c.chunks {
 		if !mark(taken, edges, k) {
-			return metadataError(c.name, "the chunk at %v overlaps another", k.offsets)
+			return shardError("", c.name, "the chunk at %v overlaps another", k.offsets)
 		}
 	}
 	return nil // no cell is in two chunks, and the chunks have as many elements as the tensor

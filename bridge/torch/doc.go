@@ -4,7 +4,8 @@
 //	archive        ROOT/data.pkl, ROOT/data/KEY for each storage, ROOT/version, ROOT/byteorder
 //	TorchScript    the same, with ROOT/constants.pkl and ROOT/code
 //	legacy stream  five pickles (magic number, version, facts, object, keys), then the storages
-//	distributed    .metadata, a pickle, and .distcp files of archives, one for each chunk
+//	distributed    .metadata, a pickle, and .distcp files of archives, one for each chunk;
+//	               or files of safetensors with chunks, for FromShards
 //
 // A checkpoint is a pickle, which Python reads by calling what the file names. Nothing is
 // called here, because nothing here can call: the pickle becomes data, a few dozen functions

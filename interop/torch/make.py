@@ -134,22 +134,27 @@ def without_paths(path):
             b.writestr(zipfile.ZipInfo(i.filename), data, i.compress_type)
 
 
-def distributed(folder, ranks):
+def distributed(folder, ranks, safetensors=False):
     """A checkpoint of several processes: rows, columns and uneven parts of tensors."""
     import torch.multiprocessing as mp
     full = {"rows": torch.rand(7, 3), "columns": torch.rand(2, 6), "grid": torch.rand(5, 4), "whole": torch.rand(3)}
-    mp.spawn(rank, (ranks, folder, full), nprocs=ranks)
-    note(folder, flatten(full), "dcp")
+    mp.spawn(rank, (ranks, folder, full, safetensors), nprocs=ranks)
+    os.path.exists(folder + ".store") and os.remove(folder + ".store")
+    note(os.path.join(folder, "all") if safetensors else folder, flatten(full), "dcp")
 
 
-def rank(r, ranks, folder, full):
+def rank(r, ranks, folder, full, safetensors):
     import torch.distributed as dist
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
     dist.init_process_group("gloo", init_method="file://" + os.path.abspath(folder) + ".store", rank=r, world_size=ranks)
     mesh = init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("a", "b"))
     place = {"rows": [Shard(0), Replicate()], "columns": [Replicate(), Shard(1)], "grid": [Shard(0), Shard(1)], "whole": [Replicate(), Replicate()]}
     state = {k: distribute_tensor(v, mesh, place[k]) for k, v in full.items()}
-    dcp.save({**state, "step": 7, "betas": [0.9, 0.999]}, checkpoint_id=folder)
+    if safetensors:
+        writer = dcp.HuggingFaceStorageWriter(folder, save_distributed=True, fqn_to_index_mapping={k: 1 + (k == "whole") for k in full})
+        dcp.save(state, storage_writer=writer)
+    else:
+        dcp.save({**state, "step": 7, "betas": [0.9, 0.999]}, checkpoint_id=folder)
     dist.barrier()
     dist.destroy_process_group()
 
@@ -179,7 +184,7 @@ def make(folder, seed):
     torch.save(torch.nn.Linear(2, 3), path)
     note(path, flatten({"_parameters": dict(torch.load(path, weights_only=False)._parameters)}), globals=["torch.nn.modules.linear.Linear"])
     distributed("dcp", 4)
-    os.path.exists("dcp.store") and os.remove("dcp.store")
+    distributed("shards", 4, safetensors=True)
 
 
 if __name__ == "__main__":
