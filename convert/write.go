@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -68,34 +67,21 @@ func fromSource(err error) error {
 
 // checkDecoded reports sources that declare more decoded bytes than the limit.
 func (p *Plan) checkDecoded() error {
-	size, stored, total := int64(0), int64(0), int64(0)
+	size := int64(0)
 	for _, f := range p.files {
 		size += f.Size()
 	}
-	fits := true
-	seen := map[tensor.Stored]bool{}
-	for i := range p.items {
-		src := p.items[i].src
-		blobs := []tensor.Blob{src.Data}
-		for k := range src.Parts {
-			blobs = append(blobs, src.Parts[k].Data)
-		}
-		for _, b := range blobs {
-			st, ok := b.Stored()
-			if !ok || st.Encoding == "" || st.Encoding == "raw" {
-				continue
-			}
-			sum, ok := align.Add(total, max(b.Size(), 0))
-			total, fits = sum, fits && ok
-			if !seen[st] { // what an index refers to is in its shards
-				seen[st] = true
-				stored += st.Size
+	err := limit.CheckDecoded(p.opts.Limits, size, func(yield func(tensor.Blob) bool) {
+		for i := range p.items {
+			for b := range limit.Blobs(p.items[i].src) {
+				if !yield(b) {
+					return
+				}
 			}
 		}
-	}
-	if limit := limit.DecodedTotal(p.opts.Limits, max(size, stored)); !fits || total > limit {
-		return fmt.Errorf("convert: %w: the tensors decode to more than %d bytes", tensor.ErrLimit,
-			limit)
+	})
+	if err != nil {
+		return fmt.Errorf("convert: %w", err)
 	}
 	return nil
 }

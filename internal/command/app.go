@@ -379,6 +379,8 @@ func hint(err error) string {
 		return "leaving out what cannot be kept"
 	case errors.Is(err, errDirectory):
 		return "-r to search it for files"
+	case errors.Is(err, tensor.ErrNoTensor):
+		return "tensorfile ls, which lists the names"
 	case errors.Is(err, fs.ErrExist):
 		return "another name, or --force"
 	case errors.Is(err, fs.ErrNotExist):

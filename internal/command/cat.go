@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -86,7 +87,7 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 	t := in.Tensor(arg)
 	if t == nil {
 		if b, ok := findBlob(in, arg); ok {
-			return &chosen{name: arg, blob: &b}, nil
+			return &chosen{name: arg, blob: &b}, a.checkDecoded(in, b)
 		}
 		if name, slice, sliced = splitSlice(arg); sliced {
 			t = in.Tensor(name)
@@ -104,12 +105,18 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		if p == nil {
 			return nil, wrong("--part with one of: "+plain(roles(t)), "%s has no part %s", quote(name), quote(part))
 		}
-		var err error
+		err := a.checkDecoded(in, p.Data)
+		if err != nil {
+			return nil, err
+		}
 		if t, err = inspect.Part(a.ctx, t, p); err != nil {
 			return nil, err
 		}
 	case sparse.Known(t.Scheme):
-		var err error
+		err := a.checkDecoded(in, slices.Collect(limit.Blobs(t))...)
+		if err != nil {
+			return nil, err
+		}
 		if t, err = sparse.Densify(a.ctx, t, nil); err != nil {
 			return nil, err
 		}
@@ -118,6 +125,9 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 			errors.ErrUnsupported, quote(name), quote(t.Scheme)))
 	}
 	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if err := a.checkDecoded(in, t.Data); err != nil {
 		return nil, err
 	}
 	if sliced {

@@ -1,8 +1,7 @@
 package command
 
 import (
-	"fmt"
-	"math"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -10,37 +9,26 @@ import (
 
 // checkDecodedTotal compares what is to be decoded with the limit, before anything is.
 func (a *app) checkDecodedTotal(in *input, l *lister) error {
-	var total, stored int64
-	seen := map[tensor.Stored]bool{}
-	count := func(b tensor.Blob) bool {
-		s, ok := b.Stored()
-		if n := b.Size(); ok && s.Encoding != "raw" && n > 0 {
-			if total > math.MaxInt64-n {
-				return false
+	return limit.CheckDecoded(a.limits, in.Size(), func(yield func(tensor.Blob) bool) {
+		for r := range in.eachRow() {
+			if !l.wants(r.name) {
+				continue
 			}
-			total += n
-			if !seen[s] { // those of an index are in its shards
-				seen[s] = true
-				stored += s.Size
+			for b := range limit.Blobs(r.tensor) {
+				if !yield(b) {
+					return
+				}
 			}
 		}
-		return true
-	}
-	fits := true
-	for r := range in.eachRow() {
-		if !l.wants(r.name) {
-			continue
+		for name, b := range in.Blobs() {
+			if l.wants(name) && !yield(b) {
+				return
+			}
 		}
-		fits = fits && count(r.tensor.Data)
-		for i := range r.tensor.Parts {
-			fits = fits && count(r.tensor.Parts[i].Data)
-		}
-	}
-	for name, b := range in.Blobs() {
-		fits = fits && (!l.wants(name) || count(b))
-	}
-	if limit := limit.DecodedTotal(a.limits, max(in.Size(), stored)); !fits || total > limit {
-		return fmt.Errorf("%w: %d bytes to decode, and the limit is %d", tensor.ErrLimit, total, limit)
-	}
-	return nil
+	})
+}
+
+// checkDecoded is checkDecodedTotal of one tensor or blob.
+func (a *app) checkDecoded(in *input, blobs ...tensor.Blob) error {
+	return limit.CheckDecoded(a.limits, in.Size(), slices.Values(blobs))
 }

@@ -26,7 +26,8 @@ const childArgs = "TENSORFILE_CHILD_ARGS"
 // TestCommandChild is not a test of its own, but what a child does.
 func TestCommandChild(t *testing.T) {
 	if args := os.Getenv(childArgs); args != "" {
-		os.Exit(run(t.Context(), strings.Split(args, "\n"), nil, os.Stdout, os.Stderr, os.Getenv))
+		os.Args = append(os.Args[:1], strings.Split(args, "\n")...)
+		os.Exit(Main(nil))
 	}
 }
 

@@ -3,6 +3,7 @@ package limit
 
 import (
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -49,4 +50,44 @@ func DecodedTotal(l tensor.Limits, fileSize int64) int64 {
 		return math.MaxInt64
 	}
 	return max(64<<30, 1100*fileSize)
+}
+
+// CheckDecoded returns tensor.ErrLimit if what is encoded of the blobs, of files of that size
+// together, decodes to more than DecodedTotal.
+func CheckDecoded(l tensor.Limits, fileSize int64, blobs iter.Seq[tensor.Blob]) error {
+	total, stored, fits := int64(0), int64(0), true
+	seen := map[tensor.Stored]bool{}
+	for b := range blobs {
+		st, ok := b.Stored()
+		if !ok || st.Encoding == "" || st.Encoding == "raw" {
+			continue
+		}
+		if n := max(b.Size(), 0); n > math.MaxInt64-total {
+			fits = false
+		} else {
+			total += n
+		}
+		if !seen[st] { // what an index refers to is in its shards
+			seen[st] = true
+			stored += st.Size
+		}
+	}
+	if most := DecodedTotal(l, max(fileSize, stored)); !fits || total > most {
+		return fmt.Errorf("%w: %d bytes to decode, and the limit is %d", tensor.ErrLimit, total, most)
+	}
+	return nil
+}
+
+// Blobs yields the data of a tensor and that of its parts.
+func Blobs(t *tensor.Tensor) iter.Seq[tensor.Blob] {
+	return func(yield func(tensor.Blob) bool) {
+		if !yield(t.Data) {
+			return
+		}
+		for i := range t.Parts {
+			if !yield(t.Parts[i].Data) {
+				return
+			}
+		}
+	}
 }

@@ -1,0 +1,61 @@
+//go:build unix
+
+package command
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A command that a signal ends while it writes leaves no temporary file: the terminal that is
+// closed sends SIGHUP.
+func TestSignalsLeaveNoTemporaryFile(t *testing.T) {
+	const size = 4 << 30 // of a hole, so that the command does not end before the signal
+	header := `{"a":{"dtype":"U8","shape":[4294967296],"data_offsets":[0,4294967296]}}`
+	in := filepath.Join(t.TempDir(), "in.safetensors")
+	b := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	if err := os.WriteFile(in, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(in, int64(len(b))+size); err != nil {
+		t.Skipf("no file of 4 GiB here: %v", err)
+	}
+	for _, signal := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM, os.Interrupt} {
+		for _, command := range [][]string{
+			{"convert", in, "OUT/x.zt"}, {"extract", in, "-o", "OUT"},
+			{"split", in, "-o", "OUT", "--max", "1GB"}, {"edit", in, "OUT/x.safetensors", "--set", "a=b"},
+		} {
+			out := t.TempDir()
+			args := slices.Clone(command)
+			for i := range args {
+				if dir, name := filepath.Split(args[i]); dir == "OUT/" || args[i] == "OUT" {
+					args[i] = filepath.Join(out, name)
+					if args[i] == filepath.Join(out, "OUT") {
+						args[i] = out
+					}
+				}
+			}
+			c := startChild(t, args...)
+			for len(names(out)) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			if err := c.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			var status *exec.ExitError
+			if err := c.Wait(); !errors.As(err, &status) || status.ExitCode() != statusInterrupted {
+				t.Errorf("%v: %s: %v", signal, args[0], err)
+			}
+			if left := names(out); left != "" {
+				t.Errorf("%v: %s leaves %q", signal, args[0], left)
+			}
+		}
+	}
+}
