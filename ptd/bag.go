@@ -28,7 +28,8 @@ func Load(name string, opts *ReaderOptions) (map[string]*tensor.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[strings.Clone(t.Name)] = &tensor.Tensor{Name: strings.Clone(t.Name), DType: t.DType, Shape: slices.Clone(t.Shape), Order: slices.Clone(t.Order), Data: tensor.BlobOf(data)}
+		out[strings.Clone(t.Name)] = &tensor.Tensor{Name: strings.Clone(t.Name), DType: t.DType,
+			Shape: slices.Clone(t.Shape), Order: slices.Clone(t.Order), Data: tensor.BlobOf(data)}
 	}
 	return out, nil
 }

@@ -41,11 +41,14 @@ func (l *payload) Stored() tensor.Stored {
 
 // A vector is a list of entries in the tables of a file.
 type vector struct {
-	name, key, layout    string // of the vector, and of fields of its entries
-	keySlot, segmentSlot int
-	n                    int
-	read                 func(i int, x *row)
+	name, key, layout string // of the vector, and of fields of its entries
+	slots             slots
+	n                 int
+	read              func(i int, x *row)
 }
+
+// slots are those of fields of entries and their layouts.
+type slots struct{ key, segment, scalar, sizes, order int }
 
 // field returns the path of a field of entry i.
 func (v *vector) field(i int, name string) string { return element(v.name, i) + name }
@@ -57,23 +60,8 @@ type row struct {
 	segment  uint32
 	offset   uint64 // in the segment, of a tensor of 0.6
 	isTensor bool
-	layout   layout
-}
-
-// A layout is what a file says of a tensor, in a table of its own or in that of the
-// entry.
-type layout struct {
-	table                   flatbuffers.Table
-	scalar                  ScalarType
-	sizes, order            []byte // nil: absent
-	scalarAt, sizeAt, ordAt int    // slots
-}
-
-// read fills in the vectors of the layout in table t.
-func (l *layout) read(t flatbuffers.Table, scalar ptdfb.ScalarType) {
-	l.table, l.scalar = t, ScalarType(scalar)
-	l.sizes, _ = fb.FieldBytes(t, l.sizeAt, 4)
-	l.order, _ = fb.FieldBytes(t, l.ordAt, 1)
+	layout   flatbuffers.Table // of a tensor: a table of its own, or that of the entry
+	scalar   ScalarType
 }
 
 // entry makes entry i of a vector.
@@ -82,7 +70,7 @@ func (p *parser) entry(e *entry, v *vector, i int, x *row) error {
 		return err
 	}
 	if n := len(p.r.segments); uint64(x.segment) >= uint64(n) {
-		return malformed(p.at(x.table, v.segmentSlot), v.field(i, ".segment_index"),
+		return malformed(p.at(x.table, v.slots.segment), v.field(i, ".segment_index"),
 			"%d, there are %d segments", x.segment, n)
 	}
 	segment := &p.r.segments[x.segment]
@@ -95,14 +83,14 @@ func (p *parser) entry(e *entry, v *vector, i int, x *row) error {
 		e.Data = tensor.NewBlob(segment)
 		return nil
 	}
-	size, err := p.tensor(e, v, i, &x.layout, segment.Size()-int64(x.offset))
+	size, err := p.tensor(e, v, i, x, segment.Size()-int64(x.offset))
 	if err != nil {
 		return err
 	}
 	data := &p.payloads.take(1)[0]
 	e.Data = tensor.NewBlob(data)
 	if e.isTensor {
-		data.scalar = x.layout.scalar
+		data.scalar = x.scalar
 	}
 	data.Extent, err = p.r.src.Extent(segment.Offset()+int64(x.offset), size)
 	return err
@@ -111,14 +99,15 @@ func (p *parser) entry(e *entry, v *vector, i int, x *row) error {
 // name checks the name of an entry.
 func (p *parser) name(e *entry, v *vector, i int, x *row) error {
 	fault := func(class error, format string, args ...any) error {
-		return fail(class, p.at(x.table, v.keySlot), v.field(i, v.key), format, args...)
+		return fail(class, p.at(x.table, v.slots.key), v.field(i, v.key), format, args...)
 	}
 	if x.key == nil {
 		return fault(tensor.ErrMalformed, "absent")
 	}
 	p.names += int64(len(x.key))
 	if int64(len(x.key)) > p.limits.MaxName {
-		return fault(tensor.ErrLimit, "a name of %d bytes, Limits.MaxName is %d", len(x.key), p.limits.MaxName)
+		return fault(tensor.ErrLimit, "a name of %d bytes, Limits.MaxName is %d", len(x.key),
+			p.limits.MaxName)
 	}
 	e.Name = le.String(x.key)
 	if strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name) {
@@ -127,44 +116,46 @@ func (p *parser) name(e *entry, v *vector, i int, x *row) error {
 	return nil
 }
 
-// tensor makes e a tensor of the layout l, which has size bytes, and returns how many
-// of them are its own: all where its type has no meaning, or where its layout is invalid
-// and the caller of Open tolerates that.
-func (p *parser) tensor(e *entry, v *vector, i int, l *layout, size int64) (int64, error) {
+// tensor makes e a tensor of size bytes, and returns how many of them are its own: all
+// where its type has no meaning, or where its layout is invalid and the caller of Open
+// tolerates that.
+func (p *parser) tensor(e *entry, v *vector, i int, x *row, size int64) (int64, error) {
+	sizes, hasSizes := fb.FieldBytes(x.layout, v.slots.sizes, 4)
+	dims, hasDims := fb.FieldBytes(x.layout, v.slots.order, 1)
 	field := func(name string) string { return v.field(i, v.layout+name) }
 	invalid := func(slot int, name, format string, args ...any) (int64, error) {
 		if p.opts.Lenient {
-			return size, p.warn(p.at(l.table, slot), field(name), format, args...)
+			return size, p.warn(p.at(x.layout, slot), field(name), format, args...)
 		}
-		return 0, malformed(p.at(l.table, slot), field(name), format, args...)
+		return 0, malformed(p.at(x.layout, slot), field(name), format, args...)
 	}
-	rank := len(l.sizes) / 4
+	rank := len(sizes) / 4
 	switch {
-	case l.sizes == nil:
-		return invalid(l.sizeAt, ".sizes", "absent")
-	case l.order == nil:
-		return invalid(l.ordAt, ".dim_order", "absent")
+	case !hasSizes:
+		return invalid(v.slots.sizes, ".sizes", "absent")
+	case !hasDims:
+		return invalid(v.slots.order, ".dim_order", "absent")
 	case int64(rank) > p.limits.MaxRank:
-		return 0, fail(tensor.ErrLimit, p.at(l.table, l.sizeAt), field(".sizes"),
+		return 0, fail(tensor.ErrLimit, p.at(x.layout, v.slots.sizes), field(".sizes"),
 			"%d dimensions, Limits.MaxRank is %d", rank, p.limits.MaxRank)
-	case len(l.order) != rank:
-		return invalid(l.ordAt, ".dim_order", "%d dimensions for %d sizes", len(l.order), rank)
+	case len(dims) != rank:
+		return invalid(v.slots.order, ".dim_order", "%d dimensions for %d sizes", len(dims), rank)
 	}
 	if err := p.take(sizeOf[payload]() + 16*int64(rank)); err != nil { // with shape and order
 		return 0, err
 	}
 	shape := tensor.Shape(p.dims.take(rank))
 	for d := range shape {
-		shape[d] = int64(int32(binary.LittleEndian.Uint32(l.sizes[4*d:])))
+		shape[d] = int64(int32(binary.LittleEndian.Uint32(sizes[4*d:])))
 		if shape[d] < 0 {
-			return invalid(l.sizeAt, element(".sizes", d), "%d", shape[d])
+			return invalid(v.slots.sizes, element(".sizes", d), "%d", shape[d])
 		}
 	}
-	order, ok := executorch.Order(l.order, rank, p.orders.take)
+	order, ok := executorch.Order(dims, rank, p.orders.take)
 	if !ok {
-		return invalid(l.ordAt, ".dim_order", "%v is not a permutation", l.order)
+		return invalid(v.slots.order, ".dim_order", "%v is not a permutation", dims)
 	}
-	dtype := l.scalar.DType()
+	dtype := x.scalar.DType()
 	n, ok := elements(shape)
 	if ok && dtype != tensor.Unknown {
 		n, ok = dtype.Bytes(n)
@@ -172,15 +163,17 @@ func (p *parser) tensor(e *entry, v *vector, i int, l *layout, size int64) (int6
 	var err error
 	switch {
 	case !ok:
-		return invalid(l.sizeAt, ".sizes", "%v of %v is beyond 2^63 bytes", shape, dtype)
+		return invalid(v.slots.sizes, ".sizes", "%v of %v is beyond 2^63 bytes", shape, dtype)
 	case dtype == tensor.Unknown:
 		n = size
-		err = p.warn(p.at(l.table, l.scalarAt), field(".scalar_type"), "%d stands for no type", int8(l.scalar))
+		err = p.warn(p.at(x.layout, v.slots.scalar), field(".scalar_type"), "%d stands for no type",
+			int8(x.scalar))
 	case n > size:
-		return invalid(l.sizeAt, ".sizes", "%v of %v takes %d bytes, and there are %d", shape, dtype, n, size)
+		return invalid(v.slots.sizes, ".sizes", "%v of %v takes %d bytes, and there are %d",
+			shape, dtype, n, size)
 	}
 	if err == nil && rank > runtimeRank {
-		err = p.warn(p.at(l.table, l.sizeAt), field(".sizes"),
+		err = p.warn(p.at(x.layout, v.slots.sizes), field(".sizes"),
 			"%d dimensions, the runtime makes no tensor of more than %d", rank, runtimeRank)
 	}
 	e.DType, e.Shape, e.Order, e.isTensor = dtype, shape, order, true

@@ -36,10 +36,12 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 		return Header{}, err
 	}
 	if len(head) < headSize {
-		return Header{}, fail(io.ErrUnexpectedEOF, 0, "", "a file of %d bytes, shorter than the %d that ExecuTorch reads first", size, headSize)
+		return Header{}, fail(io.ErrUnexpectedEOF, 0, "",
+			"a file of %d bytes, shorter than the %d that ExecuTorch reads first", size, headSize)
 	}
 	var numbers [4]int64
-	for i, name := range [...]string{"flatbuffer_offset", "flatbuffer_size", "segment_base_offset", "segment_data_size"} {
+	for i, name := range [...]string{"flatbuffer_offset", "flatbuffer_size", "segment_base_offset",
+		"segment_data_size"} {
 		at := 16 + 8*i
 		n := binary.LittleEndian.Uint64(head[at:])
 		if n > 1<<63-1 {
@@ -50,25 +52,36 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 	h := Header{binary.LittleEndian.Uint32(head[12:]), numbers[0], numbers[1], numbers[2], numbers[3]}
 	switch {
 	case h.Length < headerSize:
-		return h, malformed(12, "header.length", "%d, less than the %d of the first version", h.Length, headerSize)
+		return h, malformed(12, "header.length", "%d, less than the %d of the first version", h.Length,
+			headerSize)
 	case h.FlatbufferOffset < headerSize:
-		return h, malformed(16, "header.flatbuffer_offset", "%d leaves no space for the header", h.FlatbufferOffset)
+		return h, malformed(16, "header.flatbuffer_offset", "%d leaves no space for the header",
+			h.FlatbufferOffset)
 	case int64(h.Length) > h.FlatbufferOffset:
-		return h, malformed(12, "header.length", "%d, where only %d bytes were inserted", h.Length, h.FlatbufferOffset)
+		return h, malformed(12, "header.length", "%d, where only %d bytes were inserted", h.Length,
+			h.FlatbufferOffset)
 	case h.FlatbufferSize < 12:
-		return h, malformed(24, "header.flatbuffer_size", "%d bytes cannot hold a table", h.FlatbufferSize)
+		return h, malformed(24, "header.flatbuffer_size", "%d bytes cannot hold a table",
+			h.FlatbufferSize)
 	case h.FlatbufferSize > 1<<31-1:
-		return h, fail(tensor.ErrLimit, 24, "header.flatbuffer_size", "%d bytes, beyond the 2 GiB of a flatbuffer", h.FlatbufferSize)
+		return h, fail(tensor.ErrLimit, 24, "header.flatbuffer_size",
+			"%d bytes, beyond the 2 GiB of a flatbuffer", h.FlatbufferSize)
 	case h.FlatbufferOffset > size || h.FlatbufferSize > size-h.FlatbufferOffset:
-		return h, fail(io.ErrUnexpectedEOF, 16, "header.flatbuffer_offset", "the flatbuffer, %d bytes with %d inserted, in a file of %d", h.FlatbufferSize, h.FlatbufferOffset, size)
+		return h, fail(io.ErrUnexpectedEOF, 16, "header.flatbuffer_offset",
+			"the flatbuffer, %d bytes with %d inserted, in a file of %d",
+			h.FlatbufferSize, h.FlatbufferOffset, size)
 	case h.metadataEnd() > limits.MaxMetadata:
-		return h, fail(tensor.ErrLimit, 24, "header.flatbuffer_size", "%d bytes of metadata, Limits.MaxMetadata is %d", h.metadataEnd(), limits.MaxMetadata)
+		return h, fail(tensor.ErrLimit, 24, "header.flatbuffer_size",
+			"%d bytes of metadata, Limits.MaxMetadata is %d", h.metadataEnd(), limits.MaxMetadata)
 	case h.SegmentDataSize > 1<<63-1-h.SegmentBaseOffset:
-		return h, malformed(40, "header.segment_data_size", "%d bytes at %d are beyond any file", h.SegmentDataSize, h.SegmentBaseOffset)
+		return h, malformed(40, "header.segment_data_size", "%d bytes at %d are beyond any file",
+			h.SegmentDataSize, h.SegmentBaseOffset)
 	case h.SegmentBaseOffset+h.SegmentDataSize > size:
-		return h, fail(io.ErrUnexpectedEOF, 40, "header.segment_data_size", "%d bytes of segments at %d in a file of %d", h.SegmentDataSize, h.SegmentBaseOffset, size)
+		return h, fail(io.ErrUnexpectedEOF, 40, "header.segment_data_size",
+			"%d bytes of segments at %d in a file of %d", h.SegmentDataSize, h.SegmentBaseOffset, size)
 	case h.SegmentDataSize > 0 && h.SegmentBaseOffset < h.metadataEnd():
-		return h, malformed(32, "header.segment_base_offset", "%d, inside of the metadata, which ends at %d", h.SegmentBaseOffset, h.metadataEnd())
+		return h, malformed(32, "header.segment_base_offset",
+			"%d, inside of the metadata, which ends at %d", h.SegmentBaseOffset, h.metadataEnd())
 	}
 	return h, nil
 }
@@ -80,15 +93,18 @@ func recognise(head []byte) error {
 	id, ext := at(4), at(8)
 	switch {
 	case at(0) == magic:
-		return fail(errors.ErrUnsupported, 0, "header", "the header is at byte 0, as in the weeks before ExecuTorch 0.6")
+		return fail(errors.ErrUnsupported, 0, "header",
+			"the header is at byte 0, as in the weeks before ExecuTorch 0.6")
 	case id == "ET12":
 		return malformed(4, "identifier", "ET12: this is a program, a .pte")
 	case len(id) == 4 && id != identifier && executorch.Generation(id, "FT"):
-		return fail(errors.ErrUnsupported, 4, "identifier", "%s is another version of the format than %s", quote.Name(id), identifier)
+		return fail(errors.ErrUnsupported, 4, "identifier",
+			"%s is another version of the format than %s", quote.Name(id), identifier)
 	case len(id) < 4 && id != identifier[:len(id)], len(id) == 4 && id != identifier:
 		return malformed(4, "identifier", "%s is not %s", quote.Name(id), identifier)
 	case len(ext) == 4 && ext != magic && executorch.Generation(ext, "FH"):
-		return fail(errors.ErrUnsupported, 8, "header", "%s is another version of the header than %s", quote.Name(ext), magic)
+		return fail(errors.ErrUnsupported, 8, "header", "%s is another version of the header than %s",
+			quote.Name(ext), magic)
 	case ext != magic[:len(ext)]:
 		return malformed(8, "header", "%s is not %s", quote.Name(ext), magic)
 	}
@@ -115,7 +131,8 @@ func Detect(r io.ReaderAt, size int64) bool {
 func putHeader(metadata []byte, h Header) {
 	copy(metadata[8:], magic)
 	binary.LittleEndian.PutUint32(metadata[12:], h.Length)
-	for i, n := range [...]int64{h.FlatbufferOffset, h.FlatbufferSize, h.SegmentBaseOffset, h.SegmentDataSize} {
+	for i, n := range [...]int64{h.FlatbufferOffset, h.FlatbufferSize, h.SegmentBaseOffset,
+		h.SegmentDataSize} {
 		binary.LittleEndian.PutUint64(metadata[16+8*i:], uint64(n))
 	}
 }

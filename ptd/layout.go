@@ -50,19 +50,23 @@ func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 		return nil, err
 	}
 	if !t.Dense() {
-		return nil, fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported, quote.Name(t.Name), quote.Name(t.Scheme))
+		return nil, fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported,
+			quote.Name(t.Name), quote.Name(t.Scheme))
 	}
 	s, err := ScalarTypeOf(t.DType)
 	if err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err)
 	}
 	if len(t.Shape) > 256 {
-		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot number", errors.ErrUnsupported, quote.Name(t.Name), len(t.Shape))
+		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot number",
+			errors.ErrUnsupported, quote.Name(t.Name), len(t.Shape))
 	}
-	l := &Layout{ScalarType: s, Sizes: make([]int32, len(t.Shape)), DimOrder: make([]uint8, len(t.Shape))}
+	l := &Layout{ScalarType: s, Sizes: make([]int32, len(t.Shape)),
+		DimOrder: make([]uint8, len(t.Shape))}
 	for i, n := range t.Shape {
 		if n > math.MaxInt32 {
-			return nil, fmt.Errorf("%w: tensor %s has a dimension of %d, beyond int32", errors.ErrUnsupported, quote.Name(t.Name), n)
+			return nil, fmt.Errorf("%w: tensor %s has a dimension of %d, beyond int32",
+				errors.ErrUnsupported, quote.Name(t.Name), n)
 		}
 		l.Sizes[i], l.DimOrder[i] = int32(n), uint8(i)
 		if t.Order != nil {
@@ -100,9 +104,11 @@ func elements[T int32 | int64](sizes []T) (int64, bool) {
 // check reports what is wrong with the layout of an entry of size bytes.
 func (l *Layout) check(size int64) error {
 	if len(l.DimOrder) != len(l.Sizes) {
-		return fmt.Errorf("%w: dim_order of %d dimensions for %d sizes", tensor.ErrMalformed, len(l.DimOrder), len(l.Sizes))
+		return fmt.Errorf("%w: dim_order of %d dimensions for %d sizes", tensor.ErrMalformed,
+			len(l.DimOrder), len(l.Sizes))
 	}
-	if _, ok := executorch.Order(l.DimOrder, len(l.Sizes), func(n int) []int { return make([]int, n) }); !ok {
+	if _, ok := executorch.Order(l.DimOrder, len(l.Sizes),
+		func(n int) []int { return make([]int, n) }); !ok {
 		return fmt.Errorf("%w: dim_order %v is not a permutation", tensor.ErrMalformed, l.DimOrder)
 	}
 	for _, n := range l.Sizes {
@@ -115,10 +121,12 @@ func (l *Layout) check(size int64) error {
 	}
 	n, ok := l.Bytes()
 	if !ok {
-		return fmt.Errorf("%w: %v of %v is beyond 2^63 bytes", tensor.ErrMalformed, l.Sizes, l.ScalarType)
+		return fmt.Errorf("%w: %v of %v is beyond 2^63 bytes", tensor.ErrMalformed, l.Sizes,
+			l.ScalarType)
 	}
 	if n > size {
-		return fmt.Errorf("%w: %v of %v takes %d bytes, the segment has %d", tensor.ErrMalformed, l.Sizes, l.ScalarType, n, size)
+		return fmt.Errorf("%w: %v of %v takes %d bytes, the segment has %d", tensor.ErrMalformed,
+			l.Sizes, l.ScalarType, n, size)
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ func (p *parser) legacy(table flatbuffers.Table) error {
 	// Whoever writes the entries again aligns them like this: a small file must not
 	// make gigabytes of padding.
 	if r.align&(r.align-1) != 0 || r.align > 1<<20 {
-		if err := p.warn(p.at(table, ptdfb.SlotLegacyFlatTensorTensorAlignment), "tensor_alignment", "%d is not a power of two up to 2^20", r.align); err != nil {
+		if err := p.warn(p.at(table, ptdfb.SlotLegacyFlatTensorTensorAlignment), "tensor_alignment",
+			"%d is not a power of two up to 2^20", r.align); err != nil {
 			return err
 		}
 		r.align = 0
@@ -29,17 +30,20 @@ func (p *parser) legacy(table flatbuffers.Table) error {
 	var nd ptdfb.LegacyNamedData
 	return p.entries(&root, p.shift+int64(table.Pos), vector{
 		name: "tensors", key: ".fully_qualified_name", n: root.TensorsLength(),
-		keySlot:     ptdfb.SlotTensorMetadataFullyQualifiedName,
-		segmentSlot: ptdfb.SlotTensorMetadataSegmentIndex,
+		slots: slots{
+			key:     ptdfb.SlotTensorMetadataFullyQualifiedName,
+			segment: ptdfb.SlotTensorMetadataSegmentIndex,
+			scalar:  ptdfb.SlotTensorMetadataScalarType, sizes: ptdfb.SlotTensorMetadataSizes,
+			order: ptdfb.SlotTensorMetadataDimOrder,
+		},
 		read: func(i int, x *row) {
 			root.Tensors(&m, i)
-			*x = row{table: m.Table(), key: m.FullyQualifiedName(), segment: m.SegmentIndex(), offset: m.Offset(), isTensor: true, layout: layout{
-				scalarAt: ptdfb.SlotTensorMetadataScalarType, sizeAt: ptdfb.SlotTensorMetadataSizes, ordAt: ptdfb.SlotTensorMetadataDimOrder}}
-			x.layout.read(x.table, m.ScalarType())
+			*x = row{table: m.Table(), key: m.FullyQualifiedName(), segment: m.SegmentIndex(),
+				offset: m.Offset(), isTensor: true, layout: m.Table(), scalar: ScalarType(m.ScalarType())}
 		},
 	}, vector{
 		name: "named_data", key: ".key", n: root.NamedDataLength(),
-		keySlot: ptdfb.SlotLegacyNamedDataKey, segmentSlot: ptdfb.SlotLegacyNamedDataSegmentIndex,
+		slots: slots{key: ptdfb.SlotLegacyNamedDataKey, segment: ptdfb.SlotLegacyNamedDataSegmentIndex},
 		read: func(i int, x *row) {
 			root.NamedData(&nd, i)
 			*x = row{table: nd.Table(), key: nd.Key(), segment: nd.SegmentIndex()}

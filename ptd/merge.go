@@ -30,7 +30,8 @@ func (c Conflict) String() string {
 	if c.Layout {
 		what = "another layout"
 	}
-	return fmt.Sprintf("%s: file %d has %s than file %d", quote.Name(c.Name), c.Files[1], what, c.Files[0])
+	return fmt.Sprintf("%s: file %d has %s than file %d", quote.Name(c.Name), c.Files[1], what,
+		c.Files[0])
 }
 
 // A ConflictError lists all conflicts of a Merge.
@@ -86,7 +87,8 @@ func sameLayout(a, b *Layout) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.ScalarType == b.ScalarType && slices.Equal(a.Sizes, b.Sizes) && slices.Equal(a.DimOrder, b.DimOrder)
+	return a.ScalarType == b.ScalarType && slices.Equal(a.Sizes, b.Sizes) && slices.Equal(a.DimOrder,
+		b.DimOrder)
 }
 
 func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
@@ -146,7 +148,8 @@ func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 	of := map[any]int{}
 	for e := range es {
 		if e.Data.Size() > maxBytes {
-			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d of a shard", tensor.ErrLimit, quote.Name(e.Name), e.Data.Size(), maxBytes)
+			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d of a shard",
+				tensor.ErrLimit, quote.Name(e.Name), e.Data.Size(), maxBytes)
 		}
 		key := e.Data.Identity()
 		if g, ok := of[key]; ok && key != nil {

@@ -85,26 +85,34 @@ func (p *parser) metadata(h Header, head []byte) error {
 	p.r.header, p.shift = h, h.FlatbufferOffset
 	root := binary.LittleEndian.Uint32(head)
 	if int64(root) < h.FlatbufferOffset+8 {
-		return malformed(0, "root", "the root table at byte %d is not after the header, which ends at %d", root, h.FlatbufferOffset+8)
+		return malformed(0, "root",
+			"the root table at byte %d is not after the header, which ends at %d",
+			root, h.FlatbufferOffset+8)
 	}
 	if int64(root) > int64(len(head))-4 {
-		return malformed(0, "root", "the root table at byte %d is not in the metadata, which ends at %d", root, len(head))
+		return malformed(0, "root", "the root table at byte %d is not in the metadata, which ends at %d",
+			root, len(head))
 	}
 	if h.FlatbufferOffset%8 != 0 {
-		if err := p.warn(16, "header.flatbuffer_offset", "%d is not a multiple of 8 and takes the flatbuffer out of alignment", h.FlatbufferOffset); err != nil {
+		err := p.warn(16, "header.flatbuffer_offset",
+			"%d is not a multiple of 8 and takes the flatbuffer out of alignment", h.FlatbufferOffset)
+		if err != nil {
 			return err
 		}
 	}
-	if over := p.r.src.Size() - h.SegmentBaseOffset - h.SegmentDataSize; over > 0 && h.SegmentBaseOffset > 0 {
-		if err := p.warn(h.SegmentBaseOffset+h.SegmentDataSize, "", "%d bytes after the last segment", over); err != nil {
+	over := p.r.src.Size() - h.SegmentBaseOffset - h.SegmentDataSize
+	if over > 0 && h.SegmentBaseOffset > 0 {
+		if err := p.warn(h.SegmentBaseOffset+h.SegmentDataSize, "", "%d bytes after the last segment",
+			over); err != nil {
 			return err
 		}
 	}
-	table := flatbuffers.Table{Bytes: head[h.FlatbufferOffset:], Pos: flatbuffers.UOffsetT(root) - flatbuffers.UOffsetT(h.FlatbufferOffset)}
+	table := flatbuffers.Table{Bytes: head[h.FlatbufferOffset:],
+		Pos: flatbuffers.UOffsetT(root) - flatbuffers.UOffsetT(h.FlatbufferOffset)}
 	err := verify(table, ptdfb.TableFlatTensor)
 	// Only verification against both separates the generations.
-	if (err != nil || fb.FieldPos(table, ptdfb.SlotLegacyFlatTensorSegments) != 0) &&
-		verify(table, ptdfb.TableLegacyFlatTensor) == nil && fb.FieldPos(table, ptdfb.SlotLegacyFlatTensorSegments) != 0 {
+	legacy := func() bool { return fb.FieldPos(table, ptdfb.SlotLegacyFlatTensorSegments) != 0 }
+	if (err != nil || legacy()) && verify(table, ptdfb.TableLegacyFlatTensor) == nil && legacy() {
 		return p.legacy(table)
 	}
 	if err != nil {
@@ -115,7 +123,8 @@ func (p *parser) metadata(h Header, head []byte) error {
 
 // verify checks all that is reachable from the root table, as one of that type.
 func verify(root flatbuffers.Table, table int) error {
-	return fb.VerifySpliced(root.Bytes, uint32(root.Pos), &ptdfb.Schema, table, fb.Limits{MaxTables: math.MaxInt32})
+	return fb.VerifySpliced(root.Bytes, uint32(root.Pos), &ptdfb.Schema, table,
+		fb.Limits{MaxTables: math.MaxInt32})
 }
 
 // current reads a FlatTensor of 0.7 and later.
@@ -137,13 +146,16 @@ func (p *parser) current(table flatbuffers.Table) error {
 	var l ptdfb.TensorLayout
 	return p.entries(&root, p.at(table, ptdfb.SlotFlatTensorNamedData), vector{
 		name: "named_data", key: ".key", layout: ".tensor_layout", n: root.NamedDataLength(),
-		keySlot: ptdfb.SlotNamedDataKey, segmentSlot: ptdfb.SlotNamedDataSegmentIndex,
+		slots: slots{
+			key: ptdfb.SlotNamedDataKey, segment: ptdfb.SlotNamedDataSegmentIndex,
+			scalar: ptdfb.SlotTensorLayoutScalarType, sizes: ptdfb.SlotTensorLayoutSizes,
+			order: ptdfb.SlotTensorLayoutDimOrder,
+		},
 		read: func(i int, x *row) {
 			root.NamedData(&nd, i)
-			x.table, x.key, x.segment = nd.Table(), nd.Key(), nd.SegmentIndex()
-			if x.isTensor = nd.TensorLayout(&l) != nil; x.isTensor {
-				x.layout.scalarAt, x.layout.sizeAt, x.layout.ordAt = ptdfb.SlotTensorLayoutScalarType, ptdfb.SlotTensorLayoutSizes, ptdfb.SlotTensorLayoutDimOrder
-				x.layout.read(l.Table(), l.ScalarType())
+			*x = row{table: nd.Table(), key: nd.Key(), segment: nd.SegmentIndex()}
+			if nd.TensorLayout(&l) != nil {
+				x.isTensor, x.layout, x.scalar = true, l.Table(), ScalarType(l.ScalarType())
 			}
 		},
 	})
@@ -162,9 +174,11 @@ func (p *parser) entries(root segmentList, at int64, vectors ...vector) error {
 		n += v.n
 	}
 	if int64(n) > p.limits.MaxTensors {
-		return fail(tensor.ErrLimit, at, vectors[0].name, "%d entries, Limits.MaxTensors is %d", n, p.limits.MaxTensors)
+		return fail(tensor.ErrLimit, at, vectors[0].name, "%d entries, Limits.MaxTensors is %d", n,
+			p.limits.MaxTensors)
 	}
-	err := p.take(int64(n)*(sizeOf[entry]()+names.Each) + int64(root.SegmentsLength())*sizeOf[source.Extent]())
+	err := p.take(int64(n)*(sizeOf[entry]()+names.Each) +
+		int64(root.SegmentsLength())*sizeOf[source.Extent]())
 	if err != nil {
 		return err
 	}
@@ -188,7 +202,8 @@ func (p *parser) entries(root segmentList, at int64, vectors ...vector) error {
 		rest = rest[v.n:]
 	}
 	if p.names > r.header.FlatbufferSize {
-		return fail(tensor.ErrLimit, at, "", "the names share their bytes: together they are longer than the metadata")
+		return fail(tensor.ErrLimit, at, "",
+			"the names share their bytes: together they are longer than the metadata")
 	}
 	return p.index(vectors)
 }
@@ -208,7 +223,7 @@ func (p *parser) index(vectors []vector) error {
 		}
 		var x row
 		v.read(i, &x)
-		return p.at(x.table, v.keySlot), v.field(i, v.key)
+		return p.at(x.table, v.slots.key), v.field(i, v.key)
 	}
 	name := r.entries[dup].Name
 	_, first := key(r.table.Lookup(name))
@@ -224,7 +239,8 @@ func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }
 func (p *parser) take(n int64) error {
 	size := p.r.header.FlatbufferSize
 	if p.taken += n; p.taken > 7*size+1<<19 {
-		return fail(tensor.ErrLimit, p.shift, "", "more entries than %d bytes of metadata can describe without sharing them", size)
+		return fail(tensor.ErrLimit, p.shift, "",
+			"more entries than %d bytes of metadata can describe without sharing them", size)
 	}
 	return nil
 }
@@ -240,12 +256,14 @@ func (p *parser) segments(root segmentList) error {
 		offsetAt := func() int64 { return p.at(s.Table(), ptdfb.SlotDataSegmentOffset) }
 		switch {
 		case off > limit:
-			return malformed(offsetAt(), element("segments", i)+".offset", "%d bytes at %d of the %d that header.segment_data_size counts", size, off, limit)
+			return malformed(offsetAt(), element("segments", i)+".offset",
+				"%d bytes at %d of the %d that header.segment_data_size counts", size, off, limit)
 		case size > limit-off:
 			return malformed(p.at(s.Table(), ptdfb.SlotDataSegmentSize), element("segments", i)+".size",
 				"%d bytes at %d of the %d that header.segment_data_size counts", size, off, limit)
 		case off < end:
-			if err := p.warn(offsetAt(), element("segments", i)+".offset", "%d, before the end of the segment listed before it, %d", off, end); err != nil {
+			if err := p.warn(offsetAt(), element("segments", i)+".offset",
+				"%d, before the end of the segment listed before it, %d", off, end); err != nil {
 				return err
 			}
 		}

@@ -43,7 +43,8 @@ func newPlan(ctx context.Context, entries []Entry, opts *WriterOptions) (*plan, 
 	}
 	// The header takes 40 bytes. Python rounds that up to 16; C++ to the alignment that
 	// it was called with, and it rounds the rest of the metadata by itself.
-	h := Header{Length: headerSize, FlatbufferOffset: 48, FlatbufferSize: int64(len(buf)), SegmentDataSize: end}
+	h := Header{Length: headerSize, FlatbufferOffset: 48, FlatbufferSize: int64(len(buf)),
+		SegmentDataSize: end}
 	if opts.Parity == ParityCPP {
 		h.FlatbufferOffset, _ = align.Up(headerSize, opts.SegmentAlignment)
 		h.SegmentBaseOffset, _ = align.Up(h.FlatbufferSize, opts.SegmentAlignment)
@@ -122,7 +123,8 @@ func hashes(ctx context.Context, entries []Entry) (map[int][sha256.Size]byte, er
 	sums := make([][sha256.Size]byte, len(read))
 	err := parallel.ForEach(ctx, len(read), func(ctx context.Context, k int) error {
 		e, h := &entries[read[k]], sha256.New()
-		_, err := pieces.Write(ctx, h, 0, []pieces.Piece{{Name: e.Name, Size: e.Data.Size(), Data: e.Data}}, 0)
+		_, err := pieces.Write(ctx, h, 0,
+			[]pieces.Piece{{Name: e.Name, Size: e.Data.Size(), Data: e.Data}}, 0)
 		h.Sum(sums[k][:0])
 		return err
 	})

@@ -52,16 +52,19 @@ func (v *verification) names() {
 	for i := range r.entries {
 		used[r.entries[i].segment] = true
 		if r.entries[i].Name == "" {
-			v.found.Warn(malformed(-1, element("named_data", i)+".key", "empty: a program cannot refer to it"))
+			v.found.Warn(malformed(-1, element("named_data", i)+".key",
+				"empty: a program cannot refer to it"))
 		}
 	}
 	for i, ok := range used {
 		if s := &r.segments[i]; !ok && s.Size() > 0 {
-			v.found.Warn(malformed(s.Offset(), element("segments", i), "%d bytes that no entry refers to", s.Size()))
+			v.found.Warn(malformed(s.Offset(), element("segments", i), "%d bytes that no entry refers to",
+				s.Size()))
 		}
 	}
 	if len(r.entries) == 0 {
-		v.found.Warn(malformed(-1, "named_data", "empty: ExecuTorch's Module refuses a file without entries"))
+		v.found.Warn(malformed(-1, "named_data",
+			"empty: ExecuTorch's Module refuses a file without entries"))
 	}
 }
 
@@ -78,7 +81,8 @@ func (v *verification) gaps() error {
 			order = append(order, i)
 		}
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.segments[a].Offset(), r.segments[b].Offset()) })
+	slices.SortFunc(order,
+		func(a, b int) int { return cmp.Compare(r.segments[a].Offset(), r.segments[b].Offset()) })
 	for _, i := range order {
 		s := &r.segments[i]
 		if err := v.zero(end, s.Offset(), what); err != nil {

@@ -149,7 +149,8 @@ func entryOf(t *tensor.Tensor) (Entry, error) {
 		return Entry{}, fmt.Errorf("ptd: %w: no tensor", fs.ErrInvalid)
 	}
 	if t.External {
-		return Entry{}, fmt.Errorf("ptd: %w: the data of tensor %s is external", errors.ErrUnsupported, quote.Name(t.Name))
+		return Entry{}, fmt.Errorf("ptd: %w: the data of tensor %s is external", errors.ErrUnsupported,
+			quote.Name(t.Name))
 	}
 	l, err := LayoutOf(t)
 	if err != nil {
@@ -229,7 +230,8 @@ func (w *Writer) CheckEntry(e Entry) error {
 	case strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name):
 		return fail("%w: a name has no NUL and is UTF-8", fs.ErrInvalid)
 	case e.Data.Size() < 0:
-		return fail("%w: the size of the data is not known beforehand, and the index comes first", errors.ErrUnsupported)
+		return fail("%w: the size of the data is not known beforehand, and the index comes first",
+			errors.ErrUnsupported)
 	case e.Layout == nil && w.opts.Parity == ParityCPP:
 		return fail("%w: save_ptd writes no blobs", errors.ErrUnsupported)
 	}
@@ -305,7 +307,8 @@ func (w *Writer) write(ctx context.Context) error {
 }
 
 // WriteFile writes a file of tensors, atomically as Create does.
-func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) error {
 	return writeFile(ctx, name, opts, func(w *Writer) error { return w.AddAll(ctx, ts) })
 }
 
@@ -313,11 +316,13 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 // With the entries of a Reader it is a copy, in which options may differ: it aligns
 // anew, and brings a file of 0.6 up to date. name may be the file that the Reader
 // reads.
-func WriteEntries(ctx context.Context, name string, es iter.Seq[Entry], opts *WriterOptions) error {
+func WriteEntries(ctx context.Context, name string, es iter.Seq[Entry],
+	opts *WriterOptions) error {
 	return writeFile(ctx, name, opts, func(w *Writer) error { return w.addEntries(es) })
 }
 
-func writeFile(ctx context.Context, name string, opts *WriterOptions, add func(*Writer) error) error {
+func writeFile(ctx context.Context, name string, opts *WriterOptions,
+	add func(*Writer) error) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err

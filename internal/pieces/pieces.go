@@ -34,7 +34,8 @@ func Write(ctx context.Context, w io.Writer, at int64, all []Piece, end int64) (
 			return at, fmt.Errorf("%s: %w", quote.Name(p.Name), err)
 		}
 		if n != p.Size {
-			return at, fmt.Errorf("%s: %w: the source gave %d bytes of %d", quote.Name(p.Name), io.ErrUnexpectedEOF, n, p.Size)
+			return at, fmt.Errorf("%s: %w: the source gave %d bytes of %d", quote.Name(p.Name),
+				io.ErrUnexpectedEOF, n, p.Size)
 		}
 	}
 	return zeros(w, at, end)
