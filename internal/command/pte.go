@@ -41,6 +41,7 @@ type pteValueFact struct {
 	Bytes    *int64       `json:"bytes,omitempty"`
 	Planned  *bool        `json:"planned,omitempty"`
 	Value    any          `json:"value,omitempty"`
+	Path     string       `json:"path,omitempty"` // in the model's arguments or results
 }
 
 type pteDelegateFact struct {
@@ -146,16 +147,10 @@ func factsOfPTE(r *pte.Reader) pteFacts {
 }
 
 func pteMethod(m pte.Method) pteMethodFact {
-	values := func(vs []pte.Value) []pteValueFact {
-		all := []pteValueFact{}
-		for _, v := range vs {
-			all = append(all, pteValue(v))
-		}
-		return all
-	}
+	in, out := m.Structure()
 	mem := m.Memory()
 	f := pteMethodFact{
-		nameField: nameOf(m.Name()), Inputs: values(m.Inputs()), Outputs: values(m.Outputs()),
+		nameField: nameOf(m.Name()), Inputs: pteValues(m.Inputs(), in), Outputs: pteValues(m.Outputs(), out),
 		Operators: []string{}, Delegates: []pteDelegateFact{},
 		Instructions: m.NumInstructions(), Values: m.NumValues(),
 		Memory: pteMemoryFact{Buffers: mem.Buffers, Peak: m.PlannedPeak()},
@@ -176,10 +171,27 @@ func pteMethod(m pte.Method) pteMethodFact {
 			f.Memory.Devices = append(f.Memory.Devices, d.String())
 		}
 	}
-	if in, out := m.Structure(); in != "" || out != "" {
+	if in != "" || out != "" {
 		f.Structure = &pteStructureFact{in, out}
 	}
 	return f
+}
+
+// pteValues describes inputs or outputs, which were nested in the model as structure says.
+func pteValues(vs []pte.Value, structure string) []pteValueFact {
+	var paths []string
+	if s, err := pte.ParseStructure(structure); err == nil {
+		paths = s.Leaves()
+	}
+	all := []pteValueFact{}
+	for i, v := range vs {
+		f := pteValue(v)
+		if len(paths) == len(vs) {
+			f.Path = paths[i]
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 func pteValue(v pte.Value) pteValueFact {
