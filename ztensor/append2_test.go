@@ -91,8 +91,8 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 				if y == nil || y.DType != x.DType || !y.Shape.Equal(x.Shape) || y.Scheme != x.Scheme {
 					t.Fatalf("%s: %v, was %v", g.name, y, x)
 				}
-				for i, p := range r.parts2(y) {
-					q := old.parts2(x)[i]
+				for i, p := range partsOf(y) {
+					q := partsOf(x)[i]
 					if p.blob.offset != q.blob.offset || p.blob.digest() != q.blob.digest() {
 						t.Errorf("%s: %s of %s is elsewhere", g.name, p.role, x.Name)
 					}
@@ -131,14 +131,14 @@ func TestAppendKeepsUnknownFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest := b[r.manifestAt:][:r.manifestSize]
+	manifest := b[r.f.manifestAt:][:r.f.manifestSize]
 	for _, want := range []any{pairList{1, "one"}, pairList{"zukunft", pairList{}}, pairList{"later", 1}, pairList{"zz unknown", []any{1}}} {
 		if !bytes.Contains(manifest, encodeCBOR(nil, want)[1:]) {
 			t.Errorf("%v is gone", want)
 		}
 	}
-	if r.manifestAt%floor2 != 0 || r.manifestAt%8192 == 0 && r.alignment2() > 4096 {
-		t.Error("another alignment than before:", r.alignment2())
+	if r.f.manifestAt%floor2 != 0 || r.f.manifestAt%8192 == 0 && alignmentOf(&r.f) > 4096 {
+		t.Error("another alignment than before:", alignmentOf(&r.f))
 	}
 }
 

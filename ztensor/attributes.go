@@ -4,38 +4,17 @@ import (
 	"encoding/hex"
 	"iter"
 	"math"
-	"slices"
 
 	fxcbor "github.com/fxamacker/cbor/v2"
 
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
-
-// ownAttributes is the attribute map of one tensor, as CBOR.
-type ownAttributes struct {
-	tensor  int
-	encoded []byte
-}
 
 // A Value is the value of an attribute: text, or from 1.1 on for tensors and
 // from 1.2 on for files anything that CBOR has. WriterOptions take one as it is.
 type Value struct {
 	encoded []byte // one well-formed item
-}
-
-// Text returns the value if it is text.
-func (v Value) Text() (string, bool) {
-	if len(v.encoded) == 0 {
-		return "", false
-	}
-	c := cbor.Cursor{B: v.encoded, Deep: 1}
-	if kind, _ := c.Item(); kind&^cbor.Indefinite != cbor.Text {
-		return "", false
-	}
-	c.P = 0
-	return string(c.Text()), c.Err == nil
 }
 
 // HasTag reports whether the value has CBOR tags, at any depth. Version 2 has
@@ -111,38 +90,21 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 }
 
 // AttributeValues yields the attributes of the file with their values as they are.
-func (r *Reader) AttributeValues() iter.Seq2[string, Value] { return pairs(r.attributes) }
+func (r *Reader) AttributeValues() iter.Seq2[string, Value] { return values(r.f.attributes) }
+
+// Text returns the value if it is text.
+func (v Value) Text() (string, bool) { return cbor.TextOf(v.encoded) }
 
 // TensorAttributes yields the attributes of one of the file's tensors in file order:
 // those that files from 1.1 on can have, and the custom fields of 0.1.
 func (r *Reader) TensorAttributes(t *tensor.Tensor) iter.Seq2[string, Value] {
-	if len(r.ownAttrs) == 0 {
-		return pairs(nil)
-	}
-	i := r.find(t.Name)
-	for i >= 0 && i < r.tensors.used && r.tensors.at(i) != t {
-		i++ // a name that stands twice, which 0.1 can have; or not ours
-	}
-	i, ok := slices.BinarySearchFunc(r.ownAttrs, i, func(a ownAttributes, i int) int { return a.tensor - i })
-	if !ok {
-		return pairs(nil)
-	}
-	return pairs(r.ownAttrs[i].encoded)
+	return values(r.f.attributesOf(t))
 }
 
-// pairs yields what a map that has been looked through before holds. Its keys
-// are text.
-func pairs(encoded []byte) iter.Seq2[string, Value] {
+func values(encoded []byte) iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
-		if len(encoded) == 0 {
-			return
-		}
-		c := cbor.Cursor{B: encoded, Deep: cbor.MaxNesting}
-		for n := c.Container(cbor.Map); c.More(&n); {
-			name := c.Text()
-			from := c.P
-			c.Skip()
-			if c.Err != nil || !yield(le.String(name), Value{c.B[from:c.P:c.P]}) {
+		for name, v := range cbor.Entries(encoded) {
+			if !yield(name, Value{v}) {
 				return
 			}
 		}

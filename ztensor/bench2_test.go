@@ -55,9 +55,9 @@ func BenchmarkSkip2(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	manifest := file[r.manifestAt:][:r.manifestSize]
+	manifest := file[r.f.manifestAt:][:r.f.manifestSize]
 	for b.Loop() {
-		c := cbor.NewStrict(manifest, r.limits)
+		c := cbor.NewStrict(manifest, r.f.limits)
 		if c.Skip(); c.Err != nil {
 			b.Fatal(c.Err)
 		}

@@ -65,8 +65,8 @@ func TestListingAGibibyteOverAReader(t *testing.T) {
 				t.Errorf("%d of %d tensors", listed/10, n)
 			}
 			reads, read := counter.Calls(), counter.Bytes()
-			if want := 2 + min(1, int(r.manifestSize)/tailWindow); reads > want || read > r.manifestSize+64<<10 {
-				t.Errorf("%s, %d tensors: %d reads of %d bytes for a manifest of %d", version, n, reads, read, r.manifestSize)
+			if want := 2 + min(1, int(r.f.manifestSize)/tailWindow); reads > want || read > r.f.manifestSize+64<<10 {
+				t.Errorf("%s, %d tensors: %d reads of %d bytes for a manifest of %d", version, n, reads, read, r.f.manifestSize)
 			}
 			// One tensor more is one read more.
 			counter.Reset()
@@ -130,7 +130,7 @@ func TestMemoryOfOpening(t *testing.T) {
 			size := int64(len(m))
 			if m == nil {
 				r, _ := OpenBytes(data, nil)
-				size = r.manifestSize
+				size = r.f.manifestSize
 			}
 			for how, open := range map[string]func() (*Reader, error){
 				"bytes":  func() (*Reader, error) { return OpenBytes(data, nil) },

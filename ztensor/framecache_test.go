@@ -83,7 +83,7 @@ func TestConcurrentSlicesOfFrames(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := r.frames.size; n > maxFrame {
+	if n := r.f.frames.size; n > maxFrame {
 		t.Errorf("%d bytes are held", n)
 	}
 }

@@ -15,11 +15,11 @@ func seeds(f *testing.F) {
 	add := func(data []byte) {
 		f.Add(data, uint8(0))
 		r, err := OpenBytes(data, nil)
-		if err != nil || r.version == "2" {
+		if err != nil || r.f.version == "2" {
 			return
 		}
-		kind := map[string]uint8{"0.1": 1, "1.0": 2, "1.1": 3, "1.2": 3}[r.version]
-		f.Add(slices.Clone(data[r.manifestAt:][:r.manifestSize]), kind)
+		kind := map[string]uint8{"0.1": 1, "1.0": 2, "1.1": 3, "1.2": 3}[r.f.version]
+		f.Add(slices.Clone(data[r.f.manifestAt:][:r.f.manifestSize]), kind)
 	}
 	for _, g := range goldens(f) {
 		if len(g.data) < 16<<10 {
@@ -94,7 +94,7 @@ func FuzzRoundTrip(f *testing.F) {
 					continue
 				}
 				if err := w.Add(ten); err != nil {
-					if err := w.usable(); err != nil { // its data was not what it promised
+					if err := w.w.usable(); err != nil { // its data was not what it promised
 						w = nil
 						break
 					}
@@ -141,8 +141,8 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		if r.manifestSize < 4<<10 {
-			f.Add(g.data[r.manifestAt:][:r.manifestSize], g.Version != "1.0")
+		if r.f.manifestSize < 4<<10 {
+			f.Add(g.data[r.f.manifestAt:][:r.f.manifestSize], g.Version != "1.0")
 		}
 	}
 	mode := plainMode(f)

@@ -844,7 +844,7 @@ func TestA01A02EveryCutAndEveryBit(t *testing.T) {
 			t.Fatal(err)
 		}
 		covers := make([]*component, len(b))
-		for c := range whole.components.all() {
+		for c := range whole.f.components.all() {
 			for i := c.offset; i < c.offset+c.length; i++ {
 				covers[i] = c
 			}
@@ -873,7 +873,7 @@ func TestA01A02EveryCutAndEveryBit(t *testing.T) {
 				note(&data, err)
 			} else {
 				toll := &meta
-				if at >= 8 && int64(at) < whole.manifestAt {
+				if at >= 8 && int64(at) < whole.f.manifestAt {
 					toll = &padding
 				}
 				note(toll, readtest.Survives(t, func() error {
@@ -926,10 +926,10 @@ func TestA06EveryByteOfTheMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.manifestSize > 1000 && !full() {
+		if r.f.manifestSize > 1000 && !full() {
 			continue
 		}
-		for i, b := range readtest.ByteSets(g.data, int(r.manifestAt), len(g.data), 0x00, 0x1b, 0x7f, 0x80, 0xbf, 0xff) {
+		for i, b := range readtest.ByteSets(g.data, int(r.f.manifestAt), len(g.data), 0x00, 0x1b, 0x7f, 0x80, 0xbf, 0xff) {
 			readtest.Survives(t, func() error {
 				r, err := OpenBytes(b, nil)
 				if err == nil {

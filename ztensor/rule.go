@@ -1,6 +1,8 @@
 package ztensor
 
-import "github.com/tensorfile/tensorfile/ztensor/internal/rule"
+import (
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
 
 // A RuleError is the refusal of a version 2 file that breaks one of its
 // specification's rules: Rule is its name, one of the constants, and Err has a

@@ -136,12 +136,13 @@ func TestShardsAreLookedForOnce(t *testing.T) {
 	if got := len(report.Findings); got != n || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%d findings: %v", got, err)
 	}
-	if sums := r.two.beside.sums; len(sums) != 2 {
+	two := r.f.generation.(*container2)
+	if sums := two.beside.sums; len(sums) != 2 {
 		t.Errorf("digests of the file by two algorithms: %v", sums)
 	}
 	opened := 0
-	for i := range r.two.shards {
-		for name := range r.two.beside.known(root, &r.two.shards[i], func(string) (io.ReaderAt, int64, error) {
+	for i := range two.list {
+		for name := range two.beside.known(root, &two.list[i], func(string) (io.ReaderAt, int64, error) {
 			opened++
 			return nil, 0, fs.ErrNotExist
 		}) {

@@ -457,7 +457,7 @@ func TestAnInterruptedSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if id := r.setID(); id != "new" || len(r.Warnings()) > 0 {
+	if id := setID(&r.f); id != "new" || len(r.Warnings()) > 0 {
 		t.Errorf("the set %q, %v", id, r.Warnings())
 	}
 	if _, err := r.Verify(t.Context(), nil); err != nil {

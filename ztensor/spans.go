@@ -10,10 +10,7 @@ import (
 // Spans yields what every byte of the file is for, in the order of offsets. Shards are
 // other files, whose bytes are not among them.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
-	size, footer := r.Size(), r.manifestAt+r.manifestSize
-	if r.two != nil {
-		footer = size - footer2
-	}
+	size, footer := r.Size(), r.Size()-r.f.generation.footer()
 	return span.Of(r, span.Header(0, int64(len(magic1))),
-		span.Metadata(r.manifestAt, r.manifestSize), span.Header(footer, size-footer))
+		span.Metadata(r.f.manifestAt, r.f.manifestSize), span.Header(footer, size-footer))
 }

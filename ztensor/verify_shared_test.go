@@ -129,8 +129,8 @@ func TestPayloadsKnowTheirTensor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, x := 0, r.tensors.used; i < x; i++ {
-			ten := r.tensors.at(i)
+		for i, x := 0, r.f.tensors.used; i < x; i++ {
+			ten := r.f.tensors.at(i)
 			var err error
 			switch p := ten.Data.Source().(type) {
 			case *component:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -13,6 +14,25 @@ import (
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
+
+// other returns where the unusual of c goes.
+func (c *component) other() *unusual {
+	if c.more == nil {
+		c.more = &c.r.unusual.take(1)[0]
+	}
+	return c.more
+}
+
+// setDigest notes the digest, a crc32c that is spelled as it should be as its
+// value, and anything else as its text.
+func (c *component) setDigest(text string) {
+	if v, ok := strings.CutPrefix(text, prefixCRC); ok {
+		if c.crc, c.hasCRC = upperHex(v); c.hasCRC {
+			return
+		}
+	}
+	c.other().digest, c.other().digested = c.r.keepString(text), true
+}
 
 // encoding is how the bytes of a component are stored.
 type encoding uint8
@@ -26,7 +46,7 @@ const (
 // A component is one payload of a tensor: the source of a Blob. Components lie
 // in slabs and are handed out as pointers, so that a Blob costs no allocation.
 type component struct {
-	r        *Reader
+	r        *file
 	t        *tensor.Tensor // that it belongs to
 	offset   int64          // of the stored bytes in the file
 	length   int64          // of the stored bytes
@@ -120,7 +140,7 @@ func (c *component) CheckView() error {
 
 // checkStrict checks the digest once, if the reader is strict.
 func (c *component) checkStrict() error {
-	if !c.r.opts.Strict {
+	if !c.r.strict {
 		return nil
 	}
 	if _, ok := c.r.checked.Load(c); ok {

@@ -20,13 +20,10 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
-// ContentDigest identifies what a version 2 file says, wherever and however its
-// bytes are stored: names, shapes, layouts, attributes of tensors, and the
-// digests that the file gives for its parts (§6.4). alg is XXH3 or SHA256. It
-// reads no payload, so it is worth what the digests are; see [Reader.Verify]. It
-// is errors.ErrUnsupported where a part has no digest, and for version 1.
-func (r *Reader) ContentDigest(alg Digest) (string, error) {
-	if r.two == nil || r.two.data {
+// contentDigest encodes what the file says of its content (§6.4), and digests that.
+func (c *container2) contentDigest(alg Digest) (string, error) {
+	r := c.r
+	if c.data {
 		return "", fmt.Errorf("ztensor: %w: a content digest of version %s, or of no manifest", errors.ErrUnsupported, r.version)
 	}
 	b := cbor.AppendText(cbor.AppendHead(nil, cbor.Array, 2), "zt.content/1")
@@ -44,14 +41,14 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 			fields++
 		}
 		b = cbor.AppendHead(cbor.AppendText(b, t.Name), cbor.Map, fields)
-		parts := r.parts2(t)
+		parts := partsOf(t)
 		b = cbor.AppendHead(cbor.AppendText(b, "parts"), cbor.Map, uint64(len(parts)))
 		for _, p := range parts {
 			digest := p.blob.digest()
 			if digest == "" {
 				return "", r.bad(-1, partField(t.Name, p.role), fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
 			}
-			b = p.blob.appendTypes(cbor.AppendText(b, p.role), 1)
+			b = appendTypes(p.blob, cbor.AppendText(b, p.role), 1)
 			b = cbor.AppendText(cbor.AppendText(b, "digest"), digest)
 		}
 		b = appendShape(b, t.Shape)
@@ -71,7 +68,7 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 }
 
 // appendTypes begins the map of a part with more fields behind its types.
-func (b *blob) appendTypes(out []byte, more uint64) []byte {
+func appendTypes(b *blob, out []byte, more uint64) []byte {
 	dtype, logical := typeWords2(b.dtype)
 	if b.dtype == tensor.Unknown {
 		dtype, _ = typeWords2(b.more.storage)
@@ -108,8 +105,8 @@ type role2 struct {
 	blob         *blob
 }
 
-// parts2 lists the parts of a tensor of version 2 in the order of the manifest.
-func (r *Reader) parts2(t *tensor.Tensor) []role2 {
+// partsOf lists the parts of a tensor of version 2 in the order of the manifest.
+func partsOf(t *tensor.Tensor) []role2 {
 	if b, ok := t.Data.Source().(*blob); ok {
 		return []role2{{t.Name, "data", b}}
 	}
@@ -122,23 +119,18 @@ func (r *Reader) parts2(t *tensor.Tensor) []role2 {
 	return all
 }
 
-// CanonicalViolations lists what departs from canonical form (§6.3), in which
-// equal content makes equal files, each with the number of its rule; nothing for
-// a canonical file. It reads the padding, and payloads only where two may be the
-// same. Version 1 has no such form and is errors.ErrUnsupported.
-func (r *Reader) CanonicalViolations(ctx context.Context) ([]error, error) {
-	if r.two == nil {
-		return nil, fmt.Errorf("ztensor: %w: the canonical form of version %s", errors.ErrUnsupported, r.version)
-	}
-	c := canonical{r: r, ctx: ctx}
-	err := c.check()
-	return c.found, err
+// canonicalViolations lists what departs from canonical form (§6.3).
+func (c *container2) canonicalViolations(ctx context.Context) ([]error, error) {
+	check := canonical{r: c.r, container: c, ctx: ctx}
+	err := check.check()
+	return check.found, err
 }
 
 type canonical struct {
-	r     *Reader
-	ctx   context.Context
-	found []error
+	r         *file
+	container *container2
+	ctx       context.Context
+	found     []error
 }
 
 func (c *canonical) violates(rule int, off int64, field, format string, args ...any) {
@@ -149,17 +141,17 @@ func (c *canonical) violates(rule int, off int64, field, format string, args ...
 
 func (c *canonical) check() error {
 	r := c.r
-	if r.two.data {
+	if c.container.data {
 		c.violates(1, r.src.Size()-footer2, "manifest", "there is no manifest")
 		return nil
 	}
-	if n := len(r.two.shards); n > 0 {
+	if n := len(c.container.list); n > 0 {
 		c.violates(6, r.manifestAt, "shards", "%d shards", n)
 	}
 	c.names("attributes", r.attributes)
-	all := make([]role2, 0, r.two.blobs.used)
+	all := make([]role2, 0, r.blobs.used)
 	for t := range r.tensors.all() {
-		all = append(all, r.parts2(t)...)
+		all = append(all, partsOf(t)...)
 	}
 	for _, own := range r.ownAttrs {
 		c.names("objects["+quote.Name(r.tensors.at(own.tensor).Name)+"].attributes", own.encoded)
@@ -172,7 +164,7 @@ func (c *canonical) check() error {
 
 // names wants the keys of attributes in NFC.
 func (c *canonical) names(field string, attributes []byte) {
-	for name := range pairs(attributes) {
+	for name := range cbor.Entries(attributes) {
 		if !norm.NFC.IsNormalString(name) {
 			c.violates(5, -1, field+"["+quote.Name(name)+"]", "the name is not in NFC")
 		}

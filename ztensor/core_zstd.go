@@ -111,7 +111,7 @@ func plausibleWindow(stored int64) int64 {
 // before, if there is one, since its window would be garbage that lies about while
 // the next part takes another. So the limit of windows is one for all parts, what
 // the whole file makes plausible; the caller looks at that of the first frame.
-func (r *Reader) zstdStream(in io.Reader) (*zstd.Decoder, error) {
+func (r *file) zstdStream(in io.Reader) (*zstd.Decoder, error) {
 	s := &r.stream
 	s.Lock()
 	z := s.z.Value()
@@ -124,7 +124,7 @@ func (r *Reader) zstdStream(in io.Reader) (*zstd.Decoder, error) {
 }
 
 // keepStream keeps a decoder until the next collection of garbage.
-func (r *Reader) keepStream(z *zstd.Decoder) {
+func (r *file) keepStream(z *zstd.Decoder) {
 	if z.Reset(nil) != nil {
 		return
 	}

@@ -10,19 +10,18 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// shards verifies the files that a version 2 file keeps parts in: that they are
+// verifyFile verifies the files that a version 2 file keeps parts in: that they are
 // there, framed, and of the right size, and unless only the structure counts
 // that their bytes have the digests by which the root knows them.
-func (v *verifier) shards() error {
-	r := v.r
+func (c *container2) verifyFile(v *verifier) error {
 	sums := make(map[string]string) // a file that many shards are in is read once
-	for i := range r.two.shards {
+	for i := range c.list {
 		if v.found.Full() {
 			return nil
 		}
-		s := &r.two.shards[i]
+		s := &c.list[i]
 		field := "shards[" + quote.Name(s.name) + "]"
-		src, err := r.shard(i)
+		src, err := c.shard(i)
 		if err == nil && v.found.Options.Depth > tensor.VerifyStructure {
 			algorithm, want, _ := strings.Cut(s.digest, ":")
 			have, known := sums[algorithm+":"+s.place]
@@ -46,25 +45,25 @@ func (v *verifier) shards() error {
 	return nil
 }
 
-// canonical reports what is not in canonical form, where that was asked for.
-func (v *verifier) canonical() error {
+// verifyForm reports what is not in canonical form, where that was asked for.
+func (c *container2) verifyForm(v *verifier) error {
 	if v.found.Options.Depth < tensor.VerifyCanonical {
 		return nil
 	}
-	found, err := v.r.CanonicalViolations(v.ctx)
+	found, err := c.canonicalViolations(v.ctx)
 	for _, f := range found {
 		v.found.Error(f)
 	}
 	return err
 }
 
-// tensor2 verifies a tensor of version 2: the digests and encodings of its
+// verifyTensor verifies a tensor of version 2: the digests and encodings of its
 // parts, the content rules of their types, and the data rules of its layout.
-func (w *worker) tensor2(t *tensor.Tensor) {
+func (c *container2) verifyTensor(w *worker, t *tensor.Tensor) {
 	before := len(w.found)
 	w.undeclared = 0
-	for _, p := range w.v.r.parts2(t) {
-		w.part2(t, p)
+	for _, p := range partsOf(t) {
+		verifyPart(w, t, p)
 		if w.ctx.Err() != nil {
 			return
 		}
@@ -81,7 +80,7 @@ func (w *worker) tensor2(t *tensor.Tensor) {
 	}
 }
 
-func (w *worker) part2(t *tensor.Tensor, p role2) {
+func verifyPart(w *worker, t *tensor.Tensor, p role2) {
 	b := p.blob
 	fault := func(field string, err error) error {
 		return &tensor.FormatError{Format: format, Offset: b.offset, Field: partField(p.object, p.role) + field, Err: err}
@@ -89,7 +88,7 @@ func (w *worker) part2(t *tensor.Tensor, p role2) {
 	if b.shard > 0 {
 		if _, err := b.source(); err != nil {
 			w.v.done.Add(b.length)
-			return // verifier.shards has said so
+			return // verifyFile has said so
 		}
 	}
 	if w.v.found.Options.Depth <= tensor.VerifyStructure {

@@ -3,8 +3,6 @@ package ztensor
 import (
 	"errors"
 	"fmt"
-	"iter"
-	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -102,12 +100,12 @@ func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme strin
 			s.dense(t, c, w, product)
 			continue
 		}
-		if r.opts.Strict && w.has&keyDType != 0 && c.dtype != tensor.U64 && indexRole(scheme, w.name) {
+		if r.strict && w.has&keyDType != 0 && c.dtype != tensor.U64 && indexRole(scheme, w.name) {
 			s.departAt(int(w.at), r.field(t.Name, w.name)+".dtype", "indices that are not u64, which upstream reads them as")
 		}
 		t.Parts = append(t.Parts, tensor.Part{Role: r.keepString(w.name), DType: c.dtype, Data: tensor.NewBlob(c)})
 	}
-	if dense && others == len(s.roles) && r.opts.Strict {
+	if dense && others == len(s.roles) && r.strict {
 		s.Malformed(s.At, "no component data")
 	}
 }
@@ -136,7 +134,7 @@ func (s *scan) place(t *tensor.Tensor, c *component, w *role) {
 	}
 	if c.offset%alignment != 0 {
 		s.depart(c.offset, r.field(t.Name, w.name)+".offset", "%d is no multiple of %d", c.offset, alignment)
-	} else if r.opts.Strict && (c.offset < alignment || w.offset > end) {
+	} else if r.strict && (c.offset < alignment || w.offset > end) {
 		s.depart(c.offset, r.field(t.Name, w.name)+".offset", "%d is outside of the data", c.offset)
 	}
 	if c.length > 0 {
@@ -224,25 +222,6 @@ func (s *scan) decoding(t *tensor.Tensor, c *component, w *role, common string, 
 	}
 }
 
-// other returns where the unusual of c goes.
-func (c *component) other() *unusual {
-	if c.more == nil {
-		c.more = &c.r.unusual.take(1)[0]
-	}
-	return c.more
-}
-
-// setDigest notes the digest, a crc32c that is spelled as it should be as its
-// value, and anything else as its text.
-func (c *component) setDigest(text string) {
-	if v, ok := strings.CutPrefix(text, prefixCRC); ok {
-		if c.crc, c.hasCRC = upperHex(v); c.hasCRC {
-			return
-		}
-	}
-	c.other().digest, c.other().digested = c.r.keepString(text), true
-}
-
 // dense holds the data of a dense tensor against its shape. A length that does
 // not fit is an error of opening only in strict mode; otherwise tensor.Check
 // finds it when the tensor is used (T9).
@@ -259,7 +238,7 @@ func (s *scan) dense(t *tensor.Tensor, c *component, w *role, product uint64) {
 	if c.size < 0 {
 		c.size = want
 	}
-	if s.r.opts.Strict && c.size != want {
+	if s.r.strict && c.size != want {
 		s.Malformed(int(w.at), "%d bytes of data where the shape takes %d", c.size, want)
 		s.inComponent(t, w, "length")
 	}
@@ -287,30 +266,11 @@ func (s *scan) finish() {
 		s.departAt(0, "manifest", "tagged items")
 	}
 	r.jumbled = s.jumbled
-	if s.jumbled && r.opts.Strict && s.Err == nil {
+	if s.jumbled && r.strict && s.Err == nil {
 		r.overlaps(func(a, b *component) bool {
 			s.depart(b.offset, r.path(b), "overlaps %s", r.path(a))
 			return false
 		})
-	}
-}
-
-// overlaps looks for components that share some of their bytes, but not all.
-func (x *index) overlaps(report func(a, b *component) bool) {
-	if !x.jumbled || disjoint(x.components.used, x.extents()) {
-		return
-	}
-	overlaps(slices.Collect(x.extents()), func(i, j int) bool { return report(x.components.at(i), x.components.at(j)) })
-}
-
-// extents yields where the components lie, in the order of the manifest.
-func (x *index) extents() iter.Seq[extent] {
-	return func(yield func(extent) bool) {
-		for c := range x.components.all() {
-			if !yield(extent{c.offset, c.length}) {
-				return
-			}
-		}
 	}
 }
 
@@ -323,94 +283,4 @@ func (s *scan) element(word string) tensor.DType {
 		}
 	}
 	return d
-}
-
-// logicalType is the type of that name over a storage type; Unknown where there
-// is none.
-func logicalType(storage tensor.DType, name string) tensor.DType {
-	for _, l := range logicalTypes {
-		if l.name == name && l.storage == storage {
-			return l.dtype
-		}
-	}
-	return tensor.Unknown
-}
-
-// logicalTypes are those of 1.2.
-var logicalTypes = [...]struct {
-	name    string
-	storage tensor.DType
-	dtype   tensor.DType
-}{
-	{"f8_e4m3fn", tensor.U8, tensor.F8E4M3FN},
-	{"f8_e5m2", tensor.U8, tensor.F8E5M2},
-	{"f8_e4m3fnuz", tensor.U8, tensor.F8E4M3FNUZ},
-	{"f8_e5m2fnuz", tensor.U8, tensor.F8E5M2FNUZ},
-	{"complex64", tensor.F32, tensor.C64},
-	{"complex128", tensor.F64, tensor.C128},
-}
-
-// storageType reads a dtype as it is spelled from 1.1 on, or, not short, as
-// before.
-func storageType(word string, short bool) tensor.DType {
-	if short {
-		switch word {
-		case "f64":
-			return tensor.F64
-		case "f32":
-			return tensor.F32
-		case "f16":
-			return tensor.F16
-		case "bf16":
-			return tensor.BF16
-		case "i64":
-			return tensor.I64
-		case "i32":
-			return tensor.I32
-		case "i16":
-			return tensor.I16
-		case "i8":
-			return tensor.I8
-		case "u64":
-			return tensor.U64
-		case "u32":
-			return tensor.U32
-		case "u16":
-			return tensor.U16
-		case "u8":
-			return tensor.U8
-		case "bool":
-			return tensor.Bool
-		}
-		return tensor.Unknown
-	}
-	switch word {
-	case "float64":
-		return tensor.F64
-	case "float32":
-		return tensor.F32
-	case "float16":
-		return tensor.F16
-	case "bfloat16":
-		return tensor.BF16
-	case "int64":
-		return tensor.I64
-	case "int32":
-		return tensor.I32
-	case "int16":
-		return tensor.I16
-	case "int8":
-		return tensor.I8
-	case "uint64":
-		return tensor.U64
-	case "uint32":
-		return tensor.U32
-	case "uint16":
-		return tensor.U16
-	case "uint8":
-		return tensor.U8
-	case "bool":
-		return tensor.Bool
-	}
-	return tensor.Unknown
 }

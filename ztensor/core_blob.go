@@ -21,7 +21,7 @@ import (
 
 // A blob is the payload of one part in version 2: the source of a tensor.Blob.
 type blob struct {
-	r       *Reader
+	r       *file
 	t       *tensor.Tensor // that it belongs to; nil for a whole file
 	offset  int64          // of the stored bytes in their file
 	length  int64          // of the stored bytes
@@ -97,7 +97,7 @@ func (b *blob) source() (*source.Source, error) {
 	if b.shard == 0 {
 		return b.r.src, nil
 	}
-	return b.r.shard(int(b.shard - 1))
+	return b.r.generation.shard(int(b.shard - 1))
 }
 
 func (b *blob) Bytes() ([]byte, bool) {
@@ -115,7 +115,7 @@ func (b *blob) Bytes() ([]byte, bool) {
 func (b *blob) Stored() tensor.Stored {
 	s := tensor.Stored{Offset: b.offset, Size: b.length, Encoding: "raw", Digest: b.digest()}
 	if b.shard > 0 {
-		s.File = b.r.two.shards[b.shard-1].name
+		s.File = b.r.generation.shardName(int(b.shard - 1))
 	}
 	if b.more != nil {
 		s.Type = b.more.logical
@@ -142,7 +142,7 @@ func (b *blob) CheckView() error {
 
 // checkStrict checks the digest once, if the reader is strict.
 func (b *blob) checkStrict() error {
-	if !b.r.opts.Strict {
+	if !b.r.strict {
 		return nil
 	}
 	if _, ok := b.r.checked.Load(b); ok {
@@ -452,4 +452,10 @@ func isBools(p []byte) error {
 		return rule.Broken(rule.LayoutData, "the bool 0x%02x", p[i])
 	}
 	return nil
+}
+
+// scanFile shows all bytes of the file to look.
+func (r *file) scanFile(step func(n int64) error, look func(p []byte) error) error {
+	whole := blob{r: r, length: r.Size(), size: r.Size()}
+	return whole.pieces(step, look)
 }

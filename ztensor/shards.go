@@ -2,191 +2,20 @@ package ztensor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io/fs"
 	"iter"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
-
-// Identity describes the file as a shard for others, under that name: its size,
-// and the digest of all its bytes, SHA256 or XXH3. A file that names its shards
-// by SHA256 commits to every byte of them.
-func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, error) {
-	var h hash.Hash
-	switch {
-	case r.two == nil:
-		return Shard{}, fmt.Errorf("ztensor: %w: a file of version %s as a shard", errors.ErrUnsupported, r.version)
-	case alg == SHA256:
-		h = sha256.New()
-	case alg == XXH3:
-		h = xxh3.New()
-	default:
-		return Shard{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard", errors.ErrUnsupported, alg)
-	}
-	if err := r.scanFile(func(int64) error { return ctx.Err() }, func(p []byte) error {
-		h.Write(p)
-		return nil
-	}); err != nil {
-		return Shard{}, r.placed(-1, "", err)
-	}
-	return Shard{name, r.Size(), alg.String() + ":" + hex.EncodeToString(h.Sum(nil))}, nil
-}
-
-// scanFile shows all bytes of the file to look.
-func (r *Reader) scanFile(step func(n int64) error, look func(p []byte) error) error {
-	whole := blob{r: r, length: r.Size(), size: r.Size()}
-	return whole.pieces(step, look)
-}
-
-// Link adds tensors of r, those of the names that are given or all, without
-// their data: it stays in the file that r has open, which is found as shard when
-// the one that is written is read. shard is what r.Identity says of it under a
-// name of the caller's choice; the name is 1 to 64 of A-Z a-z 0-9 . _ - and
-// begins with no dot. Attributes of the tensors come along. Canonical form has no
-// shards, and neither has version 1.
-func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
-	if err := w.usable(); err != nil {
-		return err
-	}
-	return w.layout.link(w, shard, r, names)
-}
-
-// unlinkable is the error of a shard that cannot be referred to.
-func unlinkable(shard Shard, format string, args ...any) error {
-	return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{quote.Name(shard.Name), errors.ErrUnsupported}, args...)...)
-}
-
-func (l *layout2) link(w *Writer, shard Shard, r *Reader, names []string) error {
-	switch {
-	case l.canonical:
-		return unlinkable(shard, "canonical form has no shards")
-	case r.two == nil || r.two.data:
-		return unlinkable(shard, "it has no manifest of version 2")
-	case !isShardName([]byte(shard.Name)):
-		return fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid, quote.Name(shard.Name))
-	case shard.Size != r.Size() || !isDigest([]byte(shard.Digest)) || newDigest2(shard.Digest).err != nil:
-		return fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not those of the file", quote.Name(shard.Name), fs.ErrInvalid, shard.Size, quote.Name(shard.Digest))
-	}
-	all := names
-	if len(names) == 0 {
-		for t := range r.Tensors() {
-			all = append(all, t.Name)
-		}
-	}
-	linked := map[string]bool{}
-	for _, name := range all {
-		t := r.Tensor(name)
-		fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), err) }
-		switch {
-		case t == nil:
-			return fail(tensor.ErrNoTensor)
-		case w.names[name] || linked[name]:
-			return fail(fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
-		case slices.ContainsFunc(r.parts2(t), func(p role2) bool { return p.blob.shard > 0 }):
-			return fail(fmt.Errorf("%w: its data is in another shard", errors.ErrUnsupported))
-		}
-		linked[name] = true
-	}
-	objects, err := r.linked(shard.Name, linked)
-	if err != nil {
-		return err
-	}
-	if err := l.addShard(shard); err != nil {
-		return err
-	}
-	for _, o := range objects {
-		w.names[o.name] = true
-		w.entries = append(w.entries, entry{name: o.name, split: -1})
-	}
-	l.objects = append(l.objects, objects...)
-	return nil
-}
-
-// addShard enters a shard, unless it is there.
-func (l *layout2) addShard(s Shard) error {
-	value := cbor.AppendHead(nil, cbor.Map, 2)
-	value = cbor.AppendHead(cbor.AppendText(value, "size"), cbor.Uint, uint64(s.Size))
-	value = cbor.AppendText(cbor.AppendText(value, "digest"), s.Digest)
-	key := cbor.AppendText(nil, s.Name)
-	for _, old := range l.shards {
-		if string(old.Key) != string(key) {
-			continue
-		}
-		if string(old.Value) != string(value) {
-			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate, quote.Name(s.Name))
-		}
-		return nil
-	}
-	l.shards = append(l.shards, cbor.Pair{Key: key, Value: value})
-	return nil
-}
-
-// linked returns what the manifest says of these tensors, for a file to which
-// this one is a shard of that name.
-func (r *Reader) linked(shard string, names map[string]bool) ([]object2, error) {
-	fields, err := r.manifestFields()
-	if err != nil {
-		return nil, err
-	}
-	var all []object2
-	for _, f := range fields {
-		if string(f.Key) != "\x67objects" {
-			continue
-		}
-		objects := cbor.NewStrict(f.Value, r.limits)
-		for _, o := range objects.Pairs() {
-			name := cbor.Cursor{B: o.Key}
-			if n := string(name.Text()); names[n] {
-				in := cbor.NewStrict(o.Value, r.limits)
-				all = append(all, object2{name: n, whole: cbor.AppendPairs(nil, shardedObject(&in, shard))})
-			}
-		}
-	}
-	return all, nil
-}
-
-// shardedObject says of each part of an object that it is in a shard.
-func shardedObject(c *cbor.Cursor, shard string) []cbor.Pair {
-	return editParts(c, func(part []cbor.Pair) []cbor.Pair {
-		return append(part, cbor.Pair{Key: cbor.AppendText(nil, "shard"), Value: cbor.AppendText(nil, shard)})
-	})
-}
-
-// editParts returns the fields of an object with other fields in its parts.
-func editParts(c *cbor.Cursor, edit func(part []cbor.Pair) []cbor.Pair) []cbor.Pair {
-	limits := limit.Defaults()
-	fields := c.Pairs()
-	for i, f := range fields {
-		if string(f.Key) != "\x65parts" {
-			continue
-		}
-		in := cbor.NewStrict(f.Value, limits)
-		parts := in.Pairs()
-		for k := range parts {
-			in := cbor.NewStrict(parts[k].Value, limits)
-			parts[k].Value = cbor.AppendPairs(nil, edit(in.Pairs()))
-		}
-		fields[i].Value = cbor.AppendPairs(nil, parts)
-	}
-	return fields
-}
 
 // ShardOptions control how [WriteShards] divides a model.
 type ShardOptions struct {
@@ -357,9 +186,6 @@ func (d *division) store(ctx context.Context, shards [][]*tensor.Tensor) ([]stri
 	return append(files, d.name), root.Close()
 }
 
-// setKey is the attribute of root and shards that has ShardOptions.ID.
-const setKey = "shard_set_id"
-
 func (d *division) rootAttributes() map[string]any {
 	if d.ID == "" {
 		return d.writer.Attributes
@@ -380,16 +206,6 @@ func (d *division) shardOptions() WriterOptions {
 		o.Attributes = map[string]any{setKey: d.ID}
 	}
 	return o
-}
-
-// setID returns the ID of the set that a file says it is of.
-func (r *Reader) setID() string {
-	for k, v := range r.AttributeValues() {
-		if k == setKey {
-			return v.String()
-		}
-	}
-	return ""
 }
 
 // A division is a call of WriteShards.
@@ -416,8 +232,7 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	case d.Digest != SHA256 && d.Digest != XXH3:
 		return nil, fmt.Errorf("ztensor: %w: ShardOptions.Digest is %v", errors.ErrUnsupported, d.Digest)
 	}
-	_, err := newLayout(d.writer, nil)
-	return d, err
+	return d, d.writer.Check()
 }
 
 // divide deals the tensors out; there is always one shard, if an empty one.

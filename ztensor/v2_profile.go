@@ -3,7 +3,6 @@ package ztensor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -23,60 +22,6 @@ const (
 	layoutQuant = "zt.quant_group/1"
 )
 
-// storageType2 is one of the twelve storage types; Unknown for any other word.
-func storageType2(word []byte) tensor.DType {
-	if d := storageType(string(word), true); d != tensor.Bool {
-		return d
-	}
-	return tensor.Unknown
-}
-
-// A logical2 is a logical type and how it is stored.
-type logical2 struct {
-	name    string
-	storage tensor.DType
-	dtype   tensor.DType
-}
-
-var logicals2 = [...]logical2{
-	{"bool", tensor.U8, tensor.Bool},
-	{"f8_e4m3fn", tensor.U8, tensor.F8E4M3FN},
-	{"f8_e5m2", tensor.U8, tensor.F8E5M2},
-	{"f8_e4m3fnuz", tensor.U8, tensor.F8E4M3FNUZ},
-	{"f8_e5m2fnuz", tensor.U8, tensor.F8E5M2FNUZ},
-	{"f8_e8m0", tensor.U8, tensor.F8E8M0FNU},
-	{"f4_e2m1", tensor.U8, tensor.F4E2M1FN},
-	{"complex64", tensor.F32, tensor.C64},
-	{"complex128", tensor.F64, tensor.C128},
-}
-
-// logicalType2 is the registered type of that name; the zero value where there
-// is none.
-func logicalType2(name []byte) logical2 {
-	for _, l := range logicals2 {
-		if l.name == string(name) {
-			return l
-		}
-	}
-	return logical2{}
-}
-
-// typeWords2 is how version 2 spells d: its storage type, and its logical type
-// if it needs one; "" where it has none.
-func typeWords2(d tensor.DType) (dtype, logical string) {
-	for _, l := range logicals2 {
-		if l.dtype == d {
-			d, logical = l.storage, l.name
-		}
-	}
-	for _, word := range []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"} {
-		if storageType(word, true) == d {
-			return word, logical
-		}
-	}
-	return "", ""
-}
-
 // profile applies the metadata rules of a registered layout. Those of sparse_csr
 // are upstream's too. The other ones no upstream program has held a file against
 // yet, its own examples among them: what departs from them is opened, with a
@@ -89,7 +34,7 @@ func (s *scan2) profile(t *tensor.Tensor, elements uint64, at int) {
 	err := checkLayout(t, elements, attributes)
 	switch {
 	case err == nil:
-	case t.Scheme == layoutCSR || s.r.opts.Strict:
+	case t.Scheme == layoutCSR || s.r.strict:
 		s.Fail(at, "%w", err)
 	default:
 		s.r.warnings.add(s.r.manifestAt+int64(at), "objects["+quote.Name(t.Name)+"]", err)
@@ -114,7 +59,7 @@ func checkLayout(t *tensor.Tensor, elements uint64, attributes []byte) error {
 		c.mx()
 	case t.Scheme == layoutQuant:
 		c.quant()
-	case HasBlocks(t.Scheme):
+	case hasBlocks(t.Scheme):
 		c.gguf()
 	}
 	return c.err
@@ -122,13 +67,13 @@ func checkLayout(t *tensor.Tensor, elements uint64, attributes []byte) error {
 
 // hasProfile reports whether a layout has rules for the attributes of its tensors.
 func hasProfile(scheme string) bool {
-	return scheme == layoutMX || scheme == layoutQuant || HasBlocks(scheme)
+	return scheme == layoutMX || scheme == layoutQuant || hasBlocks(scheme)
 }
 
-// HasBlocks reports whether version 2 has a layout of that name for the quantised
+// hasBlocks reports whether version 2 has a layout of that name for the quantised
 // blocks of a .gguf file, such as gguf.q4_k/1: one part, data, of uint8, and the
 // attributes elems_per_block and block_bytes.
-func HasBlocks(scheme string) bool {
+func hasBlocks(scheme string) bool {
 	name, ok := strings.CutPrefix(scheme, "gguf.")
 	name, ok2 := strings.CutSuffix(name, "/1")
 	return ok && ok2 && slices.Contains(ggufTypes, name)
@@ -370,19 +315,6 @@ func checkData2(ctx context.Context, t *tensor.Tensor) error {
 	return ruled(unnamed(sparse.Check(ctx, t, &sparse.Options{Ordered: true})))
 }
 
-// unnamed is what an error of package sparse says of a tensor, without its name.
-func unnamed(err error) error {
-	var named *sparse.Error
-	if errors.As(err, &named) {
-		return named.Err
-	}
-	return err
-}
-
-func sparseError(t *tensor.Tensor, err error) error {
-	return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), unnamed(err))
-}
-
 // ruled says of indices that do not fit which rule they break. What reading the
 // parts says of itself stays as it is.
 func ruled(err error) error {
@@ -398,13 +330,4 @@ func ruled(err error) error {
 		return rule.New(rule.LayoutData, err)
 	}
 	return err
-}
-
-// oddNibble reports whether the half byte that n elements of four bits leave
-// unused is not zero.
-func oddNibble(last byte, n int64) error {
-	if n%2 == 1 && last > 0xf {
-		return rule.Broken(rule.LayoutData, "the unused half of the last byte is 0x%x", last>>4)
-	}
-	return nil
 }

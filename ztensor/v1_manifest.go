@@ -1,7 +1,6 @@
 package ztensor
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,67 +16,11 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
-// alignment is where the components of version 1 begin: at multiples of it, the
-// first one behind the magic at 64.
-const alignment = 64
-
-// footer10 is how many bytes follow the manifest in 1.0: its size.
-const footer10 = 8
-
-// open1 reads the container of 1.0, 1.1 and 1.2. They begin alike; the last
-// eight bytes are a second magic from 1.1 on, the size of the manifest in 1.0.
-// They cannot be mistaken for each other: as a size, the magic is 3.4 exabytes.
-func (r *Reader) open1() error {
-	t, err := r.readTail(16)
-	if err != nil {
-		return err
-	}
-	size, footer := r.src.Size(), int64(footer10)
-	n := t.size()
-	second := string(t.last(8)) == magic1
-	if second {
-		footer = 16
-		n = binary.LittleEndian.Uint64(t.last(16))
-	}
-	at := size - footer
-	switch {
-	case n == 0:
-		return r.bad(size-footer, "manifest_size", fmt.Errorf("%w: 0, and no manifest is empty", tensor.ErrMalformed))
-	case second && n > uint64(max(0, size-24)):
-		return r.bad(size-footer, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
-	case n > uint64(size-16):
-		return r.bad(size-footer, "manifest_size", fmt.Errorf("%w: the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 manifest "+
-			"that fits: %d of a file of %d bytes (a truncated file?)", tensor.ErrMalformed, n, size))
-	}
-	return r.readManifest(t, at-int64(n), int64(n))
-}
-
-// open01 reads the container of 0.1.
-func (r *Reader) open01() error {
-	r.version, r.list = "0.1", "entries"
-	t, err := r.readTail(8)
-	if err != nil {
-		return err
-	}
-	size := r.src.Size()
-	n := t.size()
-	if r.opts.Strict {
-		return r.bad(0, "magic", fmt.Errorf("%w: version 0.1 is not what the format's document describes", errors.ErrUnsupported))
-	}
-	switch {
-	case n == 0 && size == 16: // upstream's reader takes it for no tensors
-		return nil
-	case n == 0, n > uint64(size-16):
-		return r.bad(size-8, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
-	}
-	return r.readManifest(t, size-8-int64(n), int64(n))
-}
-
 // A scan reads a manifest into the index of its Reader. Its state says where it
 // is, so that an error can be told where it happened.
 type scan struct {
 	cbor.Cursor
-	r       *Reader
+	r       *file
 	x       *index // what is read goes there: that of r
 	objects bool   // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
 	minor   int    // of the manifest's version; -1 when it gives none
@@ -121,7 +64,7 @@ func (s *scan) in(format string, args ...any) {
 // error. off counts from the start of the file.
 func (s *scan) depart(off int64, field, msg string, args ...any) {
 	err := fmt.Errorf("%w: "+msg, append([]any{tensor.ErrMalformed}, args...)...)
-	if s.r.opts.Strict {
+	if s.r.strict {
 		if s.Err == nil {
 			s.Fail(0, "%w", s.r.bad(off, field, err))
 		}
@@ -306,12 +249,6 @@ func parseVersion(v string) (major, minor int, ok bool) {
 	return major, minor, true
 }
 
-// cutKey keeps a path with a key from the file readable.
-func cutKey(key []byte) string {
-	s := quote.Name(string(key))
-	return s[1 : len(s)-1]
-}
-
 // rootAttributes looks through the file's attributes and remembers where they
 // are.
 func (s *scan) rootAttributes() {
@@ -385,14 +322,6 @@ func (s *scan) plausible(n int) bool {
 		s.Fail(s.At, "%w: %d tensors of at most %d", tensor.ErrLimit, n, s.r.limits.MaxTensors)
 	}
 	return s.Err == nil
-}
-
-// reserve makes room for n tensors of one component.
-func (x *index) reserve(n int) {
-	if n > 0 {
-		x.tensors.reserve(n)
-		x.components.reserve(n)
-	}
 }
 
 // add appends a tensor to the index.

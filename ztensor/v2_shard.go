@@ -20,13 +20,6 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// A Shard is another file that a version 2 file keeps some of its parts in.
-type Shard struct {
-	Name   string
-	Size   int64  // of the whole file
-	Digest string // of the whole file, algorithm:hexadecimal
-}
-
 // A shard is one that is opened when something in it is asked for.
 type shard struct {
 	name   string
@@ -90,20 +83,6 @@ func companion(find func(name string) (io.ReaderAt, int64, error), name string) 
 	return src, closer, err
 }
 
-// Shards yields the shards that the file names, in its order. None is opened.
-func (r *Reader) Shards() iter.Seq[Shard] {
-	return func(yield func(Shard) bool) {
-		if r.two == nil {
-			return
-		}
-		for i := range r.two.shards {
-			if s := &r.two.shards[i]; !yield(Shard{s.name, s.size, s.digest}) {
-				return
-			}
-		}
-	}
-}
-
 // isShardName: 1 to 64 of A-Z a-z 0-9 . _ -, and no dot first (§3.6), so that a
 // name is never a path.
 func isShardName(name []byte) bool {
@@ -138,11 +117,11 @@ func (s *scan2) shardTable() {
 		s.shardEntry(key, at)
 		s.in(func() string { return "shards[" + quote.Name(string(key)) + "]" })
 	}
-	two := s.r.two
-	for i := range two.shards {
+	two := s.two
+	for i := range two.list {
 		two.order = append(two.order, int32(i))
 	}
-	slices.SortFunc(two.order, func(i, j int32) int { return strings.Compare(two.shards[i].name, two.shards[j].name) })
+	slices.SortFunc(two.order, func(i, j int32) int { return strings.Compare(two.list[i].name, two.list[j].name) })
 }
 
 func (s *scan2) shardEntry(name []byte, at int) {
@@ -171,16 +150,16 @@ func (s *scan2) shardEntry(name []byte, at int) {
 		} else if size > math.MaxInt64 {
 			s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
 		}
-		two := s.r.two
-		two.shards = append(two.shards, shard{name: s.r.keep(name), size: int64(min(size, math.MaxInt64)), digest: s.r.keep(digest)})
+		two := s.two
+		two.list = append(two.list, shard{name: s.r.keep(name), size: int64(min(size, math.MaxInt64)), digest: s.r.keep(digest)})
 	}
 }
 
 // shard opens a shard, the first time, and checks that it is one, and of the
 // right size.
-func (r *Reader) shard(i int) (*source.Source, error) {
-	s := &r.two.shards[i]
-	s.once.Do(func() { s.err = r.openShard(s) })
+func (c *container2) shard(i int) (*source.Source, error) {
+	s := &c.list[i]
+	s.once.Do(func() { s.err = c.openShard(s) })
 	if s.err != nil {
 		return nil, fmt.Errorf("shard %s: %w", quote.Name(s.name), s.err)
 	}
@@ -189,27 +168,27 @@ func (r *Reader) shard(i int) (*source.Source, error) {
 
 // places are the names that a shard may have, relative to the folder of the
 // root: beside it, or in a store of content.
-func (r *Reader) places(s *shard) []string {
+func (c *container2) places(s *shard) []string {
 	algorithm, sum, _ := strings.Cut(s.digest, ":")
 	all := []string{s.name + ".zt"}
-	if r.base != "" {
-		all[0] = strings.TrimSuffix(r.base, path.Ext(r.base)) + "-" + s.name + ".zt"
+	if base := c.r.base; base != "" {
+		all[0] = strings.TrimSuffix(base, path.Ext(base)) + "-" + s.name + ".zt"
 	}
 	return append(all, path.Join("store", "blobs", algorithm, sum), path.Join("blobs", algorithm, sum))
 }
 
-func (r *Reader) openShard(s *shard) error {
-	find := r.opts.Companion
-	folder := find == nil && r.name != "" // the file's own, where Open opened it
+func (c *container2) openShard(s *shard) error {
+	find := c.r.companion
+	folder := find == nil && c.r.name != "" // the file's own, where Open opened it
 	if folder {
-		find = source.Companions(r.name)
+		find = source.Companions(c.r.name)
 	}
 	if find == nil {
 		return fmt.Errorf("%w: there is no way to other files (ReaderOptions.Companion)", fs.ErrNotExist)
 	}
 	var first error
-	for _, name := range r.places(s) {
-		err := r.tryShard(s, find, name)
+	for _, name := range c.places(s) {
+		err := c.tryShard(s, find, name)
 		if err == nil {
 			return nil
 		}
@@ -221,8 +200,8 @@ func (r *Reader) openShard(s *shard) error {
 		return first
 	}
 	// Renamed: it is known by its content.
-	for name := range r.two.beside.known(r.name, s, find) {
-		if r.tryShard(s, find, name) == nil {
+	for name := range c.beside.known(c.r.name, s, find) {
+		if c.tryShard(s, find, name) == nil {
 			return nil
 		}
 	}
@@ -232,7 +211,7 @@ func (r *Reader) openShard(s *shard) error {
 // tryShard takes the file of that name for the shard if it can be it: framed as
 // version 2 is, manifest included, and of the right size. Whether its digest is
 // right is asked only of a name that says nothing, and by Verify.
-func (r *Reader) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, error), name string) error {
+func (c *container2) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, error), name string) error {
 	src, closer, err := companion(find, name)
 	if err != nil {
 		return err
@@ -246,15 +225,12 @@ func (r *Reader) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, 
 	if size := src.Size(); size != s.size {
 		return fail(rule.Broken(rule.ShardIdentity, "%s has %d bytes, not %d", quote.Name(name), size, s.size))
 	}
-	o := r.opts
-	o.Companion = nil // a shard leads no further
-	inner := &Reader{src: src}
-	if err := inner.init(o); err != nil {
+	r := c.r
+	inner := &file{src: src, strict: r.strict, limits: r.limits} // a shard refers to no other
+	if err := openShard(inner); err != nil {
 		return fail(fmt.Errorf("%s: %w", quote.Name(name), rule.New(rule.ShardIdentity, err)))
-	} else if inner.version != "2" {
-		return fail(rule.Broken(rule.ShardIdentity, "%s is of version %s", quote.Name(name), inner.version))
 	}
-	if have, want := inner.setID(), r.setID(); have != want && have != "" {
+	if have, want := setID(inner), setID(r); have != want && have != "" {
 		return fail(rule.Broken(rule.ShardIdentity, "%s is of the set %s, not %s", quote.Name(name), quote.Name(have), quote.Name(want)))
 	}
 	s.src, s.place, s.file = src, name, closer
@@ -268,7 +244,7 @@ func sumFile(src *source.Source, digest string, step func(n int64) error) (strin
 	if d.err != nil {
 		return "", d.err
 	}
-	whole := &Reader{src: src}
+	whole := &file{src: src}
 	if err := whole.scanFile(step, func(p []byte) error {
 		d.Write(p)
 		return nil
@@ -278,16 +254,33 @@ func sumFile(src *source.Source, digest string, step func(n int64) error) (strin
 	return hex.EncodeToString(d.Sum(nil)), nil
 }
 
-// close gives up the shards that were opened.
-func (c *container2) close() (err error) {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.once.Do(func() { s.err = fs.ErrClosed })
-		if s.file != nil {
-			if e := s.file.Close(); err == nil {
-				err = e
-			}
+// openShard reads the index of a file that should be of version 2.
+func openShard(r *file) error {
+	head := make([]byte, len(magic2))
+	if r.Size() >= int64(len(head)) {
+		if _, err := r.src.ReadAt(head, 0); err != nil {
+			return r.bad(0, "magic", err)
+		}
+		if string(head) != magic2 {
+			return r.bad(0, "magic", rule.Broken(rule.HeaderMagic, "not a file of version 2"))
 		}
 	}
-	return err
+	return open2(r)
+}
+
+// setKey is the attribute of root and shards that identifies a set of them.
+const setKey = "shard_set_id"
+
+// setID returns the ID of the set that a file says it is of.
+func setID(r *file) string {
+	for k, v := range cbor.Entries(r.attributes) {
+		if k == setKey {
+			if s, ok := cbor.TextOf(v); ok {
+				return s
+			}
+			c := cbor.Cursor{B: v, Deep: cbor.MaxNesting}
+			return string(c.AppendJSON(nil))
+		}
+	}
+	return ""
 }

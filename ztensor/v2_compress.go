@@ -84,7 +84,7 @@ func (j *frameJob) write() error {
 // A framePart splits one part into frames, which it sends with put.
 type framePart struct {
 	c      *compressor
-	w      *Writer
+	w      *writer
 	align  int64
 	put    func(*frameJob) error
 	stable bool // what is written stays as it is, and comes in pieces of frameSize
@@ -97,7 +97,7 @@ type framePart struct {
 }
 
 // framePart begins a part.
-func (l *layout2) framePart(w *Writer) (*framePart, error) {
+func (l *layout2) framePart(w *writer) (*framePart, error) {
 	if l.frames == nil {
 		c, err := newCompressor(l.level)
 		if err != nil {
@@ -178,7 +178,7 @@ type frameSink struct {
 	group []*frameJob
 }
 
-func (l *layout2) frameSink(w *Writer) (*frameSink, error) {
+func (l *layout2) frameSink(w *writer) (*frameSink, error) {
 	p, err := l.framePart(w)
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (l *layout2) frameSink(w *Writer) (*frameSink, error) {
 }
 
 // writeFrames writes tensors compressed.
-func (l *layout2) writeFrames(ctx context.Context, w *Writer, ts []*tensor.Tensor) error {
+func (l *layout2) writeFrames(ctx context.Context, w *writer, ts []*tensor.Tensor) error {
 	if len(ts) == 0 {
 		return nil
 	}
@@ -231,7 +231,7 @@ func (l *layout2) writeFrames(ctx context.Context, w *Writer, ts []*tensor.Tenso
 }
 
 // compress sends one part through the line.
-func (l *layout2) compress(ctx context.Context, w *Writer, line *parallel.Line[*frameJob], x *payload2, enter func()) error {
+func (l *layout2) compress(ctx context.Context, w *writer, line *parallel.Line[*frameJob], x *payload2, enter func()) error {
 	p, err := l.framePart(w)
 	if err != nil {
 		return err

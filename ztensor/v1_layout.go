@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -15,13 +18,41 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
+func (l *layout1) create(w *writer, t *tensor.Tensor, size int64) (io.WriteCloser, error) {
+	w.names[t.Name] = true
+	z, err := l.encoding(w)
+	if err != nil {
+		return nil, w.fail(err)
+	}
+	c := payload{written: written{role: "data", dtype: t.DType, size: size}}
+	s, err := l.start(w, &c.written)
+	if err != nil {
+		return nil, err
+	}
+	w.part = &part{w: w, t: t, want: size, feed: feed{out: s, zstd: z, dtype: t.DType}, finish: func() error {
+		c.fill(s)
+		l.enter(t, []payload{c})
+		return nil
+	}}
+	w.part.feed.begin(size)
+	return w.part, nil
+}
+
 // layout1 writes 1.0, 1.1 and 1.2.
 type layout1 struct {
 	version   string
 	generator string
+
+	entries    []entry
+	manifest   []byte // of the entries, encoded
+	others     []byte // keys of the old edition's manifest that this library does not know, with values
+	otherCount uint64
+
+	encoder *encoder      // of streams
+	frames  *zstd.Encoder // of what is in memory
 }
 
-func newLayout1(o WriterOptions) (layout, error) {
+func newLayout1(o settings) (*layout1, error) {
 	l := &layout1{version: o.Version, generator: o.Generator}
 	if l.generator == "" {
 		l.generator = "tensorfile"
@@ -31,7 +62,7 @@ func newLayout1(o WriterOptions) (layout, error) {
 			if _, ok := v.(string); ok {
 				continue
 			}
-			if v, ok := v.(Value); ok {
+			if v, ok := v.(interface{ Text() (string, bool) }); ok {
 				if _, ok := v.Text(); ok {
 					continue
 				}
@@ -42,15 +73,14 @@ func newLayout1(o WriterOptions) (layout, error) {
 	return l, nil
 }
 
-func (l *layout1) magic() string    { return magic1 }
-func (l *layout1) alignment() int64 { return alignment }
+func (l *layout1) magic() string { return magic1 }
 
-func (l *layout1) add(ctx context.Context, w *Writer, t *tensor.Tensor) error {
-	return w.addAll(ctx, tensor.Of(t), false)
+func (l *layout1) add(ctx context.Context, w *writer, t *tensor.Tensor) error {
+	return l.addTensors(ctx, w, tensor.Of(t), false)
 }
 
-func (l *layout1) addAll(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error]) error {
-	return w.addAll(ctx, ts, true)
+func (l *layout1) addAll(ctx context.Context, w *writer, ts iter.Seq2[*tensor.Tensor, error]) error {
+	return l.addTensors(ctx, w, ts, true)
 }
 
 func (l *layout1) appendAttributes(attributes map[string]any, depth int) ([]byte, error) {
@@ -58,20 +88,20 @@ func (l *layout1) appendAttributes(attributes map[string]any, depth int) ([]byte
 }
 
 func (l *layout1) checkAttributes(name string, encoded []byte) error {
-	if l.version == Version10 {
+	if l.version == "1.0" {
 		return fmt.Errorf("ztensor: %w: attributes of a tensor in version 1.0", errors.ErrUnsupported)
 	}
 	return nil
 }
 
-func (l *layout1) link(w *Writer, shard Shard, r *Reader, names []string) error {
+func (l *layout1) link(w *writer, shard shardID, _ []object) error {
 	return unlinkable(shard, "version %s has no shards", l.version)
 }
 
 // check wants types that the layout has. 1.0 names one type for the tensor,
 // which is that of a sparse tensor's values, and has no place for those of
 // other parts.
-func (l *layout1) check(t *tensor.Tensor) error {
+func (l *layout1) check(w *writer, t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
 		if l.dtypeWord(d) == "" {
 			return fmt.Errorf("%w: %s of %v in version %s", errors.ErrUnsupported, what, d, l.version)
@@ -152,16 +182,6 @@ func (l *layout1) dtypeWord(d tensor.DType) string {
 	return ""
 }
 
-// storageOf is the storage type of d, and its logical type if it needs one.
-func storageOf(d tensor.DType) (storage tensor.DType, logical string) {
-	for _, l := range logicalTypes {
-		if l.dtype == d {
-			return l.storage, l.name
-		}
-	}
-	return d, ""
-}
-
 // appendEntry writes the keys in the order in which upstream declares them, and
 // the components sorted by role.
 func (l *layout1) appendEntry(b []byte, t *tensor.Tensor, components []written) (out []byte, split int) {
@@ -227,7 +247,7 @@ func (l *layout1) appendComponent(b []byte, c written) []byte {
 // finish writes manifest and footer. The document wants the size of a 1.0
 // manifest below that of the file less 16, which a file without any component
 // reaches only by padding.
-func (l *layout1) finish(w *Writer) error {
+func (l *layout1) finish(w *writer) error {
 	if l.version == "1.0" && w.off < alignment {
 		w.pad(alignment)
 	}
@@ -238,7 +258,7 @@ func (l *layout1) finish(w *Writer) error {
 	if l.version == "1.0" {
 		keys++ // the generator
 	}
-	b := cbor.AppendHead(nil, cbor.Map, keys+w.otherCount)
+	b := cbor.AppendHead(nil, cbor.Map, keys+l.otherCount)
 	b = cbor.AppendText(b, "version")
 	switch l.version {
 	case "1.0":
@@ -253,33 +273,33 @@ func (l *layout1) finish(w *Writer) error {
 	case l.version == "1.0":
 		b = cbor.AppendHead(cbor.AppendText(b, "attributes"), cbor.Map, 0)
 	}
-	b = append(b, w.others...)
+	b = append(b, l.others...)
 	list, pairs := "objects", uint64(3)
 	if l.version == "1.0" {
 		list, pairs = "tensors", 4
 	}
-	b = cbor.AppendHead(cbor.AppendText(b, list), cbor.Map, uint64(len(w.entries)))
-	sort.Slice(w.entries, func(i, j int) bool { return w.entries[i].name < w.entries[j].name })
+	b = cbor.AppendHead(cbor.AppendText(b, list), cbor.Map, uint64(len(l.entries)))
+	sort.Slice(l.entries, func(i, j int) bool { return l.entries[i].name < l.entries[j].name })
 	size := int64(len(b))
-	for _, e := range w.entries {
+	for _, e := range l.entries {
 		size += int64(len(e.name)+9+1+e.to-e.from+len(w.own[e.name])) + 12
 	}
 	if size > 1<<30 {
 		return fmt.Errorf("ztensor: %w: a manifest of some %d bytes, readers take 1 GiB", tensor.ErrLimit, size)
 	}
 	start := w.off
-	for _, e := range w.entries {
+	for _, e := range l.entries {
 		b = cbor.AppendText(b, e.name)
 		own := w.own[e.name]
 		if e.split < 0 {
-			b = append(b, w.manifest[e.from:e.to]...)
+			b = append(b, l.manifest[e.from:e.to]...)
 		} else if own != nil {
 			b = cbor.AppendHead(b, cbor.Map, pairs+1)
-			b = append(b, w.manifest[e.from:e.split]...)
+			b = append(b, l.manifest[e.from:e.split]...)
 			b = append(cbor.AppendText(b, "attributes"), own...)
-			b = append(b, w.manifest[e.split:e.to]...)
+			b = append(b, l.manifest[e.split:e.to]...)
 		} else {
-			b = append(cbor.AppendHead(b, cbor.Map, pairs), w.manifest[e.from:e.to]...)
+			b = append(cbor.AppendHead(b, cbor.Map, pairs), l.manifest[e.from:e.to]...)
 		}
 		if len(b) >= 1<<18 {
 			w.write(b)

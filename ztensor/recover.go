@@ -1,0 +1,43 @@
+package ztensor
+
+import (
+	"errors"
+	"os"
+
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// Recover undoes an append to a file of version 2 that was interrupted: it cuts
+// off what lies behind the last edition that is complete, and returns how many
+// bytes that was. A file that can be opened it leaves as it is. It is an error if
+// there is no complete edition.
+func Recover(name string) (cut int64, err error) {
+	r, err := Open(name, nil)
+	if err == nil {
+		return 0, r.Close()
+	}
+	var broken *rule.Error
+	if !errors.As(err, &broken) || broken.Rule != rule.FooterMagic {
+		return 0, err
+	}
+	f, e := os.OpenFile(name, os.O_RDWR, 0)
+	if e != nil {
+		return 0, e
+	}
+	defer f.Close()
+	fi, e := f.Stat()
+	if e != nil {
+		return 0, e
+	}
+	size, e := lastEdition(f, fi.Size())
+	if e != nil {
+		return 0, e
+	}
+	if size == 0 {
+		return 0, err
+	}
+	if err := f.Truncate(size); err != nil {
+		return 0, err
+	}
+	return fi.Size() - size, f.Sync()
+}
