@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
 // Append begins a new edition of the file of that name, with its tensors and
@@ -35,7 +37,7 @@ func Append(name string, opts *WriterOptions) (*Writer, error) {
 	return &Writer{w}, nil
 }
 
-func (r *Reader) extend(name string, opts *WriterOptions) (*writer, error) {
+func (r *Reader) extend(name string, opts *WriterOptions) (*core.Writer, error) {
 	o, err := r.newEdition(opts)
 	if err != nil {
 		return nil, err
@@ -43,7 +45,7 @@ func (r *Reader) extend(name string, opts *WriterOptions) (*writer, error) {
 	if _, err := newLayout(o); err != nil {
 		return nil, err
 	}
-	return r.f.generation.extend(name, settings(o))
+	return r.f.Generation.Extend(name, core.Settings(o))
 }
 
 // newEdition returns the options of a new edition of the file: those that are given, with its
@@ -62,7 +64,7 @@ func (r *Reader) newEdition(opts *WriterOptions) (WriterOptions, error) {
 	}
 	maps.Copy(all, o.Attributes)
 	o.Version, o.Canonical, o.Attributes = r.Version(), false, all
-	set := settings(o)
-	err := r.f.generation.edition(&set)
+	set := core.Settings(o)
+	err := r.f.Generation.Edition(&set)
 	return WriterOptions(set), err
 }

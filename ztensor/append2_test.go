@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // appended appends tensors to a copy of file and returns the file that comes out.
@@ -91,10 +93,10 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 				if y == nil || y.DType != x.DType || !y.Shape.Equal(x.Shape) || y.Scheme != x.Scheme {
 					t.Fatalf("%s: %v, was %v", g.name, y, x)
 				}
-				for i, p := range partsOf(y) {
-					q := partsOf(x)[i]
-					if p.blob.offset != q.blob.offset || p.blob.digest() != q.blob.digest() {
-						t.Errorf("%s: %s of %s is elsewhere", g.name, p.role, x.Name)
+				for i, p := range v2.PartsOf(y) {
+					q := v2.PartsOf(x)[i]
+					if p.Blob.Offset != q.Blob.Offset || p.Blob.Digest() != q.Blob.Digest() {
+						t.Errorf("%s: %s of %s is elsewhere", g.name, p.Role, x.Name)
 					}
 				}
 				want := map[string]string{}
@@ -131,14 +133,14 @@ func TestAppendKeepsUnknownFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest := b[r.f.manifestAt:][:r.f.manifestSize]
+	manifest := b[r.f.ManifestAt:][:r.f.ManifestSize]
 	for _, want := range []any{pairList{1, "one"}, pairList{"zukunft", pairList{}}, pairList{"later", 1}, pairList{"zz unknown", []any{1}}} {
 		if !bytes.Contains(manifest, encodeCBOR(nil, want)[1:]) {
 			t.Errorf("%v is gone", want)
 		}
 	}
-	if r.f.manifestAt%floor2 != 0 || r.f.manifestAt%8192 == 0 && alignmentOf(&r.f) > 4096 {
-		t.Error("another alignment than before:", alignmentOf(&r.f))
+	if r.f.ManifestAt%v2.MinAlignment != 0 || r.f.ManifestAt%8192 == 0 && v2.AlignmentOf(&r.f) > 4096 {
+		t.Error("another alignment than before:", v2.AlignmentOf(&r.f))
 	}
 }
 
@@ -196,8 +198,8 @@ func TestAppendsThatWereInterrupted(t *testing.T) {
 	same("aborted", file)
 
 	// The last blob looks like the end of a file, and is none.
-	trap := append(bytes.Repeat([]byte(magic2), 20), file[len(file)-footer2:]...)
-	trap[len(trap)-footer2+16] ^= 1 // the hash
+	trap := append(bytes.Repeat([]byte(core.Magic2), 20), file[len(file)-v2.FooterSize:]...)
+	trap[len(trap)-v2.FooterSize+16] ^= 1 // the hash
 	whole := appended(t, file, nil, adding(t, tensor.New("trap", tensor.Shape{int64(len(trap))}, trap)))
 	for n := len(file) + 1; n < len(whole); n += 97 {
 		put(whole[:n])

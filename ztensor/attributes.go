@@ -90,7 +90,7 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 }
 
 // AttributeValues yields the attributes of the file with their values as they are.
-func (r *Reader) AttributeValues() iter.Seq2[string, Value] { return values(r.f.attributes) }
+func (r *Reader) AttributeValues() iter.Seq2[string, Value] { return values(r.f.Attributes) }
 
 // Text returns the value if it is text.
 func (v Value) Text() (string, bool) { return cbor.TextOf(v.encoded) }
@@ -98,7 +98,7 @@ func (v Value) Text() (string, bool) { return cbor.TextOf(v.encoded) }
 // TensorAttributes yields the attributes of one of the file's tensors in file order:
 // those that files from 1.1 on can have, and the custom fields of 0.1.
 func (r *Reader) TensorAttributes(t *tensor.Tensor) iter.Seq2[string, Value] {
-	return values(r.f.attributesOf(t))
+	return values(r.f.AttributesOf(t))
 }
 
 func values(encoded []byte) iter.Seq2[string, Value] {

@@ -7,12 +7,13 @@ import (
 
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // many2 is a file of n small tensors with realistic names.
 func many2(b testing.TB, n int) []byte {
 	var out bytes.Buffer
-	w := NewWriter(&out, &WriterOptions{Version: "2", Alignment: floor2})
+	w := NewWriter(&out, &WriterOptions{Version: "2", Alignment: v2.MinAlignment})
 	for i := range n {
 		x := make([]float32, 128)
 		x[0], x[1] = float32(i), float32(i>>16)
@@ -55,9 +56,9 @@ func BenchmarkSkip2(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	manifest := file[r.f.manifestAt:][:r.f.manifestSize]
+	manifest := file[r.f.ManifestAt:][:r.f.ManifestSize]
 	for b.Loop() {
-		c := cbor.NewStrict(manifest, r.f.limits)
+		c := cbor.NewStrict(manifest, r.f.Limits)
 		if c.Skip(); c.Err != nil {
 			b.Fatal(c.Err)
 		}

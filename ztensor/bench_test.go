@@ -143,7 +143,7 @@ func BenchmarkOpen(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				manifest := slices.Clone(data[r.f.manifestAt:][:r.f.manifestSize])
+				manifest := slices.Clone(data[r.f.ManifestAt:][:r.f.ManifestSize])
 				data, r = nil, nil
 				mode := plainMode(b)
 				library := time.Hour // not what is close, and slow: three rounds are enough

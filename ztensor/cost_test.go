@@ -14,6 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // What opening, reading and writing may cost: requests, bytes, memory.
@@ -52,7 +54,7 @@ func TestListingAGibibyteOverAReader(t *testing.T) {
 			if version == "1.2" {
 				tail = file12(manifest12(list), 8)[8:]
 			}
-			counter := readtest.Count(hole([]byte(magic1), tail, size))
+			counter := readtest.Count(hole([]byte(core.Magic1), tail, size))
 			r, err := NewReader(counter, size, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -65,8 +67,8 @@ func TestListingAGibibyteOverAReader(t *testing.T) {
 				t.Errorf("%d of %d tensors", listed/10, n)
 			}
 			reads, read := counter.Calls(), counter.Bytes()
-			if want := 2 + min(1, int(r.f.manifestSize)/tailWindow); reads > want || read > r.f.manifestSize+64<<10 {
-				t.Errorf("%s, %d tensors: %d reads of %d bytes for a manifest of %d", version, n, reads, read, r.f.manifestSize)
+			if want := 2 + min(1, int(r.f.ManifestSize)/core.TailWindow); reads > want || read > r.f.ManifestSize+64<<10 {
+				t.Errorf("%s, %d tensors: %d reads of %d bytes for a manifest of %d", version, n, reads, read, r.f.ManifestSize)
 			}
 			// One tensor more is one read more.
 			counter.Reset()
@@ -108,7 +110,7 @@ func TestMemoryOfOpening(t *testing.T) {
 		"attributes":                        repeat(raw(0xa3, "version", "1.2.0", "objects", 0xa0, "attributes", 0xba, 0, 1, 0x86, 0xa0), 100_000, func(i int) []byte { return raw(number(i), 0) }),
 		"unknown keys":                      repeat(raw(0xba, 0, 1, 0x86, 0xa2, "version", "1.2.0", "objects", 0xa0), 100_000, func(i int) []byte { return raw(number(i), 0) }),
 		"a claim of 2³² tensors":            raw(0xa2, "version", "1.2.0", "objects", 0xba, 0xff, 0xff, 0xff, 0xff, make([]byte, 1<<20)),
-		"a claim that the bytes could hold": raw(cbor.AppendHead(raw(0xa2, "version", "1.2.0", "objects"), cbor.Map, (1<<20)/leastEntry), make([]byte, 1<<20)),
+		"a claim that the bytes could hold": raw(cbor.AppendHead(raw(0xa2, "version", "1.2.0", "objects"), cbor.Map, (1<<20)/v1.MinEntry), make([]byte, 1<<20)),
 		"a tensor with an attribute each": repeat(nil, 20_000, func(i int) []byte {
 			return raw(number(i), 0xa4, "shape", 0x80, "format", "x", "components", 0xa0, "attributes", 0xa0)
 		}),
@@ -130,7 +132,7 @@ func TestMemoryOfOpening(t *testing.T) {
 			size := int64(len(m))
 			if m == nil {
 				r, _ := OpenBytes(data, nil)
-				size = r.f.manifestSize
+				size = r.f.ManifestSize
 			}
 			for how, open := range map[string]func() (*Reader, error){
 				"bytes":  func() (*Reader, error) { return OpenBytes(data, nil) },
@@ -389,7 +391,7 @@ func TestReadingVersion2OverAReader(t *testing.T) {
 			if level > 0 {
 				most = s.frames * (1<<20 + 1000) // noise does not become shorter
 				if i == 0 {
-					calls, most = 2, most+tableWindow
+					calls, most = 2, most+core.TableWindow
 				}
 			}
 			if counter.Calls() != calls || counter.Bytes() > most {

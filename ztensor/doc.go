@@ -39,7 +39,7 @@
 // components have one each: a file of 1.1 or 1.2 that lost exactly its last eight
 // bytes is refused as truncated, although it could be read as one that begins like
 // 1.2 and ends like 1.0, which nobody writes. 0.1 has an array of entries, each a
-// single component. Long manifests are read by two goroutines.
+// single component.
 //
 // A file of version 2 is
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
 // An Edit is a new edition of a file of version 1.0, 1.1, 1.2 or 2. Stored bytes,
@@ -132,16 +133,16 @@ func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
 }
 
 // write fills and closes w.
-func (e *Edit) write(ctx context.Context, w *writer, opts *WriterOptions) error {
+func (e *Edit) write(ctx context.Context, w *core.Writer, opts *WriterOptions) error {
 	defer w.Abort()
-	if err := w.usable(); err != nil {
+	if err := w.Usable(); err != nil {
 		return err
 	}
 	names, err := e.names()
 	if err != nil {
 		return err
 	}
-	if err := w.layout.carry(ctx, w, &e.r.f, names); err != nil {
+	if err := w.Layout.Carry(ctx, w, &e.r.f, names); err != nil {
 		return err
 	}
 	for _, name := range e.order {
@@ -151,11 +152,11 @@ func (e *Edit) write(ctx context.Context, w *writer, opts *WriterOptions) error 
 		}
 		t := *c.tensor
 		t.Name = e.newName(name)
-		if own := e.r.f.ownCBOR(name); own != nil {
-			w.own[t.Name] = own
+		if own := e.r.f.OwnCBOR(name); own != nil {
+			w.Own[t.Name] = own
 		}
 		if opts == nil || opts.Digest == NoDigest {
-			w.digest = e.r.f.digestOf(name)
+			w.Digest = e.r.f.DigestOf(name)
 		}
 		if err := w.AddAll(ctx, tensor.Of(&t)); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
 // One buffer for all tensors: what is in the file is what each was when it was
@@ -52,7 +53,7 @@ func TestWritersAndAReusedBuffer(t *testing.T) {
 				}
 				streams := how == "Add" && !o.Canonical
 				if err != nil {
-					if streams || !errors.Is(err, errChanged) {
+					if streams || !errors.Is(err, core.ErrChanged) {
 						t.Error(err)
 					}
 					return
@@ -85,7 +86,7 @@ func TestSharingWithMemoryThatHasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	one[0] = 9
-	if err := w.AddAll(t.Context(), tensor.Of(tensor.New("b", tensor.Shape{3}, two))); !errors.Is(err, errChanged) {
+	if err := w.AddAll(t.Context(), tensor.Of(tensor.New("b", tensor.Shape{3}, two))); !errors.Is(err, core.ErrChanged) {
 		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
 // seeds are genuine files and those of the attack list, as far as they are
@@ -15,11 +16,11 @@ func seeds(f *testing.F) {
 	add := func(data []byte) {
 		f.Add(data, uint8(0))
 		r, err := OpenBytes(data, nil)
-		if err != nil || r.f.version == "2" {
+		if err != nil || r.f.Version == "2" {
 			return
 		}
-		kind := map[string]uint8{"0.1": 1, "1.0": 2, "1.1": 3, "1.2": 3}[r.f.version]
-		f.Add(slices.Clone(data[r.f.manifestAt:][:r.f.manifestSize]), kind)
+		kind := map[string]uint8{"0.1": 1, "1.0": 2, "1.1": 3, "1.2": 3}[r.f.Version]
+		f.Add(slices.Clone(data[r.f.ManifestAt:][:r.f.ManifestSize]), kind)
 	}
 	for _, g := range goldens(f) {
 		if len(g.data) < 16<<10 {
@@ -38,7 +39,7 @@ func seeds(f *testing.F) {
 func framed(data []byte, kind uint8) []byte {
 	switch kind % 4 {
 	case 1:
-		return append([]byte(magic01), footed(data1(8<<10), data, false)[8:]...)
+		return append([]byte(core.Magic0), footed(data1(8<<10), data, false)[8:]...)
 	case 2:
 		return file10(data, 8<<10)
 	case 3:
@@ -94,7 +95,7 @@ func FuzzRoundTrip(f *testing.F) {
 					continue
 				}
 				if err := w.Add(ten); err != nil {
-					if err := w.w.usable(); err != nil { // its data was not what it promised
+					if err := w.w.Usable(); err != nil { // its data was not what it promised
 						w = nil
 						break
 					}
@@ -141,8 +142,8 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		if r.f.manifestSize < 4<<10 {
-			f.Add(g.data[r.f.manifestAt:][:r.f.manifestSize], g.Version != "1.0")
+		if r.f.ManifestSize < 4<<10 {
+			f.Add(g.data[r.f.ManifestAt:][:r.f.ManifestSize], g.Version != "1.0")
 		}
 	}
 	mode := plainMode(f)

@@ -26,6 +26,8 @@ import (
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // The attack list of the project's reliability plan, by its numbers. A case
@@ -121,9 +123,9 @@ func attacks() []attack {
 	for _, n := range []int{39, 47, 63} {
 		refuse(fmt.Sprintf("A-03 %d bytes", n), valid[:n:n], bad, "manifest_size")
 	}
-	refuse("A-03 magic only, and zeros", append([]byte(magic1), make([]byte, 8)...), bad, "manifest_size")
-	refuse("A-03 the second magic alone", []byte(magic1+magic1), bad, "manifest_size")
-	refuse("A-03 both magics of 1.1 and nothing", append(append([]byte(magic1), word(8, 1)...), magic1...), bad, "manifest_size")
+	refuse("A-03 magic only, and zeros", append([]byte(core.Magic1), make([]byte, 8)...), bad, "manifest_size")
+	refuse("A-03 the second magic alone", []byte(core.Magic1+core.Magic1), bad, "manifest_size")
+	refuse("A-03 both magics of 1.1 and nothing", append(append([]byte(core.Magic1), word(8, 1)...), core.Magic1...), bad, "manifest_size")
 	for _, magic := range []string{"ZTEN2000", "ZTEN0002", "zten1000", "PK\x03\x04\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"} {
 		refuse(fmt.Sprintf("A-04 magic %q", magic), append([]byte(magic), valid[8:]...), bad, "magic")
 	}
@@ -145,7 +147,7 @@ func attacks() []attack {
 	refuse("A-05 a byte before the magic", append([]byte{0}, valid...), bad, "magic")
 	for _, v := range []uint64{0, 1, math.MaxUint64, math.MaxUint64 - 1, math.MaxInt32, 1 << 31, 1 << 32, 1 << 63, math.MaxInt64} {
 		resized := append(slices.Clone(valid[:len(valid)-8]), word(8, v)...)
-		resized12 := slices.Concat(valid12[:len(valid12)-16], word(8, v), []byte(magic1))
+		resized12 := slices.Concat(valid12[:len(valid12)-16], word(8, v), []byte(core.Magic1))
 		field := "manifest_size"
 		if v == 1 {
 			field = "manifest"
@@ -269,7 +271,7 @@ func attacks() []attack {
 	refuse("A-25 a byte string for a key of the root", rooted(1, 0x47, []byte("version"), "9.9"), bad, "")
 	refuse("A-25 a byte string for text", file10(raw(0xa2, "version", 0x43, []byte("1.0"), "tensors", 0xa0), 64), bad, "version")
 
-	equal := slices.Concat([]byte(magic1), raw(0xa2, "version", "1.0", "tensors", 0xa0))
+	equal := slices.Concat([]byte(core.Magic1), raw(0xa2, "version", "1.0", "tensors", 0xa0))
 	equal = append(equal, word(8, uint64(len(equal)-8))...)
 	warn("A-26 the manifest's size is the file's less 16", equal, "manifest_size", "manifest_size")
 	refuse("A-26 the manifest's size is one more", append(slices.Clone(equal[:len(equal)-8]), word(8, uint64(len(equal)-15))...), bad, "manifest_size")
@@ -296,18 +298,18 @@ func attacks() []attack {
 	accept("A-27 nothing at the offset of another", many(64, 8, 64, 0))
 	accept("A-27 nothing inside of another", many(64, 256, 128, 0))
 
-	accept("A-31 0.1 with nothing in it", append([]byte(magic01), make([]byte, 8)...))
-	refuse("A-31 0.1 whose last bytes are zero", append([]byte(magic01), make([]byte, 9)...), bad, "manifest_size")
-	strict("A-31 0.1", append([]byte(magic01), make([]byte, 8)...), unsupported, "magic")
+	accept("A-31 0.1 with nothing in it", append([]byte(core.Magic0), make([]byte, 8)...))
+	refuse("A-31 0.1 whose last bytes are zero", append([]byte(core.Magic0), make([]byte, 9)...), bad, "manifest_size")
+	strict("A-31 0.1", append([]byte(core.Magic0), make([]byte, 8)...), unsupported, "magic")
 	refuse("A-31 the tail of 0.1 under 1.0", slices.Concat(data1(64), []byte{0x80}, word(8, 1)), bad, "manifest")
-	refuse("A-31 the tail of 1.0 under 0.1", append([]byte(magic01), valid[8:]...), bad, "manifest")
-	refuse("A-31 the tail of 1.2 under 0.1", append([]byte(magic01), valid12[8:]...), bad, "manifest_size")
+	refuse("A-31 the tail of 1.0 under 0.1", append([]byte(core.Magic0), valid[8:]...), bad, "manifest")
+	refuse("A-31 the tail of 1.2 under 0.1", append([]byte(core.Magic0), valid12[8:]...), bad, "manifest_size")
 	refuse("A-31 1.2 cut before its second magic, where its size looks like 1.0", valid12[:len(valid12)-8], truncated, "footer")
 	refuse("A-31 the manifest of 1.2 in a file of 1.0", file10(manifest12(map[string]any{}), 64), truncated, "footer")
 	warn("A-31 the manifest of 1.0 in a file of 1.2", file12(manifest10(map[string]any{}), 64), "footer", "footer")
 	entry := func(more ...any) []byte {
 		m := with(map[string]any{"name": "w", "offset": 64, "size": 4, "dtype": "float32", "layout": "dense", "shape": []any{1}, "encoding": "raw"}, more)
-		return append([]byte(magic01), footed(data1(72), []any{m}, false)[8:]...)
+		return append([]byte(core.Magic0), footed(data1(72), []any{m}, false)[8:]...)
 	}
 	accept("A-31 an entry of 0.1", entry())
 	for _, key := range []string{"name", "offset", "size", "dtype", "layout", "shape"} {
@@ -317,7 +319,7 @@ func attacks() []attack {
 	refuse("A-31 0.1 over its index", entry("offset", 128), bad, "length")
 	warn01 := attack{name: "A-31 0.1 that is not aligned", data: entry("offset", 66), warns: "multiple of 64"}
 	all = append(all, warn01, attack{name: "A-31 0.1 with a name twice", warns: "second time",
-		data: append([]byte(magic01), footed(data1(72), []any{map[string]any{"name": "w", "offset": 64, "size": 1, "dtype": "uint8", "layout": "dense", "shape": []any{}},
+		data: append([]byte(core.Magic0), footed(data1(72), []any{map[string]any{"name": "w", "offset": 64, "size": 1, "dtype": "uint8", "layout": "dense", "shape": []any{}},
 			map[string]any{"name": "w", "offset": 64, "size": 1, "dtype": "uint8", "layout": "dense", "shape": []any{}}}, false)[8:]...)})
 
 	refuse("T1 the dtypes of tensor and component differ", good10(set("dtype", "int32")), bad, ".dtype")
@@ -434,7 +436,7 @@ func zstdOf(t testing.TB, b []byte, opts ...zstd.EOption) []byte {
 
 // zipped is a 1.2 file of one u8 tensor whose stored bytes are these.
 func zipped(stored []byte, elements int64, more ...any) []byte {
-	b := append(append([]byte(magic1), make([]byte, 56)...), stored...)
+	b := append(append([]byte(core.Magic1), make([]byte, 56)...), stored...)
 	m := manifest12(map[string]any{"w": object12("dense", []any{elements}, map[string]any{"data": component12("u8", 64, len(stored), append([]any{"encoding", "zstd"}, more...)...)})})
 	return footed(b, m, true)
 }
@@ -534,7 +536,7 @@ func TestA28SparseBombsWithoutSize(t *testing.T) {
 		}
 		bomb = append(bomb, byte(head), byte(head>>8), byte(head>>16), 0)
 	}
-	b := append(append([]byte(magic1), make([]byte, 56)...), bomb...)
+	b := append(append([]byte(core.Magic1), make([]byte, 56)...), bomb...)
 	part := component10(64, len(bomb), "encoding", "zstd")
 	data := footed(b, manifest10(map[string]any{"w": tensor10("uint8", "sparse_coo", []any{3}, map[string]any{"values": part, "coords": part})}), false)
 	face.Each(t, data, func(t *testing.T, r *Reader) {
@@ -559,7 +561,7 @@ func TestA28SparseBombsWithoutSize(t *testing.T) {
 
 func TestA29Digests(t *testing.T) {
 	payload := []byte{1, 2, 3, 4, 5, 6, 7, 8} // what data1 has at 64
-	sum := fmt.Sprintf("%08X", crc32.Checksum(payload, castagnoli))
+	sum := fmt.Sprintf("%08X", crc32.Checksum(payload, core.Castagnoli))
 	const sha = "66840dda154e8a113c31dd0ad32f7f3a366a80e8136979d8f5a101d3d29d6f72"
 	for _, c := range []struct {
 		name, digest string
@@ -751,12 +753,12 @@ func TestA30SparseIndices(t *testing.T) {
 			check("Densify", err)
 			check("Add", NewWriter(io.Discard, &WriterOptions{Version: "1.0"}).Add(c.t))
 			// The same out of a file, which opens in any case.
-			b := append([]byte(magic1), make([]byte, 56)...)
+			b := append([]byte(core.Magic1), make([]byte, 56)...)
 			components := map[string]any{}
 			for _, p := range c.t.Parts {
 				data, _ := p.Data.ReadAll()
 				b = append(b, make([]byte, (64-len(b)%64)%64)...)
-				word := (&layout1{version: "1.2"}).dtypeWord(p.DType)
+				word := (&v1.Layout{Version: "1.2"}).DtypeWord(p.DType)
 				components[p.Role] = component12(word, len(b), len(data))
 				b = append(b, data...)
 			}
@@ -843,9 +845,9 @@ func TestA01A02EveryCutAndEveryBit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		covers := make([]*component, len(b))
-		for c := range whole.f.components.all() {
-			for i := c.offset; i < c.offset+c.length; i++ {
+		covers := make([]*core.Component, len(b))
+		for c := range whole.f.Components.All() {
+			for i := c.Offset; i < c.Offset+c.Length; i++ {
 				covers[i] = c
 			}
 		}
@@ -862,18 +864,18 @@ func TestA01A02EveryCutAndEveryBit(t *testing.T) {
 			if c := covers[at]; c != nil {
 				// A payload: whole reads the bytes as they are now.
 				err := readtest.Survives(t, func() error {
-					if c.encoding == encodingZstd && c.size >= 0 {
-						c.ReadInto(make([]byte, c.size))
+					if c.Encoding == core.EncodingZstd && c.DecodedSize >= 0 {
+						c.ReadInto(make([]byte, c.DecodedSize))
 					}
-					return c.checkDigest(func(int64) error { return nil })
+					return c.CheckDigest(func(int64) error { return nil })
 				}, "%s with bit %d turned over", g.name, bit)
-				if _, ok, _ := c.wanted(); ok && err == nil {
+				if _, ok, _ := c.Wanted(); ok && err == nil {
 					unseen++
 				}
 				note(&data, err)
 			} else {
 				toll := &meta
-				if at >= 8 && int64(at) < whole.f.manifestAt {
+				if at >= 8 && int64(at) < whole.f.ManifestAt {
 					toll = &padding
 				}
 				note(toll, readtest.Survives(t, func() error {
@@ -926,10 +928,10 @@ func TestA06EveryByteOfTheMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.f.manifestSize > 1000 && !full() {
+		if r.f.ManifestSize > 1000 && !full() {
 			continue
 		}
-		for i, b := range readtest.ByteSets(g.data, int(r.f.manifestAt), len(g.data), 0x00, 0x1b, 0x7f, 0x80, 0xbf, 0xff) {
+		for i, b := range readtest.ByteSets(g.data, int(r.f.ManifestAt), len(g.data), 0x00, 0x1b, 0x7f, 0x80, 0xbf, 0xff) {
 			readtest.Survives(t, func() error {
 				r, err := OpenBytes(b, nil)
 				if err == nil {
@@ -1099,9 +1101,9 @@ func TestA36NotRegularAndHuge(t *testing.T) {
 	if err := f.Truncate(size); err != nil {
 		t.Skip("no sparse files here:", err)
 	}
-	f.WriteAt([]byte(magic1), 0)
+	f.WriteAt([]byte(core.Magic1), 0)
 	for _, n := range []int64{1 << 20, 1 << 30, 1<<30 + 1, size - 24} {
-		f.WriteAt(slices.Concat(word(8, uint64(n)), []byte(magic1)), size-16)
+		f.WriteAt(slices.Concat(word(8, uint64(n)), []byte(core.Magic1)), size-16)
 		for _, noMap := range []bool{false, true} {
 			if n == 1<<30 && (noMap || testing.Short()) {
 				continue // reads it all, as it may
@@ -1120,9 +1122,9 @@ func TestA36NotRegularAndHuge(t *testing.T) {
 	}
 	defer g.Close()
 	const at = 6 << 30
-	g.WriteAt([]byte(magic1), 0)
+	g.WriteAt([]byte(core.Magic1), 0)
 	g.WriteAt([]byte("abcdefgh"), 5<<30)
-	g.WriteAt(slices.Concat(m, word(8, uint64(len(m))), []byte(magic1)), at)
+	g.WriteAt(slices.Concat(m, word(8, uint64(len(m))), []byte(core.Magic1)), at)
 	r, err := Open(name, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -1213,7 +1215,7 @@ func TestWarningsOfOverlapsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(r.Warnings()); n == 0 || n > maxWarnings {
+	if n := len(r.Warnings()); n == 0 || n > core.MaxWarnings {
 		t.Errorf("%d warnings", n)
 	}
 }

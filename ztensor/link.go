@@ -3,6 +3,8 @@ package ztensor
 import (
 	"context"
 	"iter"
+
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
 // A Shard is another file that a version 2 file keeps some of its parts in.
@@ -15,7 +17,7 @@ type Shard struct {
 // Shards yields the shards that the file names, in its order. None is opened.
 func (r *Reader) Shards() iter.Seq[Shard] {
 	return func(yield func(Shard) bool) {
-		for s := range r.f.generation.shards() {
+		for s := range r.f.Generation.Shards() {
 			if !yield(Shard(s)) {
 				return
 			}
@@ -27,7 +29,7 @@ func (r *Reader) Shards() iter.Seq[Shard] {
 // and the digest of all its bytes, SHA256 or XXH3. A file that names its shards
 // by SHA256 commits to every byte of them.
 func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, error) {
-	s, err := r.f.generation.identity(ctx, name, alg)
+	s, err := r.f.Generation.Identity(ctx, name, alg)
 	return Shard(s), err
 }
 
@@ -38,5 +40,5 @@ func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, 
 // begins with no dot. Attributes of the tensors come along. Canonical form has no
 // shards, and neither has version 1.
 func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
-	return w.w.Link(shardID(shard), &r.f, names)
+	return w.w.Link(core.ShardID(shard), &r.f, names)
 }

@@ -11,7 +11,10 @@ import (
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // ReaderOptions control how a file is read. nil is the zero value.
@@ -31,12 +34,12 @@ type ReaderOptions struct {
 }
 
 // A Reader is an open .zt file of any version. It is safe for concurrent use.
-type Reader struct{ f file }
+type Reader struct{ f core.File }
 
 // Detect reports whether the file begins like one of the versions of zTensor. It
 // reads eight bytes.
 func Detect(r io.ReaderAt, size int64) bool {
-	var head [len(magic1)]byte
+	var head [len(core.Magic1)]byte
 	if size < int64(len(head)) {
 		return false
 	}
@@ -48,7 +51,7 @@ func Detect(r io.ReaderAt, size int64) bool {
 
 func isMagic(head []byte) bool {
 	s := string(head)
-	return s == magic1 || s == magic2 || s == magic01
+	return s == core.Magic1 || s == core.Magic2 || s == core.Magic0
 }
 
 // Open opens the file of that name, and maps it where the system can. Only
@@ -63,7 +66,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 			src.Close()
 		}
 	}
-	if err == nil && r.f.generation.elsewhere() == 0 {
+	if err == nil && r.f.Generation.Elsewhere() == 0 {
 		return r, nil
 	}
 	pending := atomicfile.Unfinished(name)
@@ -74,9 +77,9 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 		return nil, err
 	case pending != nil && o.Strict:
 		r.Close()
-		return nil, r.f.bad(-1, "shards", pending)
+		return nil, r.f.Bad(-1, "shards", pending)
 	case pending != nil:
-		r.f.warnings.add(-1, "shards", pending)
+		r.f.WarningList.Add(-1, "shards", pending)
 	}
 	return r, nil
 }
@@ -114,7 +117,7 @@ func newReader(src *source.Source, name, base string, o ReaderOptions) (*Reader,
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{file{src: src, strict: o.Strict, limits: limits, companion: o.Companion, name: name, base: base}}
+	r := &Reader{core.File{Src: src, Strict: o.Strict, Limits: limits, Companion: o.Companion, Name: name, Base: base}}
 	if err := open(&r.f); err != nil {
 		return nil, err
 	}
@@ -123,30 +126,30 @@ func newReader(src *source.Source, name, base string, o ReaderOptions) (*Reader,
 
 // open reads the index. This is where the generations part: each reads its own
 // container and leaves an index.
-func open(f *file) error {
+func open(f *core.File) error {
 	size := f.Size()
 	if size < 16 { // no generation has shorter files
-		return f.bad(size, "", rule.New(rule.FileTooSmall, fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
+		return f.Bad(size, "", rule.New(rule.FileTooSmall, fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
 	}
-	head := make([]byte, len(magic1))
-	if _, err := f.src.ReadAt(head, 0); err != nil {
-		return f.bad(0, "magic", err)
+	head := make([]byte, len(core.Magic1))
+	if _, err := f.Src.ReadAt(head, 0); err != nil {
+		return f.Bad(0, "magic", err)
 	}
 	switch string(head) {
-	case magic1, magic01:
-		return open1(f, string(head))
-	case magic2:
-		return open2(f)
+	case core.Magic1, core.Magic0:
+		return v1.Open(f, string(head))
+	case core.Magic2:
+		return v2.Open(f)
 	}
 	err := fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed)
-	if size < least2 {
-		return f.bad(0, "magic", rule.New(rule.FileTooSmall, err))
+	if size < v2.MinSize {
+		return f.Bad(0, "magic", rule.New(rule.FileTooSmall, err))
 	}
-	var end [len(magic2)]byte
-	if _, e := f.src.ReadAt(end[:], size-int64(len(end))); e == nil && string(end[:]) == magic2 {
+	var end [len(core.Magic2)]byte
+	if _, e := f.Src.ReadAt(end[:], size-int64(len(end))); e == nil && string(end[:]) == core.Magic2 {
 		err = rule.New(rule.HeaderMagic, err)
 	}
-	return f.bad(0, "magic", err)
+	return f.Bad(0, "magic", err)
 }
 
 // Close gives up the file. It may be called more than once, and does nothing
@@ -157,21 +160,21 @@ func (r *Reader) Close() error { return r.f.Close() }
 
 // Version is the layout of the file: "0.1", "1.0", "1.1", "1.2" or "2". It is
 // what the content shows, not only what the file says of itself.
-func (r *Reader) Version() string { return r.f.version }
+func (r *Reader) Version() string { return r.f.Version }
 
 // Size is the size of the file in bytes.
 func (r *Reader) Size() int64 { return r.f.Size() }
 
 // Generator is the program that wrote the file, as 1.0 files say; "" where there
 // is no word of it.
-func (r *Reader) Generator() string { return r.f.generator }
+func (r *Reader) Generator() string { return r.f.Generator }
 
 // Len is the number of tensors.
-func (r *Reader) Len() int { return r.f.tensors.used }
+func (r *Reader) Len() int { return r.f.Tensors.Used }
 
 // Tensors yields all tensors in the order of the manifest, which is that of the
 // names as a rule.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] { return r.f.tensors.all() }
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] { return r.f.Tensors.All() }
 
 // Tensor returns the first tensor of that name, or nil. It allocates nothing.
 func (r *Reader) Tensor(name string) *tensor.Tensor { return r.f.Tensor(name) }
@@ -188,7 +191,7 @@ func (r *Reader) Warnings() []error { return r.f.Warnings() }
 
 // ManifestRange returns where the manifest is in the file; 0 and 0 for a shard
 // without one.
-func (r *Reader) ManifestRange() (offset, size int64) { return r.f.manifestAt, r.f.manifestSize }
+func (r *Reader) ManifestRange() (offset, size int64) { return r.f.ManifestAt, r.f.ManifestSize }
 
 // ContentDigest identifies what a version 2 file says, wherever and however its
 // bytes are stored: names, shapes, layouts, attributes of tensors, and the
@@ -196,7 +199,7 @@ func (r *Reader) ManifestRange() (offset, size int64) { return r.f.manifestAt, r
 // reads no payload, so it is worth what the digests are; see [Reader.Verify]. It
 // is errors.ErrUnsupported where a part has no digest, and for version 1.
 func (r *Reader) ContentDigest(alg Digest) (string, error) {
-	return r.f.generation.contentDigest(alg)
+	return r.f.Generation.ContentDigest(alg)
 }
 
 // CanonicalViolations lists what departs from canonical form (§6.3), in which
@@ -204,5 +207,5 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 // a canonical file. It reads the padding, and payloads only where two may be the
 // same. Version 1 has no such form and is errors.ErrUnsupported.
 func (r *Reader) CanonicalViolations(ctx context.Context) ([]error, error) {
-	return r.f.generation.canonicalViolations(ctx)
+	return r.f.Generation.CanonicalViolations(ctx)
 }

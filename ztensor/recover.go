@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // Recover undoes an append to a file of version 2 that was interrupted: it cuts
@@ -29,7 +30,7 @@ func Recover(name string) (cut int64, err error) {
 	if e != nil {
 		return 0, e
 	}
-	size, e := lastEdition(f, fi.Size())
+	size, e := v2.LastEdition(f, fi.Size())
 	if e != nil {
 		return 0, e
 	}

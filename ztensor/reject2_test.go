@@ -14,7 +14,9 @@ import (
 
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // A pairList is a CBOR map in the order in which it is given, right or wrong.
@@ -65,7 +67,7 @@ func (m made) file() []byte { return m.fileOf(4096 + 65536) }
 func (m made) large() []byte { return m.fileOf(4096 + (len(m.data)+4095)&^4095) }
 
 func (m made) fileOf(at int) []byte {
-	b := append([]byte(magic2), make([]byte, at-8)...)
+	b := append([]byte(core.Magic2), make([]byte, at-8)...)
 	copy(b[4096:], m.data)
 	manifest := m.raw
 	if manifest == nil {
@@ -76,7 +78,7 @@ func (m made) fileOf(at int) []byte {
 	f = binary.LittleEndian.AppendUint64(f, uint64(len(manifest)))
 	f = binary.LittleEndian.AppendUint64(f, xxh3.Hash(manifest))
 	f = append(binary.LittleEndian.AppendUint32(f, 2), 0, 0, 0, 0)
-	f = append(f, magic2...)
+	f = append(f, core.Magic2...)
 	if m.footer != nil {
 		m.footer(f)
 	}
@@ -112,7 +114,7 @@ func attributesOf(v any) made {
 }
 
 func csrOf(shape []any, indices, indptr, values pairList) made {
-	return objectsOf("s", object2Of(layoutCSR, shape, "indptr", indptr, "values", values, "indices", indices))
+	return objectsOf("s", object2Of(v2.LayoutCSR, shape, "indptr", indptr, "values", values, "indices", indices))
 }
 
 // goodCSR is [2,3] with values at (0,0), (0,2), (1,1).
@@ -164,7 +166,7 @@ func ones(n int) []any {
 
 func seekPart(stored []byte, size int) made {
 	m := objectsOf("w", object2Of("dense", []any{size}, "data",
-		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", seekable, "decoded_length", size}))
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", core.Seekable, "decoded_length", size}))
 	m.data = stored
 	return m
 }
@@ -177,9 +179,9 @@ func seekBlob(frames [][]byte, sizes []int, more ...byte) []byte {
 		table = binary.LittleEndian.AppendUint32(table, uint32(len(f)))
 		table = binary.LittleEndian.AppendUint32(table, uint32(sizes[i]))
 	}
-	b = binary.LittleEndian.AppendUint32(append(b, seekHeader...), uint32(len(table)+9))
+	b = binary.LittleEndian.AppendUint32(append(b, core.SeekHeader...), uint32(len(table)+9))
 	b = binary.LittleEndian.AppendUint32(append(b, table...), uint32(len(frames)))
-	return append(append(append(b, 0), seekMagic...), more...)
+	return append(append(append(b, 0), core.SeekMagic...), more...)
 }
 
 func zframe(t *testing.T, b []byte, crc bool) []byte {
@@ -194,7 +196,7 @@ func zframe(t *testing.T, b []byte, crc bool) []byte {
 // name of the rule, and accepted once that is repaired.
 func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 	tooSmall := w4()
-	tooSmall.whole = func(b []byte) []byte { return append([]byte(magic2), make([]byte, 39)...) }
+	tooSmall.whole = func(b []byte) []byte { return append([]byte(core.Magic2), make([]byte, 39)...) }
 	noMagic := w4()
 	noMagic.whole = func(b []byte) []byte { return b[:len(b)-1] }
 	noHeader := w4()
@@ -302,7 +304,7 @@ func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 		{"L1 size", rule.DenseSize, objectsOf("w", object2Of("dense", []any{5}, "data", partOf("f32", 4096, 16))), w4()},
 		{"L1 f4", rule.DenseSize, objectsOf("w", object2Of("dense", []any{3}, "data", typedPart("f4_e2m1", "u8", 4096, 1))), objectsOf("w", object2Of("dense", []any{3}, "data", typedPart("f4_e2m1", "u8", 4096, 2)))},
 		{"csr rank", rule.LayoutRule, csrOf([]any{2}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
-		{"csr part", rule.LayoutRule, objectsOf("s", object2Of(layoutCSR, []any{2, 3}, "indptr", partOf("u32", 4096, 12), "values", partOf("u8", 8192, 3))), goodCSR()},
+		{"csr part", rule.LayoutRule, objectsOf("s", object2Of(v2.LayoutCSR, []any{2, 3}, "indptr", partOf("u32", 4096, 12), "values", partOf("u8", 8192, 3))), goodCSR()},
 		{"csr signed", rule.LayoutRule, csrOf([]any{2, 3}, partOf("i32", 4096, 12), partOf("i32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
 		{"csr mixed", rule.LayoutRule, csrOf([]any{2, 3}, partOf("u64", 4096, 24), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
 		{"csr indptr", rule.LayoutRule, csrOf([]any{3, 3}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
@@ -317,7 +319,7 @@ func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 		{"E2 checksum", rule.Encoding, seekPart(seekBlob([][]byte{zframe(t, a, false)}, []int{10}), 10), seekPart(seekBlob([][]byte{fa}, []int{10}), 10)},
 		{"E2 unequal", rule.Encoding, seekPart(seekBlob([][]byte{fa, zframe(t, append(b, b...), true)}, []int{10, 20}), 30), seekPart(two, 20)},
 		{"E2 long", rule.Encoding, seekPart(seekBlob([][]byte{fa, fb}, []int{10, 11}), 21), seekPart(two, 20)},
-		{"E2 huge", rule.Encoding, seekPart(seekBlob([][]byte{fa}, []int{maxFrame + 1}), maxFrame+1), seekPart(two, 20)},
+		{"E2 huge", rule.Encoding, seekPart(seekBlob([][]byte{fa}, []int{core.MaxFrame + 1}), core.MaxFrame+1), seekPart(two, 20)},
 		{"E3 sum", rule.Encoding, seekPart(two, 21), seekPart(two, 20)},
 		{"E3 two in one", rule.Encoding, seekPart(seekBlob([][]byte{append(fa[:len(fa):len(fa)], fb...)}, []int{20}), 20), seekPart(two, 20)},
 		{"E6 lies", rule.Encoding, seekPart(seekBlob([][]byte{fa, fb}, []int{16 << 20, 16 << 20}), 32<<20), seekPart(two, 20)},
@@ -337,7 +339,7 @@ func keepsRule(t *testing.T, name string, bad, good made, o *ReaderOptions) {
 			return err
 		}
 		report, err := r.Verify(t.Context(), nil)
-		if r.f.generation.elsewhere() > 0 && errors.Is(err, fs.ErrNotExist) {
+		if r.f.Generation.Elsewhere() > 0 && errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		for _, f := range report.Findings {
@@ -352,7 +354,7 @@ func keepsRule(t *testing.T, name string, bad, good made, o *ReaderOptions) {
 	var fe *tensor.FormatError
 	if !errors.As(err, &broken) || broken.Rule != name {
 		t.Errorf("%v, not the rule %s", err, name)
-	} else if !errors.As(err, &fe) || fe.Format != format || tensor.ClassOf(err) != tensor.ClassMalformed && tensor.ClassOf(err) != tensor.ClassChecksum {
+	} else if !errors.As(err, &fe) || fe.Format != core.Format || tensor.ClassOf(err) != tensor.ClassMalformed && tensor.ClassOf(err) != tensor.ClassChecksum {
 		t.Errorf("%v is no format error, or of another class: %v", err, tensor.ClassOf(err))
 	}
 	if err := open(good); err != nil {
@@ -368,7 +370,7 @@ func FuzzVersion2(f *testing.F) {
 	}
 	f.Add(goodCSR().file())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) > least2 { // most mutations would only break the hash
+		if len(b) > v2.MinSize { // most mutations would only break the hash
 			at, n := binary.LittleEndian.Uint64(b[len(b)-40:]), binary.LittleEndian.Uint64(b[len(b)-32:])
 			if at < uint64(len(b)) && n <= uint64(len(b))-at {
 				binary.LittleEndian.PutUint64(b[len(b)-24:], xxh3.Hash(b[at:at+n]))
@@ -385,8 +387,8 @@ func FuzzVersion2(f *testing.F) {
 			if r.Tensor(x.Name) != x {
 				t.Errorf("%q is not found", x.Name)
 			}
-			for _, p := range partsOf(x) {
-				if s, err := tensor.NewBlob(p.blob).Open(); err == nil {
+			for _, p := range v2.PartsOf(x) {
+				if s, err := tensor.NewBlob(p.Blob).Open(); err == nil {
 					io.Copy(io.Discard, io.LimitReader(s, 1<<20))
 					s.Close()
 				}

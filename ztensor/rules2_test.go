@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // one is an object called w with one byte of data, of which a field is another.
@@ -133,9 +135,9 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 
 	mx := pairList{"axis", 0, "block_size", 2, "scale_form", "e8m0_exponent"}
 	data, scales := typedPart("f4_e2m1", "u8", 4096, 1), typedPart("f8_e8m0", "u8", 8192, 1)
-	goodMX := laidOut(layoutMX, []any{2}, mx, "data", data, "scales", scales)
+	goodMX := laidOut(v2.LayoutMX, []any{2}, mx, "data", data, "scales", scales)
 	coo := func(shape []any, coords, values any) made {
-		return laidOut(layoutCOO, shape, nil, "coords", coords, "values", values)
+		return laidOut(v2.LayoutCOO, shape, nil, "coords", coords, "values", values)
 	}
 	goodCOO := coo([]any{2, 2}, partOf("u32", 4096, 8), partOf("u8", 8192, 1))
 	q4 := pairList{"block_bytes", 18, "elems_per_block", 32}
@@ -150,11 +152,11 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 		{"coo values", rule.LayoutRule, coo([]any{2, 2}, partOf("u32", 4096, 8), partOf("u8", 8192, 2)), goodCOO},
 		{"coo outside", rule.LayoutData, withData(goodCOO, []byte{2, 0, 0, 0}), withData(goodCOO, []byte{1, 0, 0, 0})},
 		{"coo twice", rule.LayoutData, coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)), withData(coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)), []byte{1})},
-		{"mx attributes", rule.LayoutRule, laidOut(layoutMX, []any{2}, nil, "data", data, "scales", scales), goodMX},
-		{"mx axis", rule.LayoutRule, laidOut(layoutMX, []any{2}, pairList{"axis", 1, "block_size", 2, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
-		{"mx block", rule.LayoutRule, laidOut(layoutMX, []any{2}, pairList{"axis", 0, "block_size", 1, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
-		{"mx scales", rule.LayoutRule, laidOut(layoutMX, []any{2}, mx, "data", data, "scales", partOf("u8", 8192, 1)), goodMX},
-		{"mx data", rule.LayoutRule, laidOut(layoutMX, []any{2}, mx, "data", partOf("u8", 4096, 2), "scales", scales), goodMX},
+		{"mx attributes", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, nil, "data", data, "scales", scales), goodMX},
+		{"mx axis", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, pairList{"axis", 1, "block_size", 2, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
+		{"mx block", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, pairList{"axis", 0, "block_size", 1, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
+		{"mx scales", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, mx, "data", data, "scales", partOf("u8", 8192, 1)), goodMX},
+		{"mx data", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, mx, "data", partOf("u8", 4096, 2), "scales", scales), goodMX},
 		{"gguf parts", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "date", partOf("u8", 4096, 18)), goodGGUF},
 		{"gguf size", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "data", partOf("u8", 4096, 17)), goodGGUF},
 		{"gguf blocks", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{33}, q4, "data", partOf("u8", 4096, 18)), goodGGUF},
@@ -242,12 +244,12 @@ func TestSeekTablesThatLie(t *testing.T) {
 	long := seekBlob([][]byte{append(slices.Clip(fa), skippable...), fb}, []int{10, 10})
 	empty := zframe(t, nil, true)
 	table := func(descriptor byte, width int) []byte { // with a third column
-		c := append(slices.Clip(fa), seekHeader...)
+		c := append(slices.Clip(fa), core.SeekHeader...)
 		c = binary.LittleEndian.AppendUint32(c, uint32(width+9))
 		c = binary.LittleEndian.AppendUint32(c, uint32(len(fa)))
 		c = binary.LittleEndian.AppendUint32(c, 10)
 		c = append(c, make([]byte, width-8)...)
-		return append(append(binary.LittleEndian.AppendUint32(c, 1), descriptor), seekMagic...)
+		return append(append(binary.LittleEndian.AppendUint32(c, 1), descriptor), core.SeekMagic...)
 	}
 	for _, c := range []struct {
 		name   string
@@ -335,7 +337,7 @@ func TestAMillionFrames(t *testing.T) {
 		frames[i], sizes[i] = frame, 1
 	}
 	stored := seekBlob(frames, sizes)
-	m := objectsOf("w", object2Of("dense", []any{n}, "data", pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", seekable, "decoded_length", n}))
+	m := objectsOf("w", object2Of("dense", []any{n}, "data", pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", core.Seekable, "decoded_length", n}))
 	m.data = stored
 	r, err := OpenBytes(m.large(), nil)
 	if err != nil {
@@ -348,11 +350,11 @@ func TestAMillionFrames(t *testing.T) {
 	}
 	// 16 MiB each, says another table.
 	for i := range sizes {
-		sizes[i] = maxFrame
+		sizes[i] = core.MaxFrame
 	}
 	m.data = seekBlob(frames, sizes)
 	m.manifest = pairList{"objects", pairList{"w", object2Of("acme", []any{}, "data",
-		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", seekable, "decoded_length", uint64(n) * maxFrame})}}
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", core.Seekable, "decoded_length", uint64(n) * core.MaxFrame})}}
 	if r, err = OpenBytes(m.large(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -361,6 +363,6 @@ func TestAMillionFrames(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := lie.ReadAt(p, 1<<40); err == nil {
-		t.Error(fmt.Sprint("a byte of ", uint64(n)*maxFrame))
+		t.Error(fmt.Sprint("a byte of ", uint64(n)*core.MaxFrame))
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // sharded copies the sharded file of upstream to a folder of its own, in which
@@ -136,13 +137,13 @@ func TestShardsAreLookedForOnce(t *testing.T) {
 	if got := len(report.Findings); got != n || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%d findings: %v", got, err)
 	}
-	two := r.f.generation.(*container2)
-	if sums := two.beside.sums; len(sums) != 2 {
+	two := r.f.Generation.(*v2.Container)
+	if sums := two.Beside.Sums; len(sums) != 2 {
 		t.Errorf("digests of the file by two algorithms: %v", sums)
 	}
 	opened := 0
-	for i := range two.list {
-		for name := range two.beside.known(root, &two.list[i], func(string) (io.ReaderAt, int64, error) {
+	for i := range two.List {
+		for name := range two.Beside.Known(root, &two.List[i], func(string) (io.ReaderAt, int64, error) {
 			opened++
 			return nil, 0, fs.ErrNotExist
 		}) {

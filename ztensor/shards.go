@@ -15,6 +15,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // ShardOptions control how [WriteShards] divides a model.
@@ -194,7 +196,7 @@ func (d *division) rootAttributes() map[string]any {
 	if all == nil {
 		all = map[string]any{}
 	}
-	all[setKey] = d.ID
+	all[v2.SetKey] = d.ID
 	return all
 }
 
@@ -203,7 +205,7 @@ func (d *division) shardOptions() WriterOptions {
 	o := d.writer
 	o.Attributes = nil
 	if d.ID != "" {
-		o.Attributes = map[string]any{setKey: d.ID}
+		o.Attributes = map[string]any{v2.SetKey: d.ID}
 	}
 	return o
 }
@@ -247,12 +249,12 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], most int64
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case t == nil:
-			return nil, errNil
+			return nil, core.ErrNil
 		case names[t.Name]:
 			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", quote.Name(t.Name), tensor.ErrDuplicate)
 		}
 		names[t.Name] = true
-		t, err := measured(ctx, t)
+		t, err := core.Measured(ctx, t)
 		if err != nil {
 			return nil, err
 		}

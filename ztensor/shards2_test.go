@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // V4 of the fact-sheet: a root over V2 as its shard.
@@ -457,7 +458,7 @@ func TestAnInterruptedSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if id := setID(&r.f); id != "new" || len(r.Warnings()) > 0 {
+	if id := v2.SetID(&r.f); id != "new" || len(r.Warnings()) > 0 {
 		t.Errorf("the set %q, %v", id, r.Warnings())
 	}
 	if _, err := r.Verify(t.Context(), nil); err != nil {

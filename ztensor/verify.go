@@ -18,5 +18,5 @@ import (
 // VerifyDigests for it. Of version 2 the padding counts only for that.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := finding.NewList(opts)
-	return l.End(r.f.verify(ctx, l))
+	return l.End(r.f.Verify(ctx, l))
 }

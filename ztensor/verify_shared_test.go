@@ -12,13 +12,14 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
 // sharing makes a file of n dense tensors over one zstd component of size bytes.
 func sharing(t *testing.T, version string, n, size int, digest string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	e, err := newEncoder(1)
+	e, err := core.NewEncoder(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func sharing(t *testing.T, version string, n, size int, digest string) []byte {
 		}
 	}
 	data := make([]byte, 64+len(stored)+64)
-	copy(data, magic1)
+	copy(data, core.Magic1)
 	copy(data[64:], stored)
 	if version == "1.0" {
 		return append(data, file10(manifest10(list), 8)[8:]...)
@@ -129,14 +130,14 @@ func TestPayloadsKnowTheirTensor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, x := 0, r.f.tensors.used; i < x; i++ {
-			ten := r.f.tensors.at(i)
+		for i, x := 0, r.f.Tensors.Used; i < x; i++ {
+			ten := r.f.Tensors.At(i)
 			var err error
 			switch p := ten.Data.Source().(type) {
-			case *component:
-				err = p.failed(io.ErrUnexpectedEOF)
-			case *blob:
-				err = p.failed(io.ErrUnexpectedEOF)
+			case *core.Component:
+				err = p.Failed(io.ErrUnexpectedEOF)
+			case *core.Blob:
+				err = p.Failed(io.ErrUnexpectedEOF)
 			}
 			if !strings.Contains(err.Error(), quote.Name(ten.Name)) {
 				t.Fatalf("%s: %v does not name %s", version, err, ten.Name)

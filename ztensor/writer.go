@@ -11,6 +11,9 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // The versions that are written.
@@ -60,21 +63,21 @@ type WriterOptions struct {
 // An error of writing, or of a tensor whose data turns out not to be what it
 // promised, is final: everything afterwards fails with it. A tensor that is
 // refused before a byte of it was written does no harm.
-type Writer struct{ w *writer }
+type Writer struct{ w *core.Writer }
 
 // NewWriter begins a file on w, which it never closes. Wrong options are the
 // error of whatever is called first.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return newStreamWriter(w, opts) }
 
 func newStreamWriter(w io.Writer, opts *WriterOptions) *Writer {
-	z := &Writer{newWriter(w)}
+	z := &Writer{core.NewWriter(w)}
 	z.begin(opts)
 	return z
 }
 
 // fileWriter begins a file on f, which the Writer closes or aborts.
 func fileWriter(f *atomicfile.File, opts *WriterOptions) *Writer {
-	z := &Writer{newFileWriter(f)}
+	z := &Writer{core.NewFileWriter(f)}
 	z.begin(opts)
 	return z
 }
@@ -83,10 +86,10 @@ func (w *Writer) begin(opts *WriterOptions) {
 	o := opts.orZero()
 	l, err := newLayout(o)
 	if err != nil {
-		w.w.fail(err)
+		w.w.Fail(err)
 		return
 	}
-	w.w.begin(l, settings(o))
+	w.w.Begin(l, core.Settings(o))
 }
 
 // Create begins a file that appears under that name when Close succeeds, and
@@ -100,9 +103,9 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 		return nil, err
 	}
 	z := fileWriter(f, opts)
-	if z.w.err != nil {
+	if z.w.Err != nil {
 		f.Abort()
-		return nil, z.w.err
+		return nil, z.w.Err
 	}
 	return z, nil
 }
@@ -130,7 +133,7 @@ func (o *WriterOptions) Check() error {
 // o, and Canonical where the version has that form and o allows it. o may be nil.
 func (o *WriterOptions) WholeFile() *WriterOptions {
 	as := o.orZero()
-	if as.Version == "2" && as.Level == 0 && !as.KeepOrder && (as.Alignment == 0 || as.Alignment == canonical2) {
+	if as.Version == "2" && as.Level == 0 && !as.KeepOrder && (as.Alignment == 0 || as.Alignment == v2.CanonicalAlignment) {
 		as.Canonical = true
 	}
 	return &as
@@ -148,7 +151,7 @@ func (o *WriterOptions) orZero() WriterOptions {
 }
 
 // newLayout checks the options and chooses the generation.
-func newLayout(o WriterOptions) (layout, error) {
+func newLayout(o WriterOptions) (core.Layout, error) {
 	switch {
 	case o.Level < 0 || o.Level > 22:
 		return nil, fmt.Errorf("ztensor: WriterOptions.Level is %d, not 0 to 22", o.Level)
@@ -163,15 +166,15 @@ func newLayout(o WriterOptions) (layout, error) {
 	}
 	switch o.Version {
 	case "1.0", Version11, Version12:
-		return asLayout(newLayout1(settings(o)))
+		return asLayout(v1.NewLayout(core.Settings(o)))
 	case "2":
-		return asLayout(newLayout2(settings(o)))
+		return asLayout(v2.NewLayout(core.Settings(o)))
 	}
 	return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported, quote.Name(o.Version))
 }
 
 // asLayout makes no layout of a failure.
-func asLayout[L layout](l L, err error) (layout, error) {
+func asLayout[L core.Layout](l L, err error) (core.Layout, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,209 @@
+// Package core is what both generations of zTensor use: the index of an open file, payloads and
+// their digests, verification, and the writer under a layout.
+package core
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// magic1 begins files of version 1, and ends those of 1.1 and 1.2; magic2 begins and ends
+// those of version 2.
+const (
+	Magic0 = "ZTEN0001"
+	Magic1 = "ZTEN1000"
+	Magic2 = "\x89ZT2\r\n\x1a\n"
+)
+
+// A file is an open file of any version.
+type File struct {
+	Src       *source.Source
+	Strict    bool
+	Limits    tensor.Limits
+	Companion func(name string) (io.ReaderAt, int64, error)
+	Name      string // where it was opened by name
+	Base      string // the last element of that, or what a tensor.Companion is named
+	Index
+
+	decoderOnce sync.Once
+	stream      spareStream
+	zstd        *zstd.Decoder
+	zstdErr     error
+
+	checked sync.Map // strict: the payloads whose digest was found right
+	Frames  frameCache
+
+	Generation generation
+}
+
+// A generation is what differs between the versions of an open file, beyond its
+// index.
+type generation interface {
+	// stored returns the bytes of all payloads, elsewhere those of other files.
+	Stored() int64
+	Elsewhere() int64
+	// window is the largest that a zstd frame may have.
+	Window() uint64
+	// footer is how many bytes follow the manifest, or the data where there is none.
+	Footer() int64
+	// shards yields the other files that have payloads; shard opens one of them.
+	Shards() iter.Seq[ShardID]
+	Shard(i int) (*source.Source, error)
+	ShardName(i int) string
+	// verifyFile verifies what is in no tensor, verifyTensor a tensor, and verifyForm the
+	// canonical form, where there is one and it is asked for.
+	VerifyFile(v *Verifier) error
+	VerifyTensor(w *Worker, t *tensor.Tensor)
+	VerifyForm(v *Verifier) error
+	ContentDigest(alg Digest) (string, error)
+	CanonicalViolations(ctx context.Context) ([]error, error)
+	// identity describes the file as a shard, linked its tensors as parts of a file to which
+	// it is one.
+	Identity(ctx context.Context, name string, alg Digest) (ShardID, error)
+	Linked(shard ShardID, names []string) ([]Object, error)
+	// edition completes the settings of a new edition of the file.
+	Edition(o *Settings) error
+	// extend begins an edition in the place of the file of that name. The file is then
+	// closed by the writer, or is so already.
+	Extend(name string, o Settings) (*Writer, error)
+	Close() error
+}
+
+// A shardID is how a file names another one.
+type ShardID struct {
+	Name   string
+	Size   int64
+	Digest string
+}
+
+// An object is what a manifest of version 2 says of a tensor.
+type Object struct {
+	Name  string
+	Whole []byte // encoded
+}
+
+// Tensor returns the first tensor of that name, or nil.
+func (r *File) Tensor(name string) *tensor.Tensor {
+	i := r.find(name)
+	if i < 0 {
+		return nil
+	}
+	return r.Tensors.At(i)
+}
+
+// Size is the size of the file in bytes.
+func (r *File) Size() int64 { return r.Src.Size() }
+
+// Close gives up the file.
+func (r *File) Close() error {
+	err := r.Generation.Close()
+	if e := r.Src.Close(); e != nil {
+		err = e
+	}
+	return err
+}
+
+// Warnings returns what departs from the document. Looking for components that overlap
+// costs a sort, the first time.
+func (r *File) Warnings() []error {
+	r.warned.Do(func() {
+		r.Overlaps(func(a, b *Component) bool {
+			r.WarningList.Add(b.Offset, r.Path(b), fmt.Errorf("%w: overlaps %s", tensor.ErrMalformed, r.Path(a)))
+			return r.WarningList.more == 0
+		})
+	})
+	return r.WarningList.list
+}
+
+// format is the name of this format in errors.
+const Format = "ztensor"
+
+// A tail is the end of the file, read in one piece where pieces are dear.
+type Tail struct {
+	b   []byte
+	off int64
+}
+
+// tailWindow and the eight bytes at the start are less than 64 KiB together.
+const TailWindow = 64<<10 - 64
+
+// readTail reads the last n bytes, or more of them where a second read would
+// cost more than they do.
+func (r *File) ReadTail(n int64) (t Tail, err error) {
+	size := r.Src.Size()
+	if r.Src.Mapped() {
+		t = Tail{make([]byte, n), size - n}
+		_, err = r.Src.ReadAt(t.b, t.off)
+	} else {
+		t.off = max(0, size-TailWindow)
+		t.b, err = r.Src.Metadata(t.off, size-t.off)
+	}
+	if err != nil {
+		return t, r.Bad(t.off, "footer", err)
+	}
+	return t, nil
+}
+
+// last returns the last n bytes of the file, of which the tail has at least so
+// many.
+func (t Tail) Last(n int) []byte { return t.b[len(t.b)-n:] }
+
+// readManifest calls run for the n bytes at off, where they lie or copied.
+func (r *File) ReadManifest(t Tail, off, n int64, run func(b []byte) error) error {
+	if limit := min(r.Limits.MaxMetadata, 1<<30); n > limit {
+		return r.Bad(off, "manifest", fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
+	}
+	r.ManifestAt, r.ManifestSize = off, n
+	if r.owned = off >= t.off && n <= t.off+int64(len(t.b))-off; r.owned {
+		from := off - t.off
+		return run(t.b[from : from+n : from+n])
+	}
+	inMemory, err := r.Src.Scan(func(all []byte) error { return run(all[off : off+n : off+n]) })
+	if !inMemory {
+		r.owned = true
+		var b []byte
+		if b, err = r.Src.Metadata(off, n); err == nil {
+			return run(b)
+		}
+	}
+	return r.Placed(off, "manifest", err)
+}
+
+// placed gives an error its place, unless it has one.
+func (r *File) Placed(off int64, field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var fe *tensor.FormatError
+	if errors.As(err, &fe) {
+		return err
+	}
+	return r.Bad(off, field, err)
+}
+
+func (t Tail) Size() uint64 { return binary.LittleEndian.Uint64(t.Last(8)) }
+
+// decoder returns the zstd decoder that all reads share, made on first use.
+func (r *File) decoder() (*zstd.Decoder, error) {
+	r.decoderOnce.Do(func() {
+		r.zstd, r.zstdErr = newZstdDecoder(r.Generation.Window())
+	})
+	return r.zstd, r.zstdErr
+}
+
+// bad makes a FormatError.
+func (r *File) Bad(off int64, field string, err error) error {
+	return &tensor.FormatError{Format: Format, Offset: off, Field: field, Err: err}
+}
+
+var ErrNil = fmt.Errorf("ztensor: %w: no such tensor", tensor.ErrNoTensor)

@@ -1,0 +1,233 @@
+package core
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// overlaps looks for components that share some of their bytes, but not all.
+func (x *Index) Overlaps(report func(a, b *Component) bool) {
+	if !x.Jumbled || Disjoint(x.Components.Used, x.Extents()) {
+		return
+	}
+	Overlaps(slices.Collect(x.Extents()), func(i, j int) bool { return report(x.Components.At(i), x.Components.At(j)) })
+}
+
+// extents yields where the components lie, in the order of the manifest.
+func (x *Index) Extents() iter.Seq[Extent] {
+	return func(yield func(Extent) bool) {
+		for c := range x.Components.All() {
+			if !yield(Extent{c.Offset, c.Length}) {
+				return
+			}
+		}
+	}
+}
+
+// ownAttributes is the attribute map of one tensor, as CBOR.
+type OwnAttributes struct {
+	Tensor  int
+	Encoded []byte
+}
+
+func PartField(object, part string) string {
+	return "objects[" + quote.Name(object) + "].parts[" + quote.Name(part) + "]"
+}
+
+// ownCBOR returns the attributes of the tensor of that name, encoded.
+func (r *Index) OwnCBOR(name string) []byte {
+	i := r.find(name)
+	for _, own := range r.OwnAttrs {
+		if own.Tensor == i {
+			return own.Encoded
+		}
+	}
+	return nil
+}
+
+// digestOf returns the algorithm of the digest of a tensor of version 1.
+func (r *File) DigestOf(name string) Digest {
+	t := r.Tensor(name)
+	blobs := []tensor.Blob{t.Data}
+	for i := range t.Parts {
+		blobs = append(blobs, t.Parts[i].Data)
+	}
+	for _, b := range blobs {
+		if c, ok := b.Source().(*Component); ok {
+			if want, ok, err := c.Wanted(); ok && err == nil {
+				return want.alg
+			}
+		}
+	}
+	return NoDigest
+}
+
+// cutKey keeps a path with a key from the file readable.
+func CutKey(key []byte) string {
+	s := quote.Name(string(key))
+	return s[1 : len(s)-1]
+}
+
+// reserve makes room for n tensors of one component.
+func (x *Index) Reserve(n int) {
+	if n > 0 {
+		x.Tensors.Reserve(n)
+		x.Components.Reserve(n)
+	}
+}
+
+// An index is what the manifest of any generation comes down to.
+type Index struct {
+	Version     string
+	Generator   string
+	List        string // what the manifest calls the list of tensors, for errors
+	Tensors     slab[tensor.Tensor]
+	Components  slab[Component]
+	unusual     slab[unusual]
+	Blobs       slab[Blob]
+	Dims        slab[int64]
+	Parts       slab[tensor.Part]
+	byName      *names.Table    // nil: the names ascend
+	Attributes  []byte          // a CBOR map; nil where the file has none
+	OwnAttrs    []OwnAttributes // of tensors, ascending
+	WarningList warnings
+	warned      sync.Once // the overlaps are among them
+	Jumbled     bool      // components do not ascend in the file
+
+	ManifestAt, ManifestSize int64
+
+	owned bool       // the manifest is memory of ours, which lasts as long as anything points into it
+	kept  slab[byte] // copies of what lasts, where it is not
+}
+
+// keep returns bytes of the manifest as a string that lasts.
+func (x *Index) Keep(b []byte) string { return le.String(x.KeepBytes(b)) }
+
+func (x *Index) KeepString(s string) string {
+	if x.owned || len(s) == 0 {
+		return s
+	}
+	return le.String(append(x.room(len(s))[:0], s...))
+}
+
+func (x *Index) KeepBytes(b []byte) []byte {
+	if x.owned || len(b) == 0 {
+		return b
+	}
+	return append(x.room(len(b))[:0], b...)
+}
+
+// room takes n bytes for what is kept.
+func (x *Index) room(n int) []byte {
+	if cap(x.kept.last) == 0 {
+		x.kept.Reserve(max(n, int(x.ManifestSize/3))) // names are a third of most manifests
+	}
+	return x.kept.Take(n)
+}
+
+// shape returns a copy of dims that lasts: a part of first, if that has room.
+func (x *Index) Shape(first *Component, dims []int64) tensor.Shape {
+	var s tensor.Shape
+	switch n := len(dims); {
+	case n == 0:
+		return tensor.Shape{}
+	case first != nil && n <= len(first.dims):
+		s = first.dims[:n:n]
+	default:
+		if x.Dims.Used == 0 {
+			x.Dims.Reserve(n * min(cap(x.Tensors.last), 1<<14))
+		}
+		s = x.Dims.Take(n)
+	}
+	copy(s, dims)
+	return s
+}
+
+// path returns the path of c in the manifest, for errors.
+func (x *Index) Path(c *Component) string { return x.Field(c.T.Name, roleOf(c.T, c)) }
+
+// roleOf returns the role in which a tensor has a payload.
+func roleOf(t *tensor.Tensor, payload tensor.Source) string {
+	for i := range t.Parts {
+		if t.Parts[i].Data.Source() == payload {
+			return t.Parts[i].Role
+		}
+	}
+	return "data"
+}
+
+// field is the path of a component in the manifest's own words.
+func (x *Index) Field(name, role string) string {
+	if x.Version == "0.1" {
+		return fmt.Sprintf("%s[%s]", x.List, quote.Name(name))
+	}
+	return fmt.Sprintf("%s[%s].components[%s]", x.List, quote.Name(name), quote.Name(role))
+}
+
+// sortNames makes look-up by name possible where names do not ascend, and
+// returns the index of the first tensor whose name was there before, or -1.
+func (x *Index) SortNames() (dup int) {
+	x.byName, dup = names.Build(x.Tensors.Used, func(i int) string { return x.Tensors.At(i).Name })
+	return dup
+}
+
+// find returns the index of the first tensor of that name, or -1.
+func (x *Index) find(name string) int {
+	if x.byName != nil {
+		return x.byName.Lookup(name)
+	}
+	byLength := x.Version == "2" // CBOR's order: shorter names first
+	i, ok := sort.Find(x.Tensors.Used, func(i int) int {
+		have := x.Tensors.At(i).Name
+		if byLength && len(name) != len(have) {
+			return len(name) - len(have)
+		}
+		return strings.Compare(name, have)
+	})
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// maxWarnings bounds the memory that a hostile file can make its warnings take.
+const MaxWarnings = 1000
+
+type warnings struct {
+	list []error
+	more int
+}
+
+func (w *warnings) Add(off int64, field string, err error) {
+	if len(w.list) < MaxWarnings {
+		w.list = append(w.list, &tensor.FormatError{Format: Format, Offset: off, Field: field, Err: err})
+		return
+	}
+	w.more++
+	w.list[MaxWarnings-1] = &tensor.FormatError{Format: Format, Offset: -1, Err: fmt.Errorf("%d more warnings", w.more+1)}
+}
+
+// attributesOf returns the attributes of one of the tensors, encoded.
+func (x *Index) AttributesOf(t *tensor.Tensor) []byte {
+	if len(x.OwnAttrs) == 0 {
+		return nil
+	}
+	i := x.find(t.Name)
+	for i >= 0 && i < x.Tensors.Used && x.Tensors.At(i) != t {
+		i++ // a duplicate name, which 0.1 can have; or not one of the file
+	}
+	i, ok := slices.BinarySearchFunc(x.OwnAttrs, i, func(a OwnAttributes, i int) int { return a.Tensor - i })
+	if !ok {
+		return nil
+	}
+	return x.OwnAttrs[i].Encoded
+}

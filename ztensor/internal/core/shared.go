@@ -1,0 +1,170 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A payloadKey is all that the verification of a payload depends on.
+type payloadKey struct {
+	shard     int32
+	offset    int64
+	length    int64
+	size      int64
+	encoding  string
+	digest    string
+	bools     bool // must be 0 or 1
+	odd       bool // half of the last byte must be 0
+	swapWidth int  // of big-endian elements
+}
+
+func (c *Component) Key() payloadKey {
+	k := payloadKey{offset: c.Offset, length: c.Length, size: c.DecodedSize, digest: c.Digest(), bools: c.Dtype == tensor.Bool}
+	if c.Encoding != encodingRaw {
+		k.encoding = c.Stored().Encoding
+	}
+	if c.Big {
+		k.swapWidth = c.Dtype.Align()
+	}
+	return k
+}
+
+func (b *Blob) Key() payloadKey {
+	k := payloadKey{shard: b.Shard, offset: b.Offset, length: b.Length, size: b.DecodedSize, digest: b.Digest(), bools: b.Dtype == tensor.Bool}
+	k.odd = b.T != nil && HalfByte(b.T)
+	if b.Encoded {
+		k.encoding = b.More.Encoding
+	}
+	return k
+}
+
+// An outcome is what verifying a payload found.
+type outcome struct {
+	once       sync.Once
+	field      string
+	found      []Problem
+	undeclared int64
+}
+
+// once calls verify for the first payload of a key, and repeats what that found
+// for the others under their own field.
+func (w *Worker) Once(k payloadKey, field func() string, verify func()) {
+	o := w.V.shared[k]
+	if o == nil {
+		verify()
+		return
+	}
+	first := false
+	before, undeclared := len(w.Found), w.Undeclared
+	o.once.Do(func() {
+		first = true
+		verify()
+		o.field, o.found, o.undeclared = field(), slices.Clone(w.Found[before:]), w.Undeclared-undeclared
+	})
+	if first {
+		return
+	}
+	w.Undeclared += o.undeclared
+	for _, f := range o.found {
+		var fe *tensor.FormatError
+		if errors.As(f.err, &fe) {
+			if rest, ok := strings.CutPrefix(fe.Field, o.field); ok {
+				moved := *fe
+				moved.Field = field() + rest
+				f.err = &moved
+			}
+		}
+		w.Found = append(w.Found, f)
+	}
+}
+
+// charge counts n bytes whose decoding nothing in the file announced.
+func (w *Worker) Charge(n int64) {
+	if w.V.budget.Add(-n) < 0 && w.Err == nil {
+		w.Err = w.V.tooMuch()
+	}
+}
+
+func (v *Verifier) tooMuch() error {
+	return fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes (Limits.MaxDecodedTotal)", tensor.ErrLimit, v.limit())
+}
+
+func (v *Verifier) limit() int64 {
+	size, ok := align.Add(v.R.Size(), v.R.Generation.Elsewhere())
+	if !ok {
+		size = math.MaxInt64
+	}
+	return limit.DecodedTotal(v.R.Limits, size)
+}
+
+// prepare finds the payloads that several tensors share, and compares what will
+// be decoded with the limit.
+func (v *Verifier) prepare() error {
+	v.budget.Store(v.limit())
+	if v.Found.Options.Depth <= tensor.VerifyStructure {
+		return nil
+	}
+	r := v.R
+	seen := map[payloadKey]*outcome{}
+	sum := int64(0)
+	count := func(b tensor.Blob, again bool) {
+		var k payloadKey
+		switch p := b.Source().(type) {
+		case *Component:
+			if !r.Jumbled && p.Encoding == encodingRaw {
+				return
+			}
+			k = p.Key()
+		case *Blob:
+			if !r.Jumbled && !p.Encoded {
+				return
+			}
+			k = p.Key()
+		default:
+			return
+		}
+		o, known := seen[k]
+		if known && o == nil {
+			seen[k] = new(outcome)
+		} else if !known {
+			seen[k] = nil
+		}
+		if k.encoding == "" || k.size < 0 {
+			return
+		}
+		for _, counts := range [2]bool{!known, again} {
+			var ok bool
+			if counts {
+				if sum, ok = align.Add(sum, k.size); !ok {
+					sum = math.MaxInt64
+				}
+			}
+		}
+	}
+	for t := range r.Tensors.All() {
+		count(t.Data, false)
+		indexed := sparse.Known(t.Scheme)
+		for i := range t.Parts {
+			count(t.Parts[i].Data, indexed && slices.Contains(IndexRoles, t.Parts[i].Role))
+		}
+	}
+	if v.budget.Add(-sum) < 0 {
+		return v.tooMuch()
+	}
+	for k, o := range seen {
+		if o == nil {
+			delete(seen, k)
+		}
+	}
+	v.shared = seen
+	return nil
+}

@@ -1,0 +1,451 @@
+package core
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+	"unicode/utf8"
+
+	fxcbor "github.com/fxamacker/cbor/v2"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// settings are the options of a writer: those of package ztensor.
+type Settings struct {
+	Version    string
+	Canonical  bool
+	Digest     Digest
+	Level      int
+	Attributes map[string]any
+	Generator  string
+	Alignment  int64
+	KeepOrder  bool
+}
+
+// A writer writes a file of any version.
+type Writer struct {
+	W      io.Writer
+	Flush  func() error // of w
+	File   target       // nil unless the writer has a file of its own
+	Old    io.Closer    // the file that is continued in its place; nil for none
+	Layout Layout
+	Digest Digest
+	Level  int
+
+	Off        int64           // bytes written
+	Names      map[string]bool // taken
+	Kept       map[string]bool // those of tensors that are taken over from another file
+	Attributes []byte          // of the file, a CBOR map
+	Own        map[string][]byte
+
+	Buf   []byte
+	zeros [4096]byte // for padding
+	Part  *Part      // that Create returned and nobody closed yet
+	Err   error      // final
+	done  bool
+}
+
+// A layout is what tells one generation of the container from the others when
+// writing.
+type Layout interface {
+	Magic() string
+	// check says what of a tensor the layout cannot hold; an error wraps
+	// errors.ErrUnsupported.
+	Check(w *Writer, t *tensor.Tensor) error
+	// add writes a tensor, or keeps it; addAll writes all that ts yields.
+	Add(ctx context.Context, w *Writer, t *tensor.Tensor) error
+	AddAll(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error]) error
+	// create begins a dense tensor of size bytes that comes piece by piece.
+	Create(w *Writer, t *tensor.Tensor, size int64) (io.WriteCloser, error)
+	// appendAttributes encodes attributes whose values are that deep in the manifest.
+	AppendAttributes(attributes map[string]any, depth int) ([]byte, error)
+	// checkAttributes reports why a tensor cannot have these attributes.
+	CheckAttributes(name string, encoded []byte) error
+	// carry takes over what an edition keeps of its original, under new names.
+	Carry(ctx context.Context, w *Writer, r *File, names map[string]string) error
+	// link adds tensors that stay in another file.
+	Link(w *Writer, shard ShardID, tensors []Object) error
+	// finish pads and writes what comes after the data.
+	Finish(w *Writer) error
+}
+
+// newWriter returns a writer on w, which must be started.
+func NewWriter(w io.Writer) *Writer {
+	b := bufio.NewWriterSize(w, 256<<10)
+	return &Writer{W: b, Flush: b.Flush}
+}
+
+// newFileWriter returns a writer on a file of its own.
+func NewFileWriter(f target) *Writer {
+	return &Writer{W: f, File: f, Flush: func() error { return nil }}
+}
+
+// begin takes over the settings, and begins the file.
+func (w *Writer) Begin(l Layout, o Settings) {
+	if w.Prepare(l, o); w.Err == nil {
+		w.Write([]byte(l.Magic()))
+	}
+}
+
+// prepare takes over the settings.
+func (w *Writer) Prepare(l Layout, o Settings) {
+	w.Layout, w.Digest, w.Level = l, o.Digest, o.Level
+	w.Names, w.Kept, w.Own = map[string]bool{}, map[string]bool{}, map[string][]byte{}
+	if len(o.Attributes) > 0 {
+		w.Attributes, w.Err = l.AppendAttributes(o.Attributes, 2)
+	}
+}
+
+// Add adds a tensor.
+func (w *Writer) Add(t *tensor.Tensor) error {
+	return w.adding(func() error { return w.Layout.Add(context.Background(), w, t) })
+}
+
+// AddAll adds all tensors that ts yields.
+func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
+	return w.adding(func() error { return w.Layout.AddAll(ctx, w, ts) })
+}
+
+// Link adds tensors of r that stay in its file.
+func (w *Writer) Link(shard ShardID, r *File, names []string) error {
+	if err := w.Usable(); err != nil {
+		return err
+	}
+	tensors, err := r.Generation.Linked(shard, names)
+	if err != nil {
+		return err
+	}
+	for _, o := range tensors {
+		if w.Names[o.Name] {
+			return fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", quote.Name(o.Name), tensor.ErrDuplicate)
+		}
+	}
+	if err := w.Layout.Link(w, shard, tensors); err != nil {
+		return err
+	}
+	for _, o := range tensors {
+		w.Names[o.Name], w.Kept[o.Name] = true, true
+	}
+	return nil
+}
+
+const (
+	// inFlight bounds the memory of what is prepared and not written yet.
+	InFlight = 32 << 20
+	// maxPrepared is the size of the largest component that is prepared in memory before it
+	// is written; others are streamed.
+	MaxPrepared = 8 << 20
+	// jobSize is how many bytes of small tensors make a job.
+	JobSize = 256 << 10
+)
+
+// adding calls f, which adds tensors. A panic of theirs is final for w.
+func (w *Writer) adding(f func() error) error {
+	if err := w.Usable(); err != nil {
+		return err
+	}
+	completed := false
+	defer func() {
+		if !completed {
+			w.Fail(errors.New("ztensor: a panic ended writing"))
+		}
+	}()
+	err := f()
+	completed = true
+	return err
+}
+
+// copyFrom writes the bytes of r from one offset to another.
+func (w *Writer) CopyFrom(ctx context.Context, r *File, from, to int64) error {
+	if w.Buf == nil {
+		w.Buf = make([]byte, PieceSize)
+	}
+	for from < to && w.Err == nil {
+		if err := ctx.Err(); err != nil {
+			return w.Fail(err)
+		}
+		p := w.Buf[:min(int64(len(w.Buf)), to-from)]
+		if _, err := r.Src.ReadAt(p, from); err != nil {
+			return w.Fail(r.Placed(from, "", err))
+		}
+		w.Write(p)
+		from += int64(len(p))
+	}
+	return w.Err
+}
+
+func (w *Writer) Broken(t *tensor.Tensor, role string, err error) error {
+	if w.Err != nil {
+		return w.Err // of writing, which says enough
+	}
+	return w.Fail(fmt.Errorf("ztensor: tensor %s, %s: %w", quote.Name(t.Name), role, err))
+}
+
+// copyExtents writes pieces of r in the order in which they are there, those of
+// several tensors once, and returns where they are now.
+func (w *Writer) CopyExtents(ctx context.Context, r *File, order []Extent, alignment int64) (map[Extent]int64, error) {
+	slices.SortFunc(order, Extent.compare)
+	places := map[Extent]int64{}
+	for _, e := range slices.Compact(order) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if e.Length == 0 {
+			at, ok := align.Up(w.Off, alignment)
+			if !ok {
+				return nil, fmt.Errorf("ztensor: %w: a file beyond 2^63 bytes", tensor.ErrLimit)
+			}
+			places[e] = at
+			continue
+		}
+		if err := w.Pad(alignment); err != nil {
+			return nil, err
+		}
+		places[e] = w.Off
+		if err := w.CopyFrom(ctx, r, e.Off, e.Off+e.Length); err != nil {
+			return nil, err
+		}
+	}
+	return places, nil
+}
+
+// unnamed is what an error of package sparse says of a tensor, without its name.
+func Unnamed(err error) error {
+	var named *sparse.Error
+	if errors.As(err, &named) {
+		return named.Err
+	}
+	return err
+}
+
+func SparseError(t *tensor.Tensor, err error) error {
+	return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), Unnamed(err))
+}
+
+// unlinkable is the error of a shard that cannot be referred to.
+func Unlinkable(shard ShardID, format string, args ...any) error {
+	return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{quote.Name(shard.Name), errors.ErrUnsupported}, args...)...)
+}
+
+// A target is a file on its way: what was written is in it after Close, and gone
+// after Abort.
+type target interface {
+	io.Writer
+	Close() error
+	Abort()
+}
+
+// Check reports why a tensor cannot be added.
+func (w *Writer) Check(t *tensor.Tensor) error {
+	if err := w.Usable(); err != nil {
+		return err
+	}
+	return w.CheckTensor(t)
+}
+
+var IndexRoles = []string{"indices", "indptr", "coords"}
+
+// check reports what prevents a tensor from being added, whatever its data.
+func (w *Writer) CheckTensor(t *tensor.Tensor) error {
+	if t == nil {
+		return ErrNil
+	}
+	fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), err) }
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if !utf8.ValidString(t.Name) {
+		return fail(fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported))
+	}
+	if w.Names[t.Name] {
+		return fail(fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
+	}
+	if !t.Order.RowMajor() {
+		return fail(fmt.Errorf("%w: its order is %v, and the format is row-major", errors.ErrUnsupported, []int(t.Order)))
+	}
+	if t.External {
+		return fail(fmt.Errorf("%w: its data is in another file", errors.ErrUnsupported))
+	}
+	if !utf8.ValidString(t.Scheme) {
+		return fail(fmt.Errorf("%w: the scheme is not UTF-8", errors.ErrUnsupported))
+	}
+	roles := map[string]bool{"data": t.Dense()}
+	for i := range t.Parts {
+		role := t.Parts[i].Role
+		if roles[role] {
+			return fail(fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, quote.Name(role)))
+		}
+		if !utf8.ValidString(role) {
+			return fail(fmt.Errorf("%w: a role is not UTF-8", errors.ErrUnsupported))
+		}
+		roles[role] = true
+	}
+	if err := w.Layout.Check(w, t); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+func (w *Writer) Usable() error {
+	switch {
+	case w.Err != nil:
+		return w.Err
+	case w.done:
+		return fmt.Errorf("ztensor: the writer is closed: %w", fs.ErrClosed)
+	case w.Part != nil:
+		return fmt.Errorf("ztensor: tensor %s is not closed yet", quote.Name(w.Part.T.Name))
+	}
+	return nil
+}
+
+// TensorAttributes describes the tensor of that name.
+func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
+	if w.Err != nil {
+		return w.Err
+	}
+	if w.Kept[name] {
+		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before", errors.ErrUnsupported, quote.Name(name))
+	}
+	b, err := w.Layout.AppendAttributes(attributes, 4)
+	if err != nil {
+		return err
+	}
+	if len(attributes) == 0 {
+		b = nil
+	}
+	if err := w.Layout.CheckAttributes(name, b); err != nil {
+		return err
+	}
+	w.Own[name] = b
+	return nil
+}
+
+// encMode encodes values in the shortest form, floats and NaN included.
+func EncMode() (fxcbor.EncMode, error) { return fxcbor.CoreDetEncOptions().EncMode() }
+
+// Close completes the file.
+func (w *Writer) Close() error {
+	if w.done {
+		return w.Err
+	}
+	if err := w.Usable(); err != nil {
+		w.Abort()
+		return err
+	}
+	w.done = true
+	w.Fail(w.Layout.Finish(w))
+	if w.Err == nil {
+		w.Fail(w.Flush())
+	}
+	if w.File == nil {
+		return w.Err
+	}
+	if w.Err != nil {
+		w.File.Abort()
+		w.closeOld()
+		return w.Err
+	}
+	w.Fail(w.File.Close())
+	w.closeOld()
+	return w.Err
+}
+
+// closeOld gives up the file that was continued.
+func (w *Writer) closeOld() {
+	if w.Old != nil {
+		w.Old.Close()
+	}
+}
+
+// Abort drops the file. After Close it does nothing.
+func (w *Writer) Abort() {
+	if w.done {
+		return
+	}
+	w.done = true
+	if w.Err == nil {
+		w.Err = fmt.Errorf("ztensor: the writer was aborted: %w", fs.ErrClosed)
+	}
+	if w.File != nil {
+		w.File.Abort()
+		w.closeOld()
+	}
+}
+
+// fail makes an error final.
+func (w *Writer) Fail(err error) error {
+	if w.Err == nil {
+		w.Err = err
+	}
+	return w.Err
+}
+
+// write writes p.
+func (w *Writer) Write(p []byte) error {
+	if w.Err != nil {
+		return w.Err
+	}
+	n, err := w.W.Write(p)
+	w.Off += int64(n)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return w.Fail(err)
+}
+
+// writePieces writes p in pieces that the system likes.
+func (w *Writer) WritePieces(p []byte) {
+	for len(p) > 0 && w.Err == nil {
+		n := min(len(p), PieceSize)
+		w.Write(p[:n])
+		p = p[n:]
+	}
+}
+
+// pad writes zeros up to a multiple of n.
+func (w *Writer) Pad(n int64) error {
+	for left := align.Padding(w.Off, n); left > 0 && w.Err == nil; {
+		k := min(left, int64(len(w.zeros)))
+		w.Write(w.zeros[:k])
+		left -= k
+	}
+	return w.Err
+}
+
+// measured is t with parts whose size is known, which takes decoding the others.
+func Measured(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+	if t == nil || t.Dense() || t.Size() >= 0 {
+		return t, nil
+	}
+	as := *t
+	as.Parts = slices.Clone(t.Parts)
+	for i := range as.Parts {
+		p := &as.Parts[i]
+		if p.Data.Size() >= 0 {
+			continue
+		}
+		n, err := decodedSize(ctx, p.Data)
+		if err != nil {
+			return nil, err
+		}
+		p.Data = tensor.BlobFunc(n, p.Data.Open)
+	}
+	return &as, nil
+}
+
+// decodedSize reads all of b, and returns how much that is.
+func decodedSize(ctx context.Context, b tensor.Blob) (int64, error) {
+	f := Feed{Out: io.Discard}
+	var buf []byte
+	err := f.From(ctx, b, &buf)
+	return f.N, err
+}

@@ -1,0 +1,150 @@
+// Package v1 reads, verifies, edits and writes zTensor 1.0, 1.1 and 1.2, and reads 0.1.
+package v1
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+)
+
+// A container1 is a file of 0.1, 1.0, 1.1 or 1.2.
+type container struct{ r *core.File }
+
+// open1 reads the index of a file that begins with that magic.
+func Open(r *core.File, magic string) error {
+	c := &container{r}
+	r.Generation = c
+	if magic == core.Magic0 {
+		return c.openEntries()
+	}
+	return c.open()
+}
+
+func (c *container) Stored() (n int64) {
+	for x := range c.r.Components.All() {
+		n += x.Length
+	}
+	return n
+}
+
+func (c *container) Elsewhere() int64                  { return 0 }
+func (c *container) Window() uint64                    { return core.MaxWindow }
+func (c *container) Footer() int64                     { return c.r.Size() - c.r.ManifestAt - c.r.ManifestSize }
+func (c *container) VerifyForm(v *core.Verifier) error { return nil }
+func (c *container) Close() error                      { return nil }
+
+func (c *container) Shards() iter.Seq[core.ShardID] { return func(func(core.ShardID) bool) {} }
+
+func (c *container) Shard(int) (*source.Source, error) { return nil, c.lacks("shards") }
+func (c *container) ShardName(int) string              { return "" }
+
+// lacks is the error of what is in version 2 only.
+func (c *container) lacks(what string) error {
+	return fmt.Errorf("ztensor: %w: %s of version %s", errors.ErrUnsupported, what, c.r.Version)
+}
+
+func (c *container) ContentDigest(core.Digest) (string, error) {
+	return "", c.lacks("a content digest")
+}
+
+func (c *container) CanonicalViolations(context.Context) ([]error, error) {
+	return nil, c.lacks("the canonical form")
+}
+
+func (c *container) Identity(context.Context, string, core.Digest) (core.ShardID, error) {
+	return core.ShardID{}, c.lacks("identity as a shard")
+}
+
+func (c *container) Linked(shard core.ShardID, _ []string) ([]core.Object, error) {
+	return nil, core.Unlinkable(shard, "it has no manifest of version 2")
+}
+
+func (c *container) Edition(o *core.Settings) error {
+	if c.r.Version == "0.1" {
+		return c.lacks("an edition")
+	}
+	if o.Generator == "" {
+		o.Generator = c.r.Generator
+	}
+	return nil
+}
+
+// scan reads the index from the n bytes at off.
+func (c *container) scan(t core.Tail, off, n int64) error {
+	s := scan{r: c.r, x: &c.r.Index, minor: -1}
+	return c.r.ReadManifest(t, off, n, func(b []byte) error {
+		s.Cursor = cbor.New(b, c.r.Limits)
+		if c.r.Version == "0.1" {
+			s.entries()
+		} else {
+			s.root()
+		}
+		s.finish()
+		return s.done()
+	})
+}
+
+// alignment is where the components of version 1 begin: at multiples of it, the
+// first one behind the magic at 64.
+const alignment = 64
+
+// footer10 is how many bytes follow the manifest in 1.0: its size.
+const minFooter = 8
+
+// open reads the container of 1.0, 1.1 and 1.2. They begin alike; the last
+// eight bytes are a second magic from 1.1 on, the size of the manifest in 1.0.
+// They cannot be mistaken for each other: as a size, the magic is 3.4 exabytes.
+func (c *container) open() error {
+	r := c.r
+	t, err := r.ReadTail(16)
+	if err != nil {
+		return err
+	}
+	size, footer := r.Src.Size(), int64(minFooter)
+	n := t.Size()
+	second := string(t.Last(8)) == core.Magic1
+	if second {
+		footer = 16
+		n = binary.LittleEndian.Uint64(t.Last(16))
+	}
+	at := size - footer
+	switch {
+	case n == 0:
+		return r.Bad(size-footer, "manifest_size", fmt.Errorf("%w: 0, and no manifest is empty", tensor.ErrMalformed))
+	case second && n > uint64(max(0, size-24)):
+		return r.Bad(size-footer, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
+	case n > uint64(size-16):
+		return r.Bad(size-footer, "manifest_size", fmt.Errorf("%w: the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 manifest "+
+			"that fits: %d of a file of %d bytes (a truncated file?)", tensor.ErrMalformed, n, size))
+	}
+	return c.scan(t, at-int64(n), int64(n))
+}
+
+// open01 reads the container of 0.1.
+func (c *container) openEntries() error {
+	r := c.r
+	r.Version, r.List = "0.1", "entries"
+	t, err := r.ReadTail(8)
+	if err != nil {
+		return err
+	}
+	size := r.Src.Size()
+	n := t.Size()
+	if r.Strict {
+		return r.Bad(0, "magic", fmt.Errorf("%w: version 0.1 is not what the format's document describes", errors.ErrUnsupported))
+	}
+	switch {
+	case n == 0 && size == 16: // upstream's reader takes it for no tensors
+		return nil
+	case n == 0, n > uint64(size-16):
+		return r.Bad(size-8, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
+	}
+	return c.scan(t, size-8-int64(n), int64(n))
+}

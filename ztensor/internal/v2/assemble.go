@@ -1,0 +1,218 @@
+package v2
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// assemble makes a tensor of what its entry says, and checks it against the
+// rules of the container and those of its layout.
+func (s *scan) assemble(t *tensor.Tensor, layout []byte, at int) {
+	r := s.r
+	defer s.inObject(t, "")
+	shape := func(err error) {
+		s.Fail(at, "%w", err)
+		s.inObject(t, ".shape")
+	}
+	if s.rank > maxRank {
+		shape(rule.Broken(rule.Shape, "%d dimensions, more than %d", s.rank, maxRank))
+		return
+	}
+	elements, widest := uint64(1), uint64(0)
+	for _, d := range s.dims { // from the left, as the reference does: a later 0 does not help
+		var ok bool
+		if elements, ok = mul(elements, d); !ok {
+			shape(rule.Broken(rule.Shape, "the product of the dimensions overflows"))
+			return
+		}
+		widest = max(widest, d)
+	}
+	t.Shape = tensor.Shape{}
+	if len(s.dims) > 0 {
+		t.Shape = r.Dims.Take(len(s.dims))
+		for i, d := range s.dims {
+			t.Shape[i] = int64(d)
+		}
+	}
+	blobs := r.Blobs.Take(len(s.parts))
+	for i := range s.parts {
+		if s.blob(t, &blobs[i], &s.parts[i]); s.Err != nil {
+			return
+		}
+	}
+	s.arrange(t, layout, blobs, elements, at)
+	if s.Err != nil {
+		return
+	}
+	// The rules have an answer to any number. What has 64 bits can only be refused when it keeps them all.
+	if max(widest, elements) > math.MaxInt64 || int64(s.rank) > r.Limits.MaxRank {
+		shape(fmt.Errorf("%w: %d elements in %d dimensions of up to %d", tensor.ErrLimit, elements, s.rank, widest))
+		return
+	}
+	for i := range s.parts {
+		if p := &s.parts[i]; p.size() > math.MaxInt64 {
+			s.Fail(p.at, "%w: decodes to %d bytes", tensor.ErrLimit, p.decoded)
+			s.in(func() string { return core.PartField(t.Name, string(p.name)) + ".decoded_length" })
+			return
+		}
+	}
+}
+
+// arrange gives a tensor its parts, and applies the rules of its layout.
+func (s *scan) arrange(t *tensor.Tensor, layout []byte, blobs []core.Blob, elements uint64, at int) {
+	r := s.r
+	if string(layout) == "dense" {
+		s.dense(t, &blobs[0], elements, at)
+		return
+	}
+	if t.Scheme = r.Keep(layout); t.Scheme == "" {
+		// The specification has nothing against a layout without a name, and
+		// Scheme has: empty, it says that the tensor is dense.
+		t.Scheme = nameless
+	}
+	t.Parts = r.Parts.Take(len(s.parts))
+	for i := range s.parts {
+		t.Parts[i] = tensor.Part{Role: r.Keep(s.parts[i].name), DType: blobs[i].Dtype, Data: tensor.NewBlob(&blobs[i])}
+	}
+	s.profile(t, elements, at)
+}
+
+// dense applies the rule of the one core layout.
+func (s *scan) dense(t *tensor.Tensor, b *core.Blob, elements uint64, at int) {
+	if len(s.parts) != 1 || string(s.parts[0].name) != "data" {
+		s.Refuse(rule.LayoutRule, at, "a dense object has one part, data")
+		return
+	}
+	t.DType, t.Data = b.Dtype, tensor.NewBlob(b)
+	if b.Dtype == tensor.Unknown {
+		return
+	}
+	want, ok := mul(elements, uint64(b.Dtype.Size()))
+	if b.Dtype.Bits() == 4 {
+		want, ok = elements/2+elements%2, true
+	}
+	if !ok || want != s.parts[0].size() {
+		s.Refuse(rule.DenseSize, s.parts[0].at, "%d bytes for %d elements of %v", s.parts[0].size(), elements, b.Dtype)
+		s.in(func() string { return core.PartField(t.Name, "data") })
+	}
+}
+
+// blob checks where a part lies and what it is.
+func (s *scan) blob(t *tensor.Tensor, b *core.Blob, p *rawPart) {
+	r := s.r
+	end := uint64(r.Src.Size() - FooterSize)
+	in := func(field string) { s.in(func() string { return core.PartField(t.Name, string(p.name)) + field }) }
+	if p.offset%MinAlignment != 0 || p.offset < MinAlignment {
+		s.Refuse(rule.BlobAlignment, p.at, "byte %d is no positive multiple of %d", p.offset, MinAlignment)
+		in(".blob")
+		return
+	}
+	if p.shard != nil {
+		i := s.two.find(string(p.shard))
+		if i < 0 {
+			s.Refuse(rule.ShardRef, p.at, "there is no shard %s", quote.Name(string(p.shard)))
+			in(".shard")
+			return
+		}
+		b.Shard, s.foreign = int32(i+1), true
+		end = uint64(s.two.List[i].size - FooterSize)
+	}
+	if p.offset > end || p.length > end-p.offset {
+		s.Refuse(rule.BlobBounds, p.at, "%d bytes at %d of the %d before the footer", p.length, p.offset, end)
+		in(".blob")
+		return
+	}
+	b.R, b.T, b.Offset, b.Length, b.DecodedSize = r, t, int64(p.offset), int64(p.length), int64(p.size())
+	b.Dtype = storageTypeOf(p.dtype)
+	if p.logical != nil {
+		l := logicalTypeOf(p.logical)
+		switch {
+		case l.name == "":
+			b.Rare().Logical, b.More.Storage = r.Keep(p.logical), b.Dtype
+			b.Dtype = tensor.Unknown
+		case l.storage != b.Dtype:
+			s.Refuse(rule.Schema, p.at, "%s is stored as %v, not %v", l.name, l.storage, b.Dtype)
+			in(".type")
+			return
+		default:
+			b.Dtype = l.dtype
+		}
+	}
+	if p.has&hasEncoding != 0 {
+		b.Encoded, b.Rare().Encoding = true, r.Keep(p.encoding)
+		if b.More.Encoding != core.Seekable {
+			b.More.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(b.More.Encoding))
+		}
+	}
+	if p.digest != nil && !b.SetHash(p.digest) {
+		b.Rare().Digest = r.Keep(p.digest)
+	}
+	s.placed(b)
+}
+
+// placed notes where a blob of this file lies.
+func (s *scan) placed(b *core.Blob) {
+	if b.Length > 0 && b.Shard == 0 {
+		s.jumbled = s.jumbled || b.Offset < s.end || b.Offset+b.Length > s.r.ManifestAt
+		s.end = b.Offset + b.Length
+	}
+}
+
+// overlaps refuses blobs of one file that share some of their bytes but not
+// all (§2.4). The manifest is one of those of this file.
+func (s *scan) overlaps() {
+	r := s.r
+	own := func(shard int32) iter.Seq[core.Extent] {
+		return func(yield func(core.Extent) bool) {
+			for b := range r.Blobs.All() {
+				if b.Shard == shard && !yield(core.Extent{Off: b.Offset, Length: b.Length}) {
+					return
+				}
+			}
+			if shard == 0 {
+				yield(core.Extent{Off: r.ManifestAt, Length: r.ManifestSize})
+			}
+		}
+	}
+	used := make([]bool, len(s.two.List)+1)
+	used[0] = true
+	for b := range r.Blobs.All() {
+		used[b.Shard] = true
+	}
+	for shard := range used {
+		if !used[shard] || core.Disjoint(r.Blobs.Used+1, own(int32(shard))) {
+			continue
+		}
+		all := slices.Collect(own(int32(shard)))
+		core.Overlaps(all, func(i, j int) bool {
+			s.Fail(0, "%w", r.Bad(all[j].Off, "", rule.Broken(rule.BlobOverlap, "%d bytes at %d and %d bytes at %d", all[i].Length, all[i].Off, all[j].Length, all[j].Off)))
+			return false
+		})
+	}
+}
+
+// bytesOf is how many bytes n elements take.
+func bytesOf(d tensor.DType, n uint64) (uint64, bool) {
+	if n > math.MaxInt64 {
+		return 0, false
+	}
+	size, ok := d.Bytes(int64(n))
+	return uint64(size), ok
+}
+
+func mul(a, b uint64) (uint64, bool) {
+	if a <= math.MaxInt32 && b <= math.MaxInt32 {
+		return a * b, true
+	}
+	hi, lo := bits.Mul64(a, b)
+	return lo, hi == 0
+}

@@ -1,0 +1,308 @@
+package v2
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+)
+
+// contentDigest encodes what the file says of its content (§6.4), and digests that.
+func (c *Container) ContentDigest(alg core.Digest) (string, error) {
+	r := c.r
+	if c.data {
+		return "", fmt.Errorf("ztensor: %w: a content digest of version %s, or of no manifest", errors.ErrUnsupported, r.Version)
+	}
+	b := cbor.AppendText(cbor.AppendHead(nil, cbor.Array, 2), "zt.content/1")
+	b = cbor.AppendHead(b, cbor.Map, uint64(r.Tensors.Used))
+	own := r.OwnAttrs
+	i := -1
+	for t := range r.Tensors.All() {
+		i++
+		var attributes []byte
+		if len(own) > 0 && own[0].Tensor == i {
+			attributes, own = own[0].Encoded, own[1:]
+		}
+		fields := uint64(3)
+		if attributes != nil {
+			fields++
+		}
+		b = cbor.AppendHead(cbor.AppendText(b, t.Name), cbor.Map, fields)
+		parts := PartsOf(t)
+		b = cbor.AppendHead(cbor.AppendText(b, "parts"), cbor.Map, uint64(len(parts)))
+		for _, p := range parts {
+			digest := p.Blob.Digest()
+			if digest == "" {
+				return "", r.Bad(-1, core.PartField(t.Name, p.Role), fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
+			}
+			b = appendTypes(p.Blob, cbor.AppendText(b, p.Role), 1)
+			b = cbor.AppendText(cbor.AppendText(b, "digest"), digest)
+		}
+		b = appendShape(b, t.Shape)
+		b = cbor.AppendText(cbor.AppendText(b, "layout"), layoutOf(t))
+		if attributes != nil {
+			b = append(cbor.AppendText(b, "attributes"), attributes...)
+		}
+	}
+	switch alg {
+	case core.XXH3:
+		return fmt.Sprintf("%s%016x", core.PrefixXXH3, xxh3.Hash(b)), nil
+	case core.SHA256:
+		sum := sha256.Sum256(b)
+		return "sha256:" + hex.EncodeToString(sum[:]), nil
+	}
+	return "", fmt.Errorf("ztensor: %w: a content digest by %v", errors.ErrUnsupported, alg)
+}
+
+// appendTypes begins the map of a part with more fields behind its types.
+func appendTypes(b *core.Blob, out []byte, more uint64) []byte {
+	dtype, logical := typeWords(b.Dtype)
+	if b.Dtype == tensor.Unknown {
+		dtype, _ = typeWords(b.More.Storage)
+		logical = b.More.Logical
+	}
+	if logical == "" {
+		return cbor.AppendText(cbor.AppendText(cbor.AppendHead(out, cbor.Map, 1+more), "dtype"), dtype)
+	}
+	out = cbor.AppendText(cbor.AppendText(cbor.AppendHead(out, cbor.Map, 2+more), "type"), logical)
+	return cbor.AppendText(cbor.AppendText(out, "dtype"), dtype)
+}
+
+func appendShape(b []byte, shape tensor.Shape) []byte {
+	b = cbor.AppendHead(cbor.AppendText(b, "shape"), cbor.Array, uint64(len(shape)))
+	for _, d := range shape {
+		b = cbor.AppendHead(b, cbor.Uint, uint64(d))
+	}
+	return b
+}
+
+func layoutOf(t *tensor.Tensor) string {
+	switch {
+	case t.Dense():
+		return "dense"
+	case t.Scheme == nameless:
+		return ""
+	}
+	return t.Scheme
+}
+
+// A role2 is a part of an open file.
+type partRef struct {
+	object, Role string
+	Blob         *core.Blob
+}
+
+// partsOf lists the parts of a tensor of version 2 in the order of the manifest.
+func PartsOf(t *tensor.Tensor) []partRef {
+	if b, ok := t.Data.Source().(*core.Blob); ok {
+		return []partRef{{t.Name, "data", b}}
+	}
+	all := make([]partRef, 0, len(t.Parts))
+	for i := range t.Parts {
+		if b, ok := t.Parts[i].Data.Source().(*core.Blob); ok {
+			all = append(all, partRef{t.Name, t.Parts[i].Role, b})
+		}
+	}
+	return all
+}
+
+// canonicalViolations lists what departs from canonical form (§6.3).
+func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
+	check := canonical{r: c.r, container: c, ctx: ctx}
+	err := check.check()
+	return check.found, err
+}
+
+type canonical struct {
+	r         *core.File
+	container *Container
+	ctx       context.Context
+	found     []error
+}
+
+func (c *canonical) violates(rule int, off int64, field, format string, args ...any) {
+	if len(c.found) < core.MaxWarnings {
+		c.found = append(c.found, c.r.Bad(off, field, fmt.Errorf("%w: canonical form, rule %d: %s", tensor.ErrMalformed, rule, fmt.Sprintf(format, args...))))
+	}
+}
+
+func (c *canonical) check() error {
+	r := c.r
+	if c.container.data {
+		c.violates(1, r.Src.Size()-FooterSize, "manifest", "there is no manifest")
+		return nil
+	}
+	if n := len(c.container.List); n > 0 {
+		c.violates(6, r.ManifestAt, "shards", "%d shards", n)
+	}
+	c.names("attributes", r.Attributes)
+	all := make([]partRef, 0, r.Blobs.Used)
+	for t := range r.Tensors.All() {
+		all = append(all, PartsOf(t)...)
+	}
+	for _, own := range r.OwnAttrs {
+		c.names("objects["+quote.Name(r.Tensors.At(own.Tensor).Name)+"].attributes", own.Encoded)
+	}
+	slices.SortFunc(all, func(a, b partRef) int {
+		return cmp.Or(strings.Compare(a.object, b.object), strings.Compare(a.Role, b.Role))
+	})
+	return c.places(all)
+}
+
+// names wants the keys of attributes in NFC.
+func (c *canonical) names(field string, attributes []byte) {
+	for name := range cbor.Entries(attributes) {
+		if !norm.NFC.IsNormalString(name) {
+			c.violates(5, -1, field+"["+quote.Name(name)+"]", "the name is not in NFC")
+		}
+	}
+}
+
+// places walks over the parts in the order in which a canonical writer places
+// them.
+func (c *canonical) places(all []partRef) error {
+	type content struct {
+		hash   uint64
+		length int64
+	}
+	r := c.r
+	next, empty := int64(CanonicalAlignment), int64(-1)
+	seen, first := map[core.Extent]bool{}, map[content]*core.Blob{}
+	var taken []core.Extent
+	for i, p := range all {
+		b := p.Blob
+		field := func() string { return core.PartField(p.object, p.Role) }
+		if i == 0 || all[i-1].object != p.object {
+			if !norm.NFC.IsNormalString(p.object) {
+				c.violates(5, -1, field(), "the name of the object is not in NFC")
+			}
+		}
+		if !norm.NFC.IsNormalString(p.Role) {
+			c.violates(5, -1, field(), "the name of the part is not in NFC")
+		}
+		if b.Encoded {
+			c.violates(4, b.Offset, field(), "it is encoded")
+		}
+		if !b.HasHash {
+			c.violates(4, b.Offset, field(), "its digest is no xxh3")
+		}
+		if b.Shard > 0 {
+			continue // said by rule 6
+		}
+		want := next
+		if b.Length == 0 {
+			if empty < 0 {
+				empty = next
+			}
+			want = empty
+		} else if seen[core.Extent{Off: b.Offset, Length: b.Length}] {
+			continue
+		}
+		if b.Offset != want {
+			c.violates(2, b.Offset, field(), "it is at %d and belongs at %d", b.Offset, want)
+		}
+		if b.Length == 0 {
+			continue
+		}
+		seen[core.Extent{Off: b.Offset, Length: b.Length}] = true
+		taken = append(taken, core.Extent{Off: b.Offset, Length: b.Length})
+		next = c.up(max(next, b.Offset+b.Length))
+		if !b.HasHash || b.Encoded {
+			continue
+		}
+		key := content{b.Hash, b.Length}
+		if other := first[key]; other == nil {
+			first[key] = b
+		} else if same, err := sameBytes(c.ctx, tensor.NewBlob(other), tensor.NewBlob(b)); err != nil {
+			return err
+		} else if same {
+			c.violates(3, b.Offset, field(), "its bytes are also at %d: it has to share them", other.Offset)
+		}
+	}
+	if r.ManifestAt != next {
+		c.violates(1, r.ManifestAt, "manifest", "it is at %d and belongs at %d", r.ManifestAt, next)
+	}
+	if end := r.ManifestAt + r.ManifestSize; end != r.Src.Size()-FooterSize {
+		c.violates(1, end, "footer", "it does not follow the manifest")
+	}
+	return c.padding(append(taken, core.Extent{Off: r.ManifestAt, Length: r.ManifestSize}))
+}
+
+func (c *canonical) up(n int64) int64 {
+	up, ok := align.Up(n, CanonicalAlignment)
+	if !ok {
+		return n
+	}
+	return up
+}
+
+// padding wants zeros where nothing lies.
+func (c *canonical) padding(taken []core.Extent) error {
+	slices.SortFunc(taken, func(a, b core.Extent) int { return cmp.Compare(a.Off, b.Off) })
+	buf := make([]byte, 64<<10)
+	at := int64(len(core.Magic2))
+	for _, e := range taken {
+		for at < e.Off {
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+			p := buf[:min(int64(len(buf)), e.Off-at)]
+			if _, err := c.r.Src.ReadAt(p, at); err != nil {
+				return c.r.Bad(at, "", err)
+			}
+			if i := slices.IndexFunc(p, func(b byte) bool { return b != 0 }); i >= 0 {
+				c.violates(1, at+int64(i), "", "a byte of nothing that is not zero")
+				break
+			}
+			at += int64(len(p))
+		}
+		at = max(at, e.Off+e.Length)
+	}
+	return nil
+}
+
+// sameBytes compares two blobs of the same length.
+func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
+	p, ok1 := a.Memory()
+	q, ok2 := b.Memory()
+	if ok1 && ok2 {
+		return bytes.Equal(p, q), nil
+	}
+	size := a.Size()
+	if size != b.Size() {
+		return false, nil
+	}
+	var bufs [2][]byte
+	for i := range bufs {
+		bufs[i] = make([]byte, min(size, core.PieceSize))
+	}
+	for off := int64(0); off < size; off += core.PieceSize {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		n := min(size-off, core.PieceSize)
+		for i, x := range []tensor.Blob{a, b} {
+			if _, err := x.ReadAt(bufs[i][:n], off); err != nil {
+				return false, err
+			}
+		}
+		if !bytes.Equal(bufs[0][:n], bufs[1][:n]) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,147 @@
+// Package v2 reads, verifies, edits and writes zTensor 2.
+package v2
+
+import (
+	"encoding/binary"
+	"io/fs"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// The numbers of the container of version 2 (§2 and §3 of its specification).
+const (
+	FooterSize         = 40
+	MinSize            = 8 + FooterSize // a file of nothing
+	MinAlignment       = 4096           // where blobs and the manifest may begin: at multiples of it
+	CanonicalAlignment = 65536          // where they do in canonical form
+	maxManifest        = 1 << 30
+	maxName            = 1024
+	maxShardName       = 64
+	maxRank            = 64
+)
+
+// nameless is the Scheme of a tensor whose layout is the empty text.
+const nameless = "?"
+
+// A container2 is a file of version 2.
+type Container struct {
+	r      *core.File
+	List   []shard // in the order of the manifest
+	order  []int32 // of them by name
+	data   bool    // a data shard: no manifest
+	Beside folder
+}
+
+func (c *Container) Stored() (n int64) {
+	for b := range c.r.Blobs.All() {
+		n += b.Length
+	}
+	return n
+}
+
+// elsewhere returns the size of all shards.
+func (c *Container) Elsewhere() (n int64) {
+	for i := range c.List {
+		var ok bool
+		if n, ok = align.Add(n, c.List[i].size); !ok {
+			return math.MaxInt64
+		}
+	}
+	return n
+}
+
+func (c *Container) Window() uint64 {
+	if strconv.IntSize < 64 {
+		return core.MaxWindow
+	}
+	return core.MaxFrameWindow
+}
+
+// find returns the index of the shard of that name, or -1.
+func (c *Container) find(name string) int {
+	i, ok := slices.BinarySearchFunc(c.order, name, func(i int32, name string) int { return strings.Compare(c.List[i].name, name) })
+	if !ok {
+		return -1
+	}
+	return int(c.order[i])
+}
+
+// open2 reads the container of version 2.
+func Open(r *core.File) error {
+	c := &Container{r: r}
+	r.Generation = c
+	size := r.Src.Size()
+	r.Version, r.List = "2", "objects"
+	if size < MinSize {
+		return r.Bad(size, "", rule.Broken(rule.FileTooSmall, "%d bytes, and the shortest file has %d", size, MinSize))
+	}
+	t, err := r.ReadTail(FooterSize)
+	if err != nil {
+		return err
+	}
+	f, at := t.Last(FooterSize), size-FooterSize
+	off, n, hash := binary.LittleEndian.Uint64(f), binary.LittleEndian.Uint64(f[8:]), binary.LittleEndian.Uint64(f[16:])
+	switch version := binary.LittleEndian.Uint32(f[24:]); {
+	case string(f[32:]) != core.Magic2:
+		return r.Bad(size-8, "magic", rule.Broken(rule.FooterMagic, "the file does not end with the magic number (truncated, or an append that was interrupted?)"))
+	case version != 2:
+		return r.Bad(at+24, "version", rule.Broken(rule.Version, "container version %d", version))
+	case n == 0 && (off != 0 || hash != 0):
+		return r.Bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds, "no manifest, and yet a place or a hash for it"))
+	case n == 0:
+		c.data = true
+		return nil
+	case n > maxManifest:
+		return r.Bad(at+8, "manifest_length", rule.Broken(rule.ManifestTooLarge, "%d bytes of at most %d", n, maxManifest))
+	case off%MinAlignment != 0 || off < MinAlignment:
+		return r.Bad(at, "manifest_offset", rule.Broken(rule.BlobAlignment, "the manifest begins at %d, no positive multiple of %d", off, MinAlignment))
+	case off > uint64(at) || n > uint64(at)-off:
+		return r.Bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds, "%d bytes at %d of the %d before the footer", n, off, at))
+	}
+	return r.ReadManifest(t, int64(off), int64(n), func(b []byte) error {
+		if have := xxh3.Hash(b); have != hash {
+			return r.Bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash, "xxh3 is %016x, the footer says %016x", have, hash))
+		}
+		s := &scan{two: c, Cursor: cbor.NewStrict(b, r.Limits), r: r}
+		s.root()
+		return s.done()
+	})
+}
+
+// close gives up the shards that were opened.
+func (c *Container) Close() (err error) {
+	for i := range c.List {
+		s := &c.List[i]
+		s.once.Do(func() { s.err = fs.ErrClosed })
+		if s.file != nil {
+			if e := s.file.Close(); err == nil {
+				err = e
+			}
+		}
+	}
+	return err
+}
+
+func (c *Container) Footer() int64 { return FooterSize }
+
+func (c *Container) Shards() iter.Seq[core.ShardID] {
+	return func(yield func(core.ShardID) bool) {
+		for i := range c.List {
+			if s := &c.List[i]; !yield(core.ShardID{Name: s.name, Size: s.size, Digest: s.digest}) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Container) ShardName(i int) string { return c.List[i].name }

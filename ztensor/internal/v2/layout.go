@@ -1,0 +1,225 @@
+package v2
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+)
+
+// layout2 writes version 2. In canonical form the order of the tensors in the
+// file is that of their names, so Add only keeps them; Close, AddAll and Create
+// write what has to come first. Otherwise Add writes.
+type Layout struct {
+	canonical bool
+	level     int
+	align     int64
+
+	kept     []*tensor.Tensor // canonical, or batching: to be written
+	batching bool             // addAll is at work, and compresses
+	last     string           // canonical: the name that was written last
+	begun    bool             // there is one
+	objects  []entry
+	shards   []cbor.Pair               // names and what the manifest says of them
+	others   []cbor.Pair               // other fields of the manifest that is continued
+	stored   map[content][]tensor.Blob // what can be shared, by hash and length
+	lengths  map[int64]bool            // of what can be shared
+	places   map[content][]int64       // where those of stored lie
+	empty    int64                     // where parts of no bytes lie; 0 is not known yet
+	frames   *compressor               // nil before it is needed
+	feedBuf  []byte
+
+	profiled map[string]*tensor.Tensor // whose layout has rules for them, once added
+}
+
+// content2 is what two blobs have in common that may be the same.
+type content struct {
+	hash   uint64
+	length int64
+}
+
+// An entry2 is an entry of the manifest.
+type entry struct {
+	core.Object        // whole is nil where the following have it
+	parts       []byte // the map of parts
+	rest        []byte // shape and layout
+}
+
+// A payload2 is a part that is to be written.
+type outPart struct {
+	role   string
+	dtype  string
+	typ    string // the logical type; "" for none
+	check  tensor.DType
+	odd    bool // half of the last byte must be zero
+	data   tensor.Blob
+	err    error // of preparing it
+	hash   uint64
+	hashed bool
+	offset int64
+	length int64
+	size   int64
+}
+
+func NewLayout(o core.Settings) (*Layout, error) {
+	l := &Layout{
+		level: o.Level, align: cmp.Or(o.Alignment, CanonicalAlignment),
+		profiled: map[string]*tensor.Tensor{}, stored: map[content][]tensor.Blob{}, places: map[content][]int64{}, lengths: map[int64]bool{},
+	}
+	switch {
+	case o.Digest != core.NoDigest && o.Digest != core.XXH3:
+		return nil, fmt.Errorf("ztensor: %w: WriterOptions.Digest %v is for versions 1.0 to 1.2; version 2 has xxh3", errors.ErrUnsupported, o.Digest)
+	case l.align < MinAlignment || l.align&(l.align-1) != 0 || l.align > 1<<30:
+		return nil, fmt.Errorf("ztensor: WriterOptions.Alignment is %d, not a power of two from %d to 1 GiB", o.Alignment, MinAlignment)
+	}
+	if l.canonical = o.Canonical; l.canonical && (o.KeepOrder || l.level > 0 || l.align != CanonicalAlignment) {
+		return nil, errors.New("ztensor: WriterOptions.Canonical excludes KeepOrder, Level and Alignment")
+	}
+	return l, nil
+}
+
+func (l *Layout) Magic() string { return core.Magic2 }
+
+// scheme2 is the layout that a Scheme stands for, that of version 1 included.
+func layoutName(scheme string) string {
+	switch scheme {
+	case "":
+		return "dense"
+	case sparse.CSR:
+		return LayoutCSR
+	case sparse.COO:
+		return LayoutCOO
+	case nameless:
+		return ""
+	}
+	return scheme
+}
+
+// check says what of a tensor version 2 cannot hold.
+func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
+	if err := l.checkName(t.Name, "the name"); err != nil {
+		return err
+	}
+	switch {
+	case len(t.Shape) > maxRank:
+		return fmt.Errorf("%w: %d dimensions, version 2 has at most %d", errors.ErrUnsupported, len(t.Shape), maxRank)
+	case t.Dense() && len(t.Parts) > 0:
+		return fmt.Errorf("%w: parts beside the data in version 2", errors.ErrUnsupported)
+	case !t.Dense() && len(t.Parts) == 0:
+		return fmt.Errorf("%w: %s without parts in version 2", errors.ErrUnsupported, quote.Name(t.Scheme))
+	case !t.Dense() && t.Data.Size() != 0:
+		return fmt.Errorf("%w: data beside the parts in version 2", errors.ErrUnsupported)
+	}
+	elements := uint64(1)
+	for _, d := range t.Shape {
+		var ok bool
+		if elements, ok = mul(elements, uint64(d)); !ok {
+			return fmt.Errorf("%w: the product of %v from the left overflows", errors.ErrUnsupported, t.Shape)
+		}
+	}
+	for i := range t.Parts {
+		if err := l.checkName(t.Parts[i].Role, "the name of a part"); err != nil {
+			return err
+		}
+	}
+	for _, p := range l.payloads(t) {
+		if p.dtype == "" {
+			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported, quote.Name(p.role), p.check)
+		}
+	}
+	if t.Dense() || t.Size() < 0 {
+		return nil
+	}
+	return checkLayout(l.normalize(t), elements, w.Own[t.Name])
+}
+
+// checkAttributes holds a tensor that has been added against other attributes.
+func (l *Layout) CheckAttributes(name string, attributes []byte) error {
+	t := l.profiled[name]
+	if t == nil {
+		return nil
+	}
+	elements, _ := t.Shape.Elements()
+	if err := checkLayout(t, uint64(elements), attributes); err != nil {
+		return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), err)
+	}
+	return nil
+}
+
+func (l *Layout) checkName(name, what string) error {
+	switch {
+	case len(name) == 0 || len(name) > maxName || strings.IndexByte(name, 0) >= 0:
+		return fmt.Errorf("%w: %s is not one of version 2, which has 1 to %d bytes without NUL", errors.ErrUnsupported, what, maxName)
+	case l.canonical && !norm.NFC.IsNormalString(name):
+		return fmt.Errorf("%w: %s %s is not in NFC, as canonical form wants it", errors.ErrUnsupported, what, quote.Name(name))
+	}
+	return nil
+}
+
+// as2 is t in the words of version 2. The indices of version 1, which 1.0 gives
+// no type and 1.2 any, are uint64 unless they are uint32.
+func (l *Layout) normalize(t *tensor.Tensor) *tensor.Tensor {
+	if t.Scheme != sparse.CSR && t.Scheme != sparse.COO {
+		return t
+	}
+	as := *t
+	as.Scheme = layoutName(t.Scheme)
+	as.Parts = slices.Clone(t.Parts)
+	wide := false // one of the indices is of a type that version 2 does not have for them, or of another than the rest
+	var first tensor.DType
+	for i := range as.Parts {
+		p := &as.Parts[i]
+		index := slices.Contains(core.IndexRoles, p.Role)
+		if p.DType == tensor.Unknown && index {
+			p.DType = tensor.U64
+		} else if p.DType == tensor.Unknown && p.Role == "values" {
+			p.DType = t.DType
+		}
+		if index {
+			first = cmp.Or(first, p.DType)
+			wide = wide || p.DType != first || p.DType != tensor.U32 && p.DType != tensor.U64
+		}
+	}
+	for i := range as.Parts {
+		if p := &as.Parts[i]; wide && slices.Contains(core.IndexRoles, p.Role) {
+			*p = sparse.Widen(context.Background(), *p)
+		}
+	}
+	return &as
+}
+
+// payloads lists the parts in the order in which they lie in the file.
+func (l *Layout) payloads(t *tensor.Tensor) []outPart {
+	one := func(role string, d tensor.DType, data tensor.Blob) outPart {
+		p := outPart{role: role, check: d, data: data}
+		if p.dtype, p.typ = typeWords(d); d == tensor.Unknown {
+			if b, ok := data.Source().(*core.Blob); ok && b.More != nil && b.More.Logical != "" { // nobody's, and not ours to drop
+				p.dtype, _ = typeWords(b.More.Storage)
+				p.typ = b.More.Logical
+			}
+		}
+		return p
+	}
+	if t.Dense() {
+		p := one("data", t.DType, t.Data)
+		p.odd = core.HalfByte(t)
+		return []outPart{p}
+	}
+	t = l.normalize(t)
+	all := make([]outPart, len(t.Parts))
+	for i, p := range t.Parts {
+		all[i] = one(p.Role, p.DType, p.Data)
+	}
+	slices.SortFunc(all, func(a, b outPart) int { return strings.Compare(a.role, b.role) })
+	return all
+}

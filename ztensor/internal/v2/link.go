@@ -1,0 +1,140 @@
+package v2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+)
+
+func (l *Layout) Link(w *core.Writer, shard core.ShardID, tensors []core.Object) error {
+	if l.canonical {
+		return core.Unlinkable(shard, "canonical form has no shards")
+	}
+	if err := l.addShard(shard); err != nil {
+		return err
+	}
+	for _, o := range tensors {
+		l.objects = append(l.objects, entry{Object: o})
+	}
+	return nil
+}
+
+// addShard enters a shard, unless it is there.
+func (l *Layout) addShard(s core.ShardID) error {
+	value := cbor.AppendHead(nil, cbor.Map, 2)
+	value = cbor.AppendHead(cbor.AppendText(value, "size"), cbor.Uint, uint64(s.Size))
+	value = cbor.AppendText(cbor.AppendText(value, "digest"), s.Digest)
+	key := cbor.AppendText(nil, s.Name)
+	for _, old := range l.shards {
+		if string(old.Key) != string(key) {
+			continue
+		}
+		if string(old.Value) != string(value) {
+			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate, quote.Name(s.Name))
+		}
+		return nil
+	}
+	l.shards = append(l.shards, cbor.Pair{Key: key, Value: value})
+	return nil
+}
+
+// shardedObject says of each part of an object that it is in a shard.
+func shardedObject(c *cbor.Cursor, shard string) []cbor.Pair {
+	return editParts(c, func(part []cbor.Pair) []cbor.Pair {
+		return append(part, cbor.Pair{Key: cbor.AppendText(nil, "shard"), Value: cbor.AppendText(nil, shard)})
+	})
+}
+
+// editParts returns the fields of an object with other fields in its parts.
+func editParts(c *cbor.Cursor, edit func(part []cbor.Pair) []cbor.Pair) []cbor.Pair {
+	limits := limit.Defaults()
+	fields := c.Pairs()
+	for i, f := range fields {
+		if string(f.Key) != "\x65parts" {
+			continue
+		}
+		in := cbor.NewStrict(f.Value, limits)
+		parts := in.Pairs()
+		for k := range parts {
+			in := cbor.NewStrict(parts[k].Value, limits)
+			parts[k].Value = cbor.AppendPairs(nil, edit(in.Pairs()))
+		}
+		fields[i].Value = cbor.AppendPairs(nil, parts)
+	}
+	return fields
+}
+
+// linked returns what the manifest says of these tensors, or all, for a file to which this
+// one is a shard.
+func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, error) {
+	r := c.r
+	switch {
+	case c.data:
+		return nil, core.Unlinkable(shard, "it has no manifest of version 2")
+	case !isShardName([]byte(shard.Name)):
+		return nil, fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid, quote.Name(shard.Name))
+	case shard.Size != r.Size() || !isDigest([]byte(shard.Digest)) || core.NewStatedDigest(shard.Digest).Err != nil:
+		return nil, fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not those of the file", quote.Name(shard.Name), fs.ErrInvalid, shard.Size, quote.Name(shard.Digest))
+	}
+	all := len(names) == 0
+	if all {
+		for t := range r.Tensors.All() {
+			names = append(names, t.Name)
+		}
+	}
+	wanted := map[string]bool{}
+	for _, name := range names {
+		t := r.Tensor(name)
+		fail := func(err error) ([]core.Object, error) {
+			return nil, fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), err)
+		}
+		switch {
+		case t == nil:
+			return fail(tensor.ErrNoTensor)
+		case wanted[name]:
+			return fail(fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
+		case slices.ContainsFunc(PartsOf(t), func(p partRef) bool { return p.Blob.Shard > 0 }):
+			return fail(fmt.Errorf("%w: its data is in another shard", errors.ErrUnsupported))
+		}
+		wanted[name] = true
+	}
+	fields, err := manifestFields(r)
+	if err != nil {
+		return nil, err
+	}
+	var found []core.Object
+	for _, f := range fields {
+		if string(f.Key) != "\x67objects" {
+			continue
+		}
+		objects := cbor.NewStrict(f.Value, r.Limits)
+		for _, o := range objects.Pairs() {
+			name := cbor.Cursor{B: o.Key}
+			if n := string(name.Text()); wanted[n] {
+				in := cbor.NewStrict(o.Value, r.Limits)
+				found = append(found, core.Object{Name: n, Whole: cbor.AppendPairs(nil, shardedObject(&in, shard.Name))})
+			}
+		}
+	}
+	return found, nil
+}
+
+// identity digests the whole file.
+func (c *Container) Identity(ctx context.Context, name string, alg core.Digest) (core.ShardID, error) {
+	if alg != core.SHA256 && alg != core.XXH3 {
+		return core.ShardID{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard", errors.ErrUnsupported, alg)
+	}
+	sum, err := sumFile(c.r.Src, alg.String()+":", func(int64) error { return ctx.Err() })
+	if err != nil {
+		return core.ShardID{}, c.r.Placed(-1, "", err)
+	}
+	return core.ShardID{Name: name, Size: c.r.Size(), Digest: alg.String() + ":" + sum}, nil
+}

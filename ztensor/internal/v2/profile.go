@@ -1,0 +1,334 @@
+package v2
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// The layouts of version 2 that are registered beside dense (§7).
+const (
+	LayoutCSR   = "zt.sparse_csr/1"
+	LayoutCOO   = "zt.sparse_coo/1"
+	LayoutMX    = "zt.mx/1"
+	LayoutQuant = "zt.quant_group/1"
+)
+
+// profile applies the metadata rules of a registered layout. Those of sparse_csr
+// are upstream's too. The other ones no upstream program has held a file against
+// yet, its own examples among them: what departs from them is opened, with a
+// warning, unless the reader is strict.
+func (s *scan) profile(t *tensor.Tensor, elements uint64, at int) {
+	var attributes []byte
+	if own := s.r.OwnAttrs; len(own) > 0 && own[len(own)-1].Tensor == s.r.Tensors.Used-1 {
+		attributes = own[len(own)-1].Encoded
+	}
+	err := checkLayout(t, elements, attributes)
+	switch {
+	case err == nil:
+	case t.Scheme == LayoutCSR || s.r.Strict:
+		s.Fail(at, "%w", err)
+	default:
+		s.r.WarningList.Add(s.r.ManifestAt+int64(at), "objects["+quote.Name(t.Name)+"]", err)
+	}
+	if s.Err == nil && (t.Scheme == LayoutCSR || t.Scheme == LayoutCOO) {
+		if values := t.Part("values"); values != nil {
+			t.DType = values.DType
+		}
+	}
+}
+
+// checkLayout holds a tensor against the metadata rules of its layout, if it is
+// a registered one.
+func checkLayout(t *tensor.Tensor, elements uint64, attributes []byte) error {
+	c := layoutCheck{t: t, elements: elements, attributes: attributes}
+	switch {
+	case t.Scheme == LayoutCSR:
+		c.csr()
+	case t.Scheme == LayoutCOO:
+		c.coo()
+	case t.Scheme == LayoutMX:
+		c.mx()
+	case t.Scheme == LayoutQuant:
+		c.quant()
+	case HasBlocks(t.Scheme):
+		c.gguf()
+	}
+	return c.err
+}
+
+// hasProfile reports whether a layout has rules for the attributes of its tensors.
+func hasProfile(scheme string) bool {
+	return scheme == LayoutMX || scheme == LayoutQuant || HasBlocks(scheme)
+}
+
+// hasBlocks reports whether version 2 has a layout of that name for the quantised
+// blocks of a .gguf file, such as gguf.q4_k/1: one part, data, of uint8, and the
+// attributes elems_per_block and block_bytes.
+func HasBlocks(scheme string) bool {
+	name, ok := strings.CutPrefix(scheme, "gguf.")
+	name, ok2 := strings.CutSuffix(name, "/1")
+	return ok && ok2 && slices.Contains(ggufTypes, name)
+}
+
+type layoutCheck struct {
+	t          *tensor.Tensor
+	elements   uint64
+	attributes []byte
+	err        error
+}
+
+func (c *layoutCheck) want(ok bool, format string, args ...any) bool {
+	if !ok && c.err == nil {
+		c.err = rule.Broken(rule.LayoutRule, format, args...)
+	}
+	return c.err == nil
+}
+
+// parts wants exactly these.
+func (c *layoutCheck) parts(roles ...string) bool {
+	ok := len(c.t.Parts) == len(roles)
+	for _, role := range roles {
+		ok = ok && c.t.Part(role) != nil
+	}
+	return c.want(ok, "the parts of %s are %s", c.t.Scheme, strings.Join(roles, ", "))
+}
+
+// index wants a part to be plain indices, and returns their width.
+func (c *layoutCheck) index(role string) uint64 {
+	d := c.t.Part(role).DType
+	c.want(d == tensor.U32 || d == tensor.U64, "%s of %v, not of u32 or u64", role, c.dtype(role))
+	return uint64(d.Size())
+}
+
+func (c *layoutCheck) dtype(role string) string {
+	p := c.t.Part(role)
+	if st, ok := p.Data.Stored(); ok && st.Type != "" {
+		return st.Type
+	}
+	return p.DType.String()
+}
+
+func (c *layoutCheck) size(role string) uint64 { return uint64(c.t.Part(role).Data.Size()) }
+
+// holds wants a part of n elements.
+func (c *layoutCheck) holds(role string, n uint64) {
+	d := c.t.Part(role).DType
+	if d == tensor.Unknown {
+		return
+	}
+	want, ok := bytesOf(d, n)
+	c.want(ok && want == c.size(role), "%d bytes of %s for %d elements of %v", c.size(role), role, n, d)
+}
+
+func (c *layoutCheck) csr() {
+	if !c.want(len(c.t.Shape) == 2, "%d dimensions, not two", len(c.t.Shape)) || !c.parts("values", "indices", "indptr") {
+		return
+	}
+	w, w2 := c.index("indices"), c.index("indptr")
+	if !c.want(w == w2, "indices of %s and indptr of %s", c.dtype("indices"), c.dtype("indptr")) {
+		return
+	}
+	rows := uint64(c.t.Shape[0])
+	if rows >= math.MaxUint64/w && c.err == nil {
+		c.err = rule.Broken(rule.Shape, "indptr of %d rows", rows)
+	}
+	c.want(rows+1 == c.size("indptr")/w && c.size("indptr")%w == 0, "%d bytes of indptr for %d rows", c.size("indptr"), rows)
+	c.want(c.size("indices")%w == 0, "%d bytes of indices of %d bytes", c.size("indices"), w)
+	c.holds("values", c.size("indices")/w)
+}
+
+func (c *layoutCheck) coo() {
+	if !c.want(len(c.t.Shape) > 0, "no dimensions") || !c.parts("values", "coords") {
+		return
+	}
+	w := c.index("coords") * uint64(len(c.t.Shape))
+	if c.want(w > 0 && c.size("coords")%w == 0, "%d bytes of coords for %d dimensions", c.size("coords"), len(c.t.Shape)) {
+		c.holds("values", c.size("coords")/w)
+	}
+}
+
+func (c *layoutCheck) mx() {
+	if !c.parts("data", "scales") {
+		return
+	}
+	block, hasBlock := c.uint("block_size")
+	axis, hasAxis := c.uint("axis")
+	form, _ := c.text("scale_form")
+	if !hasAxis && len(c.t.Shape) > 0 {
+		axis = uint64(len(c.t.Shape) - 1)
+	}
+	if !c.want(hasBlock && block >= 2, "block_size is not an integer of at least 2") ||
+		!c.want(axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)) ||
+		!c.want(form == "e8m0_exponent", "scale_form is %s", quote.Name(form)) ||
+		!c.want(uint64(c.t.Shape[axis])%block == 0, "a dimension of %d in blocks of %d", c.t.Shape[axis], block) {
+		return
+	}
+	switch d := c.t.Part("data").DType; d {
+	case tensor.F4E2M1FN, tensor.F8E4M3FN, tensor.F8E5M2, tensor.I8:
+	default:
+		c.want(false, "data of %s", c.dtype("data"))
+	}
+	c.want(c.t.Part("scales").DType == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
+	c.holds("data", c.elements)
+	c.holds("scales", c.elements/block)
+}
+
+func (c *layoutCheck) quant() {
+	point := layoutCheck{attributes: c.raw("zero_point")}
+	form, _ := point.text("form")
+	roles := []string{"data", "scales"}
+	if form == "tensor" {
+		roles = append(roles, "zeros")
+	}
+	if !c.want(form == "none" || form == "implied" || form == "tensor", "zero_point.form is %s", quote.Name(form)) || !c.parts(roles...) {
+		return
+	}
+	if form == "implied" {
+		v := point.raw("value")
+		c.want(len(v) > 0 && v[0]>>5 <= cbor.Negint, "zero_point.value is no integer")
+	}
+	bits, _ := c.uint("bits")
+	group, hasGroup := c.uint("group_size")
+	axis, hasAxis := c.uint("axis")
+	packing := layoutCheck{attributes: c.raw("packing")}
+	word, _ := packing.text("word")
+	order, _ := packing.text("order")
+	per, _ := packing.uint("per_word")
+	scale, _ := c.text("scale_form")
+	width, ok := map[string]uint64{"u8": 1, "u16": 2, "u32": 4, "u64": 8}[word]
+	switch {
+	case !c.want(slices.Contains([]uint64{2, 3, 4, 5, 6, 8}, bits), "%d bits", bits):
+	case !c.want(hasGroup, "group_size is missing"):
+	case !c.want(hasAxis && axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)):
+	case !c.want(ok, "packing.word is %s", quote.Name(word)):
+	case !c.want(order == "lsb_first" || order == "msb_first", "packing.order is %s", quote.Name(order)):
+	case !c.want(8*width%bits == 0 && per == 8*width/bits, "%d values of %d bits in a word of %d", per, bits, 8*width):
+	case !c.want(group == 0 || uint64(c.t.Shape[axis])%group == 0, "a dimension of %d in groups of %d", c.t.Shape[axis], group):
+	}
+	if c.err != nil {
+		return
+	}
+	d := c.t.Part("data").DType
+	c.want(slices.Contains(map[uint64][]tensor.DType{
+		1: {tensor.U8, tensor.I8}, 2: {tensor.U16, tensor.I16}, 4: {tensor.U32, tensor.I32}, 8: {tensor.U64, tensor.I64},
+	}[width], d), "data of %s in words of %s", c.dtype("data"), word)
+	switch s := c.t.Part("scales").DType; scale {
+	case "e8m0_exponent":
+		c.want(s == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
+	case "f32_factors":
+		c.want(slices.Contains([]tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}, s), "scales of %s", c.dtype("scales"))
+	case "f16_factors":
+		c.want(s == tensor.F16 || s == tensor.BF16, "scales of %s", c.dtype("scales"))
+	default:
+		c.want(false, "scale_form is %s", quote.Name(scale))
+	}
+	along := uint64(c.t.Shape[axis])
+	if !c.want(along > 0 && c.elements%per == 0, "%d values in words of %d", c.elements, per) {
+		return
+	}
+	lanes := c.elements / along
+	// Without groups the text's equation gives a scale to each element, and its
+	// prose one to each row: either will do.
+	counts := []uint64{along * lanes, lanes}
+	if group > 0 {
+		counts = []uint64{along / group * lanes}
+	}
+	c.want(c.size("data") == c.elements/per*width, "%d bytes of data", c.size("data"))
+	each := uint64(c.t.Part("scales").DType.Size())
+	c.want(each > 0 && slices.ContainsFunc(counts, func(n uint64) bool { return c.size("scales") == n*each }), "%d bytes of scales", c.size("scales"))
+	if form != "tensor" {
+		return
+	}
+	zeros := uint64(c.t.Part("zeros").DType.Size())
+	packed, _ := point.text("packing")
+	c.want(packed == "plain" || packed == "same_as_data", "zero_point.packing is %s", quote.Name(packed))
+	c.want(slices.ContainsFunc(counts, func(n uint64) bool {
+		if packed == "plain" {
+			return c.size("zeros") == n*zeros
+		}
+		return n%per == 0 && c.size("zeros") == n/per*width
+	}), "%d bytes of zeros", c.size("zeros"))
+}
+
+var ggufTypes = []string{
+	"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q8_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k",
+	"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "mxfp4",
+}
+
+func (c *layoutCheck) gguf() {
+	if !c.parts("data") {
+		return
+	}
+	per, _ := c.uint("elems_per_block")
+	block, _ := c.uint("block_bytes")
+	c.want(c.t.Parts[0].DType == tensor.U8, "data of %s", c.dtype("data"))
+	if c.want(per > 0 && c.elements%per == 0, "%d elements in blocks of %d", c.elements, per) && c.want(block > 0, "block_bytes is 0") {
+		size, ok := mul(c.elements/per, block)
+		c.want(ok && size == c.size("data"), "%d bytes for %d blocks of %d", c.size("data"), c.elements/per, block)
+	}
+}
+
+// raw is the value of an attribute; nil where there is none.
+func (c *layoutCheck) raw(name string) []byte {
+	if len(c.attributes) == 0 || c.attributes[0]>>5 != cbor.Map {
+		return nil
+	}
+	in := cbor.Cursor{B: c.attributes, Deep: cbor.MaxStrictDepth, Strict: true}
+	var before []byte
+	for n := in.Container(cbor.Map); in.More(&n); {
+		key, isText := in.Key(&before)
+		from := in.P
+		in.Skip()
+		if isText && string(key) == name && in.Err == nil {
+			return in.B[from:in.P:in.P]
+		}
+	}
+	return nil
+}
+
+func (c *layoutCheck) uint(name string) (uint64, bool) {
+	in := cbor.Cursor{B: c.raw(name)}
+	v := in.Uint()
+	return v, in.Err == nil
+}
+
+func (c *layoutCheck) text(name string) (string, bool) {
+	in := cbor.Cursor{B: c.raw(name)}
+	v := in.Text()
+	return string(v), in.Err == nil
+}
+
+// checkData2 applies the data rules of a layout: those of csr and coo.
+func checkData(ctx context.Context, t *tensor.Tensor) error {
+	if t.Scheme != LayoutCSR && t.Scheme != LayoutCOO {
+		return nil
+	}
+	return ruled(core.Unnamed(sparse.Check(ctx, t, &sparse.Options{Ordered: true})))
+}
+
+// ruled says of indices that do not fit which rule they break. What reading the
+// parts says of itself stays as it is.
+func ruled(err error) error {
+	var placed *tensor.FormatError
+	var broken *rule.Error
+	var twice *sparse.DuplicateError
+	switch {
+	case errors.As(err, &placed), errors.As(err, &broken):
+		return err
+	case errors.As(err, &twice):
+		return rule.Broken(rule.LayoutData, "two values for element %d", twice.Element)
+	case errors.Is(err, tensor.ErrMalformed):
+		return rule.New(rule.LayoutData, err)
+	}
+	return err
+}

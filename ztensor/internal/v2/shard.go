@@ -1,0 +1,287 @@
+package v2
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// A shard is one that is opened when something in it is asked for.
+type shard struct {
+	name   string
+	size   int64
+	digest string
+
+	once  sync.Once
+	src   *source.Source
+	place string    // the name under which it was found
+	file  io.Closer // what is closed with the Reader; nil where that is nothing
+	err   error
+}
+
+// A folder is what lies beside a root that Open opened: it is looked through for
+// shards that are not under their names. A root may name any number of those, so
+// everything is read once.
+type folder struct {
+	mu    sync.Mutex
+	files map[int64][]string // by size
+	Sums  map[string]string  // digests, by algorithm and file; "" where one cannot be read; nil until files is filled
+}
+
+// known yields the files of the size and digest of s.
+func (f *folder) Known(root string, s *shard, find func(name string) (io.ReaderAt, int64, error)) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.Sums == nil {
+			f.files, f.Sums = source.Siblings(root), make(map[string]string)
+		}
+		algorithm, want, _ := strings.Cut(s.digest, ":")
+		for _, name := range f.files[s.size] {
+			have, ok := f.Sums[algorithm+":"+name]
+			if !ok {
+				if src, closer, err := companion(find, name); err == nil {
+					have, _ = sumFile(src, s.digest, func(int64) error { return nil })
+					if closer != nil {
+						closer.Close()
+					}
+				}
+				f.Sums[algorithm+":"+name] = have
+			}
+			if have == want && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// companion opens another file; what is to be closed may be nil.
+func companion(find func(name string) (io.ReaderAt, int64, error), name string) (*source.Source, io.Closer, error) {
+	file, size, err := find(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	closer, _ := file.(io.Closer)
+	src, ok := file.(*source.Source)
+	if !ok {
+		src, err = source.OfReaderAt(file, size)
+	}
+	return src, closer, err
+}
+
+// isShardName: 1 to 64 of A-Z a-z 0-9 . _ -, and no dot first (§3.6), so that a
+// name is never a path.
+func isShardName(name []byte) bool {
+	if len(name) == 0 || len(name) > maxShardName || name[0] == '.' {
+		return false
+	}
+	for _, c := range name {
+		if !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// shardTable reads the map of shards.
+func (s *scan) shardTable() {
+	n := s.Container(cbor.Map)
+	if int64(n) > s.r.Limits.MaxTensors {
+		s.Fail(s.At, "%w: %d shards", tensor.ErrLimit, n)
+	}
+	var before []byte
+	for s.More(&n) {
+		at := s.P
+		key, isText := s.Key(&before)
+		switch {
+		case s.Err != nil:
+		case !isText:
+			s.Refuse(rule.Schema, at, "the name of a shard is no text")
+		case !isShardName(key):
+			s.Refuse(rule.ShardName, at, "shard %s", quote.Name(string(key)))
+		}
+		s.shardEntry(key, at)
+		s.in(func() string { return "shards[" + quote.Name(string(key)) + "]" })
+	}
+	two := s.two
+	for i := range two.List {
+		two.order = append(two.order, int32(i))
+	}
+	slices.SortFunc(two.order, func(i, j int32) int { return strings.Compare(two.List[i].name, two.List[j].name) })
+}
+
+func (s *scan) shardEntry(name []byte, at int) {
+	var before, digest []byte
+	var size uint64
+	hasSize := false
+	for n := s.Container(cbor.Map); s.More(&n); {
+		key, isText := s.Key(&before)
+		switch {
+		case isText && string(key) == "size":
+			hasSize, size = true, s.Uint()
+		case isText && string(key) == "digest":
+			digest = s.Text()
+			s.digest(digest)
+		default:
+			s.Skip()
+		}
+	}
+	switch {
+	case s.Err != nil:
+	case !hasSize || digest == nil:
+		s.Refuse(rule.Schema, at, "a shard has a size and a digest")
+	default:
+		if size < MinSize {
+			s.Refuse(rule.Schema, at, "a size of %d, and the shortest file has %d", size, MinSize)
+		} else if size > math.MaxInt64 {
+			s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
+		}
+		two := s.two
+		two.List = append(two.List, shard{name: s.r.Keep(name), size: int64(min(size, math.MaxInt64)), digest: s.r.Keep(digest)})
+	}
+}
+
+// shard opens a shard, the first time, and checks that it is one, and of the
+// right size.
+func (c *Container) Shard(i int) (*source.Source, error) {
+	s := &c.List[i]
+	s.once.Do(func() { s.err = c.openShard(s) })
+	if s.err != nil {
+		return nil, fmt.Errorf("shard %s: %w", quote.Name(s.name), s.err)
+	}
+	return s.src, nil
+}
+
+// places are the names that a shard may have, relative to the folder of the
+// root: beside it, or in a store of content.
+func (c *Container) places(s *shard) []string {
+	algorithm, sum, _ := strings.Cut(s.digest, ":")
+	all := []string{s.name + ".zt"}
+	if base := c.r.Base; base != "" {
+		all[0] = strings.TrimSuffix(base, path.Ext(base)) + "-" + s.name + ".zt"
+	}
+	return append(all, path.Join("store", "blobs", algorithm, sum), path.Join("blobs", algorithm, sum))
+}
+
+func (c *Container) openShard(s *shard) error {
+	find := c.r.Companion
+	folder := find == nil && c.r.Name != "" // the file's own, where Open opened it
+	if folder {
+		find = source.Companions(c.r.Name)
+	}
+	if find == nil {
+		return fmt.Errorf("%w: there is no way to other files (ReaderOptions.Companion)", fs.ErrNotExist)
+	}
+	var first error
+	for _, name := range c.places(s) {
+		err := c.tryShard(s, find, name)
+		if err == nil {
+			return nil
+		}
+		if first == nil || errors.Is(first, fs.ErrNotExist) && !errors.Is(err, fs.ErrNotExist) {
+			first = err
+		}
+	}
+	if !folder {
+		return first
+	}
+	// Renamed: it is known by its content.
+	for name := range c.Beside.Known(c.r.Name, s, find) {
+		if c.tryShard(s, find, name) == nil {
+			return nil
+		}
+	}
+	return first
+}
+
+// tryShard takes the file of that name for the shard if it can be it: framed as
+// version 2 is, manifest included, and of the right size. Whether its digest is
+// right is asked only of a name that says nothing, and by Verify.
+func (c *Container) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, error), name string) error {
+	src, closer, err := companion(find, name)
+	if err != nil {
+		return err
+	}
+	fail := func(err error) error {
+		if closer != nil {
+			closer.Close()
+		}
+		return err
+	}
+	if size := src.Size(); size != s.size {
+		return fail(rule.Broken(rule.ShardIdentity, "%s has %d bytes, not %d", quote.Name(name), size, s.size))
+	}
+	r := c.r
+	inner := &core.File{Src: src, Strict: r.Strict, Limits: r.Limits} // a shard refers to no other
+	if err := openShard(inner); err != nil {
+		return fail(fmt.Errorf("%s: %w", quote.Name(name), rule.New(rule.ShardIdentity, err)))
+	}
+	if have, want := SetID(inner), SetID(r); have != want && have != "" {
+		return fail(rule.Broken(rule.ShardIdentity, "%s is of the set %s, not %s", quote.Name(name), quote.Name(have), quote.Name(want)))
+	}
+	s.src, s.place, s.file = src, name, closer
+	return nil
+}
+
+// sumFile digests a whole file as a digest of the root says, and returns the
+// part behind the colon that it should have.
+func sumFile(src *source.Source, digest string, step func(n int64) error) (string, error) {
+	d := core.NewStatedDigest(digest)
+	if d.Err != nil {
+		return "", d.Err
+	}
+	whole := &core.File{Src: src}
+	if err := whole.ScanFile(step, func(p []byte) error {
+		d.Write(p)
+		return nil
+	}); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(d.Sum(nil)), nil
+}
+
+// openShard reads the index of a file that should be of version 2.
+func openShard(r *core.File) error {
+	head := make([]byte, len(core.Magic2))
+	if r.Size() >= int64(len(head)) {
+		if _, err := r.Src.ReadAt(head, 0); err != nil {
+			return r.Bad(0, "magic", err)
+		}
+		if string(head) != core.Magic2 {
+			return r.Bad(0, "magic", rule.Broken(rule.HeaderMagic, "not a file of version 2"))
+		}
+	}
+	return Open(r)
+}
+
+// setKey is the attribute of root and shards that identifies a set of them.
+const SetKey = "shard_set_id"
+
+// setID returns the ID of the set that a file says it is of.
+func SetID(r *core.File) string {
+	for k, v := range cbor.Entries(r.Attributes) {
+		if k == SetKey {
+			if s, ok := cbor.TextOf(v); ok {
+				return s
+			}
+			c := cbor.Cursor{B: v, Deep: cbor.MaxNesting}
+			return string(c.AppendJSON(nil))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,125 @@
+package v2
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// verifyFile verifies the files that a version 2 file keeps parts in: that they are
+// there, framed, and of the right size, and unless only the structure counts
+// that their bytes have the digests by which the root knows them.
+func (c *Container) VerifyFile(v *core.Verifier) error {
+	sums := make(map[string]string) // a file that many shards are in is read once
+	for i := range c.List {
+		if v.Found.Full() {
+			return nil
+		}
+		s := &c.List[i]
+		field := "shards[" + quote.Name(s.name) + "]"
+		src, err := c.Shard(i)
+		if err == nil && v.Found.Options.Depth > tensor.VerifyStructure {
+			algorithm, want, _ := strings.Cut(s.digest, ":")
+			have, known := sums[algorithm+":"+s.place]
+			if !known {
+				have, err = sumFile(src, s.digest, func(int64) error { return v.Ctx.Err() })
+			}
+			if err == nil {
+				sums[algorithm+":"+s.place] = have
+				if have != want {
+					err = rule.Broken(rule.ShardIdentity, "its digest is %s, the file says %s", have, want)
+				}
+			}
+		}
+		if v.Ctx.Err() != nil {
+			return v.Ctx.Err()
+		}
+		if err != nil {
+			v.Found.Error(&tensor.FormatError{Format: core.Format, Offset: -1, Field: field, Err: err})
+		}
+	}
+	return nil
+}
+
+// verifyForm reports what is not in canonical form, where that was asked for.
+func (c *Container) VerifyForm(v *core.Verifier) error {
+	if v.Found.Options.Depth < tensor.VerifyCanonical {
+		return nil
+	}
+	found, err := c.CanonicalViolations(v.Ctx)
+	for _, f := range found {
+		v.Found.Error(f)
+	}
+	return err
+}
+
+// verifyTensor verifies a tensor of version 2: the digests and encodings of its
+// parts, the content rules of their types, and the data rules of its layout.
+func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
+	before := len(w.Found)
+	w.Undeclared = 0
+	for _, p := range PartsOf(t) {
+		verifyPart(w, t, p)
+		if w.Ctx.Err() != nil {
+			return
+		}
+	}
+	failed := slices.ContainsFunc(w.Found[before:], func(f core.Problem) bool { return !f.Warn })
+	if w.V.Found.Options.Depth <= tensor.VerifyStructure || failed || t.Dense() {
+		return
+	}
+	if checkLayout(t, 0, nil) != nil {
+		return // warned of when the file was opened
+	}
+	if err := checkData(w.Ctx, t); err != nil && w.Ctx.Err() == nil {
+		w.Fail(w.V.R.Placed(-1, "objects["+quote.Name(t.Name)+"]", err))
+	}
+}
+
+func verifyPart(w *core.Worker, t *tensor.Tensor, p partRef) {
+	b := p.Blob
+	fault := func(field string, err error) error {
+		return &tensor.FormatError{Format: core.Format, Offset: b.Offset, Field: core.PartField(p.object, p.Role) + field, Err: err}
+	}
+	if b.Shard > 0 {
+		if _, err := b.Source(); err != nil {
+			w.V.Done.Add(b.Length)
+			return // verifyFile has said so
+		}
+	}
+	if w.V.Found.Options.Depth <= tensor.VerifyStructure {
+		w.V.Done.Add(b.Length)
+		return
+	}
+	var look func(p []byte) error
+	var at int64
+	switch {
+	case b.Dtype == tensor.Bool:
+		look = core.IsBools
+	case b.Dtype == tensor.F4E2M1FN && t.Dense():
+		n, _ := t.Shape.Elements()
+		look = func(p []byte) error {
+			if at += int64(len(p)); at == b.DecodedSize {
+				return core.OddNibble(p[len(p)-1], n)
+			}
+			return nil
+		}
+	}
+	step := func(n int64) error {
+		w.V.Done.Add(n)
+		return w.Ctx.Err()
+	}
+	if b.Digest() == "" {
+		w.Warn(fault(".digest", errors.New("there is none to check the bytes by")))
+	}
+	w.Once(b.Key(), func() string { return core.PartField(p.object, p.Role) }, func() {
+		if err := b.Check(step, look); err != nil && w.Ctx.Err() == nil {
+			w.Fail(err)
+		}
+	})
+}
