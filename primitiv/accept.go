@@ -27,7 +27,8 @@ func (p *Parameter) check(opts *WriterOptions) error {
 			return err
 		}
 	}
-	if again := repeated(len(p.Stats), func(i int) string { return p.Stats[i].Name }); again != nil {
+	again := repeated(len(p.Stats), func(i int) string { return p.Stats[i].Name })
+	if again != nil {
 		return fmt.Errorf("%s: two statistics %s of %s: %w",
 			format, quote.Name(p.Stats[again[0]].Name), quotePath(p.Path), tensor.ErrDuplicate)
 	}
@@ -64,7 +65,8 @@ func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) (Shape, error) {
 		return refuse(fmt.Errorf("%w: its size is only known after decoding",
 			errors.ErrUnsupported))
 	case !o.Reorder && !columnMajor(t):
-		return refuse(fmt.Errorf("%w: it is not column-major: see tensor.Reordered, or WriterOptions.Reorder", errors.ErrUnsupported))
+		return refuse(fmt.Errorf("%w: it is not column-major: see WriterOptions.Reorder",
+			errors.ErrUnsupported))
 	}
 	s, err := shapeOf(t.Shape, batch)
 	if err != nil {

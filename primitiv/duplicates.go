@@ -13,7 +13,8 @@ import (
 // neighbours.
 func (p *parser) comparePaths() error {
 	path := func(rec uint32) []string { return p.r.pathOf(&p.r.records[rec]) }
-	slices.SortStableFunc(p.r.byPath, func(a, b uint32) int { return slices.Compare(path(a), path(b)) })
+	slices.SortStableFunc(p.r.byPath,
+		func(a, b uint32) int { return slices.Compare(path(a), path(b)) })
 	var drop []int // indexes in byPath
 	for i := 1; i < len(p.r.byPath); i++ {
 		a, b := path(p.r.byPath[i-1]), path(p.r.byPath[i])
@@ -26,7 +27,8 @@ func (p *parser) comparePaths() error {
 			drop = append(drop, i-1)
 		case isBelow(b, a):
 			err = p.r.warnings.Add(p.malformed(start, "path",
-				"it is below the parameter %s: no model has both", quote.Name(strings.Join(a, "."))))
+				"it is below the parameter %s: no model has both",
+				quote.Name(strings.Join(a, "."))))
 		}
 		if err != nil {
 			return err

@@ -215,7 +215,7 @@ func (e *Edit) parameter(i int) (*Parameter, error) {
 					name, ok = strings.CutPrefix(c.name, old+":")
 				}
 				if !ok {
-					return nil, fmt.Errorf("%s: statistic %s:%s cannot be renamed %s, which does not begin with the name of its value: %w",
+					return nil, fmt.Errorf("%s: statistic %s:%s: %s is not of the same value: %w",
 						format, old, s.Name, quote.Name(c.name), errors.ErrUnsupported)
 				}
 				s.Name = name

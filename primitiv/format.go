@@ -33,7 +33,8 @@ const (
 	KindOptimizer
 )
 
-var kindNames = [...]string{KindShape: "shape", KindTensor: "tensor", KindParameter: "parameter", KindModel: "model", KindOptimizer: "optimizer"}
+var kindNames = [...]string{KindShape: "shape", KindTensor: "tensor", KindParameter: "parameter",
+	KindModel: "model", KindOptimizer: "optimizer"}
 
 func (k Kind) String() string {
 	if k.valid() {
@@ -64,7 +65,8 @@ func Detect(r io.ReaderAt, size int64) bool {
 		return false
 	}
 	b[4], b[9] = 0, 1 // of another version Open says that it is
-	return string(b[:len(prefix)]) == prefix && b[prefixSize-2] <= byte(KindOptimizer-1) && b[prefixSize-1] == 0
+	return string(b[:len(prefix)]) == prefix && b[prefixSize-2] <= byte(KindOptimizer-1) &&
+		b[prefixSize-1] == 0
 }
 
 // A Shape is what the format means by it: dimensions, from the fastest to the slowest,

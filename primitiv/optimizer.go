@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -34,11 +35,16 @@ var rules = []struct {
 	floats []Setting[float32]
 }{
 	{"SGD", []Setting[float32]{{"SGD.eta", 0.1}, clipThreshold, l2Strength, lrScale}},
-	{"MomentumSGD", []Setting[float32]{{"MomentumSGD.momentum", 0.9}, {"MomentumSGD.eta", 0.01}, clipThreshold, l2Strength, lrScale}},
-	{"AdaGrad", []Setting[float32]{clipThreshold, l2Strength, {"AdaGrad.eps", 1e-8}, {"AdaGrad.eta", 0.001}, lrScale}},
-	{"RMSProp", []Setting[float32]{{"RMSProp.eps", 1e-8}, {"RMSProp.eta", 0.01}, clipThreshold, l2Strength, {"RMSProp.alpha", 0.9}, lrScale}},
-	{"AdaDelta", []Setting[float32]{{"AdaDelta.eps", 1e-6}, {"AdaDelta.rho", 0.95}, clipThreshold, l2Strength, lrScale}},
-	{"Adam", []Setting[float32]{{"Adam.beta2", 0.999}, {"Adam.beta1", 0.9}, clipThreshold, {"Adam.eps", 1e-8}, {"Adam.alpha", 0.001}, l2Strength, lrScale}},
+	{"MomentumSGD", []Setting[float32]{{"MomentumSGD.momentum", 0.9}, {"MomentumSGD.eta", 0.01},
+		clipThreshold, l2Strength, lrScale}},
+	{"AdaGrad", []Setting[float32]{clipThreshold, l2Strength, {"AdaGrad.eps", 1e-8},
+		{"AdaGrad.eta", 0.001}, lrScale}},
+	{"RMSProp", []Setting[float32]{{"RMSProp.eps", 1e-8}, {"RMSProp.eta", 0.01}, clipThreshold,
+		l2Strength, {"RMSProp.alpha", 0.9}, lrScale}},
+	{"AdaDelta", []Setting[float32]{{"AdaDelta.eps", 1e-6}, {"AdaDelta.rho", 0.95}, clipThreshold,
+		l2Strength, lrScale}},
+	{"Adam", []Setting[float32]{{"Adam.beta2", 0.999}, {"Adam.beta1", 0.9}, clipThreshold,
+		{"Adam.eps", 1e-8}, {"Adam.alpha", 0.001}, l2Strength, lrScale}},
 }
 
 var (
@@ -55,7 +61,7 @@ func NewOptimizer(name string) (*Optimizer, error) {
 			return &Optimizer{[]Setting[uint32]{{Epoch, 0}}, slices.Clone(r.floats)}, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: no optimizer %q: there are SGD, MomentumSGD, AdaGrad, RMSProp, AdaDelta and Adam", format, name)
+	return nil, fmt.Errorf("%s: no optimizer is named %s", format, quote.Name(name))
 }
 
 // Name is that of the optimizer, inferred from its settings since the file does not say:
@@ -96,14 +102,16 @@ func (o *Optimizer) Set(name, value string) error {
 	if _, isUint := o.Uint(name); isUint || name == Epoch && !isFloat {
 		v, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
-			return fmt.Errorf("%s: %w: %s is an integer of 32 bits, not %q", format, tensor.ErrDType, name, value)
+			return fmt.Errorf("%s: %w: %s is an integer of 32 bits, not %q", format,
+				tensor.ErrDType, name, value)
 		}
 		o.SetUint(name, uint32(v))
 		return nil
 	}
 	v, err := strconv.ParseFloat(value, 32)
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s is a number of 32 bits, not %q", format, tensor.ErrDType, name, value)
+		return fmt.Errorf("%s: %w: %s is a number of 32 bits, not %q", format, tensor.ErrDType,
+			name, value)
 	}
 	o.SetFloat(name, float32(v))
 	return nil
@@ -115,6 +123,15 @@ func (o *Optimizer) Remove(name string) bool {
 	o.Uints = slices.DeleteFunc(o.Uints, func(s Setting[uint32]) bool { return s.Name == name })
 	o.Floats = slices.DeleteFunc(o.Floats, func(s Setting[float32]) bool { return s.Name == name })
 	return len(o.Uints)+len(o.Floats) < n
+}
+
+func uniqueNames[T uint32 | float32](list []Setting[T]) error {
+	again := repeated(len(list), func(i int) string { return list[i].Name })
+	if again == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: two settings %s: %w",
+		format, quote.Name(list[again[0]].Name), tensor.ErrDuplicate)
 }
 
 func get[T uint32 | float32](list []Setting[T], name string) (v T, ok bool) {

@@ -187,7 +187,8 @@ func (p *parser) model() error {
 		}
 		before = path
 		p.r.records, p.r.byPath = grown(p.r.records, n-i), grown(p.r.byPath, n-i)
-		rec := record{start: start, path: uint32(len(p.r.parts) - len(path)), parts: uint32(len(path))}
+		rec := record{start: start, path: uint32(len(p.r.parts) - len(path)),
+			parts: uint32(len(path))}
 		if err := p.parameterOf(rec); err != nil {
 			return err
 		}
@@ -270,7 +271,8 @@ func (p *parser) statistics(value record, n int64) error {
 		p.part, p.stat = "stats", string(b)
 		p.r.records = grown(p.r.records, n-i)
 		p.listed += nameLength + 1 + int64(len(b))
-		if err := p.tensor(record{stat: p.stat, start: start, path: value.path, parts: value.parts, isStat: true}, true); err != nil {
+		if err := p.tensor(record{stat: p.stat, start: start, path: value.path,
+			parts: value.parts, isStat: true}, true); err != nil {
 			return err
 		}
 		if err := p.metadata(); err != nil {

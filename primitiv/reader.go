@@ -337,5 +337,6 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 	if !ok {
 		return Origin{}, false
 	}
-	return Origin{slices.Clone(p.r.pathOf(p.rec)), p.rec.isStat, p.rec.stat, p.r.batch(p.rec)}, true
+	return Origin{slices.Clone(p.r.pathOf(p.rec)), p.rec.isStat, p.rec.stat,
+		p.r.batch(p.rec)}, true
 }

@@ -60,7 +60,8 @@ func (r *Reader) readAll(ctx context.Context, found *finding.List) error {
 			}
 			p := buf[:min(int64(len(buf)), int64(rec.bytes)-off)]
 			if _, err := r.src.ReadAt(p, rec.data+off); err != nil {
-				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off, Field: "data of " + quote.Name(r.tensors()[i].Name), Err: err})
+				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off,
+					Field: "data of " + quote.Name(r.tensors()[i].Name), Err: err})
 				break
 			}
 			done += int64(len(p))
@@ -106,5 +107,7 @@ func (c *comparer) Write(p []byte) (int, error) {
 }
 
 func (c *comparer) differs(off int64) error {
-	return &tensor.FormatError{Format: format, Offset: off, Err: fmt.Errorf("%w: from here on not the bytes that primitiv writes for this content", tensor.ErrMalformed)}
+	return &tensor.FormatError{Format: format, Offset: off,
+		Err: fmt.Errorf("%w: from here on not the bytes that primitiv writes for this content",
+			tensor.ErrMalformed)}
 }

@@ -104,11 +104,13 @@ func newWriter(w *Writer, opts *WriterOptions) *Writer {
 		w.err = fmt.Errorf("%s: only models are streamed, not a %v: %w",
 			format, o.Kind, fs.ErrInvalid)
 	case o.Streaming && o.Count == 0 && w.file == nil:
-		w.err = fmt.Errorf("%s: Streaming to an io.Writer needs Count, which precedes the parameters: %w", format, fs.ErrInvalid)
+		w.err = fmt.Errorf("%s: Streaming to an io.Writer needs Count: %w",
+			format, fs.ErrInvalid)
 	case !o.Streaming && o.Count != 0:
 		w.err = fmt.Errorf("%s: Count is for Streaming: %w", format, fs.ErrInvalid)
 	case o.Batch > 1 && o.Kind != KindTensor:
-		w.err = fmt.Errorf("%s: Batch is for a tensor, not a %v: %w", format, o.Kind, fs.ErrInvalid)
+		w.err = fmt.Errorf("%s: Batch is for a tensor, not a %v: %w", format, o.Kind,
+			fs.ErrInvalid)
 	}
 	if w.err == nil && o.Streaming {
 		w.begin(KindModel)
@@ -236,7 +238,7 @@ func (w *Writer) AddParameter(p *Parameter) error {
 		if err := w.fail(w.flushParameter()); err != nil {
 			return err
 		}
-		if n := len(w.paths); n > 0 { // all of them are compared in Close; those in order can be now
+		if n := len(w.paths); n > 0 { // in Close all are compared
 			if err := clash(w.paths[n-1], p.Path); err != nil {
 				return err
 			}
@@ -277,13 +279,8 @@ func (w *Writer) SetOptimizer(o *Optimizer) error {
 	if w.opts.Kind != KindOptimizer {
 		return w.wrongKind("an optimizer")
 	}
-	if again := repeated(len(o.Uints), func(i int) string { return o.Uints[i].Name }); again != nil {
-		return fmt.Errorf("%s: two settings %s: %w",
-			format, quote.Name(o.Uints[again[0]].Name), tensor.ErrDuplicate)
-	}
-	if again := repeated(len(o.Floats), func(i int) string { return o.Floats[i].Name }); again != nil {
-		return fmt.Errorf("%s: two settings %s: %w",
-			format, quote.Name(o.Floats[again[0]].Name), tensor.ErrDuplicate)
+	if err := cmp.Or(uniqueNames(o.Uints), uniqueNames(o.Floats)); err != nil {
+		return err
 	}
 	w.optimizer = o
 	return nil
@@ -320,7 +317,8 @@ func (w *Writer) Abort() {
 
 // WriteFile writes the tensors to the file called name, which appears whole or not at
 // all.
-func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err

@@ -22,7 +22,8 @@ type Enum struct {
 // have.
 func (e Enum) String() string {
 	for i := range rtenfb.Schema.Enums {
-		if x := &rtenfb.Schema.Enums[i]; x.Name == e.Type && e.Number >= 0 && e.Number < len(x.Names) {
+		if x := &rtenfb.Schema.Enums[i]; x.Name == e.Type && e.Number >= 0 &&
+			e.Number < len(x.Names) {
 			return x.Names[e.Number]
 		}
 	}

@@ -174,7 +174,8 @@ func checkConstant(t *tensor.Tensor) error {
 		return fmt.Errorf("%w: constant %s is not row-major: see tensor.Reordered",
 			errors.ErrUnsupported, name)
 	case t.Data.Size() < 0:
-		return fmt.Errorf("%w: constant %s: its size is only known by decoding", errors.ErrUnsupported,
+		return fmt.Errorf("%w: constant %s: its size is only known by decoding",
+			errors.ErrUnsupported,
 			name)
 	case !utf8.ValidString(t.Name):
 		return fmt.Errorf("%w: the name %s is not UTF-8", tensor.ErrMalformed, name)
@@ -255,7 +256,8 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 // which the defaults of its attributes depend on: 2 unless they say otherwise.
 func (g *GraphBuilder) spatialRank(attrs Attrs, inputs []int) int {
 	length := func(name string) int {
-		if v := reflect.ValueOf(attrs[name]); v.Kind() == reflect.Slice || v.Kind() == reflect.Array {
+		if v := reflect.ValueOf(attrs[name]); v.Kind() == reflect.Slice ||
+			v.Kind() == reflect.Array {
 			return v.Len()
 		}
 		return 0

@@ -152,7 +152,8 @@ func (a *builtAttr) convert(g *GraphBuilder, v any) (err error) {
 		case !ok || sub == nil:
 			return fmt.Errorf("%w: %T where a *GraphBuilder is required", tensor.ErrMalformed, v)
 		case sub.up != g:
-			return fmt.Errorf("%w: the graph was not made by Subgraph of the one that it is used in", tensor.ErrMalformed)
+			return fmt.Errorf("%w: the graph is not a Subgraph of the one that it is used in",
+				tensor.ErrMalformed)
 		}
 		a.graph = sub
 	case f.Kind == fb.Union:

@@ -107,7 +107,8 @@ func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 			return
 		}
 		if x != nil && x.captures == nil {
-			g.fail("node %d: %s is captured from an outer graph, but a graph in between has a node of that name", i, quote.Name(n.name))
+			g.fail("node %d: %s is captured from an outer graph, but a graph in between has one",
+				i, quote.Name(n.name))
 			return
 		}
 	}

@@ -88,7 +88,8 @@ func (c Constant) Tensor() *tensor.Tensor {
 func (c Constant) tensor(e *source.Extent) tensor.Tensor {
 	p := c.payload()
 	*e, _ = c.n.m.r.src.Extent(p.off, p.size)
-	return tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: p.shape(), Data: tensor.NewBlob(e)}
+	return tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: p.shape(),
+		Data: tensor.NewBlob(e)}
 }
 
 // payload is where the elements are, of a constant that Open checked.

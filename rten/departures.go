@@ -47,7 +47,8 @@ func (m *Model) departures(found func(err error, kind departureKind) bool) {
 		if tables++; tables > rtenMaxTables && !over {
 			over = true
 			d.note(int(v.Pos), "", genuine,
-				"%w: more than %d tables: RTen refuses to load this model", tensor.ErrLimit, rtenMaxTables)
+				"%w: more than %d tables: RTen refuses to load this model",
+				tensor.ErrLimit, rtenMaxTables)
 		}
 		v.Newer(func(pos int, what string) {
 			d.note(pos, "", foreign, "%w: %s of %s is newer than this library",
@@ -100,7 +101,8 @@ func (d *departures) value(v Value) {
 		if n, fixed := dim.Size(); fixed && n == 0 {
 			d.note(fb.FieldPos(d.at.Table, rtenfb.SlotValueNodeShape),
 				"shape["+strconv.Itoa(i)+"]", genuine,
-				"%w: an input of size 0, which rten-convert writes for a size that it does not know: RTen 0.25 and later accept no other", tensor.ErrMalformed)
+				"%w: an input of size 0, which rten-convert writes for a size that is not known: "+
+					"RTen 0.25 and later accept no other", tensor.ErrMalformed)
 		}
 	}
 }
@@ -112,14 +114,16 @@ func (d *departures) constant(raw rtenfb.ConstantNode) {
 		if stride, ok = align.Mul(stride,
 			int64(raw.Shape(i))); !ok { // next to a zero, else Open refused it
 			d.note(fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4, "shape", foreign,
-				"%w: no elements, but strides beyond 2^63, over which RTen stumbles", tensor.ErrMalformed)
+				"%w: no elements, but strides beyond 2^63, which RTen refuses",
+				tensor.ErrMalformed)
 			break
 		}
 	}
 	external := raw.DataOffset() != nil
 	if external && fb.FieldPos(t, rtenfb.SlotConstantNodeData) != 0 {
 		d.note(fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset), "data_offset", foreign,
-			"%w: elements both inline and outside of the model; those outside count", tensor.ErrMalformed)
+			"%w: elements both inline and outside of the model; those outside count",
+			tensor.ErrMalformed)
 	}
 	if dtype := raw.Dtype(); dtype != nil && !external {
 		inline := inlineTypes[raw.DataType()].dtype

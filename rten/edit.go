@@ -34,7 +34,8 @@ type Edit struct {
 // NewEdit begins a copy of what r reads.
 func NewEdit(r *Reader) *Edit {
 	return &Edit{
-		r: r, metadata: make(map[int]*string), names: make(map[int]string), removed: make(map[int]bool),
+		r: r, metadata: make(map[int]*string),
+		names: make(map[int]string), removed: make(map[int]bool),
 		replaced: make(map[int]tensor.Blob), graphs: make(map[int]*graphEdit),
 	}
 }
@@ -216,7 +217,7 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 			return e.rebuild(o, over)
 		}
 		if structure || o.Version == 1 || version == 2 {
-			return nil, fmt.Errorf("%w: rten: the model has content that is newer than this library, %s, and cannot be taken apart without losing it",
+			return nil, fmt.Errorf("%w: rten: %s is newer than this library and would be lost",
 				errors.ErrUnsupported, newer)
 		}
 	}
@@ -226,7 +227,8 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 	}
 	// Parts of the model overlap, so that laying bytes over one would change another.
 	if newer = e.r.model.newer(""); newer != "" {
-		return nil, fmt.Errorf("%w: rten: parts of the model overlap, and some are newer than this library: %s", errors.ErrUnsupported, newer)
+		return nil, fmt.Errorf("%w: rten: parts overlap, and %s is newer than this library",
+			errors.ErrUnsupported, newer)
 	}
 	return e.rebuild(o, over)
 }

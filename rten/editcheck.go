@@ -14,7 +14,8 @@ import (
 // that has any.
 func (e *Edit) check() error {
 	m := e.r.model
-	changed := make(map[int]map[int]int) // constants that are renamed or removed, by graph and node
+	// Constants that are renamed or removed, by graph and node.
+	changed := make(map[int]map[int]int)
 	note := func(i int) {
 		rec := m.constants[i]
 		if changed[int(rec.graph)] == nil {

@@ -80,7 +80,8 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	if !redirected {
 		read = n.index
 	}
-	ids := []int{read} // of scratch's nodes: its value is n, then constants, the output, the operator
+	// Those of scratch's nodes: its value is n, then constants, the output, the operator.
+	ids := []int{read}
 	anchor := n.index
 	producer, computed := n.Producer()
 	for i, b := range scratch.nodes[1:] {

@@ -137,7 +137,7 @@ func (e *encoder) elements(
 		return table, nil
 	}
 	if data.Size() > maxModel {
-		return 0, fmt.Errorf("%w: constant %s takes %d bytes in the model, which is less than 2 GiB",
+		return 0, fmt.Errorf("%w: constant %s of %d bytes in a model of less than 2 GiB",
 			tensor.ErrLimit, quote.Name(name), data.Size())
 	}
 	b, err := data.ReadAll()
@@ -165,10 +165,12 @@ func (e *encoder) model(root fb.Offset) (*layout, error) {
 		return nil, fmt.Errorf("%w: the model has %d tables, and RTen loads none of more than %d",
 			tensor.ErrLimit, n, rtenMaxTables)
 	}
-	var bad *fb.Error
-	if err := fb.Verify(buf, &rtenfb.Schema, rtenfb.TableModel, fb.Limits{MaxDepth: rtenMaxDepth}); errors.As(err, &bad) && bad.Limit {
+	limits := fb.Limits{MaxDepth: rtenMaxDepth}
+	err = fb.Verify(buf, &rtenfb.Schema, rtenfb.TableModel, limits)
+	if bad := (*fb.Error)(nil); errors.As(err, &bad) && bad.Limit {
 		return nil, fmt.Errorf("%w: %s: RTen does not load the model", tensor.ErrLimit, bad.Reason)
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, fmt.Errorf("rten: the encoded model: %w", err)
 	}
 	if e.opts.Version == 1 {

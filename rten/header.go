@@ -82,7 +82,9 @@ func (h Header) append(b []byte) []byte {
 }
 
 // piece returns the header as the start of a file.
-func (h Header) piece() pieces.Piece { return pieceOf(0, tensor.BlobOf(h.append(nil)), "the header") }
+func (h Header) piece() pieces.Piece {
+	return pieceOf(0, tensor.BlobOf(h.append(nil)), "the header")
+}
 
 // failed makes the error of a rule that the file breaks at off.
 func failed(off int64, field string, err error) error {

@@ -188,7 +188,8 @@ func (o *overlay) strings() error {
 	if len(e.metadata) > 0 {
 		root := m.Raw().Table()
 		if newer := m.newer("Metadata"); newer != "" {
-			return fmt.Errorf("%w: rten: the metadata has content that is newer than this library: %s", errors.ErrUnsupported, newer)
+			return fmt.Errorf("%w: rten: the metadata is newer than this library: %s",
+				errors.ErrUnsupported, newer)
 		}
 		enc.b.Begin() // even if nothing is left: the offset must refer to a table
 		empty := enc.b.End()
@@ -271,8 +272,8 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 	var ranges []fileRange
 	offsetOf := func(constant int, off int64) {
 		raw := m.rawConstant(m.Constant(constant).pos)
-		o.patches[fb.FieldPos(raw.Table(),
-			rtenfb.SlotConstantNodeDataOffset)] = binary.LittleEndian.AppendUint64(nil, uint64(off))
+		field := fb.FieldPos(raw.Table(), rtenfb.SlotConstantNodeDataOffset)
+		o.patches[field] = binary.LittleEndian.AppendUint64(nil, uint64(off))
 	}
 	for i := range m.constants {
 		p := m.Constant(i).payload()

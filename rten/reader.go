@@ -144,7 +144,8 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 		// Not before a few bytes look like a model is all of a file read.
 		if !plausible(src, head) {
 			return nil, failed(0, "",
-				fmt.Errorf("%w: neither the magic number RTEN nor a flatbuffer", tensor.ErrMalformed))
+				fmt.Errorf("%w: neither the magic number RTEN nor a flatbuffer",
+					tensor.ErrMalformed))
 		}
 	}
 	if n > min(limits.MaxMetadata, maxModel) {

@@ -94,7 +94,8 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 		switch {
 		case x.off > end:
 			gaps = append(gaps, fileRange{end, x.off, -1})
-		case x.off < end && !(before.off == x.off && before.end == x.end && before.constant >= 0 && x.constant >= 0):
+		case x.off < end && !(before.off == x.off && before.end == x.end &&
+			before.constant >= 0 && x.constant >= 0):
 			whose, other := x.constant, last
 			if whose < 0 {
 				whose, other = last, -1

@@ -81,7 +81,8 @@ func (v *graphVerifier) graph(i int) {
 				fmt.Sprintf("outputs[%d]", j),
 				"node %d is an output twice: RTen refuses to plan the graph", id)
 		case kinds[id] == OperatorNode:
-			v.warn(i, id, int(g.Node(id).pos), "", "the node of an output of the graph is an operator")
+			v.warn(i, id, int(g.Node(id).pos), "",
+				"the node of an output of the graph is an operator")
 		case kinds[id] == ValueNode && producer[id] == -1:
 			v.warn(i, id, int(g.Node(id).pos), "", "an output of the graph that nothing computes")
 		}

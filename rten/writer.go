@@ -45,7 +45,8 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 	case out.Version < 0 || out.Version > 2:
 		return out, fmt.Errorf("%w: rten: version %d; there are 1 and 2", errors.ErrUnsupported,
 			out.Version)
-	case out.Align < 0 || out.Align != 0 && (bits.OnesCount64(uint64(out.Align)) != 1 || out.Align < 4 || out.Align > 1<<30):
+	case out.Align < 0 || out.Align != 0 && (bits.OnesCount64(uint64(out.Align)) != 1 ||
+		out.Align < 4 || out.Align > 1<<30):
 		return out, fmt.Errorf("rten: Align is %d, which is no power of two from 4 to 2^30",
 			out.Align)
 	}

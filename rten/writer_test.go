@@ -129,7 +129,7 @@ func TestAbsentAndDefaultAttributes(t *testing.T) {
 
 func TestBuilderMistakes(t *testing.T) {
 	outer := NewGraphBuilder()
-	stranger := outer.Input("x", tensor.F32)
+	foreign := outer.Input("x", tensor.F32)
 	for name, c := range map[string]struct {
 		build func(g *GraphBuilder, x Ref)
 		want  string
@@ -146,8 +146,8 @@ func TestBuilderMistakes(t *testing.T) {
 		"a type RTen lacks":         {func(g *GraphBuilder, x Ref) { g.Op("Cast", Attrs{"to": tensor.F16}, x) }, "float16 is not a DataType"},
 		"no required attribute":     {func(g *GraphBuilder, x Ref) { g.Op("Concat", nil, x) }, "attribute axis: malformed: ONNX has no default for it"},
 		"too many inputs":           {func(g *GraphBuilder, x Ref) { g.Op("Relu", nil, x, x) }, "2 inputs where RTen takes at most 1"},
-		"a stranger":                {func(g *GraphBuilder, x Ref) { g.Op("Relu", nil, stranger) }, "a graph that is not around this one"},
-		"a stranger's branch":       {func(g *GraphBuilder, x Ref) { g.Op("Loop", Attrs{"body": outer.Subgraph()}, x) }, "was not made by Subgraph of the one"},
+		"another graph":             {func(g *GraphBuilder, x Ref) { g.Op("Relu", nil, foreign) }, "a graph that is not around this one"},
+		"a branch of another graph": {func(g *GraphBuilder, x Ref) { g.Op("Loop", Attrs{"body": outer.Subgraph()}, x) }, "is not a Subgraph of the one"},
 		"a constant of float64":     {func(g *GraphBuilder, x Ref) { g.Constant(tensor.New("w", nil, []float64{1})) }, "the format has no float64"},
 		"a constant that is nil":    {func(g *GraphBuilder, x Ref) { g.Constant(nil) }, "a constant is nil"},
 		"a constant of too little":  {func(g *GraphBuilder, x Ref) { g.Constant(tensor.New("w", tensor.Shape{2}, []float32{1})) }, "4 bytes of data where"},
@@ -186,7 +186,7 @@ func TestBuilderMistakes(t *testing.T) {
 			inner.Output("i", inner.Op("Neg", nil, x))
 			body.Op("Loop", Attrs{"body": inner})
 			g.Op("Loop", Attrs{"body": body})
-		}, "a graph in between has a node of that name"},
+		}, "a graph in between has one"},
 	} {
 		g := NewGraphBuilder()
 		c.build(g, g.Input("x", tensor.F32))

@@ -107,13 +107,15 @@ func (k *taker) table(t flatbuffers.Table, table int, path string) (*Node, error
 			first, n := fieldTables(t, slot)
 			v.nodes = make([]*Node, n)
 			for i := range v.nodes {
-				if v.nodes[i], err = k.table(indirect(t, first+4*i), int(f.Index), sub()+"["+strconv.Itoa(i)+"]"); err != nil {
+				if v.nodes[i], err = k.table(indirect(t, first+4*i), int(f.Index),
+					sub()+"["+strconv.Itoa(i)+"]"); err != nil {
 					break
 				}
 			}
 		case Union:
 			members := k.s.Unions[f.Index].Members
-			if tag := int(t.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0)); tag == 0 || tag >= len(members) {
+			tag := int(t.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0))
+			if tag == 0 || tag >= len(members) {
 				err = k.unknown(sub(), "is member %d of its union", tag)
 			} else {
 				child, _ := FieldTable(t, slot)
@@ -137,7 +139,8 @@ func (n *Node) field(slot int) *nodeField {
 }
 
 func (n *Node) find(slot int) (int, bool) {
-	return slices.BinarySearchFunc(n.fields, slot, func(f nodeField, slot int) int { return cmp.Compare(f.slot, slot) })
+	return slices.BinarySearchFunc(n.fields, slot,
+		func(f nodeField, slot int) int { return cmp.Compare(f.slot, slot) })
 }
 
 func (n *Node) set(f nodeField) {
@@ -149,7 +152,8 @@ func (n *Node) set(f nodeField) {
 	n.fields = slices.Insert(n.fields, i, f)
 }
 
-// Clone returns a node with the same fields, to be changed without changing n. Nodes below it are shared.
+// Clone returns a node with the same fields, to be changed without changing n. Nodes
+// below it are shared.
 func (n *Node) Clone() *Node { return &Node{fields: slices.Clone(n.fields), write: n.write} }
 
 // Has reports whether a field is stored.

@@ -158,7 +158,7 @@ func newVerifier(buf []byte, s *Schema, l Limits) *verifier {
 func sized(buf []byte) *Error {
 	switch n := int64(len(buf)); {
 	case n < minSize:
-		return &Error{Reason: "no room for a table"}
+		return &Error{Reason: "too short for a table"}
 	case n > 1<<31-1:
 		return &Error{Reason: "longer than the 2 GiB that an offset can span", Limit: true}
 	}
@@ -191,8 +191,13 @@ func malformed(pos uint64, reason string) *Error {
 	return &Error{Offset: int64(pos), Reason: reason}
 }
 
-func (v *verifier) u16(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint16(v.buf[pos:])) }
-func (v *verifier) u32(pos uint64) uint64 { return uint64(binary.LittleEndian.Uint32(v.buf[pos:])) }
+func (v *verifier) u16(pos uint64) uint64 {
+	return uint64(binary.LittleEndian.Uint16(v.buf[pos:]))
+}
+
+func (v *verifier) u32(pos uint64) uint64 {
+	return uint64(binary.LittleEndian.Uint32(v.buf[pos:]))
+}
 
 // offset follows the unsigned offset at pos, of which the caller knows that it is
 // inside the buffer and aligned.
@@ -221,8 +226,8 @@ func badOffset(pos, o uint64) *Error {
 // for the next.
 type shape struct {
 	table  int    // + 1; 0 is none
-	vtable uint64 // its position, which can be any number before it was checked: none of them may stand for none
-	mask   uint64 // of the bits of the table's position on which the alignment of its fields depends,
+	vtable uint64 // its position, which can be any number before it was checked
+	mask   uint64 // of the bits of the table's position that its fields' alignment depends on,
 	low    uint64 // and what they were
 	end    uint64 // of the field that ends last, from the start of the table
 	refs   uint64 // the fields that are there and hold an offset, one bit each
@@ -232,7 +237,8 @@ type shape struct {
 // buffer, as far as it goes itself: its vtable, and where its fields are.
 func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 	if v.tables--; v.tables < 0 {
-		return nil, &Error{Offset: int64(pos), Reason: "more tables than a buffer of this size may have", Limit: true}
+		return nil, &Error{Offset: int64(pos),
+			Reason: "more tables than a buffer of this size may have", Limit: true}
 	}
 	if pos&3 != 0 {
 		return nil, malformed(pos, "misaligned table")
@@ -242,7 +248,8 @@ func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 	// large.
 	vt := pos - uint64(int64(int32(v.u32(pos))))
 	seen := &v.shapes[t&(len(v.shapes)-1)]
-	if seen.table != t+1 || seen.vtable != vt || seen.low != pos&seen.mask || seen.end > uint64(len(v.buf))-pos {
+	if seen.table != t+1 || seen.vtable != vt || seen.low != pos&seen.mask ||
+		seen.end > uint64(len(v.buf))-pos {
 		if err := v.vtable(pos, vt, &v.s.Tables[t], seen); err != nil {
 			return nil, err
 		}
@@ -258,7 +265,8 @@ func (v *verifier) enter(pos uint64, t int) (*shape, *Error) {
 // buffer, and all below it.
 func (v *verifier) table(pos uint64, t int, depth int) *Error {
 	if depth > v.depth {
-		return &Error{Offset: int64(pos), Reason: "tables nested deeper than " + strconv.Itoa(v.depth), Limit: true}
+		return &Error{Offset: int64(pos),
+			Reason: "tables nested deeper than " + strconv.Itoa(v.depth), Limit: true}
 	}
 	seen, err := v.enter(pos, t)
 	if err != nil {
@@ -326,7 +334,8 @@ func (v *verifier) vtable(pos, vt uint64, table *Table, out *shape) *Error {
 			if f.Required {
 				return inField(malformed(pos, "required field is absent"), f)
 			}
-			if f.Kind == Union && v.unions && uint64(f.Slot) <= size && v.u16(vt+uint64(f.TagSlot())) != 0 {
+			if f.Kind == Union && v.unions && uint64(f.Slot) <= size &&
+				v.u16(vt+uint64(f.TagSlot())) != 0 {
 				return inField(malformed(pos, "union type without a value"), f)
 			}
 			continue

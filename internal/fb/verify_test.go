@@ -217,8 +217,8 @@ func TestRefusalsNameOffsetAndPath(t *testing.T) {
 		path   string
 		reason string
 	}{
-		{"an empty buffer", func(b []byte) []byte { return nil }, 0, "", "no room for a table"},
-		{"a buffer of eleven bytes", func(b []byte) []byte { return b[:11] }, 0, "", "no room for a table"},
+		{"an empty buffer", func(b []byte) []byte { return nil }, 0, "", "too short for a table"},
+		{"a buffer of eleven bytes", func(b []byte) []byte { return b[:11] }, 0, "", "too short for a table"},
 		{"a root offset of zero", func(b []byte) []byte { put32(b, 0); return b }, 0, "", "offset to itself"},
 		{"a root outside", func(b []byte) []byte { put32(b, uint32(len(b))); return b }, 0, "", "offset leaves the buffer"},
 		{"a root in the last three bytes", func(b []byte) []byte { put32(b, uint32(len(b)-3)); return b }, 0, "", "offset leaves the buffer"},

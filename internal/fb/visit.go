@@ -91,7 +91,8 @@ func (v *Visit) Newer(found func(pos int, what string)) {
 			continue
 		}
 		u := &v.s.Unions[f.Index]
-		if tag := int(v.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0)); tag >= len(u.Members) {
+		tag := int(v.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0))
+		if tag >= len(u.Members) {
 			found(FieldPos(v.Table, int(f.TagSlot())), u.Name+" "+strconv.Itoa(tag))
 		}
 	}
