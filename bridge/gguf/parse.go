@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/le"
@@ -22,40 +21,6 @@ const (
 	defaultAlignment = 32
 	alignmentKey     = "general.alignment"
 )
-
-// valueType is the type of a metadata value, by its number in the file.
-type valueType uint32
-
-const (
-	typeU8 valueType = iota
-	typeI8
-	typeU16
-	typeI16
-	typeU32
-	typeI32
-	typeF32
-	typeBool
-	typeString
-	typeArray
-	typeU64
-	typeI64
-	typeF64
-)
-
-// width is the bytes of a value of fixed size, 0 for others.
-func (t valueType) width() int64 {
-	switch t {
-	case typeU8, typeI8, typeBool:
-		return 1
-	case typeU16, typeI16:
-		return 2
-	case typeU32, typeI32, typeF32:
-		return 4
-	case typeU64, typeI64, typeF64:
-		return 8
-	}
-	return 0
-}
 
 // errWindow says that the text so far ends too early; there may be more.
 var errWindow = errors.New("more is needed")
@@ -131,32 +96,32 @@ func (s *scanner) str(field string, most int64) string {
 }
 
 // skip walks over a value, checking it, and returns its type.
-func (s *scanner) skip(field string, limits tensor.Limits) valueType {
+func (s *scanner) skip(field string, limits tensor.Limits) ValueType {
 	at := s.i
-	t := valueType(s.u32())
+	t := ValueType(s.u32())
 	s.skipOf(t, at, field, limits)
 	return t
 }
 
-func (s *scanner) skipOf(t valueType, at int64, field string, limits tensor.Limits) {
+func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limits) {
 	switch {
 	case s.err != nil:
-	case t == typeBool:
+	case t == TypeBool:
 		if b := s.take(1); b != nil && b[0] > 1 {
 			s.fail(s.i-1, field, tensor.ErrMalformed, "the bool %#02x", b[0])
 		}
 	case t.width() > 0:
 		s.take(t.width())
-	case t == typeString:
+	case t == TypeString:
 		s.str(field, limits.MaxMetadata)
-	case t == typeArray:
+	case t == TypeArray:
 		if s.depth++; s.depth > limits.MaxDepth {
 			s.fail(at, field, tensor.ErrLimit, "arrays nested deeper than %d", limits.MaxDepth)
 		}
-		elem := valueType(s.u32())
+		elem := ValueType(s.u32())
 		lengthAt := s.i
 		n := s.size(field)
-		if w := elem.width(); w > 0 && elem != typeBool {
+		if w := elem.width(); w > 0 && elem != TypeBool {
 			if n > limits.MaxMetadata/w {
 				s.fail(lengthAt, field, tensor.ErrLimit, "an array of %d elements", n)
 			}
@@ -178,7 +143,7 @@ func (s *scanner) skipOf(t valueType, at int64, field string, limits tensor.Limi
 // An attribute is a metadata entry: its value stays bytes until it is asked for.
 type attribute struct {
 	key string
-	t   valueType
+	t   ValueType
 	raw []byte
 }
 
@@ -234,7 +199,7 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 		a := attribute{key, t, b[from+4 : s.i]}
 		if key == alignmentKey {
 			n := int64(0)
-			if t == typeU32 {
+			if t == TypeUint32 {
 				n = int64(binary.LittleEndian.Uint32(a.raw))
 			}
 			if n == 0 || n&(n-1) != 0 {
@@ -289,38 +254,38 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 // decimal, arrays as JSON. The value has been checked by skip.
 func (a attribute) text(version uint32) string {
 	s := &scanner{b: a.raw, version: version}
-	if a.t == typeString {
-		return strings.Clone(s.str("", math.MaxInt64))
+	if a.t == TypeString {
+		return s.text()
 	}
 	return string(s.appendValue(nil, a.t))
 }
 
 // appendValue appends the next value as JSON; numbers that JSON lacks as strings.
-func (s *scanner) appendValue(b []byte, t valueType) []byte {
+func (s *scanner) appendValue(b []byte, t ValueType) []byte {
 	var raw [8]byte
 	copy(raw[:], s.take(t.width()))
 	bits := binary.LittleEndian.Uint64(raw[:])
 	switch t {
-	case typeU8, typeU16, typeU32, typeU64:
+	case TypeUint8, TypeUint16, TypeUint32, TypeUint64:
 		return strconv.AppendUint(b, bits, 10)
-	case typeI8:
+	case TypeInt8:
 		return strconv.AppendInt(b, int64(int8(bits)), 10)
-	case typeI16:
+	case TypeInt16:
 		return strconv.AppendInt(b, int64(int16(bits)), 10)
-	case typeI32:
+	case TypeInt32:
 		return strconv.AppendInt(b, int64(int32(bits)), 10)
-	case typeI64:
+	case TypeInt64:
 		return strconv.AppendInt(b, int64(bits), 10)
-	case typeBool:
+	case TypeBool:
 		return strconv.AppendBool(b, bits != 0)
-	case typeF32:
+	case TypeFloat32:
 		return appendFloat(b, float64(math.Float32frombits(uint32(bits))), 32)
-	case typeF64:
+	case TypeFloat64:
 		return appendFloat(b, math.Float64frombits(bits), 64)
-	case typeString:
+	case TypeString:
 		return appendJSON(b, s.str("", math.MaxInt64))
-	case typeArray:
-		elem := valueType(s.u32())
+	case TypeArray:
+		elem := ValueType(s.u32())
 		b = append(b, '[')
 		for i := range s.size("") {
 			if i > 0 {

@@ -176,6 +176,9 @@ func describe(r *Reader) string {
 	for k, v := range r.Attributes() {
 		fmt.Fprintln(&b, k, v)
 	}
+	for _, v := range r.Metadata() {
+		fmt.Fprintln(&b, v.Any(-1), v.Any(1))
+	}
 	fmt.Fprintln(&b, r.Warnings(), r.Version(), r.Len())
 	return b.String()
 }
