@@ -85,23 +85,24 @@ func ExampleFile_Summary() {
 	// Output: safetensors 4 2 5 4
 }
 
-// Many tensors at once, on all cores, into memory of one's own.
+// Every weight as float32, on all cores, into memory of one's own.
 func ExampleFile_LoadAll() {
-	f, err := tensorfile.Open("testdata/safetensors/many.safetensors", nil)
+	f, err := tensorfile.Open("testdata/gguf/many.gguf", nil) // bfloat16 and blocks of Q8_0
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer f.Close()
-	weights := map[string][]byte{}
-	err = f.LoadAll(context.Background(), func(t *tensor.Tensor) []byte {
-		weights[t.Name] = make([]byte, t.Data.Size())
-		return weights[t.Name]
+	weights := map[string][]float32{}
+	err = f.LoadAll(context.Background(), func(t *tensor.Tensor) tensor.Dst {
+		n, _ := t.Shape.Elements()
+		weights[t.Name] = make([]float32, n)
+		return tensor.Into(weights[t.Name])
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(weights), len(weights["model.layers.0.weight"]))
-	// Output: 200 4
+	fmt.Println(len(weights), len(weights["blk.2.attn_q.weight"]))
+	// Output: 100 192
 }
 
 func ExampleOpenFS() {

@@ -189,12 +189,12 @@ func TestLoadAllFillsTheCallersMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := map[string][]byte{}
-		err = f.LoadAll(t.Context(), func(t *tensor.Tensor) []byte {
+		err = f.LoadAll(t.Context(), func(t *tensor.Tensor) tensor.Dst {
 			if t.Data.Size() < 0 {
-				return nil
+				return tensor.Dst{}
 			}
 			got[t.Name] = make([]byte, t.Data.Size())
-			return got[t.Name]
+			return tensor.IntoBytes(got[t.Name])
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -205,18 +205,18 @@ func TestLoadAllFillsTheCallersMemory(t *testing.T) {
 			}
 		}
 		short := errors.New("asked after an error")
-		err = f.LoadAll(t.Context(), func(t *tensor.Tensor) []byte {
+		err = f.LoadAll(t.Context(), func(t *tensor.Tensor) tensor.Dst {
 			if t.Data.Size() < 1 {
-				return nil
+				return tensor.Dst{}
 			}
-			return make([]byte, t.Data.Size()-1)
+			return tensor.IntoBytes(make([]byte, t.Data.Size()-1))
 		})
 		if err == nil || errors.Is(err, short) {
 			t.Errorf("%s: memory of the wrong size: %v", name, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := f.LoadAll(ctx, func(t *tensor.Tensor) []byte { return make([]byte, t.Data.Size()) }); !errors.Is(err, context.Canceled) {
+		if err := f.LoadAll(ctx, func(t *tensor.Tensor) tensor.Dst { return tensor.IntoBytes(make([]byte, t.Data.Size())) }); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		f.Close()

@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/limit"
@@ -20,17 +22,17 @@ const (
 	loadFlight = 8        // reads that run at the same time, whatever the number of cores
 )
 
-// LoadAll reads the elements of many tensors at once into memory that the caller
-// has: into returns, for each tensor, where its bytes go, little-endian and in
-// storage order, as long as its Data; nil leaves the tensor out. into is called by
-// the goroutine that called LoadAll, in file order.
+// LoadAll reads many tensors at once into memory of the caller: into returns, for each
+// tensor, where its elements go, by [tensor.Into] or [tensor.IntoBytes]; the zero Dst
+// leaves it out. into is called by the goroutine that called LoadAll, in file order.
 //
 // From an io.ReaderAt it reads neighbouring tensors together, up to 8 MiB at a time,
 // and keeps eight such reads in flight, so that latency is paid seldom; else it uses
 // all cores. It stops at the first error, or when ctx ends, and returns when nothing
-// is being written any more. Tensors that are not dense or external are left out.
-// What encoded tensors decode to is bounded by Limits.MaxDecodedTotal.
-func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) []byte) error {
+// is being written any more. External tensors, and those that are neither dense nor
+// quantised blocks, are left out. What encoded tensors decode to is bounded by
+// Limits.MaxDecodedTotal.
+func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) tensor.Dst) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l := loader{f: f, ctx: ctx, jobs: make(chan loadJob), left: limit.DecodedTotal(f.limits, f.size)}
@@ -43,18 +45,18 @@ func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) []byte) 
 		running.Go(func() {
 			for j := range l.jobs {
 				if err := l.run(j); err != nil {
-					cancel(fmt.Errorf("%s: %w", quote.Name(j.parts[0].t.Name), err))
+					cancel(err)
 				}
 			}
 		})
 	}
 	for t := range f.Tensors() {
-		if t.External || !t.Dense() {
+		if t.External || !t.Dense() && !hasBlocks(t) {
 			continue
 		}
-		if p := into(t); p != nil {
-			if err := l.add(t, p); err != nil {
-				cancel(fmt.Errorf("%s: %w", quote.Name(t.Name), err))
+		if dst := into(t); !dst.IsZero() {
+			if err := l.add(t, dst); err != nil {
+				cancel(err)
 			}
 		}
 		if ctx.Err() != nil {
@@ -67,17 +69,52 @@ func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) []byte) 
 	return context.Cause(ctx)
 }
 
-// A loadPart is bytes of one tensor, at an offset of the file or of the tensor.
+// hasBlocks reports whether t is of quantised blocks, which have values.
+func hasBlocks(t *tensor.Tensor) bool {
+	_, err := tensor.As(t, tensor.F32)
+	return err == nil
+}
+
+// A target is one tensor and where it goes.
+type target struct {
+	t    *tensor.Tensor
+	dst  tensor.Dst
+	raw  []byte       // its bytes, to be converted when all are there; nil if they need not be
+	left atomic.Int64 // bytes of raw that are missing
+}
+
+// data is where the elements of a tensor of one blob are.
+func data(t *tensor.Tensor) *tensor.Blob {
+	if t.Dense() {
+		return &t.Data
+	}
+	return &t.Parts[0].Data
+}
+
+// filled converts the elements when the last n bytes are there.
+func (g *target) filled(n int) error {
+	if g.raw == nil || g.left.Add(-int64(n)) > 0 {
+		return nil
+	}
+	t := *g.t
+	t.Parts = slices.Clone(t.Parts)
+	*data(&t) = tensor.BlobOf(g.raw)
+	err := g.dst.Load(&t)
+	g.raw = nil
+	return err
+}
+
+// A loadPart is bytes of one tensor, at an offset of the file.
 type loadPart struct {
-	t   *tensor.Tensor
+	*target
 	p   []byte
 	off int64
 }
 
 // A loadJob is one tensor, or parts of the file that one read brings.
 type loadJob struct {
+	one   *target
 	parts []loadPart
-	far   bool // off is that of the file
 }
 
 type loader struct {
@@ -99,29 +136,38 @@ func (l *loader) send(j loadJob) {
 
 func (l *loader) flush() {
 	if len(l.near) > 0 {
-		l.send(loadJob{l.near, true})
+		l.send(loadJob{parts: l.near})
 	}
 	l.near = nil
 }
 
 // add plans the reading of one tensor.
-func (l *loader) add(t *tensor.Tensor, p []byte) error {
+func (l *loader) add(t *tensor.Tensor, dst tensor.Dst) error {
 	if err := t.Check(); err != nil {
 		return err
 	}
-	if size := t.Data.Size(); size >= 0 && int64(len(p)) != size {
-		return fmt.Errorf("tensorfile: LoadAll requires a buffer of %d bytes, not %d: %w", size, len(p), io.ErrShortBuffer)
+	p, plain, err := dst.Plain(t)
+	if err != nil {
+		return err
 	}
-	st, ok := t.Data.Stored()
-	plain := ok && st.Encoding == "raw" && st.Digest == ""
+	g := &target{t: t, dst: dst}
+	b := data(t)
+	size := b.Size()
+	st, ok := b.Stored()
 	if ok && st.Encoding != "raw" {
-		if l.left -= int64(len(p)); l.left < 0 {
+		if l.left -= max(size, int64(len(p))); l.left < 0 {
 			return fmt.Errorf("%w: more than MaxDecodedTotal is decoded", tensor.ErrLimit)
 		}
 	}
-	if l.f.far == nil || !plain || st.File != "" || !align.Within(st.Offset, int64(len(p)), l.f.size) {
-		l.send(loadJob{parts: []loadPart{{t: t, p: p}}})
+	if l.f.far == nil || !ok || st.Encoding != "raw" || st.Digest != "" || st.File != "" ||
+		!plain && size > loadPiece || size == 0 || !align.Within(st.Offset, size, l.f.size) {
+		l.send(loadJob{one: g})
 		return nil
+	}
+	if !plain {
+		g.raw = make([]byte, size)
+		g.left.Store(size)
+		p = g.raw
 	}
 	for off := st.Offset; len(p) > 0; {
 		if gap := off - l.end; gap < 0 || gap > loadGap || off-l.start >= loadPiece {
@@ -131,7 +177,7 @@ func (l *loader) add(t *tensor.Tensor, p []byte) error {
 			l.start, l.end = off, off
 		}
 		n := min(int64(len(p)), loadPiece-(off-l.start))
-		l.near = append(l.near, loadPart{t, p[:n:n], off})
+		l.near = append(l.near, loadPart{g, p[:n:n], off})
 		p, off = p[n:], off+n
 		l.end = off
 	}
@@ -143,14 +189,13 @@ func (l *loader) run(j loadJob) error {
 	if err := l.ctx.Err(); err != nil {
 		return err
 	}
-	first := j.parts[0]
-	if !j.far {
-		return l.one(first.t, first.p)
+	if j.one != nil {
+		return l.one(j.one)
 	}
 	if l.f.closed.Load() {
 		return fs.ErrClosed
 	}
-	last := j.parts[len(j.parts)-1]
+	first, last := j.parts[0], j.parts[len(j.parts)-1]
 	all := first.p
 	if len(j.parts) > 1 {
 		all = make([]byte, last.off+int64(len(last.p))-first.off)
@@ -160,30 +205,34 @@ func (l *loader) run(j loadJob) error {
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		return err
+		return fmt.Errorf("%s: %w", quote.Name(first.t.Name), err)
 	}
-	if len(j.parts) > 1 {
-		for _, part := range j.parts {
+	for _, part := range j.parts {
+		if len(j.parts) > 1 {
 			copy(part.p, all[part.off-first.off:])
+		}
+		if err := part.filled(len(part.p)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // one reads one tensor, plain bytes by pieces so that a cancel is seen.
-func (l *loader) one(t *tensor.Tensor, p []byte) error {
+func (l *loader) one(g *target) error {
 	const piece = 1 << 20
-	st, ok := t.Data.Stored()
-	if !ok || st.Encoding != "raw" || st.Digest != "" {
-		return t.Data.ReadInto(p)
+	p, plain, err := g.dst.Plain(g.t)
+	st, ok := g.t.Data.Stored()
+	if err != nil || !plain || !ok || st.Encoding != "raw" || st.Digest != "" {
+		return g.dst.Load(g.t)
 	}
 	for off := 0; off < len(p); off += piece {
 		if err := l.ctx.Err(); err != nil {
 			return err
 		}
 		q := p[off:min(off+piece, len(p))]
-		if n, err := t.Data.ReadAt(q, int64(off)); n < len(q) {
-			return err
+		if n, err := g.t.Data.ReadAt(q, int64(off)); n < len(q) {
+			return fmt.Errorf("%s: %w", quote.Name(g.t.Name), err)
 		}
 	}
 	return nil

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -150,12 +152,12 @@ func TestLoadAllReadsNeighboursTogether(t *testing.T) {
 		clear(got)
 		c.Reset()
 		i := -1
-		if err := f.LoadAll(t.Context(), func(x *tensor.Tensor) []byte {
+		if err := f.LoadAll(t.Context(), func(x *tensor.Tensor) tensor.Dst {
 			if i++; skip(i) {
-				return nil
+				return tensor.Dst{}
 			}
 			got[x.Name] = make([]byte, x.Data.Size())
-			return got[x.Name]
+			return tensor.IntoBytes(got[x.Name])
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -178,8 +180,62 @@ func TestLoadAllReadsNeighboursTogether(t *testing.T) {
 		t.Errorf("%d tensors by %d bytes", len(got), bytes)
 	}
 	f.Close()
-	if err := f.LoadAll(t.Context(), func(x *tensor.Tensor) []byte { return make([]byte, size) }); !errors.Is(err, fs.ErrClosed) {
+	if err := f.LoadAll(t.Context(), func(x *tensor.Tensor) tensor.Dst { return tensor.IntoBytes(make([]byte, size)) }); !errors.Is(err, fs.ErrClosed) {
 		t.Error("after Close:", err)
+	}
+}
+
+// What is converted costs as few reads as what is not.
+func TestLoadAllConverts(t *testing.T) {
+	for _, name := range []string{"testdata/gguf/many.gguf", "testdata/safetensors/many.safetensors", "testdata/ztensor/crate-1.2.3-dtypes.zt", "testdata/primitiv/model-nested.primitiv"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := readtest.NewCounter(b)
+		far, err := NewReader(c, int64(len(b)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		local, err := Open(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []*File{far, local} {
+			got := map[string][]float32{}
+			c.Reset()
+			err := f.LoadAll(t.Context(), func(x *tensor.Tensor) tensor.Dst {
+				if tensor.CanConvert(x.DType, tensor.F32) != nil && x.Dense() {
+					return tensor.Dst{}
+				}
+				n, _ := x.Shape.Elements()
+				got[x.Name] = make([]float32, n)
+				return tensor.Into(got[x.Name])
+			})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if calls := c.Calls(); len(got) == 0 || filepath.Ext(name) != ".zt" && calls > 2 {
+				t.Errorf("%s: %d tensors by %d reads", name, len(got), calls)
+			}
+			for x := range local.Tensors() {
+				if v, ok := got[x.Name]; ok {
+					if want, err := tensor.Convert[float32](x); err != nil || !slices.EqualFunc(v, want, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+						t.Errorf("%s: %s: %v", name, x.Name, err)
+					}
+				}
+			}
+			for _, n := range []int64{-1, 1} { // memory of the wrong length
+				err := f.LoadAll(t.Context(), func(x *tensor.Tensor) tensor.Dst {
+					elements, _ := x.Shape.Elements()
+					return tensor.Into(make([]float32, max(0, elements+n)))
+				})
+				if err == nil {
+					t.Errorf("%s: %d elements too many", name, n)
+				}
+			}
+			f.Close()
+		}
 	}
 }
 
@@ -211,7 +267,7 @@ func TestLoadAllKeepsSeveralReadsInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := make([]byte, n*loadPiece)
-	if err := f.LoadAll(t.Context(), func(*tensor.Tensor) []byte { return p }); err != nil {
+	if err := f.LoadAll(t.Context(), func(*tensor.Tensor) tensor.Dst { return tensor.IntoBytes(p) }); err != nil {
 		t.Error(err)
 	}
 }
@@ -222,7 +278,7 @@ func TestLoadAllBoundsWhatIsDecoded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = f.LoadAll(t.Context(), func(x *tensor.Tensor) []byte { return make([]byte, max(x.Data.Size(), 0)) })
+		err = f.LoadAll(t.Context(), func(x *tensor.Tensor) tensor.Dst { return tensor.IntoBytes(make([]byte, max(x.Data.Size(), 0))) })
 		if errors.Is(err, tensor.ErrLimit) != (limit > 0) {
 			t.Errorf("limit %d: %v", limit, err)
 		}
