@@ -132,7 +132,7 @@ func waysToRead(t *testing.T, x *tensor.Tensor) map[string]wayToRead {
 			return err
 		}),
 		"Load":      loose(func() error { _, err := tensor.Load[float32](x); return err }),
-		"Float32s":  loose(func() error { _, err := tensor.Float32s(x); return err }),
+		"Convert":   loose(func() error { _, err := tensor.Convert[float32](x); return err }),
 		"ReadAll":   loose(func() error { _, err := x.Data.ReadAll(); return err }),
 		"ReadAt":    loose(func() error { _, err := x.Data.ReadAt(make([]byte, 10), 5); return err }),
 		"Reordered": {true, func() error { _, err := tensor.Reordered(x, tensor.Order{1, 0}); return err }},

@@ -478,7 +478,7 @@ func TestLosses(t *testing.T) {
 				return
 			}
 			x := first(t, end)
-			got, err := tensor.Float32s(x)
+			got, err := tensor.Convert[float32](x)
 			if err != nil || x.DType != c.dtype || !slices.Equal(got, c.values) {
 				t.Errorf("%v %v, %v; want %v %v", x.DType, got, err, c.dtype, c.values)
 			}
@@ -537,7 +537,7 @@ func TestOnRequest(t *testing.T) {
 	if c := row.Tensor("C"); c == nil || !c.Order.RowMajor() || c.DType != tensor.F16 || len(p.Losses()) != 0 {
 		t.Fatalf("%+v %v", c, p.Losses())
 	}
-	if v, err := tensor.Float32s(row.Tensor("C")); err != nil || !slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
+	if v, err := tensor.Convert[float32](row.Tensor("C")); err != nil || !slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
 		t.Error(v, err)
 	}
 	if v, err := tensor.Load[int64](row.Tensor("I")); err != nil || !slices.Equal(v, []int64{1, 2}) {

@@ -122,7 +122,7 @@ func TestRowMajorIsReorderedOnlyWhenAsked(t *testing.T) {
 		t.Error(err)
 	}
 	r := open(t, bytesOf(t, &primitiv.WriterOptions{Reorder: true}, func(w *primitiv.Writer) error { return w.Add(x) }))
-	if v, err := tensor.Float32s(r.Tensor("x")); err != nil || !slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
+	if v, err := tensor.Convert[float32](r.Tensor("x")); err != nil || !slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
 		t.Error(v, err)
 	}
 	if v, _ := tensor.Load[float32](r.Tensor("x")); !slices.Equal(v, []float32{1, 4, 2, 5, 3, 6}) {

@@ -34,7 +34,7 @@ func walkAll(t testing.TB, r *Reader) (shown int64) {
 		blob(e.Data)
 		tensor.View[float32](e.Tensor)
 		if e.Size() < 1<<20 {
-			tensor.Float32s(e.Tensor)
+			tensor.Convert[float32](e.Tensor)
 		}
 	}
 	if n != r.Len() {

@@ -10,7 +10,7 @@
 //     recovers from;
 //  3. the file must not be truncated or rewritten while it is open; replace it
 //     by rename;
-//  4. what [Load], [LoadInto], [Float32s], [Blob.ReadAll] and [Blob.ReadInto]
+//  4. what [Load], [LoadInto], [Convert], [Blob.ReadAll] and [Blob.ReadInto]
 //     hand out belongs to the caller;
 //  5. nothing is unmapped by the garbage collector: forgetting Close leaks
 //     address space;

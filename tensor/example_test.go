@@ -39,9 +39,9 @@ func ExampleLoad() {
 	// [7 8 9]
 }
 
-func ExampleFloat32s() {
+func ExampleConvert() {
 	w := tensor.New("w", tensor.Shape{2}, []int8{-1, 1})
-	fmt.Println(tensor.Float32s(w))
+	fmt.Println(tensor.Convert[float32](w))
 	// Output: [-1 1] <nil>
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/tensorfile/tensorfile/internal/fault"
 	"github.com/tensorfile/tensorfile/internal/le"
@@ -156,100 +155,4 @@ func checkBools(name string, b []byte) error {
 		return fmt.Errorf("%w: tensor %s: element %d is the bool 0x%02x", ErrMalformed, quote.Name(name), i, b[i])
 	}
 	return nil
-}
-
-// Float32s returns the elements of any dense numeric tensor as float32, in
-// row-major order: bool (0 and 1), integers, and floats of every whole-byte
-// width, rounded to the nearest. The result is the caller's. Complex, quantised
-// and sub-byte types are ErrDType.
-func Float32s(t *Tensor) ([]float32, error) {
-	if err := dense(t); err != nil {
-		return nil, err
-	}
-	if !t.Order.RowMajor() {
-		r, err := Reordered(t, nil)
-		if err != nil {
-			return nil, err
-		}
-		t = r
-	}
-	switch t.DType {
-	case Bool:
-		return convert(t, func(v bool) float32 {
-			if v {
-				return 1
-			}
-			return 0
-		})
-	case I8:
-		return convert(t, func(v int8) float32 { return float32(v) })
-	case I16:
-		return convert(t, func(v int16) float32 { return float32(v) })
-	case I32:
-		return convert(t, func(v int32) float32 { return float32(v) })
-	case I64:
-		return convert(t, roundInt64)
-	case U8:
-		return convert(t, func(v uint8) float32 { return float32(v) })
-	case U16:
-		return convert(t, func(v uint16) float32 { return float32(v) })
-	case U32:
-		return convert(t, func(v uint32) float32 { return float32(v) })
-	case U64:
-		return convert(t, func(v uint64) float32 {
-			if v > math.MaxInt64 {
-				return 2 * roundInt64(int64(v>>1|v&1))
-			}
-			return roundInt64(int64(v))
-		})
-	case F16:
-		return convert(t, Float16.Float32)
-	case BF16:
-		return convert(t, BFloat16.Float32)
-	case F32:
-		return Load[float32](t)
-	case F64:
-		return convert(t, func(v float64) float32 { return float32(v) })
-	case F8E4M3FN:
-		return convert(t, Float8E4M3FN.Float32)
-	case F8E5M2:
-		return convert(t, Float8E5M2.Float32)
-	case F8E4M3FNUZ:
-		return convert(t, Float8E4M3FNUZ.Float32)
-	case F8E5M2FNUZ:
-		return convert(t, Float8E5M2FNUZ.Float32)
-	case F8E8M0FNU:
-		return convert(t, Float8E8M0FNU.Float32)
-	}
-	return nil, fmt.Errorf("%w: tensor %s is %v, which has no float32 values", ErrDType, quote.Name(t.Name), t.DType)
-}
-
-// roundInt64 is float32(v), which rounds twice on 386: first to float64, which
-// may land in the middle between two values of float32. Here the last bit that
-// float64 keeps says that something was cut off.
-func roundInt64(v int64) float32 {
-	const low = 1<<10 - 1
-	if (v <= -1<<53 || v >= 1<<53) && v&low != 0 {
-		v = v&^low | 1<<10
-	}
-	return float32(float64(v))
-}
-
-func convert[T Element](t *Tensor, f func(T) float32) ([]float32, error) {
-	var src []T
-	err := ErrNoView
-	if _, ok := t.Data.Memory(); ok {
-		src, err = View[T](t)
-	}
-	if errors.Is(err, ErrNoView) {
-		src, err = Load[T](t)
-	}
-	if err != nil {
-		return nil, err
-	}
-	dst := make([]float32, len(src))
-	for i, v := range src {
-		dst[i] = f(v)
-	}
-	return dst, nil
 }

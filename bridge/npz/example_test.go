@@ -22,7 +22,7 @@ func ExampleWriter() {
 		panic(err)
 	}
 	for t := range r.Tensors() {
-		xs, err := tensor.Float32s(t)
+		xs, err := tensor.Convert[float32](t)
 		fmt.Println(t.Name, t.DType, t.Shape, xs, err)
 	}
 	// Output: layer/bias float32 [2] [1 2] <nil>
