@@ -72,7 +72,8 @@ func locate(fsys fs.FS, dir, revision string) (*cache, string, []Finding, error)
 		return nil, "", nil, fmt.Errorf("model: %d snapshots, no refs/main and no revision",
 			len(snapshots))
 	case !isElement(commit) || !has(commit) && revision == commit:
-		return nil, "", nil, &fs.PathError{Op: "open", Path: revision, Err: fs.ErrNotExist}
+		return nil, "", nil, fmt.Errorf("model: revision %s: %w", quote.Name(revision),
+			fs.ErrNotExist)
 	}
 	return newCache(dir, commit), path.Join(dir, "snapshots", commit), found, nil
 }
@@ -140,8 +141,8 @@ func (d *directory) incomplete() (found []Finding) {
 	return found
 }
 
-// blobDigest returns the digest that a snapshot's link names, which is what the link itself
-// leads to: in a store that repositories share the blob is a link to another name.
+// blobDigest returns the digest that a snapshot's link names. Further links are not followed:
+// in a store that repositories share, a blob is a link to another name.
 func (d *directory) blobDigest(e *entry) (digest string, ok bool) {
 	if d.cache == nil || e.link == "" || path.Base(path.Dir(e.link)) != "blobs" {
 		return "", false

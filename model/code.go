@@ -25,7 +25,7 @@ const (
 	TrailingBytes     Code = "trailing-bytes"     // goes on after its last tensor
 	Malformed         Code = "malformed"          // any other refusal of the format's reader
 	IndexMalformed    Code = "index-malformed"    // not a JSON object with a weight_map of strings
-	UnsafePath        Code = "unsafe-path"        // a file name in an index leads elsewhere
+	UnsafePath        Code = "unsafe-path"        // a file name in an index is not a path below it
 	WrongExtension    Code = "wrong-extension"    // an index names a file of another extension
 	MissingTensor     Code = "missing-tensor"     // in the index, in no shard
 	MisplacedTensor   Code = "misplaced-tensor"   // in another shard than the index says
@@ -60,7 +60,7 @@ const (
 	NoTensors          Code = "no-tensors"          // a set without any
 	ConfigDType        Code = "config-dtype"        // config.json has another dtype
 	Pickle             Code = "pickle"              // weights whose loading may run code
-	OutsideLink        Code = "outside-link"        // a link leads out of the directory
+	OutsideLink        Code = "outside-link"        // a link points out of the directory
 	IncompleteDownload Code = "incomplete-download" // the cache has a part of a file
 	ManifestExtra      Code = "manifest-extra"      // weights that the manifest does not list
 	Inf                Code = "inf"                 // elements are infinite

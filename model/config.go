@@ -93,9 +93,9 @@ func (m *Model) readObject(name string) configJSON {
 var errNoObject = errors.New("not a JSON object")
 
 // checkConfig compares the dtype that a model is to be loaded as with that of most bytes.
-func (m *Model) checkConfig(part string, s *Set) {
-	c := m.configs[part]
-	if c == nil || c.quantized || s == nil {
+func (m *Model) checkConfig(s *Set) {
+	c := m.configs[s.part]
+	if c == nil || c.quantized {
 		return
 	}
 	said, err := tensor.ParseDType(strings.TrimPrefix(c.DType, "torch."))
@@ -109,7 +109,7 @@ func (m *Model) checkConfig(part string, s *Set) {
 		}
 	}
 	if most > 0 && stored != said {
-		m.note(ConfigDType, path.Join(part, "config.json"), "",
+		m.note(ConfigDType, path.Join(s.part, "config.json"), "",
 			"dtype is %v, most weights are %v", said, stored)
 	}
 }

@@ -154,7 +154,7 @@ func (m *Model) hash(ctx context.Context, j *job) error {
 		return nil
 	}
 	j.hashed = true
-	told := map[string]bool{} // a listing may repeat what another says
+	reported := map[string]bool{} // listings may repeat each other
 	for _, x := range j.expected {
 		code, want, sum := DigestMismatch, x.sha256, hash.Hash(sum256)
 		if x.blob {
@@ -164,10 +164,10 @@ func (m *Model) hash(ctx context.Context, j *job) error {
 			want, sum = x.sha1, sum1
 		}
 		got := hex.EncodeToString(sum.Sum(nil))
-		if got == want || told[want] {
+		if got == want || reported[want] {
 			continue
 		}
-		told[want] = true
+		reported[want] = true
 		f := finding(code, j.name, "", "%s where %s says %s", got, x.by, want)
 		if x.edited {
 			f.Severity = tensor.SeverityWarning

@@ -31,8 +31,8 @@ type entry struct {
 	size    int64
 	regular bool   // links followed
 	link    string // what it contains, where it is a link
-	outside bool   // the link leads out of the directory and its cache
-	err     error  // of looking at it, or at what the link leads to
+	outside bool   // the link points out of the directory and its cache
+	err     error  // of looking at it, or at the link's target
 }
 
 // dangling reports whether it is a link that ends nowhere or in a circle.
@@ -103,7 +103,7 @@ func (d *directory) look(name string) *entry {
 		}
 	}
 	if e.link != "" || strings.Contains(name, "/") {
-		e.outside = d.leadsOutside(name)
+		e.outside = d.pointsOutside(name)
 	}
 	if e.err = err; err == nil {
 		e.size, e.regular = info.Size(), info.Mode().IsRegular()
@@ -114,9 +114,9 @@ func (d *directory) look(name string) *entry {
 	return e
 }
 
-// leadsOutside reports whether a link leads to what is neither in the directory nor among
+// pointsOutside reports whether the target of a link is neither in the directory nor among
 // the blobs of the cache.
-func (d *directory) leadsOutside(name string) bool {
+func (d *directory) pointsOutside(name string) bool {
 	at, ok := d.follow(d.path(name))
 	if !ok {
 		return true
@@ -134,7 +134,7 @@ func (d *directory) leadsOutside(name string) bool {
 const maxSteps = 1000
 
 // follow walks along the links of a path, element by element, since "a/.." is not "." where
-// a is a link. It is false for what leads out of the fs.FS. A circle is not outside.
+// a is a link. It is false for a target out of the fs.FS. A circle is not outside.
 func (d *directory) follow(name string) (at string, inside bool) {
 	rest := strings.Split(name, "/")
 	at = "."

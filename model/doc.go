@@ -18,7 +18,7 @@
 //
 // # Untrusted directories
 //
-// Names in an index are checked as text, and never lead out of the directory. Links are
-// followed, since Hugging Face's cache consists of them; one that leads out of the directory
+// Names in an index are checked as text, and never reach out of the directory. Links are
+// followed, since Hugging Face's cache consists of them; one that points out of the directory
 // and its cache is a finding, and with Options.NoLinks not followed.
 package model

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -25,14 +24,6 @@ type file struct {
 	findings findings
 }
 
-// damaged reports whether there is a file, and it cannot be read.
-func (f *file) damaged() bool {
-	return f.open == nil && f.regular && f.findings.n[tensor.SeverityError] > 0
-}
-
-// headSize is how much of a file tells what it is.
-const headSize = 4 << 10
-
 // read opens a file that is there and notes what is wrong with it. Nothing but its metadata
 // is read.
 func (d *directory) read(f *file, opts *Options) {
@@ -51,17 +42,17 @@ func (d *directory) read(f *file, opts *Options) {
 		open.Close()
 		err = tensorfile.ErrUnknownFormat
 	}
-	refusal := Finding{Code: Pickle}
+	var refusal *Finding
 	if err != nil {
 		refusal = d.refusal(f, err)
 	}
-	if isPickle(f.name) && refusal.Code != WrongFormat && refusal.Code != PointerFile {
+	if isPickle(f.name) && !refusal.isOther() {
 		note(finding(Pickle, f.name, "", "loading a pickle in Python may run code"))
 	}
+	if refusal != nil {
+		note(*refusal)
+	}
 	if err != nil {
-		if refusal.Code != Pickle {
-			note(refusal)
-		}
 		return
 	}
 	f.open = open
@@ -77,40 +68,45 @@ func (d *directory) read(f *file, opts *Options) {
 	}
 }
 
-// refusal says why a file could not be opened.
-func (d *directory) refusal(f *file, err error) Finding {
-	if errors.Is(err, tensor.ErrLimit) {
-		return findingOf(Limit, f.name, unnamed(err))
-	}
-	if errors.Is(err, fs.ErrNotExist) { // what the file refers to
-		return findingOf(MissingShard, f.name, unnamed(err))
-	}
-	if tensor.ClassOf(err) == tensor.ClassIO {
-		return findingOf(Unreadable, f.name, unnamed(err))
-	}
-	what, sniffErr := d.sniff(f)
+// refusal says why a file could not be opened; nil of a pickle of another library, or one
+// older than what is read.
+func (d *directory) refusal(f *file, err error) *Finding {
+	code := Malformed
+	class := tensor.ClassOf(err)
 	switch {
-	case sniffErr != nil:
-		return findingOf(Unreadable, f.name, sniffErr)
-	case what.code != "":
-		return finding(what.code, f.name, "", "%s", what.text)
-	case isPickle(f.name) && (errors.Is(err, tensorfile.ErrUnknownFormat) || errors.Is(err, errors.ErrUnsupported)):
-		return Finding{Code: Pickle} // of another library, or older than what is read
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return findingOf(Truncated, f.name, unnamed(err))
-	case isTrailing(err):
-		return findingOf(TrailingBytes, f.name, unnamed(err))
+	case class == tensor.ClassLimit:
+		code = Limit
+	case errors.Is(err, fs.ErrNotExist): // what the file refers to
+		code = MissingShard
+	case class == tensor.ClassIO:
+		code = Unreadable
+	default:
+		other, sniffErr := d.sniff(f)
+		switch {
+		case sniffErr != nil:
+			code, err = Unreadable, sniffErr
+		case other != nil:
+			return other
+		case isPickle(f.name) && (class == tensor.ClassUnsupported ||
+			errors.Is(err, tensorfile.ErrUnknownFormat)):
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			code = Truncated
+		case isTrailing(err):
+			code = TrailingBytes
+		}
 	}
-	return findingOf(Malformed, f.name, unnamed(err))
+	var named *tensorfile.FileError // a Finding has the name
+	if errors.As(err, &named) {
+		err = named.Err
+	}
+	x := findingOf(code, f.name, err)
+	return &x
 }
 
-// unnamed returns an error without the name of the file, which a Finding has.
-func unnamed(err error) error {
-	var named *tensorfile.FileError
-	if errors.As(err, &named) {
-		return named.Err
-	}
-	return err
+// isOther reports whether a file is something else than its name says; false of nil.
+func (f *Finding) isOther() bool {
+	return f != nil && (f.Code == WrongFormat || f.Code == PointerFile)
 }
 
 // isTrailing reports whether the error of a reader is of bytes after the last tensor.
@@ -121,78 +117,14 @@ func isTrailing(err error) bool {
 
 // unknownDType returns the file's word for a dtype that has no name here.
 func unknownDType(t *tensor.Tensor) (word string, ok bool) {
-	if t.DType.Known() || len(t.Parts) > 0 {
+	switch {
+	case t.DType.Known():
 		return "", false
+	case t.Scheme != "" || len(t.Parts) > 0: // a layout, of which GGUF has unknown ones
+		return t.Scheme, strings.HasPrefix(t.Scheme, "ggml_type ")
 	}
 	stored, _ := t.Data.Stored()
 	return stored.Type, true
-}
-
-// content is what a file is, where that is not what its name says.
-type content struct {
-	code Code
-	text string
-}
-
-// sniff looks at the start of a file whose format's reader refused it, or that has none.
-func (d *directory) sniff(f *file) (content, error) {
-	in, err := d.fsys.Open(d.path(f.name))
-	if err != nil {
-		return content{}, err
-	}
-	defer in.Close()
-	head := make([]byte, min(headSize, f.size))
-	n, err := io.ReadFull(in, head)
-	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
-		return content{}, err
-	}
-	return whatIs(head[:n], f), nil
-}
-
-func whatIs(head []byte, f *file) content {
-	wrong := func(what string) content { return content{WrongFormat, what + " under this name"} }
-	text := bytes.TrimLeft(head, " \t\r\n\ufeff")
-	switch {
-	case isPointer(head):
-		return content{PointerFile, pointer(f.name).Err.Error()}
-	case path.Ext(f.name) == safetensorsExt && len(head) > 8 && head[8] == '{':
-		return content{} // its length may begin with any byte
-	case len(text) > 0 && text[0] == '<':
-		return wrong("HTML or XML")
-	case len(text) > 0 && (text[0] == '{' || text[0] == '['):
-		return wrong("JSON")
-	}
-	// Only the start is looked at, whatever the format.
-	got, err := tensorfile.Detect(prefix{bytes.NewReader(head)}, f.size)
-	switch want := formatOf(f.name); {
-	case err == nil && got != want && !(isPickle(f.name) && got == tensorfile.Torch):
-		return wrong(got.Title())
-	case want == 0 || err == nil:
-		return content{}
-	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return wrong("a zip archive")
-	case len(head) > 1 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5:
-		return wrong("a pickle")
-	}
-	return content{}
-}
-
-// isPointer reports whether a file is what Git has of one that is in LFS.
-func isPointer(b []byte) bool { return bytes.HasPrefix(b, []byte("version https://git-lfs")) }
-
-func pointer(name string) Finding {
-	return finding(PointerFile, name, "", "a pointer of Git LFS: the file itself was not fetched")
-}
-
-// A prefix is the start of a longer file; what comes after it cannot be read.
-type prefix struct{ *bytes.Reader }
-
-func (p prefix) ReadAt(b []byte, off int64) (int, error) {
-	n, err := p.Reader.ReadAt(b, off)
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
 }
 
 // companions opens what a root of zTensor 2 refers to.

@@ -111,22 +111,16 @@ func (l *findings) add(all ...Finding) {
 
 // join adds those of another list.
 func (l *findings) join(other *findings) {
-	for i, n := range l.n {
-		l.n[i] = n + other.n[i]
-	}
-	room := [2]int{maxFindings, maxFindings}
-	all := l.list
-	l.list = nil
-	for _, f := range append(all, other.list...) {
-		if room[f.Severity]--; room[f.Severity] >= 0 {
-			l.list = append(l.list, f)
-		}
+	before := l.n
+	l.add(other.list...)
+	for i := range l.n {
+		l.n[i] = before[i] + other.n[i]
 	}
 }
 
 // sorted returns the list by file, code and tensor; where some are left out, it says so.
 func (l *findings) sorted() []Finding {
-	all := slices.Clone(l.list)
+	all := append([]Finding{}, l.list...)
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Code, b.Code),
 			cmp.Compare(a.Tensor, b.Tensor))

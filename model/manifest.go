@@ -59,7 +59,7 @@ type manifest struct {
 }
 
 // parseManifest reads the JSON of a repository's tree, several pages or huggingface_hub's
-// own form, or else lines of sha256sum. Entries that are none are problems.
+// own form, or else lines of sha256sum. Entries that cannot be read are problems.
 func parseManifest(b []byte, by string) *manifest {
 	m := &manifest{files: listing{}}
 	text := bytes.TrimLeft(b, " \t\r\n")

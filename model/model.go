@@ -26,7 +26,7 @@ type Options struct {
 	Limits tensor.Limits
 	// NoMap reads files instead of mapping them.
 	NoMap bool
-	// NoLinks does not follow links that lead out of the directory and its cache.
+	// NoLinks does not follow links that point out of the directory and its cache.
 	NoLinks bool
 }
 
@@ -60,7 +60,7 @@ func Open(dir string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What a snapshot's links lead to has to be within the fs.FS to be seen.
+	// The targets of a snapshot's links have to be within the fs.FS to be seen.
 	root, sub := real, "."
 	if parent := filepath.Dir(real); filepath.Base(parent) == "snapshots" {
 		root = filepath.Dir(filepath.Dir(parent))
@@ -111,7 +111,8 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 	m.cache, m.dir = cache, dir
 	m.found.add(refs...)
 	if dir == "" { // a repository without a snapshot
-		return m, m.finish()
+		m.finish()
+		return m, nil
 	}
 	if err := m.list(".", cache != nil); err != nil {
 		return nil, err
@@ -137,12 +138,16 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 	}
 	for _, part := range parts {
 		m.configs[part] = m.readConfig(part)
-		if i := slices.IndexFunc(m.sets, func(s *Set) bool { return s.part == part }); i >= 0 {
-			m.sets[i].Primary = true
-			m.checkConfig(part, m.sets[i])
+	}
+	hasPrimary := map[string]bool{}
+	for _, s := range m.sets { // of a part, the primary one is the first
+		if !hasPrimary[s.part] {
+			hasPrimary[s.part], s.Primary = true, true
+			m.checkConfig(s)
 		}
 	}
-	return m, m.finish()
+	m.finish()
+	return m, nil
 }
 
 // readFiles opens files on all cores.
@@ -156,7 +161,7 @@ func (m *Model) readFiles(files []*file, opts *Options) {
 }
 
 // finish adds what is found of the directory as a whole.
-func (m *Model) finish() error {
+func (m *Model) finish() {
 	for _, name := range slices.Sorted(maps.Keys(m.entries)) {
 		e, tensors := m.entries[name], int64(0)
 		f := m.files[name]
@@ -196,7 +201,6 @@ func (m *Model) finish() error {
 		m.note(NoWeights, "", "", "no weights and no index")
 	}
 	m.done = m.found.sorted()
-	return nil
 }
 
 // note adds a finding.

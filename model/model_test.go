@@ -440,6 +440,22 @@ func TestFindingJSON(t *testing.T) {
 	}
 }
 
+func TestReportJSON(t *testing.T) {
+	m := openFixture(t, map[string]any{"model.safetensors": file32(t, "a")}, ".", nil)
+	r, err := m.Check(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(r)
+	const figures = `"tensors":1,"parameters":16,"bytes":64,"dtypes":{"float32":{"tensors":1,"parameters":16,"bytes":64}}`
+	want := `{"ok":true,"kind":"directory","deep":false,"values":false,"shards":1,` + figures +
+		`,"sets":[{"name":"model","format":"safetensors","primary":true,"files":["model.safetensors"],` + figures +
+		`}],"read":{"files":1,"bytes":`
+	if got := string(b); err != nil || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, `,"hashed":0},"findings":[]}`) {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 func TestLimitsAreFindings(t *testing.T) {
 	m := openFixture(t, map[string]any{"model.safetensors": file32(t, "a", "b")}, ".", &Options{Limits: tensor.Limits{MaxTensors: 1}})
 	wantFindings(t, m.Findings(), "limit model.safetensors")

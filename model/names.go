@@ -24,8 +24,8 @@ func isPickle(name string) bool { return slices.Contains(pickles, path.Ext(name)
 // distributed is the name by which a checkpoint of torch.distributed is opened.
 const distributed = ".metadata"
 
-// formatOf returns the format that a name promises; 0 for pickles, which are told by their
-// content, and other files. A .npy is data more often than weights.
+// formatOf returns the format that a name promises; 0 for pickles, whose content decides,
+// and other files. A .npy is data more often than weights.
 func formatOf(name string) tensorfile.Format {
 	if path.Base(name) == distributed {
 		return tensorfile.Torch
@@ -137,20 +137,48 @@ func (s shardName) missing(present map[int]bool, limit int) (names []string, cou
 	return names, count
 }
 
-// isExempt reports whether a file next to an index that does not name it is a model of its
-// own, and not an orphan: another layout of the same weights, an adapter, a variant, or the
-// single file of an index's stem.
-func isExempt(name string, indexes []*Set) bool {
+// stemSet has the stems of the indexes of one extension, each with its index; "" where it has
+// only those of variants.
+type stemSet map[string]string
+
+// indexedStems returns the stems of indexes by their extension.
+func indexedStems(indexes []string) map[string]stemSet {
+	all := map[string]stemSet{}
+	for _, name := range indexes {
+		x, _ := parseIndexName(name)
+		if all[x.ext] == nil {
+			all[x.ext] = stemSet{}
+		}
+		if x.variant == "" {
+			all[x.ext][x.stem] = name
+		} else if _, ok := all[x.ext][x.stem]; !ok {
+			all[x.ext][x.stem] = ""
+		}
+	}
+	return all
+}
+
+// exempt reports whether a file next to an index that does not name it is a model of its own,
+// and not an orphan: another layout of the same weights, an adapter, a variant, or the single
+// file of an index's stem.
+func (s stemSet) exempt(name string) bool {
 	base := path.Base(name)
 	if strings.HasPrefix(base, "consolidated") || strings.HasPrefix(base, "adapter_model") {
 		return true
 	}
 	stem := strings.TrimSuffix(base, path.Ext(base))
-	if s, ok := parseShardName(base); ok {
-		stem = s.stem
+	number, numbered := parseShardName(base)
+	if numbered {
+		stem = number.stem
 	}
-	return slices.ContainsFunc(indexes, func(s *Set) bool {
-		_, isVariant := strings.CutPrefix(stem, s.stem+".")
-		return isVariant || base == s.stem+path.Ext(base)
-	})
+	for i := range stem {
+		if stem[i] != '.' {
+			continue
+		}
+		if _, ok := s[stem[:i]]; ok {
+			return true
+		}
+	}
+	_, ok := s[stem]
+	return ok && !numbered
 }

@@ -121,34 +121,28 @@ func (m *Model) find(part string) {
 	named := map[string]bool{}
 	unusable := map[string]bool{} // extensions of which nothing is said
 	for _, name := range indexes {
-		s := m.indexed(part, name)
+		x, _ := parseIndexName(name)
+		s := m.indexed(part, name, x)
 		sets = append(sets, s)
 		for _, sh := range s.shards {
 			named[sh.name] = true
 		}
-		if s.index == nil {
-			x, _ := parseIndexName(name)
-			unusable[x.ext] = true
-		}
+		unusable[x.ext] = unusable[x.ext] || s.index == nil
 	}
-	withIndex := slices.Clone(sets)
+	byExt := indexedStems(indexes)
 	groups := map[shardName]*Set{}
 	for _, name := range weights {
 		ext := path.Ext(name)
 		if named[name] || unusable[ext] {
 			continue
 		}
-		ofFormat := slices.DeleteFunc(slices.Clone(withIndex),
-			func(s *Set) bool { return s.Format != formatName(name) })
-		if ext == safetensorsExt && len(ofFormat) > 0 && !isExempt(name, ofFormat) {
+		if ext == safetensorsExt && len(byExt[ext]) > 0 && !byExt[ext].exempt(name) {
 			m.note(OrphanFile, name, "", "no index names it: loaders ignore it")
 			continue
 		}
-		for _, s := range ofFormat {
-			if s.variant == "" && path.Base(name) == s.stem+ext {
-				m.note(ShadowedIndex, name, "", "%s does not name it: "+
-					"transformers loads this file, other loaders the shards", s.Index)
-			}
+		if index, ok := byExt[ext][strings.TrimSuffix(path.Base(name), ext)]; ok && index != "" {
+			m.note(ShadowedIndex, name, "", "%s does not name it: transformers loads this file, "+
+				"other loaders the shards", index)
 		}
 		number, ok := parseShardName(name)
 		if !ok {
@@ -183,8 +177,7 @@ func (m *Model) join(s *Set, named, name string) *file {
 }
 
 // indexed makes the set of an index.
-func (m *Model) indexed(part, name string) *Set {
-	x, _ := parseIndexName(name)
+func (m *Model) indexed(part, name string, x indexName) *Set {
 	s := newSet(part, x.stem, x.ext)
 	s.Index = name
 	if x.variant != "" {

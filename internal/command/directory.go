@@ -39,7 +39,7 @@ func (a *app) openDirectory(in *input) error {
 	return m.Close()
 }
 
-// primarySet returns the set that a directory stands for, nil where that is several, those
+// primarySet returns the set that a directory is taken for, nil where that is several, those
 // of components. A set that is damaged is refused: what is left of it is another model.
 func primarySet(m *model.Model) (primary *model.Set, err error) {
 	var files []string
