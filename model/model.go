@@ -131,8 +131,12 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 	for _, part := range parts {
 		m.find(part)
 	}
-	m.readFiles(slices.Collect(maps.Values(m.files)), opts)
-	m.readFiles(m.joinShards(), opts)
+	if err := m.readFiles(slices.Collect(maps.Values(m.files)), opts); err != nil {
+		return nil, err
+	}
+	if err := m.readFiles(m.joinShards(), opts); err != nil {
+		return nil, err
+	}
 	for _, s := range m.sets {
 		m.checkSet(s)
 	}
@@ -151,10 +155,10 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 }
 
 // readFiles opens files on all cores.
-func (m *Model) readFiles(files []*file, opts *Options) {
+func (m *Model) readFiles(files []*file, opts *Options) error {
 	files = slices.DeleteFunc(files, func(f *file) bool { return !f.regular })
 	slices.SortFunc(files, func(a, b *file) int { return strings.Compare(a.name, b.name) })
-	parallel.ForEach(context.Background(), len(files), func(_ context.Context, i int) error {
+	return parallel.ForEach(context.Background(), len(files), func(_ context.Context, i int) error {
 		m.directory.read(files[i], opts)
 		return nil
 	})
