@@ -27,10 +27,13 @@ import (
 var errWriterClosed = fmt.Errorf("tensorfile: add to a writer: %w", fs.ErrClosed)
 
 // FromReader returns a File over a Reader of one of the format packages, such as one that was
-// opened with options of its own. Closing the File closes the Reader.
+// opened with options of its own. A Reader of another package may have a method Format.
+// Closing the File closes the Reader.
 func FromReader(r Reader) *File {
 	f := &File{r: r, size: r.Size()}
-	switch r.(type) {
+	switch r := r.(type) {
+	case interface{ Format() Format }:
+		f.format = r.Format()
 	case *ztensor.Reader:
 		f.format = ZTensor
 	case *ptd.Reader:

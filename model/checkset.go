@@ -37,7 +37,7 @@ func (m *Model) checkSet(s *Set) {
 		m.compare(s)
 	}
 	s.file = joined(s.files())
-	s.summary = sumUp(s.file, s.files())
+	s.summary = s.file.Summary()
 	s.Figures = figuresOf(s.summary)
 	if s.index != nil {
 		m.checkIndex(s, whole)

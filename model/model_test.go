@@ -497,3 +497,29 @@ func TestDocumentedCodes(t *testing.T) {
 		t.Errorf("%s is documented and does not exist", c)
 	}
 }
+
+func TestSetAsOneFile(t *testing.T) {
+	m := openFixture(t, map[string]any{
+		"m-00001-of-00002.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count", uint16(2), "split.tensors.count", int32(2)),
+		"m-00002-of-00002.gguf": gguf([]string{"b"}, "split.no", uint16(1), "split.count", uint16(2), "split.tensors.count", int32(2)),
+	}, ".", nil)
+	f := m.File()
+	if f.Format() != tensorfile.GGUF || f.Version() != "3" || f.Size() != m.Summary().Size || f.Size() == 0 || f.Len() != 2 {
+		t.Errorf("%v %s, %d bytes, %d tensors", f.Format(), f.Version(), f.Size(), f.Len())
+	}
+	last := int64(0)
+	r, err := f.Verify(t.Context(), &tensor.VerifyOptions{Progress: func(done, total int64) {
+		if done < last || done > total || total != f.Size() {
+			t.Errorf("%d after %d of %d", done, last, total)
+		}
+		last = done
+	}})
+	if err != nil || len(r.Findings) != 0 {
+		t.Errorf("%v, %v", r, err)
+	}
+	bools := fileOf(t, tensor.New("b", tensor.Shape{2}, []bool{true, false}))
+	m = openFixture(t, map[string]any{"m-00001-of-00001.safetensors": bools[:len(bools)-1] + "\x07"}, ".", nil)
+	if r, err := m.File().Verify(t.Context(), nil); err == nil || len(r.Findings) != 1 {
+		t.Errorf("%v, %v", r, err)
+	}
+}

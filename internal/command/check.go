@@ -101,9 +101,15 @@ type checkedDirectory struct {
 
 func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	dir, revision := name, ""
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		if i := strings.LastIndexByte(name, '@'); i > 0 {
-			dir, revision = name[:i], name[i+1:]
+	if strings.HasPrefix(name, "file://") {
+		var err error
+		if dir, err = fileOf(name); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if i := strings.LastIndexByte(dir, '@'); i > 0 {
+			dir, revision = dir[:i], dir[i+1:]
 		}
 	}
 	m, err := model.Open(dir, &model.Options{Revision: revision, Limits: a.limits, NoMap: a.noMap})

@@ -33,6 +33,8 @@ format, order and set of shards.`,
 			err := a.each(args, func(in *input) (document, error) {
 				l.note(in)
 				switch {
+				case whole && in.path == "" && in.raw == nil:
+					return nil, advise("--content, or hash --file of each file in it", errDirectory)
 				case whole:
 					return a.hashOne(in, false, func(p inspect.Progress) (inspect.Sum, error) {
 						return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)
