@@ -107,8 +107,7 @@ func (l *Layout) check(size int64) error {
 		return fmt.Errorf("%w: dim_order of %d dimensions for %d sizes", tensor.ErrMalformed,
 			len(l.DimOrder), len(l.Sizes))
 	}
-	if _, ok := executorch.Order(l.DimOrder, len(l.Sizes),
-		func(n int) []int { return make([]int, n) }); !ok {
+	if _, ok := executorch.Order(l.DimOrder, len(l.Sizes), nil); !ok {
 		return fmt.Errorf("%w: dim_order %v is not a permutation", tensor.ErrMalformed, l.DimOrder)
 	}
 	for _, n := range l.Sizes {

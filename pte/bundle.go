@@ -107,7 +107,7 @@ func (r *Reader) bundledTensor(table flatbuffers.Table, field string) *tensor.Te
 	var t ptefb.BundledTensor
 	t.Init(table.Bytes, table.Pos)
 	out := &tensor.Tensor{Name: field, DType: executorch.DType(int8(t.ScalarType()))}
-	out.Shape, out.Order = shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
+	out.Shape, out.Order, _ = shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
 	data, ok := r.inline(table, ptefb.SlotBundledTensorData)
 	if !ok {
 		data = extent{}

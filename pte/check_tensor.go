@@ -74,17 +74,17 @@ func (c *checker) checkTensor(pos int) error {
 // storedTensor checks where the bytes of a constant or an initial value are.
 func (c *checker) storedTensor(role Role, buffer uint32, d tensor.DType, size int64, known bool) {
 	where := at(&c.tensor, ptefb.SlotTensorDataBufferIdx)
-	limit, bad := c.r.stored(role, buffer)
+	field := func() string { return c.valueField("data_buffer_idx") }
+	if !known {
+		size = 0
+	}
+	x, err := c.r.locate(role, buffer, size, where, field)
 	switch {
-	case bad != nil:
-		if !c.out.Full() {
-			c.out.Error(c.r.fault(bad, where, c.valueField("data_buffer_idx")))
-		}
-	case known && size > limit.size:
-		c.bad(where, c.valueField("data_buffer_idx"), tooLong, size, limit.size)
-	case role == RoleConstant && size > 0 && misaligned(limit.off-c.r.at, d):
-		c.warn(where, c.valueField("data_buffer_idx"),
-			"constant %d at %d is not aligned to the %d bytes of %v", buffer, limit.off, d.Align(), d)
+	case err != nil:
+		c.out.Error(err)
+	case role == RoleConstant && size > 0 && misaligned(x.off-c.r.at, d):
+		c.warn(where, field(), "constant %d at %d is not aligned to the %d bytes of %v",
+			buffer, x.off, d.Align(), d)
 	}
 }
 
@@ -149,13 +149,7 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 		c.bad(at(t, ptefb.SlotTensorSizes), c.valueField("sizes"),
 			"%d dimensions, and the runtime supports %d", rank, maxRank)
 	default:
-		var seen uint32
-		for _, x := range dims {
-			if int(x) < rank {
-				seen |= 1 << x
-			}
-		}
-		if seen != 1<<rank-1 {
+		if _, ok := executorch.Order(dims, rank, nil); !ok {
 			c.bad(dataAt(t, ptefb.SlotTensorDimOrder), c.valueField("dim_order"),
 				"%v is not a permutation", dims)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -335,30 +334,38 @@ func (e *Edit) finalNames() error {
 	if len(e.renamed) == 0 {
 		return nil
 	}
-	owner := make(map[string]string) // the original name
+	owner := make(owners)
 	for _, p := range e.r.tensors {
 		old := e.r.value(p).name()
 		name, ok := e.renamed[p]
 		if !ok {
 			name = old
 		}
-		if first, ok := owner[name]; ok && first != old {
-			return fmt.Errorf("pte: %w: %s and %s would both be %s", tensor.ErrDuplicate,
-				quote.Name(first), quote.Name(old), quote.Name(name))
+		if err := owner.claim(name, old); err != nil {
+			return err
 		}
-		owner[name] = old
 	}
 	return nil
 }
 
+// owners maps new names to the original ones.
+type owners map[string]string
+
+// claim notes that what was old is name now; another owner is an error.
+func (o owners) claim(name, old string) error {
+	if first, ok := o[name]; ok && first != old {
+		return fmt.Errorf("pte: %w: %s and %s would both be %s", tensor.ErrDuplicate,
+			quote.Name(first), quote.Name(old), quote.Name(name))
+	}
+	o[name] = old
+	return nil
+}
+
 // trailing is what follows the last segment.
-func (e *Edit) trailing(at int64) ([]pieces.Piece, error) {
-	n := e.r.size - e.r.dataEnd()
-	if e.r.header.Length == 0 || n <= 0 {
-		return nil, nil
+func (e *Edit) trailing(at int64) []pieces.Piece {
+	if e.r.header.Length == 0 {
+		return nil
 	}
-	if n > math.MaxInt64-at {
-		return nil, fmt.Errorf("pte: %w: a file of more than 2^63 bytes", tensor.ErrLimit)
-	}
-	return e.original(e.r.dataEnd(), n, at), nil
+	end := e.r.dataEnd()
+	return e.original(end, e.r.size-end, at)
 }

@@ -58,7 +58,7 @@ func (e *Edit) RemoveBlob(name string) error {
 }
 
 func (b *rebuild) renameBlobs() error {
-	owner := make(map[string]string) // the original key
+	owner := make(owners)
 	var left []*fb.Node
 	for i, t := range fb.Each(b.r.root.NamedDataLength(), b.r.root.NamedData) {
 		old := string(t.Key())
@@ -71,11 +71,9 @@ func (b *rebuild) renameBlobs() error {
 			key = c.key
 			b.named[i].SetString(ptefb.SlotNamedDataKey, key)
 		}
-		if first, ok := owner[key]; ok && first != old {
-			return fmt.Errorf("pte: %w: %s and %s would both have the key %s", tensor.ErrDuplicate,
-				quote.Name(first), quote.Name(old), quote.Name(key))
+		if err := owner.claim(key, old); err != nil {
+			return err
 		}
-		owner[key] = old
 		left = append(left, b.named[i])
 	}
 	if len(left) < len(b.named) {

@@ -40,7 +40,7 @@ func (v Value) name() string {
 // entry makes the tensor of a value that is one.
 func (v Value) entry() *Entry {
 	t, _ := v.table()
-	shape, order := shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
+	shape, order, ok := shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
 	x := &tensor.Tensor{Name: v.name(), DType: executorch.DType(int8(t.ScalarType())),
 		Shape: shape, Order: order}
 	e := &Entry{Tensor: x, Method: v.m, Value: v.index, Role: roleOf(&t)}
@@ -49,12 +49,12 @@ func (v Value) entry() *Entry {
 		return e
 	}
 	e.Buffer = t.DataBufferIdx()
-	x.Data = v.m.data(e, &t)
+	x.Data = v.m.data(e, &t, ok)
 	return e
 }
 
 // data returns the stored bytes of a tensor, or a blob that fails to be read.
-func (m Method) data(e *Entry, t *ptefb.Tensor) tensor.Blob {
+func (m Method) data(e *Entry, t *ptefb.Tensor, ordered bool) tensor.Blob {
 	r := m.r
 	word := strconv.Itoa(int(t.ScalarType()))
 	size, known := int64(0), false
@@ -69,31 +69,25 @@ func (m Method) data(e *Entry, t *ptefb.Tensor) tensor.Blob {
 	}
 	at := func(slot int) int { return fb.FieldPosOr(t.Table(), slot) }
 	field := func(name string) string { return m.field("values[%d].val.%s", e.Value, name) }
-	limit, wrong := r.stored(e.Role, e.Buffer)
-	if wrong != nil {
-		return bad(r.fault(wrong, at(ptefb.SlotTensorDataBufferIdx), field("data_buffer_idx")))
+	x, err := r.locate(e.Role, e.Buffer, size, at(ptefb.SlotTensorDataBufferIdx),
+		func() string { return field("data_buffer_idx") })
+	if err != nil {
+		return bad(err)
 	}
-	if dims := t.DimOrderBytes(); len(dims) != len(e.Shape) || e.Order == nil && !rowMajor(dims) {
+	if !ordered {
 		return bad(r.malformed(at(ptefb.SlotTensorDimOrder), field("dim_order"),
 			"not a permutation of %d dimensions", len(e.Shape)))
 	}
 	if !e.DType.Known() {
 		// Its length is not known: all bytes up to the next one stand for it.
-		return tensor.NewBlob(&opaque{blobSource: r.extentOf(limit), word: word})
+		return tensor.NewBlob(&opaque{blobSource: r.extentOf(x), word: word})
 	}
 	if !known {
 		return bad(r.malformed(at(ptefb.SlotTensorSizes), field("sizes"),
 			"%v of %v is negative or overflows", e.Shape, e.DType))
 	}
-	if size > limit.size {
-		return bad(r.malformed(at(ptefb.SlotTensorDataBufferIdx), field("data_buffer_idx"),
-			tooLong, size, limit.size))
-	}
-	return r.blob(limit.off, size)
+	return r.blob(x.off, size)
 }
-
-// tooLong is how a tensor does not fit into its segment.
-const tooLong = "%d bytes where %d are left of their segment"
 
 // malformed is an error of a field at pos of the flatbuffer.
 func (r *Reader) malformed(pos int, field, format string, args ...any) error {
@@ -116,14 +110,6 @@ func Uninitialized(t *tensor.Tensor) bool {
 type fault struct {
 	pos         int // in the flatbuffer
 	field, text string
-}
-
-// fault makes an error of a fault that the index in a field, at pos, led to.
-func (r *Reader) fault(f *fault, pos int, field string) error {
-	if f.field != "" {
-		return r.malformed(f.pos, f.field, "%s, for %s", f.text, field)
-	}
-	return r.malformed(pos, field, "%s", f.text)
 }
 
 // A pool is where the pieces of a SubsegmentOffsets are: offsets give their starts only.
@@ -171,8 +157,24 @@ func (p *pool) piece(i uint32) (extent, *fault) {
 	return extent{p.segment.off + int64(o), p.segment.size - int64(o)}, nil
 }
 
-// stored finds where a constant or an initial value begins, and how many bytes there are
-// from there to the end of what holds it.
+// locate finds where the size bytes of a constant or an initial value begin, and how many
+// bytes there are from there to the end of what holds them. pos and field are those of
+// the index.
+func (r *Reader) locate(role Role, buffer uint32, size int64, pos int,
+	field func() string) (extent, error) {
+	x, bad := r.stored(role, buffer)
+	if bad == nil && size > x.size {
+		bad = &fault{text: fmt.Sprintf("%d bytes where %d are left of their segment", size, x.size)}
+	}
+	switch {
+	case bad == nil:
+		return x, nil
+	case bad.field != "":
+		return x, r.malformed(bad.pos, bad.field, "%s, for %s", bad.text, field())
+	}
+	return x, r.malformed(pos, field(), "%s", bad.text)
+}
+
 func (r *Reader) stored(role Role, buffer uint32) (extent, *fault) {
 	if role == RoleConstant {
 		return r.constant(buffer)

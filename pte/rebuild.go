@@ -3,6 +3,7 @@ package pte
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
@@ -216,11 +217,13 @@ func (b *rebuild) finish(alignment int64) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	trailing, err := b.e.trailing(o.size)
-	for _, p := range trailing {
+	for _, p := range b.e.trailing(o.size) {
+		if o.size > math.MaxInt64-p.Size {
+			return nil, fmt.Errorf("pte: %w: a file of more than 2^63 bytes", tensor.ErrLimit)
+		}
 		o.pieces, o.size = append(o.pieces, p), o.size+p.Size
 	}
-	return o, err
+	return o, nil
 }
 
 // setDefault stores a number, or leaves it out if it is zero and was not stored before.

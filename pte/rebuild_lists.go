@@ -149,14 +149,11 @@ func (b *rebuild) list(role Role, minAlign int64) (dataList, error) {
 	indices := make(map[uint32]int)
 	for _, buffer := range slices.Sorted(maps.Keys(sizes)) {
 		size := sizes[buffer]
-		x, bad := b.r.stored(role, buffer)
-		if bad == nil && size > x.size {
-			bad = &fault{text: fmt.Sprintf(tooLong, size, x.size)}
+		x, err := b.r.locate(role, buffer, size, 0,
+			func() string { return fmt.Sprintf("buffer %d", buffer) })
+		if err != nil {
+			return l, err
 		}
-		if bad != nil {
-			return l, b.r.fault(bad, 0, fmt.Sprintf("buffer %d", buffer))
-		}
-		var err error
 		alignment := max(minAlign, min(powerOfTwo(x.off-b.r.at), 4096))
 		if indices[buffer], err = l.put(b.e.original(x.off, size, 0), size, alignment); err != nil {
 			return l, err

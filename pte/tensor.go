@@ -217,8 +217,8 @@ func infoOf(t *ptefb.Tensor) TensorInfo {
 	}
 	i.DType = executorch.DType(i.ScalarType)
 	dims := t.DimOrderBytes()
-	i.Shape, i.Order = shapeOf(t.SizesLength(), t.Sizes, dims)
-	if i.Order == nil && (len(dims) != len(i.Shape) || !rowMajor(dims)) {
+	var ok bool
+	if i.Shape, i.Order, ok = shapeOf(t.SizesLength(), t.Sizes, dims); !ok {
 		i.DimOrder = append([]byte{}, dims...)
 	}
 	var a ptefb.AllocationDetails
@@ -238,31 +238,16 @@ func placeOf(a *ptefb.AllocationDetails) Place {
 	return Place{a.MemoryId(), uint64(a.MemoryOffsetLow()) | uint64(a.MemoryOffsetHigh())<<32}
 }
 
-// shapeOf returns n sizes and the order of dimensions. The order is nil when it is
-// row-major or does not fit the sizes.
-func shapeOf(n int, size func(int) int32, dims []byte) (tensor.Shape, tensor.Order) {
+// shapeOf returns n sizes and the order of dimensions, nil for row-major, and whether that
+// is a permutation of them.
+func shapeOf(n int, size func(int) int32, dims []byte) (tensor.Shape, tensor.Order, bool) {
 	shape := make(tensor.Shape, n)
 	for d := range shape {
 		shape[d] = int64(size(d))
 	}
-	if len(dims) != n || rowMajor(dims) {
-		return shape, nil
+	order, ok := executorch.Order(dims, n, nil)
+	if !ok {
+		order = nil
 	}
-	order := make(tensor.Order, n)
-	for i, d := range dims {
-		order[i] = int(d)
-	}
-	if !order.Valid(n) {
-		return shape, nil
-	}
-	return shape, order
-}
-
-func rowMajor(dims []byte) bool {
-	for i, d := range dims {
-		if int(d) != i {
-			return false
-		}
-	}
-	return true
+	return shape, order, ok
 }

@@ -67,13 +67,16 @@ func Place(end, size, a, b int64) (off, newEnd, alignment int64, ok bool) {
 }
 
 // Order returns what a dim_order of rank dimensions says, nil for row-major, and whether
-// it is a permutation of the dimensions. alloc returns memory for it.
+// it is a permutation of the dimensions. alloc returns memory for it; nil is make.
 func Order(dims []byte, rank int, alloc func(rank int) []int) (tensor.Order, bool) {
 	if len(dims) != rank {
 		return nil, false
 	}
-	if RowMajor(dims) {
+	if rowMajor(dims) {
 		return nil, true
+	}
+	if alloc == nil {
+		alloc = func(n int) []int { return make([]int, n) }
 	}
 	o := tensor.Order(alloc(rank))
 	for i, d := range dims {
@@ -82,8 +85,8 @@ func Order(dims []byte, rank int, alloc func(rank int) []int) (tensor.Order, boo
 	return o, o.Valid(rank)
 }
 
-// RowMajor reports whether a dim_order is the default one.
-func RowMajor(dims []byte) bool {
+// rowMajor reports whether a dim_order is the default one.
+func rowMajor(dims []byte) bool {
 	for i, d := range dims {
 		if int(d) != i {
 			return false
