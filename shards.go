@@ -10,7 +10,8 @@ import (
 // openShards opens the shards in a directory, in which torch.distributed.checkpoint keeps
 // the chunks of each process as safetensors, as one file.
 func openShards(o Options, dir string, names []string) (*File, error) {
-	opts := &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, NoLinks: true}
+	opts := &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+		NoLinks: true}
 	var shards []torch.Shard
 	for _, name := range names {
 		r, err := safetensors.Open(filepath.Join(dir, name), opts)
@@ -20,7 +21,8 @@ func openShards(o Options, dir string, names []string) (*File, error) {
 			}
 			return nil, inFile(filepath.Join(dir, name), err)
 		}
-		shards = append(shards, torch.Shard{Name: name, Tensors: r.Tensors(), Attributes: r.Attributes(), Closer: r})
+		shards = append(shards, torch.Shard{Name: name, Tensors: r.Tensors(),
+			Attributes: r.Attributes(), Closer: r})
 	}
 	r, err := torch.FromShards(shards)
 	if err != nil {

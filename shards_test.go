@@ -44,7 +44,8 @@ func TestShardsOfTorch(t *testing.T) {
 		w := want.Tensors[x.Name]
 		p, err := x.Data.ReadAll()
 		sum := sha256.Sum256(p)
-		if err != nil || x.DType.String() != w.DType || !x.Shape.Equal(w.Shape) || hex.EncodeToString(sum[:]) != w.SHA256 {
+		if err != nil || x.DType.String() != w.DType || !x.Shape.Equal(w.Shape) ||
+			hex.EncodeToString(sum[:]) != w.SHA256 {
 			t.Errorf("%s: %v %v %v, torch has %+v", x.Name, x.DType, x.Shape, err, w)
 		}
 	}
@@ -72,7 +73,8 @@ func TestMissingShardOfTorch(t *testing.T) {
 	if _, err := Open(dir, nil); !errors.Is(err, tensor.ErrMalformed) {
 		t.Error(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, filepath.Base(names[0])), []byte("{"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, filepath.Base(names[0])), []byte("{"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir, nil); err == nil {
@@ -92,7 +94,8 @@ func TestOpenDirectoryOfTorch(t *testing.T) {
 		}
 		f.Close()
 	}
-	if f, err := OpenFS(os.DirFS("testdata/torch"), "dcp/.metadata", nil); err != nil || f.Len() != 4 {
+	if f, err := OpenFS(os.DirFS("testdata/torch"), "dcp/.metadata", nil); err != nil ||
+		f.Len() != 4 {
 		t.Error(err)
 	} else {
 		f.Close()

@@ -12,7 +12,8 @@ import (
 // elements and are not negative; every element must be inside data. An array of neighbours is a
 // section of data. Else nothing is copied until the result is read, and reading more than
 // maxBytes is ErrLimit: with strides of 0 an array can be far larger than its data.
-func Gather(data Blob, width int64, shape Shape, strides []int64, first, maxBytes int64) (Blob, error) {
+func Gather(data Blob, width int64, shape Shape, strides []int64, first, maxBytes int64) (Blob,
+	error) {
 	n, ok := shape.Elements()
 	if !ok || len(strides) != len(shape) || width <= 0 || first < 0 {
 		return Blob{}, fmt.Errorf("%w: shape %v with strides %v", ErrMalformed, shape, strides)
@@ -38,7 +39,8 @@ func Gather(data Blob, width int64, shape Shape, strides []int64, first, maxByte
 		return Blob{}, fmt.Errorf("%w: shape %v with strides %v from element %d is outside of %d elements",
 			ErrMalformed, shape, strides, first, data.Size()/width)
 	}
-	g := &gathered{part: part{data: data, bits: width * 8, first: first, size: size}, max: maxBytes}
+	g := &gathered{part: part{data: data, bits: width * 8, first: first, size: size},
+		max: maxBytes}
 	for d, count := range shape {
 		g.add(count, 1, 0, strides[d])
 	}
@@ -68,7 +70,8 @@ func (g *gathered) Seekable() bool { return g.data.seekable() }
 
 func (g *gathered) check() error {
 	if g.size > g.max {
-		return fmt.Errorf("%w: %d bytes gathered from %d, the limit is %d", ErrLimit, g.size, g.data.Size(), g.max)
+		return fmt.Errorf("%w: %d bytes gathered from %d, the limit is %d", ErrLimit, g.size,
+			g.data.Size(), g.max)
 	}
 	return nil
 }

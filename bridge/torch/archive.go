@@ -51,10 +51,12 @@ func (c *checkpoint) openArchive() error {
 		return &tensor.FormatError{Format: formatName, Offset: c.at, Err: err}
 	}
 	if string(magic[:]) != zipMagic {
-		return formatError(c.at, "", tensor.ErrMalformed, "an archive does not begin with a member")
+		return formatError(c.at, "", tensor.ErrMalformed,
+			"an archive does not begin with a member")
 	}
 	var err error
-	c.zip, err = zipfile.Open(c.src, c.at, c.size, zipfile.Options{Format: formatName, Limits: c.limits})
+	c.zip, err = zipfile.Open(c.src, c.at, c.size, zipfile.Options{Format: formatName,
+		Limits: c.limits})
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: the file is cut off: it has no zip directory at its end", err)
 	}
@@ -91,7 +93,8 @@ func (c *checkpoint) index() error {
 	}
 	root, _, ok := strings.Cut(m[0].File.Name, "/")
 	if !ok {
-		return formatError(-1, zipfile.Field(m[0].File.Name), tensor.ErrMalformed, "a member without a directory")
+		return formatError(-1, zipfile.Field(m[0].File.Name), tensor.ErrMalformed,
+			"a member without a directory")
 	}
 	c.prefix = root + "/"
 	lower := make([]string, len(m))
@@ -106,7 +109,8 @@ func (c *checkpoint) index() error {
 	}
 	if c.member("data.pkl") == nil {
 		if c.member("archive_format") != nil {
-			return formatError(-1, "archive", errors.ErrUnsupported, "a program of torch.export, not a checkpoint")
+			return formatError(-1, "archive", errors.ErrUnsupported,
+				"a program of torch.export, not a checkpoint")
 		}
 		return formatError(-1, "archive", tensor.ErrMalformed, "it has no data.pkl")
 	}
@@ -123,7 +127,8 @@ func (c *checkpoint) facts() (bigEnd bool, err error) {
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(version))
 	if err != nil {
-		return false, formatError(-1, "version", tensor.ErrMalformed, "%s is not a number", quote.Name(version))
+		return false, formatError(-1, "version", tensor.ErrMalformed, "%s is not a number",
+			quote.Name(version))
 	}
 	if n < 1 || n > 10 {
 		return false, formatError(-1, "version", errors.ErrUnsupported, "version %d", n)
@@ -133,7 +138,8 @@ func (c *checkpoint) facts() (bigEnd bool, err error) {
 	}
 	order, err := c.text("byteorder")
 	if err == nil && order != "little" && order != "big" {
-		err = formatError(-1, "byteorder", tensor.ErrMalformed, "%s is neither little nor big", quote.Name(order))
+		err = formatError(-1, "byteorder", tensor.ErrMalformed, "%s is neither little nor big",
+			quote.Name(order))
 	}
 	return order == "big", err
 }
@@ -153,12 +159,14 @@ func (c *checkpoint) text(name string) (string, error) {
 func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, error) {
 	x := m.Extent()
 	if m.Size() > limit {
-		return "", formatError(x.Offset(), name, tensor.ErrLimit, "%d bytes, the limit is %d", m.Size(), limit)
+		return "", formatError(x.Offset(), name, tensor.ErrLimit, "%d bytes, the limit is %d",
+			m.Size(), limit)
 	}
 	if m.Stored() {
 		b, err := c.src.Metadata(x.Offset(), x.Size())
 		if err != nil {
-			err = &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: name, Err: err}
+			err = &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: name,
+				Err: err}
 		}
 		return string(b), err
 	}
@@ -172,7 +180,8 @@ func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, 
 		err = malformed("it does not decode to its declared %d bytes", m.Size())
 	}
 	if err != nil {
-		return "", &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: name, Err: zipfile.Classify(err)}
+		return "", &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: name,
+			Err: zipfile.Classify(err)}
 	}
 	return b.String(), nil
 }
@@ -215,11 +224,13 @@ func (c *checkpoint) find(p *payload, dir string, bigEnd bool) error {
 	field := "storage " + quote.Name(p.key)
 	m := c.member(dir + p.key)
 	if m == nil {
-		return formatError(-1, field, tensor.ErrMalformed, "the archive has no %s", quote.Name(c.prefix+dir+p.key))
+		return formatError(-1, field, tensor.ErrMalformed, "the archive has no %s",
+			quote.Name(c.prefix+dir+p.key))
 	}
 	x := m.Extent()
 	if m.Size() != p.size {
-		return formatError(x.Offset(), field, tensor.ErrMalformed, "%d bytes, where the pickle has %d", m.Size(), p.size)
+		return formatError(x.Offset(), field, tensor.ErrMalformed,
+			"%d bytes, where the pickle has %d", m.Size(), p.size)
 	}
 	p.bigEnd, p.at, p.stored = bigEnd, x.Offset(), x.Size()
 	if m.Stored() {
@@ -261,8 +272,9 @@ func (p *pickle) value() (any, error) {
 	steps, from := p.steps, p.pos
 	v, err := p.run()
 	if err != nil {
-		return nil, &tensor.FormatError{Format: formatName, Offset: p.fileOffset(p.at), Field: p.name,
-			Err: fmt.Errorf("byte 0x%x of the pickle: %w", p.at, err)}
+		return nil, &tensor.FormatError{Format: formatName, Offset: p.fileOffset(p.at),
+			Field: p.name,
+			Err:   fmt.Errorf("byte 0x%x of the pickle: %w", p.at, err)}
 	}
 	p.c.steps += steps - p.steps
 	p.c.pickle += p.pos - from
@@ -303,6 +315,7 @@ func (g Global) err() error {
 	if g.File != "" {
 		field = g.File + ": " + field
 	}
-	return formatError(g.FileOffset, field, errors.ErrUnsupported, "%v is %s at byte 0x%x of the pickle%s",
+	return formatError(g.FileOffset, field, errors.ErrUnsupported,
+		"%v is %s at byte 0x%x of the pickle%s",
 		g, verb, g.Offset, g.danger)
 }

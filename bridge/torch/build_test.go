@@ -18,7 +18,10 @@ var face = readtest.Face[*Reader]{
 		return Open(name, &ReaderOptions{NoMap: noMap})
 	},
 	OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, nil) },
-	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
+	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) {
+		return NewReader(r, size,
+			nil)
+	},
 }
 
 func golden(t testing.TB, name string) []byte {
@@ -57,7 +60,8 @@ func storageOf(class, key string, count int64) string {
 }
 
 func tensorOf(storage string, first int64, size, stride []int64) string {
-	return call(name("torch._utils", "_rebuild_tensor_v2"), storage, integer(first), ints(size...), ints(stride...), "\x89", "N")
+	return call(name("torch._utils", "_rebuild_tensor_v2"), storage, integer(first),
+		ints(size...), ints(stride...), "\x89", "N")
 }
 
 // floats is a tensor of n elements of storage 0.
@@ -74,7 +78,8 @@ type file struct{ name, data string }
 // archive is what torch.save writes: a pickle, storage 0 of 16 bytes, and more members.
 func archive(pickle string, more ...file) []byte {
 	return zipOf(append([]file{
-		{"x/data.pkl", "\x80\x02" + pickle + "."}, {"x/version", "3\n"}, {"x/data/0", "0123456789abcdef"},
+		{"x/data.pkl", "\x80\x02" + pickle + "."}, {"x/version", "3\n"}, {"x/data/0",
+			"0123456789abcdef"},
 	}, more...)...)
 }
 
@@ -101,7 +106,8 @@ func legacy(pickle, keys, data string) []byte {
 
 // legacyStorage is storage 0 in a legacy stream.
 func legacyStorage(count int64) string {
-	return tup(str("storage"), name("torch", "FloatStorage"), str("0"), str("cpu"), integer(count), "N") + "Q"
+	return tup(str("storage"), name("torch", "FloatStorage"), str("0"), str("cpu"),
+		integer(count), "N") + "Q"
 }
 
 func count(n int64) string { return string(binary.LittleEndian.AppendUint64(nil, uint64(n))) }

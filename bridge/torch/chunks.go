@@ -40,7 +40,10 @@ func (c *chunked) tensor() (tensor.Tensor, error) {
 		return t, shardError("", c.name, "%v of %s", c.shape, c.dtype.word)
 	}
 	c.size = size / c.dtype.packed
-	c.chunks = slices.DeleteFunc(c.chunks, func(k chunk) bool { return slices.Contains(k.sizes, 0) })
+	c.chunks = slices.DeleteFunc(c.chunks, func(k chunk) bool {
+		return slices.Contains(k.sizes,
+			0)
+	})
 	if n == 0 {
 		return t, nil
 	}
@@ -83,7 +86,8 @@ func (c *chunked) covered(n int64) error {
 		return shardError("", c.name, "chunks of %d elements for the %d of %v", sum, n, c.shape)
 	}
 	if !ok || cells > 1<<20+64*int64(len(c.chunks)) {
-		return formatError(-1, printable(c.name), tensor.ErrLimit, "chunks divide it into too many cells")
+		return formatError(-1, printable(c.name), tensor.ErrLimit,
+			"chunks divide it into too many cells")
 	}
 	taken := make([]bool, cells)
 	for _, k := range c.chunks {

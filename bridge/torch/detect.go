@@ -85,7 +85,8 @@ func unknown(head string) error {
 		return formatError(0, "", errors.ErrUnsupported,
 			"a tar file of torch before 0.1.10: load and save it with torch 0.4 or later")
 	case strings.HasPrefix(text, "version https://git-lfs"):
-		return formatError(0, "", tensor.ErrMalformed, "a pointer of Git LFS, not the file: fetch it with git lfs pull")
+		return formatError(0, "", tensor.ErrMalformed,
+			"a pointer of Git LFS, not the file: fetch it with git lfs pull")
 	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"):
 		return formatError(0, "", tensor.ErrMalformed, "an HTML page, not a checkpoint")
 	}

@@ -37,13 +37,16 @@ type distributed struct {
 }
 
 // openDistributed reads .metadata and all entries.
-func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.ReaderAt, int64, error)) error {
+func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.ReaderAt, int64,
+	error)) error {
 	if companion == nil {
-		return formatError(-1, metadataFile, errors.ErrUnsupported, "the other files of a distributed checkpoint are not known")
+		return formatError(-1, metadataFile, errors.ErrUnsupported,
+			"the other files of a distributed checkpoint are not known")
 	}
 	size := min(r.limits.MaxMetadata, maxPickle)
 	if c.size > size {
-		return formatError(0, metadataFile, tensor.ErrLimit, "%d bytes, the limit is %d", c.size, size)
+		return formatError(0, metadataFile, tensor.ErrLimit, "%d bytes, the limit is %d", c.size,
+			size)
 	}
 	in, err := r.src.Metadata(0, c.size)
 	if err != nil {
@@ -61,7 +64,8 @@ func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.
 	if !ok {
 		return metadataError("", "not the metadata of a distributed checkpoint")
 	}
-	d := &distributed{r: r, companion: companion, files: map[string]*source.Source{}, entries: map[string][]*entry{}}
+	d := &distributed{r: r, companion: companion, files: map[string]*source.Source{},
+		entries: map[string][]*entry{}}
 	d.rows.limits = r.limits
 	d.rows.grow(c.pickle, c.steps)
 	c.version = "dcp"
@@ -117,7 +121,8 @@ func (d *distributed) places(v any) error {
 		index, ok1 := fieldsOf(it.key, "MetadataIndex")
 		info, ok2 := fieldsOf(it.value, "_StorageInfo")
 		if !ok1 || !ok2 {
-			return metadataError("storage_data", "an item that is not a MetadataIndex with a _StorageInfo")
+			return metadataError("storage_data",
+				"an item that is not a MetadataIndex with a _StorageInfo")
 		}
 		e := new(entry)
 		e.name, ok1 = textOf(index["fqn"])
@@ -125,8 +130,10 @@ func (d *distributed) places(v any) error {
 		if !ok1 || !ok2 {
 			return metadataError("storage_data", "an item without fqn and relative_path")
 		}
-		if strings.ContainsAny(e.file, "/\\:\x00") || e.file == "" || e.file == "." || e.file == ".." {
-			return metadataError(e.name, "%s is not the name of a file in the directory", quote.Name(e.file))
+		if strings.ContainsAny(e.file, "/\\:\x00") || e.file == "" || e.file == "." ||
+			e.file == ".." {
+			return metadataError(e.name, "%s is not the name of a file in the directory",
+				quote.Name(e.file))
 		}
 		if index["offset"] != nil {
 			if e.offsets, ok = countsOf(index["offset"]); !ok {
@@ -140,7 +147,8 @@ func (d *distributed) places(v any) error {
 			return metadataError(e.name, "an entry without offset and length")
 		}
 		if t, ok := itemsOf(info["transform_descriptors"]); ok && len(t) > 0 {
-			return formatError(-1, metadataFile+": "+printable(e.name), errors.ErrUnsupported, "an entry that is transformed")
+			return formatError(-1, metadataFile+": "+printable(e.name), errors.ErrUnsupported,
+				"an entry that is transformed")
 		}
 		d.entries[e.name] = append(d.entries[e.name], e)
 		all = append(all, e)
@@ -155,7 +163,8 @@ func disjoint(all []*entry) error {
 	})
 	for i := 1; i < len(all); i++ {
 		if a, b := all[i-1], all[i]; a.file == b.file && b.at-a.at < a.n {
-			return metadataError(b.name, "its entry at %d of %s overlaps the one at %d", b.at, quote.Name(b.file), a.at)
+			return metadataError(b.name, "its entry at %d of %s overlaps the one at %d", b.at,
+				quote.Name(b.file), a.at)
 		}
 	}
 	return nil
@@ -215,7 +224,8 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 		return nil, fmt.Errorf("%s: %w", printable(e.file), err)
 	}
 	if e.at > src.Size() || e.n > src.Size()-e.at {
-		return nil, formatError(e.at, e.file, io.ErrUnexpectedEOF, "%d bytes of %s, the file has %d", e.n,
+		return nil, formatError(e.at, e.file, io.ErrUnexpectedEOF,
+			"%d bytes of %s, the file has %d", e.n,
 			printable(e.name), src.Size())
 	}
 	c := &checkpoint{limits: d.r.limits, src: src, at: e.at, size: e.n, file: e.file}
@@ -273,7 +283,8 @@ func (d *distributed) tensor(name string, fields map[string]any) error {
 		}
 		for i, n := range shape {
 			if sizes[i] > n || offsets[i] > n-sizes[i] {
-				return metadataError(name, "a chunk of %v at %v is outside of %v", sizes, offsets, shape)
+				return metadataError(name, "a chunk of %v at %v is outside of %v", sizes, offsets,
+					shape)
 			}
 		}
 		e := entries[fmt.Sprint(offsets)]
@@ -315,10 +326,12 @@ func (d *distributed) chunk(e *entry, want dtype, shape tensor.Shape) (tensor.Bl
 	a, ok := c.root.(*array)
 	c.root = nil
 	if !ok || a.storage == nil || a.scheme != "" || len(a.parts) > 0 {
-		return tensor.Blob{}, formatError(e.at, e.file, tensor.ErrMalformed, "the entry of %s is not a tensor", printable(e.name))
+		return tensor.Blob{}, formatError(e.at, e.file, tensor.ErrMalformed,
+			"the entry of %s is not a tensor", printable(e.name))
 	}
 	if a.dtype != want || !a.shape.Equal(shape) {
-		return tensor.Blob{}, formatError(e.at, e.file, tensor.ErrMalformed, "the entry of %s is %v of %s, not %v of %s",
+		return tensor.Blob{}, formatError(e.at, e.file, tensor.ErrMalformed,
+			"the entry of %s is %v of %s, not %v of %s",
 			printable(e.name), a.shape, a.dtype.word, shape, want.word)
 	}
 	return a.blob(d.r.limits)

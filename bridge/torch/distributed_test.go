@@ -31,7 +31,8 @@ func dataclass(class string, fields ...string) string {
 }
 
 func storageInfo(file string, at, length int64) string {
-	return strings.Replace(dataclass("_StorageInfo", "relative_path", str(file), "offset", integer(at), "length", integer(length)),
+	return strings.Replace(dataclass("_StorageInfo", "relative_path", str(file), "offset",
+		integer(at), "length", integer(length)),
 		metadataModule, "torch.distributed.checkpoint.filesystem", 1)
 }
 
@@ -39,12 +40,17 @@ func storageInfo(file string, at, length int64) string {
 func metadata(shape []int64, chunks []chunkFile, more string) string {
 	list, data := "](", "}("
 	for _, c := range chunks {
-		list += dataclass("ChunkStorageMetadata", "offsets", ints(c.offsets...), "sizes", ints(c.sizes...))
-		data += dataclass("MetadataIndex", "fqn", str("w"), "offset", ints(c.offsets...), "index", "K\x00") + storageInfo(c.file, c.at, c.length)
+		list += dataclass("ChunkStorageMetadata", "offsets", ints(c.offsets...), "sizes",
+			ints(c.sizes...))
+		data += dataclass("MetadataIndex", "fqn", str("w"), "offset", ints(c.offsets...), "index",
+			"K\x00") + storageInfo(c.file, c.at, c.length)
 	}
-	properties := name(metadataModule, "TensorProperties") + ")\x81" + tup(name("torch", "int16"), str("strided"), "\x89", "N", "\x89") + "b"
-	whole := dataclass("TensorStorageMetadata", "properties", properties, "size", ints(shape...), "chunks", list+"e")
-	return "\x80\x02" + dataclass("Metadata", "state_dict_metadata", "}("+str("w")+whole+"u", "storage_data", data+more+"u") + "."
+	properties := name(metadataModule, "TensorProperties") + ")\x81" + tup(name("torch", "int16"),
+		str("strided"), "\x89", "N", "\x89") + "b"
+	whole := dataclass("TensorStorageMetadata", "properties", properties, "size", ints(shape...),
+		"chunks", list+"e")
+	return "\x80\x02" + dataclass("Metadata", "state_dict_metadata", "}("+str("w")+whole+"u",
+		"storage_data", data+more+"u") + "."
 }
 
 // chunkArchive is the archive of a tensor of int16.
@@ -55,13 +61,15 @@ func chunkArchive(shape []int64, data string) string {
 		stride[i] = step
 		step *= max(shape[i], 1)
 	}
-	return string(zipOf(file{"x/data.pkl", "\x80\x02" + tensorOf(storageOf("ShortStorage", "0", int64(len(data)/2)), 0, shape, stride) + "."},
+	return string(zipOf(file{"x/data.pkl", "\x80\x02" + tensorOf(storageOf("ShortStorage", "0",
+		int64(len(data)/2)), 0, shape, stride) + "."},
 		file{"x/version", "3"}, file{"x/data/0", data}))
 }
 
 // openDistributed opens .metadata with these files next to it.
 func openDistributed(metadata string, files map[string]string) (*Reader, error) {
-	return OpenBytes([]byte(metadata), &ReaderOptions{Companion: func(name string) (io.ReaderAt, int64, error) {
+	return OpenBytes([]byte(metadata), &ReaderOptions{Companion: func(name string) (io.ReaderAt,
+		int64, error) {
 		data, ok := files[name]
 		if !ok {
 			return nil, 0, fs.ErrNotExist
@@ -73,7 +81,8 @@ func openDistributed(metadata string, files map[string]string) (*Reader, error) 
 func TestDistributedIsRefused(t *testing.T) {
 	a, b := chunkArchive([]int64{2, 2}, "aabbccdd"), chunkArchive([]int64{1, 2}, "eeff")
 	files := map[string]string{"0": a + b}
-	top, bottom := chunkFile{[]int64{0, 0}, []int64{2, 2}, "0", 0, int64(len(a))}, chunkFile{[]int64{2, 0}, []int64{1, 2}, "0", int64(len(a)), int64(len(b))}
+	top, bottom := chunkFile{[]int64{0, 0}, []int64{2, 2}, "0", 0,
+		int64(len(a))}, chunkFile{[]int64{2, 0}, []int64{1, 2}, "0", int64(len(a)), int64(len(b))}
 	good := metadata([]int64{3, 2}, []chunkFile{top, bottom}, "")
 	r, err := openDistributed(good, files)
 	if err != nil {
@@ -91,28 +100,48 @@ func TestDistributedIsRefused(t *testing.T) {
 		metadata string
 		want     error
 	}{
-		"a file in another directory": {strings.ReplaceAll(good, str("0"), str("../0")), tensor.ErrMalformed},
-		"an absolute path":            {strings.ReplaceAll(good, str("0"), str("/0")), tensor.ErrMalformed},
-		"a drive":                     {strings.ReplaceAll(good, str("0"), str("c:0")), tensor.ErrMalformed},
-		"the directory above":         {strings.ReplaceAll(good, str("0"), str("..")), tensor.ErrMalformed},
-		"a file that is absent":       {strings.ReplaceAll(good, str("0"), str("1")), fs.ErrNotExist},
-		"a hole":                      {metadata([]int64{3, 2}, []chunkFile{top}, ""), tensor.ErrMalformed},
-		"a chunk that is outside":     {metadata([]int64{2, 2}, []chunkFile{top, bottom}, ""), tensor.ErrMalformed},
-		"a row of 2^40":               {strings.Replace(huge, ints(3, 2), ints(1<<40, 2), 1), tensor.ErrMalformed},
-		"chunks that overlap": {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.offsets = []int64{1, 0} })}, ""),
+		"a file in another directory": {strings.ReplaceAll(good, str("0"), str("../0")),
 			tensor.ErrMalformed},
-		"no entry for a chunk": {strings.Replace(good, dataclass("MetadataIndex", "fqn", str("w"), "offset", ints(2, 0), "index", "K\x00"),
-			dataclass("MetadataIndex", "fqn", str("v"), "offset", ints(2, 0), "index", "K\x00"), 1), tensor.ErrMalformed},
-		"an entry of another shape": {metadata([]int64{4, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.sizes = []int64{2, 2} })}, ""), tensor.ErrMalformed},
-		"an entry of another dtype": {strings.Replace(good, "int16", "int32", 1), tensor.ErrMalformed},
-		"an offset beyond the file": {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.at = 1 << 40 })}, ""), io.ErrUnexpectedEOF},
-		"a length beyond the file":  {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.length = 1 << 40 })}, ""), io.ErrUnexpectedEOF},
-		"a length that is short":    {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.length -= 30 })}, ""), io.ErrUnexpectedEOF},
-		"entries that share bytes":  {metadata([]int64{3, 2}, []chunkFile{top, with(bottom, func(c *chunkFile) { c.at = 4 })}, ""), tensor.ErrMalformed},
-		"another rank":              {metadata([]int64{3, 2, 1}, []chunkFile{top, bottom}, ""), tensor.ErrMalformed},
-		"an entry that is transformed": {strings.Replace(good, str("length"), str("transform_descriptors")+"]"+str("x")+"a"+str("length"), 1),
+		"an absolute path": {strings.ReplaceAll(good, str("0"), str("/0")),
+			tensor.ErrMalformed},
+		"a drive": {strings.ReplaceAll(good, str("0"), str("c:0")),
+			tensor.ErrMalformed},
+		"the directory above": {strings.ReplaceAll(good, str("0"), str("..")),
+			tensor.ErrMalformed},
+		"a file that is absent": {strings.ReplaceAll(good, str("0"), str("1")),
+			fs.ErrNotExist},
+		"a hole": {metadata([]int64{3, 2}, []chunkFile{top}, ""),
+			tensor.ErrMalformed},
+		"a chunk that is outside": {metadata([]int64{2, 2}, []chunkFile{top, bottom}, ""),
+			tensor.ErrMalformed},
+		"a row of 2^40": {strings.Replace(huge, ints(3, 2), ints(1<<40, 2), 1),
+			tensor.ErrMalformed},
+		"chunks that overlap": {metadata([]int64{3, 2}, []chunkFile{top, with(bottom,
+			func(c *chunkFile) { c.offsets = []int64{1, 0} })}, ""),
+			tensor.ErrMalformed},
+		"no entry for a chunk": {strings.Replace(good, dataclass("MetadataIndex", "fqn", str("w"),
+			"offset", ints(2, 0), "index", "K\x00"),
+			dataclass("MetadataIndex", "fqn", str("v"), "offset", ints(2, 0), "index",
+				"K\x00"), 1), tensor.ErrMalformed},
+		"an entry of another shape": {metadata([]int64{4, 2}, []chunkFile{top, with(bottom,
+			func(c *chunkFile) { c.sizes = []int64{2, 2} })}, ""), tensor.ErrMalformed},
+		"an entry of another dtype": {strings.Replace(good, "int16", "int32", 1),
+			tensor.ErrMalformed},
+		"an offset beyond the file": {metadata([]int64{3, 2}, []chunkFile{top, with(bottom,
+			func(c *chunkFile) { c.at = 1 << 40 })}, ""), io.ErrUnexpectedEOF},
+		"a length beyond the file": {metadata([]int64{3, 2}, []chunkFile{top, with(bottom,
+			func(c *chunkFile) { c.length = 1 << 40 })}, ""), io.ErrUnexpectedEOF},
+		"a length that is short": {metadata([]int64{3, 2}, []chunkFile{top, with(bottom,
+			func(c *chunkFile) { c.length -= 30 })}, ""), io.ErrUnexpectedEOF},
+		"entries that share bytes": {metadata([]int64{3, 2}, []chunkFile{top, with(bottom,
+			func(c *chunkFile) { c.at = 4 })}, ""), tensor.ErrMalformed},
+		"another rank": {metadata([]int64{3, 2, 1}, []chunkFile{top, bottom}, ""),
+			tensor.ErrMalformed},
+		"an entry that is transformed": {strings.Replace(good, str("length"),
+			str("transform_descriptors")+"]"+str("x")+"a"+str("length"), 1),
 			errors.ErrUnsupported},
-		"another class": {strings.Replace(good, "Metadata\n)\x81", "StorageMeta\n)\x81", 1), tensor.ErrMalformed},
+		"another class": {strings.Replace(good, "Metadata\n)\x81", "StorageMeta\n)\x81", 1),
+			tensor.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.metadata == good {
@@ -131,7 +160,8 @@ func TestDistributedIsRefused(t *testing.T) {
 // Code in .metadata, and in an entry, is found and not run.
 func TestForeignGlobalsOfDistributed(t *testing.T) {
 	value := string(archive(dictWith("a", reinvoked)))
-	index := dataclass("MetadataIndex", "fqn", str("v"), "offset", "N", "index", "N") + storageInfo("0", 0, int64(len(value)))
+	index := dataclass("MetadataIndex", "fqn", str("v"), "offset", "N", "index",
+		"N") + storageInfo("0", 0, int64(len(value)))
 	good := metadata(nil, nil, index)
 	state := "}(" + str("v") + dataclass("BytesStorageMetadata") + "u"
 	from := strings.Index(good, str("state_dict_metadata")) + len(str("state_dict_metadata"))
@@ -150,7 +180,8 @@ func TestForeignGlobalsOfDistributed(t *testing.T) {
 	if want := "[ .metadata os.system true 0 data.pkl os.system true]"; fmt.Sprint(found) != want {
 		t.Errorf("%q, want %q", found, want)
 	}
-	if report, err := r.Verify(t.Context(), nil); !errors.Is(err, errors.ErrUnsupported) || len(report.Findings) != 2 {
+	if report, err := r.Verify(t.Context(), nil); !errors.Is(err, errors.ErrUnsupported) ||
+		len(report.Findings) != 2 {
 		t.Errorf("%v", err)
 	}
 }
@@ -160,7 +191,8 @@ func TestChunksAreAssembled(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		rank := 1 + random.IntN(3)
-		c := chunked{dtype: dtype{d: tensor.U8, size: 1, packed: 1}, shape: make(tensor.Shape, rank)}
+		c := chunked{dtype: dtype{d: tensor.U8, size: 1, packed: 1}, shape: make(tensor.Shape,
+			rank)}
 		n := 1
 		for i := range c.shape {
 			c.shape[i] = int64(1 + random.IntN(6))
@@ -202,7 +234,8 @@ func TestChunksAreAssembled(t *testing.T) {
 		}
 		from := random.IntN(n)
 		p := make([]byte, random.IntN(n-from)+1)
-		if _, err := x.Data.ReadAt(p, int64(from)); err != nil || !bytes.Equal(p, whole[from:from+len(p)]) {
+		if _, err := x.Data.ReadAt(p, int64(from)); err != nil || !bytes.Equal(p,
+			whole[from:from+len(p)]) {
 			t.Fatalf("at %d: %v, %v", from, p, err)
 		}
 	}
@@ -218,7 +251,8 @@ func TestOpenDirectory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Version() != "dcp" || r.Len() != 4 || !strings.Contains(describe(r), "betas [0.9,0.999]") {
+		if r.Version() != "dcp" || r.Len() != 4 || !strings.Contains(describe(r),
+			"betas [0.9,0.999]") {
 			t.Errorf("%s: %s", name, describe(r))
 		}
 		if err := r.Close(); err != nil || r.Close() != nil {

@@ -139,7 +139,8 @@ func kindOf(module, name string, script bool) globalKind {
 	}
 	switch {
 	case module == "torch" || module == "torch.cuda":
-		if dtype, ok := strings.CutSuffix(name, "Storage"); ok && (storageTypes[dtype] != "" || dtype == "Untyped" || dtype == "Typed") {
+		dtype, ok := strings.CutSuffix(name, "Storage")
+		if ok && (storageTypes[dtype] != "" || dtype == "Untyped" || dtype == "Typed") {
 			return storageClass
 		}
 		if _, ok := dtypeOf(name); ok && module == "torch" {

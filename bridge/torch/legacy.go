@@ -61,9 +61,11 @@ func (c *checkpoint) runLegacy(head string) error {
 		}
 		switch {
 		case i == 0 && v[0] != legacyMagic && v[0] != legacyDecimal:
-			return formatError(c.at, "magic number", tensor.ErrMalformed, "not that of a legacy stream")
+			return formatError(c.at, "magic number", tensor.ErrMalformed,
+				"not that of a legacy stream")
 		case i == 1 && v[1] != int64(legacyVersion):
-			return formatError(p.fileOffset(p.at), "protocol version", errors.ErrUnsupported, "not %d", legacyVersion)
+			return formatError(p.fileOffset(p.at), "protocol version", errors.ErrUnsupported,
+				"not %d", legacyVersion)
 		}
 	}
 	if _, ok := v[2].(*dict); !ok {
@@ -87,7 +89,8 @@ func (c *checkpoint) findLegacy(keys []any, off int64) error {
 		field := "storage " + quote.Name(key)
 		switch {
 		case !ok || p == nil:
-			return formatError(off, field, tensor.ErrMalformed, "a key that the pickle does not name")
+			return formatError(off, field, tensor.ErrMalformed,
+				"a key that the pickle does not name")
 		case found[key]:
 			return formatError(off, field, tensor.ErrMalformed, "a key that is listed twice")
 		}
@@ -100,18 +103,21 @@ func (c *checkpoint) findLegacy(keys []any, off int64) error {
 			return &tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err}
 		}
 		if n := int64(binary.LittleEndian.Uint64(count[:])); n != p.count {
-			return formatError(off, field, tensor.ErrMalformed, "%d elements, where the pickle has %d", n, p.count)
+			return formatError(off, field, tensor.ErrMalformed,
+				"%d elements, where the pickle has %d", n, p.count)
 		}
 		off += int64(len(count))
 		if p.size > end-off {
-			return formatError(off, field, io.ErrUnexpectedEOF, "%d bytes, the file has %d", p.size, end-off)
+			return formatError(off, field, io.ErrUnexpectedEOF, "%d bytes, the file has %d",
+				p.size, end-off)
 		}
 		p.src, p.at, p.stored = c.src, off, p.size
 		off += p.size
 	}
 	for _, p := range c.storages.order {
 		if !found[p.key] {
-			return formatError(-1, "storage "+quote.Name(p.key), tensor.ErrMalformed, "it is not in the list of keys")
+			return formatError(-1, "storage "+quote.Name(p.key), tensor.ErrMalformed,
+				"it is not in the list of keys")
 		}
 	}
 	c.end = off

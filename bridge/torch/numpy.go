@@ -94,9 +94,11 @@ func (t *numpyType) number(d tensor.DType, b []byte) any {
 	case tensor.F64:
 		return math.Float64frombits(order.Uint64(b))
 	case tensor.C64:
-		return complex(float64(math.Float32frombits(order.Uint32(b))), float64(math.Float32frombits(order.Uint32(b[4:]))))
+		return complex(float64(math.Float32frombits(order.Uint32(b))),
+			float64(math.Float32frombits(order.Uint32(b[4:]))))
 	}
-	return complex(math.Float64frombits(order.Uint64(b)), math.Float64frombits(order.Uint64(b[8:])))
+	return complex(math.Float64frombits(order.Uint64(b)),
+		math.Float64frombits(order.Uint64(b[8:])))
 }
 
 // build reads (version, byte order, …).

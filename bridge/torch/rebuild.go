@@ -141,7 +141,10 @@ func (a *array) check() error {
 
 // isPacked reports whether torch counts other elements than it stores: the bytes are then
 // those of the whole storage.
-func (a *array) isPacked() bool { return a.dtype.word == "quint4x2" || a.dtype.word == "quint2x4" }
+func (a *array) isPacked() bool {
+	return a.dtype.word == "quint4x2" ||
+		a.dtype.word == "quint2x4"
+}
 
 // countable reports whether the product of the dimensions that are not 0 is an int64.
 func countable(shape tensor.Shape) bool {
@@ -268,7 +271,8 @@ func newSparse(args []any) (any, error) {
 	if coords, values := a.parts[0].array, a.parts[1].array; layout == "torch.sparse_coo" &&
 		(len(coords.shape) != 2 || len(values.shape) == 0 || coords.shape[1] != values.shape[0] ||
 			coords.shape[0]+int64(len(values.shape))-1 != int64(len(shape))) {
-		return nil, malformed("coordinates of shape %v and values of %v for %v", coords.shape, values.shape, a.shape)
+		return nil, malformed("coordinates of shape %v and values of %v for %v", coords.shape,
+			values.shape, a.shape)
 	} else if layout == "torch.sparse_coo" && len(values.shape) > 1 {
 		a.scheme = "hybrid_coo" // of values that are arrays
 	}
@@ -311,7 +315,8 @@ func quantized(args []any) (any, error) {
 	for i, role := range []string{"scales", "zero_points"} {
 		if part, ok := q[i+1].(*array); ok && part.storage != nil && part.scheme == "" {
 			if len(part.shape) != 1 || part.shape[0] != a.shape[axis] {
-				return nil, malformed("%s of shape %v for an axis of %d", role, part.shape, a.shape[axis])
+				return nil, malformed("%s of shape %v for an axis of %d", role, part.shape,
+					a.shape[axis])
 			}
 			a.parts = append(a.parts, arrayPart{role: role, array: part})
 			continue

@@ -62,7 +62,8 @@ func TestFilesOfTheReference(t *testing.T) {
 func compare(t *testing.T, r *Reader, want *wanted) {
 	t.Helper()
 	if r.Len() != len(want.Tensors) || r.Version() != want.Version || len(r.Warnings()) > 0 {
-		t.Errorf("%d tensors of %s, want %d of %s; %v", r.Len(), r.Version(), len(want.Tensors), want.Version, r.Warnings())
+		t.Errorf("%d tensors of %s, want %d of %s; %v", r.Len(), r.Version(), len(want.Tensors),
+			want.Version, r.Warnings())
 	}
 	for x := range r.Tensors() {
 		w, ok := want.Tensors[x.Name]
@@ -70,8 +71,10 @@ func compare(t *testing.T, r *Reader, want *wanted) {
 			t.Errorf("%q is not in torch's list", x.Name)
 			continue
 		}
-		if x.DType.String() != w.DType || !x.Shape.Equal(w.Shape) || x.Scheme != w.Scheme || x.Check() != nil {
-			t.Errorf("%q: %v %v %q %v, torch has %+v", x.Name, x.DType, x.Shape, x.Scheme, x.Check(), w)
+		if x.DType.String() != w.DType || !x.Shape.Equal(w.Shape) || x.Scheme != w.Scheme ||
+			x.Check() != nil {
+			t.Errorf("%q: %v %v %q %v, torch has %+v", x.Name, x.DType, x.Shape, x.Scheme,
+				x.Check(), w)
 		}
 		if w.SHA256 != "" && sum(t, x.Data) != w.SHA256 {
 			t.Errorf("%q: other elements than torch's", x.Name)
@@ -142,9 +145,11 @@ func TestSharedStorages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for a, b := range map[string]string{"w": "tied.0", "tied.0": "tied.1", "shared.bias": "again.bias"} {
+	for a, b := range map[string]string{"w": "tied.0", "tied.0": "tied.1",
+		"shared.bias": "again.bias"} {
 		x, y := r.Tensor(a), r.Tensor(b)
-		if x == nil || y == nil || x.Data.Identity() == nil || x.Data.Identity() != y.Data.Identity() {
+		if x == nil || y == nil || x.Data.Identity() == nil ||
+			x.Data.Identity() != y.Data.Identity() {
 			t.Errorf("%s and %s do not have the same bytes", a, b)
 		}
 		if _, ok := x.Data.Bytes(); !ok {

@@ -43,7 +43,8 @@ func (w *rows) join(name, key string) (string, error) {
 		return "", rowError("", fmt.Errorf("%w: names of shared values", tensor.ErrLimit))
 	}
 	if int64(len(name)) > w.limits.MaxName {
-		return "", rowError(name, fmt.Errorf("%w: a name of %d bytes", tensor.ErrLimit, len(name)))
+		return "", rowError(name, fmt.Errorf("%w: a name of %d bytes", tensor.ErrLimit,
+			len(name)))
 	}
 	return name, nil
 }
@@ -51,10 +52,12 @@ func (w *rows) join(name, key string) (string, error) {
 // add adds the tensors and attributes in a value.
 func (w *rows) add(name string, v any) error {
 	if w.visits--; w.visits < 0 {
-		return rowError(name, fmt.Errorf("%w: shared values have too many places", tensor.ErrLimit))
+		return rowError(name, fmt.Errorf("%w: shared values have too many places",
+			tensor.ErrLimit))
 	}
 	if int64(len(w.tensors)+len(w.attributes)) >= w.limits.MaxTensors {
-		return rowError(name, fmt.Errorf("%w: more than %d tensors and attributes", tensor.ErrLimit, w.limits.MaxTensors))
+		return rowError(name, fmt.Errorf("%w: more than %d tensors and attributes",
+			tensor.ErrLimit, w.limits.MaxTensors))
 	}
 	switch v := v.(type) {
 	case *array:
@@ -68,7 +71,8 @@ func (w *rows) add(name string, v any) error {
 			return nil
 		}
 		if int64(len(w.onPath)) >= w.limits.MaxDepth {
-			return rowError(name, fmt.Errorf("%w: values are nested deeper than %d", tensor.ErrLimit, w.limits.MaxDepth))
+			return rowError(name, fmt.Errorf("%w: values are nested deeper than %d",
+				tensor.ErrLimit, w.limits.MaxDepth))
 		}
 		w.onPath = append(w.onPath, v)
 		err := w.addContainer(name, v)

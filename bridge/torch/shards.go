@@ -70,12 +70,14 @@ func (r *Reader) join(shards []Shard) error {
 			whole := byName[t.Name]
 			if whole == nil {
 				whole = &chunked{name: t.Name, shape: make(tensor.Shape, len(t.Shape)),
-					dtype: dtype{d: t.DType, word: t.DType.String(), size: int64(t.DType.Size()), packed: 1}}
+					dtype: dtype{d: t.DType, word: t.DType.String(), size: int64(t.DType.Size()),
+						packed: 1}}
 				byName[t.Name] = whole
 				order = append(order, whole)
 			}
 			if whole.dtype.d != t.DType || len(whole.shape) != len(at) {
-				return shardError(s.Name, t.Name, "%v of %v, and %v of %d dimensions elsewhere", t.Shape, t.DType,
+				return shardError(s.Name, t.Name, "%v of %v, and %v of %d dimensions elsewhere",
+					t.Shape, t.DType,
 					whole.dtype.word, len(whole.shape))
 			}
 			for i, n := range t.Shape {
@@ -84,7 +86,8 @@ func (r *Reader) join(shards []Shard) error {
 				}
 				whole.shape[i] = max(whole.shape[i], at[i]+n)
 			}
-			whole.chunks = append(whole.chunks, chunk{at, t.Shape, tensor.NewBlob(&inShard{t.Data, s.Name})})
+			whole.chunks = append(whole.chunks, chunk{at, t.Shape, tensor.NewBlob(&inShard{t.Data,
+				s.Name})})
 		}
 	}
 	for _, whole := range order {

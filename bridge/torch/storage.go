@@ -73,17 +73,16 @@ func (s *storage) bytes() int64 { return s.count * s.size }
 // A payload is the bytes of a storage in the file, which a pickle names before it is known
 // where they are.
 type payload struct {
-	key      string
-	size     int64
-	count    int64  // elements of the first reference
-	dtype    string // of the first reference; "" for bytes
-	location string
-	src      *source.Source // nil: blob
-	at       int64          // in the file, as it is stored
-	stored   int64          // bytes there; 0 of what is in the pickle
-	file     string         // src is not the file itself
-	blob     tensor.Blob
-	bigEnd   bool
+	key    string
+	size   int64
+	count  int64          // elements of the first reference
+	dtype  string         // of the first reference; "" for bytes
+	src    *source.Source // nil: blob
+	at     int64          // in the file, as it is stored
+	stored int64          // bytes there; 0 of what is in the pickle
+	file   string         // src is not the file itself
+	blob   tensor.Blob
+	bigEnd bool
 }
 
 // section returns n bytes, which are inside the payload. What is stored plainly is a range
@@ -146,7 +145,7 @@ func (s *storages) persistent(id any) (any, error) {
 		return nil, malformed("a storage without a class")
 	}
 	key, ok1 := textOf(items[2])
-	location, ok2 := textOf(items[3])
+	_, ok2 := textOf(items[3]) // where the tensor was: the bytes are in the file
 	count, ok3 := countOf(items[4])
 	if !ok1 || !ok2 || !ok3 || len(key) > maxKey {
 		return nil, malformed("a storage without key, location and number of elements")
@@ -170,16 +169,18 @@ func (s *storages) persistent(id any) (any, error) {
 	p := s.byKey[key]
 	switch {
 	case p == nil:
-		p = &payload{key: key, size: size, count: count, dtype: kind, location: location}
+		p = &payload{key: key, size: size, count: count, dtype: kind}
 		if s.byKey == nil {
 			s.byKey = map[string]*payload{}
 		}
 		s.byKey[key] = p
 		s.order = append(s.order, p)
 	case p.size != size:
-		return nil, malformed("storage %s has %d bytes, and had %d before", quote.Name(key), size, p.size)
+		return nil, malformed("storage %s has %d bytes, and had %d before", quote.Name(key), size,
+			p.size)
 	case p.dtype != kind && p.dtype != "" && kind != "" && size > 0:
-		s.warnings = append(s.warnings, fmt.Sprintf("storage %s is of %s and of %s", quote.Name(key), p.dtype, kind))
+		s.warnings = append(s.warnings, fmt.Sprintf("storage %s is of %s and of %s",
+			quote.Name(key), p.dtype, kind))
 	}
 	st.payload = p
 	if len(items) == 6 && items[5] != nil {

@@ -122,7 +122,8 @@ func appendFloat(b []byte, v float64) []byte {
 	case math.IsNaN(v):
 		return append(b, `{"$float":"nan"}`...)
 	case math.IsInf(v, 0):
-		return fmt.Appendf(b, `{"$float":"%s"}`, strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+")))
+		return fmt.Appendf(b, `{"$float":"%s"}`,
+			strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+")))
 	}
 	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }

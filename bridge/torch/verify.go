@@ -63,7 +63,8 @@ func (v *verifier) count(r *Reader) error {
 	left := limit.DecodedTotal(r.limits, r.src.Size())
 	add := func(n int64) error {
 		if v.total += n; n > left {
-			return formatError(-1, "", tensor.ErrLimit, "all data is more than the limit for one operation")
+			return formatError(-1, "", tensor.ErrLimit,
+				"all data is more than the limit for one operation")
 		}
 		left -= n
 		return nil
@@ -140,7 +141,8 @@ func (v *verifier) tensor(t *tensor.Tensor) error {
 		if !ok {
 			st.Offset = -1
 		}
-		err = &tensor.FormatError{Format: formatName, Offset: st.Offset, Field: printable(t.Name), Err: err}
+		err = &tensor.FormatError{Format: formatName, Offset: st.Offset, Field: printable(t.Name),
+			Err: err}
 		v.list.Error(err)
 	}
 	return nil
@@ -155,7 +157,8 @@ func (v *verifier) checkBools(t *tensor.Tensor) func(p []byte, off int64) {
 	return func(p []byte, off int64) {
 		if k := le.NotBool(p); k >= 0 && !isFound {
 			isFound = true
-			v.list.Warn(formatError(-1, printable(t.Name), tensor.ErrMalformed, "element %d is the bool %#02x",
+			v.list.Warn(formatError(-1, printable(t.Name), tensor.ErrMalformed,
+				"element %d is the bool %#02x",
 				off+int64(k), p[k]))
 		}
 	}

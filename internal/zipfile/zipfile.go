@@ -131,6 +131,9 @@ func (a *Archive) disjoint(off int64, o Options) error {
 	return nil
 }
 
+// maxRatio is what deflate makes of a byte, at most.
+const maxRatio = 1032
+
 func (m *Member) open(src *source.Source, base int64, f *zip.File, o Options) error {
 	field := Field(f.Name)
 	if n := int64(len(f.Name)); n > o.Limits.MaxName {
@@ -146,6 +149,9 @@ func (m *Member) open(src *source.Source, base int64, f *zip.File, o Options) er
 		return o.Error(-1, field, errors.ErrUnsupported, "compression method %d", f.Method)
 	case size > math.MaxInt64/2 || stored > math.MaxInt64/2:
 		return o.Error(-1, field, tensor.ErrMalformed, "%d bytes", size)
+	case f.Method == zip.Deflate && size/maxRatio > stored:
+		return o.Error(-1, field, tensor.ErrMalformed, "%d bytes, of which %d compressed are too few",
+			size, stored)
 	case f.Method == zip.Store && size != stored:
 		return o.Error(-1, field, tensor.ErrMalformed, "stored, but with two sizes: %d and %d",
 			stored, size)

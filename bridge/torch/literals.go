@@ -1,0 +1,134 @@
+package torch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// decimal reads the number of a line: 01 and 00 of INT are bools, LONG may end in L.
+func (m *machine) decimal(line string) any {
+	if m.in[m.at] == 'I' && (line == "00" || line == "01") {
+		return line == "01"
+	}
+	text := strings.TrimSuffix(line, "L")
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err == nil {
+		return v
+	}
+	digits := strings.TrimPrefix(text, "-")
+	if len(digits) > maxLong || strings.Trim(digits, "0123456789") != "" || digits == "" {
+		m.fail("not an integer")
+	}
+	return bigInt(text)
+}
+
+// maxLong bounds the bytes of an integer.
+const maxLong = 4 << 10
+
+// longOf reads a little-endian integer in two's complement.
+func longOf(b string) any {
+	if len(b) > 8 {
+		rest, sign := strings.TrimRight(b[8:], "\x00"), strings.TrimRight(b[7:], "\xff")
+		switch {
+		case rest == "" && b[7] < 0x80, sign == "":
+			b = b[:8]
+		case rest == "":
+			return bigInt(strconv.FormatUint(uint64(longOf(b[:8]).(int64)), 10))
+		default:
+			return bigInt(hexOf(b))
+		}
+	}
+	var v int64
+	for i := len(b) - 1; i >= 0; i-- {
+		v = v<<8 | int64(b[i])
+	}
+	if n := len(b); n > 0 && n < 8 && b[n-1] >= 0x80 {
+		v -= 1 << (8 * n)
+	}
+	return v
+}
+
+// hexOf writes an integer of more than eight bytes in hexadecimal.
+func hexOf(b string) string {
+	digits, sign := []byte(b), ""
+	if b[len(b)-1] >= 0x80 {
+		sign = "-"
+		carry := byte(1)
+		for i := range digits {
+			digits[i] = ^digits[i] + carry
+			if digits[i] != 0 {
+				carry = 0
+			}
+		}
+	}
+	for i, j := 0, len(digits)-1; i < j; i, j = i+1, j-1 {
+		digits[i], digits[j] = digits[j], digits[i]
+	}
+	return sign + "0x" + strings.TrimLeft(fmt.Sprintf("%x", digits), "0")
+}
+
+// quoted reads a string of protocol 0, as Python 2's repr writes it.
+func (m *machine) quoted(line string) string {
+	if n := len(line); n < 2 || line[0] != line[n-1] || line[0] != '\'' && line[0] != '"' {
+		m.fail("a string without quotes")
+		return ""
+	}
+	return m.unescape(line[1:len(line)-1], `\'"nrtx`)
+}
+
+// escaped reads Unicode of protocol 0: bytes are Latin-1, other characters \u or \U.
+func (m *machine) escaped(line string) string {
+	utf8 := make([]rune, 0, len(line))
+	for _, b := range []byte(line) {
+		utf8 = append(utf8, rune(b))
+	}
+	return m.unescape(string(utf8), "uU")
+}
+
+// unescape replaces a backslash and one of the letters of known by what they stand for.
+func (m *machine) unescape(s, known string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) || strings.IndexByte(known, s[i+1]) < 0 {
+			b = append(b, s[i])
+			continue
+		}
+		i++
+		digits := 0
+		switch c := s[i]; c {
+		case 'n':
+			b = append(b, '\n')
+		case 'r':
+			b = append(b, '\r')
+		case 't':
+			b = append(b, '\t')
+		case 'x':
+			digits = 2
+		case 'u':
+			digits = 4
+		case 'U':
+			digits = 8
+		default:
+			b = append(b, c)
+		}
+		if digits == 0 {
+			continue
+		}
+		v, err := strconv.ParseUint(s[i+1:min(i+1+digits, len(s))], 16, 32)
+		if err != nil {
+			m.fail("an escape without its digits")
+			return ""
+		}
+		if digits == 2 {
+			b = append(b, byte(v))
+		} else {
+			b = append(b, string(rune(v))...)
+		}
+		i += digits
+	}
+	return string(b)
+}
