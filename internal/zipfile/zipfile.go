@@ -158,8 +158,11 @@ func (m *Member) open(src *source.Source, base int64, f *zip.File, o Options) er
 	}
 	off, err := f.DataOffset()
 	if err != nil {
-		if errors.Is(err, zip.ErrFormat) {
+		switch {
+		case errors.Is(err, zip.ErrFormat):
 			err = fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
+		case errors.Is(err, io.EOF):
+			err = fmt.Errorf("its local header is outside of the file: %w", io.ErrUnexpectedEOF)
 		}
 		return &tensor.FormatError{Format: o.Format, Offset: -1, Field: field, Err: err}
 	}
