@@ -303,6 +303,23 @@ func TestSummaryOfUnknownDTypesMarshals(t *testing.T) {
 	}
 }
 
+func TestOpenErrorsNameTheFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "model.safetensors")
+	for _, content := range []string{"", "no tensors", "\x40\x00\x00\x00\x00\x00\x00\x00{\"a\":", "ZTEN0001"} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, noMap := range []bool{false, true} {
+			if _, err := Open(name, &Options{NoMap: noMap}); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%q: %v", content, err)
+			}
+		}
+	}
+	if _, err := Open(name+".absent", nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), name) {
+		t.Error(err)
+	}
+}
+
 func TestLookupNamesAnAbsentTensor(t *testing.T) {
 	f, err := OpenBytes(manyTensors(t, 2, 8), nil)
 	if err != nil {
