@@ -19,7 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// A blob is the payload of one part in version 2: the source of a tensor.Blob.
+// A Blob is the payload of one part in version 2: the source of a tensor.Blob.
 type Blob struct {
 	R           *File
 	T           *tensor.Tensor // that it belongs to; nil for a whole file
@@ -56,7 +56,7 @@ func (b *Blob) Rare() *rareFields {
 
 const PrefixXXH3 = "xxh3:"
 
-// setHash takes a digest that is an xxh3 as the specification spells it.
+// SetHash takes a digest that is an xxh3 as the specification spells it.
 func (b *Blob) SetHash(text []byte) bool {
 	if len(text) != len(PrefixXXH3)+16 || string(text[:len(PrefixXXH3)]) != PrefixXXH3 {
 		return false
@@ -72,7 +72,7 @@ func (b *Blob) SetHash(text []byte) bool {
 	return true
 }
 
-// digest is the digest as the file spells it; "" when there is none.
+// Digest is the digest as the file spells it; "" when there is none.
 func (b *Blob) Digest() string {
 	switch {
 	case b.HasHash:
@@ -92,7 +92,7 @@ func (b *Blob) readable() error {
 	return b.More.Err
 }
 
-// source is the file that has the bytes.
+// Source is the file that has the bytes.
 func (b *Blob) Source() (*source.Source, error) {
 	if b.Shard == 0 {
 		return b.R.Src, nil
@@ -155,7 +155,7 @@ func (b *Blob) checkStrict() error {
 	return nil
 }
 
-// check reads the decoded bytes once, holds them against the digest, and shows
+// Check reads the decoded bytes once, holds them against the digest, and shows
 // them to look, if that is not nil, piece by piece. step is told of each piece.
 func (b *Blob) Check(step func(n int64) error, look func(p []byte) error) error {
 	if err := b.readable(); err != nil {
@@ -426,7 +426,7 @@ func (b *Blob) field() string {
 	return PartField(b.T.Name, roleOf(b.T, b))
 }
 
-// failed gives an error of reading the blob its place; nil stays nil.
+// Failed gives an error of reading the blob its place; nil stays nil.
 func (b *Blob) Failed(err error) error { return b.fault("", err) }
 
 func (b *Blob) failedDigest(err error) error { return b.fault(".digest", err) }
@@ -446,7 +446,7 @@ func (b *Blob) fault(field string, err error) error {
 	return &tensor.FormatError{Format: Format, Offset: b.Offset, Field: b.field() + field, Err: err}
 }
 
-// isBools looks for bools that are none.
+// IsBools looks for bools that are none.
 func IsBools(p []byte) error {
 	if i := le.NotBool(p); i >= 0 {
 		return rule.Broken(rule.LayoutData, "the bool 0x%02x", p[i])
@@ -454,7 +454,7 @@ func IsBools(p []byte) error {
 	return nil
 }
 
-// scanFile shows all bytes of the file to look.
+// ScanFile shows all bytes of the file to look.
 func (r *File) ScanFile(step func(n int64) error, look func(p []byte) error) error {
 	whole := Blob{R: r, Length: r.Size(), DecodedSize: r.Size()}
 	return whole.pieces(step, look)

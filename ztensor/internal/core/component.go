@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// other returns where the unusual of c goes.
+// Other returns where the unusual of c goes.
 func (c *Component) Other() *unusual {
 	if c.More == nil {
 		c.More = &c.R.unusual.Take(1)[0]
@@ -23,7 +23,7 @@ func (c *Component) Other() *unusual {
 	return c.More
 }
 
-// setDigest notes the digest, a crc32c that is spelled as it should be as its
+// SetDigest notes the digest, a crc32c that is spelled as it should be as its
 // value, and anything else as its text.
 func (c *Component) SetDigest(text string) {
 	if v, ok := strings.CutPrefix(text, prefixCRC); ok {
@@ -43,7 +43,7 @@ const (
 	EncodingUnknown // more.encoding has the word
 )
 
-// A component is one payload of a tensor: the source of a Blob. Components lie
+// A Component is one payload of a tensor: the source of a Blob. Components lie
 // in slabs and are handed out as pointers, so that a Blob costs no allocation.
 type Component struct {
 	R           *File
@@ -72,7 +72,7 @@ type unusual struct {
 
 func (c *Component) Size() int64 { return c.DecodedSize }
 
-// plain reports whether reading is nothing but reading the file.
+// Plain reports whether reading is nothing but reading the file.
 func (c *Component) Plain() bool {
 	return c.Encoding == encodingRaw && !c.Big && c.Readable() == nil
 }
@@ -106,7 +106,7 @@ func (c *Component) Stored() tensor.Stored {
 	return s
 }
 
-// digest is the digest as the file spells it; "" when there is none.
+// Digest is the digest as the file spells it; "" when there is none.
 func (c *Component) Digest() string {
 	switch {
 	case c.hasCRC:
@@ -117,7 +117,7 @@ func (c *Component) Digest() string {
 	return ""
 }
 
-// wanted is the digest that the stored bytes should have.
+// Wanted is the digest that the stored bytes should have.
 func (c *Component) Wanted() (w wanted, ok bool, err error) {
 	switch {
 	case c.hasCRC:
@@ -153,7 +153,7 @@ func (c *Component) checkStrict() error {
 	return nil
 }
 
-// checkDigest reads the stored bytes and holds them against the digest; step is
+// CheckDigest reads the stored bytes and holds them against the digest; step is
 // told of each piece. There is nothing to check where there is no digest.
 func (c *Component) CheckDigest(step func(n int64) error) error {
 	want, ok, err := c.Wanted()
@@ -173,7 +173,7 @@ func (c *Component) CheckDigest(step func(n int64) error) error {
 	return nil
 }
 
-// eachPiece calls f with the stored bytes, piece by piece, without a copy where
+// EachPiece calls f with the stored bytes, piece by piece, without a copy where
 // they are in memory, and step behind each piece.
 func (c *Component) EachPiece(f func(p []byte), step func(n int64) error) error {
 	var buf []byte
@@ -515,7 +515,7 @@ func (d *decoded) Close() error {
 
 var errClosedStream = errors.New("ztensor: read after Close")
 
-// failed gives an error of reading the component its place; nil stays nil.
+// Failed gives an error of reading the component its place; nil stays nil.
 func (c *Component) Failed(err error) error { return c.Fault("", err) }
 
 func (c *Component) FailedDigest(err error) error { return c.Fault(".digest", err) }

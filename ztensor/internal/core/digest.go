@@ -76,7 +76,7 @@ func (h *hasher) Write(p []byte) {
 	}
 }
 
-// appendText appends the digest as the specification spells it.
+// AppendText appends the digest as the specification spells it.
 func (h *hasher) AppendText(b []byte) []byte {
 	switch h.alg {
 	case CRC32C:

@@ -4,7 +4,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// logicalType is the type of that name over a storage type; Unknown where there
+// LogicalType is the type of that name over a storage type; Unknown where there
 // is none.
 func LogicalType(storage tensor.DType, name string) tensor.DType {
 	for _, l := range logicalTypes {
@@ -29,7 +29,7 @@ var logicalTypes = [...]struct {
 	{"complex128", tensor.F64, tensor.C128},
 }
 
-// storageType reads a dtype as it is spelled from 1.1 on, or, not short, as
+// StorageType reads a dtype as it is spelled from 1.1 on, or, not short, as
 // before.
 func StorageType(word string, short bool) tensor.DType {
 	if short {
@@ -94,7 +94,7 @@ func StorageType(word string, short bool) tensor.DType {
 	return tensor.Unknown
 }
 
-// storageOf is the storage type of d, and its logical type if it needs one.
+// StorageOf is the storage type of d, and its logical type if it needs one.
 func StorageOf(d tensor.DType) (storage tensor.DType, logical string) {
 	for _, l := range logicalTypes {
 		if l.dtype == d {

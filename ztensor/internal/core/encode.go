@@ -4,15 +4,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// An encoder compresses one component after the other, each into one frame.
+// An Encoder compresses one component after the other, each into one frame.
 type Encoder struct{ *zstd.Encoder }
 
-// newFrames makes an encoder of frames in memory, for several goroutines at once.
+// NewFrames makes an encoder of frames in memory, for several goroutines at once.
 func NewFrames(level int) (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, append(EncoderOptions(level), zstd.WithEncoderConcurrency(0))...)
 }
 
-// newEncoder makes an encoder that works in the goroutine of its caller, so that
+// NewEncoder makes an encoder that works in the goroutine of its caller, so that
 // its output depends on nothing but its input. Below its "better" level the
 // encoder would store blocks without repetitions as they are; weights have none,
 // but bytes of uneven frequency, so its entropy coder is always asked.
@@ -24,7 +24,7 @@ func NewEncoder(level int) (*Encoder, error) {
 // bestLevel is the first at which no time is spared.
 const bestLevel = 16
 
-// encoderOptions are those of a level. Windows and tables are most of an encoder's memory, which is
+// EncoderOptions are those of a level. Windows and tables are most of an encoder's memory, which is
 // 2, 3, 9 and 40 MiB.
 func EncoderOptions(level int) []zstd.EOption {
 	speed, window := zstd.SpeedBestCompression, 4<<20

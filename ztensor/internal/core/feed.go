@@ -12,10 +12,10 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// pieceSize is how much is read, hashed and written at a time.
+// PieceSize is how much is read, hashed and written at a time.
 const PieceSize = 1 << 20
 
-// A sink writes the stored bytes of one component and computes their digest on
+// A Sink writes the stored bytes of one component and computes their digest on
 // the way.
 type Sink struct {
 	W      io.Writer
@@ -42,7 +42,7 @@ func (s *Sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A feed brings the decoded bytes of a component to where they are stored.
+// A Feed brings the decoded bytes of a component to where they are stored.
 type Feed struct {
 	Out   io.Writer
 	Zstd  *Encoder // nil: as they are
@@ -52,7 +52,7 @@ type Feed struct {
 	last  byte
 }
 
-// begin starts a component; size is that of the decoded bytes, or -1.
+// Begin starts a component; size is that of the decoded bytes, or -1.
 func (f *Feed) Begin(size int64) {
 	if f.Zstd != nil {
 		f.Zstd.ResetContentSize(f.Out, size)
@@ -95,7 +95,7 @@ func (f *Feed) end() error {
 	return nil
 }
 
-// from feeds all of a blob, in pieces of *buf where it is not in memory.
+// From feeds all of a blob, in pieces of *buf where it is not in memory.
 func (f *Feed) From(ctx context.Context, b tensor.Blob, buf *[]byte) error {
 	f.Begin(b.Size())
 	if p, ok := b.Memory(); ok {
@@ -146,7 +146,7 @@ type WriterFunc func(p []byte) (int, error)
 
 func (f WriterFunc) Write(p []byte) (int, error) { return f(p) }
 
-// oddNibble reports whether the half byte that n elements of four bits leave
+// OddNibble reports whether the half byte that n elements of four bits leave
 // unused is not zero.
 func OddNibble(last byte, n int64) error {
 	if n%2 == 1 && last > 0xf {
@@ -155,7 +155,7 @@ func OddNibble(last byte, n int64) error {
 	return nil
 }
 
-// halfByte reports whether half a byte of a tensor's data means nothing, and must be
+// HalfByte reports whether half a byte of a tensor's data means nothing, and must be
 // zero.
 func HalfByte(t *tensor.Tensor) bool {
 	n, _ := t.Shape.Elements()

@@ -25,7 +25,7 @@ const (
 	Magic2 = "\x89ZT2\r\n\x1a\n"
 )
 
-// A file is an open file of any version.
+// A File is an open file of any version.
 type File struct {
 	Src       *source.Source
 	Strict    bool
@@ -79,14 +79,14 @@ type generation interface {
 	Close() error
 }
 
-// A shardID is how a file names another one.
+// A ShardID is how a file names another one.
 type ShardID struct {
 	Name   string
 	Size   int64
 	Digest string
 }
 
-// An object is what a manifest of version 2 says of a tensor.
+// An Object is what a manifest of version 2 says of a tensor.
 type Object struct {
 	Name  string
 	Whole []byte // encoded
@@ -125,19 +125,19 @@ func (r *File) Warnings() []error {
 	return r.WarningList.list
 }
 
-// format is the name of this format in errors.
+// Format is the name of this format in errors.
 const Format = "ztensor"
 
-// A tail is the end of the file, read in one piece where pieces are dear.
+// A Tail is the end of the file, read in one piece where pieces are dear.
 type Tail struct {
 	b   []byte
 	off int64
 }
 
-// tailWindow and the eight bytes at the start are less than 64 KiB together.
+// TailWindow and the eight bytes at the start are less than 64 KiB together.
 const TailWindow = 64<<10 - 64
 
-// readTail reads the last n bytes, or more of them where a second read would
+// ReadTail reads the last n bytes, or more of them where a second read would
 // cost more than they do.
 func (r *File) ReadTail(n int64) (t Tail, err error) {
 	size := r.Src.Size()
@@ -154,11 +154,11 @@ func (r *File) ReadTail(n int64) (t Tail, err error) {
 	return t, nil
 }
 
-// last returns the last n bytes of the file, of which the tail has at least so
+// Last returns the last n bytes of the file, of which the tail has at least so
 // many.
 func (t Tail) Last(n int) []byte { return t.b[len(t.b)-n:] }
 
-// readManifest calls run for the n bytes at off, where they lie or copied.
+// ReadManifest calls run for the n bytes at off, where they lie or copied.
 func (r *File) ReadManifest(t Tail, off, n int64, run func(b []byte) error) error {
 	if limit := min(r.Limits.MaxMetadata, 1<<30); n > limit {
 		return r.Bad(off, "manifest", fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
@@ -179,7 +179,7 @@ func (r *File) ReadManifest(t Tail, off, n int64, run func(b []byte) error) erro
 	return r.Placed(off, "manifest", err)
 }
 
-// placed gives an error its place, unless it has one.
+// Placed gives an error its place, unless it has one.
 func (r *File) Placed(off int64, field string, err error) error {
 	if err == nil {
 		return nil
@@ -201,7 +201,7 @@ func (r *File) decoder() (*zstd.Decoder, error) {
 	return r.zstd, r.zstdErr
 }
 
-// bad makes a FormatError.
+// Bad makes a FormatError.
 func (r *File) Bad(off int64, field string, err error) error {
 	return &tensor.FormatError{Format: Format, Offset: off, Field: field, Err: err}
 }

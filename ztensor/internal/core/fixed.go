@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A fixed is memory of the caller that is read after the call that was given it:
+// A Fixed is memory of the caller that is read after the call that was given it:
 // a change in between is an error and never a wrong value.
 type Fixed struct {
 	tensor.Source
@@ -24,7 +24,7 @@ func (f *Fixed) Memory() ([]byte, bool) { return f.Bytes() }
 
 var ErrChanged = errors.New("the bytes have changed since the tensor was added")
 
-// fix returns t with its memory hashed. What lies in a file is not.
+// Fix returns t with its memory hashed. What lies in a file is not.
 func Fix(t *tensor.Tensor) *tensor.Tensor {
 	as := *t
 	as.Data = FixBlob(t.Data)
@@ -46,7 +46,7 @@ func FixBlob(b tensor.Blob) tensor.Blob {
 	return tensor.NewBlob(&Fixed{b.Source(), xxh3.Hash(p)})
 }
 
-// unchanged compares the bytes with what they were. It is nil for any other blob.
+// Unchanged compares the bytes with what they were. It is nil for any other blob.
 func Unchanged(b tensor.Blob) error {
 	f, ok := b.Source().(*Fixed)
 	if !ok {

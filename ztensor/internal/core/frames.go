@@ -55,7 +55,7 @@ func (b *Blob) seekTableIn(stored []byte) (*frames, error) {
 	return m.frames, m.bad
 }
 
-// tableWindow is how much is read at once, in the hope that the table is in it,
+// TableWindow is how much is read at once, in the hope that the table is in it,
 // where a read may be a request over the net: the table of 8 GiB.
 const TableWindow = 64 << 10
 

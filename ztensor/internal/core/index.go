@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// overlaps looks for components that share some of their bytes, but not all.
+// Overlaps looks for components that share some of their bytes, but not all.
 func (x *Index) Overlaps(report func(a, b *Component) bool) {
 	if !x.Jumbled || Disjoint(x.Components.Used, x.Extents()) {
 		return
@@ -22,7 +22,7 @@ func (x *Index) Overlaps(report func(a, b *Component) bool) {
 	Overlaps(slices.Collect(x.Extents()), func(i, j int) bool { return report(x.Components.At(i), x.Components.At(j)) })
 }
 
-// extents yields where the components lie, in the order of the manifest.
+// Extents yields where the components lie, in the order of the manifest.
 func (x *Index) Extents() iter.Seq[Extent] {
 	return func(yield func(Extent) bool) {
 		for c := range x.Components.All() {
@@ -33,7 +33,7 @@ func (x *Index) Extents() iter.Seq[Extent] {
 	}
 }
 
-// ownAttributes is the attribute map of one tensor, as CBOR.
+// OwnAttributes is the attribute map of one tensor, as CBOR.
 type OwnAttributes struct {
 	Tensor  int
 	Encoded []byte
@@ -43,7 +43,7 @@ func PartField(object, part string) string {
 	return "objects[" + quote.Name(object) + "].parts[" + quote.Name(part) + "]"
 }
 
-// ownCBOR returns the attributes of the tensor of that name, encoded.
+// OwnCBOR returns the attributes of the tensor of that name, encoded.
 func (r *Index) OwnCBOR(name string) []byte {
 	i := r.find(name)
 	for _, own := range r.OwnAttrs {
@@ -54,7 +54,7 @@ func (r *Index) OwnCBOR(name string) []byte {
 	return nil
 }
 
-// digestOf returns the algorithm of the digest of a tensor of version 1.
+// DigestOf returns the algorithm of the digest of a tensor of version 1.
 func (r *File) DigestOf(name string) Digest {
 	t := r.Tensor(name)
 	blobs := []tensor.Blob{t.Data}
@@ -71,13 +71,13 @@ func (r *File) DigestOf(name string) Digest {
 	return NoDigest
 }
 
-// cutKey keeps a path with a key from the file readable.
+// CutKey keeps a path with a key from the file readable.
 func CutKey(key []byte) string {
 	s := quote.Name(string(key))
 	return s[1 : len(s)-1]
 }
 
-// reserve makes room for n tensors of one component.
+// Reserve makes room for n tensors of one component.
 func (x *Index) Reserve(n int) {
 	if n > 0 {
 		x.Tensors.Reserve(n)
@@ -85,7 +85,7 @@ func (x *Index) Reserve(n int) {
 	}
 }
 
-// An index is what the manifest of any generation comes down to.
+// An Index is what the manifest of any generation comes down to.
 type Index struct {
 	Version     string
 	Generator   string
@@ -109,7 +109,7 @@ type Index struct {
 	kept  slab[byte] // copies of what lasts, where it is not
 }
 
-// keep returns bytes of the manifest as a string that lasts.
+// Keep returns bytes of the manifest as a string that lasts.
 func (x *Index) Keep(b []byte) string { return le.String(x.KeepBytes(b)) }
 
 func (x *Index) KeepString(s string) string {
@@ -134,7 +134,7 @@ func (x *Index) room(n int) []byte {
 	return x.kept.Take(n)
 }
 
-// shape returns a copy of dims that lasts: a part of first, if that has room.
+// Shape returns a copy of dims that lasts: a part of first, if that has room.
 func (x *Index) Shape(first *Component, dims []int64) tensor.Shape {
 	var s tensor.Shape
 	switch n := len(dims); {
@@ -152,7 +152,7 @@ func (x *Index) Shape(first *Component, dims []int64) tensor.Shape {
 	return s
 }
 
-// path returns the path of c in the manifest, for errors.
+// Path returns the path of c in the manifest, for errors.
 func (x *Index) Path(c *Component) string { return x.Field(c.T.Name, roleOf(c.T, c)) }
 
 // roleOf returns the role in which a tensor has a payload.
@@ -165,7 +165,7 @@ func roleOf(t *tensor.Tensor, payload tensor.Source) string {
 	return "data"
 }
 
-// field is the path of a component in the manifest's own words.
+// Field is the path of a component in the manifest's own words.
 func (x *Index) Field(name, role string) string {
 	if x.Version == "0.1" {
 		return fmt.Sprintf("%s[%s]", x.List, quote.Name(name))
@@ -173,7 +173,7 @@ func (x *Index) Field(name, role string) string {
 	return fmt.Sprintf("%s[%s].components[%s]", x.List, quote.Name(name), quote.Name(role))
 }
 
-// sortNames makes look-up by name possible where names do not ascend, and
+// SortNames makes look-up by name possible where names do not ascend, and
 // returns the index of the first tensor whose name was there before, or -1.
 func (x *Index) SortNames() (dup int) {
 	x.byName, dup = names.Build(x.Tensors.Used, func(i int) string { return x.Tensors.At(i).Name })
@@ -199,7 +199,7 @@ func (x *Index) find(name string) int {
 	return i
 }
 
-// maxWarnings bounds the memory that a hostile file can make its warnings take.
+// MaxWarnings bounds the memory that a hostile file can make its warnings take.
 const MaxWarnings = 1000
 
 type warnings struct {
@@ -216,7 +216,7 @@ func (w *warnings) Add(off int64, field string, err error) {
 	w.list[MaxWarnings-1] = &tensor.FormatError{Format: Format, Offset: -1, Err: fmt.Errorf("%d more warnings", w.more+1)}
 }
 
-// attributesOf returns the attributes of one of the tensors, encoded.
+// AttributesOf returns the attributes of one of the tensors, encoded.
 func (x *Index) AttributesOf(t *tensor.Tensor) []byte {
 	if len(x.OwnAttrs) == 0 {
 		return nil

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// An extent is where bytes lie in a file.
+// An Extent is where bytes lie in a file.
 type Extent struct{ Off, Length int64 }
 
 func (e Extent) compare(o Extent) int {
 	return cmp.Or(cmp.Compare(e.Off, o.Off), cmp.Compare(e.Length, o.Length))
 }
 
-// disjoint reports whether no two of the extents share a byte. It may answer
+// Disjoint reports whether no two of the extents share a byte. It may answer
 // false where they are the same, or not where a writer would put them: that is
 // for overlaps to tell. It is made for files of many tensors: an extent is one
 // word, of the blocks of 64 bytes that it begins at and takes.
@@ -40,7 +40,7 @@ func Disjoint(n int, extents iter.Seq[Extent]) bool {
 	return true
 }
 
-// overlaps calls report with two indices whose extents share some of their
+// Overlaps calls report with two indices whose extents share some of their
 // bytes but are not the same, each second index at most once, until report
 // answers false.
 func Overlaps(all []Extent, report func(i, j int) bool) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A part is a tensor that Create began.
+// A Part is a tensor that Create began.
 type Part struct {
 	W      *Writer
 	T      *tensor.Tensor

@@ -55,7 +55,7 @@ type outcome struct {
 	undeclared int64
 }
 
-// once calls verify for the first payload of a key, and repeats what that found
+// Once calls verify for the first payload of a key, and repeats what that found
 // for the others under their own field.
 func (w *Worker) Once(k payloadKey, field func() string, verify func()) {
 	o := w.V.shared[k]
@@ -87,7 +87,7 @@ func (w *Worker) Once(k payloadKey, field func() string, verify func()) {
 	}
 }
 
-// charge counts n bytes whose decoding nothing in the file announced.
+// Charge counts n bytes whose decoding nothing in the file announced.
 func (w *Worker) Charge(n int64) {
 	if w.V.budget.Add(-n) < 0 && w.Err == nil {
 		w.Err = w.V.tooMuch()

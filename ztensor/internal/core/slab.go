@@ -12,7 +12,7 @@ type slab[T any] struct {
 	Used int
 }
 
-// reserve makes the next chunk large enough for n elements.
+// Reserve makes the next chunk large enough for n elements.
 func (s *slab[T]) Reserve(n int) {
 	s.retire()
 	s.last = make([]T, 0, n)
@@ -38,7 +38,7 @@ func (s *slab[T]) Take(n int) []T {
 	return s.last[from : from+n : from+n]
 }
 
-// at returns element i in the order in which they were taken.
+// At returns element i in the order in which they were taken.
 func (s *slab[T]) At(i int) *T {
 	for _, c := range s.full {
 		if i < len(c) {
@@ -49,7 +49,7 @@ func (s *slab[T]) At(i int) *T {
 	return &s.last[i]
 }
 
-// all yields all elements in the order in which they were taken.
+// All yields all elements in the order in which they were taken.
 func (s *slab[T]) All() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for n := 0; n <= len(s.full); n++ {

@@ -33,7 +33,7 @@ type Verifier struct {
 	budget atomic.Int64            // bytes that may still be decoded
 }
 
-// A problem is an error, or a warning, that a worker made.
+// A Problem is an error, or a warning, that a worker made.
 type Problem struct {
 	err  error
 	Warn bool
@@ -103,7 +103,7 @@ func (v *Verifier) tensors() error {
 	return nil
 }
 
-// A worker verifies tensors one after the other.
+// A Worker verifies tensors one after the other.
 type Worker struct {
 	V     *Verifier
 	Ctx   context.Context

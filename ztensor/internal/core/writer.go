@@ -19,7 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// settings are the options of a writer: those of package ztensor.
+// Settings are the options of a writer: those of package ztensor.
 type Settings struct {
 	Version    string
 	Canonical  bool
@@ -31,7 +31,7 @@ type Settings struct {
 	KeepOrder  bool
 }
 
-// A writer writes a file of any version.
+// A Writer writes a file of any version.
 type Writer struct {
 	W      io.Writer
 	Flush  func() error // of w
@@ -54,7 +54,7 @@ type Writer struct {
 	done  bool
 }
 
-// A layout is what tells one generation of the container from the others when
+// A Layout is what tells one generation of the container from the others when
 // writing.
 type Layout interface {
 	Magic() string
@@ -78,25 +78,25 @@ type Layout interface {
 	Finish(w *Writer) error
 }
 
-// newWriter returns a writer on w, which must be started.
+// NewWriter returns a writer on w, which must be started.
 func NewWriter(w io.Writer) *Writer {
 	b := bufio.NewWriterSize(w, 256<<10)
 	return &Writer{W: b, Flush: b.Flush}
 }
 
-// newFileWriter returns a writer on a file of its own.
+// NewFileWriter returns a writer on a file of its own.
 func NewFileWriter(f target) *Writer {
 	return &Writer{W: f, File: f, Flush: func() error { return nil }}
 }
 
-// begin takes over the settings, and begins the file.
+// Begin takes over the settings, and begins the file.
 func (w *Writer) Begin(l Layout, o Settings) {
 	if w.Prepare(l, o); w.Err == nil {
 		w.Write([]byte(l.Magic()))
 	}
 }
 
-// prepare takes over the settings.
+// Prepare takes over the settings.
 func (w *Writer) Prepare(l Layout, o Settings) {
 	w.Layout, w.Digest, w.Level = l, o.Digest, o.Level
 	w.Names, w.Kept, w.Own = map[string]bool{}, map[string]bool{}, map[string][]byte{}
@@ -164,7 +164,7 @@ func (w *Writer) adding(f func() error) error {
 	return err
 }
 
-// copyFrom writes the bytes of r from one offset to another.
+// CopyFrom writes the bytes of r from one offset to another.
 func (w *Writer) CopyFrom(ctx context.Context, r *File, from, to int64) error {
 	if w.Buf == nil {
 		w.Buf = make([]byte, PieceSize)
@@ -190,7 +190,7 @@ func (w *Writer) Broken(t *tensor.Tensor, role string, err error) error {
 	return w.Fail(fmt.Errorf("ztensor: tensor %s, %s: %w", quote.Name(t.Name), role, err))
 }
 
-// copyExtents writes pieces of r in the order in which they are there, those of
+// CopyExtents writes pieces of r in the order in which they are there, those of
 // several tensors once, and returns where they are now.
 func (w *Writer) CopyExtents(ctx context.Context, r *File, order []Extent, alignment int64) (map[Extent]int64, error) {
 	slices.SortFunc(order, Extent.compare)
@@ -218,7 +218,7 @@ func (w *Writer) CopyExtents(ctx context.Context, r *File, order []Extent, align
 	return places, nil
 }
 
-// unnamed is what an error of package sparse says of a tensor, without its name.
+// Unnamed is what an error of package sparse says of a tensor, without its name.
 func Unnamed(err error) error {
 	var named *sparse.Error
 	if errors.As(err, &named) {
@@ -231,7 +231,7 @@ func SparseError(t *tensor.Tensor, err error) error {
 	return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), Unnamed(err))
 }
 
-// unlinkable is the error of a shard that cannot be referred to.
+// Unlinkable is the error of a shard that cannot be referred to.
 func Unlinkable(shard ShardID, format string, args ...any) error {
 	return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{quote.Name(shard.Name), errors.ErrUnsupported}, args...)...)
 }
@@ -329,7 +329,7 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	return nil
 }
 
-// encMode encodes values in the shortest form, floats and NaN included.
+// EncMode encodes values in the shortest form, floats and NaN included.
 func EncMode() (fxcbor.EncMode, error) { return fxcbor.CoreDetEncOptions().EncMode() }
 
 // Close completes the file.
@@ -381,7 +381,7 @@ func (w *Writer) Abort() {
 	}
 }
 
-// fail makes an error final.
+// Fail makes an error final.
 func (w *Writer) Fail(err error) error {
 	if w.Err == nil {
 		w.Err = err
@@ -389,7 +389,7 @@ func (w *Writer) Fail(err error) error {
 	return w.Err
 }
 
-// write writes p.
+// Write writes p.
 func (w *Writer) Write(p []byte) error {
 	if w.Err != nil {
 		return w.Err
@@ -402,7 +402,7 @@ func (w *Writer) Write(p []byte) error {
 	return w.Fail(err)
 }
 
-// writePieces writes p in pieces that the system likes.
+// WritePieces writes p in pieces that the system likes.
 func (w *Writer) WritePieces(p []byte) {
 	for len(p) > 0 && w.Err == nil {
 		n := min(len(p), PieceSize)
@@ -411,7 +411,7 @@ func (w *Writer) WritePieces(p []byte) {
 	}
 }
 
-// pad writes zeros up to a multiple of n.
+// Pad writes zeros up to a multiple of n.
 func (w *Writer) Pad(n int64) error {
 	for left := align.Padding(w.Off, n); left > 0 && w.Err == nil; {
 		k := min(left, int64(len(w.zeros)))
@@ -421,7 +421,7 @@ func (w *Writer) Pad(n int64) error {
 	return w.Err
 }
 
-// measured is t with parts whose size is known, which takes decoding the others.
+// Measured is t with parts whose size is known, which takes decoding the others.
 func Measured(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t == nil || t.Dense() || t.Size() >= 0 {
 		return t, nil

@@ -166,7 +166,7 @@ func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File, names 
 	return nil
 }
 
-// extend copies the data of the file and its manifest.
+// Extend copies the data of the file and its manifest.
 func (c *container) Extend(name string, o core.Settings) (*core.Writer, error) {
 	r := c.r
 	if err := c.Edition(&o); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// A container1 is a file of 0.1, 1.0, 1.1 or 1.2.
+// A container is a file of 0.1, 1.0, 1.1 or 1.2.
 type container struct{ r *core.File }
 
-// open1 reads the index of a file that begins with that magic.
+// Open reads the index of a file that begins with that magic.
 func Open(r *core.File, magic string) error {
 	c := &container{r}
 	r.Generation = c

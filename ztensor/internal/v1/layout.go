@@ -39,7 +39,7 @@ func (l *Layout) Create(w *core.Writer, t *tensor.Tensor, size int64) (io.WriteC
 	return w.Part, nil
 }
 
-// layout1 writes 1.0, 1.1 and 1.2.
+// Layout writes 1.0, 1.1 and 1.2.
 type Layout struct {
 	Version   string
 	generator string
@@ -99,7 +99,7 @@ func (l *Layout) Link(w *core.Writer, shard core.ShardID, _ []core.Object) error
 	return core.Unlinkable(shard, "version %s has no shards", l.Version)
 }
 
-// check wants types that the layout has. 1.0 names one type for the tensor,
+// Check wants types that the layout has. 1.0 names one type for the tensor,
 // which is that of a sparse tensor's values, and has no place for those of
 // other parts.
 func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
@@ -137,7 +137,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	return nil
 }
 
-// dtypeWord is the storage type of d as the layout spells it; "" where it has
+// DtypeWord is the storage type of d as the layout spells it; "" where it has
 // none.
 func (l *Layout) DtypeWord(d tensor.DType) string {
 	storage, logical := core.StorageOf(d)
@@ -245,7 +245,7 @@ func (l *Layout) appendComponent(b []byte, c written) []byte {
 	return b
 }
 
-// finish writes manifest and footer. The document wants the size of a 1.0
+// Finish writes manifest and footer. The document wants the size of a 1.0
 // manifest below that of the file less 16, which a file without any component
 // reaches only by padding.
 func (l *Layout) Finish(w *core.Writer) error {

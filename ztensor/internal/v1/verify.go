@@ -16,7 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// verifyFile looks for bytes between the components that are not zero: only padding
+// VerifyFile looks for bytes between the components that are not zero: only padding
 // belongs there (§2 of the document).
 func (c *container) VerifyFile(v *core.Verifier) error {
 	r := c.r

@@ -36,7 +36,7 @@ func manifestFields(r *core.File) ([]cbor.Pair, error) {
 	return all, nil
 }
 
-// alignmentOf is the alignment to which the file keeps, as far as that shows.
+// AlignmentOf is the alignment to which the file keeps, as far as that shows.
 func AlignmentOf(r *core.File) int64 {
 	all := uint64(r.ManifestAt)
 	for b := range r.Blobs.All() {
@@ -81,7 +81,7 @@ func (l *Layout) continues(w *core.Writer, r *core.File) error {
 	return nil
 }
 
-// lastEdition returns where the last complete edition within f ends, 0 where
+// LastEdition returns where the last complete edition within f ends, 0 where
 // there is none.
 func LastEdition(f io.ReaderAt, size int64) (int64, error) {
 	const (
@@ -133,7 +133,7 @@ func isEdition(f io.ReaderAt, size int64) (bool, error) {
 	return openShard(&core.File{Src: src, Limits: limit.Defaults()}) == nil, nil
 }
 
-// carry leaves what is in shards there.
+// Carry leaves what is in shards there.
 func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File, names map[string]string) error {
 	var order []core.Extent
 	for name := range names {
@@ -204,7 +204,7 @@ func (c *Container) Edition(o *core.Settings) error {
 	return nil
 }
 
-// extend adds after the end of the file.
+// Extend adds after the end of the file.
 func (c *Container) Extend(name string, o core.Settings) (*core.Writer, error) {
 	r := c.r
 	if err := c.Edition(&o); err != nil {

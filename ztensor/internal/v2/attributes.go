@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// appendAttributes appends a map of attributes as version 2 wants it.
+// AppendAttributes appends a map of attributes as version 2 wants it.
 func (l *Layout) AppendAttributes(attributes map[string]any, depth int) ([]byte, error) {
 	mode, err := core.EncMode()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// contentDigest encodes what the file says of its content (§6.4), and digests that.
+// ContentDigest encodes what the file says of its content (§6.4), and digests that.
 func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 	r := c.r
 	if c.data {
@@ -106,7 +106,7 @@ type partRef struct {
 	Blob         *core.Blob
 }
 
-// partsOf lists the parts of a tensor of version 2 in the order of the manifest.
+// PartsOf lists the parts of a tensor of version 2 in the order of the manifest.
 func PartsOf(t *tensor.Tensor) []partRef {
 	if b, ok := t.Data.Source().(*core.Blob); ok {
 		return []partRef{{t.Name, "data", b}}
@@ -120,7 +120,7 @@ func PartsOf(t *tensor.Tensor) []partRef {
 	return all
 }
 
-// canonicalViolations lists what departs from canonical form (§6.3).
+// CanonicalViolations lists what departs from canonical form (§6.3).
 func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
 	check := canonical{r: c.r, container: c, ctx: ctx}
 	err := check.check()

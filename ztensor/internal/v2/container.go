@@ -33,7 +33,7 @@ const (
 // nameless is the Scheme of a tensor whose layout is the empty text.
 const nameless = "?"
 
-// A container2 is a file of version 2.
+// A Container is a file of version 2.
 type Container struct {
 	r      *core.File
 	List   []shard // in the order of the manifest
@@ -49,7 +49,7 @@ func (c *Container) Stored() (n int64) {
 	return n
 }
 
-// elsewhere returns the size of all shards.
+// Elsewhere returns the size of all shards.
 func (c *Container) Elsewhere() (n int64) {
 	for i := range c.List {
 		var ok bool
@@ -76,7 +76,7 @@ func (c *Container) find(name string) int {
 	return int(c.order[i])
 }
 
-// open2 reads the container of version 2.
+// Open reads the container of version 2.
 func Open(r *core.File) error {
 	c := &Container{r: r}
 	r.Generation = c
@@ -118,7 +118,7 @@ func Open(r *core.File) error {
 	})
 }
 
-// close gives up the shards that were opened.
+// Close gives up the shards that were opened.
 func (c *Container) Close() (err error) {
 	for i := range c.List {
 		s := &c.List[i]

@@ -53,7 +53,7 @@ func (l *Layout) enter(t *tensor.Tensor, parts []outPart) {
 // byLength is the order of CBOR's keys: shorter text first.
 func byLength(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// create begins a dense tensor that comes piece by piece.
+// Create begins a dense tensor that comes piece by piece.
 func (l *Layout) Create(w *core.Writer, t *tensor.Tensor, size int64) (io.WriteCloser, error) {
 	if l.canonical {
 		if l.begun && t.Name <= l.last {
@@ -106,7 +106,7 @@ func (l *Layout) created(w *core.Writer, t *tensor.Tensor, all []outPart, s *cor
 	return nil
 }
 
-// finish writes the manifest and the footer.
+// Finish writes the manifest and the footer.
 func (l *Layout) Finish(w *core.Writer) error {
 	if err := l.flushBefore(context.Background(), w, ""); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// layout2 writes version 2. In canonical form the order of the tensors in the
+// Layout writes version 2. In canonical form the order of the tensors in the
 // file is that of their names, so Add only keeps them; Close, AddAll and Create
 // write what has to come first. Otherwise Add writes.
 type Layout struct {
@@ -42,13 +42,13 @@ type Layout struct {
 	profiled map[string]*tensor.Tensor // whose layout has rules for them, once added
 }
 
-// content2 is what two blobs have in common that may be the same.
+// content is what two blobs have in common that may be the same.
 type content struct {
 	hash   uint64
 	length int64
 }
 
-// An entry2 is an entry of the manifest.
+// An entry is an entry of the manifest.
 type entry struct {
 	core.Object        // whole is nil where the following have it
 	parts       []byte // the map of parts
@@ -105,7 +105,7 @@ func layoutName(scheme string) string {
 	return scheme
 }
 
-// check says what of a tensor version 2 cannot hold.
+// Check says what of a tensor version 2 cannot hold.
 func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	if err := l.checkName(t.Name, "the name"); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	return checkLayout(l.normalize(t), elements, w.Own[t.Name])
 }
 
-// checkAttributes holds a tensor that has been added against other attributes.
+// CheckAttributes holds a tensor that has been added against other attributes.
 func (l *Layout) CheckAttributes(name string, attributes []byte) error {
 	t := l.profiled[name]
 	if t == nil {

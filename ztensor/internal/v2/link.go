@@ -72,7 +72,7 @@ func editParts(c *cbor.Cursor, edit func(part []cbor.Pair) []cbor.Pair) []cbor.P
 	return fields
 }
 
-// linked returns what the manifest says of these tensors, or all, for a file to which this
+// Linked returns what the manifest says of these tensors, or all, for a file to which this
 // one is a shard.
 func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, error) {
 	r := c.r
@@ -127,7 +127,7 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 	return found, nil
 }
 
-// identity digests the whole file.
+// Identity digests the whole file.
 func (c *Container) Identity(ctx context.Context, name string, alg core.Digest) (core.ShardID, error) {
 	if alg != core.SHA256 && alg != core.XXH3 {
 		return core.ShardID{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard", errors.ErrUnsupported, alg)

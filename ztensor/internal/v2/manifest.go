@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// A scan2 reads a manifest of version 2 into the index of its Reader.
+// A scan reads a manifest of version 2 into the index of its Reader.
 type scan struct {
 	cbor.Cursor
 	r       *core.File

@@ -71,7 +71,7 @@ func hasProfile(scheme string) bool {
 	return scheme == LayoutMX || scheme == LayoutQuant || HasBlocks(scheme)
 }
 
-// hasBlocks reports whether version 2 has a layout of that name for the quantised
+// HasBlocks reports whether version 2 has a layout of that name for the quantised
 // blocks of a .gguf file, such as gguf.q4_k/1: one part, data, of uint8, and the
 // attributes elems_per_block and block_bytes.
 func HasBlocks(scheme string) bool {
@@ -308,7 +308,7 @@ func (c *layoutCheck) text(name string) (string, bool) {
 	return string(v), in.Err == nil
 }
 
-// checkData2 applies the data rules of a layout: those of csr and coo.
+// checkData applies the data rules of a layout: those of csr and coo.
 func checkData(ctx context.Context, t *tensor.Tensor) error {
 	if t.Scheme != LayoutCSR && t.Scheme != LayoutCOO {
 		return nil

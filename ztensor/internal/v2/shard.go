@@ -43,7 +43,7 @@ type folder struct {
 	Sums  map[string]string  // digests, by algorithm and file; "" where one cannot be read; nil until files is filled
 }
 
-// known yields the files of the size and digest of s.
+// Known yields the files of the size and digest of s.
 func (f *folder) Known(root string, s *shard, find func(name string) (io.ReaderAt, int64, error)) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		f.mu.Lock()
@@ -156,7 +156,7 @@ func (s *scan) shardEntry(name []byte, at int) {
 	}
 }
 
-// shard opens a shard, the first time, and checks that it is one, and of the
+// Shard opens a shard, the first time, and checks that it is one, and of the
 // right size.
 func (c *Container) Shard(i int) (*source.Source, error) {
 	s := &c.List[i]
@@ -269,10 +269,10 @@ func openShard(r *core.File) error {
 	return Open(r)
 }
 
-// setKey is the attribute of root and shards that identifies a set of them.
+// SetKey is the attribute of root and shards that identifies a set of them.
 const SetKey = "shard_set_id"
 
-// setID returns the ID of the set that a file says it is of.
+// SetID returns the ID of the set that a file says it is of.
 func SetID(r *core.File) string {
 	for k, v := range cbor.Entries(r.Attributes) {
 		if k == SetKey {

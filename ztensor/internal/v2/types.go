@@ -43,7 +43,7 @@ func logicalTypeOf(name []byte) logicalType {
 	return logicalType{}
 }
 
-// typeWords2 is how version 2 spells d: its storage type, and its logical type
+// typeWords is how version 2 spells d: its storage type, and its logical type
 // if it needs one; "" where it has none.
 func typeWords(d tensor.DType) (dtype, logical string) {
 	for _, l := range logicalTypes {

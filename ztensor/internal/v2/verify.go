@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// verifyFile verifies the files that a version 2 file keeps parts in: that they are
+// VerifyFile verifies the files that a version 2 file keeps parts in: that they are
 // there, framed, and of the right size, and unless only the structure counts
 // that their bytes have the digests by which the root knows them.
 func (c *Container) VerifyFile(v *core.Verifier) error {
@@ -46,7 +46,7 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 	return nil
 }
 
-// verifyForm reports what is not in canonical form, where that was asked for.
+// VerifyForm reports what is not in canonical form, where that was asked for.
 func (c *Container) VerifyForm(v *core.Verifier) error {
 	if v.Found.Options.Depth < tensor.VerifyCanonical {
 		return nil
@@ -58,7 +58,7 @@ func (c *Container) VerifyForm(v *core.Verifier) error {
 	return err
 }
 
-// verifyTensor verifies a tensor of version 2: the digests and encodings of its
+// VerifyTensor verifies a tensor of version 2: the digests and encodings of its
 // parts, the content rules of their types, and the data rules of its layout.
 func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	before := len(w.Found)

@@ -20,7 +20,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// add takes a tensor that has been checked: keeps it, or writes it.
+// Add takes a tensor that has been checked: keeps it, or writes it.
 func (l *Layout) Add(ctx context.Context, w *core.Writer, t *tensor.Tensor) error {
 	t, err := core.Measured(ctx, t)
 	if err == nil {
@@ -57,7 +57,7 @@ func (l *Layout) Add(ctx context.Context, w *core.Writer, t *tensor.Tensor) erro
 // lineSize is about how many bytes of tensors go through one line of encoders, which would stand still in part between one and the next.
 const lineSize = 64 << 20
 
-// addAll adds tensors and writes all that are kept.
+// AddAll adds tensors and writes all that are kept.
 func (l *Layout) AddAll(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.Tensor, error]) error {
 	flush := func() error {
 		batch := l.kept
@@ -133,7 +133,7 @@ func (l *Layout) write(ctx context.Context, w *core.Writer, ts []*tensor.Tensor)
 	return w.Fail(line.Flush())
 }
 
-// A job2 is tensors whose parts are hashed, where they are in memory, before they are written.
+// A job is tensors whose parts are hashed, where they are in memory, before they are written.
 type job struct {
 	ts    []*tensor.Tensor
 	parts [][]outPart
