@@ -8,7 +8,6 @@
 //	speed list FILE             open, validate and list
 //	speed verify FILE           and check all digests
 //	speed write PAYLOAD FILE BYTES    canonical, in tensors of so many bytes
-//	speed pour PAYLOAD FILE BYTES     the same, left to the system to bring to the disk
 //	speed encode PAYLOAD FILE BYTES   compressed
 //	speed read FILE             decode all tensors, each into new memory
 //	speed decode FILE           decode all tensors into memory that is there
@@ -70,7 +69,7 @@ func main() {
 			check(err)
 			check(r.Close())
 		})
-	case "write", "pour", "encode":
+	case "write", "encode":
 		data, err := os.ReadFile(name)
 		check(err)
 		opts := &ztensor.WriterOptions{Version: "2"}
