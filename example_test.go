@@ -137,3 +137,30 @@ func ExampleFormat_Caps() {
 	// ptd true any true false
 	// safetensors false row-major false true
 }
+
+// What the bytes of a file are for.
+func ExampleFile_Spans() {
+	f, err := tensorfile.Open("testdata/ztensor/crate-1.2.3-removed.zt", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Close()
+	sum := map[tensor.SpanKind]int64{}
+	for s := range f.Spans() {
+		sum[s.Kind] += s.Size
+	}
+	fmt.Println(f.Size(), sum[tensor.SpanTensor], sum[tensor.SpanMetadata], sum[tensor.SpanPadding])
+	// Output: 391 40 227 100
+}
+
+// A look-up that fails has the name.
+func ExampleFile_Lookup() {
+	f, err := tensorfile.Open("testdata/safetensors/scalar-and-zero.safetensors", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Close()
+	_, err = f.Lookup("layers.3.weight")
+	fmt.Println(errors.Is(err, tensor.ErrNoTensor), err)
+	// Output: true no such tensor: "layers.3.weight"
+}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -76,4 +78,27 @@ func ExampleNewOptimizer() {
 	alpha, _ := o.Float("Adam.alpha")
 	fmt.Println(o.Name(), alpha)
 	// Output: Adam 0.5
+}
+
+// Tensors in any order in memory become a model.
+func ExampleWriteFile() {
+	dir, err := os.MkdirTemp("", "primitiv")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "model.primitiv")
+	w := tensor.New("encoder.w", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})
+	opts := &primitiv.WriterOptions{Reorder: true} // the format is column-major
+	if err := primitiv.WriteFile(context.Background(), name, tensor.Of(w), opts); err != nil {
+		log.Fatal(err)
+	}
+	r, err := primitiv.Open(name, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	xs, err := tensor.Convert[float32](r.Tensor("encoder.w")) // row-major, whatever the file has
+	fmt.Println(r.Kind(), xs, err)
+	// Output: model [1 2 3 4 5 6] <nil>
 }

@@ -162,3 +162,25 @@ func ExampleSplit() {
 	// weights_ca978112ca1b 1
 	// weights_2b7d2121198c 2
 }
+
+// List a file: tensors, and entries without a layout.
+func ExampleOpen() {
+	r, err := ptd.Open("../testdata/ptd/et-1.5.1-shared.ptd", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	for t := range r.Tensors() {
+		xs, err := tensor.Convert[float32](t)
+		fmt.Println(t.Name, t.DType, t.Shape, len(xs), err)
+	}
+	for name, b := range r.Blobs() {
+		fmt.Println(name, b.Size())
+	}
+	// Output:
+	// row float32 [1, 2] 2 <nil>
+	// column float32 [2, 1] 2 <nil>
+	// bits uint32 [2] 2 <nil>
+	// own float32 [1, 2] 2 <nil>
+	// bytes 8
+}

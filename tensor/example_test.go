@@ -77,3 +77,44 @@ func ExampleParseDType() {
 	fmt.Println(d, d.Bits(), err)
 	// Output: bfloat16 16 <nil>
 }
+
+// Rows 1 and 2 of a tensor, of which nothing else is read.
+func ExampleConvertInto() {
+	w := tensor.New("w", tensor.Shape{4, 2}, []tensor.Float16{0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0, 0})
+	part, err := tensor.Slice(w, tensor.Range{Start: 1, Stop: 3}, tensor.All)
+	if err != nil {
+		panic(err)
+	}
+	dst := make([]float32, 4)
+	err = tensor.ConvertInto(dst, part)
+	fmt.Println(dst, err)
+	// Output: [2 3 4 5] <nil>
+}
+
+// The elements of any tensor in pieces, without a slice of all of them.
+func ExampleValues() {
+	w := tensor.New("w", tensor.Shape{3}, []int16{1, 2, 3})
+	sum := 0.0
+	for piece, err := range tensor.Values[float64](w) {
+		if err != nil {
+			panic(err)
+		}
+		for _, v := range piece {
+			sum += v
+		}
+	}
+	fmt.Println(sum)
+	// Output: 6
+}
+
+// A tensor of another dtype, converted when it is read, for a Writer.
+func ExampleAs() {
+	w := tensor.New("w", tensor.Shape{2}, []float32{1, 0.1})
+	b, err := tensor.As(w, tensor.BF16)
+	if err != nil {
+		panic(err)
+	}
+	xs, err := tensor.Load[tensor.BFloat16](b)
+	fmt.Println(b.DType, b.Size(), xs[1].Float32(), err)
+	// Output: bfloat16 4 0.100097656 <nil>
+}

@@ -78,3 +78,22 @@ func ExampleNewWriter() {
 	// 1.2 2 <nil>
 	// license MIT
 }
+
+// List a file, and read a tensor.
+func ExampleOpen() {
+	r, err := ztensor.Open("../testdata/ztensor/crate-2.1.1-logical.zt", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	n := 0
+	for t := range r.Tensors() {
+		if n++; n == 1 {
+			fmt.Println(t.Name, t.DType, t.Shape, t.Size())
+		}
+	}
+	fmt.Println(r.Version(), n)
+	// Output:
+	// bool bool [5] 5
+	// 2 11
+}

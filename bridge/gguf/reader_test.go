@@ -415,20 +415,3 @@ func FuzzOpen(f *testing.F) {
 		walk(OpenBytes(readtest.WithCanary(b), nil))
 	})
 }
-
-func Example() {
-	file := begin(3, 1, 1).str("general.name").u32(8).str("tiny").tensor("w", 0, 0, 3, 2).data(24)
-	r, err := OpenBytes(file, nil)
-	if err != nil {
-		panic(err)
-	}
-	for k, v := range r.Attributes() {
-		fmt.Println(k, v)
-	}
-	for t := range r.Tensors() {
-		fmt.Println(t.Name, t.DType, t.Shape)
-	}
-	// Output:
-	// general.name tiny
-	// w float32 [2, 3]
-}

@@ -27,3 +27,17 @@ func ExampleWriter() {
 	}
 	// Output: layer/bias float32 [2] [1 2] <nil>
 }
+
+// List an archive and read an array, compressed or not.
+func ExampleOpen() {
+	r, err := npz.Open("../../testdata/npy/one-be-deflated.npz", nil)
+	if err != nil {
+		panic(err)
+	}
+	defer r.Close()
+	for t := range r.Tensors() {
+		xs, err := tensor.Convert[float64](t)
+		fmt.Println(t.Name, t.DType, t.Shape, len(xs), err)
+	}
+	// Output: a uint16 [4] 4 <nil>
+}
