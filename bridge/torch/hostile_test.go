@@ -442,6 +442,9 @@ func TestSharedValuesAreBounded(t *testing.T) {
 			}
 			return s
 		}()+"u"),
+		"scales of one list": "(](" + strings.Repeat("G\x00\x00\x00\x00\x00\x00\x00\x00", 4096) + "eq\x000" +
+			strings.Repeat(call(name("torch._utils", "_rebuild_qtensor"), storageOf("QInt8Storage", "0", 16), integer(0),
+				ints(4096), ints(0), tup(name("torch", "per_channel_affine"), "h\x00", "h\x00", integer(0)), "\x89", "N"), 8000) + "t",
 		"one key many times": "}(" + str(long) + "q\x00N" + strings.Repeat("h\x00N", 4000) + "u",
 	} {
 		if _, err := OpenBytes(archive(pickle), nil); !errors.Is(err, tensor.ErrLimit) {

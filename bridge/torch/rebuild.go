@@ -19,11 +19,11 @@ type array struct {
 	warning string
 }
 
-// An arrayPart is an array with a role, or one number.
+// An arrayPart is an array with a role, or numbers of the pickle.
 type arrayPart struct {
-	role  string
-	array *array
-	value any // int64 or float64
+	role   string
+	array  *array
+	values *tensor.Tensor
 }
 
 // maxRank is torch's.
@@ -66,7 +66,7 @@ func (m *machine) rebuild(g *global, args []any) (any, error) {
 	case rebuildSparse:
 		return newSparse(args)
 	case rebuildQuantized:
-		return quantized(args)
+		return m.quantized(args)
 	case rebuildMeta:
 		return meta(args)
 	}
@@ -280,7 +280,7 @@ func newSparse(args []any) (any, error) {
 }
 
 // quantized makes a tensor of (storage, first, size, stride, quantizer, …).
-func quantized(args []any) (any, error) {
+func (m *machine) quantized(args []any) (any, error) {
 	if len(args) < 7 {
 		return nil, errArguments
 	}
@@ -302,7 +302,10 @@ func quantized(args []any) (any, error) {
 		if !ok1 || !ok2 {
 			return nil, malformed("a scale or zero point that is not a number")
 		}
-		a.parts = []arrayPart{{role: "scale", value: scale}, {role: "zero_point", value: zero}}
+		a.parts = []arrayPart{
+			{role: "scale", values: tensor.New("", nil, []float64{scale})},
+			{role: "zero_point", values: tensor.New("", nil, []int64{zero})},
+		}
 		return a, nil
 	}
 	axis, ok := int64(0), len(q) == 4
@@ -325,10 +328,34 @@ func quantized(args []any) (any, error) {
 		if !ok || int64(len(list)) != a.shape[axis] {
 			return nil, malformed("%s for an axis of %d", role, a.shape[axis])
 		}
-		a.parts = append(a.parts, arrayPart{role: role, value: list})
+		if err := m.charge(len(list) * itemBytes); err != nil {
+			return nil, err
+		}
+		values, ok := floatsOf(list)
+		if !ok {
+			return nil, malformed("%s that are not numbers", role)
+		}
+		a.parts = append(a.parts, arrayPart{role: role, values: tensor.New("", nil, values)})
 	}
-	a.parts = append(a.parts, arrayPart{role: "axis", value: axis})
+	at := tensor.New("", nil, []int64{axis})
+	a.parts = append(a.parts, arrayPart{role: "axis", values: at})
 	return a, nil
+}
+
+// floatsOf returns the numbers of a list.
+func floatsOf(list []any) (floats []float64, ok bool) {
+	floats = make([]float64, len(list))
+	for i, v := range list {
+		switch v := v.(type) {
+		case int64:
+			floats[i] = float64(v)
+		case float64:
+			floats[i] = v
+		default:
+			return nil, false
+		}
+	}
+	return floats, true
 }
 
 // meta makes a tensor of (dtype, size, stride, …), which has no data.

@@ -247,30 +247,11 @@ func (a *array) tensor(name string, limits tensor.Limits) (tensor.Tensor, error)
 
 // part returns a part of a sparse or quantised tensor.
 func (p *arrayPart) part(limits tensor.Limits) (part tensor.Part, err error) {
-	part.Role = p.role
-	switch v := p.value.(type) {
-	case nil:
-		part.DType = p.array.dtype.d
-		part.Data, err = p.array.blob(limits)
-	case int64:
-		part.DType, part.Data = tensor.I64, tensor.New("", nil, []int64{v}).Data
-	case float64:
-		part.DType, part.Data = tensor.F64, tensor.New("", nil, []float64{v}).Data
-	case []any:
-		floats := make([]float64, len(v))
-		for i, v := range v {
-			switch v := v.(type) {
-			case int64:
-				floats[i] = float64(v)
-			case float64:
-				floats[i] = v
-			default:
-				return part, malformed("%s that are not numbers", p.role)
-			}
-		}
-		part.DType, part.Data = tensor.F64, tensor.New("", nil, floats).Data
+	if p.array == nil {
+		return tensor.Part{Role: p.role, DType: p.values.DType, Data: p.values.Data}, nil
 	}
-	return part, err
+	data, err := p.array.blob(limits)
+	return tensor.Part{Role: p.role, DType: p.array.dtype.d, Data: data}, err
 }
 
 // blob returns the elements in row-major, little-endian order: a range of the file where

@@ -56,7 +56,7 @@ const (
 )
 
 // String returns the two names in quotes where they need them.
-func (g *global) String() string { return printable(g.module + "." + g.name) }
+func (g *global) String() string { return printable(g.module) + "." + printable(g.name) }
 
 // printable returns a name of the file as it is, or quoted where a terminal would not print
 // it plainly.
