@@ -33,7 +33,10 @@ type passed struct {
 // inTwoPasses measures what needs no knowledge of other elements, then the histogram.
 func (m *measuring) inTwoPasses() (*Summary, error) {
 	all, count := noMoments(), int64(0)
-	codes := make([]int64, 1<<16)
+	var codes []int64
+	if len(m.o.Quantiles) > 0 {
+		codes = make([]int64, 1<<16)
+	}
 	err := m.eachBlock(func(first int64, p []byte, r *passed) error {
 		return m.measure(p, first, r)
 	}, func(r *passed) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -27,12 +28,13 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 		size = math.MaxInt64 // until the stream ends
 	}
 	streams := make([]io.Reader, len(blobs)) // nil: read at random
-	borrowed := make([][]byte, len(blobs))   // in memory or mapped: workers turn a fault into an error
+	borrowed := make([][]byte, len(blobs))   // in memory, or mapped
 	for i, b := range blobs {
 		m, ok := b.Memory()
 		if !ok && readsAtRandom(b) {
-			m, _ = b.Bytes()
-			ok = true
+			if ok = true; size > pieceSize {
+				m, _ = b.Bytes() // workers turn a fault into an error
+			}
 		}
 		if ok {
 			borrowed[i] = m
@@ -53,7 +55,7 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 		r    R
 	}
 	var free []*job
-	line := parallel.New(ctx, budget, func(_ context.Context, j *job) error {
+	process := func(_ context.Context, j *job) error {
 		for i, b := range blobs {
 			if streams[i] != nil {
 				continue
@@ -68,12 +70,29 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 			}
 		}
 		return work(j.off, j.ps, &j.r)
-	}, func(j *job) error {
+	}
+	finish := func(j *job) error {
 		progress.add(int64(j.n) * int64(len(blobs)))
 		err := use(&j.r)
 		free = append(free, j)
 		return err
-	})
+	}
+	if isOne := size <= pieceSize && !slices.ContainsFunc(streams, func(r io.Reader) bool { return r != nil }); isOne {
+		j := &job{n: int(size), bufs: make([][]byte, len(blobs)), ps: make([][]byte, len(blobs))}
+		for i := range blobs {
+			if borrowed[i] == nil {
+				j.bufs[i] = make([]byte, size)
+			}
+		}
+		if err := ctx.Err(); err != nil || size == 0 {
+			return err
+		}
+		if err := process(ctx, j); err != nil {
+			return err
+		}
+		return finish(j)
+	}
+	line := parallel.New(ctx, budget, process, finish)
 	defer line.Close()
 	for off := int64(0); off < size; {
 		var j *job

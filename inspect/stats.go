@@ -99,11 +99,14 @@ func StatsOf(ctx context.Context, d tensor.DType, data tensor.Blob, n int64, opt
 	switch {
 	case d.IsComplex():
 		return m.complexNumbers()
-	case d.Bits() == 8 || d.Bits() == 16:
+	case d.Bits() == 8, d.Bits() == 16 && (n < 0 || n >= minCounted || len(o.Quantiles) > 0):
 		return m.byCodes()
 	}
 	return m.inTwoPasses()
 }
+
+// minCounted is how many elements of 16 bits are worth a table of all codes.
+const minCounted = 1 << 14
 
 type measuring struct {
 	ctx  context.Context
