@@ -76,6 +76,17 @@ func rows(ctx context.Context, w *tensor.Tensor) ([]float32, *inspect.Summary, e
 	return xs, stats, err
 }
 
+func changed(ctx context.Context, base, tuned *tensorfile.File) error {
+	d, err := inspect.Diff(ctx, base, tuned, &inspect.DiffOptions{Tolerance: 1e-6, Figures: true})
+	if err != nil {
+		return err
+	}
+	for _, t := range d.Largest(10) {
+		fmt.Println(t.Name, t.Different, t.RMS, t.Cosine)
+	}
+	return nil
+}
+
 func save(name string, src io.Reader) error {
 	w, err := ztensor.Create(name, nil)
 	if err != nil {
@@ -169,6 +180,18 @@ func Example_scan() {
 	// Output:
 	// checksum 64 objects["float32 crc32c"].components["data"].digest
 	// true
+}
+
+func Example_changed() {
+	tensors := func(v float32) *tensorfile.File {
+		return tensorfile.FromTensors([]*tensor.Tensor{
+			tensor.New("w", tensor.Shape{2}, []float32{1, v}), tensor.New("same", tensor.Shape{1}, []float32{1}),
+		}, nil)
+	}
+	if err := changed(context.Background(), tensors(0), tensors(1)); err != nil {
+		fmt.Println(err)
+	}
+	// Output: w 1 0.7071067811865476 0.7071067811865475
 }
 
 func Example_rows() {

@@ -125,6 +125,9 @@ func (a *app) edit(from, out string, e *editing) error {
 		return onFile(from, err)
 	}
 	defer in.Close()
+	if err := checkExtension(out, in.Format()); err != nil && !e.inPlace {
+		return err
+	}
 	c, err := e.changes(in)
 	if err != nil {
 		return onFile(from, err)

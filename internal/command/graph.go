@@ -22,11 +22,12 @@ func graphCommand(a *app) *cobra.Command {
   tensorfile graph model.rten --as mermaid`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			ext := strings.ToLower(filepath.Ext(out))
 			if as == "" {
-				as = map[string]string{".svg": "svg", ".mmd": "mermaid", ".mermaid": "mermaid"}[strings.ToLower(filepath.Ext(out))]
+				as = map[string]string{".svg": "svg", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", "": "dot"}[ext]
 			}
 			if as == "" {
-				as = "dot"
+				return wrong("--as dot, or FILE.svg", "%s is not the extension of a language of graphs", quote(ext))
 			}
 			draw := map[string]func(*inspect.Graph) ([]byte, error){
 				"dot":     func(g *inspect.Graph) ([]byte, error) { return g.DOT(), nil },
@@ -34,7 +35,7 @@ func graphCommand(a *app) *cobra.Command {
 				"svg":     (*inspect.Graph).SVG,
 			}[as]
 			if draw == nil {
-				return fmt.Errorf("--as: %q is none of dot, mermaid, svg", as)
+				return unknownWord("--as", "language", as, []string{"dot", "mermaid", "svg"})
 			}
 			if err := a.begin(); err != nil {
 				return err

@@ -1,10 +1,13 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -65,6 +68,9 @@ func (in *input) info() *infoDocument {
 	for t := range in.Tensors() {
 		n, _ := t.Shape.Elements()
 		name := dtypeOf(t.DType, t.Data)
+		if name == "" && !t.Dense() {
+			name = t.Scheme
+		}
 		if name == "" {
 			name = tensor.Unknown.String()
 		}
@@ -138,7 +144,14 @@ func (a *app) printInfo(in *input, d *infoDocument) {
 		}
 		shown.add("shards", shards)
 	}
-	shown.add("attributes", d.Attributes)
+	attributes := pairs[any]{}
+	for _, p := range d.Attributes {
+		attributes.add(p.key, p.value)
+		if text, ok := p.value.(string); ok && in.Format() == tensorfile.GGUF {
+			attributes[len(attributes)-1].value = shortArray(text)
+		}
+	}
+	shown.add("attributes", attributes)
 	if d.Facts.facts != nil {
 		shown.add(d.Facts.format, d.Facts.facts)
 	}
@@ -150,4 +163,28 @@ func (a *app) printWarnings(warnings []string) {
 	for _, w := range warnings {
 		fmt.Fprintf(a.out, "%swarning:%s %s\n", a.style(styleWarning), a.style(styleNone), escape(w))
 	}
+}
+
+// shortArray cuts an attribute of a .gguf that is an array, such as a vocabulary.
+func shortArray(text string) any {
+	const shown = 6
+	d := json.NewDecoder(strings.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return text
+	}
+	var first []string
+	n := 0
+	for ; d.More(); n++ {
+		var v json.RawMessage
+		if err := d.Decode(&v); err != nil {
+			return text
+		}
+		if n < shown {
+			first = append(first, string(v))
+		}
+	}
+	if n <= shown {
+		return text
+	}
+	return plainText(visible("[" + strings.Join(first, ", ") + ", ...] (" + count(n, "item") + ")"))
 }

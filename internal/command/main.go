@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,26 +42,35 @@ type Options struct {
 // Main runs the program with the arguments and streams of the process, and returns its
 // exit status. After a second signal it does not return.
 func Main(o *Options) int {
-	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
-	defer stop()
-	ended := make(chan struct{})
-	defer close(ended)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals, ended := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, endSignals()...)
+	defer signal.Stop(signals)
+	var interrupted atomic.Int64
 	go func() {
 		select {
 		case <-ended:
 			return
-		case <-ctx.Done():
+		case s := <-signals:
+			interrupted.Store(int64(statusOfSignal(s)))
 		}
-		stop() // a second signal ends the process at once
+		signal.Stop(signals) // a second one ends the process at once
+		cancel()
 		// What only reads need not wind down: what writes has a moment to remove its
 		// temporary file.
 		select {
 		case <-ended:
 		case <-time.After(2 * time.Second):
-			os.Exit(statusInterrupted)
+			os.Exit(int(interrupted.Load()))
 		}
 	}()
-	return o.run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
+	status := o.run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
+	close(ended)
+	if s := interrupted.Load(); s != 0 && status == statusInterrupted {
+		return int(s)
+	}
+	return status
 }
 
 // run is the whole program, for Main and for tests.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 )
 
@@ -42,6 +43,15 @@ func (o *outputs) split(args []string, n int) (inputs []string, out string, err 
 		return nil, "", errors.New("the name of the output is missing: OUT or -o OUT")
 	}
 	return args, o.name, nil
+}
+
+// checkExtension refuses a name whose extension is that of another format, so that a file
+// is what its name says.
+func checkExtension(name string, f tensorfile.Format) error {
+	if by := tensorfile.ByName(name); name != "-" && by != 0 && by != f {
+		return wrong("tensorfile convert, which changes the format", "the file stays %v, and the extension of %s is that of %v", f, quote(name), by)
+	}
+	return nil
 }
 
 // makeDir makes a directory for what is written, and those above it.

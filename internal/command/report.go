@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"html"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,9 @@ func reportCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return errors.New("report needs -o REPORT.html")
+			}
+			if ext := strings.ToLower(filepath.Ext(out)); out != "-" && ext != ".html" && ext != ".htm" {
+				return wrong("-o REPORT.html", "a report is a page, and the extension of %s is not .html", quote(out))
 			}
 			if err := a.begin(); err != nil {
 				return err

@@ -25,22 +25,21 @@ import (
 )
 
 func splitCommand(a *app) *cobra.Command {
-	var dir string
-	var most size
-	var force bool
+	var o splitting
 	cmd := &cobra.Command{
-		Use:   "split FILE -o DIR --max SIZE",
+		Use:   "split FILE -o DIR",
 		Short: "Write a file as several of the same format, each of at most that many bytes of data",
 		Long: `Write a file as several of the same format, each of at most that many bytes of data, into
 a directory. A tensor is never split: a larger one gets a file of its own, but in a .ptd,
-whose loader refuses that. safetensors get the index that Hugging Face's libraries
-read, .ptd the names of ExecuTorch's exporter, zTensor 2 shards and the root NAME.zt that
-is the model when it is opened, others NAME-00001-of-00003.`,
+whose loader refuses that. Names are those that loaders find, from the name of FILE or
+--name: safetensors get the index that Hugging Face's libraries read, and at most 5 GB each
+without --max; .ptd the names of ExecuTorch's exporter; zTensor 2 shards and the root
+NAME.zt that is the model when it is opened; others NAME-00001-of-00003.`,
 		Example: `  tensorfile split model.safetensors -o shards --max 5GB`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if dir == "" || most == 0 {
-				return errors.New("split needs -o DIR and --max SIZE")
+			if o.dir == "" {
+				return errors.New("split needs -o DIR")
 			}
 			if err := a.begin(); err != nil {
 				return err
@@ -50,7 +49,10 @@ is the model when it is opened, others NAME-00001-of-00003.`,
 				return onFile(args[0], err)
 			}
 			defer in.Close()
-			names, err := a.split(in, dir, int64(most), force)
+			if o.max == 0 && in.Format() != tensorfile.Safetensors {
+				return wrong("--max 5GB", "split needs --max SIZE for %v", in.Format())
+			}
+			names, err := a.split(in, &o)
 			if err != nil {
 				return onFile(args[0], err)
 			}
@@ -58,11 +60,23 @@ is the model when it is opened, others NAME-00001-of-00003.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&dir, "output", "o", "", "the `DIR` to write into; it is made if it is not there")
-	f.Var(&most, "max", "`SIZE` of the data of one file, such as 5GB")
-	f.BoolVar(&force, "force", false, "replace files that are there")
+	f.StringVarP(&o.dir, "output", "o", "", "the `DIR` to write into, which is made if it does not exist")
+	f.Var(&o.max, "max", "`SIZE` of the data of one file, such as 5GB")
+	f.StringVar(&o.name, "name", "", "`NAME` that the names of files begin with, such as model")
+	f.BoolVar(&o.force, "force", false, "replace files that exist")
 	return cmd
 }
+
+// A splitting is what the flags of split say.
+type splitting struct {
+	dir, name string
+	max       size
+	force     bool
+}
+
+// maxShard is how much data a file of safetensors has unless told otherwise: that of
+// Hugging Face's libraries.
+const maxShard = 5e9
 
 // A splitDocument is split --json.
 type splitDocument struct {
@@ -82,22 +96,30 @@ func (a *app) wrote(names []string) error {
 	return nil
 }
 
-// stem is the name of a file without dir and ending, for naming others.
+var shardName = regexp.MustCompile(`-\d{5}-of-\d{5}$`)
+
+// stem is the name of a file or model without directory and extension, for naming others.
 func stem(name string) string {
 	base := filepath.Base(name)
 	if i := strings.LastIndexByte(name, '/'); strings.Contains(name, "://") && i >= 0 {
 		base, _, _ = strings.Cut(name[i+1:], "?")
 	}
-	base = safeName(strings.TrimSuffix(base, filepath.Ext(base)))
+	base = strings.TrimSuffix(base, ".index.json")
+	base = safeName(shardName.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), ""))
 	if name == "-" || base == "" {
 		return "model"
 	}
 	return base
 }
 
-func (a *app) split(in *input, dir string, most int64, force bool) ([]string, error) {
+func (a *app) split(in *input, o *splitting) ([]string, error) {
+	dir, force, limit := o.dir, o.force, cmp.Or(int64(o.max), maxShard)
 	if err := makeDir(dir); err != nil {
 		return nil, err
+	}
+	name := stem(in.name)
+	if o.name != "" {
+		name = safeName(o.name)
 	}
 	may := func(names ...string) error {
 		for _, n := range names {
@@ -107,10 +129,10 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		}
 		return nil
 	}
-	base := filepath.Join(dir, stem(in.name))
+	base := filepath.Join(dir, name)
 	switch r := in.Sys().(type) {
 	case *ptd.Reader:
-		shards, err := ptd.Split(r.Entries(), most, stem(in.name))
+		shards, err := ptd.Split(r.Entries(), limit, name)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +153,6 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 			return pw.Close()
 		})
 	case *safetensors.Reader:
-		name := base + ".safetensors"
 		m := map[string]string{}
 		for k, v := range r.Attributes() {
 			m[k] = v
@@ -139,9 +160,9 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		if in.sharded() {
 			delete(m, "total_size") // of the old ones
 		}
-		names, err := safetensors.WriteShards(a.ctx, name, tensor.Each(r.Tensors()),
+		names, err := safetensors.WriteShards(a.ctx, base+".safetensors", tensor.Each(r.Tensors()),
 			&safetensors.ShardOptions{
-				MaxSize: most, NoReplace: !force, Writer: &safetensors.WriterOptions{Metadata: m,
+				MaxSize: limit, NoReplace: !force, Writer: &safetensors.WriterOptions{Metadata: m,
 					KeepOrder: true}})
 		var pe *fs.PathError
 		if errors.As(err, &pe) && errors.Is(err, fs.ErrExist) {
@@ -150,7 +171,7 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		return names, err
 	case *primitiv.Reader:
 		if r.Kind() == primitiv.KindModel {
-			parts := splitModel(r, most)
+			parts := splitModel(r, limit)
 			names := shardNames(base, len(parts), tensorfile.Primitiv.Ext())
 			if err := may(names...); err != nil {
 				return nil, err
@@ -169,7 +190,7 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 	}
 	if r, ok := in.Sys().(*ztensor.Reader); ok && r.Version() == "2" {
 		old, err := matching(dir,
-			regexp.MustCompile("^"+regexp.QuoteMeta(stem(in.name))+`-\d{5}\.zt$`))
+			regexp.MustCompile("^"+regexp.QuoteMeta(name)+`-\d{5}\.zt$`))
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +199,7 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 		}
 		bar := a.bar(in.name, in.payload())
 		defer bar.done()
-		return ztensorShards(a.ctx, r, base+".zt", most, bar.add)
+		return ztensorShards(a.ctx, r, base+".zt", limit, bar.add)
 	}
 	if caps := in.Format().Caps(); caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 ||
 		in.Format() == tensorfile.Primitiv {
@@ -191,7 +212,7 @@ func (a *app) split(in *input, dir string, most int64, force bool) ([]string, er
 	used, count := int64(0), 1
 	for t := range in.Tensors() {
 		n := max(t.Size(), 0)
-		if used > 0 && n > most-used {
+		if used > 0 && n > limit-used {
 			count++
 			used = 0
 		}

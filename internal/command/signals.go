@@ -16,3 +16,11 @@ func endSignals() []os.Signal {
 	}
 	return signals
 }
+
+// statusOfSignal is the exit status of a process that a signal ends, as shells have it.
+func statusOfSignal(s os.Signal) int {
+	if n, ok := s.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return statusInterrupted
+}

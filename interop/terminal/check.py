@@ -134,7 +134,8 @@ proves("bytes are not for a terminal", Run("cat", big, "data", "--raw").end().st
 
 # Ctrl-C.
 before = files()
-for signal_name, stop in ("Ctrl-C", lambda r: r.type(b"\x03")), ("SIGTERM", lambda r: r.process.send_signal(signal.SIGTERM)):
+for signal_name, ended, stop in (("Ctrl-C", 130, lambda r: r.type(b"\x03")), ("SIGTERM", 143, lambda r: r.process.send_signal(signal.SIGTERM)),
+                                 ("SIGHUP", 129, lambda r: r.process.send_signal(signal.SIGHUP))):
     for target in "o.zt", "o.ptd", "o.safetensors", "o.npz":
         there = os.path.exists(path(target))
         args = ["convert", big, path(target), "--force", "--allow", "all"]
@@ -145,13 +146,13 @@ for signal_name, stop in ("Ctrl-C", lambda r: r.type(b"\x03")), ("SIGTERM", lamb
         r.end()
         took = time.monotonic() - since
         lines, _ = screen(r.seen, 80)
-        ok = r.status == 130 and took < 1 and not any("% |" in line for line in lines) and files() == before
+        ok = r.status == ended and took < 1 and not any("% |" in line for line in lines) and files() == before
         if r.status == 0 and target in ("o.ptd", "o.safetensors"):  # it was faster
             ok = True
             if not there:
                 os.remove(path(target))
-        proves(f"{signal_name} while {target} is written: status 130 at once, nothing is left", ok, r.status, took, files(), r.seen)
-        if there and r.status == 130:
+        proves(f"{signal_name} while {target} is written: status {ended} at once, nothing is left", ok, r.status, took, files(), r.seen)
+        if there and r.status == ended:
             proves(f"{signal_name} leaves the target as it was", open(path(target), "rb").read() == kept)
     for args in ["hash", big], ["verify", path("o.safetensors")], ["stats", big], ["diff", big, path("o.safetensors")]:
         r = Run(*args).until(bar)
@@ -159,13 +160,13 @@ for signal_name, stop in ("Ctrl-C", lambda r: r.type(b"\x03")), ("SIGTERM", lamb
         since = time.monotonic()
         r.end()
         took = time.monotonic() - since
-        proves(f"{signal_name} ends {args[0]}", r.status in (0, 130) and took < 0.5, r.status, took, r.seen)
+        proves(f"{signal_name} ends {args[0]}", r.status in (0, ended) and took < 0.5, r.status, took, r.seen)
     r = Run("ls", "-").until(b"x", 0.3)
     stop(r)
     since = time.monotonic()
     r.end()
     took = time.monotonic() - since
-    proves(f"{signal_name} ends a command that waits for standard input", r.status == 130 and took < 0.5, r.status, took, r.seen)
+    proves(f"{signal_name} ends a command that waits for standard input", r.status == ended and took < 0.5, r.status, took, r.seen)
 
 print(f"interop terminal: {passed} passed, {failed} failed, 0 skipped")
 sys.exit(failed > 0)
