@@ -179,7 +179,11 @@ func (s *scan) decoding(t *tensor.Tensor, c *core.Component, w *role, common str
 	if own || word != "" {
 		c.Dtype = s.element(word)
 		if w.has&keyType != 0 {
-			c.Dtype = core.LogicalType(c.Dtype, w.logical)
+			logical := core.LogicalNamed(w.logical, false)
+			if logical.Storage != c.Dtype {
+				logical.DType = tensor.Unknown
+			}
+			c.Dtype = logical.DType
 		}
 	}
 	if leading && own && typed && s.element(w.dtype) != t.DType {

@@ -140,47 +140,11 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 // DtypeWord is the storage type of d as the layout spells it; "" where it has
 // none.
 func (l *Layout) DtypeWord(d tensor.DType) string {
-	storage, logical := core.StorageOf(d)
-	if logical != "" && l.Version != "1.2" {
+	logical := core.LogicalOf(d, false)
+	if logical.Name != "" && l.Version != "1.2" {
 		return ""
 	}
-	if l.Version == "1.0" {
-		switch storage {
-		case tensor.Bool, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.U8, tensor.U16, tensor.U32, tensor.U64,
-			tensor.F16, tensor.BF16, tensor.F32, tensor.F64:
-			return storage.String()
-		}
-		return ""
-	}
-	switch storage {
-	case tensor.Bool:
-		return "bool"
-	case tensor.I8:
-		return "i8"
-	case tensor.I16:
-		return "i16"
-	case tensor.I32:
-		return "i32"
-	case tensor.I64:
-		return "i64"
-	case tensor.U8:
-		return "u8"
-	case tensor.U16:
-		return "u16"
-	case tensor.U32:
-		return "u32"
-	case tensor.U64:
-		return "u64"
-	case tensor.F16:
-		return "f16"
-	case tensor.BF16:
-		return "bf16"
-	case tensor.F32:
-		return "f32"
-	case tensor.F64:
-		return "f64"
-	}
-	return ""
+	return core.StorageWord(logical.Storage, l.Version != "1.0")
 }
 
 // appendEntry writes the keys in the order in which upstream declares them, and
@@ -214,7 +178,7 @@ func (l *Layout) appendEntry(b []byte, t *tensor.Tensor, components []written) (
 }
 
 func (l *Layout) appendComponent(b []byte, c written) []byte {
-	_, logical := core.StorageOf(c.dtype)
+	logical := core.LogicalOf(c.dtype, false).Name
 	if l.Version == "1.0" {
 		logical = ""
 	}

@@ -134,17 +134,17 @@ func (s *scan) blob(t *tensor.Tensor, b *core.Blob, p *rawPart) {
 	b.R, b.T, b.Offset, b.Length, b.DecodedSize = r, t, int64(p.offset), int64(p.length), int64(p.size())
 	b.Dtype = storageTypeOf(p.dtype)
 	if p.logical != nil {
-		l := logicalTypeOf(p.logical)
+		l := core.LogicalNamed(string(p.logical), true)
 		switch {
-		case l.name == "":
+		case l.Name == "":
 			b.Rare().Logical, b.More.Storage = r.Keep(p.logical), b.Dtype
 			b.Dtype = tensor.Unknown
-		case l.storage != b.Dtype:
-			s.Refuse(rule.Schema, p.at, "%s is stored as %v, not %v", l.name, l.storage, b.Dtype)
+		case l.Storage != b.Dtype:
+			s.Refuse(rule.Schema, p.at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)
 			in(".type")
 			return
 		default:
-			b.Dtype = l.dtype
+			b.Dtype = l.DType
 		}
 	}
 	if p.has&hasEncoding != 0 {
