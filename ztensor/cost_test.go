@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // What opening, reading and writing may cost: requests, bytes, memory.
@@ -391,7 +392,7 @@ func TestReadingVersion2OverAReader(t *testing.T) {
 			if level > 0 {
 				most = s.frames * (1<<20 + 1000) // noise does not become shorter
 				if i == 0 {
-					calls, most = 2, most+core.TableWindow
+					calls, most = 2, most+v2.TableWindow
 				}
 			}
 			if counter.Calls() != calls || counter.Bytes() > most {

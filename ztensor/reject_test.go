@@ -166,7 +166,7 @@ func ones(n int) []any {
 
 func seekPart(stored []byte, size int) made {
 	m := objectsOf("w", object2Of("dense", []any{size}, "data",
-		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", core.Seekable, "decoded_length", size}))
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable, "decoded_length", size}))
 	m.data = stored
 	return m
 }
@@ -179,9 +179,9 @@ func seekBlob(frames [][]byte, sizes []int, more ...byte) []byte {
 		table = binary.LittleEndian.AppendUint32(table, uint32(len(f)))
 		table = binary.LittleEndian.AppendUint32(table, uint32(sizes[i]))
 	}
-	b = binary.LittleEndian.AppendUint32(append(b, core.SeekHeader...), uint32(len(table)+9))
+	b = binary.LittleEndian.AppendUint32(append(b, v2.SeekHeader...), uint32(len(table)+9))
 	b = binary.LittleEndian.AppendUint32(append(b, table...), uint32(len(frames)))
-	return append(append(append(b, 0), core.SeekMagic...), more...)
+	return append(append(append(b, 0), v2.SeekMagic...), more...)
 }
 
 func zframe(t *testing.T, b []byte, crc bool) []byte {
@@ -319,7 +319,7 @@ func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 		{"E2 checksum", rule.Encoding, seekPart(seekBlob([][]byte{zframe(t, a, false)}, []int{10}), 10), seekPart(seekBlob([][]byte{fa}, []int{10}), 10)},
 		{"E2 unequal", rule.Encoding, seekPart(seekBlob([][]byte{fa, zframe(t, append(b, b...), true)}, []int{10, 20}), 30), seekPart(two, 20)},
 		{"E2 long", rule.Encoding, seekPart(seekBlob([][]byte{fa, fb}, []int{10, 11}), 21), seekPart(two, 20)},
-		{"E2 huge", rule.Encoding, seekPart(seekBlob([][]byte{fa}, []int{core.MaxFrame + 1}), core.MaxFrame+1), seekPart(two, 20)},
+		{"E2 huge", rule.Encoding, seekPart(seekBlob([][]byte{fa}, []int{v2.MaxFrame + 1}), v2.MaxFrame+1), seekPart(two, 20)},
 		{"E3 sum", rule.Encoding, seekPart(two, 21), seekPart(two, 20)},
 		{"E3 two in one", rule.Encoding, seekPart(seekBlob([][]byte{append(fa[:len(fa):len(fa)], fb...)}, []int{20}), 20), seekPart(two, 20)},
 		{"E6 lies", rule.Encoding, seekPart(seekBlob([][]byte{fa, fb}, []int{16 << 20, 16 << 20}), 32<<20), seekPart(two, 20)},

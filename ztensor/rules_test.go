@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
@@ -244,12 +243,12 @@ func TestSeekTablesThatLie(t *testing.T) {
 	long := seekBlob([][]byte{append(slices.Clip(fa), skippable...), fb}, []int{10, 10})
 	empty := zframe(t, nil, true)
 	table := func(descriptor byte, width int) []byte { // with a third column
-		c := append(slices.Clip(fa), core.SeekHeader...)
+		c := append(slices.Clip(fa), v2.SeekHeader...)
 		c = binary.LittleEndian.AppendUint32(c, uint32(width+9))
 		c = binary.LittleEndian.AppendUint32(c, uint32(len(fa)))
 		c = binary.LittleEndian.AppendUint32(c, 10)
 		c = append(c, make([]byte, width-8)...)
-		return append(append(binary.LittleEndian.AppendUint32(c, 1), descriptor), core.SeekMagic...)
+		return append(append(binary.LittleEndian.AppendUint32(c, 1), descriptor), v2.SeekMagic...)
 	}
 	for _, c := range []struct {
 		name   string
@@ -337,7 +336,7 @@ func TestAMillionFrames(t *testing.T) {
 		frames[i], sizes[i] = frame, 1
 	}
 	stored := seekBlob(frames, sizes)
-	m := objectsOf("w", object2Of("dense", []any{n}, "data", pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", core.Seekable, "decoded_length", n}))
+	m := objectsOf("w", object2Of("dense", []any{n}, "data", pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable, "decoded_length", n}))
 	m.data = stored
 	r, err := OpenBytes(m.large(), nil)
 	if err != nil {
@@ -350,11 +349,11 @@ func TestAMillionFrames(t *testing.T) {
 	}
 	// 16 MiB each, says another table.
 	for i := range sizes {
-		sizes[i] = core.MaxFrame
+		sizes[i] = v2.MaxFrame
 	}
 	m.data = seekBlob(frames, sizes)
 	m.manifest = pairList{"objects", pairList{"w", object2Of("acme", []any{}, "data",
-		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", core.Seekable, "decoded_length", uint64(n) * core.MaxFrame})}}
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable, "decoded_length", uint64(n) * v2.MaxFrame})}}
 	if r, err = OpenBytes(m.large(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -363,6 +362,6 @@ func TestAMillionFrames(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := lie.ReadAt(p, 1<<40); err == nil {
-		t.Error(fmt.Sprint("a byte of ", uint64(n)*core.MaxFrame))
+		t.Error(fmt.Sprint("a byte of ", uint64(n)*v2.MaxFrame))
 	}
 }

@@ -132,13 +132,7 @@ func TestPayloadsKnowTheirTensor(t *testing.T) {
 		}
 		for i, x := 0, r.f.Tensors.Used; i < x; i++ {
 			ten := r.f.Tensors.At(i)
-			var err error
-			switch p := ten.Data.Source().(type) {
-			case *core.Component:
-				err = p.Failed(io.ErrUnexpectedEOF)
-			case *core.Blob:
-				err = p.Failed(io.ErrUnexpectedEOF)
-			}
+			err := ten.Data.Source().(*core.Payload).Failed(io.ErrUnexpectedEOF)
 			if !strings.Contains(err.Error(), quote.Name(ten.Name)) {
 				t.Fatalf("%s: %v does not name %s", version, err, ten.Name)
 			}

@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,9 +16,10 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// Digest says which checksum a writer puts beside each component. In version 1
+// Digest says which checksum a writer puts next to each payload. In version 1
 // it covers the bytes as they are stored, after compression and without
 // padding.
 type Digest uint8
@@ -44,64 +46,56 @@ func (d Digest) String() string {
 	return fmt.Sprintf("Digest(%d)", uint8(d))
 }
 
-var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// A hasher computes a Digest. The zero value computes none.
-type hasher struct {
-	alg  Digest
-	crc  uint32
-	sha  hash.Hash
-	XXH3 *xxh3.Hasher
-}
-
-func NewHasher(alg Digest) hasher {
-	h := hasher{alg: alg}
+// NewHash computes a Digest; nil for NoDigest.
+func NewHash(alg Digest) hash.Hash {
 	switch alg {
-	case SHA256:
-		h.sha = sha256.New()
-	case XXH3:
-		h.XXH3 = xxh3.New()
-	}
-	return h
-}
-
-func (h *hasher) Write(p []byte) {
-	switch h.alg {
 	case CRC32C:
-		h.crc = crc32.Update(h.crc, Castagnoli, p)
+		return crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	case SHA256:
-		h.sha.Write(p)
+		return sha256.New()
 	case XXH3:
-		h.XXH3.Write(p)
+		return xxh3.New()
 	}
+	return nil
 }
 
-// AppendText appends the digest as the specification spells it.
-func (h *hasher) AppendText(b []byte) []byte {
-	switch h.alg {
-	case CRC32C:
-		return fmt.Appendf(b, "crc32c:0x%08X", h.crc)
-	case SHA256:
-		return hex.AppendEncode(append(b, "sha256:"...), h.sha.Sum(nil))
+// DigestText spells the digest that h has computed as the specification does.
+func DigestText(alg Digest, h hash.Hash) string {
+	switch {
+	case h == nil:
+		return ""
+	case alg == CRC32C:
+		return fmt.Sprintf("crc32c:0x%X", h.Sum(nil))
 	}
-	return b
+	return fmt.Sprintf("%v:%x", alg, h.Sum(nil))
 }
 
-// A wanted is a digest as a file states it.
-type wanted struct {
-	alg   Digest
-	crc   uint32
-	sha   []byte
+// A Stated digest is one as a file states it.
+type Stated struct {
+	Alg   Digest
+	sum   []byte
 	Loose bool // not spelled as the specification does
 }
 
 // errNoAlgorithm is a digest that cannot be checked here.
 var errNoAlgorithm = errors.New("unknown digest algorithm")
 
+// ParseAlgorithm returns the algorithm of a digest of version 2.
+func ParseAlgorithm(text string) (Digest, error) {
+	name, _, _ := strings.Cut(text, ":")
+	switch name {
+	case "xxh3":
+		return XXH3, nil
+	case "sha256":
+		return SHA256, nil
+	}
+	return NoDigest, fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, quote.Name(name))
+}
+
 // parseDigest reads "crc32c:0x" with eight upper-case hexadecimal digits, or
 // "sha256:" with 64 lower-case ones. Looser spellings that upstream's readers
 // take too are marked.
-func parseDigest(s string) (w wanted, err error) {
+func parseDigest(s string) (w Stated, err error) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok {
 		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed, quote.Name(s))
@@ -119,49 +113,104 @@ func parseDigest(s string) (w wanted, err error) {
 		if err != nil || len(digits) > 8 || digits[0] == '+' {
 			return w, fmt.Errorf("%w: digest %s is not 0x and eight hexadecimal digits", tensor.ErrMalformed, quote.Name(s))
 		}
-		return wanted{alg: CRC32C, crc: uint32(v), Loose: value != fmt.Sprintf("0x%08X", v)}, nil
+		return Stated{CRC32C, binary.BigEndian.AppendUint32(nil, uint32(v)), value != fmt.Sprintf("0x%08X", v)}, nil
 	case "sha256":
 		sum, err := hex.DecodeString(value)
 		if err != nil || len(sum) != sha256.Size {
 			return w, fmt.Errorf("%w: digest %s is not 64 hexadecimal digits", tensor.ErrMalformed, quote.Name(s))
 		}
-		return wanted{alg: SHA256, sha: sum, Loose: value != hex.EncodeToString(sum)}, nil
+		return Stated{SHA256, sum, value != hex.EncodeToString(sum)}, nil
 	case "":
 		return w, fmt.Errorf("%w: digest %s names no algorithm", tensor.ErrMalformed, quote.Name(s))
 	}
 	return w, fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, quote.Name(name))
 }
 
-// check holds the computed digest against the wanted one.
-func (h *hasher) check(w wanted) error {
+// parseRuled reads a digest of version 2 that has the form of one.
+func parseRuled(text string) (w Stated, err error) {
+	if w.Alg, err = ParseAlgorithm(text); err != nil {
+		return w, err
+	}
+	_, value, _ := strings.Cut(text, ":")
+	if w.sum, err = hex.DecodeString(value); err != nil || len(w.sum) != NewHash(w.Alg).Size() {
+		return w, rule.Broken(rule.Digest, "%s is not that of any bytes", quote.Name(text))
+	}
+	return w, nil
+}
+
+// Wanted returns the digest that the payload should have, and what computes it: nil where
+// there is none.
+func (p *Payload) Wanted() (w Stated, h hash.Hash, err error) {
 	switch {
-	case h.alg == CRC32C && h.crc != w.crc:
-		return fmt.Errorf("%w: crc32c is 0x%08X, the file says 0x%08X", tensor.ErrChecksum, h.crc, w.crc)
-	case h.alg == SHA256:
-		if sum := h.sha.Sum(nil); !bytes.Equal(sum, w.sha) {
-			return fmt.Errorf("%w: sha256 is %x, the file says %x", tensor.ErrChecksum, sum, w.sha)
-		}
+	case p.Alg == CRC32C:
+		w = Stated{Alg: CRC32C, sum: binary.BigEndian.AppendUint32(nil, uint32(p.Sum))}
+	case p.Alg == XXH3:
+		w = Stated{Alg: XXH3, sum: binary.BigEndian.AppendUint64(nil, p.Sum)}
+	case p.More == nil || !p.More.Digested:
+		return w, nil, nil
+	case p.R.Ruled:
+		w, err = parseRuled(p.More.Digest)
+	default:
+		w, err = parseDigest(p.More.Digest)
 	}
-	return nil
+	if err != nil {
+		return w, nil, err
+	}
+	return w, NewHash(w.Alg), nil
 }
 
-// prefixCRC begins a crc32c that is spelled as the specification does.
-const prefixCRC = "crc32c:0x"
-
-// upperHex reads eight upper-case hexadecimal digits.
-func upperHex(s string) (v uint32, ok bool) {
-	if len(s) != 8 {
-		return 0, false
+// Compare holds a computed digest against the stated one.
+func (p *Payload) Compare(want Stated, h hash.Hash) error {
+	have := h.Sum(nil)
+	switch {
+	case bytes.Equal(have, want.sum):
+		return nil
+	case p.R.Ruled:
+		return rule.Broken(rule.Digest, "it is %x, the file says %x", have, want.sum)
+	case want.Alg == CRC32C:
+		return fmt.Errorf("%w: crc32c is 0x%X, the file says 0x%X", tensor.ErrChecksum, have, want.sum)
 	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9':
-			v = v<<4 | uint32(c-'0')
-		case c >= 'A' && c <= 'F':
-			v = v<<4 | uint32(c-'A'+10)
-		default:
-			return 0, false
+	return fmt.Errorf("%w: %v is %x, the file says %x", tensor.ErrChecksum, want.Alg, have, want.sum)
+}
+
+// Digest is the digest as the file spells it; "" when there is none.
+func (p *Payload) Digest() string {
+	switch {
+	case p.Alg == CRC32C:
+		return fmt.Sprintf("%s%08X", prefixCRC, p.Sum)
+	case p.Alg == XXH3:
+		return fmt.Sprintf("%s%016x", PrefixXXH3, p.Sum)
+	case p.More != nil:
+		return p.More.Digest
+	}
+	return ""
+}
+
+// SetDigest notes the digest: a crc32c or xxh3 that is spelled as it should be as its value,
+// and any other as its text.
+func (p *Payload) SetDigest(text string) {
+	alg, prefix, digits, size := CRC32C, prefixCRC, "0123456789ABCDEF", 8
+	if p.R.Ruled {
+		alg, prefix, digits, size = XXH3, PrefixXXH3, "0123456789abcdef", 16
+	}
+	value, ok := strings.CutPrefix(text, prefix)
+	if ok && len(value) == size {
+		sum := uint64(0)
+		for k := range len(value) {
+			i := strings.IndexByte(digits, value[k])
+			ok = ok && i >= 0
+			sum = sum<<4 | uint64(i)
+		}
+		if ok {
+			p.Alg, p.Sum = alg, sum
+			return
 		}
 	}
-	return v, true
+	p.Rare().Digest, p.More.Digested = p.R.KeepString(text), true
 }
+
+// The beginnings of digests that are spelled as the specifications do.
+const (
+	prefixCRC  = "crc32c:0x"
+	PrefixXXH3 = "xxh3:"
+)

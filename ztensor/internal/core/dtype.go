@@ -1,6 +1,8 @@
 package core
 
-import "github.com/tensorfile/tensorfile/tensor"
+import (
+	"github.com/tensorfile/tensorfile/tensor"
+)
 
 // storageTypes are the dtypes that are stored as they are: short from 1.1 on, long before.
 // Version 2 has all but bool.

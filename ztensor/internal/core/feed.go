@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"hash"
 	"io"
 	"runtime"
 
@@ -18,22 +19,25 @@ const PieceSize = 1 << 20
 // A Sink writes the stored bytes of one component and computes their digest on
 // the way.
 type Sink struct {
-	W      io.Writer
-	Hasher hasher
-	Size   int64
+	W    io.Writer
+	Alg  Digest
+	Hash hash.Hash // nil: none
+	Size int64
 }
 
 // Write hashes large pieces while they are written.
 func (s *Sink) Write(p []byte) (int, error) {
-	if s.Hasher.alg == NoDigest || len(p) < 128<<10 || runtime.GOMAXPROCS(0) == 1 {
-		s.Hasher.Write(p)
+	if s.Hash == nil || len(p) < 128<<10 || runtime.GOMAXPROCS(0) == 1 {
+		if s.Hash != nil {
+			s.Hash.Write(p)
+		}
 		n, err := s.W.Write(p)
 		s.Size += int64(n)
 		return n, err
 	}
 	hashed := make(chan struct{})
 	go func() {
-		s.Hasher.Write(p)
+		s.Hash.Write(p)
 		close(hashed)
 	}()
 	n, err := s.W.Write(p)
@@ -160,4 +164,12 @@ func OddNibble(last byte, n int64) error {
 func HalfByte(t *tensor.Tensor) bool {
 	n, _ := t.Shape.Elements()
 	return t.Dense() && t.DType == tensor.F4E2M1FN && n%2 == 1
+}
+
+// IsBools looks for bools that are none.
+func IsBools(p []byte) error {
+	if i := le.NotBool(p); i >= 0 {
+		return rule.Broken(rule.LayoutData, "the bool 0x%02x", p[i])
+	}
+	return nil
 }

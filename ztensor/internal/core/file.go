@@ -28,6 +28,7 @@ const (
 // A File is an open file of any version.
 type File struct {
 	Src       *source.Source
+	Ruled     bool // a digest that does not fit breaks a rule of version 2
 	Strict    bool
 	Limits    tensor.Limits
 	Companion func(name string) (io.ReaderAt, int64, error)
@@ -36,12 +37,10 @@ type File struct {
 	Index
 
 	decoderOnce sync.Once
-	stream      spareStream
 	zstd        *zstd.Decoder
 	zstdErr     error
 
 	checked sync.Map // strict: the payloads whose digest was found right
-	Frames  frameCache
 
 	Generation generation
 }
@@ -117,7 +116,10 @@ func (r *File) Close() error {
 // costs a sort, the first time.
 func (r *File) Warnings() []error {
 	r.warned.Do(func() {
-		r.Overlaps(func(a, b *Component) bool {
+		if r.Ruled { // overlaps were refused
+			return
+		}
+		r.Overlaps(func(a, b *Payload) bool {
 			r.WarningList.Add(b.Offset, r.Path(b), fmt.Errorf("%w: overlaps %s", tensor.ErrMalformed, r.Path(a)))
 			return r.WarningList.more == 0
 		})
@@ -193,8 +195,8 @@ func (r *File) Placed(off int64, field string, err error) error {
 
 func (t Tail) Size() uint64 { return binary.LittleEndian.Uint64(t.Last(8)) }
 
-// decoder returns the zstd decoder that all reads share, made on first use.
-func (r *File) decoder() (*zstd.Decoder, error) {
+// Decoder returns the zstd decoder that all reads share, made on first use.
+func (r *File) Decoder() (*zstd.Decoder, error) {
 	r.decoderOnce.Do(func() {
 		r.zstd, r.zstdErr = newZstdDecoder(r.Generation.Window())
 	})

@@ -15,17 +15,17 @@ import (
 )
 
 // Overlaps looks for components that share some of their bytes, but not all.
-func (x *Index) Overlaps(report func(a, b *Component) bool) {
-	if !x.Jumbled || Disjoint(x.Components.Used, x.Extents()) {
+func (x *Index) Overlaps(report func(a, b *Payload) bool) {
+	if !x.Jumbled || Disjoint(x.Payloads.Used, x.Extents()) {
 		return
 	}
-	Overlaps(slices.Collect(x.Extents()), func(i, j int) bool { return report(x.Components.At(i), x.Components.At(j)) })
+	Overlaps(slices.Collect(x.Extents()), func(i, j int) bool { return report(x.Payloads.At(i), x.Payloads.At(j)) })
 }
 
 // Extents yields where the components lie, in the order of the manifest.
 func (x *Index) Extents() iter.Seq[Extent] {
 	return func(yield func(Extent) bool) {
-		for c := range x.Components.All() {
+		for c := range x.Payloads.All() {
 			if !yield(Extent{c.Offset, c.Length}) {
 				return
 			}
@@ -37,10 +37,6 @@ func (x *Index) Extents() iter.Seq[Extent] {
 type OwnAttributes struct {
 	Tensor  int
 	Encoded []byte
-}
-
-func PartField(object, part string) string {
-	return "objects[" + quote.Name(object) + "].parts[" + quote.Name(part) + "]"
 }
 
 // OwnCBOR returns the attributes of the tensor of that name, encoded.
@@ -62,9 +58,9 @@ func (r *File) DigestOf(name string) Digest {
 		blobs = append(blobs, t.Parts[i].Data)
 	}
 	for _, b := range blobs {
-		if c, ok := b.Source().(*Component); ok {
-			if want, ok, err := c.Wanted(); ok && err == nil {
-				return want.alg
+		if c, ok := b.Source().(*Payload); ok {
+			if want, h, err := c.Wanted(); h != nil && err == nil {
+				return want.Alg
 			}
 		}
 	}
@@ -81,7 +77,7 @@ func CutKey(key []byte) string {
 func (x *Index) Reserve(n int) {
 	if n > 0 {
 		x.Tensors.Reserve(n)
-		x.Components.Reserve(n)
+		x.Payloads.Reserve(n)
 	}
 }
 
@@ -89,11 +85,11 @@ func (x *Index) Reserve(n int) {
 type Index struct {
 	Version     string
 	Generator   string
+	Roles       string // what it calls the parts of one; "" where there is only one
 	List        string // what the manifest calls the list of tensors, for errors
 	Tensors     slab[tensor.Tensor]
-	Components  slab[Component]
-	unusual     slab[unusual]
-	Blobs       slab[Blob]
+	Payloads    slab[Payload]
+	rare        slab[Rare]
 	Dims        slab[int64]
 	Parts       slab[tensor.Part]
 	byName      *names.Table    // nil: the names ascend
@@ -134,26 +130,22 @@ func (x *Index) room(n int) []byte {
 	return x.kept.Take(n)
 }
 
-// Shape returns a copy of dims that lasts: a part of first, if that has room.
-func (x *Index) Shape(first *Component, dims []int64) tensor.Shape {
-	var s tensor.Shape
-	switch n := len(dims); {
-	case n == 0:
+// Shape returns a copy of dims that lasts.
+func (x *Index) Shape(dims []int64) tensor.Shape {
+	n := len(dims)
+	if n == 0 {
 		return tensor.Shape{}
-	case first != nil && n <= len(first.dims):
-		s = first.dims[:n:n]
-	default:
-		if x.Dims.Used == 0 {
-			x.Dims.Reserve(n * min(cap(x.Tensors.last), 1<<14))
-		}
-		s = x.Dims.Take(n)
 	}
+	if x.Dims.Used == 0 {
+		x.Dims.Reserve(n * max(1, min(cap(x.Tensors.last), 1<<14)))
+	}
+	s := x.Dims.Take(n)
 	copy(s, dims)
 	return s
 }
 
 // Path returns the path of c in the manifest, for errors.
-func (x *Index) Path(c *Component) string { return x.Field(c.T.Name, roleOf(c.T, c)) }
+func (x *Index) Path(c *Payload) string { return x.Field(c.T.Name, roleOf(c.T, c)) }
 
 // roleOf returns the role in which a tensor has a payload.
 func roleOf(t *tensor.Tensor, payload tensor.Source) string {
@@ -167,10 +159,10 @@ func roleOf(t *tensor.Tensor, payload tensor.Source) string {
 
 // Field is the path of a component in the manifest's own words.
 func (x *Index) Field(name, role string) string {
-	if x.Version == "0.1" {
+	if x.Roles == "" {
 		return fmt.Sprintf("%s[%s]", x.List, quote.Name(name))
 	}
-	return fmt.Sprintf("%s[%s].components[%s]", x.List, quote.Name(name), quote.Name(role))
+	return fmt.Sprintf("%s[%s].%s[%s]", x.List, quote.Name(name), x.Roles, quote.Name(role))
 }
 
 // SortNames makes look-up by name possible where names do not ascend, and

@@ -16,33 +16,25 @@ import (
 
 // A payloadKey is all that the verification of a payload depends on.
 type payloadKey struct {
-	shard     int32
-	offset    int64
-	length    int64
-	size      int64
-	encoding  string
-	digest    string
-	bools     bool // must be 0 or 1
-	odd       bool // half of the last byte must be 0
-	swapWidth int  // of big-endian elements
+	shard    int32
+	offset   int64
+	length   int64
+	size     int64
+	encoding string
+	digest   string
+	bools    bool         // must be 0 or 1
+	odd      bool         // half of the last byte must be 0
+	dtype    tensor.DType // that a codec depends on
 }
 
-func (c *Component) Key() payloadKey {
-	k := payloadKey{offset: c.Offset, length: c.Length, size: c.DecodedSize, digest: c.Digest(), bools: c.Dtype == tensor.Bool}
-	if c.Encoding != encodingRaw {
-		k.encoding = c.Stored().Encoding
+func (p *Payload) Key() payloadKey {
+	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize, digest: p.Digest(), bools: p.Dtype == tensor.Bool}
+	k.odd = p.T != nil && HalfByte(p.T)
+	if p.Encoded() {
+		k.encoding = p.More.Encoding
 	}
-	if c.Big {
-		k.swapWidth = c.Dtype.Align()
-	}
-	return k
-}
-
-func (b *Blob) Key() payloadKey {
-	k := payloadKey{shard: b.Shard, offset: b.Offset, length: b.Length, size: b.DecodedSize, digest: b.Digest(), bools: b.Dtype == tensor.Bool}
-	k.odd = b.T != nil && HalfByte(b.T)
-	if b.Encoded {
-		k.encoding = b.More.Encoding
+	if p.Codec() != nil {
+		k.dtype = p.Dtype
 	}
 	return k
 }
@@ -117,21 +109,11 @@ func (v *Verifier) prepare() error {
 	seen := map[payloadKey]*outcome{}
 	sum := int64(0)
 	count := func(b tensor.Blob, again bool) {
-		var k payloadKey
-		switch p := b.Source().(type) {
-		case *Component:
-			if !r.Jumbled && p.Encoding == encodingRaw {
-				return
-			}
-			k = p.Key()
-		case *Blob:
-			if !r.Jumbled && !p.Encoded {
-				return
-			}
-			k = p.Key()
-		default:
+		p, ok := b.Source().(*Payload)
+		if !ok || !r.Jumbled && !p.Encoded() {
 			return
 		}
+		k := p.Key()
 		o, known := seen[k]
 		if known && o == nil {
 			seen[k] = new(outcome)

@@ -107,7 +107,6 @@ func (v *Verifier) tensors() error {
 type Worker struct {
 	V     *Verifier
 	Ctx   context.Context
-	Buf   []byte
 	Found []Problem
 
 	Undeclared int64 // decoded bytes of the current tensor whose number the file does not give

@@ -138,12 +138,12 @@ func (l *Layout) prepareOne(ctx context.Context, w *core.Writer, p *payload) err
 		all = l.frames.EncodeAll(all, make([]byte, 0, len(all)))
 	}
 	p.stored = all
-	s := core.Sink{W: io.Discard, Hasher: core.NewHasher(w.Digest)}
+	s := core.Sink{W: io.Discard, Alg: w.Digest, Hash: core.NewHash(w.Digest)}
 	for rest := all; len(rest) > 0; rest = rest[min(len(rest), core.PieceSize):] {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.Hasher.Write(rest[:min(len(rest), core.PieceSize)])
+		s.Write(rest[:min(len(rest), core.PieceSize)])
 	}
 	s.Size = int64(len(all))
 	p.fill(&s)
@@ -179,7 +179,7 @@ func (l *Layout) start(w *core.Writer, c *written) (*core.Sink, error) {
 			return 0, err
 		}
 		return len(p), nil
-	}), Hasher: core.NewHasher(w.Digest)}, nil
+	}), Alg: w.Digest, Hash: core.NewHash(w.Digest)}, nil
 }
 
 // encoding returns the encoder that components go through, nil for none.
@@ -352,5 +352,5 @@ func appendAttributes(b []byte, attributes map[string]any) ([]byte, error) {
 // fill notes what went through the sink.
 func (c *written) fill(s *core.Sink) {
 	c.length = s.Size
-	c.digest = string(s.Hasher.AppendText(nil))
+	c.digest = core.DigestText(s.Alg, s.Hash)
 }

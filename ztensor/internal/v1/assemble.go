@@ -71,12 +71,8 @@ func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme strin
 		s.Malformed(s.At, "dtype is missing")
 		return
 	}
-	components := r.Components.Take(len(s.roles))
-	var first *core.Component
-	if len(components) > 0 {
-		first = &components[0]
-	}
-	t.Shape = r.Shape(first, s.dims)
+	components := r.Payloads.Take(len(s.roles))
+	t.Shape = r.Shape(s.dims)
 	others := len(s.roles)
 	for i := range s.roles {
 		if dense && s.roles[i].name == "data" {
@@ -112,7 +108,7 @@ func (s *scan) assemble(t *tensor.Tensor, dtype string, typed bool, scheme strin
 }
 
 // place checks where a component lies, and sets that.
-func (s *scan) place(t *tensor.Tensor, c *core.Component, w *role) {
+func (s *scan) place(t *tensor.Tensor, c *core.Payload, w *role) {
 	r := s.r
 	size, end := uint64(r.Src.Size()), uint64(r.ManifestAt)
 	switch {
@@ -144,7 +140,7 @@ func (s *scan) place(t *tensor.Tensor, c *core.Component, w *role) {
 }
 
 // lies notes where a component that is not empty is.
-func (s *scan) lies(c *core.Component) {
+func (s *scan) lies(c *core.Payload) {
 	s.jumbled = s.jumbled || c.Offset < s.end
 	s.end = c.Offset + c.Length
 }
@@ -158,7 +154,7 @@ func (s *scan) inComponent(t *tensor.Tensor, w *role, key string) {
 // decoding sets what the bytes of a component are and how they are decoded, as
 // far as the component alone can tell. common is the dtype of the tensor, if
 // typed.
-func (s *scan) decoding(t *tensor.Tensor, c *core.Component, w *role, common string, typed, leading, dense bool) {
+func (s *scan) decoding(t *tensor.Tensor, c *core.Payload, w *role, common string, typed, leading, dense bool) {
 	own := w.has&keyDType != 0
 	word := w.dtype
 	switch {
@@ -195,42 +191,43 @@ func (s *scan) decoding(t *tensor.Tensor, c *core.Component, w *role, common str
 		if w.has&keyType != 0 {
 			word = w.logical
 		}
-		c.Other().Dtype = strings.Clone(word)
+		c.Rare().Word = strings.Clone(word)
 	}
 	c.DecodedSize = c.Length
 	switch {
 	case w.has&keyEncoding == 0 || w.encoding == "raw":
 		if w.decoded >= 0 && w.decoded != c.Length {
-			c.Other().Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d", tensor.ErrMalformed, c.Length, w.decoded)
+			c.Rare().Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d", tensor.ErrMalformed, c.Length, w.decoded)
 		}
 	case w.encoding == "zstd":
-		c.Encoding, c.DecodedSize = core.EncodingZstd, w.decoded
+		c.Rare().Encoding, c.DecodedSize = "zstd", w.decoded
+		c.More.Codec = &codec{c: s.c, zstd: true}
 		if w.decoded < 0 && s.noSize == "" {
 			s.noSize = s.r.Field(t.Name, w.name)
 		}
 	default:
-		c.Encoding, c.DecodedSize = core.EncodingUnknown, w.decoded
-		c.Other().Encoding = strings.Clone(w.encoding)
-		c.Other().Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(w.encoding))
+		c.DecodedSize = w.decoded
+		c.Rare().Encoding = strings.Clone(w.encoding)
+		c.Rare().Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(w.encoding))
 	}
 	switch w.endian {
 	case "", "little":
 	case "big":
 		if c.Dtype.Align() > 1 {
-			c.Big = true
+			c.Rare().Codec = &codec{c: s.c, zstd: w.encoding == "zstd", width: c.Dtype.Align()}
 			if !dense {
-				c.Other().Err = fmt.Errorf("%w: big-endian %s", errors.ErrUnsupported, quote.Name(t.Scheme))
+				c.Rare().Err = fmt.Errorf("%w: big-endian %s", errors.ErrUnsupported, quote.Name(t.Scheme))
 			}
 		}
 	default:
-		c.Other().Err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, quote.Name(w.endian))
+		c.Rare().Err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, quote.Name(w.endian))
 	}
 }
 
 // dense holds the data of a dense tensor against its shape. A length that does
 // not fit is an error of opening only in strict mode; otherwise tensor.Check
 // finds it when the tensor is used (T9).
-func (s *scan) dense(t *tensor.Tensor, c *core.Component, w *role, product uint64) {
+func (s *scan) dense(t *tensor.Tensor, c *core.Payload, w *role, product uint64) {
 	if c.Dtype == tensor.Unknown {
 		return
 	}
@@ -272,7 +269,7 @@ func (s *scan) finish() {
 	}
 	r.Jumbled = s.jumbled
 	if s.jumbled && r.Strict && s.Err == nil {
-		r.Overlaps(func(a, b *core.Component) bool {
+		r.Overlaps(func(a, b *core.Payload) bool {
 			s.depart(b.Offset, r.Path(b), "overlaps %s", r.Path(a))
 			return false
 		})

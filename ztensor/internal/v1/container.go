@@ -15,20 +15,24 @@ import (
 )
 
 // A container is a file of 0.1, 1.0, 1.1 or 1.2.
-type container struct{ r *core.File }
+type container struct {
+	r      *core.File
+	stream spareStream
+}
 
 // Open reads the index of a file that begins with that magic.
 func Open(r *core.File, magic string) error {
-	c := &container{r}
+	c := &container{r: r}
 	r.Generation = c
 	if magic == core.Magic0 {
 		return c.openEntries()
 	}
+	r.Roles = "components"
 	return c.open()
 }
 
 func (c *container) Stored() (n int64) {
-	for x := range c.r.Components.All() {
+	for x := range c.r.Payloads.All() {
 		n += x.Length
 	}
 	return n
@@ -78,7 +82,7 @@ func (c *container) Edition(o *core.Settings) error {
 
 // scan reads the index from the n bytes at off.
 func (c *container) scan(t core.Tail, off, n int64) error {
-	s := scan{r: c.r, x: &c.r.Index, minor: -1}
+	s := scan{c: c, r: c.r, x: &c.r.Index, minor: -1}
 	return c.r.ReadManifest(t, off, n, func(b []byte) error {
 		s.Cursor = cbor.New(b, c.r.Limits)
 		if c.r.Version == "0.1" {

@@ -21,6 +21,7 @@ import (
 // is, so that an error can be told where it happened.
 type scan struct {
 	cbor.Cursor
+	c       *container
 	r       *core.File
 	x       *core.Index // what is read goes there: that of r
 	objects bool        // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
@@ -478,7 +479,7 @@ func (s *scan) components() {
 	n := s.Container(cbor.Map)
 	ascending := true
 	for s.More(&n) {
-		if len(s.roles) > 0 && int64(len(s.roles)+s.r.Components.Used) >= s.r.Limits.MaxTensors {
+		if len(s.roles) > 0 && int64(len(s.roles)+s.r.Payloads.Used) >= s.r.Limits.MaxTensors {
 			s.Fail(s.P, "%w: more than %d components", tensor.ErrLimit, s.r.Limits.MaxTensors)
 			return
 		}

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"runtime"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -57,7 +54,7 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	}
 	sound := true
 	each := func(b tensor.Blob) {
-		if c, ok := b.Source().(*core.Component); ok {
+		if c, ok := b.Source().(*core.Payload); ok {
 			sound = verifyComponent(w, c) && sound
 		}
 	}
@@ -79,13 +76,13 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 }
 
 // verifyComponent verifies one component and reports whether it can be read.
-func verifyComponent(w *core.Worker, c *core.Component) bool {
+func verifyComponent(w *core.Worker, c *core.Payload) bool {
 	before := len(w.Found)
 	if err := c.Readable(); err != nil {
 		w.Fail(c.Failed(err))
 	}
-	if c.Dtype == tensor.Unknown && c.More != nil && c.More.Dtype != "" {
-		w.Fail(c.Fault(".dtype", fmt.Errorf("%w: element type %s", errors.ErrUnsupported, quote.Name(c.More.Dtype))))
+	if c.Dtype == tensor.Unknown && c.More != nil && c.More.Word != "" {
+		w.Fail(c.Fault(".dtype", fmt.Errorf("%w: element type %s", errors.ErrUnsupported, quote.Name(c.More.Word))))
 	}
 	switch want, _, err := c.Wanted(); {
 	case err != nil:
@@ -101,82 +98,43 @@ func verifyComponent(w *core.Worker, c *core.Component) bool {
 	return len(w.Found) == before
 }
 
-// mismatch reports the digest of stored bytes too, where decoding them failed
-// before the stream came to compare it.
-func mismatch(w *core.Worker, c *core.Component, err error) {
-	if _, ok, bad := c.Wanted(); !ok || bad != nil || errors.Is(err, tensor.ErrChecksum) {
-		return
-	}
-	if sum := c.CheckDigest(func(int64) error { return w.Ctx.Err() }); errors.Is(sum, tensor.ErrChecksum) {
-		w.Fail(sum)
-	}
-}
-
 // verifyPayload reads the bytes of a component once: digest, encoding and bools.
-func verifyPayload(w *core.Worker, c *core.Component) {
+func verifyPayload(w *core.Worker, c *core.Payload) {
 	step := func(n int64) error {
 		w.V.Done.Add(n)
 		return w.Ctx.Err()
 	}
-	if c.Plain() && c.Dtype != tensor.Bool || c.Readable() != nil {
-		var err error
-		if _, ok, bad := c.Wanted(); ok && bad == nil {
-			err = c.CheckDigest(step)
-		} else { // no byte of it can be wrong, but it has to be there
-			err = c.EachPiece(touch, step)
-		}
-		if err != nil && w.Ctx.Err() == nil {
-			w.Fail(err)
-		}
-		return
-	}
-	in, err := c.Open()
-	if err != nil {
-		mismatch(w, c, err)
-		w.Fail(err)
-		return
-	}
-	defer in.Close()
-	if w.Buf == nil {
-		w.Buf = make([]byte, 256<<10)
-	}
+	var look func(b []byte) error
 	var at int64
-	for {
-		n, err := source.ReadPiece(in, w.Buf)
-		if c.Dtype == tensor.Bool {
-			if i := le.NotBool(w.Buf[:n]); i >= 0 {
-				w.Fail(c.Failed(fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i), w.Buf[i])))
-				return
+	if c.Dtype == tensor.Bool || c.DecodedSize < 0 {
+		look = func(b []byte) error {
+			if i := le.NotBool(b); c.Dtype == tensor.Bool && i >= 0 {
+				return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i), b[i])
 			}
-		}
-		at += int64(n)
-		if c.DecodedSize < 0 {
-			w.Undeclared += int64(n)
-			if w.Charge(int64(n)); w.Err != nil {
-				return
+			at += int64(len(b))
+			if c.DecodedSize < 0 {
+				w.Undeclared += int64(len(b))
+				w.Charge(int64(len(b)))
 			}
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			mismatch(w, c, err)
-			w.Fail(err)
-			return
-		}
-		if w.Ctx.Err() != nil {
-			return
+			return w.Err
 		}
 	}
-	step(c.Length)
-}
-
-// touch looks at every page of p, which is a fault where the file has lost it.
-func touch(p []byte) {
-	const page = 4096
-	var all byte
-	for i := 0; i < len(p); i += page {
-		all |= p[i]
+	var err error
+	switch _, _, bad := c.Wanted(); {
+	case bad != nil && c.Codec() == nil: // said already, but the bytes have to be there
+		err = c.Failed(c.EachPiece(step, func(b []byte) error {
+			core.Touch(b)
+			if look != nil {
+				return look(b)
+			}
+			return nil
+		}))
+	case c.Readable() != nil:
+		err = c.CheckStored(step, nil)
+	default:
+		err = c.Check(step, look)
 	}
-	runtime.KeepAlive(all) // so that the loop is not left out
+	if err != nil && w.Ctx.Err() == nil && w.Err == nil {
+		w.Fail(err)
+	}
 }

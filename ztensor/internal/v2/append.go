@@ -39,7 +39,7 @@ func manifestFields(r *core.File) ([]cbor.Pair, error) {
 // AlignmentOf is the alignment to which the file keeps, as far as that shows.
 func AlignmentOf(r *core.File) int64 {
 	all := uint64(r.ManifestAt)
-	for b := range r.Blobs.All() {
+	for b := range r.Payloads.All() {
 		if b.Shard == 0 {
 			all |= uint64(b.Offset)
 		}
@@ -72,10 +72,10 @@ func (l *Layout) continues(w *core.Writer, r *core.File) error {
 		w.Names[o.Name], w.Kept[o.Name] = true, true
 	}
 	known := map[int64]bool{}
-	for b := range r.Blobs.All() {
-		if b.Shard == 0 && b.Length > 0 && b.HasHash && !b.Encoded && !known[b.Offset] {
+	for b := range r.Payloads.All() {
+		if b.Shard == 0 && b.Length > 0 && b.Alg == core.XXH3 && !b.Encoded() && !known[b.Offset] {
 			known[b.Offset] = true
-			l.keep(&outPart{hash: b.Hash, size: b.DecodedSize, offset: b.Offset}, tensor.NewBlob(b))
+			l.keep(&outPart{hash: b.Sum, size: b.DecodedSize, offset: b.Offset}, tensor.NewBlob(b))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -43,7 +44,7 @@ func (s *scan) assemble(t *tensor.Tensor, layout []byte, at int) {
 			t.Shape[i] = int64(d)
 		}
 	}
-	blobs := r.Blobs.Take(len(s.parts))
+	blobs := r.Payloads.Take(len(s.parts))
 	for i := range s.parts {
 		if s.blob(t, &blobs[i], &s.parts[i]); s.Err != nil {
 			return
@@ -61,14 +62,14 @@ func (s *scan) assemble(t *tensor.Tensor, layout []byte, at int) {
 	for i := range s.parts {
 		if p := &s.parts[i]; p.size() > math.MaxInt64 {
 			s.Fail(p.at, "%w: decodes to %d bytes", tensor.ErrLimit, p.decoded)
-			s.in(func() string { return core.PartField(t.Name, string(p.name)) + ".decoded_length" })
+			s.in(func() string { return partField(t.Name, string(p.name)) + ".decoded_length" })
 			return
 		}
 	}
 }
 
 // arrange gives a tensor its parts, and applies the rules of its layout.
-func (s *scan) arrange(t *tensor.Tensor, layout []byte, blobs []core.Blob, elements uint64, at int) {
+func (s *scan) arrange(t *tensor.Tensor, layout []byte, blobs []core.Payload, elements uint64, at int) {
 	r := s.r
 	if string(layout) == "dense" {
 		s.dense(t, &blobs[0], elements, at)
@@ -87,7 +88,7 @@ func (s *scan) arrange(t *tensor.Tensor, layout []byte, blobs []core.Blob, eleme
 }
 
 // dense applies the rule of the one core layout.
-func (s *scan) dense(t *tensor.Tensor, b *core.Blob, elements uint64, at int) {
+func (s *scan) dense(t *tensor.Tensor, b *core.Payload, elements uint64, at int) {
 	if len(s.parts) != 1 || string(s.parts[0].name) != "data" {
 		s.Refuse(rule.LayoutRule, at, "a dense object has one part, data")
 		return
@@ -102,15 +103,15 @@ func (s *scan) dense(t *tensor.Tensor, b *core.Blob, elements uint64, at int) {
 	}
 	if !ok || want != s.parts[0].size() {
 		s.Refuse(rule.DenseSize, s.parts[0].at, "%d bytes for %d elements of %v", s.parts[0].size(), elements, b.Dtype)
-		s.in(func() string { return core.PartField(t.Name, "data") })
+		s.in(func() string { return partField(t.Name, "data") })
 	}
 }
 
 // blob checks where a part lies and what it is.
-func (s *scan) blob(t *tensor.Tensor, b *core.Blob, p *rawPart) {
+func (s *scan) blob(t *tensor.Tensor, b *core.Payload, p *rawPart) {
 	r := s.r
 	end := uint64(r.Src.Size() - FooterSize)
-	in := func(field string) { s.in(func() string { return core.PartField(t.Name, string(p.name)) + field }) }
+	in := func(field string) { s.in(func() string { return partField(t.Name, string(p.name)) + field }) }
 	if p.offset%MinAlignment != 0 || p.offset < MinAlignment {
 		s.Refuse(rule.BlobAlignment, p.at, "byte %d is no positive multiple of %d", p.offset, MinAlignment)
 		in(".blob")
@@ -137,7 +138,7 @@ func (s *scan) blob(t *tensor.Tensor, b *core.Blob, p *rawPart) {
 		l := core.LogicalNamed(string(p.logical), true)
 		switch {
 		case l.Name == "":
-			b.Rare().Logical, b.More.Storage = r.Keep(p.logical), b.Dtype
+			b.Rare().Word, b.More.Storage = r.Keep(p.logical), b.Dtype
 			b.Dtype = tensor.Unknown
 		case l.Storage != b.Dtype:
 			s.Refuse(rule.Schema, p.at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)
@@ -148,19 +149,19 @@ func (s *scan) blob(t *tensor.Tensor, b *core.Blob, p *rawPart) {
 		}
 	}
 	if p.has&hasEncoding != 0 {
-		b.Encoded, b.Rare().Encoding = true, r.Keep(p.encoding)
-		if b.More.Encoding != core.Seekable {
+		b.Rare().Encoding = r.Keep(p.encoding)
+		if b.More.Codec = (&frames{b: b, cache: &s.two.cache}); b.More.Encoding != Seekable {
 			b.More.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(b.More.Encoding))
 		}
 	}
-	if p.digest != nil && !b.SetHash(p.digest) {
-		b.Rare().Digest = r.Keep(p.digest)
+	if p.digest != nil {
+		b.SetDigest(le.String(p.digest))
 	}
 	s.placed(b)
 }
 
 // placed notes where a blob of this file lies.
-func (s *scan) placed(b *core.Blob) {
+func (s *scan) placed(b *core.Payload) {
 	if b.Length > 0 && b.Shard == 0 {
 		s.jumbled = s.jumbled || b.Offset < s.end || b.Offset+b.Length > s.r.ManifestAt
 		s.end = b.Offset + b.Length
@@ -173,7 +174,7 @@ func (s *scan) overlaps() {
 	r := s.r
 	own := func(shard int32) iter.Seq[core.Extent] {
 		return func(yield func(core.Extent) bool) {
-			for b := range r.Blobs.All() {
+			for b := range r.Payloads.All() {
 				if b.Shard == shard && !yield(core.Extent{Off: b.Offset, Length: b.Length}) {
 					return
 				}
@@ -185,11 +186,11 @@ func (s *scan) overlaps() {
 	}
 	used := make([]bool, len(s.two.List)+1)
 	used[0] = true
-	for b := range r.Blobs.All() {
+	for b := range r.Payloads.All() {
 		used[b.Shard] = true
 	}
 	for shard := range used {
-		if !used[shard] || core.Disjoint(r.Blobs.Used+1, own(int32(shard))) {
+		if !used[shard] || core.Disjoint(r.Payloads.Used+1, own(int32(shard))) {
 			continue
 		}
 		all := slices.Collect(own(int32(shard)))

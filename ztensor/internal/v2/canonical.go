@@ -47,7 +47,7 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 		for _, p := range parts {
 			digest := p.Blob.Digest()
 			if digest == "" {
-				return "", r.Bad(-1, core.PartField(t.Name, p.Role), fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
+				return "", r.Bad(-1, partField(t.Name, p.Role), fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
 			}
 			b = appendTypes(p.Blob, cbor.AppendText(b, p.Role), 1)
 			b = cbor.AppendText(cbor.AppendText(b, "digest"), digest)
@@ -69,11 +69,11 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 }
 
 // appendTypes begins the map of a part with more fields behind its types.
-func appendTypes(b *core.Blob, out []byte, more uint64) []byte {
+func appendTypes(b *core.Payload, out []byte, more uint64) []byte {
 	dtype, logical := typeWords(b.Dtype)
 	if b.Dtype == tensor.Unknown {
 		dtype, _ = typeWords(b.More.Storage)
-		logical = b.More.Logical
+		logical = b.More.Word
 	}
 	if logical == "" {
 		return cbor.AppendText(cbor.AppendText(cbor.AppendHead(out, cbor.Map, 1+more), "dtype"), dtype)
@@ -103,17 +103,17 @@ func layoutOf(t *tensor.Tensor) string {
 // A role2 is a part of an open file.
 type partRef struct {
 	object, Role string
-	Blob         *core.Blob
+	Blob         *core.Payload
 }
 
 // PartsOf lists the parts of a tensor of version 2 in the order of the manifest.
 func PartsOf(t *tensor.Tensor) []partRef {
-	if b, ok := t.Data.Source().(*core.Blob); ok {
+	if b, ok := t.Data.Source().(*core.Payload); ok {
 		return []partRef{{t.Name, "data", b}}
 	}
 	all := make([]partRef, 0, len(t.Parts))
 	for i := range t.Parts {
-		if b, ok := t.Parts[i].Data.Source().(*core.Blob); ok {
+		if b, ok := t.Parts[i].Data.Source().(*core.Payload); ok {
 			all = append(all, partRef{t.Name, t.Parts[i].Role, b})
 		}
 	}
@@ -150,7 +150,7 @@ func (c *canonical) check() error {
 		c.violates(6, r.ManifestAt, "shards", "%d shards", n)
 	}
 	c.names("attributes", r.Attributes)
-	all := make([]partRef, 0, r.Blobs.Used)
+	all := make([]partRef, 0, r.Payloads.Used)
 	for t := range r.Tensors.All() {
 		all = append(all, PartsOf(t)...)
 	}
@@ -181,11 +181,11 @@ func (c *canonical) places(all []partRef) error {
 	}
 	r := c.r
 	next, empty := int64(CanonicalAlignment), int64(-1)
-	seen, first := map[core.Extent]bool{}, map[content]*core.Blob{}
+	seen, first := map[core.Extent]bool{}, map[content]*core.Payload{}
 	var taken []core.Extent
 	for i, p := range all {
 		b := p.Blob
-		field := func() string { return core.PartField(p.object, p.Role) }
+		field := func() string { return partField(p.object, p.Role) }
 		if i == 0 || all[i-1].object != p.object {
 			if !norm.NFC.IsNormalString(p.object) {
 				c.violates(5, -1, field(), "the name of the object is not in NFC")
@@ -194,10 +194,10 @@ func (c *canonical) places(all []partRef) error {
 		if !norm.NFC.IsNormalString(p.Role) {
 			c.violates(5, -1, field(), "the name of the part is not in NFC")
 		}
-		if b.Encoded {
+		if b.Encoded() {
 			c.violates(4, b.Offset, field(), "it is encoded")
 		}
-		if !b.HasHash {
+		if b.Alg != core.XXH3 {
 			c.violates(4, b.Offset, field(), "its digest is no xxh3")
 		}
 		if b.Shard > 0 {
@@ -221,10 +221,10 @@ func (c *canonical) places(all []partRef) error {
 		seen[core.Extent{Off: b.Offset, Length: b.Length}] = true
 		taken = append(taken, core.Extent{Off: b.Offset, Length: b.Length})
 		next = c.up(max(next, b.Offset+b.Length))
-		if !b.HasHash || b.Encoded {
+		if b.Alg != core.XXH3 || b.Encoded() {
 			continue
 		}
-		key := content{b.Hash, b.Length}
+		key := content{b.Sum, b.Length}
 		if other := first[key]; other == nil {
 			first[key] = b
 		} else if same, err := sameBytes(c.ctx, tensor.NewBlob(other), tensor.NewBlob(b)); err != nil {

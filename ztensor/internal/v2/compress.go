@@ -166,10 +166,10 @@ func (p *framePart) end(x *outPart, enter func()) error {
 // appendSeekTable appends the frame that ends a blob: its entries between a head
 // and their number.
 func appendSeekTable(b, entries []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(append(b, core.SeekHeader...), uint32(len(entries)+core.SeekFooter))
+	b = binary.LittleEndian.AppendUint32(append(b, SeekHeader...), uint32(len(entries)+SeekFooter))
 	b = append(b, entries...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(entries)/8))
-	return append(append(b, 0), core.SeekMagic...)
+	return append(append(b, 0), SeekMagic...)
 }
 
 // A frameSink is a part that comes piece by piece, over several calls: frames are gathered,

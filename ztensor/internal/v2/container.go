@@ -40,10 +40,11 @@ type Container struct {
 	order  []int32 // of them by name
 	data   bool    // a data shard: no manifest
 	Beside folder
+	cache  frameCache
 }
 
 func (c *Container) Stored() (n int64) {
-	for b := range c.r.Blobs.All() {
+	for b := range c.r.Payloads.All() {
 		n += b.Length
 	}
 	return n
@@ -81,7 +82,7 @@ func Open(r *core.File) error {
 	c := &Container{r: r}
 	r.Generation = c
 	size := r.Src.Size()
-	r.Version, r.List = "2", "objects"
+	r.Version, r.List, r.Roles, r.Ruled = "2", "objects", "parts", true
 	if size < MinSize {
 		return r.Bad(size, "", rule.Broken(rule.FileTooSmall, "%d bytes, and the shortest file has %d", size, MinSize))
 	}

@@ -40,7 +40,7 @@ func (l *Layout) enter(t *tensor.Tensor, parts []outPart) {
 		b = cbor.AppendText(cbor.AppendText(b, "dtype"), p.dtype)
 		b = cbor.AppendText(cbor.AppendText(b, "digest"), fmt.Sprintf("%s%016x", core.PrefixXXH3, p.hash))
 		if l.level > 0 {
-			b = cbor.AppendText(cbor.AppendText(b, "encoding"), core.Seekable)
+			b = cbor.AppendText(cbor.AppendText(b, "encoding"), Seekable)
 			b = cbor.AppendHead(cbor.AppendText(b, "decoded_length"), cbor.Uint, uint64(p.size))
 		}
 	}
@@ -88,7 +88,7 @@ func (l *Layout) Create(w *core.Writer, t *tensor.Tensor, size int64) (io.WriteC
 // created enters a tensor that came piece by piece.
 func (l *Layout) created(w *core.Writer, t *tensor.Tensor, all []outPart, s *core.Sink, offset int64) error {
 	one := &all[0]
-	one.hash, one.size, one.length, one.offset = s.Hasher.XXH3.Sum64(), s.Size, s.Size, offset
+	one.hash, one.size, one.length, one.offset = binary.BigEndian.Uint64(s.Hash.Sum(nil)), s.Size, s.Size, offset
 	if one.size == 0 {
 		if err := l.nothing(w, one); err != nil {
 			return err

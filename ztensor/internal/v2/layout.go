@@ -203,9 +203,9 @@ func (l *Layout) payloads(t *tensor.Tensor) []outPart {
 	one := func(role string, d tensor.DType, data tensor.Blob) outPart {
 		p := outPart{role: role, check: d, data: data}
 		if p.dtype, p.typ = typeWords(d); d == tensor.Unknown {
-			if b, ok := data.Source().(*core.Blob); ok && b.More != nil && b.More.Logical != "" { // nobody's, and not ours to drop
+			if b, ok := data.Source().(*core.Payload); ok && b.More != nil && b.More.Word != "" { // nobody's, and not ours to drop
 				p.dtype, _ = typeWords(b.More.Storage)
-				p.typ = b.More.Logical
+				p.typ = b.More.Word
 			}
 		}
 		return p

@@ -158,7 +158,7 @@ func (s *scan) objects() {
 	}
 	if n > 0 && s.Err == nil {
 		s.r.Tensors.Reserve(n)
-		s.r.Blobs.Reserve(n)
+		s.r.Payloads.Reserve(n)
 		s.r.Dims.Reserve(2 * n)
 	}
 	var before []byte
@@ -252,7 +252,7 @@ func (s *scan) partTable(t *tensor.Tensor) {
 	}
 	var before []byte
 	for s.More(&n) {
-		if int64(len(s.parts)+s.r.Blobs.Used) >= s.r.Limits.MaxTensors {
+		if int64(len(s.parts)+s.r.Payloads.Used) >= s.r.Limits.MaxTensors {
 			s.Fail(s.P, "%w: more than %d parts", tensor.ErrLimit, s.r.Limits.MaxTensors)
 			return
 		}
@@ -261,7 +261,7 @@ func (s *scan) partTable(t *tensor.Tensor) {
 		s.name(at, key, isText, "a part")
 		s.parts = append(s.parts, rawPart{at: at, name: key})
 		s.part(&s.parts[len(s.parts)-1])
-		s.in(func() string { return core.PartField(t.Name, string(key)) })
+		s.in(func() string { return partField(t.Name, string(key)) })
 	}
 }
 
@@ -336,4 +336,8 @@ func isDigest(text []byte) bool {
 		}
 	}
 	return true
+}
+
+func partField(object, part string) string {
+	return "objects[" + quote.Name(object) + "].parts[" + quote.Name(part) + "]"
 }

@@ -241,18 +241,19 @@ func (c *Container) tryShard(s *shard, find func(name string) (io.ReaderAt, int6
 // sumFile digests a whole file as a digest of the root says, and returns the
 // part behind the colon that it should have.
 func sumFile(src *source.Source, digest string, step func(n int64) error) (string, error) {
-	d := core.NewStatedDigest(digest)
-	if d.Err != nil {
-		return "", d.Err
-	}
-	whole := &core.File{Src: src}
-	if err := whole.ScanFile(step, func(p []byte) error {
-		d.Write(p)
-		return nil
-	}); err != nil {
+	alg, err := core.ParseAlgorithm(digest)
+	if err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(d.Sum(nil)), nil
+	h := core.NewHash(alg)
+	whole := &core.Payload{R: &core.File{Src: src}, Length: src.Size(), DecodedSize: src.Size()}
+	if err := whole.EachPiece(step, func(p []byte) error {
+		h.Write(p)
+		return nil
+	}); err != nil {
+		return "", whole.Failed(err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // openShard reads the index of a file that should be of version 2.
@@ -284,4 +285,9 @@ func SetID(r *core.File) string {
 		}
 	}
 	return ""
+}
+
+func knownAlgorithm(digest string) bool {
+	_, err := core.ParseAlgorithm(digest)
+	return err == nil
 }

@@ -84,7 +84,7 @@ func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 func verifyPart(w *core.Worker, t *tensor.Tensor, p partRef) {
 	b := p.Blob
 	fault := func(field string, err error) error {
-		return &tensor.FormatError{Format: core.Format, Offset: b.Offset, Field: core.PartField(p.object, p.Role) + field, Err: err}
+		return &tensor.FormatError{Format: core.Format, Offset: b.Offset, Field: partField(p.object, p.Role) + field, Err: err}
 	}
 	if b.Shard > 0 {
 		if _, err := b.Source(); err != nil {
@@ -117,7 +117,7 @@ func verifyPart(w *core.Worker, t *tensor.Tensor, p partRef) {
 	if b.Digest() == "" {
 		w.Warn(fault(".digest", errors.New("there is none to check the bytes by")))
 	}
-	w.Once(b.Key(), func() string { return core.PartField(p.object, p.Role) }, func() {
+	w.Once(b.Key(), func() string { return partField(p.object, p.Role) }, func() {
 		if err := b.Check(step, look); err != nil && w.Ctx.Err() == nil {
 			w.Fail(err)
 		}

@@ -3,6 +3,7 @@ package v2
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -264,7 +265,7 @@ func (l *Layout) part(ctx context.Context, w *core.Writer, t *tensor.Tensor, p *
 		if err := f.From(ctx, p.data, &w.Buf); err != nil {
 			return err
 		}
-		p.hash, p.hashed, p.size = s.Hasher.XXH3.Sum64(), true, s.Size
+		p.hash, p.hashed, p.size = binary.BigEndian.Uint64(s.Hash.Sum(nil)), true, s.Size
 	}
 	p.length = p.size
 	if p.size == 0 {
@@ -282,7 +283,7 @@ func (l *Layout) sink(w *core.Writer) *core.Sink {
 			return 0, err
 		}
 		return len(p), nil
-	}), Hasher: core.NewHasher(core.XXH3)}
+	}), Alg: core.XXH3, Hash: core.NewHash(core.XXH3)}
 }
 
 // nothing places a part of no bytes: where the next blob will begin, and all of
@@ -315,8 +316,8 @@ func (l *Layout) shared(ctx context.Context, p *outPart, buf *[]byte) (bool, err
 		return false, nil
 	}
 	if !p.hashed {
-		if b, ok := p.data.Source().(*core.Blob); ok && b.HasHash {
-			if _, there := l.stored[content{b.Hash, size}]; !there {
+		if b, ok := p.data.Source().(*core.Payload); ok && b.Alg == core.XXH3 {
+			if _, there := l.stored[content{b.Sum, size}]; !there {
 				return false, nil // its file says what its hash is
 			}
 		}

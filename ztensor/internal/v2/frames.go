@@ -1,4 +1,4 @@
-package core
+package v2
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"runtime"
 	"slices"
 	"sync"
@@ -14,23 +16,24 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // The encoding profile zt.zstd-seekable/1 (§8): independent zstd frames, and
 // behind them, in a frame that every decoder skips, a table of their lengths.
 const (
-	Seekable       = "zt.zstd-seekable/1"
-	MaxFrame       = 16 << 20 // decoded
-	SeekHeader     = "\x5e\x2a\x4d\x18"
-	SeekMagic      = "\xb1\xea\x92\x8f"
-	SeekFooter     = 4 + 1 + 4 // number of frames, descriptor, magic
-	leastSeekTable = 8 + SeekFooter
-	zstdMagic      = "\x28\xb5\x2f\xfd"
+	Seekable     = "zt.zstd-seekable/1"
+	MaxFrame     = 16 << 20 // decoded
+	SeekHeader   = "\x5e\x2a\x4d\x18"
+	SeekMagic    = "\xb1\xea\x92\x8f"
+	SeekFooter   = 4 + 1 + 4 // number of frames, descriptor, magic
+	minSeekTable = 8 + SeekFooter
+	zstdMagic    = "\x28\xb5\x2f\xfd"
 )
 
-// frames is a seek table.
-type frames struct {
+// A seekTable lists the frames of a payload.
+type seekTable struct {
 	list []frame
 	size int64 // decoded, of all frames but the last
 }
@@ -42,28 +45,31 @@ type frame struct {
 	size   uint32 // decoded
 }
 
-// seekTable reads the table of an encoded blob, the first time.
-func (b *Blob) seekTable() (*frames, error) {
-	return b.seekTableIn(nil)
+// frames is the codec of one payload.
+type frames struct {
+	b     *core.Payload
+	cache *frameCache
+	once  sync.Once
+	table *seekTable
+	err   error // of the table
 }
 
-// seekTableIn reads the table; stored are all bytes of the blob, where they have
-// been read.
-func (b *Blob) seekTableIn(stored []byte) (*frames, error) {
-	m := b.More
-	m.once.Do(func() { m.frames, m.bad = b.readSeekTable(stored) })
-	return m.frames, m.bad
+// seekTable reads the table, the first time. stored are all bytes of the payload, nil where
+// they have not been read.
+func (x *frames) seekTable(stored []byte) (*seekTable, error) {
+	x.once.Do(func() { x.table, x.err = x.readSeekTable(stored) })
+	return x.table, x.err
 }
 
 // TableWindow is how much is read at once, in the hope that the table is in it,
 // where a read may be a request over the net: the table of 8 GiB.
 const TableWindow = 64 << 10
 
-func (b *Blob) readSeekTable(stored []byte) (*frames, error) {
-	if err := b.decodable(); err != nil {
+func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
+	if err := x.decodable(); err != nil {
 		return nil, err
 	}
-	src, err := b.Source()
+	src, err := x.b.Source()
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +77,9 @@ func (b *Blob) readSeekTable(stored []byte) (*frames, error) {
 	if tail == nil {
 		n := int64(SeekFooter)
 		if !src.Mapped() {
-			n = min(b.Length, TableWindow)
+			n = min(x.b.Length, TableWindow)
 		}
-		if tail, err = src.Metadata(b.Offset+b.Length-n, n); err != nil {
+		if tail, err = src.Metadata(x.b.Offset+x.b.Length-n, n); err != nil {
 			return nil, err
 		}
 	}
@@ -83,41 +89,41 @@ func (b *Blob) readSeekTable(stored []byte) (*frames, error) {
 	if descriptor&0x80 != 0 {
 		width = 12 // with a checksum, which the frames have themselves
 	}
-	size := leastSeekTable + n*width
+	size := minSeekTable + n*width
 	switch {
 	case string(end[5:]) != SeekMagic:
 		return nil, rule.Broken(rule.Encoding, "there is no seek table")
 	case descriptor&0x7f != 0:
 		return nil, rule.Broken(rule.Encoding, "the seek table's descriptor is 0x%02x", descriptor)
-	case size > b.Length:
-		return nil, rule.Broken(rule.Encoding, "a seek table of %d frames in %d bytes", n, b.Length)
+	case size > x.b.Length:
+		return nil, rule.Broken(rule.Encoding, "a seek table of %d frames in %d bytes", n, x.b.Length)
 	}
 	if size > int64(len(tail)) {
-		if tail, err = src.Metadata(b.Offset+b.Length-size, size); err != nil {
+		if tail, err = src.Metadata(x.b.Offset+x.b.Length-size, size); err != nil {
 			return nil, err
 		}
 	}
-	return b.frames(tail[int64(len(tail))-size:], n, width)
+	return x.entries(tail[int64(len(tail))-size:], n, width)
 }
 
 // decodable refuses what is not decoded whatever its table says.
-func (b *Blob) decodable() error {
-	if b.DecodedSize > b.R.Limits.MaxDecoded {
-		return fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit, b.DecodedSize, b.R.Limits.MaxDecoded)
+func (x *frames) decodable() error {
+	if x.b.DecodedSize > x.b.R.Limits.MaxDecoded {
+		return fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit, x.b.DecodedSize, x.b.R.Limits.MaxDecoded)
 	}
-	if b.Length < leastSeekTable {
-		return rule.Broken(rule.Encoding, "%d bytes, and a seek table alone has %d", b.Length, leastSeekTable)
+	if x.b.Length < minSeekTable {
+		return rule.Broken(rule.Encoding, "%d bytes, and a seek table alone has %d", x.b.Length, minSeekTable)
 	}
 	return nil
 }
 
-// frames reads a table of n entries.
-func (b *Blob) frames(table []byte, n, width int64) (*frames, error) {
+// entries reads a table of n entries.
+func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
 	size := int64(len(table))
 	if string(table[:4]) != SeekHeader || int64(binary.LittleEndian.Uint32(table[4:])) != size-8 {
 		return nil, rule.Broken(rule.Encoding, "the seek table does not begin where its length says")
 	}
-	f := &frames{list: make([]frame, n)}
+	f := &seekTable{list: make([]frame, n)}
 	var off, decoded int64
 	for i := range f.list {
 		e := table[8+int64(i)*width:]
@@ -137,10 +143,10 @@ func (b *Blob) frames(table []byte, n, width int64) (*frames, error) {
 		decoded += int64(x.size)
 	}
 	switch {
-	case off != b.Length-size:
-		return nil, rule.Broken(rule.Encoding, "frames of %d bytes in %d", off, b.Length-size)
-	case decoded != b.DecodedSize:
-		return nil, rule.Broken(rule.Encoding, "frames of %d decoded bytes, decoded_length says %d", decoded, b.DecodedSize)
+	case off != x.b.Length-size:
+		return nil, rule.Broken(rule.Encoding, "frames of %d bytes in %d", off, x.b.Length-size)
+	case decoded != x.b.DecodedSize:
+		return nil, rule.Broken(rule.Encoding, "frames of %d decoded bytes, decoded_length says %d", decoded, x.b.DecodedSize)
 	}
 	return f, nil
 }
@@ -185,12 +191,12 @@ func checkFrame(b []byte, size uint32) error {
 
 // decodeFrame decodes one frame into dst, which it must fill. have are the bytes
 // of the blob from byte from on; nil where they lie in the memory of the source.
-func (b *Blob) decodeFrame(d *zstd.Decoder, f frame, dst, have []byte, from int64) error {
+func (x *frames) decodeFrame(d *zstd.Decoder, f frame, dst, have []byte, from int64) error {
 	decode := func(p []byte) error {
 		if err := checkFrame(p, f.size); err != nil {
 			return err
 		}
-		err := decodeAll(d, dst, p)
+		err := core.DecodeAll(d, dst, p)
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return rule.New(rule.Encoding, err)
 		}
@@ -199,11 +205,11 @@ func (b *Blob) decodeFrame(d *zstd.Decoder, f frame, dst, have []byte, from int6
 	if have != nil {
 		return decode(have[f.off-from:][:f.stored:f.stored])
 	}
-	src, err := b.Source()
+	src, err := x.b.Source()
 	if err != nil {
 		return err
 	}
-	at := b.Offset + f.off
+	at := x.b.Offset + f.off
 	inMemory, err := src.Scan(func(all []byte) error { return decode(all[at : at+int64(f.stored)]) })
 	if !inMemory && err == nil {
 		err = errors.ErrUnsupported // decodeFrames reads what is not in memory
@@ -216,13 +222,13 @@ const readBatch = MaxFrame
 
 // decodeFrames decodes frames that follow on each other to where in dst they
 // belong. What is not in memory is read a batch at a time.
-func (b *Blob) decodeFrames(list []frame, dst []byte) error {
-	src, err := b.Source()
+func (x *frames) decodeFrames(list []frame, dst []byte) error {
+	src, err := x.b.Source()
 	if err != nil {
 		return err
 	}
 	if src.Mapped() {
-		return b.decodeBatch(list, dst, nil)
+		return x.decodeBatch(list, dst, nil)
 	}
 	for len(list) > 0 {
 		n, size := 1, int(list[0].size)
@@ -231,9 +237,9 @@ func (b *Blob) decodeFrames(list []frame, dst []byte) error {
 			n++
 		}
 		last := list[n-1]
-		have, err := src.Metadata(b.Offset+list[0].off, last.off+int64(last.stored)-list[0].off)
+		have, err := src.Metadata(x.b.Offset+list[0].off, last.off+int64(last.stored)-list[0].off)
 		if err == nil {
-			err = b.decodeBatch(list[:n], dst[:size], have)
+			err = x.decodeBatch(list[:n], dst[:size], have)
 		}
 		if err != nil {
 			return err
@@ -245,14 +251,14 @@ func (b *Blob) decodeFrames(list []frame, dst []byte) error {
 
 // decodeBatch decodes frames on all cores. have are their stored bytes, nil where
 // these lie in memory.
-func (b *Blob) decodeBatch(list []frame, dst, have []byte) error {
-	d, err := b.R.decoder()
+func (x *frames) decodeBatch(list []frame, dst, have []byte) error {
+	d, err := x.b.R.Decoder()
 	if err != nil {
 		return err
 	}
 	width := int(list[0].size)
 	one := func(i int) error {
-		return b.decodeFrame(d, list[i], dst[i*width:][:list[i].size:list[i].size], have, list[0].off)
+		return x.decodeFrame(d, list[i], dst[i*width:][:list[i].size:list[i].size], have, list[0].off)
 	}
 	if len(list) == 1 {
 		return one(0)
@@ -262,76 +268,76 @@ func (b *Blob) decodeBatch(list []frame, dst, have []byte) error {
 
 // decodeInto decodes all of the blob into p, which has the room. Where it is not
 // in memory, and not large, it is read at once, table and all.
-func (b *Blob) decodeInto(p []byte) error {
-	src, err := b.Source()
+func (x *frames) decodeInto(p []byte) error {
+	src, err := x.b.Source()
 	if err != nil {
 		return err
 	}
 	var stored []byte
-	if !src.Mapped() && b.Length <= readBatch && b.decodable() == nil {
-		if stored, err = src.Metadata(b.Offset, b.Length); err != nil {
+	if !src.Mapped() && x.b.Length <= readBatch && x.decodable() == nil {
+		if stored, err = src.Metadata(x.b.Offset, x.b.Length); err != nil {
 			return err
 		}
 	}
-	f, err := b.seekTableIn(stored)
+	f, err := x.seekTable(stored)
 	if err != nil || len(f.list) == 0 {
 		return err
 	}
 	if stored != nil {
-		return b.decodeBatch(f.list, p, stored)
+		return x.decodeBatch(f.list, p, stored)
 	}
-	return b.decodeFrames(f.list, p)
+	return x.decodeFrames(f.list, p)
 }
 
 // decodeAt decodes the frames that have the bytes from off, and no others. Frames that are
 // used in part go into the cache.
-func (b *Blob) decodeAt(p []byte, off int64) error {
-	f, err := b.seekTable()
+func (x *frames) decodeAt(p []byte, off int64) error {
+	f, err := x.seekTable(nil)
 	if err != nil {
 		return err
 	}
-	cache := &b.R.Frames
+	cache := x.cache
 	for len(p) > 0 {
 		list, within := f.list[off/f.size:], off%f.size
-		if decoded := cache.get(b, list[0].off); decoded != nil {
+		if decoded := cache.get(x.b, list[0].off); decoded != nil {
 			n := copy(p, decoded[within:])
 			p, off = p[n:], off+int64(n)
 			continue
 		}
 		n, size := 1, int64(list[0].size)
-		for n < len(list) && size < within+int64(len(p)) && size+f.size <= readBatch && cache.get(b, list[n].off) == nil {
+		for n < len(list) && size < within+int64(len(p)) && size+f.size <= readBatch && cache.get(x.b, list[n].off) == nil {
 			size += int64(list[n].size)
 			n++
 		}
 		list = list[:n]
 		if within == 0 && size <= int64(len(p)) {
-			if err := b.decodeFrames(list, p[:size:size]); err != nil {
+			if err := x.decodeFrames(list, p[:size:size]); err != nil {
 				return err
 			}
 			p, off = p[size:], off+size
 			continue
 		}
 		decoded := make([]byte, size)
-		if err := b.decodeFrames(list, decoded); err != nil {
+		if err := x.decodeFrames(list, decoded); err != nil {
 			return err
 		}
 		k := copy(p, decoded[within:])
 		first, last := list[0], list[n-1]
 		switch {
 		case n == 1:
-			cache.put(b, first.off, decoded)
+			cache.put(x.b, first.off, decoded)
 		case within > 0:
-			cache.put(b, first.off, bytes.Clone(decoded[:first.size]))
+			cache.put(x.b, first.off, bytes.Clone(decoded[:first.size]))
 		}
 		if n > 1 && within+int64(k) < size {
-			cache.put(b, last.off, bytes.Clone(decoded[size-int64(last.size):]))
+			cache.put(x.b, last.off, bytes.Clone(decoded[size-int64(last.size):]))
 		}
 		p, off = p[k:], off+int64(k)
 	}
 	return nil
 }
 
-// A frameCache holds the frames of a file that were used last, of at most maxFrame bytes
+// A frameCache holds the frames of a file that were used last, of at most MaxFrame bytes
 // together, so that neighbouring parts of a payload are decoded once.
 type frameCache struct {
 	mu   sync.Mutex
@@ -340,12 +346,12 @@ type frameCache struct {
 }
 
 type cachedFrame struct {
-	blob *Blob
+	blob *core.Payload
 	off  int64
 	p    []byte
 }
 
-func (c *frameCache) get(b *Blob, off int64) []byte {
+func (c *frameCache) get(b *core.Payload, off int64) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.list, func(f cachedFrame) bool { return f.blob == b && f.off == off })
@@ -357,7 +363,7 @@ func (c *frameCache) get(b *Blob, off int64) []byte {
 	return f.p
 }
 
-func (c *frameCache) put(b *Blob, off int64, p []byte) {
+func (c *frameCache) put(b *core.Payload, off int64, p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
@@ -368,7 +374,7 @@ func (c *frameCache) put(b *Blob, off int64, p []byte) {
 }
 
 // decodeNext decodes the next few frames, as many as there are cores, into room.
-func (b *Blob) decodeNext(f *frames, next *int, room *[]byte) ([]byte, error) {
+func (x *frames) decodeNext(f *seekTable, next *int, room *[]byte) ([]byte, error) {
 	list := f.list[*next:]
 	if n := min(runtime.GOMAXPROCS(0), max(1, int(MaxFrame/max(1, f.size)))); n < len(list) {
 		list = list[:n]
@@ -382,27 +388,27 @@ func (b *Blob) decodeNext(f *frames, next *int, room *[]byte) ([]byte, error) {
 	}
 	*next += len(list)
 	p := (*room)[:size]
-	return p, b.decodeFrames(list, p)
+	return p, x.decodeFrames(list, p)
 }
 
 // eachFrame shows the decoded bytes to look, frame by frame; step is told of the
 // stored ones.
-func (b *Blob) eachFrame(step func(n int64) error, look func(p []byte) error) error {
-	f, err := b.seekTable()
+func (x *frames) eachFrame(step func(n int64) error, look func(p []byte) error) error {
+	f, err := x.seekTable(nil)
 	if err != nil {
 		return err
 	}
 	var room []byte
 	told := int64(0)
 	for next := 0; next < len(f.list); {
-		p, err := b.decodeNext(f, &next, &room)
+		p, err := x.decodeNext(f, &next, &room)
 		if err != nil {
 			return err
 		}
 		if err := look(p); err != nil {
 			return err
 		}
-		to := b.Length
+		to := x.b.Length
 		if next < len(f.list) {
 			to = f.list[next].off
 		}
@@ -411,5 +417,101 @@ func (b *Blob) eachFrame(step func(n int64) error, look func(p []byte) error) er
 		}
 		told = to
 	}
-	return step(b.Length - told)
+	return step(x.b.Length - told)
+}
+
+func (x *frames) ReadInto(_ *core.Payload, p []byte) error { return x.decodeInto(p) }
+
+func (x *frames) ReadAt(_ *core.Payload, p []byte, off int64) (int, error) {
+	if err := x.decodeAt(p, off); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (x *frames) Seekable() bool { return true }
+
+// Check holds the decoded bytes against the digest.
+func (x *frames) Check(b *core.Payload, step func(n int64) error, look func(p []byte) error) error {
+	want, h, err := b.Wanted()
+	if err != nil {
+		return b.FailedDigest(err)
+	}
+	err = x.eachFrame(step, func(p []byte) error {
+		if h != nil {
+			h.Write(p)
+		}
+		if look != nil {
+			return look(p)
+		}
+		return nil
+	})
+	if err == nil && h != nil {
+		err = b.Compare(want, h)
+	}
+	return err
+}
+
+// Open streams the decoded bytes.
+func (x *frames) Open(b *core.Payload) (io.ReadCloser, error) {
+	if _, err := x.seekTable(nil); err != nil {
+		return nil, err
+	}
+	s := &frameStream{frames: x}
+	var err error
+	if s.want, s.h, err = b.Wanted(); err != nil {
+		s.h = nil // Verify says so
+	}
+	return s, nil
+}
+
+// A frameStream streams the decoded bytes of a payload.
+type frameStream struct {
+	*frames
+	next  int    // frame to decode
+	buf   []byte // decoded frames
+	ready []byte // of buf, still to be handed out
+	off   int64
+	want  core.Stated
+	h     hash.Hash
+	err   error
+}
+
+func (s *frameStream) Read(p []byte) (int, error) {
+	switch {
+	case s.err != nil:
+		return 0, s.err
+	case len(p) == 0:
+		return 0, nil
+	case s.off == s.b.DecodedSize:
+		s.err = io.EOF
+		if s.h != nil {
+			if err := s.b.Compare(s.want, s.h); err != nil {
+				s.err = s.b.FailedDigest(err)
+			}
+		}
+		return 0, s.err
+	}
+	for len(s.ready) == 0 {
+		var err error
+		if s.ready, err = s.decodeNext(s.table, &s.next, &s.buf); err != nil {
+			s.err = s.b.Failed(err)
+			return 0, s.err
+		}
+	}
+	n := copy(p, s.ready)
+	s.ready = s.ready[n:]
+	if s.h != nil {
+		s.h.Write(p[:n])
+	}
+	s.off += int64(n)
+	return n, nil
+}
+
+func (s *frameStream) Close() error {
+	s.buf, s.ready = nil, nil
+	if s.err == nil {
+		s.err = core.ErrClosedStream
+	}
+	return nil
 }
