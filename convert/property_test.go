@@ -364,20 +364,9 @@ func programDifferences(src, end *tensorfile.File) map[string]LossKind {
 			differs["test_cases"] = LossGraph
 		}
 	case *rten.Reader:
-		if hasComputations(r.Model()) {
+		if computes(r.Model()) {
 			differs["program"] = LossGraph
 		}
 	}
 	return differs
-}
-
-// hasComputations reports whether a model has anything but constants.
-func hasComputations(m *rten.Model) bool {
-	g := m.Graph()
-	for n := range g.Nodes() {
-		if n.Kind() != rten.ConstantNode {
-			return true
-		}
-	}
-	return len(g.Inputs())+len(g.Outputs())+len(g.Captures()) > 0
 }

@@ -43,14 +43,14 @@ func TestSignalsLeaveNoTemporaryFile(t *testing.T) {
 				}
 			}
 			c := startChild(t, args...)
-			for len(names(out)) == 0 {
+			ended := make(chan error, 1)
+			go func() { ended <- c.Wait() }()
+			for len(names(out)) == 0 && len(ended) == 0 {
 				time.Sleep(time.Millisecond)
 			}
-			if err := c.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
+			c.Process.Signal(signal)
 			var status *exec.ExitError
-			if err := c.Wait(); !errors.As(err, &status) || status.ExitCode() != 128+int(signal) {
+			if err := <-ended; !errors.As(err, &status) || status.ExitCode() != 128+int(signal) {
 				t.Errorf("%v: %s: %v", signal, args[0], err)
 			}
 			if left := names(out); left != "" {
