@@ -400,6 +400,8 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 		return "?", fmt.Errorf("not refused, and it should be: %s", v.Open)
 	case ours == rule.DenseSize && ours != theirs && largest(err) >= 1<<59: // R1: the crate takes a size that overflows for one that it does not know
 		return "refused, the size of a dense tensor overflows", nil
+	case v.Manifest == nil && errors.Is(err, tensor.ErrLimit) && largest(err) >= 1<<63:
+		return "refused by both, by us for a number of 64 bits that comes before", nil
 	case v.Manifest == nil && ours != theirs && ours != "none":
 		return "refused by both, of several broken rules for different ones", nil
 	case v.Manifest == nil && ours != theirs:
