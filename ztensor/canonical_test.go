@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
-	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // rewritten copies an open file with our writer.
@@ -231,11 +231,11 @@ func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
 		return a
 	}
 	data, scales, zeros := part("data", tensor.I32, 16), part("scales", tensor.F16, 16), part("zeros", tensor.U8, 8)
-	goodMX := with(tensor.Shape{2, 32}, v2.LayoutMX, part("data", tensor.F4E2M1FN, 32), part("scales", tensor.F8E8M0FNU, 2))
-	goodQuant := with(tensor.Shape{4, 8}, v2.LayoutQuant, data, scales, zeros)
+	goodMX := with(tensor.Shape{2, 32}, layouts.MX, part("data", tensor.F4E2M1FN, 32), part("scales", tensor.F8E8M0FNU, 2))
+	goodQuant := with(tensor.Shape{4, 8}, layouts.QuantGroup, data, scales, zeros)
 	q4 := attributes{"elems_per_block": 32, "block_bytes": 18}
 	goodGGUF := with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.U8, 36))
-	goodCOO := with(tensor.Shape{2, 3}, v2.LayoutCOO, part("values", tensor.U8, 1), part("coords", tensor.U32, 8))
+	goodCOO := with(tensor.Shape{2, 3}, layouts.COO, part("values", tensor.U8, 1), part("coords", tensor.U32, 8))
 	f4 := func(last byte) *tensor.Tensor {
 		return &tensor.Tensor{Name: "x", DType: tensor.F4E2M1FN, Shape: tensor.Shape{3}, Data: tensor.BlobOf([]byte{0xff, last})}
 	}
@@ -250,11 +250,11 @@ func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
 		{"mx block", rule.LayoutRule, goodMX, attributes{"block_size": 1, "scale_form": "e8m0_exponent"}, goodMX, attributes{"block_size": 32, "scale_form": "e8m0_exponent"}},
 		{"mx axis", rule.LayoutRule, goodMX, attributes{"block_size": 32, "axis": 2, "scale_form": "e8m0_exponent"}, goodMX, mx},
 		{"mx form", rule.LayoutRule, goodMX, attributes{"block_size": 32}, goodMX, mx},
-		{"mx parts", rule.LayoutRule, with(tensor.Shape{2, 32}, v2.LayoutMX, part("data", tensor.F4E2M1FN, 32)), mx, goodMX, mx},
-		{"mx type", rule.LayoutRule, with(tensor.Shape{2, 32}, v2.LayoutMX, part("data", tensor.U8, 64), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
-		{"mx scales", rule.LayoutRule, with(tensor.Shape{2, 32}, v2.LayoutMX, part("data", tensor.F4E2M1FN, 32), part("scales", tensor.F8E8M0FNU, 4)), mx, goodMX, mx},
-		{"mx size", rule.LayoutRule, with(tensor.Shape{2, 32}, v2.LayoutMX, part("data", tensor.F4E2M1FN, 31), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
-		{"mx blocks", rule.LayoutRule, with(tensor.Shape{2, 33}, v2.LayoutMX, part("data", tensor.F4E2M1FN, 33), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
+		{"mx parts", rule.LayoutRule, with(tensor.Shape{2, 32}, layouts.MX, part("data", tensor.F4E2M1FN, 32)), mx, goodMX, mx},
+		{"mx type", rule.LayoutRule, with(tensor.Shape{2, 32}, layouts.MX, part("data", tensor.U8, 64), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
+		{"mx scales", rule.LayoutRule, with(tensor.Shape{2, 32}, layouts.MX, part("data", tensor.F4E2M1FN, 32), part("scales", tensor.F8E8M0FNU, 4)), mx, goodMX, mx},
+		{"mx size", rule.LayoutRule, with(tensor.Shape{2, 32}, layouts.MX, part("data", tensor.F4E2M1FN, 31), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
+		{"mx blocks", rule.LayoutRule, with(tensor.Shape{2, 33}, layouts.MX, part("data", tensor.F4E2M1FN, 33), part("scales", tensor.F8E8M0FNU, 2)), mx, goodMX, mx},
 		{"quant bits", rule.LayoutRule, goodQuant, quant("bits", 7), goodQuant, quant()},
 		{"quant bits of no word", rule.LayoutRule, goodQuant, quant("bits", 3), goodQuant, quant()},
 		{"quant group", rule.LayoutRule, goodQuant, quant("group_size", 3), goodQuant, quant()},
@@ -264,18 +264,18 @@ func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
 		{"quant order", rule.LayoutRule, goodQuant, quant("packing", attributes{"word": "u32", "order": "", "per_word": 8}), goodQuant, quant()},
 		{"quant per word", rule.LayoutRule, goodQuant, quant("packing", attributes{"word": "u32", "order": "lsb_first", "per_word": 4}), goodQuant, quant()},
 		{"quant form", rule.LayoutRule, goodQuant, quant("scale_form", "f32"), goodQuant, quant("scale_form", "f32_factors")},
-		{"quant zeros", rule.LayoutRule, goodQuant, quant("zero_point", attributes{"form": "none"}), with(tensor.Shape{4, 8}, v2.LayoutQuant, data, scales), quant("zero_point", attributes{"form": "none"})},
-		{"quant implied", rule.LayoutRule, with(tensor.Shape{4, 8}, v2.LayoutQuant, data, scales), quant("zero_point", attributes{"form": "implied", "value": 1.5}),
-			with(tensor.Shape{4, 8}, v2.LayoutQuant, data, scales), quant("zero_point", attributes{"form": "implied", "value": -8})},
+		{"quant zeros", rule.LayoutRule, goodQuant, quant("zero_point", attributes{"form": "none"}), with(tensor.Shape{4, 8}, layouts.QuantGroup, data, scales), quant("zero_point", attributes{"form": "none"})},
+		{"quant implied", rule.LayoutRule, with(tensor.Shape{4, 8}, layouts.QuantGroup, data, scales), quant("zero_point", attributes{"form": "implied", "value": 1.5}),
+			with(tensor.Shape{4, 8}, layouts.QuantGroup, data, scales), quant("zero_point", attributes{"form": "implied", "value": -8})},
 		{"quant packing of zeros", rule.LayoutRule, goodQuant, quant("zero_point", attributes{"form": "tensor"}), goodQuant, quant()},
-		{"quant scales", rule.LayoutRule, with(tensor.Shape{4, 8}, v2.LayoutQuant, data, part("scales", tensor.F16, 14), zeros), quant(), goodQuant, quant()},
+		{"quant scales", rule.LayoutRule, with(tensor.Shape{4, 8}, layouts.QuantGroup, data, part("scales", tensor.F16, 14), zeros), quant(), goodQuant, quant()},
 		{"gguf block", rule.LayoutRule, goodGGUF, attributes{"elems_per_block": 32}, goodGGUF, q4},
 		{"gguf elements", rule.LayoutRule, goodGGUF, attributes{"elems_per_block": 48, "block_bytes": 18}, goodGGUF, q4},
 		{"gguf size", rule.LayoutRule, with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.U8, 35)), q4, goodGGUF, q4},
 		{"gguf type", rule.LayoutRule, with(tensor.Shape{2, 32}, "gguf.q4_0/1", part("data", tensor.I8, 36)), q4, goodGGUF, q4},
-		{"coo types", rule.LayoutRule, with(tensor.Shape{2, 3}, v2.LayoutCOO, part("values", tensor.U8, 1), part("coords", tensor.I32, 8)), nil, goodCOO, nil},
-		{"coo size", rule.LayoutRule, with(tensor.Shape{2, 3}, v2.LayoutCOO, part("values", tensor.U8, 2), part("coords", tensor.U32, 8)), nil, goodCOO, nil},
-		{"coo twice", rule.LayoutData, with(tensor.Shape{2, 3}, v2.LayoutCOO, part("values", tensor.U8, 2), part("coords", tensor.U32, 16)), nil, goodCOO, nil},
+		{"coo types", rule.LayoutRule, with(tensor.Shape{2, 3}, layouts.COO, part("values", tensor.U8, 1), part("coords", tensor.I32, 8)), nil, goodCOO, nil},
+		{"coo size", rule.LayoutRule, with(tensor.Shape{2, 3}, layouts.COO, part("values", tensor.U8, 2), part("coords", tensor.U32, 8)), nil, goodCOO, nil},
+		{"coo twice", rule.LayoutData, with(tensor.Shape{2, 3}, layouts.COO, part("values", tensor.U8, 2), part("coords", tensor.U32, 16)), nil, goodCOO, nil},
 		{"f4", rule.LayoutData, f4(0x10), nil, f4(0x0f), nil},
 	} {
 		for _, level := range []int{0, 3} {

@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
@@ -114,7 +115,7 @@ func attributesOf(v any) made {
 }
 
 func csrOf(shape []any, indices, indptr, values pairList) made {
-	return objectsOf("s", object2Of(v2.LayoutCSR, shape, "indptr", indptr, "values", values, "indices", indices))
+	return objectsOf("s", object2Of(layouts.CSR, shape, "indptr", indptr, "values", values, "indices", indices))
 }
 
 // goodCSR is [2,3] with values at (0,0), (0,2), (1,1).
@@ -304,7 +305,7 @@ func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 		{"L1 size", rule.DenseSize, objectsOf("w", object2Of("dense", []any{5}, "data", partOf("f32", 4096, 16))), w4()},
 		{"L1 f4", rule.DenseSize, objectsOf("w", object2Of("dense", []any{3}, "data", typedPart("f4_e2m1", "u8", 4096, 1))), objectsOf("w", object2Of("dense", []any{3}, "data", typedPart("f4_e2m1", "u8", 4096, 2)))},
 		{"csr rank", rule.LayoutRule, csrOf([]any{2}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
-		{"csr part", rule.LayoutRule, objectsOf("s", object2Of(v2.LayoutCSR, []any{2, 3}, "indptr", partOf("u32", 4096, 12), "values", partOf("u8", 8192, 3))), goodCSR()},
+		{"csr part", rule.LayoutRule, objectsOf("s", object2Of(layouts.CSR, []any{2, 3}, "indptr", partOf("u32", 4096, 12), "values", partOf("u8", 8192, 3))), goodCSR()},
 		{"csr signed", rule.LayoutRule, csrOf([]any{2, 3}, partOf("i32", 4096, 12), partOf("i32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
 		{"csr mixed", rule.LayoutRule, csrOf([]any{2, 3}, partOf("u64", 4096, 24), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
 		{"csr indptr", rule.LayoutRule, csrOf([]any{3, 3}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},

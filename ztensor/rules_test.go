@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
@@ -134,9 +135,9 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 
 	mx := pairList{"axis", 0, "block_size", 2, "scale_form", "e8m0_exponent"}
 	data, scales := typedPart("f4_e2m1", "u8", 4096, 1), typedPart("f8_e8m0", "u8", 8192, 1)
-	goodMX := laidOut(v2.LayoutMX, []any{2}, mx, "data", data, "scales", scales)
+	goodMX := laidOut(layouts.MX, []any{2}, mx, "data", data, "scales", scales)
 	coo := func(shape []any, coords, values any) made {
-		return laidOut(v2.LayoutCOO, shape, nil, "coords", coords, "values", values)
+		return laidOut(layouts.COO, shape, nil, "coords", coords, "values", values)
 	}
 	goodCOO := coo([]any{2, 2}, partOf("u32", 4096, 8), partOf("u8", 8192, 1))
 	q4 := pairList{"block_bytes", 18, "elems_per_block", 32}
@@ -151,11 +152,11 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 		{"coo values", rule.LayoutRule, coo([]any{2, 2}, partOf("u32", 4096, 8), partOf("u8", 8192, 2)), goodCOO},
 		{"coo outside", rule.LayoutData, withData(goodCOO, []byte{2, 0, 0, 0}), withData(goodCOO, []byte{1, 0, 0, 0})},
 		{"coo twice", rule.LayoutData, coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)), withData(coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)), []byte{1})},
-		{"mx attributes", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, nil, "data", data, "scales", scales), goodMX},
-		{"mx axis", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, pairList{"axis", 1, "block_size", 2, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
-		{"mx block", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, pairList{"axis", 0, "block_size", 1, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
-		{"mx scales", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, mx, "data", data, "scales", partOf("u8", 8192, 1)), goodMX},
-		{"mx data", rule.LayoutRule, laidOut(v2.LayoutMX, []any{2}, mx, "data", partOf("u8", 4096, 2), "scales", scales), goodMX},
+		{"mx attributes", rule.LayoutRule, laidOut(layouts.MX, []any{2}, nil, "data", data, "scales", scales), goodMX},
+		{"mx axis", rule.LayoutRule, laidOut(layouts.MX, []any{2}, pairList{"axis", 1, "block_size", 2, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
+		{"mx block", rule.LayoutRule, laidOut(layouts.MX, []any{2}, pairList{"axis", 0, "block_size", 1, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
+		{"mx scales", rule.LayoutRule, laidOut(layouts.MX, []any{2}, mx, "data", data, "scales", partOf("u8", 8192, 1)), goodMX},
+		{"mx data", rule.LayoutRule, laidOut(layouts.MX, []any{2}, mx, "data", partOf("u8", 4096, 2), "scales", scales), goodMX},
 		{"gguf parts", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "date", partOf("u8", 4096, 18)), goodGGUF},
 		{"gguf size", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "data", partOf("u8", 4096, 17)), goodGGUF},
 		{"gguf blocks", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{33}, q4, "data", partOf("u8", 4096, 18)), goodGGUF},

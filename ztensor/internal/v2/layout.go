@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 )
 
 // Layout writes version 2. In canonical form the order of the tensors in the
@@ -96,9 +97,9 @@ func layoutName(scheme string) string {
 	case "":
 		return "dense"
 	case sparse.CSR:
-		return LayoutCSR
+		return layouts.CSR
 	case sparse.COO:
-		return LayoutCOO
+		return layouts.COO
 	case nameless:
 		return ""
 	}
@@ -123,7 +124,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	elements := uint64(1)
 	for _, d := range t.Shape {
 		var ok bool
-		if elements, ok = mul(elements, uint64(d)); !ok {
+		if elements, ok = layouts.Mul(elements, uint64(d)); !ok {
 			return fmt.Errorf("%w: the product of %v from the left overflows", errors.ErrUnsupported, t.Shape)
 		}
 	}
@@ -140,7 +141,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	if t.Dense() || t.Size() < 0 {
 		return nil
 	}
-	return checkLayout(l.normalize(t), elements, w.Own[t.Name])
+	return layouts.Check(l.normalize(t), elements, w.Own[t.Name])
 }
 
 // CheckAttributes holds a tensor that has been added against other attributes.
@@ -150,7 +151,7 @@ func (l *Layout) CheckAttributes(name string, attributes []byte) error {
 		return nil
 	}
 	elements, _ := t.Shape.Elements()
-	if err := checkLayout(t, uint64(elements), attributes); err != nil {
+	if err := layouts.Check(t, uint64(elements), attributes); err != nil {
 		return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), err)
 	}
 	return nil

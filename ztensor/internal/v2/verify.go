@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -73,10 +74,10 @@ func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	if w.V.Found.Options.Depth <= tensor.VerifyStructure || failed || t.Dense() {
 		return
 	}
-	if checkLayout(t, 0, nil) != nil {
+	if layouts.Check(t, 0, nil) != nil {
 		return // warned of when the file was opened
 	}
-	if err := checkData(w.Ctx, t); err != nil && w.Ctx.Err() == nil {
+	if err := layouts.CheckData(w.Ctx, t); err != nil && w.Ctx.Err() == nil {
 		w.Fail(w.V.R.Placed(-1, "objects["+quote.Name(t.Name)+"]", err))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 )
 
 // Add takes a tensor that has been checked: keeps it, or writes it.
@@ -30,12 +31,12 @@ func (l *Layout) Add(ctx context.Context, w *core.Writer, t *tensor.Tensor) erro
 	if err != nil {
 		return err
 	}
-	if as := l.normalize(t); as.Scheme == LayoutCSR || as.Scheme == LayoutCOO {
-		if err := checkData(ctx, as); err != nil {
+	if as := l.normalize(t); as.Scheme == layouts.CSR || as.Scheme == layouts.COO {
+		if err := layouts.CheckData(ctx, as); err != nil {
 			return core.SparseError(t, err)
 		}
 	}
-	if hasProfile(t.Scheme) {
+	if layouts.HasAttributes(t.Scheme) {
 		l.profiled[t.Name] = t
 	}
 	if l.canonical {

@@ -1,9 +1,12 @@
-package v2
+// Package layouts has the rules of the layouts that version 2 registers: sparse, quantised
+// groups and blocks (§7 of its specification).
+package layouts
 
 import (
 	"context"
 	"errors"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -15,50 +18,26 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// The layouts of version 2 that are registered beside dense (§7).
+// The layouts of version 2 that are registered in addition to dense (§7).
 const (
-	LayoutCSR   = "zt.sparse_csr/1"
-	LayoutCOO   = "zt.sparse_coo/1"
-	LayoutMX    = "zt.mx/1"
-	LayoutQuant = "zt.quant_group/1"
+	CSR        = "zt.sparse_csr/1"
+	COO        = "zt.sparse_coo/1"
+	MX         = "zt.mx/1"
+	QuantGroup = "zt.quant_group/1"
 )
 
-// profile applies the metadata rules of a registered layout. Those of sparse_csr
-// are upstream's too. The other ones no upstream program has held a file against
-// yet, its own examples among them: what departs from them is opened, with a
-// warning, unless the reader is strict.
-func (s *scan) profile(t *tensor.Tensor, elements uint64, at int) {
-	var attributes []byte
-	if own := s.r.OwnAttrs; len(own) > 0 && own[len(own)-1].Tensor == s.r.Tensors.Used-1 {
-		attributes = own[len(own)-1].Encoded
-	}
-	err := checkLayout(t, elements, attributes)
-	switch {
-	case err == nil:
-	case t.Scheme == LayoutCSR || s.r.Strict:
-		s.Fail(at, "%w", err)
-	default:
-		s.r.WarningList.Add(s.r.ManifestAt+int64(at), "objects["+quote.Name(t.Name)+"]", err)
-	}
-	if s.Err == nil && (t.Scheme == LayoutCSR || t.Scheme == LayoutCOO) {
-		if values := t.Part("values"); values != nil {
-			t.DType = values.DType
-		}
-	}
-}
-
-// checkLayout holds a tensor against the metadata rules of its layout, if it is
+// Check holds a tensor against the metadata rules of its layout, if it is
 // a registered one.
-func checkLayout(t *tensor.Tensor, elements uint64, attributes []byte) error {
+func Check(t *tensor.Tensor, elements uint64, attributes []byte) error {
 	c := layoutCheck{t: t, elements: elements, attributes: attributes}
 	switch {
-	case t.Scheme == LayoutCSR:
+	case t.Scheme == CSR:
 		c.csr()
-	case t.Scheme == LayoutCOO:
+	case t.Scheme == COO:
 		c.coo()
-	case t.Scheme == LayoutMX:
+	case t.Scheme == MX:
 		c.mx()
-	case t.Scheme == LayoutQuant:
+	case t.Scheme == QuantGroup:
 		c.quant()
 	case HasBlocks(t.Scheme):
 		c.gguf()
@@ -66,9 +45,9 @@ func checkLayout(t *tensor.Tensor, elements uint64, attributes []byte) error {
 	return c.err
 }
 
-// hasProfile reports whether a layout has rules for the attributes of its tensors.
-func hasProfile(scheme string) bool {
-	return scheme == LayoutMX || scheme == LayoutQuant || HasBlocks(scheme)
+// HasAttributes reports whether a layout has rules for the attributes of its tensors.
+func HasAttributes(scheme string) bool {
+	return scheme == MX || scheme == QuantGroup || HasBlocks(scheme)
 }
 
 // HasBlocks reports whether version 2 has a layout of that name for the quantised
@@ -273,7 +252,7 @@ func (c *layoutCheck) gguf() {
 	block, _ := c.uint("block_bytes")
 	c.want(c.t.Parts[0].DType == tensor.U8, "data of %s", c.dtype("data"))
 	if c.want(per > 0 && c.elements%per == 0, "%d elements in blocks of %d", c.elements, per) && c.want(block > 0, "block_bytes is 0") {
-		size, ok := mul(c.elements/per, block)
+		size, ok := Mul(c.elements/per, block)
 		c.want(ok && size == c.size("data"), "%d bytes for %d blocks of %d", c.size("data"), c.elements/per, block)
 	}
 }
@@ -308,9 +287,9 @@ func (c *layoutCheck) text(name string) (string, bool) {
 	return string(v), in.Err == nil
 }
 
-// checkData applies the data rules of a layout: those of csr and coo.
-func checkData(ctx context.Context, t *tensor.Tensor) error {
-	if t.Scheme != LayoutCSR && t.Scheme != LayoutCOO {
+// CheckData applies the data rules of a layout: those of csr and coo.
+func CheckData(ctx context.Context, t *tensor.Tensor) error {
+	if t.Scheme != CSR && t.Scheme != COO {
 		return nil
 	}
 	return ruled(core.Unnamed(sparse.Check(ctx, t, &sparse.Options{Ordered: true})))
@@ -331,4 +310,21 @@ func ruled(err error) error {
 		return rule.New(rule.LayoutData, err)
 	}
 	return err
+}
+
+// bytesOf is how many bytes n elements take.
+func bytesOf(d tensor.DType, n uint64) (uint64, bool) {
+	if n > math.MaxInt64 {
+		return 0, false
+	}
+	size, ok := d.Bytes(int64(n))
+	return uint64(size), ok
+}
+
+func Mul(a, b uint64) (uint64, bool) {
+	if a <= math.MaxInt32 && b <= math.MaxInt32 {
+		return a * b, true
+	}
+	hi, lo := bits.Mul64(a, b)
+	return lo, hi == 0
 }
