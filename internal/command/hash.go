@@ -30,7 +30,12 @@ format, order and set of shards.`,
 			if whole && content {
 				return fmt.Errorf("--file and --content exclude each other")
 			}
-			err := a.each(args, func(in *input) (document, error) {
+			err := a.eachName(args, !whole && !content, func(name string) (document, error) {
+				in, err := a.open(name)
+				if err != nil {
+					return nil, err
+				}
+				defer in.Close()
 				l.note(in)
 				switch {
 				case whole && in.path == "" && in.raw == nil:

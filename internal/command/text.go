@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -193,7 +194,7 @@ func (t *table) print(a *app) {
 		if col < len(t.head)-1 {
 			continue
 		}
-		line = append(line, '\n')
+		line = append(bytes.TrimRight(line, " "), '\n')
 		if len(line) > 32<<10 {
 			a.out.Write(line)
 			line = line[:0]
