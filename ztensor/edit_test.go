@@ -267,3 +267,33 @@ func TestNewEditionsOfWhatCannotHaveOne(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A component without bytes that comes last is not behind the manifest.
+func TestEditOfATensorWithoutBytesAtTheEnd(t *testing.T) {
+	ctx := t.Context()
+	for _, o := range variants() {
+		name := store(t, write(t, &o, func(w *Writer) {
+			w.AddAll(ctx, tensor.Of(
+				tensor.New("a", tensor.Shape{3}, []uint8{1, 2, 3}),
+				tensor.New("empty", tensor.Shape{0}, []float32{})))
+		}))
+		r, err := Open(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := NewEdit(r)
+		out := filepath.Join(t.TempDir(), "out.zt")
+		if err := errors.Join(e.SetAttribute("k", "v"), e.WriteFile(ctx, out, nil), r.Close()); err != nil {
+			t.Fatalf("%+v: %v", o, err)
+		}
+		edited, err := Open(out, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := edited.Verify(ctx, nil)
+		if err != nil || len(report.Findings) != 0 {
+			t.Errorf("%+v: %v, %v", o, report.Findings, err)
+		}
+		edited.Close()
+	}
+}

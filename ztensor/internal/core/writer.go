@@ -199,14 +199,6 @@ func (w *Writer) CopyExtents(ctx context.Context, r *File, order []Extent, align
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if e.Length == 0 {
-			at, ok := align.Up(w.Off, alignment)
-			if !ok {
-				return nil, fmt.Errorf("ztensor: %w: a file beyond 2^63 bytes", tensor.ErrLimit)
-			}
-			places[e] = at
-			continue
-		}
 		if err := w.Pad(alignment); err != nil {
 			return nil, err
 		}
