@@ -313,7 +313,7 @@ func (c *comparing) integerFigures(a, b *tensor.Tensor, r *compared) error {
 	if err := tensor.ConvertInto(r.y, b); err != nil {
 		return err
 	}
-	r.addFigures(r.x, r.y)
+	addFigures(r, r.x, r.y)
 	return nil
 }
 
@@ -341,7 +341,7 @@ func (c *comparing) complexPiece(a, b *tensor.Tensor, r *compared) error {
 	for i, u := range x {
 		v := y[i]
 		both := compared{first: -1, largest: r.largest}
-		both.floats([]float64{real(u), imag(u)}, []float64{real(v), imag(v)}, 0, c.o)
+		floats(&both, []float64{real(u), imag(u)}, []float64{real(v), imag(v)}, 0, c.o)
 		if both.largest > 0 && !(both.largest <= r.largest) {
 			r.largest = both.largest
 		}
