@@ -415,3 +415,22 @@ func FuzzOpen(f *testing.F) {
 		walk(OpenBytes(readtest.WithCanary(b), nil))
 	})
 }
+
+// The race detector looks at this one.
+func TestConcurrentAccessors(t *testing.T) {
+	for _, name := range []string{"metadata", "types", "many"} {
+		for _, noMap := range []bool{false, true} {
+			r, err := Open(filepath.Join("../../testdata/gguf", name+".gguf"), &ReaderOptions{NoMap: noMap})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			called := readtest.Accessors(t, r, "general.architecture")
+			for _, method := range []string{"*gguf.Reader.Spans", "*gguf.Reader.Value", "*gguf.Reader.Verify"} {
+				if !called[method] {
+					t.Errorf("%s: %s was not called: %v", name, method, called)
+				}
+			}
+		}
+	}
+}

@@ -71,6 +71,9 @@ func (a *accessors) keep(v reflect.Value) {
 		}
 		a.seen[v.Interface()] = true
 	}
+	if t.Implements(reflect.TypeFor[io.Reader]()) {
+		return // a stream is for one goroutine
+	}
 	if a.count[t] == perType || !strings.Contains(named.PkgPath(), "tensorfile") {
 		return
 	}

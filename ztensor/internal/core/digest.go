@@ -186,9 +186,9 @@ func (p *Payload) Digest() string {
 	return ""
 }
 
-// SetDigest notes the digest: a crc32c or xxh3 that is spelled as it should be as its value,
+// SetDigest notes the digest of p: a crc32c or xxh3 that is spelled as it should be as its value,
 // and any other as its text.
-func (p *Payload) SetDigest(text string) {
+func SetDigest(p *Payload, text string) {
 	alg, prefix, digits, size := CRC32C, prefixCRC, "0123456789ABCDEF", 8
 	if p.R.Ruled {
 		alg, prefix, digits, size = XXH3, PrefixXXH3, "0123456789abcdef", 16
@@ -206,7 +206,7 @@ func (p *Payload) SetDigest(text string) {
 			return
 		}
 	}
-	p.Rare().Digest, p.More.Digested = p.R.KeepString(text), true
+	RareOf(p).Digest, p.More.Digested = p.R.KeepString(text), true
 }
 
 // The beginnings of digests that are spelled as the specifications do.

@@ -53,8 +53,9 @@ type Codec interface {
 	Seekable() bool
 }
 
-// Rare returns where what few payloads have goes.
-func (p *Payload) Rare() *Rare {
+// RareOf returns where what few payloads have goes. It and SetDigest are no methods, since
+// callers of package ztensor reach a Payload as the Source of a Blob.
+func RareOf(p *Payload) *Rare {
 	if p.More == nil {
 		p.More = &p.R.rare.Take(1)[0]
 	}

@@ -127,7 +127,7 @@ func (s *scan) place(t *tensor.Tensor, c *core.Payload, w *role) {
 	}
 	c.R, c.T, c.Offset, c.Length = r, t, int64(w.offset), int64(w.length)
 	if w.has&keyDigest != 0 {
-		c.SetDigest(w.digest)
+		core.SetDigest(c, w.digest)
 	}
 	if c.Offset%alignment != 0 {
 		s.depart(c.Offset, r.Field(t.Name, w.name)+".offset", "%d is no multiple of %d", c.Offset, alignment)
@@ -191,36 +191,36 @@ func (s *scan) decoding(t *tensor.Tensor, c *core.Payload, w *role, common strin
 		if w.has&keyType != 0 {
 			word = w.logical
 		}
-		c.Rare().Word = strings.Clone(word)
+		core.RareOf(c).Word = strings.Clone(word)
 	}
 	c.DecodedSize = c.Length
 	switch {
 	case w.has&keyEncoding == 0 || w.encoding == "raw":
 		if w.decoded >= 0 && w.decoded != c.Length {
-			c.Rare().Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d", tensor.ErrMalformed, c.Length, w.decoded)
+			core.RareOf(c).Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d", tensor.ErrMalformed, c.Length, w.decoded)
 		}
 	case w.encoding == "zstd":
-		c.Rare().Encoding, c.DecodedSize = "zstd", w.decoded
+		core.RareOf(c).Encoding, c.DecodedSize = "zstd", w.decoded
 		c.More.Codec = &codec{c: s.c, zstd: true}
 		if w.decoded < 0 && s.noSize == "" {
 			s.noSize = s.r.Field(t.Name, w.name)
 		}
 	default:
 		c.DecodedSize = w.decoded
-		c.Rare().Encoding = strings.Clone(w.encoding)
-		c.Rare().Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(w.encoding))
+		core.RareOf(c).Encoding = strings.Clone(w.encoding)
+		core.RareOf(c).Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(w.encoding))
 	}
 	switch w.endian {
 	case "", "little":
 	case "big":
 		if c.Dtype.Align() > 1 {
-			c.Rare().Codec = &codec{c: s.c, zstd: w.encoding == "zstd", width: c.Dtype.Align()}
+			core.RareOf(c).Codec = &codec{c: s.c, zstd: w.encoding == "zstd", width: c.Dtype.Align()}
 			if !dense {
-				c.Rare().Err = fmt.Errorf("%w: big-endian %s", errors.ErrUnsupported, quote.Name(t.Scheme))
+				core.RareOf(c).Err = fmt.Errorf("%w: big-endian %s", errors.ErrUnsupported, quote.Name(t.Scheme))
 			}
 		}
 	default:
-		c.Rare().Err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, quote.Name(w.endian))
+		core.RareOf(c).Err = fmt.Errorf("%w: data_endianness %s", errors.ErrUnsupported, quote.Name(w.endian))
 	}
 }
 

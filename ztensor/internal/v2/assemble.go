@@ -138,7 +138,7 @@ func (s *scan) blob(t *tensor.Tensor, b *core.Payload, p *rawPart) {
 		l := core.LogicalNamed(string(p.logical), true)
 		switch {
 		case l.Name == "":
-			b.Rare().Word, b.More.Storage = r.Keep(p.logical), b.Dtype
+			core.RareOf(b).Word, b.More.Storage = r.Keep(p.logical), b.Dtype
 			b.Dtype = tensor.Unknown
 		case l.Storage != b.Dtype:
 			s.Refuse(rule.Schema, p.at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)
@@ -149,13 +149,13 @@ func (s *scan) blob(t *tensor.Tensor, b *core.Payload, p *rawPart) {
 		}
 	}
 	if p.has&hasEncoding != 0 {
-		b.Rare().Encoding = r.Keep(p.encoding)
+		core.RareOf(b).Encoding = r.Keep(p.encoding)
 		if b.More.Codec = (&frames{b: b, cache: &s.two.cache}); b.More.Encoding != Seekable {
 			b.More.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(b.More.Encoding))
 		}
 	}
 	if p.digest != nil {
-		b.SetDigest(le.String(p.digest))
+		core.SetDigest(b, le.String(p.digest))
 	}
 	s.placed(b)
 }
