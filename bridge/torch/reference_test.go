@@ -140,7 +140,11 @@ func TestAttributes(t *testing.T) {
 
 // Tensors that share elements are the same bytes of the file.
 func TestSharedStorages(t *testing.T) {
-	r, err := Open("../../testdata/torch/values.pt", nil)
+	data, err := os.ReadFile("../../testdata/torch/values.pt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenBytes(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
