@@ -97,10 +97,10 @@ func (a *app) close() {
 	}
 }
 
-const longHelp = `tensorfile reads .ptd and .pte of ExecuTorch, .rten, zTensor's .zt, safetensors, NumPy,
-GGUF and the files of primitiv, and finds the format from the content. A FILE is a file,
-the directory of a model, a directory with -r, an https:// address, or - for standard input.
-"tensorfile FILE" is "tensorfile info FILE".
+const longHelp = `tensorfile reads safetensors, GGUF, PyTorch checkpoints, NumPy's .npy and .npz, ExecuTorch's
+.pte and .ptd, RTen's .rten, zTensor's .zt and the files of primitiv, and finds the format
+from the content. A FILE is a file, the directory of a model, a directory with -r, an
+https:// address, or - for standard input. "tensorfile FILE" is "tensorfile info FILE".
 
 Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong usage,
 3 a file could not be read, 4 a limit was hit, 130 interrupted.`
