@@ -29,11 +29,12 @@ const maxLong = 4 << 10
 // longOf reads a little-endian integer in two's complement.
 func longOf(b string) any {
 	if len(b) > 8 {
-		rest, sign := strings.TrimRight(b[8:], "\x00"), strings.TrimRight(b[7:], "\xff")
+		positive := strings.Count(b[8:], "\x00") == len(b)-8
+		negative := strings.Count(b[8:], "\xff") == len(b)-8
 		switch {
-		case rest == "" && b[7] < 0x80, sign == "":
+		case positive && b[7] < 0x80, negative && b[7] >= 0x80:
 			b = b[:8]
-		case rest == "":
+		case positive:
 			return bigInt(strconv.FormatUint(uint64(longOf(b[:8]).(int64)), 10))
 		default:
 			return bigInt(hexOf(b))

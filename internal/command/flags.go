@@ -5,16 +5,10 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/cobra"
 )
 
 // A size is a flag for a number of bytes or things: 4096, 1e6, 64MiB, 2G.
 type size int64
-
-func sizeVar(root *cobra.Command, p *int64, name, usage string) {
-	root.PersistentFlags().Var((*size)(p), name, usage)
-}
 
 func (s *size) Type() string { return "size" }
 

@@ -36,7 +36,7 @@ func parseSlice(text string, rank int) ([]tensor.Index, error) {
 		item = strings.TrimSpace(item)
 		if item == "..." {
 			if hasDots {
-				return nil, errors.New("a slice has at most one ...")
+				return nil, errors.New("a slice has at most one ellipsis")
 			}
 			hasDots = true
 			for range rank - (len(items) - 1) {

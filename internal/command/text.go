@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,10 +10,6 @@ import (
 
 	"github.com/rivo/uniseg"
 )
-
-func sortBy[T any, K cmp.Ordered](s []T, key func(T) K) {
-	slices.SortStableFunc(s, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
-}
 
 // count writes a number with its noun: 1 tensor, 2 tensors.
 func count[N int | int64](n N, noun string) string {

@@ -47,7 +47,7 @@ verify RTEN
 verify PRIMITIV
 split IN -o DIR --max 100MB --force
 split ZT -o DIR --max 100MB --force
-report IN -o OUT --force
+report IN -o PAGE --force
 merge IN OTHER OUT --to ztensor@1.2 --force --allow all
 extract IN -o DIR""".split("\n")
 
@@ -78,6 +78,7 @@ for kind, name in NAMES.items():
     for decade in range(decades + 1):
         n = 1000 * 10**decade
         files = {k: os.path.join(work, k.lower()) for k in ("IN", "OTHER", "ZT", "PTD", "NPZ", "RTEN", "PRIMITIV", "OUT", "DIR")}
+        files["PAGE"] = os.path.join(work, "page.html")
         write(files["IN"], n, name)
         write(files["OTHER"], n, name, "o")
         for k, to in (("ZT", "ztensor@1.2"), ("PTD", "ptd"), ("NPZ", "npz"), ("RTEN", "rten"), ("PRIMITIV", "primitiv")):
