@@ -86,8 +86,13 @@ for kind, name in NAMES.items():
         for command in COMMANDS:
             words = command.split(" ")
             shutil.rmtree(files["DIR"], ignore_errors=True)
-            seconds = spent([files.get(w, w) for w in words])
+            words = [files.get(w, w) for w in words]
+            seconds = spent(words)
             if command in before:
+                for _ in range(2):  # what else runs on the machine only adds to it
+                    if seconds >= 15 * max(before[command], FLOOR):
+                        shutil.rmtree(files["DIR"], ignore_errors=True)
+                        seconds = min(seconds, spent(words))
                 ratio = seconds / max(before[command], FLOOR)
                 if ratio < 15:
                     passed += 1
