@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// BenchmarkConvert is W6 of docs/performance.md: a .zt file of 1 GiB with
-// digests into another format, digests verified, against io.Copy of the file.
+// BenchmarkConvert converts a .zt file of 1 GiB with
+// digests into another format, digests verified, in turns with io.Copy of the file.
 func BenchmarkConvert(b *testing.B) {
 	if testing.Short() {
 		b.Skip("it writes files of 1 GiB")

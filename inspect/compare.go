@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -78,7 +77,7 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 	case a.DType.IsComplex() != b.DType.IsComplex():
 		return nil, fmt.Errorf("%w: %v and %v are not compared", tensor.ErrDType, a.DType, b.DType)
 	}
-	if !sameOrder(a, b) {
+	if !a.Order.Equal(b.Order) {
 		var err error
 		if a, err = rowMajor(a); err != nil {
 			return nil, err
@@ -89,10 +88,6 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 	}
 	c := &comparing{ctx: ctx, a: a, b: b, o: &o}
 	return c.run()
-}
-
-func sameOrder(a, b *tensor.Tensor) bool {
-	return slices.Equal(a.Order, b.Order) || a.Order.RowMajor() && b.Order.RowMajor()
 }
 
 func rowMajor(t *tensor.Tensor) (*tensor.Tensor, error) {

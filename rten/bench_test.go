@@ -53,7 +53,7 @@ func accessorWalk(buf []byte, index []row) []row {
 	return index
 }
 
-// BenchmarkRatios is what docs/performance.md quotes: opening and listing
+// BenchmarkRatios is what docs/dev/performance.md quotes: opening and listing
 // 100,000 constants against the unchecked walk; reading 256 MiB of weights against
 // copy from the mapping; writing 1 GiB against os.File, both flushed to the disk and
 // both not.

@@ -37,24 +37,13 @@ func (r *Reader) verify(ctx context.Context, list *finding.List) error {
 	return r.verifyRanges(ctx, list)
 }
 
-// maxWarnings bounds what Warnings returns.
-const maxWarnings = 100
-
-func (m *Model) warnings() (list []error) {
-	more := 0
+func (m *Model) warnings() []error {
+	list := finding.Warnings{Format: "rten"}
 	m.departures(func(err error, _ departureKind) bool {
-		if len(list) < maxWarnings {
-			list = append(list, err)
-		} else {
-			more++
-		}
-		return true
+		list.Add(err)
+		return !list.Full()
 	})
-	if more > 0 {
-		list = append(list,
-			failed(-1, "", fmt.Errorf("%w: %d more warnings", tensor.ErrLimit, more)))
-	}
-	return list
+	return list.All()
 }
 
 // departure is the first one that Strict refuses.
