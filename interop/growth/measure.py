@@ -71,7 +71,7 @@ def spent(args):
     return usage.ru_utime + usage.ru_stime
 
 
-FLOOR = 0.1  # seconds: what starting the program and noise may be
+FLOOR = 0.2  # seconds: what starting the program and noise may be
 passed = failed = 0
 for kind, name in NAMES.items():
     before = {}
