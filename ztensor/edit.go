@@ -2,8 +2,11 @@ package ztensor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -101,7 +104,8 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 }
 
 // WriteFile writes the edition as a file, atomically as [Create] does. name may be
-// that of the original.
+// that of the original. Data in shards stays there, and shards are next to their root:
+// in another directory an edition that needs them is an error, errors.ErrUnsupported.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err != nil {
@@ -110,11 +114,42 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 	if err := o.Check(); err != nil {
 		return err
 	}
+	if err := e.CheckFile(name); err != nil {
+		return err
+	}
 	f, err := atomicfile.Create(name)
 	if err != nil {
 		return err
 	}
 	return e.write(ctx, fileWriter(f, &o).w, opts)
+}
+
+// CheckFile reports why WriteFile refuses to write the edition as a file of that name:
+// it would not find the shards of its tensors.
+func (e *Edit) CheckFile(name string) error {
+	from, err := os.Stat(filepath.Dir(e.r.f.Name))
+	if e.r.f.Name == "" || err != nil {
+		return nil // not a file of a directory: the caller finds the shards
+	}
+	if to, err := os.Stat(filepath.Dir(name)); err != nil || os.SameFile(from, to) {
+		return nil
+	}
+	for t := range e.r.Tensors() {
+		if c := e.changes[t.Name]; c.removed || c.tensor != nil {
+			continue
+		}
+		blobs := []tensor.Blob{t.Data}
+		for _, p := range t.Parts {
+			blobs = append(blobs, p.Data)
+		}
+		for _, b := range blobs {
+			if stored, _ := b.Stored(); stored.File != "" {
+				return fmt.Errorf("ztensor: tensor %s: %w: its data is in %s, next to the original and not to %s",
+					quote.Name(t.Name), errors.ErrUnsupported, quote.Name(stored.File), quote.Name(name))
+			}
+		}
+	}
+	return nil
 }
 
 // options returns those of the new file.

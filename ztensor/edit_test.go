@@ -297,3 +297,46 @@ func TestEditOfATensorWithoutBytesAtTheEnd(t *testing.T) {
 		edited.Close()
 	}
 }
+
+// Shards are next to their root: an edition elsewhere would not find them.
+func TestEditOfARootOfShards(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	root := filepath.Join(dir, "m.zt")
+	_, err := WriteShards(ctx, root, tensor.Of(
+		tensor.New("a", tensor.Shape{100}, make([]float32, 100)),
+		tensor.New("b", tensor.Shape{100}, make([]float32, 100))), &ShardOptions{Max: 400})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	e := NewEdit(r)
+	if err := e.SetAttribute("k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "m.zt")
+	if err := e.WriteFile(ctx, elsewhere, nil); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("elsewhere: %v", err)
+	}
+	if _, err := os.Stat(elsewhere); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a root without its shards was written")
+	}
+	beside := filepath.Join(dir, "edited.zt")
+	if err := e.WriteFile(ctx, beside, nil); err != nil {
+		t.Fatal(err)
+	}
+	edited, err := Open(beside, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer edited.Close()
+	if _, err := edited.Verify(ctx, nil); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(e.Remove("a"), e.Remove("b"), e.WriteFile(ctx, elsewhere, nil)); err != nil {
+		t.Errorf("an edition without tensors in shards: %v", err)
+	}
+}

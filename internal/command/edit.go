@@ -78,7 +78,8 @@ An optimizer file of primitiv has its settings for attributes. The operators of 
 keep what they are connected to. The attributes of a .pte are its constant getters, such as
 get_vocab_size; of its tensors and named blobs the names can be changed, and named/KEY blobs
 be left out. A .bpte keeps its test cases. Stored bytes of a .zt stay as they are, those in
-shards in their files next to IN; convert writes version 2 in canonical form again.`,
+shards in their files next to IN, so that OUT is in the same directory; convert writes
+version 2 in canonical form again.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(e.attributes)+len(e.rename.rules)+len(e.drop) == 0 && !e.modernize {
@@ -135,6 +136,11 @@ func (a *app) edit(from, out string, e *editing) error {
 	ed, write, try := editorOf(in)
 	if err := e.apply(ed, c, in); err != nil {
 		return onFile(from, suggest(try, err))
+	}
+	if z, ok := ed.(*ztensor.Edit); ok && out != "-" {
+		if err := z.CheckFile(out); err != nil {
+			return onFile(from, advise("tensorfile convert, which writes all data into one file", err))
+		}
 	}
 	if e.dryRun {
 		return nil
