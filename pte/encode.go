@@ -63,7 +63,7 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := finish(program, e.segments, size, base, defaultTensorAlignment, nil)
+	o, err := finish(program, e.segments, size, base, defaultTensorAlignment, nil, false)
 	if err != nil {
 		return nil, err
 	}

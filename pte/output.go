@@ -102,10 +102,10 @@ type output struct {
 
 // finish puts an extended header into a flatbuffer, in which vectors are aligned to
 // inner, and the segments after it. tail is what a header of a newer version has after
-// the fields that are known. Without bytes in segments there is no header.
+// the fields that are known. Without bytes in segments there is no header, unless always.
 func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, inner int,
-	tail []byte) (*output, error) {
-	if dataSize == 0 {
+	tail []byte, always bool) (*output, error) {
+	if dataSize == 0 && !always {
 		return &output{head: program, size: int64(len(program))}, nil
 	}
 	length := headerLength + int64(len(tail))

@@ -213,7 +213,8 @@ func (b *rebuild) finish(alignment int64) (*output, error) {
 	if n := b.r.header.Length; n > headerLength {
 		tail = b.r.buf[8+headerLength : 8+n]
 	}
-	o, err := finish(program, b.segments, size, base, b.r.inlineAlignment(), tail)
+	o, err := finish(program, b.segments, size, base, b.r.inlineAlignment(), tail,
+		b.r.header.SegmentBase > 0 && b.r.delegatesInSegments())
 	if err != nil {
 		return nil, err
 	}
@@ -224,6 +225,19 @@ func (b *rebuild) finish(alignment int64) (*output, error) {
 		o.pieces, o.size = append(o.pieces, p), o.size+p.Size
 	}
 	return o, nil
+}
+
+// delegatesInSegments reports whether a payload of a delegate is a segment, which may be
+// empty. The runtime looks for it only where a header says where segments are.
+func (r *Reader) delegatesInSegments() bool {
+	for _, plan := range fb.Each(r.root.ExecutionPlanLength(), r.root.ExecutionPlan) {
+		for _, d := range fb.Each(plan.DelegatesLength(), plan.Delegates) {
+			if p := d.Processed(nil); p != nil && p.Location() == ptefb.DataLocationSEGMENT {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // setDefault stores a number, or leaves it out if it is zero and was not stored before.
