@@ -2,9 +2,9 @@ package inspect
 
 import (
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
@@ -16,35 +16,39 @@ type Attribute struct {
 }
 
 // Attributes returns the attributes of a file, in file order.
-func Attributes(f *tensorfile.File) []Attribute {
-	var all words
+func Attributes(f *tensorfile.File) AttributeList {
+	all := AttributeList{}
 	if r, ok := f.Sys().(*ztensor.Reader); ok {
 		for k, v := range r.AttributeValues() {
-			if s, ok := v.Text(); ok {
-				all.set(k, s)
-			} else {
-				all = append(all, Attribute{k, v})
-			}
+			all = append(all, ztensorAttribute(k, v))
 		}
 		return all
 	}
 	for k, v := range f.Attributes() {
-		all.set(k, v)
+		all = append(all, Attribute{k, v})
 	}
 	return all
+}
+
+// TensorAttributes returns what a zTensor file says about one tensor.
+func TensorAttributes(r *ztensor.Reader, t *tensor.Tensor) (all AttributeList) {
+	for k, v := range r.TensorAttributes(t) {
+		all = append(all, ztensorAttribute(k, v))
+	}
+	return all
+}
+
+func ztensorAttribute(k string, v ztensor.Value) Attribute {
+	if s, ok := v.Text(); ok {
+		return Attribute{k, s}
+	}
+	return Attribute{k, v}
 }
 
 // contentAttributes leaves out what an index says about its shards.
 func contentAttributes(f *tensorfile.File) []Attribute {
 	var all words
-	r, _ := f.Sys().(*safetensors.Reader)
-	sharded := false
-	if r != nil {
-		for range r.Shards() {
-			sharded = true
-			break
-		}
-	}
+	sharded := Shards(f) != nil
 	for _, a := range Attributes(f) {
 		if !sharded || a.Key != "total_size" {
 			all = append(all, a)

@@ -405,6 +405,11 @@ func hint(err error) string {
 	return "tensorfile verify, which lists everything that is wrong; fetching the file again"
 }
 
+// isInterrupt reports whether err only says that the user interrupted the command.
+func isInterrupt(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // outside tells an error whose reason is not in a file, but in the system or the
 // network.
 func outside(err error) bool {

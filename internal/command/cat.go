@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -160,7 +161,15 @@ func roles(t *tensor.Tensor) []string {
 	return all
 }
 
-// A catDocument is cat --json of a blob; that of a tensor is written value by value.
+// A catHead is how cat --json of a tensor begins; "values" follow one by one.
+type catHead struct {
+	File  string       `json:"file"`
+	Name  string       `json:"name"`
+	DType string       `json:"dtype"`
+	Shape tensor.Shape `json:"shape"`
+}
+
+// A catDocument is cat --json of a blob.
 type catDocument struct {
 	File   string     `json:"file"`
 	Name   string     `json:"name"`
@@ -210,23 +219,20 @@ func (a *app) catValues(in *input, c *chosen, abbreviate bool) error {
 		}
 		return a.out.Writer.WriteByte('\n')
 	}
-	w := a.newJSON()
-	w.open('{')
-	for _, f := range []struct {
-		key   string
-		value any
-	}{{"file", in.name}, {"name", c.name}, {"dtype", dtypeOf(t.DType, t.Data)}, {"shape", shapeOf(t)}} {
-		w.key(f.key)
-		w.value(f.value)
+	head, err := marshal(catHead{in.name, c.name, dtypeOf(t.DType, t.Data), *shapeOf(t)})
+	if err != nil {
+		return err
 	}
-	w.key("values")
-	w.flush(0)
+	before, after := ", ", "}\n"
+	if !a.jsonLines {
+		before, after = ",\n  ", "\n}\n"
+	}
+	head = bytes.TrimRight(appendJSON(nil, head, a.indent(0)), "\n}")
+	fmt.Fprintf(a.out, "%s%s\"values\": ", head, before)
 	if err := v.all(t); err != nil {
 		return err
 	}
-	w.keyed = false
-	w.close('}')
-	w.end()
+	a.out.WriteString(after)
 	return nil
 }
 

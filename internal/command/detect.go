@@ -1,12 +1,9 @@
 package command
 
 import (
-	"slices"
-
 	"github.com/spf13/cobra"
 
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/ztensor"
+	"github.com/tensorfile/tensorfile/inspect"
 )
 
 func detectCommand(a *app) *cobra.Command {
@@ -23,7 +20,7 @@ func detectCommand(a *app) *cobra.Command {
 					return nil, "", err
 				}
 				defer in.Close()
-				shards := shardsOf(in)
+				shards := inspect.Shards(in.File)
 				d := detectDocument{name, in.Format().String(), in.Version(), shards}
 				line := display(name) + ": " + in.Format().String()
 				if v := in.Version(); v != "" {
@@ -44,22 +41,4 @@ type detectDocument struct {
 	Format  string   `json:"format"`
 	Version string   `json:"version"`
 	Shards  []string `json:"shards,omitempty"`
-}
-
-// sharded reports a file whose tensors are in others.
-func (in *input) sharded() bool { return shardsOf(in) != nil }
-
-// shardsOf names the files that an index or a root refers to; nil where the file
-// stands alone.
-func shardsOf(in *input) []string {
-	var names []string
-	switch r := in.Sys().(type) {
-	case *safetensors.Reader:
-		names = slices.Collect(r.Shards())
-	case *ztensor.Reader:
-		for s := range r.Shards() {
-			names = append(names, s.Name)
-		}
-	}
-	return names
 }

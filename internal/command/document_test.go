@@ -17,13 +17,13 @@ var documents = []any{
 	errorDocument{}, infoDocument{}, lsDocument{}, tensorRow{}, partRow{}, blobRow{}, catDocument{}, statsDocument{},
 	hashDocument{}, fileHash{}, verifyDocument{}, diffDocument{}, duDocument{}, graphDocument{}, convertDocument{},
 	writtenDocument{}, splitDocument{}, extractDocument{}, recoverDocument{}, cleanDocument{}, detectDocument{},
-	versionDocument{}, ptdFacts{}, pteFacts{}, rtenFacts{}, ztensorFacts{}, primitivFacts{}, inspect.Figures{},
+	versionDocument{}, checkedDirectory{}, inspect.Figures{}, catHead{},
 }
 
 // jsonKeys calls use with the JSON key of every field of a type, and of those in it.
 func jsonKeys(ty reflect.Type, seen map[reflect.Type]bool, use func(string)) {
 	switch ty.Kind() {
-	case reflect.Pointer, reflect.Slice:
+	case reflect.Pointer, reflect.Slice, reflect.Map:
 		jsonKeys(ty.Elem(), seen, use)
 	case reflect.Struct:
 		if seen[ty] {

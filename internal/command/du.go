@@ -39,11 +39,6 @@ type duDocument struct {
 	*inspect.Usage
 }
 
-// usageKinds are the kinds of bytes, in the words of du.
-func usageKinds(u *inspect.Usage) pairs[int64] {
-	return pairs[int64]{{"tensors", u.Tensors}, {"blobs", u.Blobs}, {"metadata", u.Metadata}, {"padding", u.Padding}, {"holes", u.Unused}}
-}
-
 func (a *app) printUsage(u *inspect.Usage) {
 	size := func(n int64) string { return string(a.appendSize(nil, n)) }
 	share := func(n, of int64) string {
@@ -53,8 +48,11 @@ func (a *app) printUsage(u *inspect.Usage) {
 		return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(of))
 	}
 	t := newTable("WHAT", ">BYTES", ">SHARE")
-	for _, k := range usageKinds(u) {
-		t.add(k.key, size(k.value), share(k.value, u.Size))
+	for _, kind := range []struct {
+		name  string
+		bytes int64
+	}{{"tensors", u.Tensors}, {"blobs", u.Blobs}, {"metadata", u.Metadata}, {"padding", u.Padding}, {"holes", u.Unused}} {
+		t.add(kind.name, size(kind.bytes), share(kind.bytes, u.Size))
 	}
 	t.add("total", size(u.Size), share(u.Size, u.Size))
 	t.print(a)

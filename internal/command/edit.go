@@ -311,13 +311,9 @@ func (in *input) names() iter.Seq[string] {
 
 // hasAttribute returns what reports whether the file has an attribute that edit can remove.
 func (in *input) hasAttribute() func(key string) bool {
-	o := in.attributes()
-	if r, ok := in.Sys().(*primitiv.Reader); ok {
-		o = primitivSettings(r.Optimizer())
-	}
-	keys := make(map[string]bool, len(o))
-	for _, f := range o {
-		keys[f.key] = true
+	keys := map[string]bool{}
+	for k := range in.Attributes() {
+		keys[k] = true
 	}
 	return func(key string) bool { return keys[key] }
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -119,12 +120,7 @@ func (a *app) extract(in *input, x *extraction, l *lister) (document, error) {
 			if !l.wants(name) {
 				continue
 			}
-			ext := ".bin"
-			if in.view.extension != nil {
-				if e := in.view.extension(b); e != "" {
-					ext = "." + e
-				}
-			}
+			ext := blobExt(b)
 			row := extractRow{rowName: &rowName{nameField: nameOf(name)}}
 			var err error
 			row.Path, err = x.blob(a, name, b, ext)
@@ -154,6 +150,16 @@ type extractRow struct {
 	Path     string `json:"path,omitempty"`
 	As       string `json:"as,omitempty"` // the dtype that NumPy has, or bytes
 	Error    string `json:"error,omitempty"`
+}
+
+// blobExt returns the extension of a file of a blob, of which its start shows what it is.
+func blobExt(b tensor.Blob) string {
+	head := make([]byte, min(max(b.Size(), 0), 16))
+	n, _ := b.ReadAt(head, 0)
+	if _, ext := pte.Recognize(head[:n]); ext != "" {
+		return "." + ext
+	}
+	return ".bin"
 }
 
 // errStop ends an extraction whose reason was reported.

@@ -1,182 +1,156 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 )
 
 // maxListed is how much of a list people are shown.
 const maxListed = 30
 
-// A labelled is a field of a document and its label.
-type labelled struct {
+// A field is a label and what people are shown under it: text or, without it, what --json
+// has.
+type field struct {
 	label string
-	value reflect.Value
+	value json.RawMessage
+	text  string
 }
 
-// printFields shows a struct, or pairs, to people as indented lines: what --json has.
-func printFields(a *app, v any, indent string) {
-	fields, width := fieldsOf(reflect.ValueOf(v)), 0
+// fieldsOf lists the fields of an object.
+func fieldsOf(object json.RawMessage) (all []field) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.Token()
+	for d.More() {
+		f := field{}
+		if key, err := d.Token(); err == nil {
+			f.label, _ = key.(string)
+		}
+		if d.Decode(&f.value) != nil {
+			return all
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// elementsOf lists the elements of a list.
+func elementsOf(list json.RawMessage) (all []json.RawMessage) {
+	json.Unmarshal(list, &all)
+	return all
+}
+
+func (f *field) isObject() bool {
+	return bytes.HasPrefix(f.value, []byte{'{'}) && !bytes.HasPrefix(f.value, []byte(`{"$`))
+}
+
+func (f *field) isEmpty() bool { s := string(f.value); return f.text == "" && (s == "{}" || s == "[]") }
+
+// isObjects reports a list of objects.
+func (f *field) isObjects() bool { return bytes.HasPrefix(f.value, []byte("[{")) }
+
+func (f *field) isNested() bool { return f.isObject() || f.isObjects() }
+
+func (f *field) String() string {
+	if f.text != "" {
+		return f.text
+	}
+	return plainJSON(f.value)
+}
+
+// printFields shows fields to people as indented lines.
+func (a *app) printFields(fields []field, indent string) {
+	width := 0
 	for _, f := range fields {
-		if !isNested(f.value) {
+		if !f.isNested() && !f.isEmpty() {
 			width = max(width, columns([]byte(f.label)))
 		}
 	}
 	for _, f := range fields {
 		label := escape(f.label)
 		switch {
-		case isRecord(f.value):
-			if inner := fieldsOf(f.value); len(inner) > 0 {
-				fmt.Fprintf(a.out, "%s%s:\n", indent, label)
-				printFields(a, f.value.Interface(), indent+"  ")
-			}
-		case isRecords(f.value):
-			printRecords(a, label, indirect(f.value), indent)
+		case f.isEmpty():
+		case f.isObject():
+			fmt.Fprintf(a.out, "%s%s:\n", indent, label)
+			a.printFields(fieldsOf(f.value), indent+"  ")
+		case f.isObjects():
+			fmt.Fprintf(a.out, "%s%s:\n", indent, label)
+			a.printObjects(elementsOf(f.value), indent+"  ")
 		default:
-			fmt.Fprintf(a.out, "%s%-*s %s\n", indent, width+1, label+":", plain(f.value.Interface()))
+			fmt.Fprintf(a.out, "%s%-*s %s\n", indent, width+1, label+":", f.String())
 		}
 	}
 }
 
-// printRecords shows a list of structs: on a line each, or where they have structs in
-// them under their first field, by which they are known.
-func printRecords(a *app, label string, list reflect.Value, indent string) {
-	if list.Len() == 0 {
-		return
-	}
-	fmt.Fprintf(a.out, "%s%s:\n", indent, label)
-	for i := range list.Len() {
-		if i == maxListed && list.Len() > maxListed+1 {
-			fmt.Fprintf(a.out, "%s  - … and %d more, which --json has\n", indent, list.Len()-i)
+// printObjects shows objects on a line each, or where they have others in them under their
+// first field, by which they are known.
+func (a *app) printObjects(list []json.RawMessage, indent string) {
+	for i, object := range list {
+		if i == maxListed && len(list) > maxListed+1 {
+			fmt.Fprintf(a.out, "%s- … and %d more, which --json has\n", indent, len(list)-i)
 			return
 		}
-		fields, deep := fieldsOf(list.Index(i)), false
+		fields, n := fieldsOf(object), 1
+		isDeep := false
 		for _, f := range fields {
-			deep = deep || isNested(f.value)
+			isDeep = isDeep || f.isNested()
 		}
-		if !deep {
-			fmt.Fprintf(a.out, "%s  - %s\n", indent, inline(fields))
-			continue
+		if !isDeep {
+			n = len(fields)
 		}
-		fmt.Fprintf(a.out, "%s  - %s\n", indent, inline(fields[:1]))
-		rest := pairs[any]{}
-		for _, f := range fields[1:] {
-			rest.add(f.label, f.value.Interface())
-		}
-		printFields(a, rest, indent+"    ")
+		fmt.Fprintf(a.out, "%s- %s\n", indent, inline(fields[:n]))
+		a.printFields(fields[n:], indent+"  ")
 	}
 }
 
-// fieldsOf lists the fields of a struct as encoding/json has them, or those of pairs.
-func fieldsOf(v reflect.Value) (all []labelled) {
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		if v.IsNil() {
-			return nil
-		}
-		v = v.Elem()
-	}
-	if p, ok := v.Interface().(interface{ eachPair(func(string, any)) }); ok {
-		p.eachPair(func(key string, value any) { all = append(all, labelled{key, reflect.ValueOf(&value).Elem()}) })
-		return all
-	}
-	eachField(v, func(key string, v reflect.Value) { all = append(all, labelled{key, v}) })
-	return all
-}
-
-func indirect(v reflect.Value) reflect.Value {
-	for (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && !v.IsNil() {
-		v = v.Elem()
-	}
-	return v
-}
-
-// isRecord reports a struct or pairs, isRecords a list of structs.
-func isRecord(v reflect.Value) bool {
-	v = indirect(v)
-	if !v.IsValid() {
-		return false
-	}
-	_, ok := v.Interface().(interface{ eachPair(func(string, any)) })
-	return ok || v.Kind() == reflect.Struct && !v.Type().Implements(reflect.TypeFor[json.Marshaler]())
-}
-
-func isRecords(v reflect.Value) bool {
-	v = indirect(v)
-	return v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && !isRecord(v)
-}
-
-func isNested(v reflect.Value) bool { return isRecord(v) || isRecords(v) }
-
-// inline writes fields on one line; what is nested in them follows in brackets.
-func inline(fields []labelled) string {
+// inline writes fields on one line.
+func inline(fields []field) string {
 	var parts []string
 	for _, f := range fields {
-		switch {
-		case isRecord(f.value):
-			parts = append(parts, f.label+"=("+inline(fieldsOf(f.value))+")")
-		case isRecords(f.value):
-			var all []string
-			for i := range indirect(f.value).Len() {
-				all = append(all, "("+inline(fieldsOf(indirect(f.value).Index(i)))+")")
-			}
-			parts = append(parts, f.label+"=["+strings.Join(all, ", ")+"]")
-		default:
-			parts = append(parts, f.label+"="+plain(f.value.Interface()))
-		}
+		parts = append(parts, f.label+"="+f.String())
 	}
 	return strings.Join(parts, " ")
 }
 
-// plain writes a value that is not nested.
+// plain writes a value on one line for people.
 func plain(v any) string {
-	if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer {
-		if r.IsNil() {
-			return "-"
-		}
-		if _, ok := v.(fmt.Stringer); !ok {
-			return plain(r.Elem().Interface())
-		}
-	}
-	switch v := v.(type) {
-	case nil:
-		return "-"
-	case byteSize:
-		return v.String()
-	case plainText:
-		return string(v)
-	case string:
-		if v == "" {
-			return "-"
-		}
-		return escape(v)
-	case []string:
-		all := make([]string, len(v))
-		for i, s := range v {
-			all[i] = escape(s)
-		}
-		if len(all) == 0 {
-			return "-"
-		}
-		return strings.Join(all, ", ")
-	}
 	b, err := marshal(v)
 	if err != nil {
 		return visible(err.Error())
 	}
-	return string(appendSpaced(nil, b))
+	return plainJSON(b)
 }
 
-// plainText is shown to people as it is.
-type plainText string
-
-// A byteSize is a number of bytes, which people see in words too.
-type byteSize int64
-
-func (n byteSize) String() string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", int64(n))
+func plainJSON(value json.RawMessage) string {
+	var text string
+	var list []string
+	var float struct {
+		Text string `json:"$float"`
 	}
-	return fmt.Sprintf("%d B (%s)", int64(n), human(int64(n)))
+	switch {
+	case json.Unmarshal(value, &list) == nil && list != nil:
+		for i, s := range list {
+			list[i] = escape(s)
+		}
+		text = strings.Join(list, ", ")
+	case json.Unmarshal(value, &text) == nil && text != "":
+		return escape(text)
+	case json.Unmarshal(value, &float) == nil && float.Text != "":
+		return float.Text
+	case string(value) != `""` && string(value) != "null":
+		return string(appendJSON(nil, value, oneLine))
+	}
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// sizeInWords is a size of a file, in words too where they differ.
+func sizeInWords(n int64) string {
+	if n < 1024 {
+		return human(n)
+	}
+	return fmt.Sprintf("%d B (%s)", n, human(n))
 }

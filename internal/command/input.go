@@ -24,7 +24,6 @@ var errDirectory = errors.New("is a directory")
 type input struct {
 	*tensorfile.File
 	name string      // as it was given
-	view view        // what its format has to say
 	path string      // of the file on disk, "" where there is none
 	raw  io.ReaderAt // its bytes, once they have been asked for
 }
@@ -140,7 +139,6 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	if err != nil {
 		return nil, a.explain(in, err)
 	}
-	in.view = viewOf(in.File)
 	return in, nil
 }
 
@@ -334,13 +332,11 @@ func (a *app) eachOf(args []string, inputs func(args []string) []string, heading
 		return wrong("a directory that has some, or a file", "no tensor files in %s", strings.Join(args, ", "))
 	}
 	many := len(args) != 1 || len(names) > 1 || a.recursive
-	isList := many && !a.jsonLines
-	w := a.newJSON()
-	if a.json && isList {
-		w.open('{')
-		w.key("files")
-		w.open('[')
+	isList := a.json && many && !a.jsonLines
+	if isList {
+		a.out.WriteString("{\n  \"files\": [")
 	}
+	printed := 0
 	for i, name := range names {
 		if a.ctx.Err() != nil {
 			break
@@ -357,19 +353,31 @@ func (a *app) eachOf(args []string, inputs func(args []string) []string, heading
 		}
 		if err != nil {
 			a.fail(name, err)
-			d = errorOf(name, err)
+			d, err = errorOf(name, err), nil
 		}
-		if a.json && d != nil {
-			w.document(d)
-			if !isList {
-				w.end()
+		switch {
+		case !a.json || d == nil:
+		case !isList:
+			err = a.printJSON(d)
+		default:
+			if printed++; printed > 1 {
+				a.out.WriteString(",")
+			}
+			a.out.WriteString("\n    ")
+			var text []byte
+			if text, err = marshal(d); err == nil {
+				_, err = a.out.Write(appendJSON(nil, text, 4))
 			}
 		}
+		if err != nil {
+			return err
+		}
 	}
-	if a.json && isList {
-		w.close(']')
-		w.close('}')
-		w.end()
+	if isList {
+		if printed > 0 {
+			a.out.WriteString("\n  ")
+		}
+		a.out.WriteString("]\n}\n")
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/tensorfile/tensorfile/inspect"
 )
 
 // A lister is what the flags of ls make of the rows of a file.
@@ -37,10 +39,11 @@ left out first, then names are shortened in their middle.`,
 			}
 			err := a.each(args, func(in *input) (document, error) {
 				l.note(in)
-				if !a.json {
-					l.print(a, in)
+				if a.json {
+					return l.document(in), nil
 				}
-				return l.document(in), nil
+				l.print(a, in)
+				return nil, nil
 			})
 			return l.unmatched(a, err)
 		},
@@ -158,33 +161,28 @@ func (l *lister) each(in *input) iter.Seq[*row] {
 
 // A lsDocument is ls --json.
 type lsDocument struct {
-	File       string          `json:"file"`
-	Format     string          `json:"format"`
-	Version    string          `json:"version"`
-	Size       int64           `json:"size"`
-	Attributes pairs[any]      `json:"attributes"`
-	Tensors    list[tensorRow] `json:"tensors"`
-	Blobs      list[blobRow]   `json:"blobs"`
-	Warnings   []string        `json:"warnings"`
+	File       string                `json:"file"`
+	Format     string                `json:"format"`
+	Version    string                `json:"version"`
+	Size       int64                 `json:"size"`
+	Attributes inspect.AttributeList `json:"attributes"`
+	Tensors    []tensorRow           `json:"tensors"`
+	Blobs      []blobRow             `json:"blobs"`
+	Warnings   []string              `json:"warnings"`
 }
 
 func (l *lister) document(in *input) *lsDocument {
-	return &lsDocument{
-		in.name, in.Format().String(), in.Version(), in.Size(), in.attributes(),
-		func(yield func(tensorRow) bool) {
-			for r := range l.each(in) {
-				if !yield(r.document()) {
-					return
-				}
-			}
-		}, func(yield func(blobRow) bool) {
-			for name, b := range in.Blobs() {
-				if l.wants(name) && !yield(blobDocument(name, b)) {
-					return
-				}
-			}
-		}, in.warnings(),
+	d := &lsDocument{in.name, in.Format().String(), in.Version(), in.Size(), inspect.Attributes(in.File),
+		[]tensorRow{}, []blobRow{}, in.warnings()}
+	for r := range l.each(in) {
+		d.Tensors = append(d.Tensors, r.document())
 	}
+	for name, b := range in.Blobs() {
+		if l.wants(name) {
+			d.Blobs = append(d.Blobs, blobDocument(name, b))
+		}
+	}
+	return d
 }
 
 func (l *lister) print(a *app, in *input) {

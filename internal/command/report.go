@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -66,6 +65,16 @@ func reportCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// reportData is what the page shows.
+type reportData struct {
+	Info     infoDocument   `json:"info"`
+	Usage    *inspect.Usage `json:"usage"`
+	Verified bool           `json:"verified"`
+	Findings []findingRow   `json:"findings"`
+	Tensors  []tensorRow    `json:"tensors"`
+	Blobs    []blobRow      `json:"blobs"`
+}
+
 // report fills the page. What comes from the file stands in a block of JSON,
 // whose strings have neither < nor >, and the policy of the page lets no script
 // run but its own.
@@ -78,25 +87,12 @@ func (a *app) report(in *input, verify bool) ([]byte, error) {
 		}
 		findings = findingRows(list)
 	}
-	var data bytes.Buffer
-	w := &jsonWriter{w: &data}
-	w.open('{')
-	w.key("info")
-	w.document(in.info())
-	w.key("usage")
-	w.value(usageKinds(inspect.NewUsage(in.File, nil)))
-	w.key("verified")
-	w.value(verify)
-	w.key("findings")
-	w.value(findings)
 	rows := (&lister{}).document(in)
-	w.key("tensors")
-	w.elements(rows.Tensors.each)
-	w.key("blobs")
-	w.elements(rows.Blobs.each)
-	w.close('}')
-	w.end()
-
+	data, err := marshal(reportData{infoDocument{in.name, inspect.NewInfo(in.File)}, inspect.NewUsage(in.File, nil),
+		verify, findings, rows.Tensors, rows.Blobs})
+	if err != nil {
+		return nil, err
+	}
 	graph := ""
 	const most = 2000 // nodes: more is no picture
 	g, err := in.graph("", most)
@@ -117,6 +113,6 @@ func (a *app) report(in *input, verify bool) ([]byte, error) {
 	}
 	return []byte(strings.NewReplacer(
 		"@HASH@", base64.StdEncoding.EncodeToString(hash[:]), "@TITLE@", html.EscapeString(title),
-		"@GRAPH@", graph, "@DATA@", data.String(), "@SCRIPT@", reportScript,
+		"@GRAPH@", graph, "@DATA@", string(appendJSON(nil, data, 0)), "@SCRIPT@", reportScript,
 	).Replace(reportPage)), nil
 }

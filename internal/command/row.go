@@ -2,9 +2,14 @@ package command
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // A row is a tensor as the commands list it.
@@ -24,7 +29,7 @@ type row struct {
 	buffer     int
 	mutable    bool
 	path       []string
-	attributes pairs[any]
+	attributes inspect.AttributeList
 }
 
 // rows lists the tensors of a file.
@@ -41,13 +46,24 @@ func (in *input) eachRow() iter.Seq[*row] {
 	return func(yield func(*row) bool) {
 		i := 0
 		var r row
+		var entries []*pte.Entry
 		for t := range in.Tensors() {
-			r = row{tensor: t, name: t.Name, dtype: dtypeOf(t.DType, t.Data), bytes: bytesOf(t)}
+			r = row{tensor: t, name: t.Name, dtype: dtypeOf(t.DType, t.Data), bytes: inspect.DecodedSize(t)}
 			if !t.External && t.Dense() {
 				r.stored, r.inFile = t.Data.Stored()
 			}
-			if in.view.row != nil {
-				in.view.row(i, t, &r)
+			switch f := in.Sys().(type) {
+			case *pte.Reader:
+				if i == 0 {
+					entries = slices.Collect(f.Entries())
+				}
+				r.ofProgram(entries[i])
+			case *primitiv.Reader:
+				if o, ok := primitiv.OriginOf(t); ok {
+					r.path = o.Path
+				}
+			case *ztensor.Reader:
+				r.attributes = inspect.TensorAttributes(f, t)
 			}
 			if i++; !yield(&r) {
 				return
@@ -56,20 +72,14 @@ func (in *input) eachRow() iter.Seq[*row] {
 	}
 }
 
-// bytesOf is the decoded size of a tensor: of its elements, or of all its parts
-// where it is not dense.
-func bytesOf(t *tensor.Tensor) int64 {
-	switch {
-	case t.External:
-		n, _ := t.Shape.Elements()
-		if size, ok := t.DType.Bytes(n); ok {
-			return size
-		}
-		return -1
-	case t.Dense():
-		return t.Data.Size()
+// ofProgram adds what only a tensor of a .pte has.
+func (r *row) ofProgram(e *pte.Entry) {
+	method, value := e.Method.Name(), e.Value
+	r.method, r.value = &method, &value
+	r.buffer, r.mutable = int(e.Buffer), e.Role.Mutable()
+	if e.Role == pte.RoleState && e.Buffer == 0 {
+		r.empty, r.inFile = true, false // it has no bytes before the program runs
 	}
-	return t.Size()
 }
 
 // dtypeOf is the name of a dtype, or the file's own word for one that we do not know;
@@ -145,12 +155,12 @@ type tensorRow struct {
 	Scheme string       `json:"scheme"`
 	Bytes  knownSize    `json:"bytes,omitzero"`
 	storedField
-	External   bool       `json:"external,omitempty"`
-	Parts      []partRow  `json:"parts,omitempty"`
-	Buffer     int        `json:"buffer,omitempty"`
-	Mutable    bool       `json:"mutable,omitempty"`
-	Path       []string   `json:"path,omitempty"`
-	Attributes pairs[any] `json:"attributes,omitempty"`
+	External   bool                  `json:"external,omitempty"`
+	Parts      []partRow             `json:"parts,omitempty"`
+	Buffer     int                   `json:"buffer,omitempty"`
+	Mutable    bool                  `json:"mutable,omitempty"`
+	Path       []string              `json:"path,omitempty"`
+	Attributes inspect.AttributeList `json:"attributes,omitempty"`
 }
 
 // A partRow is an element of parts in ls --json.

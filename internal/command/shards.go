@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
@@ -157,7 +158,7 @@ func (a *app) split(in *input, o *splitting) ([]string, error) {
 		for k, v := range r.Attributes() {
 			m[k] = v
 		}
-		if in.sharded() {
+		if inspect.Shards(in.File) != nil {
 			delete(m, "total_size") // of the old ones
 		}
 		names, err := safetensors.WriteShards(a.ctx, base+".safetensors", tensor.Each(r.Tensors()),

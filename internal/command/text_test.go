@@ -68,7 +68,7 @@ func TestJSONStringsAreSafeAndRight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := appendSpaced(nil, text)
+		b := appendJSON(nil, text, oneLine)
 		var got string
 		if err := json.Unmarshal(b, &got); err != nil || got != replaceEach(s) {
 			t.Errorf("%q becomes %s, which is %q; %v", s, b, got, err)
@@ -92,51 +92,40 @@ func replaceEach(s string) string {
 	return b.String()
 }
 
-// Whatever a document has, the writer writes what encoding/json does.
-func TestJSONWriterWritesWhatEncodingJSONDoes(t *testing.T) {
+// Spaces and line ends are all that the layout adds to JSON, and elements are on lines.
+func TestLayoutOfJSON(t *testing.T) {
 	type inner struct {
 		X    int       `json:"x"`
 		Size knownSize `json:"size,omitzero"`
 	}
-	type outer struct {
+	d := struct {
 		nameField
-		*inner
-		List    []inner       `json:"list"`
-		None    []inner       `json:"none"`
-		Absent  []inner       `json:"absent,omitempty"`
-		Pairs   pairs[any]    `json:"pairs"`
-		Float   inspect.Float `json:"float"`
-		Pointer *int          `json:"pointer"`
-		Hidden  int           `json:"-"`
+		List   []inner               `json:"list"`
+		None   []inner               `json:"none"`
+		Nested [][]int               `json:"nested"`
+		Pairs  inspect.AttributeList `json:"pairs"`
+		Float  inspect.Float         `json:"float"`
+	}{
+		nameField: nameOf("a\xff"), List: []inner{{1, 0}, {2, -1}}, None: []inner{}, Nested: [][]int{{1}, {}},
+		Pairs: inspect.AttributeList{{Key: "k,:[{", Value: 1}, {Key: "\"", Value: []string{"é"}}, {Key: "k"}},
+		Float: inspect.Float(math.NaN()),
 	}
-	d := outer{
-		nameField: nameOf("a\xff"), inner: &inner{X: 3, Size: -1}, List: []inner{{1, 0}, {2, -1}}, None: []inner{},
-		Pairs: pairs[any]{{"k", 1}, {"\"", []string{"é"}}, {"k", nil}}, Float: inspect.Float(math.NaN()),
-	}
-	want, err := json.Marshal(struct {
-		Files []outer `json:"files"`
-	}{[]outer{d, d}})
+	text, err := marshal(d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, lines := range []bool{false, true} {
-		var out strings.Builder
-		w := &jsonWriter{w: &out, lines: lines}
-		w.open('{')
-		w.key("files")
-		w.open('[')
-		w.document(d)
-		w.document(&d)
-		w.close(']')
-		w.close('}')
-		w.end()
-		var got bytes.Buffer
-		if err := json.Compact(&got, []byte(out.String())); err != nil || !reflect.DeepEqual(decode(t, got.Bytes()), decode(t, want)) {
-			t.Errorf("%v:\n%s\nwant %s", err, out.String(), want)
+	for indent, lines := range map[int]int{oneLine: 0, 0: 11, 4: 11} {
+		got := appendJSON(nil, text, indent)
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, got); err != nil || !reflect.DeepEqual(decode(t, compact.Bytes()), decode(t, text)) {
+			t.Errorf("%v:\n%s\nof %s", err, got, text)
 		}
-		if lines && strings.Count(out.String(), "\n") != 1 {
-			t.Error(out.String())
+		if n := bytes.Count(got, []byte("\n")); n != lines {
+			t.Errorf("%d lines:\n%s", n, got)
 		}
+	}
+	if got := string(appendJSON(nil, []byte(`{"a":[],"b":{}}`), 0)); got != "{\n  \"a\": [],\n  \"b\": {}\n}" {
+		t.Error(got)
 	}
 }
 

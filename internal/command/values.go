@@ -191,7 +191,7 @@ func (v *valueWriter) elements(t *tensor.Tensor, use func(text []byte) error) er
 		return func(b []byte, f float64) []byte {
 			if v.json && f-f != 0 {
 				text, _ := inspect.Float(f).MarshalJSON()
-				return appendSpaced(b, text)
+				return appendJSON(b, text, oneLine)
 			}
 			return appendReal(b, f, bits)
 		}

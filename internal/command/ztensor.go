@@ -2,77 +2,18 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// ztensorFacts are the facts of a .zt; version 2 has all of them.
-type ztensorFacts struct {
-	Generator     *string     `json:"generator"`
-	Digest        *string     `json:"digest"` // the algorithms in use, as the file spells them
-	ContentDigest *string     `json:"content_digest,omitempty"`
-	Shards        []shardFact `json:"shards,omitempty"`
-}
-
-type shardFact struct {
-	Name   string   `json:"name"`
-	Size   byteSize `json:"size"`
-	Digest string   `json:"digest"`
-}
-
-func ztensorView(r *ztensor.Reader) view {
-	return view{
-		facts: func() any { return factsOfZTensor(r) },
-		row: func(i int, t *tensor.Tensor, row *row) {
-			for k, v := range r.TensorAttributes(t) {
-				if s, ok := v.Text(); ok {
-					row.attributes.add(k, s)
-				} else {
-					row.attributes.add(k, v)
-				}
-			}
-		},
-	}
-}
-
-func factsOfZTensor(r *ztensor.Reader) ztensorFacts {
-	var f ztensorFacts
-	if g := r.Generator(); g != "" {
-		f.Generator = &g
-	}
-	var algorithms []string
-	note := func(b tensor.Blob) {
-		st, _ := b.Stored()
-		if a, _, ok := strings.Cut(st.Digest, ":"); ok && !slices.Contains(algorithms, a) {
-			algorithms = append(algorithms, a)
-		}
-	}
-	for t := range r.Tensors() {
-		note(t.Data)
-		for i := range t.Parts {
-			note(t.Parts[i].Data)
-		}
-	}
-	if len(algorithms) > 0 {
-		slices.Sort(algorithms)
-		all := strings.Join(algorithms, ", ")
-		f.Digest = &all
-	}
-	if r.Version() != ztensor.Version2 {
-		return f
-	}
-	if d, err := r.ContentDigest(ztensor.SHA256); err == nil {
-		f.ContentDigest = &d
-	}
-	for s := range r.Shards() {
-		f.Shards = append(f.Shards, shardFact{s.Name, byteSize(s.Size), fmt.Sprint(s.Digest)})
-	}
-	return f
+// ptdLike are the options that write a file like r: its alignment. Entries that
+// share their bytes do so again.
+func ptdLike(r *ptd.Reader) *ptd.WriterOptions {
+	return &ptd.WriterOptions{SegmentAlignment: r.Alignment()}
 }
 
 // ztensorShards writes a file of version 2 as shards and their root called name.

@@ -1,0 +1,154 @@
+package inspect
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// An Info summarises a file: its sizes, its attributes, and what only its format has. The
+// field of its format is not nil.
+type Info struct {
+	Format  string `json:"format"`
+	Version string `json:"version"`
+	Size    int64  `json:"size"`
+	InfoTotal
+	Totals     InfoTotals            `json:"totals"`
+	DTypes     map[string]*InfoTotal `json:"dtypes"` // by name, or the file's word for an unknown one
+	Attributes AttributeList         `json:"attributes"`
+	PTD        *PTDInfo              `json:"ptd,omitempty"`
+	PTE        *PTEInfo              `json:"pte,omitempty"`
+	RTen       *RTenInfo             `json:"rten,omitempty"`
+	ZTensor    *ZTensorInfo          `json:"ztensor,omitempty"`
+	Primitiv   *PrimitivInfo         `json:"primitiv,omitempty"`
+	Shards     []UsageGroup          `json:"shards,omitempty"`
+	Warnings   []string              `json:"warnings"`
+}
+
+// An InfoTotal sums up tensors.
+type InfoTotal struct {
+	Tensors    int64 `json:"tensors"`
+	Parameters int64 `json:"parameters"` // elements
+	Bytes      int64 `json:"bytes"`      // decoded
+}
+
+// InfoTotals sums up tensors and blobs.
+type InfoTotals struct {
+	InfoTotal
+	Blobs     int64 `json:"blobs"`
+	BlobBytes int64 `json:"blob_bytes"`
+}
+
+// NewInfo walks the metadata of a file; it reads the start of blobs of a .pte, to
+// recognise them.
+func NewInfo(f *tensorfile.File) *Info {
+	d := &Info{Format: f.Format().String(), Version: f.Version(), Size: f.Size(),
+		DTypes: map[string]*InfoTotal{}, Attributes: Attributes(f), Warnings: []string{}}
+	for t := range f.Tensors() {
+		n, _ := t.Shape.Elements()
+		name := dtypeName(t.DType, t.Data)
+		if name == "" && !t.Dense() {
+			name = t.Scheme
+		}
+		name = cmp.Or(name, tensor.Unknown.String())
+		if d.DTypes[name] == nil {
+			d.DTypes[name] = &InfoTotal{}
+		}
+		for _, s := range []*InfoTotal{&d.InfoTotal, d.DTypes[name]} {
+			s.Tensors++
+			s.Parameters += n
+			s.Bytes += max(DecodedSize(t), 0)
+		}
+	}
+	d.Totals.InfoTotal = d.InfoTotal
+	for _, b := range f.Blobs() {
+		d.Totals.Blobs++
+		d.Totals.BlobBytes += max(b.Size(), 0)
+	}
+	for _, w := range f.Warnings() {
+		d.Warnings = append(d.Warnings, w.Error())
+	}
+	if Shards(f) != nil {
+		d.Shards = NewUsage(f, nil).Shards
+	}
+	switch r := f.Sys().(type) {
+	case *ptd.Reader:
+		d.PTD = ptdInfo(r)
+	case *pte.Reader:
+		d.PTE = pteInfo(r)
+	case *rten.Reader:
+		d.RTen = rtenInfo(r)
+	case *ztensor.Reader:
+		d.ZTensor = ztensorInfo(r)
+	case *primitiv.Reader:
+		d.Primitiv = primitivInfo(r)
+	}
+	return d
+}
+
+// DecodedSize returns how many bytes a tensor's elements have, or all parts of one that is not
+// dense; -1 where only decoding tells.
+func DecodedSize(t *tensor.Tensor) int64 {
+	switch {
+	case t.External:
+		n, _ := t.Shape.Elements()
+		if size, ok := t.DType.Bytes(n); ok {
+			return size
+		}
+		return -1
+	case t.Dense():
+		return t.Data.Size()
+	}
+	return t.Size()
+}
+
+// Shards returns the names of the files that an index or a root refers to, nil for any
+// other file.
+func Shards(f *tensorfile.File) []string {
+	var names []string
+	switch r := f.Sys().(type) {
+	case *safetensors.Reader:
+		for name := range r.Shards() {
+			names = append(names, name)
+		}
+	case *ztensor.Reader:
+		for s := range r.Shards() {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// An AttributeList is a JSON object, in the order of the file.
+type AttributeList []Attribute
+
+// MarshalJSON implements json.Marshaler.
+func (l AttributeList) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	b.WriteByte('{')
+	for i, a := range l {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := e.Encode(a.Key); err != nil {
+			return nil, err
+		}
+		b.WriteByte(':')
+		if err := e.Encode(a.Value); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}

@@ -1,0 +1,219 @@
+package inspect
+
+import (
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A PTEInfo is what only a .pte has.
+type PTEInfo struct {
+	Methods   []PTEMethod         `json:"methods"`
+	Segments  []InfoSegment       `json:"segments"`
+	NamedData []PTENamedData      `json:"named_data"`
+	Kernels   map[string][]string `json:"kernels"` // the keys of each operator's kernels
+	Header    PTEHeader           `json:"header"`
+	Bundle    *PTEBundle          `json:"bundle,omitempty"` // of a .bpte
+}
+
+// A PTEMethod is a method of a program.
+type PTEMethod struct {
+	Name         string        `json:"name"`
+	NameHex      string        `json:"name_hex,omitempty"` // of a name that is not UTF-8
+	Inputs       []PTEValue    `json:"inputs"`
+	Outputs      []PTEValue    `json:"outputs"`
+	Operators    []string      `json:"operators"`
+	Delegates    []PTEDelegate `json:"delegates"`
+	Instructions int           `json:"instructions"`
+	Values       int           `json:"values"`
+	Memory       PTEMemory     `json:"memory"`
+	Structure    *PTEStructure `json:"structure,omitempty"`
+}
+
+// A PTEValue is an input or output: a tensor, or another value.
+type PTEValue struct {
+	Kind     string       `json:"kind"`
+	DType    string       `json:"dtype,omitempty"`
+	Shape    tensor.Shape `json:"shape,omitzero"`
+	Order    tensor.Order `json:"order,omitempty"`
+	Dynamism string       `json:"dynamism,omitempty"`
+	Bytes    *int64       `json:"bytes,omitempty"`
+	Planned  *bool        `json:"planned,omitempty"` // whether the memory plan has a place for it
+	Value    any          `json:"value,omitempty"`
+	Path     string       `json:"path,omitempty"` // in the model's arguments or results
+}
+
+// A PTEDelegate is a part of a method that a backend runs.
+type PTEDelegate struct {
+	ID      string            `json:"id"`
+	Bytes   int64             `json:"bytes"`
+	Payload string            `json:"payload,omitempty"` // what it is recognised as
+	Specs   map[string]string `json:"compile_specs,omitempty"`
+}
+
+// A PTEMemory is the memory plan of a method.
+type PTEMemory struct {
+	Buffers []int64  `json:"buffers"` // sizes, as in the file
+	Peak    int64    `json:"peak"`
+	Devices []string `json:"devices,omitempty"`
+}
+
+// A PTEStructure says how inputs and outputs were nested.
+type PTEStructure struct {
+	Inputs  string `json:"inputs"`
+	Outputs string `json:"outputs"`
+}
+
+// A PTENamedData is a blob that delegates find by its key.
+type PTENamedData struct {
+	Key     string `json:"key"`
+	Bytes   int64  `json:"bytes"`
+	Payload string `json:"payload,omitempty"` // what it is recognised as
+}
+
+// A PTEHeader is the extended header; Length is 0 where there is none.
+type PTEHeader struct {
+	Length          int64 `json:"length"`
+	ProgramSize     int64 `json:"program_size"`
+	SegmentBase     int64 `json:"segment_base_offset"`
+	SegmentDataSize int64 `json:"segment_data_size"`
+}
+
+// A PTEBundle is what a .bpte has around its program.
+type PTEBundle struct {
+	Version int64      `json:"version"`
+	Offset  int64      `json:"offset"` // of the program
+	Size    int64      `json:"size"`
+	Suites  []PTESuite `json:"suites"`
+}
+
+// A PTESuite counts the test cases of a method.
+type PTESuite struct {
+	Method string `json:"method"`
+	Cases  int    `json:"cases"`
+}
+
+func pteInfo(r *pte.Reader) *PTEInfo {
+	p := r.Program()
+	d := &PTEInfo{Methods: []PTEMethod{}, Segments: []InfoSegment{}, NamedData: []PTENamedData{},
+		Kernels: map[string][]string{}}
+	for m := range p.Methods() {
+		d.Methods = append(d.Methods, pteMethodInfo(m))
+	}
+	for _, s := range p.Segments() {
+		d.Segments = append(d.Segments, InfoSegment{s.Offset, s.Size, s.Roles})
+	}
+	for n := range p.NamedData() {
+		d.NamedData = append(d.NamedData, PTENamedData{n.Key, n.Data.Size(), recognize(n.Data)})
+	}
+	for _, k := range p.Kernels() {
+		d.Kernels[k.Operator] = k.Keys
+	}
+	h := r.Header()
+	d.Header = PTEHeader{int64(h.Length), int64(h.ProgramSize), int64(h.SegmentBase), int64(h.SegmentDataSize)}
+	if b := r.Bundle(); b != nil {
+		d.Bundle = &PTEBundle{int64(b.Version), r.Start(), r.Size(), []PTESuite{}}
+		for _, s := range b.Suites {
+			d.Bundle.Suites = append(d.Bundle.Suites, PTESuite{s.Method, len(s.Cases)})
+		}
+	}
+	return d
+}
+
+// recognize returns what the start of a payload shows it to be.
+func recognize(b tensor.Blob) string {
+	head := make([]byte, min(max(b.Size(), 0), 16))
+	if n, _ := b.ReadAt(head, 0); n < len(head) || n == 0 {
+		return ""
+	}
+	what, _ := pte.Recognize(head)
+	return what
+}
+
+func pteMethodInfo(m pte.Method) PTEMethod {
+	in, out := m.Structure()
+	mem := m.Memory()
+	d := PTEMethod{
+		Name: m.Name(), Inputs: pteValuesInfo(m.Inputs(), in), Outputs: pteValuesInfo(m.Outputs(), out),
+		Operators: []string{}, Delegates: []PTEDelegate{},
+		Instructions: m.NumInstructions(), Values: m.NumValues(),
+		Memory: PTEMemory{Buffers: mem.Buffers, Peak: m.PlannedPeak()},
+	}
+	if !utf8.ValidString(d.Name) {
+		d.NameHex = hex.EncodeToString([]byte(d.Name))
+	}
+	for _, o := range m.Operators() {
+		d.Operators = append(d.Operators, o.String())
+	}
+	for _, g := range m.Delegates() {
+		one := PTEDelegate{g.ID, g.Payload.Size(), recognize(g.Payload), map[string]string{}}
+		for _, s := range g.Specs {
+			one.Specs[s.Key] = string(s.Value)
+		}
+		d.Delegates = append(d.Delegates, one)
+	}
+	if slices.ContainsFunc(mem.Devices, func(d pte.Device) bool { return d.Type != 0 }) {
+		for _, device := range mem.Devices {
+			d.Memory.Devices = append(d.Memory.Devices, device.String())
+		}
+	}
+	if in != "" || out != "" {
+		d.Structure = &PTEStructure{in, out}
+	}
+	return d
+}
+
+// pteValuesInfo describes inputs or outputs, which were nested in the model as structure
+// says.
+func pteValuesInfo(vs []pte.Value, structure string) []PTEValue {
+	var paths []string
+	if s, err := pte.ParseStructure(structure); err == nil {
+		paths = s.Leaves()
+	}
+	all := []PTEValue{}
+	for i, v := range vs {
+		d := pteValueInfo(v)
+		if len(paths) == len(vs) {
+			d.Path = paths[i]
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+func pteValueInfo(v pte.Value) PTEValue {
+	d := PTEValue{Kind: v.Kind().String()}
+	if t, ok := v.Tensor(); ok {
+		d.DType = t.DType.String()
+		if !t.DType.Known() {
+			d.DType = strconv.Itoa(int(t.ScalarType))
+		}
+		if d.Shape = t.Shape; d.Shape == nil {
+			d.Shape = tensor.Shape{}
+		}
+		if !t.Order.RowMajor() {
+			d.Order = t.Order
+		}
+		d.Dynamism = t.Dynamism.String()
+		if n, ok := t.Bytes(); ok {
+			d.Bytes = &n
+		}
+		d.Planned = &t.Planned
+		return d
+	}
+	switch v.Kind() {
+	case pte.KindInt:
+		d.Value = v.Int()
+	case pte.KindBool:
+		d.Value = v.Bool()
+	case pte.KindDouble:
+		d.Value = Float(v.Double())
+	case pte.KindString:
+		d.Value = v.Text()
+	}
+	return d
+}
