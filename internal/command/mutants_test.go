@@ -5,94 +5,146 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tensorfile/tensorfile"
+	"github.com/spf13/pflag"
+
 	"github.com/tensorfile/tensorfile/internal/readtest"
 )
 
-// mutantCommands are all that the program does to a file IN, with a sound file SOUND and a
-// directory OUT to write into.
-var mutantCommands = strings.Split(`ls IN
-info IN
-verify IN
-verify IN --depth canonical --strict
-hash IN
-du IN
-detect IN
-stats IN
-ls IN --fold --sort -bytes
-graph IN
-graph IN --as svg -o OUT/g.svg
-report IN -o OUT/r.html
-diff IN SOUND
-diff SOUND IN --tolerance 1
-diff IN IN
-cat IN NAME
-cat IN NAME --raw
-cat IN NAME --npy
-cat IN NAME[0]
-extract IN -o OUT/e
-split IN -o OUT/s --max 64
-merge IN SOUND OUT/m.zt --allow all
-edit IN OUT/edited --set a=b
-edit IN OUT/edited --rename *=x*
-convert IN OUT/c --to ztensor@1.2 --allow all
-convert IN OUT/c --to ztensor@2 --allow all --level 1
-convert IN OUT/c --to ptd --allow all
-convert IN OUT/c --to safetensors --allow all
-convert IN OUT/c --to npz --allow all --compress
-convert IN OUT/c --to npy --allow all
-convert IN OUT/c --to rten --allow all
-convert IN OUT/c --to primitiv --allow all
-convert IN OUT/c --to pte --allow all --align 64
-convert IN OUT/c --to safetensors --allow all --dtype float32=bfloat16 --dtype int64=int32 --dtype float64=float32
-convert IN OUT/c --to npz --allow all --dtype float32=float16 --row-major
-convert IN OUT/c --to ztensor@1.2 --allow all --sparse sparse_coo
-convert IN OUT/c --to ztensor@2 --allow all --dense --duplicates sum
-convert IN OUT/c --to ptd --allow all --dry-run`, "\n")
+// mutantCommands are all that the program does to files: $IN is what a seed opens, $FILE its damaged
+// file, $DIR its directory, $NAME a tensor in it; $SOUND and $PROGRAM are other files, and $OUT is a
+// directory to write into.
+var mutantCommands = strings.Split(`$IN
+info $IN
+info $IN $SOUND
+ls $IN
+ls $IN --fold --sort -bytes
+list $IN --filter *a*
+ls -r $DIR --strict
+ls -
+ls $PROGRAM -d $IN
+verify $IN
+verify $IN --depth canonical --strict
+verify $IN --no-map
+verify -r $DIR --depth structure
+hash $IN
+hash $IN --content
+hash $IN --file
+hash $IN --filter *a*
+du $IN
+du $IN --depth 2
+detect $FILE
+detect -r $DIR
+stats $IN
+stats $IN --bins 3 --quantiles 0.01,0.5 --sort -std
+graph $IN
+graph $IN --as svg -o $OUT/g.svg --force
+graph $IN --as mermaid --most 100 --only *
+report $IN -o $OUT/r.html
+report $IN -o $OUT/r.html --quick --force
+diff $IN $SOUND
+diff $SOUND $IN --tolerance 1 --top 2
+diff $IN $IN
+diff $IN $IN --relative 0.1 --stat --ignore blobs --ignore-dtype --filter *
+cat $IN $NAME
+cat $IN $NAME --raw
+cat $IN $NAME --npy
+cat $IN $NAME[0]
+cat $IN $NAME --part values
+cat $IN $NAME --all
+check $DIR
+check $DIR --deep
+check $DIR --deep --values
+check -r $DIR --strict
+check $DIR --manifest $FILE
+clean $DIR
+clean -r $DIR
+clean $DIR --yes
+recover $FILE
+extract $IN -o $OUT/e
+extract $IN -o $OUT --force --filter *a*
+split $IN -o $OUT/s --max 64
+split $IN -o $OUT --max 1K --name x --force
+merge $IN $SOUND $OUT/m.zt --allow all
+merge $IN $SOUND -o $OUT/m.npz --to npz --allow all --force
+merge $IN $SOUND $OUT/m.zt --allow all -n
+edit $IN $OUT/edited --set a=b
+edit $IN $OUT/edited --rename *=x*
+edit $IN -o $OUT/edited --drop $NAME --force
+edit $IN $OUT/edited --unset a --dry-run
+edit $IN $OUT/edited --modernize
+edit $FILE --in-place --set a=b
+edit $FILE --in-place --drop *a*
+convert $IN $OUT/c --to ztensor@1.1 --allow all --digest sha256
+convert $IN $OUT/c --to ztensor@1.2 --allow all
+convert $IN $OUT/c --to ztensor@2 --allow all --level 1
+convert $IN $OUT/c --to ptd --allow all
+convert $IN $OUT/c --to safetensors --allow all
+convert $IN $OUT/c --to npz --allow all --compress
+convert $IN $OUT/c --to npy --allow all
+convert $IN $OUT/c --to rten --allow all
+convert $IN $OUT/c --to primitiv --allow all
+convert $IN $OUT/c --to pte --allow all --align 64
+convert $IN $OUT/c.pte --externalize $OUT/x.ptd --allow all
+convert $PROGRAM -o $OUT/c.pte --internalize --force -d $IN
+convert $IN $OUT/c --to safetensors --allow all --dtype float32=bfloat16 --dtype int64=int32 --dtype float64=float32
+convert $IN $OUT/c --to npz --allow all --dtype float32=float16 --row-major
+convert $IN $OUT/c --to ztensor@1.2 --allow all --sparse sparse_coo --filter *a*
+convert $IN $OUT/c --to ztensor@2 --allow all --dense --duplicates sum --rename *=x*
+convert $IN $OUT/c --to ptd --allow all --dry-run`, "\n")
+
+// noFile are the commands that read no tensor file.
+var noFile = []string{"completion", "help", "man", "version"}
+
+func TestMutantsRunEveryCommandAndFlag(t *testing.T) {
+	used := map[string]bool{}
+	for _, line := range mutantCommands {
+		words := strings.Fields(line)
+		for _, word := range words {
+			used[words[0]+" "+word] = true
+		}
+	}
+	a := newApp(t.Context(), nil, nil, nil, func(string) string { return "" })
+	for _, c := range newRoot(a).Commands() {
+		if !c.Runnable() || slices.Contains(noFile, c.Name()) {
+			continue
+		}
+		for _, name := range append(c.Aliases, c.Name()) {
+			if !used[name+" "+name] {
+				t.Errorf("no mutant goes through %s", name)
+			}
+		}
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if !used[c.Name()+" --"+f.Name] && !used[c.Name()+" -"+f.Shorthand] {
+				t.Errorf("no mutant goes through %s --%s", c.Name(), f.Name)
+			}
+		})
+	}
+}
 
 // Whatever is done to a file, each command ends soon, with a status that is documented and,
 // where it is asked, with JSON.
 func TestMutants(t *testing.T) {
-	names, files := readtest.Files(t, "../../testdata", func(b []byte) bool {
-		_, err := tensorfile.Detect(bytes.NewReader(b), int64(len(b)))
-		return err == nil
-	})
-	first := make([]string, len(files)) // the name of a tensor
-	for i, b := range files {
-		if f, err := tensorfile.OpenBytes(b, nil); err == nil {
-			for x := range f.Tensors() {
-				first[i] = x.Name
-				break
-			}
-			f.Close()
-		}
-	}
-	sound, err := filepath.Abs("../../testdata/ztensor/crate-1.2.3-dtypes.zt")
-	if err != nil {
-		t.Fatal(err)
+	seeds := allSeeds(t)
+	var names []string
+	var files [][]byte
+	for _, s := range seeds {
+		names, files = append(names, s.name), append(files, s.data)
 	}
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
 	readtest.Mutants(t, names, files, 2000, func(n, i int, b []byte) error {
-		if err := errors.Join(os.WriteFile(in, b, 0o600), os.RemoveAll(out), os.Mkdir(out, 0o700)); err != nil {
+		seeds[i].write(t, in, b)
+		if err := errors.Join(os.RemoveAll(out), os.Mkdir(out, 0o700)); err != nil {
 			t.Fatal(err)
 		}
-		var args []string
-		for _, word := range strings.Fields(mutantCommands[n%len(mutantCommands)]) {
-			word = strings.Replace(strings.Replace(word, "SOUND", sound, 1), "OUT", out, 1)
-			word = strings.Replace(word, "NAME", first[i], 1)
-			if word == "IN" {
-				word = in
-			}
-			args = append(args, word)
-		}
+		args := seeds[i].commandLine(t, mutantCommands[n%len(mutantCommands)], in, out)
 		asJSON := args[0] != "cat" && n/len(mutantCommands)%3 > 0
 		if asJSON {
 			args = append(args, "--json")
@@ -104,11 +156,11 @@ func TestMutants(t *testing.T) {
 			stuck = time.After(2 * time.Minute)
 		}
 		defer cancel()
-		var stdout bytes.Buffer
+		var stdout, stderr bytes.Buffer
 		done := make(chan int, 1)
 		go func() {
 			err := readtest.Survives(t, func() error {
-				done <- run(ctx, args, strings.NewReader(""), &stdout, io.Discard, os.Getenv)
+				done <- run(ctx, args, bytes.NewReader(b), &stdout, &stderr, os.Getenv)
 				return nil
 			}, "%q", args)
 			if err != nil {
@@ -132,9 +184,21 @@ func TestMutants(t *testing.T) {
 		if asJSON && status != statusUsage && stdout.Len() > 0 && !json.Valid(stdout.Bytes()) {
 			t.Errorf("%q: %s", args, stdout.Bytes())
 		}
+		if i := strings.IndexFunc(stderr.String(), unsafeOnTerminals); i >= 0 {
+			t.Errorf("%q: an escape in a message: %q", args, stderr.String()[i:])
+		}
+		if i := strings.IndexFunc(stdout.String(), unsafeOnTerminals); i >= 0 && args[0] != "cat" {
+			t.Errorf("%q: an escape: %q", args, stdout.String()[i:])
+		}
 		if status != statusOK {
 			return errors.New("refused")
 		}
 		return nil
 	})
+}
+
+// unsafeOnTerminals reports control characters, and those that change the direction of text.
+func unsafeOnTerminals(r rune) bool {
+	return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e ||
+		r >= 0x2066 && r <= 0x2069
 }

@@ -4,17 +4,15 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A mapped file that is truncated at a random moment while a command works on it is an error of
@@ -22,56 +20,28 @@ import (
 func TestCommandsOnFilesTruncatedAtAnyTime(t *testing.T) {
 	runs, _ := strconv.Atoi(os.Getenv("TENSORFILE_TRUNCATIONS"))
 	runs = max(runs, 8)
-	dir := t.TempDir()
-	do := func(args ...string) int {
-		return run(t.Context(), args, strings.NewReader(""), io.Discard, io.Discard, os.Getenv)
-	}
-	data := make([]float32, 1<<19)
-	for i := range data {
-		data[i] = float32(i % 1000)
-	}
-	x := tensor.New("a", tensor.Shape{1 << 9, 1 << 10}, data)
-	sound := filepath.Join(dir, "sound.safetensors")
-	if err := safetensors.WriteFile(t.Context(), sound, tensor.Of(x), nil); err != nil {
-		t.Fatal(err)
-	}
-	var sources [][]byte
-	for _, to := range []string{"safetensors", "ztensor@1.2", "ztensor@2", "ptd", "npz", "npy", "rten", "primitiv"} {
-		name := filepath.Join(dir, "source")
-		if status := do("convert", sound, name, "--to", to, "--force", "--allow", "all"); status != statusOK {
-			t.Fatalf("convert --to %s: exit status %d", to, status)
-		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sources = append(sources, b)
-	}
-	in, out, failed := filepath.Join(dir, "in"), filepath.Join(dir, "out"), 0
+	small, large, dir, failed := allSeeds(t), largeSeeds(t), t.TempDir(), 0
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
 	for i := range runs {
 		r := rand.New(rand.NewPCG(2, uint64(i)))
-		source := sources[r.IntN(len(sources))]
-		if err := os.WriteFile(in, source, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		seeds := [][]*seed{small, large}[r.IntN(2)]
+		s := seeds[r.IntN(len(seeds))]
+		s.write(t, in, s.data)
 		if err := os.MkdirAll(out, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		replacer := strings.NewReplacer("SOUND", sound, "OUT", out, "NAME", "a", "IN", in)
-		var args []string
-		for _, word := range strings.Fields(mutantCommands[i%len(mutantCommands)]) {
-			args = append(args, replacer.Replace(word))
-		}
+		args := s.commandLine(t, mutantCommands[i%len(mutantCommands)], in, out)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			time.Sleep(time.Duration(r.IntN(int(20 * time.Millisecond))))
-			if err := os.Truncate(in, r.Int64N(int64(len(source)))); err != nil {
+			time.Sleep(10 * time.Microsecond << r.IntN(12)) // what is small is soon done
+			err := os.Truncate(filepath.Join(in, s.file), r.Int64N(1+int64(len(s.data))))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // clean may have renamed it
 				t.Error(err)
 			}
 		}()
 		var stderr bytes.Buffer
-		status := run(t.Context(), args, strings.NewReader(""), io.Discard, &stderr, os.Getenv)
+		status := run(t.Context(), args, bytes.NewReader(s.data), io.Discard, &stderr, os.Getenv)
 		<-done
 		switch status {
 		case statusOK, statusFound, statusUsage, statusLimit:
