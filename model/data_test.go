@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -356,4 +358,19 @@ func TestConcurrentChecks(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Every exported accessor is safe for concurrent use. The race detector reports what is not.
+func TestConcurrentAccessors(t *testing.T) {
+	called := map[string]bool{}
+	for dir, files := range map[string]map[string]any{repository: hub(tiny(t)), ".": tiny(t)} {
+		m := openFixture(t, files, dir, nil)
+		maps.Copy(called, readtest.Accessors(t, m, "b2"))
+	}
+	for _, method := range []string{"*model.Model.Check", "*model.Model.File", "*model.Model.Summary",
+		"*tensorfile.File.Verify", "*tensor.Tensor.Check", "tensor.Blob.ReadAll"} {
+		if !called[method] {
+			t.Errorf("%s was not called, but %q", method, slices.Sorted(maps.Keys(called)))
+		}
+	}
 }

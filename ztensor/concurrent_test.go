@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // The race detector looks at this one.
@@ -24,14 +23,6 @@ func TestConcurrentAccessors(t *testing.T) {
 			}
 			defer r.Close()
 			maps.Copy(called, readtest.Accessors(t, r, "w", "data"))
-			var blobs []tensor.Blob
-			for x := range r.Tensors() {
-				blobs = append(blobs, x.Data)
-				for _, p := range x.Parts {
-					blobs = append(blobs, p.Data)
-				}
-			}
-			maps.Copy(called, readtest.Accessors(t, blobs))
 		}
 	}
 	for _, method := range []string{"*ztensor.Reader.Tensors", "*ztensor.Reader.AttributeValues", "*ztensor.Reader.Spans",

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -469,9 +471,30 @@ func TestDamagedFiles(t *testing.T) {
 func TestEveryWayOfReading(t *testing.T) {
 	for _, name := range []string{"values.pt", "legacy.pt", "kinds.pt", "deflated.pt", "script.pt"} {
 		face.Same(t, golden(t, name), describe)
-		face.Each(t, golden(t, name), func(t *testing.T, r *Reader) {
-			readtest.Accessors(t, r, "w", "part")
-		})
+	}
+}
+
+// Every exported accessor is safe for concurrent use. The race detector reports what is not.
+func TestConcurrentAccessors(t *testing.T) {
+	names, err := filepath.Glob("../../testdata/torch/*.pt")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, name := range append(names, "../../testdata/torch/dcp") {
+		for _, noMap := range []bool{false, true} {
+			r, err := Open(name, &ReaderOptions{NoMap: noMap})
+			if err != nil {
+				t.Fatal(err)
+			}
+			called := readtest.Accessors(t, r, "w", "part")
+			for _, method := range []string{"*torch.Reader.Verify", "*torch.Reader.Spans", "*tensor.Tensor.Check",
+				"tensor.Blob.ReadAll"} {
+				if !called[method] {
+					t.Errorf("%s: %s was not called, but %q", name, method, slices.Sorted(maps.Keys(called)))
+				}
+			}
+			r.Close()
+		}
 	}
 }
 

@@ -78,10 +78,11 @@ func (a *accessors) keep(v reflect.Value) {
 		return
 	}
 	a.count[t]++
-	if t.Kind() == reflect.Struct {
-		for i := range t.NumField() {
-			if t.Field(i).IsExported() {
-				a.keep(v.Field(i))
+	isInternal := strings.Contains(named.PkgPath(), "/internal/") // whose fields are not public
+	if fields := reflect.Indirect(v); fields.Kind() == reflect.Struct && !isInternal {
+		for i := range fields.NumField() {
+			if named.Field(i).IsExported() {
+				a.keep(fields.Field(i))
 			}
 		}
 	}
