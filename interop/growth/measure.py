@@ -1,9 +1,16 @@
 """Run every command on files of ten times as many tensors, and compare processor times."""
+import collections
+import io
 import json
 import os
+import pickle
+import re
 import shutil
+import struct
 import subprocess
 import sys
+import types
+import zipfile
 
 tool, work, decades = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
@@ -15,17 +22,34 @@ NAMES = {
     "deep, different": lambda i: ".".join([f"{i % 10}", f"{i}"] + [f"d{k}" for k in range(34)]),
 }
 
-# What a command may do to every name: IN is a safetensors file, ZT, PTD, NPZ, RTEN and PRIMITIV are made of it.
+# What a command may do to every name: IN is a safetensors file, ZT, ZT2, PTD, NPZ, RTEN and PRIMITIV are made of it, MODEL is it in
+# shards, and LEFT is what a killed writer of as many shards has left. NAME is the last name.
 COMMANDS = """ls IN
 ls IN --fold
 info IN
 detect IN
 hash IN
+hash IN --content
 stats IN
+stats IN --sort -std
+cat IN NAME
 verify IN
 du IN
+du IN --depth 2
+graph RTEN --most 1000000000
+check MODEL
+check MODEL --deep --values
+info MODEL
+ls TORCH
+ls GGUF
+verify TORCH
+verify GGUF
+convert TORCH OUT --to safetensors --force --allow all
+convert GGUF OUT --to npz --force --allow all
+extract TORCH -o DIR
 diff IN IN
 diff IN ZT
+diff IN ZT2 --stat --top 3
 convert IN OUT --to ztensor@1.2 --force
 convert IN OUT --to ztensor@2 --force
 convert IN OUT --to ptd --force
@@ -41,6 +65,11 @@ edit RTEN OUT --rename *=x* --force
 edit PRIMITIV OUT --rename *=x* --force
 edit RTEN OUT --drop *1* --force
 verify ZT
+verify ZT2 --depth canonical
+edit ZT2 OUT --rename *=x* --force
+recover ZT2
+clean LEFT
+clean LEFT --yes
 verify PTD
 verify NPZ
 verify RTEN
@@ -50,6 +79,7 @@ split ZT -o DIR --max 100MB --force
 report IN -o PAGE --force
 merge IN OTHER OUT --to ztensor@1.2 --force --allow all
 extract IN -o DIR""".split("\n")
+NO_FILE = {"completion", "help", "man", "version"}
 
 
 def write(path, n, name, prefix=""):
@@ -58,6 +88,63 @@ def write(path, n, name, prefix=""):
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as f:
         f.write(len(text).to_bytes(8, "little") + text + bytes(8 * n))
+
+
+def write_gguf(path, names):
+    b = [b"GGUF", struct.pack("<IQQ", 3, len(names), 0)]
+    for i, name in enumerate(names):
+        name = name.encode()
+        b += [struct.pack("<Q", len(name)), name, struct.pack("<IQQIQ", 2, 1, 2, 0, 32 * i)]
+    b = b"".join(b)
+    with open(path, "wb") as f:
+        f.write(b + bytes(-len(b) % 32) + bytes(32 * len(names)))
+
+
+torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
+sys.modules.update({"torch": torch, "torch._utils": utils})
+torch.FloatStorage = type("FloatStorage", (), {"__module__": "torch"})
+exec("def _rebuild_tensor_v2(*a): pass", utils.__dict__)
+
+
+class Storage:
+    def __init__(self, key):
+        self.key = str(key)
+
+
+class Tensor:
+    def __init__(self, key):
+        self.storage = Storage(key)
+
+    def __reduce__(self):
+        return utils._rebuild_tensor_v2, (self.storage, 0, (2, 1), (1, 1), False, collections.OrderedDict())
+
+
+class Pickler(pickle.Pickler):
+    def persistent_id(self, x):
+        return ("storage", torch.FloatStorage, x.key, "cpu", 2) if isinstance(x, Storage) else None
+
+
+def write_torch(path, names):
+    """What torch.save writes of a dict of tensors, without torch."""
+    b = io.BytesIO()
+    Pickler(b, protocol=2).dump({name: Tensor(i) for i, name in enumerate(names)})
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("x/data.pkl", b.getvalue())
+        z.writestr("x/version", "3\n")
+        for i in range(len(names)):
+            z.writestr(f"x/data/{i}", bytes(8))
+
+
+def write_left(path, n):
+    """A journal of n renames, and the temporary files that it names."""
+    shutil.rmtree(path, ignore_errors=True)
+    os.mkdir(path)
+    lines = ["tensorfile journal 1", 'index "x.json"']
+    for name in [f"s{i}" for i in range(n)] + ["x.json"]:
+        open(os.path.join(path, f".{name}.tmp-1"), "w").close()
+        lines.append(f'rename ".{name}.tmp-1" "{name}" 0')
+    with open(os.path.join(path, ".x.json.journal"), "w") as f:
+        f.write("\n".join(lines + ["end", ""]))
 
 
 def spent(args):
@@ -71,18 +158,30 @@ def spent(args):
     return usage.ru_utime + usage.ru_stime
 
 
+help = subprocess.run([tool, "--help"], check=True, capture_output=True, text=True).stdout
+missing = set(re.findall(r"^  (\w+) {2,}\S", help, re.M)) - NO_FILE - {c.split()[0] for c in COMMANDS}
+if missing:
+    sys.exit(f"commands that are not measured: {sorted(missing)}")
+
 FLOOR = 0.2  # seconds: what starting the program and noise may be
 passed = failed = 0
 for kind, name in NAMES.items():
     before = {}
     for decade in range(decades + 1):
         n = 1000 * 10**decade
-        files = {k: os.path.join(work, k.lower()) for k in ("IN", "OTHER", "ZT", "PTD", "NPZ", "RTEN", "PRIMITIV", "OUT", "DIR")}
+        files = {k: os.path.join(work, k.lower()) for k in ("IN", "OTHER", "ZT", "ZT2", "PTD", "NPZ", "RTEN", "PRIMITIV", "GGUF", "TORCH", "MODEL", "LEFT", "OUT", "DIR")}
+        files["NAME"] = name(n - 1)
         files["PAGE"] = os.path.join(work, "page.html")
         write(files["IN"], n, name)
         write(files["OTHER"], n, name, "o")
-        for k, to in (("ZT", "ztensor@1.2"), ("PTD", "ptd"), ("NPZ", "npz"), ("RTEN", "rten"), ("PRIMITIV", "primitiv")):
+        for k, to in (("ZT", "ztensor@1.2"), ("ZT2", "ztensor@2"), ("PTD", "ptd"), ("NPZ", "npz"), ("RTEN", "rten"), ("PRIMITIV", "primitiv")):
             spent(["convert", files["IN"], files[k], "--to", to, "--allow", "all", "--force"])
+        names = [name(i) for i in range(n)]
+        write_gguf(files["GGUF"], names)
+        write_torch(files["TORCH"], names)
+        write_left(files["LEFT"], n)
+        shutil.rmtree(files["MODEL"], ignore_errors=True)
+        spent(["split", files["IN"], "-o", files["MODEL"], "--max", str(8 * n // 50), "--name", "model"])
         for command in COMMANDS:
             words = command.split(" ")
             shutil.rmtree(files["DIR"], ignore_errors=True)
@@ -92,6 +191,8 @@ for kind, name in NAMES.items():
                 for _ in range(2):  # what else runs on the machine only adds to it
                     if seconds >= 15 * max(before[command], FLOOR):
                         shutil.rmtree(files["DIR"], ignore_errors=True)
+                        if words[0] == "clean":
+                            write_left(files["LEFT"], n)
                         seconds = min(seconds, spent(words))
                 ratio = seconds / max(before[command], FLOOR)
                 if ratio < 15:
