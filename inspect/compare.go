@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -16,7 +17,7 @@ type CompareOptions struct {
 	// Tolerance and Relative are how far values may be apart: Tolerance + Relative × |value in b|.
 	Tolerance, Relative float64
 	// Numeric compares values even where both tolerances are 0: then NaN equals NaN and 0 equals -0.
-	// Without it and without tolerances, elements are equal when all their bits are.
+	// Without it and without tolerances, elements of one dtype are equal when all their bits are.
 	Numeric bool
 	// Figures asks for Mean, RMS, RelativeRMS and Cosine.
 	Figures bool
@@ -49,8 +50,7 @@ type Figures struct {
 func (c *Comparison) Equal() bool { return c.Different == 0 }
 
 // Compare compares the values of two dense tensors of one shape, in whatever order each is stored.
-// Real dtypes may differ when Numeric or a tolerance is given; a complex and a real tensor never
-// compare, which is an ErrDType.
+// Of different dtypes the values are compared; a complex and a real tensor are an ErrDType.
 func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*Comparison, error) {
 	var o CompareOptions
 	if opts != nil {
@@ -59,7 +59,6 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 	if !(o.Tolerance >= 0) || !(o.Relative >= 0) {
 		return nil, errors.New("inspect: a tolerance is negative or NaN")
 	}
-	o.Numeric = o.Numeric || o.Tolerance > 0 || o.Relative > 0
 	for _, t := range []*tensor.Tensor{a, b} {
 		switch {
 		case t == nil:
@@ -86,8 +85,27 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 			return nil, err
 		}
 	}
-	c := &comparing{ctx: ctx, a: a, b: b, o: &o}
+	o.Numeric = o.Numeric || o.Tolerance > 0 || o.Relative > 0 || a.DType != b.DType
+	c := &comparing{ctx: ctx, a: a, b: b, o: &o, limits: o.limits()}
+	if c.usesTable() {
+		c.values = sync.OnceValue(func() []float64 {
+			values, _ := valuesOf(a.DType, codesOf(a.DType))
+			return values
+		})
+	}
 	return c.run()
+}
+
+// usesTable reports whether values are looked up in a table of all codes, which is worth
+// its making above some 50,000 elements.
+func (c *comparing) usesTable() bool {
+	n, _ := c.a.Shape.Elements()
+	switch d := c.a.DType; {
+	case d != c.b.DType, d == tensor.Bool:
+		return false
+	default:
+		return d.Bits() == 8 || d.Bits() == 16 && n >= 1<<16
+	}
 }
 
 func rowMajor(t *tensor.Tensor) (*tensor.Tensor, error) {
@@ -101,6 +119,9 @@ type comparing struct {
 	ctx  context.Context
 	a, b *tensor.Tensor
 	o    *CompareOptions
+	limits
+	// values returns the values of all codes of the dtype; nil if they are not looked up.
+	values func() []float64
 }
 
 // A compared is the result for a piece, or of all pieces so far.
@@ -111,7 +132,6 @@ type compared struct {
 	sum, squares         float64 // of differences
 	aa, bb, ab           float64
 	x, y                 []float64
-	xi, yi               []uint64
 }
 
 func (c *comparing) run() (*Comparison, error) {
@@ -218,7 +238,7 @@ func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
 	if err != nil {
 		return err
 	}
-	wide := &comparing{c.ctx, x, y, c.o}
+	wide := &comparing{ctx: c.ctx, a: x, b: y, o: c.o, limits: c.limits}
 	return wide.eachPiece(n, use)
 }
 
@@ -230,17 +250,16 @@ func (c *comparing) part(t *tensor.Tensor, p []byte, n int64) *tensor.Tensor {
 // piece compares two pieces of as many elements.
 func (c *comparing) piece(a, b *tensor.Tensor, raw [][]byte, r *compared) error {
 	n, _ := a.Shape.Elements()
-	x, y, xi, yi := r.x, r.y, r.xi, r.yi
-	*r = compared{of: n, first: -1, largest: math.NaN(), x: x, y: y, xi: xi, yi: yi}
+	*r = compared{of: n, first: -1, largest: math.NaN(), x: r.x, y: r.y}
 	sameBits := a.DType == b.DType && bytes.Equal(raw[0], raw[1])
 	if sameBits && !c.o.Figures {
 		return nil
 	}
 	switch {
 	case a.DType.IsComplex():
-		return c.complexPiece(a, b, r)
+		return c.complexPiece(a, b, raw, r)
 	case is64(a.DType) && is64(b.DType):
-		return c.integerPiece(a, b, r)
+		return c.integerPiece(a, b, raw, r)
 	}
 	return c.realPiece(a, b, raw, r)
 }
@@ -261,40 +280,33 @@ func (r *compared) differ(i int64) {
 func is64(d tensor.DType) bool { return d == tensor.I64 || d == tensor.U64 }
 
 // integerPiece compares integers that float64 does not hold, signed with unsigned too.
-func (c *comparing) integerPiece(a, b *tensor.Tensor, r *compared) (err error) {
-	if r.xi, err = magnitudes(r.xi, a); err != nil {
-		return err
-	}
-	if r.yi, err = magnitudes(r.yi, b); err != nil {
-		return err
-	}
-	for i, u := range r.xi {
-		v := r.yi[i]
-		signU, signV := a.DType == tensor.I64 && int64(u) < 0, b.DType == tensor.I64 && int64(v) < 0
-		away := float64(max(u, v) - min(u, v))
-		if signU != signV {
-			if signU {
-				u = -u
-			} else {
-				v = -v
-			}
-			away = float64(u) + float64(v)
+func (c *comparing) integerPiece(a, b *tensor.Tensor, raw [][]byte, r *compared) error {
+	y := typed[uint64](raw[1][:8*r.of])
+	for i, u := range typed[uint64](raw[0][:8*r.of]) {
+		v := y[i]
+		if u == v && a.DType == b.DType {
+			continue
 		}
-		if signV {
+		isNegativeU, isNegativeV := a.DType == tensor.I64 && int64(u) < 0, b.DType == tensor.I64 && int64(v) < 0
+		away := float64(max(u, v) - min(u, v))
+		if isNegativeU {
+			u = -u
+		}
+		if isNegativeV {
 			v = -v
 		}
-		c.distance(r, i, away, float64(v))
+		if isNegativeU != isNegativeV {
+			away = float64(u) + float64(v)
+		}
+		if away == 0 {
+			continue
+		}
+		r.extend(away)
+		if !c.o.Numeric || !(away <= c.o.Tolerance+float64(c.o.Relative*float64(v))) {
+			r.differ(int64(i))
+		}
 	}
 	return c.integerFigures(a, b, r)
-}
-
-// magnitudes returns the bits of 64-bit integers.
-func magnitudes(dst []uint64, t *tensor.Tensor) ([]uint64, error) {
-	n, _ := t.Shape.Elements()
-	dst = resize(dst, n)
-	plain := *t
-	plain.DType = tensor.U64
-	return dst, tensor.ConvertInto(dst, &plain)
 }
 
 func (c *comparing) integerFigures(a, b *tensor.Tensor, r *compared) error {
@@ -312,19 +324,7 @@ func (c *comparing) integerFigures(a, b *tensor.Tensor, r *compared) error {
 	return nil
 }
 
-func (c *comparing) distance(r *compared, i int, away, v float64) {
-	if away == 0 {
-		return
-	}
-	if !(away <= r.largest) {
-		r.largest = away
-	}
-	if !c.o.Numeric || !(away <= c.o.Tolerance+float64(c.o.Relative*math.Abs(v))) {
-		r.differ(int64(i))
-	}
-}
-
-func (c *comparing) complexPiece(a, b *tensor.Tensor, r *compared) error {
+func (c *comparing) complexPiece(a, b *tensor.Tensor, raw [][]byte, r *compared) error {
 	x, err := tensor.Convert[complex128](a)
 	if err != nil {
 		return err
@@ -333,14 +333,14 @@ func (c *comparing) complexPiece(a, b *tensor.Tensor, r *compared) error {
 	if err != nil {
 		return err
 	}
+	w := a.DType.Size()
 	for i, u := range x {
 		v := y[i]
-		both := compared{first: -1, largest: r.largest}
-		floats(&both, []float64{real(u), imag(u)}, []float64{real(v), imag(v)}, 0, c.o)
-		if both.largest > 0 && !(both.largest <= r.largest) {
-			r.largest = both.largest
-		}
-		if both.different > 0 {
+		parts := compared{first: -1, largest: r.largest}
+		p, q := raw[0][i*w:(i+1)*w], raw[1][i*w:(i+1)*w]
+		exactly(c, &parts, []float64{real(u), imag(u)}, []float64{real(v), imag(v)}, 0, p, q)
+		r.extend(parts.largest)
+		if parts.different > 0 {
 			r.differ(int64(i))
 		}
 	}

@@ -347,7 +347,7 @@ func (d *differ) values(ctx context.Context, x, y *tensor.Tensor, progress Progr
 		return compareBytes(ctx, x.Data, y.Data, progress)
 	}
 	return Compare(ctx, x, y, &CompareOptions{Tolerance: d.Tolerance, Relative: d.Relative,
-		Numeric: d.Numeric || x.DType != y.DType, Figures: d.Figures, Progress: progress})
+		Numeric: d.Numeric, Figures: d.Figures, Progress: progress})
 }
 
 func (d *differ) compareBlobs(ctx context.Context, p pair[namedBlob], progress Progress) []Difference {

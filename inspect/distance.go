@@ -4,105 +4,193 @@ import (
 	"bytes"
 	"math"
 
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // compareBlock is how many elements are compared at a time, so that both sides stay in
-// the first cache.
-const compareBlock = 2048
+// the cache.
+const compareBlock = 4096
 
 // infinite is the bits of the infinity; those of a NaN without its sign are greater.
 const infinite = 0x7ff << 52
 
-// A float is a type that elements are decoded to; their distances are float64.
-type float interface{ float32 | float64 }
+// A number is a type of elements that are compared in place, without decoding.
+type number interface {
+	float32 | float64 | int32 | uint32
+}
 
 // realPiece compares elements that float64 holds.
 func (c *comparing) realPiece(a, b *tensor.Tensor, raw [][]byte, r *compared) error {
-	if fitsFloat32(a.DType) && fitsFloat32(b.DType) {
-		return realBlocks[float32](c, a, b, raw, r)
-	}
-	return realBlocks[float64](c, a, b, raw, r)
-}
-
-// fitsFloat32 reports whether float32 holds every value of a real dtype.
-func fitsFloat32(d tensor.DType) bool { return d.Bits() <= 16 || d == tensor.F32 }
-
-func realBlocks[T float](c *comparing, a, b *tensor.Tensor, raw [][]byte, r *compared) error {
-	var xs, ys [compareBlock]T
-	byBits := !c.o.Numeric && a.DType == b.DType && a.DType.IsFloat()
+	same := a.DType == b.DType
 	for at := int64(0); at < r.of; at += compareBlock {
 		n := min(compareBlock, r.of-at)
-		x, y := xs[:n], ys[:n]
-		if err := convertBlock(x, a, raw[0], at); err != nil {
-			return err
-		}
-		if err := convertBlock(y, b, raw[1], at); err != nil {
-			return err
-		}
-		if byBits {
-			bitwise(r, x, y, at, a.DType, raw)
-		} else {
-			floats(r, x, y, at, c.o)
-		}
-		if c.o.Figures {
-			addFigures(r, x, y)
+		p, q := blockOf(a.DType, raw[0], at, n), blockOf(b.DType, raw[1], at, n)
+		switch {
+		case same && a.DType == tensor.F32:
+			compareBlocks(c, r, typed[float32](p), typed[float32](q), at, p, q)
+		case same && a.DType == tensor.F64:
+			compareBlocks(c, r, typed[float64](p), typed[float64](q), at, p, q)
+		case same && a.DType == tensor.I32:
+			compareBlocks(c, r, typed[int32](p), typed[int32](q), at, p, q)
+		case same && a.DType == tensor.U32:
+			compareBlocks(c, r, typed[uint32](p), typed[uint32](q), at, p, q)
+		case c.values != nil && a.DType.Bits() == 16:
+			compareCodes(c, r, typed[uint16](p), typed[uint16](q), at, p, q)
+		case c.values != nil:
+			compareCodes(c, r, p, q, at, p, q)
+		default:
+			r.x, r.y = resize(r.x, n), resize(r.y, n)
+			if err := convertBlock(r.x, a, p); err != nil {
+				return err
+			}
+			if err := convertBlock(r.y, b, q); err != nil {
+				return err
+			}
+			compareBlocks(c, r, r.x, r.y, at, p, q)
 		}
 	}
 	return nil
 }
 
-// convertBlock decodes the elements of t from index at on; raw are its bytes.
-func convertBlock[T tensor.Element](dst []T, t *tensor.Tensor, raw []byte, at int64) error {
-	bits, n := int64(t.DType.Bits()), int64(len(dst))
-	block := tensor.Tensor{Name: t.Name, DType: t.DType, Shape: tensor.Shape{n},
-		Data: tensor.BlobOf(raw[at*bits/8 : ((at+n)*bits+7)/8])}
-	return tensor.ConvertInto(dst, &block)
+// blockOf is the bytes of n elements from index at on.
+func blockOf(d tensor.DType, p []byte, at, n int64) []byte {
+	bits := int64(d.Bits())
+	return p[at*bits/8 : ((at+n)*bits+7)/8]
 }
 
-// floats compares values, the first of which has index at, under the tolerances.
-// Distances are compared as the bits of float64, whose order is that of the numbers:
-// without branches, and NaN is beyond every tolerance.
-func floats[T float](r *compared, x, y []T, at int64, o *CompareOptions) {
-	var largest uint64
-	var different int64
-	y = y[:len(x)]
-	if o.Relative == 0 {
-		tolerance := math.Float64bits(o.Tolerance)
-		for i, u := range x {
-			away := math.Float64bits(float64(u)-float64(y[i])) &^ (1 << 63)
-			largest = max(largest, away)
-			different += int64((tolerance - away) >> 63)
-		}
-	} else {
-		for i, u := range x {
-			v := float64(y[i])
-			away := math.Float64bits(float64(u)-v) &^ (1 << 63)
-			largest = max(largest, away)
-			limit := math.Float64bits(o.Tolerance + float64(o.Relative*math.Abs(v)))
-			different += int64((limit - away) >> 63)
+// typed is the elements in p, in place where the machine can.
+func typed[T le.Fixed](p []byte) []T {
+	if le.HostIsLittle {
+		if s, ok := le.Cast[T](p); ok {
+			return s
 		}
 	}
+	s := make([]T, len(p)/le.Size[T]())
+	b := le.Bytes(s)
+	copy(b, p)
+	le.ToHost(b, le.Size[T]())
+	return s
+}
+
+// convertBlock decodes the elements in p, of the dtype of t.
+func convertBlock[T tensor.Element](dst []T, t *tensor.Tensor, p []byte) error {
+	return tensor.ConvertInto(dst, &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: tensor.Shape{int64(len(dst))},
+		Data: tensor.BlobOf(p)})
+}
+
+// limits are how far values may be apart.
+type limits struct {
+	tolerance, relative float64
+	bits                uint64 // of tolerance
+	bitwise             bool   // not at all
+}
+
+func (o *CompareOptions) limits() limits {
+	return limits{o.Tolerance, o.Relative, math.Float64bits(o.Tolerance), !o.Numeric}
+}
+
+// exceed returns a number whose sign bit says that u and v are too far apart. Distances, of
+// which away is that of u and v, are compared as the bits of float64, whose order is that of
+// the numbers: without branches, and NaN is beyond every tolerance. It has to be inlined.
+func (l *limits) exceed(u, v float64, away uint64) uint64 {
 	switch {
-	case largest >= infinite || r.first < 0 && different > 0:
-		exactly(r, x, y, at, o)
-	default:
-		r.different += different
-		r.extend(math.Float64frombits(largest))
+	case l.bitwise:
+		bits := math.Float64bits(u) ^ math.Float64bits(v)
+		return bits | -bits
+	case l.relative != 0:
+		return math.Float64bits(l.tolerance+float64(l.relative*math.Abs(v))) - away
+	}
+	return l.bits - away
+}
+
+// distances returns the largest distance, as bits, and how many exceed the limits.
+func distances[T number](x, y []T, l *limits) (largest uint64, different int64) {
+	y = y[:len(x)]
+	for i := range x {
+		u, v := float64(x[i]), float64(y[i])
+		away := math.Float64bits(u-v) &^ (1 << 63)
+		largest = max(largest, away)
+		different += int64(l.exceed(u, v, away) >> 63)
+	}
+	return largest, different
+}
+
+// codeDistances is distances for codes, given the value of each.
+func codeDistances[C uint8 | uint16](x, y []C, values []float64, l *limits) (largest uint64, different int64) {
+	y = y[:len(x)]
+	for i := range x {
+		u, v := values[x[i]], values[y[i]]
+		away := math.Float64bits(u-v) &^ (1 << 63)
+		largest = max(largest, away)
+		different += int64(l.exceed(u, v, away) >> 63)
+	}
+	return largest, different
+}
+
+// compareCodes is compareBlocks for codes.
+func compareCodes[C uint8 | uint16](c *comparing, r *compared, x, y []C, at int64, p, q []byte) {
+	values := c.values()
+	if !c.o.Figures && r.note(codeDistances(x, y, values, &c.limits)) {
+		return
+	}
+	r.x, r.y = lookUp(r.x, x, values), lookUp(r.y, y, values)
+	compareBlocks(c, r, r.x, r.y, at, p, q)
+}
+
+// lookUp decodes codes into dst, which it grows.
+func lookUp[C uint8 | uint16](dst []float64, x []C, values []float64) []float64 {
+	dst = resize(dst, int64(len(x)))
+	for i, code := range x {
+		dst[i] = values[code]
+	}
+	return dst
+}
+
+// note adds what was found in a block, unless that has values that are not finite, or
+// the first element that differs.
+func (r *compared) note(largest uint64, different int64) bool {
+	if largest >= infinite || r.first < 0 && different > 0 {
+		return false
+	}
+	r.different += different
+	r.extend(math.Float64frombits(largest))
+	return true
+}
+
+// compareBlocks compares a block of values, the first of which has index at, and which
+// are stored as the bytes p and q.
+func compareBlocks[T number](c *comparing, r *compared, x, y []T, at int64, p, q []byte) {
+	if !r.note(distances(x, y, &c.limits)) {
+		exactly(c, r, x, y, at, p, q)
+	}
+	if c.o.Figures {
+		addFigures(r, x, y)
 	}
 }
 
-// exactly does the same for any values, and finds the first that differs.
-func exactly[T float](r *compared, x, y []T, at int64, o *CompareOptions) {
+// exactly compares any values one by one, and finds the first that differs.
+func exactly[T number](c *comparing, r *compared, x, y []T, at int64, p, q []byte) {
+	w := 0 // the size of a value in bytes, or 0
+	if c.a.DType.Bits()%8 == 0 {
+		w = len(p) / len(x)
+	}
 	for i := range x {
 		u, v := float64(x[i]), float64(y[i])
 		away := math.Abs(u - v)
 		r.extend(away)
-		if away <= o.Tolerance || u == v || u != u && v != v {
-			continue
+		var same bool
+		switch {
+		case !c.o.Numeric && w > 0: // decoding does not keep the bits of a NaN
+			same = bytes.Equal(p[i*w:(i+1)*w], q[i*w:(i+1)*w])
+		case !c.o.Numeric:
+			same = math.Float64bits(u) == math.Float64bits(v)
+		case away <= c.o.Tolerance || u == v || u != u && v != v:
+			same = true
+		case !math.IsInf(away, 0) && !math.IsInf(v, 0):
+			same = away <= c.o.Tolerance+float64(c.o.Relative*math.Abs(v))
 		}
-		limit := o.Tolerance + float64(o.Relative*math.Abs(v))
-		if !(away <= limit) || math.IsInf(away, 0) || math.IsInf(v, 0) {
+		if !same {
 			r.differ(at + int64(i))
 		}
 	}
@@ -115,38 +203,8 @@ func (r *compared) extend(away float64) {
 	}
 }
 
-// bitwise compares floats by their bits, which decoding keeps but for those of a NaN.
-func bitwise[T float](r *compared, x, y []T, at int64, d tensor.DType, raw [][]byte) {
-	var largest uint64
-	var different int64
-	y = y[:len(x)]
-	for i := range x {
-		u, v := float64(x[i]), float64(y[i])
-		largest = max(largest, math.Float64bits(u-v)&^(1<<63))
-		bits := math.Float64bits(u) ^ math.Float64bits(v)
-		different += int64((bits | -bits) >> 63)
-	}
-	if largest < infinite && (r.first >= 0 || different == 0) {
-		r.different += different
-		r.extend(math.Float64frombits(largest))
-		return
-	}
-	w := d.Size()
-	for i := range x {
-		u, v := float64(x[i]), float64(y[i])
-		r.extend(math.Abs(u - v))
-		same := math.Float64bits(u) == math.Float64bits(v)
-		if k := (int(at) + i) * w; w > 0 { // below a byte there is no NaN
-			same = bytes.Equal(raw[0][k:k+w], raw[1][k:k+w])
-		}
-		if !same {
-			r.differ(at + int64(i))
-		}
-	}
-}
-
 // addFigures sums up the differences where both values are finite.
-func addFigures[T float](r *compared, x, y []T) {
+func addFigures[T number](r *compared, x, y []T) {
 	var n int64
 	var sum, squares, aa, bb, ab float64
 	y = y[:len(x)]

@@ -114,7 +114,7 @@ func (m *measuring) eachBlock(work func(first int64, p []byte, r *passed) error,
 		x := m.tensor(ps[0], int(n))
 		for first := int64(0); first < n; first += compareBlock {
 			r.block = r.block[:min(compareBlock, n-first)]
-			if err := convertBlock(r.block, x, ps[0], first); err != nil {
+			if err := convertBlock(r.block, x, blockOf(m.d, ps[0], first, int64(len(r.block)))); err != nil {
 				return err
 			}
 			r.dropSpecial()
@@ -152,10 +152,10 @@ func (r *passed) dropSpecial() {
 
 // measure adds a block.
 func (m *measuring) measure(p []byte, first int64, r *passed) error {
-	switch n := min(compareBlock, int64(len(p))*8/int64(m.d.Bits())-first); m.d {
+	switch n := int64(len(r.block)); m.d { // integers are all finite
 	case tensor.I64:
 		r.signed = resize(r.signed, n)
-		if err := convertBlock(r.signed, m.tensor(p, 0), p, first); err != nil {
+		if err := convertBlock(r.signed, m.tensor(p, 0), blockOf(m.d, p, first, n)); err != nil {
 			return err
 		}
 		for _, v := range r.signed {
@@ -163,7 +163,7 @@ func (m *measuring) measure(p []byte, first int64, r *passed) error {
 		}
 	case tensor.U64:
 		r.plain = resize(r.plain, n)
-		if err := convertBlock(r.plain, m.tensor(p, 0), p, first); err != nil {
+		if err := convertBlock(r.plain, m.tensor(p, 0), blockOf(m.d, p, first, n)); err != nil {
 			return err
 		}
 		for _, v := range r.plain {
