@@ -358,32 +358,32 @@ func (c *Cursor) unexpected(kind uint8, want string) {
 	c.wrong(rule.Schema, c.At, "%s where %s belongs", have, want)
 }
 
-// Key reads the next key of a map whose keys ascend: a strict cursor checks that.
-// before is the encoding of the key that precedes it.
-func (c *Cursor) Key(before *[]byte) (text []byte, isText bool) {
+// Key reads the next key of a map and returns it if it is text, else nil. A strict cursor checks
+// that keys ascend; before is the encoding of the preceding key.
+func (c *Cursor) Key(before *[]byte) (text []byte) {
 	at := c.P
 	if at < len(c.B) && c.B[at]>>5 == Text {
-		text, isText = c.Text(), true
+		text = c.Text()
 	} else {
 		c.Skip()
 	}
 	if c.Err != nil {
-		return nil, false
+		return nil
 	}
 	key := c.B[at:c.P]
 	if len(*before) > 0 {
 		switch order := bytes.Compare(key, *before); {
 		case order == 0:
 			c.Refuse(rule.CborDuplicateKey, at, "the same key a second time")
-			return nil, false
+			return nil
 		case order < 0:
 			c.Refuse(rule.CborDeterminism, at, "a key that sorts before its predecessor")
-			return nil, false
+			return nil
 		}
 	}
 	*before = key
 	c.At = at
-	return text, isText
+	return text
 }
 
 // End refuses bytes after the one item.

@@ -187,26 +187,29 @@ func (p *Payload) Digest() string {
 }
 
 // SetDigest notes the digest of p: a crc32c or xxh3 that is spelled as it should be as its value,
-// and any other as its text.
-func SetDigest(p *Payload, text string) {
-	alg, prefix, digits, size := CRC32C, prefixCRC, "0123456789ABCDEF", 8
+// which it reports, and any other as its text.
+func SetDigest(p *Payload, text string) bool {
+	alg, prefix, size, ten := CRC32C, prefixCRC, 8, byte('A')
 	if p.R.Ruled {
-		alg, prefix, digits, size = XXH3, PrefixXXH3, "0123456789abcdef", 16
+		alg, prefix, size, ten = XXH3, PrefixXXH3, 16, 'a'
 	}
 	value, ok := strings.CutPrefix(text, prefix)
-	if ok && len(value) == size {
-		sum := uint64(0)
-		for k := range len(value) {
-			i := strings.IndexByte(digits, value[k])
-			ok = ok && i >= 0
-			sum = sum<<4 | uint64(i)
+	ok = ok && len(value) == size
+	sum := uint64(0)
+	for i := 0; ok && i < size; i++ {
+		digit := value[i] - '0'
+		if digit > 9 {
+			digit = value[i] - ten + 10
+			ok = digit >= 10 && digit < 16
 		}
-		if ok {
-			p.Alg, p.Sum = alg, sum
-			return
-		}
+		sum = sum<<4 | uint64(digit)
 	}
-	RareOf(p).Digest, p.More.Digested = p.R.KeepString(text), true
+	if ok {
+		p.Alg, p.Sum = alg, sum
+	} else {
+		RareOf(p).Digest, p.More.Digested = p.R.KeepString(text), true
+	}
+	return ok
 }
 
 // The beginnings of digests that are spelled as the specifications do.

@@ -14,14 +14,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Overlaps looks for components that share some of their bytes, but not all.
-func (x *Index) Overlaps(report func(a, b *Payload) bool) {
-	if !x.Jumbled || Disjoint(x.Payloads.Used, x.Extents()) {
-		return
-	}
-	Overlaps(slices.Collect(x.Extents()), func(i, j int) bool { return report(x.Payloads.At(i), x.Payloads.At(j)) })
-}
-
 // Extents yields where the components lie, in the order of the manifest.
 func (x *Index) Extents() iter.Seq[Extent] {
 	return func(yield func(Extent) bool) {

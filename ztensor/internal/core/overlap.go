@@ -2,63 +2,58 @@ package core
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 )
 
-// An Extent is where bytes lie in a file.
+// An Extent is a range of bytes of a file.
 type Extent struct{ Off, Length int64 }
 
 func (e Extent) compare(o Extent) int {
-	return cmp.Or(cmp.Compare(e.Off, o.Off), cmp.Compare(e.Length, o.Length))
+	if e.Off != o.Off {
+		return cmp.Compare(e.Off, o.Off)
+	}
+	return cmp.Compare(e.Length, o.Length)
 }
 
-// Disjoint reports whether no two of the extents share a byte. It may answer
-// false where they are the same, or not where a writer would put them: that is
-// for overlaps to tell. It is made for files of many tensors: an extent is one
-// word, of the blocks of 64 bytes that it begins at and takes.
-func Disjoint(n int, extents iter.Seq[Extent]) bool {
-	const block, most = 64, 1<<32 - 1
-	words := make([]uint64, 0, n)
-	for e := range extents {
-		first, blocks := e.Off/block, (e.Length+block-1)/block
-		if e.Off%block != 0 || first > most || blocks > most {
-			return false
-		}
-		if blocks > 0 {
-			words = append(words, uint64(first)<<32|uint64(blocks))
-		}
+// Overlaps calls report with two payloads that share some of their bytes but are not at the same
+// place, each second one at most once, until report returns false.
+func (x *Index) Overlaps(report func(a, b *Payload) bool) {
+	if !x.Jumbled {
+		return
 	}
-	slices.Sort(words)
-	end := uint64(0)
-	for _, w := range words {
-		if w>>32 < end {
-			return false
-		}
-		end = w>>32 + w&most
+	type placed struct {
+		Extent
+		shard, i int32
 	}
-	return true
-}
-
-// Overlaps calls report with two indices whose extents share some of their
-// bytes but are not the same, each second index at most once, until report
-// answers false.
-func Overlaps(all []Extent, report func(i, j int) bool) {
-	order := make([]int, 0, len(all))
-	for i, e := range all {
-		if e.Length > 0 {
-			order = append(order, i)
+	order := make([]placed, 0, x.Payloads.Used)
+	i := int32(0)
+	for p := range x.Payloads.All() {
+		if p.Length > 0 {
+			order = append(order, placed{Extent{p.Offset, p.Length}, p.Shard, i})
 		}
+		i++
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(all[i].Off, all[j].Off) })
-	far := -1 // the one that reaches furthest so far
-	for _, i := range order {
-		e := all[i]
-		if far >= 0 && e.Off < all[far].Off+all[far].Length && e != all[far] && !report(far, i) {
+	slices.SortFunc(order, func(a, b placed) int {
+		switch {
+		case a.shard != b.shard:
+			return cmp.Compare(a.shard, b.shard)
+		case a.Off != b.Off:
+			return cmp.Compare(a.Off, b.Off)
+		}
+		return cmp.Compare(a.i, b.i)
+	})
+	far := 0 // the one that ends last so far
+	for k, e := range order {
+		f := order[far]
+		if e.shard != f.shard || e.Off >= f.Off+f.Length {
+			far = k
+			continue
+		}
+		if e.Extent != f.Extent && !report(x.Payloads.At(int(f.i)), x.Payloads.At(int(e.i))) {
 			return
 		}
-		if far < 0 || e.Off+e.Length > all[far].Off+all[far].Length {
-			far = i
+		if e.Off+e.Length > f.Off+f.Length {
+			far = k
 		}
 	}
 }

@@ -265,10 +265,10 @@ func (c *layoutCheck) raw(name string) []byte {
 	in := cbor.Cursor{B: c.attributes, Deep: cbor.MaxStrictDepth, Strict: true}
 	var before []byte
 	for n := in.Container(cbor.Map); in.More(&n); {
-		key, isText := in.Key(&before)
+		key := in.Key(&before)
 		from := in.P
 		in.Skip()
-		if isText && string(key) == name && in.Err == nil {
+		if string(key) == name && in.Err == nil {
 			return in.B[from:in.P:in.P]
 		}
 	}

@@ -113,9 +113,8 @@ func Open(r *core.File) error {
 		if have := xxh3.Hash(b); have != hash {
 			return r.Bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash, "xxh3 is %016x, the footer says %016x", have, hash))
 		}
-		s := &scan{two: c, Cursor: cbor.NewStrict(b, r.Limits), r: r}
-		s.root()
-		return s.done()
+		s := &scan{Cursor: cbor.NewStrict(b, r.Limits), c: c, r: r}
+		return s.run()
 	})
 }
 

@@ -7,15 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"math"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -96,64 +93,6 @@ func isShardName(name []byte) bool {
 		}
 	}
 	return true
-}
-
-// shardTable reads the map of shards.
-func (s *scan) shardTable() {
-	n := s.Container(cbor.Map)
-	if int64(n) > s.r.Limits.MaxTensors {
-		s.Fail(s.At, "%w: %d shards", tensor.ErrLimit, n)
-	}
-	var before []byte
-	for s.More(&n) {
-		at := s.P
-		key, isText := s.Key(&before)
-		switch {
-		case s.Err != nil:
-		case !isText:
-			s.Refuse(rule.Schema, at, "the name of a shard is no text")
-		case !isShardName(key):
-			s.Refuse(rule.ShardName, at, "shard %s", quote.Name(string(key)))
-		}
-		s.shardEntry(key, at)
-		s.in(func() string { return "shards[" + quote.Name(string(key)) + "]" })
-	}
-	two := s.two
-	for i := range two.List {
-		two.order = append(two.order, int32(i))
-	}
-	slices.SortFunc(two.order, func(i, j int32) int { return strings.Compare(two.List[i].name, two.List[j].name) })
-}
-
-func (s *scan) shardEntry(name []byte, at int) {
-	var before, digest []byte
-	var size uint64
-	hasSize := false
-	for n := s.Container(cbor.Map); s.More(&n); {
-		key, isText := s.Key(&before)
-		switch {
-		case isText && string(key) == "size":
-			hasSize, size = true, s.Uint()
-		case isText && string(key) == "digest":
-			digest = s.Text()
-			s.digest(digest)
-		default:
-			s.Skip()
-		}
-	}
-	switch {
-	case s.Err != nil:
-	case !hasSize || digest == nil:
-		s.Refuse(rule.Schema, at, "a shard has a size and a digest")
-	default:
-		if size < MinSize {
-			s.Refuse(rule.Schema, at, "a size of %d, and the shortest file has %d", size, MinSize)
-		} else if size > math.MaxInt64 {
-			s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
-		}
-		two := s.two
-		two.List = append(two.List, shard{name: s.r.Keep(name), size: int64(min(size, math.MaxInt64)), digest: s.r.Keep(digest)})
-	}
 }
 
 // Shard opens a shard, the first time, and checks that it is one, and of the

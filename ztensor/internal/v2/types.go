@@ -5,7 +5,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// storageTypeOf is one of the twelve storage types; Unknown for any other word.
+// storageTypeOf returns one of the twelve storage types; Unknown for any other word.
 func storageTypeOf(word []byte) tensor.DType {
 	if d := core.StorageType(string(word), true); d != tensor.Bool {
 		return d
@@ -13,8 +13,7 @@ func storageTypeOf(word []byte) tensor.DType {
 	return tensor.Unknown
 }
 
-// typeWords is how version 2 spells d: its storage type, and its logical type
-// if it needs one; "" where it has none.
+// typeWords returns the storage type of d, and its logical type if it needs one; "" where it has none.
 func typeWords(d tensor.DType) (dtype, logical string) {
 	l := core.LogicalOf(d, true)
 	return core.StorageWord(l.Storage, true), l.Name

@@ -1,0 +1,485 @@
+package v2
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// A scan reads a manifest into the index of its file.
+type scan struct {
+	cbor.Cursor
+	c     *Container
+	r     *core.File
+	end   int64 // of the last payload of this file so far
+	dims  []uint64
+	parts []scannedPart
+
+	// The position for an error: a key of the root, a shard or object, its part, and the field.
+	top, item, part, field []byte
+}
+
+// A scannedPart is a part of the object that is being read.
+type scannedPart struct {
+	name []byte
+	at   int
+	b    *core.Payload
+	size uint64 // decoded
+}
+
+// path returns the position as the Field of an error.
+func (s *scan) path() string {
+	if s.top == nil {
+		return "manifest"
+	}
+	path := core.CutKey(s.top)
+	if s.item != nil {
+		path += "[" + quote.Name(string(s.item)) + "]"
+	}
+	if s.part != nil {
+		path += ".parts[" + quote.Name(string(s.part)) + "]"
+	}
+	if s.field != nil {
+		path += "." + core.CutKey(s.field)
+	}
+	return path
+}
+
+// run reads the whole manifest.
+func (s *scan) run() error {
+	var before []byte
+	found := false
+	for n := s.Container(cbor.Map); s.More(&n); {
+		s.top, s.item, s.part, s.field = nil, nil, nil, nil
+		s.top = s.Key(&before)
+		switch string(s.top) {
+		case "shards":
+			s.shards()
+		case "objects":
+			found = true
+			s.objects()
+		case "attributes":
+			s.r.Attributes = s.attributes()
+		default:
+			s.Skip()
+		}
+	}
+	if s.Err == nil {
+		s.top = nil
+		if !found {
+			s.Refuse(rule.Schema, 0, "objects is missing")
+		}
+		s.End()
+	}
+	if s.Err != nil {
+		return s.r.Placed(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
+	}
+	var err error
+	s.r.Overlaps(func(a, b *core.Payload) bool {
+		err = s.overlap(a.Offset, a.Length, b)
+		return false
+	})
+	return err
+}
+
+// overlap refuses payloads of one file that share some of their bytes but not all (§2.4).
+func (s *scan) overlap(off, n int64, b *core.Payload) error {
+	return s.r.Bad(b.Offset, "", rule.Broken(rule.BlobOverlap, "%d bytes at %d and %d bytes at %d", n, off, b.Length, b.Offset))
+}
+
+// fieldKey reads the next key within an object, part or shard; nil if it is not text.
+func (s *scan) fieldKey(before *[]byte) []byte {
+	s.field = nil
+	s.field = s.Key(before)
+	return s.field
+}
+
+// nameKey reads the name of an object, a part or an attribute (§3.5).
+func (s *scan) nameKey(before *[]byte, what string) []byte {
+	at := s.P
+	key := s.Key(before)
+	switch {
+	case s.Err != nil:
+	case key == nil:
+		s.Refuse(rule.Schema, at, "the name of %s is not text", what)
+	case len(key) == 0 || len(key) > maxName:
+		s.Refuse(rule.Name, at, "the name of %s has %d bytes, not 1 to %d", what, len(key), maxName)
+	case bytes.IndexByte(key, 0) >= 0:
+		s.Refuse(rule.Name, at, "the name of %s has a NUL", what)
+	case int64(len(key)) > s.r.Limits.MaxName:
+		s.Fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(key))
+	}
+	return key
+}
+
+// attributes checks a map of attributes and returns its CBOR.
+func (s *scan) attributes() []byte {
+	from := s.P
+	var before []byte
+	for n := s.Container(cbor.Map); s.More(&n); {
+		s.nameKey(&before, "an attribute")
+		s.Skip()
+	}
+	if s.Err != nil {
+		return nil
+	}
+	return s.r.KeepBytes(s.B[from:s.P:s.P])
+}
+
+// shards reads the table of shards, which comes before the objects.
+func (s *scan) shards() {
+	n := s.Container(cbor.Map)
+	if int64(n) > s.r.Limits.MaxTensors {
+		s.Fail(s.At, "%w: %d shards", tensor.ErrLimit, n)
+	}
+	var before []byte
+	for s.More(&n) {
+		s.item, s.field = nil, nil
+		at := s.P
+		switch s.item = s.Key(&before); {
+		case s.Err != nil:
+		case s.item == nil:
+			s.Refuse(rule.Schema, at, "the name of a shard is not text")
+		case !isShardName(s.item):
+			s.Refuse(rule.ShardName, at, "shard %s", quote.Name(string(s.item)))
+		default:
+			s.shard(at)
+		}
+	}
+	c := s.c
+	for i := range c.List {
+		c.order = append(c.order, int32(i))
+	}
+	slices.SortFunc(c.order, func(i, j int32) int { return strings.Compare(c.List[i].name, c.List[j].name) })
+}
+
+func (s *scan) shard(at int) {
+	var before, digest []byte
+	size, hasSize := uint64(0), false
+	for n := s.Container(cbor.Map); s.More(&n); {
+		switch string(s.fieldKey(&before)) {
+		case "size":
+			hasSize, size = true, s.Uint()
+		case "digest":
+			if digest = s.Text(); s.Err == nil && !isDigest(digest) {
+				s.Refuse(rule.Schema, s.At, "digest %s", quote.Name(string(digest)))
+			}
+		default:
+			s.Skip()
+		}
+	}
+	switch {
+	case s.Err != nil:
+	case !hasSize || digest == nil:
+		s.Refuse(rule.Schema, at, "a shard has a size and a digest")
+	case size < MinSize:
+		s.Refuse(rule.Schema, at, "a size of %d, and the shortest file has %d", size, MinSize)
+	case size > math.MaxInt64:
+		s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
+	default:
+		s.c.List = append(s.c.List, shard{name: s.r.Keep(s.item), size: int64(size), digest: s.r.Keep(digest)})
+	}
+}
+
+// The fewest bytes of an object: a name, and a map of shape, layout and parts with one part of
+// blob and dtype.
+const minObject = 2 + 1 + 7 + 8 + 7 + 2 + 1 + 8 + 8
+
+// objects reads the map of objects.
+func (s *scan) objects() {
+	n := s.Container(cbor.Map)
+	switch {
+	case n > (len(s.B)-s.P)/minObject:
+		s.Refuse(rule.Schema, s.At, "%d objects in the %d bytes that are left", n, len(s.B)-s.P)
+	case int64(n) > s.r.Limits.MaxTensors:
+		s.Fail(s.At, "%w: %d objects, limit %d", tensor.ErrLimit, n, s.r.Limits.MaxTensors)
+	case n > 0 && s.Err == nil:
+		s.r.Reserve(n)
+		s.r.Dims.Reserve(2 * n)
+	}
+	var before []byte
+	for s.More(&n) {
+		s.item, s.part, s.field = nil, nil, nil
+		at := s.P
+		if s.item = s.nameKey(&before, "an object"); s.Err == nil {
+			s.object(at)
+		}
+	}
+}
+
+// object reads one object.
+func (s *scan) object(at int) {
+	t := &s.r.Tensors.Take(1)[0]
+	t.Name = s.r.Keep(s.item)
+	s.dims, s.parts = s.dims[:0], s.parts[:0]
+	rank := -1
+	var before, layout, attributes []byte
+	for n := s.Container(cbor.Map); s.More(&n); {
+		switch string(s.fieldKey(&before)) {
+		case "shape":
+			rank = s.Container(cbor.Array)
+			for n := rank; s.More(&n); {
+				if d := s.Uint(); len(s.dims) < maxRank {
+					s.dims = append(s.dims, d)
+				}
+			}
+		case "layout":
+			layout = s.Text()
+		case "parts":
+			s.partTable(t)
+		case "attributes":
+			attributes = s.attributes()
+			s.r.OwnAttrs = append(s.r.OwnAttrs, core.OwnAttributes{Tensor: s.r.Tensors.Used - 1, Encoded: attributes})
+		default:
+			s.Skip()
+		}
+	}
+	if s.Err != nil {
+		return
+	}
+	s.field = nil
+	switch {
+	case rank < 0:
+		s.Refuse(rule.Schema, at, "shape is missing")
+	case layout == nil:
+		s.Refuse(rule.Schema, at, "layout is missing")
+	case len(s.parts) == 0:
+		s.Refuse(rule.Schema, at, "parts are missing")
+	case rank > maxRank:
+		s.Refuse(rule.Shape, at, "%d dimensions, more than %d", rank, maxRank)
+	default:
+		s.assemble(t, layout, attributes, at)
+	}
+}
+
+// assemble completes a tensor, and checks its shape and the rules of its layout.
+func (s *scan) assemble(t *tensor.Tensor, layout, attributes []byte, at int) {
+	elements, largest := uint64(1), uint64(0)
+	t.Shape = tensor.Shape{}
+	if len(s.dims) > 0 {
+		t.Shape = s.r.Dims.Take(len(s.dims))
+	}
+	for i, d := range s.dims { // from the left, as the reference does: a later 0 does not help
+		var ok bool
+		if elements, ok = layouts.Mul(elements, d); !ok {
+			s.Refuse(rule.Shape, at, "the product of the dimensions overflows")
+			return
+		}
+		largest = max(largest, d)
+		t.Shape[i] = int64(d)
+	}
+	if string(layout) == "dense" {
+		s.dense(t, elements, at)
+	} else {
+		s.layout(t, s.r.Keep(layout), attributes, elements, at)
+	}
+	// A number of more than 63 bits is refused as a limit only where it breaks no rule.
+	if s.Err == nil && (max(largest, elements) > math.MaxInt64 || int64(len(s.dims)) > s.r.Limits.MaxRank) {
+		s.Fail(at, "%w: %d elements in %d dimensions of up to %d", tensor.ErrLimit, elements, len(s.dims), largest)
+	}
+	for _, p := range s.parts {
+		if p.size > math.MaxInt64 {
+			s.Fail(p.at, "%w: part %s decodes to %d bytes", tensor.ErrLimit, quote.Name(string(p.name)), p.size)
+		}
+	}
+}
+
+// dense applies the rules of dense objects.
+func (s *scan) dense(t *tensor.Tensor, elements uint64, at int) {
+	p := s.parts[0]
+	if len(s.parts) != 1 || string(p.name) != "data" {
+		s.Refuse(rule.LayoutRule, at, "a dense object has one part, data")
+		return
+	}
+	t.DType, t.Data = p.b.Dtype, tensor.NewBlob(p.b)
+	want, ok := layouts.Mul(elements, uint64(t.DType.Size()))
+	if t.DType.Bits() == 4 {
+		want, ok = elements/2+elements%2, true
+	}
+	if t.DType != tensor.Unknown && (!ok || want != p.size) {
+		s.part = p.name
+		s.Refuse(rule.DenseSize, p.at, "%d bytes for %d elements of %v", p.size, elements, t.DType)
+	}
+}
+
+// layout applies the rules of a registered layout. Those of sparse_csr are upstream's too; no
+// upstream program enforces the others yet, so what departs from them is opened with a warning,
+// unless the reader is strict.
+func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements uint64, at int) {
+	if t.Scheme = name; name == "" {
+		t.Scheme = nameless // an empty Scheme says that the tensor is dense
+	}
+	t.Parts = s.r.Parts.Take(len(s.parts))
+	for i, p := range s.parts {
+		t.Parts[i] = tensor.Part{Role: s.r.Keep(p.name), DType: p.b.Dtype, Data: tensor.NewBlob(p.b)}
+	}
+	if err := layouts.Check(t, elements, attributes); err != nil {
+		if t.Scheme == layouts.CSR || s.r.Strict {
+			s.Fail(at, "%w", err)
+			return
+		}
+		s.r.WarningList.Add(s.r.ManifestAt+int64(at), s.path(), err)
+	}
+	if values := t.Part("values"); values != nil && (t.Scheme == layouts.CSR || t.Scheme == layouts.COO) {
+		t.DType = values.DType
+	}
+}
+
+// partTable reads the parts of an object.
+func (s *scan) partTable(t *tensor.Tensor) {
+	var before []byte
+	for n := s.Container(cbor.Map); s.More(&n); {
+		if int64(s.r.Payloads.Used) >= s.r.Limits.MaxTensors {
+			s.Fail(s.P, "%w: more than %d parts", tensor.ErrLimit, s.r.Limits.MaxTensors)
+			return
+		}
+		s.part, s.field = nil, nil
+		p := scannedPart{at: s.P, b: &s.r.Payloads.Take(1)[0]}
+		p.name = s.nameKey(&before, "a part")
+		s.part = p.name
+		p.b.R, p.b.T = s.r, t
+		s.payload(&p)
+		s.parts = append(s.parts, p)
+	}
+	if s.Err == nil {
+		s.part = nil
+	}
+}
+
+// payload reads the fields of a part.
+func (s *scan) payload(p *scannedPart) {
+	b := p.b
+	var before, logical, shard, encoding []byte
+	var offset, length uint64
+	hasBlob, hasDecoded := false, false
+	for n := s.Container(cbor.Map); s.More(&n); {
+		switch string(s.fieldKey(&before)) {
+		case "blob":
+			hasBlob = true
+			if n := s.Container(cbor.Array); n != 2 {
+				s.Refuse(rule.Schema, s.At, "a blob of %d numbers, not of offset and length", n)
+			}
+			offset, length = s.Uint(), s.Uint()
+			s.Deep++ // the array ends
+		case "type":
+			logical = s.Text()
+		case "dtype":
+			word := s.Text()
+			if b.Dtype = storageTypeOf(word); b.Dtype == tensor.Unknown {
+				s.Refuse(rule.Schema, s.At, "dtype %s", quote.Name(string(word)))
+			}
+		case "shard":
+			if shard = s.Text(); !isShardName(shard) {
+				s.Refuse(rule.ShardName, s.At, "shard %s", quote.Name(string(shard)))
+			}
+		case "digest":
+			if text := s.Text(); s.Err == nil && !core.SetDigest(b, le.String(text)) && !isDigest(text) {
+				s.Refuse(rule.Schema, s.At, "digest %s", quote.Name(string(text)))
+			}
+		case "encoding":
+			encoding = s.Text()
+		case "decoded_length":
+			hasDecoded, p.size = true, s.Uint()
+		default:
+			s.Skip()
+		}
+	}
+	if s.Err != nil {
+		return
+	}
+	s.field = nil
+	switch {
+	case !hasBlob:
+		s.Refuse(rule.Schema, p.at, "blob is missing")
+	case b.Dtype == tensor.Unknown:
+		s.Refuse(rule.Schema, p.at, "dtype is missing")
+	case hasDecoded != (encoding != nil):
+		s.Refuse(rule.Schema, p.at, "encoding and decoded_length do not come together")
+	case encoding != nil:
+		s.encode(b, encoding)
+	default:
+		p.size = length
+	}
+	if logical != nil {
+		s.logicalType(b, logical, p.at)
+	}
+	b.DecodedSize = int64(p.size)
+	s.place(b, offset, length, shard, p.at)
+}
+
+func (s *scan) encode(b *core.Payload, encoding []byte) {
+	more := core.RareOf(b)
+	more.Encoding, more.Codec = s.r.Keep(encoding), &frames{b: b, cache: &s.c.cache}
+	if more.Encoding != Seekable {
+		more.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(more.Encoding))
+	}
+}
+
+// logicalType gives a payload the type that its storage type stands for.
+func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
+	switch l := core.LogicalNamed(string(name), true); {
+	case l.Name == "":
+		core.RareOf(b).Word, b.More.Storage = s.r.Keep(name), b.Dtype
+		b.Dtype = tensor.Unknown
+	case l.Storage != b.Dtype:
+		s.Refuse(rule.Schema, at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)
+	default:
+		b.Dtype = l.DType
+	}
+}
+
+// place checks where a payload is.
+func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at int) {
+	end := uint64(s.r.Src.Size() - FooterSize)
+	if shard != nil {
+		i := s.c.find(string(shard))
+		if i < 0 {
+			s.Refuse(rule.ShardRef, at, "there is no shard %s", quote.Name(string(shard)))
+			return
+		}
+		b.Shard, s.r.Jumbled = int32(i+1), true
+		end = uint64(s.c.List[i].size - FooterSize)
+	}
+	switch {
+	case offset%MinAlignment != 0 || offset < MinAlignment:
+		s.Refuse(rule.BlobAlignment, at, "byte %d is not a positive multiple of %d", offset, MinAlignment)
+		return
+	case offset > end || length > end-offset:
+		s.Refuse(rule.BlobBounds, at, "%d bytes at %d of the %d before the footer", length, offset, end)
+		return
+	}
+	b.Offset, b.Length = int64(offset), int64(length)
+	if b.Length == 0 || b.Shard > 0 {
+		return
+	}
+	m, n := s.r.ManifestAt, s.r.ManifestSize
+	if b.Offset+b.Length > m && b.Offset < m+n && (b.Offset != m || b.Length != n) {
+		s.Fail(at, "%w", s.overlap(m, n, b))
+	}
+	s.r.Jumbled = s.r.Jumbled || b.Offset < s.end
+	s.end = b.Offset + b.Length
+}
+
+// isDigest reports whether text is algorithm:hexadecimal.
+func isDigest(text []byte) bool {
+	algorithm, value, ok := bytes.Cut(text, []byte(":"))
+	lower := func(b []byte, last byte) bool {
+		return !slices.ContainsFunc(b, func(c byte) bool { return (c < '0' || c > '9') && (c < 'a' || c > last) })
+	}
+	return ok && len(algorithm) > 0 && len(value) > 0 && lower(algorithm, 'z') && lower(value, 'f')
+}
+
+func partField(object, part string) string {
+	return "objects[" + quote.Name(object) + "].parts[" + quote.Name(part) + "]"
+}
