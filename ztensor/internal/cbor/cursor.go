@@ -111,16 +111,6 @@ func (c *Cursor) wrong(name string, at int, format string, args ...any) {
 
 // head reads the head of the next item.
 func (c *Cursor) head() (kind uint8, arg uint64) {
-	if uint(c.P) < uint(len(c.B)) {
-		if x := c.B[c.P]; x&31 < 24 && x < Tag<<5 {
-			c.P++
-			return x >> 5, uint64(x & 31)
-		}
-	}
-	return c.longHead()
-}
-
-func (c *Cursor) longHead() (kind uint8, arg uint64) {
 	if c.P >= len(c.B) {
 		c.wrong(rule.CborSyntax, c.P, "the manifest ends within an item")
 		return Bad, 0
@@ -182,6 +172,19 @@ func (c *Cursor) longHead() (kind uint8, arg uint64) {
 	return kind, arg
 }
 
+// float returns the float whose head has been read; false if it is another simple value.
+func (c *Cursor) float(bits uint64) (float64, bool) {
+	switch c.P - c.At {
+	case 3:
+		return float64(tensor.Float16(bits).Float32()), true
+	case 5:
+		return float64(math.Float32frombits(uint32(bits))), true
+	case 9:
+		return math.Float64frombits(bits), true
+	}
+	return 0, false
+}
+
 // narrowest reports whether a float of that many bytes could not be shorter.
 func narrowest(size int, bits uint64) bool {
 	switch size {
@@ -195,9 +198,19 @@ func narrowest(size int, bits uint64) bool {
 	return !math.IsNaN(f) && float64(float32(f)) != f
 }
 
-// Item reads the head of the next item behind its tags.
+// Item reads the head of the next item after its tags.
 func (c *Cursor) Item() (kind uint8, arg uint64) {
 	c.At = c.P
+	if uint(c.P) < uint(len(c.B)) { // most heads are one byte
+		if x := c.B[c.P]; x&31 < 24 && x < Tag<<5 {
+			c.P++
+			return x >> 5, uint64(x & 31)
+		}
+	}
+	return c.longItem()
+}
+
+func (c *Cursor) longItem() (kind uint8, arg uint64) {
 	kind, arg = c.head()
 	for kind == Tag {
 		c.Odd |= OddTag
@@ -210,7 +223,7 @@ func (c *Cursor) Item() (kind uint8, arg uint64) {
 func (c *Cursor) Uint() uint64 {
 	kind, v := c.Item()
 	if kind != Uint {
-		c.unexpected(kind, "an unsigned integer")
+		c.unexpected(kind, Uint)
 		return 0
 	}
 	return v
@@ -226,39 +239,43 @@ func (c *Cursor) Text() []byte {
 	return s
 }
 
-// RawText is text without the check, for strings that are compared with known
-// ones first.
+// RawText is Text without the check of its UTF-8, for what is compared with known words first.
 func (c *Cursor) RawText() []byte {
 	kind, n := c.Item()
-	if kind == Text && n <= uint64(len(c.B)-c.P) {
-		s := c.B[c.P : c.P+int(n) : c.P+int(n)]
-		c.P += int(n)
-		return s
-	}
-	return c.longText(kind, n)
+	return c.bytes(Text, kind, n)
 }
 
-func (c *Cursor) longText(kind uint8, n uint64) []byte {
-	switch kind {
-	case Text:
-		c.wrong(rule.CborSyntax, c.At, "text claims %d bytes, the manifest has %d more", n, len(c.B)-c.P)
-	case Text + Indefinite:
-		at := c.At
-		var joined []byte
-		for c.Err == nil {
-			kind, n := c.head()
-			if kind == cborBreak {
-				return joined
-			}
-			if kind != Text || n > uint64(len(c.B)-c.P) {
-				c.Malformed(at, "text in pieces of which one is no text of the manifest")
-				break
-			}
-			joined = append(joined, c.B[c.P:c.P+int(n)]...)
-			c.P += int(n)
-		}
+// bytes returns the string of a kind, Text or Bytes, whose head has been read.
+func (c *Cursor) bytes(want, kind uint8, n uint64) []byte {
+	switch {
+	case kind == want+Indefinite:
+		return c.chunks(want)
+	case kind != want:
+		c.unexpected(kind, want)
+	case n > uint64(len(c.B)-c.P):
+		c.wrong(rule.CborSyntax, c.At, "a string claims %d bytes, the manifest has %d more", n, len(c.B)-c.P)
 	default:
-		c.unexpected(kind, "text")
+		c.P += int(n)
+		return c.B[c.P-int(n) : c.P : c.P]
+	}
+	return nil
+}
+
+// chunks joins the pieces of a string of indefinite length.
+func (c *Cursor) chunks(want uint8) []byte {
+	at := c.At
+	var joined []byte
+	for c.Err == nil {
+		kind, n := c.head()
+		if kind == cborBreak {
+			return joined
+		}
+		if kind != want || n > uint64(len(c.B)-c.P) {
+			c.Malformed(at, "a string in pieces of which one is not a string of the manifest")
+			break
+		}
+		joined = append(joined, c.B[c.P:c.P+int(n)]...)
+		c.P += int(n)
 	}
 	return nil
 }
@@ -278,11 +295,7 @@ func (c *Cursor) Null() bool {
 func (c *Cursor) Container(want uint8) int {
 	kind, n := c.Item()
 	if kind&^Indefinite != want {
-		what := "an array"
-		if want == Map {
-			what = "a map"
-		}
-		c.unexpected(kind, what)
+		c.unexpected(kind, want)
 		return 0
 	}
 	if kind&Indefinite != 0 {
@@ -335,27 +348,11 @@ func (c *Cursor) moreOdd(n *int) bool {
 	return false
 }
 
-// unexpected fails because the item that was asked for last is not what is
-// wanted.
-func (c *Cursor) unexpected(kind uint8, want string) {
-	have := "something else"
-	switch kind {
-	case Uint:
-		have = "an unsigned integer"
-	case Negint:
-		have = "a negative integer"
-	case cborBytes, cborBytes + Indefinite:
-		have = "a byte string"
-	case Text, Text + Indefinite:
-		have = "text"
-	case Array, Array + Indefinite:
-		have = "an array"
-	case Map, Map + Indefinite:
-		have = "a map"
-	case cborSimple:
-		have = "a float, bool, null or simple value"
-	}
-	c.wrong(rule.Schema, c.At, "%s where %s belongs", have, want)
+var kindNames = [...]string{"an unsigned integer", "a negative integer", "a byte string", "text", "an array", "a map", "a tag", "a simple value or float"}
+
+// unexpected fails because the item that was read last is of another kind.
+func (c *Cursor) unexpected(kind, want uint8) {
+	c.wrong(rule.Schema, c.At, "%s instead of %s", kindNames[kind&7], kindNames[want])
 }
 
 // Key reads the next key of a map and returns it if it is text, else nil. A strict cursor checks
@@ -393,41 +390,19 @@ func (c *Cursor) End() {
 	}
 }
 
-// Skip walks over one item and all that it contains. What it accepts is
-// well-formed: text is UTF-8, and no map has the same key twice.
+// Skip reads one item and all that it contains. What it accepts is well-formed: text is UTF-8,
+// and no map has the same key twice.
 func (c *Cursor) Skip() {
 	kind, n := c.Item()
 	switch kind {
-	case Uint, Negint, Bad:
-	case cborSimple:
-	case cborBytes, Text:
-		if n > uint64(len(c.B)-c.P) {
-			c.wrong(rule.CborSyntax, c.At, "a string claims %d bytes, the manifest has %d more", n, len(c.B)-c.P)
-			return
-		}
-		if kind == Text && !ValidUTF8(c.B[c.P:c.P+int(n)]) {
-			c.wrong(rule.CborSyntax, c.At, "text that is not UTF-8")
-			return
-		}
-		c.P += int(n)
-	case Text + Indefinite:
-		if !ValidUTF8(c.longText(kind, n)) {
-			c.Malformed(c.At, "text that is not UTF-8")
-		}
-	case cborBytes + Indefinite:
-		for c.Err == nil {
-			kind, n := c.head()
-			if kind == cborBreak {
-				return
-			}
-			if kind != cborBytes || n > uint64(len(c.B)-c.P) {
-				c.Malformed(c.At, "a byte string in pieces of which one is no byte string of the manifest")
-				return
-			}
-			c.P += int(n)
-		}
+	case Uint, Negint, cborSimple, Bad:
+	case cborBytes, cborBytes + Indefinite:
+		c.bytes(cborBytes, kind, n)
+	case Text, Text + Indefinite:
+		c.P = c.At
+		c.Text()
 	case Array, Array + Indefinite:
-		c.P = c.At // container reads the head again
+		c.P = c.At
 		for n := c.Container(Array); c.More(&n); {
 			c.Skip()
 		}

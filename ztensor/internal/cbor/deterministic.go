@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/tensorfile/tensorfile/tensor"
 	"math"
-	"slices"
+
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // Deterministic appends the next item in the one form that version 2 has for it.
@@ -22,7 +22,7 @@ func (c *Cursor) Deterministic(b []byte) ([]byte, error) {
 		c.P = c.At
 		return AppendText(b, string(c.Text())), nil
 	case cborBytes, cborBytes + Indefinite:
-		s := c.byteString(kind, n)
+		s := c.bytes(cborBytes, kind, n)
 		return append(AppendHead(b, cborBytes, uint64(len(s))), s...), nil
 	case Array, Array + Indefinite:
 		c.P = c.At
@@ -47,8 +47,7 @@ func (c *Cursor) Deterministic(b []byte) ([]byte, error) {
 }
 
 func (c *Cursor) deterministicMap(b []byte) ([]byte, error) {
-	type pair struct{ key, value []byte }
-	var all []pair
+	var all []Pair
 	for n := c.Container(Map); c.More(&n); {
 		key, err := c.Deterministic(nil)
 		if err != nil {
@@ -58,32 +57,24 @@ func (c *Cursor) deterministicMap(b []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, pair{key, value})
+		all = append(all, Pair{key, value})
 	}
-	slices.SortFunc(all, func(x, y pair) int { return bytes.Compare(x.key, y.key) })
-	b = AppendHead(b, Map, uint64(len(all)))
-	for i, p := range all {
-		if i > 0 && bytes.Equal(p.key, all[i-1].key) {
+	b = AppendPairs(b, all)
+	for i := 1; i < len(all); i++ {
+		if bytes.Equal(all[i].Key, all[i-1].Key) {
 			return nil, fmt.Errorf("%w: the same key twice in a map", errors.ErrUnsupported)
 		}
-		b = append(append(b, p.key...), p.value...)
 	}
 	return b, c.Err
 }
 
 func (c *Cursor) deterministicSimple(b []byte, n uint64) ([]byte, error) {
-	var f float64
-	switch c.P - c.At {
-	case 3:
-		f = float64(tensor.Float16(n).Float32())
-	case 5:
-		f = float64(math.Float32frombits(uint32(n)))
-	case 9:
-		f = math.Float64frombits(n)
+	f, ok := c.float(n)
+	switch {
+	case ok:
+	case n < 20 || n > 22:
+		return nil, fmt.Errorf("%w: the simple value %d in version 2", errors.ErrUnsupported, n)
 	default:
-		if n < 20 || n > 22 {
-			return nil, fmt.Errorf("%w: the simple value %d in version 2", errors.ErrUnsupported, n)
-		}
 		return append(b, cborSimple<<5|byte(n)), nil
 	}
 	f32 := float32(f)

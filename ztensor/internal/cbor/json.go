@@ -3,11 +3,11 @@ package cbor
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/tensor"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/le"
 )
 
 // AppendJSON appends the next item as JSON.
@@ -28,7 +28,7 @@ func (c *Cursor) AppendJSON(b []byte) []byte {
 		c.P = c.At
 		return appendQuoted(b, le.String(c.Text()))
 	case cborBytes, cborBytes + Indefinite:
-		return fmt.Appendf(b, `{"$bytes":"%x"}`, c.byteString(kind, n))
+		return fmt.Appendf(b, `{"$bytes":"%x"}`, c.bytes(cborBytes, kind, n))
 	case Array, Array + Indefinite:
 		c.P = c.At
 		sep := byte('[')
@@ -87,46 +87,19 @@ func (c *Cursor) appendMap(b []byte) []byte {
 	return append(b, "]}"...)
 }
 
-func (c *Cursor) byteString(kind uint8, n uint64) []byte {
-	if kind == cborBytes {
-		if n > uint64(len(c.B)-c.P) {
-			c.Malformed(c.At, "a string claims %d bytes", n)
-			return nil
-		}
-		c.P += int(n)
-		return c.B[c.P-int(n) : c.P]
-	}
-	var joined []byte
-	for c.Err == nil {
-		kind, n := c.head()
-		if kind != cborBytes {
-			break
-		}
-		joined = append(joined, c.byteString(kind, n)...)
-	}
-	return joined
-}
-
 // appendSimple appends a float, or one of the simple values. The head has been
 // read; its argument is n.
 func (c *Cursor) appendSimple(b []byte, n uint64) []byte {
-	var f float64
-	switch c.P - c.At {
-	case 3:
-		f = float64(tensor.Float16(n).Float32())
-	case 5:
-		f = float64(math.Float32frombits(uint32(n)))
-	case 9:
-		f = math.Float64frombits(n)
+	f, ok := c.float(n)
+	switch {
+	case ok:
+	case n == 20:
+		return append(b, "false"...)
+	case n == 21:
+		return append(b, "true"...)
+	case n == 22 || n == 23: // null and undefined
+		return append(b, "null"...)
 	default:
-		switch n {
-		case 20:
-			return append(b, "false"...)
-		case 21:
-			return append(b, "true"...)
-		case 22, 23: // null and undefined
-			return append(b, "null"...)
-		}
 		return fmt.Appendf(b, `{"$simple":%d}`, n)
 	}
 	switch {

@@ -9,7 +9,7 @@ import (
 // A Pair is a key of a map and its value, both encoded.
 type Pair struct{ Key, Value []byte }
 
-// Pairs reads a map .
+// Pairs reads a map.
 func (c *Cursor) Pairs() []Pair {
 	var all []Pair
 	var before []byte
@@ -24,7 +24,7 @@ func (c *Cursor) Pairs() []Pair {
 	return all
 }
 
-// AppendPairs appends a map in the order that deterministic CBOR wants.
+// AppendPairs appends a map in the order of deterministic CBOR.
 func AppendPairs(b []byte, all []Pair) []byte {
 	slices.SortFunc(all, func(x, y Pair) int { return bytes.Compare(x.Key, y.Key) })
 	b = AppendHead(b, Map, uint64(len(all)))

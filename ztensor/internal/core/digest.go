@@ -189,23 +189,22 @@ func (p *Payload) Digest() string {
 // SetDigest notes the digest of p: a crc32c or xxh3 that is spelled as it should be as its value,
 // which it reports, and any other as its text.
 func SetDigest(p *Payload, text string) bool {
-	alg, prefix, size, ten := CRC32C, prefixCRC, 8, byte('A')
+	alg, prefix, size, wrongCase := CRC32C, prefixCRC, 8, byte('a'&^31)
 	if p.R.Ruled {
-		alg, prefix, size, ten = XXH3, PrefixXXH3, 16, 'a'
+		alg, prefix, size, wrongCase = XXH3, PrefixXXH3, 16, 'A'&^31
 	}
 	value, ok := strings.CutPrefix(text, prefix)
 	ok = ok && len(value) == size
-	sum := uint64(0)
-	for i := 0; ok && i < size; i++ {
-		digit := value[i] - '0'
-		if digit > 9 {
-			digit = value[i] - ten + 10
-			ok = digit >= 10 && digit < 16
+	var sum [8]byte
+	if ok {
+		_, err := hex.Decode(sum[8-size/2:], []byte(value))
+		ok = err == nil
+		for i := range len(value) {
+			ok = ok && value[i]&^31 != wrongCase
 		}
-		sum = sum<<4 | uint64(digit)
 	}
 	if ok {
-		p.Alg, p.Sum = alg, sum
+		p.Alg, p.Sum = alg, binary.BigEndian.Uint64(sum[:])
 	} else {
 		RareOf(p).Digest, p.More.Digested = p.R.KeepString(text), true
 	}
