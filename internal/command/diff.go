@@ -75,7 +75,7 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 	f.StringSliceVar(&c.ignore, "ignore", nil, "leave out `KINDS`: blobs, attributes")
 	c.filterFlag(f)
 	f.BoolVar(&c.stat, "stat", false, "also mean, RMS, relative RMS and cosine of the differences")
-	f.IntVar(&c.top, "top", 0, "only the `N` tensors that differ most")
+	f.IntVar(&c.top, "top", 0, "of tensors whose values differ only the `N` that differ most")
 	return cmd
 }
 
@@ -116,7 +116,10 @@ func (a *app) diff(x, y *input, c *comparison) error {
 		}
 	}
 	if c.top > 0 {
-		report.Differences = report.Largest(c.top)
+		rest := slices.DeleteFunc(slices.Clone(report.Differences), func(d inspect.Difference) bool {
+			return d.Kind == "tensor" && d.Comparison != nil
+		})
+		report.Differences = append(report.Largest(c.top), rest...)
 	}
 	switch {
 	case a.json:
