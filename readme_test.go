@@ -260,17 +260,30 @@ func Example_program() {
 }
 
 func TestReadmeShowsTheseFunctions(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	testPageShows(t, "README.md", "readme_test.go")
+}
+
+func TestEmbeddingGuideShowsTheseFunctions(t *testing.T) {
+	testPageShows(t, "docs/embedding.md", "embedding_test.go")
+}
+
+// testPageShows compares the Go code of a page with the functions of a file up to its
+// mark, in both directions.
+func testPageShows(t *testing.T, page, source string) {
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile("readme_test.go")
+	file, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, _, _ := strings.Cut(string(source), "// end of README.md's code")
+	code, _, ok := strings.Cut(string(file), "// end of "+page+"'s code")
+	if !ok {
+		t.Fatalf("%s has no mark", source)
+	}
 	var shown []string
-	for _, block := range strings.Split(string(readme), "```go\n")[1:] {
+	for _, block := range strings.Split(string(text), "```go\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
 		for _, f := range strings.SplitAfter(block, "\n}\n") {
 			if f = strings.TrimSpace(f); f != "" {
@@ -280,11 +293,11 @@ func TestReadmeShowsTheseFunctions(t *testing.T) {
 	}
 	for _, f := range shown {
 		if !strings.Contains(code, "\n"+f+"\n") {
-			t.Errorf("README.md has code that is not tested:\n%s", f)
+			t.Errorf("%s has code that is not tested:\n%s", page, f)
 		}
 	}
 	if n := strings.Count(code, "\nfunc "); n != len(shown) {
-		t.Errorf("README.md shows %d of %d functions", len(shown), n)
+		t.Errorf("%s shows %d of %d functions", page, len(shown), n)
 	}
 }
 
