@@ -3,6 +3,7 @@ package tensorfile
 import (
 	"slices"
 
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
@@ -28,6 +29,8 @@ type Caps struct {
 	ZeroDims bool
 	// Sparse: tensors with a Scheme and Parts, as zTensor has them.
 	Sparse bool
+	// Blocks: quantised blocks of ggml, as GGUF has them.
+	Blocks bool
 	// Extras: parts in addition to the data of a dense tensor.
 	Extras bool
 	// Blobs: named bytes that are not tensors.
@@ -80,10 +83,12 @@ const (
 	Members                // of a zip archive: UTF-8 without NUL, each once
 	OneName                // the format has none: a single tensor called "data"
 	MayRepeat              // UTF-8 or none at all, and more than once
+	ShortText              // UTF-8 of at most 63 bytes, each name once
 )
 
 func (n Names) String() string {
-	return [...]string{"any text, once", "paths", "members of an archive", "none", "any text, repeated or none"}[n]
+	return [...]string{"any text, once", "paths", "members of an archive", "none", "any text, repeated or none",
+		"up to 63 bytes, once"}[n]
 }
 
 // Caps of the version that is written by default, which [Format.Writes] names
@@ -97,7 +102,8 @@ func (f Format) CapsOf(version string) Caps {
 		if version == "" {
 			version = ztensor.Version2
 		}
-		c := Caps{DTypes: ztensorTypes(version), ZeroDims: true, Sparse: true, Extras: version != "2", Attributes: true}
+		c := Caps{DTypes: ztensorTypes(version), ZeroDims: true, Sparse: true, Blocks: version == "2",
+			Extras: version != "2", Attributes: true}
 		return c
 	case PTD:
 		return Caps{DTypes: executorchTypes(), Orders: AnyOrder, MaxRank: 255, MaxDim: 1<<31 - 1, ZeroDims: true, Blobs: true}
@@ -119,8 +125,11 @@ func (f Format) CapsOf(version string) Caps {
 		return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: OneName, MaxTensors: 1, ZeroDims: true}
 	case NPZ:
 		return Caps{DTypes: npz.DTypes(), Orders: RowOrColumnMajor, Names: Members, ZeroDims: true}
+	case GGUF:
+		return Caps{DTypes: gguf.DTypes(), Names: ShortText, MaxRank: gguf.MaxRank, ZeroDims: true, Blocks: true,
+			Attributes: true}
 	}
-	return Caps{Attributes: f == GGUF || f == Torch}
+	return Caps{Attributes: f == Torch}
 }
 
 // ztensorTypes: 1.0 and 1.1 have the first; 1.2 and 2 spell more as logical

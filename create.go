@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
@@ -86,10 +89,28 @@ func Create(name string, f Format, opts *CreateOptions) (Writer, error) {
 		return asWriter(npy.Create(name, nil))
 	case NPZ:
 		return asWriter(npz.Create(name, nil))
+	case GGUF:
+		metadata, err := ggufMetadata(o.Attributes)
+		if err != nil {
+			return nil, err
+		}
+		return asWriter(gguf.Create(name, &gguf.WriterOptions{Metadata: metadata}))
 	case RTen:
 		return &rtenWriter{name: name, version: o.Version, g: rten.NewGraphBuilder()}, nil
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v is not written from tensors", errors.ErrUnsupported, f)
+}
+
+// ggufMetadata returns attributes as strings, by their keys.
+func ggufMetadata(attributes map[string]string) (all []gguf.KeyValue, err error) {
+	for _, k := range slices.Sorted(maps.Keys(attributes)) {
+		v, err := gguf.NewValue(attributes[k])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, gguf.KeyValue{Key: k, Value: v})
+	}
+	return all, nil
 }
 
 func (o *CreateOptions) check(f Format) error {

@@ -68,7 +68,7 @@ func TestCreateRefuses(t *testing.T) {
 		"no format":                   {0, tensorfile.CreateOptions{}},
 		"another version":             {tensorfile.ZTensor, tensorfile.CreateOptions{Version: "7"}},
 		"attributes without a place":  {tensorfile.PTD, tensorfile.CreateOptions{Attributes: map[string]string{"a": "b"}}},
-		"a format that is only read":  {tensorfile.GGUF, tensorfile.CreateOptions{}},
+		"a format that is only read":  {tensorfile.Torch, tensorfile.CreateOptions{}},
 		"a program, made of a tensor": {tensorfile.PTE, tensorfile.CreateOptions{}},
 	} {
 		if w, err := tensorfile.Create(filepath.Join(dir, "f"), c.f, &c.o); w != nil || !errors.Is(err, errors.ErrUnsupported) {

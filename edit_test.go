@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -51,7 +52,7 @@ func TestEditsOfAllFormats(t *testing.T) {
 	for name, first := range map[string]string{
 		made("m.ptd", tensorfile.PTD, ""): "a", made("m.rten", tensorfile.RTen, ""): "a",
 		made("m.primitiv", tensorfile.Primitiv, ""): "a", made("m.safetensors", tensorfile.Safetensors, ""): "a",
-		made("m.npz", tensorfile.NPZ, ""): "a", made("v1.zt", tensorfile.ZTensor, "1.2"): "a",
+		made("m.npz", tensorfile.NPZ, ""): "a", made("m.gguf", tensorfile.GGUF, ""): "a", made("v1.zt", tensorfile.ZTensor, "1.2"): "a",
 		made("v2.zt", tensorfile.ZTensor, "2"): "a", "testdata/pte/export-1.5.1-methods.pte": "decode/0",
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
@@ -75,6 +76,8 @@ func TestEditsOfAllFormats(t *testing.T) {
 				testEdit(t, f, first, second, func() editor[primitiv.WriterOptions] { return primitiv.NewEdit(r) })
 			case *safetensors.Reader:
 				testEdit(t, f, first, second, func() editor[safetensors.WriterOptions] { return safetensors.NewEdit(r) })
+			case *gguf.Reader:
+				testEdit(t, f, first, second, func() editor[gguf.WriterOptions] { return gguf.NewEdit(r) })
 			case *npz.Reader:
 				testEdit(t, f, first, second, func() editor[npz.WriterOptions] { return npz.NewEdit(r) })
 			case *ztensor.Reader:

@@ -40,7 +40,7 @@ var formats = [numFormats]struct {
 	Safetensors: {name: "safetensors", ext: ".safetensors", title: "safetensors", reads: []string{""}, writes: []string{""}},
 	NPY:         {name: "npy", ext: ".npy", title: "NumPy array", reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}},
 	NPZ:         {name: "npz", ext: ".npz", title: "NumPy archive", reads: []string{""}, writes: []string{""}},
-	GGUF:        {name: "gguf", ext: ".gguf", title: "GGUF", reads: []string{"1", "2", "3"}},
+	GGUF:        {name: "gguf", ext: ".gguf", title: "GGUF", reads: []string{"1", "2", "3"}, writes: []string{"3"}},
 	Torch:       {name: "torch", ext: ".pt", title: "PyTorch checkpoint", reads: []string{"zip", "torchscript", "legacy", "dcp"}},
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -27,6 +28,13 @@ func TestFailingSequenceLeavesNoFile(t *testing.T) {
 	for name, write := range map[string]func(context.Context, string, sequence) error{
 		"npz": func(ctx context.Context, name string, ts sequence) error {
 			return npy.WriteFile(ctx, name, ts, nil)
+		},
+		"gguf": func(ctx context.Context, name string, ts sequence) error {
+			return gguf.WriteFile(ctx, name, ts, nil)
+		},
+		"gguf shards": func(ctx context.Context, name string, ts sequence) error {
+			_, err := gguf.WriteShards(ctx, name, ts, &gguf.ShardOptions{MaxTensors: 1})
+			return err
 		},
 		"safetensors": func(ctx context.Context, name string, ts sequence) error {
 			return safetensors.WriteFile(ctx, name, ts, nil)

@@ -2,15 +2,26 @@ package convert
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// typed reports whether attributes may have values other than strings.
+// An attribute is one of the target's: as text, and where the target has types as a
+// value of its writer.
+type attribute struct {
+	key, text string
+	value     any
+}
+
+// typed reports whether attributes may have values of CBOR.
 func (p *Plan) typed() bool {
 	return p.target == tensorfile.ZTensor && (p.version == "1.2" || p.version == "2")
 }
@@ -24,57 +35,118 @@ func sharded(f *tensorfile.File) bool {
 	return false
 }
 
+// stale reports whether an attribute is about how src is stored, and the target is not:
+// about its shards, or its quantisation.
+func (p *Plan) stale(src *tensorfile.File, key string) bool {
+	switch {
+	case key == "total_size":
+		return sharded(src)
+	case src.Format() != tensorfile.GGUF:
+		return false
+	case strings.HasPrefix(key, "split."):
+		return len(p.files) > 1
+	}
+	return p.opts.Dequantize != tensor.Unknown &&
+		(key == "general.file_type" || key == "general.quantization_version")
+}
+
+// valuesOf returns the attributes of a file that are not strings, or have tags.
+func valuesOf(f *tensorfile.File) map[string]any {
+	values := map[string]any{}
+	switch r := f.Sys().(type) {
+	case *ztensor.Reader:
+		for k, v := range r.AttributeValues() {
+			values[k] = v
+		}
+	case *gguf.Reader:
+		for k, v := range r.Metadata() {
+			values[k] = v
+		}
+	}
+	return values
+}
+
 func (p *Plan) planAttributes(src *tensorfile.File) {
 	if p.kind != 0 {
 		return
 	}
-	skip := sharded(src)
-	values := map[string]ztensor.Value{}
-	if z, ok := src.Sys().(*ztensor.Reader); ok {
-		for k, v := range z.AttributeValues() {
-			values[k] = v
-		}
-	}
-	for k, v := range src.Attributes() {
-		if skip && k == "total_size" {
-			continue // it is about the shards
+	values := valuesOf(src)
+	for k, text := range src.Attributes() {
+		if p.stale(src, k) {
+			continue
 		}
 		field := "attributes[" + quote.Name(k) + "]"
-		value, ok := values[k]
-		if err := p.checkAttribute(k, v, value, ok); err != nil {
+		if err := p.attributeError(k, text); err != nil {
 			p.lose(LossAttributes, field, "%v", err)
 			continue
 		}
 		if i, taken := p.keys[k]; taken {
-			if p.attributes[i][1] != v {
+			if p.attributes[i].text != text {
 				p.lose(LossAttributes, field, "another source has another value")
 			}
 			continue
 		}
-		if _, isString := value.Text(); ok && !p.typed() {
-			switch {
-			case !isString:
-				p.lose(LossAttributes, field, "the value, which is no string, becomes JSON text")
-			case value.HasTag():
-				p.lose(LossAttributes, field, "the value loses its CBOR tag")
-			}
+		value, lost := p.valueFor(text, values[k])
+		if err := p.checkValue(k, value); err != nil {
+			p.lose(LossAttributes, field, "%v", err)
+			continue
+		}
+		if lost != "" {
+			p.lose(LossAttributes, field, "%s", lost)
 		}
 		p.keys[k] = len(p.attributes)
-		p.attributes = append(p.attributes, [2]string{k, v})
+		p.attributes = append(p.attributes, attribute{k, text, value})
 	}
 }
 
-// checkAttribute reports why the target cannot represent an attribute.
-func (p *Plan) checkAttribute(key, text string, value ztensor.Value, isValue bool) error {
+// attributeError reports why the target cannot represent an attribute, whatever its value.
+func (p *Plan) attributeError(key, text string) error {
 	switch {
 	case !p.caps.Attributes:
 		return errors.New("attributes cannot be represented in " + p.target.String())
 	case !utf8.ValidString(key) || !utf8.ValidString(text):
 		return errors.New("it is not UTF-8")
-	case isValue && p.typed():
-		return p.checker.checkAttribute(key, value, false)
 	}
-	return p.checker.checkAttribute(key, text, false)
+	return nil
+}
+
+// valueFor returns what the target's writer takes for a value of the source, which is nil
+// for a string of a format without types, and what is lost of it.
+func (p *Plan) valueFor(text string, v any) (value any, lost string) {
+	switch {
+	case p.target == tensorfile.GGUF:
+		return forGGUF(text, v)
+	case p.typed():
+		return forCBOR(text, v)
+	}
+	switch v := v.(type) {
+	case gguf.Value:
+		if v.Type() != gguf.TypeString {
+			lost = fmt.Sprintf("the value, of type %s, becomes text", v.TypeName())
+		}
+	case ztensor.Value:
+		lost = lostAsText(v)
+	}
+	return text, lost
+}
+
+// lostAsText says what the text of a value does not have.
+func lostAsText(v ztensor.Value) string {
+	switch _, isString := v.Text(); {
+	case !isString:
+		return "the value, which is no string, becomes JSON text"
+	case v.HasTag():
+		return "the value loses its CBOR tag"
+	}
+	return ""
+}
+
+// checkValue reports why the target's writer refuses an attribute with this value.
+func (p *Plan) checkValue(key string, value any) error {
+	if v, ok := value.(gguf.Value); ok && p.target == tensorfile.GGUF {
+		return gguf.KeyValue{Key: key, Value: v}.Check()
+	}
+	return p.checker.checkAttribute(key, value, false)
 }
 
 // planOwnAttributes plans the attributes that a tensor has in a .zt.
@@ -83,7 +155,11 @@ func (p *Plan) planOwnAttributes(it *item) {
 	if !ok {
 		return
 	}
+	_, isBlocks := blocksOf(it.src)
 	for k, v := range z.TensorAttributes(it.src) {
+		if isBlocks && p.target != tensorfile.ZTensor && (k == "elems_per_block" || k == "block_bytes") {
+			continue // the type says it
+		}
 		field := fieldOf(it.src) + ".attributes[" + quote.Name(k) + "]"
 		if p.target != tensorfile.ZTensor || p.version == "1.0" {
 			p.lose(LossAttributes, field, "attributes of tensors cannot be represented in %v",

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
@@ -45,6 +46,8 @@ func newChecker(p *Plan) checker {
 		c.tensor = safetensors.NewWriter(io.Discard, p.opts.Safetensors).Check
 	case tensorfile.NPZ:
 		c.tensor = npz.NewWriter(io.Discard, p.opts.NPZ).Check
+	case tensorfile.GGUF:
+		c.tensor = gguf.NewWriter(io.Discard, p.opts.GGUF).Check
 	case tensorfile.NPY:
 		c.tensor = npy.NewWriter(io.Discard, nil).Check
 	case tensorfile.Primitiv:

@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npz"
+	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -45,10 +49,15 @@ func randomContents(r *rand.Rand, f form, many bool) contents {
 		x := randomTensor(r, f, name)
 		if f.caps().Sparse && r.IntN(3) == 0 {
 			x = randomSparse(r, f, name)
+		} else if f.caps().Blocks && r.IntN(3) == 0 {
+			x = randomBlocks(r, f, name)
 		} else if f.caps().Extras && f.version != "1.0" && r.IntN(4) == 0 {
 			x.Parts = []tensor.Part{{Role: "scales", DType: tensor.F32, Data: tensor.BlobOf(make([]byte, 4*r.IntN(3)))}}
 		}
 		c.tensors = append(c.tensors, x)
+		if kind, ok := blocksOf(x); ok && f.format == tensorfile.ZTensor {
+			c.own[name] = map[string]any{"elems_per_block": kind.Elements, "block_bytes": kind.Bytes}
+		}
 		if f.format == tensorfile.ZTensor && f.version != "1.0" && x.Dense() && r.IntN(3) == 0 {
 			c.own[name] = randomAttributes(r, f)
 		}
@@ -75,6 +84,9 @@ func randomContents(r *rand.Rand, f form, many bool) contents {
 func randomAttributes(r *rand.Rand, f form) map[string]any {
 	all := map[string]any{}
 	typed := f.format == tensorfile.ZTensor && (f.version == "1.2" || f.version == "2")
+	if f.format == tensorfile.GGUF {
+		return randomMetadata(r)
+	}
 	keys := []string{"license", "a b", "é", "", "total_size", "a.b/c", "format", "nul\x00"}
 	for range r.IntN(4) {
 		values := []any{"text", "", "1", "two\nlines", `{"a":1}`}
@@ -90,6 +102,44 @@ func randomAttributes(r *rand.Rand, f form) map[string]any {
 		all[key] = value
 	}
 	return all
+}
+
+// randomMetadata returns attributes of all types that a .gguf has.
+func randomMetadata(r *rand.Rand) map[string]any {
+	all := map[string]any{}
+	keys := []string{"license", "a b", "é", "total_size", "a.b/c", "format", "split.no", "nul\x00"}
+	for range r.IntN(6) {
+		values := []any{"text", "", "1", uint8(200), int8(-1), uint16(1), int16(-2), uint32(7), int32(-7),
+			uint64(1 << 63), int64(-1 << 62), float32(0.1), float32(1e-30), 0.1, 1.0, 1e300, math.NaN(), true,
+			[]string{"a", ""}, []string{}, []uint8{1, 2}, []int64{1 << 40}, []uint64{1 << 63}, []float32{0.1, 2.5},
+			[]float64{0.1, 1e300}, []float32{float32(math.Inf(1))}, []bool{true}, []int32{-1}, []any{},
+			[]any{[]uint8{1}, []string{"x"}}}
+		all[keys[r.IntN(len(keys))]] = values[r.IntN(len(values))]
+	}
+	if r.IntN(4) == 0 {
+		all["general.alignment"] = uint32(64)
+	}
+	return all
+}
+
+// randomBlocks returns quantised blocks in the layout of the form.
+func randomBlocks(r *rand.Rand, f form, name string) *tensor.Tensor {
+	kind, _ := ggml.Named([]string{"Q4_0", "Q8_0", "Q4_K", "Q6_K", "IQ4_NL"}[r.IntN(5)])
+	rows := int64(r.IntN(3))
+	data := make([]byte, rows*kind.Bytes)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	x := &tensor.Tensor{Name: name, Shape: tensor.Shape{rows, kind.Elements}, Scheme: kind.Name,
+		Parts: []tensor.Part{{Role: "blocks", Data: tensor.BlobOf(data)}}}
+	if f.format == tensorfile.ZTensor {
+		x.Scheme, x.DType = "gguf."+strings.ToLower(kind.Name)+"/1", tensor.U8
+		x.Parts[0].Role, x.Parts[0].DType = "data", tensor.U8
+		if !ztensor.HasBlocks(x.Scheme) {
+			return randomTensor(r, f, name)
+		}
+	}
+	return x
 }
 
 // randomSparse returns a sparse matrix, whose entries may be in any order and, where the form
@@ -157,6 +207,13 @@ func (c contents) file(t *testing.T, f form) *tensorfile.File {
 			err = errors.Join(err, w.AddBlob(name, tensor.BlobOf(c.blobs[name])))
 		}
 		err = errors.Join(err, w.Close())
+	case tensorfile.GGUF:
+		o := &gguf.WriterOptions{}
+		for _, k := range slices.Sorted(maps.Keys(c.attributes)) {
+			o.Metadata = append(o.Metadata, entryOfGGUF(t, k, c.attributes[k]))
+		}
+		w := gguf.NewWriter(&out, o)
+		err = errors.Join(w.AddAll(t.Context(), tensor.Of(c.tensors...)), w.Close())
 	case tensorfile.NPZ:
 		var arrays bytes.Buffer
 		w := npz.NewWriter(&arrays, nil)

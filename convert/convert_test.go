@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
@@ -91,6 +92,15 @@ func write(t testing.TB, f form, ts []*tensor.Tensor, attributes map[string]stri
 		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
 			err = w.Close()
 		}
+	case tensorfile.GGUF:
+		o := &gguf.WriterOptions{}
+		for _, k := range slices.Sorted(maps.Keys(attributes)) {
+			o.Metadata = append(o.Metadata, entryOfGGUF(t, k, attributes[k]))
+		}
+		w := gguf.NewWriter(&out, o)
+		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
+			err = w.Close()
+		}
 	case tensorfile.NPZ:
 		w := npz.NewWriter(&out, nil)
 		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
@@ -119,6 +129,15 @@ func write(t testing.TB, f form, ts []*tensor.Tensor, attributes map[string]stri
 		t.Fatalf("writing %v: %v", f, err)
 	}
 	return open(t, out.Bytes())
+}
+
+func entryOfGGUF(t testing.TB, key string, x any) gguf.KeyValue {
+	t.Helper()
+	v, err := gguf.NewValue(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gguf.KeyValue{Key: key, Value: v}
 }
 
 func open(t testing.TB, b []byte) *tensorfile.File {
@@ -512,7 +531,7 @@ func TestAllLossesAtOnce(t *testing.T) {
 
 func TestTargetsThatAreNotWritten(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("a", tensor.Shape{1}, []float32{1}), tensor.New("b", tensor.Shape{1}, []float32{1})}, nil)
-	for _, f := range []tensorfile.Format{tensorfile.PTE, tensorfile.GGUF, tensorfile.NPY, 0} {
+	for _, f := range []tensorfile.Format{tensorfile.PTE, tensorfile.Torch, tensorfile.NPY, 0} {
 		if _, err := NewPlan(t.Context(), src, f, nil); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%v: %v", f, err)
 		}

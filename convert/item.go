@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -133,16 +132,12 @@ func (p *Plan) planItem(ctx context.Context, it *item, name string) error {
 	return nil
 }
 
-// planBlocks gives quantised blocks of a .gguf the layout that version 2 of
-// zTensor has for them, and the attributes that go with it.
+// planBlocks gives quantised blocks that come from another format the layout that
+// version 2 of zTensor has for them, and the attributes that go with it.
 func (p *Plan) planBlocks(it *item) {
-	if p.version != "2" || it.owner.Format() != tensorfile.GGUF || it.t.Dense() ||
-		len(it.t.Parts) != 1 {
-		return
-	}
-	kind, ok := ggml.Named(it.t.Scheme)
-	layout := "gguf." + strings.ToLower(it.t.Scheme) + "/1"
-	if !ok || !ztensor.HasBlocks(layout) {
+	kind, ok := blocksOf(&it.t)
+	layout := "gguf." + strings.ToLower(kind.Name) + "/1"
+	if !ok || p.version != "2" || it.t.Parts[0].Role != "blocks" || !ztensor.HasBlocks(layout) {
 		return // one that is not registered stays opaque, under its own name
 	}
 	it.apply(context.Background(), func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {

@@ -1,11 +1,14 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -13,9 +16,20 @@ import (
 
 // planLayout plans everything but the elements of a dense tensor.
 func (p *Plan) planLayout(ctx context.Context, it *item) error {
+	kind, isBlocks := blocksOf(&it.t)
+	dtype := cmp.Or(it.want, p.opts.Dequantize)
 	switch {
 	case it.t.Dense():
 		return p.planDense(ctx, it)
+	case isBlocks && dtype != tensor.Unknown:
+		return it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+			return tensor.As(t, dtype)
+		})
+	case isBlocks && p.target == tensorfile.GGUF:
+		return nil
+	case isBlocks && !p.caps.Sparse:
+		return fmt.Errorf("blocks of %s cannot be represented in %v; Dequantize makes them numbers",
+			kind.Name, p.target)
 	case p.caps.Sparse && (!p.opts.Dense || !sparse.Known(it.t.Scheme)):
 		return p.planParts(ctx, it)
 	case !sparse.Known(it.t.Scheme):
@@ -30,6 +44,14 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 		p.lose(LossDensify, fieldOf(it.src), "%s cannot be represented in %v", it.t.Scheme, p.target)
 	}
 	return it.apply(ctx, densified(p.sparseOptions()))
+}
+
+// blocksOf returns the type of a tensor of quantised blocks of ggml, in whatever layout.
+func blocksOf(t *tensor.Tensor) (ggml.Type, bool) {
+	if t.External || t.Dense() || len(t.Parts) != 1 {
+		return ggml.Type{}, false
+	}
+	return ggml.OfScheme(t.Scheme, t.Parts[0].Role)
 }
 
 func (p *Plan) sparseOptions() *sparse.Options {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -116,6 +117,10 @@ func nameFor(target tensorfile.Format, version, name string) string {
 		name = strings.ReplaceAll(name, "\x00", "\ufffd")
 		if len(name) > npz.MaxName {
 			return strings.ToValidUTF8(name[:npz.MaxName-16], "") // and a number may follow
+		}
+	case tensorfile.GGUF:
+		if len(name) > gguf.MaxName {
+			return strings.ToValidUTF8(name[:gguf.MaxName-8], "") // and a number may follow
 		}
 	case tensorfile.Primitiv:
 		keys := strings.Split(name, ".")

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -38,6 +39,9 @@ type Options struct {
 	// Dense makes tensors dense even where the target supports sparse ones; it
 	// allows LossDensify.
 	Dense bool
+	// Dequantize, if not tensor.Unknown, makes quantised blocks of ggml elements of that
+	// dtype, also where the target supports them.
+	Dequantize tensor.DType
 	// Sparse makes tensors sparse in this scheme of zTensor: "sparse_csr" those
 	// of two dimensions, "sparse_coo" all. NewPlan reads them for their size.
 	Sparse string
@@ -60,6 +64,7 @@ type Options struct {
 	PTD         *ptd.WriterOptions
 	Safetensors *safetensors.WriterOptions
 	NPZ         *npz.WriterOptions
+	GGUF        *gguf.WriterOptions
 	Primitiv    *primitiv.WriterOptions
 	RTen        *rten.WriterOptions
 
@@ -93,7 +98,7 @@ type Plan struct {
 
 	items      []item
 	blobs      []namedBlob
-	attributes [][2]string
+	attributes []attribute
 	losses     []Loss
 	keys       map[string]int // of attributes
 	names      names
@@ -161,6 +166,11 @@ func (p *Plan) checkOptions() error {
 	case s != "" && s != "sparse_csr" && s != "sparse_coo":
 		return &OptionError{"Sparse", fmt.Errorf("%w: %s is neither sparse_csr nor sparse_coo",
 			errors.ErrUnsupported, quote.Name(s))}
+	}
+	if d := p.opts.Dequantize; d != tensor.Unknown {
+		if err := tensor.CanConvert(tensor.F32, d); err != nil || !d.IsFloat() {
+			return &OptionError{"Dequantize", fmt.Errorf("%w: blocks do not become %v", tensor.ErrDType, d)}
+		}
 	}
 	if z := p.opts.ZTensor; z != nil && p.target == tensorfile.ZTensor {
 		o := *z

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"slices"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
@@ -70,8 +70,8 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 		o := orZero(p.opts.Safetensors)
 		if o.Metadata == nil && len(p.attributes) > 0 {
 			o.Metadata = map[string]string{}
-			for _, kv := range p.attributes {
-				o.Metadata[kv[0]] = kv[1]
+			for _, a := range p.attributes {
+				o.Metadata[a.key] = a.text
 			}
 		}
 		sw := safetensors.NewWriter(w, &o)
@@ -79,6 +79,15 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 	case tensorfile.NPZ:
 		nw := npz.NewWriter(w, p.opts.NPZ)
 		return &sink{nw.AddAll, noBlobs, nw.Close, nw.Abort}, nil
+	case tensorfile.GGUF:
+		o := orZero(p.opts.GGUF)
+		if o.Metadata == nil {
+			for _, a := range p.attributes {
+				o.Metadata = append(o.Metadata, gguf.KeyValue{Key: a.key, Value: a.value.(gguf.Value)})
+			}
+		}
+		gw := gguf.NewWriter(w, &o)
+		return &sink{gw.AddAll, noBlobs, gw.Close, gw.Abort}, nil
 	case tensorfile.NPY:
 		nw := npy.NewWriter(w, nil)
 		return &sink{nw.AddAll, noBlobs, nw.Close, nw.Abort}, nil
@@ -125,19 +134,8 @@ func (p *Plan) ztensorSink(w io.Writer) (*sink, error) {
 	o.Version, o.KeepOrder, o.Canonical = p.version, o.KeepOrder || keep, o.Canonical && !keep
 	if o.Attributes == nil {
 		o.Attributes = map[string]any{}
-		for _, kv := range p.attributes {
-			o.Attributes[kv[0]] = kv[1]
-		}
-		if p.typed() {
-			for _, f := range slices.Backward(p.files) { // the first that has a key wins
-				if z, ok := f.Sys().(*ztensor.Reader); ok {
-					for k, v := range z.AttributeValues() {
-						if _, kept := p.keys[k]; kept {
-							o.Attributes[k] = v
-						}
-					}
-				}
-			}
+		for _, a := range p.attributes {
+			o.Attributes[a.key] = a.value
 		}
 	}
 	zw := ztensor.NewWriter(w, o.WholeFile())

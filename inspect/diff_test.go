@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -97,6 +99,25 @@ func TestDiffOfAttributesAndPrograms(t *testing.T) {
 	}
 	if got := changes(t, a, b, &DiffOptions{IgnoreAttributes: true}); got != nil {
 		t.Errorf("%q", got)
+	}
+	number := func(x any) *tensorfile.File {
+		v, err := gguf.NewValue(x)
+		var out bytes.Buffer
+		w := gguf.NewWriter(&out, &gguf.WriterOptions{Metadata: []gguf.KeyValue{{Key: "k", Value: v}}})
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		f, err := tensorfile.OpenBytes(out.Bytes(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	if got := changes(t, number(uint32(1)), number("1"), nil); !slices.Equal(got, []string{"attribute k value"}) {
+		t.Errorf("a number and a string: %q", got)
+	}
+	if got := changes(t, number([]int32{1}), number([]uint8{1}), nil); got != nil {
+		t.Errorf("arrays of the same numbers: %q", got)
 	}
 	open := func(name string) *tensorfile.File {
 		f, err := tensorfile.Open("../testdata/"+name, nil)

@@ -1,7 +1,10 @@
 package inspect
 
 import (
+	"encoding/json"
+
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -45,9 +48,21 @@ func ztensorAttribute(k string, v ztensor.Value) Attribute {
 	return Attribute{k, v}
 }
 
-// contentAttributes leaves out what an index says about its shards.
+// contentAttributes leaves out what an index says about its shards, and keeps apart numbers,
+// bools and arrays of a .gguf from strings.
 func contentAttributes(f *tensorfile.File) []Attribute {
 	var all words
+	if r, ok := f.Sys().(*gguf.Reader); ok {
+		for k, v := range r.Metadata() {
+			text := v.String()
+			if v.Type() != gguf.TypeString && json.Valid([]byte(text)) {
+				all = append(all, Attribute{k, json.RawMessage(text)})
+			} else {
+				all.set(k, text)
+			}
+		}
+		return all
+	}
 	sharded := Shards(f) != nil
 	for _, a := range Attributes(f) {
 		if !sharded || a.Key != "total_size" {

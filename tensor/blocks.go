@@ -3,7 +3,6 @@ package tensor
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/le"
@@ -16,7 +15,10 @@ func numbers(t *Tensor) (*Tensor, error) {
 	if t == nil || t.External || t.Dense() {
 		return t, dense(t)
 	}
-	kind, ok := blocksOf(t)
+	if len(t.Parts) != 1 {
+		return nil, dense(t)
+	}
+	kind, ok := ggml.OfScheme(t.Scheme, t.Parts[0].Role)
 	if !ok {
 		return nil, dense(t)
 	}
@@ -42,23 +44,6 @@ func numbers(t *Tensor) (*Tensor, error) {
 		out.Data = NewBlob(&dequantizer{kind, blocks})
 	}
 	return out, nil
-}
-
-// blocksOf returns the type of quantised blocks by the scheme that bridge/gguf gives
-// them, such as Q4_K, or the one of zTensor 2, such as gguf.q4_k/1.
-func blocksOf(t *Tensor) (ggml.Type, bool) {
-	if len(t.Parts) != 1 {
-		return ggml.Type{}, false
-	}
-	name, role := t.Scheme, "blocks"
-	if s, ok := strings.CutPrefix(name, "gguf."); ok {
-		name, ok = strings.CutSuffix(s, "/1")
-		if role = "data"; !ok {
-			return ggml.Type{}, false
-		}
-	}
-	kind, ok := ggml.Named(name)
-	return kind, ok && t.Parts[0].Role == role
 }
 
 // A dequantizer is the little-endian float32 values of quantised blocks.

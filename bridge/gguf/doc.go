@@ -1,4 +1,4 @@
-// Package gguf reads the files of llama.cpp and ggml. It does not write them.
+// Package gguf reads, writes and edits the files of llama.cpp and ggml.
 //
 //	offset 0    "GGUF", version, number of tensors, number of metadata entries
 //	then        metadata: key, type, value
@@ -15,6 +15,11 @@
 // data that overlaps or is not aligned, and rows that are not a whole number of
 // blocks are refused. Metadata arrays appear in Attributes as JSON.
 //
-// The package was checked against files that the gguf package of PyPI wrote, blocks of
-// every type that it decodes bit for bit: see interop/gguf.sh.
+// Version 3 is written, little-endian, data in the order of Add and packed. What ggml
+// refuses is refused: names above 63 bytes, more than four dimensions, dtypes without a
+// type there. [Edit] keeps the types of metadata; its WriteHeader changes a file without
+// copying the data. [WriteShards] and [Merge] have the names and keys of gguf-split.
+//
+// The package was checked against the gguf package of PyPI: its files, blocks of every
+// type that it decodes bit for bit, are read, and written to the byte: see interop/gguf.sh.
 package gguf

@@ -298,11 +298,20 @@ func (s *scanner) appendValue(b []byte, t ValueType) []byte {
 	return b
 }
 
+// appendFloat appends a number as encoding/json writes it.
 func appendFloat(b []byte, v float64, bits int) []byte {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return strconv.AppendQuote(b, strconv.FormatFloat(v, 'g', -1, bits))
 	}
-	return strconv.AppendFloat(b, v, 'g', -1, bits)
+	var x any = v
+	if bits == 32 {
+		x = float32(v)
+	}
+	text, err := json.Marshal(x)
+	if err != nil { // a finite number always has a JSON form
+		return b
+	}
+	return append(b, text...)
 }
 
 // appendJSON quotes a string. encoding/json does it where escapes are needed.

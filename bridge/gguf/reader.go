@@ -40,6 +40,7 @@ type Reader struct {
 	tensors  []tensor.Tensor
 	parts    []tensor.Part
 	extents  []extent
+	dataAt   int64 // where the data begins
 	warnings []error
 
 	once  sync.Once
@@ -152,6 +153,7 @@ func (r *Reader) build() error {
 		return formatError(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed, "duplicate name")
 	}
 	dataAt, ok := align.Up(h.end, h.alignment)
+	r.dataAt = dataAt
 	if len(h.entries) == 0 {
 		return nil // no data, and padding need not follow
 	}

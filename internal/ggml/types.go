@@ -7,6 +7,7 @@ import "strings"
 // A Type is how a tensor is stored: in blocks of that many elements, each of that many
 // bytes. A row of a tensor is a whole number of blocks.
 type Type struct {
+	Number   uint32 // in .gguf files
 	Name     string // as in ggml, such as "Q4_K"
 	Elements int64
 	Bytes    int64
@@ -33,6 +34,20 @@ func Named(name string) (Type, bool) {
 	return Type{}, false
 }
 
+// OfScheme returns the type of a tensor by its scheme and the role of its one part: those of
+// .gguf files, such as Q4_K and blocks, or of zTensor 2, such as gguf.q4_k/1 and data.
+func OfScheme(scheme, role string) (Type, bool) {
+	name, want := scheme, "blocks"
+	if s, ok := strings.CutPrefix(name, "gguf."); ok {
+		if name, ok = strings.CutSuffix(s, "/1"); !ok {
+			return Type{}, false
+		}
+		want = "data"
+	}
+	t, ok := Named(name)
+	return t, ok && role == want
+}
+
 // Decode decodes the blocks of src. dst has as many elements as they hold. The values
 // are bit for bit those of ggml and of the gguf package, apart from the payload of NaN.
 func (t Type) Decode(dst []float32, src []byte) {
@@ -44,30 +59,30 @@ func (t Type) Decode(dst []float32, src []byte) {
 }
 
 var types = [...]Type{
-	2:  {"Q4_0", 32, 18, q4_0},
-	3:  {"Q4_1", 32, 20, q4_1},
-	6:  {"Q5_0", 32, 22, q5_0},
-	7:  {"Q5_1", 32, 24, q5_1},
-	8:  {"Q8_0", 32, 34, q8_0},
-	10: {"Q2_K", 256, 84, q2K},
-	11: {"Q3_K", 256, 110, q3K},
-	12: {"Q4_K", 256, 144, q4K},
-	13: {"Q5_K", 256, 176, q5K},
-	14: {"Q6_K", 256, 210, q6K},
-	15: {"Q8_K", 256, 292, q8K},
-	16: {"IQ2_XXS", 256, 66, iq2XXS},
-	17: {"IQ2_XS", 256, 74, iq2XS},
-	18: {"IQ3_XXS", 256, 98, iq3XXS},
-	19: {"IQ1_S", 256, 50, iq1S},
-	20: {"IQ4_NL", 32, 18, iq4NL},
-	21: {"IQ3_S", 256, 110, iq3S},
-	22: {"IQ2_S", 256, 82, iq2S},
-	23: {"IQ4_XS", 256, 136, iq4XS},
-	29: {"IQ1_M", 256, 56, iq1M},
-	34: {"TQ1_0", 256, 54, tq1_0},
-	35: {"TQ2_0", 256, 66, tq2_0},
-	39: {"MXFP4", 32, 17, mxfp4},
-	40: {"NVFP4", 64, 36, nvfp4},
-	41: {"Q1_0", 128, 18, q1_0},
-	42: {"Q2_0", 64, 18, q2_0},
+	2:  {2, "Q4_0", 32, 18, q4_0},
+	3:  {3, "Q4_1", 32, 20, q4_1},
+	6:  {6, "Q5_0", 32, 22, q5_0},
+	7:  {7, "Q5_1", 32, 24, q5_1},
+	8:  {8, "Q8_0", 32, 34, q8_0},
+	10: {10, "Q2_K", 256, 84, q2K},
+	11: {11, "Q3_K", 256, 110, q3K},
+	12: {12, "Q4_K", 256, 144, q4K},
+	13: {13, "Q5_K", 256, 176, q5K},
+	14: {14, "Q6_K", 256, 210, q6K},
+	15: {15, "Q8_K", 256, 292, q8K},
+	16: {16, "IQ2_XXS", 256, 66, iq2XXS},
+	17: {17, "IQ2_XS", 256, 74, iq2XS},
+	18: {18, "IQ3_XXS", 256, 98, iq3XXS},
+	19: {19, "IQ1_S", 256, 50, iq1S},
+	20: {20, "IQ4_NL", 32, 18, iq4NL},
+	21: {21, "IQ3_S", 256, 110, iq3S},
+	22: {22, "IQ2_S", 256, 82, iq2S},
+	23: {23, "IQ4_XS", 256, 136, iq4XS},
+	29: {29, "IQ1_M", 256, 56, iq1M},
+	34: {34, "TQ1_0", 256, 54, tq1_0},
+	35: {35, "TQ2_0", 256, 66, tq2_0},
+	39: {39, "MXFP4", 32, 17, mxfp4},
+	40: {40, "NVFP4", 64, 36, nvfp4},
+	41: {41, "Q1_0", 128, 18, q1_0},
+	42: {42, "Q2_0", 64, 18, q2_0},
 }

@@ -1,0 +1,117 @@
+package convert
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func openFile(t *testing.T, name string) *tensorfile.File {
+	t.Helper()
+	f, err := tensorfile.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// Metadata with the types that llama.cpp expects of its keys, and blocks of every registered
+// type, survive the way through zTensor 2; types that it lacks become the usual ones.
+func TestGGUFThroughZTensor(t *testing.T) {
+	metadata := map[string]any{
+		"general.architecture": "llama", "general.alignment": uint32(64), "llama.block_count": uint32(1),
+		"llama.attention.layer_norm_rms_epsilon": float32(1e-5), "tokenizer.ggml.add_bos_token": true,
+		"tokenizer.ggml.tokens": []string{"a", "\n"}, "tokenizer.ggml.scores": []float32{0, -1.1},
+		"tokenizer.ggml.token_type": []int32{1, 6}, "large": uint64(1 << 63), "negative": int32(-1),
+		"double": 0.1000000001, "list of lists": []any{[]int32{1}, []string{"b"}},
+	}
+	c := contents{attributes: metadata, tensors: []*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}}
+	src := c.file(t, form{tensorfile.GGUF, ""})
+	middle, p := run(t, src, two, two.options())
+	end, q := run(t, middle, form{tensorfile.GGUF, ""}, nil)
+	if l := append(p.Losses(), q.Losses()...); len(l) > 0 {
+		t.Errorf("lost: %v", l)
+	}
+	r := end.Sys().(*gguf.Reader)
+	for k, v := range src.Sys().(*gguf.Reader).Metadata() {
+		got, _ := r.Value(k)
+		if got.TypeName() != v.TypeName() || got.String() != v.String() {
+			t.Errorf("%s: %s of %s became %s of %s", k, v, v.TypeName(), got, got.TypeName())
+		}
+	}
+}
+
+func TestDequantize(t *testing.T) {
+	src := openFile(t, "../testdata/gguf/types.gguf")
+	for _, to := range []form{{tensorfile.Safetensors, ""}, {tensorfile.NPZ, ""}, {tensorfile.GGUF, ""}, two} {
+		for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
+			o := to.options()
+			o.Dequantize, o.Allow = d, LossAttributes
+			if !to.caps().Holds(d) {
+				o.Allow |= LossWiden
+			}
+			if !to.caps().Holds(tensor.BF16) {
+				o.Allow |= LossWiden
+			}
+			end, p := run(t, src, to, o)
+			for x := range src.Tensors() {
+				y := end.Tensor(x.Name)
+				if y == nil || !y.Dense() || !x.Dense() && to.caps().Holds(d) && y.DType != d {
+					t.Fatalf("%v: %v became %v: %v", to, x, y, p.Losses())
+				}
+				if x.Dense() || y.DType != d {
+					continue
+				}
+				want, err := tensor.As(x, d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, err1 := want.Data.ReadAll()
+				b, err2 := y.Data.ReadAll()
+				if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
+					t.Errorf("%v: %s has other values: %v, %v", to, x.Name, err1, err2)
+				}
+			}
+		}
+	}
+	if _, err := NewPlan(t.Context(), src, tensorfile.NPZ, &Options{Dequantize: tensor.I8}); err == nil {
+		t.Error("int8 is a dtype for blocks")
+	}
+	p, err := NewPlan(t.Context(), src, tensorfile.Safetensors, nil)
+	var le *LossError
+	if err != nil || !errors.As(p.Err(), &le) || !strings.Contains(le.Error(), "Dequantize") {
+		t.Errorf("blocks that the target lacks: %v, %v", err, le)
+	}
+}
+
+// What describes the quantisation of a file goes with it, and the keys of a split when
+// shards become one file.
+func TestStaleMetadata(t *testing.T) {
+	shard := func(name string, metadata map[string]any) *tensorfile.File {
+		c := contents{attributes: metadata, tensors: []*tensor.Tensor{tensor.New(name, tensor.Shape{1}, []float32{1})}}
+		return c.file(t, form{tensorfile.GGUF, ""})
+	}
+	keys := func(f *tensorfile.File) (all []string) {
+		for k := range f.Attributes() {
+			all = append(all, k)
+		}
+		return all
+	}
+	a := shard("a", map[string]any{"general.file_type": uint32(7), "general.quantization_version": uint32(2), "k": "v", "split.no": uint16(0)})
+	b := shard("b", map[string]any{"split.no": uint16(1)})
+	end, _ := run(t, a, form{tensorfile.GGUF, ""}, &Options{Dequantize: tensor.F32})
+	if got := keys(end); !slices.Equal(got, []string{"k", "split.no"}) {
+		t.Errorf("dequantised: %q", got)
+	}
+	end, p := run(t, a, form{tensorfile.GGUF, ""}, &Options{More: []*tensorfile.File{b}})
+	if got := keys(end); !slices.Equal(got, []string{"general.file_type", "general.quantization_version", "k"}) || end.Len() != 2 {
+		t.Errorf("merged: %q, %v", got, p.Losses())
+	}
+}
