@@ -74,7 +74,7 @@ var edges = map[string][]string{
 	"ptd":                      and(floor, flatbuffers, "internal/fb", "internal/executorch", "schema/ptdfb"),
 	"pte":                      and(floor, flatbuffers, "internal/fb", "internal/executorch", "schema/ptefb"),
 	"rten":                     and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
-	"sparse":                   {"tensor", "internal/align", "internal/quote", "internal/source"},
+	"sparse":                   {"tensor", "internal/align", "internal/le", "internal/quote", "internal/source"},
 	"ztensor":                  and(floor, "ztensor/internal/cbor", "ztensor/internal/core", "ztensor/internal/layouts", "ztensor/internal/rule", "ztensor/internal/v1", "ztensor/internal/v2", cbor),
 	"ztensor/internal/core":    and(floor, "sparse", "ztensor/internal/rule", cbor, zstd, xxh3),
 	"ztensor/internal/v1":      and(floor, "sparse", "ztensor/internal/cbor", "ztensor/internal/core", zstd),

@@ -5,20 +5,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Densify returns the dense tensor that a sparse one stands for. It reads the indices, checks
-// them as [Check] does, and keeps them, 8 bytes for each value. The dense bytes are made in a
-// stream each time that they are read, so that a large shape costs nothing; values that are in
-// order are read anew for that, others are kept as well.
+// Densify returns the dense tensor that a sparse one stands for. It reads and checks the indices
+// as [Check] does, and keeps them, 8 bytes each. The dense bytes are computed each time that they
+// are read; values that are in order are read anew for that, others are kept as well.
 func Densify(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor, error) {
-	if t == nil {
-		return nil, errNil
-	}
-	d, err := newDense(ctx, t, opts.of(t))
+	d, err := newDense(ctx, t, opts)
 	if err != nil {
 		return nil, failed(t, err)
 	}
@@ -30,10 +26,7 @@ func Densify(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tens
 // Open streams the bytes of the tensor that [Densify] returns, until ctx ends, and holds the
 // indices no longer than the stream is open.
 func Open(ctx context.Context, t *tensor.Tensor, opts *Options) (io.ReadCloser, error) {
-	if t == nil {
-		return nil, errNil
-	}
-	d, err := newDense(ctx, t, opts.of(t))
+	d, err := newDense(ctx, t, opts)
 	if err != nil {
 		return nil, failed(t, err)
 	}
@@ -43,71 +36,70 @@ func Open(ctx context.Context, t *tensor.Tensor, opts *Options) (io.ReadCloser, 
 // A dense is what the dense bytes are made of. It does not change.
 type dense struct {
 	t      *tensor.Tensor
-	at     []uint64 // units, which ascend
-	values []byte   // of all units; nil where they are streamed
-	width  int64    // bytes of a unit: an element, or a byte with two elements of four bits
+	at     []uint64    // units, which ascend
+	values tensor.Blob // of all units
+	width  int64       // bytes of a unit: an element, or a byte with two elements of four bits
 	size   int64
 }
 
-func newDense(ctx context.Context, t *tensor.Tensor, o Options) (*dense, error) {
-	x, values, err := load(ctx, t, o)
+func newDense(ctx context.Context, t *tensor.Tensor, opts *Options) (*dense, error) {
+	x, values, err := load(ctx, t, opts)
 	if err != nil {
 		return nil, err
 	}
-	d := &dense{t: t, at: x.at, values: values}
-	kind := t.Part("values").DType
+	p := t.Part("values")
 	elements, _ := t.Shape.Elements()
-	if kind == tensor.F4E2M1FN {
-		d.width, d.size = 1, elements/2+elements%2
-		d.joinNibbles()
-		return d, nil
+	size, ok := p.DType.Bytes(elements)
+	if !ok {
+		return nil, fmt.Errorf("%w: %d elements of %v", tensor.ErrLimit, elements, p.DType)
 	}
-	d.width = int64(kind.Size())
-	var ok bool
-	if d.size, ok = align.Mul(elements, d.width); !ok {
-		return nil, fmt.Errorf("%w: %d elements of %v", tensor.ErrLimit, elements, kind)
+	d := &dense{t: t, at: x.at, values: p.Data, width: int64(p.DType.Size()), size: size}
+	if p.DType == tensor.F4E2M1FN {
+		d.width = 1
+		d.at, values = joinNibbles(x.at, values)
+	}
+	if values != nil {
+		d.values = tensor.BlobOf(values)
 	}
 	return d, nil
 }
 
-// joinNibbles makes bytes of values of four bits.
-func (d *dense) joinNibbles() {
+// joinNibbles makes bytes of values of four bits, in place.
+func joinNibbles(at []uint64, values []byte) ([]uint64, []byte) {
 	n := 0
-	for i, at := range d.at {
-		v := d.values[i] << (4 * (at & 1))
-		if n > 0 && d.at[n-1] == at/2 {
-			d.values[n-1] |= v
+	for i, a := range at {
+		v := values[i] << (4 * (a & 1))
+		if n > 0 && at[n-1] == a/2 {
+			values[n-1] |= v
 			continue
 		}
-		d.at[n], d.values[n] = at/2, v
+		at[n], values[n] = a/2, v
 		n++
 	}
-	d.at, d.values = d.at[:n], d.values[:n]
+	return at[:n], values[:n]
 }
 
 func (d *dense) open(ctx context.Context) (io.ReadCloser, error) {
-	s := &denseStream{dense: d, ctx: ctx, value: make([]byte, d.width)}
-	if d.values == nil {
-		values, err := d.t.Part("values").Data.Open()
-		if err != nil {
-			return nil, failed(d.t, err)
-		}
-		s.in, s.buffered = values, bufio.NewReaderSize(values, int(min(max(d.width, d.width*int64(len(d.at))), 64<<10)))
+	in, err := d.values.Open()
+	if err != nil {
+		return nil, failed(d.t, err)
 	}
-	return s, nil
+	size := min(max(d.width, d.width*int64(len(d.at))), 64<<10)
+	return &denseStream{dense: d, ctx: ctx, in: in, values: bufio.NewReaderSize(in, int(size)),
+		value: make([]byte, d.width)}, nil
 }
 
-// A denseStream makes the dense bytes.
+// A denseStream computes the dense bytes.
 type denseStream struct {
 	*dense
-	ctx      context.Context
-	in       io.Closer     // of the values; nil where they are in memory
-	buffered *bufio.Reader // likewise
-	next     int           // in at
-	value    []byte
-	rest     []byte // of value, which the last read cut
-	off      int64
-	err      error
+	ctx    context.Context
+	in     io.Closer // of values
+	values *bufio.Reader
+	next   int // in at
+	value  []byte
+	rest   []byte // of value, which the last read cut
+	off    int64
+	err    error
 }
 
 func (s *denseStream) Read(p []byte) (int, error) {
@@ -129,39 +121,25 @@ func (s *denseStream) Read(p []byte) (int, error) {
 		if from >= int64(len(p)) {
 			break
 		}
-		if err := s.fetch(); err != nil {
+		if _, err := io.ReadFull(s.values, s.value); err != nil {
+			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				err = malformed("fewer than %d values", len(s.at))
+			}
 			s.err = failed(s.t, err)
 			return 0, s.err
 		}
+		s.next++
 		s.rest = s.value[copy(p[from:], s.value):]
 	}
 	s.off += int64(len(p))
 	return len(p), nil
 }
 
-// fetch puts the next value into value.
-func (s *denseStream) fetch() error {
-	i := int64(s.next)
-	s.next++
-	if s.buffered == nil {
-		copy(s.value, s.values[i*s.width:])
-		return nil
-	}
-	_, err := io.ReadFull(s.buffered, s.value)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = fmt.Errorf("%w: fewer than %d values", tensor.ErrMalformed, len(s.at))
-	}
-	return err
-}
-
 // end reads the values to their end, where a digest is checked.
 func (s *denseStream) end() error {
-	if s.buffered == nil {
-		return io.EOF
-	}
-	n, err := io.Copy(io.Discard, s.buffered)
+	n, err := io.Copy(io.Discard, s.values)
 	if err == nil && n > 0 {
-		err = fmt.Errorf("%w: more than %d values", tensor.ErrMalformed, len(s.at))
+		err = malformed("more than %d values", len(s.at))
 	}
 	if err != nil {
 		return failed(s.t, err)
@@ -169,14 +147,11 @@ func (s *denseStream) end() error {
 	return io.EOF
 }
 
+// Close may be called twice.
 func (s *denseStream) Close() error {
-	if s.err == nil {
-		s.err = fmt.Errorf("sparse: read of a closed stream")
-	}
-	if s.in == nil {
+	if s.err == fs.ErrClosed {
 		return nil
 	}
-	in := s.in
-	s.in = nil
-	return in.Close()
+	s.err = fs.ErrClosed
+	return s.in.Close()
 }

@@ -1,14 +1,14 @@
 // Package sparse checks sparse tensors, makes them dense, and dense ones sparse.
 //
-// Two forms are known, in the layouts of zTensor. A compressed matrix (scheme "sparse_csr" or
+// Two schemes are known, those of zTensor. A compressed matrix (scheme "sparse_csr" or
 // "zt.sparse_csr/1") has the parts values, indices (the column of each value) and indptr (where
 // the values of each row begin, and at last their number). A tensor of coordinates ("sparse_coo"
 // or "zt.sparse_coo/1") has the parts values and coords: the coordinates of all values in
 // dimension 0, then those in dimension 1, and so on. Index parts may be of any integer type, and
 // of an unknown one where the format fixes uint64.
 //
-// All is done in memory: what an operation holds are the indices, and values that are not in
-// order. [Options.MaxMemory] bounds that.
+// All operations hold the indices in memory, as 8 bytes each, and values that are not in order.
+// [Options.MaxMemory] bounds that.
 package sparse
 
 import (
@@ -26,11 +26,11 @@ const (
 	CSR = "sparse_csr"
 	COO = "sparse_coo"
 
-	csr2 = "zt.sparse_csr/1"
-	coo2 = "zt.sparse_coo/1"
+	registeredCSR = "zt.sparse_csr/1"
+	registeredCOO = "zt.sparse_coo/1"
 )
 
-// Options say what an operation may do. nil is the zero value.
+// Options control an operation. nil is the zero value.
 type Options struct {
 	// MaxMemory is how many bytes the indices of one tensor may take, together with values
 	// that are not in order. Beyond, an operation fails with tensor.ErrLimit. 0 is 64 MiB and
@@ -51,7 +51,7 @@ func (o *Options) of(t *tensor.Tensor) Options {
 	}
 	if v.MaxMemory == 0 {
 		v.MaxMemory = math.MaxInt64
-		if n, ok := align.Mul(stored(t), 128); ok && n <= math.MaxInt64-64<<20 {
+		if n, ok := align.Mul(storedSize(t), 128); ok && n <= math.MaxInt64-64<<20 {
 			v.MaxMemory = n + 64<<20
 		}
 	}
@@ -59,21 +59,21 @@ func (o *Options) of(t *tensor.Tensor) Options {
 	return v
 }
 
-// stored is how many bytes t takes where it is stored.
-func stored(t *tensor.Tensor) (sum int64) {
-	add := func(b tensor.Blob) {
+// storedSize returns how many bytes the parts of t take where they are stored.
+func storedSize(t *tensor.Tensor) (sum int64) {
+	blobs := []tensor.Blob{t.Data}
+	for _, p := range t.Parts {
+		blobs = append(blobs, p.Data)
+	}
+	for _, b := range blobs {
 		n := max(b.Size(), 0)
-		if st, ok := b.Stored(); ok {
-			n = st.Size
+		if s, ok := b.Stored(); ok {
+			n = s.Size
 		}
 		var ok bool
 		if sum, ok = align.Add(sum, n); !ok {
 			sum = math.MaxInt64
 		}
-	}
-	add(t.Data)
-	for i := range t.Parts {
-		add(t.Parts[i].Data)
 	}
 	return sum
 }
@@ -110,18 +110,22 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+var errNil = errors.New("sparse: no tensor")
+
 func failed(t *tensor.Tensor, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || t == nil {
+		return err
 	}
 	return &Error{t.Name, err}
 }
 
-var errNil = errors.New("sparse: no tensor")
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+}
 
 // Known reports whether a scheme is one of this package.
 func Known(scheme string) bool { return isCSR(scheme) || isCOO(scheme) }
 
-func isCSR(scheme string) bool { return scheme == CSR || scheme == csr2 }
+func isCSR(scheme string) bool { return scheme == CSR || scheme == registeredCSR }
 
-func isCOO(scheme string) bool { return scheme == COO || scheme == coo2 }
+func isCOO(scheme string) bool { return scheme == COO || scheme == registeredCOO }

@@ -9,68 +9,275 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// indices are those of one tensor, as far as they have been read.
+// indices are those of one tensor.
 type indices struct {
-	t   *tensor.Tensor
-	csr bool
-	n   int64    // values; -1 where the dtype of the values does not tell
-	at  []uint64 // the element of each value, in row-major order, where they are kept
-
-	used, limit int64 // bytes of memory
-
-	ascending bool   // every element comes after the one before it
-	last      uint64 // the element that was read last
-	disorder  error  // where ascending became false, of a compressed matrix
+	t        *tensor.Tensor
+	options  Options
+	used     int64    // bytes of memory
+	at       []uint64 // the element of each value, in row-major order
+	disorder int      // the first value that does not come after its predecessor; 0 for none
 }
 
-// open finds the parts of a sparse tensor and counts its values.
-func open(ctx context.Context, t *tensor.Tensor, o Options) (*indices, error) {
+// Check reads the indices of a sparse tensor and reports what does not fit: rows that do not go
+// from 0 to the number of values, indices outside of the shape, lengths that disagree. It
+// requires sorted or distinct indices only where opts say so.
+func Check(ctx context.Context, t *tensor.Tensor, opts *Options) error {
+	x, err := read(ctx, t, opts)
+	if err == nil && x.options.Ordered {
+		err = x.ordered()
+	}
+	return failed(t, err)
+}
+
+// ordered requires columns that ascend, or distinct coordinates.
+func (x *indices) ordered() error {
+	if i := x.disorder; i > 0 && isCSR(x.t.Scheme) {
+		columns := uint64(x.t.Shape[1])
+		return malformed("column %d does not come after column %d in row %d",
+			x.at[i]%columns, x.at[i-1]%columns, x.at[i]/columns)
+	} else if i > 0 {
+		slices.Sort(x.at)
+		for i := 1; i < len(x.at); i++ {
+			if x.at[i] == x.at[i-1] {
+				return &DuplicateError{x.at[i]}
+			}
+		}
+	}
+	return nil
+}
+
+// read reads the indices of a tensor and checks them against its shape and values.
+func read(ctx context.Context, t *tensor.Tensor, opts *Options) (*indices, error) {
+	if t == nil {
+		return nil, errNil
+	}
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	x := &indices{t: t, csr: isCSR(t.Scheme), limit: o.MaxMemory, ascending: true}
-	roles := []string{"values", "coords"}
+	x := &indices{t: t, options: opts.of(t)}
+	values := t.Part("values")
 	switch {
-	case x.csr:
-		roles = []string{"values", "indices", "indptr"}
-		if len(t.Shape) != 2 {
-			return nil, fmt.Errorf("%w: %s of %d dimensions", tensor.ErrMalformed, t.Scheme, len(t.Shape))
-		}
-	case !isCOO(t.Scheme):
-		return nil, fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, quote.Name(t.Scheme))
+	case !Known(t.Scheme):
+		return nil, unknownScheme(t.Scheme)
+	case isCSR(t.Scheme) && len(t.Shape) != 2:
+		return nil, malformed("%s of %d dimensions", t.Scheme, len(t.Shape))
+	case values == nil:
+		return nil, malformed("no component values")
 	}
-	for _, role := range roles {
-		p := t.Part(role)
-		if p == nil {
-			return nil, fmt.Errorf("%w: no component %s", tensor.ErrMalformed, role)
+	n := int64(-1) // where their dtype does not tell
+	if width := int64(values.DType.Size()); width > 0 {
+		size, err := sizeOf(ctx, values.Data)
+		if err != nil {
+			return nil, err
 		}
-		if role == "values" {
-			var err error
-			if x.n, err = valueCount(ctx, p); err != nil {
-				return nil, err
-			}
-		} else if width, _ := indexWidth(p.DType); width == 0 {
-			return nil, fmt.Errorf("%w: %s of %v", tensor.ErrDType, role, p.DType)
+		if n = size / width; size%width != 0 {
+			return nil, malformed("%d bytes of values of %d bytes", size, width)
 		}
 	}
-	return x, nil
+	var err error
+	if isCSR(t.Scheme) {
+		err = x.readCSR(ctx, n)
+	} else {
+		err = x.readCOO(ctx, n)
+	}
+	for i := 1; i < len(x.at) && x.disorder == 0; i++ {
+		if x.at[i] <= x.at[i-1] {
+			x.disorder = i
+		}
+	}
+	return x, err
 }
 
-// valueCount returns how many values a part has, and -1 where its dtype does not tell.
-func valueCount(ctx context.Context, p *tensor.Part) (int64, error) {
-	width := int64(p.DType.Size())
+func (x *indices) readCSR(ctx context.Context, n int64) error {
+	rows, width := uint64(x.t.Shape[0]), uint64(x.t.Shape[1])
+	indptr, err := x.integers(ctx, "indptr", rows+1)
+	if err != nil {
+		return err
+	}
+	if uint64(len(indptr)) != rows+1 {
+		return malformed("indptr has %d entries, %d rows take %d", len(indptr), rows, rows+1)
+	}
+	if indptr[0] != 0 {
+		return malformed("indptr begins with %d, not 0", indptr[0])
+	}
+	last := indptr[rows]
+	columns, err := x.integers(ctx, "indices", last)
+	if err != nil {
+		return err
+	}
+	if last != uint64(len(columns)) {
+		return malformed("%d indices, indptr ends at %d", len(columns), last)
+	}
+	if n >= 0 && uint64(n) != last {
+		return malformed("%d values, indptr ends at %d", n, last)
+	}
+	for row := range rows {
+		from, to := indptr[row], indptr[row+1]
+		if to < from || to > last {
+			return malformed("indptr falls from %d to %d in row %d", from, min(to, last), row)
+		}
+		for i := from; i < to; i++ {
+			if columns[i] >= width {
+				return malformed("column %d of %d at %d", columns[i], width, i)
+			}
+			columns[i] += row * width // below the product of the shape
+		}
+	}
+	x.at = columns
+	return nil
+}
+
+func (x *indices) readCOO(ctx context.Context, n int64) error {
+	rank := len(x.t.Shape)
+	want, ok := align.Mul(n, int64(rank))
+	if !ok {
+		want = math.MaxInt64
+	}
+	coords, err := x.integers(ctx, "coords", uint64(want))
+	if err != nil {
+		return err
+	}
+	if n < 0 {
+		n = int64(len(coords) / max(1, rank))
+		want = n * int64(rank)
+	}
+	if int64(len(coords)) != want {
+		return malformed("%d coords for %d values of %d dimensions", len(coords), n, rank)
+	}
+	if rank == 0 { // every value is for the only element
+		if err := x.reserve(n, 8); err != nil {
+			return err
+		}
+		coords = make([]uint64, n)
+	}
+	for d, dim := range x.t.Shape {
+		for i, c := range coords[int64(d)*n:][:n] {
+			if c >= uint64(dim) {
+				return malformed("coordinate %d of %d in dimension %d at %d", c, dim, d, i)
+			}
+			if d > 0 {
+				coords[i] = coords[i]*uint64(dim) + c // below the product of the shape
+			}
+		}
+	}
+	x.at = coords[:n:n]
+	return nil
+}
+
+// indexWidth returns the size of an index in bytes; 0 for other types. An unknown type is
+// uint64, the only one of zTensor 1.0, which does not name it.
+func indexWidth(d tensor.DType) (width int, signed bool) {
+	switch d {
+	case tensor.Unknown, tensor.U64:
+		return 8, false
+	case tensor.U8, tensor.U16, tensor.U32:
+		return d.Size(), false
+	case tensor.I8, tensor.I16, tensor.I32, tensor.I64:
+		return d.Size(), true
+	}
+	return 0, false
+}
+
+// integers reads an index part of at most so many indices to its end, where a digest is checked.
+func (x *indices) integers(ctx context.Context, role string, limit uint64) (all []uint64, err error) {
+	p := x.t.Part(role)
+	if p == nil {
+		return nil, malformed("no component %s", role)
+	}
+	width, signed := indexWidth(p.DType)
 	if width == 0 {
-		return -1, nil
+		return nil, fmt.Errorf("%w: %s of %v", tensor.ErrDType, role, p.DType)
 	}
-	size, err := sizeOf(ctx, p.Data)
-	if err == nil && size%width != 0 {
-		err = fmt.Errorf("%w: %d bytes of values of %d bytes", tensor.ErrMalformed, size, width)
+	in, err := p.Data.Open()
+	if err != nil {
+		return nil, err
 	}
-	return size / width, err
+	defer in.Close()
+	buf := le.Bytes(make([]uint64, 4<<10))
+	for err != io.EOF {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var n int
+		if n, err = source.ReadPiece(in, buf); err != nil && err != io.EOF {
+			return nil, err
+		}
+		if n%width != 0 {
+			return nil, malformed("%s that are no multiple of %d bytes", role, width)
+		}
+		before := len(all)
+		if uint64(before+n/width) > limit {
+			return nil, malformed("more than %d %s", limit, role)
+		}
+		if err := x.reserve(int64(n/width), 8); err != nil {
+			return nil, err
+		}
+		switch width {
+		case 1:
+			all = appendIntegers[uint8](all, buf[:n])
+		case 2:
+			all = appendIntegers[uint16](all, buf[:n])
+		case 4:
+			all = appendIntegers[uint32](all, buf[:n])
+		case 8:
+			all = appendIntegers[uint64](all, buf[:n])
+		}
+		for _, v := range all[before:] {
+			if signed && v>>(8*width-1) != 0 {
+				return nil, malformed("a negative index")
+			}
+		}
+	}
+	return all, nil
+}
+
+// appendIntegers decodes little-endian integers, in place before they are appended.
+func appendIntegers[T uint8 | uint16 | uint32 | uint64](all []uint64, b []byte) []uint64 {
+	le.ToHost(b, le.Size[T]())
+	values, _ := le.Cast[T](b)
+	all = slices.Grow(all, len(values))
+	for _, v := range values {
+		all = append(all, uint64(v))
+	}
+	return all
+}
+
+// Widen returns an index part as uint64, which it converts when it is opened. A part of another
+// type stays as it is.
+func Widen(ctx context.Context, p tensor.Part) tensor.Part {
+	width, _ := indexWidth(p.DType)
+	if width == 0 {
+		return p
+	}
+	wide := p
+	wide.DType = tensor.U64
+	if width == 8 { // a negative one is an error of Check
+		return wide
+	}
+	size := int64(-1)
+	if n, ok := align.Mul(p.Data.Size()/int64(width), 8); ok && p.Data.Size() >= 0 {
+		size = n
+	}
+	wide.Data = tensor.BlobFunc(size, func() (io.ReadCloser, error) {
+		t := &tensor.Tensor{Parts: []tensor.Part{p}}
+		x := &indices{t: t, options: (*Options)(nil).of(t)}
+		all, err := x.integers(ctx, p.Role, math.MaxInt64)
+		if err != nil {
+			return nil, err
+		}
+		return integerBlob(all).Open()
+	})
+	return wide
+}
+
+func integerBlob(all []uint64) tensor.Blob {
+	return tensor.New("", tensor.Shape{int64(len(all))}, all).Data
 }
 
 // sizeOf returns the size of b, which it reads where only decoding tells.
@@ -83,212 +290,36 @@ func sizeOf(ctx context.Context, b tensor.Blob) (int64, error) {
 		return 0, err
 	}
 	defer in.Close()
-	return io.Copy(io.Discard, &bounded{ctx, in})
+	return io.Copy(io.Discard, &contextReader{ctx, in})
 }
 
-// bounded is a stream that ends with ctx.
-type bounded struct {
+// A contextReader ends with its context.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
-	if err := b.ctx.Err(); err != nil {
+func (r *contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return b.Reader.Read(p)
+	return r.Reader.Read(p)
 }
 
-// take counts n bytes of memory before they are needed.
-func (x *indices) take(n int64) error {
-	if n > x.limit-x.used {
-		all, ok := align.Add(x.used, n)
-		if !ok {
-			all = math.MaxInt64
-		}
-		return fmt.Errorf("%w: indices, and values that are not in order, take %d bytes or more, of at most %d (MaxMemory)",
-			tensor.ErrLimit, all, x.limit)
+// reserve counts memory for n items of so many bytes before it is needed.
+func (x *indices) reserve(n, each int64) error {
+	size, ok := align.Mul(n, each)
+	if !ok {
+		size = math.MaxInt64
 	}
-	x.used += n
+	if limit := x.options.MaxMemory; size > limit-x.used {
+		return fmt.Errorf("%w: indices, and values that are not in order, take %d bytes or more, "+
+			"of at most %d (MaxMemory)", tensor.ErrLimit, x.used+min(size, math.MaxInt64-x.used), limit)
+	}
+	x.used += size
 	return nil
 }
 
-// read checks the indices against the shape and the number of values, and keeps them in at
-// where it is told to.
-func (x *indices) read(ctx context.Context, keep bool) error {
-	if x.csr {
-		return x.readCSR(ctx, keep)
-	}
-	return x.readCOO(ctx, keep)
-}
-
-// next is called with the element of every value, in the order of the file.
-func (x *indices) next(i int64, at uint64) {
-	x.ascending = x.ascending && (i == 0 || at > x.last)
-	x.last = at
-}
-
-func (x *indices) readCSR(ctx context.Context, keep bool) error {
-	rows, cols := uint64(x.t.Shape[0]), uint64(x.t.Shape[1])
-	columns, err := newIndexReader(ctx, x.t.Part("indices"))
-	if err != nil {
-		return err
-	}
-	defer columns.close()
-	indptr, err := newIndexReader(ctx, x.t.Part("indptr"))
-	if err != nil {
-		return err
-	}
-	defer indptr.close()
-	var prev, n uint64
-	for row := uint64(0); ; row++ {
-		end, err := indptr.next()
-		if err == io.EOF && row == rows+1 {
-			break
-		}
-		switch {
-		case err == io.EOF:
-			return fmt.Errorf("%w: indptr has %d entries, %d rows take %d", tensor.ErrMalformed, row, rows, rows+1)
-		case err != nil:
-			return err
-		case row > rows:
-			return fmt.Errorf("%w: indptr has more than %d entries", tensor.ErrMalformed, rows+1)
-		case row == 0 && end != 0:
-			return fmt.Errorf("%w: indptr begins with %d, not 0", tensor.ErrMalformed, end)
-		case end < prev:
-			return fmt.Errorf("%w: indptr falls from %d to %d at %d", tensor.ErrMalformed, prev, end, row)
-		}
-		for n < end {
-			some, err := columns.some(end - n)
-			if err == io.EOF {
-				return fmt.Errorf("%w: %d indices, indptr leads to %d", tensor.ErrMalformed, n, end)
-			}
-			if err == nil && keep {
-				err = x.take(8 * int64(len(some)))
-			}
-			if err != nil {
-				return err
-			}
-			start := (row - 1) * cols // row 0 has end 0
-			for _, col := range some {
-				if col >= cols {
-					return fmt.Errorf("%w: column %d of %d at %d", tensor.ErrMalformed, col, cols, n)
-				}
-				if n > 0 && start+col <= x.last && x.disorder == nil { // in this row, since rows ascend
-					x.disorder = fmt.Errorf("%w: column %d does not come after column %d in row %d",
-						tensor.ErrMalformed, col, x.last-start, row-1)
-				}
-				x.next(int64(n), start+col)
-				if n++; keep {
-					x.at = append(x.at, start+col)
-				}
-			}
-		}
-		prev = end
-	}
-	if _, err := columns.next(); err != io.EOF {
-		if err == nil {
-			err = fmt.Errorf("%w: indptr ends at %d, there are more indices", tensor.ErrMalformed, prev)
-		}
-		return err
-	}
-	if x.n >= 0 && uint64(x.n) != prev {
-		return fmt.Errorf("%w: %d values, indptr ends at %d", tensor.ErrMalformed, x.n, prev)
-	}
-	x.n = int64(prev)
-	return nil
-}
-
-func (x *indices) readCOO(ctx context.Context, keep bool) error {
-	coords := x.t.Part("coords")
-	rank := len(x.t.Shape)
-	if x.n < 0 {
-		size, err := sizeOf(ctx, coords.Data)
-		if err != nil {
-			return err
-		}
-		width, _ := indexWidth(coords.DType)
-		x.n = size / int64(width) / int64(max(1, rank))
-	}
-	in, err := newIndexReader(ctx, coords)
-	if err != nil {
-		return err
-	}
-	defer in.close()
-	if rank == 0 && keep { // every value is for the only element
-		if x.n > 1 {
-			return &DuplicateError{0}
-		}
-		x.at = make([]uint64, x.n)
-	}
-	for d, dim := range x.t.Shape {
-		for i := int64(0); i < x.n; {
-			some, err := in.some(uint64(x.n - i))
-			if err == io.EOF {
-				return fmt.Errorf("%w: fewer coords than %d values of %d dimensions take", tensor.ErrMalformed, x.n, rank)
-			}
-			if err == nil && keep && d == 0 {
-				err = x.take(8 * int64(len(some)))
-				x.at = append(x.at, make([]uint64, len(some))...)
-			}
-			if err != nil {
-				return err
-			}
-			for _, c := range some {
-				if c >= uint64(dim) {
-					return fmt.Errorf("%w: coordinate %d of %d in dimension %d at %d", tensor.ErrMalformed, c, dim, d, i)
-				}
-				if keep {
-					x.at[i] = x.at[i]*uint64(dim) + c // below the product of the shape
-				}
-				i++
-			}
-		}
-	}
-	if _, err := in.next(); err != io.EOF {
-		if err == nil {
-			err = fmt.Errorf("%w: more coords than %d values of %d dimensions take", tensor.ErrMalformed, x.n, rank)
-		}
-		return err
-	}
-	for i, at := range x.at {
-		x.next(int64(i), at)
-	}
-	return nil
-}
-
-// Check reads the indices of a sparse tensor and reports what does not fit: rows that do not go
-// from 0 to the number of values, indices outside of the shape, lengths that disagree. It
-// requires sorted or distinct indices only where opts say so. What it holds in memory are some
-// KiB, and with Ordered the coordinates of a tensor that has them.
-func Check(ctx context.Context, t *tensor.Tensor, opts *Options) error {
-	if t == nil {
-		return errNil
-	}
-	o := opts.of(t)
-	x, err := open(ctx, t, o)
-	if err == nil {
-		err = x.read(ctx, o.Ordered && !x.csr)
-	}
-	if err == nil && o.Ordered {
-		err = x.ordered()
-	}
-	return failed(t, err)
-}
-
-// ordered requires columns that ascend, or distinct coordinates.
-func (x *indices) ordered() error {
-	switch {
-	case x.ascending:
-		return nil
-	case x.csr:
-		return x.disorder
-	}
-	slices.Sort(x.at)
-	for i := 1; i < len(x.at); i++ {
-		if x.at[i] == x.at[i-1] {
-			return &DuplicateError{x.at[i]}
-		}
-	}
-	return nil
+func unknownScheme(scheme string) error {
+	return fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, quote.Name(scheme))
 }

@@ -187,6 +187,16 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
+// Every value of a tensor without dimensions is for its only element.
+func TestDuplicatesOfScalar(t *testing.T) {
+	x := coo(tensor.Shape{}, []uint8{3, 4})
+	for d, want := range map[sparse.Duplicates]byte{sparse.First: 3, sparse.Sum: 7} {
+		if got := denseOf(t, x, &sparse.Options{Duplicates: d}); !bytes.Equal(got, []byte{want}) {
+			t.Errorf("%d: % x", d, got)
+		}
+	}
+}
+
 // Sums are those of the dtype.
 func TestSums(t *testing.T) {
 	le := binary.LittleEndian
@@ -252,7 +262,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		at[i] = uint64(i % n)
 	}
 	x := coo(tensor.Shape{n, n}, make([]uint16, n), at...)
-	if _, err := sparse.Densify(t.Context(), x, &sparse.Options{MaxMemory: 8 * n}); err != nil {
+	if _, err := sparse.Densify(t.Context(), x, &sparse.Options{MaxMemory: 16 * n}); err != nil {
 		t.Error("in order:", err)
 	}
 	swapped := slices.Clone(at)

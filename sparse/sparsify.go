@@ -1,14 +1,12 @@
 package sparse
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
-	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -23,24 +21,24 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string, opts *Option
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	width := t.DType.Size()
+	out := &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape, Scheme: scheme}
+	var err error
 	switch {
 	case scheme != CSR && scheme != COO:
-		return nil, failed(t, fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, quote.Name(scheme)))
+		err = unknownScheme(scheme)
 	case !t.Dense() || t.External || !t.Order.RowMajor():
-		return nil, failed(t, fmt.Errorf("%w: not dense and row-major", errors.ErrUnsupported))
-	case width == 0:
-		return nil, failed(t, fmt.Errorf("%w: %v", tensor.ErrDType, t.DType))
+		err = fmt.Errorf("%w: not dense and row-major", errors.ErrUnsupported)
+	case t.DType.Size() == 0:
+		err = fmt.Errorf("%w: %v", tensor.ErrDType, t.DType)
 	case scheme == CSR && len(t.Shape) != 2:
-		return nil, failed(t, fmt.Errorf("%w: %d dimensions, %s has two", errors.ErrUnsupported, len(t.Shape), CSR))
+		err = fmt.Errorf("%w: %d dimensions, %s has two", errors.ErrUnsupported, len(t.Shape), CSR)
+	default:
+		x := &indices{t: t, options: opts.of(t)}
+		var values []byte
+		if values, err = x.collect(ctx); err == nil {
+			out.Parts, err = x.parts(scheme, t.DType, values)
+		}
 	}
-	x := &indices{t: t, csr: scheme == CSR, limit: opts.of(t).MaxMemory}
-	values, err := x.collect(ctx, width)
-	if err != nil {
-		return nil, failed(t, err)
-	}
-	out := &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape, Scheme: scheme}
-	out.Parts, err = build(scheme, t.Shape, x, t.DType, values)
 	if err != nil {
 		return nil, failed(t, err)
 	}
@@ -49,107 +47,79 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string, opts *Option
 
 // collect returns the elements of a dense tensor that have a bit set, and puts their places
 // into at. A blob of unknown size shows only here whether it has as many as the shape.
-func (x *indices) collect(ctx context.Context, width int) (values []byte, err error) {
+func (x *indices) collect(ctx context.Context) (values []byte, err error) {
 	in, err := x.t.Data.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
+	width := x.t.DType.Size()
 	elements, _ := x.t.Shape.Elements()
 	size := elements * int64(width) // fits: t was checked
-	buf := make([]byte, (64<<10)/width*width)
-	for i, have := uint64(0), int64(0); ; {
-		k, err := source.ReadPiece(in, buf)
-		have += int64(k)
-		last := err == io.EOF
-		if err != nil && !last {
+	buf, zero := make([]byte, (64<<10)/width*width), make([]byte, width)
+	for i, have := uint64(0), int64(0); err != io.EOF; {
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if have > size || last && have != size {
-			return nil, fmt.Errorf("%w: %d bytes where %d elements of %d bytes are declared", tensor.ErrMalformed, have, elements, width)
+		var k int
+		if k, err = source.ReadPiece(in, buf); err != nil && err != io.EOF {
+			return nil, err
 		}
-		before := len(values)
+		if have += int64(k); have > size || err == io.EOF && have != size {
+			return nil, malformed("%d bytes where %d elements of %d bytes are declared", have, elements, width)
+		}
+		before := len(x.at)
 		for p := buf[:k]; len(p) > 0; p = p[width:] {
-			if !zero(p[:width]) {
+			if !bytes.Equal(p[:width], zero) {
 				values, x.at = append(values, p[:width]...), append(x.at, i)
 			}
 			i++
 		}
-		if err := x.take(int64(len(values)-before) / int64(width) * int64(8+width)); err != nil {
-			return nil, err
-		}
-		if last {
-			x.n = int64(len(x.at))
-			return values, nil
-		}
-		if err := ctx.Err(); err != nil {
+		if err := x.reserve(int64(len(x.at)-before), int64(8+width)); err != nil {
 			return nil, err
 		}
 	}
+	return values, nil
 }
 
-func zero(p []byte) bool {
-	for _, v := range p {
-		if v != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// build makes the parts of a sparse tensor: the values of the elements in x.at, which ascend.
-func build(scheme string, shape tensor.Shape, x *indices, d tensor.DType, values []byte) ([]tensor.Part, error) {
-	parts := []tensor.Part{{Role: "values", DType: d, Data: tensor.BlobOf(values)}}
-	add := func(role string, n int64, each func(put func(uint64))) error {
-		size, ok := align.Mul(n, 8)
-		if !ok {
-			size = 1<<63 - 1
-		}
-		if err := x.take(size); err != nil {
-			return err
-		}
-		b := make([]byte, 0, size)
-		each(func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) })
-		parts = append(parts, tensor.Part{Role: role, DType: tensor.U64, Data: tensor.BlobOf(b)})
-		return nil
+// parts makes those of a sparse tensor: values of the elements in at, which ascend.
+func (x *indices) parts(scheme string, d tensor.DType, values []byte) ([]tensor.Part, error) {
+	shape := x.t.Shape
+	all := []tensor.Part{{Role: "values", DType: d, Data: tensor.BlobOf(values)}}
+	add := func(role string, v []uint64) {
+		all = append(all, tensor.Part{Role: role, DType: tensor.U64, Data: integerBlob(v)})
 	}
 	if isCOO(scheme) {
-		n, ok := align.Mul(x.n, int64(len(shape)))
-		if !ok {
-			n = 1<<63 - 1
+		if err := x.reserve(int64(len(x.at)), 8*int64(len(shape))); err != nil {
+			return nil, err
 		}
-		err := add("coords", n, func(put func(uint64)) {
-			for d := range shape {
-				slower := uint64(1) // elements for each coordinate of dimension d
-				for _, dim := range shape[d+1:] {
-					slower *= uint64(dim)
-				}
-				for _, at := range x.at {
-					put(at / slower % uint64(shape[d]))
-				}
+		coords := make([]uint64, 0, len(x.at)*len(shape))
+		for d := range shape {
+			slower, _ := shape[d+1:].Elements() // for each coordinate of dimension d
+			for _, at := range x.at {
+				coords = append(coords, at/uint64(slower)%uint64(shape[d]))
 			}
-		})
-		return parts, err
+		}
+		add("coords", coords)
+		return all, nil
 	}
 	rows, cols := uint64(shape[0]), uint64(shape[1])
-	if err := add("indices", x.n, func(put func(uint64)) {
-		for _, at := range x.at {
-			put(at % cols)
-		}
-	}); err != nil {
+	err := x.reserve(int64(len(x.at))+1, 8)
+	if err == nil {
+		err = x.reserve(shape[0], 8)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if rows == 1<<63-1 {
-		return nil, fmt.Errorf("%w: %d rows", tensor.ErrLimit, rows)
+	columns, indptr := make([]uint64, len(x.at)), make([]uint64, rows+1)
+	for i, at := range x.at {
+		columns[i] = at % cols
+		indptr[at/cols+1]++
 	}
-	err := add("indptr", int64(rows)+1, func(put func(uint64)) {
-		n := 0
-		for row := range rows + 1 {
-			for n < len(x.at) && x.at[n]/cols < row {
-				n++
-			}
-			put(uint64(n))
-		}
-	})
-	return parts, err
+	for row := range rows {
+		indptr[row+1] += indptr[row]
+	}
+	add("indices", columns)
+	add("indptr", indptr)
+	return all, nil
 }
