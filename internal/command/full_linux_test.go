@@ -33,6 +33,9 @@ func TestFullDisk(t *testing.T) {
 			return []string{"split", model + ".safetensors", "-o", out, "--max", "200000",
 				"--force"}
 		}},
+		{"split ztensor", "m.zt", func(model, out string) []string {
+			return []string{"split", model + ".zt", "-o", out, "--max", "200000", "--force"}
+		}},
 		{"split ptd", "*.ptd", func(model, out string) []string {
 			return []string{"split", model + ".ptd", "-o", out, "--max", "2000000", "--force"}
 		}},

@@ -19,26 +19,17 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-const childArgs = "TENSORFILE_CHILD_ARGS"
-
-// TestCommandChild is not a test of its own, but what a child does.
-func TestCommandChild(t *testing.T) {
-	if args := os.Getenv(childArgs); args != "" {
-		os.Args = append(os.Args[:1], strings.Split(args, "\n")...)
-		os.Exit(Main(nil))
-	}
-}
 
 func startChild(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	c, _ := readtest.Child(t, "TestCommandChild", childArgs+"="+strings.Join(args, "\n"))
+	c, _ := readtest.Child(t, "", childArgs+"="+strings.Join(args, "\n"))
 	return c
 }
 
 // models writes a.safetensors and b.safetensors, of the same names and sizes, whose bytes
-// are all 1 and all 2, and the same as .ptd.
+// are all 1 and all 2, and the same as .ptd and .zt.
 func models(t *testing.T, dir string) {
 	t.Helper()
 	for name, value := range map[string]byte{"a": 1, "b": 2} {
@@ -56,6 +47,10 @@ func models(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 		if err := ptd.WriteFile(t.Context(), filepath.Join(sub, "m.ptd"), tensor.Of(ts...),
+			nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := ztensor.WriteFile(t.Context(), filepath.Join(sub, "m.zt"), tensor.Of(ts...),
 			nil); err != nil {
 			t.Fatal(err)
 		}
@@ -146,6 +141,8 @@ func TestKilledCommands(t *testing.T) {
 			"--force"}, func(dir string) []string {
 			return []string{filepath.Join(dir, "m.safetensors.index.json")}
 		}},
+		{"split ztensor", []string{"split", "IN.zt", "-o", "OUT", "--max", "200000", "--force"},
+			func(dir string) []string { return []string{filepath.Join(dir, "m.zt")} }},
 		{"split ptd", []string{"split", "IN.ptd", "-o", "OUT", "--max", "200000", "--force"},
 			func(dir string) []string {
 				names, _ := filepath.Glob(filepath.Join(dir, "*.ptd"))

@@ -8,13 +8,22 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// childArgs is the environment variable with the arguments of a test program that is the command.
+const childArgs = "TENSORFILE_CHILD_ARGS"
+
 func TestMain(m *testing.M) {
+	if args := os.Getenv(childArgs); args != "" {
+		// Not within testscript.Main, whose copies of the program a killed process leaves.
+		os.Args = append(os.Args[:1], strings.Split(args, "\n")...)
+		os.Exit(Main(nil))
+	}
 	testscript.Main(m, map[string]func(){"tensorfile": func() { os.Exit(Main(nil)) }})
 }
 
