@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -42,6 +43,12 @@ func (j *job) passes() (n int64) {
 func (m *Model) checkData(ctx context.Context, o *CheckOptions, l listing, found *findings,
 	read *Read) error {
 	jobs := m.jobs(o, l)
+	if err := m.checkDecoded(jobs); err != nil {
+		found.add(findingOf(Limit, "", err))
+		for _, j := range jobs {
+			j.verify, j.elements = false, false
+		}
+	}
 	var mu sync.Mutex
 	done, total := int64(0), int64(0)
 	for _, j := range jobs {
@@ -69,6 +76,30 @@ func (m *Model) checkData(ctx context.Context, o *CheckOptions, l listing, found
 		}
 	}
 	return line.Flush()
+}
+
+// checkDecoded compares what the jobs decode together with Limits.MaxDecodedTotal, before they do.
+func (m *Model) checkDecoded(jobs []*job) error {
+	size := int64(0)
+	for _, j := range jobs {
+		size += j.size
+	}
+	return limit.CheckDecoded(m.limits, size, func(yield func(tensor.Blob) bool) {
+		for _, j := range jobs {
+			for _, reads := range []bool{j.verify, j.elements} {
+				if !reads {
+					continue
+				}
+				for t := range j.open.Tensors() {
+					for b := range limit.Blobs(t) {
+						if !yield(b) {
+							return
+						}
+					}
+				}
+			}
+		}
+	})
 }
 
 // jobs lists what is to be read, by name.

@@ -45,6 +45,9 @@ format, order and set of shards.`,
 						return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)
 					})
 				case content:
+					if err := a.checkDecodedTotal(in, &l); err != nil {
+						return nil, err
+					}
 					return a.hashOne(in, true, func(p inspect.Progress) (inspect.Sum, error) {
 						return inspect.Content(a.ctx, a.resolved(in), p)
 					})

@@ -61,7 +61,7 @@ func (s *seed) commandLine(t *testing.T, line, dir, out string) []string {
 	for i := range args {
 		args[i] = os.Expand(args[i], func(key string) string { return values[key] })
 	}
-	return args
+	return append(args, "--limit-decoded-total", "256M") // a mutant may decode to more than the disk has
 }
 
 // single is the seed of a file that is read alone.

@@ -115,6 +115,9 @@ func stem(name string) string {
 
 func (a *app) split(in *input, o *splitting) ([]string, error) {
 	dir, force, limit := o.dir, o.force, cmp.Or(int64(o.max), maxShard)
+	if err := a.checkDecodedTotal(in, &lister{}); err != nil { // of all shards together
+		return nil, err
+	}
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
