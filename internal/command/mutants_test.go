@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 )
 
@@ -88,6 +89,7 @@ convert $IN $OUT/c --to ptd --allow all
 convert $IN $OUT/c --to safetensors --allow all
 convert $IN $OUT/c --to npz --allow all --compress
 convert $IN $OUT/c --to npy --allow all
+convert $IN $OUT/c --to gguf --allow all
 convert $IN $OUT/c --to rten --allow all
 convert $IN $OUT/c --to primitiv --allow all
 convert $IN $OUT/c --to pte --allow all --align 64
@@ -102,12 +104,18 @@ convert $IN $OUT/c --to ptd --allow all --dry-run`, "\n")
 // noFile are the commands that read no tensor file.
 var noFile = []string{"completion", "help", "man", "version"}
 
-func TestMutantsRunEveryCommandAndFlag(t *testing.T) {
+func TestMutantsRunEveryCommandFlagAndTarget(t *testing.T) {
 	used := map[string]bool{}
 	for _, line := range mutantCommands {
 		words := strings.Fields(line)
 		for _, word := range words {
 			used[words[0]+" "+word] = true
+		}
+	}
+	for _, f := range tensorfile.Formats() {
+		to := "--to " + f.String()
+		if len(f.Caps().DTypes) > 0 && !strings.Contains(strings.Join(mutantCommands, "\n"), to) {
+			t.Errorf("no mutant goes through convert %s", to)
 		}
 	}
 	a := newApp(t.Context(), nil, nil, nil, func(string) string { return "" })

@@ -54,6 +54,7 @@ convert IN OUT --to ztensor@1.2 --force
 convert IN OUT --to ztensor@2 --force
 convert IN OUT --to ptd --force
 convert IN OUT --to npz --force
+convert IN OUT --to gguf --force --allow all
 convert IN OUT --to rten --force
 convert IN OUT --to primitiv --force --allow all
 convert ZT OUT --to safetensors --force
@@ -75,6 +76,7 @@ verify NPZ
 verify RTEN
 verify PRIMITIV
 split IN -o DIR --max 100MB --force
+split GGUF -o DIR --max 100MB --force
 split ZT -o DIR --max 100MB --force
 report IN -o PAGE --force
 merge IN OTHER OUT --to ztensor@1.2 --force --allow all
@@ -93,7 +95,7 @@ def write(path, n, name, prefix=""):
 def write_gguf(path, names):
     b = [b"GGUF", struct.pack("<IQQ", 3, len(names), 0)]
     for i, name in enumerate(names):
-        name = name.encode()
+        name = f"{name}.{i}"[-63:].encode()  # more is not written
         b += [struct.pack("<Q", len(name)), name, struct.pack("<IQQIQ", 2, 1, 2, 0, 32 * i)]
     b = b"".join(b)
     with open(path, "wb") as f:
