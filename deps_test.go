@@ -61,7 +61,7 @@ var edges = map[string][]string{
 	"internal/ggml":       {},
 	"tensor":              and(base, "internal/ggml"),
 	"remote":              {"tensor"},
-	"inspect":             {".", "tensor", "internal/le", "internal/parallel", "internal/quote", "sparse", "primitiv", "ptd", "pte", "rten", "ztensor", "bridge/gguf", "bridge/safetensors"},
+	"inspect":             {".", "tensor", "internal/ggml", "internal/le", "internal/parallel", "internal/quote", "sparse", "primitiv", "ptd", "pte", "rten", "ztensor", "bridge/gguf", "bridge/safetensors"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
 	"schema":       {},

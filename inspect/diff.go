@@ -243,6 +243,7 @@ func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor], pro
 		out.oneSided(p.name, p.inA)
 		return out.list
 	}
+	p.a, p.b = blocksAlike(p.a), blocksAlike(p.b)
 	if x, y := dtypeName(p.a.DType, p.a.Data), dtypeName(p.b.DType, p.b.Data); x != y && !d.IgnoreDType {
 		out.change(p.name, "dtype", x, y)
 	}
@@ -285,6 +286,9 @@ func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor], pro
 func densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t.Dense() {
 		return t, nil
+	}
+	if _, ok := blocksOf(t); ok {
+		return tensor.As(t, tensor.F32)
 	}
 	return sparse.Densify(ctx, t, nil)
 }

@@ -119,6 +119,27 @@ func TestDiffOfAttributesAndPrograms(t *testing.T) {
 	if got := changes(t, number([]int32{1}), number([]uint8{1}), nil); got != nil {
 		t.Errorf("arrays of the same numbers: %q", got)
 	}
+	rows := []byte("two rows of blocks, of 34 bytes each, for a tensor of type Q8_0 in a matrix.")[:68]
+	blocks := func(scheme, role string, d tensor.DType) *tensorfile.File {
+		return fileOf(&tensor.Tensor{Name: "b", DType: d, Shape: tensor.Shape{2, 32}, Scheme: scheme,
+			Parts: []tensor.Part{{Role: role, DType: d, Data: tensor.BlobOf(rows)}}})
+	}
+	old, layout := blocks("Q8_0", "blocks", tensor.Unknown), blocks("gguf.q8_0/1", "data", tensor.U8)
+	if got := changes(t, old, layout, nil); got != nil {
+		t.Errorf("blocks in two layouts: %q", got)
+	}
+	sum1, err1 := Content(t.Context(), slices.Collect(old.Tensors()), nil)
+	sum2, err2 := Content(t.Context(), slices.Collect(layout.Tensors()), nil)
+	if err1 != nil || err2 != nil || sum1 != sum2 {
+		t.Errorf("blocks in two layouts: %v, %v, %v, %v", sum1, sum2, err1, err2)
+	}
+	numbers, err := tensor.As(old.Tensor("b"), tensor.F32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := changes(t, old, fileOf(numbers), &DiffOptions{IgnoreDType: true}); got != nil {
+		t.Errorf("blocks and their values: %q", got)
+	}
 	open := func(name string) *tensorfile.File {
 		f, err := tensorfile.Open("../testdata/"+name, nil)
 		if err != nil {

@@ -104,6 +104,7 @@ func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, 
 }
 
 func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (string, error) {
+	t = blocksAlike(t)
 	s := fmt.Sprintf("%q %v %v", t.Name, t.DType, t.Shape)
 	fail := func(err error) (string, error) {
 		return "", fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err)

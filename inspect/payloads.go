@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -102,6 +103,24 @@ func partType(t *tensor.Tensor, p *tensor.Part) tensor.DType {
 		return tensor.U64
 	}
 	return p.DType
+}
+
+// blocksOf returns the type of a tensor of quantised blocks of ggml.
+func blocksOf(t *tensor.Tensor) (ggml.Type, bool) {
+	if t.External || t.Dense() || len(t.Parts) != 1 {
+		return ggml.Type{}, false
+	}
+	return ggml.OfScheme(t.Scheme, t.Parts[0].Role)
+}
+
+// blocksAlike returns quantised blocks as a .gguf has them, whatever the layout.
+func blocksAlike(t *tensor.Tensor) *tensor.Tensor {
+	kind, ok := blocksOf(t)
+	if !ok {
+		return t
+	}
+	return &tensor.Tensor{Name: t.Name, Shape: t.Shape, Scheme: kind.Name,
+		Parts: []tensor.Part{{Role: "blocks", Data: t.Parts[0].Data}}}
 }
 
 // lacksData reports a tensor that has elements and no bytes: state of a program that

@@ -92,9 +92,9 @@ func (e *Edit) SetAttribute(key, text string) error {
 	} else if key == alignmentKey {
 		typeName = TypeUint32.String()
 	}
-	v, err := ParseValue(typeName, text)
+	v, err := parseValue(typeName, text)
 	if err != nil {
-		return fmt.Errorf("metadata[%s]: %w", quote.Name(key), err)
+		return &tensor.FormatError{Format: "gguf", Offset: -1, Field: keyField(key), Err: err}
 	}
 	return e.SetValue(key, v)
 }

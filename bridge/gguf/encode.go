@@ -27,7 +27,7 @@ type KeyValue struct {
 func NewValue(x any) (Value, error) {
 	t, raw, err := appendAny(nil, x, 0)
 	if err != nil {
-		return Value{}, err
+		return Value{}, fmt.Errorf("gguf: %w", err)
 	}
 	return Value{attribute{t: t, raw: raw}, 3}, nil
 }
@@ -52,13 +52,13 @@ func appendAny(b []byte, x any, depth int) (ValueType, []byte, error) {
 		return TypeArray, b, nil
 	case []any:
 		if depth > maxNesting {
-			return 0, nil, fmt.Errorf("gguf: %w: arrays nested deeper than %d", tensor.ErrLimit, maxNesting)
+			return 0, nil, fmt.Errorf("%w: arrays nested deeper than %d", tensor.ErrLimit, maxNesting)
 		}
 		b = appendArray(b, TypeArray, len(x))
 		for _, e := range x {
 			t, all, err := appendAny(b, e, depth+1)
 			if err == nil && t != TypeArray {
-				err = fmt.Errorf("gguf: %w: %T in an array of arrays", tensor.ErrDType, e)
+				err = fmt.Errorf("%w: %T in an array of arrays", tensor.ErrDType, e)
 			}
 			if err != nil {
 				return 0, nil, err
@@ -75,7 +75,7 @@ func appendAny(b []byte, x any, depth int) (ValueType, []byte, error) {
 	}
 	elem, ok := typeOfKind(kind)
 	if !ok {
-		return 0, nil, fmt.Errorf("gguf: %w: a value of type %T", tensor.ErrDType, x)
+		return 0, nil, fmt.Errorf("%w: a value of type %T", tensor.ErrDType, x)
 	}
 	if v.Kind() == reflect.Slice {
 		b = appendArray(b, elem, v.Len())
@@ -122,7 +122,7 @@ func appendArray(b []byte, elem ValueType, n int) []byte {
 // appendText appends a string and its length.
 func appendText(b []byte, s string) ([]byte, error) {
 	if !utf8.ValidString(s) {
-		return nil, fmt.Errorf("gguf: %w: the string %s is not UTF-8", errors.ErrUnsupported,
+		return nil, fmt.Errorf("%w: the string %s is not UTF-8", errors.ErrUnsupported,
 			quote.Name(s))
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
@@ -133,6 +133,14 @@ func appendText(b []byte, s string) ([]byte, error) {
 // numbers in decimal, true and false, strings as they are, arrays as JSON. What the type
 // does not hold, NaN and infinity too, is tensor.ErrDType.
 func ParseValue(typeName, text string) (Value, error) {
+	v, err := parseValue(typeName, text)
+	if err != nil {
+		return Value{}, fmt.Errorf("gguf: %w", err)
+	}
+	return v, nil
+}
+
+func parseValue(typeName, text string) (Value, error) {
 	elem, isArray := strings.CutPrefix(typeName, "[]")
 	for i, name := range typeNames {
 		t := ValueType(i)
@@ -152,14 +160,14 @@ func ParseValue(typeName, text string) (Value, error) {
 		}
 		return v, nil
 	}
-	return Value{}, fmt.Errorf("gguf: %w: no type is named %s, or it has no text form",
+	return Value{}, fmt.Errorf("%w: no type is named %s, or it has no text form",
 		tensor.ErrDType, quote.Name(typeName))
 }
 
 // appendParsedArray returns the array of a JSON text.
 func appendParsedArray(elem ValueType, text string) ([]byte, error) {
 	refuse := func(what string) ([]byte, error) {
-		return nil, fmt.Errorf("gguf: %w: %s is not a JSON array%s", tensor.ErrDType,
+		return nil, fmt.Errorf("%w: %s is not a JSON array%s", tensor.ErrDType,
 			quote.Name(text), what)
 	}
 	var list []json.RawMessage
@@ -212,7 +220,7 @@ func appendParsed(b []byte, t ValueType, text string) ([]byte, error) {
 		number, err = strconv.ParseUint(text, 10, bits)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("gguf: %w: %s is not a value of type %v", tensor.ErrDType,
+		return nil, fmt.Errorf("%w: %s is not a value of type %v", tensor.ErrDType,
 			quote.Name(text), t)
 	}
 	var raw [8]byte

@@ -346,8 +346,10 @@ func (kv KeyValue) Check() error {
 }
 
 func refuseKey(key string, class error, format string, args ...any) error {
-	return formatError(-1, "metadata["+quote.Name(key)+"]", class, format, args...)
+	return formatError(-1, keyField(key), class, format, args...)
 }
+
+func keyField(key string) string { return "metadata[" + quote.Name(key) + "]" }
 
 // encodeHeader returns the bytes before the padding that the data follows.
 func encodeHeader(metadata []KeyValue, infos []info) ([]byte, error) {

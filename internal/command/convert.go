@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/npz"
@@ -33,6 +34,7 @@ type conversion struct {
 	rowMajor, dense       bool
 	level                 int
 	align                 int64
+	dequantize            string
 	externalize           string
 	internalize, compress bool
 
@@ -92,6 +94,7 @@ OUT appears whole or not at all; - is standard output.`,
 	f.StringSliceVar(&c.dtypes, "dtype", nil, "`FROM=TO`: another element type, such as float32=bfloat16")
 	f.BoolVar(&c.rowMajor, "row-major", false, "no other order, also where the target has it")
 	f.BoolVar(&c.dense, "dense", false, "no sparse tensors, also where the target has them")
+	c.dequantizeFlag(f)
 	f.StringVar(&c.sparse, "sparse", "", "make tensors sparse: `SCHEME` sparse_csr or sparse_coo (zTensor)")
 	f.StringVar(&c.duplicates, "duplicates", "", "values for one element of a sparse tensor: take their `SUM` or the first: sum, first")
 	f.StringVar(&c.digest, "digest", "", "put a digest next to each tensor: `ALGORITHM` crc32c or sha256, in version 2 xxh3 (zTensor)")
@@ -101,6 +104,12 @@ OUT appears whole or not at all; - is standard output.`,
 	f.StringVar(&c.externalize, "externalize", "", ".pte to .pte: move the constants into `FILE`.ptd")
 	f.BoolVar(&c.internalize, "internalize", false, ".pte to .pte: take in what --external has")
 	return cmd
+}
+
+func (c *conversion) dequantizeFlag(f *pflag.FlagSet) {
+	f.StringVar(&c.dequantize, "dequantize", "",
+		"make quantised blocks of ggml numbers: `DTYPE` float32, float16 or bfloat16")
+	f.Lookup("dequantize").NoOptDefVal = tensor.F32.String()
 }
 
 // prepare reads the flags, and finds the target.
@@ -156,10 +165,21 @@ func (c *conversion) prepare(out string) error {
 	}
 	if len(c.rename.rules) > 0 || c.types != nil || len(c.filter) > 0 {
 		c.opts.Map = func(t *tensor.Tensor) (string, tensor.DType, bool) {
-			return c.rename.newName(t.Name), c.types[t.DType], c.wants(t.Name)
+			dtype := tensor.Unknown
+			if t.Dense() {
+				dtype = c.types[t.DType]
+			}
+			return c.rename.newName(t.Name), dtype, c.wants(t.Name)
 		}
 	}
 	c.opts.RowMajor, c.opts.Dense, c.opts.Sparse = c.rowMajor, c.dense, c.sparse
+	if d := c.dequantize; d != "" {
+		to, err := tensor.ParseDType(d)
+		if err != nil || to != tensor.F32 && to != tensor.F16 && to != tensor.BF16 {
+			return fmt.Errorf("--dequantize: %s is neither float32 nor float16 nor bfloat16", quote(d))
+		}
+		c.opts.Dequantize = to
+	}
 	if c.sparse != "" && c.sparse != "sparse_csr" && c.sparse != "sparse_coo" {
 		return fmt.Errorf("--sparse: %s is neither sparse_csr nor sparse_coo", quote(c.sparse))
 	}
@@ -381,7 +401,11 @@ func (a *app) refused(from string, c *conversion, losses []convert.Loss, err err
 		kinds |= l.Kind
 	}
 	a.tell(from, "would be lost", le.Losses)
-	a.message("%s: nothing was written\n  try: --allow %s", display(from), kinds)
+	try := "--allow " + kinds.String()
+	if strings.Contains(le.Error(), convert.TryDequantize) {
+		try += ", or --dequantize"
+	}
+	a.message("%s: nothing was written\n  try: %s", display(from), try)
 	if a.json {
 		a.printJSON(c.result(from, "", losses, false))
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -28,19 +30,21 @@ type editing struct {
 	drop       []string
 	modernize  bool
 	inPlace    bool
+	headerOnly bool
 	outputs
 }
 
 // An attributeChange is one --set or --unset.
 type attributeChange struct {
-	key   string
-	value *string // nil removes
+	key    string
+	value  *string // nil removes
+	isFile bool    // value is the name of a file that has it
 }
 
-// attributeFlag collects --set or --unset in the order of the command line.
+// attributeFlag collects --set, --set-file or --unset in the order of the command line.
 type attributeFlag struct {
-	list   *[]attributeChange
-	remove bool
+	list         *[]attributeChange
+	remove, file bool
 }
 
 func (f attributeFlag) String() string { return "" }
@@ -53,7 +57,7 @@ func (f attributeFlag) Set(text string) error {
 		if !ok {
 			return fmt.Errorf("%s is not KEY=VALUE", quote(text))
 		}
-		c = attributeChange{key, &value}
+		c = attributeChange{key, &value, f.file}
 	}
 	*f.list = append(*f.list, c)
 	return nil
@@ -64,7 +68,8 @@ func editCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "edit IN OUT | edit FILE --in-place",
 		Example: `  tensorfile edit a.safetensors b.safetensors --set license=MIT
-  tensorfile edit model.zt --in-place --rename 'model.*=*'`,
+  tensorfile edit model.zt --in-place --rename 'model.*=*'
+  tensorfile edit a.gguf b.gguf --set-file tokenizer.chat_template=chat.jinja`,
 		Short: "Set or remove attributes, rename or drop tensors, and keep everything else",
 		Long: `Set or remove attributes, rename or drop tensors, and keep everything else. OUT has the
 format and version of IN, appears whole or not at all, and may be IN with
@@ -77,7 +82,9 @@ counts. What --drop matches is left out.
 An optimizer file of primitiv has its settings for attributes. The operators of a .rten
 keep what they are connected to. The attributes of a .pte are its constant getters, such as
 get_vocab_size; of its tensors and named blobs the names can be changed, and named/KEY blobs
-be left out. A .bpte keeps its test cases. Stored bytes of a .zt stay as they are, those in
+be left out. Metadata of a .gguf keeps its types: a value must fit the one that its key has,
+new keys are strings, and KEY:TYPE says another type (uint32, float32, bool, []string, …; arrays
+as JSON). A .bpte keeps its test cases. Stored bytes of a .zt stay as they are, those in
 shards in their files next to IN, so that OUT is in the same directory; convert writes
 version 2 in canonical form again.`,
 		Args: cobra.RangeArgs(1, 2),
@@ -95,6 +102,8 @@ version 2 in canonical form again.`,
 					return errors.New("--in-place takes one FILE and no output")
 				}
 				e.name, e.force = args[0], true
+			} else if e.headerOnly {
+				return errors.New("--header-only needs --in-place")
 			}
 			args, out, err := e.outputs.split(args, 1)
 			if err != nil {
@@ -108,11 +117,14 @@ version 2 in canonical form again.`,
 	}
 	f := cmd.Flags()
 	f.Var(attributeFlag{list: &e.attributes}, "set", "`KEY=VALUE`: an attribute")
+	f.Var(attributeFlag{list: &e.attributes, file: true}, "set-file", "`KEY=FILE`: an attribute whose value is in a file")
 	f.Var(attributeFlag{list: &e.attributes, remove: true}, "unset", "remove the attribute `KEY`")
 	f.Var(&e.rename, "rename", "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
 	f.StringArrayVar(&e.drop, "drop", nil, "leave out the tensors and blobs that match `GLOB`")
 	f.BoolVar(&e.modernize, "modernize", false, "write a .pte of an old ExecuTorch as its runtime loads it today")
 	f.BoolVar(&e.inPlace, "in-place", false, "replace FILE by what it becomes")
+	f.BoolVar(&e.headerOnly, "header-only", false,
+		"with --in-place: write over the header of a .gguf alone, where its data can stay; an interruption damages the file")
 	e.outputFlags(f)
 	return cmd
 }
@@ -129,11 +141,24 @@ func (a *app) edit(from, out string, e *editing) error {
 	if err := checkExtension(out, in.Format()); err != nil && !e.inPlace {
 		return err
 	}
+	for i := range e.attributes {
+		c := &e.attributes[i]
+		if c.isFile {
+			text, err := readValue(*c.value)
+			if err != nil {
+				return onFile(*c.value, err)
+			}
+			c.value, c.isFile = &text, false
+		}
+	}
+	ed, write, try := editorOf(in)
+	if g, ok := ed.(*ggufEdit); ok {
+		g.types = e.cutTypes()
+	}
 	c, err := e.changes(in)
 	if err != nil {
 		return onFile(from, err)
 	}
-	ed, write, try := editorOf(in)
 	if err := e.apply(ed, c, in); err != nil {
 		return onFile(from, suggest(try, err))
 	}
@@ -142,8 +167,14 @@ func (a *app) edit(from, out string, e *editing) error {
 			return onFile(from, advise("tensorfile convert, which writes all data into one file", err))
 		}
 	}
+	if in.Format() == tensorfile.GGUF {
+		a.adviseGGUF(from, c)
+	}
 	if e.dryRun {
 		return nil
+	}
+	if e.headerOnly {
+		return a.overwriteHeader(out, ed)
 	}
 	t, err := a.create(out, e.force, in.payload())
 	if err != nil {
@@ -202,6 +233,8 @@ type blobEditor interface {
 func editorOf(in *input) (ed editor, write func(context.Context, io.Writer) error, try string) {
 	try = "tensorfile convert, into a format that supports it"
 	switch r := in.Sys().(type) {
+	case *gguf.Reader:
+		ed, write = written(&ggufEdit{Edit: gguf.NewEdit(r)})
 	case *npz.Reader:
 		ed, write = written(npz.NewEdit(r))
 	case *primitiv.Reader:

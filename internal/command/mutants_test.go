@@ -75,11 +75,14 @@ split $IN -o $OUT --max 1K --name x --force
 merge $IN $SOUND $OUT/m.zt --allow all
 merge $IN $SOUND -o $OUT/m.npz --to npz --allow all --force
 merge $IN $SOUND $OUT/m.zt --allow all -n
+merge $IN $SOUND $OUT/m.gguf --allow all --dequantize
 edit $IN $OUT/edited --set a=b
 edit $IN $OUT/edited --rename *=x*
 edit $IN -o $OUT/edited --drop $NAME --force
 edit $IN $OUT/edited --unset a --dry-run
 edit $IN $OUT/edited --modernize
+edit $IN $OUT/edited --set-file a=$SOUND --set b:uint32=1
+edit $FILE --in-place --header-only --set a=b
 edit $FILE --in-place --set a=b
 edit $FILE --in-place --drop *a*
 convert $IN $OUT/c --to ztensor@1.1 --allow all --digest sha256
@@ -92,6 +95,8 @@ convert $IN $OUT/c --to npy --allow all
 convert $IN $OUT/c --to gguf --allow all
 convert $IN $OUT/c --to rten --allow all
 convert $IN $OUT/c --to primitiv --allow all
+convert $IN $OUT/c --to gguf --allow all
+convert $IN $OUT/c --to safetensors --allow all --dequantize
 convert $IN $OUT/c --to pte --allow all --align 64
 convert $IN $OUT/c.pte --externalize $OUT/x.ptd --allow all
 convert $PROGRAM -o $OUT/c.pte --internalize --force -d $IN

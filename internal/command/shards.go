@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/inspect"
@@ -35,7 +36,8 @@ a directory. A tensor is never split: a larger one gets a file of its own, but i
 whose loader refuses that. Names are those that loaders find, from the name of FILE or
 --name: safetensors get the index that Hugging Face's libraries read, and at most 5 GB each
 without --max; .ptd the names of ExecuTorch's exporter; zTensor 2 shards and the root
-NAME.zt that is the model when it is opened; others NAME-00001-of-00003.`,
+NAME.zt that is the model when it is opened; .gguf the names and keys of gguf-split; others
+NAME-00001-of-00003.`,
 		Example: `  tensorfile split model.safetensors -o shards --max 5GB`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -168,6 +170,13 @@ func (a *app) split(in *input, o *splitting) ([]string, error) {
 			&safetensors.ShardOptions{
 				MaxSize: limit, NoReplace: !force, Writer: &safetensors.WriterOptions{Metadata: m,
 					KeepOrder: true}})
+		var pe *fs.PathError
+		if errors.As(err, &pe) && errors.Is(err, fs.ErrExist) {
+			err = writing(pe.Path, fmt.Errorf("%w; --force replaces it", fs.ErrExist))
+		}
+		return names, err
+	case *gguf.Reader:
+		names, err := splitGGUF(a, r, base, limit, force)
 		var pe *fs.PathError
 		if errors.As(err, &pe) && errors.Is(err, fs.ErrExist) {
 			err = writing(pe.Path, fmt.Errorf("%w; --force replaces it", fs.ErrExist))
@@ -311,12 +320,13 @@ func mergeCommand(a *app) *cobra.Command {
 		Short: "Write the tensors and blobs of several files into one",
 		Long: `Write the tensors and blobs of several files into one, of the format of OUT's ending or of
 --to. Names that more than one file has are refused, unless --allow has names; in .ptd
-files what is the same under the same name is kept once. The index of sharded safetensors,
-and the root of a sharded zTensor 2, is one file: convert it.`,
+files what is the same under the same name is kept once. Of a split .gguf the first shard is
+enough: the others are found by their names. The index of sharded safetensors, and the root of
+a sharded zTensor 2, is one file: convert it.`,
 		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, out, err := c.outputs.split(args, 2)
+			args, out, err := c.outputs.split(args, 1)
 			if err != nil {
 				return err
 			}
@@ -329,14 +339,27 @@ and the root of a sharded zTensor 2, is one file: convert it.`,
 			if err := mayWriteOut(out, c.force); err != nil {
 				return onFile(out, err)
 			}
-			var files []*tensorfile.File
-			about := int64(0)
+			var all []*input
+			defer func() {
+				for _, in := range all {
+					in.Close()
+				}
+			}()
 			for _, name := range args {
 				in, err := a.open(name)
 				if err != nil {
 					return onFile(name, err)
 				}
-				defer in.Close()
+				all = append(all, in)
+			}
+			if len(all) == 1 {
+				if all, err = a.withSiblings(all[0]); err != nil {
+					return err
+				}
+			}
+			var files []*tensorfile.File
+			about := int64(0)
+			for _, in := range all {
 				files = append(files, in.File)
 				about += in.payload()
 			}
@@ -346,6 +369,7 @@ and the root of a sharded zTensor 2, is one file: convert it.`,
 	f := cmd.Flags()
 	f.StringVar(&c.to, "to", "", "the `FORMAT`, and after an @ its version")
 	f.StringSliceVar(&c.allow, "allow", nil, "the `LOSSES` that may happen (see convert)")
+	c.dequantizeFlag(f)
 	c.outputFlags(f)
 	return cmd
 }
@@ -374,6 +398,16 @@ func (a *app) merge(files []*tensorfile.File, out string, about int64, c *conver
 			}
 			return pw.Close()
 		})
+	}
+	if shards := shardsOfGGUF(files); len(shards) > 0 {
+		metadata, ts, err := gguf.Merge(shards...)
+		if err != nil {
+			return onFile(from, err)
+		}
+		if c.target == tensorfile.GGUF {
+			return a.written(from, out, c, nil, about,
+				func(w *target) error { return a.mergeGGUF(metadata, ts, w) })
+		}
 	}
 	c.opts.More = files[1:]
 	plan, bar, err := a.plan(from, files[0], c, about)
