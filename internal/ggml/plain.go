@@ -94,12 +94,16 @@ func iq4NL(y []float32, b []byte) {
 // fp4Values are those of E2M1, doubled. There is no negative zero.
 var fp4Values = [16]float32{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
-func mxfp4(y []float32, b []byte) {
-	bits := uint32(0x00200000) << b[0] // half of E8M0, subnormal
-	if b[0] >= 2 {
-		bits = uint32(b[0]-1) << 23
+// halfE8M0 is half of 2 to the power of e-127.
+func halfE8M0(e byte) float32 {
+	if e < 2 {
+		return math.Float32frombits(0x00200000 << e) // subnormal
 	}
-	d := math.Float32frombits(bits)
+	return math.Float32frombits(uint32(e-1) << 23)
+}
+
+func mxfp4(y []float32, b []byte) {
+	d := halfE8M0(b[0])
 	for i, x := range b[1:17] {
 		y[i] = d * fp4Values[x&15]
 		y[i+16] = d * fp4Values[x>>4]

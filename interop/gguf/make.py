@@ -3,7 +3,7 @@ and dequantize find in them (FILE.json). With BLOCKS one of them has twice as ma
 import hashlib, json, os, random, sys
 
 import numpy as np
-from gguf import GGUFReader, GGUFWriter, dequantize
+from gguf import GGUFReader, GGUFWriter, dequantize, quantize
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType as Q
 
 NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"}
@@ -49,6 +49,35 @@ def note(path):
         f.write("\n")
 
 
+def quantised(folder, rng, blocks):
+    """Numbers, and the blocks that gguf.quantize makes of them, for every type that it quantises."""
+    gen = np.random.default_rng(rng.randrange(2**32))
+    tensors = {}
+    for q in (Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.TQ1_0, Q.TQ2_0, Q.MXFP4):
+        n = GGML_QUANT_SIZES[q][0]
+        x = gen.standard_normal((blocks, n)).astype(np.float32)
+        x *= np.float32(2.0) ** gen.integers(-20, 20, (blocks, 1)).astype(np.float32)
+        x[0] = 0
+        x[1] = np.float32(1.5)
+        x[2] = gen.integers(-15, 16, n) / 2  # ties
+        x[3] *= np.float32(1e30) / abs(x[3]).max()
+        x[4, ::2] = -x[4, 1::2]  # the largest value, with both signs
+        x[5] = np.float32(2.0) ** 10 * (1 - np.arange(n, dtype=np.float64) / 2**24)  # just below a power of two
+        x[6] = np.float32(2.0) ** -9 * (1 - np.arange(n, dtype=np.float64) / 2**24)
+        x[7] = gen.integers(0, 3, n) - 1
+        if q != Q.MXFP4:
+            x[8] = (gen.integers(-(2**20), 2**20, n)).astype(np.float32) * np.float32(2.0**-149)  # subnormal
+            x[9] = -0.0
+            x[10] *= np.float32(1e-39) / abs(x[10]).max()
+            x[11, n // 3] = np.inf
+        else:
+            x[8] = np.float32(2.0) ** gen.integers(-124, 120) * (2 - 2.0**-23)
+        with np.errstate(all="ignore"):
+            tensors["x." + q.name] = (Q.F32, n, [blocks], x.tobytes())
+            tensors["q." + q.name] = (q, 1, [blocks], quantize(x, q).tobytes())
+    write(folder, "quantised", tensors, {})
+
+
 def make(folder, seed, blocks=0):
     os.makedirs(folder, exist_ok=True)
     rng = random.Random(seed)
@@ -57,6 +86,7 @@ def make(folder, seed, blocks=0):
     write(folder, "types", {f"blk.{i}.{q.name.lower()}": t(q, 1 + i % 3, [1 + i % 2]) for i, q in enumerate(kinds)}, {"general.name": ("string", "types")})
     if blocks:
         write(folder, "blocks", {q.name: t(q, blocks, [2]) for q in kinds if q.name not in NAMES}, {})
+    quantised(folder, random.Random(f"{seed} quantised"), max(blocks, 16))
     write(folder, "metadata", {"w": t(Q.F32, 3, [2, 2])}, {
         "u8": ("uint8", 255), "i8": ("int8", -128), "u16": ("uint16", 65535), "i16": ("int16", -32768), "u32": ("uint32", 2**32 - 1),
         "i32": ("int32", -2**31), "u64": ("uint64", 2**64 - 1), "i64": ("int64", -2**63), "f32": ("float32", 0.5), "f64": ("float64", -2.25),
