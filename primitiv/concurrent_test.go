@@ -20,7 +20,6 @@ var accessors = map[string]func(t testing.TB, r *primitiv.Reader){
 	"Size":     func(t testing.TB, r *primitiv.Reader) { r.Size() },
 	"Len":      func(t testing.TB, r *primitiv.Reader) { r.Len() },
 	"Shape":    func(t testing.TB, r *primitiv.Reader) { _ = r.Shape().String() },
-	"Trailing": func(t testing.TB, r *primitiv.Reader) { r.Trailing() },
 	"Warnings": func(t testing.TB, r *primitiv.Reader) { _ = fmt.Sprint(r.Warnings()) },
 	"Blobs":    func(t testing.TB, r *primitiv.Reader) { useBlobs(r) },
 	"Attributes": func(t testing.TB, r *primitiv.Reader) {
@@ -47,7 +46,9 @@ var accessors = map[string]func(t testing.TB, r *primitiv.Reader){
 	"NumParameters": func(t testing.TB, r *primitiv.Reader) { r.NumParameters() },
 	"Optimizer": func(t testing.TB, r *primitiv.Reader) {
 		if o := r.Optimizer(); o != nil {
-			o.SetUint(primitiv.Epoch, 7) // of a copy
+			if err := o.Set(primitiv.Epoch, "7"); err != nil { // of a copy
+				t.Error(err)
+			}
 			_ = o.Name()
 		}
 	},
@@ -83,7 +84,7 @@ func useParameters(t testing.TB, ps ...*primitiv.Parameter) {
 		_ = p.Name()
 		useTensors(t, p.Value)
 		for _, s := range p.Stats {
-			useTensors(t, s.Tensor, p.Stat(s.Name))
+			useTensors(t, s.Tensor)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 // safe for concurrent use.
 type Edit struct {
 	r         *Reader
-	changes   map[int]*change // by record
+	changes   map[int]*change // by entry
 	optimizer *Optimizer      // nil for other kinds
 }
 
@@ -55,7 +55,7 @@ func (e *Edit) Rename(old, new string) error {
 	if err != nil {
 		return err
 	}
-	if !e.r.records[i].isStat && e.r.kind != KindModel {
+	if !e.r.entries[i].isStat && e.r.kind != KindModel {
 		return fmt.Errorf("%s: a %v file has no name for its tensor: %w",
 			format, e.r.kind, errors.ErrUnsupported)
 	}
@@ -166,8 +166,8 @@ func (e *Edit) fill(w *Writer) error {
 		}
 		return w.Add(p.Value)
 	}
-	for i := range e.r.records {
-		if e.r.records[i].isStat {
+	for i := range e.r.entries {
+		if e.r.entries[i].isStat {
 			continue
 		}
 		p, err := e.parameter(i)
@@ -181,7 +181,7 @@ func (e *Edit) fill(w *Writer) error {
 	return nil
 }
 
-// parameter returns the changed parameter whose value is record i, nil if it was removed.
+// parameter returns the changed parameter whose value is entry i, nil if it was removed.
 func (e *Edit) parameter(i int) (*Parameter, error) {
 	p := e.r.parameter(i)
 	old := p.Name()

@@ -3,6 +3,7 @@ package primitiv_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -68,16 +69,13 @@ func ExampleEdit() {
 	// scale
 }
 
-func ExampleNewOptimizer() {
-	o, err := primitiv.NewOptimizer("Adam")
-	if err != nil {
+func ExampleOptimizer_Set() {
+	var o primitiv.Optimizer
+	if err := errors.Join(o.Set(primitiv.Epoch, "3"), o.Set("Adam.alpha", "0.5")); err != nil {
 		log.Fatal(err)
 	}
-	o.SetUint(primitiv.Epoch, 3)
-	o.SetFloat("Adam.alpha", 0.5)
-	alpha, _ := o.Float("Adam.alpha")
-	fmt.Println(o.Name(), alpha)
-	// Output: Adam 0.5
+	fmt.Println(o.Name(), o.Uints, o.Floats)
+	// Output: Adam [{Optimizer.epoch 3}] [{Adam.alpha 0.5}]
 }
 
 // Tensors in any order in memory become a model.

@@ -113,9 +113,6 @@ func (s Shape) stripped() []uint32 {
 	return dims
 }
 
-// check reports what keeps a tensor of that shape out of a file.
-func (s Shape) check() error { return s.below(maxElements) }
-
 // below reports what keeps a shape of fewer than limit elements out of a file.
 func (s Shape) below(limit uint64) error {
 	dims := s.stripped()
@@ -124,19 +121,17 @@ func (s Shape) below(limit uint64) error {
 			tensor.ErrLimit, len(dims), maxRank)
 	}
 	elements := uint64(max(s.Batch, 1))
-	if elements >= limit {
-		return fmt.Errorf("%w: %v has 2^%d elements or more",
-			tensor.ErrLimit, s, bits.Len64(limit-1))
-	}
 	for i, d := range dims {
 		if d == 0 {
 			return fmt.Errorf("%w: dimension %d is 0, primitiv has no empty tensors",
 				tensor.ErrMalformed, i)
 		}
-		if elements *= uint64(d); elements >= limit {
-			return fmt.Errorf("%w: %v has 2^%d elements or more",
-				tensor.ErrLimit, s, bits.Len64(limit-1))
+		if elements < limit { // times 2^32, that does not overflow
+			elements *= uint64(d)
 		}
+	}
+	if elements >= limit {
+		return fmt.Errorf("%w: %v has 2^%d elements or more", tensor.ErrLimit, s, bits.Len64(limit-1))
 	}
 	return nil
 }
@@ -145,28 +140,21 @@ func (s Shape) below(limit uint64) error {
 // batch if batch is above 1.
 func shapeOf(t tensor.Shape, batch uint32) (Shape, error) {
 	s := Shape{Batch: max(batch, 1)}
-	dims := t
 	if batch > 1 {
-		if len(t) == 0 || t[len(t)-1] != int64(batch) {
+		n := len(t) - 1
+		if n < 0 || t[n] != int64(batch) {
 			return s, fmt.Errorf("%w: the last dimension of %v is not the batch %d",
 				tensor.ErrMalformed, t, batch)
 		}
-		dims = t[:len(t)-1]
+		t = t[:n]
 	}
-	for len(dims) > 0 && dims[len(dims)-1] == 1 {
-		dims = dims[:len(dims)-1]
-	}
-	if len(dims) > maxRank {
-		return s, fmt.Errorf("%w: %d dimensions, primitiv has at most %d",
-			tensor.ErrLimit, len(dims), maxRank)
-	}
-	s.Dims = make([]uint32, len(dims))
-	for i, d := range dims {
+	for i, d := range t {
 		if d < 0 || d > math.MaxUint32 {
-			return s, fmt.Errorf("%w: dimension %d of %v is no 32-bit number",
+			return s, fmt.Errorf("%w: dimension %d of %v is not a 32-bit number",
 				tensor.ErrLimit, i, t)
 		}
-		s.Dims[i] = uint32(d)
+		s.Dims = append(s.Dims, uint32(d))
 	}
-	return s, s.check()
+	s.Dims = s.stripped()
+	return s, s.below(maxElements)
 }

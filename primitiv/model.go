@@ -32,16 +32,6 @@ func parameterName(path []string) string {
 	return strings.Join(path, ".")
 }
 
-// Stat returns the statistic of that name, nil if there is none.
-func (p *Parameter) Stat(name string) *tensor.Tensor {
-	for _, s := range p.Stats {
-		if s.Name == name {
-			return s.Tensor
-		}
-	}
-	return nil
-}
-
 // disjoint reports which of the paths, which are in order, cannot be in one model. The
 // paths below one follow it directly.
 func disjoint(sorted [][]string) error {

@@ -191,12 +191,6 @@ func (c *cursor) float32() (float32, bool) {
 	return math.Float32frombits(uint32(v)), ok
 }
 
-// array reads the header of an array; maplen and bin read those of a map and of binary
-// data.
-func (c *cursor) array() (int64, bool)  { return c.length(familyArray) }
-func (c *cursor) maplen() (int64, bool) { return c.length(familyMap) }
-func (c *cursor) bin() (int64, bool)    { return c.length(familyBin) }
-
 // str reads a string of at most limit bytes. The slice is valid until the next item is
 // read.
 func (c *cursor) str(limit int64) ([]byte, bool) {
@@ -250,31 +244,12 @@ func (c *cursor) number(f family) (v uint64, code byte, ok bool) {
 
 // codeName names what a type code stands for.
 func codeName(code byte) string {
-	name := "an integer of another width"
-	switch {
-	case code < 0x80 || code >= 0xe0:
-	case code < 0x90 || code >= 0xde:
-		name = "a map"
-	case code < 0xa0 || code >= 0xdc:
-		name = "an array"
-	case code < 0xc0 || code >= 0xd9:
-		name = "a string"
-	case code == 0xc0:
-		name = "nil"
-	case code == 0xc1:
-		name = "a byte that is not MessagePack"
-	case code <= 0xc3:
-		name = "a bool"
-	case code <= 0xc6:
-		name = "binary data"
-	case code == 0xca:
-		name = "float 32"
-	case code == 0xcb:
-		name = "float 64"
-	case code == codeUint32:
-		name = "uint 32"
-	case code <= 0xc9 || code >= 0xd4:
-		name = "an extension"
+	name := "a type that the format does not use"
+	for f := range forms {
+		if family(f).size(code) > 0 {
+			name = forms[f].name
+			break
+		}
 	}
 	return fmt.Sprintf("%s (0x%02x)", name, code)
 }

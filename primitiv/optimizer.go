@@ -28,42 +28,6 @@ type Optimizer struct {
 // Epoch is the setting, of every optimizer, that counts finished updates.
 const Epoch = "Optimizer.epoch"
 
-// rules are the optimizers of the reference: their own settings with the defaults, and
-// its four common ones, in the order in which it writes them.
-var rules = []struct {
-	name   string
-	floats []Setting[float32]
-}{
-	{"SGD", []Setting[float32]{{"SGD.eta", 0.1}, clipThreshold, l2Strength, lrScale}},
-	{"MomentumSGD", []Setting[float32]{{"MomentumSGD.momentum", 0.9}, {"MomentumSGD.eta", 0.01},
-		clipThreshold, l2Strength, lrScale}},
-	{"AdaGrad", []Setting[float32]{clipThreshold, l2Strength, {"AdaGrad.eps", 1e-8},
-		{"AdaGrad.eta", 0.001}, lrScale}},
-	{"RMSProp", []Setting[float32]{{"RMSProp.eps", 1e-8}, {"RMSProp.eta", 0.01}, clipThreshold,
-		l2Strength, {"RMSProp.alpha", 0.9}, lrScale}},
-	{"AdaDelta", []Setting[float32]{{"AdaDelta.eps", 1e-6}, {"AdaDelta.rho", 0.95}, clipThreshold,
-		l2Strength, lrScale}},
-	{"Adam", []Setting[float32]{{"Adam.beta2", 0.999}, {"Adam.beta1", 0.9}, clipThreshold,
-		{"Adam.eps", 1e-8}, {"Adam.alpha", 0.001}, l2Strength, lrScale}},
-}
-
-var (
-	clipThreshold = Setting[float32]{"Optimizer.clip_threshold", 0}
-	l2Strength    = Setting[float32]{"Optimizer.l2_strength", 0}
-	lrScale       = Setting[float32]{"Optimizer.lr_scale", 1}
-)
-
-// NewOptimizer returns the settings of a new optimizer of that name as the reference has
-// them: SGD, MomentumSGD, AdaGrad, RMSProp, AdaDelta or Adam.
-func NewOptimizer(name string) (*Optimizer, error) {
-	for _, r := range rules {
-		if r.name == name {
-			return &Optimizer{[]Setting[uint32]{{Epoch, 0}}, slices.Clone(r.floats)}, nil
-		}
-	}
-	return nil, fmt.Errorf("%s: no optimizer is named %s", format, quote.Name(name))
-}
-
 // Name is that of the optimizer, inferred from its settings since the file does not say:
 // what precedes the dot in the names of the floats, leaving out those that all
 // optimizers have. It is empty where they disagree or there are none.
@@ -82,30 +46,17 @@ func (o *Optimizer) Name() string {
 	return found
 }
 
-// Uint returns an integer setting.
-func (o *Optimizer) Uint(name string) (uint32, bool) { return get(o.Uints, name) }
-
-// Float returns a floating point setting.
-func (o *Optimizer) Float(name string) (float32, bool) { return get(o.Floats, name) }
-
-// SetUint changes an integer setting, or adds it.
-func (o *Optimizer) SetUint(name string, v uint32) { o.Uints = set(o.Uints, name, v) }
-
-// SetFloat changes a floating point setting, or adds it.
-func (o *Optimizer) SetFloat(name string, v float32) { o.Floats = set(o.Floats, name, v) }
-
 // Set changes a setting, or adds it, to a number that is given as text. Where neither map
 // has the name it becomes a floating point setting, but for [Epoch]. A text that is not
 // such a number is tensor.ErrDType.
 func (o *Optimizer) Set(name, value string) error {
-	_, isFloat := o.Float(name)
-	if _, isUint := o.Uint(name); isUint || name == Epoch && !isFloat {
+	if find(o.Uints, name) >= 0 || name == Epoch && find(o.Floats, name) < 0 {
 		v, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
 			return fmt.Errorf("%s: %w: %s is an integer of 32 bits, not %q", format,
 				tensor.ErrDType, name, value)
 		}
-		o.SetUint(name, uint32(v))
+		o.Uints = set(o.Uints, name, uint32(v))
 		return nil
 	}
 	v, err := strconv.ParseFloat(value, 32)
@@ -113,7 +64,7 @@ func (o *Optimizer) Set(name, value string) error {
 		return fmt.Errorf("%s: %w: %s is a number of 32 bits, not %q", format, tensor.ErrDType,
 			name, value)
 	}
-	o.SetFloat(name, float32(v))
+	o.Floats = set(o.Floats, name, float32(v))
 	return nil
 }
 
@@ -134,23 +85,18 @@ func uniqueNames[T uint32 | float32](list []Setting[T]) error {
 		format, quote.Name(list[again[0]].Name), tensor.ErrDuplicate)
 }
 
-func get[T uint32 | float32](list []Setting[T], name string) (v T, ok bool) {
-	for _, s := range list {
-		if s.Name == name {
-			return s.Value, true
-		}
-	}
-	return v, false
+// find returns the index of the first setting of that name, or -1.
+func find[T uint32 | float32](list []Setting[T], name string) int {
+	return slices.IndexFunc(list, func(s Setting[T]) bool { return s.Name == name })
 }
 
 func set[T uint32 | float32](list []Setting[T], name string, v T) []Setting[T] {
-	for i := range list {
-		if list[i].Name == name {
-			list[i].Value = v
-			return list
-		}
+	i := find(list, name)
+	if i < 0 {
+		return append(list, Setting[T]{name, v})
 	}
-	return append(list, Setting[T]{name, v})
+	list[i].Value = v
+	return list
 }
 
 func formatFloat(v float32) string {

@@ -3,9 +3,11 @@ package primitiv
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -19,11 +21,13 @@ var (
 )
 
 const (
-	// A statistic is listed as PATH:STATISTIC, so that a long path with many statistics
-	// makes the list larger than the file: by freeNames, and beyond that namesRatio times
-	// the metadata.
-	freeNames  = 64 << 20
+	// A statistic is named PATH:STATISTIC, so that a long path with many statistics makes
+	// names larger than the file: by freeNames, and beyond that namesRatio times the metadata.
+	freeNames  = 8 << 20
 	namesRatio = 16
+
+	// As many entries are allocated as the file declares, up to this many.
+	trusted = 1 << 17
 )
 
 // A parser walks through a file once, from its first byte to its last.
@@ -34,7 +38,7 @@ type parser struct {
 
 	column  int   // of the tables above
 	payload int64 // bytes of payloads so far; everything else is metadata
-	listed  int64 // bytes of the names that Tensors will give
+	listed  int64 // bytes of the names so far
 
 	where // for errors
 
@@ -42,12 +46,35 @@ type parser struct {
 	rank  int
 	dims  [maxRank + 1]uint32
 	batch uint32
+
+	entries slab[entry]
+	parts   slab[string]
+	shapes  slab[int64]
+	text    slab[byte]   // of names
+	order   tensor.Order // column-major; its end is that of fewer dimensions
+	path    []byte       // the path just read, its parts joined with dots
+	ends    []int        // of its parts
+}
+
+// A slab hands out parts of a few pieces of memory, which never move.
+type slab[T any] struct {
+	rest []T
+	size int // of the last piece
+}
+
+// take returns n elements.
+func (s *slab[T]) take(n int) []T {
+	if n > len(s.rest) {
+		s.size = max(n, min(2*s.size, 1<<16), 64)
+		s.rest = make([]T, s.size)
+	}
+	taken := s.rest[:n:n]
+	s.rest = s.rest[n:]
+	return taken
 }
 
 func newParser(r *Reader, limits tensor.Limits) *parser {
-	p := &parser{r: r, lim: limits, where: where{parameter: -1}}
-	p.lim.MaxTensors = min(p.lim.MaxTensors, maxTensors)
-	p.lim.MaxMetadata = min(p.lim.MaxMetadata, maxMetadata)
+	p := &parser{r: r, lim: limits, where: nowhere, order: tensor.ColumnMajor(maxRank + 1)}
 	p.size, p.compact = r.src.Size(), -1
 	if r.opts.AllowCompactIntegers {
 		p.column, p.integers = 1, familyCompact
@@ -67,10 +94,10 @@ func (p *parser) parse() error {
 		p.r.shape = p.asShape()
 	case KindTensor:
 		p.part = "tensor"
-		err = p.tensor(record{}, true)
+		err = p.tensor(p.named("tensor"), true)
 		p.r.shape = p.asShape()
 	case KindParameter:
-		err = p.parameterOf(record{start: p.offset()})
+		err = p.parameterOf(p.named(parameterName(nil)))
 	case KindModel:
 		err = p.model()
 	case KindOptimizer:
@@ -79,12 +106,12 @@ func (p *parser) parse() error {
 	if err != nil {
 		return err
 	}
-	p.where = where{parameter: -1}
+	p.where = nowhere
 	if err := p.metadata(); err != nil {
 		return err
 	}
 	if n := p.left(); n > 0 {
-		err := p.malformed(p.offset(), "", "%d bytes after the end", n)
+		err := p.fail(tensor.ErrMalformed, p.offset(), "", "%d bytes after the end", n)
 		if !p.r.opts.AllowTrailing {
 			return err
 		}
@@ -94,7 +121,7 @@ func (p *parser) parse() error {
 		}
 	}
 	if p.compact >= 0 {
-		return p.r.warnings.Add(p.malformed(p.compact, "",
+		return p.r.warnings.Add(p.fail(tensor.ErrMalformed, p.compact, "",
 			"an integer that is not uint 32, which primitiv refuses"))
 	}
 	return nil
@@ -113,7 +140,7 @@ func (p *parser) head() error {
 			return p.errorAt(0, "version",
 				fmt.Errorf("%w: %d.%d; there is only %s", errors.ErrUnsupported, n[0], v, Version))
 		case i == 2 && (v&0xff != 0 || v > KindOptimizer.dataType()):
-			return p.malformed(off, field, "0x%x is not a kind of file", v)
+			return p.fail(tensor.ErrMalformed, off, field, "0x%x is not a kind of file", v)
 		}
 		n[i] = v
 	}
@@ -131,11 +158,8 @@ func (p *parser) count(field string, size [2]int64) (int64, error) {
 	}
 	off := p.offset()
 	n, ok := p.uint32()
-	switch {
-	case !ok:
+	if !ok {
 		return 0, p.refused(field)
-	case n == 0:
-		return 0, nil
 	}
 	return int64(n), p.plausible(off, field, int64(n), size)
 }
@@ -143,11 +167,11 @@ func (p *parser) count(field string, size [2]int64) (int64, error) {
 // plausible refuses a number of things of at least that size that cannot follow.
 func (p *parser) plausible(off int64, field string, n int64, size [2]int64) error {
 	if n > p.left()/size[p.column] {
-		return p.truncated(off, field, "%d of them cannot be in the %d bytes that follow",
+		return p.fail(io.ErrUnexpectedEOF, off, field, "%d of them cannot be in the %d bytes that follow",
 			n, p.left())
 	}
-	if n > p.lim.MaxTensors-int64(len(p.r.records)) {
-		return p.limit(off, field, "%d of them, the limit is %d in all", n, p.lim.MaxTensors)
+	if n > p.lim.MaxTensors-int64(len(p.r.entries)) {
+		return p.fail(tensor.ErrLimit, off, field, "%d of them, the limit is %d in all", n, p.lim.MaxTensors)
 	}
 	return nil
 }
@@ -156,10 +180,10 @@ func (p *parser) plausible(off int64, field string, n int64, size [2]int64) erro
 func (p *parser) metadata() error {
 	n := p.offset() - p.payload
 	if n > p.lim.MaxMetadata {
-		return p.limit(p.offset(), "", "more than %d bytes of metadata", p.lim.MaxMetadata)
+		return p.fail(tensor.ErrLimit, p.offset(), "", "more than %d bytes of metadata", p.lim.MaxMetadata)
 	}
 	if p.listed > freeNames && (p.listed-freeNames)/namesRatio > n {
-		return p.limit(p.offset(), "", "%d bytes of metadata make %d bytes of names", n, p.listed)
+		return p.fail(tensor.ErrLimit, p.offset(), "", "%d bytes of metadata make %d bytes of names", n, p.listed)
 	}
 	return nil
 }
@@ -169,87 +193,94 @@ func (p *parser) model() error {
 	if err != nil {
 		return err
 	}
-	const trusted = 1 << 14 // entries
-	p.r.records = make([]record, 0, min(n, trusted))
-	p.r.byPath = make([]uint32, 0, min(n, trusted))
-	unordered := false // not in the reference's order, or they cannot all be in one model
+	p.r.entries = make([]*entry, 0, min(n, trusted))
+	p.entries.rest = make([]entry, min(n, trusted))
+
+	ordered := true // as the reference orders them, and all can be in one model
 	var before []string
 	for i := range n {
-		p.parameter, p.path = i, nil
-		start := p.offset()
-		path, err := p.parameterPath()
+		p.where = where{parameter: i}
+		e, err := p.parameterPath()
 		if err != nil {
 			return err
 		}
-		p.path = path
-		if i > 0 && (slices.Compare(path, before) <= 0 || isBelow(path, before)) {
-			unordered = true
-		}
-		before = path
-		p.r.records, p.r.byPath = grown(p.r.records, n-i), grown(p.r.byPath, n-i)
-		rec := record{start: start, path: uint32(len(p.r.parts) - len(path)),
-			parts: uint32(len(path))}
-		if err := p.parameterOf(rec); err != nil {
+		p.value = e
+		ordered = ordered && (i == 0 || slices.Compare(before, e.path) < 0 && !isBelow(e.path, before))
+		before = e.path
+		if err := p.parameterOf(e); err != nil {
 			return err
 		}
 	}
-	if unordered {
-		return p.comparePaths()
+	if ordered {
+		return nil
 	}
-	return nil
+	return p.comparePaths()
 }
 
-// grown returns s with capacity for at least one more entry of the n that are to come. It
-// doubles, where append would add a quarter and copy twice as often; n is declared by the
-// file, and not trusted with more.
-func grown[T any](s []T, n int64) []T {
-	if len(s) < cap(s) {
-		return s
+// named returns an entry with a name.
+func (p *parser) named(name ...string) *entry {
+	e := &p.entries.take(1)[0]
+	n := 0
+	for _, s := range name {
+		n += len(s)
 	}
-	return slices.Grow(s, int(min(n, max(256, int64(len(s))))))
+	text := p.text.take(n)[:0]
+	for _, s := range name {
+		text = append(text, s...)
+	}
+	e.start, e.tensor.Name = p.offset(), le.String(text)
+	p.listed += int64(n)
+	return e
 }
 
-// parameterPath reads the path of a parameter.
-func (p *parser) parameterPath() ([]string, error) {
+// parameterPath reads the path of a parameter, of which its name is made.
+func (p *parser) parameterPath() (*entry, error) {
 	off := p.offset()
-	n, ok := p.array()
+	n, ok := p.length(familyArray)
 	switch {
 	case !ok:
 		return nil, p.refused("path")
 	case n == 0:
-		return nil, p.malformed(off, "path", "without a name")
+		return nil, p.fail(tensor.ErrMalformed, off, "path", "without a name")
 	case n > p.left()/minName[p.column]:
-		return nil, p.truncated(off, "path", "%d names cannot be in the %d bytes that follow",
-			n, p.left())
+		return nil, p.fail(io.ErrUnexpectedEOF, off, "path",
+			"%d names cannot be in the %d bytes that follow", n, p.left())
 	}
-	first := len(p.r.parts)
-	length := n - 1 // of the name, with its dots
+	p.path, p.ends = p.path[:0], p.ends[:0]
 	for i := range n {
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
 			return nil, p.refused(fmt.Sprintf("path[%d]", i))
 		}
-		if length += int64(len(b)); length > p.lim.MaxName {
-			return nil, p.limit(off, "path", "a name of more than %d bytes", p.lim.MaxName)
+		if i > 0 {
+			p.path = append(p.path, '.')
 		}
-		p.r.parts = append(grown(p.r.parts, math.MaxInt32), string(b))
+		p.path = append(p.path, b...)
+		p.ends = append(p.ends, len(p.path))
+		if int64(len(p.path))+n-1-i > p.lim.MaxName {
+			return nil, p.fail(tensor.ErrLimit, off, "path", "a name of more than %d bytes", p.lim.MaxName)
+		}
 	}
-	p.listed += length
-	return p.r.parts[first:], nil
+	e := p.named(le.String(p.path))
+	e.start, e.path = off, p.parts.take(len(p.ends))
+	begin := 0
+	for i, end := range p.ends {
+		e.path[i] = e.tensor.Name[begin:end]
+		begin = end + 1
+	}
+	return e, nil
 }
 
-// parameterOf reads a parameter, of which rec has what is before its value.
-func (p *parser) parameterOf(rec record) error {
-	value := uint32(len(p.r.records))
+// parameterOf reads a parameter, of which e has what is before its value.
+func (p *parser) parameterOf(e *entry) error {
 	p.part = "value"
-	if err := p.tensor(rec, false); err != nil {
+	if err := p.tensor(e, false); err != nil {
 		return err
 	}
 	p.part = ""
-	p.r.byPath = append(p.r.byPath, value)
 	n, err := p.count("stats", minStatistic)
 	if err == nil && n > 0 {
-		err = p.statistics(rec, n)
+		err = p.statistics(e, n)
 	}
 	if err != nil {
 		return err
@@ -258,9 +289,8 @@ func (p *parser) parameterOf(rec record) error {
 }
 
 // statistics reads n statistics of a value.
-func (p *parser) statistics(value record, n int64) error {
-	nameLength := int64(len(parameterName(p.r.pathOf(&value))))
-	first := len(p.r.records)
+func (p *parser) statistics(value *entry, n int64) error {
+	first := len(p.r.entries)
 	for i := range n {
 		p.part = ""
 		start := p.offset()
@@ -268,11 +298,11 @@ func (p *parser) statistics(value record, n int64) error {
 		if !ok {
 			return p.refused(fmt.Sprintf("stats[%d]", i))
 		}
-		p.part, p.stat = "stats", string(b)
-		p.r.records = grown(p.r.records, n-i)
-		p.listed += nameLength + 1 + int64(len(b))
-		if err := p.tensor(record{stat: p.stat, start: start, path: value.path,
-			parts: value.parts, isStat: true}, true); err != nil {
+		e := p.named(value.tensor.Name, ":", le.String(b))
+		e.stat = e.tensor.Name[len(value.tensor.Name)+1:]
+		e.start, e.isStat, e.path = start, true, value.path
+		p.part, p.stat = "stats", e.stat
+		if err := p.tensor(e, true); err != nil {
 			return err
 		}
 		if err := p.metadata(); err != nil {
@@ -280,7 +310,7 @@ func (p *parser) statistics(value record, n int64) error {
 		}
 	}
 	// The reference keeps the first of one name.
-	stats := p.r.records[first:]
+	stats := p.r.entries[first:]
 	again := repeated(len(stats), func(i int) string { return stats[i].stat })
 	for _, i := range again {
 		p.stat = stats[i].stat
@@ -289,42 +319,56 @@ func (p *parser) statistics(value record, n int64) error {
 		}
 	}
 	p.part = ""
-	p.r.records = p.r.records[:first+len(without(stats, again))]
+	p.r.entries = p.r.entries[:first+len(without(stats, again))]
 	return nil
 }
 
-// tensor reads a tensor, but for its bytes, into rec, which it adds.
-func (p *parser) tensor(rec record, batched bool) error {
+// tensor reads a tensor, but for its bytes, into e, which it adds.
+func (p *parser) tensor(e *entry, batched bool) error {
 	elements, err := p.shape(batched)
 	if err != nil {
 		return err
 	}
 	off := p.offset()
-	n, ok := p.bin()
+	n, ok := p.length(familyBin)
 	switch {
 	case !ok:
 		return p.refused("data")
 	case n != 4*elements:
-		return p.malformed(off, "data", "%d bytes, a float32 tensor of shape %v has %d",
-			n, p.asShape(), 4*elements)
+		return p.fail(tensor.ErrMalformed, off, "data",
+			"%d bytes, a float32 tensor of shape %v has %d", n, p.asShape(), 4*elements)
 	case n > p.left():
-		return p.truncated(off, "data", "%d bytes, the file has %d more", n, p.left())
+		return p.fail(io.ErrUnexpectedEOF, off, "data", "%d bytes, the file has %d more", n, p.left())
 	}
-	rec.data, rec.bytes = p.offset(), uint32(n)
-	p.r.dims = grown(p.r.dims, math.MaxInt32)
-	rec.dims, rec.rank = uint32(len(p.r.dims)), uint8(p.rank)
-	for _, d := range p.dims[:p.rank] {
-		p.r.dims = append(p.r.dims, int64(d))
-	}
-	if p.batch > 1 {
-		p.r.dims = append(p.r.dims, int64(p.batch))
-		rec.rank++
-		rec.batched = true
+	if e.Extent, err = p.r.src.Extent(p.offset(), n); err != nil {
+		return err
 	}
 	p.skip(n)
 	p.payload += n
-	p.r.records = append(p.r.records, rec)
+	t := &e.tensor
+	t.DType, t.Shape, t.Data = tensor.F32, p.tensorShape(), tensor.NewBlob(e)
+	if rank := len(t.Shape); rank > 1 {
+		t.Order = p.order[len(p.order)-rank:]
+	}
+	e.batch = p.batch
+	p.r.entries = append(p.r.entries, e)
 	return nil
+}
+
+// tensorShape is the shape just read, as tensors have it.
+func (p *parser) tensorShape() tensor.Shape {
+	n := p.rank
+	if p.batch > 1 {
+		n++
+	}
+	shape := p.shapes.take(n)
+	for i, d := range p.dims[:p.rank] {
+		shape[i] = int64(d)
+	}
+	if n > p.rank {
+		shape[p.rank] = int64(p.batch)
+	}
+	return shape
 }
 
 // shape reads a shape into rank, dims and batch, and returns the number of elements. It
@@ -332,15 +376,15 @@ func (p *parser) tensor(rec record, batched bool) error {
 // tensor.
 func (p *parser) shape(batched bool) (elements int64, err error) {
 	off := p.offset()
-	rank, ok := p.array()
+	rank, ok := p.length(familyArray)
 	switch {
 	case !ok:
 		return 0, p.refused("shape.dims")
 	case rank > maxRank:
-		return 0, p.malformed(off, "shape.dims", "%d dimensions, there are at most %d",
+		return 0, p.fail(tensor.ErrMalformed, off, "shape.dims", "%d dimensions, there are at most %d",
 			rank, maxRank)
 	case rank > p.lim.MaxRank:
-		return 0, p.limit(off, "shape.dims", "%d dimensions, the limit is %d", rank, p.lim.MaxRank)
+		return 0, p.fail(tensor.ErrLimit, off, "shape.dims", "%d dimensions, the limit is %d", rank, p.lim.MaxRank)
 	}
 	p.rank = int(rank)
 	field := func(i int) string {
@@ -360,15 +404,15 @@ func (p *parser) shape(batched bool) (elements int64, err error) {
 			return 0, p.refused(field(i))
 		}
 		if numbers[i] == 0 {
-			return 0, p.malformed(at, field(i), "0")
+			return 0, p.fail(tensor.ErrMalformed, at, field(i), "0")
 		}
 		if product *= uint64(numbers[i]); product > math.MaxUint32 {
-			return 0, p.malformed(off, "shape", "2^32 elements or more")
+			return 0, p.fail(tensor.ErrMalformed, off, "shape", "2^32 elements or more")
 		}
 	}
 	p.batch = numbers[p.rank]
 	if p.batch > 1 && !batched {
-		return 0, p.malformed(at, "shape.batch", "%d where values of parameters have 1", p.batch)
+		return 0, p.fail(tensor.ErrMalformed, at, "shape.batch", "%d where values of parameters have 1", p.batch)
 	}
 	for p.rank > 0 && numbers[p.rank-1] == 1 {
 		p.rank--

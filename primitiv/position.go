@@ -2,7 +2,6 @@ package primitiv
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -11,18 +10,20 @@ import (
 
 // where is the part of a file that the parser is in.
 type where struct {
-	parameter int64    // index, -1 outside of a model's
-	path      []string // of that parameter, once it is known
-	part      string   // "value", "stats", …
+	parameter int64  // index, -1 outside of a model's
+	value     *entry // of that parameter, once its path is known
+	part      string // "value", "stats", …
 	stat      string
 }
+
+var nowhere = where{parameter: -1}
 
 func (w *where) String() string {
 	var parts []string
 	switch {
 	case w.parameter < 0:
-	case w.path != nil:
-		parts = append(parts, "parameters["+quote.Name(strings.Join(w.path, "."))+"]")
+	case w.value != nil:
+		parts = append(parts, "parameters["+quote.Name(w.value.tensor.Name)+"]")
 	default:
 		parts = append(parts, fmt.Sprintf("parameters[%d]", w.parameter))
 	}
@@ -48,24 +49,14 @@ func (p *parser) errorAt(off int64, field string, err error) error {
 // refused makes the error of an item that was not read.
 func (p *parser) refused(field string) error { return p.errorAt(p.at, field, p.err) }
 
-func (p *parser) malformed(off int64, field, reason string, args ...any) error {
-	return p.errorAt(off, field, fmt.Errorf("%w: %s",
-		tensor.ErrMalformed, fmt.Sprintf(reason, args...)))
-}
-
-func (p *parser) limit(off int64, field, reason string, args ...any) error {
-	return p.errorAt(off, field, fmt.Errorf("%w: %s",
-		tensor.ErrLimit, fmt.Sprintf(reason, args...)))
-}
-
-func (p *parser) truncated(off int64, field, reason string, args ...any) error {
-	return p.errorAt(off, field, fmt.Errorf("%w: %s",
-		io.ErrUnexpectedEOF, fmt.Sprintf(reason, args...)))
+// fail makes an error of a class.
+func (p *parser) fail(class error, off int64, field, reason string, args ...any) error {
+	return p.errorAt(off, field, fmt.Errorf("%w: %s", class, fmt.Sprintf(reason, args...)))
 }
 
 // duplicate refuses what has the name of something before, or notes it.
 func (p *parser) duplicate(off int64, reason string) error {
-	err := p.malformed(off, "", "%s", reason)
+	err := p.fail(tensor.ErrMalformed, off, "", "%s", reason)
 	if !p.r.opts.AllowDuplicates {
 		return err
 	}

@@ -27,8 +27,7 @@ type ReaderOptions struct {
 	// Companion is not used: a file refers to no other.
 	Companion func(name string) (io.ReaderAt, int64, error)
 
-	// AllowTrailing accepts bytes after the end, as the reference does; see
-	// Reader.Trailing.
+	// AllowTrailing accepts bytes after the end, as the reference does.
 	AllowTrailing bool
 	// AllowDuplicates accepts duplicate names and resolves them as the reference does: of
 	// parameters of one path the last stays, of statistics and settings of one name the
@@ -45,31 +44,23 @@ type Reader struct {
 	opts ReaderOptions
 
 	kind      Kind
-	shape     Shape // KindShape, KindTensor
-	records   []record
-	parts     []string  // of the paths of all parameters
-	dims      []int64   // of all records
-	byPath    []uint32  // the parameters' records, in the order of their paths
+	shape     Shape     // KindShape, KindTensor
+	entries   []*entry  // in file order: each value, then its statistics
 	optimizer Optimizer // KindOptimizer
 	warnings  finding.Warnings
 	trailing  int64
-
-	tensors func() []tensor.Tensor // of all records; the first call makes them
-	byName  func() *names.Table    // of tensors
+	byName    func() *names.Table // of entries; the first call builds it
 }
 
-// A record is one tensor of a file. The statistics of a parameter follow its value.
-type record struct {
-	stat    string // name of a statistic
-	start   int64  // offset of the name
-	data    int64  // offset of the payload
-	bytes   uint32 // of the payload
-	path    uint32 // index in Reader.parts
-	parts   uint32 // of the path of the parameter; 0 where the file has none
-	dims    uint32 // index in Reader.dims
-	rank    uint8  // number of dimensions, the batch included where it is above 1
-	isStat  bool   // a statistic, not a value
-	batched bool   // the last dimension is the batch
+// An entry is one tensor of a file, and the source of its data.
+type entry struct {
+	source.Extent
+	tensor tensor.Tensor
+	start  int64    // offset of the name
+	path   []string // of the parameter; nil where the file has none
+	stat   string   // name of a statistic
+	isStat bool     // a statistic, not a value
+	batch  uint32
 }
 
 // Open opens the file called name and reads everything but the payloads. The file is
@@ -102,17 +93,10 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	return newReader(src, opts)
 }
 
-// Bounds that keep indexes of records and of dimensions within 32 bits.
-const (
-	maxTensors  = 1 << 28
-	maxMetadata = 1 << 31
-)
-
 func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
 	r := &Reader{src: src}
-	r.tensors = sync.OnceValue(r.makeTensors)
 	r.byName = sync.OnceValue(func() *names.Table {
-		t, _ := names.Build(r.Len(), func(i int) string { return r.tensors()[i].Name })
+		t, _ := names.Build(r.Len(), func(i int) string { return r.entries[i].tensor.Name })
 		return t
 	})
 	if opts != nil {
@@ -160,15 +144,12 @@ func (r *Reader) Size() int64 { return r.src.Size() }
 func (r *Reader) Shape() Shape { return Shape{slices.Clone(r.shape.Dims), r.shape.Batch} }
 
 // Len is the number of tensors: values and statistics.
-func (r *Reader) Len() int { return len(r.records) }
+func (r *Reader) Len() int { return len(r.entries) }
 
 // Warnings are departures from the format that did not prevent reading, each a
 // *[tensor.FormatError], up to a thousand. Without options there is one: a parameter
 // whose path is below that of another, which no model can hold.
 func (r *Reader) Warnings() []error { return r.warnings.All() }
-
-// Trailing is the number of bytes after the end, which AllowTrailing accepts.
-func (r *Reader) Trailing() int64 { return r.trailing }
 
 // Blobs yields nothing: the format has tensors alone.
 func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
@@ -191,55 +172,12 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// A payload is the data of a tensor, which knows where it is from.
-type payload struct {
-	source.Extent
-	r   *Reader
-	rec *record
-}
-
-// makeTensors makes the tensors of all records.
-func (r *Reader) makeTensors() []tensor.Tensor {
-	// The end of it is the order of fewer dimensions.
-	order := tensor.ColumnMajor(maxRank + 1)
-	tensors, payloads := make([]tensor.Tensor, r.Len()), make([]payload, r.Len())
-	value := "" // name of the last one
-	for i := range r.records {
-		rec, t := &r.records[i], &tensors[i]
-		switch {
-		case rec.isStat:
-			t.Name = value + ":" + rec.stat
-		case r.kind == KindTensor:
-			t.Name = "tensor"
-		default:
-			value = parameterName(r.pathOf(rec))
-			t.Name = value
-		}
-		e, _ := r.src.Extent(rec.data, int64(rec.bytes)) // the parser checked its bounds
-		payloads[i] = payload{e, r, rec}
-		t.DType, t.Shape, t.Data = tensor.F32, r.shapeOf(rec), tensor.NewBlob(&payloads[i])
-		if rec.rank > 1 {
-			t.Order = order[len(order)-int(rec.rank):]
-		}
-	}
-	return tensors
-}
-
-func (r *Reader) pathOf(rec *record) []string {
-	return r.parts[rec.path : rec.path+rec.parts]
-}
-
-func (r *Reader) shapeOf(rec *record) tensor.Shape {
-	return r.dims[rec.dims : rec.dims+uint32(rec.rank) : rec.dims+uint32(rec.rank)]
-}
-
 // Tensors yields every tensor in file order: each value, followed by its statistics. The
 // one of a parameter file is named value, that of a tensor file tensor.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {
-		all := r.tensors()
-		for i := range all {
-			if !yield(&all[i]) {
+		for _, e := range r.entries {
+			if !yield(&e.tensor) {
 				return
 			}
 		}
@@ -250,7 +188,7 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 // builds a table.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
 	if i := r.byName().Lookup(name); i >= 0 {
-		return &r.tensors()[i]
+		return &r.entries[i].tensor
 	}
 	return nil
 }
@@ -258,11 +196,8 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 // Parameters yields the parameters of a model or of a parameter file, in file order.
 func (r *Reader) Parameters() iter.Seq[*Parameter] {
 	return func(yield func(*Parameter) bool) {
-		if r.kind == KindTensor {
-			return
-		}
-		for i := range r.records {
-			if !r.records[i].isStat && !yield(r.parameter(i)) {
+		for i := range r.entries {
+			if r.isParameter(i) && !yield(r.parameter(i)) {
 				return
 			}
 		}
@@ -270,43 +205,39 @@ func (r *Reader) Parameters() iter.Seq[*Parameter] {
 }
 
 // NumParameters is the number of parameters.
-func (r *Reader) NumParameters() int { return len(r.byPath) }
+func (r *Reader) NumParameters() (n int) {
+	for i := range r.entries {
+		if r.isParameter(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// isParameter reports whether entry i is the value of a parameter.
+func (r *Reader) isParameter(i int) bool { return !r.entries[i].isStat && r.kind != KindTensor }
 
 // Parameter returns the parameter of exactly that path, nil if there is none. The one of
-// a parameter file has the empty path.
+// a parameter file has the empty path. Where several paths make the name, it tries all.
 func (r *Reader) Parameter(path ...string) *Parameter {
-	switch {
-	case (r.kind == KindParameter) != (len(path) == 0):
-		return nil
-	case r.kind == KindParameter:
-		return r.parameter(0)
+	i := r.byName().Lookup(parameterName(path))
+	for ; i >= 0 && i < len(r.entries); i++ {
+		if r.isParameter(i) && slices.Equal(r.entries[i].path, path) {
+			return r.parameter(i)
+		}
 	}
-	i, ok := slices.BinarySearchFunc(r.byPath, path, func(rec uint32, path []string) int {
-		return slices.Compare(r.pathOf(&r.records[rec]), path)
-	})
-	if !ok {
-		return nil
-	}
-	return r.parameter(int(r.byPath[i]))
+	return nil
 }
 
-// parameter makes the parameter whose value is record i.
+// parameter makes the parameter whose value is entry i.
 func (r *Reader) parameter(i int) *Parameter {
-	all := r.tensors()
-	p := &Parameter{Path: slices.Clone(r.pathOf(&r.records[i])), Value: &all[i]}
-	for i++; i < len(r.records) && r.records[i].isStat; i++ {
-		rec := &r.records[i]
-		p.Stats = append(p.Stats, Statistic{Name: rec.stat, Tensor: &all[i], Batch: r.batch(rec)})
+	value := r.entries[i]
+	p := &Parameter{Path: slices.Clone(value.path), Value: &value.tensor}
+	for i++; i < len(r.entries) && r.entries[i].isStat; i++ {
+		e := r.entries[i]
+		p.Stats = append(p.Stats, Statistic{Name: e.stat, Tensor: &e.tensor, Batch: e.batch})
 	}
 	return p
-}
-
-func (r *Reader) batch(rec *record) uint32 {
-	if !rec.batched {
-		return 1
-	}
-	s := r.shapeOf(rec)
-	return uint32(s[len(s)-1])
 }
 
 // Optimizer returns a copy of the settings in an optimizer file, to be edited; nil for
@@ -333,10 +264,9 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 	if t == nil {
 		return Origin{}, false
 	}
-	p, ok := t.Data.Source().(*payload)
+	e, ok := t.Data.Source().(*entry)
 	if !ok {
 		return Origin{}, false
 	}
-	return Origin{slices.Clone(p.r.pathOf(p.rec)), p.rec.isStat, p.rec.stat,
-		p.r.batch(p.rec)}, true
+	return Origin{slices.Clone(e.path), e.isStat, e.stat, e.batch}, true
 }

@@ -19,7 +19,7 @@ func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T],
 	value func() (T, bool)) error {
 	p.where = where{parameter: -1}
 	off := p.offset()
-	n, ok := p.maplen()
+	n, ok := p.length(familyMap)
 	if !ok {
 		return p.refused(field)
 	}
@@ -29,7 +29,7 @@ func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T],
 	var starts []int64
 	all := []Setting[T]{}
 	for i := range n {
-		starts = append(grown(starts, n-i), p.offset())
+		starts = append(starts, p.offset())
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
 			return p.refused(fmt.Sprintf("%s[%d]", field, i))
@@ -39,7 +39,7 @@ func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T],
 		if !ok {
 			return p.refused(fmt.Sprintf("%s[%s]", field, quote.Name(name)))
 		}
-		all = append(grown(all, n-i), Setting[T]{name, v})
+		all = append(all, Setting[T]{name, v})
 		if err := p.metadata(); err != nil {
 			return err
 		}

@@ -48,20 +48,19 @@ func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 // readAll reads the payloads, in pieces.
 func (r *Reader) readAll(ctx context.Context, found *finding.List) error {
 	var done, total int64
-	for i := range r.records {
-		total += int64(r.records[i].bytes)
+	for _, e := range r.entries {
+		total += e.Size()
 	}
 	buf := make([]byte, min(total, 1<<20))
-	for i := range r.records {
-		rec := &r.records[i]
-		for off := int64(0); off < int64(rec.bytes); off += int64(len(buf)) {
+	for _, e := range r.entries {
+		for off := int64(0); off < e.Size(); off += int64(len(buf)) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			p := buf[:min(int64(len(buf)), int64(rec.bytes)-off)]
-			if _, err := r.src.ReadAt(p, rec.data+off); err != nil {
-				found.Error(&tensor.FormatError{Format: format, Offset: rec.data + off,
-					Field: "data of " + quote.Name(r.tensors()[i].Name), Err: err})
+			p := buf[:min(int64(len(buf)), e.Size()-off)]
+			if _, err := e.ReadAt(p, off); err != nil {
+				found.Error(&tensor.FormatError{Format: format, Offset: e.Offset() + off,
+					Field: "data of " + quote.Name(e.tensor.Name), Err: err})
 				break
 			}
 			done += int64(len(p))

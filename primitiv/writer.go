@@ -181,7 +181,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 			if err := s.check(&w.opts); err != nil {
 				return err
 			}
-			if last.Stat(stat) != nil {
+			if slices.ContainsFunc(last.Stats, func(s Statistic) bool { return s.Name == stat }) {
 				return fmt.Errorf("%s: two statistics %s of %s: %w",
 					format, quote.Name(stat), quotePath(last.Path), tensor.ErrDuplicate)
 			}
