@@ -27,7 +27,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
-	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // The attack list of the project's reliability plan, by its numbers. A case
@@ -259,7 +258,7 @@ func attacks() []attack {
 	}
 	refuse("A-24 tensors that claim 2³²", file10(raw(0xa2, "version", "1.0", "tensors", 0xba, 0xff, 0xff, 0xff, 0xff), 64), bad, "tensors")
 	refuse("A-24 bytes behind the root", file10(raw(0xa2, "version", "1.0", "tensors", 0xa0, 0), 64), bad, "manifest")
-	warn("A-24 bytes behind the root of 1.2", file12(raw(0xa2, "version", "1.2.0", "objects", 0xa0, 0), 64), "behind", "manifest")
+	warn("A-24 bytes behind the root of 1.2", file12(raw(0xa2, "version", "1.2.0", "objects", 0xa0, 0), 64), "after", "manifest")
 	refuse("A-24 an array for the root", file10(raw(0x80), 64), bad, "manifest")
 	refuse("A-24 a reserved head", rooted(1, "x", 0x1c), bad, "x")
 	refuse("A-24 a simple value in two bytes that has one", rooted(1, "x", 0xf8, 20), bad, "x")
@@ -758,7 +757,7 @@ func TestA30SparseIndices(t *testing.T) {
 			for _, p := range c.t.Parts {
 				data, _ := p.Data.ReadAll()
 				b = append(b, make([]byte, (64-len(b)%64)%64)...)
-				word := (&v1.Layout{Version: "1.2"}).DtypeWord(p.DType)
+				word := core.StorageWord(p.DType, true)
 				components[p.Role] = component12(word, len(b), len(data))
 				b = append(b, data...)
 			}

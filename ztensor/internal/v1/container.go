@@ -82,7 +82,7 @@ func (c *container) Edition(o *core.Settings) error {
 
 // scan reads the index from the n bytes at off.
 func (c *container) scan(t core.Tail, off, n int64) error {
-	s := scan{c: c, r: c.r, x: &c.r.Index, minor: -1}
+	s := scan{c: c, r: c.r, minor: -1, entry: -1}
 	return c.r.ReadManifest(t, off, n, func(b []byte) error {
 		s.Cursor = cbor.New(b, c.r.Limits)
 		if c.r.Version == "0.1" {

@@ -62,7 +62,7 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	for i := range t.Parts {
 		each(t.Parts[i].Data)
 	}
-	if sound && len(w.Found) == before && (t.Scheme == sparse.CSR || t.Scheme == sparse.COO) {
+	if sound && len(w.Found) == before && (isSparse(t.Scheme)) {
 		if w.V.Found.Options.Depth <= tensor.VerifyStructure {
 			return
 		}

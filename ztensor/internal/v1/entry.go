@@ -1,0 +1,153 @@
+package v1
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+)
+
+// pairs are those of a CBOR map.
+type pairs struct {
+	b []byte
+	n uint64
+}
+
+func (p *pairs) add(key string, value []byte) {
+	p.b = append(cbor.AppendText(p.b, key), value...)
+	p.n++
+}
+
+func (p *pairs) text(key, value string) {
+	p.b = cbor.AppendText(cbor.AppendText(p.b, key), value)
+	p.n++
+}
+
+func (p *pairs) head(key string, kind uint8, n uint64) {
+	p.b = cbor.AppendHead(cbor.AppendText(p.b, key), kind, n)
+	p.n++
+}
+
+// appendTo appends the map.
+func (p *pairs) appendTo(b []byte) []byte { return append(cbor.AppendHead(b, cbor.Map, p.n), p.b...) }
+
+// An entry is a tensor of the manifest that is being collected.
+type entry struct {
+	name            string
+	from, split, to int // in Layout.manifest; attributes go to split, which is -1 for a whole map
+}
+
+// enter notes a tensor whose components have been written, with the keys in the order in which
+// upstream declares them, and the components sorted by role.
+func (l *Layout) enter(t *tensor.Tensor, components []component) {
+	slices.SortFunc(components, func(x, y component) int { return strings.Compare(x.role, y.role) })
+	e := entry{name: t.Name, from: len(l.manifest)}
+	p := pairs{b: l.manifest}
+	if l.version == "1.0" {
+		d := t.DType
+		for _, c := range components {
+			if c.role == "values" && d == tensor.Unknown {
+				d = c.dtype
+			}
+		}
+		p.text("dtype", l.dtypeWord(d))
+	}
+	p.head("shape", cbor.Array, uint64(len(t.Shape)))
+	for _, d := range t.Shape {
+		p.b = cbor.AppendHead(p.b, cbor.Uint, uint64(d))
+	}
+	p.text("format", cmp.Or(t.Scheme, "dense"))
+	e.split = len(p.b)
+	p.head("components", cbor.Map, uint64(len(components)))
+	for i := range components {
+		p.b = l.appendComponent(cbor.AppendText(p.b, components[i].role), &components[i])
+	}
+	l.manifest, e.to = p.b, len(p.b)
+	l.entries = append(l.entries, e)
+}
+
+func (l *Layout) appendComponent(b []byte, c *component) []byte {
+	p := pairs{b: l.scratch[:0]}
+	if l.version != "1.0" {
+		p.text("dtype", l.dtypeWord(c.dtype))
+		if logical := core.LogicalOf(c.dtype, false).Name; logical != "" {
+			p.text("type", logical)
+		}
+	}
+	p.head("offset", cbor.Uint, uint64(c.offset))
+	p.head("length", cbor.Uint, uint64(c.length))
+	if l.level > 0 && l.version == "1.2" {
+		p.head("uncompressed_length", cbor.Uint, uint64(c.size))
+	}
+	if l.level > 0 {
+		p.text("encoding", "zstd")
+	}
+	if c.digest != "" {
+		p.text("digest", c.digest)
+	}
+	l.scratch = p.b
+	return p.appendTo(b)
+}
+
+// Finish writes manifest and footer. The document requires the size of a 1.0 manifest to be below
+// that of the file less 16, which a file without any component reaches only by padding.
+func (l *Layout) Finish(w *core.Writer) error {
+	old := l.version == "1.0"
+	if old && w.Off < alignment {
+		w.Pad(alignment)
+	}
+	var root pairs
+	list, keys := "objects", uint64(3) // of an entry without attributes
+	if old {
+		list, keys = "tensors", 4
+		root.text("version", "1.0")
+		root.text("generator", l.generator)
+	} else {
+		root.text("version", l.version+".0")
+	}
+	if w.Attributes != nil {
+		root.add("attributes", w.Attributes)
+	} else if old {
+		root.head("attributes", cbor.Map, 0)
+	}
+	root.b, root.n = append(root.b, l.others.b...), root.n+l.others.n
+	root.head(list, cbor.Map, uint64(len(l.entries)))
+	b := root.appendTo(nil)
+	slices.SortFunc(l.entries, func(x, y entry) int { return strings.Compare(x.name, y.name) })
+	size := len(b) + len(l.manifest) // within 22 bytes a tensor
+	for _, e := range l.entries {
+		size += len(e.name) + len(w.Own[e.name]) + 22
+	}
+	if size > 1<<30 {
+		return fmt.Errorf("ztensor: %w: a manifest of some %d bytes, readers take 1 GiB", tensor.ErrLimit, size)
+	}
+	start := w.Off
+	for _, e := range l.entries {
+		b = cbor.AppendText(b, e.name)
+		switch own := w.Own[e.name]; {
+		case e.split < 0:
+			b = append(b, l.manifest[e.from:e.to]...)
+		case own != nil:
+			b = append(cbor.AppendHead(b, cbor.Map, keys+1), l.manifest[e.from:e.split]...)
+			b = append(cbor.AppendText(b, "attributes"), own...)
+			b = append(b, l.manifest[e.split:e.to]...)
+		default:
+			b = append(cbor.AppendHead(b, cbor.Map, keys), l.manifest[e.from:e.to]...)
+		}
+		if len(b) >= 1<<18 {
+			w.Write(b)
+			b = b[:0]
+		}
+	}
+	w.Write(b)
+	footer := binary.LittleEndian.AppendUint64(nil, uint64(w.Off-start))
+	if !old {
+		footer = append(footer, core.Magic1...)
+	}
+	return w.Write(footer)
+}

@@ -1,0 +1,575 @@
+package v1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+)
+
+// A scan reads a manifest into the index of its file.
+type scan struct {
+	cbor.Cursor
+	c        *container
+	r        *core.File
+	objects  bool // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
+	minor    int  // of the manifest's version; -1 when it gives none
+	ownTypes bool // each component has a dtype, not the tensor
+
+	tensor  fields
+	roles   []fields // of its components
+	dims    []int64
+	end     int64  // of the last component so far
+	mixed   bool   // names do not ascend
+	last    string // the name of the tensor before
+	noSize  string // the path of the first zstd component without uncompressed_length
+	notText string // the first attribute of the file that is not text
+
+	// The position for an error.
+	level                        int // 0: the root, 1: a tensor, 2: a component
+	entry                        int // of 0.1, while it is read; else -1
+	item, role, field, attribute string
+}
+
+// path returns the position as the Field of an error.
+func (s *scan) path() string {
+	path := ""
+	switch {
+	case s.level == 2:
+		path = s.r.Field(s.item, s.role) + "."
+	case s.level == 1:
+		path = s.r.List + "[" + quote.Name(s.item) + "]."
+	case s.entry >= 0:
+		path = fmt.Sprintf("entries[%d].", s.entry)
+	case s.field == "":
+		return "manifest"
+	}
+	if s.field == "" {
+		return path[:len(path)-1]
+	}
+	if path += core.CutKey([]byte(s.field)); s.attribute != "" {
+		path += "[" + quote.Name(s.attribute) + "]"
+	}
+	return path
+}
+
+// at sets the position to a field of the root; "" is the manifest.
+func (s *scan) at(field string) {
+	if s.Err == nil {
+		s.level, s.entry, s.field, s.attribute = 0, -1, field, ""
+	}
+}
+
+// done returns the error that stopped the scan.
+func (s *scan) done() error {
+	return s.r.Placed(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
+}
+
+// depart notes a departure from the document: a warning, or in strict mode an error. off counts
+// from the start of the file.
+func (s *scan) depart(off int64, format string, args ...any) {
+	if s.Err == nil {
+		s.departIn(s.path(), off, format, args...)
+	}
+}
+
+func (s *scan) departIn(path string, off int64, format string, args ...any) {
+	err := fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+	if s.r.Strict {
+		s.Fail(0, "%w", s.r.Bad(off, path, err))
+	} else {
+		s.r.WarningList.Add(off, path, err)
+	}
+}
+
+// departAt is depart for something in the manifest.
+func (s *scan) departAt(at int, format string, args ...any) {
+	s.depart(s.r.ManifestAt+int64(at), format, args...)
+}
+
+// A key is one that this library knows, as a bit.
+type key uint32
+
+const (
+	keyDType key = 1 << iota
+	keyShape
+	keyFormat
+	keyComponents
+	keyAttributes
+	keyOffset
+	keyLength
+	keyEncoding
+	keyDigest
+	keyType
+	keyDecoded
+	keyName
+	keyEndian
+	keyVersion
+	keyGenerator
+	keyTensors
+
+	// nullable keys are optional, and may have a null for a value.
+	nullable = keyAttributes | keyEncoding | keyDigest | keyType | keyDecoded | keyEndian | keyGenerator
+)
+
+// A known key of a kind of map.
+type known struct {
+	word     string
+	key      key
+	required bool
+}
+
+var (
+	rootKeys = []known{{"version", keyVersion, false}, {"generator", keyGenerator, false},
+		{"attributes", keyAttributes, false}, {"tensors", keyTensors, false}, {"objects", keyTensors, false}}
+	tensorKeys = []known{{"dtype", keyDType, false}, {"shape", keyShape, true},
+		{"format", keyFormat, true}, {"components", keyComponents, true}, {"attributes", keyAttributes, false}}
+	componentKeys = []known{{"dtype", keyDType, false}, {"type", keyType, false},
+		{"offset", keyOffset, true}, {"length", keyLength, true}, {"uncompressed_length", keyDecoded, false},
+		{"encoding", keyEncoding, false}, {"digest", keyDigest, false}}
+	entryKeys = []known{{"name", keyName, true}, {"offset", keyOffset, true}, {"size", keyLength, true},
+		{"dtype", keyDType, true}, {"layout", keyFormat, true}, {"shape", keyShape, true},
+		{"encoding", keyEncoding, false}, {"data_endianness", keyEndian, false}, {"checksum", keyDigest, false}}
+)
+
+// fields are those of the root, a tensor or a component. The strings point into the manifest.
+type fields struct {
+	at        int // in the manifest
+	seen, has key // seen may be null
+
+	name, version, dtype, format, logical, encoding, digest, endian string
+
+	offset, length uint64
+	decoded        int64  // -1 when absent
+	product        uint64 // of the shape
+	attributes     []byte
+	custom         []byte // of 0.1: fields without the head of their map
+}
+
+// read reads a map whose known keys are those.
+func (s *scan) read(f *fields, keys []known) {
+	mark := len(s.Keys)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		at := s.P
+		word := s.RawText()
+		s.field = le.String(word)
+		k := key(0)
+		for i := range keys {
+			if keys[i].word == s.field {
+				k = keys[i].key
+				break
+			}
+		}
+		switch {
+		case k == 0:
+			s.other(at, word)
+			if s.entry >= 0 && s.Err == nil {
+				f.custom = append(f.custom, s.B[at:s.P]...)
+			}
+		case f.seen&k != 0:
+			s.Malformed(at, "the same key a second time")
+		case k&nullable != 0 && s.P < len(s.B) && s.B[s.P] == cbor.Null:
+			f.seen |= k
+			s.departAt(s.P, "null")
+			s.Null()
+		default:
+			f.seen |= k
+			f.has |= k
+			s.value(k, f)
+		}
+	}
+	if s.Err == nil {
+		s.field = ""
+	}
+	s.Unique(mark)
+	for _, k := range keys {
+		if k.required && f.has&k.key == 0 {
+			s.Malformed(f.at, "%s is missing", k.word)
+		}
+	}
+}
+
+// value reads the value of a known key.
+func (s *scan) value(k key, f *fields) {
+	switch k {
+	case keyVersion:
+		f.version = s.text()
+	case keyName:
+		f.name = s.text()
+	case keyDType:
+		f.dtype = s.text()
+	case keyFormat:
+		f.format = s.text()
+	case keyType:
+		f.logical = s.text()
+	case keyEncoding:
+		f.encoding = s.text()
+	case keyDigest:
+		f.digest = s.text()
+	case keyEndian:
+		f.endian = s.text()
+	case keyGenerator:
+		s.r.Generator = s.r.Keep(s.Text())
+	case keyOffset:
+		f.offset = s.Uint()
+	case keyLength:
+		f.length = s.Uint()
+	case keyDecoded:
+		v := s.Uint()
+		if v > math.MaxInt64 {
+			s.Malformed(s.At, "%d bytes", v)
+		}
+		f.decoded = int64(v)
+	case keyShape:
+		f.product = s.shape()
+	case keyAttributes:
+		f.attributes = s.readAttributes()
+	case keyComponents:
+		s.components()
+	case keyTensors:
+		s.tensors()
+	}
+}
+
+func (s *scan) text() string { return le.String(s.Text()) }
+
+// other walks over a key that this library does not know, and its value.
+func (s *scan) other(at int, key []byte) {
+	if !cbor.ValidUTF8(key) {
+		s.Malformed(at, "a key that is not UTF-8")
+	}
+	s.PushText(key)
+	s.Skip()
+}
+
+// root reads the manifest of 1.0, 1.1 or 1.2.
+func (s *scan) root() {
+	if s.B[0]>>5 == cbor.Tag { // upstream takes one, which makes a size that is one too large pass
+		s.Malformed(0, "a tag before the manifest's map")
+		return
+	}
+	var f fields
+	s.read(&f, rootKeys)
+	if f.has&keyTensors == 0 {
+		s.Malformed(0, `neither "tensors" nor "objects"`)
+	}
+	if s.r.Attributes = f.attributes; s.Err != nil {
+		return
+	}
+	s.version(f.version, f.has&keyVersion != 0)
+	s.at("")
+	if left := len(s.B) - s.P; left > 0 && s.objects && s.minor >= 2 { // as upstream's 1.2 reader does
+		s.departAt(s.P, "%d bytes after the manifest's map", left)
+	} else if left > 0 {
+		s.Malformed(s.P, "%d bytes after the manifest's map", left)
+	}
+}
+
+// version sets the version of the file: the content tells 1.0 from the others, and nothing but
+// the manifest's claim tells 1.1 from 1.2.
+func (s *scan) version(claim string, given bool) {
+	r := s.r
+	r.Version = "1.0"
+	if s.objects {
+		r.Version = "1.1"
+	}
+	s.at("version")
+	if !given {
+		s.departAt(0, "the manifest gives no version")
+		return
+	}
+	major, minor, ok := parseVersion(claim)
+	switch {
+	case !ok:
+		s.departAt(0, "%s is not a version", quote.Name(claim))
+		return
+	case major != 1:
+		s.Fail(0, "%w: version %s", errors.ErrUnsupported, quote.Name(claim))
+		return
+	case minor > 2 || minor > 0 && !s.objects:
+		// Nothing that a higher minor may add prevents reading, so this holds
+		// in strict mode too (§6.1 of the document: warn and proceed).
+		r.WarningList.Add(r.ManifestAt, "version",
+			fmt.Errorf("version %s is newer than what is known of this layout", quote.Name(claim)))
+	}
+	s.minor = minor
+	if s.objects && minor >= 2 {
+		r.Version = "1.2"
+	}
+}
+
+// parseVersion reads decimals separated by dots, of which the first two count.
+func parseVersion(v string) (major, minor int, ok bool) {
+	var numbers []int
+	for f := range strings.SplitSeq(v, ".") {
+		n, err := strconv.ParseUint(f, 10, 31)
+		if err != nil {
+			return 0, 0, false
+		}
+		numbers = append(numbers, int(n))
+	}
+	numbers = append(numbers, 0)
+	return numbers[0], numbers[1], true
+}
+
+// readAttributes walks over a map with text keys and returns its CBOR.
+func (s *scan) readAttributes() []byte {
+	from, mark := s.P, len(s.Keys)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		name := s.Text()
+		s.attribute = le.String(name)
+		s.PushText(name)
+		if s.level == 0 && s.notText == "" && s.P < len(s.B) && s.B[s.P]>>5 != cbor.Text {
+			s.notText = s.attribute
+		}
+		s.Skip()
+	}
+	if s.Err == nil {
+		s.attribute = ""
+	}
+	if s.Unique(mark); s.Err != nil {
+		return nil
+	}
+	return s.r.KeepBytes(s.B[from:s.P:s.P])
+}
+
+// minEntry is the fewest bytes that a tensor takes in the manifest: its name, and a map of shape,
+// format and components.
+const minEntry = 1 + 1 + 7 + 8 + 12
+
+// reserve reports whether the manifest can hold n tensors, and makes room for them; -1 stands for
+// a number that only the end tells.
+func (s *scan) reserve(n int) bool {
+	if n > (len(s.B)-s.P)/minEntry {
+		s.Malformed(s.At, "%d entries in the %d bytes that are left", n, len(s.B)-s.P)
+	} else if int64(n) > s.r.Limits.MaxTensors {
+		s.Fail(s.At, "%w: %d tensors of at most %d", tensor.ErrLimit, n, s.r.Limits.MaxTensors)
+	}
+	if s.Err == nil {
+		s.r.Reserve(n)
+	}
+	return s.Err == nil
+}
+
+// tensors reads the map of tensors.
+func (s *scan) tensors() {
+	list := s.field
+	s.objects = list == "objects"
+	s.r.List, s.ownTypes = "tensors", s.objects
+	if s.objects {
+		s.r.List = "objects"
+	}
+	n := s.Container(cbor.Map)
+	if !s.reserve(n) {
+		return
+	}
+	for s.More(&n) {
+		s.at(list)
+		at := s.P
+		name := s.text()
+		s.item, s.level, s.field = name, 1, ""
+		t := s.add(name, at)
+		s.tensor = fields{at: at, product: 1}
+		s.dims, s.roles = s.dims[:0], s.roles[:0]
+		s.read(&s.tensor, tensorKeys)
+		if s.Err != nil {
+			return
+		}
+		if s.tensor.has&keyAttributes != 0 {
+			s.addAttributes(s.tensor.attributes)
+		}
+		s.assemble(t, &s.tensor)
+	}
+	s.at(list)
+	if s.mixed && s.Err == nil {
+		if dup := s.r.SortNames(); dup >= 0 {
+			s.Malformed(0, "tensor %s a second time", quote.Name(s.r.Tensors.At(dup).Name))
+		}
+	}
+}
+
+// add appends a tensor to the index.
+func (s *scan) add(name string, at int) *tensor.Tensor {
+	r := s.r
+	if int64(len(name)) > r.Limits.MaxName {
+		s.Fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(name))
+	}
+	if int64(r.Tensors.Used) >= r.Limits.MaxTensors {
+		s.Fail(at, "%w: more than %d tensors", tensor.ErrLimit, r.Limits.MaxTensors)
+	}
+	if s.Err != nil {
+		return nil
+	}
+	s.mixed = s.mixed || r.Tensors.Used > 0 && s.last >= name
+	s.last = name
+	t := &r.Tensors.Take(1)[0]
+	t.Name = r.KeepString(name)
+	return t
+}
+
+// addAttributes notes the attributes of the last tensor.
+func (s *scan) addAttributes(b []byte) {
+	own := core.OwnAttributes{Tensor: s.r.Tensors.Used - 1, Encoded: b}
+	s.r.OwnAttrs = append(s.r.OwnAttrs, own)
+}
+
+// shape reads the dimensions into s.dims and returns their product. A product beyond 64 bits is
+// refused even if a later dimension is 0: upstream multiplies from left to right.
+func (s *scan) shape() uint64 {
+	product, largest := uint64(1), uint64(0)
+	n := s.Container(cbor.Array)
+	at := s.At
+	for s.More(&n) {
+		d := s.Uint()
+		hi, lo := bits.Mul64(product, d)
+		if hi != 0 {
+			s.Malformed(s.At, "the product of the dimensions overflows")
+		}
+		product, largest = lo, max(largest, d)
+		s.dims = append(s.dims, int64(d))
+		if int64(len(s.dims)) > s.r.Limits.MaxRank {
+			s.Fail(s.At, "%w: more than %d dimensions", tensor.ErrLimit, s.r.Limits.MaxRank)
+		}
+	}
+	if max(product, largest) > math.MaxInt64 { // upstream counts in uint64
+		s.Fail(at, "%w: a tensor of %d elements, a dimension of %d", tensor.ErrLimit, product, largest)
+	}
+	return product
+}
+
+// components reads the map from roles to components.
+func (s *scan) components() {
+	limit := s.r.Limits
+	ascending := true
+	for n := s.Container(cbor.Map); s.More(&n); {
+		s.level, s.field = 1, "components"
+		at := s.P
+		if len(s.roles) > 0 && int64(len(s.roles)+s.r.Payloads.Used) >= limit.MaxTensors {
+			s.Fail(at, "%w: more than %d components", tensor.ErrLimit, limit.MaxTensors)
+			return
+		}
+		role := s.text()
+		if int64(len(role)) > limit.MaxName {
+			s.Fail(s.At, "%w: a role of %d bytes", tensor.ErrLimit, len(role))
+		}
+		if s.Err != nil {
+			return
+		}
+		s.level, s.role, s.field = 2, role, ""
+		s.roles = append(s.roles, fields{name: role, at: at, decoded: -1})
+		i := len(s.roles) - 1
+		s.read(&s.roles[i], componentKeys)
+		ascending = ascending && (i == 0 || s.roles[i-1].name < role)
+	}
+	if s.Err != nil {
+		return
+	}
+	s.level, s.field = 1, "components"
+	if roles := s.roles; !ascending {
+		if _, dup := names.Build(len(roles), func(i int) string { return roles[i].name }); dup >= 0 {
+			s.Malformed(roles[dup].at, "role %s a second time", quote.Name(roles[dup].name))
+		}
+	}
+}
+
+// entries reads the manifest of 0.1: an array of maps, each of a tensor with one component.
+func (s *scan) entries() {
+	s.ownTypes = true
+	if n := s.Container(cbor.Array); s.reserve(n) {
+		for s.More(&n) {
+			s.readEntry()
+		}
+	}
+	s.at("")
+	if s.Err == nil && s.P < len(s.B) {
+		s.Malformed(s.P, "%d bytes after the manifest's array", len(s.B)-s.P)
+	}
+	if s.mixed && s.Err == nil {
+		if dup := s.r.SortNames(); dup >= 0 {
+			s.at("entries")
+			s.departAt(0, "tensor %s a second time: the first is served under the name",
+				quote.Name(s.r.Tensors.At(dup).Name))
+		}
+	}
+}
+
+// readEntry reads one map. Fields that this library does not know are the tensor's attributes.
+func (s *scan) readEntry() {
+	r := s.r
+	s.level, s.entry, s.field = 0, r.Tensors.Used, ""
+	s.dims = s.dims[:0]
+	f := fields{at: s.P, decoded: -1}
+	s.read(&f, entryKeys)
+	t := s.add(f.name, f.at)
+	if t == nil {
+		return
+	}
+	if f.custom != nil {
+		const indefiniteMap, end = cbor.Map<<5 | 31, 0xff
+		s.addAttributes(append(append([]byte{indefiniteMap}, f.custom...), end))
+	}
+	s.level, s.item = 1, f.name
+	component := f
+	component.name = "data"
+	s.roles = append(s.roles[:0], component)
+	f.has = 0
+	s.assemble(t, &f)
+}
+
+// footer checks the end of the file against what the manifest turned out to be.
+func (s *scan) footer() {
+	r := s.r
+	size := r.Src.Size()
+	s.at("footer")
+	switch footer := size - r.ManifestAt - r.ManifestSize; {
+	case s.objects && footer == minFooter: // which no writer makes and no reader of upstream takes
+		s.Fail(int(r.ManifestSize), "%w: a file of version %s ends with its magic", io.ErrUnexpectedEOF, r.Version)
+	case !s.objects && footer != minFooter:
+		s.depart(r.ManifestAt, "a footer of version 1.1 around a manifest of version %s", r.Version)
+	}
+	if r.ManifestAt == int64(len(core.Magic1)) && size-r.ManifestSize == 16 {
+		s.at("manifest_size")
+		s.depart(size-minFooter, "%d is not below the size of the file less 16", r.ManifestSize)
+	}
+}
+
+// finish checks what only the whole manifest can tell.
+func (s *scan) finish() {
+	r := s.r
+	if s.Err != nil {
+		return
+	}
+	if r.Version != "0.1" { // whose every entry is of indefinite length
+		s.footer()
+		if s.at(""); s.Odd&cbor.OddIndefinite != 0 {
+			s.departAt(0, "items of indefinite length")
+		}
+		if s.notText != "" && r.Version != "1.2" {
+			s.at("attributes")
+			s.attribute = s.notText
+			s.departAt(0, "a value that is not text")
+		}
+		if s.noSize != "" && r.Version == "1.2" {
+			s.departIn(s.noSize, r.ManifestAt, "zstd without uncompressed_length")
+		}
+	}
+	if s.at(""); s.Odd&cbor.OddTag != 0 {
+		s.departAt(0, "tagged items")
+	}
+	if r.Strict && s.Err == nil {
+		r.Overlaps(func(a, b *core.Payload) bool {
+			s.departIn(r.Path(b), b.Offset, "overlaps %s", r.Path(a))
+			return false
+		})
+	}
+}
