@@ -11,16 +11,15 @@ import (
 // codesOf is how many different codes an element of d has, where they can be counted.
 func codesOf(d tensor.DType) int { return 1 << d.Bits() }
 
-// byCodes counts how often each code occurs, from which all else follows exactly.
-func (m *measuring) byCodes() (*Summary, error) {
-	all := make([]int64, codesOf(m.d))
-	var count int64
+// tally counts how often each code occurs, and all elements.
+func (m *measuring) tally() (all []int64, count int64, err error) {
+	all = make([]int64, codesOf(m.d))
 	wide := m.d.Bits() == 16
 	type tally struct {
 		count int64
 		codes []uint32
 	}
-	err := eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress, func(off int64, ps [][]byte, r *tally) error {
+	err = eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress, func(off int64, ps [][]byte, r *tally) error {
 		if r.codes == nil {
 			r.codes = make([]uint32, len(all))
 		} else {
@@ -48,17 +47,14 @@ func (m *measuring) byCodes() (*Summary, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if m.d == tensor.Bool {
+	if err == nil && m.d == tensor.Bool {
 		for c, n := range all[2:] {
 			if n > 0 {
-				return nil, fmt.Errorf("%w: an element is the bool 0x%02x", tensor.ErrMalformed, c+2)
+				return nil, 0, fmt.Errorf("%w: an element is the bool 0x%02x", tensor.ErrMalformed, c+2)
 			}
 		}
 	}
-	return m.fromCodes(all, count)
+	return all, count, err
 }
 
 // A counted is a value and how many elements have it.
@@ -67,7 +63,12 @@ type counted struct {
 	n     int64
 }
 
-func (m *measuring) fromCodes(all []int64, count int64) (*Summary, error) {
+// byCodes measures the values of codes, by how often each occurs.
+func (m *measuring) byCodes() (*Summary, error) {
+	all, count, err := m.tally()
+	if err != nil {
+		return nil, err
+	}
 	values, err := valuesOf(m.d, len(all))
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (m *measuring) fromCodes(all []int64, count int64) (*Summary, error) {
 		h.counts[h.index(c.value/h.scale)] += c.n
 	}
 	s.setMoments(mean, math.Sqrt(m2/float64(finite)))
-	s.Histogram = &Histogram{Float(lo), Float(hi), h.counts}
+	s.Histogram = &Bins{Min: Float(lo), Max: Float(hi), Counts: h.counts}
 	s.Quantiles = quantiles(sorted, finite, m.o.Quantiles)
 	s.Min, s.Max = m.number(lo), m.number(hi)
 	return s, nil

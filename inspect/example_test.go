@@ -41,6 +41,24 @@ func ExampleStats() {
 	// Output: -3 9 2 2 0 [3 1 1]
 }
 
+// Histograms of one range are comparable.
+func ExampleHistogram() {
+	for _, x := range []*tensor.Tensor{
+		tensor.New("before", tensor.Shape{5}, []float32{-0.4, -0.1, 0, 0.1, 0.3}),
+		tensor.New("after", tensor.Shape{5}, []float32{-0.9, -0.6, 0, 0.2, 1.5}),
+	} {
+		h, err := inspect.Histogram(context.Background(), x, &inspect.HistogramOptions{Bins: 4, Min: -1, Max: 1})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(x.Name, h.Counts, h.Above)
+	}
+	// Output:
+	// before [0 2 3 0] 0
+	// after [2 0 2 0] 1
+}
+
 func ExampleNewUsage() {
 	f, err := tensorfile.Open("../testdata/gguf/many.gguf", nil)
 	if err != nil {

@@ -140,6 +140,10 @@ func TestStatsOfValuesNearTheEndOfTheRange(t *testing.T) {
 	if err != nil || !near(float64(*s.Mean), 0.75*math.MaxFloat64) || !near(float64(*s.Std), 0.25*math.MaxFloat64) {
 		t.Error(s, err)
 	}
+	s, err = Stats(t.Context(), tensor.New("x", tensor.Shape{2}, []float64{1e-200, 3e-200}), nil)
+	if err != nil || !near(float64(*s.Mean), 2e-200) || !near(float64(*s.Std), 1e-200) {
+		t.Error(s, err)
+	}
 }
 
 func TestStatsRefuse(t *testing.T) {

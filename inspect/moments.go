@@ -25,6 +25,8 @@ type passed struct {
 	moments
 	codes  []uint32 // by coarse
 	bars   []int64
+	below  int64 // of the range of a histogram
+	above  int64
 	block  []float64
 	signed []int64
 	plain  []uint64
@@ -76,7 +78,7 @@ func (m *measuring) inTwoPasses() (*Summary, error) {
 		m2 = all.m2
 	}
 	s.setMoments(all.mean, h.scale*math.Sqrt(m2/float64(all.finite)))
-	s.Histogram = &Histogram{Float(all.min), Float(all.max), h.counts}
+	s.Histogram = &Bins{Min: Float(all.min), Max: Float(all.max), Counts: h.counts}
 	switch m.d {
 	case tensor.I64:
 		s.Min, s.Max = all.minInt, all.maxInt
@@ -109,7 +111,7 @@ func (m *measuring) eachBlock(work func(first int64, p []byte, r *passed) error,
 		}
 		clear(r.bars)
 		clear(r.codes)
-		r.moments = noMoments()
+		r.moments, r.below, r.above = noMoments(), 0, 0
 		n := int64(m.elements(off, len(ps[0])))
 		x := m.tensor(ps[0], int(n))
 		for first := int64(0); first < n; first += compareBlock {
@@ -241,68 +243,6 @@ func (a *moments) join(r *moments) {
 	w := float64(r.finite) / float64(a.finite)
 	a.mean = float64(a.mean*(1-w)) + float64(r.mean*w)
 	a.m2 += r.m2 + float64(float64(away*away)*float64(before*w))
-}
-
-// bars are those of a histogram, between edges.
-type bars struct {
-	scale       float64 // of the values: squares and differences near the end of the range leave it
-	lo, perUnit float64
-	edges       []float64
-	counts      []int64
-}
-
-func newBars(lo, hi float64, bins int) *bars {
-	b := &bars{scale: 1, counts: make([]int64, bins), edges: make([]float64, bins+1)}
-	if a := max(math.Abs(lo), math.Abs(hi)); a > 1e150 {
-		b.scale = a
-	}
-	lo, hi = lo/b.scale, hi/b.scale
-	step := (hi - lo) / float64(bins)
-	b.lo = lo
-	if hi > lo {
-		b.perUnit = float64(bins) / (hi - lo)
-	}
-	for i := range b.edges {
-		b.edges[i] = lo + float64(float64(i)*step)
-	}
-	b.edges[bins] = math.Inf(1)
-	if !(hi > lo) {
-		b.edges[1] = math.Inf(1)
-	}
-	return b
-}
-
-// add counts the values of a block.
-func (b *bars) add(counts []int64, x []float64) {
-	if b.scale != 1 {
-		for i := range x {
-			x[i] /= b.scale
-		}
-	}
-	for _, v := range x {
-		counts[b.index(v)]++
-	}
-}
-
-// index returns the bar of a scaled value. The product is rounded; what counts are the
-// edges.
-func (b *bars) index(v float64) int {
-	at := min(int((v-b.lo)*b.perUnit), len(b.counts)-1)
-	if v < b.edges[at] {
-		at--
-	} else if v >= b.edges[at+1] {
-		at++
-	}
-	return at
-}
-
-// squares sums up the distances from the mean, in units of the scale.
-func (b *bars) squares(x []float64, mean float64) (sum float64) {
-	for _, v := range x {
-		d := v/b.scale - mean/b.scale
-		sum += float64(d * d)
-	}
-	return sum
 }
 
 // coarse is the code of v among 65,536 that are in the order of the values: the upper half of its

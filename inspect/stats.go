@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/cmplx"
 	"slices"
 
@@ -12,9 +11,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// StatsOptions are options of [Stats] and [StatsOf]; nil is the zero value.
+// StatsOptions are options of [Stats]; nil is the zero value.
 type StatsOptions struct {
-	// Bins is the number of bars of the histogram; 0 means 10, at most 10,000.
+	// Bins is the number of bins of the histogram; 0 means 10, at most 10,000.
 	Bins int
 	// Quantiles are numbers from 0 to 1.
 	Quantiles []float64
@@ -41,7 +40,7 @@ type Summary struct {
 	// than the given share of all. They are exact for dtypes of up to 16 bits; for others they are
 	// off by up to 1/128 of their value, or by 1e-38.
 	Quantiles []Quantile `json:"quantiles,omitempty"`
-	Histogram *Histogram `json:"histogram,omitempty"`
+	Histogram *Bins      `json:"histogram,omitempty"`
 }
 
 // A Quantile is the value below or at which a share of the elements is.
@@ -50,33 +49,17 @@ type Quantile struct {
 	Value Float   `json:"value"`
 }
 
-// A Histogram counts finite elements between Min and Max in bars of equal width, which are
-// half open but for the last, as NumPy's are.
-type Histogram struct {
-	Min    Float   `json:"min"`
-	Max    Float   `json:"max"`
-	Counts []int64 `json:"counts"`
-}
-
 // Stats returns the statistics of the elements of a dense tensor. It is an ErrDType where the dtype
 // has no numbers.
 func Stats(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*Summary, error) {
-	switch {
-	case t == nil:
-		return nil, tensor.ErrNoTensor
-	case !t.Dense() || t.External:
-		return nil, fmt.Errorf("%w: statistics of tensor %s, which is not dense or not in the file", errors.ErrUnsupported, quote.Name(t.Name))
-	}
-	if err := t.Check(); err != nil {
+	m, err := newMeasuring(ctx, t, opts)
+	if err != nil {
 		return nil, err
 	}
-	n, _ := t.Shape.Elements()
-	return StatsOf(ctx, t.DType, t.Data, n, opts)
+	return m.summary()
 }
 
-// StatsOf returns the statistics of the first n elements of data, or of all where n is negative,
-// such as those of a part of a sparse tensor.
-func StatsOf(ctx context.Context, d tensor.DType, data tensor.Blob, n int64, opts *StatsOptions) (*Summary, error) {
+func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*measuring, error) {
 	var o StatsOptions
 	if opts != nil {
 		o = *opts
@@ -85,28 +68,38 @@ func StatsOf(ctx context.Context, d tensor.DType, data tensor.Blob, n int64, opt
 		o.Bins = 10
 	}
 	switch {
+	case t == nil:
+		return nil, tensor.ErrNoTensor
+	case !t.Dense() || t.External:
+		return nil, fmt.Errorf("%w: statistics of tensor %s, which is not dense or not in the file", errors.ErrUnsupported, quote.Name(t.Name))
 	case o.Bins < 1 || o.Bins > 10_000:
-		return nil, fmt.Errorf("inspect: StatsOptions.Bins is %d, not from 1 to 10000", o.Bins)
+		return nil, fmt.Errorf("inspect: %d bins, not 1 to 10000", o.Bins)
 	case slices.ContainsFunc(o.Quantiles, func(q float64) bool { return !(q >= 0 && q <= 1) }):
 		return nil, errors.New("inspect: a quantile is not from 0 to 1")
-	case !d.Known():
-		return nil, fmt.Errorf("%w: no values are known for dtype %v", tensor.ErrDType, d)
+	case !t.DType.Known():
+		return nil, fmt.Errorf("%w: no values are known for dtype %v", tensor.ErrDType, t.DType)
 	}
-	m := &measuring{ctx: ctx, d: d, data: data, n: n, o: &o}
-	if n < 0 {
-		m.n = math.MaxInt64
+	if err := t.Check(); err != nil {
+		return nil, err
 	}
+	n, _ := t.Shape.Elements()
+	return &measuring{ctx: ctx, d: t.DType, data: t.Data, n: n, o: &o}, nil
+}
+
+func (m *measuring) summary() (*Summary, error) {
 	switch {
-	case d.IsComplex():
+	case m.d.IsComplex():
 		return m.complexNumbers()
-	case d.Bits() == 8, d.Bits() == 16 && (n < 0 || n >= minCounted || len(o.Quantiles) > 0):
+	case m.countsCodes() || m.d.Bits() == 16 && len(m.o.Quantiles) > 0:
 		return m.byCodes()
 	}
 	return m.inTwoPasses()
 }
 
-// minCounted is how many elements of 16 bits are worth a table of all codes.
-const minCounted = 1 << 14
+// countsCodes reports whether there are more elements than a table of all codes takes.
+func (m *measuring) countsCodes() bool {
+	return m.d.Bits() == 8 || m.d.Bits() == 16 && m.n >= 1<<14
+}
 
 type measuring struct {
 	ctx  context.Context

@@ -1,0 +1,178 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// HistogramOptions are options of [Histogram]; nil is the zero value.
+type HistogramOptions struct {
+	// Bins is their number; 0 means 10, at most 10,000.
+	Bins int
+	// Min and Max are the range, so that histograms of several tensors are comparable. If both are 0,
+	// it is that of the finite elements.
+	Min, Max float64
+	// Progress is told of bytes that were read. Without a range, dtypes of more than 16 bits are read
+	// twice.
+	Progress Progress
+}
+
+// Bins count finite elements from Min to Max, in bins of equal width: each includes its lower edge
+// and the last also its upper one, as NumPy's do.
+type Bins struct {
+	Min    Float   `json:"min"`
+	Max    Float   `json:"max"`
+	Counts []int64 `json:"counts"`
+}
+
+// A Distribution is the result of [Histogram].
+type Distribution struct {
+	Bins
+	// Below and Above count the finite elements outside of a range that was given.
+	Below int64 `json:"below"`
+	Above int64 `json:"above"`
+}
+
+// Histogram counts the elements of a dense tensor in bins of equal width. Those that are not finite are
+// left out; where there are no others and no range is given, all counts are 0. It is an ErrDType where
+// the dtype has no numbers, or complex ones.
+func Histogram(ctx context.Context, t *tensor.Tensor, opts *HistogramOptions) (*Distribution, error) {
+	var o HistogramOptions
+	if opts != nil {
+		o = *opts
+	}
+	m, err := newMeasuring(ctx, t, &StatsOptions{Bins: o.Bins, Progress: o.Progress})
+	switch {
+	case err != nil:
+		return nil, err
+	case !(o.Min <= o.Max) || math.IsInf(o.Min, 0) || math.IsInf(o.Max, 0):
+		return nil, errors.New("inspect: HistogramOptions.Min and Max are not a finite range")
+	case m.d.IsComplex():
+		return nil, fmt.Errorf("%w: a histogram of tensor %s, which is %v", tensor.ErrDType, quote.Name(t.Name), m.d)
+	case o.Min != 0 || o.Max != 0:
+		return m.within(o.Min, o.Max)
+	}
+	s, err := m.summary()
+	if err != nil {
+		return nil, err
+	}
+	if s.Histogram == nil {
+		return &Distribution{Bins: Bins{Counts: make([]int64, m.o.Bins)}}, nil
+	}
+	return &Distribution{Bins: *s.Histogram}, nil
+}
+
+// within makes the histogram of a range.
+func (m *measuring) within(lo, hi float64) (*Distribution, error) {
+	h := newBars(lo, hi, m.o.Bins)
+	out := &Distribution{Bins: Bins{Min: Float(lo), Max: Float(hi), Counts: h.counts}}
+	if m.countsCodes() {
+		all, _, err := m.tally()
+		if err != nil {
+			return nil, err
+		}
+		values, err := valuesOf(m.d, len(all))
+		for c, v := range values {
+			switch {
+			case v-v != 0:
+			case v < lo:
+				out.Below += all[c]
+			case v > hi:
+				out.Above += all[c]
+			default:
+				h.counts[h.index(v/h.scale)] += all[c]
+			}
+		}
+		return out, err
+	}
+	err := m.eachBlock(func(_ int64, _ []byte, r *passed) error {
+		inside := r.block[:0]
+		for _, v := range r.block {
+			switch {
+			case v < lo:
+				r.below++
+			case v > hi:
+				r.above++
+			default:
+				inside = append(inside, v)
+			}
+		}
+		h.add(r.bars, inside)
+		return nil
+	}, func(r *passed) error {
+		out.Below += r.below
+		out.Above += r.above
+		for i, n := range r.bars {
+			h.counts[i] += n
+		}
+		return nil
+	})
+	return out, err
+}
+
+// bars are the bins of a histogram while they are filled, between edges.
+type bars struct {
+	scale       float64 // of values whose squares, or bins per unit, would not be float64s
+	lo, perUnit float64
+	edges       []float64
+	counts      []int64
+}
+
+func newBars(lo, hi float64, bins int) *bars {
+	b := &bars{scale: 1, counts: make([]int64, bins), edges: make([]float64, bins+1)}
+	if a := max(math.Abs(lo), math.Abs(hi)); a > 1e150 || a > 0 && a < 1e-140 {
+		b.scale = a
+	}
+	lo, hi = lo/b.scale, hi/b.scale
+	step := (hi - lo) / float64(bins)
+	b.lo = lo
+	if hi > lo {
+		b.perUnit = float64(bins) / (hi - lo)
+	}
+	for i := range b.edges {
+		b.edges[i] = lo + float64(float64(i)*step)
+	}
+	b.edges[bins] = math.Inf(1)
+	if !(hi > lo) {
+		b.edges[1] = math.Inf(1)
+	}
+	return b
+}
+
+// add counts the values of a block.
+func (b *bars) add(counts []int64, x []float64) {
+	if b.scale != 1 {
+		for i := range x {
+			x[i] /= b.scale
+		}
+	}
+	for _, v := range x {
+		counts[b.index(v)]++
+	}
+}
+
+// index returns the bar of a scaled value. The product is rounded; what counts are the
+// edges.
+func (b *bars) index(v float64) int {
+	at := min(int((v-b.lo)*b.perUnit), len(b.counts)-1)
+	if v < b.edges[at] {
+		at--
+	} else if v >= b.edges[at+1] {
+		at++
+	}
+	return at
+}
+
+// squares sums up the distances from the mean, in units of the scale.
+func (b *bars) squares(x []float64, mean float64) (sum float64) {
+	for _, v := range x {
+		d := v/b.scale - mean/b.scale
+		sum += float64(d * d)
+	}
+	return sum
+}
