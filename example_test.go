@@ -51,7 +51,7 @@ func ExampleFile_Tensor() {
 	// Output: 7
 }
 
-// A file from a stranger: strict, with limits, and every finding.
+// An untrusted file: strict, with limits, and every finding.
 func ExampleNewReader() {
 	upload, err := os.ReadFile("testdata/ztensor/crate-1.2.3-digests.zt")
 	if err != nil {

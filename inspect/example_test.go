@@ -95,6 +95,40 @@ func ExampleNewGraph() {
 	// output output 0
 }
 
+// Two tensors of one shape, whatever the order and dtype that each is stored in.
+func ExampleCompare() {
+	a := tensor.New("a", tensor.Shape{2, 2}, []float32{1, 2, 3, 4})
+	b := tensor.New("b", tensor.Shape{2, 2}, []float64{1, 2, 3.5, 4})
+	c, err := inspect.Compare(context.Background(), a, b, &inspect.CompareOptions{Relative: 0.01})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(c.Different, "of", c.Of, "by up to", c.Largest, "first at", c.First, c.A, c.B)
+	// Output: 1 of 4 by up to 0.5 first at [1 0] 3 3.5
+}
+
+// The SHA-256 of what is in a file, tensor by tensor.
+func ExampleHashEach() {
+	f, err := tensorfile.Open("../testdata/npy/one-be-deflated.npz", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	for hashes, err := range inspect.HashEach(context.Background(), f.Tensors(), nil) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, h := range hashes {
+			fmt.Println(h.Sum, h.Err)
+		}
+	}
+	// Output: 7a887c936696d5cec2cc8a18e75572bed84504aaba168fe9c6289712f7a00841 <nil>
+}
+
+// The same for every sharding, order and format.
 func ExampleContent() {
 	a := tensor.New("a", tensor.Shape{2}, []float32{1, 2})
 	b := tensor.New("b", tensor.Shape{1}, []int8{3})

@@ -78,7 +78,7 @@ func ExampleParseDType() {
 	// Output: bfloat16 16 <nil>
 }
 
-// Rows 1 and 2 of a tensor, of which nothing else is read.
+// Rows 1 and 2 of a tensor into memory that is used again; nothing else is read.
 func ExampleConvertInto() {
 	w := tensor.New("w", tensor.Shape{4, 2}, []tensor.Float16{0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0, 0})
 	part, err := tensor.Slice(w, tensor.Range{Start: 1, Stop: 3}, tensor.All)
@@ -117,4 +117,16 @@ func ExampleAs() {
 	xs, err := tensor.Load[tensor.BFloat16](b)
 	fmt.Println(b.DType, b.Size(), xs[1].Float32(), err)
 	// Output: bfloat16 4 0.100097656 <nil>
+}
+
+// A part of a tensor is a tensor: w[1:3, -1].
+func ExampleSlice() {
+	w := tensor.New("w", tensor.Shape{3, 4}, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
+	part, err := tensor.Slice(w, tensor.Range{Start: 1, Stop: 3}, tensor.At(-1))
+	if err != nil {
+		panic(err)
+	}
+	values, err := tensor.Convert[float32](part)
+	fmt.Println(part.Shape, values, err)
+	// Output: [2] [7 11] <nil>
 }

@@ -3,7 +3,6 @@ package tensor
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -249,16 +248,4 @@ func TestSliceOfPackedElements(t *testing.T) {
 			t.Errorf("%v: %v, want %v", d, got, want)
 		}
 	}
-}
-
-func ExampleSlice() {
-	w := New("w", Shape{3, 4}, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
-	part, err := Slice(w, Range{1, 3}, At(-1)) // w[1:3, -1]
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	values, err := Convert[float32](part)
-	fmt.Println(part.Shape, values, err)
-	// Output: [2] [7 11] <nil>
 }

@@ -97,3 +97,30 @@ func ExampleOpen() {
 	// bool bool [5] 5
 	// 2 11
 }
+
+// Rows 10 to 20 of a compressed tensor: of its frames only those are decoded that have them.
+func ExampleReader_Tensor() {
+	var file bytes.Buffer
+	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Level: 3})
+	values := make([]float32, 1000*4)
+	for i := range values {
+		values[i] = float32(i / 4)
+	}
+	if err := w.Add(tensor.New("w", tensor.Shape{1000, 4}, values)); err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	r, err := ztensor.NewReader(bytes.NewReader(file.Bytes()), int64(file.Len()), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	part, err := tensor.Slice(r.Tensor("w"), tensor.Range{Start: 10, Stop: 20}, tensor.At(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tensor.Convert[float32](part))
+	// Output: [10 11 12 13 14 15 16 17 18 19] <nil>
+}

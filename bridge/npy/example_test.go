@@ -34,3 +34,20 @@ func ExampleWriter() {
 	fmt.Printf("%q %v\n", file.Bytes()[10:69], w.Close())
 	// Output: "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }  " <nil>
 }
+
+// What the header says, and the elements.
+func ExampleOpen() {
+	r, err := npy.Open("../../testdata/npy/column-be.npy", nil)
+	if err != nil {
+		panic(err)
+	}
+	defer r.Close()
+	for t := range r.Tensors() {
+		fmt.Println(t.DType, t.Shape, t.Order.RowMajor(), t.Size())
+		xs, err := tensor.Convert[float64](t) // row-major, whatever the file has
+		fmt.Println(xs[:4], err)
+	}
+	// Output:
+	// uint16 [2, 3, 4] false 48
+	// [18922 34072 39212 11548] <nil>
+}
