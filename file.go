@@ -36,7 +36,7 @@ type Options struct {
 	// directory, for NewReader those of a source that is a tensor.Companion, else
 	// that there are none.
 	Companion func(name string) (io.ReaderAt, int64, error)
-	// NoLinks makes Open refuse shards that are links out of the directory, as they
+	// NoLinks makes Open refuse companions that are links out of the directory, as they
 	// are in Hugging Face's cache, and OpenFS those that are links.
 	NoLinks bool
 }

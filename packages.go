@@ -52,7 +52,7 @@ func openFormat(o Options, in input) (Reader, error) {
 		return through(in, &ptd.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			ptd.Open, ptd.OpenBytes, ptd.NewReader)
 	case ZTensor:
-		return through(in, &ztensor.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &ztensor.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks},
 			ztensor.Open, ztensor.OpenBytes, ztensor.NewReader)
 	case PTE:
 		return through(in, &pte.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
@@ -76,7 +76,7 @@ func openFormat(o Options, in input) (Reader, error) {
 		return through(in, &gguf.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
 			gguf.Open, gguf.OpenBytes, gguf.NewReader)
 	case Torch:
-		return through(in, &torch.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &torch.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks},
 			torch.Open, torch.OpenBytes, torch.NewReader)
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v is not read by this version", errors.ErrUnsupported, o.Format)

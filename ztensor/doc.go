@@ -61,8 +61,8 @@
 // They may lie in other files, the shards: [WriteShards] divides a model, a
 // [Writer.Link] refers to tensors of a file that is there. Shards are found beside
 // the file that names them, as NAME-SHARD.zt or in a store of content, or by their
-// size and digest; never outside of its folder, and by ReaderOptions.Companion
-// wherever the caller wants. [Append] adds behind the end of a file.
+// size and digest, in its directory; with ReaderOptions.Companion wherever the
+// caller has them. [Append] adds after the end of a file.
 //
 // What breaks a rule of version 2 is refused with a [RuleError] that names it.
 // The layouts zt.sparse_coo/1, zt.mx/1, zt.quant_group/1 and those of gguf no

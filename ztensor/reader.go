@@ -31,6 +31,9 @@ type ReaderOptions struct {
 	// 2. nil means for Open the files of the same directory, for NewReader those
 	// of a source that is a tensor.Companion, else that there are none.
 	Companion func(name string) (io.ReaderAt, int64, error)
+	// NoLinks makes Open refuse shards that are links out of the directory, as they are
+	// in Hugging Face's cache.
+	NoLinks bool
 }
 
 // A Reader is an open .zt file of any version. It is safe for concurrent use.
@@ -117,7 +120,8 @@ func newReader(src *source.Source, name, base string, o ReaderOptions) (*Reader,
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{core.File{Src: src, Strict: o.Strict, Limits: limits, Companion: o.Companion, Name: name, Base: base}}
+	r := &Reader{core.File{Src: src, Strict: o.Strict, Limits: limits,
+		Companion: o.Companion, Name: name, Base: base, NoMap: o.NoMap, NoLinks: o.NoLinks}}
 	if err := open(&r.f); err != nil {
 		return nil, err
 	}

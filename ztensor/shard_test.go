@@ -18,6 +18,11 @@ import (
 // change may do harm.
 func sharded(t *testing.T, change func(dir string)) (*Reader, error) {
 	t.Helper()
+	return openSharded(t, nil, change)
+}
+
+func openSharded(t *testing.T, opts *ReaderOptions, change func(dir string)) (*Reader, error) {
+	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"crate-2.1.1-sharded.zt", "crate-2.1.1-sharded-00001.zt", "crate-2.1.1-sharded-vision.zt"} {
 		b, err := os.ReadFile("../testdata/ztensor/" + name)
@@ -29,7 +34,7 @@ func sharded(t *testing.T, change func(dir string)) (*Reader, error) {
 		}
 	}
 	change(dir)
-	r, err := Open(filepath.Join(dir, "crate-2.1.1-sharded.zt"), nil)
+	r, err := Open(filepath.Join(dir, "crate-2.1.1-sharded.zt"), opts)
 	if err == nil {
 		t.Cleanup(func() { r.Close() })
 	}
@@ -111,7 +116,6 @@ func TestShardsThatAreNotWhatTheRootSays(t *testing.T) {
 	}
 }
 
-// A link to a file elsewhere is no way out of the folder.
 // A root may name any number of shards of the size of a file beside it: that file
 // is read once for each algorithm all the same.
 func TestShardsAreLookedForOnce(t *testing.T) {
@@ -155,25 +159,43 @@ func TestShardsAreLookedForOnce(t *testing.T) {
 	}
 }
 
-func TestShardsDoNotLeadOutOfTheFolder(t *testing.T) {
+// In Hugging Face's cache the files of a model are links to blobs.
+func TestShardsThatAreLinks(t *testing.T) {
 	outside := t.TempDir()
-	r, err := sharded(t, func(dir string) {
-		name := filepath.Join(dir, "crate-2.1.1-sharded-00001.zt")
-		if err := os.Rename(name, filepath.Join(outside, "x.zt")); err != nil {
+	names := []string{"crate-2.1.1-sharded.zt", "crate-2.1.1-sharded-00001.zt", "crate-2.1.1-sharded-vision.zt"}
+	link := func(dir string) {
+		for i, name := range names {
+			blob := filepath.Join(outside, fmt.Sprint("sha", i))
+			name = filepath.Join(dir, name)
+			if err := os.Rename(name, blob); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(blob, name); err != nil {
+				t.Skip("no links here: ", err)
+			}
+		}
+	}
+	for _, opts := range []*ReaderOptions{nil, {NoMap: true}} {
+		r, err := openSharded(t, opts, link)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(filepath.Join(outside, "x.zt"), name); err != nil {
-			t.Skip("no links here: ", err)
+		if b, err := r.Tensor("00001.w").Data.ReadAll(); err != nil || len(b) == 0 {
+			t.Errorf("%d bytes, %v", len(b), err)
 		}
-	})
+		if _, err := r.Verify(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	r, err := openSharded(t, &ReaderOptions{NoLinks: true}, link)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if b, err := r.Tensor("00001.w").Data.ReadAll(); err == nil {
-		t.Errorf("%d bytes from outside of the folder", len(b))
+		t.Errorf("%d bytes through a link", len(b))
 	}
 	if _, err := r.Verify(t.Context(), nil); err == nil {
-		t.Error("a shard outside of the folder was verified")
+		t.Error("a shard that is a link was verified")
 	}
 }
 
@@ -195,35 +217,37 @@ func TestShardsOfBytes(t *testing.T) {
 	}
 }
 
-// Neither does a folder that is a link, nor one of its parents.
-func TestStoresDoNotLeadOutOfTheFolder(t *testing.T) {
+// A store of content may be a link, or below one.
+func TestStoresThatAreLinks(t *testing.T) {
 	const sum = "423d889f0340097e518ae70d1adf33f96f4b218594fe1c414678909a2244830c"
 	for _, link := range []string{"store", "store/blobs", "store/blobs/sha256", "blobs", "blobs/sha256"} {
-		outside := t.TempDir()
-		r, err := sharded(t, func(dir string) {
-			full := "store/blobs/sha256/" + sum
-			if link[0] == 'b' {
-				full = full[len("store/"):]
-			}
-			inside := filepath.Join(outside, full[len(link):])
-			if err := os.MkdirAll(filepath.Dir(inside), 0o777); err != nil {
+		for _, noLinks := range []bool{false, true} {
+			outside := t.TempDir()
+			r, err := openSharded(t, &ReaderOptions{NoLinks: noLinks}, func(dir string) {
+				full := "store/blobs/sha256/" + sum
+				if link[0] == 'b' {
+					full = full[len("store/"):]
+				}
+				inside := filepath.Join(outside, full[len(link):])
+				if err := os.MkdirAll(filepath.Dir(inside), 0o777); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(filepath.Join(dir, "crate-2.1.1-sharded-00001.zt"), inside); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, link)), 0o777); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(outside, filepath.Join(dir, link)); err != nil {
+					t.Skip("no links here: ", err)
+				}
+			})
+			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Rename(filepath.Join(dir, "crate-2.1.1-sharded-00001.zt"), inside); err != nil {
-				t.Fatal(err)
+			if b, err := r.Tensor("00001.w").Data.ReadAll(); (err != nil) != noLinks {
+				t.Errorf("%s: %d bytes, %v", link, len(b), err)
 			}
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, link)), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(outside, filepath.Join(dir, link)); err != nil {
-				t.Skip("no links here: ", err)
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b, err := r.Tensor("00001.w").Data.ReadAll(); err == nil {
-			t.Errorf("%s: %d bytes from outside of the folder", link, len(b))
 		}
 	}
 }

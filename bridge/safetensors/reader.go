@@ -125,10 +125,7 @@ func open(name string, o ReaderOptions) (*Reader, error) {
 		return nil, err
 	}
 	if o.Companion == nil {
-		o.Companion = source.LinkedCompanions(name, o.NoMap)
-		if o.NoLinks {
-			o.Companion = source.Companions(name)
-		}
+		o.Companion = source.Companions(name, o.NoMap, o.NoLinks)
 	}
 	r, err := newReader(src, o)
 	if err != nil {

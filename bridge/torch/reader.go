@@ -24,9 +24,12 @@ type ReaderOptions struct {
 	// NoMap makes Open read the file instead of mapping it.
 	NoMap bool
 	// Companion opens the .distcp files of a distributed checkpoint. Open sets it to
-	// the directory of .metadata, and follows no links; NewReader and OpenBytes leave
-	// it nil, and a distributed checkpoint is then refused.
+	// the directory of .metadata, NewReader to that of a source that is a
+	// tensor.Companion; where it stays nil, a distributed checkpoint is refused.
 	Companion func(name string) (io.ReaderAt, int64, error)
+	// NoLinks makes Open refuse .distcp files that are links out of the directory, as
+	// they are in Hugging Face's cache.
+	NoLinks bool
 }
 
 // A Reader is an open checkpoint. It is safe for concurrent use. See package tensor for how
@@ -70,7 +73,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 		return nil, err
 	}
 	if o.Companion == nil {
-		o.Companion = source.Companions(name)
+		o.Companion = source.Companions(name, o.NoMap, o.NoLinks)
 	}
 	r, err := newReader(src, o)
 	if err != nil {

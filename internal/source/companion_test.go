@@ -50,7 +50,7 @@ func TestCompanions(t *testing.T) {
 		good = append(good, "link-in")
 	}
 
-	open := Companions(filepath.Join(dir, "main"))
+	open := Companions(filepath.Join(dir, "main"), false, true)
 	for _, name := range good {
 		r, size, err := open(name)
 		if err != nil {
@@ -84,7 +84,7 @@ func TestCompanions(t *testing.T) {
 }
 
 // The cache of Hugging Face's libraries: snapshots/REVISION has links to blobs.
-func TestLinkedCompanions(t *testing.T) {
+func TestCompanionsThatAreLinks(t *testing.T) {
 	cache := t.TempDir()
 	snapshot := filepath.Join(cache, "snapshots", "main")
 	for _, d := range []string{snapshot, filepath.Join(cache, "blobs")} {
@@ -101,14 +101,14 @@ func TestLinkedCompanions(t *testing.T) {
 		}
 	}
 	for _, noMap := range []bool{false, true} {
-		open := LinkedCompanions(filepath.Join(snapshot, "main"), noMap)
+		open := Companions(filepath.Join(snapshot, "main"), noMap, false)
 		for _, name := range []string{"shard", "dir/sha"} {
 			r, size, err := open(name)
 			if err != nil || size != 6 || noMap && r.(*Source).Mapped() {
 				t.Fatalf("%q: %d bytes, %v", name, size, err)
 			}
 			r.(io.Closer).Close()
-			if _, _, err := Companions(filepath.Join(snapshot, "main"))(name); err == nil {
+			if _, _, err := Companions(filepath.Join(snapshot, "main"), noMap, true)(name); err == nil {
 				t.Errorf("%q is a link that leads out", name)
 			}
 		}
@@ -120,14 +120,16 @@ func TestLinkedCompanions(t *testing.T) {
 	}
 }
 
-func TestCompanionsOfAFileInTheWorkingFolder(t *testing.T) {
+func TestCompanionsOfAFileInTheWorkingDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("shard", []byte("inside"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	r, size, err := Companions("main")("shard")
-	if err != nil || size != 6 {
-		t.Fatalf("%d, %v", size, err)
+	for _, noMap := range []bool{false, true} {
+		r, size, err := Companions("main", noMap, true)("shard")
+		if err != nil || size != 6 || noMap && r.(*Source).Mapped() {
+			t.Fatalf("%d, %v", size, err)
+		}
+		r.(io.Closer).Close()
 	}
-	r.(io.Closer).Close()
 }

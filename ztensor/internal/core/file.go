@@ -33,6 +33,8 @@ type File struct {
 	Limits    tensor.Limits
 	Companion func(name string) (io.ReaderAt, int64, error)
 	Name      string // where it was opened by name
+	NoMap     bool   // of its shards
+	NoLinks   bool
 	Base      string // the last element of that, or what a tensor.Companion is named
 	Index
 

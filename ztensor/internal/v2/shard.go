@@ -121,7 +121,7 @@ func (c *Container) openShard(s *shard) error {
 	find := c.r.Companion
 	folder := find == nil && c.r.Name != "" // the file's own, where Open opened it
 	if folder {
-		find = source.Companions(c.r.Name)
+		find = source.Companions(c.r.Name, c.r.NoMap, c.r.NoLinks)
 	}
 	if find == nil {
 		return fmt.Errorf("%w: there is no way to other files (ReaderOptions.Companion)", fs.ErrNotExist)
