@@ -2,9 +2,12 @@ package tensorfile
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -60,6 +63,40 @@ func TestSpansCoverEveryFile(t *testing.T) {
 			t.Errorf("%d bytes of payloads, %d of them without a span, in spans of %d", stored, shared, payload)
 		}
 	})
+}
+
+// The spans of an index are those of its own file. Each shard has its own, in which a tensor of the
+// set is where its Stored says.
+func TestSpansOfASet(t *testing.T) {
+	dir := t.TempDir()
+	names, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"), tensor.Of(
+		tensor.New("a", tensor.Shape{3}, []float32{1, 2, 3}), tensor.New("b", tensor.Shape{2}, []int64{4, 5}),
+	), &safetensors.ShardOptions{MaxSize: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := Open(names[len(names)-1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if got := slices.Collect(set.Spans()); !slices.Equal(got, []tensor.Span{{Size: set.Size(), Kind: tensor.SpanMetadata}}) {
+		t.Errorf("the index of %d bytes has the spans %v", set.Size(), got)
+	}
+	for x := range set.Tensors() {
+		st, ok := x.Data.Stored()
+		if !ok {
+			t.Fatal(x.Name)
+		}
+		shard, err := Open(filepath.Join(dir, st.File), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(slices.Collect(shard.Spans()), tensor.Span{Offset: st.Offset, Size: st.Size, Kind: tensor.SpanTensor, Name: x.Name}) {
+			t.Errorf("%s is not at %d in %s", x.Name, st.Offset, st.File)
+		}
+		shard.Close()
+	}
 }
 
 // overlaps reports that tensors of a file that opens share some of their bytes.

@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields what every byte of the file is for, in the order of offsets. An index is
-// metadata; the bytes of its shards are not among the spans.
+// Spans yields what every byte of the file is for, in the order of offsets. All of an
+// index is metadata: a shard has spans of its own where it is opened by itself.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	if r.dataAt == 0 {
 		return span.Cover(r.Size(), []tensor.Span{span.Metadata(0, r.Size())})
