@@ -197,6 +197,6 @@ func checkIntegers(ctx context.Context, t *tensor.Tensor, to tensor.DType) error
 		return err
 	}
 	defer r.Close()
-	_, err = io.Copy(&steady{ctx: ctx, w: io.Discard}, r)
+	_, err = io.Copy(steady(ctx, io.Discard, nil), r)
 	return err
 }

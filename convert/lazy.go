@@ -75,7 +75,7 @@ func reorderedData(
 
 // checkDigest reads all of b for the digest that its stream checks.
 func checkDigest(ctx context.Context, b tensor.Blob) error {
-	_, err := b.WriteTo(&steady{ctx: ctx, w: io.Discard})
+	_, err := b.WriteTo(steady(ctx, io.Discard, nil))
 	return err
 }
 

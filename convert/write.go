@@ -41,8 +41,12 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	if err := p.checkDecoded(); err != nil {
 		return err
 	}
-	out := &steady{ctx: ctx, w: w, total: p.size(), progress: p.opts.Progress}
-	err := p.write(ctx, out)
+	var progress func(done int64)
+	if p.opts.Progress != nil {
+		total := p.size()
+		progress = func(done int64) { p.opts.Progress(done, max(done, total)) }
+	}
+	err := p.write(ctx, steady(ctx, w, progress))
 	// What made ctx end is the reason; that something was cancelled is not.
 	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
@@ -103,35 +107,36 @@ func (p *Plan) write(ctx context.Context, w io.Writer) error {
 	return s.close()
 }
 
-// steady passes on what it is given in pieces of at most 1 MiB, and stops when
-// ctx ends.
-type steady struct {
-	ctx         context.Context
-	w           io.Writer
-	done, total int64
-	progress    func(done, total int64)
-}
+// A writerFunc is an io.Writer.
+type writerFunc func(p []byte) (int, error)
 
-func (s *steady) Write(p []byte) (n int, err error) {
-	for {
-		if err := context.Cause(s.ctx); err != nil {
-			return n, err
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// steady returns a writer that passes on what it is given in pieces of at most 1 MiB, and
+// stops when ctx ends. progress, which may be nil, is called after each piece.
+func steady(ctx context.Context, w io.Writer, progress func(done int64)) io.Writer {
+	done := int64(0)
+	return writerFunc(func(p []byte) (n int, err error) {
+		for {
+			if err := context.Cause(ctx); err != nil {
+				return n, err
+			}
+			piece := p[n:min(len(p), n+1<<20)]
+			k, err := w.Write(piece)
+			n += k
+			done += int64(k)
+			if err == nil && k < len(piece) {
+				err = io.ErrShortWrite
+			}
+			if err != nil {
+				return n, err
+			}
+			if progress != nil {
+				progress(done)
+			}
+			if n == len(p) {
+				return n, nil
+			}
 		}
-		piece := p[n:min(len(p), n+1<<20)]
-		k, err := s.w.Write(piece)
-		n += k
-		s.done += int64(k)
-		if err == nil && k < len(piece) {
-			err = io.ErrShortWrite
-		}
-		if err != nil {
-			return n, err
-		}
-		if s.progress != nil {
-			s.progress(s.done, max(s.done, s.total))
-		}
-		if n == len(p) {
-			return n, nil
-		}
-	}
+	})
 }

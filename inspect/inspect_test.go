@@ -5,14 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"sort"
 	"testing"
 
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // random makes n elements of every code of d.
@@ -276,6 +281,73 @@ func TestContentIsTheSameForEveryOrder(t *testing.T) {
 	if _, err := Content(t.Context(), []*tensor.Tensor{a, a}, nil); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Error(err)
 	}
+}
+
+// Neither the format nor shards count for the content id, nor for differences.
+func TestContentIsTheSameInEveryFormat(t *testing.T) {
+	tensors := []*tensor.Tensor{
+		tensor.New("b.weight", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6}),
+		tensor.New("a", tensor.Shape{4}, []float32{7, 8, 9, 10}),
+	}
+	want, err := Content(t.Context(), tensors, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := fileOf(tensors...)
+	check := func(name string) {
+		t.Helper()
+		f, err := tensorfile.Open(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if got, err := Content(t.Context(), slices.Collect(f.Tensors()), nil); err != nil || got != want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		if got := changes(t, base, f, &DiffOptions{IgnoreAttributes: true, Figures: true}); got != nil {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	dir, formats := t.TempDir(), 0
+	for _, f := range tensorfile.Formats() {
+		if f == tensorfile.NPY || f.Caps().DTypes == nil { // one tensor, or none
+			continue
+		}
+		in := tensors
+		if f == tensorfile.Primitiv {
+			column, err := tensor.Reordered(tensors[0], tensor.ColumnMajor(2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in = []*tensor.Tensor{column, tensors[1]}
+		}
+		for _, version := range append([]string{""}, f.Writes()...) {
+			name := filepath.Join(dir, fmt.Sprint(f, version, f.Ext()))
+			w, err := tensorfile.Create(name, f, &tensorfile.CreateOptions{Version: version})
+			if err != nil {
+				t.Fatal(f, err)
+			}
+			if err := errors.Join(w.AddAll(t.Context(), tensor.Of(in...)), w.Close()); err != nil {
+				t.Fatal(f, err)
+			}
+			check(name)
+		}
+		formats++
+	}
+	if formats < 6 {
+		t.Errorf("%d formats", formats)
+	}
+	shards, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "s.safetensors"), tensor.Of(tensors...),
+		&safetensors.ShardOptions{MaxSize: 24})
+	if err != nil || len(shards) != 3 {
+		t.Fatal(shards, err)
+	}
+	check(shards[2])
+	shards, err = ztensor.WriteShards(t.Context(), filepath.Join(dir, "z.zt"), tensor.Of(tensors...), &ztensor.ShardOptions{Max: 24})
+	if err != nil || len(shards) < 3 {
+		t.Fatal(shards, err)
+	}
+	check(filepath.Join(dir, "z.zt"))
 }
 
 func TestHashOfNothing(t *testing.T) {
