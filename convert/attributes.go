@@ -46,7 +46,7 @@ func (p *Plan) stale(src *tensorfile.File, key string) bool {
 	case strings.HasPrefix(key, "split."):
 		return len(p.files) > 1
 	}
-	return p.opts.Dequantize != tensor.Unknown &&
+	return (p.opts.Dequantize != tensor.Unknown || p.opts.Quantize != nil) &&
 		(key == "general.file_type" || key == "general.quantization_version")
 }
 

@@ -33,6 +33,9 @@ func (p *Plan) planDType(ctx context.Context, it *item) error {
 		it.apply(ctx, validBools)
 	}
 	from, to := it.t.DType, it.want
+	if it.quantize != "" {
+		to = tensor.F32
+	}
 	if to == tensor.Unknown {
 		if p.caps.Holds(from) || from == tensor.Unknown && p.target == tensorfile.ZTensor &&
 			p.checker.check(&it.t) == nil {

@@ -115,3 +115,62 @@ func TestStaleMetadata(t *testing.T) {
 		t.Errorf("merged: %q, %v", got, p.Losses())
 	}
 }
+
+func TestQuantize(t *testing.T) {
+	x := sample(tensor.F32, tensor.Shape{3, 64})
+	x.Name = "w"
+	half := sample(tensor.F16, tensor.Shape{64})
+	half.Name = "norm"
+	column := sample(tensor.F32, tensor.Shape{64, 32})
+	column.Name, column.Order = "column", tensor.ColumnMajor(2)
+	src := tensorfile.FromTensors([]*tensor.Tensor{x, half, column}, nil)
+	matrices := func(t *tensor.Tensor) string {
+		if len(t.Shape) == 2 {
+			return "q8_0"
+		}
+		return ""
+	}
+	for _, to := range []form{{tensorfile.GGUF, ""}, two} {
+		o := to.options()
+		o.Quantize, o.Allow = matrices, LossReorder
+		end, p := run(t, src, to, o)
+		for _, l := range p.Losses() {
+			if l.Kind != LossReorder || l.Field != `tensors["column"]` {
+				t.Errorf("%v: %v", to, l)
+			}
+		}
+		for _, in := range []*tensor.Tensor{x, column} {
+			row, err := tensor.Reordered(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := gguf.Quantize(row, "Q8_0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err1 := want.Parts[0].Data.ReadAll()
+			b, err2 := end.Tensor(in.Name).Parts[0].Data.ReadAll()
+			if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
+				t.Errorf("%v: %s has other blocks: %v, %v", to, in.Name, err1, err2)
+			}
+		}
+		if y := end.Tensor("norm"); y.DType != tensor.F16 {
+			t.Errorf("%v: norm is %v", to, y)
+		}
+	}
+	for name, c := range map[string]struct {
+		to   form
+		kind string
+	}{
+		"no blocks in the target": {form{tensorfile.Safetensors, ""}, "Q8_0"},
+		"another row length":      {form{tensorfile.GGUF, ""}, "TQ2_0"},
+		"no encoder":              {form{tensorfile.GGUF, ""}, "Q4_K"},
+	} {
+		o := c.to.options()
+		o.Quantize = func(*tensor.Tensor) string { return c.kind }
+		var oe *OptionError
+		if _, err := NewPlan(t.Context(), src, c.to.format, o); !errors.As(err, &oe) || oe.Option != "Quantize" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -23,6 +23,8 @@ type item struct {
 	want  tensor.DType   // that Options.Map returned
 	steps []step         // from src to t
 	own   map[string]any // attributes of the tensor in a .zt
+
+	quantize string // the type that Options.Quantize returned
 }
 
 // A step changes one thing about a tensor. Data that is computed when it is read
@@ -91,6 +93,12 @@ func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, src *tens
 		return err
 	}
 	it := &item{src: src, owner: owner, t: *src, want: want}
+	if p.opts.Quantize != nil && src.Dense() && want == tensor.Unknown {
+		it.quantize = p.opts.Quantize(src)
+	}
+	if err := p.checkQuantize(it); err != nil {
+		return err
+	}
 	marked := len(p.losses)
 	err := p.planItem(ctx, it, name)
 	if err != nil {
@@ -115,7 +123,7 @@ func (p *Plan) planItem(ctx context.Context, it *item, name string) error {
 		return err
 	}
 	plans := []func(context.Context, *item) error{
-		p.planLayout, p.planDType, p.planOrder, p.planShape,
+		p.planLayout, p.planDType, p.planOrder, p.planShape, p.planQuantize,
 	}
 	for _, plan := range plans {
 		if err := plan(ctx, it); err != nil {

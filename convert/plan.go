@@ -42,6 +42,9 @@ type Options struct {
 	// Dequantize, if not tensor.Unknown, makes quantised blocks of ggml elements of that
 	// dtype, also where the target supports them.
 	Dequantize tensor.DType
+	// Quantize, if not nil, returns the type of quantised blocks that a dense tensor becomes
+	// ([gguf.Quantize]), "" for none. It is no loss.
+	Quantize func(t *tensor.Tensor) string
 	// Sparse makes tensors sparse in this scheme of zTensor: "sparse_csr" those
 	// of two dimensions, "sparse_coo" all. NewPlan reads them for their size.
 	Sparse string

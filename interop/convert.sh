@@ -8,13 +8,14 @@ passed=0 failed=0
 proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else failed=$((failed + 1)) && echo "FAIL: $1"; fi; }
 
 go build -o "$work/tensorfile" ./cmd/tensorfile
-numpy=$(interop/tools.sh numpy) etrun=$(interop/tools.sh etrun) rten=$(interop/tools.sh rten-convert 0.22.0) primitivref=$(interop/tools.sh primitivref)
+numpy=$(interop/tools.sh numpy) gguf=$(interop/tools.sh gguf) etrun=$(interop/tools.sh etrun) rten=$(interop/tools.sh rten-convert 0.22.0) primitivref=$(interop/tools.sh primitivref)
 z10=$(interop/tools.sh ztensor 1.0.1) z11=$(interop/tools.sh ztensor 1.1.1) z12=$(interop/tools.sh ztensor 1.2.3) z20=$(interop/tools.sh ztensor 2.1.2)
 
 # read TARGET FILE: by the reference of the target.
 read_by() {
 	case $1 in
 	safetensors | npz | npy) "$numpy" interop/convert/read.py "$1" "$2" ;;
+	gguf) "$gguf" interop/convert/read.py gguf "$2" ;;
 	rten) "$rten" interop/convert/read.py rten "$2" ;;
 	ptd) "$etrun" ptd "$2" ;;
 	primitiv) "$primitivref" dump "$2" ;;
@@ -33,7 +34,7 @@ carried() { # SOURCE EXPECT TARGET MIN FLAG...
 }
 
 t=testdata
-for to in safetensors npz ptd ztensor@1.0 ztensor@1.1 ztensor@1.2 ztensor@2 primitiv rten; do
+for to in safetensors npz gguf ptd ztensor@1.0 ztensor@1.1 ztensor@1.2 ztensor@2 primitiv rten; do
 	many=$([[ $to == primitiv || $to == rten ]] && echo 1 || echo 5) # of rten some integers do not fit its int32, and are dropped
 	proves "safetensors to $to" carried $t/safetensors/dtypes.safetensors $t/safetensors/dtypes.json $to "$many"
 	proves "npz to $to" carried $t/npy/stored.npz $t/npy/stored.npz.json $to "$many"
@@ -51,9 +52,18 @@ done
 
 # primitiv's matrices are column-major: what its library says of them, and what the others say of ours.
 "$primitivref" dump $t/primitiv/model-nested.primitiv >"$work/nested"
-for to in safetensors npz ptd ztensor@1.0 ztensor@1.1 ztensor@1.2 ztensor@2 rten; do
+for to in safetensors npz gguf ptd ztensor@1.0 ztensor@1.1 ztensor@1.2 ztensor@2 rten; do
 	proves "primitiv to $to" carried $t/primitiv/model-nested.primitiv "$work/nested" $to 5 --row-major
 done
+
+# Blocks, made numbers and numbers made blocks: what the gguf package makes of the same.
+blocks() { # FLAG...: whether its dequantize of the blocks is what we wrote
+	rm -f "$work/dense.gguf" "$work/q.gguf"
+	"$work/tensorfile" convert $t/gguf/quantised.gguf "$work/dense.gguf" "$@" &&
+		"$work/tensorfile" convert "$work/dense.gguf" "$work/q.gguf" --dtype float32=Q8_0 --filter 'x.*' &&
+		"$gguf" -W ignore interop/convert/blocks.py $t/gguf/quantised.gguf "$work/dense.gguf" "$work/q.gguf"
+}
+proves "blocks of gguf as float32, and float32 as Q8_0" blocks --dequantize
 
 # One array, into and out of .npy.
 for from in le-f4 be-f8 column le-c8 scalar; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# gguf.sh: proves bridge/gguf, which only reads, on files with fresh random content by the gguf package of PyPI.
+# gguf.sh: proves bridge/gguf on files with fresh random content by the gguf package of PyPI, which reads what we write of them:
+# edited, split and merged, and made of a model of safetensors.
 # gguf.sh --renew makes testdata/gguf anew.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,8 +14,29 @@ passed=0 failed=0
 proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else failed=$((failed + 1)) && echo "FAIL: $1"; fi; }
 
 proves "the gguf package writes files with random content" "$py" -W ignore interop/gguf/make.py "$work" "$RANDOM$RANDOM" 2000
-proves "we read every tensor and every metadata entry of them, and decode every block to the same bits" env TENSORFILE_GGUF="$work" \
-	go test -count=1 -run TestFilesOfTheReference ./bridge/gguf
+proves "we read every tensor and every metadata entry of them, decode every block to the same bits, write the same bytes, and make the same blocks" \
+	env TENSORFILE_GGUF="$work" go test -count=1 -run "TestFilesOfTheReference|AsTheReference" ./bridge/gguf
+
+go build -o "$work/tensorfile" ./cmd/tensorfile
+tf=$work/tensorfile
+edited() {
+	printf 'line\n{{ x }}=\n' >"$work/t.jinja"
+	"$tf" edit "$work/metadata.gguf" "$work/edited.gguf" --set u32=7 --set f32=0.25 --set-file tokenizer.chat_template="$work/t.jinja" \
+		--set 'new:[]int32=[1,-2]' --set strings='["x"]' --unset i8 --rename w=weight &&
+		"$py" interop/gguf/read.py edited "$work/metadata.gguf" "$work/edited.gguf"
+}
+in_place() {
+	cp "$work/metadata.gguf" "$work/place.gguf"
+	"$tf" edit "$work/place.gguf" --in-place --header-only --set u32=7 && "$py" interop/gguf/read.py place "$work/metadata.gguf" "$work/place.gguf"
+}
+shards() {
+	"$tf" split "$work/many.gguf" -o "$work/shards" --max 4KB --name m >"$work/names" &&
+		"$py" interop/gguf/read.py shards "$work/many.gguf" $(cat "$work/names") &&
+		"$tf" merge "$(head -n 1 "$work/names")" "$work/merged.gguf" && cmp "$work/many.gguf" "$work/merged.gguf"
+}
+proves "the gguf package reads a file that we edited: types, strings, arrays, data" edited
+proves "and one whose header alone we wrote" in_place
+proves "and our shards; merged they are the same bytes" shards
 
 echo "interop gguf: $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -48,6 +48,16 @@ func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 		Parts: []tensor.Part{{Role: "blocks", Data: data}}}, nil
 }
 
+// CanQuantize reports whether [Quantize] knows the type of that name, and whether rows of
+// that shape, unless it is nil, are whole numbers of its blocks.
+func CanQuantize(shape tensor.Shape, typeName string) bool {
+	kind, ok := ggml.Named(typeName)
+	if !ok || !kind.CanEncode() || shape == nil {
+		return ok && kind.CanEncode()
+	}
+	return len(shape) > 0 && shape[len(shape)-1]%kind.Elements == 0
+}
+
 // A quantizer is a stream of blocks.
 type quantizer struct {
 	name string

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/ptd"
@@ -41,6 +42,7 @@ type conversion struct {
 	target  tensorfile.Format
 	version string
 	types   map[tensor.DType]tensor.DType // of --dtype
+	blocks  map[tensor.DType]string       // of --dtype, quantised types
 	opts    convert.Options
 }
 
@@ -91,7 +93,7 @@ OUT appears whole or not at all; - is standard output.`,
 	c.outputFlags(f)
 	f.StringArrayVar(&c.filter, "filter", nil, "only tensors whose names match `GLOB`")
 	f.Var(&c.rename, "rename", "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
-	f.StringSliceVar(&c.dtypes, "dtype", nil, "`FROM=TO`: another element type, such as float32=bfloat16")
+	f.StringSliceVar(&c.dtypes, "dtype", nil, "`FROM=TO`: another dtype, such as float32=bfloat16, or quantised blocks, such as float32=Q8_0 (matrices; .gguf, zTensor 2)")
 	f.BoolVar(&c.rowMajor, "row-major", false, "no other order, also where the target has it")
 	f.BoolVar(&c.dense, "dense", false, "no sparse tensors, also where the target has them")
 	c.dequantizeFlag(f)
@@ -151,6 +153,13 @@ func (c *conversion) prepare(out string) error {
 		if err != nil {
 			return fmt.Errorf("--dtype: %w", err)
 		}
+		if gguf.CanQuantize(nil, to) {
+			if c.blocks == nil {
+				c.blocks = map[tensor.DType]string{}
+			}
+			c.blocks[x] = to
+			continue
+		}
 		y, err := tensor.ParseDType(to)
 		if err != nil {
 			return fmt.Errorf("--dtype: %w", err)
@@ -173,6 +182,14 @@ func (c *conversion) prepare(out string) error {
 		}
 	}
 	c.opts.RowMajor, c.opts.Dense, c.opts.Sparse = c.rowMajor, c.dense, c.sparse
+	if c.blocks != nil {
+		c.opts.Quantize = func(t *tensor.Tensor) string {
+			if name := c.blocks[t.DType]; len(t.Shape) > 1 && gguf.CanQuantize(t.Shape, name) {
+				return name
+			}
+			return ""
+		}
+	}
 	if d := c.dequantize; d != "" {
 		to, err := tensor.ParseDType(d)
 		if err != nil || to != tensor.F32 && to != tensor.F16 && to != tensor.BF16 {
@@ -333,7 +350,9 @@ func (c *conversion) checkNames(f *tensorfile.File) error {
 		}
 	}
 	for _, d := range tensor.DTypes() {
-		if _, ok := c.types[d]; ok && !dtypes[d] {
+		_, toDType := c.types[d]
+		_, toBlocks := c.blocks[d]
+		if (toDType || toBlocks) && !dtypes[d] {
 			return wrong("tensorfile info, which lists the dtypes", "--dtype: no tensor is %v", d)
 		}
 	}

@@ -1,6 +1,6 @@
 """read.py KIND FILE: what a reference reads from a file that we converted: one JSON row a tensor, bytes in row-major order.
 
-KIND is safetensors, npz, npy (under interop/tools.sh numpy), rten (under rten-convert). The others have readers already: zTensor's wheels
+KIND is safetensors, npz, npy (under interop/tools.sh numpy), gguf (under tools.sh gguf), rten (under rten-convert). The others have readers already: zTensor's wheels
 (ztensor/wheel.py read), ExecuTorch's runtime (etrun ptd) and primitiv's library (primitivref dump), whose output matches.py understands.
 """
 import hashlib, json, sys
@@ -27,6 +27,14 @@ def npy(path):
     import numpy as np
     a = np.load(path)
     yield "data", a.dtype.name, a.shape, a.tobytes()
+
+
+def gguf(path):
+    from gguf import GGUFReader
+    words = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"}
+    for t in GGUFReader(path).tensors:
+        kind = t.tensor_type.name
+        yield t.name, words.get(kind, kind), [int(d) for d in reversed(t.shape)], t.data.tobytes()
 
 
 def rten(path):
