@@ -5,16 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
@@ -293,52 +290,9 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Readers that break their contract, fail, or end early.
-func TestMisbehavingReaders(t *testing.T) {
-	files, _ := goldens(t)
-	data := files["model-nested.primitiv"]
-	readtest.Misread(t, data, []int64{0, 1, 20, 100, int64(len(data)) - 1}, func(r io.ReaderAt, size int64) error {
-		f, err := primitiv.NewReader(r, size, nil)
-		if err != nil {
-			return err
-		}
-		for x := range f.Tensors() {
-			if _, err := x.Data.ReadAll(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if _, err := primitiv.NewReader(bytes.NewReader(data), -1, nil); err == nil {
+func TestNegativeSize(t *testing.T) {
+	if _, err := primitiv.NewReader(strings.NewReader("x"), -1, nil); err == nil {
 		t.Error("a negative size")
-	}
-}
-
-// The file changes while it is open.
-func TestFileIsCutOff(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("windows: an open file cannot be cut off")
-	}
-	files, _ := goldens(t)
-	for _, noMap := range []bool{false, true} {
-		name := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(name, files["parameter-bin32.primitiv"], 0o666); err != nil {
-			t.Fatal(err)
-		}
-		r, err := primitiv.Open(name, &primitiv.ReaderOptions{NoMap: noMap})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		if err := os.Truncate(name, 100); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Tensor("value").Data.ReadAll(); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("NoMap %v: %v", noMap, err)
-		}
-		if _, err := r.Verify(t.Context(), nil); tensor.ClassOf(err) != tensor.ClassTruncated {
-			t.Errorf("NoMap %v: %v", noMap, err)
-		}
 	}
 }
 
@@ -439,42 +393,6 @@ func TestNoRegularFile(t *testing.T) {
 		}
 		r.Close()
 	}
-}
-
-// Close twice, use after Close, Close while others read.
-func TestClose(t *testing.T) {
-	files, _ := goldens(t)
-	face.Each(t, files["model-nested.primitiv"], func(t *testing.T, r *primitiv.Reader) {
-		x := r.Tensor("encoder.w")
-		var wg sync.WaitGroup
-		for range 16 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				for range 100 {
-					if _, err := x.Data.ReadAll(); err != nil {
-						return
-					}
-					r.Tensor("decoder.b")
-					r.Parameter("encoder", "b")
-				}
-			}()
-		}
-		r.Close()
-		wg.Wait()
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-		if _, err := x.Data.ReadAll(); err == nil {
-			t.Error("reading after Close")
-		}
-		if _, err := tensor.View[float32](x); err == nil {
-			t.Error("a view after Close")
-		}
-		if r.Tensor("encoder.w").Name != "encoder.w" || r.Len() != 12 {
-			t.Error("what was read stays")
-		}
-	})
 }
 
 func model(n int, path func(i int) string, tail ...any) []byte {

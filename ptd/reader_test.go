@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
@@ -160,65 +159,12 @@ func TestFace(t *testing.T) {
 	})
 }
 
-// Readers that lie, fail, or end.
-func TestMisreads(t *testing.T) {
-	data := bigMetadata(t)
-	readtest.Misread(t, data, []int64{0, 10, 63, 64, 65, 1000, 64 << 10, 64<<10 + 1, int64(len(data)) - 1}, func(r io.ReaderAt, size int64) error {
-		x, err := ptd.NewReader(r, size, nil)
-		if err != nil {
-			return err
-		}
-		for e := range x.Entries() {
-			if _, err := e.Data.ReadAll(); err != nil {
-				return err
-			}
-		}
-		_, err = x.Verify(t.Context(), nil)
-		return err
-	})
+func TestArgumentsOfNewReader(t *testing.T) {
 	if _, err := ptd.NewReader(nil, 100, nil); err == nil {
 		t.Error("no reader, and no error")
 	}
-	if _, err := ptd.NewReader(bytes.NewReader(data), -1, nil); err == nil {
+	if _, err := ptd.NewReader(strings.NewReader("x"), -1, nil); err == nil {
 		t.Error("a negative size, and no error")
-	}
-	// What was checked is no longer what is there: an error or the first answer, never
-	// a panic.
-	readtest.Survives(t, func() error {
-		x, err := ptd.NewReader(readtest.Changing(bytes.NewReader(data)), int64(len(data)), nil)
-		if err == nil {
-			walk(t, x)
-		}
-		return err
-	}, "a reader that changes")
-}
-
-// The file is cut short while it is open.
-func TestTruncatedWhileOpen(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("an open file cannot be cut short there")
-	}
-	data := write(t, []ptd.Entry{{Name: "w", Layout: &ptd.Layout{Sizes: []int32{1 << 20}, DimOrder: []uint8{0}}, Data: tensor.BlobOf(make([]byte, 1<<20))}}, ptd.WriterOptions{})
-	for _, noMap := range []bool{false, true} {
-		name := filepath.Join(t.TempDir(), "x.ptd")
-		if err := os.WriteFile(name, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		r, err := ptd.Open(name, &ptd.ReaderOptions{NoMap: noMap})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(name, 4096); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Tensor("w").Data.ReadAll(); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("noMap %v: %v", noMap, err)
-		}
-		report, err := r.Verify(t.Context(), nil)
-		if f := report.Findings; len(f) == 0 || f[0].Class != tensor.ClassTruncated {
-			t.Errorf("noMap %v: verify: %v", noMap, err)
-		}
-		r.Close()
 	}
 }
 
@@ -278,55 +224,6 @@ func TestOddFiles(t *testing.T) {
 	}
 	if b, err := last.ReadAll(); err != nil || string(b) != "end" {
 		t.Errorf("%q, %v", b, err)
-	}
-}
-
-// Closing.
-func TestClose(t *testing.T) {
-	r, err := ptd.Open("../testdata/ptd/et-1.5.1-ranks.ptd", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := r.Tensor("rank2")
-	for range 2 {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if r.Tensor("rank2") != x || r.Len() != 9 || x.Name != "rank2" || !x.Shape.Equal(tensor.Shape{2, 3}) {
-		t.Error("the metadata is gone")
-	}
-	if _, err := x.Data.ReadAll(); !errors.Is(err, fs.ErrClosed) {
-		t.Error(err)
-	}
-	if _, err := tensor.View[float32](x); err == nil {
-		t.Error("a view of a closed file")
-	}
-	if _, err := r.Verify(t.Context(), nil); !errors.Is(err, fs.ErrClosed) {
-		t.Error(err)
-	}
-}
-
-func TestManyReadWhileOneCloses(t *testing.T) {
-	for range 20 {
-		r, err := ptd.Open("../testdata/ptd/et-1.5.1-dtypes.ptd", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var wg sync.WaitGroup
-		for range 16 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				for e := range r.Entries() {
-					if _, err := e.Data.ReadAll(); err != nil && !errors.Is(err, fs.ErrClosed) {
-						t.Error(err)
-					}
-				}
-			}()
-		}
-		r.Close()
-		wg.Wait()
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -530,60 +529,6 @@ func TestExtendedHeader(t *testing.T) {
 	}
 }
 
-func TestReadersThatLieAndFail(t *testing.T) {
-	data := base(t, "export-1.5.1-state-initial.pte")
-	size := int64(len(data))
-	readtest.Misread(t, data, []int64{0, 1, 63, 64, 1000, size - 100, size - 1}, func(r io.ReaderAt, size int64) error {
-		p, err := NewReader(r, size, nil)
-		if err != nil {
-			return err
-		}
-		for e := range p.Entries() {
-			if _, err := e.Data.ReadAll(); err != nil && e.Buffer > 0 {
-				return err
-			}
-		}
-		_, err = p.Verify(context.Background(), nil)
-		return err
-	})
-	// What was verified cannot change afterwards, because it is a copy.
-	r, err := NewReader(readtest.Changing(bytes.NewReader(data)), size, nil)
-	if err == nil {
-		walkAll(t, r)
-	}
-}
-
-func TestTheFileChanges(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "p.pte")
-	data := base(t, "export-1.5.1-state-initial.pte")
-	for _, noMap := range []bool{false, true} {
-		if err := os.WriteFile(name, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		r, err := Open(name, &ReaderOptions{NoMap: noMap})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if os.Getenv("TENSORFILE_EMULATOR") != "" && !noMap {
-			r.Close()
-			continue // qemu does not hand faults of a mapping on
-		}
-		if err := os.Truncate(name, 0); err != nil {
-			r.Close()
-			t.Skipf("an open file cannot be cut here: %v", err)
-		}
-		for e := range r.Entries() {
-			if _, err := e.Data.ReadAll(); e.Buffer > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%s of a file that was cut: %v", e.Name, err)
-			}
-		}
-		for m := range r.Program().Methods() {
-			_ = m.String() // metadata is ours
-		}
-		r.Close()
-	}
-}
-
 // What was read when it was opened stays as it was, whatever becomes of the file: written
 // over, longer, another one of the same name, gone.
 func TestTheFileIsAnother(t *testing.T) {
@@ -680,46 +625,6 @@ func TestThingsThatAreNoFiles(t *testing.T) {
 		t.Error(err)
 	}
 	for range r.Spans() {
-	}
-}
-
-func TestClose(t *testing.T) {
-	r, err := Open("../testdata/pte/export-1.5.1-state-initial.pte", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for e := range r.Entries() {
-				if b, err := e.Data.ReadAll(); err != nil && !errors.Is(err, fs.ErrClosed) || err == nil && len(b) == 0 {
-					t.Errorf("%d bytes, %v", len(b), err)
-				}
-				r.Tensor(e.Name)
-			}
-			r.Warnings()
-			r.Verify(context.Background(), nil)
-		}()
-	}
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
-	wg.Wait()
-	if err := r.Close(); err != nil {
-		t.Errorf("closed twice: %v", err)
-	}
-	for e := range r.Entries() {
-		if _, err := e.Data.ReadAll(); !errors.Is(err, fs.ErrClosed) {
-			t.Errorf("read after Close: %v", err)
-		}
-		if _, ok := e.Data.Bytes(); ok {
-			t.Error("bytes after Close")
-		}
-		if _, err := tensor.View[float32](e.Tensor); err == nil {
-			t.Error("a view after Close")
-		}
 	}
 }
 

@@ -36,6 +36,9 @@ func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if _, err := r.src.ReadAt(nil, 0); err != nil { // it was closed
+		return err
+	}
 	for _, f := range r.checked.All() { // when the program was opened
 		if f.Severity == tensor.SeverityWarning {
 			found.Warn(f.Err)

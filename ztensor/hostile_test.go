@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -942,39 +941,6 @@ func TestA06EveryByteOfTheMetadata(t *testing.T) {
 	}
 }
 
-// readers that lie, fail, end early, or change their mind.
-func TestA34Readers(t *testing.T) {
-	data := write(t, &WriterOptions{Version: "1.2", Digest: CRC32C, Level: 3}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
-	all := func(r io.ReaderAt, size int64) error {
-		f, err := NewReader(r, size, nil)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		_, err = f.Verify(t.Context(), nil)
-		return err
-	}
-	var at []int64
-	for n := int64(0); n < int64(len(data)); n += 97 {
-		at = append(at, n)
-	}
-	readtest.Misread(t, data, at, all)
-	if err := all(readtest.Short(bytes.NewReader(data), 7), int64(len(data))); err != nil {
-		t.Errorf("a reader of seven bytes at a time: %v", err)
-	}
-	// Metadata that changes between two reads was copied at the first one.
-	changing := readtest.Changing(bytes.NewReader(data))
-	f, err := NewReader(changing, int64(len(data)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	walk(t, f)
-	err = all(readtest.Failing(bytes.NewReader(data), 100), int64(len(data)))
-	if !errors.Is(err, readtest.ErrInjected) {
-		t.Errorf("an I/O error became %v", err)
-	}
-}
-
 // a reader that is slow, or blocks, is not asked again once the context
 // has ended.
 func TestA34Cancelling(t *testing.T) {
@@ -1131,46 +1097,6 @@ func TestA36NotRegularAndHuge(t *testing.T) {
 	defer r.Close()
 	if b, err := r.Tensor("w").Data.ReadAll(); err != nil || string(b) != "abcdefgh" {
 		t.Errorf("%q, %v", b, err)
-	}
-}
-
-// Close twice, while others read, and reading afterwards.
-func TestA37Close(t *testing.T) {
-	data := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C, Level: 1}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
-	for _, s := range readtest.Sources(t, data) {
-		t.Run(s.Name, func(t *testing.T) {
-			r, err := face.OpenSource(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var readers sync.WaitGroup
-			for range 16 {
-				readers.Add(1)
-				go func() {
-					defer readers.Done()
-					for ten := range r.Tensors() {
-						if _, err := ten.Data.ReadAll(); err != nil && !strings.Contains(err.Error(), "closed") {
-							t.Error(err)
-						}
-						r.Tensor(ten.Name)
-					}
-				}()
-			}
-			if err := errors.Join(r.Close(), r.Close()); err != nil {
-				t.Error(err)
-			}
-			readers.Wait()
-			w := r.Tensor("f64")
-			if _, err := tensor.Load[float64](w); !errors.Is(err, os.ErrClosed) {
-				t.Errorf("Load after Close: %v", err)
-			}
-			if _, err := tensor.View[float64](w); err == nil {
-				t.Error("View after Close")
-			}
-			if w.Name != "f64" || r.Len() != len(samples()) {
-				t.Error("metadata is gone")
-			}
-		})
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -361,23 +360,6 @@ func TestDamage(t *testing.T) {
 		if walk(OpenBytes(b, nil)) == nil && n < len(whole)-defaultAlignment {
 			t.Errorf("the first %d bytes open", n)
 		}
-	}
-}
-
-func TestMisbehavingReaders(t *testing.T) {
-	b := golden(t, "metadata.gguf")
-	readtest.Misread(t, b, []int64{0, 4, 100, int64(len(b)) - 40}, func(r io.ReaderAt, size int64) error {
-		return walk(NewReader(r, size, nil))
-	})
-	r, err := OpenBytes(b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(r.Close(), r.Close()); err != nil {
-		t.Error("Close twice")
-	}
-	if _, err := r.Tensor("w").Data.ReadAll(); !errors.Is(err, fs.ErrClosed) {
-		t.Errorf("after Close: %v", err)
 	}
 }
 

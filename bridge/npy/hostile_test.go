@@ -164,25 +164,6 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func TestMisbehavingReaders(t *testing.T) {
-	b := golden(t, "be-f4.npy")
-	readtest.Misread(t, b, []int64{0, 6, 8, 20, int64(len(b)) - 1}, func(r io.ReaderAt, size int64) error {
-		return walk(NewReader(r, size, nil))
-	})
-	r, err := OpenBytes(b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := r.Tensor("data").Data.ReadAll(); !errors.Is(err, fs.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
-}
-
 func TestLimits(t *testing.T) {
 	b := golden(t, "column.npy")
 	for name, l := range map[string]tensor.Limits{"metadata": {MaxMetadata: 20}, "rank": {MaxRank: 1}} {

@@ -257,25 +257,6 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func TestMisbehavingReaders(t *testing.T) {
-	b := golden(t, "stored.npz")
-	readtest.Misread(t, b, []int64{0, 6, 30, int64(len(b)) / 2, int64(len(b)) - 1}, func(r io.ReaderAt, size int64) error {
-		return walk(NewReader(r, size, nil))
-	})
-	r, err := OpenBytes(b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := r.Tensor("be-f4").Data.ReadAll(); !errors.Is(err, fs.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
-}
-
 func TestLimits(t *testing.T) {
 	b := golden(t, "stored.npz")
 	for name, l := range map[string]tensor.Limits{"tensors": {MaxTensors: 5}, "names": {MaxName: 5}, "metadata": {MaxMetadata: 20}, "rank": {MaxRank: 2}} {

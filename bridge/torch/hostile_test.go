@@ -462,10 +462,6 @@ func TestDamagedFiles(t *testing.T) {
 			return walk(OpenBytes(readtest.WithCanary(b), nil))
 		})
 	}
-	b := golden(t, "kinds.pt")
-	readtest.Misread(t, b, []int64{0, 30, 500, int64(len(b)) / 2, int64(len(b)) - 1}, func(r io.ReaderAt, size int64) error {
-		return walk(NewReader(r, size, nil))
-	})
 }
 
 func TestEveryWayOfReading(t *testing.T) {

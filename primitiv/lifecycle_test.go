@@ -1,0 +1,13 @@
+package primitiv_test
+
+import (
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
+)
+
+func TestLifecycle(t *testing.T) {
+	lifecycle.Test(t, face,
+		"../testdata/primitiv/model-nested.primitiv",
+		"../testdata/primitiv/parameter-bin32.primitiv")
+}

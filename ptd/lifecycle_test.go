@@ -1,0 +1,14 @@
+package ptd_test
+
+import (
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
+	"github.com/tensorfile/tensorfile/ptd"
+)
+
+func TestLifecycle(t *testing.T) {
+	lifecycle.Test(t, face(ptd.ReaderOptions{}),
+		"../testdata/ptd/et-1.5.1-dtypes.ptd",
+		"../testdata/ptd/et-1.5.1-blobs.ptd")
+}

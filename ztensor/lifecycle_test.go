@@ -1,0 +1,16 @@
+package ztensor
+
+import (
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
+)
+
+func TestLifecycle(t *testing.T) {
+	lifecycle.Test(t, face,
+		"../testdata/ztensor/crate-0.1.0-zstd.zt",
+		"../testdata/ztensor/crate-1.0.0-sparse.zt",
+		"../testdata/ztensor/crate-1.2.3-zstd.zt",
+		"../testdata/ztensor/crate-2.1.1-layouts.zt",
+		"../testdata/ztensor/crate-2.1.1-seekable.zt")
+}
