@@ -79,7 +79,7 @@ func TestListingAGibibyteOverAReader(t *testing.T) {
 	}
 }
 
-// Goal G3: opening takes at most 1 MiB and 16 times the metadata, whatever the
+// Opening takes at most 1 MiB and 16 times the metadata, whatever the
 // file says.
 func TestMemoryOfOpening(t *testing.T) {
 	if testing.Short() {

@@ -21,7 +21,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A-41 where it takes a process of its own: one that is killed, and one that may
+// Tests where it takes a process of its own: one that is killed, and one that may
 // not write more than so many bytes.
 const (
 	childTask = "ZTENSOR_CHILD"
@@ -127,9 +127,9 @@ func wantEdition(t *testing.T, name string, mixed bool) (v int) {
 	return v
 }
 
-// A-41, G8: kill -9 at any time leaves the old file or the new one. TENSORFILE_KILLS
+// Kill -9 at any time leaves the old file or the new one. TENSORFILE_KILLS
 // says how often.
-func TestA41KilledAtAnyTime(t *testing.T) {
+func TestKilledAtAnyTime(t *testing.T) {
 	kills := 12
 	if n, err := strconv.Atoi(os.Getenv("TENSORFILE_KILLS")); err == nil {
 		kills = n
@@ -158,9 +158,9 @@ func TestA41KilledAtAnyTime(t *testing.T) {
 	}
 }
 
-// a file that may not grow beyond any of forty sizes (EFBIG, as ENOSPC)
+// A file that may not grow beyond any of forty sizes (EFBIG, as ENOSPC)
 // leaves the old one and nothing else.
-func TestA41LimitOnTheSizeOfFiles(t *testing.T) {
+func TestLimitOnTheSizeOfFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.zt")
 	if err := WriteFile(t.Context(), name, tensor.Of(edition(7)...), &WriterOptions{Version: "1.0"}); err != nil {
 		t.Fatal(err)

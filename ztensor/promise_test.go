@@ -25,9 +25,9 @@ func wantOld(t *testing.T, what, name string) {
 	}
 }
 
-// a source that fails, panics, is shorter or longer than it said, or is
+// A source that fails, panics, is shorter or longer than it said, or is
 // given up leaves the old file and nothing else, however the writer is used.
-func TestA41SourcesThatBreakTheirPromise(t *testing.T) {
+func TestSourcesThatBreakTheirPromise(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.zt")
 	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
 		t.Fatal(err)
@@ -107,9 +107,9 @@ func TestA41SourcesThatBreakTheirPromise(t *testing.T) {
 	}
 }
 
-// very many tensors are written and read back, a million of them with
+// Very many tensors are written and read back, a million of them with
 // TENSORFILE_FULL=1, and a name that stands twice among them is refused.
-func TestA42AMillionTensors(t *testing.T) {
+func TestAMillionTensors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long where the machine is emulated or races are looked for")
 	}

@@ -335,7 +335,7 @@ func TestAllCoresGiveTheBytesOfOne(t *testing.T) {
 	}
 }
 
-// errors, cancelling and a panic in the middle of AddAll.
+// Errors, cancelling and a panic in the middle of AddAll.
 func TestAddAllStopsWhereAddWould(t *testing.T) {
 	bad := tensor.New("tensor 0", tensor.Shape{1}, []uint8{1}) // the name is taken
 	source := func(yield func(*tensor.Tensor) bool) {
@@ -397,7 +397,7 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 	}))
 }
 
-// what cannot be written, and names that clash.
+// What cannot be written, and names that clash.
 func TestWriterRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, version string
@@ -451,7 +451,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// sources that are shorter or longer than promised.
+// Sources that are shorter or longer than promised.
 func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 	stream := func(size int64, b []byte) tensor.Blob {
 		return tensor.BlobFunc(size, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
@@ -495,7 +495,7 @@ func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 	}
 }
 
-// a writer underneath that fails, or writes less than it was given, at
+// A writer underneath that fails, or writes less than it was given, at
 // every byte.
 func TestWriterFailsAtEveryByte(t *testing.T) {
 	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.2", Digest: SHA256, Level: 3}} {

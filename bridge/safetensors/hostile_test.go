@@ -273,7 +273,7 @@ func TestInvalidBools(t *testing.T) {
 	}
 }
 
-// every truncation, every bit of the header.
+// Every truncation, every bit of the header.
 func TestDamage(t *testing.T) {
 	for _, name := range []string{"dtypes.safetensors", "names.safetensors",
 		"scalar-and-zero.safetensors"} {

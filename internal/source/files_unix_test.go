@@ -30,7 +30,6 @@ func within(t *testing.T, do func()) {
 	}
 }
 
-// A-36, for all formats.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")

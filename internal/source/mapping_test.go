@@ -144,7 +144,6 @@ func TestTheOpenFileIsMappedNotItsName(t *testing.T) {
 	}
 }
 
-// A-35, for all formats.
 func TestTruncationUnderTheMappingIsAnError(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("windows does not truncate mapped files")
@@ -204,7 +203,6 @@ func TestAFaultOfTheCallerIsNotHidden(t *testing.T) {
 	}
 }
 
-// A-37, for all formats.
 func TestCloseWaitsForReadersAndEndsThem(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
 	for kind, s := range sources(t, data) {
@@ -339,7 +337,6 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// A-34, for all formats.
 func TestLyingReaders(t *testing.T) {
 	data := []byte("0123456789abcdef")
 	readtest.Misread(t, data, []int64{0, 1, 8, 15}, func(r io.ReaderAt, size int64) error {
