@@ -78,7 +78,8 @@ func (m *Model) checkData(ctx context.Context, o *CheckOptions, l listing, found
 	return line.Flush()
 }
 
-// checkDecoded compares what the jobs decode together with Limits.MaxDecodedTotal, before they do.
+// checkDecoded compares what the jobs decode together with Limits.MaxDecodedTotal,
+// before they do.
 func (m *Model) checkDecoded(jobs []*job) error {
 	size := int64(0)
 	for _, j := range jobs {

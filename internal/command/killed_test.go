@@ -28,8 +28,8 @@ func startChild(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// models writes a.safetensors and b.safetensors, of the same names and sizes, whose bytes
-// are all 1 and all 2, and the same as .ptd and .zt.
+// models writes a.safetensors and b.safetensors, of the same names and sizes, whose
+// bytes are all 1 and all 2, and the same as .ptd and .zt.
 func models(t *testing.T, dir string) {
 	t.Helper()
 	for name, value := range map[string]byte{"a": 1, "b": 2} {
@@ -57,8 +57,8 @@ func models(t *testing.T, dir string) {
 	}
 }
 
-// value returns the one byte that all tensors of a file consist of; 0 if it does not open
-// because its set is not finished.
+// value returns the one byte that all tensors of a file consist of; 0 if it does not
+// open because its set is not finished.
 func value(t *testing.T, name string) byte {
 	t.Helper()
 	f, err := tensorfile.Open(name, nil)
@@ -122,8 +122,9 @@ func killed(t *testing.T, n int, dir string, args ...string) (ended bool) {
 	}
 }
 
-// Killed at each change of the directory, the commands that replace files leave old or new
-// ones, never torn or mixed ones, and the next call, or clean, completes a set.
+// Killed at each change of the directory, the commands that replace files leave old
+// or new ones, never torn or mixed ones, and the next call, or clean, completes a
+// set.
 func TestKilledCommands(t *testing.T) {
 	work := t.TempDir()
 	models(t, work)

@@ -18,9 +18,9 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 )
 
-// mutantCommands are all that the program does to files: $IN is what a seed opens, $FILE its damaged
-// file, $DIR its directory, $NAME a tensor in it; $SOUND and $PROGRAM are other files, and $OUT is a
-// directory to write into.
+// mutantCommands are all that the program does to files: $IN is what a seed opens,
+// $FILE its damaged file, $DIR its directory, $NAME a tensor in it; $SOUND and
+// $PROGRAM are other files, and $OUT is a directory to write into.
 var mutantCommands = strings.Split(`$IN
 info $IN
 info $IN $SOUND
@@ -141,8 +141,8 @@ func TestMutantsRunEveryCommandFlagAndTarget(t *testing.T) {
 	}
 }
 
-// Whatever is done to a file, each command ends soon, with a status that is documented and,
-// where it is asked, with JSON.
+// Whatever is done to a file, each command ends soon, with a status that is
+// documented and, where it is asked, with JSON.
 func TestMutants(t *testing.T) {
 	seeds := allSeeds(t)
 	var names []string
@@ -210,8 +210,9 @@ func TestMutants(t *testing.T) {
 	})
 }
 
-// unsafeOnTerminals reports control characters, and those that change the direction of text.
+// unsafeOnTerminals reports control characters, and those that change the direction
+// of text.
 func unsafeOnTerminals(r rune) bool {
-	return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e ||
-		r >= 0x2066 && r <= 0x2069
+	return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 ||
+		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }

@@ -15,12 +15,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// childArgs is the environment variable with the arguments of a test program that is the command.
+// childArgs is the environment variable with the arguments of a test program that is
+// the command.
 const childArgs = "TENSORFILE_CHILD_ARGS"
 
 func TestMain(m *testing.M) {
 	if args := os.Getenv(childArgs); args != "" {
-		// Not within testscript.Main, whose copies of the program a killed process leaves.
+		// Not within testscript.Main, whose copies of the program a killed process
+		// leaves.
 		os.Args = append(os.Args[:1], strings.Split(args, "\n")...)
 		os.Exit(Main(nil))
 	}
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/*.txtar, one for each command. $DATA is the testdata
-// folder of the repository. With -update, cmp writes what it got.
+// directory of the repository. With -update, cmp writes what it got.
 func TestScripts(t *testing.T) {
 	if emulator := os.Getenv("TENSORFILE_EMULATOR"); emulator != "" {
 		t.Skipf("under %s a program for another machine cannot start itself", emulator)

@@ -53,15 +53,18 @@ func (s *seed) commandLine(t *testing.T, line, dir, out string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := map[string]string{"IN": filepath.Join(dir, s.open), "FILE": filepath.Join(dir, s.file),
+	values := map[string]string{
+		"IN": filepath.Join(dir, s.open), "FILE": filepath.Join(dir, s.file),
 		"DIR": dir, "OUT": out, "NAME": s.tensor,
 		"SOUND":   filepath.Join(sound, "ztensor", "crate-1.2.3-dtypes.zt"),
-		"PROGRAM": filepath.Join(sound, "pte", "export-1.5.1-external.pte")}
+		"PROGRAM": filepath.Join(sound, "pte", "export-1.5.1-external.pte"),
+	}
 	args := strings.Fields(line)
 	for i := range args {
 		args[i] = os.Expand(args[i], func(key string) string { return values[key] })
 	}
-	return append(args, "--limit-decoded-total", "256M") // a mutant may decode to more than the disk has
+	// A mutant may decode to more than the disk has.
+	return append(args, "--limit-decoded-total", "256M")
 }
 
 // single is the seed of a file that is read alone.
@@ -77,13 +80,15 @@ func single(name, ext string, b []byte) *seed {
 	return s
 }
 
-// together are the seeds of files that are read together, one for each file.
-func together(dir string, files map[string][]byte, open string) (seeds []*seed) {
+// seedsOfSet are the seeds of files that are read together, one for each file.
+func seedsOfSet(dir string, files map[string][]byte, open string) (seeds []*seed) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		others := maps.Clone(files)
 		delete(others, name)
-		s := &seed{name: dir + "/" + name, data: files[name], file: name, others: others, open: open, tensor: "a"}
-		seeds = append(seeds, s)
+		seeds = append(seeds, &seed{
+			name: dir + "/" + name, data: files[name],
+			file: name, others: others, open: open, tensor: "a",
+		})
 	}
 	return seeds
 }
@@ -106,8 +111,8 @@ func filesOf(t *testing.T, dir, pattern string) map[string][]byte {
 	return files
 }
 
-// allSeeds are the files of testdata, what only differs from them in byte order or encoding, and
-// directories of files that are read together.
+// allSeeds are the files of testdata, what only differs from them in byte order or
+// encoding, and directories of files that are read together.
 func allSeeds(t *testing.T) (seeds []*seed) {
 	t.Helper()
 	names, files := readtest.Files(t, "../../testdata", func(b []byte) bool {
@@ -126,24 +131,27 @@ func allSeeds(t *testing.T) (seeds []*seed) {
 		seeds = append(seeds, single("big-endian "+name, ".zt", b))
 	}
 	for _, version := range []uint32{1, 2, 3} {
-		seeds = append(seeds, single(fmt.Sprint("gguf ", version), ".gguf", quantizedGGUF(version, 4)))
+		name := fmt.Sprint("gguf ", version)
+		seeds = append(seeds, single(name, ".gguf", quantizedGGUF(version, 4)))
 	}
-	seeds = append(seeds, together("dcp", filesOf(t, "../../testdata/torch/dcp", "*"), ".")...)
-	seeds = append(seeds, together("shards", filesOf(t, "../../testdata/torch/shards", "*.safetensors"), ".")...)
-	seeds = append(seeds, together("ztensor", filesOf(t, "../../testdata/ztensor", "crate-2.1.1-sharded*.zt"),
-		"crate-2.1.1-sharded.zt")...)
+	dcp := filesOf(t, "../../testdata/torch/dcp", "*")
+	seeds = append(seeds, seedsOfSet("dcp", dcp, ".")...)
+	shards := filesOf(t, "../../testdata/torch/shards", "*.safetensors")
+	seeds = append(seeds, seedsOfSet("shards", shards, ".")...)
+	root := filesOf(t, "../../testdata/ztensor", "crate-2.1.1-sharded*.zt")
+	seeds = append(seeds, seedsOfSet("ztensor", root, "crate-2.1.1-sharded.zt")...)
 	model := modelDirectory(t)
-	seeds = append(seeds, together("model", model, ".")...)
-	return append(seeds, together("index", model, "model.safetensors.index.json")...)
+	seeds = append(seeds, seedsOfSet("model", model, ".")...)
+	return append(seeds, seedsOfSet("index", model, "model.safetensors.index.json")...)
 }
 
-// modelDirectory is a model in shards, with a configuration, manifests, and what a writer left that
-// was killed.
+// modelDirectory is a model in shards, with a configuration, manifests, and what a
+// writer left that was killed.
 func modelDirectory(t *testing.T) map[string][]byte {
 	t.Helper()
 	dir := t.TempDir()
-	status, out := command(t, "split", "../../testdata/safetensors/many.safetensors", "-o", dir, "--max", "1500",
-		"--name", "model")
+	status, out := command(t, "split", "../../testdata/safetensors/many.safetensors",
+		"-o", dir, "--max", "1500", "--name", "model")
 	if status != statusOK {
 		t.Fatal(out)
 	}
@@ -153,16 +161,17 @@ func modelDirectory(t *testing.T) map[string][]byte {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		b, sum := files[name], sha256.Sum256(files[name])
 		fmt.Fprintf(&sums, "%x  %s\n", sum, name)
-		fmt.Fprintf(&tree, `,{"type":"file","path":%q,"size":%d,"lfs":{"oid":"%x","size":%d}}`, name, len(b), sum,
-			len(b))
+		fmt.Fprintf(&tree, `,{"type":"file","path":%q,"size":%d,"lfs":{"oid":"%x","size":%d}}`,
+			name, len(b), sum, len(b))
 		journal += fmt.Sprintf("rename \".%s.tmp-1\" %q %d\n", name, name, len(b))
 		files["."+name+".tmp-1"] = b
 	}
 	files["sums"] = []byte(sums.String())
 	files["tree.json"] = []byte("[" + tree.String()[1:] + "]")
-	files["config.json"] = []byte(`{"torch_dtype":"float32","num_hidden_layers":2,"tie_word_embeddings":true,` +
+	files["config.json"] = []byte(`{"torch_dtype":"float32","num_hidden_layers":2,` +
 		`"quantization_config":{"quant_method":"gptq","bits":4,"group_size":128}}`)
-	files[".model.safetensors.index.json.journal"] = []byte(journal + "remove \"model-00009-of-00009.safetensors\"\nend\n")
+	journal += "remove \"model-00009-of-00009.safetensors\"\nend\n"
+	files[".model.safetensors.index.json.journal"] = []byte(journal)
 	return files
 }
 
@@ -220,7 +229,9 @@ func quantizedGGUF(version uint32, n uint64) []byte {
 	b := binary.LittleEndian.AppendUint32([]byte("GGUF"), version)
 	number := binary.LittleEndian.AppendUint64
 	if version == 1 { // whose counts have half the size
-		number = func(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint32(b, uint32(n)) }
+		number = func(b []byte, n uint64) []byte {
+			return binary.LittleEndian.AppendUint32(b, uint32(n))
+		}
 	}
 	b = number(number(b, 1), 0)
 	b = append(number(b, 1), "a\x02\x00\x00\x00"...)
@@ -234,12 +245,12 @@ func quantizedGGUF(version uint32, n uint64) []byte {
 	return b
 }
 
-// pickleOf is the pickle of a dict with the tensor a, of n floats in storage 0; view is what a legacy
-// stream has after the number of elements.
+// pickleOf is the pickle of a dict with the tensor a, of n floats in storage 0; view
+// is what a legacy stream has after the number of elements.
 func pickleOf(n int, view string) string {
 	text := func(s string) string { return "X" + string(rune(len(s))) + "\x00\x00\x00" + s }
-	storage := "(" + text("storage") + "ctorch\nFloatStorage\n" + text("0") + text("cpu") + fmt.Sprintf("I%d\n", n) +
-		view + "tQ"
+	storage := "(" + text("storage") + "ctorch\nFloatStorage\n" + text("0") + text("cpu") +
+		fmt.Sprintf("I%d\n", n) + view + "tQ"
 	return "\x80\x02}" + text("a") + "ctorch._utils\n_rebuild_tensor_v2\n(" + storage +
 		fmt.Sprintf("I0\n(I%d\nt(I1\nt\x89NtRs.", n)
 }
@@ -249,8 +260,10 @@ func archiveOf(t *testing.T, n int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
-	for _, m := range [][2]string{{"data.pkl", pickleOf(n, "")}, {"byteorder", "little"}, {"version", "3\n"},
-		{"data/0", strings.Repeat("\x00\x01\x02\x3f", n)}} {
+	for _, m := range [][2]string{
+		{"data.pkl", pickleOf(n, "")}, {"byteorder", "little"}, {"version", "3\n"},
+		{"data/0", strings.Repeat("\x00\x01\x02\x3f", n)},
+	} {
 		f, err := w.CreateHeader(&zip.FileHeader{Name: "x/" + m[0]})
 		if _, err2 := io.WriteString(f, m[1]); err != nil || err2 != nil {
 			t.Fatal(err, err2)
@@ -277,7 +290,8 @@ func programOf(t *testing.T, n int) []byte {
 	m := p.Method("forward")
 	shape := tensor.Shape{int64(n)}
 	x, y := m.Input(tensor.F32, shape), m.Tensor(tensor.F32, shape)
-	m.Call("aten::add.out", x, m.Constant(tensor.New("a", shape, make([]float32, n))), m.Int(1), y, y)
+	a := m.Constant(tensor.New("a", shape, make([]float32, n)))
+	m.Call("aten::add.out", x, a, m.Int(1), y, y)
 	m.Return(y)
 	name := filepath.Join(t.TempDir(), "x.pte")
 	if err := p.WriteFile(name, nil); err != nil {
@@ -286,7 +300,8 @@ func programOf(t *testing.T, n int) []byte {
 	return filesOf(t, filepath.Dir(name), "x.pte")["x.pte"]
 }
 
-// largeSeeds are files of some MiB, of every format: long enough to change while they are read.
+// largeSeeds are files of some MiB, of every format: long enough to change while they
+// are read.
 func largeSeeds(t *testing.T) (seeds []*seed) {
 	t.Helper()
 	const n = 1 << 19
@@ -297,17 +312,24 @@ func largeSeeds(t *testing.T) (seeds []*seed) {
 	dir := t.TempDir()
 	sound := created(t, dir, "sound.safetensors", st(safetensorsOptions),
 		tensor.New("a", tensor.Shape{1 << 9, n >> 9}, data))
-	for _, to := range []string{"x.safetensors", "x.zt --to ztensor@1.1", "x.zt --to ztensor@1.2 --level 1", "x.zt --to ztensor@2",
-		"x.zt --to ztensor@2 --level 1", "x.ptd", "x.npz", "x.npz --compress", "x.npy", "x.rten", "x.primitiv"} {
+	for _, to := range []string{
+		"x.safetensors", "x.zt --to ztensor@1.1", "x.zt --to ztensor@1.2 --level 1",
+		"x.zt --to ztensor@2", "x.zt --to ztensor@2 --level 1", "x.ptd", "x.npz",
+		"x.npz --compress", "x.npy", "x.rten", "x.primitiv",
+	} {
 		words := strings.Fields(to)
-		args := append([]string{"convert", sound, filepath.Join(dir, words[0]), "--force", "--allow", "all"}, words[1:]...)
+		args := []string{"convert", sound, filepath.Join(dir, words[0]), "--force", "--allow", "all"}
+		args = append(args, words[1:]...)
 		if status, out := command(t, args...); status != statusOK {
 			t.Fatalf("%q: %s", args, out)
 		}
-		seeds = append(seeds, single(to, filepath.Ext(words[0]), filesOf(t, dir, words[0])[words[0]]))
+		b := filesOf(t, dir, words[0])[words[0]]
+		seeds = append(seeds, single(to, filepath.Ext(words[0]), b))
 	}
-	for kind, b := range map[string][]byte{".gguf": quantizedGGUF(3, n>>8), ".pt": archiveOf(t, n), ".pth": legacyOf(n),
-		".pte": programOf(t, n)} {
+	for kind, b := range map[string][]byte{
+		".gguf": quantizedGGUF(3, n>>8), ".pt": archiveOf(t, n), ".pth": legacyOf(n),
+		".pte": programOf(t, n),
+	} {
 		seeds = append(seeds, single("large", kind, b))
 	}
 	seeds = append(seeds, single("large", ".pt", bigEndianArchive(t, archiveOf(t, n))))
@@ -322,6 +344,8 @@ func largeSeeds(t *testing.T) (seeds []*seed) {
 	if len(formats) != len(tensorfile.Formats()) {
 		t.Errorf("large files of %v, not of all formats", formats)
 	}
-	slices.SortFunc(seeds, func(a, b *seed) int { return strings.Compare(a.name+a.file, b.name+b.file) })
+	slices.SortFunc(seeds, func(a, b *seed) int {
+		return strings.Compare(a.name+a.file, b.name+b.file)
+	})
 	return seeds
 }

@@ -23,8 +23,9 @@ func Accessors(t testing.TB, root any, names ...string) (called map[string]bool)
 	for i := 0; i < len(a.values); i++ {
 		a.call(a.values[i], a.keep, func(method string) { called[method] = true })
 	}
-	// One value from two goroutines, and the next one, which may share memory with it, from
-	// a third: at once, so that no lock that was taken meanwhile orders what they do.
+	// One value from two goroutines, and the next one, which may share memory with
+	// it, from a third: at once, so that no lock that was taken meanwhile orders what
+	// they do.
 	for i, v := range a.values {
 		next := a.values[(i+1)%len(a.values)]
 		var wg sync.WaitGroup

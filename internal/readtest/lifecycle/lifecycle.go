@@ -1,5 +1,5 @@
-// Package lifecycle is one test for the readers of all formats: what each of them survives from
-// opening to after Close.
+// Package lifecycle is one test for the readers of all formats: what each of them
+// survives from opening to after Close.
 package lifecycle
 
 import (
@@ -37,8 +37,9 @@ type Reader interface {
 	Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error)
 }
 
-// Test reads files, which are sound and have data, from every form of source: whole, failing,
-// ending early, changing, truncated while it is open, closed while it is read.
+// Test reads files, which are sound and have data, from every form of source: whole,
+// failing, ending early, changing, truncated while it is open, closed while it is
+// read.
 func Test[R Reader](t *testing.T, face readtest.Face[R], files ...string) {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -77,9 +78,12 @@ func test[R Reader](t *testing.T, face readtest.Face[R], data []byte) {
 			return openAndRead(face, readtest.Changing(bytes.NewReader(data)), int64(len(data)))
 		}, "changing")
 	})
-	t.Run("a file truncated while open is an error", func(t *testing.T) { truncateWhileOpen(t, face, data) })
+	t.Run("a file truncated while open is an error", func(t *testing.T) {
+		truncateWhileOpen(t, face, data)
+	})
 	t.Run("only regular files are opened", func(t *testing.T) {
-		for _, name := range []string{t.TempDir(), os.DevNull, filepath.Join(t.TempDir(), "missing")} {
+		missing := filepath.Join(t.TempDir(), "missing")
+		for _, name := range []string{t.TempDir(), os.DevNull, missing} {
 			for _, noMap := range []bool{false, true} {
 				if r, err := face.Open(name, noMap); err == nil {
 					r.Close()
@@ -210,7 +214,8 @@ func closeWhileReading[R Reader](t *testing.T, r R) {
 		t.Errorf("Verify after Close: %v", err)
 	}
 	for x := range r.Tensors() { // the metadata is the reader's
-		if names = slices.DeleteFunc(names, func(n string) bool { return n == x.Name }); r.Tensor(x.Name) == nil {
+		names = slices.DeleteFunc(names, func(n string) bool { return n == x.Name })
+		if r.Tensor(x.Name) == nil {
 			t.Errorf("%q is not found after Close", x.Name)
 		}
 	}
