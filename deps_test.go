@@ -35,7 +35,7 @@ const (
 
 // Groups of packages that are allowed together.
 var (
-	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/quote", "internal/strided"}
+	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/quote", "internal/slab", "internal/strided"}
 	floor   = append([]string{"tensor", "internal/finding", "internal/limit", "internal/source", "internal/span", "internal/atomicfile", "internal/pieces"}, base...)
 	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/npz", "bridge/gguf", "bridge/torch"}
 )
@@ -48,6 +48,7 @@ var edges = map[string][]string{
 	"internal/le":         {},
 	"internal/names":      {},
 	"internal/parallel":   {},
+	"internal/slab":       {},
 	"internal/strided":    {},
 	"internal/atomicfile": {},
 	"internal/fault":      {},

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/slab"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -47,30 +48,13 @@ type parser struct {
 	dims  [maxRank + 1]uint32
 	batch uint32
 
-	entries slab[entry]
-	parts   slab[string]
-	shapes  slab[int64]
-	text    slab[byte]   // of names
-	order   tensor.Order // column-major; its end is that of fewer dimensions
-	path    []byte       // the path just read, its parts joined with dots
-	ends    []int        // of its parts
-}
-
-// A slab hands out parts of a few pieces of memory, which never move.
-type slab[T any] struct {
-	rest []T
-	size int // of the last piece
-}
-
-// take returns n elements.
-func (s *slab[T]) take(n int) []T {
-	if n > len(s.rest) {
-		s.size = max(n, min(2*s.size, 1<<16), 64)
-		s.rest = make([]T, s.size)
-	}
-	taken := s.rest[:n:n]
-	s.rest = s.rest[n:]
-	return taken
+	entries slab.Slab[entry]
+	parts   slab.Slab[string]
+	shapes  slab.Slab[int64]
+	text    slab.Slab[byte] // of names
+	order   tensor.Order    // column-major; its end is that of fewer dimensions
+	path    []byte          // the path just read, its parts joined with dots
+	ends    []int           // of its parts
 }
 
 func newParser(r *Reader, limits tensor.Limits) *parser {
@@ -194,7 +178,7 @@ func (p *parser) model() error {
 		return err
 	}
 	p.r.entries = make([]*entry, 0, min(n, trusted))
-	p.entries.rest = make([]entry, min(n, trusted))
+	p.entries.Reserve(int(min(n, trusted)))
 
 	ordered := true // as the reference orders them, and all can be in one model
 	var before []string
@@ -219,12 +203,12 @@ func (p *parser) model() error {
 
 // named returns an entry with a name.
 func (p *parser) named(name ...string) *entry {
-	e := &p.entries.take(1)[0]
+	e := &p.entries.Take(1)[0]
 	n := 0
 	for _, s := range name {
 		n += len(s)
 	}
-	text := p.text.take(n)[:0]
+	text := p.text.Take(n)[:0]
 	for _, s := range name {
 		text = append(text, s...)
 	}
@@ -262,7 +246,7 @@ func (p *parser) parameterPath() (*entry, error) {
 		}
 	}
 	e := p.named(le.String(p.path))
-	e.start, e.path = off, p.parts.take(len(p.ends))
+	e.start, e.path = off, p.parts.Take(len(p.ends))
 	begin := 0
 	for i, end := range p.ends {
 		e.path[i] = e.tensor.Name[begin:end]
@@ -361,7 +345,7 @@ func (p *parser) tensorShape() tensor.Shape {
 	if p.batch > 1 {
 		n++
 	}
-	shape := p.shapes.take(n)
+	shape := p.shapes.Take(n)
 	for i, d := range p.dims[:p.rank] {
 		shape[i] = int64(d)
 	}

@@ -11,10 +11,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Edit is a new edition of a file: what it does not change is kept, in its place,
-// and shares what it shared. Names are those of the original, and all changes apply at
-// once, when it is written: two entries can swap their names. It is for one goroutine
-// at a time.
+// An Edit is a changed copy of a file. Names are those of the original, and all changes
+// apply at once, when it is written. It is for one goroutine at a time.
 type Edit struct {
 	r       *Reader
 	changes map[int]change
@@ -44,9 +42,8 @@ func (e *Edit) update(name string, f func(c *change)) error {
 	return nil
 }
 
-// Rename gives an entry, tensor or blob, another name. It fails with tensor.ErrNoTensor
-// where the original has no such entry; that the new name is taken is
-// tensor.ErrDuplicate from Write.
+// Rename gives an entry, tensor or blob, another name. An absent one is tensor.ErrNoTensor;
+// that the new name is taken is tensor.ErrDuplicate from Write.
 func (e *Edit) Rename(old, new string) error {
 	return e.update(old, func(c *change) { c.renamed, c.name = true, new })
 }

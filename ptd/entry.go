@@ -87,7 +87,7 @@ func (p *parser) entry(e *entry, v *vector, i int, x *row) error {
 	if err != nil {
 		return err
 	}
-	data := &p.payloads.take(1)[0]
+	data := &p.payloads.Take(1)[0]
 	e.Data = tensor.NewBlob(data)
 	if e.isTensor {
 		data.scalar = x.scalar
@@ -117,8 +117,7 @@ func (p *parser) name(e *entry, v *vector, i int, x *row) error {
 }
 
 // tensor makes e a tensor of size bytes, and returns how many of them are its own: all
-// where its type has no meaning, or where its layout is invalid and the caller of Open
-// tolerates that.
+// where its type is unknown, or where its layout is invalid and that is tolerated.
 func (p *parser) tensor(e *entry, v *vector, i int, x *row, size int64) (int64, error) {
 	sizes, hasSizes := fb.FieldBytes(x.layout, v.slots.sizes, 4)
 	dims, hasDims := fb.FieldBytes(x.layout, v.slots.order, 1)
@@ -144,14 +143,14 @@ func (p *parser) tensor(e *entry, v *vector, i int, x *row, size int64) (int64, 
 	if err := p.take(sizeOf[payload]() + 16*int64(rank)); err != nil { // with shape and order
 		return 0, err
 	}
-	shape := tensor.Shape(p.dims.take(rank))
+	shape := tensor.Shape(p.dims.Take(rank))
 	for d := range shape {
 		shape[d] = int64(int32(binary.LittleEndian.Uint32(sizes[4*d:])))
 		if shape[d] < 0 {
 			return invalid(v.slots.sizes, element(".sizes", d), "%d", shape[d])
 		}
 	}
-	order, ok := executorch.Order(dims, rank, p.orders.take)
+	order, ok := executorch.Order(dims, rank, p.orders.Take)
 	if !ok {
 		return invalid(v.slots.order, ".dim_order", "%v is not a permutation", dims)
 	}
@@ -182,20 +181,3 @@ func (p *parser) tensor(e *entry, v *vector, i int, x *row, size int64) (int64, 
 
 // runtimeRank is ExecuTorch's kTensorDimensionLimit.
 const runtimeRank = 16
-
-// A slab hands out parts of a few pieces of memory.
-type slab[T any] struct {
-	rest []T
-	size int // of the last piece
-}
-
-// take returns n elements.
-func (s *slab[T]) take(n int) []T {
-	if n > len(s.rest) {
-		s.size = max(n, min(4*s.size, 4096), 64)
-		s.rest = make([]T, s.size)
-	}
-	out := s.rest[:n:n]
-	s.rest = s.rest[n:]
-	return out
-}

@@ -137,10 +137,12 @@ func ExampleWriteEntries() {
 	}
 	defer n.Close()
 	fmt.Println(r.Schema(), r.Alignment(), "becomes", n.Schema(), n.Alignment())
-	fmt.Println(n.Sharing())
+	for e := range n.Entries() {
+		fmt.Print(e.Name, " ", e.Segment, ", ")
+	}
 	// Output:
 	// 0.6 16 becomes 0.7 16384
-	// map[0:[linear.weight tied]]
+	// linear.weight 0, linear.bias 1, tied 0, steps 2, mask 3, none 4,
 }
 
 // Files of at most so many bytes of data each, named after what is in them. What shares

@@ -403,7 +403,6 @@ func walk(t testing.TB, r *ptd.Reader) {
 			t.Errorf("%s: %v", e.Name, err)
 		}
 	}
-	r.Sharing()
 	r.Alignment()
 	r.Verify(t.Context(), nil)
 }

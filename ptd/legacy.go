@@ -6,9 +6,8 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 )
 
-// legacy reads a FlatTensor of 0.6, which has the same version, identifier and header
-// as one of today. There a tensor is at an offset in a segment, which all tensors
-// share, and its size is what type and shape say. Blobs have a segment each.
+// legacy reads a FlatTensor of 0.6, of the same version, identifier and header. There all
+// tensors are at offsets in one segment, of the size that their shapes say.
 func (p *parser) legacy(table flatbuffers.Table) error {
 	var root ptdfb.LegacyFlatTensor
 	root.Init(table.Bytes, table.Pos)

@@ -45,10 +45,8 @@ func (e *ConflictError) Error() string {
 	return s
 }
 
-// Merge joins the entries of several files in order, for WriteEntries. What has the
-// same name, layout and bytes in two of them is kept once; it reads both to know. If
-// anything else has a name that another file has, the error is a *ConflictError that
-// lists every such name.
+// Merge joins the entries of several files in order. What has the same name, layout and
+// bytes in two of them is kept once; other duplicate names are a *ConflictError.
 func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 	type origin struct{ file, index int }
 	var out []Entry
@@ -129,9 +127,8 @@ func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
 
 // A Shard is one of the files that Split makes.
 type Shard struct {
-	// Tag names the shard after what is in it, as ExecuTorch does: the prefix, an
-	// underscore, and the SHA-256 of the sorted names joined by NUL. Its file is
-	// TAG.ptd.
+	// Tag is the prefix, an underscore, and the SHA-256 of the sorted names joined by NUL,
+	// as ExecuTorch has it. The file is TAG.ptd.
 	Tag     string
 	Entries []Entry // sorted by name
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/slab"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -75,9 +76,9 @@ type parser struct {
 	names  int64 // bytes of names so far
 	taken  int64 // bytes of memory so far
 
-	payloads slab[payload]
-	dims     slab[int64]
-	orders   slab[int]
+	payloads slab.Slab[payload]
+	dims     slab.Slab[int64]
+	orders   slab.Slab[int]
 }
 
 // metadata parses the bytes of the file up to the end of the FlatBuffer.
@@ -233,9 +234,8 @@ func (p *parser) index(vectors []vector) error {
 
 func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }
 
-// take counts memory for entries. A file that refers to the same table again and again
-// could ask for many times its own size: that of a genuine one stays below 8 times its
-// metadata, which is kept too, and of 1 MiB a part is for what does not grow.
+// take counts memory for entries: a file could refer to one table again and again. That of
+// a genuine one stays below 8 times its metadata, which is kept too, and 1 MiB.
 func (p *parser) take(n int64) error {
 	size := p.r.header.FlatbufferSize
 	if p.taken += n; p.taken > 7*size+1<<19 {

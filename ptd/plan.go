@@ -156,10 +156,8 @@ func (p *plan) place(opts *WriterOptions) (end, base int64, err error) {
 	return end, base, nil
 }
 
-// encode makes the FlatBuffer. The order in which its parts are created is the order in
-// which they are stored, from the end, and so it is part of parity: Python creates all
-// segments first, and the parts of an entry from the key on; C++ evaluates the
-// arguments of its calls from right to left.
+// encode makes the FlatBuffer. Parts are stored in the order of their creation, from the end:
+// Python creates all segments first, C++ evaluates arguments from right to left.
 func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity) ([]byte, error) {
 	var b fb.Builder
 	b.Grow(minSize(entries, segments))

@@ -152,8 +152,7 @@ type Entry struct {
 	// be longer than its layout needs.
 	Data tensor.Blob
 	// Segment is the index in Segments; entries of the same segment share its bytes. A
-	// Writer ignores it: it makes a segment for every Data, and one for several where
-	// its Dedup says so.
+	// Writer ignores it: its Dedup says what shares.
 	Segment int
 	// Alignment is what a Writer aligns Data to, in the file; 0 asks for none. A file
 	// does not record it: zero from a Reader, but for a file of 0.6.
@@ -219,31 +218,8 @@ func (r *Reader) Segments() iter.Seq2[int, Segment] {
 	}
 }
 
-// Sharing returns, by segment, the names of the entries that share it, where there is
-// more than one.
-func (r *Reader) Sharing() map[int][]string {
-	first := make([]int32, len(r.segments)) // entry + 1
-	out := map[int][]string{}
-	if r.legacy {
-		return out // there all tensors have one segment, and share nothing by that
-	}
-	for i := range r.entries {
-		s, name := int(r.entries[i].segment), r.entries[i].Name
-		switch {
-		case first[s] == 0:
-			first[s] = int32(i) + 1
-		case out[s] == nil:
-			out[s] = []string{r.entries[first[s]-1].Name, name}
-		default:
-			out[s] = append(out[s], name)
-		}
-	}
-	return out
-}
-
-// Alignment is the largest power of two that divides the start of the segments and
-// every one of them, in the file. A file does not record what was asked for, except one
-// of 0.6, whose own number this is then.
+// Alignment is that of a file of 0.6, which records it; else the largest power of two that
+// divides the start of every segment in the file.
 func (r *Reader) Alignment() int64 {
 	if r.align > 0 {
 		return r.align

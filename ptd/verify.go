@@ -13,11 +13,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reads everything and reports all findings: the warnings of
-// opening; names, layouts and segments that are read and should not be so; padding
-// that is not zero; bools that are neither 0 nor 1; data that cannot be read. The
-// format has no digests. nil opts is the zero value; with VerifyStructure only the
-// padding is read.
+// Verify reads everything, with VerifyStructure only the padding, and reports the warnings
+// of opening, empty names, unused segments, padding that is not zero, bools that are
+// neither 0 nor 1, and data that cannot be read. The format has no digests.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := finding.NewList(opts)
 	return l.End(r.verify(ctx, l))

@@ -22,9 +22,8 @@ import (
 type Dedup uint8
 
 const (
-	// DedupIdentity, the default, lets entries share whose Data is the same: the same
-	// memory, or the same source. What shared a segment in the file that it was read
-	// from does so in the file that it is written to.
+	// DedupIdentity, the default, lets entries share whose Data is the same memory or the
+	// same source, such as entries of a file that share a segment there.
 	DedupIdentity Dedup = iota
 	// DedupNone gives every entry a segment.
 	DedupNone
@@ -33,9 +32,8 @@ const (
 	DedupSHA256
 )
 
-// Parity asks for the very bytes that one of ExecuTorch's writers makes of the same
-// entries, for comparisons. What ExecuTorch does not check is then not checked either,
-// such as layouts that do not fit their data, and any alignment is taken.
+// Parity asks for the bytes that one of ExecuTorch's writers makes of the same entries. What
+// ExecuTorch does not check is then not checked either: layouts, sizes, alignments.
 type Parity uint8
 
 const (
@@ -192,9 +190,8 @@ func (w *Writer) AddBlob(name string, data tensor.Blob) error {
 	return w.named(Entry{Name: name, Data: data})
 }
 
-// AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more
-// data than its layout needs. Its name may be empty, as ExecuTorch reads it, although
-// no program can refer to it; Add and AddBlob require one.
+// AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more data
+// than its layout needs. Its name may be empty, which Add and AddBlob refuse.
 func (w *Writer) AddEntry(e Entry) error {
 	if err := w.CheckEntry(e); err != nil {
 		return err
@@ -313,9 +310,7 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 }
 
 // WriteEntries writes a file of entries, tensors and blobs, atomically as Create does.
-// With the entries of a Reader it is a copy, in which options may differ: it aligns
-// anew, and brings a file of 0.6 up to date. name may be the file that the Reader
-// reads.
+// Those of a Reader make a copy, aligned anew and of today's tables, even in its place.
 func WriteEntries(ctx context.Context, name string, es iter.Seq[Entry],
 	opts *WriterOptions) error {
 	return writeFile(ctx, name, opts, func(w *Writer) error { return w.addEntries(es) })

@@ -145,8 +145,8 @@ func (o Operator) attrs() (t *fb.Table, raw flatbuffers.Table, stored bool) {
 	op := o.raw()
 	tag := int(op.AttrsType())
 	if tag == 0 {
-		if t := o.Type(); t.Known() && operators[t].use == optional {
-			return attrTable(int(operators[t].attrs)), raw, false
+		if t := o.Type(); t.Known() && rules[t].use == optional {
+			return attrTable(int(rules[t].attrs)), raw, false
 		}
 		return nil, raw, false
 	}

@@ -49,7 +49,7 @@ func (a *builtAttrs) graphs() []*GraphBuilder {
 // attributes checks the caller's attributes and fills in ONNX's defaults, rank
 // dimensions of them where it depends.
 func (g *GraphBuilder) attributes(op OpType, attrs Attrs, rank int) (*builtAttrs, error) {
-	spec := &operators[op]
+	spec := &rules[op]
 	if spec.use == ignored {
 		if len(attrs) > 0 {
 			return nil, errors.New("it has no attributes")

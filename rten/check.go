@@ -32,8 +32,8 @@ func (m *Model) check(limits tensor.Limits) error {
 		if v < schemaVersion {
 			class = tensor.ErrMalformed
 		}
-		return m.at(fb.FieldPosOr(raw.Table(), rtenfb.SlotModelSchemaVersion), "schema_version",
-			fmt.Errorf("%w: version %d of the schema", class, v))
+		return m.fail(class, fb.FieldPosOr(raw.Table(), rtenfb.SlotModelSchemaVersion),
+			"schema_version", "version %d of the schema", v)
 	}
 	c := checker{m: m, limits: limits}
 	if err := c.graph(graphRecord{pos: uint32(raw.Graph(nil).Table().Pos)}); err != nil {
@@ -59,7 +59,7 @@ func (m *Model) refused(err error) error {
 	for _, f := range subgraphFields() {
 		path = strings.ReplaceAll(path, "data.attrs."+f.Name, f.Name)
 	}
-	return m.at(int(e.Offset), path, fmt.Errorf("%w: %s", class, e.Reason))
+	return m.fail(class, int(e.Offset), path, "%s", e.Reason)
 }
 
 // subgraphFields are the attributes that hold graphs.
@@ -87,8 +87,8 @@ func (c *checker) graph(rec graphRecord) error {
 	raw := g.raw.Table()
 	n := g.Len()
 	if c.nodes += int64(n); c.nodes > c.limits.MaxTensors {
-		return m.at(fb.FieldTarget(raw, rtenfb.SlotGraphNodes), m.fieldPath(i, -1, "nodes"),
-			fmt.Errorf("%w: more than %d nodes", tensor.ErrLimit, c.limits.MaxTensors))
+		return m.fail(tensor.ErrLimit, fb.FieldTarget(raw, rtenfb.SlotGraphNodes),
+			m.fieldPath(i, -1, "nodes"), "more than %d nodes", c.limits.MaxTensors)
 	}
 	if i == 0 {
 		m.constants = make([]constantRecord, 0, n)
@@ -105,9 +105,9 @@ func (c *checker) graph(rec graphRecord) error {
 	} {
 		for j := range ids.n {
 			if node := ids.at(j); int64(node) >= int64(n) {
-				return m.at(fb.FieldTarget(raw, ids.slot)+4+4*j,
-					m.fieldPath(i, -1, fmt.Sprintf("%s[%d]", ids.name, j)),
-					fmt.Errorf("%w: node %d of %d", tensor.ErrMalformed, node, n))
+				return m.fail(tensor.ErrMalformed, fb.FieldTarget(raw, ids.slot)+4+4*j,
+					m.fieldPath(i, -1, fmt.Sprintf("%s[%d]", ids.name, j)), "node %d of %d",
+					node, n)
 			}
 		}
 	}
@@ -119,30 +119,30 @@ func (c *checker) graph(rec graphRecord) error {
 	return nil
 }
 
+// fail makes the error of something of the node, at pos of the flatbuffer.
+func (n Node) fail(class error, pos int, field, format string, args ...any) error {
+	return n.m.fail(class, pos, n.m.fieldPath(n.graph, n.index, field), format, args...)
+}
+
 func (c *checker) node(n Node) error {
 	m := c.m
-	fail := func(pos int, field string, err error) error {
-		return m.at(pos, m.fieldPath(n.graph, n.index, field), err)
-	}
 	raw := m.rawNode(n.pos)
 	if name := raw.Name(); int64(len(name)) > c.limits.MaxName {
-		return fail(fb.FieldTarget(raw.Table(), rtenfb.SlotNodeName), "name",
-			fmt.Errorf("%w: %d bytes", tensor.ErrLimit, len(name)))
+		return n.fail(tensor.ErrLimit, fb.FieldTarget(raw.Table(), rtenfb.SlotNodeName), "name",
+			"%d bytes", len(name))
 	}
 	switch kind := NodeKind(raw.DataType()); kind {
 	case 0:
-		return fail(int(n.pos), "data",
-			fmt.Errorf("%w: a node that is nothing", tensor.ErrMalformed))
+		return n.fail(tensor.ErrMalformed, int(n.pos), "data", "a node that is nothing")
 	case ConstantNode:
 		var p payload
 		pos := n.data()
 		problem := p.read(m, pos)
 		switch rank := int64(len(p.dims) / 4); {
 		case rank > c.limits.MaxRank:
-			return fail(int(pos), "data.shape",
-				fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, rank))
+			return n.fail(tensor.ErrLimit, int(pos), "data.shape", "%d dimensions", rank)
 		case problem != nil:
-			return fail(problem.pos, problem.field, problem.err)
+			return n.fail(problem.class, problem.pos, problem.field, "%s", problem.reason)
 		}
 		if !p.inline {
 			m.external++
@@ -152,24 +152,24 @@ func (c *checker) node(n Node) error {
 	case ValueNode:
 		raw := Value{n, n.data()}.raw()
 		if rank := int64(raw.ShapeLength()); rank > c.limits.MaxRank {
-			return fail(int(n.data()), "data.shape",
-				fmt.Errorf("%w: %d dimensions", tensor.ErrLimit, rank))
+			return n.fail(tensor.ErrLimit, int(n.data()), "data.shape", "%d dimensions", rank)
 		}
 		if d := raw.Dtype(); d != nil && int(*d) >= len(dataTypes) {
-			return fail(fb.FieldPos(raw.Table(), rtenfb.SlotValueNodeDtype), "data.dtype",
-				fmt.Errorf("%w: dtype %d", errors.ErrUnsupported, *d))
+			return n.fail(errors.ErrUnsupported,
+				fb.FieldPos(raw.Table(), rtenfb.SlotValueNodeDtype), "data.dtype", "dtype %d",
+				*d)
 		}
 	case OperatorNode:
-		return c.operator(Operator{n, n.data()}, fail)
+		return c.operator(Operator{n, n.data()})
 	default:
-		return fail(fb.FieldPos(raw.Table(), rtenfb.SlotNodeDataType), "data_type",
-			fmt.Errorf("%w: node of kind %d", errors.ErrUnsupported, kind))
+		return n.fail(errors.ErrUnsupported, fb.FieldPos(raw.Table(), rtenfb.SlotNodeDataType),
+			"data_type", "node of kind %d", kind)
 	}
 	return nil
 }
 
 // operator checks which nodes the operator names, and the graphs that it owns.
-func (c *checker) operator(op Operator, fail func(pos int, field string, err error) error) error {
+func (c *checker) operator(op Operator) error {
 	raw := op.raw()
 	for _, ids := range []struct {
 		name string
@@ -182,10 +182,9 @@ func (c *checker) operator(op Operator, fail func(pos int, field string, err err
 	} {
 		for j := range ids.n { // a negative one is optional and missing
 			if id := int(ids.at(j)); id >= op.n.index {
-				return fail(fb.FieldTarget(raw.Table(), ids.slot)+4+4*j,
+				return op.n.fail(tensor.ErrMalformed, fb.FieldTarget(raw.Table(), ids.slot)+4+4*j,
 					fmt.Sprintf("%s[%d]", ids.name, j),
-					fmt.Errorf("%w: node %d, which is not before the operator",
-						tensor.ErrMalformed, id))
+					"node %d, which is not before the operator", id)
 			}
 		}
 	}

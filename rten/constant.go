@@ -128,9 +128,10 @@ func (p *payload) shape() tensor.Shape {
 
 // A constantError says what is wrong with a field of a ConstantNode.
 type constantError struct {
-	field string // of the node
-	pos   int    // in the flatbuffer
-	err   error
+	class  error
+	field  string // of the node
+	pos    int    // in the flatbuffer
+	reason string
 }
 
 // read fills p from the ConstantNode at pos.
@@ -152,8 +153,8 @@ func (p *payload) read(m *Model, pos flatbuffers.UOffsetT) *constantError {
 		}
 	}
 	if overflow {
-		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape",
-			fmt.Errorf("%w: more than 2^63 elements", tensor.ErrMalformed))
+		return p.wrong(tensor.ErrMalformed, raw, rtenfb.SlotConstantNodeShape, "shape",
+			"more than 2^63 elements")
 	}
 	// Not by DataOffset and Dtype, whose pointers take memory for each constant.
 	t := raw.Table()
@@ -163,13 +164,13 @@ func (p *payload) read(m *Model, pos flatbuffers.UOffsetT) *constantError {
 	return p.readInline(m, raw)
 }
 
-func (p *payload) wrong(raw rtenfb.ConstantNode, slot int, field string,
-	err error) *constantError {
+func (p *payload) wrong(class error, raw rtenfb.ConstantNode, slot int, field, format string,
+	args ...any) *constantError {
 	pos := fb.FieldPosOr(raw.Table(), slot)
 	if slot == rtenfb.SlotConstantNodeShape {
 		pos = fb.FieldTarget(raw.Table(), slot) + 4 // its first dimension
 	}
-	return &constantError{field, pos, err}
+	return &constantError{class, "data." + field, pos, fmt.Sprintf(format, args...)}
 }
 
 func (p *payload) readExternal(m *Model, raw rtenfb.ConstantNode, rel uint64) *constantError {
@@ -179,31 +180,29 @@ func (p *payload) readExternal(m *Model, raw rtenfb.ConstantNode, rel uint64) *c
 	dtype := t.GetUint16Slot(rtenfb.SlotConstantNodeDtype, 0)
 	switch {
 	case at == 0:
-		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype",
-			fmt.Errorf("%w: absent, while the elements are outside of the model",
-				tensor.ErrMalformed))
+		return p.wrong(tensor.ErrMalformed, raw, rtenfb.SlotConstantNodeDtype, "dtype",
+			"absent, while the elements are outside of the model")
 	case int(dtype) >= len(dataTypes):
-		return p.wrong(raw, rtenfb.SlotConstantNodeDtype, "data.dtype",
-			fmt.Errorf("%w: dtype %d", errors.ErrUnsupported, dtype))
+		return p.wrong(errors.ErrUnsupported, raw, rtenfb.SlotConstantNodeDtype, "dtype",
+			"dtype %d", dtype)
 	case !m.r.v2:
-		return p.wrong(raw, offset, "data.data_offset",
-			fmt.Errorf("%w: a file of version 1 has no tensor data", tensor.ErrMalformed))
+		return p.wrong(tensor.ErrMalformed, raw, offset, "data_offset",
+			"a file of version 1 has no tensor data")
 	}
 	p.dtype = dataTypes[dtype]
 	var ok bool
 	if p.size, ok = p.dtype.Bytes(p.elements); !ok {
-		return p.wrong(raw, rtenfb.SlotConstantNodeShape, "data.shape",
-			fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrMalformed))
+		return p.wrong(tensor.ErrMalformed, raw, rtenfb.SlotConstantNodeShape, "shape",
+			"more than 2^63 bytes")
 	}
 	base := m.r.header.TensorOffset
 	switch {
 	case rel > math.MaxInt64:
-		return p.wrong(raw, offset, "data.data_offset",
-			fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, rel))
+		return p.wrong(tensor.ErrMalformed, raw, offset, "data_offset",
+			"%d is beyond every file", rel)
 	case int64(rel) > m.r.size-base || p.size > m.r.size-base-int64(rel):
-		return p.wrong(raw, offset, "data.data_offset",
-			fmt.Errorf("%w: %d bytes at %d of the tensor data, which has %d", io.ErrUnexpectedEOF,
-				p.size, rel, m.r.size-base))
+		return p.wrong(io.ErrUnexpectedEOF, raw, offset, "data_offset",
+			"%d bytes at %d of the tensor data, which has %d", p.size, rel, m.r.size-base)
 	}
 	p.off = base + int64(rel)
 	return nil
@@ -215,20 +214,19 @@ func (p *payload) readInline(m *Model, raw rtenfb.ConstantNode) *constantError {
 	var values flatbuffers.Table
 	switch {
 	case tag == 0 || !raw.Data(&values):
-		return p.wrong(raw, rtenfb.SlotConstantNodeData, "data.data",
-			fmt.Errorf("%w: a constant without elements, inline or outside", tensor.ErrMalformed))
+		return p.wrong(tensor.ErrMalformed, raw, rtenfb.SlotConstantNodeData, "data",
+			"a constant without elements, inline or outside")
 	case tag >= len(inlineTypes):
-		return p.wrong(raw, rtenfb.SlotConstantNodeDataType, "data.data_type",
-			fmt.Errorf("%w: elements of kind %d", errors.ErrUnsupported, tag))
+		return p.wrong(errors.ErrUnsupported, raw, rtenfb.SlotConstantNodeDataType,
+			"data_type", "elements of kind %d", tag)
 	}
 	t := &inlineTypes[tag]
 	p.dtype = t.dtype
 	b, _ := fb.FieldBytes(values, t.slot, t.dtype.Size())
 	vector := fb.FieldTarget(values, t.slot)
 	if n := int64(len(b) / t.dtype.Size()); n != p.elements {
-		return &constantError{"data.data.data", vector,
-			fmt.Errorf("%w: %d elements where the shape has %d", tensor.ErrMalformed, n,
-				p.elements)}
+		return &constantError{tensor.ErrMalformed, "data.data.data", vector,
+			fmt.Sprintf("%d elements where the shape has %d", n, p.elements)}
 	}
 	p.off, p.size = m.filePos(vector+4), int64(len(b))
 	return nil

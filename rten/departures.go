@@ -2,7 +2,6 @@ package rten
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -46,21 +45,20 @@ func (m *Model) departures(found func(err error, kind departureKind) bool) {
 		d.at = v
 		if tables++; tables > rtenMaxTables && !over {
 			over = true
-			d.note(int(v.Pos), "", genuine,
-				"%w: more than %d tables: RTen refuses to load this model",
-				tensor.ErrLimit, rtenMaxTables)
+			d.note(genuine, tensor.ErrLimit, int(v.Pos), "",
+				"more than %d tables: RTen refuses to load this model", rtenMaxTables)
 		}
 		v.Newer(func(pos int, what string) {
-			d.note(pos, "", foreign, "%w: %s of %s is newer than this library",
-				errors.ErrUnsupported, what, v.Type.Name)
+			d.note(foreign, errors.ErrUnsupported, pos, "", "%s of %s is newer than this library",
+				what, v.Type.Name)
 		})
 		switch v.Type.Name {
 		case "OperatorNode":
 			var raw rtenfb.OperatorNode
 			raw.Init(v.Bytes, v.Pos)
 			if op := OpType(raw.Type()); !op.Known() {
-				d.note(fb.FieldPos(v.Table, rtenfb.SlotOperatorNodeType), "type", foreign,
-					"%w: operator %v is newer than this library", errors.ErrUnsupported, op)
+				d.note(foreign, errors.ErrUnsupported, fb.FieldPos(v.Table, rtenfb.SlotOperatorNodeType),
+					"type", "operator %v is newer than this library", op)
 			}
 		case "ConstantNode":
 			d.constant(m.rawConstant(v.Pos))
@@ -80,7 +78,8 @@ type departures struct {
 }
 
 // note reports a departure of the table at hand.
-func (d *departures) note(pos int, field string, kind departureKind, format string, args ...any) {
+func (d *departures) note(kind departureKind, class error, pos int, field, format string,
+	args ...any) {
 	if d.done {
 		return
 	}
@@ -88,7 +87,7 @@ func (d *departures) note(pos int, field string, kind departureKind, format stri
 	if path != "" && field != "" {
 		path += "."
 	}
-	d.done = !d.found(d.m.at(pos, path+field, fmt.Errorf(format, args...)), kind)
+	d.done = !d.found(d.m.fail(class, pos, path+field, format, args...), kind)
 }
 
 // value looks for dimensions of 0 of an input; of another value that may be meant.
@@ -99,10 +98,10 @@ func (d *departures) value(v Value) {
 	dims, _ := v.Shape()
 	for i, dim := range dims {
 		if n, fixed := dim.Size(); fixed && n == 0 {
-			d.note(fb.FieldPos(d.at.Table, rtenfb.SlotValueNodeShape),
-				"shape["+strconv.Itoa(i)+"]", genuine,
-				"%w: an input of size 0, which rten-convert writes for a size that is not known: "+
-					"RTen 0.25 and later accept no other", tensor.ErrMalformed)
+			d.note(genuine, tensor.ErrMalformed,
+				fb.FieldPos(d.at.Table, rtenfb.SlotValueNodeShape), "shape["+strconv.Itoa(i)+"]",
+				"an input of size 0, which rten-convert writes for a size that is not known: "+
+					"RTen 0.25 and later accept no other")
 		}
 	}
 }
@@ -113,23 +112,21 @@ func (d *departures) constant(raw rtenfb.ConstantNode) {
 		var ok bool
 		if stride, ok = align.Mul(stride,
 			int64(raw.Shape(i))); !ok { // next to a zero, else Open refused it
-			d.note(fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4, "shape", foreign,
-				"%w: no elements, but strides beyond 2^63, which RTen refuses",
-				tensor.ErrMalformed)
+			d.note(foreign, tensor.ErrMalformed, fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4,
+				"shape", "no elements, but strides beyond 2^63, which RTen refuses")
 			break
 		}
 	}
 	external := raw.DataOffset() != nil
 	if external && fb.FieldPos(t, rtenfb.SlotConstantNodeData) != 0 {
-		d.note(fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset), "data_offset", foreign,
-			"%w: elements both inline and outside of the model; those outside count",
-			tensor.ErrMalformed)
+		d.note(foreign, tensor.ErrMalformed, fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset),
+			"data_offset", "elements both inline and outside of the model; those outside count")
 	}
 	if dtype := raw.Dtype(); dtype != nil && !external {
 		inline := inlineTypes[raw.DataType()].dtype
 		if int(*dtype) >= len(dataTypes) || dataTypes[*dtype] != inline {
-			d.note(fb.FieldPos(t, rtenfb.SlotConstantNodeDtype), "dtype", foreign,
-				"%w: dtype %d of inline elements that are %v", tensor.ErrMalformed, *dtype, inline)
+			d.note(foreign, tensor.ErrMalformed, fb.FieldPos(t, rtenfb.SlotConstantNodeDtype), "dtype",
+				"dtype %d of inline elements that are %v", *dtype, inline)
 		}
 	}
 }

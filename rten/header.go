@@ -29,16 +29,16 @@ type Header struct {
 // 32 bytes, or all of a shorter file.
 func parseHeader(b []byte, size int64) (h Header, err error) {
 	if len(b) < 8 {
-		return h, failed(int64(len(b)), "header.version",
-			fmt.Errorf("%w: a header has %d bytes", io.ErrUnexpectedEOF, headerSize))
+		return h, fail(io.ErrUnexpectedEOF, int64(len(b)), "header.version",
+			"a header has %d bytes", headerSize)
 	}
 	if v := binary.LittleEndian.Uint32(b[4:]); v != version2 {
-		return h, failed(4, "header.version",
-			fmt.Errorf("%w: version %d; 2 is the only one", errors.ErrUnsupported, v))
+		return h, fail(errors.ErrUnsupported, 4, "header.version",
+			"version %d; 2 is the only one", v)
 	}
 	if len(b) < headerSize {
-		return h, failed(int64(len(b)), "header",
-			fmt.Errorf("%w: a header has %d bytes", io.ErrUnexpectedEOF, headerSize))
+		return h, fail(io.ErrUnexpectedEOF, int64(len(b)), "header", "a header has %d bytes",
+			headerSize)
 	}
 	for _, f := range []struct {
 		at   int64
@@ -53,21 +53,18 @@ func parseHeader(b []byte, size int64) (h Header, err error) {
 		v := binary.LittleEndian.Uint64(b[f.at:])
 		switch {
 		case v > math.MaxInt64:
-			return h, failed(f.at, f.name,
-				fmt.Errorf("%w: %d is beyond every file", tensor.ErrMalformed, v))
+			return h, fail(tensor.ErrMalformed, f.at, f.name, "%d is beyond every file", v)
 		case v < uint64(f.min):
-			return h, failed(f.at, f.name,
-				fmt.Errorf("%w: %d is inside the header", tensor.ErrMalformed, v))
+			return h, fail(tensor.ErrMalformed, f.at, f.name, "%d is inside the header", v)
 		case v > uint64(size):
-			return h, failed(f.at, f.name,
-				fmt.Errorf("%w: %d in a file of %d bytes", io.ErrUnexpectedEOF, v, size))
+			return h, fail(io.ErrUnexpectedEOF, f.at, f.name, "%d in a file of %d bytes", v,
+				size)
 		}
 		*f.v = int64(v)
 	}
 	if h.ModelSize > size-h.ModelOffset {
-		return h, failed(16, "header.model_data_len",
-			fmt.Errorf("%w: %d bytes at %d of a file of %d", io.ErrUnexpectedEOF, h.ModelSize,
-				h.ModelOffset, size))
+		return h, fail(io.ErrUnexpectedEOF, 16, "header.model_data_len",
+			"%d bytes at %d of a file of %d", h.ModelSize, h.ModelOffset, size)
 	}
 	return h, nil
 }
@@ -86,7 +83,12 @@ func (h Header) piece() pieces.Piece {
 	return pieceOf(0, tensor.BlobOf(h.append(nil)), "the header")
 }
 
-// failed makes the error of a rule that the file breaks at off.
+// fail makes the error of a rule that the file breaks at off.
+func fail(class error, off int64, field, format string, args ...any) error {
+	return failed(off, field, fmt.Errorf("%w: %s", class, fmt.Sprintf(format, args...)))
+}
+
+// failed is fail for an error from elsewhere.
 func failed(off int64, field string, err error) error {
 	return &tensor.FormatError{Format: "rten", Offset: off, Field: field, Err: err}
 }

@@ -140,7 +140,7 @@ func (m *Model) Constant(i int) Constant {
 // filePos is where a byte of the flatbuffer is in the file.
 func (m *Model) filePos(pos int) int64 { return m.base + int64(pos) }
 
-// at makes the error of something at pos of the flatbuffer.
-func (m *Model) at(pos int, field string, err error) error {
-	return failed(m.filePos(pos), field, err)
+// fail makes the error of something at pos of the flatbuffer.
+func (m *Model) fail(class error, pos int, field, format string, args ...any) error {
+	return fail(class, m.filePos(pos), field, format, args...)
 }

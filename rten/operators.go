@@ -2,6 +2,7 @@ package rten
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
@@ -19,13 +20,13 @@ func (t OpType) String() string {
 }
 
 // Known reports whether the operator has a name here.
-func (t OpType) Known() bool { return int(t) < len(operators) }
+func (t OpType) Known() bool { return int(t) < len(rules) }
 
 // MinInputs returns how many inputs RTen requires, which are the first ones: 0 for an
 // operator that is not known.
 func (t OpType) MinInputs() int {
 	if t.Known() {
-		return int(operators[t].min)
+		return rules[t].min
 	}
 	return 0
 }
@@ -34,7 +35,7 @@ func (t OpType) MinInputs() int {
 // number, and for an operator that is not known.
 func (t OpType) MaxInputs() int {
 	if t.Known() {
-		return int(operators[t].max)
+		return rules[t].max
 	}
 	return -1
 }
@@ -60,156 +61,127 @@ const (
 	needed                   // absent ones are an error, even where the table has no fields
 )
 
-// operators is indexed by OpType: what RTen requires of them.
-var operators = [...]struct {
+// A rule is what RTen requires of an operator.
+type rule struct {
 	since    release
-	min, max int8                 // inputs; a max of -1 is any number
+	min, max int                  // inputs; a max of -1 is any number
 	attrs    rtenfb.OperatorAttrs // 0 for none
 	use      attrsUse
+}
+
+// rules are indexed by OpType.
+var rules = makeRules()
+
+func makeRules() []rule {
+	all := make([]rule, len(rtenfb.EnumNamesOperatorType))
+	for _, g := range ruleGroups {
+		for _, t := range g.operators {
+			r := rule{since: g.since, min: g.min, max: g.max}
+			if r.attrs = attrsOf(t); r.attrs != 0 {
+				r.use = needed
+			}
+			if t == OpCumSum || t == OpPad || t == OpShape {
+				r.use = optional
+			}
+			all[t] = r
+		}
+	}
+	return all
+}
+
+// attrsOf returns the table of attributes of an operator, 0 for none: most have their own.
+func attrsOf(t OpType) rtenfb.OperatorAttrs {
+	switch t {
+	case OpArgMin:
+		return rtenfb.OperatorAttrsArgMaxAttrs
+	case OpLogSoftmax:
+		return rtenfb.OperatorAttrsSoftmaxAttrs
+	case OpInstanceNormalization:
+		return rtenfb.OperatorAttrsBatchNormalizationAttrs
+	case OpGatherElements:
+		return rtenfb.OperatorAttrsGatherAttrs
+	case OpConvInteger:
+		return rtenfb.OperatorAttrsConvAttrs
+	case OpScatter:
+		return rtenfb.OperatorAttrsScatterElementsAttrs
+	}
+	name := rtenfb.EnumNamesOperatorType[rtenfb.OperatorType(t)]
+	if strings.HasPrefix(name, "Reduce") {
+		return rtenfb.OperatorAttrsReduceMeanAttrs
+	}
+	return rtenfb.EnumValuesOperatorAttrs[name+"Attrs"]
+}
+
+// ruleGroups are operators of the same release with the same numbers of inputs.
+var ruleGroups = []struct {
+	since     release
+	min, max  int
+	operators []OpType
 }{
-	OpAdd:                   {200, 2, 2, 0, ignored},
-	OpArgMin:                {200, 1, 1, rtenfb.OperatorAttrsArgMaxAttrs, needed},
-	OpArgMax:                {200, 1, 1, rtenfb.OperatorAttrsArgMaxAttrs, needed},
-	OpAveragePool:           {200, 1, 1, rtenfb.OperatorAttrsAveragePoolAttrs, needed},
-	OpBatchNormalization:    {200, 5, 5, rtenfb.OperatorAttrsBatchNormalizationAttrs, needed},
-	OpCast:                  {200, 1, 1, rtenfb.OperatorAttrsCastAttrs, needed},
-	OpClip:                  {200, 1, 3, 0, ignored},
-	OpConcat:                {200, 1, -1, rtenfb.OperatorAttrsConcatAttrs, needed},
-	OpConstantOfShape:       {200, 1, 1, rtenfb.OperatorAttrsConstantOfShapeAttrs, needed},
-	OpConv:                  {200, 2, 3, rtenfb.OperatorAttrsConvAttrs, needed},
-	OpConvTranspose:         {200, 2, 3, rtenfb.OperatorAttrsConvTransposeAttrs, needed},
-	OpCos:                   {200, 1, 1, 0, ignored},
-	OpCumSum:                {200, 2, 2, rtenfb.OperatorAttrsCumSumAttrs, optional},
-	OpDiv:                   {200, 2, 2, 0, ignored},
-	OpEqual:                 {200, 2, 2, 0, ignored},
-	OpErf:                   {200, 1, 1, 0, ignored},
-	OpExpand:                {200, 2, 2, 0, ignored},
-	OpFlatten:               {200, 1, 1, rtenfb.OperatorAttrsFlattenAttrs, needed},
-	OpGather:                {200, 2, 2, rtenfb.OperatorAttrsGatherAttrs, needed},
-	OpGemm:                  {200, 2, 3, rtenfb.OperatorAttrsGemmAttrs, needed},
-	OpGlobalAveragePool:     {200, 1, 1, 0, ignored},
-	OpGreater:               {200, 2, 2, 0, ignored},
-	OpGRU:                   {200, 3, 6, rtenfb.OperatorAttrsGRUAttrs, needed},
-	OpIdentity:              {200, 1, 1, 0, ignored},
-	OpLeakyRelu:             {200, 1, 1, rtenfb.OperatorAttrsLeakyReluAttrs, needed},
-	OpLess:                  {200, 2, 2, 0, ignored},
-	OpLessOrEqual:           {200, 2, 2, 0, ignored},
-	OpLog:                   {200, 1, 1, 0, ignored},
-	OpLogSoftmax:            {200, 1, 1, rtenfb.OperatorAttrsSoftmaxAttrs, needed},
-	OpLSTM:                  {200, 3, 7, rtenfb.OperatorAttrsLSTMAttrs, needed},
-	OpMatMul:                {200, 2, 2, 0, ignored},
-	OpMaxPool:               {200, 1, 1, rtenfb.OperatorAttrsMaxPoolAttrs, needed},
-	OpMod:                   {200, 2, 2, rtenfb.OperatorAttrsModAttrs, needed},
-	OpMul:                   {200, 2, 2, 0, ignored},
-	OpPad:                   {200, 2, 4, rtenfb.OperatorAttrsPadAttrs, optional},
-	OpPow:                   {200, 2, 2, 0, ignored},
-	OpRange:                 {200, 3, 3, 0, ignored},
-	OpReduceMean:            {200, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
-	OpReduceL2:              {200, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
-	OpRelu:                  {200, 1, 1, 0, ignored},
-	OpReshape:               {200, 2, 2, rtenfb.OperatorAttrsReshapeAttrs, needed},
-	OpResize:                {200, 1, 4, rtenfb.OperatorAttrsResizeAttrs, needed},
-	OpShape:                 {200, 1, 1, rtenfb.OperatorAttrsShapeAttrs, optional},
-	OpSigmoid:               {200, 1, 1, 0, ignored},
-	OpSin:                   {200, 1, 1, 0, ignored},
-	OpSlice:                 {200, 3, 5, 0, ignored},
-	OpSplit:                 {200, 1, 2, rtenfb.OperatorAttrsSplitAttrs, needed},
-	OpSqrt:                  {200, 1, 1, 0, ignored},
-	OpSqueeze:               {200, 1, 2, 0, ignored},
-	OpSoftmax:               {200, 1, 1, rtenfb.OperatorAttrsSoftmaxAttrs, needed},
-	OpSub:                   {200, 2, 2, 0, ignored},
-	OpTanh:                  {200, 1, 1, 0, ignored},
-	OpTranspose:             {200, 1, 1, rtenfb.OperatorAttrsTransposeAttrs, needed},
-	OpUnsqueeze:             {200, 2, 2, 0, ignored},
-	OpWhere:                 {200, 3, 3, 0, ignored},
-	OpReduceProd:            {200, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
-	OpReduceSum:             {200, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
-	OpReduceMin:             {200, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
-	OpReduceMax:             {200, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
-	OpNonZero:               {200, 1, 1, 0, ignored},
-	OpScatterElements:       {200, 3, 3, rtenfb.OperatorAttrsScatterElementsAttrs, needed},
-	OpTile:                  {200, 2, 2, 0, ignored},
-	OpNot:                   {200, 1, 1, 0, ignored},
-	OpAbs:                   {200, 1, 1, 0, ignored},
-	OpMax:                   {200, 1, -1, 0, ignored},
-	OpMean:                  {200, 1, -1, 0, ignored},
-	OpMin:                   {200, 1, -1, 0, ignored},
-	OpSum:                   {200, 1, -1, 0, ignored},
-	OpOneHot:                {200, 3, 3, rtenfb.OperatorAttrsOneHotAttrs, needed},
-	OpRound:                 {200, 1, 1, 0, ignored},
-	OpFloor:                 {200, 1, 1, 0, ignored},
-	OpCeil:                  {200, 1, 1, 0, ignored},
-	OpReciprocal:            {200, 1, 1, 0, ignored},
-	OpTopK:                  {200, 2, 2, rtenfb.OperatorAttrsTopKAttrs, needed},
-	OpNeg:                   {200, 1, 1, 0, ignored},
-	OpExp:                   {200, 1, 1, 0, ignored},
-	OpGreaterOrEqual:        {200, 2, 2, 0, ignored},
-	OpSize:                  {200, 1, 1, 0, ignored},
-	OpTan:                   {200, 1, 1, 0, ignored},
-	OpAcos:                  {200, 1, 1, 0, ignored},
-	OpAsin:                  {200, 1, 1, 0, ignored},
-	OpAtan:                  {200, 1, 1, 0, ignored},
-	OpInstanceNormalization: {200, 3, 3, rtenfb.OperatorAttrsBatchNormalizationAttrs, needed},
-	OpHardSigmoid:           {200, 1, 1, rtenfb.OperatorAttrsHardSigmoidAttrs, needed},
-	OpHardSwish:             {200, 1, 1, 0, ignored},
-	OpAnd:                   {200, 2, 2, 0, ignored},
-	OpOr:                    {200, 2, 2, 0, ignored},
-	OpXor:                   {200, 2, 2, 0, ignored},
-	OpTrilu:                 {200, 1, 2, rtenfb.OperatorAttrsTriluAttrs, needed},
-	OpScatterND:             {200, 3, 3, rtenfb.OperatorAttrsScatterNDAttrs, needed},
-	OpNonMaxSuppression:     {200, 2, 5, rtenfb.OperatorAttrsNonMaxSuppressionAttrs, needed},
-	OpSign:                  {200, 1, 1, 0, ignored},
-	OpGatherElements:        {200, 2, 2, rtenfb.OperatorAttrsGatherAttrs, needed},
-	OpLayerNormalization:    {300, 2, 3, rtenfb.OperatorAttrsLayerNormalizationAttrs, needed},
-	OpReduceSumSquare:       {500, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
-	OpRandomUniform:         {600, 0, 0, rtenfb.OperatorAttrsRandomUniformAttrs, needed},
-	OpElu:                   {800, 1, 1, rtenfb.OperatorAttrsEluAttrs, needed},
-	OpRandomUniformLike:     {900, 1, 1, rtenfb.OperatorAttrsRandomUniformLikeAttrs, needed},
-	OpRandomNormal:          {900, 0, 0, rtenfb.OperatorAttrsRandomNormalAttrs, needed},
-	OpRandomNormalLike:      {900, 1, 1, rtenfb.OperatorAttrsRandomNormalLikeAttrs, needed},
-	OpSoftplus:              {900, 1, 1, 0, ignored},
-	OpGatherND:              {900, 2, 2, rtenfb.OperatorAttrsGatherNDAttrs, needed},
-	OpGelu:                  {1100, 1, 1, rtenfb.OperatorAttrsGeluAttrs, needed},
-	OpEinsum:                {1200, 1, -1, rtenfb.OperatorAttrsEinsumAttrs, needed},
-	OpIf:                    {1300, 1, 1, rtenfb.OperatorAttrsIfAttrs, needed},
-	OpDequantizeLinear:      {1400, 2, 3, rtenfb.OperatorAttrsDequantizeLinearAttrs, needed},
-	OpQuantizeLinear:        {1400, 2, 3, rtenfb.OperatorAttrsQuantizeLinearAttrs, needed},
-	OpDynamicQuantizeLinear: {1400, 1, 1, 0, ignored},
-	OpMatMulInteger:         {1400, 2, 4, 0, ignored},
-	OpDepthToSpace:          {1500, 1, 1, rtenfb.OperatorAttrsDepthToSpaceAttrs, needed},
-	OpConvInteger:           {1600, 2, 4, rtenfb.OperatorAttrsConvAttrs, needed},
-	OpCastLike:              {1700, 2, 2, rtenfb.OperatorAttrsCastLikeAttrs, needed},
-	OpDropout:               {1700, 1, 3, rtenfb.OperatorAttrsDropoutAttrs, needed},
-	OpEyeLike:               {1900, 1, 1, rtenfb.OperatorAttrsEyeLikeAttrs, needed},
-	OpIsNaN:                 {2100, 1, 1, 0, ignored},
-	OpIsInf:                 {2100, 1, 1, rtenfb.OperatorAttrsIsInfAttrs, needed},
-	OpLoop:                  {2200, 0, -1, rtenfb.OperatorAttrsLoopAttrs, needed},
-	OpSequenceEmpty:         {2200, 0, 0, rtenfb.OperatorAttrsSequenceEmptyAttrs, needed},
-	OpSequenceAt:            {2200, 2, 2, 0, ignored},
-	OpSequenceInsert:        {2200, 2, 3, 0, ignored},
-	OpConcatFromSequence:    {2200, 1, 1, rtenfb.OperatorAttrsConcatFromSequenceAttrs, needed},
-	OpSplitToSequence:       {2200, 1, 2, rtenfb.OperatorAttrsSplitToSequenceAttrs, needed},
-	OpSequenceLength:        {2200, 1, 1, 0, ignored},
-	OpSequenceConstruct:     {2200, 1, -1, 0, ignored},
-	OpSequenceErase:         {2200, 1, 2, 0, ignored},
-	OpGridSample:            {2200, 2, 2, rtenfb.OperatorAttrsGridSampleAttrs, needed},
-	OpPRelu:                 {2200, 2, 2, 0, ignored},
-	OpSTFT:                  {2200, 2, 4, rtenfb.OperatorAttrsSTFTAttrs, needed},
-	OpGlobalMaxPool:         {2400, 1, 1, 0, ignored},
-	OpReduceL1:              {2500, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
-	OpAcosh:                 {2500, 1, 1, 0, ignored},
-	OpAsinh:                 {2500, 1, 1, 0, ignored},
-	OpAtanh:                 {2500, 1, 1, 0, ignored},
-	OpCosh:                  {2500, 1, 1, 0, ignored},
-	OpSinh:                  {2500, 1, 1, 0, ignored},
-	OpMultinomial:           {2500, 1, 1, rtenfb.OperatorAttrsMultinomialAttrs, needed},
-	OpReverseSequence:       {2500, 2, 2, rtenfb.OperatorAttrsReverseSequenceAttrs, needed},
-	OpDFT:                   {2500, 1, 3, rtenfb.OperatorAttrsDFTAttrs, needed},
-	OpScatter:               {2500, 3, 3, rtenfb.OperatorAttrsScatterElementsAttrs, needed},
-	OpUpsample:              {2500, 2, 2, rtenfb.OperatorAttrsUpsampleAttrs, needed},
-	OpRotaryEmbedding:       {2500, 3, 4, rtenfb.OperatorAttrsRotaryEmbeddingAttrs, needed},
-	OpAttention:             {2500, 3, 7, rtenfb.OperatorAttrsAttentionAttrs, needed},
-	OpLpNormalization:       {2600, 1, 1, rtenfb.OperatorAttrsLpNormalizationAttrs, needed},
-	OpReduceLogSum:          {2600, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
-	OpReduceLogSumExp:       {2600, 1, 2, rtenfb.OperatorAttrsReduceMeanAttrs, needed},
+	{200, 1, -1, []OpType{OpConcat, OpMax, OpMean, OpMin, OpSum}},
+	{200, 1, 1, []OpType{
+		OpArgMin, OpArgMax, OpAveragePool, OpCast, OpConstantOfShape, OpCos, OpErf, OpFlatten,
+		OpGlobalAveragePool, OpIdentity, OpLeakyRelu, OpLog, OpLogSoftmax, OpMaxPool, OpRelu,
+		OpShape, OpSigmoid, OpSin, OpSqrt, OpSoftmax, OpTanh, OpTranspose, OpNonZero, OpNot,
+		OpAbs, OpRound, OpFloor, OpCeil, OpReciprocal, OpNeg, OpExp, OpSize, OpTan, OpAcos,
+		OpAsin, OpAtan, OpHardSigmoid, OpHardSwish, OpSign,
+	}},
+	{200, 1, 2, []OpType{
+		OpReduceMean, OpReduceL2, OpSplit, OpSqueeze, OpReduceProd, OpReduceSum, OpReduceMin,
+		OpReduceMax, OpTrilu,
+	}},
+	{200, 1, 3, []OpType{OpClip}},
+	{200, 1, 4, []OpType{OpResize}},
+	{200, 2, 2, []OpType{
+		OpAdd, OpCumSum, OpDiv, OpEqual, OpExpand, OpGather, OpGreater, OpLess, OpLessOrEqual,
+		OpMatMul, OpMod, OpMul, OpPow, OpReshape, OpSub, OpUnsqueeze, OpTile, OpTopK,
+		OpGreaterOrEqual, OpAnd, OpOr, OpXor, OpGatherElements,
+	}},
+	{200, 2, 3, []OpType{OpConv, OpConvTranspose, OpGemm}},
+	{200, 2, 4, []OpType{OpPad}},
+	{200, 2, 5, []OpType{OpNonMaxSuppression}},
+	{200, 3, 3, []OpType{
+		OpRange, OpWhere, OpScatterElements, OpOneHot, OpInstanceNormalization, OpScatterND,
+	}},
+	{200, 3, 5, []OpType{OpSlice}},
+	{200, 3, 6, []OpType{OpGRU}},
+	{200, 3, 7, []OpType{OpLSTM}},
+	{200, 5, 5, []OpType{OpBatchNormalization}},
+	{300, 2, 3, []OpType{OpLayerNormalization}},
+	{500, 1, 2, []OpType{OpReduceSumSquare}},
+	{600, 0, 0, []OpType{OpRandomUniform}},
+	{800, 1, 1, []OpType{OpElu}},
+	{900, 0, 0, []OpType{OpRandomNormal}},
+	{900, 1, 1, []OpType{OpRandomUniformLike, OpRandomNormalLike, OpSoftplus}},
+	{900, 2, 2, []OpType{OpGatherND}},
+	{1100, 1, 1, []OpType{OpGelu}},
+	{1200, 1, -1, []OpType{OpEinsum}},
+	{1300, 1, 1, []OpType{OpIf}},
+	{1400, 1, 1, []OpType{OpDynamicQuantizeLinear}},
+	{1400, 2, 3, []OpType{OpDequantizeLinear, OpQuantizeLinear}},
+	{1400, 2, 4, []OpType{OpMatMulInteger}},
+	{1500, 1, 1, []OpType{OpDepthToSpace}},
+	{1600, 2, 4, []OpType{OpConvInteger}},
+	{1700, 1, 3, []OpType{OpDropout}},
+	{1700, 2, 2, []OpType{OpCastLike}},
+	{1900, 1, 1, []OpType{OpEyeLike}},
+	{2100, 1, 1, []OpType{OpIsNaN, OpIsInf}},
+	{2200, 0, -1, []OpType{OpLoop}},
+	{2200, 0, 0, []OpType{OpSequenceEmpty}},
+	{2200, 1, -1, []OpType{OpSequenceConstruct}},
+	{2200, 1, 1, []OpType{OpConcatFromSequence, OpSequenceLength}},
+	{2200, 1, 2, []OpType{OpSplitToSequence, OpSequenceErase}},
+	{2200, 2, 2, []OpType{OpSequenceAt, OpGridSample, OpPRelu}},
+	{2200, 2, 3, []OpType{OpSequenceInsert}},
+	{2200, 2, 4, []OpType{OpSTFT}},
+	{2400, 1, 1, []OpType{OpGlobalMaxPool}},
+	{2500, 1, 1, []OpType{OpAcosh, OpAsinh, OpAtanh, OpCosh, OpSinh, OpMultinomial}},
+	{2500, 1, 2, []OpType{OpReduceL1}},
+	{2500, 1, 3, []OpType{OpDFT}},
+	{2500, 2, 2, []OpType{OpReverseSequence, OpUpsample}},
+	{2500, 3, 3, []OpType{OpScatter}},
+	{2500, 3, 4, []OpType{OpRotaryEmbedding}},
+	{2500, 3, 7, []OpType{OpAttention}},
+	{2600, 1, 1, []OpType{OpLpNormalization}},
+	{2600, 1, 2, []OpType{OpReduceLogSum, OpReduceLogSumExp}},
 }

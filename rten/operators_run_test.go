@@ -302,7 +302,7 @@ func TestEveryOperatorRuns(t *testing.T) {
 		}
 		run(name, g)
 	}
-	for i := range operators {
+	for i := range rules {
 		if name := OpType(i).String(); !used[name] {
 			t.Errorf("%s was not run", name)
 		}
@@ -369,7 +369,7 @@ func TestMissingInputsAreFoundAsRTenFindsThem(t *testing.T) {
 			try(without)
 		}
 	}
-	for op := range OpType(len(operators)) {
+	for op := range OpType(len(rules)) {
 		sequenced := strings.Contains(op.String(), "Sequence") || op == OpIf || op == OpLoop
 		if op.MinInputs() > 0 && required[op.String()] == 0 && !sequenced {
 			t.Errorf("%v was not tried", op)

@@ -1,7 +1,6 @@
 package rten
 
 import (
-	"fmt"
 	"io"
 	"iter"
 	"sync"
@@ -128,8 +127,8 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	var at, n int64
 	switch {
 	case len(head) < 4:
-		return nil, failed(r.size, "",
-			fmt.Errorf("%w: a model takes more than %d bytes", io.ErrUnexpectedEOF, r.size))
+		return nil, fail(io.ErrUnexpectedEOF, r.size, "", "a model takes more than %d bytes",
+			r.size)
 	case string(head[:4]) == magic:
 		if r.header, err = parseHeader(head, r.size); err != nil {
 			return nil, err
@@ -143,15 +142,13 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 		}
 		// Not before a few bytes look like a model is all of a file read.
 		if !plausible(src, head) {
-			return nil, failed(0, "",
-				fmt.Errorf("%w: neither the magic number RTEN nor a flatbuffer",
-					tensor.ErrMalformed))
+			return nil, fail(tensor.ErrMalformed, 0, "",
+				"neither the magic number RTEN nor a flatbuffer")
 		}
 	}
 	if n > min(limits.MaxMetadata, maxModel) {
-		return nil, failed(at, "model",
-			fmt.Errorf("%w: a model of %d bytes, more than %d", tensor.ErrLimit, n,
-				min(limits.MaxMetadata, maxModel)))
+		return nil, fail(tensor.ErrLimit, at, "model", "a model of %d bytes, more than %d", n,
+			min(limits.MaxMetadata, maxModel))
 	}
 	buf, err := r.metadata(head, at, n, kept)
 	if err != nil {

@@ -203,8 +203,8 @@ func TestLookup(t *testing.T) {
 }
 
 func TestTablesAgreeWithTheSchema(t *testing.T) {
-	if len(operators) != len(rtenfb.EnumNamesOperatorType) {
-		t.Errorf("%d operators", len(operators))
+	if len(rules) != len(rtenfb.EnumNamesOperatorType) {
+		t.Errorf("%d operators", len(rules))
 	}
 	for n, name := range rtenfb.EnumNamesOperatorType {
 		if OpType(n).String() != name {
@@ -213,7 +213,7 @@ func TestTablesAgreeWithTheSchema(t *testing.T) {
 		if op, ok := ParseOpType(name); !ok || byte(op) != byte(n) {
 			t.Errorf("%s is parsed as %d", name, op)
 		}
-		if op := &operators[n]; (op.attrs == 0) != (op.use == ignored) || op.attrs > 0 && attrTable(int(op.attrs)) == nil {
+		if op := &rules[n]; (op.attrs == 0) != (op.use == ignored) || op.attrs > 0 && attrTable(int(op.attrs)) == nil {
 			t.Errorf("%s: attributes %v, use %d", name, op.attrs, op.use)
 		}
 	}

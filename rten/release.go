@@ -72,8 +72,8 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 				unknown = true
 				continue
 			}
-			add(operators[t].since, n.graph, n.index, "operator %v", t)
-			if operators[t].use == ignored || op.attrsTag() != int(operators[t].attrs) {
+			add(rules[t].since, n.graph, n.index, "operator %v", t)
+			if rules[t].use == ignored || op.attrsTag() != int(rules[t].attrs) {
 				continue
 			}
 			table, raw, _ := op.attrs()
@@ -92,7 +92,7 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 					}
 				}
 				since := factOf(table, f).since
-				if since > operators[t].since && !neutral(f, a.Value) {
+				if since > rules[t].since && !neutral(f, a.Value) {
 					add(since, n.graph, n.index, "attribute %s of %v", f.Name, t)
 				}
 			}

@@ -3,7 +3,6 @@ package rten
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 
@@ -96,8 +95,8 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 			if other >= 0 {
 				what = quote.Name(m.tensorName(other))
 			}
-			list.Warn(failed(x.off, m.constantPath(whose)+".data.data_offset",
-				fmt.Errorf("%w: its bytes overlap those of %s", tensor.ErrMalformed, what)))
+			list.Warn(fail(tensor.ErrMalformed, x.off, m.constantPath(whose)+".data.data_offset",
+				"its bytes overlap those of %s", what))
 		}
 		if x.end > end || x.constant < 0 {
 			before = x
@@ -134,12 +133,11 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 		case err != nil:
 			return s.failed(list, g, "padding", err)
 		case hidden >= 0:
-			list.Warn(failed(hidden, "",
-				fmt.Errorf("%w: bytes that are not zero in the %d at %d, which belong to nothing",
-					tensor.ErrMalformed, g.end-g.off, g.off)))
+			list.Warn(fail(tensor.ErrMalformed, hidden, "",
+				"bytes that are not zero in the %d at %d, which belong to nothing", g.end-g.off,
+				g.off))
 		case g.end-g.off > maxGap:
-			list.Warn(failed(g.off, "",
-				fmt.Errorf("%w: a hole of %d bytes", tensor.ErrMalformed, g.end-g.off)))
+			list.Warn(fail(tensor.ErrMalformed, g.off, "", "a hole of %d bytes", g.end-g.off))
 		}
 	}
 	if list.Options.Depth <= tensor.VerifyStructure {

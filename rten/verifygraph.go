@@ -34,8 +34,7 @@ func (m *Model) verifyGraphs(ctx context.Context, list *finding.List) error {
 }
 
 func (v *graphVerifier) warn(graph, node int, pos int, field, format string, args ...any) {
-	err := fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
-	v.list.Warn(v.m.at(pos, v.m.fieldPath(graph, node, field), err))
+	v.list.Warn(v.m.fail(tensor.ErrMalformed, pos, v.m.fieldPath(graph, node, field), format, args...))
 }
 
 func (v *graphVerifier) graph(i int) {
@@ -170,7 +169,7 @@ func (v *graphVerifier) attributes(op Operator) {
 	if !t.Known() {
 		return // departures has said so
 	}
-	rule := &operators[t]
+	rule := &rules[t]
 	tag := op.attrsTag()
 	switch {
 	case rule.use == ignored:
