@@ -145,9 +145,9 @@ func writeOptimizer(t testing.TB, name string, o *primitiv.Optimizer) {
 }
 
 func TestReferenceLargeModelIsReadAndWrittenByteForByte(t *testing.T) {
-	ref, folder := reference(t), t.TempDir()
-	run(t, nil, ref, "large", folder, fmt.Sprint(random().Uint32()))
-	name := filepath.Join(folder, "large.primitiv")
+	ref, dir := reference(t), t.TempDir()
+	run(t, nil, ref, "large", dir, fmt.Sprint(random().Uint32()))
+	name := filepath.Join(dir, "large.primitiv")
 	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

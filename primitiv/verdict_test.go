@@ -79,8 +79,8 @@ func join(parts ...any) []byte {
 func head(dataType uint32) []byte { return join(0, 1, dataType) }
 
 var (
-	two     = "\x91\xce\x00\x00\x00\x02\xce\x00\x00\x00\x01\xc4\x08\x00\x00\x80?\x00\x00\x00@" // a tensor [2]: 1, 2
-	setting = "\xafOptimizer.epoch"
+	tensorOf2 = "\x91\xce\x00\x00\x00\x02\xce\x00\x00\x00\x01\xc4\x08\x00\x00\x80?\x00\x00\x00@" // a tensor [2]: 1, 2
+	setting   = "\xafOptimizer.epoch"
 )
 
 // item is a legal MessagePack item of any type code, with v where a number fits, and s where bytes do. Arrays and maps of
@@ -136,9 +136,9 @@ var places = []struct {
 	name string
 	file func(code byte) []byte
 }{
-	{"version_major", func(c byte) []byte { return join(item(c, 0, "", 0, elem), 1, 0x200, two, 0) }},
-	{"version_minor", func(c byte) []byte { return join(0, item(c, 1, "", 0, elem), 0x200, two, 0) }},
-	{"data_type", func(c byte) []byte { return join(0, 1, item(c, 0x200, "", 0, elem), two, 0) }},
+	{"version_major", func(c byte) []byte { return join(item(c, 0, "", 0, elem), 1, 0x200, tensorOf2, 0) }},
+	{"version_minor", func(c byte) []byte { return join(0, item(c, 1, "", 0, elem), 0x200, tensorOf2, 0) }},
+	{"data_type", func(c byte) []byte { return join(0, 1, item(c, 0x200, "", 0, elem), tensorOf2, 0) }},
 	{"shape.dims", func(c byte) []byte {
 		dims := item(c, 1, "\x02", 1, func(i int) []byte { return join([]int{2, 1}[min(i, 1)]) })
 		if c == 0x80 || c == 0x90 {
@@ -155,11 +155,11 @@ var places = []struct {
 	{"data", func(c byte) []byte {
 		return join(head(0x200), "\x91", 2, 1, item(c, 8, "12345678", 2, func(int) []byte { return []byte("\xca\x3f\x80\x00\x00") }), 0)
 	}},
-	{"stats", func(c byte) []byte { return join(head(0x200), two, item(c, 1, "", 1, stat), stat(0)) }},
-	{"stats[0].name", func(c byte) []byte { return join(head(0x200), two, 1, item(c, 0, "name", 1, elem), two) }},
+	{"stats", func(c byte) []byte { return join(head(0x200), tensorOf2, item(c, 1, "", 1, stat), stat(0)) }},
+	{"stats[0].name", func(c byte) []byte { return join(head(0x200), tensorOf2, 1, item(c, 0, "name", 1, elem), tensorOf2) }},
 	{"parameters", func(c byte) []byte { return join(head(0x300), item(c, 1, "", 1, row), row(0)) }},
-	{"path", func(c byte) []byte { return join(head(0x300), 1, item(c, 1, "w", 1, name), two, 0) }},
-	{"path[0]", func(c byte) []byte { return join(head(0x300), 1, "\x91", item(c, 1, "w", 1, name), two, 0) }},
+	{"path", func(c byte) []byte { return join(head(0x300), 1, item(c, 1, "w", 1, name), tensorOf2, 0) }},
+	{"path[0]", func(c byte) []byte { return join(head(0x300), 1, "\x91", item(c, 1, "w", 1, name), tensorOf2, 0) }},
 	{"uint_configs", func(c byte) []byte { return join(head(0x400), item(c, 1, "", 1, pair), "\x80") }},
 	{"uint_configs.key", func(c byte) []byte { return join(head(0x400), "\x81", item(c, 1, "key", 1, name), 7, "\x80") }},
 	{"uint_configs.value", func(c byte) []byte { return join(head(0x400), "\x81", setting, item(c, 7, "7", 1, elem), "\x80") }},
@@ -174,8 +174,8 @@ var places = []struct {
 
 func elem(int) []byte   { return join(1) }
 func name(i int) []byte { return []byte{0xa1, 'a' + byte(i)} }
-func stat(i int) []byte { return join(name(i), two) }
-func row(i int) []byte  { return join("\x91", name(i), two, 0) }
+func stat(i int) []byte { return join(name(i), tensorOf2) }
+func row(i int) []byte  { return join("\x91", name(i), tensorOf2, 0) }
 func pair(i int) []byte { return join(name(i), i) }
 
 // Every type code in every place, with the verdict of the reference, which verdicts.txt holds.

@@ -21,7 +21,7 @@
 // Reading: everything that ExecuTorch 0.6 to 1.5 writes, in Python and C++. Files of
 // 0.6 have other tables under the same version 0, see [Reader.Schema]. Writing: the
 // tables of 0.7 and later, for any [io.Writer]; on request byte for byte as
-// ExecuTorch's own writers, see [Parity]. Element types: all that its runtime knows, 0
+// ExecuTorch's own writers, see [Parity]. Dtypes: all that its runtime knows, 0
 // to 29; complex and packed ones are written too although its exporter never emits
 // them. Names are valid UTF-8 without NUL.
 //

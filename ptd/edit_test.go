@@ -134,15 +134,15 @@ func TestRealignInPlace(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	one := []ptd.Entry{{Name: "a", Layout: float(2), Data: floats(1, 2)}, {Name: "b", Layout: float(1), Data: floats(3)}}
-	two := []ptd.Entry{{Name: "b", Layout: float(1), Data: floats(3)}, {Name: "c", Data: floats(9)}}
-	got, err := ptd.Merge(t.Context(), slices.Values(one), slices.Values(two))
+	pair := []ptd.Entry{{Name: "b", Layout: float(1), Data: floats(3)}, {Name: "c", Data: floats(9)}}
+	got, err := ptd.Merge(t.Context(), slices.Values(one), slices.Values(pair))
 	if err != nil {
 		t.Fatal(err)
 	}
-	compareEntries(t, got, []ptd.Entry{one[0], one[1], two[1]})
+	compareEntries(t, got, []ptd.Entry{one[0], one[1], pair[1]})
 
 	bad := []ptd.Entry{{Name: "a", Layout: float(2), Data: floats(1, 3)}, {Name: "b", Data: floats(3)}, {Name: "c", Data: floats(9, 9)}}
-	_, err = ptd.Merge(t.Context(), slices.Values(one), slices.Values(two), slices.Values(bad))
+	_, err = ptd.Merge(t.Context(), slices.Values(one), slices.Values(pair), slices.Values(bad))
 	var c *ptd.ConflictError
 	if !errors.As(err, &c) {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func float(sizes ...int32) *ptd.Layout {
 // (its serializers in Python and C++).
 func TestParity(t *testing.T) {
 	one := []ptd.Entry{{Name: "w", Layout: float(2), Data: floats(1, 2)}}
-	two := []ptd.Entry{
+	pair := []ptd.Entry{
 		{Name: "a", Layout: float(2, 2), Data: floats(3, 3, 3, 3)},
 		{Name: "b", Layout: float(2, 2), Data: floats(2, 2, 2, 2)},
 	}
@@ -57,8 +57,8 @@ func TestParity(t *testing.T) {
 		{"one tensor aligned to 16", one, ptd.WriterOptions{SegmentAlignment: 16, Parity: ptd.ParityPython}, 200, "daedbe87a226c1d6d6005a4f7ac6d7747fd4c21f5f38d0525f6b6e9aba9ae6cc"},
 		{"one tensor", one, ptd.WriterOptions{Parity: ptd.ParityPython}, 264, "d56706c06e4b9c0f2a8c6690a663b4d17677ac06b615bbf3162d51a5090dd5a5"},
 		{"no entries", nil, ptd.WriterOptions{Parity: ptd.ParityPython}, 128, "e0a6e9475686e2ea242aa68b0bcd5019dcebf84450b100c98608f09743b33f6c"},
-		{"two tensors", two, ptd.WriterOptions{Parity: ptd.ParityPython}, 528, "1c8cd9c902efbf2c9b8f26170e80f391ad8ce72e5e208f16b7333aff66a26ea7"},
-		{"two tensors aligned to 16", two, ptd.WriterOptions{SegmentAlignment: 16, Parity: ptd.ParityPython}, 336, "98b15d9c08ab61c432e983a0fc418893feef7e3082002968875d0f15a46c6c11"},
+		{"two tensors", pair, ptd.WriterOptions{Parity: ptd.ParityPython}, 528, "1c8cd9c902efbf2c9b8f26170e80f391ad8ce72e5e208f16b7333aff66a26ea7"},
+		{"two tensors aligned to 16", pair, ptd.WriterOptions{SegmentAlignment: 16, Parity: ptd.ParityPython}, 336, "98b15d9c08ab61c432e983a0fc418893feef7e3082002968875d0f15a46c6c11"},
 		{"a scalar", []ptd.Entry{{Name: "s", Layout: &ptd.Layout{}, Data: tensor.BlobOf([]byte{7})}}, ptd.WriterOptions{Parity: ptd.ParityPython}, 257, "3804ecc691f09256bc9764596b77f91740b053fa4cabaf77b0c4d7d15ed41f6d"},
 		{"ExecuTorch's test payload", payload, ptd.WriterOptions{Parity: ptd.ParityPython}, 785, "f7aaf92cee6a95469cf0491a7e1919076f8f67fc4a370ef07ea1471d7009ab9c"},
 		{"ExecuTorch's test payload aligned to 16", payload, ptd.WriterOptions{SegmentAlignment: 16, Parity: ptd.ParityPython}, 545, ""},

@@ -172,7 +172,7 @@ func TestArgumentsOfNewReader(t *testing.T) {
 func TestOddFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := ptd.Open(dir, nil); err == nil {
-		t.Error("a folder opens")
+		t.Error("a directory opens")
 	}
 	if _, err := ptd.Open(filepath.Join(dir, "none"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)

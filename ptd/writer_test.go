@@ -19,7 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func folder(t *testing.T, dir string) []string {
+func parent(t *testing.T, dir string) []string {
 	t.Helper()
 	es, err := os.ReadDir(dir)
 	if err != nil {
@@ -100,7 +100,7 @@ func TestSourceThatFails(t *testing.T) {
 	if b, _ := os.ReadFile(name); string(b) != "old" {
 		t.Errorf("the old file is %q", b)
 	}
-	if got := folder(t, dir); !slices.Equal(got, []string{"x.ptd"}) {
+	if got := parent(t, dir); !slices.Equal(got, []string{"x.ptd"}) {
 		t.Errorf("left behind: %v", got)
 	}
 }
@@ -130,7 +130,7 @@ func TestAbort(t *testing.T) {
 	if err := w.Add(tensor.New("b", tensor.Shape{1}, []int8{1})); !errors.Is(err, fs.ErrClosed) {
 		t.Error(err)
 	}
-	if got := folder(t, dir); len(got) != 0 {
+	if got := parent(t, dir); len(got) != 0 {
 		t.Errorf("left behind: %v", got)
 	}
 }
@@ -156,7 +156,7 @@ func TestRefusedByTheWriter(t *testing.T) {
 		"a sparse tensor": {func(w *ptd.Writer) error {
 			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2}, Scheme: "csr"})
 		}, errors.ErrUnsupported},
-		"kept elsewhere": {func(w *ptd.Writer) error {
+		"external": {func(w *ptd.Writer) error {
 			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2}, External: true})
 		}, errors.ErrUnsupported},
 		"no such type": {func(w *ptd.Writer) error {
@@ -306,7 +306,7 @@ func TestIndexBeyond2GiB(t *testing.T) {
 	if !errors.Is(err, tensor.ErrLimit) {
 		t.Error(err)
 	}
-	if got := folder(t, dir); len(got) != 0 {
+	if got := parent(t, dir); len(got) != 0 {
 		t.Errorf("left behind: %v", got)
 	}
 }

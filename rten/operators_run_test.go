@@ -218,9 +218,9 @@ func sequenceModels() map[string]*GraphBuilder {
 	g.Output("y", y)
 	body := g.Subgraph()
 	body.Input("i", tensor.I32, []Dim{}...)
-	more := body.Input("more", tensor.I32, []Dim{}...)
+	rest := body.Input("more", tensor.I32, []Dim{}...)
 	acc := body.Input("acc", tensor.F32)
-	body.Output("again", body.Op("Identity", nil, more))
+	body.Output("again", body.Op("Identity", nil, rest))
 	body.Output("next", body.Op("Add", nil, acc, x))
 	g.Output("sum", g.Op("Loop", Attrs{"body": body}, g.Constant(i0(3)), Ref{}, y))
 	models["graphs"] = g
@@ -311,7 +311,7 @@ func TestEveryOperatorRuns(t *testing.T) {
 }
 
 // TestReferenceModelsRun rewrites what the official tools wrote. RTEN_REFERENCE
-// may name a folder with more models, each with its inputs in NAME.inputs.
+// may name a directory with more models, each with its inputs in NAME.inputs.
 func TestReferenceModelsRun(t *testing.T) {
 	models := map[string][]string{
 		"../testdata/rten/convert-0.22.0-basic.rten":    {"x:2x4=1,2,3,4,5,6,7,8"},

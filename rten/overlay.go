@@ -170,7 +170,7 @@ func (o *overlay) layout(opts WriterOptions, realign bool) (l *layout, ok bool, 
 	default:
 		l = o.shift(grown)
 	}
-	return l, err == nil && !o.tangled(), err
+	return l, err == nil && !o.overlapsPatched(), err
 }
 
 // strings puts new metadata and names after the flatbuffer and refers to them.
@@ -305,9 +305,9 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 	return version2Layout(o.model(), o.size, external, at, alignment)
 }
 
-// tangled reports whether a patch would change more than it should. No writer makes a
+// overlapsPatched reports whether a patch would change more than it should. No writer makes a
 // flatbuffer whose parts overlap, but nothing forbids it.
-func (o *overlay) tangled() bool {
+func (o *overlay) overlapsPatched() bool {
 	if len(o.patches) == 0 {
 		return false
 	}

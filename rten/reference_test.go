@@ -13,7 +13,7 @@ import (
 )
 
 // referenceFiles are the models that upstream's tools made, each with what the
-// converter's own bindings read from it. RTEN_REFERENCE names a folder with more
+// converter's own bindings read from it. RTEN_REFERENCE names a directory with more
 // of them: interop/rten.sh makes it.
 func referenceFiles(t testing.TB) []string {
 	files, err := filepath.Glob("../testdata/rten/*.json")
@@ -21,11 +21,11 @@ func referenceFiles(t testing.TB) []string {
 		t.Fatalf("only %d files: %v", len(files), err)
 	}
 	if dir := os.Getenv("RTEN_REFERENCE"); dir != "" {
-		more, err := filepath.Glob(filepath.Join(dir, "*.json"))
-		if err != nil || len(more) < 10 {
-			t.Fatalf("only %d files in %s: %v", len(more), dir, err)
+		rest, err := filepath.Glob(filepath.Join(dir, "*.json"))
+		if err != nil || len(rest) < 10 {
+			t.Fatalf("only %d files in %s: %v", len(rest), dir, err)
 		}
-		files = append(files, more...)
+		files = append(files, rest...)
 	}
 	return files
 }
