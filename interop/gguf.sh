@@ -38,5 +38,43 @@ proves "the gguf package reads a file that we edited: types, strings, arrays, da
 proves "and one whose header alone we wrote" in_place
 proves "and our shards; merged they are the same bytes" shards
 
+libraries=$(interop/tools.sh llamacpp)
+loads() { # FILE WORD: llama.cpp loads it, and finds the word in what it prints of its metadata
+	"$py" interop/gguf/engine.py load "$libraries" "$1" >"$work/loaded" 2>"$work/log" && grep -qF -- "$2" "$work/loaded"
+}
+model=$work/model.gguf
+"$py" interop/gguf/engine.py make "$model"
+edited_loads() {
+	"$tf" edit "$model" "$work/e.gguf" --set general.name="a longer name" --set-file tokenizer.chat_template="$work/t.jinja" &&
+		loads "$work/e.gguf" "general.name='a longer name'" && loads "$work/e.gguf" "chat_template='line"
+}
+header_loads() {
+	cp "$model" "$work/h.gguf"
+	"$tf" edit "$work/h.gguf" --in-place --header-only --set general.name=MADE && loads "$work/h.gguf" "general.name='MADE'" &&
+		! "$tf" edit "$work/h.gguf" --in-place --header-only --unset general.name 2>"$work/log" && loads "$work/h.gguf" "general.name='MADE'"
+}
+converted_loads() { # FLAG...
+	rm -f "$work/c.gguf" "$work/c.zt"
+	"$tf" convert "$model" "$work/c.zt" "$@" && "$tf" convert "$work/c.zt" "$work/c.gguf" && loads "$work/c.gguf" "general.name='made'"
+}
+dequantised_loads() {
+	"$tf" convert "$work/c.gguf" "$work/d.gguf" --dequantize=float16 && loads "$work/d.gguf" "general.name='made'"
+}
+split_loads() {
+	"$tf" split "$model" -o "$work/modelshards" --max 20KB --name m >"$work/names" && [ "$(wc -l <"$work/names")" -gt 1 ] &&
+		loads "$(head -n 1 "$work/names")" "general.name='made'" &&
+		"$tf" merge "$(head -n 1 "$work/names")" "$work/w.gguf" && loads "$work/w.gguf" "general.name='made'"
+}
+renamed_refused() {
+	"$tf" edit "$model" "$work/r.gguf" --rename output_norm.weight=other && ! loads "$work/r.gguf" made
+}
+proves "llama.cpp loads a model that we edited" edited_loads
+proves "and one whose header alone we wrote; a change that would move the data is refused" header_loads
+proves "a model that went through zTensor 2" converted_loads
+proves "one that we quantised as Q8_0 on the way" converted_loads --dtype float32=Q8_0
+proves "and made numbers again, as float16" dequantised_loads
+proves "our shards, and what they are merged to" split_loads
+proves "and refuses one without a tensor that it needs" renamed_refused
+
 echo "interop gguf: $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

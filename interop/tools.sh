@@ -13,6 +13,7 @@
 #   primitivref            tools/primitivref.cpp over its C++ library: makes, loads and judges files
 #   numpy                  a Python with numpy, ml_dtypes, safetensors and cbor2
 #   gguf                   a Python with the gguf package
+#   llamacpp               the directory of llama.cpp 0.5.0's shared libraries, as node-llama-cpp ships them
 #   hub                    a Python with huggingface_hub, safetensors and numpy
 #   duckdb                 a Python with DuckDB, for docs/recipes.md
 #   flatc                  flatc 25.12.19
@@ -86,6 +87,13 @@ etrun() { # WHEEL
 		-L"$w/lib" -Wl,-rpath,"$w/lib" -lexecutorch -Wl,--no-as-needed -lexecutorch_kernels_optimized \
 		-lexecutorch_kernels_quantized -lexecutorch_backend_xnnpack -lexecutorch_threadpool
 	"$dir/etrun" ops
+}
+
+llamacpp() { # its Python package is built from source; this one has the libraries
+	cd "$dir"
+	npm pack --silent @node-llama-cpp/linux-x64@3.22.1
+	tar xzf ./*.tgz
+	rm ./*.tgz
 }
 
 torch() {
@@ -192,6 +200,10 @@ path() { # NAME VERSION
 		tool gguf wheels numpy==2.2.6 gguf==0.19.0
 		echo "$dir/bin/python"
 		;;
+	llamacpp)
+		tool llamacpp llamacpp
+		echo "$dir/package/bins/linux-x64"
+		;;
 	hub)
 		tool hub wheels huggingface_hub==2.4.0 safetensors==0.8.0 numpy==2.2.6
 		echo "$dir/bin/python"
@@ -221,7 +233,7 @@ case ${1:-} in
 usual | all)
 	more=()
 	[ "$1" = usual ] || more=(ztensor/0.1.4 rtenwriter zref/{z21,z12,z11,z10,z01,z21speed})
-	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf hub duckdb \
+	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf llamacpp hub duckdb \
 		ztensor/{2.1.2,1.2.3,1.1.1,1.0.1} rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} rtenproof ${more[@]+"${more[@]}"}; do
 		p=$(path "${t%%/*}" "${t#*/}")
 		echo "${t/\// } $p"
