@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -37,6 +39,27 @@ func (a *app) openDirectory(in *input) error {
 	}
 	in.path = filepath.Join(m.Dir(), filepath.FromSlash(name))
 	return m.Close()
+}
+
+// openPickleIndex opens the files that the index of a sharded checkpoint of PyTorch names, as
+// one.
+func (a *app) openPickleIndex(in *input) error {
+	dir, base := filepath.Split(in.path)
+	m, err := model.Open(cmp.Or(dir, "."), &model.Options{Limits: a.limits, NoMap: a.noMap})
+	if err != nil {
+		return err
+	}
+	primary, err := primarySet(m)
+	if err == nil && (primary == nil || primary.Index != base) {
+		err = fmt.Errorf("%w: another model in its directory comes first", errors.ErrUnsupported)
+	}
+	if err != nil {
+		m.Close()
+		return err
+	}
+	in.File, in.path = m.File(), ""
+	a.cleanup = append(a.cleanup, func() { m.Close() })
+	return nil
 }
 
 // primarySet returns the set that a directory is taken for, nil where that is several, those

@@ -119,6 +119,10 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	case isAddress(name):
 		err = a.openRemote(in, opts)
 	default:
+		if strings.HasSuffix(in.path, ".bin.index.json") {
+			err = a.openPickleIndex(in)
+			break
+		}
 		in.path = torch.Metadata(in.path)
 		if info, e := os.Stat(in.path); e == nil && info.IsDir() && torch.ShardNames(in.path) == nil {
 			if err = a.openDirectory(in); err != nil || in.File != nil {
