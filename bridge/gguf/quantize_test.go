@@ -3,6 +3,7 @@ package gguf
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -132,4 +133,27 @@ func TestQuantizeAndBack(t *testing.T) {
 func writeOne(w io.Writer, x *tensor.Tensor) error {
 	gw := NewWriter(w, nil)
 	return errors.Join(gw.Add(x), gw.Close())
+}
+
+// TestDecodeRounds decodes the tensors of a file several times, for interop/gguf/speed.sh.
+func TestDecodeRounds(t *testing.T) {
+	var rounds int
+	var name string
+	if n, _ := fmt.Sscan(os.Getenv("TENSORFILE_GGUF_ROUNDS"), &rounds, &name); n != 2 {
+		t.Skip("works for interop/gguf/speed.sh: set TENSORFILE_GGUF_ROUNDS to a number and a file")
+	}
+	r, err := Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for x := range r.Tensors() {
+		n, _ := x.Shape.Elements()
+		dst := make([]float32, n)
+		for range rounds {
+			if err := tensor.ConvertInto(dst, x); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

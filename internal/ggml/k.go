@@ -45,12 +45,19 @@ func scaleK(s []byte, j int) (scale, low float32) {
 
 func q4K(y []float32, b []byte) {
 	d, m := half(b), half(b[2:])
-	for j := range 8 { // groups of 32 elements
-		scale, low := scaleK(b[4:16], j)
-		scale, low = d*scale, m*low
-		shift := 4 * (j % 2)
-		for i, x := range b[16+32*(j/2):][:32] {
-			y[32*j+i] = float32(scale*float32(x>>shift&15)) - low
+	for g := range 4 { // pairs of groups of 32 elements, in the halves of the same bytes
+		var values [2][16]float32 // of the four bits: half as many as there are elements
+		for k := range 2 {
+			scale, low := scaleK(b[4:16], 2*g+k)
+			scale, low = d*scale, m*low
+			for q := range values[k] {
+				values[k][q] = float32(scale*float32(q)) - low
+			}
+		}
+		lower, upper := (*[32]float32)(y[64*g:]), (*[32]float32)(y[64*g+32:])
+		for i, x := range (*[32]byte)(b[16+32*g:]) {
+			lower[i] = values[0][x&15]
+			upper[i] = values[1][x>>4]
 		}
 	}
 }

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# speed.sh: processor time of decoding quantised blocks, ours and that of the gguf package.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+py=$(interop/tools.sh gguf)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+go test -c -o "$work/test" ./bridge/gguf
+cd bridge/gguf && "$py" -W ignore ../../interop/gguf/speed.py "$work/test"
