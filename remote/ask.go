@@ -59,6 +59,9 @@ func (r *Reader) do(ranges string) (*http.Response, error) {
 			if err != nil {
 				return nil, err
 			}
+			if err := r.link(u, resp); err != nil {
+				return nil, err
+			}
 			if hops++; hops > mostHops {
 				return nil, fmt.Errorf("more than %d redirects", mostHops)
 			}
@@ -75,6 +78,19 @@ func (r *Reader) do(ranges string) (*http.Response, error) {
 			return nil, r.refusal(resp)
 		}
 	}
+}
+
+// link takes the size of the file from a redirect of the Hub: where that leads to is another host.
+func (r *Reader) link(u *url.URL, resp *http.Response) error {
+	size, err := strconv.ParseUint(resp.Header.Get("X-Linked-Size"), 10, 63)
+	if err != nil || !sameOrigin(u, r.url) {
+		return nil
+	}
+	if r.linked >= 0 && r.linked != int64(size) {
+		return fmt.Errorf("%w: it has %d bytes, and is listed with %d", ErrChanged, size, r.linked)
+	}
+	r.linked = int64(size)
+	return nil
 }
 
 // refusal makes an error of an answer without content.
@@ -95,7 +111,8 @@ func (r *Reader) refusal(resp *http.Response) error {
 		}
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return &failure{err: e, after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+		after := retryAfter(resp.Header.Get("Retry-After"), time.Now())
+		return &failure{err: e, after: max(after, rateLimit(resp.Header.Get("RateLimit")))}
 	}
 	return e
 }
@@ -107,6 +124,17 @@ func retryAfter(header string, now time.Time) time.Duration {
 	}
 	if t, err := http.ParseTime(header); err == nil {
 		return max(0, t.Sub(now))
+	}
+	return 0
+}
+
+// rateLimit reads the seconds until a quota is renewed, as the Hub gives them:
+// "resolvers";r=0;t=120.
+func rateLimit(header string) time.Duration {
+	for _, param := range strings.Split(header, ";") {
+		if t, ok := strings.CutPrefix(strings.TrimSpace(param), "t="); ok {
+			return retryAfter(t, time.Time{})
+		}
 	}
 	return 0
 }
@@ -128,7 +156,7 @@ func (r *Reader) redirect(u *url.URL, resp *http.Response) (*url.URL, error) {
 		if isLocal(next.Hostname()) {
 			return nil, fmt.Errorf("%s redirects to this machine", redacted(u))
 		}
-		r.redirected.Store(hostPort(next), nil)
+		r.conn.redirected.Store(hostPort(next), nil)
 	}
 	return next, nil
 }
@@ -167,7 +195,10 @@ func (r *Reader) ask(u *url.URL, ranges string) (*http.Response, error) {
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "tensorfile (+https://github.com/tensorfile/tensorfile)")
 	}
-	req.Header.Set("Range", ranges)
+	req.Header.Del("Range")
+	if ranges != "" {
+		req.Header.Set("Range", ranges)
+	}
 	req.Header.Set("Accept-Encoding", "identity") // parts of what is compressed are of no use
 	req.Header.Del("If-Range")
 	switch {
@@ -183,7 +214,7 @@ func (r *Reader) ask(u *url.URL, ranges string) (*http.Response, error) {
 	// The guard ends what has been silent for too long.
 	silent := &failure{err: fmt.Errorf("the server was silent for %v", r.opts.Timeout)}
 	guard := time.AfterFunc(r.opts.Timeout, func() { cancel(silent) })
-	resp, err := r.client.Do(req)
+	resp, err := r.conn.client.Do(req)
 	if err != nil {
 		guard.Stop()
 		why := context.Cause(ctx)
@@ -245,37 +276,43 @@ func (g *guarded) Close() error {
 	return g.ReadCloser.Close()
 }
 
-// newClient returns the client for o, and how to close its idle connections. Hosts in redirected must
-// not turn out to be this machine.
-func newClient(o *Options, redirected *sync.Map) (c *http.Client, idle func()) {
-	ours := &http.Client{}
-	idle = func() {}
+// A connection is a client, which the Readers of one server may share.
+type connection struct {
+	client     *http.Client
+	redirected sync.Map // host:port of redirects from a server that is not this machine
+	idle       func()   // closes idle connections
+}
+
+// connect makes the client for o. Hosts in redirected must not turn out to be this machine.
+func connect(o *Options) *connection {
+	c := &connection{client: &http.Client{}, idle: func() {}}
+	publicOnly := o.PublicOnly
 	if o.Client != nil {
-		*ours = *o.Client
+		*c.client = *o.Client
 	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		t = t.Clone()
 		t.MaxResponseHeaderBytes = 64 << 10
 		t.DisableCompression = true
-		if o.PublicOnly {
+		if publicOnly {
 			t.Proxy = nil
 		}
 		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			d := &net.Dialer{Timeout: 30 * time.Second}
-			if o.PublicOnly {
+			if publicOnly {
 				d.Control = refusePrivate
-			} else if _, ok := redirected.Load(address); ok {
+			} else if _, ok := c.redirected.Load(address); ok {
 				d.Control = refuseLocal
 			}
 			return d.DialContext(ctx, network, address)
 		}
-		ours.Transport = t
-		idle = t.CloseIdleConnections
+		c.client.Transport = t
+		c.idle = t.CloseIdleConnections
 	}
-	if ours.Transport == nil {
-		ours.Transport = http.DefaultTransport
+	if c.client.Transport == nil {
+		c.client.Transport = http.DefaultTransport
 	}
-	ours.Transport = noFollow{ours.Transport}
-	return ours, idle
+	c.client.Transport = noFollow{c.client.Transport}
+	return c
 }
 
 // noFollow keeps http.Client from following redirects, and from quoting in an error where they lead to, by putting the

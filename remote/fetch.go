@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A failure is an error that may pass.
@@ -131,17 +133,22 @@ func (r *Reader) receive(body io.Reader, p []byte, announced bool) (n int, err e
 
 // first makes the first request, which tells the size and the version of the file, and fills the cache.
 func (r *Reader) first() error {
-	if name := path.Ext(r.url.Path); (name == ".zt" || name == ".npz") && r.ends() {
-		return nil
+	if name := path.Ext(r.url.Path); name != ".zt" && name != ".npz" || !r.ends() {
+		if err := r.done(); err != nil {
+			return err
+		}
+		most := int64(window)
+		if r.opts.MaxBytes > 0 {
+			most = max(1, min(most, r.opts.MaxBytes-r.spent))
+		}
+		if err := r.again(func() (int64, error) { return r.head(most) }); err != nil {
+			return err
+		}
 	}
-	if err := r.done(); err != nil {
-		return err
+	if r.linked >= 0 && r.linked != r.size {
+		return fmt.Errorf("remote: %s: %w: it has %d bytes, and is listed with %d", r.name(), ErrChanged, r.size, r.linked)
 	}
-	most := int64(window)
-	if r.opts.MaxBytes > 0 {
-		most = max(1, min(most, r.opts.MaxBytes-r.spent))
-	}
-	return r.again(func() (int64, error) { return r.head(most) })
+	return nil
 }
 
 // head asks for the first most bytes.
@@ -162,6 +169,9 @@ func (r *Reader) head(most int64) (received int64, err error) {
 	if resp.StatusCode == http.StatusOK && resp.ContentLength == 0 { // as others answer for an empty file
 		r.pin(resp, 0)
 		return 0, nil
+	}
+	if n := resp.ContentLength; resp.StatusCode == http.StatusOK && 0 < n && n <= most {
+		return r.begin(resp, span{0, n, n}, most) // small files are often sent whole, whatever was asked
 	}
 	s, err := r.part(resp)
 	if err != nil {
@@ -184,6 +194,33 @@ func (r *Reader) begin(resp *http.Response, s span, asked int64) (received int64
 	r.pin(resp, s.size)
 	r.keep(s.off, b)
 	return int64(n), nil
+}
+
+// whole fetches an answer of at most limit bytes that is not a part of a file.
+func (r *Reader) whole(limit int64) (b []byte, h http.Header, err error) {
+	err = r.again(func() (int64, error) {
+		resp, err := r.do("")
+		if err != nil {
+			return 0, err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return 0, fmt.Errorf("the server answers %s when asked for the whole", resp.Status)
+		}
+		b, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
+		switch {
+		case err != nil:
+			return 0, &failure{err: err} // the next attempt begins anew
+		case int64(len(b)) > limit:
+			return 0, fmt.Errorf("%w: more than %d bytes", tensor.ErrLimit, limit)
+		}
+		h = resp.Header
+		return 0, nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, h, r.spend(int64(len(b)))
 }
 
 // ends asks for both ends of the file, and says whether the answer was of use. Two ranges in one request are allowed,

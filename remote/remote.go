@@ -5,7 +5,7 @@
 //	defer r.Close()
 //	f, err := tensorfile.NewReader(r, r.Size(), nil)
 //
-// The server is a stranger. It must answer a range with that range, of a file whose size and version stay the same; what
+// The server is not trusted. It must answer a range with that range, of a file whose size and version stay the same; what
 // it sends beyond that is not read. Credentials go to the host that they were given for, and to no other. Failures that pass
 // are waited for; a server that falls silent is asked again; and there is a limit to everything.
 package remote
@@ -63,24 +63,26 @@ type Options struct {
 	// Timeout is how long the server may be silent before it is asked again; zero means 30 seconds. How long a transfer
 	// takes as a whole is for the context to say.
 	Timeout time.Duration
+
+	// HF is where addresses that begin with hf:// are, and the token for it.
+	HF HF
 }
 
 // A Reader reads a file on a server. It is safe for concurrent use. It keeps the context that it was opened with, and fails
 // when that is done.
 type Reader struct {
 	opts   Options
-	client *http.Client
+	conn   *connection
+	owns   bool                                             // conn is of this Reader alone
 	wait   func(ctx context.Context, d time.Duration) error // between attempts
 	parent context.Context                                  // what Open was given
 	ctx    context.Context                                  // ends with it, and with Close
 	cancel context.CancelCauseFunc
 	url    *url.URL
-	idle   func() // closes idle connections
-
-	redirected sync.Map // host:port of redirects from a server that is not this machine
 
 	// What the first answer said, and every later one must.
 	size         int64
+	linked       int64 // the size that a listing or a redirect of the Hub says; -1: none
 	etag         string
 	lastModified string
 
@@ -118,8 +120,22 @@ const (
 
 // Open asks for the file at address, which must be https (see Options.AllowHTTP), and for its first 64 KiB at once. A file
 // that keeps its directory at the end, which zTensor's and zip's names tell, is asked for its last 64 KiB with the same
-// request. Reads fail when ctx is done.
+// request. Reads fail when ctx is done. An address of the Hub, hf://, is that of a file: its revision is
+// resolved to a commit with one more request.
 func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
+	if IsHub(address) {
+		h, err := openHub(ctx, address, opts)
+		if err != nil {
+			return nil, err
+		}
+		r, err := h.open(h.path, -1)
+		if err != nil {
+			h.conn.idle()
+			return nil, err
+		}
+		r.owns = true
+		return r, nil
+	}
 	r, err := newReader(ctx, address, opts)
 	if err != nil {
 		return nil, err
@@ -131,10 +147,24 @@ func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
 	return r, nil
 }
 
+// newReader makes a Reader with a connection of its own, and asks for nothing yet.
 func newReader(ctx context.Context, address string, opts *Options) (*Reader, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("remote: the address cannot be understood") // not err: it quotes the address, secrets included
+	}
+	r, err := readerOf(ctx, u, opts, connect(opts))
+	if err == nil {
+		r.owns = true
+	}
+	return r, err
+}
+
+// readerOf makes a Reader over a connection that others may use too.
+func readerOf(ctx context.Context, u *url.URL, opts *Options, conn *connection) (*Reader, error) {
 	o := *opts
 	switch {
 	case o.MaxBytes < 0:
@@ -158,16 +188,11 @@ func newReader(ctx context.Context, address string, opts *Options) (*Reader, err
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, errors.New("remote: the address cannot be understood") // not err: it quotes the address, secrets included
-	}
-	r := &Reader{opts: o, url: u, ahead: window, size: -1, wait: sleep}
+	r := &Reader{opts: o, url: u, conn: conn, ahead: window, size: -1, linked: -1, wait: sleep}
 	r.cache.most = max(o.CacheBytes, 4*window)
 	if err := r.permitted(u); err != nil {
 		return nil, err
 	}
-	r.client, r.idle = newClient(&r.opts, &r.redirected)
 	r.parent = ctx
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	return r, nil
@@ -205,7 +230,9 @@ func (r *Reader) Close() error {
 	r.mu.Lock()
 	r.cache = cache{}
 	r.mu.Unlock()
-	r.idle()
+	if r.owns {
+		r.conn.idle()
+	}
 	return nil
 }
 
@@ -217,7 +244,7 @@ func (r *Reader) Name() string { return path.Base(r.url.Path) }
 // close it. It makes a Reader a tensor.Companion.
 func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
 	if !fs.ValidPath(name) || name == "." {
-		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it leads out of the folder", fs.ErrInvalid)}
+		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it leads out of the directory", fs.ErrInvalid)}
 	}
 	u := *r.url
 	u.RawQuery, u.Fragment = "", "" // they were for this file

@@ -1,0 +1,393 @@
+package remote
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+const testCommit = "0123456789abcdef0123456789abcdef01234567"
+
+// A standIn answers as Hugging Face's Hub does: the API, small files by itself and whole, large
+// ones by a redirect to another host, which refuses a token.
+type standIn struct {
+	hub, cdn *httptest.Server
+	files    map[string][]byte
+	token    string
+	rows     func(page int) []map[string]any // replaces the listing
+	next     string                          // replaces the address of the second page
+
+	mu      sync.Mutex
+	asked   []string
+	expired int // requests to the other host that are refused
+}
+
+func newStandIn(t *testing.T, files map[string][]byte) *standIn {
+	t.Helper()
+	s := &standIn{files: files}
+	s.hub = httptest.NewServer(http.HandlerFunc(s.serveHub))
+	s.cdn = httptest.NewServer(http.HandlerFunc(s.serveCDN))
+	t.Cleanup(s.hub.Close)
+	t.Cleanup(s.cdn.Close)
+	return s
+}
+
+func (s *standIn) options() *Options {
+	return &Options{HF: HF{Endpoint: s.hub.URL, Token: s.token}, Attempts: 1}
+}
+
+func isLarge(b []byte) bool { return len(b) > 1000 }
+
+func (s *standIn) serveHub(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r.URL.Path)
+	s.mu.Unlock()
+	if s.token != "" && r.Header.Get("Authorization") != "Bearer "+s.token {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	base := "/api/models/acme/tiny"
+	if at, ok := strings.CutPrefix(r.URL.Path, base+"/revision/"); ok {
+		if at != "main" && at != "refs/pr/3" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		json.NewEncoder(w).Encode(map[string]any{"sha": testCommit})
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, base+"/tree/"+testCommit) {
+		s.serveTree(w, r)
+		return
+	}
+	name, ok := strings.CutPrefix(r.URL.Path, "/acme/tiny/resolve/"+testCommit+"/")
+	b, there := s.files[name]
+	if !ok || !there {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if !isLarge(b) {
+		w.Header().Set("ETag", `"git"`)
+		w.Write(b)
+		return
+	}
+	w.Header().Set("X-Linked-Size", fmt.Sprint(len(b)))
+	w.Header().Set("Location", s.cdn.URL+(&url.URL{Path: "/signed/" + name}).EscapedPath())
+	w.WriteHeader(http.StatusFound)
+}
+
+func (s *standIn) serveTree(w http.ResponseWriter, r *http.Request) {
+	below := strings.Trim(strings.TrimPrefix(r.URL.Path, "/api/models/acme/tiny/tree/"+testCommit), "/")
+	page := 1
+	if r.URL.Query().Get("cursor") != "" {
+		page = 2
+	}
+	rows := []map[string]any{{"type": "directory", "path": "sub", "size": 0, "oid": ""}}
+	if s.rows != nil {
+		rows = s.rows(page)
+	} else {
+		names := []string{}
+		for name := range s.files {
+			if below == "" || strings.HasPrefix(name, below+"/") {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		half := (len(names) + 1) / 2
+		if page == 1 {
+			names = names[:half]
+		} else {
+			names = names[half:]
+		}
+		for _, name := range names {
+			row := map[string]any{"type": "file", "path": name, "size": len(s.files[name]), "oid": strings.Repeat("a", 40)}
+			if isLarge(s.files[name]) {
+				sum := sha256.Sum256(s.files[name])
+				row["lfs"] = map[string]any{"oid": hex.EncodeToString(sum[:]), "size": len(s.files[name]), "pointerSize": 130}
+			}
+			rows = append(rows, row)
+		}
+	}
+	if page == 1 {
+		next := s.next
+		if next == "" {
+			next = s.hub.URL + r.URL.Path + "?recursive=true&cursor=x"
+		}
+		w.Header().Set("Link", "<"+next+`>; rel="next"`)
+	}
+	json.NewEncoder(w).Encode(rows)
+}
+
+func (s *standIn) serveCDN(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	expired := s.expired > 0
+	if expired {
+		s.expired--
+	}
+	s.mu.Unlock()
+	if r.Header.Get("Authorization") != "" || expired {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	name := strings.TrimPrefix(r.URL.Path, "/signed/")
+	w.Header().Set("ETag", `"cdn"`)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.files[name]))
+}
+
+func hubFiles() map[string][]byte {
+	return map[string][]byte{
+		"config.json":       []byte(`{"dtype": "float32"}`),
+		"model.safetensors": bytes.Repeat([]byte("weights!"), 20_000),
+		"sub/a b#c.bin":     bytes.Repeat([]byte{7}, 3000),
+		"empty":             {},
+	}
+}
+
+func TestHubAddresses(t *testing.T) {
+	for address, want := range map[string]hubAddress{
+		"hf://acme/tiny":                        {"models", "acme/tiny", "", ""},
+		"hf://acme/tiny/":                       {"models", "acme/tiny", "", ""},
+		"hf://models/acme/tiny/a/b.gguf":        {"models", "acme/tiny", "", "a/b.gguf"},
+		"hf://datasets/acme/tiny@v1.0/x":        {"datasets", "acme/tiny", "v1.0", "x"},
+		"hf://spaces/acme/tiny":                 {"spaces", "acme/tiny", "", ""},
+		"hf://acme/tiny@refs/pr/3/x":            {"models", "acme/tiny", "refs/pr/3", "x"},
+		"hf://acme/tiny@refs/pr/3":              {"models", "acme/tiny", "refs/pr/3", ""},
+		"hf://acme/tiny@refs/convert/parquet/x": {"models", "acme/tiny", "refs/convert/parquet", "x"},
+		"hf://acme/tiny@feature%2Fx/y":          {"models", "acme/tiny", "feature/x", "y"},
+		"hf://acme/tiny/dir@2/x":                {"models", "acme/tiny", "", "dir@2/x"},
+	} {
+		if got, err := parseHub(address); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", address, got, err)
+		}
+	}
+	for _, address := range []string{
+		"hf://", "hf://gpt2", "hf://acme/", "hf://acme/tiny@", "hf://acme/tiny@refs/x/3", "hf://acme/tiny@refs/pr",
+		"hf://acme/tiny/../x", "hf://acme/tiny//x", "hf://acme/../x", "hf://ac me/x", "hf://acme/tiny@%zz",
+		"hf://acme/ti?ny", "https://huggingface.co/acme/tiny",
+	} {
+		if got, err := parseHub(address); err == nil {
+			t.Errorf("%s is taken for %+v", address, got)
+		}
+	}
+}
+
+func TestHubFile(t *testing.T) {
+	s := newStandIn(t, hubFiles())
+	s.token = "hf_secret"
+	for _, name := range []string{"model.safetensors", "config.json", "sub/a b#c.bin", "empty"} {
+		r, err := Open(t.Context(), "hf://acme/tiny@refs/pr/3/"+name, s.options())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := io.ReadAll(io.NewSectionReader(r, 0, r.Size()))
+		if err != nil || !bytes.Equal(got, s.files[name]) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := Open(t.Context(), "hf://acme/tiny/absent", s.options())
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an absent file: %v", err)
+	}
+	_, err = Open(t.Context(), "hf://acme/tiny@v9/config.json", s.options())
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an absent revision: %v", err)
+	}
+	o := s.options()
+	o.HF.Token = "wrong"
+	_, err = Open(t.Context(), "hf://acme/tiny/config.json", o)
+	if !errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "wrong") {
+		t.Errorf("a wrong token: %v", err)
+	}
+}
+
+// A companion is of the same commit, and needs no resolving.
+func TestHubCompanion(t *testing.T) {
+	s := newStandIn(t, hubFiles())
+	r, err := Open(t.Context(), "hf://acme/tiny/config.json", s.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s.asked = nil
+	c, size, err := r.Companion("model.safetensors")
+	if err != nil || size != 160_000 {
+		t.Fatalf("%d bytes, %v", size, err)
+	}
+	defer c.(io.Closer).Close()
+	if want := "/acme/tiny/resolve/" + testCommit + "/model.safetensors"; len(s.asked) != 1 || s.asked[0] != want {
+		t.Errorf("asked for %q", s.asked)
+	}
+}
+
+// A signed address that has expired is resolved again.
+func TestHubSignedAddressExpires(t *testing.T) {
+	s := newStandIn(t, hubFiles())
+	r, err := Open(t.Context(), "hf://acme/tiny/model.safetensors", s.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s.mu.Lock()
+	s.expired = 1
+	s.mu.Unlock()
+	var b [8]byte
+	if _, err := r.ReadAt(b[:], 150_000); err != nil || string(b[:]) != "weights!" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestHubRepository(t *testing.T) {
+	s := newStandIn(t, hubFiles())
+	s.token = "hf_secret"
+	r, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if name, commit := r.Repository(); name != "acme/tiny" || commit != testCommit {
+		t.Errorf("%s at %s", name, commit)
+	}
+	if n := len(s.asked); n != 3 {
+		t.Errorf("listing takes %d requests: %q", n, s.asked)
+	}
+	if err := fstest.TestFS(r, "config.json", "model.safetensors", "sub/a b#c.bin", "empty"); err != nil {
+		t.Error(err)
+	}
+	sum := sha256.Sum256(s.files["model.safetensors"])
+	if sha, git := r.Digest("model.safetensors"); sha != hex.EncodeToString(sum[:]) || git != "" {
+		t.Errorf("digests %q and %q", sha, git)
+	}
+	if sha, git := r.Digest("config.json"); sha != "" || git != strings.Repeat("a", 40) {
+		t.Errorf("digests %q and %q", sha, git)
+	}
+	var names []string
+	for e := range r.Files() {
+		names = append(names, e.Name)
+	}
+	if got := strings.Join(names, " "); got != "config.json empty model.safetensors sub/a b#c.bin" {
+		t.Errorf("files %q", got)
+	}
+
+	below, err := OpenRepository(t.Context(), "hf://acme/tiny/sub", s.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer below.Close()
+	if b, err := fs.ReadFile(below, "a b#c.bin"); err != nil || len(b) != 3000 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	f, err := r.Open("config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	next, size, err := f.(tensor.Companion).Companion("model.safetensors")
+	if err != nil || size != 160_000 {
+		t.Fatalf("a companion of %d bytes, %v", size, err)
+	}
+	defer next.(io.Closer).Close()
+}
+
+func TestHubListingsThatLie(t *testing.T) {
+	file := func(path string, size int) map[string]any {
+		return map[string]any{"type": "file", "path": path, "size": size, "oid": "x"}
+	}
+	for name, rows := range map[string][]map[string]any{
+		"a path out of the repository": {file("../x", 1)},
+		"an absolute path":             {file("/etc/passwd", 1)},
+		"an empty path":                {file("", 1)},
+		"the root as a file":           {file(".", 1)},
+		"a duplicate":                  {file("x", 1), file("x", 1)},
+		"a file that is a directory":   {file("x/y", 1), file("x", 1)},
+		"a directory that is a file":   {file("x", 1), file("x/y", 1)},
+		"a negative size":              {file("x", -1)},
+	} {
+		s := newStandIn(t, hubFiles())
+		s.rows = func(page int) []map[string]any {
+			if page == 1 {
+				return rows
+			}
+			return nil
+		}
+		if _, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options()); !errors.Is(err, tensor.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s := newStandIn(t, hubFiles())
+	s.next = "http://127.0.0.1:1/next"
+	if _, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options()); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("a next page at another host: %v", err)
+	}
+	s = newStandIn(t, hubFiles())
+	s.rows = func(page int) []map[string]any {
+		if page == 1 {
+			return []map[string]any{file("model.safetensors", 17)}
+		}
+		return nil
+	}
+	r, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := fs.ReadFile(r, "model.safetensors"); !errors.Is(err, ErrChanged) {
+		t.Errorf("a size that the file does not have: %v", err)
+	}
+}
+
+func TestHFFromEnv(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_DISABLE_IMPLICIT_TOKEN"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HF_HOME", dir)
+	want := func(endpoint, token string) {
+		t.Helper()
+		if hf, err := HFFromEnv(); err != nil || hf != (HF{endpoint, token}) {
+			t.Errorf("%+v, %v", hf, err)
+		}
+	}
+	want("", "")
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(" of the\nfile \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want("", "of thefile")
+	t.Setenv("HUGGING_FACE_HUB_TOKEN", "old")
+	want("", "old")
+	t.Setenv("HF_TOKEN", "new\r\n")
+	t.Setenv("HF_ENDPOINT", "https://hub.example.org")
+	want("https://hub.example.org", "new")
+	t.Setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
+	want("https://hub.example.org", "")
+}
+
+func TestRateLimit(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		`"resolvers";r=0;t=120`: 2 * time.Minute, "": 0, `"api";r=5;t=x`: 0, `"api"; t=3`: 3 * time.Second,
+	} {
+		if got := rateLimit(header); got != want {
+			t.Errorf("%q: %v", header, got)
+		}
+	}
+}
