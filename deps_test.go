@@ -61,7 +61,7 @@ var edges = map[string][]string{
 	"internal/zipfile":    and(base, "tensor", "internal/source", "internal/span"),
 	"internal/ggml":       {},
 	"tensor":              and(base, "internal/ggml"),
-	"remote":              {"tensor"},
+	"remote":              {"internal/quote", "tensor"},
 	"inspect":             {".", "tensor", "internal/ggml", "internal/le", "internal/parallel", "internal/quote", "sparse", "primitiv", "ptd", "pte", "rten", "ztensor", "bridge/gguf", "bridge/safetensors"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},

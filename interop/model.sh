@@ -26,7 +26,7 @@ ok = got == [w for w in want if w] and status == (1 if any(f["severity"] == "err
 if not got:
     ok = ok and all(report[k] == figures[k] for k in ("shards", "tensors", "parameters", "bytes"))
     ok = ok and report["dtypes"]["float32"]["bytes"] == figures["bytes"] and report["config"]["dtype"] == "float32"
-    if report["kind"] == "hf-snapshot":
+    if report["kind"] in ("hf-snapshot", "hub"):
         ok = ok and report["commit"] == figures["commit"] and report["repository"] == "acme/tiny"
         ok = ok and (not report["deep"] or report["read"]["hashed"] == figures["files"])
 if not ok:
@@ -70,6 +70,36 @@ proves "a blob is gone" found "$dir/$repo" "dangling-link $two"
 proves "a blob of a README is gone" bash -c "rm \"\$(readlink -f '$sound/$repo'/snapshots/*/README.md)\"; ! '$work/tensorfile' check '$sound/$repo' >/dev/null"
 damaged index "rm saved/model.safetensors.index.json"
 proves "shards without an index" found "$dir/saved" "no-index model-00001-of-00005.safetensors"
+
+# The same over the network: a Hub that redirects to another host, with a token.
+export HF_STANDIN_TOKEN=hf_$RANDOM HF_TOKEN
+HF_TOKEN=$HF_STANDIN_TOKEN
+commit=$(ls "$sound/$repo/snapshots")
+servers=()
+trap 'kill "${servers[@]}" 2>/dev/null; rm -rf "$work"' EXIT
+serve() { # DIR: sets HF_ENDPOINT
+	mkfifo "$work/address"
+	"$py" interop/model/hub.py "$1" "$commit" >"$work/address" &
+	servers+=($!)
+	read -r HF_ENDPOINT <"$work/address"
+	rm "$work/address"
+	export HF_ENDPOINT
+}
+printf 'seed\n' >"$sound/saved/README.md"
+serve "$sound/saved"
+proves "hub: sound" found hf://acme/tiny ""
+proves "hub: sound, at a commit" found "hf://acme/tiny@$commit" ""
+proves "hub: sound, read whole" found hf://acme/tiny "" --deep --values
+proves "hub: a manifest, without reading" found hf://acme/tiny "" --manifest <(grep -v README "$sound/SHA256SUMS")
+proves "hub: another command" bash -c "'$work/tensorfile' hash --content hf://acme/tiny | cut -c1-64 | cmp - <('$work/tensorfile' hash --content '$sound/saved' | cut -c1-64)"
+proves "hub: one file" bash -c "'$work/tensorfile' ls hf://acme/tiny/$two | cmp - <('$work/tensorfile' ls '$sound/saved/$two')"
+proves "hub: an index and its shards" bash -c "'$work/tensorfile' verify hf://acme/tiny/model.safetensors.index.json >/dev/null"
+proves "hub: a wrong token is refused, and not shown" bash -c "! HF_TOKEN=hf_wrong '$work/tensorfile' check hf://acme/tiny 2>'$work/refused' && ! grep -q hf_wrong '$work/refused'"
+proves "hub: other digests in a manifest" found hf://acme/tiny "digest-mismatch $two" --manifest <(sed "/README/d; /$two/s/^......../00000000/" "$sound/SHA256SUMS")
+serve "$work/cut/saved"
+proves "hub: a cut shard" found hf://acme/tiny "truncated $two"
+serve "$work/gone/saved"
+proves "hub: a shard is gone" found hf://acme/tiny "missing-shard $two"
 
 echo "interop model: $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

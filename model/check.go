@@ -18,7 +18,8 @@ type CheckOptions struct {
 	// Values looks for NaN, infinities, and tensors of one value.
 	Values bool
 	// Manifest lists files: the output of sha256sum, or the JSON of a repository's tree on
-	// Hugging Face's Hub. Its paths are relative to the directory.
+	// Hugging Face's Hub. Its paths are relative to the directory. Without Deep, names and
+	// sizes are compared, and of a Repository the digests that it knows.
 	Manifest []byte
 	// Progress, if not nil, is called now and then with the bytes read so far and in all, by
 	// one goroutine at a time.
@@ -30,7 +31,7 @@ type CheckOptions struct {
 // A Report is what Check found. Its JSON is that of tensorfile check --json.
 type Report struct {
 	OK         bool   `json:"ok"`   // no errors
-	Kind       string `json:"kind"` // directory or hf-snapshot
+	Kind       string `json:"kind"` // directory, hf-snapshot or hub
 	Repository string `json:"repository,omitempty"`
 	Commit     string `json:"commit,omitempty"`
 	Deep       bool   `json:"deep"`
@@ -87,6 +88,9 @@ func (m *Model) Check(ctx context.Context, opts *CheckOptions) (*Report, error) 
 	if o.Manifest != nil {
 		manifest := parseManifest(o.Manifest, "the manifest")
 		found.add(m.checkManifest(manifest)...)
+		if m.repository != nil && !o.Deep { // which compares with the files themselves
+			found.add(m.compareDigests(manifest.files)...)
+		}
 		if expected == nil {
 			expected = listing{}
 		}
@@ -113,6 +117,10 @@ func (m *Model) report(o *CheckOptions, read *Read) *Report {
 		Figures: figuresOf(s.Summary), Sets: slices.Clone(m.sets), Config: m.Config(), Read: *read}
 	if m.cache != nil {
 		r.Kind, r.Repository, r.Commit = "hf-snapshot", m.cache.repository, m.cache.commit
+	}
+	if m.repository != nil {
+		r.Kind = "hub"
+		r.Repository, r.Commit = m.repository.Repository()
 	}
 	if s.Logical != s.Parameters {
 		r.Logical = s.Logical

@@ -15,12 +15,13 @@ import (
 
 // A directory is what is known of the files of a model. Names are relative to it.
 type directory struct {
-	fsys    fs.FS
-	dir     string // within fsys
-	local   string // of the root of fsys on this machine; "" elsewhere
-	cache   *cache // nil: not in Hugging Face's cache
-	limits  tensor.Limits
-	noLinks bool
+	fsys       fs.FS
+	dir        string     // within fsys
+	local      string     // of the root of fsys on this machine; "" elsewhere
+	cache      *cache     // nil: not in Hugging Face's cache
+	repository Repository // nil: not one
+	limits     tensor.Limits
+	noLinks    bool
 
 	entries map[string]*entry
 }

@@ -109,17 +109,19 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 		return nil, err
 	}
 	m.cache, m.dir = cache, dir
+	m.repository, _ = fsys.(Repository)
+	all := m.cache != nil || m.repository != nil
 	m.found.add(refs...)
 	if dir == "" { // a repository without a snapshot
 		m.finish()
 		return m, nil
 	}
-	if err := m.list(".", cache != nil); err != nil {
+	if err := m.list(".", all); err != nil {
 		return nil, err
 	}
 	parts := m.components()
 	for _, part := range parts {
-		if cache == nil {
+		if !all {
 			if err := m.list(part, false); err != nil {
 				return nil, err
 			}

@@ -96,6 +96,13 @@ type hubAddress struct {
 // IsHub reports whether an address is one of Hugging Face's Hub.
 func IsHub(address string) bool { return strings.HasPrefix(address, "hf://") }
 
+// HubPath returns the path within the repository that an address of the Hub names, "" for the
+// repository itself.
+func HubPath(address string) (string, error) {
+	a, err := parseHub(address)
+	return a.path, err
+}
+
 // parseHub takes an address apart. A revision ends at the next slash, except refs/pr/N and
 // refs/convert/NAME; an @ in a later element belongs to the path.
 func parseHub(address string) (a hubAddress, err error) {

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -124,6 +125,9 @@ const (
 // resolved to a commit with one more request.
 func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
 	if IsHub(address) {
+		if name, err := HubPath(address); err == nil && name == "" {
+			return nil, fmt.Errorf("remote: %s: %w: a repository, not a file: OpenRepository", quote.Name(address), fs.ErrInvalid)
+		}
 		h, err := openHub(ctx, address, opts)
 		if err != nil {
 			return nil, err

@@ -100,7 +100,7 @@ func (a *app) close() {
 const longHelp = `tensorfile reads safetensors, GGUF, PyTorch checkpoints, NumPy's .npy and .npz, ExecuTorch's
 .pte and .ptd, RTen's .rten, zTensor's .zt and the files of primitiv, and finds the format
 from the content. A FILE is a file, the directory of a model, a directory with -r, an
-https:// address, or - for standard input. "tensorfile FILE" is "tensorfile info FILE".
+https:// or hf:// address, or - for standard input. "tensorfile FILE" is "tensorfile info FILE".
 
 Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong usage,
 3 a file could not be read, 4 a limit was hit, 130 interrupted.`
@@ -345,7 +345,7 @@ func (a *app) fail(name string, err error) {
 	case w != nil && h == "":
 		h = "another name or directory"
 	case isAddress(name):
-		h = remoteHint(err)
+		h = remoteHint(name, err)
 	case f != 0 && errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.As(err, new(advised)):
 		// Where formats have no mark at their start, what is damaged looks like nothing at all.
 		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)

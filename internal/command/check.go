@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/remote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -21,11 +22,12 @@ func checkDirCommand(a *app) *cobra.Command {
 	var o model.CheckOptions
 	var manifest string
 	cmd := &cobra.Command{
-		Use:   "check DIR...",
+		Use:   "check DIR|hf://ORG/NAME[@REVISION][/PATH]...",
 		Short: "Check that a directory holds a whole model: shards, index, links, digests",
 		Long: `Check that a directory holds a whole model, and list everything that is wrong: shards that
 are missing or cut, an index that says something else than the files, links that end
-nowhere. DIR is a directory, or a snapshot or repository (@REVISION) of Hugging Face's cache.
+nowhere. DIR is a directory, or a snapshot or repository (@REVISION) of Hugging Face's cache;
+of a repository on the Hub, hf://ORG/NAME, only what is read is fetched.
 
 Names, links, indexes and headers are read; --deep reads every byte and compares digests
 with the names of blobs and with --manifest, --values looks for NaN, infinities and tensors
@@ -36,14 +38,19 @@ file could not be read. docs/check.md lists the codes.`,
   tensorfile check --deep -r models`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			isDeep := o.Deep
 			if manifest != "" {
 				b, err := a.readManifest(manifest)
 				if err != nil {
 					return onFile(manifest, err)
 				}
-				o.Manifest, o.Deep = b, o.Deep || !cmd.Flags().Changed("deep")
+				o.Manifest, isDeep = b, o.Deep || !cmd.Flags().Changed("deep")
 			}
 			return a.eachOf(args, a.models, false, func(name string) (document, error) {
+				o := o
+				if !remote.IsHub(name) { // whose digests are known without reading
+					o.Deep = isDeep
+				}
 				return a.check(name, o)
 			})
 		},
@@ -52,7 +59,7 @@ file could not be read. docs/check.md lists the codes.`,
 	f.BoolVar(&o.Deep, "deep", false, "read every byte, and compare digests")
 	f.BoolVar(&o.Values, "values", false, "look for NaN, infinities, and tensors of one value")
 	f.StringVar(&manifest, "manifest", "", "`FILE` lists the files, as sha256sum or a "+
-		"repository's tree on Hugging Face's Hub; implies --deep")
+		"repository's tree on Hugging Face's Hub; implies --deep, but for the Hub, whose digests are known")
 	return cmd
 }
 
@@ -82,6 +89,10 @@ func (a *app) models(args []string) []string {
 	}
 	var names []string
 	for _, arg := range args {
+		if remote.IsHub(arg) {
+			names = append(names, arg)
+			continue
+		}
 		below, err := model.Find(os.DirFS(arg), ".")
 		if err != nil {
 			a.fail(arg, err)
@@ -107,12 +118,18 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 			return nil, err
 		}
 	}
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(dir); !remote.IsHub(name) && errors.Is(err, fs.ErrNotExist) {
 		if i := strings.LastIndexByte(dir, '@'); i > 0 {
 			dir, revision = dir[:i], dir[i+1:]
 		}
 	}
-	m, err := model.Open(dir, &model.Options{Revision: revision, Limits: a.limits, NoMap: a.noMap})
+	var m *model.Model
+	var err error
+	if remote.IsHub(name) {
+		m, err = a.openRepository(name)
+	} else {
+		m, err = model.Open(dir, &model.Options{Revision: revision, Limits: a.limits, NoMap: a.noMap})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func TestAddressesAreFiles(t *testing.T) {
 		files.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	whole := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 100)) }))
+	whole := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 100<<10)) }))
 	defer whole.Close()
 	const name = "/ztensor/crate-1.2.3-digests.zt"
 	for _, test := range []struct {
