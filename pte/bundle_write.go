@@ -50,7 +50,7 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 	if r.bundle != nil {
 		return nil, fmt.Errorf("pte: %w: a bundle inside a bundle", tensor.ErrMalformed)
 	}
-	e := encoder{}
+	e := new(bundler)
 	e.fb.Grow(int64(len(program)))
 	var failed error
 	suites := convert(b.Suites, func(s TestSuite) fb.Offset {
@@ -60,7 +60,8 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 				tensor.ErrMalformed, quote.Name(s.Method)))
 			return 0
 		}
-		cases := tables(&e, s.Cases, func(k int, c *TestCase) fb.Offset {
+		cases := make([]fb.Offset, len(s.Cases))
+		for k, c := range s.Cases {
 			list := func(what string, values []any, of []Value) fb.Offset {
 				at, err := e.bundled(values, of)
 				if err != nil {
@@ -71,11 +72,12 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 			}
 			out := list("outputs", c.Outputs, m.Outputs())
 			in := list("inputs", c.Inputs, m.Inputs())
-			return e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out),
+			cases[k] = e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out),
 				fb.Ref(ptefb.SlotBundledMethodTestCaseInputs, in))
-		})
+		}
+		list := e.fb.Offsets(cases)
 		name := e.fb.String(s.Method)
-		return e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestSuiteTestCases, cases),
+		return e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestSuiteTestCases, list),
 			fb.Ref(ptefb.SlotBundledMethodTestSuiteMethodName, name))
 	})
 	if failed != nil {
@@ -92,8 +94,11 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 	return buf, tooLarge(err)
 }
 
+// A bundler writes the flatbuffer of a bundle.
+type bundler struct{ fb fb.Builder }
+
 // bundled writes the inputs or outputs of a test case, of a method that has these.
-func (e *encoder) bundled(values []any, of []Value) (fb.Offset, error) {
+func (e *bundler) bundled(values []any, of []Value) (fb.Offset, error) {
 	if len(values) != len(of) {
 		return 0, fmt.Errorf("%w: %d, and the method has %d", tensor.ErrMalformed, len(values), len(of))
 	}
@@ -109,7 +114,7 @@ func (e *encoder) bundled(values []any, of []Value) (fb.Offset, error) {
 	return e.fb.Offsets(all), nil
 }
 
-func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Offset, error) {
+func (e *bundler) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Offset, error) {
 	if x, ok := v.(int); ok {
 		v = int64(x)
 	}
@@ -123,7 +128,7 @@ func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Off
 	case bool:
 		if kind == KindBool {
 			return ptefb.BundledValueUnionBundledBool,
-				e.fb.Table(fb.Number(ptefb.SlotBundledBoolBoolVal, 1, bit[uint64](v))), nil
+				e.fb.Table(fb.Number(ptefb.SlotBundledBoolBoolVal, 1, bit(v))), nil
 		}
 	case float64:
 		if kind == KindDouble {
@@ -139,7 +144,7 @@ func (e *encoder) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Off
 	return 0, 0, fmt.Errorf("%w: %T for a %v", tensor.ErrMalformed, v, of)
 }
 
-func (e *encoder) bundledTensor(t *tensor.Tensor, of TensorInfo) (fb.Offset, error) {
+func (e *bundler) bundledTensor(t *tensor.Tensor, of TensorInfo) (fb.Offset, error) {
 	if err := t.Check(); err != nil {
 		return 0, err
 	}
@@ -157,7 +162,7 @@ func (e *encoder) bundledTensor(t *tensor.Tensor, of TensorInfo) (fb.Offset, err
 	}
 	sizes, dims := layoutOf(t.Shape, t.Order)
 	dataAt, dimsAt := e.fb.Scalars(data.Bytes(), 1, 16), e.fb.Scalars(dims, 1, 1)
-	sizesAt := e.u32s(sizes)
+	sizesAt := e.fb.Scalars(vector(sizes), 4, 4)
 	return e.fb.Table(fb.Ref(ptefb.SlotBundledTensorDimOrder, dimsAt),
 		fb.Ref(ptefb.SlotBundledTensorData, dataAt),
 		fb.Ref(ptefb.SlotBundledTensorSizes, sizesAt),

@@ -63,7 +63,7 @@ var cves = []struct {
 		c.of(1).Remove(ptefb.SlotTensorSizes)
 	}, tensor.ErrMalformed},
 	{"no number: a constant's end wraps", "lean", func(c crafted) {
-		c.tree.Child(ptefb.SlotProgramConstantSegment).SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, math.MaxUint64 - 7, 32, 48})
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector([]uint64{0, math.MaxUint64 - 7, 32, 48}), 8)
 	}, tensor.ErrMalformed},
 	{"no number: elements times width wraps", "lean", func(c crafted) {
 		setI32s(c.of(1), ptefb.SlotTensorSizes, 1<<30, 1<<30, 8)

@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -177,20 +176,12 @@ func (b *rebuild) setGetters() error {
 		}
 	}
 	made := make(map[string]*fb.Node)
-	if len(one.methods) > 0 {
-		var w bytes.Buffer
-		if err := one.Write(&w, nil); err != nil {
-			return err
-		}
-		tree, err := fb.Take(w.Bytes(), &ptefb.Schema, ptefb.TableProgram, func(int, int) int {
-			return 1
-		})
+	for _, m := range one.methods {
+		n, err := m.node(new(draft))
 		if err != nil {
 			return err
 		}
-		for _, n := range tree.Children(ptefb.SlotProgramExecutionPlan) {
-			made[string(n.Bytes(ptefb.SlotExecutionPlanName))] = n
-		}
+		made[m.name] = n
 	}
 	var plans []*fb.Node
 	for _, n := range b.tree.Children(ptefb.SlotProgramExecutionPlan) {

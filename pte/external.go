@@ -69,7 +69,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			keys[x] = key
 			order = append(order, x)
 		}
-		info := e.rebuild.extra(node)
+		info := extraInfo(node)
 		info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key)
 		info.SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
 			uint64(ptefb.TensorDataLocationEXTERNAL))
@@ -142,8 +142,7 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 		}
 		node.Child(ptefb.SlotTensorExtraTensorInfo).Remove(ptefb.SlotExtraTensorInfoLocation)
 		e.rebuild.added[node] = t
-		// Not its place, which putLists finds, but a mark that it is stored.
-		node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, 1)
+		node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, isStored)
 		n++
 	}
 	e.rebuild.lists = e.rebuild.lists || n > 0

@@ -275,17 +275,17 @@ var hostiles = []hostile{
 	{name: "39 constant index out of range", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(ptefb.SlotTensorDataBufferIdx, 4, 99) }, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "39 constant index 2^32-1", base: "lean", tables: func(c crafted) { c.of(1).SetScalar(ptefb.SlotTensorDataBufferIdx, 4, math.MaxUint32) }, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "40 constant offset beyond its segment", base: "lean", tables: func(c crafted) {
-		c.tree.Child(ptefb.SlotProgramConstantSegment).SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, 1 << 20, 32, 48})
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector([]uint64{0, 1 << 20, 32, 48}), 8)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "40 constant ends beyond its segment", base: "lean", tables: func(c crafted) { setI32s(c.of(1), ptefb.SlotTensorSizes, 2, 30) }, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "40 constant offset 2^63", base: "lean", tables: func(c crafted) {
-		c.tree.Child(ptefb.SlotProgramConstantSegment).SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, 1 << 63, 32, 48})
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector([]uint64{0, 1 << 63, 32, 48}), 8)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "40 constant offset 2^64-8", base: "lean", tables: func(c crafted) {
-		c.tree.Child(ptefb.SlotProgramConstantSegment).SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, math.MaxUint64 - 7, 32, 48})
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector([]uint64{0, math.MaxUint64 - 7, 32, 48}), 8)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "41 constant misaligned", base: "lean", tables: func(c crafted) {
-		c.tree.Child(ptefb.SlotProgramConstantSegment).SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, 1, 32, 48})
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector([]uint64{0, 1, 32, 48}), 8)
 	}, warn: "not aligned", runtime: "runs"},
 	{name: "42 both stores of constants", base: "lean", tables: func(c crafted) {
 		n := new(fb.Node)
@@ -306,7 +306,7 @@ var hostiles = []hostile{
 		c.tree.Children(ptefb.SlotProgramMutableDataSegments)[0].SetScalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, 77)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "45 initial value past the end", base: "lean", tables: func(c crafted) {
-		c.tree.Children(ptefb.SlotProgramMutableDataSegments)[0].SetUint64s(ptefb.SlotSubsegmentOffsetsOffsets, []uint64{0, 4})
+		c.tree.Children(ptefb.SlotProgramMutableDataSegments)[0].SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector([]uint64{0, 4}), 8)
 	}, verify: tensor.ErrMalformed, runtime: "refuses"},
 	{name: "45 no offsets of initial values", base: "lean", tables: func(c crafted) {
 		c.tree.Children(ptefb.SlotProgramMutableDataSegments)[0].Remove(ptefb.SlotSubsegmentOffsetsOffsets)

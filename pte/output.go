@@ -26,6 +26,54 @@ const (
 	maxAlignment            = 1 << 30
 )
 
+// Dedup says which payloads are stored once.
+type Dedup uint8
+
+const (
+	// DedupIdentity, the default, stores once what is the same: the same memory, or the
+	// same source.
+	DedupIdentity Dedup = iota
+	// DedupNone stores every constant and payload by itself.
+	DedupNone
+	// DedupSHA256 stores equal bytes once, as ExecuTorch's exporter does, also those of
+	// tensors of different type and shape. Everything is read twice: to be hashed, and to
+	// be written.
+	DedupSHA256
+)
+
+// WriterOptions control how a program is written. nil is the zero value.
+type WriterOptions struct {
+	// SegmentAlignment aligns the segments, in bytes; 0 for ExecuTorch's 128. Unlike
+	// ExecuTorch's, our alignments hold in the file, and not only from the first segment
+	// on.
+	SegmentAlignment int64
+	// TensorAlignment aligns constants and initial values; a power of two, 0 for
+	// ExecuTorch's 16. A type that needs more gets more.
+	TensorAlignment int64
+	// Dedup says which constants, payloads and named blobs share their bytes.
+	Dedup Dedup
+	// InlineDelegates puts the payloads of delegates into the flatbuffer, which must stay
+	// below 2 GiB.
+	InlineDelegates bool
+}
+
+// alignments checks the options and fills in ExecuTorch's values.
+func (o *WriterOptions) alignments() (segment, data int64, err error) {
+	segment, data = o.SegmentAlignment, o.TensorAlignment
+	if segment == 0 {
+		segment = defaultSegmentAlignment
+	}
+	if data == 0 {
+		data = defaultTensorAlignment
+	}
+	if min(segment, data) < 1 || max(segment, data) > maxAlignment || data&(data-1) != 0 ||
+		o.Dedup > DedupSHA256 {
+		return 0, 0, fmt.Errorf("pte: bad options: segment alignment %d, tensor alignment %d, dedup %d",
+			segment, data, o.Dedup)
+	}
+	return segment, data, nil
+}
+
 // A dataSegment is a segment on its way into a file.
 type dataSegment struct {
 	pieces []pieces.Piece // offsets count from the start of the segment
@@ -198,13 +246,9 @@ type store struct {
 }
 
 // share returns what was noted for the same payload before, or notes i.
-func (s *store) share(b tensor.Blob, kind string, i int) (int, bool, error) {
+func (s *store) share(b tensor.Blob, i int) (int, bool, error) {
 	if s.dedup == DedupNone || b.Size() == 0 {
 		return i, false, nil
-	}
-	type key struct {
-		kind string
-		id   any
 	}
 	id := b.Identity()
 	if s.dedup == DedupSHA256 {
@@ -220,9 +264,17 @@ func (s *store) share(b tensor.Blob, kind string, i int) (int, bool, error) {
 	if s.seen == nil {
 		s.seen = make(map[any]int)
 	}
-	if at, ok := s.seen[key{kind, id}]; ok {
+	if at, ok := s.seen[id]; ok {
 		return at, true, nil
 	}
-	s.seen[key{kind, id}] = i
+	s.seen[id] = i
 	return i, false, nil
+}
+
+// tooLarge makes a flatbuffer of more than 2 GiB a limit.
+func tooLarge(err error) error {
+	if errors.Is(err, fb.ErrTooLarge) {
+		return fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
+	}
+	return err
 }

@@ -112,21 +112,17 @@ func (m *MethodBuilder) lives() []life {
 		l.joins = append(l.joins, [2]int{int(a[0]), int(a[1])})
 	}
 	for at, ins := range m.code {
+		for _, v := range ins.operands {
+			l.touch(int(v), at)
+		}
 		switch ins.op {
-		case OpKernelCall, OpDelegateCall:
-			for _, v := range ins.args {
-				l.touch(int(v), at)
-			}
-			continue
 		case OpMove:
-			l.touch(int(ins.to), at)
-			l.joins = append(l.joins, [2]int{int(ins.index), int(ins.to)})
+			l.joins = append(l.joins, [2]int{int(ins.operands[0]), int(ins.operands[1])})
 		case OpJumpFalse:
 			if to := int(ins.label.at); to <= at {
 				l.loops = append(l.loops, life{to, at})
 			}
 		}
-		l.touch(int(ins.index), at)
 	}
 	for _, v := range m.inputs {
 		l.touch(int(v), -1)

@@ -91,8 +91,8 @@ func TestPlannerKeepsWhatIsStillRead(t *testing.T) {
 				}
 				continue
 			}
-			out := ins.args[len(ins.args)-1]
-			for _, v := range ins.args {
+			out := ins.operands[len(ins.operands)-1]
+			for _, v := range ins.operands {
 				if v != out && (mark[v] != 0 || m.values[v].kind == KindTensorList) {
 					read(at, v)
 				}

@@ -14,14 +14,10 @@ import (
 
 // A rebuild is a program that was taken apart.
 type rebuild struct {
-	e        *Edit
-	r        *Reader
-	tree     *fb.Node
-	values   [][]*fb.Node                // tensors by method and value, nil for all else
-	named    []*fb.Node                  // named data of the original
-	added    map[*fb.Node]*tensor.Tensor // bytes of tensors that were external
-	lists    bool                        // constants or initial values were changed
-	segments []dataSegment               // on the way into the file
+	draft
+	r     *Reader
+	named []*fb.Node // named data of the original
+	lists bool       // constants or initial values were changed
 }
 
 func newRebuild(e *Edit) (*rebuild, error) {
@@ -39,8 +35,12 @@ func newRebuild(e *Edit) (*rebuild, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	b := &rebuild{e: e, r: r, tree: tree, named: tree.Children(ptefb.SlotProgramNamedData),
-		added: make(map[*fb.Node]*tensor.Tensor)}
+	b := &rebuild{r: r, named: tree.Children(ptefb.SlotProgramNamedData),
+		draft: draft{e: e, tree: tree, inner: inline, added: make(map[*fb.Node]*tensor.Tensor),
+			header: r.header.SegmentBase > 0 && r.delegatesInSegments()}}
+	if n := r.header.Length; n > headerLength {
+		b.tail = r.buf[8+headerLength : 8+n]
+	}
 	for _, plan := range tree.Children(ptefb.SlotProgramExecutionPlan) {
 		values := plan.Children(ptefb.SlotExecutionPlanValues)
 		tensors := make([]*fb.Node, len(values))
@@ -151,19 +151,9 @@ func (b *rebuild) rename() error {
 		return err
 	}
 	for p, name := range b.e.renamed {
-		b.extra(b.node(p)).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
+		extraInfo(b.node(p)).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
 	}
 	return b.renameBlobs()
-}
-
-// extra is a tensor's extra information, which is made where there is none.
-func (b *rebuild) extra(n *fb.Node) *fb.Node {
-	info := n.Child(ptefb.SlotTensorExtraTensorInfo)
-	if info == nil {
-		info = new(fb.Node)
-		n.SetChild(ptefb.SlotTensorExtraTensorInfo, info)
-	}
-	return info
 }
 
 // output applies all changes.
@@ -184,37 +174,7 @@ func (b *rebuild) output(opts *WriterOptions) (*output, error) {
 			return nil, err
 		}
 	}
-	return b.finish(alignment)
-}
-
-// finish writes the flatbuffer anew and lays the segments out.
-func (b *rebuild) finish(alignment int64) (*output, error) {
-	size, base, err := layOut(b.segments, alignment)
-	if err != nil {
-		return nil, err
-	}
-	nodes := b.tree.Children(ptefb.SlotProgramSegments)
-	for len(nodes) < len(b.segments) {
-		nodes = append(nodes, new(fb.Node))
-	}
-	if len(nodes) > 0 || b.tree.Has(ptefb.SlotProgramSegments) {
-		b.tree.SetChildren(ptefb.SlotProgramSegments, nodes)
-	}
-	for i, n := range nodes {
-		setDefault(n, ptefb.SlotDataSegmentOffset, 8, uint64(b.segments[i].off))
-		setDefault(n, ptefb.SlotDataSegmentSize, 8, uint64(b.segments[i].size))
-	}
-	var w fb.Builder
-	program, err := w.Finish(b.tree.Write(&w), "ET12")
-	if err != nil {
-		return nil, tooLarge(err)
-	}
-	var tail []byte
-	if n := b.r.header.Length; n > headerLength {
-		tail = b.r.buf[8+headerLength : 8+n]
-	}
-	o, err := finish(program, b.segments, size, base, b.r.inlineAlignment(), tail,
-		b.r.header.SegmentBase > 0 && b.r.delegatesInSegments())
+	o, err := b.finish(alignment)
 	if err != nil {
 		return nil, err
 	}
@@ -238,11 +198,4 @@ func (r *Reader) delegatesInSegments() bool {
 		}
 	}
 	return false
-}
-
-// setDefault stores a number, or leaves it out if it is zero and was not stored before.
-func setDefault(n *fb.Node, slot, size int, bits uint64) {
-	if bits != 0 || n.Has(slot) {
-		n.SetScalar(slot, size, bits)
-	}
 }

@@ -2,7 +2,6 @@ package fb
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -143,13 +142,14 @@ func (n *Node) find(slot int) (int, bool) {
 		func(f nodeField, slot int) int { return cmp.Compare(f.slot, slot) })
 }
 
-func (n *Node) set(f nodeField) {
+func (n *Node) set(f nodeField) *Node {
 	i, ok := n.find(f.slot)
 	if ok {
 		n.fields[i] = f
-		return
+	} else {
+		n.fields = slices.Insert(n.fields, i, f)
 	}
-	n.fields = slices.Insert(n.fields, i, f)
+	return n
 }
 
 // Clone returns a node with the same fields, to be changed without changing n. Nodes
@@ -174,9 +174,18 @@ func (n *Node) Scalar(slot int, def uint64) uint64 {
 	return def
 }
 
-// SetScalar stores a scalar of size bytes, also if it is the schema's default.
-func (n *Node) SetScalar(slot, size int, bits uint64) {
-	n.set(nodeField{slot: slot, kind: Scalar, size: size, bits: bits})
+// SetScalar stores a scalar of size bytes, also if it is the schema's default. Like all
+// setters it returns n.
+func (n *Node) SetScalar(slot, size int, bits uint64) *Node {
+	return n.set(nodeField{slot: slot, kind: Scalar, size: size, bits: bits})
+}
+
+// SetNumber is SetScalar, but leaves a field absent that would become zero.
+func (n *Node) SetNumber(slot, size int, bits uint64) *Node {
+	if bits == 0 && !n.Has(slot) {
+		return n
+	}
+	return n.SetScalar(slot, size, bits)
 }
 
 // Child returns a table, nil when it is absent.
@@ -188,7 +197,9 @@ func (n *Node) Child(slot int) *Node {
 }
 
 // SetChild stores a table.
-func (n *Node) SetChild(slot int, c *Node) { n.set(nodeField{slot: slot, kind: Child, node: c}) }
+func (n *Node) SetChild(slot int, c *Node) *Node {
+	return n.set(nodeField{slot: slot, kind: Child, node: c})
+}
 
 // Children returns the tables of a vector, nil when it is absent.
 func (n *Node) Children(slot int) []*Node {
@@ -199,8 +210,8 @@ func (n *Node) Children(slot int) []*Node {
 }
 
 // SetChildren stores a vector of tables.
-func (n *Node) SetChildren(slot int, c []*Node) {
-	n.set(nodeField{slot: slot, kind: Tables, nodes: c})
+func (n *Node) SetChildren(slot int, c []*Node) *Node {
+	return n.set(nodeField{slot: slot, kind: Tables, nodes: c})
 }
 
 // Bytes returns a string or a vector of scalars.
@@ -212,28 +223,19 @@ func (n *Node) Bytes(slot int) []byte {
 }
 
 // SetString stores a string.
-func (n *Node) SetString(slot int, s string) {
-	n.set(nodeField{slot: slot, kind: String, size: 1, bytes: []byte(s)})
+func (n *Node) SetString(slot int, s string) *Node {
+	return n.set(nodeField{slot: slot, kind: String, size: 1, bytes: []byte(s)})
 }
 
 // SetBytes stores a vector of bytes whose first is aligned to align.
-func (n *Node) SetBytes(slot int, b []byte, align int) {
-	n.set(nodeField{slot: slot, kind: Scalars, size: 1, align: align, bytes: b})
+func (n *Node) SetBytes(slot int, b []byte, align int) *Node {
+	return n.set(nodeField{slot: slot, kind: Scalars, size: 1, align: align, bytes: b})
 }
 
 // SetVector stores a vector of scalars of size bytes each, as bytes in the order of the
 // file.
-func (n *Node) SetVector(slot int, b []byte, size int) {
-	n.set(nodeField{slot: slot, kind: Scalars, size: size, align: size, bytes: b})
-}
-
-// SetUint64s stores a vector of numbers.
-func (n *Node) SetUint64s(slot int, v []uint64) {
-	b := make([]byte, 8*len(v))
-	for i, x := range v {
-		binary.LittleEndian.PutUint64(b[8*i:], x)
-	}
-	n.SetVector(slot, b, 8)
+func (n *Node) SetVector(slot int, b []byte, size int) *Node {
+	return n.set(nodeField{slot: slot, kind: Scalars, size: size, align: size, bytes: b})
 }
 
 // EachField visits every stored field of the node and of all below it, until visit

@@ -1,0 +1,266 @@
+package pte
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+type instruction struct {
+	op       Opcode
+	operands []int32
+	node     *fb.Node // the member of the union
+	label    *Label   // of a jump
+	stack    []Frame
+}
+
+type delegate struct {
+	payload tensor.Blob
+	node    *fb.Node
+}
+
+// do adds an instruction.
+func (m *MethodBuilder) do(op Opcode, node *fb.Node, operands ...int32) *instruction {
+	m.code = append(m.code, instruction{op: op, operands: operands, node: node})
+	return &m.code[len(m.code)-1]
+}
+
+func number32(slot int, x int32) *fb.Node {
+	return new(fb.Node).SetNumber(slot, 4, uint64(uint32(x)))
+}
+
+// Buffer sets the min size and the device of a buffer of the memory plan, which tensors
+// with a Place are in.
+func (m *MethodBuilder) Buffer(memory uint32, size int64, d Device) {
+	if memory == 0 || memory > 1<<16 || size < 0 {
+		m.fail("buffer %d of %d bytes", memory, size)
+		return
+	}
+	for int(memory) >= len(m.buffers) {
+		m.buffers = append(m.buffers, 0)
+	}
+	m.buffers[memory] = max(m.buffers[memory], size)
+	if d != (Device{}) {
+		if m.devices == nil {
+			m.devices = make(map[uint32]Device)
+		}
+		m.devices[memory] = d
+	}
+}
+
+// Alias makes the planner keep the tensor of as long as view, whose bytes are in its
+// memory.
+func (m *MethodBuilder) Alias(of, view Ref) {
+	m.aliases = append(m.aliases, [2]int32{m.use(of, "Alias"), m.use(view, "Alias")})
+}
+
+// Structure sets how inputs and outputs are nested, in one of the two notations of
+// [LeafPaths].
+func (m *MethodBuilder) Structure(inputs, outputs string) {
+	m.structure = [2]string{inputs, outputs}
+}
+
+// Call runs an operator, such as aten::add.out. args are those of the operator's schema
+// in order, outputs included, and then what it returns: the outputs once more, a list of
+// them where there are several.
+func (m *MethodBuilder) Call(operator string, args ...Ref) {
+	i, ok := m.operators[operator]
+	if !ok {
+		// The overload begins at the first dot after the namespace. ExecuTorch's tools
+		// require one, if an empty one.
+		at := max(strings.Index(operator, "::"), 0)
+		name, overload, _ := strings.Cut(operator[at:], ".")
+		name = operator[:at] + name
+		if name == "" || len(operator) > maxOperatorName || strings.ContainsRune(operator, 0) {
+			m.fail("operator %s: a name of 1 to %d bytes", quote.Name(operator), maxOperatorName)
+		}
+		i = int32(len(m.operatorNodes))
+		m.operators[operator] = i
+		m.operatorNodes = append(m.operatorNodes, new(fb.Node).
+			SetString(ptefb.SlotOperatorName, name).
+			SetString(ptefb.SlotOperatorOverload, overload))
+	}
+	values := m.useAll(args, operator)
+	m.do(OpKernelCall, number32(ptefb.SlotKernelCallOpIndex, i).
+		SetVector(ptefb.SlotKernelCallArgs, vector(values), 4), values...)
+}
+
+// Delegate adds a part that a backend runs, and returns its index.
+func (m *MethodBuilder) Delegate(id string, payload tensor.Blob, specs ...CompileSpec) int {
+	if id == "" || strings.ContainsRune(id, 0) || payload.Size() < 0 {
+		m.fail("delegate %s of %d bytes", quote.Name(id), payload.Size())
+	}
+	settings := convert(specs, func(s CompileSpec) *fb.Node {
+		return new(fb.Node).SetString(ptefb.SlotCompileSpecKey, s.Key).
+			SetBytes(ptefb.SlotCompileSpecValue, slices.Clone(s.Value), 1)
+	})
+	m.delegates = append(m.delegates, delegate{payload, new(fb.Node).
+		SetString(ptefb.SlotBackendDelegateId, id).
+		SetChildren(ptefb.SlotBackendDelegateCompileSpecs, settings)})
+	return len(m.delegates) - 1
+}
+
+// CallDelegate runs a delegate on values, its inputs first and then its outputs.
+func (m *MethodBuilder) CallDelegate(index int, args ...Ref) {
+	if index < 0 || index >= len(m.delegates) {
+		m.fail("delegate %d of %d", index, len(m.delegates))
+		index = 0
+	}
+	values := m.useAll(args, "delegate")
+	m.do(OpDelegateCall, number32(ptefb.SlotDelegateCallDelegateIndex, int32(index)).
+		SetVector(ptefb.SlotDelegateCallArgs, vector(values), 4), values...)
+}
+
+// Move overwrites a value with another one.
+func (m *MethodBuilder) Move(from, to Ref) {
+	a, b := m.use(from, "Move"), m.use(to, "Move")
+	m.do(OpMove, number32(ptefb.SlotMoveCallMoveFrom, a).
+		SetNumber(ptefb.SlotMoveCallMoveTo, 4, uint64(b)), a, b)
+}
+
+// Free gives up the memory of a tensor whose shape is not bounded.
+func (m *MethodBuilder) Free(r Ref) {
+	v := m.use(r, "Free")
+	m.do(OpFree, number32(ptefb.SlotFreeCallValueIndex, v), v)
+}
+
+// A Label is a place among the instructions of a method.
+type Label struct {
+	m  *MethodBuilder
+	at int32 // -1 until it is marked
+}
+
+// Label makes a label to jump to, which Mark puts somewhere.
+func (m *MethodBuilder) Label() *Label {
+	l := &Label{m, -1}
+	m.labels = append(m.labels, l)
+	return l
+}
+
+// Mark puts a label before the next instruction.
+func (m *MethodBuilder) Mark(l *Label) {
+	if l == nil || l.m != m || l.at >= 0 {
+		m.fail("a label is marked twice, or is of another method")
+		return
+	}
+	l.at = int32(len(m.code))
+}
+
+// JumpFalse goes to a label if a value is false: a Bool, or a bool tensor that is not
+// true everywhere. To jump in any case, jump on m.Bool(false).
+func (m *MethodBuilder) JumpFalse(condition Ref, l *Label) {
+	if l == nil || l.m != m {
+		m.fail("a jump to a label of another method")
+		return
+	}
+	v := m.use(condition, "JumpFalse")
+	m.do(OpJumpFalse, number32(ptefb.SlotJumpFalseCallCondValueIndex, v), v).label = l
+}
+
+// Stack says where in the original model the last instruction comes from, the outermost
+// call first.
+func (m *MethodBuilder) Stack(frames ...Frame) {
+	if len(m.code) == 0 {
+		m.fail("a stack trace without an instruction")
+		return
+	}
+	m.code[len(m.code)-1].stack = slices.Clone(frames)
+}
+
+// node makes the method's table in d.
+func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
+	for _, l := range m.labels {
+		if l.at < 0 {
+			return nil, m.errorf("a label that was never marked")
+		}
+	}
+	sizes, places, err := m.plan()
+	if err != nil {
+		return nil, err
+	}
+	tensors := make([]*fb.Node, len(m.values))
+	values := make([]*fb.Node, len(m.values))
+	for i, v := range m.values {
+		values[i] = new(fb.Node).SetChild(ptefb.SlotEValueVal, v.node).
+			SetNumber(ptefb.SlotEValueValType, 1, uint64(v.kind))
+		if v.tensor == nil {
+			continue
+		}
+		tensors[i] = v.node
+		if v.tensor.data != nil {
+			d.added[v.node] = v.tensor.data
+		}
+		if p := places[i]; v.tensor.planned() {
+			v.node.SetChild(ptefb.SlotTensorAllocationInfo, new(fb.Node).
+				SetNumber(ptefb.SlotAllocationDetailsMemoryId, 4, uint64(p.Memory)).
+				SetNumber(ptefb.SlotAllocationDetailsMemoryOffsetLow, 4, p.Offset&(1<<32-1)).
+				SetNumber(ptefb.SlotAllocationDetailsMemoryOffsetHigh, 4, p.Offset>>32))
+		}
+	}
+	d.values = append(d.values, tensors)
+	for _, i := range m.outputs {
+		if t := m.values[i].tensor; t != nil && t.role == RoleExternal {
+			t.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
+		}
+	}
+	n := new(fb.Node).
+		SetString(ptefb.SlotExecutionPlanName, m.name).
+		SetChild(ptefb.SlotExecutionPlanContainerMetaType, new(fb.Node).
+			SetString(ptefb.SlotContainerMetadataEncodedInpStr, m.structure[0]).
+			SetString(ptefb.SlotContainerMetadataEncodedOutStr, m.structure[1])).
+		SetChildren(ptefb.SlotExecutionPlanValues, values).
+		SetVector(ptefb.SlotExecutionPlanInputs, vector(m.inputs), 4).
+		SetVector(ptefb.SlotExecutionPlanOutputs, vector(m.outputs), 4).
+		SetChildren(ptefb.SlotExecutionPlanChains, []*fb.Node{m.chain()}).
+		SetChildren(ptefb.SlotExecutionPlanOperators, m.operatorNodes).
+		SetChildren(ptefb.SlotExecutionPlanDelegates,
+			convert(m.delegates, func(x delegate) *fb.Node { return x.node })).
+		SetVector(ptefb.SlotExecutionPlanNonConstBufferSizes, vector(sizes), 8)
+	if len(m.devices) > 0 {
+		var devices []*fb.Node
+		for i := range sizes {
+			if x, ok := m.devices[uint32(i)]; ok {
+				devices = append(devices, new(fb.Node).
+					SetNumber(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, uint64(i)).
+					SetNumber(ptefb.SlotNonConstBufferDeviceDeviceType, 1, uint64(uint8(x.Type))).
+					SetNumber(ptefb.SlotNonConstBufferDeviceDeviceIndex, 1, uint64(uint8(x.Index))))
+			}
+		}
+		n.SetChildren(ptefb.SlotExecutionPlanNonConstBufferDevice, devices)
+	}
+	return n, nil
+}
+
+// chain makes the table of the instructions.
+func (m *MethodBuilder) chain() *fb.Node {
+	instructions, stacks := make([]*fb.Node, len(m.code)), make([]*fb.Node, len(m.code))
+	traced := false
+	for i, x := range m.code {
+		if x.label != nil {
+			x.node.SetNumber(ptefb.SlotJumpFalseCallDestinationInstruction, 4, uint64(x.label.at))
+		}
+		instructions[i] = new(fb.Node).SetChild(ptefb.SlotInstructionInstrArgs, x.node).
+			SetNumber(ptefb.SlotInstructionInstrArgsType, 1, uint64(x.op))
+		stacks[i] = new(fb.Node).SetChildren(ptefb.SlotFrameListItems, convert(x.stack, frame))
+		traced = traced || len(x.stack) > 0
+	}
+	n := new(fb.Node).
+		SetVector(ptefb.SlotChainInputs, nil, 4).
+		SetVector(ptefb.SlotChainOutputs, nil, 4).
+		SetChildren(ptefb.SlotChainInstructions, instructions)
+	if traced {
+		n.SetChildren(ptefb.SlotChainStacktrace, stacks)
+	}
+	return n
+}
+
+func frame(f Frame) *fb.Node {
+	return number32(ptefb.SlotFrameLineno, int32(f.Line)).
+		SetString(ptefb.SlotFrameFilename, f.File).
+		SetString(ptefb.SlotFrameName, f.Name).
+		SetString(ptefb.SlotFrameContext, f.Context)
+}

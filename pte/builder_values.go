@@ -1,0 +1,426 @@
+package pte
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/executorch"
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A MethodBuilder assembles a method: values first, then instructions in the order in
+// which they run.
+type MethodBuilder struct {
+	b               *Builder
+	name            string
+	values          []value
+	inputs, outputs []int32
+	code            []instruction
+	operators       map[string]int32 // indices of their nodes
+	operatorNodes   []*fb.Node
+	delegates       []delegate
+	labels          []*Label
+	aliases         [][2]int32
+	buffers         []int64 // sizes that the caller asked for, by memory id
+	devices         map[uint32]Device
+	structure       [2]string // of inputs and outputs
+}
+
+// A value is a value of a method on its way into a file.
+type value struct {
+	kind   Kind
+	node   *fb.Node     // the member of the union
+	items  []int        // of a list of values
+	tensor *tensorValue // nil for other kinds
+}
+
+type tensorValue struct {
+	node   *fb.Node
+	shape  tensor.Shape
+	role   Role
+	data   *tensor.Tensor // of a constant, or the initial value of state
+	placed bool           // by the caller
+	place  Place
+	bytes  int64
+}
+
+// A Ref is a value of the method that made it. The zero Ref is None where a list allows
+// that.
+type Ref struct {
+	m *MethodBuilder
+	i int32 // index + 1
+}
+
+func (m *MethodBuilder) fail(format string, args ...any) {
+	if m.b.err == nil {
+		m.b.err = m.errorf(format, args...)
+	}
+}
+
+func (m *MethodBuilder) errorf(format string, args ...any) error {
+	return fmt.Errorf("pte: method %s: "+format, append([]any{quote.Name(m.name)}, args...)...)
+}
+
+func (m *MethodBuilder) add(v value) Ref {
+	if len(m.values) >= 1<<31-1 {
+		m.fail("more values than indices")
+		return Ref{}
+	}
+	m.values = append(m.values, v)
+	return Ref{m, int32(len(m.values))}
+}
+
+// use is the index of a value, which must be of this method.
+func (m *MethodBuilder) use(r Ref, what string) int32 {
+	if r.m != m {
+		if r.m == nil {
+			m.fail("%s: no value", what)
+		} else {
+			m.fail("%s: a value of method %s", what, quote.Name(r.m.name))
+		}
+		return 0
+	}
+	return r.i - 1
+}
+
+func (m *MethodBuilder) useAll(refs []Ref, what string) []int32 {
+	all := make([]int32, len(refs))
+	for i, r := range refs {
+		all[i] = m.use(r, what)
+	}
+	return all
+}
+
+// Index is the value's place in its method.
+func (r Ref) Index() int { return int(r.i) - 1 }
+
+// vector returns the elements of a slice as the file has them.
+func vector(list any) []byte {
+	b, _ := binary.Append(nil, binary.LittleEndian, list) // fails for other types only
+	return b
+}
+
+// items returns the union's member of a list, given its elements.
+func items(k Kind, list any) *fb.Node {
+	slot, size := itemsOf(k)
+	return new(fb.Node).SetVector(slot, vector(list), size)
+}
+
+func (m *MethodBuilder) number(k Kind, slot, size int, bits uint64) Ref {
+	return m.add(value{kind: k, node: new(fb.Node).SetNumber(slot, size, bits)})
+}
+
+// Int adds a number.
+func (m *MethodBuilder) Int(v int64) Ref {
+	return m.number(KindInt, ptefb.SlotIntIntVal, 8, uint64(v))
+}
+
+// Bool adds a bool.
+func (m *MethodBuilder) Bool(v bool) Ref {
+	return m.number(KindBool, ptefb.SlotBoolBoolVal, 1, bit(v))
+}
+
+// Double adds a float.
+func (m *MethodBuilder) Double(v float64) Ref {
+	return m.number(KindDouble, ptefb.SlotDoubleDoubleVal, 8, math.Float64bits(v))
+}
+
+// String adds a string.
+func (m *MethodBuilder) String(v string) Ref {
+	return m.add(value{kind: KindString,
+		node: new(fb.Node).SetString(ptefb.SlotStringStringVal, v)})
+}
+
+// Null adds None.
+func (m *MethodBuilder) Null() Ref { return m.add(value{kind: KindNull, node: new(fb.Node)}) }
+
+// IntList adds a list of numbers that are values: constants, or what instructions
+// compute.
+func (m *MethodBuilder) IntList(items ...Ref) Ref {
+	return m.list(KindIntList, items, func(k Kind) bool { return k == KindInt })
+}
+
+// Ints adds constants, and the list of them.
+func (m *MethodBuilder) Ints(vs ...int64) Ref {
+	refs := make([]Ref, len(vs))
+	for i, v := range vs {
+		refs[i] = m.Int(v)
+	}
+	return m.IntList(refs...)
+}
+
+// DoubleList adds a list of numbers.
+func (m *MethodBuilder) DoubleList(vs ...float64) Ref {
+	return m.add(value{kind: KindDoubleList, node: items(KindDoubleList, vs)})
+}
+
+// BoolList adds a list of bools.
+func (m *MethodBuilder) BoolList(vs ...bool) Ref {
+	return m.add(value{kind: KindBoolList, node: items(KindBoolList, vs)})
+}
+
+// TensorList adds a list of tensors.
+func (m *MethodBuilder) TensorList(items ...Ref) Ref {
+	return m.list(KindTensorList, items, func(k Kind) bool { return k == KindTensor })
+}
+
+// OptionalTensorList adds a list of tensors in which the zero Ref stands for None.
+func (m *MethodBuilder) OptionalTensorList(items ...Ref) Ref {
+	return m.list(KindOptionalTensorList, items,
+		func(k Kind) bool { return k == KindTensor || k == KindNull })
+}
+
+func (m *MethodBuilder) list(k Kind, refs []Ref, allowed func(Kind) bool) Ref {
+	v := value{kind: k, items: make([]int, len(refs))}
+	for i, r := range refs {
+		if r == (Ref{}) && k == KindOptionalTensorList {
+			v.items[i] = -1
+			continue
+		}
+		x := m.use(r, k.String())
+		if int(x) < len(m.values) && !allowed(m.values[x].kind) {
+			m.fail("%v: value %d is a %v", k, x, m.values[x].kind)
+		}
+		v.items[i] = int(x)
+	}
+	if k == KindIntList {
+		v.node = items(k, convert(v.items, func(i int) int64 { return int64(i) }))
+	} else {
+		v.node = items(k, convert(v.items, func(i int) int32 { return int32(i) }))
+	}
+	return m.add(v)
+}
+
+func (m *MethodBuilder) newTensor(role Role, name string, d tensor.DType, s tensor.Shape,
+	o tensor.Order) Ref {
+	t := &tensorValue{node: new(fb.Node), shape: slices.Clone(s), role: role}
+	r := m.add(value{kind: KindTensor, node: t.node, tensor: t})
+	scalar, ok := executorch.ScalarType(d)
+	if !ok {
+		m.fail("tensor: %v is not a dtype of ExecuTorch", d)
+	}
+	if len(s) > maxRank {
+		m.fail("tensor: %d dimensions, and the runtime supports %d", len(s), maxRank)
+	}
+	for _, n := range s {
+		if n < 0 || n > 1<<31-1 {
+			m.fail("tensor: shape %v", s)
+			break
+		}
+	}
+	if !o.Valid(len(s)) {
+		m.fail("tensor: order %v is not a permutation of %d dimensions", o, len(s))
+		o = nil
+	}
+	n, ok := t.shape.Elements()
+	if ok {
+		t.bytes, ok = d.Bytes(n)
+	}
+	if !ok {
+		m.fail("tensor: %v of %v has no size", s, d)
+	}
+	sizes, dims := layoutOf(s, o)
+	t.node.SetVector(ptefb.SlotTensorSizes, vector(sizes), 4).
+		SetBytes(ptefb.SlotTensorDimOrder, dims, 1).
+		SetNumber(ptefb.SlotTensorScalarType, 1, uint64(uint8(scalar)))
+	if role == RoleState || role.External() {
+		info := extraInfo(t.node)
+		if role.External() {
+			info.SetNumber(ptefb.SlotExtraTensorInfoLocation, 1,
+				uint64(ptefb.TensorDataLocationEXTERNAL))
+		}
+	}
+	if name != "" {
+		r.Name(name)
+	}
+	return r
+}
+
+// Tensor adds an intermediate result. Its memory is planned: see [Ref.Place] and
+// [Ref.ByCaller] for other ways.
+func (m *MethodBuilder) Tensor(d tensor.DType, s tensor.Shape) Ref {
+	return m.newTensor(RolePlanned, "", d, s, nil)
+}
+
+// Input adds a tensor that the caller gives. Inputs are numbered in the order of these
+// calls.
+func (m *MethodBuilder) Input(d tensor.DType, s tensor.Shape) Ref {
+	r := m.Tensor(d, s)
+	m.Accept(r)
+	return r
+}
+
+// Accept makes inputs of values that are there, such as m.Int(5). Of a number the runtime
+// takes only the one that is stored.
+func (m *MethodBuilder) Accept(refs ...Ref) {
+	m.inputs = append(m.inputs, m.useAll(refs, "input")...)
+}
+
+// Return makes outputs of values.
+func (m *MethodBuilder) Return(refs ...Ref) {
+	m.outputs = append(m.outputs, m.useAll(refs, "output")...)
+}
+
+// Constant adds a tensor that is stored in the program. The name of t is kept out of the
+// file, as exporters do; see [Ref.Name].
+func (m *MethodBuilder) Constant(t *tensor.Tensor) Ref { return m.stored(RoleConstant, "", t) }
+
+// State adds a tensor that keeps its value from call to call, and is t when the method is
+// loaded. A name lets applications find it; t's own is used, and may be empty.
+func (m *MethodBuilder) State(t *tensor.Tensor) Ref {
+	name := ""
+	if t != nil {
+		name = t.Name
+	}
+	return m.stored(RoleState, name, t)
+}
+
+func (m *MethodBuilder) stored(role Role, name string, t *tensor.Tensor) Ref {
+	if t == nil {
+		m.fail("%v: no tensor", role)
+		return m.Null()
+	}
+	if err := t.Check(); err != nil {
+		m.fail("%v: %w", role, err)
+	}
+	if !t.Dense() || t.External {
+		m.fail("%v %s: %w: only dense tensors with their data can be stored", role,
+			quote.Name(t.Name), errors.ErrUnsupported)
+	}
+	r := m.newTensor(role, name, t.DType, t.Shape, t.Order)
+	x := m.values[r.Index()].tensor
+	x.data = t
+	x.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, isStored)
+	return r
+}
+
+// External adds a constant that the runtime takes from a .ptd, where its key is name.
+func (m *MethodBuilder) External(name string, d tensor.DType, s tensor.Shape) Ref {
+	if name == "" {
+		m.fail("an external tensor without a name")
+	}
+	return m.newTensor(RoleExternal, name, d, s, nil)
+}
+
+// ExternalState adds state whose initial value is in a .ptd under that name.
+func (m *MethodBuilder) ExternalState(name string, d tensor.DType, s tensor.Shape) Ref {
+	if name == "" {
+		m.fail("an external tensor without a name")
+	}
+	return m.newTensor(RoleExternalState, name, d, s, nil)
+}
+
+// NamedState adds state that has no initial value and is found by its name.
+func (m *MethodBuilder) NamedState(name string, d tensor.DType, s tensor.Shape) Ref {
+	if name == "" {
+		m.fail("state without a name or an initial value")
+	}
+	return m.newTensor(RoleState, name, d, s, nil)
+}
+
+// tensorOf is the tensor of a Ref that is about to be changed.
+func (r Ref) tensorOf(what string) *tensorValue {
+	if r.m != nil {
+		v := &r.m.values[r.Index()]
+		if v.tensor != nil {
+			return v.tensor
+		}
+		r.m.fail("%s: value %d is a %v", what, r.Index(), v.kind)
+	}
+	return &tensorValue{node: new(fb.Node)}
+}
+
+// Bound makes the tensor's shape an upper bound: the runtime may be given, and give,
+// smaller ones.
+func (r Ref) Bound() Ref {
+	r.tensorOf("Bound").node.SetScalar(ptefb.SlotTensorShapeDynamism, 1, uint64(Bound))
+	return r
+}
+
+// Order sets the order of the tensor's dimensions in memory. A constant has that of the
+// tensor that it was made of.
+func (r Ref) Order(o tensor.Order) Ref {
+	t := r.tensorOf("Order")
+	if !o.Valid(len(t.shape)) || t.data != nil {
+		if r.m != nil {
+			r.m.fail("Order: %v", o)
+		}
+		return r
+	}
+	_, dims := layoutOf(t.shape, o)
+	t.node.SetBytes(ptefb.SlotTensorDimOrder, dims, 1)
+	return r
+}
+
+// Name sets the fully qualified name, by which applications find a tensor.
+func (r Ref) Name(name string) Ref {
+	info := extraInfo(r.tensorOf("Name").node)
+	if info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name); name == "" {
+		info.Remove(ptefb.SlotExtraTensorInfoFullyQualifiedName)
+	}
+	return r
+}
+
+// ByCaller takes the tensor out of the memory plan: the caller gives its memory, or, for
+// the output of an operator such as executorch_prim::et_view.default, the operator does.
+func (r Ref) ByCaller() Ref {
+	t := r.tensorOf("ByCaller")
+	if t.role != RolePlanned && r.m != nil {
+		r.m.fail("ByCaller: value %d is %v", r.Index(), t.role)
+	}
+	t.role = RoleCaller
+	return r
+}
+
+// Place puts the tensor at an offset of a buffer of the memory plan, from 1 on, in place
+// of our planner. The caller then is responsible for what overlaps; the buffer is made as
+// large as its tensors need.
+func (r Ref) Place(memory uint32, offset uint64) Ref {
+	t := r.tensorOf("Place")
+	if r.m != nil && (memory == 0 || memory > 1<<16 || !t.planned()) {
+		r.m.fail("Place: value %d, which is %v, in buffer %d", r.Index(), t.role, memory)
+	}
+	t.placed, t.place = true, Place{memory, offset}
+	return r
+}
+
+// Device says on which device the tensor is.
+func (r Ref) Device(d Device) Ref {
+	extraInfo(r.tensorOf("Device").node).
+		SetNumber(ptefb.SlotExtraTensorInfoDeviceType, 1, uint64(uint8(d.Type))).
+		SetNumber(ptefb.SlotExtraTensorInfoDeviceIndex, 1, uint64(uint8(d.Index)))
+	return r
+}
+
+func convert[A, B any](list []A, to func(A) B) []B {
+	all := make([]B, len(list))
+	for i, x := range list {
+		all[i] = to(x)
+	}
+	return all
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// layoutOf returns a shape and an order in the file's types.
+func layoutOf(s tensor.Shape, o tensor.Order) (sizes []int32, dims []byte) {
+	dims = make([]byte, len(s))
+	for i := range dims {
+		dims[i] = byte(i)
+		if o != nil {
+			dims[i] = byte(o[i])
+		}
+	}
+	return convert(s, func(n int64) int32 { return int32(n) }), dims
+}
