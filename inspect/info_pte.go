@@ -170,10 +170,7 @@ func pteMethodInfo(m pte.Method) PTEMethod {
 // pteValuesInfo describes inputs or outputs, which were nested in the model as structure
 // says.
 func pteValuesInfo(vs []pte.Value, structure string) []PTEValue {
-	var paths []string
-	if s, err := pte.ParseStructure(structure); err == nil {
-		paths = s.Leaves()
-	}
+	paths, _ := pte.LeafPaths(structure)
 	all := []PTEValue{}
 	for i, v := range vs {
 		d := pteValueInfo(v)

@@ -129,7 +129,7 @@ func (m Method) list(n int, index func(int) int32) []Value {
 }
 
 // Structure returns how the inputs and outputs were nested in the original model, as the
-// exporter wrote it: text in one of two notations (see [ParseStructure]), empty when the
+// exporter wrote it: text in one of two notations (see [LeafPaths]), empty when the
 // file has none.
 func (m Method) Structure() (inputs, outputs string) {
 	c := m.t.ContainerMetaType(nil)
