@@ -262,7 +262,7 @@ func TestFieldsStringsAndVectors(t *testing.T) {
 	root := ptefb.GetRootAsProgram(lean, 0)
 	var plan ptefb.ExecutionPlan
 	root.ExecutionPlan(&plan, 0)
-	name := dataAt(&plan, ptefb.SlotExecutionPlanName)
+	name := fb.FieldTarget(plan.Table(), ptefb.SlotExecutionPlanName) + 4
 	b := bytes.Clone(lean)
 	b[name+7] = 'x' // the zero byte behind "forward"
 	if err := look(b); !errors.Is(err, tensor.ErrMalformed) {
@@ -276,7 +276,7 @@ func TestFieldsStringsAndVectors(t *testing.T) {
 	}
 	for _, o := range []uint32{0, 1, 2, 3, math.MaxInt32, 1 << 31, math.MaxUint32} { // backwards ones with them
 		b := bytes.Clone(lean)
-		if err := look(put32(b, at(root, ptefb.SlotProgramExecutionPlan), o)); err == nil {
+		if err := look(put32(b, fb.FieldPos(root.Table(), ptefb.SlotProgramExecutionPlan), o)); err == nil {
 			t.Errorf("an offset of %#x", o)
 		}
 	}
@@ -284,7 +284,7 @@ func TestFieldsStringsAndVectors(t *testing.T) {
 
 func TestBackwardOffsets(t *testing.T) {
 	lean := base(t, "lean")
-	plans := int64(at(ptefb.GetRootAsProgram(lean, 0), ptefb.SlotProgramExecutionPlan))
+	plans := int64(fb.FieldPos(ptefb.GetRootAsProgram(lean, 0).Table(), ptefb.SlotProgramExecutionPlan))
 	for to := int64(0); to < plans; to += 4 {
 		b := bytes.Clone(lean)
 		if err := look(put32(b, int(plans), uint32(to-plans))); !errors.Is(err, tensor.ErrMalformed) {

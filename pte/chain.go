@@ -36,29 +36,26 @@ func (o Opcode) String() string {
 	return "unknown instruction " + strconv.Itoa(int(o))
 }
 
-// A Chain is a list of instructions that run one after another. All known programs have
+// A chain is a list of instructions that run one after another. All known programs have
 // one chain a method.
-type Chain struct {
+type chain struct {
 	m     Method
 	t     ptefb.Chain
-	Index int
+	index int
 }
 
-// Chains yields the chains of the method.
-func (m Method) Chains() iter.Seq[Chain] {
-	return each(m.t.ChainsLength(), func(i int) Chain {
-		c := Chain{m: m, Index: i}
+func (m Method) chains() iter.Seq[chain] {
+	return each(m.t.ChainsLength(), func(i int) chain {
+		c := chain{m: m, index: i}
 		m.t.Chains(&c.t, i)
 		return c
 	})
 }
 
-// Len is the number of instructions.
-func (c Chain) Len() int { return c.t.InstructionsLength() }
+func (c chain) len() int { return c.t.InstructionsLength() }
 
-// Instructions yields the chain's instructions.
-func (c Chain) Instructions() iter.Seq[Instruction] {
-	return each(c.Len(), func(i int) Instruction {
+func (c chain) instructions() iter.Seq[Instruction] {
+	return each(c.len(), func(i int) Instruction {
 		x := Instruction{c: c, index: i}
 		c.t.Instructions(&x.t, i)
 		return x
@@ -69,8 +66,8 @@ func (c Chain) Instructions() iter.Seq[Instruction] {
 // they run.
 func (m Method) Instructions() iter.Seq[Instruction] {
 	return func(yield func(Instruction) bool) {
-		for c := range m.Chains() {
-			for i := range c.Instructions() {
+		for c := range m.chains() {
+			for i := range c.instructions() {
 				if !yield(i) {
 					return
 				}
@@ -82,8 +79,8 @@ func (m Method) Instructions() iter.Seq[Instruction] {
 // NumInstructions counts the instructions of all chains.
 func (m Method) NumInstructions() int {
 	n := 0
-	for c := range m.Chains() {
-		n += c.Len()
+	for c := range m.chains() {
+		n += c.len()
 	}
 	return n
 }
@@ -92,13 +89,13 @@ func (m Method) NumInstructions() int {
 // for an instruction of another kind than theirs. Indices are as the file has them, not
 // checked.
 type Instruction struct {
-	c     Chain
+	c     chain
 	t     ptefb.Instruction
 	index int
 }
 
 // Chain is the index of the instruction's chain.
-func (i Instruction) Chain() int { return i.c.Index }
+func (i Instruction) Chain() int { return i.c.index }
 
 // Index is the instruction's place in its chain, which jumps name.
 func (i Instruction) Index() int { return i.index }

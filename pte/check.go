@@ -2,8 +2,9 @@ package pte
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -20,10 +21,6 @@ const (
 	maxTables       = 1_000_000 // visits of its FlatBuffers verifier
 	maxBuffer       = 1 << 56   // of a memory plan; the exporter's own tests have 2⁴⁸
 )
-
-// copyIndexOperator is the name of the kernel that writes a tensor into another one at an
-// index.
-const copyIndexOperator = "executorch_prim::et_copy_index"
 
 // A checker reads every table of a verified program once, when it is opened. It notes
 // what the runtime would not load or run, and refuses only what asks for too much.
@@ -42,12 +39,12 @@ type checker struct {
 	external map[string]place // the first external tensor of a name
 	changed  map[int]bool     // values that instructions write, once it is asked for
 
-	// The value or instruction being checked, and tables to be read into.
-	index, chain int
-	tensor       ptefb.Tensor
-	extra        ptefb.ExtraTensorInfo
-	allocation   ptefb.AllocationDetails
-	pointee      ptefb.EValue
+	// The value being checked, and tables to be read into.
+	index      int
+	tensor     ptefb.Tensor
+	extra      ptefb.ExtraTensorInfo
+	allocation ptefb.AllocationDetails
+	pointee    ptefb.EValue
 }
 
 // check returns the tensors that Reader.Tensors yields.
@@ -58,52 +55,68 @@ func (r *Reader) check(seen fb.Summary) ([]place, error) {
 	return c.stored, err
 }
 
-// error notes something at pos of the flatbuffer that the runtime does not load or run.
-func (c *checker) error(class error, pos int, field, format string, args ...any) {
+// error notes what the runtime does not load or run.
+func (c *checker) error(class error, s site, format string, args ...any) {
 	if !c.out.Full() {
-		c.out.Error(fail(class, c.r.at+int64(pos), field, format, args...))
+		c.out.Error(c.r.error(class, s, format, args...))
 	}
 }
 
-func (c *checker) bad(pos int, field, format string, args ...any) {
-	c.error(tensor.ErrMalformed, pos, field, format, args...)
+func (c *checker) bad(s site, format string, args ...any) {
+	c.error(tensor.ErrMalformed, s, format, args...)
 }
 
-func (c *checker) warn(pos int, field, format string, args ...any) {
-	c.out.Warn(c.r.malformed(pos, field, format, args...))
+func (c *checker) warn(s site, format string, args ...any) {
+	c.out.Warn(c.r.malformed(s, format, args...))
+}
+
+// require notes that a field is absent.
+func (c *checker) require(s site, slot int, name string) bool {
+	ok := fb.FieldPos(s.t, slot) != 0
+	if !ok {
+		c.bad(s.named(name), "absent")
+	}
+	return ok
 }
 
 // name checks a string that the runtime compares with C strings.
-func (c *checker) name(b []byte, pos int, field func() string) {
+func (c *checker) name(b []byte, s site) {
 	if bytes.IndexByte(b, 0) >= 0 {
-		c.warn(pos, field(),
-			"%s has a zero byte, where the runtime cuts it", quote.Name(string(b)))
+		c.warn(s, "%s has a zero byte, where the runtime cuts it", quote.Name(string(b)))
 	}
 	if !utf8.Valid(b) {
-		c.warn(pos, field(), "%s is not UTF-8", quote.Name(string(b)))
+		c.warn(s, "%s is not UTF-8", quote.Name(string(b)))
+	}
+}
+
+// unique checks a name that the runtime looks up: it takes the first of several.
+func (c *checker) unique(seen map[string]int, b []byte, i int, s site, what string) {
+	if first, dup := seen[string(b)]; dup {
+		c.warn(s, "%s is also the %s[%d], which the runtime takes", quote.Name(string(b)), what, first)
+	} else {
+		seen[string(b)] = i
 	}
 }
 
 func (c *checker) program(seen fb.Summary) error {
 	root := c.r.root
+	s := rootSite(root, "", 0)
 	for _, n := range seen.Newer {
-		c.warn(int(n.Pos), ptefb.Schema.Tables[n.Table].Name,
+		c.warn(site{at: int(n.Pos), name: ptefb.Schema.Tables[n.Table].Name},
 			"has fields of a newer schema, which are not shown and keep the program from being rebuilt")
 	}
 	if v := root.Version(); v > 0 {
-		c.error(errors.ErrUnsupported, at(root, ptefb.SlotProgramVersion), "version",
+		c.error(errors.ErrUnsupported, s.field(ptefb.SlotProgramVersion, "version"),
 			"%d: the runtime loads none above 0 since ExecuTorch 1.5.1", v)
 	}
 	if n := c.r.header.Length; n > 32 {
-		c.warn(12, "extended_header.length",
+		c.warn(site{at: 12, name: "extended_header.length"},
 			"%d bytes are more than the 32 of the newest known version", n)
 	}
 	c.data()
 	c.segments()
 	c.named()
-	if !has(root, ptefb.SlotProgramExecutionPlan) {
-		c.bad(pos(root), "execution_plan", "absent")
-	}
+	c.require(s, ptefb.SlotProgramExecutionPlan, "execution_plan")
 	names := make(map[string]int)
 	for m := range c.r.Program().Methods() {
 		c.m, c.n, c.changed = m, m.NumValues(), nil
@@ -114,13 +127,18 @@ func (c *checker) program(seen fb.Summary) error {
 		if err := c.shown(len(c.stored) - before); err != nil {
 			return err
 		}
-		if !c.out.Full() { // what is wrong was noted; what there is must still be counted
-			c.methodName(names)
-			c.method()
+		if c.out.Full() { // what is wrong was noted; what there is must still be counted
+			continue
 		}
+		if s := m.site(&m.t, planPath, 0, 0); c.require(s, ptefb.SlotExecutionPlanName, "name") {
+			s, b := s.field(ptefb.SlotExecutionPlanName, "name"), m.t.Name()
+			c.name(b, s)
+			c.unique(names, b, m.index, s, "name of execution_plan")
+		}
+		c.method()
 	}
 	if seen.Tables > maxTables {
-		c.warn(0, "", "%d tables, but a runtime that verifies stops at %d", seen.Tables, maxTables)
+		c.warn(site{}, "%d tables, but a runtime that verifies stops at %d", seen.Tables, maxTables)
 	}
 	return nil
 }
@@ -128,68 +146,139 @@ func (c *checker) program(seen fb.Summary) error {
 // shown refuses programs that would make a listing much larger than the file: each tensor
 // without a name, n of them here, and each delegate carry the name of their method.
 func (c *checker) shown(n int) error {
-	t, name := &c.m.t, c.m.t.Name()
-	where := c.r.at + int64(at(t, ptefb.SlotExecutionPlanName))
-	if int64(len(name)) > c.r.limits.MaxName {
-		return fail(tensor.ErrLimit, where, c.m.field("name"),
-			"%d bytes are more than the limit of %d", len(name), c.r.limits.MaxName)
+	t, size := &c.m.t, int64(len(c.m.t.Name()))
+	s := c.m.site(t, planPath, 0, 0).field(ptefb.SlotExecutionPlanName, "name")
+	if size > c.r.limits.MaxName {
+		return c.r.error(tensor.ErrLimit, s, "%d bytes are more than the limit of %d", size,
+			c.r.limits.MaxName)
 	}
-	if c.budget -= (int64(len(name)) + 16) * int64(n+t.DelegatesLength()); c.budget < 0 {
-		return fail(tensor.ErrLimit, where, c.m.field("name"),
-			"%d bytes would be shown too often", len(name))
+	if c.budget -= (size + 16) * int64(n+t.DelegatesLength()); c.budget < 0 {
+		return c.r.error(tensor.ErrLimit, s, "%d bytes would be shown too often", size)
 	}
 	return nil
-}
-
-func (c *checker) methodName(names map[string]int) {
-	t, field := &c.m.t, func() string { return c.m.field("name") }
-	b := t.Name()
-	if b == nil {
-		c.bad(pos(t), field(), "absent")
-		return
-	}
-	where := at(t, ptefb.SlotExecutionPlanName)
-	c.name(b, where, field)
-	if first, dup := names[string(b)]; dup {
-		c.warn(where, field(),
-			"%s is also the name of execution_plan[%d], which the runtime takes",
-			quote.Name(string(b)), first)
-	} else {
-		names[string(b)] = c.m.index
-	}
 }
 
 // named checks the named data.
 func (c *checker) named() {
 	root := c.r.root
 	if has(root, ptefb.SlotProgramNamedData) && !has(root, ptefb.SlotProgramSegments) {
-		c.bad(at(root, ptefb.SlotProgramNamedData), "named_data", "without segments")
+		c.bad(rootSite(root, "", 0).field(ptefb.SlotProgramNamedData, "named_data"), "without segments")
 	}
 	keys := make(map[string]int)
 	for i, t := range fb.Each(root.NamedDataLength(), root.NamedData) {
-		field := func() string { return fmt.Sprintf("named_data[%d].key", i) }
-		if b := t.Key(); b == nil {
-			c.bad(pos(t), field(), "absent")
-		} else if first, dup := keys[string(b)]; dup {
-			c.warn(at(t, ptefb.SlotNamedDataKey), field(),
-				"%s is also the key of named_data[%d], which the runtime takes", quote.Name(string(b)), first)
-		} else {
-			keys[string(b)] = i
-			c.name(b, at(t, ptefb.SlotNamedDataKey), field)
+		s := rootSite(t, "named_data[%d].", i)
+		if c.require(s, ptefb.SlotNamedDataKey, "key") {
+			s, b := s.field(ptefb.SlotNamedDataKey, "key"), t.Key()
+			n := len(keys)
+			if c.unique(keys, b, i, s, "key of named_data"); len(keys) > n {
+				c.name(b, s)
+			}
 		}
-		where := at(t, ptefb.SlotNamedDataSegmentIndex)
-		index := func() string { return fmt.Sprintf("named_data[%d].segment_index", i) }
-		if _, err := c.r.segment(t.SegmentIndex(), where, index); err != nil {
+		s = s.field(ptefb.SlotNamedDataSegmentIndex, "segment_index")
+		if _, err := c.r.segment(t.SegmentIndex(), s); err != nil {
 			c.out.Error(err)
 		} else {
-			c.outside(t.SegmentIndex(), where, index)
+			c.outside(t.SegmentIndex(), s)
 		}
 	}
 }
 
 // outside notes that segment i, which holds a blob, starts beyond the file.
-func (c *checker) outside(i uint32, pos int, field func() string) {
+func (c *checker) outside(i uint32, s site) {
 	if c.r.segments[i].outside {
-		c.bad(pos, field(), "segment %d starts beyond the file", i)
+		c.bad(s, "segment %d starts beyond the file", i)
+	}
+}
+
+// data checks where constants and initial values are.
+func (c *checker) data() {
+	r, root := c.r, c.r.root
+	s := rootSite(root, "", 0)
+	switch n, inline := r.constants.len(), root.ConstantBufferLength(); {
+	case n == 0:
+		c.warn(s.field(ptefb.SlotProgramConstantSegment, "constant_segment.offsets"),
+			"absent or empty: the deprecated layout, which ExecuTorch's builds since 2025 refuse")
+	case n > 1 && inline > 0:
+		c.bad(s.field(ptefb.SlotProgramConstantBuffer, "constant_buffer"),
+			"%d constants inside the flatbuffer, and %d in a segment", inline, n-1)
+	}
+	c.offsets(&r.constants)
+	for i, t := range fb.Each(root.MutableDataSegmentsLength(), root.MutableDataSegments) {
+		p := r.pool(t, "mutable_data_segments[%d]", i)
+		if i == 1 {
+			c.warn(p.site, "the runtime uses only the first")
+		}
+		c.require(p.site, ptefb.SlotSubsegmentOffsetsOffsets, ".offsets")
+		c.offsets(&p)
+	}
+}
+
+// offsets checks a list of starts in a segment. Their order does not matter.
+func (c *checker) offsets(p *pool) {
+	if p.len() > 1 && p.found && p.segment.size == 0 {
+		c.bad(p.site, "%d tensors in an empty segment, where the runtime finds none, even without elements",
+			p.len()-1)
+	}
+	for k := 1; k < p.len(); k++ {
+		if _, err := c.r.piece(p, uint32(k), site{}); err != nil {
+			c.out.Error(err)
+		}
+		if !p.found {
+			return
+		}
+	}
+}
+
+func (c *checker) segments() {
+	r := c.r
+	end, sorted := int64(0), true
+	for _, s := range r.segments {
+		if s.size > 0 {
+			sorted = sorted && s.off >= end
+			end = max(end, s.off+s.size)
+		}
+	}
+	if !sorted {
+		c.disorder()
+	}
+	if h := r.header; h.Length > 0 {
+		declared := r.at + max(h.ProgramSize, h.SegmentBase+h.SegmentDataSize)
+		if end = max(end, declared); r.size > end {
+			c.out.Warn(malformed(end, "", "%d bytes after the end of the program", r.size-end))
+		}
+	}
+}
+
+// disorder notes which segments are not where the one before ends.
+func (c *checker) disorder() {
+	type numbered struct {
+		extent
+		i int
+	}
+	segment := func(i int) site {
+		var t ptefb.DataSegment
+		c.r.root.Segments(&t, i)
+		return rootSite(&t, "segments[%d]", i)
+	}
+	var all []numbered
+	for i, s := range c.r.segments {
+		if s.size == 0 {
+			continue
+		}
+		if n := len(all); n > 0 && s.off < all[n-1].off {
+			c.warn(segment(i), "is before segments[%d]", all[n-1].i)
+		}
+		all = append(all, numbered{s.extent, i})
+	}
+	slices.SortFunc(all, func(a, b numbered) int {
+		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.i, b.i))
+	})
+	for k := 1; k < len(all); k++ {
+		if a, b := all[k-1], all[k]; b.off < a.off+a.size {
+			c.warn(segment(b.i), "overlaps segments[%d]", a.i)
+			if a.off+a.size > b.off+b.size {
+				all[k] = a // whatever follows may overlap the longer one
+			}
+		}
 	}
 }

@@ -25,9 +25,6 @@ func publicValues(r *Reader) (all []any) {
 				all = append(all, i)
 			}
 		}
-		for c := range m.Chains() {
-			all = append(all, c)
-		}
 		for i := range m.Instructions() {
 			all = append(all, i)
 		}

@@ -62,40 +62,43 @@ func (m Method) Delegate(i int) (Delegate, bool) {
 	if p := t.Processed(nil); p != nil {
 		d.Inline, d.Reference = p.Location() == ptefb.DataLocationINLINE, p.Index()
 	}
-	d.Payload = m.r.blobOf(m.payload(i, &t))
+	x, _, err := m.payload(i, &t)
+	d.Payload = m.r.blobOf(x, err)
 	for _, s := range fb.Each(t.CompileSpecsLength(), t.CompileSpecs) {
 		d.Specs = append(d.Specs, CompileSpec{string(s.Key()), append([]byte{}, s.ValueBytes()...)})
 	}
 	return d, true
 }
 
-// payload finds the bytes of a delegate.
-func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, error) {
-	r, field := m.r, func(name string) string { return m.field("delegates[%d].processed%s", i, name) }
+// payload finds the bytes of a delegate. The site is that of the index.
+func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, site, error) {
+	r, s := m.r, m.site(t, delegatePath, i, 0).named("processed")
 	p := t.Processed(nil)
 	if p == nil {
-		return extent{}, r.malformed(pos(t), field(""), "absent: the runtime's process would end")
+		return extent{}, s, r.malformed(s, "absent: the runtime's process would end")
 	}
-	n, where := p.Index(), at(p, ptefb.SlotBackendDelegateDataReferenceIndex)
+	s = m.site(p, delegatePath+"processed.", i, 0)
+	n, index := p.Index(), s.field(ptefb.SlotBackendDelegateDataReferenceIndex, "index")
 	switch l := p.Location(); l {
 	case ptefb.DataLocationSEGMENT:
-		return r.segment(n, where, func() string { return field(".index") })
+		x, err := r.segment(n, index)
+		return x, index, err
 	case ptefb.DataLocationINLINE:
 		var data ptefb.BackendDelegateInlineData
 		if all := r.root.BackendDelegateDataLength(); int64(n) >= int64(all) {
-			return extent{}, r.malformed(where, field(".index"), "%d of %d inline payloads", n, all)
+			return extent{}, index, r.malformed(index, "%d of %d inline payloads", n, all)
 		}
 		r.root.BackendDelegateData(&data, int(n))
 		x, ok := r.inline(data.Table(), ptefb.SlotBackendDelegateInlineDataData)
 		if !ok {
-			return x, r.malformed(pos(&data), field(".index"),
+			index.at = int(data.Table().Pos)
+			return x, index, r.malformed(index,
 				"inline payload %d has no data: the runtime's process would end", n)
 		}
-		return x, nil
+		return x, index, nil
 	default:
-		where = at(p, ptefb.SlotBackendDelegateDataReferenceLocation)
-		return extent{}, fail(errors.ErrUnsupported, r.at+int64(where), field(".location"),
-			"%d", uint8(l))
+		s = s.field(ptefb.SlotBackendDelegateDataReferenceLocation, "location")
+		return extent{}, s, r.error(errors.ErrUnsupported, s, "%d", uint8(l))
 	}
 }
 

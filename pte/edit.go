@@ -275,7 +275,7 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		length, size := uint32(h.Length), h.SegmentDataSize
 		if e.upgrades() {
 			length, size = headerLength, end-r.at-base
-			if root := int64(pos(r.root)); root < 8+headerLength {
+			if root := int64(r.root.Table().Pos); root < 8+headerLength {
 				return nil, malformed(r.at, "root",
 					"a header of %d bytes does not fit before the table at %d", headerLength, root)
 			}

@@ -67,31 +67,22 @@ func (m Method) data(e *Entry, t *ptefb.Tensor, ordered bool) tensor.Blob {
 	if e.Role == RoleState && e.Buffer == 0 {
 		return bad(errUninitialized)
 	}
-	at := func(slot int) int { return fb.FieldPosOr(t.Table(), slot) }
-	field := func(name string) string { return m.field("values[%d].val.%s", e.Value, name) }
-	x, err := r.locate(e.Role, e.Buffer, size, at(ptefb.SlotTensorDataBufferIdx),
-		func() string { return field("data_buffer_idx") })
-	if err != nil {
+	s := m.site(t, valuePath, e.Value, 0)
+	x, err := r.locate(e.Role, e.Buffer, size, s.field(ptefb.SlotTensorDataBufferIdx, "data_buffer_idx"))
+	switch {
+	case err != nil:
 		return bad(err)
-	}
-	if !ordered {
-		return bad(r.malformed(at(ptefb.SlotTensorDimOrder), field("dim_order"),
+	case !ordered:
+		return bad(r.malformed(s.field(ptefb.SlotTensorDimOrder, "dim_order"),
 			"not a permutation of %d dimensions", len(e.Shape)))
-	}
-	if !e.DType.Known() {
+	case !e.DType.Known():
 		// Its length is not known: all bytes up to the next one stand for it.
 		return tensor.NewBlob(&opaque{blobSource: r.extentOf(x), word: word})
-	}
-	if !known {
-		return bad(r.malformed(at(ptefb.SlotTensorSizes), field("sizes"),
+	case !known:
+		return bad(r.malformed(s.field(ptefb.SlotTensorSizes, "sizes"),
 			"%v of %v is negative or overflows", e.Shape, e.DType))
 	}
 	return r.blob(x.off, size)
-}
-
-// malformed is an error of a field at pos of the flatbuffer.
-func (r *Reader) malformed(pos int, field, format string, args ...any) error {
-	return malformed(r.at+int64(pos), field, format, args...)
 }
 
 var errUninitialized = fmt.Errorf("pte: %w: the program has no initial value for this state",
@@ -105,33 +96,23 @@ func Uninitialized(t *tensor.Tensor) bool {
 	return ok && m.err == errUninitialized
 }
 
-// A fault is why there are no bytes where an index points. Without a field of its own it
-// is the index that is wrong.
-type fault struct {
-	pos         int // in the flatbuffer
-	field, text string
-}
-
 // A pool is where the pieces of a SubsegmentOffsets are: offsets give their starts only.
 type pool struct {
-	t       *ptefb.SubsegmentOffsets // nil if the program has none
+	site
 	offsets []byte
 	segment extent
-	bad     *fault // the segment is not there
-	name    string
+	found   bool // the segment
 }
 
-func (r *Reader) pool(t *ptefb.SubsegmentOffsets, name string) pool {
-	p := pool{t: t, name: name}
+func (r *Reader) pool(t *ptefb.SubsegmentOffsets, path string, i int) pool {
 	if t == nil {
-		return p
+		return pool{}
 	}
+	p := pool{site: rootSite(t, path, i)}
 	p.offsets, _ = fb.FieldBytes(t.Table(), ptefb.SlotSubsegmentOffsetsOffsets, 8)
-	if i := t.SegmentIndex(); int64(i) < int64(len(r.segments)) {
-		p.segment = r.segments[i].extent
-	} else {
-		p.bad = &fault{fb.FieldPosOr(t.Table(), ptefb.SlotSubsegmentOffsetsSegmentIndex),
-			name + ".segment_index", fmt.Sprintf("%d of %d segments", i, len(r.segments))}
+	n := t.SegmentIndex()
+	if p.found = int64(n) < int64(len(r.segments)); p.found {
+		p.segment = r.segments[n].extent
 	}
 	return p
 }
@@ -140,71 +121,70 @@ func (r *Reader) pool(t *ptefb.SubsegmentOffsets, name string) pool {
 func (p *pool) len() int { return len(p.offsets) / 8 }
 
 // piece is where element i begins, and how many bytes there are from there to the end of
-// the segment.
-func (p *pool) piece(i uint32) (extent, *fault) {
+// the segment. user is the index.
+func (r *Reader) piece(p *pool, i uint32, user site) (extent, error) {
 	if int64(i) >= int64(p.len()) {
-		return extent{}, &fault{text: fmt.Sprintf("%d of %d offsets", i, p.len())}
+		return extent{}, r.malformed(user, "%d of %d offsets", i, p.len())
 	}
-	if p.bad != nil {
-		return extent{}, p.bad
+	if !p.found {
+		s := p.field(ptefb.SlotSubsegmentOffsetsSegmentIndex, ".segment_index")
+		return extent{}, r.indirect(s, user, "%d of %d segments",
+			uint32(int32Field(p.t, ptefb.SlotSubsegmentOffsetsSegmentIndex)), len(r.segments))
 	}
 	o := u64s(p.offsets, int(i))
 	if o > uint64(p.segment.size) {
-		pos := fb.FieldTarget(p.t.Table(), ptefb.SlotSubsegmentOffsetsOffsets) + 4 + 8*int(i)
-		return extent{}, &fault{pos, fmt.Sprintf("%s.offsets[%d]", p.name, i),
-			fmt.Sprintf("%d is beyond a segment of %d bytes", o, p.segment.size)}
+		s := p.field(ptefb.SlotSubsegmentOffsetsOffsets, ".offsets").element(int(i), 8)
+		return extent{}, r.indirect(s, user, "%d is beyond a segment of %d bytes", o, p.segment.size)
 	}
 	return extent{p.segment.off + int64(o), p.segment.size - int64(o)}, nil
 }
 
-// locate finds where the size bytes of a constant or an initial value begin, and how many
-// bytes there are from there to the end of what holds them. pos and field are those of
-// the index.
-func (r *Reader) locate(role Role, buffer uint32, size int64, pos int,
-	field func() string) (extent, error) {
-	x, bad := r.stored(role, buffer)
-	if bad == nil && size > x.size {
-		bad = &fault{text: fmt.Sprintf("%d bytes where %d are left of their segment", size, x.size)}
+// indirect is an error of a site that user, if it is not zero, leads to.
+func (r *Reader) indirect(s, user site, format string, args ...any) error {
+	if user.path != "" {
+		format, args = format+", for %v", append(args, user)
 	}
-	switch {
-	case bad == nil:
-		return x, nil
-	case bad.field != "":
-		return x, r.malformed(bad.pos, bad.field, "%s, for %s", bad.text, field())
-	}
-	return x, r.malformed(pos, field(), "%s", bad.text)
+	return r.malformed(s, format, args...)
 }
 
-func (r *Reader) stored(role Role, buffer uint32) (extent, *fault) {
+// locate finds where the size bytes of a constant or an initial value begin, and how many
+// bytes there are from there to the end of what holds them. s is the index.
+func (r *Reader) locate(role Role, buffer uint32, size int64, s site) (extent, error) {
+	x, err := r.stored(role, buffer, s)
+	if err == nil && size > x.size {
+		err = r.malformed(s, "%d bytes where %d are left of their segment", size, x.size)
+	}
+	return x, err
+}
+
+func (r *Reader) stored(role Role, buffer uint32, s site) (extent, error) {
 	if role == RoleConstant {
-		return r.constant(buffer)
+		return r.constant(buffer, s)
 	}
 	// The runtime takes the first list, whatever mutable_data_segments_idx says.
-	if r.initials.t != nil {
-		return r.initials.piece(buffer)
+	if r.initials.t.Bytes != nil {
+		return r.piece(&r.initials, buffer, s)
 	}
 	hint := ""
-	if _, bad := r.constant(buffer); bad == nil {
+	if _, err := r.constant(buffer, s); err == nil {
 		hint = "; it may be meant for the list of constants, as some exporters have it"
 	}
-	return extent{}, &fault{text: fmt.Sprintf("%d, but the program has no initial values%s",
-		buffer, hint)}
+	return extent{}, r.malformed(s, "%d, but the program has no initial values%s", buffer, hint)
 }
 
-func (r *Reader) constant(buffer uint32) (extent, *fault) {
+func (r *Reader) constant(buffer uint32, s site) (extent, error) {
 	if r.constants.len() > 0 {
-		return r.constants.piece(buffer)
+		return r.piece(&r.constants, buffer, s)
 	}
 	n := r.root.ConstantBufferLength()
 	if int64(buffer) >= int64(n) {
-		return extent{}, &fault{text: fmt.Sprintf("%d of %d constants", buffer, n)}
+		return extent{}, r.malformed(s, "%d of %d constants", buffer, n)
 	}
 	var t ptefb.Buffer
 	r.root.ConstantBuffer(&t, int(buffer))
 	x, ok := r.inline(t.Table(), ptefb.SlotBufferStorage)
 	if !ok {
-		return extent{}, &fault{int(t.Table().Pos), fmt.Sprintf("constant_buffer[%d].storage",
-			buffer), "absent"}
+		return x, r.indirect(rootSite(&t, "constant_buffer[%d].storage", int(buffer)), s, "absent")
 	}
 	return x, nil
 }

@@ -352,11 +352,11 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 				same("spec value", row{"sha256": hex.EncodeToString(h[:]), "bytes": len(g.Specs[j].Value)}, s["value"])
 			}
 		}
-		for ch := range m.Chains() {
-			wc := w["chains"].([]any)[ch.Index].(map[string]any)
+		for ch := range m.chains() {
+			wc := w["chains"].([]any)[ch.index].(map[string]any)
 			k := 0
 			stacks, _ := wc["stacktrace"].([]any)
-			for ins := range ch.Instructions() {
+			for ins := range ch.instructions() {
 				same("instruction", instructionRow(ins), wc["instructions"].([]any)[k].(map[string]any)["instr_args"])
 				if k < len(stacks) {
 					frames := []any{}
@@ -367,7 +367,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 				}
 				k++
 			}
-			same("number of instructions", ch.Len(), json.Number(fmt.Sprint(len(wc["instructions"].([]any)))))
+			same("number of instructions", ch.len(), json.Number(fmt.Sprint(len(wc["instructions"].([]any)))))
 		}
 	}
 	// The reference cuts constants where the next begins, so padding included.
@@ -377,7 +377,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 		if i == 0 || n == 0 {
 			continue
 		}
-		e, err := r.constant(uint32(i))
+		e, err := r.constant(uint32(i), site{})
 		if err != nil || e.size < n {
 			t.Fatalf("constant %d: %d of %d bytes: %v", i, e.size, n, err)
 		}
@@ -390,7 +390,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 			if i == 0 || n == 0 {
 				continue
 			}
-			e, err := r.stored(RoleState, uint32(i))
+			e, err := r.stored(RoleState, uint32(i), site{})
 			if err != nil || e.size < n {
 				t.Fatalf("initial value %d: %d of %d bytes: %v", i, e.size, n, err)
 			}

@@ -162,7 +162,7 @@ func segmentField(i, slot int, v uint64) func([]byte) []byte {
 		if !has(&t, slot) {
 			panic("the field is not stored")
 		}
-		return put64(b, at(&t, slot), v)
+		return put64(b, fb.FieldPosOr(t.Table(), slot), v)
 	}
 }
 

@@ -69,8 +69,8 @@ func (p *Program) named(i int) NamedData {
 	r := (*Reader)(p)
 	var t ptefb.NamedData
 	r.root.NamedData(&t, i)
-	data := r.blobOf(r.segment(t.SegmentIndex(), at(&t, ptefb.SlotNamedDataSegmentIndex),
-		func() string { return fmt.Sprintf("named_data[%d].segment_index", i) }))
+	data := r.blobOf(r.segment(t.SegmentIndex(), rootSite(&t, "named_data[%d].", i).
+		field(ptefb.SlotNamedDataSegmentIndex, "segment_index")))
 	return NamedData{string(t.Key()), int(t.SegmentIndex()), data}
 }
 

@@ -162,11 +162,11 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	if err := r.readSegments(); err != nil {
 		return nil, err
 	}
-	r.constants = r.pool(r.root.ConstantSegment(nil), "constant_segment")
+	r.constants = r.pool(r.root.ConstantSegment(nil), "constant_segment", 0)
 	if r.root.MutableDataSegmentsLength() > 0 { // flatc's accessor does not look
 		var first ptefb.SubsegmentOffsets
 		r.root.MutableDataSegments(&first, 0)
-		r.initials = r.pool(&first, "mutable_data_segments[0]")
+		r.initials = r.pool(&first, "mutable_data_segments[%d]", 0)
 	}
 	if r.tensors, err = r.check(seen); err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -26,15 +25,13 @@ func (r *Reader) readSegments() error {
 	h, end := r.header, r.size-r.at // counted from the start of the program
 	r.segments = make([]segment, r.root.SegmentsLength())
 	for i, t := range fb.Each(r.root.SegmentsLength(), r.root.Segments) {
-		pos := r.at + int64(t.Table().Pos)
 		off, size := t.Offset(), t.Size()
-		field := func() string { return fmt.Sprintf("segments[%d]", i) }
+		site := rootSite(t, "segments[%d]", i)
 		switch {
 		case off > 1<<63-1-uint64(h.SegmentBase) || size > 1<<63-1-uint64(h.SegmentBase)-off:
-			return malformed(pos, field(), "offset %d and size %d overflow", off, size)
+			return r.malformed(site, "offset %d and size %d overflow", off, size)
 		case size > 0 && h.SegmentBase == 0:
-			return malformed(pos, field(),
-				"%d bytes, but no extended header says where segments are", size)
+			return r.malformed(site, "%d bytes, but no extended header says where segments are", size)
 		}
 		start, n := h.SegmentBase+int64(off), int64(size)
 		switch {
@@ -43,25 +40,23 @@ func (r *Reader) readSegments() error {
 			if h.SegmentDataSize == 0 { // an old header: nothing else shows that a file was cut
 				class = io.ErrUnexpectedEOF
 			}
-			return fail(class, pos, field(),
-				"%d bytes at %d, but the file has %d", n, r.at+start, r.size)
+			return r.error(class, site, "%d bytes at %d, but the file has %d", n, r.at+start, r.size)
 		case n == 0 && start > end:
-			r.checked.Warn(malformed(pos, field(),
-				"an empty segment at %d, beyond the file's %d bytes", r.at+start, r.size))
+			r.checked.Warn(r.malformed(site, "an empty segment at %d, beyond the file's %d bytes",
+				r.at+start, r.size))
 		case n > 0 && h.SegmentDataSize > 0 && int64(off)+n > h.SegmentDataSize:
-			r.checked.Warn(malformed(pos, field(),
-				"ends at %d, beyond the header's segment_data_size of %d", int64(off)+n, h.SegmentDataSize))
+			r.checked.Warn(r.malformed(site, "ends at %d, beyond the header's segment_data_size of %d",
+				int64(off)+n, h.SegmentDataSize))
 		}
 		r.segments[i] = segment{extent{r.at + min(start, end), n}, start > end}
 	}
 	return nil
 }
 
-// segment returns where segment i is, or the error that the field at pos, an index, is
-// out of range.
-func (r *Reader) segment(i uint32, pos int, field func() string) (extent, error) {
+// segment returns where segment i is, or the error that s, an index, is out of range.
+func (r *Reader) segment(i uint32, s site) (extent, error) {
 	if n := len(r.segments); int64(i) >= int64(n) {
-		return extent{}, r.malformed(pos, field(), "%d of %d segments", i, n)
+		return extent{}, r.malformed(s, "%d of %d segments", i, n)
 	}
 	return r.segments[i].extent, nil
 }

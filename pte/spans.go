@@ -66,7 +66,7 @@ func (r *Reader) dataEnd() int64 {
 // uses.
 func (r *Reader) unused(list []tensor.Span, used map[int64]bool) []tensor.Span {
 	for _, p := range []*pool{&r.constants, &r.initials} {
-		if p.t == nil || p.bad != nil {
+		if !p.found {
 			continue
 		}
 		offsets := make([]int64, 0, p.len())

@@ -2,11 +2,15 @@ package pte
 
 import (
 	"encoding/binary"
+	"fmt"
 	"iter"
+	"strconv"
+	"strings"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A table is one of those that flatc generates.
@@ -15,14 +19,72 @@ type table interface{ Table() flatbuffers.Table }
 // has reports whether a field is stored.
 func has(t table, slot int) bool { return fb.FieldPos(t.Table(), slot) != 0 }
 
-// pos is the position of a table in the flatbuffer.
-func pos(t table) int { return int(t.Table().Pos) }
+// A site is a table, or a field of it, as errors name it. Neither its position nor its
+// path is found before there is an error.
+type site struct {
+	t     flatbuffers.Table
+	path  string // of the table, with %d for each index, and what separates it from a field
+	index [3]int
+	slot  int    // 0 for the table
+	name  string // of the field
+	at    int    // position, where it is that of an element
+}
 
-// at is the position of a field, that of its table if the field is absent.
-func at(t table, slot int) int { return fb.FieldPosOr(t.Table(), slot) }
+// The paths of the tables of a method.
+const (
+	planPath     = "execution_plan[%d]."
+	valuePath    = planPath + "values[%d].val."
+	delegatePath = planPath + "delegates[%d]."
+)
 
-// dataAt is the position of the first element of a vector or string.
-func dataAt(t table, slot int) int { return fb.FieldTarget(t.Table(), slot) + 4 }
+// site returns the site of a table of the method.
+func (m Method) site(t table, path string, i, k int) site {
+	return site{t: t.Table(), path: path, index: [3]int{m.index, i, k}}
+}
+
+// rootSite is the site of the program, or of element i of one of its vectors.
+func rootSite(t table, path string, i int) site {
+	return site{t: t.Table(), path: path, index: [3]int{i}}
+}
+
+func (s site) field(slot int, name string) site {
+	s.slot, s.name = slot, name
+	return s
+}
+
+// named is the table under the name of a field that it lacks.
+func (s site) named(name string) site { return s.field(0, name) }
+
+// element is element k, of size bytes, of the vector in the field.
+func (s site) element(k, size int) site {
+	s.at = fb.FieldTarget(s.t, s.slot) + 4 + k*size
+	s.name += "[" + strconv.Itoa(k) + "]"
+	return s
+}
+
+func (s site) pos() int {
+	switch {
+	case s.at != 0:
+		return s.at
+	case s.slot != 0:
+		return fb.FieldPosOr(s.t, s.slot)
+	}
+	return int(s.t.Pos)
+}
+
+func (s site) String() string {
+	indices := []any{s.index[0], s.index[1], s.index[2]}
+	return fmt.Sprintf(s.path, indices[:strings.Count(s.path, "%d")]...) + s.name
+}
+
+// error is an error of that class about a site.
+func (r *Reader) error(class error, s site, format string, args ...any) error {
+	return fail(class, r.at+int64(s.pos()), s.String(), format, args...)
+}
+
+func (r *Reader) malformed(s site, format string, args ...any) error {
+	return r.error(tensor.ErrMalformed, s, format, args...)
+}
 
 // int32Field returns a number, 0 for one that is absent.
 func int32Field(t flatbuffers.Table, slot int) int32 {
