@@ -39,8 +39,9 @@ type checker struct {
 	external map[string]place // the first external tensor of a name
 	changed  map[int]bool     // values that instructions write, once it is asked for
 
-	// The value being checked, and tables to be read into.
+	// The value or instruction being checked, and tables to be read into.
 	index      int
+	chain      int
 	tensor     ptefb.Tensor
 	extra      ptefb.ExtraTensorInfo
 	allocation ptefb.AllocationDetails

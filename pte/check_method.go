@@ -3,6 +3,8 @@ package pte
 import (
 	"errors"
 
+	flatbuffers "github.com/google/flatbuffers/go"
+
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
@@ -110,100 +112,106 @@ func (c *checker) checkChain(x chain) {
 		if k%4096 == 4095 && c.out.Full() {
 			return
 		}
-		back = c.instruction(t, c.m.site(t, path+"instructions[%d].", x.index, k), x.len()) || back
+		c.chain, c.index = x.index, k
+		back = c.instruction(t, x.len()) || back
 	}
 	if back {
 		c.endless(x)
 	}
 }
 
-// instruction checks the instruction at s, of a chain of n, and reports whether it is a
-// jump back.
-func (c *checker) instruction(e *ptefb.Instruction, s site, n int) (back bool) {
-	op, present := Opcode(e.InstrArgsType()), e.InstrArgs(&s.t)
+// step is a field of the instruction that is being checked, in the table t.
+func (c *checker) step(t flatbuffers.Table, slot int, name string) site {
+	return site{t: t, path: planPath + "chains[%d].instructions[%d].",
+		index: [3]int{c.m.index, c.chain, c.index}, slot: slot, name: name}
+}
+
+// instruction checks an instruction of a chain of n, and reports whether it is a jump
+// back.
+func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
+	var x flatbuffers.Table
+	op, present := Opcode(e.InstrArgsType()), e.InstrArgs(&x)
 	if !op.known() { // the verifier has not seen what is there
-		s.t = e.Table()
-		c.error(errors.ErrUnsupported, s.field(ptefb.SlotInstructionInstrArgsType, "instr_args_type"),
-			"%v", op)
+		c.error(errors.ErrUnsupported,
+			c.step(e.Table(), ptefb.SlotInstructionInstrArgsType, "instr_args_type"), "%v", op)
 		return false
 	}
 	if op == OpNone || !present {
-		s.t = e.Table()
-		c.bad(s.named("instr_args"), "absent")
+		c.bad(c.step(e.Table(), 0, "instr_args"), "absent")
 		return false
 	}
 	switch op {
 	case OpKernelCall:
-		i := c.called(s.field(ptefb.SlotKernelCallOpIndex, "index"), len(c.counts), "operators")
-		s = s.field(ptefb.SlotKernelCallArgs, "args")
-		args := c.args(s)
+		const slot = ptefb.SlotKernelCallArgs
+		i := c.called(x, ptefb.SlotKernelCallOpIndex, len(c.counts), "operators")
+		args := c.args(x, slot)
 		if int(i) == c.copies {
-			c.copyIndex(args, s)
+			c.copyIndex(args, x)
 		}
 		if i >= 0 && int(i) < len(c.counts) && c.counts[i] > 0 && len(args)/4 != c.counts[i] {
-			c.warn(s, "%d arguments, but the operator has %d", len(args)/4, c.counts[i])
+			c.warn(c.step(x, slot, "args"), "%d arguments, but the operator has %d", len(args)/4, c.counts[i])
 		}
 	case OpDelegateCall:
-		c.called(s.field(ptefb.SlotDelegateCallDelegateIndex, "index"), c.m.t.DelegatesLength(),
-			"delegates")
-		c.args(s.field(ptefb.SlotDelegateCallArgs, "args"))
+		c.called(x, ptefb.SlotDelegateCallDelegateIndex, c.m.t.DelegatesLength(), "delegates")
+		c.args(x, ptefb.SlotDelegateCallArgs)
 	case OpMove:
-		c.operand(s.field(ptefb.SlotMoveCallMoveFrom, "move_from"))
-		c.operand(s.field(ptefb.SlotMoveCallMoveTo, "move_to"))
+		c.operand(x, ptefb.SlotMoveCallMoveFrom, "move_from")
+		c.operand(x, ptefb.SlotMoveCallMoveTo, "move_to")
 	case OpJumpFalse:
-		c.condition(s.field(ptefb.SlotJumpFalseCallCondValueIndex, "cond_value_index"))
-		s = s.field(ptefb.SlotJumpFalseCallDestinationInstruction, "destination_instruction")
-		to := int32Field(s.t, s.slot)
+		c.condition(x)
+		const slot = ptefb.SlotJumpFalseCallDestinationInstruction
+		to := int32Field(x, slot)
 		if to < 0 || int(to) > n {
-			c.bad(s, "%d of %d instructions", to, n)
+			c.bad(c.step(x, slot, "destination_instruction"), "%d of %d instructions", to, n)
 			return false
 		}
-		return int(to) <= s.index[2]
+		return int(to) <= c.index
 	case OpFree:
-		s = s.field(ptefb.SlotFreeCallValueIndex, "value_index")
-		if v, ok := c.operand(s); ok && c.kind(v) != KindTensor {
-			c.bad(s, "value %d is a %v, not a tensor", v, c.kind(v))
+		const slot, name = ptefb.SlotFreeCallValueIndex, "value_index"
+		if v, ok := c.operand(x, slot, name); ok && c.kind(v) != KindTensor {
+			c.bad(c.step(x, slot, name), "value %d is a %v, not a tensor", v, c.kind(v))
 		}
 	}
 	return false
 }
 
 // called checks the index of one of n operators or delegates.
-func (c *checker) called(s site, n int, what string) int32 {
-	i := int32Field(s.t, s.slot)
+func (c *checker) called(t flatbuffers.Table, slot, n int, what string) int32 {
+	i := int32Field(t, slot)
 	if i < 0 || int(i) >= n {
-		c.bad(s, "%d of %d %s", i, n, what)
+		c.bad(c.step(t, slot, "index"), "%d of %d %s", i, n, what)
 	}
 	return i
 }
 
 // args checks the arguments of a call.
-func (c *checker) args(s site) []byte {
-	args, ok := fb.FieldBytes(s.t, s.slot, 4)
+func (c *checker) args(t flatbuffers.Table, slot int) []byte {
+	args, ok := fb.FieldBytes(t, slot, 4)
 	if !ok {
-		c.bad(s, "absent")
+		c.bad(c.step(t, slot, "args"), "absent")
 	}
 	for k := range len(args) / 4 {
 		if v := u32s(args, k); int64(v) >= int64(c.n) {
-			c.bad(s.element(k, 4), "%d of %d values", int32(v), c.n)
+			c.bad(c.step(t, slot, "args").element(k, 4), "%d of %d values", int32(v), c.n)
 		}
 	}
 	return args
 }
 
 // operand checks a value that an instruction names, and reports whether it is there.
-func (c *checker) operand(s site) (int64, bool) {
-	v := int32Field(s.t, s.slot)
+func (c *checker) operand(t flatbuffers.Table, slot int, name string) (int64, bool) {
+	v := int32Field(t, slot)
 	ok := v >= 0 && int(v) < c.n
 	if !ok {
-		c.bad(s, "%d of %d values", v, c.n)
+		c.bad(c.step(t, slot, name), "%d of %d values", v, c.n)
 	}
 	return int64(v), ok
 }
 
 // condition checks what a jump depends on.
-func (c *checker) condition(s site) {
-	v, ok := c.operand(s)
+func (c *checker) condition(t flatbuffers.Table) {
+	const slot, name = ptefb.SlotJumpFalseCallCondValueIndex, "cond_value_index"
+	v, ok := c.operand(t, slot, name)
 	if !ok {
 		return
 	}
@@ -212,10 +220,10 @@ func (c *checker) condition(s site) {
 	case KindTensor:
 		x, ok := c.m.Value(int(v)).table()
 		if ok && executorch.DType(int8(x.ScalarType())) != tensor.Bool {
-			c.bad(s, "value %d is a tensor of another type than bool", v)
+			c.bad(c.step(t, slot, name), "value %d is a tensor of another type than bool", v)
 		}
 	default:
-		c.bad(s, "value %d is a %v", v, k)
+		c.bad(c.step(t, slot, name), "value %d is a %v", v, k)
 	}
 }
 
@@ -246,7 +254,7 @@ func (c *checker) endless(x chain) {
 
 // copyIndex checks a call that writes its second argument into the first one at an index,
 // which old runtimes did not compare with the size (CVE-2025-54949).
-func (c *checker) copyIndex(args []byte, s site) {
+func (c *checker) copyIndex(args []byte, call flatbuffers.Table) {
 	if len(args) < 12 {
 		return
 	}
@@ -256,6 +264,6 @@ func (c *checker) copyIndex(args []byte, s site) {
 		return
 	}
 	if i := index.Int(); i < 0 || t.SizesLength() == 0 || i >= int64(t.Sizes(0)) {
-		c.bad(s.element(2, 4), "index %d, of a tensor of %v", i, to)
+		c.bad(c.step(call, ptefb.SlotKernelCallArgs, "args").element(2, 4), "index %d, of a tensor of %v", i, to)
 	}
 }

@@ -17,8 +17,6 @@ import (
 // memory checks the memory plan.
 func (c *checker) memory() {
 	t := &c.m.t
-	s := c.m.site(t, planPath, 0, 0).
-		field(ptefb.SlotExecutionPlanNonConstBufferSizes, "non_const_buffer_sizes")
 	c.buffers = c.buffers[:0]
 	var total int64
 	for i := range t.NonConstBufferSizesLength() {
@@ -29,6 +27,8 @@ func (c *checker) memory() {
 		}
 		sum, ok := align.Add(total, n)
 		if !ok || n > maxBuffer {
+			s := c.m.site(t, planPath, 0, 0).
+				field(ptefb.SlotExecutionPlanNonConstBufferSizes, "non_const_buffer_sizes")
 			c.bad(s.element(i, 8), "%d bytes", n)
 			continue
 		}
@@ -55,47 +55,73 @@ func (c *checker) kind(i int64) Kind {
 func (c *checker) values() error {
 	c.memory()
 	for i, e := range fb.Each(c.n, c.m.t.Values) {
-		s := c.m.site(e, planPath+"values[%d].", i, 0)
 		var t flatbuffers.Table
 		k, present := Kind(e.ValType()), e.Val(&t)
+		c.index = i
 		switch {
 		case k == KindNone:
-			c.bad(s.named("val_type"), "NONE")
+			c.bad(c.valueAt(e, 0, "val_type"), "NONE")
 		case !k.known(): // the verifier has not seen what is there
-			c.error(errors.ErrUnsupported, s.field(ptefb.SlotEValueValType, "val_type"), "%v", k)
+			c.error(errors.ErrUnsupported, c.valueAt(e, ptefb.SlotEValueValType, "val_type"), "%v", k)
 		case !present:
 			if k != KindNull {
-				c.bad(s.named("val"), "a %v without a value", k)
+				c.bad(c.valueAt(e, 0, "val"), "a %v without a value", k)
 			}
 		case k == KindTensor:
 			c.tensor.Init(t.Bytes, t.Pos)
-			c.index = i
-			if err := c.checkTensor(s); err != nil {
-				return err
+			max := &c.r.limits
+			if n := c.tensor.SizesLength(); int64(n) > max.MaxRank {
+				return c.r.error(tensor.ErrLimit, c.tensorAt(ptefb.SlotTensorSizes, "sizes"),
+					"%d dimensions are more than the limit of %d", n, max.MaxRank)
 			}
+			if !c.checkTensor().listed() {
+				continue
+			}
+			if int64(len(c.stored)) >= max.MaxTensors {
+				return c.r.error(tensor.ErrLimit, c.m.site(e, planPath+"values[%d]", i, 0),
+					"more tensors than the limit of %d", max.MaxTensors)
+			}
+			c.stored = append(c.stored, place{int32(c.m.index), int32(i)})
 		default:
-			s.t = t
-			c.list(s, k)
+			c.list(t, k)
 		}
 	}
 	return nil
 }
 
-// list checks the values that the list at s names. The runtime makes values in order, so
+// valueAt is a field of the value that is being checked, or of the table that it has.
+func (c *checker) valueAt(t table, slot int, name string) site {
+	return c.m.site(t, planPath+"values[%d].", c.index, 0).field(slot, name)
+}
+
+func (c *checker) tensorAt(slot int, name string) site {
+	return c.m.site(&c.tensor, valuePath, c.index, 0).field(slot, name)
+}
+
+func (c *checker) extraAt(slot int, name string) site {
+	return c.m.site(&c.extra, valuePath+"extra_tensor_info.", c.index, 0).field(slot, name)
+}
+
+func (c *checker) placeAt(slot int, name string) site {
+	return c.m.site(&c.allocation, valuePath+"allocation_info", c.index, 0).field(slot, name)
+}
+
+// list checks the values that the list in t names. The runtime makes values in order, so
 // that a list of tensors must come after its tensors.
-func (c *checker) list(s site, k Kind) {
+func (c *checker) list(t flatbuffers.Table, k Kind) {
 	slot, size := itemsOf(k)
 	if size == 0 {
 		return
 	}
-	b, ok := fb.FieldBytes(s.t, slot, size)
+	s := site{t: t, path: planPath + "values[%d].val", index: [3]int{c.m.index, c.index}}
+	b, ok := fb.FieldBytes(t, slot, size)
 	if !ok {
-		c.bad(s.named("val"), "a %v without items", k)
+		c.bad(s, "a %v without items", k)
 	}
 	if !k.IsList() {
 		return
 	}
-	s = s.field(slot, "val.items")
+	item := func(n int) site { return s.field(slot, ".items").element(n, size) }
 	for n := range len(b) / size {
 		var x int64
 		if size == 8 {
@@ -104,56 +130,50 @@ func (c *checker) list(s site, k Kind) {
 			continue
 		}
 		if x < 0 || x >= int64(c.n) {
-			c.bad(s.element(n, size), "%d of %d values", x, c.n)
+			c.bad(item(n), "%d of %d values", x, c.n)
 			continue
 		}
 		pointee := c.kind(x)
 		switch {
 		case k == KindIntList && pointee == KindNull:
-			c.warn(s.element(n, size), "value %d is not a number until an instruction makes it one", x)
+			c.warn(item(n), "value %d is not a number until an instruction makes it one", x)
 		case k == KindIntList && pointee != KindInt,
 			k == KindTensorList && pointee != KindTensor,
 			k == KindOptionalTensorList && pointee != KindTensor && pointee != KindNull:
-			c.bad(s.element(n, size), "value %d is a %v, which a %v cannot have", x, pointee, k)
-		case k != KindIntList && x >= int64(s.index[1]):
-			c.bad(s.element(n, size), "value %d does not come before the list", x)
+			c.bad(item(n), "value %d is a %v, which a %v cannot have", x, pointee, k)
+		case k != KindIntList && x >= int64(c.index):
+			c.bad(item(n), "value %d does not come before the list", x)
 		}
 	}
 }
 
-// checkTensor checks c.tensor, of the value at s.
-func (c *checker) checkTensor(value site) error {
+// checkTensor checks c.tensor.
+func (c *checker) checkTensor() Role {
 	t := &c.tensor
-	s := c.m.site(t, valuePath, c.index, 0)
-	sizes, present := fb.FieldBytes(s.t, ptefb.SlotTensorSizes, 4)
-	if n := int64(len(sizes) / 4); n > c.r.limits.MaxRank {
-		return c.r.error(tensor.ErrLimit, s.field(ptefb.SlotTensorSizes, "sizes"),
-			"%d dimensions are more than the limit of %d", n, c.r.limits.MaxRank)
-	}
 	if o := t.StorageOffset(); o != 0 {
-		c.error(errors.ErrUnsupported, s.field(ptefb.SlotTensorStorageOffset, "storage_offset"), "%d", o)
+		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorStorageOffset, "storage_offset"), "%d", o)
 	}
 	d := executorch.DType(int8(t.ScalarType()))
 	if d == tensor.Unknown {
-		c.error(errors.ErrUnsupported, s.field(ptefb.SlotTensorScalarType, "scalar_type"), "%d",
+		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorScalarType, "scalar_type"), "%d",
 			int8(t.ScalarType()))
 	}
 	switch x := Dynamism(t.ShapeDynamism()); x {
 	case Static, Bound:
 	case Unbound:
-		c.error(errors.ErrUnsupported, s.field(ptefb.SlotTensorShapeDynamism, "shape_dynamism"), "%v", x)
+		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorShapeDynamism, "shape_dynamism"), "%v", x)
 	default:
-		c.warn(s.field(ptefb.SlotTensorShapeDynamism, "shape_dynamism"), "unknown value %d", x)
+		c.warn(c.tensorAt(ptefb.SlotTensorShapeDynamism, "shape_dynamism"), "unknown value %d", x)
 	}
 	if l := t.Layout(); l != 0 {
-		c.warn(s.field(ptefb.SlotTensorLayout, "layout"),
+		c.warn(c.tensorAt(ptefb.SlotTensorLayout, "layout"),
 			"%d is not strided, as which the runtime takes it", l)
 	}
 	size, known := int64(0), false
-	if present {
-		size, known = c.shape(s, d, sizes)
+	if sizes, ok := fb.FieldBytes(t.Table(), ptefb.SlotTensorSizes, 4); ok {
+		size, known = c.shape(d, sizes)
 	} else {
-		c.bad(s.named("sizes"), "absent")
+		c.bad(c.tensorAt(0, "sizes"), "absent")
 	}
 	var name []byte
 	external := false
@@ -167,27 +187,17 @@ func (c *checker) checkTensor(value site) error {
 	case external:
 		c.externalTensor(name)
 	case role == RoleConstant, role == RoleState && buffer != 0:
-		c.storedTensor(s, role, buffer, d, size, known)
+		c.storedTensor(role, buffer, d, size, known)
 	}
 	if planned {
 		c.place(role, size, known)
 	}
-	if !role.listed() {
-		return nil
-	}
-	if int64(len(c.stored)) >= c.r.limits.MaxTensors {
-		value.path = planPath + "values[%d]"
-		return c.r.error(tensor.ErrLimit, value, "more tensors than the limit of %d",
-			c.r.limits.MaxTensors)
-	}
-	c.stored = append(c.stored, place{int32(c.m.index), int32(c.index)})
-	return nil
+	return role
 }
 
 // storedTensor checks where the bytes of a constant or an initial value are.
-func (c *checker) storedTensor(s site, role Role, buffer uint32, d tensor.DType, size int64,
-	known bool) {
-	s = s.field(ptefb.SlotTensorDataBufferIdx, "data_buffer_idx")
+func (c *checker) storedTensor(role Role, buffer uint32, d tensor.DType, size int64, known bool) {
+	s := c.tensorAt(ptefb.SlotTensorDataBufferIdx, "data_buffer_idx")
 	if !known {
 		size = 0
 	}
@@ -202,11 +212,10 @@ func (c *checker) storedTensor(s site, role Role, buffer uint32, d tensor.DType,
 
 // place checks a tensor's place in the memory plan.
 func (c *checker) place(role Role, size int64, known bool) {
-	s := c.m.site(&c.allocation, valuePath+"allocation_info", c.index, 0)
 	p := placeOf(&c.allocation)
 	n := int64(len(c.buffers))
 	if p.Memory == 0 || int64(p.Memory) >= n {
-		c.bad(s.field(ptefb.SlotAllocationDetailsMemoryId, ".memory_id"), "%d of buffers 1 to %d",
+		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryId, ".memory_id"), "%d of buffers 1 to %d",
 			p.Memory, n-1)
 		return
 	}
@@ -215,53 +224,53 @@ func (c *checker) place(role Role, size int64, known bool) {
 	}
 	buffer := uint64(c.buffers[p.Memory])
 	if p.Offset > buffer || uint64(size) > buffer-p.Offset {
-		c.bad(s.field(ptefb.SlotAllocationDetailsMemoryOffsetLow, ""),
+		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryOffsetLow, ""),
 			"%d bytes at %d in a buffer of %d", size, p.Offset, int64(buffer))
 	} else if buffer == 0 && role == RoleState && c.tensor.DataBufferIdx() != 0 {
-		c.bad(s.field(ptefb.SlotAllocationDetailsMemoryId, ".memory_id"),
+		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryId, ".memory_id"),
 			"an initial value without elements for buffer %d, which has no bytes and is not made",
 			p.Memory)
 	}
 }
 
-func (c *checker) extraSite() site {
-	return c.m.site(&c.extra, valuePath+"extra_tensor_info.", c.index, 0)
-}
-
 // extraInfo checks a tensor's extra information and returns its name.
 func (c *checker) extraInfo() []byte {
-	x, s := &c.extra, c.extraSite()
+	x := &c.extra
 	if l := x.Location(); l > ptefb.TensorDataLocationEXTERNAL || l < 0 {
-		c.warn(s.field(ptefb.SlotExtraTensorInfoLocation, "location"),
+		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoLocation, "location"),
 			"unknown location %d, which the runtime takes for a segment", uint8(l))
 	}
 	if d := DeviceType(x.DeviceType()); !d.known() {
-		c.warn(s.field(ptefb.SlotExtraTensorInfoDeviceType, "device_type"), "unknown device %d", uint8(d))
+		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoDeviceType, "device_type"), "unknown device %d", uint8(d))
 	} else if i := x.DeviceIndex(); i < 0 {
-		c.warn(s.field(ptefb.SlotExtraTensorInfoDeviceIndex, "device_index"), "%d", i)
+		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoDeviceIndex, "device_index"), "%d", i)
 	}
 	name := x.FullyQualifiedName()
 	if len(name) > 0 {
-		c.name(name, s.field(ptefb.SlotExtraTensorInfoFullyQualifiedName, "fully_qualified_name"))
+		c.name(name, c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName, "fully_qualified_name"))
 	}
 	return name
 }
 
 // shape checks sizes and dim_order and returns how many bytes they make.
-func (c *checker) shape(s site, d tensor.DType, sizes []byte) (size int64, known bool) {
+func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 	rank, dims := len(sizes)/4, c.tensor.DimOrderBytes()
-	order, s := s.field(ptefb.SlotTensorDimOrder, "dim_order"), s.field(ptefb.SlotTensorSizes, "sizes")
+	at := func(what string) site {
+		if what == "sizes" {
+			return c.tensorAt(ptefb.SlotTensorSizes, what)
+		}
+		return c.tensorAt(ptefb.SlotTensorDimOrder, what)
+	}
 	switch {
 	case dims == nil:
-		c.bad(order, "absent")
+		c.bad(at("dim_order"), "absent")
 	case len(dims) != rank:
-		c.bad(order, "%d entries for %d dimensions", len(dims), rank)
+		c.bad(at("dim_order"), "%d entries for %d dimensions", len(dims), rank)
 	case rank > maxRank:
-		c.bad(s, "%d dimensions, and the runtime supports %d", rank, maxRank)
+		c.bad(at("sizes"), "%d dimensions, and the runtime supports %d", rank, maxRank)
 	default:
 		if _, ok := executorch.Order(dims, rank, nil); !ok {
-			order.at = order.element(0, 1).at
-			c.bad(order, "%v is not a permutation", dims)
+			c.bad(at("dim_order").inside(0), "%v is not a permutation", dims)
 		}
 	}
 	// The runtime multiplies in order and keeps an overflow, whatever zero follows; with
@@ -270,13 +279,12 @@ func (c *checker) shape(s site, d tensor.DType, sizes []byte) (size int64, known
 	for i := range rank {
 		x := int64(int32(u32s(sizes, i)))
 		if x < 0 {
-			s.at = s.element(i, 4).at
-			c.bad(s, "dimension %d is %d", i, x)
+			c.bad(at("sizes").inside(4*i), "dimension %d is %d", i, x)
 			return 0, false
 		}
 		zero = zero || x == 0
 		if n, ok = align.Mul(n, max(x, 1)); !ok {
-			c.bad(s, "the product overflows")
+			c.bad(at("sizes"), "the product overflows")
 			return 0, false
 		}
 	}
@@ -289,9 +297,8 @@ func (c *checker) shape(s site, d tensor.DType, sizes []byte) (size int64, known
 // externalTensor checks a tensor that is in a .ptd under its name. The runtime compares
 // the layout of only the first tensor of a name with the file.
 func (c *checker) externalTensor(name []byte) {
-	s := c.extraSite().named("fully_qualified_name")
 	if len(name) == 0 {
-		c.bad(s, "an external tensor without a name")
+		c.bad(c.extraAt(0, "fully_qualified_name"), "an external tensor without a name")
 		return
 	}
 	p, dup := c.external[string(name)]
@@ -301,7 +308,7 @@ func (c *checker) externalTensor(name []byte) {
 	}
 	first, _ := c.r.value(p).table()
 	if !sameTable(&first, &c.tensor) {
-		c.bad(s.field(ptefb.SlotExtraTensorInfoFullyQualifiedName, s.name),
+		c.bad(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName, "fully_qualified_name"),
 			"external tensor %s has another layout than where it was used before", quote.Name(string(name)))
 	}
 }

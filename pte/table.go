@@ -57,8 +57,14 @@ func (s site) named(name string) site { return s.field(0, name) }
 
 // element is element k, of size bytes, of the vector in the field.
 func (s site) element(k, size int) site {
-	s.at = fb.FieldTarget(s.t, s.slot) + 4 + k*size
+	s = s.inside(k * size)
 	s.name += "[" + strconv.Itoa(k) + "]"
+	return s
+}
+
+// inside is the vector in the field, at a byte of its elements.
+func (s site) inside(off int) site {
+	s.at = fb.FieldTarget(s.t, s.slot) + 4 + off
 	return s
 }
 
