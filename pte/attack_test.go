@@ -48,7 +48,7 @@ func look(b []byte) error {
 	for range r.Attributes() {
 	}
 	for m := range r.Program().Methods() {
-		_ = m.String()
+		_ = fmt.Sprint(m.Inputs(), m.Outputs())
 	}
 	for range r.Spans() {
 	}
@@ -478,7 +478,7 @@ func TestCanaryBehindTheBuffer(t *testing.T) {
 				}
 				for m := range r.Program().Methods() {
 					in, out := m.Structure()
-					all = append(all, m.String(), in, out, fmt.Sprint(m.Operators(), m.Delegates()))
+					all = append(all, m.Name(), in, out, fmt.Sprint(m.Operators(), m.Delegates()))
 					for v := range m.Values() {
 						all = append(all, v.String(), v.Text())
 					}
@@ -829,8 +829,7 @@ func TestMutantsAgainstTheRuntime(t *testing.T) {
 			passed++
 			big := false
 			for m := range r.Program().Methods() {
-				n, _ := m.Memory().Total()
-				big = big || n > 1<<28
+				big = big || planned(m) > 1<<28
 			}
 			if big {
 				continue // it is not our matter whether the machine has the memory

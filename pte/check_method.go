@@ -137,7 +137,7 @@ func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
 		return false
 	}
 	if op == OpNone || !present {
-		c.bad(c.step(e.Table(), 0, "instr_args"), "absent")
+		c.bad(c.step(e.Table(), itself, "instr_args"), "absent")
 		return false
 	}
 	switch op {

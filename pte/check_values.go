@@ -60,12 +60,12 @@ func (c *checker) values() error {
 		c.index = i
 		switch {
 		case k == KindNone:
-			c.bad(c.valueAt(e, 0, "val_type"), "NONE")
+			c.bad(c.valueAt(e, itself, "val_type"), "NONE")
 		case !k.known(): // the verifier has not seen what is there
 			c.error(errors.ErrUnsupported, c.valueAt(e, ptefb.SlotEValueValType, "val_type"), "%v", k)
 		case !present:
 			if k != KindNull {
-				c.bad(c.valueAt(e, 0, "val"), "a %v without a value", k)
+				c.bad(c.valueAt(e, itself, "val"), "a %v without a value", k)
 			}
 		case k == KindTensor:
 			c.tensor.Init(t.Bytes, t.Pos)
@@ -173,7 +173,7 @@ func (c *checker) checkTensor() Role {
 	if sizes, ok := fb.FieldBytes(t.Table(), ptefb.SlotTensorSizes, 4); ok {
 		size, known = c.shape(d, sizes)
 	} else {
-		c.bad(c.tensorAt(0, "sizes"), "absent")
+		c.bad(c.tensorAt(itself, "sizes"), "absent")
 	}
 	var name []byte
 	external := false
@@ -298,7 +298,7 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 // the layout of only the first tensor of a name with the file.
 func (c *checker) externalTensor(name []byte) {
 	if len(name) == 0 {
-		c.bad(c.extraAt(0, "fully_qualified_name"), "an external tensor without a name")
+		c.bad(c.extraAt(itself, "fully_qualified_name"), "an external tensor without a name")
 		return
 	}
 	p, dup := c.external[string(name)]

@@ -2,7 +2,6 @@ package pte
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -33,13 +32,11 @@ type CompileSpec struct {
 	Value []byte // a copy
 }
 
-// delegateName names a payload in Reader.Blobs.
-func delegateName(method string, index int) string {
-	return "delegate/" + method + "/" + strconv.Itoa(index)
-}
+// delegatePrefix is what the names of the payloads of delegates begin with in Reader.Blobs.
+const delegatePrefix = "delegate/"
 
-func (d Delegate) String() string {
-	return fmt.Sprintf("%s (%d bytes)", d.ID, d.Payload.Size())
+func delegateName(method string, index int) string {
+	return delegatePrefix + method + "/" + strconv.Itoa(index)
 }
 
 // Delegates are the parts of the method that a backend runs, in the order of the file.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/executorch"
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -41,7 +42,7 @@ type Edit struct {
 	data     map[extent]pieces.Piece // what replaces ranges of the file
 	replaced []pieces.Piece          // the same by offset, while it is written
 	blobs    map[string]blobChange   // by key
-	getters  map[string]*any         // by name; nil for those that are removed
+	getters  map[string]*fb.Node     // methods by name; nil for those that are removed
 	order    []string                // in which getters were set
 	rebuild  *rebuild
 }
@@ -49,7 +50,7 @@ type Edit struct {
 // NewEdit begins to change the program of r.
 func NewEdit(r *Reader) *Edit {
 	return &Edit{r: r, renamed: make(map[place]string), data: make(map[extent]pieces.Piece),
-		blobs: make(map[string]blobChange), getters: make(map[string]*any)}
+		blobs: make(map[string]blobChange), getters: make(map[string]*fb.Node)}
 }
 
 // places returns the tensors of that name.
@@ -241,59 +242,45 @@ func (e *Edit) upgrades() bool {
 	return e.modern && n > 0 && n < headerLength
 }
 
-// unchanged keeps the flatbuffer as it is.
+// unchanged keeps the flatbuffer as it is, but for its header.
 func (e *Edit) unchanged(alignment int64) (*output, error) {
 	r, h := e.r, e.r.header
-	end := r.dataEnd()
-	head := slices.Clone(r.buf)
-	for _, x := range e.replaced {
-		if at := x.Off - r.at; at < int64(len(head)) {
-			if err := x.Data.ReadInto(head[at : at+x.Size]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	o := &output{head: head, size: r.size - r.at}
-	if h.Length == 0 {
-		return o, nil
-	}
+	o := &output{size: r.size - r.at}
 	base := h.SegmentBase
 	if base == 0 {
 		base = h.ProgramSize // no segments: what follows is trailing
 	}
-	moved := base
+	moved, end := base, base // a base that stays keeps the padding before it
 	if alignment > 0 && h.SegmentBase > 0 && !align.Is(base, alignment) {
 		a, ok := executorch.LCM(alignment, powerOfTwo(base)) // what the file had, it keeps
 		if ok {
 			moved, ok = align.Up(h.ProgramSize, a)
 		}
-		if !ok {
+		if end = h.ProgramSize; !ok {
 			return nil, fmt.Errorf("pte: alignment %d", alignment)
 		}
 	}
-	if e.upgrades() || moved != base {
-		length, size := uint32(h.Length), h.SegmentDataSize
-		if e.upgrades() {
-			length, size = headerLength, end-r.at-base
-			if root := int64(r.root.Table().Pos); root < 8+headerLength {
-				return nil, malformed(r.at, "root",
-					"a header of %d bytes does not fit before the table at %d", headerLength, root)
-			}
-		}
-		if h.SegmentBase == 0 {
-			putHeader(head, length, 0, 0)
-		} else {
-			putHeader(head, length, moved, size)
+	if moved == base && !e.upgrades() {
+		o.pieces = e.original(r.at, o.size, 0)
+		return o, nil
+	}
+	length, size := h.Length, h.SegmentDataSize
+	if e.upgrades() {
+		length, size = headerLength, r.dataEnd()-r.at-base
+		if root := int64(r.root.Table().Pos); root < 8+headerLength {
+			return nil, malformed(r.at, "root",
+				"a header of %d bytes does not fit before the table at %d", headerLength, root)
 		}
 	}
-	// What is between flatbuffer and base is padding; if the base stays, it stays as it
-	// is.
-	if moved == base {
-		o.pieces = e.original(r.at+h.ProgramSize, base-h.ProgramSize, h.ProgramSize)
+	o.head = slices.Clone(r.buf[:8+length])
+	if h.SegmentBase == 0 {
+		putHeader(o.head, h.ProgramSize, uint32(length), 0, 0)
+	} else {
+		putHeader(o.head, h.ProgramSize, uint32(length), moved, size)
 	}
-	rest := r.size - r.at - base
-	o.pieces = append(o.pieces, e.original(r.at+base, rest, moved)...)
-	o.size = moved + max(rest, 0)
+	n := 8 + length
+	o.pieces = append(e.original(r.at+n, end-n, n), e.original(r.at+base, o.size-base, moved)...)
+	o.size += moved - base
 	return o, nil
 }
 
@@ -359,13 +346,4 @@ func (o owners) claim(name, old string) error {
 	}
 	o[name] = old
 	return nil
-}
-
-// trailing is what follows the last segment.
-func (e *Edit) trailing(at int64) []pieces.Piece {
-	if e.r.header.Length == 0 {
-		return nil
-	}
-	end := e.r.dataEnd()
-	return e.original(end, e.r.size-end, at)
 }

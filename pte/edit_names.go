@@ -3,7 +3,6 @@ package pte
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -104,8 +103,9 @@ func (e *Edit) SetMetadata(name string, value any) error {
 	if _, ok := e.getters[name]; !ok {
 		e.order = append(e.order, name)
 	}
-	e.getters[name] = &value
-	return nil
+	var err error
+	e.getters[name], err = b.methods[0].node(new(draft))
+	return err
 }
 
 // SetAttribute sets the constant getter of that name. The value is read as the type of
@@ -116,18 +116,15 @@ func (e *Edit) SetAttribute(key, value string) error {
 	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
 		kind = m.Outputs()[0].Kind()
 	}
+	kinds := []Kind{kind}
+	if kind == KindNull || kind == KindNone || !kind.known() {
+		kinds = []Kind{KindBool, KindInt, KindDouble, KindString}
+	}
 	var x any
 	ok := false
-	switch kind {
-	case KindInt, KindDouble, KindBool, KindString:
-		x, ok = parseAs(kind, value)
-	case KindTensor, KindDoubleList, KindBoolList, KindIntList, KindTensorList,
-		KindOptionalTensorList:
-	default:
-		for _, k := range []Kind{KindBool, KindInt, KindDouble, KindString} {
-			if x, ok = parseAs(k, value); ok {
-				break
-			}
+	for _, k := range kinds {
+		if x, ok = parseAs(k, value); ok {
+			break
 		}
 	}
 	if !ok {
@@ -149,7 +146,7 @@ func parseAs(kind Kind, text string) (any, bool) {
 	case KindBool:
 		return text == "true", text == "true" || text == "false"
 	}
-	return text, true
+	return text, kind == KindString
 }
 
 // RemoveAttribute drops the constant getter of that name.
@@ -165,40 +162,26 @@ func (e *Edit) RemoveAttribute(key string) error {
 }
 
 // setGetters replaces, appends and drops constant getters.
-func (b *rebuild) setGetters() error {
+func (b *rebuild) setGetters() {
 	if len(b.e.getters) == 0 {
-		return nil
-	}
-	one := NewBuilder()
-	for _, name := range b.e.order {
-		if v := b.e.getters[name]; v != nil {
-			one.Metadata(name, *v)
-		}
-	}
-	made := make(map[string]*fb.Node)
-	for _, m := range one.methods {
-		n, err := m.node(new(draft))
-		if err != nil {
-			return err
-		}
-		made[m.name] = n
+		return
 	}
 	var plans []*fb.Node
+	placed := make(map[string]bool)
 	for _, n := range b.tree.Children(ptefb.SlotProgramExecutionPlan) {
 		name := string(n.Bytes(ptefb.SlotExecutionPlanName))
-		if v, changed := b.e.getters[name]; changed {
-			if n = made[name]; v == nil || n == nil {
-				continue // removed, or a second one of the name
+		if getter, changed := b.e.getters[name]; changed {
+			if getter == nil || placed[name] {
+				continue
 			}
-			delete(made, name)
+			n, placed[name] = getter, true
 		}
 		plans = append(plans, n)
 	}
 	for _, name := range b.e.order {
-		if n := made[name]; n != nil {
+		if n := b.e.getters[name]; n != nil && !placed[name] {
 			plans = append(plans, n)
 		}
 	}
-	b.tree.SetChildren(ptefb.SlotProgramExecutionPlan, slices.Clip(plans))
-	return nil
+	b.tree.SetChildren(ptefb.SlotProgramExecutionPlan, plans)
 }

@@ -297,7 +297,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 			t.Errorf("%s:\n got %s\nwant %s", what, gb, wb)
 		}
 	}
-	same("version", r.Program().Version(), want["version"])
+	same("version", r.root.Version(), want["version"])
 	plans := want["execution_plan"].([]any)
 	same("number of methods", r.root.ExecutionPlanLength(), json.Number(fmt.Sprint(len(plans))))
 	payloads, _ := want["backend_delegate_data"].([]any)

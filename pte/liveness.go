@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 )
 
 // A life is the steps between which a value needs its memory, both included. Nothing uses
@@ -62,32 +63,25 @@ func (l *liveness) solve() {
 
 // join makes the values that are one in memory live together.
 func (l *liveness) join() {
-	parent := make(map[int]int)
+	parent := make([]int, len(l.lives))
+	for v := range parent {
+		parent[v] = v
+	}
 	root := func(v int) int {
-		for {
-			p, ok := parent[v]
-			if !ok || p == v {
-				return v
-			}
-			if g, ok := parent[p]; ok {
-				parent[v] = g
-			}
-			v = p
+		for ; parent[v] != v; v = parent[v] {
+			parent[v] = parent[parent[v]]
 		}
+		return v
 	}
 	for _, j := range l.joins {
-		if a, b := root(j[0]), root(j[1]); a != b {
-			parent[max(a, b)] = min(a, b)
-		} else {
-			parent[a] = a
-		}
+		a, b := root(j[0]), root(j[1])
+		parent[max(a, b)] = min(a, b)
 	}
 	for range 2 { // up to the roots, and down from them
 		for v := range parent {
-			if r := root(v); r < len(l.lives) && v < len(l.lives) && r >= 0 {
-				l.extend(r, l.lives[v])
-				l.extend(v, l.lives[r])
-			}
+			r := root(v)
+			l.extend(r, l.lives[v])
+			l.extend(v, l.lives[r])
 		}
 	}
 }
@@ -100,28 +94,20 @@ func (l *liveness) stretch() {
 	for _, x := range l.loops {
 		if n := len(merged); n > 0 && x.first <= merged[n-1].last {
 			merged[n-1].last = max(merged[n-1].last, x.last)
-			continue
+		} else {
+			merged = append(merged, x)
 		}
-		merged = append(merged, x)
 	}
 	around := func(step int) life {
-		i, inside := slices.BinarySearchFunc(merged, step, func(x life, step int) int {
-			switch {
-			case x.last < step:
-				return -1
-			case x.first > step:
-				return 1
-			}
-			return 0
-		})
-		if !inside {
-			return life{step, step}
+		i := sort.Search(len(merged), func(i int) bool { return merged[i].last >= step })
+		if i < len(merged) && merged[i].first <= step {
+			return merged[i]
 		}
-		return merged[i]
+		return life{step, step}
 	}
-	for i := range l.lives {
-		if x := &l.lives[i]; x.first <= x.last {
-			*x = life{around(x.first).first, around(x.last).last}
+	for v, x := range l.lives {
+		if x.first <= x.last {
+			l.lives[v] = life{around(x.first).first, around(x.last).last}
 		}
 	}
 }

@@ -3,7 +3,6 @@ package pte
 import (
 	"fmt"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
 )
 
@@ -15,23 +14,6 @@ type Memory struct {
 	Buffers []int64
 	// Devices says on which device each buffer is, as long as Buffers.
 	Devices []Device
-}
-
-// Total is what all buffers take together, false when one is negative or the sum
-// overflows.
-func (m Memory) Total() (int64, bool) {
-	var total int64
-	for i, n := range m.Buffers {
-		if i == 0 {
-			continue
-		}
-		sum, ok := align.Add(total, n)
-		if !ok {
-			return 0, false
-		}
-		total = sum
-	}
-	return total, true
 }
 
 func (m Memory) String() string { return fmt.Sprint(m.Buffers) }

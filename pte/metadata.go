@@ -64,7 +64,11 @@ func (v Value) constant() any {
 	case KindString:
 		return v.Text()
 	case KindIntList:
-		return v.Ints()
+		ints := make([]int64, 0, 16) // 0 is computed while the method runs
+		for _, i := range v.Items() {
+			ints = append(ints, v.m.Value(i).Int())
+		}
+		return ints
 	case KindDoubleList:
 		return v.Doubles()
 	case KindBoolList:

@@ -163,7 +163,7 @@ func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, i
 		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit,
 			len(head), dataSize)
 	}
-	putHeader(head, uint32(length), base, dataSize)
+	putHeader(head, int64(len(head)), uint32(length), base, dataSize)
 	copy(head[8+headerLength:], tail)
 	o := &output{head: head, size: base + dataSize}
 	for _, s := range segments {
@@ -175,10 +175,10 @@ func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, i
 	return o, nil
 }
 
-func putHeader(head []byte, length uint32, base, dataSize int64) {
+func putHeader(head []byte, size int64, length uint32, base, dataSize int64) {
 	copy(head[8:], "eh00")
 	binary.LittleEndian.PutUint32(head[12:], length)
-	binary.LittleEndian.PutUint64(head[16:], uint64(len(head)))
+	binary.LittleEndian.PutUint64(head[16:], uint64(size))
 	binary.LittleEndian.PutUint64(head[24:], uint64(base))
 	if length >= 32 {
 		binary.LittleEndian.PutUint64(head[32:], uint64(dataSize))

@@ -3,7 +3,6 @@ package pte
 import (
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
@@ -13,10 +12,6 @@ import (
 // A Program is a read-only view of what a file describes. It holds nothing of its own:
 // everything is read from the verified flatbuffer when it is asked for.
 type Program Reader
-
-// Version is the schema version, 0 in all programs so far. The runtime loads no other
-// since ExecuTorch 1.5.1; before, it ignored it.
-func (p *Program) Version() uint32 { return p.root.Version() }
 
 // Methods yields the methods in the order of the file.
 func (p *Program) Methods() iter.Seq[Method] {
@@ -84,9 +79,6 @@ type Method struct {
 
 // Name is what the method is loaded by.
 func (m Method) Name() string { return string(m.t.Name()) }
-
-// Index is the method's place in the program.
-func (m Method) Index() int { return m.index }
 
 // field is the path of a part of the method, for errors.
 func (m Method) field(format string, args ...any) string {
@@ -185,16 +177,4 @@ func (m Method) IsGetter() bool {
 		}
 	}
 	return true
-}
-
-func (m Method) String() string {
-	return fmt.Sprintf("%s(%s) (%s)", m.Name(), joinValues(m.Inputs()), joinValues(m.Outputs()))
-}
-
-func joinValues(vs []Value) string {
-	texts := make([]string, len(vs))
-	for i, v := range vs {
-		texts[i] = v.String()
-	}
-	return strings.Join(texts, ", ")
 }

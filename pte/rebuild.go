@@ -3,10 +3,12 @@ package pte
 import (
 	"errors"
 	"fmt"
-	"math"
+	"slices"
+	"strings"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -166,9 +168,10 @@ func (b *rebuild) output(opts *WriterOptions) (*output, error) {
 	b.tree = original.Clone()
 	defer func() { b.tree = original }()
 	b.load(alignment)
-	if err := errors.Join(b.inlined(), b.rename(), b.setGetters()); err != nil {
+	if err := errors.Join(b.inlined(), b.rename()); err != nil {
 		return nil, err
 	}
+	b.setGetters()
 	if b.lists {
 		if err := b.putLists(max(opts.TensorAlignment, defaultTensorAlignment)); err != nil {
 			return nil, err
@@ -178,11 +181,13 @@ func (b *rebuild) output(opts *WriterOptions) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range b.e.trailing(o.size) {
-		if o.size > math.MaxInt64-p.Size {
+	if b.r.header.Length > 0 { // bytes after the last segment stay
+		end := b.r.dataEnd()
+		o.pieces = append(o.pieces, b.e.original(end, b.r.size-end, o.size)...)
+		var ok bool
+		if o.size, ok = align.Add(o.size, b.r.size-end); !ok {
 			return nil, fmt.Errorf("pte: %w: a file of more than 2^63 bytes", tensor.ErrLimit)
 		}
-		o.pieces, o.size = append(o.pieces, p), o.size+p.Size
 	}
 	return o, nil
 }
@@ -190,12 +195,9 @@ func (b *rebuild) output(opts *WriterOptions) (*output, error) {
 // delegatesInSegments reports whether a payload of a delegate is a segment, which may be
 // empty. The runtime looks for it only where a header says where segments are.
 func (r *Reader) delegatesInSegments() bool {
-	for _, plan := range fb.Each(r.root.ExecutionPlanLength(), r.root.ExecutionPlan) {
-		for _, d := range fb.Each(plan.DelegatesLength(), plan.Delegates) {
-			if p := d.Processed(nil); p != nil && p.Location() == ptefb.DataLocationSEGMENT {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Program().Segments(), func(s Segment) bool {
+		return slices.ContainsFunc(s.Roles, func(role string) bool {
+			return strings.HasPrefix(role, delegatePrefix)
+		})
+	})
 }

@@ -19,13 +19,16 @@ type table interface{ Table() flatbuffers.Table }
 // has reports whether a field is stored.
 func has(t table, slot int) bool { return fb.FieldPos(t.Table(), slot) != 0 }
 
+// itself stands for a slot where a site is the table and not a field of it.
+const itself = 0
+
 // A site is a table, or a field of it, as errors name it. Neither its position nor its
 // path is found before there is an error.
 type site struct {
 	t     flatbuffers.Table
 	path  string // of the table, with %d for each index, and what separates it from a field
 	index [3]int
-	slot  int    // 0 for the table
+	slot  int    // or itself
 	name  string // of the field
 	at    int    // position, where it is that of an element
 }
@@ -53,7 +56,7 @@ func (s site) field(slot int, name string) site {
 }
 
 // named is the table under the name of a field that it lacks.
-func (s site) named(name string) site { return s.field(0, name) }
+func (s site) named(name string) site { return s.field(itself, name) }
 
 // element is element k, of size bytes, of the vector in the field.
 func (s site) element(k, size int) site {
@@ -72,7 +75,7 @@ func (s site) pos() int {
 	switch {
 	case s.at != 0:
 		return s.at
-	case s.slot != 0:
+	case s.slot != itself:
 		return fb.FieldPosOr(s.t, s.slot)
 	}
 	return int(s.t.Pos)

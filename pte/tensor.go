@@ -135,9 +135,6 @@ type Place struct {
 	Offset uint64
 }
 
-// Elements counts the elements of the shape; false when it is negative or overflows.
-func (i TensorInfo) Elements() (int64, bool) { return i.Shape.Elements() }
-
 // Bytes is how many bytes the tensor takes, false when that is unknown or overflows.
 func (i TensorInfo) Bytes() (int64, bool) {
 	n, ok := i.Shape.Elements()

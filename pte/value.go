@@ -174,21 +174,6 @@ func (v Value) Bools() []bool {
 
 func boolAt(b []byte) bool { return b[0] != 0 }
 
-// Ints are the numbers that a KindIntList stands for: those of the values that its items
-// name, 0 for one that is not a KindInt because it is computed while the method runs.
-func (v Value) Ints() []int64 {
-	if v.Kind() != KindIntList {
-		return nil
-	}
-	b, _ := v.items(KindIntList)
-	return elements(b, 8, func(b []byte) int64 {
-		if i := u64s(b, 0); i <= math.MaxInt32 {
-			return v.m.Value(int(i)).Int()
-		}
-		return 0
-	})
-}
-
 // table returns the table of a KindTensor.
 func (v Value) table() (x ptefb.Tensor, ok bool) {
 	t, ok := v.of(KindTensor)
@@ -217,15 +202,6 @@ func (v Value) Blob() (tensor.Blob, bool) {
 		return tensor.Blob{}, false
 	}
 	return v.entry().Data, true
-}
-
-// Raw is the value's table with the accessors that flatc generates, nil for the zero
-// Value.
-func (v Value) Raw() *ptefb.EValue {
-	if v.m.r == nil {
-		return nil
-	}
-	return &v.t
 }
 
 // String shows the value as a person would write it: 5, true, "text", float32[2, 3].
