@@ -1,12 +1,10 @@
 package pte
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -22,28 +20,9 @@ import (
 type Builder struct {
 	methods []*MethodBuilder
 	named   []namedBlob
-	taken   map[takenName]struct{}
+	names   map[string]bool // of methods
+	keys    map[string]bool // of named blobs
 	err     error
-	steps   int // look-ups and comparisons of names, counted for tests
-}
-
-// A takenName is the name of a method or the key of a named blob.
-type takenName struct {
-	blob bool
-	name string
-}
-
-// take reserves a name, and reports whether it was free.
-func (b *Builder) take(n takenName) bool {
-	b.steps++
-	if _, ok := b.taken[n]; ok {
-		return false
-	}
-	if b.taken == nil {
-		b.taken = make(map[takenName]struct{})
-	}
-	b.taken[n] = struct{}{}
-	return true
 }
 
 type namedBlob struct {
@@ -53,7 +32,9 @@ type namedBlob struct {
 }
 
 // NewBuilder begins a program without methods.
-func NewBuilder() *Builder { return new(Builder) }
+func NewBuilder() *Builder {
+	return &Builder{names: make(map[string]bool), keys: make(map[string]bool)}
+}
 
 // fail keeps the first error.
 func (b *Builder) fail(format string, args ...any) {
@@ -70,9 +51,10 @@ func (b *Builder) Method(name string) *MethodBuilder {
 	if name == "" || strings.ContainsRune(name, 0) {
 		b.fail("method: %s is not a name", quote.Name(name))
 	}
-	if !b.take(takenName{name: name}) {
+	if b.names[name] {
 		b.fail("duplicate method %s", quote.Name(name))
 	}
+	b.names[name] = true
 	m := &MethodBuilder{b: b, name: name, operators: make(map[string]int32)}
 	b.methods = append(b.methods, m)
 	return m
@@ -118,9 +100,10 @@ func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 	case data.Size() < 0:
 		b.fail("named data %s: the size is not known", quote.Name(key))
 	}
-	if !b.take(takenName{blob: true, name: key}) {
+	if b.keys[key] {
 		b.fail("duplicate named data %s", quote.Name(key))
 	}
+	b.keys[key] = true
 	b.named = append(b.named, namedBlob{key, data, max(align, 1)})
 }
 
@@ -143,7 +126,7 @@ func (b *Builder) WriteFile(name string, opts *WriterOptions) error {
 }
 
 // output makes the flatbuffer and lays out the payloads. It reads none of them, but for
-// DedupSHA256 and inline ones.
+// DedupSHA256.
 func (b *Builder) output(opts *WriterOptions) (*output, error) {
 	if opts == nil {
 		opts = new(WriterOptions)
@@ -171,7 +154,7 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 	if err := d.putLists(tensorAlign); err != nil {
 		return nil, err
 	}
-	if err := b.payloads(d, opts.InlineDelegates); err != nil {
+	if err := b.payloads(d); err != nil {
 		return nil, err
 	}
 	o, err := d.finish(segmentAlign)
@@ -185,30 +168,29 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 }
 
 // payloads stores the payloads of delegates and the named data.
-func (b *Builder) payloads(d *draft, inline bool) error {
-	var inlined []tensor.Blob
-	inside, delegates := store{dedup: d.dedup}, store{dedup: d.dedup}
+func (b *Builder) payloads(d *draft) error {
+	inlined := []*fb.Node{} // the empty ones, as in the exporter
+	delegates, named := store{dedup: d.dedup}, store{dedup: d.dedup}
 	for _, m := range b.methods {
 		for i, x := range m.delegates {
-			location, at, shared := ptefb.DataLocationSEGMENT, 0, false
-			var err error
-			if inline || x.payload.Size() == 0 { // an empty payload stays inside, as in the exporter
-				location = ptefb.DataLocationINLINE
-				if at, shared, err = inside.share(x.payload, len(inlined)); !shared {
-					inlined = append(inlined, x.payload)
-				}
+			location, at := ptefb.DataLocationINLINE, len(inlined)
+			if x.payload.Size() == 0 {
+				inlined = append(inlined, new(fb.Node).SetBytes(ptefb.SlotBackendDelegateInlineDataData,
+					nil, ptefb.AlignBackendDelegateInlineDataData))
 			} else {
+				var err error
 				at, err = d.addSegment(&delegates, delegateName(m.name, i), x.payload, 1)
-			}
-			if err != nil {
-				return err
+				if location = ptefb.DataLocationSEGMENT; err != nil {
+					return err
+				}
 			}
 			x.node.SetChild(ptefb.SlotBackendDelegateProcessed, new(fb.Node).
 				SetNumber(ptefb.SlotBackendDelegateDataReferenceIndex, 4, uint64(at)).
 				SetNumber(ptefb.SlotBackendDelegateDataReferenceLocation, 1, uint64(location)))
 		}
 	}
-	named, keys := store{dedup: d.dedup}, []*fb.Node(nil)
+	d.tree.SetChildren(ptefb.SlotProgramBackendDelegateData, inlined)
+	var keys []*fb.Node
 	for _, n := range b.named {
 		at, err := d.addSegment(&named, blobPrefix+n.key, n.data, n.align)
 		if err != nil {
@@ -220,19 +202,5 @@ func (b *Builder) payloads(d *draft, inline bool) error {
 	if len(keys) > 0 {
 		d.tree.SetChildren(ptefb.SlotProgramNamedData, keys)
 	}
-	data, total := make([]*fb.Node, len(inlined)), int64(0)
-	for i, p := range inlined {
-		if total += p.Size(); total < 0 || total > math.MaxInt32 {
-			return fmt.Errorf("pte: %w: inline payloads do not fit the 2 GiB of a flatbuffer",
-				tensor.ErrLimit)
-		}
-		var w bytes.Buffer // not ReadAll: the stream checks a digest
-		if _, err := p.WriteTo(&w); err != nil {
-			return err
-		}
-		data[i] = new(fb.Node).SetBytes(ptefb.SlotBackendDelegateInlineDataData, w.Bytes(),
-			ptefb.AlignBackendDelegateInlineDataData)
-	}
-	d.tree.SetChildren(ptefb.SlotProgramBackendDelegateData, data)
 	return nil
 }

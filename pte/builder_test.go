@@ -2,7 +2,6 @@ package pte
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -419,25 +418,6 @@ func TestPlannerUsesMemoryAgain(t *testing.T) {
 	}
 }
 
-func TestBuilderNamesInLinearSteps(t *testing.T) {
-	const n = 5000
-	b := NewBuilder()
-	for i := range n {
-		b.Named(fmt.Sprint("key", i), tensor.Blob{}, 0)
-		b.Metadata(fmt.Sprint("get", i), i)
-	}
-	if err := b.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if b.steps > 4*n {
-		t.Errorf("%d names take %d steps", 2*n, b.steps)
-	}
-	b.Named("get1", tensor.Blob{}, 0) // not a key so far
-	if err := b.Err(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestWritingDoesNotChangeTheBuilder writes a program twice, with different options in
 // between, and after a write that fails.
 func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
@@ -448,7 +428,7 @@ func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
 		if err := b.Write(&first, p.opts); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Write(io.Discard, &WriterOptions{SegmentAlignment: 4096, TensorAlignment: 64, Dedup: DedupNone, InlineDelegates: true}); err != nil {
+		if err := b.Write(io.Discard, &WriterOptions{SegmentAlignment: 4096, TensorAlignment: 64, Dedup: DedupNone}); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Write(&second, p.opts); err != nil {

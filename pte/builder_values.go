@@ -302,26 +302,24 @@ func (m *MethodBuilder) stored(role Role, name string, t *tensor.Tensor) Ref {
 
 // External adds a constant that the runtime takes from a .ptd, where its key is name.
 func (m *MethodBuilder) External(name string, d tensor.DType, s tensor.Shape) Ref {
-	if name == "" {
-		m.fail("an external tensor without a name")
-	}
-	return m.newTensor(RoleExternal, name, d, s, nil)
+	return m.namedTensor(RoleExternal, name, d, s)
 }
 
 // ExternalState adds state whose initial value is in a .ptd under that name.
 func (m *MethodBuilder) ExternalState(name string, d tensor.DType, s tensor.Shape) Ref {
-	if name == "" {
-		m.fail("an external tensor without a name")
-	}
-	return m.newTensor(RoleExternalState, name, d, s, nil)
+	return m.namedTensor(RoleExternalState, name, d, s)
 }
 
 // NamedState adds state that has no initial value and is found by its name.
 func (m *MethodBuilder) NamedState(name string, d tensor.DType, s tensor.Shape) Ref {
+	return m.namedTensor(RoleState, name, d, s)
+}
+
+func (m *MethodBuilder) namedTensor(role Role, name string, d tensor.DType, s tensor.Shape) Ref {
 	if name == "" {
-		m.fail("state without a name or an initial value")
+		m.fail("%v without a name", role)
 	}
-	return m.newTensor(RoleState, name, d, s, nil)
+	return m.newTensor(role, name, d, s, nil)
 }
 
 // tensorOf is the tensor of a Ref that is about to be changed.

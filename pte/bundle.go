@@ -1,7 +1,11 @@
 package pte
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 
@@ -9,6 +13,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -114,4 +119,159 @@ func (r *Reader) bundledTensor(table flatbuffers.Table, field string) *tensor.Te
 	}
 	out.Data = r.blob(data.off, data.size)
 	return out
+}
+
+// The version that ExecuTorch's bundles have.
+const bundleVersion = 2
+
+// Write writes a .bpte: the bundle around program, which is a whole .pte. Test cases must
+// fit their methods: as many inputs and outputs, of their kinds, and tensors of their
+// element type. The runtime runs them as the reference does, by executing the method on
+// the inputs and comparing what it gives.
+//
+// A Bundle that a Reader answered can be written around another program than its own,
+// such as one that an [Edit] has changed; the Reader must then stay open. A bundle is one
+// flatbuffer of less than 2 GiB, and made in memory.
+func (b *Bundle) Write(w io.Writer, program []byte) error {
+	buf, err := b.encode(program)
+	if err != nil {
+		return err
+	}
+	return (&output{head: buf}).writeTo(context.Background(), w)
+}
+
+// WriteFile is Write into a file, which appears whole or not at all.
+func (b *Bundle) WriteFile(name string, program []byte) error {
+	buf, err := b.encode(program)
+	if err != nil {
+		return err
+	}
+	return (&output{head: buf}).writeFile(context.Background(), name)
+}
+
+func (b *Bundle) encode(program []byte) ([]byte, error) {
+	r, err := OpenBytes(program, nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.bundle != nil {
+		return nil, fmt.Errorf("pte: %w: a bundle inside a bundle", tensor.ErrMalformed)
+	}
+	e := new(bundler)
+	e.fb.Grow(int64(len(program)))
+	var failed error
+	suites := convert(b.Suites, func(s TestSuite) fb.Offset {
+		m, ok := r.Program().Method(s.Method)
+		if !ok {
+			failed = cmp.Or(failed, fmt.Errorf("pte: %w: test cases for %s, which is no method",
+				tensor.ErrMalformed, quote.Name(s.Method)))
+			return 0
+		}
+		cases := make([]fb.Offset, len(s.Cases))
+		for k, c := range s.Cases {
+			list := func(what string, values []any, of []Value) fb.Offset {
+				at, err := e.bundled(values, of)
+				if err != nil {
+					failed = cmp.Or(failed, fmt.Errorf("pte: %s of test case %d of %s: %w",
+						what, k, quote.Name(s.Method), err))
+				}
+				return at
+			}
+			out := list("outputs", c.Outputs, m.Outputs())
+			in := list("inputs", c.Inputs, m.Inputs())
+			cases[k] = e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out),
+				fb.Ref(ptefb.SlotBundledMethodTestCaseInputs, in))
+		}
+		list := e.fb.Offsets(cases)
+		name := e.fb.String(s.Method)
+		return e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestSuiteTestCases, list),
+			fb.Ref(ptefb.SlotBundledMethodTestSuiteMethodName, name))
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	// Whatever the program has aligned in its file is so in the bundle too.
+	align := max(32, powerOfTwo(r.header.SegmentBase, 4096))
+	p := e.fb.Scalars(program, 1, int(align))
+	list := e.fb.Offsets(suites)
+	version := cmp.Or(b.Version, bundleVersion)
+	buf, err := e.fb.Finish(e.fb.Table(fb.Ref(ptefb.SlotBundledProgramProgram, p),
+		fb.Ref(ptefb.SlotBundledProgramMethodTestSuites, list),
+		fb.Number(ptefb.SlotBundledProgramVersion, 4, uint64(version))), "BP08")
+	return buf, tooLarge(err)
+}
+
+// A bundler writes the flatbuffer of a bundle.
+type bundler struct{ fb fb.Builder }
+
+// bundled writes the inputs or outputs of a test case, of a method that has these.
+func (e *bundler) bundled(values []any, of []Value) (fb.Offset, error) {
+	if len(values) != len(of) {
+		return 0, fmt.Errorf("%w: %d, and the method has %d", tensor.ErrMalformed, len(values), len(of))
+	}
+	all := make([]fb.Offset, len(values))
+	for i, v := range values {
+		tag, x, err := e.bundledValue(v, of[i])
+		if err != nil {
+			return 0, fmt.Errorf("number %d: %w", i, err)
+		}
+		all[i] = e.fb.Table(fb.Ref(ptefb.SlotBundledValueVal, x),
+			fb.Number(ptefb.SlotBundledValueValType, 1, uint64(tag)))
+	}
+	return e.fb.Offsets(all), nil
+}
+
+func (e *bundler) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Offset, error) {
+	if x, ok := v.(int); ok {
+		v = int64(x)
+	}
+	kind := of.Kind()
+	switch v := v.(type) {
+	case int64:
+		if kind == KindInt {
+			return ptefb.BundledValueUnionBundledInt,
+				e.fb.Table(fb.Number(ptefb.SlotBundledIntIntVal, 8, uint64(v))), nil
+		}
+	case bool:
+		if kind == KindBool {
+			return ptefb.BundledValueUnionBundledBool,
+				e.fb.Table(fb.Number(ptefb.SlotBundledBoolBoolVal, 1, bit(v))), nil
+		}
+	case float64:
+		if kind == KindDouble {
+			return ptefb.BundledValueUnionBundledDouble,
+				e.fb.Table(fb.Number(ptefb.SlotBundledDoubleDoubleVal, 8, math.Float64bits(v))), nil
+		}
+	case *tensor.Tensor:
+		if info, ok := of.Tensor(); ok && v != nil {
+			at, err := e.bundledTensor(v, info)
+			return ptefb.BundledValueUnionBundledTensor, at, err
+		}
+	}
+	return 0, 0, fmt.Errorf("%w: %T for a %v", tensor.ErrMalformed, v, of)
+}
+
+func (e *bundler) bundledTensor(t *tensor.Tensor, of TensorInfo) (fb.Offset, error) {
+	if err := t.Check(); err != nil {
+		return 0, err
+	}
+	if !t.Dense() || t.DType != of.DType || len(t.Shape) != len(of.Shape) {
+		return 0, fmt.Errorf("%w: %v%v for a %v", tensor.ErrMalformed, t.DType, t.Shape, of)
+	}
+	for _, n := range t.Shape {
+		if n > math.MaxInt32 {
+			return 0, fmt.Errorf("%w: shape %v", tensor.ErrLimit, t.Shape)
+		}
+	}
+	var data bytes.Buffer // not ReadAll: the stream checks a digest
+	if _, err := t.Data.WriteTo(&data); err != nil {
+		return 0, err
+	}
+	sizes, dims := layoutOf(t.Shape, t.Order)
+	dataAt, dimsAt := e.fb.Scalars(data.Bytes(), 1, 16), e.fb.Scalars(dims, 1, 1)
+	sizesAt := e.fb.Scalars(vector(sizes), 4, 4)
+	return e.fb.Table(fb.Ref(ptefb.SlotBundledTensorDimOrder, dimsAt),
+		fb.Ref(ptefb.SlotBundledTensorData, dataAt),
+		fb.Ref(ptefb.SlotBundledTensorSizes, sizesAt),
+		fb.Number(ptefb.SlotBundledTensorScalarType, 1, uint64(uint8(of.ScalarType)))), nil
 }

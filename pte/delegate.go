@@ -15,12 +15,6 @@ import (
 type Delegate struct {
 	Index int    // in the method's delegates
 	ID    string // XnnpackBackend, CoreMLBackend, …
-	// Inline reports that the payload is inside the flatbuffer; it is a segment
-	// otherwise.
-	Inline bool
-	// Reference is the index of the payload among the program's inline payloads or its
-	// segments. Delegates with the same one share it.
-	Reference uint32
 	// Payload fails when it is read, if the program has no such payload.
 	Payload tensor.Blob
 	Specs   []CompileSpec
@@ -56,9 +50,6 @@ func (m Method) Delegate(i int) (Delegate, bool) {
 	var t ptefb.BackendDelegate
 	m.t.Delegates(&t, i)
 	d := Delegate{Index: i, ID: string(t.Id())}
-	if p := t.Processed(nil); p != nil {
-		d.Inline, d.Reference = p.Location() == ptefb.DataLocationINLINE, p.Index()
-	}
 	x, _, err := m.payload(i, &t)
 	d.Payload = m.r.blobOf(x, err)
 	for _, s := range fb.Each(t.CompileSpecsLength(), t.CompileSpecs) {

@@ -201,7 +201,7 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 		if err != nil {
 			return l, err
 		}
-		alignment := max(minAlign, min(powerOfTwo(x.off-r.at), 4096))
+		alignment := max(minAlign, powerOfTwo(x.off-r.at, 4096))
 		if indices[buffer], err = l.put(d.e.original(x.off, size, 0), size, alignment); err != nil {
 			return l, err
 		}

@@ -194,7 +194,7 @@ func (e *Edit) output(ctx context.Context, opts *WriterOptions) (*output, error)
 	if _, _, err := opts.alignments(); err != nil {
 		return nil, err
 	}
-	if opts.Dedup != DedupIdentity || opts.InlineDelegates {
+	if opts.Dedup != DedupIdentity {
 		return nil, fmt.Errorf("pte: %w: an Edit has alignments only", errors.ErrUnsupported)
 	}
 	if n := opts.SegmentAlignment; n > 0 {
@@ -252,7 +252,7 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 	}
 	moved, end := base, base // a base that stays keeps the padding before it
 	if alignment > 0 && h.SegmentBase > 0 && !align.Is(base, alignment) {
-		a, ok := executorch.LCM(alignment, powerOfTwo(base)) // what the file had, it keeps
+		a, ok := executorch.LCM(alignment, powerOfTwo(base, maxSeenAlignment)) // what the file had, it keeps
 		if ok {
 			moved, ok = align.Up(h.ProgramSize, a)
 		}

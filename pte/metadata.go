@@ -3,7 +3,6 @@ package pte
 import (
 	"fmt"
 	"iter"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -90,28 +89,17 @@ func metadataText(v any) (string, bool) {
 		return "None", true
 	case *tensor.Tensor:
 		return "", false
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64), true
-	case []int64:
-		return list(v)
-	case []float64:
-		return list(v)
-	case []bool:
-		return list(v)
 	case []any:
-		return list(v)
+		texts := make([]string, len(v))
+		for i, x := range v {
+			var ok bool
+			if texts[i], ok = metadataText(x); !ok {
+				return "", false
+			}
+		}
+		return "[" + strings.Join(texts, ", ") + "]", true
+	case []int64, []float64, []bool:
+		return strings.ReplaceAll(fmt.Sprint(v), " ", ", "), true
 	}
 	return fmt.Sprint(v), true
-}
-
-// list writes the values of a list; false if one is a tensor.
-func list[T any](vs []T) (string, bool) {
-	texts := make([]string, len(vs))
-	for i, v := range vs {
-		var ok bool
-		if texts[i], ok = metadataText(v); !ok {
-			return "", false
-		}
-	}
-	return "[" + strings.Join(texts, ", ") + "]", true
 }

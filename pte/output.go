@@ -52,9 +52,6 @@ type WriterOptions struct {
 	TensorAlignment int64
 	// Dedup says which constants, payloads and named blobs share their bytes.
 	Dedup Dedup
-	// InlineDelegates puts the payloads of delegates into the flatbuffer, which must stay
-	// below 2 GiB.
-	InlineDelegates bool
 }
 
 // alignments checks the options and fills in ExecuTorch's values.

@@ -59,23 +59,26 @@ func newRebuild(e *Edit) (*rebuild, error) {
 // node is the tensor at a place of the original.
 func (b *rebuild) node(p place) *fb.Node { return b.values[p.method][p.value] }
 
-// powerOfTwo is the alignment that a segment at that offset may have asked for: the file
-// does not say.
-func powerOfTwo(off int64) int64 {
-	const limit = 16384
-	if off == 0 {
-		return limit
+// maxSeenAlignment bounds what the offset of a segment is taken to be aligned to: the
+// file does not say.
+const maxSeenAlignment = 16384
+
+// powerOfTwo returns the largest power of two that divides all offsets, given what they
+// have together; 0 has none, and gives max.
+func powerOfTwo(offsets, max int64) int64 {
+	if offsets == 0 {
+		return max
 	}
-	return min(off&-off, limit)
+	return min(offsets&-offsets, max)
 }
 
 // inlineAlignment is what all payloads inside the flatbuffer are aligned to: 16, or as
 // much more as they all have.
 func (r *Reader) inlineAlignment() int {
-	a := int64(0)
+	all := int64(0)
 	add := func(t flatbuffers.Table, slot int) {
-		if b, _ := fb.FieldBytes(t, slot, 1); len(b) > 0 {
-			a |= int64(fb.FieldTarget(t, slot)) + 4
+		if x, _ := r.inline(t, slot); x.size > 0 {
+			all |= x.off - r.at
 		}
 	}
 	for _, t := range fb.Each(r.root.ConstantBufferLength(), r.root.ConstantBuffer) {
@@ -84,25 +87,25 @@ func (r *Reader) inlineAlignment() int {
 	for _, t := range fb.Each(r.root.BackendDelegateDataLength(), r.root.BackendDelegateData) {
 		add(t.Table(), ptefb.SlotBackendDelegateInlineDataData)
 	}
-	if a == 0 {
+	if all == 0 {
 		return 16
 	}
-	return int(max(16, min(a&-a, 4096)))
+	return int(max(16, powerOfTwo(all, 4096)))
 }
 
 // segmentAlignment is what all segments and their base are aligned to, as far as can be
 // seen.
 func (r *Reader) segmentAlignment() int64 {
-	a := r.header.SegmentBase
+	all := r.header.SegmentBase
 	for _, s := range r.segments {
 		if s.size > 0 {
-			a |= s.off - r.at
+			all |= s.off - r.at
 		}
 	}
-	if a == 0 {
+	if all == 0 {
 		return defaultSegmentAlignment
 	}
-	return min(a&-a, 16384)
+	return powerOfTwo(all, maxSeenAlignment)
 }
 
 // load makes the segments of the original, with what is replaced.
@@ -114,15 +117,17 @@ func (b *rebuild) load(alignment int64) {
 		if s.size > 0 {
 			x.pieces = b.e.original(s.off, s.size, 0)
 		}
-		x.size, x.align = s.size, min(powerOfTwo(s.off-r.at), max(alignment, 4096))
+		x.size, x.align = s.size, powerOfTwo(s.off-r.at, min(max(alignment, 4096), maxSeenAlignment))
 	}
 }
 
-// inlined puts what is replaced into the payloads inside the flatbuffer.
+// inlined puts what is replaced into the constants inside the flatbuffer.
 func (b *rebuild) inlined() error {
-	put := func(n *fb.Node, slot int, x extent) error {
+	nodes := b.tree.Children(ptefb.SlotProgramConstantBuffer)
+	for i, t := range fb.Each(len(nodes), b.r.root.ConstantBuffer) {
+		x, _ := b.r.inline(t.Table(), ptefb.SlotBufferStorage)
 		if !b.e.replaces(x) {
-			return nil
+			continue
 		}
 		data := make([]byte, x.size)
 		for _, p := range b.e.original(x.off, x.size, 0) {
@@ -130,19 +135,7 @@ func (b *rebuild) inlined() error {
 				return err
 			}
 		}
-		n.SetBytes(slot, data, b.r.inlineAlignment())
-		return nil
-	}
-	if len(b.e.replaced) == 0 {
-		return nil
-	}
-	nodes := b.tree.Children(ptefb.SlotProgramConstantBuffer)
-	for i, t := range fb.Each(len(nodes), b.r.root.ConstantBuffer) {
-		if x, ok := b.r.inline(t.Table(), ptefb.SlotBufferStorage); ok {
-			if err := put(nodes[i], ptefb.SlotBufferStorage, x); err != nil {
-				return err
-			}
-		}
+		nodes[i].SetBytes(ptefb.SlotBufferStorage, data, b.inner)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -80,31 +79,24 @@ func (r *Reader) verifyExternal(ctx context.Context, found *finding.List) error 
 	return nil
 }
 
-// sameLayout returns how x, of another file, differs from t. The runtime does not check
-// the length of the data.
+// sameLayout returns how x differs from t, which it is to stand for. The runtime does not
+// check the length of the data.
 func sameLayout(t, x *tensor.Tensor) error {
+	name := quote.Name(t.Name)
 	switch {
 	case !x.Dense():
-		return fmt.Errorf("external tensor %s is %s, not dense", quote.Name(t.Name),
-			quote.Name(x.Scheme))
-	case x.DType != t.DType:
-		return fmt.Errorf("external tensor %s is %v, not %v", quote.Name(t.Name), x.DType, t.DType)
-	case !x.Shape.Equal(t.Shape):
-		return fmt.Errorf("external tensor %s has shape %v, not %v", quote.Name(t.Name), x.Shape,
-			t.Shape)
-	case !t.Order.Equal(x.Order):
-		return fmt.Errorf("external tensor %s has order %v, not %v", quote.Name(t.Name),
-			[]int(x.Order), []int(t.Order))
+		return fmt.Errorf("external tensor %s is %s, not dense", name, quote.Name(x.Scheme))
+	case x.DType != t.DType || !x.Shape.Equal(t.Shape) || !t.Order.Equal(x.Order):
+		return fmt.Errorf("external tensor %s is %v%v, order %v, not %v%v, order %v", name,
+			x.DType, x.Shape, []int(x.Order), t.DType, t.Shape, []int(t.Order))
 	}
 	n, ok := t.Shape.Elements()
 	if !ok {
-		return fmt.Errorf("external tensor %s: %v is negative or overflows", quote.Name(t.Name),
-			t.Shape)
+		return fmt.Errorf("external tensor %s: %v is negative or overflows", name, t.Shape)
 	}
-	want, ok := t.DType.Bytes(n)
-	if have := x.Data.Size(); ok && have >= 0 && have != want {
-		return fmt.Errorf("external tensor %s has %d bytes, not %d", quote.Name(t.Name), have,
-			want)
+	size, ok := t.DType.Bytes(n)
+	if have := x.Data.Size(); ok && have >= 0 && have != size {
+		return fmt.Errorf("external tensor %s has %d bytes, not %d", name, have, size)
 	}
 	return nil
 }
@@ -161,9 +153,4 @@ func (r *Reader) verifyPadding(ctx context.Context, found *finding.List) error {
 		}
 	}
 	return nil
-}
-
-// misaligned reports that a constant is not where its elements could be read in place.
-func misaligned(off int64, d tensor.DType) bool {
-	return d.Align() > 1 && !align.Is(off, int64(d.Align()))
 }
