@@ -53,7 +53,7 @@ func TestVerifyArgumentCount(t *testing.T) {
 		if errors.Is(err, tensor.ErrMalformed) == c.ok || (strict == nil) != c.ok {
 			t.Errorf("%s with %d arguments: %v, %v", c.operator, c.n, err, strict)
 		}
-		if !c.ok && !strings.Contains(err.Error(), "chains[0].instructions[0].args") {
+		if !c.ok && !strings.HasSuffix(fieldOf(err), "chains[0].instructions[0].args") {
 			t.Errorf("the finding does not say where: %v", err)
 		}
 	}

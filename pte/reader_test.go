@@ -243,7 +243,7 @@ func TestNewerSchema(t *testing.T) {
 	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	if w := r.Warnings(); len(w) != 2 || !strings.Contains(w[0].Error(), "ExecutionPlan") || !strings.Contains(w[1].Error(), "Tensor") {
+	if w := r.Warnings(); len(w) != 2 || fieldOf(w[0]) != "ExecutionPlan" || fieldOf(w[1]) != "Tensor" {
 		t.Errorf("%v", w)
 	}
 	var out bytes.Buffer
