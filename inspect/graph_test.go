@@ -226,9 +226,9 @@ func TestSelectKeepsLinksBetweenGroups(t *testing.T) {
 	if len(g.Links) == 0 {
 		t.Fatal("no links")
 	}
-	some := g.Select(func(name string) bool { return name != "model" })
-	if len(some.Groups) != len(g.Groups)-1 || len(some.Links) >= len(g.Links) {
-		t.Errorf("%d groups, %d links", len(some.Groups), len(some.Links))
+	selected := g.Select(func(name string) bool { return name != "model" })
+	if len(selected.Groups) != len(g.Groups)-1 || len(selected.Links) >= len(g.Links) {
+		t.Errorf("%d groups, %d links", len(selected.Groups), len(selected.Links))
 	}
 	if os.Getenv("TENSORFILE_SVG") != "" {
 		b, _ := g.SVG()

@@ -35,7 +35,7 @@ type layered struct {
 	width  float64
 }
 
-// A box is a node or a bend. up and down are its neighbours in the next layers.
+// A box is a node or a bend. up and down are linked boxes of the layers above and below.
 type box struct {
 	layer    int
 	place    int // in its layer
@@ -174,14 +174,14 @@ func (l *layered) join(from, to, edge int, back bool) {
 }
 
 // order sorts the layers so that few edges cross: each box goes to the mean place of
-// its neighbours, a few times down and up.
+// the boxes it is linked to, a few times down and up.
 func (l *layered) order() {
-	sort := func(layer []int, neighbours func(*box) []int) {
+	sort := func(layer []int, linked func(*box) []int) {
 		mean := make(map[int]float64, len(layer))
 		for _, i := range layer {
 			b := &l.boxes[i]
 			mean[i] = float64(b.place)
-			if near := neighbours(b); len(near) > 0 {
+			if near := linked(b); len(near) > 0 {
 				sum := 0
 				for _, j := range near {
 					sum += l.boxes[j].place
@@ -204,7 +204,7 @@ func (l *layered) order() {
 	}
 }
 
-// spread gives every box its place from left to right: near its neighbours, with gaps
+// spread gives every box its place from left to right: near those it is linked to, with gaps
 // between boxes.
 func (l *layered) spread() {
 	place := func(layer []int, wanted func(b *box) float64) {

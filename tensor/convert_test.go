@@ -273,7 +273,7 @@ func TestAsConvertsWhileReading(t *testing.T) {
 }
 
 // Rounding once, held against exact arithmetic: the nearest of the two
-// neighbours, the even one of two that are as near.
+// values of the dtype, the even one of two that are as near.
 func TestNarrowingRoundsOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	exact := func(d DType, b []byte) *big.Float {

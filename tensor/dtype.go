@@ -43,7 +43,7 @@ const (
 	F6E2M3FN
 	F6E3M2FN
 	F4E2M1FN
-	QI8 // quantised integers, scale and zero point kept elsewhere
+	QI8 // quantised integers, whose scale and zero point are external
 	QU8
 	QI32
 	QU4x2 // a byte of two 4-bit values, as ExecuTorch counts elements

@@ -91,8 +91,8 @@ func TestSmallFloatsComeBack(t *testing.T) {
 }
 
 // Rounding to the nearest, ties to even, held against float64 arithmetic on
-// every pair of neighbours: their middle, and the float32 on each side of it.
-func TestRoundingBetweenAllNeighbours(t *testing.T) {
+// every pair of adjacent values: their middle, and the float32 on each side of it.
+func TestRoundingBetweenAllAdjacentValues(t *testing.T) {
 	for _, f := range smallFloats {
 		if f.encode == nil {
 			continue

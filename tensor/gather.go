@@ -9,7 +9,7 @@ import (
 
 // Gather returns the elements, width bytes each, that an array of that shape and those strides
 // has in data, in row-major order. Strides and first, the index of the first element, count
-// elements and are not negative; every element must be inside data. An array of neighbours is a
+// elements and are not negative; every element must be inside data. A contiguous array is a
 // section of data. Else nothing is copied until the result is read, and reading more than
 // maxBytes is ErrLimit: with strides of 0 an array can be far larger than its data.
 func Gather(data Blob, width int64, shape Shape, strides []int64, first, maxBytes int64) (Blob,

@@ -102,7 +102,7 @@ func (o Order) Valid(rank int) bool {
 	return true
 }
 
-// Strides returns how many elements apart two neighbours along each dimension
+// Strides returns how many elements apart adjacent elements along each dimension
 // are. It returns false when o does not fit s or s has no countable elements.
 // Where a dimension is 0 the strides are those of the same shape with 1 in its
 // place.

@@ -139,7 +139,7 @@ type part struct {
 	data  Blob
 	bits  int64 // of an element
 	first int64 // element of data
-	dims  []dim // of more than one element, from slowest to fastest; neighbours are merged
+	dims  []dim // of more than one element, from slowest to fastest; adjacent ones are merged
 	size  int64
 }
 
@@ -159,7 +159,7 @@ func (p *part) add(count, step, first, stride int64) {
 	p.dims = append(p.dims, d)
 }
 
-// contiguous reports whether the elements are neighbours in data.
+// contiguous reports whether the elements are adjacent in data.
 func (p *part) contiguous() bool {
 	return len(p.dims) == 0 || len(p.dims) == 1 && p.dims[0].step == 1
 }
@@ -252,7 +252,7 @@ func (f *forward) ReadAt(p []byte, off int64) (int, error) {
 const (
 	// gatherBytes is how much of the result is gathered at a time.
 	gatherBytes = 4 << 20
-	// gatherRuns is how many runs of neighbours are gathered at a time.
+	// gatherRuns is how many runs are gathered at a time.
 	gatherRuns = 64 << 10
 	// gapBytes between runs are read along with them.
 	gapBytes = 4 << 10
@@ -286,7 +286,7 @@ func (p *part) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// A run is neighbours in data.
+// A run is elements that are adjacent in data.
 type run struct {
 	from, n int64 // bytes of data
 	to      int   // in the result
@@ -296,7 +296,7 @@ type run struct {
 // many.
 func (p *part) gather(b []byte, off, width int64) (n int, err error) {
 	var runs []run
-	inner := dim{1, 1} // the fastest dimension, where its elements are neighbours
+	inner := dim{1, 1} // the fastest dimension, where its elements are adjacent
 	outer := p.dims
 	if k := len(p.dims) - 1; k >= 0 && p.dims[k].step == 1 {
 		inner, outer = p.dims[k], p.dims[:k]

@@ -140,8 +140,8 @@ func TestNothingToWriteIsAnError(t *testing.T) {
 	if err := WriteFile(t.Context(), name, tensor.Of(), nil); !errors.Is(err, tensor.ErrNoTensor) {
 		t.Errorf("no tensor: %v", err)
 	}
-	two := tensor.New("", nil, []int8{1})
-	if err := WriteFile(t.Context(), name, tensor.Of(two, two), nil); !errors.Is(err, tensor.ErrDuplicate) {
+	x := tensor.New("", nil, []int8{1})
+	if err := WriteFile(t.Context(), name, tensor.Of(x, x), nil); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Errorf("two tensors: %v", err)
 	}
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {

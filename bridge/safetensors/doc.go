@@ -11,7 +11,7 @@
 // are holes, overlaps, a header that does not begin with {, and one beyond
 // 100,000,000 bytes. What the reference accepts against its README, white space
 // other than trailing spaces and keys nobody knows, is a warning, and an error
-// in Strict mode. An element type that this package has no name for is listed
+// in Strict mode. A dtype that this package has no name for is listed
 // with the file's word (see tensor.Stored) and refused in Strict mode.
 //
 // Tensors come in the order of their offsets. Elements are row-major,

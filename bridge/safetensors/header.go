@@ -23,7 +23,7 @@ const (
 	metadataKey = "__metadata__"
 )
 
-// words are the reference's element types in its own order, which is also the
+// words are the reference's dtypes in its own order, which is also the
 // order, from the last to the first, in which its writer lays tensors out.
 var words = []struct {
 	word string
@@ -62,7 +62,7 @@ func dtypeOf(word []byte) tensor.DType {
 	return tensor.Unknown
 }
 
-// rankOf is the place of an element type in words, or -1.
+// rankOf is the place of a dtype in words, or -1.
 func rankOf(d tensor.DType) int {
 	for i := range words {
 		if words[i].d == d {
@@ -72,7 +72,7 @@ func rankOf(d tensor.DType) int {
 	return -1
 }
 
-// DTypes returns the element types that a file can hold.
+// DTypes returns the dtypes that a file can hold.
 func DTypes() []tensor.DType {
 	all := make([]tensor.DType, len(words))
 	for i := range words {
@@ -81,7 +81,7 @@ func DTypes() []tensor.DType {
 	return all
 }
 
-// An extent is the data of one tensor, the file's word for an element type that
+// An extent is the data of one tensor, the file's word for a dtype that
 // has no name here, and the shard that has it where an index was opened.
 type extent struct {
 	source.Extent
@@ -131,7 +131,7 @@ func parse(b []byte, dataSize int64, limits tensor.Limits) (*header, error) {
 	h.dims = make([]int64, 0, 2*n)
 	hasMetadata, first := false, true
 	s.expect('{')
-	for s.more(&first, '}') {
+	for s.next(&first, '}') {
 		at := s.i
 		name := s.str()
 		s.expect(':')
@@ -202,7 +202,7 @@ func (h *header) scanMetadata(s *scanner) {
 	}
 	s.i++
 	first := true
-	for s.more(&first, '}') {
+	for s.next(&first, '}') {
 		key := s.str()
 		s.expect(':')
 		if s.peek() != '"' {
@@ -238,7 +238,7 @@ func (h *header) scanEntry(s *scanner, e *entry, limits tensor.Limits) {
 	}
 	s.expect('{')
 	first := true
-	for s.more(&first, '}') {
+	for s.next(&first, '}') {
 		at := s.i
 		key := s.str()
 		s.expect(':')
@@ -255,7 +255,7 @@ func (h *header) scanEntry(s *scanner, e *entry, limits tensor.Limits) {
 			if take(shape, "shape") {
 				s.expect('[')
 				e.dims = len(h.dims)
-				for one := true; s.more(&one, ']'); {
+				for one := true; s.next(&one, ']'); {
 					h.dims = append(h.dims, s.size("shape"))
 				}
 				e.rank = len(h.dims) - e.dims

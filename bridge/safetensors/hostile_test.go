@@ -273,7 +273,7 @@ func TestInvalidBools(t *testing.T) {
 	}
 }
 
-// Every truncation, every bit of the header.
+// Every truncation, and every bit of the header.
 func TestDamage(t *testing.T) {
 	for _, name := range []string{"dtypes.safetensors", "names.safetensors",
 		"scalar-and-zero.safetensors"} {
@@ -289,14 +289,27 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func TestReadsOfOpening(t *testing.T) {
+func TestMisbehavingReaders(t *testing.T) {
 	b := golden(t, "dtypes.safetensors")
+	readtest.Misread(t, b, []int64{0, 8, 9, 500, int64(len(b)) - 1},
+		func(r io.ReaderAt, size int64) error {
+			return walk(NewReader(r, size, nil))
+		})
 	c := readtest.NewCounter(b)
 	r, err := NewReader(c, int64(len(b)), nil)
 	if err != nil || c.Calls() > 2 {
 		t.Errorf("opening took %d reads, %v", c.Calls(), err)
 	}
-	r.Close()
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for x := range r.Tensors() {
+		if _, err := x.Data.ReadAll(); x.Size() > 0 && !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
 }
 
 func TestLimits(t *testing.T) {

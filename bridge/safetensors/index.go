@@ -61,7 +61,7 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 		}
 	}
 	s.expect('{')
-	for s.more(&first, '}') {
+	for s.next(&first, '}') {
 		key := string(s.str())
 		s.expect(':')
 		switch {
@@ -109,7 +109,7 @@ func CheckShardName(name string) error {
 
 func (x *Index) scanWeights(s *scanner, limits tensor.Limits) {
 	s.expect('{')
-	for first := true; s.more(&first, '}'); {
+	for first := true; s.next(&first, '}'); {
 		name := string(s.str())
 		s.expect(':')
 		x.weights = append(x.weights, [2]string{name, oneName(string(s.str()))})
@@ -131,7 +131,7 @@ func oneName(file string) string {
 // scanMetadata keeps values that are not strings as their JSON text.
 func (x *Index) scanMetadata(s *scanner, limits tensor.Limits) {
 	s.expect('{')
-	for first := true; s.more(&first, '}'); {
+	for first := true; s.next(&first, '}'); {
 		name := string(s.str())
 		s.expect(':')
 		s.peek()

@@ -61,9 +61,9 @@ func (s *scanner) expect(c byte) {
 	}
 }
 
-// more is for the elements of an object or array whose opening was taken: it
+// next is for the elements of an object or array whose opening was taken: it
 // takes the comma before all but the first, or the closing byte and is false.
-func (s *scanner) more(first *bool, closing byte) bool {
+func (s *scanner) next(first *bool, closing byte) bool {
 	c := s.peek()
 	if s.err != nil {
 		return false
@@ -266,14 +266,14 @@ func (s *scanner) skip(depth int64) {
 		s.str()
 	case c == '{':
 		s.i++
-		for s.more(&first, '}') {
+		for s.next(&first, '}') {
 			s.str()
 			s.expect(':')
 			s.skip(depth - 1)
 		}
 	case c == '[':
 		s.i++
-		for s.more(&first, ']') {
+		for s.next(&first, ']') {
 			s.skip(depth - 1)
 		}
 	case s.literal("null"), s.literal("true"), s.literal("false"):
