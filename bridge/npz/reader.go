@@ -84,21 +84,12 @@ func Detect(r io.ReaderAt, size int64) bool {
 // Open maps the file called name and reads its directory and the headers of its arrays.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
-	src, err := source.Open(name, o.NoMap)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newReader(src, o)
-	if err != nil {
-		src.Close()
-		return nil, err
-	}
-	return r, nil
+	return source.OpenAs(name, o.NoMap, o.newReader)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), options(opts))
+	return options(opts).newReader(source.OfBytes(b))
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's.
@@ -107,7 +98,7 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, options(opts))
+	return options(opts).newReader(src)
 }
 
 func options(opts *ReaderOptions) ReaderOptions {
@@ -117,7 +108,7 @@ func options(opts *ReaderOptions) ReaderOptions {
 	return *opts
 }
 
-func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
+func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	limits, err := limit.Complete(o.Limits)
 	if err != nil {
 		return nil, err

@@ -331,5 +331,5 @@ func openShard(at io.ReaderAt, size int64, o ReaderOptions) (*Reader, error) {
 	if !detectFile(src, src.Size()) {
 		return nil, malformed(0, "header", "not a safetensors file")
 	}
-	return newReader(src, o)
+	return o.newReader(src)
 }

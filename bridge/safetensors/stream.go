@@ -46,7 +46,7 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, o)
+	return o.newReader(src)
 }
 
 func unexpected(err error) error {

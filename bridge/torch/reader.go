@@ -68,24 +68,15 @@ func Metadata(name string) string {
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
 	name = Metadata(name)
-	src, err := source.Open(name, o.NoMap)
-	if err != nil {
-		return nil, err
-	}
 	if o.Companion == nil {
 		o.Companion = source.Companions(name, o.NoMap, o.NoLinks)
 	}
-	r, err := newReader(src, o)
-	if err != nil {
-		src.Close()
-		return nil, err
-	}
-	return r, nil
+	return source.OpenAs(name, o.NoMap, o.newReader)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), options(opts))
+	return options(opts).newReader(source.OfBytes(b))
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's.
@@ -98,7 +89,7 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
 		o.Companion = c.Companion
 	}
-	return newReader(src, o)
+	return o.newReader(src)
 }
 
 func options(opts *ReaderOptions) ReaderOptions {
@@ -108,7 +99,7 @@ func options(opts *ReaderOptions) ReaderOptions {
 	return *opts
 }
 
-func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
+func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	limits, err := limit.Complete(o.Limits)
 	if err != nil {
 		return nil, err
