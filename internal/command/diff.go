@@ -153,9 +153,9 @@ func differenceLine(d inspect.Difference) string {
 	case d.Change == inspect.ChangeOnlyB:
 		return label + "only in b"
 	case d.Comparison == nil && d.Change == "value":
-		return label + plain(d.A) + ", " + plain(d.B)
+		return label + sides(d)
 	case d.Comparison == nil:
-		return label + d.Change + " " + plain(d.A) + ", " + plain(d.B)
+		return label + d.Change + " " + sides(d)
 	case d.A == nil:
 		return fmt.Sprintf("%s%d of %d bytes differ", label, d.Different, d.Of)
 	}
@@ -165,6 +165,20 @@ func differenceLine(d inspect.Difference) string {
 		line += fmt.Sprintf("; largest difference %.6g", largest)
 	}
 	return line
+}
+
+// sides are both values of a difference, with quotes where only these tell them apart: a
+// number and its text.
+func sides(d inspect.Difference) string {
+	a, b := plain(d.A), plain(d.B)
+	if a == b {
+		x, err1 := marshal(d.A)
+		y, err2 := marshal(d.B)
+		if err1 == nil && err2 == nil {
+			a, b = string(appendJSON(nil, x, oneLine)), string(appendJSON(nil, y, oneLine))
+		}
+	}
+	return a + ", " + b
 }
 
 // printFigures shows tensors that differ in a table, everything else as lines.

@@ -62,6 +62,13 @@ func checkCommand(t *testing.T, status int, want string, args ...string) {
 	}
 }
 
+func TestDiffTellsNumbersFromText(t *testing.T) {
+	const in = "../../testdata/gguf/align4096.gguf"
+	out := filepath.Join(t.TempDir(), "out.safetensors")
+	checkCommand(t, 0, "of type", "convert", "--allow", "all", in, out)
+	checkCommand(t, 1, `attribute general.alignment: 4096, "4096"`, "diff", in, out)
+}
+
 func TestDiffListsWhatTheOtherFormatCannotHold(t *testing.T) {
 	dir := t.TempDir()
 	x := tensor.New("x", tensor.Shape{2}, []float32{1, 2})
