@@ -10,7 +10,8 @@ import (
 // Elements per second of every pass, over tensors of several pieces.
 func BenchmarkElements(b *testing.B) {
 	const n = 8 << 20
-	for _, d := range []tensor.DType{tensor.BF16, tensor.F16, tensor.F8E4M3FN, tensor.F32, tensor.F64, tensor.I32} {
+	for _, d := range []tensor.DType{tensor.BF16, tensor.F16, tensor.F8E4M3FN, tensor.F32,
+		tensor.F64, tensor.I32} {
 		x, y := weights(b, d, n, 1), weights(b, d, n, 2)
 		passes := []struct {
 			name string
@@ -22,7 +23,8 @@ func BenchmarkElements(b *testing.B) {
 				return err
 			}},
 			{"figures", func() error {
-				_, err := Compare(b.Context(), x, y, &CompareOptions{Tolerance: 1e-3, Figures: true})
+				_, err := Compare(b.Context(), x, y,
+					&CompareOptions{Tolerance: 1e-3, Figures: true})
 				return err
 			}},
 		}

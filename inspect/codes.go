@@ -19,38 +19,40 @@ func (m *measuring) tally() (all []int64, count int64, err error) {
 		count int64
 		codes []uint32
 	}
-	err = eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress, func(off int64, ps [][]byte, r *tally) error {
-		if r.codes == nil {
-			r.codes = make([]uint32, len(all))
-		} else {
-			clear(r.codes)
-		}
-		p := ps[0]
-		n := m.elements(off, len(p))
-		r.count = int64(n)
-		if wide {
-			codes := r.codes[:1<<16]
-			for p := p[:2*n]; len(p) >= 2; p = p[2:] {
-				codes[uint16(p[0])|uint16(p[1])<<8]++
+	err = eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress,
+		func(off int64, ps [][]byte, r *tally) error {
+			if r.codes == nil {
+				r.codes = make([]uint32, len(all))
+			} else {
+				clear(r.codes)
+			}
+			p := ps[0]
+			n := m.elements(off, len(p))
+			r.count = int64(n)
+			if wide {
+				codes := r.codes[:1<<16]
+				for p := p[:2*n]; len(p) >= 2; p = p[2:] {
+					codes[uint16(p[0])|uint16(p[1])<<8]++
+				}
+				return nil
+			}
+			codes := r.codes[:1<<8]
+			for _, c := range p[:n] {
+				codes[c]++
 			}
 			return nil
-		}
-		codes := r.codes[:1<<8]
-		for _, c := range p[:n] {
-			codes[c]++
-		}
-		return nil
-	}, func(r *tally) error {
-		count += r.count
-		for i, c := range r.codes {
-			all[i] += int64(c)
-		}
-		return nil
-	})
+		}, func(r *tally) error {
+			count += r.count
+			for i, c := range r.codes {
+				all[i] += int64(c)
+			}
+			return nil
+		})
 	if err == nil && m.d == tensor.Bool {
 		for c, n := range all[2:] {
 			if n > 0 {
-				return nil, 0, fmt.Errorf("%w: an element is the bool 0x%02x", tensor.ErrMalformed, c+2)
+				return nil, 0,
+					fmt.Errorf("%w: an element is the bool 0x%02x", tensor.ErrMalformed, c+2)
 			}
 		}
 	}
@@ -132,7 +134,8 @@ func valuesOf(d tensor.DType, codes int) ([]float64, error) {
 	for c := range codes {
 		b = append(b, byte(c), byte(c>>8))[:len(b)+d.Size()]
 	}
-	return tensor.Convert[float64](&tensor.Tensor{DType: d, Shape: tensor.Shape{int64(codes)}, Data: tensor.BlobOf(b)})
+	return tensor.Convert[float64](&tensor.Tensor{DType: d, Shape: tensor.Shape{int64(codes)},
+		Data: tensor.BlobOf(b)})
 }
 
 func quantiles(sorted []counted, finite int64, shares []float64) []Quantile {

@@ -14,10 +14,12 @@ import (
 
 // CompareOptions are options of [Compare]; nil is the zero value.
 type CompareOptions struct {
-	// Tolerance and Relative are how far values may be apart: Tolerance + Relative × |value in b|.
+	// Tolerance and Relative are how far values may be apart: Tolerance + Relative ×
+	// |value in b|.
 	Tolerance, Relative float64
-	// Numeric compares values even where both tolerances are 0: then NaN equals NaN and 0 equals -0.
-	// Without it and without tolerances, elements of one dtype are equal when all their bits are.
+	// Numeric compares values even where both tolerances are 0: then NaN equals NaN and
+	// 0 equals -0. Without it and without tolerances, elements of one dtype are equal
+	// when all their bits are.
 	Numeric bool
 	// Figures asks for Mean, RMS, RelativeRMS and Cosine.
 	Figures bool
@@ -27,18 +29,21 @@ type CompareOptions struct {
 
 // A Comparison says how the values of two tensors of one shape differ.
 type Comparison struct {
-	Different int64   `json:"different"`
-	Of        int64   `json:"of"`
-	First     []int64 `json:"first,omitempty"` // index of the first element that differs, row-major
-	A         any     `json:"a,omitempty"`     // the first element that differs: see Value
-	B         any     `json:"b,omitempty"`
-	// Largest is the largest distance, within the tolerance or not; NaN where there is none.
+	Different int64 `json:"different"`
+	Of        int64 `json:"of"`
+	// index of the first element that differs, row-major
+	First []int64 `json:"first,omitempty"`
+	A     any     `json:"a,omitempty"` // the first element that differs: see Value
+	B     any     `json:"b,omitempty"`
+	// Largest is the largest distance, within the tolerance or not; NaN where there is
+	// none.
 	Largest Float `json:"largest"`
 	// The figures are of the differences b - a where both values are finite.
 	*Figures
 }
 
-// Figures summarize the differences of two tensors. They are summed up in a fixed order of pieces.
+// Figures summarize the differences of two tensors. They are summed up in a fixed order
+// of pieces.
 type Figures struct {
 	Mean        Float `json:"mean"`         // of b - a
 	RMS         Float `json:"rms"`          // root of the mean square of b - a
@@ -49,8 +54,9 @@ type Figures struct {
 // Equal reports whether nothing differs.
 func (c *Comparison) Equal() bool { return c.Different == 0 }
 
-// Compare compares the values of two dense tensors of one shape, in whatever order each is stored.
-// Of different dtypes the values are compared; a complex and a real tensor are an ErrDType.
+// Compare compares the values of two dense tensors of one shape, in whatever order each
+// is stored. Of different dtypes the values are compared; a complex and a real tensor
+// are an ErrDType.
 func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*Comparison, error) {
 	var o CompareOptions
 	if opts != nil {
@@ -64,7 +70,9 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 		case t == nil:
 			return nil, tensor.ErrNoTensor
 		case !t.Dense() || t.External:
-			return nil, fmt.Errorf("%w: comparing tensor %s, which is not dense or not in the file", errors.ErrUnsupported, quote.Name(t.Name))
+			return nil, fmt.Errorf(
+				"%w: comparing tensor %s, which is not dense or not in the file",
+				errors.ErrUnsupported, quote.Name(t.Name))
 		}
 		if err := t.Check(); err != nil {
 			return nil, err
@@ -72,7 +80,8 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 	}
 	switch {
 	case !a.Shape.Equal(b.Shape):
-		return nil, fmt.Errorf("inspect: tensor %s: shapes %v and %v differ", quote.Name(a.Name), a.Shape, b.Shape)
+		return nil, fmt.Errorf("inspect: tensor %s: shapes %v and %v differ", quote.Name(a.Name),
+			a.Shape, b.Shape)
 	case a.DType.IsComplex() != b.DType.IsComplex():
 		return nil, fmt.Errorf("%w: %v and %v are not compared", tensor.ErrDType, a.DType, b.DType)
 	}
@@ -210,13 +219,15 @@ func elementAt(t *tensor.Tensor, index []int64) (any, error) {
 // eachPiece compares n elements piece by piece.
 func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
 	if c.a.DType.Bits() == c.b.DType.Bits() {
-		return eachPiece(c.ctx, []tensor.Blob{c.a.Data, c.b.Data}, c.o.Progress, func(off int64, ps [][]byte, r *compared) error {
-			bits := int64(c.a.DType.Bits())
-			k := min(int64(len(ps[0]))*8/bits, n-off*8/bits)
-			return c.piece(c.part(c.a, ps[0], k), c.part(c.b, ps[1], k), ps, r)
-		}, use)
+		return eachPiece(c.ctx, []tensor.Blob{c.a.Data, c.b.Data}, c.o.Progress,
+			func(off int64, ps [][]byte, r *compared) error {
+				bits := int64(c.a.DType.Bits())
+				k := min(int64(len(ps[0]))*8/bits, n-off*8/bits)
+				return c.piece(c.part(c.a, ps[0], k), c.part(c.b, ps[1], k), ps, r)
+			}, use)
 	}
-	// Of different widths: both as the widest dtype of their kind, of which uint64 is one.
+	// Of different widths: both as the widest dtype of their kind, of which uint64 is
+	// one.
 	to := tensor.F64
 	switch a, b := c.a.DType, c.b.DType; {
 	case a.IsComplex():
@@ -244,7 +255,8 @@ func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
 
 func (c *comparing) part(t *tensor.Tensor, p []byte, n int64) *tensor.Tensor {
 	size, _ := t.DType.Bytes(n)
-	return &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: tensor.Shape{n}, Data: tensor.BlobOf(p[:size])}
+	return &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: tensor.Shape{n},
+		Data: tensor.BlobOf(p[:size])}
 }
 
 // piece compares two pieces of as many elements.
@@ -287,7 +299,8 @@ func (c *comparing) integerPiece(a, b *tensor.Tensor, raw [][]byte, r *compared)
 		if u == v && a.DType == b.DType {
 			continue
 		}
-		isNegativeU, isNegativeV := a.DType == tensor.I64 && int64(u) < 0, b.DType == tensor.I64 && int64(v) < 0
+		isNegativeU, isNegativeV := a.DType == tensor.I64 && int64(u) < 0,
+			b.DType == tensor.I64 && int64(v) < 0
 		away := float64(max(u, v) - min(u, v))
 		if isNegativeU {
 			u = -u

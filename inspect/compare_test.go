@@ -41,13 +41,15 @@ func comparePair(d tensor.DType, n int, seed uint64) (a, b *tensor.Tensor) {
 		}
 	}
 	of := func(p []byte) *tensor.Tensor {
-		return &tensor.Tensor{Name: "x", DType: d, Shape: tensor.Shape{int64(n)}, Data: tensor.BlobOf(p)}
+		return &tensor.Tensor{Name: "x", DType: d, Shape: tensor.Shape{int64(n)},
+			Data: tensor.BlobOf(p)}
 	}
 	return of(x), of(y)
 }
 
 // compareByDefinition is Compare as its documentation puts it.
-func compareByDefinition(t *testing.T, a, b *tensor.Tensor, o CompareOptions) (different, first int64, largest float64) {
+func compareByDefinition(t *testing.T, a, b *tensor.Tensor,
+	o CompareOptions) (different, first int64, largest float64) {
 	t.Helper()
 	width := 1
 	var x, y []float64
@@ -84,7 +86,8 @@ func compareByDefinition(t *testing.T, a, b *tensor.Tensor, o CompareOptions) (d
 			if away > 0 && !(away <= largest) {
 				largest = away
 			}
-			isNear := away <= o.Tolerance || !math.IsInf(v, 0) && !math.IsInf(away, 0) && away <= o.Tolerance+float64(o.Relative*math.Abs(v))
+			isNear := away <= o.Tolerance || !math.IsInf(v, 0) && !math.IsInf(away, 0) &&
+				away <= o.Tolerance+float64(o.Relative*math.Abs(v))
 			same = same && (u == v || u != u && v != v || isNear)
 		}
 		if w := a.DType.Size(); !numeric && w > 0 {
@@ -118,7 +121,8 @@ func TestCompareAgreesWithTheDefinition(t *testing.T) {
 		if len(got.First) == 1 {
 			at = got.First[0]
 		}
-		if got.Different != different || at != first || math.Float64bits(float64(got.Largest)) != math.Float64bits(largest) {
+		if got.Different != different || at != first ||
+			math.Float64bits(float64(got.Largest)) != math.Float64bits(largest) {
 			t.Errorf("%v, %v, %+v: %d differ from %d on by up to %v; want %d, %d, %v",
 				a.DType, b.DType, o, got.Different, at, got.Largest, different, first, largest)
 		}
@@ -127,18 +131,22 @@ func TestCompareAgreesWithTheDefinition(t *testing.T) {
 		// One block, several, and as many as a table of 16-bit codes takes.
 		for seed, n := range []int{1, 7, compareBlock + 3, 1<<16 + 1} {
 			a, b := comparePair(d, n, uint64(seed))
-			for _, o := range []CompareOptions{{}, {Numeric: true}, {Tolerance: 0.5}, {Tolerance: math.Inf(1)},
-				{Relative: 0.01}, {Tolerance: 2, Relative: 0.5}, {Tolerance: 0.5, Figures: true}, {Figures: true}} {
+			for _, o := range []CompareOptions{{}, {Numeric: true}, {Tolerance: 0.5},
+				{Tolerance: math.Inf(1)},
+				{Relative: 0.01}, {Tolerance: 2, Relative: 0.5}, {Tolerance: 0.5, Figures: true},
+				{Figures: true}} {
 				check(a, b, o)
 				check(a, a, o)
 			}
 		}
 	}
-	for _, pair := range [][2]tensor.DType{{tensor.F16, tensor.BF16}, {tensor.BF16, tensor.F32}, {tensor.F32, tensor.I32},
+	for _, pair := range [][2]tensor.DType{{tensor.F16, tensor.BF16}, {tensor.BF16, tensor.F32},
+		{tensor.F32, tensor.I32},
 		{tensor.I8, tensor.U8}, {tensor.F64, tensor.F32}, {tensor.F8E4M3FN, tensor.F8E5M2}} {
 		a, _ := comparePair(pair[0], 1<<16+1, 1)
 		b, _ := comparePair(pair[1], 1<<16+1, 1)
-		for _, o := range []CompareOptions{{}, {Tolerance: 0.5}, {Relative: 0.5}, {Figures: true}} {
+		for _, o := range []CompareOptions{{}, {Tolerance: 0.5}, {Relative: 0.5},
+			{Figures: true}} {
 			check(a, b, o)
 		}
 	}

@@ -83,7 +83,8 @@ func (r *DiffReport) Largest(n int) []Difference {
 		}
 		return v
 	}
-	slices.SortStableFunc(all, func(a, b Difference) int { return cmp.Compare(measure(b), measure(a)) })
+	slices.SortStableFunc(all,
+		func(a, b Difference) int { return cmp.Compare(measure(b), measure(a)) })
 	return all[:min(n, len(all))]
 }
 
@@ -119,7 +120,8 @@ func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffR
 		blobs := pairsOf(d.blobs(a), d.blobs(b), func(b namedBlob) string { return b.name })
 		report.Blobs = len(blobs)
 		size := func(p pair[namedBlob]) int64 { return p.a.data.Size() }
-		for list, err := range inOrder(ctx, slices.Values(blobs), size, d.compareBlobs, d.Progress) {
+		for list, err := range inOrder(ctx, slices.Values(blobs), size, d.compareBlobs,
+			d.Progress) {
 			if err != nil {
 				return nil, err
 			}
@@ -221,9 +223,13 @@ func (d *differences) oneSided(name string, inA bool) {
 func (d *differences) compared(name string, c *Comparison, err error) {
 	switch {
 	case err != nil:
-		d.list = append(d.list, Difference{Kind: d.kind, Name: name, Change: ChangeError, Err: err, Error: err.Error()})
+		d.list = append(d.list,
+			Difference{Kind: d.kind, Name: name, Change: ChangeError, Err: err,
+				Error: err.Error()})
 	case !c.Equal():
-		d.list = append(d.list, Difference{Kind: d.kind, Name: name, Change: ChangeValues, A: c.A, B: c.B, Comparison: c})
+		d.list = append(d.list,
+			Difference{Kind: d.kind, Name: name, Change: ChangeValues, A: c.A, B: c.B,
+				Comparison: c})
 	}
 }
 
@@ -237,14 +243,16 @@ func (d *differ) resolve(t *tensor.Tensor) *tensor.Tensor {
 	return t
 }
 
-func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor], progress Progress) []Difference {
+func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor],
+	progress Progress) []Difference {
 	out := &differences{kind: "tensor"}
 	if !p.both() {
 		out.oneSided(p.name, p.inA)
 		return out.list
 	}
 	p.a, p.b = blocksAlike(p.a), blocksAlike(p.b)
-	if x, y := dtypeName(p.a.DType, p.a.Data), dtypeName(p.b.DType, p.b.Data); x != y && !d.IgnoreDType {
+	if x, y := dtypeName(p.a.DType, p.a.Data), dtypeName(p.b.DType, p.b.Data); x != y &&
+		!d.IgnoreDType {
 		out.change(p.name, "dtype", x, y)
 	}
 	if !p.a.Shape.Equal(p.b.Shape) {
@@ -310,7 +318,8 @@ func dtypeName(d tensor.DType, b tensor.Blob) string {
 }
 
 // compareParts compares what is not dense, and what a dense tensor has in addition.
-func (d *differ) compareParts(ctx context.Context, out *differences, name string, x, y *tensor.Tensor, progress Progress) {
+func (d *differ) compareParts(ctx context.Context, out *differences, name string, x,
+	y *tensor.Tensor, progress Progress) {
 	for _, q := range pairsOf(x.Parts, y.Parts, func(p tensor.Part) string { return p.Role }) {
 		name := name + ":" + q.name
 		if !q.both() {
@@ -341,7 +350,8 @@ func (d *differ) compareParts(ctx context.Context, out *differences, name string
 }
 
 // values compares dense tensors of one shape: those without values by their bytes.
-func (d *differ) values(ctx context.Context, x, y *tensor.Tensor, progress Progress) (*Comparison, error) {
+func (d *differ) values(ctx context.Context, x, y *tensor.Tensor,
+	progress Progress) (*Comparison, error) {
 	for _, t := range []*tensor.Tensor{x, y} {
 		if err := t.Check(); err != nil {
 			return nil, err
@@ -354,7 +364,8 @@ func (d *differ) values(ctx context.Context, x, y *tensor.Tensor, progress Progr
 		Numeric: d.Numeric, Figures: d.Figures, Progress: progress})
 }
 
-func (d *differ) compareBlobs(ctx context.Context, p pair[namedBlob], progress Progress) []Difference {
+func (d *differ) compareBlobs(ctx context.Context, p pair[namedBlob],
+	progress Progress) []Difference {
 	out := &differences{kind: "blob"}
 	if !p.both() {
 		out.oneSided(p.name, p.inA)
@@ -389,20 +400,21 @@ func compareBytes(ctx context.Context, x, y tensor.Blob, progress Progress) (*Co
 			return nil, err
 		}
 	}
-	err := eachPiece(ctx, []tensor.Blob{x, y}, progress, func(_ int64, ps [][]byte, r *int64) error {
-		if *r = 0; bytes.Equal(ps[0], ps[1]) {
-			return nil
-		}
-		for i, v := range ps[0] {
-			if v != ps[1][i] {
-				*r++
+	err := eachPiece(ctx, []tensor.Blob{x, y}, progress,
+		func(_ int64, ps [][]byte, r *int64) error {
+			if *r = 0; bytes.Equal(ps[0], ps[1]) {
+				return nil
 			}
-		}
-		return nil
-	}, func(r *int64) error {
-		c.Different += *r
-		return nil
-	})
+			for i, v := range ps[0] {
+				if v != ps[1][i] {
+					*r++
+				}
+			}
+			return nil
+		}, func(r *int64) error {
+			c.Different += *r
+			return nil
+		})
 	return c, err
 }
 

@@ -49,17 +49,23 @@ func TestDiffOfTensorsByName(t *testing.T) {
 		o    *DiffOptions
 		want []string
 	}{
-		"order does not count":   {fileOf(x, y), fileOf(y, x), nil, nil},
-		"only in one":            {fileOf(x), fileOf(y), nil, []string{"tensor x only_a", "tensor y only_b"}},
-		"duplicate names":        {fileOf(x, near), fileOf(x), nil, []string{"tensor x only_a"}},
-		"values":                 {fileOf(x), fileOf(near), nil, []string{"tensor x values"}},
-		"within a tolerance":     {fileOf(x), fileOf(near), &DiffOptions{Tolerance: 0.25}, nil},
-		"dtype":                  {fileOf(x), fileOf(wide), nil, []string{"tensor x dtype"}},
-		"dtype does not count":   {fileOf(x), fileOf(wide), &DiffOptions{IgnoreDType: true}, nil},
-		"shape":                  {fileOf(x), fileOf(long), nil, []string{"tensor x shape"}},
-		"a filter":               {fileOf(x, y), fileOf(near, y), &DiffOptions{Filter: func(n string) bool { return n == "y" }}, nil},
-		"complex and real":       {fileOf(x), fileOf(tensor.New("x", tensor.Shape{2}, []complex64{1, 2})), &DiffOptions{IgnoreDType: true}, []string{"tensor x error"}},
-		"data that does not fit": {fileOf(x), fileOf(&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}), nil, []string{"tensor x error"}},
+		"order does not count": {fileOf(x, y), fileOf(y, x), nil, nil},
+		"only in one": {fileOf(x), fileOf(y), nil,
+			[]string{"tensor x only_a", "tensor y only_b"}},
+		"duplicate names":      {fileOf(x, near), fileOf(x), nil, []string{"tensor x only_a"}},
+		"values":               {fileOf(x), fileOf(near), nil, []string{"tensor x values"}},
+		"within a tolerance":   {fileOf(x), fileOf(near), &DiffOptions{Tolerance: 0.25}, nil},
+		"dtype":                {fileOf(x), fileOf(wide), nil, []string{"tensor x dtype"}},
+		"dtype does not count": {fileOf(x), fileOf(wide), &DiffOptions{IgnoreDType: true}, nil},
+		"shape":                {fileOf(x), fileOf(long), nil, []string{"tensor x shape"}},
+		"a filter": {fileOf(x, y), fileOf(near, y),
+			&DiffOptions{Filter: func(n string) bool { return n == "y" }}, nil},
+		"complex and real": {fileOf(x),
+			fileOf(tensor.New("x", tensor.Shape{2}, []complex64{1, 2})),
+			&DiffOptions{IgnoreDType: true}, []string{"tensor x error"}},
+		"data that does not fit": {fileOf(x),
+			fileOf(&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2},
+				Data: tensor.BlobOf([]byte{1})}), nil, []string{"tensor x error"}},
 	} {
 		if got := changes(t, c.a, c.b, c.o); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -80,11 +86,13 @@ func TestDiffOfSparseAndDense(t *testing.T) {
 		if got := changes(t, fileOf(dense), fileOf(s), nil); got != nil {
 			t.Errorf("%s: %q", scheme, got)
 		}
-		other, err := sparse.Sparsify(t.Context(), tensor.New("s", dense.Shape, []float32{0, 1, 0, 3, 2, 0}), scheme, nil)
+		other, err := sparse.Sparsify(t.Context(),
+			tensor.New("s", dense.Shape, []float32{0, 1, 0, 3, 2, 0}), scheme, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := changes(t, fileOf(other), fileOf(dense), nil); !slices.Equal(got, []string{"tensor s values"}) {
+		if got := changes(t, fileOf(other), fileOf(dense), nil); !slices.Equal(got,
+			[]string{"tensor s values"}) {
 			t.Errorf("%s: %q", scheme, got)
 		}
 	}
@@ -94,7 +102,8 @@ func TestDiffOfAttributesAndPrograms(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{1}, []float32{1})
 	a := tensorfile.FromTensors([]*tensor.Tensor{x}, map[string]string{"k": "1", "only": "a"})
 	b := tensorfile.FromTensors([]*tensor.Tensor{x}, map[string]string{"k": "2"})
-	if got := changes(t, a, b, nil); !slices.Equal(got, []string{"attribute k value", "attribute only only_a"}) {
+	if got := changes(t, a, b, nil); !slices.Equal(got,
+		[]string{"attribute k value", "attribute only only_a"}) {
 		t.Errorf("%q", got)
 	}
 	if got := changes(t, a, b, &DiffOptions{IgnoreAttributes: true}); got != nil {
@@ -103,7 +112,8 @@ func TestDiffOfAttributesAndPrograms(t *testing.T) {
 	number := func(x any) *tensorfile.File {
 		v, err := gguf.NewValue(x)
 		var out bytes.Buffer
-		w := gguf.NewWriter(&out, &gguf.WriterOptions{Metadata: []gguf.KeyValue{{Key: "k", Value: v}}})
+		w := gguf.NewWriter(&out,
+			&gguf.WriterOptions{Metadata: []gguf.KeyValue{{Key: "k", Value: v}}})
 		if err = errors.Join(err, w.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -113,18 +123,21 @@ func TestDiffOfAttributesAndPrograms(t *testing.T) {
 		}
 		return f
 	}
-	if got := changes(t, number(uint32(1)), number("1"), nil); !slices.Equal(got, []string{"attribute k value"}) {
+	if got := changes(t, number(uint32(1)), number("1"), nil); !slices.Equal(got,
+		[]string{"attribute k value"}) {
 		t.Errorf("a number and a string: %q", got)
 	}
 	if got := changes(t, number([]int32{1}), number([]uint8{1}), nil); got != nil {
 		t.Errorf("arrays of the same numbers: %q", got)
 	}
-	rows := []byte("two rows of blocks, of 34 bytes each, for a tensor of type Q8_0 in a matrix.")[:68]
+	rows := bytes.Repeat([]byte("a block of Q8_0 has 34 bytes in it"), 2)
 	blocks := func(scheme, role string, d tensor.DType) *tensorfile.File {
-		return fileOf(&tensor.Tensor{Name: "b", DType: d, Shape: tensor.Shape{2, 32}, Scheme: scheme,
-			Parts: []tensor.Part{{Role: role, DType: d, Data: tensor.BlobOf(rows)}}})
+		return fileOf(&tensor.Tensor{Name: "b", DType: d, Shape: tensor.Shape{2, 32},
+			Scheme: scheme,
+			Parts:  []tensor.Part{{Role: role, DType: d, Data: tensor.BlobOf(rows)}}})
 	}
-	old, layout := blocks("Q8_0", "blocks", tensor.Unknown), blocks("gguf.q8_0/1", "data", tensor.U8)
+	old, layout := blocks("Q8_0", "blocks", tensor.Unknown),
+		blocks("gguf.q8_0/1", "data", tensor.U8)
 	if got := changes(t, old, layout, nil); got != nil {
 		t.Errorf("blocks in two layouts: %q", got)
 	}
@@ -148,10 +161,12 @@ func TestDiffOfAttributesAndPrograms(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
-	if got := changes(t, open("rten/convert-0.22.0-basic-v1.rten"), open("rten/convert-0.22.0-basic.rten"), nil); got != nil {
+	if got := changes(t, open("rten/convert-0.22.0-basic-v1.rten"),
+		open("rten/convert-0.22.0-basic.rten"), nil); got != nil {
 		t.Errorf("two layouts of a model: %q", got)
 	}
-	if got := changes(t, open("pte/export-1.5.1-linear.pte"), open("pte/export-1.5.1-two-layers.pte"), nil); len(got) < 5 {
+	if got := changes(t, open("pte/export-1.5.1-linear.pte"),
+		open("pte/export-1.5.1-two-layers.pte"), nil); len(got) < 5 {
 		t.Errorf("two programs: %q", got)
 	}
 }
@@ -160,7 +175,8 @@ func TestLargestFindsWhatChangedMost(t *testing.T) {
 	tensors := func(scale float32) *tensorfile.File {
 		var all []*tensor.Tensor
 		for i, name := range []string{"a", "b", "c"} {
-			all = append(all, tensor.New(name, tensor.Shape{2}, []float32{float32(i+1) * scale, 100}))
+			all = append(all,
+				tensor.New(name, tensor.Shape{2}, []float32{float32(i+1) * scale, 100}))
 		}
 		return fileOf(all...)
 	}
@@ -169,7 +185,8 @@ func TestLargestFindsWhatChangedMost(t *testing.T) {
 		t.Fatal(err)
 	}
 	top := r.Largest(2)
-	if len(top) != 2 || top[0].Name != "c" || top[1].Name != "b" || !(top[0].RelativeRMS > top[1].RelativeRMS) || top[0].Largest != 3 {
+	if len(top) != 2 || top[0].Name != "c" || top[1].Name != "b" ||
+		!(top[0].RelativeRMS > top[1].RelativeRMS) || top[0].Largest != 3 {
 		t.Errorf("%+v", top)
 	}
 }
@@ -202,14 +219,16 @@ func TestDistanceOfIntegers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n.Different != c.different || float64(n.Largest) != c.largest {
-			t.Errorf("%v, %v within %v: %d differ, by up to %v; want %d, %v", c.a.DType, c.b.DType, c.tolerance, n.Different, n.Largest, c.different, c.largest)
+			t.Errorf("%v, %v within %v: %d differ, by up to %v; want %d, %v", c.a.DType, c.b.DType,
+				c.tolerance, n.Different, n.Largest, c.different, c.largest)
 		}
 	}
 }
 
 func TestHashEachReportsDataThatDoesNotFit(t *testing.T) {
 	ts := []*tensor.Tensor{
-		{Name: "short", DType: tensor.F32, Shape: tensor.Shape{2}, Data: tensor.BlobOf(make([]byte, 7))},
+		{Name: "short", DType: tensor.F32, Shape: tensor.Shape{2},
+			Data: tensor.BlobOf(make([]byte, 7))},
 		{Name: "absent", Shape: tensor.Shape{2}},
 		{Name: "empty", DType: tensor.F32, Shape: tensor.Shape{0}},
 		{Name: "external", DType: tensor.F32, Shape: tensor.Shape{2}, External: true},
@@ -237,7 +256,8 @@ func TestStatsEachIsInOrder(t *testing.T) {
 	}
 	read := int64(0)
 	i := 0
-	for all, err := range StatsEach(t.Context(), slices.Values(ts), &StatsOptions{Progress: func(n int64) { read += n }}) {
+	for all, err := range StatsEach(t.Context(), slices.Values(ts),
+		&StatsOptions{Progress: func(n int64) { read += n }}) {
 		if err != nil || len(all) != 1 || all[0].Err != nil || all[0].Summary.Max != float32(i) {
 			t.Fatalf("%d: %+v, %v", i, all, err)
 		}
@@ -269,7 +289,10 @@ func TestLoopsEndOnCancel(t *testing.T) {
 	for name, loop := range map[string]func(ctx context.Context) error{
 		"Hash":  func(ctx context.Context) error { _, err := Hash(ctx, b, nil); return err },
 		"Stats": func(ctx context.Context) error { _, err := Stats(ctx, y, nil); return err },
-		"Diff":  func(ctx context.Context) error { _, err := Diff(ctx, fileOf(x), fileOf(x), nil); return err },
+		"Diff": func(ctx context.Context) error {
+			_, err := Diff(ctx, fileOf(x), fileOf(x), nil)
+			return err
+		},
 		"HashEach": func(ctx context.Context) error {
 			return last(errorsOf(HashEach(ctx, slices.Values([]*tensor.Tensor{x}), nil)))
 		},

@@ -75,8 +75,9 @@ func typed[T le.Fixed](p []byte) []T {
 
 // convertBlock decodes the elements in p, of the dtype of t.
 func convertBlock[T tensor.Element](dst []T, t *tensor.Tensor, p []byte) error {
-	return tensor.ConvertInto(dst, &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: tensor.Shape{int64(len(dst))},
-		Data: tensor.BlobOf(p)})
+	return tensor.ConvertInto(dst,
+		&tensor.Tensor{Name: t.Name, DType: t.DType, Shape: tensor.Shape{int64(len(dst))},
+			Data: tensor.BlobOf(p)})
 }
 
 // limits are how far values may be apart.
@@ -90,9 +91,10 @@ func (o *CompareOptions) limits() limits {
 	return limits{o.Tolerance, o.Relative, math.Float64bits(o.Tolerance), !o.Numeric}
 }
 
-// exceed returns a number whose sign bit says that u and v are too far apart. Distances, of
-// which away is that of u and v, are compared as the bits of float64, whose order is that of
-// the numbers: without branches, and NaN is beyond every tolerance. It has to be inlined.
+// exceed returns a number whose sign bit says that u and v are too far apart.
+// Distances, of which away is that of u and v, are compared as the bits of float64,
+// whose order is that of the numbers: without branches, and NaN is beyond every
+// tolerance. It has to be inlined.
 func (l *limits) exceed(u, v float64, away uint64) uint64 {
 	switch {
 	case l.bitwise:
@@ -117,7 +119,8 @@ func distances[T number](x, y []T, l *limits) (largest uint64, different int64) 
 }
 
 // codeDistances is distances for codes, given the value of each.
-func codeDistances[C uint8 | uint16](x, y []C, values []float64, l *limits) (largest uint64, different int64) {
+func codeDistances[C uint8 | uint16](x, y []C, values []float64,
+	l *limits) (largest uint64, different int64) {
 	y = y[:len(x)]
 	for i := range x {
 		u, v := values[x[i]], values[y[i]]

@@ -1,10 +1,11 @@
-// Package inspect computes what the command tensorfile shows of tensors: statistics, hashes and
-// differences. Every function takes a context, uses all cores, holds a few MiB besides its result
-// and reports progress; results are structs with JSON tags, the same on every machine.
+// Package inspect computes what the command tensorfile shows of tensors: statistics,
+// hashes and differences. Every function takes a context, uses all cores, holds a few
+// MiB besides its result and reports progress; results are structs with JSON tags, the
+// same on every machine.
 package inspect
 
-// Progress is called with the number of bytes that were read since the last call, from one
-// goroutine at a time. It may be nil.
+// Progress is called with the number of bytes that were read since the last call, from
+// one goroutine at a time. It may be nil.
 type Progress func(bytes int64)
 
 func (p Progress) add(n int64) {

@@ -19,20 +19,23 @@ func ExampleDiff() {
 		tensor.New("layers.0.w", tensor.Shape{2}, []float32{1, 2}),
 		tensor.New("layers.1.w", tensor.Shape{2}, []float32{3, 4.5}),
 	}, nil)
-	d, err := inspect.Diff(context.Background(), base, tuned, &inspect.DiffOptions{Tolerance: 1e-6, Figures: true})
+	d, err := inspect.Diff(context.Background(), base, tuned,
+		&inspect.DiffOptions{Tolerance: 1e-6, Figures: true})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, t := range d.Largest(10) {
-		fmt.Printf("%s: %d of %d, RMS %.3f, cosine %.4f\n", t.Name, t.Different, t.Of, t.RMS, t.Cosine)
+		fmt.Printf("%s: %d of %d, RMS %.3f, cosine %.4f\n", t.Name, t.Different, t.Of, t.RMS,
+			t.Cosine)
 	}
 	// Output: layers.1.w: 1 of 2, RMS 0.354, cosine 0.9985
 }
 
 func ExampleStats() {
 	x := tensor.New("x", tensor.Shape{5}, []int16{-3, 0, 0, 4, 9})
-	s, err := inspect.Stats(context.Background(), x, &inspect.StatsOptions{Bins: 3, Quantiles: []float64{0.5}})
+	s, err := inspect.Stats(context.Background(), x,
+		&inspect.StatsOptions{Bins: 3, Quantiles: []float64{0.5}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -47,7 +50,8 @@ func ExampleHistogram() {
 		tensor.New("before", tensor.Shape{5}, []float32{-0.4, -0.1, 0, 0.1, 0.3}),
 		tensor.New("after", tensor.Shape{5}, []float32{-0.9, -0.6, 0, 0.2, 1.5}),
 	} {
-		h, err := inspect.Histogram(context.Background(), x, &inspect.HistogramOptions{Bins: 4, Min: -1, Max: 1})
+		h, err := inspect.Histogram(context.Background(), x,
+			&inspect.HistogramOptions{Bins: 4, Min: -1, Max: 1})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -109,10 +109,13 @@ func (g *Graph) DOT() []byte {
 	}
 	add := func(format string, args ...any) { b = fmt.Appendf(b, format+"\n", args...) }
 	add("digraph {")
-	add("  compound=true; rankdir=TB; node [fontname=\"sans-serif\", fontsize=10]; edge [fontname=\"sans-serif\", fontsize=8];")
+	add("  compound=true; rankdir=TB; node [fontname=\"sans-serif\", fontsize=10]; " +
+		"edge [fontname=\"sans-serif\", fontsize=8];")
 	shapes := map[NodeKind]string{
-		NodeInput: "shape=ellipse", NodeOutput: "shape=ellipse", NodeConstant: `shape=box, style="dashed"`,
-		NodeOperator: `shape=box, style="rounded"`, NodeDelegate: `shape=component`, NodeState: "shape=cylinder",
+		NodeInput: "shape=ellipse", NodeOutput: "shape=ellipse",
+		NodeConstant: `shape=box, style="dashed"`,
+		NodeOperator: `shape=box, style="rounded"`, NodeDelegate: `shape=component`,
+		NodeState: "shape=cylinder",
 	}
 	for i, gr := range g.Groups {
 		add("  subgraph cluster_%d {", i)
@@ -135,7 +138,8 @@ func (g *Graph) DOT() []byte {
 	}
 	for _, l := range g.Links {
 		if len(g.Groups[l.To].Nodes) > 0 {
-			add("  n%d_%d -> n%d_0 [lhead=cluster_%d, style=dashed, label=%s];", l.Group, l.Node, l.To, l.To, str(l.Label))
+			add("  n%d_%d -> n%d_0 [lhead=cluster_%d, style=dashed, label=%s];", l.Group, l.Node,
+				l.To, l.To, str(l.Label))
 		}
 	}
 	add("}")

@@ -22,11 +22,13 @@ type rectangle struct{ left, top, right, bottom float64 }
 
 func (r rectangle) overlaps(s rectangle) bool {
 	const rounding = 0.11
-	return r.left < s.right-rounding && s.left < r.right-rounding && r.top < s.bottom-rounding && s.top < r.bottom-rounding
+	return r.left < s.right-rounding && s.left < r.right-rounding && r.top < s.bottom-rounding &&
+		s.top < r.bottom-rounding
 }
 
 var (
-	nodePattern = regexp.MustCompile(`<rect class="node \w+" x="([-\d.]+)" y="([-\d.]+)" width="([-\d.]+)" height="([-\d.]+)"`)
+	nodePattern = regexp.MustCompile(
+		`<rect class="node \w+" x="([-\d.]+)" y="([-\d.]+)" width="([-\d.]+)" height="([-\d.]+)"`)
 	pathPattern = regexp.MustCompile(`<path class="(\w+)[^"]*" d="([^"]*)"`)
 	movePattern = regexp.MustCompile(`([MCVH])([-\d. ]+)`)
 )
@@ -58,7 +60,8 @@ func hulls(t *testing.T, path string) (all []rectangle) {
 			x, y = v[0], v[1]
 			continue
 		case "C":
-			points = append(points, [2]float64{v[0], v[1]}, [2]float64{v[2], v[3]}, [2]float64{v[4], v[5]})
+			points = append(points, [2]float64{v[0], v[1]}, [2]float64{v[2], v[3]},
+				[2]float64{v[4], v[5]})
 			x, y = v[4], v[5]
 		case "V":
 			y = v[0]
@@ -142,7 +145,8 @@ func TestEdgesNeverRunBehindNodes(t *testing.T) {
 		for k := range 1 + rng.IntN(3) {
 			gr := Group{Name: fmt.Sprint("group ", k)}
 			for i := range 2 + rng.IntN(40) {
-				gr.Nodes = append(gr.Nodes, Node{Label: strings.Repeat("x", rng.IntN(30)), Kind: NodeOperator})
+				gr.Nodes = append(gr.Nodes,
+					Node{Label: strings.Repeat("x", rng.IntN(30)), Kind: NodeOperator})
 				for range rng.IntN(3) {
 					from, to := rng.IntN(i+1), i
 					if seed%3 == 0 && rng.IntN(8) == 0 { // cycles and loops
@@ -177,7 +181,9 @@ func TestGraphsOfPrograms(t *testing.T) {
 				t.Fatal(name, err)
 			}
 			checkPicture(t, name, g)
-			if len(g.Groups) > 0 && (!strings.Contains(string(g.DOT()), "cluster_0") || !strings.HasPrefix(string(g.Mermaid()), "flowchart")) {
+			if len(g.Groups) > 0 &&
+				(!strings.Contains(string(g.DOT()), "cluster_0") ||
+					!strings.HasPrefix(string(g.Mermaid()), "flowchart")) {
 				t.Error(name)
 			}
 			found++

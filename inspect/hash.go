@@ -24,8 +24,8 @@ func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 // MarshalText implements encoding.TextMarshaler.
 func (s Sum) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Hash returns the SHA-256 of the decoded bytes of a blob, such as the data of a dense tensor in
-// storage order. One blob is hashed by one core.
+// Hash returns the SHA-256 of the decoded bytes of a blob, such as the data of a dense
+// tensor in storage order. One blob is hashed by one core.
 func Hash(ctx context.Context, b tensor.Blob, progress Progress) (Sum, error) {
 	h := sha256.New()
 	err := stream(ctx, h, b, progress)
@@ -59,22 +59,26 @@ func stream(ctx context.Context, h hash.Hash, b tensor.Blob, progress Progress) 
 	}
 }
 
-// Content returns an id of what tensors are, whatever file, format, order or shards hold them: the
-// SHA-256 over their names in order, and for each its dtype, shape and the SHA-256 of its row-major,
-// little-endian elements. Sparse tensors have a hash for each part, by role; tensors that are not in
-// the file, and duplicate names, are errors. Each line that is hashed has the form
+// Content returns an id of what tensors are, whatever file, format, order or shards
+// hold them: the SHA-256 over their names in order, and for each its dtype, shape and
+// the SHA-256 of its row-major, little-endian elements. Sparse tensors have a hash for
+// each part, by role; tensors that are not in the file, and duplicate names, are
+// errors. Each line that is hashed has the form
 //
 //	"name" dtype [dimensions] sha256 …
 //
 // with the name quoted as Go does, and ends in a newline.
 func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, error) {
-	sorted := slices.SortedFunc(slices.Values(ts), func(a, b *tensor.Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	sorted := slices.SortedFunc(slices.Values(ts),
+		func(a, b *tensor.Tensor) int { return cmp.Compare(a.Name, b.Name) })
 	for i, t := range sorted {
 		switch {
 		case i > 0 && t.Name == sorted[i-1].Name:
-			return Sum{}, fmt.Errorf("inspect: %w: tensor %s", tensor.ErrDuplicate, quote.Name(t.Name))
+			return Sum{}, fmt.Errorf("inspect: %w: tensor %s", tensor.ErrDuplicate,
+				quote.Name(t.Name))
 		case t.External:
-			return Sum{}, fmt.Errorf("inspect: %w: tensor %s is in another file", errors.ErrUnsupported, quote.Name(t.Name))
+			return Sum{}, fmt.Errorf("inspect: %w: tensor %s is in another file",
+				errors.ErrUnsupported, quote.Name(t.Name))
 		}
 	}
 	type job struct {
@@ -130,7 +134,8 @@ func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (stri
 	} else {
 		s += " " + fmt.Sprintf("%q", t.Scheme)
 	}
-	parts := slices.SortedFunc(slices.Values(t.Parts), func(a, b tensor.Part) int { return cmp.Compare(a.Role, b.Role) })
+	parts := slices.SortedFunc(slices.Values(t.Parts),
+		func(a, b tensor.Part) int { return cmp.Compare(a.Role, b.Role) })
 	for _, p := range parts {
 		sum, err := Hash(ctx, p.Data, progress)
 		if err != nil {

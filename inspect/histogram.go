@@ -14,16 +14,16 @@ import (
 type HistogramOptions struct {
 	// Bins is their number; 0 means 10, at most 10,000.
 	Bins int
-	// Min and Max are the range, so that histograms of several tensors are comparable. If both are 0,
-	// it is that of the finite elements.
+	// Min and Max are the range, so that histograms of several tensors are comparable.
+	// If both are 0, it is that of the finite elements.
 	Min, Max float64
-	// Progress is told of bytes that were read. Without a range, dtypes of more than 16 bits are read
-	// twice.
+	// Progress is told of bytes that were read. Without a range, dtypes of more than 16
+	// bits are read twice.
 	Progress Progress
 }
 
-// Bins count finite elements from Min to Max, in bins of equal width: each includes its lower edge
-// and the last also its upper one, as NumPy's do.
+// Bins count finite elements from Min to Max, in bins of equal width: each includes its
+// lower edge and the last also its upper one, as NumPy's do.
 type Bins struct {
 	Min    Float   `json:"min"`
 	Max    Float   `json:"max"`
@@ -38,10 +38,11 @@ type Distribution struct {
 	Above int64 `json:"above"`
 }
 
-// Histogram counts the elements of a dense tensor in bins of equal width. Those that are not finite are
-// left out; where there are no others and no range is given, all counts are 0. It is an ErrDType where
-// the dtype has no numbers, or complex ones.
-func Histogram(ctx context.Context, t *tensor.Tensor, opts *HistogramOptions) (*Distribution, error) {
+// Histogram counts the elements of a dense tensor in bins of equal width. Those that
+// are not finite are left out; where there are no others and no range is given, all
+// counts are 0. It is an ErrDType where the dtype has no numbers, or complex ones.
+func Histogram(ctx context.Context, t *tensor.Tensor,
+	opts *HistogramOptions) (*Distribution, error) {
 	var o HistogramOptions
 	if opts != nil {
 		o = *opts
@@ -53,7 +54,8 @@ func Histogram(ctx context.Context, t *tensor.Tensor, opts *HistogramOptions) (*
 	case !(o.Min <= o.Max) || math.IsInf(o.Min, 0) || math.IsInf(o.Max, 0):
 		return nil, errors.New("inspect: HistogramOptions.Min and Max are not a finite range")
 	case m.d.IsComplex():
-		return nil, fmt.Errorf("%w: a histogram of tensor %s, which is %v", tensor.ErrDType, quote.Name(t.Name), m.d)
+		return nil, fmt.Errorf("%w: a histogram of tensor %s, which is %v", tensor.ErrDType,
+			quote.Name(t.Name), m.d)
 	case o.Min != 0 || o.Max != 0:
 		return m.within(o.Min, o.Max)
 	}

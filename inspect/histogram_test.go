@@ -45,7 +45,8 @@ func TestHistogramAgreesWithTheDefinition(t *testing.T) {
 			}
 			got, err := Histogram(t.Context(), x, &HistogramOptions{Bins: 7, Min: -2, Max: 12})
 			want := histogramByDefinition(values, -2, 12, 7)
-			if err != nil || !slices.Equal(got.Counts, want.Counts) || got.Below != want.Below || got.Above != want.Above {
+			if err != nil || !slices.Equal(got.Counts, want.Counts) || got.Below != want.Below ||
+				got.Above != want.Above {
 				t.Errorf("%d of %v: %+v (%v), want %+v", n, d, got, err, want)
 			}
 			s, err := Stats(t.Context(), x, nil)
@@ -53,7 +54,8 @@ func TestHistogramAgreesWithTheDefinition(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err = Histogram(t.Context(), x, nil)
-			if err != nil || !slices.Equal(got.Counts, s.Histogram.Counts) || got.Min != s.Histogram.Min || got.Max != s.Histogram.Max {
+			if err != nil || !slices.Equal(got.Counts, s.Histogram.Counts) ||
+				got.Min != s.Histogram.Min || got.Max != s.Histogram.Max {
 				t.Errorf("%d of %v: %+v (%v), that of Stats is %+v", n, d, got, err, s.Histogram)
 			}
 		}
@@ -98,7 +100,8 @@ func TestHistogramRefuses(t *testing.T) {
 	if _, err := Histogram(t.Context(), nil, nil); !errors.Is(err, tensor.ErrNoTensor) {
 		t.Error(err)
 	}
-	if _, err := Histogram(t.Context(), tensor.New("x", tensor.Shape{1}, []complex64{1}), nil); !errors.Is(err, tensor.ErrDType) {
+	if _, err := Histogram(t.Context(), tensor.New("x", tensor.Shape{1}, []complex64{1}),
+		nil); !errors.Is(err, tensor.ErrDType) {
 		t.Error(err)
 	}
 }

@@ -30,14 +30,16 @@ func random(d tensor.DType, n int, seed uint64) *tensor.Tensor {
 			b[i] &= 1
 		}
 	}
-	return &tensor.Tensor{Name: "x", DType: d, Shape: tensor.Shape{int64(n)}, Data: tensor.BlobOf(b)}
+	return &tensor.Tensor{Name: "x", DType: d, Shape: tensor.Shape{int64(n)},
+		Data: tensor.BlobOf(b)}
 }
 
 // streamed hides that the data is in memory, and its size.
 func streamed(t *tensor.Tensor) *tensor.Tensor {
 	b, _ := t.Data.Bytes()
 	out := *t
-	out.Data = tensor.BlobFunc(int64(len(b)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
+	out.Data = tensor.BlobFunc(int64(len(b)),
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
 	return &out
 }
 
@@ -89,17 +91,21 @@ func TestStatsAgreeWithTheDefinition(t *testing.T) {
 			if err != nil {
 				t.Fatal(d, err)
 			}
-			if s.Count != int64(n) || s.NaN != want.NaN || s.Inf != want.Inf || s.Zeros != want.Zeros {
+			if s.Count != int64(n) || s.NaN != want.NaN || s.Inf != want.Inf ||
+				s.Zeros != want.Zeros {
 				t.Errorf("%v: counts %+v, want %+v", d, s, want)
 			}
-			if math.Abs(float64(*s.Mean)-sum) > 1e-6*math.Sqrt(m2) || math.Abs(float64(*s.Std)-math.Sqrt(m2)) > 1e-9*math.Sqrt(m2) {
-				t.Errorf("%v: mean %v and std %v, want %v and %v", d, *s.Mean, *s.Std, sum, math.Sqrt(m2))
+			if math.Abs(float64(*s.Mean)-sum) > 1e-6*math.Sqrt(m2) ||
+				math.Abs(float64(*s.Std)-math.Sqrt(m2)) > 1e-9*math.Sqrt(m2) {
+				t.Errorf("%v: mean %v and std %v, want %v and %v", d, *s.Mean, *s.Std, sum,
+					math.Sqrt(m2))
 			}
 			total := int64(0)
 			for _, c := range s.Histogram.Counts {
 				total += c
 			}
-			if total != int64(len(finite)) || float64(s.Histogram.Min) != finite[0] || float64(s.Histogram.Max) != finite[len(finite)-1] {
+			if total != int64(len(finite)) || float64(s.Histogram.Min) != finite[0] ||
+				float64(s.Histogram.Max) != finite[len(finite)-1] {
 				t.Errorf("%v: histogram %+v of %d values", d, s.Histogram, len(finite))
 			}
 			for i, q := range s.Quantiles {
@@ -121,8 +127,10 @@ func TestStatsKeepAllDigitsOfIntegers(t *testing.T) {
 		x        *tensor.Tensor
 		min, max any
 	}{
-		{tensor.New("x", tensor.Shape{3}, []int64{math.MinInt64 + 1, 0, math.MaxInt64}), int64(math.MinInt64 + 1), int64(math.MaxInt64)},
-		{tensor.New("x", tensor.Shape{2}, []uint64{1<<53 + 1, math.MaxUint64}), uint64(1<<53 + 1), uint64(math.MaxUint64)},
+		{tensor.New("x", tensor.Shape{3}, []int64{math.MinInt64 + 1, 0, math.MaxInt64}),
+			int64(math.MinInt64 + 1), int64(math.MaxInt64)},
+		{tensor.New("x", tensor.Shape{2}, []uint64{1<<53 + 1, math.MaxUint64}), uint64(1<<53 + 1),
+			uint64(math.MaxUint64)},
 		{tensor.New("x", tensor.Shape{2}, []bool{false, true}), false, true},
 		{tensor.New("x", tensor.Shape{2}, []uint8{3, 200}), uint64(3), uint64(200)},
 		{tensor.New("x", tensor.Shape{2}, []int8{-3, 2}), int64(-3), int64(2)},
@@ -132,7 +140,8 @@ func TestStatsKeepAllDigitsOfIntegers(t *testing.T) {
 	} {
 		s, err := Stats(t.Context(), c.x, nil)
 		if err != nil || s.Min != c.min || s.Max != c.max {
-			t.Errorf("%v: %v to %v, want %v to %v (%v)", c.x.DType, s.Min, s.Max, c.min, c.max, err)
+			t.Errorf("%v: %v to %v, want %v to %v (%v)", c.x.DType, s.Min, s.Max, c.min, c.max,
+				err)
 		}
 		if _, err := json.Marshal(s); err != nil {
 			t.Error(err)
@@ -141,8 +150,10 @@ func TestStatsKeepAllDigitsOfIntegers(t *testing.T) {
 }
 
 func TestStatsOfValuesNearTheEndOfTheRange(t *testing.T) {
-	s, err := Stats(t.Context(), tensor.New("x", tensor.Shape{2}, []float64{math.MaxFloat64, math.MaxFloat64 / 2}), nil)
-	if err != nil || !near(float64(*s.Mean), 0.75*math.MaxFloat64) || !near(float64(*s.Std), 0.25*math.MaxFloat64) {
+	s, err := Stats(t.Context(),
+		tensor.New("x", tensor.Shape{2}, []float64{math.MaxFloat64, math.MaxFloat64 / 2}), nil)
+	if err != nil || !near(float64(*s.Mean), 0.75*math.MaxFloat64) ||
+		!near(float64(*s.Std), 0.25*math.MaxFloat64) {
 		t.Error(s, err)
 	}
 	s, err = Stats(t.Context(), tensor.New("x", tensor.Shape{2}, []float64{1e-200, 3e-200}), nil)
@@ -162,10 +173,14 @@ func TestStatsRefuse(t *testing.T) {
 	if _, err := Stats(t.Context(), x, &StatsOptions{Quantiles: []float64{1.5}}); err == nil {
 		t.Error("a quantile of 1.5")
 	}
-	if _, err := Stats(t.Context(), &tensor.Tensor{DType: tensor.Bool, Shape: tensor.Shape{1}, Data: tensor.BlobOf([]byte{77})}, nil); !errors.Is(err, tensor.ErrMalformed) {
+	if _, err := Stats(t.Context(),
+		&tensor.Tensor{DType: tensor.Bool, Shape: tensor.Shape{1},
+			Data: tensor.BlobOf([]byte{77})}, nil); !errors.Is(err, tensor.ErrMalformed) {
 		t.Error(err)
 	}
-	if _, err := Stats(t.Context(), &tensor.Tensor{Name: "x", Shape: tensor.Shape{1}, Data: tensor.BlobOf([]byte{1})}, nil); !errors.Is(err, tensor.ErrDType) {
+	if _, err := Stats(t.Context(),
+		&tensor.Tensor{Name: "x", Shape: tensor.Shape{1}, Data: tensor.BlobOf([]byte{1})},
+		nil); !errors.Is(err, tensor.ErrDType) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -177,29 +192,45 @@ func TestStatsRefuse(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	nan := float32(math.NaN())
-	f := func(v ...float32) *tensor.Tensor { return tensor.New("x", tensor.Shape{int64(len(v))}, v) }
+	f := func(v ...float32) *tensor.Tensor {
+		return tensor.New("x", tensor.Shape{int64(len(v))}, v)
+	}
 	for name, c := range map[string]struct {
 		a, b      *tensor.Tensor
 		o         CompareOptions
 		different int64
 		largest   float64
 	}{
-		"equal":              {f(1, 2), f(1, 2), CompareOptions{}, 0, math.NaN()},
-		"bits of NaN":        {f(nan), f(nan), CompareOptions{}, 0, math.NaN()},
-		"zeros by bits":      {f(0), f(float32(math.Copysign(0, -1))), CompareOptions{}, 1, math.NaN()},
-		"zeros by value":     {f(0), f(float32(math.Copysign(0, -1))), CompareOptions{Numeric: true}, 0, math.NaN()},
-		"beyond":             {f(1, 2), f(1, 2.5), CompareOptions{Tolerance: 0.25}, 1, 0.5},
-		"within":             {f(1, 2), f(1, 2.5), CompareOptions{Tolerance: 0.5}, 0, 0.5},
-		"relative":           {f(100), f(101), CompareOptions{Relative: 0.01}, 0, 1},
-		"NaN and a number":   {f(nan), f(1), CompareOptions{Tolerance: 10}, 1, math.NaN()},
-		"infinity":           {f(float32(math.Inf(1))), f(1), CompareOptions{Relative: 10}, 1, math.Inf(1)},
-		"infinities":         {f(float32(math.Inf(1))), f(float32(math.Inf(1))), CompareOptions{Numeric: true}, 0, math.NaN()},
-		"large integers":     {tensor.New("x", tensor.Shape{1}, []int64{1 << 62}), tensor.New("x", tensor.Shape{1}, []int64{1<<62 + 1}), CompareOptions{Numeric: true}, 1, 1},
-		"far integers":       {tensor.New("x", tensor.Shape{1}, []int64{math.MinInt64}), tensor.New("x", tensor.Shape{1}, []int64{math.MaxInt64}), CompareOptions{}, 1, 1 << 64},
-		"unsigned":           {tensor.New("x", tensor.Shape{1}, []uint64{math.MaxUint64}), tensor.New("x", tensor.Shape{1}, []uint64{math.MaxUint64 - 2}), CompareOptions{Tolerance: 2}, 0, 2},
-		"integers of widths": {tensor.New("x", tensor.Shape{2}, []uint32{7, 8}), tensor.New("x", tensor.Shape{2}, []uint64{7, 9}), CompareOptions{Numeric: true}, 1, 1},
-		"float widths":       {f(0.5), tensor.New("x", tensor.Shape{1}, []float64{0.5}), CompareOptions{Numeric: true}, 0, math.NaN()},
-		"complex":            {tensor.New("x", tensor.Shape{1}, []complex64{1 + 2i}), tensor.New("x", tensor.Shape{1}, []complex64{1 + 3i}), CompareOptions{Tolerance: 0.5}, 1, 1},
+		"equal":       {f(1, 2), f(1, 2), CompareOptions{}, 0, math.NaN()},
+		"bits of NaN": {f(nan), f(nan), CompareOptions{}, 0, math.NaN()},
+		"zeros by bits": {f(0), f(float32(math.Copysign(0, -1))), CompareOptions{}, 1,
+			math.NaN()},
+		"zeros by value": {f(0), f(float32(math.Copysign(0, -1))),
+			CompareOptions{Numeric: true}, 0, math.NaN()},
+		"beyond":           {f(1, 2), f(1, 2.5), CompareOptions{Tolerance: 0.25}, 1, 0.5},
+		"within":           {f(1, 2), f(1, 2.5), CompareOptions{Tolerance: 0.5}, 0, 0.5},
+		"relative":         {f(100), f(101), CompareOptions{Relative: 0.01}, 0, 1},
+		"NaN and a number": {f(nan), f(1), CompareOptions{Tolerance: 10}, 1, math.NaN()},
+		"infinity": {f(float32(math.Inf(1))), f(1), CompareOptions{Relative: 10}, 1,
+			math.Inf(1)},
+		"infinities": {f(float32(math.Inf(1))), f(float32(math.Inf(1))),
+			CompareOptions{Numeric: true}, 0, math.NaN()},
+		"large integers": {tensor.New("x", tensor.Shape{1}, []int64{1 << 62}),
+			tensor.New("x", tensor.Shape{1}, []int64{1<<62 + 1}), CompareOptions{Numeric: true}, 1,
+			1},
+		"far integers": {tensor.New("x", tensor.Shape{1}, []int64{math.MinInt64}),
+			tensor.New("x", tensor.Shape{1}, []int64{math.MaxInt64}), CompareOptions{}, 1,
+			1 << 64},
+		"unsigned": {tensor.New("x", tensor.Shape{1}, []uint64{math.MaxUint64}),
+			tensor.New("x", tensor.Shape{1}, []uint64{math.MaxUint64 - 2}),
+			CompareOptions{Tolerance: 2}, 0, 2},
+		"integers of widths": {tensor.New("x", tensor.Shape{2}, []uint32{7, 8}),
+			tensor.New("x", tensor.Shape{2}, []uint64{7, 9}), CompareOptions{Numeric: true}, 1, 1},
+		"float widths": {f(0.5), tensor.New("x", tensor.Shape{1}, []float64{0.5}),
+			CompareOptions{Numeric: true}, 0, math.NaN()},
+		"complex": {tensor.New("x", tensor.Shape{1}, []complex64{1 + 2i}),
+			tensor.New("x", tensor.Shape{1}, []complex64{1 + 3i}), CompareOptions{Tolerance: 0.5},
+			1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Compare(t.Context(), c.a, c.b, &c.o)
@@ -207,7 +238,8 @@ func TestCompare(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, _ := c.a.Shape.Elements()
-			if got.Different != c.different || got.Of != n || !near(float64(got.Largest), c.largest) || got.Equal() != (c.different == 0) {
+			if got.Different != c.different || got.Of != n ||
+				!near(float64(got.Largest), c.largest) || got.Equal() != (c.different == 0) {
 				t.Errorf("%+v, want %d different, largest %v", got, c.different, c.largest)
 			}
 			if _, err := json.Marshal(got); err != nil {
@@ -218,7 +250,8 @@ func TestCompare(t *testing.T) {
 	if _, err := Compare(t.Context(), f(1), f(1, 2), nil); err == nil {
 		t.Error("shapes that differ were compared")
 	}
-	if _, err := Compare(t.Context(), f(1), tensor.New("x", tensor.Shape{1}, []complex64{1}), nil); !errors.Is(err, tensor.ErrDType) {
+	if _, err := Compare(t.Context(), f(1), tensor.New("x", tensor.Shape{1}, []complex64{1}),
+		nil); !errors.Is(err, tensor.ErrDType) {
 		t.Error(err)
 	}
 }
@@ -239,7 +272,8 @@ func TestCompareFindsTheFirstAcrossOrdersAndPieces(t *testing.T) {
 	}
 	for _, b := range []*tensor.Tensor{b, column, streamed(b)} {
 		got, err := Compare(t.Context(), a, b, nil)
-		if err != nil || got.Different != 1 || !slices.Equal(got.First, []int64{650, 1234}) || got.A == got.B {
+		if err != nil || got.Different != 1 || !slices.Equal(got.First, []int64{650, 1234}) ||
+			got.A == got.B {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
@@ -252,7 +286,8 @@ func TestFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := got.Figures; !near(float64(f.Cosine), 1) || !near(float64(f.Mean), 5.0/3) || !near(float64(f.RMS), math.Sqrt(3)) || !near(float64(f.RelativeRMS), 1) {
+	if f := got.Figures; !near(float64(f.Cosine), 1) || !near(float64(f.Mean), 5.0/3) ||
+		!near(float64(f.RMS), math.Sqrt(3)) || !near(float64(f.RelativeRMS), 1) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -268,17 +303,20 @@ func TestContentIsTheSameForEveryOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Content(t.Context(), []*tensor.Tensor{streamed(b), column}, nil); err != nil || got != want {
+	if got, err := Content(t.Context(), []*tensor.Tensor{streamed(b), column}, nil); err != nil ||
+		got != want {
 		t.Errorf("%v, want %v (%v)", got, want, err)
 	}
 	renamed := *b
 	renamed.Name = "c"
-	for _, other := range [][]*tensor.Tensor{{a}, {a, &renamed}, {a, tensor.New("b", tensor.Shape{1, 1}, []float32{1})}} {
+	for _, other := range [][]*tensor.Tensor{{a}, {a, &renamed},
+		{a, tensor.New("b", tensor.Shape{1, 1}, []float32{1})}} {
 		if got, err := Content(t.Context(), other, nil); err != nil || got == want {
 			t.Errorf("the same id for something else (%v)", err)
 		}
 	}
-	if _, err := Content(t.Context(), []*tensor.Tensor{a, a}, nil); !errors.Is(err, tensor.ErrDuplicate) {
+	if _, err := Content(t.Context(), []*tensor.Tensor{a, a}, nil); !errors.Is(err,
+		tensor.ErrDuplicate) {
 		t.Error(err)
 	}
 }
@@ -301,10 +339,12 @@ func TestContentIsTheSameInEveryFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if got, err := Content(t.Context(), slices.Collect(f.Tensors()), nil); err != nil || got != want {
+		if got, err := Content(t.Context(), slices.Collect(f.Tensors()), nil); err != nil ||
+			got != want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
-		if got := changes(t, base, f, &DiffOptions{IgnoreAttributes: true, Figures: true}); got != nil {
+		if got := changes(t, base, f,
+			&DiffOptions{IgnoreAttributes: true, Figures: true}); got != nil {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -337,13 +377,15 @@ func TestContentIsTheSameInEveryFormat(t *testing.T) {
 	if formats < 6 {
 		t.Errorf("%d formats", formats)
 	}
-	shards, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "s.safetensors"), tensor.Of(tensors...),
+	shards, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "s.safetensors"),
+		tensor.Of(tensors...),
 		&safetensors.ShardOptions{MaxSize: 24})
 	if err != nil || len(shards) != 3 {
 		t.Fatal(shards, err)
 	}
 	check(shards[2])
-	shards, err = ztensor.WriteShards(t.Context(), filepath.Join(dir, "z.zt"), tensor.Of(tensors...), &ztensor.ShardOptions{Max: 24})
+	shards, err = ztensor.WriteShards(t.Context(), filepath.Join(dir, "z.zt"),
+		tensor.Of(tensors...), &ztensor.ShardOptions{Max: 24})
 	if err != nil || len(shards) < 3 {
 		t.Fatal(shards, err)
 	}
@@ -351,15 +393,17 @@ func TestContentIsTheSameInEveryFormat(t *testing.T) {
 }
 
 func TestHashOfNothing(t *testing.T) {
+	const want = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	got, err := Hash(t.Context(), tensor.Blob{}, nil)
-	if err != nil || got.String() != "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" {
+	if err != nil || got.String() != want {
 		t.Error(got, err)
 	}
 }
 
 func TestProgressCountsEveryByte(t *testing.T) {
 	x, read := random(tensor.BF16, 1<<20, 7), int64(0)
-	if _, err := Stats(t.Context(), x, &StatsOptions{Progress: func(n int64) { read += n }}); err != nil || read != 2<<20 {
+	if _, err := Stats(t.Context(), x,
+		&StatsOptions{Progress: func(n int64) { read += n }}); err != nil || read != 2<<20 {
 		t.Errorf("%d bytes, %v", read, err)
 	}
 }

@@ -67,7 +67,8 @@ func newLayered(gr *Group) (*layered, error) {
 		b.w = svgLane
 		if i < len(gr.Nodes) {
 			n := &gr.Nodes[i]
-			text := max(utf8.RuneCountInString(clean(n.Label)), utf8.RuneCountInString(clean(n.Detail))*9/svgFont)
+			text := max(utf8.RuneCountInString(clean(n.Label)),
+				utf8.RuneCountInString(clean(n.Detail))*9/svgFont)
 			b.w = max(float64(text)*svgChar+16, 48)
 		}
 	}
@@ -154,7 +155,8 @@ func (l *layered) addSteps() error {
 				continue
 			}
 			if len(l.boxes)-len(l.group.Nodes) == maxBends {
-				return fmt.Errorf("%w: the edges of %s pass more than %d layers together", tensor.ErrLimit, quote.Name(l.group.Name), maxBends)
+				return fmt.Errorf("%w: the edges of %s pass more than %d layers together",
+					tensor.ErrLimit, quote.Name(l.group.Name), maxBends)
 			}
 			l.boxes = append(l.boxes, box{layer: l.boxes[at].layer + 1})
 			bend := len(l.boxes) - 1
@@ -204,8 +206,8 @@ func (l *layered) order() {
 	}
 }
 
-// spread gives every box its place from left to right: near those it is linked to, with gaps
-// between boxes.
+// spread gives every box its place from left to right: near those it is linked to, with
+// gaps between boxes.
 func (l *layered) spread() {
 	place := func(layer []int, wanted func(b *box) float64) {
 		shift, at := 0.0, 0.0
@@ -256,7 +258,8 @@ func (l *layered) spread() {
 	for i := range l.boxes {
 		l.boxes[i].x += svgGapX - left
 	}
-	l.width = max(right-left, float64(8+utf8.RuneCountInString(clean(l.group.Name)))*svgChar) + 2*svgGapX
+	l.width = max(right-left,
+		float64(8+utf8.RuneCountInString(clean(l.group.Name)))*svgChar) + 2*svgGapX
 }
 
 // height is that of the whole group.

@@ -16,7 +16,8 @@ type moments struct {
 }
 
 func noMoments() moments {
-	return moments{min: math.Inf(1), max: math.Inf(-1), minInt: math.MaxInt64, maxInt: math.MinInt64,
+	return moments{min: math.Inf(1), max: math.Inf(-1), minInt: math.MaxInt64,
+		maxInt:  math.MinInt64,
 		minUint: math.MaxUint64}
 }
 
@@ -91,7 +92,8 @@ func (m *measuring) inTwoPasses() (*Summary, error) {
 		var sorted []counted
 		for code, n := range codes {
 			if n > 0 {
-				sorted = append(sorted, counted{min(max(middle(uint16(code)), all.min), all.max), n})
+				sorted = append(sorted,
+					counted{min(max(middle(uint16(code)), all.min), all.max), n})
 			}
 		}
 		s.Quantiles = quantiles(sorted, all.finite, m.o.Quantiles)
@@ -101,32 +103,35 @@ func (m *measuring) inTwoPasses() (*Summary, error) {
 
 // eachBlock calls work with blocks of elements, from index first of the bytes p on, as
 // r.block, finite ones only, and use with the result of each piece, in order.
-func (m *measuring) eachBlock(work func(first int64, p []byte, r *passed) error, use func(r *passed) error) error {
-	return eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress, func(off int64, ps [][]byte, r *passed) error {
-		if r.block == nil {
-			r.block, r.bars = make([]float64, compareBlock), make([]int64, m.o.Bins)
-			if len(m.o.Quantiles) > 0 {
-				r.codes = make([]uint32, 1<<16)
+func (m *measuring) eachBlock(work func(first int64, p []byte, r *passed) error,
+	use func(r *passed) error) error {
+	return eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress,
+		func(off int64, ps [][]byte, r *passed) error {
+			if r.block == nil {
+				r.block, r.bars = make([]float64, compareBlock), make([]int64, m.o.Bins)
+				if len(m.o.Quantiles) > 0 {
+					r.codes = make([]uint32, 1<<16)
+				}
 			}
-		}
-		clear(r.bars)
-		clear(r.codes)
-		r.moments, r.below, r.above = noMoments(), 0, 0
-		n := int64(m.elements(off, len(ps[0])))
-		x := m.tensor(ps[0], int(n))
-		for first := int64(0); first < n; first += compareBlock {
-			r.block = r.block[:min(compareBlock, n-first)]
-			if err := convertBlock(r.block, x, blockOf(m.d, ps[0], first, int64(len(r.block)))); err != nil {
-				return err
+			clear(r.bars)
+			clear(r.codes)
+			r.moments, r.below, r.above = noMoments(), 0, 0
+			n := int64(m.elements(off, len(ps[0])))
+			x := m.tensor(ps[0], int(n))
+			for first := int64(0); first < n; first += compareBlock {
+				r.block = r.block[:min(compareBlock, n-first)]
+				if err := convertBlock(r.block, x,
+					blockOf(m.d, ps[0], first, int64(len(r.block)))); err != nil {
+					return err
+				}
+				r.dropSpecial()
+				if err := work(first, ps[0], r); err != nil {
+					return err
+				}
+				r.block = r.block[:cap(r.block)]
 			}
-			r.dropSpecial()
-			if err := work(first, ps[0], r); err != nil {
-				return err
-			}
-			r.block = r.block[:cap(r.block)]
-		}
-		return nil
-	}, use)
+			return nil
+		}, use)
 }
 
 // dropSpecial counts what is not finite, and drops it from the block.
@@ -245,8 +250,8 @@ func (a *moments) join(r *moments) {
 	a.m2 += r.m2 + float64(float64(away*away)*float64(before*w))
 }
 
-// coarse is the code of v among 65,536 that are in the order of the values: the upper half of its
-// float32.
+// coarse is the code of v among 65,536 that are in the order of the values: the upper
+// half of its float32.
 func coarse(v float64) uint16 {
 	b := math.Float32bits(float32(v)) >> 16
 	if b&0x8000 != 0 {

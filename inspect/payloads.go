@@ -149,7 +149,8 @@ type PayloadStats struct {
 // StatsEach yields the statistics of many tensors, in order: of a dense one those of
 // its elements, of another one those of each part. An error of one tensor is in its
 // entry; the one that is yielded is that of the context, and the last.
-func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor], opts *StatsOptions) iter.Seq2[[]PayloadStats, error] {
+func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
+	opts *StatsOptions) iter.Seq2[[]PayloadStats, error] {
 	var o StatsOptions
 	if opts != nil {
 		o = *opts
@@ -190,7 +191,8 @@ type PayloadHash struct {
 // HashEach yields the hashes of many tensors, in order: of a dense tensor that of its
 // bytes in storage order, then those of the parts, if any. An error of one tensor is in
 // its entry; the one that is yielded is that of the context, and the last.
-func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor], progress Progress) iter.Seq2[[]PayloadHash, error] {
+func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
+	progress Progress) iter.Seq2[[]PayloadHash, error] {
 	work := func(ctx context.Context, t *tensor.Tensor, p Progress) (all []PayloadHash) {
 		add := func(role string, b tensor.Blob) {
 			sum, err := Hash(ctx, b, p)
@@ -200,7 +202,8 @@ func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor], progress Progres
 		case t.External:
 			return []PayloadHash{{Err: ErrExternal}}
 		case lacksData(t):
-			return []PayloadHash{{Err: fmt.Errorf("%w: %v without data", tensor.ErrMalformed, t.Shape)}}
+			return []PayloadHash{{Err: fmt.Errorf("%w: %v without data", tensor.ErrMalformed,
+				t.Shape)}}
 		case err != nil:
 			return []PayloadHash{{Err: err}}
 		case t.Dense():

@@ -12,15 +12,17 @@ import (
 )
 
 const (
-	// pieceSize is how many bytes are read at a time: whole elements of every width, 6 bits too.
+	// pieceSize is how many bytes are read at a time: whole elements of every width, 6
+	// bits too.
 	pieceSize = 3 << 18
 	// budget bounds the bytes of pieces under way.
 	budget = 16 << 20
 )
 
-// eachPiece reads blobs of the same size, at least one, in pieces side by side; work gets one piece
-// of each and runs on all cores, use gets its results in order. Blobs with a digest are streamed,
-// so that it is checked; of others the workers read their own pieces.
+// eachPiece reads blobs of the same size, at least one, in pieces side by side; work
+// gets one piece of each and runs on all cores, use gets its results in order. Blobs
+// with a digest are streamed, so that it is checked; of others the workers read their
+// own pieces.
 func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progress,
 	work func(off int64, ps [][]byte, r *R) error, use func(r *R) error) error {
 	size := blobs[0].Size()
@@ -77,7 +79,8 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 		free = append(free, j)
 		return err
 	}
-	if isOne := size <= pieceSize && !slices.ContainsFunc(streams, func(r io.Reader) bool { return r != nil }); isOne {
+	if isOne := size <= pieceSize &&
+		!slices.ContainsFunc(streams, func(r io.Reader) bool { return r != nil }); isOne {
 		j := &job{n: int(size), bufs: make([][]byte, len(blobs)), ps: make([][]byte, len(blobs))}
 		for i := range blobs {
 			if borrowed[i] == nil {
@@ -116,7 +119,8 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 			if size == math.MaxInt64 && (err == io.EOF || err == io.ErrUnexpectedEOF) {
 				size, j.n = off+int64(n), n // the end of a stream of unknown size, or of all
 				if i > 0 {
-					return fmt.Errorf("inspect: data of unknown size is not compared: %w", tensor.ErrMalformed)
+					return fmt.Errorf("inspect: data of unknown size is not compared: %w",
+						tensor.ErrMalformed)
 				}
 			} else if err != nil {
 				return shortRead(err)

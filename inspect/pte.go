@@ -14,8 +14,11 @@ func pteContent(r *pte.Reader) words {
 	var o words
 	o.set("version", r.Version())
 	for m := range r.Program().Methods() {
-		at := func(format string, args ...any) string { return m.Name() + " " + fmt.Sprintf(format, args...) }
-		indices := func(n int, index func(int) int32) []int32 { // as they stand: they may name nothing
+		at := func(format string, args ...any) string {
+			return m.Name() + " " + fmt.Sprintf(format, args...)
+		}
+		// as they stand: they may name nothing
+		indices := func(n int, index func(int) int32) []int32 {
 			all := make([]int32, n)
 			for i := range all {
 				all[i] = index(i)
@@ -65,7 +68,8 @@ func pteDescription(v pte.Value) string {
 		for _, f := range []struct {
 			name  string
 			value int64
-		}{{"storage_offset", int64(t.StorageOffset)}, {"layout", int64(t.Layout)}, {"mutable_data_segments_idx", int64(t.MutableIndex)}} {
+		}{{"storage_offset", int64(t.StorageOffset)}, {"layout", int64(t.Layout)},
+			{"mutable_data_segments_idx", int64(t.MutableIndex)}} {
 			if f.value != 0 {
 				s += fmt.Sprintf(" %s %d", f.name, f.value)
 			}
@@ -92,7 +96,8 @@ func pteDescription(v pte.Value) string {
 	return v.String()
 }
 
-// pteCases describes every value of a bundle's test cases, a tensor's bytes by their digest.
+// pteCases describes every value of a bundle's test cases, a tensor's bytes by their
+// digest.
 func pteCases(b *pte.Bundle) words {
 	var o words
 	for i, s := range b.Suites {
@@ -105,7 +110,8 @@ func pteCases(b *pte.Bundle) words {
 					if t, ok := v.(*tensor.Tensor); ok {
 						v = pteCaseTensor(t)
 					}
-					o.set(fmt.Sprintf("test suite %d %s case %d %s %d", i, s.Method, k, side.name, j), fmt.Sprint(v))
+					o.set(fmt.Sprintf("test suite %d %s case %d %s %d", i, s.Method, k, side.name,
+						j), fmt.Sprint(v))
 				}
 			}
 		}
@@ -125,7 +131,8 @@ func pteCaseTensor(t *tensor.Tensor) string {
 	return fmt.Sprintf("%s sha256 %x", text, h.Sum(nil))
 }
 
-// pteGraph draws a group a method: calls as nodes in the order in which they run, values as edges.
+// pteGraph draws a group a method: calls as nodes in the order in which they run,
+// values as edges.
 func pteGraph(r *pte.Reader) *Graph {
 	out := &Graph{Groups: []Group{}, Links: []Link{}}
 	for m := range r.Program().Methods() {
@@ -155,8 +162,8 @@ func pteGroup(m pte.Method) Group {
 		stored[v.Index()] = add("input "+strconv.Itoa(i), v.String(), NodeInput)
 	}
 	steps := []int{} // step → node
-	// read connects the source of a value to the node that uses it; tensors that are stored become
-	// nodes when they are first used.
+	// read connects the source of a value to the node that uses it; tensors that are
+	// stored become nodes when they are first used.
 	read := func(s pte.Source, to int, label string) {
 		if s.Step >= 0 {
 			connect(steps[s.Step], to, label)

@@ -72,7 +72,9 @@ func rtenGraph(r *rten.Reader) *Graph {
 	for g := range m.Graphs() {
 		if up, n := g.Up(); up != nil {
 			op, _ := n.Operator()
-			out.Links = append(out.Links, Link{groupOf[up.Path()], rtenNodeOf(up, n.Index()), groupOf[g.Path()], op.Type().String()})
+			out.Links = append(out.Links,
+				Link{groupOf[up.Path()], rtenNodeOf(up, n.Index()), groupOf[g.Path()],
+					op.Type().String()})
 		}
 	}
 	return out

@@ -17,28 +17,29 @@ type StatsOptions struct {
 	Bins int
 	// Quantiles are numbers from 0 to 1.
 	Quantiles []float64
-	// Progress is told of bytes that were read. Dtypes of more than 16 bits are read twice.
+	// Progress is told of bytes that were read. Dtypes of more than 16 bits are read
+	// twice.
 	Progress Progress
 }
 
-// A Summary is the statistics of elements. All but the counts are over the finite ones; complex
-// numbers have counts only.
+// A Summary is the statistics of elements. All but the counts are over the finite ones;
+// complex numbers have counts only.
 type Summary struct {
 	Count int64 `json:"count"`
-	// Min and Max are a bool, int64, uint64, float32 or float64, whichever has all digits; nil
-	// where there are no finite elements.
+	// Min and Max are a bool, int64, uint64, float32 or float64, whichever has all
+	// digits; nil where there are no finite elements.
 	Min any `json:"min"`
 	Max any `json:"max"`
-	// Mean and Std, the standard deviation of the population, are nil where there are no finite
-	// elements.
+	// Mean and Std, the standard deviation of the population, are nil where there are
+	// no finite elements.
 	Mean  *Float `json:"mean"`
 	Std   *Float `json:"std"`
 	Zeros int64  `json:"zeros"`
 	NaN   int64  `json:"nan"`
 	Inf   int64  `json:"inf"`
-	// Quantiles are those asked for, without interpolation: the smallest element that is not less
-	// than the given share of all. They are exact for dtypes of up to 16 bits; for others they are
-	// off by up to 1/128 of their value, or by 1e-38.
+	// Quantiles are those asked for, without interpolation: the smallest element that
+	// is not less than the given share of all. They are exact for dtypes of up to 16
+	// bits; for others they are off by up to 1/128 of their value, or by 1e-38.
 	Quantiles []Quantile `json:"quantiles,omitempty"`
 	Histogram *Bins      `json:"histogram,omitempty"`
 }
@@ -49,8 +50,8 @@ type Quantile struct {
 	Value Float   `json:"value"`
 }
 
-// Stats returns the statistics of the elements of a dense tensor. It is an ErrDType where the dtype
-// has no numbers.
+// Stats returns the statistics of the elements of a dense tensor. It is an ErrDType
+// where the dtype has no numbers.
 func Stats(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*Summary, error) {
 	m, err := newMeasuring(ctx, t, opts)
 	if err != nil {
@@ -71,7 +72,9 @@ func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*m
 	case t == nil:
 		return nil, tensor.ErrNoTensor
 	case !t.Dense() || t.External:
-		return nil, fmt.Errorf("%w: statistics of tensor %s, which is not dense or not in the file", errors.ErrUnsupported, quote.Name(t.Name))
+		return nil, fmt.Errorf(
+			"%w: statistics of tensor %s, which is not dense or not in the file",
+			errors.ErrUnsupported, quote.Name(t.Name))
 	case o.Bins < 1 || o.Bins > 10_000:
 		return nil, fmt.Errorf("inspect: %d bins, not 1 to 10000", o.Bins)
 	case slices.ContainsFunc(o.Quantiles, func(q float64) bool { return !(q >= 0 && q <= 1) }):
@@ -145,28 +148,29 @@ func (s *Summary) setMoments(mean, std float64) {
 
 func (m *measuring) complexNumbers() (*Summary, error) {
 	s := new(Summary)
-	err := eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress, func(off int64, ps [][]byte, r *Summary) error {
-		n := m.elements(off, len(ps[0]))
-		values, err := tensor.Convert[complex128](m.tensor(ps[0], n))
-		*r = Summary{Count: int64(n)}
-		for _, c := range values {
-			switch {
-			case c == 0:
-				r.Zeros++
-			case cmplx.IsNaN(c):
-				r.NaN++
-			case cmplx.IsInf(c):
-				r.Inf++
+	err := eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress,
+		func(off int64, ps [][]byte, r *Summary) error {
+			n := m.elements(off, len(ps[0]))
+			values, err := tensor.Convert[complex128](m.tensor(ps[0], n))
+			*r = Summary{Count: int64(n)}
+			for _, c := range values {
+				switch {
+				case c == 0:
+					r.Zeros++
+				case cmplx.IsNaN(c):
+					r.NaN++
+				case cmplx.IsInf(c):
+					r.Inf++
+				}
 			}
-		}
-		return err
-	}, func(r *Summary) error {
-		s.Count += r.Count
-		s.Zeros += r.Zeros
-		s.NaN += r.NaN
-		s.Inf += r.Inf
-		return nil
-	})
+			return err
+		}, func(r *Summary) error {
+			s.Count += r.Count
+			s.Zeros += r.Zeros
+			s.NaN += r.NaN
+			s.Inf += r.Inf
+			return nil
+		})
 	return s, err
 }
 

@@ -54,7 +54,9 @@ func drawLink(b []byte, groups []*layered, tops []float64, l Link, lane float64)
 	node := &from.boxes[l.Node]
 	x, y := svgMargin+node.x+node.w*3/4, tops[l.Group]+from.top(node.layer)+svgNodeH
 	aside, target := y+svgGapY/4, tops[l.To]+svgTitle/2
-	b = fmt.Appendf(b, `<path class="link" d="M%.1f %.1fV%.1fH%.1fV%.1fH%.1f" marker-end="url(#to)"/>`, x, y, aside, lane, target, svgMargin+groups[l.To].width)
+	b = fmt.Appendf(b,
+		`<path class="link" d="M%.1f %.1fV%.1fH%.1fV%.1fH%.1f" marker-end="url(#to)"/>`,
+		x, y, aside, lane, target, svgMargin+groups[l.To].width)
 	return fmt.Appendf(b, `<text class="label" text-anchor="end" x="%.1f" y="%.1f">%s</text>`+"\n",
 		svgMargin+groups[l.To].width-6, target+4, svgText(l.Label))
 }
@@ -62,7 +64,9 @@ func drawLink(b []byte, groups []*layered, tops []float64, l Link, lane float64)
 // draw appends the picture of a group at y.
 func (l *layered) draw(b []byte, y float64) []byte {
 	const x = svgMargin
-	b = fmt.Appendf(b, `<g><rect class="group" x="%d" y="%.1f" width="%.1f" height="%.1f" rx="6"/><text class="title" x="%d" y="%.1f">%s</text>`+"\n",
+	b = fmt.Appendf(b, `<g>`+
+		`<rect class="group" x="%d" y="%.1f" width="%.1f" height="%.1f" rx="6"/>`+
+		`<text class="title" x="%d" y="%.1f">%s</text>`+"\n",
 		x, y, l.width, l.height(), x+10, y+16, svgText(l.group.Name))
 	labelled := map[int]bool{}
 	for _, s := range l.steps {
@@ -80,14 +84,18 @@ func (l *layered) draw(b []byte, y float64) []byte {
 		if n.Kind == NodeInput || n.Kind == NodeOutput {
 			radius = svgNodeH / 2
 		}
-		b = fmt.Appendf(b, `<g><title>%s</title><rect class="node %s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="%.0f"/>`,
+		b = fmt.Appendf(b, `<g><title>%s</title>`+
+			`<rect class="node %s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="%.0f"/>`,
 			svgText(n.Label+" "+n.Detail), n.Kind, x+p.x, top, p.w, svgNodeH, radius)
 		line := top + svgNodeH/2 + 4
 		if n.Detail != "" {
 			line -= 7
-			b = fmt.Appendf(b, `<text class="detail" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, x+p.x+p.w/2, line+13, svgText(n.Detail))
+			b = fmt.Appendf(b,
+				`<text class="detail" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`,
+				x+p.x+p.w/2, line+13, svgText(n.Detail))
 		}
-		b = fmt.Appendf(b, `<text text-anchor="middle" x="%.1f" y="%.1f">%s</text></g>`+"\n", x+p.x+p.w/2, line, svgText(n.Label))
+		b = fmt.Appendf(b, `<text text-anchor="middle" x="%.1f" y="%.1f">%s</text></g>`+"\n",
+			x+p.x+p.w/2, line, svgText(n.Label))
 	}
 	return append(b, "</g>\n"...)
 }
@@ -101,7 +109,9 @@ func (l *layered) drawStep(b []byte, s step, x, y float64) []byte {
 	class, marker, on := "edge", "", ""
 	switch isNode := func(i int) bool { return i < len(l.group.Nodes) }; {
 	case f.layer == t.layer: // below both
-		return fmt.Appendf(b, `<path class="edge back" d="M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f" marker-end="url(#to)"/>`+"\n",
+		return fmt.Appendf(b,
+			`<path class="edge back" d="M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f" `+
+				`marker-end="url(#to)"/>`+"\n",
 			x1, y1, x1, y1+svgGapY, x2+4, y1+svgGapY, x2+4, y1)
 	case !s.back && isNode(s.to):
 		marker = ` marker-end="url(#to)"`
@@ -115,7 +125,8 @@ func (l *layered) drawStep(b []byte, s step, x, y float64) []byte {
 		on = fmt.Sprintf("V%.1f", y2+svgNodeH)
 	}
 	mid := (y1 + y2) / 2
-	return fmt.Appendf(b, `<path class="%s" d="M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f%s"%s/>`+"\n",
+	return fmt.Appendf(b, `<path class="%s" d="M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f%s"%s/>`+
+		"\n",
 		class, x1, y1, x1, mid, x2, mid, x2, y2, on, marker)
 }
 

@@ -11,8 +11,8 @@ import (
 
 // UsageOptions are options of [NewUsage]; nil is the zero value.
 type UsageOptions struct {
-	// Depth is after how many parts names are cut, to sum tensors up; dots and slashes end
-	// a part. 0 goes as deep as it takes for no group to have nearly everything.
+	// Depth is after how many parts names are cut, to sum tensors up; dots and slashes
+	// end a part. 0 goes as deep as it takes for no group to have nearly everything.
 	Depth int
 }
 
@@ -118,7 +118,8 @@ func groupsOf(all []UsageGroup, depth int) []UsageGroup {
 		}
 		list := g.sorted()
 		isUseful := len(list) > 1 && list[0].Bytes <= total/5*4
-		if depth > 0 || isUseful || len(list) == len(all) || len(list) > 100 || d == maxAutomaticDepth {
+		if depth > 0 || isUseful || len(list) == len(all) || len(list) > 100 ||
+			d == maxAutomaticDepth {
 			return list
 		}
 	}
@@ -147,7 +148,8 @@ func (g *grouping) add(t UsageGroup) {
 }
 
 func (g *grouping) sorted() []UsageGroup {
-	slices.SortStableFunc(g.order, func(a, b *UsageGroup) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	slices.SortStableFunc(g.order,
+		func(a, b *UsageGroup) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	list := []UsageGroup{}
 	for _, s := range g.order {
 		list = append(list, *s)

@@ -25,7 +25,8 @@ func TestUsageAddsUpToTheSize(t *testing.T) {
 		defer f.Close()
 		found++
 		u := NewUsage(f, nil)
-		if sum := u.Tensors + u.Blobs + u.Metadata + u.Padding + u.Unused; sum != f.Size() || u.Size != sum {
+		if sum := u.Tensors + u.Blobs + u.Metadata + u.Padding + u.Unused; sum != f.Size() ||
+			u.Size != sum {
 			t.Errorf("%s: %+v adds up to %d of %d", name, u, sum, f.Size())
 		}
 		n := int64(0)
@@ -48,9 +49,11 @@ func TestUsageAddsUpToTheSize(t *testing.T) {
 func TestGroupsAreAsDeepAsItTakes(t *testing.T) {
 	layers := []UsageGroup{{"lm_head.weight", 1, 10}}
 	for _, l := range []string{"0", "1", "2"} {
-		layers = append(layers, UsageGroup{"model.layers." + l + ".w", 1, 100}, UsageGroup{"model.layers." + l + ".b", 1, 1})
+		layers = append(layers, UsageGroup{"model.layers." + l + ".w", 1, 100},
+			UsageGroup{"model.layers." + l + ".b", 1, 1})
 	}
-	if got := groupsOf(layers, 0); len(got) != 4 || got[0].Name != "model.layers.0.*" || got[0].Tensors != 2 || got[0].Bytes != 101 {
+	if got := groupsOf(layers, 0); len(got) != 4 || got[0].Name != "model.layers.0.*" ||
+		got[0].Tensors != 2 || got[0].Bytes != 101 {
 		t.Errorf("%+v", got)
 	}
 	if got := groupsOf(layers, 1); len(got) != 2 || got[0].Name != "model.*" {
@@ -82,7 +85,8 @@ func TestUsageOfShards(t *testing.T) {
 func writeShards(t *testing.T, dir string, ts []*tensor.Tensor) *tensorfile.File {
 	t.Helper()
 	name := filepath.Join(dir, "m.safetensors")
-	names, err := safetensors.WriteShards(t.Context(), name, tensor.Of(ts...), &safetensors.ShardOptions{MaxSize: 400})
+	names, err := safetensors.WriteShards(t.Context(), name, tensor.Of(ts...),
+		&safetensors.ShardOptions{MaxSize: 400})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,15 +15,15 @@ import (
 //
 // A Source may have more methods, which a Blob then uses:
 //
-//	ReadInto(p []byte) error            // all bytes, len(p) is Size: one step for a decoder
-//	Open() (io.ReadCloser, error)       // a stream from the start, which checks a digest by io.EOF
-//	Stored() Stored                     // where and how the bytes are in the file
-//	Offset() int64                      // the same for plain bytes of the file
-//	Identity() any                      // see Blob.Identity; nil for that of the pointer
-//	Memory() ([]byte, bool)             // see Blob.Memory; without it, not in memory
-//	CheckView() error                   // fails where the bytes must not be borrowed
-//	Seekable() bool                     // whether ReadAt costs what it reads, not what comes before;
-//	                                    // without it, whether the bytes are stored plain
+//	ReadInto(p []byte) error       // all bytes, len(p) is Size: one step for a decoder
+//	Open() (io.ReadCloser, error)  // a stream, which checks a digest by io.EOF
+//	Stored() Stored                // where and how the bytes are in the file
+//	Offset() int64                 // the same for plain bytes of the file
+//	Identity() any                 // see Blob.Identity; nil for that of the pointer
+//	Memory() ([]byte, bool)        // see Blob.Memory; without it, not in memory
+//	CheckView() error              // fails where the bytes must not be borrowed
+//	Seekable() bool                // whether ReadAt costs only what it reads; without
+//	                               // it, whether the bytes are stored plain
 type Source interface {
 	// Size is the number of (decoded) bytes, -1 when only decoding shows it.
 	Size() int64
@@ -40,7 +40,9 @@ type Stored struct {
 	Encoding string // in the format's own words; "raw" for plain bytes
 	Digest   string // in the format's own spelling; "" when there is none
 	Type     string // the file's own word for the dtype where DType is Unknown
-	File     string // the file's own word for the other file that has the bytes, Offset counting there; "" for the file itself
+	// the file's own word for the other file that has the bytes, Offset counting there;
+	// "" for the file itself
+	File string
 }
 
 // A Blob is an immutable string of bytes that is read on demand: nothing is
@@ -178,7 +180,8 @@ func (b Blob) Stored() (Stored, bool) {
 func (b Blob) ReadInto(p []byte) error {
 	size := b.Size()
 	if size >= 0 && int64(len(p)) != size {
-		return fmt.Errorf("tensor: ReadInto requires a buffer of %d bytes, not %d: %w", size, len(p), io.ErrShortBuffer)
+		return fmt.Errorf("tensor: ReadInto requires a buffer of %d bytes, not %d: %w", size,
+			len(p), io.ErrShortBuffer)
 	}
 	switch s := b.src.(type) {
 	case nil:
@@ -435,7 +438,8 @@ func (s *stream) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	n := 0
-	for n < len(p) && err == nil { // io.ReadFull would hide which io.ErrUnexpectedEOF is the stream's
+	// io.ReadFull would hide which io.ErrUnexpectedEOF is the stream's
+	for n < len(p) && err == nil {
 		var m int
 		m, err = r.Read(p[n:])
 		n += m

@@ -18,7 +18,10 @@ type coded struct {
 
 func (c *coded) Size() int64           { return c.declared }
 func (c *coded) Bytes() ([]byte, bool) { return nil, false }
-func (c *coded) Stored() Stored        { return Stored{Offset: 64, Size: c.stored, Encoding: "zstd"} }
+func (c *coded) Stored() Stored {
+	return Stored{Offset: 64, Size: c.stored,
+		Encoding: "zstd"}
+}
 func (c *coded) Open() (io.ReadCloser, error) {
 	return io.NopCloser(iotest.OneByteReader(bytes.NewReader(c.data))), nil
 }
@@ -41,7 +44,9 @@ func (p plain) Bytes() ([]byte, bool) { return nil, false }
 func (p plain) Offset() int64         { return 128 }
 
 func opener(s string) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return io.NopCloser(iotest.HalfReader(strings.NewReader(s))), nil }
+	return func() (io.ReadCloser, error) {
+		return io.NopCloser(iotest.HalfReader(strings.NewReader(s))), nil
+	}
 }
 
 func TestEveryBlobReadsTheSameWay(t *testing.T) {
@@ -102,7 +107,8 @@ func TestEveryBlobReadsTheSameWay(t *testing.T) {
 			if p, err := s.ReadAll(); err != nil || string(p) != "bc" {
 				t.Errorf("Section: %q, %v", p, err)
 			}
-			for _, bad := range [][2]int64{{-1, 2}, {0, 17}, {16, 1}, {1 << 62, 1 << 62}, {3, -1}} {
+			for _, bad := range [][2]int64{{-1, 2}, {0, 17}, {16, 1}, {1 << 62, 1 << 62},
+				{3, -1}} {
 				if _, err := b.Section(bad[0], bad[1]); !errors.Is(err, ErrMalformed) {
 					t.Errorf("Section%v: %v", bad, err)
 				}
@@ -139,7 +145,8 @@ func TestEmptyBlob(t *testing.T) {
 }
 
 func TestStreamsThatDoNotKeepTheirPromise(t *testing.T) {
-	short, long := BlobFunc(17, opener("0123456789abcdef")), BlobFunc(15, opener("0123456789abcdef"))
+	short, long := BlobFunc(17, opener("0123456789abcdef")),
+		BlobFunc(15, opener("0123456789abcdef"))
 	if _, err := short.ReadAll(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("short ReadAll: %v", err)
 	}
@@ -208,7 +215,8 @@ func TestBytesCannotReachPastTheBlob(t *testing.T) {
 }
 
 func TestStored(t *testing.T) {
-	if s, ok := NewBlob(plain{bytes.NewReader(make([]byte, 4))}).Stored(); !ok || s != (Stored{Offset: 128, Size: 4, Encoding: "raw"}) {
+	if s, ok := NewBlob(plain{bytes.NewReader(make([]byte, 4))}).Stored(); !ok ||
+		s != (Stored{Offset: 128, Size: 4, Encoding: "raw"}) {
 		t.Errorf("%+v, %v", s, ok)
 	}
 	if s, ok := NewBlob(&coded{nil, 9, 5}).Stored(); !ok || s.Size != 5 || s.Encoding != "zstd" {
@@ -245,17 +253,22 @@ func TestIdentityIsThatOfMemoryOrSource(t *testing.T) {
 		t.Error("nothing has an identity")
 	}
 	f := BlobFunc(4, nil)
-	if f.Identity() == nil || f.Identity() != f.Identity() || f.Identity() == BlobFunc(4, nil).Identity() {
+	if f.Identity() == nil || f.Identity() != f.Identity() ||
+		f.Identity() == BlobFunc(4, nil).Identity() {
 		t.Error("a source is not its own identity")
 	}
 	var nothing emptySource
-	if e := NewBlob(&nothing); e.Identity() == nil || e.Identity() != NewBlob(&nothing).Identity() || e.Identity() == NewBlob(new(emptySource)).Identity() {
+	if e := NewBlob(&nothing); e.Identity() == nil ||
+		e.Identity() != NewBlob(&nothing).Identity() ||
+		e.Identity() == NewBlob(new(emptySource)).Identity() {
 		t.Error("a source of no bytes is not its own identity")
 	}
-	if (Blob{&placed{at: 3}}).Identity() != (Blob{&placed{at: 3}}).Identity() || (Blob{&placed{at: 3}}).Identity() == (Blob{&placed{at: 4}}).Identity() {
+	if (Blob{&placed{at: 3}}).Identity() != (Blob{&placed{at: 3}}).Identity() ||
+		(Blob{&placed{at: 3}}).Identity() == (Blob{&placed{at: 4}}).Identity() {
 		t.Error("what a source says of its identity is not asked")
 	}
-	if a := (Blob{&placed{}}); a.Identity() == nil || a.Identity() != a.Identity() || a.Identity() == (Blob{&placed{}}).Identity() {
+	if a := (Blob{&placed{}}); a.Identity() == nil || a.Identity() != a.Identity() ||
+		a.Identity() == (Blob{&placed{}}).Identity() {
 		t.Error("a source that says nothing of its identity is not its own")
 	}
 }
@@ -293,7 +306,12 @@ func TestSourcesThatMiscount(t *testing.T) {
 		for _, size := range []int64{4, 2 << 20, -1} {
 			blobs := []Blob{NewBlob(answers{size, n})}
 			if name != "nothing" { // which is what an io.Reader may answer
-				blobs = append(blobs, BlobFunc(size, func() (io.ReadCloser, error) { return io.NopCloser(answers{size, n}), nil }))
+				blobs = append(blobs,
+					BlobFunc(size,
+						func() (io.ReadCloser,
+							error) {
+							return io.NopCloser(answers{size, n}), nil
+						}))
 			}
 			if size > 0 {
 				part, err := blobs[0].Section(1, size-2)

@@ -32,8 +32,10 @@ func numbers(t *Tensor) (*Tensor, error) {
 	}
 	blocks := t.Parts[0].Data
 	if row%kind.Elements != 0 || blocks.Size() != n/kind.Elements*kind.Bytes {
-		return nil, fmt.Errorf("%w: tensor %s: %d bytes for %v in %s blocks of %d elements in %d bytes",
-			ErrMalformed, quote.Name(t.Name), blocks.Size(), t.Shape, kind.Name, kind.Elements, kind.Bytes)
+		return nil, fmt.Errorf(
+			"%w: tensor %s: %d bytes for %v in %s blocks of %d elements in %d bytes",
+			ErrMalformed, quote.Name(t.Name), blocks.Size(), t.Shape, kind.Name, kind.Elements,
+			kind.Bytes)
 	}
 	if _, ok := F32.Bytes(n); !ok {
 		return nil, fmt.Errorf("%w: tensor %s: %v of float32 is beyond 2^63 bytes", ErrLimit,
@@ -82,7 +84,8 @@ func (d *dequantizer) ReadAt(p []byte, off int64) (int, error) {
 	done := 0
 	for done < len(p) {
 		first, skip := (off+int64(done))/d.width(), (off+int64(done))%d.width()
-		n := min((skip+int64(len(p)-done)+d.width()-1)/d.width(), max(1, dequantizeBytes/d.kind.Bytes))
+		n := min((skip+int64(len(p)-done)+d.width()-1)/d.width(),
+			max(1, dequantizeBytes/d.kind.Bytes))
 		n = min(n, d.blocks.Size()/d.kind.Bytes-first)
 		if n <= 0 {
 			return done, io.EOF
@@ -90,7 +93,8 @@ func (d *dequantizer) ReadAt(p []byte, off int64) (int, error) {
 		if in == nil {
 			in, buf = make([]byte, n*d.kind.Bytes), make([]float32, n*d.kind.Elements)
 		}
-		if k, err := d.blocks.ReadAt(in[:n*d.kind.Bytes], first*d.kind.Bytes); int64(k) < n*d.kind.Bytes {
+		if k, err := d.blocks.ReadAt(in[:n*d.kind.Bytes],
+			first*d.kind.Bytes); int64(k) < n*d.kind.Bytes {
 			return done, unexpected(err)
 		}
 		done += copy(p[done:], d.decode(buf, in[:n*d.kind.Bytes])[skip:])

@@ -110,9 +110,11 @@ func TestDequantizerReadsAtAnyOffset(t *testing.T) {
 	if err != nil || int64(len(all)) != f.Data.Size() {
 		t.Fatal(len(all), err)
 	}
-	for _, c := range []struct{ off, n int }{{0, 1}, {1, 3}, {127, 2}, {128, 128}, {130, 20000}, {len(all) - 5, 5}, {0, len(all)}, {len(all), 0}} {
+	for _, c := range []struct{ off, n int }{{0, 1}, {1, 3}, {127, 2}, {128, 128}, {130, 20000},
+		{len(all) - 5, 5}, {0, len(all)}, {len(all), 0}} {
 		p := make([]byte, c.n)
-		if n, err := f.Data.ReadAt(p, int64(c.off)); n != c.n || err != nil || string(p) != string(all[c.off:c.off+c.n]) {
+		if n, err := f.Data.ReadAt(p, int64(c.off)); n != c.n || err != nil ||
+			string(p) != string(all[c.off:c.off+c.n]) {
 			t.Errorf("%d bytes at %d: %d, %v", c.n, c.off, n, err)
 		}
 	}
@@ -135,17 +137,20 @@ func TestQuantisedBlocksThatAreNot(t *testing.T) {
 		"external":             func(q *Tensor) { q.External = true },
 		"a scalar":             func(q *Tensor) { q.Shape = nil },
 		"data that is not read": func(q *Tensor) {
-			q.Parts[0].Data = BlobFunc(36, func() (io.ReadCloser, error) { return nil, io.ErrClosedPipe })
+			q.Parts[0].Data = BlobFunc(36,
+				func() (io.ReadCloser, error) { return nil, io.ErrClosedPipe })
 		},
 	} {
 		q, _ := quantised(1)
 		change(q)
 		_, err := Convert[float32](q)
-		if !errors.Is(err, ErrMalformed) && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, io.ErrClosedPipe) {
+		if !errors.Is(err, ErrMalformed) && !errors.Is(err, errors.ErrUnsupported) &&
+			!errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	empty := &Tensor{Name: "e", Scheme: "Q4_0", Shape: Shape{0, 32}, Parts: []Part{{Role: "blocks"}}}
+	empty := &Tensor{Name: "e", Scheme: "Q4_0", Shape: Shape{0, 32},
+		Parts: []Part{{Role: "blocks"}}}
 	if v, err := Convert[float32](empty); err != nil || len(v) != 0 {
 		t.Error(v, err)
 	}

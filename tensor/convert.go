@@ -49,7 +49,8 @@ func ConvertInto[T Element](dst []T, t *Tensor) error {
 		return err
 	}
 	if n, _ := t.Shape.Elements(); int64(len(dst)) != n {
-		return fmt.Errorf("tensor: ConvertInto needs %d elements, not %d: %w", n, len(dst), io.ErrShortBuffer)
+		return fmt.Errorf("tensor: ConvertInto needs %d elements, not %d: %w", n, len(dst),
+			io.ErrShortBuffer)
 	}
 	if t.DType == DTypeOf[T]() {
 		return loadInto(dst, t)
@@ -98,8 +99,8 @@ func Values[T Element](t *Tensor) iter.Seq2[[]T, error] {
 var errStop = fmt.Errorf("tensor: stopped")
 
 // As returns t with elements of another dtype, converted as they are read, in the order
-// of t; of quantised blocks of ggml a dense tensor. Errors of single elements come from reading. It costs nothing until then;
-// reading uses all cores and holds a few MiB.
+// of t; of quantised blocks of ggml a dense tensor. Errors of single elements come from
+// reading. It costs nothing until then; reading uses all cores and holds a few MiB.
 func As(t *Tensor, to DType) (*Tensor, error) {
 	t, err := numbers(t)
 	if err != nil {
@@ -114,7 +115,8 @@ func As(t *Tensor, to DType) (*Tensor, error) {
 	n, _ := t.Shape.Elements()
 	size, ok := to.Bytes(n)
 	if !ok {
-		return nil, fmt.Errorf("%w: tensor %s: %d elements of %v are beyond 2^63 bytes", ErrLimit, quote.Name(t.Name), n, to)
+		return nil, fmt.Errorf("%w: tensor %s: %d elements of %v are beyond 2^63 bytes", ErrLimit,
+			quote.Name(t.Name), n, to)
 	}
 	out := *t
 	out.DType, out.Parts = to, nil
@@ -269,11 +271,13 @@ func convertPieces(t *Tensor, to DType, f func(p []byte) error) error {
 func convertPiece(t *Tensor, first int64, dst []byte, to DType, src []byte, n int) error {
 	if t.DType == Bool {
 		if i := le.NotBool(src); i >= 0 {
-			return fmt.Errorf("%w: %selement %d is the bool 0x%02x", ErrMalformed, t.prefix(), first+int64(i), src[i])
+			return fmt.Errorf("%w: %selement %d is the bool 0x%02x", ErrMalformed, t.prefix(),
+				first+int64(i), src[i])
 		}
 	}
 	if bad := convertElements(dst, to, src, t.DType, n); bad >= 0 {
-		return fmt.Errorf("%w: %selement %d of %v does not fit %v", ErrDType, t.prefix(), first+int64(bad), t.DType, to)
+		return fmt.Errorf("%w: %selement %d of %v does not fit %v", ErrDType, t.prefix(),
+			first+int64(bad), t.DType, to)
 	}
 	return nil
 }
@@ -299,7 +303,8 @@ func convertElements(dst []byte, to DType, src []byte, from DType, n int) (bad i
 	width := to.Size()
 	for first := 0; first < n; first += blockLen {
 		k := min(blockLen, n-first)
-		in, out := src[first*from.Bits()/8:(((first+k)*from.Bits())+7)/8], dst[first*width:(first+k)*width]
+		in, out := src[first*from.Bits()/8:(((first+k)*from.Bits())+7)/8],
+			dst[first*width:(first+k)*width]
 		if bad := convertBlock(out, to, in, from, k); bad >= 0 {
 			return first + bad
 		}
@@ -309,7 +314,8 @@ func convertElements(dst []byte, to DType, src []byte, from DType, n int) (bad i
 
 // convertBlock converts up to blockLen elements.
 func convertBlock(dst []byte, to DType, src []byte, from DType, n int) (bad int) {
-	isInteger := from == Bool || from.IsInt() || from == QI8 || from == QI32 || from.Bits() <= 16 && !from.IsFloat() && !from.IsComplex()
+	isInteger := from == Bool || from.IsInt() || from == QI8 || from == QI32 ||
+		from.Bits() <= 16 && !from.IsFloat() && !from.IsComplex()
 	switch {
 	case to.IsComplex():
 		var real [blockLen]float64

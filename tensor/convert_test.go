@@ -96,9 +96,11 @@ func TestConvertToFloat64DecodesEveryDType(t *testing.T) {
 func TestConvertPackedFloats(t *testing.T) {
 	for d, want := range map[DType][]float64{
 		F4E2M1FN: {0, 0.5, 1, 1.5, 2, 3, 4, 6},
-		F6E2M3FN: {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875,
+		F6E2M3FN: {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.125, 1.25, 1.375, 1.5,
+			1.625, 1.75, 1.875,
 			2, 2.25, 2.5, 2.75, 3, 3.25, 3.5, 3.75, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5},
-		F6E3M2FN: {0, 0.0625, 0.125, 0.1875, 0.25, 0.3125, 0.375, 0.4375, 0.5, 0.625, 0.75, 0.875, 1, 1.25, 1.5, 1.75,
+		F6E3M2FN: {0, 0.0625, 0.125, 0.1875, 0.25, 0.3125, 0.375, 0.4375, 0.5, 0.625, 0.75, 0.875,
+			1, 1.25, 1.5, 1.75,
 			2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28},
 	} {
 		bits, codes := d.Bits(), 2*len(want)
@@ -134,9 +136,12 @@ func TestConvertRoundsOnce(t *testing.T) {
 		x    *Tensor
 		want []float32
 	}{
-		{New("i", Shape{4}, []int64{half, 1<<62 + 1<<38 + 1, -1<<62 - 1<<38 - 1, math.MaxInt64}), []float32{1 << 24, 0x1.000002p62, -0x1.000002p62, 1 << 63}},
-		{New("u", Shape{3}, []uint64{half, 1<<63 + 1<<39 + 1, math.MaxUint64}), []float32{1 << 24, 0x1.000002p63, 1 << 64}},
-		{New("d", Shape{2}, []float64{1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-50}), []float32{1, 1 + 0x1p-23}},
+		{New("i", Shape{4}, []int64{half, 1<<62 + 1<<38 + 1, -1<<62 - 1<<38 - 1, math.MaxInt64}),
+			[]float32{1 << 24, 0x1.000002p62, -0x1.000002p62, 1 << 63}},
+		{New("u", Shape{3}, []uint64{half, 1<<63 + 1<<39 + 1, math.MaxUint64}),
+			[]float32{1 << 24, 0x1.000002p63, 1 << 64}},
+		{New("d", Shape{2}, []float64{1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-50}),
+			[]float32{1, 1 + 0x1p-23}},
 	} {
 		if got, err := Convert[float32](c.x); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v (%v)", c.x.Name, got, c.want, err)
@@ -179,7 +184,8 @@ func TestConvertRefusesWhatDoesNotFit(t *testing.T) {
 	if !errors.Is(err, ErrNoTensor) {
 		t.Errorf("nil: %v", err)
 	}
-	_, err = Convert[int32](&Tensor{Name: "x", DType: Bool, Shape: Shape{1}, Data: BlobOf([]byte{77})})
+	_, err = Convert[int32](&Tensor{Name: "x", DType: Bool, Shape: Shape{1},
+		Data: BlobOf([]byte{77})})
 	if !errors.Is(err, ErrMalformed) {
 		t.Errorf("a bool of 77: %v", err)
 	}
@@ -330,7 +336,8 @@ func TestNarrowingRoundsOnce(t *testing.T) {
 						continue // below zero lies another sign
 					}
 					if c := err(other).Cmp(mine); c < 0 || c == 0 && code&1 == 1 {
-						t.Fatalf("%v %v became %v %v: 0x%x is nearer, or even", from, x, to, got, other)
+						t.Fatalf("%v %v became %v %v: 0x%x is nearer, or even", from, x, to, got,
+							other)
 					}
 				}
 			}

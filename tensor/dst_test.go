@@ -22,7 +22,8 @@ func TestDst(t *testing.T) {
 		}
 	}
 	b, _ := x.Data.Bytes()
-	if !slices.Equal(same, []float32{1, 2, 3, 4}) || !slices.Equal(wider, []float64{1, 2, 3, 4}) || string(raw) != string(b) {
+	if !slices.Equal(same, []float32{1, 2, 3, 4}) || !slices.Equal(wider, []float64{1, 2, 3, 4}) ||
+		string(raw) != string(b) {
 		t.Error(same, wider, raw)
 	}
 	column := New("c", Shape{2, 2}, []float32{1, 2, 3, 4})
@@ -32,12 +33,13 @@ func TestDst(t *testing.T) {
 	}
 	q, _ := quantised(1)
 	for name, c := range map[string]struct{ got, want bool }{
-		"the same dtype":   {plain(Into(same), x), le.HostIsLittle},
-		"another one":      {plain(Into(wider), x), false},
-		"bytes":            {plain(IntoBytes(raw), x), true},
-		"another order":    {plain(Into(same), column), false},
-		"bytes in order":   {plain(IntoBytes(raw), column), true},
-		"bools":            {plain(Into(make([]bool, 2)), New("b", Shape{2}, []bool{true, false})), false},
+		"the same dtype": {plain(Into(same), x), le.HostIsLittle},
+		"another one":    {plain(Into(wider), x), false},
+		"bytes":          {plain(IntoBytes(raw), x), true},
+		"another order":  {plain(Into(same), column), false},
+		"bytes in order": {plain(IntoBytes(raw), column), true},
+		"bools": {plain(Into(make([]bool, 2)), New("b", Shape{2}, []bool{true, false})),
+			false},
 		"quantised blocks": {plain(Into(make([]float32, 64)), q), false},
 	} {
 		if c.got != c.want {

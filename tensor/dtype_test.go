@@ -33,7 +33,8 @@ func TestEveryDTypeHasANameThatParses(t *testing.T) {
 
 func TestParseDTypeRefuses(t *testing.T) {
 	for _, s := range []string{"", "unknown", "float", "float3", "FLOAT32", "\x1b[31m"} {
-		if d, err := ParseDType(s); !errors.Is(err, ErrDType) || d != Unknown || strings.Contains(err.Error(), "\x1b") {
+		if d, err := ParseDType(s); !errors.Is(err, ErrDType) || d != Unknown ||
+			strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("ParseDType(%q) = %v, %v", s, d, err)
 		}
 	}
@@ -49,7 +50,8 @@ func TestDTypeMarshalsAsText(t *testing.T) {
 		t.Fatalf("%v, %v", back, err)
 	}
 	var d = I8
-	if b, err := json.Marshal(Unknown); err != nil || json.Unmarshal(b, &d) != nil || d != Unknown {
+	if b, err := json.Marshal(Unknown); err != nil || json.Unmarshal(b, &d) != nil ||
+		d != Unknown {
 		t.Errorf("Unknown as text: %s, %v, %v", b, err, d)
 	}
 	if _, err := DType(200).MarshalText(); !errors.Is(err, ErrDType) {
@@ -67,11 +69,15 @@ func TestDTypeBytes(t *testing.T) {
 		want int64
 		ok   bool
 	}{
-		{F32, 3, 12, true}, {Bool, 0, 0, true}, {C128, 1 << 59, 0, false}, {C128, 1<<59 - 1, 1<<63 - 16, true},
-		{F4E2M1FN, 3, 2, true}, {F4E2M1FN, 4, 2, true}, {F4E2M1FN, 0, 0, true}, {F4E2M1FN, math.MaxInt64, 1 << 62, true},
-		{F6E2M3FN, 1, 1, true}, {F6E2M3FN, 4, 3, true}, {F6E3M2FN, 5, 4, true}, {F6E3M2FN, -1, 0, false},
+		{F32, 3, 12, true}, {Bool, 0, 0, true}, {C128, 1 << 59, 0, false},
+		{C128, 1<<59 - 1, 1<<63 - 16, true},
+		{F4E2M1FN, 3, 2, true}, {F4E2M1FN, 4, 2, true}, {F4E2M1FN, 0, 0, true},
+		{F4E2M1FN, math.MaxInt64, 1 << 62, true},
+		{F6E2M3FN, 1, 1, true}, {F6E2M3FN, 4, 3, true}, {F6E3M2FN, 5, 4, true},
+		{F6E3M2FN, -1, 0, false},
 		{F6E3M2FN, math.MaxInt64, 6917529027641081856, true},
-		{QU4x2, 3, 3, true}, {Unknown, 1, 0, false}, {DType(250), 1, 0, false}, {I64, -1, 0, false},
+		{QU4x2, 3, 3, true}, {Unknown, 1, 0, false}, {DType(250), 1, 0, false},
+		{I64, -1, 0, false},
 		{I64, 1 << 60, 0, false}, {U8, math.MaxInt64, math.MaxInt64, true},
 	} {
 		if got, ok := c.d.Bytes(c.n); got != c.want && c.ok || ok != c.ok {
@@ -92,7 +98,8 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%v is of %d kinds", d, n)
 		}
 	}
-	if !F8E8M0FNU.IsFloat() || !U8.IsInt() || QI8.IsInt() || Bool.IsInt() || !C32.IsComplex() || DType(99).IsFloat() {
+	if !F8E8M0FNU.IsFloat() || !U8.IsInt() || QI8.IsInt() || Bool.IsInt() || !C32.IsComplex() ||
+		DType(99).IsFloat() {
 		t.Error("kinds")
 	}
 }

@@ -70,7 +70,8 @@ func ClassOf(err error) Class {
 		return ClassChecksum
 	case errors.Is(err, ErrLimit):
 		return ClassLimit
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, ErrDType), errors.Is(err, ErrNoView):
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, ErrDType),
+		errors.Is(err, ErrNoView):
 		return ClassUnsupported
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return ClassTruncated

@@ -16,8 +16,10 @@ func TestFormatErrorNamesFormatFieldAndOffset(t *testing.T) {
 		e    FormatError
 		want string
 	}{
-		{FormatError{"ptd", 0x1c8, "segments[3].size", inner}, "ptd: segments[3].size at byte 0x1c8: malformed: 9 bytes exceed the file"},
-		{FormatError{"ptd", -1, "segments[3].size", inner}, "ptd: segments[3].size: malformed: 9 bytes exceed the file"},
+		{FormatError{"ptd", 0x1c8, "segments[3].size", inner},
+			"ptd: segments[3].size at byte 0x1c8: malformed: 9 bytes exceed the file"},
+		{FormatError{"ptd", -1, "segments[3].size", inner},
+			"ptd: segments[3].size: malformed: 9 bytes exceed the file"},
 		{FormatError{"zt", 0, "", inner}, "zt: at byte 0x0: malformed: 9 bytes exceed the file"},
 		{FormatError{"zt", -1, "", inner}, "zt: malformed: 9 bytes exceed the file"},
 	} {
@@ -32,8 +34,10 @@ func TestFormatErrorNamesFormatFieldAndOffset(t *testing.T) {
 
 func TestClassOf(t *testing.T) {
 	for err, want := range map[error]Class{
-		ErrMalformed: ClassMalformed, ErrChecksum: ClassChecksum, ErrLimit: ClassLimit, errors.ErrUnsupported: ClassUnsupported,
-		io.ErrUnexpectedEOF: ClassTruncated, fs.ErrClosed: ClassIO, ErrNoTensor: ClassMalformed, ErrDuplicate: ClassMalformed, ErrDType: ClassUnsupported,
+		ErrMalformed: ClassMalformed, ErrChecksum: ClassChecksum, ErrLimit: ClassLimit,
+		errors.ErrUnsupported: ClassUnsupported,
+		io.ErrUnexpectedEOF:   ClassTruncated, fs.ErrClosed: ClassIO, ErrNoTensor: ClassMalformed,
+		ErrDuplicate: ClassMalformed, ErrDType: ClassUnsupported,
 	} {
 		if got := ClassOf(&FormatError{"x", -1, "", fmt.Errorf("a: %w", err)}); got != want {
 			t.Errorf("ClassOf(%v) = %v, want %v", err, got, want)
@@ -44,7 +48,8 @@ func TestClassOf(t *testing.T) {
 func TestFindingOf(t *testing.T) {
 	first := &FormatError{"zt", 64, "w", ErrChecksum}
 	f := FindingOf(fmt.Errorf("while verifying: %w", first))
-	if f.Severity != SeverityError || f.Class != ClassChecksum || f.Offset != 64 || f.Field != "w" {
+	if f.Severity != SeverityError || f.Class != ClassChecksum || f.Offset != 64 ||
+		f.Field != "w" {
 		t.Errorf("%+v", f)
 	}
 	if f := FindingOf(io.ErrUnexpectedEOF); f.Class != ClassTruncated || f.Offset != -1 {
@@ -53,7 +58,8 @@ func TestFindingOf(t *testing.T) {
 }
 
 func TestReportErr(t *testing.T) {
-	warning := Finding{Severity: SeverityWarning, Class: ClassWarning, Offset: 8, Err: ErrMalformed}
+	warning := Finding{Severity: SeverityWarning, Class: ClassWarning, Offset: 8,
+		Err: ErrMalformed}
 	r := Report{Findings: []Finding{warning}}
 	if err := r.Err(); err != nil {
 		t.Errorf("a warning alone: %v", err)
@@ -79,8 +85,10 @@ func TestReportJSON(t *testing.T) {
 		FindingOf(&FormatError{"zt", -1, "w", ErrChecksum}),
 	}}
 	b, err := json.Marshal(r)
-	want := `{"findings":[{"severity":"warning","class":"warning","offset":0,"message":"odd"},` +
-		`{"severity":"error","class":"checksum","field":"w","message":"zt: w: checksum mismatch"}]}`
+	want := `{"findings":[` +
+		`{"severity":"warning","class":"warning","offset":0,"message":"odd"},` +
+		`{"severity":"error","class":"checksum","field":"w",` +
+		`"message":"zt: w: checksum mismatch"}]}`
 	if string(b) != want || err != nil {
 		t.Errorf("%s, %v", b, err)
 	}
@@ -88,7 +96,8 @@ func TestReportJSON(t *testing.T) {
 
 func TestDepthsAreOrdered(t *testing.T) {
 	var o VerifyOptions
-	if o.Depth != VerifyDigests || VerifyStructure >= VerifyDigests || VerifyDigests >= VerifyCanonical {
+	if o.Depth != VerifyDigests || VerifyStructure >= VerifyDigests ||
+		VerifyDigests >= VerifyCanonical {
 		t.Error(VerifyStructure, VerifyDigests, VerifyCanonical)
 	}
 }

@@ -60,8 +60,9 @@ func ExampleReordered() {
 // A Verify returns a report with all that it found, and an error if any of it is damage.
 func ExampleReport() {
 	report := &tensor.Report{Findings: []tensor.Finding{
-		tensor.FindingOf(&tensor.FormatError{Format: "ztensor", Offset: 64, Field: `objects["w"].digest`,
-			Err: fmt.Errorf("%w: stored 0x1a2b3c4d", tensor.ErrChecksum)}),
+		tensor.FindingOf(&tensor.FormatError{Format: "ztensor", Offset: 64,
+			Field: `objects["w"].digest`,
+			Err:   fmt.Errorf("%w: stored 0x1a2b3c4d", tensor.ErrChecksum)}),
 	}}
 	for _, f := range report.Findings {
 		fmt.Println(f.Severity, f.Class, f.Offset, f.Field)
@@ -80,7 +81,8 @@ func ExampleParseDType() {
 
 // Rows 1 and 2 of a tensor into memory that is used again; nothing else is read.
 func ExampleConvertInto() {
-	w := tensor.New("w", tensor.Shape{4, 2}, []tensor.Float16{0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0, 0})
+	w := tensor.New("w", tensor.Shape{4, 2},
+		[]tensor.Float16{0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0, 0})
 	part, err := tensor.Slice(w, tensor.Range{Start: 1, Stop: 3}, tensor.All)
 	if err != nil {
 		panic(err)

@@ -64,8 +64,9 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 }
 
 // A Report is the result of a Verify, which returns one with each error as well. What
-// kept Verify from reading all of a file is its last finding. A Report lists at most 10,000 errors and as many
-// warnings; one more finding of either kind says that there were more.
+// kept Verify from reading all of a file is its last finding. A Report lists at most
+// 10,000 errors and as many warnings; one more finding of either kind says that there
+// were more.
 type Report struct {
 	Findings []Finding `json:"findings"` // in the order in which they were made
 }

@@ -18,18 +18,30 @@ type smallFloat struct {
 }
 
 var smallFloats = []smallFloat{
-	{"F16", 16, func(c uint32) float32 { return Float16(c).Float32() }, func(v float32) uint32 { return uint32(NewFloat16(v)) },
-		"385ff5fe69182797cda5f1827e20cf423f4416bc9246f27d0eec27cac9039259", "c24aa9583e6ba7f068573734a8ac5e609e7e7901d42f403bcc38d89cf68d09b3"},
-	{"BF16", 16, func(c uint32) float32 { return BFloat16(c).Float32() }, func(v float32) uint32 { return uint32(NewBFloat16(v)) },
-		"f12e27efe34841dfd6391497b86f389096b03a376586e1d9691bba0a8de3980a", "df7c935c78bfa842f3dc2989c29e0e545ab4bfe4a0d53cd41ecd2e08e29f3192"},
-	{"F8E4M3FN", 8, func(c uint32) float32 { return Float8E4M3FN(c).Float32() }, func(v float32) uint32 { return uint32(NewFloat8E4M3FN(v)) },
-		"422eccfaa21e72a6b26855bb10cdcfead6c1ce3262ecd813c99d8cbf9677f2e2", "7ab242cf9751e82c8d3a0861712f0d6429c239f1f58110b0fa981c29182418f9"},
-	{"F8E5M2", 8, func(c uint32) float32 { return Float8E5M2(c).Float32() }, func(v float32) uint32 { return uint32(NewFloat8E5M2(v)) },
-		"229a94c5f728edf2259da970a0e1dfb45cc1d69cce2b30e37659f3212ec4b8b9", "03e03b636ae98ff0f7045894b2b7c082e2e7c7effabecb9c333a9a4f60534370"},
-	{"F8E4M3FNUZ", 8, func(c uint32) float32 { return Float8E4M3FNUZ(c).Float32() }, func(v float32) uint32 { return uint32(NewFloat8E4M3FNUZ(v)) },
-		"ac4866f772a7c08077713fde1fa54131d49c26339c885e971a24fc0fac6e33f4", "2e3d7b5eb69e42ca9d55e9a7451773693f14e7220e1dba72cedc09ee287b0f4c"},
-	{"F8E5M2FNUZ", 8, func(c uint32) float32 { return Float8E5M2FNUZ(c).Float32() }, func(v float32) uint32 { return uint32(NewFloat8E5M2FNUZ(v)) },
-		"aac12d2730bf26ca53bfa107a7a6a8df192aba8cf58b971eec9126f83991e6d4", "4a74a7db5b193f98c8cab5acee17cf5da14603dec1c9e3715ad98bae0fa29c68"},
+	{"F16", 16, func(c uint32) float32 { return Float16(c).Float32() },
+		func(v float32) uint32 { return uint32(NewFloat16(v)) },
+		"385ff5fe69182797cda5f1827e20cf423f4416bc9246f27d0eec27cac9039259",
+		"c24aa9583e6ba7f068573734a8ac5e609e7e7901d42f403bcc38d89cf68d09b3"},
+	{"BF16", 16, func(c uint32) float32 { return BFloat16(c).Float32() },
+		func(v float32) uint32 { return uint32(NewBFloat16(v)) },
+		"f12e27efe34841dfd6391497b86f389096b03a376586e1d9691bba0a8de3980a",
+		"df7c935c78bfa842f3dc2989c29e0e545ab4bfe4a0d53cd41ecd2e08e29f3192"},
+	{"F8E4M3FN", 8, func(c uint32) float32 { return Float8E4M3FN(c).Float32() },
+		func(v float32) uint32 { return uint32(NewFloat8E4M3FN(v)) },
+		"422eccfaa21e72a6b26855bb10cdcfead6c1ce3262ecd813c99d8cbf9677f2e2",
+		"7ab242cf9751e82c8d3a0861712f0d6429c239f1f58110b0fa981c29182418f9"},
+	{"F8E5M2", 8, func(c uint32) float32 { return Float8E5M2(c).Float32() },
+		func(v float32) uint32 { return uint32(NewFloat8E5M2(v)) },
+		"229a94c5f728edf2259da970a0e1dfb45cc1d69cce2b30e37659f3212ec4b8b9",
+		"03e03b636ae98ff0f7045894b2b7c082e2e7c7effabecb9c333a9a4f60534370"},
+	{"F8E4M3FNUZ", 8, func(c uint32) float32 { return Float8E4M3FNUZ(c).Float32() },
+		func(v float32) uint32 { return uint32(NewFloat8E4M3FNUZ(v)) },
+		"ac4866f772a7c08077713fde1fa54131d49c26339c885e971a24fc0fac6e33f4",
+		"2e3d7b5eb69e42ca9d55e9a7451773693f14e7220e1dba72cedc09ee287b0f4c"},
+	{"F8E5M2FNUZ", 8, func(c uint32) float32 { return Float8E5M2FNUZ(c).Float32() },
+		func(v float32) uint32 { return uint32(NewFloat8E5M2FNUZ(v)) },
+		"aac12d2730bf26ca53bfa107a7a6a8df192aba8cf58b971eec9126f83991e6d4",
+		"4a74a7db5b193f98c8cab5acee17cf5da14603dec1c9e3715ad98bae0fa29c68"},
 	{"F8E8M0FNU", 8, func(c uint32) float32 { return Float8E8M0FNU(c).Float32() }, nil,
 		"2fb2732a956043772ccd2c1664ae5d2558c62f9c06780c04d95f1ff0050f2f2f", ""},
 }
@@ -120,7 +132,8 @@ func TestRoundingBetweenAllAdjacentValues(t *testing.T) {
 					continue // the middle is below float32's own last place
 				}
 				if got := f.encode(x.v); got != x.want {
-					t.Fatalf("%s: %v between 0x%x and 0x%x went to 0x%x, not 0x%x", f.name, x.v, c, c+1, got, x.want)
+					t.Fatalf("%s: %v between 0x%x and 0x%x went to 0x%x, not 0x%x", f.name, x.v, c,
+						c+1, got, x.want)
 				}
 				if f.name != "F8E4M3FNUZ" && f.name != "F8E5M2FNUZ" || x.want != 0 {
 					if got := f.encode(-x.v); got != x.want|half {

@@ -7,11 +7,12 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 )
 
-// Gather returns the elements, width bytes each, that an array of that shape and those strides
-// has in data, in row-major order. Strides and first, the index of the first element, count
-// elements and are not negative; every element must be inside data. A contiguous array is a
-// section of data. Else nothing is copied until the result is read, and reading more than
-// maxBytes is ErrLimit: with strides of 0 an array can be far larger than its data.
+// Gather returns the elements, width bytes each, that an array of that shape and those
+// strides has in data, in row-major order. Strides and first, the index of the first
+// element, count elements and are not negative; every element must be inside data. A
+// contiguous array is a section of data. Else nothing is copied until the result is
+// read, and reading more than maxBytes is ErrLimit: with strides of 0 an array can be
+// far larger than its data.
 func Gather(data Blob, width int64, shape Shape, strides []int64, first, maxBytes int64) (Blob,
 	error) {
 	n, ok := shape.Elements()
@@ -36,7 +37,8 @@ func Gather(data Blob, width int64, shape Shape, strides []int64, first, maxByte
 		}
 	}
 	if !ok || last >= data.Size()/width {
-		return Blob{}, fmt.Errorf("%w: shape %v with strides %v from element %d is outside of %d elements",
+		return Blob{}, fmt.Errorf(
+			"%w: shape %v with strides %v from element %d is outside of %d elements",
 			ErrMalformed, shape, strides, first, data.Size()/width)
 	}
 	g := &gathered{part: part{data: data, bits: width * 8, first: first, size: size},

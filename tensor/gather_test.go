@@ -42,12 +42,14 @@ func TestGather(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p, err := b.ReadAll(); err != nil || !bytes.Equal(p, want) {
-			t.Fatalf("%v with strides %v from %d: %x, %v, want %x", shape, strides, first, p, err, want)
+			t.Fatalf("%v with strides %v from %d: %x, %v, want %x", shape, strides, first, p, err,
+				want)
 		}
 		if len(want) > 0 {
 			from := random.IntN(len(want))
 			p := make([]byte, 1+random.IntN(len(want)-from))
-			if _, err := b.ReadAt(p, int64(from)); err != nil || !bytes.Equal(p, want[from:from+len(p)]) {
+			if _, err := b.ReadAt(p, int64(from)); err != nil ||
+				!bytes.Equal(p, want[from:from+len(p)]) {
 				t.Fatalf("%v at %d: %x, %v", shape, from, p, err)
 			}
 		}
@@ -71,7 +73,8 @@ func TestGatherIsChecked(t *testing.T) {
 		"a product that wraps":       {Shape{1 << 32, 1 << 32}, []int64{0, 0}, 0},
 		"bytes that wrap":            {Shape{1 << 62}, []int64{0}, 0},
 	} {
-		if _, err := Gather(data, 4, c.shape, c.strides, c.first, 1<<20); !errors.Is(err, ErrMalformed) {
+		if _, err := Gather(data, 4, c.shape, c.strides, c.first, 1<<20); !errors.Is(err,
+			ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -22,7 +22,8 @@ func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	}
 	rank := len(t.Shape)
 	if !order.Valid(rank) {
-		return nil, fmt.Errorf("%w: order %v is not a permutation of %d dimensions", ErrMalformed, []int(order), rank)
+		return nil, fmt.Errorf("%w: order %v is not a permutation of %d dimensions", ErrMalformed,
+			[]int(order), rank)
 	}
 	out := *t
 	out.Order = order
@@ -32,7 +33,8 @@ func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	width := int64(t.DType.Size())
 	if width == 0 {
 		if !t.DType.Known() {
-			return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported, quote.Name(t.Name))
+			return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported,
+				quote.Name(t.Name))
 		}
 		return nil, fmt.Errorf("%w: %v has elements of less than a byte", ErrDType, t.DType)
 	}

@@ -15,13 +15,15 @@ func TestShapeElements(t *testing.T) {
 		{nil, 1, true}, {Shape{}, 1, true}, {Shape{0}, 0, true}, {Shape{2, 3, 4}, 24, true},
 		{Shape{1 << 32, 1 << 32}, 0, false}, {Shape{4194305, 211106198978564}, 0, false},
 		{Shape{1 << 40, 1 << 40, 0}, 0, true}, {Shape{0, -1}, 0, false}, {Shape{-1}, 0, false},
-		{Shape{math.MinInt64, 2}, 0, false}, {Shape{math.MaxInt64}, math.MaxInt64, true}, {Shape{math.MaxInt64, 2}, 0, false},
+		{Shape{math.MinInt64, 2}, 0, false}, {Shape{math.MaxInt64}, math.MaxInt64, true},
+		{Shape{math.MaxInt64, 2}, 0, false},
 	} {
 		if got, ok := c.s.Elements(); got != c.want || ok != c.ok {
 			t.Errorf("%v has %d elements, %v; want %d, %v", c.s, got, ok, c.want, c.ok)
 		}
 	}
-	if (Shape{2, 3}).String() != "[2, 3]" || Shape(nil).String() != "[]" || !Shape(nil).Equal(Shape{}) || (Shape{1}).Equal(Shape{}) {
+	if (Shape{2, 3}).String() != "[2, 3]" || Shape(nil).String() != "[]" ||
+		!Shape(nil).Equal(Shape{}) || (Shape{1}).Equal(Shape{}) {
 		t.Error("String or Equal")
 	}
 }
@@ -56,7 +58,8 @@ func TestOrder(t *testing.T) {
 	if _, ok := Order(nil).Strides(Shape{0, math.MaxInt64, math.MaxInt64}); ok {
 		t.Error("strides beyond int64")
 	}
-	if !Order(nil).RowMajor() || !(Order{0, 1}).RowMajor() || (Order{1, 0}).RowMajor() || ColumnMajor(1) != nil {
+	if !Order(nil).RowMajor() || !(Order{0, 1}).RowMajor() || (Order{1, 0}).RowMajor() ||
+		ColumnMajor(1) != nil {
 		t.Error("RowMajor or ColumnMajor")
 	}
 	for _, c := range []struct {

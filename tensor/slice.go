@@ -97,14 +97,17 @@ func Slice(t *Tensor, index ...Index) (*Tensor, error) {
 		return nil, err
 	}
 	if !t.DType.Known() {
-		return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported, quote.Name(t.Name))
+		return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported,
+			quote.Name(t.Name))
 	}
 	if len(index) > len(t.Shape) {
-		return nil, fmt.Errorf("tensor: %d indices for the %d dimensions of tensor %s", len(index), len(t.Shape), quote.Name(t.Name))
+		return nil, fmt.Errorf("tensor: %d indices for the %d dimensions of tensor %s", len(index),
+			len(t.Shape), quote.Name(t.Name))
 	}
 	strides, ok := t.Order.Strides(t.Shape)
 	if !ok {
-		return nil, fmt.Errorf("%w: tensor %s: shape %v", ErrMalformed, quote.Name(t.Name), t.Shape)
+		return nil, fmt.Errorf("%w: tensor %s: shape %v", ErrMalformed, quote.Name(t.Name),
+			t.Shape)
 	}
 	p := &part{data: t.Data, bits: int64(t.DType.Bits())}
 	out := &Tensor{Name: t.Name, DType: t.DType, Shape: Shape{}}
@@ -113,7 +116,8 @@ func Slice(t *Tensor, index ...Index) (*Tensor, error) {
 		if d < len(index) {
 			var err error
 			if a, err = index[d].axis(n); err != nil {
-				return nil, fmt.Errorf("%w (dimension %d of tensor %s)", err, d, quote.Name(t.Name))
+				return nil, fmt.Errorf("%w (dimension %d of tensor %s)", err, d,
+					quote.Name(t.Name))
 			}
 		}
 		if !a.drop {
@@ -347,7 +351,8 @@ func (p *part) fetch(b []byte, runs []run) error {
 	var buf []byte
 	for len(runs) > 0 {
 		k, end := 1, runs[0].from+runs[0].n
-		for k < len(runs) && runs[k].from-end <= gapBytes && runs[k].from+runs[k].n-runs[0].from <= extentBytes {
+		for k < len(runs) && runs[k].from-end <= gapBytes &&
+			runs[k].from+runs[k].n-runs[0].from <= extentBytes {
 			end = max(end, runs[k].from+runs[k].n)
 			k++
 		}
@@ -435,5 +440,6 @@ func (b Blob) sizeOrErr() (int64, error) {
 	if n := b.Size(); n >= 0 {
 		return n, nil
 	}
-	return 0, fmt.Errorf("%w: the size of the data is known only by decoding", errors.ErrUnsupported)
+	return 0, fmt.Errorf("%w: the size of the data is known only by decoding",
+		errors.ErrUnsupported)
 }

@@ -121,7 +121,8 @@ func TestSliceAgreesWithTheDefinition(t *testing.T) {
 			}
 			values, err := Load[uint16](got)
 			if err != nil || !got.Shape.Equal(shape) || !slices.Equal(values, want) {
-				t.Fatalf("%v of %v %v: %v %v, want %v %v (%v)", index, x.Shape, x.Order, got.Shape, values, shape, want, err)
+				t.Fatalf("%v of %v %v: %v %v, want %v %v (%v)", index, x.Shape, x.Order, got.Shape,
+					values, shape, want, err)
 			}
 		}
 	}
@@ -139,7 +140,8 @@ func TestSliceRefuses(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := Slice(&Tensor{Name: "x", Scheme: "sparse"}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := Slice(&Tensor{Name: "x", Scheme: "sparse"}); !errors.Is(err,
+		errors.ErrUnsupported) {
 		t.Error(err)
 	}
 	if _, err := Slice(nil); !errors.Is(err, ErrNoTensor) {
@@ -186,7 +188,8 @@ func TestSliceReadsWhatItNeeds(t *testing.T) {
 			t.Errorf("%v: Slice reads", c.index)
 		}
 		if _, err := y.Data.ReadAll(); err != nil || src.read != c.read || src.reads > c.reads {
-			t.Errorf("%v: %d bytes in %d reads, want %d in %d (%v)", c.index, src.read, src.reads, c.read, c.reads, err)
+			t.Errorf("%v: %d bytes in %d reads, want %d in %d (%v)", c.index, src.read, src.reads,
+				c.read, c.reads, err)
 		}
 	}
 }
@@ -195,10 +198,12 @@ func TestSliceReadsWhatItNeeds(t *testing.T) {
 func TestSliceDecodesOnce(t *testing.T) {
 	const n = 12 << 20
 	opened, read := 0, 0
-	x := &Tensor{Name: "x", DType: U8, Shape: Shape{n / 4, 4}, Data: BlobFunc(n, func() (io.ReadCloser, error) {
-		opened++
-		return io.NopCloser(io.TeeReader(bytes.NewReader(make([]byte, n)), writerFunc(func(p []byte) { read += len(p) }))), nil
-	})}
+	x := &Tensor{Name: "x", DType: U8, Shape: Shape{n / 4, 4},
+		Data: BlobFunc(n, func() (io.ReadCloser, error) {
+			opened++
+			return io.NopCloser(io.TeeReader(bytes.NewReader(make([]byte, n)),
+				writerFunc(func(p []byte) { read += len(p) }))), nil
+		})}
 	y, err := Slice(x, All, Range{0, 3})
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,8 @@ type Part struct {
 type Element interface {
 	bool | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 |
 		float32 | float64 | complex64 | complex128 |
-		Float16 | BFloat16 | Float8E4M3FN | Float8E5M2 | Float8E4M3FNUZ | Float8E5M2FNUZ | Float8E8M0FNU
+		Float16 | BFloat16 |
+		Float8E4M3FN | Float8E5M2 | Float8E4M3FNUZ | Float8E5M2FNUZ | Float8E8M0FNU
 }
 
 // DTypeOf is the dtype that T stands for.
@@ -152,20 +153,24 @@ func (t *Tensor) Check() error {
 	}
 	n, ok := t.Shape.Elements()
 	if !ok {
-		return fmt.Errorf("%w: tensor %s: shape %v is negative or beyond 2^63 elements", ErrMalformed, quote.Name(t.Name), t.Shape)
+		return fmt.Errorf("%w: tensor %s: shape %v is negative or beyond 2^63 elements",
+			ErrMalformed, quote.Name(t.Name), t.Shape)
 	}
 	if !t.Order.Valid(len(t.Shape)) {
-		return fmt.Errorf("%w: tensor %s: order %v is not a permutation of %d dimensions", ErrMalformed, quote.Name(t.Name), []int(t.Order), len(t.Shape))
+		return fmt.Errorf("%w: tensor %s: order %v is not a permutation of %d dimensions",
+			ErrMalformed, quote.Name(t.Name), []int(t.Order), len(t.Shape))
 	}
 	if !t.Dense() || !t.DType.Known() || t.External {
 		return nil
 	}
 	want, ok := t.DType.Bytes(n)
 	if !ok {
-		return fmt.Errorf("%w: tensor %s: %v of %v is beyond 2^63 bytes", ErrMalformed, quote.Name(t.Name), t.Shape, t.DType)
+		return fmt.Errorf("%w: tensor %s: %v of %v is beyond 2^63 bytes", ErrMalformed,
+			quote.Name(t.Name), t.Shape, t.DType)
 	}
 	if have := t.Data.Size(); have != want && have >= 0 {
-		return fmt.Errorf("%w: tensor %s: %d bytes of data where %v of %v takes %d", ErrMalformed, quote.Name(t.Name), have, t.Shape, t.DType, want)
+		return fmt.Errorf("%w: tensor %s: %d bytes of data where %v of %v takes %d", ErrMalformed,
+			quote.Name(t.Name), have, t.Shape, t.DType, want)
 	}
 	return nil
 }

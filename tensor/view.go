@@ -19,7 +19,8 @@ func elements[T Element](t *Tensor) (int64, error) {
 		return 0, err
 	}
 	if d := DTypeOf[T](); t.DType != d {
-		return 0, fmt.Errorf("%w: tensor %s is %v, not %v", ErrDType, quote.Name(t.Name), t.DType, d)
+		return 0, fmt.Errorf("%w: tensor %s is %v, not %v", ErrDType, quote.Name(t.Name), t.DType,
+			d)
 	}
 	n, _ := t.Shape.Elements()
 	return n, nil
@@ -33,7 +34,8 @@ func dense(t *Tensor) error {
 		return fmt.Errorf("%w: tensor %s is external", errors.ErrUnsupported, quote.Name(t.Name))
 	}
 	if !t.Dense() {
-		return fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported, quote.Name(t.Name), quote.Name(t.Scheme))
+		return fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported,
+			quote.Name(t.Name), quote.Name(t.Scheme))
 	}
 	return t.Check()
 }
@@ -59,10 +61,12 @@ func View[T Element](t *Tensor) ([]T, error) {
 	}
 	b, ok := t.Data.Bytes()
 	if !ok {
-		return nil, fmt.Errorf("%w: tensor %s is not plain bytes in memory", ErrNoView, quote.Name(t.Name))
+		return nil, fmt.Errorf("%w: tensor %s is not plain bytes in memory", ErrNoView,
+			quote.Name(t.Name))
 	}
 	if want, _ := t.DType.Bytes(n); int64(len(b)) != want {
-		return nil, fmt.Errorf("%w: tensor %s: %d bytes of data, not %d", ErrMalformed, quote.Name(t.Name), len(b), want)
+		return nil, fmt.Errorf("%w: tensor %s: %d bytes of data, not %d", ErrMalformed,
+			quote.Name(t.Name), len(b), want)
 	}
 	if t.DType == Bool {
 		if err := fault.Guard(b, func() error { return checkBools(t.Name, b) }); err != nil {
@@ -71,7 +75,8 @@ func View[T Element](t *Tensor) ([]T, error) {
 	}
 	s, ok := le.Cast[T](b)
 	if !ok {
-		return nil, fmt.Errorf("%w: tensor %s is not aligned to %d bytes", ErrNoView, quote.Name(t.Name), t.DType.Align())
+		return nil, fmt.Errorf("%w: tensor %s is not aligned to %d bytes", ErrNoView,
+			quote.Name(t.Name), t.DType.Align())
 	}
 	return s, nil
 }
@@ -129,7 +134,8 @@ func LoadInto[T Element](dst []T, t *Tensor) error {
 		return err
 	}
 	if int64(len(dst)) != n {
-		return fmt.Errorf("tensor: LoadInto requires %d elements, not %d: %w", n, len(dst), io.ErrShortBuffer)
+		return fmt.Errorf("tensor: LoadInto requires %d elements, not %d: %w", n, len(dst),
+			io.ErrShortBuffer)
 	}
 	return loadInto(dst, t)
 }
@@ -152,7 +158,8 @@ func loadInto[T Element](dst []T, t *Tensor) error {
 // checkBools looks for bytes that a Go bool cannot be.
 func checkBools(name string, b []byte) error {
 	if i := le.NotBool(b); i >= 0 {
-		return fmt.Errorf("%w: tensor %s: element %d is the bool 0x%02x", ErrMalformed, quote.Name(name), i, b[i])
+		return fmt.Errorf("%w: tensor %s: element %d is the bool 0x%02x", ErrMalformed,
+			quote.Name(name), i, b[i])
 	}
 	return nil
 }

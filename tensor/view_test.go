@@ -19,7 +19,8 @@ func roundTrip[T Element](t *testing.T, data []T, wire []byte) {
 	if got, _ := x.Data.ReadAll(); !bytes.Equal(got, wire) {
 		t.Errorf("%v: file bytes %x, want %x", x.DType, got, wire)
 	}
-	stored := &Tensor{Name: "x", DType: x.DType, Shape: x.Shape, Data: NewBlob(plain{bytes.NewReader(wire)})}
+	stored := &Tensor{Name: "x", DType: x.DType, Shape: x.Shape,
+		Data: NewBlob(plain{bytes.NewReader(wire)})}
 	if _, err := View[T](stored); !errors.Is(err, ErrNoView) {
 		t.Errorf("%v: a view of unmapped bytes: %v", x.DType, err)
 	}
@@ -55,11 +56,15 @@ func TestViewLoadAndNewOfEveryElement(t *testing.T) {
 	roundTrip(t, []uint8{1, 2, 3}, []byte{1, 2, 3})
 	roundTrip(t, []uint16{0x102, 3}, []byte{2, 1, 3, 0})
 	roundTrip(t, []uint32{0x1020304, 5}, []byte{4, 3, 2, 1, 5, 0, 0, 0})
-	roundTrip(t, []uint64{0x102030405060708, 9}, []byte{8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 0, 0, 0, 0})
+	roundTrip(t, []uint64{0x102030405060708, 9},
+		[]byte{8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 0, 0, 0, 0})
 	roundTrip(t, []float32{1, -2}, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0})
 	roundTrip(t, []float64{1, -2}, []byte{0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0xc0})
-	roundTrip(t, []complex64{complex(1, -2), 0}, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0})
-	roundTrip(t, []complex128{complex(1, -2), 0}, append([]byte{0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0xc0}, make([]byte, 16)...))
+	roundTrip(t, []complex64{complex(1, -2), 0},
+		[]byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0})
+	roundTrip(t, []complex128{complex(1, -2), 0},
+		append([]byte{0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0xc0},
+			make([]byte, 16)...))
 	roundTrip(t, []Float16{0x3c00, 1}, []byte{0, 0x3c, 1, 0})
 	roundTrip(t, []BFloat16{0x3f80, 1}, []byte{0x80, 0x3f, 1, 0})
 	roundTrip(t, []Float8E4M3FN{0x38, 2}, []byte{0x38, 2})
@@ -80,7 +85,8 @@ func TestWhatCannotBeViewed(t *testing.T) {
 			t.Errorf("%s: Load: %v, want %v", name, err, load)
 		}
 		if tt != nil && load != nil {
-			if _, err := Convert[float32](tt); !errors.Is(err, load) && !errors.Is(load, ErrDType) {
+			if _, err := Convert[float32](tt); !errors.Is(err, load) &&
+				!errors.Is(load, ErrDType) {
 				t.Errorf("%s: Convert: %v, want %v", name, err, load)
 			}
 		}
@@ -89,18 +95,28 @@ func TestWhatCannotBeViewed(t *testing.T) {
 	f("nil", nil, ErrNoTensor, ErrNoTensor)
 	f("another dtype", &Tensor{DType: I32, Shape: Shape{2}, Data: eight}, ErrDType, ErrDType)
 	f("unknown dtype", &Tensor{Shape: Shape{2}, Data: eight}, ErrDType, ErrDType)
-	f("sparse", &Tensor{DType: F32, Shape: Shape{2}, Scheme: "sparse_csr"}, errors.ErrUnsupported, errors.ErrUnsupported)
-	f("external", &Tensor{DType: F32, Shape: Shape{2}, External: true}, errors.ErrUnsupported, errors.ErrUnsupported)
-	f("too few bytes", &Tensor{DType: F32, Shape: Shape{3}, Data: eight}, ErrMalformed, ErrMalformed)
-	f("too many bytes", &Tensor{DType: F32, Shape: Shape{1}, Data: eight}, ErrMalformed, ErrMalformed)
-	f("wrapping shape", &Tensor{DType: F32, Shape: Shape{1 << 62, 1 << 62}, Data: eight}, ErrMalformed, ErrMalformed)
-	f("wrapping bytes", &Tensor{DType: F32, Shape: Shape{1 << 62}, Data: eight}, ErrMalformed, ErrMalformed)
-	f("bad order", &Tensor{DType: F32, Shape: Shape{2}, Order: Order{1}, Data: eight}, ErrMalformed, ErrMalformed)
+	f("sparse", &Tensor{DType: F32, Shape: Shape{2}, Scheme: "sparse_csr"}, errors.ErrUnsupported,
+		errors.ErrUnsupported)
+	f("external", &Tensor{DType: F32, Shape: Shape{2}, External: true}, errors.ErrUnsupported,
+		errors.ErrUnsupported)
+	f("too few bytes", &Tensor{DType: F32, Shape: Shape{3}, Data: eight}, ErrMalformed,
+		ErrMalformed)
+	f("too many bytes", &Tensor{DType: F32, Shape: Shape{1}, Data: eight}, ErrMalformed,
+		ErrMalformed)
+	f("wrapping shape", &Tensor{DType: F32, Shape: Shape{1 << 62, 1 << 62}, Data: eight},
+		ErrMalformed, ErrMalformed)
+	f("wrapping bytes", &Tensor{DType: F32, Shape: Shape{1 << 62}, Data: eight}, ErrMalformed,
+		ErrMalformed)
+	f("bad order", &Tensor{DType: F32, Shape: Shape{2}, Order: Order{1}, Data: eight},
+		ErrMalformed, ErrMalformed)
 	odd, _ := BlobOf(le.Bytes(make([]uint64, 2))).Section(1, 8)
 	f("misaligned", &Tensor{DType: F32, Shape: Shape{2}, Data: odd}, ErrNoView, nil)
-	f("early end", &Tensor{DType: F32, Shape: Shape{2}, Data: BlobFunc(8, opener("1234"))}, ErrNoView, io.ErrUnexpectedEOF)
-	f("zero elements", &Tensor{DType: F32, Shape: Shape{0, 1 << 62, 1 << 62}, Data: NewBlob(plain{bytes.NewReader(nil)})}, ErrNoView, nil)
-	if s, err := View[float32](&Tensor{DType: F32, Shape: Shape{0}}); le.HostIsLittle && (err != nil || s == nil) {
+	f("early end", &Tensor{DType: F32, Shape: Shape{2}, Data: BlobFunc(8, opener("1234"))},
+		ErrNoView, io.ErrUnexpectedEOF)
+	f("zero elements", &Tensor{DType: F32, Shape: Shape{0, 1 << 62, 1 << 62},
+		Data: NewBlob(plain{bytes.NewReader(nil)})}, ErrNoView, nil)
+	if s, err := View[float32](&Tensor{DType: F32, Shape: Shape{0}}); le.HostIsLittle &&
+		(err != nil || s == nil) {
 		t.Errorf("an empty tensor: %v, %v", s, err)
 	}
 	if _, err := View[uint8](New("i", Shape{1}, []int8{1})); !errors.Is(err, ErrDType) {
@@ -109,7 +125,8 @@ func TestWhatCannotBeViewed(t *testing.T) {
 }
 
 func TestBoolsAreScanned(t *testing.T) {
-	for _, data := range []Blob{BlobOf([]byte{1, 2, 0}), NewBlob(plain{bytes.NewReader([]byte{1, 2, 0})}), NewBlob(&coded{[]byte{1, 2, 0}, 3, 1})} {
+	for _, data := range []Blob{BlobOf([]byte{1, 2, 0}),
+		NewBlob(plain{bytes.NewReader([]byte{1, 2, 0})}), NewBlob(&coded{[]byte{1, 2, 0}, 3, 1})} {
 		x := &Tensor{Name: "b", DType: Bool, Shape: Shape{3}, Data: data}
 		if _, err := Load[bool](x); !errors.Is(err, ErrMalformed) {
 			t.Error(err)
@@ -169,17 +186,22 @@ func TestConvertOfEveryNumericType(t *testing.T) {
 			t.Errorf("%v: %v, %v", d, got, err)
 		}
 	}
-	if got, err := Convert[float32](New("", Shape{2}, []Float8E8M0FNU{127, 0})); err != nil || got[0] != 1 || got[1] != 0x1p-127 {
+	if got, err := Convert[float32](New("", Shape{2}, []Float8E8M0FNU{127, 0})); err != nil ||
+		got[0] != 1 || got[1] != 0x1p-127 {
 		t.Error(got, err)
 	}
-	if got, err := Convert[float32](New("", Shape{1}, []uint64{math.MaxUint64})); err != nil || got[0] != 0x1p64 {
+	if got, err := Convert[float32](New("", Shape{1}, []uint64{math.MaxUint64})); err != nil ||
+		got[0] != 0x1p64 {
 		t.Error(got, err)
 	}
 	// Rounded once: each lies just above the middle between two float32.
-	if got, err := Convert[float32](New("", Shape{2}, []int64{1<<62 + 1<<38 + 1, -(1<<62 + 1<<38 + 1)})); err != nil || got[0] != 1<<62+1<<39 || got[1] != -(1<<62+1<<39) {
+	if got, err := Convert[float32](New("", Shape{2},
+		[]int64{1<<62 + 1<<38 + 1, -(1<<62 + 1<<38 + 1)})); err != nil || got[0] != 1<<62+1<<39 ||
+		got[1] != -(1<<62+1<<39) {
 		t.Error(got, err)
 	}
-	if got, err := Convert[float32](New("", Shape{1}, []uint64{1<<63 + 1<<39 + 1})); err != nil || got[0] != 1<<63+1<<40 {
+	if got, err := Convert[float32](New("", Shape{1}, []uint64{1<<63 + 1<<39 + 1})); err != nil ||
+		got[0] != 1<<63+1<<40 {
 		t.Error(got, err)
 	}
 	if _, err := Convert[float32](New("", Shape{1}, []complex64{1})); !errors.Is(err, ErrDType) {
@@ -187,19 +209,22 @@ func TestConvertOfEveryNumericType(t *testing.T) {
 	}
 	column := New("", Shape{2, 3}, []uint16{1, 4, 2, 5, 3, 6})
 	column.Order = ColumnMajor(2)
-	if got, err := Convert[float32](column); err != nil || !slices.Equal(got, []float32{1, 2, 3, 4, 5, 6}) {
+	if got, err := Convert[float32](column); err != nil ||
+		!slices.Equal(got, []float32{1, 2, 3, 4, 5, 6}) {
 		t.Errorf("column-major: %v, %v", got, err)
 	}
 }
 
 func TestReorderedAgainstStrides(t *testing.T) {
-	shapes := []Shape{nil, {1}, {5}, {2, 3}, {3, 1, 2}, {2, 3, 4}, {70, 41}, {2, 33, 5, 3}, {0, 3}, {4, 0, 2}}
+	shapes := []Shape{nil, {1}, {5}, {2, 3}, {3, 1, 2}, {2, 3, 4}, {70, 41}, {2, 33, 5, 3}, {0, 3},
+		{4, 0, 2}}
 	for _, s := range shapes {
 		n, _ := s.Elements()
 		for _, width := range []DType{U8, U16, U32, U64, C128} {
 			var raw []byte
 			for i := range n {
-				raw = append(binary.LittleEndian.AppendUint32(raw, uint32(i)), make([]byte, 12)...)[:(i+1)*int64(width.Size())]
+				raw = append(binary.LittleEndian.AppendUint32(raw, uint32(i)),
+					make([]byte, 12)...)[:(i+1)*int64(width.Size())]
 			}
 			if width == U8 {
 				for i := range raw {
@@ -264,7 +289,8 @@ func compareElements(t *testing.T, x, y *Tensor) {
 			bo += k * b[d]
 		}
 		if !bytes.Equal(p[ao*w:ao*w+w], q[bo*w:bo*w+w]) {
-			t.Fatalf("%v of %v, %v to %v: element %d differs", x.Shape, x.DType, x.Order, y.Order, i)
+			t.Fatalf("%v of %v, %v to %v: element %d differs", x.Shape, x.DType, x.Order, y.Order,
+				i)
 		}
 	}
 }
@@ -275,25 +301,32 @@ func TestReorderedRefuses(t *testing.T) {
 		order Order
 		want  error
 	}{
-		"nil":       {nil, nil, ErrNoTensor},
-		"sub-byte":  {&Tensor{DType: F4E2M1FN, Shape: Shape{2, 2}, Data: BlobOf(make([]byte, 2))}, Order{1, 0}, ErrDType},
-		"unknown":   {&Tensor{Shape: Shape{2, 2}, Data: BlobOf(make([]byte, 2))}, Order{1, 0}, errors.ErrUnsupported},
+		"nil": {nil, nil, ErrNoTensor},
+		"sub-byte": {&Tensor{DType: F4E2M1FN, Shape: Shape{2, 2}, Data: BlobOf(make([]byte, 2))},
+			Order{1, 0}, ErrDType},
+		"unknown": {&Tensor{Shape: Shape{2, 2}, Data: BlobOf(make([]byte, 2))}, Order{1, 0},
+			errors.ErrUnsupported},
 		"sparse":    {&Tensor{Scheme: "x"}, nil, errors.ErrUnsupported},
 		"bad order": {New("", Shape{1}, []int8{1}), Order{1}, ErrMalformed},
-		"bad data":  {&Tensor{DType: U8, Shape: Shape{3}, Data: BlobOf([]byte{1})}, nil, ErrMalformed},
+		"bad data": {&Tensor{DType: U8, Shape: Shape{3}, Data: BlobOf([]byte{1})}, nil,
+			ErrMalformed},
 	} {
 		if _, err := Reordered(c.x, c.order); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	if y, err := Reordered(&Tensor{DType: U8, Shape: Shape{0, 1 << 62, 1 << 62}}, ColumnMajor(3)); err != nil || y.Size() != 0 {
+	if y, err := Reordered(&Tensor{DType: U8, Shape: Shape{0, 1 << 62, 1 << 62}},
+		ColumnMajor(3)); err != nil || y.Size() != 0 {
 		t.Error(err)
 	}
 }
 
 func TestSizeAndParts(t *testing.T) {
-	x := &Tensor{Scheme: "sparse_coo", Parts: []Part{{"values", F32, BlobOf(make([]byte, 8))}, {"coords", U64, BlobOf(make([]byte, 32))}}}
-	if x.Size() != 40 || x.Part("coords").DType != U64 || x.Part("indptr") != nil || x.Dense() || x.Check() != nil {
+	x := &Tensor{Scheme: "sparse_coo",
+		Parts: []Part{{"values", F32, BlobOf(make([]byte, 8))},
+			{"coords", U64, BlobOf(make([]byte, 32))}}}
+	if x.Size() != 40 || x.Part("coords").DType != U64 || x.Part("indptr") != nil || x.Dense() ||
+		x.Check() != nil {
 		t.Errorf("%d, %v", x.Size(), x.Check())
 	}
 	x.Parts[0].Data = NewBlob(&coded{nil, -1, 1})
@@ -306,7 +339,8 @@ func TestSizeAndParts(t *testing.T) {
 }
 
 func TestLoadIntoAllocatesNothing(t *testing.T) {
-	x := &Tensor{Name: "w", DType: F32, Shape: Shape{256}, Data: NewBlob(plain{bytes.NewReader(make([]byte, 1024))})}
+	x := &Tensor{Name: "w", DType: F32, Shape: Shape{256},
+		Data: NewBlob(plain{bytes.NewReader(make([]byte, 1024))})}
 	dst := make([]float32, 256)
 	readtest.AllocatesNothing(t, func() {
 		if err := LoadInto(dst, x); err != nil {

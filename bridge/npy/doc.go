@@ -1,19 +1,19 @@
-// Package npy reads and writes NumPy's file of a single array, .npy, in versions 1 to 3 of its
-// header. Archives of arrays, .npz, are package npz.
+// Package npy reads and writes NumPy's file of a single array, .npy, in versions 1 to 3
+// of its header. Archives of arrays, .npz, are package npz.
 //
 //	offset 0   "\x93NUMPY", major, minor
 //	offset 8   header size, uint16 or, from version 2, uint32, little-endian
 //	then       {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } and padding
 //	then       the elements
 //
-// The array has no name in the file; its tensor is named "data". [Read] and [Write] are for slices
-// of numbers, [Open] and [NewWriter] for tensors of any dtype.
+// The array has no name in the file; its tensor is named "data". [Read] and [Write] are
+// for slices of numbers, [Open] and [NewWriter] for tensors of any dtype.
 //
-// Dtypes are bool, the integers, float16 to float64, complex64 and complex128. Big-endian arrays
-// are read in the order of the machine; Fortran order is reported in Order. Arrays of anything but
-// plain numbers (structured, object, string, date, void and long double types) are
-// errors.ErrUnsupported; bytes after the elements, and headers with more or fewer than the three
-// keys, are refused.
+// Dtypes are bool, the integers, float16 to float64, complex64 and complex128.
+// Big-endian arrays are read in the order of the machine; Fortran order is reported in
+// Order. Arrays of anything but plain numbers (structured, object, string, date, void
+// and long double types) are errors.ErrUnsupported; bytes after the elements, and
+// headers with more or fewer than the three keys, are refused.
 //
 // The package is checked against numpy in both directions by interop/npy.sh.
 package npy

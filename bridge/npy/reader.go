@@ -109,7 +109,8 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	if h.BigEndian {
 		data = numpy.LittleEndian(data, h.DType.Align())
 	}
-	r.array = tensor.Tensor{Name: arrayName, DType: h.DType, Shape: h.Shape, Order: h.Order, Data: data}
+	r.array = tensor.Tensor{Name: arrayName, DType: h.DType, Shape: h.Shape, Order: h.Order,
+		Data: data}
 	return r, nil
 }
 
@@ -169,16 +170,18 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	}
 	st, _ := r.array.Data.Stored()
 	done := int64(0)
-	at, err := numpy.Verify(ctx, r.array.Data, r.array.DType, make([]byte, min(st.Size+1, 1<<20)), func(n int64) {
-		if done += n; l.Options.Progress != nil {
-			l.Options.Progress(done, st.Size)
-		}
-	})
+	at, err := numpy.Verify(ctx, r.array.Data, r.array.DType, make([]byte, min(st.Size+1, 1<<20)),
+		func(n int64) {
+			if done += n; l.Options.Progress != nil {
+				l.Options.Progress(done, st.Size)
+			}
+		})
 	if e := ctx.Err(); e != nil {
 		return e
 	}
 	if err != nil {
-		l.Error(&tensor.FormatError{Format: "npy", Offset: st.Offset + at, Field: "data", Err: err})
+		l.Error(&tensor.FormatError{Format: "npy", Offset: st.Offset + at, Field: "data",
+			Err: err})
 	}
 	return nil
 }

@@ -29,8 +29,9 @@ type want struct {
 	}
 }
 
-// NumPy's arrays, read and written again: the committed ones, and those of interop/npy.sh when
-// TENSORFILE_NPY names their directory and TENSORFILE_NPY_OUT where the rewritten ones go.
+// NumPy's arrays, read and written again: the committed ones, and those of
+// interop/npy.sh when TENSORFILE_NPY names their directory and TENSORFILE_NPY_OUT where
+// the rewritten ones go.
 func TestArraysOfNumPy(t *testing.T) {
 	dir, out := "../../testdata/npy", t.TempDir()
 	if d := os.Getenv("TENSORFILE_NPY"); d != "" {
@@ -63,7 +64,8 @@ func TestArraysOfNumPy(t *testing.T) {
 			}
 			defer r.Close()
 			x, e := r.Array(), w.Tensors[arrayName]
-			if r.Len() != 1 || r.Version() != w.Version || r.Tensor(arrayName) != x || r.Tensor("x") != nil {
+			if r.Len() != 1 || r.Version() != w.Version || r.Tensor(arrayName) != x ||
+				r.Tensor("x") != nil {
 				t.Errorf("version %q, want %q", r.Version(), w.Version)
 			}
 			b, err := x.Data.ReadAll()
@@ -83,7 +85,8 @@ func TestArraysOfNumPy(t *testing.T) {
 			sum := sha256.Sum256(b)
 			if x.DType.String() != e.DType || !x.Shape.Equal(e.Shape) || x.Size() != e.Bytes ||
 				hex.EncodeToString(sum[:]) != e.SHA256 || x.Order.RowMajor() == e.Column {
-				t.Errorf("%v %v %v %d bytes, numpy has %+v", x.DType, x.Shape, x.Order, x.Size(), e)
+				t.Errorf("%v %v %v %d bytes, numpy has %+v", x.DType, x.Shape, x.Order, x.Size(),
+					e)
 			}
 			if _, err := r.Verify(t.Context(), nil); err != nil {
 				t.Error(err)
@@ -118,7 +121,8 @@ func TestSlicesAreRowMajor(t *testing.T) {
 		t.Fatal(err)
 	}
 	values, shape, err := Read[int16](name)
-	if err != nil || !slices.Equal(values, []int16{1, 2, 3, 4, 5, 6}) || !shape.Equal(column.Shape) {
+	if err != nil || !slices.Equal(values, []int16{1, 2, 3, 4, 5, 6}) ||
+		!shape.Equal(column.Shape) {
 		t.Errorf("%v %v %v", values, shape, err)
 	}
 	if _, _, err := Read[float32](name); !errors.Is(err, tensor.ErrDType) {
@@ -127,7 +131,8 @@ func TestSlicesAreRowMajor(t *testing.T) {
 	if err := Write(name, tensor.Shape{3}, []int16{1}); !errors.Is(err, tensor.ErrMalformed) {
 		t.Errorf("a wrong shape: %v", err)
 	}
-	if err := Write(name, tensor.Shape{1}, []tensor.BFloat16{1}); !errors.Is(err, tensor.ErrDType) {
+	if err := Write(name, tensor.Shape{1}, []tensor.BFloat16{1}); !errors.Is(err,
+		tensor.ErrDType) {
 		t.Errorf("bfloat16: %v", err)
 	}
 	if again, _, err := Read[int16](name); err != nil || len(again) != 6 {
@@ -141,7 +146,8 @@ func TestNothingToWriteIsAnError(t *testing.T) {
 		t.Errorf("no tensor: %v", err)
 	}
 	x := tensor.New("", nil, []int8{1})
-	if err := WriteFile(t.Context(), name, tensor.Of(x, x), nil); !errors.Is(err, tensor.ErrDuplicate) {
+	if err := WriteFile(t.Context(), name, tensor.Of(x, x), nil); !errors.Is(err,
+		tensor.ErrDuplicate) {
 		t.Errorf("two tensors: %v", err)
 	}
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {

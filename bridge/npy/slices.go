@@ -30,5 +30,6 @@ func Read[T tensor.Element](name string) ([]T, tensor.Shape, error) {
 // Write writes values, in row-major order, as an array of that shape to the file called
 // name, which appears whole or not at all.
 func Write[T tensor.Element](name string, shape tensor.Shape, values []T) error {
-	return WriteFile(context.Background(), name, tensor.Of(tensor.New(arrayName, shape, values)), nil)
+	return WriteFile(context.Background(), name, tensor.Of(tensor.New(arrayName, shape, values)),
+		nil)
 }

@@ -111,7 +111,8 @@ func (w *Writer) Abort() {
 
 // WriteFile writes the one tensor of ts to the file called name, which appears whole or
 // not at all.
-func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err

@@ -34,11 +34,14 @@ func (r *Reader) open() error {
 	}
 	r.tensors = slices.Clip(r.tensors)
 	// x.npy.npy and x.npy are arrays of two names, but x.npy and x are not.
-	if dup := duplicate(len(r.tensors), func(i int) string { return r.tensors[i].Name }); dup >= 0 {
-		return npzError(-1, zipfile.Field(r.tensors[dup].Name), tensor.ErrMalformed, "duplicate name")
+	if dup := duplicate(len(r.tensors),
+		func(i int) string { return r.tensors[i].Name }); dup >= 0 {
+		return npzError(-1, zipfile.Field(r.tensors[dup].Name), tensor.ErrMalformed,
+			"duplicate name")
 	}
 	if dup := duplicate(len(r.blobs), func(i int) string { return r.blobs[i].name }); dup >= 0 {
-		return npzError(-1, zipfile.Field(r.blobs[dup].name), tensor.ErrMalformed, "duplicate name")
+		return npzError(-1, zipfile.Field(r.blobs[dup].name), tensor.ErrMalformed,
+			"duplicate name")
 	}
 	return nil
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Edit is a list of changes to an archive. Names are those that its arrays have in the
-// Reader, whatever was changed before, and all changes apply at once, so that two names can
-// be swapped. Members that are not replaced are copied as they are stored, also those that
-// are not arrays or hold no numbers. The Reader must stay open until the archive is
-// written. An Edit is not safe for concurrent use.
+// An Edit is a list of changes to an archive. Names are those that its arrays have in
+// the Reader, whatever was changed before, and all changes apply at once, so that two
+// names can be swapped. Members that are not replaced are copied as they are stored,
+// also those that are not arrays or hold no numbers. The Reader must stay open until
+// the archive is written. An Edit is not safe for concurrent use.
 type Edit struct {
 	r       *Reader
 	changes map[int]*change // by file.index
@@ -80,11 +80,13 @@ func (e *Edit) Remove(name string) error {
 	return err
 }
 
-// RenameBlob gives a member that is not an array another name, which does not end in .npy.
+// RenameBlob gives a member that is not an array another name, which does not end in
+// .npy.
 func (e *Edit) RenameBlob(old, new string) error {
 	c, err := e.blob(old)
 	if err == nil && strings.HasSuffix(new, numpy.Suffix) {
-		err = fmt.Errorf("npz: blob %s: %s is the name of an array: %w", quote.Name(old), quote.Name(new), errors.ErrUnsupported)
+		err = fmt.Errorf("npz: blob %s: %s is the name of an array: %w", quote.Name(old),
+			quote.Name(new), errors.ErrUnsupported)
 	}
 	if err == nil {
 		c.renamed, c.name = true, new
@@ -121,15 +123,15 @@ func (e *Edit) RemoveAttribute(key string) error { return errNoAttributes }
 
 var errNoAttributes = fmt.Errorf("npz: archives have no attributes: %w", errors.ErrUnsupported)
 
-// Write writes the changed archive to w. opts are for the arrays that are replaced, which
-// are compressed as well where the ones before them were. A name that another array has is
-// tensor.ErrDuplicate.
+// Write writes the changed archive to w. opts are for the arrays that are replaced,
+// which are compressed as well where the ones before them were. A name that another
+// array has is tensor.ErrDuplicate.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return e.write(ctx, NewWriter(w, opts))
 }
 
-// WriteFile writes the changed archive to the file called name, which appears whole or not
-// at all.
+// WriteFile writes the changed archive to the file called name, which appears whole or
+// not at all.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {

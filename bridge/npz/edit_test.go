@@ -64,10 +64,12 @@ func edited(t *testing.T, r *Reader, change func(e *Edit) error) *Reader {
 }
 
 func TestEditCopiesWhatItDoesNotChange(t *testing.T) {
-	note := archive(t, entry{"note \u00e9.txt", []byte("text"), nil}, entry{"w.npy", golden(t, "le-f4.npy"), nil})
+	note := archive(t, entry{"note \u00e9.txt", []byte("text"), nil},
+		entry{"w.npy", golden(t, "le-f4.npy"), nil})
 	for name, b := range map[string][]byte{
-		"stored": golden(t, "stored.npz"), "deflated": golden(t, "deflated.npz"), "words": golden(t, "words.npz"),
-		"none": golden(t, "none.npz"), "a blob": note,
+		"stored": golden(t, "stored.npz"), "deflated": golden(t, "deflated.npz"),
+		"words": golden(t, "words.npz"),
+		"none":  golden(t, "none.npz"), "a blob": note,
 	} {
 		r, err := OpenBytes(b, nil)
 		if err != nil {
@@ -93,8 +95,10 @@ func TestEditOfAnArchive(t *testing.T) {
 	}
 	before := contents(t, r)
 	out := edited(t, r, func(e *Edit) error {
-		return errors.Join(e.Rename("le-f4", "be-u2"), e.Rename("be-u2", "le-f4"), e.Remove("scalar"),
-			e.Rename("rank9", "\u4e2d"), e.Replace("rank9", tensor.New("", tensor.Shape{2}, []uint8{1, 2})))
+		return errors.Join(e.Rename("le-f4", "be-u2"), e.Rename("be-u2", "le-f4"),
+			e.Remove("scalar"),
+			e.Rename("rank9", "\u4e2d"),
+			e.Replace("rank9", tensor.New("", tensor.Shape{2}, []uint8{1, 2})))
 	})
 	after := contents(t, out)
 	if after["be-u2"] != before["le-f4"] || after["le-f4"] != before["be-u2"] {
@@ -111,7 +115,9 @@ func TestEditOfAnArchive(t *testing.T) {
 }
 
 func TestEditOfBlobs(t *testing.T) {
-	r, err := OpenBytes(archive(t, entry{"a", []byte("1"), nil}, entry{"a.npy", golden(t, "le-f4.npy"), nil}, entry{"b", []byte("2"), nil}, entry{"c", []byte("3"), nil}), nil)
+	r, err := OpenBytes(archive(t, entry{"a", []byte("1"), nil},
+		entry{"a.npy", golden(t, "le-f4.npy"), nil}, entry{"b", []byte("2"), nil},
+		entry{"c", []byte("3"), nil}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,16 +138,18 @@ func TestEditOfBlobs(t *testing.T) {
 }
 
 func TestEditErrors(t *testing.T) {
-	r, err := OpenBytes(archive(t, entry{"a.npy", golden(t, "le-f4.npy"), nil}, entry{"b.npy", golden(t, "le-u1.npy"), nil}), nil)
+	r, err := OpenBytes(archive(t, entry{"a.npy", golden(t, "le-f4.npy"), nil},
+		entry{"b.npy", golden(t, "le-u1.npy"), nil}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := NewEdit(r)
 	for name, c := range map[string]struct{ err, want error }{
-		"rename":           {e.Rename("x", "y"), tensor.ErrNoTensor},
-		"remove":           {e.Remove("x"), tensor.ErrNoTensor},
-		"replace":          {e.Replace("x", tensor.New("", nil, []int8{1})), tensor.ErrNoTensor},
-		"bfloat16":         {e.Replace("a", tensor.New("", nil, []tensor.BFloat16{1})), tensor.ErrDType},
+		"rename":  {e.Rename("x", "y"), tensor.ErrNoTensor},
+		"remove":  {e.Remove("x"), tensor.ErrNoTensor},
+		"replace": {e.Replace("x", tensor.New("", nil, []int8{1})), tensor.ErrNoTensor},
+		"bfloat16": {e.Replace("a", tensor.New("", nil, []tensor.BFloat16{1})),
+			tensor.ErrDType},
 		"set attribute":    {e.SetAttribute("k", "v"), errors.ErrUnsupported},
 		"remove attribute": {e.RemoveAttribute("k"), errors.ErrUnsupported},
 	} {
@@ -149,7 +157,8 @@ func TestEditErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
 		}
 	}
-	for to, want := range map[string]error{"b": tensor.ErrDuplicate, "\xff": errors.ErrUnsupported, "a\x00": errors.ErrUnsupported} {
+	for to, want := range map[string]error{"b": tensor.ErrDuplicate, "\xff": errors.ErrUnsupported,
+		"a\x00": errors.ErrUnsupported} {
 		e := NewEdit(r)
 		if err := e.Rename("a", to); err != nil {
 			t.Fatal(err)
@@ -163,11 +172,14 @@ func TestEditErrors(t *testing.T) {
 	if err := NewEdit(r).Write(cancelled, io.Discard, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := readtest.FailedWrites(func(w io.Writer) error { return NewEdit(r).Write(t.Context(), w, nil) }); err != nil {
+	if err := readtest.FailedWrites(func(w io.Writer) error {
+		return NewEdit(r).Write(t.Context(), w, nil)
+	}); err != nil {
 		t.Error(err)
 	}
 	// A copy keeps a wrong CRC wrong.
-	bad := archive(t, entry{"a.npy", golden(t, "le-f4.npy"), func(h *zip.FileHeader) { h.CRC32++ }})
+	bad := archive(t, entry{"a.npy", golden(t, "le-f4.npy"),
+		func(h *zip.FileHeader) { h.CRC32++ }})
 	if r, err = OpenBytes(bad, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,9 @@ type want struct {
 	}
 }
 
-// NumPy's archives, read and written again: the committed ones, and those of interop/npy.sh when
-// TENSORFILE_NPY names their directory and TENSORFILE_NPY_OUT where the rewritten ones go.
+// NumPy's archives, read and written again: the committed ones, and those of
+// interop/npy.sh when TENSORFILE_NPY names their directory and TENSORFILE_NPY_OUT where
+// the rewritten ones go.
 func TestArchivesOfNumPy(t *testing.T) {
 	dir, out := "../../testdata/npy", t.TempDir()
 	if d := os.Getenv("TENSORFILE_NPY"); d != "" {
@@ -70,7 +71,8 @@ func TestArchivesOfNumPy(t *testing.T) {
 			var numbers []*tensor.Tensor
 			for x := range r.Tensors() {
 				e, ok := w.Tensors[x.Name]
-				if !ok || r.Tensor(x.Name) != x || x.DType.String() != e.DType || !x.Shape.Equal(e.Shape) {
+				if !ok || r.Tensor(x.Name) != x || x.DType.String() != e.DType ||
+					!x.Shape.Equal(e.Shape) {
 					t.Fatalf("%q: %v %v, numpy has %+v", x.Name, x.DType, x.Shape, e)
 				}
 				if st, _ := x.Data.Stored(); st.Type != e.Descr {
@@ -98,7 +100,8 @@ func TestArchivesOfNumPy(t *testing.T) {
 					}
 				}
 				sum := sha256.Sum256(b)
-				if x.Size() != e.Bytes || hex.EncodeToString(sum[:]) != e.SHA256 || x.Order.RowMajor() == e.Column {
+				if x.Size() != e.Bytes || hex.EncodeToString(sum[:]) != e.SHA256 ||
+					x.Order.RowMajor() == e.Column {
 					t.Errorf("%q: %v %d bytes, numpy has %+v", x.Name, x.Order, x.Size(), e)
 				}
 			}
@@ -124,7 +127,8 @@ func TestArchivesOfNumPy(t *testing.T) {
 				t.Errorf("%d arrays after writing %d", r2.Len(), r.Len())
 			}
 			for x := range r2.Tensors() {
-				if st, _ := x.Data.Stored(); st.Encoding == "raw" && st.Offset%numpy.Alignment != 0 {
+				if st, _ := x.Data.Stored(); st.Encoding == "raw" &&
+					st.Offset%numpy.Alignment != 0 {
 					t.Errorf("%q begins at %d: not aligned", x.Name, st.Offset)
 				}
 				a, err1 := x.Data.ReadAll()
@@ -146,8 +150,10 @@ func TestNamesEndAtANUL(t *testing.T) {
 	}{
 		"an array":          {archive(t, entry{"w\x00.npy", array, nil}), "w", nil},
 		"before the suffix": {archive(t, entry{"w.npy\x00x", array, nil}), "w", nil},
-		"a blob":            {archive(t, entry{"w.npy", array, nil}, entry{"note\x00x", nil, nil}), "w note", nil},
-		"two of one name":   {archive(t, entry{"w.npy", array, nil}, entry{"w\x00x.npy", array, nil}), "", tensor.ErrMalformed},
+		"a blob": {archive(t, entry{"w.npy", array, nil}, entry{"note\x00x", nil, nil}),
+			"w note", nil},
+		"two of one name": {archive(t, entry{"w.npy", array, nil},
+			entry{"w\x00x.npy", array, nil}), "", tensor.ErrMalformed},
 	} {
 		r, err := OpenBytes(c.b, nil)
 		if !errors.Is(err, c.err) {
@@ -166,7 +172,8 @@ func TestNamesEndAtANUL(t *testing.T) {
 		if strings.Join(got, " ") != c.names || len(r.Warnings()) != 1 {
 			t.Errorf("%s: %q, %v", name, got, r.Warnings())
 		}
-		if _, err := OpenBytes(c.b, &ReaderOptions{Strict: true}); !errors.Is(err, tensor.ErrMalformed) {
+		if _, err := OpenBytes(c.b, &ReaderOptions{Strict: true}); !errors.Is(err,
+			tensor.ErrMalformed) {
 			t.Errorf("%s, strict: %v", name, err)
 		}
 	}
@@ -213,7 +220,9 @@ var strict = readtest.Face[*Reader]{
 	Open: func(name string, noMap bool) (*Reader, error) {
 		return Open(name, &ReaderOptions{NoMap: noMap, Strict: true})
 	},
-	OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, &ReaderOptions{Strict: true}) },
+	OpenBytes: func(b []byte) (*Reader, error) {
+		return OpenBytes(b, &ReaderOptions{Strict: true})
+	},
 	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) {
 		return NewReader(r, size, &ReaderOptions{Strict: true})
 	},
@@ -223,7 +232,8 @@ func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	for _, name := range []string{"stored.npz", "one-be-deflated.npz", "words.npz"} {
 		for _, f := range []readtest.Face[*Reader]{face, strict} {
 			f.Each(t, golden(t, name), func(t *testing.T, r *Reader) {
-				if called := readtest.Accessors(t, r, "be-f4", "a"); !called["*npz.Reader.Verify"] {
+				if called := readtest.Accessors(t, r, "be-f4",
+					"a"); !called["*npz.Reader.Verify"] {
 					t.Errorf("called: %v", called)
 				}
 			})

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// truncatedDeflate is an archive of one deflated array of four elements whose compressed stream
-// ends without its last block, after so many bytes of elements.
+// truncatedDeflate is an archive of one deflated array of four elements whose
+// compressed stream ends without its last block, after so many bytes of elements.
 func truncatedDeflate(t *testing.T, descr string, elements int) []byte {
 	t.Helper()
 	whole := array("{'descr': '"+descr+"', 'fortran_order': False, 'shape': (4,), }", "aAbBcCdD")
@@ -29,11 +29,13 @@ func truncatedDeflate(t *testing.T, descr string, elements int) []byte {
 		t.Fatal(err)
 	}
 	return archive(t, entry{"a.npy", b.Bytes(), func(h *zip.FileHeader) {
-		h.Method, h.CRC32, h.UncompressedSize64 = zip.Deflate, crc32.ChecksumIEEE(whole), uint64(len(whole))
+		h.Method, h.CRC32, h.UncompressedSize64 = zip.Deflate, crc32.ChecksumIEEE(whole),
+			uint64(len(whole))
 	}})
 }
 
-// readsUntilError reads r to its error, which must come after at most one empty read in a row.
+// readsUntilError reads r to its error, which must come after at most one empty read in
+// a row.
 func readsUntilError(t *testing.T, r io.Reader) (n int, err error) {
 	t.Helper()
 	p := make([]byte, 3)

@@ -117,7 +117,8 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		return err
 	}
 	w.names[t.Name+numpy.Suffix] = struct{}{}
-	w.err = w.add(t.Name+numpy.Suffix, func(m io.Writer) (int64, error) { return numpy.WriteArray(m, t) })
+	w.err = w.add(t.Name+numpy.Suffix,
+		func(m io.Writer) (int64, error) { return numpy.WriteArray(m, t) })
 	return w.err
 }
 
@@ -140,8 +141,8 @@ func (w *Writer) add(name string, write func(m io.Writer) (int64, error)) error 
 	return err
 }
 
-// alignMember gives the header an extra field of such a length, with the tag that Android's
-// zipalign uses for the purpose, that the content of the member is aligned.
+// alignMember gives the header an extra field of such a length, with the tag that
+// Android's zipalign uses for the purpose, that the content of the member is aligned.
 func (w *Writer) alignMember(h *zip.FileHeader) error {
 	if err := w.z.Flush(); err != nil {
 		return err
@@ -200,7 +201,8 @@ func (w *Writer) Abort() {
 
 // WriteFile writes the tensors to the archive called name, which appears whole or not at
 // all.
-func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) error {
 	w, err := Create(name, opts)
 	if err != nil {
 		return err

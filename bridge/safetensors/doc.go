@@ -2,7 +2,7 @@
 // library, and models that are split into shards by an index.
 //
 //	offset 0      header size N, uint64 little-endian
-//	offset 8      JSON object of N bytes: name → {dtype, shape, data_offsets}, and __metadata__
+//	offset 8      JSON, N bytes: name → {dtype, shape, data_offsets}, __metadata__
 //	offset 8+N    data: every byte belongs to exactly one tensor
 //
 // Reading follows the rules of the reference library and of the README that is

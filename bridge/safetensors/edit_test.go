@@ -121,7 +121,8 @@ func TestEdit(t *testing.T) {
 		t.Errorf("attributes %v", got)
 	}
 	if err := NewEdit(r).Write(t.Context(), nil,
-		&WriterOptions{Metadata: map[string]string{"a": "b"}}); !errors.Is(err, errors.ErrUnsupported) {
+		&WriterOptions{Metadata: map[string]string{"a": "b"}}); !errors.Is(err,
+		errors.ErrUnsupported) {
 		t.Errorf("options with attributes: %v", err)
 	}
 }

@@ -176,7 +176,9 @@ func ExampleNewWriter() {
 }
 
 func ExampleParseIndex() {
-	x, err := safetensors.ParseIndex([]byte(`{"metadata": {"total_size": 32}, "weight_map": {"bias": "1.safetensors", "ids": "2.safetensors"}}`), tensor.Limits{})
+	index := `{"metadata": {"total_size": 32},
+		"weight_map": {"bias": "1.safetensors", "ids": "2.safetensors"}}`
+	x, err := safetensors.ParseIndex([]byte(index), tensor.Limits{})
 	if err != nil {
 		panic(err)
 	}

@@ -119,7 +119,8 @@ func (x *Index) scanWeights(s *scanner, limits tensor.Limits) {
 	}
 }
 
-// oneName gives a file one name: without the "./" that may be in a path, but with each "..".
+// oneName gives a file one name: without the "./" that may be in a path, but with each
+// "..".
 func oneName(file string) string {
 	dots := strings.HasPrefix(file, "./") || strings.Contains(file, "/./")
 	if (dots || strings.Contains(file, "//")) && !strings.Contains(file, "..") {
@@ -225,7 +226,8 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 	}
 	if o.Companion == nil {
 		return nil, &tensor.FormatError{Format: formatName, Offset: 0, Field: weightMap,
-			Err: fmt.Errorf("an index needs its shards, and nothing says where they are (ReaderOptions.Companion): %w", fs.ErrNotExist)}
+			Err: fmt.Errorf("%w: without ReaderOptions.Companion an index has no shards",
+				fs.ErrNotExist)}
 	}
 	r := &Reader{src: src, metadata: x.metadata, files: x.Files(), setID: setID(x.metadata)}
 	defer func() {

@@ -223,7 +223,8 @@ func TestShardIDs(t *testing.T) {
 		t.Helper()
 		_, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"),
 			tensor.Of(checkpoint(5, 1)...), &ShardOptions{
-				MaxSize: 80, ID: id, Writer: &WriterOptions{Metadata: map[string]string{"format": "pt"}}})
+				MaxSize: 80, ID: id,
+				Writer: &WriterOptions{Metadata: map[string]string{"format": "pt"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +382,8 @@ func TestShardsThatAreLinks(t *testing.T) {
 }
 
 func TestIndexIsReadWhole(t *testing.T) {
-	x, err := ParseIndex([]byte(`{"metadata":{"a":"b","n":[1],"total_size":96.0},"weight_map":{"a":"1","":"2","b":"1","e":"gone","f":"2"}}`), tensor.Limits{})
+	x, err := ParseIndex([]byte(`{"metadata":{"a":"b","n":[1],"total_size":96.0},`+
+		`"weight_map":{"a":"1","":"2","b":"1","e":"gone","f":"2"}}`), tensor.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +418,8 @@ func TestIndexIsReadWhole(t *testing.T) {
 			}
 		}
 	})
-	want := []Mismatch{{TensorMisplaced, "", "1", "2"}, {Kind: TensorUnindexed, Tensor: "new", File: "1"},
+	want := []Mismatch{{TensorMisplaced, "", "1", "2"},
+		{Kind: TensorUnindexed, Tensor: "new", File: "1"},
 		{Kind: TensorMissing, Tensor: "b", File: "1"}, {TensorDuplicate, "a", "2", "1"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v", got)
@@ -457,7 +460,8 @@ func TestParseIndexRefuses(t *testing.T) {
 		`{"weight_map":{"a":"1","a":"2"}}`, `{"weight_map":{},"weight_map":{}}`,
 		`{"weight_map":{},"metadata":{},"metadata":{}}`, `{"weight_map":{"a":"1"`,
 	} {
-		if _, err := ParseIndex([]byte(text), tensor.Limits{}); !errors.Is(err, tensor.ErrMalformed) {
+		if _, err := ParseIndex([]byte(text), tensor.Limits{}); !errors.Is(err,
+			tensor.ErrMalformed) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -466,7 +470,8 @@ func TestParseIndexRefuses(t *testing.T) {
 func TestCheckShardName(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"a.safetensors": true, "b/a.safetensors": true, "a..b": true, "./a": true,
-		"": false, ".": false, "/a": false, "../a": false, "b/../a": false, `b\a`: false, "C:a": false, "a\x00": false,
+		"": false, ".": false, "/a": false, "../a": false, "b/../a": false, `b\a`: false,
+		"C:a": false, "a\x00": false,
 	} {
 		if err := CheckShardName(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)

@@ -13,5 +13,6 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	if r.dataAt == 0 {
 		return span.Cover(r.Size(), []tensor.Span{span.Metadata(0, r.Size())})
 	}
-	return span.Of(r, span.Header(0, headerStart), span.Metadata(headerStart, r.dataAt-headerStart))
+	return span.Of(r, span.Header(0, headerStart),
+		span.Metadata(headerStart, r.dataAt-headerStart))
 }
