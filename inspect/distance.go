@@ -122,6 +122,14 @@ func distances[T number](x, y []T, l *limits) (largest uint64, different int64) 
 func codeDistances[C uint8 | uint16](x, y []C, values []float64,
 	l *limits) (largest uint64, different int64) {
 	y = y[:len(x)]
+	if !l.bitwise && l.relative == 0 { // without exceed, which takes a third of the time
+		for i := range x {
+			away := math.Float64bits(values[x[i]]-values[y[i]]) &^ (1 << 63)
+			largest = max(largest, away)
+			different += int64((l.bits - away) >> 63)
+		}
+		return largest, different
+	}
 	for i := range x {
 		u, v := values[x[i]], values[y[i]]
 		away := math.Float64bits(u-v) &^ (1 << 63)
