@@ -87,7 +87,8 @@ const (
 )
 
 func (n Names) String() string {
-	return [...]string{"any text, once", "paths", "members of an archive", "none", "any text, repeated or none",
+	return [...]string{"any text, once", "paths", "members of an archive", "none",
+		"any text, repeated or none",
 		"up to 63 bytes, once"}[n]
 }
 
@@ -102,11 +103,13 @@ func (f Format) CapsOf(version string) Caps {
 		if version == "" {
 			version = ztensor.Version2
 		}
-		c := Caps{DTypes: ztensorTypes(version), ZeroDims: true, Sparse: true, Blocks: version == "2",
+		c := Caps{DTypes: ztensorTypes(version), ZeroDims: true, Sparse: true,
+			Blocks: version == "2",
 			Extras: version != "2", Attributes: true}
 		return c
 	case PTD:
-		return Caps{DTypes: executorchTypes(), Orders: AnyOrder, MaxRank: 255, MaxDim: 1<<31 - 1, ZeroDims: true, Blobs: true}
+		return Caps{DTypes: executorchTypes(), Orders: AnyOrder, MaxRank: 255, MaxDim: 1<<31 - 1,
+			ZeroDims: true, Blobs: true}
 	case PTE:
 		return Caps{Orders: AnyOrder, Blobs: true, Program: true}
 	case RTen:
@@ -122,11 +125,13 @@ func (f Format) CapsOf(version string) Caps {
 	case Safetensors:
 		return Caps{DTypes: safetensors.DTypes(), ZeroDims: true, Attributes: true}
 	case NPY:
-		return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: OneName, MaxTensors: 1, ZeroDims: true}
+		return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: OneName, MaxTensors: 1,
+			ZeroDims: true}
 	case NPZ:
 		return Caps{DTypes: npz.DTypes(), Orders: RowOrColumnMajor, Names: Members, ZeroDims: true}
 	case GGUF:
-		return Caps{DTypes: gguf.DTypes(), Names: ShortText, MaxRank: gguf.MaxRank, ZeroDims: true, Blocks: true,
+		return Caps{DTypes: gguf.DTypes(), Names: ShortText, MaxRank: gguf.MaxRank, ZeroDims: true,
+			Blocks:     true,
 			Attributes: true}
 	}
 	return Caps{Attributes: f == Torch}
@@ -136,11 +141,13 @@ func (f Format) CapsOf(version string) Caps {
 // types.
 func ztensorTypes(version string) []tensor.DType {
 	all := []tensor.DType{
-		tensor.Bool, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.U8, tensor.U16, tensor.U32, tensor.U64,
+		tensor.Bool, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.U8, tensor.U16,
+		tensor.U32, tensor.U64,
 		tensor.F16, tensor.BF16, tensor.F32, tensor.F64,
 	}
 	if version == "1.2" || version == "2" {
-		all = append(all, tensor.C64, tensor.C128, tensor.F8E4M3FN, tensor.F8E5M2, tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ)
+		all = append(all, tensor.C64, tensor.C128, tensor.F8E4M3FN, tensor.F8E5M2,
+			tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ)
 	}
 	if version == "2" {
 		all = append(all, tensor.F8E8M0FNU, tensor.F4E2M1FN)

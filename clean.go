@@ -14,8 +14,9 @@ type Leftover struct {
 	Journal bool // of a set of files that is being replaced; else a temporary file
 	Size    int64
 	ModTime time.Time
-	// State is "held" (by a writer that runs), "recent", "named" (by a journal), or "stale";
-	// with CleanOptions.Remove it is "removed" or "finished" in place of "stale".
+	// State is "held" (by a writer that runs), "recent", "named" (by a journal), or
+	// "stale"; with CleanOptions.Remove it is "removed" or "finished" in place of
+	// "stale".
 	State string
 	Err   error // why cleaning failed, or what is wrong with a journal
 }
@@ -30,11 +31,11 @@ type CleanOptions struct {
 }
 
 // Clean lists what writers have left in a directory, journals first. A file NAME is
-// written as .NAME.tmp-…, which a writer that is killed leaves; one that is killed while
-// it replaces a set of shards leaves .INDEX.journal, which lists the renames. With Remove,
-// Clean finishes the sets of journals, and removes temporary files that are older than
-// Age, that no writer holds and that no journal names. The error is of the directory;
-// those of single files are in the list.
+// written as .NAME.tmp-…, which a writer that is killed leaves; one that is killed
+// while it replaces a set of shards leaves .INDEX.journal, which lists the renames.
+// With Remove, Clean finishes the sets of journals, and removes temporary files that
+// are older than Age, that no writer holds and that no journal names. The error is of
+// the directory; those of single files are in the list.
 func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, error) {
 	var o atomicfile.CleanOptions
 	if opts != nil {

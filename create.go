@@ -21,8 +21,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// A Writer writes a file of tensors. It is what the Writers of all format packages have in common;
-// options of one format are in its own package. A Writer is not safe for concurrent use.
+// A Writer writes a file of tensors. It is what the Writers of all format packages have
+// in common; options of one format are in its own package. A Writer is not safe for
+// concurrent use.
 type Writer interface {
 	// Check returns why Add would refuse the tensor. It reads no data.
 	Check(t *tensor.Tensor) error
@@ -30,8 +31,8 @@ type Writer interface {
 	Add(t *tensor.Tensor) error
 	// AddAll adds all tensors, on all cores where that helps. An error of ts ends it.
 	AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error
-	// Close completes the file, which then appears under its name. A second Close returns what the
-	// first did.
+	// Close completes the file, which then appears under its name. A second Close
+	// returns what the first did.
 	Close() error
 	// Abort drops the file. It does nothing after Close.
 	Abort()
@@ -41,13 +42,13 @@ type Writer interface {
 type CreateOptions struct {
 	// Version is one that [Format.Writes] names; "" means the first of them.
 	Version string
-	// Attributes are those of the file. It is an errors.ErrUnsupported to give some to a format
-	// whose [Caps] has none.
+	// Attributes are those of the file. It is an errors.ErrUnsupported to give some to
+	// a format whose [Caps] has none.
 	Attributes map[string]string
 }
 
-// ByName returns the format whose extension the name of a file has, 0 if there is none. It is for
-// naming new files: [Detect] never looks at names.
+// ByName returns the format whose extension the name of a file has, 0 if there is none.
+// It is for naming new files: [Detect] never looks at names.
 func ByName(name string) Format {
 	ext := strings.ToLower(filepath.Ext(name))
 	for _, f := range Formats() {
@@ -58,9 +59,10 @@ func ByName(name string) Format {
 	return 0
 }
 
-// Create returns a Writer of a file of any format that is written from tensors, with that package's
-// defaults; others are errors.ErrUnsupported. The file appears whole when Close succeeds, or not at
-// all. Package convert writes what a file has besides tensors, and converts what a format lacks.
+// Create returns a Writer of a file of any format that is written from tensors, with
+// that package's defaults; others are errors.ErrUnsupported. The file appears whole
+// when Close succeeds, or not at all. Package convert writes what a file has besides
+// tensors, and converts what a format lacks.
 func Create(name string, f Format, opts *CreateOptions) (Writer, error) {
 	var o CreateOptions
 	if opts != nil {
@@ -84,7 +86,8 @@ func Create(name string, f Format, opts *CreateOptions) (Writer, error) {
 	case Primitiv:
 		return asWriter(primitiv.Create(name, nil))
 	case Safetensors:
-		return asWriter(safetensors.Create(name, &safetensors.WriterOptions{Metadata: o.Attributes}))
+		return asWriter(safetensors.Create(name,
+			&safetensors.WriterOptions{Metadata: o.Attributes}))
 	case NPY:
 		return asWriter(npy.Create(name, nil))
 	case NPZ:
@@ -98,7 +101,8 @@ func Create(name string, f Format, opts *CreateOptions) (Writer, error) {
 	case RTen:
 		return &rtenWriter{name: name, version: o.Version, g: rten.NewGraphBuilder()}, nil
 	}
-	return nil, fmt.Errorf("tensorfile: %w: %v is not written from tensors", errors.ErrUnsupported, f)
+	return nil, fmt.Errorf("tensorfile: %w: %v is not written from tensors", errors.ErrUnsupported,
+		f)
 }
 
 // ggufMetadata returns attributes as strings, by their keys.
@@ -120,7 +124,8 @@ func (o *CreateOptions) check(f Format) error {
 	}
 	switch {
 	case !known:
-		return fmt.Errorf("tensorfile: %w: version %q of %v is not written", errors.ErrUnsupported, o.Version, f)
+		return fmt.Errorf("tensorfile: %w: version %q of %v is not written", errors.ErrUnsupported,
+			o.Version, f)
 	case len(o.Attributes) > 0 && !f.CapsOf(o.Version).Attributes:
 		return fmt.Errorf("tensorfile: %w: %v has no attributes", errors.ErrUnsupported, f)
 	}

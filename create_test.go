@@ -38,7 +38,8 @@ func TestCreateWritesEveryFormatOfTensors(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := errors.Join(w.Check(in), w.AddAll(t.Context(), tensor.Of(in)), w.Close(), w.Close()); err != nil {
+			if err := errors.Join(w.Check(in), w.AddAll(t.Context(), tensor.Of(in)), w.Close(),
+				w.Close()); err != nil {
 				t.Errorf("%v %s: %v", f, version, err)
 				continue
 			}
@@ -46,11 +47,14 @@ func TestCreateWritesEveryFormatOfTensors(t *testing.T) {
 			if err != nil {
 				t.Fatal(f, version, err)
 			}
-			if r.Format() != f || r.Len() != 1 || version != "" && version != r.Version() && r.Version() != "" {
-				t.Errorf("%v %s came back as %v %s of %d tensors", f, version, r.Format(), r.Version(), r.Len())
+			if r.Format() != f || r.Len() != 1 || version != "" && version != r.Version() &&
+				r.Version() != "" {
+				t.Errorf("%v %s came back as %v %s of %d tensors", f, version, r.Format(),
+					r.Version(), r.Len())
 			}
 			for y := range r.Tensors() {
-				if got, err := tensor.Convert[float32](y); err != nil || !slices.Equal(got, []float32{1, 2, 3, 4}) {
+				if got, err := tensor.Convert[float32](y); err != nil ||
+					!slices.Equal(got, []float32{1, 2, 3, 4}) {
 					t.Errorf("%v: %v, %v", f, got, err)
 				}
 			}
@@ -65,13 +69,16 @@ func TestCreateRefuses(t *testing.T) {
 		f tensorfile.Format
 		o tensorfile.CreateOptions
 	}{
-		"no format":                   {0, tensorfile.CreateOptions{}},
-		"another version":             {tensorfile.ZTensor, tensorfile.CreateOptions{Version: "7"}},
-		"attributes without a place":  {tensorfile.PTD, tensorfile.CreateOptions{Attributes: map[string]string{"a": "b"}}},
+		"no format": {0, tensorfile.CreateOptions{}},
+		"another version": {tensorfile.ZTensor,
+			tensorfile.CreateOptions{Version: "7"}},
+		"attributes without a place": {tensorfile.PTD,
+			tensorfile.CreateOptions{Attributes: map[string]string{"a": "b"}}},
 		"a format that is only read":  {tensorfile.Torch, tensorfile.CreateOptions{}},
 		"a program, made of a tensor": {tensorfile.PTE, tensorfile.CreateOptions{}},
 	} {
-		if w, err := tensorfile.Create(filepath.Join(dir, "f"), c.f, &c.o); w != nil || !errors.Is(err, errors.ErrUnsupported) {
+		if w, err := tensorfile.Create(filepath.Join(dir, "f"), c.f, &c.o); w != nil ||
+			!errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -90,7 +97,8 @@ func TestCreateRefuses(t *testing.T) {
 
 func TestByName(t *testing.T) {
 	for name, want := range map[string]tensorfile.Format{
-		"a/B.SafeTensors": tensorfile.Safetensors, "x.zt": tensorfile.ZTensor, "noextension": 0, ".zt.bak": 0, "": 0,
+		"a/B.SafeTensors": tensorfile.Safetensors, "x.zt": tensorfile.ZTensor, "noextension": 0,
+		".zt.bak": 0, "": 0,
 	} {
 		if got := tensorfile.ByName(name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
@@ -100,10 +108,12 @@ func TestByName(t *testing.T) {
 
 func TestFromTensors(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{3}, []int8{1, 2, 3})
-	f := tensorfile.FromTensors([]*tensor.Tensor{x, tensor.New("y", tensor.Shape{}, []float32{1})}, map[string]string{"k": "v"})
+	f := tensorfile.FromTensors([]*tensor.Tensor{x, tensor.New("y", tensor.Shape{}, []float32{1})},
+		map[string]string{"k": "v"})
 	defer f.Close()
 	s := f.Summary()
-	if f.Len() != 2 || f.Tensor("x") != x || f.Tensor("z") != nil || s.Parameters != 4 || s.Bytes != 7 {
+	if f.Len() != 2 || f.Tensor("x") != x || f.Tensor("z") != nil || s.Parameters != 4 ||
+		s.Bytes != 7 {
 		t.Errorf("%+v", s)
 	}
 	if got := maps.Collect(f.Attributes()); !maps.Equal(got, map[string]string{"k": "v"}) {
@@ -112,7 +122,8 @@ func TestFromTensors(t *testing.T) {
 	if _, err := f.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	bad := tensorfile.FromTensors([]*tensor.Tensor{{Name: "bad", DType: tensor.F32, Shape: tensor.Shape{9}}}, nil)
+	bad := tensorfile.FromTensors([]*tensor.Tensor{{Name: "bad", DType: tensor.F32,
+		Shape: tensor.Shape{9}}}, nil)
 	if _, err := bad.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrMalformed) {
 		t.Error(err)
 	}
@@ -120,7 +131,8 @@ func TestFromTensors(t *testing.T) {
 
 func TestFromReader(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.safetensors")
-	if err := safetensors.WriteFile(t.Context(), name, tensor.Of(tensor.New("x", tensor.Shape{1}, []int8{1})), nil); err != nil {
+	if err := safetensors.WriteFile(t.Context(), name,
+		tensor.Of(tensor.New("x", tensor.Shape{1}, []int8{1})), nil); err != nil {
 		t.Fatal(err)
 	}
 	r, err := safetensors.Open(name, nil)
@@ -129,7 +141,8 @@ func TestFromReader(t *testing.T) {
 	}
 	f := tensorfile.FromReader(r)
 	defer f.Close()
-	if f.Format() != tensorfile.Safetensors || f.Len() != 1 || f.Size() != r.Size() || f.Sys() != r {
+	if f.Format() != tensorfile.Safetensors || f.Len() != 1 || f.Size() != r.Size() ||
+		f.Sys() != r {
 		t.Errorf("%v, %d tensors, %d bytes", f.Format(), f.Len(), f.Size())
 	}
 }

@@ -35,14 +35,18 @@ const (
 
 // Groups of packages that are allowed together.
 var (
-	base    = []string{"internal/align", "internal/fault", "internal/le", "internal/names", "internal/parallel", "internal/quote", "internal/slab", "internal/strided"}
-	floor   = append([]string{"tensor", "internal/finding", "internal/limit", "internal/source", "internal/span", "internal/atomicfile", "internal/pieces"}, base...)
-	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors", "bridge/npy", "bridge/npz", "bridge/gguf", "bridge/torch"}
+	base = []string{"internal/align", "internal/fault", "internal/le", "internal/names",
+		"internal/parallel", "internal/quote", "internal/slab", "internal/strided"}
+	floor = append([]string{"tensor", "internal/finding", "internal/limit", "internal/source",
+		"internal/span", "internal/atomicfile", "internal/pieces"}, base...)
+	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors",
+		"bridge/npy", "bridge/npz", "bridge/gguf", "bridge/torch"}
 )
 
-// edges is the plan of the house (ARCHITECTURE.md): which packages each package may import, beside the standard library.
-// The key is a folder; one that ends in /... means the folders below it too, and the longest key counts. A new package
-// needs a line here, on purpose. Packages of this module are named without its path.
+// edges is the plan of imports (ARCHITECTURE.md): which packages each package may
+// import in addition to the standard library. The key is a directory; one that ends in
+// /... means those below it too, and the longest key counts. A new package needs a line
+// here, on purpose. Packages of this module are named without its path.
 var edges = map[string][]string{
 	"internal/align":      {},
 	"internal/le":         {},
@@ -62,7 +66,9 @@ var edges = map[string][]string{
 	"internal/ggml":       {},
 	"tensor":              and(base, "internal/ggml"),
 	"remote":              {"internal/quote", "tensor"},
-	"inspect":             {".", "tensor", "internal/ggml", "internal/le", "internal/parallel", "internal/quote", "sparse", "primitiv", "ptd", "pte", "rten", "ztensor", "bridge/gguf", "bridge/safetensors"},
+	"inspect": {".", "tensor", "internal/ggml", "internal/le", "internal/parallel",
+		"internal/quote", "sparse", "primitiv", "ptd", "pte", "rten", "ztensor", "bridge/gguf",
+		"bridge/safetensors"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
 	"schema":       {},
@@ -72,29 +78,39 @@ var edges = map[string][]string{
 	"schema/gen":    {flatbuffers, "internal/fb"},
 	"schema/rtenfb": {flatbuffers, "internal/fb"},
 
-	"ptd":                      and(floor, flatbuffers, "internal/fb", "internal/executorch", "schema/ptdfb"),
-	"pte":                      and(floor, flatbuffers, "internal/fb", "internal/executorch", "schema/ptefb"),
-	"rten":                     and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
-	"sparse":                   {"tensor", "internal/align", "internal/le", "internal/quote", "internal/source"},
-	"ztensor":                  and(floor, "ztensor/internal/cbor", "ztensor/internal/core", "ztensor/internal/layouts", "ztensor/internal/rule", "ztensor/internal/v1", "ztensor/internal/v2", cbor),
-	"ztensor/internal/core":    and(floor, "sparse", "ztensor/internal/rule", cbor, zstd, xxh3),
-	"ztensor/internal/v1":      and(floor, "sparse", "ztensor/internal/cbor", "ztensor/internal/core", zstd),
-	"ztensor/internal/layouts": {"tensor", "sparse", "internal/quote", "ztensor/internal/cbor", "ztensor/internal/core", "ztensor/internal/rule"},
-	"ztensor/internal/v2":      and(floor, "sparse", "ztensor/internal/cbor", "ztensor/internal/core", "ztensor/internal/layouts", "ztensor/internal/rule", zstd, xxh3, norm),
-	"ztensor/internal/rule":    {"tensor"},
-	"ztensor/internal/cbor":    {"tensor", "internal/le", "ztensor/internal/rule"},
-	"primitiv":                 floor,
-	"bridge/safetensors":       floor,
-	"bridge/npy":               and(floor, "internal/numpy"),
-	"bridge/npz":               and(floor, "internal/numpy", "internal/zipfile"),
-	"bridge/gguf":              and(floor, "internal/ggml"),
-	"bridge/torch":             and(floor, "internal/numpy", "internal/zipfile", "sparse"),
+	"ptd": and(floor, flatbuffers, "internal/fb", "internal/executorch",
+		"schema/ptdfb"),
+	"pte": and(floor, flatbuffers, "internal/fb", "internal/executorch",
+		"schema/ptefb"),
+	"rten": and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
+	"sparse": {"tensor", "internal/align", "internal/le", "internal/quote",
+		"internal/source"},
+	"ztensor": and(floor, "ztensor/internal/cbor", "ztensor/internal/core",
+		"ztensor/internal/layouts", "ztensor/internal/rule", "ztensor/internal/v1",
+		"ztensor/internal/v2", cbor),
+	"ztensor/internal/core": and(floor, "sparse", "ztensor/internal/rule", cbor, zstd, xxh3),
+	"ztensor/internal/v1": and(floor, "sparse", "ztensor/internal/cbor",
+		"ztensor/internal/core", zstd),
+	"ztensor/internal/layouts": {"tensor", "sparse", "internal/quote", "ztensor/internal/cbor",
+		"ztensor/internal/core", "ztensor/internal/rule"},
+	"ztensor/internal/v2": and(floor, "sparse", "ztensor/internal/cbor",
+		"ztensor/internal/core", "ztensor/internal/layouts", "ztensor/internal/rule", zstd, xxh3,
+		norm),
+	"ztensor/internal/rule": {"tensor"},
+	"ztensor/internal/cbor": {"tensor", "internal/le", "ztensor/internal/rule"},
+	"primitiv":              floor,
+	"bridge/safetensors":    floor,
+	"bridge/npy":            and(floor, "internal/numpy"),
+	"bridge/npz":            and(floor, "internal/numpy", "internal/zipfile"),
+	"bridge/gguf":           and(floor, "internal/ggml"),
+	"bridge/torch":          and(floor, "internal/numpy", "internal/zipfile", "sparse"),
 
-	".":                and(floor, formats...),
-	"model":            and(floor, ".", "bridge/safetensors", "ztensor"),
-	"convert":          and(and(floor, formats...), ".", "sparse", "internal/ggml"),
-	"cmd/tensorfile":   {"internal/command"},
-	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect", "model", "remote"), cobra, pflag, progressbar, term, uniseg),
+	".":              and(floor, formats...),
+	"model":          and(floor, ".", "bridge/safetensors", "ztensor"),
+	"convert":        and(and(floor, formats...), ".", "sparse", "internal/ggml"),
+	"cmd/tensorfile": {"internal/command"},
+	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect",
+		"model", "remote"), cobra, pflag, progressbar, term, uniseg),
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},
@@ -131,26 +147,27 @@ var oracles = map[string][]string{
 
 // Packages of the standard library that only some may import.
 var std = map[string][]string{
-	"unsafe":            {"internal/le"},
-	"C":                 {},
-	"net/http":          {"remote"},
-	"net":               {"remote"},
-	"crypto/tls":        {"remote"},
-	"plugin":            {},
-	"log":               {"schema/gen", "interop/...", "testdata/..."},
-	"log/slog":          {},
-	"os/exec":           {"internal/command", "interop/...", "testdata/...", "schema/gen", "internal/readtest"},
+	"unsafe":     {"internal/le"},
+	"C":          {},
+	"net/http":   {"remote"},
+	"net":        {"remote"},
+	"crypto/tls": {"remote"},
+	"plugin":     {},
+	"log":        {"schema/gen", "interop/...", "testdata/..."},
+	"log/slog":   {},
+	"os/exec": {"internal/command", "interop/...", "testdata/...", "schema/gen",
+		"internal/readtest"},
 	"net/http/httptest": {},
 	"testing":           {"internal/readtest", "internal/readtest/lifecycle", "internal/fb/fbtest"},
 	"encoding/gob":      {},
 	"math/big":          {"internal/command", "interop/...", "testdata/..."},
 }
 
-func and(list []string, more ...string) []string { return slices.Concat(list, more) }
+func and(list []string, others ...string) []string { return slices.Concat(list, others) }
 
 // A goFile is one source file of the module, whatever system it is meant for.
 type goFile struct {
-	name, pkg string // pkg is the folder, slashes, "." for the root
+	name, pkg string // pkg is the directory, slashes, "." for the root
 	test      bool
 	ast       *ast.File
 }
@@ -165,7 +182,9 @@ func goFiles(t *testing.T) (files []goFile, fset *token.FileSet) {
 		}
 		if d.IsDir() {
 			_, nested := os.Stat(filepath.Join(name, "go.mod"))
-			if name != "." && (nested == nil || strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")) {
+			if name != "." &&
+				(nested == nil || strings.HasPrefix(d.Name(), ".") ||
+					strings.HasPrefix(d.Name(), "_")) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -190,10 +209,10 @@ func goFiles(t *testing.T) (files []goFile, fset *token.FileSet) {
 	return files, fset
 }
 
-// matches says whether pkg is the folder that pattern names, or lies below it.
+// matches reports whether pkg is the directory that pattern names, or below it.
 func matches(pattern, pkg string) bool {
-	if folder, ok := strings.CutSuffix(pattern, "/..."); ok {
-		return pkg == folder || strings.HasPrefix(pkg, folder+"/")
+	if dir, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return pkg == dir || strings.HasPrefix(pkg, dir+"/")
 	}
 	return pattern == pkg
 }
@@ -209,7 +228,7 @@ func lookUp(table map[string][]string, pkg string) (list []string, ok bool) {
 	return list, ok
 }
 
-// An edge is one import. The path of a package of this module is its folder.
+// An edge is one import. The path of a package of this module is its directory.
 type edge struct {
 	path string
 	std  bool
@@ -225,7 +244,8 @@ func imports(f goFile) (edges []edge) {
 		if p == module {
 			p = "."
 		}
-		edges = append(edges, edge{strings.TrimPrefix(p, module+"/"), !strings.Contains(first, ".")})
+		edges = append(edges,
+			edge{strings.TrimPrefix(p, module+"/"), !strings.Contains(first, ".")})
 	}
 	return edges
 }
@@ -243,14 +263,16 @@ func TestImportsFollowThePlan(t *testing.T) {
 			continue
 		}
 		if f.test {
-			more, _ := lookUp(oracles, f.pkg)
-			allowed = slices.Concat(allowed, inTests, more, []string{f.pkg})
+			references, _ := lookUp(oracles, f.pkg)
+			allowed = slices.Concat(allowed, inTests, references, []string{f.pkg})
 		}
 		for _, e := range imports(f) {
 			p := e.path
 			if e.std {
 				who, limited := std[p]
-				if limited && !f.test && !slices.ContainsFunc(who, func(pattern string) bool { return matches(pattern, f.pkg) }) {
+				if limited && !f.test &&
+					!slices.ContainsFunc(who,
+						func(pattern string) bool { return matches(pattern, f.pkg) }) {
 					t.Errorf("%s imports %q", f.name, p)
 				}
 				if f.test && (p == "unsafe" && f.pkg != "internal/le" || p == "C") {
@@ -265,7 +287,8 @@ func TestImportsFollowThePlan(t *testing.T) {
 	}
 }
 
-// TestAFormatLinksOnlyItsOwnLibraries follows imports to their end: who reads one format pays for no other.
+// TestAFormatLinksOnlyItsOwnLibraries follows imports to their end: who reads one
+// format pays for no other.
 func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 	files, _ := goFiles(t)
 	direct := map[string][]edge{}
@@ -295,7 +318,8 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 			for _, e := range direct[from] {
 				switch {
 				case seen[e.path]:
-				case !e.std && strings.Contains(e.path, ".") && e.path != "." && !slices.Contains(want, e.path):
+				case !e.std && strings.Contains(e.path, ".") && e.path != "." &&
+					!slices.Contains(want, e.path):
 					t.Errorf("%s reaches %s", pkg, e.path)
 				case e.path == "net/http" && pkg != "remote":
 					t.Errorf("%s reaches net/http", pkg)
@@ -309,8 +333,9 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 	}
 }
 
-// TestNothingHappensAtStartAndNothingGlobalChanges finds init functions, and variables of packages that are assigned to,
-// have their address taken, or are made to be changed: locks, pools, maps that are written.
+// TestNothingHappensAtStartAndNothingGlobalChanges finds init functions, and variables
+// of packages that are assigned to, have their address taken, or are made to be
+// changed: locks, pools, maps that are written.
 func TestNothingHappensAtStartAndNothingGlobalChanges(t *testing.T) {
 	files, fset := goFiles(t)
 	vars := map[string]map[string]bool{} // of each package, by name
@@ -333,8 +358,10 @@ func TestNothingHappensAtStartAndNothingGlobalChanges(t *testing.T) {
 						for _, n := range v.Names {
 							vars[f.pkg][n.Name] = n.Name != "_"
 						}
-						if s, ok := v.Type.(*ast.SelectorExpr); ok && isName(s.X, "sync", "atomic") {
-							t.Errorf("%v: a variable of a package that changes: %s.%s", fset.Position(v.Pos()), s.X, s.Sel.Name)
+						if s, ok := v.Type.(*ast.SelectorExpr); ok &&
+							isName(s.X, "sync", "atomic") {
+							t.Errorf("%v: a variable of a package that changes: %s.%s",
+								fset.Position(v.Pos()), s.X, s.Sel.Name)
 						}
 					}
 				}
@@ -359,10 +386,12 @@ func TestNothingHappensAtStartAndNothingGlobalChanges(t *testing.T) {
 				case *ast.SliceExpr:
 					e = x.X
 				case *ast.Ident:
-					// The parser resolves names within the file. One that it could not resolve, or that leads to the
-					// outermost scope, is the package's.
-					// What is deprecated about it, that it knows one file only, is what is wanted.
-					return x.Name, vars[f.pkg][x.Name] && (x.Obj == nil || f.ast.Scope.Lookup(x.Name) == x.Obj)
+					// The parser resolves names within the file. One that it could not
+					// resolve, or that leads to the outermost scope, is the package's.
+					// What is deprecated about it, that it knows one file only, is what
+					// is wanted.
+					return x.Name, vars[f.pkg][x.Name] &&
+						(x.Obj == nil || f.ast.Scope.Lookup(x.Name) == x.Obj)
 				default:
 					return "", false
 				}
@@ -419,7 +448,8 @@ func TestTheTableOfImportsIsItselfSound(t *testing.T) {
 			if slices.Contains(formats, p) && slices.Contains(formats, pkg) {
 				t.Errorf("the table lets %s import %s: formats know nothing of each other", pkg, p)
 			}
-			if first, _, _ := strings.Cut(p, "/"); p != any && p != "." && !strings.Contains(first, ".") {
+			if first, _, _ := strings.Cut(p, "/"); p != any && p != "." &&
+				!strings.Contains(first, ".") {
 				if _, ok := lookUp(edges, p); !ok {
 					t.Errorf("the table lets %s import %s, of which it says nothing", pkg, p)
 				}
@@ -430,13 +460,15 @@ func TestTheTableOfImportsIsItselfSound(t *testing.T) {
 		pattern, pkg string
 		want         bool
 	}{
-		{"a/...", "a", true}, {"a/...", "a/b", true}, {"a/...", "ab", false}, {"a", "a/b", false}, {".", "a", false}, {".", ".", true},
+		{"a/...", "a", true}, {"a/...", "a/b", true}, {"a/...", "ab", false}, {"a", "a/b", false},
+		{".", "a", false}, {".", ".", true},
 	} {
 		if got := matches(c.pattern, c.pkg); got != c.want {
 			t.Errorf("matches(%q, %q) = %v", c.pattern, c.pkg, got)
 		}
 	}
-	if list, _ := lookUp(map[string][]string{"a/...": {"x"}, "a/b/...": {"y"}}, "a/b/c"); fmt.Sprint(list) != "[y]" {
+	if list, _ := lookUp(map[string][]string{"a/...": {"x"}, "a/b/...": {"y"}},
+		"a/b/c"); fmt.Sprint(list) != "[y]" {
 		t.Errorf("the longest line does not count: %v", list)
 	}
 }

@@ -45,7 +45,8 @@ func damagedFiles(t *testing.T) map[string][]byte {
 	}
 	one := func(w writer) error { return errors.Join(w.Add(x), w.Close()) }
 	make("zTensor 1.2", func(w io.Writer) error {
-		return one(ztensor.NewWriter(w, &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}))
+		return one(ztensor.NewWriter(w,
+			&ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}))
 	})
 	make("zTensor 2", func(w io.Writer) error {
 		return one(ztensor.NewWriter(w, &ztensor.WriterOptions{Version: "2"}))
@@ -67,8 +68,10 @@ func TestDigestsAreCheckedMappedOrNot(t *testing.T) {
 				o.NoMap = true
 				return Open(name, &o)
 			},
-			"bytes":  func(o Options) (*File, error) { return OpenBytes(b, &o) },
-			"reader": func(o Options) (*File, error) { return NewReader(bytes.NewReader(b), int64(len(b)), &o) },
+			"bytes": func(o Options) (*File, error) { return OpenBytes(b, &o) },
+			"reader": func(o Options) (*File, error) {
+				return NewReader(bytes.NewReader(b), int64(len(b)), &o)
+			},
 		} {
 			for _, strict := range []bool{false, true} {
 				f, err := open(Options{Strict: strict})
@@ -77,7 +80,8 @@ func TestDigestsAreCheckedMappedOrNot(t *testing.T) {
 				}
 				for way, use := range waysToRead(t, f.Tensor("x")) {
 					err := use.read()
-					if want := strict || use.checks; errors.Is(err, tensor.ErrChecksum) != want || !want && err != nil {
+					if want := strict || use.checks; errors.Is(err, tensor.ErrChecksum) != want ||
+						!want && err != nil {
 						t.Errorf("%s, %s, strict %v: %s: %v", format, how, strict, way, err)
 					}
 				}
@@ -131,11 +135,17 @@ func waysToRead(t *testing.T, x *tensor.Tensor) map[string]wayToRead {
 			_, err := x.Data.ReadAll()
 			return err
 		}),
-		"Load":      loose(func() error { _, err := tensor.Load[float32](x); return err }),
-		"Convert":   loose(func() error { _, err := tensor.Convert[float32](x); return err }),
-		"ReadAll":   loose(func() error { _, err := x.Data.ReadAll(); return err }),
-		"ReadAt":    loose(func() error { _, err := x.Data.ReadAt(make([]byte, 10), 5); return err }),
-		"Reordered": {true, func() error { _, err := tensor.Reordered(x, tensor.Order{1, 0}); return err }},
+		"Load":    loose(func() error { _, err := tensor.Load[float32](x); return err }),
+		"Convert": loose(func() error { _, err := tensor.Convert[float32](x); return err }),
+		"ReadAll": loose(func() error { _, err := x.Data.ReadAll(); return err }),
+		"ReadAt": loose(func() error {
+			_, err := x.Data.ReadAt(make([]byte, 10), 5)
+			return err
+		}),
+		"Reordered": {true, func() error {
+			_, err := tensor.Reordered(x, tensor.Order{1, 0})
+			return err
+		}},
 		"Section": loose(func() error {
 			part, err := x.Data.Section(4, 40)
 			if err == nil {
@@ -143,16 +153,21 @@ func waysToRead(t *testing.T, x *tensor.Tensor) map[string]wayToRead {
 			}
 			return err
 		}),
-		"safetensors": into("m.safetensors", func(name string) error { return safetensors.WriteFile(t.Context(), name, ts, nil) }),
-		"ptd":         into("m.ptd", func(name string) error { return ptd.WriteFile(t.Context(), name, ts, nil) }),
-		"npz":         into("m.npz", func(name string) error { return npz.WriteFile(t.Context(), name, ts, nil) }),
-		"npy":         {true, func() error { return npy.NewWriter(io.Discard, nil).Add(x) }},
-		"ztensor":     into("m.zt", func(name string) error { return ztensor.WriteFile(t.Context(), name, ts, nil) }),
+		"safetensors": into("m.safetensors",
+			func(name string) error { return safetensors.WriteFile(t.Context(), name, ts, nil) }),
+		"ptd": into("m.ptd",
+			func(name string) error { return ptd.WriteFile(t.Context(), name, ts, nil) }),
+		"npz": into("m.npz",
+			func(name string) error { return npz.WriteFile(t.Context(), name, ts, nil) }),
+		"npy": {true, func() error { return npy.NewWriter(io.Discard, nil).Add(x) }},
+		"ztensor": into("m.zt",
+			func(name string) error { return ztensor.WriteFile(t.Context(), name, ts, nil) }),
 		"ztensor 1.2": into("m.zt", func(name string) error {
 			return ztensor.WriteFile(t.Context(), name, ts, &ztensor.WriterOptions{Version: "1.2"})
 		}),
 		"primitiv": into("m.primitiv", func(name string) error {
-			return primitiv.WriteFile(t.Context(), name, ts, &primitiv.WriterOptions{Reorder: true})
+			return primitiv.WriteFile(t.Context(), name, ts,
+				&primitiv.WriterOptions{Reorder: true})
 		}),
 		"rten": {true, func() error {
 			g := rten.NewGraphBuilder()

@@ -41,7 +41,8 @@ func TestEditsOfAllFormats(t *testing.T) {
 		name = filepath.Join(dir, name)
 		w, err := tensorfile.Create(name, f, &tensorfile.CreateOptions{Version: version})
 		if err == nil {
-			a, b := tensor.New("a", tensor.Shape{2}, []float32{1, 2}), tensor.New("b", tensor.Shape{3}, []float32{3, 4, 5})
+			a, b := tensor.New("a", tensor.Shape{2}, []float32{1, 2}),
+				tensor.New("b", tensor.Shape{3}, []float32{3, 4, 5})
 			err = errors.Join(w.Add(a), w.Add(b), w.Close())
 		}
 		if err != nil {
@@ -51,9 +52,13 @@ func TestEditsOfAllFormats(t *testing.T) {
 	}
 	for name, first := range map[string]string{
 		made("m.ptd", tensorfile.PTD, ""): "a", made("m.rten", tensorfile.RTen, ""): "a",
-		made("m.primitiv", tensorfile.Primitiv, ""): "a", made("m.safetensors", tensorfile.Safetensors, ""): "a",
-		made("m.npz", tensorfile.NPZ, ""): "a", made("m.gguf", tensorfile.GGUF, ""): "a", made("v1.zt", tensorfile.ZTensor, "1.2"): "a",
-		made("v2.zt", tensorfile.ZTensor, "2"): "a", "testdata/pte/export-1.5.1-methods.pte": "decode/0",
+		made("m.primitiv", tensorfile.Primitiv, ""):       "a",
+		made("m.safetensors", tensorfile.Safetensors, ""): "a",
+		made("m.npz", tensorfile.NPZ, ""):                 "a",
+		made("m.gguf", tensorfile.GGUF, ""):               "a",
+		made("v1.zt", tensorfile.ZTensor, "1.2"):          "a",
+		made("v2.zt", tensorfile.ZTensor, "2"):            "a",
+		"testdata/pte/export-1.5.1-methods.pte":           "decode/0",
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			f, err := tensorfile.Open(name, nil)
@@ -67,21 +72,29 @@ func TestEditsOfAllFormats(t *testing.T) {
 			}
 			switch r := f.Sys().(type) {
 			case *ptd.Reader:
-				testEdit(t, f, first, second, func() editor[ptd.WriterOptions] { return ptd.NewEdit(r) })
+				testEdit(t, f, first, second,
+					func() editor[ptd.WriterOptions] { return ptd.NewEdit(r) })
 			case *pte.Reader:
-				testEdit(t, f, first, second, func() editor[pte.WriterOptions] { return pte.NewEdit(r) })
+				testEdit(t, f, first, second,
+					func() editor[pte.WriterOptions] { return pte.NewEdit(r) })
 			case *rten.Reader:
-				testEdit(t, f, first, second, func() editor[rten.WriterOptions] { return rten.NewEdit(r) })
+				testEdit(t, f, first, second,
+					func() editor[rten.WriterOptions] { return rten.NewEdit(r) })
 			case *primitiv.Reader:
-				testEdit(t, f, first, second, func() editor[primitiv.WriterOptions] { return primitiv.NewEdit(r) })
+				testEdit(t, f, first, second,
+					func() editor[primitiv.WriterOptions] { return primitiv.NewEdit(r) })
 			case *safetensors.Reader:
-				testEdit(t, f, first, second, func() editor[safetensors.WriterOptions] { return safetensors.NewEdit(r) })
+				testEdit(t, f, first, second,
+					func() editor[safetensors.WriterOptions] { return safetensors.NewEdit(r) })
 			case *gguf.Reader:
-				testEdit(t, f, first, second, func() editor[gguf.WriterOptions] { return gguf.NewEdit(r) })
+				testEdit(t, f, first, second,
+					func() editor[gguf.WriterOptions] { return gguf.NewEdit(r) })
 			case *npz.Reader:
-				testEdit(t, f, first, second, func() editor[npz.WriterOptions] { return npz.NewEdit(r) })
+				testEdit(t, f, first, second,
+					func() editor[npz.WriterOptions] { return npz.NewEdit(r) })
 			case *ztensor.Reader:
-				testEdit(t, f, first, second, func() editor[ztensor.WriterOptions] { return ztensor.NewEdit(r) })
+				testEdit(t, f, first, second,
+					func() editor[ztensor.WriterOptions] { return ztensor.NewEdit(r) })
 			default:
 				t.Fatalf("%T has no Edit here", r)
 			}
@@ -89,7 +102,8 @@ func TestEditsOfAllFormats(t *testing.T) {
 	}
 }
 
-func testEdit[O interface{}](t *testing.T, f *tensorfile.File, a, b string, edit func() editor[O]) {
+func testEdit[O interface{}](t *testing.T, f *tensorfile.File, a, b string,
+	edit func() editor[O]) {
 	const absent = "no such tensor"
 	for what, err := range map[string]error{
 		"Rename": edit().Rename(absent, "x"), "Remove": edit().Remove(absent),
@@ -111,7 +125,8 @@ func testEdit[O interface{}](t *testing.T, f *tensorfile.File, a, b string, edit
 		t.Fatal(err)
 	}
 	var out, again bytes.Buffer
-	if err := errors.Join(e.Write(t.Context(), &out, nil), e.Write(t.Context(), &again, nil)); err != nil {
+	if err := errors.Join(e.Write(t.Context(), &out, nil),
+		e.Write(t.Context(), &again, nil)); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "out")
@@ -120,14 +135,16 @@ func testEdit[O interface{}](t *testing.T, f *tensorfile.File, a, b string, edit
 	}
 	file, err := os.ReadFile(name)
 	if err != nil || !bytes.Equal(out.Bytes(), again.Bytes()) || !bytes.Equal(out.Bytes(), file) {
-		t.Errorf("Write, Write again and WriteFile give %d, %d and %d bytes: %v", out.Len(), again.Len(), len(file), err)
+		t.Errorf("Write, Write again and WriteFile give %d, %d and %d bytes: %v", out.Len(),
+			again.Len(), len(file), err)
 	}
 	swapped, err := tensorfile.OpenBytes(out.Bytes(), &tensorfile.Options{Format: f.Format()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, names := range [][2]string{{a, b}, {b, a}} {
-		if want, got := content(t, f.Tensor(names[0])), content(t, swapped.Tensor(names[1])); want != got {
+		if want, got := content(t, f.Tensor(names[0])),
+			content(t, swapped.Tensor(names[1])); want != got {
 			t.Errorf("%s is %s, not the %s that %s was", names[1], got, want, names[0])
 		}
 	}

@@ -149,7 +149,8 @@ func ExampleFile_Spans() {
 	for s := range f.Spans() {
 		sum[s.Kind] += s.Size
 	}
-	fmt.Println(f.Size(), sum[tensor.SpanTensor], sum[tensor.SpanMetadata], sum[tensor.SpanPadding])
+	fmt.Println(f.Size(), sum[tensor.SpanTensor], sum[tensor.SpanMetadata],
+		sum[tensor.SpanPadding])
 	// Output: 391 40 227 100
 }
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestExamplesAreWholePrograms: go/doc makes a program of every example, which a reader can
-// copy, and go test runs it. Every public package has examples.
+// TestExamplesAreWholePrograms: go/doc makes a program of every example, which a reader
+// can copy, and go test runs it. Every public package has examples.
 func TestExamplesAreWholePrograms(t *testing.T) {
 	files := map[string][]*ast.File{} // of tests, by directory
 	err := fs.WalkDir(os.DirFS("."), ".", func(name string, e fs.DirEntry, err error) error {
@@ -22,7 +22,8 @@ func TestExamplesAreWholePrograms(t *testing.T) {
 			return err
 		case e.IsDir() && name != "." && (e.Name()[0] == '.' || e.Name()[0] == '_'):
 			return fs.SkipDir
-		case e.IsDir() && strings.Contains("/internal/testdata/schema/interop/cmd/docs/", "/"+e.Name()+"/"):
+		case e.IsDir() && strings.Contains("/internal/testdata/schema/interop/cmd/docs/",
+			"/"+e.Name()+"/"):
 			return fs.SkipDir
 		case !strings.HasSuffix(name, ".go"):
 			return nil

@@ -78,9 +78,10 @@ type input struct {
 	size     int64
 }
 
-// Open opens the file of that name, and maps it where the system can. Only
-// regular files can be opened, and the directory of a distributed checkpoint of PyTorch, by
-// its .metadata or by its shards of safetensors. An error has the name: it is a *[FileError], or a
+// Open opens the file of that name, and maps it where the system can. Only regular
+// files can be opened, and the directory of a distributed checkpoint of PyTorch, by its
+// .metadata or by its shards of safetensors. An error has the name: it is a
+// *[FileError], or a
 // *fs.PathError of the system.
 func Open(name string, opts *Options) (*File, error) {
 	f, err := openFile(name, opts.orZero())
@@ -138,7 +139,8 @@ func inFile(name string, err error) error {
 // OpenBytes opens a file that is in memory, and keeps b, which must not change
 // while the File is in use.
 func OpenBytes(b []byte, opts *Options) (*File, error) {
-	return openAny(opts.orZero(), input{b: b, inMemory: true, r: bytes.NewReader(b), size: int64(len(b))})
+	return openAny(opts.orZero(),
+		input{b: b, inMemory: true, r: bytes.NewReader(b), size: int64(len(b))})
 }
 
 // NewReader opens the size bytes that r has. The File does not own r: closing

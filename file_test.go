@@ -35,8 +35,8 @@ func samples(t testing.TB) map[Format][]string {
 			t.Fatal(err)
 		}
 		if f == PTE {
-			more, _ := filepath.Glob("testdata/pte/*.bpte")
-			names = append(names, more...)
+			bundles, _ := filepath.Glob("testdata/pte/*.bpte")
+			names = append(names, bundles...)
 		}
 		all[f] = names
 	}
@@ -74,7 +74,8 @@ func TestEveryReferenceFileIsDetectedAndOpens(t *testing.T) {
 				continue
 			}
 			s := file.Summary()
-			if !reflect.DeepEqual(s, inMemory.Summary()) || s.Tensors != int64(file.Len()) || s.Format != f || s.Size != int64(len(b)) {
+			if !reflect.DeepEqual(s, inMemory.Summary()) || s.Tensors != int64(file.Len()) ||
+				s.Format != f || s.Size != int64(len(b)) {
 				t.Errorf("%s: %v, but %v in memory", name, s, inMemory.Summary())
 			}
 			if !strings.HasPrefix(s.String(), f.String()) {
@@ -109,8 +110,11 @@ func TestFormatsDoNotTakeEachOthersFiles(t *testing.T) {
 func TestReaderOptionsShareTheirFields(t *testing.T) {
 	want := reflect.TypeFor[Options]()
 	for _, o := range []reflect.Type{
-		reflect.TypeFor[ztensor.ReaderOptions](), reflect.TypeFor[pte.ReaderOptions](), reflect.TypeFor[rten.ReaderOptions](),
-		reflect.TypeFor[safetensors.ReaderOptions](), reflect.TypeFor[npy.ReaderOptions](), reflect.TypeFor[npz.ReaderOptions](), reflect.TypeFor[gguf.ReaderOptions](), reflect.TypeFor[torch.ReaderOptions](),
+		reflect.TypeFor[ztensor.ReaderOptions](), reflect.TypeFor[pte.ReaderOptions](),
+		reflect.TypeFor[rten.ReaderOptions](),
+		reflect.TypeFor[safetensors.ReaderOptions](), reflect.TypeFor[npy.ReaderOptions](),
+		reflect.TypeFor[npz.ReaderOptions](), reflect.TypeFor[gguf.ReaderOptions](),
+		reflect.TypeFor[torch.ReaderOptions](),
 		reflect.TypeFor[ptd.ReaderOptions](), reflect.TypeFor[primitiv.ReaderOptions](),
 	} {
 		for _, name := range []string{"Strict", "Limits", "NoMap", "Companion"} {
@@ -155,7 +159,8 @@ func TestOpenFSClosesWhatItOpened(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if _, ok := f.Sys().(*ztensor.Reader); !ok || f.Format() != ZTensor || f.Version() != "1.2" || f.Len() != 8 {
+		if _, ok := f.Sys().(*ztensor.Reader); !ok || f.Format() != ZTensor ||
+			f.Version() != "1.2" || f.Len() != 8 {
 			t.Errorf("%T %v", f.Sys(), f.Summary())
 		}
 		if _, err := f.Verify(t.Context(), nil); err != nil {
@@ -171,7 +176,8 @@ func TestOpenFSClosesWhatItOpened(t *testing.T) {
 		if v, err := tensor.Load[float32](f.Tensor("float32 crc32c")); err != nil || len(v) != 7 {
 			t.Error(v, err)
 		}
-		if _, err := OpenFS(c, "a.zt", &Options{Limits: tensor.Limits{MaxDecoded: 100}}); !errors.Is(err, tensor.ErrLimit) {
+		if _, err := OpenFS(c, "a.zt",
+			&Options{Limits: tensor.Limits{MaxDecoded: 100}}); !errors.Is(err, tensor.ErrLimit) {
 			t.Error(err)
 		}
 	})
@@ -183,7 +189,8 @@ func TestOpenFSClosesWhatItOpened(t *testing.T) {
 }
 
 func TestLoadAllFillsTheCallersMemory(t *testing.T) {
-	for _, name := range []string{"testdata/ztensor/crate-1.2.3-dtypes.zt", "testdata/ztensor/crate-1.2.3-zstd.zt", "testdata/safetensors/many.safetensors"} {
+	for _, name := range []string{"testdata/ztensor/crate-1.2.3-dtypes.zt",
+		"testdata/ztensor/crate-1.2.3-zstd.zt", "testdata/safetensors/many.safetensors"} {
 		f, err := Open(name, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +223,11 @@ func TestLoadAllFillsTheCallersMemory(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := f.LoadAll(ctx, func(t *tensor.Tensor) tensor.Dst { return tensor.IntoBytes(make([]byte, t.Data.Size())) }); !errors.Is(err, context.Canceled) {
+		if err := f.LoadAll(ctx,
+			func(t *tensor.Tensor) tensor.Dst {
+				return tensor.IntoBytes(make([]byte,
+					t.Data.Size()))
+			}); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		f.Close()
@@ -245,7 +256,8 @@ func TestCapsAgreeWithWhatTheFilesHave(t *testing.T) {
 				if !caps.Orders.Hold(x.Order, rank) && x.Dense() {
 					t.Errorf("%s: %s has order %v", name, x.Name, x.Order)
 				}
-				if caps.MaxRank > 0 && rank > caps.MaxRank+1 || !caps.ZeroDims && slices.Contains(x.Shape, 0) {
+				if caps.MaxRank > 0 && rank > caps.MaxRank+1 ||
+					!caps.ZeroDims && slices.Contains(x.Shape, 0) {
 					t.Errorf("%s: %s is %v", name, x.Name, x.Shape)
 				}
 			}

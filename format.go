@@ -32,16 +32,27 @@ var formats = [numFormats]struct {
 	name, ext, title string
 	reads, writes    []string
 }{
-	ZTensor:     {name: "ztensor", ext: ".zt", title: "zTensor", reads: []string{"0.1", "1.0", "1.1", "1.2", "2"}, writes: []string{"2", "1.2", "1.1", "1.0"}},
-	PTD:         {name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data", reads: []string{"0"}, writes: []string{"0"}},
-	PTE:         {name: "pte", ext: ".pte", title: "ExecuTorch program", reads: []string{"0"}, writes: []string{"0"}},
-	RTen:        {name: "rten", ext: ".rten", title: "RTen model", reads: []string{"1", "2"}, writes: []string{"2", "1"}},
-	Primitiv:    {name: "primitiv", ext: ".primitiv", title: "primitiv", reads: []string{"0.1"}, writes: []string{"0.1"}},
-	Safetensors: {name: "safetensors", ext: ".safetensors", title: "safetensors", reads: []string{""}, writes: []string{""}},
-	NPY:         {name: "npy", ext: ".npy", title: "NumPy array", reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}},
-	NPZ:         {name: "npz", ext: ".npz", title: "NumPy archive", reads: []string{""}, writes: []string{""}},
-	GGUF:        {name: "gguf", ext: ".gguf", title: "GGUF", reads: []string{"1", "2", "3"}, writes: []string{"3"}},
-	Torch:       {name: "torch", ext: ".pt", title: "PyTorch checkpoint", reads: []string{"zip", "torchscript", "legacy", "dcp"}},
+	ZTensor: {name: "ztensor", ext: ".zt", title: "zTensor",
+		reads:  []string{"0.1", "1.0", "1.1", "1.2", "2"},
+		writes: []string{"2", "1.2", "1.1", "1.0"}},
+	PTD: {name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data", reads: []string{"0"},
+		writes: []string{"0"}},
+	PTE: {name: "pte", ext: ".pte", title: "ExecuTorch program", reads: []string{"0"},
+		writes: []string{"0"}},
+	RTen: {name: "rten", ext: ".rten", title: "RTen model", reads: []string{"1", "2"},
+		writes: []string{"2", "1"}},
+	Primitiv: {name: "primitiv", ext: ".primitiv", title: "primitiv", reads: []string{"0.1"},
+		writes: []string{"0.1"}},
+	Safetensors: {name: "safetensors", ext: ".safetensors", title: "safetensors",
+		reads: []string{""}, writes: []string{""}},
+	NPY: {name: "npy", ext: ".npy", title: "NumPy array",
+		reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}},
+	NPZ: {name: "npz", ext: ".npz", title: "NumPy archive", reads: []string{""},
+		writes: []string{""}},
+	GGUF: {name: "gguf", ext: ".gguf", title: "GGUF", reads: []string{"1", "2", "3"},
+		writes: []string{"3"}},
+	Torch: {name: "torch", ext: ".pt", title: "PyTorch checkpoint",
+		reads: []string{"zip", "torchscript", "legacy", "dcp"}},
 }
 
 // Formats returns all formats, in the order of their constants.

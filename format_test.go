@@ -46,9 +46,11 @@ type failingAt struct{ err error }
 
 func (f failingAt) ReadAt(p []byte, off int64) (int, error) { return 0, f.err }
 
-func TestDetectTellsAnUnknownFileFromAFailingDisk(t *testing.T) {
-	for _, b := range [][]byte{nil, []byte("x"), []byte("plain text, and nothing else\n"), make([]byte, 4096)} {
-		if f, err := Detect(bytes.NewReader(b), int64(len(b))); !errors.Is(err, ErrUnknownFormat) || f != 0 {
+func TestDetectOfUnknownAndUnreadableFiles(t *testing.T) {
+	for _, b := range [][]byte{nil, []byte("x"), []byte("plain text, and nothing else\n"),
+		make([]byte, 4096)} {
+		if f, err := Detect(bytes.NewReader(b), int64(len(b))); !errors.Is(err,
+			ErrUnknownFormat) || f != 0 {
 			t.Errorf("%q: %v, %v", b, f, err)
 		}
 	}
@@ -64,7 +66,7 @@ func TestDetectTellsAnUnknownFileFromAFailingDisk(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatIsNoRegularFile(t *testing.T) {
+func TestOpenRefusesIrregularFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Open(dir, nil); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)

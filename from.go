@@ -26,9 +26,9 @@ import (
 
 var errWriterClosed = fmt.Errorf("tensorfile: add to a writer: %w", fs.ErrClosed)
 
-// FromReader returns a File over a Reader of one of the format packages, such as one that was
-// opened with options of its own. A Reader of another package may have a method Format.
-// Closing the File closes the Reader.
+// FromReader returns a File over a Reader of one of the format packages, such as one
+// that was opened with options of its own. A Reader of another package may have a
+// method Format. Closing the File closes the Reader.
 func FromReader(r Reader) *File {
 	f := &File{r: r, size: r.Size()}
 	switch r := r.(type) {
@@ -58,11 +58,12 @@ func FromReader(r Reader) *File {
 	return f
 }
 
-// FromTensors returns a File of tensors that need not be in a file, with attributes, which may be
-// nil: for packages that take a File. Its Format is 0, its Version "", its Size 0, and Close does
-// nothing. The tensors must not change while it is in use.
+// FromTensors returns a File of tensors that need not be in a file, with attributes,
+// which may be nil: for packages that take a File. Its Format is 0, its Version "", its
+// Size 0, and Close does nothing. The tensors must not change while it is in use.
 func FromTensors(ts []*tensor.Tensor, attributes map[string]string) *File {
-	m := &inMemory{tensors: slices.Clone(ts), attributes: maps.Clone(attributes), index: map[string]int{}}
+	m := &inMemory{tensors: slices.Clone(ts), attributes: maps.Clone(attributes),
+		index: map[string]int{}}
 	for i, t := range m.tensors {
 		if _, taken := m.index[t.Name]; !taken {
 			m.index[t.Name] = i
@@ -108,7 +109,8 @@ func (m *inMemory) Attributes() iter.Seq2[string, string] {
 }
 
 // Verify checks descriptions and reads all data, which checks digests.
-func (m *inMemory) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+func (m *inMemory) Verify(ctx context.Context,
+	opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	found := finding.NewList(opts)
 	return found.End(m.verify(ctx, found))
 }
@@ -130,7 +132,8 @@ func (m *inMemory) verify(ctx context.Context, found *finding.List) error {
 		}
 		for _, p := range t.Parts {
 			if _, err := p.Data.WriteTo(io.Discard); err != nil {
-				found.Error(fmt.Errorf("tensor %s, %s: %w", quote.Name(t.Name), quote.Name(p.Role), err))
+				found.Error(fmt.Errorf("tensor %s, %s: %w", quote.Name(t.Name), quote.Name(p.Role),
+					err))
 			}
 		}
 	}

@@ -35,7 +35,8 @@ const (
 func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) tensor.Dst) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l := loader{f: f, ctx: ctx, jobs: make(chan loadJob), left: limit.DecodedTotal(f.limits, f.size)}
+	l := loader{f: f, ctx: ctx, jobs: make(chan loadJob),
+		left: limit.DecodedTotal(f.limits, f.size)}
 	workers := runtime.GOMAXPROCS(0)
 	if f.far != nil {
 		workers = loadFlight
@@ -121,7 +122,7 @@ type loader struct {
 	f     *File
 	ctx   context.Context
 	jobs  chan loadJob
-	near  []loadPart // neighbours, not yet sent
+	near  []loadPart // adjacent, not yet sent
 	start int64      // of near in the file
 	end   int64
 	left  int64 // bytes that may still be decoded

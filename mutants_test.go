@@ -14,7 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Whatever is done to a file: no panic, not a second of time, and no memory but what the bytes of the file ask for.
+// Whatever is done to a file: no panic, not a second of time, and no memory but what
+// the bytes of the file ask for.
 func TestMutants(t *testing.T) {
 	names, files := readtest.Files(t, "testdata", func(b []byte) bool {
 		_, err := tensorfile.Detect(bytes.NewReader(b), int64(len(b)))
@@ -55,8 +56,10 @@ func TestMutants(t *testing.T) {
 		}
 		err = walk(t.Context(), f)
 		if n%8 == 1 {
-			to := []tensorfile.Format{tensorfile.ZTensor, tensorfile.PTD, tensorfile.NPZ, tensorfile.RTen, tensorfile.Safetensors, tensorfile.Primitiv}[n/8%6]
-			plan, e := convert.NewPlan(t.Context(), f, to, &convert.Options{Allow: convert.LossAll})
+			to := []tensorfile.Format{tensorfile.ZTensor, tensorfile.PTD, tensorfile.NPZ,
+				tensorfile.RTen, tensorfile.Safetensors, tensorfile.Primitiv}[n/8%6]
+			plan, e := convert.NewPlan(t.Context(), f, to,
+				&convert.Options{Allow: convert.LossAll})
 			if e == nil {
 				e = plan.Write(t.Context(), io.Discard)
 			}
@@ -66,7 +69,8 @@ func TestMutants(t *testing.T) {
 	})
 }
 
-// allocated is how many bytes were allocated so far; a little of what was small may be missing.
+// allocated is how many bytes were allocated so far; a little of what was small may be
+// missing.
 func allocated() int64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

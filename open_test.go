@@ -56,7 +56,8 @@ func TestDetectionReadsTheStartOnce(t *testing.T) {
 	}
 	text := bytes.Repeat([]byte("text "), 1<<16)
 	c := readtest.NewCounter(text)
-	if _, err := NewReader(c, int64(len(text)), nil); !errors.Is(err, ErrUnknownFormat) || c.Calls() != 1 {
+	if _, err := NewReader(c, int64(len(text)), nil); !errors.Is(err, ErrUnknownFormat) ||
+		c.Calls() != 1 {
 		t.Errorf("%v, by %v", err, c.Reads())
 	}
 }
@@ -128,7 +129,8 @@ func manyTensors(t *testing.T, n, size int) []byte {
 	w := safetensors.NewWriter(&out, nil)
 	for i := range n {
 		data := bytes.Repeat([]byte{byte(i)}, size)
-		if err := w.Add(tensor.New(fmt.Sprint("t", i), tensor.Shape{int64(size)}, data)); err != nil {
+		if err := w.Add(tensor.New(fmt.Sprint("t", i), tensor.Shape{int64(size)},
+			data)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,7 +140,7 @@ func manyTensors(t *testing.T, n, size int) []byte {
 	return out.Bytes()
 }
 
-func TestLoadAllReadsNeighboursTogether(t *testing.T) {
+func TestLoadAllCoalescesReads(t *testing.T) {
 	const n, size = 2000, 10_000
 	b := manyTensors(t, n, size)
 	c := readtest.NewCounter(b)
@@ -180,14 +182,20 @@ func TestLoadAllReadsNeighboursTogether(t *testing.T) {
 		t.Errorf("%d tensors by %d bytes", len(got), bytes)
 	}
 	f.Close()
-	if err := f.LoadAll(t.Context(), func(x *tensor.Tensor) tensor.Dst { return tensor.IntoBytes(make([]byte, size)) }); !errors.Is(err, fs.ErrClosed) {
+	if err := f.LoadAll(t.Context(),
+		func(x *tensor.Tensor) tensor.Dst {
+			return tensor.IntoBytes(make([]byte,
+				size))
+		}); !errors.Is(err, fs.ErrClosed) {
 		t.Error("after Close:", err)
 	}
 }
 
 // What is converted costs as few reads as what is not.
 func TestLoadAllConverts(t *testing.T) {
-	for _, name := range []string{"testdata/gguf/many.gguf", "testdata/safetensors/many.safetensors", "testdata/ztensor/crate-1.2.3-dtypes.zt", "testdata/primitiv/model-nested.primitiv"} {
+	for _, name := range []string{"testdata/gguf/many.gguf",
+		"testdata/safetensors/many.safetensors", "testdata/ztensor/crate-1.2.3-dtypes.zt",
+		"testdata/primitiv/model-nested.primitiv"} {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +228,12 @@ func TestLoadAllConverts(t *testing.T) {
 			}
 			for x := range local.Tensors() {
 				if v, ok := got[x.Name]; ok {
-					if want, err := tensor.Convert[float32](x); err != nil || !slices.EqualFunc(v, want, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+					if want, err := tensor.Convert[float32](x); err != nil ||
+						!slices.EqualFunc(v, want,
+							func(a,
+								b float32) bool {
+								return math.Float32bits(a) == math.Float32bits(b)
+							}) {
 						t.Errorf("%s: %s: %v", name, x.Name, err)
 					}
 				}
@@ -267,18 +280,24 @@ func TestLoadAllKeepsSeveralReadsInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := make([]byte, n*loadPiece)
-	if err := f.LoadAll(t.Context(), func(*tensor.Tensor) tensor.Dst { return tensor.IntoBytes(p) }); err != nil {
+	if err := f.LoadAll(t.Context(),
+		func(*tensor.Tensor) tensor.Dst { return tensor.IntoBytes(p) }); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestLoadAllBoundsWhatIsDecoded(t *testing.T) {
 	for _, limit := range []int64{0, 100} {
-		f, err := Open("testdata/ztensor/crate-1.2.3-zstd.zt", &Options{Limits: tensor.Limits{MaxDecodedTotal: limit}})
+		f, err := Open("testdata/ztensor/crate-1.2.3-zstd.zt",
+			&Options{Limits: tensor.Limits{MaxDecodedTotal: limit}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = f.LoadAll(t.Context(), func(x *tensor.Tensor) tensor.Dst { return tensor.IntoBytes(make([]byte, max(x.Data.Size(), 0))) })
+		err = f.LoadAll(t.Context(),
+			func(x *tensor.Tensor) tensor.Dst {
+				return tensor.IntoBytes(make([]byte,
+					max(x.Data.Size(), 0)))
+			})
 		if errors.Is(err, tensor.ErrLimit) != (limit > 0) {
 			t.Errorf("limit %d: %v", limit, err)
 		}
@@ -305,17 +324,20 @@ func TestSummaryOfUnknownDTypesMarshals(t *testing.T) {
 
 func TestOpenErrorsNameTheFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "model.safetensors")
-	for _, content := range []string{"", "no tensors", "\x40\x00\x00\x00\x00\x00\x00\x00{\"a\":", "ZTEN0001"} {
+	for _, content := range []string{"", "no tensors", "\x40\x00\x00\x00\x00\x00\x00\x00{\"a\":",
+		"ZTEN0001"} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		for _, noMap := range []bool{false, true} {
-			if _, err := Open(name, &Options{NoMap: noMap}); err == nil || !strings.Contains(err.Error(), name) {
+			if _, err := Open(name, &Options{NoMap: noMap}); err == nil ||
+				!strings.Contains(err.Error(), name) {
 				t.Errorf("%q: %v", content, err)
 			}
 		}
 	}
-	if _, err := Open(name+".absent", nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), name) {
+	if _, err := Open(name+".absent", nil); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), name) {
 		t.Error(err)
 	}
 }
@@ -329,7 +351,8 @@ func TestLookupNamesAnAbsentTensor(t *testing.T) {
 		t.Error(x, err)
 	}
 	x, err := f.Lookup("renamed")
-	if x != nil || !errors.Is(err, tensor.ErrNoTensor) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "renamed") {
+	if x != nil || !errors.Is(err, tensor.ErrNoTensor) || errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "renamed") {
 		t.Error(x, err)
 	}
 }
@@ -345,15 +368,17 @@ func TestErrorsOfOpenHaveTheName(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, one := Open(name, nil)
-	_, two := OpenFS(os.DirFS(dir), "broken.ptd", nil)
+	_, fromFS := OpenFS(os.DirFS(dir), "broken.ptd", nil)
 	_, three := Open(filepath.Join(dir, "absent"), nil)
-	for _, err := range []error{one, two} {
+	for _, err := range []error{one, fromFS} {
 		var fe *FileError
-		if !errors.As(err, &fe) || strings.Count(err.Error(), "broken.ptd") != 1 || tensor.ClassOf(err) == tensor.ClassIO {
+		if !errors.As(err, &fe) || strings.Count(err.Error(), "broken.ptd") != 1 ||
+			tensor.ClassOf(err) == tensor.ClassIO {
 			t.Errorf("%v", err)
 		}
 	}
-	if !errors.Is(three, fs.ErrNotExist) || strings.Count(three.Error(), "absent") != 1 || tensor.ClassOf(three) != tensor.ClassIO {
+	if !errors.Is(three, fs.ErrNotExist) || strings.Count(three.Error(), "absent") != 1 ||
+		tensor.ClassOf(three) != tensor.ClassIO {
 		t.Error(three)
 	}
 }
@@ -365,17 +390,22 @@ func TestNoLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := filepath.Join(snapshot, "m.safetensors.index.json")
-	for name, b := range map[string][]byte{index: []byte(`{"metadata":{},"weight_map":{"t0":"a.safetensors"}}`), filepath.Join(dir, "blob"): manyTensors(t, 1, 64)} {
+	for name, b := range map[string][]byte{index: []byte(
+		`{"metadata":{},"weight_map":{"t0":"a.safetensors"}}`),
+		filepath.Join(dir, "blob"): manyTensors(t, 1, 64)} {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(filepath.Join("..", "..", "blob"), filepath.Join(snapshot, "a.safetensors")); err != nil {
+	if err := os.Symlink(filepath.Join("..", "..", "blob"),
+		filepath.Join(snapshot, "a.safetensors")); err != nil {
 		t.Skipf("no links here: %v", err)
 	}
 	for name, open := range map[string]func(o *Options) (*File, error){
-		"Open":   func(o *Options) (*File, error) { return Open(index, o) },
-		"OpenFS": func(o *Options) (*File, error) { return OpenFS(os.DirFS(snapshot), filepath.Base(index), o) },
+		"Open": func(o *Options) (*File, error) { return Open(index, o) },
+		"OpenFS": func(o *Options) (*File, error) {
+			return OpenFS(os.DirFS(snapshot), filepath.Base(index), o)
+		},
 	} {
 		f, err := open(nil)
 		if err != nil {
@@ -395,7 +425,8 @@ func TestOpenFSFindsShardsAndMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := `{"metadata":{},"weight_map":{"t0":"a.safetensors"}}`
-	files := map[string][]byte{"m.safetensors.index.json": []byte(index), "a.safetensors": manyTensors(t, 1, 64)}
+	files := map[string][]byte{"m.safetensors.index.json": []byte(index),
+		"a.safetensors": manyTensors(t, 1, 64)}
 	mem := fstest.MapFS{}
 	for name, b := range files {
 		mem["model/"+name] = &fstest.MapFile{Data: b}

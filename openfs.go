@@ -45,7 +45,9 @@ func companionsFS(fsys fs.FS, name string, o Options) func(string) (io.ReaderAt,
 		name := path.Join(dir, companion)
 		if o.NoLinks {
 			if fi, err := fs.Lstat(fsys, name); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-				return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: a link", fs.ErrInvalid)}
+				return nil, 0,
+					&fs.PathError{Op: "open", Path: name,
+						Err: fmt.Errorf("%w: a link", fs.ErrInvalid)}
 			}
 		}
 		return openInFS(fsys, name, o)
@@ -72,7 +74,8 @@ func openInFS(fsys fs.FS, name string, o Options) (readerAtCloser, int64, error)
 	}
 	info, err := in.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: not a regular file", fs.ErrInvalid)}
+		err = &fs.PathError{Op: "open", Path: name,
+			Err: fmt.Errorf("%w: not a regular file", fs.ErrInvalid)}
 	}
 	if err != nil {
 		in.Close()

@@ -49,37 +49,48 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 func openFormat(o Options, in input) (Reader, error) {
 	switch o.Format {
 	case PTD:
-		return through(in, &ptd.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &ptd.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+			Companion: o.Companion},
 			ptd.Open, ptd.OpenBytes, ptd.NewReader)
 	case ZTensor:
-		return through(in, &ztensor.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks},
+		return through(in, &ztensor.ReaderOptions{Strict: o.Strict, Limits: o.Limits,
+			NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks},
 			ztensor.Open, ztensor.OpenBytes, ztensor.NewReader)
 	case PTE:
-		return through(in, &pte.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &pte.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+			Companion: o.Companion},
 			pte.Open, pte.OpenBytes, pte.NewReader)
 	case RTen:
-		return through(in, &rten.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &rten.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+			Companion: o.Companion},
 			rten.Open, rten.OpenBytes, rten.NewReader)
 	case Primitiv:
-		return through(in, &primitiv.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &primitiv.ReaderOptions{Strict: o.Strict, Limits: o.Limits,
+			NoMap: o.NoMap, Companion: o.Companion},
 			primitiv.Open, primitiv.OpenBytes, primitiv.NewReader)
 	case Safetensors:
-		return through(in, &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks},
+		return through(in, &safetensors.ReaderOptions{Strict: o.Strict, Limits: o.Limits,
+			NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks},
 			safetensors.Open, safetensors.OpenBytes, safetensors.NewReader)
 	case NPY:
-		return through(in, &npy.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &npy.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+			Companion: o.Companion},
 			npy.Open, npy.OpenBytes, npy.NewReader)
 	case NPZ:
-		return through(in, &npz.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &npz.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+			Companion: o.Companion},
 			npz.Open, npz.OpenBytes, npz.NewReader)
 	case GGUF:
-		return through(in, &gguf.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion},
+		return through(in, &gguf.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+			Companion: o.Companion},
 			gguf.Open, gguf.OpenBytes, gguf.NewReader)
 	case Torch:
-		return through(in, &torch.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks},
+		return through(in, &torch.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+			Companion: o.Companion, NoLinks: o.NoLinks},
 			torch.Open, torch.OpenBytes, torch.NewReader)
 	}
-	return nil, fmt.Errorf("tensorfile: %w: %v is not read by this version", errors.ErrUnsupported, o.Format)
+	return nil, fmt.Errorf("tensorfile: %w: %v is not read by this version", errors.ErrUnsupported,
+		o.Format)
 }
 
 // through calls whichever of a package's three constructors takes the input.

@@ -321,7 +321,7 @@ func TestTablesOfFormats(t *testing.T) {
 		fmt.Fprintf(&short, "| %s `%s` | %s | %s | %s | %s | %s | %s |\n", f.Title(), f.Ext(), versions(f.Reads()), versions(f.Writes()),
 			yes(c.Program), yes(c.Sparse), yes(c.Blobs), yes(c.Attributes))
 	}
-	long.WriteString("| format | element types | orders | names | rank | dimensions | elements | zero dimensions | extra parts |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	long.WriteString("| format | dtypes | orders | names | rank | dimensions | elements | zero dimensions | extra parts |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	limit := func(n int64) string {
 		if n == 0 {
 			return "–"

@@ -58,7 +58,8 @@ func TestNoHandWrittenSlots(t *testing.T) {
 		}
 		named := func(name string, value ast.Expr) {
 			if strings.HasPrefix(strings.ToLower(name), "slot") && hasNumber(value) {
-				t.Errorf("%v: %s is a number that is written by hand", fset.Position(value.Pos()), name)
+				t.Errorf("%v: %s is a number that is written by hand", fset.Position(value.Pos()),
+					name)
 			}
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -71,7 +72,8 @@ func TestNoHandWrittenSlots(t *testing.T) {
 				}
 			case *ast.AssignStmt:
 				for i, x := range n.Lhs {
-					if id, ok := x.(*ast.Ident); ok && i < len(n.Rhs) && (n.Tok == token.ASSIGN || n.Tok == token.DEFINE) {
+					if id, ok := x.(*ast.Ident); ok && i < len(n.Rhs) &&
+						(n.Tok == token.ASSIGN || n.Tok == token.DEFINE) {
 						named(id.Name, n.Rhs[i])
 					}
 				}
@@ -80,7 +82,9 @@ func TestNoHandWrittenSlots(t *testing.T) {
 					named(id.Name, n.Value)
 				}
 			case *ast.IndexExpr:
-				if x, ok := n.X.(*ast.SelectorExpr); ok && isNumber(n.Index) && slices.Contains([]string{"Tables", "Fields", "Unions", "Members", "Enums"}, x.Sel.Name) {
+				if x, ok := n.X.(*ast.SelectorExpr); ok && isNumber(n.Index) &&
+					slices.Contains([]string{"Tables", "Fields", "Unions", "Members", "Enums"},
+						x.Sel.Name) {
 					t.Errorf("%v: %s of a number", fset.Position(n.Pos()), x.Sel.Name)
 				}
 			case *ast.CallExpr:
@@ -108,7 +112,8 @@ func TestNoHandWrittenSlots(t *testing.T) {
 	}
 	for pkg, min := range map[string]int{"ptd": 10, "pte": 100, "rten": 50, "internal/fb": 20} {
 		if calls[pkg] < min {
-			t.Errorf("%s: only %d slots found: this test looks for the wrong functions", pkg, calls[pkg])
+			t.Errorf("%s: only %d slots found: this test looks for the wrong functions", pkg,
+				calls[pkg])
 		}
 	}
 }

@@ -34,8 +34,8 @@ func TestSpansCoverEveryFile(t *testing.T) {
 		for range f.Spans() {
 			break // an iterator may be left
 		}
-		// Bytes of payloads are in spans of payloads, and have one owner. A tensor of torch whose
-		// elements are not neighbours is at no one place, but has a span.
+		// Bytes of payloads are in spans of payloads, and have one owner. A tensor of
+		// torch whose elements are not adjacent is at no one place, but has a span.
 		stored, shared := int64(0), int64(0)
 		add := func(kind tensor.SpanKind, name string, b tensor.Blob) {
 			st, ok := b.Stored()
@@ -59,19 +59,23 @@ func TestSpansCoverEveryFile(t *testing.T) {
 		for name, b := range f.Blobs() {
 			add(tensor.SpanBlob, name, b)
 		}
-		if payload > stored && f.Format() != PTE && f.Format() != Torch || payload < stored-shared && !overlaps(f) {
-			t.Errorf("%d bytes of payloads, %d of them without a span, in spans of %d", stored, shared, payload)
+		if payload > stored && f.Format() != PTE && f.Format() != Torch ||
+			payload < stored-shared && !overlaps(f) {
+			t.Errorf("%d bytes of payloads, %d of them without a span, in spans of %d", stored,
+				shared, payload)
 		}
 	})
 }
 
-// The spans of an index are those of its own file. Each shard has its own, in which a tensor of the
-// set is where its Stored says.
+// The spans of an index are those of its own file. Each shard has its own, in which a
+// tensor of the set is where its Stored says.
 func TestSpansOfASet(t *testing.T) {
 	dir := t.TempDir()
-	names, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"), tensor.Of(
-		tensor.New("a", tensor.Shape{3}, []float32{1, 2, 3}), tensor.New("b", tensor.Shape{2}, []int64{4, 5}),
-	), &safetensors.ShardOptions{MaxSize: 16})
+	names, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"),
+		tensor.Of(
+			tensor.New("a", tensor.Shape{3}, []float32{1, 2, 3}),
+			tensor.New("b", tensor.Shape{2}, []int64{4, 5}),
+		), &safetensors.ShardOptions{MaxSize: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +84,8 @@ func TestSpansOfASet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer set.Close()
-	if got := slices.Collect(set.Spans()); !slices.Equal(got, []tensor.Span{{Size: set.Size(), Kind: tensor.SpanMetadata}}) {
+	if got := slices.Collect(set.Spans()); !slices.Equal(got,
+		[]tensor.Span{{Size: set.Size(), Kind: tensor.SpanMetadata}}) {
 		t.Errorf("the index of %d bytes has the spans %v", set.Size(), got)
 	}
 	for x := range set.Tensors() {
@@ -92,7 +97,8 @@ func TestSpansOfASet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Contains(slices.Collect(shard.Spans()), tensor.Span{Offset: st.Offset, Size: st.Size, Kind: tensor.SpanTensor, Name: x.Name}) {
+		if !slices.Contains(slices.Collect(shard.Spans()),
+			tensor.Span{Offset: st.Offset, Size: st.Size, Kind: tensor.SpanTensor, Name: x.Name}) {
 			t.Errorf("%s is not at %d in %s", x.Name, st.Offset, st.File)
 		}
 		shard.Close()
@@ -197,7 +203,9 @@ func TestSpansOfEachFormat(t *testing.T) {
 			defer f.Close()
 			var b strings.Builder
 			for s := range f.Spans() {
-				fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("%d+%d %v %s", s.Offset, s.Size, s.Kind, s.Name)))
+				fmt.Fprintln(&b,
+					strings.TrimSpace(fmt.Sprintf("%d+%d %v %s", s.Offset, s.Size, s.Kind,
+						s.Name)))
 			}
 			if got := strings.TrimSpace(b.String()); got != strings.TrimSpace(c.want) {
 				t.Errorf("got\n%s", got)

@@ -46,7 +46,8 @@ func TestFailingSequenceLeavesNoFile(t *testing.T) {
 			return ptd.WriteFile(ctx, name, ts, nil)
 		},
 		"ztensor 1.2": func(ctx context.Context, name string, ts sequence) error {
-			return ztensor.WriteFile(ctx, name, ts, &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C})
+			return ztensor.WriteFile(ctx, name, ts,
+				&ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C})
 		},
 		"ztensor 2": func(ctx context.Context, name string, ts sequence) error {
 			return ztensor.WriteFile(ctx, name, ts, &ztensor.WriterOptions{Version: "2", Level: 1})
@@ -58,7 +59,8 @@ func TestFailingSequenceLeavesNoFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := write(t.Context(), filepath.Join(dir, "out"), failing); !errors.Is(err, cause) {
+			if err := write(t.Context(), filepath.Join(dir, "out"), failing); !errors.Is(err,
+				cause) {
 				t.Errorf("%v, want the error of the source", err)
 			}
 			left, err := os.ReadDir(dir)
@@ -67,7 +69,8 @@ func TestFailingSequenceLeavesNoFile(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			err = write(ctx, filepath.Join(dir, "out"), tensor.Of(tensor.New("a", tensor.Shape{1}, []int8{1})))
+			err = write(ctx, filepath.Join(dir, "out"),
+				tensor.Of(tensor.New("a", tensor.Shape{1}, []int8{1})))
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("after cancelling: %v", err)
 			}

@@ -138,7 +138,7 @@ func checkPicture(t *testing.T, name string, g *Graph) {
 	}
 }
 
-func TestEdgesNeverRunBehindNodes(t *testing.T) {
+func TestEdgesNeverCrossNodes(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		g := &Graph{}

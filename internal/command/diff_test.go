@@ -62,7 +62,7 @@ func checkCommand(t *testing.T, status int, want string, args ...string) {
 	}
 }
 
-func TestDiffTellsNumbersFromText(t *testing.T) {
+func TestDiffShowsNumbersAndTextApart(t *testing.T) {
 	const in = "../../testdata/gguf/align4096.gguf"
 	out := filepath.Join(t.TempDir(), "out.safetensors")
 	checkCommand(t, 0, "of type", "convert", "--allow", "all", in, out)
