@@ -21,5 +21,6 @@
 // copying the data. [WriteShards] and [Merge] have the names and keys of gguf-split.
 //
 // The package was checked against the gguf package of PyPI: its files, blocks of every
-// type that it decodes bit for bit, are read, and written to the byte: see interop/gguf.sh.
+// type that it decodes bit for bit, are read, and written to the byte: see
+// interop/gguf.sh.
 package gguf

@@ -17,9 +17,9 @@ import (
 )
 
 // An Edit is a list of changes to a file. Names are those that its tensors have in the
-// Reader, whatever was changed before, and all changes apply at once, so that two names can
-// be swapped. Types of metadata, data and its order stay as they are. The Reader must stay
-// open until the file is written. An Edit is not safe for concurrent use.
+// Reader, whatever was changed before, and all changes apply at once, so that two names
+// can be swapped. Types of metadata, data and its order stay as they are. The Reader
+// must stay open until the file is written. An Edit is not safe for concurrent use.
 type Edit struct {
 	r        *Reader
 	changes  map[string]*change
@@ -70,8 +70,8 @@ func (e *Edit) Remove(name string) error {
 	return err
 }
 
-// Replace gives a tensor the dtype, shape and data of t, or its quantised blocks. The name
-// of t is not used.
+// Replace gives a tensor the dtype, shape and data of t, or its quantised blocks. The
+// name of t is not used.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	c, err := e.change(name)
 	if err == nil {
@@ -126,9 +126,9 @@ func (e *Edit) index(key string) int {
 	return slices.IndexFunc(e.metadata, func(kv KeyValue) bool { return kv.Key == key })
 }
 
-// Write writes the changed file to w, as version 3, with its data packed: what belongs to no
-// tensor is left out. A name that another tensor has is tensor.ErrDuplicate. The Metadata of
-// opts must be empty: entries are those of the file, with the changes.
+// Write writes the changed file to w, as version 3, with its data packed: what belongs
+// to no tensor is left out. A name that another tensor has is tensor.ErrDuplicate. The
+// Metadata of opts must be empty: entries are those of the file, with the changes.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err != nil {
@@ -137,8 +137,8 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return e.write(ctx, NewWriter(w, o))
 }
 
-// WriteFile writes the changed file to the file of that name, which appears whole or not at
-// all, and may be the one that the Reader has open.
+// WriteFile writes the changed file to the file of that name, which appears whole or
+// not at all, and may be the one that the Reader has open.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err != nil {
@@ -177,8 +177,8 @@ func (e *Edit) write(ctx context.Context, w *Writer) error {
 	return w.close(ctx)
 }
 
-// info returns what becomes of tensor i, with the offset that it has in the file. Data of a
-// type that the package does not know is kept up to the next tensor.
+// info returns what becomes of tensor i, with the offset that it has in the file. Data
+// of a type that the package does not know is kept up to the next tensor.
 func (e *Edit) info(i int) (x info, removed bool, err error) {
 	t := &e.r.tensors[i]
 	c := e.changes[t.Name]
@@ -198,7 +198,8 @@ func (e *Edit) info(i int) (x info, removed bool, err error) {
 		x, err = infoOf(&changed)
 		return x, false, err
 	case c.name != nil && (len(name) > MaxName || !utf8.ValidString(name)):
-		return x, false, refuse(name, errors.ErrUnsupported, "not a name of up to %d bytes of UTF-8",
+		return x, false, refuse(name, errors.ErrUnsupported,
+			"not a name of up to %d bytes of UTF-8",
 			MaxName)
 	}
 	s := &e.r.extents[i]
@@ -207,10 +208,10 @@ func (e *Edit) info(i int) (x info, removed bool, err error) {
 }
 
 // WriteHeader makes the changes in the file of that name, which the Reader has open, by
-// writing over its header alone. It is errors.ErrUnsupported where the data would have to
-// move, which is where the changed header does not end in the same step of the alignment,
-// and for tensors that were removed or replaced. The Reader keeps what it had; the file is
-// damaged if the write is interrupted.
+// writing over its header alone. It is errors.ErrUnsupported where the data would have
+// to move, which is where the changed header does not end in the same step of the
+// alignment, and for tensors that were removed or replaced. The Reader keeps what it
+// had; the file is damaged if the write is interrupted.
 func (e *Edit) WriteHeader(name string) error {
 	b, err := e.headerInPlace()
 	if err != nil {

@@ -23,7 +23,8 @@ func describeContent(r *Reader) string {
 	}
 	for i := range r.tensors {
 		p, err := tensor.NewBlob(&r.extents[i]).ReadAll()
-		fmt.Fprintf(&b, "%q %v %d %x %v\n", r.tensors[i].Name, r.tensors[i].Shape, r.extents[i].kind, p, err)
+		fmt.Fprintf(&b, "%q %v %d %x %v\n", r.tensors[i].Name, r.tensors[i].Shape,
+			r.extents[i].kind, p, err)
 	}
 	return b.String()
 }
@@ -44,19 +45,25 @@ func edited(t *testing.T, e *Edit) *Reader {
 func TestEdit(t *testing.T) {
 	e := NewEdit(small(t))
 	if err := errors.Join(e.Rename("a", "c"), e.Rename("c", "a"), e.Remove("b"),
-		e.SetAttribute("n", "8"), e.SetAttribute("general.name", "new"), e.SetAttribute("added", "1"),
-		e.SetAttribute("bytes", "[9]"), e.RemoveAttribute("one"), e.SetValue("typed", entryOf("", int16(-1)).Value)); err != nil {
+		e.SetAttribute("n", "8"), e.SetAttribute("general.name", "new"), e.SetAttribute("added",
+			"1"),
+		e.SetAttribute("bytes", "[9]"), e.RemoveAttribute("one"), e.SetValue("typed", entryOf("",
+			int16(-1)).Value)); err != nil {
 		t.Fatal(err)
 	}
 	r := edited(t, e)
-	want := []KeyValue{entryOf("general.name", "new"), entryOf("n", uint32(8)), entryOf("nested", []any{[]uint8{7, 8}, []string{}, []any{}}),
-		entryOf("empty", []int32{}), entryOf("bytes", []uint8{9}), entryOf(alignmentKey, uint32(16)), entryOf("added", "1"), entryOf("typed", int16(-1))}
+	want := []KeyValue{entryOf("general.name", "new"), entryOf("n", uint32(8)), entryOf("nested",
+		[]any{[]uint8{7, 8}, []string{}, []any{}}),
+		entryOf("empty", []int32{}), entryOf("bytes", []uint8{9}), entryOf(alignmentKey,
+			uint32(16)), entryOf("added", "1"), entryOf("typed", int16(-1))}
 	if got := metadataOf(r); len(got) != len(want) {
 		t.Errorf("%v", got)
 	} else {
 		for i := range want {
-			if want[i].Key != got[i].Key || !reflect.DeepEqual(want[i].Value.Any(-1), got[i].Value.Any(-1)) {
-				t.Errorf("%s is %#v, not %#v", got[i].Key, got[i].Value.Any(-1), want[i].Value.Any(-1))
+			if want[i].Key != got[i].Key || !reflect.DeepEqual(want[i].Value.Any(-1),
+				got[i].Value.Any(-1)) {
+				t.Errorf("%s is %#v, not %#v", got[i].Key, got[i].Value.Any(-1),
+					want[i].Value.Any(-1))
 			}
 		}
 	}
@@ -67,7 +74,8 @@ func TestEdit(t *testing.T) {
 	if err := e.Replace("b", blocks("any", "Q4_0", 36, 64)); err != nil {
 		t.Fatal(err)
 	}
-	if x := edited(t, e).Tensor("b"); x == nil || x.Scheme != "Q4_0" || !x.Shape.Equal(tensor.Shape{64}) {
+	if x := edited(t,
+		e).Tensor("b"); x == nil || x.Scheme != "Q4_0" || !x.Shape.Equal(tensor.Shape{64}) {
 		t.Errorf("%v", x)
 	}
 }
@@ -84,7 +92,8 @@ func TestWhatAnEditRefuses(t *testing.T) {
 		"a string that is not UTF-8":  {e.SetAttribute("k", "\xff"), errors.ErrUnsupported},
 		"an attribute that is absent": {e.RemoveAttribute("k"), fs.ErrNotExist},
 		"a tensor that is absent":     {e.Remove("x"), tensor.ErrNoTensor},
-		"a tensor of another length":  {e.Replace("a", tensor.New("", tensor.Shape{2}, []int8{1})), tensor.ErrMalformed},
+		"a tensor of another length": {e.Replace("a", tensor.New("", tensor.Shape{2},
+			[]int8{1})), tensor.ErrMalformed},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
@@ -94,18 +103,27 @@ func TestWhatAnEditRefuses(t *testing.T) {
 		t.Errorf("what was refused changed the file: %s", got)
 	}
 	for name, change := range map[string]func(*Edit) error{
-		"a name of 64 bytes": func(e *Edit) error { return e.Rename("a", strings.Repeat("x", 64)) },
-		"not UTF-8":          func(e *Edit) error { return e.Rename("a", "\xff") },
-		"taken":              func(e *Edit) error { return e.Rename("a", "b") },
-		"uint8":              func(e *Edit) error { return e.Replace("a", tensor.New("", tensor.Shape{1}, []uint8{1})) },
+		"a name of 64 bytes": func(e *Edit) error {
+			return e.Rename("a", strings.Repeat("x",
+				64))
+		},
+		"not UTF-8": func(e *Edit) error { return e.Rename("a", "\xff") },
+		"taken":     func(e *Edit) error { return e.Rename("a", "b") },
+		"uint8": func(e *Edit) error {
+			return e.Replace("a", tensor.New("",
+				tensor.Shape{1}, []uint8{1}))
+		},
 	} {
 		e := NewEdit(small(t))
 		var out bytes.Buffer
-		if err := errors.Join(change(e), e.Write(t.Context(), &out, nil)); err == nil || out.Len() > 0 {
+		if err := errors.Join(change(e), e.Write(t.Context(), &out,
+			nil)); err == nil || out.Len() > 0 {
 			t.Errorf("%s: %v, %d bytes", name, err, out.Len())
 		}
 	}
-	if err := NewEdit(small(t)).Write(t.Context(), nil, &WriterOptions{Metadata: []KeyValue{entryOf("k", "v")}}); !errors.Is(err, errors.ErrUnsupported) {
+	if err := NewEdit(small(t)).Write(t.Context(), nil,
+		&WriterOptions{Metadata: []KeyValue{entryOf("k",
+			"v")}}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Metadata of an Edit: %v", err)
 	}
 }
@@ -125,10 +143,13 @@ func TestEditOfUnusualFiles(t *testing.T) {
 	short("w")
 	v1.u32(2).u32(3).u32(2).u32(0).u64(0)
 	for name, b := range map[string][]byte{
-		"another order and unknown types": begin(2, 3, 0).tensor("last", 24, 64, 1).tensor("new", 999, 0, 7).tensor("newer", 1000, 32, 7).data(65),
-		"a hole":                          begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("b", 24, 64, 1).data(65),
-		"a long name, five dimensions":    begin(3, 1, 0).tensor(long, 24, 0, 1, 1, 1, 1, 2).data(2),
-		"version 1":                       v1.data(24),
+		"another order and unknown types": begin(2, 3, 0).tensor("last", 24, 64, 1).tensor("new",
+			999, 0, 7).tensor("newer", 1000, 32, 7).data(65),
+		"a hole": begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("b", 24,
+			64, 1).data(65),
+		"a long name, five dimensions": begin(3, 1, 0).tensor(long, 24, 0, 1, 1, 1, 1,
+			2).data(2),
+		"version 1": v1.data(24),
 	} {
 		r, err := OpenBytes(b, nil)
 		if err != nil {
@@ -145,7 +166,8 @@ func TestWriteHeader(t *testing.T) {
 	var out bytes.Buffer // the header ends 12 bytes before the data
 	name := entryOf("general.name", "")
 	w := NewWriter(&out, &WriterOptions{Metadata: []KeyValue{name, entryOf("u", uint32(1))}})
-	if err := errors.Join(w.Add(tensor.New("a", tensor.Shape{3}, []float32{1, 2, 3})), w.Add(tensor.New("b", tensor.Shape{1}, []int8{4})), w.Close()); err != nil {
+	if err := errors.Join(w.Add(tensor.New("a", tensor.Shape{3}, []float32{1, 2, 3})),
+		w.Add(tensor.New("b", tensor.Shape{1}, []int8{4})), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	original := out.Bytes()
@@ -158,7 +180,10 @@ func TestWriteHeader(t *testing.T) {
 		t.Fatal("no slack to try")
 	}
 	set := func(n int) func(e *Edit) error {
-		return func(e *Edit) error { return e.SetAttribute("general.name", strings.Repeat("x", n)) }
+		return func(e *Edit) error {
+			return e.SetAttribute("general.name", strings.Repeat("x",
+				n))
+		}
 	}
 	for _, c := range []struct {
 		what   string
@@ -167,16 +192,25 @@ func TestWriteHeader(t *testing.T) {
 	}{
 		{"nothing", func(e *Edit) error { return nil }, true},
 		{"a number", func(e *Edit) error { return e.SetAttribute("u", "99") }, true},
-		{"another name of the same length", func(e *Edit) error { return e.Rename("a", "z") }, true},
-		{"names that swap", func(e *Edit) error { return errors.Join(e.Rename("a", "b"), e.Rename("b", "a")) }, true},
+		{"another name of the same length", func(e *Edit) error { return e.Rename("a", "z") },
+			true},
+		{"names that swap", func(e *Edit) error {
+			return errors.Join(e.Rename("a", "b"),
+				e.Rename("b", "a"))
+		}, true},
 		{"one byte more", set(1), true},
 		{"all of the slack", set(slack), true},
 		{"one byte more than the slack", set(slack + 1), false},
-		{"past a step of the alignment", func(e *Edit) error { return e.RemoveAttribute("general.name") }, false},
+		{"past a step of the alignment",
+			func(e *Edit) error { return e.RemoveAttribute("general.name") }, false},
 		{"another step exactly", set(slack + 32), false},
-		{"another alignment", func(e *Edit) error { return e.SetAttribute(alignmentKey, "64") }, false},
+		{"another alignment", func(e *Edit) error { return e.SetAttribute(alignmentKey, "64") },
+			false},
 		{"a tensor less", func(e *Edit) error { return e.Remove("b") }, false},
-		{"another tensor", func(e *Edit) error { return e.Replace("b", tensor.New("", tensor.Shape{1}, []int8{5})) }, false},
+		{"another tensor", func(e *Edit) error {
+			return e.Replace("b", tensor.New("",
+				tensor.Shape{1}, []int8{5}))
+		}, false},
 	} {
 		file := filepath.Join(t.TempDir(), "x.gguf")
 		if err := os.WriteFile(file, original, 0o666); err != nil {
@@ -226,7 +260,8 @@ func TestWriteHeader(t *testing.T) {
 
 // A file with a hole and another order of its entries keeps its offsets.
 func TestWriteHeaderKeepsOffsets(t *testing.T) {
-	b := begin(2, 2, 1).str("k").u32(4).u32(1).tensor("b", 24, 64, 2).tensor("a", 24, 0, 1).data(66)
+	b := begin(2, 2, 1).str("k").u32(4).u32(1).tensor("b", 24, 64, 2).tensor("a", 24, 0,
+		1).data(66)
 	b[len(b)-1], b[len(b)-66] = 7, 9
 	file := filepath.Join(t.TempDir(), "x.gguf")
 	if err := os.WriteFile(file, b, 0o666); err != nil {
@@ -246,7 +281,8 @@ func TestWriteHeaderKeepsOffsets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if x, y := describeContent(r), describeContent(again); strings.ReplaceAll(x, "0x1", "0x2") != strings.ReplaceAll(y, "0x1", "0x2") || x == y {
+	if x, y := describeContent(r), describeContent(again); strings.ReplaceAll(x, "0x1",
+		"0x2") != strings.ReplaceAll(y, "0x1", "0x2") || x == y {
 		t.Errorf("%s\nbecame\n%s", x, y)
 	}
 }

@@ -21,9 +21,9 @@ type KeyValue struct {
 	Value Value
 }
 
-// NewValue returns the metadata value of x, whose Go type says which of the file's types it
-// has: what [Value.Any] returns, and nothing else. Arrays of arrays are []any; llama.cpp
-// refuses files that have them.
+// NewValue returns the metadata value of x, whose Go type says which of the file's
+// types it has: what [Value.Any] returns, and nothing else. Arrays of arrays are []any;
+// llama.cpp refuses files that have them.
 func NewValue(x any) (Value, error) {
 	t, raw, err := appendAny(nil, x, 0)
 	if err != nil {
@@ -52,7 +52,8 @@ func appendAny(b []byte, x any, depth int) (ValueType, []byte, error) {
 		return TypeArray, b, nil
 	case []any:
 		if depth > maxNesting {
-			return 0, nil, fmt.Errorf("%w: arrays nested deeper than %d", tensor.ErrLimit, maxNesting)
+			return 0, nil, fmt.Errorf("%w: arrays nested deeper than %d", tensor.ErrLimit,
+				maxNesting)
 		}
 		b = appendArray(b, TypeArray, len(x))
 		for _, e := range x {
@@ -129,9 +130,9 @@ func appendText(b []byte, s string) ([]byte, error) {
 	return append(b, s...), nil
 }
 
-// ParseValue returns the value that text stands for in a type as [Value.TypeName] names it:
-// numbers in decimal, true and false, strings as they are, arrays as JSON. What the type
-// does not hold, NaN and infinity too, is tensor.ErrDType.
+// ParseValue returns the value that text stands for in a type as [Value.TypeName] names
+// it: numbers in decimal, true and false, strings as they are, arrays as JSON. What the
+// type does not hold, NaN and infinity too, is tensor.ErrDType.
 func ParseValue(typeName, text string) (Value, error) {
 	v, err := parseValue(typeName, text)
 	if err != nil {
@@ -206,7 +207,8 @@ func appendParsed(b []byte, t ValueType, text string) ([]byte, error) {
 		}
 	case TypeFloat32, TypeFloat64:
 		var f float64
-		if f, err = strconv.ParseFloat(text, bits); err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		if f, err = strconv.ParseFloat(text, bits); err == nil && (math.IsNaN(f) || math.IsInf(f,
+			0)) {
 			err = strconv.ErrRange
 		}
 		if number = math.Float64bits(f); t == TypeFloat32 {

@@ -41,7 +41,8 @@ func (s *scanner) fail(at int64, field string, class error, format string, args 
 }
 
 func formatError(off int64, field string, class error, format string, args ...any) error {
-	return &tensor.FormatError{Format: "gguf", Offset: off, Field: field, Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
+	return &tensor.FormatError{Format: "gguf", Offset: off, Field: field,
+		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
 // take returns the next n bytes.
@@ -183,7 +184,8 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 	tensors := s.size("tensor_count")
 	entries := s.size("metadata_kv_count")
 	if s.err == nil && (tensors > limits.MaxTensors || entries > limits.MaxTensors) {
-		return nil, formatError(8, "tensor_count", tensor.ErrLimit, "%d tensors and %d metadata entries, the limit is %d", tensors, entries, limits.MaxTensors)
+		return nil, formatError(8, "tensor_count", tensor.ErrLimit,
+			"%d tensors and %d metadata entries, the limit is %d", tensors, entries, limits.MaxTensors)
 	}
 	// The least that an entry takes keeps a declared number from allocating.
 	h.metadata = make([]attribute, 0, min(entries, int64(len(b))/12))
@@ -203,7 +205,8 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 				n = int64(binary.LittleEndian.Uint32(a.raw))
 			}
 			if n == 0 || n&(n-1) != 0 {
-				return nil, formatError(at, alignmentKey, tensor.ErrMalformed, "%s is not a power of two of type uint32", quote.Name(a.text(s.version)))
+				return nil, formatError(at, alignmentKey, tensor.ErrMalformed,
+					"%s is not a power of two of type uint32", quote.Name(a.text(s.version)))
 			}
 			h.alignment = n
 		}
@@ -214,7 +217,8 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 		e := entry{at: s.i, name: s.str("tensors", limits.MaxName)}
 		rank := int64(s.u32())
 		if rank > limits.MaxRank {
-			s.fail(e.at, "tensors["+quote.Name(e.name)+"].n_dims", tensor.ErrLimit, "%d dimensions, the limit is %d", rank, limits.MaxRank)
+			s.fail(e.at, "tensors["+quote.Name(e.name)+"].n_dims", tensor.ErrLimit,
+				"%d dimensions, the limit is %d", rank, limits.MaxRank)
 		}
 		if s.err != nil {
 			break
@@ -231,7 +235,8 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 		if b := s.take(8); b != nil {
 			off := binary.LittleEndian.Uint64(b)
 			if off > math.MaxInt64 {
-				s.fail(s.i-8, "tensors["+quote.Name(e.name)+"].offset", tensor.ErrMalformed, "%d is beyond 2^63", off)
+				s.fail(s.i-8, "tensors["+quote.Name(e.name)+"].offset", tensor.ErrMalformed,
+					"%d is beyond 2^63", off)
 			}
 			e.offset = int64(off)
 		}

@@ -12,10 +12,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Quantize returns a dense, row-major tensor of numbers as quantised blocks of the type of
-// that name: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0 or MXFP4. Rows are whole numbers of
-// blocks. The blocks are made as they are read, bit for bit those of the gguf package, from
-// elements as float32; NaN is tensor.ErrDType then. [tensor.As] is the way back.
+// Quantize returns a dense, row-major tensor of numbers as quantised blocks of the type
+// of that name: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0 or MXFP4. Rows are whole
+// numbers of blocks. The blocks are made as they are read, bit for bit those of the
+// gguf package, from elements as float32; NaN is tensor.ErrDType then. [tensor.As] is
+// the way back.
 func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 	kind, ok := ggml.Named(typeName)
 	if !ok || !kind.CanEncode() {
@@ -26,7 +27,8 @@ func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if t.External || !t.Dense() || !t.Order.RowMajor() {
-		return nil, refuse(t.Name, errors.ErrUnsupported, "only dense, row-major tensors are quantised")
+		return nil, refuse(t.Name, errors.ErrUnsupported,
+			"only dense, row-major tensors are quantised")
 	}
 	numbers, err := tensor.As(t, tensor.F32)
 	if err != nil {

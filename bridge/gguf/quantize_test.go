@@ -54,7 +54,10 @@ func TestQuantizeAsTheReference(t *testing.T) {
 }
 
 func TestQuantizeRefuses(t *testing.T) {
-	row := func(n int64) *tensor.Tensor { return tensor.New("x", tensor.Shape{n}, make([]float32, n)) }
+	row := func(n int64) *tensor.Tensor {
+		return tensor.New("x", tensor.Shape{n}, make([]float32,
+			n))
+	}
 	column := tensor.New("x", tensor.Shape{2, 32}, make([]float32, 64))
 	column.Order = tensor.ColumnMajor(2)
 	for name, c := range map[string]struct {
@@ -65,17 +68,20 @@ func TestQuantizeRefuses(t *testing.T) {
 		"a type without an encoder": {row(256), "Q4_K", errors.ErrUnsupported},
 		"an unknown type":           {row(256), "Q9", errors.ErrUnsupported},
 		"half a block":              {row(48), "Q8_0", tensor.ErrMalformed},
-		"a scalar":                  {tensor.New("x", tensor.Shape{}, []float32{1}), "Q8_0", tensor.ErrMalformed},
-		"column-major":              {column, "Q8_0", errors.ErrUnsupported},
-		"complex numbers":           {tensor.New("x", tensor.Shape{32}, make([]complex64, 32)), "Q8_0", tensor.ErrDType},
-		"blocks":                    {blocks("x", "Q8_0", 34, 32), "Q4_0", errors.ErrUnsupported},
-		"nil":                       {nil, "Q8_0", tensor.ErrNoTensor},
+		"a scalar": {tensor.New("x", tensor.Shape{}, []float32{1}), "Q8_0",
+			tensor.ErrMalformed},
+		"column-major": {column, "Q8_0", errors.ErrUnsupported},
+		"complex numbers": {tensor.New("x", tensor.Shape{32}, make([]complex64, 32)),
+			"Q8_0", tensor.ErrDType},
+		"blocks": {blocks("x", "Q8_0", 34, 32), "Q4_0", errors.ErrUnsupported},
+		"nil":    {nil, "Q8_0", tensor.ErrNoTensor},
 	} {
 		if _, err := Quantize(c.x, c.kind); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	for _, kind := range []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4"} {
+	for _, kind := range []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0",
+		"MXFP4"} {
 		x := make([]float32, 512)
 		x[300] = float32(math.NaN())
 		q, err := Quantize(tensor.New("x", tensor.Shape{512}, x), kind)
@@ -135,7 +141,8 @@ func writeOne(w io.Writer, x *tensor.Tensor) error {
 	return errors.Join(gw.Add(x), gw.Close())
 }
 
-// TestDecodeRounds decodes the tensors of a file several times, for interop/gguf/speed.sh.
+// TestDecodeRounds decodes the tensors of a file several times, for
+// interop/gguf/speed.sh.
 func TestDecodeRounds(t *testing.T) {
 	var rounds int
 	var name string

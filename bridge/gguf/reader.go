@@ -55,7 +55,8 @@ type extent struct {
 
 // Stored is for tensor.Blob.
 func (e *extent) Stored() tensor.Stored {
-	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", Type: typeName(e.kind)}
+	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw",
+		Type: typeName(e.kind)}
 }
 
 func typeName(kind uint32) string {
@@ -146,11 +147,15 @@ func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
 // build checks what concerns all entries together and makes the tensors.
 func (r *Reader) build() error {
 	h := r.h
-	if _, dup := names.Build(len(h.metadata), func(i int) string { return h.metadata[i].key }); dup >= 0 {
-		return formatError(0, "metadata["+quote.Name(h.metadata[dup].key)+"]", tensor.ErrMalformed, "duplicate key")
+	if _, dup := names.Build(len(h.metadata),
+		func(i int) string { return h.metadata[i].key }); dup >= 0 {
+		return formatError(0, "metadata["+quote.Name(h.metadata[dup].key)+"]",
+			tensor.ErrMalformed, "duplicate key")
 	}
-	if _, dup := names.Build(len(h.entries), func(i int) string { return h.entries[i].name }); dup >= 0 {
-		return formatError(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed, "duplicate name")
+	if _, dup := names.Build(len(h.entries),
+		func(i int) string { return h.entries[i].name }); dup >= 0 {
+		return formatError(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed,
+			"duplicate name")
 	}
 	dataAt, ok := align.Up(h.end, h.alignment)
 	r.dataAt = dataAt
@@ -160,40 +165,49 @@ func (r *Reader) build() error {
 	if !ok || dataAt > r.src.Size() {
 		return formatError(h.end, "data", io.ErrUnexpectedEOF, "it would begin at %d", dataAt)
 	}
-	slices.SortStableFunc(h.entries, func(a, b entry) int { return cmp.Compare(a.offset, b.offset) })
+	slices.SortStableFunc(h.entries, func(a, b entry) int {
+		return cmp.Compare(a.offset,
+			b.offset)
+	})
 	r.tensors = make([]tensor.Tensor, len(h.entries))
 	r.extents = make([]extent, len(h.entries))
 	r.parts = make([]tensor.Part, len(h.entries))
 	end := int64(0) // of the data so far, from dataAt
 	for i := range h.entries {
 		e := &h.entries[i]
-		room := r.src.Size() - dataAt
+		available := r.src.Size() - dataAt
 		if !align.Is(e.offset, h.alignment) {
-			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed, "%d is not a multiple of %d", e.offset, h.alignment)
+			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed,
+				"%d is not a multiple of %d", e.offset, h.alignment)
 		}
-		n, err := e.size(room, h.entries[i+1:])
+		n, err := e.size(available, h.entries[i+1:])
 		if err != nil {
 			return err
 		}
-		if n > room || e.offset > room-n {
-			return formatError(e.at, e.field(".offset"), io.ErrUnexpectedEOF, "%d bytes at %d, the file has %d", n, e.offset, room)
+		if n > available || e.offset > available-n {
+			return formatError(e.at, e.field(".offset"), io.ErrUnexpectedEOF,
+				"%d bytes at %d, the file has %d", n, e.offset, available)
 		}
 		if n > 0 && e.offset < end {
-			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed, "its data begins at %d, inside what ends at %d", e.offset, end)
+			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed,
+				"its data begins at %d, inside what ends at %d", e.offset, end)
 		}
 		if want, _ := align.Up(end, h.alignment); n > 0 && e.offset > want {
-			r.warnings = append(r.warnings, formatError(dataAt+end, e.field(".offset"), tensor.ErrMalformed, "%d bytes that belong to no tensor", e.offset-want))
+			r.warnings = append(r.warnings, formatError(dataAt+end, e.field(".offset"),
+				tensor.ErrMalformed, "%d bytes that belong to no tensor", e.offset-want))
 		}
 		end = max(end, e.offset+n)
 		x, err := r.src.Extent(dataAt+e.offset, n)
 		if err != nil {
-			return &tensor.FormatError{Format: "gguf", Offset: e.at, Field: e.field(".offset"), Err: err}
+			return &tensor.FormatError{Format: "gguf", Offset: e.at, Field: e.field(".offset"),
+				Err: err}
 		}
 		r.extents[i] = extent{x, e.kind}
 		r.add(i, e)
 	}
 	if want, _ := align.Up(end, h.alignment); dataAt+want < r.src.Size() {
-		r.warnings = append(r.warnings, formatError(dataAt+want, "data", tensor.ErrMalformed, "%d bytes after the last tensor", r.src.Size()-dataAt-want))
+		r.warnings = append(r.warnings, formatError(dataAt+want, "data", tensor.ErrMalformed,
+			"%d bytes after the last tensor", r.src.Size()-dataAt-want))
 	}
 	return nil
 }
@@ -202,32 +216,36 @@ func (e *entry) field(part string) string { return "tensors[" + quote.Name(e.nam
 
 // size is how many bytes the tensor takes: for an unknown type, all up to the
 // next one.
-func (e *entry) size(room int64, later []entry) (int64, error) {
+func (e *entry) size(available int64, later []entry) (int64, error) {
 	n, ok := e.shape.Elements()
 	t := storageOf(e.kind)
 	switch {
 	case !ok:
-		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed, "%v is beyond 2^63 elements", e.shape)
-	case t.name == "" && e.offset > room:
-		return 0, formatError(e.at, e.field(".offset"), io.ErrUnexpectedEOF, "data at %d, the file has %d", e.offset, room)
+		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
+			"%v is beyond 2^63 elements", e.shape)
+	case t.name == "" && e.offset > available:
+		return 0, formatError(e.at, e.field(".offset"), io.ErrUnexpectedEOF,
+			"data at %d, the file has %d", e.offset, available)
 	case t.name == "":
 		for _, next := range later {
 			if next.offset > e.offset {
-				return min(next.offset, room) - e.offset, nil
+				return min(next.offset, available) - e.offset, nil
 			}
 		}
-		return room - e.offset, nil
+		return available - e.offset, nil
 	}
 	row := int64(1) // a scalar is one row of one element
 	if len(e.shape) > 0 {
 		row = e.shape[len(e.shape)-1]
 	}
 	if row%t.elements != 0 {
-		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed, "rows of %d elements are not a whole number of %s blocks of %d", row, t.name, t.elements)
+		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
+			"rows of %d elements are not a whole number of %s blocks of %d", row, t.name, t.elements)
 	}
 	size, ok := align.Mul(n/t.elements, t.bytes)
 	if !ok {
-		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed, "%v of %s is beyond 2^63 bytes", e.shape, t.name)
+		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
+			"%v of %s is beyond 2^63 bytes", e.shape, t.name)
 	}
 	return size, nil
 }
@@ -327,7 +345,8 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 			}
 			p := buf[:min(int64(len(buf)), x.Size()-off)]
 			if _, err := x.ReadAt(p, off); err != nil {
-				l.Error(&tensor.FormatError{Format: "gguf", Offset: x.Offset() + off, Field: fmt.Sprintf("data[%s]", quote.Name(r.tensors[i].Name)), Err: err})
+				l.Error(&tensor.FormatError{Format: "gguf", Offset: x.Offset() + off,
+					Field: fmt.Sprintf("data[%s]", quote.Name(r.tensors[i].Name)), Err: err})
 				break
 			}
 			done += int64(len(p))

@@ -34,7 +34,7 @@ type want struct {
 }
 
 // The files of the gguf package: the committed ones, or those of
-// interop/gguf.sh when TENSORFILE_GGUF names their folder.
+// interop/gguf.sh when TENSORFILE_GGUF names their directory.
 func TestFilesOfTheReference(t *testing.T) {
 	dir := "../../testdata/gguf"
 	if d := os.Getenv("TENSORFILE_GGUF"); d != "" {
@@ -79,7 +79,8 @@ func TestFilesOfTheReference(t *testing.T) {
 				st, _ := data.Stored()
 				if st.Type != e.Type || x.DType.Known() && x.DType.String() != e.DType || x.Dense() != (e.DType != "") || !x.Shape.Equal(e.Shape) ||
 					st.Offset != e.Offset || x.Size() != e.Bytes || hex.EncodeToString(sum[:]) != e.SHA256 || x.Check() != nil {
-					t.Errorf("%q: %v %v %+v, the reference has %+v", x.Name, x.DType, x.Shape, st, e)
+					t.Errorf("%q: %v %v %+v, the reference has %+v", x.Name, x.DType, x.Shape,
+						st, e)
 				}
 				if e.Values != "" {
 					sameValues(t, x, e.Values)
@@ -215,9 +216,22 @@ func begin(version uint32, tensors, metadata uint64) *builder {
 	return b
 }
 
-func (b *builder) u32(v uint32) *builder { b.b = binary.LittleEndian.AppendUint32(b.b, v); return b }
-func (b *builder) u64(v uint64) *builder { b.b = binary.LittleEndian.AppendUint64(b.b, v); return b }
-func (b *builder) str(s string) *builder { b.u64(uint64(len(s))); b.b = append(b.b, s...); return b }
+func (b *builder) u32(v uint32) *builder {
+	b.b = binary.LittleEndian.AppendUint32(b.b,
+		v)
+	return b
+}
+func (b *builder) u64(v uint64) *builder {
+	b.b = binary.LittleEndian.AppendUint64(b.b,
+		v)
+	return b
+}
+func (b *builder) str(s string) *builder {
+	b.u64(uint64(len(s)))
+	b.b = append(b.b,
+		s...)
+	return b
+}
 
 func (b *builder) tensor(name string, kind uint32, offset uint64, ne ...uint64) *builder {
 	b.str(name).u32(uint32(len(ne)))
@@ -244,47 +258,70 @@ func TestRefusedFiles(t *testing.T) {
 		b    []byte
 		want error
 	}{
-		"nothing":                      {nil, io.ErrUnexpectedEOF},
-		"the magic alone":              {[]byte(magic), io.ErrUnexpectedEOF},
-		"another magic":                {[]byte("GGML\x03\x00\x00\x00"), tensor.ErrMalformed},
-		"version 0":                    {begin(0, 0, 0).b, errors.ErrUnsupported},
-		"version 4":                    {begin(4, 0, 0).b, errors.ErrUnsupported},
-		"big-endian":                   {begin(3<<24, 0, 0).b, errors.ErrUnsupported},
-		"2^64-1 tensors":               {begin(3, math.MaxUint64, 0).b, tensor.ErrMalformed},
-		"2^40 tensors":                 {begin(3, 1<<40, 0).b, tensor.ErrLimit},
-		"2^20 tensors that are not":    {begin(3, 1<<20, 0).b, io.ErrUnexpectedEOF},
-		"2^40 entries":                 {begin(3, 0, 1<<40).b, tensor.ErrLimit},
-		"a name of 2^63 bytes":         {begin(3, 0, 1).u64(1 << 63).b, tensor.ErrMalformed},
-		"a name of 2^62 bytes":         {begin(3, 0, 1).u64(1 << 62).b, tensor.ErrLimit},
-		"a key that is not UTF-8":      {begin(3, 0, 1).str("\xff").u32(0).b, tensor.ErrMalformed},
-		"an unknown value":             {begin(3, 0, 1).str("k").u32(13).b, errors.ErrUnsupported},
-		"the bool 2":                   {append(begin(3, 0, 1).str("k").u32(7).b, 2), tensor.ErrMalformed},
-		"an array of 2^60":             {begin(3, 0, 1).str("k").u32(9).u32(0).u64(1 << 60).b, tensor.ErrLimit},
-		"an array of 2^63 strings":     {begin(3, 0, 1).str("k").u32(9).u32(8).u64(1<<63 - 1).b, io.ErrUnexpectedEOF},
-		"deep arrays":                  {deep.b, tensor.ErrLimit},
-		"a key twice":                  {begin(3, 0, 2).str("k").u32(4).u32(1).str("k").u32(4).u32(1).b, tensor.ErrMalformed},
-		"alignment 0":                  {begin(3, 0, 1).str(alignmentKey).u32(4).u32(0).b, tensor.ErrMalformed},
-		"alignment 3":                  {begin(3, 0, 1).str(alignmentKey).u32(4).u32(3).b, tensor.ErrMalformed},
-		"alignment a string":           {begin(3, 0, 1).str(alignmentKey).u32(8).str("32").b, tensor.ErrMalformed},
-		"a name twice":                 {begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("a", 24, 32, 1).data(33), tensor.ErrMalformed},
-		"rank 256":                     {begin(3, 1, 0).str("a").u32(256).data(4096), tensor.ErrLimit},
-		"the shape wraps":              {begin(3, 1, 0).tensor("a", 24, 0, 1<<32, 1<<32).data(1), tensor.ErrMalformed},
-		"the bytes wrap":               {begin(3, 1, 0).tensor("a", 0, 0, 1<<62).data(1), tensor.ErrMalformed},
-		"a dimension of 2^63":          {begin(3, 1, 0).tensor("a", 24, 0, 1<<63).data(1), tensor.ErrMalformed},
-		"half a block":                 {begin(3, 1, 0).tensor("a", 2, 0, 16).data(18), tensor.ErrMalformed},
-		"a scalar of blocks":           {begin(3, 1, 0).tensor("a", 2, 0).data(18), tensor.ErrMalformed},
-		"the offset wraps":             {begin(3, 1, 0).tensor("a", 24, 1<<63-32, 64).data(64), io.ErrUnexpectedEOF},
-		"an offset of 2^63":            {begin(3, 1, 0).tensor("a", 24, 1<<63, 64).data(64), tensor.ErrMalformed},
-		"a misaligned offset":          {begin(3, 1, 0).tensor("a", 24, 8, 1).data(64), tensor.ErrMalformed},
-		"data ends early":              {begin(3, 1, 0).tensor("a", 0, 0, 4).data(15), io.ErrUnexpectedEOF},
-		"no data at all":               {begin(3, 1, 0).tensor("a", 0, 0, 4).b, io.ErrUnexpectedEOF},
-		"overlap":                      {begin(3, 2, 0).tensor("a", 24, 0, 33).tensor("b", 24, 32, 1).data(33), tensor.ErrMalformed},
-		"the same data twice":          {begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("b", 24, 0, 1).data(1), tensor.ErrMalformed},
-		"unknown type beyond the file": {begin(3, 1, 0).tensor("a", 999, 1<<20, 1).data(1), io.ErrUnexpectedEOF},
+		"nothing":                   {nil, io.ErrUnexpectedEOF},
+		"the magic alone":           {[]byte(magic), io.ErrUnexpectedEOF},
+		"another magic":             {[]byte("GGML\x03\x00\x00\x00"), tensor.ErrMalformed},
+		"version 0":                 {begin(0, 0, 0).b, errors.ErrUnsupported},
+		"version 4":                 {begin(4, 0, 0).b, errors.ErrUnsupported},
+		"big-endian":                {begin(3<<24, 0, 0).b, errors.ErrUnsupported},
+		"2^64-1 tensors":            {begin(3, math.MaxUint64, 0).b, tensor.ErrMalformed},
+		"2^40 tensors":              {begin(3, 1<<40, 0).b, tensor.ErrLimit},
+		"2^20 tensors that are not": {begin(3, 1<<20, 0).b, io.ErrUnexpectedEOF},
+		"2^40 entries":              {begin(3, 0, 1<<40).b, tensor.ErrLimit},
+		"a name of 2^63 bytes":      {begin(3, 0, 1).u64(1 << 63).b, tensor.ErrMalformed},
+		"a name of 2^62 bytes":      {begin(3, 0, 1).u64(1 << 62).b, tensor.ErrLimit},
+		"a key that is not UTF-8":   {begin(3, 0, 1).str("\xff").u32(0).b, tensor.ErrMalformed},
+		"an unknown value":          {begin(3, 0, 1).str("k").u32(13).b, errors.ErrUnsupported},
+		"the bool 2": {append(begin(3, 0, 1).str("k").u32(7).b, 2),
+			tensor.ErrMalformed},
+		"an array of 2^60": {begin(3, 0, 1).str("k").u32(9).u32(0).u64(1 << 60).b,
+			tensor.ErrLimit},
+		"an array of 2^63 strings": {begin(3, 0, 1).str("k").u32(9).u32(8).u64(1<<63 - 1).b,
+			io.ErrUnexpectedEOF},
+		"deep arrays": {deep.b, tensor.ErrLimit},
+		"a key twice": {begin(3, 0,
+			2).str("k").u32(4).u32(1).str("k").u32(4).u32(1).b, tensor.ErrMalformed},
+		"alignment 0": {begin(3, 0, 1).str(alignmentKey).u32(4).u32(0).b,
+			tensor.ErrMalformed},
+		"alignment 3": {begin(3, 0, 1).str(alignmentKey).u32(4).u32(3).b,
+			tensor.ErrMalformed},
+		"alignment a string": {begin(3, 0, 1).str(alignmentKey).u32(8).str("32").b,
+			tensor.ErrMalformed},
+		"a name twice": {begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("a", 24, 32,
+			1).data(33), tensor.ErrMalformed},
+		"rank 256": {begin(3, 1, 0).str("a").u32(256).data(4096),
+			tensor.ErrLimit},
+		"the shape wraps": {begin(3, 1, 0).tensor("a", 24, 0, 1<<32, 1<<32).data(1),
+			tensor.ErrMalformed},
+		"the bytes wrap": {begin(3, 1, 0).tensor("a", 0, 0, 1<<62).data(1),
+			tensor.ErrMalformed},
+		"a dimension of 2^63": {begin(3, 1, 0).tensor("a", 24, 0, 1<<63).data(1),
+			tensor.ErrMalformed},
+		"half a block": {begin(3, 1, 0).tensor("a", 2, 0, 16).data(18),
+			tensor.ErrMalformed},
+		"a scalar of blocks": {begin(3, 1, 0).tensor("a", 2, 0).data(18),
+			tensor.ErrMalformed},
+		"the offset wraps": {begin(3, 1, 0).tensor("a", 24, 1<<63-32, 64).data(64),
+			io.ErrUnexpectedEOF},
+		"an offset of 2^63": {begin(3, 1, 0).tensor("a", 24, 1<<63, 64).data(64),
+			tensor.ErrMalformed},
+		"a misaligned offset": {begin(3, 1, 0).tensor("a", 24, 8, 1).data(64),
+			tensor.ErrMalformed},
+		"data ends early": {begin(3, 1, 0).tensor("a", 0, 0, 4).data(15),
+			io.ErrUnexpectedEOF},
+		"no data at all": {begin(3, 1, 0).tensor("a", 0, 0, 4).b,
+			io.ErrUnexpectedEOF},
+		"overlap": {begin(3, 2, 0).tensor("a", 24, 0, 33).tensor("b", 24,
+			32, 1).data(33), tensor.ErrMalformed},
+		"the same data twice": {begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("b", 24, 0,
+			1).data(1), tensor.ErrMalformed},
+		"unknown type beyond the file": {begin(3, 1, 0).tensor("a", 999, 1<<20, 1).data(1),
+			io.ErrUnexpectedEOF},
 	} {
 		_, err := OpenBytes(readtest.WithCanary(c.b), nil)
 		var fe *tensor.FormatError
-		if !errors.Is(err, c.want) || !errors.As(err, &fe) || fe.Offset < 0 || strings.Contains(err.Error(), readtest.Canary) {
+		if !errors.Is(err, c.want) || !errors.As(err,
+			&fe) || fe.Offset < 0 || strings.Contains(err.Error(), readtest.Canary) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		face.Same(t, c.b, describe)
@@ -293,15 +330,17 @@ func TestRefusedFiles(t *testing.T) {
 
 func TestWhatIsReadWithAWarning(t *testing.T) {
 	for name, b := range map[string][]byte{
-		"a hole":           begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("b", 24, 64, 1).data(65),
-		"bytes at the end": append(begin(3, 1, 0).tensor("a", 24, 0, 32).data(32), "PK\x03\x04"...),
+		"a hole": begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("b", 24, 64, 1).data(65),
+		"bytes at the end": append(begin(3, 1, 0).tensor("a", 24, 0, 32).data(32),
+			"PK\x03\x04"...),
 	} {
 		r, err := OpenBytes(b, nil)
 		if err != nil || len(r.Warnings()) != 1 {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if _, err := OpenBytes(b, &ReaderOptions{Strict: true}); !errors.Is(err, tensor.ErrMalformed) {
+		if _, err := OpenBytes(b, &ReaderOptions{Strict: true}); !errors.Is(err,
+			tensor.ErrMalformed) {
 			t.Errorf("%s: strict: %v", name, err)
 		}
 		if report, err := r.Verify(t.Context(), nil); err != nil || len(report.Findings) != 1 {
@@ -314,7 +353,8 @@ func TestWhatIsReadWithAWarning(t *testing.T) {
 }
 
 func TestUnknownTypesAreListed(t *testing.T) {
-	r, err := OpenBytes(begin(2, 3, 0).tensor("last", 24, 64, 1).tensor("new", 999, 0, 7).tensor("newer", 1000, 32, 7).data(65), nil)
+	r, err := OpenBytes(begin(2, 3, 0).tensor("last", 24, 64, 1).tensor("new", 999, 0,
+		7).tensor("newer", 1000, 32, 7).data(65), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +377,8 @@ func TestVersion1HasShortCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x := r.Tensor("w"); x == nil || !x.Shape.Equal(tensor.Shape{2, 3}) || x.DType != tensor.F32 {
+	if x := r.Tensor("w"); x == nil || !x.Shape.Equal(tensor.Shape{2,
+		3}) || x.DType != tensor.F32 {
 		t.Errorf("%+v", x)
 	}
 	for k, v := range r.Attributes() {
@@ -351,8 +392,10 @@ func TestDamage(t *testing.T) {
 	for _, name := range []string{"metadata.gguf", "align4096.gguf"} {
 		b := golden(t, name)
 		head := min(len(b), 500)
-		cut, changed := readtest.Damage(t, b[:min(len(b), 4200)], 0, head, func(b []byte) error { return walk(OpenBytes(readtest.WithCanary(b), nil)) })
-		t.Logf("%s: %d truncated and %.1f%% of changed files open", name, cut.Accepted, changed.Accepts())
+		cut, changed := readtest.Damage(t, b[:min(len(b), 4200)], 0, head,
+			func(b []byte) error { return walk(OpenBytes(readtest.WithCanary(b), nil)) })
+		t.Logf("%s: %d truncated and %.1f%% of changed files open", name, cut.Accepted,
+			changed.Accepts())
 	}
 	whole := golden(t, "metadata.gguf")
 	for n, b := range readtest.Truncations(whole) {
@@ -375,14 +418,19 @@ func TestAHeaderLongerThanTheWindow(t *testing.T) {
 	}
 	for _, v := range r.Attributes() {
 		var tokens []string
-		if err := json.Unmarshal([]byte(v), &tokens); err != nil || len(tokens) != 50_000 || tokens[49_999] != "token49999" {
+		if err := json.Unmarshal([]byte(v),
+			&tokens); err != nil || len(tokens) != 50_000 || tokens[49_999] != "token49999" {
 			t.Errorf("%d tokens, %v", len(tokens), err)
 		}
 	}
-	if _, err := OpenBytes(file, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: 300 << 10}}); !errors.Is(err, tensor.ErrLimit) {
+	if _, err := OpenBytes(file,
+		&ReaderOptions{Limits: tensor.Limits{MaxMetadata: 300 << 10}}); !errors.Is(err, tensor.ErrLimit) {
 		t.Error(err)
 	}
-	if n := readtest.Allocated(func() { walk(OpenBytes(begin(3, 1<<20, 1<<20).b, nil)) }); n > 1<<20 {
+	if n := readtest.Allocated(func() {
+		walk(OpenBytes(begin(3, 1<<20, 1<<20).b,
+			nil))
+	}); n > 1<<20 {
 		t.Errorf("%d bytes for a header of 24", n)
 	}
 }
@@ -401,13 +449,15 @@ func FuzzOpen(f *testing.F) {
 func TestConcurrentAccessors(t *testing.T) {
 	for _, name := range []string{"metadata", "types", "many"} {
 		for _, noMap := range []bool{false, true} {
-			r, err := Open(filepath.Join("../../testdata/gguf", name+".gguf"), &ReaderOptions{NoMap: noMap})
+			r, err := Open(filepath.Join("../../testdata/gguf", name+".gguf"),
+				&ReaderOptions{NoMap: noMap})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer r.Close()
 			called := readtest.Accessors(t, r, "general.architecture")
-			for _, method := range []string{"*gguf.Reader.Spans", "*gguf.Reader.Value", "*gguf.Reader.Verify"} {
+			for _, method := range []string{"*gguf.Reader.Spans", "*gguf.Reader.Value",
+				"*gguf.Reader.Verify"} {
 				if !called[method] {
 					t.Errorf("%s: %s was not called: %v", name, method, called)
 				}

@@ -27,15 +27,16 @@ const (
 
 // ShardOptions control how [WriteShards] divides a model.
 type ShardOptions struct {
-	// MaxSize is how many bytes of data, padding included, a file has at most; 0 is no limit.
-	// A tensor is never divided: a larger one gets a file of its own.
+	// MaxSize is how many bytes of data, padding included, a file has at most; 0 is no
+	// limit. A tensor is never divided: a larger one gets a file of its own.
 	MaxSize int64
 	// MaxTensors is how many tensors a file has at most; 0 is no limit.
 	MaxTensors int
 	// NoReplace refuses to replace files, with fs.ErrExist.
 	NoReplace bool
-	// Writer is how the files are written; nil is its zero value. The first file has its
-	// Metadata, without keys of an earlier split, the others have that of the split alone.
+	// Writer is how the files are written; nil is its zero value. The first file has
+	// its Metadata, without keys of an earlier split, the others have that of the split
+	// alone.
 	Writer *WriterOptions
 }
 
@@ -45,9 +46,9 @@ func ShardName(prefix string, i, n int) string {
 	return fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i+1, n)
 }
 
-// WriteShards writes a model as several files, in the order given, and returns their names:
-// those that [ShardName] gives for "dir/model.gguf" without its extension. They appear
-// together, the first of them, which llama.cpp opens, last.
+// WriteShards writes a model as several files, in the order given, and returns their
+// names: those that [ShardName] gives for "dir/model.gguf" without its extension. They
+// appear together, the first of them, which llama.cpp opens, last.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	var o ShardOptions
@@ -67,7 +68,8 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 		return nil, err
 	}
 	if len(shards) > math.MaxUint16 || total > math.MaxInt32 {
-		return nil, fmt.Errorf("gguf: %w: %d shards of %d tensors", tensor.ErrLimit, len(shards), total)
+		return nil, fmt.Errorf("gguf: %w: %d shards of %d tensors", tensor.ErrLimit, len(shards),
+			total)
 	}
 	prefix := strings.TrimSuffix(name, ".gguf")
 	var names []string
@@ -82,7 +84,8 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 		return nil, err
 	}
 	defer set.Abort()
-	metadata = slices.DeleteFunc(slices.Clone(metadata), func(kv KeyValue) bool { return isSplitKey(kv.Key) })
+	metadata = slices.DeleteFunc(slices.Clone(metadata),
+		func(kv KeyValue) bool { return isSplitKey(kv.Key) })
 	for i, shard := range shards {
 		f, err := set.Create(filepath.Base(names[i]))
 		if err != nil {
@@ -165,9 +168,10 @@ func (r *Reader) Split() (no, count int, ok bool) {
 	return int(k), int(c), true
 }
 
-// Merge returns what the shards of a split model, in any order, are together: the metadata
-// of the first, without that of the split, and all tensors in order. Shards that are not
-// those of one model, or not all, are tensor.ErrMalformed. The Readers must stay open.
+// Merge returns what the shards of a split model, in any order, are together: the
+// metadata of the first, without that of the split, and all tensors in order. Shards
+// that are not those of one model, or not all, are tensor.ErrMalformed. The Readers
+// must stay open.
 func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], error) {
 	if len(shards) == 0 {
 		return nil, nil, refuseKey(splitCount, tensor.ErrMalformed, "no shards")
@@ -178,13 +182,16 @@ func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], err
 		no, count, ok := r.Split()
 		switch {
 		case !ok:
-			return nil, nil, refuseKey(splitCount, tensor.ErrMalformed, "a file is not a shard of several")
+			return nil, nil, refuseKey(splitCount, tensor.ErrMalformed,
+				"a file is not a shard of several")
 		case count != len(shards):
-			return nil, nil, refuseKey(splitCount, tensor.ErrMalformed, "%d shards of %d", len(shards), count)
+			return nil, nil, refuseKey(splitCount, tensor.ErrMalformed, "%d shards of %d",
+				len(shards), count)
 		case no >= count:
 			return nil, nil, refuseKey(splitNo, tensor.ErrMalformed, "shard %d of %d", no, count)
 		case sorted[no] != nil:
-			return nil, nil, refuseKey(splitNo, tensor.ErrMalformed, "%d is that of two shards", no)
+			return nil, nil, refuseKey(splitNo, tensor.ErrMalformed, "%d is that of two shards",
+				no)
 		}
 		sorted[no] = r
 		total += r.Len()

@@ -28,17 +28,21 @@ func openAll(t *testing.T, names []string) (all []*Reader) {
 
 func TestWriteShards(t *testing.T) {
 	r := small(t)
-	stale := append(metadataOf(r), entryOf(splitCount, uint16(9)), entryOf(splitNo, uint16(3)), entryOf(splitTensors, int32(1)))
+	stale := append(metadataOf(r), entryOf(splitCount, uint16(9)), entryOf(splitNo, uint16(3)),
+		entryOf(splitTensors, int32(1)))
 	for _, c := range []struct {
 		o     ShardOptions
 		files int
 	}{
-		{ShardOptions{}, 1}, {ShardOptions{MaxTensors: 1}, 3}, {ShardOptions{MaxTensors: 2}, 2}, {ShardOptions{MaxSize: 1}, 3},
-		{ShardOptions{MaxSize: 112}, 2}, {ShardOptions{MaxSize: 111}, 2}, {ShardOptions{MaxSize: 1 << 40}, 1},
+		{ShardOptions{}, 1}, {ShardOptions{MaxTensors: 1}, 3}, {ShardOptions{MaxTensors: 2},
+			2}, {ShardOptions{MaxSize: 1}, 3},
+		{ShardOptions{MaxSize: 112}, 2}, {ShardOptions{MaxSize: 111},
+			2}, {ShardOptions{MaxSize: 1 << 40}, 1},
 	} {
 		dir := t.TempDir()
 		c.o.Writer = &WriterOptions{Metadata: stale}
-		names, err := WriteShards(t.Context(), filepath.Join(dir, "m.gguf"), tensor.Each(r.Tensors()), &c.o)
+		names, err := WriteShards(t.Context(), filepath.Join(dir, "m.gguf"),
+			tensor.Each(r.Tensors()), &c.o)
 		if err != nil || len(names) != c.files {
 			t.Fatalf("%+v: %q, %v", c.o, names, err)
 		}
@@ -47,7 +51,8 @@ func TestWriteShards(t *testing.T) {
 			if want := ShardName(filepath.Join(dir, "m"), i, c.files); names[i] != want {
 				t.Errorf("%s, not %s", names[i], want)
 			}
-			for key, want := range map[string]any{splitNo: uint16(i), splitCount: uint16(c.files), splitTensors: int32(3), alignmentKey: uint32(16)} {
+			for key, want := range map[string]any{splitNo: uint16(i),
+				splitCount: uint16(c.files), splitTensors: int32(3), alignmentKey: uint32(16)} {
 				if v, _ := s.Value(key); v.Any(0) != want {
 					t.Errorf("shard %d: %s is %v", i, key, v)
 				}
@@ -69,11 +74,13 @@ func TestWriteShards(t *testing.T) {
 		if err := errors.Join(w.AddAll(t.Context(), ts), w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if want := rewritten(t, r, &WriterOptions{Metadata: metadataOf(r)}); !bytes.Equal(out.Bytes(), want) {
+		if want := rewritten(t, r,
+			&WriterOptions{Metadata: metadataOf(r)}); !bytes.Equal(out.Bytes(), want) {
 			t.Errorf("%+v: split and merged, the file has other bytes", c.o)
 		}
 		c.o.NoReplace = true
-		if _, err := WriteShards(t.Context(), filepath.Join(dir, "m.gguf"), tensor.Each(r.Tensors()), &c.o); !errors.Is(err, fs.ErrExist) {
+		if _, err := WriteShards(t.Context(), filepath.Join(dir, "m.gguf"),
+			tensor.Each(r.Tensors()), &c.o); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("NoReplace: %v", err)
 		}
 	}
@@ -87,11 +94,14 @@ func TestShardsThatAreRefused(t *testing.T) {
 		ts   []*tensor.Tensor
 		want error
 	}{
-		"a duplicate name": {ShardOptions{MaxTensors: 1}, []*tensor.Tensor{x, x}, tensor.ErrDuplicate},
-		"a bool":           {ShardOptions{}, []*tensor.Tensor{tensor.New("b", tensor.Shape{1}, []bool{true})}, tensor.ErrDType},
-		"a size below 0":   {ShardOptions{MaxSize: -1}, nil, nil},
+		"a duplicate name": {ShardOptions{MaxTensors: 1}, []*tensor.Tensor{x, x},
+			tensor.ErrDuplicate},
+		"a bool": {ShardOptions{}, []*tensor.Tensor{tensor.New("b", tensor.Shape{1},
+			[]bool{true})}, tensor.ErrDType},
+		"a size below 0": {ShardOptions{MaxSize: -1}, nil, nil},
 	} {
-		if names, err := WriteShards(t.Context(), filepath.Join(dir, "m.gguf"), tensor.Of(c.ts...), &c.o); err == nil || c.want != nil && !errors.Is(err, c.want) {
+		if names, err := WriteShards(t.Context(), filepath.Join(dir, "m.gguf"),
+			tensor.Of(c.ts...), &c.o); err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %q, %v", name, names, err)
 		}
 	}
@@ -104,7 +114,8 @@ func TestMergeOfWrongShards(t *testing.T) {
 	shard := func(name string, metadata ...KeyValue) *Reader {
 		var out bytes.Buffer
 		w := NewWriter(&out, &WriterOptions{Metadata: metadata})
-		if err := errors.Join(w.Add(tensor.New(name, tensor.Shape{1}, []int8{1})), w.Close()); err != nil {
+		if err := errors.Join(w.Add(tensor.New(name, tensor.Shape{1}, []int8{1})),
+			w.Close()); err != nil {
 			t.Fatal(err)
 		}
 		r, err := OpenBytes(out.Bytes(), nil)
@@ -114,24 +125,32 @@ func TestMergeOfWrongShards(t *testing.T) {
 		return r
 	}
 	keys := func(no, count uint16, tensors int32) []KeyValue {
-		return []KeyValue{entryOf(splitNo, no), entryOf(splitCount, count), entryOf(splitTensors, tensors)}
+		return []KeyValue{entryOf(splitNo, no), entryOf(splitCount, count), entryOf(splitTensors,
+			tensors)}
 	}
 	for name, c := range map[string]struct {
 		shards []*Reader
 		want   string
 	}{
-		"one of two":         {[]*Reader{shard("a", keys(0, 2, 2)...)}, splitCount},
-		"three of two":       {[]*Reader{shard("a", keys(0, 2, 2)...), shard("b", keys(1, 2, 2)...), shard("c", keys(1, 2, 2)...)}, splitCount},
-		"not a shard":        {[]*Reader{shard("a"), shard("b")}, splitCount},
-		"a count of 1":       {[]*Reader{shard("a", keys(0, 1, 1)...)}, splitCount},
-		"a count of 65535":   {[]*Reader{shard("a", keys(0, 65535, 1)...)}, splitCount},
-		"a count in 32 bits": {[]*Reader{shard("a", entryOf(splitNo, uint16(0)), entryOf(splitCount, uint32(1)))}, splitCount},
-		"the same number":    {[]*Reader{shard("a", keys(0, 2, 2)...), shard("b", keys(0, 2, 2)...)}, splitNo},
-		"a number beyond":    {[]*Reader{shard("a", keys(0, 2, 2)...), shard("b", keys(2, 2, 2)...)}, splitNo},
-		"other totals":       {[]*Reader{shard("a", keys(0, 2, 2)...), shard("b", keys(1, 2, 3)...)}, splitTensors},
-		"no totals":          {[]*Reader{shard("a", keys(0, 2, 2)[:2]...), shard("b", keys(1, 2, 2)...)}, splitTensors},
-		"a name twice":       {[]*Reader{shard("a", keys(0, 2, 2)...), shard("a", keys(1, 2, 2)...)}, "two shards"},
-		"none":               {nil, splitCount},
+		"one of two": {[]*Reader{shard("a", keys(0, 2, 2)...)}, splitCount},
+		"three of two": {[]*Reader{shard("a", keys(0, 2, 2)...), shard("b", keys(1, 2,
+			2)...), shard("c", keys(1, 2, 2)...)}, splitCount},
+		"not a shard":      {[]*Reader{shard("a"), shard("b")}, splitCount},
+		"a count of 1":     {[]*Reader{shard("a", keys(0, 1, 1)...)}, splitCount},
+		"a count of 65535": {[]*Reader{shard("a", keys(0, 65535, 1)...)}, splitCount},
+		"a count in 32 bits": {[]*Reader{shard("a", entryOf(splitNo, uint16(0)),
+			entryOf(splitCount, uint32(1)))}, splitCount},
+		"the same number": {[]*Reader{shard("a", keys(0, 2, 2)...), shard("b", keys(0, 2,
+			2)...)}, splitNo},
+		"a number beyond": {[]*Reader{shard("a", keys(0, 2, 2)...), shard("b", keys(2, 2,
+			2)...)}, splitNo},
+		"other totals": {[]*Reader{shard("a", keys(0, 2, 2)...), shard("b", keys(1, 2,
+			3)...)}, splitTensors},
+		"no totals": {[]*Reader{shard("a", keys(0, 2, 2)[:2]...), shard("b", keys(1, 2,
+			2)...)}, splitTensors},
+		"a name twice": {[]*Reader{shard("a", keys(0, 2, 2)...), shard("a", keys(1, 2,
+			2)...)}, "two shards"},
+		"none": {nil, splitCount},
 	} {
 		_, _, err := Merge(c.shards...)
 		if !errors.Is(err, tensor.ErrMalformed) || !strings.Contains(err.Error(), c.want) {

@@ -21,8 +21,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// MaxName is the length of the longest name of a tensor, in bytes, and MaxRank the number of
-// its dimensions: those of ggml.
+// MaxName is the length of the longest name of a tensor, in bytes, and MaxRank the
+// number of its dimensions: those of ggml.
 const (
 	MaxName = 63
 	MaxRank = 4
@@ -33,8 +33,8 @@ type WriterOptions struct {
 	// Metadata is written in this order. Nothing is added to it but general.alignment:
 	// llama.cpp requires general.architecture, and more, of a model.
 	Metadata []KeyValue
-	// Alignment of data, a power of two. 0 means that of general.alignment in Metadata, which
-	// it replaces otherwise, else 32.
+	// Alignment of data, a power of two. 0 means that of general.alignment in Metadata,
+	// which it replaces otherwise, else 32.
 	Alignment int64
 }
 
@@ -109,10 +109,10 @@ func (w *Writer) add(x info) error {
 	return nil
 }
 
-// Check reports why Add would refuse the tensor; it reads no data. Dense tensors have one of
-// [DTypes], else they are tensor.ErrDType, and are row-major; others are quantised blocks
-// as [Reader.Tensors] and version 2 of zTensor have them. Names have at most [MaxName] bytes of UTF-8, shapes at most
-// [MaxRank] dimensions.
+// Check reports why Add would refuse the tensor; it reads no data. Dense tensors have
+// one of [DTypes], else they are tensor.ErrDType, and are row-major; others are
+// quantised blocks as [Reader.Tensors] and version 2 of zTensor have them. Names have
+// at most [MaxName] bytes of UTF-8, shapes at most [MaxRank] dimensions.
 func (w *Writer) Check(t *tensor.Tensor) error {
 	_, err := w.check(t)
 	return err

@@ -67,7 +67,8 @@ func TestWriterAsTheReference(t *testing.T) {
 			t.Errorf("%s: other bytes than those of the gguf package", name)
 		}
 		var out bytes.Buffer
-		if err := NewEdit(r).Write(t.Context(), &out, nil); err != nil || !bytes.Equal(out.Bytes(), b) {
+		if err := NewEdit(r).Write(t.Context(), &out,
+			nil); err != nil || !bytes.Equal(out.Bytes(), b) {
 			t.Errorf("%s: an Edit without changes writes other bytes: %v", name, err)
 		}
 	}
@@ -87,18 +88,22 @@ func TestWhatTheWriterRefuses(t *testing.T) {
 		x    *tensor.Tensor
 		want error
 	}{
-		"nil":               {nil, tensor.ErrNoTensor},
-		"the same name":     {tensor.New("a", tensor.Shape{1}, []int8{1}), tensor.ErrDuplicate},
-		"not UTF-8":         {tensor.New("\xff", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
-		"64 bytes":          {tensor.New(long, tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
-		"wrong length":      {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
-		"bool":              {tensor.New("b", tensor.Shape{1}, []bool{true}), tensor.ErrDType},
-		"uint8":             {tensor.New("b", tensor.Shape{1}, []uint8{1}), tensor.ErrDType},
-		"complex":           {tensor.New("b", tensor.Shape{1}, []complex64{1}), tensor.ErrDType},
-		"five dimensions":   {tensor.New("b", tensor.Shape{1, 1, 1, 1, 1}, []int8{1}), errors.ErrUnsupported},
-		"column-major":      {column, errors.ErrUnsupported},
-		"sparse":            {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"}, errors.ErrUnsupported},
-		"external":          {&tensor.Tensor{Name: "b", DType: tensor.F32, External: true}, errors.ErrUnsupported},
+		"nil":           {nil, tensor.ErrNoTensor},
+		"the same name": {tensor.New("a", tensor.Shape{1}, []int8{1}), tensor.ErrDuplicate},
+		"not UTF-8": {tensor.New("\xff", tensor.Shape{1}, []int8{1}),
+			errors.ErrUnsupported},
+		"64 bytes":     {tensor.New(long, tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
+		"wrong length": {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
+		"bool":         {tensor.New("b", tensor.Shape{1}, []bool{true}), tensor.ErrDType},
+		"uint8":        {tensor.New("b", tensor.Shape{1}, []uint8{1}), tensor.ErrDType},
+		"complex":      {tensor.New("b", tensor.Shape{1}, []complex64{1}), tensor.ErrDType},
+		"five dimensions": {tensor.New("b", tensor.Shape{1, 1, 1, 1, 1}, []int8{1}),
+			errors.ErrUnsupported},
+		"column-major": {column, errors.ErrUnsupported},
+		"sparse": {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"},
+			errors.ErrUnsupported},
+		"external": {&tensor.Tensor{Name: "b", DType: tensor.F32, External: true},
+			errors.ErrUnsupported},
 		"an unknown type":   {blocks("b", "ggml_type 99", 32, 32), errors.ErrUnsupported},
 		"a withdrawn type":  {blocks("b", "Q4_2", 32, 32), errors.ErrUnsupported},
 		"half a block":      {blocks("b", "Q4_0", 18, 16), tensor.ErrMalformed},
@@ -128,16 +133,17 @@ func TestWhatTheWriterRefuses(t *testing.T) {
 	for name, o := range map[string]WriterOptions{
 		"an empty key":            {Metadata: []KeyValue{{"", value("x")}}},
 		"a key that is not UTF-8": {Metadata: []KeyValue{{"\xff", value("x")}}},
-		"a long key":              {Metadata: []KeyValue{{strings.Repeat("k", 1<<16), value("x")}}},
-		"a duplicate key":         {Metadata: []KeyValue{{"k", value("x")}, {"k", value("x")}}},
-		"no value":                {Metadata: []KeyValue{{Key: "k"}}},
-		"alignment 3":             {Alignment: 3},
-		"alignment -32":           {Alignment: -32},
-		"alignment 2^32":          {Alignment: 1 << 32},
-		"the entry 0":             {Metadata: []KeyValue{{alignmentKey, value(uint32(0))}}},
-		"the entry 48":            {Metadata: []KeyValue{{alignmentKey, value(uint32(48))}}},
-		"the entry int32":         {Metadata: []KeyValue{{alignmentKey, value(int32(32))}}},
-		"the entry a string":      {Metadata: []KeyValue{{alignmentKey, value("32")}}},
+		"a long key": {Metadata: []KeyValue{{strings.Repeat("k", 1<<16),
+			value("x")}}},
+		"a duplicate key":    {Metadata: []KeyValue{{"k", value("x")}, {"k", value("x")}}},
+		"no value":           {Metadata: []KeyValue{{Key: "k"}}},
+		"alignment 3":        {Alignment: 3},
+		"alignment -32":      {Alignment: -32},
+		"alignment 2^32":     {Alignment: 1 << 32},
+		"the entry 0":        {Metadata: []KeyValue{{alignmentKey, value(uint32(0))}}},
+		"the entry 48":       {Metadata: []KeyValue{{alignmentKey, value(uint32(48))}}},
+		"the entry int32":    {Metadata: []KeyValue{{alignmentKey, value(int32(32))}}},
+		"the entry a string": {Metadata: []KeyValue{{alignmentKey, value("32")}}},
 	} {
 		var out bytes.Buffer
 		w := NewWriter(&out, &o)
@@ -151,7 +157,8 @@ func TestWhatTheWriterRefuses(t *testing.T) {
 			t.Errorf("%s: a second Close forgets the error", name)
 		}
 	}
-	for _, x := range []any{nil, 1, complex(1, 0), "\xff", []string{"\xff"}, []any{1}, []any{"a"}, struct{}{}, []any{[]any{"x"}}} {
+	for _, x := range []any{nil, 1, complex(1, 0), "\xff", []string{"\xff"}, []any{1},
+		[]any{"a"}, struct{}{}, []any{[]any{"x"}}} {
 		if v, err := NewValue(x); err == nil {
 			t.Errorf("NewValue(%v) = %v", x, v)
 		}
@@ -175,7 +182,8 @@ func TestWriterKeepsShapesAndNames(t *testing.T) {
 		blocks("none", "Q4_K", 0, 0, 256),
 		blocks(strings.Repeat("é", 31), "Q2_0", 36, 2, 64),
 		{Name: "of zTensor 2", Shape: tensor.Shape{32}, Scheme: "gguf.q8_0/1",
-			Parts: []tensor.Part{{Role: "data", DType: tensor.U8, Data: tensor.BlobOf(make([]byte, 34))}}},
+			Parts: []tensor.Part{{Role: "data", DType: tensor.U8,
+				Data: tensor.BlobOf(make([]byte, 34))}}},
 	}
 	for _, alignment := range []int64{0, 1, 8, 64, 4096} {
 		var out bytes.Buffer
@@ -222,12 +230,15 @@ func small(t testing.TB) *Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &WriterOptions{Alignment: 16, Metadata: []KeyValue{entryOf("general.name", "a\x00b"), entryOf("n", uint32(7)),
-		{"nested", nested}, entryOf("empty", []int32{}), entryOf("bytes", []uint8{1, 2, 3}), entryOf("one", []bool{true})}}
+	o := &WriterOptions{Alignment: 16, Metadata: []KeyValue{entryOf("general.name", "a\x00b"),
+		entryOf("n", uint32(7)),
+		{"nested", nested}, entryOf("empty", []int32{}), entryOf("bytes", []uint8{1, 2,
+			3}), entryOf("one", []bool{true})}}
 	var out bytes.Buffer
 	w := NewWriter(&out, o)
 	err = errors.Join(w.Add(tensor.New("a", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})),
-		w.Add(blocks("b", "Q8_0", 68, 2, 32)), w.Add(tensor.New("c", tensor.Shape{}, []int8{-1})), w.Close())
+		w.Add(blocks("b", "Q8_0", 68, 2, 32)), w.Add(tensor.New("c", tensor.Shape{},
+			[]int8{-1})), w.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,8 +268,12 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	short := &tensor.Tensor{Name: "s", DType: tensor.I8, Shape: tensor.Shape{4},
-		Data: tensor.BlobFunc(4, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("12")), nil })}
-	if err := WriteFile(t.Context(), name, tensor.Of(short), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		Data: tensor.BlobFunc(4, func() (io.ReadCloser,
+			error) {
+			return io.NopCloser(strings.NewReader("12")), nil
+		})}
+	if err := WriteFile(t.Context(), name, tensor.Of(short), nil); !errors.Is(err,
+		io.ErrUnexpectedEOF) {
 		t.Errorf("a source that is shorter than promised: %v", err)
 	}
 	w, err := Create(name, nil)
@@ -283,7 +298,8 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(filepath.Dir(name))
-	if r, e := Open(name, nil); err != nil || e != nil || r.Len() != 1 || len(files) != 1 || r.Close() != nil {
+	if r, e := Open(name,
+		nil); err != nil || e != nil || r.Len() != 1 || len(files) != 1 || r.Close() != nil {
 		t.Errorf("%v, %v, %v", err, e, files)
 	}
 }
@@ -293,11 +309,15 @@ func TestParseValue(t *testing.T) {
 		name, text string
 		want       any
 	}{
-		{"uint8", "255", uint8(255)}, {"int8", "-128", int8(-128)}, {"uint64", "18446744073709551615", uint64(math.MaxUint64)},
-		{"int64", "-9223372036854775808", int64(math.MinInt64)}, {"float32", "0.1", float32(0.1)}, {"float64", "-1e300", -1e300},
-		{"bool", "true", true}, {"bool", "false", false}, {"string", "a=b\n", "a=b\n"}, {"string", "", ""},
+		{"uint8", "255", uint8(255)}, {"int8", "-128", int8(-128)}, {"uint64",
+			"18446744073709551615", uint64(math.MaxUint64)},
+		{"int64", "-9223372036854775808", int64(math.MinInt64)}, {"float32", "0.1",
+			float32(0.1)}, {"float64", "-1e300", -1e300},
+		{"bool", "true", true}, {"bool", "false", false}, {"string", "a=b\n",
+			"a=b\n"}, {"string", "", ""},
 		{"[]uint8", "[1, 2]", []uint8{1, 2}}, {"[]string", `["a", "\u00e9\u0000", ""]`, []string{"a", "é\x00", ""}},
-		{"[]float32", "[]", []float32{}}, {"[]bool", "[true,false]", []bool{true, false}}, {"[]int32", "[-1]", []int32{-1}},
+		{"[]float32", "[]", []float32{}}, {"[]bool", "[true,false]", []bool{true,
+			false}}, {"[]int32", "[-1]", []int32{-1}},
 	} {
 		v, err := ParseValue(c.name, c.text)
 		if err != nil || !reflect.DeepEqual(v.Any(-1), c.want) || v.TypeName() != c.name {
@@ -305,10 +325,14 @@ func TestParseValue(t *testing.T) {
 		}
 	}
 	for _, c := range [][2]string{
-		{"uint8", "256"}, {"uint8", "-1"}, {"uint8", ""}, {"uint8", "1.0"}, {"uint8", " 1"}, {"int8", "128"}, {"int16", "0x10"},
-		{"float32", "1e39"}, {"float32", "NaN"}, {"float64", "inf"}, {"float64", "1e999"}, {"float32", "x"},
-		{"bool", "maybe"}, {"bool", "True"}, {"bool", "1"}, {"bool", ""}, {"array", "[]"}, {"[]array", "[]"}, {"[][]int8", "[[1]]"},
-		{"int", "1"}, {"", "x"}, {"[]uint8", "[256]"}, {"[]uint8", "1"}, {"[]uint8", "null"}, {"[]uint8", "[1"}, {"[]uint8", "[1] 2"},
+		{"uint8", "256"}, {"uint8", "-1"}, {"uint8", ""}, {"uint8", "1.0"}, {"uint8",
+			" 1"}, {"int8", "128"}, {"int16", "0x10"},
+		{"float32", "1e39"}, {"float32", "NaN"}, {"float64", "inf"}, {"float64",
+			"1e999"}, {"float32", "x"},
+		{"bool", "maybe"}, {"bool", "True"}, {"bool", "1"}, {"bool", ""}, {"array",
+			"[]"}, {"[]array", "[]"}, {"[][]int8", "[[1]]"},
+		{"int", "1"}, {"", "x"}, {"[]uint8", "[256]"}, {"[]uint8", "1"}, {"[]uint8",
+			"null"}, {"[]uint8", "[1"}, {"[]uint8", "[1] 2"},
 		{"[]uint8", `["1"]`}, {"[]string", "[1]"}, {"[]string", "[null]"}, {"[]bool", "[1]"}, {"[]float32", `["NaN"]`},
 	} {
 		if v, err := ParseValue(c[0], c[1]); !errors.Is(err, tensor.ErrDType) {
@@ -325,7 +349,8 @@ func FuzzRoundTrip(f *testing.F) {
 	for _, name := range []string{"metadata", "types"} {
 		f.Add(golden(f, name+".gguf"))
 	}
-	f.Add(begin(2, 3, 0).tensor("last", 24, 64, 1).tensor("new", 999, 0, 7).tensor("x", 24, 32, 7).data(65))
+	f.Add(begin(2, 3, 0).tensor("last", 24, 64, 1).tensor("new", 999, 0, 7).tensor("x", 24, 32,
+		7).data(65))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := OpenBytes(b, nil)
 		if err != nil {
@@ -340,7 +365,8 @@ func FuzzRoundTrip(f *testing.F) {
 			}
 			t.Fatal(err)
 		}
-		again, err := OpenBytes(out.Bytes(), &ReaderOptions{Strict: true, Limits: tensor.Limits{MaxMetadata: 1 << 40}})
+		again, err := OpenBytes(out.Bytes(), &ReaderOptions{Strict: true,
+			Limits: tensor.Limits{MaxMetadata: 1 << 40}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +374,8 @@ func FuzzRoundTrip(f *testing.F) {
 			t.Fatalf("%s\nbecame\n%s", x, y)
 		}
 		var twice bytes.Buffer
-		if err := NewEdit(again).Write(t.Context(), &twice, nil); err != nil || !bytes.Equal(twice.Bytes(), out.Bytes()) {
+		if err := NewEdit(again).Write(t.Context(), &twice,
+			nil); err != nil || !bytes.Equal(twice.Bytes(), out.Bytes()) {
 			t.Fatalf("written twice: %v", err)
 		}
 	})

@@ -154,8 +154,8 @@ func (c *checkpoint) text(name string) (string, error) {
 	return c.read(name, m, maxText)
 }
 
-// read returns a member whose CRC does not matter: torch does not check it, and writes 0 on
-// request.
+// read returns a member whose CRC does not matter: torch does not check it, and writes
+// 0 on request.
 func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, error) {
 	x := m.Extent()
 	if m.Size() > limit {

@@ -76,11 +76,11 @@ func dictWith(key, value string) string { return "}" + str(key) + value + "s" }
 type file struct{ name, data string }
 
 // archive is what torch.save writes: a pickle, storage 0 of 16 bytes, and more members.
-func archive(pickle string, more ...file) []byte {
+func archive(pickle string, extra ...file) []byte {
 	return zipOf(append([]file{
 		{"x/data.pkl", "\x80\x02" + pickle + "."}, {"x/version", "3\n"}, {"x/data/0",
 			"0123456789abcdef"},
-	}, more...)...)
+	}, extra...)...)
 }
 
 func zipOf(files ...file) []byte {

@@ -164,7 +164,7 @@ func (c *chunked) ReadAt(p []byte, off int64) (int, error) {
 
 // readChunk copies to p, the bytes of the tensor at off, those that are of the chunk.
 func (c *chunked) readChunk(k *chunk, p []byte, off int64) error {
-	// A run is the elements of the chunk that are neighbours in the tensor, too: of the
+	// A run is the elements of the chunk that are contiguous in the tensor, too: of the
 	// dimensions from split on, after which the chunk is as wide as the tensor.
 	split, run := len(c.shape), c.dtype.size
 	for split > 0 {

@@ -52,8 +52,8 @@ func hasPickle(r io.ReaderAt, size int64) bool {
 	})
 }
 
-// isMetadata reports whether a file begins like the pickle of a distributed checkpoint: with
-// the name of its class, in protocol 2 or 3 and in a later one.
+// isMetadata reports whether a file begins like the pickle of a distributed checkpoint:
+// with the name of its class, in protocol 2 or 3 and in a later one.
 func isMetadata(head string) bool {
 	_, rest, ok := strings.Cut(head[:min(len(head), 96)], metadataModule)
 	if !ok || head[0] != 0x80 {

@@ -18,22 +18,24 @@ func TestDetect(t *testing.T) {
 		b    []byte
 		want bool
 	}{
-		"an archive":                      {golden(t, "values.pt"), true},
-		"an archive that is cut":          {golden(t, "values.pt")[:300], true},
-		"an archive in another order":     {golden(t, "deflated.pt"), true},
-		"TorchScript":                     {golden(t, "script.pt"), true},
-		"a legacy stream":                 {golden(t, "legacy.pt"), true},
-		"a legacy stream in protocol 4":   {golden(t, "legacy4.pt"), true},
-		"a legacy stream in protocol 0":   {[]byte("L119547037146038801333356L\n.I1001\n."), true},
-		"distributed metadata":            {golden(t, "dcp/.metadata"), true},
-		"its first 96 bytes":              {golden(t, "dcp/.metadata")[:96], true},
-		"a tar file of the first torch":   {tarFile("storages"), true},
-		"a tar file":                      {tarFile("a.txt"), false},
-		"an archive of something else":    {zipOf(file{"a/b.txt", ""}, file{"a/c.pkl", "N."}), false},
-		"a data.pkl in another directory": {zipOf(file{"a/b", ""}, file{"c/data.pkl", "N."}), false},
-		"a pickle":                        {[]byte("\x80\x02N."), false},
-		"a number":                        {[]byte("\x80\x02K\x01."), false},
-		"nothing":                         {nil, false},
+		"an archive":                    {golden(t, "values.pt"), true},
+		"an archive that is cut":        {golden(t, "values.pt")[:300], true},
+		"an archive in another order":   {golden(t, "deflated.pt"), true},
+		"TorchScript":                   {golden(t, "script.pt"), true},
+		"a legacy stream":               {golden(t, "legacy.pt"), true},
+		"a legacy stream in protocol 4": {golden(t, "legacy4.pt"), true},
+		"a legacy stream in protocol 0": {[]byte("L119547037146038801333356L\n.I1001\n."), true},
+		"distributed metadata":          {golden(t, "dcp/.metadata"), true},
+		"its first 96 bytes":            {golden(t, "dcp/.metadata")[:96], true},
+		"a tar file of the first torch": {tarFile("storages"), true},
+		"a tar file":                    {tarFile("a.txt"), false},
+		"an archive of something else": {zipOf(file{"a/b.txt", ""}, file{"a/c.pkl", "N."}),
+			false},
+		"a data.pkl in another directory": {zipOf(file{"a/b", ""}, file{"c/data.pkl", "N."}),
+			false},
+		"a pickle": {[]byte("\x80\x02N."), false},
+		"a number": {[]byte("\x80\x02K\x01."), false},
+		"nothing":  {nil, false},
 	} {
 		if got := Detect(bytes.NewReader(c.b), int64(len(c.b))); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -55,7 +57,8 @@ func tarFile(name string) []byte {
 // Opening reads the directory, the headers of members and the pickle, and no storage.
 func TestOpeningReadsNoStorage(t *testing.T) {
 	const n = 1 << 20
-	b := archive(tensorOf(storageOf("FloatStorage", "1", n), 0, []int64{n}, []int64{1}), file{"x/data/1", strings.Repeat("data", n)})
+	b := archive(tensorOf(storageOf("FloatStorage", "1", n), 0, []int64{n}, []int64{1}),
+		file{"x/data/1", strings.Repeat("data", n)})
 	c := readtest.NewCounter(b)
 	r, err := NewReader(c, int64(len(b)), nil)
 	if err != nil {
@@ -70,7 +73,7 @@ func TestOpeningReadsNoStorage(t *testing.T) {
 	}
 }
 
-// Archives whose directories do not tell the truth are refused.
+// Archives whose directories are wrong are refused.
 func TestDirectoriesThatAreWrong(t *testing.T) {
 	b := archive(floats(4))
 	at := bytes.LastIndex(b, []byte("PK\x01\x02"))
@@ -81,7 +84,8 @@ func TestDirectoriesThatAreWrong(t *testing.T) {
 	}
 	var deflated bytes.Buffer
 	w := zip.NewWriter(&deflated)
-	for _, f := range []file{{"x/data.pkl", floats(4) + "."}, {"x/version", "3"}, {"x/data/0", "0123456789abcdef"}} {
+	for _, f := range []file{{"x/data.pkl", floats(4) + "."}, {"x/version", "3"}, {"x/data/0",
+		"0123456789abcdef"}} {
 		m, err := w.Create(f.name)
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +106,8 @@ func TestDirectoriesThatAreWrong(t *testing.T) {
 		"a header outside of the file":        {set(42, 0, 0, 0, 1), tensor.ErrMalformed},
 		"a pickle that is shorter than it is": {short, tensor.ErrMalformed},
 	} {
-		if _, err := OpenBytes(c.b, nil); !errors.Is(err, c.want) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, err := OpenBytes(c.b, nil); !errors.Is(err, c.want) && !errors.Is(err,
+			io.ErrUnexpectedEOF) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -123,7 +128,8 @@ func TestNamesOfTheFile(t *testing.T) {
 	for x := range r.Tensors() {
 		got = append(got, x.Name)
 	}
-	if want := []string{"../../etc/passwd", "a\nb", "tensor", "\x1b[31m", "\uFFFD"}; !slices.Equal(got, want) {
+	if want := []string{"../../etc/passwd", "a\nb", "tensor", "\x1b[31m",
+		"\uFFFD"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	_, err = OpenBytes(archive(dictWith("\x1b[31m", name("torch", "Tensor")+")\x81")), nil)

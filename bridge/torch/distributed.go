@@ -14,9 +14,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A distributed checkpoint is a Metadata object: state_dict_metadata has the dtype, shape and
-// chunks of each tensor by name, and storage_data the place of each chunk, or of a value that is
-// not a tensor: a file, and the range of it that is an archive of torch.save.
+// A distributed checkpoint is a Metadata object: state_dict_metadata has the dtype,
+// shape and chunks of each tensor by name, and storage_data the place of each chunk, or
+// of a value that is not a tensor: a file, and the range of it that is an archive of
+// torch.save.
 
 // An entry is a value of storage_data.
 type entry struct {

@@ -36,8 +36,8 @@ func storageInfo(file string, at, length int64) string {
 		metadataModule, "torch.distributed.checkpoint.filesystem", 1)
 }
 
-// metadata is the .metadata of a tensor of int16 in chunks, and of more values.
-func metadata(shape []int64, chunks []chunkFile, more string) string {
+// metadata is the .metadata of a tensor of int16 in chunks, and further values.
+func metadata(shape []int64, chunks []chunkFile, extra string) string {
 	list, data := "](", "}("
 	for _, c := range chunks {
 		list += dataclass("ChunkStorageMetadata", "offsets", ints(c.offsets...), "sizes",
@@ -50,7 +50,7 @@ func metadata(shape []int64, chunks []chunkFile, more string) string {
 	whole := dataclass("TensorStorageMetadata", "properties", properties, "size", ints(shape...),
 		"chunks", list+"e")
 	return "\x80\x02" + dataclass("Metadata", "state_dict_metadata", "}("+str("w")+whole+"u",
-		"storage_data", data+more+"u") + "."
+		"storage_data", data+extra+"u") + "."
 }
 
 // chunkArchive is the archive of a tensor of int16.

@@ -28,8 +28,8 @@ func (t *numpyType) dtype() (dtype, bool) {
 	return dtypeOf(numpyWords[t.word])
 }
 
-// numpyCall makes a dtype of (word, …), a number of (dtype, bytes), or an array that BUILD
-// fills.
+// numpyCall makes a dtype of (word, …), a number of (dtype, bytes), or an array that
+// BUILD fills.
 func numpyCall(g *global, args []any) (any, error) {
 	switch {
 	case g.kind == numpyArray:

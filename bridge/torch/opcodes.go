@@ -14,8 +14,8 @@ import (
 //	4        8c to 95: short and long strings, sets, NEWOBJ_EX, STACK_GLOBAL, MEMOIZE, FRAME
 //	5        96 BYTEARRAY8
 //
-// INST, OBJ, EXT and PERSID are other ways to call, and buffers of protocol 5 are not in the
-// file: no checkpoint has them, and they are refused.
+// INST, OBJ, EXT and PERSID are other ways to call, and buffers of protocol 5 are not
+// in the file: no checkpoint has them, and they are refused.
 
 // execute executes one opcode. What fails is in m.err.
 func (m *machine) execute(op byte) {

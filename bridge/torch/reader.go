@@ -32,8 +32,8 @@ type ReaderOptions struct {
 	NoLinks bool
 }
 
-// A Reader is an open checkpoint. It is safe for concurrent use. See package tensor for how
-// long what it returns is valid.
+// A Reader is an open checkpoint. It is safe for concurrent use. See package tensor for
+// how long what it returns is valid.
 type Reader struct {
 	src        *source.Source
 	version    string
@@ -222,9 +222,9 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(func(string, tensor.Blob) bool) {}
 }
 
-// Attributes yields the values that are not tensors in the order of the pickle: strings as
-// they are, everything else in JSON. What JSON has no form for is an object of one key:
-// $float, $complex, $bytes.
+// Attributes yields the values that are not tensors in the order of the pickle: strings
+// as they are, everything else in JSON. What JSON has no form for is an object of one
+// key: $float, $complex, $bytes.
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, a := range r.attributes {
@@ -235,8 +235,8 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// Warnings lists departures that did not prevent reading. Names of classes and functions are
-// not among them: see Globals.
+// Warnings lists departures that did not prevent reading. Names of classes and
+// functions are not among them: see Globals.
 func (r *Reader) Warnings() []error { return r.warnings }
 
 // Globals yields every place where a pickle of the file names a class or function.

@@ -81,8 +81,8 @@ func dtypeArgument(v any) (dtype, bool) {
 	return dtypeOf(g.name)
 }
 
-// newArray makes a tensor of (storage, first element, size, stride). d is nil for the dtype
-// of the storage.
+// newArray makes a tensor of (storage, first element, size, stride). d is nil for the
+// dtype of the storage.
 func newArray(args []any, d *dtype) (*array, error) {
 	st, ok := args[0].(*storage)
 	if !ok {
@@ -157,7 +157,7 @@ func countable(shape tensor.Shape) bool {
 	return true
 }
 
-// rowMajor reports whether the elements are neighbours in the order of the shape.
+// rowMajor reports whether the elements are contiguous in the order of the shape.
 func (a *array) rowMajor() bool {
 	step := int64(1)
 	for i := len(a.shape) - 1; i >= 0; i-- {

@@ -38,9 +38,9 @@ func ShardNames(dir string) (names []string) {
 	return names
 }
 
-// FromShards returns a Reader of the tensors whose chunks are in the shards. It closes them,
-// also when it fails. A chunk that no shard has is malformed, unless it is at the end of a
-// dimension: no file says how large a tensor is.
+// FromShards returns a Reader of the tensors whose chunks are in the shards. It closes
+// them, also when it fails. A chunk that no shard has is malformed, unless it is at the
+// end of a dimension: no file says how large a tensor is.
 func FromShards(shards []Shard) (*Reader, error) {
 	r := &Reader{src: source.OfBytes(nil), version: "dcp"}
 	for _, s := range shards {

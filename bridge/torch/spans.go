@@ -9,10 +9,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields what every byte of the file is for, in the order of offsets. A tensor whose
-// elements are not neighbours has the bytes from its first to its last, and one of a
-// compressed storage all of it. What no tensor has of a storage is unused. All of the
-// .metadata of a distributed checkpoint is metadata.
+// Spans yields what every byte of the file is for, in the order of offsets. A tensor
+// whose elements are not contiguous has the bytes from its first to its last, and one
+// of a compressed storage all of it. What no tensor has of a storage is unused. All of
+// the .metadata of a distributed checkpoint is metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] { return span.Cover(r.Size(), r.spans) }
 
 // spans returns those of storages, of what is between them, and of tensors.

@@ -70,8 +70,8 @@ type storage struct {
 // bytes is the size of the storage; persistentStorage checked the product.
 func (s *storage) bytes() int64 { return s.count * s.size }
 
-// A payload is the bytes of a storage in the file, which a pickle names before it is known
-// where they are.
+// A payload is the bytes of a storage in the file, which a pickle names before it is
+// known where they are.
 type payload struct {
 	key    string
 	size   int64
@@ -85,8 +85,8 @@ type payload struct {
 	bigEnd bool
 }
 
-// section returns n bytes, which are inside the payload. What is stored plainly is a range
-// of the file, the same for all that share it.
+// section returns n bytes, which are inside the payload. What is stored plainly is a
+// range of the file, the same for all that share it.
 func (p *payload) section(off, n int64) (tensor.Blob, error) {
 	if p.src == nil {
 		return p.blob.Section(off, n)

@@ -58,8 +58,8 @@ const (
 // String returns the two names in quotes where they need them.
 func (g *global) String() string { return printable(g.module) + "." + printable(g.name) }
 
-// printable returns a name of the file as it is, or quoted where a terminal would not print
-// it plainly.
+// printable returns a name of the file as it is, or quoted where a terminal would not
+// print it plainly.
 func printable(name string) string {
 	if q := quote.Name(name); len(q) != len(name)+2 {
 		return q
@@ -102,7 +102,8 @@ func countOf(v any) (int64, bool) {
 	return n, ok && n >= 0
 }
 
-// countsOf returns the integers of a list or tuple, one a dimension, none of them negative.
+// countsOf returns the integers of a list or tuple, one a dimension, none of them
+// negative.
 func countsOf(v any) ([]int64, bool) {
 	items, ok := itemsOf(v)
 	if !ok || len(items) > maxRank {
@@ -126,7 +127,8 @@ type dictKey struct {
 	ref  any
 }
 
-// maxTupleKey bounds a tuple that is a key, with those in it: 8 for an element, and its text.
+// maxTupleKey bounds a tuple that is a key, with those in it: 8 for an element, and its
+// text.
 const maxTupleKey = 512
 
 // keyOf returns what a key is compared by, or false for values that cannot be keys.
@@ -191,8 +193,8 @@ func appendKey(b []byte, s *sequence, left *int) ([]byte, bool) {
 	return append(b, ')'), true
 }
 
-// unique returns the items without those whose keys came before: the last value counts, at
-// the place of the first.
+// unique returns the items without those whose keys came before: the last value counts,
+// at the place of the first.
 func (d *dict) unique() []item {
 	if d.isUnique {
 		return d.items

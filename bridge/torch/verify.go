@@ -13,9 +13,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reports every class and function that checkpoints are not made of, checks the CRC-32
-// of each member, that bools are 0 or 1 and that sparse tensors are sound, and reads all data.
-// A wrong CRC is a warning where it is 0, which torch writes on request. opts may be nil.
+// Verify reports every class and function that checkpoints are not made of, checks the
+// CRC-32 of each member, that bools are 0 or 1 and that sparse tensors are sound, and
+// reads all data. A wrong CRC is a warning where it is 0, which torch writes on
+// request. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := finding.NewList(opts)
 	return l.End(r.verify(ctx, l))

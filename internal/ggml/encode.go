@@ -111,7 +111,8 @@ func encodeAffine(b []byte, x []float32, q *[32]uint8, high uint8) {
 	putHalf(b[2:], low)
 }
 
-// putDigits stores four bits of each digit, and the fifth of all in high, if there is one.
+// putDigits stores four bits of each digit, and the fifth of all in high, if there is
+// one.
 func putDigits(b, high []byte, q *[32]uint8) {
 	for i := range 16 {
 		b[i] = q[i]&15 | q[i+16]<<4

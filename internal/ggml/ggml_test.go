@@ -18,12 +18,18 @@ func TestGrids(t *testing.T) {
 		values        []float32
 		want          string
 	}{
-		{"IQ2_XXS", grid2XXS, 256, 8, 2, values2[:], "05826b5d3e472a3a78f196be62ac78acf81df0f909626e12ab9fa2a5d490dd54"},
-		{"IQ2_XS", grid2XS, 512, 8, 2, values2[:], "06e47aaca60b4dc1d9b5a3f34540437058a6b142b4d7a59d5ded769b4d1bf1de"},
-		{"IQ2_S", grid2S, 1024, 8, 2, values2[:], "e1aa1473412b0552c2174c30ef22ab4073f6a181b85a17056e8249bd2932fd88"},
-		{"IQ3_XXS", grid3XXS, 256, 4, 4, values3XX, "46e35f5a997efdee6c99ce57854c8a0d4f0ff8ca57e5e8a60c0793ea580acf5d"},
-		{"IQ3_S", grid3S, 512, 4, 4, values3, "bd1af4945a1717c65610b0284e4628b9a1ba3b306fae3a06f6e5f597356e349f"},
-		{"IQ1_S", grid1, 2048, 8, 2, values1[:], "07540ffc1aeaf6ad4d97e96b0fcc765aae39671d4ae4a27bbd0e796fde167c6a"},
+		{"IQ2_XXS", grid2XXS, 256, 8, 2, values2[:],
+			"05826b5d3e472a3a78f196be62ac78acf81df0f909626e12ab9fa2a5d490dd54"},
+		{"IQ2_XS", grid2XS, 512, 8, 2, values2[:],
+			"06e47aaca60b4dc1d9b5a3f34540437058a6b142b4d7a59d5ded769b4d1bf1de"},
+		{"IQ2_S", grid2S, 1024, 8, 2, values2[:],
+			"e1aa1473412b0552c2174c30ef22ab4073f6a181b85a17056e8249bd2932fd88"},
+		{"IQ3_XXS", grid3XXS, 256, 4, 4, values3XX,
+			"46e35f5a997efdee6c99ce57854c8a0d4f0ff8ca57e5e8a60c0793ea580acf5d"},
+		{"IQ3_S", grid3S, 512, 4, 4, values3,
+			"bd1af4945a1717c65610b0284e4628b9a1ba3b306fae3a06f6e5f597356e349f"},
+		{"IQ1_S", grid1, 2048, 8, 2, values1[:],
+			"07540ffc1aeaf6ad4d97e96b0fcc765aae39671d4ae4a27bbd0e796fde167c6a"},
 	} {
 		var b []byte
 		for i := range c.rows {

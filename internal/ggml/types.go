@@ -35,8 +35,9 @@ func Named(name string) (Type, bool) {
 	return Type{}, false
 }
 
-// OfScheme returns the type of a tensor by its scheme and the role of its one part: those of
-// .gguf files, such as Q4_K and blocks, or of zTensor 2, such as gguf.q4_k/1 and data.
+// OfScheme returns the type of a tensor by its scheme and the role of its one part:
+// those of .gguf files, such as Q4_K and blocks, or of zTensor 2, such as gguf.q4_k/1
+// and data.
 func OfScheme(scheme, role string) (Type, bool) {
 	name, want := scheme, "blocks"
 	if s, ok := strings.CutPrefix(name, "gguf."); ok {
