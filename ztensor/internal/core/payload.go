@@ -143,7 +143,11 @@ func (p *Payload) checkStrict() error {
 	if _, ok := p.R.checked.Load(p); ok {
 		return nil
 	}
-	if err := p.Check(func(int64) error { return nil }, nil); err != nil {
+	check := p.Check
+	if !p.R.Ruled {
+		check = p.CheckStored // digests of version 1 are of the stored bytes
+	}
+	if err := check(func(int64) error { return nil }, nil); err != nil {
 		return err
 	}
 	p.R.checked.Store(p, nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
@@ -85,15 +84,8 @@ func moved(object []byte, places map[core.Extent]int64) []byte {
 func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File, names map[string]string) error {
 	var order []core.Extent
 	for name := range names {
-		t := r.Tensor(name)
-		blobs := []tensor.Blob{t.Data}
-		for _, p := range t.Parts {
-			blobs = append(blobs, p.Data)
-		}
-		for _, b := range blobs {
-			if p, ok := b.Source().(*core.Payload); ok {
-				order = append(order, core.Extent{Off: p.Offset, Length: p.Length})
-			}
+		for _, p := range payloadsOf(r.Tensor(name)) {
+			order = append(order, core.Extent{Off: p.Offset, Length: p.Length})
 		}
 	}
 	places, err := w.CopyExtents(ctx, r, order, alignment)

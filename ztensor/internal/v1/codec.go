@@ -24,7 +24,7 @@ func (k *codec) ReadInto(p *core.Payload, b []byte) error {
 	var err error
 	switch {
 	case k.zstd:
-		err = k.decodeInto(p, b)
+		err = decodeInto(p, b)
 	case len(b) > 0:
 		_, err = p.R.Src.ReadAt(b, p.Offset)
 	}
@@ -48,22 +48,19 @@ func (k *codec) ReadAt(p *core.Payload, b []byte, off int64) (int, error) {
 }
 
 func (k *codec) Open(p *core.Payload) (io.ReadCloser, error) {
+	var err error
 	r := io.NopCloser(p.OpenStored(true))
 	if k.zstd {
-		z, err := k.openZstd(p, true)
-		if err != nil {
-			return nil, err
-		}
-		r = z
+		r, err = k.c.openZstd(p)
 	}
-	if k.width > 0 {
-		return source.Elements(r, k.width, func(b []byte) { le.Swap(b, k.width) }), nil
+	if err == nil && k.width > 0 {
+		r = source.Elements(r, k.width, func(b []byte) { le.Swap(b, k.width) })
 	}
-	return r, nil
+	return r, err
 }
 
-// Check decodes the payload. Where that fails, a digest of the stored bytes that does not fit is
-// an error too.
+// Check decodes the payload. If that fails, a digest of the stored bytes that does not fit is an
+// error too.
 func (k *codec) Check(p *core.Payload, step func(n int64) error, look func(b []byte) error) error {
 	err := k.decode(p, step, look)
 	if err == nil || errors.Is(err, tensor.ErrChecksum) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -16,8 +17,8 @@ import (
 
 // A container is a file of 0.1, 1.0, 1.1 or 1.2.
 type container struct {
-	r      *core.File
-	stream spareStream
+	r       *core.File
+	streams sync.Pool // of *zstd.Decoder
 }
 
 // Open reads the index of a file that begins with that magic.

@@ -41,39 +41,48 @@ func (c *container) VerifyFile(v *core.Verifier) error {
 	return nil
 }
 
+// payloadsOf returns the payloads of a tensor.
+func payloadsOf(t *tensor.Tensor) (all []*core.Payload) {
+	if p, ok := t.Data.Source().(*core.Payload); ok {
+		all = append(all, p)
+	}
+	for i := range t.Parts {
+		if p, ok := t.Parts[i].Data.Source().(*core.Payload); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// VerifyTensor verifies the components of a tensor, and sparse indices.
 func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
-	r := c.r
 	before := len(w.Found)
 	w.Undeclared = 0
-	name := func() string { return fmt.Sprintf("%s[%s]", r.List, quote.Name(t.Name)) }
+	bad := func(field string, err error) {
+		w.Fail(c.r.Bad(-1, c.r.List+"["+quote.Name(t.Name)+"]"+field, err))
+	}
 	if err := t.Check(); err != nil {
-		w.Fail(r.Bad(-1, name(), err))
+		bad("", err)
 	}
 	if t.Dense() && t.Data.Source() == nil {
-		w.Fail(r.Bad(-1, name()+".components", fmt.Errorf("%w: no component data", tensor.ErrMalformed)))
+		bad(".components", fmt.Errorf("%w: no component data", tensor.ErrMalformed))
 	}
-	sound := true
-	each := func(b tensor.Blob) {
-		if c, ok := b.Source().(*core.Payload); ok {
-			sound = verifyComponent(w, c) && sound
-		}
+	readable := true
+	for _, p := range payloadsOf(t) {
+		readable = verifyComponent(w, p) && readable
 	}
-	each(t.Data)
-	for i := range t.Parts {
-		each(t.Parts[i].Data)
+	if !readable || len(w.Found) > before || !isSparse(t.Scheme) || structureOnly(w) {
+		return
 	}
-	if sound && len(w.Found) == before && (isSparse(t.Scheme)) {
-		if w.V.Found.Options.Depth <= tensor.VerifyStructure {
-			return
-		}
-		if w.Charge(w.Undeclared); w.Err != nil {
-			return
-		}
-		if err := sparse.Check(w.Ctx, t, nil); err != nil && w.Ctx.Err() == nil {
-			w.Fail(r.Bad(-1, name(), core.Unnamed(err)))
-		}
+	if w.Charge(w.Undeclared); w.Err != nil {
+		return
+	}
+	if err := sparse.Check(w.Ctx, t, nil); err != nil && w.Ctx.Err() == nil {
+		bad("", core.Unnamed(err))
 	}
 }
+
+func structureOnly(w *core.Worker) bool { return w.V.Found.Options.Depth <= tensor.VerifyStructure }
 
 // verifyComponent verifies one component and reports whether it can be read.
 func verifyComponent(w *core.Worker, c *core.Payload) bool {
@@ -82,7 +91,7 @@ func verifyComponent(w *core.Worker, c *core.Payload) bool {
 		w.Fail(c.Failed(err))
 	}
 	if c.Dtype == tensor.Unknown && c.More != nil && c.More.Word != "" {
-		w.Fail(c.Fault(".dtype", fmt.Errorf("%w: element type %s", errors.ErrUnsupported, quote.Name(c.More.Word))))
+		w.Fail(c.Fault(".dtype", fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, quote.Name(c.More.Word))))
 	}
 	switch want, _, err := c.Wanted(); {
 	case err != nil:
@@ -90,7 +99,7 @@ func verifyComponent(w *core.Worker, c *core.Payload) bool {
 	case want.Loose:
 		w.Warn(c.FailedDigest(fmt.Errorf("%w: %s is not spelled as the document does", tensor.ErrMalformed, quote.Name(c.Digest()))))
 	}
-	if w.V.Found.Options.Depth <= tensor.VerifyStructure {
+	if structureOnly(w) {
 		w.V.Done.Add(c.Length)
 		return c.Readable() == nil
 	}
@@ -121,7 +130,7 @@ func verifyPayload(w *core.Worker, c *core.Payload) {
 	}
 	var err error
 	switch _, _, bad := c.Wanted(); {
-	case bad != nil && c.Codec() == nil: // said already, but the bytes have to be there
+	case bad != nil && c.Codec() == nil: // reported already, but the bytes have to be there
 		err = c.Failed(c.EachPiece(step, func(b []byte) error {
 			core.Touch(b)
 			if look != nil {

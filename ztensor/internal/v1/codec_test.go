@@ -1,0 +1,38 @@
+package v1
+
+import (
+	"os"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+)
+
+// A strict reader checks the digest of the stored bytes before it decodes them, once.
+func TestStrictDecodesOnce(t *testing.T) {
+	b, err := os.ReadFile("../../../testdata/ztensor/crate-1.2.3-zstd.zt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &core.File{Src: source.OfBytes(b), Strict: true, Limits: limit.Defaults()}
+	if err := Open(r, core.Magic1); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for p := range r.Payloads.All() {
+		if p.Codec() == nil || p.DecodedSize < 0 || p.Digest() == "" {
+			continue
+		}
+		checked++
+		if err := p.ReadInto(make([]byte, p.DecodedSize)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if checked == 0 {
+		t.Error("no compressed payload with a digest")
+	}
+	if r.Generation.(*container).streams.Get() != nil {
+		t.Error("ReadInto decoded a stream in addition")
+	}
+}
