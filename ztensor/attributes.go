@@ -11,14 +11,14 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
-// A Value is the value of an attribute: text, or from 1.1 on for tensors and
-// from 1.2 on for files anything that CBOR has. WriterOptions take one as it is.
+// A Value is the value of an attribute: text, or from 1.1 on for tensors and from 1.2 on for files
+// any CBOR item. WriterOptions take one as it is.
 type Value struct {
 	encoded []byte // one well-formed item
 }
 
-// HasTag reports whether the value has CBOR tags, at any depth. Version 2 has
-// none, and JSON and text leave them out.
+// HasTag reports whether the value has CBOR tags, at any depth. Version 2 has none, and JSON and
+// String leave them out.
 func (v Value) HasTag() bool {
 	c := cbor.Cursor{B: v.encoded, Deep: cbor.MaxNesting}
 	if len(v.encoded) > 0 {
@@ -72,13 +72,12 @@ func (v Value) String() string {
 	}
 	b, err := v.MarshalJSON()
 	if err != nil {
-		return hex.EncodeToString(v.encoded) // well-formed CBOR always has JSON; only a made-up Value gets here
+		return hex.EncodeToString(v.encoded) // not a value of a file, whose CBOR is well-formed
 	}
 	return string(b)
 }
 
-// Attributes yields the attributes of the file in file order. Values that are
-// not text are given as JSON; see [Reader.AttributeValues].
+// Attributes yields the attributes of the file in file order, as [Value.String] returns them.
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for name, v := range r.AttributeValues() {
@@ -89,7 +88,7 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// AttributeValues yields the attributes of the file with their values as they are.
+// AttributeValues yields the attributes of the file in file order.
 func (r *Reader) AttributeValues() iter.Seq2[string, Value] { return values(r.f.Attributes) }
 
 // Text returns the value if it is text.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -91,18 +93,47 @@ func TestSharingWithMemoryThatHasChanged(t *testing.T) {
 	}
 }
 
+// An option that does not fit the version is an error that names both.
 func TestOptionsThatDoNotFitTheVersion(t *testing.T) {
-	for _, o := range []WriterOptions{
-		{Version: "2", Digest: CRC32C}, {Version: "2", Digest: SHA256}, {Version: "1.2", Digest: XXH3}, {Digest: XXH3, Version: "1.0"},
-		{Version: "1.2", Canonical: true}, {Version: "2", Canonical: true, Level: 1}, {Version: "2", Canonical: true, KeepOrder: true},
-		{Version: "2", Canonical: true, Alignment: 4096},
+	for _, c := range []struct {
+		o    WriterOptions
+		says []string
+	}{
+		{WriterOptions{Version: "2", Digest: CRC32C}, []string{"Digest", "crc32c", "version 2", "xxh3"}},
+		{WriterOptions{Version: "2", Digest: SHA256}, []string{"Digest", "sha256", "version 2", "xxh3"}},
+		{WriterOptions{Version: "2", Generator: "x"}, []string{"Generator", "version 2"}},
+		{WriterOptions{Version: "1.2", Digest: XXH3}, []string{"Digest", "xxh3", "version 1.2", "crc32c"}},
+		{WriterOptions{Version: "1.0", Digest: XXH3}, []string{"Digest", "xxh3", "version 1.0", "crc32c"}},
+		{WriterOptions{Version: "1.2", Canonical: true}, []string{"Canonical", "version 1.2"}},
+		{WriterOptions{Version: "1.1", Alignment: 4096}, []string{"Alignment", "version 1.1"}},
+		{WriterOptions{Version: "1.1", Generator: "x"}, []string{"Generator", "version 1.1"}},
 	} {
-		if err := o.Check(); err == nil {
-			t.Errorf("%+v is taken", o)
+		err := c.o.Check()
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%+v: %v", c.o, err)
+			continue
+		}
+		for _, word := range c.says {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%+v: %v does not say %s", c.o, err, word)
+			}
 		}
 	}
-	if err := (&WriterOptions{Version: "2", Digest: XXH3}).Check(); err != nil {
-		t.Error(err)
+	for _, o := range []WriterOptions{
+		{Canonical: true, Level: 1}, {Canonical: true, KeepOrder: true}, {Canonical: true, Alignment: 4096},
+	} {
+		if err := o.Check(); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	for _, o := range []WriterOptions{{Digest: XXH3}, {Version: "1.0", Generator: "x"}, {Version: "1.2", KeepOrder: true}} {
+		if err := o.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	shards := &ShardOptions{Max: 1, Writer: &WriterOptions{Version: "1.2"}}
+	if _, err := WriteShards(t.Context(), filepath.Join(t.TempDir(), "x.zt"), tensor.Of(), shards); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("shards of version 1.2: %v", err)
 	}
 }
 

@@ -21,45 +21,35 @@ import (
 
 // ShardOptions control how [WriteShards] divides a model.
 type ShardOptions struct {
-	// Max is how many bytes of data a shard has at most. A tensor is never
-	// divided: a larger one gets a shard of its own.
+	// Max is how many bytes of data a shard has at most. A larger tensor gets a shard of its
+	// own, undivided.
 	Max int64
-	// Store names the shards by their digests, blobs/sha256/DIGEST beside the
-	// root, as stores of content do, where equal shards of several models are one
-	// file. Else they are called as the root, with -00001 and so on behind it.
+	// Store names the shards by their digests, blobs/sha256/DIGEST next to the root, so that
+	// equal shards of several models are one file. Else they are named ROOT-00001.zt and so on.
 	Store bool
 	// Digest is that of whole shards in the root: SHA256, which is NoDigest too,
 	// or XXH3.
 	Digest Digest
-	// ID, if not empty, identifies the set, such as by the training step. It is
-	// the attribute shard_set_id of the root and of every shard; a shard with
-	// another ID than the root's is refused.
+	// ID, if not empty, identifies the set: the attribute shard_set_id of the root and of every
+	// shard. A shard with another ID than the root's is refused.
 	ID string
 	// TensorAttributes, if not nil, describes a tensor. Its result may be nil.
 	TensorAttributes func(t *tensor.Tensor) map[string]any
-	// Writer is how each of the files is written; nil is its zero value. The
-	// Version is 2 whatever it says, and the Attributes are the root's.
+	// Writer is how each of the files is written; nil is its zero value. Its Version must be 2
+	// or "", and its Attributes are the root's.
 	Writer *WriterOptions
 }
 
-// WriteShards writes a model of version 2 as several files: shards, each of them
-// a complete file with a manifest of its own, in canonical form as far as
-// Writer.Level, Alignment and KeepOrder let it; and the root called name, which
-// has no data but says what is where. Opened, the root is the model. Tensors are
-// divided in the order given. Where everything fits into one shard, name is an
-// ordinary file with all of it. WriteShards returns the names of the files, the
-// root last.
+// WriteShards writes a model of version 2 as several files: shards, each a complete file with a
+// manifest of its own, canonical as far as Writer allows; and the root called name, which has no
+// data but says what is where. Opened, the root is the model. Tensors are divided in the order
+// given. If everything fits into one shard, name is an ordinary file with all of it. The result
+// are the names of the files, the root last.
 //
-// Root and shards replace those that WriteShards wrote under that name before,
-// together: while there is a root, it and its shards are of one set. Everything is
-// written under temporary names first; an error until then, or a crash, leaves the
-// old set as it was (a crash also temporary files, .NAME.tmp-…). The renames
-// themselves, in which the old root goes first and the new one comes last, are
-// listed in a journal, .NAME.journal. A crash in the middle leaves that, and
-// opening the root reports it; the next WriteShards of that name, or 'tensorfile
-// clean', finishes the work. In a Store no file that is there changes, and the
-// root is replaced last. Links that lead to a shard are an error: no reader
-// follows them out of the directory.
+// Root and shards replace those of an earlier call together. After an error the old set is as it
+// was; what a crash leaves is finished by the next WriteShards of that name, or 'tensorfile
+// clean', and opening the root reports it. In a Store no existing file changes, and the root is
+// replaced last. A symbolic link in place of a shard is an error: readers do not follow those.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *ShardOptions) ([]string, error) {
 	d, err := newDivision(name, opts)
 	if err != nil {
@@ -69,68 +59,81 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if err != nil {
 		return nil, err
 	}
-	if d.Store {
-		return d.store(ctx, shards)
-	}
-	return d.set(ctx, shards)
+	return d.files(ctx, shards)
 }
 
-// set replaces the root and its shards together.
-func (d *division) set(ctx context.Context, shards [][]*tensor.Tensor) ([]string, error) {
-	dir, base := filepath.Split(d.name)
-	set, err := atomicfile.NewSet(d.name)
-	if err != nil {
-		return nil, err
+// files writes the files of the shards: those of a Store under their digests, which changes no
+// existing file, and others as a set.
+func (d *division) files(ctx context.Context, shards [][]*tensor.Tensor) (files []string, err error) {
+	dir := filepath.Dir(d.name)
+	// create begins a file that is at temp when it has been written.
+	create := func(name string, o WriterOptions) (w *Writer, temp string, err error) {
+		w, err = Create(name, &o)
+		return w, name, err
 	}
-	defer set.Abort()
-	obsolete := d.shardsOf(dir)
-	set.Obsolete(obsolete...)
+	commit := func() error { return nil }
+	if !d.Store {
+		set, err := atomicfile.NewSet(d.name)
+		if err != nil {
+			return nil, err
+		}
+		defer set.Abort()
+		set.Obsolete(d.oldShards()...)
+		commit = set.Commit
+		create = func(name string, o WriterOptions) (*Writer, string, error) {
+			f, err := set.Create(filepath.Base(name))
+			if err != nil {
+				return nil, "", err
+			}
+			return fileWriter(f, &o), f.Temp(), nil
+		}
+	}
 	o := d.writer
-	if len(shards) == 1 {
-		f, err := set.Create(base)
-		if err == nil {
-			err = d.write(ctx, fileWriter(f, &o), shards[0])
+	if len(shards) > 1 {
+		o.Attributes, o.Canonical = d.rootAttributes(), false
+		for i := range shards {
+			if err := checkLinks(dir, d.shardName(i)); err != nil {
+				return nil, err
+			}
 		}
-		if err != nil {
-			return nil, err
-		}
-		return []string{d.name}, set.Commit()
 	}
-	o.Attributes, o.Canonical = d.rootAttributes(), false
-	f, err := set.Create(base)
+	root, _, err := create(d.name, o)
 	if err != nil {
 		return nil, err
 	}
-	root := fileWriter(f, &o)
 	defer root.Abort()
-	var files []string
-	for i, shard := range shards {
-		name := filepath.Base(d.shardName(i))
-		if err := d.free(dir, filepath.Join(dir, name)); err != nil {
+	if len(shards) == 1 {
+		if err := d.write(ctx, root, shards[0]); err != nil {
 			return nil, err
 		}
-		f, err := set.Create(name)
+		return []string{d.name}, commit()
+	}
+	for i, shard := range shards {
+		file := d.shardName(i)
+		w, temp, err := create(file, d.shardOptions())
 		if err != nil {
 			return nil, err
 		}
-		o := d.shardOptions()
-		if err := d.write(ctx, fileWriter(f, &o), shard); err != nil {
+		if err = d.write(ctx, w, shard); err == nil {
+			err = d.link(ctx, root, temp, &file, fmt.Sprintf("%05d", i+1))
+		}
+		if err != nil {
+			if d.Store {
+				os.Remove(temp) // nothing refers to it under this name
+			}
 			return nil, err
 		}
-		if _, err := d.link(ctx, root, f.Temp(), fmt.Sprintf("%05d", i+1)); err != nil {
-			return nil, err
-		}
-		files = append(files, filepath.Join(dir, name))
+		files = append(files, file)
 	}
 	if err := root.Close(); err != nil {
 		return nil, err
 	}
-	return append(files, d.name), set.Commit()
+	return append(files, d.name), commit()
 }
 
-// shardsOf lists the shards of the root that is replaced, by the names that
-// WriteShards gives them.
-func (d *division) shardsOf(dir string) []string {
+// oldShards lists the shards of the root that is replaced, by the names that WriteShards gives
+// them.
+func (d *division) oldShards() []string {
 	r, err := Open(d.name, nil)
 	if err != nil {
 		return nil
@@ -143,49 +146,6 @@ func (d *division) shardsOf(dir string) []string {
 		}
 	}
 	return names
-}
-
-// store writes shards that are named by their digests, so that no file that is
-// there is changed, and then the root.
-func (d *division) store(ctx context.Context, shards [][]*tensor.Tensor) ([]string, error) {
-	o := d.writer
-	if len(shards) == 1 {
-		w, err := Create(d.name, &o)
-		if err != nil {
-			return nil, err
-		}
-		defer w.Abort()
-		return []string{d.name}, d.write(ctx, w, shards[0])
-	}
-	files := make([]string, len(shards), len(shards)+1)
-	for i := range shards {
-		files[i] = d.shardName(i)
-		if err := d.free(filepath.Dir(d.name), files[i]); err != nil {
-			return nil, err
-		}
-	}
-	o.Attributes, o.Canonical = d.rootAttributes(), false
-	root, err := Create(d.name, &o)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Abort()
-	for i, shard := range shards {
-		o := d.shardOptions()
-		w, err := Create(files[i], &o)
-		if err != nil {
-			return nil, err
-		}
-		written := files[i]
-		if err = d.write(ctx, w, shard); err == nil {
-			files[i], err = d.link(ctx, root, written, fmt.Sprintf("%05d", i+1))
-		}
-		if w.Abort(); err != nil {
-			os.Remove(written) // nobody would look for it under this name
-			return nil, err
-		}
-	}
-	return append(files, d.name), root.Close()
 }
 
 func (d *division) rootAttributes() map[string]any {
@@ -223,7 +183,9 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 		d.ShardOptions = *opts
 	}
 	d.writer = d.Writer.orZero()
-	d.writer.Version = "2"
+	if v := d.writer.Version; v != Version2 {
+		return nil, fmt.Errorf("ztensor: %w: shards of version %s", errors.ErrUnsupported, quote.Name(v))
+	}
 	d.writer = *d.writer.WholeFile()
 	if d.Digest == NoDigest {
 		d.Digest = SHA256
@@ -237,11 +199,11 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	return d, d.writer.Check()
 }
 
-// divide deals the tensors out; there is always one shard, if an empty one.
-func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], most int64) ([][]*tensor.Tensor, error) {
+// divide returns the tensors of each shard, of which there is at least one.
+func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], limit int64) ([][]*tensor.Tensor, error) {
 	shards := make([][]*tensor.Tensor, 1)
 	names := map[string]bool{}
-	room := most
+	left := limit
 	for t, err := range ts {
 		switch {
 		case err != nil:
@@ -260,11 +222,11 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], most int64
 		}
 		last := len(shards) - 1
 		size := max(0, t.Size())
-		if size > room && len(shards[last]) > 0 {
-			shards, room = append(shards, nil), most
+		if size > left && len(shards[last]) > 0 {
+			shards, left = append(shards, nil), limit
 			last++
 		}
-		room -= min(size, room)
+		left -= min(size, left)
 		shards[last] = append(shards[last], t)
 	}
 	return shards, nil
@@ -281,17 +243,18 @@ func (d *division) shardName(i int) string {
 	return filepath.Join(dir, file)
 }
 
-// free wants no links between dir and the file.
-func (d *division) free(dir, file string) error {
+// checkLinks refuses symbolic links between dir and the file, whose directory it makes.
+func checkLinks(dir, file string) error {
 	within, err := filepath.Rel(dir, file)
 	if err != nil {
 		return err
 	}
 	at := dir
-	for _, element := range strings.Split(within, string(filepath.Separator)) {
+	for element := range strings.SplitSeq(within, string(filepath.Separator)) {
 		at = filepath.Join(at, element)
 		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			return &fs.PathError{Op: "create", Path: at, Err: fmt.Errorf("%w: it is a link, and shards lie beside their root", fs.ErrInvalid)}
+			return &fs.PathError{Op: "create", Path: at,
+				Err: fmt.Errorf("%w: it is a link, and shards are next to their root", fs.ErrInvalid)}
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -317,12 +280,12 @@ func (d *division) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) er
 	return w.Close()
 }
 
-// link makes the root refer to a shard that has been written, and returns the
-// shard's name.
-func (d *division) link(ctx context.Context, root *Writer, file, name string) (string, error) {
-	r, err := Open(file, nil)
+// link makes the root refer to a shard that has been written to temp. In a Store it renames that,
+// and file, by its digest.
+func (d *division) link(ctx context.Context, root *Writer, temp string, file *string, name string) error {
+	r, err := Open(temp, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer r.Close()
 	s, err := r.Identity(ctx, name, d.Digest)
@@ -330,12 +293,12 @@ func (d *division) link(ctx context.Context, root *Writer, file, name string) (s
 		err = root.Link(s, r)
 	}
 	if err == nil {
-		err = r.Close() // before it is renamed: Windows wants it so
+		err = r.Close() // before it is renamed: Windows requires it
 	}
 	if err != nil || !d.Store {
-		return file, err
+		return err
 	}
 	_, sum, _ := strings.Cut(s.Digest, ":")
-	stored := filepath.Join(filepath.Dir(file), sum)
-	return stored, atomicfile.Rename(file, stored)
+	*file = filepath.Join(filepath.Dir(temp), sum)
+	return atomicfile.Rename(temp, *file)
 }

@@ -67,7 +67,7 @@ func TestLinkRefusals(t *testing.T) {
 	if _, err := one.Identity(t.Context(), "s", SHA256); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
-	named := func(name string) Shard { return Shard{name, s.Size, s.Digest} }
+	named := func(name string) Shard { return Shard{Name: name, Size: s.Size, Digest: s.Digest} }
 	var out bytes.Buffer
 	w := NewWriter(&out, &WriterOptions{Version: "2"})
 	for _, name := range []string{"", ".", "..", ".a", "a/b", "a\\b", "../a", "/a", "a\x00", "ä", "a:b", strings.Repeat("a", 65)} {
@@ -75,7 +75,10 @@ func TestLinkRefusals(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, bad := range []Shard{{"a", s.Size - 1, s.Digest}, {"a", s.Size, ""}, {"a", s.Size, "xxh3:AB"}, {"a", s.Size, "md5:ab"}} {
+	for _, bad := range []Shard{
+		{Name: "a", Size: s.Size - 1, Digest: s.Digest}, {Name: "a", Size: s.Size},
+		{Name: "a", Size: s.Size, Digest: "xxh3:AB"}, {Name: "a", Size: s.Size, Digest: "md5:ab"},
+	} {
 		if err := w.Link(bad, r); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%v: %v", bad, err)
 		}
@@ -157,8 +160,8 @@ func TestShardsAreTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []ShardOptions{
-		{Max: 3000}, {Max: 3000, Store: true}, {Max: 1, Digest: XXH3, Store: true}, {Max: 5000, Writer: &WriterOptions{Version: "1.0", Level: 3}},
-		{Max: 5000, Writer: &WriterOptions{Version: "1.0", Alignment: 4096}}, {Max: 1 << 30},
+		{Max: 3000}, {Max: 3000, Store: true}, {Max: 1, Digest: XXH3, Store: true}, {Max: 5000, Writer: &WriterOptions{Version: "2", Level: 3}},
+		{Max: 5000, Writer: &WriterOptions{Version: "2", Alignment: 4096}}, {Max: 1 << 30},
 	} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			dir := t.TempDir()

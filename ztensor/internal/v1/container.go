@@ -2,6 +2,7 @@
 package v1
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -75,8 +76,8 @@ func (c *container) Edition(o *core.Settings) error {
 	if c.r.Version == "0.1" {
 		return c.lacks("an edition")
 	}
-	if o.Generator == "" {
-		o.Generator = c.r.Generator
+	if c.r.Version == "1.0" {
+		o.Generator = cmp.Or(o.Generator, c.r.Generator)
 	}
 	return nil
 }
