@@ -93,10 +93,10 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 				if y == nil || y.DType != x.DType || !y.Shape.Equal(x.Shape) || y.Scheme != x.Scheme {
 					t.Fatalf("%s: %v, was %v", g.name, y, x)
 				}
-				for i, p := range v2.PartsOf(y) {
-					q := v2.PartsOf(x)[i]
-					if p.Blob.Offset != q.Blob.Offset || p.Blob.Digest() != q.Blob.Digest() {
-						t.Errorf("%s: %s of %s is elsewhere", g.name, p.Role, x.Name)
+				for i, p := range core.PayloadsOf(y) {
+					q := core.PayloadsOf(x)[i]
+					if p.Offset != q.Offset || p.Digest() != q.Digest() {
+						t.Errorf("%s: %s of %s is elsewhere", g.name, p.Role(), x.Name)
 					}
 				}
 				want := map[string]string{}

@@ -3,6 +3,8 @@ package ztensor
 import (
 	"bytes"
 	"encoding/binary"
+	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 
@@ -61,6 +63,41 @@ func TestSmallSlicesOfFramesAreDecodedOnce(t *testing.T) {
 	}
 	if n := counter.Bytes(); n > all/5 {
 		t.Errorf("ten rows read %d of %d bytes", n, all)
+	}
+}
+
+// The rows of a file in random order read, and so decode, at most three times as much as all of it.
+func TestSlicesOfFramesInRandomOrder(t *testing.T) {
+	rows := 400
+	if os.Getenv("TENSORFILE_MEASURE") != "" {
+		rows = 10_000
+	} else {
+		t.Log("a smaller file than the 100 MB of TENSORFILE_MEASURE=1")
+	}
+	content := make([]byte, rows*10_000)
+	for i := 0; i < len(content); i += 8 {
+		binary.LittleEndian.PutUint64(content[i:], uint64(i)*uint64(i))
+	}
+	file := write(t, &WriterOptions{Level: 1}, func(w *Writer) {
+		if err := w.Add(tensor.New("w", tensor.Shape{int64(rows), 10_000}, content)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	counter := readtest.Count(bytes.NewReader(file))
+	r, err := NewReader(counter, int64(len(file)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	p := make([]byte, 10_000)
+	for range 2000 {
+		row := rng.IntN(rows)
+		if _, err := r.Tensor("w").Data.ReadAt(p, int64(row)*10_000); err != nil || !bytes.Equal(p, content[row*10_000:][:10_000]) {
+			t.Fatalf("row %d: %v", row, err)
+		}
+	}
+	if n := counter.Bytes(); n > 3*int64(len(file)) {
+		t.Errorf("2,000 rows read %d bytes of a file of %d", n, len(file))
 	}
 }
 

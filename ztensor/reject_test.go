@@ -20,6 +20,12 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
+// What a seek table begins and ends with (§8).
+const (
+	seekHeader = "\x5e\x2a\x4d\x18"
+	seekMagic  = "\xb1\xea\x92\x8f"
+)
+
 // A pairList is a CBOR map in the order in which it is given, right or wrong.
 type pairList []any // key, value, key, value
 
@@ -180,9 +186,9 @@ func seekBlob(frames [][]byte, sizes []int, more ...byte) []byte {
 		table = binary.LittleEndian.AppendUint32(table, uint32(len(f)))
 		table = binary.LittleEndian.AppendUint32(table, uint32(sizes[i]))
 	}
-	b = binary.LittleEndian.AppendUint32(append(b, v2.SeekHeader...), uint32(len(table)+9))
+	b = binary.LittleEndian.AppendUint32(append(b, seekHeader...), uint32(len(table)+9))
 	b = binary.LittleEndian.AppendUint32(append(b, table...), uint32(len(frames)))
-	return append(append(append(b, 0), v2.SeekMagic...), more...)
+	return append(append(append(b, 0), seekMagic...), more...)
 }
 
 func zframe(t *testing.T, b []byte, crc bool) []byte {
@@ -388,8 +394,8 @@ func FuzzVersion2(f *testing.F) {
 			if r.Tensor(x.Name) != x {
 				t.Errorf("%q is not found", x.Name)
 			}
-			for _, p := range v2.PartsOf(x) {
-				if s, err := tensor.NewBlob(p.Blob).Open(); err == nil {
+			for _, p := range core.PayloadsOf(x) {
+				if s, err := tensor.NewBlob(p).Open(); err == nil {
 					io.Copy(io.Discard, io.LimitReader(s, 1<<20))
 					s.Close()
 				}

@@ -244,12 +244,12 @@ func TestSeekTablesThatLie(t *testing.T) {
 	long := seekBlob([][]byte{append(slices.Clip(fa), skippable...), fb}, []int{10, 10})
 	empty := zframe(t, nil, true)
 	table := func(descriptor byte, width int) []byte { // with a third column
-		c := append(slices.Clip(fa), v2.SeekHeader...)
+		c := append(slices.Clip(fa), seekHeader...)
 		c = binary.LittleEndian.AppendUint32(c, uint32(width+9))
 		c = binary.LittleEndian.AppendUint32(c, uint32(len(fa)))
 		c = binary.LittleEndian.AppendUint32(c, 10)
 		c = append(c, make([]byte, width-8)...)
-		return append(append(binary.LittleEndian.AppendUint32(c, 1), descriptor), v2.SeekMagic...)
+		return append(append(binary.LittleEndian.AppendUint32(c, 1), descriptor), seekMagic...)
 	}
 	for _, c := range []struct {
 		name   string

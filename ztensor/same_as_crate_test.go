@@ -465,7 +465,11 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 	if err == nil && wrong {
 		return "?", errors.New("verified, and it should not be")
 	}
-	for _, f := range report.Findings { // the crate looks at no content
+	for _, f := range report.Findings {
+		if kind != "read alike" {
+			break // the crate decodes no part without a digest to verify it
+		}
+		// Nor does it check content.
 		if f.Severity == tensor.SeverityError && f.Class != tensor.ClassUnsupported && !wrong && (!errors.As(f.Err, &broken) || broken.Rule != rule.LayoutData) {
 			return "?", fmt.Errorf("it should verify: %v", f.Err)
 		}

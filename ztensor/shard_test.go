@@ -142,12 +142,12 @@ func TestShardsAreLookedForOnce(t *testing.T) {
 		t.Errorf("%d findings: %v", got, err)
 	}
 	two := r.f.Generation.(*v2.Container)
-	if sums := two.Beside.Sums; len(sums) != 2 {
+	if sums := two.Siblings.Sums; len(sums) != 2 {
 		t.Errorf("digests of the file by two algorithms: %v", sums)
 	}
 	opened := 0
 	for i := range two.List {
-		for name := range two.Beside.Known(root, &two.List[i], func(string) (io.ReaderAt, int64, error) {
+		for name := range two.Siblings.Known(root, &two.List[i], func(string) (io.ReaderAt, int64, error) {
 			opened++
 			return nil, 0, fs.ErrNotExist
 		}) {

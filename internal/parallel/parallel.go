@@ -11,9 +11,9 @@ import (
 )
 
 // A Line works on jobs with several goroutines and hands each to use in the order of Put.
-// Put, Flush, and so use, run in the goroutine of the caller. The first error in that order
-// ends the work: it is the error of every later call, and no later job reaches use. A panic
-// of a worker becomes a panic of Put or Flush.
+// Put, Flush, and so use, run in the goroutine of the caller. The first error in that
+// order ends the work: it is the error of every later call, and no later job reaches use.
+// A panic of a worker becomes a panic of Put or Flush.
 type Line[J any] struct {
 	ctx    context.Context // ends with the first error
 	cancel context.CancelFunc
@@ -44,17 +44,19 @@ type entry[J any] struct {
 const queued = 4
 
 // New returns a Line whose jobs cost at most budget together, though one of any cost is
-// always accepted. work runs in up to GOMAXPROCS goroutines and must return soon after its
-// context ends; a fault of it in memory of a mapped file that was truncated is an error. use
-// may be nil. The caller must call Close.
-func New[J any](ctx context.Context, budget int64, work func(context.Context, J) error, use func(J) error) *Line[J] {
+// always accepted. work runs in up to GOMAXPROCS goroutines and must return soon after
+// its context ends; a fault of it in memory of a mapped file that was truncated is an
+// error. use may be nil. The caller must call Close.
+func New[J any](ctx context.Context, budget int64, work func(context.Context, J) error,
+	use func(J) error) *Line[J] {
 	l := &Line[J]{work: work, use: use, budget: budget}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	l.todo = make(chan *entry[J], queued*runtime.GOMAXPROCS(0))
 	return l
 }
 
-// Put adds a job, after the first ones of the queue have reached use where there is no room.
+// Put adds a job, after the first ones of the queue have reached use where the line
+// is full.
 func (l *Line[J]) Put(job J, cost int64) error {
 	for len(l.queue) > 0 && l.err == nil {
 		full := len(l.queue) == cap(l.todo) || cost > l.budget-l.cost
@@ -72,7 +74,7 @@ func (l *Line[J]) Put(job J, cost int64) error {
 	e := &entry[J]{job: job, cost: cost, done: make(chan struct{})}
 	l.queue = append(l.queue, e)
 	l.cost += cost
-	l.todo <- e // has room for the whole queue
+	l.todo <- e // has capacity for the whole queue
 	if l.workers < runtime.GOMAXPROCS(0) {
 		l.workers++
 		l.running.Add(1)
@@ -89,7 +91,8 @@ func (l *Line[J]) Flush() error {
 	return l.err
 }
 
-// Close drops the jobs that have not reached use, and returns when no goroutine runs any more.
+// Close drops the jobs that have not reached use, and returns when no goroutine runs any
+// more.
 func (l *Line[J]) Close() {
 	if l.closed {
 		return
@@ -147,7 +150,8 @@ func (e *entry[J]) run(ctx context.Context, work func(context.Context, J) error)
 			return
 		}
 		if fault, ok := p.(interface{ Addr() uintptr }); ok { // never of a nil pointer
-			e.err = fmt.Errorf("parallel: memory at %#x is gone, such as that of a mapped file that was truncated: %w",
+			e.err = fmt.Errorf("parallel: memory at %#x is gone, such as that of a mapped file "+
+				"that was truncated: %w",
 				fault.Addr(), io.ErrUnexpectedEOF)
 			return
 		}
@@ -158,8 +162,8 @@ func (e *entry[J]) run(ctx context.Context, work func(context.Context, J) error)
 	}
 }
 
-// ForEach calls work for all integers from 0 below n, and returns the error of the least one
-// that has one.
+// ForEach calls work for all integers from 0 below n, and returns the error of the least
+// one that has one.
 func ForEach(ctx context.Context, n int, work func(ctx context.Context, i int) error) error {
 	l := New(ctx, int64(n), work, nil)
 	defer l.Close()

@@ -36,10 +36,11 @@ func TestResultsComeInOrder(t *testing.T) {
 
 func TestJobsInFlightStayWithinTheBudget(t *testing.T) {
 	var inFlight, peak atomic.Int64
-	l := New(t.Context(), 10, func(context.Context, int64) error { return nil }, func(c int64) error {
-		inFlight.Add(-c)
-		return nil
-	})
+	l := New(t.Context(), 10, func(context.Context, int64) error { return nil },
+		func(c int64) error {
+			inFlight.Add(-c)
+			return nil
+		})
 	defer l.Close()
 	for _, cost := range []int64{4, 4, 4, 1, 9, 10, 25, 3, 3, 3, 3} {
 		if err := l.Put(cost, cost); err != nil {

@@ -76,7 +76,8 @@ func New(b []byte, l tensor.Limits) Cursor {
 }
 
 func NewStrict(b []byte, l tensor.Limits) Cursor {
-	return Cursor{B: b, Deep: int(min(l.MaxDepth, MaxStrictDepth)), ours: l.MaxDepth < MaxStrictDepth, Strict: true}
+	return Cursor{B: b, Deep: int(min(l.MaxDepth, MaxStrictDepth)),
+		ours: l.MaxDepth < MaxStrictDepth, Strict: true}
 }
 
 // Fail notes the first error, at byte at.
@@ -239,7 +240,8 @@ func (c *Cursor) Text() []byte {
 	return s
 }
 
-// RawText is Text without the check of its UTF-8, for what is compared with known words first.
+// RawText is Text without the check of its UTF-8, for what is compared with known words
+// first.
 func (c *Cursor) RawText() []byte {
 	kind, n := c.Item()
 	return c.bytes(Text, kind, n)
@@ -253,7 +255,8 @@ func (c *Cursor) bytes(want, kind uint8, n uint64) []byte {
 	case kind != want:
 		c.unexpected(kind, want)
 	case n > uint64(len(c.B)-c.P):
-		c.wrong(rule.CborSyntax, c.At, "a string claims %d bytes, the manifest has %d more", n, len(c.B)-c.P)
+		c.wrong(rule.CborSyntax, c.At,
+			"a string claims %d bytes, the manifest has %d more", n, len(c.B)-c.P)
 	default:
 		c.P += int(n)
 		return c.B[c.P-int(n) : c.P : c.P]
@@ -291,7 +294,7 @@ func (c *Cursor) Null() bool {
 }
 
 // Container opens an array or map and returns the number of its elements or
-// pairs, or -1 when only its end tells. close it with shut.
+// pairs, or -1 when only its end tells. More leaves it.
 func (c *Cursor) Container(want uint8) int {
 	kind, n := c.Item()
 	if kind&^Indefinite != want {
@@ -307,7 +310,8 @@ func (c *Cursor) Container(want uint8) int {
 		least = 2
 	}
 	if n > uint64(len(c.B)-c.P)/least {
-		c.wrong(rule.CborSyntax, c.At, "a container of %d in the %d bytes that are left", n, len(c.B)-c.P)
+		c.wrong(rule.CborSyntax, c.At,
+			"a container of %d in the %d bytes that are left", n, len(c.B)-c.P)
 		return 0
 	}
 	if n == 0 {
@@ -348,15 +352,16 @@ func (c *Cursor) moreOdd(n *int) bool {
 	return false
 }
 
-var kindNames = [...]string{"an unsigned integer", "a negative integer", "a byte string", "text", "an array", "a map", "a tag", "a simple value or float"}
+var kindNames = [...]string{"an unsigned integer", "a negative integer", "a byte string", "text",
+	"an array", "a map", "a tag", "a simple value or float"}
 
 // unexpected fails because the item that was read last is of another kind.
 func (c *Cursor) unexpected(kind, want uint8) {
 	c.wrong(rule.Schema, c.At, "%s instead of %s", kindNames[kind&7], kindNames[want])
 }
 
-// Key reads the next key of a map and returns it if it is text, else nil. A strict cursor checks
-// that keys ascend; before is the encoding of the preceding key.
+// Key reads the next key of a map and returns it if it is text, else nil. A strict cursor
+// checks that keys ascend; before is the encoding of the preceding key.
 func (c *Cursor) Key(before *[]byte) (text []byte) {
 	at := c.P
 	if at < len(c.B) && c.B[at]>>5 == Text {
@@ -390,8 +395,8 @@ func (c *Cursor) End() {
 	}
 }
 
-// Skip reads one item and all that it contains. What it accepts is well-formed: text is UTF-8,
-// and no map has the same key twice.
+// Skip reads one item and all that it contains. What it accepts is well-formed: text is
+// UTF-8, and no map has the same key twice.
 func (c *Cursor) Skip() {
 	kind, n := c.Item()
 	switch kind {
@@ -440,7 +445,8 @@ func (c *Cursor) push(from, to int) {
 // PushText is push for a text key that has just been read, by what it says
 // rather than by how it is written.
 func (c *Cursor) PushText(key []byte) {
-	if from := c.P - len(key); from >= 0 && bytes.Equal(c.B[min(from, len(c.B)):min(c.P, len(c.B))], key) {
+	if from := c.P - len(key); from >= 0 && bytes.Equal(c.B[min(from, len(c.B)):min(c.P,
+		len(c.B))], key) {
 		c.push(from, c.P)
 	} else {
 		c.push(c.At, c.P) // in pieces
@@ -484,7 +490,7 @@ func ValidUTF8(b []byte) bool {
 		}
 		return all < utf8.RuneSelf || utf8.Valid(b)
 	}
-	all := binary.LittleEndian.Uint64(b[len(b)-8:]) // the last eight, of which some are looked at twice
+	all := binary.LittleEndian.Uint64(b[len(b)-8:]) // of which some come again
 	for i := 0; i+8 < len(b); i += 8 {
 		all |= binary.LittleEndian.Uint64(b[i:])
 	}

@@ -19,9 +19,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// Digest says which checksum a writer puts next to each payload. In version 1
-// it covers the bytes as they are stored, after compression and without
-// padding.
+// Digest is the checksum that a writer puts next to each payload. In version 1
+// it covers the bytes as they are stored.
 type Digest uint8
 
 const (
@@ -33,15 +32,8 @@ const (
 
 // String is the word before the colon in a file; "none" for NoDigest.
 func (d Digest) String() string {
-	switch d {
-	case NoDigest:
-		return "none"
-	case CRC32C:
-		return "crc32c"
-	case SHA256:
-		return "sha256"
-	case XXH3:
-		return "xxh3"
+	if words := [...]string{"none", "crc32c", "sha256", "xxh3"}; int(d) < len(words) {
+		return words[d]
 	}
 	return fmt.Sprintf("Digest(%d)", uint8(d))
 }
@@ -89,39 +81,37 @@ func ParseAlgorithm(text string) (Digest, error) {
 	case "sha256":
 		return SHA256, nil
 	}
-	return NoDigest, fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, quote.Name(name))
+	return NoDigest, fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm,
+		quote.Name(name))
 }
 
 // parseDigest reads "crc32c:0x" with eight upper-case hexadecimal digits, or
-// "sha256:" with 64 lower-case ones. Looser spellings that upstream's readers
-// take too are marked.
+// "sha256:" with 64 lower-case ones, and marks looser spellings of upstream's readers.
 func parseDigest(s string) (w Stated, err error) {
 	name, value, ok := strings.Cut(s, ":")
-	if !ok {
-		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed, quote.Name(s))
-	}
-	switch name {
-	case "crc32c":
+	switch {
+	case !ok || name == "":
+		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed,
+			quote.Name(s))
+	case name == "crc32c":
 		digits := value
-		for _, prefix := range []string{"0x", "0X"} {
-			if d, ok := strings.CutPrefix(value, prefix); ok {
-				digits = d
-				break
-			}
+		if len(value) > 1 && value[0] == '0' && value[1]|0x20 == 'x' {
+			digits = value[2:]
 		}
 		v, err := strconv.ParseUint(digits, 16, 32)
 		if err != nil || len(digits) > 8 || digits[0] == '+' {
-			return w, fmt.Errorf("%w: digest %s is not 0x and eight hexadecimal digits", tensor.ErrMalformed, quote.Name(s))
+			return w, fmt.Errorf("%w: digest %s is not 0x and eight hexadecimal digits",
+				tensor.ErrMalformed, quote.Name(s))
 		}
-		return Stated{CRC32C, binary.BigEndian.AppendUint32(nil, uint32(v)), value != fmt.Sprintf("0x%08X", v)}, nil
-	case "sha256":
+		return Stated{CRC32C, binary.BigEndian.AppendUint32(nil, uint32(v)),
+			value != fmt.Sprintf("0x%08X", v)}, nil
+	case name == "sha256":
 		sum, err := hex.DecodeString(value)
 		if err != nil || len(sum) != sha256.Size {
-			return w, fmt.Errorf("%w: digest %s is not 64 hexadecimal digits", tensor.ErrMalformed, quote.Name(s))
+			return w, fmt.Errorf("%w: digest %s is not 64 hexadecimal digits", tensor.ErrMalformed,
+				quote.Name(s))
 		}
 		return Stated{SHA256, sum, value != hex.EncodeToString(sum)}, nil
-	case "":
-		return w, fmt.Errorf("%w: digest %s names no algorithm", tensor.ErrMalformed, quote.Name(s))
 	}
 	return w, fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, quote.Name(name))
 }
@@ -159,7 +149,7 @@ func (p *Payload) Wanted() (w Stated, h hash.Hash, err error) {
 	return w, NewHash(w.Alg), nil
 }
 
-// Compare holds a computed digest against the stated one.
+// Compare compares a computed digest with the stated one.
 func (p *Payload) Compare(want Stated, h hash.Hash) error {
 	have := h.Sum(nil)
 	switch {
@@ -168,9 +158,11 @@ func (p *Payload) Compare(want Stated, h hash.Hash) error {
 	case p.R.Ruled:
 		return rule.Broken(rule.Digest, "it is %x, the file says %x", have, want.sum)
 	case want.Alg == CRC32C:
-		return fmt.Errorf("%w: crc32c is 0x%X, the file says 0x%X", tensor.ErrChecksum, have, want.sum)
+		return fmt.Errorf("%w: crc32c is 0x%X, the file says 0x%X", tensor.ErrChecksum, have,
+			want.sum)
 	}
-	return fmt.Errorf("%w: %v is %x, the file says %x", tensor.ErrChecksum, want.Alg, have, want.sum)
+	return fmt.Errorf("%w: %v is %x, the file says %x", tensor.ErrChecksum, want.Alg, have,
+		want.sum)
 }
 
 // Digest is the digest as the file spells it; "" when there is none.
@@ -186,8 +178,8 @@ func (p *Payload) Digest() string {
 	return ""
 }
 
-// SetDigest notes the digest of p: a crc32c or xxh3 that is spelled as it should be as its value,
-// which it reports, and any other as its text.
+// SetDigest notes the digest of p: a crc32c or xxh3 that is spelled as it should be as
+// its value, which it reports, and any other as its text.
 func SetDigest(p *Payload, text string) bool {
 	alg, prefix, size, wrongCase := CRC32C, prefixCRC, 8, byte('a'&^31)
 	if p.R.Ruled {

@@ -4,8 +4,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// storageTypes are the dtypes that are stored as they are: short from 1.1 on, long before.
-// Version 2 has all but bool.
+// storageTypes are the dtypes that are stored as they are: short from 1.1 on, long
+// before. Version 2 has all but bool.
 var storageTypes = [...]struct {
 	dtype       tensor.DType
 	short, long string

@@ -6,6 +6,7 @@ import (
 	"hash"
 	"io"
 	"runtime"
+	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -25,24 +26,27 @@ type Sink struct {
 	Size int64
 }
 
+// Sink returns a Sink of what w writes.
+func (w *Writer) Sink(alg Digest) *Sink {
+	return &Sink{
+		W:   writerFunc(func(p []byte) (int, error) { return len(p), w.Write(p) }),
+		Alg: alg, Hash: NewHash(alg),
+	}
+}
+
 // Write hashes large pieces while they are written.
 func (s *Sink) Write(p []byte) (int, error) {
-	if s.Hash == nil || len(p) < 128<<10 || runtime.GOMAXPROCS(0) == 1 {
-		if s.Hash != nil {
-			s.Hash.Write(p)
-		}
-		n, err := s.W.Write(p)
-		s.Size += int64(n)
-		return n, err
-	}
-	hashed := make(chan struct{})
-	go func() {
+	var hashing sync.WaitGroup
+	switch {
+	case s.Hash == nil:
+	case len(p) < 128<<10 || runtime.GOMAXPROCS(0) == 1:
 		s.Hash.Write(p)
-		close(hashed)
-	}()
+	default:
+		hashing.Go(func() { s.Hash.Write(p) })
+	}
 	n, err := s.W.Write(p)
 	s.Size += int64(n)
-	<-hashed
+	hashing.Wait()
 	return n, err
 }
 
@@ -82,7 +86,8 @@ func (f *Feed) Write(p []byte) (int, error) {
 // checkBools looks for bools that are none; at is how many come before p.
 func checkBools(p []byte, at int64) error {
 	if i := le.NotBool(p); i >= 0 {
-		return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i), p[i])
+		return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i),
+			p[i])
 	}
 	return nil
 }
@@ -141,14 +146,15 @@ func (f *Feed) From(ctx context.Context, b tensor.Blob, buf *[]byte) error {
 		}
 	}
 	if size := b.Size(); size >= 0 && f.N != size {
-		return fmt.Errorf("%w: %d bytes came where %d were promised", tensor.ErrMalformed, f.N, size)
+		return fmt.Errorf("%w: %d bytes came where %d were promised", tensor.ErrMalformed, f.N,
+			size)
 	}
 	return f.end()
 }
 
-type WriterFunc func(p []byte) (int, error)
+type writerFunc func(p []byte) (int, error)
 
-func (f WriterFunc) Write(p []byte) (int, error) { return f(p) }
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // OddNibble reports whether the half byte that n elements of four bits leave
 // unused is not zero.

@@ -1,5 +1,5 @@
-// Package core is what both generations of zTensor use: the index of an open file, payloads and
-// their digests, verification, and the writer under a layout.
+// Package core is what both generations of zTensor use: the index of an open file,
+// payloads and their digests, verification, and the writer under a layout.
 package core
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// magic1 begins files of version 1, and ends those of 1.1 and 1.2; magic2 begins and ends
+// Magic1 begins files of version 1, and ends those of 1.1 and 1.2; Magic2 begins and ends
 // those of version 2.
 const (
 	Magic0 = "ZTEN0001"
@@ -68,8 +68,8 @@ type generation interface {
 	VerifyForm(v *Verifier) error
 	ContentDigest(alg Digest) (string, error)
 	CanonicalViolations(ctx context.Context) ([]error, error)
-	// identity describes the file as a shard, linked its tensors as parts of a file to which
-	// it is one.
+	// identity describes the file as a shard, linked its tensors as parts of a file to
+	// which it is one.
 	Identity(ctx context.Context, name string, alg Digest) (ShardID, error)
 	Linked(shard ShardID, names []string) ([]Object, error)
 	// edition completes the settings of a new edition of the file.
@@ -122,8 +122,9 @@ func (r *File) Warnings() []error {
 			return
 		}
 		r.Overlaps(func(a, b *Payload) bool {
-			r.WarningList.Add(b.Offset, r.Path(b), fmt.Errorf("%w: overlaps %s", tensor.ErrMalformed, r.Path(a)))
-			return r.WarningList.more == 0
+			r.WarningList.Add(b.Offset, r.Path(b), fmt.Errorf("%w: overlaps %s",
+				tensor.ErrMalformed, r.Path(a)))
+			return r.WarningList.dropped == 0
 		})
 	})
 	return r.WarningList.list
@@ -152,10 +153,7 @@ func (r *File) ReadTail(n int64) (t Tail, err error) {
 		t.off = max(0, size-TailWindow)
 		t.b, err = r.Src.Metadata(t.off, size-t.off)
 	}
-	if err != nil {
-		return t, r.Bad(t.off, "footer", err)
-	}
-	return t, nil
+	return t, r.Placed(t.off, "footer", err)
 }
 
 // Last returns the last n bytes of the file, of which the tail has at least so
@@ -165,7 +163,8 @@ func (t Tail) Last(n int) []byte { return t.b[len(t.b)-n:] }
 // ReadManifest calls run for the n bytes at off, where they lie or copied.
 func (r *File) ReadManifest(t Tail, off, n int64, run func(b []byte) error) error {
 	if limit := min(r.Limits.MaxMetadata, 1<<30); n > limit {
-		return r.Bad(off, "manifest", fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
+		return r.Bad(off,
+			"manifest", fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
 	}
 	r.ManifestAt, r.ManifestSize = off, n
 	if r.owned = off >= t.off && n <= t.off+int64(len(t.b))-off; r.owned {

@@ -1,10 +1,8 @@
 package core
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -12,30 +10,34 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Fixed is memory of the caller that is read after the call that was given it:
-// a change in between is an error and never a wrong value.
-type Fixed struct {
+// A fixed blob is memory of the caller that is read after the call that was given it. A
+// change in between is an error: any change where whole, else one that shows in samples.
+type fixed struct {
 	tensor.Source
-	hash uint64
+	whole bool
+	hash  uint64
 }
 
 // Memory returns the bytes, which are the caller's.
-func (f *Fixed) Memory() ([]byte, bool) { return f.Bytes() }
+func (f *fixed) Memory() ([]byte, bool) { return f.Bytes() }
 
 var ErrChanged = errors.New("the bytes have changed since the tensor was added")
 
-// Fix returns t with its memory hashed. What lies in a file is not.
-func Fix(t *tensor.Tensor) *tensor.Tensor {
+// Fix returns t with its memory hashed, all of it if whole. What is in a file is not.
+func Fix(t *tensor.Tensor, whole bool) *tensor.Tensor {
 	as := *t
-	as.Data = FixBlob(t.Data)
+	as.Data = fix(t.Data, whole)
 	as.Parts = slices.Clone(t.Parts)
 	for i := range as.Parts {
-		as.Parts[i].Data = FixBlob(as.Parts[i].Data)
+		as.Parts[i].Data = fix(as.Parts[i].Data, whole)
 	}
 	return &as
 }
 
-func FixBlob(b tensor.Blob) tensor.Blob {
+// FixBlob returns b with samples of its memory hashed.
+func FixBlob(b tensor.Blob) tensor.Blob { return fix(b, false) }
+
+func fix(b tensor.Blob, whole bool) tensor.Blob {
 	if _, stored := b.Stored(); stored {
 		return b
 	}
@@ -43,47 +45,49 @@ func FixBlob(b tensor.Blob) tensor.Blob {
 	if !ok || len(p) == 0 {
 		return b
 	}
-	return tensor.NewBlob(&Fixed{b.Source(), xxh3.Hash(p)})
+	return tensor.NewBlob(&fixed{b.Source(), whole, fingerprint(p, whole)})
 }
 
-// Unchanged compares the bytes with what they were. It is nil for any other blob.
+func fingerprint(p []byte, whole bool) uint64 {
+	const samples, size = 16, 4096
+	if whole || len(p) <= samples*size {
+		return xxh3.Hash(p)
+	}
+	h := xxh3.New()
+	for i := range samples {
+		from := (len(p) - size) / (samples - 1) * i
+		h.Write(p[from : from+size])
+	}
+	return h.Sum64()
+}
+
+// HashOf returns the XXH3 of p, the bytes of b.
+func HashOf(b tensor.Blob, p []byte) uint64 {
+	if f, ok := b.Source().(*fixed); ok && f.whole {
+		return f.hash
+	}
+	return xxh3.Hash(p)
+}
+
+// Unchanged compares the bytes of a fixed blob with what they were.
 func Unchanged(b tensor.Blob) error {
-	f, ok := b.Source().(*Fixed)
+	f, ok := b.Source().(*fixed)
 	if !ok {
 		return nil
 	}
-	p, _ := f.Bytes()
-	return f.Check(xxh3.Hash(p))
-}
-
-func (f *Fixed) Check(hash uint64) error {
-	if hash != f.hash {
+	if p, _ := f.Bytes(); fingerprint(p, f.whole) != f.hash {
 		return fmt.Errorf("%w: %w", tensor.ErrChecksum, ErrChanged)
 	}
 	return nil
 }
 
-// Open checks the hash before it returns io.EOF.
-func (f *Fixed) Open() (io.ReadCloser, error) {
-	p, _ := f.Bytes()
-	h := xxh3.New()
-	return &fixedStream{f: f, in: io.TeeReader(bytes.NewReader(p), h), hash: h}, nil
-}
-
-type fixedStream struct {
-	f    *Fixed
-	in   io.Reader
-	hash *xxh3.Hasher
-}
-
-func (s *fixedStream) Read(p []byte) (int, error) {
-	n, err := s.in.Read(p)
-	if err == io.EOF {
-		if e := s.f.Check(s.hash.Sum64()); e != nil {
-			err = e
+// TensorUnchanged is Unchanged for all blobs of a tensor.
+func TensorUnchanged(t *tensor.Tensor) error {
+	err := Unchanged(t.Data)
+	for i := range t.Parts {
+		if err == nil {
+			err = Unchanged(t.Parts[i].Data)
 		}
 	}
-	return n, err
+	return err
 }
-
-func (s *fixedStream) Close() error { return nil }

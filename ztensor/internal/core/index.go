@@ -32,31 +32,31 @@ type OwnAttributes struct {
 }
 
 // OwnCBOR returns the attributes of the tensor of that name, encoded.
-func (r *Index) OwnCBOR(name string) []byte {
-	i := r.find(name)
-	for _, own := range r.OwnAttrs {
-		if own.Tensor == i {
-			return own.Encoded
-		}
-	}
-	return nil
-}
+func (r *File) OwnCBOR(name string) []byte { return r.AttributesOf(r.Tensor(name)) }
 
 // DigestOf returns the algorithm of the digest of a tensor of version 1.
 func (r *File) DigestOf(name string) Digest {
-	t := r.Tensor(name)
-	blobs := []tensor.Blob{t.Data}
-	for i := range t.Parts {
-		blobs = append(blobs, t.Parts[i].Data)
-	}
-	for _, b := range blobs {
-		if c, ok := b.Source().(*Payload); ok {
-			if want, h, err := c.Wanted(); h != nil && err == nil {
-				return want.Alg
-			}
+	for _, c := range PayloadsOf(r.Tensor(name)) {
+		if want, h, err := c.Wanted(); h != nil && err == nil {
+			return want.Alg
 		}
 	}
 	return NoDigest
+}
+
+// PayloadsOf lists the payloads of a tensor of an open file, in the order of the
+// manifest.
+func PayloadsOf(t *tensor.Tensor) []*Payload {
+	all := make([]*Payload, 0, 1+len(t.Parts))
+	if p, ok := t.Data.Source().(*Payload); ok {
+		all = append(all, p)
+	}
+	for i := range t.Parts {
+		if p, ok := t.Parts[i].Data.Source().(*Payload); ok {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // CutKey keeps a path with a key from the file readable.
@@ -65,11 +65,12 @@ func CutKey(key []byte) string {
 	return s[1 : len(s)-1]
 }
 
-// Reserve makes room for n tensors of one component.
+// Reserve allocates n tensors of one component.
 func (x *Index) Reserve(n int) {
 	if n > 0 {
 		x.Tensors.Reserve(n)
 		x.Payloads.Reserve(n)
+		x.reserved = n
 	}
 }
 
@@ -90,36 +91,29 @@ type Index struct {
 	WarningList warnings
 	warned      sync.Once // the overlaps are among them
 	Jumbled     bool      // components do not ascend in the file
+	reserved    int       // tensors
 
 	ManifestAt, ManifestSize int64
 
-	owned bool       // the manifest is memory of ours, which lasts as long as anything points into it
+	owned bool       // the manifest is in memory of its own
 	kept  slab[byte] // copies of what lasts, where it is not
 }
 
 // Keep returns bytes of the manifest as a string that lasts.
 func (x *Index) Keep(b []byte) string { return le.String(x.KeepBytes(b)) }
 
-func (x *Index) KeepString(s string) string {
-	if x.owned || len(s) == 0 {
-		return s
-	}
-	return le.String(append(x.room(len(s))[:0], s...))
-}
+// KeepString is Keep for a string in the memory of the manifest.
+func (x *Index) KeepString(s string) string { return x.Keep([]byte(s)) }
 
+// KeepBytes returns bytes of the manifest in memory that lasts.
 func (x *Index) KeepBytes(b []byte) []byte {
 	if x.owned || len(b) == 0 {
 		return b
 	}
-	return append(x.room(len(b))[:0], b...)
-}
-
-// room takes n bytes for what is kept.
-func (x *Index) room(n int) []byte {
-	if cap(x.kept.last) == 0 {
-		x.kept.Reserve(max(n, int(x.ManifestSize/3))) // names are a third of most manifests
+	if x.kept.chunks == nil {
+		x.kept.Reserve(max(len(b), int(x.ManifestSize/3))) // names are a third of most manifests
 	}
-	return x.kept.Take(n)
+	return append(x.kept.Take(len(b))[:0], b...)
 }
 
 // Shape returns a copy of dims that lasts.
@@ -129,7 +123,7 @@ func (x *Index) Shape(dims []int64) tensor.Shape {
 		return tensor.Shape{}
 	}
 	if x.Dims.Used == 0 {
-		x.Dims.Reserve(n * max(1, min(cap(x.Tensors.last), 1<<14)))
+		x.Dims.Reserve(n * max(1, min(x.reserved, 1<<14)))
 	}
 	s := x.Dims.Take(n)
 	copy(s, dims)
@@ -137,17 +131,7 @@ func (x *Index) Shape(dims []int64) tensor.Shape {
 }
 
 // Path returns the path of c in the manifest, for errors.
-func (x *Index) Path(c *Payload) string { return x.Field(c.T.Name, roleOf(c.T, c)) }
-
-// roleOf returns the role in which a tensor has a payload.
-func roleOf(t *tensor.Tensor, payload tensor.Source) string {
-	for i := range t.Parts {
-		if t.Parts[i].Data.Source() == payload {
-			return t.Parts[i].Role
-		}
-	}
-	return "data"
-}
+func (x *Index) Path(c *Payload) string { return x.Field(c.T.Name, c.Role()) }
 
 // Field is the path of a component in the manifest's own words.
 func (x *Index) Field(name, role string) string {
@@ -187,17 +171,19 @@ func (x *Index) find(name string) int {
 const MaxWarnings = 1000
 
 type warnings struct {
-	list []error
-	more int
+	list    []error
+	dropped int
 }
 
 func (w *warnings) Add(off int64, field string, err error) {
 	if len(w.list) < MaxWarnings {
-		w.list = append(w.list, &tensor.FormatError{Format: Format, Offset: off, Field: field, Err: err})
+		w.list = append(w.list, &tensor.FormatError{Format: Format, Offset: off, Field: field,
+			Err: err})
 		return
 	}
-	w.more++
-	w.list[MaxWarnings-1] = &tensor.FormatError{Format: Format, Offset: -1, Err: fmt.Errorf("%d more warnings", w.more+1)}
+	w.dropped++
+	w.list[MaxWarnings-1] = &tensor.FormatError{Format: Format, Offset: -1,
+		Err: fmt.Errorf("%d more warnings", w.dropped+1)}
 }
 
 // AttributesOf returns the attributes of one of the tensors, encoded.
@@ -209,7 +195,10 @@ func (x *Index) AttributesOf(t *tensor.Tensor) []byte {
 	for i >= 0 && i < x.Tensors.Used && x.Tensors.At(i) != t {
 		i++ // a duplicate name, which 0.1 can have; or not one of the file
 	}
-	i, ok := slices.BinarySearchFunc(x.OwnAttrs, i, func(a OwnAttributes, i int) int { return a.Tensor - i })
+	i, ok := slices.BinarySearchFunc(x.OwnAttrs, i, func(a OwnAttributes,
+		i int) int {
+		return a.Tensor - i
+	})
 	if !ok {
 		return nil
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"context"
 	"slices"
 )
 
@@ -15,8 +16,8 @@ func (e Extent) compare(o Extent) int {
 	return cmp.Compare(e.Length, o.Length)
 }
 
-// Overlaps calls report with two payloads that share some of their bytes but are not at the same
-// place, each second one at most once, until report returns false.
+// Overlaps calls report with two payloads that share some of their bytes but are not at
+// the same place, each second one at most once, until report returns false.
 func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 	if !x.Jumbled {
 		return
@@ -56,4 +57,29 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 			far = k
 		}
 	}
+}
+
+// NonZero reports the first byte that is not zero of each gap between the taken extents.
+func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
+	slices.SortFunc(taken, Extent.compare)
+	buf := make([]byte, 64<<10)
+	at := int64(len(Magic2))
+	for _, e := range taken {
+		for at < e.Off {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			p := buf[:min(int64(len(buf)), e.Off-at)]
+			if _, err := r.Src.ReadAt(p, at); err != nil {
+				return r.Bad(at, "", err)
+			}
+			if i := slices.IndexFunc(p, func(b byte) bool { return b != 0 }); i >= 0 {
+				report(at + int64(i))
+				break
+			}
+			at += int64(len(p))
+		}
+		at = max(at, e.Off+e.Length)
+	}
+	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// A Payload is the bytes that a tensor has in one role: the source of a tensor.Blob. Payloads
-// are in slabs and handed out as pointers, so that a Blob costs no allocation.
+// A Payload is the bytes that a tensor has in one role: the source of a tensor.Blob.
+// Payloads are in slabs and handed out as pointers, so that a Blob costs no allocation.
 type Payload struct {
 	R           *File
 	T           *tensor.Tensor // that it belongs to; nil for a whole file
@@ -46,15 +46,12 @@ type Codec interface {
 	ReadAt(p *Payload, b []byte, off int64) (int, error)
 	// Open streams the decoded bytes, and checks the digest before io.EOF.
 	Open(p *Payload) (io.ReadCloser, error)
-	// Check decodes everything, checks the digest, and shows the decoded bytes to look, if
-	// that is not nil. step is told of stored bytes.
-	Check(p *Payload, step func(n int64) error, look func(b []byte) error) error
 	// Seekable reports whether ReadAt costs what it reads.
 	Seekable() bool
 }
 
-// RareOf returns where what few payloads have goes. It and SetDigest are no methods, since
-// callers of package ztensor reach a Payload as the Source of a Blob.
+// RareOf returns where what few payloads have goes. It and SetDigest are no methods,
+// since callers of package ztensor reach a Payload as the Source of a Blob.
 func RareOf(p *Payload) *Rare {
 	if p.More == nil {
 		p.More = &p.R.rare.Take(1)[0]
@@ -68,6 +65,16 @@ func (p *Payload) Codec() Codec {
 		return nil
 	}
 	return p.More.Codec
+}
+
+// Role returns the role in which the tensor has the payload.
+func (p *Payload) Role() string {
+	for i := range p.T.Parts {
+		if p.T.Parts[i].Data.Source() == tensor.Source(p) {
+			return p.T.Parts[i].Role
+		}
+	}
+	return "data"
 }
 
 // Encoded reports whether the payload is not stored as it is.
@@ -154,16 +161,57 @@ func (p *Payload) checkStrict() error {
 	return nil
 }
 
-// Check reads all of the payload, holds it against the digest, and shows the decoded bytes to
-// look, if that is not nil, piece by piece. step is told of stored bytes.
+// Check reads all of the payload, compares it with the digest, and shows the decoded
+// bytes to look, if that is not nil, piece by piece. step is told of stored bytes.
 func (p *Payload) Check(step func(n int64) error, look func(b []byte) error) error {
 	if err := p.Readable(); err != nil {
 		return p.Failed(err)
 	}
-	if c := p.Codec(); c != nil {
-		return p.Failed(c.Check(p, step, look))
+	if p.Codec() == nil {
+		return p.CheckStored(step, look)
 	}
-	return p.CheckStored(step, look)
+	err := p.checkDecoded(step, look)
+	if err != nil && !p.R.Ruled && !errors.Is(err, tensor.ErrChecksum) {
+		sum := p.CheckStored(func(int64) error { return step(0) }, nil)
+		if errors.Is(sum, tensor.ErrChecksum) { // which may be why it cannot be decoded
+			err = fmt.Errorf("%w; %w", sum, p.Failed(err))
+		}
+	}
+	return p.Failed(err)
+}
+
+// checkDecoded reads all that the codec decodes.
+func (p *Payload) checkDecoded(step func(n int64) error, look func(b []byte) error) error {
+	if _, _, err := p.Wanted(); err != nil && p.R.Ruled {
+		return p.FailedDigest(err)
+	}
+	in, err := p.More.Codec.Open(p)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	size := int64(256 << 10)
+	if p.DecodedSize >= 0 {
+		size = max(1, min(size, p.DecodedSize))
+	}
+	buf := make([]byte, size)
+	for {
+		n, err := source.ReadPiece(in, buf)
+		if look != nil && n > 0 {
+			if err := look(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return step(p.Length)
+		}
+		if err == nil {
+			err = step(0)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // CheckStored is Check for the bytes as they are stored.
@@ -202,8 +250,8 @@ func Touch(b []byte) {
 	runtime.KeepAlive(all) // so that the loop is not left out
 }
 
-// EachPiece shows the stored bytes to look, without a copy where they are in memory, and calls
-// step after each piece.
+// EachPiece shows the stored bytes to look, without a copy where they are in memory, and
+// calls step after each piece.
 func (p *Payload) EachPiece(step func(n int64) error, look func(b []byte) error) error {
 	src, err := p.Source()
 	if err != nil {
@@ -212,12 +260,13 @@ func (p *Payload) EachPiece(step func(n int64) error, look func(b []byte) error)
 	var buf []byte
 	for off := int64(0); off < p.Length; {
 		n := min(p.Length-off, PieceSize)
-		inMemory, err := src.Scan(func(all []byte) error { return look(all[p.Offset+off : p.Offset+off+n]) })
+		at := p.Offset + off
+		inMemory, err := src.Scan(func(all []byte) error { return look(all[at : at+n]) })
 		if !inMemory {
 			if buf == nil {
 				buf = make([]byte, n)
 			}
-			if _, err = src.ReadAt(buf[:n], p.Offset+off); err == nil {
+			if _, err = src.ReadAt(buf[:n], at); err == nil {
 				err = look(buf[:n])
 			}
 		}
@@ -237,7 +286,8 @@ func (p *Payload) ReadInto(b []byte) error {
 		return p.Failed(err)
 	}
 	if p.DecodedSize >= 0 && int64(len(b)) != p.DecodedSize {
-		return p.Failed(fmt.Errorf("a buffer of %d bytes for %d: %w", len(b), p.DecodedSize, io.ErrShortBuffer))
+		return p.Failed(fmt.Errorf("a buffer of %d bytes for %d: %w", len(b), p.DecodedSize,
+			io.ErrShortBuffer))
 	}
 	if err := p.checkStrict(); err != nil {
 		return err
@@ -314,59 +364,68 @@ func (p *Payload) Open() (io.ReadCloser, error) {
 	if _, err := p.Source(); err != nil {
 		return nil, p.Failed(err)
 	}
-	return io.NopCloser(p.OpenStored(true)), nil
+	return p.OpenStored(true), nil
 }
 
-// StoredStream streams the bytes as they are in the file.
-type StoredStream struct {
+// A Stream reads the bytes of a payload.
+type Stream struct {
 	p    *Payload
-	off  int64
+	in   io.Reader
 	h    hash.Hash
 	want Stated
-	Err  error // of reading, to be told from that of a decoder
+	Err  error // of the last Read, to be told from that of a decoder
 }
 
 // OpenStored streams the stored bytes. With check, a digest that does not fit is
 // the error in place of io.EOF.
-func (p *Payload) OpenStored(check bool) *StoredStream {
-	s := &StoredStream{p: p}
-	if check {
-		var err error
-		if s.want, s.h, err = p.Wanted(); err != nil && !errors.Is(err, errNoAlgorithm) {
-			s.Err = p.FailedDigest(err)
-		}
+func (p *Payload) OpenStored(check bool) *Stream {
+	src, err := p.Source()
+	if err != nil {
+		return &Stream{Err: p.Failed(err)}
+	}
+	in := io.NewSectionReader(src, p.Offset, p.Length)
+	if !check {
+		return &Stream{p: p, in: in}
+	}
+	return p.Stream(in)
+}
+
+// Stream reads in, the bytes that the digest covers, and checks that.
+func (p *Payload) Stream(in io.Reader) *Stream {
+	s := &Stream{p: p, in: in}
+	var err error
+	if s.want, s.h, err = p.Wanted(); err != nil && !errors.Is(err, errNoAlgorithm) {
+		s.Err = p.FailedDigest(err)
 	}
 	return s
 }
 
-func (s *StoredStream) Read(b []byte) (int, error) {
+func (s *Stream) Read(b []byte) (int, error) {
 	if s.Err != nil {
 		return 0, s.Err
 	}
-	left := s.p.Length - s.off
-	if left == 0 {
-		s.Err = io.EOF
-		if s.h != nil {
-			if err := s.p.Compare(s.want, s.h); err != nil {
-				s.Err = s.p.FailedDigest(err)
-			}
-		}
-		return 0, s.Err
-	}
-	b = b[:min(int64(len(b)), left)]
-	src, err := s.p.Source()
-	if err == nil {
-		_, err = src.ReadAt(b, s.p.Offset+s.off)
-	}
-	if err != nil {
-		s.Err = s.p.Failed(err)
-		return 0, s.Err
-	}
+	n, err := s.in.Read(b)
 	if s.h != nil {
-		s.h.Write(b)
+		s.h.Write(b[:n])
 	}
-	s.off += int64(len(b))
-	return len(b), nil
+	switch {
+	case err == io.EOF && s.h != nil:
+		if e := s.p.Compare(s.want, s.h); e != nil {
+			err = s.p.FailedDigest(e)
+		}
+	case err != io.EOF:
+		err = s.p.Failed(err)
+	}
+	s.Err = err
+	return n, err
+}
+
+// Close gives up what is read from.
+func (s *Stream) Close() error {
+	if s.in = nil; s.Err == nil {
+		s.Err = ErrClosedStream
+	}
+	return nil
 }
 
 // ErrClosedStream is the error of reading a stream that was closed.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -28,7 +27,8 @@ type payloadKey struct {
 }
 
 func (p *Payload) Key() payloadKey {
-	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize, digest: p.Digest(), bools: p.Dtype == tensor.Bool}
+	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize,
+		digest: p.Digest(), bools: p.Dtype == tensor.Bool}
 	k.odd = p.T != nil && HalfByte(p.T)
 	if p.Encoded() {
 		k.encoding = p.More.Encoding
@@ -60,7 +60,8 @@ func (w *Worker) Once(k payloadKey, field func() string, verify func()) {
 	o.once.Do(func() {
 		first = true
 		verify()
-		o.field, o.found, o.undeclared = field(), slices.Clone(w.Found[before:]), w.Undeclared-undeclared
+		o.field, o.found = field(), slices.Clone(w.Found[before:])
+		o.undeclared = w.Undeclared - undeclared
 	})
 	if first {
 		return
@@ -87,7 +88,8 @@ func (w *Worker) Charge(n int64) {
 }
 
 func (v *Verifier) tooMuch() error {
-	return fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes (Limits.MaxDecodedTotal)", tensor.ErrLimit, v.limit())
+	return fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes (Limits.MaxDecodedTotal)",
+		tensor.ErrLimit, v.limit())
 }
 
 func (v *Verifier) limit() int64 {
@@ -96,57 +98,4 @@ func (v *Verifier) limit() int64 {
 		size = math.MaxInt64
 	}
 	return limit.DecodedTotal(v.R.Limits, size)
-}
-
-// prepare finds the payloads that several tensors share, and compares what will
-// be decoded with the limit.
-func (v *Verifier) prepare() error {
-	v.budget.Store(v.limit())
-	if v.Found.Options.Depth <= tensor.VerifyStructure {
-		return nil
-	}
-	r := v.R
-	seen := map[payloadKey]*outcome{}
-	sum := int64(0)
-	count := func(b tensor.Blob, again bool) {
-		p, ok := b.Source().(*Payload)
-		if !ok || !r.Jumbled && !p.Encoded() {
-			return
-		}
-		k := p.Key()
-		o, known := seen[k]
-		if known && o == nil {
-			seen[k] = new(outcome)
-		} else if !known {
-			seen[k] = nil
-		}
-		if k.encoding == "" || k.size < 0 {
-			return
-		}
-		for _, counts := range [2]bool{!known, again} {
-			var ok bool
-			if counts {
-				if sum, ok = align.Add(sum, k.size); !ok {
-					sum = math.MaxInt64
-				}
-			}
-		}
-	}
-	for t := range r.Tensors.All() {
-		count(t.Data, false)
-		indexed := sparse.Known(t.Scheme)
-		for i := range t.Parts {
-			count(t.Parts[i].Data, indexed && slices.Contains(IndexRoles, t.Parts[i].Role))
-		}
-	}
-	if v.budget.Add(-sum) < 0 {
-		return v.tooMuch()
-	}
-	for k, o := range seen {
-		if o == nil {
-			delete(seen, k)
-		}
-	}
-	v.shared = seen
-	return nil
 }

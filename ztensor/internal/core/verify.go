@@ -3,10 +3,15 @@ package core
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"sync/atomic"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func (r *File) Verify(ctx context.Context, l *finding.List) error {
@@ -116,3 +121,49 @@ type Worker struct {
 func (w *Worker) Fail(err error) { w.Found = append(w.Found, Problem{err: err}) }
 
 func (w *Worker) Warn(err error) { w.Found = append(w.Found, Problem{err: err, Warn: true}) }
+
+// prepare finds the payloads that several tensors share, and compares what will
+// be decoded with the limit.
+func (v *Verifier) prepare() error {
+	v.budget.Store(v.limit())
+	if v.Found.Options.Depth <= tensor.VerifyStructure {
+		return nil
+	}
+	shared := map[payloadKey]bool{}
+	sum := int64(0)
+	add := func(n int64) {
+		var ok bool
+		if sum, ok = align.Add(sum, n); !ok {
+			sum = math.MaxInt64
+		}
+	}
+	for t := range v.R.Tensors.All() {
+		for _, p := range PayloadsOf(t) {
+			if !v.R.Jumbled && !p.Encoded() {
+				continue
+			}
+			k := p.Key()
+			_, known := shared[k]
+			shared[k] = known
+			if k.encoding == "" || k.size < 0 {
+				continue
+			}
+			if !known {
+				add(k.size)
+			}
+			if sparse.Known(t.Scheme) && slices.Contains(IndexRoles, p.Role()) {
+				add(k.size) // indices are decoded again
+			}
+		}
+	}
+	v.shared = map[payloadKey]*outcome{}
+	for k, several := range shared {
+		if several {
+			v.shared[k] = new(outcome)
+		}
+	}
+	if v.budget.Add(-sum) < 0 {
+		return v.tooMuch()
+	}
+	return nil
+}

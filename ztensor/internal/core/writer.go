@@ -49,23 +49,23 @@ type Writer struct {
 
 	Buf   []byte
 	zeros [4096]byte // for padding
-	Part  *Part      // that Create returned and nobody closed yet
+	part  *Part      // that Create returned and nobody closed yet
 	Err   error      // final
 	done  bool
 }
 
-// A Layout is what tells one generation of the container from the others when
+// A Layout is what differs between the generations of the container when
 // writing.
 type Layout interface {
 	Magic() string
 	// check says what of a tensor the layout cannot hold; an error wraps
 	// errors.ErrUnsupported.
 	Check(w *Writer, t *tensor.Tensor) error
-	// add writes a tensor, or keeps it; addAll writes all that ts yields.
-	Add(ctx context.Context, w *Writer, t *tensor.Tensor) error
-	AddAll(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error]) error
-	// create begins a dense tensor of size bytes that comes piece by piece.
-	Create(w *Writer, t *tensor.Tensor, size int64) (io.WriteCloser, error)
+	// Add writes what ts yields, or keeps it: one tensor, or all of a call of AddAll,
+	// whose memory may change as soon as ts goes on.
+	Add(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error], all bool) error
+	// Create begins a dense tensor that comes piece by piece.
+	Create(w *Writer, t *tensor.Tensor) (*Part, error)
 	// appendAttributes encodes attributes whose values are that deep in the manifest.
 	AppendAttributes(attributes map[string]any, depth int) ([]byte, error)
 	// checkAttributes reports why a tensor cannot have these attributes.
@@ -107,12 +107,12 @@ func (w *Writer) Prepare(l Layout, o Settings) {
 
 // Add adds a tensor.
 func (w *Writer) Add(t *tensor.Tensor) error {
-	return w.adding(func() error { return w.Layout.Add(context.Background(), w, t) })
+	return w.adding(context.Background(), tensor.Of(t), false)
 }
 
 // AddAll adds all tensors that ts yields.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	return w.adding(func() error { return w.Layout.AddAll(ctx, w, ts) })
+	return w.adding(ctx, ts, true)
 }
 
 // Link adds tensors of r that stay in its file.
@@ -126,7 +126,7 @@ func (w *Writer) Link(shard ShardID, r *File, names []string) error {
 	}
 	for _, o := range tensors {
 		if w.Names[o.Name] {
-			return fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", quote.Name(o.Name), tensor.ErrDuplicate)
+			return duplicate(o.Name)
 		}
 	}
 	if err := w.Layout.Link(w, shard, tensors); err != nil {
@@ -141,15 +141,15 @@ func (w *Writer) Link(shard ShardID, r *File, names []string) error {
 const (
 	// inFlight bounds the memory of what is prepared and not written yet.
 	InFlight = 32 << 20
-	// maxPrepared is the size of the largest component that is prepared in memory before it
-	// is written; others are streamed.
+	// maxPrepared is the size of the largest component that is prepared in memory before
+	// it is written; others are streamed.
 	MaxPrepared = 8 << 20
 	// jobSize is how many bytes of small tensors make a job.
 	JobSize = 256 << 10
 )
 
-// adding calls f, which adds tensors. A panic of theirs is final for w.
-func (w *Writer) adding(f func() error) error {
+// adding adds tensors. A panic of theirs is final for w.
+func (w *Writer) adding(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], all bool) error {
 	if err := w.Usable(); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (w *Writer) adding(f func() error) error {
 			w.Fail(errors.New("ztensor: a panic ended writing"))
 		}
 	}()
-	err := f()
+	err := w.Layout.Add(ctx, w, ts, all)
 	completed = true
 	return err
 }
@@ -192,7 +192,8 @@ func (w *Writer) Broken(t *tensor.Tensor, role string, err error) error {
 
 // CopyExtents writes pieces of r in the order in which they are there, those of
 // several tensors once, and returns where they are now.
-func (w *Writer) CopyExtents(ctx context.Context, r *File, order []Extent, alignment int64) (map[Extent]int64, error) {
+func (w *Writer) CopyExtents(ctx context.Context, r *File, order []Extent,
+	alignment int64) (map[Extent]int64, error) {
 	slices.SortFunc(order, Extent.compare)
 	places := map[Extent]int64{}
 	for _, e := range slices.Compact(order) {
@@ -225,7 +226,8 @@ func SparseError(t *tensor.Tensor, err error) error {
 
 // Unlinkable is the error of a shard that cannot be referred to.
 func Unlinkable(shard ShardID, format string, args ...any) error {
-	return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{quote.Name(shard.Name), errors.ErrUnsupported}, args...)...)
+	return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{quote.Name(shard.Name),
+		errors.ErrUnsupported}, args...)...)
 }
 
 // A target is a file on its way: what was written is in it after Close, and gone
@@ -251,38 +253,50 @@ func (w *Writer) CheckTensor(t *tensor.Tensor) error {
 	if t == nil {
 		return ErrNil
 	}
-	fail := func(err error) error { return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), err) }
 	if err := t.Check(); err != nil {
 		return err
 	}
-	if !utf8.ValidString(t.Name) {
-		return fail(fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported))
-	}
 	if w.Names[t.Name] {
-		return fail(fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
+		return duplicate(t.Name)
 	}
-	if !t.Order.RowMajor() {
-		return fail(fmt.Errorf("%w: its order is %v, and the format is row-major", errors.ErrUnsupported, []int(t.Order)))
+	err := checkContent(t)
+	if err == nil {
+		err = w.Layout.Check(w, t)
 	}
-	if t.External {
-		return fail(fmt.Errorf("%w: its data is in another file", errors.ErrUnsupported))
+	if err != nil {
+		return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), err)
 	}
-	if !utf8.ValidString(t.Scheme) {
-		return fail(fmt.Errorf("%w: the scheme is not UTF-8", errors.ErrUnsupported))
+	return nil
+}
+
+func duplicate(name string) error {
+	return fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", quote.Name(name),
+		tensor.ErrDuplicate)
+}
+
+// checkContent reports what no version can hold.
+func checkContent(t *tensor.Tensor) error {
+	switch {
+	case !utf8.ValidString(t.Name):
+		return fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported)
+	case !t.Order.RowMajor():
+		return fmt.Errorf("%w: its order is %v, and the format is row-major",
+			errors.ErrUnsupported, []int(t.Order))
+	case t.External:
+		return fmt.Errorf("%w: its data is in another file", errors.ErrUnsupported)
+	case !utf8.ValidString(t.Scheme):
+		return fmt.Errorf("%w: the scheme is not UTF-8", errors.ErrUnsupported)
 	}
 	roles := map[string]bool{"data": t.Dense()}
 	for i := range t.Parts {
 		role := t.Parts[i].Role
 		if roles[role] {
-			return fail(fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, quote.Name(role)))
+			return fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, quote.Name(role))
 		}
 		if !utf8.ValidString(role) {
-			return fail(fmt.Errorf("%w: a role is not UTF-8", errors.ErrUnsupported))
+			return fmt.Errorf("%w: a role is not UTF-8", errors.ErrUnsupported)
 		}
 		roles[role] = true
-	}
-	if err := w.Layout.Check(w, t); err != nil {
-		return fail(err)
 	}
 	return nil
 }
@@ -293,8 +307,8 @@ func (w *Writer) Usable() error {
 		return w.Err
 	case w.done:
 		return fmt.Errorf("ztensor: the writer is closed: %w", fs.ErrClosed)
-	case w.Part != nil:
-		return fmt.Errorf("ztensor: tensor %s is not closed yet", quote.Name(w.Part.T.Name))
+	case w.part != nil:
+		return fmt.Errorf("ztensor: tensor %s is not closed yet", quote.Name(w.part.t.Name))
 	}
 	return nil
 }
@@ -305,7 +319,8 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 		return w.Err
 	}
 	if w.Kept[name] {
-		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before", errors.ErrUnsupported, quote.Name(name))
+		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before",
+			errors.ErrUnsupported, quote.Name(name))
 	}
 	b, err := w.Layout.AppendAttributes(attributes, 4)
 	if err != nil {
@@ -338,15 +353,14 @@ func (w *Writer) Close() error {
 	if w.Err == nil {
 		w.Fail(w.Flush())
 	}
-	if w.File == nil {
+	switch {
+	case w.File == nil:
 		return w.Err
-	}
-	if w.Err != nil {
+	case w.Err != nil:
 		w.File.Abort()
-		w.closeOld()
-		return w.Err
+	default:
+		w.Fail(w.File.Close())
 	}
-	w.Fail(w.File.Close())
 	w.closeOld()
 	return w.Err
 }

@@ -12,13 +12,14 @@ import (
 const (
 	// maxWindow is the largest window that zstd itself writes at any level.
 	MaxWindow = 128 << 20
-	// maxFrameWindow is the largest that libzstd takes where it has all of a frame, as in version 2: there is room for
-	// what the frame decodes to, and a window costs nothing beyond it.
+	// maxFrameWindow is the largest that libzstd takes where it has all of a frame, as in
+	// version 2: there is memory for what the frame decodes to, and a window costs
+	// nothing beyond it.
 	MaxFrameWindow = 15 << 28
 )
 
-// newZstdDecoder makes the decoder that is shared by all reads of a Reader. It decodes in the goroutine of
-// the caller, and never beyond the capacity of the destination.
+// newZstdDecoder makes the decoder that is shared by all reads of a Reader. It decodes in
+// the goroutine of the caller, and never beyond the capacity of the destination.
 func newZstdDecoder(window uint64) (*zstd.Decoder, error) {
 	return zstd.NewReader(nil,
 		zstd.WithDecodeAllCapLimit(true),
@@ -38,7 +39,8 @@ func DecodeAll(d *zstd.Decoder, dst, src []byte) error {
 		return ZstdError(err)
 	}
 	if len(out) != len(dst) {
-		return fmt.Errorf("%w: decodes to %d bytes, not %d", tensor.ErrMalformed, len(out), len(dst))
+		return fmt.Errorf("%w: decodes to %d bytes, not %d", tensor.ErrMalformed, len(out),
+			len(dst))
 	}
 	if len(dst) > 0 && &out[0] != &dst[0] { // the decoder promises the capacity, not the place
 		copy(dst, out)
@@ -57,4 +59,46 @@ func ZstdError(err error) error {
 		return fmt.Errorf("%w: zstd with a dictionary", errors.ErrUnsupported)
 	}
 	return fmt.Errorf("%w: zstd: %v", tensor.ErrMalformed, err)
+}
+
+// An Encoder compresses one component after the other, each into one frame.
+type Encoder struct{ *zstd.Encoder }
+
+// NewFrames makes an encoder of frames in memory, for several goroutines at once.
+func NewFrames(level int) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, append(EncoderOptions(level), zstd.WithEncoderConcurrency(0))...)
+}
+
+// NewEncoder makes an encoder that works in the goroutine of its caller, so that
+// its output depends on nothing but its input. Below its "better" level the
+// encoder would store blocks without repetitions as they are; weights have none,
+// but bytes of uneven frequency, so its entropy coder is always asked.
+func NewEncoder(level int) (*Encoder, error) {
+	e, err := zstd.NewWriter(nil, EncoderOptions(level)...)
+	return &Encoder{e}, err
+}
+
+// bestLevel is the first at which no time is spared.
+const bestLevel = 16
+
+// EncoderOptions are those of a level. Windows and tables are most of an encoder's
+// memory, which is 2, 3, 9 and 40 MiB.
+func EncoderOptions(level int) []zstd.EOption {
+	speed, window := zstd.SpeedBestCompression, 4<<20
+	switch {
+	case level < 3:
+		speed, window = zstd.SpeedFastest, 1<<20
+	case level < 7:
+		speed, window = zstd.SpeedDefault, 1<<20
+	case level < bestLevel:
+		speed = zstd.SpeedBetterCompression
+	}
+	return []zstd.EOption{
+		zstd.WithEncoderLevel(speed),
+		zstd.WithAllLitEntropyCompression(true),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(window),
+		zstd.WithLowerEncoderMem(true),
+		zstd.WithZeroFrames(true),
+	}
 }

@@ -41,9 +41,10 @@ type item struct {
 	components []component
 }
 
-// addTensors adds all tensors. reused means that ts may change the memory of a tensor after
+// Add writes all tensors. reused means that ts may change the memory of a tensor after
 // it has yielded the next one.
-func (l *Layout) addTensors(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.Tensor, error], reused bool) error {
+func (l *Layout) Add(ctx context.Context, w *core.Writer,
+	ts iter.Seq2[*tensor.Tensor, error], reused bool) error {
 	if l.level > 0 && l.frames == nil {
 		var err error
 		if l.frames, err = core.NewFrames(l.level); err != nil {
@@ -266,24 +267,21 @@ func (l *Layout) begin(w *core.Writer, c *component) (f core.Feed, s *core.Sink,
 		return f, nil, err
 	}
 	c.offset = w.Off
-	s = &core.Sink{W: core.WriterFunc(func(p []byte) (int, error) { return len(p), w.Write(p) }),
-		Alg: w.Digest, Hash: core.NewHash(w.Digest)}
+	s = w.Sink(w.Digest)
 	return core.Feed{Out: s, Zstd: l.encoder, Dtype: c.dtype}, s, nil
 }
 
 // Create begins a dense tensor that comes piece by piece.
-func (l *Layout) Create(w *core.Writer, t *tensor.Tensor, size int64) (io.WriteCloser, error) {
+func (l *Layout) Create(w *core.Writer, t *tensor.Tensor) (*core.Part, error) {
 	w.Names[t.Name] = true
-	c := component{role: "data", dtype: t.DType, size: size}
+	c := component{role: "data", dtype: t.DType, size: t.Data.Size()}
 	f, s, err := l.begin(w, &c)
 	if err != nil {
 		return nil, w.Fail(err)
 	}
-	w.Part = &core.Part{W: w, T: t, Want: size, Feed: f, Finish: func() error {
+	return &core.Part{Feed: f, Finish: func() error {
 		c.fill(s)
 		l.enter(t, []component{c})
 		return nil
-	}}
-	w.Part.Feed.Begin(size)
-	return w.Part, nil
+	}}, nil
 }

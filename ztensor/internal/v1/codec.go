@@ -1,13 +1,10 @@
 package v1
 
 import (
-	"errors"
-	"fmt"
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
@@ -49,7 +46,7 @@ func (k *codec) ReadAt(p *core.Payload, b []byte, off int64) (int, error) {
 
 func (k *codec) Open(p *core.Payload) (io.ReadCloser, error) {
 	var err error
-	r := io.NopCloser(p.OpenStored(true))
+	var r io.ReadCloser = p.OpenStored(true)
 	if k.zstd {
 		r, err = k.c.openZstd(p)
 	}
@@ -57,47 +54,4 @@ func (k *codec) Open(p *core.Payload) (io.ReadCloser, error) {
 		r = source.Elements(r, k.width, func(b []byte) { le.Swap(b, k.width) })
 	}
 	return r, err
-}
-
-// Check decodes the payload. If that fails, a digest of the stored bytes that does not fit is an
-// error too.
-func (k *codec) Check(p *core.Payload, step func(n int64) error, look func(b []byte) error) error {
-	err := k.decode(p, step, look)
-	if err == nil || errors.Is(err, tensor.ErrChecksum) {
-		return err
-	}
-	if sum := p.CheckStored(func(int64) error { return step(0) }, nil); errors.Is(sum, tensor.ErrChecksum) {
-		return fmt.Errorf("%w; %w", sum, p.Failed(err))
-	}
-	return err
-}
-
-func (k *codec) decode(p *core.Payload, step func(n int64) error, look func(b []byte) error) error {
-	in, err := k.Open(p)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	size := int64(256 << 10)
-	if p.DecodedSize >= 0 {
-		size = max(1, min(size, p.DecodedSize))
-	}
-	buf := make([]byte, size)
-	for {
-		n, err := source.ReadPiece(in, buf)
-		if look != nil {
-			if err := look(buf[:n]); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return step(p.Length)
-		}
-		if err == nil {
-			err = step(0)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

@@ -2,10 +2,8 @@ package v1
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"unicode/utf8"
@@ -54,14 +52,6 @@ func NewLayout(o core.Settings) (*Layout, error) {
 }
 
 func (l *Layout) Magic() string { return core.Magic1 }
-
-func (l *Layout) Add(ctx context.Context, w *core.Writer, t *tensor.Tensor) error {
-	return l.addTensors(ctx, w, tensor.Of(t), false)
-}
-
-func (l *Layout) AddAll(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.Tensor, error]) error {
-	return l.addTensors(ctx, w, ts, true)
-}
 
 // AppendAttributes encodes a map, sorted by the bytes of its keys as upstream does.
 func (l *Layout) AppendAttributes(attributes map[string]any, depth int) ([]byte, error) {

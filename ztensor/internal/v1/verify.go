@@ -1,7 +1,6 @@
 package v1
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,28 +16,10 @@ import (
 // belongs there (§2 of the document).
 func (c *container) VerifyFile(v *core.Verifier) error {
 	r := c.r
-	all := slices.SortedFunc(r.Extents(), func(a, b core.Extent) int { return cmp.Compare(a.Off, b.Off) })
-	all = append(all, core.Extent{Off: r.ManifestAt})
-	buf := make([]byte, 64<<10)
-	at := int64(len(core.Magic1))
-	for _, e := range all {
-		for at < e.Off {
-			p := buf[:min(int64(len(buf)), e.Off-at)]
-			if err := v.Ctx.Err(); err != nil {
-				return err
-			}
-			if _, err := r.Src.ReadAt(p, at); err != nil {
-				return r.Bad(at, "", err)
-			}
-			if i := slices.IndexFunc(p, func(b byte) bool { return b != 0 }); i >= 0 {
-				v.Found.Warn(r.Bad(at+int64(i), "", fmt.Errorf("%w: a byte of no tensor that is not zero", tensor.ErrMalformed)))
-				break
-			}
-			at += int64(len(p))
-		}
-		at = max(at, e.Off+e.Length)
-	}
-	return nil
+	taken := append(slices.Collect(r.Extents()), core.Extent{Off: r.ManifestAt})
+	return r.NonZero(v.Ctx, taken, func(at int64) {
+		v.Found.Warn(r.Bad(at, "", fmt.Errorf("%w: a byte of no tensor that is not zero", tensor.ErrMalformed)))
+	})
 }
 
 // payloadsOf returns the payloads of a tensor.

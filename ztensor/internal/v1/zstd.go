@@ -87,7 +87,7 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 // A decoded streams what a zstd payload decodes to, and checks its length.
 type decoded struct {
 	p       *core.Payload
-	in      *core.StoredStream
+	in      *core.Stream
 	z       *zstd.Decoder // nil after Close
 	streams *sync.Pool    // that takes z back
 	n       int64

@@ -38,17 +38,19 @@ func manifestFields(r *core.File) ([]cbor.Pair, error) {
 
 // AlignmentOf is the alignment to which the file keeps, as far as that shows.
 func AlignmentOf(r *core.File) int64 {
-	all := uint64(r.ManifestAt)
+	all := uint64(r.ManifestAt) | CanonicalAlignment
 	for b := range r.Payloads.All() {
 		if b.Shard == 0 {
 			all |= uint64(b.Offset)
 		}
 	}
-	return int64(1) << min(bits.TrailingZeros64(all), 16) // canonical2 at most
+	return int64(1) << bits.TrailingZeros64(all)
 }
 
-// continues takes over what the manifest of r says.
-func (l *Layout) continues(w *core.Writer, r *core.File) error {
+// carry takes over the objects of r that are in names, under their new names, and all
+// else that its manifest says. object returns what becomes of an object.
+func (l *Layout) carry(w *core.Writer, r *core.File, rename func(name string) (as string, ok bool),
+	object func(encoded []byte) []byte) error {
 	fields, err := manifestFields(r)
 	if err != nil {
 		return err
@@ -58,24 +60,17 @@ func (l *Layout) continues(w *core.Writer, r *core.File) error {
 		switch string(f.Key) {
 		case "\x67objects":
 			for _, o := range in.Pairs() {
-				name := cbor.Cursor{B: o.Key}
-				l.objects = append(l.objects, entry{Object: core.Object{Name: string(name.Text()), Whole: o.Value}})
+				old, _ := cbor.TextOf(o.Key)
+				if name, ok := rename(old); ok {
+					l.adopt(name, object(o.Value))
+					w.Names[name], w.Kept[name] = true, true
+				}
 			}
 		case "\x66shards":
 			l.shards = in.Pairs()
 		case "\x6aattributes": // the Writer has them
 		default:
 			l.others = append(l.others, f)
-		}
-	}
-	for _, o := range l.objects {
-		w.Names[o.Name], w.Kept[o.Name] = true, true
-	}
-	known := map[int64]bool{}
-	for b := range r.Payloads.All() {
-		if b.Shard == 0 && b.Length > 0 && b.Alg == core.XXH3 && !b.Encoded() && !known[b.Offset] {
-			known[b.Offset] = true
-			l.keep(&outPart{hash: b.Sum, size: b.DecodedSize, offset: b.Offset}, tensor.NewBlob(b))
 		}
 	}
 	return nil
@@ -96,8 +91,10 @@ func LastEdition(f io.ReaderAt, size int64) (int64, error) {
 		if _, err := f.ReadAt(p, from); err != nil && err != io.EOF {
 			return 0, err
 		}
-		for i := bytes.LastIndex(p, []byte(core.Magic2)); i >= 0; i = bytes.LastIndex(p[:i+len(core.Magic2)-1], []byte(core.Magic2)) {
-			end := from + int64(i+len(core.Magic2))
+		magic := []byte(core.Magic2)
+		i := bytes.LastIndex(p, magic)
+		for ; i >= 0; i = bytes.LastIndex(p[:i+len(magic)-1], magic) {
+			end := from + int64(i+len(magic))
 			if end < MinSize {
 				break
 			}
@@ -123,7 +120,8 @@ func isEdition(f io.ReaderAt, size int64) (bool, error) {
 		return false, nil // cheap to see; and a data shard has no editions
 	}
 	h := xxh3.New()
-	if _, err := io.Copy(h, io.NewSectionReader(f, int64(at), int64(n))); err != nil || h.Sum64() != binary.LittleEndian.Uint64(b[16:]) {
+	if _, err := io.Copy(h, io.NewSectionReader(f, int64(at),
+		int64(n))); err != nil || h.Sum64() != binary.LittleEndian.Uint64(b[16:]) {
 		return false, err
 	}
 	src, err := source.OfReaderAt(f, size)
@@ -134,12 +132,13 @@ func isEdition(f io.ReaderAt, size int64) (bool, error) {
 }
 
 // Carry leaves what is in shards there.
-func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File, names map[string]string) error {
+func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File,
+	names map[string]string) error {
 	var order []core.Extent
 	for name := range names {
-		for _, p := range PartsOf(r.Tensor(name)) {
-			if p.Blob.Shard == 0 {
-				order = append(order, core.Extent{Off: p.Blob.Offset, Length: p.Blob.Length})
+		for _, p := range core.PayloadsOf(r.Tensor(name)) {
+			if p.Shard == 0 {
+				order = append(order, core.Extent{Off: p.Offset, Length: p.Length})
 			}
 		}
 	}
@@ -147,31 +146,15 @@ func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File, names 
 	if err != nil {
 		return err
 	}
-	fields, err := manifestFields(r)
-	if err != nil {
-		return err
-	}
-	for _, f := range fields {
-		in := cbor.NewStrict(f.Value, r.Limits)
-		switch string(f.Key) {
-		case "\x67objects":
-			for _, o := range in.Pairs() {
-				key := cbor.NewStrict(o.Key, r.Limits)
-				if as, ok := names[string(key.Text())]; ok {
-					value := cbor.NewStrict(o.Value, r.Limits)
-					moved := editParts(&value, func(part []cbor.Pair) []cbor.Pair { return movedPart(part, places) })
-					l.objects = append(l.objects, entry{Object: core.Object{Name: as, Whole: cbor.AppendPairs(nil, moved)}})
-					w.Names[as] = true
-				}
-			}
-		case "\x66shards":
-			l.shards = in.Pairs()
-		case "\x6aattributes": // the Writer has them
-		default:
-			l.others = append(l.others, f)
-		}
-	}
-	return nil
+	return l.carry(w, r, func(name string) (string, bool) {
+		as, ok := names[name]
+		return as, ok
+	}, func(encoded []byte) []byte {
+		return editParts(encoded, func(part []cbor.Pair) []cbor.Pair {
+			return movedPart(part,
+				places)
+		})
+	})
 }
 
 // movedPart returns the fields of a part whose bytes are somewhere else.
@@ -187,7 +170,8 @@ func movedPart(part []cbor.Pair, places map[core.Extent]int64) []cbor.Pair {
 		c.Container(cbor.Array)
 		at, n := c.Uint(), c.Uint()
 		b := cbor.AppendHead(nil, cbor.Array, 2)
-		b = cbor.AppendHead(b, cbor.Uint, uint64(places[core.Extent{Off: int64(at), Length: int64(n)}]))
+		b = cbor.AppendHead(b, cbor.Uint, uint64(places[core.Extent{Off: int64(at),
+			Length: int64(n)}]))
 		part[i].Value = cbor.AppendHead(b, cbor.Uint, n)
 	}
 	return part
@@ -195,7 +179,8 @@ func movedPart(part []cbor.Pair, places map[core.Extent]int64) []cbor.Pair {
 
 func (c *Container) Edition(o *core.Settings) error {
 	if c.data {
-		return fmt.Errorf("ztensor: %w: an edition of a file without a manifest", errors.ErrUnsupported)
+		return fmt.Errorf("ztensor: %w: an edition of a file without a manifest",
+			errors.ErrUnsupported)
 	}
 	if o.Alignment == 0 {
 		o.Alignment = AlignmentOf(c.r)
@@ -218,8 +203,16 @@ func (c *Container) Extend(name string, o core.Settings) (*core.Writer, error) {
 	if w.Prepare(l, o); w.Err != nil {
 		return nil, w.Err
 	}
-	if err := l.continues(w, r); err != nil {
+	if err := l.carry(w, r, func(name string) (string, bool) { return name, true },
+		func(encoded []byte) []byte { return encoded }); err != nil {
 		return nil, err
+	}
+	known := map[int64]bool{}
+	for b := range r.Payloads.All() {
+		if b.Shard == 0 && b.Length > 0 && b.Alg == core.XXH3 && !b.Encoded() && !known[b.Offset] {
+			known[b.Offset] = true
+			l.keep(&outPart{hash: b.Sum, size: b.DecodedSize, offset: b.Offset}, tensor.NewBlob(b))
+		}
 	}
 	e, err := atomicfile.Extend(name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// AppendAttributes appends a map of attributes as version 2 wants it.
+// AppendAttributes appends a map of attributes in the form of version 2.
 func (l *Layout) AppendAttributes(attributes map[string]any, depth int) ([]byte, error) {
 	mode, err := core.EncMode()
 	if err != nil {
@@ -19,7 +19,8 @@ func (l *Layout) AppendAttributes(attributes map[string]any, depth int) ([]byte,
 	names := make([]string, 0, len(attributes))
 	for name := range attributes {
 		if !cbor.ValidUTF8([]byte(name)) {
-			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported, quote.Name(name))
+			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported,
+				quote.Name(name))
 		}
 		if err := l.checkName(name, "the name of an attribute"); err != nil {
 			return nil, fmt.Errorf("ztensor: attribute %s: %w", quote.Name(name), err)

@@ -2,7 +2,6 @@ package v2
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,7 +24,8 @@ import (
 func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 	r := c.r
 	if c.data {
-		return "", fmt.Errorf("ztensor: %w: a content digest of version %s, or of no manifest", errors.ErrUnsupported, r.Version)
+		return "", fmt.Errorf("ztensor: %w: a content digest of version %s, or of no manifest",
+			errors.ErrUnsupported, r.Version)
 	}
 	b := cbor.AppendText(cbor.AppendHead(nil, cbor.Array, 2), "zt.content/1")
 	b = cbor.AppendHead(b, cbor.Map, uint64(r.Tensors.Used))
@@ -42,15 +42,15 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 			fields++
 		}
 		b = cbor.AppendHead(cbor.AppendText(b, t.Name), cbor.Map, fields)
-		parts := PartsOf(t)
+		parts := core.PayloadsOf(t)
 		b = cbor.AppendHead(cbor.AppendText(b, "parts"), cbor.Map, uint64(len(parts)))
 		for _, p := range parts {
-			digest := p.Blob.Digest()
-			if digest == "" {
-				return "", r.Bad(-1, partField(t.Name, p.Role), fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
+			if p.Digest() == "" {
+				return "", r.Bad(-1, r.Path(p),
+					fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
 			}
-			b = appendTypes(p.Blob, cbor.AppendText(b, p.Role), 1)
-			b = cbor.AppendText(cbor.AppendText(b, "digest"), digest)
+			b = appendTypes(p, cbor.AppendText(b, p.Role()), 1)
+			b = cbor.AppendText(cbor.AppendText(b, "digest"), p.Digest())
 		}
 		b = appendShape(b, t.Shape)
 		b = cbor.AppendText(cbor.AppendText(b, "layout"), layoutOf(t))
@@ -68,17 +68,19 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 	return "", fmt.Errorf("ztensor: %w: a content digest by %v", errors.ErrUnsupported, alg)
 }
 
-// appendTypes begins the map of a part with more fields behind its types.
-func appendTypes(b *core.Payload, out []byte, more uint64) []byte {
+// appendTypes begins the map of a part with so many fields after its types.
+func appendTypes(b *core.Payload, out []byte, fields uint64) []byte {
 	dtype, logical := typeWords(b.Dtype)
 	if b.Dtype == tensor.Unknown {
 		dtype, _ = typeWords(b.More.Storage)
 		logical = b.More.Word
 	}
 	if logical == "" {
-		return cbor.AppendText(cbor.AppendText(cbor.AppendHead(out, cbor.Map, 1+more), "dtype"), dtype)
+		return cbor.AppendText(cbor.AppendText(cbor.AppendHead(out, cbor.Map, 1+fields),
+			"dtype"), dtype)
 	}
-	out = cbor.AppendText(cbor.AppendText(cbor.AppendHead(out, cbor.Map, 2+more), "type"), logical)
+	out = cbor.AppendText(cbor.AppendHead(out, cbor.Map, 2+fields), "type")
+	out = cbor.AppendText(out, logical)
 	return cbor.AppendText(cbor.AppendText(out, "dtype"), dtype)
 }
 
@@ -100,26 +102,6 @@ func layoutOf(t *tensor.Tensor) string {
 	return t.Scheme
 }
 
-// A role2 is a part of an open file.
-type partRef struct {
-	object, Role string
-	Blob         *core.Payload
-}
-
-// PartsOf lists the parts of a tensor of version 2 in the order of the manifest.
-func PartsOf(t *tensor.Tensor) []partRef {
-	if b, ok := t.Data.Source().(*core.Payload); ok {
-		return []partRef{{t.Name, "data", b}}
-	}
-	all := make([]partRef, 0, len(t.Parts))
-	for i := range t.Parts {
-		if b, ok := t.Parts[i].Data.Source().(*core.Payload); ok {
-			all = append(all, partRef{t.Name, t.Parts[i].Role, b})
-		}
-	}
-	return all
-}
-
 // CanonicalViolations lists what departs from canonical form (§6.3).
 func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
 	check := canonical{r: c.r, container: c, ctx: ctx}
@@ -136,7 +118,8 @@ type canonical struct {
 
 func (c *canonical) violates(rule int, off int64, field, format string, args ...any) {
 	if len(c.found) < core.MaxWarnings {
-		c.found = append(c.found, c.r.Bad(off, field, fmt.Errorf("%w: canonical form, rule %d: %s", tensor.ErrMalformed, rule, fmt.Sprintf(format, args...))))
+		c.found = append(c.found, c.r.Bad(off, field, fmt.Errorf("%w: canonical form, rule %d: %s",
+			tensor.ErrMalformed, rule, fmt.Sprintf(format, args...))))
 	}
 }
 
@@ -150,20 +133,23 @@ func (c *canonical) check() error {
 		c.violates(6, r.ManifestAt, "shards", "%d shards", n)
 	}
 	c.names("attributes", r.Attributes)
-	all := make([]partRef, 0, r.Payloads.Used)
+	all := make([]*core.Payload, 0, r.Payloads.Used)
 	for t := range r.Tensors.All() {
-		all = append(all, PartsOf(t)...)
+		all = append(all, core.PayloadsOf(t)...)
 	}
 	for _, own := range r.OwnAttrs {
 		c.names("objects["+quote.Name(r.Tensors.At(own.Tensor).Name)+"].attributes", own.Encoded)
 	}
-	slices.SortFunc(all, func(a, b partRef) int {
-		return cmp.Or(strings.Compare(a.object, b.object), strings.Compare(a.Role, b.Role))
+	slices.SortFunc(all, func(a, b *core.Payload) int {
+		if a.T == b.T {
+			return strings.Compare(a.Role(), b.Role())
+		}
+		return strings.Compare(a.T.Name, b.T.Name)
 	})
 	return c.places(all)
 }
 
-// names wants the keys of attributes in NFC.
+// names checks that the keys of attributes are in NFC.
 func (c *canonical) names(field string, attributes []byte) {
 	for name := range cbor.Entries(attributes) {
 		if !norm.NFC.IsNormalString(name) {
@@ -174,24 +160,17 @@ func (c *canonical) names(field string, attributes []byte) {
 
 // places walks over the parts in the order in which a canonical writer places
 // them.
-func (c *canonical) places(all []partRef) error {
-	type content struct {
-		hash   uint64
-		length int64
-	}
+func (c *canonical) places(all []*core.Payload) error {
 	r := c.r
 	next, empty := int64(CanonicalAlignment), int64(-1)
 	seen, first := map[core.Extent]bool{}, map[content]*core.Payload{}
 	var taken []core.Extent
-	for i, p := range all {
-		b := p.Blob
-		field := func() string { return partField(p.object, p.Role) }
-		if i == 0 || all[i-1].object != p.object {
-			if !norm.NFC.IsNormalString(p.object) {
-				c.violates(5, -1, field(), "the name of the object is not in NFC")
-			}
+	for i, b := range all {
+		field := func() string { return r.Path(b) }
+		if (i == 0 || all[i-1].T != b.T) && !norm.NFC.IsNormalString(b.T.Name) {
+			c.violates(5, -1, field(), "the name of the object is not in NFC")
 		}
-		if !norm.NFC.IsNormalString(p.Role) {
+		if !norm.NFC.IsNormalString(b.Role()) {
 			c.violates(5, -1, field(), "the name of the part is not in NFC")
 		}
 		if b.Encoded() {
@@ -220,68 +199,42 @@ func (c *canonical) places(all []partRef) error {
 		}
 		seen[core.Extent{Off: b.Offset, Length: b.Length}] = true
 		taken = append(taken, core.Extent{Off: b.Offset, Length: b.Length})
-		next = c.up(max(next, b.Offset+b.Length))
+		next = max(next, b.Offset+b.Length)
+		next += align.Padding(next, CanonicalAlignment)
 		if b.Alg != core.XXH3 || b.Encoded() {
 			continue
 		}
 		key := content{b.Sum, b.Length}
-		if other := first[key]; other == nil {
+		other := first[key]
+		if other == nil {
 			first[key] = b
-		} else if same, err := sameBytes(c.ctx, tensor.NewBlob(other), tensor.NewBlob(b)); err != nil {
+			continue
+		}
+		same, err := sameBytes(c.ctx, tensor.NewBlob(other), tensor.NewBlob(b))
+		if err != nil {
 			return err
-		} else if same {
-			c.violates(3, b.Offset, field(), "its bytes are also at %d: it has to share them", other.Offset)
+		}
+		if same {
+			c.violates(3, b.Offset, field(),
+				"its bytes are also at %d: it has to share them", other.Offset)
 		}
 	}
 	if r.ManifestAt != next {
-		c.violates(1, r.ManifestAt, "manifest", "it is at %d and belongs at %d", r.ManifestAt, next)
+		c.violates(1, r.ManifestAt, "manifest",
+			"it is at %d and belongs at %d", r.ManifestAt, next)
 	}
 	if end := r.ManifestAt + r.ManifestSize; end != r.Src.Size()-FooterSize {
 		c.violates(1, end, "footer", "it does not follow the manifest")
 	}
-	return c.padding(append(taken, core.Extent{Off: r.ManifestAt, Length: r.ManifestSize}))
-}
-
-func (c *canonical) up(n int64) int64 {
-	up, ok := align.Up(n, CanonicalAlignment)
-	if !ok {
-		return n
-	}
-	return up
-}
-
-// padding wants zeros where nothing lies.
-func (c *canonical) padding(taken []core.Extent) error {
-	slices.SortFunc(taken, func(a, b core.Extent) int { return cmp.Compare(a.Off, b.Off) })
-	buf := make([]byte, 64<<10)
-	at := int64(len(core.Magic2))
-	for _, e := range taken {
-		for at < e.Off {
-			if err := c.ctx.Err(); err != nil {
-				return err
-			}
-			p := buf[:min(int64(len(buf)), e.Off-at)]
-			if _, err := c.r.Src.ReadAt(p, at); err != nil {
-				return c.r.Bad(at, "", err)
-			}
-			if i := slices.IndexFunc(p, func(b byte) bool { return b != 0 }); i >= 0 {
-				c.violates(1, at+int64(i), "", "a byte of nothing that is not zero")
-				break
-			}
-			at += int64(len(p))
-		}
-		at = max(at, e.Off+e.Length)
-	}
-	return nil
+	taken = append(taken, core.Extent{Off: r.ManifestAt, Length: r.ManifestSize})
+	return r.NonZero(c.ctx, taken, func(at int64) {
+		c.violates(1, at, "",
+			"a byte of nothing that is not zero")
+	})
 }
 
 // sameBytes compares two blobs of the same length.
 func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
-	p, ok1 := a.Memory()
-	q, ok2 := b.Memory()
-	if ok1 && ok2 {
-		return bytes.Equal(p, q), nil
-	}
 	size := a.Size()
 	if size != b.Size() {
 		return false, nil

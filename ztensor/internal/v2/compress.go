@@ -14,43 +14,64 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// frameSize is how much a frame of zt.zstd-seekable/1 decodes to.
-const frameSize = 1 << 20
+const (
+	// frameSize is how much a frame of zt.zstd-seekable/1 decodes to.
+	frameSize = 1 << 20
+	// groupBytes and groupJobs bound what is compressed before it is written.
+	groupBytes = 16 << 20
+	groupJobs  = 1 << 12
+)
 
-// A compressor makes frames on all cores.
+// A compressor gathers frames of the parts that are written, and compresses a group of
+// them at a time on all cores.
 type compressor struct {
-	z    *zstd.Encoder
-	free []*frameJob // to be used again
+	w     *core.Writer
+	align int64
+	z     *zstd.Encoder
+	group []*frameJob
+	size  int         // of the group
+	free  []*frameJob // to be used again
 }
 
 // A frameJob is one frame of a part, or its end.
 type frameJob struct {
 	part    *framePart
 	in, out []byte
-	own     []byte // memory for in where it has to be copied
 	end     func() error
 }
 
-// newCompressor makes a compressor of independent frames of at most frameSize, which depend
-// on nothing but their content and the level.
-func newCompressor(level int) (*compressor, error) {
-	z, err := zstd.NewWriter(nil, append(core.EncoderOptions(level), zstd.WithEncoderConcurrency(0), zstd.WithWindowSize(frameSize))...)
-	return &compressor{z: z}, err
+// put adds a job to the group.
+func (c *compressor) put(ctx context.Context, j *frameJob) error {
+	c.group = append(c.group, j)
+	if c.size += len(j.in); c.size < groupBytes && len(c.group) < groupJobs {
+		return nil
+	}
+	return c.flush(ctx)
 }
 
-// line begins a line of frames that are written in order.
-func (c *compressor) line(ctx context.Context) *parallel.Line[*frameJob] {
-	return parallel.New(ctx, core.InFlight, func(_ context.Context, j *frameJob) error {
-		if j.in != nil {
+// flush compresses the group and writes it in order.
+func (c *compressor) flush(ctx context.Context) error {
+	line := parallel.New(ctx, core.InFlight, func(_ context.Context, j *frameJob) error {
+		if j.end == nil {
 			j.out = c.z.EncodeAll(j.in, j.out[:0])
 		}
 		return nil
 	}, func(j *frameJob) error {
 		err := j.write()
-		j.part, j.in, j.end = nil, nil, nil
-		c.free = append(c.free, j)
+		if len(c.free) < groupBytes/frameSize {
+			c.free = append(c.free, j)
+		}
 		return err
 	})
+	defer line.Close()
+	group := c.group
+	c.group, c.size = nil, 0
+	for _, j := range group {
+		if err := line.Put(j, int64(2*len(j.in))); err != nil {
+			return err
+		}
+	}
+	return line.Flush()
 }
 
 func (c *compressor) job(p *framePart) *frameJob {
@@ -58,7 +79,7 @@ func (c *compressor) job(p *framePart) *frameJob {
 	if n := len(c.free); n > 0 {
 		j, c.free = c.free[n-1], c.free[:n-1]
 	}
-	j.part = p
+	j.part, j.in, j.end = p, j.in[:0], nil
 	return j
 }
 
@@ -66,10 +87,10 @@ func (c *compressor) job(p *framePart) *frameJob {
 func (j *frameJob) write() error {
 	p := j.part
 	if p.start < 0 {
-		if err := p.w.Pad(p.align); err != nil {
+		if err := p.c.w.Pad(p.c.align); err != nil {
 			return err
 		}
-		p.start = p.w.Off
+		p.start = p.c.w.Off
 	}
 	if j.end != nil {
 		return j.end()
@@ -79,17 +100,13 @@ func (j *frameJob) write() error {
 	}
 	p.table = binary.LittleEndian.AppendUint32(p.table, uint32(len(j.out)))
 	p.table = binary.LittleEndian.AppendUint32(p.table, uint32(len(j.in)))
-	return p.w.Write(j.out)
+	return p.c.w.Write(j.out)
 }
 
-// A framePart splits one part into frames, which it sends with put.
+// A framePart is a sink that splits one part into frames.
 type framePart struct {
-	c      *compressor
-	w      *core.Writer
-	align  int64
-	put    func(*frameJob) error
-	stable bool // what is written stays as it is, and comes in pieces of frameSize
-
+	c     *compressor
+	ctx   context.Context // of the call that adds the tensor
 	next  *frameJob
 	hash  *xxh3.Hasher
 	size  int64
@@ -97,34 +114,29 @@ type framePart struct {
 	start int64 // in the file; -1 before the first frame was written
 }
 
-// framePart begins a part.
-func (l *Layout) framePart(w *core.Writer) (*framePart, error) {
+// framePart begins a part. Frames depend on nothing but their content and the level.
+func (l *Layout) framePart(ctx context.Context, w *core.Writer) (sink, error) {
 	if l.frames == nil {
-		c, err := newCompressor(l.level)
+		z, err := zstd.NewWriter(nil, append(core.EncoderOptions(l.level),
+			zstd.WithEncoderConcurrency(0), zstd.WithWindowSize(frameSize))...)
 		if err != nil {
 			return nil, err
 		}
-		l.frames = c
+		l.frames = &compressor{w: w, align: l.align, z: z}
 	}
-	return &framePart{c: l.frames, w: w, align: l.align, hash: xxh3.New(), start: -1}, nil
+	return &framePart{c: l.frames, ctx: ctx, hash: xxh3.New(), start: -1}, nil
 }
 
 func (p *framePart) Write(b []byte) (int, error) {
 	p.hash.Write(b)
 	p.size += int64(len(b))
-	if p.stable {
-		j := p.c.job(p)
-		j.in = b
-		return len(b), p.put(j)
-	}
 	for rest := b; len(rest) > 0; {
 		if p.next == nil {
 			p.next = p.c.job(p)
-			p.next.own = p.next.own[:0]
 		}
-		n := min(len(rest), frameSize-len(p.next.own))
-		p.next.own = append(p.next.own, rest[:n]...)
-		if rest = rest[n:]; len(p.next.own) == frameSize {
+		n := min(len(rest), frameSize-len(p.next.in))
+		p.next.in = append(p.next.in, rest[:n]...)
+		if rest = rest[n:]; len(p.next.in) == frameSize {
 			if err := p.flush(); err != nil {
 				return 0, err
 			}
@@ -139,114 +151,25 @@ func (p *framePart) flush() error {
 	if j == nil {
 		return nil
 	}
-	p.next, j.in = nil, j.own
-	return p.put(j)
+	p.next = nil
+	return p.c.put(p.ctx, j)
 }
 
-// end sends the end of the part: the table is written, x completed, and entered.
-func (p *framePart) end(x *outPart, enter func()) error {
+// end writes the seek table (§8), a frame that decoders skip.
+func (p *framePart) end(x *outPart, written func() error) error {
 	if err := p.flush(); err != nil {
 		return err
 	}
 	x.hash, x.size = p.hash.Sum64(), p.size
 	j := p.c.job(p)
 	j.end = func() error {
-		if err := p.w.Write(appendSeekTable(nil, p.table)); err != nil {
+		b := binary.LittleEndian.AppendUint32([]byte(seekHeader), uint32(len(p.table)+seekFooter))
+		b = binary.LittleEndian.AppendUint32(append(b, p.table...), uint32(len(p.table)/8))
+		if err := p.c.w.Write(append(append(b, 0), seekMagic...)); err != nil {
 			return err
 		}
-		x.offset, x.length = p.start, p.w.Off-p.start
-		if enter != nil {
-			enter()
-		}
-		return nil
+		x.offset, x.length = p.start, p.c.w.Off-p.start
+		return written()
 	}
-	return p.put(j)
-}
-
-// appendSeekTable appends the frame that ends a blob: its entries between a head
-// and their number.
-func appendSeekTable(b, entries []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(append(b, SeekHeader...), uint32(len(entries)+SeekFooter))
-	b = append(b, entries...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(entries)/8))
-	return append(append(b, 0), SeekMagic...)
-}
-
-// A frameSink is a part that comes piece by piece, over several calls: frames are gathered,
-// and compressed a group at a time.
-type frameSink struct {
-	*framePart
-	group []*frameJob
-}
-
-func (l *Layout) frameSink(w *core.Writer) (*frameSink, error) {
-	p, err := l.framePart(w)
-	if err != nil {
-		return nil, err
-	}
-	s := &frameSink{framePart: p}
-	p.put = func(j *frameJob) error {
-		if s.group = append(s.group, j); len(s.group) < core.InFlight/(2*frameSize) && j.end == nil {
-			return nil
-		}
-		line := p.c.line(context.Background())
-		defer line.Close()
-		for _, j := range s.group {
-			if err := line.Put(j, 2*frameSize); err != nil {
-				return err
-			}
-		}
-		s.group = s.group[:0]
-		return line.Flush()
-	}
-	return s, nil
-}
-
-// writeFrames writes tensors compressed.
-func (l *Layout) writeFrames(ctx context.Context, w *core.Writer, ts []*tensor.Tensor) error {
-	if len(ts) == 0 {
-		return nil
-	}
-	p, err := l.framePart(w)
-	if err != nil {
-		return w.Fail(err)
-	}
-	line := p.c.line(ctx)
-	defer line.Close()
-	for _, t := range ts {
-		parts := l.payloads(t)
-		for i := range parts {
-			enter := func() { l.enter(t, parts) }
-			if i < len(parts)-1 {
-				enter = nil
-			}
-			if err := l.compress(ctx, w, line, &parts[i], enter); err != nil {
-				if ctx.Err() != nil {
-					return w.Fail(err)
-				}
-				return w.Broken(t, parts[i].role, err)
-			}
-		}
-	}
-	return w.Fail(line.Flush())
-}
-
-// compress sends one part through the line.
-func (l *Layout) compress(ctx context.Context, w *core.Writer, line *parallel.Line[*frameJob], x *outPart, enter func()) error {
-	p, err := l.framePart(w)
-	if err != nil {
-		return err
-	}
-	_, p.stable = x.data.Memory()
-	p.put = func(j *frameJob) error { return line.Put(j, int64(len(j.in)+len(j.own))) }
-	f := core.Feed{Out: p, Dtype: x.check, Odd: x.odd}
-	if err := f.From(ctx, x.data, &l.feedBuf); err != nil {
-		return err
-	}
-	if f, ok := x.data.Source().(*core.Fixed); ok {
-		if err := f.Check(p.hash.Sum64()); err != nil {
-			return err
-		}
-	}
-	return p.end(x, enter)
+	return p.c.put(p.ctx, j)
 }

@@ -6,9 +6,8 @@ import (
 	"io/fs"
 	"iter"
 	"math"
-	"slices"
+	"sort"
 	"strconv"
-	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -22,7 +21,7 @@ import (
 const (
 	FooterSize         = 40
 	MinSize            = 8 + FooterSize // a file of nothing
-	MinAlignment       = 4096           // where blobs and the manifest may begin: at multiples of it
+	MinAlignment       = 4096           // of blobs and the manifest
 	CanonicalAlignment = 65536          // where they do in canonical form
 	maxManifest        = 1 << 30
 	maxName            = 1024
@@ -35,12 +34,11 @@ const nameless = "?"
 
 // A Container is a file of version 2.
 type Container struct {
-	r      *core.File
-	List   []shard // in the order of the manifest
-	order  []int32 // of them by name
-	data   bool    // a data shard: no manifest
-	Beside folder
-	cache  frameCache
+	r        *core.File
+	List     []shard // in the order of the manifest, which is byLength
+	data     bool    // a data shard: no manifest
+	Siblings siblings
+	cache    frameCache
 }
 
 func (c *Container) Stored() (n int64) {
@@ -70,11 +68,11 @@ func (c *Container) Window() uint64 {
 
 // find returns the index of the shard of that name, or -1.
 func (c *Container) find(name string) int {
-	i, ok := slices.BinarySearchFunc(c.order, name, func(i int32, name string) int { return strings.Compare(c.List[i].name, name) })
+	i, ok := sort.Find(len(c.List), func(i int) int { return byLength(name, c.List[i].name) })
 	if !ok {
 		return -1
 	}
-	return int(c.order[i])
+	return i
 }
 
 // Open reads the container of version 2.
@@ -84,34 +82,43 @@ func Open(r *core.File) error {
 	size := r.Src.Size()
 	r.Version, r.List, r.Roles, r.Ruled = "2", "objects", "parts", true
 	if size < MinSize {
-		return r.Bad(size, "", rule.Broken(rule.FileTooSmall, "%d bytes, and the shortest file has %d", size, MinSize))
+		return r.Bad(size, "", rule.Broken(rule.FileTooSmall,
+			"%d bytes, and the shortest file has %d", size, MinSize))
 	}
 	t, err := r.ReadTail(FooterSize)
 	if err != nil {
 		return err
 	}
 	f, at := t.Last(FooterSize), size-FooterSize
-	off, n, hash := binary.LittleEndian.Uint64(f), binary.LittleEndian.Uint64(f[8:]), binary.LittleEndian.Uint64(f[16:])
+	off, n := binary.LittleEndian.Uint64(f), binary.LittleEndian.Uint64(f[8:])
+	hash := binary.LittleEndian.Uint64(f[16:])
 	switch version := binary.LittleEndian.Uint32(f[24:]); {
 	case string(f[32:]) != core.Magic2:
-		return r.Bad(size-8, "magic", rule.Broken(rule.FooterMagic, "the file does not end with the magic number (truncated, or an append that was interrupted?)"))
+		return r.Bad(size-8, "magic", rule.Broken(rule.FooterMagic,
+			"the file does not end with the magic number (truncated, or an append that was "+
+				"interrupted?)"))
 	case version != 2:
 		return r.Bad(at+24, "version", rule.Broken(rule.Version, "container version %d", version))
 	case n == 0 && (off != 0 || hash != 0):
-		return r.Bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds, "no manifest, and yet a place or a hash for it"))
+		return r.Bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
+			"no manifest, and yet a place or a hash for it"))
 	case n == 0:
 		c.data = true
 		return nil
 	case n > maxManifest:
-		return r.Bad(at+8, "manifest_length", rule.Broken(rule.ManifestTooLarge, "%d bytes of at most %d", n, maxManifest))
+		return r.Bad(at+8, "manifest_length", rule.Broken(rule.ManifestTooLarge,
+			"%d bytes of at most %d", n, maxManifest))
 	case off%MinAlignment != 0 || off < MinAlignment:
-		return r.Bad(at, "manifest_offset", rule.Broken(rule.BlobAlignment, "the manifest begins at %d, no positive multiple of %d", off, MinAlignment))
+		return r.Bad(at, "manifest_offset", rule.Broken(rule.BlobAlignment,
+			"the manifest begins at %d, no positive multiple of %d", off, MinAlignment))
 	case off > uint64(at) || n > uint64(at)-off:
-		return r.Bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds, "%d bytes at %d of the %d before the footer", n, off, at))
+		return r.Bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
+			"%d bytes at %d of the %d before the footer", n, off, at))
 	}
 	return r.ReadManifest(t, int64(off), int64(n), func(b []byte) error {
 		if have := xxh3.Hash(b); have != hash {
-			return r.Bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash, "xxh3 is %016x, the footer says %016x", have, hash))
+			return r.Bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash,
+				"xxh3 is %016x, the footer says %016x", have, hash))
 		}
 		s := &scan{Cursor: cbor.NewStrict(b, r.Limits), c: c, r: r}
 		return s.run()
@@ -137,7 +144,8 @@ func (c *Container) Footer() int64 { return FooterSize }
 func (c *Container) Shards() iter.Seq[core.ShardID] {
 	return func(yield func(core.ShardID) bool) {
 		for i := range c.List {
-			if s := &c.List[i]; !yield(core.ShardID{Name: s.name, Size: s.size, Digest: s.digest}) {
+			if s := &c.List[i]; !yield(core.ShardID{Name: s.name, Size: s.size,
+				Digest: s.digest}) {
 				return
 			}
 		}

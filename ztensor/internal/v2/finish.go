@@ -6,14 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -33,74 +31,73 @@ func (l *Layout) enter(t *tensor.Tensor, parts []outPart) {
 		}
 		b = cbor.AppendHead(cbor.AppendText(b, p.role), cbor.Map, fields)
 		b = cbor.AppendHead(cbor.AppendText(b, "blob"), cbor.Array, 2)
-		b = cbor.AppendHead(cbor.AppendHead(b, cbor.Uint, uint64(p.offset)), cbor.Uint, uint64(p.length))
+		b = cbor.AppendHead(cbor.AppendHead(b, cbor.Uint, uint64(p.offset)), cbor.Uint,
+			uint64(p.length))
 		if p.typ != "" {
 			b = cbor.AppendText(cbor.AppendText(b, "type"), p.typ)
 		}
 		b = cbor.AppendText(cbor.AppendText(b, "dtype"), p.dtype)
-		b = cbor.AppendText(cbor.AppendText(b, "digest"), fmt.Sprintf("%s%016x", core.PrefixXXH3, p.hash))
+		b = cbor.AppendText(cbor.AppendText(b,
+			"digest"), fmt.Sprintf("%s%016x", core.PrefixXXH3, p.hash))
 		if l.level > 0 {
 			b = cbor.AppendText(cbor.AppendText(b, "encoding"), Seekable)
 			b = cbor.AppendHead(cbor.AppendText(b, "decoded_length"), cbor.Uint, uint64(p.size))
 		}
 	}
-	o := entry{Object: core.Object{Name: t.Name}, parts: b}
-	o.rest = cbor.AppendText(cbor.AppendText(appendShape(nil, t.Shape), "layout"), layoutName(t.Scheme))
-	l.objects = append(l.objects, o)
+	body := append(cbor.AppendText(nil, "parts"), b...)
+	body = cbor.AppendText(cbor.AppendText(appendShape(body, t.Shape),
+		"layout"), layoutName(t.Scheme))
+	l.objects = append(l.objects, entry{t.Name, 3, body})
 	l.last, l.begun = t.Name, true
+}
+
+// adopt enters an object that is encoded.
+func (l *Layout) adopt(name string, object []byte) {
+	c := cbor.Cursor{B: object, Deep: cbor.MaxStrictDepth}
+	n := c.Container(cbor.Map)
+	l.objects = append(l.objects, entry{name, n, object[c.P:]})
 }
 
 // byLength is the order of CBOR's keys: shorter text first.
 func byLength(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
 // Create begins a dense tensor that comes piece by piece.
-func (l *Layout) Create(w *core.Writer, t *tensor.Tensor, size int64) (io.WriteCloser, error) {
+func (l *Layout) Create(w *core.Writer, t *tensor.Tensor) (*core.Part, error) {
+	if err := l.inOrder(t); err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
 	if l.canonical {
-		if l.begun && t.Name <= l.last {
-			return nil, fmt.Errorf("ztensor: tensor %s: %w: in canonical form it belongs before %s, which has been written", quote.Name(t.Name), errors.ErrUnsupported, quote.Name(l.last))
-		}
-		if err := l.flushBefore(context.Background(), w, t.Name); err != nil {
+		if err := l.flush(ctx, w, t.Name); err != nil {
 			return nil, err
 		}
 	}
 	w.Names[t.Name] = true
-	p := &core.Part{W: w, T: t, Want: size}
 	all := l.payloads(t)
-	if l.level > 0 {
-		frames, err := l.frameSink(w)
-		if err != nil {
-			return nil, w.Fail(err)
-		}
-		p.Feed = core.Feed{Out: frames, Dtype: t.DType, Odd: core.HalfByte(t)}
-		p.Finish = func() error { return frames.end(&all[0], func() { l.enter(t, all) }) }
-	} else {
-		if err := w.Pad(l.align); size > 0 && err != nil {
-			return nil, err
-		}
-		offset, s := w.Off, l.sink(w)
-		p.Feed = core.Feed{Out: s, Dtype: t.DType, Odd: core.HalfByte(t)}
-		p.Finish = func() error { return l.created(w, t, all, s, offset) }
+	s, err := l.sink(ctx, w, &all[0])
+	if err != nil {
+		return nil, w.Fail(err)
 	}
-	w.Part = p
-	return p, nil
+	finish := func() error {
+		err := s.end(&all[0], func() error { return l.created(t, all) })
+		if err == nil && l.frames != nil {
+			err = l.frames.flush(ctx)
+		}
+		return err
+	}
+	return &core.Part{Feed: core.Feed{Out: s, Dtype: t.DType, Odd: core.HalfByte(t)},
+		Finish: finish}, nil
 }
 
 // created enters a tensor that came piece by piece.
-func (l *Layout) created(w *core.Writer, t *tensor.Tensor, all []outPart, s *core.Sink, offset int64) error {
-	one := &all[0]
-	one.hash, one.size, one.length, one.offset = binary.BigEndian.Uint64(s.Hash.Sum(nil)), s.Size, s.Size, offset
-	if one.size == 0 {
-		if err := l.nothing(w, one); err != nil {
-			return err
+func (l *Layout) created(t *tensor.Tensor, all []outPart) error {
+	if p := &all[0]; l.canonical && p.size > 0 {
+		if len(l.stored[content{p.hash, p.size}]) > 0 {
+			return fmt.Errorf("%w: its bytes seem to be those of another tensor, which in "+
+				"canonical form it would have to share: add it in one piece",
+				errors.ErrUnsupported)
 		}
-		l.enter(t, all)
-		return nil
-	}
-	if l.canonical && len(l.stored[content{one.hash, one.size}]) > 0 {
-		return fmt.Errorf("%w: its bytes seem to be those of another tensor, which in canonical form it would have to share: add it in one piece", errors.ErrUnsupported)
-	}
-	if l.canonical {
-		l.keep(one, tensor.BlobFunc(-1, nil))
+		l.keep(p, tensor.BlobFunc(-1, nil))
 	}
 	l.enter(t, all)
 	return nil
@@ -108,12 +105,13 @@ func (l *Layout) created(w *core.Writer, t *tensor.Tensor, all []outPart, s *cor
 
 // Finish writes the manifest and the footer.
 func (l *Layout) Finish(w *core.Writer) error {
-	if err := l.flushBefore(context.Background(), w, ""); err != nil {
+	if err := l.flush(context.Background(), w, ""); err != nil {
 		return err
 	}
 	b := l.manifest(w)
 	if len(b) > maxManifest {
-		return fmt.Errorf("ztensor: %w: a manifest of %d bytes, readers take 1 GiB", tensor.ErrLimit, len(b))
+		return fmt.Errorf("ztensor: %w: a manifest of %d bytes, readers take 1 GiB",
+			tensor.ErrLimit, len(b))
 	}
 	w.Pad(l.align)
 	at := w.Off
@@ -134,35 +132,31 @@ func (l *Layout) Finish(w *core.Writer) error {
 // manifest encodes what has been written, and what was there before.
 func (l *Layout) manifest(w *core.Writer) []byte {
 	size := 64
-	slices.SortFunc(l.objects, func(a, b entry) int { return byLength(a.Name, b.Name) })
+	slices.SortFunc(l.objects, func(a, b entry) int { return byLength(a.name, b.name) })
 	for _, o := range l.objects {
-		size += len(o.Name) + len(o.Whole) + len(o.parts) + len(o.rest) + len(w.Own[o.Name]) + 32
+		size += len(o.name) + len(o.body) + len(w.Own[o.name]) + 32
 	}
 	b := cbor.AppendHead(make([]byte, 0, size), cbor.Map, uint64(len(l.objects)))
 	for _, o := range l.objects {
-		b = cbor.AppendText(b, o.Name)
-		if o.Whole != nil {
-			b = append(b, o.Whole...)
-			continue
-		}
-		own := w.Own[o.Name]
-		fields := uint64(3)
+		own := w.Own[o.name]
 		if own != nil {
-			fields++
+			o.fields++
 		}
-		b = cbor.AppendHead(b, cbor.Map, fields)
-		b = append(cbor.AppendText(b, "parts"), o.parts...)
-		b = append(b, o.rest...)
+		b = append(cbor.AppendHead(cbor.AppendText(b, o.name), cbor.Map, uint64(o.fields)),
+			o.body...)
 		if own != nil {
 			b = append(cbor.AppendText(b, "attributes"), own...)
 		}
 	}
-	root := append(l.others[:len(l.others):len(l.others)], cbor.Pair{Key: cbor.AppendText(nil, "objects"), Value: b})
+	root := append(l.others[:len(l.others):len(l.others)], cbor.Pair{Key: cbor.AppendText(nil,
+		"objects"), Value: b})
 	if len(l.shards) > 0 {
-		root = append(root, cbor.Pair{Key: cbor.AppendText(nil, "shards"), Value: cbor.AppendPairs(nil, l.shards)})
+		root = append(root, cbor.Pair{Key: cbor.AppendText(nil,
+			"shards"), Value: cbor.AppendPairs(nil, l.shards)})
 	}
 	if w.Attributes != nil {
-		root = append(root, cbor.Pair{Key: cbor.AppendText(nil, "attributes"), Value: w.Attributes})
+		root = append(root, cbor.Pair{Key: cbor.AppendText(nil,
+			"attributes"), Value: w.Attributes})
 	}
 	return cbor.AppendPairs(nil, root)
 }

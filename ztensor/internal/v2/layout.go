@@ -26,19 +26,16 @@ type Layout struct {
 	level     int
 	align     int64
 
-	kept     []*tensor.Tensor // canonical, or batching: to be written
-	batching bool             // addAll is at work, and compresses
-	last     string           // canonical: the name that was written last
-	begun    bool             // there is one
-	objects  []entry
-	shards   []cbor.Pair               // names and what the manifest says of them
-	others   []cbor.Pair               // other fields of the manifest that is continued
-	stored   map[content][]tensor.Blob // what can be shared, by hash and length
-	lengths  map[int64]bool            // of what can be shared
-	places   map[content][]int64       // where those of stored lie
-	empty    int64                     // where parts of no bytes lie; 0 is not known yet
-	frames   *compressor               // nil before it is needed
-	feedBuf  []byte
+	kept    []*tensor.Tensor // to be written
+	last    string           // canonical: the name that was written last
+	begun   bool             // there is one
+	objects []entry
+	shards  []cbor.Pair              // names and what the manifest says of them
+	others  []cbor.Pair              // other fields of the manifest that is continued
+	stored  map[content][]storedBlob // what can be shared
+	lengths map[int64]bool           // of what can be shared
+	empty   int64                    // where parts of no bytes are; 0 is not known yet
+	frames  *compressor              // nil before it is needed
 
 	profiled map[string]*tensor.Tensor // whose layout has rules for them, once added
 }
@@ -49,14 +46,20 @@ type content struct {
 	length int64
 }
 
-// An entry is an entry of the manifest.
-type entry struct {
-	core.Object        // whole is nil where the following have it
-	parts       []byte // the map of parts
-	rest        []byte // shape and layout
+// A storedBlob is one that was written, and where.
+type storedBlob struct {
+	data   tensor.Blob
+	offset int64
 }
 
-// A payload2 is a part that is to be written.
+// An entry is what the manifest says of an object: a map whose head is not encoded yet.
+type entry struct {
+	name   string
+	fields int
+	body   []byte
+}
+
+// An outPart is a part that is to be written.
 type outPart struct {
 	role   string
 	dtype  string
@@ -64,7 +67,6 @@ type outPart struct {
 	check  tensor.DType
 	odd    bool // half of the last byte must be zero
 	data   tensor.Blob
-	err    error // of preparing it
 	hash   uint64
 	hashed bool
 	offset int64
@@ -75,23 +77,28 @@ type outPart struct {
 func NewLayout(o core.Settings) (*Layout, error) {
 	l := &Layout{
 		level: o.Level, align: cmp.Or(o.Alignment, CanonicalAlignment),
-		profiled: map[string]*tensor.Tensor{}, stored: map[content][]tensor.Blob{}, places: map[content][]int64{}, lengths: map[int64]bool{},
+		profiled: map[string]*tensor.Tensor{},
+		stored:   map[content][]storedBlob{}, lengths: map[int64]bool{},
 	}
 	switch {
 	case o.Digest != core.NoDigest && o.Digest != core.XXH3:
-		return nil, fmt.Errorf("ztensor: %w: WriterOptions.Digest %v is for versions 1.0 to 1.2; version 2 has xxh3", errors.ErrUnsupported, o.Digest)
+		return nil, fmt.Errorf("ztensor: %w: WriterOptions.Digest %v is for versions 1.0 to "+
+			"1.2; version 2 has xxh3", errors.ErrUnsupported, o.Digest)
 	case l.align < MinAlignment || l.align&(l.align-1) != 0 || l.align > 1<<30:
-		return nil, fmt.Errorf("ztensor: WriterOptions.Alignment is %d, not a power of two from %d to 1 GiB", o.Alignment, MinAlignment)
+		return nil, fmt.Errorf("ztensor: WriterOptions.Alignment is %d, not a power of two "+
+			"from %d to 1 GiB", o.Alignment, MinAlignment)
 	}
-	if l.canonical = o.Canonical; l.canonical && (o.KeepOrder || l.level > 0 || l.align != CanonicalAlignment) {
-		return nil, errors.New("ztensor: WriterOptions.Canonical excludes KeepOrder, Level and Alignment")
+	l.canonical = o.Canonical
+	if l.canonical && (o.KeepOrder || l.level > 0 || l.align != CanonicalAlignment) {
+		return nil, errors.New("ztensor: WriterOptions.Canonical excludes KeepOrder, Level and " +
+			"Alignment")
 	}
 	return l, nil
 }
 
 func (l *Layout) Magic() string { return core.Magic2 }
 
-// scheme2 is the layout that a Scheme stands for, that of version 1 included.
+// layoutName returns the layout that a Scheme stands for, that of version 1 included.
 func layoutName(scheme string) string {
 	switch scheme {
 	case "":
@@ -113,19 +120,22 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	}
 	switch {
 	case len(t.Shape) > maxRank:
-		return fmt.Errorf("%w: %d dimensions, version 2 has at most %d", errors.ErrUnsupported, len(t.Shape), maxRank)
+		return fmt.Errorf("%w: %d dimensions, version 2 has at most %d", errors.ErrUnsupported,
+			len(t.Shape), maxRank)
 	case t.Dense() && len(t.Parts) > 0:
-		return fmt.Errorf("%w: parts beside the data in version 2", errors.ErrUnsupported)
+		return fmt.Errorf("%w: parts in addition to the data in version 2", errors.ErrUnsupported)
 	case !t.Dense() && len(t.Parts) == 0:
-		return fmt.Errorf("%w: %s without parts in version 2", errors.ErrUnsupported, quote.Name(t.Scheme))
+		return fmt.Errorf("%w: %s without parts in version 2", errors.ErrUnsupported,
+			quote.Name(t.Scheme))
 	case !t.Dense() && t.Data.Size() != 0:
-		return fmt.Errorf("%w: data beside the parts in version 2", errors.ErrUnsupported)
+		return fmt.Errorf("%w: data in addition to the parts in version 2", errors.ErrUnsupported)
 	}
 	elements := uint64(1)
 	for _, d := range t.Shape {
 		var ok bool
 		if elements, ok = layouts.Mul(elements, uint64(d)); !ok {
-			return fmt.Errorf("%w: the product of %v from the left overflows", errors.ErrUnsupported, t.Shape)
+			return fmt.Errorf("%w: the product of %v from the left overflows",
+				errors.ErrUnsupported, t.Shape)
 		}
 	}
 	for i := range t.Parts {
@@ -135,7 +145,8 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	}
 	for _, p := range l.payloads(t) {
 		if p.dtype == "" {
-			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported, quote.Name(p.role), p.check)
+			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported,
+				quote.Name(p.role), p.check)
 		}
 	}
 	if t.Dense() || t.Size() < 0 {
@@ -144,7 +155,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	return layouts.Check(l.normalize(t), elements, w.Own[t.Name])
 }
 
-// CheckAttributes holds a tensor that has been added against other attributes.
+// CheckAttributes checks other attributes for a tensor that has been added.
 func (l *Layout) CheckAttributes(name string, attributes []byte) error {
 	t := l.profiled[name]
 	if t == nil {
@@ -160,15 +171,17 @@ func (l *Layout) CheckAttributes(name string, attributes []byte) error {
 func (l *Layout) checkName(name, what string) error {
 	switch {
 	case len(name) == 0 || len(name) > maxName || strings.IndexByte(name, 0) >= 0:
-		return fmt.Errorf("%w: %s is not one of version 2, which has 1 to %d bytes without NUL", errors.ErrUnsupported, what, maxName)
+		return fmt.Errorf("%w: %s is not one of version 2, which has 1 to %d bytes without NUL",
+			errors.ErrUnsupported, what, maxName)
 	case l.canonical && !norm.NFC.IsNormalString(name):
-		return fmt.Errorf("%w: %s %s is not in NFC, as canonical form wants it", errors.ErrUnsupported, what, quote.Name(name))
+		return fmt.Errorf("%w: %s %s is not in NFC, as canonical form requires",
+			errors.ErrUnsupported, what, quote.Name(name))
 	}
 	return nil
 }
 
-// as2 is t in the words of version 2. The indices of version 1, which 1.0 gives
-// no type and 1.2 any, are uint64 unless they are uint32.
+// normalize returns t in the words of version 2. The indices of version 1, which have no
+// type in 1.0 and any in 1.2, are uint64 unless they are uint32.
 func (l *Layout) normalize(t *tensor.Tensor) *tensor.Tensor {
 	if t.Scheme != sparse.CSR && t.Scheme != sparse.COO {
 		return t
@@ -176,7 +189,7 @@ func (l *Layout) normalize(t *tensor.Tensor) *tensor.Tensor {
 	as := *t
 	as.Scheme = layoutName(t.Scheme)
 	as.Parts = slices.Clone(t.Parts)
-	wide := false // one of the indices is of a type that version 2 does not have for them, or of another than the rest
+	wide := false // the indices are of several types, or of one that version 2 does not have
 	var first tensor.DType
 	for i := range as.Parts {
 		p := &as.Parts[i]
@@ -204,7 +217,8 @@ func (l *Layout) payloads(t *tensor.Tensor) []outPart {
 	one := func(role string, d tensor.DType, data tensor.Blob) outPart {
 		p := outPart{role: role, check: d, data: data}
 		if p.dtype, p.typ = typeWords(d); d == tensor.Unknown {
-			if b, ok := data.Source().(*core.Payload); ok && b.More != nil && b.More.Word != "" { // nobody's, and not ours to drop
+			b, ok := data.Source().(*core.Payload)
+			if ok && b.More != nil && b.More.Word != "" { // an unknown type is kept
 				p.dtype, _ = typeWords(b.More.Storage)
 				p.typ = b.More.Word
 			}
@@ -223,4 +237,11 @@ func (l *Layout) payloads(t *tensor.Tensor) []outPart {
 	}
 	slices.SortFunc(all, func(a, b outPart) int { return strings.Compare(a.role, b.role) })
 	return all
+}
+
+// typeWords returns the storage type of d, and its logical type if it needs one; "" where
+// it has none.
+func typeWords(d tensor.DType) (dtype, logical string) {
+	l := core.LogicalOf(d, true)
+	return core.StorageWord(l.Storage, true), l.Name
 }

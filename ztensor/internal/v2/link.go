@@ -22,7 +22,7 @@ func (l *Layout) Link(w *core.Writer, shard core.ShardID, tensors []core.Object)
 		return err
 	}
 	for _, o := range tensors {
-		l.objects = append(l.objects, entry{Object: o})
+		l.adopt(o.Name, o.Whole)
 	}
 	return nil
 }
@@ -38,7 +38,8 @@ func (l *Layout) addShard(s core.ShardID) error {
 			continue
 		}
 		if string(old.Value) != string(value) {
-			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate, quote.Name(s.Name))
+			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate,
+				quote.Name(s.Name))
 		}
 		return nil
 	}
@@ -46,16 +47,10 @@ func (l *Layout) addShard(s core.ShardID) error {
 	return nil
 }
 
-// shardedObject says of each part of an object that it is in a shard.
-func shardedObject(c *cbor.Cursor, shard string) []cbor.Pair {
-	return editParts(c, func(part []cbor.Pair) []cbor.Pair {
-		return append(part, cbor.Pair{Key: cbor.AppendText(nil, "shard"), Value: cbor.AppendText(nil, shard)})
-	})
-}
-
-// editParts returns the fields of an object with other fields in its parts.
-func editParts(c *cbor.Cursor, edit func(part []cbor.Pair) []cbor.Pair) []cbor.Pair {
+// editParts returns an object with other fields in its parts.
+func editParts(object []byte, edit func(part []cbor.Pair) []cbor.Pair) []byte {
 	limits := limit.Defaults()
+	c := cbor.NewStrict(object, limits)
 	fields := c.Pairs()
 	for i, f := range fields {
 		if string(f.Key) != "\x65parts" {
@@ -69,20 +64,24 @@ func editParts(c *cbor.Cursor, edit func(part []cbor.Pair) []cbor.Pair) []cbor.P
 		}
 		fields[i].Value = cbor.AppendPairs(nil, parts)
 	}
-	return fields
+	return cbor.AppendPairs(nil, fields)
 }
 
-// Linked returns what the manifest says of these tensors, or all, for a file to which this
-// one is a shard.
+// Linked returns what the manifest says of these tensors, or all, for a file to which
+// this one is a shard.
 func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, error) {
 	r := c.r
 	switch {
 	case c.data:
 		return nil, core.Unlinkable(shard, "it has no manifest of version 2")
 	case !isShardName([]byte(shard.Name)):
-		return nil, fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid, quote.Name(shard.Name))
-	case shard.Size != r.Size() || !isDigest([]byte(shard.Digest)) || !knownAlgorithm(shard.Digest):
-		return nil, fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not those of the file", quote.Name(shard.Name), fs.ErrInvalid, shard.Size, quote.Name(shard.Digest))
+		return nil, fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid,
+			quote.Name(shard.Name))
+	case shard.Size != r.Size() || !isDigest([]byte(shard.Digest)) ||
+		!knownAlgorithm(shard.Digest):
+		return nil, fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not "+
+			"those of the file", quote.Name(shard.Name), fs.ErrInvalid, shard.Size,
+			quote.Name(shard.Digest))
 	}
 	all := len(names) == 0
 	if all {
@@ -101,7 +100,8 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 			return fail(tensor.ErrNoTensor)
 		case wanted[name]:
 			return fail(fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
-		case slices.ContainsFunc(PartsOf(t), func(p partRef) bool { return p.Blob.Shard > 0 }):
+		case slices.ContainsFunc(core.PayloadsOf(t),
+			func(p *core.Payload) bool { return p.Shard > 0 }):
 			return fail(fmt.Errorf("%w: its data is in another shard", errors.ErrUnsupported))
 		}
 		wanted[name] = true
@@ -117,10 +117,12 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 		}
 		objects := cbor.NewStrict(f.Value, r.Limits)
 		for _, o := range objects.Pairs() {
-			name := cbor.Cursor{B: o.Key}
-			if n := string(name.Text()); wanted[n] {
-				in := cbor.NewStrict(o.Value, r.Limits)
-				found = append(found, core.Object{Name: n, Whole: cbor.AppendPairs(nil, shardedObject(&in, shard.Name))})
+			if n, _ := cbor.TextOf(o.Key); wanted[n] {
+				found = append(found, core.Object{Name: n, Whole: editParts(o.Value,
+					func(part []cbor.Pair) []cbor.Pair {
+						return append(part, cbor.Pair{Key: cbor.AppendText(nil,
+							"shard"), Value: cbor.AppendText(nil, shard.Name)})
+					})})
 			}
 		}
 	}
@@ -128,9 +130,11 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 }
 
 // Identity digests the whole file.
-func (c *Container) Identity(ctx context.Context, name string, alg core.Digest) (core.ShardID, error) {
+func (c *Container) Identity(ctx context.Context, name string, alg core.Digest) (core.ShardID,
+	error) {
 	if alg != core.SHA256 && alg != core.XXH3 {
-		return core.ShardID{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard", errors.ErrUnsupported, alg)
+		return core.ShardID{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard",
+			errors.ErrUnsupported, alg)
 	}
 	sum, err := sumFile(c.r.Src, alg.String()+":", func(int64) error { return ctx.Err() })
 	if err != nil {

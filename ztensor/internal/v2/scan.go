@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -26,7 +25,8 @@ type scan struct {
 	dims  []uint64
 	parts []scannedPart
 
-	// The position for an error: a key of the root, a shard or object, its part, and the field.
+	// The position for an error: a key of the root, a shard or object, its part, and the
+	// field.
 	top, item, part, field []byte
 }
 
@@ -95,7 +95,8 @@ func (s *scan) run() error {
 
 // overlap refuses payloads of one file that share some of their bytes but not all (§2.4).
 func (s *scan) overlap(off, n int64, b *core.Payload) error {
-	return s.r.Bad(b.Offset, "", rule.Broken(rule.BlobOverlap, "%d bytes at %d and %d bytes at %d", n, off, b.Length, b.Offset))
+	return s.r.Bad(b.Offset, "", rule.Broken(rule.BlobOverlap,
+		"%d bytes at %d and %d bytes at %d", n, off, b.Length, b.Offset))
 }
 
 // fieldKey reads the next key within an object, part or shard; nil if it is not text.
@@ -114,7 +115,8 @@ func (s *scan) nameKey(before *[]byte, what string) []byte {
 	case key == nil:
 		s.Refuse(rule.Schema, at, "the name of %s is not text", what)
 	case len(key) == 0 || len(key) > maxName:
-		s.Refuse(rule.Name, at, "the name of %s has %d bytes, not 1 to %d", what, len(key), maxName)
+		s.Refuse(rule.Name, at,
+			"the name of %s has %d bytes, not 1 to %d", what, len(key), maxName)
 	case bytes.IndexByte(key, 0) >= 0:
 		s.Refuse(rule.Name, at, "the name of %s has a NUL", what)
 	case int64(len(key)) > s.r.Limits.MaxName:
@@ -157,11 +159,6 @@ func (s *scan) shards() {
 			s.shard(at)
 		}
 	}
-	c := s.c
-	for i := range c.List {
-		c.order = append(c.order, int32(i))
-	}
-	slices.SortFunc(c.order, func(i, j int32) int { return strings.Compare(c.List[i].name, c.List[j].name) })
 }
 
 func (s *scan) shard(at int) {
@@ -188,12 +185,13 @@ func (s *scan) shard(at int) {
 	case size > math.MaxInt64:
 		s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
 	default:
-		s.c.List = append(s.c.List, shard{name: s.r.Keep(s.item), size: int64(size), digest: s.r.Keep(digest)})
+		s.c.List = append(s.c.List, shard{name: s.r.Keep(s.item), size: int64(size),
+			digest: s.r.Keep(digest)})
 	}
 }
 
-// The fewest bytes of an object: a name, and a map of shape, layout and parts with one part of
-// blob and dtype.
+// The fewest bytes of an object: a name, and a map of shape, layout and parts with one
+// part of blob and dtype.
 const minObject = 2 + 1 + 7 + 8 + 7 + 2 + 1 + 8 + 8
 
 // objects reads the map of objects.
@@ -240,7 +238,8 @@ func (s *scan) object(at int) {
 			s.partTable(t)
 		case "attributes":
 			attributes = s.attributes()
-			s.r.OwnAttrs = append(s.r.OwnAttrs, core.OwnAttributes{Tensor: s.r.Tensors.Used - 1, Encoded: attributes})
+			s.r.OwnAttrs = append(s.r.OwnAttrs, core.OwnAttributes{Tensor: s.r.Tensors.Used - 1,
+				Encoded: attributes})
 		default:
 			s.Skip()
 		}
@@ -285,12 +284,15 @@ func (s *scan) assemble(t *tensor.Tensor, layout, attributes []byte, at int) {
 		s.layout(t, s.r.Keep(layout), attributes, elements, at)
 	}
 	// A number of more than 63 bits is refused as a limit only where it breaks no rule.
-	if s.Err == nil && (max(largest, elements) > math.MaxInt64 || int64(len(s.dims)) > s.r.Limits.MaxRank) {
-		s.Fail(at, "%w: %d elements in %d dimensions of up to %d", tensor.ErrLimit, elements, len(s.dims), largest)
+	if s.Err == nil && (max(largest,
+		elements) > math.MaxInt64 || int64(len(s.dims)) > s.r.Limits.MaxRank) {
+		s.Fail(at, "%w: %d elements in %d dimensions of up to %d", tensor.ErrLimit, elements,
+			len(s.dims), largest)
 	}
 	for _, p := range s.parts {
 		if p.size > math.MaxInt64 {
-			s.Fail(p.at, "%w: part %s decodes to %d bytes", tensor.ErrLimit, quote.Name(string(p.name)), p.size)
+			s.Fail(p.at, "%w: part %s decodes to %d bytes", tensor.ErrLimit,
+				quote.Name(string(p.name)), p.size)
 		}
 	}
 }
@@ -313,16 +315,17 @@ func (s *scan) dense(t *tensor.Tensor, elements uint64, at int) {
 	}
 }
 
-// layout applies the rules of a registered layout. Those of sparse_csr are upstream's too; no
-// upstream program enforces the others yet, so what departs from them is opened with a warning,
-// unless the reader is strict.
+// layout applies the rules of a registered layout. Those of sparse_csr are upstream's
+// too; no upstream program enforces the others yet, so what departs from them is opened
+// with a warning, unless the reader is strict.
 func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements uint64, at int) {
 	if t.Scheme = name; name == "" {
 		t.Scheme = nameless // an empty Scheme says that the tensor is dense
 	}
 	t.Parts = s.r.Parts.Take(len(s.parts))
 	for i, p := range s.parts {
-		t.Parts[i] = tensor.Part{Role: s.r.Keep(p.name), DType: p.b.Dtype, Data: tensor.NewBlob(p.b)}
+		t.Parts[i] = tensor.Part{Role: s.r.Keep(p.name), DType: p.b.Dtype,
+			Data: tensor.NewBlob(p.b)}
 	}
 	if err := layouts.Check(t, elements, attributes); err != nil {
 		if t.Scheme == layouts.CSR || s.r.Strict {
@@ -331,7 +334,8 @@ func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements
 		}
 		s.r.WarningList.Add(s.r.ManifestAt+int64(at), s.path(), err)
 	}
-	if values := t.Part("values"); values != nil && (t.Scheme == layouts.CSR || t.Scheme == layouts.COO) {
+	sparse := t.Scheme == layouts.CSR || t.Scheme == layouts.COO
+	if values := t.Part("values"); sparse && values != nil {
 		t.DType = values.DType
 	}
 }
@@ -384,7 +388,8 @@ func (s *scan) payload(p *scannedPart) {
 				s.Refuse(rule.ShardName, s.At, "shard %s", quote.Name(string(shard)))
 			}
 		case "digest":
-			if text := s.Text(); s.Err == nil && !core.SetDigest(b, le.String(text)) && !isDigest(text) {
+			if text := s.Text(); s.Err == nil && !core.SetDigest(b,
+				le.String(text)) && !isDigest(text) {
 				s.Refuse(rule.Schema, s.At, "digest %s", quote.Name(string(text)))
 			}
 		case "encoding":
@@ -419,10 +424,10 @@ func (s *scan) payload(p *scannedPart) {
 }
 
 func (s *scan) encode(b *core.Payload, encoding []byte) {
-	more := core.RareOf(b)
-	more.Encoding, more.Codec = s.r.Keep(encoding), &frames{b: b, cache: &s.c.cache}
-	if more.Encoding != Seekable {
-		more.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(more.Encoding))
+	x := core.RareOf(b)
+	x.Encoding, x.Codec = s.r.Keep(encoding), &frames{b: b, cache: &s.c.cache}
+	if x.Encoding != Seekable {
+		x.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(x.Encoding))
 	}
 }
 
@@ -453,10 +458,12 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 	}
 	switch {
 	case offset%MinAlignment != 0 || offset < MinAlignment:
-		s.Refuse(rule.BlobAlignment, at, "byte %d is not a positive multiple of %d", offset, MinAlignment)
+		s.Refuse(rule.BlobAlignment, at,
+			"byte %d is not a positive multiple of %d", offset, MinAlignment)
 		return
 	case offset > end || length > end-offset:
-		s.Refuse(rule.BlobBounds, at, "%d bytes at %d of the %d before the footer", length, offset, end)
+		s.Refuse(rule.BlobBounds, at,
+			"%d bytes at %d of the %d before the footer", length, offset, end)
 		return
 	}
 	b.Offset, b.Length = int64(offset), int64(length)
@@ -475,11 +482,16 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 func isDigest(text []byte) bool {
 	algorithm, value, ok := bytes.Cut(text, []byte(":"))
 	lower := func(b []byte, last byte) bool {
-		return !slices.ContainsFunc(b, func(c byte) bool { return (c < '0' || c > '9') && (c < 'a' || c > last) })
+		return !slices.ContainsFunc(b,
+			func(c byte) bool { return (c < '0' || c > '9') && (c < 'a' || c > last) })
 	}
 	return ok && len(algorithm) > 0 && len(value) > 0 && lower(algorithm, 'z') && lower(value, 'f')
 }
 
-func partField(object, part string) string {
-	return "objects[" + quote.Name(object) + "].parts[" + quote.Name(part) + "]"
+// storageTypeOf returns one of the twelve storage types; Unknown for any other word.
+func storageTypeOf(word []byte) tensor.DType {
+	if d := core.StorageType(string(word), true); d != tensor.Bool {
+		return d
+	}
+	return tensor.Unknown
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,17 +32,17 @@ type shard struct {
 	err   error
 }
 
-// A folder is what lies beside a root that Open opened: it is looked through for
-// shards that are not under their names. A root may name any number of those, so
-// everything is read once.
-type folder struct {
+// siblings are the files in the directory of a root, which are searched, once, for shards
+// that are not under their names.
+type siblings struct {
 	mu    sync.Mutex
 	files map[int64][]string // by size
-	Sums  map[string]string  // digests, by algorithm and file; "" where one cannot be read; nil until files is filled
+	Sums  map[string]string  // digests by algorithm and file; nil until files is filled
 }
 
 // Known yields the files of the size and digest of s.
-func (f *folder) Known(root string, s *shard, find func(name string) (io.ReaderAt, int64, error)) iter.Seq[string] {
+func (f *siblings) Known(root string, s *shard, find func(name string) (io.ReaderAt, int64,
+	error)) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -54,9 +55,7 @@ func (f *folder) Known(root string, s *shard, find func(name string) (io.ReaderA
 			if !ok {
 				if src, closer, err := companion(find, name); err == nil {
 					have, _ = sumFile(src, s.digest, func(int64) error { return nil })
-					if closer != nil {
-						closer.Close()
-					}
+					closer.Close()
 				}
 				f.Sums[algorithm+":"+name] = have
 			}
@@ -67,13 +66,17 @@ func (f *folder) Known(root string, s *shard, find func(name string) (io.ReaderA
 	}
 }
 
-// companion opens another file; what is to be closed may be nil.
-func companion(find func(name string) (io.ReaderAt, int64, error), name string) (*source.Source, io.Closer, error) {
+// companion opens another file.
+func companion(find func(name string) (io.ReaderAt, int64, error), name string) (*source.Source,
+	io.Closer, error) {
 	file, size, err := find(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	closer, _ := file.(io.Closer)
+	closer, ok := file.(io.Closer)
+	if !ok {
+		closer = io.NopCloser(nil)
+	}
 	src, ok := file.(*source.Source)
 	if !ok {
 		src, err = source.OfReaderAt(file, size)
@@ -81,18 +84,16 @@ func companion(find func(name string) (io.ReaderAt, int64, error), name string) 
 	return src, closer, err
 }
 
-// isShardName: 1 to 64 of A-Z a-z 0-9 . _ -, and no dot first (§3.6), so that a
-// name is never a path.
+// isShardName reports whether name has 1 to 64 of A-Z a-z 0-9 . _ - and does not begin
+// with a dot (§3.6), so that it is never a path.
 func isShardName(name []byte) bool {
 	if len(name) == 0 || len(name) > maxShardName || name[0] == '.' {
 		return false
 	}
-	for _, c := range name {
-		if !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(name, func(c byte) bool {
+		letter := c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+		return !letter && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
+	})
 }
 
 // Shard opens a shard, the first time, and checks that it is one, and of the
@@ -106,25 +107,27 @@ func (c *Container) Shard(i int) (*source.Source, error) {
 	return s.src, nil
 }
 
-// places are the names that a shard may have, relative to the folder of the
-// root: beside it, or in a store of content.
+// places are the names that a shard may have, relative to the directory of the root: next
+// to it, or in a store of content.
 func (c *Container) places(s *shard) []string {
 	algorithm, sum, _ := strings.Cut(s.digest, ":")
 	all := []string{s.name + ".zt"}
 	if base := c.r.Base; base != "" {
 		all[0] = strings.TrimSuffix(base, path.Ext(base)) + "-" + s.name + ".zt"
 	}
-	return append(all, path.Join("store", "blobs", algorithm, sum), path.Join("blobs", algorithm, sum))
+	return append(all, path.Join("store",
+		"blobs", algorithm, sum), path.Join("blobs", algorithm, sum))
 }
 
 func (c *Container) openShard(s *shard) error {
 	find := c.r.Companion
-	folder := find == nil && c.r.Name != "" // the file's own, where Open opened it
-	if folder {
+	own := find == nil && c.r.Name != "" // the directory of the file, where Open opened it
+	if own {
 		find = source.Companions(c.r.Name, c.r.NoMap, c.r.NoLinks)
 	}
 	if find == nil {
-		return fmt.Errorf("%w: there is no way to other files (ReaderOptions.Companion)", fs.ErrNotExist)
+		return fmt.Errorf("%w: there is no way to other files (ReaderOptions.Companion)",
+			fs.ErrNotExist)
 	}
 	var first error
 	for _, name := range c.places(s) {
@@ -136,11 +139,11 @@ func (c *Container) openShard(s *shard) error {
 			first = err
 		}
 	}
-	if !folder {
+	if !own {
 		return first
 	}
 	// Renamed: it is known by its content.
-	for name := range c.Beside.Known(c.r.Name, s, find) {
+	for name := range c.Siblings.Known(c.r.Name, s, find) {
 		if c.tryShard(s, find, name) == nil {
 			return nil
 		}
@@ -148,37 +151,39 @@ func (c *Container) openShard(s *shard) error {
 	return first
 }
 
-// tryShard takes the file of that name for the shard if it can be it: framed as
-// version 2 is, manifest included, and of the right size. Whether its digest is
-// right is asked only of a name that says nothing, and by Verify.
-func (c *Container) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, error), name string) error {
+// tryShard takes the file of that name for the shard if it is a file of version 2 and of
+// the right size. Verify checks its digest.
+func (c *Container) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, error),
+	name string) error {
 	src, closer, err := companion(find, name)
 	if err != nil {
 		return err
 	}
-	fail := func(err error) error {
-		if closer != nil {
-			closer.Close()
-		}
-		return err
-	}
-	if size := src.Size(); size != s.size {
-		return fail(rule.Broken(rule.ShardIdentity, "%s has %d bytes, not %d", quote.Name(name), size, s.size))
-	}
-	r := c.r
-	inner := &core.File{Src: src, Strict: r.Strict, Limits: r.Limits} // a shard refers to no other
-	if err := openShard(inner); err != nil {
-		return fail(fmt.Errorf("%s: %w", quote.Name(name), rule.New(rule.ShardIdentity, err)))
-	}
-	if have, want := SetID(inner), SetID(r); have != want && have != "" {
-		return fail(rule.Broken(rule.ShardIdentity, "%s is of the set %s, not %s", quote.Name(name), quote.Name(have), quote.Name(want)))
+	if err := c.checkShard(s, src); err != nil {
+		closer.Close()
+		return fmt.Errorf("%s: %w", quote.Name(name), err)
 	}
 	s.src, s.place, s.file = src, name, closer
 	return nil
 }
 
+func (c *Container) checkShard(s *shard, src *source.Source) error {
+	if size := src.Size(); size != s.size {
+		return rule.Broken(rule.ShardIdentity, "%d bytes, not %d", size, s.size)
+	}
+	r := &core.File{Src: src, Strict: c.r.Strict, Limits: c.r.Limits} // a shard refers to no other
+	if err := openShard(r); err != nil {
+		return rule.New(rule.ShardIdentity, err)
+	}
+	if have, want := SetID(r), SetID(c.r); have != want && have != "" {
+		return rule.Broken(rule.ShardIdentity,
+			"of the set %s, not %s", quote.Name(have), quote.Name(want))
+	}
+	return nil
+}
+
 // sumFile digests a whole file as a digest of the root says, and returns the
-// part behind the colon that it should have.
+// part after the colon that it should have.
 func sumFile(src *source.Source, digest string, step func(n int64) error) (string, error) {
 	alg, err := core.ParseAlgorithm(digest)
 	if err != nil {

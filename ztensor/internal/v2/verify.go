@@ -33,7 +33,8 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 			if err == nil {
 				sums[algorithm+":"+s.place] = have
 				if have != want {
-					err = rule.Broken(rule.ShardIdentity, "its digest is %s, the file says %s", have, want)
+					err = rule.Broken(rule.ShardIdentity,
+						"its digest is %s, the file says %s", have, want)
 				}
 			}
 		}
@@ -41,7 +42,8 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 			return v.Ctx.Err()
 		}
 		if err != nil {
-			v.Found.Error(&tensor.FormatError{Format: core.Format, Offset: -1, Field: field, Err: err})
+			v.Found.Error(&tensor.FormatError{Format: core.Format, Offset: -1, Field: field,
+				Err: err})
 		}
 	}
 	return nil
@@ -64,8 +66,8 @@ func (c *Container) VerifyForm(v *core.Verifier) error {
 func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	before := len(w.Found)
 	w.Undeclared = 0
-	for _, p := range PartsOf(t) {
-		verifyPart(w, t, p)
+	for _, p := range core.PayloadsOf(t) {
+		verifyPart(w, p)
 		if w.Ctx.Err() != nil {
 			return
 		}
@@ -82,11 +84,8 @@ func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	}
 }
 
-func verifyPart(w *core.Worker, t *tensor.Tensor, p partRef) {
-	b := p.Blob
-	fault := func(field string, err error) error {
-		return &tensor.FormatError{Format: core.Format, Offset: b.Offset, Field: partField(p.object, p.Role) + field, Err: err}
-	}
+func verifyPart(w *core.Worker, b *core.Payload) {
+	t := b.T
 	if b.Shard > 0 {
 		if _, err := b.Source(); err != nil {
 			w.V.Done.Add(b.Length)
@@ -116,9 +115,9 @@ func verifyPart(w *core.Worker, t *tensor.Tensor, p partRef) {
 		return w.Ctx.Err()
 	}
 	if b.Digest() == "" {
-		w.Warn(fault(".digest", errors.New("there is none to check the bytes by")))
+		w.Warn(b.FailedDigest(errors.New("there is none to check the bytes by")))
 	}
-	w.Once(b.Key(), func() string { return partField(p.object, p.Role) }, func() {
+	w.Once(b.Key(), func() string { return b.R.Path(b) }, func() {
 		if err := b.Check(step, look); err != nil && w.Ctx.Err() == nil {
 			w.Fail(err)
 		}
