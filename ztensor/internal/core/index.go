@@ -103,17 +103,27 @@ type Index struct {
 func (x *Index) Keep(b []byte) string { return le.String(x.KeepBytes(b)) }
 
 // KeepString is Keep for a string in the memory of the manifest.
-func (x *Index) KeepString(s string) string { return x.Keep([]byte(s)) }
+func (x *Index) KeepString(s string) string {
+	if x.owned || s == "" {
+		return s
+	}
+	return le.String(append(x.alloc(len(s)), s...))
+}
 
 // KeepBytes returns bytes of the manifest in memory that lasts.
 func (x *Index) KeepBytes(b []byte) []byte {
 	if x.owned || len(b) == 0 {
 		return b
 	}
+	return append(x.alloc(len(b)), b...)
+}
+
+// alloc returns memory for n bytes of what is kept.
+func (x *Index) alloc(n int) []byte {
 	if x.kept.chunks == nil {
-		x.kept.Reserve(max(len(b), int(x.ManifestSize/3))) // names are a third of most manifests
+		x.kept.Reserve(max(n, int(x.ManifestSize/3))) // names are a third of most manifests
 	}
-	return append(x.kept.Take(len(b))[:0], b...)
+	return x.kept.Take(n)[:0]
 }
 
 // Shape returns a copy of dims that lasts.
