@@ -149,13 +149,15 @@ func (o *WriterOptions) orZero() WriterOptions {
 
 // newLayout checks the options and chooses the generation.
 func newLayout(o WriterOptions) (core.Layout, error) {
-	unfit := func(option string) error {
-		return fmt.Errorf("ztensor: %w: WriterOptions.%s for version %s", errors.ErrUnsupported, option, o.Version)
-	}
 	old := o.Version != Version2
+	unfit := func(option, of string) error {
+		return fmt.Errorf("ztensor: %w: WriterOptions.%s is for %s, not for version %s",
+			errors.ErrUnsupported, option, of, o.Version)
+	}
 	switch {
 	case !slices.Contains([]string{Version10, Version11, Version12, Version2}, o.Version):
-		return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported, quote.Name(o.Version))
+		return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported,
+			quote.Name(o.Version))
 	case o.Level < 0 || o.Level > 22:
 		return nil, fmt.Errorf("ztensor: WriterOptions.Level is %d, not 0 to 22", o.Level)
 	case o.Digest > XXH3:
@@ -163,13 +165,16 @@ func newLayout(o WriterOptions) (core.Layout, error) {
 	case !utf8.ValidString(o.Generator):
 		return nil, errors.New("ztensor: WriterOptions.Generator is not UTF-8")
 	case old && o.Digest == XXH3:
-		return nil, fmt.Errorf("%w: it has crc32c and sha256", unfit("Digest xxh3"))
+		return nil, fmt.Errorf("%w: use crc32c or sha256", unfit("Digest xxh3", "version 2"))
+	case !old && o.Digest != NoDigest && o.Digest != XXH3:
+		return nil, fmt.Errorf("%w: use xxh3", unfit(fmt.Sprint("Digest ", o.Digest),
+			"versions 1.0 to 1.2"))
 	case old && o.Canonical:
-		return nil, unfit("Canonical")
+		return nil, unfit("Canonical", "version 2")
 	case old && o.Alignment != 0:
-		return nil, unfit("Alignment")
+		return nil, unfit("Alignment", "version 2")
 	case o.Generator != "" && o.Version != Version10:
-		return nil, unfit("Generator")
+		return nil, unfit("Generator", "version 1.0")
 	case old:
 		return asLayout(v1.NewLayout(core.Settings(o)))
 	}

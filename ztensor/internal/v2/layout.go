@@ -80,11 +80,7 @@ func NewLayout(o core.Settings) (*Layout, error) {
 		profiled: map[string]*tensor.Tensor{},
 		stored:   map[content][]storedBlob{}, lengths: map[int64]bool{},
 	}
-	switch {
-	case o.Digest != core.NoDigest && o.Digest != core.XXH3:
-		return nil, fmt.Errorf("ztensor: %w: WriterOptions.Digest %v is for versions 1.0 to "+
-			"1.2; version 2 has xxh3", errors.ErrUnsupported, o.Digest)
-	case l.align < MinAlignment || l.align&(l.align-1) != 0 || l.align > 1<<30:
+	if l.align < MinAlignment || l.align&(l.align-1) != 0 || l.align > 1<<30 {
 		return nil, fmt.Errorf("ztensor: WriterOptions.Alignment is %d, not a power of two "+
 			"from %d to 1 GiB", o.Alignment, MinAlignment)
 	}
