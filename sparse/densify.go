@@ -10,21 +10,23 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Densify returns the dense tensor that a sparse one stands for. It reads and checks the indices
-// as [Check] does, and keeps them, 8 bytes each. The dense bytes are computed each time that they
-// are read; values that are in order are read anew for that, others are kept as well.
+// Densify returns the dense tensor that a sparse one stands for. It reads and checks
+// the indices as [Check] does, and keeps them, 8 bytes each. The dense bytes are
+// computed each time that they are read; values that are in order are read anew for
+// that, others are kept as well.
 func Densify(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor, error) {
 	d, err := newDense(ctx, t, opts)
 	if err != nil {
 		return nil, failed(t, err)
 	}
 	out := &tensor.Tensor{Name: t.Name, DType: t.Part("values").DType, Shape: t.Shape}
-	out.Data = tensor.BlobFunc(d.size, func() (io.ReadCloser, error) { return d.open(context.Background()) })
+	out.Data = tensor.BlobFunc(d.size,
+		func() (io.ReadCloser, error) { return d.open(context.Background()) })
 	return out, nil
 }
 
-// Open streams the bytes of the tensor that [Densify] returns, until ctx ends, and holds the
-// indices no longer than the stream is open.
+// Open streams the bytes of the tensor that [Densify] returns, until ctx ends, and
+// holds the indices no longer than the stream is open.
 func Open(ctx context.Context, t *tensor.Tensor, opts *Options) (io.ReadCloser, error) {
 	d, err := newDense(ctx, t, opts)
 	if err != nil {

@@ -15,7 +15,8 @@ func ExampleDensify() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	columns, err := tensor.Load[uint64](&tensor.Tensor{DType: tensor.U64, Shape: tensor.Shape{2}, Data: compressed.Part("indices").Data})
+	columns, err := tensor.Load[uint64](&tensor.Tensor{DType: tensor.U64, Shape: tensor.Shape{2},
+		Data: compressed.Part("indices").Data})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// FuzzSparse: indices of any content are refused, or what they mean is the same sorted and dense.
+// FuzzSparse: indices of any content are refused, or what they mean is the same sorted
+// and dense.
 func FuzzSparse(f *testing.F) {
 	f.Add(true, byte(2), byte(3), []byte{1, 2, 3}, []byte{2, 0, 1}, []byte{0, 2, 3})
 	f.Add(false, byte(2), byte(3), []byte{1, 2, 3}, []byte{1, 0, 1, 2, 1, 0}, []byte{})
@@ -17,11 +18,13 @@ func FuzzSparse(f *testing.F) {
 		part := func(role string, d tensor.DType, b []byte) tensor.Part {
 			return tensor.Part{Role: role, DType: d, Data: tensor.BlobOf(b)}
 		}
-		x := &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{int64(rows), int64(cols)}, Scheme: sparse.COO,
+		x := &tensor.Tensor{Name: "x", DType: tensor.U8,
+			Shape: tensor.Shape{int64(rows), int64(cols)}, Scheme: sparse.COO,
 			Parts: []tensor.Part{part("values", tensor.U8, values), part("coords", tensor.U8, a)}}
 		if csr {
 			x.Scheme = sparse.CSR
-			x.Parts = []tensor.Part{part("values", tensor.U8, values), part("indices", tensor.I8, a), part("indptr", tensor.U8, b)}
+			x.Parts = []tensor.Part{part("values", tensor.U8, values),
+				part("indices", tensor.I8, a), part("indptr", tensor.U8, b)}
 		}
 		if sparse.Check(t.Context(), x, nil) != nil {
 			if _, err := sparse.Densify(t.Context(), x, nil); err == nil {
@@ -36,7 +39,8 @@ func FuzzSparse(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := sparse.Check(t.Context(), sorted, &sparse.Options{Ordered: true}); err != nil {
+			if err := sparse.Check(t.Context(), sorted,
+				&sparse.Options{Ordered: true}); err != nil {
 				t.Fatal(err)
 			}
 			if got := denseOf(t, sorted, nil); !bytes.Equal(got, want) {

@@ -24,9 +24,9 @@ type indices struct {
 	disorder int      // the first value that does not come after its predecessor; 0 for none
 }
 
-// Check reads the indices of a sparse tensor and reports what does not fit: rows that do not go
-// from 0 to the number of values, indices outside of the shape, lengths that disagree. It
-// requires sorted or distinct indices only where opts say so.
+// Check reads the indices of a sparse tensor and reports what does not fit: rows that
+// do not go from 0 to the number of values, indices outside of the shape, lengths that
+// disagree. It requires sorted or distinct indices only where opts say so.
 func Check(ctx context.Context, t *tensor.Tensor, opts *Options) error {
 	x, err := read(ctx, t, opts)
 	if err == nil && x.options.Ordered {
@@ -184,8 +184,10 @@ func indexWidth(d tensor.DType) (width int, signed bool) {
 	return 0, false
 }
 
-// integers reads an index part of at most so many indices to its end, where a digest is checked.
-func (x *indices) integers(ctx context.Context, role string, limit uint64) (all []uint64, err error) {
+// integers reads an index part of at most so many indices to its end, where a digest is
+// checked.
+func (x *indices) integers(ctx context.Context, role string,
+	limit uint64) (all []uint64, err error) {
 	p := x.t.Part(role)
 	if p == nil {
 		return nil, malformed("no component %s", role)
@@ -248,8 +250,8 @@ func appendIntegers[T uint8 | uint16 | uint32 | uint64](all []uint64, b []byte) 
 	return all
 }
 
-// Widen returns an index part as uint64, which it converts when it is opened. A part of another
-// type stays as it is.
+// Widen returns an index part as uint64, which it converts when it is opened. A part of
+// another type stays as it is.
 func Widen(ctx context.Context, p tensor.Part) tensor.Part {
 	width, _ := indexWidth(p.DType)
 	if width == 0 {
@@ -280,7 +282,7 @@ func integerBlob(all []uint64) tensor.Blob {
 	return tensor.New("", tensor.Shape{int64(len(all))}, all).Data
 }
 
-// sizeOf returns the size of b, which it reads where only decoding tells.
+// sizeOf returns the size of b, which it reads where only decoding shows it.
 func sizeOf(ctx context.Context, b tensor.Blob) (int64, error) {
 	if size := b.Size(); size >= 0 {
 		return size, nil
@@ -314,7 +316,8 @@ func (x *indices) reserve(n, each int64) error {
 	}
 	if limit := x.options.MaxMemory; size > limit-x.used {
 		return fmt.Errorf("%w: indices, and values that are not in order, take %d bytes or more, "+
-			"of at most %d (MaxMemory)", tensor.ErrLimit, x.used+min(size, math.MaxInt64-x.used), limit)
+			"of at most %d (MaxMemory)", tensor.ErrLimit, x.used+min(size, math.MaxInt64-x.used),
+			limit)
 	}
 	x.used += size
 	return nil

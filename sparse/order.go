@@ -12,9 +12,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// load reads the indices and, where they are not in order or the values have less than a byte
-// each, the values. Afterwards at ascends; values are nil where they can be streamed.
-func load(ctx context.Context, t *tensor.Tensor, opts *Options) (x *indices, values []byte, err error) {
+// load reads the indices and, where they are not in order or the values have less than
+// a byte each, the values. Afterwards at ascends; values are nil where they can be
+// streamed.
+func load(ctx context.Context, t *tensor.Tensor,
+	opts *Options) (x *indices, values []byte, err error) {
 	if x, err = read(ctx, t, opts); err != nil {
 		return nil, nil, err
 	}
@@ -102,7 +104,8 @@ func (x *indices) order(values []byte, width int64, d tensor.DType) ([]byte, err
 func add(d tensor.DType, a, b []byte) error {
 	le := binary.LittleEndian
 	switch d {
-	case tensor.U8, tensor.I8, tensor.U16, tensor.I16, tensor.U32, tensor.I32, tensor.U64, tensor.I64:
+	case tensor.U8, tensor.I8, tensor.U16, tensor.I16, tensor.U32, tensor.I32, tensor.U64,
+		tensor.I64:
 		carry := 0
 		for i := range a {
 			carry += int(a[i]) + int(b[i])
@@ -131,8 +134,9 @@ func add(d tensor.DType, a, b []byte) error {
 	return nil
 }
 
-// Sort returns t with its values in row-major order, which is t itself where they are so already,
-// and else a tensor in memory with uint64 indices. It checks the indices as [Check] does.
+// Sort returns t with its values in row-major order, which is t itself where they are
+// so already, and else a tensor in memory with uint64 indices. It checks the indices as
+// [Check] does.
 func Sort(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor, error) {
 	x, values, err := load(ctx, t, opts)
 	if err != nil {

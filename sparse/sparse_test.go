@@ -23,15 +23,19 @@ func u64(v ...uint64) tensor.Blob {
 // coo makes a tensor of coordinates; at has those of dimension 0 first.
 func coo[T tensor.Element](shape tensor.Shape, values []T, at ...uint64) *tensor.Tensor {
 	d := tensor.New("", tensor.Shape{int64(len(values))}, values)
-	return &tensor.Tensor{Name: "x", DType: d.DType, Shape: shape, Scheme: sparse.COO, Parts: []tensor.Part{
-		{Role: "values", DType: d.DType, Data: d.Data}, {Role: "coords", DType: tensor.U64, Data: u64(at...)}}}
+	return &tensor.Tensor{Name: "x", DType: d.DType, Shape: shape, Scheme: sparse.COO,
+		Parts: []tensor.Part{
+			{Role: "values", DType: d.DType, Data: d.Data},
+			{Role: "coords", DType: tensor.U64, Data: u64(at...)}}}
 }
 
 func csr[T tensor.Element](shape tensor.Shape, values []T, columns, rows []uint64) *tensor.Tensor {
 	d := tensor.New("", tensor.Shape{int64(len(values))}, values)
-	return &tensor.Tensor{Name: "x", DType: d.DType, Shape: shape, Scheme: sparse.CSR, Parts: []tensor.Part{
-		{Role: "values", DType: d.DType, Data: d.Data}, {Role: "indices", DType: tensor.U64, Data: u64(columns...)},
-		{Role: "indptr", DType: tensor.U64, Data: u64(rows...)}}}
+	return &tensor.Tensor{Name: "x", DType: d.DType, Shape: shape, Scheme: sparse.CSR,
+		Parts: []tensor.Part{
+			{Role: "values", DType: d.DType, Data: d.Data},
+			{Role: "indices", DType: tensor.U64, Data: u64(columns...)},
+			{Role: "indptr", DType: tensor.U64, Data: u64(rows...)}}}
 }
 
 func denseOf(t *testing.T, x *tensor.Tensor, o *sparse.Options) []byte {
@@ -52,8 +56,10 @@ func TestRoundTrip(t *testing.T) {
 		scheme string
 		shape  tensor.Shape
 	}{
-		{sparse.CSR, tensor.Shape{30, 20}}, {sparse.CSR, tensor.Shape{0, 20}}, {sparse.CSR, tensor.Shape{20, 0}}, {sparse.CSR, tensor.Shape{300, 400}},
-		{sparse.COO, tensor.Shape{}}, {sparse.COO, tensor.Shape{3, 2, 5, 7}}, {sparse.COO, tensor.Shape{10, 30, 200}},
+		{sparse.CSR, tensor.Shape{30, 20}}, {sparse.CSR, tensor.Shape{0, 20}},
+		{sparse.CSR, tensor.Shape{20, 0}}, {sparse.CSR, tensor.Shape{300, 400}},
+		{sparse.COO, tensor.Shape{}}, {sparse.COO, tensor.Shape{3, 2, 5, 7}},
+		{sparse.COO, tensor.Shape{10, 30, 200}},
 	} {
 		n, _ := c.shape.Elements()
 		rng := rand.New(rand.NewPCG(1, uint64(n)))
@@ -84,9 +90,11 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The dense bytes are the same however they are read: byte by byte, in odd pieces, at once.
+// The dense bytes are the same however they are read: byte by byte, in odd pieces, at
+// once.
 func TestDenseStreamsInPieces(t *testing.T) {
-	x := csr(tensor.Shape{3, 5}, []uint32{0x01020304, 0x05060708, 0x090a0b0c}, []uint64{1, 4, 0}, []uint64{0, 2, 2, 3})
+	x := csr(tensor.Shape{3, 5}, []uint32{0x01020304, 0x05060708, 0x090a0b0c}, []uint64{1, 4, 0},
+		[]uint64{0, 2, 2, 3})
 	want := denseOf(t, x, nil)
 	if len(want) != 60 || want[4] != 4 || want[16] != 8 || want[40] != 0x0c {
 		t.Fatalf("% x", want)
@@ -124,7 +132,8 @@ func TestDensifyHugeShape(t *testing.T) {
 	}
 	defer in.Close()
 	head := make([]byte, 1<<16)
-	if _, err := io.ReadFull(in, head); err != nil || head[3] != 7 || bytes.Count(head, []byte{0}) != len(head)-1 {
+	if _, err := io.ReadFull(in, head); err != nil || head[3] != 7 ||
+		bytes.Count(head, []byte{0}) != len(head)-1 {
 		t.Errorf("%v, % x", err, head[:8])
 	}
 }
@@ -149,16 +158,21 @@ func TestSort(t *testing.T) {
 		}
 	}
 	x := csr(tensor.Shape{3, 5}, []int16{1, 2}, []uint64{4, 0}, []uint64{0, 2, 2, 2})
-	if err := sparse.Check(t.Context(), x, &sparse.Options{Ordered: true}); !errors.Is(err, tensor.ErrMalformed) || !strings.Contains(err.Error(), "column 0 does not come after column 4 in row 0") {
+	if err := sparse.Check(t.Context(), x, &sparse.Options{Ordered: true}); !errors.Is(err,
+		tensor.ErrMalformed) ||
+		!strings.Contains(err.Error(), "column 0 does not come after column 4 in row 0") {
 		t.Error(err)
 	}
 }
 
 func TestDuplicates(t *testing.T) {
-	twice := csr(tensor.Shape{2, 3}, []float32{1, 2, 4, 8}, []uint64{2, 0, 2, 1}, []uint64{0, 3, 4})
-	for _, x := range []*tensor.Tensor{twice, coo(tensor.Shape{2, 3}, []float32{1, 2, 4, 8}, 0, 0, 0, 1, 2, 0, 2, 1)} {
+	twice := csr(tensor.Shape{2, 3}, []float32{1, 2, 4, 8}, []uint64{2, 0, 2, 1},
+		[]uint64{0, 3, 4})
+	for _, x := range []*tensor.Tensor{twice,
+		coo(tensor.Shape{2, 3}, []float32{1, 2, 4, 8}, 0, 0, 0, 1, 2, 0, 2, 1)} {
 		var duplicate *sparse.DuplicateError
-		if _, err := sparse.Densify(t.Context(), x, nil); !errors.As(err, &duplicate) || duplicate.Element != 2 || !errors.Is(err, errors.ErrUnsupported) {
+		if _, err := sparse.Densify(t.Context(), x, nil); !errors.As(err, &duplicate) ||
+			duplicate.Element != 2 || !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v", x.Scheme, err)
 		}
 		if err := sparse.Check(t.Context(), x, nil); err != nil {
@@ -167,7 +181,8 @@ func TestDuplicates(t *testing.T) {
 		if err := sparse.Check(t.Context(), x, &sparse.Options{Ordered: true}); err == nil {
 			t.Errorf("%s: no error", x.Scheme)
 		}
-		for d, want := range map[sparse.Duplicates][]float32{sparse.First: {2, 0, 1, 0, 8, 0}, sparse.Sum: {2, 0, 5, 0, 8, 0}} {
+		for d, want := range map[sparse.Duplicates][]float32{sparse.First: {2, 0, 1, 0, 8, 0},
+			sparse.Sum: {2, 0, 5, 0, 8, 0}} {
 			o := &sparse.Options{Duplicates: d}
 			dense, _ := tensor.New("", tensor.Shape{6}, want).Data.ReadAll()
 			if got := denseOf(t, x, o); !bytes.Equal(got, dense) {
@@ -177,7 +192,8 @@ func TestDuplicates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := sparse.Check(t.Context(), sorted, &sparse.Options{Ordered: true}); err != nil {
+			if err := sparse.Check(t.Context(), sorted,
+				&sparse.Options{Ordered: true}); err != nil {
 				t.Errorf("%s, %d: %v", x.Scheme, d, err)
 			}
 			if got := denseOf(t, sorted, nil); !bytes.Equal(got, dense) {
@@ -205,23 +221,31 @@ func TestSums(t *testing.T) {
 		a, b, c []byte
 	}{
 		{tensor.U8, []byte{200}, []byte{100}, []byte{44}},
-		{tensor.I16, le.AppendUint16(nil, 0xffff), le.AppendUint16(nil, 3), le.AppendUint16(nil, 2)},
+		{tensor.I16, le.AppendUint16(nil, 0xffff), le.AppendUint16(nil, 3),
+			le.AppendUint16(nil, 2)},
 		{tensor.U32, le.AppendUint32(nil, 1<<31), le.AppendUint32(nil, 1<<31), make([]byte, 4)},
-		{tensor.I64, le.AppendUint64(nil, 5), le.AppendUint64(nil, 1<<40), le.AppendUint64(nil, 5+1<<40)},
+		{tensor.I64, le.AppendUint64(nil, 5), le.AppendUint64(nil, 1<<40),
+			le.AppendUint64(nil, 5+1<<40)},
 		{tensor.F16, []byte{0, 0x3c}, []byte{0, 0x3c}, []byte{0, 0x40}},
 		{tensor.BF16, []byte{0x80, 0x3f}, []byte{0x80, 0x3f}, []byte{0, 0x40}},
-		{tensor.F64, le.AppendUint64(nil, 0x3ff0000000000000), le.AppendUint64(nil, 0x3ff0000000000000), le.AppendUint64(nil, 0x4000000000000000)},
-		{tensor.C64, le.AppendUint64(nil, 0x3f80000000000000), le.AppendUint64(nil, 0x3f8000003f800000), le.AppendUint64(nil, 0x400000003f800000)},
-		{tensor.C128, make([]byte, 16), bytes.Repeat([]byte{0x3f}, 16), bytes.Repeat([]byte{0x3f}, 16)},
+		{tensor.F64, le.AppendUint64(nil, 0x3ff0000000000000),
+			le.AppendUint64(nil, 0x3ff0000000000000), le.AppendUint64(nil, 0x4000000000000000)},
+		{tensor.C64, le.AppendUint64(nil, 0x3f80000000000000),
+			le.AppendUint64(nil, 0x3f8000003f800000), le.AppendUint64(nil, 0x400000003f800000)},
+		{tensor.C128, make([]byte, 16), bytes.Repeat([]byte{0x3f}, 16),
+			bytes.Repeat([]byte{0x3f}, 16)},
 	} {
-		x := &tensor.Tensor{Name: "x", DType: c.d, Shape: tensor.Shape{1, 1}, Scheme: sparse.COO, Parts: []tensor.Part{
-			{Role: "values", DType: c.d, Data: tensor.BlobOf(slices.Concat(c.a, c.b))}, {Role: "coords", DType: tensor.U64, Data: u64(0, 0, 0, 0)}}}
+		x := &tensor.Tensor{Name: "x", DType: c.d, Shape: tensor.Shape{1, 1}, Scheme: sparse.COO,
+			Parts: []tensor.Part{
+				{Role: "values", DType: c.d, Data: tensor.BlobOf(slices.Concat(c.a, c.b))},
+				{Role: "coords", DType: tensor.U64, Data: u64(0, 0, 0, 0)}}}
 		if got := denseOf(t, x, &sparse.Options{Duplicates: sparse.Sum}); !bytes.Equal(got, c.c) {
 			t.Errorf("%v: % x, not % x", c.d, got, c.c)
 		}
 		x.Parts[0].DType = tensor.F8E5M2
 		if c.d == tensor.U8 {
-			if _, err := sparse.Densify(t.Context(), x, &sparse.Options{Duplicates: sparse.Sum}); !errors.Is(err, tensor.ErrDType) {
+			if _, err := sparse.Densify(t.Context(), x,
+				&sparse.Options{Duplicates: sparse.Sum}); !errors.Is(err, tensor.ErrDType) {
 				t.Errorf("a sum of float8: %v", err)
 			}
 		}
@@ -232,7 +256,8 @@ func TestSums(t *testing.T) {
 func TestFourBits(t *testing.T) {
 	x := csr(tensor.Shape{3, 3}, []uint8{0}, []uint64{1, 2, 2, 0, 1}, []uint64{0, 2, 3, 5})
 	x.DType = tensor.F4E2M1FN
-	x.Parts[0] = tensor.Part{Role: "values", DType: tensor.F4E2M1FN, Data: tensor.BlobOf([]byte{0x21, 0x43, 0x05})}
+	x.Parts[0] = tensor.Part{Role: "values", DType: tensor.F4E2M1FN,
+		Data: tensor.BlobOf([]byte{0x21, 0x43, 0x05})}
 	want := []byte{0x10, 0x02, 0x30, 0x54, 0} // 0 1 2, 0 0 3, 4 5 0
 	if got := denseOf(t, x, nil); !bytes.Equal(got, want) {
 		t.Errorf("% x, not % x", got, want)
@@ -246,7 +271,8 @@ func TestFourBits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := sorted.Part("values").Data.ReadAll(); err != nil || !bytes.Equal(got, []byte{0x21, 0x43, 0x05}) {
+	if got, err := sorted.Part("values").Data.ReadAll(); err != nil ||
+		!bytes.Equal(got, []byte{0x21, 0x43, 0x05}) {
 		t.Errorf("sorted: % x, %v", got, err)
 	}
 	x.Parts[0].Data = tensor.BlobOf([]byte{0x12, 0x43})
@@ -279,14 +305,17 @@ func TestMemoryIsBounded(t *testing.T) {
 			return err
 		},
 		"Check": func(limit int64) error {
-			return sparse.Check(t.Context(), x, &sparse.Options{MaxMemory: limit - 1, Ordered: true})
+			return sparse.Check(t.Context(), x,
+				&sparse.Options{MaxMemory: limit - 1, Ordered: true})
 		},
 		"Sparsify": func(limit int64) error {
-			_, err := sparse.Sparsify(t.Context(), dense, sparse.CSR, &sparse.Options{MaxMemory: limit})
+			_, err := sparse.Sparsify(t.Context(), dense, sparse.CSR,
+				&sparse.Options{MaxMemory: limit})
 			return err
 		},
 	} {
-		if err := do(8 * n); !errors.Is(err, tensor.ErrLimit) || !strings.Contains(err.Error(), fmt.Sprint(8*n)) && what != "Check" {
+		if err := do(8 * n); !errors.Is(err, tensor.ErrLimit) ||
+			!strings.Contains(err.Error(), fmt.Sprint(8*n)) && what != "Check" {
 			t.Errorf("%s: %v", what, err)
 		}
 		if err := do(64 * n); err != nil {
@@ -295,13 +324,17 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A part that decodes to more than a file of its size can hold is refused before memory is full.
+// A part that decodes to more than a file of its size can hold is refused before memory
+// is full.
 func TestMemoryIsBoundedByDefault(t *testing.T) {
 	const n = 1 << 30
 	zeros := func(size int64) tensor.Blob { return tensor.NewBlob(bomb(size)) }
-	x := &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{n}, Scheme: sparse.COO, Parts: []tensor.Part{
-		{Role: "values", DType: tensor.U8, Data: zeros(n)}, {Role: "coords", DType: tensor.U64, Data: zeros(8 * n)}}}
-	if err := sparse.Check(t.Context(), x, &sparse.Options{Ordered: true}); !errors.Is(err, tensor.ErrLimit) {
+	x := &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{n}, Scheme: sparse.COO,
+		Parts: []tensor.Part{
+			{Role: "values", DType: tensor.U8, Data: zeros(n)},
+			{Role: "coords", DType: tensor.U64, Data: zeros(8 * n)}}}
+	if err := sparse.Check(t.Context(), x, &sparse.Options{Ordered: true}); !errors.Is(err,
+		tensor.ErrLimit) {
 		t.Error("Check:", err)
 	}
 	if _, err := sparse.Densify(t.Context(), x, nil); !errors.Is(err, tensor.ErrLimit) {
@@ -331,22 +364,28 @@ func (b bomb) ReadAt(p []byte, off int64) (int, error) {
 func TestMalformedIndices(t *testing.T) {
 	one := []uint8{1, 2}
 	for name, x := range map[string]*tensor.Tensor{
-		"a column outside":       csr(tensor.Shape{2, 2}, one, []uint64{0, 2}, []uint64{0, 1, 2}),
-		"rows that fall":         csr(tensor.Shape{2, 2}, one, []uint64{0, 1}, []uint64{0, 2, 1}),
-		"too few rows":           csr(tensor.Shape{2, 2}, one, []uint64{0, 1}, []uint64{0, 2}),
-		"too many rows":          csr(tensor.Shape{2, 2}, one, []uint64{0, 1}, []uint64{0, 1, 2, 2}),
+		"a column outside": csr(tensor.Shape{2, 2}, one, []uint64{0, 2}, []uint64{0, 1, 2}),
+		"rows that fall":   csr(tensor.Shape{2, 2}, one, []uint64{0, 1}, []uint64{0, 2, 1}),
+		"too few rows":     csr(tensor.Shape{2, 2}, one, []uint64{0, 1}, []uint64{0, 2}),
+		"too many rows": csr(tensor.Shape{2, 2}, one, []uint64{0, 1},
+			[]uint64{0, 1, 2, 2}),
 		"rows do not begin at 0": csr(tensor.Shape{2, 2}, one, []uint64{0, 1}, []uint64{1, 1, 2}),
 		"too few indices":        csr(tensor.Shape{2, 2}, one, []uint64{0}, []uint64{0, 1, 2}),
-		"too many indices":       csr(tensor.Shape{2, 2}, one, []uint64{0, 1, 0}, []uint64{0, 1, 2}),
-		"other number of values": csr(tensor.Shape{2, 2}, []uint8{1}, []uint64{0, 1}, []uint64{0, 1, 2}),
-		"three dimensions":       csr(tensor.Shape{2, 2, 1}, one, []uint64{0, 1}, []uint64{0, 1, 2}),
-		"a coordinate outside":   coo(tensor.Shape{2, 2}, one, 0, 1, 0, 2),
-		"too few coordinates":    coo(tensor.Shape{2, 2}, one, 0, 1, 0),
-		"too many coordinates":   coo(tensor.Shape{2, 2}, one, 0, 1, 0, 1, 0),
-		"no coordinates":         {Name: "x", Shape: tensor.Shape{2}, Scheme: sparse.COO, Parts: []tensor.Part{{Role: "values", DType: tensor.U8}}},
+		"too many indices": csr(tensor.Shape{2, 2}, one, []uint64{0, 1, 0},
+			[]uint64{0, 1, 2}),
+		"other number of values": csr(tensor.Shape{2, 2}, []uint8{1}, []uint64{0, 1},
+			[]uint64{0, 1, 2}),
+		"three dimensions": csr(tensor.Shape{2, 2, 1}, one, []uint64{0, 1},
+			[]uint64{0, 1, 2}),
+		"a coordinate outside": coo(tensor.Shape{2, 2}, one, 0, 1, 0, 2),
+		"too few coordinates":  coo(tensor.Shape{2, 2}, one, 0, 1, 0),
+		"too many coordinates": coo(tensor.Shape{2, 2}, one, 0, 1, 0, 1, 0),
+		"no coordinates": {Name: "x", Shape: tensor.Shape{2}, Scheme: sparse.COO,
+			Parts: []tensor.Part{{Role: "values", DType: tensor.U8}}},
 	} {
 		var named *sparse.Error
-		if err := sparse.Check(t.Context(), x, nil); !errors.Is(err, tensor.ErrMalformed) || !errors.As(err, &named) || named.Tensor != "x" {
+		if err := sparse.Check(t.Context(), x, nil); !errors.Is(err, tensor.ErrMalformed) ||
+			!errors.As(err, &named) || named.Tensor != "x" {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := sparse.Densify(t.Context(), x, nil); !errors.Is(err, tensor.ErrMalformed) {
@@ -354,7 +393,8 @@ func TestMalformedIndices(t *testing.T) {
 		}
 	}
 	negative := coo(tensor.Shape{2}, one, 0, 1)
-	negative.Parts[1] = tensor.Part{Role: "coords", DType: tensor.I8, Data: tensor.BlobOf([]byte{0, 0xff})}
+	negative.Parts[1] = tensor.Part{Role: "coords", DType: tensor.I8,
+		Data: tensor.BlobOf([]byte{0, 0xff})}
 	if err := sparse.Check(t.Context(), negative, nil); !errors.Is(err, tensor.ErrMalformed) {
 		t.Error("a negative index:", err)
 	}
@@ -374,7 +414,8 @@ func TestMalformedIndices(t *testing.T) {
 // Index parts of every integer type mean the same.
 func TestIndexTypes(t *testing.T) {
 	want := denseOf(t, coo(tensor.Shape{3, 4}, []uint8{5, 6}, 0, 2, 3, 1), nil)
-	for _, d := range []tensor.DType{tensor.U8, tensor.I8, tensor.U16, tensor.I16, tensor.U32, tensor.I32, tensor.U64, tensor.I64, tensor.Unknown} {
+	for _, d := range []tensor.DType{tensor.U8, tensor.I8, tensor.U16, tensor.I16, tensor.U32,
+		tensor.I32, tensor.U64, tensor.I64, tensor.Unknown} {
 		x := coo(tensor.Shape{3, 4}, []uint8{5, 6}, 0, 2, 3, 1)
 		width := max(1, d.Size())
 		if d == tensor.Unknown {
@@ -390,20 +431,24 @@ func TestIndexTypes(t *testing.T) {
 		}
 		wide := sparse.Widen(t.Context(), x.Parts[1])
 		got, err := wide.Data.ReadAll()
-		if all, _ := u64(0, 2, 3, 1).ReadAll(); err != nil || wide.DType != tensor.U64 || wide.Data.Size() != 32 || !bytes.Equal(got, all) {
+		if all, _ := u64(0, 2, 3, 1).ReadAll(); err != nil || wide.DType != tensor.U64 ||
+			wide.Data.Size() != 32 || !bytes.Equal(got, all) {
 			t.Errorf("%v widened: %v, % x, %v", d, wide.DType, got, err)
 		}
 	}
 }
 
-// A blob that does not say its size may hold more or less than the shape: nothing is made of it.
+// A blob that does not say its size may hold more or less than the shape: nothing is
+// made of it.
 func TestSparsifyOtherSize(t *testing.T) {
 	for _, n := range []int{0, 7, 796, 801, 1 << 20} {
-		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20}, Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
-			return io.NopCloser(bytes.NewReader(bytes.Repeat([]byte{1}, n))), nil
-		})}
+		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20},
+			Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
+				return io.NopCloser(bytes.NewReader(bytes.Repeat([]byte{1}, n))), nil
+			})}
 		for _, scheme := range []string{sparse.CSR, sparse.COO} {
-			if _, err := sparse.Sparsify(t.Context(), x, scheme, nil); !errors.Is(err, tensor.ErrMalformed) {
+			if _, err := sparse.Sparsify(t.Context(), x, scheme, nil); !errors.Is(err,
+				tensor.ErrMalformed) {
 				t.Errorf("%d bytes, %s: %v", n, scheme, err)
 			}
 		}
@@ -425,7 +470,8 @@ func TestCancel(t *testing.T) {
 	if err := sparse.Check(ctx, x, nil); !errors.Is(err, context.Canceled) {
 		t.Error("Check:", err)
 	}
-	if _, err := sparse.Sparsify(ctx, tensor.New("x", tensor.Shape{1 << 20}, make([]byte, 1<<20)), sparse.COO, nil); !errors.Is(err, context.Canceled) {
+	if _, err := sparse.Sparsify(ctx, tensor.New("x", tensor.Shape{1 << 20}, make([]byte, 1<<20)),
+		sparse.COO, nil); !errors.Is(err, context.Canceled) {
 		t.Error("Sparsify:", err)
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Sparsify returns a sparse tensor, in memory, of the elements of t that are not zero, in
-// row-major order. scheme is CSR, for two dimensions, or COO. Zero is what has no bit set: -0 is
-// kept. t must be dense, row-major and of whole bytes an element.
-func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string, opts *Options) (*tensor.Tensor, error) {
+// Sparsify returns a sparse tensor, in memory, of the elements of t that are not zero,
+// in row-major order. scheme is CSR, for two dimensions, or COO. Zero is what has no
+// bit set: -0 is kept. t must be dense, row-major and of whole bytes an element.
+func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string,
+	opts *Options) (*tensor.Tensor, error) {
 	if t == nil {
 		return nil, errNil
 	}
@@ -45,8 +46,9 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string, opts *Option
 	return out, nil
 }
 
-// collect returns the elements of a dense tensor that have a bit set, and puts their places
-// into at. A blob of unknown size shows only here whether it has as many as the shape.
+// collect returns the elements of a dense tensor that have a bit set, and puts their
+// places into at. A blob of unknown size shows only here whether it has as many as the
+// shape.
 func (x *indices) collect(ctx context.Context) (values []byte, err error) {
 	in, err := x.t.Data.Open()
 	if err != nil {
@@ -66,7 +68,8 @@ func (x *indices) collect(ctx context.Context) (values []byte, err error) {
 			return nil, err
 		}
 		if have += int64(k); have > size || err == io.EOF && have != size {
-			return nil, malformed("%d bytes where %d elements of %d bytes are declared", have, elements, width)
+			return nil, malformed("%d bytes where %d elements of %d bytes are declared", have,
+				elements, width)
 		}
 		before := len(x.at)
 		for p := buf[:k]; len(p) > 0; p = p[width:] {

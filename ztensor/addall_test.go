@@ -8,10 +8,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A panic of the sequence, or of the data of a tensor in a worker, is the caller's, and the file
-// cannot be completed without the tensors whose names it has.
+// A panic of the sequence, or of the data of a tensor in a worker, is the caller's, and
+// the file cannot be completed without the tensors whose names it has.
 func TestAddAllPanics(t *testing.T) {
-	for _, o := range []WriterOptions{{Version: "1.2", Level: 1}, {Version: "1.2", Digest: CRC32C}, {Version: "1.2"}, {Version: "2"}, {Version: "2", Level: 1}} {
+	for _, o := range []WriterOptions{{Version: "1.2", Level: 1}, {Version: "1.2", Digest: CRC32C},
+		{Version: "1.2"}, {Version: "2"}, {Version: "2", Level: 1}} {
 		for what, ts := range map[string]func(yield func(*tensor.Tensor, error) bool){
 			"the sequence": func(yield func(*tensor.Tensor, error) bool) {
 				if yield(tensor.New("a", tensor.Shape{2}, []byte{1, 2}), nil) {
@@ -20,7 +21,8 @@ func TestAddAllPanics(t *testing.T) {
 			},
 			"the data": func(yield func(*tensor.Tensor, error) bool) {
 				yield(&tensor.Tensor{Name: "a", DType: tensor.U8, Shape: tensor.Shape{2},
-					Data: tensor.BlobFunc(2, func() (io.ReadCloser, error) { panic("boom") })}, nil)
+					Data: tensor.BlobFunc(2, func() (io.ReadCloser, error) { panic("boom") })},
+					nil)
 			},
 		} {
 			var out bytes.Buffer

@@ -8,15 +8,16 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// Append begins a new edition of the file of that name, with its tensors and attributes and those
-// that are added. opts.Version must be that of the file or "", opts.Attributes are set in addition.
-// 0.1 is errors.ErrUnsupported.
+// Append begins a new edition of the file of that name, with its tensors and attributes
+// and those that are added. opts.Version must be that of the file or "",
+// opts.Attributes are set in addition. 0.1 is errors.ErrUnsupported.
 //
-// Of version 1 the data is copied, and the new edition replaces the file when Close succeeds. To a
-// file of version 2 data is added after its end, so that who has it open can go on reading. From
-// the first Add until Close succeeds it cannot be opened; after an error, or Abort, it is what it
-// was, and after a crash [Recover] makes it so. There must be one writer at a time. The result is
-// never canonical. opts.Alignment is that of the file unless it is given.
+// Of version 1 the data is copied, and the new edition replaces the file when Close
+// succeeds. To a file of version 2 data is added after its end, so that who has it open
+// can go on reading. From the first Add until Close succeeds it cannot be opened; after
+// an error, or Abort, it is what it was, and after a crash [Recover] makes it so. There
+// must be one writer at a time. The result is never canonical. opts.Alignment is that
+// of the file unless it is given.
 func Append(name string, opts *WriterOptions) (*Writer, error) {
 	r, err := Open(name, &ReaderOptions{NoMap: true})
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
-// A Value is the value of an attribute: text, or from 1.1 on for tensors and from 1.2 on for files
-// any CBOR item. WriterOptions take one as it is.
+// A Value is the value of an attribute: text, or from 1.1 on for tensors and from 1.2
+// on for files any CBOR item. WriterOptions take one as it is.
 type Value struct {
 	encoded []byte // one well-formed item
 }
 
-// HasTag reports whether the value has CBOR tags, at any depth. Version 2 has none, and JSON and
-// String leave them out.
+// HasTag reports whether the value has CBOR tags, at any depth. Version 2 has none, and
+// JSON and String leave them out.
 func (v Value) HasTag() bool {
 	c := cbor.Cursor{B: v.encoded, Deep: cbor.MaxNesting}
 	if len(v.encoded) > 0 {
@@ -77,7 +77,8 @@ func (v Value) String() string {
 	return string(b)
 }
 
-// Attributes yields the attributes of the file in file order, as [Value.String] returns them.
+// Attributes yields the attributes of the file in file order, as [Value.String] returns
+// them.
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for name, v := range r.AttributeValues() {

@@ -18,8 +18,10 @@ import (
 // transformer, as benchmarks of all formats use them.
 func manyTensors(t testing.TB, n int, opts *WriterOptions) []byte {
 	t.Helper()
-	kinds := []string{"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight", "self_attn.o_proj.weight", "mlp.gate_proj.weight",
-		"mlp.up_proj.weight", "mlp.down_proj.weight", "input_layernorm.weight", "post_attention_layernorm.weight"}
+	kinds := []string{"self_attn.q_proj.weight", "self_attn.k_proj.weight",
+		"self_attn.v_proj.weight", "self_attn.o_proj.weight", "mlp.gate_proj.weight",
+		"mlp.up_proj.weight", "mlp.down_proj.weight", "input_layernorm.weight",
+		"post_attention_layernorm.weight"}
 	data := make([]float32, 128)
 	return write(t, opts, func(w *Writer) {
 		for i := range n {
@@ -70,7 +72,9 @@ type plainComponent struct {
 
 func plainMode(t testing.TB) fxcbor.DecMode {
 	t.Helper()
-	m, err := fxcbor.DecOptions{DupMapKey: fxcbor.DupMapKeyEnforcedAPF, MaxMapPairs: 1 << 30, MaxArrayElements: 1 << 30, FieldNameMatching: fxcbor.FieldNameMatchingCaseSensitive}.DecMode()
+	m, err := fxcbor.DecOptions{DupMapKey: fxcbor.DupMapKeyEnforcedAPF, MaxMapPairs: 1 << 30,
+		MaxArrayElements:  1 << 30,
+		FieldNameMatching: fxcbor.FieldNameMatchingCaseSensitive}.DecMode()
 	if err != nil {
 		t.Fatal(err)
 	}

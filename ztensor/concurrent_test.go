@@ -25,7 +25,8 @@ func TestConcurrentAccessors(t *testing.T) {
 			maps.Copy(called, readtest.Accessors(t, r, "w", "data"))
 		}
 	}
-	for _, method := range []string{"*ztensor.Reader.Tensors", "*ztensor.Reader.AttributeValues", "*ztensor.Reader.Spans",
+	for _, method := range []string{"*ztensor.Reader.Tensors", "*ztensor.Reader.AttributeValues",
+		"*ztensor.Reader.Spans",
 		"*ztensor.Reader.Verify", "tensor.Blob.ReadAll"} {
 		if !called[method] {
 			t.Errorf("%s was not called: %v", method, called)

@@ -45,9 +45,11 @@ func TestListingAGibibyteOverAReader(t *testing.T) {
 			for i := range n {
 				offset := 64 + 1000*64*i
 				if version == "1.0" {
-					list[fmt.Sprintf("model.layers.%d.weight", i)] = tensor10("float32", "dense", []any{10, 100}, map[string]any{"data": component10(offset, 4000)})
+					list[fmt.Sprintf("model.layers.%d.weight", i)] = tensor10("float32", "dense",
+						[]any{10, 100}, map[string]any{"data": component10(offset, 4000)})
 				} else {
-					list[fmt.Sprintf("model.layers.%d.weight", i)] = object12("dense", []any{10, 100}, map[string]any{"data": component12("f32", offset, 4000)})
+					list[fmt.Sprintf("model.layers.%d.weight", i)] = object12("dense",
+						[]any{10, 100}, map[string]any{"data": component12("f32", offset, 4000)})
 				}
 			}
 			tail := file10(manifest10(list), 8)[8:]
@@ -67,13 +69,17 @@ func TestListingAGibibyteOverAReader(t *testing.T) {
 				t.Errorf("%d of %d tensors", listed/10, n)
 			}
 			reads, read := counter.Calls(), counter.Bytes()
-			if want := 2 + min(1, int(r.f.ManifestSize)/core.TailWindow); reads > want || read > r.f.ManifestSize+64<<10 {
-				t.Errorf("%s, %d tensors: %d reads of %d bytes for a manifest of %d", version, n, reads, read, r.f.ManifestSize)
+			if want := 2 + min(1, int(r.f.ManifestSize)/core.TailWindow); reads > want ||
+				read > r.f.ManifestSize+64<<10 {
+				t.Errorf("%s, %d tensors: %d reads of %d bytes for a manifest of %d", version, n,
+					reads, read, r.f.ManifestSize)
 			}
 			// One tensor more is one read more.
 			counter.Reset()
-			if _, err := tensor.Load[float32](r.Tensor("model.layers.0.weight")); err != nil || counter.Calls() != 1 || counter.Bytes() != 4000 {
-				t.Errorf("loading: %d reads of %d bytes, %v", counter.Calls(), counter.Bytes(), err)
+			if _, err := tensor.Load[float32](r.Tensor("model.layers.0.weight")); err != nil ||
+				counter.Calls() != 1 || counter.Bytes() != 4000 {
+				t.Errorf("loading: %d reads of %d bytes, %v", counter.Calls(), counter.Bytes(),
+					err)
 			}
 		}
 	}
@@ -85,8 +91,9 @@ func TestMemoryOfOpening(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures memory")
 	}
-	entry := func(name string, more ...any) []byte {
-		return raw(append([]any{name, 0xa3, "shape", 0x80, "format", "x", "components"}, more...)...)
+	entry := func(name string, extra ...any) []byte {
+		return raw(append([]any{name, 0xa3, "shape", 0x80, "format", "x", "components"},
+			extra...)...)
 	}
 	repeat := func(head []byte, n int, piece func(i int) []byte) []byte {
 		b := cbor.AppendHead(raw(0xa2, "version", "1.2.0", "objects"), cbor.Map, uint64(n))
@@ -100,28 +107,44 @@ func TestMemoryOfOpening(t *testing.T) {
 	}
 	number := func(i int) string { return fmt.Sprintf("%05x", i) }
 	manifests := map[string][]byte{
-		"tensors without anything": repeat(nil, 50_000, func(i int) []byte { return entry(number(i), 0xa0) }),
-		"tensors in another order": repeat(nil, 50_000, func(i int) []byte { return entry(number(99_999-i), 0xa0) }),
-		"components without anything": repeat(raw(0xa2, "version", "1.2.0", "objects", 0xa1, "w", 0xa3, "shape", 0x80, "format", "x", "components", 0xba, 0, 0, 0xc3, 0x50), 50_000,
-			func(i int) []byte { return raw(number(i), 0xa3, "dtype", "u8", "offset", 0x18, 64, "length", 0) }),
+		"tensors without anything": repeat(nil, 50_000,
+			func(i int) []byte { return entry(number(i), 0xa0) }),
+		"tensors in another order": repeat(nil, 50_000,
+			func(i int) []byte { return entry(number(99_999-i), 0xa0) }),
+		"components without anything": repeat(raw(0xa2, "version", "1.2.0", "objects", 0xa1, "w",
+			0xa3, "shape", 0x80, "format", "x", "components", 0xba, 0, 0, 0xc3, 0x50), 50_000,
+			func(i int) []byte {
+				return raw(number(i), 0xa3, "dtype", "u8", "offset", 0x18, 64,
+					"length", 0)
+			}),
 		"dimensions": repeat(nil, 2000, func(i int) []byte {
-			return raw(number(i), 0xa3, "format", "x", "components", 0xa0, "shape", 0x98, 255, bytes.Repeat([]byte{1}, 255))
+			return raw(number(i), 0xa3, "format", "x", "components", 0xa0, "shape", 0x98, 255,
+				bytes.Repeat([]byte{1}, 255))
 		}),
-		"attributes":                        repeat(raw(0xa3, "version", "1.2.0", "objects", 0xa0, "attributes", 0xba, 0, 1, 0x86, 0xa0), 100_000, func(i int) []byte { return raw(number(i), 0) }),
-		"unknown keys":                      repeat(raw(0xba, 0, 1, 0x86, 0xa2, "version", "1.2.0", "objects", 0xa0), 100_000, func(i int) []byte { return raw(number(i), 0) }),
-		"a claim of 2³² tensors":            raw(0xa2, "version", "1.2.0", "objects", 0xba, 0xff, 0xff, 0xff, 0xff, make([]byte, 1<<20)),
-		"a claim that the bytes could hold": raw(cbor.AppendHead(raw(0xa2, "version", "1.2.0", "objects"), cbor.Map, (1<<20)/29), make([]byte, 1<<20)),
+		"attributes": repeat(raw(0xa3, "version", "1.2.0", "objects", 0xa0,
+			"attributes", 0xba, 0, 1, 0x86, 0xa0), 100_000,
+			func(i int) []byte { return raw(number(i), 0) }),
+		"unknown keys": repeat(raw(0xba, 0, 1, 0x86, 0xa2, "version", "1.2.0",
+			"objects", 0xa0), 100_000, func(i int) []byte { return raw(number(i), 0) }),
+		"a claim of 2³² tensors": raw(0xa2, "version", "1.2.0", "objects", 0xba, 0xff,
+			0xff, 0xff, 0xff, make([]byte, 1<<20)),
+		"a claim that the bytes could hold": raw(cbor.AppendHead(raw(0xa2, "version", "1.2.0",
+			"objects"), cbor.Map, (1<<20)/29), make([]byte, 1<<20)),
 		"a tensor with an attribute each": repeat(nil, 20_000, func(i int) []byte {
-			return raw(number(i), 0xa4, "shape", 0x80, "format", "x", "components", 0xa0, "attributes", 0xa0)
+			return raw(number(i), 0xa4, "shape", 0x80, "format", "x", "components", 0xa0,
+				"attributes", 0xa0)
 		}),
 		"misaligned": repeat(nil, 20_000, func(i int) []byte {
-			return entry(number(i), 0xa1, "data", 0xa3, "dtype", "u8", "offset", 0x18, 65, "length", 1)
+			return entry(number(i), 0xa1, "data", 0xa3, "dtype", "u8", "offset", 0x18, 65,
+				"length", 1)
 		}),
 		"overlapping": repeat(nil, 20_000, func(i int) []byte {
-			return entry(number(i), 0xa1, "data", 0xa3, "dtype", "u8", "offset", 0x18, 64, "length", byte1(i))
+			return entry(number(i), 0xa1, "data", 0xa3, "dtype", "u8", "offset", 0x18, 64,
+				"length", byte1(i))
 		}),
-		"genuine":      nil,
-		"1 MiB of {}s": raw(0xa2, "version", "1.2.0", "objects", 0xa0, bytes.Repeat([]byte{0xa0}, 1<<20)),
+		"genuine": nil,
+		"1 MiB of {}s": raw(0xa2, "version", "1.2.0", "objects", 0xa0,
+			bytes.Repeat([]byte{0xa0}, 1<<20)),
 	}
 	for name, m := range manifests {
 		t.Run(name, func(t *testing.T) {
@@ -135,8 +158,10 @@ func TestMemoryOfOpening(t *testing.T) {
 				size = r.f.ManifestSize
 			}
 			for how, open := range map[string]func() (*Reader, error){
-				"bytes":  func() (*Reader, error) { return OpenBytes(data, nil) },
-				"reader": func() (*Reader, error) { return NewReader(bytes.NewReader(data), int64(len(data)), nil) },
+				"bytes": func() (*Reader, error) { return OpenBytes(data, nil) },
+				"reader": func() (*Reader, error) {
+					return NewReader(bytes.NewReader(data), int64(len(data)), nil)
+				},
 			} {
 				var r *Reader
 				var err error
@@ -148,7 +173,8 @@ func TestMemoryOfOpening(t *testing.T) {
 					}
 				})
 				if peak > limit {
-					t.Errorf("%s: %d bytes for a manifest of %d: %.1f times (%v)", how, peak, size, float64(peak)/float64(size), err)
+					t.Errorf("%s: %d bytes for a manifest of %d: %.1f times (%v)", how, peak, size,
+						float64(peak)/float64(size), err)
 				} else {
 					t.Logf("%s: %.1f times the manifest", how, float64(peak)/float64(size))
 				}
@@ -172,11 +198,12 @@ func TestMemoryOfReading(t *testing.T) {
 	const n = 8 << 20
 	content := noise(n, 3)
 	for _, level := range []int{0, 3} {
-		data := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C, Level: level}, func(w *Writer) {
-			if err := w.Add(tensor.New("w", tensor.Shape{n}, content)); err != nil {
-				t.Fatal(err)
-			}
-		})
+		data := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C, Level: level},
+			func(w *Writer) {
+				if err := w.Add(tensor.New("w", tensor.Shape{n}, content)); err != nil {
+					t.Fatal(err)
+				}
+			})
 		for _, s := range readtest.Sources(t, data) {
 			r, err := face.OpenSource(s)
 			if err != nil {
@@ -191,7 +218,8 @@ func TestMemoryOfReading(t *testing.T) {
 				t.Errorf("%s, level %d: ReadAll takes %d bytes", s.Name, level, got)
 			}
 			dst := make([]byte, n)
-			if got := readtest.Allocated(func() { b.ReadInto(dst) }); level == 0 && got > 64<<10 || got > 16<<20 {
+			if got := readtest.Allocated(func() { b.ReadInto(dst) }); level == 0 && got > 64<<10 ||
+				got > 16<<20 {
 				t.Errorf("%s, level %d: ReadInto takes %d bytes", s.Name, level, got)
 			}
 			if !bytes.Equal(dst, content) {
@@ -203,7 +231,8 @@ func TestMemoryOfReading(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer in.Close()
-				io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{in}, make([]byte, 64<<10))
+				io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{in},
+					make([]byte, 64<<10))
 			}
 			if got := readtest.PeakHeap(stream); got > 24<<20 {
 				t.Errorf("%s, level %d: a stream takes %d bytes", s.Name, level, got)
@@ -214,7 +243,8 @@ func TestMemoryOfReading(t *testing.T) {
 }
 
 func TestNothingIsAllocatedForAView(t *testing.T) {
-	data := write(t, &WriterOptions{Version: "1.0"}, func(w *Writer) { w.AddAll(context.Background(), tensor.Of(samples()...)) })
+	data := write(t, &WriterOptions{Version: "1.0"},
+		func(w *Writer) { w.AddAll(context.Background(), tensor.Of(samples()...)) })
 	r, err := OpenBytes(data, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +272,8 @@ func TestAllocationsOfOpening(t *testing.T) {
 		for _, n := range []int{10, 20_000} {
 			o := &WriterOptions{Version: version}
 			if version == Version2 {
-				o.Alignment = 4096 // by default the padding would fill the memory of 32-bit machines
+				// by default the padding would fill the memory of 32-bit machines
+				o.Alignment = 4096
 			}
 			data := manyTensors(t, n, o)
 			if got := readtest.Allocations(func() {
@@ -261,7 +292,8 @@ func TestAllocationsOfOpening(t *testing.T) {
 // A tensor that comes piece by piece is not gathered, in whatever form.
 func TestMemoryOfWriting(t *testing.T) {
 	readtest.Measure(t)
-	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: SHA256}, {Version: "1.0", Digest: CRC32C, Level: 1}, {Version: "1.0", Level: 3}} {
+	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: SHA256},
+		{Version: "1.0", Digest: CRC32C, Level: 1}, {Version: "1.0", Level: 3}} {
 		size := int64(256 << 20)
 		if o.Level > 0 {
 			size = 32 << 20
@@ -302,7 +334,8 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 		t.Log("64 MiB; TENSORFILE_LARGE=1 makes it 4 GiB")
 	}
 	piece := noise(1<<20, 1)
-	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.2", Digest: CRC32C}, {Version: "1.0", Digest: CRC32C, Level: 1}} {
+	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.2", Digest: CRC32C},
+		{Version: "1.0", Digest: CRC32C, Level: 1}} {
 		name := filepath.Join(t.TempDir(), "x.zt")
 		peak := readtest.PeakHeap(func() {
 			w, err := Create(name, &o)
@@ -324,7 +357,8 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if t.Logf("%+v: %d MiB, %.1f MiB of heap at most", o, size>>20, float64(peak)/(1<<20)); peak > 64<<20 {
+		if t.Logf("%+v: %d MiB, %.1f MiB of heap at most", o, size>>20,
+			float64(peak)/(1<<20)); peak > 64<<20 {
 			t.Error("more than 64 MiB")
 		}
 		r, err := Open(name, nil)
@@ -347,7 +381,8 @@ func TestWeightsCompress(t *testing.T) {
 	content := noise(8<<20, 5)
 	for _, level := range []int{1, 3, 9} {
 		data := write(t, &WriterOptions{Version: "1.0", Level: level}, func(w *Writer) {
-			w.Add(&tensor.Tensor{Name: "w", DType: tensor.BF16, Shape: tensor.Shape{4 << 20}, Data: tensor.BlobOf(content)})
+			w.Add(&tensor.Tensor{Name: "w", DType: tensor.BF16, Shape: tensor.Shape{4 << 20},
+				Data: tensor.BlobOf(content)})
 		})
 		if ratio := float64(len(content)) / float64(len(data)); ratio < 1.27 {
 			t.Errorf("level %d: %.4f", level, ratio)
@@ -361,14 +396,18 @@ func TestReadingVersion2OverAReader(t *testing.T) {
 	const size = 8<<20 + 12345
 	data := noise(size, 3)
 	for _, level := range []int{0, 3} {
-		file := write(t, &WriterOptions{Version: "2", Level: level}, adding(t, tensor.New("w", tensor.Shape{size}, data), tensor.New("x", tensor.Shape{1 << 20}, data[:1<<20])))
+		file := write(t, &WriterOptions{Version: "2", Level: level},
+			adding(t, tensor.New("w", tensor.Shape{size}, data),
+				tensor.New("x", tensor.Shape{1 << 20}, data[:1<<20])))
 		counter := readtest.Count(bytes.NewReader(file))
 		open := func() *Reader {
 			t.Helper()
 			counter.Reset()
 			r, err := NewReader(counter, int64(len(file)), nil)
-			if err != nil || counter.Calls() != 2 || counter.Bytes() > 64<<10 { // the magic, and the rest of the metadata
-				t.Fatalf("opened with %d reads of %d bytes: %v", counter.Calls(), counter.Bytes(), err)
+			// the magic, and the rest of the metadata
+			if err != nil || counter.Calls() != 2 || counter.Bytes() > 64<<10 {
+				t.Fatalf("opened with %d reads of %d bytes: %v", counter.Calls(), counter.Bytes(),
+					err)
 			}
 			counter.Reset()
 			return r
@@ -376,12 +415,16 @@ func TestReadingVersion2OverAReader(t *testing.T) {
 		r := open()
 		w := r.Tensor("w").Data
 		stored, _ := w.Stored()
-		if got, err := w.ReadAll(); err != nil || !bytes.Equal(got, data) || counter.Calls() != 1 || counter.Bytes() != stored.Size {
-			t.Errorf("level %d: %d reads of %d of %d bytes: %v", level, counter.Calls(), counter.Bytes(), stored.Size, err)
+		if got, err := w.ReadAll(); err != nil || !bytes.Equal(got, data) ||
+			counter.Calls() != 1 || counter.Bytes() != stored.Size {
+			t.Errorf("level %d: %d reads of %d of %d bytes: %v", level, counter.Calls(),
+				counter.Bytes(), stored.Size, err)
 		}
 		r = open()
 		w = r.Tensor("w").Data
-		for i, s := range []struct{ off, n, frames int64 }{{3<<20 + 500, 1000, 1}, {4 << 20, 1 << 20, 1}, {5<<20 - 1, 2, 2}, {7<<20 - 5, 1<<20 + 10, 3}, {2 << 20, 12345, 1}} {
+		for i, s := range []struct{ off, n, frames int64 }{{3<<20 + 500, 1000, 1},
+			{4 << 20, 1 << 20, 1}, {5<<20 - 1, 2, 2}, {7<<20 - 5, 1<<20 + 10, 3},
+			{2 << 20, 12345, 1}} {
 			counter.Reset()
 			p := make([]byte, s.n)
 			if _, err := w.ReadAt(p, s.off); err != nil || !bytes.Equal(p, data[s.off:][:s.n]) {
@@ -395,7 +438,8 @@ func TestReadingVersion2OverAReader(t *testing.T) {
 				}
 			}
 			if counter.Calls() != calls || counter.Bytes() > most {
-				t.Errorf("level %d, %+v: %d reads of %d bytes", level, s, counter.Calls(), counter.Bytes())
+				t.Errorf("level %d, %+v: %d reads of %d bytes", level, s, counter.Calls(),
+					counter.Bytes())
 			}
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Tests where it takes a process of its own: one that is killed, and one that may
+// Failures that take a process of their own: one that is killed, and one that may
 // not write more than so many bytes.
 const (
 	childTask = "ZTENSOR_CHILD"
@@ -32,7 +32,8 @@ const (
 func edition(v int) []*tensor.Tensor {
 	var all []*tensor.Tensor
 	for i, n := range []int{1, 300_000, 70_000, 0} {
-		all = append(all, tensor.New(fmt.Sprint("t", i), tensor.Shape{int64(n)}, bytes.Repeat([]byte{byte(v)}, n)))
+		all = append(all, tensor.New(fmt.Sprint("t", i), tensor.Shape{int64(n)},
+			bytes.Repeat([]byte{byte(v)}, n)))
 	}
 	return all
 }
@@ -42,7 +43,8 @@ func TestChildOfA41(t *testing.T) {
 	switch os.Getenv(childTask) {
 	case "write":
 		for v := 1; ; v++ {
-			if err := WriteFile(t.Context(), name, tensor.Of(edition(v)...), &WriterOptions{Version: "1.0", Digest: CRC32C, Level: v % 2}); err != nil {
+			if err := WriteFile(t.Context(), name, tensor.Of(edition(v)...),
+				&WriterOptions{Version: "1.0", Digest: CRC32C, Level: v % 2}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -57,12 +59,14 @@ func TestChildOfA41(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(w.Add(tensor.New("more", tensor.Shape{3}, []uint8{1, 2, 3})), w.Close(), remove(name, "more")); err != nil {
+			if err := errors.Join(w.Add(tensor.New("more", tensor.Shape{3}, []uint8{1, 2, 3})),
+				w.Close(), remove(name, "more")); err != nil {
 				t.Fatal(err)
 			}
 		}
 	case "limit":
-		whole := int64(len(write(t, &WriterOptions{Version: "1.0", Digest: CRC32C}, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(edition(9)...)) })))
+		whole := int64(len(write(t, &WriterOptions{Version: "1.0", Digest: CRC32C},
+			func(w *Writer) { w.AddAll(t.Context(), tensor.Of(edition(9)...)) })))
 		var limit syscall.Rlimit
 		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 			t.Skip(err)
@@ -74,7 +78,8 @@ func TestChildOfA41(t *testing.T) {
 			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &now); err != nil {
 				t.Skip(err)
 			}
-			err := WriteFile(t.Context(), name, tensor.Of(edition(9)...), &WriterOptions{Version: "1.0", Digest: CRC32C})
+			err := WriteFile(t.Context(), name, tensor.Of(edition(9)...),
+				&WriterOptions{Version: "1.0", Digest: CRC32C})
 			if !errors.Is(err, syscall.EFBIG) {
 				t.Errorf("no more than %d bytes: %v", n, err)
 			}
@@ -127,7 +132,7 @@ func wantEdition(t *testing.T, name string, mixed bool) (v int) {
 	return v
 }
 
-// Kill -9 at any time leaves the old file or the new one. TENSORFILE_KILLS
+// kill -9 at any time leaves the old file or the new one. TENSORFILE_KILLS
 // says how often.
 func TestKilledAtAnyTime(t *testing.T) {
 	kills := 12
@@ -137,7 +142,8 @@ func TestKilledAtAnyTime(t *testing.T) {
 	for _, task := range []string{"write", "amend"} {
 		dir := t.TempDir()
 		name := filepath.Join(dir, "x.zt")
-		if err := WriteFile(t.Context(), name, tensor.Of(edition(0)...), &WriterOptions{Version: "1.0"}); err != nil {
+		if err := WriteFile(t.Context(), name, tensor.Of(edition(0)...),
+			&WriterOptions{Version: "1.0"}); err != nil {
 			t.Fatal(err)
 		}
 		newer := 0
@@ -154,7 +160,8 @@ func TestKilledAtAnyTime(t *testing.T) {
 			}
 		}
 		temps := readtest.OnlyTemps(t, dir, "x.zt")
-		t.Logf("%s: killed %d times, %d times with a newer file in place, torn 0, %d temporary files left", task, kills/2, newer, temps)
+		t.Logf("%s: killed %d times, %d times with a newer file in place, %d temporary files left",
+			task, kills/2, newer, temps)
 	}
 }
 
@@ -162,11 +169,13 @@ func TestKilledAtAnyTime(t *testing.T) {
 // leaves the old one and nothing else.
 func TestLimitOnTheSizeOfFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.zt")
-	if err := WriteFile(t.Context(), name, tensor.Of(edition(7)...), &WriterOptions{Version: "1.0"}); err != nil {
+	if err := WriteFile(t.Context(), name, tensor.Of(edition(7)...),
+		&WriterOptions{Version: "1.0"}); err != nil {
 		t.Fatal(err)
 	}
 	c, out := startChild(t, "limit", name)
-	if err := c.Wait(); err != nil || !strings.Contains(out.String(), "refused: ") && !strings.Contains(out.String(), "SKIP") {
+	if err := c.Wait(); err != nil || !strings.Contains(out.String(), "refused: ") &&
+		!strings.Contains(out.String(), "SKIP") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if v := wantEdition(t, name, false); v != 7 {

@@ -4,9 +4,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// Digest says which checksum a writer puts next to each payload. In version 1 it covers the
-// bytes as they are stored, after compression and without padding; in version 2 the bytes
-// before compression.
+// Digest says which checksum a writer puts next to each payload. In version 1 it covers
+// the bytes as they are stored, after compression and without padding; in version 2 the
+// bytes before compression.
 type Digest = core.Digest
 
 const (

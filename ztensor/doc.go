@@ -17,12 +17,14 @@
 //	attributes of a tensor  any      no       any      any      any, without tags
 //	compression             zstd     zstd     zstd     zstd     zstd in frames
 //	digests                 crc32c, sha256 of stored bytes      xxh3 of decoded bytes
-//	                        (read and written; optional)        (written always; sha256 is read)
+//	                        (optional)                          (always; sha256 is read)
 //	parts in other files    no       no       no       no       yes
 //	canonical form          no       no       no       no       yes
 //	Append                  no       new file new file new file at the end
 //	NewEdit                 no       yes      yes      yes      yes
 //	Create, WriteShards     no       Create   Create   Create   both
+//	Generator               no       yes      no       no       no
+//	Alignment, Canonical    no       no       no       no       yes
 //
 // Options that do not fit the version are an error: see [WriterOptions.Check].
 //
@@ -58,8 +60,8 @@
 //
 // Parts may be compressed in frames of 1 MiB (zt.zstd-seekable/1), which are
 // decoded on all cores, and of which a ReadAt takes only those that it needs.
-// They may lie in other files, the shards: [WriteShards] divides a model, a
-// [Writer.Link] refers to tensors of a file that is there. Shards are found beside
+// They may be in other files, the shards: [WriteShards] divides a model, and
+// [Writer.Link] refers to tensors of an existing file. Shards are found next to
 // the file that names them, as NAME-SHARD.zt or in a store of content, or by their
 // size and digest, in its directory; with ReaderOptions.Companion wherever the
 // caller has them. [Append] adds after the end of a file.
@@ -88,7 +90,7 @@
 // directions (interop/ztensor.sh), and of version 2 on wrong files too, which the
 // crate must refuse for the same rule, or list, read and verify as we do
 // (TestSameAsCrate); against fxamacker/cbor and against itself by fuzzing;
-// against the list of attacks in hostile_test.go.
+// against the attacks of attacks_test.go.
 //
 // Slices that Blob.Bytes and tensor.View return are borrowed: see package tensor.
 package ztensor

@@ -38,7 +38,8 @@ type tensorChange struct {
 // NewEdit begins an edition of the file of r, which must stay open until it is
 // written.
 func NewEdit(r *Reader) *Edit {
-	return &Edit{r: r, changes: map[string]tensorChange{}, set: map[string]string{}, unset: map[string]bool{}}
+	return &Edit{r: r, changes: map[string]tensorChange{}, set: map[string]string{},
+		unset: map[string]bool{}}
 }
 
 func (e *Edit) update(name string, f func(c *tensorChange)) error {
@@ -144,8 +145,10 @@ func (e *Edit) CheckFile(name string) error {
 		}
 		for _, b := range blobs {
 			if stored, _ := b.Stored(); stored.File != "" {
-				return fmt.Errorf("ztensor: tensor %s: %w: its data is in %s, next to the original and not to %s",
-					quote.Name(t.Name), errors.ErrUnsupported, quote.Name(stored.File), quote.Name(name))
+				return fmt.Errorf(
+					"ztensor: tensor %s: %w: its data is in %s, next to the original and not to %s",
+					quote.Name(t.Name), errors.ErrUnsupported, quote.Name(stored.File),
+					quote.Name(name))
 			}
 		}
 	}

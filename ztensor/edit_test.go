@@ -40,7 +40,8 @@ func TestAppendedIsAsWrittenAtOnce(t *testing.T) {
 	for _, o := range variants() {
 		ts := samples()
 		first, second := ts[:10], ts[10:]
-		name := store(t, write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(first...)) }))
+		name := store(t, write(t, &o,
+			func(w *Writer) { w.AddAll(t.Context(), tensor.Of(first...)) }))
 		w, err := Append(name, &WriterOptions{Digest: o.Digest, Level: o.Level})
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +67,8 @@ func TestRemovedIsAsNeverWritten(t *testing.T) {
 		if err := remove(name, gone...); err != nil {
 			t.Fatal(err)
 		}
-		ts = slices.DeleteFunc(ts, func(ten *tensor.Tensor) bool { return slices.Contains(gone, ten.Name) })
+		ts = slices.DeleteFunc(ts,
+			func(ten *tensor.Tensor) bool { return slices.Contains(gone, ten.Name) })
 		want := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) })
 		if got := load(t, name); !bytes.Equal(got, want) {
 			t.Errorf("%+v: %d bytes, never written %d", o, len(got), len(want))
@@ -109,7 +111,8 @@ func replace(name string, t *tensor.Tensor) error {
 // An edition has what was not changed, under its new name and with its digest and
 // attributes, and the rest as it was asked for.
 func TestEditions(t *testing.T) {
-	options := []WriterOptions{{Version: "2"}, {Version: "2", Level: 3}, {Version: "2", Canonical: true}}
+	options := []WriterOptions{{Version: "2"}, {Version: "2", Level: 3},
+		{Version: "2", Canonical: true}}
 	for _, o := range append(options, variants()...) {
 		ts := samples()
 		if o.Version == "2" {
@@ -130,7 +133,8 @@ func TestEditions(t *testing.T) {
 		gone, first, second, changed := ts[0].Name, ts[1].Name, ts[2].Name, ts[3].Name
 		e := NewEdit(r)
 		for _, err := range []error{
-			e.Remove(gone), e.Rename(first, second), e.Rename(second, first), e.Replace(changed, tensor.New("", tensor.Shape{2}, []int32{7, 8})),
+			e.Remove(gone), e.Rename(first, second), e.Rename(second, first),
+			e.Replace(changed, tensor.New("", tensor.Shape{2}, []int32{7, 8})),
 			e.SetAttribute("new", "text"), e.RemoveAttribute("license"),
 		} {
 			if err != nil {
@@ -148,7 +152,8 @@ func TestEditions(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%+v: %v", o, err)
 		}
-		if report, err := back.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+		if report, err := back.Verify(t.Context(),
+			&tensor.VerifyOptions{Strict: true}); err != nil {
 			t.Errorf("%+v: %v", o, report.Findings)
 		}
 		if back.Len() != r.Len()-1 || back.Tensor(gone) != nil || back.Version() != r.Version() {
@@ -173,11 +178,14 @@ func TestEditions(t *testing.T) {
 				y, err2 := b.ReadAll()
 				s1, _ := a.Stored()
 				s2, _ := b.Stored()
-				if !bytes.Equal(x, y) || err1 != nil || err2 != nil || s1.Digest != s2.Digest || s1.Encoding != s2.Encoding || s1.Size != s2.Size {
-					t.Errorf("%+v: %s became %s: %+v %v, %+v %v", o, name, have.Name, s1, err1, s2, err2)
+				if !bytes.Equal(x, y) || err1 != nil || err2 != nil || s1.Digest != s2.Digest ||
+					s1.Encoding != s2.Encoding || s1.Size != s2.Size {
+					t.Errorf("%+v: %s became %s: %+v %v, %+v %v", o, name, have.Name, s1, err1, s2,
+						err2)
 				}
 			}
-			if have.DType != was.DType || !have.Shape.Equal(was.Shape) || have.Scheme != was.Scheme || len(have.Parts) != len(was.Parts) {
+			if have.DType != was.DType || !have.Shape.Equal(was.Shape) ||
+				have.Scheme != was.Scheme || len(have.Parts) != len(was.Parts) {
 				t.Errorf("%+v: %s is another", o, name)
 				continue
 			}
@@ -187,7 +195,8 @@ func TestEditions(t *testing.T) {
 			}
 		}
 		attributes := jsonOf(t, back.AttributeValues())
-		if !strings.Contains(attributes, `"new":"text"`) || strings.Contains(attributes, "license") {
+		if !strings.Contains(attributes, `"new":"text"`) ||
+			strings.Contains(attributes, "license") {
 			t.Errorf("%+v: %s", o, attributes)
 		}
 		taken := NewEdit(r)
@@ -201,10 +210,13 @@ func TestEditions(t *testing.T) {
 // Keys of a later minor version survive a new edition, and so do attributes.
 func TestNewEditionsKeepWhatTheyDoNotKnow(t *testing.T) {
 	data := file12(map[string]any{
-		"version": "1.9.0", "later": map[string]any{"deep": []any{1, 2.5}}, "attributes": map[string]any{"n": 7, "t": "x"},
+		"version": "1.9.0", "later": map[string]any{"deep": []any{1, 2.5}},
+		"attributes": map[string]any{"n": 7, "t": "x"},
 		"objects": map[string]any{
-			"a": object12("dense", []any{4}, map[string]any{"data": component12("u8", 64, 4)}, "attributes", map[string]any{"k": []byte{1}}, "soon", true),
-			"b": object12("dense", []any{2}, map[string]any{"data": component12("u8", 128, 2, "new", "field")}),
+			"a": object12("dense", []any{4}, map[string]any{"data": component12("u8", 64, 4)},
+				"attributes", map[string]any{"k": []byte{1}}, "soon", true),
+			"b": object12("dense", []any{2},
+				map[string]any{"data": component12("u8", 128, 2, "new", "field")}),
 		},
 	}, 192)
 	name := store(t, data)
@@ -212,7 +224,8 @@ func TestNewEditionsKeepWhatTheyDoNotKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.Add(tensor.New("c", tensor.Shape{1}, []uint8{9})), w.Close()); err != nil {
+	if err := errors.Join(w.Add(tensor.New("c", tensor.Shape{1}, []uint8{9})),
+		w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if err := remove(name, "a"); err != nil {
@@ -252,7 +265,8 @@ func TestNewEditionsOfWhatCannotHaveOne(t *testing.T) {
 		t.Error(err)
 	}
 	name = store(t, write(t, &WriterOptions{Version: "1.0"}, func(w *Writer) {}))
-	if _, err := Append(name, &WriterOptions{Version: "1.2"}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := Append(name, &WriterOptions{Version: "1.2"}); !errors.Is(err,
+		errors.ErrUnsupported) {
 		t.Error(err)
 	}
 	shared := file12(map[string]any{"version": "1.2.0", "objects": map[string]any{
@@ -283,7 +297,8 @@ func TestEditOfATensorWithoutBytesAtTheEnd(t *testing.T) {
 		}
 		e := NewEdit(r)
 		out := filepath.Join(t.TempDir(), "out.zt")
-		if err := errors.Join(e.SetAttribute("k", "v"), e.WriteFile(ctx, out, nil), r.Close()); err != nil {
+		if err := errors.Join(e.SetAttribute("k", "v"), e.WriteFile(ctx, out, nil),
+			r.Close()); err != nil {
 			t.Fatalf("%+v: %v", o, err)
 		}
 		edited, err := Open(out, nil)
@@ -336,7 +351,8 @@ func TestEditOfARootOfShards(t *testing.T) {
 	if _, err := edited.Verify(ctx, nil); err != nil {
 		t.Error(err)
 	}
-	if err := errors.Join(e.Remove("a"), e.Remove("b"), e.WriteFile(ctx, elsewhere, nil)); err != nil {
+	if err := errors.Join(e.Remove("a"), e.Remove("b"),
+		e.WriteFile(ctx, elsewhere, nil)); err != nil {
 		t.Errorf("an edition without tensors in shards: %v", err)
 	}
 }

@@ -20,7 +20,8 @@ func ExampleCreate() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	w, err := ztensor.Create(filepath.Join(dir, "out.zt"), &ztensor.WriterOptions{Version: "1.0", Digest: ztensor.CRC32C, Level: 3})
+	w, err := ztensor.Create(filepath.Join(dir, "out.zt"),
+		&ztensor.WriterOptions{Version: "1.0", Digest: ztensor.CRC32C, Level: 3})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -57,8 +58,10 @@ func ExampleCreate() {
 
 func ExampleNewWriter() {
 	var file bytes.Buffer
-	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"license": "MIT"}})
-	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{2}, []int32{1, 2}), tensor.New("b", nil, []float64{3})}
+	w := ztensor.NewWriter(&file,
+		&ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"license": "MIT"}})
+	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{2}, []int32{1, 2}),
+		tensor.New("b", nil, []float64{3})}
 	if err := w.AddAll(context.Background(), tensor.Of(ts...)); err != nil {
 		log.Fatal(err)
 	}

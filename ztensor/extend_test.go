@@ -48,7 +48,8 @@ func adding(t *testing.T, ts ...*tensor.Tensor) func(w *Writer) {
 
 // A tensor x appended to the file of one tensor w.
 func TestAppendMakesUpstreamsBytes(t *testing.T) {
-	one := write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})))
+	one := write(t, &WriterOptions{Version: "2"},
+		adding(t, tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})))
 	b := appended(t, one, nil, adding(t, tensor.New("x", tensor.Shape{1}, []byte{9})))
 	if !bytes.Equal(b[:len(one)], one) {
 		t.Error("old bytes have changed")
@@ -64,12 +65,14 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 		if g.name == "crate-2.1.1-sharded" {
 			continue // TestShardedFilesAreAppendedTo
 		}
-		for _, o := range []*WriterOptions{nil, {Level: 3}, {Alignment: 1 << 17, Attributes: map[string]any{"another": 1}}} {
+		for _, o := range []*WriterOptions{nil, {Level: 3},
+			{Alignment: 1 << 17, Attributes: map[string]any{"another": 1}}} {
 			b := appended(t, g.data, o, func(w *Writer) {
 				if err := w.TensorAttributes("appended b", map[string]any{"k": "v"}); err != nil {
 					t.Fatal(err)
 				}
-				adding(t, tensor.New("appended a", tensor.Shape{3}, []uint16{1, 2, 3}), tensor.New("appended b", nil, []float64{1}))(w)
+				adding(t, tensor.New("appended a", tensor.Shape{3}, []uint16{1, 2, 3}),
+					tensor.New("appended b", nil, []float64{1}))(w)
 			})
 			if !bytes.Equal(b[:len(g.data)], g.data) {
 				t.Fatal("old bytes have changed")
@@ -82,7 +85,8 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %+v: %v", g.name, o, err)
 			}
-			if report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+			if report, err := r.Verify(t.Context(),
+				&tensor.VerifyOptions{Strict: true}); err != nil {
 				t.Errorf("%s: %v", g.name, report.Findings)
 			}
 			if r.Len() != old.Len()+2 {
@@ -90,7 +94,8 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 			}
 			for x := range old.Tensors() {
 				y := r.Tensor(x.Name)
-				if y == nil || y.DType != x.DType || !y.Shape.Equal(x.Shape) || y.Scheme != x.Scheme {
+				if y == nil || y.DType != x.DType || !y.Shape.Equal(x.Shape) ||
+					y.Scheme != x.Scheme {
 					t.Fatalf("%s: %v, was %v", g.name, y, x)
 				}
 				for i, p := range core.PayloadsOf(y) {
@@ -113,7 +118,8 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 					t.Errorf("%s: attributes %v of %s are gone", g.name, want, x.Name)
 				}
 			}
-			if v, err := tensor.Load[uint16](r.Tensor("appended a")); err != nil || !slices.Equal(v, []uint16{1, 2, 3}) {
+			if v, err := tensor.Load[uint16](r.Tensor("appended a")); err != nil ||
+				!slices.Equal(v, []uint16{1, 2, 3}) {
 				t.Error(v, err)
 			}
 			for range r.TensorAttributes(r.Tensor("appended b")) {
@@ -127,19 +133,23 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 // What this library does not know of a manifest, upstream's append drops.
 func TestAppendKeepsUnknownFields(t *testing.T) {
 	m := w4()
-	m.manifest = pairList{1, "one", "objects", pairList{"w", append(object2Of("dense", []any{4}, "data", partOf("f32", 4096, 16, "later", 1)), "zukunft", pairList{})}, "zz unknown", []any{1}}
+	m.manifest = pairList{1, "one", "objects",
+		pairList{"w", append(object2Of("dense", []any{4}, "data",
+			partOf("f32", 4096, 16, "later", 1)), "zukunft", pairList{})}, "zz unknown", []any{1}}
 	b := appended(t, m.file(), nil, adding(t, tensor.New("v", tensor.Shape{1}, []byte{1})))
 	r, err := OpenBytes(b, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	manifest := b[r.f.ManifestAt:][:r.f.ManifestSize]
-	for _, want := range []any{pairList{1, "one"}, pairList{"zukunft", pairList{}}, pairList{"later", 1}, pairList{"zz unknown", []any{1}}} {
+	for _, want := range []any{pairList{1, "one"}, pairList{"zukunft", pairList{}},
+		pairList{"later", 1}, pairList{"zz unknown", []any{1}}} {
 		if !bytes.Contains(manifest, encodeCBOR(nil, want)[1:]) {
 			t.Errorf("%v is gone", want)
 		}
 	}
-	if r.f.ManifestAt%v2.MinAlignment != 0 || r.f.ManifestAt%8192 == 0 && v2.AlignmentOf(&r.f) > 4096 {
+	if r.f.ManifestAt%v2.MinAlignment != 0 || r.f.ManifestAt%8192 == 0 &&
+		v2.AlignmentOf(&r.f) > 4096 {
 		t.Error("another alignment than before:", v2.AlignmentOf(&r.f))
 	}
 }
@@ -147,12 +157,15 @@ func TestAppendKeepsUnknownFields(t *testing.T) {
 // What is stored already is not stored again, and names are taken.
 func TestAppendSharesAndRefuses(t *testing.T) {
 	x := noise(1<<20, 1)
-	file := write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("a", tensor.Shape{1 << 20}, x)))
+	file := write(t, &WriterOptions{Version: "2"},
+		adding(t, tensor.New("a", tensor.Shape{1 << 20}, x)))
 	b := appended(t, file, nil, func(w *Writer) {
-		if err := w.Add(tensor.New("a", tensor.Shape{1}, []byte{1})); !errors.Is(err, tensor.ErrDuplicate) {
+		if err := w.Add(tensor.New("a", tensor.Shape{1}, []byte{1})); !errors.Is(err,
+			tensor.ErrDuplicate) {
 			t.Error(err)
 		}
-		if err := w.TensorAttributes("a", map[string]any{"k": 1}); !errors.Is(err, errors.ErrUnsupported) {
+		if err := w.TensorAttributes("a", map[string]any{"k": 1}); !errors.Is(err,
+			errors.ErrUnsupported) {
 			t.Error(err)
 		}
 		adding(t, tensor.New("b", tensor.Shape{1 << 20}, x))(w)
@@ -175,7 +188,8 @@ func TestAppendSharesAndRefuses(t *testing.T) {
 func TestAppendsThatWereInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "x.zt")
-	file := write(t, &WriterOptions{Version: "2", Alignment: 4096}, adding(t, tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})))
+	file := write(t, &WriterOptions{Version: "2", Alignment: 4096},
+		adding(t, tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})))
 	put := func(b []byte) {
 		t.Helper()
 		if err := os.WriteFile(name, b, 0o666); err != nil {
@@ -200,7 +214,8 @@ func TestAppendsThatWereInterrupted(t *testing.T) {
 	// The last blob looks like the end of a file, and is none.
 	trap := append(bytes.Repeat([]byte(core.Magic2), 20), file[len(file)-v2.FooterSize:]...)
 	trap[len(trap)-v2.FooterSize+16] ^= 1 // the hash
-	whole := appended(t, file, nil, adding(t, tensor.New("trap", tensor.Shape{int64(len(trap))}, trap)))
+	whole := appended(t, file, nil,
+		adding(t, tensor.New("trap", tensor.Shape{int64(len(trap))}, trap)))
 	for n := len(file) + 1; n < len(whole); n += 97 {
 		put(whole[:n])
 		if cut, err := Recover(name); err != nil || cut != int64(n-len(file)) {

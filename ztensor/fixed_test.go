@@ -24,7 +24,8 @@ func TestWritersAndAReusedBuffer(t *testing.T) {
 		return tensor.New(fmt.Sprintf("t%d", i), tensor.Shape{int64(len(buffer))}, buffer)
 	}
 	for _, o := range []WriterOptions{
-		{Version: "1.0"}, {Version: "1.0", Digest: CRC32C}, {Version: "1.1", Level: 3}, {Version: "1.2"}, {Version: "1.2", Digest: SHA256, Level: 1},
+		{Version: "1.0"}, {Version: "1.0", Digest: CRC32C}, {Version: "1.1", Level: 3},
+		{Version: "1.2"}, {Version: "1.2", Digest: SHA256, Level: 1},
 		{Version: "2"}, {Version: "2", Level: 3}, {Version: "2", Canonical: true},
 	} {
 		for _, how := range []string{"Add", "AddAll"} {
@@ -82,13 +83,14 @@ func TestWritersAndAReusedBuffer(t *testing.T) {
 // Equal content is stored once in canonical form, also where it was compared
 // with memory that has changed since it was written.
 func TestSharingWithMemoryThatHasChanged(t *testing.T) {
-	one, two := []byte{1, 2, 3}, []byte{1, 2, 3}
+	one, second := []byte{1, 2, 3}, []byte{1, 2, 3}
 	w := NewWriter(io.Discard, &WriterOptions{Version: "2", Canonical: true})
 	if err := w.AddAll(t.Context(), tensor.Of(tensor.New("a", tensor.Shape{3}, one))); err != nil {
 		t.Fatal(err)
 	}
 	one[0] = 9
-	if err := w.AddAll(t.Context(), tensor.Of(tensor.New("b", tensor.Shape{3}, two))); !errors.Is(err, core.ErrChanged) {
+	if err := w.AddAll(t.Context(),
+		tensor.Of(tensor.New("b", tensor.Shape{3}, second))); !errors.Is(err, core.ErrChanged) {
 		t.Error(err)
 	}
 }
@@ -99,11 +101,15 @@ func TestOptionsThatDoNotFitTheVersion(t *testing.T) {
 		o    WriterOptions
 		says []string
 	}{
-		{WriterOptions{Version: "2", Digest: CRC32C}, []string{"Digest", "crc32c", "version 2", "xxh3"}},
-		{WriterOptions{Version: "2", Digest: SHA256}, []string{"Digest", "sha256", "version 2", "xxh3"}},
+		{WriterOptions{Version: "2", Digest: CRC32C},
+			[]string{"Digest", "crc32c", "version 2", "xxh3"}},
+		{WriterOptions{Version: "2", Digest: SHA256},
+			[]string{"Digest", "sha256", "version 2", "xxh3"}},
 		{WriterOptions{Version: "2", Generator: "x"}, []string{"Generator", "version 2"}},
-		{WriterOptions{Version: "1.2", Digest: XXH3}, []string{"Digest", "xxh3", "version 1.2", "crc32c"}},
-		{WriterOptions{Version: "1.0", Digest: XXH3}, []string{"Digest", "xxh3", "version 1.0", "crc32c"}},
+		{WriterOptions{Version: "1.2", Digest: XXH3},
+			[]string{"Digest", "xxh3", "version 1.2", "crc32c"}},
+		{WriterOptions{Version: "1.0", Digest: XXH3},
+			[]string{"Digest", "xxh3", "version 1.0", "crc32c"}},
 		{WriterOptions{Version: "1.2", Canonical: true}, []string{"Canonical", "version 1.2"}},
 		{WriterOptions{Version: "1.1", Alignment: 4096}, []string{"Alignment", "version 1.1"}},
 		{WriterOptions{Version: "1.1", Generator: "x"}, []string{"Generator", "version 1.1"}},
@@ -120,25 +126,29 @@ func TestOptionsThatDoNotFitTheVersion(t *testing.T) {
 		}
 	}
 	for _, o := range []WriterOptions{
-		{Canonical: true, Level: 1}, {Canonical: true, KeepOrder: true}, {Canonical: true, Alignment: 4096},
+		{Canonical: true, Level: 1}, {Canonical: true, KeepOrder: true},
+		{Canonical: true, Alignment: 4096},
 	} {
 		if err := o.Check(); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
-	for _, o := range []WriterOptions{{Digest: XXH3}, {Version: "1.0", Generator: "x"}, {Version: "1.2", KeepOrder: true}} {
+	for _, o := range []WriterOptions{{Digest: XXH3}, {Version: "1.0", Generator: "x"},
+		{Version: "1.2", KeepOrder: true}} {
 		if err := o.Check(); err != nil {
 			t.Error(err)
 		}
 	}
 	shards := &ShardOptions{Max: 1, Writer: &WriterOptions{Version: "1.2"}}
-	if _, err := WriteShards(t.Context(), filepath.Join(t.TempDir(), "x.zt"), tensor.Of(), shards); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := WriteShards(t.Context(), filepath.Join(t.TempDir(), "x.zt"), tensor.Of(),
+		shards); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("shards of version 1.2: %v", err)
 	}
 }
 
 func TestTagsOfAttributes(t *testing.T) {
-	for value, want := range map[string]bool{"\x01": false, "\x61x": false, "\xc1\x01": true, "\x81\xc1\x01": true, "\xa1\xc1\x01\x02": true, "": false} {
+	for value, want := range map[string]bool{"\x01": false, "\x61x": false, "\xc1\x01": true,
+		"\x81\xc1\x01": true, "\xa1\xc1\x01\x02": true, "": false} {
 		if got := (Value{[]byte(value)}).HasTag(); got != want {
 			t.Errorf("%x: %v", value, got)
 		}

@@ -58,7 +58,8 @@ func TestSmallSlicesOfFramesAreDecodedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := s.Data.ReadAll(); err != nil || !bytes.Equal(b, content[1000*10_000:][:10*10_000]) {
+	if b, err := s.Data.ReadAll(); err != nil ||
+		!bytes.Equal(b, content[1000*10_000:][:10*10_000]) {
 		t.Fatal(err)
 	}
 	if n := counter.Bytes(); n > all/5 {
@@ -113,7 +114,8 @@ func TestConcurrentSlicesOfFrames(t *testing.T) {
 			p := make([]byte, 777)
 			for i := range int64(200) {
 				off := (k*7_654_321 + i*98_765) % int64(len(content)-len(p))
-				if _, err := r.Tensor("w").Data.ReadAt(p, off); err != nil || !bytes.Equal(p, content[off:][:len(p)]) {
+				if _, err := r.Tensor("w").Data.ReadAt(p, off); err != nil ||
+					!bytes.Equal(p, content[off:][:len(p)]) {
 					t.Errorf("at %d: %v", off, err)
 				}
 			}

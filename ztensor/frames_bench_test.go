@@ -17,7 +17,8 @@ func many2(b testing.TB, n int) []byte {
 	for i := range n {
 		x := make([]float32, 128)
 		x[0], x[1] = float32(i), float32(i>>16)
-		if err := w.Add(tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), tensor.Shape{16, 8}, x)); err != nil {
+		if err := w.Add(tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i),
+			tensor.Shape{16, 8}, x)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -68,7 +69,8 @@ func BenchmarkSkip2(b *testing.B) {
 func BenchmarkVerify2(b *testing.B) {
 	var ts []*tensor.Tensor
 	for i := range 8 {
-		ts = append(ts, tensor.New(fmt.Sprint(i), tensor.Shape{16 << 20}, noise(16<<20, uint64(i))))
+		ts = append(ts, tensor.New(fmt.Sprint(i), tensor.Shape{16 << 20},
+			noise(16<<20, uint64(i))))
 	}
 	for _, level := range []int{0, 3} {
 		var out bytes.Buffer
@@ -95,7 +97,8 @@ func BenchmarkVerify2(b *testing.B) {
 			b.SetBytes(8 * 16 << 20)
 			name := b.TempDir() + "/x.zt"
 			for b.Loop() {
-				if err := WriteFile(b.Context(), name, tensor.Of(ts...), &WriterOptions{Version: "2", Level: level}); err != nil {
+				if err := WriteFile(b.Context(), name, tensor.Of(ts...),
+					&WriterOptions{Version: "2", Level: level}); err != nil {
 					b.Fatal(err)
 				}
 			}

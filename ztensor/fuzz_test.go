@@ -58,7 +58,8 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, kind uint8) {
 		data = framed(data, kind)
 		r, err := OpenBytes(data, &ReaderOptions{Limits: fuzzLimits})
-		other, err2 := NewReader(bytes.NewReader(data), int64(len(data)), &ReaderOptions{Limits: fuzzLimits})
+		other, err2 := NewReader(bytes.NewReader(data), int64(len(data)),
+			&ReaderOptions{Limits: fuzzLimits})
 		if (err == nil) != (err2 == nil) {
 			t.Fatalf("from memory %v, from a reader %v", err, err2)
 		}
@@ -86,7 +87,8 @@ func FuzzRoundTrip(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, o := range []WriterOptions{{Version: "1.0", Digest: CRC32C}, {Version: "1.1"}, {Version: "1.2", Digest: SHA256, Level: 1}} {
+		for _, o := range []WriterOptions{{Version: "1.0", Digest: CRC32C}, {Version: "1.1"},
+			{Version: "1.2", Digest: SHA256, Level: 1}} {
 			var out bytes.Buffer
 			w := NewWriter(&out, &o)
 			kept := map[string]bool{}
@@ -113,7 +115,8 @@ func FuzzRoundTrip(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := back.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+			if _, err := back.Verify(t.Context(),
+				&tensor.VerifyOptions{Strict: true}); err != nil {
 				t.Fatal(err)
 			}
 			if back.Len() != len(kept) {
@@ -185,10 +188,12 @@ func FuzzManifest(f *testing.F) {
 					b = p.Data
 				}
 				st, _ := b.Stored()
-				if c.Offset == nil || uint64(st.Offset) != *c.Offset || uint64(st.Size) != *c.Length {
+				if c.Offset == nil || uint64(st.Offset) != *c.Offset ||
+					uint64(st.Size) != *c.Length {
 					t.Fatalf("tensor %q, %q: %+v, fxamacker has %v", name, role, st, c)
 				}
-				if c.Digest != nil && st.Digest != *c.Digest || c.Encoding != nil && st.Encoding != *c.Encoding {
+				if c.Digest != nil && st.Digest != *c.Digest ||
+					c.Encoding != nil && st.Encoding != *c.Encoding {
 					t.Fatalf("tensor %q, %q: %+v, fxamacker has %v", name, role, st, c)
 				}
 			}

@@ -49,7 +49,8 @@ func check(b *testing.B, err error) {
 // reused; the yardstick is copy from the same mapping.
 func BenchmarkReadLarge(b *testing.B) {
 	name := filepath.Join(b.TempDir(), "large.zt")
-	check(b, WriteFile(b.Context(), name, tensor.Of(largeTensors()...), &WriterOptions{Version: "1.0"}))
+	check(b, WriteFile(b.Context(), name, tensor.Of(largeTensors()...),
+		&WriterOptions{Version: "1.0"}))
 	r, err := Open(name, nil)
 	check(b, err)
 	defer r.Close()
@@ -117,7 +118,8 @@ func BenchmarkWriteLarge(b *testing.B) {
 		return nil
 	}
 	var plain, durable []readtest.Turn
-	for digest, title := range map[Digest]string{NoDigest: "none", CRC32C: "crc32c", SHA256: "sha256"} {
+	for digest, title := range map[Digest]string{NoDigest: "none", CRC32C: "crc32c",
+		SHA256: "sha256"} {
 		o := &WriterOptions{Version: "1.0", Digest: digest}
 		plain = append(plain, readtest.Turn{Name: title, Do: into(false, func(f *os.File) error {
 			w := NewWriter(f, o)

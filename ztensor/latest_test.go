@@ -18,7 +18,8 @@ func TestFilesOfVersion2ReadAsUpstreamReadsThem(t *testing.T) {
 				compare(t, r, g.said)
 				i := 0
 				for s := range r.Shards() {
-					if w := g.Shards[i]; s.Name != w.Name || s.Size != w.Size || s.Digest != w.Digest {
+					if w := g.Shards[i]; s.Name != w.Name || s.Size != w.Size ||
+						s.Digest != w.Digest {
 						t.Errorf("shard %+v, want %+v", s, w)
 					}
 					i++
@@ -38,7 +39,8 @@ func TestStrictReadersTakeFilesOfVersion2(t *testing.T) {
 			continue
 		}
 		for ten := range r.Tensors() {
-			if _, err := tensor.View[uint8](ten); err != nil && ten.DType == tensor.U8 && ten.Dense() {
+			if _, err := tensor.View[uint8](ten); err != nil && ten.DType == tensor.U8 &&
+				ten.Dense() {
 				if st, _ := ten.Data.Stored(); st.Encoding == "raw" && st.Size > 0 {
 					t.Errorf("%s: %v", g.name, err)
 				}
@@ -56,7 +58,8 @@ func TestFilesOfVersion2VerifyAndHaveUpstreamsIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			if report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+			if report, err := r.Verify(t.Context(),
+				&tensor.VerifyOptions{Strict: true}); err != nil {
 				for _, f := range report.Findings {
 					t.Error(f)
 				}

@@ -55,33 +55,36 @@ func footed(b []byte, manifest any, second bool) []byte {
 }
 
 // with makes a map of more keys.
-func with(m map[string]any, more []any) map[string]any {
-	for i := 0; i < len(more); i += 2 {
-		m[fmt.Sprint(more[i])] = more[i+1]
+func with(m map[string]any, extra []any) map[string]any {
+	for i := 0; i < len(extra); i += 2 {
+		m[fmt.Sprint(extra[i])] = extra[i+1]
 	}
 	return m
 }
 
-func object12(format string, shape []any, components map[string]any, more ...any) map[string]any {
-	return with(map[string]any{"format": format, "shape": shape, "components": components}, more)
+func object12(format string, shape []any, components map[string]any, extra ...any) map[string]any {
+	return with(map[string]any{"format": format, "shape": shape, "components": components}, extra)
 }
 
-func component12(dtype string, offset, length int, more ...any) map[string]any {
-	return with(map[string]any{"dtype": dtype, "offset": offset, "length": length}, more)
+func component12(dtype string, offset, length int, extra ...any) map[string]any {
+	return with(map[string]any{"dtype": dtype, "offset": offset, "length": length}, extra)
 }
 
-func tensor10(dtype, format string, shape []any, components map[string]any, more ...any) map[string]any {
-	return with(map[string]any{"dtype": dtype, "format": format, "shape": shape, "components": components}, more)
+func tensor10(dtype, format string, shape []any, components map[string]any,
+	extra ...any) map[string]any {
+	return with(map[string]any{"dtype": dtype, "format": format, "shape": shape,
+		"components": components}, extra)
 }
 
-func component10(offset, length int, more ...any) map[string]any {
-	return with(map[string]any{"offset": offset, "length": length}, more)
+func component10(offset, length int, extra ...any) map[string]any {
+	return with(map[string]any{"offset": offset, "length": length}, extra)
 }
 
-func manifest10(tensors map[string]any, more ...any) map[string]any {
-	return with(map[string]any{"version": "1.0", "generator": "test", "attributes": map[string]any{}, "tensors": tensors}, more)
+func manifest10(tensors map[string]any, extra ...any) map[string]any {
+	return with(map[string]any{"version": "1.0", "generator": "test",
+		"attributes": map[string]any{}, "tensors": tensors}, extra)
 }
 
-func manifest12(objects map[string]any, more ...any) map[string]any {
-	return with(map[string]any{"version": "1.2.0", "objects": objects}, more)
+func manifest12(objects map[string]any, extra ...any) map[string]any {
+	return with(map[string]any{"version": "1.2.0", "objects": objects}, extra)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// wantOld fails unless the folder of name holds nothing but the old file.
+// wantOld fails unless the directory of name holds nothing but the old file.
 func wantOld(t *testing.T, what, name string) {
 	t.Helper()
 	if b, err := os.ReadFile(name); err != nil || string(b) != "old" {
@@ -38,26 +38,40 @@ func TestSourcesThatBreakTheirPromise(t *testing.T) {
 		return tensor.New(fmt.Sprint("good", i), tensor.Shape{n}, bytesOf[i%len(bytesOf)])
 	}
 	stream := func(size int64, open func() (io.ReadCloser, error)) *tensor.Tensor {
-		return &tensor.Tensor{Name: "bad", DType: tensor.U8, Shape: tensor.Shape{n}, Data: tensor.BlobFunc(size, open)}
+		return &tensor.Tensor{Name: "bad", DType: tensor.U8, Shape: tensor.Shape{n},
+			Data: tensor.BlobFunc(size, open)}
 	}
 	bad := map[string]*tensor.Tensor{
-		"shorter":       stream(n, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, n-1))), nil }),
-		"longer":        stream(n, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, n+1))), nil }),
-		"fails to open": stream(n, func() (io.ReadCloser, error) { return nil, readtest.ErrInjected }),
+		"shorter": stream(n,
+			func() (io.ReadCloser,
+				error) {
+				return io.NopCloser(bytes.NewReader(make([]byte, n-1))), nil
+			}),
+		"longer": stream(n,
+			func() (io.ReadCloser,
+				error) {
+				return io.NopCloser(bytes.NewReader(make([]byte, n+1))), nil
+			}),
+		"fails to open": stream(n,
+			func() (io.ReadCloser, error) { return nil, readtest.ErrInjected }),
 		"fails in the middle": stream(n, func() (io.ReadCloser, error) {
-			return io.NopCloser(io.NewSectionReader(readtest.Failing(bytes.NewReader(make([]byte, n)), n/2), 0, n)), nil
+			return io.NopCloser(
+				io.NewSectionReader(readtest.Failing(bytes.NewReader(make([]byte, n)), n/2), 0,
+					n)), nil
 		}),
 		"panics": stream(n, func() (io.ReadCloser, error) { panic("source") }),
 	}
 	for what, b := range bad {
-		for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: CRC32C}, {Version: "1.2", Digest: SHA256, Level: 1}} {
+		for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: CRC32C},
+			{Version: "1.2", Digest: SHA256, Level: 1}} {
 			func() {
 				defer func() {
 					if p := recover(); p != nil && (p != "source" || what != "panics") {
 						t.Errorf("%s: panic %v", what, p)
 					}
 				}()
-				if err := WriteFile(t.Context(), name, tensor.Of(good(1), b, good(2)), &o); err == nil {
+				if err := WriteFile(t.Context(), name, tensor.Of(good(1), b, good(2)),
+					&o); err == nil {
 					t.Errorf("%s %+v: written", what, o)
 				}
 			}()
@@ -66,7 +80,8 @@ func TestSourcesThatBreakTheirPromise(t *testing.T) {
 	}
 
 	// What panics within Verify does so for its caller too.
-	whole := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C}, func(w *Writer) { w.Add(good(1)) })
+	whole := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C},
+		func(w *Writer) { w.Add(good(1)) })
 	r, err := NewReader(readtest.ReaderFunc(func(p []byte, off int64) (int, error) {
 		if off == 64 {
 			panic("reader")
@@ -86,7 +101,8 @@ func TestSourcesThatBreakTheirPromise(t *testing.T) {
 	}()
 
 	// Cancelled in the middle, and given up.
-	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: SHA256, Level: 1}} {
+	for _, o := range []WriterOptions{{Version: "1.0"},
+		{Version: "1.0", Digest: SHA256, Level: 1}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		w, err := Create(name, &o)
 		if err != nil {
@@ -108,7 +124,7 @@ func TestSourcesThatBreakTheirPromise(t *testing.T) {
 }
 
 // Very many tensors are written and read back, a million of them with
-// TENSORFILE_FULL=1, and a name that stands twice among them is refused.
+// TENSORFILE_FULL=1, and a duplicate name among them is refused.
 func TestAMillionTensors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long where the machine is emulated or races are looked for")
@@ -120,11 +136,13 @@ func TestAMillionTensors(t *testing.T) {
 	var b bytes.Buffer
 	w := NewWriter(&b, &WriterOptions{Version: "1.0"})
 	for i := range n {
-		if err := w.Add(&tensor.Tensor{Name: fmt.Sprintf("t%07d", i), DType: tensor.U8, Shape: tensor.Shape{0}}); err != nil {
+		if err := w.Add(&tensor.Tensor{Name: fmt.Sprintf("t%07d", i), DType: tensor.U8,
+			Shape: tensor.Shape{0}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Add(&tensor.Tensor{Name: "t0123456", DType: tensor.U8, Shape: tensor.Shape{0}}); !errors.Is(err, tensor.ErrDuplicate) {
+	if err := w.Add(&tensor.Tensor{Name: "t0123456", DType: tensor.U8,
+		Shape: tensor.Shape{0}}); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Errorf("a second tensor of a name: %v", err)
 	}
 	if err := w.Close(); err != nil {
@@ -144,7 +162,9 @@ func TestAMillionTensors(t *testing.T) {
 	if i != n || r.Len() != n || len(r.Warnings()) > 0 {
 		t.Errorf("%d tensors, %v", i, r.Warnings())
 	}
-	if _, err := OpenBytes(b.Bytes(), &ReaderOptions{Limits: tensor.Limits{MaxTensors: int64(n - 1)}}); !errors.Is(err, tensor.ErrLimit) {
+	if _, err := OpenBytes(b.Bytes(),
+		&ReaderOptions{Limits: tensor.Limits{MaxTensors: int64(n - 1)}}); !errors.Is(err,
+		tensor.ErrLimit) {
 		t.Errorf("beyond the limit: %v", err)
 	}
 }

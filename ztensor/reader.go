@@ -135,7 +135,9 @@ func newReader(src *source.Source, name, base string, o ReaderOptions) (*Reader,
 func open(f *core.File) error {
 	size := f.Size()
 	if size < 16 { // no generation has shorter files
-		return f.Bad(size, "", rule.New(rule.FileTooSmall, fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
+		return f.Bad(size, "",
+			rule.New(rule.FileTooSmall,
+				fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
 	}
 	head := make([]byte, len(core.Magic1))
 	if _, err := f.Src.ReadAt(head, 0); err != nil {
@@ -152,7 +154,8 @@ func open(f *core.File) error {
 		return f.Bad(0, "magic", rule.New(rule.FileTooSmall, err))
 	}
 	var end [len(core.Magic2)]byte
-	if _, e := f.Src.ReadAt(end[:], size-int64(len(end))); e == nil && string(end[:]) == core.Magic2 {
+	if _, e := f.Src.ReadAt(end[:], size-int64(len(end))); e == nil &&
+		string(end[:]) == core.Magic2 {
 		err = rule.New(rule.HeaderMagic, err)
 	}
 	return f.Bad(0, "magic", err)

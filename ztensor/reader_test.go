@@ -27,7 +27,9 @@ func faceWith(opts *ReaderOptions) readtest.Face[*Reader] {
 			return Open(name, &o)
 		},
 		OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, opts) },
-		NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, opts) },
+		NewReader: func(r io.ReaderAt, size int64) (*Reader, error) {
+			return NewReader(r, size, opts)
+		},
 	}
 }
 
@@ -109,11 +111,12 @@ func compare(t *testing.T, r *Reader, want said) {
 	if r.Version() != want.Version {
 		t.Errorf("version %s, want %s", r.Version(), want.Version)
 	}
-	if got, want := jsonOf(t, r.AttributeValues()), canonicalJSON(t, want.Attributes); got != want {
+	if got, want := jsonOf(t, r.AttributeValues()),
+		canonicalJSON(t, want.Attributes); got != want {
 		t.Errorf("attributes %s, want %s", got, want)
 	}
 	for _, w := range r.Warnings() {
-		if !strings.Contains(w.Error(), "manifest_size") { // the empty 1.0 container, fact-sheet §2.2
+		if !strings.Contains(w.Error(), "manifest_size") { // the empty 1.0 container
 			t.Errorf("warning: %v", w)
 		}
 	}
@@ -131,7 +134,8 @@ func compare(t *testing.T, r *Reader, want said) {
 		if r.Tensor(w.Name) == nil || r.Tensor(w.Name).Name != w.Name {
 			t.Errorf("%q is not found by its name", w.Name)
 		}
-		if got, want := jsonOf(t, r.TensorAttributes(have)), canonicalJSON(t, w.Attributes); got != want {
+		if got, want := jsonOf(t, r.TensorAttributes(have)),
+			canonicalJSON(t, w.Attributes); got != want {
 			t.Errorf("%q: attributes %s, want %s", w.Name, got, want)
 		}
 		if w.Scheme == "dense" && len(w.Parts) == 0 {
@@ -158,7 +162,8 @@ func compare(t *testing.T, r *Reader, want said) {
 
 func compareBytes(t *testing.T, name string, b tensor.Blob, d tensor.DType, want saidBytes) {
 	st, ok := b.Stored()
-	if !ok || st.Offset != want.Offset || st.Size != want.Stored || st.Encoding != want.Encoding || st.Digest != want.Digest {
+	if !ok || st.Offset != want.Offset || st.Size != want.Stored || st.Encoding != want.Encoding ||
+		st.Digest != want.Digest {
 		t.Errorf("%q: stored %+v, want %+v", name, st, want)
 	}
 	word := d.String()
@@ -247,7 +252,9 @@ func TestFilesOfUpstreamVerify(t *testing.T) {
 			face.Each(t, g.data, func(t *testing.T, r *Reader) {
 				report, _ := r.Verify(t.Context(), nil)
 				for _, f := range report.Findings {
-					if f.Severity == tensor.SeverityWarning || f.Class == tensor.ClassUnsupported && strings.Contains(f.Field, "unknown type") {
+					if f.Severity == tensor.SeverityWarning ||
+						f.Class == tensor.ClassUnsupported &&
+							strings.Contains(f.Field, "unknown type") {
 						continue // a logical type of nobody's
 					}
 					t.Error(f)

@@ -9,7 +9,7 @@ import (
 )
 
 // Recover undoes an append to a file of version 2 that was interrupted: it cuts
-// off what lies behind the last edition that is complete, and returns how many
+// off what follows the last edition that is complete, and returns how many
 // bytes that was. A file that can be opened it leaves as it is. It is an error if
 // there is no complete edition.
 func Recover(name string) (cut int64, err error) {

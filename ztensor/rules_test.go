@@ -44,54 +44,129 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 		name, rule string
 		bad, good  made
 	}{
-		{"C1 zeros", rule.FileTooSmall, made{raw: []byte{}, whole: func([]byte) []byte { return make([]byte, 47) }}, w4()},
-		{"C4 the manifest reaches into the footer", rule.ManifestBounds, withFooter(w4(), func(f []byte) { f[8] += 40 }), w4()},
-		{"D2 break", rule.CborSyntax, attributesOf(pairList{"a", rawCBOR("\xff")}), attributesOf(pairList{"a", 1})},
-		{"D2 reserved", rule.CborSyntax, attributesOf(pairList{"a", rawCBOR("\x1c")}), attributesOf(pairList{"a", rawCBOR("\x18\x1c")})},
-		{"D3 text", rule.CborSyntax, attributesOf(pairList{"a", rawCBOR("\x7f\x61a\xff")}), attributesOf(pairList{"a", "a"})},
-		{"D3 map", rule.CborSyntax, withRaw("\xbf\x67objects\xa0\xff"), withRaw("\xa1\x67objects\xa0")},
-		{"D4 in a shape", rule.CborDeterminism, objectsOf("w", object2Of("dense", []any{rawCBOR("\x18\x04")}, "data", partOf("f32", 4096, 16))), w4()},
-		{"D4 in a blob", rule.CborDeterminism, objectsOf("w", object2Of("dense", []any{4}, "data", partOf("f32", rawCBOR("\x1a\x00\x00\x10\x00"), 16))), w4()},
-		{"D4 in a key", rule.CborDeterminism, made{manifest: pairList{rawCBOR("\x78\x07objects"), pairList{}}}, made{manifest: pairList{"objects", pairList{}}}},
-		{"D4 in an unknown field", rule.CborDeterminism, one("zz unknown", rawCBOR("\x1b\x00\x00\x00\x00\x00\x00\x00\x01")), one("zz unknown", 1)},
-		{"D5 objects", rule.CborDeterminism, objectsOf("bb", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))),
-			objectsOf("a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "bb", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)))},
-		{"D5 the same object", rule.CborDuplicateKey, objectsOf("a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))), w4()},
-		{"D5 fields of a part", rule.CborDeterminism, objectsOf("w", object2Of("dense", []any{1}, "data", pairList{"dtype", "u8", "blob", []any{4096, 1}})), one()},
-		{"D5 keys that are no text", rule.CborDeterminism, attributesOf(pairList{"a", pairList{2, 0, 1, 0}}), attributesOf(pairList{"a", pairList{1, 0, 2, 0}})},
-		{"D6 zero", rule.CborDeterminism, attributesOf(pairList{"a", rawCBOR("\xfa\x80\x00\x00\x00")}), attributesOf(pairList{"a", rawCBOR("\xf9\x80\x00")})},
-		{"D6 NaN of 32 bits", rule.CborDeterminism, attributesOf(pairList{"a", rawCBOR("\xfa\x7f\xc0\x00\x00")}), attributesOf(pairList{"a", rawCBOR("\xf9\x7e\x00")})},
-		{"D6 NaN of 64 bits", rule.CborDeterminism, attributesOf(pairList{"a", rawCBOR("\xfb\x7f\xf8\x00\x00\x00\x00\x00\x01")}), attributesOf(pairList{"a", rawCBOR("\xf9\x7e\x00")})},
-		{"D7 in a name", rule.CborSyntax, objectsOf(rawCBOR("\x61\xff"), object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))), one()},
-		{"D7 overlong", rule.CborSyntax, attributesOf(pairList{"a", rawCBOR("\x62\xc0\x80")}), attributesOf(pairList{"a", rawCBOR("\x62\xc2\x80")})},
-		{"D8 in an unknown field", rule.CborDepth, made{manifest: pairList{"a", deepArray(33, "\x00"), "objects", pairList{}}}, made{manifest: pairList{"a", deepArray(31, "\x00"), "objects", pairList{}}}},
-		{"D8 keys", rule.CborDepth, made{manifest: pairList{"objects", pairList{}, rawCBOR(strings.Repeat("\x81", 32) + "\x00"), 0}}, made{manifest: pairList{"objects", pairList{}, deepArray(31, "\x00"), 0}}},
-		{"D10 objects", rule.CborSyntax, withRaw("\xa1\x67objects\xbb\x00\x00\x00\x7f\xff\xff\xff\xff"), withRaw("\xa1\x67objects\xa0")},
-		{"D10 text", rule.CborSyntax, withRaw("\xa1\x7b\xff\xff\xff\xff\xff\xff\xff\xff"), withRaw("\xa1\x67objects\xa0")},
+		{"C1 zeros", rule.FileTooSmall,
+			made{raw: []byte{}, whole: func([]byte) []byte { return make([]byte, 47) }}, w4()},
+		{"C4 the manifest reaches into the footer", rule.ManifestBounds,
+			withFooter(w4(), func(f []byte) { f[8] += 40 }), w4()},
+		{"D2 break", rule.CborSyntax, attributesOf(pairList{"a", rawCBOR("\xff")}),
+			attributesOf(pairList{"a", 1})},
+		{"D2 reserved", rule.CborSyntax, attributesOf(pairList{"a", rawCBOR("\x1c")}),
+			attributesOf(pairList{"a", rawCBOR("\x18\x1c")})},
+		{"D3 text", rule.CborSyntax, attributesOf(pairList{"a", rawCBOR("\x7f\x61a\xff")}),
+			attributesOf(pairList{"a", "a"})},
+		{"D3 map", rule.CborSyntax, withRaw("\xbf\x67objects\xa0\xff"),
+			withRaw("\xa1\x67objects\xa0")},
+		{"D4 in a shape", rule.CborDeterminism,
+			objectsOf("w", object2Of("dense", []any{rawCBOR("\x18\x04")}, "data",
+				partOf("f32", 4096, 16))), w4()},
+		{"D4 in a blob", rule.CborDeterminism,
+			objectsOf("w", object2Of("dense", []any{4}, "data",
+				partOf("f32", rawCBOR("\x1a\x00\x00\x10\x00"), 16))), w4()},
+		{"D4 in a key", rule.CborDeterminism,
+			made{manifest: pairList{rawCBOR("\x78\x07objects"), pairList{}}},
+			made{manifest: pairList{"objects", pairList{}}}},
+		{"D4 in an unknown field", rule.CborDeterminism,
+			one("zz unknown", rawCBOR("\x1b\x00\x00\x00\x00\x00\x00\x00\x01")),
+			one("zz unknown", 1)},
+		{"D5 objects", rule.CborDeterminism,
+			objectsOf("bb", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "a",
+				object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))),
+			objectsOf("a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "bb",
+				object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)))},
+		{"D5 the same object", rule.CborDuplicateKey,
+			objectsOf("a", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "a",
+				object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))), w4()},
+		{"D5 fields of a part", rule.CborDeterminism,
+			objectsOf("w", object2Of("dense", []any{1}, "data",
+				pairList{"dtype", "u8", "blob", []any{4096, 1}})), one()},
+		{"D5 keys that are no text", rule.CborDeterminism,
+			attributesOf(pairList{"a", pairList{2, 0, 1, 0}}),
+			attributesOf(pairList{"a", pairList{1, 0, 2, 0}})},
+		{"D6 zero", rule.CborDeterminism,
+			attributesOf(pairList{"a", rawCBOR("\xfa\x80\x00\x00\x00")}),
+			attributesOf(pairList{"a", rawCBOR("\xf9\x80\x00")})},
+		{"D6 NaN of 32 bits", rule.CborDeterminism,
+			attributesOf(pairList{"a", rawCBOR("\xfa\x7f\xc0\x00\x00")}),
+			attributesOf(pairList{"a", rawCBOR("\xf9\x7e\x00")})},
+		{"D6 NaN of 64 bits", rule.CborDeterminism,
+			attributesOf(pairList{"a", rawCBOR("\xfb\x7f\xf8\x00\x00\x00\x00\x00\x01")}),
+			attributesOf(pairList{"a", rawCBOR("\xf9\x7e\x00")})},
+		{"D7 in a name", rule.CborSyntax,
+			objectsOf(rawCBOR("\x61\xff"),
+				object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))), one()},
+		{"D7 overlong", rule.CborSyntax, attributesOf(pairList{"a", rawCBOR("\x62\xc0\x80")}),
+			attributesOf(pairList{"a", rawCBOR("\x62\xc2\x80")})},
+		{"D8 in an unknown field", rule.CborDepth,
+			made{manifest: pairList{"a", deepArray(33, "\x00"), "objects", pairList{}}},
+			made{manifest: pairList{"a", deepArray(31, "\x00"), "objects", pairList{}}}},
+		{"D8 keys", rule.CborDepth,
+			made{manifest: pairList{"objects", pairList{},
+				rawCBOR(strings.Repeat("\x81", 32) + "\x00"), 0}},
+			made{manifest: pairList{"objects", pairList{}, deepArray(31, "\x00"), 0}}},
+		{"D10 objects", rule.CborSyntax,
+			withRaw("\xa1\x67objects\xbb\x00\x00\x00\x7f\xff\xff\xff\xff"),
+			withRaw("\xa1\x67objects\xa0")},
+		{"D10 text", rule.CborSyntax, withRaw("\xa1\x7b\xff\xff\xff\xff\xff\xff\xff\xff"),
+			withRaw("\xa1\x67objects\xa0")},
 
-		{"S2 objects is a list", rule.Schema, made{manifest: pairList{"objects", []any{}}}, objectsOf()},
-		{"S2 an object is a list", rule.Schema, objectsOf("w", rawCBOR("\x98\x18"+strings.Repeat("\x00", 24))), w4()},
+		{"S2 objects is a list", rule.Schema, made{manifest: pairList{"objects", []any{}}},
+			objectsOf()},
+		{"S2 an object is a list", rule.Schema,
+			objectsOf("w", rawCBOR("\x98\x18"+strings.Repeat("\x00", 24))), w4()},
 		{"S3 key", rule.Schema, shardTable(1, shard), shardTable("a", shard)},
 		{"S4 list", rule.Schema, attributesOf([]any{}), attributesOf(pairList{})},
-		{"S6 none", rule.Schema, objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "layout", "dense", "zzzzzz", 0}), one()},
-		{"S6 negative", rule.Schema, objectsOf("w", object2Of("dense", []any{rawCBOR("\x20")}, "data", partOf("u8", 4096, 1))), one()},
-		{"S6 a number", rule.Schema, objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "shape", 1, "layout", "dense"}), one()},
-		{"S7 a number", rule.Schema, objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "shape", []any{1}, "layout", 1, "zzzzzzz", 0}), one()},
-		{"S8 a list", rule.Schema, objectsOf("w", pairList{"parts", []any{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, "shape", []any{1}, "layout", "dense"}), one()},
-		{"S8 key", rule.Schema, objectsOf("w", object2Of("dense", []any{1}, 1, partOf("u8", 4096, 1))), one()},
-		{"S9 null", rule.Schema, objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "attributes", rawCBOR("\xf6"))), one()},
-		{"S9 key", rule.Schema, objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "attributes", pairList{1, 1})), one()},
-		{"S10 none", rule.Schema, objectsOf("w", object2Of("dense", []any{1}, "data", pairList{"blob", []any{4096, 1}, "zzzzzzzzzz", "u8"})), one()},
-		{"S10 case", rule.Schema, objectsOf("w", object2Of("dense", []any{1}, "data", partOf("U8", 4096, 1))), one()},
-		{"S10 long", rule.Schema, objectsOf("w", object2Of("dense", []any{1}, "data", partOf("uint8", 4096, 1))), one()},
-		{"S11", rule.Schema, objectsOf("w", object2Of("acme", []any{1}, "data", pairList{"blob", []any{4096, 1}, "type", 1, "dtype", "u8"})), objectsOf("w", object2Of("acme", []any{1}, "data", pairList{"blob", []any{4096, 1}, "type", "", "dtype", "u8"}))},
-		{"S12 one number", rule.Schema, objectsOf("w", object2Of("dense", []any{1}, "data", pairList{"blob", []any{4096}, "dtype", "u8"})), one()},
-		{"S12 text", rule.Schema, objectsOf("w", object2Of("dense", []any{1}, "data", pairList{"blob", []any{"4096", 1}, "dtype", "u8"})), one()},
+		{"S6 none", rule.Schema,
+			objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "layout",
+				"dense", "zzzzzz", 0}), one()},
+		{"S6 negative", rule.Schema,
+			objectsOf("w", object2Of("dense", []any{rawCBOR("\x20")}, "data",
+				partOf("u8", 4096, 1))), one()},
+		{"S6 a number", rule.Schema,
+			objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "shape", 1,
+				"layout", "dense"}), one()},
+		{"S7 a number", rule.Schema,
+			objectsOf("w", pairList{"parts", pairList{"data", partOf("u8", 4096, 1)}, "shape",
+				[]any{1}, "layout", 1, "zzzzzzz", 0}), one()},
+		{"S8 a list", rule.Schema,
+			objectsOf("w", pairList{"parts", []any{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14},
+				"shape", []any{1}, "layout", "dense"}), one()},
+		{"S8 key", rule.Schema,
+			objectsOf("w", object2Of("dense", []any{1}, 1, partOf("u8", 4096, 1))), one()},
+		{"S9 null", rule.Schema,
+			objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)),
+				"attributes", rawCBOR("\xf6"))), one()},
+		{"S9 key", rule.Schema,
+			objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)),
+				"attributes", pairList{1, 1})), one()},
+		{"S10 none", rule.Schema,
+			objectsOf("w", object2Of("dense", []any{1}, "data",
+				pairList{"blob", []any{4096, 1}, "zzzzzzzzzz", "u8"})), one()},
+		{"S10 case", rule.Schema,
+			objectsOf("w", object2Of("dense", []any{1}, "data", partOf("U8", 4096, 1))), one()},
+		{"S10 long", rule.Schema,
+			objectsOf("w", object2Of("dense", []any{1}, "data", partOf("uint8", 4096, 1))), one()},
+		{"S11", rule.Schema,
+			objectsOf("w", object2Of("acme", []any{1}, "data",
+				pairList{"blob", []any{4096, 1}, "type", 1, "dtype", "u8"})),
+			objectsOf("w", object2Of("acme", []any{1}, "data",
+				pairList{"blob", []any{4096, 1}, "type", "", "dtype", "u8"}))},
+		{"S12 one number", rule.Schema,
+			objectsOf("w", object2Of("dense", []any{1}, "data",
+				pairList{"blob", []any{4096}, "dtype", "u8"})), one()},
+		{"S12 text", rule.Schema,
+			objectsOf("w", object2Of("dense", []any{1}, "data",
+				pairList{"blob", []any{"4096", 1}, "dtype", "u8"})), one()},
 		{"S13 name", rule.ShardName, one("shard", "../x"), shards("s", 1<<20, 4096)},
-		{"S13 another", rule.ShardRef, made{manifest: pairList{"shards", pairList{"a", shard}, "objects", pairList{"w", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1, "shard", "b"))}}}, shards("b", 1<<20, 4096)},
+		{"S13 another", rule.ShardRef,
+			made{manifest: pairList{"shards", pairList{"a", shard}, "objects",
+				pairList{"w",
+					object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1, "shard", "b"))}}},
+			shards("b", 1<<20, 4096)},
 		{"S13 null", rule.Schema, one("shard", rawCBOR("\xf6")), one()},
-		{"S14 type", rule.Schema, one("encoding", 1, "decoded_length", 1), one("encoding", "x", "decoded_length", 1)},
-		{"S14 length", rule.Schema, one("encoding", "x", "decoded_length", rawCBOR("\x20")), one("encoding", "x", "decoded_length", 1)},
+		{"S14 type", rule.Schema, one("encoding", 1, "decoded_length", 1),
+			one("encoding", "x", "decoded_length", 1)},
+		{"S14 length", rule.Schema, one("encoding", "x", "decoded_length", rawCBOR("\x20")),
+			one("encoding", "x", "decoded_length", 1)},
 		{"S15 none", rule.Schema, one("digest", ""), one("digest", "a:0")},
 		{"S15 no algorithm", rule.Schema, one("digest", ":ab"), one("digest", "9:ab")},
 		{"S15 no sum", rule.Schema, one("digest", "xyz:"), one("digest", "xyz:0")},
@@ -103,32 +178,85 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 		{"S17 backslash", rule.ShardName, shardTable("a\\b", shard), shardTable("a", shard)},
 		{"S17 drive", rule.ShardName, shardTable("c:", shard), shardTable("c", shard)},
 		{"S17 dots", rule.ShardName, shardTable("..", shard), shardTable("a..", shard)},
-		{"S18 no size", rule.Schema, shardTable("a", pairList{"digest", "a:0"}), shardTable("a", shard)},
-		{"S18 no digest", rule.Schema, shardTable("a", pairList{"size", 48}), shardTable("a", pairList{"size", 48, "digest", "a:0"})},
-		{"S18 digest", rule.Schema, shardTable("a", pairList{"size", 48, "digest", "a0"}), shardTable("a", shard)},
-		{"S18 size", rule.Schema, shardTable("a", pairList{"size", "48", "digest", "a:0"}), shardTable("a", shard)},
+		{"S18 no size", rule.Schema, shardTable("a", pairList{"digest", "a:0"}),
+			shardTable("a", shard)},
+		{"S18 no digest", rule.Schema, shardTable("a", pairList{"size", 48}),
+			shardTable("a", pairList{"size", 48, "digest", "a:0"})},
+		{"S18 digest", rule.Schema, shardTable("a", pairList{"size", 48, "digest", "a0"}),
+			shardTable("a", shard)},
+		{"S18 size", rule.Schema, shardTable("a", pairList{"size", "48", "digest", "a:0"}),
+			shardTable("a", shard)},
 		{"S18 type", rule.Schema, shardTable("a", []any{}), shardTable("a", shard)},
-		{"N1 attribute of an object", rule.Name, objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "attributes", pairList{"a\x00", 1})), objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)), "attributes", pairList{"a", pairList{"a\x00", 1}}))},
-		{"N1 long attribute", rule.Name, attributesOf(pairList{strings.Repeat("a", 1025), 1}), attributesOf(pairList{strings.Repeat("a", 1024), 1})},
-		{"N1 NUL in a part", rule.Name, objectsOf("w", object2Of("acme", []any{}, "a\x00", partOf("u8", 4096, 1))), objectsOf("w", object2Of("acme", []any{}, "a", partOf("u8", 4096, 1)))},
-		{"N1 long part", rule.Name, objectsOf("w", object2Of("acme", []any{}, strings.Repeat("a", 1025), partOf("u8", 4096, 1))), objectsOf("w", object2Of("acme", []any{}, strings.Repeat("a", 1024), partOf("u8", 4096, 1)))},
+		{"N1 attribute of an object", rule.Name,
+			objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)),
+				"attributes", pairList{"a\x00", 1})),
+			objectsOf("w", append(object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1)),
+				"attributes", pairList{"a", pairList{"a\x00", 1}}))},
+		{"N1 long attribute", rule.Name, attributesOf(pairList{strings.Repeat("a", 1025), 1}),
+			attributesOf(pairList{strings.Repeat("a", 1024), 1})},
+		{"N1 NUL in a part", rule.Name,
+			objectsOf("w", object2Of("acme", []any{}, "a\x00", partOf("u8", 4096, 1))),
+			objectsOf("w", object2Of("acme", []any{}, "a", partOf("u8", 4096, 1)))},
+		{"N1 long part", rule.Name,
+			objectsOf("w", object2Of("acme", []any{}, strings.Repeat("a", 1025),
+				partOf("u8", 4096, 1))),
+			objectsOf("w", object2Of("acme", []any{}, strings.Repeat("a", 1024),
+				partOf("u8", 4096, 1)))},
 		{"B1 in a shard", rule.BlobAlignment, shards("a", 1<<20, 4097), shards("a", 1<<20, 8192)},
-		{"B1 of nothing", rule.BlobAlignment, objectsOf("w", object2Of("dense", []any{0}, "data", partOf("u8", 100, 0))), objectsOf("w", object2Of("dense", []any{0}, "data", partOf("u8", 8192, 0)))},
-		{"B2 the footer", rule.BlobBounds, objectsOf("w", object2Of("acme", []any{}, "x", partOf("u8", 4096, 70_000))), objectsOf("w", object2Of("acme", []any{}, "x", partOf("u8", 4096, 60_000)))},
-		{"B3 the same start", rule.BlobOverlap, objectsOf("a", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 2)), "b", object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))),
-			objectsOf("a", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 2)), "b", object2Of("dense", []any{0}, "data", partOf("u8", 4096, 0)))},
-		{"T3 f8", rule.Schema, objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("f8_e5m2", "f16", 4096, 2))), objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("f8_e5m2", "u8", 4096, 1)))},
-		{"T3 complex", rule.Schema, objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("complex64", "f64", 4096, 8))), objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("complex64", "f32", 4096, 8)))},
-		{"T4 bool in another layout", rule.LayoutData, withData(objectsOf("w", object2Of("acme", []any{}, "x", typedPart("bool", "u8", 4096, 1))), []byte{2}), withData(objectsOf("w", object2Of("acme", []any{}, "x", typedPart("bool", "u8", 4096, 1))), []byte{1})},
-		{"L1 complex", rule.DenseSize, objectsOf("w", object2Of("dense", []any{2}, "data", typedPart("complex64", "f32", 4096, 8))), objectsOf("w", object2Of("dense", []any{1}, "data", typedPart("complex64", "f32", 4096, 8)))},
-		{"L1 encoded", rule.DenseSize, objectsOf("w", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 9, "encoding", "x", "decoded_length", 9))), objectsOf("w", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 9, "encoding", "x", "decoded_length", 2)))},
-		{"csr indices", rule.LayoutRule, csrOf([]any{2, 3}, partOf("u32", 4096, 11), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
-		{"csr typed indices", rule.Schema, csrOf([]any{2, 3}, typedPart("bool", "u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
-		{"csr rows", rule.LayoutRule, csrOf([]any{5, 1}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
-		{"csr rows that overflow", rule.Shape, csrOf([]any{uint64(1<<63 - 1), 1}, partOf("u32", 4096, 12), partOf("u32", 8192, 12), partOf("u8", 12288, 3)), goodCSR()},
-		{"csr twice", rule.LayoutData, withData(goodCSR(), csrData([]uint32{0, 0, 1}, []uint32{0, 2, 3})), goodCSR()},
-		{"G1 sha256", rule.Digest, one("digest", "sha256:"+strings.Repeat("0", 64)), one("digest", "sha256:6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d")},
-		{"G1 short", rule.Digest, one("digest", "xxh3:00"), one("digest", "xxh3:c44bdff4074eecdb")},
+		{"B1 of nothing", rule.BlobAlignment,
+			objectsOf("w", object2Of("dense", []any{0}, "data", partOf("u8", 100, 0))),
+			objectsOf("w", object2Of("dense", []any{0}, "data", partOf("u8", 8192, 0)))},
+		{"B2 the footer", rule.BlobBounds,
+			objectsOf("w", object2Of("acme", []any{}, "x", partOf("u8", 4096, 70_000))),
+			objectsOf("w", object2Of("acme", []any{}, "x", partOf("u8", 4096, 60_000)))},
+		{"B3 the same start", rule.BlobOverlap,
+			objectsOf("a", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 2)), "b",
+				object2Of("dense", []any{1}, "data", partOf("u8", 4096, 1))),
+			objectsOf("a", object2Of("dense", []any{2}, "data", partOf("u8", 4096, 2)), "b",
+				object2Of("dense", []any{0}, "data", partOf("u8", 4096, 0)))},
+		{"T3 f8", rule.Schema,
+			objectsOf("w", object2Of("dense", []any{1}, "data",
+				typedPart("f8_e5m2", "f16", 4096, 2))),
+			objectsOf("w", object2Of("dense", []any{1}, "data",
+				typedPart("f8_e5m2", "u8", 4096, 1)))},
+		{"T3 complex", rule.Schema,
+			objectsOf("w", object2Of("dense", []any{1}, "data",
+				typedPart("complex64", "f64", 4096, 8))),
+			objectsOf("w", object2Of("dense", []any{1}, "data",
+				typedPart("complex64", "f32", 4096, 8)))},
+		{"T4 bool in another layout", rule.LayoutData,
+			withData(objectsOf("w",
+				object2Of("acme", []any{}, "x", typedPart("bool", "u8", 4096, 1))), []byte{2}),
+			withData(objectsOf("w",
+				object2Of("acme", []any{}, "x", typedPart("bool", "u8", 4096, 1))), []byte{1})},
+		{"L1 complex", rule.DenseSize,
+			objectsOf("w", object2Of("dense", []any{2}, "data",
+				typedPart("complex64", "f32", 4096, 8))),
+			objectsOf("w", object2Of("dense", []any{1}, "data",
+				typedPart("complex64", "f32", 4096, 8)))},
+		{"L1 encoded", rule.DenseSize,
+			objectsOf("w", object2Of("dense", []any{2}, "data",
+				partOf("u8", 4096, 9, "encoding", "x", "decoded_length", 9))),
+			objectsOf("w", object2Of("dense", []any{2}, "data",
+				partOf("u8", 4096, 9, "encoding", "x", "decoded_length", 2)))},
+		{"csr indices", rule.LayoutRule,
+			csrOf([]any{2, 3}, partOf("u32", 4096, 11), partOf("u32", 8192, 12),
+				partOf("u8", 12288, 3)), goodCSR()},
+		{"csr typed indices", rule.Schema,
+			csrOf([]any{2, 3}, typedPart("bool", "u32", 4096, 12), partOf("u32", 8192, 12),
+				partOf("u8", 12288, 3)), goodCSR()},
+		{"csr rows", rule.LayoutRule,
+			csrOf([]any{5, 1}, partOf("u32", 4096, 12), partOf("u32", 8192, 12),
+				partOf("u8", 12288, 3)), goodCSR()},
+		{"csr rows that overflow", rule.Shape,
+			csrOf([]any{uint64(1<<63 - 1), 1}, partOf("u32", 4096, 12), partOf("u32", 8192, 12),
+				partOf("u8", 12288, 3)), goodCSR()},
+		{"csr twice", rule.LayoutData,
+			withData(goodCSR(), csrData([]uint32{0, 0, 1}, []uint32{0, 2, 3})), goodCSR()},
+		{"G1 sha256", rule.Digest, one("digest", "sha256:"+strings.Repeat("0", 64)),
+			one("digest", "sha256:6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d")},
+		{"G1 short", rule.Digest, one("digest", "xxh3:00"),
+			one("digest", "xxh3:c44bdff4074eecdb")},
 	} {
 		t.Run(c.name, func(t *testing.T) { keepsRule(t, c.rule, c.bad, c.good, nil) })
 	}
@@ -146,21 +274,43 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 		name, rule string
 		bad, good  made
 	}{
-		{"coo scalar", rule.LayoutRule, coo([]any{}, partOf("u32", 4096, 8), partOf("u8", 8192, 1)), goodCOO},
-		{"coo coords", rule.LayoutRule, coo([]any{2, 2}, partOf("u32", 4096, 12), partOf("u8", 8192, 1)), goodCOO},
-		{"coo signed", rule.LayoutRule, coo([]any{2, 2}, partOf("i32", 4096, 8), partOf("u8", 8192, 1)), goodCOO},
-		{"coo values", rule.LayoutRule, coo([]any{2, 2}, partOf("u32", 4096, 8), partOf("u8", 8192, 2)), goodCOO},
-		{"coo outside", rule.LayoutData, withData(goodCOO, []byte{2, 0, 0, 0}), withData(goodCOO, []byte{1, 0, 0, 0})},
-		{"coo twice", rule.LayoutData, coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)), withData(coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)), []byte{1})},
-		{"mx attributes", rule.LayoutRule, laidOut(layouts.MX, []any{2}, nil, "data", data, "scales", scales), goodMX},
-		{"mx axis", rule.LayoutRule, laidOut(layouts.MX, []any{2}, pairList{"axis", 1, "block_size", 2, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
-		{"mx block", rule.LayoutRule, laidOut(layouts.MX, []any{2}, pairList{"axis", 0, "block_size", 1, "scale_form", "e8m0_exponent"}, "data", data, "scales", scales), goodMX},
-		{"mx scales", rule.LayoutRule, laidOut(layouts.MX, []any{2}, mx, "data", data, "scales", partOf("u8", 8192, 1)), goodMX},
-		{"mx data", rule.LayoutRule, laidOut(layouts.MX, []any{2}, mx, "data", partOf("u8", 4096, 2), "scales", scales), goodMX},
-		{"gguf parts", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "date", partOf("u8", 4096, 18)), goodGGUF},
-		{"gguf size", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "data", partOf("u8", 4096, 17)), goodGGUF},
-		{"gguf blocks", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{33}, q4, "data", partOf("u8", 4096, 18)), goodGGUF},
-		{"gguf dtype", rule.LayoutRule, laidOut("gguf.q4_0/1", []any{32}, q4, "data", partOf("i8", 4096, 18)), goodGGUF},
+		{"coo scalar", rule.LayoutRule,
+			coo([]any{}, partOf("u32", 4096, 8), partOf("u8", 8192, 1)), goodCOO},
+		{"coo coords", rule.LayoutRule,
+			coo([]any{2, 2}, partOf("u32", 4096, 12), partOf("u8", 8192, 1)), goodCOO},
+		{"coo signed", rule.LayoutRule,
+			coo([]any{2, 2}, partOf("i32", 4096, 8), partOf("u8", 8192, 1)), goodCOO},
+		{"coo values", rule.LayoutRule,
+			coo([]any{2, 2}, partOf("u32", 4096, 8), partOf("u8", 8192, 2)), goodCOO},
+		{"coo outside", rule.LayoutData, withData(goodCOO, []byte{2, 0, 0, 0}),
+			withData(goodCOO, []byte{1, 0, 0, 0})},
+		{"coo twice", rule.LayoutData,
+			coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)),
+			withData(coo([]any{2, 2}, partOf("u32", 4096, 16), partOf("u8", 8192, 2)), []byte{1})},
+		{"mx attributes", rule.LayoutRule,
+			laidOut(layouts.MX, []any{2}, nil, "data", data, "scales", scales), goodMX},
+		{"mx axis", rule.LayoutRule,
+			laidOut(layouts.MX, []any{2},
+				pairList{"axis", 1, "block_size", 2, "scale_form", "e8m0_exponent"}, "data", data,
+				"scales", scales), goodMX},
+		{"mx block", rule.LayoutRule,
+			laidOut(layouts.MX, []any{2},
+				pairList{"axis", 0, "block_size", 1, "scale_form", "e8m0_exponent"}, "data", data,
+				"scales", scales), goodMX},
+		{"mx scales", rule.LayoutRule,
+			laidOut(layouts.MX, []any{2}, mx, "data", data, "scales", partOf("u8", 8192, 1)),
+			goodMX},
+		{"mx data", rule.LayoutRule,
+			laidOut(layouts.MX, []any{2}, mx, "data", partOf("u8", 4096, 2), "scales", scales),
+			goodMX},
+		{"gguf parts", rule.LayoutRule,
+			laidOut("gguf.q4_0/1", []any{32}, q4, "date", partOf("u8", 4096, 18)), goodGGUF},
+		{"gguf size", rule.LayoutRule,
+			laidOut("gguf.q4_0/1", []any{32}, q4, "data", partOf("u8", 4096, 17)), goodGGUF},
+		{"gguf blocks", rule.LayoutRule,
+			laidOut("gguf.q4_0/1", []any{33}, q4, "data", partOf("u8", 4096, 18)), goodGGUF},
+		{"gguf dtype", rule.LayoutRule,
+			laidOut("gguf.q4_0/1", []any{32}, q4, "data", partOf("i8", 4096, 18)), goodGGUF},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			keepsRule(t, c.rule, c.bad, c.good, &ReaderOptions{Strict: true})
@@ -179,36 +329,41 @@ func TestEveryRuleOfVersion2IsKeptEverywhere(t *testing.T) {
 // at one place, and none for a price.
 // What 64 bits hold and we do not is a limit, and breaks no rule.
 func TestNumbersBeyondOurs(t *testing.T) {
-	dense := func(shape []any, off, n any, more ...any) pairList {
-		return object2Of("dense", shape, "data", partOf("u8", off, n, more...))
+	dense := func(shape []any, off, n any, extra ...any) pairList {
+		return object2Of("dense", shape, "data", partOf("u8", off, n, extra...))
 	}
 	shard := func(m made, size any) made {
-		m.manifest = append(pairList{"shards", pairList{"s", pairList{"size", size, "digest", "a:0"}}}, m.manifest.(pairList)...)
+		m.manifest = append(pairList{"shards",
+			pairList{"s", pairList{"size", size, "digest", "a:0"}}}, m.manifest.(pairList)...)
 		return m
 	}
 	huge := uint64(1) << 63
 	for _, m := range []made{
 		objectsOf("w", dense([]any{0, huge}, 4096, 0)),
 		objectsOf("w", object2Of("acme", []any{huge}, "x", partOf("u8", 4096, 1))),
-		objectsOf("w", object2Of("acme", []any{1}, "x", partOf("u8", 4096, 1, "encoding", "x", "decoded_length", huge))),
+		objectsOf("w", object2Of("acme", []any{1}, "x",
+			partOf("u8", 4096, 1, "encoding", "x", "decoded_length", huge))),
 		shard(objectsOf("w", dense([]any{1}, 4096, 1)), huge),
 		shard(objectsOf("w", dense([]any{1}, huge, 1, "shard", "s")), huge),
 	} {
 		var broken *rule.Error
-		if _, err := OpenBytes(m.file(), nil); !errors.Is(err, tensor.ErrLimit) || errors.As(err, &broken) {
+		if _, err := OpenBytes(m.file(), nil); !errors.Is(err, tensor.ErrLimit) ||
+			errors.As(err, &broken) {
 			t.Errorf("%v: %v, not a limit", m.manifest, err)
 		}
 	}
 }
 
-// A frame may claim a window far beyond what it decodes to, and libzstd, which has all of it, does not mind.
+// A frame may claim a window far beyond what it decodes to, and libzstd, which has all
+// of it, does not mind.
 func TestWindowsOfFrames(t *testing.T) {
 	content := []byte("0123456789")
 	sum := zframe(t, content, true)
 	for _, c := range []struct {
 		window byte // 2^(10 + its upper five bits), and as many eighths more as the others say
 		fits   bool
-	}{{0, true}, {17 << 3, true}, {17<<3 | 1, strconv.IntSize == 64}, {21<<3 | 7, strconv.IntSize == 64}, {22 << 3, false}} {
+	}{{0, true}, {17 << 3, true}, {17<<3 | 1, strconv.IntSize == 64},
+		{21<<3 | 7, strconv.IntSize == 64}, {22 << 3, false}} {
 		f := append([]byte("\x28\xb5\x2f\xfd\x04"), c.window, 1|10<<3, 0, 0)
 		f = append(append(f, content...), sum[len(sum)-4:]...)
 		r, err := OpenBytes(seekPart(seekBlob([][]byte{f}, []int{10}), 10).file(), nil)
@@ -216,7 +371,8 @@ func TestWindowsOfFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := r.Tensor("w").Data.ReadAll()
-		if c.fits && (err != nil || string(got) != string(content)) || !c.fits && !errors.Is(err, tensor.ErrLimit) {
+		if c.fits && (err != nil || string(got) != string(content)) ||
+			!c.fits && !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("window %#x: %q, %v", c.window, got, err)
 		}
 	}
@@ -275,7 +431,8 @@ func TestSeekTablesThatLie(t *testing.T) {
 		{"sums to more", good, 21},
 		{"shorter than it says", seekBlob([][]byte{fa, fb}, []int{11, 9}), 20},
 		{"a skippable frame in an entry", long, 20},
-		{"a frame of nothing in an entry", seekBlob([][]byte{append(slices.Clip(fa), empty...)}, []int{10}), 10},
+		{"a frame of nothing in an entry",
+			seekBlob([][]byte{append(slices.Clip(fa), empty...)}, []int{10}), 10},
 		{"bytes between", seekBlob([][]byte{append(slices.Clip(fa), 0), fb}, []int{10, 10}), 20},
 		{"no frame", seekBlob([][]byte{[]byte("no frame at all, but bytes")}, []int{20}), 20},
 		{"its checksum", change(len(fa)-1, fa[len(fa)-1]^1), 20},
@@ -292,7 +449,8 @@ func TestSeekTablesThatLie(t *testing.T) {
 			check := func(how string, err error) {
 				t.Helper()
 				var broken *rule.Error
-				if !errors.As(err, &broken) || broken.Rule != rule.Encoding && broken.Rule != rule.Digest {
+				if !errors.As(err, &broken) || broken.Rule != rule.Encoding &&
+					broken.Rule != rule.Digest {
 					t.Errorf("%s: %v", how, err)
 				}
 			}
@@ -309,7 +467,8 @@ func TestSeekTablesThatLie(t *testing.T) {
 			check("verify", err)
 		})
 	}
-	for name, stored := range map[string][]byte{"two frames": good, "a third column": table(0x80, 12)} {
+	for name, stored := range map[string][]byte{"two frames": good,
+		"a third column": table(0x80, 12)} {
 		n := 20
 		if name != "two frames" {
 			n = 10
@@ -318,7 +477,8 @@ func TestSeekTablesThatLie(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := r.Tensor("w").Data.ReadAll(); err != nil || string(b) != "0123456789abcdefghij"[:n] {
+		if b, err := r.Tensor("w").Data.ReadAll(); err != nil ||
+			string(b) != "0123456789abcdefghij"[:n] {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
@@ -337,7 +497,9 @@ func TestAMillionFrames(t *testing.T) {
 		frames[i], sizes[i] = frame, 1
 	}
 	stored := seekBlob(frames, sizes)
-	m := objectsOf("w", object2Of("dense", []any{n}, "data", pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable, "decoded_length", n}))
+	m := objectsOf("w", object2Of("dense", []any{n}, "data",
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable,
+			"decoded_length", n}))
 	m.data = stored
 	r, err := OpenBytes(m.large(), nil)
 	if err != nil {
@@ -354,12 +516,14 @@ func TestAMillionFrames(t *testing.T) {
 	}
 	m.data = seekBlob(frames, sizes)
 	m.manifest = pairList{"objects", pairList{"w", object2Of("acme", []any{}, "data",
-		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable, "decoded_length", uint64(n) * v2.MaxFrame})}}
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable,
+			"decoded_length", uint64(n) * v2.MaxFrame})}}
 	if r, err = OpenBytes(m.large(), nil); err != nil {
 		t.Fatal(err)
 	}
 	lie := r.Tensor("w").Part("data").Data
-	if _, err := lie.ReadAll(); !errors.Is(err, tensor.ErrLimit) && !errors.Is(err, tensor.ErrMalformed) {
+	if _, err := lie.ReadAll(); !errors.Is(err, tensor.ErrLimit) &&
+		!errors.Is(err, tensor.ErrMalformed) {
 		t.Error(err)
 	}
 	if _, err := lie.ReadAt(p, 1<<40); err == nil {

@@ -157,8 +157,11 @@ func change(r *rand.Rand, root *cborItem, file int) {
 	it := pick(r, all...)
 	number := func(old uint64) uint64 {
 		return pick(r,
-			0, 1, 2, 23, 24, 255, 256, 4096, 8192, 65536, 1<<30, 1<<31-1, 1<<31, 1<<32, 1<<53+1, 1<<63-1, 1<<63, ^uint64(0), ^uint64(0)-4095, ^uint64(0)-uint64(r.IntN(5000)),
-			old+1, old-1, old*2, old/2, old+4096, old-4096, old^4096, uint64(file), uint64(file)-40, uint64(file)&^4095-4096, 1<<r.IntN(64), uint64(r.IntN(100)), r.Uint64(),
+			0, 1, 2, 23, 24, 255, 256, 4096, 8192, 65536, 1<<30, 1<<31-1, 1<<31, 1<<32, 1<<53+1,
+			1<<63-1, 1<<63, ^uint64(0), ^uint64(0)-4095, ^uint64(0)-uint64(r.IntN(5000)),
+			old+1, old-1, old*2, old/2, old+4096, old-4096, old^4096, uint64(file),
+			uint64(file)-40, uint64(file)&^4095-4096, 1<<r.IntN(64), uint64(r.IntN(100)),
+			r.Uint64(),
 		)
 	}
 	random := func() *cborItem {
@@ -178,11 +181,19 @@ func change(r *rand.Rand, root *cborItem, file int) {
 		case 8:
 			return &cborItem{major: 7, n: uint64(20 + r.IntN(4))}
 		case 9:
-			return &cborItem{major: 7, n: 25, text: []byte(pick(r, "\x7e\x00", "\x7e\x01", "\x00\x01", "\x80\x00", "\x7c\x00", "\x3c\x00"))}
+			return &cborItem{major: 7, n: 25,
+				text: []byte(pick(r, "\x7e\x00", "\x7e\x01", "\x00\x01", "\x80\x00", "\x7c\x00",
+					"\x3c\x00"))}
 		case 10:
-			return &cborItem{major: 7, n: 26, text: binary.BigEndian.AppendUint32(nil, pick(r, 0x3f800000, 0x3f800001, 0x7f800000, 0x7fc00000, 0x33800000, 0x33000000, r.Uint32()))}
+			return &cborItem{major: 7, n: 26,
+				text: binary.BigEndian.AppendUint32(nil,
+					pick(r, 0x3f800000, 0x3f800001, 0x7f800000, 0x7fc00000, 0x33800000, 0x33000000,
+						r.Uint32()))}
 		default:
-			return &cborItem{major: 7, n: 27, text: binary.BigEndian.AppendUint64(nil, pick(r, 0x3ff0000000000000, 0x3ff0000000000001, 0x7ff8000000000000, 0x3ff0000020000000, r.Uint64()))}
+			return &cborItem{major: 7, n: 27,
+				text: binary.BigEndian.AppendUint64(nil,
+					pick(r, 0x3ff0000000000000, 0x3ff0000000000001, 0x7ff8000000000000,
+						0x3ff0000020000000, r.Uint64()))}
 		}
 	}
 	switch r.IntN(14) {
@@ -202,7 +213,9 @@ func change(r *rand.Rand, root *cborItem, file int) {
 			it.text[r.IntN(len(it.text))] = byte(r.Uint32())
 		}
 	case 5:
-		it.text = append(it.text, pick(r, "x", "\x00", "é", "\xff", "/", strings.Repeat("n", 1024), "\xed\xa0\x80", "e\u0301")...)
+		it.text = append(it.text,
+			pick(r, "x", "\x00", "é", "\xff", "/", strings.Repeat("n", 1024), "\xed\xa0\x80",
+				"e\u0301")...)
 	case 6:
 		it.wide = byte(1 + r.IntN(4))
 	case 7:
@@ -249,7 +262,8 @@ func change(r *rand.Rand, root *cborItem, file int) {
 	}
 }
 
-// mutant2 makes a copy of a file of version 2 that is wrong in other ways than a flipped bit: its hash is right all the same.
+// mutant2 makes a copy of a file of version 2 that is wrong in other ways than a
+// flipped bit: its hash is right all the same.
 func mutant2(r *rand.Rand, file []byte) []byte {
 	foot := file[len(file)-40:]
 	at, n := int(binary.LittleEndian.Uint64(foot)), int(binary.LittleEndian.Uint64(foot[8:]))
@@ -292,7 +306,9 @@ func mutant2(r *rand.Rand, file []byte) []byte {
 	binary.LittleEndian.PutUint64(f[16:], xxh3.Hash(man))
 	out := append(append(head, man...), f...)
 	if f := out[len(out)-40:]; r.IntN(40) == 0 {
-		binary.LittleEndian.PutUint64(f[8*r.IntN(3):], pick(r, 0, 1, 4096, 8192, 65536, uint64(len(out)), uint64(len(out))&^4095, 1<<30, 1<<30+1, 1<<63, ^uint64(0), ^uint64(4095), r.Uint64()))
+		binary.LittleEndian.PutUint64(f[8*r.IntN(3):],
+			pick(r, 0, 1, 4096, 8192, 65536, uint64(len(out)), uint64(len(out))&^4095, 1<<30,
+				1<<30+1, 1<<63, ^uint64(0), ^uint64(4095), r.Uint64()))
 	} else if r.IntN(100) == 0 {
 		f[24+r.IntN(16)] ^= 1 << r.IntN(8)
 	}
@@ -325,9 +341,9 @@ type verdict2 struct {
 	}
 }
 
-// TestSameAsCrate holds what we make of wrong files of version 2 against upstream's crate: which are refused,
-// what is listed and read of the others, and whether that verifies. TENSORFILE_MUTANTS is their number, TENSORFILE_SEED makes
-// them other ones.
+// TestSameAsCrate holds what we make of wrong files of version 2 against upstream's
+// crate: which are refused, what is listed and read of the others, and whether that
+// verifies. TENSORFILE_MUTANTS is their number, TENSORFILE_SEED makes them other ones.
 func TestSameAsCrate(t *testing.T) {
 	crate := os.Getenv("TENSORFILE_ZTCRATE")
 	if crate == "" {
@@ -385,7 +401,8 @@ func TestSameAsCrate(t *testing.T) {
 	}
 }
 
-// holds compares what the crate says of a file with what we do, and says of what kind the file is.
+// holds compares what the crate says of a file with what we do, and says of what kind
+// the file is.
 func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 	r, err := OpenBytes(b, nil)
 	var broken *rule.Error
@@ -398,7 +415,9 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 	switch {
 	case v.Manifest == nil && err == nil:
 		return "?", fmt.Errorf("not refused, and it should be: %s", v.Open)
-	case ours == rule.DenseSize && ours != theirs && largest(err) >= 1<<59: // R1: the crate takes a size that overflows for one that it does not know
+	case ours == rule.DenseSize && ours != theirs &&
+		// R1: the crate takes a size that overflows for one that it does not know
+		largest(err) >= 1<<59:
 		return "refused, the size of a dense tensor overflows", nil
 	case v.Manifest == nil && errors.Is(err, tensor.ErrLimit) && largest(err) >= 1<<63:
 		return "refused by both, by us for a number of 64 bits that comes before", nil
@@ -420,15 +439,20 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 		}
 		return "a data shard", nil
 	}
-	if d, err := r.ContentDigest(SHA256); err == nil && d != v.Digest || err != nil && strings.HasPrefix(v.Digest, "sha256:") {
+	if d, err := r.ContentDigest(SHA256); err == nil && d != v.Digest ||
+		err != nil && strings.HasPrefix(v.Digest, "sha256:") {
 		return "?", fmt.Errorf("content %s, %v, not %s", d, err, v.Digest)
 	}
 	departs, err := r.CanonicalViolations(t.Context())
 	if err != nil {
 		return "?", err
 	}
-	departs = slices.DeleteFunc(departs, func(err error) bool { // the crate looks at no padding, and at no name of an attribute (R5)
-		return len(v.Departs) == 0 && (strings.Contains(err.Error(), "that is not zero") || strings.Contains(err.Error(), "attributes[") && strings.Contains(err.Error(), "NFC"))
+	// the crate looks at no padding, and at no name of an attribute (R5)
+	departs = slices.DeleteFunc(departs, func(err error) bool {
+		return len(v.Departs) == 0 &&
+			(strings.Contains(err.Error(), "that is not zero") ||
+				strings.Contains(err.Error(), "attributes[") &&
+					strings.Contains(err.Error(), "NFC"))
 	})
 	if len(departs) == 0 != (len(v.Departs) == 0) {
 		return "?", fmt.Errorf("canonical: %v, not %q", departs, v.Departs)
@@ -446,7 +470,8 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 			got, err := parts[o.Name+"\x00"+p.Name].ReadAll()
 			sum := sha256.Sum256(got)
 			switch {
-			case err == nil && hex.EncodeToString(sum[:]) != p.Read.SHA256, err != nil && p.Read.Err == "":
+			case err == nil && hex.EncodeToString(sum[:]) != p.Read.SHA256,
+				err != nil && p.Read.Err == "":
 				return "?", fmt.Errorf("%s: %d bytes read, %v, not %v", o.Name, len(got), err, p)
 			case err != nil:
 				kind = "read alike, but for a part that neither reads"
@@ -456,7 +481,8 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 		if o.CSR != nil {
 			// Check reads no values, and the crate at no digests.
 			err := sparse.Check(t.Context(), r.Tensor(o.Name), nil)
-			if err == nil && strings.Contains(o.CSR.Err, rule.LayoutData) || err != nil && o.CSR.Err == "" && !errors.Is(err, tensor.ErrChecksum) {
+			if err == nil && strings.Contains(o.CSR.Err, rule.LayoutData) ||
+				err != nil && o.CSR.Err == "" && !errors.Is(err, tensor.ErrChecksum) {
 				return "?", fmt.Errorf("%s: %v, not %s", o.Name, err, o.CSR.Err)
 			}
 		}
@@ -479,7 +505,8 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 
 // largest is the largest number that an error speaks of.
 func largest(err error) (n uint64) {
-	for _, digits := range strings.FieldsFunc(err.Error(), func(c rune) bool { return c < '0' || c > '9' }) {
+	for _, digits := range strings.FieldsFunc(err.Error(),
+		func(c rune) bool { return c < '0' || c > '9' }) {
 		if x, err := strconv.ParseUint(digits, 10, 64); err == nil {
 			n = max(n, x)
 		}
@@ -501,20 +528,23 @@ func (v *verdict2) lists(r *Reader) (map[string]tensor.Blob, error) {
 	n := 0
 	for _, o := range v.Objects {
 		t := r.Tensor(o.Name)
-		if t == nil || fmt.Sprint(o.Shape) != fmt.Sprint([]int64(t.Shape)) || o.Layout != "dense" && o.Layout != t.Scheme && o.Layout != "" {
+		if t == nil || fmt.Sprint(o.Shape) != fmt.Sprint([]int64(t.Shape)) ||
+			o.Layout != "dense" && o.Layout != t.Scheme && o.Layout != "" {
 			return nil, fmt.Errorf("%v, not %v", t, o)
 		}
 		for _, p := range o.Parts {
 			data := parts[o.Name+"\x00"+p.Name]
 			st, ok := data.Stored()
-			if !ok || uint64(st.Offset) != p.Offset || uint64(st.Size) != p.Length || uint64(data.Size()) != p.Decoded || p.Shard != nil && st.File != *p.Shard {
+			if !ok || uint64(st.Offset) != p.Offset || uint64(st.Size) != p.Length ||
+				uint64(data.Size()) != p.Decoded || p.Shard != nil && st.File != *p.Shard {
 				return nil, fmt.Errorf("%s: %+v, not %v", o.Name, st, p)
 			}
 			n++
 		}
 	}
 	if n != len(parts) || r.Len() != len(v.Objects) {
-		return nil, fmt.Errorf("%d parts of %d tensors, not %d of %d", len(parts), r.Len(), n, len(v.Objects))
+		return nil, fmt.Errorf("%d parts of %d tensors, not %d of %d", len(parts), r.Len(), n,
+			len(v.Objects))
 	}
 	return parts, nil
 }

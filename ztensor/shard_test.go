@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// sharded copies the sharded file of upstream to a folder of its own, in which
+// sharded copies the sharded file of upstream to a directory of its own, in which
 // change may do harm.
 func sharded(t *testing.T, change func(dir string)) (*Reader, error) {
 	t.Helper()
@@ -24,7 +24,8 @@ func sharded(t *testing.T, change func(dir string)) (*Reader, error) {
 func openSharded(t *testing.T, opts *ReaderOptions, change func(dir string)) (*Reader, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"crate-2.1.1-sharded.zt", "crate-2.1.1-sharded-00001.zt", "crate-2.1.1-sharded-vision.zt"} {
+	for _, name := range []string{"crate-2.1.1-sharded.zt", "crate-2.1.1-sharded-00001.zt",
+		"crate-2.1.1-sharded-vision.zt"} {
 		b, err := os.ReadFile("../testdata/ztensor/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -74,15 +75,22 @@ func TestShardsThatAreNotWhatTheRootSays(t *testing.T) {
 		fine   bool   // nothing is found
 	}{
 		{"as it should be", func(string) {}, true, "", true},
-		{"in a store", rename("store/blobs/sha256/423d889f0340097e518ae70d1adf33f96f4b218594fe1c414678909a2244830c"), true, "", true},
-		{"in a store of blobs", rename("blobs/sha256/423d889f0340097e518ae70d1adf33f96f4b218594fe1c414678909a2244830c"), true, "", true},
+		{"in a store", rename(
+			"store/blobs/sha256/423d889f0340097e518ae70d1adf33f96f4b218594fe1c414678909a2244830c"),
+			true, "", true},
+		{"in a store of blobs",
+			rename("blobs/sha256/423d889f0340097e518ae70d1adf33f96f4b218594fe1c414678909a2244830c"), true, "", true},
 		{"under another name", rename("x.bin"), true, "", true},
 		{"missing", func(dir string) { os.Remove(filepath.Join(dir, one)) }, false, "", false},
-		{"in another folder", rename("deep/down/x.zt"), false, "", false},
-		{"too short", edit(func(b []byte) []byte { return b[:len(b)-1] }), false, rule.ShardIdentity, false},
-		{"of another format", edit(func(b []byte) []byte { return make([]byte, len(b)) }), false, rule.ShardIdentity, false},
-		{"its manifest changed", edit(func(b []byte) []byte { b[len(b)-41] ^= 1; return b }), false, rule.ShardIdentity, false},
-		{"its padding changed", edit(func(b []byte) []byte { b[100] ^= 1; return b }), true, rule.ShardIdentity, false},
+		{"in another directory", rename("deep/down/x.zt"), false, "", false},
+		{"too short", edit(func(b []byte) []byte { return b[:len(b)-1] }), false,
+			rule.ShardIdentity, false},
+		{"of another format", edit(func(b []byte) []byte { return make([]byte, len(b)) }), false,
+			rule.ShardIdentity, false},
+		{"its manifest changed", edit(func(b []byte) []byte { b[len(b)-41] ^= 1; return b }),
+			false, rule.ShardIdentity, false},
+		{"its padding changed", edit(func(b []byte) []byte { b[100] ^= 1; return b }), true,
+			rule.ShardIdentity, false},
 		{"the root itself", func(dir string) {
 			b, err := os.ReadFile(filepath.Join(dir, "crate-2.1.1-sharded.zt"))
 			if err != nil {
@@ -123,10 +131,14 @@ func TestShardsAreLookedForOnce(t *testing.T) {
 	dir := t.TempDir()
 	shards := pairList{}
 	for i := range n {
-		shards = append(shards, fmt.Sprintf("s%03d", i), pairList{"size", 1 << 16, "digest", fmt.Sprintf("%s:%016x", []string{"xxh3", "sha256"}[i%2], i)})
+		shards = append(shards, fmt.Sprintf("s%03d", i),
+			pairList{"size", 1 << 16, "digest",
+				fmt.Sprintf("%s:%016x", []string{"xxh3", "sha256"}[i%2], i)})
 	}
 	root := filepath.Join(dir, "root.zt")
-	if err := os.WriteFile(root, made{manifest: pairList{"shards", shards, "objects", pairList{}}}.file(), 0o666); err != nil {
+	if err := os.WriteFile(root,
+		made{manifest: pairList{"shards", shards, "objects", pairList{}}}.file(),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "big"), make([]byte, 1<<16), 0o666); err != nil {
@@ -259,7 +271,9 @@ func TestShardsInACircle(t *testing.T) {
 	root := func(name, shard string, size int) made {
 		m := made{manifest: pairList{
 			"shards", pairList{shard, pairList{"size", size, "digest", "xxh3:00"}},
-			"objects", pairList{"w", object2Of("dense", []any{1}, "data", pairList{"blob", []any{4096, 1}, "dtype", "u8", "shard", shard})},
+			"objects", pairList{"w",
+				object2Of("dense", []any{1}, "data",
+					pairList{"blob", []any{4096, 1}, "dtype", "u8", "shard", shard})},
 		}}
 		if err := os.WriteFile(filepath.Join(dir, name), m.file(), 0o666); err != nil {
 			t.Fatal(err)
@@ -276,11 +290,13 @@ func TestShardsInACircle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := r.Tensor("w").Data.ReadAll(); err != nil || len(b) != 1 || b[0] != 0 { // byte 4096 of the other file
+		// byte 4096 of the other file
+		if b, err := r.Tensor("w").Data.ReadAll(); err != nil || len(b) != 1 || b[0] != 0 {
 			t.Error(b, err)
 		}
 		var broken *rule.Error
-		if _, err := r.Verify(t.Context(), nil); !errors.As(err, &broken) || broken.Rule != rule.ShardIdentity {
+		if _, err := r.Verify(t.Context(), nil); !errors.As(err, &broken) ||
+			broken.Rule != rule.ShardIdentity {
 			t.Error("no file has the digest that it names:", err)
 		}
 		r.Close()

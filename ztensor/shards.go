@@ -21,36 +21,39 @@ import (
 
 // ShardOptions control how [WriteShards] divides a model.
 type ShardOptions struct {
-	// Max is how many bytes of data a shard has at most. A larger tensor gets a shard of its
-	// own, undivided.
+	// Max is how many bytes of data a shard has at most. A larger tensor gets a shard
+	// of its own, undivided.
 	Max int64
-	// Store names the shards by their digests, blobs/sha256/DIGEST next to the root, so that
-	// equal shards of several models are one file. Else they are named ROOT-00001.zt and so on.
+	// Store names the shards by their digests, blobs/sha256/DIGEST next to the root, so
+	// that equal shards of several models are one file. Else they are named
+	// ROOT-00001.zt and so on.
 	Store bool
 	// Digest is that of whole shards in the root: SHA256, which is NoDigest too,
 	// or XXH3.
 	Digest Digest
-	// ID, if not empty, identifies the set: the attribute shard_set_id of the root and of every
-	// shard. A shard with another ID than the root's is refused.
+	// ID, if not empty, identifies the set: the attribute shard_set_id of the root and
+	// of every shard. A shard with another ID than the root's is refused.
 	ID string
 	// TensorAttributes, if not nil, describes a tensor. Its result may be nil.
 	TensorAttributes func(t *tensor.Tensor) map[string]any
-	// Writer is how each of the files is written; nil is its zero value. Its Version must be 2
-	// or "", and its Attributes are the root's.
+	// Writer is how each of the files is written; nil is its zero value. Its Version
+	// must be 2 or "", and its Attributes are the root's.
 	Writer *WriterOptions
 }
 
-// WriteShards writes a model of version 2 as several files: shards, each a complete file with a
-// manifest of its own, canonical as far as Writer allows; and the root called name, which has no
-// data but says what is where. Opened, the root is the model. Tensors are divided in the order
-// given. If everything fits into one shard, name is an ordinary file with all of it. The result
-// are the names of the files, the root last.
+// WriteShards writes a model of version 2 as several files: shards, each a complete
+// file with a manifest of its own, canonical as far as Writer allows; and the root
+// called name, which has no data but says what is where. Opened, the root is the model.
+// Tensors are divided in the order given. If everything fits into one shard, name is an
+// ordinary file with all of it. The result are the names of the files, the root last.
 //
-// Root and shards replace those of an earlier call together. After an error the old set is as it
-// was; what a crash leaves is finished by the next WriteShards of that name, or 'tensorfile
-// clean', and opening the root reports it. In a Store no existing file changes, and the root is
-// replaced last. A symbolic link in place of a shard is an error: readers do not follow those.
-func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *ShardOptions) ([]string, error) {
+// Root and shards replace those of an earlier call together. After an error the old set
+// is as it was; what a crash leaves is finished by the next WriteShards of that name,
+// or 'tensorfile clean', and opening the root reports it. In a Store no existing file
+// changes, and the root is replaced last. A symbolic link in place of a shard is an
+// error: readers do not follow those.
+func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *ShardOptions) ([]string, error) {
 	d, err := newDivision(name, opts)
 	if err != nil {
 		return nil, err
@@ -62,9 +65,10 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	return d.files(ctx, shards)
 }
 
-// files writes the files of the shards: those of a Store under their digests, which changes no
-// existing file, and others as a set.
-func (d *division) files(ctx context.Context, shards [][]*tensor.Tensor) (files []string, err error) {
+// files writes the files of the shards: those of a Store under their digests, which
+// changes no existing file, and others as a set.
+func (d *division) files(ctx context.Context,
+	shards [][]*tensor.Tensor) (files []string, err error) {
 	dir := filepath.Dir(d.name)
 	// create begins a file that is at temp when it has been written.
 	create := func(name string, o WriterOptions) (w *Writer, temp string, err error) {
@@ -131,8 +135,8 @@ func (d *division) files(ctx context.Context, shards [][]*tensor.Tensor) (files 
 	return append(files, d.name), commit()
 }
 
-// oldShards lists the shards of the root that is replaced, by the names that WriteShards gives
-// them.
+// oldShards lists the shards of the root that is replaced, by the names that
+// WriteShards gives them.
 func (d *division) oldShards() []string {
 	r, err := Open(d.name, nil)
 	if err != nil {
@@ -184,7 +188,8 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	}
 	d.writer = d.Writer.orZero()
 	if v := d.writer.Version; v != Version2 {
-		return nil, fmt.Errorf("ztensor: %w: shards of version %s", errors.ErrUnsupported, quote.Name(v))
+		return nil, fmt.Errorf("ztensor: %w: shards of version %s", errors.ErrUnsupported,
+			quote.Name(v))
 	}
 	d.writer = *d.writer.WholeFile()
 	if d.Digest == NoDigest {
@@ -194,13 +199,15 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	case d.Max <= 0:
 		return nil, fmt.Errorf("ztensor: ShardOptions.Max is %d", d.Max)
 	case d.Digest != SHA256 && d.Digest != XXH3:
-		return nil, fmt.Errorf("ztensor: %w: ShardOptions.Digest is %v", errors.ErrUnsupported, d.Digest)
+		return nil, fmt.Errorf("ztensor: %w: ShardOptions.Digest is %v", errors.ErrUnsupported,
+			d.Digest)
 	}
 	return d, d.writer.Check()
 }
 
 // divide returns the tensors of each shard, of which there is at least one.
-func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], limit int64) ([][]*tensor.Tensor, error) {
+func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
+	limit int64) ([][]*tensor.Tensor, error) {
 	shards := make([][]*tensor.Tensor, 1)
 	names := map[string]bool{}
 	left := limit
@@ -213,7 +220,8 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], limit int6
 		case t == nil:
 			return nil, core.ErrNil
 		case names[t.Name]:
-			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", quote.Name(t.Name), tensor.ErrDuplicate)
+			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name",
+				quote.Name(t.Name), tensor.ErrDuplicate)
 		}
 		names[t.Name] = true
 		t, err := core.Measured(ctx, t)
@@ -254,7 +262,8 @@ func checkLinks(dir, file string) error {
 		at = filepath.Join(at, element)
 		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 			return &fs.PathError{Op: "create", Path: at,
-				Err: fmt.Errorf("%w: it is a link, and shards are next to their root", fs.ErrInvalid)}
+				Err: fmt.Errorf("%w: it is a link, and shards are next to their root",
+					fs.ErrInvalid)}
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -280,9 +289,10 @@ func (d *division) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) er
 	return w.Close()
 }
 
-// link makes the root refer to a shard that has been written to temp. In a Store it renames that,
-// and file, by its digest.
-func (d *division) link(ctx context.Context, root *Writer, temp string, file *string, name string) error {
+// link makes the root refer to a shard that has been written to temp. In a Store it
+// renames that, and file, by its digest.
+func (d *division) link(ctx context.Context, root *Writer, temp string, file *string,
+	name string) error {
 	r, err := Open(temp, nil)
 	if err != nil {
 		return err

@@ -16,8 +16,11 @@ import (
 // A file of version 2, in canonical form, and what identifies it.
 func ExampleWriter_version2() {
 	var file bytes.Buffer
-	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "2", Canonical: true, Attributes: map[string]any{"license": "MIT"}})
-	ts := []*tensor.Tensor{tensor.New("weight", tensor.Shape{4}, []float32{1, 2, 3, 4}), tensor.New("mask", tensor.Shape{3}, []bool{true, false, true})}
+	w := ztensor.NewWriter(&file,
+		&ztensor.WriterOptions{Version: "2", Canonical: true,
+			Attributes: map[string]any{"license": "MIT"}})
+	ts := []*tensor.Tensor{tensor.New("weight", tensor.Shape{4}, []float32{1, 2, 3, 4}),
+		tensor.New("mask", tensor.Shape{3}, []bool{true, false, true})}
 	if err := w.AddAll(context.Background(), tensor.Of(ts...)); err != nil {
 		log.Fatal(err)
 	}
@@ -82,9 +85,11 @@ func ExampleWriteShards() {
 	name := filepath.Join(dir, "model.zt")
 	var ts []*tensor.Tensor
 	for i := range 5 {
-		ts = append(ts, tensor.New(fmt.Sprint("layer ", i), tensor.Shape{2, 2}, []float32{float32(i), 1, 2, 3}))
+		ts = append(ts, tensor.New(fmt.Sprint("layer ", i), tensor.Shape{2, 2},
+			[]float32{float32(i), 1, 2, 3}))
 	}
-	files, err := ztensor.WriteShards(context.Background(), name, tensor.Of(ts...), &ztensor.ShardOptions{Max: 32})
+	files, err := ztensor.WriteShards(context.Background(), name, tensor.Of(ts...),
+		&ztensor.ShardOptions{Max: 32})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -124,7 +129,8 @@ func ExampleAppend() {
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "x.zt")
 	first := tensor.New("a", tensor.Shape{2}, []int32{1, 2})
-	if err := ztensor.WriteFile(context.Background(), name, tensor.Of(first), &ztensor.WriterOptions{Version: "2"}); err != nil {
+	if err := ztensor.WriteFile(context.Background(), name, tensor.Of(first),
+		&ztensor.WriterOptions{Version: "2"}); err != nil {
 		log.Fatal(err)
 	}
 	w, err := ztensor.Append(name, nil)

@@ -16,7 +16,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// What was made sparse is the dense tensor again, from memory and from a file whose parts are compressed.
+// What was made sparse is the dense tensor again, from memory and from a file whose
+// parts are compressed.
 func TestSparsifyAndDensify(t *testing.T) {
 	for _, c := range []struct {
 		scheme string
@@ -50,11 +51,12 @@ func TestSparsifyAndDensify(t *testing.T) {
 		if err := sparse.Check(t.Context(), made, nil); err != nil {
 			t.Errorf("%v: %v", c, err)
 		}
-		file := write(t, &WriterOptions{Version: "1.0", Level: 1, Digest: CRC32C}, func(w *Writer) {
-			if err := w.Add(made); err != nil {
-				t.Fatal(c, err)
-			}
-		})
+		file := write(t, &WriterOptions{Version: "1.0", Level: 1, Digest: CRC32C},
+			func(w *Writer) {
+				if err := w.Add(made); err != nil {
+					t.Fatal(c, err)
+				}
+			})
 		r, err := OpenBytes(file, nil)
 		if err != nil {
 			t.Fatal(c, err)
@@ -71,14 +73,22 @@ func TestSparsifyAndDensify(t *testing.T) {
 	}
 }
 
-// Values that are read at once, since their indices are not in order, have their digest checked as streams have.
+// Values that are read at once, since their indices are not in order, have their digest
+// checked as streams have.
 func TestUnorderedValuesAreChecked(t *testing.T) {
-	u64 := func(v ...uint64) tensor.Blob { return tensor.New("", tensor.Shape{int64(len(v))}, v).Data }
-	values := tensor.Part{Role: "values", DType: tensor.F32, Data: tensor.New("", tensor.Shape{3}, []float32{1, 2, 3}).Data}
+	u64 := func(v ...uint64) tensor.Blob {
+		return tensor.New("", tensor.Shape{int64(len(v))}, v).Data
+	}
+	values := tensor.Part{Role: "values", DType: tensor.F32,
+		Data: tensor.New("", tensor.Shape{3}, []float32{1, 2, 3}).Data}
 	for _, x := range []*tensor.Tensor{
-		{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_coo", Parts: []tensor.Part{values, {Role: "coords", DType: tensor.U64, Data: u64(1, 0, 1, 2, 1, 0)}}},
-		{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_csr", Parts: []tensor.Part{values,
-			{Role: "indices", DType: tensor.U64, Data: u64(2, 0, 1)}, {Role: "indptr", DType: tensor.U64, Data: u64(0, 2, 3)}}},
+		{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_coo",
+			Parts: []tensor.Part{values,
+				{Role: "coords", DType: tensor.U64, Data: u64(1, 0, 1, 2, 1, 0)}}},
+		{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_csr",
+			Parts: []tensor.Part{values,
+				{Role: "indices", DType: tensor.U64, Data: u64(2, 0, 1)},
+				{Role: "indptr", DType: tensor.U64, Data: u64(0, 2, 3)}}},
 	} {
 		file := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C}, func(w *Writer) {
 			if err := w.Add(x); err != nil {
@@ -92,8 +102,11 @@ func TestUnorderedValuesAreChecked(t *testing.T) {
 			}
 			st, _ := r.Tensor("x").Part("values").Data.Stored()
 			file[st.Offset] ^= damage
-			for name, do := range map[string]func(context.Context, *tensor.Tensor, *sparse.Options) (*tensor.Tensor, error){"Densify": sparse.Densify, "Sort": sparse.Sort} {
-				if _, err := do(t.Context(), r.Tensor("x"), nil); errors.Is(err, tensor.ErrChecksum) != (damage > 0) {
+			for name, do := range map[string]func(context.Context, *tensor.Tensor,
+				*sparse.Options) (*tensor.Tensor, error){
+				"Densify": sparse.Densify, "Sort": sparse.Sort} {
+				if _, err := do(t.Context(), r.Tensor("x"), nil); errors.Is(err,
+					tensor.ErrChecksum) != (damage > 0) {
 					t.Errorf("%s of %s, damage %d: %v", name, x.Scheme, damage, err)
 				}
 			}
@@ -101,8 +114,10 @@ func TestUnorderedValuesAreChecked(t *testing.T) {
 	}
 }
 
-// sparseFile is a matrix of version 1.1 whose parts are compressed, and say this of themselves.
-func sparseFile(t *testing.T, scheme string, shape []any, parts map[string][]byte, more map[string][]any) []byte {
+// sparseFile is a matrix of version 1.1 whose parts are compressed, and say this of
+// themselves.
+func sparseFile(t *testing.T, scheme string, shape []any, parts map[string][]byte,
+	extra map[string][]any) []byte {
 	t.Helper()
 	z, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -117,13 +132,16 @@ func sparseFile(t *testing.T, scheme string, shape []any, parts map[string][]byt
 		if role == "values" {
 			word = "u8"
 		}
-		components[role] = component12(word, len(b), len(stored), append([]any{"encoding", "zstd"}, more[role]...)...)
+		components[role] = component12(word, len(b), len(stored),
+			append([]any{"encoding", "zstd"}, extra[role]...)...)
 		b = append(b, stored...)
 	}
-	return footed(b, map[string]any{"version": "1.1.0", "objects": map[string]any{"s": object12(scheme, shape, components)}}, true)
+	return footed(b, map[string]any{"version": "1.1.0",
+		"objects": map[string]any{"s": object12(scheme, shape, components)}}, true)
 }
 
-// A bomb of indices is read no further than a tensor of this shape can go, and none decodes to more than the limit.
+// A bomb of indices is read no further than a tensor of this shape can go, and none
+// decodes to more than the limit.
 func TestIndicesThatAreBombs(t *testing.T) {
 	bomb := make([]byte, 64<<20)
 	for _, c := range []struct {
@@ -131,7 +149,8 @@ func TestIndicesThatAreBombs(t *testing.T) {
 		shape  []any
 		parts  map[string][]byte
 	}{
-		{sparse.CSR, []any{2, 4}, map[string][]byte{"values": {1, 2}, "indices": bomb, "indptr": bomb}},
+		{sparse.CSR, []any{2, 4},
+			map[string][]byte{"values": {1, 2}, "indices": bomb, "indptr": bomb}},
 		{sparse.COO, []any{2, 4}, map[string][]byte{"values": {1, 2}, "coords": bomb}},
 	} {
 		file := sparseFile(t, c.scheme, c.shape, c.parts, nil)
@@ -139,20 +158,24 @@ func TestIndicesThatAreBombs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sparse.Densify(t.Context(), r.Tensor("s"), nil); !errors.Is(err, tensor.ErrMalformed) {
+		if _, err := sparse.Densify(t.Context(), r.Tensor("s"), nil); !errors.Is(err,
+			tensor.ErrMalformed) {
 			t.Errorf("%s: %v", c.scheme, err)
 		}
 		c.parts["values"] = bomb
-		if r, err = OpenBytes(sparseFile(t, c.scheme, c.shape, c.parts, nil), &ReaderOptions{Limits: tensor.Limits{MaxDecoded: 1 << 20}}); err != nil {
+		if r, err = OpenBytes(sparseFile(t, c.scheme, c.shape, c.parts, nil),
+			&ReaderOptions{Limits: tensor.Limits{MaxDecoded: 1 << 20}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sparse.Densify(t.Context(), r.Tensor("s"), nil); !errors.Is(err, tensor.ErrLimit) {
+		if _, err := sparse.Densify(t.Context(), r.Tensor("s"), nil); !errors.Is(err,
+			tensor.ErrLimit) {
 			t.Errorf("%s, limited: %v", c.scheme, err)
 		}
 	}
 }
 
-// Each part has its digest checked, also one that is decoded before it is looked at, in order and out of it.
+// Each part has its digest checked, also one that is decoded before it is looked at, in
+// order and out of it.
 func TestDigestsOfPartsThatAreHeld(t *testing.T) {
 	u64 := func(v ...uint64) []byte {
 		var b []byte
@@ -167,16 +190,18 @@ func TestDigestsOfPartsThatAreHeld(t *testing.T) {
 	}{
 		{sparse.COO, map[string][]byte{"values": {1, 2}, "coords": u64(0, 1, 0, 1)}},
 		{sparse.COO, map[string][]byte{"values": {1, 2}, "coords": u64(1, 0, 1, 0)}},
-		{sparse.CSR, map[string][]byte{"values": {1, 2}, "indices": u64(0, 1), "indptr": u64(0, 2, 2)}},
-		{sparse.CSR, map[string][]byte{"values": {1, 2}, "indices": u64(1, 0), "indptr": u64(0, 2, 2)}},
+		{sparse.CSR, map[string][]byte{"values": {1, 2}, "indices": u64(0, 1),
+			"indptr": u64(0, 2, 2)}},
+		{sparse.CSR, map[string][]byte{"values": {1, 2}, "indices": u64(1, 0),
+			"indptr": u64(0, 2, 2)}},
 	} {
 		for role := range c.parts {
 			for _, wrong := range []bool{false, true} {
-				more := map[string][]any{}
+				extra := map[string][]any{}
 				if wrong {
-					more[role] = []any{"digest", "crc32c:0x00000000"}
+					extra[role] = []any{"digest", "crc32c:0x00000000"}
 				}
-				r, err := OpenBytes(sparseFile(t, c.scheme, []any{2, 4}, c.parts, more), nil)
+				r, err := OpenBytes(sparseFile(t, c.scheme, []any{2, 4}, c.parts, extra), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -25,7 +25,8 @@ func TestDamagedFramesAreAlsoWrongDigests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report, err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrChecksum) || !errors.Is(err, tensor.ErrMalformed) {
+		if report, err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrChecksum) ||
+			!errors.Is(err, tensor.ErrMalformed) {
 			t.Errorf("%v: %v", d, report.Findings)
 		}
 	}

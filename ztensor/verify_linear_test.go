@@ -12,7 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// wrongDigests is a file of n tensors whose digests are all wrong. In version 2 they share their bytes.
+// wrongDigests is a file of n tensors whose digests are all wrong. In version 2 they
+// share their bytes.
 func wrongDigests(t *testing.T, version string, n int) []byte {
 	t.Helper()
 	o := &WriterOptions{Version: version, Digest: CRC32C}
@@ -25,7 +26,8 @@ func wrongDigests(t *testing.T, version string, n int) []byte {
 			if version == "2" {
 				v = 1
 			}
-			if err := w.Add(tensor.New(fmt.Sprintf("tensor %06d", i), tensor.Shape{1}, []uint32{v})); err != nil {
+			if err := w.Add(tensor.New(fmt.Sprintf("tensor %06d", i), tensor.Shape{1},
+				[]uint32{v})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -42,8 +44,8 @@ func wrongDigests(t *testing.T, version string, n int) []byte {
 	return damaged
 }
 
-// Reads and allocations for tensors with wrong digests grow with their number, whether they are
-// verified or read one after the other, and each error names its tensor.
+// Reads and allocations for tensors with wrong digests grow with their number, whether
+// they are verified or read one after the other, and each error names its tensor.
 func TestWrongDigestsCostIsLinear(t *testing.T) {
 	for _, version := range []string{"1.2", "2"} {
 		count := func(n int) (verified, read, reads int64) {
@@ -72,7 +74,8 @@ func TestWrongDigestsCostIsLinear(t *testing.T) {
 					}
 					_, err = io.Copy(io.Discard, in)
 					var at *tensor.FormatError
-					if !errors.Is(err, tensor.ErrChecksum) || !errors.As(err, &at) || !strings.Contains(at.Field, x.Name) {
+					if !errors.Is(err, tensor.ErrChecksum) || !errors.As(err, &at) ||
+						!strings.Contains(at.Field, x.Name) {
 						t.Fatalf("%s: %v", x.Name, err)
 					}
 				}
@@ -82,7 +85,8 @@ func TestWrongDigestsCostIsLinear(t *testing.T) {
 		v1, r1, n1 := count(10_000)
 		v10, r10, n10 := count(100_000)
 		if v10 > 20*v1+10_000 || r10 > 20*r1 || n10 > 20*n1 {
-			t.Errorf("version %s: %d, %d allocations and %d reads for 10^4, %d, %d and %d for 10^5", version, v1, r1, n1, v10, r10, n10)
+			t.Errorf("version %s: %d, %d allocations, %d reads for 10^4; %d, %d, %d for 10^5",
+				version, v1, r1, n1, v10, r10, n10)
 		}
 	}
 }

@@ -41,9 +41,11 @@ func sharing(t *testing.T, version string, n, size int, digest string) []byte {
 			c["digest"] = digest
 		}
 		if version == "1.0" {
-			list[fmt.Sprintf("t%06d", i)] = tensor10("uint8", "dense", []any{size}, map[string]any{"data": c})
+			list[fmt.Sprintf("t%06d", i)] = tensor10("uint8", "dense", []any{size},
+				map[string]any{"data": c})
 		} else {
-			list[fmt.Sprintf("t%06d", i)] = object12("dense", []any{size}, map[string]any{"data": c})
+			list[fmt.Sprintf("t%06d", i)] = object12("dense", []any{size},
+				map[string]any{"data": c})
 		}
 	}
 	data := make([]byte, 64+len(stored)+64)
@@ -72,7 +74,8 @@ func TestVerifyDecodesASharedPayloadOnce(t *testing.T) {
 	for _, version := range []string{"1.0", "1.2"} {
 		data := sharing(t, version, 2000, 1<<20, "")
 		src := &readsOf{Reader: bytes.NewReader(data)}
-		r, err := NewReader(src, int64(len(data)), &ReaderOptions{Limits: tensor.Limits{MaxDecodedTotal: 2 << 20}})
+		r, err := NewReader(src, int64(len(data)),
+			&ReaderOptions{Limits: tensor.Limits{MaxDecodedTotal: 2 << 20}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +101,8 @@ func TestVerifyNamesEachTensorOfASharedPayload(t *testing.T) {
 	}
 	all := fmt.Sprint(report.Findings)
 	for i := range 3 {
-		if want := fmt.Sprintf(`objects["t%06d"].components["data"].digest`, i); strings.Count(all, want) != 1 {
+		if want := fmt.Sprintf(`objects["t%06d"].components["data"].digest`, i); strings.Count(all,
+			want) != 1 {
 			t.Errorf("%s is not in %s", want, all)
 		}
 	}
@@ -108,14 +112,17 @@ func TestVerifyStopsAtTheLimitOfDecodedBytes(t *testing.T) {
 	for _, version := range []string{"1.0", "1.2"} {
 		// Different digests: nothing can be shared.
 		data := sharing(t, version, 1, 1<<20, "")
-		r, err := OpenBytes(data, &ReaderOptions{Limits: tensor.Limits{MaxDecodedTotal: 1<<20 - 1}})
+		r, err := OpenBytes(data,
+			&ReaderOptions{Limits: tensor.Limits{MaxDecodedTotal: 1<<20 - 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Verify(context.Background(), nil); !errors.Is(err, tensor.ErrLimit) || !strings.Contains(err.Error(), "MaxDecodedTotal") {
+		if _, err := r.Verify(context.Background(), nil); !errors.Is(err, tensor.ErrLimit) ||
+			!strings.Contains(err.Error(), "MaxDecodedTotal") {
 			t.Errorf("%s: %v", version, err)
 		}
-		if _, err := r.Verify(context.Background(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
+		if _, err := r.Verify(context.Background(),
+			&tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
 			t.Errorf("%s: structure alone: %v", version, err)
 		}
 	}

@@ -20,9 +20,10 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// V4 of the fact-sheet: a root over V2 as its shard.
+// A root with the file of another vector as its shard.
 func TestLinkMakesUpstreamsBytes(t *testing.T) {
-	one := write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})))
+	one := write(t, &WriterOptions{Version: "2"},
+		adding(t, tensor.New("w", tensor.Shape{4}, []float32{1, 2, 3, 4})))
 	r, err := OpenBytes(one, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -52,11 +53,13 @@ func TestLinkMakesUpstreamsBytes(t *testing.T) {
 }
 
 func TestLinkRefusals(t *testing.T) {
-	r, err := OpenBytes(write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("w", tensor.Shape{1}, []byte{1}))), nil)
+	r, err := OpenBytes(write(t, &WriterOptions{Version: "2"},
+		adding(t, tensor.New("w", tensor.Shape{1}, []byte{1}))), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := OpenBytes(write(t, &WriterOptions{Version: "1.0"}, adding(t, tensor.New("w", tensor.Shape{1}, []byte{1}))), nil)
+	one, err := OpenBytes(write(t, &WriterOptions{Version: "1.0"},
+		adding(t, tensor.New("w", tensor.Shape{1}, []byte{1}))), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +73,8 @@ func TestLinkRefusals(t *testing.T) {
 	named := func(name string) Shard { return Shard{Name: name, Size: s.Size, Digest: s.Digest} }
 	var out bytes.Buffer
 	w := NewWriter(&out, &WriterOptions{Version: "2"})
-	for _, name := range []string{"", ".", "..", ".a", "a/b", "a\\b", "../a", "/a", "a\x00", "ä", "a:b", strings.Repeat("a", 65)} {
+	for _, name := range []string{"", ".", "..", ".a", "a/b", "a\\b", "../a", "/a", "a\x00", "ä",
+		"a:b", strings.Repeat("a", 65)} {
 		if err := w.Link(named(name), r); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -113,7 +117,8 @@ func TestLinkRefusals(t *testing.T) {
 	if err := w.Link(id, root); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error("a shard of a shard:", err)
 	}
-	for _, o := range []*WriterOptions{{Version: "1.0"}, {Version: "1.2"}, {Version: "2", Canonical: true}} {
+	for _, o := range []*WriterOptions{{Version: "1.0"}, {Version: "1.2"},
+		{Version: "2", Canonical: true}} {
 		if err := NewWriter(&out, o).Link(s, r); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -124,17 +129,22 @@ func TestLinkRefusals(t *testing.T) {
 func model() []*tensor.Tensor {
 	var all []*tensor.Tensor
 	for i := range 20 {
-		all = append(all, tensor.New(fmt.Sprint("layer ", i), tensor.Shape{1000}, noise(1000, uint64(i/2))))
+		all = append(all, tensor.New(fmt.Sprint("layer ", i), tensor.Shape{1000},
+			noise(1000, uint64(i/2))))
 	}
-	return append(all, tensor.New("scalar", nil, []float64{1}), tensor.New("nothing", tensor.Shape{0, 3}, []int16{}), csr32("csr"))
+	return append(all, tensor.New("scalar", nil, []float64{1}),
+		tensor.New("nothing", tensor.Shape{0, 3}, []int16{}), csr32("csr"))
 }
 
 func csr32(name string) *tensor.Tensor {
-	return &tensor.Tensor{Name: name, Scheme: sparse.CSR, Shape: tensor.Shape{2, 3}, DType: tensor.U8, Parts: []tensor.Part{
-		{Role: "values", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
-		{Role: "indices", DType: tensor.U32, Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0})},
-		{Role: "indptr", DType: tensor.U32, Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0})},
-	}}
+	return &tensor.Tensor{Name: name, Scheme: sparse.CSR, Shape: tensor.Shape{2, 3},
+		DType: tensor.U8, Parts: []tensor.Part{
+			{Role: "values", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
+			{Role: "indices", DType: tensor.U32,
+				Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0})},
+			{Role: "indptr", DType: tensor.U32,
+				Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0})},
+		}}
 }
 
 func TestShardsAreTheModel(t *testing.T) {
@@ -145,12 +155,14 @@ func TestShardsAreTheModel(t *testing.T) {
 		}
 		return nil
 	}
-	single := write(t, &WriterOptions{Version: "2", Canonical: true, Attributes: attributes}, func(w *Writer) {
-		if err := w.TensorAttributes("scalar", own(tensor.New("scalar", nil, []byte{1}))); err != nil {
-			t.Fatal(err)
-		}
-		adding(t, model()...)(w)
-	})
+	single := write(t, &WriterOptions{Version: "2", Canonical: true, Attributes: attributes},
+		func(w *Writer) {
+			if err := w.TensorAttributes("scalar",
+				own(tensor.New("scalar", nil, []byte{1}))); err != nil {
+				t.Fatal(err)
+			}
+			adding(t, model()...)(w)
+		})
 	want, err := OpenBytes(single, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +172,8 @@ func TestShardsAreTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []ShardOptions{
-		{Max: 3000}, {Max: 3000, Store: true}, {Max: 1, Digest: XXH3, Store: true}, {Max: 5000, Writer: &WriterOptions{Version: "2", Level: 3}},
+		{Max: 3000}, {Max: 3000, Store: true}, {Max: 1, Digest: XXH3, Store: true},
+		{Max: 5000, Writer: &WriterOptions{Version: "2", Level: 3}},
 		{Max: 5000, Writer: &WriterOptions{Version: "2", Alignment: 4096}}, {Max: 1 << 30},
 	} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
@@ -175,7 +188,8 @@ func TestShardsAreTheModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if files[len(files)-1] != name || o.Max < 1<<30 && len(files) < 4 || o.Max == 1<<30 && len(files) > 1 {
+			if files[len(files)-1] != name || o.Max < 1<<30 && len(files) < 4 ||
+				o.Max == 1<<30 && len(files) > 1 {
 				t.Errorf("%q", files)
 			}
 			r, err := Open(name, &ReaderOptions{Strict: true})
@@ -183,7 +197,8 @@ func TestShardsAreTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			if report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+			if report, err := r.Verify(t.Context(),
+				&tensor.VerifyOptions{Strict: true}); err != nil {
 				t.Error(report.Findings)
 			}
 			if got, err := r.ContentDigest(SHA256); got != content {
@@ -194,14 +209,18 @@ func TestShardsAreTheModel(t *testing.T) {
 				if b, err := os.ReadFile(files[i]); err != nil || int64(len(b)) != s.Size {
 					t.Errorf("%s: %v", files[i], err)
 				}
-				if o.Store && !strings.Contains(files[i], filepath.Join(dir, "blobs", strings.ReplaceAll(s.Digest, ":", string(filepath.Separator)))) {
+				if o.Store &&
+					!strings.Contains(files[i],
+						filepath.Join(dir, "blobs",
+							strings.ReplaceAll(s.Digest, ":", string(filepath.Separator)))) {
 					t.Errorf("shard %s is called %s", s.Digest, files[i])
 				}
 				one, err := Open(files[i], nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if found, err := one.CanonicalViolations(t.Context()); o.Writer.Level == 0 && o.Writer.Alignment == 0 && (len(found) > 0 || err != nil) {
+				if found, err := one.CanonicalViolations(t.Context()); o.Writer.Level == 0 &&
+					o.Writer.Alignment == 0 && (len(found) > 0 || err != nil) {
 					t.Error(found, err)
 				}
 				one.Close()
@@ -237,7 +256,8 @@ func TestShardsAreTheModel(t *testing.T) {
 
 func TestShardedFilesAreAppendedTo(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.zt")
-	if _, err := WriteShards(t.Context(), name, tensor.Of(model()...), &ShardOptions{Max: 4000}); err != nil {
+	if _, err := WriteShards(t.Context(), name, tensor.Of(model()...),
+		&ShardOptions{Max: 4000}); err != nil {
 		t.Fatal(err)
 	}
 	w, err := Append(name, nil)
@@ -245,7 +265,8 @@ func TestShardedFilesAreAppendedTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Abort()
-	other, err := OpenBytes(write(t, &WriterOptions{Version: "2"}, adding(t, tensor.New("more", tensor.Shape{1}, []byte{1}))), nil)
+	other, err := OpenBytes(write(t, &WriterOptions{Version: "2"},
+		adding(t, tensor.New("more", tensor.Shape{1}, []byte{1}))), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +291,7 @@ func TestShardedFilesAreAppendedTo(t *testing.T) {
 	}
 }
 
-// No link takes a shard out of the folder of its root.
+// No link takes a shard out of the directory of its root.
 func TestShardsAreNotWrittenThroughLinks(t *testing.T) {
 	outside := t.TempDir()
 	for _, c := range []struct {
@@ -284,7 +305,8 @@ func TestShardsAreNotWrittenThroughLinks(t *testing.T) {
 		if err := os.Symlink(outside, filepath.Join(dir, c.link)); err != nil {
 			t.Skip("no links here: ", err)
 		}
-		_, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), tensor.Of(model()...), &ShardOptions{Max: 4000, Store: c.store})
+		_, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), tensor.Of(model()...),
+			&ShardOptions{Max: 4000, Store: c.store})
 		if !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%s: %v", c.link, err)
 		}
@@ -300,7 +322,8 @@ func TestASetOfShardsIsReplacedTogether(t *testing.T) {
 	name := filepath.Join(dir, "m.zt")
 	values := func(v byte, n int) (ts []*tensor.Tensor) {
 		for i := range n {
-			ts = append(ts, tensor.New(fmt.Sprintf("t%d", i), tensor.Shape{100}, bytes.Repeat([]byte{v}, 100)))
+			ts = append(ts, tensor.New(fmt.Sprintf("t%d", i), tensor.Shape{100},
+				bytes.Repeat([]byte{v}, 100)))
 		}
 		return ts
 	}
@@ -341,8 +364,10 @@ func TestASetOfShardsIsReplacedTogether(t *testing.T) {
 	before := files()
 	// A source that fails in the third shard leaves all as it was.
 	failing := values(2, 4)
-	failing[2].Data = tensor.BlobFunc(100, func() (io.ReadCloser, error) { return nil, io.ErrUnexpectedEOF })
-	if _, err := WriteShards(t.Context(), name, tensor.Of(failing...), opts); !errors.Is(err, io.ErrUnexpectedEOF) {
+	failing[2].Data = tensor.BlobFunc(100,
+		func() (io.ReadCloser, error) { return nil, io.ErrUnexpectedEOF })
+	if _, err := WriteShards(t.Context(), name, tensor.Of(failing...), opts); !errors.Is(err,
+		io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 	check(1, 4)
@@ -350,14 +375,16 @@ func TestASetOfShardsIsReplacedTogether(t *testing.T) {
 		t.Errorf("%q, before %q", after, before)
 	}
 	// Fewer shards: the old ones are gone.
-	if _, err := WriteShards(t.Context(), name, tensor.Of(values(3, 2)...), &ShardOptions{Max: 100, ID: "step 2"}); err != nil {
+	if _, err := WriteShards(t.Context(), name, tensor.Of(values(3, 2)...),
+		&ShardOptions{Max: 100, ID: "step 2"}); err != nil {
 		t.Fatal(err)
 	}
 	check(3, 2)
 	if got := files(); !slices.Equal(got, []string{"m-00001.zt", "m-00002.zt", "m.zt"}) {
 		t.Errorf("%q", got)
 	}
-	if _, err := WriteShards(t.Context(), name, tensor.Of(values(4, 2)...), &ShardOptions{Max: 1000}); err != nil {
+	if _, err := WriteShards(t.Context(), name, tensor.Of(values(4, 2)...),
+		&ShardOptions{Max: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	check(4, 2)
@@ -373,13 +400,14 @@ func TestAShardOfAnotherSet(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := WriteShards(t.Context(), name, tensor.Of(model()...), &ShardOptions{Max: 4000, ID: id}); err != nil {
+		if _, err := WriteShards(t.Context(), name, tensor.Of(model()...),
+			&ShardOptions{Max: 4000, ID: id}); err != nil {
 			t.Fatal(err)
 		}
 		return name
 	}
-	one, two := write("one"), write("two")
-	r, err := Open(two, nil)
+	one, second := write("one"), write("two")
+	r, err := Open(second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +416,8 @@ func TestAShardOfAnotherSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(filepath.Dir(two), "m-"+s.Name+".zt"), b, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(second), "m-"+s.Name+".zt"), b,
+			0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -396,7 +425,8 @@ func TestAShardOfAnotherSet(t *testing.T) {
 	refused := 0
 	for x := range r.Tensors() {
 		var broken *rule.Error
-		if _, err := x.Data.ReadAll(); errors.As(err, &broken) && broken.Rule == rule.ShardIdentity {
+		if _, err := x.Data.ReadAll(); errors.As(err, &broken) &&
+			broken.Rule == rule.ShardIdentity {
 			refused++
 		}
 	}
@@ -412,7 +442,8 @@ func TestAnInterruptedSet(t *testing.T) {
 	name := filepath.Join(dir, "m.zt")
 	shards := func(dir, id string) []string {
 		t.Helper()
-		files, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), tensor.Of(model()...), &ShardOptions{Max: 4000, ID: id})
+		files, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), tensor.Of(model()...),
+			&ShardOptions{Max: 4000, ID: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +462,8 @@ func TestAnInterruptedSet(t *testing.T) {
 		}
 		journal += fmt.Sprintf("rename %q %q %d\n", "."+base+".tmp-1", base, len(b))
 	}
-	if err := os.WriteFile(filepath.Join(dir, ".m.zt.journal"), []byte(journal+"end\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ".m.zt.journal"), []byte(journal+"end\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	var unfinished *atomicfile.UnfinishedError

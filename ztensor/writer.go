@@ -25,41 +25,43 @@ const (
 	Version2  = "2"
 )
 
-// WriterOptions control what is written. nil is the zero value. An option that does not fit the
-// version is an error that names both; the package comment has them in a table.
+// WriterOptions control what is written. nil is the zero value. An option that does not
+// fit the version is an error that names both; the package comment has them in a table.
 type WriterOptions struct {
-	// Version is [Version2] or "", [Version10], [Version11] or [Version12]. Programs of upstream
-	// read the versions of their own generation only: today's read version 2.
+	// Version is [Version2] or "", [Version10], [Version11] or [Version12]. Programs of
+	// upstream read the versions of their own generation only: today's read version 2.
 	Version string
-	// Canonical writes version 2 in canonical form, in which equal content makes equal files.
-	// Add then keeps the tensor, and its data is written, sorted by name, by AddAll and Close,
-	// which fail if memory of the caller has changed by then. It excludes Level, Alignment and
-	// KeepOrder. WriteFile and WriteShards set it where these allow it.
+	// Canonical writes version 2 in canonical form, in which equal content makes equal
+	// files. Add then keeps the tensor, and its data is written, sorted by name, by
+	// AddAll and Close, which fail if memory of the caller has changed by then. It
+	// excludes Level, Alignment and KeepOrder. WriteFile and WriteShards set it where
+	// these allow it.
 	Canonical bool
-	// Digest is computed for each component of version 1, of the bytes as stored: CRC32C or
-	// SHA256. Version 2 always has XXH3, of the bytes before compression.
+	// Digest is computed for each component of version 1, of the bytes as stored:
+	// CRC32C or SHA256. Version 2 always has XXH3, of the bytes before compression.
 	Digest Digest
-	// Level compresses with zstd: 1 to 22 as the zstd program counts, in four steps of effort.
-	// 0 stores the bytes as they are, so that they can be mapped.
+	// Level compresses with zstd: 1 to 22 as the zstd program counts, in four steps of
+	// effort. 0 stores the bytes as they are, so that they can be mapped.
 	Level int
 	// Attributes describe the file. Values are strings in 1.0 and 1.1, and in 1.2 and 2
 	// whatever github.com/fxamacker/cbor/v2 encodes, or a [Value].
 	Attributes map[string]any
 	// Generator names the program in files of 1.0; "" is "tensorfile".
 	Generator string
-	// Alignment is where the payloads of version 2 begin: at multiples of it, a power of two
-	// from 4096. 0 is 65536, that of canonical form.
+	// Alignment is where the payloads of version 2 begin: at multiples of it, a power
+	// of two from 4096. 0 is 65536, that of canonical form.
 	Alignment int64
-	// KeepOrder makes WriteFile and WriteShards write the tensors of version 2 in the order
-	// given, as a Writer that is not Canonical does anyway, and version 1 always.
+	// KeepOrder makes WriteFile and WriteShards write the tensors of version 2 in the
+	// order given, as a Writer that is not Canonical does anyway, and version 1 always.
 	KeepOrder bool
 }
 
-// A Writer writes a .zt file in one pass: data goes out as it is added, the manifest comes last. It
-// never seeks. It is for one goroutine at a time.
+// A Writer writes a .zt file in one pass: data goes out as it is added, the manifest
+// comes last. It never seeks. It is for one goroutine at a time.
 //
-// An error of writing, or of data that is not what its tensor says, is final: all later calls fail
-// with it. After a tensor that is refused before a byte of it was written others can be added.
+// An error of writing, or of data that is not what its tensor says, is final: all later
+// calls fail with it. After a tensor that is refused before a byte of it was written
+// others can be added.
 type Writer struct{ w *core.Writer }
 
 // NewWriter begins a file on w, which it never closes. Wrong options are the
@@ -108,7 +110,8 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 }
 
 // WriteFile writes a file of these tensors, which appears whole or not at all.
-func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error], opts *WriterOptions) error {
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) error {
 	w, err := Create(name, opts.WholeFile())
 	if err != nil {
 		return err
@@ -126,11 +129,12 @@ func (o *WriterOptions) Check() error {
 	return err
 }
 
-// WholeFile returns the options of a Writer that is given all tensors of a file: o, and Canonical
-// where the version has that form and o allows it. o may be nil.
+// WholeFile returns the options of a Writer that is given all tensors of a file: o, and
+// Canonical where the version has that form and o allows it. o may be nil.
 func (o *WriterOptions) WholeFile() *WriterOptions {
 	as := o.orZero()
-	if as.Version == Version2 && as.Level == 0 && !as.KeepOrder && (as.Alignment == 0 || as.Alignment == v2.CanonicalAlignment) {
+	if as.Version == Version2 && as.Level == 0 && !as.KeepOrder &&
+		(as.Alignment == 0 || as.Alignment == v2.CanonicalAlignment) {
 		as.Canonical = true
 	}
 	return &as
@@ -189,33 +193,37 @@ func asLayout[L core.Layout](l L, err error) (core.Layout, error) {
 	return l, nil
 }
 
-// Check reports why a tensor cannot be added, as far as that shows without reading its data.
+// Check reports why a tensor cannot be added, as far as that shows without reading its
+// data.
 func (w *Writer) Check(t *tensor.Tensor) error { return w.w.Check(t) }
 
-// Add writes a tensor. The package comment says what each version can represent. A sparse tensor is
-// checked as [sparse.Check] does, and its indices are widened to uint64; so its parts are read twice.
+// Add writes a tensor. The package comment says what each version can represent. A
+// sparse tensor is checked as [sparse.Check] does, and its indices are widened to
+// uint64; so its parts are read twice.
 func (w *Writer) Add(t *tensor.Tensor) error { return w.w.Add(t) }
 
-// AddAll adds all tensors that ts yields, with the bytes that [Writer.Add] would write for one
-// after the other. What is compressed or hashed is so on all cores, with up to 32 MiB of data in
-// flight and an encoder for each core, of 2 MiB at levels 1 and 2, 3 below 7, 9 below 16, and 40
-// from there on. Memory that ts has yielded must not change until AddAll returns; a change that is
-// noticed is an error. After an error that is not final, such as a tensor that the version cannot
-// represent, those before it are in the file and more can be added.
+// AddAll adds all tensors that ts yields, with the bytes that [Writer.Add] would write
+// for one after the other. What is compressed or hashed is so on all cores, with up to
+// 32 MiB of data in flight and an encoder for each core, of 2 MiB at levels 1 and 2, 3
+// below 7, 9 below 16, and 40 from there on. Memory that ts has yielded must not change
+// until AddAll returns; a change that is noticed is an error. After an error that is
+// not final, such as a tensor that the version cannot represent, those before it are in
+// the file and more can be added.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	return w.w.AddAll(ctx, ts)
 }
 
 // Create begins a dense tensor whose bytes come piece by piece through the WriteCloser:
-// little-endian, row-major, exactly as many as dtype and shape require, or Close fails. Until it is
-// closed nothing else can be added.
-func (w *Writer) Create(name string, dtype tensor.DType, shape tensor.Shape) (io.WriteCloser, error) {
+// little-endian, row-major, exactly as many as dtype and shape require, or Close fails.
+// Until it is closed nothing else can be added.
+func (w *Writer) Create(name string, dtype tensor.DType,
+	shape tensor.Shape) (io.WriteCloser, error) {
 	return w.w.Create(name, dtype, shape)
 }
 
-// TensorAttributes sets the attributes of the tensor of that name, before or after it is added;
-// before it if its layout has rules for them: zt.mx/1, zt.quant_group/1 and those of gguf. 1.0 has
-// no such attributes.
+// TensorAttributes sets the attributes of the tensor of that name, before or after it
+// is added; before it if its layout has rules for them: zt.mx/1, zt.quant_group/1 and
+// those of gguf. 1.0 has no such attributes.
 func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
 	return w.w.TensorAttributes(name, attributes)
 }

@@ -84,7 +84,8 @@ func TestFilesOfUpstreamSurviveRewriting(t *testing.T) {
 						values[k] = v
 					}
 				}
-				ordered := slices.SortedStableFunc(r.Tensors(), func(a, b *tensor.Tensor) int { return int(first(a) - first(b)) })
+				ordered := slices.SortedStableFunc(r.Tensors(),
+					func(a, b *tensor.Tensor) int { return int(first(a) - first(b)) })
 				var kept []string
 				o := &WriterOptions{Version: version, Attributes: values}
 				if version == "1.0" {
@@ -118,7 +119,8 @@ func TestFilesOfUpstreamSurviveRewriting(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if report, err := back.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
+				if report, err := back.Verify(t.Context(),
+					&tensor.VerifyOptions{Strict: true}); err != nil {
 					t.Errorf("strict: %v", report.Findings)
 				}
 				if back.Version() != version || back.Len() != len(kept) {
@@ -126,7 +128,9 @@ func TestFilesOfUpstreamSurviveRewriting(t *testing.T) {
 				}
 				for _, name := range kept {
 					sameTensor(t, r.Tensor(name), back.Tensor(name))
-					if a, b := jsonOf(t, r.TensorAttributes(r.Tensor(name))), jsonOf(t, back.TensorAttributes(back.Tensor(name))); version != "1.0" && a != b {
+					if a, b := jsonOf(t, r.TensorAttributes(r.Tensor(name))),
+						jsonOf(t, back.TensorAttributes(back.Tensor(name))); version != "1.0" &&
+						a != b {
 						t.Errorf("%q: attributes %s, want %s", name, b, a)
 					}
 				}
@@ -154,7 +158,8 @@ func first(t *tensor.Tensor) int64 {
 
 func sameTensor(t *testing.T, a, b *tensor.Tensor) {
 	t.Helper()
-	if a == nil || b == nil || a.Name != b.Name || !a.Shape.Equal(b.Shape) || a.Scheme != b.Scheme || len(a.Parts) != len(b.Parts) {
+	if a == nil || b == nil || a.Name != b.Name || !a.Shape.Equal(b.Shape) ||
+		a.Scheme != b.Scheme || len(a.Parts) != len(b.Parts) {
 		t.Errorf("%+v, want %+v", b, a)
 		return
 	}
@@ -204,12 +209,16 @@ func samples() []*tensor.Tensor {
 		tensor.New("empty", tensor.Shape{0, 5}, []float32{}),
 		tensor.New("große Namen — 名前", tensor.Shape{1}, []uint8{7}),
 		csr("csr", []uint64{0, 2, 2, 3}, []uint64{0, 3, 1}, 4),
-		{Name: "coo", DType: tensor.F32, Shape: tensor.Shape{3, 3}, Scheme: "sparse_coo", Parts: []tensor.Part{
-			{Role: "values", DType: tensor.F32, Data: tensor.New("", nil, []float32{1, 2}).Data},
-			{Role: "coords", DType: tensor.U64, Data: tensor.New("", nil, []uint64{0, 2, 1, 0}).Data}}},
-		{Name: "packed", DType: tensor.U8, Shape: tensor.Shape{4096, 4096}, Scheme: "quantized_4bit", Parts: []tensor.Part{
-			{Role: "data", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
-			{Role: "scale", DType: tensor.U8, Data: tensor.BlobOf([]byte{4})}}},
+		{Name: "coo", DType: tensor.F32, Shape: tensor.Shape{3, 3}, Scheme: "sparse_coo",
+			Parts: []tensor.Part{
+				{Role: "values", DType: tensor.F32,
+					Data: tensor.New("", nil, []float32{1, 2}).Data},
+				{Role: "coords", DType: tensor.U64,
+					Data: tensor.New("", nil, []uint64{0, 2, 1, 0}).Data}}},
+		{Name: "packed", DType: tensor.U8, Shape: tensor.Shape{4096, 4096},
+			Scheme: "quantized_4bit", Parts: []tensor.Part{
+				{Role: "data", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
+				{Role: "scale", DType: tensor.U8, Data: tensor.BlobOf([]byte{4})}}},
 	}
 	return ts
 }
@@ -219,10 +228,12 @@ func csr(name string, indptr, indices []uint64, cols int64) *tensor.Tensor {
 	for i := range values {
 		values[i] = float32(i) + 0.5
 	}
-	return &tensor.Tensor{Name: name, DType: tensor.F32, Shape: tensor.Shape{int64(len(indptr) - 1), cols}, Scheme: "sparse_csr", Parts: []tensor.Part{
-		{Role: "values", DType: tensor.F32, Data: tensor.New("", nil, values).Data},
-		{Role: "indices", DType: tensor.U64, Data: tensor.New("", nil, indices).Data},
-		{Role: "indptr", DType: tensor.U64, Data: tensor.New("", nil, indptr).Data}}}
+	return &tensor.Tensor{Name: name, DType: tensor.F32,
+		Shape: tensor.Shape{int64(len(indptr) - 1), cols}, Scheme: "sparse_csr",
+		Parts: []tensor.Part{
+			{Role: "values", DType: tensor.F32, Data: tensor.New("", nil, values).Data},
+			{Role: "indices", DType: tensor.U64, Data: tensor.New("", nil, indices).Data},
+			{Role: "indptr", DType: tensor.U64, Data: tensor.New("", nil, indptr).Data}}}
 }
 
 // each version, digest and level.
@@ -231,7 +242,9 @@ func variants() []WriterOptions {
 	for _, version := range []string{"1.0", "1.1", "1.2"} {
 		for _, digest := range []Digest{NoDigest, CRC32C, SHA256} {
 			for _, level := range []int{0, 1, 3, 9, 19} {
-				all = append(all, WriterOptions{Version: version, Digest: digest, Level: level, Attributes: map[string]any{"license": "MIT", "": "ü"}})
+				all = append(all,
+					WriterOptions{Version: version, Digest: digest, Level: level,
+						Attributes: map[string]any{"license": "MIT", "": "ü"}})
 			}
 		}
 	}
@@ -272,7 +285,8 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 		for _, ten := range samples() {
 			sameTensor(t, ten, r.Tensor(ten.Name))
 		}
-		if v, err := tensor.Load[int16](r.Tensor("piecewise")); err != nil || len(v) != 100_000 || uint16(v[99_999]) != 34463 {
+		if v, err := tensor.Load[int16](r.Tensor("piecewise")); err != nil || len(v) != 100_000 ||
+			uint16(v[99_999]) != 34463 {
 			t.Errorf("piecewise: %v", err)
 		}
 		if r.Version() != o.Version || len(r.Warnings()) > 0 {
@@ -288,8 +302,8 @@ func TestWritingTwiceGivesTheSameBytes(t *testing.T) {
 				w.Add(ten)
 			}
 		})
-		two := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
-		if !bytes.Equal(one, two) {
+		second := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
+		if !bytes.Equal(one, second) {
 			t.Errorf("%+v: AddAll differs from Add", o)
 		}
 	}
@@ -308,15 +322,20 @@ func noise(n int, seed uint64) []byte {
 
 func TestAllCoresGiveTheBytesOfOne(t *testing.T) {
 	var ts []*tensor.Tensor
-	for i, size := range []int{0, 2, 100, 5 << 20, 64 << 10, 3 << 20, 2 << 20, 2, 40 << 10, 1<<20 + 2, 7 << 20} {
+	for i, size := range []int{0, 2, 100, 5 << 20, 64 << 10, 3 << 20, 2 << 20, 2, 40 << 10,
+		1<<20 + 2, 7 << 20} {
 		b := noise(size, uint64(i))
 		blob := tensor.BlobOf(b)
 		if i%3 == 1 { // not in memory
-			blob = tensor.BlobFunc(int64(size), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
+			blob = tensor.BlobFunc(int64(size),
+				func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
 		}
-		ts = append(ts, &tensor.Tensor{Name: fmt.Sprint("tensor ", i), DType: tensor.BF16, Shape: tensor.Shape{int64(size / 2)}, Data: blob})
+		ts = append(ts, &tensor.Tensor{Name: fmt.Sprint("tensor ", i), DType: tensor.BF16,
+			Shape: tensor.Shape{int64(size / 2)}, Data: blob})
 	}
-	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: CRC32C}, {Version: "1.0", Digest: SHA256}, {Version: "1.2", Digest: SHA256, Level: 1}, {Version: "1.0", Level: 3}} {
+	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: CRC32C},
+		{Version: "1.0", Digest: SHA256}, {Version: "1.2", Digest: SHA256, Level: 1},
+		{Version: "1.0", Level: 3}} {
 		one := write(t, &o, func(w *Writer) {
 			for _, ten := range ts {
 				if err := w.Add(ten); err != nil {
@@ -348,7 +367,8 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 	bad := tensor.New("tensor 0", tensor.Shape{1}, []uint8{1}) // the name is taken
 	source := func(yield func(*tensor.Tensor) bool) {
 		for i := range 20 {
-			if !yield(tensor.New(fmt.Sprint("tensor ", i), tensor.Shape{1 << 18}, make([]uint8, 1<<18))) {
+			if !yield(tensor.New(fmt.Sprint("tensor ", i), tensor.Shape{1 << 18},
+				make([]uint8, 1<<18))) {
 				return
 			}
 		}
@@ -359,16 +379,19 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 	if err := w.AddAll(t.Context(), tensor.Each(source)); !errors.Is(err, tensor.ErrDuplicate) {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.Add(tensor.New("more", tensor.Shape{1}, []uint8{1})), w.Close()); err != nil {
+	if err := errors.Join(w.Add(tensor.New("more", tensor.Shape{1}, []uint8{1})),
+		w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := OpenBytes(b.Bytes(), nil); err != nil || r.Len() != 21 {
 		t.Fatal(err)
 	}
 
-	w = NewWriter(readtest.FailingWriter(io.Discard, 1<<20), &WriterOptions{Version: "1.0", Digest: CRC32C, Level: 1})
+	w = NewWriter(readtest.FailingWriter(io.Discard, 1<<20),
+		&WriterOptions{Version: "1.0", Digest: CRC32C, Level: 1})
 	noisy := func(yield func(*tensor.Tensor) bool) {
-		for i := 0; yield(&tensor.Tensor{Name: fmt.Sprint(i), DType: tensor.U8, Shape: tensor.Shape{1 << 18}, Data: tensor.BlobOf(noise(1<<18, uint64(i)))}); i++ {
+		for i := 0; yield(&tensor.Tensor{Name: fmt.Sprint(i), DType: tensor.U8,
+			Shape: tensor.Shape{1 << 18}, Data: tensor.BlobOf(noise(1<<18, uint64(i)))}); i++ {
 		}
 	}
 	if err := w.AddAll(t.Context(), tensor.Each(noisy)); !errors.Is(err, readtest.ErrInjected) {
@@ -413,21 +436,46 @@ func TestWriterRefuses(t *testing.T) {
 		want          error
 	}{
 		{"nothing", "", nil, tensor.ErrNoTensor},
-		{"a second tensor of a name", "", tensor.New("there", tensor.Shape{1}, []uint8{1}), tensor.ErrDuplicate},
-		{"too few bytes", "", &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, tensor.ErrMalformed},
-		{"a name that is not UTF-8", "", tensor.New("\xff", tensor.Shape{1}, []uint8{1}), errors.ErrUnsupported},
-		{"column-major", "", &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{2, 2}, Order: tensor.Order{1, 0}, Data: tensor.BlobOf(make([]byte, 4))}, errors.ErrUnsupported},
-		{"another file's", "", &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{2}, External: true}, errors.ErrUnsupported},
-		{"float8 in 1.0", "1.0", tensor.New("x", tensor.Shape{1}, []tensor.Float8E5M2{1}), errors.ErrUnsupported},
-		{"float8 in 1.1", "1.1", tensor.New("x", tensor.Shape{1}, []tensor.Float8E5M2{1}), errors.ErrUnsupported},
-		{"float8_e8m0fnu", "1.2", tensor.New("x", tensor.Shape{1}, []tensor.Float8E8M0FNU{1}), errors.ErrUnsupported},
-		{"half a byte", "1.2", &tensor.Tensor{Name: "x", DType: tensor.F4E2M1FN, Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, errors.ErrUnsupported},
-		{"an unknown type", "1.2", &tensor.Tensor{Name: "x", Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})}, errors.ErrUnsupported},
-		{"two parts of a role", "1.2", &tensor.Tensor{Name: "x", Scheme: "s", Parts: []tensor.Part{{Role: "a", DType: tensor.U8}, {Role: "a", DType: tensor.U8}}}, tensor.ErrDuplicate},
-		{"data twice", "1.2", &tensor.Tensor{Name: "x", DType: tensor.U8, Data: tensor.BlobOf([]byte{1}), Parts: []tensor.Part{{Role: "data", DType: tensor.U8}}}, tensor.ErrDuplicate},
-		{"part types in 1.0", "1.0", &tensor.Tensor{Name: "x", DType: tensor.U8, Scheme: "s", Parts: []tensor.Part{{Role: "a", DType: tensor.F16}}}, errors.ErrUnsupported},
-		{"csr that falls", "", csr("x", []uint64{0, 3, 1}, []uint64{0, 1, 2}, 4), tensor.ErrMalformed},
-		{"csr beyond its columns", "", csr("x", []uint64{0, 1}, []uint64{4}, 4), tensor.ErrMalformed},
+		{"a second tensor of a name", "", tensor.New("there", tensor.Shape{1}, []uint8{1}),
+			tensor.ErrDuplicate},
+		{"too few bytes", "",
+			&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{2},
+				Data: tensor.BlobOf([]byte{1})}, tensor.ErrMalformed},
+		{"a name that is not UTF-8", "", tensor.New("\xff", tensor.Shape{1}, []uint8{1}),
+			errors.ErrUnsupported},
+		{"column-major", "",
+			&tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{2, 2},
+				Order: tensor.Order{1, 0}, Data: tensor.BlobOf(make([]byte, 4))},
+			errors.ErrUnsupported},
+		{"another file's", "",
+			&tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{2}, External: true},
+			errors.ErrUnsupported},
+		{"float8 in 1.0", "1.0", tensor.New("x", tensor.Shape{1}, []tensor.Float8E5M2{1}),
+			errors.ErrUnsupported},
+		{"float8 in 1.1", "1.1", tensor.New("x", tensor.Shape{1}, []tensor.Float8E5M2{1}),
+			errors.ErrUnsupported},
+		{"float8_e8m0fnu", "1.2", tensor.New("x", tensor.Shape{1}, []tensor.Float8E8M0FNU{1}),
+			errors.ErrUnsupported},
+		{"half a byte", "1.2",
+			&tensor.Tensor{Name: "x", DType: tensor.F4E2M1FN, Shape: tensor.Shape{2},
+				Data: tensor.BlobOf([]byte{1})}, errors.ErrUnsupported},
+		{"an unknown type", "1.2",
+			&tensor.Tensor{Name: "x", Shape: tensor.Shape{2}, Data: tensor.BlobOf([]byte{1})},
+			errors.ErrUnsupported},
+		{"two parts of a role", "1.2",
+			&tensor.Tensor{Name: "x", Scheme: "s",
+				Parts: []tensor.Part{{Role: "a", DType: tensor.U8},
+					{Role: "a", DType: tensor.U8}}}, tensor.ErrDuplicate},
+		{"data twice", "1.2",
+			&tensor.Tensor{Name: "x", DType: tensor.U8, Data: tensor.BlobOf([]byte{1}),
+				Parts: []tensor.Part{{Role: "data", DType: tensor.U8}}}, tensor.ErrDuplicate},
+		{"part types in 1.0", "1.0",
+			&tensor.Tensor{Name: "x", DType: tensor.U8, Scheme: "s",
+				Parts: []tensor.Part{{Role: "a", DType: tensor.F16}}}, errors.ErrUnsupported},
+		{"csr that falls", "", csr("x", []uint64{0, 3, 1}, []uint64{0, 1, 2}, 4),
+			tensor.ErrMalformed},
+		{"csr beyond its columns", "", csr("x", []uint64{0, 1}, []uint64{4}, 4),
+			tensor.ErrMalformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer
@@ -447,8 +495,12 @@ func TestWriterRefuses(t *testing.T) {
 			}
 		})
 	}
-	for _, o := range []WriterOptions{{Version: "1.3"}, {Version: "3"}, {Version: "1.0", Level: -1}, {Version: "1.0", Level: 23}, {Version: "1.0", Digest: 9}, {Version: "1.0", Generator: "\xff"},
-		{Version: "1.0", Attributes: map[string]any{"a": 1}}, {Version: "1.1", Attributes: map[string]any{"a": 1}}, {Version: "1.2", Attributes: map[string]any{"a": make(chan int)}},
+	for _, o := range []WriterOptions{{Version: "1.3"}, {Version: "3"},
+		{Version: "1.0", Level: -1}, {Version: "1.0", Level: 23}, {Version: "1.0", Digest: 9},
+		{Version: "1.0", Generator: "\xff"},
+		{Version: "1.0", Attributes: map[string]any{"a": 1}},
+		{Version: "1.1", Attributes: map[string]any{"a": 1}},
+		{Version: "1.2", Attributes: map[string]any{"a": make(chan int)}},
 		{Version: "1.0", Attributes: map[string]any{"\xff": "x"}}} {
 		if _, err := Create(filepath.Join(t.TempDir(), "x.zt"), &o); err == nil {
 			t.Errorf("%+v was accepted", o)
@@ -462,15 +514,17 @@ func TestWriterRefuses(t *testing.T) {
 // Sources that are shorter or longer than promised.
 func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 	stream := func(size int64, b []byte) tensor.Blob {
-		return tensor.BlobFunc(size, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
+		return tensor.BlobFunc(size,
+			func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
 	}
 	for name, blob := range map[string]tensor.Blob{
-		"too short":     stream(4, []byte{1, 0, 1}),
-		"too long":      stream(4, []byte{1, 0, 1, 0, 1}),
-		"unknown size":  stream(-1, []byte{1, 0, 1}),
-		"not a bool":    stream(4, []byte{1, 0, 1, 2}),
-		"bool at once":  tensor.BlobOf([]byte{1, 0, 1, 2}),
-		"fails to open": tensor.BlobFunc(4, func() (io.ReadCloser, error) { return nil, readtest.ErrInjected }),
+		"too short":    stream(4, []byte{1, 0, 1}),
+		"too long":     stream(4, []byte{1, 0, 1, 0, 1}),
+		"unknown size": stream(-1, []byte{1, 0, 1}),
+		"not a bool":   stream(4, []byte{1, 0, 1, 2}),
+		"bool at once": tensor.BlobOf([]byte{1, 0, 1, 2}),
+		"fails to open": tensor.BlobFunc(4,
+			func() (io.ReadCloser, error) { return nil, readtest.ErrInjected }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := filepath.Join(t.TempDir(), "x.zt")
@@ -478,7 +532,8 @@ func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = w.Add(&tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4}, Data: blob})
+			err = w.Add(&tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4},
+				Data: blob})
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -506,17 +561,20 @@ func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 // A writer underneath that fails, or writes less than it was given, at
 // every byte.
 func TestWriterFailsAtEveryByte(t *testing.T) {
-	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.2", Digest: SHA256, Level: 3}} {
+	for _, o := range []WriterOptions{{Version: "1.0"},
+		{Version: "1.2", Digest: SHA256, Level: 3}} {
 		whole := write(t, &o, func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 		step := int64(3)
 		if o.Level > 0 {
 			step = 61 // an encoder takes its time to make
 		}
 		for n := int64(0); n < int64(len(whole)); n += step {
-			for name, out := range map[string]io.Writer{"failing": readtest.FailingWriter(io.Discard, n), "short": readtest.ShortWriter(io.Discard, n)} {
+			for name, out := range map[string]io.Writer{"failing": readtest.FailingWriter(
+				io.Discard, n), "short": readtest.ShortWriter(io.Discard, n)} {
 				w := NewWriter(out, &o)
 				err := w.AddAll(t.Context(), tensor.Of(samples()...))
-				if err2 := w.Close(); err2 == nil || err != nil && !errors.Is(err2, err) && err2.Error() != err.Error() {
+				if err2 := w.Close(); err2 == nil ||
+					err != nil && !errors.Is(err2, err) && err2.Error() != err.Error() {
 					t.Fatalf("%s after %d bytes: %v, then %v", name, n, err, err2)
 				}
 			}
@@ -541,7 +599,8 @@ func TestCreateReplacesTheFileAtOnce(t *testing.T) {
 	if err := w.Add(samples()[1]); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("Add after Abort: %v", err)
 	}
-	if err := WriteFile(t.Context(), name, tensor.Of(samples()...), &WriterOptions{Version: "1.0", Digest: CRC32C}); err != nil {
+	if err := WriteFile(t.Context(), name, tensor.Of(samples()...),
+		&WriterOptions{Version: "1.0", Digest: CRC32C}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Open(name, nil)

@@ -1,5 +1,5 @@
-// Package layouts has the rules of the layouts that version 2 registers: sparse, quantised
-// groups and blocks (§7 of its specification).
+// Package layouts has the rules of the layouts that version 2 registers: sparse,
+// quantised groups and blocks (§7 of its specification).
 package layouts
 
 import (
@@ -66,26 +66,26 @@ type layoutCheck struct {
 	err        error
 }
 
-func (c *layoutCheck) want(ok bool, format string, args ...any) bool {
+func (c *layoutCheck) require(ok bool, format string, args ...any) bool {
 	if !ok && c.err == nil {
 		c.err = rule.Broken(rule.LayoutRule, format, args...)
 	}
 	return c.err == nil
 }
 
-// parts wants exactly these.
+// parts requires exactly these.
 func (c *layoutCheck) parts(roles ...string) bool {
 	ok := len(c.t.Parts) == len(roles)
 	for _, role := range roles {
 		ok = ok && c.t.Part(role) != nil
 	}
-	return c.want(ok, "the parts of %s are %s", c.t.Scheme, strings.Join(roles, ", "))
+	return c.require(ok, "the parts of %s are %s", c.t.Scheme, strings.Join(roles, ", "))
 }
 
-// index wants a part to be plain indices, and returns their width.
+// index requires a part of plain indices, and returns their width.
 func (c *layoutCheck) index(role string) uint64 {
 	d := c.t.Part(role).DType
-	c.want(d == tensor.U32 || d == tensor.U64, "%s of %v, not of u32 or u64", role, c.dtype(role))
+	c.require(d == tensor.U32 || d == tensor.U64, "%s of %v, not of u32 or u64", role, c.dtype(role))
 	return uint64(d.Size())
 }
 
@@ -99,40 +99,44 @@ func (c *layoutCheck) dtype(role string) string {
 
 func (c *layoutCheck) size(role string) uint64 { return uint64(c.t.Part(role).Data.Size()) }
 
-// holds wants a part of n elements.
-func (c *layoutCheck) holds(role string, n uint64) {
+// checkLength requires a part of n elements.
+func (c *layoutCheck) checkLength(role string, n uint64) {
 	d := c.t.Part(role).DType
 	if d == tensor.Unknown {
 		return
 	}
 	want, ok := bytesOf(d, n)
-	c.want(ok && want == c.size(role), "%d bytes of %s for %d elements of %v", c.size(role), role, n, d)
+	c.require(ok && want == c.size(role), "%d bytes of %s for %d elements of %v", c.size(role), role,
+		n, d)
 }
 
 func (c *layoutCheck) csr() {
-	if !c.want(len(c.t.Shape) == 2, "%d dimensions, not two", len(c.t.Shape)) || !c.parts("values", "indices", "indptr") {
+	if !c.require(len(c.t.Shape) == 2, "%d dimensions, not two", len(c.t.Shape)) ||
+		!c.parts("values", "indices", "indptr") {
 		return
 	}
 	w, w2 := c.index("indices"), c.index("indptr")
-	if !c.want(w == w2, "indices of %s and indptr of %s", c.dtype("indices"), c.dtype("indptr")) {
+	if !c.require(w == w2, "indices of %s and indptr of %s", c.dtype("indices"), c.dtype("indptr")) {
 		return
 	}
 	rows := uint64(c.t.Shape[0])
 	if rows >= math.MaxUint64/w && c.err == nil {
 		c.err = rule.Broken(rule.Shape, "indptr of %d rows", rows)
 	}
-	c.want(rows+1 == c.size("indptr")/w && c.size("indptr")%w == 0, "%d bytes of indptr for %d rows", c.size("indptr"), rows)
-	c.want(c.size("indices")%w == 0, "%d bytes of indices of %d bytes", c.size("indices"), w)
-	c.holds("values", c.size("indices")/w)
+	c.require(rows+1 == c.size("indptr")/w && c.size("indptr")%w == 0,
+		"%d bytes of indptr for %d rows", c.size("indptr"), rows)
+	c.require(c.size("indices")%w == 0, "%d bytes of indices of %d bytes", c.size("indices"), w)
+	c.checkLength("values", c.size("indices")/w)
 }
 
 func (c *layoutCheck) coo() {
-	if !c.want(len(c.t.Shape) > 0, "no dimensions") || !c.parts("values", "coords") {
+	if !c.require(len(c.t.Shape) > 0, "no dimensions") || !c.parts("values", "coords") {
 		return
 	}
 	w := c.index("coords") * uint64(len(c.t.Shape))
-	if c.want(w > 0 && c.size("coords")%w == 0, "%d bytes of coords for %d dimensions", c.size("coords"), len(c.t.Shape)) {
-		c.holds("values", c.size("coords")/w)
+	if c.require(w > 0 && c.size("coords")%w == 0, "%d bytes of coords for %d dimensions",
+		c.size("coords"), len(c.t.Shape)) {
+		c.checkLength("values", c.size("coords")/w)
 	}
 }
 
@@ -146,20 +150,21 @@ func (c *layoutCheck) mx() {
 	if !hasAxis && len(c.t.Shape) > 0 {
 		axis = uint64(len(c.t.Shape) - 1)
 	}
-	if !c.want(hasBlock && block >= 2, "block_size is not an integer of at least 2") ||
-		!c.want(axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)) ||
-		!c.want(form == "e8m0_exponent", "scale_form is %s", quote.Name(form)) ||
-		!c.want(uint64(c.t.Shape[axis])%block == 0, "a dimension of %d in blocks of %d", c.t.Shape[axis], block) {
+	if !c.require(hasBlock && block >= 2, "block_size is not an integer of at least 2") ||
+		!c.require(axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)) ||
+		!c.require(form == "e8m0_exponent", "scale_form is %s", quote.Name(form)) ||
+		!c.require(uint64(c.t.Shape[axis])%block == 0, "a dimension of %d in blocks of %d",
+			c.t.Shape[axis], block) {
 		return
 	}
 	switch d := c.t.Part("data").DType; d {
 	case tensor.F4E2M1FN, tensor.F8E4M3FN, tensor.F8E5M2, tensor.I8:
 	default:
-		c.want(false, "data of %s", c.dtype("data"))
+		c.require(false, "data of %s", c.dtype("data"))
 	}
-	c.want(c.t.Part("scales").DType == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
-	c.holds("data", c.elements)
-	c.holds("scales", c.elements/block)
+	c.require(c.t.Part("scales").DType == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
+	c.checkLength("data", c.elements)
+	c.checkLength("scales", c.elements/block)
 }
 
 func (c *layoutCheck) quant() {
@@ -169,12 +174,13 @@ func (c *layoutCheck) quant() {
 	if form == "tensor" {
 		roles = append(roles, "zeros")
 	}
-	if !c.want(form == "none" || form == "implied" || form == "tensor", "zero_point.form is %s", quote.Name(form)) || !c.parts(roles...) {
+	if !c.require(form == "none" || form == "implied" || form == "tensor", "zero_point.form is %s",
+		quote.Name(form)) || !c.parts(roles...) {
 		return
 	}
 	if form == "implied" {
 		v := point.raw("value")
-		c.want(len(v) > 0 && v[0]>>5 <= cbor.Negint, "zero_point.value is no integer")
+		c.require(len(v) > 0 && v[0]>>5 <= cbor.Negint, "zero_point.value is no integer")
 	}
 	bits, _ := c.uint("bits")
 	group, hasGroup := c.uint("group_size")
@@ -186,33 +192,38 @@ func (c *layoutCheck) quant() {
 	scale, _ := c.text("scale_form")
 	width, ok := map[string]uint64{"u8": 1, "u16": 2, "u32": 4, "u64": 8}[word]
 	switch {
-	case !c.want(slices.Contains([]uint64{2, 3, 4, 5, 6, 8}, bits), "%d bits", bits):
-	case !c.want(hasGroup, "group_size is missing"):
-	case !c.want(hasAxis && axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)):
-	case !c.want(ok, "packing.word is %s", quote.Name(word)):
-	case !c.want(order == "lsb_first" || order == "msb_first", "packing.order is %s", quote.Name(order)):
-	case !c.want(8*width%bits == 0 && per == 8*width/bits, "%d values of %d bits in a word of %d", per, bits, 8*width):
-	case !c.want(group == 0 || uint64(c.t.Shape[axis])%group == 0, "a dimension of %d in groups of %d", c.t.Shape[axis], group):
+	case !c.require(slices.Contains([]uint64{2, 3, 4, 5, 6, 8}, bits), "%d bits", bits):
+	case !c.require(hasGroup, "group_size is missing"):
+	case !c.require(hasAxis && axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)):
+	case !c.require(ok, "packing.word is %s", quote.Name(word)):
+	case !c.require(order == "lsb_first" || order == "msb_first", "packing.order is %s",
+		quote.Name(order)):
+	case !c.require(8*width%bits == 0 && per == 8*width/bits, "%d values of %d bits in a word of %d",
+		per, bits, 8*width):
+	case !c.require(group == 0 || uint64(c.t.Shape[axis])%group == 0,
+		"a dimension of %d in groups of %d", c.t.Shape[axis], group):
 	}
 	if c.err != nil {
 		return
 	}
 	d := c.t.Part("data").DType
-	c.want(slices.Contains(map[uint64][]tensor.DType{
-		1: {tensor.U8, tensor.I8}, 2: {tensor.U16, tensor.I16}, 4: {tensor.U32, tensor.I32}, 8: {tensor.U64, tensor.I64},
+	c.require(slices.Contains(map[uint64][]tensor.DType{
+		1: {tensor.U8, tensor.I8}, 2: {tensor.U16, tensor.I16}, 4: {tensor.U32, tensor.I32},
+		8: {tensor.U64, tensor.I64},
 	}[width], d), "data of %s in words of %s", c.dtype("data"), word)
 	switch s := c.t.Part("scales").DType; scale {
 	case "e8m0_exponent":
-		c.want(s == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
+		c.require(s == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
 	case "f32_factors":
-		c.want(slices.Contains([]tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}, s), "scales of %s", c.dtype("scales"))
+		c.require(slices.Contains([]tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}, s),
+			"scales of %s", c.dtype("scales"))
 	case "f16_factors":
-		c.want(s == tensor.F16 || s == tensor.BF16, "scales of %s", c.dtype("scales"))
+		c.require(s == tensor.F16 || s == tensor.BF16, "scales of %s", c.dtype("scales"))
 	default:
-		c.want(false, "scale_form is %s", quote.Name(scale))
+		c.require(false, "scale_form is %s", quote.Name(scale))
 	}
 	along := uint64(c.t.Shape[axis])
-	if !c.want(along > 0 && c.elements%per == 0, "%d values in words of %d", c.elements, per) {
+	if !c.require(along > 0 && c.elements%per == 0, "%d values in words of %d", c.elements, per) {
 		return
 	}
 	lanes := c.elements / along
@@ -222,16 +233,19 @@ func (c *layoutCheck) quant() {
 	if group > 0 {
 		counts = []uint64{along / group * lanes}
 	}
-	c.want(c.size("data") == c.elements/per*width, "%d bytes of data", c.size("data"))
+	c.require(c.size("data") == c.elements/per*width, "%d bytes of data", c.size("data"))
 	each := uint64(c.t.Part("scales").DType.Size())
-	c.want(each > 0 && slices.ContainsFunc(counts, func(n uint64) bool { return c.size("scales") == n*each }), "%d bytes of scales", c.size("scales"))
+	c.require(each > 0 && slices.ContainsFunc(counts,
+		func(n uint64) bool { return c.size("scales") == n*each }), "%d bytes of scales",
+		c.size("scales"))
 	if form != "tensor" {
 		return
 	}
 	zeros := uint64(c.t.Part("zeros").DType.Size())
 	packed, _ := point.text("packing")
-	c.want(packed == "plain" || packed == "same_as_data", "zero_point.packing is %s", quote.Name(packed))
-	c.want(slices.ContainsFunc(counts, func(n uint64) bool {
+	c.require(packed == "plain" || packed == "same_as_data", "zero_point.packing is %s",
+		quote.Name(packed))
+	c.require(slices.ContainsFunc(counts, func(n uint64) bool {
 		if packed == "plain" {
 			return c.size("zeros") == n*zeros
 		}
@@ -241,7 +255,8 @@ func (c *layoutCheck) quant() {
 
 var ggufTypes = []string{
 	"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q8_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k",
-	"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "mxfp4",
+	"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs",
+	"mxfp4",
 }
 
 func (c *layoutCheck) gguf() {
@@ -250,10 +265,12 @@ func (c *layoutCheck) gguf() {
 	}
 	per, _ := c.uint("elems_per_block")
 	block, _ := c.uint("block_bytes")
-	c.want(c.t.Parts[0].DType == tensor.U8, "data of %s", c.dtype("data"))
-	if c.want(per > 0 && c.elements%per == 0, "%d elements in blocks of %d", c.elements, per) && c.want(block > 0, "block_bytes is 0") {
+	c.require(c.t.Parts[0].DType == tensor.U8, "data of %s", c.dtype("data"))
+	if c.require(per > 0 && c.elements%per == 0, "%d elements in blocks of %d", c.elements, per) &&
+		c.require(block > 0, "block_bytes is 0") {
 		size, ok := Mul(c.elements/per, block)
-		c.want(ok && size == c.size("data"), "%d bytes for %d blocks of %d", c.size("data"), c.elements/per, block)
+		c.require(ok && size == c.size("data"), "%d bytes for %d blocks of %d", c.size("data"),
+			c.elements/per, block)
 	}
 }
 

@@ -104,8 +104,8 @@ func (l *Layout) Add(ctx context.Context, w *core.Writer,
 	return nil
 }
 
-// plan checks a tensor, before anything of it is written, lists its components in file order, and
-// takes its name.
+// plan checks a tensor, before anything of it is written, lists its components in file
+// order, and takes its name.
 func (l *Layout) plan(ctx context.Context, w *core.Writer, t *tensor.Tensor) ([]component, error) {
 	if err := w.CheckTensor(t); err != nil {
 		return nil, err
@@ -127,7 +127,8 @@ func (l *Layout) plan(ctx context.Context, w *core.Writer, t *tensor.Tensor) ([]
 		all = append(all, component{role: p.Role, dtype: p.DType, data: p.Data})
 	}
 	if indexed {
-		slices.SortStableFunc(all, func(a, b component) int { return fileOrder(a.role) - fileOrder(b.role) })
+		slices.SortStableFunc(all,
+			func(a, b component) int { return fileOrder(a.role) - fileOrder(b.role) })
 	}
 	w.Names[t.Name] = true
 	return all, nil
@@ -144,8 +145,8 @@ func fileOrder(role string) int {
 	return len(core.IndexRoles)
 }
 
-// preparable reports whether a worker is to compress or hash a component. What is in memory
-// and stored as it is takes no more memory for that.
+// preparable reports whether a worker is to compress or hash a component. What is in
+// memory and stored as it is takes no more memory for that.
 func (l *Layout) preparable(w *core.Writer, c *component) bool {
 	if _, ok := c.data.Memory(); ok && l.level == 0 {
 		return w.Digest != core.NoDigest
@@ -226,7 +227,8 @@ func (l *Layout) writeJob(ctx context.Context, w *core.Writer, j *job) error {
 func checkSize(t *tensor.Tensor, size int64) error {
 	n, _ := t.Shape.Elements()
 	if want, _ := t.DType.Bytes(n); size != want {
-		return fmt.Errorf("%w: %d bytes came where %v of %v takes %d", tensor.ErrMalformed, size, t.Shape, t.DType, want)
+		return fmt.Errorf("%w: %d bytes came where %v of %v takes %d", tensor.ErrMalformed, size,
+			t.Shape, t.DType, want)
 	}
 	return nil
 }

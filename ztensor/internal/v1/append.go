@@ -8,10 +8,11 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// takeOver takes the manifest of r apart without understanding it, so that what this library does
-// not know survives. It keeps the tensors that names has, under their new names and with their
-// components at places; nil keeps all of them as they are.
-func (l *Layout) takeOver(w *core.Writer, r *core.File, names map[string]string, places map[core.Extent]int64) error {
+// takeOver takes the manifest of r apart without understanding it, so that what this
+// library does not know survives. It keeps the tensors that names has, under their new
+// names and with their components at places; nil keeps all of them as they are.
+func (l *Layout) takeOver(w *core.Writer, r *core.File, names map[string]string,
+	places map[core.Extent]int64) error {
 	b, err := r.Src.Metadata(r.ManifestAt, r.ManifestSize)
 	if err != nil {
 		return r.Placed(r.ManifestAt, "manifest", err)
@@ -35,7 +36,8 @@ func (l *Layout) takeOver(w *core.Writer, r *core.File, names map[string]string,
 				if kept {
 					start := len(l.manifest)
 					l.manifest = append(l.manifest, object...)
-					l.entries = append(l.entries, entry{name: as, from: start, split: -1, to: len(l.manifest)})
+					l.entries = append(l.entries,
+						entry{name: as, from: start, split: -1, to: len(l.manifest)})
 					w.Names[as], w.Kept[as] = true, true
 				}
 			}
@@ -81,7 +83,8 @@ func moved(object []byte, places map[core.Extent]int64) []byte {
 }
 
 // Carry takes over what an edition keeps of its original, under new names.
-func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File, names map[string]string) error {
+func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File,
+	names map[string]string) error {
 	var order []core.Extent
 	for name := range names {
 		for _, p := range payloadsOf(r.Tensor(name)) {

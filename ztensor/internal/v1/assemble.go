@@ -12,8 +12,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// isPrimaryRole reports whether the elements of a tensor of that format are those of its component
-// in this role, so that both have one dtype (§4.2 and §4.3 of the document for the sparse ones).
+// isPrimaryRole reports whether the elements of a tensor of that format are those of
+// its component in this role, so that both have one dtype (§4.2 and §4.3 of the
+// document for the sparse ones).
 func isPrimaryRole(format, role string) bool {
 	if isSparse(format) {
 		return role == "values"
@@ -83,11 +84,13 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 			s.dense(p, w, f)
 			continue
 		}
-		if r.Strict && w.has&keyDType != 0 && p.Dtype != tensor.U64 && isIndexRole(f.format, w.name) {
+		if r.Strict && w.has&keyDType != 0 && p.Dtype != tensor.U64 &&
+			isIndexRole(f.format, w.name) {
 			s.field = "dtype"
 			s.departAt(w.at, "indices that are not u64, which upstream reads them as")
 		}
-		t.Parts = append(t.Parts, tensor.Part{Role: r.KeepString(w.name), DType: p.Dtype, Data: tensor.NewBlob(p)})
+		t.Parts = append(t.Parts,
+			tensor.Part{Role: r.KeepString(w.name), DType: p.Dtype, Data: tensor.NewBlob(p)})
 	}
 	if s.Err == nil && dense && others == len(s.roles) && r.Strict {
 		s.level, s.field = 1, ""
@@ -105,7 +108,8 @@ func (s *scan) place(t *tensor.Tensor, p *core.Payload, w *fields) {
 	case w.length > 0 && w.offset < uint64(len(core.Magic1)):
 		s.wrong(w, "offset", "byte %d is part of the magic", w.offset)
 	case w.length > 0 && w.offset+w.length > end: // no overflow: both are within the file
-		s.wrong(w, "length", "%d bytes at %d reach into the manifest at %d", w.length, w.offset, end)
+		s.wrong(w, "length", "%d bytes at %d reach into the manifest at %d", w.length, w.offset,
+			end)
 	}
 	if s.Err != nil {
 		return
@@ -128,7 +132,8 @@ func (s *scan) place(t *tensor.Tensor, p *core.Payload, w *fields) {
 
 // describe sets the dtype of a component of t, whose fields are f, and how it is decoded.
 func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
-	own, typed, primary := w.has&keyDType != 0, f.has&keyDType != 0, isPrimaryRole(f.format, w.name)
+	own, typed, primary := w.has&keyDType != 0, f.has&keyDType != 0,
+		isPrimaryRole(f.format, w.name)
 	if s.Err != nil {
 		return
 	}
@@ -149,7 +154,8 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 	if own || word != "" {
 		p.Dtype = s.storageType(word)
 		if own && typed && primary && p.Dtype != t.DType {
-			s.wrong(w, "dtype", "dtype %s here, %s on the tensor", quote.Name(w.dtype), quote.Name(f.dtype))
+			s.wrong(w, "dtype", "dtype %s here, %s on the tensor", quote.Name(w.dtype),
+				quote.Name(f.dtype))
 			return
 		}
 		if w.has&keyType != 0 {
@@ -206,8 +212,9 @@ func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 	}
 }
 
-// dense checks the data of a dense tensor against its shape. A length that does not fit is an
-// error of opening only in strict mode; otherwise tensor.Check finds it when the tensor is used.
+// dense checks the data of a dense tensor against its shape. A length that does not fit
+// is an error of opening only in strict mode; otherwise tensor.Check finds it when the
+// tensor is used.
 func (s *scan) dense(p *core.Payload, w, f *fields) {
 	if p.Dtype == tensor.Unknown {
 		return

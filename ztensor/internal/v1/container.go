@@ -42,9 +42,11 @@ func (c *container) Stored() (n int64) {
 
 func (c *container) Elsewhere() int64                  { return 0 }
 func (c *container) Window() uint64                    { return core.MaxWindow }
-func (c *container) Footer() int64                     { return c.r.Size() - c.r.ManifestAt - c.r.ManifestSize }
+func (c *container) Footer() int64                     { return c.r.Size() - c.manifestEnd() }
 func (c *container) VerifyForm(v *core.Verifier) error { return nil }
 func (c *container) Close() error                      { return nil }
+
+func (c *container) manifestEnd() int64 { return c.r.ManifestAt + c.r.ManifestSize }
 
 func (c *container) Shards() iter.Seq[core.ShardID] { return func(func(core.ShardID) bool) {} }
 
@@ -98,7 +100,7 @@ func (c *container) scan(t core.Tail, off, n int64) error {
 }
 
 // alignment is where the components of version 1 begin: at multiples of it, the
-// first one behind the magic at 64.
+// first one after the magic at 64.
 const alignment = 64
 
 // footer10 is how many bytes follow the manifest in 1.0: its size.
@@ -123,12 +125,16 @@ func (c *container) open() error {
 	at := size - footer
 	switch {
 	case n == 0:
-		return r.Bad(size-footer, "manifest_size", fmt.Errorf("%w: 0, and no manifest is empty", tensor.ErrMalformed))
+		return r.Bad(size-footer, "manifest_size",
+			fmt.Errorf("%w: 0, and no manifest is empty", tensor.ErrMalformed))
 	case second && n > uint64(max(0, size-24)):
-		return r.Bad(size-footer, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
+		return r.Bad(size-footer, "manifest_size",
+			fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
 	case n > uint64(size-16):
-		return r.Bad(size-footer, "manifest_size", fmt.Errorf("%w: the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 manifest "+
-			"that fits: %d of a file of %d bytes (a truncated file?)", tensor.ErrMalformed, n, size))
+		return r.Bad(size-footer, "manifest_size",
+			fmt.Errorf("%w: the end is neither that of version 1.1 or 1.2, nor the size of "+
+				"a 1.0 manifest that fits: %d of a file of %d bytes (a truncated file?)",
+				tensor.ErrMalformed, n, size))
 	}
 	return c.scan(t, at-int64(n), int64(n))
 }
@@ -144,13 +150,16 @@ func (c *container) openEntries() error {
 	size := r.Src.Size()
 	n := t.Size()
 	if r.Strict {
-		return r.Bad(0, "magic", fmt.Errorf("%w: version 0.1 is not what the format's document describes", errors.ErrUnsupported))
+		return r.Bad(0, "magic",
+			fmt.Errorf("%w: version 0.1 is not what the format's document describes",
+				errors.ErrUnsupported))
 	}
 	switch {
 	case n == 0 && size == 16: // upstream's reader takes it for no tensors
 		return nil
 	case n == 0, n > uint64(size-16):
-		return r.Bad(size-8, "manifest_size", fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
+		return r.Bad(size-8, "manifest_size",
+			fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
 	}
 	return c.scan(t, size-8-int64(n), int64(n))
 }

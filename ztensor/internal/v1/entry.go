@@ -34,7 +34,10 @@ func (p *pairs) head(key string, kind uint8, n uint64) {
 }
 
 // appendTo appends the map.
-func (p *pairs) appendTo(b []byte) []byte { return append(cbor.AppendHead(b, cbor.Map, p.n), p.b...) }
+func (p *pairs) appendTo(b []byte) []byte {
+	return append(cbor.AppendHead(b, cbor.Map, p.n),
+		p.b...)
+}
 
 // An entry is a tensor of the manifest that is being collected.
 type entry struct {
@@ -42,10 +45,11 @@ type entry struct {
 	from, split, to int // in Layout.manifest; attributes go to split, which is -1 for a whole map
 }
 
-// enter notes a tensor whose components have been written, with the keys in the order in which
-// upstream declares them, and the components sorted by role.
+// enter notes a tensor whose components have been written, with the keys in the order
+// in which upstream declares them, and the components sorted by role.
 func (l *Layout) enter(t *tensor.Tensor, components []component) {
-	slices.SortFunc(components, func(x, y component) int { return strings.Compare(x.role, y.role) })
+	slices.SortFunc(components,
+		func(x, y component) int { return strings.Compare(x.role, y.role) })
 	e := entry{name: t.Name, from: len(l.manifest)}
 	p := pairs{b: l.manifest}
 	if l.version == "1.0" {
@@ -94,8 +98,9 @@ func (l *Layout) appendComponent(b []byte, c *component) []byte {
 	return p.appendTo(b)
 }
 
-// Finish writes manifest and footer. The document requires the size of a 1.0 manifest to be below
-// that of the file less 16, which a file without any component reaches only by padding.
+// Finish writes manifest and footer. The document requires the size of a 1.0 manifest
+// to be below that of the file less 16, which a file without any component reaches only
+// by padding.
 func (l *Layout) Finish(w *core.Writer) error {
 	old := l.version == "1.0"
 	if old && w.Off < alignment {
@@ -124,7 +129,8 @@ func (l *Layout) Finish(w *core.Writer) error {
 		size += len(e.name) + len(w.Own[e.name]) + 22
 	}
 	if size > 1<<30 {
-		return fmt.Errorf("ztensor: %w: a manifest of some %d bytes, readers take 1 GiB", tensor.ErrLimit, size)
+		return fmt.Errorf("ztensor: %w: a manifest of some %d bytes, readers take 1 GiB",
+			tensor.ErrLimit, size)
 	}
 	start := w.Off
 	for _, e := range l.entries {

@@ -44,7 +44,8 @@ func NewLayout(o core.Settings) (*Layout, error) {
 			_, isText = v.Text()
 		}
 		if !isText {
-			return nil, fmt.Errorf("ztensor: %w: attribute %s is not text, version %s has no other",
+			return nil, fmt.Errorf(
+				"ztensor: %w: attribute %s is not text, version %s has no other",
 				errors.ErrUnsupported, quote.Name(name), l.version)
 		}
 	}
@@ -62,7 +63,8 @@ func (l *Layout) AppendAttributes(attributes map[string]any, depth int) ([]byte,
 	b := cbor.AppendHead(nil, cbor.Map, uint64(len(attributes)))
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		if !utf8.ValidString(name) {
-			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported, quote.Name(name))
+			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported,
+				quote.Name(name))
 		}
 		v, err := mode.Marshal(attributes[name])
 		if err == nil {
@@ -81,7 +83,8 @@ func (l *Layout) AppendAttributes(attributes map[string]any, depth int) ([]byte,
 // CheckAttributes reports why a tensor cannot have attributes.
 func (l *Layout) CheckAttributes(name string, encoded []byte) error {
 	if l.version == "1.0" {
-		return fmt.Errorf("ztensor: %w: attributes of a tensor in version 1.0", errors.ErrUnsupported)
+		return fmt.Errorf("ztensor: %w: attributes of a tensor in version 1.0",
+			errors.ErrUnsupported)
 	}
 	return nil
 }
@@ -99,12 +102,13 @@ func (l *Layout) dtypeWord(d tensor.DType) string {
 	return core.StorageWord(logical.Storage, l.version != "1.0")
 }
 
-// Check requires dtypes that the version has. 1.0 has one for the tensor, which is that of a
-// sparse tensor's values, and none for other parts.
+// Check requires dtypes that the version has. 1.0 has one for the tensor, which is that
+// of a sparse tensor's values, and none for other parts.
 func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
 		if l.dtypeWord(d) == "" {
-			return fmt.Errorf("%w: %s of %v in version %s", errors.ErrUnsupported, what, d, l.version)
+			return fmt.Errorf("%w: %s of %v in version %s", errors.ErrUnsupported, what, d,
+				l.version)
 		}
 		return nil
 	}
@@ -123,7 +127,8 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 				return err
 			}
 			if t.DType != tensor.Unknown && t.DType != p.DType {
-				return fmt.Errorf("%w: values of %v in a tensor of %v", tensor.ErrMalformed, p.DType, t.DType)
+				return fmt.Errorf("%w: values of %v in a tensor of %v", tensor.ErrMalformed,
+					p.DType, t.DType)
 			}
 		case l.version != "1.0":
 			if err := known("part "+quote.Name(p.Role), p.DType); err != nil {

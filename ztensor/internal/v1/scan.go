@@ -75,8 +75,8 @@ func (s *scan) done() error {
 	return s.r.Placed(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
 }
 
-// depart notes a departure from the document: a warning, or in strict mode an error. off counts
-// from the start of the file.
+// depart notes a departure from the document: a warning, or in strict mode an error.
+// off counts from the start of the file.
 func (s *scan) depart(off int64, format string, args ...any) {
 	if s.Err == nil {
 		s.departIn(s.path(), off, format, args...)
@@ -119,7 +119,8 @@ const (
 	keyTensors
 
 	// nullable keys are optional, and may have a null for a value.
-	nullable = keyAttributes | keyEncoding | keyDigest | keyType | keyDecoded | keyEndian | keyGenerator
+	nullable = keyAttributes | keyGenerator |
+		keyEncoding | keyDigest | keyType | keyDecoded | keyEndian
 )
 
 // A known key of a kind of map.
@@ -131,18 +132,24 @@ type known struct {
 
 var (
 	rootKeys = []known{{"version", keyVersion, false}, {"generator", keyGenerator, false},
-		{"attributes", keyAttributes, false}, {"tensors", keyTensors, false}, {"objects", keyTensors, false}}
+		{"attributes", keyAttributes, false}, {"tensors", keyTensors, false},
+		{"objects", keyTensors, false}}
 	tensorKeys = []known{{"dtype", keyDType, false}, {"shape", keyShape, true},
-		{"format", keyFormat, true}, {"components", keyComponents, true}, {"attributes", keyAttributes, false}}
+		{"format", keyFormat, true}, {"components", keyComponents, true},
+		{"attributes", keyAttributes, false}}
 	componentKeys = []known{{"dtype", keyDType, false}, {"type", keyType, false},
-		{"offset", keyOffset, true}, {"length", keyLength, true}, {"uncompressed_length", keyDecoded, false},
+		{"offset", keyOffset, true}, {"length", keyLength, true},
+		{"uncompressed_length", keyDecoded, false},
 		{"encoding", keyEncoding, false}, {"digest", keyDigest, false}}
-	entryKeys = []known{{"name", keyName, true}, {"offset", keyOffset, true}, {"size", keyLength, true},
+	entryKeys = []known{{"name", keyName, true}, {"offset", keyOffset, true},
+		{"size", keyLength, true},
 		{"dtype", keyDType, true}, {"layout", keyFormat, true}, {"shape", keyShape, true},
-		{"encoding", keyEncoding, false}, {"data_endianness", keyEndian, false}, {"checksum", keyDigest, false}}
+		{"encoding", keyEncoding, false}, {"data_endianness", keyEndian, false},
+		{"checksum", keyDigest, false}}
 )
 
-// fields are those of the root, a tensor or a component. The strings point into the manifest.
+// fields are those of the root, a tensor or a component. The strings point into the
+// manifest.
 type fields struct {
 	at        int // in the manifest
 	seen, has key // seen may be null
@@ -268,15 +275,16 @@ func (s *scan) root() {
 	}
 	s.version(f.version, f.has&keyVersion != 0)
 	s.at("")
-	if left := len(s.B) - s.P; left > 0 && s.objects && s.minor >= 2 { // as upstream's 1.2 reader does
+	// as upstream's 1.2 reader does
+	if left := len(s.B) - s.P; left > 0 && s.objects && s.minor >= 2 {
 		s.departAt(s.P, "%d bytes after the manifest's map", left)
 	} else if left > 0 {
 		s.Malformed(s.P, "%d bytes after the manifest's map", left)
 	}
 }
 
-// version sets the version of the file: the content tells 1.0 from the others, and nothing but
-// the manifest's claim tells 1.1 from 1.2.
+// version sets the version of the file: the content tells 1.0 from the others, and
+// nothing but the manifest's claim tells 1.1 from 1.2.
 func (s *scan) version(claim string, given bool) {
 	r := s.r
 	r.Version = "1.0"
@@ -343,12 +351,12 @@ func (s *scan) readAttributes() []byte {
 	return s.r.KeepBytes(s.B[from:s.P:s.P])
 }
 
-// minEntry is the fewest bytes that a tensor takes in the manifest: its name, and a map of shape,
-// format and components.
+// minEntry is the fewest bytes that a tensor takes in the manifest: its name, and a map
+// of shape, format and components.
 const minEntry = 1 + 1 + 7 + 8 + 12
 
-// reserve reports whether the manifest can hold n tensors, and makes room for them; -1 stands for
-// a number that only the end tells.
+// reserve reports whether the manifest can hold n tensors, and makes room for them; -1
+// stands for a number that only the end shows.
 func (s *scan) reserve(n int) bool {
 	if n > (len(s.B)-s.P)/minEntry {
 		s.Malformed(s.At, "%d entries in the %d bytes that are left", n, len(s.B)-s.P)
@@ -423,8 +431,9 @@ func (s *scan) addAttributes(b []byte) {
 	s.r.OwnAttrs = append(s.r.OwnAttrs, own)
 }
 
-// shape reads the dimensions into s.dims and returns their product. A product beyond 64 bits is
-// refused even if a later dimension is 0: upstream multiplies from left to right.
+// shape reads the dimensions into s.dims and returns their product. A product beyond 64
+// bits is refused even if a later dimension is 0: upstream multiplies from left to
+// right.
 func (s *scan) shape() uint64 {
 	product, largest := uint64(1), uint64(0)
 	n := s.Container(cbor.Array)
@@ -442,7 +451,8 @@ func (s *scan) shape() uint64 {
 		}
 	}
 	if max(product, largest) > math.MaxInt64 { // upstream counts in uint64
-		s.Fail(at, "%w: a tensor of %d elements, a dimension of %d", tensor.ErrLimit, product, largest)
+		s.Fail(at, "%w: a tensor of %d elements, a dimension of %d", tensor.ErrLimit, product,
+			largest)
 	}
 	return product
 }
@@ -476,13 +486,15 @@ func (s *scan) components() {
 	}
 	s.level, s.field = 1, "components"
 	if roles := s.roles; !ascending {
-		if _, dup := names.Build(len(roles), func(i int) string { return roles[i].name }); dup >= 0 {
+		if _, dup := names.Build(len(roles),
+			func(i int) string { return roles[i].name }); dup >= 0 {
 			s.Malformed(roles[dup].at, "role %s a second time", quote.Name(roles[dup].name))
 		}
 	}
 }
 
-// entries reads the manifest of 0.1: an array of maps, each of a tensor with one component.
+// entries reads the manifest of 0.1: an array of maps, each of a tensor with one
+// component.
 func (s *scan) entries() {
 	s.ownTypes = true
 	if n := s.Container(cbor.Array); s.reserve(n) {
@@ -503,7 +515,8 @@ func (s *scan) entries() {
 	}
 }
 
-// readEntry reads one map. Fields that this library does not know are the tensor's attributes.
+// readEntry reads one map. Fields that this library does not know are the tensor's
+// attributes.
 func (s *scan) readEntry() {
 	r := s.r
 	s.level, s.entry, s.field = 0, r.Tensors.Used, ""
@@ -533,9 +546,11 @@ func (s *scan) footer() {
 	s.at("footer")
 	switch footer := size - r.ManifestAt - r.ManifestSize; {
 	case s.objects && footer == minFooter: // which no writer makes and no reader of upstream takes
-		s.Fail(int(r.ManifestSize), "%w: a file of version %s ends with its magic", io.ErrUnexpectedEOF, r.Version)
+		s.Fail(int(r.ManifestSize), "%w: a file of version %s ends with its magic",
+			io.ErrUnexpectedEOF, r.Version)
 	case !s.objects && footer != minFooter:
-		s.depart(r.ManifestAt, "a footer of version 1.1 around a manifest of version %s", r.Version)
+		s.depart(r.ManifestAt, "a footer of version 1.1 around a manifest of version %s",
+			r.Version)
 	}
 	if r.ManifestAt == int64(len(core.Magic1)) && size-r.ManifestSize == 16 {
 		s.at("manifest_size")

@@ -63,7 +63,9 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	}
 }
 
-func structureOnly(w *core.Worker) bool { return w.V.Found.Options.Depth <= tensor.VerifyStructure }
+func structureOnly(w *core.Worker) bool {
+	return w.V.Found.Options.Depth <= tensor.VerifyStructure
+}
 
 // verifyComponent verifies one component and reports whether it can be read.
 func verifyComponent(w *core.Worker, c *core.Payload) bool {
@@ -72,13 +74,15 @@ func verifyComponent(w *core.Worker, c *core.Payload) bool {
 		w.Fail(c.Failed(err))
 	}
 	if c.Dtype == tensor.Unknown && c.More != nil && c.More.Word != "" {
-		w.Fail(c.Fault(".dtype", fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, quote.Name(c.More.Word))))
+		w.Fail(c.Fault(".dtype",
+			fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, quote.Name(c.More.Word))))
 	}
 	switch want, _, err := c.Wanted(); {
 	case err != nil:
 		w.Fail(c.FailedDigest(err))
 	case want.Loose:
-		w.Warn(c.FailedDigest(fmt.Errorf("%w: %s is not spelled as the document does", tensor.ErrMalformed, quote.Name(c.Digest()))))
+		w.Warn(c.FailedDigest(fmt.Errorf("%w: %s is not spelled as the document does",
+			tensor.ErrMalformed, quote.Name(c.Digest()))))
 	}
 	if structureOnly(w) {
 		w.V.Done.Add(c.Length)
@@ -99,7 +103,8 @@ func verifyPayload(w *core.Worker, c *core.Payload) {
 	if c.Dtype == tensor.Bool || c.DecodedSize < 0 {
 		look = func(b []byte) error {
 			if i := le.NotBool(b); c.Dtype == tensor.Bool && i >= 0 {
-				return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i), b[i])
+				return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed,
+					at+int64(i), b[i])
 			}
 			at += int64(len(b))
 			if c.DecodedSize < 0 {

@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	// freeWindow is a window that a stream may have whatever its length; a larger one has to be
-	// made plausible by the bytes that are stored.
+	// freeWindow is a window that a stream may have whatever its length; a larger one
+	// has to be made plausible by the bytes that are stored.
 	freeWindow = 8 << 20
-	// freeDecoded is how much a payload may decode to whatever its stored length, where nothing
-	// in the file says how long it is; maxRatio bounds such payloads beyond that.
+	// freeDecoded is how much a payload may decode to whatever its stored length, where
+	// nothing in the file says how long it is; maxRatio bounds such payloads beyond
+	// that.
 	freeDecoded = 16 << 20
 	maxRatio    = 1000
 )
@@ -43,8 +44,9 @@ func decodeInto(p *core.Payload, b []byte) error {
 	return core.DecodeAll(d, b, stored)
 }
 
-// openZstd streams the decoded bytes, and checks the digest of the stored ones. A frame whose
-// window its stored bytes do not make plausible is decoded into memory that grows with it.
+// openZstd streams the decoded bytes, and checks the digest of the stored ones. A frame
+// whose window its stored bytes do not make plausible is decoded into memory that grows
+// with it.
 func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 	limit := p.DecodedSize
 	if limit < 0 {
@@ -67,7 +69,8 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 		return &decoded{p: p, in: in, z: z, streams: &c.streams, limit: limit}, nil
 	}
 	if window > core.MaxWindow {
-		return nil, fmt.Errorf("%w: a zstd window of more than %d bytes", tensor.ErrLimit, core.MaxWindow)
+		return nil, fmt.Errorf("%w: a zstd window of more than %d bytes", tensor.ErrLimit,
+			core.MaxWindow)
 	}
 	stored, err := io.ReadAll(in) // little, with a large window
 	if err != nil {
@@ -79,7 +82,8 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 	}
 	b, err := decodeGrowing(d, stored, limit)
 	if err == nil && p.DecodedSize >= 0 && int64(len(b)) != p.DecodedSize {
-		err = fmt.Errorf("%w: decodes to %d bytes, not %d", tensor.ErrMalformed, len(b), p.DecodedSize)
+		err = fmt.Errorf("%w: decodes to %d bytes, not %d", tensor.ErrMalformed, len(b),
+			p.DecodedSize)
 	}
 	return io.NopCloser(bytes.NewReader(b)), err
 }
@@ -106,7 +110,8 @@ func (d *decoded) Read(b []byte) (int, error) {
 	case d.n > d.limit && want >= 0:
 		n, err = 0, fmt.Errorf("%w: decodes to more than %d bytes", tensor.ErrMalformed, want)
 	case d.n > d.limit:
-		n, err = 0, fmt.Errorf("%w: %d bytes decode to more than %d", tensor.ErrLimit, d.p.Length, d.limit)
+		n, err = 0, fmt.Errorf("%w: %d bytes decode to more than %d", tensor.ErrLimit, d.p.Length,
+			d.limit)
 	case err == nil:
 		return n, nil
 	case err != io.EOF && d.in.Err != nil && d.in.Err != io.EOF:
@@ -136,8 +141,8 @@ func (d *decoded) Close() error {
 	return nil
 }
 
-// decodeGrowing decodes src, whose decoded length is not known or not proven, into memory that
-// grows with what there is.
+// decodeGrowing decodes src, whose decoded length is not known or not proven, into
+// memory that grows with what there is.
 func decodeGrowing(d *zstd.Decoder, src []byte, limit int64) ([]byte, error) {
 	for size := min(limit, max(1<<20, 8*int64(len(src)))); ; size = min(limit, 4*size) {
 		out, err := d.DecodeAll(src, make([]byte, 0, size))
@@ -147,12 +152,14 @@ func decodeGrowing(d *zstd.Decoder, src []byte, limit int64) ([]byte, error) {
 		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
 			return nil, core.ZstdError(err)
 		case size >= limit:
-			return nil, fmt.Errorf("%w: %d bytes decode to more than %d", tensor.ErrLimit, len(src), limit)
+			return nil, fmt.Errorf("%w: %d bytes decode to more than %d", tensor.ErrLimit,
+				len(src), limit)
 		}
 	}
 }
 
-// zstdWindow returns how much memory the first frame of a payload requires; 0 if there is none.
+// zstdWindow returns how much memory the first frame of a payload requires; 0 if there
+// is none.
 func zstdWindow(p *core.Payload) (int64, error) {
 	if p.Length == 0 {
 		return 0, nil
@@ -177,15 +184,17 @@ func plausibleWindow(stored int64) int64 {
 	return min(core.MaxWindow, max(freeWindow, 8*min(stored, core.MaxWindow)))
 }
 
-// stream returns a decoder of what in has. Decoders are used again, so the limit of windows is one
-// for all payloads, what the whole file makes plausible; the caller checks the first frame's.
+// stream returns a decoder of what in has. Decoders are used again, so the limit of
+// windows is one for all payloads, what the whole file makes plausible; the caller
+// checks the first frame's.
 func (c *container) stream(in io.Reader) (*zstd.Decoder, error) {
 	if z, ok := c.streams.Get().(*zstd.Decoder); ok {
 		return z, z.Reset(in)
 	}
 	window := max(plausibleWindow(c.r.Src.Size()), zstd.MinWindowSize)
 	return zstd.NewReader(in,
-		zstd.WithDecoderMaxMemory(uint64(window)), // of the window; the output is counted elsewhere
+		// of the window; the output is counted elsewhere
+		zstd.WithDecoderMaxMemory(uint64(window)),
 		zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderConcurrency(1))
 }
