@@ -18,7 +18,8 @@ func BenchmarkOpen(b *testing.B) {
 		var h []string
 		for k := range tensors {
 			name := fmt.Sprintf("model.layers.%d.block.%d.weight", i, k)
-			h = append(h, fmt.Sprintf(`"%s":{"dtype":"BF16","shape":[2,2],"data_offsets":[%d,%d]}`, name, 8*k, 8*k+8))
+			h = append(h, fmt.Sprintf(`"%s":{"dtype":"BF16","shape":[2,2],"data_offsets":[%d,%d]}`,
+				name, 8*k, 8*k+8))
 			entries = append(entries, name+"="+file)
 		}
 		data := header("{"+strings.Join(h, ",")+"}", 8*tensors)
@@ -26,7 +27,8 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, indexJ), []byte(index(8*shards*tensors, entries...)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, indexJ), []byte(index(8*shards*tensors, entries...)),
+		0o644); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()

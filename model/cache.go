@@ -23,8 +23,9 @@ type cache struct {
 	commit     string
 }
 
-// locate returns what a directory is in a cache, and the directory to look at, which for a
-// repository is a snapshot of it; nil outside of caches. The findings are of the refs.
+// locate returns what a directory is in a cache, and the directory to look at, which
+// for a repository is a snapshot of it; nil outside of caches. The findings are of the
+// refs.
 func locate(fsys fs.FS, dir, revision string) (*cache, string, []Finding, error) {
 	if isSnapshot(fsys, dir) {
 		repo := path.Dir(path.Dir(dir))
@@ -141,8 +142,8 @@ func (d *directory) incomplete() (found []Finding) {
 	return found
 }
 
-// blobDigest returns the digest that a snapshot's link names. Further links are not followed:
-// in a store that repositories share, a blob is a link to another name.
+// blobDigest returns the digest that a snapshot's link names. Further links are not
+// followed: in a store that repositories share, a blob is a link to another name.
 func (d *directory) blobDigest(e *entry) (digest string, ok bool) {
 	if d.cache == nil || e.link == "" || path.Base(path.Dir(e.link)) != "blobs" {
 		return "", false

@@ -12,17 +12,17 @@ import (
 // CheckOptions say how much Check looks at. nil is the zero value: names, sizes, links,
 // indexes and headers.
 type CheckOptions struct {
-	// Deep reads every weights file, and every file that has a digest in a cache, in a stored
-	// listing or in Manifest, and compares.
+	// Deep reads every weights file, and every file that has a digest in a cache, in a
+	// stored listing or in Manifest, and compares.
 	Deep bool
 	// Values looks for NaN, infinities, and tensors of one value.
 	Values bool
-	// Manifest lists files: the output of sha256sum, or the JSON of a repository's tree on
-	// Hugging Face's Hub. Its paths are relative to the directory. Without Deep, names and
-	// sizes are compared, and of a Repository the digests that it knows.
+	// Manifest lists files: the output of sha256sum, or the JSON of a repository's tree
+	// on Hugging Face's Hub. Its paths are relative to the directory. Without Deep,
+	// names and sizes are compared, and of a Repository the digests that it knows.
 	Manifest []byte
-	// Progress, if not nil, is called now and then with the bytes read so far and in all, by
-	// one goroutine at a time.
+	// Progress, if not nil, is called now and then with the bytes read so far and in
+	// all, by one goroutine at a time.
 	Progress func(done, total int64)
 	// Open is for the function Check.
 	Open *Options
@@ -76,8 +76,8 @@ func Check(ctx context.Context, dir string, opts *CheckOptions) (*Report, error)
 	return m.Check(ctx, opts)
 }
 
-// Check reports the findings of Open and what opts add. The error is that of Report.Err, or
-// of ctx; there is a Report unless ctx ended.
+// Check reports the findings of Open and what opts add. The error is that of
+// Report.Err, or of ctx; there is a Report unless ctx ended.
 func (m *Model) Check(ctx context.Context, opts *CheckOptions) (*Report, error) {
 	var o CheckOptions
 	if opts != nil {

@@ -17,8 +17,8 @@ import (
 
 type tensorSeq = iter.Seq[*tensor.Tensor]
 
-// checkSet finds what the files of a set, each by itself opened, say against each other and
-// their index. Of tensors in files that are missing or damaged nothing is said.
+// checkSet finds what the files of a set, each by itself opened, say against each other
+// and their index. Of tensors in files that are missing or damaged nothing is said.
 func (m *Model) checkSet(s *Set) {
 	whole := !s.unusable
 	for _, sh := range s.shards {
@@ -228,8 +228,8 @@ func (m *Model) joinShards() (added []*file) {
 	return added
 }
 
-// ztensorShard returns what there is of a shard, in the places where the format says it is:
-// next to the root, or in a store that is addressed by content.
+// ztensorShard returns what there is of a shard, in the places where the format says it
+// is: next to the root, or in a store that is addressed by content.
 func (m *Model) ztensorShard(root string, sh ztensor.Shard) *entry {
 	content := strings.Replace(sh.Digest, ":", "/", 1)
 	names := append(companionNames(root, sh.Name+".zt"),

@@ -72,8 +72,8 @@ var warnings = []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, Sha
 	TotalSize, NoTensors, ConfigDType, Pickle, OutsideLink, IncompleteDownload, ManifestExtra, Inf,
 	AllZero, Constant}
 
-// properties returns the severity of a code, and the class of its errors that come from no
-// reader.
+// properties returns the severity of a code, and the class of its errors that come from
+// no reader.
 func (c Code) properties() (tensor.Severity, error) {
 	severity := tensor.SeverityError
 	if slices.Contains(warnings, c) {

@@ -72,8 +72,8 @@ func (m *Model) readConfig(part string) *Config {
 	return c
 }
 
-// readObject reads a JSON object; nil where there is no such file, or a finding says that it
-// is not one.
+// readObject reads a JSON object; nil where there is no such file, or a finding says
+// that it is not one.
 func (m *Model) readObject(name string) configJSON {
 	if m.entry(name).missing() {
 		return nil
@@ -114,8 +114,8 @@ func (m *Model) checkConfig(s *Set) {
 	}
 }
 
-// components returns the directories that a pipeline's model_index.json names: values that
-// are [library, class]. nil is for a directory that is no pipeline.
+// components returns the directories that a pipeline's model_index.json names: values
+// that are [library, class]. nil is for a directory that is no pipeline.
 func (m *Model) components() []string {
 	const name = "model_index.json"
 	index := m.readObject(name)

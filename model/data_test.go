@@ -80,7 +80,9 @@ func large(t testing.TB, n int) map[string]any {
 	var entries []string
 	for i := range n {
 		name, a := fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, n), fmt.Sprintf("t%d", i)
-		files[name] = header(fmt.Sprintf(`{"%s":{"dtype":"F32","shape":[512,512],"data_offsets":[0,1048576]}}`, a), 1<<20)
+		files[name] = header(
+			fmt.Sprintf(`{"%s":{"dtype":"F32","shape":[512,512],"data_offsets":[0,1048576]}}`, a),
+			1<<20)
 		entries = append(entries, a+"="+name)
 	}
 	files[indexJ] = index(int64(n)<<20, entries...)
@@ -143,30 +145,37 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	m := openFixture(t, tiny(t), ".", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r, err := m.Check(ctx, &CheckOptions{Deep: true}); r != nil || !errors.Is(err, context.Canceled) {
+	if r, err := m.Check(ctx, &CheckOptions{Deep: true}); r != nil ||
+		!errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
 func TestManifests(t *testing.T) {
 	files := tiny(t)
-	sum := func(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(files[name].(string)))) }
+	sum := func(name string) string {
+		return fmt.Sprintf("%x", sha256.Sum256([]byte(files[name].(string))))
+	}
 	git := func(name string) string {
-		return fmt.Sprintf("%x", sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(files[name].(string)), files[name])))
+		return fmt.Sprintf("%x",
+			sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(files[name].(string)), files[name])))
 	}
 	size := func(name string) int { return len(files[name].(string)) }
-	all := fmt.Sprintf("# made by sha256sum\n%s  %s\n%s *%s\nSHA256 (%s) = %s\n", sum(shard1), shard1, sum(shard2), shard2, shard3, sum(shard3))
+	all := fmt.Sprintf("# made by sha256sum\n%s  %s\n%s *%s\nSHA256 (%s) = %s\n", sum(shard1),
+		shard1, sum(shard2), shard2, shard3, sum(shard3))
 	rest := fmt.Sprintf("%s  %s\n", sum(indexJ), indexJ)
 	tree := func(shard2Size int, oid string) string {
 		return fmt.Sprintf(`[{"type":"directory","path":"d","oid":"x"},{"type":"file","path":"%s","size":%d,"oid":"%s","lfs":{"oid":"%s","size":%d}},
 			{"type":"file","path":"%s","size":%d,"oid":"00","lfs":{"oid":"%s","size":%d}}]
 			[{"type":"file","path":"%s","size":%d,"oid":"00","lfs":{"oid":"%s","size":%d}},{"type":"file","path":"%s","size":%d,"oid":"%s"}]`,
-			shard1, size(shard1), git(shard1), sum(shard1), size(shard1), shard2, shard2Size, sum(shard2), shard2Size,
+			shard1, size(shard1), git(shard1), sum(shard1), size(shard1), shard2, shard2Size,
+			sum(shard2), shard2Size,
 			shard3, size(shard3), sum(shard3), size(shard3), indexJ, size(indexJ), oid)
 	}
 	stored := fmt.Sprintf(`{"format_version":1,"files":{"%s":{"size":%d,"blob_id":"00","lfs_sha256":"%s","lfs_size":%d},"%s":{"size":%d,"blob_id":"%s"},
 		"%s":{"size":%d,"blob_id":"%s"},"%s":{"size":%d,"blob_id":"%s"}}}`,
-		shard1, 130, sum(shard1), size(shard1), shard2, size(shard2), git(shard2), shard3, size(shard3), git(shard3), indexJ, size(indexJ), git(indexJ))
+		shard1, 130, sum(shard1), size(shard1), shard2, size(shard2), git(shard2), shard3,
+		size(shard3), git(shard3), indexJ, size(indexJ), git(indexJ))
 	changed := strings.Replace(all, sum(shard2), sum(shard1), 1)
 	for _, c := range []struct {
 		name, manifest string
@@ -176,18 +185,34 @@ func TestManifests(t *testing.T) {
 		{"sums", all + rest, nil, nil},
 		{"CRLF and spaces", strings.ReplaceAll(all+rest, "\n", "\r\n") + "\n \n", nil, nil},
 		{"a wrong sum", changed + rest, []string{"digest-mismatch " + shard2}, nil},
-		{"not all weights", rest, []string{"manifest-extra? " + shard1, "manifest-extra? " + shard2, "manifest-extra? " + shard3},
-			[]string{"manifest-extra? " + shard1, "manifest-extra? " + shard2, "manifest-extra? " + shard3}},
-		{"a file that is gone", all + rest + sum(shard1) + "  gone.safetensors\n", []string{"manifest-missing gone.safetensors"}, []string{"manifest-missing gone.safetensors"}},
-		{"lines that are none", "hello\n" + sum(shard1) + "\n" + all + rest, []string{"manifest-malformed", "manifest-malformed"}, []string{"manifest-malformed", "manifest-malformed"}},
-		{"a path out of the directory", sum(shard1) + "  ../x\n" + all + rest, []string{"manifest-malformed"}, []string{"manifest-malformed"}},
-		{"an escaped name", `\` + sum(shard1) + `  a\\b` + "\n" + all + rest, []string{"manifest-malformed"}, []string{"manifest-malformed"}},
+		{"not all weights", rest,
+			[]string{"manifest-extra? " + shard1, "manifest-extra? " + shard2,
+				"manifest-extra? " + shard3},
+			[]string{"manifest-extra? " + shard1, "manifest-extra? " + shard2,
+				"manifest-extra? " + shard3}},
+		{"a file that is gone", all + rest + sum(shard1) + "  gone.safetensors\n",
+			[]string{"manifest-missing gone.safetensors"},
+			[]string{"manifest-missing gone.safetensors"}},
+		{"lines that are none", "hello\n" + sum(shard1) + "\n" + all + rest,
+			[]string{"manifest-malformed", "manifest-malformed"},
+			[]string{"manifest-malformed", "manifest-malformed"}},
+		{"a path out of the directory", sum(shard1) + "  ../x\n" + all + rest,
+			[]string{"manifest-malformed"}, []string{"manifest-malformed"}},
+		{"an escaped name", `\` + sum(shard1) + `  a\\b` + "\n" + all + rest,
+			[]string{"manifest-malformed"}, []string{"manifest-malformed"}},
 		{"a tree of the Hub", tree(size(shard2), git(indexJ)), nil, nil},
-		{"a tree with another size", tree(5, git(indexJ)), []string{"size-mismatch " + shard2}, []string{"size-mismatch " + shard2}},
-		{"a tree with another commit of the index", tree(size(shard2), git(shard1)), []string{"digest-mismatch " + indexJ}, nil},
-		{"a tree with more files", tree(size(shard2), git(indexJ)) + `[{"type":"file","path":"gone.bin","size":1,"oid":"00"}]`, []string{"manifest-missing? gone.bin"}, []string{"manifest-missing? gone.bin"}},
-		{"a cut tree", tree(size(shard2), git(indexJ)) + `[{"type"`, []string{"manifest-malformed"}, []string{"manifest-malformed"}},
-		{"a tree entry without size", `[{"path":"x"}]` + tree(size(shard2), git(indexJ)), []string{"manifest-malformed"}, []string{"manifest-malformed"}},
+		{"a tree with another size", tree(5, git(indexJ)), []string{"size-mismatch " + shard2},
+			[]string{"size-mismatch " + shard2}},
+		{"a tree with another commit of the index", tree(size(shard2), git(shard1)),
+			[]string{"digest-mismatch " + indexJ}, nil},
+		{"a tree with more files",
+			tree(size(shard2),
+				git(indexJ)) + `[{"type":"file","path":"gone.bin","size":1,"oid":"00"}]`,
+			[]string{"manifest-missing? gone.bin"}, []string{"manifest-missing? gone.bin"}},
+		{"a cut tree", tree(size(shard2), git(indexJ)) + `[{"type"`,
+			[]string{"manifest-malformed"}, []string{"manifest-malformed"}},
+		{"a tree entry without size", `[{"path":"x"}]` + tree(size(shard2), git(indexJ)),
+			[]string{"manifest-malformed"}, []string{"manifest-malformed"}},
 		{"a stored tree", stored, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -219,7 +244,8 @@ func TestValues(t *testing.T) {
 	}
 	m := openFixture(t, files, ".", nil)
 	r, err := m.Check(t.Context(), &CheckOptions{Values: true})
-	wantFindings(t, r.Findings, "all-zero? model.safetensors zero", "constant? model.safetensors constant",
+	wantFindings(t, r.Findings, "all-zero? model.safetensors zero",
+		"constant? model.safetensors constant",
 		"inf? model.safetensors inf", "nan model.safetensors half", "nan model.safetensors nan")
 	if err == nil || r.OK {
 		t.Error(err)
@@ -235,7 +261,8 @@ func TestValues(t *testing.T) {
 
 func TestDeepFindsDamageInside(t *testing.T) {
 	bools := fileOf(t, tensor.New("b", tensor.Shape{2}, []bool{true, false}))
-	m := openFixture(t, map[string]any{"model.safetensors": bools[:len(bools)-1] + "\x07"}, ".", nil)
+	m := openFixture(t, map[string]any{"model.safetensors": bools[:len(bools)-1] + "\x07"}, ".",
+		nil)
 	wantFindings(t, m.Findings())
 	r, err := m.Check(t.Context(), &CheckOptions{Deep: true})
 	wantFindings(t, r.Findings, "malformed model.safetensors b")
@@ -262,7 +289,10 @@ func TestZTensorRoot(t *testing.T) {
 	dir, names := zt(t)
 	for _, fsys := range []func() (*Model, error){
 		func() (*Model, error) { return Open(dir, nil) },
-		func() (*Model, error) { return OpenFS(os.DirFS(filepath.Dir(dir)), filepath.Base(dir), nil) },
+		func() (*Model, error) {
+			return OpenFS(os.DirFS(filepath.Dir(dir)), filepath.Base(dir),
+				nil)
+		},
 	} {
 		m, err := fsys()
 		if err != nil {
@@ -279,7 +309,8 @@ func TestZTensorRoot(t *testing.T) {
 	}
 	damage(t, names[1])
 	r, err := Check(t.Context(), dir, &CheckOptions{Deep: true})
-	if err == nil || !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Code == Checksum }) {
+	if err == nil || !slices.ContainsFunc(r.Findings,
+		func(f Finding) bool { return f.Code == Checksum }) {
 		t.Errorf("%v", shown(r.Findings))
 	}
 	if err := os.Remove(names[1]); err != nil {
@@ -321,7 +352,8 @@ func TestErrorsOfFilesAreFindings(t *testing.T) {
 		t.Skip("this user may read everything")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), []byte(file32(t, "a")), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), []byte(file32(t, "a")),
+		0); err != nil {
 		t.Fatal(err)
 	}
 	m, err := Open(dir, nil)
@@ -334,7 +366,8 @@ func TestErrorsOfFilesAreFindings(t *testing.T) {
 
 func writeZT(t *testing.T, name string, ts ...*tensor.Tensor) []string {
 	t.Helper()
-	names, err := ztensor.WriteShards(t.Context(), name, tensor.Of(ts...), &ztensor.ShardOptions{Max: 64})
+	names, err := ztensor.WriteShards(t.Context(), name, tensor.Of(ts...),
+		&ztensor.ShardOptions{Max: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,14 +393,16 @@ func TestConcurrentChecks(t *testing.T) {
 	wg.Wait()
 }
 
-// Every exported accessor is safe for concurrent use. The race detector reports what is not.
+// Every exported accessor is safe for concurrent use. The race detector reports what is
+// not.
 func TestConcurrentAccessors(t *testing.T) {
 	called := map[string]bool{}
 	for dir, files := range map[string]map[string]any{repository: hub(tiny(t)), ".": tiny(t)} {
 		m := openFixture(t, files, dir, nil)
 		maps.Copy(called, readtest.Accessors(t, m, "b2"))
 	}
-	for _, method := range []string{"*model.Model.Check", "*model.Model.File", "*model.Model.Summary",
+	for _, method := range []string{"*model.Model.Check", "*model.Model.File",
+		"*model.Model.Summary",
 		"*tensorfile.File.Verify", "*tensor.Tensor.Check", "tensor.Blob.ReadAll"} {
 		if !called[method] {
 			t.Errorf("%s was not called, but %q", method, slices.Sorted(maps.Keys(called)))

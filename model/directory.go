@@ -83,8 +83,8 @@ func (d *directory) list(sub string, all bool) error {
 	return nil
 }
 
-// entry enters what there is under a name, which may be in a directory that was not listed,
-// while the model is opened.
+// entry enters what there is under a name, which may be in a directory that was not
+// listed, while the model is opened.
 func (d *directory) entry(name string) *entry {
 	e := d.look(name)
 	d.entries[name] = e
@@ -115,8 +115,8 @@ func (d *directory) look(name string) *entry {
 	return e
 }
 
-// pointsOutside reports whether the target of a link is neither in the directory nor among
-// the blobs of the cache.
+// pointsOutside reports whether the target of a link is neither in the directory nor
+// among the blobs of the cache.
 func (d *directory) pointsOutside(name string) bool {
 	at, ok := d.follow(d.path(name))
 	if !ok {
@@ -134,8 +134,9 @@ func (d *directory) pointsOutside(name string) bool {
 // maxSteps bounds how many elements of paths follow walks over: links may form a circle.
 const maxSteps = 1000
 
-// follow walks along the links of a path, element by element, since "a/.." is not "." where
-// a is a link. It is false for a target out of the fs.FS. A circle is not outside.
+// follow walks along the links of a path, element by element, since "a/.." is not "."
+// where a is a link. It is false for a target out of the fs.FS. A circle is not
+// outside.
 func (d *directory) follow(name string) (at string, inside bool) {
 	rest := strings.Split(name, "/")
 	at = "."

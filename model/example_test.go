@@ -25,7 +25,8 @@ func shards() (dir string) {
 		tensor.New("embed.weight", tensor.Shape{4, 2}, []float32{1, 2, 3, 4, 5, 6, 7, 8}),
 		tensor.New("head.weight", tensor.Shape{2, 2}, []float32{1, 2, 3, 4}),
 	)
-	_, err = safetensors.WriteShards(context.Background(), filepath.Join(dir, "model.safetensors"), weights,
+	_, err = safetensors.WriteShards(context.Background(), filepath.Join(dir, "model.safetensors"),
+		weights,
 		&safetensors.ShardOptions{MaxSize: 32})
 	if err != nil {
 		panic(err)
@@ -63,7 +64,8 @@ func ExampleOpen() {
 	}
 	defer m.Close()
 	s := m.Summary()
-	fmt.Println(s.Shards, "shards,", s.Parameters, "parameters,", s.ByDType[tensor.F32].Bytes, "bytes of float32")
+	fmt.Println(s.Shards, "shards,", s.Parameters, "parameters,", s.ByDType[tensor.F32].Bytes,
+		"bytes of float32")
 	for t := range m.Tensors() {
 		fmt.Println(t.Name, t.DType, t.Shape)
 	}

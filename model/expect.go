@@ -45,8 +45,9 @@ func expect(by string, size int64, digest string) expectation {
 	return x
 }
 
-// implicit collects what a directory itself says of its files: the names of blobs, and the
-// listings that huggingface_hub stores next to a snapshot or in a directory it downloads to.
+// implicit collects what a directory itself says of its files: the names of blobs, and
+// the listings that huggingface_hub stores next to a snapshot or in a directory it
+// downloads to.
 func (d *directory) implicit() listing {
 	if d.repository != nil {
 		return d.digests()

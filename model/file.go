@@ -24,8 +24,8 @@ type file struct {
 	findings findings
 }
 
-// read opens a file that is there and notes what is wrong with it. Nothing but its metadata
-// is read.
+// read opens a file that is there and notes what is wrong with it. Nothing but its
+// metadata is read.
 func (d *directory) read(f *file, opts *Options) {
 	note := func(x Finding) {
 		x.Tensors = f.mapped

@@ -127,7 +127,8 @@ func (l *findings) sorted() []Finding {
 	})
 	for severity, n := range l.n {
 		if n > maxFindings {
-			f := finding(Limit, "", "", "more than %d findings: the rest is not listed", maxFindings)
+			f := finding(Limit, "", "", "more than %d findings: the rest is not listed",
+				maxFindings)
 			f.Severity = tensor.Severity(severity)
 			all = append(all, f)
 		}

@@ -31,7 +31,8 @@ type treeFile struct {
 	LFSSize *int64 `json:"lfs_size"`
 }
 
-// expectation returns what the entry says. Where a file is in LFS, git has only a pointer.
+// expectation returns what the entry says. Where a file is in LFS, git has only a
+// pointer.
 func (t *treeFile) expectation(by string) (expectation, error) {
 	digest, size := t.OID, t.Size
 	switch {

@@ -19,8 +19,8 @@ import (
 
 // Options control how a directory is opened. nil is the zero value.
 type Options struct {
-	// Revision is a ref or a commit of a repository in Hugging Face's cache. "" is refs/main,
-	// or the only snapshot.
+	// Revision is a ref or a commit of a repository in Hugging Face's cache. "" is
+	// refs/main, or the only snapshot.
 	Revision string
 	// Limits bound what the files may ask for; zero fields mean the defaults.
 	Limits tensor.Limits
@@ -49,9 +49,9 @@ type Read struct {
 	Hashed int64 `json:"hashed"` // files
 }
 
-// Open opens a directory of this machine: of weights, a snapshot in Hugging Face's cache, or
-// a repository there. It fails only where the directory cannot be read or a limit is hit:
-// what is wrong with the files is in Findings.
+// Open opens a directory of this machine: of weights, a snapshot in Hugging Face's
+// cache, or a repository there. It fails only where the directory cannot be read or a
+// limit is hit: what is wrong with the files is in Findings.
 func Open(dir string, opts *Options) (*Model, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -82,8 +82,8 @@ func Open(dir string, opts *Options) (*Model, error) {
 	return m, err
 }
 
-// OpenFS is Open for any file system. Links are seen where it is an fs.ReadLinkFS; those of a
-// snapshot in a cache only if the whole cache is in it.
+// OpenFS is Open for any file system. Links are seen where it is an fs.ReadLinkFS;
+// those of a snapshot in a cache only if the whole cache is in it.
 func OpenFS(fsys fs.FS, dir string, opts *Options) (*Model, error) {
 	return open(fsys, dir, "", opts)
 }
@@ -160,10 +160,11 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 func (m *Model) readFiles(files []*file, opts *Options) error {
 	files = slices.DeleteFunc(files, func(f *file) bool { return !f.regular })
 	slices.SortFunc(files, func(a, b *file) int { return strings.Compare(a.name, b.name) })
-	return parallel.ForEach(context.Background(), len(files), func(_ context.Context, i int) error {
-		m.directory.read(files[i], opts)
-		return nil
-	})
+	return parallel.ForEach(context.Background(), len(files),
+		func(_ context.Context, i int) error {
+			m.directory.read(files[i], opts)
+			return nil
+		})
 }
 
 // finish adds what is found of the directory as a whole.
@@ -274,8 +275,8 @@ func (m *Model) Close() error {
 // Sets yields the sets of the directory, the primary one first.
 func (m *Model) Sets() iter.Seq[*Set] { return slices.Values(m.sets) }
 
-// Dir returns the directory that was opened: of a repository in a cache, its snapshot. For
-// Open it is a name of the system, for OpenFS one within the fs.FS.
+// Dir returns the directory that was opened: of a repository in a cache, its snapshot.
+// For Open it is a name of the system, for OpenFS one within the fs.FS.
 func (m *Model) Dir() string {
 	if m.local == "" {
 		return m.dir
@@ -300,8 +301,8 @@ func (m *Model) primary() []*Set {
 // Tensors yields the tensors of the primary set, which are valid until Close.
 func (m *Model) Tensors() iter.Seq[*tensor.Tensor] { return m.File().Tensors() }
 
-// Findings returns what is wrong as far as names, sizes, links, indexes and headers show, by
-// file, code and tensor.
+// Findings returns what is wrong as far as names, sizes, links, indexes and headers
+// show, by file, code and tensor.
 func (m *Model) Findings() []Finding { return slices.Clone(m.done) }
 
 // Config returns what config.json says; nil where there is none.

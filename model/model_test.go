@@ -55,7 +55,8 @@ func index(total int64, entries ...string) string {
 		name, file, _ := strings.Cut(e, "=")
 		weights[name] = file
 	}
-	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"total_size": total}, "weight_map": weights})
+	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"total_size": total},
+		"weight_map": weights})
 	if err != nil {
 		panic(err)
 	}
@@ -64,7 +65,8 @@ func index(total int64, entries ...string) string {
 
 // header is a safetensors file with that header and so many bytes of data.
 func header(json string, data int) string {
-	return string(binary.LittleEndian.AppendUint64(nil, uint64(len(json)))) + json + strings.Repeat("\x00", data)
+	return string(binary.LittleEndian.AppendUint64(nil, uint64(len(json)))) + json +
+		strings.Repeat("\x00", data)
 }
 
 // gguf is a file of version 3 with metadata of uint16 (no, count) and int32 values.
@@ -147,7 +149,8 @@ func shown(all []Finding) []string {
 		if f.Severity == tensor.SeverityWarning {
 			line += "?"
 		}
-		lines = append(lines, strings.TrimSpace(strings.Join([]string{line, f.File, f.Tensor}, " ")))
+		lines = append(lines,
+			strings.TrimSpace(strings.Join([]string{line, f.File, f.Tensor}, " ")))
 	}
 	return lines
 }
@@ -155,7 +158,8 @@ func shown(all []Finding) []string {
 func wantFindings(t *testing.T, got []Finding, want ...string) {
 	t.Helper()
 	if !slices.Equal(shown(got), append([]string{}, want...)) {
-		t.Errorf("findings:\n  %s\nwant:\n  %s", strings.Join(shown(got), "\n  "), strings.Join(want, "\n  "))
+		t.Errorf("findings:\n  %s\nwant:\n  %s", strings.Join(shown(got), "\n  "),
+			strings.Join(want, "\n  "))
 		for _, f := range got {
 			t.Log(f)
 		}
@@ -199,24 +203,36 @@ const (
 func TestSoundDirectories(t *testing.T) {
 	weights := file32(t, "a", "b")
 	for name, files := range map[string]map[string]any{
-		"shards and an index":       tiny(t),
-		"one file":                  {"model.safetensors": weights, "README.md": "x"},
-		"an adapter":                {"adapter_model.safetensors": weights, "adapter_config.json": "{}"},
-		"an index of one file":      {"m.safetensors": weights, indexJ: index(128, "a=m.safetensors", "b=m.safetensors")},
-		"an index into a directory": {"sub/m.safetensors": weights, indexJ: index(128, "a=sub/m.safetensors", "b=./sub/m.safetensors")},
+		"shards and an index": tiny(t),
+		"one file":            {"model.safetensors": weights, "README.md": "x"},
+		"an adapter": {"adapter_model.safetensors": weights,
+			"adapter_config.json": "{}"},
+		"an index of one file": {"m.safetensors": weights,
+			indexJ: index(128, "a=m.safetensors", "b=m.safetensors")},
+		"an index into a directory": {"sub/m.safetensors": weights,
+			indexJ: index(128, "a=sub/m.safetensors", "b=./sub/m.safetensors")},
 		"a variant of the index": {"model.fp16-00001-of-00001.safetensors": weights,
-			"model.safetensors.index.fp16.json": index(128, "a=model.fp16-00001-of-00001.safetensors", "b=model.fp16-00001-of-00001.safetensors")},
-		"two layouts": with(tiny(t), map[string]any{"consolidated.safetensors": weights, "model.fp16.safetensors": weights}),
-		"GGUF splits": {"m-00001-of-00002.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count", uint16(2), "split.tensors.count", int32(2)),
-			"m-00002-of-00002.gguf": gguf([]string{"b"}, "split.no", uint16(1), "split.count", uint16(2), "split.tensors.count", int32(2))},
-		"a GGUF file":         {"m.gguf": gguf([]string{"a"})},
-		"a trainer's state":   {"model.safetensors": weights, "optimizer.bin": "", "rng_state_0.pth": "", "training_args.bin": "x"},
-		"an index with float": {"m.safetensors": weights, indexJ: `{"metadata":{"total_size":128.0},"weight_map":{"a":"m.safetensors","b":"m.safetensors"}}`},
+			"model.safetensors.index.fp16.json": index(128,
+				"a=model.fp16-00001-of-00001.safetensors",
+				"b=model.fp16-00001-of-00001.safetensors")},
+		"two layouts": with(tiny(t),
+			map[string]any{"consolidated.safetensors": weights,
+				"model.fp16.safetensors": weights}),
+		"GGUF splits": {"m-00001-of-00002.gguf": gguf([]string{"a"}, "split.no", uint16(0),
+			"split.count", uint16(2), "split.tensors.count", int32(2)),
+			"m-00002-of-00002.gguf": gguf([]string{"b"}, "split.no", uint16(1), "split.count",
+				uint16(2), "split.tensors.count", int32(2))},
+		"a GGUF file": {"m.gguf": gguf([]string{"a"})},
+		"a trainer's state": {"model.safetensors": weights, "optimizer.bin": "",
+			"rng_state_0.pth": "", "training_args.bin": "x"},
+		"an index with float": {"m.safetensors": weights,
+			indexJ: `{"metadata":{"total_size":128.0},"weight_map":{"a":"m.safetensors","b":"m.safetensors"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := openFixture(t, files, ".", nil)
 			wantFindings(t, m.Findings())
-			if r, err := m.Check(t.Context(), &CheckOptions{Deep: true, Values: true}); err != nil || !r.OK || r.Tensors < 1 {
+			if r, err := m.Check(t.Context(),
+				&CheckOptions{Deep: true, Values: true}); err != nil || !r.OK || r.Tensors < 1 {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
@@ -231,75 +247,188 @@ func TestFindingsOfHeaders(t *testing.T) {
 		want  []string
 	}{
 		{"nothing", map[string]any{"README.md": "x"}, []string{"no-weights"}},
-		{"a shard is missing", with(tiny(t), map[string]any{shard2: nil}), []string{"missing-shard " + shard2}},
-		{"a shard is a directory", with(tiny(t), map[string]any{shard2: nil, shard2 + "/x": "x"}), []string{"missing-shard " + shard2}},
-		{"a sibling is missing", map[string]any{"m-00001-of-00003.safetensors": weights, "m-00003-of-00003.safetensors": file32(t, "c")},
+		{"a shard is missing", with(tiny(t), map[string]any{shard2: nil}),
+			[]string{"missing-shard " + shard2}},
+		{"a shard is a directory", with(tiny(t), map[string]any{shard2: nil, shard2 + "/x": "x"}),
+			[]string{"missing-shard " + shard2}},
+		{"a sibling is missing",
+			map[string]any{"m-00001-of-00003.safetensors": weights,
+				"m-00003-of-00003.safetensors": file32(t, "c")},
 			[]string{"missing-shard m-00002-of-00003.safetensors"}},
-		{"a link is dangling", with(tiny(t), map[string]any{shard2: link("../nowhere")}), []string{"dangling-link " + shard2}},
-		{"the only file is a dangling link", map[string]any{"model.safetensors": link("gone")}, []string{"dangling-link model.safetensors"}},
-		{"an empty shard", with(tiny(t), map[string]any{shard2: ""}), []string{"empty-file " + shard2}},
-		{"a pointer of LFS", with(tiny(t), map[string]any{shard2: "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"}), []string{"pointer-file " + shard2}},
-		{"an index that is a pointer of LFS", map[string]any{indexJ: "version https://git-lfs.github.com/spec/v1\n", "model.safetensors": weights}, []string{"pointer-file " + indexJ}},
-		{"HTML", map[string]any{"model.safetensors": "<!DOCTYPE html><html>not found</html>"}, []string{"wrong-format model.safetensors"}},
-		{"JSON", map[string]any{"model.safetensors": `{"error": "not found"}`}, []string{"wrong-format model.safetensors"}},
-		{"zip", map[string]any{"model.safetensors": "PK\x03\x04" + strings.Repeat("x", 100)}, []string{"wrong-format model.safetensors"}},
-		{"pickle", map[string]any{"model.safetensors": "\x80\x02}q\x00" + strings.Repeat("x", 100)}, []string{"wrong-format model.safetensors"}},
-		{"GGUF as safetensors", map[string]any{"model.safetensors": gguf([]string{"a"})}, []string{"wrong-format model.safetensors"}},
-		{"safetensors as GGUF", map[string]any{"model.gguf": weights}, []string{"wrong-format model.gguf"}},
-		{"safetensors as pickle", map[string]any{"pytorch_model.bin": weights}, []string{"wrong-format pytorch_model.bin"}},
-		{"HTML as pickle", map[string]any{"pytorch_model.bin": "<html>"}, []string{"wrong-format pytorch_model.bin"}},
-		{"a cut shard", with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1")[:200]}), []string{"truncated " + shard2}},
-		{"a shard cut in its header", with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1")[:60]}), []string{"truncated " + shard2}},
-		{"a cut GGUF", map[string]any{"m.gguf": gguf([]string{"a", "b"})[:130]}, []string{"truncated m.gguf"}},
-		{"bytes after the last tensor", with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1") + "x"}), []string{"trailing-bytes " + shard2}},
-		{"bytes after the last tensor of GGUF", map[string]any{"m.gguf": gguf([]string{"a"}) + strings.Repeat("x", 64)}, []string{"trailing-bytes m.gguf"}},
-		{"a hole", map[string]any{"model.safetensors": header(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 3)}, []string{"malformed model.safetensors"}},
-		{"a header that begins with {", map[string]any{"model.safetensors": header(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`+strings.Repeat(" ", '{'-53), 3)}, []string{"malformed model.safetensors"}},
-		{"an unknown dtype", map[string]any{"model.safetensors": header(`{"a":{"dtype":"Q9","shape":[2],"data_offsets":[0,3]}}`, 3)}, []string{"unknown-dtype model.safetensors a"}},
-		{"an index that is no JSON", with(tiny(t), map[string]any{indexJ: `{"weight_map":`}), []string{"index-malformed " + indexJ}},
-		{"an index with a duplicate key", with(tiny(t), map[string]any{indexJ: `{"metadata":{},"weight_map":{"a":"x","a":"y"}}`}), []string{"index-malformed " + indexJ}},
-		{"an empty index", with(tiny(t), map[string]any{indexJ: ""}), []string{"empty-file " + indexJ}},
-		{"an index without metadata", map[string]any{"m.safetensors": weights, indexJ: `{"weight_map":{"a":"m.safetensors","b":"m.safetensors"}}`}, []string{"index-no-metadata? " + indexJ}},
-		{"another extension", map[string]any{"m.bin": "\x80\x02x", indexJ: index(0, "a=m.bin")}, []string{"pickle? m.bin", "wrong-extension m.bin"}},
-		{"a tensor in no shard", with(tiny(t), map[string]any{shard2: file32(t, "a1"), indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", "320", 1)}), []string{"missing-tensor " + shard2 + " b1"}},
-		{"a tensor in another shard", with(tiny(t), map[string]any{shard2: file32(t, "a1"), shard3: file32(t, "a2", "b1", "b2")}), []string{"misplaced-tensor " + shard3 + " b1"}},
-		{"a tensor in two shards", with(tiny(t), map[string]any{shard3: file32(t, "a2", "b2", "b1")}), []string{"duplicate-tensor " + shard3 + " b1"}},
-		{"a tensor in two shards without index", map[string]any{"m-00001-of-00002.safetensors": weights, "m-00002-of-00002.safetensors": file32(t, "b")},
-			[]string{"no-index? m-00001-of-00002.safetensors", "duplicate-tensor m-00002-of-00002.safetensors b"}},
-		{"a tensor not in the index", with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1", "c"), indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", "448", 1)}), []string{"unindexed-tensor? " + shard2 + " c"}},
-		{"no index", map[string]any{"m-00001-of-00001.safetensors": weights}, []string{"no-index? m-00001-of-00001.safetensors"}},
-		{"an orphan", with(tiny(t), map[string]any{"mtp.safetensors": weights, "model-00004-of-00004.safetensors": weights}), []string{"orphan-file? model-00004-of-00004.safetensors", "orphan-file? mtp.safetensors"}},
-		{"a shadowed index", with(tiny(t), map[string]any{"model.safetensors": weights}), []string{"shadowed-index model.safetensors"}},
-		{"numbers of two sets", map[string]any{"m-00001-of-00002.safetensors": file32(t, "a"), "m-00002-of-00003.safetensors": file32(t, "b"),
-			indexJ: index(128, "a=m-00001-of-00002.safetensors", "b=m-00002-of-00003.safetensors")}, []string{"shard-numbering? " + indexJ}},
-		{"no numbers", map[string]any{"x.safetensors": file32(t, "a"), "y.safetensors": file32(t, "b"), indexJ: index(128, "a=x.safetensors", "b=y.safetensors")}, []string{"shard-numbering? " + indexJ}},
-		{"a wrong total", with(tiny(t), map[string]any{indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", "1", 1)}), []string{"total-size? " + indexJ}},
-		{"a total that is no number", with(tiny(t), map[string]any{indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", `"384"`, 1)}), []string{"total-size? " + indexJ}},
-		{"no tensors", map[string]any{"model.safetensors": header("{}", 0)}, []string{"no-tensors? model.safetensors"}},
-		{"no tensors in an index", map[string]any{indexJ: index(0)}, []string{"no-tensors? " + indexJ}},
-		{"config.json is a list", map[string]any{"model.safetensors": weights, "config.json": "[]"}, []string{"config-malformed config.json"}},
-		{"config.json is null", map[string]any{"model.safetensors": weights, "config.json": "null"}, []string{"config-malformed config.json"}},
-		{"config.json is cut", map[string]any{"model.safetensors": weights, "config.json": `{"a": `}, []string{"config-malformed config.json"}},
-		{"another dtype", map[string]any{"model.safetensors": weights, "config.json": `{"torch_dtype": "torch.bfloat16"}`}, []string{"config-dtype? config.json"}},
-		{"another dtype of text", map[string]any{"model.safetensors": weights, "config.json": `{"text_config": {"dtype": "bfloat16"}}`}, []string{"config-dtype? config.json"}},
-		{"another dtype, quantised", map[string]any{"model.safetensors": weights, "config.json": `{"dtype": "bfloat16", "quantization_config": {"quant_method": "x"}}`}, nil},
-		{"dtype auto", map[string]any{"model.safetensors": weights, "config.json": `{"dtype": "auto"}`}, nil},
-		{"dtype null", map[string]any{"model.safetensors": weights, "config.json": `{"dtype": null, "architectures": 5}`}, nil},
-		{"a checkpoint of PyTorch", map[string]any{"pytorch_model.bin": checkpoint(t)}, []string{"pickle? pytorch_model.bin"}},
-		{"a cut checkpoint of PyTorch", map[string]any{"pytorch_model.bin": checkpoint(t)[:700]}, []string{"pickle? pytorch_model.bin", "truncated pytorch_model.bin"}},
-		{"pickles", map[string]any{"pytorch_model.bin": "PK\x03\x04x"}, []string{"pickle? pytorch_model.bin"}},
-		{"an index of pickles", map[string]any{"pytorch_model.bin.index.json": index(5, "a=pytorch_model-00001-of-00002.bin", "b=pytorch_model-00002-of-00002.bin"),
-			"pytorch_model-00001-of-00002.bin": "\x80\x02x"}, []string{"pickle? pytorch_model-00001-of-00002.bin", "missing-shard pytorch_model-00002-of-00002.bin"}},
-		{"a link out of the directory", map[string]any{"model.safetensors": link("../../other/model.safetensors")}, []string{"dangling-link model.safetensors"}},
-		{"a split of another place", map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"}, "split.no", uint16(1), "split.count", uint16(1))}, []string{"gguf-split m-00001-of-00001.gguf"}},
-		{"a split without keys", map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"})}, []string{"gguf-split m-00001-of-00001.gguf"}},
-		{"a split of another count", map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count", uint16(2))}, []string{"gguf-split m-00001-of-00001.gguf"}},
-		{"a split under the name of a whole", map[string]any{"m.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count", uint16(2))}, []string{"gguf-split m.gguf"}},
-		{"a wrong sum of splits", map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count", uint16(1), "split.tensors.count", int32(2))}, []string{"gguf-split m-00001-of-00001.gguf"}},
-		{"a component is missing", map[string]any{"model_index.json": `{"_class_name": "P", "unet": ["diffusers", "U"], "vae": ["diffusers", "V"], "safety_checker": [null, null]}`,
-			"unet/diffusion_pytorch_model.safetensors": weights}, []string{"missing-component vae"}},
-		{"a component elsewhere", map[string]any{"model_index.json": `{"../x": ["diffusers", "U"], "unet": ["diffusers", "U"]}`,
-			"unet/diffusion_pytorch_model.safetensors": weights}, []string{"unsafe-path model_index.json"}},
+		{"a link is dangling", with(tiny(t), map[string]any{shard2: link("../nowhere")}),
+			[]string{"dangling-link " + shard2}},
+		{"the only file is a dangling link", map[string]any{"model.safetensors": link("gone")},
+			[]string{"dangling-link model.safetensors"}},
+		{"an empty shard", with(tiny(t), map[string]any{shard2: ""}),
+			[]string{"empty-file " + shard2}},
+		{"a pointer of LFS",
+			with(tiny(t), map[string]any{shard2: "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"}), []string{"pointer-file " + shard2}},
+		{"an index that is a pointer of LFS",
+			map[string]any{indexJ: "version https://git-lfs.github.com/spec/v1\n",
+				"model.safetensors": weights}, []string{"pointer-file " + indexJ}},
+		{"HTML", map[string]any{"model.safetensors": "<!DOCTYPE html><html>not found</html>"},
+			[]string{"wrong-format model.safetensors"}},
+		{"JSON", map[string]any{"model.safetensors": `{"error": "not found"}`},
+			[]string{"wrong-format model.safetensors"}},
+		{"zip", map[string]any{"model.safetensors": "PK\x03\x04" + strings.Repeat("x", 100)},
+			[]string{"wrong-format model.safetensors"}},
+		{"pickle", map[string]any{"model.safetensors": "\x80\x02}q\x00" + strings.Repeat("x",
+			100)}, []string{"wrong-format model.safetensors"}},
+		{"GGUF as safetensors", map[string]any{"model.safetensors": gguf([]string{"a"})},
+			[]string{"wrong-format model.safetensors"}},
+		{"safetensors as GGUF", map[string]any{"model.gguf": weights},
+			[]string{"wrong-format model.gguf"}},
+		{"safetensors as pickle", map[string]any{"pytorch_model.bin": weights},
+			[]string{"wrong-format pytorch_model.bin"}},
+		{"HTML as pickle", map[string]any{"pytorch_model.bin": "<html>"},
+			[]string{"wrong-format pytorch_model.bin"}},
+		{"a cut shard", with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1")[:200]}),
+			[]string{"truncated " + shard2}},
+		{"a shard cut in its header",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1")[:60]}),
+			[]string{"truncated " + shard2}},
+		{"a cut GGUF", map[string]any{"m.gguf": gguf([]string{"a", "b"})[:130]},
+			[]string{"truncated m.gguf"}},
+		{"bytes after the last tensor",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1") + "x"}),
+			[]string{"trailing-bytes " + shard2}},
+		{"bytes after the last tensor of GGUF",
+			map[string]any{"m.gguf": gguf([]string{"a"}) + strings.Repeat("x", 64)},
+			[]string{"trailing-bytes m.gguf"}},
+		{"a hole", map[string]any{"model.safetensors": header(
+			`{"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 3)},
+			[]string{"malformed model.safetensors"}},
+		{"a header that begins with {",
+			map[string]any{"model.safetensors": header(
+				`{"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`+strings.Repeat(" ",
+					'{'-53), 3)}, []string{"malformed model.safetensors"}},
+		{"an unknown dtype",
+			map[string]any{"model.safetensors": header(
+				`{"a":{"dtype":"Q9","shape":[2],"data_offsets":[0,3]}}`, 3)},
+			[]string{"unknown-dtype model.safetensors a"}},
+		{"an index that is no JSON", with(tiny(t), map[string]any{indexJ: `{"weight_map":`}),
+			[]string{"index-malformed " + indexJ}},
+		{"an index with a duplicate key",
+			with(tiny(t), map[string]any{
+				indexJ: `{"metadata":{},"weight_map":{"a":"x","a":"y"}}`}),
+			[]string{"index-malformed " + indexJ}},
+		{"an empty index", with(tiny(t), map[string]any{indexJ: ""}),
+			[]string{"empty-file " + indexJ}},
+		{"an index without metadata",
+			map[string]any{"m.safetensors": weights,
+				indexJ: `{"weight_map":{"a":"m.safetensors","b":"m.safetensors"}}`},
+			[]string{"index-no-metadata? " + indexJ}},
+		{"another extension", map[string]any{"m.bin": "\x80\x02x", indexJ: index(0, "a=m.bin")},
+			[]string{"pickle? m.bin", "wrong-extension m.bin"}},
+		{"a tensor in no shard",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1"),
+				indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", "320", 1)}),
+			[]string{"missing-tensor " + shard2 + " b1"}},
+		{"a tensor in another shard",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1"),
+				shard3: file32(t, "a2", "b1", "b2")}),
+			[]string{"misplaced-tensor " + shard3 + " b1"}},
+		{"a tensor in two shards",
+			with(tiny(t), map[string]any{shard3: file32(t, "a2", "b2", "b1")}),
+			[]string{"duplicate-tensor " + shard3 + " b1"}},
+		{"a tensor in two shards without index",
+			map[string]any{"m-00001-of-00002.safetensors": weights,
+				"m-00002-of-00002.safetensors": file32(t, "b")},
+			[]string{"no-index? m-00001-of-00002.safetensors",
+				"duplicate-tensor m-00002-of-00002.safetensors b"}},
+		{"a tensor not in the index",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1", "c"),
+				indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", "448", 1)}),
+			[]string{"unindexed-tensor? " + shard2 + " c"}},
+		{"no index", map[string]any{"m-00001-of-00001.safetensors": weights},
+			[]string{"no-index? m-00001-of-00001.safetensors"}},
+		{"an orphan", with(tiny(t),
+			map[string]any{"mtp.safetensors": weights,
+				"model-00004-of-00004.safetensors": weights}),
+			[]string{"orphan-file? model-00004-of-00004.safetensors",
+				"orphan-file? mtp.safetensors"}},
+		{"a shadowed index", with(tiny(t), map[string]any{"model.safetensors": weights}),
+			[]string{"shadowed-index model.safetensors"}},
+		{"numbers of two sets",
+			map[string]any{"m-00001-of-00002.safetensors": file32(t, "a"),
+				"m-00002-of-00003.safetensors": file32(t, "b"),
+				indexJ: index(128, "a=m-00001-of-00002.safetensors",
+					"b=m-00002-of-00003.safetensors")}, []string{"shard-numbering? " + indexJ}},
+		{"no numbers", map[string]any{"x.safetensors": file32(t, "a"),
+			"y.safetensors": file32(t, "b"),
+			indexJ:          index(128, "a=x.safetensors", "b=y.safetensors")},
+			[]string{"shard-numbering? " + indexJ}},
+		{"a wrong total", with(tiny(t),
+			map[string]any{indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", "1", 1)}),
+			[]string{"total-size? " + indexJ}},
+		{"a total that is no number",
+			with(tiny(t), map[string]any{indexJ: strings.Replace(tiny(t)[indexJ].(string), "384",
+				`"384"`, 1)}), []string{"total-size? " + indexJ}},
+		{"no tensors", map[string]any{"model.safetensors": header("{}", 0)},
+			[]string{"no-tensors? model.safetensors"}},
+		{"no tensors in an index", map[string]any{indexJ: index(0)},
+			[]string{"no-tensors? " + indexJ}},
+		{"config.json is a list",
+			map[string]any{"model.safetensors": weights, "config.json": "[]"},
+			[]string{"config-malformed config.json"}},
+		{"config.json is null",
+			map[string]any{"model.safetensors": weights, "config.json": "null"},
+			[]string{"config-malformed config.json"}},
+		{"config.json is cut",
+			map[string]any{"model.safetensors": weights, "config.json": `{"a": `},
+			[]string{"config-malformed config.json"}},
+		{"another dtype", map[string]any{"model.safetensors": weights,
+			"config.json": `{"torch_dtype": "torch.bfloat16"}`},
+			[]string{"config-dtype? config.json"}},
+		{"another dtype of text",
+			map[string]any{"model.safetensors": weights,
+				"config.json": `{"text_config": {"dtype": "bfloat16"}}`},
+			[]string{"config-dtype? config.json"}},
+		{"another dtype, quantised",
+			map[string]any{"model.safetensors": weights,
+				"config.json": `{"dtype": "bfloat16", "quantization_config": {"quant_method": "x"}}`}, nil},
+		{"dtype auto", map[string]any{"model.safetensors": weights,
+			"config.json": `{"dtype": "auto"}`}, nil},
+		{"dtype null", map[string]any{"model.safetensors": weights,
+			"config.json": `{"dtype": null, "architectures": 5}`}, nil},
+		{"a checkpoint of PyTorch", map[string]any{"pytorch_model.bin": checkpoint(t)},
+			[]string{"pickle? pytorch_model.bin"}},
+		{"a cut checkpoint of PyTorch", map[string]any{"pytorch_model.bin": checkpoint(t)[:700]},
+			[]string{"pickle? pytorch_model.bin", "truncated pytorch_model.bin"}},
+		{"pickles", map[string]any{"pytorch_model.bin": "PK\x03\x04x"},
+			[]string{"pickle? pytorch_model.bin"}},
+		{"an index of pickles",
+			map[string]any{"pytorch_model.bin.index.json": index(5,
+				"a=pytorch_model-00001-of-00002.bin", "b=pytorch_model-00002-of-00002.bin"),
+				"pytorch_model-00001-of-00002.bin": "\x80\x02x"},
+			[]string{"pickle? pytorch_model-00001-of-00002.bin",
+				"missing-shard pytorch_model-00002-of-00002.bin"}},
+		{"a link out of the directory",
+			map[string]any{"model.safetensors": link("../../other/model.safetensors")},
+			[]string{"dangling-link model.safetensors"}},
+		{"a split of another place",
+			map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"}, "split.no", uint16(1),
+				"split.count", uint16(1))}, []string{"gguf-split m-00001-of-00001.gguf"}},
+		{"a split without keys", map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"})},
+			[]string{"gguf-split m-00001-of-00001.gguf"}},
+		{"a split of another count",
+			map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"}, "split.no", uint16(0),
+				"split.count", uint16(2))}, []string{"gguf-split m-00001-of-00001.gguf"}},
+		{"a split under the name of a whole",
+			map[string]any{"m.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count",
+				uint16(2))}, []string{"gguf-split m.gguf"}},
+		{"a wrong sum of splits",
+			map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"}, "split.no", uint16(0),
+				"split.count", uint16(1), "split.tensors.count", int32(2))},
+			[]string{"gguf-split m-00001-of-00001.gguf"}},
+		{"a component is missing",
+			map[string]any{"model_index.json": `{"_class_name": "P", "unet": ["diffusers", "U"], "vae": ["diffusers", "V"], "safety_checker": [null, null]}`,
+				"unet/diffusion_pytorch_model.safetensors": weights},
+			[]string{"missing-component vae"}},
+		{"a component elsewhere",
+			map[string]any{"model_index.json": `{"../x": ["diffusers", "U"], "unet": ["diffusers", "U"]}`,
+				"unet/diffusion_pytorch_model.safetensors": weights},
+			[]string{"unsafe-path model_index.json"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := openFixture(t, c.files, ".", nil)
@@ -309,9 +438,11 @@ func TestFindingsOfHeaders(t *testing.T) {
 }
 
 func TestUnsafePathsAreNotOpened(t *testing.T) {
-	for _, name := range []string{"../out.safetensors", "/out.safetensors", "", ".", "sub/../../out.safetensors", `..\out.safetensors`,
+	for _, name := range []string{"../out.safetensors", "/out.safetensors", "", ".",
+		"sub/../../out.safetensors", `..\out.safetensors`,
 		"C:out.safetensors", "out\x00.safetensors"} {
-		inner := fixture(map[string]any{"out.safetensors": file32(t, "a"), "m/" + indexJ: index(64, "a="+name)})
+		inner := fixture(map[string]any{"out.safetensors": file32(t, "a"),
+			"m/" + indexJ: index(64, "a="+name)})
 		fsys := &counted{FS: inner}
 		m, err := OpenFS(fsys, "m", nil)
 		if err != nil {
@@ -331,19 +462,25 @@ func TestUnsafePathsAreNotOpened(t *testing.T) {
 
 func TestPrimarySet(t *testing.T) {
 	weights := file32(t, "a")
-	shards := map[string]any{"model-00001-of-00001.safetensors": weights, indexJ: index(64, "a=model-00001-of-00001.safetensors")}
+	shards := map[string]any{"model-00001-of-00001.safetensors": weights,
+		indexJ: index(64, "a=model-00001-of-00001.safetensors")}
 	for _, c := range []struct {
 		files map[string]any
 		want  string
 	}{
-		{map[string]any{"a.safetensors": weights, "model.safetensors": weights}, "model.safetensors"},
-		{map[string]any{"model.gguf": gguf([]string{"a"}), "z.safetensors": weights}, "z.safetensors"},
-		{map[string]any{"model.fp16.safetensors": weights, "model.safetensors": weights}, "model.safetensors"},
-		{map[string]any{"consolidated.safetensors": weights, "adapter_model.safetensors": weights}, "consolidated.safetensors"},
+		{map[string]any{"a.safetensors": weights, "model.safetensors": weights},
+			"model.safetensors"},
+		{map[string]any{"model.gguf": gguf([]string{"a"}), "z.safetensors": weights},
+			"z.safetensors"},
+		{map[string]any{"model.fp16.safetensors": weights, "model.safetensors": weights},
+			"model.safetensors"},
+		{map[string]any{"consolidated.safetensors": weights, "adapter_model.safetensors": weights},
+			"consolidated.safetensors"},
 		{map[string]any{"b.safetensors": weights, "a.safetensors": weights}, "a.safetensors"},
 		{map[string]any{"pytorch_model.bin": "\x80\x02", "x.gguf": gguf([]string{"a"})}, "x.gguf"},
 		{with(shards, map[string]any{"model.safetensors": weights}), "model.safetensors"},
-		{with(shards, map[string]any{"consolidated.safetensors": weights}), "model-00001-of-00001.safetensors"},
+		{with(shards, map[string]any{"consolidated.safetensors": weights}),
+			"model-00001-of-00001.safetensors"},
 	} {
 		m := openFixture(t, c.files, ".", nil)
 		for s := range m.Sets() {
@@ -358,7 +495,8 @@ func TestPrimarySet(t *testing.T) {
 func TestSummaryOfShards(t *testing.T) {
 	m := openFixture(t, tiny(t), ".", nil)
 	s := m.Summary()
-	if s.Shards != 3 || s.Tensors != 6 || s.Parameters != 96 || s.Logical != 96 || s.Bytes != 384 || s.ByDType[tensor.F32].Tensors != 6 {
+	if s.Shards != 3 || s.Tensors != 6 || s.Parameters != 96 || s.Logical != 96 ||
+		s.Bytes != 384 || s.ByDType[tensor.F32].Tensors != 6 {
 		t.Errorf("%+v", s)
 	}
 	var files int64
@@ -376,7 +514,8 @@ func TestSummaryOfShards(t *testing.T) {
 	if err != nil || v[0] != 16 {
 		t.Errorf("%v, %v", v, err)
 	}
-	if r, err := m.Check(t.Context(), nil); err != nil || r.Shards != 3 || r.Figures.Figure != (Figure{6, 96, 384}) {
+	if r, err := m.Check(t.Context(), nil); err != nil || r.Shards != 3 ||
+		r.Figures.Figure != (Figure{6, 96, 384}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -407,7 +546,8 @@ func TestComponentsAddUp(t *testing.T) {
 		"scheduler/scheduler_config.json":          "{}",
 	}, ".", nil)
 	wantFindings(t, m.Findings())
-	if s := m.Summary(); s.Tensors != 3 || s.Parameters != 48 || s.Shards != 2 || s.ByDType[tensor.F32].Bytes != 192 {
+	if s := m.Summary(); s.Tensors != 3 || s.Parameters != 48 || s.Shards != 2 ||
+		s.ByDType[tensor.F32].Bytes != 192 {
 		t.Errorf("%+v", s)
 	}
 	var names []string
@@ -451,21 +591,25 @@ func TestReportJSON(t *testing.T) {
 	want := `{"ok":true,"kind":"directory","deep":false,"values":false,"shards":1,` + figures +
 		`,"sets":[{"name":"model","format":"safetensors","primary":true,"files":["model.safetensors"],` + figures +
 		`}],"read":{"files":1,"bytes":`
-	if got := string(b); err != nil || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, `,"hashed":0},"findings":[]}`) {
+	if got := string(b); err != nil || !strings.HasPrefix(got, want) ||
+		!strings.HasSuffix(got, `,"hashed":0},"findings":[]}`) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
 
 func TestLimitsAreFindings(t *testing.T) {
-	m := openFixture(t, map[string]any{"model.safetensors": file32(t, "a", "b")}, ".", &Options{Limits: tensor.Limits{MaxTensors: 1}})
+	m := openFixture(t, map[string]any{"model.safetensors": file32(t, "a", "b")}, ".",
+		&Options{Limits: tensor.Limits{MaxTensors: 1}})
 	wantFindings(t, m.Findings(), "limit model.safetensors")
-	if _, err := OpenFS(fixture(tiny(t)), ".", &Options{Limits: tensor.Limits{MaxTensors: -1}}); err == nil {
+	if _, err := OpenFS(fixture(tiny(t)), ".",
+		&Options{Limits: tensor.Limits{MaxTensors: -1}}); err == nil {
 		t.Error("a negative limit is accepted")
 	}
 }
 
 func TestOpenFails(t *testing.T) {
-	if _, err := Open(t.TempDir()+"/gone", nil); err == nil || !strings.Contains(err.Error(), "gone") {
+	if _, err := Open(t.TempDir()+"/gone", nil); err == nil ||
+		!strings.Contains(err.Error(), "gone") {
 		t.Error(err)
 	}
 	if _, err := OpenFS(fixture(tiny(t)), "gone", nil); err == nil {
@@ -484,10 +628,12 @@ func TestDocumentedCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| (error|warning) \\|").FindAllStringSubmatch(string(b), -1) {
+	for _, row := range regexp.MustCompile(
+		"(?m)^\\| `([a-z-]+)` \\| (error|warning) \\|").FindAllStringSubmatch(string(b), -1) {
 		documented[row[1]] = row[2]
 	}
-	for _, c := range regexp.MustCompile(`Code = "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1) {
+	for _, c := range regexp.MustCompile(`Code = "([a-z-]+)"`).FindAllStringSubmatch(
+		string(source), -1) {
 		if severity, _ := Code(c[1]).properties(); documented[c[1]] != severity.String() {
 			t.Errorf("%s is documented as %q, and is a %v", c[1], documented[c[1]], severity)
 		}
@@ -500,11 +646,14 @@ func TestDocumentedCodes(t *testing.T) {
 
 func TestSetAsOneFile(t *testing.T) {
 	m := openFixture(t, map[string]any{
-		"m-00001-of-00002.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count", uint16(2), "split.tensors.count", int32(2)),
-		"m-00002-of-00002.gguf": gguf([]string{"b"}, "split.no", uint16(1), "split.count", uint16(2), "split.tensors.count", int32(2)),
+		"m-00001-of-00002.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count",
+			uint16(2), "split.tensors.count", int32(2)),
+		"m-00002-of-00002.gguf": gguf([]string{"b"}, "split.no", uint16(1), "split.count",
+			uint16(2), "split.tensors.count", int32(2)),
 	}, ".", nil)
 	f := m.File()
-	if f.Format() != tensorfile.GGUF || f.Version() != "3" || f.Size() != m.Summary().Size || f.Size() == 0 || f.Len() != 2 {
+	if f.Format() != tensorfile.GGUF || f.Version() != "3" || f.Size() != m.Summary().Size ||
+		f.Size() == 0 || f.Len() != 2 {
 		t.Errorf("%v %s, %d bytes, %d tensors", f.Format(), f.Version(), f.Size(), f.Len())
 	}
 	last := int64(0)
@@ -518,7 +667,8 @@ func TestSetAsOneFile(t *testing.T) {
 		t.Errorf("%v, %v", r, err)
 	}
 	bools := fileOf(t, tensor.New("b", tensor.Shape{2}, []bool{true, false}))
-	m = openFixture(t, map[string]any{"m-00001-of-00001.safetensors": bools[:len(bools)-1] + "\x07"}, ".", nil)
+	m = openFixture(t, map[string]any{"m-00001-of-00001.safetensors": bools[:len(bools)-1] +
+		"\x07"}, ".", nil)
 	if r, err := m.File().Verify(t.Context(), nil); err == nil || len(r.Findings) != 1 {
 		t.Errorf("%v, %v", r, err)
 	}

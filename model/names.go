@@ -137,8 +137,8 @@ func (s shardName) missing(present map[int]bool, limit int) (names []string, cou
 	return names, count
 }
 
-// stemSet has the stems of the indexes of one extension, each with its index; "" where it has
-// only those of variants.
+// stemSet has the stems of the indexes of one extension, each with its index; "" where
+// it has only those of variants.
 type stemSet map[string]string
 
 // indexedStems returns the stems of indexes by their extension.
@@ -158,9 +158,9 @@ func indexedStems(indexes []string) map[string]stemSet {
 	return all
 }
 
-// exempt reports whether a file next to an index that does not name it is a model of its own,
-// and not an orphan: another layout of the same weights, an adapter, a variant, or the single
-// file of an index's stem.
+// exempt reports whether a file next to an index that does not name it is a model of
+// its own, and not an orphan: another layout of the same weights, an adapter, a
+// variant, or the single file of an index's stem.
 func (s stemSet) exempt(name string) bool {
 	base := path.Base(name)
 	if strings.HasPrefix(base, "consolidated") || strings.HasPrefix(base, "adapter_model") {

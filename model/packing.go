@@ -8,7 +8,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A packing is how a quantisation method stores parameters of few bits in elements of more.
+// A packing is how a quantisation method stores parameters of few bits in elements of
+// more.
 type packing struct {
 	packed string       // suffix of the name that has the parameters
 	proof  string       // suffix of a tensor without which the name means nothing

@@ -32,7 +32,8 @@ func (l listed) Digest(name string) (sha, git string) {
 
 func repositoryOf(t *testing.T) listed {
 	files := fstest.MapFS{}
-	for name, v := range with(tiny(t), map[string]any{"README.md": "tiny", "onnx/model.onnx": "x"}) {
+	for name, v := range with(tiny(t),
+		map[string]any{"README.md": "tiny", "onnx/model.onnx": "x"}) {
 		files[name] = &fstest.MapFile{Data: []byte(v.(string)), Mode: 0o444}
 	}
 	return listed{MapFS: files}
@@ -47,7 +48,8 @@ func TestRepository(t *testing.T) {
 	defer m.Close()
 	wantFindings(t, m.Findings())
 	r, err := m.Check(t.Context(), &CheckOptions{Deep: true})
-	if err != nil || r.Kind != "hub" || r.Repository != "acme/tiny" || r.Commit != commit || r.Read.Hashed != 7 {
+	if err != nil || r.Kind != "hub" || r.Repository != "acme/tiny" || r.Commit != commit ||
+		r.Read.Hashed != 7 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -66,7 +68,8 @@ func TestRepositoryWithAWrongDigest(t *testing.T) {
 	defer m.Close()
 	wantFindings(t, m.Findings()) // nothing was read
 	r, err := m.Check(t.Context(), &CheckOptions{Deep: true})
-	if err == nil || len(r.Findings) != 1 || r.Findings[0].Code != DigestMismatch || r.Findings[0].File != l.wrong {
+	if err == nil || len(r.Findings) != 1 || r.Findings[0].Code != DigestMismatch ||
+		r.Findings[0].File != l.wrong {
 		t.Errorf("%v, %v", r.Findings, err)
 	}
 }

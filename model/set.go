@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 )
 
-// A Set is what is loaded together: the shards of an index, numbered shards without one, a
-// root of zTensor 2 with its shards, or one file.
+// A Set is what is loaded together: the shards of an index, numbered shards without
+// one, a root of zTensor 2 with its shards, or one file.
 type Set struct {
 	Name    string   `json:"name"`            // of the file or files, without number and extension
 	Format  string   `json:"format"`          // as tensorfile.Format writes it

@@ -29,19 +29,23 @@ func TestShards(t *testing.T) {
 		delete(fsys, c.gone)
 		got, err := Shards(fsys, c.name)
 		if !slices.Equal(got, c.want) || (err != nil) != (c.missing != "") ||
-			err != nil && (!errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), c.missing)) {
+			err != nil && (!errors.Is(err, fs.ErrNotExist) ||
+				!strings.Contains(err.Error(), c.missing)) {
 			t.Errorf("%s: %q, %v", c.name, got, err)
 		}
 	}
-	sub, err := Shards(fixture(map[string]any{"a/x-00001-of-00001.gguf": "x", "a/x-00001-of-00002.gguf": "x"}), "a/x-00001-of-00001.gguf")
+	sub, err := Shards(fixture(map[string]any{"a/x-00001-of-00001.gguf": "x",
+		"a/x-00001-of-00002.gguf": "x"}), "a/x-00001-of-00001.gguf")
 	if err != nil || !slices.Equal(sub, []string{"a/x-00001-of-00001.gguf"}) {
 		t.Errorf("%q, %v", sub, err)
 	}
-	if got, err := Shards(fixture(map[string]any{indexJ: index(0, "a=../x")}), indexJ); err == nil {
+	if got, err := Shards(fixture(map[string]any{indexJ: index(0, "a=../x")}),
+		indexJ); err == nil {
 		t.Errorf("%q", got)
 	}
 	// A name that claims many is not believed.
-	got, err := Shards(fixture(map[string]any{"x-000000001-of-999999999.gguf": "x"}), "x-000000001-of-999999999.gguf")
+	got, err := Shards(fixture(map[string]any{"x-000000001-of-999999999.gguf": "x"}),
+		"x-000000001-of-999999999.gguf")
 	if len(got) != 1 || err == nil || len(err.Error()) > 10_000 {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -49,8 +53,10 @@ func TestShards(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for name, want := range map[string]bool{
-		"model.safetensors": true, "x.gguf": true, "pytorch_model.bin": true, "x.pth": true, "x.zt": true, "x.pte": true, "a/x.ckpt": true,
-		"training_args.bin": false, "optimizer.pt": false, "rng_state_3.pth": false, "random_states_0.pkl": false, "x.npy": false, "README.md": false, "x.json": false,
+		"model.safetensors": true, "x.gguf": true, "pytorch_model.bin": true, "x.pth": true,
+		"x.zt": true, "x.pte": true, "a/x.ckpt": true,
+		"training_args.bin": false, "optimizer.pt": false, "rng_state_3.pth": false,
+		"random_states_0.pkl": false, "x.npy": false, "README.md": false, "x.json": false,
 		"optimizer.safetensors": true,
 	} {
 		if isWeights(name) != want {
@@ -58,15 +64,18 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]indexName{
-		indexJ: {"model", ".safetensors", ""}, "model.safetensors.index.fp16.json": {"model", ".safetensors", ".fp16"},
-		"pytorch_model.bin.index.json": {"pytorch_model", ".bin", ""}, "model.index.json": {}, "x.json": {}, "tf_model.h5.index.json": {},
+		indexJ:                              {"model", ".safetensors", ""},
+		"model.safetensors.index.fp16.json": {"model", ".safetensors", ".fp16"},
+		"pytorch_model.bin.index.json":      {"pytorch_model", ".bin", ""}, "model.index.json": {},
+		"x.json": {}, "tf_model.h5.index.json": {},
 		"model.safetensors.indexed.json": {},
 	} {
 		if got, ok := parseIndexName(name); ok != (want != indexName{}) || ok && got != want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	for _, name := range []string{"m-00001.safetensors", "m-1-of-2.gguf", "-00001-of-00002.gguf", "m-00001-of-000002.gguf", "m-+0001-of-00002.gguf", "m-00001-of-00002.txt"} {
+	for _, name := range []string{"m-00001.safetensors", "m-1-of-2.gguf", "-00001-of-00002.gguf",
+		"m-00001-of-000002.gguf", "m-+0001-of-00002.gguf", "m-00001-of-00002.txt"} {
 		if s, ok := parseShardName(name); ok {
 			t.Errorf("%s: %+v", name, s)
 		}

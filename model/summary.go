@@ -28,14 +28,15 @@ func figuresOf(s tensorfile.Summary) Figures {
 type Summary struct {
 	tensorfile.Summary
 	Shards int // how many files the set has, those that are missing included
-	// Logical is how many parameters the model has, where packed ones are stored as elements
-	// of another dtype; else Parameters. See docs/check.md for the packings that are known.
+	// Logical is how many parameters the model has, where packed ones are stored as
+	// elements of another dtype; else Parameters. See docs/check.md for the packings
+	// that are known.
 	Logical int64
 }
 
-// SummaryOf sums up the shards of a model: Size and Blobs add up, tensors of the same name
-// count once, and each of the Attributes is that of the first file that has it. Format and
-// Version are those of the first file.
+// SummaryOf sums up the shards of a model: Size and Blobs add up, tensors of the same
+// name count once, and each of the Attributes is that of the first file that has it.
+// Format and Version are those of the first file.
 func SummaryOf(files ...*tensorfile.File) tensorfile.Summary { return joined(files).Summary() }
 
 // Summary sums up the primary set, or those of all components.

@@ -81,57 +81,93 @@ func walk(r *Reader, err error) error {
 func TestRefusedArrays(t *testing.T) {
 	const good = `{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }`
 	with := func(descr, fortran, shape string) string {
-		return "{'descr': " + descr + ", 'fortran_order': " + fortran + ", 'shape': " + shape + ", }"
+		return "{'descr': " + descr + ", 'fortran_order': " + fortran + ", 'shape': " + shape +
+			", }"
 	}
 	for name, c := range map[string]struct {
 		b    []byte
 		want error
 	}{
-		"nothing":                    {nil, io.ErrUnexpectedEOF},
-		"the magic alone":            {[]byte(numpy.Magic), io.ErrUnexpectedEOF},
-		"another magic":              {[]byte("\x93NUMPX\x01\x00\x00\x00"), tensor.ErrMalformed},
-		"version 0":                  {[]byte(numpy.Magic + "\x00\x00\x00\x00"), errors.ErrUnsupported},
-		"version 4":                  {[]byte(numpy.Magic + "\x04\x00\x00\x00\x00\x00"), errors.ErrUnsupported},
-		"version 1.1":                {[]byte(numpy.Magic + "\x01\x01\x00\x00"), errors.ErrUnsupported},
-		"a header beyond the file":   {[]byte(numpy.Magic + "\x01\x00\xff\xff{"), io.ErrUnexpectedEOF},
-		"a header of 4 GiB":          {[]byte(numpy.Magic + "\x02\x00\xff\xff\xff\xff{"), io.ErrUnexpectedEOF},
-		"an empty header":            {array("", ""), tensor.ErrMalformed},
-		"no dictionary":              {array("[]", ""), tensor.ErrMalformed},
-		"an open dictionary":         {array("{'descr': '<f4'", ""), tensor.ErrMalformed},
-		"a key missing":              {array("{'descr': '<f4', 'shape': (1,)}", "1234"), tensor.ErrMalformed},
-		"a key twice":                {array("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "1234"), tensor.ErrMalformed},
-		"a key too many":             {array("{'descr': '<f4', 'x': '<f4', 'fortran_order': False, 'shape': (1,)}", "1234"), tensor.ErrMalformed},
-		"text behind":                {array(good+"x", "1234"), tensor.ErrMalformed},
-		"no comma":                   {array("{'descr': '<f4' 'fortran_order': False, 'shape': (1,)}", "1234"), tensor.ErrMalformed},
-		"fortran_order 1":            {array(with("'<f4'", "1", "(1,)"), "1234"), tensor.ErrMalformed},
-		"shape a number":             {array(with("'<f4'", "False", "1"), "1234"), tensor.ErrMalformed},
-		"shape in parentheses only":  {array(with("'<f4'", "False", "(1)"), "1234"), tensor.ErrMalformed},
-		"shape a list":               {array(with("'<f4'", "False", "[1]"), "1234"), tensor.ErrMalformed},
-		"a comma alone":              {array(with("'<f4'", "False", "(,)"), "1234"), tensor.ErrMalformed},
-		"two commas":                 {array(with("'<f4'", "False", "(1,,)"), "1234"), tensor.ErrMalformed},
-		"no comma between":           {array(with("'<f4'", "False", "(1 1)"), "1234"), tensor.ErrMalformed},
-		"a negative dimension":       {array(with("'<f4'", "False", "(-1,)"), ""), tensor.ErrMalformed},
-		"a dimension of 2^63":        {array(with("'<f4'", "False", "(9223372036854775808,)"), ""), tensor.ErrMalformed},
-		"the shape wraps":            {array(with("'<f4'", "False", "(4294967296, 4294967296)"), ""), tensor.ErrMalformed},
-		"the bytes wrap":             {array(with("'<f8'", "False", "(2305843009213693952,)"), ""), tensor.ErrMalformed},
-		"rank 256":                   {array(with("'<f4'", "False", "("+strings.Repeat("1,", 256)+")"), "1234"), tensor.ErrLimit},
-		"too few bytes":              {array(good, "123"), io.ErrUnexpectedEOF},
-		"too many bytes":             {array(good, "12345"), tensor.ErrMalformed},
-		"structured":                 {array(with("[('a', '<f4')]", "False", "(1,)"), "1234"), errors.ErrUnsupported},
-		"objects":                    {array(with("'|O'", "False", "(1,)"), "cos\nsystem\n"), errors.ErrUnsupported},
-		"strings":                    {array(with("'<U3'", "False", "(1,)"), "123456789012"), errors.ErrUnsupported},
-		"bytes":                      {array(with("'|S3'", "False", "(1,)"), "123"), errors.ErrUnsupported},
-		"dates":                      {array(with("'<M8[s]'", "False", "(1,)"), "12345678"), errors.ErrUnsupported},
-		"void":                       {array(with("'<V2'", "False", "(1,)"), "12"), errors.ErrUnsupported},
-		"long double":                {array(with("'<f16'", "False", "(1,)"), "1234567890123456"), errors.ErrUnsupported},
-		"no type":                    {array(with("''", "False", "(1,)"), "1234"), errors.ErrUnsupported},
+		"nothing":         {nil, io.ErrUnexpectedEOF},
+		"the magic alone": {[]byte(numpy.Magic), io.ErrUnexpectedEOF},
+		"another magic":   {[]byte("\x93NUMPX\x01\x00\x00\x00"), tensor.ErrMalformed},
+		"version 0": {[]byte(numpy.Magic + "\x00\x00\x00\x00"),
+			errors.ErrUnsupported},
+		"version 4": {[]byte(numpy.Magic + "\x04\x00\x00\x00\x00\x00"),
+			errors.ErrUnsupported},
+		"version 1.1": {[]byte(numpy.Magic + "\x01\x01\x00\x00"),
+			errors.ErrUnsupported},
+		"a header beyond the file": {[]byte(numpy.Magic + "\x01\x00\xff\xff{"),
+			io.ErrUnexpectedEOF},
+		"a header of 4 GiB": {[]byte(numpy.Magic + "\x02\x00\xff\xff\xff\xff{"),
+			io.ErrUnexpectedEOF},
+		"an empty header":    {array("", ""), tensor.ErrMalformed},
+		"no dictionary":      {array("[]", ""), tensor.ErrMalformed},
+		"an open dictionary": {array("{'descr': '<f4'", ""), tensor.ErrMalformed},
+		"a key missing": {array("{'descr': '<f4', 'shape': (1,)}", "1234"),
+			tensor.ErrMalformed},
+		"a key twice": {array(
+			"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "1234"),
+			tensor.ErrMalformed},
+		"a key too many": {array(
+			"{'descr': '<f4', 'x': '<f4', 'fortran_order': False, 'shape': (1,)}", "1234"),
+			tensor.ErrMalformed},
+		"text behind": {array(good+"x", "1234"), tensor.ErrMalformed},
+		"no comma": {array(
+			"{'descr': '<f4' 'fortran_order': False, 'shape': (1,)}", "1234"),
+			tensor.ErrMalformed},
+		"fortran_order 1": {array(with("'<f4'", "1", "(1,)"), "1234"),
+			tensor.ErrMalformed},
+		"shape a number": {array(with("'<f4'", "False", "1"), "1234"),
+			tensor.ErrMalformed},
+		"shape in parentheses only": {array(with("'<f4'", "False", "(1)"), "1234"),
+			tensor.ErrMalformed},
+		"shape a list": {array(with("'<f4'", "False", "[1]"), "1234"),
+			tensor.ErrMalformed},
+		"a comma alone": {array(with("'<f4'", "False", "(,)"), "1234"),
+			tensor.ErrMalformed},
+		"two commas": {array(with("'<f4'", "False", "(1,,)"), "1234"),
+			tensor.ErrMalformed},
+		"no comma between": {array(with("'<f4'", "False", "(1 1)"), "1234"),
+			tensor.ErrMalformed},
+		"a negative dimension": {array(with("'<f4'", "False", "(-1,)"), ""),
+			tensor.ErrMalformed},
+		"a dimension of 2^63": {array(with("'<f4'", "False", "(9223372036854775808,)"), ""),
+			tensor.ErrMalformed},
+		"the shape wraps": {array(with("'<f4'", "False", "(4294967296, 4294967296)"),
+			""), tensor.ErrMalformed},
+		"the bytes wrap": {array(with("'<f8'", "False", "(2305843009213693952,)"), ""),
+			tensor.ErrMalformed},
+		"rank 256": {array(with("'<f4'", "False",
+			"("+strings.Repeat("1,", 256)+")"), "1234"), tensor.ErrLimit},
+		"too few bytes":  {array(good, "123"), io.ErrUnexpectedEOF},
+		"too many bytes": {array(good, "12345"), tensor.ErrMalformed},
+		"structured": {array(with("[('a', '<f4')]", "False", "(1,)"), "1234"),
+			errors.ErrUnsupported},
+		"objects": {array(with("'|O'", "False", "(1,)"), "cos\nsystem\n"),
+			errors.ErrUnsupported},
+		"strings": {array(with("'<U3'", "False", "(1,)"), "123456789012"),
+			errors.ErrUnsupported},
+		"bytes": {array(with("'|S3'", "False", "(1,)"), "123"),
+			errors.ErrUnsupported},
+		"dates": {array(with("'<M8[s]'", "False", "(1,)"), "12345678"),
+			errors.ErrUnsupported},
+		"void": {array(with("'<V2'", "False", "(1,)"), "12"),
+			errors.ErrUnsupported},
+		"long double": {array(with("'<f16'", "False", "(1,)"), "1234567890123456"),
+			errors.ErrUnsupported},
+		"no type": {array(with("''", "False", "(1,)"), "1234"),
+			errors.ErrUnsupported},
 		"a string that does not end": {array("{'descr': '<f4", ""), tensor.ErrMalformed},
-		"an escape":                  {array(with(`'<f\x34'`, "False", "(1,)"), "1234"), tensor.ErrMalformed},
-		"an expression":              {array(with("'<f4'", "False", "(2**3,)"), "1234"), tensor.ErrMalformed},
+		"an escape": {array(with(`'<f\x34'`, "False", "(1,)"), "1234"),
+			tensor.ErrMalformed},
+		"an expression": {array(with("'<f4'", "False", "(2**3,)"), "1234"),
+			tensor.ErrMalformed},
 	} {
 		_, err := OpenBytes(readtest.WithCanary(c.b), nil)
 		var fe *tensor.FormatError
-		if !errors.Is(err, c.want) || !errors.As(err, &fe) || fe.Offset < 0 || strings.Contains(err.Error(), readtest.Canary) {
+		if !errors.Is(err, c.want) || !errors.As(err, &fe) || fe.Offset < 0 ||
+			strings.Contains(err.Error(), readtest.Canary) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		face.Same(t, c.b, describe)
@@ -139,7 +175,8 @@ func TestRefusedArrays(t *testing.T) {
 	if _, err := OpenBytes(array(good, "1234"), &ReaderOptions{Strict: true}); err != nil {
 		t.Error(err)
 	}
-	for _, ok := range []string{`{"descr":"<f4","shape":(1L,),"fortran_order":True}`, "{'shape': (1,), 'descr': '<f4', 'fortran_order': False}\n"} {
+	for _, ok := range []string{`{"descr":"<f4","shape":(1L,),"fortran_order":True}`,
+		"{'shape': (1,), 'descr': '<f4', 'fortran_order': False}\n"} {
 		if _, err := OpenBytes(array(ok, "1234"), &ReaderOptions{Strict: true}); err != nil {
 			t.Errorf("%s: %v", ok, err)
 		}
@@ -148,7 +185,8 @@ func TestRefusedArrays(t *testing.T) {
 	if r, err := OpenBytes(native, nil); err != nil || len(r.Warnings()) != 1 {
 		t.Error(err)
 	}
-	if _, err := OpenBytes(native, &ReaderOptions{Strict: true}); !errors.Is(err, tensor.ErrMalformed) {
+	if _, err := OpenBytes(native, &ReaderOptions{Strict: true}); !errors.Is(err,
+		tensor.ErrMalformed) {
 		t.Error(err)
 	}
 }
@@ -156,7 +194,8 @@ func TestRefusedArrays(t *testing.T) {
 func TestDamage(t *testing.T) {
 	for _, name := range []string{"column-be.npy", "version2.npy"} {
 		b := golden(t, name)
-		cut, changed := readtest.Damage(t, b, 0, min(len(b), 128), func(b []byte) error { return walk(OpenBytes(readtest.WithCanary(b), nil)) })
+		cut, changed := readtest.Damage(t, b, 0, min(len(b), 128),
+			func(b []byte) error { return walk(OpenBytes(readtest.WithCanary(b), nil)) })
 		if cut.Accepted != 0 {
 			t.Errorf("%s: %d truncated files were accepted", name, cut.Accepted)
 		}
@@ -166,7 +205,8 @@ func TestDamage(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	b := golden(t, "column.npy")
-	for name, l := range map[string]tensor.Limits{"metadata": {MaxMetadata: 20}, "rank": {MaxRank: 1}} {
+	for name, l := range map[string]tensor.Limits{"metadata": {MaxMetadata: 20},
+		"rank": {MaxRank: 1}} {
 		if _, err := OpenBytes(b, &ReaderOptions{Limits: l}); !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -185,7 +225,8 @@ func TestBoolsThatAreNone(t *testing.T) {
 	if _, err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrMalformed) {
 		t.Error(err)
 	}
-	if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
+	if _, err := r.Verify(t.Context(),
+		&tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
 		t.Error(err)
 	}
 }
@@ -211,8 +252,9 @@ func TestWriterFails(t *testing.T) {
 		"nil":           {nil, tensor.ErrNoTensor},
 		"bfloat16":      {tensor.New("b", tensor.Shape{1}, []tensor.BFloat16{1}), tensor.ErrDType},
 		"channels-last": {channels, errors.ErrUnsupported},
-		"sparse":        {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"}, errors.ErrUnsupported},
-		"wrong length":  {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
+		"sparse": {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"},
+			errors.ErrUnsupported},
+		"wrong length": {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
 	} {
 		w := NewWriter(io.Discard, nil)
 		if err := w.Check(c.x); !errors.Is(err, c.want) {
@@ -277,7 +319,8 @@ func FuzzRoundTrip(f *testing.F) {
 		y := again.Array()
 		p, err1 := x.Data.ReadAll()
 		q, err2 := y.Data.ReadAll()
-		if y.DType != x.DType || !y.Shape.Equal(x.Shape) || y.Order.RowMajor() != x.Order.RowMajor() ||
+		if y.DType != x.DType || !y.Shape.Equal(x.Shape) ||
+			y.Order.RowMajor() != x.Order.RowMajor() ||
 			string(p) != string(q) || err1 != nil || err2 != nil {
 			t.Fatalf("%q has changed: %v %v", x.Name, err1, err2)
 		}

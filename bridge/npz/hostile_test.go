@@ -129,20 +129,53 @@ func TestHostileArchives(t *testing.T) {
 		b         []byte
 		open, use error // nil: no error
 	}{
-		"good":                        {archive(t, entry{"a.npy", good, nil}, entry{"note.txt", []byte("x"), nil}), nil, nil},
-		"a member twice":              {archive(t, entry{"a.npy", good, nil}, entry{"a.npy", good, nil}), tensor.ErrMalformed, nil},
-		"cut":                         {archive(t, entry{"a.npy", good, nil})[:60], io.ErrUnexpectedEOF, nil},
-		"no array inside":             {archive(t, entry{"a.npy", []byte("pickle"), nil}), io.ErrUnexpectedEOF, nil},
-		"bytes after the elements":    {archive(t, entry{"a.npy", append(good, 'x'), nil}), tensor.ErrMalformed, nil},
-		"too few elements":            {archive(t, entry{"a.npy", good[:len(good)-1], nil}), io.ErrUnexpectedEOF, nil},
-		"encrypted":                   {archive(t, entry{"a.npy", good, set(func(h *zip.FileHeader) { h.Flags |= 1 })}), errors.ErrUnsupported, nil},
-		"another method":              {archive(t, entry{"a.npy", good, set(func(h *zip.FileHeader) { h.Method = 12 })}), errors.ErrUnsupported, nil},
-		"two sizes":                   {archive(t, entry{"a.npy", good, set(func(h *zip.FileHeader) { h.UncompressedSize64++ })}), tensor.ErrMalformed, nil},
-		"beyond the file":             {archive(t, entry{"a.npy", good, set(func(h *zip.FileHeader) { h.UncompressedSize64 += 1 << 40; h.CompressedSize64 += 1 << 40 })}), io.ErrUnexpectedEOF, nil},
-		"2^63 bytes":                  {archive(t, entry{"a.npy", good, set(func(h *zip.FileHeader) { h.UncompressedSize64, h.CompressedSize64 = 1<<63, 1<<63 })}), tensor.ErrMalformed, nil},
-		"a wrong CRC":                 {archive(t, entry{"a.npy", good, set(func(h *zip.FileHeader) { h.CRC32++ })}), nil, tensor.ErrChecksum},
-		"not deflated":                {archive(t, entry{"a.npy", good, set(func(h *zip.FileHeader) { h.Method = zip.Deflate; h.UncompressedSize64 = 200 })}), tensor.ErrMalformed, nil},
-		"a blob that is not deflated": {archive(t, entry{"a", []byte("\xff\xff\xff"), set(func(h *zip.FileHeader) { h.Method = zip.Deflate; h.UncompressedSize64 = 200 })}), nil, tensor.ErrMalformed},
+		"good": {archive(t, entry{"a.npy", good, nil},
+			entry{"note.txt", []byte("x"), nil}), nil, nil},
+		"a member twice": {archive(t, entry{"a.npy", good, nil},
+			entry{"a.npy", good, nil}), tensor.ErrMalformed, nil},
+		"cut": {archive(t, entry{"a.npy", good, nil})[:60],
+			io.ErrUnexpectedEOF, nil},
+		"no array inside": {archive(t, entry{"a.npy", []byte("pickle"), nil}),
+			io.ErrUnexpectedEOF, nil},
+		"bytes after the elements": {archive(t, entry{"a.npy", append(good, 'x'), nil}),
+			tensor.ErrMalformed, nil},
+		"too few elements": {archive(t, entry{"a.npy", good[:len(good)-1], nil}),
+			io.ErrUnexpectedEOF, nil},
+		"encrypted": {archive(t,
+			entry{"a.npy", good, set(func(h *zip.FileHeader) { h.Flags |= 1 })}),
+			errors.ErrUnsupported, nil},
+		"another method": {archive(t,
+			entry{"a.npy", good, set(func(h *zip.FileHeader) { h.Method = 12 })}),
+			errors.ErrUnsupported, nil},
+		"two sizes": {archive(t,
+			entry{"a.npy", good, set(func(h *zip.FileHeader) { h.UncompressedSize64++ })}),
+			tensor.ErrMalformed, nil},
+		"beyond the file": {archive(t,
+			entry{"a.npy", good,
+				set(func(h *zip.FileHeader) {
+					h.UncompressedSize64 += 1 << 40
+					h.CompressedSize64 += 1 << 40
+				})}), io.ErrUnexpectedEOF, nil},
+		"2^63 bytes": {archive(t,
+			entry{"a.npy", good,
+				set(func(h *zip.FileHeader) {
+					h.UncompressedSize64, h.CompressedSize64 = 1<<63, 1<<63
+				})}), tensor.ErrMalformed, nil},
+		"a wrong CRC": {archive(t,
+			entry{"a.npy", good, set(func(h *zip.FileHeader) { h.CRC32++ })}), nil,
+			tensor.ErrChecksum},
+		"not deflated": {archive(t,
+			entry{"a.npy", good,
+				set(func(h *zip.FileHeader) {
+					h.Method = zip.Deflate
+					h.UncompressedSize64 = 200
+				})}), tensor.ErrMalformed, nil},
+		"a blob that is not deflated": {archive(t,
+			entry{"a", []byte("\xff\xff\xff"),
+				set(func(h *zip.FileHeader) {
+					h.Method = zip.Deflate
+					h.UncompressedSize64 = 200
+				})}), nil, tensor.ErrMalformed},
 	} {
 		r, err := OpenBytes(readtest.WithCanary(c.b), nil)
 		if c.open != nil {
@@ -168,7 +201,8 @@ func TestHostileArchives(t *testing.T) {
 func TestBombs(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out, &WriterOptions{Compress: true})
-	if err := w.Add(tensor.New("zeros", tensor.Shape{64 << 20}, make([]uint8, 64<<20))); err != nil {
+	if err := w.Add(tensor.New("zeros", tensor.Shape{64 << 20},
+		make([]uint8, 64<<20))); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -231,7 +265,8 @@ func overstated(t *testing.T, n int64) []byte {
 func TestDamage(t *testing.T) {
 	for _, name := range []string{"none.npz"} {
 		b := golden(t, name)
-		cut, changed := readtest.Damage(t, b, 0, min(len(b), 128), func(b []byte) error { return walk(OpenBytes(readtest.WithCanary(b), nil)) })
+		cut, changed := readtest.Damage(t, b, 0, min(len(b), 128),
+			func(b []byte) error { return walk(OpenBytes(readtest.WithCanary(b), nil)) })
 		if cut.Accepted != 0 {
 			t.Errorf("%s: %d truncated files were accepted", name, cut.Accepted)
 		}
@@ -249,8 +284,10 @@ func TestDamage(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range [][]byte{archive(t, entry{"a.npy", good, nil}), out.Bytes(), golden(t, "one-be-deflated.npz")} {
-		cut, _ := readtest.Damage(t, b, 0, len(b), func(b []byte) error { return walk(OpenBytes(readtest.WithCanary(b), nil)) })
+	for _, b := range [][]byte{archive(t, entry{"a.npy", good, nil}), out.Bytes(),
+		golden(t, "one-be-deflated.npz")} {
+		cut, _ := readtest.Damage(t, b, 0, len(b),
+			func(b []byte) error { return walk(OpenBytes(readtest.WithCanary(b), nil)) })
 		if cut.Accepted != 0 {
 			t.Errorf("%d truncated archives were accepted", cut.Accepted)
 		}
@@ -259,7 +296,8 @@ func TestDamage(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	b := golden(t, "stored.npz")
-	for name, l := range map[string]tensor.Limits{"tensors": {MaxTensors: 5}, "names": {MaxName: 5}, "metadata": {MaxMetadata: 20}, "rank": {MaxRank: 2}} {
+	for name, l := range map[string]tensor.Limits{"tensors": {MaxTensors: 5},
+		"names": {MaxName: 5}, "metadata": {MaxMetadata: 20}, "rank": {MaxRank: 2}} {
 		if _, err := OpenBytes(b, &ReaderOptions{Limits: l}); !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -271,7 +309,8 @@ func TestLimits(t *testing.T) {
 
 // A disk that fails at every byte, and what the writer refuses.
 func TestWriterFails(t *testing.T) {
-	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)), tensor.New("b", nil, []float64{1})}
+	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)),
+		tensor.New("b", nil, []float64{1})}
 	for _, compress := range []bool{false, true} {
 		if err := readtest.FailedWrites(func(w io.Writer) error {
 			nw := NewWriter(w, &WriterOptions{Compress: compress})
@@ -295,11 +334,13 @@ func TestWriterFails(t *testing.T) {
 		"the same name": {tensor.New("a", tensor.Shape{1}, []int8{1}), tensor.ErrDuplicate},
 		"a NUL":         {tensor.New("a\x00b", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
 		"not UTF-8":     {tensor.New("\xff", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
-		"too long":      {tensor.New(strings.Repeat("x", 1<<16), tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
+		"too long": {tensor.New(strings.Repeat("x", 1<<16), tensor.Shape{1}, []int8{1}),
+			errors.ErrUnsupported},
 		"bfloat16":      {tensor.New("b", tensor.Shape{1}, []tensor.BFloat16{1}), tensor.ErrDType},
 		"channels-last": {channels, errors.ErrUnsupported},
-		"sparse":        {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"}, errors.ErrUnsupported},
-		"wrong length":  {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
+		"sparse": {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"},
+			errors.ErrUnsupported},
+		"wrong length": {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
 	} {
 		w := NewWriter(io.Discard, nil)
 		if err := w.Add(ts[0]); err != nil {
@@ -326,10 +367,12 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// addSeeds adds archives of arrays of every dtype in both byte orders, stored and deflated.
+// addSeeds adds archives of arrays of every dtype in both byte orders, stored and
+// deflated.
 func addSeeds(f *testing.F) {
 	f.Helper()
-	for _, name := range []string{"none.npz", "one-le-stored.npz", "one-be-stored.npz", "one-le-deflated.npz", "one-be-deflated.npz", "words.npz"} {
+	for _, name := range []string{"none.npz", "one-le-stored.npz", "one-be-stored.npz",
+		"one-le-deflated.npz", "one-be-deflated.npz", "words.npz"} {
 		f.Add(golden(f, name))
 	}
 	arrays, err := filepath.Glob("../../testdata/npy/*.npy")
@@ -358,8 +401,11 @@ func FuzzRoundTrip(f *testing.F) {
 			if x.Size() > 1<<20 || x.DType == tensor.Unknown || !utf8.ValidString(x.Name) {
 				return
 			}
-			if err := w.Add(x); errors.Is(err, tensor.ErrChecksum) || errors.Is(err, tensor.ErrMalformed) {
-				return // streams check the end of a member, and other reading does not unless Strict
+			if err := w.Add(x); errors.Is(err, tensor.ErrChecksum) ||
+				errors.Is(err, tensor.ErrMalformed) {
+				// streams check the end of a member, and other reading does not unless
+				// Strict
+				return
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -375,7 +421,8 @@ func FuzzRoundTrip(f *testing.F) {
 			y := again.Tensor(x.Name)
 			p, err1 := x.Data.ReadAll()
 			q, err2 := y.Data.ReadAll()
-			if y.DType != x.DType || !y.Shape.Equal(x.Shape) || y.Order.RowMajor() != x.Order.RowMajor() ||
+			if y.DType != x.DType || !y.Shape.Equal(x.Shape) ||
+				y.Order.RowMajor() != x.Order.RowMajor() ||
 				string(p) != string(q) || err1 != nil || err2 != nil {
 				t.Fatalf("%q has changed: %v %v", x.Name, err1, err2)
 			}
@@ -436,7 +483,8 @@ func TestOverlappingMembersAreMalformed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{2, 2000} {
-		if _, err := OpenBytes(sharedMember(t, n), nil); !errors.Is(err, tensor.ErrMalformed) || !strings.Contains(err.Error(), "overlaps") {
+		if _, err := OpenBytes(sharedMember(t, n), nil); !errors.Is(err, tensor.ErrMalformed) ||
+			!strings.Contains(err.Error(), "overlaps") {
 			t.Errorf("%d entries over one member: %v", n, err)
 		}
 	}

@@ -211,8 +211,9 @@ func TestWarnings(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"line feed at the end": file("{}\n", ""),
 		"white space inside":   file("{ \"a\" :\t{"+one+"}}", "1"),
-		"an unknown key":       file(`{"a":{`+one+`,"x":[{"y":[null,true,false,-1.5e+3,"\n"]},{}]}}`, "1"),
-		"metadata null":        file(`{"__metadata__":null}`, ""),
+		"an unknown key": file(`{"a":{`+one+
+			`,"x":[{"y":[null,true,false,-1.5e+3,"\n"]},{}]}}`, "1"),
+		"metadata null": file(`{"__metadata__":null}`, ""),
 		"an unknown type": file(`{"a":{"dtype":"I4","shape":[3],"data_offsets":[0,2]}}`,
 			"12"),
 	} {
@@ -245,7 +246,8 @@ func TestWarnings(t *testing.T) {
 }
 
 func TestOrderIsThatOfOffsets(t *testing.T) {
-	r, err := OpenBytes(file(`{"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},"z":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}  `, "12"), nil)
+	r, err := OpenBytes(file(
+		`{"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},"z":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}  `, "12"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

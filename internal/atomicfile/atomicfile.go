@@ -112,7 +112,8 @@ func createAt(name, target string, old fs.FileInfo, h hook) (*File, error) {
 	}
 	perm := fs.FileMode(0o666) // the system takes the umask off
 	if old != nil {
-		perm = old.Mode().Perm() // from the beginning: a secret is never readable by others, not even half of it
+		// from the beginning: a secret is never readable by others, not even half of it
+		perm = old.Mode().Perm()
 	}
 	f, err := createTemp(target, perm)
 	if err != nil {

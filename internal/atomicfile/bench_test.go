@@ -87,7 +87,8 @@ func BenchmarkWrite(b *testing.B) {
 			for b.Loop() {
 				c.write(b, name)
 				b.StopTimer()
-				os.Remove(name) // replacing costs what removing the old file costs: not what is measured
+				// replacing costs what removing the old file costs: not what is measured
+				os.Remove(name)
 				b.StartTimer()
 			}
 		})

@@ -297,7 +297,8 @@ func TestRenameIsTriedAgainWhileTheTargetIsInUse(t *testing.T) {
 		n, waited := 0, time.Duration(0)
 		err := rename(temp, target, func(string) error { n++; return errUse },
 			func(error) bool { return passing }, func(d time.Duration) { waited += d })
-		if !errors.Is(err, errUse) || passing != (n == tries) || passing != (waited > time.Second) || waited > 3*time.Second {
+		if !errors.Is(err, errUse) || passing != (n == tries) ||
+			passing != (waited > time.Second) || waited > 3*time.Second {
 			t.Errorf("passing %v: %v, tried %d times with pauses of %v", passing, err, n, waited)
 		}
 	}

@@ -19,9 +19,9 @@ import (
 // else.
 //
 //	tensorfile journal 1
-//	index "model.safetensors.index.json"
-//	rename ".model-00001-of-00002.safetensors.tmp-1y2p0ij32e8e7" "model-00001-of-00002.safetensors" 1048664
-//	remove "model-00003-of-00003.safetensors"
+//	index "m.safetensors.index.json"
+//	rename ".m-00001-of-00002.safetensors.tmp-1y2p" "m-00001-of-00002.safetensors" 4096
+//	remove "m-00003-of-00003.safetensors"
 //	end
 type journal struct {
 	dir, index string
@@ -65,7 +65,9 @@ func (e *UnfinishedError) Error() string {
 		return fmt.Sprintf("another process is replacing the files of %s in %s: try again later",
 			strconv.Quote(e.Index), strconv.Quote(dir))
 	}
-	return fmt.Sprintf("replacing the files of %s was interrupted: 'tensorfile clean --yes %s' completes it", strconv.Quote(e.Index), strconv.Quote(dir))
+	return fmt.Sprintf(
+		"replacing the files of %s was interrupted: 'tensorfile clean --yes %s' completes it",
+		strconv.Quote(e.Index), strconv.Quote(dir))
 }
 
 // Unfinished returns an *UnfinishedError if there is a journal of the set whose index

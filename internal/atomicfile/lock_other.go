@@ -12,8 +12,8 @@ var errHeld = errors.New("the file is in use")
 
 const closeBeforeRemove = true
 
-// canLock: without locks the age of a temporary file has to do, and two writers of one set
-// at the same moment are not kept apart.
+// canLock: without locks the age of a temporary file has to do, and two writers of one
+// set at the same moment are not kept apart.
 const canLock = false
 
 func lock(*os.File) error { return nil }

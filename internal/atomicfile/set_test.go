@@ -258,13 +258,14 @@ func TestJournalsAreUntrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"no renames":              head + "end\n",
-		"a path to rename":        head + `rename "../.x.tmp-1" "x" 8` + "\n" + good + "end\n",
-		"a path to rename to":     head + `rename ".x.tmp-1" "../x" 8` + "\n" + good + "end\n",
-		"an absolute path":        head + `rename "/.x.tmp-1" "/x" 8` + "\n" + good + "end\n",
-		"no temporary file":       head + `rename "secret" "x" 8` + "\n" + good + "end\n",
-		"another temporary file":  head + `rename ".y.tmp-1" "x" 8` + "\n" + good + "end\n",
-		"over a temporary file":   head + `rename "..y.tmp-2.tmp-1" ".y.tmp-2" 8` + "\n" + good + "end\n",
+		"no renames":             head + "end\n",
+		"a path to rename":       head + `rename "../.x.tmp-1" "x" 8` + "\n" + good + "end\n",
+		"a path to rename to":    head + `rename ".x.tmp-1" "../x" 8` + "\n" + good + "end\n",
+		"an absolute path":       head + `rename "/.x.tmp-1" "/x" 8` + "\n" + good + "end\n",
+		"no temporary file":      head + `rename "secret" "x" 8` + "\n" + good + "end\n",
+		"another temporary file": head + `rename ".y.tmp-1" "x" 8` + "\n" + good + "end\n",
+		"over a temporary file": head + `rename "..y.tmp-2.tmp-1" ".y.tmp-2" 8` + "\n" + good +
+			"end\n",
 		"twice to one name":       head + good + good + "end\n",
 		"the index first":         head + good + `rename ".x.tmp-1" "x" 8` + "\nend\n",
 		"a negative size":         head + "rename \".m.tmp-1\" \"m\" -8\nend\n",
@@ -347,7 +348,8 @@ func TestClean(t *testing.T) {
 	old := time.Now().Add(-2 * time.Hour)
 	mine := map[string]string{}
 	for name, state := range map[string]string{
-		".f.tmp-1": Stale, ".f.tmp-zzzz": Stale, ".f.tmp-2": Recent, "..tmp-9": "", ".g.journal": "", ".f.tmp-": "", ".f.tmp-A": "",
+		".f.tmp-1": Stale, ".f.tmp-zzzz": Stale, ".f.tmp-2": Recent, "..tmp-9": "",
+		".g.journal": "", ".f.tmp-": "", ".f.tmp-A": "",
 		"f.tmp-1": "", ".f.tmp-12345678901234": "", ".f.tmp-1.bak": "", ".f.journal": "", "f": "",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("old file"), 0o666); err != nil {

@@ -12,7 +12,8 @@ func TestList(t *testing.T) {
 	l := NewList(nil)
 	l.Error(nil)
 	l.Warn(nil)
-	l.Warn(&tensor.FormatError{Format: "zt", Offset: 8, Field: "padding", Err: tensor.ErrMalformed})
+	l.Warn(&tensor.FormatError{Format: "zt", Offset: 8, Field: "padding",
+		Err: tensor.ErrMalformed})
 	report, err := l.End(nil)
 	if err != nil || len(report.Findings) != 1 {
 		t.Fatalf("a warning alone: %v, %v", report.Findings, err)

@@ -52,8 +52,8 @@ func DecodedTotal(l tensor.Limits, fileSize int64) int64 {
 	return max(64<<30, 1100*fileSize)
 }
 
-// CheckDecoded returns tensor.ErrLimit if what is encoded of the blobs, of files of that size
-// together, decodes to more than DecodedTotal.
+// CheckDecoded returns tensor.ErrLimit if what is encoded of the blobs, of files of
+// that size together, decodes to more than DecodedTotal.
 func CheckDecoded(l tensor.Limits, fileSize int64, blobs iter.Seq[tensor.Blob]) error {
 	total, stored, fits := int64(0), int64(0), true
 	seen := map[tensor.Stored]bool{}
@@ -73,7 +73,8 @@ func CheckDecoded(l tensor.Limits, fileSize int64, blobs iter.Seq[tensor.Blob]) 
 		}
 	}
 	if most := DecodedTotal(l, max(fileSize, stored)); !fits || total > most {
-		return fmt.Errorf("%w: %d bytes to decode, and the limit is %d", tensor.ErrLimit, total, most)
+		return fmt.Errorf("%w: %d bytes to decode, and the limit is %d", tensor.ErrLimit, total,
+			most)
 	}
 	return nil
 }

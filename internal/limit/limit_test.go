@@ -23,7 +23,8 @@ func TestDecodedTotal(t *testing.T) {
 		limit, size, want int64
 	}{{0, 1 << 20, 64 << 30}, {0, 1 << 30, 1100 << 30}, {0, 1 << 62, 1<<63 - 1}, {7, 1 << 62, 7}} {
 		if got := DecodedTotal(tensor.Limits{MaxDecodedTotal: c.limit}, c.size); got != c.want {
-			t.Errorf("a limit of %d and a file of %d bytes: %d, want %d", c.limit, c.size, got, c.want)
+			t.Errorf("a limit of %d and a file of %d bytes: %d, want %d", c.limit, c.size, got,
+				c.want)
 		}
 	}
 }

@@ -25,7 +25,8 @@ const Each = 8
 // names the first is found; dup is the index of the first entry whose name an
 // earlier one has, or -1. It costs tens of ns a name and one allocation.
 func Build(n int, name func(i int) string) (t *Table, dup int) {
-	t = &Table{seed: maphash.MakeSeed(), name: name, slots: make([]uint32, 2*n+2), index: 1<<bits.Len(uint(n)) - 1}
+	t = &Table{seed: maphash.MakeSeed(), name: name, slots: make([]uint32, 2*n+2),
+		index: 1<<bits.Len(uint(n)) - 1}
 	dup = -1
 	for i := range n {
 		s := name(i)

@@ -80,7 +80,8 @@ func TestDuplicates(t *testing.T) {
 // questions tell how many did.
 func TestNamesThatCollideElsewhere(t *testing.T) {
 	const bits = 14
-	twins := func(a, b string) []string { // of equal sums and, for "Aa" and "BB", equal polynomials of 31
+	// of equal sums and, for "Aa" and "BB", equal polynomials of 31
+	twins := func(a, b string) []string {
 		l := make([]string, 1<<bits)
 		for i := range l {
 			for k := range bits {
@@ -108,8 +109,8 @@ func TestNamesThatCollideElsewhere(t *testing.T) {
 		if dup >= 0 {
 			t.Fatalf("%s: %d is no duplicate", what, dup)
 		}
-		if more := asked - len(l); more > 10 {
-			t.Errorf("%s: asked for %d names twice", what, more)
+		if repeated := asked - len(l); repeated > 10 {
+			t.Errorf("%s: asked for %d names twice", what, repeated)
 		}
 		longest, run := 0, 0
 		for _, s := range tab.slots {

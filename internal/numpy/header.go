@@ -28,7 +28,7 @@ const Alignment = 64
 // trust the file.
 const maxHeader = 1 << 20
 
-// descrs are NumPy's words for element types without the sign of their byte order.
+// descrs are NumPy's names of dtypes without the sign of their byte order.
 var descrs = []struct {
 	word string
 	d    tensor.DType
@@ -213,7 +213,8 @@ func (h *Header) setType(base int64) error {
 		h.BigEndian = true
 	case sign != '<': // the order of the writer's machine, which is not recorded
 		h.Warning = Error(base, "descr", tensor.ErrMalformed,
-			"the dtype %s does not give its byte order: read as little-endian", quote.Name(h.Descr))
+			"the dtype %s does not give its byte order: read as little-endian",
+			quote.Name(h.Descr))
 	}
 	n, ok := h.Shape.Elements()
 	if ok {
@@ -247,7 +248,8 @@ func Check(t *tensor.Tensor) error {
 	case !t.Dense() || t.External:
 		return refuse(errors.ErrUnsupported, "only dense tensors can be represented")
 	case !t.Order.RowMajor() && !slices.Equal(t.Order, tensor.ColumnMajor(len(t.Shape))):
-		return refuse(errors.ErrUnsupported, "its order is neither row-major nor column-major (tensor.Reordered)")
+		return refuse(errors.ErrUnsupported,
+			"its order is neither row-major nor column-major (tensor.Reordered)")
 	case t.Data.Size() < 0:
 		return refuse(errors.ErrUnsupported, "its size is only known after decoding")
 	case !ok:
@@ -280,10 +282,12 @@ func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) {
 	if len(dims) == 1 {
 		shape += ","
 	}
-	text := fmt.Sprintf("{'descr': '%s%s', 'fortran_order': %s, 'shape': (%s), }", sign, word, fortran, shape)
+	text := fmt.Sprintf("{'descr': '%s%s', 'fortran_order': %s, 'shape': (%s), }", sign, word,
+		fortran, shape)
 	text += strings.Repeat(" ", growth(t, dims))
 	fixed := 10
-	padding := func() int { return Alignment - (fixed+len(text)+1)%Alignment } // 1 to 64, as numpy has it
+	// 1 to 64, as numpy has it
+	padding := func() int { return Alignment - (fixed+len(text)+1)%Alignment }
 	if len(text)+1+padding() > math.MaxUint16 {
 		fixed = 12
 	}

@@ -53,8 +53,8 @@ func zeros(w io.Writer, at, end int64) (int64, error) {
 	return at, nil
 }
 
-// Until returns a Writer that writes to w, at most 1 MiB at a time, and fails once ctx has
-// ended.
+// Until returns a Writer that writes to w, at most 1 MiB at a time, and fails once ctx
+// has ended.
 func Until(ctx context.Context, w io.Writer) io.Writer { return &until{ctx, w} }
 
 type until struct {

@@ -55,7 +55,8 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 		}
 		return len(p), nil
 	})
-	_, err := Write(ctx, w, 0, []Piece{{"x", 0, 64 << 20, tensor.BlobOf(make([]byte, 64<<20))}}, 64<<20)
+	_, err := Write(ctx, w, 0, []Piece{{"x", 0, 64 << 20, tensor.BlobOf(make([]byte, 64<<20))}},
+		64<<20)
 	if !errors.Is(err, context.Canceled) || n > 4<<20 {
 		t.Errorf("%v after %d bytes", err, n)
 	}

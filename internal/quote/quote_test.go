@@ -7,7 +7,8 @@ import (
 )
 
 func TestNameCannotReachATerminal(t *testing.T) {
-	for _, s := range []string{"\x1b[2J", "a\nb", "\xff", "\u202egpj.exe", strings.Repeat("é", 100), strings.Repeat("\x80", 200)} {
+	for _, s := range []string{"\x1b[2J", "a\nb", "\xff", "\u202egpj.exe",
+		strings.Repeat("é", 100), strings.Repeat("\x80", 200)} {
 		q := Name(s)
 		if strings.ContainsAny(q, "\x1b\n\u202e") || !utf8.ValidString(q) || len(q) > 400 {
 			t.Errorf("Name(%q) = %s", s, q)

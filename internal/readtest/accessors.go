@@ -103,7 +103,8 @@ func (a *accessors) call(v reflect.Value, found func(reflect.Value), called func
 		for _, args := range a.arguments(m.Type()) {
 			called(t.String() + "." + name)
 			results := callBounded(m, args)
-			if n := len(results); n > 1 && results[n-1].Kind() == reflect.Bool && !results[n-1].Bool() {
+			if n := len(results); n > 1 && results[n-1].Kind() == reflect.Bool &&
+				!results[n-1].Bool() {
 				continue // what comes with a false has no meaning
 			}
 			for _, out := range results {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Child starts one test of the program that runs, in a process of its own with more in its environment: for what is killed, or
-// lives under limits. The caller waits for it.
+// Child starts one test of the program that runs, in a process of its own with more in
+// its environment: for what is killed, or lives under limits. The caller waits for it.
 func Child(t *testing.T, test string, env ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
@@ -28,10 +28,11 @@ func Child(t *testing.T, test string, env ...string) (*exec.Cmd, *bytes.Buffer) 
 	return c, &out
 }
 
-// OnlyTemps fails if the folder holds anything but base and temporary files of it, and returns their number.
-func OnlyTemps(t *testing.T, folder, base string) (temps int) {
+// OnlyTemps fails if the directory holds anything but base and temporary files of it, and
+// returns their number.
+func OnlyTemps(t *testing.T, dir, base string) (temps int) {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Stride is the step of loops over all damages: 1, or with -short 11, so that a slow build
-// (race detector, emulator) can finish. It is prime, so that every bit of a byte has its turn.
+// Stride is the step of loops over all damages: 1, or with -short 11, so that a slow
+// build (race detector, emulator) can finish. It is prime, so that every bit of a byte
+// has its turn.
 func Stride() int {
 	if testing.Short() {
 		return 11
@@ -25,8 +26,8 @@ func Entries(n int) int {
 	return n
 }
 
-// Truncations yields data cut after 0, 1, … len(data)-1 bytes, with the number; some of them with -short. Beyond the end there is nothing,
-// not even within the capacity.
+// Truncations yields data cut after 0, 1, … len(data)-1 bytes, with the number; some of
+// them with -short. Beyond the end there is nothing, not even within the capacity.
 func Truncations(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		for n := 0; n < len(data); n += Stride() {
@@ -37,8 +38,9 @@ func Truncations(data []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// BitFlips yields a copy of data with one bit turned over, for every bit of the bytes from lo to hi (some of them with -short), with the number of the
-// bit. The copy is the same one each time: it may be looked at until the next.
+// BitFlips yields a copy of data with one bit turned over, for every bit of the bytes
+// from lo to hi (some of them with -short), with the number of the bit. The copy is the
+// same one each time: it may be looked at until the next.
 func BitFlips(data []byte, lo, hi int) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		b := WithCanary(data)
@@ -52,8 +54,9 @@ func BitFlips(data []byte, lo, hi int) iter.Seq2[int, []byte] {
 	}
 }
 
-// ByteSets yields a copy of data with one byte set to each of values, for every byte from lo to hi (some of them with -short) that is not that
-// already, with its offset. The copy is the same one each time: it may be looked at until the next.
+// ByteSets yields a copy of data with one byte set to each of values, for every byte
+// from lo to hi (some of them with -short) that is not that already, with its offset.
+// The copy is the same one each time: it may be looked at until the next.
 func ByteSets(data []byte, lo, hi int, values ...byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		b := WithCanary(data)
@@ -82,10 +85,12 @@ func (c Toll) Accepts() float64 {
 	return 100 * float64(c.Accepted) / float64(max(1, c.Accepted+c.Refused))
 }
 
-// Damage gives try every truncation of data, and data with every single bit of the bytes from lo to hi turned over and with
-// each of those bytes set to 0x00, 0x7f, 0x80 and 0xff. It fails the test if one of them makes try panic.
-// What try should do is open and walk everything; it returns the error that it met.
-func Damage(t testing.TB, data []byte, lo, hi int, try func(b []byte) error) (truncated, changed Toll) {
+// Damage gives try every truncation of data, and data with every single bit of the
+// bytes from lo to hi turned over and with each of those bytes set to 0x00, 0x7f, 0x80
+// and 0xff. It fails the test if one of them makes try panic. What try should do is
+// open and walk everything; it returns the error that it met.
+func Damage(t testing.TB, data []byte, lo, hi int,
+	try func(b []byte) error) (truncated, changed Toll) {
 	t.Helper()
 	run := func(toll *Toll, what string, at int, b []byte) {
 		t.Helper()
@@ -119,8 +124,9 @@ func Survives(t testing.TB, try func() error, format string, args ...any) (err e
 	return try()
 }
 
-// Misread opens data through every Liar, and through readers that fail or end at each of at, and requires an error each
-// time. try opens what it is given and reads all of it.
+// Misread opens data through every Liar, and through readers that fail or end at each
+// of at, and requires an error each time. try opens what it is given and reads all of
+// it.
 func Misread(t testing.TB, data []byte, at []int64, try func(r io.ReaderAt, size int64) error) {
 	t.Helper()
 	size := int64(len(data))
@@ -131,10 +137,12 @@ func Misread(t testing.TB, data []byte, at []int64, try func(r io.ReaderAt, size
 	}
 	r := ReaderFunc(NewCounter(data).ReadAt)
 	for _, n := range at {
-		if err := Survives(t, func() error { return try(Failing(r, n), size) }, "failing at %d", n); err == nil {
+		if err := Survives(t, func() error { return try(Failing(r, n), size) }, "failing at %d",
+			n); err == nil {
 			t.Errorf("failing at %d: no error", n)
 		}
-		if err := Survives(t, func() error { return try(Truncating(r, n), size) }, "ending at %d", n); err == nil {
+		if err := Survives(t, func() error { return try(Truncating(r, n), size) }, "ending at %d",
+			n); err == nil {
 			t.Errorf("ending at %d: no error", n)
 		}
 	}

@@ -21,8 +21,8 @@ func Measure(t testing.TB) {
 	}
 }
 
-// Allocated returns how many bytes do allocates, freed ones included: an upper bound of its
-// peak that does not depend on the collector. Other goroutines count too.
+// Allocated returns how many bytes do allocates, freed ones included: an upper bound of
+// its peak that does not depend on the collector. Other goroutines count too.
 func Allocated(do func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -56,9 +56,10 @@ func AllocatesNothing(t testing.TB, do func()) {
 	}
 }
 
-// PeakHeap returns the largest number of bytes of live objects on the heap while do runs,
-// beyond those before. What lives for less than a collection, which runs whenever the heap has
-// grown by a tenth, may be missed. Unless Measuring it only calls do, and returns 0.
+// PeakHeap returns the largest number of bytes of live objects on the heap while do
+// runs, beyond those before. What lives for less than a collection, which runs whenever
+// the heap has grown by a tenth, may be missed. Unless Measuring it only calls do, and
+// returns 0.
 func PeakHeap(do func()) int64 {
 	if !Measuring() {
 		do()

@@ -32,11 +32,13 @@ func Files(t testing.TB, dir string, wanted func(b []byte) bool) (names []string
 	return names, files
 }
 
-// Mutants calls try with n damaged copies of files, their numbers and that of the file. n is
-// $TENSORFILE_MUTANTS where that is set, and the first copy is number $TENSORFILE_MUTANT.
-// Which copy has which number does not change while the files do not. It fails the test,
-// and keeps the copy, if try panics or, where Measuring, takes a second of processor time.
-func Mutants(t *testing.T, names []string, files [][]byte, n int, try func(number, file int, b []byte) error) {
+// Mutants calls try with n damaged copies of files, their numbers and that of the file.
+// n is $TENSORFILE_MUTANTS where that is set, and the first copy is number
+// $TENSORFILE_MUTANT. Which copy has which number does not change while the files do
+// not. It fails the test, and keeps the copy, if try panics or, where Measuring, takes
+// a second of processor time.
+func Mutants(t *testing.T, names []string, files [][]byte, n int,
+	try func(number, file int, b []byte) error) {
 	first, _ := strconv.Atoi(os.Getenv("TENSORFILE_MUTANT"))
 	if set, err := strconv.Atoi(os.Getenv("TENSORFILE_MUTANTS")); err == nil {
 		n = set
@@ -47,7 +49,8 @@ func Mutants(t *testing.T, names []string, files [][]byte, n int, try func(numbe
 		file, b := Mutant(files, uint64(number))
 		failed := t.Failed()
 		run := func() error {
-			return Survives(t, func() error { return try(number, file, b) }, "mutant %d, of %s", number, names[file])
+			return Survives(t, func() error { return try(number, file, b) }, "mutant %d, of %s",
+				number, names[file])
 		}
 		start := processorTime()
 		if run() != nil {
@@ -63,7 +66,8 @@ func Mutants(t *testing.T, names []string, files [][]byte, n int, try func(numbe
 			t.Logf("%d mutants, %d refused", i+1, refused)
 		}
 		if t.Failed() && !failed {
-			name := filepath.Join(os.TempDir(), fmt.Sprint("mutant-", number, filepath.Ext(names[file])))
+			name := filepath.Join(os.TempDir(),
+				fmt.Sprint("mutant-", number, filepath.Ext(names[file])))
 			err := os.WriteFile(name, b, 0o666)
 			t.Logf("mutant %d, of %s, is kept in %s: %v", number, names[file], name, err)
 		}
@@ -108,7 +112,8 @@ func mutate(r *rand.Rand, b []byte, files [][]byte) []byte {
 	case 1:
 		b[place(len(b))] ^= 1 << r.IntN(8)
 	case 2: // what a length or a type might be
-		b[place(len(b))] = []byte{0, 1, 0x7f, 0x80, 0xff, '0', '9', '"', '{', '}', '[', ']', ',', '\\'}[r.IntN(14)]
+		b[place(len(b))] = []byte{0, 1, 0x7f, 0x80, 0xff, '0', '9', '"', '{', '}', '[', ']', ',',
+			'\\'}[r.IntN(14)]
 	case 3, 4, 5: // a number
 		size := 2 << r.IntN(3)
 		at := place(len(b))
@@ -129,8 +134,10 @@ func mutate(r *rand.Rand, b []byte, files [][]byte) []byte {
 			old >>= 64 - 8*size
 		}
 		v := []uint64{
-			0, 1, 1<<(8*size-1) - 1, 1 << (8*size - 1), ^uint64(0), ^uint64(0) - uint64(r.IntN(64)), uint64(len(b)), uint64(len(b) - at), uint64(at),
-			old + 1, old - 1, old * 2, old + uint64(r.IntN(256)), old - uint64(r.IntN(256)), -old, 1 << r.IntN(8*size), r.Uint64(), uint64(r.IntN(len(b))),
+			0, 1, 1<<(8*size-1) - 1, 1 << (8*size - 1), ^uint64(0),
+			^uint64(0) - uint64(r.IntN(64)), uint64(len(b)), uint64(len(b) - at), uint64(at),
+			old + 1, old - 1, old * 2, old + uint64(r.IntN(256)), old - uint64(r.IntN(256)), -old,
+			1 << r.IntN(8*size), r.Uint64(), uint64(r.IntN(len(b))),
 		}[r.IntN(18)]
 		if order == binary.BigEndian {
 			v <<= 64 - 8*size

@@ -19,8 +19,8 @@ type Read struct {
 	N   int
 }
 
-// A Counter is an io.ReaderAt that remembers what was asked of it. A call that goes on where the one before was answered
-// short is the same request.
+// A Counter is an io.ReaderAt that remembers what was asked of it. A call that goes on
+// where the one before was answered short is the same request.
 type Counter struct {
 	r     io.ReaderAt
 	mu    sync.Mutex
@@ -75,15 +75,20 @@ type ReaderFunc func(p []byte, off int64) (int, error)
 
 func (f ReaderFunc) ReadAt(p []byte, off int64) (int, error) { return f(p, off) }
 
-// Short answers every read of r with most bytes at most, and without the error that io.ReaderAt asks for then.
+// Short answers every read of r with most bytes at most, and without the error that
+// io.ReaderAt asks for then.
 func Short(r io.ReaderAt, most int) io.ReaderAt {
-	return ReaderFunc(func(p []byte, off int64) (int, error) { return r.ReadAt(p[:min(most, len(p))], off) })
+	return ReaderFunc(func(p []byte, off int64) (int, error) {
+		return r.ReadAt(p[:min(most, len(p))], off)
+	})
 }
 
-// Failing reads as r does up to byte at, and answers ErrInjected for what comes behind it.
+// Failing reads as r does up to byte at, and answers ErrInjected for what comes behind
+// it.
 func Failing(r io.ReaderAt, at int64) io.ReaderAt { return ending(r, at, ErrInjected) }
 
-// Truncating reads as r does up to byte at, where the file ends although more was promised.
+// Truncating reads as r does up to byte at, where the file ends although more was
+// promised.
 func Truncating(r io.ReaderAt, at int64) io.ReaderAt { return ending(r, at, io.EOF) }
 
 func ending(r io.ReaderAt, at int64, end error) io.ReaderAt {
@@ -110,8 +115,8 @@ func Slow(r io.ReaderAt, wait time.Duration) io.ReaderAt {
 	})
 }
 
-// Changing reads as r does the first time, and with every bit of each byte turned over when a byte is read again: what
-// was checked is then no longer what is there.
+// Changing reads as r does the first time, and with every bit of each byte turned over
+// when a byte is read again: what was checked is then no longer what is there.
 func Changing(r io.ReaderAt) io.ReaderAt {
 	var mu sync.Mutex
 	seen := map[int64]bool{}
@@ -136,8 +141,8 @@ type Liar struct {
 	io.ReaderAt
 }
 
-// Liars returns readers of data that break the contract of io.ReaderAt in every way that a reader can believe. Each one
-// must be an error, whatever it is used for.
+// Liars returns readers of data that break the contract of io.ReaderAt in every way
+// that a reader can believe. Each one must be an error, whatever it is used for.
 func Liars(data []byte) []Liar {
 	r := bytes.NewReader(data)
 	answer := func(lie func(n int) (int, error)) io.ReaderAt {
@@ -159,9 +164,13 @@ func Liars(data []byte) []Liar {
 }
 
 // FailingWriter passes the first after bytes on to w and answers ErrInjected from there.
-func FailingWriter(w io.Writer, after int64) io.Writer { return &failingWriter{w, after, ErrInjected} }
+func FailingWriter(w io.Writer,
+	after int64) io.Writer {
+	return &failingWriter{w, after, ErrInjected}
+}
 
-// ShortWriter passes the first after bytes on to w; then it claims to have written less than it got, without an error.
+// ShortWriter passes the first after bytes on to w; then it claims to have written less
+// than it got, without an error.
 func ShortWriter(w io.Writer, after int64) io.Writer { return &failingWriter{w, after, nil} }
 
 type failingWriter struct {
@@ -192,10 +201,11 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FailedWrites runs write against a writer that fails after n bytes, for every n short of the length of the output (or
-// for some thousand of them, if it is long: every n near the start and the end, and steps in between). It returns the
-// complaint about the first n for which write did not answer the writer's error, nil if there is none. Output is
-// expected to be the same each time.
+// FailedWrites runs write against a writer that fails after n bytes, for every n short
+// of the length of the output (or for some thousand of them, if it is long: every n
+// near the start and the end, and steps in between). It returns the complaint about the
+// first n for which write did not answer the writer's error, nil if there is none.
+// Output is expected to be the same each time.
 func FailedWrites(write func(w io.Writer) error) error {
 	var size countingWriter
 	if err := write(&size); err != nil {
@@ -212,7 +222,8 @@ func FailedWrites(write func(w io.Writer) error) error {
 		case err == nil:
 			return fmt.Errorf("no error although the writer failed after %d of %d bytes", n, total)
 		case !errors.Is(err, ErrInjected):
-			return fmt.Errorf("the writer failed after %d of %d bytes with another error than the one returned: %w", n, total, err)
+			return fmt.Errorf("the writer failed after %d of %d bytes; the error returned is: %w",
+				n, total, err)
 		}
 	}
 	if err := write(ShortWriter(io.Discard, total/2)); total > 0 && err == nil {

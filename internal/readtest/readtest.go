@@ -1,5 +1,6 @@
-// Package readtest is what the tests of the format packages share: one file in every form in which a package can be
-// given it, readers and writers that misbehave, damaged copies of a file, and a measure of memory.
+// Package readtest is what the tests of the format packages share: one file in every
+// form in which a package can be given it, readers and writers that misbehave, damaged
+// copies of a file, and a measure of memory.
 //
 // A format package says once what its face is,
 //
@@ -8,7 +9,9 @@
 //			return Open(name, &ReaderOptions{NoMap: noMap})
 //		},
 //		OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, nil) },
-//		NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
+//		NewReader: func(r io.ReaderAt, size int64) (*Reader, error) {
+//			return NewReader(r, size, nil)
+//		},
 //	}
 //
 // and then runs a test over all four sources:
@@ -42,7 +45,8 @@ type Source struct {
 	Size   int64
 }
 
-// Canary lies behind the bytes of the source of that name, within its capacity: it must never appear in anything read.
+// Canary lies behind the bytes of the source of that name, within its capacity: it must
+// never appear in anything read.
 const Canary = "SECRET-of-another-request"
 
 // WithCanary returns a copy of data that is followed by Canary within its capacity.
@@ -52,12 +56,13 @@ func WithCanary(data []byte) []byte {
 	return b[:len(data):len(b)]
 }
 
-// shortRead is the most that the reader of Sources gives at once: less than any header is common, and no divisor of
-// anything.
+// shortRead is the most that the reader of Sources gives at once: less than any header
+// is common, and no divisor of anything.
 const shortRead = 13
 
-// Sources returns data as a file to be mapped, a file not to be mapped, bytes, and a counting reader that gives short
-// reads. Close what was opened from the files before the test ends.
+// Sources returns data as a file to be mapped, a file not to be mapped, bytes, and a
+// counting reader that gives short reads. Close what was opened from the files before
+// the test ends.
 func Sources(t testing.TB, data []byte) []Source {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -96,8 +101,9 @@ func (f Face[R]) OpenSource(s Source) (R, error) {
 	}
 }
 
-// Each opens data in all four forms, and runs test with each reader as a subtest named after the form. Readers are closed
-// afterwards, which must not fail, even if test has closed them already.
+// Each opens data in all four forms, and runs test with each reader as a subtest named
+// after the form. Readers are closed afterwards, which must not fail, even if test has
+// closed them already.
 func (f Face[R]) Each(t *testing.T, data []byte, test func(t *testing.T, r R)) {
 	t.Helper()
 	for _, s := range Sources(t, data) {
@@ -116,8 +122,9 @@ func (f Face[R]) Each(t *testing.T, data []byte, test func(t *testing.T, r R)) {
 	}
 }
 
-// Same opens data in all four forms and requires that describe says the same of each reader, or that opening fails with
-// the same message each time. It returns that text, or the message of the error.
+// Same opens data in all four forms and requires that describe says the same of each
+// reader, or that opening fails with the same message each time. It returns that text,
+// or the message of the error.
 func (f Face[R]) Same(t testing.TB, data []byte, describe func(r R) string) string {
 	t.Helper()
 	var first string

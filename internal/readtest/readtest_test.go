@@ -57,7 +57,8 @@ func TestCounterSeesRequestsNotShortAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := fmt.Sprint(s.Reader.Reads()); got != "[{0 100} {40 20} {60 20}]" || s.Reader.Calls() != 3 || s.Reader.Bytes() != 140 {
+		if got := fmt.Sprint(s.Reader.Reads()); got != "[{0 100} {40 20} {60 20}]" ||
+			s.Reader.Calls() != 3 || s.Reader.Bytes() != 140 {
 			t.Errorf("%s, %d calls, %d bytes", got, s.Reader.Calls(), s.Reader.Bytes())
 		}
 		s.Reader.Reset()

@@ -12,8 +12,9 @@ type Turn struct {
 	Do   func()
 }
 
-// InTurns runs base and each of the others in turns, so that what else the machine does falls on all of them. It reports the median of
-// base in milliseconds, and of each other the ratio of its median to that, and of its best round to the best of base.
+// InTurns runs base and each of the others in turns, so that what else the machine does
+// falls on all of them. It reports the median of base in milliseconds, and of each
+// other the ratio of its median to that, and of its best round to the best of base.
 func InTurns(b *testing.B, base func(), others ...Turn) {
 	b.Helper()
 	turns := append([]Turn{{"base", base}}, others...)

@@ -15,7 +15,8 @@ func TestCompanions(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte("inside"), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte("inside"),
+			0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -29,8 +30,10 @@ func TestCompanions(t *testing.T) {
 	write("has space, and ümlaut")
 	good := []string{"shard", "sub/deep/shard", "./shard", "sub/../shard", "has space, and ümlaut"}
 	bad := []string{
-		"", "/", outside, "../" + filepath.Base(dir) + "/shard", "sub/../../x", "..", ".", "sub", "missing", "sub/missing",
-		"shard/", "shard/x", "shard\x00", "sub\\deep\\shard", "..\\x", `C:\x`, `\\server\share\x`, "//server/share/x",
+		"", "/", outside, "../" + filepath.Base(dir) + "/shard", "sub/../../x", "..", ".", "sub",
+		"missing", "sub/missing",
+		"shard/", "shard/x", "shard\x00", "sub\\deep\\shard", "..\\x", `C:\x`, `\\server\share\x`,
+		"//server/share/x",
 	}
 	if runtime.GOOS == "windows" {
 		bad = append(bad, "NUL", "COM1", "C:shard", "sub/CON", "shard:stream")
@@ -42,10 +45,10 @@ func TestCompanions(t *testing.T) {
 		}
 	}
 	link(outside, "link-out")
-	link(filepath.Dir(outside), "folder-out")
+	link(filepath.Dir(outside), "dir-out")
 	link("..", "up")
 	link("loop", "loop")
-	bad = append(bad, "link-out", "folder-out/f", "up/x", "loop")
+	bad = append(bad, "link-out", "dir-out/f", "up/x", "loop")
 	if err := os.Symlink("shard", filepath.Join(dir, "link-in")); err == nil {
 		good = append(good, "link-in")
 	}
@@ -92,10 +95,12 @@ func TestCompanionsThatAreLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(cache, "blobs", "sha"), []byte("inside"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(cache, "blobs", "sha"), []byte("inside"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
-	for name, to := range map[string]string{"shard": "../../blobs/sha", "dir": "../../blobs", "gone": "../../blobs/gone", "loop": "loop"} {
+	for name, to := range map[string]string{"shard": "../../blobs/sha", "dir": "../../blobs",
+		"gone": "../../blobs/gone", "loop": "loop"} {
 		if err := os.Symlink(to, filepath.Join(snapshot, name)); err != nil {
 			t.Skipf("no links here: %v", err)
 		}
@@ -108,11 +113,13 @@ func TestCompanionsThatAreLinks(t *testing.T) {
 				t.Fatalf("%q: %d bytes, %v", name, size, err)
 			}
 			r.(io.Closer).Close()
-			if _, _, err := Companions(filepath.Join(snapshot, "main"), noMap, true)(name); err == nil {
+			if _, _, err := Companions(filepath.Join(snapshot, "main"), noMap,
+				true)(name); err == nil {
 				t.Errorf("%q is a link that leads out", name)
 			}
 		}
-		for _, name := range []string{"../../blobs/sha", filepath.Join(cache, "blobs", "sha"), "dir", "gone", "loop", "dir/../../blobs/sha", "..", "", "shard\x00"} {
+		for _, name := range []string{"../../blobs/sha", filepath.Join(cache, "blobs", "sha"),
+			"dir", "gone", "loop", "dir/../../blobs/sha", "..", "", "shard\x00"} {
 			if _, _, err := open(name); err == nil {
 				t.Errorf("%q opened", name)
 			}

@@ -47,7 +47,8 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	}
 	if runtime.GOOS == "linux" && emulator == "" {
 		// Regular files of size 0 that have content, and one that only sometimes has.
-		names = append(names, "/proc/self/maps", "/proc/self/cmdline", "/proc/cpuinfo", "/proc/kmsg")
+		names = append(names, "/proc/self/maps", "/proc/self/cmdline", "/proc/cpuinfo",
+			"/proc/kmsg")
 	}
 	for _, name := range names {
 		if _, err := os.Stat(name); err != nil {
@@ -122,7 +123,7 @@ func TestNothingLeaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(entries), strings.Count(string(m), t.Name()) // the name of the folder
+		return len(entries), strings.Count(string(m), t.Name()) // the name of the directory
 	}
 	name := file(t, make([]byte, 10_000))
 	empty := file(t, nil)
@@ -193,7 +194,12 @@ func TestHold(t *testing.T) {
 		}
 		release()
 		ctx, cancel := context.WithCancel(t.Context())
-		if _, _, err := Hold(ctx, io.MultiReader(bytes.NewReader(want), readerFunc(func([]byte) (int, error) { cancel(); return 0, nil }))); err != context.Canceled {
+		if _, _, err := Hold(ctx,
+			io.MultiReader(bytes.NewReader(want),
+				readerFunc(func([]byte) (int, error) {
+					cancel()
+					return 0, nil
+				}))); err != context.Canceled {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}

@@ -176,7 +176,8 @@ func TestTruncationUnderTheMappingIsAnError(t *testing.T) {
 					t.Errorf("Extent.ReadAt: %v", err)
 				}
 			}
-			if _, err := s.ReadAt(p[:1000], 99_000); err != nil || !bytes.Equal(p[:1000], data[:1000]) {
+			if _, err := s.ReadAt(p[:1000], 99_000); err != nil ||
+				!bytes.Equal(p[:1000], data[:1000]) {
 				t.Errorf("what is left cannot be read: %v", err)
 			}
 			if debug.SetPanicOnFault(false) {
@@ -348,8 +349,10 @@ func TestLyingReaders(t *testing.T) {
 		return err
 	})
 	for name, r := range map[string]io.ReaderAt{
-		"short":                 readtest.Short(bytes.NewReader(data), 3),
-		"io.EOF with last byte": readtest.ReaderFunc(func(p []byte, off int64) (int, error) { return copy(p, data[off:]), io.EOF }),
+		"short": readtest.Short(bytes.NewReader(data), 3),
+		"io.EOF with last byte": readtest.ReaderFunc(func(p []byte, off int64) (int, error) {
+			return copy(p, data[off:]), io.EOF
+		}),
 	} {
 		s, _ := OfReaderAt(r, 16)
 		if b, err := s.Metadata(2, 14); err != nil || string(b) != "23456789abcdef" {
@@ -380,7 +383,8 @@ func TestMetadataIsNotAllocatedFromAPromise(t *testing.T) {
 }
 
 func TestMetadataTakesFewReads(t *testing.T) {
-	for _, c := range []struct{ n, most int }{{0, 0}, {1, 1}, {13_200_000, 1}, {firstRead, 1}, {firstRead + 1, 2}, {100_000_000, 2}} {
+	for _, c := range []struct{ n, most int }{{0, 0}, {1, 1}, {13_200_000, 1}, {firstRead, 1},
+		{firstRead + 1, 2}, {100_000_000, 2}} {
 		r := readtest.Count(readtest.ReaderFunc(func(p []byte, off int64) (int, error) {
 			p[len(p)-1] = byte(off + int64(len(p)))
 			return len(p), nil

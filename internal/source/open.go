@@ -60,7 +60,9 @@ func (s *Source) Open(name string, noMap bool) error {
 	switch {
 	case noMap:
 	case runtime.GOOS == "windows":
-		path = name // an open file can neither be renamed nor removed there: the name keeps its meaning
+		// an open file can neither be renamed nor removed there: the name keeps its
+		// meaning
+		path = name
 	default:
 		path = descriptorPath(f)
 	}
@@ -110,9 +112,11 @@ func regular(name string, fi fs.FileInfo) error {
 	case mode.IsRegular():
 		return nil
 	case mode.IsDir():
-		return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: a directory", fs.ErrInvalid)}
+		return &fs.PathError{Op: "open", Path: name,
+			Err: fmt.Errorf("%w: a directory", fs.ErrInvalid)}
 	default:
-		return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, mode)}
+		return &fs.PathError{Op: "open", Path: name,
+			Err: fmt.Errorf("%w: not a regular file (%v)", fs.ErrInvalid, mode)}
 	}
 }
 
@@ -126,7 +130,8 @@ func empty(f *os.File, name string) error {
 	case err != nil:
 		return err
 	}
-	return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it has content but no size", fs.ErrInvalid)}
+	return &fs.PathError{Op: "open", Path: name,
+		Err: fmt.Errorf("%w: it has content but no size", fs.ErrInvalid)}
 }
 
 // mapped maps the file of that path, which is to be open already, so that the path

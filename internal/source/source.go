@@ -31,9 +31,10 @@ type Source struct {
 	closer io.Closer   // what Close must close; nil when nothing is owned
 	under  *Source     // whose data is read, and whose lock counts; nil: its own
 
-	data   []byte       // the mapping or the caller's bytes; not to be touched once closed
-	mu     sync.RWMutex // held for reading while data is touched, so that Close does not unmap under a copy
-	closed atomic.Bool  // set under mu
+	data []byte // the mapping or the caller's bytes; not to be touched once closed
+	// held for reading while data is touched, so that Close does not unmap under a copy
+	mu     sync.RWMutex
+	closed atomic.Bool // set under mu
 }
 
 // OfBytes makes a Source of b, which it keeps: b must not change while the Source is in
@@ -130,7 +131,8 @@ func (s *Source) grow(p []byte, off, n int64) ([]byte, error) {
 		return nil, s.outside(off, n)
 	}
 	if n > math.MaxInt {
-		return nil, fmt.Errorf("source: %d bytes at %d do not fit into memory: %w", n, off, errors.ErrUnsupported)
+		return nil, fmt.Errorf("source: %d bytes at %d do not fit into memory: %w", n, off,
+			errors.ErrUnsupported)
 	}
 	if s.r == nil {
 		return s.appendTo(p[:len(p):len(p)], off+int64(len(p)), n-int64(len(p)))
@@ -163,7 +165,8 @@ func (s *Source) contains(off, n int64) bool {
 }
 
 func (s *Source) outside(off, n int64) error {
-	return fmt.Errorf("source: %d bytes at %d are outside of %d: %w", n, off, s.size, io.ErrUnexpectedEOF)
+	return fmt.Errorf("source: %d bytes at %d are outside of %d: %w", n, off, s.size,
+		io.ErrUnexpectedEOF)
 }
 
 // appendTo is copyOut into new memory after p, which append does not clear before.
@@ -226,10 +229,12 @@ func readFull(r io.ReaderAt, p []byte, off int64) (n int, err error) {
 		m, err := r.ReadAt(p[n:], off+int64(n))
 		switch {
 		case m < 0 || m > len(p)-n:
-			return 0, fmt.Errorf("source: the reader claims %d of %d bytes at %d", m, len(p)-n, off+int64(n))
+			return 0, fmt.Errorf("source: the reader claims %d of %d bytes at %d", m, len(p)-n,
+				off+int64(n))
 		case n+m == len(p): // whatever err says: io.ReaderAt may return io.EOF with the last byte
 		case err == io.EOF:
-			return n + m, fmt.Errorf("source: the reader ended at %d: %w", off+int64(n+m), io.ErrUnexpectedEOF)
+			return n + m, fmt.Errorf("source: the reader ended at %d: %w", off+int64(n+m),
+				io.ErrUnexpectedEOF)
 		case err != nil:
 			return n + m, fmt.Errorf("source: at %d: %w", off+int64(n+m), err)
 		case m == 0:

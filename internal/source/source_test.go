@@ -48,7 +48,8 @@ func TestEverySourceReadsTheSame(t *testing.T) {
 				ok     bool
 			}{
 				{0, 16, true}, {0, 0, true}, {16, 0, true}, {3, 5, true}, {15, 1, true},
-				{0, 17, false}, {16, 1, false}, {17, 0, false}, {-1, 1, false}, {1 << 62, 1, false},
+				{0, 17, false}, {16, 1, false}, {17, 0, false}, {-1, 1, false},
+				{1 << 62, 1, false},
 				{1<<63 - 1, 1, false}, {5, 1 << 62, false}, {5, 1<<63 - 1, false}, {0, -1, false},
 			} {
 				want := []byte(nil)
@@ -73,7 +74,8 @@ func TestEverySourceReadsTheSame(t *testing.T) {
 					t.Errorf("Metadata(%d, %d): %v", c.off, c.n, err)
 				}
 				b, ok := s.Bytes(c.off, c.n)
-				if ok != (c.ok && s.Mapped()) || ok && (!bytes.Equal(b, want) || cap(b) != len(b)) {
+				if ok != (c.ok && s.Mapped()) || ok &&
+					(!bytes.Equal(b, want) || cap(b) != len(b)) {
 					t.Errorf("Bytes(%d, %d) = %q cap %d, %v", c.off, c.n, b, cap(b), ok)
 				}
 				if _, err := s.Extent(c.off, c.n); (err == nil) != c.ok {

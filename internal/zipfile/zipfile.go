@@ -1,5 +1,6 @@
-// Package zipfile reads the directory of a zip archive and its members. It trusts nothing that
-// an archive says: duplicate names, and members that share bytes of the file, are malformed.
+// Package zipfile reads the directory of a zip archive and its members. It trusts
+// nothing that an archive says: duplicate names, and members that share bytes of the
+// file, are malformed.
 package zipfile
 
 import (
@@ -24,8 +25,8 @@ type Options struct {
 	Limits tensor.Limits
 	// Strict checks the CRC-32 of a member in every way of reading it.
 	Strict bool
-	// Each, where set, is called for each member once its local header was read: what it reads
-	// of the member's beginning then takes no request of its own.
+	// Each, where set, is called for each member once its local header was read: what
+	// it reads of the member's beginning then takes no request of its own.
 	Each func(*Member) error
 }
 
@@ -56,13 +57,16 @@ func Open(src *source.Source, off, size int64, o Options) (*Archive, error) {
 			return nil, o.Error(off+size, "end of central directory",
 				io.ErrUnexpectedEOF, "the archive has no end record")
 		}
-		if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrAlgorithm) || errors.Is(err, zip.ErrChecksum) {
+		if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrAlgorithm) ||
+			errors.Is(err, zip.ErrChecksum) {
 			err = fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
 		}
-		return nil, &tensor.FormatError{Format: o.Format, Offset: -1, Field: "central directory", Err: err}
+		return nil, &tensor.FormatError{Format: o.Format, Offset: -1, Field: "central directory",
+			Err: err}
 	}
 	if n := int64(len(z.File)); n > o.Limits.MaxTensors {
-		return nil, o.Error(-1, "central directory", tensor.ErrLimit, "%d members, the limit is %d",
+		return nil, o.Error(-1, "central directory", tensor.ErrLimit,
+			"%d members, the limit is %d",
 			n, o.Limits.MaxTensors)
 	}
 	_, dup := names.Build(len(z.File), func(i int) string { return z.File[i].Name })
@@ -150,7 +154,8 @@ func (m *Member) open(src *source.Source, base int64, f *zip.File, o Options) er
 	case size > math.MaxInt64/2 || stored > math.MaxInt64/2:
 		return o.Error(-1, field, tensor.ErrMalformed, "%d bytes", size)
 	case f.Method == zip.Deflate && size/maxRatio > stored:
-		return o.Error(-1, field, tensor.ErrMalformed, "%d bytes, of which %d compressed are too few",
+		return o.Error(-1, field, tensor.ErrMalformed,
+			"%d bytes, of which %d compressed are too few",
 			size, stored)
 	case f.Method == zip.Store && size != stored:
 		return o.Error(-1, field, tensor.ErrMalformed, "stored, but with two sizes: %d and %d",
@@ -172,7 +177,8 @@ func (m *Member) open(src *source.Source, base int64, f *zip.File, o Options) er
 		return &tensor.FormatError{Format: o.Format, Offset: off, Field: field, Err: err}
 	}
 	const localHeader = 30 // and the name, and extra fields (APPNOTE 4.3.7)
-	*m = Member{File: f, Header: off - localHeader - int64(len(f.Name)), extent: x, maxSize: o.Limits.MaxDecoded}
+	*m = Member{File: f, Header: off - localHeader - int64(len(f.Name)), extent: x,
+		maxSize: o.Limits.MaxDecoded}
 	if o.Strict {
 		m.strict = new(checkOnce)
 	}

@@ -1,7 +1,8 @@
 //go:build unix
 
-// Command speed does the work of interop/ztensor/speed.sh by our package: speed VERB ARGUMENT... prints the wall clock and the
-// processor time of the best of some rounds, in nanoseconds. Reading the input into memory is not part of it.
+// Command speed does the work of interop/ztensor/speed.sh by our package: speed VERB
+// ARGUMENT... prints the wall clock and the processor time of the best of some rounds,
+// in nanoseconds. Reading the input into memory is not part of it.
 //
 //	speed payload FILE BYTES    random weights: bfloat16, normally distributed
 //	speed many FILE N           a file of N tensors of 512 bytes
@@ -47,7 +48,8 @@ func main() {
 	case "payload":
 		payload(name, number(3))
 	case "many":
-		check(ztensor.WriteFile(context.Background(), name, many(number(3)), &ztensor.WriterOptions{Version: "2", Alignment: 4096, KeepOrder: true}))
+		check(ztensor.WriteFile(context.Background(), name, many(number(3)),
+			&ztensor.WriterOptions{Version: "2", Alignment: 4096, KeepOrder: true}))
 	case "list":
 		best(func() {
 			r, err := ztensor.Open(name, nil)
@@ -77,7 +79,11 @@ func main() {
 			opts.Level = 3
 		}
 		name = os.Args[3]
-		bestOf(func() { os.Remove(name) }, func() { check(ztensor.WriteFile(context.Background(), name, pieces(data, number(4)), opts)) })
+		bestOf(func() { os.Remove(name) },
+			func() {
+				check(ztensor.WriteFile(context.Background(), name, pieces(data, number(4)),
+					opts))
+			})
 	case "read":
 		best(func() {
 			r, err := ztensor.Open(name, nil)
@@ -89,13 +95,13 @@ func main() {
 			check(r.Close())
 		})
 	case "decode":
-		var room []byte
+		var buf []byte
 		best(func() {
 			r, err := ztensor.Open(name, nil)
 			check(err)
 			for t := range r.Tensors() {
-				room = slices.Grow(room[:0], int(t.Size()))[:t.Size()]
-				check(t.Data.ReadInto(room))
+				buf = slices.Grow(buf[:0], int(t.Size()))[:t.Size()]
+				check(t.Data.ReadInto(buf))
 			}
 			check(r.Close())
 		})
@@ -143,7 +149,8 @@ func payload(name string, n int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range n / 2 {
 		var b [2]byte
-		binary.LittleEndian.PutUint16(b[:], uint16(math.Float32bits(float32(rng.NormFloat64()*0.02))>>16))
+		binary.LittleEndian.PutUint16(b[:],
+			uint16(math.Float32bits(float32(rng.NormFloat64()*0.02))>>16))
 		w.Write(b[:])
 	}
 	check(w.Flush())
@@ -155,7 +162,8 @@ func many(n int) iter.Seq2[*tensor.Tensor, error] {
 		for i := range n {
 			x := make([]float32, 128)
 			x[0], x[1] = float32(i), float32(i>>16)
-			if !yield(tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), tensor.Shape{16, 8}, x), nil) {
+			if !yield(tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i),
+				tensor.Shape{16, 8}, x), nil) {
 				return
 			}
 		}
@@ -166,7 +174,8 @@ func pieces(data []byte, size int) iter.Seq2[*tensor.Tensor, error] {
 	return func(yield func(*tensor.Tensor, error) bool) {
 		for i := 0; i*size < len(data); i++ {
 			b := data[i*size : min((i+1)*size, len(data))]
-			t := &tensor.Tensor{Name: fmt.Sprintf("tensor %05d", i), DType: tensor.BF16, Shape: tensor.Shape{int64(len(b) / 2)}, Data: tensor.BlobOf(b)}
+			t := &tensor.Tensor{Name: fmt.Sprintf("tensor %05d", i), DType: tensor.BF16,
+				Shape: tensor.Shape{int64(len(b) / 2)}, Data: tensor.BlobOf(b)}
 			if !yield(t, nil) {
 				return
 			}

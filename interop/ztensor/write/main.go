@@ -1,9 +1,10 @@
-// Command write makes files with random content by our writer for upstream's packages to read:
+// Command write makes files with random content by our writer for upstream's packages
+// to read:
 //
 //	go run ./interop/ztensor/write DIR
 //
-// Beside each VERSION-NAME.zt, VERSION-NAME.json says what was put in, hashed before the writer saw it, in the form of
-// interop/compare.py.
+// Beside each VERSION-NAME.zt, VERSION-NAME.json says what was put in, hashed before
+// the writer saw it, in the form of interop/compare.py.
 package main
 
 import (
@@ -41,51 +42,70 @@ func main() {
 		plain := ztensor.WriterOptions{Version: version}
 		write(dir, "empty", plain)
 		write(dir, "raw", plain, everything(version)...)
-		write(dir, "crc32c", ztensor.WriterOptions{Version: version, Digest: ztensor.CRC32C}, everything(version)...)
-		write(dir, "zstd", ztensor.WriterOptions{Version: version, Level: 3}, everything(version)...)
-		write(dir, "zstd-crc32c", ztensor.WriterOptions{Version: version, Level: 1, Digest: ztensor.CRC32C}, everything(version)...)
+		write(dir, "crc32c", ztensor.WriterOptions{Version: version, Digest: ztensor.CRC32C},
+			everything(version)...)
+		write(dir, "zstd", ztensor.WriterOptions{Version: version, Level: 3},
+			everything(version)...)
+		write(dir, "zstd-crc32c",
+			ztensor.WriterOptions{Version: version, Level: 1, Digest: ztensor.CRC32C},
+			everything(version)...)
 		if version != "1.0" { // whose crate knows only crc32c
-			write(dir, "sha256", ztensor.WriterOptions{Version: version, Digest: ztensor.SHA256}, everything(version)...)
-			write(dir, "zstd-sha256", ztensor.WriterOptions{Version: version, Level: 19, Digest: ztensor.SHA256}, everything(version)...)
+			write(dir, "sha256", ztensor.WriterOptions{Version: version, Digest: ztensor.SHA256},
+				everything(version)...)
+			write(dir, "zstd-sha256",
+				ztensor.WriterOptions{Version: version, Level: 19, Digest: ztensor.SHA256},
+				everything(version)...)
 		}
-		write(dir, "attributes", ztensor.WriterOptions{Version: version, Attributes: map[string]any{"license": "MIT", "text": "naïve"}},
+		write(dir, "attributes",
+			ztensor.WriterOptions{Version: version,
+				Attributes: map[string]any{"license": "MIT", "text": "naïve"}},
 			dense("w", tensor.F32, tensor.Shape{2}))
 		var many []*tensor.Tensor
 		for i := range 10_000 {
-			many = append(many, dense(fmt.Sprintf("layers.%d.weight", i), tensor.F16, tensor.Shape{int64(i % 5), 3}))
+			many = append(many,
+				dense(fmt.Sprintf("layers.%d.weight", i), tensor.F16,
+					tensor.Shape{int64(i % 5), 3}))
 		}
 		write(dir, "many", plain, many...)
 	}
 	version2(dir)
 	write(dir, "values", ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{
-		"number": 1.5, "list": []any{1, "two", nil}, "map": map[string]any{"k": true}, "bytes": []byte{0, 255},
+		"number": 1.5, "list": []any{1, "two", nil}, "map": map[string]any{"k": true},
+		"bytes": []byte{0, 255},
 	}}, dense("w", tensor.F32, tensor.Shape{2}))
 }
 
-// version2 writes canonical files, and those that are not: compressed, in the order of adding, closer together.
+// version2 writes canonical files, and those that are not: compressed, in the order of
+// adding, closer together.
 func version2(dir string) {
 	ts := []*tensor.Tensor{
 		dense("scalar", tensor.F32, nil), dense("nothing", tensor.F32, tensor.Shape{2, 0, 3}),
 		dense("große Matrix/重み", tensor.F32, tensor.Shape{500, 1000}),
 	}
-	for _, d := range []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64, tensor.I32, tensor.I16, tensor.I8, tensor.U64,
-		tensor.U32, tensor.U16, tensor.U8, tensor.Bool, tensor.F8E4M3FN, tensor.F8E5M2, tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ, tensor.C64, tensor.C128} {
+	for _, d := range []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64,
+		tensor.I32, tensor.I16, tensor.I8, tensor.U64,
+		tensor.U32, tensor.U16, tensor.U8, tensor.Bool, tensor.F8E4M3FN, tensor.F8E5M2,
+		tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ, tensor.C64, tensor.C128} {
 		ts = append(ts, dense(d.String(), d, tensor.Shape{3, 5, 1 + rnd(200)}))
 	}
 	// Last: in canonical form whatever belongs before it has to be there when it begins.
 	ts = append(ts, dense("pieces", tensor.I16, tensor.Shape{100_000}))
 	write(dir, "empty", ztensor.WriterOptions{Version: "2", Canonical: true})
 	write(dir, "canonical", ztensor.WriterOptions{Version: "2", Canonical: true}, ts...)
-	write(dir, "ordered", ztensor.WriterOptions{Version: "2", KeepOrder: true, Alignment: 4096}, ts...)
+	write(dir, "ordered", ztensor.WriterOptions{Version: "2", KeepOrder: true, Alignment: 4096},
+		ts...)
 	write(dir, "zstd", ztensor.WriterOptions{Version: "2", Level: 3, Alignment: 4096}, ts...)
-	write(dir, "attributes", ztensor.WriterOptions{Version: "2", Attributes: map[string]any{"number": 1.5, "text": "naïve"}}, ts[0])
-	write(dir, "sparse", ztensor.WriterOptions{Version: "2"}, csr("csr", 30, 40), csr("csr without rows", 0, 3), csr("csr of zeros", 5, 0))
+	write(dir, "attributes",
+		ztensor.WriterOptions{Version: "2",
+			Attributes: map[string]any{"number": 1.5, "text": "naïve"}}, ts[0])
+	write(dir, "sparse", ztensor.WriterOptions{Version: "2"}, csr("csr", 30, 40),
+		csr("csr without rows", 0, 3), csr("csr of zeros", 5, 0))
 
 	ts = append(ts, csr("csr", 30, 40))
 	half := len(ts) / 2
 	base := filepath.Join(dir, "2-appended")
 	say(base, ts)
-	for i, some := range [][]*tensor.Tensor{ts[:half], ts[half : len(ts)-2], ts[len(ts)-2:]} {
+	for i, batch := range [][]*tensor.Tensor{ts[:half], ts[half : len(ts)-2], ts[len(ts)-2:]} {
 		opts := &ztensor.WriterOptions{Version: "2", Level: i % 2}
 		begin := ztensor.Append
 		if i == 0 {
@@ -93,7 +113,7 @@ func version2(dir string) {
 		}
 		w, err := begin(base+".zt", opts)
 		check(err)
-		add(w, some)
+		add(w, batch)
 		check(w.Close())
 	}
 	for _, store := range []bool{false, true} {
@@ -103,17 +123,20 @@ func version2(dir string) {
 		}
 		check(os.MkdirAll(filepath.Dir(base), 0o777))
 		say(base, ts)
-		_, err := ztensor.WriteShards(context.Background(), base+".zt", tensor.Of(ts...), &ztensor.ShardOptions{Max: 10_000, Store: store})
+		_, err := ztensor.WriteShards(context.Background(), base+".zt", tensor.Of(ts...),
+			&ztensor.ShardOptions{Max: 10_000, Store: store})
 		check(err)
 	}
 }
 
 // everything is a tensor of every kind that the version holds.
 func everything(version string) []*tensor.Tensor {
-	dtypes := []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64, tensor.I32, tensor.I16, tensor.I8,
+	dtypes := []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64,
+		tensor.I32, tensor.I16, tensor.I8,
 		tensor.U64, tensor.U32, tensor.U16, tensor.U8, tensor.Bool}
 	if version == "1.2" {
-		dtypes = append(dtypes, tensor.F8E4M3FN, tensor.F8E5M2, tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ, tensor.C64, tensor.C128)
+		dtypes = append(dtypes, tensor.F8E4M3FN, tensor.F8E5M2, tensor.F8E4M3FNUZ,
+			tensor.F8E5M2FNUZ, tensor.C64, tensor.C128)
 	}
 	var ts []*tensor.Tensor
 	for _, d := range dtypes {
@@ -128,8 +151,10 @@ func everything(version string) []*tensor.Tensor {
 		csr("csr", 30, 40), csr("csr without rows", 0, 3), csr("csr of zeros", 5, 0),
 		coo("coo", 7, 8, 9), coo("coo of one axis", 1000))
 	if version == "1.2" {
-		ts = append(ts, &tensor.Tensor{Name: "extension", DType: tensor.U8, Shape: tensor.Shape{4096, 4096}, Scheme: "my.own/1", Parts: []tensor.Part{
-			{Role: "codes", DType: tensor.U8, Data: content(tensor.U8, 1000)}, {Role: "scales", DType: tensor.F16, Data: content(tensor.F16, 10)}}})
+		ts = append(ts, &tensor.Tensor{Name: "extension", DType: tensor.U8,
+			Shape: tensor.Shape{4096, 4096}, Scheme: "my.own/1", Parts: []tensor.Part{
+				{Role: "codes", DType: tensor.U8, Data: content(tensor.U8, 1000)},
+				{Role: "scales", DType: tensor.F16, Data: content(tensor.F16, 10)}}})
 	}
 	return ts
 }
@@ -172,9 +197,11 @@ func csr(name string, rows, columns int64) *tensor.Tensor {
 		}
 		indptr = append(indptr, uint64(len(indices)))
 	}
-	return &tensor.Tensor{Name: name, DType: tensor.F32, Shape: tensor.Shape{rows, columns}, Scheme: "sparse_csr", Parts: []tensor.Part{
-		{Role: "values", DType: tensor.F32, Data: content(tensor.F32, int64(len(indices)))},
-		{Role: "indices", DType: tensor.U64, Data: u64s(indices)}, {Role: "indptr", DType: tensor.U64, Data: u64s(indptr)}}}
+	return &tensor.Tensor{Name: name, DType: tensor.F32, Shape: tensor.Shape{rows, columns},
+		Scheme: "sparse_csr", Parts: []tensor.Part{
+			{Role: "values", DType: tensor.F32, Data: content(tensor.F32, int64(len(indices)))},
+			{Role: "indices", DType: tensor.U64, Data: u64s(indices)},
+			{Role: "indptr", DType: tensor.U64, Data: u64s(indptr)}}}
 }
 
 func coo(name string, shape ...int64) *tensor.Tensor {
@@ -185,8 +212,10 @@ func coo(name string, shape ...int64) *tensor.Tensor {
 			coords = append(coords, uint64(rnd(d)))
 		}
 	}
-	return &tensor.Tensor{Name: name, DType: tensor.F64, Shape: shape, Scheme: "sparse_coo", Parts: []tensor.Part{
-		{Role: "values", DType: tensor.F64, Data: content(tensor.F64, nnz)}, {Role: "coords", DType: tensor.U64, Data: u64s(coords)}}}
+	return &tensor.Tensor{Name: name, DType: tensor.F64, Shape: shape, Scheme: "sparse_coo",
+		Parts: []tensor.Part{
+			{Role: "values", DType: tensor.F64, Data: content(tensor.F64, nnz)},
+			{Role: "coords", DType: tensor.U64, Data: u64s(coords)}}}
 }
 
 type row struct {
