@@ -179,9 +179,9 @@ func Example_section() {
 		fmt.Println(err)
 		return
 	}
-	var two [2]byte
-	_, err = r.ReadAt(two[:], 30)
-	fmt.Println(r.Size(), two, err)
+	var head [2]byte
+	_, err = r.ReadAt(head[:], 30)
+	fmt.Println(r.Size(), head, err)
 	// Output: 32 [62 129] <nil>
 }
 

@@ -3,7 +3,7 @@
 #
 #   ztensor VERSION        a Python with this ztensor wheel: 0.1.4 1.0.1 1.1.1 1.2.3 2.1.2
 #   zref NAME              tools/ztensor/NAME over the ztensor crate of its generation: z01 z10 z11 z12 z21
-#   etwheel VERSION        a folder for ETWHEEL, the unpacked ExecuTorch wheel: 0.2.1 0.3.0 0.4.0 0.6.0 0.7.0 1.0.1 1.5.1
+#   etwheel VERSION        a directory for ETWHEEL, the unpacked ExecuTorch wheel: 0.2.1 0.3.0 0.4.0 0.6.0 0.7.0 1.0.1 1.5.1
 #   etpython               a Python for tools/etserde.py, the serializers of such a wheel without torch
 #   etrun                  tools/etrun.cpp: ExecuTorch 1.5.1's C++ runtime loads and runs a .pte, lists a .ptd
 #   rtenproof              tools/rtenproof: the rten 0.27.0 crate loads and runs a .rten
@@ -118,7 +118,7 @@ primitivref() { # PRIMITIV
 	g++ -std=c++11 -O1 -w "$src/primitivref.cpp" -o "$dir/primitivref" -I"$1/include" "$1/lib/libprimitiv.a"
 }
 
-# crate FOLDER PROFILE: the program of a Cargo package. All share one target folder, outside $dir, so that a changed source does not
+# crate DIR PROFILE: the program of a Cargo package. All share one target directory, outside $dir, so that a changed source does not
 # build the dependencies again. Debug information would be most of it.
 crate() {
 	local out=$2

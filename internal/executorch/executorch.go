@@ -17,9 +17,12 @@ import (
 // counts one byte for every element.
 var dtypes = [...]tensor.DType{
 	tensor.U8, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.F16, tensor.F32, tensor.F64,
-	tensor.C32, tensor.C64, tensor.C128, tensor.Bool, tensor.QI8, tensor.QU8, tensor.QI32, tensor.BF16,
-	tensor.QU4x2, tensor.QU2x4, tensor.Bits1x8, tensor.Bits2x4, tensor.Bits4x2, tensor.Bits8, tensor.Bits16,
-	tensor.F8E5M2, tensor.F8E4M3FN, tensor.F8E5M2FNUZ, tensor.F8E4M3FNUZ, tensor.U16, tensor.U32, tensor.U64,
+	tensor.C32, tensor.C64, tensor.C128, tensor.Bool, tensor.QI8, tensor.QU8, tensor.QI32,
+	tensor.BF16,
+	tensor.QU4x2, tensor.QU2x4, tensor.Bits1x8, tensor.Bits2x4, tensor.Bits4x2, tensor.Bits8,
+	tensor.Bits16,
+	tensor.F8E5M2, tensor.F8E4M3FN, tensor.F8E5M2FNUZ, tensor.F8E4M3FNUZ, tensor.U16, tensor.U32,
+	tensor.U64,
 }
 
 // DType returns what a scalar type stands for; Unknown for a number that ExecuTorch

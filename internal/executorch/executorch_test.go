@@ -13,15 +13,18 @@ import (
 )
 
 func TestScalarTypes(t *testing.T) {
-	if len(dtypes) != len(ptdfb.EnumNamesScalarType) || len(dtypes) != len(ptefb.EnumNamesScalarType) {
-		t.Errorf("%d dtypes, %d and %d in the schemas", len(dtypes), len(ptdfb.EnumNamesScalarType), len(ptefb.EnumNamesScalarType))
+	if len(dtypes) != len(ptdfb.EnumNamesScalarType) ||
+		len(dtypes) != len(ptefb.EnumNamesScalarType) {
+		t.Errorf("%d dtypes, %d and %d in the schemas", len(dtypes),
+			len(ptdfb.EnumNamesScalarType), len(ptefb.EnumNamesScalarType))
 	}
 	for i, d := range dtypes {
 		s := int8(i)
 		if back, ok := ScalarType(d); !ok || back != s || DType(s) != d || !d.Known() {
 			t.Errorf("%d is %v is %d, %v", i, d, back, ok)
 		}
-		if a, b := ptdfb.EnumNamesScalarType[ptdfb.ScalarType(s)], ptefb.EnumNamesScalarType[ptefb.ScalarType(s)]; a == "" || a != b {
+		if a, b := ptdfb.EnumNamesScalarType[ptdfb.ScalarType(s)],
+			ptefb.EnumNamesScalarType[ptefb.ScalarType(s)]; a == "" || a != b {
 			t.Errorf("%d is %q in ptd, %q in pte", i, a, b)
 		}
 	}
@@ -47,7 +50,8 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	for _, c := range [][4]int64{
-		{math.MaxInt64, 1, 1, 1}, {math.MaxInt64 - 1, 0, 16, 1}, {0, math.MaxInt64, 1, 1 << 41}, {0, -1, 1, 1},
+		{math.MaxInt64, 1, 1, 1}, {math.MaxInt64 - 1, 0, 16, 1}, {0, math.MaxInt64, 1, 1 << 41},
+		{0, -1, 1, 1},
 	} {
 		if off, _, _, ok := Place(c[0], c[1], c[2], c[3]); ok {
 			t.Errorf("%v is at %d", c, off)
@@ -62,7 +66,8 @@ func TestOrders(t *testing.T) {
 		want tensor.Order
 		ok   bool
 	}{
-		{nil, 0, nil, true}, {[]byte{0, 1}, 2, nil, true}, {[]byte{1, 0}, 2, tensor.Order{1, 0}, true},
+		{nil, 0, nil, true}, {[]byte{0, 1}, 2, nil, true},
+		{[]byte{1, 0}, 2, tensor.Order{1, 0}, true},
 		{[]byte{0}, 2, nil, false}, {[]byte{0, 0}, 2, nil, false}, {[]byte{0, 2}, 2, nil, false},
 	} {
 		if o, ok := Order(c.dims, c.rank, nil); ok != c.ok || ok && !slices.Equal(o, c.want) {
@@ -72,7 +77,8 @@ func TestOrders(t *testing.T) {
 }
 
 func TestGenerations(t *testing.T) {
-	for id, want := range map[string]bool{"ET12": true, "ETzZ": true, "ET1": false, "ET123": false, "ET1_": false, "FT01": false, "": false} {
+	for id, want := range map[string]bool{"ET12": true, "ETzZ": true, "ET1": false, "ET123": false,
+		"ET1_": false, "FT01": false, "": false} {
 		if Generation(id, "ET") != want {
 			t.Errorf("%q: not %v", id, want)
 		}
@@ -80,9 +86,11 @@ func TestGenerations(t *testing.T) {
 }
 
 func TestErrorsHaveTheirPlace(t *testing.T) {
-	err := Unverified("pte", &fb.Error{Offset: 8, Path: "values[1]", Reason: "too deep", Limit: true}, 32)
+	err := Unverified("pte",
+		&fb.Error{Offset: 8, Path: "values[1]", Reason: "too deep", Limit: true}, 32)
 	var fe *tensor.FormatError
-	if !errors.As(err, &fe) || fe.Format != "pte" || fe.Offset != 40 || fe.Field != "values[1]" || !errors.Is(err, tensor.ErrLimit) {
+	if !errors.As(err, &fe) || fe.Format != "pte" || fe.Offset != 40 || fe.Field != "values[1]" ||
+		!errors.Is(err, tensor.ErrLimit) {
 		t.Errorf("%#v", err)
 	}
 	if other := errors.New("other"); Unverified("pte", other, 0) != other {

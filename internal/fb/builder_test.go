@@ -43,9 +43,9 @@ func TestGrowChangesNoByte(t *testing.T) {
 	}
 	var b Builder
 	b.Grow(int64(len(want)))
-	room := len(b.buf)
-	if build(&b, 1000); len(b.buf) != room {
-		t.Errorf("room for %d of %d bytes was not enough", room, len(want))
+	capacity := len(b.buf)
+	if build(&b, 1000); len(b.buf) != capacity {
+		t.Errorf("capacity for %d of %d bytes was not enough", capacity, len(want))
 	}
 }
 

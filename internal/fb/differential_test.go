@@ -81,7 +81,8 @@ func compare(t *testing.T, oracle string, number byte, r fbtest.Root, mutants in
 			case k == 1:
 				b = fbtest.Splice(rng, b, seeds[rng.IntN(len(seeds))])
 			case k == 2:
-				b = fbtest.Mutate(rng, fbtest.Redirect(rng, fbtest.Splice(rng, b, seeds[rng.IntN(len(seeds))])))
+				b = fbtest.Mutate(rng,
+					fbtest.Redirect(rng, fbtest.Splice(rng, b, seeds[rng.IntN(len(seeds))])))
 			default:
 				b = fbtest.Mutate(rng, b)
 			}

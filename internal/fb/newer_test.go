@@ -12,7 +12,8 @@ import (
 func TestVerifySummary(t *testing.T) {
 	old := fb.Schema{Tables: []fb.Table{
 		{Name: "Root", Fields: []fb.Field{{Name: "list", Slot: 4, Kind: fb.Tables, Index: 1}}},
-		{Name: "Item", Fields: []fb.Field{{Name: "a", Slot: 4, Kind: fb.Scalar, Type: fb.Uint32, Size: 4}}},
+		{Name: "Item", Fields: []fb.Field{{Name: "a", Slot: 4, Kind: fb.Scalar, Type: fb.Uint32,
+			Size: 4}}},
 	}}
 	var b fb.Builder
 	item := func(slot int) fb.Offset {
@@ -71,7 +72,8 @@ func TestSearchForNewerFieldsIsBounded(t *testing.T) {
 		return true
 	})
 	if searched+refused != n || searched*lastSlot > 4*len(buf) || searched == 0 {
-		t.Errorf("%d vtables of %d bytes searched, %d not, in %d bytes", searched, lastSlot, refused, len(buf))
+		t.Errorf("%d vtables of %d bytes searched, %d not, in %d bytes", searched, lastSlot,
+			refused, len(buf))
 	}
 	if _, err := fb.Take(buf, &schema, 0, nil); !errors.Is(err, fb.ErrUnknown) {
 		t.Error(err)

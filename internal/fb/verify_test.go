@@ -32,11 +32,13 @@ func walkAccepted(t testing.TB, buf []byte, r fbtest.Root, what func() string) (
 	}
 	defer func() {
 		if e := recover(); e != nil {
-			t.Errorf("%s: %s: accepted, and then an accessor panicked: %v\n%x", r.Name, what(), e, buf)
+			t.Errorf("%s: %s: accepted, and then an accessor panicked: %v\n%x", r.Name, what(), e,
+				buf)
 		}
 	}()
 	if n := r.Walk(buf); n > 64*len(buf)+1<<20 {
-		t.Errorf("%s: %s: accepted, and then the walk took %d steps for %d bytes", r.Name, what(), n, len(buf))
+		t.Errorf("%s: %s: accepted, and then the walk took %d steps for %d bytes", r.Name, what(),
+			n, len(buf))
 	}
 	return true
 }
@@ -69,7 +71,8 @@ func goldens(t testing.TB, r fbtest.Root) map[string][]byte {
 		if err != nil {
 			return err
 		}
-		if model := filepath.Ext(name) == ".rten" && r.Identifier == "RTEN"; model && string(b[:4]) == "RTEN" {
+		if model := filepath.Ext(name) == ".rten" && r.Identifier == "RTEN"; model &&
+			string(b[:4]) == "RTEN" {
 			at, n := binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
 			out[name] = b[at : at+n : at+n]
 		} else if model || len(b) >= 8 && string(b[4:8]) == r.Identifier && verify(b, r) == nil {
@@ -98,7 +101,8 @@ func TestEveryBitAndByteOfSmallBuffers(t *testing.T) {
 				try := func(i int, c byte) {
 					buf[i] = c
 					mutants++
-					if walkAccepted(t, buf, r, func() string { return fmt.Sprintf("%s, byte %#x = %#x", name, i, c) }) {
+					if walkAccepted(t, buf, r,
+						func() string { return fmt.Sprintf("%s, byte %#x = %#x", name, i, c) }) {
 						accepted++
 					}
 					buf[i] = seed[i]
@@ -116,7 +120,8 @@ func TestEveryBitAndByteOfSmallBuffers(t *testing.T) {
 					try(i, 0xff)
 				}
 				for n := 0; n < len(buf); n += step {
-					walkAccepted(t, buf[:n], r, func() string { return fmt.Sprintf("%s, cut to %d bytes", name, n) })
+					walkAccepted(t, buf[:n], r,
+						func() string { return fmt.Sprintf("%s, cut to %d bytes", name, n) })
 				}
 			}
 			t.Logf("%d seeds, %d mutants, %d accepted and walked", len(seeds), mutants, accepted)
@@ -200,14 +205,17 @@ func at(t testing.TB, buf []byte, s *fb.Schema, root int, path string) int {
 
 func TestRefusalsNameOffsetAndPath(t *testing.T) {
 	put32 := binary.LittleEndian.PutUint32
-	field := func(path string) int { return at(t, flatTensor(t), &ptdfb.Schema, ptdfb.TableFlatTensor, path) }
+	field := func(path string) int {
+		return at(t, flatTensor(t), &ptdfb.Schema, ptdfb.TableFlatTensor, path)
+	}
 	root := int(binary.LittleEndian.Uint32(flatTensor(t)))
 	vtable := root - int(int32(binary.LittleEndian.Uint32(flatTensor(t)[root:])))
 	key := field("named_data.0.key")
 	str := key + int(binary.LittleEndian.Uint32(flatTensor(t)[key:]))
 	layout := field("named_data.0.tensor_layout")
 	layoutTable := layout + int(binary.LittleEndian.Uint32(flatTensor(t)[layout:]))
-	layoutVtable := layoutTable - int(int32(binary.LittleEndian.Uint32(flatTensor(t)[layoutTable:])))
+	layoutVtable := layoutTable - int(
+		int32(binary.LittleEndian.Uint32(flatTensor(t)[layoutTable:])))
 	sizes := field("named_data.0.tensor_layout.sizes")
 	element := field("named_data.0") // of the vector
 	for _, c := range []struct {
@@ -218,28 +226,64 @@ func TestRefusalsNameOffsetAndPath(t *testing.T) {
 		reason string
 	}{
 		{"an empty buffer", func(b []byte) []byte { return nil }, 0, "", "too short for a table"},
-		{"a buffer of eleven bytes", func(b []byte) []byte { return b[:11] }, 0, "", "too short for a table"},
-		{"a root offset of zero", func(b []byte) []byte { put32(b, 0); return b }, 0, "", "offset to itself"},
-		{"a root outside", func(b []byte) []byte { put32(b, uint32(len(b))); return b }, 0, "", "offset leaves the buffer"},
-		{"a root in the last three bytes", func(b []byte) []byte { put32(b, uint32(len(b)-3)); return b }, 0, "", "offset leaves the buffer"},
-		{"a misaligned root", func(b []byte) []byte { put32(b, uint32(root+2)); return b }, root + 2, "", "misaligned table"},
-		{"a vtable before the buffer", func(b []byte) []byte { put32(b[root:], uint32(root+2)); return b }, root, "", "vtable outside of the buffer"},
-		{"a vtable behind the buffer", func(b []byte) []byte { put32(b[root:], -uint32(len(b)-root)); return b }, root, "", "vtable outside of the buffer"},
-		{"a vtable at an odd byte", func(b []byte) []byte { put32(b[root:], uint32(root-vtable+1)); return b }, root, "", "misaligned vtable"},
-		{"a vtable of size 0", func(b []byte) []byte { b[vtable] = 0; return b }, vtable, "", "bad vtable size"},
-		{"a vtable of size 2", func(b []byte) []byte { b[vtable] = 2; return b }, vtable, "", "bad vtable size"},
-		{"a vtable of odd size", func(b []byte) []byte { b[vtable] = 9; return b }, vtable, "", "bad vtable size"},
-		{"a vtable longer than the buffer", func(b []byte) []byte { b[vtable+1] = 0xff; return b }, vtable, "", "bad vtable size"},
-		{"a field in its table's header", func(b []byte) []byte { b[vtable+8] = 2; return b }, vtable + 8, "named_data", "field inside the header of its table"},
-		{"a field outside", func(b []byte) []byte { b[vtable+9] = 0xff; return b }, vtable + 8, "named_data", "field outside of the buffer"},
-		{"a scalar outside", func(b []byte) []byte { b[layoutVtable+5] = 0xff; return b }, layoutVtable + 4, "named_data[0].tensor_layout.scalar_type", "field outside of the buffer"},
-		{"an offset that wraps backwards", func(b []byte) []byte { put32(b[layout:], uint32(root-layout)); return b }, layout, "named_data[0].tensor_layout", "offset goes backwards"},
-		{"an offset outside", func(b []byte) []byte { put32(b[layout:], uint32(len(b))); return b }, layout, "named_data[0].tensor_layout", "offset leaves the buffer"},
-		{"an element that is itself", func(b []byte) []byte { put32(b[element:], 0); return b }, element, "named_data[0]", "offset to itself"},
-		{"a vector longer than the buffer", func(b []byte) []byte { b[sizes+int(binary.LittleEndian.Uint32(b[sizes:]))+3] = 0x40; return b }, sizes + int(binary.LittleEndian.Uint32(flatTensor(t)[sizes:])), "named_data[0].tensor_layout.sizes", "vector longer than the buffer"},
-		{"a misaligned vector", func(b []byte) []byte { b[sizes]++; return b }, sizes + int(binary.LittleEndian.Uint32(flatTensor(t)[sizes:])) + 1, "named_data[0].tensor_layout.sizes", "misaligned vector"},
-		{"a string without its zero byte", func(b []byte) []byte { b[str+5] = 'x'; return b }, str, "named_data[0].key", "string without its terminating zero"},
-		{"a string that ends with the buffer", func(b []byte) []byte { put32(b[str:], uint32(len(b)-str-4)); return b }, str, "named_data[0].key", "string without its terminating zero"},
+		{"a buffer of eleven bytes", func(b []byte) []byte { return b[:11] }, 0, "",
+			"too short for a table"},
+		{"a root offset of zero", func(b []byte) []byte { put32(b, 0); return b }, 0, "",
+			"offset to itself"},
+		{"a root outside", func(b []byte) []byte { put32(b, uint32(len(b))); return b }, 0, "",
+			"offset leaves the buffer"},
+		{"a root in the last three bytes",
+			func(b []byte) []byte { put32(b, uint32(len(b)-3)); return b }, 0, "",
+			"offset leaves the buffer"},
+		{"a misaligned root", func(b []byte) []byte { put32(b, uint32(root+2)); return b },
+			root + 2, "", "misaligned table"},
+		{"a vtable before the buffer",
+			func(b []byte) []byte { put32(b[root:], uint32(root+2)); return b }, root, "",
+			"vtable outside of the buffer"},
+		{"a vtable behind the buffer",
+			func(b []byte) []byte { put32(b[root:], -uint32(len(b)-root)); return b }, root, "",
+			"vtable outside of the buffer"},
+		{"a vtable at an odd byte",
+			func(b []byte) []byte { put32(b[root:], uint32(root-vtable+1)); return b }, root, "",
+			"misaligned vtable"},
+		{"a vtable of size 0", func(b []byte) []byte { b[vtable] = 0; return b }, vtable, "",
+			"bad vtable size"},
+		{"a vtable of size 2", func(b []byte) []byte { b[vtable] = 2; return b }, vtable, "",
+			"bad vtable size"},
+		{"a vtable of odd size", func(b []byte) []byte { b[vtable] = 9; return b }, vtable, "",
+			"bad vtable size"},
+		{"a vtable longer than the buffer", func(b []byte) []byte { b[vtable+1] = 0xff; return b },
+			vtable, "", "bad vtable size"},
+		{"a field in its table's header", func(b []byte) []byte { b[vtable+8] = 2; return b },
+			vtable + 8, "named_data", "field inside the header of its table"},
+		{"a field outside", func(b []byte) []byte { b[vtable+9] = 0xff; return b }, vtable + 8,
+			"named_data", "field outside of the buffer"},
+		{"a scalar outside", func(b []byte) []byte { b[layoutVtable+5] = 0xff; return b },
+			layoutVtable + 4, "named_data[0].tensor_layout.scalar_type",
+			"field outside of the buffer"},
+		{"an offset that wraps backwards",
+			func(b []byte) []byte { put32(b[layout:], uint32(root-layout)); return b }, layout,
+			"named_data[0].tensor_layout", "offset goes backwards"},
+		{"an offset outside",
+			func(b []byte) []byte { put32(b[layout:], uint32(len(b))); return b }, layout,
+			"named_data[0].tensor_layout", "offset leaves the buffer"},
+		{"an element that is itself", func(b []byte) []byte { put32(b[element:], 0); return b },
+			element, "named_data[0]", "offset to itself"},
+		{"a vector longer than the buffer",
+			func(b []byte) []byte {
+				b[sizes+int(binary.LittleEndian.Uint32(b[sizes:]))+
+					3] = 0x40
+				return b
+			}, sizes + int(binary.LittleEndian.Uint32(flatTensor(t)[sizes:])),
+			"named_data[0].tensor_layout.sizes", "vector longer than the buffer"},
+		{"a misaligned vector", func(b []byte) []byte { b[sizes]++; return b },
+			sizes + int(binary.LittleEndian.Uint32(flatTensor(t)[sizes:])) + 1,
+			"named_data[0].tensor_layout.sizes", "misaligned vector"},
+		{"a string without its zero byte", func(b []byte) []byte { b[str+5] = 'x'; return b }, str,
+			"named_data[0].key", "string without its terminating zero"},
+		{"a string that ends with the buffer",
+			func(b []byte) []byte { put32(b[str:], uint32(len(b)-str-4)); return b }, str,
+			"named_data[0].key", "string without its terminating zero"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := c.change(flatTensor(t))
@@ -249,7 +293,8 @@ func TestRefusalsNameOffsetAndPath(t *testing.T) {
 				t.Fatalf("accepted")
 			}
 			if e.Offset != int64(c.offset) || e.Path != c.path || e.Reason != c.reason || e.Limit {
-				t.Errorf("got %+v, want %+v", *e, fb.Error{Offset: int64(c.offset), Path: c.path, Reason: c.reason})
+				t.Errorf("got %+v, want %+v", *e,
+					fb.Error{Offset: int64(c.offset), Path: c.path, Reason: c.reason})
 			}
 		})
 	}
@@ -291,25 +336,33 @@ func TestRefusalsOfOtherSchemas(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
 	}
-	refused("a union value of type NONE", value(0), &ptefb.Schema, ptefb.TableProgram, fb.Limits{}, "execution_plan[0].values[0].val at byte")
-	refused("a union member of the schema", value(2), &ptefb.Schema, ptefb.TableProgram, fb.Limits{}, "")
-	refused("a union member of the future", value(200), &ptefb.Schema, ptefb.TableProgram, fb.Limits{}, "")
-	refused("a required field that is absent", build(empty), &rtenfb.Schema, rtenfb.TableModel, fb.Limits{}, "graph at byte 0x8: required field is absent")
+	refused("a union value of type NONE", value(0), &ptefb.Schema, ptefb.TableProgram, fb.Limits{},
+		"execution_plan[0].values[0].val at byte")
+	refused("a union member of the schema", value(2), &ptefb.Schema, ptefb.TableProgram,
+		fb.Limits{}, "")
+	refused("a union member of the future", value(200), &ptefb.Schema, ptefb.TableProgram,
+		fb.Limits{}, "")
+	refused("a required field that is absent", build(empty), &rtenfb.Schema, rtenfb.TableModel,
+		fb.Limits{}, "graph at byte 0x8: required field is absent")
 	metadata := build(func(b *fb.Builder) fb.Offset {
 		s := b.String("\xff")
 		b.Begin()
 		b.Ref(6, s)
 		return b.End()
 	})
-	refused("a string that is not UTF-8, as in C++", metadata, &rtenfb.Schema, rtenfb.TableMetadata, fb.Limits{}, "")
-	refused("a string that is not UTF-8, as in Rust", metadata, &rtenfb.Schema, rtenfb.TableMetadata, fb.Limits{UTF8: true}, "description at byte")
+	refused("a string that is not UTF-8, as in C++", metadata, &rtenfb.Schema,
+		rtenfb.TableMetadata, fb.Limits{}, "")
+	refused("a string that is not UTF-8, as in Rust", metadata, &rtenfb.Schema,
+		rtenfb.TableMetadata, fb.Limits{UTF8: true}, "description at byte")
 	tag := build(func(b *fb.Builder) fb.Offset {
 		b.Begin()
 		b.Scalar(6, 1, 2, 0)
 		return b.End()
 	})
-	refused("a union tag without a value, as in C++", tag, &rtenfb.Schema, rtenfb.TableNode, fb.Limits{}, "")
-	refused("a union tag without a value, as in Rust", tag, &rtenfb.Schema, rtenfb.TableNode, fb.Limits{Unions: true}, "union type without a value")
+	refused("a union tag without a value, as in C++", tag, &rtenfb.Schema, rtenfb.TableNode,
+		fb.Limits{}, "")
+	refused("a union tag without a value, as in Rust", tag, &rtenfb.Schema, rtenfb.TableNode,
+		fb.Limits{Unions: true}, "union type without a value")
 }
 
 // The vtable of the first table type, one byte before the buffer: modulo 2⁶⁴ that once
@@ -448,7 +501,8 @@ func TestAmplificationIsRefused(t *testing.T) {
 	limit("a shared vector", fb.Verify(buf, &ptefb.Schema, ptefb.TableProgram, fb.Limits{}))
 
 	random := fbtest.Roots()[2].Random(rand.New(rand.NewPCG(1, 1)), 50)
-	limit("more tables than the caller wants", fb.Verify(random, &ptefb.Schema, ptefb.TableProgram, fb.Limits{MaxTables: 5}))
+	limit("more tables than the caller wants",
+		fb.Verify(random, &ptefb.Schema, ptefb.TableProgram, fb.Limits{MaxTables: 5}))
 }
 
 // The 100 bytes of reliability: an If whose branch is, modulo 2³², the graph that it is
@@ -459,7 +513,8 @@ func TestCycleIsRefused(t *testing.T) {
 		mutant := append([]byte(nil), buf...)
 		for to := 0; to < i; to += 4 {
 			binary.LittleEndian.PutUint32(mutant[i:], uint32(to-i))
-			walkAccepted(t, mutant, fbtest.Roots()[4], func() string { return fmt.Sprintf("word %d leads to %d", i, to) })
+			walkAccepted(t, mutant, fbtest.Roots()[4],
+				func() string { return fmt.Sprintf("word %d leads to %d", i, to) })
 		}
 	}
 }
@@ -493,7 +548,8 @@ func BenchmarkVerify(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(tables), "ns/table")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(tables),
+				"ns/table")
 		})
 	}
 }

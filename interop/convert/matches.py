@@ -1,5 +1,5 @@
 """matches.py EXPECT.json READ MIN: whether a reference read in a converted file (READ) what another reference had said of the source (EXPECT.json, as in
-testdata, or what primitivref dumps). Tensors that the target holds as they are must come out equal: name, element type, shape, bytes. Those that had to change (widened,
+testdata, or what primitivref dumps). Tensors that the target holds as they are must come out equal: name, dtype, shape, bytes. Those that had to change (widened,
 made dense, moved to another order) must at least be there. At least MIN must be equal;
 of a "complete" EXPECT.json all must be there and equal.
 """

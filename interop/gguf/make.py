@@ -9,8 +9,8 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType as Q
 NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"}
 
 
-def write(folder, name, tensors, attributes, alignment=None):
-    path = os.path.join(folder, name + ".gguf")
+def write(directory, name, tensors, attributes, alignment=None):
+    path = os.path.join(directory, name + ".gguf")
     w = GGUFWriter(path, "llama")
     if alignment:
         w.add_custom_alignment(alignment)
@@ -49,7 +49,7 @@ def note(path):
         f.write("\n")
 
 
-def quantised(folder, rng, blocks):
+def quantised(directory, rng, blocks):
     """Numbers, and the blocks that gguf.quantize makes of them, for every type that it quantises."""
     gen = np.random.default_rng(rng.randrange(2**32))
     tensors = {}
@@ -75,25 +75,25 @@ def quantised(folder, rng, blocks):
         with np.errstate(all="ignore"):
             tensors["x." + q.name] = (Q.F32, n, [blocks], x.tobytes())
             tensors["q." + q.name] = (q, 1, [blocks], quantize(x, q).tobytes())
-    write(folder, "quantised", tensors, {})
+    write(directory, "quantised", tensors, {})
 
 
-def make(folder, seed, blocks=0):
-    os.makedirs(folder, exist_ok=True)
+def make(directory, seed, blocks=0):
+    os.makedirs(directory, exist_ok=True)
     rng = random.Random(seed)
     t = lambda q, blocks, rows: (q, blocks, rows, rng.randbytes(int(np.prod(rows, dtype=np.int64)) * blocks * GGML_QUANT_SIZES[q][1]))
     kinds = [q for q in GGML_QUANT_SIZES if q.name != "Q8_1"]
-    write(folder, "types", {f"blk.{i}.{q.name.lower()}": t(q, 1 + i % 3, [1 + i % 2]) for i, q in enumerate(kinds)}, {"general.name": ("string", "types")})
+    write(directory, "types", {f"blk.{i}.{q.name.lower()}": t(q, 1 + i % 3, [1 + i % 2]) for i, q in enumerate(kinds)}, {"general.name": ("string", "types")})
     if blocks:
-        write(folder, "blocks", {q.name: t(q, blocks, [2]) for q in kinds if q.name not in NAMES}, {})
-    quantised(folder, random.Random(f"{seed} quantised"), max(blocks, 16))
-    write(folder, "metadata", {"w": t(Q.F32, 3, [2, 2])}, {
+        write(directory, "blocks", {q.name: t(q, blocks, [2]) for q in kinds if q.name not in NAMES}, {})
+    quantised(directory, random.Random(f"{seed} quantised"), max(blocks, 16))
+    write(directory, "metadata", {"w": t(Q.F32, 3, [2, 2])}, {
         "u8": ("uint8", 255), "i8": ("int8", -128), "u16": ("uint16", 65535), "i16": ("int16", -32768), "u32": ("uint32", 2**32 - 1),
         "i32": ("int32", -2**31), "u64": ("uint64", 2**64 - 1), "i64": ("int64", -2**63), "f32": ("float32", 0.5), "f64": ("float64", -2.25),
         "yes": ("bool", True), "no": ("bool", False), "text": ("string", "\u00e9\n\"\U0001f600"), "empty": ("string", ""),
         "ints": ("array", [1, -2, 3]), "floats": ("array", [0.5, 1.5]), "strings": ("array", ["a", "b\"c", "\u4e2d"]), "bools": ("array", [True, False])})
-    write(folder, "align4096", {"a": t(Q.F16, 5, []), "b": t(Q.Q4_0, 2, [3]), "c": t(Q.I8, 1, [1])}, {}, 4096)
-    write(folder, "many", {f"blk.{i}.attn_q.weight": t(Q.BF16 if i % 2 else Q.Q8_0, 1 + i % 3, [2]) for i in range(100)},
+    write(directory, "align4096", {"a": t(Q.F16, 5, []), "b": t(Q.Q4_0, 2, [3]), "c": t(Q.I8, 1, [1])}, {}, 4096)
+    write(directory, "many", {f"blk.{i}.attn_q.weight": t(Q.BF16 if i % 2 else Q.Q8_0, 1 + i % 3, [2]) for i in range(100)},
           {"tokenizer.ggml.tokens": ("array", ["t%d" % i for i in range(500)])})
 
 

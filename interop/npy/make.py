@@ -39,8 +39,8 @@ def note(path, arrays, version=""):
         f.write("\n")
 
 
-def make(folder, seed):
-    os.makedirs(folder, exist_ok=True)
+def make(directory, seed):
+    os.makedirs(directory, exist_ok=True)
     rng = random.Random(seed)
     arrays = {}
     for word in NAMES:
@@ -53,29 +53,29 @@ def make(folder, seed):
     arrays["column-be"] = np.asfortranarray(array(rng, ">u2", [2, 3, 4]))
     arrays["rank9"] = array(rng, "<i2", [1, 2, 1, 2, 1, 2, 1, 2, 1])
     for name, a in arrays.items():
-        path = os.path.join(folder, name + ".npy")
+        path = os.path.join(directory, name + ".npy")
         np.save(path, a)
         note(path, {"data": a}, "1.0")
     for v in (2, 0), (3, 0):
         a = array(rng, "<f8", [2, 2])
-        path = os.path.join(folder, f"version{v[0]}.npy")
+        path = os.path.join(directory, f"version{v[0]}.npy")
         with open(path, "wb") as f:
             F.write_array(f, a, version=v)
         note(path, {"data": a}, f"{v[0]}.0")
     unicode = dict(arrays, **{"\u00e9\u4e2d": arrays["scalar"], "a/b": arrays["le-f4"], "z.npy": arrays["le-u1"], "": arrays["le-i1"]})
     for name, save, content in (("stored", np.savez, unicode), ("deflated", np.savez_compressed, unicode), ("none", np.savez, {})):
-        path = os.path.join(folder, name + ".npz")
+        path = os.path.join(directory, name + ".npz")
         save(path, **content)
         note(path, content)
     for sign, order in ("<", "le"), (">", "be"):
         for how, save in (("stored", np.savez), ("deflated", np.savez_compressed)):
             content = {"a": array(rng, sign + "u2", [4])}
-            path = os.path.join(folder, f"one-{order}-{how}.npz")
+            path = os.path.join(directory, f"one-{order}-{how}.npz")
             save(path, **content)
             note(path, content)
     words = {"plain": array(rng, "<f4", [3]), "text": np.array(["a", "bcd"]), "bytes": np.array([b"x"]), "objects": np.array([{"k": 1}, None]),
              "record": np.zeros(2, [("a", "<i4"), ("b", "<f8", (2,))]), "date": np.array(["2020-01-01"], "<M8[D]")}
-    path = os.path.join(folder, "words.npz")
+    path = os.path.join(directory, "words.npz")
     np.savez(path, **words)
     note(path, words)
 

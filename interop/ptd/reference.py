@@ -219,7 +219,7 @@ def random_cases():
         yield f'random-{k}', c
 
 
-def golden(folder):
+def golden(directory):
     """The smaller cases by the newest wheel, and one by each older one, whose layout of the file differs."""
     version = os.environ['ETWHEEL'].rsplit('-', 1)[1]
     all_ = dict(cases())
@@ -241,7 +241,7 @@ def golden(folder):
         if not LEGACY:
             c.blob('blob', 33)
     for name, c in picked.items():
-        base = f'{folder}/et-{version}-{name}'
+        base = f'{directory}/et-{version}-{name}'
         with open(base + '.ptd', 'wb') as f:
             f.write(write(c.case))
         with open(base + '.json', 'w') as f:
@@ -250,16 +250,16 @@ def golden(folder):
 
 
 def main():
-    verb, folder = sys.argv[1:]
+    verb, directory = sys.argv[1:]
     if verb == 'golden':
-        return golden(folder)
+        return golden(directory)
     if verb == 'cases':
         for name, c in [*cases(), *random_cases()]:
-            with open(f'{folder}/{name}.json', 'w') as f:
+            with open(f'{directory}/{name}.json', 'w') as f:
                 json.dump(c.case, f)
         return
     done = failed = 0
-    for file in sorted(glob.glob(f'{folder}/*.json')):
+    for file in sorted(glob.glob(f'{directory}/*.json')):
         case = json.load(open(file))
         if verb == 'write':
             with open(file[:-5] + '.ptd', 'wb') as f:

@@ -1,6 +1,6 @@
 """generations.py OUT: programs for every corner of the format, written by the serializer of the ExecuTorch wheel in $ETWHEEL, and beside each, as
 NAME.json, what that wheel's own deserializer reads from it. Which programs depends on what the generation can write. Needs etserde.py
-($ETSERDE is its folder), no torch.
+($ETSERDE is its directory), no torch.
 
 A program that the runtime can run has "run" in its JSON: etrun runs it with inputs made by rule.
 """
@@ -177,6 +177,6 @@ if HAS(S.Program, 'named_data'):
 if hasattr(S, 'NonConstBufferDevice'):
     dev = [S.NonConstBufferDevice(2, S.DeviceType.CUDA, 1)]
     write('devices', program([plan('forward', [T([2], (1, 0)), T([2], (2, 0), extra=info(device_type=S.DeviceType.CUDA, device_index=1))], [0], [1], sizes=(0, 16, 16), device=dev), plan('empty-list', [I(1)], [], [0], sizes=(0,), device=[])]))
-# every element type that the enum of this generation has
+# every dtype that the enum of this generation has
 types = [t for t in S.ScalarType]
 write('dtypes', program([plan('forward', [T([2], data=i + 1, dtype=t) for i, t in enumerate(types)], [], [0])], [bytes([i + 1]) * (2 * 16) for i in range(len(types))]))

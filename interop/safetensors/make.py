@@ -7,7 +7,7 @@ import ctypes, hashlib, json, os, random, sys
 
 from safetensors import TensorSpec, deserialize, serialize_file
 
-WORDS = {  # element type of the serializer: bits of one element of the shape that is passed, word of the file, word of tensorfile
+WORDS = {  # dtype of the serializer: bits of one element of the shape that is passed, word of the file, word of tensorfile
     "bool": (8, "BOOL", "bool"), "uint8": (8, "U8", "uint8"), "int8": (8, "I8", "int8"), "int16": (16, "I16", "int16"),
     "uint16": (16, "U16", "uint16"), "float16": (16, "F16", "float16"), "bfloat16": (16, "BF16", "bfloat16"),
     "int32": (32, "I32", "int32"), "uint32": (32, "U32", "uint32"), "float32": (32, "F32", "float32"),
@@ -32,40 +32,40 @@ def save(path, tensors, metadata=None):
     serialize_file({k: TensorSpec(dtype=d, shape=s, data_ptr=ctypes.addressof(keep[k]), data_len=len(b)) for k, (d, s, b) in tensors.items()}, path, metadata)
 
 
-def write(folder, name, tensors, metadata=None):
+def write(directory, name, tensors, metadata=None):
     """tensors: {name: (dtype, shape, bytes)}"""
-    path = os.path.join(folder, name + ".safetensors")
+    path = os.path.join(directory, name + ".safetensors")
     save(path, tensors, metadata)
     read = dict(deserialize(open(path, "rb").read()))
     for k, (d, s, b) in tensors.items():
         assert bytes(read[k]["data"]) == b and read[k]["dtype"] == WORDS[d][1], (name, k)
-    with open(os.path.join(folder, name + ".json"), "w") as f:
+    with open(os.path.join(directory, name + ".json"), "w") as f:
         json.dump({"attributes": metadata or {}, "tensors": {k: {"dtype": WORDS[d][2], "shape": read[k]["shape"], "bytes": len(b),
                    "sha256": hashlib.sha256(b).hexdigest()} for k, (d, s, b) in tensors.items()}}, f, indent=1, sort_keys=True, ensure_ascii=True)
         f.write("\n")
 
 
-def make(folder, seed):
-    os.makedirs(folder, exist_ok=True)
+def make(directory, seed):
+    os.makedirs(directory, exist_ok=True)
     rng = random.Random(seed)
     dims = lambda: [rng.randrange(1, 5) for _ in range(rng.randrange(0, 4))]
     t = lambda d, s: (d, s, data(rng, d, s))
     known = []
     for d in WORDS:
         try:
-            save(os.path.join(folder, "try.safetensors"), {"x": (d, [2], data(rng, d, [2]))})
+            save(os.path.join(directory, "try.safetensors"), {"x": (d, [2], data(rng, d, [2]))})
             known.append(d)
         except Exception as e:
             print("the reference does not write", d, e, file=sys.stderr)
-    os.remove(os.path.join(folder, "try.safetensors"))
-    write(folder, "dtypes", {"t." + d: t(d, dims() + [2]) for d in known}, {"format": "pt"})
-    write(folder, "empty", {})
-    write(folder, "metadata-only", {}, {"k": "v\u00e9\n\"\\\u2028\U0001f600"})
-    write(folder, "scalar-and-zero", {"s": t("float32", []), "z": t("int64", [0]), "zz": t("float64", [3, 0, 2]), "b": t("bool", [])})
-    write(folder, "names", {n: t("uint8", [i + 1]) for i, n in enumerate(
+    os.remove(os.path.join(directory, "try.safetensors"))
+    write(directory, "dtypes", {"t." + d: t(d, dims() + [2]) for d in known}, {"format": "pt"})
+    write(directory, "empty", {})
+    write(directory, "metadata-only", {}, {"k": "v\u00e9\n\"\\\u2028\U0001f600"})
+    write(directory, "scalar-and-zero", {"s": t("float32", []), "z": t("int64", [0]), "zz": t("float64", [3, 0, 2]), "b": t("bool", [])})
+    write(directory, "names", {n: t("uint8", [i + 1]) for i, n in enumerate(
         ["", "a/b", "\u00e9\u00e8", "\U0001f600", "quote\"back\\slash", "tab\tnl\n\u0001\u001f\b\f\r", "nul\0", "\u007f\u0080", "../../x", "x" * 300, "CON"])})
-    write(folder, "rank8", {"r": t("uint16", [1, 2, 1, 2, 1, 2, 1, 2])})
-    write(folder, "many", {f"model.layers.{i}.weight": t("bfloat16" if i % 2 else "float32", [1 + i % 7]) for i in range(200)})
+    write(directory, "rank8", {"r": t("uint16", [1, 2, 1, 2, 1, 2, 1, 2])})
+    write(directory, "many", {f"model.layers.{i}.weight": t("bfloat16" if i % 2 else "float32", [1 + i % 7]) for i in range(200)})
 
 
 def check(a, b):

@@ -1,7 +1,7 @@
-"""check.py COMMAND FOLDER: run the command on pseudo-terminals and look at the bytes that it sends there."""
+"""check.py COMMAND DIR: run the command on pseudo-terminals and look at the bytes that it sends there."""
 import fcntl, os, pty, re, select, signal, struct, subprocess, sys, termios, time, unicodedata
 
-command, folder = sys.argv[1:]
+command, directory = sys.argv[1:]
 passed = failed = 0
 
 
@@ -18,7 +18,7 @@ class Run:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")} | {"TERM": "xterm"} | env
-        self.other = os.path.join(folder, "other")
+        self.other = os.path.join(directory, "other")
         with open(self.other, "wb") as other:
             self.process = subprocess.Popen(
                 [command, *args], stdin=slave, stdout=slave if out else other, stderr=slave if err else other, env=env,
@@ -78,11 +78,11 @@ def npy(name, size):
 
 
 def path(name):
-    return os.path.join(folder, name)
+    return os.path.join(directory, name)
 
 
 def files():
-    return sorted(os.listdir(folder))
+    return sorted(os.listdir(directory))
 
 
 big, small = path("big.npy"), "testdata/ztensor/crate-1.2.3-digests.zt"

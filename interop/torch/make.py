@@ -64,8 +64,8 @@ def note(path, tensors, version="zip", globals=()):
         f.write("\n")
 
 
-def save(folder, name, v, legacy=False, **options):
-    path = os.path.join(folder, name + ".pt")
+def save(directory, name, v, legacy=False, **options):
+    path = os.path.join(directory, name + ".pt")
     torch.save(v, path, _use_new_zipfile_serialization=not legacy, **options)
     note(path, flatten(torch.load(path, weights_only=False)), "legacy" if legacy else "zip")
 
@@ -134,53 +134,53 @@ def without_paths(path):
             b.writestr(zipfile.ZipInfo(i.filename), data, i.compress_type)
 
 
-def distributed(folder, ranks, safetensors=False):
+def distributed(directory, ranks, safetensors=False):
     """A checkpoint of several processes: rows, columns and uneven parts of tensors."""
     import torch.multiprocessing as mp
     full = {"rows": torch.rand(7, 3), "columns": torch.rand(2, 6), "grid": torch.rand(5, 4), "whole": torch.rand(3)}
-    mp.spawn(rank, (ranks, folder, full, safetensors), nprocs=ranks)
-    os.path.exists(folder + ".store") and os.remove(folder + ".store")
-    note(os.path.join(folder, "all") if safetensors else folder, flatten(full), "dcp")
+    mp.spawn(rank, (ranks, directory, full, safetensors), nprocs=ranks)
+    os.path.exists(directory + ".store") and os.remove(directory + ".store")
+    note(os.path.join(directory, "all") if safetensors else directory, flatten(full), "dcp")
 
 
-def rank(r, ranks, folder, full, safetensors):
+def rank(r, ranks, directory, full, safetensors):
     import torch.distributed as dist
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
-    dist.init_process_group("gloo", init_method="file://" + os.path.abspath(folder) + ".store", rank=r, world_size=ranks)
+    dist.init_process_group("gloo", init_method="file://" + os.path.abspath(directory) + ".store", rank=r, world_size=ranks)
     mesh = init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("a", "b"))
     place = {"rows": [Shard(0), Replicate()], "columns": [Replicate(), Shard(1)], "grid": [Shard(0), Shard(1)], "whole": [Replicate(), Replicate()]}
     state = {k: distribute_tensor(v, mesh, place[k]) for k, v in full.items()}
     if safetensors:
-        writer = dcp.HuggingFaceStorageWriter(folder, save_distributed=True, fqn_to_index_mapping={k: 1 + (k == "whole") for k in full})
+        writer = dcp.HuggingFaceStorageWriter(directory, save_distributed=True, fqn_to_index_mapping={k: 1 + (k == "whole") for k in full})
         dcp.save(state, storage_writer=writer)
     else:
-        dcp.save({**state, "step": 7, "betas": [0.9, 0.999]}, checkpoint_id=folder)
+        dcp.save({**state, "step": 7, "betas": [0.9, 0.999]}, checkpoint_id=directory)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def make(folder, seed):
-    os.makedirs(folder, exist_ok=True)
-    os.chdir(folder)  # so that no file has its path
-    folder = "."
+def make(directory, seed):
+    os.makedirs(directory, exist_ok=True)
+    os.chdir(directory)  # so that no file has its path
+    directory = "."
     torch.manual_seed(seed)
     v = values()
-    save(folder, "values", v)
-    save(folder, "legacy", v, legacy=True)
-    save(folder, "protocol5", {k: v[k] for k in ("w", "transposed", "set", "bytes")}, pickle_protocol=5)
-    save(folder, "legacy4", {"w": v["w"], "part": v["part"]}, legacy=True, pickle_protocol=4)
+    save(directory, "values", v)
+    save(directory, "legacy", v, legacy=True)
+    save(directory, "protocol5", {k: v[k] for k in ("w", "transposed", "set", "bytes")}, pickle_protocol=5)
+    save(directory, "legacy4", {"w": v["w"], "part": v["part"]}, legacy=True, pickle_protocol=4)
     some = lambda d: torch.randint(0, 255, (48,), dtype=torch.uint8).view(getattr(torch, d))
-    save(folder, "dtypes", {d: some(d) for d in DTYPES} | {"bool": torch.tensor([True, False, True])})
-    save(folder, "kinds", kinds())
-    save(folder, "one", torch.rand(3))
-    rezip(os.path.join(folder, "values.pt"), os.path.join(folder, "deflated.pt"))
+    save(directory, "dtypes", {d: some(d) for d in DTYPES} | {"bool": torch.tensor([True, False, True])})
+    save(directory, "kinds", kinds())
+    save(directory, "one", torch.rand(3))
+    rezip(os.path.join(directory, "values.pt"), os.path.join(directory, "deflated.pt"))
     net = Net()
     for name, m in ("script", torch.jit.script(net)), ("trace", torch.jit.trace(net, torch.rand(1, 2))):
-        path = os.path.join(folder, name + ".pt")
+        path = os.path.join(directory, name + ".pt")
         m.save(path)
         without_paths(path)
         note(path, flatten(dict(torch.jit.load(path).state_dict())), "torchscript")
-    path = os.path.join(folder, "module.pt")
+    path = os.path.join(directory, "module.pt")
     torch.save(torch.nn.Linear(2, 3), path)
     note(path, flatten({"_parameters": dict(torch.load(path, weights_only=False)._parameters)}), globals=["torch.nn.modules.linear.Linear"])
     distributed("dcp", 4)

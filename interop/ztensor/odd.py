@@ -1,4 +1,4 @@
-"""odd.py VERSION FOLDER N: N files of zTensor 0.1, 1.0, 1.1 or 1.2 that no writer would make and that are right all the same: heads that are not the shortest,
+"""odd.py VERSION DIR N: N files of zTensor 0.1, 1.0, 1.1 or 1.2 that no writer would make and that are right all the same: heads that are not the shortest,
 indefinite lengths, keys in any order, keys that nobody knows, nulls, digests spelled otherwise, odd names and shapes, components that are shared.
 
 What the wheel of that generation reads from them is what we have to read.
@@ -127,8 +127,8 @@ class Odd:
         return bytes(self.file) + b + struct.pack("<Q", len(b)) + (b"ZTEN1000" if self.version in ("1.1", "1.2") else b"")
 
 
-version, folder, n = sys.argv[1:]
+version, directory, n = sys.argv[1:]
 seed = int.from_bytes(os.urandom(4), "big")
 for i in range(int(n)):
-    with open(f"{folder}/odd-{version}-{seed + i}.zt", "wb") as f:  # the number makes it again
+    with open(f"{directory}/odd-{version}-{seed + i}.zt", "wb") as f:  # the number makes it again
         f.write(Odd(version, seed + i).made())

@@ -27,31 +27,36 @@ type Root struct {
 // numbers them.
 func Roots() []Root {
 	return []Root{
-		{"ptdfb::FlatTensor", "FT01", &ptdfb.Schema, ptdfb.TableFlatTensor, func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
-			var x ptdfb.FlatTensor
-			x.Init(b, pos)
-			w.ptdfbFlatTensor(&x)
-		}},
-		{"ptdfb::LegacyFlatTensor", "FT01", &ptdfb.Schema, ptdfb.TableLegacyFlatTensor, func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
-			var x ptdfb.LegacyFlatTensor
-			x.Init(b, pos)
-			w.ptdfbLegacyFlatTensor(&x)
-		}},
-		{"ptefb::Program", "ET12", &ptefb.Schema, ptefb.TableProgram, func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
-			var x ptefb.Program
-			x.Init(b, pos)
-			w.ptefbProgram(&x)
-		}},
-		{"ptefb::BundledProgram", "BP08", &ptefb.Schema, ptefb.TableBundledProgram, func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
-			var x ptefb.BundledProgram
-			x.Init(b, pos)
-			w.ptefbBundledProgram(&x)
-		}},
-		{"rtenfb::Model", "RTEN", &rtenfb.Schema, rtenfb.TableModel, func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
-			var x rtenfb.Model
-			x.Init(b, pos)
-			w.rtenfbModel(&x)
-		}},
+		{"ptdfb::FlatTensor", "FT01", &ptdfb.Schema, ptdfb.TableFlatTensor,
+			func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
+				var x ptdfb.FlatTensor
+				x.Init(b, pos)
+				w.ptdfbFlatTensor(&x)
+			}},
+		{"ptdfb::LegacyFlatTensor", "FT01", &ptdfb.Schema, ptdfb.TableLegacyFlatTensor,
+			func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
+				var x ptdfb.LegacyFlatTensor
+				x.Init(b, pos)
+				w.ptdfbLegacyFlatTensor(&x)
+			}},
+		{"ptefb::Program", "ET12", &ptefb.Schema, ptefb.TableProgram,
+			func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
+				var x ptefb.Program
+				x.Init(b, pos)
+				w.ptefbProgram(&x)
+			}},
+		{"ptefb::BundledProgram", "BP08", &ptefb.Schema, ptefb.TableBundledProgram,
+			func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
+				var x ptefb.BundledProgram
+				x.Init(b, pos)
+				w.ptefbBundledProgram(&x)
+			}},
+		{"rtenfb::Model", "RTEN", &rtenfb.Schema, rtenfb.TableModel,
+			func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
+				var x rtenfb.Model
+				x.Init(b, pos)
+				w.rtenfbModel(&x)
+			}},
 	}
 }
 
@@ -212,7 +217,8 @@ func Mutate(rng *rand.Rand, buf []byte) []byte {
 			buf[i] = [...]byte{0, 1, 2, 4, 0x7f, 0x80, 0xff}[rng.IntN(7)]
 		case k < 12 && i+2 <= len(buf):
 			i &^= 1
-			x := [...]uint16{0, 1, 2, 3, 4, 5, 6, 8, 0x7fff, 0x8000, 0xffff, uint16(len(buf))}[rng.IntN(12)]
+			x := [...]uint16{0, 1, 2, 3, 4, 5, 6, 8, 0x7fff, 0x8000, 0xffff,
+				uint16(len(buf))}[rng.IntN(12)]
 			buf[i], buf[i+1] = byte(x), byte(x>>8)
 		case k < 16 && len(buf) >= 8:
 			i = min(i&^3, len(buf)-4)
@@ -221,7 +227,9 @@ func Mutate(rng *rand.Rand, buf []byte) []byte {
 			case 0:
 				x = -x // an offset back into the buffer, modulo 2³²
 			case 1:
-				x = [...]uint32{0, 1, 4, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1<<32 - 4, uint32(len(buf) - i), uint32(len(buf) - i - 1), uint32(len(buf) - i - 4)}[rng.IntN(10)]
+				x = [...]uint32{0, 1, 4, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1<<32 - 4,
+					uint32(len(buf) - i), uint32(len(buf) - i - 1),
+					uint32(len(buf) - i - 4)}[rng.IntN(10)]
 			}
 			flatbuffers.WriteUint32(buf[i:], x)
 		case k < 19 && len(buf) >= 8:
@@ -251,7 +259,8 @@ func Redirect(rng *rand.Rand, buf []byte) []byte {
 			if vt < 4 || vt&1 != 0 || vt > len(buf)-4 {
 				continue
 			}
-			if n := int(flatbuffers.GetUint16(buf[vt:])); n >= 4 && n <= 64 && n&1 == 0 && n <= len(buf)-vt {
+			if n := int(flatbuffers.GetUint16(buf[vt:])); n >= 4 && n <= 64 && n&1 == 0 &&
+				n <= len(buf)-vt {
 				return pos, vt
 			}
 		}
