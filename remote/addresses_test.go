@@ -170,10 +170,10 @@ func TestRedirectToANameOfThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := r.conn.redirected.Load(hostPort(to)); !ok {
+	if _, ok := r.client.redirected.Load(hostPort(to)); !ok {
 		t.Errorf("connections to %s are not checked", hostPort(to))
 	}
-	r.conn.redirected.Store("127.0.0.1:"+p, nil)
+	r.client.redirected.Store("127.0.0.1:"+p, nil)
 	_, err = r.ask(&url.URL{Scheme: "http", Host: "127.0.0.1:" + p, Path: "/f"}, "bytes=0-9")
 	var refused *refusedError
 	if !errors.As(err, &refused) || s.ranges() != "" {

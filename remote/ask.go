@@ -10,21 +10,48 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
-// A statusError is an answer that is neither content nor a redirect.
-type statusError struct {
+// A StatusError is an answer that is neither content nor a redirect. errors.Is knows it as
+// fs.ErrNotExist, fs.ErrPermission or ErrChanged where its status is of that kind.
+type StatusError struct {
+	Code   int
+	Header http.Header
+	Reason string // the word for it in answers of object stores, such as NoSuchKey; else ""
 	status string
-	class  error // fs.ErrNotExist and the like; nil when there is none
+	class  error // nil when there is none
 	empty  bool  // the file is empty: that is why the range was refused
 }
 
-func (e *statusError) Error() string { return "the server answers " + e.status }
-func (e *statusError) Unwrap() error { return e.class }
+func (e *StatusError) Error() string {
+	if e.Reason != "" {
+		return "the server answers " + e.status + " (" + e.Reason + ")"
+	}
+	return "the server answers " + e.status
+}
+
+func (e *StatusError) Unwrap() error { return e.class }
+
+// maxReason is how much of an answer is searched for its reason.
+const maxReason = 4 << 10
+
+var reasonElement = regexp.MustCompile(`<Code>([A-Za-z0-9.]{1,64})</Code>`)
+
+// reason finds the code that object stores put in a header or in the XML of an answer.
+func reason(resp *http.Response) string {
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
+	if code := resp.Header.Get("x-ms-error-code"); code != "" {
+		b = []byte("<Code>" + code + "</Code>")
+	}
+	if m := reasonElement.FindSubmatch(b); m != nil {
+		return string(m[1])
+	}
+	return ""
+}
 
 const mostHops = 10
 
@@ -51,6 +78,11 @@ func (r *Reader) do(ranges string) (*http.Response, error) {
 			return resp, nil
 		case code == http.StatusMovedPermanently || code == http.StatusFound || code == http.StatusSeeOther ||
 			code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect:
+			if resp.Header.Get(location) == "" && r.opts.Sign != nil { // S3's for another region
+				err := r.refusal(resp)
+				resp.Body.Close()
+				return nil, err
+			}
 			if resp.ContentLength >= 0 && resp.ContentLength <= 4<<10 {
 				io.Copy(io.Discard, resp.Body) // so that the connection can be used again
 			}
@@ -74,8 +106,9 @@ func (r *Reader) do(ranges string) (*http.Response, error) {
 			r.mu.Unlock()
 			u = r.url
 		default:
+			err := r.refusal(resp)
 			resp.Body.Close()
-			return nil, r.refusal(resp)
+			return nil, err
 		}
 	}
 }
@@ -95,7 +128,7 @@ func (r *Reader) link(u *url.URL, resp *http.Response) error {
 
 // refusal makes an error of an answer without content.
 func (r *Reader) refusal(resp *http.Response) error {
-	e := &statusError{status: resp.Status}
+	e := &StatusError{Code: resp.StatusCode, Header: resp.Header, Reason: reason(resp), status: resp.Status}
 	switch code := resp.StatusCode; code {
 	case http.StatusNotFound, http.StatusGone:
 		e.class = fs.ErrNotExist
@@ -156,7 +189,7 @@ func (r *Reader) redirect(u *url.URL, resp *http.Response) (*url.URL, error) {
 		if isLocal(next.Hostname()) {
 			return nil, fmt.Errorf("%s redirects to this machine", redacted(u))
 		}
-		r.conn.redirected.Store(hostPort(next), nil)
+		r.client.redirected.Store(hostPort(next), nil)
 	}
 	return next, nil
 }
@@ -202,19 +235,28 @@ func (r *Reader) ask(u *url.URL, ranges string) (*http.Response, error) {
 	req.Header.Set("Accept-Encoding", "identity") // parts of what is compressed are of no use
 	req.Header.Del("If-Range")
 	switch {
+	case strings.HasPrefix(r.etag, `"`) && sameOrigin(u, r.versioned):
+		req.Header.Set("If-Match", r.etag)
 	case strings.HasPrefix(r.etag, `"`):
 		req.Header.Set("If-Range", r.etag)
 	case r.etag == "" && r.lastModified != "":
 		req.Header.Set("If-Range", r.lastModified)
 	}
+	if r.opts.Sign != nil && sameOrigin(u, r.url) {
+		if err := r.opts.Sign(req); err != nil {
+			cancel(nil)
+			return nil, err
+		}
+	}
 	r.mu.Lock()
 	r.stats.Requests++
 	r.mu.Unlock()
+	r.client.requests.Add(1)
 
 	// The guard ends what has been silent for too long.
 	silent := &failure{err: fmt.Errorf("the server was silent for %v", r.opts.Timeout)}
 	guard := time.AfterFunc(r.opts.Timeout, func() { cancel(silent) })
-	resp, err := r.conn.client.Do(req)
+	resp, err := r.client.http.Do(req)
 	if err != nil {
 		guard.Stop()
 		why := context.Cause(ctx)
@@ -274,61 +316,4 @@ func (g *guarded) Close() error {
 	g.guard.Stop()
 	g.cancel(nil)
 	return g.ReadCloser.Close()
-}
-
-// A connection is a client, which the Readers of one server may share.
-type connection struct {
-	client     *http.Client
-	redirected sync.Map // host:port of redirects from a server that is not this machine
-	idle       func()   // closes idle connections
-}
-
-// connect makes the client for o. Hosts in redirected must not turn out to be this machine.
-func connect(o *Options) *connection {
-	c := &connection{client: &http.Client{}, idle: func() {}}
-	publicOnly := o.PublicOnly
-	if o.Client != nil {
-		*c.client = *o.Client
-	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		t = t.Clone()
-		t.MaxResponseHeaderBytes = 64 << 10
-		t.DisableCompression = true
-		if publicOnly {
-			t.Proxy = nil
-		}
-		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			d := &net.Dialer{Timeout: 30 * time.Second}
-			if publicOnly {
-				d.Control = refusePrivate
-			} else if _, ok := c.redirected.Load(address); ok {
-				d.Control = refuseLocal
-			}
-			return d.DialContext(ctx, network, address)
-		}
-		c.client.Transport = t
-		c.idle = t.CloseIdleConnections
-	}
-	if c.client.Transport == nil {
-		c.client.Transport = http.DefaultTransport
-	}
-	c.client.Transport = noFollow{c.client.Transport}
-	return c
-}
-
-// noFollow keeps http.Client from following redirects, and from quoting in an error where they lead to, by putting the
-// address where only we look for it.
-type noFollow struct{ http.RoundTripper }
-
-const location = "Tensorfile-Location"
-
-func (t noFollow) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.RoundTripper.RoundTrip(req)
-	if resp != nil {
-		delete(resp.Header, location)
-		if to, ok := resp.Header["Location"]; ok {
-			resp.Header[location] = to
-			delete(resp.Header, "Location")
-		}
-	}
-	return resp, err
 }

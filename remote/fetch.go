@@ -62,6 +62,9 @@ func (r *Reader) again(do func() (received int64, err error)) error {
 		if f.after > mostAfter {
 			return fmt.Errorf("remote: %s: %w; the server asks to wait %v", r.name(), err, f.after)
 		}
+		if n < progress && !r.client.retry() {
+			return fmt.Errorf("remote: %s: given up, as too many requests to the server fail: %w", r.name(), err)
+		}
 		// Not all that failed together come back together.
 		if over := r.wait(r.ctx, max(f.after, pause/2+rand.N(pause/2))); over != nil {
 			return fmt.Errorf("remote: %s: %w", r.name(), over)
@@ -158,7 +161,7 @@ func (r *Reader) head(most int64) (received int64, err error) {
 	}
 	resp, err := r.do(fmt.Sprintf("bytes=0-%d", most-1))
 	if err != nil {
-		var e *statusError
+		var e *StatusError
 		if errors.As(err, &e) && e.empty { // no byte of an empty file can be asked for
 			r.size = 0
 			return 0, nil
@@ -288,6 +291,9 @@ func (r *Reader) keep(off int64, b []byte) {
 // pin remembers what every later answer must say.
 func (r *Reader) pin(resp *http.Response, size int64) {
 	r.size, r.etag, r.lastModified = size, resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")
+	r.mu.Lock()
+	r.versioned = r.resolved
+	r.mu.Unlock()
 }
 
 // same fails when the answer is about another version of the file than the first one was.

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,9 +164,8 @@ func isHubName(s string) bool {
 type hub struct {
 	hubAddress
 	endpoint *url.URL
-	opts     Options
 	commit   string
-	conn     *connection
+	client   *Client
 	ctx      context.Context
 }
 
@@ -175,25 +175,24 @@ func openHub(ctx context.Context, address string, opts *Options) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{hubAddress: a, ctx: ctx}
+	var o Options
 	if opts != nil {
-		h.opts = *opts
+		o = *opts
 	}
-	endpoint := h.opts.HF.Endpoint
-	if endpoint == "" {
-		endpoint = "https://huggingface.co"
-	}
+	h := &hub{hubAddress: a, ctx: ctx}
+	endpoint := cmp.Or(o.HF.Endpoint, "https://huggingface.co")
 	if h.endpoint, err = url.Parse(strings.TrimRight(endpoint, "/")); err != nil {
 		return nil, errors.New("remote: the address of the Hub cannot be understood")
 	}
-	h.opts.Header = h.opts.Header.Clone()
-	if t := h.opts.HF.Token; t != "" && h.opts.Header.Get("Authorization") == "" {
-		if h.opts.Header == nil {
-			h.opts.Header = http.Header{}
+	if t := o.HF.Token; t != "" && o.Header.Get("Authorization") == "" {
+		if o.Header = o.Header.Clone(); o.Header == nil {
+			o.Header = http.Header{}
 		}
-		h.opts.Header.Set("Authorization", "Bearer "+t)
+		o.Header.Set("Authorization", "Bearer "+t)
 	}
-	h.conn = connect(&h.opts)
+	if h.client, err = NewClient(&o); err != nil {
+		return nil, err
+	}
 	if isCommit(a.revision) {
 		h.commit = a.revision
 		return h, nil
@@ -204,14 +203,14 @@ func openHub(ctx context.Context, address string, opts *Options) (*hub, error) {
 	}
 	b, _, err := h.get("revision", url.PathEscape(revision), "", maxRevision)
 	if err != nil {
-		h.conn.idle()
+		h.client.Close()
 		return nil, err
 	}
 	var info struct {
 		SHA string `json:"sha"`
 	}
 	if err := json.Unmarshal(b, &info); err != nil || !isCommit(info.SHA) {
-		h.conn.idle()
+		h.client.Close()
 		return nil, fmt.Errorf("remote: %s: %w: the Hub names no commit", quote.Name(address),
 			tensor.ErrMalformed)
 	}
@@ -235,17 +234,7 @@ func (h *hub) get(what, rest, query string, limit int64) ([]byte, http.Header, e
 		return nil, nil, errors.New("remote: the address cannot be understood")
 	}
 	u.RawPath, u.RawQuery = raw, query
-	return h.fetch(&u, limit)
-}
-
-// fetch reads a small answer of the Hub whole.
-func (h *hub) fetch(u *url.URL, limit int64) ([]byte, http.Header, error) {
-	r, err := readerOf(h.ctx, u, &h.opts, h.conn)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer r.Close()
-	return r.whole(limit)
+	return h.client.Fetch(h.ctx, u.String(), limit)
 }
 
 // url returns the address of a file of the repository.
@@ -262,7 +251,7 @@ func (h *hub) url(name string) *url.URL {
 
 // open opens a file of the repository. Its size is that of the listing, -1 if there is none.
 func (h *hub) open(name string, size int64) (*Reader, error) {
-	r, err := readerOf(h.ctx, h.url(name), &h.opts, h.conn)
+	r, err := h.client.readerOf(h.ctx, h.url(name))
 	if err != nil {
 		return nil, err
 	}

@@ -282,9 +282,12 @@ func TestHubRepository(t *testing.T) {
 		t.Errorf("digests %q and %q", sha, git)
 	}
 	var names []string
-	for e := range r.Files() {
-		names = append(names, e.Name)
-	}
+	fs.WalkDir(r, ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			names = append(names, name)
+		}
+		return err
+	})
 	if got := strings.Join(names, " "); got != "config.json empty model.safetensors sub/a b#c.bin" {
 		t.Errorf("files %q", got)
 	}

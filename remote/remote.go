@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,6 +66,11 @@ type Options struct {
 	// takes as a whole is for the context to say.
 	Timeout time.Duration
 
+	// Sign is called with each request to the host of the address, each attempt anew, when
+	// all but its own headers are set: with a signature, or a token that expires. It may
+	// change the query, too. It must be safe for concurrent use.
+	Sign func(*http.Request) error
+
 	// HF is where addresses that begin with hf:// are, and the token for it.
 	HF HF
 }
@@ -73,8 +79,8 @@ type Options struct {
 // when that is done.
 type Reader struct {
 	opts   Options
-	conn   *connection
-	owns   bool                                             // conn is of this Reader alone
+	client *Client
+	owns   bool                                             // client is of this Reader alone
 	wait   func(ctx context.Context, d time.Duration) error // between attempts
 	parent context.Context                                  // what Open was given
 	ctx    context.Context                                  // ends with it, and with Close
@@ -86,6 +92,7 @@ type Reader struct {
 	linked       int64 // the size that a listing or a redirect of the Hub says; -1: none
 	etag         string
 	lastModified string
+	versioned    *url.URL // which address gave it
 
 	mu       sync.Mutex
 	resolved *url.URL // where redirects led to, so that they need not be followed each time
@@ -134,7 +141,7 @@ func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
 		}
 		r, err := h.open(h.path, -1)
 		if err != nil {
-			h.conn.idle()
+			h.client.Close()
 			return nil, err
 		}
 		r.owns = true
@@ -151,55 +158,17 @@ func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
 	return r, nil
 }
 
-// newReader makes a Reader with a connection of its own, and asks for nothing yet.
+// newReader makes a Reader with a client of its own, and asks for nothing yet.
 func newReader(ctx context.Context, address string, opts *Options) (*Reader, error) {
-	if opts == nil {
-		opts = &Options{}
-	}
-	u, err := url.Parse(address)
+	c, err := NewClient(opts)
 	if err != nil {
-		return nil, errors.New("remote: the address cannot be understood") // not err: it quotes the address, secrets included
+		return nil, err
 	}
-	r, err := readerOf(ctx, u, opts, connect(opts))
+	r, err := c.reader(ctx, address)
 	if err == nil {
 		r.owns = true
 	}
 	return r, err
-}
-
-// readerOf makes a Reader over a connection that others may use too.
-func readerOf(ctx context.Context, u *url.URL, opts *Options, conn *connection) (*Reader, error) {
-	o := *opts
-	switch {
-	case o.MaxBytes < 0:
-		return nil, fmt.Errorf("remote: Options.MaxBytes is negative: %d", o.MaxBytes)
-	case o.CacheBytes < 0:
-		return nil, fmt.Errorf("remote: Options.CacheBytes is negative: %d", o.CacheBytes)
-	case o.Attempts < 0:
-		return nil, fmt.Errorf("remote: Options.Attempts is negative: %d", o.Attempts)
-	case o.Timeout < 0:
-		return nil, fmt.Errorf("remote: Options.Timeout is negative: %v", o.Timeout)
-	case o.PublicOnly && o.Client != nil:
-		return nil, errors.New("remote: Options.PublicOnly cannot watch over a Client of your own")
-	}
-	o.Header = o.Header.Clone()
-	if o.CacheBytes == 0 {
-		o.CacheBytes = 8 << 20
-	}
-	if o.Attempts == 0 {
-		o.Attempts = 5
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second
-	}
-	r := &Reader{opts: o, url: u, conn: conn, ahead: window, size: -1, linked: -1, wait: sleep}
-	r.cache.most = max(o.CacheBytes, 4*window)
-	if err := r.permitted(u); err != nil {
-		return nil, err
-	}
-	r.parent = ctx
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	return r, nil
 }
 
 // sleep waits for d, or until ctx is done.
@@ -235,7 +204,7 @@ func (r *Reader) Close() error {
 	r.cache = cache{}
 	r.mu.Unlock()
 	if r.owns {
-		r.conn.idle()
+		return r.client.Close()
 	}
 	return nil
 }
@@ -251,8 +220,8 @@ func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
 		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it leads out of the directory", fs.ErrInvalid)}
 	}
 	u := *r.url
-	u.RawQuery, u.Fragment = "", "" // they were for this file
-	u.Path, u.RawPath = path.Join("/", path.Dir(u.Path), name), ""
+	u.RawQuery, u.Fragment = "", ""                                            // they were for this file
+	u.Path, u.RawPath = u.Path[:strings.LastIndexByte(u.Path, '/')+1]+name, "" // not path.Join: // may be meant
 	opts := r.opts
 	if err := r.done(); err != nil {
 		return nil, 0, err

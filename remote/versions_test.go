@@ -83,12 +83,12 @@ func TestConditionsAreSent(t *testing.T) {
 	s := serve(t, 500_000)
 	var got []string
 	s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool {
-		got = append(got, r.Header.Get("If-Range"), r.Header.Get("Accept-Encoding"))
+		got = append(got, r.Header.Get("If-Match"), r.Header.Get("If-Range"), r.Header.Get("Accept-Encoding"))
 		return false
 	})
 	r := s.mustOpen("f", &Options{Header: http.Header{"range": {"bytes=1-2"}, "If-Range": {"x"}, "accept-encoding": {"br"}}})
 	s.wantRead(r, 300_000, 10)
-	if fmt.Sprint(got) != `[ identity "v1" identity]` || s.ranges() != "0-65535 300000-365535" {
+	if fmt.Sprint(got) != `[  identity "v1"  identity]` || s.ranges() != "0-65535 300000-365535" {
 		t.Errorf("%q", got)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/remote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -56,6 +57,8 @@ type app struct {
 	answered  bool           // something went to standard output, or will
 	stdin     bool           // standard input has been asked for
 	externals []*input
+	openers   map[string]func(*remote.Options) (remote.Opener, error)
+	opened    map[string]remote.Opener // of those, by scheme
 	cleanup   []func()
 }
 

@@ -89,7 +89,7 @@ func (a *app) models(args []string) []string {
 	}
 	var names []string
 	for _, arg := range args {
-		if remote.IsHub(arg) {
+		if isListed(arg) {
 			names = append(names, arg)
 			continue
 		}
@@ -118,15 +118,15 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 			return nil, err
 		}
 	}
-	if _, err := os.Stat(dir); !remote.IsHub(name) && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(dir); !isListed(name) && errors.Is(err, fs.ErrNotExist) {
 		if i := strings.LastIndexByte(dir, '@'); i > 0 {
 			dir, revision = dir[:i], dir[i+1:]
 		}
 	}
 	var m *model.Model
 	var err error
-	if remote.IsHub(name) {
-		m, err = a.openRepository(name)
+	if isListed(name) {
+		m, err = a.openListed(name)
 	} else {
 		m, err = model.Open(dir, &model.Options{Revision: revision, Limits: a.limits, NoMap: a.noMap})
 	}

@@ -246,6 +246,14 @@ func (a *app) inputs(args []string) []string {
 	}
 	var names []string
 	for _, arg := range args {
+		if isStorePrefix(arg) {
+			below, err := a.storeInputs(arg)
+			if err != nil {
+				a.fail(arg, err)
+			}
+			names = append(names, below...)
+			continue
+		}
 		info, err := os.Stat(arg)
 		if arg == "-" || err != nil || !info.IsDir() {
 			names = append(names, arg)

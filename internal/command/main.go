@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/remote"
 )
 
 // The exit statuses. Where several apply, worse says which one counts.
@@ -37,6 +39,8 @@ func worse(a, b int) int {
 // Options are what a main adds to the program. nil is the zero value.
 type Options struct {
 	Version string // of the program; "" is that of the module
+	// Openers open addresses of object stores, by scheme: s3, gs, az.
+	Openers map[string]func(*remote.Options) (remote.Opener, error)
 }
 
 // Main runs the program with the arguments and streams of the process, and returns its
@@ -79,7 +83,7 @@ func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdou
 		o = &Options{}
 	}
 	a := newApp(ctx, stdin, stdout, stderr, getenv)
-	a.version = programVersion(o.Version)
+	a.version, a.openers = programVersion(o.Version), o.Openers
 	defer a.close()
 	root := newRoot(a)
 	root.SetArgs(args)

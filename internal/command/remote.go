@@ -2,6 +2,8 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"net/textproto"
 	"path"
@@ -13,7 +15,27 @@ import (
 )
 
 func isAddress(name string) bool {
-	return strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "http://") || remote.IsHub(name)
+	return strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "http://") || isListed(name)
+}
+
+// isListed reports whether a name is an address that may stand for a directory: of the Hub, or
+// of an object store.
+func isListed(name string) bool { return remote.IsHub(name) || storeScheme(name) != "" }
+
+// storeScheme returns the scheme of an address of an object store, "" for other names.
+func storeScheme(name string) string {
+	scheme, _, ok := strings.Cut(name, "://")
+	if ok && (scheme == "s3" || scheme == "gs" || scheme == "az") {
+		return scheme
+	}
+	return ""
+}
+
+// isStorePrefix reports whether an address of a store names no object: it ends with a slash,
+// or has no key.
+func isStorePrefix(name string) bool {
+	_, rest, _ := strings.Cut(name, "://")
+	return storeScheme(name) != "" && (strings.HasSuffix(rest, "/") || !strings.Contains(rest, "/"))
 }
 
 // remoteHint is hint for what is behind an address.
@@ -23,6 +45,8 @@ func remoteHint(name string, err error) string {
 		return "check the address"
 	case errors.Is(err, fs.ErrPermission) && remote.IsHub(name):
 		return "HF_TOKEN=…, of a user who may read the repository"
+	case errors.Is(err, fs.ErrPermission) && storeScheme(name) != "":
+		return "credentials that may read it, as the tools of the store take them"
 	case errors.Is(err, fs.ErrPermission):
 		return `--header "Authorization: Bearer …"`
 	case errors.Is(err, remote.ErrNoRanges):
@@ -40,7 +64,7 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	if err != nil {
 		return err
 	}
-	isFile := true
+	isFile := !isStorePrefix(in.name)
 	if remote.IsHub(in.name) {
 		name, err := remote.HubPath(in.name)
 		if err != nil {
@@ -49,7 +73,7 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 		isFile = path.Ext(name) != "" // others are directories
 	}
 	if !isFile {
-		m, err := a.openRepository(in.name)
+		m, err := a.openListed(in.name)
 		if err != nil {
 			return err
 		}
@@ -60,31 +84,102 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 		in.File, in.path = m.File(), ""
 		return nil
 	}
-	r, err := remote.Open(a.ctx, in.name, o)
-	if err != nil {
-		return err
+	var r io.ReaderAt
+	var size int64
+	if storeScheme(in.name) != "" {
+		store, err := a.store(in.name)
+		if err != nil {
+			return err
+		}
+		if r, size, err = store.Open(a.ctx, in.name); err != nil {
+			return err
+		}
+	} else {
+		file, err := remote.Open(a.ctx, in.name, o)
+		if err != nil {
+			return err
+		}
+		r, size = file, file.Size()
 	}
-	f, err := tensorfile.NewReader(r, r.Size(), opts)
+	f, err := tensorfile.NewReader(r, size, opts)
 	if err != nil {
-		r.Close()
+		if c, ok := r.(io.Closer); ok {
+			c.Close()
+		}
 		return err
 	}
 	in.File, in.path, in.raw = f, "", r
 	return nil
 }
 
-// openRepository opens a repository of the Hub, or a directory in one, as a model.
-func (a *app) openRepository(address string) (*model.Model, error) {
-	o, err := a.remoteOptions(address)
+// openListed opens a repository of the Hub, a directory in one, or a prefix of an object store
+// as a model.
+func (a *app) openListed(address string) (*model.Model, error) {
+	o := &model.Options{Limits: a.limits}
+	if storeScheme(address) != "" {
+		store, err := a.store(address)
+		if err != nil {
+			return nil, err
+		}
+		objects, err := remote.OpenFS(a.ctx, store, address)
+		if err != nil {
+			return nil, err
+		}
+		return model.OpenFS(objects, ".", o)
+	}
+	options, err := a.remoteOptions(address)
 	if err != nil {
 		return nil, err
 	}
-	r, err := remote.OpenRepository(a.ctx, address, o)
+	r, err := remote.OpenRepository(a.ctx, address, options)
 	if err != nil {
 		return nil, err
 	}
 	a.cleanup = append(a.cleanup, func() { r.Close() })
-	return model.OpenFS(r, ".", &model.Options{Limits: a.limits})
+	return model.OpenFS(r, ".", o)
+}
+
+// store returns what opens the addresses of an object store.
+func (a *app) store(address string) (remote.Opener, error) {
+	scheme := storeScheme(address)
+	if o := a.opened[scheme]; o != nil {
+		return o, nil
+	}
+	open := a.openers[scheme]
+	if open == nil {
+		return nil, advise("the program of the release archives, which is built with package cloud",
+			fmt.Errorf("%w: %s:// in this build", errors.ErrUnsupported, scheme))
+	}
+	options, err := a.remoteOptions(address)
+	if err != nil {
+		return nil, err
+	}
+	o, err := open(options)
+	if err != nil {
+		return nil, err
+	}
+	if a.opened == nil {
+		a.opened = map[string]remote.Opener{}
+	}
+	a.opened[scheme] = o
+	return o, nil
+}
+
+// storeInputs returns the objects below a prefix whose names are those of tensor files.
+func (a *app) storeInputs(prefix string) (names []string, err error) {
+	store, err := a.store(prefix)
+	if err != nil {
+		return nil, err
+	}
+	for e, err := range store.List(a.ctx, strings.TrimSuffix(prefix, "/")+"/") {
+		if err != nil {
+			return names, err
+		}
+		if a.format != "" || tensorfile.ByName(e.Address) != 0 {
+			names = append(names, e.Address)
+		}
+	}
+	return names, nil
 }
 
 func (a *app) remoteOptions(address string) (*remote.Options, error) {

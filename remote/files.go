@@ -1,0 +1,270 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// An FS is a file system of what is below an address, by a listing that was made when it was
+// opened. Its files are an io.ReaderAt, of which only what is read is fetched. It is safe for
+// concurrent use.
+type FS struct {
+	prefix string // of all addresses; ends with a slash
+	files  map[string]Entry
+	dirs   map[string][]fs.DirEntry
+	open   func(Entry) (io.ReaderAt, int64, error)
+	close  func() error
+}
+
+const maxEntries = 1 << 20
+
+func newFS(prefix string) FS {
+	return FS{prefix: prefix, files: map[string]Entry{}, dirs: map[string][]fs.DirEntry{".": nil}}
+}
+
+// OpenFS lists what is below an address, a slash after it implied. Objects whose names end with
+// a slash stand for directories and are left out. Reads fail when ctx is done.
+func OpenFS(ctx context.Context, o Opener, address string) (*FS, error) {
+	f := newFS(strings.TrimSuffix(address, "/") + "/")
+	f.open = func(e Entry) (io.ReaderAt, int64, error) { return o.Open(ctx, e.Address) }
+	for e, err := range o.List(ctx, f.prefix) {
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(e.Address, "/") {
+			continue
+		}
+		if err := f.enter(e); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.files) == 0 { // stores have no empty directories
+		return nil, fmt.Errorf("remote: %s: %w", quote.Name(f.prefix), fs.ErrNotExist)
+	}
+	f.sort()
+	return &f, nil
+}
+
+// enter adds a file of the listing.
+func (f *FS) enter(e Entry) error {
+	name, below := strings.CutPrefix(e.Address, f.prefix)
+	if _, ok := f.files[name]; ok || !below || name == "." || !fs.ValidPath(name) || e.Size < 0 {
+		return f.malformed("its listing has %s", quote.Name(e.Address))
+	}
+	if _, ok := f.dirs[name]; ok {
+		return f.malformed("%s is a file and a directory", quote.Name(name))
+	}
+	if len(f.files) == maxEntries {
+		return fmt.Errorf("remote: %s: %w: more than %d files", quote.Name(f.prefix), tensor.ErrLimit, maxEntries)
+	}
+	f.files[name] = e
+	info := fs.FileInfoToDirEntry(fileInfo{path.Base(name), e.Size, 0o444, e.Modified})
+	for at := name; ; {
+		dir := path.Dir(at)
+		entries, seen := f.dirs[dir]
+		if _, ok := f.files[dir]; ok {
+			return f.malformed("%s is a file and a directory", quote.Name(dir))
+		}
+		f.dirs[dir] = append(entries, info)
+		if seen {
+			return nil
+		}
+		at, info = dir, fs.FileInfoToDirEntry(fileInfo{path.Base(dir), 0, fs.ModeDir | 0o555, time.Time{}})
+	}
+}
+
+// sort completes the directories.
+func (f *FS) sort() {
+	for _, entries := range f.dirs {
+		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	}
+}
+
+func (f *FS) malformed(format string, args ...any) error {
+	return fmt.Errorf("remote: %s: %w: %s", quote.Name(f.prefix), tensor.ErrMalformed, fmt.Sprintf(format, args...))
+}
+
+// Close closes idle connections. Open files stay usable until they are closed.
+func (f *FS) Close() error {
+	if f.close == nil {
+		return nil
+	}
+	return f.close()
+}
+
+// Open returns a file that is an io.ReaderAt too, or a directory. Nothing is fetched before
+// it is read.
+func (f *FS) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	info, err := f.stat("open", name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return &openDir{info: info, entries: f.dirs[name]}, nil
+	}
+	return &openFile{in: f, name: name, info: info}, nil
+}
+
+// Stat describes a file without a request.
+func (f *FS) Stat(name string) (fs.FileInfo, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrInvalid}
+	}
+	return f.stat("stat", name)
+}
+
+func (f *FS) stat(op, name string) (fs.FileInfo, error) {
+	if e, ok := f.files[name]; ok {
+		return fileInfo{path.Base(name), e.Size, 0o444, e.Modified}, nil
+	}
+	if _, ok := f.dirs[name]; ok {
+		return fileInfo{path.Base(name), 0, fs.ModeDir | 0o555, time.Time{}}, nil
+	}
+	return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+}
+
+// ReadDir lists a directory without a request.
+func (f *FS) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, ok := f.dirs[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrNotExist}
+	}
+	return slices.Clone(entries), nil
+}
+
+type fileInfo struct {
+	name string
+	size int64
+	mode fs.FileMode
+	time time.Time
+}
+
+func (i fileInfo) Name() string       { return i.name }
+func (i fileInfo) Size() int64        { return i.size }
+func (i fileInfo) Mode() fs.FileMode  { return i.mode }
+func (i fileInfo) ModTime() time.Time { return i.time }
+func (i fileInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i fileInfo) Sys() any           { return nil }
+
+// An openFile makes its first request when it is read.
+type openFile struct {
+	in   *FS
+	name string
+	info fs.FileInfo
+
+	mu     sync.Mutex
+	r      io.ReaderAt
+	closed bool
+	off    int64 // of Read
+}
+
+// reader opens the file once. A failure is tried again by the next read.
+func (f *openFile) reader() (io.ReaderAt, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, fs.ErrClosed
+	}
+	if f.r == nil {
+		r, size, err := f.in.open(f.in.files[f.name])
+		if err != nil {
+			return nil, err
+		}
+		if size != f.info.Size() {
+			closeReader(r)
+			return nil, fmt.Errorf("remote: %s: %w: it has %d bytes, and is listed with %d",
+				quote.Name(f.name), ErrChanged, size, f.info.Size())
+		}
+		f.r = r
+	}
+	return f.r, nil
+}
+
+func (f *openFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+
+func (f *openFile) ReadAt(p []byte, off int64) (int, error) {
+	r, err := f.reader()
+	if err != nil {
+		return 0, err
+	}
+	return r.ReadAt(p, off)
+}
+
+// Read is for one goroutine.
+func (f *openFile) Read(p []byte) (int, error) {
+	if f.off >= f.info.Size() {
+		return 0, io.EOF
+	}
+	n, err := f.ReadAt(p[:min(int64(len(p)), f.info.Size()-f.off)], f.off)
+	f.off += int64(n)
+	return n, err
+}
+
+// Name and Companion make it a tensor.Companion: files next to it are of the same listing.
+func (f *openFile) Name() string { return f.info.Name() }
+
+func (f *openFile) Companion(name string) (io.ReaderAt, int64, error) {
+	if !fs.ValidPath(name) || name == "." {
+		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	in, err := f.in.Open(path.Join(path.Dir(f.name), name))
+	if err != nil {
+		return nil, 0, err
+	}
+	next, ok := in.(*openFile)
+	if !ok {
+		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	return next, next.info.Size(), nil
+}
+
+func (f *openFile) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	return closeReader(f.r)
+}
+
+func closeReader(r io.ReaderAt) error {
+	if c, ok := r.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+type openDir struct {
+	info    fs.FileInfo
+	entries []fs.DirEntry
+}
+
+func (d *openDir) Stat() (fs.FileInfo, error) { return d.info, nil }
+func (d *openDir) Close() error               { return nil }
+
+func (d *openDir) Read([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "read", Path: d.info.Name(), Err: fs.ErrInvalid}
+}
+
+func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
+	if n <= 0 {
+		n = len(d.entries)
+	} else if len(d.entries) == 0 {
+		return nil, io.EOF
+	}
+	n = min(n, len(d.entries))
+	entries := slices.Clone(d.entries[:n])
+	d.entries = d.entries[n:]
+	return entries, nil
+}

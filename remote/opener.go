@@ -1,0 +1,28 @@
+package remote
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+)
+
+// An Opener opens and lists what is at the addresses of an object store. Its methods are safe
+// for concurrent use. The nested module cloud has those of s3://, gs:// and az://.
+type Opener interface {
+	// Open opens an object and returns its size. What it returns is safe for concurrent use,
+	// and an io.Closer where that releases something. Reads fail when ctx is done.
+	Open(ctx context.Context, address string) (io.ReaderAt, int64, error)
+	// List lists the objects whose addresses begin with prefix. It ends with the first error.
+	List(ctx context.Context, prefix string) iter.Seq2[Entry, error]
+}
+
+// An Entry is a file of a listing. What the listing does not say is zero.
+type Entry struct {
+	Address  string
+	Size     int64
+	ETag     string    // of the version of the file, as servers name it
+	SHA256   string    // of the content, in hexadecimal
+	GitSHA   string    // git's SHA-1 of the content, over "blob SIZE\x00" and it
+	Modified time.Time // of the last change
+}
