@@ -37,7 +37,7 @@ func TestEveryTruncationAndBitFlip(t *testing.T) {
 			t.Fatal(err)
 		}
 		covers := make([]*core.Payload, len(b))
-		for c := range whole.f.Payloads.All() {
+		for _, c := range whole.f.Payloads {
 			for i := c.Offset; i < c.Offset+c.Length; i++ {
 				covers[i] = c
 			}

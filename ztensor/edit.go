@@ -190,7 +190,7 @@ func (e *Edit) write(ctx context.Context, w *core.Writer, opts *WriterOptions) e
 		}
 		t := *c.tensor
 		t.Name = e.newName(name)
-		if own := e.r.f.OwnCBOR(name); own != nil {
+		if own := e.r.f.Own[e.r.Tensor(name)]; own != nil {
 			w.Own[t.Name] = own
 		}
 		if opts == nil || opts.Digest == NoDigest {

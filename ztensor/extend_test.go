@@ -100,7 +100,7 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 				}
 				for i, p := range core.PayloadsOf(y) {
 					q := core.PayloadsOf(x)[i]
-					if p.Offset != q.Offset || p.Digest() != q.Digest() {
+					if p.Offset != q.Offset || p.Digest != q.Digest {
 						t.Errorf("%s: %s of %s is elsewhere", g.name, p.Role(), x.Name)
 					}
 				}

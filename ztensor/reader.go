@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/limit"
@@ -84,7 +85,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 		r.Close()
 		return nil, r.f.Bad(-1, "shards", pending)
 	case pending != nil:
-		r.f.WarningList.Add(-1, "shards", pending)
+		r.f.Warnings.Add(-1, "shards", pending)
 	}
 	return r, nil
 }
@@ -179,11 +180,11 @@ func (r *Reader) Size() int64 { return r.f.Size() }
 func (r *Reader) Generator() string { return r.f.Generator }
 
 // Len is the number of tensors.
-func (r *Reader) Len() int { return r.f.Tensors.Used }
+func (r *Reader) Len() int { return len(r.f.Tensors) }
 
 // Tensors yields all tensors in the order of the manifest, which is that of the
 // names as a rule.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] { return r.f.Tensors.All() }
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] { return slices.Values(r.f.Tensors) }
 
 // Tensor returns the first tensor of that name, or nil. It allocates nothing.
 func (r *Reader) Tensor(name string) *tensor.Tensor { return r.f.Tensor(name) }
@@ -194,9 +195,8 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 }
 
 // Warnings returns what departs from the format's document and did not prevent
-// reading, as *tensor.FormatError. Looking for components that overlap costs a
-// sort, the first time.
-func (r *Reader) Warnings() []error { return r.f.Warnings() }
+// reading, as *tensor.FormatError.
+func (r *Reader) Warnings() []error { return r.f.Warnings.List }
 
 // ManifestRange returns where the manifest is in the file; 0 and 0 for a shard
 // without one.

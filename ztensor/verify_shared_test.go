@@ -137,8 +137,8 @@ func TestPayloadsKnowTheirTensor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, x := 0, r.f.Tensors.Used; i < x; i++ {
-			ten := r.f.Tensors.At(i)
+		for i, x := 0, len(r.f.Tensors); i < x; i++ {
+			ten := r.f.Tensors[i]
 			err := ten.Data.Source().(*core.Payload).Failed(io.ErrUnexpectedEOF)
 			if !strings.Contains(err.Error(), quote.Name(ten.Name)) {
 				t.Fatalf("%s: %v does not name %s", version, err, ten.Name)

@@ -132,21 +132,26 @@ func parseRuled(text string) (w Stated, err error) {
 // there is none.
 func (p *Payload) Wanted() (w Stated, h hash.Hash, err error) {
 	switch {
-	case p.Alg == CRC32C:
-		w = Stated{Alg: CRC32C, sum: binary.BigEndian.AppendUint32(nil, uint32(p.Sum))}
-	case p.Alg == XXH3:
-		w = Stated{Alg: XXH3, sum: binary.BigEndian.AppendUint64(nil, p.Sum)}
-	case p.More == nil || !p.More.Digested:
+	case p.Digest == "":
 		return w, nil, nil
 	case p.R.Ruled:
-		w, err = parseRuled(p.More.Digest)
+		w, err = parseRuled(p.Digest)
 	default:
-		w, err = parseDigest(p.More.Digest)
+		w, err = parseDigest(p.Digest)
 	}
 	if err != nil {
 		return w, nil, err
 	}
 	return w, NewHash(w.Alg), nil
+}
+
+// XXH3 returns the digest, if it is one of that algorithm.
+func (p *Payload) XXH3() (sum uint64, ok bool) {
+	w, _, err := p.Wanted()
+	if err != nil || w.Alg != XXH3 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(w.sum), true
 }
 
 // Compare compares a computed digest with the stated one.
@@ -165,46 +170,5 @@ func (p *Payload) Compare(want Stated, h hash.Hash) error {
 		want.sum)
 }
 
-// Digest is the digest as the file spells it; "" when there is none.
-func (p *Payload) Digest() string {
-	switch {
-	case p.Alg == CRC32C:
-		return fmt.Sprintf("%s%08X", prefixCRC, p.Sum)
-	case p.Alg == XXH3:
-		return fmt.Sprintf("%s%016x", PrefixXXH3, p.Sum)
-	case p.More != nil:
-		return p.More.Digest
-	}
-	return ""
-}
-
-// SetDigest notes the digest of p: a crc32c or xxh3 that is spelled as it should be as
-// its value, which it reports, and any other as its text.
-func SetDigest(p *Payload, text string) bool {
-	alg, prefix, size, wrongCase := CRC32C, prefixCRC, 8, byte('a'&^31)
-	if p.R.Ruled {
-		alg, prefix, size, wrongCase = XXH3, PrefixXXH3, 16, 'A'&^31
-	}
-	value, ok := strings.CutPrefix(text, prefix)
-	ok = ok && len(value) == size
-	var sum [8]byte
-	if ok {
-		_, err := hex.Decode(sum[8-size/2:], []byte(value))
-		ok = err == nil
-		for i := range len(value) {
-			ok = ok && value[i]&^31 != wrongCase
-		}
-	}
-	if ok {
-		p.Alg, p.Sum = alg, binary.BigEndian.Uint64(sum[:])
-	} else {
-		RareOf(p).Digest, p.More.Digested = p.R.KeepString(text), true
-	}
-	return ok
-}
-
-// The beginnings of digests that are spelled as the specifications do.
-const (
-	prefixCRC  = "crc32c:0x"
-	PrefixXXH3 = "xxh3:"
-)
+// PrefixXXH3 begins digests of that algorithm.
+const PrefixXXH3 = "xxh3:"

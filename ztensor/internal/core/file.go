@@ -99,7 +99,7 @@ func (r *File) Tensor(name string) *tensor.Tensor {
 	if i < 0 {
 		return nil
 	}
-	return r.Tensors.At(i)
+	return r.Tensors[i]
 }
 
 // Size is the size of the file in bytes.
@@ -112,22 +112,6 @@ func (r *File) Close() error {
 		err = e
 	}
 	return err
-}
-
-// Warnings returns what departs from the document. Looking for components that overlap
-// costs a sort, the first time.
-func (r *File) Warnings() []error {
-	r.warned.Do(func() {
-		if r.Ruled { // overlaps were refused
-			return
-		}
-		r.Overlaps(func(a, b *Payload) bool {
-			r.WarningList.Add(b.Offset, r.Path(b), fmt.Errorf("%w: overlaps %s",
-				tensor.ErrMalformed, r.Path(a)))
-			return r.WarningList.dropped == 0
-		})
-	})
-	return r.WarningList.list
 }
 
 // Format is the name of this format in errors.
@@ -160,26 +144,18 @@ func (r *File) ReadTail(n int64) (t Tail, err error) {
 // many.
 func (t Tail) Last(n int) []byte { return t.b[len(t.b)-n:] }
 
-// ReadManifest calls run for the n bytes at off, where they lie or copied.
-func (r *File) ReadManifest(t Tail, off, n int64, run func(b []byte) error) error {
+// ReadManifest returns the n bytes at off in memory of their own.
+func (r *File) ReadManifest(t Tail, off, n int64) ([]byte, error) {
 	if limit := min(r.Limits.MaxMetadata, 1<<30); n > limit {
-		return r.Bad(off,
-			"manifest", fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
+		return nil, r.Bad(off, "manifest",
+			fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
 	}
 	r.ManifestAt, r.ManifestSize = off, n
-	if r.owned = off >= t.off && n <= t.off+int64(len(t.b))-off; r.owned {
-		from := off - t.off
-		return run(t.b[from : from+n : from+n])
+	if from := off - t.off; from >= 0 && n <= int64(len(t.b))-from {
+		return t.b[from : from+n : from+n], nil
 	}
-	inMemory, err := r.Src.Scan(func(all []byte) error { return run(all[off : off+n : off+n]) })
-	if !inMemory {
-		r.owned = true
-		var b []byte
-		if b, err = r.Src.Metadata(off, n); err == nil {
-			return run(b)
-		}
-	}
-	return r.Placed(off, "manifest", err)
+	b, err := r.Src.Metadata(off, n)
+	return b, r.Placed(off, "manifest", err)
 }
 
 // Placed gives an error its place, unless it has one.

@@ -3,36 +3,25 @@ package core
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"sort"
 	"strings"
-	"sync"
 
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/slab"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // Extents yields where the components lie, in the order of the manifest.
 func (x *Index) Extents() iter.Seq[Extent] {
 	return func(yield func(Extent) bool) {
-		for c := range x.Payloads.All() {
+		for _, c := range x.Payloads {
 			if !yield(Extent{c.Offset, c.Length}) {
 				return
 			}
 		}
 	}
 }
-
-// OwnAttributes is the attribute map of one tensor, as CBOR.
-type OwnAttributes struct {
-	Tensor  int
-	Encoded []byte
-}
-
-// OwnCBOR returns the attributes of the tensor of that name, encoded.
-func (r *File) OwnCBOR(name string) []byte { return r.AttributesOf(r.Tensor(name)) }
 
 // DigestOf returns the algorithm of the digest of a tensor of version 1.
 func (r *File) DigestOf(name string) Digest {
@@ -65,79 +54,62 @@ func CutKey(key []byte) string {
 	return s[1 : len(s)-1]
 }
 
-// Reserve allocates n tensors of one component.
-func (x *Index) Reserve(n int) {
-	if n > 0 {
-		x.Tensors.Reserve(n)
-		x.Payloads.Reserve(n)
-		x.reserved = n
-	}
-}
-
-// An Index is what the manifest of any generation comes down to.
+// An Index is what the manifest of any generation comes down to. Its strings point into
+// the manifest, which is in memory of its own.
 type Index struct {
-	Version     string
-	Generator   string
-	Roles       string // what it calls the parts of one; "" where there is only one
-	List        string // what the manifest calls the list of tensors, for errors
-	Tensors     slab[tensor.Tensor]
-	Payloads    slab[Payload]
-	rare        slab[Rare]
-	Dims        slab[int64]
-	Parts       slab[tensor.Part]
-	byName      *names.Table    // nil: the names ascend
-	Attributes  []byte          // a CBOR map; nil where the file has none
-	OwnAttrs    []OwnAttributes // of tensors, ascending
-	WarningList warnings
-	warned      sync.Once // the overlaps are among them
-	Jumbled     bool      // components do not ascend in the file
-	reserved    int       // tensors
+	Version    string
+	Generator  string
+	Roles      string // what it calls the parts of one; "" where there is only one
+	List       string // what the manifest calls the list of tensors, for errors
+	Tensors    []*tensor.Tensor
+	Payloads   []*Payload
+	Attributes []byte                    // a CBOR map; nil where the file has none
+	Own        map[*tensor.Tensor][]byte // the attributes of tensors, as CBOR
+	Jumbled    bool                      // components do not ascend in the file
+	Warnings   warnings
 
 	ManifestAt, ManifestSize int64
 
-	owned bool       // the manifest is in memory of its own
-	kept  slab[byte] // copies of what lasts, where it is not
+	byName   *names.Table // nil: the names ascend
+	tensors  slab.Slab[tensor.Tensor]
+	payloads slab.Slab[Payload]
+	rare     slab.Slab[Rare]
+	Dims     slab.Slab[int64]
+	Parts    slab.Slab[tensor.Part]
 }
 
-// Keep returns bytes of the manifest as a string that lasts.
-func (x *Index) Keep(b []byte) string { return le.String(x.KeepBytes(b)) }
-
-// KeepString is Keep for a string in the memory of the manifest.
-func (x *Index) KeepString(s string) string {
-	if x.owned || s == "" {
-		return s
+// Reserve allocates n tensors of one component.
+func (x *Index) Reserve(n int) {
+	if n > 0 {
+		x.Tensors, x.Payloads = make([]*tensor.Tensor, 0, n), make([]*Payload, 0, n)
+		x.tensors.Reserve(n)
+		x.payloads.Reserve(n)
+		x.Dims.Reserve(2 * n)
 	}
-	return le.String(append(x.alloc(len(s)), s...))
 }
 
-// KeepBytes returns bytes of the manifest in memory that lasts.
-func (x *Index) KeepBytes(b []byte) []byte {
-	if x.owned || len(b) == 0 {
-		return b
-	}
-	return append(x.alloc(len(b)), b...)
+// NewTensor adds a tensor.
+func (x *Index) NewTensor(name string) *tensor.Tensor {
+	t := &x.tensors.Take(1)[0]
+	t.Name = name
+	x.Tensors = append(x.Tensors, t)
+	return t
 }
 
-// alloc returns memory for n bytes of what is kept.
-func (x *Index) alloc(n int) []byte {
-	if x.kept.chunks == nil {
-		x.kept.Reserve(max(n, int(x.ManifestSize/3))) // names are a third of most manifests
-	}
-	return x.kept.Take(n)[:0]
+// NewPayload adds a payload of t.
+func (r *File) NewPayload(t *tensor.Tensor) *Payload {
+	p := &r.payloads.Take(1)[0]
+	p.R, p.T = r, t
+	r.Payloads = append(r.Payloads, p)
+	return p
 }
 
-// Shape returns a copy of dims that lasts.
-func (x *Index) Shape(dims []int64) tensor.Shape {
-	n := len(dims)
-	if n == 0 {
-		return tensor.Shape{}
+// SetOwn sets the attributes of a tensor.
+func (x *Index) SetOwn(t *tensor.Tensor, encoded []byte) {
+	if x.Own == nil {
+		x.Own = map[*tensor.Tensor][]byte{}
 	}
-	if x.Dims.Used == 0 {
-		x.Dims.Reserve(n * max(1, min(x.reserved, 1<<14)))
-	}
-	s := x.Dims.Take(n)
-	copy(s, dims)
-	return s
+	x.Own[t] = encoded
 }
 
 // Path returns the path of c in the manifest, for errors.
@@ -154,7 +126,7 @@ func (x *Index) Field(name, role string) string {
 // SortNames makes look-up by name possible where names do not ascend, and
 // returns the index of the first tensor whose name was there before, or -1.
 func (x *Index) SortNames() (dup int) {
-	x.byName, dup = names.Build(x.Tensors.Used, func(i int) string { return x.Tensors.At(i).Name })
+	x.byName, dup = names.Build(len(x.Tensors), func(i int) string { return x.Tensors[i].Name })
 	return dup
 }
 
@@ -164,8 +136,8 @@ func (x *Index) find(name string) int {
 		return x.byName.Lookup(name)
 	}
 	byLength := x.Version == "2" // CBOR's order: shorter names first
-	i, ok := sort.Find(x.Tensors.Used, func(i int) int {
-		have := x.Tensors.At(i).Name
+	i, ok := sort.Find(len(x.Tensors), func(i int) int {
+		have := x.Tensors[i].Name
 		if byLength && len(name) != len(have) {
 			return len(name) - len(have)
 		}
@@ -181,36 +153,20 @@ func (x *Index) find(name string) int {
 const MaxWarnings = 1000
 
 type warnings struct {
-	list    []error
+	List    []error
 	dropped int
 }
 
+// Full reports whether there are more than those listed.
+func (w *warnings) Full() bool { return w.dropped > 0 }
+
 func (w *warnings) Add(off int64, field string, err error) {
-	if len(w.list) < MaxWarnings {
-		w.list = append(w.list, &tensor.FormatError{Format: Format, Offset: off, Field: field,
+	if len(w.List) < MaxWarnings {
+		w.List = append(w.List, &tensor.FormatError{Format: Format, Offset: off, Field: field,
 			Err: err})
 		return
 	}
 	w.dropped++
-	w.list[MaxWarnings-1] = &tensor.FormatError{Format: Format, Offset: -1,
+	w.List[MaxWarnings-1] = &tensor.FormatError{Format: Format, Offset: -1,
 		Err: fmt.Errorf("%d more warnings", w.dropped+1)}
-}
-
-// AttributesOf returns the attributes of one of the tensors, encoded.
-func (x *Index) AttributesOf(t *tensor.Tensor) []byte {
-	if len(x.OwnAttrs) == 0 {
-		return nil
-	}
-	i := x.find(t.Name)
-	for i >= 0 && i < x.Tensors.Used && x.Tensors.At(i) != t {
-		i++ // a duplicate name, which 0.1 can have; or not one of the file
-	}
-	i, ok := slices.BinarySearchFunc(x.OwnAttrs, i, func(a OwnAttributes,
-		i int) int {
-		return a.Tensor - i
-	})
-	if !ok {
-		return nil
-	}
-	return x.OwnAttrs[i].Encoded
 }

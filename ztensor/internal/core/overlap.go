@@ -26,13 +26,11 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 		Extent
 		shard, i int32
 	}
-	order := make([]placed, 0, x.Payloads.Used)
-	i := int32(0)
-	for p := range x.Payloads.All() {
+	order := make([]placed, 0, len(x.Payloads))
+	for i, p := range x.Payloads {
 		if p.Length > 0 {
-			order = append(order, placed{Extent{p.Offset, p.Length}, p.Shard, i})
+			order = append(order, placed{Extent{p.Offset, p.Length}, p.Shard, int32(i)})
 		}
-		i++
 	}
 	slices.SortFunc(order, func(a, b placed) int {
 		switch {
@@ -50,7 +48,7 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 			far = k
 			continue
 		}
-		if e.Extent != f.Extent && !report(x.Payloads.At(int(f.i)), x.Payloads.At(int(e.i))) {
+		if e.Extent != f.Extent && !report(x.Payloads[f.i], x.Payloads[e.i]) {
 			return
 		}
 		if e.Off+e.Length > f.Off+f.Length {

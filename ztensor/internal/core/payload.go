@@ -20,11 +20,10 @@ type Payload struct {
 	Offset      int64          // of the stored bytes in their file
 	Length      int64          // of the stored bytes
 	DecodedSize int64          // -1 when only decoding tells
+	Digest      string         // as the file spells it; "" when there is none
 	More        *Rare
-	Sum         uint64 // the digest, where Alg is not NoDigest
-	Shard       int32  // 1 + its index; 0 is the file itself
+	Shard       int32 // 1 + its index; 0 is the file itself
 	Dtype       tensor.DType
-	Alg         Digest // CRC32C or XXH3; any other digest is in More
 }
 
 // Rare is what few payloads have.
@@ -34,8 +33,6 @@ type Rare struct {
 	Err      error        // why the bytes cannot be decoded
 	Word     string       // the file's word for a dtype that nobody knows
 	Storage  tensor.DType // beneath that
-	Digest   string       // as the file spells it
-	Digested bool         // it has one
 }
 
 // A Codec decodes payloads that are not stored as they are, and checks their digests.
@@ -50,8 +47,8 @@ type Codec interface {
 	Seekable() bool
 }
 
-// RareOf returns where what few payloads have goes. It and SetDigest are no methods,
-// since callers of package ztensor reach a Payload as the Source of a Blob.
+// RareOf returns where what few payloads have goes. It is no method, since callers of package ztensor
+// reach a Payload as the Source of a Blob.
 func RareOf(p *Payload) *Rare {
 	if p.More == nil {
 		p.More = &p.R.rare.Take(1)[0]
@@ -111,7 +108,7 @@ func (p *Payload) Bytes() ([]byte, bool) {
 
 // Stored says where the payload is.
 func (p *Payload) Stored() tensor.Stored {
-	s := tensor.Stored{Offset: p.Offset, Size: p.Length, Encoding: "raw", Digest: p.Digest()}
+	s := tensor.Stored{Offset: p.Offset, Size: p.Length, Encoding: "raw", Digest: p.Digest}
 	if p.Shard > 0 {
 		s.File = p.R.Generation.ShardName(int(p.Shard - 1))
 	}
@@ -144,7 +141,7 @@ func (p *Payload) CheckView() error {
 
 // checkStrict checks the digest once, if the reader is strict.
 func (p *Payload) checkStrict() error {
-	if !p.R.Strict || p.Digest() == "" {
+	if !p.R.Strict || p.Digest == "" {
 		return nil
 	}
 	if _, ok := p.R.checked.Load(p); ok {

@@ -28,7 +28,7 @@ type payloadKey struct {
 
 func (p *Payload) Key() payloadKey {
 	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize,
-		digest: p.Digest(), bools: p.Dtype == tensor.Bool}
+		digest: p.Digest, bools: p.Dtype == tensor.Bool}
 	k.odd = p.T != nil && HalfByte(p.T)
 	if p.Encoded() {
 		k.encoding = p.More.Encoding

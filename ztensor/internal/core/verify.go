@@ -16,7 +16,7 @@ import (
 
 func (r *File) Verify(ctx context.Context, l *finding.List) error {
 	v := &Verifier{R: r, Ctx: ctx, Found: l}
-	for _, w := range r.Warnings() {
+	for _, w := range r.Warnings.List {
 		v.Found.Warn(w)
 	}
 	if err := r.Generation.VerifyFile(v); err != nil {
@@ -68,7 +68,7 @@ func (v *Verifier) tensors() error {
 	line := parallel.New(v.Ctx, 0, func(ctx context.Context, b *batch) error {
 		w := Worker{V: v, Ctx: ctx}
 		for i := b.from; i < b.to && w.Err == nil; i++ {
-			r.Generation.VerifyTensor(&w, r.Tensors.At(i))
+			r.Generation.VerifyTensor(&w, r.Tensors[i])
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -92,10 +92,10 @@ func (v *Verifier) tensors() error {
 		return b.err
 	})
 	defer line.Close()
-	for from := 0; from < r.Tensors.Used; {
+	for from := 0; from < len(r.Tensors); {
 		b := &batch{from: from, to: from}
-		for size := int64(0); b.to < r.Tensors.Used && size < batchSize; b.to++ {
-			size += 1 + max(0, r.Tensors.At(b.to).Size())
+		for size := int64(0); b.to < len(r.Tensors) && size < batchSize; b.to++ {
+			size += 1 + max(0, r.Tensors[b.to].Size())
 		}
 		from = b.to
 		if line.Put(b, 0) != nil {
@@ -137,7 +137,7 @@ func (v *Verifier) prepare() error {
 			sum = math.MaxInt64
 		}
 	}
-	for t := range v.R.Tensors.All() {
+	for _, t := range v.R.Tensors {
 		for _, p := range PayloadsOf(t) {
 			if !v.R.Jumbled && !p.Encoded() {
 				continue

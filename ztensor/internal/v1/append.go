@@ -87,7 +87,7 @@ func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File,
 	names map[string]string) error {
 	var order []core.Extent
 	for name := range names {
-		for _, p := range payloadsOf(r.Tensor(name)) {
+		for _, p := range core.PayloadsOf(r.Tensor(name)) {
 			order = append(order, core.Extent{Off: p.Offset, Length: p.Length})
 		}
 	}

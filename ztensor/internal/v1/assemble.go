@@ -3,7 +3,6 @@ package v1
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -43,7 +42,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 	r := s.r
 	dense := f.format == "dense"
 	if !dense {
-		t.Scheme = r.KeepString(f.format)
+		t.Scheme = f.format
 	}
 	switch typed := f.has&keyDType != 0; {
 	case f.format == "":
@@ -57,8 +56,8 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 	case len(s.roles) == 0 && !s.ownTypes:
 		s.Malformed(s.At, "dtype is missing")
 	}
-	payloads := r.Payloads.Take(len(s.roles))
-	t.Shape = r.Shape(s.dims)
+	t.Shape = r.Dims.Take(len(s.dims))
+	copy(t.Shape, s.dims)
 	others := len(s.roles)
 	for i := range s.roles {
 		if dense && s.roles[i].name == "data" {
@@ -69,9 +68,9 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 		t.Parts = r.Parts.Take(others)[:0]
 	}
 	for i := range s.roles {
-		p, w := &payloads[i], &s.roles[i]
+		p, w := r.NewPayload(t), &s.roles[i]
 		s.level, s.role, s.field = 2, w.name, ""
-		s.place(t, p, w)
+		s.place(p, w)
 		s.describe(t, p, w, f)
 		if s.Err != nil {
 			return
@@ -90,7 +89,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 			s.departAt(w.at, "indices that are not u64, which upstream reads them as")
 		}
 		t.Parts = append(t.Parts,
-			tensor.Part{Role: r.KeepString(w.name), DType: p.Dtype, Data: tensor.NewBlob(p)})
+			tensor.Part{Role: w.name, DType: p.Dtype, Data: tensor.NewBlob(p)})
 	}
 	if s.Err == nil && dense && others == len(s.roles) && r.Strict {
 		s.level, s.field = 1, ""
@@ -99,7 +98,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 }
 
 // place checks where a component is.
-func (s *scan) place(t *tensor.Tensor, p *core.Payload, w *fields) {
+func (s *scan) place(p *core.Payload, w *fields) {
 	r := s.r
 	size, end := uint64(r.Src.Size()), uint64(r.ManifestAt)
 	switch {
@@ -114,9 +113,9 @@ func (s *scan) place(t *tensor.Tensor, p *core.Payload, w *fields) {
 	if s.Err != nil {
 		return
 	}
-	p.R, p.T, p.Offset, p.Length = r, t, int64(w.offset), int64(w.length)
-	if w.has&keyDigest != 0 {
-		core.SetDigest(p, w.digest)
+	p.Offset, p.Length = int64(w.offset), int64(w.length)
+	if p.Digest = w.digest; w.digest == "" && w.has&keyDigest != 0 {
+		p.Digest = `""` // an empty one, which is not none
 	}
 	s.field = "offset"
 	if p.Offset%alignment != 0 {
@@ -166,7 +165,7 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 			p.Dtype = logical.DType
 		}
 		if p.Dtype == tensor.Unknown {
-			core.RareOf(p).Word = strings.Clone(word)
+			core.RareOf(p).Word = word
 		}
 	}
 	s.encoding(p, w, f.format)
@@ -192,7 +191,7 @@ func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 		}
 	default:
 		p.DecodedSize = w.decoded
-		core.RareOf(p).Encoding = strings.Clone(w.encoding)
+		core.RareOf(p).Encoding = w.encoding
 		unsupported("encoding", w.encoding)
 	}
 	switch w.endian {

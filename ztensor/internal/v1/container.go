@@ -34,7 +34,7 @@ func Open(r *core.File, magic string) error {
 }
 
 func (c *container) Stored() (n int64) {
-	for x := range c.r.Payloads.All() {
+	for _, x := range c.r.Payloads {
 		n += x.Length
 	}
 	return n
@@ -86,17 +86,18 @@ func (c *container) Edition(o *core.Settings) error {
 
 // scan reads the index from the n bytes at off.
 func (c *container) scan(t core.Tail, off, n int64) error {
-	s := scan{c: c, r: c.r, minor: -1, entry: -1}
-	return c.r.ReadManifest(t, off, n, func(b []byte) error {
-		s.Cursor = cbor.New(b, c.r.Limits)
-		if c.r.Version == "0.1" {
-			s.entries()
-		} else {
-			s.root()
-		}
-		s.finish()
-		return s.done()
-	})
+	b, err := c.r.ReadManifest(t, off, n)
+	if err != nil {
+		return err
+	}
+	s := scan{Cursor: cbor.New(b, c.r.Limits), c: c, r: c.r, minor: -1, entry: -1}
+	if c.r.Version == "0.1" {
+		s.entries()
+	} else {
+		s.root()
+	}
+	s.finish()
+	return s.done()
 }
 
 // alignment is where the components of version 1 begin: at multiples of it, the

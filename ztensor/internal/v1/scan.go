@@ -88,7 +88,7 @@ func (s *scan) departIn(path string, off int64, format string, args ...any) {
 	if s.r.Strict {
 		s.Fail(0, "%w", s.r.Bad(off, path, err))
 	} else {
-		s.r.WarningList.Add(off, path, err)
+		s.r.Warnings.Add(off, path, err)
 	}
 }
 
@@ -226,7 +226,7 @@ func (s *scan) value(k key, f *fields) {
 	case keyEndian:
 		f.endian = s.text()
 	case keyGenerator:
-		s.r.Generator = s.r.Keep(s.Text())
+		s.r.Generator = s.text()
 	case keyOffset:
 		f.offset = s.Uint()
 	case keyLength:
@@ -307,7 +307,7 @@ func (s *scan) version(claim string, given bool) {
 	case minor > 2 || minor > 0 && !s.objects:
 		// Nothing that a higher minor may add prevents reading, so this holds
 		// in strict mode too (§6.1 of the document: warn and proceed).
-		r.WarningList.Add(r.ManifestAt, "version",
+		r.Warnings.Add(r.ManifestAt, "version",
 			fmt.Errorf("version %s is newer than what is known of this layout", quote.Name(claim)))
 	}
 	s.minor = minor
@@ -348,7 +348,7 @@ func (s *scan) readAttributes() []byte {
 	if s.Unique(mark); s.Err != nil {
 		return nil
 	}
-	return s.r.KeepBytes(s.B[from:s.P:s.P])
+	return s.B[from:s.P:s.P]
 }
 
 // minEntry is the fewest bytes that a tensor takes in the manifest: its name, and a map
@@ -394,14 +394,14 @@ func (s *scan) tensors() {
 			return
 		}
 		if s.tensor.has&keyAttributes != 0 {
-			s.addAttributes(s.tensor.attributes)
+			s.r.SetOwn(t, s.tensor.attributes)
 		}
 		s.assemble(t, &s.tensor)
 	}
 	s.at(list)
 	if s.mixed && s.Err == nil {
 		if dup := s.r.SortNames(); dup >= 0 {
-			s.Malformed(0, "tensor %s a second time", quote.Name(s.r.Tensors.At(dup).Name))
+			s.Malformed(0, "tensor %s a second time", quote.Name(s.r.Tensors[dup].Name))
 		}
 	}
 }
@@ -412,23 +412,15 @@ func (s *scan) add(name string, at int) *tensor.Tensor {
 	if int64(len(name)) > r.Limits.MaxName {
 		s.Fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(name))
 	}
-	if int64(r.Tensors.Used) >= r.Limits.MaxTensors {
+	if int64(len(r.Tensors)) >= r.Limits.MaxTensors {
 		s.Fail(at, "%w: more than %d tensors", tensor.ErrLimit, r.Limits.MaxTensors)
 	}
 	if s.Err != nil {
 		return nil
 	}
-	s.mixed = s.mixed || r.Tensors.Used > 0 && s.last >= name
+	s.mixed = s.mixed || len(r.Tensors) > 0 && s.last >= name
 	s.last = name
-	t := &r.Tensors.Take(1)[0]
-	t.Name = r.KeepString(name)
-	return t
-}
-
-// addAttributes notes the attributes of the last tensor.
-func (s *scan) addAttributes(b []byte) {
-	own := core.OwnAttributes{Tensor: s.r.Tensors.Used - 1, Encoded: b}
-	s.r.OwnAttrs = append(s.r.OwnAttrs, own)
+	return r.NewTensor(name)
 }
 
 // shape reads the dimensions into s.dims and returns their product. A product beyond 64
@@ -464,7 +456,7 @@ func (s *scan) components() {
 	for n := s.Container(cbor.Map); s.More(&n); {
 		s.level, s.field = 1, "components"
 		at := s.P
-		if len(s.roles) > 0 && int64(len(s.roles)+s.r.Payloads.Used) >= limit.MaxTensors {
+		if len(s.roles) > 0 && int64(len(s.roles)+len(s.r.Payloads)) >= limit.MaxTensors {
 			s.Fail(at, "%w: more than %d components", tensor.ErrLimit, limit.MaxTensors)
 			return
 		}
@@ -510,7 +502,7 @@ func (s *scan) entries() {
 		if dup := s.r.SortNames(); dup >= 0 {
 			s.at("entries")
 			s.departAt(0, "tensor %s a second time: the first is served under the name",
-				quote.Name(s.r.Tensors.At(dup).Name))
+				quote.Name(s.r.Tensors[dup].Name))
 		}
 	}
 }
@@ -519,7 +511,7 @@ func (s *scan) entries() {
 // attributes.
 func (s *scan) readEntry() {
 	r := s.r
-	s.level, s.entry, s.field = 0, r.Tensors.Used, ""
+	s.level, s.entry, s.field = 0, len(r.Tensors), ""
 	s.dims = s.dims[:0]
 	f := fields{at: s.P, decoded: -1}
 	s.read(&f, entryKeys)
@@ -529,7 +521,7 @@ func (s *scan) readEntry() {
 	}
 	if f.custom != nil {
 		const indefiniteMap, end = cbor.Map<<5 | 31, 0xff
-		s.addAttributes(append(append([]byte{indefiniteMap}, f.custom...), end))
+		r.SetOwn(t, append(append([]byte{indefiniteMap}, f.custom...), end))
 	}
 	s.level, s.item = 1, f.name
 	component := f
@@ -581,10 +573,10 @@ func (s *scan) finish() {
 	if s.at(""); s.Odd&cbor.OddTag != 0 {
 		s.departAt(0, "tagged items")
 	}
-	if r.Strict && s.Err == nil {
+	if s.Err == nil {
 		r.Overlaps(func(a, b *core.Payload) bool {
 			s.departIn(r.Path(b), b.Offset, "overlaps %s", r.Path(a))
-			return false
+			return s.Err == nil && !r.Warnings.Full()
 		})
 	}
 }

@@ -22,19 +22,6 @@ func (c *container) VerifyFile(v *core.Verifier) error {
 	})
 }
 
-// payloadsOf returns the payloads of a tensor.
-func payloadsOf(t *tensor.Tensor) (all []*core.Payload) {
-	if p, ok := t.Data.Source().(*core.Payload); ok {
-		all = append(all, p)
-	}
-	for i := range t.Parts {
-		if p, ok := t.Parts[i].Data.Source().(*core.Payload); ok {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
 // VerifyTensor verifies the components of a tensor, and sparse indices.
 func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	before := len(w.Found)
@@ -49,7 +36,7 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 		bad(".components", fmt.Errorf("%w: no component data", tensor.ErrMalformed))
 	}
 	readable := true
-	for _, p := range payloadsOf(t) {
+	for _, p := range core.PayloadsOf(t) {
 		readable = verifyComponent(w, p) && readable
 	}
 	if !readable || len(w.Found) > before || !isSparse(t.Scheme) || structureOnly(w) {
@@ -82,7 +69,7 @@ func verifyComponent(w *core.Worker, c *core.Payload) bool {
 		w.Fail(c.FailedDigest(err))
 	case want.Loose:
 		w.Warn(c.FailedDigest(fmt.Errorf("%w: %s is not spelled as the document does",
-			tensor.ErrMalformed, quote.Name(c.Digest()))))
+			tensor.ErrMalformed, quote.Name(c.Digest))))
 	}
 	if structureOnly(w) {
 		w.V.Done.Add(c.Length)

@@ -39,7 +39,7 @@ func manifestFields(r *core.File) ([]cbor.Pair, error) {
 // AlignmentOf is the alignment to which the file keeps, as far as that shows.
 func AlignmentOf(r *core.File) int64 {
 	all := uint64(r.ManifestAt) | CanonicalAlignment
-	for b := range r.Payloads.All() {
+	for _, b := range r.Payloads {
 		if b.Shard == 0 {
 			all |= uint64(b.Offset)
 		}
@@ -208,10 +208,11 @@ func (c *Container) Extend(name string, o core.Settings) (*core.Writer, error) {
 		return nil, err
 	}
 	known := map[int64]bool{}
-	for b := range r.Payloads.All() {
-		if b.Shard == 0 && b.Length > 0 && b.Alg == core.XXH3 && !b.Encoded() && !known[b.Offset] {
+	for _, b := range r.Payloads {
+		sum, ok := b.XXH3()
+		if ok && b.Shard == 0 && b.Length > 0 && !b.Encoded() && !known[b.Offset] {
 			known[b.Offset] = true
-			l.keep(&outPart{hash: b.Sum, size: b.DecodedSize, offset: b.Offset}, tensor.NewBlob(b))
+			l.keep(&outPart{hash: sum, size: b.DecodedSize, offset: b.Offset}, tensor.NewBlob(b))
 		}
 	}
 	e, err := atomicfile.Extend(name)

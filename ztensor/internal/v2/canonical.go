@@ -28,15 +28,9 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 			errors.ErrUnsupported, r.Version)
 	}
 	b := cbor.AppendText(cbor.AppendHead(nil, cbor.Array, 2), "zt.content/1")
-	b = cbor.AppendHead(b, cbor.Map, uint64(r.Tensors.Used))
-	own := r.OwnAttrs
-	i := -1
-	for t := range r.Tensors.All() {
-		i++
-		var attributes []byte
-		if len(own) > 0 && own[0].Tensor == i {
-			attributes, own = own[0].Encoded, own[1:]
-		}
+	b = cbor.AppendHead(b, cbor.Map, uint64(len(r.Tensors)))
+	for _, t := range r.Tensors {
+		attributes := r.Own[t]
 		fields := uint64(3)
 		if attributes != nil {
 			fields++
@@ -45,12 +39,12 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 		parts := core.PayloadsOf(t)
 		b = cbor.AppendHead(cbor.AppendText(b, "parts"), cbor.Map, uint64(len(parts)))
 		for _, p := range parts {
-			if p.Digest() == "" {
+			if p.Digest == "" {
 				return "", r.Bad(-1, r.Path(p),
 					fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
 			}
 			b = appendTypes(p, cbor.AppendText(b, p.Role()), 1)
-			b = cbor.AppendText(cbor.AppendText(b, "digest"), p.Digest())
+			b = cbor.AppendText(cbor.AppendText(b, "digest"), p.Digest)
 		}
 		b = appendShape(b, t.Shape)
 		b = cbor.AppendText(cbor.AppendText(b, "layout"), layoutOf(t))
@@ -133,13 +127,10 @@ func (c *canonical) check() error {
 		c.violates(6, r.ManifestAt, "shards", "%d shards", n)
 	}
 	c.names("attributes", r.Attributes)
-	all := make([]*core.Payload, 0, r.Payloads.Used)
-	for t := range r.Tensors.All() {
-		all = append(all, core.PayloadsOf(t)...)
+	for _, t := range r.Tensors {
+		c.names("objects["+quote.Name(t.Name)+"].attributes", r.Own[t])
 	}
-	for _, own := range r.OwnAttrs {
-		c.names("objects["+quote.Name(r.Tensors.At(own.Tensor).Name)+"].attributes", own.Encoded)
-	}
+	all := slices.Clone(r.Payloads)
 	slices.SortFunc(all, func(a, b *core.Payload) int {
 		if a.T == b.T {
 			return strings.Compare(a.Role(), b.Role())
@@ -176,7 +167,8 @@ func (c *canonical) places(all []*core.Payload) error {
 		if b.Encoded() {
 			c.violates(4, b.Offset, field(), "it is encoded")
 		}
-		if b.Alg != core.XXH3 {
+		sum, ok := b.XXH3()
+		if !ok {
 			c.violates(4, b.Offset, field(), "its digest is no xxh3")
 		}
 		if b.Shard > 0 {
@@ -201,10 +193,10 @@ func (c *canonical) places(all []*core.Payload) error {
 		taken = append(taken, core.Extent{Off: b.Offset, Length: b.Length})
 		next = max(next, b.Offset+b.Length)
 		next += align.Padding(next, CanonicalAlignment)
-		if b.Alg != core.XXH3 || b.Encoded() {
+		if !ok || b.Encoded() {
 			continue
 		}
-		key := content{b.Sum, b.Length}
+		key := content{sum, b.Length}
 		other := first[key]
 		if other == nil {
 			first[key] = b

@@ -42,7 +42,7 @@ type Container struct {
 }
 
 func (c *Container) Stored() (n int64) {
-	for b := range c.r.Payloads.All() {
+	for _, b := range c.r.Payloads {
 		n += b.Length
 	}
 	return n
@@ -115,14 +115,16 @@ func Open(r *core.File) error {
 		return r.Bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
 			"%d bytes at %d of the %d before the footer", n, off, at))
 	}
-	return r.ReadManifest(t, int64(off), int64(n), func(b []byte) error {
-		if have := xxh3.Hash(b); have != hash {
-			return r.Bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash,
-				"xxh3 is %016x, the footer says %016x", have, hash))
-		}
-		s := &scan{Cursor: cbor.NewStrict(b, r.Limits), c: c, r: r}
-		return s.run()
-	})
+	b, err := r.ReadManifest(t, int64(off), int64(n))
+	if err != nil {
+		return err
+	}
+	if have := xxh3.Hash(b); have != hash {
+		return r.Bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash,
+			"xxh3 is %016x, the footer says %016x", have, hash))
+	}
+	s := &scan{Cursor: cbor.NewStrict(b, r.Limits), c: c, r: r}
+	return s.run()
 }
 
 // Close gives up the shards that were opened.

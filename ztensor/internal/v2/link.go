@@ -85,7 +85,7 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 	}
 	all := len(names) == 0
 	if all {
-		for t := range r.Tensors.All() {
+		for _, t := range r.Tensors {
 			names = append(names, t.Name)
 		}
 	}

@@ -136,7 +136,7 @@ func (s *scan) attributes() []byte {
 	if s.Err != nil {
 		return nil
 	}
-	return s.r.KeepBytes(s.B[from:s.P:s.P])
+	return s.B[from:s.P:s.P]
 }
 
 // shards reads the table of shards, which comes before the objects.
@@ -185,8 +185,8 @@ func (s *scan) shard(at int) {
 	case size > math.MaxInt64:
 		s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
 	default:
-		s.c.List = append(s.c.List, shard{name: s.r.Keep(s.item), size: int64(size),
-			digest: s.r.Keep(digest)})
+		s.c.List = append(s.c.List, shard{name: le.String(s.item), size: int64(size),
+			digest: le.String(digest)})
 	}
 }
 
@@ -204,7 +204,6 @@ func (s *scan) objects() {
 		s.Fail(s.At, "%w: %d objects, limit %d", tensor.ErrLimit, n, s.r.Limits.MaxTensors)
 	case n > 0 && s.Err == nil:
 		s.r.Reserve(n)
-		s.r.Dims.Reserve(2 * n)
 	}
 	var before []byte
 	for s.More(&n) {
@@ -218,8 +217,7 @@ func (s *scan) objects() {
 
 // object reads one object.
 func (s *scan) object(at int) {
-	t := &s.r.Tensors.Take(1)[0]
-	t.Name = s.r.Keep(s.item)
+	t := s.r.NewTensor(le.String(s.item))
 	s.dims, s.parts = s.dims[:0], s.parts[:0]
 	rank := -1
 	var before, layout, attributes []byte
@@ -238,8 +236,7 @@ func (s *scan) object(at int) {
 			s.partTable(t)
 		case "attributes":
 			attributes = s.attributes()
-			s.r.OwnAttrs = append(s.r.OwnAttrs, core.OwnAttributes{Tensor: s.r.Tensors.Used - 1,
-				Encoded: attributes})
+			s.r.SetOwn(t, attributes)
 		default:
 			s.Skip()
 		}
@@ -281,7 +278,7 @@ func (s *scan) assemble(t *tensor.Tensor, layout, attributes []byte, at int) {
 	if string(layout) == "dense" {
 		s.dense(t, elements, at)
 	} else {
-		s.layout(t, s.r.Keep(layout), attributes, elements, at)
+		s.layout(t, le.String(layout), attributes, elements, at)
 	}
 	// A number of more than 63 bits is refused as a limit only where it breaks no rule.
 	if s.Err == nil && (max(largest,
@@ -324,7 +321,7 @@ func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements
 	}
 	t.Parts = s.r.Parts.Take(len(s.parts))
 	for i, p := range s.parts {
-		t.Parts[i] = tensor.Part{Role: s.r.Keep(p.name), DType: p.b.Dtype,
+		t.Parts[i] = tensor.Part{Role: le.String(p.name), DType: p.b.Dtype,
 			Data: tensor.NewBlob(p.b)}
 	}
 	if err := layouts.Check(t, elements, attributes); err != nil {
@@ -332,7 +329,7 @@ func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements
 			s.Fail(at, "%w", err)
 			return
 		}
-		s.r.WarningList.Add(s.r.ManifestAt+int64(at), s.path(), err)
+		s.r.Warnings.Add(s.r.ManifestAt+int64(at), s.path(), err)
 	}
 	sparse := t.Scheme == layouts.CSR || t.Scheme == layouts.COO
 	if values := t.Part("values"); sparse && values != nil {
@@ -344,15 +341,14 @@ func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements
 func (s *scan) partTable(t *tensor.Tensor) {
 	var before []byte
 	for n := s.Container(cbor.Map); s.More(&n); {
-		if int64(s.r.Payloads.Used) >= s.r.Limits.MaxTensors {
+		if int64(len(s.r.Payloads)) >= s.r.Limits.MaxTensors {
 			s.Fail(s.P, "%w: more than %d parts", tensor.ErrLimit, s.r.Limits.MaxTensors)
 			return
 		}
 		s.part, s.field = nil, nil
-		p := scannedPart{at: s.P, b: &s.r.Payloads.Take(1)[0]}
+		p := scannedPart{at: s.P, b: s.r.NewPayload(t)}
 		p.name = s.nameKey(&before, "a part")
 		s.part = p.name
-		p.b.R, p.b.T = s.r, t
 		s.payload(&p)
 		s.parts = append(s.parts, p)
 	}
@@ -388,9 +384,9 @@ func (s *scan) payload(p *scannedPart) {
 				s.Refuse(rule.ShardName, s.At, "shard %s", quote.Name(string(shard)))
 			}
 		case "digest":
-			if text := s.Text(); s.Err == nil && !core.SetDigest(b,
-				le.String(text)) && !isDigest(text) {
-				s.Refuse(rule.Schema, s.At, "digest %s", quote.Name(string(text)))
+			text := s.Text()
+			if b.Digest = le.String(text); s.Err == nil && !isDigest(text) {
+				s.Refuse(rule.Schema, s.At, "digest %s", quote.Name(b.Digest))
 			}
 		case "encoding":
 			encoding = s.Text()
@@ -425,7 +421,7 @@ func (s *scan) payload(p *scannedPart) {
 
 func (s *scan) encode(b *core.Payload, encoding []byte) {
 	x := core.RareOf(b)
-	x.Encoding, x.Codec = s.r.Keep(encoding), &frames{b: b, cache: &s.c.cache}
+	x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
 	if x.Encoding != Seekable {
 		x.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(x.Encoding))
 	}
@@ -435,7 +431,7 @@ func (s *scan) encode(b *core.Payload, encoding []byte) {
 func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
 	switch l := core.LogicalNamed(string(name), true); {
 	case l.Name == "":
-		core.RareOf(b).Word, b.More.Storage = s.r.Keep(name), b.Dtype
+		core.RareOf(b).Word, b.More.Storage = le.String(name), b.Dtype
 		b.Dtype = tensor.Unknown
 	case l.Storage != b.Dtype:
 		s.Refuse(rule.Schema, at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)

@@ -114,7 +114,7 @@ func verifyPart(w *core.Worker, b *core.Payload) {
 		w.V.Done.Add(n)
 		return w.Ctx.Err()
 	}
-	if b.Digest() == "" {
+	if b.Digest == "" {
 		w.Warn(b.FailedDigest(errors.New("there is none to check the bytes by")))
 	}
 	w.Once(b.Key(), func() string { return b.R.Path(b) }, func() {

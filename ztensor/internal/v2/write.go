@@ -292,8 +292,9 @@ func (l *Layout) shared(ctx context.Context, p *outPart, buf *[]byte) (bool, err
 		return false, nil
 	}
 	if !p.hashed {
-		if b, ok := p.data.Source().(*core.Payload); ok && b.Alg == core.XXH3 {
-			if _, there := l.stored[content{b.Sum, size}]; !there {
+		if b, ok := p.data.Source().(*core.Payload); ok {
+			sum, ok := b.XXH3()
+			if _, there := l.stored[content{sum, size}]; ok && !there {
 				return false, nil // its file says what its hash is
 			}
 		}
