@@ -1,8 +1,10 @@
 package gguf_test
 
 import (
+	"bytes"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -44,4 +46,19 @@ func ExampleReader_Value() {
 	elem, n, _ := tokens.Array()
 	fmt.Println(elem, n, tokens.Any(3))
 	// Output: string 500 [t0 t1 t2]
+}
+
+// A registry lists a layer while it arrives, without its data.
+func ExampleReadHeader() {
+	file, err := os.ReadFile("../../testdata/gguf/quantised.gguf")
+	if err != nil {
+		log.Fatal(err)
+	}
+	layer := bytes.NewReader(file) // or the body of a request
+	r, err := gguf.ReadHeader(layer, int64(len(file)), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Version(), r.Len(), "tensors,", layer.Len(), "bytes are not read")
+	// Output: 3 16 tensors, 49152 bytes are not read
 }

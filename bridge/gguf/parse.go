@@ -22,13 +22,11 @@ const (
 	alignmentKey     = "general.alignment"
 )
 
-// errWindow says that the text so far ends too early; there may be more.
-var errWindow = errors.New("more is needed")
-
 // A scanner walks the bytes before the data. Its first error stops it.
 type scanner struct {
 	b       []byte
 	i       int64
+	more    extender
 	version uint32
 	depth   int64
 	err     error
@@ -45,16 +43,31 @@ func formatError(off int64, field string, class error, format string, args ...an
 		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
+// An extender returns b, the beginning of a file, with what follows: n bytes or more.
+type extender func(b []byte, n int64) ([]byte, error)
+
 // take returns the next n bytes.
 func (s *scanner) take(n int64) []byte {
-	if s.err == nil && n > int64(len(s.b))-s.i {
-		s.err = errWindow
+	if missing := n - (int64(len(s.b)) - s.i); s.err == nil && missing > 0 {
+		if s.more == nil {
+			s.err = io.ErrUnexpectedEOF // never of a value that skip checked
+			return nil
+		}
+		s.b, s.err = s.more(s.b, missing)
 	}
 	if s.err != nil {
 		return nil
 	}
 	s.i += n
 	return s.b[s.i-n : s.i : s.i]
+}
+
+// peek makes sure that n more bytes are there.
+func (s *scanner) peek(n int64) {
+	s.take(n)
+	if s.err == nil {
+		s.i -= n
+	}
 }
 
 func (s *scanner) u32() uint32 {
@@ -165,10 +178,9 @@ type header struct {
 	end       int64 // of the header, before padding
 }
 
-// parse reads everything before the data from b, the first bytes of a file of
-// that size. It returns errWindow where b ends too early.
-func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
-	s := &scanner{b: b}
+// parse reads everything before the data.
+func parse(more extender, limits tensor.Limits) (*header, error) {
+	s := &scanner{more: more}
 	m := s.take(4)
 	if s.err == nil && string(m) != magic {
 		return nil, formatError(0, "magic", tensor.ErrMalformed, "not a GGUF file")
@@ -188,7 +200,7 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 			"%d tensors and %d metadata entries, the limit is %d", tensors, entries, limits.MaxTensors)
 	}
 	// The least that an entry takes keeps a declared number from allocating.
-	h.metadata = make([]attribute, 0, min(entries, int64(len(b))/12))
+	h.metadata = make([]attribute, 0, min(entries, int64(len(s.b))/12))
 	for range entries {
 		at := s.i
 		key := s.str("metadata", limits.MaxName)
@@ -198,7 +210,7 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 		if s.err != nil {
 			break
 		}
-		a := attribute{key, t, b[from+4 : s.i]}
+		a := attribute{key, t, s.b[from+4 : s.i]}
 		if key == alignmentKey {
 			n := int64(0)
 			if t == TypeUint32 {
@@ -212,7 +224,7 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 		}
 		h.metadata = append(h.metadata, a)
 	}
-	h.entries = make([]entry, 0, min(tensors, int64(len(b))/24))
+	h.entries = make([]entry, 0, min(tensors, int64(len(s.b))/24))
 	for range tensors {
 		e := entry{at: s.i, name: s.str("tensors", limits.MaxName)}
 		rank := int64(s.u32())
@@ -220,11 +232,7 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 			s.fail(e.at, "tensors["+quote.Name(e.name)+"].n_dims", tensor.ErrLimit,
 				"%d dimensions, the limit is %d", rank, limits.MaxRank)
 		}
-		if s.err != nil {
-			break
-		}
-		if int64(len(b))-s.i < rank*4 {
-			s.err = errWindow
+		if s.peek(rank * 4); s.err != nil {
 			break
 		}
 		e.shape = make(tensor.Shape, rank)
@@ -244,9 +252,6 @@ func parse(b []byte, size int64, limits tensor.Limits) (*header, error) {
 			break
 		}
 		h.entries = append(h.entries, e)
-	}
-	if s.err == errWindow && int64(len(b)) == size {
-		return nil, formatError(size, "header", io.ErrUnexpectedEOF, "it does not end")
 	}
 	if s.err != nil {
 		return nil, s.err

@@ -3,7 +3,6 @@ package gguf
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -76,32 +75,23 @@ func Detect(r io.ReaderAt, size int64) bool {
 // Open maps the file and reads everything before its data.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
-	src, err := source.Open(name, o.NoMap)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newReader(src, o)
-	if err != nil {
-		src.Close()
-		return nil, err
-	}
-	return r, nil
+	return source.OpenAs(name, o.NoMap, o.newReader)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), options(opts))
+	return options(opts).newReader(source.OfBytes(b))
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's. The
 // format does not say how long its header is: a file is opened with one read of
-// 256 KiB, and another of four times as much while that does not suffice.
+// 256 KiB, and another while that does not suffice.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	src, err := source.OfReaderAt(r, size)
 	if err != nil {
 		return nil, err
 	}
-	return newReader(src, options(opts))
+	return options(opts).newReader(src)
 }
 
 func options(opts *ReaderOptions) ReaderOptions {
@@ -111,30 +101,50 @@ func options(opts *ReaderOptions) ReaderOptions {
 	return *opts
 }
 
-func newReader(src *source.Source, o ReaderOptions) (*Reader, error) {
+func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	limits, err := limit.Complete(o.Limits)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{src: src}
-	for window := int64(256 << 10); ; window *= 4 {
-		n := min(window, src.Size(), limits.MaxMetadata)
-		b, err := src.Metadata(0, n)
-		if err != nil {
-			return nil, &tensor.FormatError{Format: "gguf", Offset: 0, Field: "header", Err: err}
-		}
-		r.h, err = parse(b, src.Size(), limits)
-		if errors.Is(err, errWindow) {
-			if n == limits.MaxMetadata {
-				return nil, formatError(n, "header", tensor.ErrLimit, "more than %d bytes", n)
-			}
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		break
+	h, err := parse(windows(src, limits), limits)
+	if err != nil {
+		return nil, err
 	}
+	return o.build(src, h)
+}
+
+// windows reads the beginning of a file by a window of 256 KiB, and then four times as
+// much each time.
+func windows(src *source.Source, limits tensor.Limits) extender {
+	return func(b []byte, n int64) ([]byte, error) {
+		have := int64(len(b))
+		if err := available(have, n, src.Size(), limits); err != nil {
+			return b, err
+		}
+		n = max(n, min(max(256<<10, 3*have), src.Size()-have, limits.MaxMetadata-have))
+		next, err := src.Metadata(have, n)
+		if err != nil {
+			return b, &tensor.FormatError{Format: "gguf", Offset: have, Field: "header", Err: err}
+		}
+		return append(b, next...), nil
+	}
+}
+
+// available reports an error where a header may not have n bytes more than it has.
+func available(have, n, size int64, limits tensor.Limits) error {
+	if n > size-have {
+		return formatError(size, "header", io.ErrUnexpectedEOF, "it does not end")
+	}
+	if n > limits.MaxMetadata-have {
+		return formatError(limits.MaxMetadata, "header", tensor.ErrLimit, "more than %d bytes",
+			limits.MaxMetadata)
+	}
+	return nil
+}
+
+// build makes the Reader of a file that has this header.
+func (o ReaderOptions) build(src *source.Source, h *header) (*Reader, error) {
+	r := &Reader{src: src, h: h}
 	if err := r.build(); err != nil {
 		return nil, err
 	}

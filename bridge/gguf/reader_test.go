@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -442,6 +443,11 @@ func FuzzOpen(f *testing.F) {
 	f.Add(begin(1, 0, 0).b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		walk(OpenBytes(readtest.WithCanary(b), nil))
+		_, want := OpenBytes(b, nil)
+		_, err := ReadHeader(bytes.NewReader(b), int64(len(b)), nil)
+		if (err == nil) != (want == nil) {
+			t.Errorf("as a stream: %v, want %v", err, want)
+		}
 	})
 }
 

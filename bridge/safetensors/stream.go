@@ -42,7 +42,7 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	if _, err := io.CopyN(&head, r, int64(n)); err != nil {
 		return nil, readError("header", headerStart, unexpected(err))
 	}
-	src, err := source.OfReaderAt(headOnly(head.Bytes()), size)
+	src, err := source.OfHeader(head.Bytes(), size)
 	if err != nil {
 		return nil, err
 	}
@@ -54,16 +54,6 @@ func unexpected(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// headOnly is the beginning of a file.
-type headOnly []byte
-
-func (h headOnly) ReadAt(p []byte, off int64) (int, error) {
-	if off > int64(len(h)) || len(p) > len(h)-int(off) {
-		return 0, fmt.Errorf("%w: ReadHeader reads no data", errors.ErrUnsupported)
-	}
-	return copy(p, h[off:]), nil
 }
 
 // Stream returns the bytes of a file with these tensors, for a request or a pipe,
