@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,11 +133,11 @@ func big(b *testing.B, n int64) string {
 	p := NewBuilder()
 	m := p.Method("forward")
 	for range 64 {
-		m.Constant(&tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{n / 64}, Data: tensor.BlobOf(piece)})
+		m.Constant(&tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{n / 64}, Data: tensor.BlobOf(slices.Clone(piece))})
 	}
 	m.Return(m.Int(1))
 	name := filepath.Join(b.TempDir(), "big.pte")
-	if err := p.WriteFile(name, &WriterOptions{Dedup: DedupNone}); err != nil {
+	if err := p.WriteFile(name, nil); err != nil {
 		b.Fatal(err)
 	}
 	return name

@@ -125,8 +125,7 @@ func (b *Builder) WriteFile(name string, opts *WriterOptions) error {
 	return o.writeFile(context.Background(), name)
 }
 
-// output makes the flatbuffer and lays out the payloads. It reads none of them, but for
-// DedupSHA256.
+// output makes the flatbuffer and lays out the payloads.
 func (b *Builder) output(opts *WriterOptions) (*output, error) {
 	if opts == nil {
 		opts = new(WriterOptions)
@@ -142,7 +141,7 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 		return nil, errors.New("pte: a program without methods")
 	}
 	d := &draft{tree: new(fb.Node), added: make(map[*fb.Node]*tensor.Tensor),
-		dedup: opts.Dedup, inner: defaultTensorAlignment}
+		inner: defaultTensorAlignment}
 	plans := make([]*fb.Node, len(b.methods))
 	for i, m := range b.methods {
 		if plans[i], err = m.node(d); err != nil {
@@ -170,16 +169,17 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 // payloads stores the payloads of delegates and the named data.
 func (b *Builder) payloads(d *draft) error {
 	inlined := []*fb.Node{} // the empty ones, as in the exporter
-	delegates, named := store{dedup: d.dedup}, store{dedup: d.dedup}
+	delegates, named := make(store), make(store)
 	for _, m := range b.methods {
 		for i, x := range m.delegates {
 			location, at := ptefb.DataLocationINLINE, len(inlined)
 			if x.payload.Size() == 0 {
-				inlined = append(inlined, new(fb.Node).SetBytes(ptefb.SlotBackendDelegateInlineDataData,
-					nil, ptefb.AlignBackendDelegateInlineDataData))
+				const slot = ptefb.SlotBackendDelegateInlineDataData
+				inlined = append(inlined, new(fb.Node).SetBytes(slot, nil,
+					ptefb.AlignBackendDelegateInlineDataData))
 			} else {
 				var err error
-				at, err = d.addSegment(&delegates, delegateName(m.name, i), x.payload, 1)
+				at, err = d.addSegment(delegates, delegateName(m.name, i), x.payload, 1)
 				if location = ptefb.DataLocationSEGMENT; err != nil {
 					return err
 				}
@@ -192,7 +192,7 @@ func (b *Builder) payloads(d *draft) error {
 	d.tree.SetChildren(ptefb.SlotProgramBackendDelegateData, inlined)
 	var keys []*fb.Node
 	for _, n := range b.named {
-		at, err := d.addSegment(&named, blobPrefix+n.key, n.data, n.align)
+		at, err := d.addSegment(named, blobPrefix+n.key, n.data, n.align)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,6 @@ type instruction struct {
 	operands []int32
 	node     *fb.Node // the member of the union
 	label    *Label   // of a jump
-	stack    []Frame
 }
 
 type delegate struct {
@@ -161,16 +160,6 @@ func (m *MethodBuilder) JumpFalse(condition Ref, l *Label) {
 	m.do(OpJumpFalse, number32(ptefb.SlotJumpFalseCallCondValueIndex, v), v).label = l
 }
 
-// Stack says where in the original model the last instruction comes from, the outermost
-// call first.
-func (m *MethodBuilder) Stack(frames ...Frame) {
-	if len(m.code) == 0 {
-		m.fail("a stack trace without an instruction")
-		return
-	}
-	m.code[len(m.code)-1].stack = slices.Clone(frames)
-}
-
 // node makes the method's table in d.
 func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 	for _, l := range m.labels {
@@ -224,10 +213,9 @@ func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 		var devices []*fb.Node
 		for i := range sizes {
 			if x, ok := m.devices[uint32(i)]; ok {
-				devices = append(devices, new(fb.Node).
-					SetNumber(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, uint64(i)).
-					SetNumber(ptefb.SlotNonConstBufferDeviceDeviceType, 1, uint64(uint8(x.Type))).
-					SetNumber(ptefb.SlotNonConstBufferDeviceDeviceIndex, 1, uint64(uint8(x.Index))))
+				n := new(fb.Node).SetNumber(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, uint64(i))
+				devices = append(devices, x.set(n, ptefb.SlotNonConstBufferDeviceDeviceType,
+					ptefb.SlotNonConstBufferDeviceDeviceIndex))
 			}
 		}
 		n.SetChildren(ptefb.SlotExecutionPlanNonConstBufferDevice, devices)
@@ -237,30 +225,16 @@ func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 
 // chain makes the table of the instructions.
 func (m *MethodBuilder) chain() *fb.Node {
-	instructions, stacks := make([]*fb.Node, len(m.code)), make([]*fb.Node, len(m.code))
-	traced := false
+	instructions := make([]*fb.Node, len(m.code))
 	for i, x := range m.code {
 		if x.label != nil {
 			x.node.SetNumber(ptefb.SlotJumpFalseCallDestinationInstruction, 4, uint64(x.label.at))
 		}
 		instructions[i] = new(fb.Node).SetChild(ptefb.SlotInstructionInstrArgs, x.node).
 			SetNumber(ptefb.SlotInstructionInstrArgsType, 1, uint64(x.op))
-		stacks[i] = new(fb.Node).SetChildren(ptefb.SlotFrameListItems, convert(x.stack, frame))
-		traced = traced || len(x.stack) > 0
 	}
-	n := new(fb.Node).
+	return new(fb.Node).
 		SetVector(ptefb.SlotChainInputs, nil, 4).
 		SetVector(ptefb.SlotChainOutputs, nil, 4).
 		SetChildren(ptefb.SlotChainInstructions, instructions)
-	if traced {
-		n.SetChildren(ptefb.SlotChainStacktrace, stacks)
-	}
-	return n
-}
-
-func frame(f Frame) *fb.Node {
-	return number32(ptefb.SlotFrameLineno, int32(f.Line)).
-		SetString(ptefb.SlotFrameFilename, f.File).
-		SetString(ptefb.SlotFrameName, f.Name).
-		SetString(ptefb.SlotFrameContext, f.Context)
 }

@@ -390,10 +390,15 @@ func (r Ref) Place(memory uint32, offset uint64) Ref {
 
 // Device says on which device the tensor is.
 func (r Ref) Device(d Device) Ref {
-	extraInfo(r.tensorOf("Device").node).
-		SetNumber(ptefb.SlotExtraTensorInfoDeviceType, 1, uint64(uint8(d.Type))).
-		SetNumber(ptefb.SlotExtraTensorInfoDeviceIndex, 1, uint64(uint8(d.Index)))
+	d.set(extraInfo(r.tensorOf("Device").node), ptefb.SlotExtraTensorInfoDeviceType,
+		ptefb.SlotExtraTensorInfoDeviceIndex)
 	return r
+}
+
+// set puts the device into two fields of a table.
+func (d Device) set(n *fb.Node, typeSlot, indexSlot int) *fb.Node {
+	return n.SetNumber(typeSlot, 1, uint64(uint8(d.Type))).
+		SetNumber(indexSlot, 1, uint64(uint8(d.Index)))
 }
 
 func convert[A, B any](list []A, to func(A) B) []B {

@@ -126,7 +126,7 @@ const bundleVersion = 2
 
 // Write writes a .bpte: the bundle around program, which is a whole .pte. Test cases must
 // fit their methods: as many inputs and outputs, of their kinds, and tensors of their
-// element type. The runtime runs them as the reference does, by executing the method on
+// dtype. The runtime runs them as the reference does, by executing the method on
 // the inputs and comparing what it gives.
 //
 // A Bundle that a Reader answered can be written around another program than its own,
@@ -207,7 +207,8 @@ type bundler struct{ fb fb.Builder }
 // bundled writes the inputs or outputs of a test case, of a method that has these.
 func (e *bundler) bundled(values []any, of []Value) (fb.Offset, error) {
 	if len(values) != len(of) {
-		return 0, fmt.Errorf("%w: %d, and the method has %d", tensor.ErrMalformed, len(values), len(of))
+		return 0, fmt.Errorf("%w: %d, and the method has %d", tensor.ErrMalformed, len(values),
+			len(of))
 	}
 	all := make([]fb.Offset, len(values))
 	for i, v := range values {
@@ -239,8 +240,8 @@ func (e *bundler) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Off
 		}
 	case float64:
 		if kind == KindDouble {
-			return ptefb.BundledValueUnionBundledDouble,
-				e.fb.Table(fb.Number(ptefb.SlotBundledDoubleDoubleVal, 8, math.Float64bits(v))), nil
+			x := e.fb.Table(fb.Number(ptefb.SlotBundledDoubleDoubleVal, 8, math.Float64bits(v)))
+			return ptefb.BundledValueUnionBundledDouble, x, nil
 		}
 	case *tensor.Tensor:
 		if info, ok := of.Tensor(); ok && v != nil {

@@ -3,7 +3,6 @@ package pte
 import (
 	"fmt"
 	"iter"
-	"strconv"
 	"strings"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -28,13 +27,8 @@ const (
 
 func (o Opcode) known() bool { return o <= OpFree }
 
-// String is the name of the union's member, or "unknown instruction 7".
-func (o Opcode) String() string {
-	if o.known() {
-		return ptefb.InstructionArguments(o).String()
-	}
-	return "unknown instruction " + strconv.Itoa(int(o))
-}
+// String is the name of the union's member, InstructionArguments(7) if it is unknown.
+func (o Opcode) String() string { return ptefb.InstructionArguments(o).String() }
 
 // A chain is a list of instructions that run one after another. All known programs have
 // one chain a method.

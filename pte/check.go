@@ -7,6 +7,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	flatbuffers "github.com/google/flatbuffers/go"
+
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -41,7 +43,8 @@ type checker struct {
 
 	// The value or instruction being checked, and tables to be read into.
 	index      int
-	chain      int
+	step       Instruction
+	args       flatbuffers.Table
 	tensor     ptefb.Tensor
 	extra      ptefb.ExtraTensorInfo
 	allocation ptefb.AllocationDetails
@@ -71,13 +74,16 @@ func (c *checker) warn(s site, format string, args ...any) {
 	c.out.Warn(c.r.malformed(s, format, args...))
 }
 
-// require notes that a field is absent.
-func (c *checker) require(s site, slot int, name string) bool {
-	ok := fb.FieldPos(s.t, slot) != 0
-	if !ok {
-		c.bad(s.named(name), "absent")
+// require notes fields that are absent, and reports whether all are there.
+func (c *checker) require(s site, slots ...int) bool {
+	all := true
+	for _, slot := range slots {
+		if fb.FieldPos(s.t, slot) == 0 {
+			c.bad(s.field(slot), "absent")
+			all = false
+		}
 	}
-	return ok
+	return all
 }
 
 // name checks a string that the runtime compares with C strings.
@@ -93,31 +99,31 @@ func (c *checker) name(b []byte, s site) {
 // unique checks a name that the runtime looks up: it takes the first of several.
 func (c *checker) unique(seen map[string]int, b []byte, i int, s site, what string) {
 	if first, dup := seen[string(b)]; dup {
-		c.warn(s, "%s is also the %s[%d], which the runtime takes", quote.Name(string(b)), what, first)
+		c.warn(s, "%s is also the %s[%d], which the runtime takes", quote.Name(string(b)), what,
+			first)
 	} else {
 		seen[string(b)] = i
 	}
 }
 
 func (c *checker) program(seen fb.Summary) error {
-	root := c.r.root
-	s := rootSite(root, "", 0)
+	root, s := c.r.root, c.r.site()
 	for _, n := range seen.Newer {
-		c.warn(site{at: int(n.Pos), name: ptefb.Schema.Tables[n.Table].Name},
-			"has fields of a newer schema, which are not shown and keep the program from being rebuilt")
+		c.warn(site{at: int(n.Pos), path: ptefb.Schema.Tables[n.Table].Name}, "has fields "+
+			"of a newer schema, which are not shown and keep the program from being rebuilt")
 	}
 	if v := root.Version(); v > 0 {
-		c.error(errors.ErrUnsupported, s.field(ptefb.SlotProgramVersion, "version"),
+		c.error(errors.ErrUnsupported, s.field(ptefb.SlotProgramVersion),
 			"%d: the runtime loads none above 0 since ExecuTorch 1.5.1", v)
 	}
 	if n := c.r.header.Length; n > 32 {
-		c.warn(site{at: 12, name: "extended_header.length"},
+		c.warn(site{at: 12, path: "extended_header.length"},
 			"%d bytes are more than the 32 of the newest known version", n)
 	}
 	c.data()
 	c.segments()
 	c.named()
-	c.require(s, ptefb.SlotProgramExecutionPlan, "execution_plan")
+	c.require(s, ptefb.SlotProgramExecutionPlan)
 	names := make(map[string]int)
 	for m := range c.r.Program().Methods() {
 		c.m, c.n, c.changed = m, m.NumValues(), nil
@@ -131,15 +137,15 @@ func (c *checker) program(seen fb.Summary) error {
 		if c.out.Full() { // what is wrong was noted; what there is must still be counted
 			continue
 		}
-		if s := m.site(&m.t, planPath, 0, 0); c.require(s, ptefb.SlotExecutionPlanName, "name") {
-			s, b := s.field(ptefb.SlotExecutionPlanName, "name"), m.t.Name()
-			c.name(b, s)
-			c.unique(names, b, m.index, s, "name of execution_plan")
+		if s := m.plan().field(ptefb.SlotExecutionPlanName); c.require(s, s.slot) {
+			c.name(m.t.Name(), s)
+			c.unique(names, m.t.Name(), m.index, s, "name of execution_plan")
 		}
 		c.method()
 	}
 	if seen.Tables > maxTables {
-		c.warn(site{}, "%d tables, but a runtime that verifies stops at %d", seen.Tables, maxTables)
+		c.warn(site{}, "%d tables, but a runtime that verifies stops at %d", seen.Tables,
+			maxTables)
 	}
 	return nil
 }
@@ -148,7 +154,7 @@ func (c *checker) program(seen fb.Summary) error {
 // without a name, n of them here, and each delegate carry the name of their method.
 func (c *checker) shown(n int) error {
 	t, size := &c.m.t, int64(len(c.m.t.Name()))
-	s := c.m.site(t, planPath, 0, 0).field(ptefb.SlotExecutionPlanName, "name")
+	s := c.m.plan().field(ptefb.SlotExecutionPlanName)
 	if size > c.r.limits.MaxName {
 		return c.r.error(tensor.ErrLimit, s, "%d bytes are more than the limit of %d", size,
 			c.r.limits.MaxName)
@@ -163,19 +169,18 @@ func (c *checker) shown(n int) error {
 func (c *checker) named() {
 	root := c.r.root
 	if has(root, ptefb.SlotProgramNamedData) && !has(root, ptefb.SlotProgramSegments) {
-		c.bad(rootSite(root, "", 0).field(ptefb.SlotProgramNamedData, "named_data"), "without segments")
+		c.bad(c.r.site().field(ptefb.SlotProgramNamedData), "without segments")
 	}
 	keys := make(map[string]int)
 	for i, t := range fb.Each(root.NamedDataLength(), root.NamedData) {
-		s := rootSite(t, "named_data[%d].", i)
-		if c.require(s, ptefb.SlotNamedDataKey, "key") {
-			s, b := s.field(ptefb.SlotNamedDataKey, "key"), t.Key()
+		s := rootSite(ptefb.TableNamedData, t, "named_data[%d]", i).field(ptefb.SlotNamedDataKey)
+		if c.require(s, s.slot) {
 			n := len(keys)
-			if c.unique(keys, b, i, s, "key of named_data"); len(keys) > n {
-				c.name(b, s)
+			if c.unique(keys, t.Key(), i, s, "key of named_data"); len(keys) > n {
+				c.name(t.Key(), s)
 			}
 		}
-		s = s.field(ptefb.SlotNamedDataSegmentIndex, "segment_index")
+		s = s.field(ptefb.SlotNamedDataSegmentIndex)
 		if _, err := c.r.segment(t.SegmentIndex(), s); err != nil {
 			c.out.Error(err)
 		} else {
@@ -193,14 +198,13 @@ func (c *checker) outside(i uint32, s site) {
 
 // data checks where constants and initial values are.
 func (c *checker) data() {
-	r, root := c.r, c.r.root
-	s := rootSite(root, "", 0)
+	r, root, s := c.r, c.r.root, c.r.site()
 	switch n, inline := r.constants.len(), root.ConstantBufferLength(); {
 	case n == 0:
-		c.warn(s.field(ptefb.SlotProgramConstantSegment, "constant_segment.offsets"),
-			"absent or empty: the deprecated layout, which ExecuTorch's builds since 2025 refuse")
+		c.warn(s.field(ptefb.SlotProgramConstantSegment),
+			"no offsets: the deprecated layout, which ExecuTorch's builds since 2025 refuse")
 	case n > 1 && inline > 0:
-		c.bad(s.field(ptefb.SlotProgramConstantBuffer, "constant_buffer"),
+		c.bad(s.field(ptefb.SlotProgramConstantBuffer),
 			"%d constants inside the flatbuffer, and %d in a segment", inline, n-1)
 	}
 	c.offsets(&r.constants)
@@ -209,7 +213,7 @@ func (c *checker) data() {
 		if i == 1 {
 			c.warn(p.site, "the runtime uses only the first")
 		}
-		c.require(p.site, ptefb.SlotSubsegmentOffsetsOffsets, ".offsets")
+		c.require(p.site, ptefb.SlotSubsegmentOffsetsOffsets)
 		c.offsets(&p)
 	}
 }
@@ -217,8 +221,8 @@ func (c *checker) data() {
 // offsets checks a list of starts in a segment. Their order does not matter.
 func (c *checker) offsets(p *pool) {
 	if p.len() > 1 && p.found && p.segment.size == 0 {
-		c.bad(p.site, "%d tensors in an empty segment, where the runtime finds none, even without elements",
-			p.len()-1)
+		c.bad(p.site, "%d tensors in an empty segment, where the runtime finds none, "+
+			"even without elements", p.len()-1)
 	}
 	for k := 1; k < p.len(); k++ {
 		if _, err := c.r.piece(p, uint32(k), site{}); err != nil {
@@ -259,7 +263,7 @@ func (c *checker) disorder() {
 	segment := func(i int) site {
 		var t ptefb.DataSegment
 		c.r.root.Segments(&t, i)
-		return rootSite(&t, "segments[%d]", i)
+		return rootSite(ptefb.TableDataSegment, &t, "segments[%d]", i)
 	}
 	var all []numbered
 	for i, s := range c.r.segments {

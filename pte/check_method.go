@@ -3,8 +3,6 @@ package pte
 import (
 	"errors"
 
-	flatbuffers "github.com/google/flatbuffers/go"
-
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
@@ -17,19 +15,17 @@ const copyIndexOperator = "executorch_prim::et_copy_index"
 
 func (c *checker) method() {
 	t := &c.m.t
-	s := c.m.site(t, planPath, 0, 0)
-	c.require(s, ptefb.SlotExecutionPlanValues, "values")
-	c.require(s, ptefb.SlotExecutionPlanInputs, "inputs")
-	c.require(s, ptefb.SlotExecutionPlanOutputs, "outputs")
-	chains := c.require(s, ptefb.SlotExecutionPlanChains, "chains")
-	c.require(s, ptefb.SlotExecutionPlanDelegates, "delegates")
-	c.require(s, ptefb.SlotExecutionPlanNonConstBufferSizes, "non_const_buffer_sizes")
-	c.indices(t.InputsLength(), t.Inputs, s.field(ptefb.SlotExecutionPlanInputs, "inputs"))
-	c.indices(t.OutputsLength(), t.Outputs, s.field(ptefb.SlotExecutionPlanOutputs, "outputs"))
+	s := c.m.plan()
+	c.require(s, ptefb.SlotExecutionPlanValues, ptefb.SlotExecutionPlanInputs,
+		ptefb.SlotExecutionPlanOutputs, ptefb.SlotExecutionPlanDelegates,
+		ptefb.SlotExecutionPlanNonConstBufferSizes)
+	c.indices(t.InputsLength(), t.Inputs, s.field(ptefb.SlotExecutionPlanInputs))
+	c.indices(t.OutputsLength(), t.Outputs, s.field(ptefb.SlotExecutionPlanOutputs))
 	c.operators()
 	c.delegates()
-	if chains && t.ChainsLength() == 0 {
-		c.bad(s.field(ptefb.SlotExecutionPlanChains, "chains"), "empty")
+	s = s.field(ptefb.SlotExecutionPlanChains)
+	if c.require(s, s.slot) && t.ChainsLength() == 0 {
+		c.bad(s, "empty")
 	}
 	for chain := range c.m.chains() {
 		c.checkChain(chain)
@@ -40,7 +36,7 @@ func (c *checker) method() {
 func (c *checker) indices(n int, index func(int) int32, s site) {
 	for i := range n {
 		if v := index(i); v < 0 || int(v) >= c.n {
-			c.bad(s.element(i, 4), "%d of %d values", v, c.n)
+			c.bad(s.item(i, 4), "%d of %d values", v, c.n)
 		}
 	}
 }
@@ -48,16 +44,17 @@ func (c *checker) indices(n int, index func(int) int32, s site) {
 func (c *checker) operators() {
 	c.counts, c.copies = c.counts[:0], -1
 	for i, t := range fb.Each(c.m.t.OperatorsLength(), c.m.t.Operators) {
-		s := c.m.site(t, planPath+"operators[%d].", i, 0)
-		c.require(s, ptefb.SlotOperatorName, "name")
+		s := c.m.site(ptefb.TableOperator, t, planPath+".operators[%d]", i, 0)
+		c.require(s, ptefb.SlotOperatorName)
 		name, overload := t.Name(), t.Overload()
 		if overload == nil {
-			c.warn(s.named("overload"), "absent, where tools require an empty one")
+			c.warn(s.field(ptefb.SlotOperatorOverload), "absent, where tools require an empty one")
 		}
-		s = s.field(ptefb.SlotOperatorName, "name")
+		s = s.field(ptefb.SlotOperatorName)
 		full := Operator{string(name), string(overload)}.String()
 		if len(full) > maxOperatorName {
-			c.bad(s, "%d bytes with the overload, and the runtime supports %d", len(full), maxOperatorName)
+			c.bad(s, "%d bytes with the overload, and the runtime supports %d", len(full),
+				maxOperatorName)
 		}
 		c.name(name, s)
 		if string(name) == copyIndexOperator {
@@ -69,18 +66,19 @@ func (c *checker) operators() {
 
 func (c *checker) delegates() {
 	for i, t := range fb.Each(c.m.t.DelegatesLength(), c.m.t.Delegates) {
-		s := c.m.site(t, delegatePath, i, 0)
-		if c.require(s, ptefb.SlotBackendDelegateId, "id") {
-			c.name(t.Id(), s.field(ptefb.SlotBackendDelegateId, "id"))
+		s := c.m.site(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
+		if c.require(s, ptefb.SlotBackendDelegateId) {
+			c.name(t.Id(), s.field(ptefb.SlotBackendDelegateId))
 		}
 		c.payload(i, t)
 		for k, x := range fb.Each(t.CompileSpecsLength(), t.CompileSpecs) {
-			s := c.m.site(x, delegatePath+"compile_specs[%d].", i, k)
+			s := c.m.site(ptefb.TableCompileSpec, x, delegatePath+".compile_specs[%d]", i, k)
 			if !has(x, ptefb.SlotCompileSpecKey) {
-				c.warn(s.named("key"), "absent")
+				c.warn(s.field(ptefb.SlotCompileSpecKey), "absent")
 			}
 			if !has(x, ptefb.SlotCompileSpecValue) {
-				c.bad(s.named("value"), "absent: the runtime's process would end")
+				c.bad(s.field(ptefb.SlotCompileSpecValue),
+					"absent: the runtime's process would end")
 			}
 		}
 	}
@@ -95,123 +93,125 @@ func (c *checker) payload(i int, t *ptefb.BackendDelegate) {
 		c.out.Error(err)
 	case p.Location() != ptefb.DataLocationSEGMENT:
 	case c.r.header.SegmentBase == 0:
-		s.path, s.name = delegatePath, "processed"
-		c.bad(s, "a segment, but no extended header says where segments are")
+		s = c.m.site(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
+		c.bad(s.field(ptefb.SlotBackendDelegateProcessed),
+			"a segment, but no extended header says where segments are")
 	default:
 		c.outside(p.Index(), s)
 	}
 }
 
 func (c *checker) checkChain(x chain) {
-	const path = planPath + "chains[%d]."
-	if !c.require(c.m.site(&x.t, path, x.index, 0), ptefb.SlotChainInstructions, "instructions") {
+	s := c.m.site(ptefb.TableChain, &x.t, planPath+".chains[%d]", x.index, 0)
+	if !c.require(s, ptefb.SlotChainInstructions) {
 		return
 	}
 	back := false
-	for k, t := range fb.Each(x.len(), x.t.Instructions) {
-		if k%4096 == 4095 && c.out.Full() {
+	for i := range x.instructions() {
+		if i.index%4096 == 4095 && c.out.Full() {
 			return
 		}
-		c.chain, c.index = x.index, k
-		back = c.instruction(t, x.len()) || back
+		c.step = i
+		back = c.instruction() || back
 	}
 	if back {
 		c.endless(x)
 	}
 }
 
-// step is a field of the instruction that is being checked, in the table t.
-func (c *checker) step(t flatbuffers.Table, slot int, name string) site {
-	return site{t: t, path: planPath + "chains[%d].instructions[%d].",
-		index: [3]int{c.m.index, c.chain, c.index}, slot: slot, name: name}
+// arg is a field of the arguments of the instruction that is being checked.
+func (c *checker) arg(slot int) site {
+	members := ptefb.Schema.Unions[ptefb.UnionInstructionArguments].Members
+	return site{t: c.args, table: int(members[c.step.Opcode()]), path: instructionPath,
+		index: [3]int{c.m.index, c.step.c.index, c.step.index}, slot: slot}
 }
 
-// instruction checks an instruction of a chain of n, and reports whether it is a jump
-// back.
-func (c *checker) instruction(e *ptefb.Instruction, n int) (back bool) {
-	var x flatbuffers.Table
-	op, present := Opcode(e.InstrArgsType()), e.InstrArgs(&x)
-	if !op.known() { // the verifier has not seen what is there
-		c.error(errors.ErrUnsupported,
-			c.step(e.Table(), ptefb.SlotInstructionInstrArgsType, "instr_args_type"), "%v", op)
-		return false
-	}
-	if op == OpNone || !present {
-		c.bad(c.step(e.Table(), itself, "instr_args"), "absent")
+// instruction checks c.step, and reports whether it is a jump back.
+func (c *checker) instruction() (back bool) {
+	i := &c.step
+	op, present := i.Opcode(), i.t.InstrArgs(&c.args)
+	if !op.known() || op == OpNone || !present {
+		s := c.m.site(ptefb.TableInstruction, &i.t, instructionPath, i.c.index, i.index)
+		if !op.known() { // the verifier has not seen what is there
+			c.error(errors.ErrUnsupported, s.field(ptefb.SlotInstructionInstrArgsType), "%v", op)
+		} else {
+			c.bad(s.field(ptefb.SlotInstructionInstrArgs), "absent")
+		}
 		return false
 	}
 	switch op {
 	case OpKernelCall:
 		const slot = ptefb.SlotKernelCallArgs
-		i := c.called(x, ptefb.SlotKernelCallOpIndex, len(c.counts), "operators")
-		args := c.args(x, slot)
-		if int(i) == c.copies {
-			c.copyIndex(args, x)
+		o := c.called(ptefb.SlotKernelCallOpIndex, len(c.counts), "operators")
+		args := c.operands(slot)
+		if int(o) == c.copies {
+			c.copyIndex(args)
 		}
-		if i >= 0 && int(i) < len(c.counts) && c.counts[i] > 0 && len(args)/4 != c.counts[i] {
-			c.warn(c.step(x, slot, "args"), "%d arguments, but the operator has %d", len(args)/4, c.counts[i])
+		if n := len(args) / 4; o >= 0 && int(o) < len(c.counts) && c.counts[o] > 0 &&
+			n != c.counts[o] {
+			c.warn(c.arg(slot), "%d arguments, but the operator has %d", n, c.counts[o])
 		}
 	case OpDelegateCall:
-		c.called(x, ptefb.SlotDelegateCallDelegateIndex, c.m.t.DelegatesLength(), "delegates")
-		c.args(x, ptefb.SlotDelegateCallArgs)
+		c.called(ptefb.SlotDelegateCallDelegateIndex, c.m.t.DelegatesLength(), "delegates")
+		c.operands(ptefb.SlotDelegateCallArgs)
 	case OpMove:
-		c.operand(x, ptefb.SlotMoveCallMoveFrom, "move_from")
-		c.operand(x, ptefb.SlotMoveCallMoveTo, "move_to")
+		c.operand(ptefb.SlotMoveCallMoveFrom)
+		c.operand(ptefb.SlotMoveCallMoveTo)
 	case OpJumpFalse:
-		c.condition(x)
+		c.condition()
 		const slot = ptefb.SlotJumpFalseCallDestinationInstruction
-		to := int32Field(x, slot)
+		to, n := int32Field(c.args, slot), i.c.len()
 		if to < 0 || int(to) > n {
-			c.bad(c.step(x, slot, "destination_instruction"), "%d of %d instructions", to, n)
+			c.bad(c.arg(slot), "%d of %d instructions", to, n)
 			return false
 		}
-		return int(to) <= c.index
+		return int(to) <= i.index
 	case OpFree:
-		const slot, name = ptefb.SlotFreeCallValueIndex, "value_index"
-		if v, ok := c.operand(x, slot, name); ok && c.kind(v) != KindTensor {
-			c.bad(c.step(x, slot, name), "value %d is a %v, not a tensor", v, c.kind(v))
+		const slot = ptefb.SlotFreeCallValueIndex
+		if v, ok := c.operand(slot); ok && c.kind(v) != KindTensor {
+			c.bad(c.arg(slot), "value %d is a %v, not a tensor", v, c.kind(v))
 		}
 	}
 	return false
 }
 
 // called checks the index of one of n operators or delegates.
-func (c *checker) called(t flatbuffers.Table, slot, n int, what string) int32 {
-	i := int32Field(t, slot)
+func (c *checker) called(slot, n int, what string) int32 {
+	i := int32Field(c.args, slot)
 	if i < 0 || int(i) >= n {
-		c.bad(c.step(t, slot, "index"), "%d of %d %s", i, n, what)
+		c.bad(c.arg(slot), "%d of %d %s", i, n, what)
 	}
 	return i
 }
 
-// args checks the arguments of a call.
-func (c *checker) args(t flatbuffers.Table, slot int) []byte {
-	args, ok := fb.FieldBytes(t, slot, 4)
+// operands checks the arguments of a call.
+func (c *checker) operands(slot int) []byte {
+	args, ok := fb.FieldBytes(c.args, slot, 4)
 	if !ok {
-		c.bad(c.step(t, slot, "args"), "absent")
+		c.bad(c.arg(slot), "absent")
 	}
 	for k := range len(args) / 4 {
 		if v := u32s(args, k); int64(v) >= int64(c.n) {
-			c.bad(c.step(t, slot, "args").element(k, 4), "%d of %d values", int32(v), c.n)
+			c.bad(c.arg(slot).item(k, 4), "%d of %d values", int32(v), c.n)
 		}
 	}
 	return args
 }
 
 // operand checks a value that an instruction names, and reports whether it is there.
-func (c *checker) operand(t flatbuffers.Table, slot int, name string) (int64, bool) {
-	v := int32Field(t, slot)
+func (c *checker) operand(slot int) (int64, bool) {
+	v := int32Field(c.args, slot)
 	ok := v >= 0 && int(v) < c.n
 	if !ok {
-		c.bad(c.step(t, slot, name), "%d of %d values", v, c.n)
+		c.bad(c.arg(slot), "%d of %d values", v, c.n)
 	}
 	return int64(v), ok
 }
 
 // condition checks what a jump depends on.
-func (c *checker) condition(t flatbuffers.Table) {
-	const slot, name = ptefb.SlotJumpFalseCallCondValueIndex, "cond_value_index"
-	v, ok := c.operand(t, slot, name)
+func (c *checker) condition() {
+	const slot = ptefb.SlotJumpFalseCallCondValueIndex
+	v, ok := c.operand(slot)
 	if !ok {
 		return
 	}
@@ -220,10 +220,10 @@ func (c *checker) condition(t flatbuffers.Table) {
 	case KindTensor:
 		x, ok := c.m.Value(int(v)).table()
 		if ok && executorch.DType(int8(x.ScalarType())) != tensor.Bool {
-			c.bad(c.step(t, slot, name), "value %d is a tensor of another type than bool", v)
+			c.bad(c.arg(slot), "value %d is a tensor of another type than bool", v)
 		}
 	default:
-		c.bad(c.step(t, slot, name), "value %d is a %v", v, k)
+		c.bad(c.arg(slot), "value %d is a %v", v, k)
 	}
 }
 
@@ -246,15 +246,15 @@ func (c *checker) endless(x chain) {
 			}
 		}
 		if !c.changed[cond] {
-			c.warn(c.m.site(&i.t, planPath+"chains[%d].instructions[%d]", x.index, i.Index()),
-				"jumps back to %d for ever: value %d is false and stays so", to, cond)
+			s := c.m.site(ptefb.TableInstruction, &i.t, instructionPath, x.index, i.Index())
+			c.warn(s, "jumps back to %d for ever: value %d is false and stays so", to, cond)
 		}
 	}
 }
 
 // copyIndex checks a call that writes its second argument into the first one at an index,
 // which old runtimes did not compare with the size (CVE-2025-54949).
-func (c *checker) copyIndex(args []byte, call flatbuffers.Table) {
+func (c *checker) copyIndex(args []byte) {
 	if len(args) < 12 {
 		return
 	}
@@ -264,6 +264,6 @@ func (c *checker) copyIndex(args []byte, call flatbuffers.Table) {
 		return
 	}
 	if i := index.Int(); i < 0 || t.SizesLength() == 0 || i >= int64(t.Sizes(0)) {
-		c.bad(c.step(call, ptefb.SlotKernelCallArgs, "args").element(2, 4), "index %d, of a tensor of %v", i, to)
+		c.bad(c.arg(ptefb.SlotKernelCallArgs).item(2, 4), "index %d, of a tensor of %v", i, to)
 	}
 }

@@ -27,20 +27,21 @@ func (c *checker) memory() {
 		}
 		sum, ok := align.Add(total, n)
 		if !ok || n > maxBuffer {
-			s := c.m.site(t, planPath, 0, 0).
-				field(ptefb.SlotExecutionPlanNonConstBufferSizes, "non_const_buffer_sizes")
-			c.bad(s.element(i, 8), "%d bytes", n)
+			s := c.m.plan().field(ptefb.SlotExecutionPlanNonConstBufferSizes)
+			c.bad(s.item(i, 8), "%d bytes", n)
 			continue
 		}
 		total = sum
 	}
 	for i, d := range fb.Each(t.NonConstBufferDeviceLength(), t.NonConstBufferDevice) {
-		s := c.m.site(d, planPath+"non_const_buffer_device[%d].", i, 0)
+		s := c.m.site(ptefb.TableNonConstBufferDevice, d,
+			planPath+".non_const_buffer_device[%d]", i, 0)
 		if k := d.BufferIdx(); k < 0 || int(k) >= len(c.buffers) {
-			c.warn(s.named("buffer_idx"), "%d of %d buffers", k, len(c.buffers))
+			s = s.field(ptefb.SlotNonConstBufferDeviceBufferIdx)
+			c.warn(s, "%d of %d buffers", k, len(c.buffers))
 		}
 		if x := DeviceType(d.DeviceType()); !x.known() {
-			c.warn(s.named("device_type"), "unknown device %d", x)
+			c.warn(s.field(ptefb.SlotNonConstBufferDeviceDeviceType), "unknown device %d", x)
 		}
 	}
 }
@@ -58,28 +59,29 @@ func (c *checker) values() error {
 		var t flatbuffers.Table
 		k, present := Kind(e.ValType()), e.Val(&t)
 		c.index = i
+		s := c.m.site(ptefb.TableEValue, e, planPath+".values[%d]", i, 0)
 		switch {
 		case k == KindNone:
-			c.bad(c.valueAt(e, itself, "val_type"), "NONE")
+			c.bad(s.field(ptefb.SlotEValueValType), "NONE")
 		case !k.known(): // the verifier has not seen what is there
-			c.error(errors.ErrUnsupported, c.valueAt(e, ptefb.SlotEValueValType, "val_type"), "%v", k)
+			c.error(errors.ErrUnsupported, s.field(ptefb.SlotEValueValType), "%v", k)
 		case !present:
 			if k != KindNull {
-				c.bad(c.valueAt(e, itself, "val"), "a %v without a value", k)
+				c.bad(s.field(ptefb.SlotEValueVal), "a %v without a value", k)
 			}
 		case k == KindTensor:
 			c.tensor.Init(t.Bytes, t.Pos)
 			max := &c.r.limits
 			if n := c.tensor.SizesLength(); int64(n) > max.MaxRank {
-				return c.r.error(tensor.ErrLimit, c.tensorAt(ptefb.SlotTensorSizes, "sizes"),
+				return c.r.error(tensor.ErrLimit, c.tensorAt(ptefb.SlotTensorSizes),
 					"%d dimensions are more than the limit of %d", n, max.MaxRank)
 			}
 			if !c.checkTensor().listed() {
 				continue
 			}
 			if int64(len(c.stored)) >= max.MaxTensors {
-				return c.r.error(tensor.ErrLimit, c.m.site(e, planPath+"values[%d]", i, 0),
-					"more tensors than the limit of %d", max.MaxTensors)
+				return c.r.error(tensor.ErrLimit, s, "more tensors than the limit of %d",
+					max.MaxTensors)
 			}
 			c.stored = append(c.stored, place{int32(c.m.index), int32(i)})
 		default:
@@ -89,21 +91,19 @@ func (c *checker) values() error {
 	return nil
 }
 
-// valueAt is a field of the value that is being checked, or of the table that it has.
-func (c *checker) valueAt(t table, slot int, name string) site {
-	return c.m.site(t, planPath+"values[%d].", c.index, 0).field(slot, name)
+// tensorAt, extraAt and placeAt are fields of the tensor that is being checked.
+func (c *checker) tensorAt(slot int) site {
+	return c.m.site(ptefb.TableTensor, &c.tensor, valuePath, c.index, 0).field(slot)
 }
 
-func (c *checker) tensorAt(slot int, name string) site {
-	return c.m.site(&c.tensor, valuePath, c.index, 0).field(slot, name)
+func (c *checker) extraAt(slot int) site {
+	const path = valuePath + ".extra_tensor_info"
+	return c.m.site(ptefb.TableExtraTensorInfo, &c.extra, path, c.index, 0).field(slot)
 }
 
-func (c *checker) extraAt(slot int, name string) site {
-	return c.m.site(&c.extra, valuePath+"extra_tensor_info.", c.index, 0).field(slot, name)
-}
-
-func (c *checker) placeAt(slot int, name string) site {
-	return c.m.site(&c.allocation, valuePath+"allocation_info", c.index, 0).field(slot, name)
+func (c *checker) placeAt(slot int) site {
+	const path = valuePath + ".allocation_info"
+	return c.m.site(ptefb.TableAllocationDetails, &c.allocation, path, c.index, 0).field(slot)
 }
 
 // list checks the values that the list in t names. The runtime makes values in order, so
@@ -113,7 +113,8 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 	if size == 0 {
 		return
 	}
-	s := site{t: t, path: planPath + "values[%d].val", index: [3]int{c.m.index, c.index}}
+	s := site{t: t, table: int(ptefb.Schema.Unions[ptefb.UnionKernelTypes].Members[k]),
+		path: valuePath, index: [3]int{c.m.index, c.index}}
 	b, ok := fb.FieldBytes(t, slot, size)
 	if !ok {
 		c.bad(s, "a %v without items", k)
@@ -121,7 +122,7 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 	if !k.IsList() {
 		return
 	}
-	item := func(n int) site { return s.field(slot, ".items").element(n, size) }
+	item := func(n int) site { return s.field(slot).item(n, size) }
 	for n := range len(b) / size {
 		var x int64
 		if size == 8 {
@@ -151,29 +152,29 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 func (c *checker) checkTensor() Role {
 	t := &c.tensor
 	if o := t.StorageOffset(); o != 0 {
-		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorStorageOffset, "storage_offset"), "%d", o)
+		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorStorageOffset), "%d", o)
 	}
 	d := executorch.DType(int8(t.ScalarType()))
 	if d == tensor.Unknown {
-		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorScalarType, "scalar_type"), "%d",
-			int8(t.ScalarType()))
+		s := c.tensorAt(ptefb.SlotTensorScalarType)
+		c.error(errors.ErrUnsupported, s, "%d", t.ScalarType())
 	}
 	switch x := Dynamism(t.ShapeDynamism()); x {
 	case Static, Bound:
 	case Unbound:
-		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorShapeDynamism, "shape_dynamism"), "%v", x)
+		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorShapeDynamism), "%v", x)
 	default:
-		c.warn(c.tensorAt(ptefb.SlotTensorShapeDynamism, "shape_dynamism"), "unknown value %d", x)
+		c.warn(c.tensorAt(ptefb.SlotTensorShapeDynamism), "unknown value %d", x)
 	}
 	if l := t.Layout(); l != 0 {
-		c.warn(c.tensorAt(ptefb.SlotTensorLayout, "layout"),
+		c.warn(c.tensorAt(ptefb.SlotTensorLayout),
 			"%d is not strided, as which the runtime takes it", l)
 	}
 	size, known := int64(0), false
 	if sizes, ok := fb.FieldBytes(t.Table(), ptefb.SlotTensorSizes, 4); ok {
 		size, known = c.shape(d, sizes)
 	} else {
-		c.bad(c.tensorAt(itself, "sizes"), "absent")
+		c.bad(c.tensorAt(ptefb.SlotTensorSizes), "absent")
 	}
 	var name []byte
 	external := false
@@ -197,7 +198,7 @@ func (c *checker) checkTensor() Role {
 
 // storedTensor checks where the bytes of a constant or an initial value are.
 func (c *checker) storedTensor(role Role, buffer uint32, d tensor.DType, size int64, known bool) {
-	s := c.tensorAt(ptefb.SlotTensorDataBufferIdx, "data_buffer_idx")
+	s := c.tensorAt(ptefb.SlotTensorDataBufferIdx)
 	if !known {
 		size = 0
 	}
@@ -205,8 +206,10 @@ func (c *checker) storedTensor(role Role, buffer uint32, d tensor.DType, size in
 	switch {
 	case err != nil:
 		c.out.Error(err)
-	case role == RoleConstant && size > 0 && d.Align() > 1 && !align.Is(x.off-c.r.at, int64(d.Align())):
-		c.warn(s, "constant %d at %d is not aligned to the %d bytes of %v", buffer, x.off, d.Align(), d)
+	case role == RoleConstant && size > 0 && d.Align() > 1 &&
+		!align.Is(x.off-c.r.at, int64(d.Align())):
+		c.warn(s, "constant %d at %d is not aligned to the %d bytes of %v", buffer, x.off,
+			d.Align(), d)
 	}
 }
 
@@ -215,7 +218,7 @@ func (c *checker) place(role Role, size int64, known bool) {
 	p := placeOf(&c.allocation)
 	n := int64(len(c.buffers))
 	if p.Memory == 0 || int64(p.Memory) >= n {
-		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryId, ".memory_id"), "%d of buffers 1 to %d",
+		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryId), "%d of buffers 1 to %d",
 			p.Memory, n-1)
 		return
 	}
@@ -224,10 +227,10 @@ func (c *checker) place(role Role, size int64, known bool) {
 	}
 	buffer := uint64(c.buffers[p.Memory])
 	if p.Offset > buffer || uint64(size) > buffer-p.Offset {
-		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryOffsetLow, ""),
+		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryOffsetLow),
 			"%d bytes at %d in a buffer of %d", size, p.Offset, int64(buffer))
 	} else if buffer == 0 && role == RoleState && c.tensor.DataBufferIdx() != 0 {
-		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryId, ".memory_id"),
+		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryId),
 			"an initial value without elements for buffer %d, which has no bytes and is not made",
 			p.Memory)
 	}
@@ -237,17 +240,17 @@ func (c *checker) place(role Role, size int64, known bool) {
 func (c *checker) extraInfo() []byte {
 	x := &c.extra
 	if l := x.Location(); l > ptefb.TensorDataLocationEXTERNAL || l < 0 {
-		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoLocation, "location"),
+		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoLocation),
 			"unknown location %d, which the runtime takes for a segment", uint8(l))
 	}
 	if d := DeviceType(x.DeviceType()); !d.known() {
-		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoDeviceType, "device_type"), "unknown device %d", uint8(d))
+		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoDeviceType), "unknown device %d", uint8(d))
 	} else if i := x.DeviceIndex(); i < 0 {
-		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoDeviceIndex, "device_index"), "%d", i)
+		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoDeviceIndex), "%d", i)
 	}
 	name := x.FullyQualifiedName()
 	if len(name) > 0 {
-		c.name(name, c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName, "fully_qualified_name"))
+		c.name(name, c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName))
 	}
 	return name
 }
@@ -255,22 +258,18 @@ func (c *checker) extraInfo() []byte {
 // shape checks sizes and dim_order and returns how many bytes they make.
 func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 	rank, dims := len(sizes)/4, c.tensor.DimOrderBytes()
-	at := func(what string) site {
-		if what == "sizes" {
-			return c.tensorAt(ptefb.SlotTensorSizes, what)
-		}
-		return c.tensorAt(ptefb.SlotTensorDimOrder, what)
-	}
 	switch {
 	case dims == nil:
-		c.bad(at("dim_order"), "absent")
+		c.bad(c.tensorAt(ptefb.SlotTensorDimOrder), "absent")
 	case len(dims) != rank:
-		c.bad(at("dim_order"), "%d entries for %d dimensions", len(dims), rank)
+		c.bad(c.tensorAt(ptefb.SlotTensorDimOrder), "%d entries for %d dimensions", len(dims),
+			rank)
 	case rank > maxRank:
-		c.bad(at("sizes"), "%d dimensions, and the runtime supports %d", rank, maxRank)
+		c.bad(c.tensorAt(ptefb.SlotTensorSizes), "%d dimensions, and the runtime supports %d",
+			rank, maxRank)
 	default:
 		if _, ok := executorch.Order(dims, rank, nil); !ok {
-			c.bad(at("dim_order").inside(0), "%v is not a permutation", dims)
+			c.bad(c.tensorAt(ptefb.SlotTensorDimOrder).inside(0), "%v is not a permutation", dims)
 		}
 	}
 	// The runtime multiplies in order and keeps an overflow, whatever zero follows; with
@@ -279,12 +278,12 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 	for i := range rank {
 		x := int64(int32(u32s(sizes, i)))
 		if x < 0 {
-			c.bad(at("sizes").inside(4*i), "dimension %d is %d", i, x)
+			c.bad(c.tensorAt(ptefb.SlotTensorSizes).inside(4*i), "dimension %d is %d", i, x)
 			return 0, false
 		}
 		zero = zero || x == 0
 		if n, ok = align.Mul(n, max(x, 1)); !ok {
-			c.bad(at("sizes"), "the product overflows")
+			c.bad(c.tensorAt(ptefb.SlotTensorSizes), "the product overflows")
 			return 0, false
 		}
 	}
@@ -298,7 +297,8 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 // the layout of only the first tensor of a name with the file.
 func (c *checker) externalTensor(name []byte) {
 	if len(name) == 0 {
-		c.bad(c.extraAt(itself, "fully_qualified_name"), "an external tensor without a name")
+		c.bad(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName),
+			"an external tensor without a name")
 		return
 	}
 	p, dup := c.external[string(name)]
@@ -308,8 +308,9 @@ func (c *checker) externalTensor(name []byte) {
 	}
 	first, _ := c.r.value(p).table()
 	if !sameTable(&first, &c.tensor) {
-		c.bad(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName, "fully_qualified_name"),
-			"external tensor %s has another layout than where it was used before", quote.Name(string(name)))
+		c.bad(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName),
+			"external tensor %s has another layout than where it was used before",
+			quote.Name(string(name)))
 	}
 }
 

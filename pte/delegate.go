@@ -26,7 +26,7 @@ type CompileSpec struct {
 	Value []byte // a copy
 }
 
-// delegatePrefix is what the names of the payloads of delegates begin with in Reader.Blobs.
+// delegatePrefix begins the names of the payloads of delegates in Reader.Blobs.
 const delegatePrefix = "delegate/"
 
 func delegateName(method string, index int) string {
@@ -53,20 +53,22 @@ func (m Method) Delegate(i int) (Delegate, bool) {
 	x, _, err := m.payload(i, &t)
 	d.Payload = m.r.blobOf(x, err)
 	for _, s := range fb.Each(t.CompileSpecsLength(), t.CompileSpecs) {
-		d.Specs = append(d.Specs, CompileSpec{string(s.Key()), append([]byte{}, s.ValueBytes()...)})
+		value := append([]byte{}, s.ValueBytes()...)
+		d.Specs = append(d.Specs, CompileSpec{string(s.Key()), value})
 	}
 	return d, true
 }
 
 // payload finds the bytes of a delegate. The site is that of the index.
 func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, site, error) {
-	r, s := m.r, m.site(t, delegatePath, i, 0).named("processed")
+	r, s := m.r, m.site(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
 	p := t.Processed(nil)
 	if p == nil {
+		s = s.field(ptefb.SlotBackendDelegateProcessed)
 		return extent{}, s, r.malformed(s, "absent: the runtime's process would end")
 	}
-	s = m.site(p, delegatePath+"processed.", i, 0)
-	n, index := p.Index(), s.field(ptefb.SlotBackendDelegateDataReferenceIndex, "index")
+	s = m.site(ptefb.TableBackendDelegateDataReference, p, delegatePath+".processed", i, 0)
+	n, index := p.Index(), s.field(ptefb.SlotBackendDelegateDataReferenceIndex)
 	switch l := p.Location(); l {
 	case ptefb.DataLocationSEGMENT:
 		x, err := r.segment(n, index)
@@ -85,7 +87,7 @@ func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, site, error) {
 		}
 		return x, index, nil
 	default:
-		s = s.field(ptefb.SlotBackendDelegateDataReferenceLocation, "location")
+		s = s.field(ptefb.SlotBackendDelegateDataReferenceLocation)
 		return extent{}, s, r.error(errors.ErrUnsupported, s, "%d", uint8(l))
 	}
 }

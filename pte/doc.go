@@ -5,7 +5,7 @@
 // # The file
 //
 //	0        uint32 offset of the root table, "ET12"
-//	8        extended header "eh00": lengths of what follows; only when there are segments
+//	8        extended header "eh00": lengths of what follows; only with segments
 //	...      flatbuffer: methods, their values, operators, instructions, memory plans
 //	         padding
 //	base     segments: constants, initial values, payloads of delegates, named blobs

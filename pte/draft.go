@@ -19,7 +19,6 @@ type draft struct {
 	tree     *fb.Node
 	values   [][]*fb.Node                // tensors by method and value, nil for all else
 	added    map[*fb.Node]*tensor.Tensor // the bytes of tensors that are not in a file yet
-	dedup    Dedup
 	segments []dataSegment
 	inner    int    // what vectors inside the flatbuffer are aligned to
 	tail     []byte // what a header of a newer version has after the fields that are known
@@ -41,14 +40,12 @@ func extraInfo(n *fb.Node) *fb.Node {
 }
 
 // addSegment stores a payload and returns the segment that has it.
-func (d *draft) addSegment(seen *store, name string, data tensor.Blob, alignment int64) (int, error) {
-	at, shared, err := seen.share(data, len(d.segments))
-	if err != nil {
-		return 0, err
-	}
+func (d *draft) addSegment(seen store, name string, data tensor.Blob,
+	alignment int64) (int, error) {
+	at, shared := seen.share(data, len(d.segments))
 	if !shared {
 		d.segments = append(d.segments, dataSegment{})
-		_, err = d.segments[at].append(whole(name, data), data.Size(), alignment)
+		_, err := d.segments[at].append(whole(name, data), data.Size(), alignment)
 		return at, err
 	}
 	a, ok := executorch.LCM(d.segments[at].align, alignment)
@@ -80,8 +77,8 @@ func (d *draft) putLists(alignment int64) error {
 	// A list goes into the segment that it had, if nothing else is in that.
 	segment := func(n *fb.Node, data dataSegment) uint64 {
 		if n != nil && len(n.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 {
-			if i := n.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex,
-				0); i < uint64(len(d.segments)) && count(i) == 1 {
+			i := n.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)
+			if i < uint64(len(d.segments)) && count(i) == 1 {
 				d.segments[i] = data
 				return i
 			}
@@ -202,26 +199,26 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 			return l, err
 		}
 		alignment := max(minAlign, powerOfTwo(x.off-r.at, 4096))
-		if indices[buffer], err = l.put(d.e.original(x.off, size, 0), size, alignment); err != nil {
+		indices[buffer], err = l.put(d.e.original(x.off, size, 0), size, alignment)
+		if err != nil {
 			return l, err
 		}
 	}
-	seen := store{dedup: d.dedup}
+	seen := make(store)
 	for _, u := range users {
 		index := indices[u.buffer]
 		if t := d.added[u.node]; t != nil {
-			at, shared, err := seen.share(t.Data, len(l.offsets))
-			if err == nil && !shared {
-				at, err = l.put(whole(t.Name, t.Data), t.Data.Size(), max(minAlign, int64(t.DType.Align())))
+			at, shared := seen.share(t.Data, len(l.offsets))
+			if index = at; !shared {
+				alignment := max(minAlign, int64(t.DType.Align()))
+				if _, err := l.put(whole(t.Name, t.Data), t.Data.Size(), alignment); err != nil {
+					return l, err
+				}
 			}
-			if err != nil {
-				return l, err
-			}
-			index = at
 		}
 		u.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(index))
 	}
-	l.hold()
+	l.ensureNonEmpty()
 	return l, nil
 }
 

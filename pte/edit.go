@@ -167,8 +167,7 @@ func (e *Edit) Unwrap() { e.unwrap = true }
 
 // Write writes the program, and of a .bpte its test cases around it. It never seeks. Of
 // opts SegmentAlignment aligns the file offsets of all segments, and TensorAlignment
-// constants that change their place; zero keeps what the file has. The other options are
-// an error.
+// constants that change their place; zero keeps what the file has.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := e.output(ctx, opts)
 	if err != nil {
@@ -193,9 +192,6 @@ func (e *Edit) output(ctx context.Context, opts *WriterOptions) (*output, error)
 	}
 	if _, _, err := opts.alignments(); err != nil {
 		return nil, err
-	}
-	if opts.Dedup != DedupIdentity {
-		return nil, fmt.Errorf("pte: %w: an Edit has alignments only", errors.ErrUnsupported)
 	}
 	if n := opts.SegmentAlignment; n > 0 {
 		for _, s := range e.r.segments {
@@ -252,7 +248,8 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 	}
 	moved, end := base, base // a base that stays keeps the padding before it
 	if alignment > 0 && h.SegmentBase > 0 && !align.Is(base, alignment) {
-		a, ok := executorch.LCM(alignment, powerOfTwo(base, maxSeenAlignment)) // what the file had, it keeps
+		// What the file had, it keeps.
+		a, ok := executorch.LCM(alignment, powerOfTwo(base, maxSeenAlignment))
 		if ok {
 			moved, ok = align.Up(h.ProgramSize, a)
 		}

@@ -67,19 +67,19 @@ func (m Method) data(e *Entry, t *ptefb.Tensor, ordered bool) tensor.Blob {
 	if e.Role == RoleState && e.Buffer == 0 {
 		return bad(errUninitialized)
 	}
-	s := m.site(t, valuePath, e.Value, 0)
-	x, err := r.locate(e.Role, e.Buffer, size, s.field(ptefb.SlotTensorDataBufferIdx, "data_buffer_idx"))
+	s := m.site(ptefb.TableTensor, t, valuePath, e.Value, 0)
+	x, err := r.locate(e.Role, e.Buffer, size, s.field(ptefb.SlotTensorDataBufferIdx))
 	switch {
 	case err != nil:
 		return bad(err)
 	case !ordered:
-		return bad(r.malformed(s.field(ptefb.SlotTensorDimOrder, "dim_order"),
+		return bad(r.malformed(s.field(ptefb.SlotTensorDimOrder),
 			"not a permutation of %d dimensions", len(e.Shape)))
 	case !e.DType.Known():
 		// Its length is not known: all bytes up to the next one stand for it.
 		return tensor.NewBlob(&opaque{blobSource: r.extentOf(x), word: word})
 	case !known:
-		return bad(r.malformed(s.field(ptefb.SlotTensorSizes, "sizes"),
+		return bad(r.malformed(s.field(ptefb.SlotTensorSizes),
 			"%v of %v is negative or overflows", e.Shape, e.DType))
 	}
 	return r.blob(x.off, size)
@@ -108,7 +108,7 @@ func (r *Reader) pool(t *ptefb.SubsegmentOffsets, path string, i int) pool {
 	if t == nil {
 		return pool{}
 	}
-	p := pool{site: rootSite(t, path, i)}
+	p := pool{site: rootSite(ptefb.TableSubsegmentOffsets, t, path, i)}
 	p.offsets, _ = fb.FieldBytes(t.Table(), ptefb.SlotSubsegmentOffsetsOffsets, 8)
 	n := t.SegmentIndex()
 	if p.found = int64(n) < int64(len(r.segments)); p.found {
@@ -127,14 +127,15 @@ func (r *Reader) piece(p *pool, i uint32, user site) (extent, error) {
 		return extent{}, r.malformed(user, "%d of %d offsets", i, p.len())
 	}
 	if !p.found {
-		s := p.field(ptefb.SlotSubsegmentOffsetsSegmentIndex, ".segment_index")
+		s := p.field(ptefb.SlotSubsegmentOffsetsSegmentIndex)
 		return extent{}, r.indirect(s, user, "%d of %d segments",
 			uint32(int32Field(p.t, ptefb.SlotSubsegmentOffsetsSegmentIndex)), len(r.segments))
 	}
 	o := u64s(p.offsets, int(i))
 	if o > uint64(p.segment.size) {
-		s := p.field(ptefb.SlotSubsegmentOffsetsOffsets, ".offsets").element(int(i), 8)
-		return extent{}, r.indirect(s, user, "%d is beyond a segment of %d bytes", o, p.segment.size)
+		s := p.field(ptefb.SlotSubsegmentOffsetsOffsets).item(int(i), 8)
+		return extent{}, r.indirect(s, user, "%d is beyond a segment of %d bytes", o,
+			p.segment.size)
 	}
 	return extent{p.segment.off + int64(o), p.segment.size - int64(o)}, nil
 }
@@ -184,7 +185,8 @@ func (r *Reader) constant(buffer uint32, s site) (extent, error) {
 	r.root.ConstantBuffer(&t, int(buffer))
 	x, ok := r.inline(t.Table(), ptefb.SlotBufferStorage)
 	if !ok {
-		return x, r.indirect(rootSite(&t, "constant_buffer[%d].storage", int(buffer)), s, "absent")
+		at := rootSite(ptefb.TableBuffer, &t, "constant_buffer[%d]", int(buffer))
+		return x, r.indirect(at.field(ptefb.SlotBufferStorage), s, "absent")
 	}
 	return x, nil
 }
@@ -221,7 +223,7 @@ func (r *Reader) blob(off, size int64) tensor.Blob {
 	return tensor.NewBlob(r.extentOf(extent{off, size}))
 }
 
-// opaque is a range of the file whose element type has no name.
+// opaque is a range of the file whose dtype has no name.
 type opaque struct {
 	blobSource
 	word string // the file's number for the type

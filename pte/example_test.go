@@ -22,7 +22,7 @@ func Example() {
 	}
 	defer r.Close()
 	for m := range r.Program().Methods() {
-		fmt.Println(m.Name(), m.Inputs(), m.Outputs(), m.Memory())
+		fmt.Println(m.Name(), m.Inputs(), m.Outputs(), m.Memory().Buffers)
 		fmt.Println(m.Operators())
 	}
 	for t := range r.Tensors() {

@@ -33,9 +33,13 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	}
 	taken := make(map[string]*Entry)
 	same := make(map[string]string) // what a tensor is → its key
-	var order []*Entry
-	keys := make(map[*Entry]string)
-	of, outputs := -1, make(map[int]bool) // of a method
+	var out []*tensor.Tensor
+	outputs := make(map[place]bool)
+	for m := range e.r.Program().Methods() {
+		for _, v := range m.Outputs() {
+			outputs[place{int32(m.index), int32(v.index)}] = true
+		}
+	}
 	for x := range e.r.Entries() {
 		if x.External || x.Buffer == 0 {
 			continue
@@ -66,21 +70,13 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 				quote.Name(x.Method.Name()), x.Value)
 		} else {
 			same[what], taken[key] = key, x
-			keys[x] = key
-			order = append(order, x)
+			out = append(out, e.taken(x, key))
 		}
 		info := extraInfo(node)
 		info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key)
 		info.SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
 			uint64(ptefb.TensorDataLocationEXTERNAL))
-		if of != x.Method.index {
-			of = x.Method.index
-			clear(outputs)
-			for _, v := range x.Method.Outputs() {
-				outputs[v.Index()] = true
-			}
-		}
-		if outputs[x.Value] {
+		if outputs[place{int32(x.Method.index), int32(x.Value)}] {
 			node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
 		} else {
 			node.Remove(ptefb.SlotTensorDataBufferIdx)
@@ -91,19 +87,20 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			return nil, fmt.Errorf("pte: the key %s is that of a named blob", quote.Name(d.Key))
 		}
 	}
-	out := make([]*tensor.Tensor, len(order))
-	for i, x := range order {
-		t := *x.Tensor
-		t.Name = keys[x]
-		if b, ok := t.Data.Stored(); ok {
-			if x, ok := e.data[extent{b.Offset, b.Size}]; ok { // by Replace
-				t.Data = x.Data
-			}
-		}
-		out[i] = &t
-	}
 	e.rebuild.lists = e.rebuild.lists || len(out) > 0
 	return out, nil
+}
+
+// taken is what leaves the program under key, with what Replace has given it.
+func (e *Edit) taken(x *Entry, key string) *tensor.Tensor {
+	t := *x.Tensor
+	t.Name = key
+	if b, ok := t.Data.Stored(); ok {
+		if p, ok := e.data[extent{b.Offset, b.Size}]; ok {
+			t.Data = p.Data
+		}
+	}
+	return &t
 }
 
 // returned is the data_buffer_idx of an external constant that a method returns. The

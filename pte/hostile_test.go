@@ -72,7 +72,6 @@ func base(t testing.TB, name string) []byte {
 		d := m.Delegate("SomeBackend", tensor.BlobOf([]byte("payload of a delegate")), CompileSpec{"key", []byte("value")})
 		m.CallDelegate(d, x, y) // 5
 		m.Free(y)               // 6
-		m.Stack(Frame{"model.py", 1, "forward", "y = f(x)"})
 	}
 	var out bytes.Buffer
 	if err := b.Write(&out, nil); err != nil {
@@ -400,7 +399,9 @@ var hostiles = []hostile{
 		c.plan().Children(ptefb.SlotExecutionPlanOperators)[2].Remove(ptefb.SlotOperatorOverload)
 	}, warn: "execution_plan[0].operators[2].overload", runtime: "runs"},
 	{name: "stack trace of another length", base: "rich", tables: func(c crafted) {
-		c.chain().SetChildren(ptefb.SlotChainStacktrace, c.chain().Children(ptefb.SlotChainStacktrace)[:1])
+		frame := new(fb.Node).SetString(ptefb.SlotFrameName, "forward")
+		list := new(fb.Node).SetChildren(ptefb.SlotFrameListItems, []*fb.Node{frame})
+		c.chain().SetChildren(ptefb.SlotChainStacktrace, []*fb.Node{list})
 	}, runtime: ""},
 	{name: "schema version 1", base: "lean", tables: func(c crafted) { c.tree.SetScalar(ptefb.SlotProgramVersion, 4, 1) }, verify: errors.ErrUnsupported, runtime: "refuses"},
 	{name: "empty constants in an empty segment", base: "empty", bytes: segmentField(0, ptefb.SlotDataSegmentSize, 0), verify: tensor.ErrMalformed, runtime: "refuses"},

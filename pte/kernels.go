@@ -12,7 +12,7 @@ import (
 )
 
 // A Kernel is an operator that a program calls, and the keys under which its kernels are
-// registered for the element types and orders of the calls: what a selective build of the
+// registered for the dtypes and orders of the calls: what a selective build of the
 // runtime must contain.
 type Kernel struct {
 	Operator string

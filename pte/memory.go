@@ -2,7 +2,6 @@ package pte
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -19,8 +18,6 @@ type Memory struct {
 	// Devices says on which device each buffer is, as long as Buffers.
 	Devices []Device
 }
-
-func (m Memory) String() string { return fmt.Sprint(m.Buffers) }
 
 // Memory is the method's memory plan. The place of each tensor in it is in its
 // TensorInfo.

@@ -2,7 +2,6 @@ package pte
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,21 +25,6 @@ const (
 	maxAlignment            = 1 << 30
 )
 
-// Dedup says which payloads are stored once.
-type Dedup uint8
-
-const (
-	// DedupIdentity, the default, stores once what is the same: the same memory, or the
-	// same source.
-	DedupIdentity Dedup = iota
-	// DedupNone stores every constant and payload by itself.
-	DedupNone
-	// DedupSHA256 stores equal bytes once, as ExecuTorch's exporter does, also those of
-	// tensors of different type and shape. Everything is read twice: to be hashed, and to
-	// be written.
-	DedupSHA256
-)
-
 // WriterOptions control how a program is written. nil is the zero value.
 type WriterOptions struct {
 	// SegmentAlignment aligns the segments, in bytes; 0 for ExecuTorch's 128. Unlike
@@ -50,8 +34,6 @@ type WriterOptions struct {
 	// TensorAlignment aligns constants and initial values; a power of two, 0 for
 	// ExecuTorch's 16. A type that needs more gets more.
 	TensorAlignment int64
-	// Dedup says which constants, payloads and named blobs share their bytes.
-	Dedup Dedup
 }
 
 // alignments checks the options and fills in ExecuTorch's values.
@@ -63,10 +45,9 @@ func (o *WriterOptions) alignments() (segment, data int64, err error) {
 	if data == 0 {
 		data = defaultTensorAlignment
 	}
-	if min(segment, data) < 1 || max(segment, data) > maxAlignment || data&(data-1) != 0 ||
-		o.Dedup > DedupSHA256 {
-		return 0, 0, fmt.Errorf("pte: bad options: segment alignment %d, tensor alignment %d, dedup %d",
-			segment, data, o.Dedup)
+	if min(segment, data) < 1 || max(segment, data) > maxAlignment || data&(data-1) != 0 {
+		return 0, 0, fmt.Errorf("pte: bad options: segment alignment %d, tensor alignment %d",
+			segment, data)
 	}
 	return segment, data, nil
 }
@@ -112,9 +93,9 @@ func (l *dataList) put(data []pieces.Piece, size, alignment int64) (int, error) 
 	return len(l.offsets) - 1, err
 }
 
-// hold makes sure that a segment of tensors has a byte: the runtime finds no tensor in an
+// ensureNonEmpty gives a segment of tensors a byte: the runtime finds no tensor in an
 // empty one, even if that has no elements.
-func (l *dataList) hold() {
+func (l *dataList) ensureNonEmpty() {
 	if len(l.offsets) > 1 && l.data.size == 0 {
 		l.data.pieces, l.data.size = whole("empty segment", tensor.BlobOf([]byte{0})), 1
 	}
@@ -236,36 +217,19 @@ func (o *output) writeFile(ctx context.Context, name string) error {
 	return f.Close()
 }
 
-// A store gives payloads their places, equal ones the same where they may share.
-type store struct {
-	dedup Dedup
-	seen  map[any]int
-}
+// A store gives payloads their places; the same memory or source has one.
+type store map[any]int
 
 // share returns what was noted for the same payload before, or notes i.
-func (s *store) share(b tensor.Blob, i int) (int, bool, error) {
-	if s.dedup == DedupNone || b.Size() == 0 {
-		return i, false, nil
-	}
+func (s store) share(b tensor.Blob, i int) (at int, shared bool) {
 	id := b.Identity()
-	if s.dedup == DedupSHA256 {
-		h := sha256.New()
-		if _, err := b.WriteTo(h); err != nil {
-			return 0, false, err
-		}
-		id = [sha256.Size]byte(h.Sum(nil))
+	if b.Size() == 0 || id == nil {
+		return i, false
 	}
-	if id == nil {
-		return i, false, nil
+	if at, shared = s[id]; !shared {
+		s[id], at = i, i
 	}
-	if s.seen == nil {
-		s.seen = make(map[any]int)
-	}
-	if at, ok := s.seen[id]; ok {
-		return at, true, nil
-	}
-	s.seen[id] = i
-	return i, false, nil
+	return at, shared
 }
 
 // tooLarge makes a flatbuffer of more than 2 GiB a limit.

@@ -75,31 +75,21 @@ func (m *MethodBuilder) fill(id uint32, places []Place) (int64, error) {
 	slices.SortFunc(ours, func(a, b int) int {
 		return cmp.Or(cmp.Compare(lives[a].first, lives[b].first), cmp.Compare(a, b))
 	})
-	ends := slices.Clone(ours) // by last use
-	slices.SortFunc(ends, func(a, b int) int {
-		return cmp.Or(cmp.Compare(lives[a].last, lives[b].last), cmp.Compare(a, b))
-	})
-	var free gaps
+	var live []int // tensors that have their place, by offset
 	var size int64
-	next := 0
 	for _, v := range ours {
-		for ; next < len(ends) && lives[ends[next]].last < lives[v].first; next++ {
-			n, _ := align.Up(m.values[ends[next]].tensor.bytes, planAlignment)
-			free.put(int64(places[ends[next]].Offset), n)
-		}
+		live = slices.DeleteFunc(live, func(x int) bool { return lives[x].last < lives[v].first })
 		n, ok := align.Up(m.values[v].tensor.bytes, planAlignment)
-		if !ok {
-			n = maxBuffer + 1
+		at, k := int64(0), 0
+		for ; ok && k < len(live) && int64(places[live[k]].Offset)-at < n; k++ {
+			used, _ := align.Up(m.values[live[k]].tensor.bytes, planAlignment)
+			at = int64(places[live[k]].Offset) + used
 		}
-		at, ok := free.take(n)
-		if !ok {
-			at = size
-			if n > maxBuffer-size {
-				return 0, m.errorf("the memory plan exceeds %d bytes", int64(maxBuffer))
-			}
-			size += n
+		if !ok || n > maxBuffer-at {
+			return 0, m.errorf("the memory plan exceeds %d bytes", int64(maxBuffer))
 		}
 		places[v] = Place{id, uint64(at)}
+		live, size = slices.Insert(live, k, v), max(size, at+n)
 	}
 	return size, nil
 }
@@ -138,45 +128,4 @@ func (m *MethodBuilder) lives() []life {
 		}
 	}
 	return l.lives
-}
-
-// gaps are the free ranges of a buffer, sorted, with used memory between any two.
-type gaps []gap
-
-type gap struct{ off, size int64 }
-
-// take cuts n bytes from the first gap that has them.
-func (g *gaps) take(n int64) (off int64, ok bool) {
-	for i := range *g {
-		x := &(*g)[i]
-		if x.size < n {
-			continue
-		}
-		off = x.off
-		x.off, x.size = x.off+n, x.size-n
-		if x.size == 0 {
-			*g = slices.Delete(*g, i, i+1)
-		}
-		return off, true
-	}
-	return 0, false
-}
-
-// put gives n bytes at off back.
-func (g *gaps) put(off, n int64) {
-	if n == 0 {
-		return
-	}
-	i, _ := slices.BinarySearchFunc(*g, off, func(x gap, off int64) int {
-		return cmp.Compare(x.off, off)
-	})
-	*g = slices.Insert(*g, i, gap{off, n})
-	if i+1 < len(*g) && (*g)[i].off+(*g)[i].size == (*g)[i+1].off {
-		(*g)[i].size += (*g)[i+1].size
-		*g = slices.Delete(*g, i+1, i+2)
-	}
-	if i > 0 && (*g)[i-1].off+(*g)[i-1].size == (*g)[i].off {
-		(*g)[i-1].size += (*g)[i].size
-		*g = slices.Delete(*g, i, i+1)
-	}
 }

@@ -64,8 +64,8 @@ func (p *Program) named(i int) NamedData {
 	r := (*Reader)(p)
 	var t ptefb.NamedData
 	r.root.NamedData(&t, i)
-	data := r.blobOf(r.segment(t.SegmentIndex(), rootSite(&t, "named_data[%d].", i).
-		field(ptefb.SlotNamedDataSegmentIndex, "segment_index")))
+	data := r.blobOf(r.segment(t.SegmentIndex(), rootSite(ptefb.TableNamedData, &t,
+		"named_data[%d]", i).field(ptefb.SlotNamedDataSegmentIndex)))
 	return NamedData{string(t.Key()), int(t.SegmentIndex()), data}
 }
 

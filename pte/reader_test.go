@@ -268,7 +268,7 @@ func TestNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := r.Program().Method("forward")
-	if k := m.Value(9).Kind().String(); k != "unknown kind 99" {
+	if k := m.Value(9).Kind().String(); k != "KernelTypes(99)" {
 		t.Error(k)
 	}
 	if err := NewEdit(r).SetMetadata("new", 1); !errors.Is(err, errors.ErrUnsupported) {
@@ -335,7 +335,7 @@ func TestVerifyReportsEverythingAtOnce(t *testing.T) {
 	for _, f := range report.Findings {
 		fields = append(fields, f.Field)
 	}
-	want := []string{"execution_plan[0].values[1].val.data_buffer_idx", "execution_plan[0].outputs[0]", "execution_plan[0].chains[0].instructions[0].index"}
+	want := []string{"execution_plan[0].values[1].val.data_buffer_idx", "execution_plan[0].outputs[0]", "execution_plan[0].chains[0].instructions[0].op_index"}
 	if !slices.Equal(fields, want) || err == nil {
 		t.Errorf("%q, %v", fields, err)
 	}

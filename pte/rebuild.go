@@ -117,7 +117,8 @@ func (b *rebuild) load(alignment int64) {
 		if s.size > 0 {
 			x.pieces = b.e.original(s.off, s.size, 0)
 		}
-		x.size, x.align = s.size, powerOfTwo(s.off-r.at, min(max(alignment, 4096), maxSeenAlignment))
+		x.size = s.size
+		x.align = powerOfTwo(s.off-r.at, min(max(alignment, 4096), maxSeenAlignment))
 	}
 }
 
@@ -157,7 +158,7 @@ func (b *rebuild) output(opts *WriterOptions) (*output, error) {
 	if alignment == 0 {
 		alignment = b.r.segmentAlignment()
 	}
-	original := b.tree // so that what is laid out anew starts from it when the Edit is written again
+	original := b.tree // from which another Write of the Edit starts
 	b.tree = original.Clone()
 	defer func() { b.tree = original }()
 	b.load(alignment)

@@ -32,12 +32,12 @@ func (e *SharedError) Error() string {
 	for _, o := range e.Others[:min(len(e.Others), limit)] {
 		others = append(others, quote.Name(o))
 	}
-	more := ""
+	rest := ""
 	if n := len(e.Others) - limit; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
+		rest = fmt.Sprintf(" and %d more", n)
 	}
 	return fmt.Sprintf("pte: the bytes of %s are also those of %s%s", quote.Name(e.Name),
-		strings.Join(others, ", "), more)
+		strings.Join(others, ", "), rest)
 }
 
 // findUses lists the ranges of the file that something is stored in.

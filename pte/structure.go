@@ -13,12 +13,11 @@ import (
 
 const maxStructure = 64 // levels
 
-// LeafPaths returns where each input or output of a method was in the arguments or results
-// of the original model, such as [0][1] or [1]['mask']: [0] are the positional arguments
-// and [1] the named ones. structure is what [Method.Structure] returns: JSON as PyTorch
-// writes it, or ExecuTorch's compact notation, such as T2#2#0(T2#1#1($,$),D0()). Errors are
-// tensor.ErrMalformed, or tensor.ErrLimit where it is nested deeper than 64 or the paths
-// are much longer than it.
+// LeafPaths returns where each input or output of a method was in the arguments or
+// results of the original model, such as [0][1] or [1]['mask']: [0] are the positional
+// arguments, [1] the named ones. structure is from [Method.Structure]: JSON of PyTorch, or
+// ExecuTorch's compact notation, such as T2#2#0(T2#1#1($,$),D0()). tensor.ErrLimit is
+// one nested deeper than 64, or with paths much longer than it.
 func LeafPaths(structure string) ([]string, error) {
 	s := strings.TrimSpace(structure)
 	p := leafPaths{s: s, left: 64*len(s) + 1<<16}
@@ -57,8 +56,8 @@ func (p *leafPaths) child(path string, index int, key *string, depth int) (strin
 		step = "['" + *key + "']"
 	}
 	if p.left -= len(path) + len(step); p.left < 0 || depth >= maxStructure {
-		return "", fmt.Errorf("pte: structure: %w: nested deeper than %d, or long keys for many leaves",
-			tensor.ErrLimit, maxStructure)
+		return "", fmt.Errorf("pte: structure: %w: nested deeper than %d, or long keys "+
+			"for many leaves", tensor.ErrLimit, maxStructure)
 	}
 	return path + step, nil
 }

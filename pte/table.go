@@ -4,12 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"strconv"
 	"strings"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -19,49 +19,51 @@ type table interface{ Table() flatbuffers.Table }
 // has reports whether a field is stored.
 func has(t table, slot int) bool { return fb.FieldPos(t.Table(), slot) != 0 }
 
-// itself stands for a slot where a site is the table and not a field of it.
-const itself = 0
-
 // A site is a table, or a field of it, as errors name it. Neither its position nor its
 // path is found before there is an error.
 type site struct {
-	t     flatbuffers.Table
-	path  string // of the table, with %d for each index, and what separates it from a field
-	index [3]int
-	slot  int    // or itself
-	name  string // of the field
-	at    int    // position, where it is that of an element
+	t       flatbuffers.Table
+	table   int    // number in the schema
+	path    string // of the table, with %d for each index
+	index   [3]int
+	slot    int // of a field, 0 for the table itself
+	at      int // position, where it is that of an element
+	element int // 1 + the index of an element of the field, 0 for none
 }
 
 // The paths of the tables of a method.
 const (
-	planPath     = "execution_plan[%d]."
-	valuePath    = planPath + "values[%d].val."
-	delegatePath = planPath + "delegates[%d]."
+	planPath        = "execution_plan[%d]"
+	valuePath       = planPath + ".values[%d].val"
+	delegatePath    = planPath + ".delegates[%d]"
+	instructionPath = planPath + ".chains[%d].instructions[%d]"
 )
 
 // site returns the site of a table of the method.
-func (m Method) site(t table, path string, i, k int) site {
-	return site{t: t.Table(), path: path, index: [3]int{m.index, i, k}}
+func (m Method) site(number int, t table, path string, i, k int) site {
+	return site{t: t.Table(), table: number, path: path, index: [3]int{m.index, i, k}}
 }
 
-// rootSite is the site of the program, or of element i of one of its vectors.
-func rootSite(t table, path string, i int) site {
-	return site{t: t.Table(), path: path, index: [3]int{i}}
+// plan is the site of the method's own table.
+func (m Method) plan() site { return m.site(ptefb.TableExecutionPlan, &m.t, planPath, 0, 0) }
+
+// site is the site of the program.
+func (r *Reader) site() site { return rootSite(ptefb.TableProgram, r.root, "", 0) }
+
+// rootSite is the site of element i of a vector of the program, or of a table of it.
+func rootSite(number int, t table, path string, i int) site {
+	return site{t: t.Table(), table: number, path: path, index: [3]int{i}}
 }
 
-func (s site) field(slot int, name string) site {
-	s.slot, s.name = slot, name
+func (s site) field(slot int) site {
+	s.slot = slot
 	return s
 }
 
-// named is the table under the name of a field that it lacks.
-func (s site) named(name string) site { return s.field(itself, name) }
-
-// element is element k, of size bytes, of the vector in the field.
-func (s site) element(k, size int) site {
+// item is element k, of size bytes, of the vector in the field.
+func (s site) item(k, size int) site {
 	s = s.inside(k * size)
-	s.name += "[" + strconv.Itoa(k) + "]"
+	s.element = k + 1
 	return s
 }
 
@@ -75,7 +77,7 @@ func (s site) pos() int {
 	switch {
 	case s.at != 0:
 		return s.at
-	case s.slot != itself:
+	case s.slot != 0:
 		return fb.FieldPosOr(s.t, s.slot)
 	}
 	return int(s.t.Pos)
@@ -83,7 +85,14 @@ func (s site) pos() int {
 
 func (s site) String() string {
 	indices := []any{s.index[0], s.index[1], s.index[2]}
-	return fmt.Sprintf(s.path, indices[:strings.Count(s.path, "%d")]...) + s.name
+	text := fmt.Sprintf(s.path, indices[:strings.Count(s.path, "%d")]...)
+	if s.slot != 0 {
+		text = strings.TrimPrefix(text+"."+ptefb.Schema.Tables[s.table].FieldName(s.slot), ".")
+	}
+	if s.element > 0 {
+		text += fmt.Sprintf("[%d]", s.element-1)
+	}
+	return text
 }
 
 // error is an error of that class about a site.

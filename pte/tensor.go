@@ -21,13 +21,7 @@ const (
 )
 
 // String is the schema's word: STATIC, DYNAMIC_BOUND, DYNAMIC_UNBOUND.
-func (d Dynamism) String() string {
-	switch d {
-	case Static, Bound, Unbound:
-		return ptefb.TensorShapeDynamism(d).String()
-	}
-	return "unknown dynamism " + strconv.Itoa(int(d))
-}
+func (d Dynamism) String() string { return ptefb.TensorShapeDynamism(d).String() }
 
 // A DeviceType is a kind of device, by the schema's number.
 type DeviceType int8
@@ -235,7 +229,7 @@ func placeOf(a *ptefb.AllocationDetails) Place {
 	return Place{a.MemoryId(), uint64(a.MemoryOffsetLow()) | uint64(a.MemoryOffsetHigh())<<32}
 }
 
-// shapeOf returns n sizes and the order of dimensions, nil for row-major, and whether that
+// shapeOf returns n sizes, the order of dimensions, nil for row-major, and whether that
 // is a permutation of them.
 func shapeOf(n int, size func(int) int32, dims []byte) (tensor.Shape, tensor.Order, bool) {
 	shape := make(tensor.Shape, n)

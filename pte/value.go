@@ -35,13 +35,8 @@ const (
 
 func (k Kind) known() bool { return k <= KindOptionalTensorList }
 
-// String is the name of the union's member, or "unknown kind 12".
-func (k Kind) String() string {
-	if k.known() {
-		return ptefb.KernelTypes(k).String()
-	}
-	return "unknown kind " + strconv.Itoa(int(k))
-}
+// String is the name of the union's member, or KernelTypes(12) for an unknown one.
+func (k Kind) String() string { return ptefb.KernelTypes(k).String() }
 
 // IsList reports whether the value names other values by index.
 func (k Kind) IsList() bool {

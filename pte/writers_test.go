@@ -99,7 +99,6 @@ func TestBuilderRefuses(t *testing.T) {
 		"a memory plan of 2^60":      func(b *Builder) { b.Method("f").Tensor(tensor.U8, tensor.Shape{1 << 30, 1 << 30}) },
 		"a place beyond all memory":  func(b *Builder) { b.Method("f").Tensor(tensor.U8, tensor.Shape{1}).Place(1, 1<<62) },
 		"a metadata value of a kind": func(b *Builder) { b.Metadata("x", struct{}{}) },
-		"a stack without a call":     func(b *Builder) { b.Method("f").Stack(Frame{}) },
 		"a jump on a number":         func(b *Builder) { m := b.Method("f"); l := m.Label(); m.Mark(l); m.JumpFalse(m.Int(1), l) },
 	} {
 		b := NewBuilder()
@@ -110,7 +109,7 @@ func TestBuilderRefuses(t *testing.T) {
 	}
 	b := NewBuilder()
 	b.Metadata("m", 1)
-	for _, o := range []WriterOptions{{SegmentAlignment: -1}, {TensorAlignment: 3}, {SegmentAlignment: 1 << 40}, {Dedup: 9}} {
+	for _, o := range []WriterOptions{{SegmentAlignment: -1}, {TensorAlignment: 3}, {SegmentAlignment: 1 << 40}} {
 		if err := b.Write(io.Discard, &o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}

@@ -79,6 +79,16 @@ type Table struct {
 	Fields []Field
 }
 
+// FieldName returns the name of the field of that slot.
+func (t *Table) FieldName(slot int) string {
+	for i := range t.Fields {
+		if int(t.Fields[i].Slot) == slot {
+			return t.Fields[i].Name
+		}
+	}
+	return ""
+}
+
 // A UnionType lists the tables that a union may hold, by tag: indices into
 // Schema.Tables, -1 for NONE.
 type UnionType struct {
