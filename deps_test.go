@@ -105,12 +105,13 @@ var edges = map[string][]string{
 	"bridge/gguf":           and(floor, "internal/ggml"),
 	"bridge/torch":          and(floor, "internal/numpy", "internal/zipfile", "sparse"),
 
-	".":              and(floor, formats...),
-	"model":          and(floor, ".", "bridge/safetensors", "ztensor"),
-	"convert":        and(and(floor, formats...), ".", "sparse", "internal/ggml"),
-	"cmd/tensorfile": {"internal/command"},
+	".":                 and(floor, formats...),
+	"model":             and(floor, ".", "bridge/safetensors", "ztensor"),
+	"convert":           and(and(floor, formats...), ".", "sparse", "internal/ggml"),
+	"cmd/tensorfile":    {"internal/command"},
+	"internal/filename": {},
 	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect",
-		"model", "remote"), cobra, pflag, progressbar, term, uniseg),
+		"model", "remote", "internal/filename"), cobra, pflag, progressbar, term, uniseg),
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -106,6 +107,8 @@ type Plan struct {
 	keys       map[string]int // of attributes
 	names      names
 	kind       primitiv.Kind // that is kept from a primitiv file to a primitiv file
+
+	rewrite func(context.Context, io.Writer) error // in place of all these
 }
 
 type namedBlob struct {
@@ -117,6 +120,10 @@ type namedBlob struct {
 // represented there is in Losses. It reads metadata, and data only where that
 // decides what is lost: indices of sparse tensors, integers that become narrower,
 // and what Options.Sparse applies to; it ends soon after ctx does.
+//
+// Without Options.Map a .rten becomes one with all that it has, operators included, and of
+// several .ptd files what is equal under the same name is kept once; what is not is a
+// *ptd.ConflictError.
 //
 // It fails where the target cannot be written (errors.ErrUnsupported) and for
 // options that the target does not support (*OptionError).
@@ -140,6 +147,9 @@ func NewPlan(
 	p.files = append([]*tensorfile.File{src}, p.opts.More...)
 	if err := p.checkOptions(); err != nil {
 		return nil, err
+	}
+	if err := p.planRewrite(ctx); err != nil || p.rewrite != nil {
+		return p, err
 	}
 	for _, f := range p.files {
 		p.planProgram(f)
@@ -219,6 +229,9 @@ func (p *Plan) Target() tensorfile.Format { return p.target }
 // Tensors yields what will be written: names, dtypes, shapes and orders are those
 // of the target. Data of converted tensors is computed as it is read.
 func (p *Plan) Tensors() iter.Seq[*tensor.Tensor] {
+	if p.rewrite != nil {
+		return p.rewritten()
+	}
 	return func(yield func(*tensor.Tensor) bool) {
 		for i := range p.items {
 			t, err := p.items[i].build(context.Background())
@@ -347,6 +360,11 @@ func (p *Plan) size() int64 {
 	for i := range p.items {
 		add(p.items[i].t.Size())
 		add(256)
+	}
+	for _, f := range p.files {
+		if p.rewrite != nil {
+			add(f.Size())
+		}
 	}
 	for _, b := range p.blobs {
 		add(b.data.Size())

@@ -22,7 +22,6 @@ func (p *Plan) WriteFile(ctx context.Context, name string) error {
 		return err
 	}
 	defer f.Abort()
-	f.Reserve(p.size())
 	if err := p.Write(ctx, f); err != nil {
 		return err
 	}
@@ -33,13 +32,17 @@ func (p *Plan) WriteFile(ctx context.Context, name string) error {
 // with a *LossError, before it writes anything, while a loss is not allowed.
 // After another error w has part of a file. Digests of the source are checked
 // while it writes; when one is wrong, Write fails, but w already has the bytes.
-// It ends soon after ctx does.
+// It ends soon after ctx does. A method Reserve(bytes int64) of w is called with an
+// estimate of the size before the first Write.
 func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
 	if err := p.checkDecoded(); err != nil {
 		return err
+	}
+	if r, ok := w.(interface{ Reserve(bytes int64) }); ok {
+		r.Reserve(p.size())
 	}
 	var progress func(done int64)
 	if p.opts.Progress != nil {
@@ -91,6 +94,9 @@ func (p *Plan) checkDecoded() error {
 }
 
 func (p *Plan) write(ctx context.Context, w io.Writer) error {
+	if p.rewrite != nil {
+		return p.rewrite(ctx, w)
+	}
 	s, err := p.sink(ctx, w)
 	if err != nil {
 		return err

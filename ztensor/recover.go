@@ -10,9 +10,30 @@ import (
 
 // Recover undoes an append to a file of version 2 that was interrupted: it cuts
 // off what follows the last edition that is complete, and returns how many
-// bytes that was. A file that can be opened it leaves as it is. It is an error if
+// bytes that was. A file that can be opened stays as it is. It is an error if
 // there is no complete edition.
 func Recover(name string) (cut int64, err error) {
+	cut, err = Recoverable(name)
+	if cut == 0 || err != nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if err := f.Truncate(fi.Size() - cut); err != nil {
+		return 0, err
+	}
+	return cut, f.Sync()
+}
+
+// Recoverable returns how many bytes Recover would cut off, and changes nothing.
+func Recoverable(name string) (cut int64, err error) {
 	r, err := Open(name, nil)
 	if err == nil {
 		return 0, r.Close()
@@ -21,7 +42,7 @@ func Recover(name string) (cut int64, err error) {
 	if !errors.As(err, &broken) || broken.Rule != rule.FooterMagic {
 		return 0, err
 	}
-	f, e := os.OpenFile(name, os.O_RDWR, 0)
+	f, e := os.Open(name)
 	if e != nil {
 		return 0, e
 	}
@@ -37,8 +58,5 @@ func Recover(name string) (cut int64, err error) {
 	if size == 0 {
 		return 0, err
 	}
-	if err := f.Truncate(size); err != nil {
-		return 0, err
-	}
-	return fi.Size() - size, f.Sync()
+	return fi.Size() - size, nil
 }

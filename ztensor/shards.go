@@ -1,6 +1,7 @@
 package ztensor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,10 @@ type ShardOptions struct {
 	// ID, if not empty, identifies the set: the attribute shard_set_id of the root and
 	// of every shard. A shard with another ID than the root's is refused.
 	ID string
+	// NoReplace refuses to replace files, with fs.ErrExist; of a Store that is the root.
+	NoReplace bool
+	// DryRun returns the names, and writes nothing. It is not supported with Store.
+	DryRun bool
 	// TensorAttributes, if not nil, describes a tensor. Its result may be nil.
 	TensorAttributes func(t *tensor.Tensor) map[string]any
 	// Writer is how each of the files is written; nil is its zero value. Its Version
@@ -62,7 +67,33 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if err != nil {
 		return nil, err
 	}
+	names := d.names(len(shards))
+	if d.Store {
+		names = names[len(names)-1:]
+	}
+	for _, name := range names {
+		if _, err := os.Lstat(name); d.NoReplace && !errors.Is(err, fs.ErrNotExist) {
+			return nil, &fs.PathError{Op: "create", Path: name, Err: cmp.Or(err, fs.ErrExist)}
+		}
+	}
+	switch {
+	case d.DryRun && d.Store:
+		return nil, fmt.Errorf("ztensor: %w: ShardOptions.DryRun with Store",
+			errors.ErrUnsupported)
+	case d.DryRun:
+		return names, nil
+	}
 	return d.files(ctx, shards)
+}
+
+// names returns those of shards and root, of the root alone if one shard has everything.
+func (d *division) names(shards int) (names []string) {
+	for i := range shards {
+		if shards > 1 {
+			names = append(names, d.shardName(i))
+		}
+	}
+	return append(names, d.name)
 }
 
 // files writes the files of the shards: those of a Store under their digests, which

@@ -34,6 +34,8 @@ type ShardOptions struct {
 	MaxTensors int
 	// NoReplace refuses to replace files, with fs.ErrExist.
 	NoReplace bool
+	// DryRun returns the names, and writes nothing.
+	DryRun bool
 	// Writer is how the files are written; nil is its zero value. The first file has
 	// its Metadata, without keys of an earlier split, the others have that of the split
 	// alone.
@@ -78,6 +80,9 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 		if _, err := os.Lstat(names[i]); err == nil && o.NoReplace {
 			return nil, &fs.PathError{Op: "create", Path: names[i], Err: fs.ErrExist}
 		}
+	}
+	if o.DryRun {
+		return names, nil
 	}
 	set, err := atomicfile.NewSet(names[0])
 	if err != nil {

@@ -273,7 +273,9 @@ func (r *Reader) addShard(name string, o ReaderOptions) error {
 		shard.tensors[i].Data.Source().(*extent).shard = name
 	}
 	r.shards = append(r.shards, shard)
-	r.warnings = append(r.warnings, shard.warnings...)
+	for _, w := range shard.warnings {
+		r.warnings = append(r.warnings, fmt.Errorf("shard %s: %w", quote.Name(name), w))
+	}
 	r.tensors = append(r.tensors, shard.tensors...)
 	return nil
 }

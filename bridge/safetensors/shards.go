@@ -38,6 +38,8 @@ type ShardOptions struct {
 	ID string
 	// NoReplace refuses to replace files, with fs.ErrExist.
 	NoReplace bool
+	// DryRun returns the names, and writes nothing.
+	DryRun bool
 	// Writer is how each of the files is written; nil is its zero value.
 	Writer *WriterOptions
 }
@@ -88,8 +90,10 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if o.NoReplace && len(old) > 0 {
 		return nil, &fs.PathError{Op: "create", Path: dir + old[0], Err: fs.ErrExist}
 	}
-	if err := d.write(ctx, dir, old, &o); err != nil {
-		return nil, err
+	if !o.DryRun {
+		if err := d.write(ctx, dir, old, &o); err != nil {
+			return nil, err
+		}
 	}
 	names := d.files
 	if len(d.shards) > 1 {

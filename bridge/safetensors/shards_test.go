@@ -1,6 +1,8 @@
 package safetensors
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -476,5 +478,42 @@ func TestCheckShardName(t *testing.T) {
 		if err := CheckShardName(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+// A warning about a shard names it, and the names of all shards are those that are written.
+func TestWarningsNameTheShard(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "m.safetensors")
+	o := &ShardOptions{MaxSize: 80, DryRun: true}
+	planned, err := WriteShards(t.Context(), name, tensor.Of(checkpoint(5, 1)...), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Fatalf("%v, %v", entries, err)
+	}
+	names := writeCheckpoint(t, dir, 5, 1)
+	if !slices.Equal(names, planned) {
+		t.Errorf("%q, not %q", names, planned)
+	}
+	b, err := os.ReadFile(names[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(b, []byte(`"dtype":`)) + len(`"dtype":`)
+	b = slices.Concat(b[:at], []byte(" "), b[at:]) // which the README allows at the end only
+	binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)+1)
+	if err := os.WriteFile(names[1], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(names[len(names)-1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w := r.Warnings()
+	if len(w) == 0 || !strings.HasPrefix(w[0].Error(), `shard "m-00002-of-00003.safetensors": `) {
+		t.Errorf("%q", w)
 	}
 }

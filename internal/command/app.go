@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -17,8 +16,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/convert"
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/remote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -44,9 +41,9 @@ type app struct {
 	recursive  bool
 	strict     bool
 	noMap      bool
-	format     string
+	format     tensorfile.Format
 	external   []string
-	header     []string
+	header     headerFlag
 	publicOnly bool
 	limits     tensor.Limits
 	maxInput   int64
@@ -62,7 +59,8 @@ type app struct {
 	cleanup   []func()
 }
 
-func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *app {
+func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer,
+	getenv func(string) string) *app {
 	a := &app{
 		ctx: ctx, in: stdin, stderr: stderr,
 		terminal: isTerminal(stdout),
@@ -100,13 +98,14 @@ func (a *app) close() {
 	}
 }
 
-const longHelp = `tensorfile reads safetensors, GGUF, PyTorch checkpoints, NumPy's .npy and .npz, ExecuTorch's
-.pte and .ptd, RTen's .rten, zTensor's .zt and the files of primitiv, and finds the format
-from the content. A FILE is a file, the directory of a model, a directory with -r, an
-https:// or hf:// address, or - for standard input. "tensorfile FILE" is "tensorfile info FILE".
+const longHelp = `tensorfile reads safetensors, GGUF, PyTorch checkpoints, NumPy's .npy and
+.npz, ExecuTorch's .pte and .ptd, RTen's .rten, zTensor's .zt and the files of primitiv,
+and finds the format from the content. A FILE is a file, the directory of a model, a
+directory with -r, an https:// or hf:// address, or - for standard input. "tensorfile
+FILE" is "tensorfile info FILE".
 
-Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong usage,
-3 a file could not be read, 4 a limit was hit, 130 interrupted.`
+Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong usage, 3
+a file could not be read, 4 a limit was hit, 130 interrupted.`
 
 func newRoot(a *app) *cobra.Command {
 	var version bool
@@ -143,20 +142,25 @@ func newRoot(a *app) *cobra.Command {
 	f.BoolVarP(&a.recursive, "recursive", "r", false, "search directories for tensor files")
 	f.BoolVar(&a.strict, "strict", false, "refuse every departure from the format's document")
 	f.BoolVar(&a.noMap, "no-map", false, "read files instead of mapping them into memory")
-	f.StringVar(&a.format, "format", "", "read the input as a file of `FORMAT`, whatever its content")
-	f.StringArrayVarP(&a.external, "external", "d", nil, "`FILE` has the tensors that a program has in another file")
-	f.StringArrayVar(&a.header, "header", nil, "send `LINE` with requests to the host of an address")
-	f.BoolVar(&a.publicOnly, "public-only", false, "connect only to public addresses, never to this machine or private networks")
+	formatFlag(f, &a.format, "format",
+		"read the input as a file of `FORMAT`, whatever its content")
+	f.StringArrayVarP(&a.external, "external", "d", nil,
+		"`FILE` has the tensors that a program has in another file")
+	f.Var(&a.header, "header", "send `LINE` with requests to the host of an address")
+	f.BoolVar(&a.publicOnly, "public-only", false, "connect to public addresses only")
 	a.limitFlags(f)
 	root.Flags().BoolVar(&version, "version", false, "print the version of the program")
 	for _, g := range []struct {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"inspect", "Inspect:", []*cobra.Command{infoCommand(a), lsCommand(a), catCommand(a), statsCommand(a), hashCommand(a),
+		{"inspect", "Inspect:", []*cobra.Command{infoCommand(a), lsCommand(a), catCommand(a),
+			statsCommand(a), hashCommand(a),
 			duCommand(a), graphCommand(a), reportCommand(a), detectCommand(a)}},
-		{"check", "Check:", []*cobra.Command{verifyCommand(a), checkDirCommand(a), diffCommand(a)}},
-		{"write", "Write:", []*cobra.Command{convertCommand(a), editCommand(a), splitCommand(a), mergeCommand(a), extractCommand(a),
+		{"check", "Check:", []*cobra.Command{verifyCommand(a), checkDirCommand(a),
+			diffCommand(a)}},
+		{"write", "Write:", []*cobra.Command{convertCommand(a), editCommand(a), splitCommand(a),
+			mergeCommand(a), extractCommand(a),
 			recoverCommand(a), cleanCommand(a)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
@@ -166,17 +170,22 @@ func newRoot(a *app) *cobra.Command {
 		}
 	}
 	root.AddCommand(versionCommand(a), completionCommand(a), manCommand(a), limitsTopic(a))
+	root.Long = wrap(root.Long)
 	for _, c := range root.Commands() {
+		c.Long = wrap(c.Long)
 		if check := c.Args; check != nil && len(c.ValidArgs) == 0 {
 			c.Args = func(cmd *cobra.Command, args []string) error {
 				if check(cmd, args) == nil {
 					return nil
 				}
 				_, wanted, _ := strings.Cut(cmd.Use, " ")
-				return fmt.Errorf("%s takes %s, not %s", cmd.Name(), cmp.Or(wanted, "no arguments"), count(len(args), "argument"))
+				return fmt.Errorf("%s takes %s, not %s", cmd.Name(),
+					cmp.Or(wanted, "no arguments"), count(len(args), "argument"))
 			}
 		}
 	}
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ",
+		".FlagUsagesWrapped 80 "))
 	root.SetFlagErrorFunc(suggestFlag)
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",
@@ -202,7 +211,8 @@ func (a *app) limitFlags(f *pflag.FlagSet) {
 		{&a.limits.MaxTensors, "tensors", "`NUMBER` of tensors, blobs and nodes of a file"},
 		{&a.limits.MaxName, "name", "`SIZE` of one name"},
 		{&a.limits.MaxRank, "rank", "`NUMBER` of dimensions of a tensor"},
-		{&a.limits.MaxDecodedTotal, "decoded-total", "`SIZE` that all payloads that a command reads may decode to"},
+		{&a.limits.MaxDecodedTotal, "decoded-total",
+			"`SIZE` that all payloads that a command reads may decode to"},
 		{&a.limits.MaxDecoded, "decoded", "`SIZE` that one compressed payload may decode to"},
 		{&a.limits.MaxDepth, "depth", "`NUMBER` of levels of nested metadata"},
 		{&a.maxInput, "input", "`SIZE` that is read from standard input or over the network"},
@@ -225,7 +235,7 @@ not reach; memory is only ever allocated for bytes that a file has. A size is a 
 with K, M, G, T or KiB, ... for powers of 1024 and KB, ... for powers of 1000. A limit that
 is hit is exit status 4.
 
-` + strings.TrimRight(own.FlagUsages(), "\n"),
+` + strings.TrimRight(own.FlagUsagesWrapped(80), "\n"),
 	}
 }
 
@@ -247,7 +257,8 @@ func (a *app) unknownCommand(root *cobra.Command, name string) error {
 	if s := nearest(name, known); s != "" {
 		return wrong("tensorfile "+s, "no command, and no file, is named %s", quote(name))
 	}
-	return wrong("tensorfile --help, which lists the commands", "no command, and no file, is named %s", quote(name))
+	return wrong("tensorfile --help, which lists the commands",
+		"no command, and no file, is named %s", quote(name))
 }
 
 // suggestFlag adds the nearest flag to the error of an unknown one.
@@ -264,157 +275,4 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 		return wrong("--"+s, "%w", err)
 	}
 	return err
-}
-
-// A wrongUse is wrong usage of which more is known than cobra says.
-type wrongUse struct {
-	error
-	try string
-}
-
-func wrong(try, format string, args ...any) error {
-	return wrongUse{fmt.Errorf(format, args...), try}
-}
-
-// An advised error is one of which is known what to try, whatever its class.
-type advised struct {
-	error
-	try string
-}
-
-func (e advised) Unwrap() error { return e.error }
-
-func advise(try string, err error) error { return advised{err, try} }
-
-// A fileError is an error of a command about a file.
-type fileError struct {
-	name string
-	err  error
-}
-
-func (e *fileError) Error() string { return e.name + ": " + e.err.Error() }
-func (e *fileError) Unwrap() error { return e.err }
-
-// onFile gives an error the name of its file; nil stays nil.
-func onFile(name string, err error) error {
-	if err == nil || errors.As(err, new(*fileError)) {
-		return err
-	}
-	return &fileError{name, err}
-}
-
-// finish turns the error of a command into text and exit status.
-func (a *app) finish(cmd *cobra.Command, err error) {
-	var use wrongUse
-	var of *fileError
-	switch isFile := errors.As(err, &of); {
-	case err == nil:
-	case errors.As(err, &use) && isFile:
-		a.message("%s: %v\n  try: %s", display(of.name), use.error, use.try)
-		a.status = statusUsage
-	case errors.As(err, &use):
-		a.message("%v\n  try: %s", use.error, use.try)
-		a.status = statusUsage
-	case isFile:
-		a.fail(of.name, of.err)
-	default: // of cobra
-		a.message("%v\n  try: %s", err, cmd.CommandPath()+" --help")
-		a.status = statusUsage
-	}
-}
-
-// fail reports that a file could not be read, or written, and notes the exit
-// status.
-func (a *app) fail(name string, err error) {
-	var w *atomicfile.Error
-	if errors.As(err, &w) {
-		name, err = w.Name, w.Err
-	}
-	a.status = worse(a.status, statusOf(err))
-	if a.failed == nil {
-		a.failed = errorOf(name, err)
-	}
-	if a.ctx.Err() != nil && errors.Is(err, a.ctx.Err()) {
-		a.message("%s: interrupted", display(name))
-		return
-	}
-	h := hint(err)
-	f := tensorfile.ByName(name)
-	switch {
-	case w != nil && errors.Is(err, fs.ErrPermission):
-		h = "check who may write there"
-	case w != nil && errors.Is(err, fs.ErrNotExist):
-		h = "check that the directory exists"
-	case w != nil && h == "":
-		h = "another name or directory"
-	case isAddress(name):
-		h = remoteHint(name, err)
-	case f != 0 && errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.As(err, new(advised)):
-		// Where formats have no mark at their start, what is damaged looks like nothing at all.
-		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)
-	}
-	if h != "" {
-		a.message("%s: %v\n  try: %s", display(name), err, h)
-		return
-	}
-	a.message("%s: %v", display(name), err)
-}
-
-func statusOf(err error) int {
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return statusInterrupted
-	case errors.Is(err, tensor.ErrLimit):
-		return statusLimit
-	}
-	return statusUnreadable
-}
-
-// hint says what to try.
-func hint(err error) string {
-	var pe *fs.PathError
-	var le *convert.LossError
-	var known advised
-	switch {
-	case errors.As(err, &known):
-		return known.try
-	case errors.As(err, &le):
-		return "leaving out what cannot be kept"
-	case errors.Is(err, errDirectory):
-		return "-r to search it for files"
-	case errors.Is(err, tensor.ErrNoTensor):
-		return "tensorfile ls, which lists the names"
-	case errors.Is(err, fs.ErrExist):
-		return "another name, or --force"
-	case errors.Is(err, fs.ErrNotExist):
-		return "check the name and the directory"
-	case errors.Is(err, fs.ErrPermission):
-		return "check who may read the file"
-	case errors.Is(err, tensorfile.ErrUnknownFormat):
-		return "--format FORMAT if you know what it is (tensorfile version lists the formats)"
-	case errors.As(err, &pe), outside(err):
-		return ""
-	}
-	switch tensor.ClassOf(err) {
-	case tensor.ClassLimit:
-		return "a larger --limit-… (tensorfile help limits lists them) if you trust the file"
-	case tensor.ClassChecksum:
-		return "fetching the file again: bytes have changed since it was written"
-	case tensor.ClassTruncated:
-		return "fetching the file again: it ends early"
-	case tensor.ClassUnsupported:
-		return "tensorfile version, which lists what this program reads and writes"
-	}
-	return "tensorfile verify, which lists everything that is wrong; fetching the file again"
-}
-
-// isInterrupt reports whether err only says that the user interrupted the command.
-func isInterrupt(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// outside tells an error whose reason is not in a file, but in the system or the
-// network.
-func outside(err error) bool {
-	return tensor.ClassOf(err) == tensor.ClassIO
 }

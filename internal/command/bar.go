@@ -40,19 +40,21 @@ func (a *app) bar(what string, total int64) *bar {
 	// screen each time that the bar is drawn.
 	rest := width - len(" 100% || (1023 MiB/s) [59m59s:59m59s] ")
 	if rest < 20 {
-		opts = append(opts, progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
+		opts = append(opts, progressbar.OptionSetPredictTime(false),
+			progressbar.OptionSetElapsedTime(false))
 		rest = width - len(" 100% ||   ")
 	} else {
 		opts = append(opts, progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true))
 	}
 	name := shorten(display(baseName(what)), min(30, rest-10))
-	opts = append(opts, progressbar.OptionSetDescription(name), progressbar.OptionSetWidth(max(1, min(40, rest-columns([]byte(name))))))
+	opts = append(opts, progressbar.OptionSetDescription(name),
+		progressbar.OptionSetWidth(max(1, min(40, rest-columns([]byte(name))))))
 	b := &bar{a: a, p: progressbar.NewOptions64(total, opts...)}
 	a.shown.Store(b)
 	return b
 }
 
-// baseName is a name without its folders, and an address without its query.
+// baseName is a name without its directories, and an address without its query.
 func baseName(name string) string {
 	if strings.Contains(name, "://") {
 		name, _, _ = strings.Cut(name, "?")

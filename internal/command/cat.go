@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,11 +24,11 @@ func catCommand(a *app) *cobra.Command {
 	var part string
 	cmd := &cobra.Command{
 		Use:   "cat FILE NAME[SLICE]",
-		Short: "Print the values of a tensor, or write them as bytes or as a NumPy file",
-		Long: `Print the values of a tensor. A slice is written as in Python: 'w[0]', 'w[:, 2:8:2]',
-'w[..., -1]'. --raw writes the decoded bytes, little-endian: of a whole tensor in
-storage order, of a slice in row-major order; of a blob as they are. --npy writes
-a NumPy file. On a terminal many values are abbreviated, unless --all.`,
+		Short: "Print the values of a tensor, or write them to a NumPy file",
+		Long: `Print the values of a tensor. A slice is written as in Python: 'w[0]',
+'w[:, 2:8:2]', 'w[..., -1]'. --raw writes the decoded bytes, little-endian: of a whole
+tensor in storage order, of a slice in row-major order; of a blob as they are. --npy
+writes a NumPy file. On a terminal many values are abbreviated, unless --all.`,
 		Example: `  tensorfile cat model.zt 'embedding.weight[0, :8]'
   tensorfile cat --npy model.pte w > w.npy`,
 		Args: cobra.ExactArgs(2),
@@ -38,32 +39,29 @@ a NumPy file. On a terminal many values are abbreviated, unless --all.`,
 			if (raw || array) && a.terminal {
 				return errors.New("bytes are not for a terminal: write them to a file or a pipe")
 			}
-			if err := a.begin(); err != nil {
+			if err := a.openExternals(); err != nil {
 				return err
 			}
-			in, err := a.open(args[0])
-			if err != nil {
-				return onFile(args[0], err)
-			}
-			defer in.Close()
-			c, err := a.find(in, args[1], part)
-			if err != nil {
-				return onFile(args[0], err)
-			}
-			switch {
-			case c.blob != nil:
-				err = a.catBlob(in, c, raw, array)
-			case raw:
-				err = copyBlob(a.ctx, a.out.Writer, c.t.Data)
-			case array:
-				err = writeNPY(a.ctx, a.out.Writer, c.t)
-			default:
-				err = a.catValues(in, c, !all && a.terminal && !a.json)
-			}
-			if err != nil {
-				return onFile(args[0], fmt.Errorf("%s: %w", escape(args[1]), err))
-			}
-			return nil
+			return a.with(args[0], func(in *input) error {
+				c, err := a.find(in, args[1], part)
+				if err != nil {
+					return err
+				}
+				switch {
+				case c.blob != nil:
+					err = a.catBlob(in, c, raw, array)
+				case raw:
+					err = copyBlob(a.ctx, a.out.Writer, c.t.Data)
+				case array:
+					err = writeNPY(a.ctx, a.out.Writer, c.t)
+				default:
+					err = a.catValues(in, c, !all && a.terminal && !a.json)
+				}
+				if err != nil {
+					return fmt.Errorf("%s: %w", escape(args[1]), err)
+				}
+				return nil
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -104,7 +102,8 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 	case part != "":
 		p := t.Part(part)
 		if p == nil {
-			return nil, wrong("--part with one of: "+plain(roles(t)), "%s has no part %s", quote(name), quote(part))
+			return nil, wrong("--part with one of: "+plain(roles(t)), "%s has no part %s",
+				quote(name), quote(part))
 		}
 		err := a.checkDecoded(in, p.Data)
 		if err != nil {
@@ -122,8 +121,9 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 			return nil, err
 		}
 	case !t.Dense():
-		return nil, advise("--part with one of: "+plain(roles(t)), fmt.Errorf("%w: %s is %s, which has no dense form here",
-			errors.ErrUnsupported, quote(name), quote(t.Scheme)))
+		return nil, advise("--part with one of: "+plain(roles(t)),
+			fmt.Errorf("%w: %s is %s, which has no dense form here",
+				errors.ErrUnsupported, quote(name), quote(t.Scheme)))
 	}
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -132,16 +132,30 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		return nil, err
 	}
 	if sliced {
-		index, err := parseSlice(slice, len(t.Shape))
+		index, err := tensor.ParseSlice(slice, len(t.Shape))
 		whole := t.Shape
 		if err == nil {
 			t, err = tensor.Slice(t, index...)
 		}
 		if err != nil {
-			return nil, wrong("an index for each dimension, such as [0, 2:8, ...]", "slice [%s] of %v: %w", slice, whole, err)
+			return nil, wrong("an index for each dimension, such as [0, 2:8, ...]",
+				"slice [%s] of %v: %w", slice, whole, err)
 		}
 	}
 	return &chosen{name: name, t: t}, nil
+}
+
+// splitSlice separates NAME[SLICE]. Names may have brackets themselves, so the
+// caller looks for the whole text first.
+func splitSlice(arg string) (name, slice string, ok bool) {
+	if !strings.HasSuffix(arg, "]") {
+		return arg, "", false
+	}
+	i := strings.LastIndexByte(arg, '[')
+	if i < 0 {
+		return arg, "", false
+	}
+	return arg[:i], arg[i+1 : len(arg)-1], true
 }
 
 func findBlob(in *input, name string) (tensor.Blob, bool) {
@@ -267,7 +281,8 @@ func writeNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 			return err
 		}
 	}
-	head, err := npy.AppendHeader(nil, &tensor.Tensor{Name: t.Name, DType: as, Shape: t.Shape, Order: t.Order})
+	head, err := npy.AppendHeader(nil,
+		&tensor.Tensor{Name: t.Name, DType: as, Shape: t.Shape, Order: t.Order})
 	if err != nil {
 		return err
 	}
@@ -277,8 +292,8 @@ func writeNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 	return copyBlob(ctx, w, t.Data)
 }
 
-// numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer of the same
-// bits, which note then names.
+// numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer
+// of the same bits, which note then names.
 func numpyType(d tensor.DType) (as tensor.DType, note string, ok bool) {
 	switch {
 	case slices.Contains(npy.DTypes(), d):

@@ -3,11 +3,11 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -23,24 +23,25 @@ func checkDirCommand(a *app) *cobra.Command {
 	var manifest string
 	cmd := &cobra.Command{
 		Use:   "check DIR|hf://ORG/NAME[@REVISION][/PATH]...",
-		Short: "Check that a directory holds a whole model: shards, index, links, digests",
-		Long: `Check that a directory holds a whole model, and list everything that is wrong: shards that
-are missing or cut, an index that says something else than the files, links that end
-nowhere. DIR is a directory, or a snapshot or repository (@REVISION) of Hugging Face's cache;
-of a repository on the Hub, hf://ORG/NAME, only what is read is fetched.
+		Short: "Check that a directory holds a whole model: shards, index, links",
+		Long: `Check that a directory holds a whole model, and list everything that is
+wrong: shards that are missing or cut, an index that says something else than the files,
+links that end nowhere. DIR is a directory, or a snapshot or repository (@REVISION) of
+Hugging Face's cache; of a repository on the Hub, hf://ORG/NAME, only what is read is
+fetched.
 
 Names, links, indexes and headers are read; --deep reads every byte and compares digests
-with the names of blobs and with --manifest, --values looks for NaN, infinities and tensors
-of one value. -r checks each directory below DIR that holds weights. The exit status is 1
-where there is an error, with --strict also a warning; 4 where a limit was hit, 3 where a
-file could not be read. docs/check.md lists the codes.`,
+with the names of blobs and with --manifest, --values looks for NaN, infinities and
+tensors of one value. -r checks each directory below DIR that holds weights. The exit
+status is 1 where there is an error, with --strict also a warning; 4 where a limit was
+hit, 3 where a file could not be read. docs/check.md lists the codes.`,
 		Example: `  tensorfile check models/llama
   tensorfile check --deep -r models`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			isDeep := o.Deep
 			if manifest != "" {
-				b, err := a.readManifest(manifest)
+				b, err := readLimited(manifest, maxManifest)
 				if err != nil {
 					return onFile(manifest, err)
 				}
@@ -66,23 +67,8 @@ file could not be read. docs/check.md lists the codes.`,
 // maxManifest bounds what is read of a manifest.
 const maxManifest = 1 << 30
 
-func (a *app) readManifest(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	if err == nil && len(b) > maxManifest {
-		err = fmt.Errorf("%w: a manifest of more than %d bytes", tensor.ErrLimit, maxManifest)
-	}
-	if b == nil {
-		b = []byte{} // empty, which is not none
-	}
-	return b, err
-}
-
-// models returns the directories that the arguments stand for: with -r those below them.
+// models returns the directories that the arguments stand for: with -r those below
+// them.
 func (a *app) models(args []string) []string {
 	if !a.recursive {
 		return args
@@ -114,7 +100,7 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	dir, revision := name, ""
 	if strings.HasPrefix(name, "file://") {
 		var err error
-		if dir, err = fileOf(name); err != nil {
+		if dir, err = localPath(name, runtime.GOOS); err != nil {
 			return nil, err
 		}
 	}

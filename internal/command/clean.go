@@ -13,16 +13,17 @@ import (
 )
 
 func cleanCommand(a *app) *cobra.Command {
-	var yes bool
+	var yes, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "clean DIR...",
-		Short: "List, and remove with --yes, what writers that were killed have left",
-		Long: `List what writers that were killed have left in directories, with -r also in those below.
+		Short: "List, and with --yes remove, what killed writers have left",
+		Long: `List what writers that were killed have left in directories, with -r also
+in those below.
 
 A file NAME is written as .NAME.tmp-..., which stays when the writer is killed; --yes
 removes those that were last written more than an hour ago and that no writer holds. A
-writer that is killed while it replaces a set of shards leaves .INDEX.journal, which lists
-the renames; --yes finishes them. What a journal names is not removed.`,
+writer that is killed while it replaces a set of shards leaves .INDEX.journal, which
+lists the renames; --yes finishes them. What a journal names is not removed.`,
 		Example: `  tensorfile clean -r models
   tensorfile clean --yes models`,
 		Args: cobra.MinimumNArgs(1),
@@ -34,7 +35,7 @@ the renames; --yes finishes them. What a journal names is not removed.`,
 					a.fail(name, err)
 				}
 				for _, dir := range dirs {
-					d, err := a.clean(dir, yes)
+					d, err := a.clean(dir, yes && !dryRun)
 					if err != nil {
 						a.fail(dir, err)
 						d.Error = describe(err)
@@ -51,6 +52,7 @@ the renames; --yes finishes them. What a journal names is not removed.`,
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "finish and remove, not only list")
+	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "only list, also with --yes")
 	return cmd
 }
 
@@ -96,15 +98,16 @@ func (a *app) clean(dir string, yes bool) (cleanDirectory, error) {
 	}
 	stale := false
 	for _, l := range found {
-		row := leftoverRow{Path: l.Path, Bytes: l.Size, Modified: l.ModTime.UTC().Format(time.RFC3339),
-			State: fmt.Sprint(l.State), Journal: l.Journal}
+		row := leftoverRow{Path: l.Path, Bytes: l.Size,
+			Modified: l.ModTime.UTC().Format(time.RFC3339),
+			State:    fmt.Sprint(l.State), Journal: l.Journal}
 		if l.Err != nil {
 			a.fail(l.Path, l.Err)
 			row.Error = describe(l.Err)
 		}
 		d.Leftovers = append(d.Leftovers, row)
 		stale = stale || row.State == "stale" && l.Err == nil
-		if !a.json {
+		if !a.json && !a.quiet {
 			kind := ""
 			if l.Journal {
 				kind = ", journal of a set"
@@ -113,7 +116,7 @@ func (a *app) clean(dir string, yes bool) (cleanDirectory, error) {
 		}
 	}
 	if stale && !yes {
-		a.message("%s: nothing was removed\n  try: --yes", display(dir))
+		a.note("%s: nothing was removed\n  try: --yes", display(dir))
 	}
 	return d, nil
 }

@@ -7,9 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/convert"
+	"github.com/spf13/pflag"
 )
 
 func completionCommand(a *app) *cobra.Command {
@@ -17,14 +15,15 @@ func completionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion SHELL",
 		Short:     "Print the completion script for bash, zsh, fish or powershell",
-		Long:      "Print a completion script. For bash, this session only: source <(tensorfile completion bash)",
+		Long:      "Print a completion script. The example is for one session of bash.",
 		Example:   `  source <(tensorfile completion bash)`,
 		ValidArgs: shells,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && slices.Contains(shells, args[0]) {
 				return nil
 			}
-			return fmt.Errorf("completion takes the name of a shell: %s", strings.Join(shells, ", "))
+			return fmt.Errorf("completion takes the name of a shell: %s",
+				strings.Join(shells, ", "))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
@@ -41,39 +40,15 @@ func completionCommand(a *app) *cobra.Command {
 	}
 }
 
-// completions tells the shell what flags and arguments may be. It is asked for
-// only when a shell asks.
-func (a *app) completions(root *cobra.Command) {
-	var formats, targets []string
-	for _, f := range tensorfile.Formats() {
-		formats = append(formats, f.String())
-		for i, v := range f.Writes() {
-			if i == 0 {
-				targets = append(targets, f.String())
-			}
-			if len(f.Writes()) > 1 {
-				targets = append(targets, f.String()+"@"+v)
-			}
-		}
-	}
-	words := map[string][]string{
-		"format": formats,
-		"to":     targets,
-		"allow":  append(strings.Split(convert.LossAll.String(), ","), "all"),
-		"sort":   sortKeys,
-		"depth":  verifyDepths,
-		"digest": {"crc32c", "sha256"},
-		"sparse": {"sparse_csr", "sparse_coo"},
-
-		"duplicates": {"sum", "first"},
-		"ignore":     {"blobs", "attributes"},
-	}
+// addCompletions declares what flags and arguments may be, where a shell asks.
+func (a *app) addCompletions(root *cobra.Command) {
 	for _, c := range append(root.Commands(), root) {
-		for flag, w := range words {
-			if c.Flags().Lookup(flag) != nil || c.PersistentFlags().Lookup(flag) != nil {
-				c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp))
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if words, ok := f.Value.(*choice); ok {
+				c.RegisterFlagCompletionFunc(f.Name,
+					cobra.FixedCompletions(words.known, cobra.ShellCompDirectiveNoFileComp))
 			}
-		}
+		})
 		if c.Name() == "cat" || c.Name() == "stats" {
 			c.ValidArgsFunction = a.completeNames
 		}
@@ -82,7 +57,8 @@ func (a *app) completions(root *cobra.Command) {
 
 // completeNames gives the names of the tensors of the file that is there
 // already.
-func (a *app) completeNames(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeNames(_ *cobra.Command, args []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -12,10 +13,9 @@ import (
 
 // A comparison is what the flags of diff say.
 type comparison struct {
-	opts   inspect.DiffOptions
-	ignore []string
-	stat   bool
-	top    int
+	opts inspect.DiffOptions
+	stat bool
+	top  int
 	lister
 }
 
@@ -24,55 +24,45 @@ func diffCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two files by content, also of different formats",
-		Long: `Compare two files by content, also of different formats: tensors and blobs by their names,
-values in whatever order they are stored, attributes, and programs where both files have one
-format. What one file has and the format of the other cannot hold is listed too; --ignore
-leaves it out. The exit status is 1 when something differs.
+		Long: `Compare two files by content, also of different formats: tensors and blobs
+by their names, values in whatever order they are stored, attributes, and programs where
+both files have one format. What one file has and the format of the other cannot hold is
+listed too; --ignore leaves it out. The exit status is 1 when something differs.
 
 Without a tolerance values are equal when all their bits are; with one NaN equals NaN.`,
 		Example: `  tensorfile diff model.safetensors model.zt
-  tensorfile diff --tolerance 1e-6 --stat --top 10 base.safetensors tuned.safetensors`,
+  tensorfile diff --tolerance 1e-6 --stat --top 10 base.gguf tuned.gguf`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.opts.Numeric = cmd.Flags().Changed("tolerance") || cmd.Flags().Changed("relative")
 			if !(c.opts.Tolerance >= 0) || !(c.opts.Relative >= 0) {
 				return fmt.Errorf("a tolerance is not negative")
 			}
-			for _, kind := range c.ignore {
-				switch kind {
-				case "blobs":
-					c.opts.IgnoreBlobs = true
-				case "attributes":
-					c.opts.IgnoreAttributes = true
-				default:
-					return fmt.Errorf("--ignore: %s is neither blobs nor attributes", quote(kind))
-				}
-			}
-			if err := c.check(); err != nil {
+			if err := a.openExternals(); err != nil {
 				return err
 			}
-			if err := a.begin(); err != nil {
-				return err
-			}
-			var files [2]*input
-			for i, name := range args {
-				in, err := a.open(name)
-				if err != nil {
-					return onFile(name, err)
-				}
-				defer in.Close()
-				files[i] = in
-			}
-			c.note(files[0])
-			c.note(files[1])
-			return c.unmatched(a, a.diff(files[0], files[1], &c))
+			return c.unmatched(a, a.with(args[0], func(x *input) error {
+				return a.with(args[1], func(y *input) error {
+					c.noteNames(x)
+					c.noteNames(y)
+					return a.diff(x, y, &c)
+				})
+			}))
 		},
 	}
 	f := cmd.Flags()
 	f.Float64Var(&c.opts.Tolerance, "tolerance", 0, "values may differ by `T`")
 	f.Float64Var(&c.opts.Relative, "relative", 0, "values may differ by `R` times the one in B")
-	f.BoolVar(&c.opts.IgnoreDType, "ignore-dtype", false, "compare values of different element types")
-	f.StringSliceVar(&c.ignore, "ignore", nil, "leave out `KINDS`: blobs, attributes")
+	f.BoolVar(&c.opts.IgnoreDType, "ignore-dtype", false, "compare values of different dtypes")
+	kinds := map[string]*bool{"attributes": &c.opts.IgnoreAttributes, "blobs": &c.opts.IgnoreBlobs}
+	words := slices.Sorted(maps.Keys(kinds))
+	chooseEach(f, func(word string) error {
+		if err := checkWord("kind", word, words); err != nil {
+			return err
+		}
+		*kinds[word] = true
+		return nil
+	}, "ignore", words, "leave out `KINDS`: attributes, blobs")
 	c.filterFlag(f)
 	f.BoolVar(&c.stat, "stat", false, "also mean, RMS, relative RMS and cosine of the differences")
 	f.IntVar(&c.top, "top", 0, "of tensors whose values differ only the `N` that differ most")
@@ -116,9 +106,10 @@ func (a *app) diff(x, y *input, c *comparison) error {
 		}
 	}
 	if c.top > 0 {
-		rest := slices.DeleteFunc(slices.Clone(report.Differences), func(d inspect.Difference) bool {
-			return d.Kind == "tensor" && d.Comparison != nil
-		})
+		rest := slices.DeleteFunc(slices.Clone(report.Differences),
+			func(d inspect.Difference) bool {
+				return d.Kind == "tensor" && d.Comparison != nil
+			})
 		report.Differences = append(report.Largest(c.top), rest...)
 	}
 	switch {
@@ -159,7 +150,8 @@ func differenceLine(d inspect.Difference) string {
 	case d.A == nil:
 		return fmt.Sprintf("%s%d of %d bytes differ", label, d.Different, d.Of)
 	}
-	line := fmt.Sprintf("%s%d of %d elements differ, first at %s: %s, %s", label, d.Different, d.Of,
+	line := fmt.Sprintf("%s%d of %d elements differ, first at %s: %s, %s", label, d.Different,
+		d.Of,
 		appendInts(nil, d.First), appendNumber(nil, d.A), appendNumber(nil, d.B))
 	if largest := float64(d.Largest); !math.IsNaN(largest) {
 		line += fmt.Sprintf("; largest difference %.6g", largest)
@@ -192,7 +184,8 @@ func (a *app) printFigures(r *inspect.DiffReport, stat bool) {
 		if d.Comparison == nil {
 			return false
 		}
-		cells := []string{escape(d.Name), fmt.Sprint(d.Different), fmt.Sprint(d.Of), shortNumber(d.Largest)}
+		cells := []string{escape(d.Name), fmt.Sprint(d.Different), fmt.Sprint(d.Of),
+			shortNumber(d.Largest)}
 		if d.Figures != nil {
 			for _, v := range []inspect.Float{d.Mean, d.RMS, d.RelativeRMS, d.Cosine} {
 				cells = append(cells, shortNumber(v))

@@ -86,7 +86,7 @@ func TestDiffListsWhatTheOtherFormatCannotHold(t *testing.T) {
 	checkCommand(t, statusFound, "blob b: only in a", "diff", blobs, npz)
 	checkCommand(t, statusFound, "blob b: only in a", "diff", blobs, attributes, "--ignore", "attributes")
 	checkCommand(t, statusOK, "the same: 1 tensor\n", "diff", blobs, attributes, "--ignore", "blobs,attributes")
-	checkCommand(t, statusUsage, "neither blobs nor attributes", "diff", blobs, attributes, "--ignore", "names")
+	checkCommand(t, statusUsage, "no kind is named", "diff", blobs, attributes, "--ignore", "names")
 }
 
 // Indices are compared as numbers, elements below a byte as what they are.

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// openDirectory takes a directory for the file that is its model: the only one, an index or
-// a root, whose path it sets, or all files of the primary set as one.
+// openDirectory takes a directory for the file that is its model: the only one, an
+// index or a root, whose path it sets, or all files of the primary set as one.
 func (a *app) openDirectory(in *input) error {
 	m, err := model.Open(in.path, &model.Options{Limits: a.limits, NoMap: a.noMap})
 	if err != nil {
@@ -62,8 +62,9 @@ func (a *app) openPickleIndex(in *input) error {
 	return nil
 }
 
-// primarySet returns the set that a directory is taken for, nil where that is several, those
-// of components. A set that is damaged is refused: what is left of it is another model.
+// primarySet returns the set that a directory is taken for, nil where that is several,
+// those of components. A set that is damaged is refused: what is left of it is another
+// model.
 func primarySet(m *model.Model) (primary *model.Set, err error) {
 	var files []string
 	n := 0

@@ -12,10 +12,10 @@ func duCommand(a *app) *cobra.Command {
 	var opts inspect.UsageOptions
 	cmd := &cobra.Command{
 		Use:   "du FILE...",
-		Short: "Show what takes up the space: tensors, blobs, metadata, padding, holes",
-		Long: `Show what takes up the space, and sum tensors up by the first parts of their names: as
-many parts as it takes to tell something, or --depth. Of an index the tensors in its shards
-are summed up.`,
+		Short: "Show what takes up the space: tensors, metadata, padding, holes",
+		Long: `Show what takes up the space, and sum tensors up by the first parts of
+their names: as many parts as it takes for groups to differ, or --depth. Of an index the
+tensors in its shards are summed up.`,
 		Example: `  tensorfile du model.gguf
   tensorfile du --depth 3 model.safetensors`,
 		Args: cobra.MinimumNArgs(1),
@@ -29,7 +29,8 @@ are summed up.`,
 			})
 		},
 	}
-	cmd.Flags().IntVar(&opts.Depth, "depth", 0, "sum up tensors by the first `N` parts of their names")
+	cmd.Flags().IntVar(&opts.Depth, "depth", 0,
+		"sum up tensors by the first `N` parts of their names")
 	return cmd
 }
 
@@ -39,46 +40,62 @@ type duDocument struct {
 	*inspect.Usage
 }
 
+// shareOf is a part in percent.
+func shareOf(n, of int64) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(of))
+}
+
 func (a *app) printUsage(u *inspect.Usage) {
-	size := func(n int64) string { return string(a.appendSize(nil, n)) }
-	share := func(n, of int64) string {
-		if of == 0 {
-			return "-"
-		}
-		return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(of))
+	if len(u.Shards) > 0 && u.Tensors == 0 {
+		a.printGroups(u)
+		return
 	}
 	t := newTable("WHAT", ">BYTES", ">SHARE")
 	for _, kind := range []struct {
 		name  string
 		bytes int64
-	}{{"tensors", u.Tensors}, {"blobs", u.Blobs}, {"metadata", u.Metadata}, {"padding", u.Padding}, {"holes", u.Unused}} {
-		t.add(kind.name, size(kind.bytes), share(kind.bytes, u.Size))
+	}{{"tensors", u.Tensors}, {"blobs", u.Blobs}, {"metadata", u.Metadata}, {"padding",
+		u.Padding}, {"holes", u.Unused}} {
+		t.add(kind.name, a.size(kind.bytes), shareOf(kind.bytes, u.Size))
 	}
-	t.add("total", size(u.Size), share(u.Size, u.Size))
+	t.add("total", a.size(u.Size), shareOf(u.Size, u.Size))
 	t.print(a)
 	if u.Shared > 0 {
-		fmt.Fprintf(a.out, "%s are used more than once\n", size(u.Shared))
+		fmt.Fprintf(a.out, "%s are used more than once\n", a.size(u.Shared))
 	}
 	for _, g := range u.Gaps {
 		fmt.Fprintf(a.out, "hole: %d bytes at %d\n", g.Size, g.Offset)
 	}
-	all := int64(0)
+	a.out.WriteByte('\n')
+	a.printGroups(u)
+}
+
+// printGroups shows tensors by shard and by the first parts of their names.
+func (a *app) printGroups(u *inspect.Usage) {
+	all, tensors := int64(0), int64(0)
 	for _, g := range u.Groups {
 		all += g.Bytes
+		tensors += g.Tensors
 	}
-	for _, list := range []struct {
+	for i, list := range []struct {
 		title  string
 		groups []inspect.UsageGroup
 	}{{"SHARD", u.Shards}, {"NAME", u.Groups}} {
 		if len(list.groups) == 0 {
 			continue
 		}
-		a.out.WriteByte('\n')
+		if i > 0 && len(u.Shards) > 0 {
+			a.out.WriteByte('\n')
+		}
 		t := newTable(list.title, ">TENSORS", ">BYTES", ">SHARE")
 		const shown = 20
 		for _, g := range list.groups[:min(len(list.groups), shown)] {
-			t.add(escape(g.Name), fmt.Sprint(g.Tensors), size(g.Bytes), share(g.Bytes, all))
+			t.add(escape(g.Name), fmt.Sprint(g.Tensors), a.size(g.Bytes), shareOf(g.Bytes, all))
 		}
+		t.add("total", fmt.Sprint(tensors), a.size(all), shareOf(all, all))
 		t.print(a)
 		if len(list.groups) > shown {
 			fmt.Fprintf(a.out, "and %d more: --json has them all\n", len(list.groups)-shown)

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,12 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/npz"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/primitiv"
-	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
-	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -27,7 +21,7 @@ import (
 type editing struct {
 	attributes []attributeChange
 	rename     renames
-	drop       []string
+	drop       globs
 	modernize  bool
 	inPlace    bool
 	headerOnly bool
@@ -70,32 +64,27 @@ func editCommand(a *app) *cobra.Command {
 		Example: `  tensorfile edit a.safetensors b.safetensors --set license=MIT
   tensorfile edit model.zt --in-place --rename 'model.*=*'
   tensorfile edit a.gguf b.gguf --set-file tokenizer.chat_template=chat.jinja`,
-		Short: "Set or remove attributes, rename or drop tensors, and keep everything else",
-		Long: `Set or remove attributes, rename or drop tensors, and keep everything else. OUT has the
-format and version of IN, appears whole or not at all, and may be IN with
---in-place.
+		Short: "Set attributes, rename or drop tensors, keep everything else",
+		Long: `Set or remove attributes, rename or drop tensors, and keep everything
+else. OUT has the format and version of IN, appears whole or not at all, and may be IN
+with --in-place.
 
-Names are those of IN, and all changes apply at once: two tensors can swap names. Flags
-apply from left to right: of several that match a name, or set an attribute, the last one
-counts. What --drop matches is left out.
+Each --rename applies to the names as those before it left them: a=x, b=a and x=b swap
+two tensors. --drop takes names of IN. Of several that set an attribute the last one
+counts.
 
 An optimizer file of primitiv has its settings for attributes. The operators of a .rten
-keep what they are connected to. The attributes of a .pte are its constant getters, such as
-get_vocab_size; of its tensors and named blobs the names can be changed, and named/KEY blobs
-be left out. Metadata of a .gguf keeps its types: a value must fit the one that its key has,
-new keys are strings, and KEY:TYPE says another type (uint32, float32, bool, []string, …; arrays
-as JSON). A .bpte keeps its test cases. Stored bytes of a .zt stay as they are, those in
-shards in their files next to IN, so that OUT is in the same directory; convert writes
-version 2 in canonical form again.`,
+keep what they are connected to. The attributes of a .pte are its constant getters, such
+as get_vocab_size; of its tensors and named blobs the names can be changed, and
+named/KEY blobs be left out. Metadata of a .gguf keeps its types: a value must fit the
+one that its key has, new keys are strings, and KEY:TYPE is another type (uint32,
+float32, bool, []string, …; arrays as JSON). A .bpte keeps its test cases. Stored bytes
+of a .zt stay as they are, those in shards in their files next to IN, so that OUT is in
+the same directory; convert writes version 2 in canonical form again.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(e.attributes)+len(e.rename.rules)+len(e.drop) == 0 && !e.modernize {
+			if len(e.attributes)+len(e.rename)+len(e.drop) == 0 && !e.modernize {
 				return errors.New("nothing to do: --set, --unset, --rename, --drop, --modernize")
-			}
-			for _, g := range e.drop {
-				if err := checkGlob(g); err != nil {
-					return fmt.Errorf("--drop: %w", err)
-				}
 			}
 			if e.inPlace {
 				if len(args) != 1 || e.name != "" {
@@ -105,90 +94,87 @@ version 2 in canonical form again.`,
 			} else if e.headerOnly {
 				return errors.New("--header-only needs --in-place")
 			}
-			args, out, err := e.outputs.split(args, 1)
+			args, out, err := a.beginFile(&e.outputs, args, 1)
 			if err != nil {
 				return err
 			}
-			if err := a.begin(); err != nil {
-				return err
-			}
-			return a.edit(args[0], out, &e)
+			return a.with(args[0], func(in *input) error { return a.edit(in, out, &e) })
 		},
 	}
 	f := cmd.Flags()
 	f.Var(attributeFlag{list: &e.attributes}, "set", "`KEY=VALUE`: an attribute")
-	f.Var(attributeFlag{list: &e.attributes, file: true}, "set-file", "`KEY=FILE`: an attribute whose value is in a file")
+	f.Var(attributeFlag{list: &e.attributes, file: true}, "set-file",
+		"`KEY=FILE`: an attribute whose value is in a file")
 	f.Var(attributeFlag{list: &e.attributes, remove: true}, "unset", "remove the attribute `KEY`")
-	f.Var(&e.rename, "rename", "`OLD=NEW`: another name for a tensor, or with a * at both ends for many")
-	f.StringArrayVar(&e.drop, "drop", nil, "leave out the tensors and blobs that match `GLOB`")
-	f.BoolVar(&e.modernize, "modernize", false, "write a .pte of an old ExecuTorch as its runtime loads it today")
+	f.Var(&e.rename, "rename", renameUsage)
+	f.Var(&e.drop, "drop", "leave out the tensors and blobs that match `GLOB`")
+	f.BoolVar(&e.modernize, "modernize", false,
+		"write a .pte of an old ExecuTorch as its runtime loads it today")
 	f.BoolVar(&e.inPlace, "in-place", false, "replace FILE by what it becomes")
-	f.BoolVar(&e.headerOnly, "header-only", false,
-		"with --in-place: write over the header of a .gguf alone, where its data can stay; an interruption damages the file")
-	e.outputFlags(f)
+	f.BoolVar(&e.headerOnly, "header-only", false, "with --in-place: write over the header "+
+		"of a .gguf alone, where its data can stay; an interruption damages the file")
+	e.outputs.flags(f, "FILE")
 	return cmd
 }
 
-func (a *app) edit(from, out string, e *editing) error {
-	if err := mayWriteOut(out, e.force); err != nil {
-		return onFile(out, err)
-	}
-	in, err := a.open(from)
-	if err != nil {
-		return onFile(from, err)
-	}
-	defer in.Close()
+func (a *app) edit(in *input, out string, e *editing) error {
 	if err := checkExtension(out, in.Format()); err != nil && !e.inPlace {
 		return err
 	}
-	for i := range e.attributes {
-		c := &e.attributes[i]
-		if c.isFile {
-			text, err := readValue(*c.value)
-			if err != nil {
-				return onFile(*c.value, err)
-			}
-			c.value, c.isFile = &text, false
-		}
+	if err := e.readFiles(); err != nil {
+		return err
 	}
-	ed, write, try := editorOf(in)
-	if g, ok := ed.(*ggufEdit); ok {
-		g.types = e.cutTypes()
+	types := map[string]string{}
+	if in.Format() == tensorfile.GGUF {
+		types = e.cutTypes()
 	}
 	c, err := e.changes(in)
 	if err != nil {
-		return onFile(from, err)
+		return err
 	}
-	if err := e.apply(ed, c, in); err != nil {
-		return onFile(from, suggest(try, err))
+	try := "tensorfile convert, into a format that supports it"
+	switch in.Format() {
+	case tensorfile.PTE:
+		try = "tensorfile convert --externalize, which moves constants into a .ptd"
+	case tensorfile.ZTensor:
+		try = "tensorfile convert --to ztensor@1.0 first"
 	}
-	if z, ok := ed.(*ztensor.Edit); ok && out != "-" {
+	ed, err := tensorfile.NewEdit(in.File)
+	if len(types) > 0 {
+		ed = &ggufEdit{ed, ed.Sys().(*gguf.Edit), types}
+	}
+	if err == nil {
+		err = c.apply(ed, in)
+	}
+	if err == nil && e.modernize {
+		err = modernize(ed)
+	}
+	if err != nil {
+		return suggest(try, err)
+	}
+	if z, ok := ed.Sys().(*ztensor.Edit); ok && out != "-" {
 		if err := z.CheckFile(out); err != nil {
-			return onFile(from, advise("tensorfile convert, which writes all data into one file", err))
+			return advise("tensorfile convert, which writes all data into one file", err)
 		}
 	}
-	if in.Format() == tensorfile.GGUF {
-		a.adviseGGUF(from, c)
+	a.adviseGGUF(in, c)
+	if e.headerOnly && !e.dryRun {
+		return overwriteHeader(out, ed)
 	}
-	if e.dryRun {
-		return nil
+	if err := a.write(out, &e.outputs, in.payload(),
+		func(w io.Writer) error { return ed.Write(a.ctx, w) }); err != nil {
+		return suggest(try, err)
 	}
-	if e.headerOnly {
-		return a.overwriteHeader(out, ed)
+	return a.wrote(in.name, out, &e.outputs)
+}
+
+// modernize brings a .pte up to date.
+func modernize(ed tensorfile.Edit) error {
+	p, ok := ed.Sys().(*pte.Edit)
+	if !ok {
+		return fmt.Errorf("%w: the file has no old layout to change", errors.ErrUnsupported)
 	}
-	t, err := a.create(out, e.force, in.payload())
-	if err != nil {
-		return onFile(out, err)
-	}
-	defer t.abort()
-	if err = write(a.ctx, t); err == nil {
-		err = t.commit()
-	}
-	if err != nil {
-		return onFile(from, suggest(try, err))
-	}
-	a.made(from, out)
-	return nil
+	return p.Modernize()
 }
 
 // suggest adds what to try to the error of a change that is not supported.
@@ -199,70 +185,6 @@ func suggest(try string, err error) error {
 	return err
 }
 
-// apply makes all changes that the flags ask for.
-func (e *editing) apply(ed editor, c *changes, in *input) error {
-	if ed == nil {
-		return fmt.Errorf("%w: %v files are not edited", errors.ErrUnsupported, in.Format())
-	}
-	if err := c.apply(ed, in); err != nil || !e.modernize {
-		return err
-	}
-	p, ok := ed.(*pte.Edit)
-	if !ok {
-		return fmt.Errorf("%w: a %v file has no old layout to change", errors.ErrUnsupported, in.Format())
-	}
-	return p.Modernize()
-}
-
-// An editor is what the Edits of all formats have in common.
-type editor interface {
-	Rename(old, new string) error
-	Remove(name string) error
-	SetAttribute(key, value string) error
-	RemoveAttribute(key string) error
-}
-
-// A blobEditor is an Edit that has names of blobs apart from those of tensors.
-type blobEditor interface {
-	RenameBlob(old, new string) error
-	RemoveBlob(name string) error
-}
-
-// editorOf returns the Edit of the format, how it is written, and what to try where it
-// does not support a change. The Edit of a format that is not edited is nil.
-func editorOf(in *input) (ed editor, write func(context.Context, io.Writer) error, try string) {
-	try = "tensorfile convert, into a format that supports it"
-	switch r := in.Sys().(type) {
-	case *gguf.Reader:
-		ed, write = written(&ggufEdit{Edit: gguf.NewEdit(r)})
-	case *npz.Reader:
-		ed, write = written(npz.NewEdit(r))
-	case *primitiv.Reader:
-		ed, write = written(primitiv.NewEdit(r))
-	case *ptd.Reader:
-		ed, write = written(ptd.NewEdit(r))
-	case *pte.Reader:
-		ed, write = written(pte.NewEdit(r))
-		try = "tensorfile convert --externalize, which moves constants into a .ptd"
-	case *rten.Reader:
-		ed, write = written(rten.NewEdit(r))
-	case *safetensors.Reader:
-		ed, write = written(safetensors.NewEdit(r))
-	case *ztensor.Reader:
-		ed, write = written(ztensor.NewEdit(r))
-		try = "tensorfile convert --to ztensor@1.0 first"
-	}
-	return ed, write, try
-}
-
-// written returns an Edit, and the function that writes it with the default options.
-func written[O any](e interface {
-	editor
-	Write(ctx context.Context, w io.Writer, opts *O) error
-}) (editor, func(context.Context, io.Writer) error) {
-	return e, func(ctx context.Context, w io.Writer) error { return e.Write(ctx, w, nil) }
-}
-
 // changes is what the flags of edit come to.
 type changes struct {
 	names      map[string]*string // by the name in the original; nil removes
@@ -270,8 +192,8 @@ type changes struct {
 	attributes map[string]*string // nil removes
 }
 
-// changes composes the flags, and checks that each means something in this file, so that a
-// mistyped name is not taken for done.
+// changes composes the flags, and checks that each means something in this file, so
+// that a mistyped name is not taken for done.
 func (e *editing) changes(in *input) (*changes, error) {
 	c := &changes{names: map[string]*string{}, attributes: map[string]*string{}}
 	names := slices.Collect(in.names())
@@ -279,20 +201,14 @@ func (e *editing) changes(in *input) (*changes, error) {
 	for _, n := range names {
 		present[n] = true
 	}
-	for _, r := range e.rename.rules {
-		matched := false
-		if !r.pattern && present[r.old] {
-			c.names[r.old], matched = &r.new, true
-		} else if r.pattern {
-			for _, n := range names {
-				if to, ok := r.apply(n); ok {
-					c.names[n], matched = &to, true
-				}
-			}
+	used := make([]bool, len(e.rename))
+	for _, n := range names {
+		if to := e.rename.newName(n, used); to != n {
+			c.names[n] = &to
 		}
-		if !matched {
-			return nil, wrong(tryNames, "--rename: no tensor or blob is named %s", quote(r.old))
-		}
+	}
+	if err := e.rename.unused(used); err != nil {
+		return nil, err
 	}
 	for _, g := range e.drop {
 		matched := present[g]
@@ -312,7 +228,8 @@ func (e *editing) changes(in *input) (*changes, error) {
 	for _, a := range e.attributes {
 		_, added := c.attributes[a.key]
 		if a.value == nil && !added && !had(a.key) {
-			return nil, wrong("tensorfile info, which lists the attributes", "--unset: no attribute is named %s", quote(a.key))
+			return nil, wrong("tensorfile info, which lists the attributes",
+				"--unset: no attribute is named %s", quote(a.key))
 		}
 		if !added {
 			c.keys = append(c.keys, a.key)
@@ -320,7 +237,8 @@ func (e *editing) changes(in *input) (*changes, error) {
 		c.attributes[a.key] = a.value
 	}
 	// What is added and removed again was never there.
-	c.keys = slices.DeleteFunc(c.keys, func(k string) bool { return c.attributes[k] == nil && !had(k) })
+	c.keys = slices.DeleteFunc(c.keys,
+		func(k string) bool { return c.attributes[k] == nil && !had(k) })
 	return c, nil
 }
 
@@ -342,7 +260,8 @@ func (in *input) names() iter.Seq[string] {
 	}
 }
 
-// hasAttribute returns what reports whether the file has an attribute that edit can remove.
+// hasAttribute returns what reports whether the file has an attribute that edit can
+// remove.
 func (in *input) hasAttribute() func(key string) bool {
 	keys := map[string]bool{}
 	for k := range in.Attributes() {
@@ -352,9 +271,10 @@ func (in *input) hasAttribute() func(key string) bool {
 }
 
 // apply makes the changes, in the order of the file and of the flags.
-func (c *changes) apply(ed editor, in *input) error {
+func (c *changes) apply(ed tensorfile.Edit, in *input) error {
 	var errs []error
-	change := func(name string, rename func(old, new string) error, remove func(name string) error) {
+	change := func(name string, rename func(old, new string) error,
+		remove func(name string) error) {
 		switch to, changed := c.names[name]; {
 		case !changed:
 		case to == nil:
@@ -366,13 +286,8 @@ func (c *changes) apply(ed editor, in *input) error {
 	for t := range in.Tensors() {
 		change(t.Name, ed.Rename, ed.Remove)
 	}
-	blobs, ok := ed.(blobEditor)
 	for name := range in.Blobs() {
-		if ok {
-			change(name, blobs.RenameBlob, blobs.RemoveBlob)
-		} else {
-			change(name, ed.Rename, ed.Remove)
-		}
+		change(name, ed.RenameBlob, ed.RemoveBlob)
 	}
 	for _, k := range c.keys {
 		var err error

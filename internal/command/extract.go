@@ -4,136 +4,152 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/filename"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func extractCommand(a *app) *cobra.Command {
-	var x extraction
-	var l lister
+	x := extraction{app: a}
 	cmd := &cobra.Command{
-		Use:   "extract FILE -o DIR",
+		Use:   "extract FILE DIR",
 		Short: "Write tensors as .npy files and blobs as they are into a directory",
-		Long: `Write tensors as .npy files and blobs as they are into a directory, and never outside of
-it. Names become safe file names; the list that is printed says which is which. Dtypes
-that NumPy does not have are written as integers of the same bits. Each file appears
-whole or not at all.`,
-		Example: `  tensorfile extract model.npz -o arrays
-  tensorfile extract model.pte -o parts --filter 'delegate/*'`,
-		Args: cobra.ExactArgs(1),
+		Long: `Write tensors as .npy files and blobs as they are into a directory, and
+never outside of it. Names become safe file names; the list that is printed says which
+is which. Dtypes that NumPy does not have are written as integers of the same bits. Each
+file appears whole or not at all; what was written is removed where the command is
+interrupted.`,
+		Example: `  tensorfile extract model.npz arrays
+  tensorfile extract model.pte parts --filter 'delegate/*'`,
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if x.dir == "" {
-				return errors.New("extract needs -o DIR")
-			}
-			if err := l.check(); err != nil {
+			args, dir, err := a.begin(&x.outputs, args, 1)
+			if err != nil {
 				return err
 			}
-			err := a.each(args, func(in *input) (document, error) {
-				l.note(in)
-				return a.extract(in, &x, &l)
-			})
-			return l.unmatched(a, err)
+			x.dir = dir
+			err = a.with(args[0], x.run)
+			return x.unmatched(a, err)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVarP(&x.dir, "output", "o", "", "the `DIR` to write into; it is made if it is not there")
-	f.BoolVar(&x.force, "force", false, "replace files that are there")
-	l.filterFlag(f)
+	x.outputs.flags(cmd.Flags(), "DIR")
+	x.filterFlag(cmd.Flags())
 	return cmd
 }
 
+// An extraction is a call of extract.
 type extraction struct {
+	*app
+	outputs
+	lister
 	dir   string
-	force bool
-	names fileNames
+	names filename.Names
+	added []string // files that were not there before
 }
 
-func (a *app) extract(in *input, x *extraction, l *lister) (document, error) {
-	if err := makeDir(x.dir); err != nil {
-		return nil, err
+func (x *extraction) run(in *input) error {
+	x.noteNames(in)
+	if err := x.checkDecodedTotal(in, &x.lister); err != nil {
+		return err
 	}
-	if err := a.checkDecodedTotal(in, l); err != nil {
-		return nil, err
+	if !x.dryRun {
+		undo, err := makeDir(x.dir)
+		if err != nil {
+			return err
+		}
+		defer undo() // which leaves a directory with files
 	}
 	d := &extractDocument{File: in.name, Tensors: []extractRow{}, Blobs: []extractRow{}}
-	// done notes a file that is written, or why not. Failures of single tensors do
-	// not stop the rest; those of the directory do.
-	done := func(list *[]extractRow, r extractRow, err error) error {
-		switch {
-		case isInterrupt(err):
-			return err
-		case err != nil:
-			a.fail(in.name, fmt.Errorf("%s: %w", escape(r.Name), err))
-			r.Path, r.As, r.Error = "", "", describe(err)
-			if errors.As(err, new(*atomicfile.Error)) {
-				return errStop
-			}
-		case !a.json && !a.quiet:
-			note := ""
-			if r.As != "" {
-				note = " (as " + r.As + ")"
-			}
-			fmt.Fprintf(a.out, "%s -> %s%s\n", escape(r.Name), r.Path, note)
-		}
-		*list = append(*list, r)
-		return nil
-	}
-	bar := a.bar(in.name, in.payload())
+	bar := x.bar(in.name, in.payload())
 	defer bar.done()
-	err := func() error {
-		for r := range in.eachRow() {
-			if !l.wants(r.name) {
-				continue
-			}
-			t := a.resolve(r.tensor)
-			row := extractRow{rowName: r.rowName(), External: t.External}
-			if t.External || r.empty {
-				d.Tensors = append(d.Tensors, row)
-				continue
-			}
-			if t.Dense() {
-				var err error
-				row.Path, row.As, err = x.tensor(a, t, t.Name)
-				if err := done(&d.Tensors, row, err); err != nil {
-					return err
-				}
-			}
-			for i := range t.Parts {
-				row := extractRow{rowName: r.rowName(), Role: t.Parts[i].Role}
-				p, err := inspect.Part(a.ctx, t, &t.Parts[i])
-				if err == nil {
-					row.Path, row.As, err = x.tensor(a, p, t.Name+"."+t.Parts[i].Role)
-				}
-				if err := done(&d.Tensors, row, err); err != nil {
-					return err
-				}
-			}
-			bar.add(max(t.Size(), 0))
+	err := x.tensors(in, d, bar)
+	if err == nil {
+		err = x.blobs(in, d)
+	}
+	switch {
+	case isInterrupt(err):
+		for _, name := range x.added {
+			os.Remove(name)
 		}
-		for name, b := range in.Blobs() {
-			if !l.wants(name) {
-				continue
-			}
-			ext := blobExt(b)
-			row := extractRow{rowName: &rowName{nameField: nameOf(name)}}
-			var err error
-			row.Path, err = x.blob(a, name, b, ext)
-			if err := done(&d.Blobs, row, err); err != nil {
+		return err
+	case x.json:
+		return x.printJSON(d)
+	}
+	return nil
+}
+
+func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
+	for r := range in.eachRow() {
+		if !x.wants(r.name) {
+			continue
+		}
+		t := x.resolve(r.tensor)
+		row := extractRow{rowName: r.rowName(), External: t.External}
+		if t.External || r.empty {
+			d.Tensors = append(d.Tensors, row)
+			continue
+		}
+		if t.Dense() {
+			if err := x.add(in, &d.Tensors, &row, x.tensor(&row, t, t.Name)); err != nil {
 				return err
 			}
 		}
-		return nil
-	}()
-	if err != nil && err != errStop {
-		return nil, err
+		for i := range t.Parts {
+			row := extractRow{rowName: r.rowName(), Role: t.Parts[i].Role}
+			p, err := inspect.Part(x.ctx, t, &t.Parts[i])
+			if err == nil {
+				err = x.tensor(&row, p, t.Name+"."+t.Parts[i].Role)
+			}
+			if err := x.add(in, &d.Tensors, &row, err); err != nil {
+				return err
+			}
+		}
+		bar.add(max(t.Size(), 0))
 	}
-	return d, nil
+	return nil
+}
+
+func (x *extraction) blobs(in *input, d *extractDocument) error {
+	for name, b := range in.Blobs() {
+		if !x.wants(name) {
+			continue
+		}
+		row := extractRow{rowName: &rowName{nameField: nameOf(name)}}
+		if err := x.add(in, &d.Blobs, &row, x.blob(&row, name, b, blobExt(b))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add notes a file that is written, or why not. Failures of single tensors do not stop
+// the rest; those of the directory do.
+func (x *extraction) add(in *input, list *[]extractRow, r *extractRow, err error) error {
+	switch {
+	case isInterrupt(err):
+		return err
+	case err != nil:
+		x.fail(in.name, fmt.Errorf("%s: %w", escape(r.Name), err))
+		r.Path, r.As, r.Error = "", "", describe(err)
+		if errors.As(err, new(*atomicfile.Error)) {
+			return errStop
+		}
+	case !x.json && !x.quiet:
+		note := ""
+		if r.As != "" {
+			note = " (as " + r.As + ")"
+		}
+		fmt.Fprintf(x.out, "%s -> %s%s\n", escape(r.Name), r.Path, note)
+	}
+	*list = append(*list, *r)
+	return nil
 }
 
 // An extractDocument is extract --json.
@@ -152,7 +168,11 @@ type extractRow struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// blobExt returns the extension of a file of a blob, of which its start shows what it is.
+// errStop ends an extraction whose reason was reported.
+var errStop = errors.New("stop")
+
+// blobExt returns the extension of a file of a blob, of which its start shows what it
+// is.
 func blobExt(b tensor.Blob) string {
 	head := make([]byte, min(max(b.Size(), 0), 16))
 	n, _ := b.ReadAt(head, 0)
@@ -162,44 +182,50 @@ func blobExt(b tensor.Blob) string {
 	return ".bin"
 }
 
-// errStop ends an extraction whose reason was reported.
-var errStop = errors.New("stop")
-
-// tensor writes one tensor and says as what, where NumPy does not have its type.
-// A type without whole bytes, or unknown, is written as its bytes.
-func (x *extraction) tensor(a *app, t *tensor.Tensor, name string) (file, note string, err error) {
+// tensor writes one tensor; the row has where and, where NumPy does not have its dtype,
+// as what. A dtype without whole bytes, or unknown, is written as its bytes.
+func (x *extraction) tensor(row *extractRow, t *tensor.Tensor, name string) error {
 	_, note, ok := numpyType(t.DType)
 	if !ok {
-		file, err := x.blob(a, name, t.Data, ".bin")
-		return file, "bytes", err
+		row.As = "bytes"
+		return x.blob(row, name, t.Data, ".bin")
 	}
 	if err := t.Check(); err != nil {
-		return "", "", err
+		return err
 	}
-	file, err = x.create(name, ".npy", func(w io.Writer) error { return writeNPY(a.ctx, w, t) })
-	return file, note, err
+	row.As = note
+	return x.create(row, name, ".npy", func(w io.Writer) error { return writeNPY(x.ctx, w, t) })
 }
 
-func (x *extraction) blob(a *app, name string, b tensor.Blob, ext string) (string, error) {
-	return x.create(name, ext, func(w io.Writer) error { return copyBlob(a.ctx, w, b) })
+func (x *extraction) blob(row *extractRow, name string, b tensor.Blob, ext string) error {
+	return x.create(row, name, ext, func(w io.Writer) error { return copyBlob(x.ctx, w, b) })
 }
 
 // create writes a file into the directory, which appears when it is complete. Without
 // --force nothing that exists is replaced; with it a link is replaced, not followed.
-func (x *extraction) create(name, ext string, write func(w io.Writer) error) (string, error) {
-	file := x.names.name(name, ext)
-	full := filepath.Join(x.dir, file)
-	if err := mayWriteOut(full, x.force); err != nil {
-		return "", err
+func (x *extraction) create(row *extractRow, name, ext string,
+	write func(w io.Writer) error) error {
+	row.Path = x.names.New(name, ext)
+	full := filepath.Join(x.dir, row.Path)
+	if err := x.mayWrite(full, &x.outputs); err != nil || x.dryRun {
+		return err
 	}
+	_, err := os.Lstat(full)
+	isNew := err != nil
 	f, err := atomicfile.CreateNoFollow(full)
 	if err != nil {
-		return "", err
+		return err
 	}
 	f.NoSync() // there may be many; the system has them on the disk soon
 	defer f.Abort()
 	if err := write(f); err != nil {
-		return "", err
+		return err
 	}
-	return file, f.Close()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if isNew {
+		x.added = append(x.added, full)
+	}
+	return nil
 }

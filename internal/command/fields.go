@@ -10,8 +10,8 @@ import (
 // maxListed is how much of a list people are shown.
 const maxListed = 30
 
-// A field is a label and what people are shown under it: text or, without it, what --json
-// has.
+// A field is a label and what people are shown under it: text or, without it, what
+// --json has.
 type field struct {
 	label string
 	value json.RawMessage
@@ -45,7 +45,11 @@ func (f *field) isObject() bool {
 	return bytes.HasPrefix(f.value, []byte{'{'}) && !bytes.HasPrefix(f.value, []byte(`{"$`))
 }
 
-func (f *field) isEmpty() bool { s := string(f.value); return f.text == "" && (s == "{}" || s == "[]") }
+func (f *field) isEmpty() bool {
+	s := string(f.value)
+	return f.text == "" &&
+		(s == "{}" || s == "[]")
+}
 
 // isObjects reports a list of objects.
 func (f *field) isObjects() bool { return bytes.HasPrefix(f.value, []byte("[{")) }
@@ -83,8 +87,8 @@ func (a *app) printFields(fields []field, indent string) {
 	}
 }
 
-// printObjects shows objects on a line each, or where they have others in them under their
-// first field, by which they are known.
+// printObjects shows objects on a line each, or where they have others in them under
+// their first field, by which they are known.
 func (a *app) printObjects(list []json.RawMessage, indent string) {
 	for i, object := range list {
 		if i == maxListed && len(list) > maxListed+1 {

@@ -2,9 +2,15 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tensorfile/tensorfile"
 )
 
 // A size is a flag for a number of bytes or things: 4096, 1e6, 64MiB, 2G.
@@ -49,13 +55,138 @@ func parseSize(text string) (int64, error) {
 			i = -1
 		}
 		if i < 0 {
-			return 0, fmt.Errorf("no unit is called %q", text[len(number):])
+			return 0, fmt.Errorf("no unit is named %q", text[len(number):])
 		}
 		scale = math.Pow(base, float64(i+1))
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if v *= scale; err != nil || !(v >= 1) || v >= math.MaxInt64 || v != math.Trunc(v) {
-		return 0, fmt.Errorf("%q is no whole number above 0", text)
+		return 0, fmt.Errorf("%q is not a whole number above 0", text)
 	}
 	return int64(v), nil
+}
+
+// A choice is a flag that takes some words, which help and completion know.
+type choice struct {
+	text  string
+	known []string
+	set   func(text string) error
+}
+
+func (c *choice) String() string { return c.text }
+func (c *choice) Type() string   { return "string" }
+
+func (c *choice) Set(text string) error {
+	c.text = text
+	return c.set(text)
+}
+
+// choose declares a flag that takes one of some words, each a noun.
+func choose(f *pflag.FlagSet, value *string, name, noun string, known []string, usage string) {
+	f.Var(&choice{*value, known, func(text string) error {
+		*value = text
+		return checkWord(noun, text, known)
+	}}, name, usage)
+}
+
+// chooseOrder declares a flag that takes a key to sort by, after a - for the reverse.
+func chooseOrder(f *pflag.FlagSet, value *string, known []string) {
+	f.Var(&choice{"", known, func(text string) error {
+		*value = text
+		return checkWord("key", strings.TrimPrefix(text, "-"), known)
+	}}, "sort", "order by `KEY`: "+strings.Join(known, ", ")+"; -KEY for the reverse")
+}
+
+// chooseEach declares a flag that takes words separated by commas, and may repeat.
+func chooseEach(f *pflag.FlagSet, set func(word string) error, name string, known []string,
+	usage string) {
+	f.Var(&choice{"", known, func(text string) error {
+		for _, word := range strings.Split(text, ",") {
+			if err := set(word); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, name, usage)
+}
+
+// choices declares a flag that takes one of some words, each for a value.
+func choices[V any](f *pflag.FlagSet, value *V, name, noun string, known map[string]V,
+	usage string) {
+	words := slices.Sorted(maps.Keys(known))
+	f.Var(&choice{"", words, func(text string) error {
+		*value = known[text]
+		return checkWord(noun, text, words)
+	}}, name, usage)
+}
+
+// checkWord is the error of a word that is not one of some, with the nearest of them.
+func checkWord(noun, word string, known []string) error {
+	if slices.Contains(known, word) {
+		return nil
+	}
+	list := strings.Join(known, ", ")
+	if s := nearest(word, known); s != "" {
+		return fmt.Errorf("no %s is named %q; did you mean %s? (%s)", noun, word, s, list)
+	}
+	return fmt.Errorf("no %s is named %q: %s", noun, word, list)
+}
+
+// formatFlag declares a flag that takes a format.
+func formatFlag(f *pflag.FlagSet, value *tensorfile.Format, name, usage string) {
+	f.Var(&choice{"", formatNames(), func(text string) (err error) {
+		*value, err = parseFormat(text)
+		return err
+	}}, name, usage)
+}
+
+func formatNames() (names []string) {
+	for _, f := range tensorfile.Formats() {
+		names = append(names, f.String())
+	}
+	return names
+}
+
+// parseFormat takes the names of formats, those that people know them by, and their
+// extensions.
+func parseFormat(name string) (tensorfile.Format, error) {
+	switch strings.ToLower(name) {
+	case "st", "safetensor":
+		name = "safetensors"
+	case "zt2":
+		name = "ztensor"
+	case "numpy":
+		name = "npy"
+	case "executorch":
+		name = "pte"
+	}
+	if f, err := tensorfile.ParseFormat(strings.ToLower(name)); err == nil {
+		return f, nil
+	}
+	if f := tensorfile.ByName("x." + name); f != 0 {
+		return f, nil
+	}
+	return 0, checkWord("format", name, formatNames())
+}
+
+// globs is a flag that takes a pattern of names, and may repeat.
+type globs []string
+
+func (g *globs) String() string { return "" }
+func (g *globs) Type() string   { return "string" }
+
+func (g *globs) Set(text string) error {
+	*g = append(*g, text)
+	_, err := glob(text, "")
+	return err
+}
+
+// match reports whether one of the patterns matches a name.
+func (g globs) match(name string) bool {
+	for _, pattern := range g {
+		if ok, _ := glob(pattern, name); ok {
+			return true
+		}
+	}
+	return false
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"strings"
 
@@ -30,20 +29,21 @@ func ggufKeyType(key string) (name, typeName string) {
 
 // A ggufEdit knows the types of --set KEY:TYPE=VALUE.
 type ggufEdit struct {
-	*gguf.Edit
+	tensorfile.Edit
+	own   *gguf.Edit
 	types map[string]string // by key
 }
 
 func (e *ggufEdit) SetAttribute(key, value string) error {
 	typeName, ok := e.types[key]
 	if !ok {
-		return e.Edit.SetAttribute(key, value)
+		return e.own.SetAttribute(key, value)
 	}
 	v, err := gguf.ParseValue(typeName, value)
 	if err != nil {
 		return err
 	}
-	return e.SetValue(key, v)
+	return e.own.SetValue(key, v)
 }
 
 // cutTypes takes the types of a .gguf out of the keys of --set.
@@ -64,103 +64,77 @@ func (e *editing) cutTypes() map[string]string {
 	return types
 }
 
-// adviseGGUF says what llama.cpp makes of changed keys.
-func (a *app) adviseGGUF(name string, c *changes) {
+// adviseGGUF notes keys whose change does not mean what it seems to.
+func (a *app) adviseGGUF(in *input, c *changes) {
 	for _, k := range c.keys {
-		if strings.HasPrefix(k, "split.") || k == "general.quantization_version" {
-			a.message("%s: %s describes how the tensors are stored, which does not change", display(name), quote(k))
+		if in.Format() == tensorfile.GGUF && (strings.HasPrefix(k, "split.") ||
+			k == "general.quantization_version") {
+			a.note("%s: %s describes how the tensors are stored, which does not change",
+				display(in.name), quote(k))
 		}
 	}
 }
 
-func splitGGUF(a *app, r *gguf.Reader, base string, limit int64, force bool) ([]string, error) {
-	o := &gguf.ShardOptions{MaxSize: limit, NoReplace: !force, Writer: &gguf.WriterOptions{}}
-	for k, v := range r.Metadata() {
-		o.Writer.Metadata = append(o.Writer.Metadata, gguf.KeyValue{Key: k, Value: v})
-	}
-	return gguf.WriteShards(a.ctx, base+".gguf", tensor.Each(r.Tensors()), o)
-}
-
-// withSiblings returns the input and the other shards of a split model, which it opens.
-func (a *app) withSiblings(first *input) ([]*input, error) {
-	all := []*input{first}
-	r, _ := first.Sys().(*gguf.Reader)
+// shardNames returns the names of all shards of a split .gguf, of which in is the
+// first.
+func shardNames(in *input) (names []string, err error) {
+	r, _ := in.Sys().(*gguf.Reader)
 	no, count, ok := 0, 0, false
 	if r != nil {
 		no, count, ok = r.Split()
 	}
 	if !ok || no != 0 {
-		return all, wrong("tensorfile merge IN... OUT",
+		return nil, wrong("tensorfile merge IN... OUT",
 			"merge takes several inputs, or the first shard of a split .gguf")
 	}
-	prefix, ok := strings.CutSuffix(first.name, gguf.ShardName("", no, count))
+	prefix, ok := strings.CutSuffix(in.name, gguf.ShardName("", no, count))
 	if !ok {
-		return all, onFile(first.name, fmt.Errorf("%w: the first of %d shards is not named %s",
+		return nil, onFile(in.name, fmt.Errorf("%w: the first of %d shards is not named %s",
 			tensor.ErrMalformed, count, gguf.ShardName("NAME", no, count)))
 	}
-	for i := 1; i < count; i++ {
-		name := gguf.ShardName(prefix, i, count)
-		in, err := a.open(name)
-		if err != nil {
-			return all, onFile(name, err)
-		}
-		all = append(all, in)
+	for i := range count {
+		names = append(names, gguf.ShardName(prefix, i, count))
 	}
-	return all, nil
-}
-
-// shardsOfGGUF returns the Readers of files if one of them is a shard of a split model and
-// all are .gguf.
-func shardsOfGGUF(files []*tensorfile.File) (shards []*gguf.Reader) {
-	split := false
-	for _, f := range files {
-		r, ok := f.Sys().(*gguf.Reader)
-		if !ok {
-			return nil
-		}
-		_, _, isShard := r.Split()
-		split = split || isShard
-		shards = append(shards, r)
-	}
-	if !split {
-		return nil
-	}
-	return shards
-}
-
-// mergeGGUF writes the shards of a split model as one file.
-func (a *app) mergeGGUF(metadata []gguf.KeyValue, ts iter.Seq2[*tensor.Tensor, error],
-	w io.Writer) error {
-	gw := gguf.NewWriter(w, &gguf.WriterOptions{Metadata: metadata})
-	if err := gw.AddAll(a.ctx, ts); err != nil {
-		return err
-	}
-	return gw.Close()
+	return names, nil
 }
 
 // overwriteHeader makes the changes without copying the data.
-func (a *app) overwriteHeader(name string, ed editor) error {
-	e, ok := ed.(*ggufEdit)
+func overwriteHeader(name string, ed tensorfile.Edit) error {
+	e, ok := ed.Sys().(*gguf.Edit)
 	if !ok {
-		return onFile(name, fmt.Errorf("%w: --header-only is for .gguf files", errors.ErrUnsupported))
+		return fmt.Errorf("%w: --header-only is for .gguf files", errors.ErrUnsupported)
 	}
-	if err := e.WriteHeader(name); err != nil {
-		return onFile(name, suggest("--in-place without --header-only, which writes a new file", err))
+	return suggest("--in-place without --header-only, which writes a new file",
+		e.WriteHeader(name))
+}
+
+// readFiles reads the values that are in files.
+func (e *editing) readFiles() error {
+	for i := range e.attributes {
+		c := &e.attributes[i]
+		if !c.isFile {
+			continue
+		}
+		text, err := readLimited(*c.value, 64<<20)
+		if err != nil {
+			return onFile(*c.value, err)
+		}
+		value := string(text)
+		c.value, c.isFile = &value, false
 	}
 	return nil
 }
 
-// readValue returns the content of a file that --set-file names.
-func readValue(name string) (string, error) {
+// readLimited reads a small file whole.
+func readLimited(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer f.Close()
-	const limit = 64 << 20
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && len(b) > limit {
-		err = fmt.Errorf("%w: a value of more than %d bytes", tensor.ErrLimit, limit)
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%w: more than %d bytes", tensor.ErrLimit, limit)
 	}
-	return string(b), err
+	return b, err
 }

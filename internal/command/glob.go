@@ -10,14 +10,10 @@ import (
 // too.
 func glob(pattern, name string) (bool, error) {
 	const slash = "\x1f" // names rarely have it, and then it matches itself
-	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash),
+		strings.ReplaceAll(name, "/", slash))
 	if err != nil {
 		return false, fmt.Errorf("%q is not a pattern: an unfinished [ or \\", pattern)
 	}
 	return ok, nil
-}
-
-func checkGlob(pattern string) error {
-	_, err := glob(pattern, "")
-	return err
 }

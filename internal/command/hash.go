@@ -16,17 +16,14 @@ func hashCommand(a *app) *cobra.Command {
 	var whole, content bool
 	cmd := &cobra.Command{
 		Use:   "hash FILE...",
-		Short: "Print the SHA-256 of every tensor's decoded bytes, of the file, or of its content",
-		Long: `Print the SHA-256 of every tensor's decoded bytes, in storage order. --file prints that of
-the file; --content one id of names, dtypes, shapes and values, which is the same for every
-format, order and set of shards.`,
+		Short: "Print the SHA-256 of every tensor, of the file, or of its content",
+		Long: `Print the SHA-256 of every tensor's decoded bytes, in storage order.
+--file prints that of the file; --content one id of names, dtypes, shapes and values,
+which is the same for every format, order and set of shards.`,
 		Example: `  tensorfile hash model.zt
   tensorfile hash --content model.safetensors model.zt`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := l.check(); err != nil {
-				return err
-			}
 			if whole && content {
 				return fmt.Errorf("--file and --content exclude each other")
 			}
@@ -36,10 +33,11 @@ format, order and set of shards.`,
 					return nil, err
 				}
 				defer in.Close()
-				l.note(in)
+				l.noteNames(in)
 				switch {
 				case whole && in.path == "" && in.raw == nil:
-					return nil, advise("--content, or hash --file of each file in it", errDirectory)
+					return nil, advise("--content, or hash --file of each file in it",
+						errDirectory)
 				case whole:
 					return a.hashOne(in, false, func(p inspect.Progress) (inspect.Sum, error) {
 						return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)
@@ -72,7 +70,8 @@ type fileHash struct {
 }
 
 // hashOne prints one hash of a file.
-func (a *app) hashOne(in *input, content bool, sum func(inspect.Progress) (inspect.Sum, error)) (document, error) {
+func (a *app) hashOne(in *input, content bool,
+	sum func(inspect.Progress) (inspect.Sum, error)) (document, error) {
 	bar := a.bar(in.name, in.Size())
 	defer bar.done()
 	s, err := sum(bar.add)
@@ -142,7 +141,8 @@ func (a *app) hash(in *input, l *lister) (document, error) {
 	for name, b := range in.Blobs() {
 		if l.wants(name) {
 			blobs = append(blobs, name)
-			ts = append(ts, &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{max(b.Size(), 0)}, Data: b})
+			ts = append(ts, &tensor.Tensor{Name: name, DType: tensor.U8,
+				Shape: tensor.Shape{max(b.Size(), 0)}, Data: b})
 		}
 	}
 	bar := a.bar(in.name, in.payload())
@@ -210,8 +210,8 @@ func (a *app) setHash(in *input, line *hashRow, label string, h inspect.PayloadH
 	a.hashLine(h.Sum.String(), label)
 }
 
-// resolve gives the tensor that a program keeps elsewhere, where --external
-// named the file that has it.
+// resolve returns the tensor that a program has in another file, where --external
+// names that.
 func (a *app) resolve(t *tensor.Tensor) *tensor.Tensor {
 	if !t.External {
 		return t
@@ -233,5 +233,6 @@ func (a *app) findExternal(name string) *tensor.Tensor {
 	return nil
 }
 
-// errExternal is the error of reading what is kept elsewhere.
-var errExternal = advise("--external FILE", fmt.Errorf("%w: the elements are in another file", errors.ErrUnsupported))
+// errExternal is the error of reading what is in another file.
+var errExternal = advise("--external FILE",
+	fmt.Errorf("%w: the elements are in another file", errors.ErrUnsupported))

@@ -17,7 +17,7 @@ import (
 func infoCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "info FILE...",
-		Short: "Summarise a file: format, sizes, dtypes, attributes, and the facts of its format",
+		Short: "Summarise a file: format, sizes, dtypes, attributes",
 		Example: `  tensorfile info model.safetensors
   tensorfile model.pte
   tensorfile info --json https://example.org/model.gguf`,
@@ -58,10 +58,15 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 	if d.Version != "" {
 		all = append(all, line("version", escape(d.Version)))
 	}
-	all = append(all, line("size", sizeInWords(d.Size)), line("tensors", fmt.Sprint(d.Tensors)),
+	size := sizeInWords(d.Size)
+	if len(d.Shards) > 0 {
+		size += ", of the index; " + count(len(d.Shards), "shard")
+	}
+	all = append(all, line("size", size), line("tensors", fmt.Sprint(d.Tensors)),
 		line("parameters", fmt.Sprint(d.Parameters)), line("bytes", sizeInWords(d.Bytes)))
 	if d.Totals.Blobs > 0 {
-		all = append(all, line("blobs", fmt.Sprint(d.Totals.Blobs)), line("blob bytes", sizeInWords(d.Totals.BlobBytes)))
+		all = append(all, line("blobs", fmt.Sprint(d.Totals.Blobs)),
+			line("blob bytes", sizeInWords(d.Totals.BlobBytes)))
 	}
 	a.printFields(all, "")
 	section := func(title string, fields []field) {
@@ -75,10 +80,13 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 		return cmp.Or(cmp.Compare(d.DTypes[y].Bytes, d.DTypes[x].Bytes), cmp.Compare(x, y))
 	}) {
 		t := d.DTypes[name]
-		dtypes = append(dtypes, line(name, fmt.Sprintf("%s, %s, %s", count(t.Tensors, "tensor"), count(t.Parameters, "parameter"), human(t.Bytes))))
+		dtypes = append(dtypes, line(name,
+			fmt.Sprintf("%s, %s, %s", count(t.Tensors, "tensor"),
+				count(t.Parameters, "parameter"), human(t.Bytes))))
 	}
 	for _, s := range d.Shards {
-		shards = append(shards, line(s.Name, fmt.Sprintf("%s, %s", count(s.Tensors, "tensor"), human(s.Bytes))))
+		shards = append(shards, line(s.Name,
+			fmt.Sprintf("%s, %s", count(s.Tensors, "tensor"), human(s.Bytes))))
 	}
 	for _, v := range d.Attributes {
 		f := line(v.Key, plain(v.Value))
@@ -100,12 +108,13 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 
 func (a *app) printWarnings(warnings []string) {
 	for _, w := range warnings {
-		fmt.Fprintf(a.out, "%swarning:%s %s\n", a.style(styleWarning), a.style(styleNone), escape(w))
+		fmt.Fprintf(a.out, "%swarning:%s %s\n", a.style(styleWarning), a.style(styleNone),
+			escape(w))
 	}
 }
 
-// shortArray cuts an attribute of a .gguf that is a long array, such as a vocabulary; ""
-// for others.
+// shortArray cuts an attribute of a .gguf that is a long array, such as a vocabulary;
+// "" for others.
 func shortArray(text string) string {
 	const shown = 6
 	d := json.NewDecoder(strings.NewReader(text))

@@ -61,34 +61,19 @@ func (in *input) Close() error {
 }
 
 // options are those of the flags.
-func (a *app) options() (*tensorfile.Options, error) {
-	o := &tensorfile.Options{Strict: a.strict, Limits: a.limits, NoMap: a.noMap}
-	if a.format != "" {
-		f, err := parseFormat("--format", a.format)
-		if err != nil {
-			return nil, err
-		}
-		o.Format = f
-	}
-	return o, nil
+func (a *app) options() *tensorfile.Options {
+	return &tensorfile.Options{Format: a.format, Strict: a.strict, Limits: a.limits,
+		NoMap: a.noMap}
 }
 
-// begin checks the flags that all commands share, and opens what --external
-// names.
-func (a *app) begin() error {
-	opts, err := a.options()
-	if err != nil {
-		return err
-	}
-	if _, err := a.headers(); err != nil {
-		return err
-	}
+// openExternals opens what --external names.
+func (a *app) openExternals() error {
+	opts := a.options()
 	opts.Format = 0 // that is for the inputs
 	for _, name := range a.external {
 		in, err := a.openWith(name, opts)
 		if err != nil {
-			a.fail(name, err)
-			continue
+			return onFile(name, err)
 		}
 		a.cleanup = append(a.cleanup, func() { in.Close() })
 		a.externals = append(a.externals, in)
@@ -98,18 +83,12 @@ func (a *app) begin() error {
 
 // open opens a file by its name, by its address, or from standard input. It
 // stays open until close.
-func (a *app) open(name string) (*input, error) {
-	opts, err := a.options()
-	if err != nil {
-		return nil, err
-	}
-	return a.openWith(name, opts)
-}
+func (a *app) open(name string) (*input, error) { return a.openWith(name, a.options()) }
 
 func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	in, err := &input{name: name, path: name}, error(nil)
 	if strings.HasPrefix(name, "file://") {
-		if in.path, err = fileOf(name); err != nil {
+		if in.path, err = localPath(name, runtime.GOOS); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +103,8 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 			break
 		}
 		in.path = torch.Metadata(in.path)
-		if info, e := os.Stat(in.path); e == nil && info.IsDir() && torch.ShardNames(in.path) == nil {
+		if info, e := os.Stat(in.path); e == nil && info.IsDir() &&
+			torch.ShardNames(in.path) == nil {
 			if err = a.openDirectory(in); err != nil || in.File != nil {
 				break
 			}
@@ -146,17 +126,24 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	return in, nil
 }
 
-// fileOf returns the path of a file:// address.
-func fileOf(address string) (string, error) {
+// localPath returns the path of a file:// address on an operating system.
+func localPath(address, goos string) (string, error) {
+	isWindows := goos == "windows"
+	if isWindows {
+		address = strings.ReplaceAll(address, `\`, "/")
+	}
 	u, err := url.Parse(address)
-	if err != nil || u.Host != "" && u.Host != "localhost" {
+	if err != nil || u.Path == "" || u.Host != "" && u.Host != "localhost" {
 		return "", wrong("file:///PATH", "%s is not the address of a local file", quote(address))
 	}
+	if !isWindows {
+		return u.Path, nil
+	}
 	p := u.Path
-	if runtime.GOOS == "windows" && len(p) > 2 && p[0] == '/' && p[2] == ':' {
+	if len(p) > 2 && p[0] == '/' && p[2] == ':' {
 		p = p[1:] // file:///C:/model.zt
 	}
-	return filepath.FromSlash(p), nil
+	return strings.ReplaceAll(p, "/", `\`), nil
 }
 
 // inMemory is how much of standard input is kept in memory before a temporary
@@ -214,15 +201,17 @@ func errInput(most int64) error {
 // type. After end r is left alone, but for a read that may be under way.
 func interruptible(ctx context.Context, r io.Reader) (from io.Reader, end func()) {
 	pr, pw := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) }) // unblocks both ends, and the reader hears why
+	stop := context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) }) // unblocks both ends
 	go func() {
-		_, err := io.CopyBuffer(struct{ io.Writer }{pw}, struct{ io.Reader }{r}, make([]byte, 256<<10))
+		_, err := io.CopyBuffer(struct{ io.Writer }{pw}, struct{ io.Reader }{r},
+			make([]byte, 256<<10))
 		pw.CloseWithError(err)
 	}()
 	return pr, func() { stop(); pr.Close() }
 }
 
-// expandGlobs replaces each pattern that matches files, and is not a file itself, by them.
+// expandGlobs replaces each pattern that matches files, and is not a file itself, by
+// them.
 func expandGlobs(args []string) []string {
 	var all []string
 	for _, arg := range args {
@@ -236,7 +225,7 @@ func expandGlobs(args []string) []string {
 }
 
 // inputs gives the files that the arguments stand for: themselves, and with -r
-// the tensor files in the folders among them.
+// the tensor files in the directories among them.
 func (a *app) inputs(args []string) []string {
 	if runtime.GOOS == "windows" { // whose shells leave that to programs
 		args = expandGlobs(args)
@@ -279,9 +268,10 @@ func (a *app) inputs(args []string) []string {
 }
 
 // isTensorFile reports which files of a directory are listed: those of a known format,
-// those whose extension says so, and those that cannot be read, so that they are reported.
+// those whose extension says so, and those that cannot be read, so that they are
+// reported.
 func (a *app) isTensorFile(name string) bool {
-	if a.format != "" {
+	if a.format != 0 {
 		return true
 	}
 	f, err := os.Open(name)
@@ -302,9 +292,9 @@ func (a *app) isTensorFile(name string) bool {
 // without that nobody could be told what is wrong with it, and where.
 func isRTenName(name string) bool { return strings.EqualFold(filepath.Ext(name), ".rten") }
 
-// each calls show for every input and prints the documents: one object, or {"files": […]}
-// where there may be more than one; for people the commands print themselves, each file
-// under its name.
+// each calls show for every input and prints the documents: one object, or {"files":
+// […]} where there may be more than one; for people the commands print themselves, each
+// file under its name.
 func (a *app) each(args []string, show func(in *input) (document, error)) error {
 	return a.eachName(args, true, func(name string) (document, error) {
 		in, err := a.open(name)
@@ -317,10 +307,11 @@ func (a *app) each(args []string, show func(in *input) (document, error)) error 
 }
 
 // eachLine is eachName for commands that print one line for each file.
-func (a *app) eachLine(args []string, show func(name string) (d document, line string, err error)) error {
+func (a *app) eachLine(args []string,
+	show func(name string) (d document, line string, err error)) error {
 	return a.eachName(args, false, func(name string) (document, error) {
 		d, line, err := show(name)
-		if err == nil && !a.json {
+		if err == nil && !a.json && !a.quiet {
 			fmt.Fprintln(a.out, line)
 		}
 		return d, err
@@ -329,19 +320,21 @@ func (a *app) eachLine(args []string, show func(name string) (d document, line s
 
 // eachName calls show for the name of every input, with a heading for people before
 // each of several files or without.
-func (a *app) eachName(args []string, heading bool, show func(name string) (document, error)) error {
+func (a *app) eachName(args []string, heading bool,
+	show func(name string) (document, error)) error {
 	return a.eachOf(args, a.inputs, heading, show)
 }
 
 // eachOf does it for what inputs makes of the arguments.
 func (a *app) eachOf(args []string, inputs func(args []string) []string, heading bool,
 	show func(name string) (document, error)) error {
-	if err := a.begin(); err != nil {
+	if err := a.openExternals(); err != nil {
 		return err
 	}
 	names := inputs(args)
 	if len(names) == 0 && a.status == statusOK && a.ctx.Err() == nil {
-		return wrong("a directory that has some, or a file", "no tensor files in %s", strings.Join(args, ", "))
+		return wrong("a directory that has some, or a file", "no tensor files in %s",
+			strings.Join(args, ", "))
 	}
 	many := len(args) != 1 || len(names) > 1 || a.recursive
 	isList := a.json && many && !a.jsonLines

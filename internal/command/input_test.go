@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfile/tensorfile"
 )
 
 func TestExpandGlobs(t *testing.T) {
@@ -41,5 +43,39 @@ func TestOneObjectForAPattern(t *testing.T) {
 	status := run(t.Context(), args, strings.NewReader(""), &out, &out, os.Getenv)
 	if status != statusOK || !strings.HasPrefix(out.String(), "{\n  \"files\": [") || strings.Count(out.String(), "\n}") != 1 {
 		t.Errorf("exit status %d, %s", status, out.String())
+	}
+}
+
+// Addresses of local files and paths as they are on Windows and elsewhere.
+func TestPathsOfWindows(t *testing.T) {
+	for _, c := range []struct{ goos, address, want string }{
+		{"windows", "file:///C:/models/x.zt", `C:\models\x.zt`},
+		{"windows", `file:///C:\models\x.zt`, `C:\models\x.zt`},
+		{"windows", "file:///c:/a%20b/x.zt", `c:\a b\x.zt`},
+		{"windows", "file://localhost/D:/x.zt", `D:\x.zt`},
+		{"windows", "file:///x.zt", `\x.zt`},
+		{"windows", "file://server/share/x.zt", ""},
+		{"windows", "file://C:/x.zt", ""},
+		{"linux", "file:///C:/x.zt", "/C:/x.zt"},
+		{"linux", "file:///a%2fb/x.zt", "/a/b/x.zt"},
+		{"linux", "file:///", "/"},
+		{"linux", "file://", ""},
+		{"linux", "file://server/x.zt", ""},
+		{"linux", "file:///%zz", ""},
+	} {
+		if got, err := localPath(c.address, c.goos); got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s on %s: %q, %v", c.address, c.goos, got, err)
+		}
+	}
+	a := newApp(t.Context(), nil, nil, nil, func(string) string { return "" })
+	for arg, want := range map[string]bool{`C:\models\x`: true, `..\x`: true, `C:/x`: true, "c:x.zt": true, "x.zt": true, "convrt": false} {
+		if a.isInput(arg) != want {
+			t.Errorf("%s is a file: %v", arg, !want)
+		}
+	}
+	for name, want := range map[string]tensorfile.Format{`C:\a.gguf\x.zt`: tensorfile.ZTensor, `x.ZT`: tensorfile.ZTensor, `\\server\share\x.npy`: tensorfile.NPY} {
+		if got := tensorfile.ByName(name); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -54,8 +56,9 @@ func (a *app) indent(n int) int {
 }
 
 // appendJSON writes JSON with a space after each comma and colon and, unless indent is
-// oneLine, each field of the outer object on a line of its own, and so each element of a
-// field that is a list of objects. Strings become safe on a terminal and in a web page.
+// oneLine, each field of the outer object on a line of its own, and so each element of
+// a field that is a list of objects. Strings become safe on a terminal and in a web
+// page.
 func appendJSON(b, text []byte, indent int) []byte {
 	var broken [2]bool // the outer object, and the list in it, are on lines of their own
 	depth := 0
@@ -130,7 +133,7 @@ func appendSafe(b, text []byte) []byte {
 			i += n
 			continue
 		case c == '<' || c == '>' || c == 0x7f:
-			b = appendUnit(b, rune(c))
+			b = appendRune(b, rune(c))
 		default:
 			b = append(b, c)
 		}
@@ -141,15 +144,8 @@ func appendSafe(b, text []byte) []byte {
 
 // appendRune writes a character as one escape, or two beyond U+FFFF.
 func appendRune(b []byte, r rune) []byte {
-	if r > 0xffff {
-		r -= 0x10000
-		b = appendUnit(b, 0xd800+r>>10)
-		r = 0xdc00 + r&0x3ff
+	for _, unit := range utf16.AppendRune(nil, r) {
+		b = fmt.Appendf(b, `\u%04x`, unit)
 	}
-	return appendUnit(b, r)
-}
-
-func appendUnit(b []byte, r rune) []byte {
-	const digits = "0123456789abcdef"
-	return append(b, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
+	return b
 }

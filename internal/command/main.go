@@ -28,7 +28,8 @@ const (
 
 // worse combines the statuses of several files.
 func worse(a, b int) int {
-	for _, s := range []int{statusUsage, statusInterrupted, statusLimit, statusUnreadable, statusFound} {
+	for _, s := range []int{statusUsage, statusInterrupted, statusLimit, statusUnreadable,
+		statusFound} {
 		if a == s || b == s {
 			return s
 		}
@@ -78,7 +79,8 @@ func Main(o *Options) int {
 }
 
 // run is the whole program, for Main and for tests.
-func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdout,
+	stderr io.Writer, getenv func(string) string) int {
 	if o == nil {
 		o = &Options{}
 	}
@@ -91,7 +93,7 @@ func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdou
 	root.SetOut(a.out)
 	root.SetErr(stderr)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		a.completions(root)
+		a.addCompletions(root)
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	a.finish(cmd, err)
@@ -99,7 +101,8 @@ func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdou
 		a.flush()
 		return a.status
 	}
-	if a.json && a.failed != nil && !a.answered && a.out.Buffered() == 0 { // every call prints an object
+	if a.json && a.failed != nil && !a.answered &&
+		a.out.Buffered() == 0 { // every call prints an object
 		a.printJSON(a.failed)
 	}
 	if err := a.flush(); err != nil {

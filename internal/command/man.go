@@ -16,7 +16,7 @@ func manCommand(a *app) *cobra.Command {
 		Example: `  tensorfile man /usr/local/share/man/man1`,
 		Hidden:  true, // for those who package the program
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := makeDir(args[0]); err != nil {
+			if _, err := makeDir(args[0]); err != nil {
 				return onFile(args[0], err)
 			}
 			root := cmd.Root()
@@ -25,7 +25,8 @@ func manCommand(a *app) *cobra.Command {
 					continue
 				}
 				name := filepath.Join(args[0], strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
-				if err := a.writeOut(name, manPage(c, a.version), true); err != nil {
+				if err := a.writeText(name, &outputs{force: true},
+					manPage(c, a.version)); err != nil {
 					return onFile(name, err)
 				}
 			}

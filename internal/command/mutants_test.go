@@ -46,7 +46,9 @@ stats $IN
 stats $IN --bins 3 --quantiles 0.01,0.5 --sort -std
 graph $IN
 graph $IN --as svg -o $OUT/g.svg --force
-graph $IN --as mermaid --most 100 --only *
+graph $IN --as mermaid --max-nodes 100 --only *
+graph $IN $OUT/g.svg -n
+report $IN $OUT/r.html -n
 report $IN -o $OUT/r.html
 report $IN -o $OUT/r.html --quick --force
 diff $IN $SOUND
@@ -67,9 +69,13 @@ check $DIR --manifest $FILE
 clean $DIR
 clean -r $DIR
 clean $DIR --yes
+clean $DIR --yes -n
+recover $FILE -n
 recover $FILE
 extract $IN -o $OUT/e
 extract $IN -o $OUT --force --filter *a*
+extract $IN $OUT/e -n
+split $IN $OUT/s --max 64 -n
 split $IN -o $OUT/s --max 64
 split $IN -o $OUT --max 1K --name x --force
 merge $IN $SOUND $OUT/m.zt --allow all

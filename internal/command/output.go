@@ -1,10 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -12,82 +15,105 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 )
 
-// writing says that err is about writing name, where it is the input that one
-// would think of.
-func writing(name string, err error) error {
-	if err == nil || errors.As(err, new(*atomicfile.Error)) {
-		return err
-	}
-	return &atomicfile.Error{Name: name, Err: err}
-}
-
-// outputs are the flags of commands that write a file.
+// outputs are the flags of commands that write a file or a directory.
 type outputs struct {
 	name          string // of -o
 	dryRun, force bool
 }
 
-func (o *outputs) outputFlags(f *pflag.FlagSet) {
-	f.StringVarP(&o.name, "output", "o", "", "write to `FILE`, in place of OUT")
+func (o *outputs) flags(f *pflag.FlagSet, noun string) {
+	f.StringVarP(&o.name, "output", "o", "", "write to `"+noun+"`, in place of the last argument")
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "check, and write nothing")
-	f.BoolVar(&o.force, "force", false, "replace OUT if it exists")
+	f.BoolVar(&o.force, "force", false, "replace what exists")
 }
 
-// split separates the name of the output, which -o has or which is last, from those of
-// at least n inputs.
-func (o *outputs) split(args []string, n int) (inputs []string, out string, err error) {
-	if o.name == "" && len(args) > n {
-		return args[:len(args)-1], args[len(args)-1], nil
+// begin checks the flags that all commands share, and separates the name of the output,
+// which -o has or which is last, from those of at least n inputs.
+func (a *app) begin(o *outputs, args []string, n int) (inputs []string, out string, err error) {
+	if inputs, out = args, o.name; out == "" && len(args) > n {
+		inputs, out = args[:len(args)-1], args[len(args)-1]
 	}
-	if o.name == "" || len(args) < n {
-		return nil, "", errors.New("the name of the output is missing: OUT or -o OUT")
+	if out == "" || len(inputs) < n {
+		return nil, "", errors.New("the name of the output is missing: the last argument, or -o")
 	}
-	return args, o.name, nil
+	return inputs, out, a.openExternals()
 }
 
-// checkExtension refuses a name whose extension is that of another format, so that a file
-// is what its name says.
-func checkExtension(name string, f tensorfile.Format) error {
-	if by := tensorfile.ByName(name); name != "-" && by != 0 && by != f {
-		return wrong("tensorfile convert, which changes the format", "the file stays %v, and the extension of %s is that of %v", f, quote(name), by)
+// beginFile is begin for an output that is a file, which is checked to be writable.
+func (a *app) beginFile(o *outputs, args []string, n int) (inputs []string, out string,
+	err error) {
+	if inputs, out, err = a.begin(o, args, n); err == nil {
+		err = a.mayWrite(out, o)
+	}
+	return inputs, out, err
+}
+
+// mayWrite refuses a file that exists, unless it may be replaced, and bytes on a
+// terminal.
+func (a *app) mayWrite(name string, o *outputs) error {
+	if name == "-" {
+		if a.terminal && !o.dryRun {
+			return errors.New("bytes are not for a terminal: write them to a file or a pipe")
+		}
+		return nil
+	}
+	if _, err := os.Lstat(name); !o.force && !errors.Is(err, fs.ErrNotExist) {
+		return onFile(name, &atomicfile.Error{Name: name, Err: exists(err)})
 	}
 	return nil
 }
 
-// makeDir makes a directory for what is written, and those above it.
-func makeDir(name string) error { return writing(name, os.MkdirAll(name, 0o777)) }
-
-// mayWrite refuses a target that exists, unless it may be replaced.
-func mayWrite(name string, force bool) error {
-	if force {
-		return nil
-	}
-	_, err := os.Lstat(name)
-	switch {
-	case err == nil:
-		return fmt.Errorf("%w; --force replaces it", fs.ErrExist)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	}
-	return err
+// exists is the error of a file that is in the way, or err, why that is not known.
+func exists(err error) error {
+	return cmp.Or(err, fmt.Errorf("%w; --force replaces it", fs.ErrExist))
 }
 
-// mayWriteOut is mayWrite where - is standard output.
-func mayWriteOut(name string, force bool) error {
-	if name == "" || name == "-" {
-		return nil
+// checkExtension refuses a name whose extension is that of another format, so that a
+// file is what its name says.
+func checkExtension(name string, f tensorfile.Format) error {
+	if by := tensorfile.ByName(name); name != "-" && by != 0 && by != f {
+		return wrong("tensorfile convert, which changes the format",
+			"the file stays %v, and the extension of %s is that of %v", f, quote(name), by)
 	}
-	return writing(name, mayWrite(name, force))
+	return nil
 }
 
-// writeOut writes a whole small file, or to standard output where there is no
-// name.
-func (a *app) writeOut(name string, b []byte, force bool) error {
-	if name == "" || name == "-" {
-		_, err := a.out.Write(b)
-		return err
+// makeDir makes a directory and those above it; undo removes those that it made and
+// that are empty.
+func makeDir(name string) (undo func(), err error) {
+	var made []string
+	for dir := filepath.Clean(name); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = append(made, dir)
 	}
-	if err := mayWriteOut(name, force); err != nil {
+	if err := os.MkdirAll(name, 0o777); err != nil {
+		return nil, &atomicfile.Error{Name: name, Err: err}
+	}
+	return func() {
+		for _, dir := range made {
+			os.Remove(dir)
+		}
+	}, nil
+}
+
+// write writes a file of about that many bytes, which appears whole or not at all, or
+// standard output.
+func (a *app) write(name string, o *outputs, about int64, write func(w io.Writer) error) error {
+	if o.dryRun {
+		return nil
+	}
+	t := &target{a: a, bar: a.bar(name, about)}
+	defer t.bar.done()
+	if name == "-" {
+		a.answered = true
+		if err := write(t); err != nil {
+			return err
+		}
+		return a.out.Flush()
+	}
+	if err := a.mayWrite(name, o); err != nil {
 		return err
 	}
 	f, err := atomicfile.Create(name)
@@ -95,48 +121,31 @@ func (a *app) writeOut(name string, b []byte, force bool) error {
 		return err
 	}
 	defer f.Abort()
-	if _, err := f.Write(b); err != nil {
+	t.f = f
+	if err := write(t); err != nil {
 		return err
 	}
 	return f.Close()
 }
 
-// A writtenDocument is printed by commands that write one file.
-type writtenDocument struct {
-	File    string `json:"file"`
-	Output  string `json:"output"`
-	Written bool   `json:"written"`
-}
-
-// made says, for programs, that a file was written.
-func (a *app) made(from, out string) {
-	if a.json && out != "-" {
-		a.printJSON(writtenDocument{from, out, true})
+// writeText writes a small file, or text to standard output.
+func (a *app) writeText(name string, o *outputs, text []byte) error {
+	if name == "-" && !o.dryRun {
+		_, err := a.out.Write(text)
+		return err
 	}
+	return a.write(name, o, 0, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
 }
 
-// A target is a file that is being written, or standard output.
+// A target is a file that is being written, or standard output, until the app's context
+// ends.
 type target struct {
 	a   *app
 	f   *atomicfile.File
 	bar *bar
-}
-
-// create begins a file of about that many bytes, which appears with commit,
-// whole, or not at all.
-func (a *app) create(name string, force bool, about int64) (*target, error) {
-	if name == "-" {
-		a.answered = true
-		return &target{a: a, bar: a.bar(name, about)}, nil
-	}
-	if err := mayWrite(name, force); err != nil {
-		return nil, writing(name, &fs.PathError{Op: "create", Path: name, Err: err})
-	}
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return nil, err
-	}
-	return &target{a, f, a.bar(name, about)}, nil
 }
 
 func (t *target) Write(p []byte) (int, error) {
@@ -150,18 +159,24 @@ func (t *target) Write(p []byte) (int, error) {
 	return t.f.Write(p)
 }
 
-func (t *target) commit() error {
-	t.bar.done()
-	if t.f == nil {
-		return t.a.out.Flush()
+// Reserve finds the space of a file before it is written.
+func (t *target) Reserve(bytes int64) {
+	if t.f != nil {
+		t.f.Reserve(bytes)
 	}
-	return t.f.Close()
 }
 
-// abort drops what is not committed.
-func (t *target) abort() {
-	t.bar.done()
-	if t.f != nil {
-		t.f.Abort()
+// A writtenDocument is printed by commands that write one file.
+type writtenDocument struct {
+	File    string `json:"file"`
+	Output  string `json:"output"`
+	Written bool   `json:"written"`
+}
+
+// wrote says, for programs, that a file was written.
+func (a *app) wrote(from, out string, o *outputs) error {
+	if a.json && out != "-" {
+		return a.printJSON(writtenDocument{from, out, !o.dryRun})
 	}
+	return nil
 }

@@ -9,27 +9,31 @@ import (
 )
 
 func recoverCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	dryRun := false
+	cmd := &cobra.Command{
 		Use:   "recover FILE",
 		Short: "Undo an append to a zTensor 2 file that was interrupted",
-		Long: `Undo an append to a .zt file of version 2 that was interrupted: what follows the last
-complete edition is cut off. A file that can be opened stays as it is.`,
+		Long: `Undo an append to a .zt file of version 2 that was interrupted: what
+follows the last complete edition is cut off. A file that can be opened stays as it is.`,
 		Example: `  tensorfile recover model.zt`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.eachLine(args, func(name string) (document, string, error) {
-				cut, err := ztensor.Recover(name)
-				if err != nil {
-					return nil, "", err
+				recover, done := ztensor.Recover, "cut off"
+				if dryRun {
+					recover, done = ztensor.Recoverable, "to be cut off"
 				}
+				cut, err := recover(name)
 				line := display(name) + ": complete, nothing to recover"
 				if cut > 0 {
-					line = fmt.Sprintf("%s: %d bytes cut off", display(name), cut)
+					line = fmt.Sprintf("%s: %d bytes %s", display(name), cut, done)
 				}
-				return recoverDocument{name, cut}, line, nil
+				return recoverDocument{name, cut}, line, err
 			})
 		},
 	}
+	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "check, and write nothing")
+	return cmd
 }
 
 // A recoverDocument is recover --json.

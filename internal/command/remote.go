@@ -175,38 +175,36 @@ func (a *app) storeInputs(prefix string) (names []string, err error) {
 		if err != nil {
 			return names, err
 		}
-		if a.format != "" || tensorfile.ByName(e.Address) != 0 {
+		if a.format != 0 || tensorfile.ByName(e.Address) != 0 {
 			names = append(names, e.Address)
 		}
 	}
 	return names, nil
 }
 
-func (a *app) remoteOptions(address string) (*remote.Options, error) {
-	header, err := a.headers()
-	if err != nil {
-		return nil, err
-	}
-	o := &remote.Options{Header: header, MaxBytes: a.maxInput, PublicOnly: a.publicOnly}
+func (a *app) remoteOptions(address string) (o *remote.Options, err error) {
+	o = &remote.Options{Header: map[string][]string(a.header), MaxBytes: a.maxInput,
+		PublicOnly: a.publicOnly}
 	if remote.IsHub(address) {
 		o.HF, err = remote.HFFromEnv()
 	}
 	return o, err
 }
 
-// headers are those that --header gives, for the host of the address only.
-func (a *app) headers() (map[string][]string, error) {
-	if len(a.header) == 0 {
-		return nil, nil
+// A headerFlag collects lines for requests, which go to the host of an address only.
+type headerFlag map[string][]string
+
+func (h *headerFlag) String() string { return "" }
+func (h *headerFlag) Type() string   { return "string" }
+
+func (h *headerFlag) Set(line string) error {
+	k, v, ok := strings.Cut(line, ":")
+	if !ok {
+		return errors.New(`there is no colon, as in "Authorization: Bearer …"`)
 	}
-	h := map[string][]string{}
-	for _, line := range a.header {
-		k, v, ok := strings.Cut(line, ":")
-		if !ok {
-			return nil, wrong(`--header "Authorization: Bearer …"`, "--header %s has no colon", quote(line))
-		}
-		k = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(k))
-		h[k] = append(h[k], strings.TrimSpace(v))
+	if *h == nil {
+		*h = headerFlag{}
 	}
-	return h, nil
+	textproto.MIMEHeader(*h).Add(strings.TrimSpace(k), strings.TrimSpace(v))
+	return nil
 }

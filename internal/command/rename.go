@@ -5,35 +5,29 @@ import (
 	"strings"
 )
 
-// A renameRule is one OLD=NEW.
-type renameRule struct {
-	old, new string
-	pattern  bool // there is one * in both
-}
+// A rename is one OLD=NEW.
+type rename struct{ old, new string }
 
-// apply returns the new name of what is named name, and whether the rule is for it.
-func (r renameRule) apply(name string) (string, bool) {
-	if !r.pattern {
+// apply returns the new name of what is named name, and whether there is one.
+func (r rename) apply(name string) (string, bool) {
+	before, after, isPattern := strings.Cut(r.old, "*")
+	if !isPattern {
 		return r.new, name == r.old
 	}
-	before, after, _ := strings.Cut(r.old, "*")
-	rest, ok := strings.CutPrefix(name, before)
-	if !ok {
-		return "", false
-	}
-	if rest, ok = strings.CutSuffix(rest, after); !ok {
+	rest, hasPrefix := strings.CutPrefix(name, before)
+	rest, hasSuffix := strings.CutSuffix(rest, after)
+	if !hasPrefix || !hasSuffix {
 		return "", false
 	}
 	return strings.Replace(r.new, "*", rest, 1), true
 }
 
-// renames is the flag --rename, which may repeat. Of several rules for a name the last one
-// counts.
-type renames struct {
-	rules    []renameRule
-	exact    map[string]int // by the name of rules without a *: place of the last
-	patterns []int          // places of the others
-}
+const renameUsage = "`OLD=NEW`: another name, with a * in both for each that matches; " +
+	"applies to what flags before it left"
+
+// renames is the flag --rename, which may repeat: each applies to the names as those
+// before it left them.
+type renames []rename
 
 func (rs *renames) String() string { return "" }
 func (rs *renames) Type() string   { return "string" }
@@ -44,32 +38,30 @@ func (rs *renames) Set(text string) error {
 	if !ok || stars != strings.Count(new, "*") || stars > 1 {
 		return fmt.Errorf("%s is not OLD=NEW, with one * in both or in none", quote(text))
 	}
-	if stars == 0 {
-		if rs.exact == nil {
-			rs.exact = map[string]int{}
-		}
-		rs.exact[old] = len(rs.rules)
-	} else {
-		rs.patterns = append(rs.patterns, len(rs.rules))
-	}
-	rs.rules = append(rs.rules, renameRule{old, new, stars == 1})
+	*rs = append(*rs, rename{old, new})
 	return nil
 }
 
-// newName returns the name that what is named name gets, which may be the same.
-func (rs *renames) newName(name string) string {
-	last, found := rs.exact[name]
-	for i := len(rs.patterns) - 1; i >= 0; i-- {
-		k := rs.patterns[i]
-		if found && k < last {
-			break
+// newName returns the name that what is named name gets, which may be the same. Where
+// used is not nil it notes the renames that apply.
+func (rs renames) newName(name string, used []bool) string {
+	for i, r := range rs {
+		if to, ok := r.apply(name); ok {
+			name = to
+			if used != nil {
+				used[i] = true
+			}
 		}
-		if to, ok := rs.rules[k].apply(name); ok {
-			return to
-		}
-	}
-	if found {
-		return rs.rules[last].new
 	}
 	return name
+}
+
+// unused is the error of a rename that applied to nothing.
+func (rs renames) unused(used []bool) error {
+	for i, r := range rs {
+		if !used[i] {
+			return wrong(tryNames, "--rename: no tensor or blob is named %s", quote(r.old))
+		}
+	}
+	return nil
 }

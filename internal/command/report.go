@@ -22,45 +22,37 @@ var reportPage string
 var reportScript string
 
 func reportCommand(a *app) *cobra.Command {
-	var out string
-	var force, quick bool
+	var o outputs
+	var quick bool
 	cmd := &cobra.Command{
-		Use:     "report FILE -o REPORT.html",
-		Short:   "Write one self-contained page: sizes, element types, tensors, findings, the program",
-		Example: `  tensorfile report model.pte -o model.html`,
-		Args:    cobra.ExactArgs(1),
+		Use:     "report FILE REPORT.html",
+		Short:   "Write one self-contained page: sizes, dtypes, findings, program",
+		Example: `  tensorfile report model.pte model.html`,
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if out == "" {
-				return errors.New("report needs -o REPORT.html")
-			}
-			if ext := strings.ToLower(filepath.Ext(out)); out != "-" && ext != ".html" && ext != ".htm" {
-				return wrong("-o REPORT.html", "a report is a page, and the extension of %s is not .html", quote(out))
-			}
-			if err := a.begin(); err != nil {
+			args, out, err := a.beginFile(&o, args, 1)
+			if err != nil {
 				return err
 			}
-			if err := mayWriteOut(out, force); err != nil {
-				return onFile(out, err)
+			if ext := strings.ToLower(filepath.Ext(out)); out != "-" && ext != ".html" &&
+				ext != ".htm" {
+				return wrong("REPORT.html",
+					"a report is a page, and the extension of %s is not .html", quote(out))
 			}
-			in, err := a.open(args[0])
-			if err != nil {
-				return onFile(args[0], err)
-			}
-			defer in.Close()
-			page, err := a.report(in, !quick)
-			if err != nil {
-				return onFile(args[0], err)
-			}
-			if err := a.writeOut(out, page, force); err != nil {
-				return onFile(out, err)
-			}
-			a.made(args[0], out)
-			return nil
+			return a.with(args[0], func(in *input) error {
+				page, err := a.report(in, !quick)
+				if err != nil {
+					return err
+				}
+				if err := a.writeText(out, &o, page); err != nil {
+					return err
+				}
+				return a.wrote(in.name, out, &o)
+			})
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&out, "output", "o", "", "write to `FILE`; - is standard output")
-	f.BoolVar(&force, "force", false, "replace FILE if it is there")
+	o.flags(f, "FILE")
 	f.BoolVar(&quick, "quick", false, "do not verify")
 	return cmd
 }
@@ -88,14 +80,15 @@ func (a *app) report(in *input, verify bool) ([]byte, error) {
 		findings = findingRows(list)
 	}
 	rows := (&lister{}).document(in)
-	data, err := marshal(reportData{infoDocument{in.name, inspect.NewInfo(in.File)}, inspect.NewUsage(in.File, nil),
+	data, err := marshal(reportData{infoDocument{in.name, inspect.NewInfo(in.File)},
+		inspect.NewUsage(in.File, nil),
 		verify, findings, rows.Tensors, rows.Blobs})
 	if err != nil {
 		return nil, err
 	}
 	graph := ""
-	const most = 2000 // nodes: more is no picture
-	g, err := in.graph("", most)
+	const maxNodes = 2000 // more is no picture
+	g, err := in.graph(nil, maxNodes)
 	var picture []byte
 	if err == nil {
 		picture, err = g.SVG()

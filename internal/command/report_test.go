@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"github.com/tensorfile/tensorfile/inspect"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,7 +66,7 @@ func TestReportInABrowser(t *testing.T) {
 	t.Run("sorted and filtered by the address", func(t *testing.T) {
 		dom := page(t, chromium, "../../testdata/safetensors/many.safetensors", "#sort=-name&filter=layers.1+float32")
 		got := cells(dom)
-		if len(got) < 5 || !slices.IsSortedFunc(got, func(a, b string) int { return compareNames(b, a) }) {
+		if len(got) < 5 || !slices.IsSortedFunc(got, func(a, b string) int { return inspect.CompareNames(b, a) }) {
 			t.Errorf("%q", got)
 		}
 		for _, name := range got {

@@ -48,7 +48,8 @@ func (in *input) eachRow() iter.Seq[*row] {
 		var r row
 		var entries []*pte.Entry
 		for t := range in.Tensors() {
-			r = row{tensor: t, name: t.Name, dtype: dtypeOf(t.DType, t.Data), bytes: inspect.DecodedSize(t)}
+			r = row{tensor: t, name: t.Name, dtype: dtypeOf(t.DType, t.Data),
+				bytes: inspect.DecodedSize(t)}
 			if !t.External && t.Dense() {
 				r.stored, r.inFile = t.Data.Stored()
 			}
@@ -137,7 +138,7 @@ type storedField struct {
 }
 
 func storedOf(st tensor.Stored, ok bool) storedField {
-	if !ok || st.Offset < 0 && st.Encoding == "" { // of bytes that are not there, only the type is known
+	if !ok || st.Offset < 0 && st.Encoding == "" { // only a type
 		return storedField{Offset: -1, Stored: -1}
 	}
 	return storedField{knownSize(st.Offset), knownSize(st.Size), st.Encoding, st.Digest, st.File}
@@ -181,9 +182,11 @@ type blobRow struct {
 func (r *row) document() tensorRow {
 	t := r.tensor
 	d := tensorRow{
-		nameField: nameOf(r.name), Count: r.entries, Method: r.method, Value: r.value, DType: r.dtype,
-		Shape: *shapeOf(t), Scheme: r.scheme(), Bytes: knownSize(r.bytes), storedField: storedOf(tensor.Stored{}, false),
-		Buffer: r.buffer, Mutable: r.mutable, Path: r.path, Attributes: r.attributes,
+		nameField: nameOf(r.name), Count: r.entries, Method: r.method, Value: r.value,
+		DType: r.dtype,
+		Shape: *shapeOf(t), Scheme: r.scheme(), Bytes: knownSize(r.bytes),
+		storedField: storedOf(tensor.Stored{}, false),
+		Buffer:      r.buffer, Mutable: r.mutable, Path: r.path, Attributes: r.attributes,
 	}
 	if !t.Order.RowMajor() {
 		d.Order = t.Order
@@ -195,7 +198,8 @@ func (r *row) document() tensorRow {
 	d.storedField = storedOf(r.stored, r.inFile)
 	for i := range t.Parts {
 		p := &t.Parts[i]
-		d.Parts = append(d.Parts, partRow{p.Role, dtypeOf(p.DType, p.Data), knownSize(p.Data.Size()), storedOf(p.Data.Stored())})
+		d.Parts = append(d.Parts, partRow{p.Role, dtypeOf(p.DType, p.Data),
+			knownSize(p.Data.Size()), storedOf(p.Data.Stored())})
 	}
 	return d
 }
@@ -296,6 +300,8 @@ func (a *app) appendSize(b []byte, n int64) []byte {
 	}
 	return append(b, human(n)...)
 }
+
+func (a *app) size(n int64) string { return string(a.appendSize(nil, n)) }
 
 func appendInts[T int | int64](b []byte, s []T) []byte {
 	b = append(b, '[')

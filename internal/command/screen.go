@@ -138,6 +138,13 @@ func (a *app) message(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "tensorfile: "+format+"\n", shown...)
 }
 
+// note is a message that --quiet leaves out.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		a.message(format, args...)
+	}
+}
+
 // describe returns the text of an error on one line, without the file's name where that
 // is all that it adds: the message has it already.
 func describe(err error) string {

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// endSignals returns the signals that end the program, after it has removed temporary files.
+// endSignals returns the signals that end the program, after it has removed temporary
+// files.
 func endSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup does

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,13 +27,13 @@ func statsCommand(a *app) *cobra.Command {
 	m := measurement{opts: inspect.StatsOptions{Bins: 10}}
 	cmd := &cobra.Command{
 		Use:   "stats FILE [NAME...]",
-		Short: "Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram of tensors",
-		Long: `Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram of all tensors,
-or of those named (NAME may have * ? [a-z]). All but the counts are over the finite
-values. The standard deviation is that of the population. What has no values, such as the
-blocks of a quantised tensor, is an error only where it is named.`,
+		Short: "Print min, max, mean, std, zeros, NaN, Inf, quantiles, histogram",
+		Long: `Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram
+of all tensors, or of those named (NAME may have * ? [a-z]). All but the counts are over
+the finite values. The standard deviation is that of the population. What has no values,
+such as the blocks of a quantised tensor, is an error only where it is named.`,
 		Example: `  tensorfile stats model.zt
-  tensorfile stats model.gguf '*.attn_q.weight' --sort -std --quantiles 0.01,0.99`,
+  tensorfile stats model.gguf '*.attn_q.weight' --sort -std --quantiles 0.5`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if m.opts.Bins < 1 || m.opts.Bins > 10_000 {
@@ -42,9 +43,6 @@ blocks of a quantised tensor, is an error only where it is named.`,
 				if !(q >= 0 && q <= 1) {
 					return fmt.Errorf("--quantiles: %v is not from 0 to 1", q)
 				}
-			}
-			if key := strings.TrimPrefix(m.sort, "-"); key != "" && statsKeys[key] == nil {
-				return unknownWord("--sort", "key", key, sortedKeys(statsKeys))
 			}
 			m.asked = len(args) > 1
 			return a.each(args[:1], func(in *input) (document, error) {
@@ -58,8 +56,9 @@ blocks of a quantised tensor, is an error only where it is named.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&m.opts.Bins, "bins", m.opts.Bins, "`NUMBER` of bars of the histogram")
-	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil, "also these `SHARES` of the elements, such as 0.01,0.5,0.99")
-	f.StringVar(&m.sort, "sort", "", "order by `KEY`: "+strings.Join(sortedKeys(statsKeys), ", ")+"; -KEY for the reverse")
+	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil,
+		"also these `SHARES` of the elements, such as 0.01,0.5,0.99")
+	chooseOrder(f, &m.sort, slices.Sorted(maps.Keys(statsKeys)))
 	return cmd
 }
 
@@ -156,7 +155,8 @@ func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (document, er
 	defer stop()
 	for i := range all {
 		r := &all[i]
-		line := statsRow{rowName: r.rowName(), DType: r.dtype, Shape: shapeOf(r.tensor), label: r.label()}
+		line := statsRow{rowName: r.rowName(), DType: r.dtype, Shape: shapeOf(r.tensor),
+			label: r.label()}
 		if r.empty {
 			list = append(list, line)
 			continue
@@ -169,14 +169,17 @@ func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (document, er
 			part := &line
 			if p.Role != "" {
 				line.Scheme = r.scheme()
-				line.Parts = append(line.Parts, statsRow{Role: p.Role, label: r.label() + ":" + escape(p.Role), DType: p.DType.String()})
+				line.Parts = append(line.Parts,
+					statsRow{Role: p.Role, label: r.label() + ":" + escape(p.Role),
+						DType: p.DType.String()})
 				part = &line.Parts[len(line.Parts)-1]
 			}
 			if part.Summary = p.Summary; p.Err == nil {
 				continue
 			}
 			part.Error = describe(p.Err)
-			part.noValues = errors.Is(p.Err, errors.ErrUnsupported) || errors.Is(p.Err, tensor.ErrDType)
+			part.noValues = errors.Is(p.Err, errors.ErrUnsupported) || errors.Is(p.Err,
+				tensor.ErrDType)
 			if m.asked || !part.noValues {
 				a.fail(in.name, fmt.Errorf("%s: %w", part.label, adviseOnValues(p.Err)))
 			}
@@ -198,7 +201,8 @@ func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (document, er
 	if a.json {
 		return d, nil
 	}
-	titles := []string{"NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS", ">NAN", ">INF"}
+	titles := []string{"NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS",
+		">NAN", ">INF"}
 	for _, q := range m.opts.Quantiles {
 		titles = append(titles, ">"+strconv.FormatFloat(q, 'g', -1, 64))
 	}

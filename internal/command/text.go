@@ -37,6 +37,27 @@ func human(n int64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
 }
 
+// wrap fills the paragraphs of a help text to 80 columns; those with indented lines
+// stay.
+func wrap(text string) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
+			continue
+		}
+		line := ""
+		var lines []string
+		for _, word := range strings.Fields(p) {
+			if line != "" && len(line)+1+len(word) > 80 {
+				lines, line = append(lines, line), ""
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		paragraphs[i] = strings.Join(append(lines, line), "\n")
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
 // A table aligns its columns. A column without any text is not shown. All cells
 // stand in one piece of memory, since a file may have very many.
 type table struct {

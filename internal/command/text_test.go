@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -126,62 +125,6 @@ func TestLayoutOfJSON(t *testing.T) {
 	}
 	if got := string(appendJSON(nil, []byte(`{"a":[],"b":{}}`), 0)); got != "{\n  \"a\": [],\n  \"b\": {}\n}" {
 		t.Error(got)
-	}
-}
-
-// Names of tensors become those of files.
-func TestSafeFileNames(t *testing.T) {
-	var f fileNames
-	seen := map[string]bool{}
-	for _, name := range []string{
-		"w", "W", "w~2", "../../etc/passwd", "/abs", `C:\x`, "", ".", "..", ".hidden", "CON", "con.txt", "nul", "COM1", "lpt9.x", "a b", "é", "e\u0301",
-		"trailing.", "a\x00b", "\x1b[31m", strings.Repeat("x", 5000), strings.Repeat("x", 5000), strings.Repeat("é", 5000), "aux.b", "CONIN$", "\xff",
-		"-rf", "-", "--output=x",
-	} {
-		got := f.name(name, ".npy")
-		low := strings.ToLower(got)
-		switch {
-		case seen[low]:
-			t.Errorf("%q: %s is there already", name, got)
-		case strings.ContainsAny(got, `/\: `+"\x00\x1b"), strings.HasPrefix(got, "."), strings.HasPrefix(got, "-"), strings.HasSuffix(got, "."), len(got) > 255:
-			t.Errorf("%q: %s", name, got)
-		case reserved(strings.ToUpper(strings.SplitN(got, ".", 2)[0])):
-			t.Errorf("%q: %s is a device", name, got)
-		}
-		seen[low] = true
-	}
-}
-
-// Names that are equal as far as a file name goes cost no more than others.
-func TestFileNamesThatCollide(t *testing.T) {
-	f := fileNames{}
-	prefix := strings.Repeat("x", 300)
-	for i := range 10_000 {
-		f.name(prefix+strconv.Itoa(i), ".npy")
-	}
-	if f.tries > 30_000 {
-		t.Errorf("%d names were tried for 10,000", f.tries)
-	}
-}
-
-func TestFold(t *testing.T) {
-	for _, c := range []struct {
-		all  [][]int64
-		want string
-	}{
-		{[][]int64{{0}, {1}, {2}}, "a.{0-2}.b"}, {[][]int64{{1}, {3}, {4}, {9}}, "a.{1,3-4,9}.b"}, {[][]int64{{5}, {5}}, "a.5.b"},
-	} {
-		if got := fillNumbers([]string{"a.", ".b"}, c.all); got != c.want {
-			t.Errorf("%v: %s", c.all, got)
-		}
-	}
-	if compareNames("l.9", "l.10") >= 0 || compareNames("l.10.a", "l.10.b") >= 0 || compareNames("b", "a9") <= 0 || compareNames("a", "a") != 0 {
-		t.Error("layer 9 comes before layer 10")
-	}
-	for _, same := range []string{"007", "00", "12345678901234567890"} { // names, not numbers
-		if p, n := cutNumbers(same); len(n) != 0 || p[0] != same {
-			t.Errorf("%s: %q %v", same, p, n)
-		}
 	}
 }
 

@@ -203,7 +203,8 @@ func (v *valueWriter) elements(t *tensor.Tensor, use func(text []byte) error) er
 	case d == tensor.F64:
 		return texts(v.ctx, t, double, use)
 	case d.IsFloat():
-		return texts(v.ctx, t, func(b []byte, f float32) []byte { return single(b, float64(f)) }, use)
+		return texts(v.ctx, t, func(b []byte, f float32) []byte { return single(b, float64(f)) },
+			use)
 	case d.IsComplex():
 		part := single
 		if d == tensor.C128 {
@@ -223,12 +224,17 @@ func (v *valueWriter) elements(t *tensor.Tensor, use func(text []byte) error) er
 			return append(b, 'i')
 		}, use)
 	case d == tensor.U64:
-		return texts(v.ctx, t, func(b []byte, u uint64) []byte { return strconv.AppendUint(b, u, 10) }, use)
+		return texts(v.ctx, t, func(b []byte,
+			u uint64) []byte {
+			return strconv.AppendUint(b, u, 10)
+		}, use)
 	}
-	return texts(v.ctx, t, func(b []byte, i int64) []byte { return strconv.AppendInt(b, i, 10) }, use)
+	return texts(v.ctx, t, func(b []byte, i int64) []byte { return strconv.AppendInt(b, i, 10) },
+		use)
 }
 
-func texts[T tensor.Element](ctx context.Context, t *tensor.Tensor, appendOne func([]byte, T) []byte,
+func texts[T tensor.Element](ctx context.Context, t *tensor.Tensor,
+	appendOne func([]byte, T) []byte,
 	use func(text []byte) error) error {
 	var buf []byte
 	for values, err := range tensor.Values[T](t) {

@@ -13,29 +13,22 @@ import (
 )
 
 func verifyCommand(a *app) *cobra.Command {
-	depth := "digests"
+	opts := tensor.VerifyOptions{}
+	depths := map[string]tensor.Depth{"structure": tensor.VerifyStructure,
+		"digests": tensor.VerifyDigests, "canonical": tensor.VerifyCanonical}
 	cmd := &cobra.Command{
 		Use:   "verify FILE...",
-		Short: "Check structure, digests, padding and overlaps; list every finding with its offset",
-		Long: `Check structure, digests, padding and overlaps, and list every finding with its offset.
-The exit status is 1 when the file is damaged or ends early, 0 when there are warnings
-only; --strict makes every departure from the format's document an error. 3 is a file that
-could not be read, or has no known format.`,
+		Short: "Check structure, digests, padding, overlaps; list every finding",
+		Long: `Check structure, digests, padding and overlaps, and list every finding
+with its offset. The exit status is 1 when the file is damaged or ends early, 0 when
+there are warnings only; --strict makes every departure from the format's document an
+error. 3 is a file that could not be read, or has no known format.`,
 		Example: `  tensorfile verify model.zt
   tensorfile verify -r --strict models
   tensorfile verify --depth canonical --json model.zt`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts := tensor.VerifyOptions{Strict: a.strict}
-			switch depth {
-			case "structure":
-				opts.Depth = tensor.VerifyStructure
-			case "digests":
-			case "canonical":
-				opts.Depth = tensor.VerifyCanonical
-			default:
-				return unknownWord("--depth", "depth", depth, verifyDepths)
-			}
+			opts.Strict = a.strict
 			return a.eachName(args, false, func(name string) (document, error) {
 				d, err := a.verify(name, opts)
 				if err == nil && !a.json {
@@ -45,17 +38,16 @@ could not be read, or has no known format.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&depth, "depth", depth, "how `DEEP` to check: structure (no payload), digests, canonical (also the one way to write it)")
+	choices(cmd.Flags(), &opts.Depth, "depth", "depth", depths,
+		"how `DEEP` to check: structure (no payload), digests, canonical (also the form)")
 	return cmd
 }
-
-var verifyDepths = []string{"structure", "digests", "canonical"}
 
 // A verifyDocument is verify --json.
 type verifyDocument struct {
 	File     string       `json:"file"`
 	OK       bool         `json:"ok"`
-	Digests  *int64       `json:"digests,omitempty"` // how many payloads have one; absent where the file was not opened
+	Digests  *int64       `json:"digests,omitempty"` // nil where the file was not opened
 	Findings []findingRow `json:"findings"`
 }
 
@@ -71,7 +63,8 @@ type findingRow struct {
 func findingRows(findings []tensor.Finding) []findingRow {
 	all := []findingRow{}
 	for _, f := range findings {
-		all = append(all, findingRow{f.Severity.String(), string(f.Class), knownSize(f.Offset), f.Field, describe(f.Err)})
+		all = append(all, findingRow{f.Severity.String(), string(f.Class), knownSize(f.Offset),
+			f.Field, describe(f.Err)})
 	}
 	return all
 }
@@ -79,22 +72,22 @@ func findingRows(findings []tensor.Finding) []findingRow {
 // verify opens a file and checks it. A file that cannot be opened has one finding. The
 // error is that of a file that could not be read, or of being interrupted.
 func (a *app) verify(name string, opts tensor.VerifyOptions) (*verifyDocument, error) {
-	o, err := a.options()
-	if err != nil {
-		return nil, err
-	}
+	o := a.options()
 	o.Strict = false // so that the file opens, and every departure is a finding
 	in, err := a.openWith(name, o)
 	if err != nil {
 		if !isDamage(err) {
-			if !errors.As(err, new(*fs.PathError)) && !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errDirectory) && !errors.As(err, new(advised)) {
+			if !errors.As(err, new(*fs.PathError)) && !errors.Is(err,
+				tensorfile.ErrUnknownFormat) && !errors.Is(err, errDirectory) &&
+				!errors.As(err, new(advised)) {
 				err = advise("fetching the file again", err)
 			}
 			a.fail(name, err)
 		} else {
 			a.status = worse(a.status, statusFound)
 		}
-		return &verifyDocument{File: name, Findings: findingRows([]tensor.Finding{tensor.FindingOf(err)})}, nil
+		return &verifyDocument{File: name,
+			Findings: findingRows([]tensor.Finding{tensor.FindingOf(err)})}, nil
 	}
 	defer in.Close()
 	found, err := a.findings(in, opts)
@@ -137,7 +130,8 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) (*verifyDocument, e
 func isDamage(err error) bool {
 	switch tensor.ClassOf(err) {
 	case tensor.ClassMalformed, tensor.ClassTruncated, tensor.ClassChecksum:
-		return !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errDirectory) && !errors.As(err, new(wrongUse))
+		return !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errDirectory) &&
+			!errors.As(err, new(wrongUse))
 	}
 	return false
 }
@@ -195,6 +189,7 @@ func (a *app) printFindings(d *verifyDocument, digests bool) {
 		if f.Class != string(tensor.ClassWarning) {
 			class = "error, " + class
 		}
-		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), class, a.style(styleNone), visible(f.Message))
+		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), class, a.style(styleNone),
+			visible(f.Message))
 	}
 }

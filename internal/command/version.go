@@ -13,7 +13,7 @@ import (
 func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of the program, and the formats that it reads and writes",
+		Short: "Print the version, and the formats that are read and written",
 		Example: `  tensorfile version
   tensorfile --version`,
 		Args: cobra.NoArgs,
@@ -46,11 +46,14 @@ func (a *app) printFormats() error {
 	if a.json {
 		d := versionDocument{Version: a.version, Go: runtime.Version()}
 		for _, f := range tensorfile.Formats() {
-			d.Formats = append(d.Formats, formatRow{f.String(), append([]string{}, f.Reads()...), append([]string{}, f.Writes()...)})
+			d.Formats = append(d.Formats,
+				formatRow{f.String(), append([]string{}, f.Reads()...),
+					append([]string{}, f.Writes()...)})
 		}
 		return a.printJSON(d)
 	}
-	fmt.Fprintf(a.out, "tensorfile %s (%s %s/%s)\n\n", a.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(a.out, "tensorfile %s (%s %s/%s)\n\n", a.version, runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 	t := newTable("FORMAT", "READS", "WRITES", "EXTENSION", "")
 	t.spare = []int{4}
 	for _, f := range tensorfile.Formats() {

@@ -1,4 +1,5 @@
-package command
+// Package filename makes names of files of names that come from files.
+package filename
 
 import (
 	"fmt"
@@ -9,23 +10,23 @@ import (
 // need.
 const maxFileName = 200
 
-// fileNames gives names from a file names on disk: what is not a letter, a
+// Names gives names from a file names on disk: what is not a letter, a
 // digit, a dot, a dash or an underscore becomes %XX, no name begins with a dot or
 // a dash or is a device of Windows, and none equals another one on a file system that
 // does not tell upper from lower case.
-type fileNames struct {
+type Names struct {
 	taken map[string]bool
 	next  map[string]int // the number to try first for a name that was taken
 	tries int
 }
 
-// name gives the file name for a tensor's or blob's name and an extension such as
+// New returns the file name for a tensor's or blob's name and an extension such as
 // .npy.
-func (f *fileNames) name(name, ext string) string {
+func (f *Names) New(name, ext string) string {
 	if f.taken == nil {
 		f.taken, f.next = map[string]bool{}, map[string]int{}
 	}
-	base := safeName(name)
+	base := Safe(name)
 	out := base + ext
 	first := strings.ToLower(out)
 	for f.tries++; f.taken[strings.ToLower(out)]; f.tries++ {
@@ -37,7 +38,8 @@ func (f *fileNames) name(name, ext string) string {
 	return out
 }
 
-func safeName(name string) string {
+// Safe returns a name as the name of a file on every system.
+func Safe(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
 		c := name[i]

@@ -1,36 +1,21 @@
-package command
+package tensor
 
 import (
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// splitSlice separates NAME[SLICE]. Names may have brackets themselves, so the
-// caller looks for the whole text first.
-func splitSlice(arg string) (name, slice string, ok bool) {
-	if !strings.HasSuffix(arg, "]") {
-		return arg, "", false
-	}
-	i := strings.LastIndexByte(arg, '[')
-	if i < 0 {
-		return arg, "", false
-	}
-	return arg[:i], arg[i+1 : len(arg)-1], true
-}
-
-// parseSlice reads what is between the brackets, as Python does: integers,
-// start:stop:step, and one ... for the dimensions that are not named.
-func parseSlice(text string, rank int) ([]tensor.Index, error) {
+// ParseSlice reads what NumPy takes between brackets, for [Slice] of a tensor of rank
+// dimensions: integers, start:stop:step, and one ... for the dimensions that are not named.
+func ParseSlice(text string, rank int) ([]Index, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return nil, nil
 	}
 	text = strings.TrimSuffix(text, ",")
 	items := strings.Split(text, ",")
-	var all []tensor.Index
+	var all []Index
 	hasDots := false
 	for _, item := range items {
 		item = strings.TrimSpace(item)
@@ -40,7 +25,7 @@ func parseSlice(text string, rank int) ([]tensor.Index, error) {
 			}
 			hasDots = true
 			for range rank - (len(items) - 1) {
-				all = append(all, tensor.All)
+				all = append(all, All)
 			}
 			continue
 		}
@@ -51,19 +36,12 @@ func parseSlice(text string, rank int) ([]tensor.Index, error) {
 		all = append(all, index)
 	}
 	if len(all) > rank {
-		return nil, fmt.Errorf("%s for %s", indices(len(all)), count(rank, "dimension"))
+		return nil, fmt.Errorf("%d indices for %d dimensions", len(all), rank)
 	}
 	return all, nil
 }
 
-func indices(n int) string {
-	if n == 1 {
-		return "1 index"
-	}
-	return strconv.Itoa(n) + " indices"
-}
-
-func parseIndex(item string) (tensor.Index, error) {
+func parseIndex(item string) (Index, error) {
 	fields := strings.Split(item, ":")
 	number := func(i int, missing int64) (int64, error) {
 		if i >= len(fields) || strings.TrimSpace(fields[i]) == "" {
@@ -87,20 +65,20 @@ func parseIndex(item string) (tensor.Index, error) {
 	}
 	first := int64(0)
 	if step < 0 {
-		first = tensor.End
+		first = End
 	}
 	start, err := number(0, first)
 	if err != nil {
 		return nil, err
 	}
-	stop, err := number(1, tensor.End)
+	stop, err := number(1, End)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(fields) == 1:
-		return tensor.At(start), nil
+		return At(start), nil
 	case step == 1:
-		return tensor.Range{Start: start, Stop: stop}, nil
+		return Range{Start: start, Stop: stop}, nil
 	}
-	return tensor.Stride{Start: start, Stop: stop, Step: step}, nil
+	return Stride{Start: start, Stop: stop, Step: step}, nil
 }

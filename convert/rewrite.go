@@ -1,0 +1,91 @@
+package convert
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// planRewrite finds what is written by the package of its format alone.
+func (p *Plan) planRewrite(ctx context.Context) error {
+	if p.opts.Map != nil {
+		return nil
+	}
+	if r, ok := p.files[0].Sys().(*rten.Reader); ok && p.target == tensorfile.RTen && len(p.files) == 1 {
+		e := rten.NewEdit(r)
+		p.rewrite = func(ctx context.Context, w io.Writer) error { return e.Write(ctx, w, p.opts.RTen) }
+	}
+	if shards := ggufShards(p.files); len(shards) > 0 {
+		metadata, ts, err := gguf.Merge(shards...)
+		if err != nil {
+			return err
+		}
+		if p.target == tensorfile.GGUF {
+			p.rewrite = func(ctx context.Context, w io.Writer) error {
+				gw := gguf.NewWriter(w, &gguf.WriterOptions{Metadata: metadata})
+				if err := gw.AddAll(ctx, ts); err != nil {
+					return err
+				}
+				return gw.Close()
+			}
+			return nil
+		}
+	}
+	var all []iter.Seq[ptd.Entry]
+	for _, f := range p.files {
+		if r, ok := f.Sys().(*ptd.Reader); ok && p.target == tensorfile.PTD {
+			all = append(all, r.Entries())
+		}
+	}
+	if len(all) < 2 || len(all) < len(p.files) {
+		return nil
+	}
+	entries, err := ptd.Merge(ctx, all...)
+	o := orZero(p.opts.PTD)
+	if o.SegmentAlignment == 0 {
+		o = *ptdLike(p.files[0].Sys().(*ptd.Reader))
+	}
+	p.rewrite = func(_ context.Context, w io.Writer) error { return writeEntries(w, entries, &o) }
+	return err
+}
+
+// ggufShards returns the Readers of several .gguf files if one is a shard of a split model.
+func ggufShards(files []*tensorfile.File) (shards []*gguf.Reader) {
+	isSplit := false
+	for _, f := range files {
+		r, ok := f.Sys().(*gguf.Reader)
+		if !ok || len(files) == 1 {
+			return nil
+		}
+		_, _, isShard := r.Split()
+		isSplit = isSplit || isShard
+		shards = append(shards, r)
+	}
+	if !isSplit {
+		return nil
+	}
+	return shards
+}
+
+// rewritten yields the tensors of the sources, one of each name where there are several.
+func (p *Plan) rewritten() iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		seen := map[string]bool{}
+		for _, f := range p.files {
+			for t := range f.Tensors() {
+				if len(p.files) > 1 && seen[t.Name] {
+					continue
+				}
+				if seen[t.Name] = true; !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package convert
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// SplitOptions are options of [Split]; nil is the zero value.
+type SplitOptions struct {
+	// Max is how many bytes of data a file has at most. A tensor is never divided: a
+	// larger one gets a file of its own, and is an error in a .ptd. 0 is 5 GB, as of
+	// Hugging Face's libraries, for safetensors, and an error for other formats.
+	Max int64
+	// NoReplace refuses to replace files, with fs.ErrExist.
+	NoReplace bool
+	// DryRun returns the names of the files, and writes nothing.
+	DryRun bool
+	// Progress, if not nil, is called with the number of bytes that were written since
+	// the last call.
+	Progress func(bytes int64)
+}
+
+// defaultMax is the size of shards of Hugging Face's libraries.
+const defaultMax = 5e9
+
+// Split writes a file as several of the same format, which appear together or not at all,
+// and returns their names. They begin with name, a path without extension, and are those
+// that loaders find: shards and the index of safetensors, shards and the root of zTensor 2,
+// the names of ExecuTorch's exporter of a .ptd, NAME-00001-of-00003 of other formats, with the keys of gguf-split in a .gguf. A
+// format with programs, or with one tensor, is errors.ErrUnsupported.
+func Split(ctx context.Context, f *tensorfile.File, name string, opts *SplitOptions) ([]string, error) {
+	s := &splitter{f: f, name: name, SplitOptions: orZero(opts)}
+	if s.Progress == nil {
+		s.Progress = func(int64) {}
+	}
+	if s.Max == 0 && f.Format() == tensorfile.Safetensors {
+		s.Max = defaultMax
+	}
+	caps := f.Format().Caps()
+	r, isZTensor := f.Sys().(*ztensor.Reader)
+	model, isModel := f.Sys().(*primitiv.Reader)
+	switch isModel = isModel && model.Kind() == primitiv.KindModel; {
+	case caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 || f.Format() == tensorfile.Primitiv && !isModel:
+		return nil, fmt.Errorf("convert: %w: %v files like this one are not split", errors.ErrUnsupported, f.Format())
+	case s.Max <= 0:
+		return nil, fmt.Errorf("convert: %w: SplitOptions.Max is %d", fs.ErrInvalid, s.Max)
+	case isZTensor && r.Version() == ztensor.Version2:
+		return s.ztensor(ctx, r)
+	case isModel:
+		return s.model(ctx, model)
+	}
+	switch r := f.Sys().(type) {
+	case *ptd.Reader:
+		return s.ptd(ctx, r)
+	case *safetensors.Reader:
+		return s.safetensors(ctx, r)
+	case *gguf.Reader:
+		o := &gguf.ShardOptions{MaxSize: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun,
+			Writer: &gguf.WriterOptions{}}
+		for k, v := range r.Metadata() {
+			o.Writer.Metadata = append(o.Writer.Metadata, gguf.KeyValue{Key: k, Value: v})
+		}
+		return gguf.WriteShards(ctx, s.name+tensorfile.GGUF.Ext(), tensor.Each(r.Tensors()), o)
+	}
+	return s.tensors(ctx)
+}
+
+// A splitter is a call of Split.
+type splitter struct {
+	f    *tensorfile.File
+	name string
+	SplitOptions
+}
+
+func (s *splitter) safetensors(ctx context.Context, r *safetensors.Reader) ([]string, error) {
+	m := map[string]string{}
+	for k, v := range r.Attributes() {
+		m[k] = v
+	}
+	for range r.Shards() {
+		delete(m, "total_size") // of the old ones
+		break
+	}
+	return safetensors.WriteShards(ctx, s.name+tensorfile.Safetensors.Ext(), tensor.Each(r.Tensors()), &safetensors.ShardOptions{
+		MaxSize: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun,
+		Writer: &safetensors.WriterOptions{Metadata: m, KeepOrder: true},
+	})
+}
+
+func (s *splitter) ztensor(ctx context.Context, r *ztensor.Reader) ([]string, error) {
+	o := ztensorLike(r)
+	o.Attributes = map[string]any{}
+	for k, v := range r.AttributeValues() {
+		o.Attributes[k] = v
+	}
+	trial := ztensor.NewWriter(io.Discard, o.WholeFile())
+	for t := range r.Tensors() {
+		if trial.Check(t) != nil {
+			o.KeepOrder = true // a name that is not in NFC cannot be in canonical form
+		}
+	}
+	return ztensor.WriteShards(ctx, s.name+tensorfile.ZTensor.Ext(), tensor.Each(r.Tensors()), &ztensor.ShardOptions{
+		Max: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun, Writer: o,
+		TensorAttributes: func(t *tensor.Tensor) map[string]any {
+			s.Progress(max(t.Size(), 0))
+			own := map[string]any{}
+			for k, v := range r.TensorAttributes(t) {
+				own[k] = v
+			}
+			return own
+		},
+	})
+}
+
+// ztensorLike returns the options that write a file like r: its version, its compression,
+// its digests, as far as they are one for the whole file.
+func ztensorLike(r *ztensor.Reader) *ztensor.WriterOptions {
+	o := &ztensor.WriterOptions{Version: r.Version(), Generator: r.Generator()}
+	note := func(b tensor.Blob) {
+		st, _ := b.Stored()
+		switch algorithm, _, _ := strings.Cut(st.Digest, ":"); algorithm {
+		case "crc32c":
+			o.Digest = ztensor.CRC32C
+		case "sha256":
+			if o.Version != ztensor.Version2 { // which writes xxh3 only
+				o.Digest = ztensor.SHA256
+			}
+		}
+		if strings.Contains(st.Encoding, "zstd") { // zt.zstd-seekable/1 in version 2
+			o.Level = 3
+		}
+	}
+	for t := range r.Tensors() {
+		note(t.Data)
+		for i := range t.Parts {
+			note(t.Parts[i].Data)
+		}
+	}
+	return o
+}
+
+// ptdLike returns the options that write a file with the alignment of r.
+func ptdLike(r *ptd.Reader) *ptd.WriterOptions {
+	return &ptd.WriterOptions{SegmentAlignment: r.Alignment()}
+}
+
+func (s *splitter) ptd(ctx context.Context, r *ptd.Reader) ([]string, error) {
+	dir, base := filepath.Split(s.name)
+	shards, err := ptd.Split(r.Entries(), s.Max, base)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, x := range shards {
+		names = append(names, dir+x.Tag+tensorfile.PTD.Ext())
+	}
+	return s.write(ctx, names, func(i int, w io.Writer) error { return writeEntries(w, shards[i].Entries, ptdLike(r)) })
+}
+
+func writeEntries(w io.Writer, entries []ptd.Entry, o *ptd.WriterOptions) error {
+	pw := ptd.NewWriter(w, o)
+	for _, e := range entries {
+		if err := pw.AddEntry(e); err != nil {
+			return err
+		}
+	}
+	return pw.Close()
+}
+
+// model keeps the statistics of a parameter with its value.
+func (s *splitter) model(ctx context.Context, r *primitiv.Reader) ([]string, error) {
+	var parts [][]*primitiv.Parameter
+	used := int64(0)
+	for p := range r.Parameters() {
+		n := p.Value.Size()
+		for _, x := range p.Stats {
+			n += x.Tensor.Size()
+		}
+		if len(parts) == 0 || used > 0 && n > s.Max-used {
+			parts, used = append(parts, nil), 0
+		}
+		used += n
+		parts[len(parts)-1] = append(parts[len(parts)-1], p)
+	}
+	return s.write(ctx, s.names(len(parts)), func(i int, w io.Writer) error {
+		pw := primitiv.NewWriter(w, nil)
+		for _, p := range parts[i] {
+			if err := cmp.Or(ctx.Err(), pw.AddParameter(p)); err != nil {
+				return err
+			}
+		}
+		return pw.Close()
+	})
+}
+
+// tensors splits a file of any other format, in its order.
+func (s *splitter) tensors(ctx context.Context) ([]string, error) {
+	var shard []int // of each tensor, by its place in the file
+	used, count := int64(0), 1
+	for t := range s.f.Tensors() {
+		n := max(t.Size(), 0)
+		if used > 0 && n > s.Max-used {
+			count, used = count+1, 0
+		}
+		used += n
+		shard = append(shard, count-1)
+	}
+	return s.write(ctx, s.names(count), func(i int, w io.Writer) error {
+		at := -1
+		o := &Options{Map: func(t *tensor.Tensor) (string, tensor.DType, bool) {
+			at++
+			return t.Name, tensor.Unknown, shard[at] == i
+		}}
+		if z, ok := s.f.Sys().(*ztensor.Reader); ok {
+			o.ZTensor = ztensorLike(z)
+		}
+		plan, err := NewPlan(ctx, s.f, s.f.Format(), o)
+		if err != nil {
+			return err
+		}
+		return plan.Write(ctx, w)
+	})
+}
+
+func (s *splitter) names(count int) (names []string) {
+	for i := range count {
+		names = append(names, fmt.Sprintf("%s-%05d-of-%05d%s", s.name, i+1, count, s.f.Format().Ext()))
+	}
+	return names
+}
+
+// write writes files that appear together.
+func (s *splitter) write(ctx context.Context, names []string, write func(i int, w io.Writer) error) ([]string, error) {
+	for _, name := range names {
+		if _, err := os.Lstat(name); s.NoReplace && !errors.Is(err, fs.ErrNotExist) {
+			return nil, &fs.PathError{Op: "create", Path: name, Err: cmp.Or(err, fs.ErrExist)}
+		}
+	}
+	if s.DryRun {
+		return names, nil
+	}
+	set, err := atomicfile.NewSet(s.name)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Abort()
+	for i, name := range names {
+		f, err := set.Create(filepath.Base(name))
+		if err != nil {
+			return nil, err
+		}
+		last := int64(0)
+		w := steady(ctx, f, func(done int64) {
+			s.Progress(done - last)
+			last = done
+		})
+		if err := write(i, w); err != nil {
+			return nil, err
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return names, set.Commit()
+}

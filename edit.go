@@ -1,0 +1,90 @@
+package tensorfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/bridge/npz"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// An Edit changes names and attributes of a file of any format, and keeps everything else.
+// Names are those of the original, so that two tensors can swap names. What the format
+// does not support is errors.ErrUnsupported.
+type Edit interface {
+	Rename(old, new string) error
+	Remove(name string) error
+	RenameBlob(old, new string) error
+	RemoveBlob(name string) error
+	SetAttribute(key, value string) error
+	RemoveAttribute(key string) error
+	// Write writes the changed file, in the layout and version of the original.
+	Write(ctx context.Context, w io.Writer) error
+	// Sys returns the Edit of the format, such as *ptd.Edit.
+	Sys() any
+}
+
+// NewEdit begins a list of changes to an open file. It fails with errors.ErrUnsupported
+// for formats that are not edited.
+func NewEdit(f *File) (Edit, error) {
+	switch r := f.Sys().(type) {
+	case *gguf.Reader:
+		return edit[gguf.WriterOptions]{gguf.NewEdit(r)}, nil
+	case *npz.Reader:
+		return edit[npz.WriterOptions]{npz.NewEdit(r)}, nil
+	case *primitiv.Reader:
+		return edit[primitiv.WriterOptions]{primitiv.NewEdit(r)}, nil
+	case *ptd.Reader:
+		return edit[ptd.WriterOptions]{ptd.NewEdit(r)}, nil
+	case *pte.Reader:
+		return edit[pte.WriterOptions]{pte.NewEdit(r)}, nil
+	case *rten.Reader:
+		return edit[rten.WriterOptions]{rten.NewEdit(r)}, nil
+	case *safetensors.Reader:
+		return edit[safetensors.WriterOptions]{safetensors.NewEdit(r)}, nil
+	case *ztensor.Reader:
+		return edit[ztensor.WriterOptions]{ztensor.NewEdit(r)}, nil
+	}
+	return nil, fmt.Errorf("tensorfile: %w: %v files are not edited", errors.ErrUnsupported, f.Format())
+}
+
+// A formatEdit is the Edit of a format, with options of its own.
+type formatEdit[O any] interface {
+	Rename(old, new string) error
+	Remove(name string) error
+	SetAttribute(key, value string) error
+	RemoveAttribute(key string) error
+	Write(ctx context.Context, w io.Writer, opts *O) error
+}
+
+// An edit makes an Edit of a formatEdit.
+type edit[O any] struct{ formatEdit[O] }
+
+func (e edit[O]) Write(ctx context.Context, w io.Writer) error {
+	return e.formatEdit.Write(ctx, w, nil)
+}
+func (e edit[O]) Sys() any { return e.formatEdit }
+
+// RenameBlob is Rename where blobs have no names apart from those of tensors.
+func (e edit[O]) RenameBlob(old, new string) error {
+	if b, ok := e.formatEdit.(interface{ RenameBlob(old, new string) error }); ok {
+		return b.RenameBlob(old, new)
+	}
+	return e.Rename(old, new)
+}
+
+// RemoveBlob is Remove where blobs have no names apart from those of tensors.
+func (e edit[O]) RemoveBlob(name string) error {
+	if b, ok := e.formatEdit.(interface{ RemoveBlob(name string) error }); ok {
+		return b.RemoveBlob(name)
+	}
+	return e.Remove(name)
+}

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/filename"
+)
+
+func splitCommand(a *app) *cobra.Command {
+	var o outputs
+	var name string
+	var max size
+	cmd := &cobra.Command{
+		Use:   "split FILE DIR",
+		Short: "Write a file as several of the same format and a maximum size",
+		Long: `Write a file as several of the same format, each of at most that many
+bytes of data, into a directory. A tensor is never split: a larger one gets a file of
+its own, but in a .ptd, whose loader refuses that. Names are those that loaders find,
+from the name of FILE or --name: safetensors get the index that Hugging Face's libraries
+read, and at most 5 GB each without --max; .ptd the names of ExecuTorch's exporter;
+zTensor 2 shards and the root NAME.zt that is the model when it is opened; .gguf the
+names and keys of gguf-split; others NAME-00001-of-00003.
+
+All files appear together or not at all.`,
+		Example: `  tensorfile split model.safetensors shards --max 5GB`,
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, dir, err := a.begin(&o, args, 1)
+			if err != nil {
+				return err
+			}
+			return a.with(files[0], func(in *input) error {
+				if max == 0 && in.Format() != tensorfile.Safetensors {
+					return wrong("--max 5GB", "split needs --max SIZE for %v", in.Format())
+				}
+				if name == "" {
+					name = stem(in.name)
+				}
+				return a.split(in, filepath.Join(dir, filename.Safe(name)), int64(max), &o)
+			})
+		},
+	}
+	f := cmd.Flags()
+	o.flags(f, "DIR")
+	f.Var(&max, "max", "`SIZE` of the data of one file, such as 5GB")
+	f.StringVar(&name, "name", "", "`NAME` that the names of files begin with, such as model")
+	return cmd
+}
+
+// A splitDocument is split --json.
+type splitDocument struct {
+	Written []string `json:"written"`
+}
+
+func (a *app) split(in *input, name string, max int64, o *outputs) error {
+	if err := a.checkDecodedTotal(in, &lister{}); err != nil { // of all shards together
+		return err
+	}
+	opts := &convert.SplitOptions{Max: max, NoReplace: !o.force, DryRun: o.dryRun}
+	if !o.dryRun {
+		undo, err := makeDir(filepath.Dir(name))
+		if err != nil {
+			return err
+		}
+		defer undo() // which leaves a directory with files
+		bar := a.bar(in.name, in.payload())
+		defer bar.done()
+		opts.Progress = bar.add
+	}
+	names, err := convert.Split(a.ctx, in.File, name, opts)
+	var pe *fs.PathError
+	switch {
+	case errors.As(err, &pe) && errors.Is(err, fs.ErrExist):
+		return &atomicfile.Error{Name: pe.Path, Err: exists(nil)}
+	case errors.Is(err, errors.ErrUnsupported):
+		return advise("tensorfile convert to ztensor or safetensors, and split that", err)
+	case err != nil:
+		return err
+	case a.json:
+		return a.printJSON(splitDocument{names})
+	}
+	for _, n := range names {
+		if !a.quiet {
+			fmt.Fprintln(a.out, display(n))
+		}
+	}
+	return nil
+}
+
+var shardName = regexp.MustCompile(`-\d{5}-of-\d{5}$`)
+
+// stem is the name of a file or model without directory and extension, for naming
+// others.
+func stem(name string) string {
+	base := strings.TrimSuffix(baseName(name), ".index.json")
+	base = shardName.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "")
+	if name == "-" || base == "" {
+		return "model"
+	}
+	return base
+}

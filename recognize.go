@@ -1,0 +1,54 @@
+package tensorfile
+
+import "bytes"
+
+// Recognize returns what a common file is that is not a tensor file, or not by itself, and
+// what to do about it, such as a Git LFS pointer; "" where it is not known. head is the
+// first 512 bytes, or all of a shorter file.
+func Recognize(head []byte, size int64) (what, advice string) {
+	at := func(off int, s string) bool {
+		return len(head) >= off+len(s) &&
+			string(head[off:off+len(s)]) == s
+	}
+	text := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))))
+	switch {
+	case size == 0:
+		return "an empty file", "fetching the file again"
+	case at(0, "version https://git-lfs.github.com/spec/"):
+		return "a Git LFS pointer, not the file itself", "git lfs pull"
+	case bytes.HasPrefix(text, []byte("<!doctype html")), bytes.HasPrefix(text, []byte("<html")):
+		return "an HTML page", "the address of the file itself, or logging in"
+	case at(0, "\x1f\x8b"):
+		return "compressed with gzip", "gunzip, or zcat FILE | tensorfile COMMAND -"
+	case at(0, "\x89HDF\r\n\x1a\n"):
+		return "an HDF5 file", "converting it with h5py"
+	case at(4, "TFL3"):
+		return "a TFLite model", "converting it with TensorFlow"
+	case len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5:
+		return "a Python pickle, which runs code when it is loaded",
+			"saving it as safetensors where it was made"
+	case isONNX(head):
+		return "an ONNX model", "rten-convert, which makes a .rten of it"
+	case at(0, "PK\x03\x04"):
+		return "a zip archive without arrays", "unpacking it"
+	}
+	return "", ""
+}
+
+// isONNX recognizes a ModelProto: ir_version, then the name of a producer or the
+// imports of operators.
+func isONNX(head []byte) bool {
+	if len(head) < 8 || head[0] != 0x08 || head[1] == 0 || head[1] > 20 {
+		return false
+	}
+	n := int(head[3])
+	if head[2] != 0x12 || n == 0 || len(head) < 4+n {
+		return false
+	}
+	for _, c := range head[4 : 4+n] {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
