@@ -128,7 +128,8 @@ var edges = map[string][]string{
 const any = "*"
 
 // Tests of a package may import what the package may, and these.
-var inTests = []string{"internal/readtest", "internal/readtest/lifecycle", "internal/fb/fbtest", testscript}
+var inTests = []string{"internal/readtest", "internal/readtest/lifecycle", "internal/fb/fbtest",
+	testscript}
 
 // oracles are what tests hold our own code against.
 var oracles = map[string][]string{
@@ -159,9 +160,10 @@ var std = map[string][]string{
 	"os/exec": {"internal/command", "interop/...", "testdata/...", "schema/gen",
 		"internal/readtest"},
 	"net/http/httptest": {},
-	"testing":           {"internal/readtest", "internal/readtest/lifecycle", "internal/fb/fbtest"},
-	"encoding/gob":      {},
-	"math/big":          {"internal/command", "interop/...", "testdata/..."},
+	"testing": {"internal/readtest", "internal/readtest/lifecycle",
+		"internal/fb/fbtest"},
+	"encoding/gob": {},
+	"math/big":     {"internal/command", "interop/...", "testdata/..."},
 }
 
 func and(list []string, others ...string) []string { return slices.Concat(list, others) }

@@ -114,7 +114,8 @@ func refuseDamaged(ctx context.Context, dir string) error {
 
 func Example_loadWeights() {
 	f := tensorfile.FromTensors([]*tensor.Tensor{
-		tensor.New("a", tensor.Shape{2}, []tensor.BFloat16{tensor.NewBFloat16(1), tensor.NewBFloat16(2)}),
+		tensor.New("a", tensor.Shape{2},
+			[]tensor.BFloat16{tensor.NewBFloat16(1), tensor.NewBFloat16(2)}),
 		tensor.New("b", tensor.Shape{1}, []int64{3}),
 	}, nil)
 	weights, err := loadWeights(context.Background(), f)
@@ -199,7 +200,8 @@ func Example_refuseDamaged() {
 	}
 	defer os.RemoveAll(dir)
 	index := `{"metadata": {}, "weight_map": {"w": "model-00001-of-00001.safetensors"}}`
-	if err := os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(index), 0o666); err != nil {
+	name := filepath.Join(dir, "model.safetensors.index.json")
+	if err := os.WriteFile(name, []byte(index), 0o666); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -51,7 +51,10 @@ func weights(f *tensorfile.File, name string) ([]int64, error) {
 }
 
 func scan(ctx context.Context, upload io.ReaderAt, size int64) error {
-	f, err := tensorfile.NewReader(upload, size, &tensorfile.Options{Strict: true, Limits: tensor.Limits{MaxTensors: 1e6}})
+	f, err := tensorfile.NewReader(upload, size, &tensorfile.Options{
+		Strict: true,
+		Limits: tensor.Limits{MaxTensors: 1e6},
+	})
 	if err != nil {
 		return err // a *tensor.FormatError: format, byte offset, field
 	}
@@ -64,7 +67,8 @@ func scan(ctx context.Context, upload io.ReaderAt, size int64) error {
 }
 
 func rows(ctx context.Context, w *tensor.Tensor) ([]float32, *inspect.Summary, error) {
-	part, err := tensor.Slice(w, tensor.Range{Start: 10, Stop: 20}, tensor.All) // reads nothing yet
+	// Slice reads nothing yet.
+	part, err := tensor.Slice(w, tensor.Range{Start: 10, Stop: 20}, tensor.All)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,7 +76,8 @@ func rows(ctx context.Context, w *tensor.Tensor) ([]float32, *inspect.Summary, e
 	if err != nil {
 		return nil, nil, err
 	}
-	stats, err := inspect.Stats(ctx, w, &inspect.StatsOptions{Quantiles: []float64{0.01, 0.5, 0.99}})
+	opts := &inspect.StatsOptions{Quantiles: []float64{0.01, 0.5, 0.99}}
+	stats, err := inspect.Stats(ctx, w, opts)
 	return xs, stats, err
 }
 
@@ -110,7 +115,8 @@ func save(name string, src io.Reader) error {
 }
 
 func toPTD(ctx context.Context, f *tensorfile.File, out string) error {
-	plan, err := convert.NewPlan(ctx, f, tensorfile.PTD, &convert.Options{Allow: convert.LossAttributes})
+	opts := &convert.Options{Allow: convert.LossAttributes}
+	plan, err := convert.NewPlan(ctx, f, tensorfile.PTD, opts)
 	if err != nil {
 		return err
 	}
@@ -185,7 +191,8 @@ func Example_scan() {
 func Example_changed() {
 	tensors := func(v float32) *tensorfile.File {
 		return tensorfile.FromTensors([]*tensor.Tensor{
-			tensor.New("w", tensor.Shape{2}, []float32{1, v}), tensor.New("same", tensor.Shape{1}, []float32{1}),
+			tensor.New("w", tensor.Shape{2}, []float32{1, v}),
+			tensor.New("same", tensor.Shape{1}, []float32{1}),
 		}, nil)
 	}
 	if err := changed(context.Background(), tensors(0), tensors(1)); err != nil {
@@ -315,11 +322,13 @@ func TestTablesOfFormats(t *testing.T) {
 		return strings.Join(list, ", ")
 	}
 	var short, long strings.Builder
-	short.WriteString("| format | reads | writes | programs | sparse | blobs | free attributes |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	short.WriteString("| format | reads | writes | programs | sparse | blobs | free attributes |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, f := range tensorfile.Formats() {
 		c := f.Caps()
-		fmt.Fprintf(&short, "| %s `%s` | %s | %s | %s | %s | %s | %s |\n", f.Title(), f.Ext(), versions(f.Reads()), versions(f.Writes()),
-			yes(c.Program), yes(c.Sparse), yes(c.Blobs), yes(c.Attributes))
+		fmt.Fprintf(&short, "| %s `%s` | %s | %s | %s | %s | %s | %s |\n", f.Title(), f.Ext(),
+			versions(f.Reads()), versions(f.Writes()), yes(c.Program),
+			yes(c.Sparse), yes(c.Blobs), yes(c.Attributes))
 	}
 	long.WriteString("| format | dtypes | orders | names | rank | dimensions | elements | zero dimensions | extra parts |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	limit := func(n int64) string {
@@ -343,11 +352,14 @@ func TestTablesOfFormats(t *testing.T) {
 				names[i] = d.String()
 			}
 			slices.Sort(names)
-			fmt.Fprintf(&long, "| %s | %s | %v | %v | %s | %s | %s | %s | %s |\n", strings.TrimSpace(f.String()+" "+v), strings.Join(names, ", "), c.Orders, c.Names,
-				limit(int64(c.MaxRank)), limit(c.MaxDim), limit(c.MaxElements), yes(c.ZeroDims), yes(c.Extras))
+			fmt.Fprintf(&long, "| %s | %s | %v | %v | %s | %s | %s | %s | %s |\n",
+				strings.TrimSpace(f.String()+" "+v), strings.Join(names, ", "), c.Orders, c.Names,
+				limit(int64(c.MaxRank)), limit(c.MaxDim), limit(c.MaxElements),
+				yes(c.ZeroDims), yes(c.Extras))
 		}
 	}
-	for name, table := range map[string]string{"README.md": short.String(), "docs/formats.md": long.String()} {
+	pages := map[string]string{"README.md": short.String(), "docs/formats.md": long.String()}
+	for name, table := range pages {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

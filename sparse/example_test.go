@@ -34,10 +34,14 @@ func ExampleDensify() {
 
 // The indices of a tensor from a file are checked before they are used.
 func ExampleCheck() {
-	s := &tensor.Tensor{Name: "m", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: sparse.COO, Parts: []tensor.Part{
-		{Role: "values", DType: tensor.F32, Data: tensor.New("", tensor.Shape{1}, []float32{5}).Data},
-		{Role: "coords", DType: tensor.U64, Data: tensor.New("", tensor.Shape{2}, []uint64{0, 3}).Data},
-	}}
+	values := tensor.New("", tensor.Shape{1}, []float32{5})
+	coords := tensor.New("", tensor.Shape{2}, []uint64{0, 3})
+	s := &tensor.Tensor{Name: "m", DType: tensor.F32, Shape: tensor.Shape{2, 3},
+		Scheme: sparse.COO,
+		Parts: []tensor.Part{
+			{Role: "values", DType: values.DType, Data: values.Data},
+			{Role: "coords", DType: coords.DType, Data: coords.Data},
+		}}
 	fmt.Println(sparse.Check(context.Background(), s, nil))
 	// Output: sparse: tensor "m": malformed: coordinate 3 of 3 in dimension 1 at 0
 }

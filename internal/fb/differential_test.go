@@ -25,7 +25,7 @@ var stricter = map[string]string{
 	"union value without a type":                      "a union value of type NONE",
 	"field inside the header of its table":            "a field inside its table's header",
 	"offset leaves the buffer":                        "a union value of unknown type in the last three bytes",
-	"vtable outside of the buffer":                    "a vtable of size 0 or 2 in the last three bytes",
+	"vtable outside of the buffer":                    "a vtable of size 0 or 2 at the end",
 	"the same bytes are shared too often":             "amplification",
 	"more tables than a buffer of this size may have": "amplification",
 }

@@ -59,7 +59,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%d is %q", i, k.Name)
 		}
 	}
-	if k, ok := Named("q4_k"); n != 26 || !ok || k.Name != "Q4_K" || k.Elements != 256 || k.Bytes != 144 {
+	k, ok := Named("q4_k")
+	if n != 26 || !ok || k.Name != "Q4_K" || k.Elements != 256 || k.Bytes != 144 {
 		t.Errorf("%d types; %+v", n, k)
 	}
 	for _, name := range []string{"", "F32", "Q8_1", "Q4_2"} {
