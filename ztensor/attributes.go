@@ -3,9 +3,6 @@ package ztensor
 import (
 	"encoding/hex"
 	"iter"
-	"math"
-
-	fxcbor "github.com/fxamacker/cbor/v2"
 
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -29,18 +26,7 @@ func (v Value) HasTag() bool {
 
 // Decode stores the value in what p points to, by the rules of
 // github.com/fxamacker/cbor/v2.
-func (v Value) Decode(p any) error {
-	m, err := fxcbor.DecOptions{
-		DupMapKey:        fxcbor.DupMapKeyEnforcedAPF,
-		MaxNestedLevels:  cbor.MaxNesting,
-		MaxArrayElements: math.MaxInt32,
-		MaxMapPairs:      math.MaxInt32,
-	}.DecMode()
-	if err != nil {
-		return err
-	}
-	return m.Unmarshal(v.encoded, p)
-}
+func (v Value) Decode(p any) error { return cbor.Unmarshal(v.encoded, p) }
 
 // MarshalCBOR returns the value as it is in the file.
 func (v Value) MarshalCBOR() ([]byte, error) {

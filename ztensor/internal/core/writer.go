@@ -11,8 +11,6 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	fxcbor "github.com/fxamacker/cbor/v2"
-
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -335,9 +333,6 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	w.Own[name] = b
 	return nil
 }
-
-// EncMode encodes values in the shortest form, floats and NaN included.
-func EncMode() (fxcbor.EncMode, error) { return fxcbor.CoreDetEncOptions().EncMode() }
 
 // Close completes the file.
 func (w *Writer) Close() error {

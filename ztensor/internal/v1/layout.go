@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"unicode/utf8"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -56,28 +56,12 @@ func (l *Layout) Magic() string { return core.Magic1 }
 
 // AppendAttributes encodes a map, sorted by the bytes of its keys as upstream does.
 func (l *Layout) AppendAttributes(attributes map[string]any, depth int) ([]byte, error) {
-	mode, err := core.EncMode()
-	if err != nil {
-		return nil, err
-	}
-	b := cbor.AppendHead(nil, cbor.Map, uint64(len(attributes)))
-	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		if !utf8.ValidString(name) {
-			return nil, fmt.Errorf("ztensor: %w: attribute %s is not UTF-8", errors.ErrUnsupported,
-				quote.Name(name))
-		}
-		v, err := mode.Marshal(attributes[name])
-		if err == nil {
-			c := cbor.Cursor{B: v, Deep: 64 - 3}
-			c.Skip()
-			err = c.Err // too deep, or text that is not UTF-8: no reader would take it
-		}
-		if err != nil {
-			return nil, fmt.Errorf("ztensor: attribute %s: %w", quote.Name(name), err)
-		}
-		b = append(cbor.AppendText(b, name), v...)
-	}
-	return b, nil
+	return core.EncodeAttributes(attributes, strings.Compare,
+		func(name string, value []byte) ([]byte, error) {
+			c := cbor.Cursor{B: value, Deep: 64 - 3}
+			c.Skip() // too deep, or text that is not UTF-8: no reader would take it
+			return value, c.Err
+		})
 }
 
 // CheckAttributes reports why a tensor cannot have attributes.

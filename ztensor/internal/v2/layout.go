@@ -151,6 +151,26 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	return layouts.Check(l.normalize(t), elements, w.Own[t.Name])
 }
 
+// AppendAttributes encodes a map in the one form of version 2.
+func (l *Layout) AppendAttributes(attributes map[string]any, depth int) ([]byte, error) {
+	return core.EncodeAttributes(attributes, byLength,
+		func(name string, value []byte) ([]byte, error) {
+			if err := l.checkName(name, "the name of an attribute"); err != nil {
+				return nil, err
+			}
+			value, err := cbor.Deterministic(value)
+			if err == nil {
+				c := cbor.Cursor{B: value, Deep: cbor.MaxStrictDepth - depth, Strict: true}
+				c.Skip() // too deep, or a simple value that version 2 does not have
+				err = c.Err
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+			}
+			return value, nil
+		})
+}
+
 // CheckAttributes checks other attributes for a tensor that has been added.
 func (l *Layout) CheckAttributes(name string, attributes []byte) error {
 	t := l.profiled[name]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -476,12 +475,20 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 
 // isDigest reports whether text is algorithm:hexadecimal.
 func isDigest(text []byte) bool {
-	algorithm, value, ok := bytes.Cut(text, []byte(":"))
-	lower := func(b []byte, last byte) bool {
-		return !slices.ContainsFunc(b,
-			func(c byte) bool { return (c < '0' || c > '9') && (c < 'a' || c > last) })
+	colon := bytes.IndexByte(text, ':')
+	if colon < 1 || colon == len(text)-1 {
+		return false
 	}
-	return ok && len(algorithm) > 0 && len(value) > 0 && lower(algorithm, 'z') && lower(value, 'f')
+	for i, c := range text {
+		last := byte('z')
+		if i > colon {
+			last = 'f'
+		}
+		if (c < '0' || c > '9') && (c < 'a' || c > last) && i != colon {
+			return false
+		}
+	}
+	return true
 }
 
 // storageTypeOf returns one of the twelve storage types; Unknown for any other word.
