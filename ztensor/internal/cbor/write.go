@@ -53,3 +53,38 @@ func AppendHead(b []byte, kind uint8, n uint64) []byte {
 func AppendText(b []byte, s string) []byte {
 	return append(AppendHead(b, Text, uint64(len(s))), s...)
 }
+
+// A Builder collects the pairs of a map in the order in which they are added.
+type Builder struct {
+	B []byte
+	N uint64
+}
+
+// Add adds a key and its encoded value.
+func (m *Builder) Add(key string, value []byte) {
+	m.B = append(AppendText(m.B, key), value...)
+	m.N++
+}
+
+// Text adds a key and a text.
+func (m *Builder) Text(key, value string) {
+	m.B = AppendText(AppendText(m.B, key), value)
+	m.N++
+}
+
+// Head adds a key and the head of its value, or all of it where that is a number.
+func (m *Builder) Head(key string, kind uint8, n uint64) {
+	m.B = AppendHead(AppendText(m.B, key), kind, n)
+	m.N++
+}
+
+// Shape adds the key shape.
+func (m *Builder) Shape(dims []int64) {
+	m.Head("shape", Array, uint64(len(dims)))
+	for _, d := range dims {
+		m.B = AppendHead(m.B, Uint, uint64(d))
+	}
+}
+
+// AppendTo appends the map.
+func (m *Builder) AppendTo(b []byte) []byte { return append(AppendHead(b, Map, m.N), m.B...) }

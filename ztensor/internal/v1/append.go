@@ -43,8 +43,8 @@ func (l *Layout) takeOver(w *core.Writer, r *core.File, names map[string]string,
 			}
 		default:
 			c.Skip()
-			l.others.b = append(l.others.b, c.B[from:c.P]...)
-			l.others.n++
+			l.others.B = append(l.others.B, c.B[from:c.P]...)
+			l.others.N++
 		}
 	}
 	return r.Placed(r.ManifestAt, "manifest", c.Err) // the file has changed since it was opened

@@ -12,33 +12,6 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// pairs are those of a CBOR map.
-type pairs struct {
-	b []byte
-	n uint64
-}
-
-func (p *pairs) add(key string, value []byte) {
-	p.b = append(cbor.AppendText(p.b, key), value...)
-	p.n++
-}
-
-func (p *pairs) text(key, value string) {
-	p.b = cbor.AppendText(cbor.AppendText(p.b, key), value)
-	p.n++
-}
-
-func (p *pairs) head(key string, kind uint8, n uint64) {
-	p.b = cbor.AppendHead(cbor.AppendText(p.b, key), kind, n)
-	p.n++
-}
-
-// appendTo appends the map.
-func (p *pairs) appendTo(b []byte) []byte {
-	return append(cbor.AppendHead(b, cbor.Map, p.n),
-		p.b...)
-}
-
 // An entry is a tensor of the manifest that is being collected.
 type entry struct {
 	name            string
@@ -51,7 +24,7 @@ func (l *Layout) enter(t *tensor.Tensor, components []component) {
 	slices.SortFunc(components,
 		func(x, y component) int { return strings.Compare(x.role, y.role) })
 	e := entry{name: t.Name, from: len(l.manifest)}
-	p := pairs{b: l.manifest}
+	p := cbor.Builder{B: l.manifest}
 	if l.version == "1.0" {
 		d := t.DType
 		for _, c := range components {
@@ -59,43 +32,40 @@ func (l *Layout) enter(t *tensor.Tensor, components []component) {
 				d = c.dtype
 			}
 		}
-		p.text("dtype", l.dtypeWord(d))
+		p.Text("dtype", l.dtypeWord(d))
 	}
-	p.head("shape", cbor.Array, uint64(len(t.Shape)))
-	for _, d := range t.Shape {
-		p.b = cbor.AppendHead(p.b, cbor.Uint, uint64(d))
-	}
-	p.text("format", cmp.Or(t.Scheme, "dense"))
-	e.split = len(p.b)
-	p.head("components", cbor.Map, uint64(len(components)))
+	p.Shape(t.Shape)
+	p.Text("format", cmp.Or(t.Scheme, "dense"))
+	e.split = len(p.B)
+	p.Head("components", cbor.Map, uint64(len(components)))
 	for i := range components {
-		p.b = l.appendComponent(cbor.AppendText(p.b, components[i].role), &components[i])
+		p.B = l.appendComponent(cbor.AppendText(p.B, components[i].role), &components[i])
 	}
-	l.manifest, e.to = p.b, len(p.b)
+	l.manifest, e.to = p.B, len(p.B)
 	l.entries = append(l.entries, e)
 }
 
 func (l *Layout) appendComponent(b []byte, c *component) []byte {
-	p := pairs{b: l.scratch[:0]}
+	p := cbor.Builder{B: l.scratch[:0]}
 	if l.version != "1.0" {
-		p.text("dtype", l.dtypeWord(c.dtype))
+		p.Text("dtype", l.dtypeWord(c.dtype))
 		if logical := core.LogicalOf(c.dtype, false).Name; logical != "" {
-			p.text("type", logical)
+			p.Text("type", logical)
 		}
 	}
-	p.head("offset", cbor.Uint, uint64(c.offset))
-	p.head("length", cbor.Uint, uint64(c.length))
+	p.Head("offset", cbor.Uint, uint64(c.offset))
+	p.Head("length", cbor.Uint, uint64(c.length))
 	if l.level > 0 && l.version == "1.2" {
-		p.head("uncompressed_length", cbor.Uint, uint64(c.size))
+		p.Head("uncompressed_length", cbor.Uint, uint64(c.size))
 	}
 	if l.level > 0 {
-		p.text("encoding", "zstd")
+		p.Text("encoding", "zstd")
 	}
 	if c.digest != "" {
-		p.text("digest", c.digest)
+		p.Text("digest", c.digest)
 	}
-	l.scratch = p.b
-	return p.appendTo(b)
+	l.scratch = p.B
+	return p.AppendTo(b)
 }
 
 // Finish writes manifest and footer. The document requires the size of a 1.0 manifest
@@ -106,23 +76,23 @@ func (l *Layout) Finish(w *core.Writer) error {
 	if old && w.Off < alignment {
 		w.Pad(alignment)
 	}
-	var root pairs
+	var root cbor.Builder
 	list, keys := "objects", uint64(3) // of an entry without attributes
 	if old {
 		list, keys = "tensors", 4
-		root.text("version", "1.0")
-		root.text("generator", l.generator)
+		root.Text("version", "1.0")
+		root.Text("generator", l.generator)
 	} else {
-		root.text("version", l.version+".0")
+		root.Text("version", l.version+".0")
 	}
 	if w.Attributes != nil {
-		root.add("attributes", w.Attributes)
+		root.Add("attributes", w.Attributes)
 	} else if old {
-		root.head("attributes", cbor.Map, 0)
+		root.Head("attributes", cbor.Map, 0)
 	}
-	root.b, root.n = append(root.b, l.others.b...), root.n+l.others.n
-	root.head(list, cbor.Map, uint64(len(l.entries)))
-	b := root.appendTo(nil)
+	root.B, root.N = append(root.B, l.others.B...), root.N+l.others.N
+	root.Head(list, cbor.Map, uint64(len(l.entries)))
+	b := root.AppendTo(nil)
 	slices.SortFunc(l.entries, func(x, y entry) int { return strings.Compare(x.name, y.name) })
 	size := len(b) + len(l.manifest) // within 22 bytes a tensor
 	for _, e := range l.entries {

@@ -22,8 +22,8 @@ type Layout struct {
 	generator string
 
 	entries  []entry
-	manifest []byte // of the entries, encoded
-	others   pairs  // of the old edition's manifest that this library does not know
+	manifest []byte       // of the entries, encoded
+	others   cbor.Builder // of the old edition's manifest that this library does not know
 
 	scratch []byte
 

@@ -30,27 +30,33 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 	b := cbor.AppendText(cbor.AppendHead(nil, cbor.Array, 2), "zt.content/1")
 	b = cbor.AppendHead(b, cbor.Map, uint64(len(r.Tensors)))
 	for _, t := range r.Tensors {
-		attributes := r.Own[t]
-		fields := uint64(3)
-		if attributes != nil {
-			fields++
-		}
-		b = cbor.AppendHead(cbor.AppendText(b, t.Name), cbor.Map, fields)
+		var object cbor.Builder
 		parts := core.PayloadsOf(t)
-		b = cbor.AppendHead(cbor.AppendText(b, "parts"), cbor.Map, uint64(len(parts)))
+		object.Head("parts", cbor.Map, uint64(len(parts)))
 		for _, p := range parts {
 			if p.Digest == "" {
 				return "", r.Bad(-1, r.Path(p),
 					fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
 			}
-			b = appendTypes(p, cbor.AppendText(b, p.Role()), 1)
-			b = cbor.AppendText(cbor.AppendText(b, "digest"), p.Digest)
+			var m cbor.Builder
+			dtype, logical := typeWords(p.Dtype)
+			if p.Dtype == tensor.Unknown {
+				dtype, _ = typeWords(p.More.Storage)
+				logical = p.More.Word
+			}
+			if logical != "" {
+				m.Text("type", logical)
+			}
+			m.Text("dtype", dtype)
+			m.Text("digest", p.Digest)
+			object.B = m.AppendTo(cbor.AppendText(object.B, p.Role()))
 		}
-		b = appendShape(b, t.Shape)
-		b = cbor.AppendText(cbor.AppendText(b, "layout"), layoutOf(t))
-		if attributes != nil {
-			b = append(cbor.AppendText(b, "attributes"), attributes...)
+		object.Shape(t.Shape)
+		object.Text("layout", layoutOf(t))
+		if own := r.Own[t]; own != nil {
+			object.Add("attributes", own)
 		}
+		b = object.AppendTo(cbor.AppendText(b, t.Name))
 	}
 	switch alg {
 	case core.XXH3:
@@ -60,30 +66,6 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 		return "sha256:" + hex.EncodeToString(sum[:]), nil
 	}
 	return "", fmt.Errorf("ztensor: %w: a content digest by %v", errors.ErrUnsupported, alg)
-}
-
-// appendTypes begins the map of a part with so many fields after its types.
-func appendTypes(b *core.Payload, out []byte, fields uint64) []byte {
-	dtype, logical := typeWords(b.Dtype)
-	if b.Dtype == tensor.Unknown {
-		dtype, _ = typeWords(b.More.Storage)
-		logical = b.More.Word
-	}
-	if logical == "" {
-		return cbor.AppendText(cbor.AppendText(cbor.AppendHead(out, cbor.Map, 1+fields),
-			"dtype"), dtype)
-	}
-	out = cbor.AppendText(cbor.AppendHead(out, cbor.Map, 2+fields), "type")
-	out = cbor.AppendText(out, logical)
-	return cbor.AppendText(cbor.AppendText(out, "dtype"), dtype)
-}
-
-func appendShape(b []byte, shape tensor.Shape) []byte {
-	b = cbor.AppendHead(cbor.AppendText(b, "shape"), cbor.Array, uint64(len(shape)))
-	for _, d := range shape {
-		b = cbor.AppendHead(b, cbor.Uint, uint64(d))
-	}
-	return b
 }
 
 func layoutOf(t *tensor.Tensor) string {

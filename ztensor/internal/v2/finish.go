@@ -20,34 +20,27 @@ import (
 // enter encodes what the manifest says of a tensor.
 func (l *Layout) enter(t *tensor.Tensor, parts []outPart) {
 	slices.SortFunc(parts, func(a, b outPart) int { return byLength(a.role, b.role) })
-	b := cbor.AppendHead(nil, cbor.Map, uint64(len(parts)))
+	var object cbor.Builder
+	object.Head("parts", cbor.Map, uint64(len(parts)))
 	for _, p := range parts {
-		fields := uint64(3)
+		var m cbor.Builder
+		m.Head("blob", cbor.Array, 2)
+		m.B = cbor.AppendHead(m.B, cbor.Uint, uint64(p.offset))
+		m.B = cbor.AppendHead(m.B, cbor.Uint, uint64(p.length))
 		if p.typ != "" {
-			fields++
+			m.Text("type", p.typ)
 		}
+		m.Text("dtype", p.dtype)
+		m.Text("digest", fmt.Sprintf("%s%016x", core.PrefixXXH3, p.hash))
 		if l.level > 0 {
-			fields += 2
+			m.Text("encoding", Seekable)
+			m.Head("decoded_length", cbor.Uint, uint64(p.size))
 		}
-		b = cbor.AppendHead(cbor.AppendText(b, p.role), cbor.Map, fields)
-		b = cbor.AppendHead(cbor.AppendText(b, "blob"), cbor.Array, 2)
-		b = cbor.AppendHead(cbor.AppendHead(b, cbor.Uint, uint64(p.offset)), cbor.Uint,
-			uint64(p.length))
-		if p.typ != "" {
-			b = cbor.AppendText(cbor.AppendText(b, "type"), p.typ)
-		}
-		b = cbor.AppendText(cbor.AppendText(b, "dtype"), p.dtype)
-		b = cbor.AppendText(cbor.AppendText(b,
-			"digest"), fmt.Sprintf("%s%016x", core.PrefixXXH3, p.hash))
-		if l.level > 0 {
-			b = cbor.AppendText(cbor.AppendText(b, "encoding"), Seekable)
-			b = cbor.AppendHead(cbor.AppendText(b, "decoded_length"), cbor.Uint, uint64(p.size))
-		}
+		object.B = m.AppendTo(cbor.AppendText(object.B, p.role))
 	}
-	body := append(cbor.AppendText(nil, "parts"), b...)
-	body = cbor.AppendText(cbor.AppendText(appendShape(body, t.Shape),
-		"layout"), layoutName(t.Scheme))
-	l.objects = append(l.objects, entry{t.Name, 3, body})
+	object.Shape(t.Shape)
+	object.Text("layout", layoutName(t.Scheme))
+	l.objects = append(l.objects, entry{t.Name, object})
 	l.last, l.begun = t.Name, true
 }
 
@@ -55,7 +48,7 @@ func (l *Layout) enter(t *tensor.Tensor, parts []outPart) {
 func (l *Layout) adopt(name string, object []byte) {
 	c := cbor.Cursor{B: object, Deep: cbor.MaxStrictDepth}
 	n := c.Container(cbor.Map)
-	l.objects = append(l.objects, entry{name, n, object[c.P:]})
+	l.objects = append(l.objects, entry{name, cbor.Builder{B: object[c.P:], N: uint64(n)}})
 }
 
 // byLength is the order of CBOR's keys: shorter text first.
@@ -134,29 +127,29 @@ func (l *Layout) manifest(w *core.Writer) []byte {
 	size := 64
 	slices.SortFunc(l.objects, func(a, b entry) int { return byLength(a.name, b.name) })
 	for _, o := range l.objects {
-		size += len(o.name) + len(o.body) + len(w.Own[o.name]) + 32
+		size += len(o.name) + len(o.body.B) + len(w.Own[o.name]) + 32
 	}
 	b := cbor.AppendHead(make([]byte, 0, size), cbor.Map, uint64(len(l.objects)))
 	for _, o := range l.objects {
 		own := w.Own[o.name]
 		if own != nil {
-			o.fields++
+			o.body.N++
 		}
-		b = append(cbor.AppendHead(cbor.AppendText(b, o.name), cbor.Map, uint64(o.fields)),
-			o.body...)
+		b = o.body.AppendTo(cbor.AppendText(b, o.name))
 		if own != nil {
 			b = append(cbor.AppendText(b, "attributes"), own...)
 		}
 	}
-	root := append(l.others[:len(l.others):len(l.others)], cbor.Pair{Key: cbor.AppendText(nil,
-		"objects"), Value: b})
+	root := slices.Clone(l.others)
+	add := func(key string, value []byte) {
+		root = append(root, cbor.Pair{Key: cbor.AppendText(nil, key), Value: value})
+	}
+	add("objects", b)
 	if len(l.shards) > 0 {
-		root = append(root, cbor.Pair{Key: cbor.AppendText(nil,
-			"shards"), Value: cbor.AppendPairs(nil, l.shards)})
+		add("shards", cbor.AppendPairs(nil, l.shards))
 	}
 	if w.Attributes != nil {
-		root = append(root, cbor.Pair{Key: cbor.AppendText(nil,
-			"attributes"), Value: w.Attributes})
+		add("attributes", w.Attributes)
 	}
 	return cbor.AppendPairs(nil, root)
 }

@@ -52,11 +52,10 @@ type storedBlob struct {
 	offset int64
 }
 
-// An entry is what the manifest says of an object: a map whose head is not encoded yet.
+// An entry is what the manifest says of an object.
 type entry struct {
-	name   string
-	fields int
-	body   []byte
+	name string
+	body cbor.Builder
 }
 
 // An outPart is a part that is to be written.
