@@ -4,18 +4,23 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/parallel"
-	"github.com/tensorfile/tensorfile/sparse"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func (r *File) Verify(ctx context.Context, l *finding.List) error {
-	v := &Verifier{R: r, Ctx: ctx, Found: l}
+	size, ok := align.Add(r.Size(), r.Generation.Elsewhere())
+	if !ok {
+		size = math.MaxInt64
+	}
+	v := &Verifier{R: r, Ctx: ctx, Found: l, limit: limit.DecodedTotal(r.Limits, size),
+		outcomes: map[payloadKey]*outcome{}}
+	v.budget.Store(v.limit)
 	for _, w := range r.Warnings.List {
 		v.Found.Warn(w)
 	}
@@ -34,14 +39,10 @@ type Verifier struct {
 	Found *finding.List
 	Done  atomic.Int64 // stored bytes looked at
 
-	shared map[payloadKey]*outcome // of payloads that several tensors have; read-only
-	budget atomic.Int64            // bytes that may still be decoded
-}
-
-// A Problem is an error, or a warning, that a worker made.
-type Problem struct {
-	err  error
-	Warn bool
+	mu       sync.Mutex
+	outcomes map[payloadKey]*outcome
+	limit    int64
+	budget   atomic.Int64 // bytes that may still be decoded
 }
 
 // A batch is tensors that one worker verifies.
@@ -61,9 +62,6 @@ var errFull = errors.New("ztensor: enough findings")
 // order, from this goroutine.
 func (v *Verifier) tensors() error {
 	r := v.R
-	if err := v.prepare(); err != nil {
-		return err
-	}
 	total := r.Generation.Stored()
 	line := parallel.New(v.Ctx, 0, func(ctx context.Context, b *batch) error {
 		w := Worker{V: v, Ctx: ctx}
@@ -104,66 +102,6 @@ func (v *Verifier) tensors() error {
 	}
 	if err := line.Flush(); err != errFull {
 		return err
-	}
-	return nil
-}
-
-// A Worker verifies tensors one after the other.
-type Worker struct {
-	V     *Verifier
-	Ctx   context.Context
-	Found []Problem
-
-	Undeclared int64 // decoded bytes of the current tensor whose number the file does not give
-	Err        error // that ends the verification
-}
-
-func (w *Worker) Fail(err error) { w.Found = append(w.Found, Problem{err: err}) }
-
-func (w *Worker) Warn(err error) { w.Found = append(w.Found, Problem{err: err, Warn: true}) }
-
-// prepare finds the payloads that several tensors share, and compares what will
-// be decoded with the limit.
-func (v *Verifier) prepare() error {
-	v.budget.Store(v.limit())
-	if v.Found.Options.Depth <= tensor.VerifyStructure {
-		return nil
-	}
-	shared := map[payloadKey]bool{}
-	sum := int64(0)
-	add := func(n int64) {
-		var ok bool
-		if sum, ok = align.Add(sum, n); !ok {
-			sum = math.MaxInt64
-		}
-	}
-	for _, t := range v.R.Tensors {
-		for _, p := range PayloadsOf(t) {
-			if !v.R.Jumbled && !p.Encoded() {
-				continue
-			}
-			k := p.Key()
-			_, known := shared[k]
-			shared[k] = known
-			if k.encoding == "" || k.size < 0 {
-				continue
-			}
-			if !known {
-				add(k.size)
-			}
-			if sparse.Known(t.Scheme) && slices.Contains(IndexRoles, p.Role()) {
-				add(k.size) // indices are decoded again
-			}
-		}
-	}
-	v.shared = map[payloadKey]*outcome{}
-	for k, several := range shared {
-		if several {
-			v.shared[k] = new(outcome)
-		}
-	}
-	if v.budget.Add(-sum) < 0 {
-		return v.tooMuch()
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (c *container) VerifyFile(v *core.Verifier) error {
 // VerifyTensor verifies the components of a tensor, and sparse indices.
 func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	before := len(w.Found)
-	w.Undeclared = 0
+	structure := w.V.Found.Options.Depth <= tensor.VerifyStructure
 	bad := func(field string, err error) {
 		w.Fail(c.r.Bad(-1, c.r.List+"["+quote.Name(t.Name)+"]"+field, err))
 	}
@@ -37,12 +37,15 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	}
 	readable := true
 	for _, p := range core.PayloadsOf(t) {
-		readable = verifyComponent(w, p) && readable
+		verifyStated(w, p)
+		readable = readable && p.Readable() == nil
+		if structure {
+			w.V.Done.Add(p.Length)
+		} else if decoded := verifyPayload(w, p); isSparse(t.Scheme) {
+			w.Again(p, decoded)
+		}
 	}
-	if !readable || len(w.Found) > before || !isSparse(t.Scheme) || structureOnly(w) {
-		return
-	}
-	if w.Charge(w.Undeclared); w.Err != nil {
+	if !readable || len(w.Found) > before || !isSparse(t.Scheme) || structure || w.Err != nil {
 		return
 	}
 	if err := sparse.Check(w.Ctx, t, nil); err != nil && w.Ctx.Err() == nil {
@@ -50,13 +53,8 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	}
 }
 
-func structureOnly(w *core.Worker) bool {
-	return w.V.Found.Options.Depth <= tensor.VerifyStructure
-}
-
-// verifyComponent verifies one component and reports whether it can be read.
-func verifyComponent(w *core.Worker, c *core.Payload) bool {
-	before := len(w.Found)
+// verifyStated reports what is wrong with a component whatever its bytes are.
+func verifyStated(w *core.Worker, c *core.Payload) {
 	if err := c.Readable(); err != nil {
 		w.Fail(c.Failed(err))
 	}
@@ -71,52 +69,35 @@ func verifyComponent(w *core.Worker, c *core.Payload) bool {
 		w.Warn(c.FailedDigest(fmt.Errorf("%w: %s is not spelled as the document does",
 			tensor.ErrMalformed, quote.Name(c.Digest))))
 	}
-	if structureOnly(w) {
-		w.V.Done.Add(c.Length)
-		return c.Readable() == nil
-	}
-	w.Once(c.Key(), func() string { return c.R.Path(c) }, func() { verifyPayload(w, c) })
-	return len(w.Found) == before
 }
 
 // verifyPayload reads the bytes of a component once: digest, encoding and bools.
-func verifyPayload(w *core.Worker, c *core.Payload) {
-	step := func(n int64) error {
-		w.V.Done.Add(n)
-		return w.Ctx.Err()
-	}
+func verifyPayload(w *core.Worker, c *core.Payload) (decoded int64) {
 	var look func(b []byte) error
 	var at int64
-	if c.Dtype == tensor.Bool || c.DecodedSize < 0 {
+	if c.Dtype == tensor.Bool {
 		look = func(b []byte) error {
-			if i := le.NotBool(b); c.Dtype == tensor.Bool && i >= 0 {
+			if i := le.NotBool(b); i >= 0 {
 				return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed,
 					at+int64(i), b[i])
 			}
 			at += int64(len(b))
-			if c.DecodedSize < 0 {
-				w.Undeclared += int64(len(b))
-				w.Charge(int64(len(b)))
-			}
-			return w.Err
+			return nil
 		}
 	}
-	var err error
-	switch _, _, bad := c.Wanted(); {
-	case bad != nil && c.Codec() == nil: // reported already, but the bytes have to be there
-		err = c.Failed(c.EachPiece(step, func(b []byte) error {
-			core.Touch(b)
-			if look != nil {
+	check := c.Check
+	switch _, _, err := c.Wanted(); {
+	case err != nil && c.Codec() == nil: // reported already, but the bytes have to be there
+		check = func(step func(n int64) error, look func(b []byte) error) error {
+			return c.Failed(c.EachPiece(step, func(b []byte) error {
+				if core.Touch(b); look == nil {
+					return nil
+				}
 				return look(b)
-			}
-			return nil
-		}))
+			}))
+		}
 	case c.Readable() != nil:
-		err = c.CheckStored(step, nil)
-	default:
-		err = c.Check(step, look)
+		check = c.CheckStored
 	}
-	if err != nil && w.Ctx.Err() == nil && w.Err == nil {
-		w.Fail(err)
-	}
+	return w.Payload(c, look, check)
 }

@@ -65,61 +65,47 @@ func (c *Container) VerifyForm(v *core.Verifier) error {
 // parts, the content rules of their types, and the data rules of its layout.
 func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	before := len(w.Found)
-	w.Undeclared = 0
+	structure := w.V.Found.Options.Depth <= tensor.VerifyStructure
+	sparse := t.Scheme == layouts.CSR || t.Scheme == layouts.COO
 	for _, p := range core.PayloadsOf(t) {
-		verifyPart(w, p)
-		if w.Ctx.Err() != nil {
+		decoded := verifyPart(w, p, structure)
+		if sparse {
+			w.Again(p, decoded)
+		}
+		if w.Ctx.Err() != nil || w.Err != nil {
 			return
 		}
 	}
 	failed := slices.ContainsFunc(w.Found[before:], func(f core.Problem) bool { return !f.Warn })
-	if w.V.Found.Options.Depth <= tensor.VerifyStructure || failed || t.Dense() {
-		return
-	}
-	if layouts.Check(t, 0, nil) != nil {
-		return // warned of when the file was opened
+	if structure || failed || !sparse || layouts.Check(t, 0, nil) != nil {
+		return // a broken rule was warned of when the file was opened
 	}
 	if err := layouts.CheckData(w.Ctx, t); err != nil && w.Ctx.Err() == nil {
 		w.Fail(w.V.R.Placed(-1, "objects["+quote.Name(t.Name)+"]", err))
 	}
 }
 
-func verifyPart(w *core.Worker, b *core.Payload) {
-	t := b.T
-	if b.Shard > 0 {
-		if _, err := b.Source(); err != nil {
-			w.V.Done.Add(b.Length)
-			return // verifyFile has said so
-		}
-	}
-	if w.V.Found.Options.Depth <= tensor.VerifyStructure {
+func verifyPart(w *core.Worker, b *core.Payload, structure bool) (decoded int64) {
+	_, err := b.Source()
+	if err != nil || structure {
 		w.V.Done.Add(b.Length)
-		return
+		return 0 // VerifyFile reports a shard that is not there
 	}
 	var look func(p []byte) error
 	var at int64
 	switch {
 	case b.Dtype == tensor.Bool:
 		look = core.IsBools
-	case b.Dtype == tensor.F4E2M1FN && t.Dense():
-		n, _ := t.Shape.Elements()
+	case core.HalfByte(b.T):
 		look = func(p []byte) error {
 			if at += int64(len(p)); at == b.DecodedSize {
-				return core.OddNibble(p[len(p)-1], n)
+				return core.OddNibble(p[len(p)-1], 1)
 			}
 			return nil
 		}
 	}
-	step := func(n int64) error {
-		w.V.Done.Add(n)
-		return w.Ctx.Err()
-	}
 	if b.Digest == "" {
 		w.Warn(b.FailedDigest(errors.New("there is none to check the bytes by")))
 	}
-	w.Once(b.Key(), func() string { return b.R.Path(b) }, func() {
-		if err := b.Check(step, look); err != nil && w.Ctx.Err() == nil {
-			w.Fail(err)
-		}
-	})
+	return w.Payload(b, look, b.Check)
 }
