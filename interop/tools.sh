@@ -15,6 +15,11 @@
 #   gguf                   a Python with the gguf package
 #   llamacpp               the directory of llama.cpp 0.5.0's shared libraries, as node-llama-cpp ships them
 #   hub                    a Python with huggingface_hub, safetensors and numpy
+#   stores                 a Python with moto's server, boto3, azure-storage-blob, safetensors and numpy
+#   fakegcs                fake-gcs-server 1.56.1
+#   azurite                azurite 3.37.0, its server of blobs
+#   versitygw              versitygw 1.8.0: eight minutes
+#   cached NAME            the path of a tool that is made already, else it fails; versitygw only
 #   duckdb                 a Python with DuckDB, for docs/recipes.md
 #   flatc                  flatc 25.12.19
 #   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
@@ -95,6 +100,10 @@ llamacpp() { # its Python package is built from source; this one has the librari
 	tar xzf ./*.tgz
 	rm ./*.tgz
 }
+
+azurite() { npm install --silent --no-fund --no-audit --prefix "$dir" azurite@3.37.0; }
+
+goinstall() { GOFLAGS=-trimpath GOBIN=$dir go install "$1"; }
 
 torch() {
 	wheels torch==2.13.0
@@ -208,6 +217,26 @@ path() { # NAME VERSION
 		tool hub wheels huggingface_hub==2.4.0 safetensors==0.8.0 numpy==2.2.6
 		echo "$dir/bin/python"
 		;;
+	stores)
+		tool stores wheels 'moto[server]==5.2.1' boto3==1.43.11 azure-storage-blob==12.25.1 numpy==2.2.6 safetensors==0.8.0
+		echo "$dir/bin/python"
+		;;
+	fakegcs)
+		tool fakegcs goinstall github.com/fsouza/fake-gcs-server@v1.56.1
+		echo "$dir/fake-gcs-server"
+		;;
+	azurite)
+		tool azurite azurite
+		echo "$dir/node_modules/.bin/azurite-blob"
+		;;
+	versitygw)
+		tool versitygw goinstall github.com/versity/versitygw/cmd/versitygw@v1.8.0
+		echo "$dir/versitygw"
+		;;
+	cached)
+		[ -e "$TENSORFILE_TOOLS/$2/.made" ] || exit 1
+		path "$2" ""
+		;;
 	duckdb)
 		tool duckdb wheels duckdb==1.3.2
 		echo "$dir/bin/python"
@@ -232,8 +261,8 @@ case ${1:-} in
 '' | -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" ;;
 usual | all)
 	more=()
-	[ "$1" = usual ] || more=(ztensor/0.1.4 rtenwriter zref/{z21,z12,z11,z10,z01,z21speed})
-	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf llamacpp hub duckdb \
+	[ "$1" = usual ] || more=(ztensor/0.1.4 rtenwriter versitygw zref/{z21,z12,z11,z10,z01,z21speed})
+	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf llamacpp hub duckdb stores fakegcs azurite \
 		ztensor/{2.1.2,1.2.3,1.1.1,1.0.1} rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} rtenproof ${more[@]+"${more[@]}"}; do
 		p=$(path "${t%%/*}" "${t#*/}")
 		echo "${t/\// } $p"

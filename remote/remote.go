@@ -222,11 +222,10 @@ func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
 	u := *r.url
 	u.RawQuery, u.Fragment = "", ""                                            // they were for this file
 	u.Path, u.RawPath = u.Path[:strings.LastIndexByte(u.Path, '/')+1]+name, "" // not path.Join: // may be meant
-	opts := r.opts
 	if err := r.done(); err != nil {
 		return nil, 0, err
 	}
-	c, err := Open(r.parent, u.String(), &opts)
+	c, err := r.client.Open(r.parent, u.String())
 	if err != nil {
 		return nil, 0, err
 	}

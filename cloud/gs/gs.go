@@ -1,0 +1,178 @@
+// Package gs opens objects of Google Cloud Storage by their addresses, gs://BUCKET/KEY, by its
+// XML API. Keys are taken as they are: ?, # and % stand for themselves.
+package gs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+
+	"github.com/tensorfile/tensorfile/cloud/internal/store"
+	"github.com/tensorfile/tensorfile/remote"
+)
+
+// Options say where the store is and who asks. The zero value is Google's, without credentials.
+type Options struct {
+	// Endpoint is the address of the XML API; "" is https://storage.googleapis.com. With http://
+	// nothing is encrypted.
+	Endpoint string
+	// Tokens are sent with the requests; nil sends none.
+	Tokens oauth2.TokenSource
+	// Remote is how files are read. Its Sign is not used.
+	Remote *remote.Options
+}
+
+// A Store is a remote.Opener. It is safe for concurrent use.
+type Store struct {
+	base     string
+	client   *remote.Client
+	provider fmt.Stringer // of the tokens; nil: those of the options
+}
+
+// New returns a Store; it makes no request.
+func New(opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	s := &Store{base: cmp.Or(o.Endpoint, "https://storage.googleapis.com")}
+	u, err := url.Parse(s.base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return nil, errors.New("gs: the endpoint is not an address https://HOST")
+	}
+	var r remote.Options
+	if o.Remote != nil {
+		r = *o.Remote
+	}
+	r.AllowHTTP = r.AllowHTTP || u.Scheme == "http"
+	r.Sign = func(req *http.Request) error {
+		if o.Tokens == nil {
+			return nil
+		}
+		t, err := o.Tokens.Token()
+		if err != nil {
+			return fmt.Errorf("gs: no token: %w", err)
+		}
+		if t.AccessToken != "" {
+			t.SetAuthHeader(req)
+		}
+		return nil
+	}
+	s.client, err = remote.NewClient(&r)
+	return s, err
+}
+
+// FromEnv returns a Store as the environment says: with STORAGE_EMULATOR_HOST an emulator,
+// without credentials; else Google's with its application default credentials: those of
+// GOOGLE_APPLICATION_CREDENTIALS, of gcloud's file or of the machine, the first that there are;
+// else none.
+func FromEnv(opts *remote.Options) (*Store, error) {
+	if host := os.Getenv("STORAGE_EMULATOR_HOST"); host != "" {
+		if !strings.Contains(host, "://") {
+			host = "http://" + host
+		}
+		return New(&Options{Endpoint: host, Remote: opts})
+	}
+	d := &defaults{}
+	s, err := New(&Options{Tokens: d, Remote: opts})
+	if err != nil {
+		return nil, err
+	}
+	s.provider = d
+	return s, nil
+}
+
+// defaults are the application default credentials, looked for whenever a token is needed.
+type defaults struct {
+	mu    sync.Mutex
+	name  string
+	token *oauth2.Token
+}
+
+const (
+	readOnly      = "https://www.googleapis.com/auth/devstorage.read_only"
+	aheadOfExpiry = 5 * time.Minute // of tokens, when they are renewed
+	anonymous     = "no credentials, as none were found"
+)
+
+// Token returns an empty token where there are no credentials.
+func (d *defaults) Token() (*oauth2.Token, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.token != nil && (d.token.Expiry.IsZero() || time.Until(d.token.Expiry) > aheadOfExpiry) {
+		return d.token, nil
+	}
+	name, token := anonymous, &oauth2.Token{}
+	isNamed := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != ""
+	c, err := google.FindDefaultCredentials(context.Background(), readOnly)
+	if err != nil && isNamed {
+		return nil, errors.New("the file of GOOGLE_APPLICATION_CREDENTIALS has no credentials") // err may quote it
+	}
+	if err == nil {
+		t, err := c.TokenSource.Token()
+		isMachine := len(c.JSON) == 0
+		switch {
+		case err != nil && isMachine: // it has no service account
+		case err != nil:
+			return nil, err
+		case isNamed:
+			name, token = "credentials of GOOGLE_APPLICATION_CREDENTIALS", t
+		case isMachine:
+			name, token = "credentials of the machine", t
+		default:
+			name, token = "credentials of gcloud", t
+		}
+	}
+	d.name, d.token = name, token
+	return token, nil
+}
+
+func (d *defaults) String() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.name
+}
+
+// Open opens an object. What it returns is a *remote.Reader.
+func (s *Store) Open(ctx context.Context, address string) (io.ReaderAt, int64, error) {
+	bucket, key, err := store.Split(address, "gs")
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := s.client.Open(ctx, store.URL(s.base, bucket+"/"+key))
+	if err != nil {
+		return nil, 0, s.denied(err)
+	}
+	return r, r.Size(), nil
+}
+
+// List lists the objects whose addresses begin with prefix.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[remote.Entry, error] {
+	bucket, key, err := store.Split(prefix, "gs")
+	if err != nil {
+		return func(yield func(remote.Entry, error) bool) { yield(remote.Entry{}, err) }
+	}
+	return store.ListObjects("gs://"+bucket+"/", key, func(query string) ([]byte, error) {
+		page, _, err := s.client.Fetch(ctx, store.URL(s.base, bucket)+"?"+query, store.MaxPage)
+		return page, s.denied(err)
+	})
+}
+
+func (s *Store) denied(err error) error {
+	if s.provider == nil {
+		return err
+	}
+	return store.Denied(err, s.provider.String())
+}

@@ -1,0 +1,310 @@
+package s3
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/tensorfile/tensorfile/cloud/internal/storetest"
+	"github.com/tensorfile/tensorfile/remote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+const (
+	testID     = "AKIDEXAMPLE"
+	testSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
+)
+
+// signatureError reports how a request is not signed as AWS's Signature Version 4 prescribes.
+func signatureError(r *http.Request, region, secret, token string) string {
+	rest, ok := strings.CutPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ")
+	fields := map[string]string{}
+	for _, f := range strings.Split(rest, ", ") {
+		k, v, _ := strings.Cut(f, "=")
+		fields[k] = v
+	}
+	date := r.Header.Get("X-Amz-Date")
+	at, err := time.Parse("20060102T150405Z", date)
+	if !ok || err != nil || time.Since(at).Abs() > 15*time.Minute {
+		return "RequestTimeTooSkewed"
+	}
+	scope := date[:8] + "/" + region + "/s3/aws4_request"
+	if fields["Credential"] != testID+"/"+scope || r.Header.Get("X-Amz-Security-Token") != token {
+		return "InvalidAccessKeyId"
+	}
+	signed := strings.Split(fields["SignedHeaders"], ";")
+	for _, name := range []string{"Range", "If-Match", "X-Amz-Date", "X-Amz-Content-Sha256"} {
+		if r.Header.Get(name) != "" && !slices.Contains(signed, strings.ToLower(name)) {
+			return "UnsignedHeader" + name
+		}
+	}
+	headers := ""
+	for _, name := range signed {
+		v := r.Header.Get(name)
+		if name == "host" {
+			v = r.Host
+		}
+		headers += name + ":" + strings.TrimSpace(v) + "\n"
+	}
+	encode := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+	canonical := strings.Join([]string{r.Method, strings.ReplaceAll(encode(r.URL.Path), "%2F", "/"),
+		strings.ReplaceAll(r.URL.Query().Encode(), "+", "%20"), headers, fields["SignedHeaders"], r.Header.Get("X-Amz-Content-Sha256")}, "\n")
+	sum := sha256.Sum256([]byte(canonical))
+	mac := func(key []byte, s string) []byte {
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(s))
+		return h.Sum(nil)
+	}
+	key := []byte("AWS4" + secret)
+	for _, s := range strings.Split(scope, "/") {
+		key = mac(key, s)
+	}
+	want := mac(key, "AWS4-HMAC-SHA256\n"+date+"\n"+scope+"\n"+hex.EncodeToString(sum[:]))
+	if fields["Signature"] != hex.EncodeToString(want) {
+		return "SignatureDoesNotMatch"
+	}
+	return ""
+}
+
+// listing answers ListObjectsV2 of the bucket, two keys a page.
+func listing(s *storetest.Server, bucket string) func(w http.ResponseWriter, r *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		q := r.URL.Query()
+		if r.URL.Path != "/"+bucket+"/" || q.Get("list-type") != "2" {
+			return false
+		}
+		var keys []string
+		for name := range s.Objects {
+			if key := strings.TrimPrefix(name, "/"+bucket+"/"); strings.HasPrefix(key, q.Get("prefix")) && key > q.Get("continuation-token") {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		more := len(keys) > 2
+		keys = keys[:min(2, len(keys))]
+		fmt.Fprintf(w, "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>%v</IsTruncated>", more)
+		for _, k := range keys {
+			fmt.Fprintf(w, `<Contents><Key>%s</Key><Size>%d</Size><ETag>"x"</ETag><LastModified>2026-01-02T03:04:05.678Z</LastModified></Contents>`,
+				url.QueryEscape(k), len(s.Objects["/"+bucket+"/"+k]))
+		}
+		if more {
+			fmt.Fprint(w, "<NextContinuationToken>")
+			xml.EscapeText(w, []byte(keys[1]))
+			fmt.Fprint(w, "</NextContinuationToken>")
+		}
+		fmt.Fprint(w, "</ListBucketResult>")
+		return true
+	}
+}
+
+func start(t *testing.T, region, token string) *storetest.Server {
+	s := storetest.Start(t, storetest.Objects("/bucket/"))
+	s.List = listing(s, "bucket")
+	s.Check = func(w http.ResponseWriter, r *http.Request) bool {
+		if code := signatureError(r, region, testSecret, token); code != "" {
+			w.Header().Set("X-Amz-Bucket-Region", region)
+			storetest.Fail(w, http.StatusForbidden, code)
+			return false
+		}
+		return true
+	}
+	return s
+}
+
+// clearEnv hides the credentials of whoever runs the test.
+func clearEnv(t *testing.T) {
+	for _, e := range os.Environ() {
+		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "AWS_") {
+			t.Setenv(name, "")
+		}
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+}
+
+func TestStore(t *testing.T) {
+	clearEnv(t)
+	s := start(t, "eu-west-3", "token/of+session")
+	t.Setenv("AWS_ENDPOINT_URL", s.URL)
+	t.Setenv("AWS_REGION", "eu-west-3")
+	t.Setenv("AWS_ACCESS_KEY_ID", testID)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testSecret)
+	t.Setenv("AWS_SESSION_TOKEN", "token/of+session")
+	store, err := FromEnv(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, s, store, "s3://bucket/", "credentials of AWS_ACCESS_KEY_ID", testSecret, "token/of", testID)
+}
+
+func TestWrongCredentials(t *testing.T) {
+	clearEnv(t)
+	s := start(t, "us-east-1", "")
+	for name, c := range map[string]*credentials.Credentials{
+		"SignatureDoesNotMatch": credentials.NewStaticV4(testID, "guessed", ""),
+		"InvalidAccessKeyId":    credentials.NewStaticV4("other", testSecret, ""),
+		"RequestTimeTooSkewed":  nil, // no signature at all
+	} {
+		store, err := New(&Options{Endpoint: s.URL, Credentials: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = store.Open(t.Context(), "s3://bucket/m/big.bin")
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "guessed") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRegionThatTheStoreNames(t *testing.T) {
+	s := start(t, "ap-south-1", "")
+	store, err := New(&Options{Endpoint: s.URL, Credentials: credentials.NewStaticV4(testID, testSecret, "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Open(t.Context(), "s3://bucket/m/big.bin"); err != nil {
+		t.Error(err)
+	}
+	for _, err := range store.List(t.Context(), "s3://bucket/m/") {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for region, want := range map[string]string{"": "us-east-1", "x.evil.example/": "us-east-1", "eu-north-1": "eu-north-1"} {
+		var scopes []string
+		s := storetest.Start(t, nil)
+		s.Check = func(w http.ResponseWriter, r *http.Request) bool {
+			scopes = append(scopes, strings.Split(r.Header.Get("Authorization"), "/")[2])
+			w.Header().Set("X-Amz-Bucket-Region", region)
+			storetest.Fail(w, http.StatusMovedPermanently, "PermanentRedirect")
+			return false
+		}
+		store, err := New(&Options{Endpoint: s.URL, Credentials: credentials.NewStaticV4(testID, testSecret, "")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = store.Open(t.Context(), "s3://bucket/x")
+		var status *remote.StatusError
+		if !errors.As(err, &status) || status.Code != 301 || scopes[len(scopes)-1] != want || len(scopes) > 2 {
+			t.Errorf("%q: %v, asked for %q", region, err, scopes)
+		}
+	}
+}
+
+func TestHostsOfAmazon(t *testing.T) {
+	for _, test := range []struct{ bucket, region, want string }{
+		{"models", "", "https://models.s3.us-east-1.amazonaws.com/"},
+		{"models", "eu-central-1", "https://models.s3.eu-central-1.amazonaws.com/"},
+		{"my.models", "", "https://s3.us-east-1.amazonaws.com/my.models/"},
+	} {
+		store, err := New(&Options{Region: test.region})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := store.bucket(test.bucket, ""); err != nil || b.base != test.want {
+			t.Errorf("%v: %+v, %v", test, b, err)
+		}
+	}
+	for _, endpoint := range []string{"localhost:9000", "ftp://x", "https://user:secret@x", "://"} {
+		if _, err := New(&Options{Endpoint: endpoint}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", endpoint, err)
+		}
+	}
+}
+
+func TestListingsThatLie(t *testing.T) {
+	s := storetest.Start(t, nil)
+	body := ""
+	s.List = func(w http.ResponseWriter, r *http.Request) bool { io.WriteString(w, body); return true }
+	store, err := New(&Options{Endpoint: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body = range []string{
+		"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+		"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>x</NextContinuationToken></ListBucketResult>",
+		"<ListBucketResult><Contents><Key>other/x</Key></Contents></ListBucketResult>",
+		"<ListBucketResult><Contents><Key>m/../x</Key></Contents></ListBucketResult>",
+		"<ListBucketResult><Contents><Key>m/x</Key><Size>-1</Size></Contents></ListBucketResult>",
+		"<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>m/%zz</Key></Contents></ListBucketResult>",
+		"<EnumerationResults/>",
+	} {
+		if _, err := remote.OpenFS(t.Context(), store, "s3://bucket/m"); !errors.Is(err, tensor.ErrMalformed) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+// The order is that of AWS's tools, and the first that has credentials counts.
+func TestCredentialsOfTheEnvironment(t *testing.T) {
+	clearEnv(t)
+	get := func() (id, from string, err error) {
+		c := &chain{}
+		v, err := credentials.New(c).GetWithContext(&credentials.CredContext{Client: http.DefaultClient})
+		return v.AccessKeyID, c.String(), err
+	}
+	want := func(id, from string) {
+		t.Helper()
+		if gotID, gotFrom, err := get(); err != nil || gotID != id || gotFrom != from {
+			t.Errorf("%q of %q, %v; want %q of %q", gotID, gotFrom, err, id, from)
+		}
+	}
+	want("", anonymous)
+	asked := 0
+	container := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; r.Header.Get("Authorization") != "pod" {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprintf(w, `{"AccessKeyId": "of-container", "SecretAccessKey": "s", "Token": "t", "Expiration": %q}`,
+			time.Now().Add(4*time.Minute).UTC().Format(time.RFC3339))
+	}))
+	defer container.Close()
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", container.URL)
+	if _, _, err := get(); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "of the container") {
+		t.Errorf("a container that refuses: %v", err)
+	}
+	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "pod")
+	want("of-container", "credentials of the container")
+	asked = 0
+	c := credentials.New(&chain{})
+	for range 2 { // they end within five minutes
+		c.GetWithContext(&credentials.CredContext{Client: http.DefaultClient})
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "credentials")
+	if err := os.WriteFile(file, []byte("[team]\naws_access_key_id = of-profile\naws_secret_access_key = s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", file)
+	want("of-container", "credentials of the container")
+	t.Setenv("AWS_PROFILE", "absent")
+	if _, _, err := get(); err == nil {
+		t.Error("a profile that is absent is no error")
+	}
+	t.Setenv("AWS_PROFILE", "team")
+	want("of-profile", "credentials of the profile")
+	t.Setenv("AWS_ACCESS_KEY_ID", "of-env")
+	want("of-profile", "credentials of the profile") // an identifier alone is none
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
+	want("of-env", "credentials of AWS_ACCESS_KEY_ID")
+}
