@@ -38,9 +38,9 @@ func Open(ctx context.Context, t *tensor.Tensor, opts *Options) (io.ReadCloser, 
 // A dense is what the dense bytes are made of. It does not change.
 type dense struct {
 	t      *tensor.Tensor
-	at     []uint64    // units, which ascend
-	values tensor.Blob // of all units
-	width  int64       // bytes of a unit: an element, or a byte with two elements of four bits
+	at     []uint64    // elements, which ascend
+	values tensor.Blob // of all of them
+	width  int64       // bytes of an element
 	size   int64
 }
 
@@ -56,29 +56,10 @@ func newDense(ctx context.Context, t *tensor.Tensor, opts *Options) (*dense, err
 		return nil, fmt.Errorf("%w: %d elements of %v", tensor.ErrLimit, elements, p.DType)
 	}
 	d := &dense{t: t, at: x.at, values: p.Data, width: int64(p.DType.Size()), size: size}
-	if p.DType == tensor.F4E2M1FN {
-		d.width = 1
-		d.at, values = joinNibbles(x.at, values)
-	}
 	if values != nil {
 		d.values = tensor.BlobOf(values)
 	}
 	return d, nil
-}
-
-// joinNibbles makes bytes of values of four bits, in place.
-func joinNibbles(at []uint64, values []byte) ([]uint64, []byte) {
-	n := 0
-	for i, a := range at {
-		v := values[i] << (4 * (a & 1))
-		if n > 0 && at[n-1] == a/2 {
-			values[n-1] |= v
-			continue
-		}
-		at[n], values[n] = a/2, v
-		n++
-	}
-	return at[:n], values[:n]
 }
 
 func (d *dense) open(ctx context.Context) (io.ReadCloser, error) {

@@ -12,9 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// load reads the indices and, where they are not in order or the values have less than
-// a byte each, the values. Afterwards at ascends; values are nil where they can be
-// streamed.
+// load reads the indices and, where they are not in order, the values. Afterwards at
+// ascends; values are nil where they can be streamed.
 func load(ctx context.Context, t *tensor.Tensor,
 	opts *Options) (x *indices, values []byte, err error) {
 	if x, err = read(ctx, t, opts); err != nil {
@@ -22,32 +21,24 @@ func load(ctx context.Context, t *tensor.Tensor,
 	}
 	d := t.Part("values").DType
 	width := int64(d.Size())
-	switch {
-	case d == tensor.F4E2M1FN:
-		width = 1
-	case width == 0:
+	if width == 0 {
 		return nil, nil, fmt.Errorf("%w: values of %v", tensor.ErrDType, d)
-	case x.disorder == 0:
-		return x, nil, nil
 	}
-	if values, err = x.readValues(ctx, width, d); err == nil && x.disorder > 0 {
-		values, err = x.order(values, width, d)
+	if x.disorder > 0 {
+		if values, err = x.readValues(ctx, width); err == nil {
+			values, err = x.order(values, width, d)
+		}
 	}
 	return x, values, err
 }
 
-// readValues reads all values, of which those of four bits get a byte each.
-func (x *indices) readValues(ctx context.Context, width int64, d tensor.DType) ([]byte, error) {
-	n := len(x.at)
-	size, _ := d.Bytes(int64(n)) // fits: n indices do
-	blob := x.t.Part("values").Data
-	if have := blob.Size(); have >= 0 && have != size {
-		return nil, malformed("%d bytes of values, not %d", have, size)
-	}
-	if err := x.reserve(int64(n), width); err != nil {
+// readValues reads all values.
+func (x *indices) readValues(ctx context.Context, width int64) ([]byte, error) {
+	size := int64(len(x.at)) * width // fits: read has compared the two
+	if err := x.reserve(int64(len(x.at)), width); err != nil {
 		return nil, err
 	}
-	in, err := blob.Open()
+	in, err := x.t.Part("values").Data.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +48,7 @@ func (x *indices) readValues(ctx context.Context, width int64, d tensor.DType) (
 	if err == nil && int64(len(values)) != size {
 		err = malformed("other than %d bytes of values", size)
 	}
-	if err != nil || d != tensor.F4E2M1FN {
-		return values, err
-	}
-	each := make([]byte, n)
-	for i := range each {
-		each[i] = values[i/2] >> (4 * (i & 1)) & 0xf
-	}
-	return each, nil
+	return values, err
 }
 
 // order sorts at, and returns the values in that order, with one for each element.
@@ -145,11 +129,7 @@ func Sort(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor,
 	if x.disorder == 0 {
 		return t, nil
 	}
-	d := t.Part("values").DType
-	if d == tensor.F4E2M1FN {
-		values = packNibbles(values)
-	}
-	parts, err := x.parts(t.Scheme, d, values)
+	parts, err := x.parts(t.Scheme, t.Part("values").DType, values)
 	if err != nil {
 		return nil, failed(t, err)
 	}
@@ -159,13 +139,4 @@ func Sort(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor,
 		*sorted.Part(p.Role) = p
 	}
 	return &sorted, nil
-}
-
-// packNibbles puts two values of four bits into each byte, the first one lower.
-func packNibbles(values []byte) []byte {
-	packed := make([]byte, (len(values)+1)/2)
-	for i, v := range values {
-		packed[i/2] |= v << (4 * (i & 1))
-	}
-	return packed
 }

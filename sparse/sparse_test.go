@@ -252,32 +252,12 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Values of four bits are two in a byte, the first one lower.
 func TestFourBits(t *testing.T) {
-	x := csr(tensor.Shape{3, 3}, []uint8{0}, []uint64{1, 2, 2, 0, 1}, []uint64{0, 2, 3, 5})
+	x := csr(tensor.Shape{1, 3}, []uint8{0}, []uint64{1, 2}, []uint64{0, 2})
 	x.DType = tensor.F4E2M1FN
-	x.Parts[0] = tensor.Part{Role: "values", DType: tensor.F4E2M1FN,
-		Data: tensor.BlobOf([]byte{0x21, 0x43, 0x05})}
-	want := []byte{0x10, 0x02, 0x30, 0x54, 0} // 0 1 2, 0 0 3, 4 5 0
-	if got := denseOf(t, x, nil); !bytes.Equal(got, want) {
-		t.Errorf("% x, not % x", got, want)
-	}
-	x.Parts[1].Data = u64(2, 1, 2, 0, 1)
-	x.Parts[0].Data = tensor.BlobOf([]byte{0x12, 0x43, 0x05})
-	if got := denseOf(t, x, nil); !bytes.Equal(got, want) {
-		t.Errorf("out of order: % x, not % x", got, want)
-	}
-	sorted, err := sparse.Sort(t.Context(), x, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := sorted.Part("values").Data.ReadAll(); err != nil ||
-		!bytes.Equal(got, []byte{0x21, 0x43, 0x05}) {
-		t.Errorf("sorted: % x, %v", got, err)
-	}
-	x.Parts[0].Data = tensor.BlobOf([]byte{0x12, 0x43})
-	if _, err := sparse.Densify(t.Context(), x, nil); !errors.Is(err, tensor.ErrMalformed) {
-		t.Errorf("too few values: %v", err)
+	x.Parts[0] = tensor.Part{Role: "values", DType: x.DType, Data: tensor.BlobOf([]byte{0x21})}
+	if _, err := sparse.Densify(t.Context(), x, nil); !errors.Is(err, tensor.ErrDType) {
+		t.Error(err)
 	}
 }
 

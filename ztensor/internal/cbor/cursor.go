@@ -373,7 +373,7 @@ func (c *Cursor) Key(before *[]byte) (text []byte) {
 		return nil
 	}
 	key := c.B[at:c.P]
-	if len(*before) > 0 {
+	if len(*before) > 0 && c.Strict {
 		switch order := bytes.Compare(key, *before); {
 		case order == 0:
 			c.Refuse(rule.CborDuplicateKey, at, "the same key a second time")

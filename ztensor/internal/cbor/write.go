@@ -24,9 +24,11 @@ func (c *Cursor) Pairs() []Pair {
 	return all
 }
 
-// AppendPairs appends a map in the order of deterministic CBOR.
-func AppendPairs(b []byte, all []Pair) []byte {
-	slices.SortFunc(all, func(x, y Pair) int { return bytes.Compare(x.Key, y.Key) })
+// AppendPairs appends a map, in the order of deterministic CBOR if it is to be sorted.
+func AppendPairs(b []byte, all []Pair, sorted bool) []byte {
+	if sorted {
+		slices.SortFunc(all, func(x, y Pair) int { return bytes.Compare(x.Key, y.Key) })
+	}
 	b = AppendHead(b, Map, uint64(len(all)))
 	for _, p := range all {
 		b = append(append(b, p.Key...), p.Value...)

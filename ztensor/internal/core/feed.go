@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"runtime"
-	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -20,34 +18,20 @@ const PieceSize = 1 << 20
 // A Sink writes the stored bytes of one component and computes their digest on
 // the way.
 type Sink struct {
-	W    io.Writer
-	Alg  Digest
+	w    *Writer
 	Hash hash.Hash // nil: none
 	Size int64
 }
 
 // Sink returns a Sink of what w writes.
-func (w *Writer) Sink(alg Digest) *Sink {
-	return &Sink{
-		W:   writerFunc(func(p []byte) (int, error) { return len(p), w.Write(p) }),
-		Alg: alg, Hash: NewHash(alg),
-	}
-}
+func (w *Writer) Sink(alg Digest) *Sink { return &Sink{w: w, Hash: NewHash(alg)} }
 
-// Write hashes large pieces while they are written.
 func (s *Sink) Write(p []byte) (int, error) {
-	var hashing sync.WaitGroup
-	switch {
-	case s.Hash == nil:
-	case len(p) < 128<<10 || runtime.GOMAXPROCS(0) == 1:
+	if s.Hash != nil {
 		s.Hash.Write(p)
-	default:
-		hashing.Go(func() { s.Hash.Write(p) })
 	}
-	n, err := s.W.Write(p)
-	s.Size += int64(n)
-	hashing.Wait()
-	return n, err
+	s.Size += int64(len(p))
+	return len(p), s.w.Write(p)
 }
 
 // A Feed brings the decoded bytes of a component to where they are stored.
@@ -69,7 +53,7 @@ func (f *Feed) Begin(size int64) {
 
 func (f *Feed) Write(p []byte) (int, error) {
 	if f.Dtype == tensor.Bool {
-		if err := checkBools(p, f.N); err != nil {
+		if err := CheckBools(p, f.N); err != nil {
 			return 0, err
 		}
 	}
@@ -83,8 +67,8 @@ func (f *Feed) Write(p []byte) (int, error) {
 	return f.Out.Write(p)
 }
 
-// checkBools looks for bools that are none; at is how many come before p.
-func checkBools(p []byte, at int64) error {
+// CheckBools looks for bools that are none; at is how many come before p.
+func CheckBools(p []byte, at int64) error {
 	if i := le.NotBool(p); i >= 0 {
 		return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i),
 			p[i])
@@ -151,10 +135,6 @@ func (f *Feed) From(ctx context.Context, b tensor.Blob, buf *[]byte) error {
 	}
 	return f.end()
 }
-
-type writerFunc func(p []byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // OddNibble reports whether the half byte that n elements of four bits leave
 // unused is not zero.

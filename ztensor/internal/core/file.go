@@ -87,12 +87,6 @@ type ShardID struct {
 	Digest string
 }
 
-// An Object is what a manifest of version 2 says of a tensor.
-type Object struct {
-	Name  string
-	Whole []byte // encoded
-}
-
 // Tensor returns the first tensor of that name, or nil.
 func (r *File) Tensor(name string) *tensor.Tensor {
 	i := r.find(name)

@@ -278,6 +278,25 @@ func (p *Payload) EachPiece(step func(n int64) error, look func(b []byte) error)
 	return nil
 }
 
+// UseStored calls use with n stored bytes from byte off of the payload, in place where
+// they are in memory.
+func (p *Payload) UseStored(off, n int64, use func(b []byte) error) error {
+	src, err := p.Source()
+	if err != nil {
+		return err
+	}
+	at := p.Offset + off
+	inMemory, err := src.Scan(func(all []byte) error { return use(all[at : at+n : at+n]) })
+	if inMemory || err != nil {
+		return err
+	}
+	b, err := src.Metadata(at, n)
+	if err != nil {
+		return err
+	}
+	return use(b)
+}
+
 func (p *Payload) ReadInto(b []byte) error {
 	if err := p.Readable(); err != nil {
 		return p.Failed(err)

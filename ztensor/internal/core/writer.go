@@ -162,51 +162,11 @@ func (w *Writer) adding(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 	return err
 }
 
-// CopyFrom writes the bytes of r from one offset to another.
-func (w *Writer) CopyFrom(ctx context.Context, r *File, from, to int64) error {
-	if w.Buf == nil {
-		w.Buf = make([]byte, PieceSize)
-	}
-	for from < to && w.Err == nil {
-		if err := ctx.Err(); err != nil {
-			return w.Fail(err)
-		}
-		p := w.Buf[:min(int64(len(w.Buf)), to-from)]
-		if _, err := r.Src.ReadAt(p, from); err != nil {
-			return w.Fail(r.Placed(from, "", err))
-		}
-		w.Write(p)
-		from += int64(len(p))
-	}
-	return w.Err
-}
-
 func (w *Writer) Broken(t *tensor.Tensor, role string, err error) error {
 	if w.Err != nil {
 		return w.Err // of writing, which says enough
 	}
 	return w.Fail(fmt.Errorf("ztensor: tensor %s, %s: %w", quote.Name(t.Name), role, err))
-}
-
-// CopyExtents writes pieces of r in the order in which they are there, those of
-// several tensors once, and returns where they are now.
-func (w *Writer) CopyExtents(ctx context.Context, r *File, order []Extent,
-	alignment int64) (map[Extent]int64, error) {
-	slices.SortFunc(order, Extent.compare)
-	places := map[Extent]int64{}
-	for _, e := range slices.Compact(order) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := w.Pad(alignment); err != nil {
-			return nil, err
-		}
-		places[e] = w.Off
-		if err := w.CopyFrom(ctx, r, e.Off, e.Off+e.Length); err != nil {
-			return nil, err
-		}
-	}
-	return places, nil
 }
 
 // Unnamed is what an error of package sparse says of a tensor, without its name.

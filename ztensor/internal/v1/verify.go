@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -77,12 +76,8 @@ func verifyPayload(w *core.Worker, c *core.Payload) (decoded int64) {
 	var at int64
 	if c.Dtype == tensor.Bool {
 		look = func(b []byte) error {
-			if i := le.NotBool(b); i >= 0 {
-				return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed,
-					at+int64(i), b[i])
-			}
 			at += int64(len(b))
-			return nil
+			return core.CheckBools(b, at-int64(len(b)))
 		}
 	}
 	check := c.Check

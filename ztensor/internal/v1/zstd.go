@@ -31,17 +31,9 @@ func decodeInto(p *core.Payload, b []byte) error {
 	if err != nil {
 		return err
 	}
-	inMemory, err := p.R.Src.Scan(func(all []byte) error {
-		return core.DecodeAll(d, b, all[p.Offset:p.Offset+p.Length])
+	return p.UseStored(0, p.Length, func(stored []byte) error {
+		return core.DecodeAll(d, b, stored)
 	})
-	if inMemory {
-		return err
-	}
-	stored, err := p.R.Src.Metadata(p.Offset, p.Length)
-	if err != nil {
-		return err
-	}
-	return core.DecodeAll(d, b, stored)
 }
 
 // openZstd streams the decoded bytes, and checks the digest of the stored ones. A frame

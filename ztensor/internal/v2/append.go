@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
-	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -21,21 +20,6 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// manifestFields takes the manifest apart without understanding it: what this
-// library does not know survives.
-func manifestFields(r *core.File) ([]cbor.Pair, error) {
-	b, err := r.Src.Metadata(r.ManifestAt, r.ManifestSize)
-	if err != nil {
-		return nil, r.Placed(r.ManifestAt, "manifest", err)
-	}
-	c := cbor.NewStrict(b, r.Limits)
-	all := c.Pairs()
-	if c.Err != nil { // the file has changed since it was opened
-		return nil, r.Placed(r.ManifestAt, "manifest", c.Err)
-	}
-	return all, nil
-}
-
 // AlignmentOf is the alignment to which the file keeps, as far as that shows.
 func AlignmentOf(r *core.File) int64 {
 	all := uint64(r.ManifestAt) | CanonicalAlignment
@@ -47,33 +31,18 @@ func AlignmentOf(r *core.File) int64 {
 	return int64(1) << bits.TrailingZeros64(all)
 }
 
-// carry takes over the objects of r that are in names, under their new names, and all
-// else that its manifest says. object returns what becomes of an object.
-func (l *Layout) carry(w *core.Writer, r *core.File, rename func(name string) (as string, ok bool),
-	object func(encoded []byte) []byte) error {
-	fields, err := manifestFields(r)
-	if err != nil {
-		return err
-	}
+// takeOver takes over the other fields of a manifest that is continued.
+func (l *Layout) takeOver(fields []cbor.Pair) {
 	for _, f := range fields {
-		in := cbor.NewStrict(f.Value, r.Limits)
-		switch string(f.Key) {
-		case "\x67objects":
-			for _, o := range in.Pairs() {
-				old, _ := cbor.TextOf(o.Key)
-				if name, ok := rename(old); ok {
-					l.adopt(name, object(o.Value))
-					w.Names[name], w.Kept[name] = true, true
-				}
-			}
-		case "\x66shards":
+		switch key, _ := cbor.TextOf(f.Key); key {
+		case "shards":
+			in := cbor.NewStrict(f.Value, limit.Defaults())
 			l.shards = in.Pairs()
-		case "\x6aattributes": // the Writer has them
+		case "attributes": // the Writer has them
 		default:
 			l.others = append(l.others, f)
 		}
 	}
-	return nil
 }
 
 // LastEdition returns where the last complete edition within f ends, 0 where
@@ -134,46 +103,32 @@ func isEdition(f io.ReaderAt, size int64) (bool, error) {
 // Carry leaves what is in shards there.
 func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File,
 	names map[string]string) error {
-	var order []core.Extent
-	for name := range names {
-		for _, p := range core.PayloadsOf(r.Tensor(name)) {
-			if p.Shard == 0 {
-				order = append(order, core.Extent{Off: p.Offset, Length: p.Length})
-			}
-		}
-	}
-	places, err := w.CopyExtents(ctx, r, order, l.align)
-	if err != nil {
-		return err
-	}
-	return l.carry(w, r, func(name string) (string, bool) {
-		as, ok := names[name]
-		return as, ok
-	}, func(encoded []byte) []byte {
-		return editParts(encoded, func(part []cbor.Pair) []cbor.Pair {
-			return movedPart(part,
-				places)
-		})
-	})
+	others, err := w.Carry(ctx, r, names, l.align, movedPart, l.adopt)
+	l.takeOver(others)
+	return err
 }
 
 // movedPart returns the fields of a part whose bytes are somewhere else.
 func movedPart(part []cbor.Pair, places map[core.Extent]int64) []cbor.Pair {
-	if slices.ContainsFunc(part, func(f cbor.Pair) bool { return string(f.Key) == "\x65shard" }) {
-		return part
-	}
+	var blob *cbor.Pair
 	for i, f := range part {
-		if string(f.Key) != "\x64blob" {
-			continue
+		switch key, _ := cbor.TextOf(f.Key); key {
+		case "blob":
+			blob = &part[i]
+		case "shard":
+			return part
 		}
-		c := cbor.NewStrict(f.Value, limit.Defaults())
-		c.Container(cbor.Array)
-		at, n := c.Uint(), c.Uint()
-		b := cbor.AppendHead(nil, cbor.Array, 2)
-		b = cbor.AppendHead(b, cbor.Uint, uint64(places[core.Extent{Off: int64(at),
-			Length: int64(n)}]))
-		part[i].Value = cbor.AppendHead(b, cbor.Uint, n)
 	}
+	if blob == nil {
+		return part // the file has changed since it was opened
+	}
+	c := cbor.Cursor{B: blob.Value, Deep: 1}
+	c.Container(cbor.Array)
+	at, n := c.Uint(), c.Uint()
+	place := places[core.Extent{Off: int64(at), Length: int64(n)}]
+	b := cbor.AppendHead(nil, cbor.Array, 2)
+	b = cbor.AppendHead(b, cbor.Uint, uint64(place))
+	blob.Value = cbor.AppendHead(b, cbor.Uint, n)
 	return part
 }
 
@@ -203,10 +158,14 @@ func (c *Container) Extend(name string, o core.Settings) (*core.Writer, error) {
 	if w.Prepare(l, o); w.Err != nil {
 		return nil, w.Err
 	}
-	if err := l.carry(w, r, func(name string) (string, bool) { return name, true },
-		func(encoded []byte) []byte { return encoded }); err != nil {
+	others, err := r.Objects(func(name string, object []byte) {
+		l.adopt(name, object)
+		w.Names[name], w.Kept[name] = true, true
+	})
+	if err != nil {
 		return nil, err
 	}
+	l.takeOver(others)
 	known := map[int64]bool{}
 	for _, b := range r.Payloads {
 		sum, ok := b.XXH3()

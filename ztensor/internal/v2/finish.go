@@ -146,10 +146,10 @@ func (l *Layout) manifest(w *core.Writer) []byte {
 	}
 	add("objects", b)
 	if len(l.shards) > 0 {
-		add("shards", cbor.AppendPairs(nil, l.shards))
+		add("shards", cbor.AppendPairs(nil, l.shards, true))
 	}
 	if w.Attributes != nil {
 		add("attributes", w.Attributes)
 	}
-	return cbor.AppendPairs(nil, root)
+	return cbor.AppendPairs(nil, root, true)
 }

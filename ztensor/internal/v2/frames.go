@@ -14,25 +14,6 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// stored calls use with n stored bytes from byte off of the payload, in place where they
-// are in memory.
-func (x *frames) stored(off, n int64, use func(b []byte) error) error {
-	src, err := x.b.Source()
-	if err != nil {
-		return err
-	}
-	at := x.b.Offset + off
-	inMemory, err := src.Scan(func(all []byte) error { return use(all[at : at+n : at+n]) })
-	if inMemory || err != nil {
-		return err
-	}
-	b, err := src.Metadata(at, n)
-	if err != nil {
-		return err
-	}
-	return use(b)
-}
-
 // readBatch is how much is decoded of one read.
 const readBatch = MaxFrame
 
@@ -44,7 +25,7 @@ func (x *frames) decodeFrames(list []frame, dst []byte) error {
 		return err
 	}
 	if src.Mapped() {
-		return x.decodeBatch(list, dst, x.stored)
+		return x.decodeBatch(list, dst, x.b.UseStored)
 	}
 	for len(list) > 0 {
 		n, size := 1, int(list[0].size)
@@ -53,7 +34,7 @@ func (x *frames) decodeFrames(list []frame, dst []byte) error {
 			n++
 		}
 		from, last := list[0].off, list[n-1]
-		err := x.stored(from, last.off+int64(last.stored)-from, func(b []byte) error {
+		err := x.b.UseStored(from, last.off+int64(last.stored)-from, func(b []byte) error {
 			return x.decodeBatch(list[:n], dst[:size], func(off, n int64,
 				use func(b []byte) error) error {
 				return use(b[off-from:][:n:n])
@@ -116,7 +97,7 @@ func (x *frames) ReadInto(_ *core.Payload, p []byte) error {
 		}
 		return x.decodeFrames(f.list, p)
 	}
-	return x.stored(0, x.b.Length, func(b []byte) error {
+	return x.b.UseStored(0, x.b.Length, func(b []byte) error {
 		f, err := x.seekTable(b)
 		if err != nil {
 			return err

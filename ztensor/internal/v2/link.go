@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -45,26 +44,6 @@ func (l *Layout) addShard(s core.ShardID) error {
 	}
 	l.shards = append(l.shards, cbor.Pair{Key: key, Value: value})
 	return nil
-}
-
-// editParts returns an object with other fields in its parts.
-func editParts(object []byte, edit func(part []cbor.Pair) []cbor.Pair) []byte {
-	limits := limit.Defaults()
-	c := cbor.NewStrict(object, limits)
-	fields := c.Pairs()
-	for i, f := range fields {
-		if string(f.Key) != "\x65parts" {
-			continue
-		}
-		in := cbor.NewStrict(f.Value, limits)
-		parts := in.Pairs()
-		for k := range parts {
-			in := cbor.NewStrict(parts[k].Value, limits)
-			parts[k].Value = cbor.AppendPairs(nil, edit(in.Pairs()))
-		}
-		fields[i].Value = cbor.AppendPairs(nil, parts)
-	}
-	return cbor.AppendPairs(nil, fields)
 }
 
 // Linked returns what the manifest says of these tensors, or all, for a file to which
@@ -106,27 +85,17 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 		}
 		wanted[name] = true
 	}
-	fields, err := manifestFields(r)
-	if err != nil {
-		return nil, err
-	}
 	var found []core.Object
-	for _, f := range fields {
-		if string(f.Key) != "\x67objects" {
-			continue
+	_, err := r.Objects(func(name string, object []byte) {
+		if wanted[name] {
+			found = append(found, core.Object{Name: name, Whole: r.EditParts(object,
+				func(part []cbor.Pair) []cbor.Pair {
+					return append(part, cbor.Pair{Key: cbor.AppendText(nil, "shard"),
+						Value: cbor.AppendText(nil, shard.Name)})
+				})})
 		}
-		objects := cbor.NewStrict(f.Value, r.Limits)
-		for _, o := range objects.Pairs() {
-			if n, _ := cbor.TextOf(o.Key); wanted[n] {
-				found = append(found, core.Object{Name: n, Whole: editParts(o.Value,
-					func(part []cbor.Pair) []cbor.Pair {
-						return append(part, cbor.Pair{Key: cbor.AppendText(nil,
-							"shard"), Value: cbor.AppendText(nil, shard.Name)})
-					})})
-			}
-		}
-	}
-	return found, nil
+	})
+	return found, err
 }
 
 // Identity digests the whole file.

@@ -1,0 +1,105 @@
+package core
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+)
+
+// An Object is what a manifest of version 2 says of a tensor.
+type Object struct {
+	Name  string
+	Whole []byte // encoded
+}
+
+// Objects takes the manifest apart without understanding it, so that what this library
+// does not know survives. It hands the tensors to use, and returns the other fields.
+func (r *File) Objects(use func(name string, object []byte)) (others []cbor.Pair, err error) {
+	b, err := r.Src.Metadata(r.ManifestAt, r.ManifestSize)
+	if err != nil {
+		return nil, r.Placed(r.ManifestAt, "manifest", err)
+	}
+	c := r.cursor(b)
+	for _, f := range c.Pairs() {
+		if key, _ := cbor.TextOf(f.Key); key != r.List {
+			others = append(others, f)
+			continue
+		}
+		in := r.cursor(f.Value)
+		for _, o := range in.Pairs() {
+			name, _ := cbor.TextOf(o.Key)
+			use(name, o.Value)
+		}
+	}
+	return others, r.Placed(r.ManifestAt, "manifest", c.Err) // changed since it was opened
+}
+
+func (r *File) cursor(b []byte) cbor.Cursor {
+	if r.Ruled {
+		return cbor.NewStrict(b, r.Limits)
+	}
+	return cbor.New(b, r.Limits)
+}
+
+// EditParts returns an object with other fields in its parts.
+func (r *File) EditParts(object []byte, edit func(part []cbor.Pair) []cbor.Pair) []byte {
+	c := r.cursor(object)
+	fields := c.Pairs()
+	for i, f := range fields {
+		if key, _ := cbor.TextOf(f.Key); key != r.Roles {
+			continue
+		}
+		in := r.cursor(f.Value)
+		parts := in.Pairs()
+		for k := range parts {
+			in := r.cursor(parts[k].Value)
+			parts[k].Value = cbor.AppendPairs(nil, edit(in.Pairs()), r.Ruled)
+		}
+		fields[i].Value = cbor.AppendPairs(nil, parts, false)
+	}
+	return cbor.AppendPairs(nil, fields, false)
+}
+
+// Carry copies the data of the tensors of r that names has, and hands their objects to
+// adopt, under their new names and with the fields of parts that move returns. It
+// returns the other fields of the manifest.
+func (w *Writer) Carry(ctx context.Context, r *File, names map[string]string, alignment int64,
+	move func(part []cbor.Pair, places map[Extent]int64) []cbor.Pair,
+	adopt func(name string, object []byte)) ([]cbor.Pair, error) {
+	var order []Extent
+	for name := range names {
+		for _, p := range PayloadsOf(r.Tensor(name)) {
+			if p.Shard == 0 {
+				order = append(order, Extent{p.Offset, p.Length})
+			}
+		}
+	}
+	slices.SortFunc(order, Extent.compare)
+	places := map[Extent]int64{}
+	for _, e := range slices.Compact(order) {
+		if err := w.Pad(alignment); err != nil {
+			return nil, err
+		}
+		places[e] = w.Off
+		if err := w.copyFrom(ctx, r, e); err != nil {
+			return nil, err
+		}
+	}
+	return r.Objects(func(name string, object []byte) {
+		as, ok := names[name]
+		if !ok {
+			return
+		}
+		w.Names[as], w.Kept[as] = true, true
+		adopt(as, r.EditParts(object, func(part []cbor.Pair) []cbor.Pair {
+			return move(part, places)
+		}))
+	})
+}
+
+func (w *Writer) copyFrom(ctx context.Context, r *File, e Extent) error {
+	p := &Payload{R: r, Offset: e.Off, Length: e.Length}
+	err := p.EachPiece(func(int64) error { return ctx.Err() }, w.Write)
+	return w.Fail(p.Failed(err))
+}
