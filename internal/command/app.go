@@ -137,7 +137,7 @@ func newRoot(a *app) *cobra.Command {
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print JSON (docs/json.md describes every field)")
 	f.BoolVar(&a.jsonLines, "jsonl", false, "print JSON, one line for each file")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only, and what a command is asked for")
 	f.BoolVar(&a.exact, "bytes", false, "print exact sizes in tables")
 	f.BoolVarP(&a.recursive, "recursive", "r", false, "search directories for tensor files")
 	f.BoolVar(&a.strict, "strict", false, "refuse every departure from the format's document")

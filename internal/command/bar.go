@@ -25,7 +25,7 @@ type bar struct {
 
 // bar begins one for the work on a file of total bytes. It ends with done.
 func (a *app) bar(what string, total int64) *bar {
-	if !a.bars || total < worthABar {
+	if !a.bars || a.quiet || total < worthABar {
 		return nil
 	}
 	width, _, err := term.GetSize(int(a.stderr.(*os.File).Fd()))

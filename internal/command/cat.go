@@ -20,42 +20,37 @@ import (
 )
 
 func catCommand(a *app) *cobra.Command {
-	var raw, array, all bool
-	var part string
+	var c catting
 	cmd := &cobra.Command{
-		Use:   "cat FILE NAME[SLICE]",
+		Use:   "cat FILE NAME[SLICE] [OUT]",
 		Short: "Print the values of a tensor, or write them to a NumPy file",
 		Long: `Print the values of a tensor. A slice is written as in Python: 'w[0]',
 'w[:, 2:8:2]', 'w[..., -1]'. --raw writes the decoded bytes, little-endian: of a whole
 tensor in storage order, of a slice in row-major order; of a blob as they are. --npy
 writes a NumPy file. On a terminal many values are abbreviated, unless --all.`,
 		Example: `  tensorfile cat model.zt 'embedding.weight[0, :8]'
-  tensorfile cat --npy model.pte w > w.npy`,
-		Args: cobra.ExactArgs(2),
+  tensorfile cat --npy model.pte w w.npy`,
+		Args: cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if raw && array || (raw || array) && a.json {
+			if c.raw && c.array || (c.raw || c.array) && a.json {
 				return errors.New("--json, --raw and --npy exclude each other")
 			}
-			if (raw || array) && a.terminal {
-				return errors.New("bytes are not for a terminal: write them to a file or a pipe")
+			if len(args) == 2 && c.name == "" {
+				c.name = "-"
 			}
-			if err := a.openExternals(); err != nil {
+			args, out, err := a.begin(&c.outputs, args, 2)
+			if err == nil && (c.raw || c.array || out != "-") {
+				err = a.mayWrite(out, &c.outputs)
+			}
+			if err != nil {
 				return err
 			}
 			return a.with(args[0], func(in *input) error {
-				c, err := a.find(in, args[1], part)
-				if err != nil {
-					return err
-				}
-				switch {
-				case c.blob != nil:
-					err = a.catBlob(in, c, raw, array)
-				case raw:
-					err = copyBlob(a.ctx, a.out.Writer, c.t.Data)
-				case array:
-					err = writeNPY(a.ctx, a.out.Writer, c.t)
-				default:
-					err = a.catValues(in, c, !all && a.terminal && !a.json)
+				x, err := a.find(in, args[1], c.part)
+				if err == nil {
+					abbreviate := out == "-" && a.terminal && !a.json
+					err = a.write(out, &c.outputs, in.payload(),
+						func(w io.Writer) error { return a.cat(w, in, x, &c, abbreviate) })
 				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", escape(args[1]), err)
@@ -65,11 +60,19 @@ writes a NumPy file. On a terminal many values are abbreviated, unless --all.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&raw, "raw", false, "write the decoded bytes")
-	f.BoolVar(&array, "npy", false, "write a NumPy file")
-	f.BoolVar(&all, "all", false, "print all values on a terminal too")
-	f.StringVar(&part, "part", "", "the part of that `ROLE` of a tensor that is not dense")
+	f.BoolVar(&c.raw, "raw", false, "write the decoded bytes")
+	f.BoolVar(&c.array, "npy", false, "write a NumPy file")
+	f.BoolVar(&c.all, "all", false, "print all values on a terminal too")
+	f.StringVar(&c.part, "part", "", "the part of that `ROLE` of a tensor that is not dense")
+	c.outputs.flags(f, "FILE")
 	return cmd
+}
+
+// A catting is what the flags of cat say.
+type catting struct {
+	outputs
+	raw, array, all bool
+	part            string
 }
 
 // A chosen is what NAME[SLICE] means in a file: a blob, or a tensor or a part of one.
@@ -198,30 +201,37 @@ func (b bytesField) MarshalJSON() ([]byte, error) {
 	return []byte(`{"$bytes":"` + hex.EncodeToString(b) + `"}`), nil
 }
 
-func (a *app) catBlob(in *input, c *chosen, raw, array bool) error {
+// cat writes what was chosen.
+func (a *app) cat(w io.Writer, in *input, x *chosen, c *catting, abbreviate bool) error {
 	switch {
-	case array:
+	case x.blob != nil && c.array:
 		return advise("--raw", fmt.Errorf("%w: a blob has no dtype", errors.ErrUnsupported))
-	case raw:
-		return copyBlob(a.ctx, a.out.Writer, *c.blob)
-	case a.json:
-		b, err := c.blob.ReadAll()
+	case x.blob != nil && c.raw:
+		return copyBlob(a.ctx, w, *x.blob)
+	case x.blob != nil && a.json:
+		b, err := x.blob.ReadAll()
 		if err != nil {
 			return err
 		}
-		return a.printJSON(catDocument{in.name, c.name, len(b), b})
+		return a.writeJSON(w, catDocument{in.name, x.name, len(b), b})
+	case x.blob != nil:
+		d := hex.Dumper(w)
+		defer d.Close()
+		return copyBlob(a.ctx, d, *x.blob)
+	case c.raw:
+		return copyBlob(a.ctx, w, x.t.Data)
+	case c.array:
+		return writeNPY(a.ctx, w, x.t)
 	}
-	d := hex.Dumper(a.out)
-	defer d.Close()
-	return copyBlob(a.ctx, d, *c.blob)
+	return a.catValues(w, in, x, abbreviate && !c.all)
 }
 
-func (a *app) catValues(in *input, c *chosen, abbreviate bool) error {
-	t, err := tensor.Slice(c.t) // in row-major order
+func (a *app) catValues(w io.Writer, in *input, x *chosen, abbreviate bool) error {
+	t, err := tensor.Slice(x.t) // in row-major order
 	if err != nil {
 		return err
 	}
-	v := &valueWriter{ctx: a.ctx, w: a.out, json: a.json}
+	v := &valueWriter{ctx: a.ctx, w: w, json: a.json}
 	if !a.json {
 		if abbreviate {
 			err = v.abbreviate(t)
@@ -231,9 +241,10 @@ func (a *app) catValues(in *input, c *chosen, abbreviate bool) error {
 		if err != nil {
 			return err
 		}
-		return a.out.Writer.WriteByte('\n')
+		_, err = io.WriteString(w, "\n")
+		return err
 	}
-	head, err := marshal(catHead{in.name, c.name, dtypeOf(t.DType, t.Data), *shapeOf(t)})
+	head, err := marshal(catHead{in.name, x.name, dtypeOf(t.DType, t.Data), *shapeOf(t)})
 	if err != nil {
 		return err
 	}
@@ -242,12 +253,14 @@ func (a *app) catValues(in *input, c *chosen, abbreviate bool) error {
 		before, after = ",\n  ", "\n}\n"
 	}
 	head = bytes.TrimRight(appendJSON(nil, head, a.indent(0)), "\n}")
-	fmt.Fprintf(a.out, "%s%s\"values\": ", head, before)
+	if _, err := fmt.Fprintf(w, "%s%s\"values\": ", head, before); err != nil {
+		return err
+	}
 	if err := v.all(t); err != nil {
 		return err
 	}
-	a.out.WriteString(after)
-	return nil
+	_, err = io.WriteString(w, after)
+	return err
 }
 
 // copyBlob writes a blob until ctx ends, and checks its digest.

@@ -86,7 +86,7 @@ OUT appears whole or not at all; - is standard output.`,
 		map[string]ztensor.Digest{"none": ztensor.NoDigest, "crc32c": ztensor.CRC32C,
 			"sha256": ztensor.SHA256, "xxh3": ztensor.XXH3},
 		"put a digest next to each tensor: `ALGORITHM` crc32c, sha256, or xxh3 (zTensor)")
-	f.IntVar(&c.level, "level", 0, "compress with zstd at `LEVEL` 1 to 22 (zTensor)")
+	number(f, &c.level, "level", 1, 22, "compress with zstd at `LEVEL` 1 to 22 (zTensor)")
 	f.BoolVar(&c.compress, "compress", false, "deflate the arrays (.npz)")
 	f.Int64Var(&c.align, "align", 0, "align data to `N` bytes (.ptd, .rten, .pte)")
 	f.StringVar(&c.externalize, "externalize", "",

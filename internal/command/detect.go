@@ -1,6 +1,8 @@
 package command
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/inspect"
@@ -14,14 +16,17 @@ func detectCommand(a *app) *cobra.Command {
   tensorfile detect -r --jsonl models`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.eachLine(args, func(name string) (document, string, error) {
+			return a.eachName(args, false, func(name string) (document, error) {
 				in, err := a.open(name)
 				if err != nil {
-					return nil, "", err
+					return nil, err
 				}
 				defer in.Close()
 				shards := inspect.Shards(in.File)
 				d := detectDocument{name, in.Format().String(), in.Version(), shards}
+				if a.json {
+					return d, nil
+				}
 				line := display(name) + ": " + in.Format().String()
 				if v := in.Version(); v != "" {
 					line += " " + escape(v)
@@ -29,7 +34,8 @@ func detectCommand(a *app) *cobra.Command {
 				if shards != nil {
 					line += ", " + count(len(shards), "shard")
 				}
-				return d, line, nil
+				_, err = fmt.Fprintln(a.out, line)
+				return nil, err
 			})
 		},
 	}

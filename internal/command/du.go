@@ -69,7 +69,9 @@ func (a *app) printUsage(u *inspect.Usage) {
 	for _, g := range u.Gaps {
 		fmt.Fprintf(a.out, "hole: %d bytes at %d\n", g.Size, g.Offset)
 	}
-	a.out.WriteByte('\n')
+	if len(u.Groups) > 0 {
+		a.out.WriteByte('\n')
+	}
 	a.printGroups(u)
 }
 

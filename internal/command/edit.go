@@ -93,6 +93,8 @@ the same directory; convert writes version 2 in canonical form again.`,
 				e.name, e.force = args[0], true
 			} else if e.headerOnly {
 				return errors.New("--header-only needs --in-place")
+			} else if len(args) == 1 && e.name == "" {
+				return wrong("--in-place, which replaces FILE", "the name of the output is missing")
 			}
 			args, out, err := a.beginFile(&e.outputs, args, 1)
 			if err != nil {

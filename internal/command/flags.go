@@ -74,7 +74,7 @@ type choice struct {
 }
 
 func (c *choice) String() string { return c.text }
-func (c *choice) Type() string   { return "string" }
+func (c *choice) Type() string   { return "word" }
 
 func (c *choice) Set(text string) error {
 	c.text = text
@@ -117,6 +117,21 @@ func choices[V any](f *pflag.FlagSet, value *V, name, noun string, known map[str
 	f.Var(&choice{"", words, func(text string) error {
 		*value = known[text]
 		return checkWord(noun, text, words)
+	}}, name, usage)
+}
+
+// number declares a flag that takes a number from low to high; 0 is its default where that
+// is outside.
+func number(f *pflag.FlagSet, value *int, name string, low, high int, usage string) {
+	text := ""
+	if *value != 0 {
+		text = strconv.Itoa(*value)
+	}
+	f.Var(&choice{text, nil, func(text string) (err error) {
+		if *value, err = strconv.Atoi(text); err != nil || *value < low || *value > high {
+			err = fmt.Errorf("%q is not a number from %d to %d", text, low, high)
+		}
+		return err
 	}}, name, usage)
 }
 

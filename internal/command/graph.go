@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -65,7 +66,7 @@ func graphCommand(a *app) *cobra.Command {
 	choose(f, &as, "as", "language", languages,
 		"`LANGUAGE`: dot, mermaid or svg; without it as the extension of OUT says, else dot")
 	f.Var(&only, "only", "only the groups (methods, subgraphs) that match `GLOB`")
-	f.IntVar(&limit, "max-nodes", limit, "refuse more than `N` nodes")
+	number(f, &limit, "max-nodes", 1, math.MaxInt, "refuse more than `N` nodes")
 	o.flags(f, "FILE")
 	return cmd
 }

@@ -35,7 +35,7 @@ which is the same for every format, order and set of shards.`,
 				defer in.Close()
 				l.noteNames(in)
 				switch {
-				case whole && in.path == "" && in.raw == nil:
+				case whole && in.isDirectory():
 					return nil, advise("--content, or hash --file of each file in it",
 						errDirectory)
 				case whole:

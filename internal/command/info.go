@@ -51,6 +51,9 @@ func (in *input) warnings() []string {
 	return all
 }
 
+// maxText is how much of an attribute people are shown.
+const maxText = 1000
+
 // printInfo shows the same to people: sizes also in words, totals once.
 func (a *app) printInfo(in *input, d *inspect.Info) {
 	line := func(label, text string) field { return field{label: label, text: text} }
@@ -92,6 +95,10 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 		f := line(v.Key, plain(v.Value))
 		if text, ok := v.Value.(string); ok && in.Format() == tensorfile.GGUF {
 			f.text = cmp.Or(shortArray(text), f.text)
+		}
+		if len(f.text) > maxText {
+			f.text = fmt.Sprintf("%s … (%d bytes, which --json has)",
+				strings.ToValidUTF8(f.text[:maxText], ""), len(f.text))
 		}
 		attributes = append(attributes, f)
 	}

@@ -40,6 +40,12 @@ func (in *input) readAt(p []byte, off int64) (int, error) {
 	return in.raw.ReadAt(p, off)
 }
 
+// isDirectory reports whether the input is not one file.
+func (in *input) isDirectory() bool {
+	info, err := os.Stat(in.name)
+	return err == nil && info.IsDir() || in.path == "" && in.raw == nil
+}
+
 // payload is how many bytes tensors and blobs have, for showing progress.
 func (in *input) payload() int64 {
 	n := int64(0)
@@ -303,18 +309,6 @@ func (a *app) each(args []string, show func(in *input) (document, error)) error 
 		}
 		defer in.Close()
 		return show(in)
-	})
-}
-
-// eachLine is eachName for commands that print one line for each file.
-func (a *app) eachLine(args []string,
-	show func(name string) (d document, line string, err error)) error {
-	return a.eachName(args, false, func(name string) (document, error) {
-		d, line, err := show(name)
-		if err == nil && !a.json && !a.quiet {
-			fmt.Fprintln(a.out, line)
-		}
-		return d, err
 	})
 }
 

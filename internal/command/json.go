@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -36,12 +37,14 @@ func marshal(v any) ([]byte, error) {
 }
 
 // printJSON writes a document that is the whole output, or a line of it.
-func (a *app) printJSON(d document) error {
+func (a *app) printJSON(d document) error { return a.writeJSON(a.out, d) }
+
+func (a *app) writeJSON(w io.Writer, d document) error {
 	text, err := marshal(d)
 	if err != nil {
 		return err
 	}
-	_, err = a.out.Write(append(appendJSON(nil, text, a.indent(0)), '\n'))
+	_, err = w.Write(append(appendJSON(nil, text, a.indent(0)), '\n'))
 	return err
 }
 

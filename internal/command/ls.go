@@ -188,6 +188,9 @@ func (l *lister) print(a *app, in *input) {
 			bytes += max(b.Size(), 0)
 		}
 	}
+	if tensors+blobs == 0 && len(l.filter) > 0 {
+		return // unmatched reports it
+	}
 	t.print(a)
 	line := count(tensors, "tensor")
 	if blobs > 0 {

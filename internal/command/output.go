@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -58,14 +57,9 @@ func (a *app) mayWrite(name string, o *outputs) error {
 		return nil
 	}
 	if _, err := os.Lstat(name); !o.force && !errors.Is(err, fs.ErrNotExist) {
-		return onFile(name, &atomicfile.Error{Name: name, Err: exists(err)})
+		return onFile(name, &atomicfile.Error{Name: name, Err: cmp.Or(err, fs.ErrExist)})
 	}
 	return nil
-}
-
-// exists is the error of a file that is in the way, or err, why that is not known.
-func exists(err error) error {
-	return cmp.Or(err, fmt.Errorf("%w; --force replaces it", fs.ErrExist))
 }
 
 // checkExtension refuses a name whose extension is that of another format, so that a

@@ -18,17 +18,20 @@ follows the last complete edition is cut off. A file that can be opened stays as
 		Example: `  tensorfile recover model.zt`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.eachLine(args, func(name string) (document, string, error) {
+			return a.eachName(args, false, func(name string) (document, error) {
 				recover, done := ztensor.Recover, "cut off"
 				if dryRun {
 					recover, done = ztensor.Recoverable, "to be cut off"
 				}
 				cut, err := recover(name)
-				line := display(name) + ": complete, nothing to recover"
-				if cut > 0 {
-					line = fmt.Sprintf("%s: %d bytes %s", display(name), cut, done)
+				switch {
+				case err != nil || a.json || a.quiet:
+				case cut == 0:
+					fmt.Fprintf(a.out, "%s: complete, nothing to recover\n", display(name))
+				default:
+					fmt.Fprintf(a.out, "%s: %d bytes %s\n", display(name), cut, done)
 				}
-				return recoverDocument{name, cut}, line, err
+				return recoverDocument{name, cut}, err
 			})
 		},
 	}

@@ -81,7 +81,7 @@ func (a *app) split(in *input, name string, max int64, o *outputs) error {
 	var pe *fs.PathError
 	switch {
 	case errors.As(err, &pe) && errors.Is(err, fs.ErrExist):
-		return &atomicfile.Error{Name: pe.Path, Err: exists(nil)}
+		return &atomicfile.Error{Name: pe.Path, Err: fs.ErrExist}
 	case errors.Is(err, errors.ErrUnsupported):
 		return advise("tensorfile convert to ztensor or safetensors, and split that", err)
 	case err != nil:

@@ -36,9 +36,6 @@ such as the blocks of a quantised tensor, is an error only where it is named.`,
   tensorfile stats model.gguf '*.attn_q.weight' --sort -std --quantiles 0.5`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if m.opts.Bins < 1 || m.opts.Bins > 10_000 {
-				return fmt.Errorf("--bins: %d is not from 1 to 10000", m.opts.Bins)
-			}
 			for _, q := range m.opts.Quantiles {
 				if !(q >= 0 && q <= 1) {
 					return fmt.Errorf("--quantiles: %v is not from 0 to 1", q)
@@ -55,7 +52,7 @@ such as the blocks of a quantised tensor, is an error only where it is named.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&m.opts.Bins, "bins", m.opts.Bins, "`NUMBER` of bars of the histogram")
+	number(f, &m.opts.Bins, "bins", 1, 10_000, "`NUMBER` of bars of the histogram")
 	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil,
 		"also these `SHARES` of the elements, such as 0.01,0.5,0.99")
 	chooseOrder(f, &m.sort, slices.Sorted(maps.Keys(statsKeys)))

@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,11 +76,6 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) (*verifyDocument, e
 	in, err := a.openWith(name, o)
 	if err != nil {
 		if !isDamage(err) {
-			if !errors.As(err, new(*fs.PathError)) && !errors.Is(err,
-				tensorfile.ErrUnknownFormat) && !errors.Is(err, errDirectory) &&
-				!errors.As(err, new(advised)) {
-				err = advise("fetching the file again", err)
-			}
 			a.fail(name, err)
 		} else {
 			a.status = worse(a.status, statusFound)
@@ -180,16 +174,13 @@ func (a *app) printFindings(d *verifyDocument, digests bool) {
 		fmt.Fprintf(a.out, "%s: %s\n", display(d.File), strings.Join(parts, ", "))
 	}
 	for _, f := range d.Findings {
-		colour, class := styleWarning, f.Class
+		colour := styleWarning
 		if f.Severity == tensor.SeverityError.String() {
 			colour = styleError
 		} else if a.quiet {
 			continue
 		}
-		if f.Class != string(tensor.ClassWarning) {
-			class = "error, " + class
-		}
-		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), class, a.style(styleNone),
+		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), f.Severity, a.style(styleNone),
 			visible(f.Message))
 	}
 }
