@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,9 +35,6 @@ func Fix(t *tensor.Tensor, whole bool) *tensor.Tensor {
 	return &as
 }
 
-// FixBlob returns b with samples of its memory hashed.
-func FixBlob(b tensor.Blob) tensor.Blob { return fix(b, false) }
-
 func fix(b tensor.Blob, whole bool) tensor.Blob {
 	if _, stored := b.Stored(); stored {
 		return b
@@ -69,6 +67,15 @@ func HashOf(b tensor.Blob, p []byte) uint64 {
 	return xxh3.Hash(p)
 }
 
+// unchanged compares the fixed blobs of a tensor with what they were.
+func unchanged(t *tensor.Tensor) error {
+	err := Unchanged(t.Data)
+	for i := range t.Parts {
+		err = cmp.Or(err, Unchanged(t.Parts[i].Data))
+	}
+	return err
+}
+
 // Unchanged compares the bytes of a fixed blob with what they were.
 func Unchanged(b tensor.Blob) error {
 	f, ok := b.Source().(*fixed)
@@ -79,15 +86,4 @@ func Unchanged(b tensor.Blob) error {
 		return fmt.Errorf("%w: %w", tensor.ErrChecksum, ErrChanged)
 	}
 	return nil
-}
-
-// TensorUnchanged is Unchanged for all blobs of a tensor.
-func TensorUnchanged(t *tensor.Tensor) error {
-	err := Unchanged(t.Data)
-	for i := range t.Parts {
-		if err == nil {
-			err = Unchanged(t.Parts[i].Data)
-		}
-	}
-	return err
 }

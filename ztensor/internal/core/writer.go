@@ -62,6 +62,13 @@ type Layout interface {
 	// Add writes what ts yields, or keeps it: one tensor, or all of a call of AddAll,
 	// whose memory may change as soon as ts goes on.
 	Add(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error], all bool) error
+	// Plan checks a tensor and lists its pieces in file order. Prepare makes one of them
+	// ready in memory. Store writes it, and calls written when all of it is in the file;
+	// Enter then enters the tensor.
+	Plan(ctx context.Context, w *Writer, t *tensor.Tensor) (*tensor.Tensor, []Piece, error)
+	Prepare(ctx context.Context, w *Writer, p *Piece) error
+	Store(ctx context.Context, w *Writer, p *Piece, written func() error) error
+	Enter(t *tensor.Tensor, pieces []Piece)
 	// Create begins a dense tensor that comes piece by piece.
 	Create(w *Writer, t *tensor.Tensor) (*Part, error)
 	// appendAttributes encodes attributes whose values are that deep in the manifest.
@@ -135,16 +142,6 @@ func (w *Writer) Link(shard ShardID, r *File, names []string) error {
 	}
 	return nil
 }
-
-const (
-	// inFlight bounds the memory of what is prepared and not written yet.
-	InFlight = 32 << 20
-	// maxPrepared is the size of the largest component that is prepared in memory before
-	// it is written; others are streamed.
-	MaxPrepared = 8 << 20
-	// jobSize is how many bytes of small tensors make a job.
-	JobSize = 256 << 10
-)
 
 // adding adds tensors. A panic of theirs is final for w.
 func (w *Writer) adding(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], all bool) error {

@@ -18,18 +18,18 @@ type entry struct {
 	from, split, to int // in Layout.manifest; attributes go to split, which is -1 for a whole map
 }
 
-// enter notes a tensor whose components have been written, with the keys in the order
+// Enter notes a tensor whose components have been written, with the keys in the order
 // in which upstream declares them, and the components sorted by role.
-func (l *Layout) enter(t *tensor.Tensor, components []component) {
+func (l *Layout) Enter(t *tensor.Tensor, components []core.Piece) {
 	slices.SortFunc(components,
-		func(x, y component) int { return strings.Compare(x.role, y.role) })
+		func(x, y core.Piece) int { return strings.Compare(x.Role, y.Role) })
 	e := entry{name: t.Name, from: len(l.manifest)}
 	p := cbor.Builder{B: l.manifest}
 	if l.version == "1.0" {
 		d := t.DType
 		for _, c := range components {
-			if c.role == "values" && d == tensor.Unknown {
-				d = c.dtype
+			if c.Role == "values" && d == tensor.Unknown {
+				d = c.DType
 			}
 		}
 		p.Text("dtype", l.dtypeWord(d))
@@ -39,30 +39,30 @@ func (l *Layout) enter(t *tensor.Tensor, components []component) {
 	e.split = len(p.B)
 	p.Head("components", cbor.Map, uint64(len(components)))
 	for i := range components {
-		p.B = l.appendComponent(cbor.AppendText(p.B, components[i].role), &components[i])
+		p.B = l.appendComponent(cbor.AppendText(p.B, components[i].Role), &components[i])
 	}
 	l.manifest, e.to = p.B, len(p.B)
 	l.entries = append(l.entries, e)
 }
 
-func (l *Layout) appendComponent(b []byte, c *component) []byte {
+func (l *Layout) appendComponent(b []byte, c *core.Piece) []byte {
 	p := cbor.Builder{B: l.scratch[:0]}
 	if l.version != "1.0" {
-		p.Text("dtype", l.dtypeWord(c.dtype))
-		if logical := core.LogicalOf(c.dtype, false).Name; logical != "" {
+		p.Text("dtype", l.dtypeWord(c.DType))
+		if logical := core.LogicalOf(c.DType, false).Name; logical != "" {
 			p.Text("type", logical)
 		}
 	}
-	p.Head("offset", cbor.Uint, uint64(c.offset))
-	p.Head("length", cbor.Uint, uint64(c.length))
+	p.Head("offset", cbor.Uint, uint64(c.Offset))
+	p.Head("length", cbor.Uint, uint64(c.Length))
 	if l.level > 0 && l.version == "1.2" {
-		p.Head("uncompressed_length", cbor.Uint, uint64(c.size))
+		p.Head("uncompressed_length", cbor.Uint, uint64(c.Size))
 	}
 	if l.level > 0 {
 		p.Text("encoding", "zstd")
 	}
-	if c.digest != "" {
-		p.Text("digest", c.digest)
+	if c.Digest != "" {
+		p.Text("digest", c.Digest)
 	}
 	l.scratch = p.B
 	return p.AppendTo(b)

@@ -35,6 +35,15 @@ type Layout struct {
 // NewLayout returns the layout of o.Version.
 func NewLayout(o core.Settings) (*Layout, error) {
 	l := &Layout{version: o.Version, level: o.Level, generator: cmp.Or(o.Generator, "tensorfile")}
+	if l.level > 0 {
+		var err error
+		if l.encoder, err = core.NewEncoder(l.level); err != nil {
+			return nil, err
+		}
+		if l.frames, err = core.NewFrames(l.level); err != nil {
+			return nil, err
+		}
+	}
 	if l.version == "1.2" {
 		return l, nil
 	}

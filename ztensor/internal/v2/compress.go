@@ -156,11 +156,11 @@ func (p *framePart) flush() error {
 }
 
 // end writes the seek table (§8), a frame that decoders skip.
-func (p *framePart) end(x *outPart, written func() error) error {
+func (p *framePart) end(x *core.Piece, written func() error) error {
 	if err := p.flush(); err != nil {
 		return err
 	}
-	x.hash, x.size = p.hash.Sum64(), p.size
+	x.Hash, x.Size = p.hash.Sum64(), p.size
 	j := p.c.job(p)
 	j.end = func() error {
 		b := binary.LittleEndian.AppendUint32([]byte(seekHeader), uint32(len(p.table)+seekFooter))
@@ -168,7 +168,7 @@ func (p *framePart) end(x *outPart, written func() error) error {
 		if err := p.c.w.Write(append(append(b, 0), seekMagic...)); err != nil {
 			return err
 		}
-		x.offset, x.length = p.start, p.c.w.Off-p.start
+		x.Offset, x.Length = p.start, p.c.w.Off-p.start
 		return written()
 	}
 	return p.c.put(p.ctx, j)

@@ -17,26 +17,26 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// enter encodes what the manifest says of a tensor.
-func (l *Layout) enter(t *tensor.Tensor, parts []outPart) {
-	slices.SortFunc(parts, func(a, b outPart) int { return byLength(a.role, b.role) })
+// Enter encodes what the manifest says of a tensor.
+func (l *Layout) Enter(t *tensor.Tensor, parts []core.Piece) {
+	slices.SortFunc(parts, func(a, b core.Piece) int { return byLength(a.Role, b.Role) })
 	var object cbor.Builder
 	object.Head("parts", cbor.Map, uint64(len(parts)))
 	for _, p := range parts {
 		var m cbor.Builder
 		m.Head("blob", cbor.Array, 2)
-		m.B = cbor.AppendHead(m.B, cbor.Uint, uint64(p.offset))
-		m.B = cbor.AppendHead(m.B, cbor.Uint, uint64(p.length))
-		if p.typ != "" {
-			m.Text("type", p.typ)
+		m.B = cbor.AppendHead(m.B, cbor.Uint, uint64(p.Offset))
+		m.B = cbor.AppendHead(m.B, cbor.Uint, uint64(p.Length))
+		if p.Type != "" {
+			m.Text("type", p.Type)
 		}
-		m.Text("dtype", p.dtype)
-		m.Text("digest", fmt.Sprintf("%s%016x", core.PrefixXXH3, p.hash))
+		m.Text("dtype", p.Word)
+		m.Text("digest", fmt.Sprintf("%s%016x", core.PrefixXXH3, p.Hash))
 		if l.level > 0 {
 			m.Text("encoding", Seekable)
-			m.Head("decoded_length", cbor.Uint, uint64(p.size))
+			m.Head("decoded_length", cbor.Uint, uint64(p.Size))
 		}
-		object.B = m.AppendTo(cbor.AppendText(object.B, p.role))
+		object.B = m.AppendTo(cbor.AppendText(object.B, p.Role))
 	}
 	object.Shape(t.Shape)
 	object.Text("layout", layoutName(t.Scheme))
@@ -83,16 +83,16 @@ func (l *Layout) Create(w *core.Writer, t *tensor.Tensor) (*core.Part, error) {
 }
 
 // created enters a tensor that came piece by piece.
-func (l *Layout) created(t *tensor.Tensor, all []outPart) error {
-	if p := &all[0]; l.canonical && p.size > 0 {
-		if len(l.stored[content{p.hash, p.size}]) > 0 {
+func (l *Layout) created(t *tensor.Tensor, all []core.Piece) error {
+	if p := &all[0]; l.canonical && p.Size > 0 {
+		if len(l.stored[content{p.Hash, p.Size}]) > 0 {
 			return fmt.Errorf("%w: its bytes seem to be those of another tensor, which in "+
 				"canonical form it would have to share: add it in one piece",
 				errors.ErrUnsupported)
 		}
 		l.keep(p, tensor.BlobFunc(-1, nil))
 	}
-	l.enter(t, all)
+	l.Enter(t, all)
 	return nil
 }
 

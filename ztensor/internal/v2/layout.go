@@ -58,21 +58,6 @@ type entry struct {
 	body cbor.Builder
 }
 
-// An outPart is a part that is to be written.
-type outPart struct {
-	role   string
-	dtype  string
-	typ    string // the logical type; "" for none
-	check  tensor.DType
-	odd    bool // half of the last byte must be zero
-	data   tensor.Blob
-	hash   uint64
-	hashed bool
-	offset int64
-	length int64
-	size   int64
-}
-
 func NewLayout(o core.Settings) (*Layout, error) {
 	l := &Layout{
 		level: o.Level, align: cmp.Or(o.Alignment, CanonicalAlignment),
@@ -139,9 +124,9 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 		}
 	}
 	for _, p := range l.payloads(t) {
-		if p.dtype == "" {
+		if p.Word == "" {
 			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported,
-				quote.Name(p.role), p.check)
+				quote.Name(p.Role), p.DType)
 		}
 	}
 	if t.Dense() || t.Size() < 0 {
@@ -228,29 +213,29 @@ func (l *Layout) normalize(t *tensor.Tensor) *tensor.Tensor {
 }
 
 // payloads lists the parts in the order in which they lie in the file.
-func (l *Layout) payloads(t *tensor.Tensor) []outPart {
-	one := func(role string, d tensor.DType, data tensor.Blob) outPart {
-		p := outPart{role: role, check: d, data: data}
-		if p.dtype, p.typ = typeWords(d); d == tensor.Unknown {
+func (l *Layout) payloads(t *tensor.Tensor) []core.Piece {
+	one := func(role string, d tensor.DType, data tensor.Blob) core.Piece {
+		p := core.Piece{Role: role, DType: d, Data: data}
+		if p.Word, p.Type = typeWords(d); d == tensor.Unknown {
 			b, ok := data.Source().(*core.Payload)
 			if ok && b.More != nil && b.More.Word != "" { // an unknown type is kept
-				p.dtype, _ = typeWords(b.More.Storage)
-				p.typ = b.More.Word
+				p.Word, _ = typeWords(b.More.Storage)
+				p.Type = b.More.Word
 			}
 		}
 		return p
 	}
 	if t.Dense() {
 		p := one("data", t.DType, t.Data)
-		p.odd = core.HalfByte(t)
-		return []outPart{p}
+		p.Odd = core.HalfByte(t)
+		return []core.Piece{p}
 	}
 	t = l.normalize(t)
-	all := make([]outPart, len(t.Parts))
+	all := make([]core.Piece, len(t.Parts))
 	for i, p := range t.Parts {
 		all[i] = one(p.Role, p.DType, p.Data)
 	}
-	slices.SortFunc(all, func(a, b outPart) int { return strings.Compare(a.role, b.role) })
+	slices.SortFunc(all, func(a, b core.Piece) int { return strings.Compare(a.Role, b.Role) })
 	return all
 }
 

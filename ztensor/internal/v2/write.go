@@ -15,70 +15,90 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 )
 
-// batchSize is about how many bytes of tensors are written at once.
-const batchSize = 32 << 20
-
-// Add takes tensors and writes them, a batch at a time; in canonical form all that are
-// kept, and only if these are all of a call of AddAll.
+// Add writes tensors; in canonical form it keeps them, and writes all that are kept only
+// if these are all of a call of AddAll.
 func (l *Layout) Add(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.Tensor, error],
 	all bool) error {
-	size := int64(0)
+	if !l.canonical {
+		return l.pipe(ctx, w, ts, all)
+	}
 	for t, err := range ts {
 		if err = cmp.Or(err, ctx.Err()); err == nil {
-			err = l.take(ctx, w, t, all)
+			t, err = l.take(ctx, w, t)
 		}
 		if err != nil {
-			if !l.canonical && w.Err == nil {
-				l.flush(ctx, w, "") // what was added before it
-			}
 			return err
 		}
-		if size += max(0, t.Size()); !l.canonical && size >= batchSize {
-			if err := l.flush(ctx, w, ""); err != nil {
-				return err
-			}
-			size = 0
-		}
+		l.kept = append(l.kept, core.Fix(t, !all))
 	}
-	if l.canonical && !all {
+	if !all {
 		return nil
 	}
 	return l.flush(ctx, w, "")
 }
 
-// take checks a tensor and keeps it. If it is one of many, or written only by Close, its
-// memory must not change until then.
-func (l *Layout) take(ctx context.Context, w *core.Writer, t *tensor.Tensor, many bool) error {
+// pipe writes tensors, and all frames of them.
+func (l *Layout) pipe(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.Tensor, error],
+	reused bool) error {
+	err := w.Pipe(ctx, ts, reused)
+	if l.frames != nil && w.Err == nil {
+		err = cmp.Or(w.Fail(l.frames.flush(ctx)), err)
+	}
+	return err
+}
+
+// take checks a tensor and takes its name.
+func (l *Layout) take(ctx context.Context, w *core.Writer,
+	t *tensor.Tensor) (*tensor.Tensor, error) {
 	t, err := core.Measured(ctx, t)
 	if err == nil {
 		err = w.CheckTensor(t)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if as := l.normalize(t); as.Scheme == layouts.CSR || as.Scheme == layouts.COO {
 		if err := layouts.CheckData(ctx, as); err != nil {
-			return core.SparseError(t, err)
+			return nil, core.SparseError(t, err)
 		}
 	}
 	if err := l.inOrder(t); err != nil {
-		return err
+		return nil, err
 	}
 	if layouts.HasAttributes(t.Scheme) {
 		l.profiled[t.Name] = t
 	}
 	w.Names[t.Name] = true
-	if l.canonical || many {
-		t = core.Fix(t, !many)
+	return t, nil
+}
+
+// Plan lists the pieces of a tensor, which in canonical form was checked when it was kept.
+func (l *Layout) Plan(ctx context.Context, w *core.Writer,
+	t *tensor.Tensor) (*tensor.Tensor, []core.Piece, error) {
+	if !l.canonical {
+		var err error
+		if t, err = l.take(ctx, w, t); err != nil {
+			return nil, nil, err
+		}
 	}
-	l.kept = append(l.kept, t)
+	all := l.payloads(t)
+	for i := range all {
+		_, inMemory := all[i].Data.Memory()
+		all[i].Early = inMemory && l.level == 0
+	}
+	return t, all, nil
+}
+
+// Prepare hashes what is in memory.
+func (l *Layout) Prepare(ctx context.Context, w *core.Writer, p *core.Piece) error {
+	b, _ := p.Data.Memory()
+	p.Hash, p.Hashed = core.HashOf(p.Data, b), true
 	return nil
 }
 
@@ -102,86 +122,11 @@ func (l *Layout) flush(ctx context.Context, w *core.Writer, before string) error
 	} else {
 		l.kept = nil
 	}
-	return l.write(ctx, w, now)
-}
-
-// A job is tensors whose parts are hashed, where they are in memory, before they are
-// written.
-type job struct {
-	ts    []*tensor.Tensor
-	parts [][]outPart
-}
-
-// write writes tensors, in canonical form in the order of their names.
-func (l *Layout) write(ctx context.Context, w *core.Writer, ts []*tensor.Tensor) error {
-	if l.canonical {
-		slices.SortFunc(ts, func(a, b *tensor.Tensor) int {
-			return strings.Compare(a.Name,
-				b.Name)
-		})
+	slices.SortFunc(now, func(a, b *tensor.Tensor) int { return strings.Compare(a.Name, b.Name) })
+	if f, ok := w.File.(*atomicfile.File); ok && len(now) > 1 {
+		f.Reserve(l.end(w.Off, now))
 	}
-	if f, ok := w.File.(*atomicfile.File); ok && len(ts) > 1 && l.level == 0 {
-		f.Reserve(l.end(w.Off, ts))
-	}
-	line := parallel.New(ctx, 0, l.prepareJob, func(j *job) error { return l.writeJob(ctx, w, j) })
-	defer line.Close()
-	for len(ts) > 0 {
-		n := 0
-		for size := int64(0); n < len(ts) && size < core.JobSize; n++ {
-			size += max(ts[n].Size(), 1<<10)
-		}
-		j := &job{ts: ts[:n], parts: make([][]outPart, n)}
-		for i, t := range j.ts {
-			j.parts[i] = l.payloads(t)
-		}
-		if err := line.Put(j, 0); err != nil {
-			return w.Fail(err)
-		}
-		ts = ts[n:]
-	}
-	err := line.Flush()
-	if err == nil && l.frames != nil {
-		err = l.frames.flush(ctx)
-	}
-	return w.Fail(err)
-}
-
-func (l *Layout) prepareJob(ctx context.Context, j *job) error {
-	for i := range j.parts {
-		for k := range j.parts[i] {
-			if err := ctx.Err(); err != nil || l.level > 0 {
-				return err
-			}
-			p := &j.parts[i][k]
-			if b, ok := p.data.Memory(); ok {
-				p.hash, p.hashed = core.HashOf(p.data, b), true
-			}
-		}
-	}
-	return nil
-}
-
-func (l *Layout) writeJob(ctx context.Context, w *core.Writer, j *job) error {
-	for i, t := range j.ts {
-		parts := j.parts[i]
-		left := len(parts)
-		written := func() error {
-			if left--; left > 0 {
-				return nil
-			}
-			l.enter(t, parts)
-			return core.TensorUnchanged(t)
-		}
-		for k := range parts {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := l.part(ctx, w, &parts[k], written); err != nil {
-				return w.Broken(t, parts[k].role, err)
-			}
-		}
-	}
-	return nil
+	return l.pipe(ctx, w, tensor.Of(now...), false)
 }
 
 // end returns about where the file will end when these tensors have been written.
@@ -195,19 +140,18 @@ func (l *Layout) end(off int64, ts []*tensor.Tensor) int64 {
 	return off
 }
 
-// part stores one part: shares what is there already, or writes it. Then it calls
-// written.
-func (l *Layout) part(ctx context.Context, w *core.Writer, p *outPart,
+// Store shares what is there already, or writes it.
+func (l *Layout) Store(ctx context.Context, w *core.Writer, p *core.Piece,
 	written func() error) error {
-	f := core.Feed{Dtype: p.check, Odd: p.odd}
+	f := core.Feed{Dtype: p.DType, Odd: p.Odd}
 	shared, err := l.shared(ctx, p, &w.Buf)
 	if err != nil {
 		return err
 	}
 	if shared {
 		f.Out = io.Discard
-		if p.check == tensor.Bool || p.odd {
-			err = f.From(ctx, p.data, &w.Buf)
+		if p.DType == tensor.Bool || p.Odd {
+			err = f.From(ctx, p.Data, &w.Buf)
 		}
 		if err != nil {
 			return err
@@ -219,12 +163,12 @@ func (l *Layout) part(ctx context.Context, w *core.Writer, p *outPart,
 		return err
 	}
 	f.Out = s
-	if err := f.From(ctx, p.data, &w.Buf); err != nil {
+	if err := f.From(ctx, p.Data, &w.Buf); err != nil {
 		return err
 	}
 	return s.end(p, func() error {
-		if l.canonical && p.size > 0 { // else the data may be gone when it is to be compared
-			l.keep(p, p.data)
+		if l.canonical && p.Size > 0 { // else the data may be gone when it is to be compared
+			l.keep(p, p.Data)
 		}
 		return written()
 	})
@@ -234,20 +178,20 @@ func (l *Layout) part(ctx context.Context, w *core.Writer, p *outPart,
 type sink interface {
 	io.Writer
 	// end completes p, and calls written when all of it is in the file.
-	end(p *outPart, written func() error) error
+	end(p *core.Piece, written func() error) error
 }
 
-func (l *Layout) sink(ctx context.Context, w *core.Writer, p *outPart) (sink, error) {
+func (l *Layout) sink(ctx context.Context, w *core.Writer, p *core.Piece) (sink, error) {
 	if l.level > 0 {
 		return l.framePart(ctx, w)
 	}
-	if p.data.Size() != 0 {
+	if p.Data.Size() != 0 {
 		if err := w.Pad(l.align); err != nil {
 			return nil, err
 		}
 	}
 	s := &rawSink{w.Sink(core.XXH3), l, w, w.Off}
-	if p.hashed {
+	if p.Hashed {
 		s.Hash = nil
 	}
 	return s, nil
@@ -261,55 +205,55 @@ type rawSink struct {
 	offset int64
 }
 
-func (s *rawSink) end(p *outPart, written func() error) error {
+func (s *rawSink) end(p *core.Piece, written func() error) error {
 	if s.Hash != nil {
-		p.hash = binary.BigEndian.Uint64(s.Hash.Sum(nil))
+		p.Hash = binary.BigEndian.Uint64(s.Hash.Sum(nil))
 	}
-	p.offset, p.length, p.size = s.offset, s.Size, s.Size
-	if p.size == 0 {
+	p.Offset, p.Length, p.Size = s.offset, s.Size, s.Size
+	if p.Size == 0 {
 		at, ok := align.Up(s.w.Off, s.l.align)
 		if !ok {
 			return fmt.Errorf("%w: a file beyond 2^63 bytes", tensor.ErrLimit)
 		}
 		s.l.empty = cmp.Or(s.l.empty, at) // all of them are at the same place
-		p.offset = s.l.empty
+		p.Offset = s.l.empty
 	}
 	return written()
 }
 
 // keep remembers a blob that later ones may share.
-func (l *Layout) keep(p *outPart, data tensor.Blob) {
-	key := content{p.hash, p.size}
-	l.stored[key] = append(l.stored[key], storedBlob{data, p.offset})
-	l.lengths[p.size] = true
+func (l *Layout) keep(p *core.Piece, data tensor.Blob) {
+	key := content{p.Hash, p.Size}
+	l.stored[key] = append(l.stored[key], storedBlob{data, p.Offset})
+	l.lengths[p.Size] = true
 }
 
 // shared looks for the same bytes among what has been written. A hash alone is
 // no proof: they are compared.
-func (l *Layout) shared(ctx context.Context, p *outPart, buf *[]byte) (bool, error) {
-	size := p.data.Size()
+func (l *Layout) shared(ctx context.Context, p *core.Piece, buf *[]byte) (bool, error) {
+	size := p.Data.Size()
 	if size <= 0 || !l.lengths[size] || l.level > 0 {
 		return false, nil
 	}
-	if !p.hashed {
-		if b, ok := p.data.Source().(*core.Payload); ok {
+	if !p.Hashed {
+		if b, ok := p.Data.Source().(*core.Payload); ok {
 			sum, ok := b.XXH3()
 			if _, there := l.stored[content{sum, size}]; ok && !there {
 				return false, nil // its file says what its hash is
 			}
 		}
 		h := xxh3.New()
-		if err := (&core.Feed{Out: h}).From(ctx, p.data, buf); err != nil {
+		if err := (&core.Feed{Out: h}).From(ctx, p.Data, buf); err != nil {
 			return false, err
 		}
-		p.hash, p.hashed = h.Sum64(), true
+		p.Hash, p.Hashed = h.Sum64(), true
 	}
-	for _, other := range l.stored[content{p.hash, size}] {
+	for _, other := range l.stored[content{p.Hash, size}] {
 		if other.data.Size() != size { // what was streamed is not there to be compared
 			return false, fmt.Errorf("%w: its bytes seem to be those of a tensor that was "+
 				"written piece by piece, and cannot be compared", errors.ErrUnsupported)
 		}
-		same, err := sameBytes(ctx, other.data, p.data)
+		same, err := sameBytes(ctx, other.data, p.Data)
 		if err == nil && !same {
 			err = core.Unchanged(other.data)
 		}
@@ -317,7 +261,7 @@ func (l *Layout) shared(ctx context.Context, p *outPart, buf *[]byte) (bool, err
 			return false, err
 		}
 		if same {
-			p.offset, p.length, p.size = other.offset, size, size
+			p.Offset, p.Length, p.Size = other.offset, size, size
 			return true, nil
 		}
 	}
