@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/inspect"
@@ -30,6 +31,16 @@ func ExampleDiff() {
 			t.Cosine)
 	}
 	// Output: layers.1.w: 1 of 2, RMS 0.354, cosine 0.9985
+}
+
+func ExampleWriteValues() {
+	x := tensor.New("x", tensor.Shape{2, 2}, []float32{1, 0.5, -2, 1e10})
+	if err := inspect.WriteValues(context.Background(), os.Stdout, x, nil); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// [[1, 0.5],
+	//  [-2, 10000000000]]
 }
 
 func ExampleStats() {

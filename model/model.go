@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"maps"
@@ -284,9 +285,36 @@ func (m *Model) Dir() string {
 	return filepath.Join(filepath.FromSlash(m.local), filepath.FromSlash(m.dir))
 }
 
-// Ambiguous reports whether nothing but the order of names says which set is the primary
-// one, as in a directory of files that have nothing to do with each other.
-func (m *Model) Ambiguous() bool {
+// ErrNoModel is the error of a directory without weights, or of files of which nothing but
+// the order of names says which are the model.
+var ErrNoModel = errors.New("is a directory without one model")
+
+// Whole returns the primary set, nil where there are several, those of components. It is an
+// error where the set is damaged: what is left of it is another model.
+func (m *Model) Whole() (*Set, error) {
+	primary := m.primary()
+	if len(primary) == 0 || m.ambiguous() {
+		return nil, ErrNoModel
+	}
+	var files []string
+	for _, s := range primary {
+		files = append(append(files, s.Index), s.Files...)
+	}
+	for _, f := range m.Findings() {
+		if f.Severity == tensor.SeverityError && slices.Contains(files, f.File) &&
+			f.Code != ShadowedIndex && f.Code != UnknownDType {
+			return nil, fmt.Errorf("%s: %s: %w", f.File, f.Code, f.Err)
+		}
+	}
+	if len(primary) > 1 {
+		return nil, nil
+	}
+	return primary[0], nil
+}
+
+// ambiguous reports whether nothing but the order of names says which set is the primary
+// one.
+func (m *Model) ambiguous() bool {
 	if len(m.sets) < 2 {
 		return false
 	}

@@ -492,6 +492,35 @@ func TestPrimarySet(t *testing.T) {
 	}
 }
 
+func TestWhole(t *testing.T) {
+	weights := file32(t, "a")
+	for _, c := range []struct {
+		name  string
+		files map[string]any
+		want  string // its first file
+		err   string
+	}{
+		{"one file", map[string]any{"x.safetensors": weights}, "x.safetensors", ""},
+		{"a stem that comes first", map[string]any{"a.safetensors": weights,
+			"model.safetensors": weights}, "model.safetensors", ""},
+		{"files of equal rank", map[string]any{"a.safetensors": weights,
+			"b.safetensors": weights}, "", ErrNoModel.Error()},
+		{"no weights", map[string]any{"config.json": "{}"}, "", ErrNoModel.Error()},
+		{"a missing shard", map[string]any{
+			indexJ: index(64, "a=model-00001-of-00001.safetensors")}, "", "missing"},
+		{"components", map[string]any{"model_index.json": `{"a": ["d", "A"], "b": ["d", "B"]}`,
+			"a/model.safetensors": weights, "b/model.safetensors": weights}, "", ""},
+	} {
+		s, err := openFixture(t, c.files, ".", nil).Whole()
+		switch {
+		case (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err):
+			t.Errorf("%s: %v", c.name, err)
+		case (s != nil) != (c.want != "") || s != nil && s.Files[0] != c.want:
+			t.Errorf("%s: %+v", c.name, s)
+		}
+	}
+}
+
 func TestSummaryOfShards(t *testing.T) {
 	m := openFixture(t, tiny(t), ".", nil)
 	s := m.Summary()

@@ -123,7 +123,3 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 	}
 	return w.Close()
 }
-
-// AppendHeader appends to b what precedes the elements of t in a file, for those who
-// write the elements themselves. It does not use t.Data.
-func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) { return numpy.AppendHeader(b, t) }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -227,39 +226,27 @@ func (a *app) cat(w io.Writer, in *input, x *chosen, c *catting, abbreviate bool
 }
 
 func (a *app) catValues(w io.Writer, in *input, x *chosen, abbreviate bool) error {
-	t, err := tensor.Slice(x.t) // in row-major order
-	if err != nil {
-		return err
-	}
-	v := &valueWriter{ctx: a.ctx, w: w, json: a.json}
-	if !a.json {
-		if abbreviate {
-			err = v.abbreviate(t)
-		} else {
-			err = v.all(t)
-		}
+	before, after := "", "\n"
+	if a.json {
+		head, err := marshal(catHead{in.name, x.name, dtypeOf(x.t.DType, x.t.Data), *shapeOf(x.t)})
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(w, "\n")
+		before = strings.TrimRight(string(appendJSON(nil, head, a.indent(0))), "\n}")
+		if a.jsonLines {
+			before, after = before+`, "values": `, "}\n"
+		} else {
+			before, after = before+",\n  \"values\": ", "\n}\n"
+		}
+	}
+	if _, err := io.WriteString(w, before); err != nil {
 		return err
 	}
-	head, err := marshal(catHead{in.name, x.name, dtypeOf(t.DType, t.Data), *shapeOf(t)})
-	if err != nil {
-		return err
+	opts := &inspect.ValuesOptions{JSON: a.json, Abbreviate: abbreviate}
+	if err := inspect.WriteValues(a.ctx, w, x.t, opts); err != nil {
+		return adviseOnValues(err)
 	}
-	before, after := ", ", "}\n"
-	if !a.jsonLines {
-		before, after = ",\n  ", "\n}\n"
-	}
-	head = bytes.TrimRight(appendJSON(nil, head, a.indent(0)), "\n}")
-	if _, err := fmt.Fprintf(w, "%s%s\"values\": ", head, before); err != nil {
-		return err
-	}
-	if err := v.all(t); err != nil {
-		return err
-	}
-	_, err = io.WriteString(w, after)
+	_, err := io.WriteString(w, after)
 	return err
 }
 
@@ -288,21 +275,20 @@ func writeNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 	if !ok {
 		return fmt.Errorf("%w: NumPy does not support %v", tensor.ErrDType, t.DType)
 	}
+	x := *t
 	if !t.Order.RowMajor() && !slices.Equal(t.Order, tensor.ColumnMajor(len(t.Shape))) {
-		var err error
-		if t, err = tensor.Slice(t); err != nil {
+		sorted, err := tensor.Slice(t)
+		if err != nil {
 			return err
 		}
+		x = *sorted
 	}
-	head, err := npy.AppendHeader(nil,
-		&tensor.Tensor{Name: t.Name, DType: as, Shape: t.Shape, Order: t.Order})
-	if err != nil {
+	x.DType = as
+	n := npy.NewWriter(ctxWriter{ctx, w}, nil)
+	if err := n.Add(&x); err != nil {
 		return err
 	}
-	if _, err := w.Write(head); err != nil {
-		return err
-	}
-	return copyBlob(ctx, w, t.Data)
+	return n.Close()
 }
 
 // numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer

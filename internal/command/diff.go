@@ -152,7 +152,7 @@ func differenceLine(d inspect.Difference) string {
 	}
 	line := fmt.Sprintf("%s%d of %d elements differ, first at %s: %s, %s", label, d.Different,
 		d.Of,
-		appendInts(nil, d.First), appendNumber(nil, d.A), appendNumber(nil, d.B))
+		appendInts(nil, d.First), inspect.AppendValue(nil, d.A), inspect.AppendValue(nil, d.B))
 	if largest := float64(d.Largest); !math.IsNaN(largest) {
 		line += fmt.Sprintf("; largest difference %.6g", largest)
 	}

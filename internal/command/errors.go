@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -139,7 +140,7 @@ func hint(err error) string {
 		return known.try
 	case errors.As(err, &le):
 		return "leaving out what cannot be kept"
-	case errors.Is(err, errDirectory):
+	case errors.Is(err, model.ErrNoModel):
 		return "-r to search it for files"
 	case errors.Is(err, tensor.ErrNoTensor):
 		return "tensorfile ls, which lists the names"

@@ -37,7 +37,7 @@ which is the same for every format, order and set of shards.`,
 				switch {
 				case whole && in.isDirectory():
 					return nil, advise("--content, or hash --file of each file in it",
-						errDirectory)
+						errors.New("is a directory"))
 				case whole:
 					return a.hashOne(in, false, func(p inspect.Progress) (inspect.Sum, error) {
 						return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)

@@ -18,8 +18,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-var errDirectory = errors.New("is a directory")
-
 // An input is a file that a command looks at.
 type input struct {
 	*tensorfile.File
@@ -105,13 +103,14 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 		err = a.openRemote(in, opts)
 	default:
 		if strings.HasSuffix(in.path, ".bin.index.json") {
-			err = a.openPickleIndex(in)
+			dir, index := filepath.Split(in.path)
+			err = a.openDirectory(in, filepath.Clean(dir), index)
 			break
 		}
 		in.path = torch.Metadata(in.path)
 		if info, e := os.Stat(in.path); e == nil && info.IsDir() &&
 			torch.ShardNames(in.path) == nil {
-			if err = a.openDirectory(in); err != nil || in.File != nil {
+			if err = a.openDirectory(in, in.path, ""); err != nil || in.File != nil {
 				break
 			}
 		}

@@ -78,8 +78,8 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 			return err
 		}
 		a.cleanup = append(a.cleanup, func() { m.Close() })
-		if _, err := primarySet(m); err != nil {
-			return err
+		if _, err := m.Whole(); err != nil {
+			return adviseCheck(err)
 		}
 		in.File, in.path = m.File(), ""
 		return nil

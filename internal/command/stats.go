@@ -191,7 +191,8 @@ func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (document, er
 			if x.Summary == nil || y.Summary == nil {
 				return cmp.Compare(b2i(x.Summary != nil), b2i(y.Summary != nil))
 			}
-			return compareNumbers(statsKeys[key](x.Summary), statsKeys[key](y.Summary))
+			of := statsKeys[key]
+			return cmp.Compare(asFloat(of(x.Summary)), asFloat(of(y.Summary)))
 		})
 	}
 	d := statsDocument{in.name, list}

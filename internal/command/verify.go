@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -124,7 +125,7 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) (*verifyDocument, e
 func isDamage(err error) bool {
 	switch tensor.ClassOf(err) {
 	case tensor.ClassMalformed, tensor.ClassTruncated, tensor.ClassChecksum:
-		return !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, errDirectory) &&
+		return !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, model.ErrNoModel) &&
 			!errors.As(err, new(wrongUse))
 	}
 	return false

@@ -1,19 +1,46 @@
-package command
+package inspect
 
 import (
 	"context"
 	"io"
+	"math"
 	"strconv"
 
-	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A valueWriter prints elements as nested lists, those of the last dimension on a line.
+// ValuesOptions control [WriteValues].
+type ValuesOptions struct {
+	// JSON writes what encoding/json reads, on one line: NaN and infinities as [Float] has
+	// them, complex numbers as lists.
+	JSON bool
+	// Abbreviate leaves out the middle of long dimensions of more than 1000 elements.
+	Abbreviate bool
+}
+
+// WriteValues writes the elements of a dense tensor to w, in row-major order and with all
+// digits, as nested lists with those of the last dimension on a line. It is an ErrDType
+// where the dtype has no numbers.
+func WriteValues(ctx context.Context, w io.Writer, t *tensor.Tensor, opts *ValuesOptions) error {
+	v := &valueWriter{ctx: ctx, w: w}
+	if opts != nil {
+		v.ValuesOptions = *opts
+	}
+	t, err := tensor.Slice(t) // in row-major order
+	if err != nil {
+		return err
+	}
+	if n, _ := t.Shape.Elements(); v.Abbreviate && n > maxShown {
+		return v.abbreviate(t)
+	}
+	return v.all(t)
+}
+
+// A valueWriter is a call of WriteValues.
 type valueWriter struct {
-	ctx  context.Context
-	w    io.Writer
-	json bool
+	ValuesOptions
+	ctx context.Context
+	w   io.Writer
 
 	shape tensor.Shape
 	gaps  []int64 // in each dimension: before which index elements are left out, or -1
@@ -39,10 +66,6 @@ func (v *valueWriter) all(t *tensor.Tensor) error {
 
 // abbreviate prints the elements at both ends of long dimensions.
 func (v *valueWriter) abbreviate(t *tensor.Tensor) error {
-	n, _ := t.Shape.Elements()
-	if n <= maxShown {
-		return v.all(t)
-	}
 	edges := int64(shownEdges)
 	if len(t.Shape) > 3 {
 		edges = 1
@@ -111,7 +134,7 @@ func (v *valueWriter) add(text []byte) error {
 	rank := len(v.shape)
 	if !v.begun {
 		v.begun = true
-		v.brackets('[', rank)
+		v.repeat('[', rank)
 	} else {
 		// The dimensions that turn over close, and open again.
 		d := rank - 1
@@ -125,13 +148,13 @@ func (v *valueWriter) add(text []byte) error {
 			v.index[0]++
 		}
 		turned := rank - 1 - d
-		v.brackets(']', turned)
+		v.repeat(']', turned)
 		v.separate(turned, d)
 		if v.gaps != nil && v.index[d] == v.gaps[d] {
 			v.buf = append(v.buf, "..."...)
 			v.separate(turned, d)
 		}
-		v.brackets('[', turned)
+		v.repeat('[', turned)
 	}
 	v.buf = append(v.buf, text...)
 	if len(v.buf) < 32<<10 {
@@ -144,14 +167,15 @@ func (v *valueWriter) add(text []byte) error {
 
 func (v *valueWriter) separate(turned, d int) {
 	v.buf = append(v.buf, ',')
-	if turned == 0 || v.json {
+	if turned == 0 || v.JSON {
 		v.buf = append(v.buf, ' ')
 	} else {
-		v.buf = appendSpaces(append(v.buf, '\n'), d+1)
+		v.buf = append(v.buf, '\n')
+		v.repeat(' ', d+1)
 	}
 }
 
-func (v *valueWriter) brackets(c byte, n int) {
+func (v *valueWriter) repeat(c byte, n int) {
 	for range n {
 		v.buf = append(v.buf, c)
 	}
@@ -159,7 +183,7 @@ func (v *valueWriter) brackets(c byte, n int) {
 
 func (v *valueWriter) end() error {
 	if v.begun {
-		v.brackets(']', len(v.shape))
+		v.repeat(']', len(v.shape))
 	} else {
 		v.buf = append(v.buf, emptyLists(v.shape)...)
 	}
@@ -189,9 +213,8 @@ func emptyLists(shape tensor.Shape) string {
 func (v *valueWriter) elements(t *tensor.Tensor, use func(text []byte) error) error {
 	float := func(bits int) func(b []byte, f float64) []byte {
 		return func(b []byte, f float64) []byte {
-			if v.json && f-f != 0 {
-				text, _ := inspect.Float(f).MarshalJSON()
-				return appendJSON(b, text, oneLine)
+			if v.JSON && f-f != 0 {
+				return append(appendReal(append(b, `{"$float": "`...), f, bits), `"}`...)
 			}
 			return appendReal(b, f, bits)
 		}
@@ -211,7 +234,7 @@ func (v *valueWriter) elements(t *tensor.Tensor, use func(text []byte) error) er
 			part = double
 		}
 		return texts(v.ctx, t, func(b []byte, c complex128) []byte {
-			if v.json {
+			if v.JSON {
 				b = append(part(append(b, '['), real(c)), ", "...)
 				return append(part(b, imag(c)), ']')
 			}
@@ -224,10 +247,8 @@ func (v *valueWriter) elements(t *tensor.Tensor, use func(text []byte) error) er
 			return append(b, 'i')
 		}, use)
 	case d == tensor.U64:
-		return texts(v.ctx, t, func(b []byte,
-			u uint64) []byte {
-			return strconv.AppendUint(b, u, 10)
-		}, use)
+		return texts(v.ctx, t,
+			func(b []byte, u uint64) []byte { return strconv.AppendUint(b, u, 10) }, use)
 	}
 	return texts(v.ctx, t, func(b []byte, i int64) []byte { return strconv.AppendInt(b, i, 10) },
 		use)
@@ -242,7 +263,7 @@ func texts[T tensor.Element](ctx context.Context, t *tensor.Tensor,
 			err = ctx.Err()
 		}
 		if err != nil {
-			return adviseOnValues(err)
+			return err
 		}
 		for _, x := range values {
 			buf = appendOne(buf[:0], x)
@@ -252,4 +273,46 @@ func texts[T tensor.Element](ctx context.Context, t *tensor.Tensor,
 		}
 	}
 	return nil
+}
+
+// AppendValue appends an element as [Value] returns it for people to read: with all digits,
+// NaN and infinities as nan, inf and -inf.
+func AppendValue(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case uint64:
+		return strconv.AppendUint(b, v, 10)
+	case float32:
+		return appendReal(b, float64(v), 32)
+	case float64:
+		return appendReal(b, v, 64)
+	case Float:
+		return appendReal(b, float64(v), 64)
+	case Complex:
+		b = appendReal(b, float64(v[0]), 64)
+		if im := float64(v[1]); !math.Signbit(im) || math.IsNaN(im) {
+			b = append(b, '+')
+		}
+		return append(appendReal(b, float64(v[1]), 64), 'i')
+	}
+	return append(b, '-')
+}
+
+func appendReal(b []byte, v float64, bits int) []byte {
+	switch {
+	case math.IsNaN(v):
+		return append(b, "nan"...)
+	case math.IsInf(v, 1):
+		return append(b, "inf"...)
+	case math.IsInf(v, -1):
+		return append(b, "-inf"...)
+	}
+	format := byte('f')
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(b, v, format, -1, bits)
 }
