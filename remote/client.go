@@ -21,6 +21,8 @@ type Client struct {
 	closeIdle  func()
 
 	requests, retries atomic.Int64
+	blocks            atomic.Int64 // in use, of Options.InFlight
+	buffers           buffers
 }
 
 // NewClient returns a Client; it makes no request.
@@ -35,6 +37,8 @@ func NewClient(opts *Options) (*Client, error) {
 		return nil, fmt.Errorf("remote: Options.MaxBytes is negative: %d", o.MaxBytes)
 	case o.CacheBytes < 0:
 		return nil, fmt.Errorf("remote: Options.CacheBytes is negative: %d", o.CacheBytes)
+	case o.InFlight < 0:
+		return nil, fmt.Errorf("remote: Options.InFlight is negative: %d", o.InFlight)
 	case o.Attempts < 0:
 		return nil, fmt.Errorf("remote: Options.Attempts is negative: %d", o.Attempts)
 	case o.Timeout < 0:
@@ -45,6 +49,9 @@ func NewClient(opts *Options) (*Client, error) {
 	o.Header = o.Header.Clone()
 	if o.CacheBytes == 0 {
 		o.CacheBytes = 8 << 20
+	}
+	if o.InFlight == 0 {
+		o.InFlight = 16
 	}
 	if o.Attempts == 0 {
 		o.Attempts = 5
@@ -69,6 +76,9 @@ func (c *Client) transport(t *http.Transport) {
 	publicOnly := c.opts.PublicOnly
 	t.MaxResponseHeaderBytes = 64 << 10
 	t.DisableCompression = true
+	t.MaxIdleConnsPerHost = c.opts.InFlight
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetHTTP1(true) // HTTP/2 has all requests share the bandwidth of one connection
 	if publicOnly {
 		t.Proxy = nil
 	}
@@ -111,6 +121,7 @@ func (c *Client) Fetch(ctx context.Context, address string, limit int64) ([]byte
 // Close closes idle connections. Open files stay usable until they are closed.
 func (c *Client) Close() error {
 	c.closeIdle()
+	c.buffers.clear()
 	return nil
 }
 

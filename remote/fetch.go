@@ -78,6 +78,11 @@ func (r *Reader) fetch(p []byte, off int64) error {
 	if err := r.spend(int64(len(p))); err != nil {
 		return err
 	}
+	return r.transfer(p, off)
+}
+
+// transfer is fetch for bytes that were taken off the budget.
+func (r *Reader) transfer(p []byte, off int64) error {
 	return r.again(func() (received int64, err error) {
 		for len(p) > 0 { // the server may answer with less than was asked for
 			n, err := r.get(p, off)

@@ -203,6 +203,9 @@ func (f *openFile) ReadAt(p []byte, off int64) (int, error) {
 	return r.ReadAt(p, off)
 }
 
+// ReadsAhead says to package tensorfile what it does for a Reader.
+func (f *openFile) ReadsAhead() {}
+
 // Read is for one goroutine.
 func (f *openFile) Read(p []byte) (int, error) {
 	if f.off >= f.info.Size() {

@@ -59,6 +59,10 @@ type Options struct {
 	// CacheBytes is how much of what small reads fetched is kept; zero means 8 MiB, less than 256 KiB counts as that.
 	CacheBytes int64
 
+	// InFlight is how many requests reading ahead, or one large read, has under way at once, each of 8 MiB; zero means 16.
+	// Reading ahead keeps no more than so many, for all files of a Client together, in memory.
+	InFlight int
+
 	// Attempts is how often a request is tried before its failure counts, if the failure may pass; zero means 5.
 	Attempts int
 
@@ -94,7 +98,12 @@ type Reader struct {
 	lastModified string
 	versioned    *url.URL // which address gave it
 
+	fetching sync.WaitGroup // blocks
+
 	mu       sync.Mutex
+	runs     []*run   // the last used first
+	blocks   []*block // read ahead
+	taken    int64    // bytes that were read of blocks
 	resolved *url.URL // where redirects led to, so that they need not be followed each time
 	cache    cache
 	flights  []*flight // fetches into the cache that are under way
@@ -202,7 +211,13 @@ func (r *Reader) Close() error {
 	r.cancel(fs.ErrClosed)
 	r.mu.Lock()
 	r.cache = cache{}
+	for i := len(r.blocks) - 1; i >= 0; i-- {
+		if b := r.blocks[i]; b.b != nil {
+			r.drop(b)
+		}
+	}
 	r.mu.Unlock()
+	r.fetching.Wait()
 	if r.owns {
 		return r.client.Close()
 	}
@@ -234,7 +249,8 @@ func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
 
 // ReadAt fills p from offset off, as io.ReaderAt asks: all of it, or an error, which is io.EOF if the file has no more bytes.
 // Small reads take more than they need, so that those which follow cost nothing: 64 KiB, and the more the longer reading
-// goes on in one direction. A read of 1 MiB or more is one request.
+// goes on in one direction, until Options.InFlight requests of 8 MiB are under way. A read of 1 MiB or more takes no more
+// than that at first; one of more than 8 MiB is several requests at once.
 func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, fmt.Errorf("remote: negative offset %d", off)
@@ -265,24 +281,32 @@ func (r *Reader) some(p []byte, off int64) (int, error) {
 	r.mu.Lock()
 	if b := r.cache.from(off); len(b) > 0 {
 		n := copy(p, b)
+		r.follow(off, off+int64(n))
 		r.mu.Unlock()
 		return n, nil
+	}
+	if n := r.follow(off, end); n != nil && end-off < 2*blockSize {
+		r.readAhead(n, off)
+	}
+	if b := r.blockAt(off); b != nil {
+		if b.b != nil {
+			defer r.mu.Unlock()
+			return r.take(b, p, off), nil
+		}
+		r.mu.Unlock()
+		return 0, r.await(b.done, &b.err)
 	}
 	for _, f := range r.flights {
 		if f.off <= off && off < f.end { // somebody is fetching it
 			r.mu.Unlock()
-			select {
-			case <-f.done:
-				return 0, f.err // and look again
-			case <-r.ctx.Done():
-				return 0, r.done()
-			}
+			return 0, r.await(f.done, &f.err)
 		}
 	}
-	end = r.cache.before(off, end)
+	next := r.nextBlock(off)
+	end = min(r.cache.before(off, end), next)
 	if end-off >= direct {
 		r.mu.Unlock()
-		return int(end - off), r.fetch(p[:end-off], off)
+		return int(end - off), r.fetchLarge(p[:end-off], off)
 	}
 
 	// Reads that go on where the last one ended will be followed by others.
@@ -294,7 +318,7 @@ func (r *Reader) some(p []byte, off int64) (int, error) {
 		r.ahead = window
 	}
 	from, to := off, min(max(end, off+ahead), r.size)
-	to = max(end, min(to, r.cache.start(end)))
+	to = max(end, min(to, r.cache.start(end), next))
 	for _, f := range r.flights {
 		if f.off >= end {
 			to = min(to, f.off)
@@ -302,6 +326,11 @@ func (r *Reader) some(p []byte, off int64) (int, error) {
 	}
 	if to == r.size { // at the end of the file, what comes before is wanted next
 		from = r.cache.after(max(0, min(off, to-window)), off)
+		for _, b := range r.blocks {
+			if b.end <= off {
+				from = max(from, b.end)
+			}
+		}
 	}
 	if to-from > r.budget() { // nothing ahead, then
 		from, to = off, end
@@ -330,6 +359,16 @@ func (r *Reader) some(p []byte, off int64) (int, error) {
 		r.cache.put(from, b)
 	}
 	return copy(p, b[off-from:]), nil
+}
+
+// await waits for a fetch by somebody else, whose error is *err.
+func (r *Reader) await(done <-chan struct{}, err *error) error {
+	select {
+	case <-done:
+		return *err // and look again
+	case <-r.ctx.Done():
+		return r.done()
+	}
 }
 
 // budget is how many bytes may still be asked for. The caller holds mu.
