@@ -306,7 +306,7 @@ func createLocked(name string, finish func() error) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if lock(f) != errHeld && isSame(f, name) {
+		if Lock(f) != errHeld && isSame(f, name) {
 			return f, nil
 		}
 		f.Close() // another process took it for a journal that was left, and removes it

@@ -17,8 +17,8 @@ const closeBeforeRemove = false
 
 const canLock = true
 
-// lock locks a file until it is closed, or the process ends.
-func lock(f *os.File) error {
+// Lock locks a file until it is closed, or the process ends.
+func Lock(f *os.File) error {
 	c, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func tryLock(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || lock(f) != nil ||
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || Lock(f) != nil ||
 		!isSame(f, name) {
 		f.Close()
 		return nil, errHeld

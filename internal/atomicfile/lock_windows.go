@@ -14,8 +14,8 @@ const closeBeforeRemove = true
 
 const canLock = true
 
-// lock does nothing: a file that is open is locked enough, see tryLock.
-func lock(*os.File) error { return nil }
+// Lock does nothing: a file that is open is locked enough, see tryLock.
+func Lock(*os.File) error { return nil }
 
 // tryLock opens a file for reading, and for nobody else. errHeld is that somebody has it
 // open.

@@ -19,7 +19,7 @@ func createTemp(target string, perm fs.FileMode) (*os.File, error) {
 			"."+shortened(base)+tempMark+strconv.FormatUint(rand.Uint64(), 36))
 		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 		if err == nil {
-			lock(f) // so that Clean leaves it alone; where that is not possible, its age has to do
+			Lock(f) // so that Clean leaves it alone; where that is not possible, its age has to do
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
