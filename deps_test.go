@@ -118,8 +118,9 @@ var edges = map[string][]string{
 	"convert":           and(and(floor, formats...), ".", "sparse", "internal/ggml"),
 	"cmd/tensorfile":    {"internal/command"},
 	"internal/filename": {},
+	"internal/batch":    {"internal/atomicfile"},
 	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect",
-		"model", "remote", "internal/filename"), cobra, pflag, progressbar, term, uniseg),
+		"model", "remote", "internal/batch", "internal/filename"), cobra, pflag, progressbar, term, uniseg),
 
 	// The nested module: what links the libraries of object stores is outside of this one.
 	"cloud/internal/store":     {"remote", "tensor"},
@@ -168,8 +169,8 @@ var oracles = map[string][]string{
 var std = map[string][]string{
 	"unsafe":     {"internal/le"},
 	"C":          {},
-	"net/http":   {"remote", "cloud/..."},
-	"net":        {"remote"},
+	"net/http":   {"remote", "cloud/...", "interop/..."},
+	"net":        {"remote", "interop/..."},
 	"crypto/tls": {"remote"},
 	"plugin":     {},
 	"log":        {"schema/gen", "interop/...", "testdata/..."},

@@ -11,6 +11,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,6 +199,10 @@ func (r *Reader) Size() int64 { return r.size }
 // ReadsAhead says to package tensorfile that the start and the end of the file are
 // read ahead and kept, so that nothing else need do so.
 func (r *Reader) ReadsAhead() {}
+
+// Version returns what identifies the content of the file on its server: the ETag, or the
+// time of its last change; "" where the server says neither.
+func (r *Reader) Version() string { return cmp.Or(r.etag, r.lastModified) }
 
 // Stats returns what was done so far.
 func (r *Reader) Stats() Stats {

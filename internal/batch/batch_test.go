@@ -141,7 +141,8 @@ func TestLedger(t *testing.T) {
 
 func TestLedgerRefusesOtherFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "ledger")
-	for _, text := range []string{"weights", "weights\n", "{}", "{}\n", strings.Repeat("x", maxLine+1<<20)} {
+	for _, text := range []string{"weights", "weights\n", "{}", "{}\n",
+		strings.Repeat("x", maxLine+1<<20)} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}

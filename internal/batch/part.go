@@ -50,7 +50,8 @@ func ParsePart(text string, getenv func(string) string) (Part, error) {
 		return Part{}, fmt.Errorf("%s is %q and %s is %q", kubernetesIndex, index, awsIndex, other)
 	}
 	if index == "" {
-		return Part{}, fmt.Errorf("auto needs %s or %s, and neither is set", kubernetesIndex, awsIndex)
+		return Part{}, fmt.Errorf("auto needs %s or %s, and neither is set", kubernetesIndex,
+			awsIndex)
 	}
 	i, err := strconv.Atoi(index)
 	if err != nil || i < 0 || i >= of {

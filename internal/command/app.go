@@ -56,8 +56,16 @@ type app struct {
 	stdin     bool           // standard input has been asked for
 	externals []*input
 	openers   map[string]func(*remote.Options) (remote.Opener, error)
-	opened    map[string]remote.Opener // of those, by scheme
+	opened    *stores
+	counted   []interface{ Stats() remote.Stats } // what was read over the network
 	cleanup   []func()
+
+	getenv func(string) string
+	args   []string // of the whole program
+	inList bool     // this run is for a file of a list
+	// runFile runs the program for a file of a list. It returns the exit status, and how
+	// many bytes were fetched from servers.
+	runFile func(args []string, out, errs io.Writer) (status int, fetched int64)
 }
 
 func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer,
@@ -68,6 +76,8 @@ func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer,
 		colour:   isTerminal(stdout) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
 		bars:     isTerminal(stderr) && getenv("TERM") != "dumb",
 		maxInput: 64 << 30,
+		opened:   &stores{},
+		getenv:   getenv,
 	}
 	a.tty, _ = stdout.(*os.File)
 	a.out = &printer{bufio.NewWriterSize(&screen{a, stdout}, 64<<10), a.colour}
@@ -168,6 +178,12 @@ func newRoot(a *app) *cobra.Command {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, c := range g.commands {
 			c.GroupID = g.id
+			switch c.Name() {
+			case "check":
+				a.listFlags(c, a.models)
+			case "info", "ls", "verify", "hash", "stats", "detect", "du", "convert":
+				a.listFlags(c, a.inputs)
+			}
 			root.AddCommand(c)
 		}
 	}

@@ -19,7 +19,7 @@ var documents = []any{
 	errorDocument{}, infoDocument{}, lsDocument{}, tensorRow{}, partRow{}, blobRow{}, catDocument{}, statsDocument{},
 	hashDocument{}, fileHash{}, verifyDocument{}, diffDocument{}, duDocument{}, graphDocument{}, convertDocument{},
 	writtenDocument{}, splitDocument{}, extractDocument{}, recoverDocument{}, cleanDocument{}, detectDocument{},
-	versionDocument{}, checkedDirectory{}, inspect.Figures{}, catHead{},
+	versionDocument{}, checkedDirectory{}, listFields{}, inspect.Figures{}, catHead{},
 }
 
 // jsonKeys calls use with the JSON key of every field of a type, and of those in it.

@@ -329,7 +329,7 @@ func (a *app) eachOf(args []string, inputs func(args []string) []string, heading
 		return wrong("a directory that has some, or a file", "no tensor files in %s",
 			strings.Join(args, ", "))
 	}
-	many := len(args) != 1 || len(names) > 1 || a.recursive
+	many := len(args) != 1 || len(names) > 1 || a.recursive || a.inList
 	isList := a.json && many && !a.jsonLines
 	if isList {
 		a.out.WriteString("{\n  \"files\": [")
@@ -346,6 +346,9 @@ func (a *app) eachOf(args []string, inputs func(args []string) []string, heading
 			fmt.Fprintf(a.out, "%s%s:%s\n", a.style(styleHead), display(name), a.style(styleNone))
 		}
 		d, err := show(name)
+		if a.inList && !a.json && !a.quiet && heading {
+			a.out.WriteByte('\n')
+		}
 		if errors.As(err, new(wrongUse)) {
 			return onFile(name, err)
 		}

@@ -84,18 +84,31 @@ func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdou
 	if o == nil {
 		o = &Options{}
 	}
-	a := newApp(ctx, stdin, stdout, stderr, getenv)
-	a.version, a.openers = programVersion(o.Version), o.Openers
+	return newApp(ctx, stdin, stdout, stderr, getenv).run(o, args)
+}
+
+// run runs a command.
+func (a *app) run(o *Options, args []string) int {
+	a.version, a.openers, a.args = programVersion(o.Version), o.Openers, args
+	a.runFile = func(args []string, out, errs io.Writer) (status int, fetched int64) {
+		one := newApp(a.ctx, strings.NewReader(""), out, errs, a.getenv)
+		one.opened, one.inList = a.opened, true
+		status = one.run(o, args)
+		for _, r := range one.counted {
+			fetched += r.Stats().Bytes
+		}
+		return status, fetched
+	}
 	defer a.close()
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetIn(stdin)
+	root.SetIn(a.in)
 	root.SetOut(a.out)
-	root.SetErr(stderr)
+	root.SetErr(a.stderr)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		a.addCompletions(root)
 	}
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root.ExecuteContextC(a.ctx)
 	a.finish(cmd, err)
 	if a.status == statusUsage {
 		a.flush()
@@ -108,7 +121,7 @@ func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdou
 	if err := a.flush(); err != nil {
 		a.fail("standard output", err)
 	}
-	if ctx.Err() != nil {
+	if a.ctx.Err() != nil {
 		return statusInterrupted
 	}
 	return a.status

@@ -8,6 +8,7 @@ import (
 	"net/textproto"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/model"
@@ -60,10 +61,6 @@ func remoteHint(name string, err error) string {
 // openRemote opens a file by its address, or the primary set of a repository by its own. Of
 // either only what is read is fetched.
 func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
-	o, err := a.remoteOptions(in.name)
-	if err != nil {
-		return err
-	}
 	isFile := !isStorePrefix(in.name)
 	if remote.IsHub(in.name) {
 		name, err := remote.HubPath(in.name)
@@ -84,22 +81,9 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 		in.File, in.path = m.File(), ""
 		return nil
 	}
-	var r io.ReaderAt
-	var size int64
-	if storeScheme(in.name) != "" {
-		store, err := a.store(in.name)
-		if err != nil {
-			return err
-		}
-		if r, size, err = store.Open(a.ctx, in.name); err != nil {
-			return err
-		}
-	} else {
-		file, err := remote.Open(a.ctx, in.name, o)
-		if err != nil {
-			return err
-		}
-		r, size = file, file.Size()
+	r, size, err := a.openAddress(in.name)
+	if err != nil {
+		return err
 	}
 	f, err := tensorfile.NewReader(r, size, opts)
 	if err != nil {
@@ -110,6 +94,34 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	}
 	in.File, in.path, in.raw = f, "", r
 	return nil
+}
+
+// openAddress opens the file at an address. What it returns may be an io.Closer.
+func (a *app) openAddress(address string) (r io.ReaderAt, size int64, err error) {
+	if storeScheme(address) != "" {
+		store, err := a.store(address)
+		if err != nil {
+			return nil, 0, err
+		}
+		r, size, err = store.Open(a.ctx, address)
+		if err != nil {
+			return nil, 0, err
+		}
+	} else {
+		o, err := a.remoteOptions(address)
+		if err != nil {
+			return nil, 0, err
+		}
+		file, err := remote.Open(a.ctx, address, o)
+		if err != nil {
+			return nil, 0, err
+		}
+		r, size = file, file.Size()
+	}
+	if counted, ok := r.(interface{ Stats() remote.Stats }); ok {
+		a.counted = append(a.counted, counted)
+	}
+	return r, size, nil
 }
 
 // openListed opens a repository of the Hub, a directory in one, or a prefix of an object store
@@ -139,10 +151,18 @@ func (a *app) openListed(address string) (*model.Model, error) {
 	return model.OpenFS(r, ".", o)
 }
 
+// stores are the object stores of a run, and of those that it makes for files of a list.
+type stores struct {
+	mu       sync.Mutex
+	byScheme map[string]remote.Opener
+}
+
 // store returns what opens the addresses of an object store.
 func (a *app) store(address string) (remote.Opener, error) {
 	scheme := storeScheme(address)
-	if o := a.opened[scheme]; o != nil {
+	a.opened.mu.Lock()
+	defer a.opened.mu.Unlock()
+	if o := a.opened.byScheme[scheme]; o != nil {
 		return o, nil
 	}
 	open := a.openers[scheme]
@@ -158,10 +178,10 @@ func (a *app) store(address string) (remote.Opener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.opened == nil {
-		a.opened = map[string]remote.Opener{}
+	if a.opened.byScheme == nil {
+		a.opened.byScheme = map[string]remote.Opener{}
 	}
-	a.opened[scheme] = o
+	a.opened.byScheme[scheme] = o
 	return o, nil
 }
 

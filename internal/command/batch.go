@@ -1,0 +1,468 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tensorfile/tensorfile/internal/batch"
+	"github.com/tensorfile/tensorfile/remote"
+)
+
+// A manyFiles is what the flags of commands say that work on many files: each file is a
+// run of the command of its own, in this process.
+type manyFiles struct {
+	app    *app
+	cmd    *cobra.Command
+	inputs func(args []string) []string // what the arguments stand for
+
+	from   string // --files-from
+	jobs   int
+	part   string
+	ledger string // --resume
+
+	outDir, extension string // of the outputs of convert
+
+	common []string // the arguments of each run but its file
+	job    string
+	l      *batch.Ledger
+	mu     sync.Mutex        // of what is printed
+	made   map[string]string // files by the names of their outputs
+	counts map[int]int       // files by exit status
+	again  int               // files that the ledger has
+}
+
+// remoteJobs is how many addresses are worked on at once.
+const remoteJobs = 16
+
+// listFlags gives a command the flags for lists of files.
+func (a *app) listFlags(cmd *cobra.Command, inputs func(args []string) []string) {
+	l := &manyFiles{app: a, cmd: cmd, inputs: inputs}
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.StringVar(&l.from, "files-from", "",
+		"read names and addresses, one a line, from `LIST`, or -")
+	f.IntVar(&l.jobs, "jobs", 0, "work on `N` files at once (default: processors; 16 addresses)")
+	f.StringVar(&l.part, "part", "",
+		"only `I/N` of the files; auto/N takes I from the job's index")
+	f.StringVar(&l.ledger, "resume", "", "append to `LEDGER`, and skip the files that it has")
+	cmd.Flags().AddFlagSet(f)
+	run, check := cmd.RunE, cmd.Args
+	isUsed := func() (used bool) {
+		f.VisitAll(func(flag *pflag.Flag) { used = used || flag.Changed })
+		return used
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if isUsed() {
+			return nil
+		}
+		return check(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !isUsed() {
+			return run(cmd, args)
+		}
+		return l.run(args)
+	}
+}
+
+// run runs the command for each file.
+func (l *manyFiles) run(args []string) (err error) {
+	a := l.app
+	if a.json && !a.jsonLines {
+		return wrong("--jsonl", "--json is one object for a single run")
+	}
+	part := batch.Part{}
+	if l.part != "" {
+		if part, err = batch.ParsePart(l.part, a.getenv); err != nil {
+			return wrong("--part 1/4", "--part: %w", err)
+		}
+	}
+	if l.jobs < 0 || l.from == "" && len(args) == 0 {
+		return wrong(l.cmd.CommandPath()+" --files-from LIST", "no files are named")
+	}
+	if err := l.divide(); err != nil {
+		return err
+	}
+	list := io.NopCloser(strings.NewReader(""))
+	if l.from != "" {
+		if list, err = a.openList(l.from); err != nil {
+			return onFile(l.from, err)
+		}
+		defer list.Close()
+	}
+	if l.ledger != "" {
+		a.json, a.jsonLines = true, true
+		if l.l, err = batch.OpenLedger(l.ledger, l.job); err != nil {
+			return onFile(l.ledger, err)
+		}
+		defer func() { err = cmp.Or(err, onFile(l.ledger, l.l.Close())) }()
+	}
+	here := make(chan struct{}, cmp.Or(l.jobs, runtime.GOMAXPROCS(0)))
+	there := make(chan struct{}, cmp.Or(l.jobs, remoteJobs))
+	err = batch.Run(a.ctx, l.items(args, list, part),
+		func(item batch.Item) chan struct{} {
+			if isAddress(item.File) {
+				return there
+			}
+			return here
+		}, l.one, l.finished)
+	if a.ctx.Err() != nil {
+		return a.ctx.Err()
+	}
+	if a.json {
+		l.summarise()
+	}
+	return onFile(cmp.Or(l.from, "standard output"), err)
+}
+
+// divide separates the flags that each run has from those of the list.
+func (l *manyFiles) divide() error {
+	a := l.app
+	_, rest, err := l.cmd.Root().Find(a.args)
+	if err != nil {
+		return err
+	}
+	var results []string // the flags that the result depends on
+	l.common = []string{l.cmd.Name()}
+	err = l.cmd.Flags().ParseAll(rest, func(f *pflag.Flag, value string) error {
+		arg := "--" + f.Name + "=" + value
+		switch f.Name {
+		case "files-from", "jobs", "part", "resume", "recursive", "json", "jsonl":
+			return nil
+		case "output":
+			l.outDir = value
+			return nil
+		case "quiet", "header", "no-map", "force", "in-flight":
+		default:
+			results = append(results, arg)
+		}
+		l.common = append(l.common, arg)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if l.cmd.Name() == "convert" {
+		l.made = map[string]string{}
+		to, _, _ := strings.Cut(l.cmd.Flag("to").Value.String(), "@")
+		if l.outDir == "" || to == "" {
+			return wrong("--to FORMAT -o DIR", "of several files, the format and the directory "+
+				"of the outputs are missing")
+		}
+		format, err := parseFormat(to)
+		if err != nil {
+			return err
+		}
+		l.extension = format.Ext()
+		if err := os.MkdirAll(l.outDir, 0o777); err != nil {
+			return onFile(l.outDir, err)
+		}
+	}
+	slices.Sort(results)
+	version, _, _ := strings.Cut(a.version, ".")
+	l.job = hex.EncodeToString(hashOf(append([]string{l.cmd.Name(), version}, results...)))
+	l.counts = map[int]int{}
+	return nil
+}
+
+func hashOf(words []string) []byte {
+	h := sha256.New()
+	for _, w := range words {
+		fmt.Fprintf(h, "%q\n", w)
+	}
+	return h.Sum(nil)
+}
+
+// items are the files of the arguments, and of the list, that belong to the part.
+func (l *manyFiles) items(args []string, list io.Reader,
+	part batch.Part) iter.Seq2[batch.Item, error] {
+	return func(yield func(batch.Item, error) bool) {
+		for _, name := range l.inputs(args) {
+			if part.Has(name) && !yield(batch.Item{File: name, Size: -1}, nil) {
+				return
+			}
+		}
+		for item, err := range batch.Items(list) {
+			if (err != nil || part.Has(item.File)) && !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// openList opens a list: a file, an address, or standard input.
+func (a *app) openList(name string) (io.ReadCloser, error) {
+	switch {
+	case name == "-":
+		a.stdin = true
+		return io.NopCloser(a.in), nil
+	case isAddress(name):
+		r, size, err := a.openAddress(name)
+		if err != nil {
+			return nil, err
+		}
+		section := io.NewSectionReader(r, 0, size)
+		if c, ok := r.(io.Closer); ok {
+			return struct {
+				io.Reader
+				io.Closer
+			}{section, c}, nil
+		}
+		return io.NopCloser(section), nil
+	}
+	return os.Open(name)
+}
+
+// An outcome is what a run of one file left.
+type outcome struct {
+	item   batch.Item
+	status int
+	text   []byte
+	err    error // of the ledger, or of standard output
+	again  bool
+}
+
+// one runs the command for a file. Lines of JSON are written when they are complete.
+func (l *manyFiles) one(item batch.Item) (o outcome) {
+	a := l.app
+	o.item = item
+	if item.Size < 0 || item.ETag == "" {
+		if known, err := a.identify(item.File, l.l != nil); err == nil {
+			item.Size, item.ETag = known.Size, known.ETag
+		}
+	}
+	if l.l != nil && item.ETag != "" {
+		if o.status, o.again = l.l.Done(item); o.again {
+			return o
+		}
+	}
+	args, err := l.arguments(item.File)
+	begin := time.Now()
+	var out, errs bytes.Buffer
+	var fetched int64
+	if err != nil {
+		fmt.Fprintf(&errs, "tensorfile: %s: %v\n", display(item.File), err)
+		o.status = statusUnreadable
+	} else {
+		o.status, fetched = a.runFile(args, &out, &errs)
+	}
+	o.text = out.Bytes()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.ctx.Err() != nil {
+		return o
+	}
+	if errs.Len() > 0 {
+		a.stderr.Write(errs.Bytes())
+	}
+	if !a.json {
+		return o
+	}
+	line, err := l.line(o.text, item, cmp.Or(firstLine(errs.String()), "no result"), o.status,
+		time.Since(begin), fetched)
+	if err == nil && l.l != nil {
+		err = l.l.Add(line)
+	} else if err == nil {
+		if _, err = a.out.Write(append(line, '\n')); err == nil {
+			err = a.flush()
+		}
+	}
+	o.err = err
+	return o
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return strings.TrimPrefix(s, "tensorfile: ")
+}
+
+// arguments are those of the run of one file.
+func (l *manyFiles) arguments(file string) ([]string, error) {
+	args := l.common
+	if l.app.json {
+		args = append(slices.Clip(args), "--jsonl")
+	}
+	if l.made == nil {
+		return append(slices.Clip(args), "--", file), nil
+	}
+	base := path.Base(filepath.ToSlash(strings.TrimRight(file, "/")))
+	if isAddress(file) {
+		base, _, _ = strings.Cut(base, "?")
+	}
+	base = strings.TrimSuffix(base, path.Ext(base)) + l.extension
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other, ok := l.made[base]; ok {
+		return nil, fmt.Errorf("its output has the name of that of %s", quote(other))
+	}
+	l.made[base] = file
+	return append(slices.Clip(args), "--", file, filepath.Join(l.outDir, base)), nil
+}
+
+// listFields are what the JSON of a file of a list has in addition.
+type listFields struct {
+	Address string  `json:"address"`
+	Size    *int64  `json:"size,omitempty"`
+	ETag    string  `json:"etag,omitempty"`
+	Exit    int     `json:"exit"`
+	Seconds float64 `json:"seconds"`
+	Fetched int64   `json:"read_bytes"`
+	Job     string  `json:"job,omitempty"`
+}
+
+// line is the JSON of a run with what a ledger needs.
+func (l *manyFiles) line(text []byte, item batch.Item, message string, status int,
+	took time.Duration, fetched int64) ([]byte, error) {
+	text = bytes.TrimSpace(text)
+	var has map[string]json.RawMessage
+	if len(text) == 0 || json.Unmarshal(text, &has) != nil {
+		var err error
+		if text, err = marshal(map[string]string{"file": item.File,
+			"error": message}); err != nil {
+			return nil, err
+		}
+		has, text = nil, appendJSON(nil, text, oneLine)
+	}
+	facts := listFields{item.File, &item.Size, item.ETag, status,
+		float64(took.Milliseconds()) / 1e3, fetched, ""}
+	if item.Size < 0 || has["size"] != nil {
+		facts.Size = nil
+	}
+	if l.l != nil {
+		facts.Job = l.job
+	}
+	fields, err := marshal(facts)
+	if err != nil {
+		return nil, err
+	}
+	fields = appendJSON(nil, fields, oneLine)
+	return slices.Concat(text[:len(text)-1], []byte(", "), fields[1:]), nil
+}
+
+// finished prints the outcome of a file in its turn, and counts it.
+func (l *manyFiles) finished(o outcome) error {
+	a := l.app
+	a.status = worse(a.status, o.status)
+	l.counts[o.status]++
+	if o.again {
+		l.again++
+	}
+	if o.err != nil || a.json || len(o.text) == 0 {
+		return o.err
+	}
+	_, err := a.out.Write(o.text)
+	return err
+}
+
+// summarise tells on standard error what became of all files.
+func (l *manyFiles) summarise() {
+	n := 0
+	for _, c := range l.counts {
+		n += c
+	}
+	parts := []string{count(n, "file"), fmt.Sprint(l.counts[statusOK], " ok")}
+	for _, s := range []struct {
+		status int
+		what   string
+	}{{statusFound, "with findings"}, {statusUsage, "refused"}, {statusUnreadable, "not read"},
+		{statusLimit, "over a limit"}} {
+		if l.counts[s.status] > 0 {
+			parts = append(parts, fmt.Sprint(l.counts[s.status], " ", s.what))
+		}
+	}
+	if l.again > 0 {
+		parts = append(parts, fmt.Sprint(l.again, " done before"))
+	}
+	l.app.message("%s", strings.Join(parts, ", "))
+}
+
+// identify returns size and version of a file: of one on disk its time of change, of a
+// directory a digest of its listing. Of an address they cost a request, where that is
+// wanted.
+func (a *app) identify(name string, ask bool) (batch.Item, error) {
+	item := batch.Item{File: name, Size: -1}
+	switch {
+	case name == "-":
+	case !isAddress(name):
+		if strings.HasPrefix(name, "file://") {
+			var err error
+			if name, err = localPath(name, runtime.GOOS); err != nil {
+				return item, err
+			}
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return item, err
+		}
+		if !info.IsDir() {
+			item.Size, item.ETag = info.Size(), version(info)
+			return item, nil
+		}
+		var files []string
+		item.Size = 0
+		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := os.Stat(path)
+			if err != nil { // a link that leads nowhere
+				files = append(files, path)
+				return nil
+			}
+			item.Size += info.Size()
+			files = append(files, fmt.Sprint(path, " ", info.Size(), " ", version(info)))
+			return nil
+		})
+		if err != nil {
+			return item, err
+		}
+		item.ETag = "listing:" + hex.EncodeToString(hashOf(files))
+	case !ask:
+	case storeScheme(name) != "":
+		store, err := a.store(name)
+		if err != nil {
+			return item, err
+		}
+		for e, err := range store.List(a.ctx, name) {
+			if err != nil {
+				return item, err
+			}
+			if e.Address == name {
+				item.Size, item.ETag = e.Size, e.ETag
+				break
+			}
+		}
+	default:
+		o, err := a.remoteOptions(name)
+		if err != nil {
+			return item, err
+		}
+		r, err := remote.Open(a.ctx, name, o)
+		if err != nil {
+			return item, err
+		}
+		item.Size, item.ETag = r.Size(), r.Version()
+		return item, r.Close()
+	}
+	return item, nil
+}
+
+// version identifies the content of a file on disk as far as its directory does.
+func version(info fs.FileInfo) string { return fmt.Sprintf("mtime:%d", info.ModTime().UnixNano()) }
