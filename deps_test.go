@@ -120,15 +120,18 @@ var edges = map[string][]string{
 	"internal/filename": {},
 	"internal/batch":    {"internal/atomicfile"},
 	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect",
-		"model", "remote", "internal/batch", "internal/filename"), cobra, pflag, progressbar, term, uniseg),
+		"model", "remote", "internal/batch", "internal/filename"), cobra, pflag, progressbar, term,
+		uniseg),
 
-	// The nested module: what links the libraries of object stores is outside of this one.
+	// The nested module: what links the libraries of object stores is outside of this
+	// one.
 	"cloud/internal/store":     {"remote", "tensor"},
 	"cloud/internal/storetest": {"remote", "tensor"},
 	"cloud/s3":                 {"cloud/internal/store", "remote", awsKeys, awsSigner},
 	"cloud/gs":                 {"cloud/internal/store", "remote", oauth2, googleKeys},
-	"cloud/az":                 {"cloud/internal/store", "remote", "tensor", azureCore, azurePolicy, azureKeys},
-	"cloud/cmd/tensorfile":     {"internal/command", "remote", "cloud/s3", "cloud/gs", "cloud/az"},
+	"cloud/az": {"cloud/internal/store", "remote", "tensor", azureCore,
+		azurePolicy, azureKeys},
+	"cloud/cmd/tensorfile": {"internal/command", "remote", "cloud/s3", "cloud/gs", "cloud/az"},
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},
