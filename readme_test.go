@@ -324,7 +324,13 @@ func TestTablesOfFormats(t *testing.T) {
 	var short, long strings.Builder
 	short.WriteString("| format | reads | writes | programs | sparse | blobs | free attributes |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- |\n")
-	for _, f := range tensorfile.Formats() {
+	known := []tensorfile.Format{tensorfile.Safetensors, tensorfile.GGUF, tensorfile.Torch,
+		tensorfile.NPY, tensorfile.NPZ, tensorfile.PTE, tensorfile.PTD, tensorfile.RTen,
+		tensorfile.ZTensor, tensorfile.Primitiv} // those first that more people know
+	if got := slices.Sorted(slices.Values(known)); !slices.Equal(got, tensorfile.Formats()) {
+		t.Fatalf("the table has %v", known)
+	}
+	for _, f := range known {
 		c := f.Caps()
 		fmt.Fprintf(&short, "| %s `%s` | %s | %s | %s | %s | %s | %s |\n", f.Title(), f.Ext(),
 			versions(f.Reads()), versions(f.Writes()), yes(c.Program),
