@@ -11,8 +11,8 @@ import (
 
 // ValuesOptions control [WriteValues].
 type ValuesOptions struct {
-	// JSON writes what encoding/json reads, on one line: NaN and infinities as [Float] has
-	// them, complex numbers as lists.
+	// JSON writes what encoding/json reads, on one line: NaN and infinities as [Float]
+	// has them, complex numbers as lists.
 	JSON bool
 	// Abbreviate leaves out the middle of long dimensions of more than 1000 elements.
 	Abbreviate bool
@@ -275,8 +275,8 @@ func texts[T tensor.Element](ctx context.Context, t *tensor.Tensor,
 	return nil
 }
 
-// AppendValue appends an element as [Value] returns it for people to read: with all digits,
-// NaN and infinities as nan, inf and -inf.
+// AppendValue appends an element as [Value] returns it for people to read: with all
+// digits, NaN and infinities as nan, inf and -inf.
 func AppendValue(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case bool:

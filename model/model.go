@@ -285,12 +285,12 @@ func (m *Model) Dir() string {
 	return filepath.Join(filepath.FromSlash(m.local), filepath.FromSlash(m.dir))
 }
 
-// ErrNoModel is the error of a directory without weights, or of files of which nothing but
-// the order of names says which are the model.
+// ErrNoModel is the error of a directory without weights, or of files of which nothing
+// but the order of names says which are the model.
 var ErrNoModel = errors.New("is a directory without one model")
 
-// Whole returns the primary set, nil where there are several, those of components. It is an
-// error where the set is damaged: what is left of it is another model.
+// Whole returns the primary set, nil if there are several, those of components. It is an
+// error if the set is damaged: what is left of it is another model.
 func (m *Model) Whole() (*Set, error) {
 	primary := m.primary()
 	if len(primary) == 0 || m.ambiguous() {

@@ -46,9 +46,9 @@ func (a *app) bar(what string, total int64) *bar {
 	} else {
 		opts = append(opts, progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true))
 	}
-	name := shorten(display(baseName(what)), min(30, rest-10))
-	opts = append(opts, progressbar.OptionSetDescription(name),
-		progressbar.OptionSetWidth(max(1, min(40, rest-columns([]byte(name))))))
+	name := shortenMiddle([]byte(display(baseName(what))), max(1, min(30, rest-10)))
+	opts = append(opts, progressbar.OptionSetDescription(string(name)),
+		progressbar.OptionSetWidth(max(1, min(40, rest-columns(name)))))
 	b := &bar{a: a, p: progressbar.NewOptions64(total, opts...)}
 	a.shown.Store(b)
 	return b
@@ -61,21 +61,6 @@ func baseName(name string) string {
 		return path.Base(name)
 	}
 	return filepath.Base(name)
-}
-
-// shorten leaves the end of a name that takes more than most places.
-func shorten(name string, most int) string {
-	if columns([]byte(name)) <= most {
-		return name
-	}
-	r := []rune(name)
-	for len(r) > 0 && columns([]byte("…"+string(r))) > most {
-		r = r[1:]
-	}
-	if len(r) == 0 {
-		return ""
-	}
-	return "…" + string(r)
 }
 
 // hide takes the bar from the screen, where something else is about to be

@@ -133,6 +133,9 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 	if err := a.checkDecoded(in, t.Data); err != nil {
 		return nil, err
 	}
+	if sliced && !t.DType.Known() {
+		return nil, noNumbers(t)
+	}
 	if sliced {
 		index, err := tensor.ParseSlice(slice, len(t.Shape))
 		whole := t.Shape
@@ -239,6 +242,9 @@ func (a *app) catValues(w io.Writer, in *input, x *chosen, abbreviate bool) erro
 			before, after = before+",\n  \"values\": ", "\n}\n"
 		}
 	}
+	if !x.t.DType.Known() {
+		return noNumbers(x.t)
+	}
 	if _, err := io.WriteString(w, before); err != nil {
 		return err
 	}
@@ -248,6 +254,12 @@ func (a *app) catValues(w io.Writer, in *input, x *chosen, abbreviate bool) erro
 	}
 	_, err := io.WriteString(w, after)
 	return err
+}
+
+// noNumbers is the error of an unknown dtype.
+func noNumbers(t *tensor.Tensor) error {
+	return adviseOnValues(fmt.Errorf("%w: %s has no numbers", tensor.ErrDType,
+		quote(dtypeOf(t.DType, t.Data))))
 }
 
 // copyBlob writes a blob until ctx ends, and checks its digest.

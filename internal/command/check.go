@@ -60,7 +60,8 @@ hit, 3 where a file could not be read. docs/check.md lists the codes.`,
 	f.BoolVar(&o.Deep, "deep", false, "read every byte, and compare digests")
 	f.BoolVar(&o.Values, "values", false, "look for NaN, infinities, and tensors of one value")
 	f.StringVar(&manifest, "manifest", "", "`FILE` lists the files, as sha256sum or a "+
-		"repository's tree on Hugging Face's Hub; implies --deep, but for the Hub, whose digests are known")
+		"repository's tree on Hugging Face's Hub; implies --deep, but for the Hub, whose "+
+		"digests are known")
 	return cmd
 }
 
@@ -114,7 +115,8 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	if isListed(name) {
 		m, err = a.openListed(name)
 	} else {
-		m, err = model.Open(dir, &model.Options{Revision: revision, Limits: a.limits, NoMap: a.noMap})
+		m, err = model.Open(dir,
+			&model.Options{Revision: revision, Limits: a.limits, NoMap: a.noMap})
 	}
 	if err != nil {
 		return nil, err

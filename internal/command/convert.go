@@ -25,9 +25,9 @@ import (
 // A conversion is what the flags of convert and merge say.
 type conversion struct {
 	outputs
+	lister
 	target      tensorfile.Format // 0 is that of the extension of the output
 	version     string
-	filter      globs
 	rename      renames
 	dtypes      map[tensor.DType]tensor.DType
 	blocks      map[tensor.DType]string // of --dtype, quantised types
@@ -71,7 +71,7 @@ OUT appears whole or not at all; - is standard output.`,
 	}
 	f := cmd.Flags()
 	c.flags(f)
-	f.Var(&c.filter, "filter", "only tensors whose names match `GLOB`")
+	c.filterFlag(f)
 	f.Var(&c.rename, "rename", renameUsage)
 	chooseEach(f, c.addDType, "dtype", nil, "`FROM=TO`: another dtype, such as "+
 		"float32=bfloat16, or quantised blocks, such as float32=Q8_0 (matrices; .gguf, zTensor 2)")
@@ -200,7 +200,7 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 			if t.Dense() {
 				dtype = c.dtypes[t.DType]
 			}
-			return c.rename.newName(t.Name, nil), dtype, c.keeps(t.Name)
+			return c.rename.newName(t.Name, nil), dtype, c.wants(t.Name)
 		}
 	}
 	if len(c.blocks) > 0 {
@@ -230,8 +230,6 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	}
 	return nil
 }
-
-func (c *conversion) keeps(name string) bool { return len(c.filter) == 0 || c.filter.match(name) }
 
 // theInputs is what errors about several files name.
 const theInputs = "the inputs"
@@ -331,7 +329,7 @@ func (c *conversion) checkNames(f *tensorfile.File) error {
 	used := make([]bool, len(c.rename))
 	dtypes := map[tensor.DType]bool{}
 	for t := range f.Tensors() {
-		isKept = isKept || c.keeps(t.Name)
+		isKept = isKept || c.wants(t.Name)
 		dtypes[t.DType] = true
 		c.rename.newName(t.Name, used)
 	}

@@ -65,7 +65,8 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 	}, "ignore", words, "leave out `KINDS`: attributes, blobs")
 	c.filterFlag(f)
 	f.BoolVar(&c.stat, "stat", false, "also mean, RMS, relative RMS and cosine of the differences")
-	number(f, &c.top, "top", 1, math.MaxInt, "of tensors whose values differ only the `N` that differ most")
+	number(f, &c.top, "top", 1, math.MaxInt,
+		"of tensors whose values differ only the `N` that differ most")
 	return cmd
 }
 

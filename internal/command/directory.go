@@ -10,9 +10,9 @@ import (
 )
 
 // openDirectory takes a directory for the file that is its model: the only one, an
-// index or a root, whose path it sets, or all files of the primary set as one. With index,
-// the name of one of a sharded checkpoint of PyTorch in the directory, it takes all files
-// that the index names.
+// index or a root, whose path it sets, or all files of the primary set as one. With
+// index, the name of one of a sharded checkpoint of PyTorch in the directory, it takes
+// all files that the index names.
 func (a *app) openDirectory(in *input, dir, index string) error {
 	m, err := model.Open(dir, &model.Options{Limits: a.limits, NoMap: a.noMap})
 	if err != nil {

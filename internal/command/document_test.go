@@ -219,7 +219,8 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	dir := t.TempDir()
 	var ts []*tensor.Tensor
 	for _, name := range []string{"w", long + "1", long + "2", strings.Repeat("日本", 60)} {
-		ts = append(ts, tensor.New(name, tensor.Shape{2, 3}, make([]float32, 6)))
+		ts = append(ts, tensor.New(name, tensor.Shape{2, 3},
+			[]float32{-0.0722566, 0.0680111, 1.765912e-05, 0.0198635, -1.23456e-9, -1.98635e-05}))
 	}
 	file := created(t, dir, "x.safetensors", st(safetensorsOptions), ts...)
 	other := created(t, dir, "y.safetensors", st(safetensorsOptions), ts[:1]...)

@@ -94,7 +94,8 @@ the same directory; convert writes version 2 in canonical form again.`,
 			} else if e.headerOnly {
 				return errors.New("--header-only needs --in-place")
 			} else if len(args) == 1 && e.name == "" {
-				return wrong("--in-place, which replaces FILE", "the name of the output is missing")
+				return wrong("--in-place, which replaces FILE",
+					"the name of the output is missing")
 			}
 			args, out, err := a.beginFile(&e.outputs, args, 1)
 			if err != nil {
@@ -226,10 +227,13 @@ func (e *editing) changes(in *input) (*changes, error) {
 			return nil, wrong(tryNames, "--drop: no tensor or blob is named %s", quote(g))
 		}
 	}
-	had := in.hasAttribute()
+	had := map[string]bool{}
+	for k := range in.Attributes() {
+		had[k] = true
+	}
 	for _, a := range e.attributes {
 		_, added := c.attributes[a.key]
-		if a.value == nil && !added && !had(a.key) {
+		if a.value == nil && !added && !had[a.key] {
 			return nil, wrong("tensorfile info, which lists the attributes",
 				"--unset: no attribute is named %s", quote(a.key))
 		}
@@ -240,7 +244,7 @@ func (e *editing) changes(in *input) (*changes, error) {
 	}
 	// What is added and removed again was never there.
 	c.keys = slices.DeleteFunc(c.keys,
-		func(k string) bool { return c.attributes[k] == nil && !had(k) })
+		func(k string) bool { return c.attributes[k] == nil && !had[k] })
 	return c, nil
 }
 
@@ -260,16 +264,6 @@ func (in *input) names() iter.Seq[string] {
 			}
 		}
 	}
-}
-
-// hasAttribute returns what reports whether the file has an attribute that edit can
-// remove.
-func (in *input) hasAttribute() func(key string) bool {
-	keys := map[string]bool{}
-	for k := range in.Attributes() {
-		keys[k] = true
-	}
-	return func(key string) bool { return keys[key] }
 }
 
 // apply makes the changes, in the order of the file and of the flags.

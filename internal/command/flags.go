@@ -120,8 +120,7 @@ func choices[V any](f *pflag.FlagSet, value *V, name, noun string, known map[str
 	}}, name, usage)
 }
 
-// number declares a flag that takes a number from low to high; 0 is its default where that
-// is outside.
+// number declares a flag that takes a number from low to high; 0 is none.
 func number(f *pflag.FlagSet, value *int, name string, low, high int, usage string) {
 	text := ""
 	if *value != 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -147,13 +148,7 @@ func (a *app) hash(in *input, l *lister) (document, error) {
 	}
 	bar := a.bar(in.name, in.payload())
 	defer bar.done()
-	next, stop := iter.Pull2(inspect.HashEach(a.ctx, func(yield func(*tensor.Tensor) bool) {
-		for _, t := range ts {
-			if !yield(t) {
-				return
-			}
-		}
-	}, bar.add))
+	next, stop := iter.Pull2(inspect.HashEach(a.ctx, slices.Values(ts), bar.add))
 	defer stop()
 	for i := range rows {
 		r, t := &rows[i], a.resolve(rows[i].tensor)

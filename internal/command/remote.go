@@ -16,11 +16,12 @@ import (
 )
 
 func isAddress(name string) bool {
-	return strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "http://") || isListed(name)
+	return strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "http://") ||
+		isListed(name)
 }
 
-// isListed reports whether a name is an address that may stand for a directory: of the Hub, or
-// of an object store.
+// isListed reports whether a name is an address that may be one of a directory: of the
+// Hub, or of an object store.
 func isListed(name string) bool { return remote.IsHub(name) || storeScheme(name) != "" }
 
 // storeScheme returns the scheme of an address of an object store, "" for other names.
@@ -32,11 +33,12 @@ func storeScheme(name string) string {
 	return ""
 }
 
-// isStorePrefix reports whether an address of a store names no object: it ends with a slash,
-// or has no key.
+// isStorePrefix reports whether an address of a store names no object: it ends with a
+// slash, or has no key.
 func isStorePrefix(name string) bool {
 	_, rest, _ := strings.Cut(name, "://")
-	return storeScheme(name) != "" && (strings.HasSuffix(rest, "/") || !strings.Contains(rest, "/"))
+	return storeScheme(name) != "" &&
+		(strings.HasSuffix(rest, "/") || !strings.Contains(rest, "/"))
 }
 
 // remoteHint is hint for what is behind an address.
@@ -58,8 +60,8 @@ func remoteHint(name string, err error) string {
 	return hint(err)
 }
 
-// openRemote opens a file by its address, or the primary set of a repository by its own. Of
-// either only what is read is fetched.
+// openRemote opens a file by its address, or the primary set of a repository by its own.
+// Of either only what is read is fetched.
 func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	isFile := !isStorePrefix(in.name)
 	if remote.IsHub(in.name) {
@@ -124,8 +126,8 @@ func (a *app) openAddress(address string) (r io.ReaderAt, size int64, err error)
 	return r, size, nil
 }
 
-// openListed opens a repository of the Hub, a directory in one, or a prefix of an object store
-// as a model.
+// openListed opens a repository of the Hub, a directory in one, or a prefix of an object
+// store as a model.
 func (a *app) openListed(address string) (*model.Model, error) {
 	o := &model.Options{Limits: a.limits}
 	if storeScheme(address) != "" {
@@ -167,7 +169,8 @@ func (a *app) store(address string) (remote.Opener, error) {
 	}
 	open := a.openers[scheme]
 	if open == nil {
-		return nil, advise("the program of the release archives, which is built with package cloud",
+		return nil, advise(
+			"the program of the release archives, which is built with package cloud",
 			fmt.Errorf("%w: %s:// in this build", errors.ErrUnsupported, scheme))
 	}
 	options, err := a.remoteOptions(address)

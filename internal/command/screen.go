@@ -34,20 +34,15 @@ func (s *screen) Write(p []byte) (int, error) {
 
 // Write writes text. Each call has whole characters.
 func (p *printer) Write(text []byte) (int, error) {
-	rest := text
-	for len(rest) > 0 {
-		n := plainPrefix(rest)
-		if _, err := p.Writer.Write(rest[:n]); err != nil {
-			return 0, err
-		}
-		if rest = rest[n:]; len(rest) == 0 {
-			break
-		}
-		if n = p.styled(rest); n > 0 {
-			p.Writer.Write(rest[:n])
-		} else {
+	for rest := text; len(rest) > 0; {
+		n := max(plainPrefix(rest), p.styled(rest))
+		shown := rest[:n]
+		if n == 0 {
 			_, n = utf8.DecodeRune(rest)
-			p.Writer.Write(appendEscape(nil, rest[:n]))
+			shown = appendEscape(nil, rest[:n])
+		}
+		if _, err := p.Writer.Write(shown); err != nil {
+			return 0, err
 		}
 		rest = rest[n:]
 	}
@@ -103,16 +98,13 @@ func quote(s string) string { return strconv.Quote(s) }
 func visible(text string) string {
 	var b []byte
 	for rest := []byte(text); len(rest) > 0; {
-		n := plainPrefix(rest)
-		if i := bytes.IndexAny(rest[:n], "\n\t"); i >= 0 {
-			n = i
-		}
-		b = append(b, rest[:n]...)
-		if rest = rest[n:]; len(rest) > 0 {
-			_, n = utf8.DecodeRune(rest)
+		r, n := utf8.DecodeRune(rest)
+		if printable(r) {
+			b = append(b, rest[:n]...)
+		} else {
 			b = appendEscape(b, rest[:n])
-			rest = rest[n:]
 		}
+		rest = rest[n:]
 	}
 	return string(b)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,39 +60,27 @@ such as the blocks of a quantised tensor, is an error only where it is named.`,
 	return cmd
 }
 
-// chooseRows gives the rows that the names or globs mean, all when there are
-// none.
-func chooseRows(in *input, names []string) (iter.Seq[row], error) {
+// chooseRows returns the rows that the names or globs mean, all if there are none.
+func chooseRows(in *input, names []string) ([]row, error) {
 	if len(names) == 0 {
-		return func(yield func(row) bool) {
-			for r := range in.eachRow() {
-				if !yield(*r) {
-					return
-				}
-			}
-		}, nil
+		return in.rows(), nil
 	}
 	var out []row
 	used := make([]bool, len(names))
 	for r := range in.eachRow() {
-		for i, n := range names {
-			ok := n == r.name
-			if !ok {
-				ok, _ = glob(n, r.name)
-			}
-			if ok {
-				used[i] = true
-				out = append(out, *r)
-				break
-			}
+		i := slices.IndexFunc(names, func(n string) bool {
+			ok, _ := glob(n, r.name)
+			return ok || n == r.name
+		})
+		if i >= 0 {
+			used[i] = true
+			out = append(out, *r)
 		}
 	}
-	for i, n := range names {
-		if !used[i] {
-			return nil, noTensor(in, n)
-		}
+	if i := slices.Index(used, false); i >= 0 {
+		return nil, noTensor(in, names[i])
 	}
-	return slices.Values(out), nil
+	return out, nil
 }
 
 // A statsRow is an element of tensors in stats --json, and of their parts.
@@ -129,13 +118,12 @@ var statsKeys = map[string]func(*inspect.Summary) any{
 
 // stats measures the rows. One that has no values here, such as a quantised block,
 // is an error only where somebody asked for it by name.
-func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (document, error) {
+func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 	if !m.asked {
 		if err := a.checkDecodedTotal(in, &lister{}); err != nil {
 			return nil, err
 		}
 	}
-	all := slices.Collect(rows)
 	list := make([]statsRow, 0, len(all))
 	bar := a.bar(in.name, 2*in.payload()) // some are read twice
 	defer bar.done()
@@ -184,15 +172,17 @@ func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (document, er
 		list = append(list, line)
 	}
 	if key, reverse := strings.CutPrefix(m.sort, "-"); key != "" {
+		of := func(r statsRow) float64 {
+			if r.Summary == nil {
+				return math.NaN()
+			}
+			return asFloat(statsKeys[key](r.Summary))
+		}
 		slices.SortStableFunc(list, func(x, y statsRow) int {
 			if reverse {
 				x, y = y, x
 			}
-			if x.Summary == nil || y.Summary == nil {
-				return cmp.Compare(b2i(x.Summary != nil), b2i(y.Summary != nil))
-			}
-			of := statsKeys[key]
-			return cmp.Compare(asFloat(of(x.Summary)), asFloat(of(y.Summary)))
+			return cmp.Compare(of(x), of(y))
 		})
 	}
 	d := statsDocument{in.name, list}
@@ -205,7 +195,7 @@ func (a *app) stats(in *input, rows iter.Seq[row], m *measurement) (document, er
 		titles = append(titles, ">"+strconv.FormatFloat(q, 'g', -1, 64))
 	}
 	tab := newTable(append(titles, "HISTOGRAM")...)
-	tab.spare = []int{len(titles)}
+	tab.spare = []int{len(titles), 2, 1} // histogram, count, dtype
 	for i := range list {
 		list[i].addTo(tab)
 		for k := range list[i].Parts {
@@ -225,13 +215,6 @@ func adviseOnValues(err error) error {
 		return advise("cat --raw or hash, which need no values", err)
 	}
 	return err
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func (r *statsRow) addTo(t *table) {
