@@ -1,16 +1,14 @@
 // Package sparse checks sparse tensors, makes them dense, and dense ones sparse.
 //
 // Two schemes are known, those of zTensor. A compressed matrix (scheme "sparse_csr" or
-// "zt.sparse_csr/1") has the parts values, indices (the column of each value) and
-// indptr (where the values of each row begin, and at last their number). A tensor of
-// coordinates ("sparse_coo" or "zt.sparse_coo/1") has the parts values and coords: the
-// coordinates of all values in dimension 0, then those in dimension 1, and so on. Index
-// parts may be of any integer type, and of an unknown one where the format fixes
-// uint64.
+// "zt.sparse_csr/1") has the parts values, indices (the column of each value) and indptr
+// (where the values of each row begin, and at last their number). A tensor of coordinates
+// ("sparse_coo" or "zt.sparse_coo/1") has the parts values and coords: the coordinates of
+// all values in dimension 0, then those in dimension 1, and so on. Index parts may be of
+// any integer type, and of an unknown one where the format fixes uint64.
 //
-// All operations hold the indices in memory, as 8 bytes each, and values that are not
-// in order.
-// [Options.MaxMemory] bounds that.
+// All operations hold the indices in memory, as 8 bytes each, and values that are not in
+// order. [Options.MaxMemory] bounds that.
 package sparse
 
 import (

@@ -36,9 +36,8 @@ func (v Value) MarshalCBOR() ([]byte, error) {
 	return v.encoded, nil
 }
 
-// MarshalJSON writes the value as docs/json.md says: what JSON lacks becomes
-// {"$float": "nan"}, {"$bytes": "hex"} or {"$map": [[key, value]]}. Tags are left
-// out.
+// MarshalJSON writes the value as docs/json.md says: what JSON lacks becomes {"$float":
+// "nan"}, {"$bytes": "hex"} or {"$map": [[key, value]]}. Tags are left out.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if len(v.encoded) == 0 {
 		return []byte("null"), nil

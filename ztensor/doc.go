@@ -1,10 +1,10 @@
-// Package ztensor reads and writes zTensor files (.zt): dense, sparse and packed
-// tensors with attributes and digests.
+// Package ztensor reads and writes zTensor files (.zt): dense, sparse and packed tensors
+// with attributes and digests.
 //
 // # Versions
 //
-// A Reader tells the versions apart by their first and last bytes and reads 0.1,
-// 1.0, 1.1, 1.2 and 2; [Reader.Version] returns which. A Writer writes 2 unless
+// A Reader tells the versions apart by their first and last bytes and reads 0.1, 1.0,
+// 1.1, 1.2 and 2; [Reader.Version] returns which. A Writer writes 2 unless
 // [WriterOptions.Version] asks for another. What each can hold:
 //
 //	                        0.1      1.0      1.1      1.2      2
@@ -36,12 +36,11 @@
 //	               its size, 8 bytes little-endian
 //	               "ZTEN1000", from 1.1 on
 //
-// so that it is written in one pass and opened with two or three reads. In 1.0
-// the manifest has "tensors", each with its dtype; from 1.1 on "objects", whose
-// components have one each: a file of 1.1 or 1.2 that lost exactly its last eight
-// bytes is refused as truncated, although it could be read as one that begins like
-// 1.2 and ends like 1.0, which nobody writes. 0.1 has an array of entries, each a
-// single component.
+// so that it is written in one pass and opened with two or three reads. In 1.0 the
+// manifest has "tensors", each with its dtype; from 1.1 on "objects", whose components
+// have one each: a file of 1.1 or 1.2 that lost exactly its last eight bytes is refused
+// as truncated, although it could be read as one that begins like 1.2 and ends like 1.0,
+// which nobody writes. 0.1 has an array of entries, each a single component.
 //
 // A file of version 2 is
 //
@@ -53,44 +52,43 @@
 //	40 bytes           footer: where the manifest is, its xxh3, the version, the magic
 //
 // whose parts each have a digest of their decoded bytes. In canonical form, which
-// WriteFile makes and [WriterOptions].Canonical asks for, equal content makes
-// equal files. [Reader.ContentDigest] identifies the content however it is stored,
-// [Reader.Identity] the bytes of the file, [Reader.CanonicalViolations] says what
-// departs from canonical form, and Verify has a depth for each.
+// WriteFile makes and [WriterOptions].Canonical asks for, equal content makes equal
+// files. [Reader.ContentDigest] identifies the content however it is stored,
+// [Reader.Identity] the bytes of the file, [Reader.CanonicalViolations] says what departs
+// from canonical form, and Verify has a depth for each.
 //
-// Parts may be compressed in frames of 1 MiB (zt.zstd-seekable/1), which are
-// decoded on all cores, and of which a ReadAt takes only those that it needs.
-// They may be in other files, the shards: [WriteShards] divides a model, and
-// [Writer.Link] refers to tensors of an existing file. Shards are found next to
-// the file that names them, as NAME-SHARD.zt or in a store of content, or by their
-// size and digest, in its directory; with ReaderOptions.Companion wherever the
-// caller has them. [Append] adds after the end of a file.
+// Parts may be compressed in frames of 1 MiB (zt.zstd-seekable/1), which are decoded on
+// all cores, and of which a ReadAt takes only those that it needs. They may be in other
+// files, the shards: [WriteShards] divides a model, and [Writer.Link] refers to tensors
+// of an existing file. Shards are found next to the file that names them, as
+// NAME-SHARD.zt or in a store of content, or by their size and digest, in its directory;
+// with ReaderOptions.Companion wherever the caller has them. [Append] adds after the end
+// of a file.
 //
-// What breaks a rule of version 2 is refused with a [RuleError] that names it.
-// The layouts zt.sparse_coo/1, zt.mx/1, zt.quant_group/1 and those of gguf no
-// program of upstream checks: what departs from them is read, with a warning,
-// unless the reader is strict, and never written.
+// What breaks a rule of version 2 is refused with a [RuleError] that names it. The
+// layouts zt.sparse_coo/1, zt.mx/1, zt.quant_group/1 and those of gguf no program of
+// upstream checks: what departs from them is read, with a warning, unless the reader is
+// strict, and never written.
 //
 // # What is read
 //
-// dense tensors are Data; sparse_csr, sparse_coo and every other format string
-// are Scheme and Parts, one a role. Encodings are raw and zstd. A dtype, logical
-// type or encoding that this package does not know does not keep the others from
-// being read: its tensor is listed with the file's word in tensor.Stored, and
-// only decoding it fails. Departures from the document that do not prevent
-// reading are in [Reader.Warnings]; [ReaderOptions].Strict refuses them.
+// dense tensors are Data; sparse_csr, sparse_coo and every other format string are Scheme
+// and Parts, one a role. Encodings are raw and zstd. A dtype, logical type or encoding
+// that this package does not know does not keep the others from being read: its tensor is
+// listed with the file's word in tensor.Stored, and only decoding it fails. Departures
+// from the document that do not prevent reading are in [Reader.Warnings];
+// [ReaderOptions].Strict refuses them.
 //
-// Digests are of the stored bytes in version 1, of the decoded ones in version 2.
-// They are checked by Verify and by Blob.Open before io.EOF, and, strict, whenever
-// bytes are read.
+// Digests are of the stored bytes in version 1, of the decoded ones in version 2. They
+// are checked by Verify and by Blob.Open before io.EOF, and, strict, whenever bytes are
+// read.
 //
 // # How it was checked
 //
-// Against the Rust crates and Python packages of every generation, in both
-// directions (interop/ztensor.sh), and of version 2 on wrong files too, which the
-// crate must refuse for the same rule, or list, read and verify as we do
-// (TestSameAsCrate); against fxamacker/cbor and against itself by fuzzing;
-// against the attacks of attacks_test.go.
+// Against the Rust crates and Python packages of every generation, in both directions
+// (interop/ztensor.sh), and of version 2 on wrong files too, which the crate must refuse
+// for the same rule, or list, read and verify as we do (TestSameAsCrate); against
+// fxamacker/cbor and against itself by fuzzing; against the attacks of attacks_test.go.
 //
 // Slices that Blob.Bytes and tensor.View return are borrowed: see package tensor.
 package ztensor

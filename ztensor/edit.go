@@ -35,8 +35,7 @@ type tensorChange struct {
 	tensor  *tensor.Tensor // that replaces it
 }
 
-// NewEdit begins an edition of the file of r, which must stay open until it is
-// written.
+// NewEdit begins an edition of the file of r, which must stay open until it is written.
 func NewEdit(r *Reader) *Edit {
 	return &Edit{r: r, changes: map[string]tensorChange{}, set: map[string]string{},
 		unset: map[string]bool{}}
@@ -52,9 +51,8 @@ func (e *Edit) update(name string, f func(c *tensorChange)) error {
 	return nil
 }
 
-// Rename gives a tensor another name. It fails with tensor.ErrNoTensor where the
-// original has no such tensor; that the new name is taken is tensor.ErrDuplicate
-// from Write.
+// Rename gives a tensor another name. It fails with tensor.ErrNoTensor where the original
+// has no such tensor; that the new name is taken is tensor.ErrDuplicate from Write.
 func (e *Edit) Rename(old, new string) error {
 	return e.update(old, func(c *tensorChange) { c.renamed, c.name = true, new })
 }
@@ -92,10 +90,9 @@ func (e *Edit) RemoveAttribute(key string) error {
 	return nil
 }
 
-// Write writes the edition to w, which it neither seeks nor closes. opts may be
-// nil; its Version must be that of the file or "", its Attributes are set in
-// addition, and the others are for tensors that are replaced. The result is not
-// in canonical form.
+// Write writes the edition to w, which it neither seeks nor closes. opts may be nil; its
+// Version must be that of the file or "", its Attributes are set in addition, and the
+// others are for tensors that are replaced. The result is not in canonical form.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err != nil {

@@ -96,9 +96,8 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return newReader(source.OfBytes(b), "", "", opts.orZero())
 }
 
-// NewReader opens the size bytes that r has, with at most three reads of the
-// manifest and 64 KiB. The Reader does not own r: closing the Reader does not
-// close it.
+// NewReader opens the size bytes that r has, with at most three reads of the manifest and
+// 64 KiB. The Reader does not own r: closing the Reader does not close it.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	src, err := source.OfReaderAt(r, size)
 	if err != nil {
@@ -136,9 +135,8 @@ func newReader(src *source.Source, name, base string, o ReaderOptions) (*Reader,
 func open(f *core.File) error {
 	size := f.Size()
 	if size < 16 { // no generation has shorter files
-		return f.Bad(size, "",
-			rule.New(rule.FileTooSmall,
-				fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
+		return f.Bad(size, "", rule.New(rule.FileTooSmall,
+			fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
 	}
 	head := make([]byte, len(core.Magic1))
 	if _, err := f.Src.ReadAt(head, 0); err != nil {
@@ -162,10 +160,9 @@ func open(f *core.File) error {
 	return f.Bad(0, "magic", err)
 }
 
-// Close gives up the file. It may be called more than once, and does nothing
-// where the Reader does not own what it reads. Afterwards reading is
-// fs.ErrClosed, and borrowed slices must not be touched; names, shapes and
-// attributes stay valid.
+// Close gives up the file. It may be called more than once, and does nothing where the
+// Reader does not own what it reads. Afterwards reading is fs.ErrClosed, and borrowed
+// slices must not be touched; names, shapes and attributes stay valid.
 func (r *Reader) Close() error { return r.f.Close() }
 
 // Version is the layout of the file: "0.1", "1.0", "1.1", "1.2" or "2". It is

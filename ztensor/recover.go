@@ -8,10 +8,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// Recover undoes an append to a file of version 2 that was interrupted: it cuts
-// off what follows the last edition that is complete, and returns how many
-// bytes that was. A file that can be opened stays as it is. It is an error if
-// there is no complete edition.
+// Recover undoes an append to a file of version 2 that was interrupted: it cuts off what
+// follows the last edition that is complete, and returns how many bytes that was. A file
+// that can be opened stays as it is. It is an error if there is no complete edition.
 func Recover(name string) (cut int64, err error) {
 	cut, err = Recoverable(name)
 	if cut == 0 || err != nil {

@@ -29,8 +29,7 @@ type ShardOptions struct {
 	// that equal shards of several models are one file. Else they are named
 	// ROOT-00001.zt and so on.
 	Store bool
-	// Digest is that of whole shards in the root: SHA256, which is NoDigest too,
-	// or XXH3.
+	// Digest is that of whole shards in the root: SHA256, which is NoDigest too, or XXH3.
 	Digest Digest
 	// ID, if not empty, identifies the set: the attribute shard_set_id of the root and
 	// of every shard. A shard with another ID than the root's is refused.

@@ -67,8 +67,7 @@ type Cursor struct {
 // MaxNesting bounds the recursion whatever Limits.MaxDepth says.
 const MaxNesting = 4096
 
-// MaxStrictDepth is how deep an item of a version 2 manifest may be; the root is
-// at 0.
+// MaxStrictDepth is how deep an item of a version 2 manifest may be; the root is at 0.
 const MaxStrictDepth = 32
 
 func New(b []byte, l tensor.Limits) Cursor {

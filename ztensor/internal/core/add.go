@@ -54,8 +54,7 @@ type item struct {
 // error of ts or Plan, what came before is written.
 func (w *Writer) Pipe(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 	reused bool) error {
-	line := parallel.New(ctx, InFlight, w.prepare,
-		func(j *job) error { return w.store(ctx, j) })
+	line := parallel.New(ctx, InFlight, w.prepare, func(j *job) error { return w.store(ctx, j) })
 	defer line.Close()
 	next := new(job)
 	send := func() error {

@@ -15,8 +15,7 @@ import (
 // PieceSize is how much is read, hashed and written at a time.
 const PieceSize = 1 << 20
 
-// A Sink writes the stored bytes of one component and computes their digest on
-// the way.
+// A Sink writes the stored bytes of one component and computes their digest on the way.
 type Sink struct {
 	w    *Writer
 	Hash hash.Hash // nil: none

@@ -47,8 +47,7 @@ type File struct {
 	Generation generation
 }
 
-// A generation is what differs between the versions of an open file, beyond its
-// index.
+// A generation is what differs between the versions of an open file, beyond its index.
 type generation interface {
 	// stored returns the bytes of all payloads, elsewhere those of other files.
 	Stored() int64
@@ -134,8 +133,7 @@ func (r *File) ReadTail(n int64) (t Tail, err error) {
 	return t, r.Placed(t.off, "footer", err)
 }
 
-// Last returns the last n bytes of the file, of which the tail has at least so
-// many.
+// Last returns the last n bytes of the file, of which the tail has at least so many.
 func (t Tail) Last(n int) []byte { return t.b[len(t.b)-n:] }
 
 // ReadManifest returns the n bytes at off in memory of their own.

@@ -52,8 +52,7 @@ type Writer struct {
 	done  bool
 }
 
-// A Layout is what differs between the generations of the container when
-// writing.
+// A Layout is what differs between the generations of the container when writing.
 type Layout interface {
 	Magic() string
 	// check says what of a tensor the layout cannot hold; an error wraps

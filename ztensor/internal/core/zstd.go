@@ -21,8 +21,7 @@ const (
 // newZstdDecoder makes the decoder that is shared by all reads of a Reader. It decodes in
 // the goroutine of the caller, and never beyond the capacity of the destination.
 func newZstdDecoder(window uint64) (*zstd.Decoder, error) {
-	return zstd.NewReader(nil,
-		zstd.WithDecodeAllCapLimit(true),
+	return zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true),
 		zstd.WithDecoderMaxMemory(1<<62), // the capacity is the limit
 		zstd.WithDecoderMaxWindow(window),
 		zstd.WithDecoderLowmem(true),

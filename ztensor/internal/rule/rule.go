@@ -7,9 +7,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Error is the refusal of a version 2 file that breaks one of its
-// specification's rules. errors.As finds it in the errors of opening, reading
-// and verifying.
+// A Error is the refusal of a version 2 file that breaks one of its specification's
+// rules. errors.As finds it in the errors of opening, reading and verifying.
 type Error struct {
 	// Rule is the name that upstream's conformance corpus gives to what was
 	// broken, such as "BlobAlignment" or "CborDuplicateKey".

@@ -424,8 +424,7 @@ func (s *scan) add(name string, at int) *tensor.Tensor {
 }
 
 // shape reads the dimensions into s.dims and returns their product. A product beyond 64
-// bits is refused even if a later dimension is 0: upstream multiplies from left to
-// right.
+// bits is refused even if a later dimension is 0: upstream multiplies from left to right.
 func (s *scan) shape() uint64 {
 	product, largest := uint64(1), uint64(0)
 	n := s.Container(cbor.Array)

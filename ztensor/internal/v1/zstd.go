@@ -19,8 +19,7 @@ const (
 	// has to be made plausible by the bytes that are stored.
 	freeWindow = 8 << 20
 	// freeDecoded is how much a payload may decode to whatever its stored length, where
-	// nothing in the file says how long it is; maxRatio bounds such payloads beyond
-	// that.
+	// nothing in the file says how long it is; maxRatio bounds such payloads beyond that.
 	freeDecoded = 16 << 20
 	maxRatio    = 1000
 )

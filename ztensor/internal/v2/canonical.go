@@ -131,8 +131,7 @@ func (c *canonical) names(field string, attributes []byte) {
 	}
 }
 
-// places walks over the parts in the order in which a canonical writer places
-// them.
+// places walks over the parts in the order in which a canonical writer places them.
 func (c *canonical) places(all []*core.Payload) error {
 	r := c.r
 	next, empty := int64(CanonicalAlignment), int64(-1)
@@ -202,8 +201,7 @@ func (c *canonical) places(all []*core.Payload) error {
 	}
 	taken = append(taken, core.Extent{Off: r.ManifestAt, Length: r.ManifestSize})
 	return r.NonZero(c.ctx, taken, func(at int64) {
-		c.violates(1, at, "",
-			"a byte of nothing that is not zero")
+		c.violates(1, at, "", "a byte of nothing that is not zero")
 	})
 }
 

@@ -59,8 +59,7 @@ func (x *frames) decodeBatch(list []frame, dst []byte, stored func(off, n int64,
 	one := func(_ context.Context, i int) error {
 		f := list[i]
 		return stored(f.off, int64(f.stored), func(b []byte) error {
-			return decodeFrame(d,
-				dst[i*width:][:f.size:f.size], b)
+			return decodeFrame(d, dst[i*width:][:f.size:f.size], b)
 		})
 	}
 	if len(list) == 1 {
@@ -102,8 +101,7 @@ func (x *frames) ReadInto(_ *core.Payload, p []byte) error {
 		if err != nil {
 			return err
 		}
-		return x.decodeBatch(f.list, p, func(off, n int64,
-			use func(b []byte) error) error {
+		return x.decodeBatch(f.list, p, func(off, n int64, use func(b []byte) error) error {
 			return use(b[off:][:n:n])
 		})
 	})

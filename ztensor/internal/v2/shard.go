@@ -96,8 +96,7 @@ func isShardName(name []byte) bool {
 	})
 }
 
-// Shard opens a shard, the first time, and checks that it is one, and of the
-// right size.
+// Shard opens a shard, the first time, and checks that it is one, and of the right size.
 func (c *Container) Shard(i int) (*source.Source, error) {
 	s := &c.List[i]
 	s.once.Do(func() { s.err = c.openShard(s) })
