@@ -32,16 +32,12 @@ const (
 
 const Null = 0xf6
 
-// A span is a piece of the manifest. Manifests are at most 1 GiB.
-type span struct{ off, n uint32 }
-
 // odd says which liberties of CBOR, that no writer of ours takes, were met.
 type odd uint8
 
 const (
 	OddTag odd = 1 << iota
 	OddIndefinite
-	oddHead // not in the shortest form
 )
 
 // A Cursor walks CBOR bytes without copying them. Its first error sticks: from
@@ -58,7 +54,7 @@ type Cursor struct {
 	Strict bool
 	ours   bool // the bound of deep is a limit of the reader, not of the format
 	Odd    odd
-	Keys   []span
+	Keys   [][]byte // of the maps that are being read, for Unique
 
 	Err   error
 	ErrAt int
@@ -165,8 +161,6 @@ func (c *Cursor) head() (kind uint8, arg uint64) {
 	case kind != cborSimple && arg < least && c.Strict:
 		c.Refuse(rule.CborDeterminism, c.P, "%d is not in its shortest form", arg)
 		return Bad, 0
-	case kind != cborSimple && arg < least:
-		c.Odd |= oddHead
 	}
 	c.P += 1 + size
 	return kind, arg
@@ -232,7 +226,7 @@ func (c *Cursor) Uint() uint64 {
 // Text reads a text string of any kind and checks its UTF-8.
 func (c *Cursor) Text() []byte {
 	s := c.RawText()
-	if !ValidUTF8(s) {
+	if !utf8.Valid(s) {
 		c.wrong(rule.CborSyntax, c.At, "text that is not UTF-8")
 		return nil
 	}
@@ -423,8 +417,9 @@ func (c *Cursor) Skip() {
 		mark := len(c.Keys)
 		for n := c.Container(Map); c.More(&n); {
 			key := c.P
-			c.Skip()
-			c.push(key, c.P)
+			if c.Skip(); c.Err == nil {
+				c.Push(c.B[key:c.P])
+			}
 			c.Skip()
 		}
 		c.Unique(mark)
@@ -433,22 +428,10 @@ func (c *Cursor) Skip() {
 	}
 }
 
-// push remembers a key of the map that is being walked, to be held against the
-// others by unique.
-func (c *Cursor) push(from, to int) {
+// Push remembers a key of the map that is being read, for Unique.
+func (c *Cursor) Push(key []byte) {
 	if c.Err == nil {
-		c.Keys = append(c.Keys, span{uint32(from), uint32(to - from)})
-	}
-}
-
-// PushText is push for a text key that has just been read, by what it says
-// rather than by how it is written.
-func (c *Cursor) PushText(key []byte) {
-	if from := c.P - len(key); from >= 0 && bytes.Equal(c.B[min(from, len(c.B)):min(c.P,
-		len(c.B))], key) {
-		c.push(from, c.P)
-	} else {
-		c.push(c.At, c.P) // in pieces
+		c.Keys = append(c.Keys, key)
 	}
 }
 
@@ -460,38 +443,12 @@ func (c *Cursor) Unique(mark int) {
 	if c.Err != nil {
 		return
 	}
-	less := func(a, b span) int { return bytes.Compare(c.in(a), c.in(b)) }
+	if !slices.IsSortedFunc(keys, bytes.Compare) {
+		slices.SortFunc(keys, bytes.Compare)
+	}
 	for i := 1; i < len(keys); i++ {
-		if less(keys[i-1], keys[i]) >= 0 {
-			slices.SortFunc(keys, less)
-			for i := 1; i < len(keys); i++ {
-				if less(keys[i-1], keys[i]) == 0 {
-					at := max(keys[i-1].off, keys[i].off)
-					c.Malformed(int(at), "the same key a second time")
-					return
-				}
-			}
-			return
+		if bytes.Equal(keys[i-1], keys[i]) {
+			c.Malformed(c.P, "a map has the same key twice")
 		}
 	}
-}
-
-// in returns the bytes of s.
-func (c *Cursor) in(s span) []byte { return c.B[s.off : s.off+s.n : s.off+s.n] }
-
-// ValidUTF8 is utf8.Valid with a short way for ASCII, eight bytes at a time.
-func ValidUTF8(b []byte) bool {
-	const high = 0x8080808080808080
-	if len(b) < 8 {
-		var all byte
-		for _, x := range b {
-			all |= x
-		}
-		return all < utf8.RuneSelf || utf8.Valid(b)
-	}
-	all := binary.LittleEndian.Uint64(b[len(b)-8:]) // of which some come again
-	for i := 0; i+8 < len(b); i += 8 {
-		all |= binary.LittleEndian.Uint64(b[i:])
-	}
-	return all&high == 0 || utf8.Valid(b)
 }

@@ -123,21 +123,20 @@ func (c *container) open() error {
 		footer = 16
 		n = binary.LittleEndian.Uint64(t.Last(16))
 	}
-	at := size - footer
+	bad := func(format string, args ...any) error {
+		return r.Bad(size-footer, "manifest_size",
+			fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...))
+	}
 	switch {
 	case n == 0:
-		return r.Bad(size-footer, "manifest_size",
-			fmt.Errorf("%w: 0, and no manifest is empty", tensor.ErrMalformed))
+		return bad("0, and no manifest is empty")
 	case second && n > uint64(max(0, size-24)):
-		return r.Bad(size-footer, "manifest_size",
-			fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
+		return bad("%d of a file of %d bytes", n, size)
 	case n > uint64(size-16):
-		return r.Bad(size-footer, "manifest_size",
-			fmt.Errorf("%w: the end is neither that of version 1.1 or 1.2, nor the size of "+
-				"a 1.0 manifest that fits: %d of a file of %d bytes (a truncated file?)",
-				tensor.ErrMalformed, n, size))
+		return bad("the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 "+
+			"manifest that fits: %d of a file of %d bytes (a truncated file?)", n, size)
 	}
-	return c.scan(t, at-int64(n), int64(n))
+	return c.scan(t, size-footer-int64(n), int64(n))
 }
 
 // open01 reads the container of 0.1.

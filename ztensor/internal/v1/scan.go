@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
@@ -252,10 +253,10 @@ func (s *scan) text() string { return le.String(s.Text()) }
 
 // other walks over a key that this library does not know, and its value.
 func (s *scan) other(at int, key []byte) {
-	if !cbor.ValidUTF8(key) {
+	if !utf8.Valid(key) {
 		s.Malformed(at, "a key that is not UTF-8")
 	}
-	s.PushText(key)
+	s.Push(key)
 	s.Skip()
 }
 
@@ -336,7 +337,7 @@ func (s *scan) readAttributes() []byte {
 	for n := s.Container(cbor.Map); s.More(&n); {
 		name := s.Text()
 		s.attribute = le.String(name)
-		s.PushText(name)
+		s.Push(name)
 		if s.level == 0 && s.notText == "" && s.P < len(s.B) && s.B[s.P]>>5 != cbor.Text {
 			s.notText = s.attribute
 		}

@@ -29,8 +29,7 @@ type compressor struct {
 	align int64
 	z     *zstd.Encoder
 	group []*frameJob
-	size  int         // of the group
-	free  []*frameJob // to be used again
+	size  int // of the group
 }
 
 // A frameJob is one frame of a part, or its end.
@@ -53,16 +52,10 @@ func (c *compressor) put(ctx context.Context, j *frameJob) error {
 func (c *compressor) flush(ctx context.Context) error {
 	line := parallel.New(ctx, core.InFlight, func(_ context.Context, j *frameJob) error {
 		if j.end == nil {
-			j.out = c.z.EncodeAll(j.in, j.out[:0])
+			j.out = c.z.EncodeAll(j.in, nil)
 		}
 		return nil
-	}, func(j *frameJob) error {
-		err := j.write()
-		if len(c.free) < groupBytes/frameSize {
-			c.free = append(c.free, j)
-		}
-		return err
-	})
+	}, (*frameJob).write)
 	defer line.Close()
 	group := c.group
 	c.group, c.size = nil, 0
@@ -72,15 +65,6 @@ func (c *compressor) flush(ctx context.Context) error {
 		}
 	}
 	return line.Flush()
-}
-
-func (c *compressor) job(p *framePart) *frameJob {
-	j := new(frameJob)
-	if n := len(c.free); n > 0 {
-		j, c.free = c.free[n-1], c.free[:n-1]
-	}
-	j.part, j.in, j.end = p, j.in[:0], nil
-	return j
 }
 
 // write writes the frame, and before the first one the padding of its part.
@@ -132,7 +116,7 @@ func (p *framePart) Write(b []byte) (int, error) {
 	p.size += int64(len(b))
 	for rest := b; len(rest) > 0; {
 		if p.next == nil {
-			p.next = p.c.job(p)
+			p.next = &frameJob{part: p}
 		}
 		n := min(len(rest), frameSize-len(p.next.in))
 		p.next.in = append(p.next.in, rest[:n]...)
@@ -161,8 +145,7 @@ func (p *framePart) end(x *core.Piece, written func() error) error {
 		return err
 	}
 	x.Hash, x.Size = p.hash.Sum64(), p.size
-	j := p.c.job(p)
-	j.end = func() error {
+	return p.c.put(p.ctx, &frameJob{part: p, end: func() error {
 		b := binary.LittleEndian.AppendUint32([]byte(seekHeader), uint32(len(p.table)+seekFooter))
 		b = binary.LittleEndian.AppendUint32(append(b, p.table...), uint32(len(p.table)/8))
 		if err := p.c.w.Write(append(append(b, 0), seekMagic...)); err != nil {
@@ -170,6 +153,5 @@ func (p *framePart) end(x *core.Piece, written func() error) error {
 		}
 		x.Offset, x.Length = p.start, p.c.w.Off-p.start
 		return written()
-	}
-	return p.c.put(p.ctx, j)
+	}})
 }

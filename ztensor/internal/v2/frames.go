@@ -1,6 +1,7 @@
 package v2
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -153,44 +154,17 @@ func (x *frames) decodeAt(p []byte, list []frame, within int) (int, error) {
 	return k, nil
 }
 
-// Open streams the decoded bytes.
+// Open streams the decoded bytes, with as many frames at a time as there are cores.
 func (x *frames) Open(b *core.Payload) (io.ReadCloser, error) {
-	if _, err := x.seekTable(nil); err != nil {
+	f, err := x.seekTable(nil)
+	if err != nil {
 		return nil, err
 	}
-	return b.Stream(&frameReader{frames: x}), nil
+	ahead := f.size * max(1, min(int64(runtime.GOMAXPROCS(0)), MaxFrame/max(1, f.size)))
+	in := io.NewSectionReader(framesAt{x}, 0, b.DecodedSize)
+	return b.Stream(bufio.NewReaderSize(in, int(min(ahead, b.DecodedSize)))), nil
 }
 
-// A frameReader decodes the next few frames, as many as there are cores.
-type frameReader struct {
-	*frames
-	next  int    // frame to decode
-	buf   []byte // decoded frames
-	ready []byte // of buf, still to be handed out
-}
+type framesAt struct{ *frames }
 
-func (s *frameReader) Read(p []byte) (int, error) {
-	for len(s.ready) == 0 {
-		list := s.table.list[s.next:]
-		if len(list) == 0 {
-			return 0, io.EOF
-		}
-		list = list[:min(len(list), runtime.GOMAXPROCS(0), max(1, int(MaxFrame/max(1,
-			s.table.size))))]
-		size := 0
-		for _, x := range list {
-			size += int(x.size)
-		}
-		if cap(s.buf) < size {
-			s.buf = make([]byte, size)
-		}
-		s.next += len(list)
-		if err := s.decodeFrames(list, s.buf[:size]); err != nil {
-			return 0, err
-		}
-		s.ready = s.buf[:size]
-	}
-	n := copy(p, s.ready)
-	s.ready = s.ready[n:]
-	return n, nil
-}
+func (x framesAt) ReadAt(p []byte, off int64) (int, error) { return x.frames.ReadAt(x.b, p, off) }
