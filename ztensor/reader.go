@@ -85,7 +85,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 		r.Close()
 		return nil, r.f.Bad(-1, "shards", pending)
 	case pending != nil:
-		r.f.Warnings.Add(-1, "shards", pending)
+		r.f.Warnings.Add(r.f.Bad(-1, "shards", pending))
 	}
 	return r, nil
 }
@@ -124,6 +124,7 @@ func newReader(src *source.Source, name, base string, o ReaderOptions) (*Reader,
 	}
 	r := &Reader{core.File{Src: src, Strict: o.Strict, Limits: limits,
 		Companion: o.Companion, Name: name, Base: base, NoMap: o.NoMap, NoLinks: o.NoLinks}}
+	r.f.Warnings.Format = core.Format
 	if err := open(&r.f); err != nil {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 
 // Warnings returns what departs from the format's document and did not prevent
 // reading, as *tensor.FormatError.
-func (r *Reader) Warnings() []error { return r.f.Warnings.List }
+func (r *Reader) Warnings() []error { return r.f.Warnings.All() }
 
 // ManifestRange returns where the manifest is in the file; 0 and 0 for a shard
 // without one.

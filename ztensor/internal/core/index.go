@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/slab"
@@ -66,7 +67,7 @@ type Index struct {
 	Attributes []byte                    // a CBOR map; nil where the file has none
 	Own        map[*tensor.Tensor][]byte // the attributes of tensors, as CBOR
 	Jumbled    bool                      // components do not ascend in the file
-	Warnings   warnings
+	Warnings   finding.Warnings
 
 	ManifestAt, ManifestSize int64
 
@@ -147,26 +148,4 @@ func (x *Index) find(name string) int {
 		return -1
 	}
 	return i
-}
-
-// MaxWarnings bounds the memory that a hostile file can make its warnings take.
-const MaxWarnings = 1000
-
-type warnings struct {
-	List    []error
-	dropped int
-}
-
-// Full reports whether there are more than those listed.
-func (w *warnings) Full() bool { return w.dropped > 0 }
-
-func (w *warnings) Add(off int64, field string, err error) {
-	if len(w.List) < MaxWarnings {
-		w.List = append(w.List, &tensor.FormatError{Format: Format, Offset: off, Field: field,
-			Err: err})
-		return
-	}
-	w.dropped++
-	w.List[MaxWarnings-1] = &tensor.FormatError{Format: Format, Offset: -1,
-		Err: fmt.Errorf("%d more warnings", w.dropped+1)}
 }

@@ -21,7 +21,7 @@ func (r *File) Verify(ctx context.Context, l *finding.List) error {
 	v := &Verifier{R: r, Ctx: ctx, Found: l, limit: limit.DecodedTotal(r.Limits, size),
 		outcomes: map[payloadKey]*outcome{}}
 	v.budget.Store(v.limit)
-	for _, w := range r.Warnings.List {
+	for _, w := range r.Warnings.All() {
 		v.Found.Warn(w)
 	}
 	if err := r.Generation.VerifyFile(v); err != nil {

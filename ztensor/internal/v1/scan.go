@@ -85,11 +85,12 @@ func (s *scan) depart(off int64, format string, args ...any) {
 }
 
 func (s *scan) departIn(path string, off int64, format string, args ...any) {
-	err := fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+	err := s.r.Bad(off, path,
+		fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...))
 	if s.r.Strict {
-		s.Fail(0, "%w", s.r.Bad(off, path, err))
+		s.Fail(0, "%w", err)
 	} else {
-		s.r.Warnings.Add(off, path, err)
+		s.r.Warnings.Add(err)
 	}
 }
 
@@ -308,8 +309,8 @@ func (s *scan) version(claim string, given bool) {
 	case minor > 2 || minor > 0 && !s.objects:
 		// Nothing that a higher minor may add prevents reading, so this holds
 		// in strict mode too (§6.1 of the document: warn and proceed).
-		r.Warnings.Add(r.ManifestAt, "version",
-			fmt.Errorf("version %s is newer than what is known of this layout", quote.Name(claim)))
+		r.Warnings.Add(r.Bad(r.ManifestAt, "version",
+			fmt.Errorf("version %s is newer than what is known of this layout", quote.Name(claim))))
 	}
 	s.minor = minor
 	if s.objects && minor >= 2 {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -80,23 +81,21 @@ func layoutOf(t *tensor.Tensor) string {
 
 // CanonicalViolations lists what departs from canonical form (§6.3).
 func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
-	check := canonical{r: c.r, container: c, ctx: ctx}
+	check := canonical{found: finding.Warnings{Format: core.Format}, r: c.r, container: c, ctx: ctx}
 	err := check.check()
-	return check.found, err
+	return check.found.All(), err
 }
 
 type canonical struct {
 	r         *core.File
 	container *Container
 	ctx       context.Context
-	found     []error
+	found     finding.Warnings
 }
 
 func (c *canonical) violates(rule int, off int64, field, format string, args ...any) {
-	if len(c.found) < core.MaxWarnings {
-		c.found = append(c.found, c.r.Bad(off, field, fmt.Errorf("%w: canonical form, rule %d: %s",
-			tensor.ErrMalformed, rule, fmt.Sprintf(format, args...))))
-	}
+	c.found.Add(c.r.Bad(off, field, fmt.Errorf("%w: canonical form, rule %d: %s",
+		tensor.ErrMalformed, rule, fmt.Sprintf(format, args...))))
 }
 
 func (c *canonical) check() error {

@@ -328,7 +328,7 @@ func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements
 			s.Fail(at, "%w", err)
 			return
 		}
-		s.r.Warnings.Add(s.r.ManifestAt+int64(at), s.path(), err)
+		s.r.Warnings.Add(s.r.Bad(s.r.ManifestAt+int64(at), s.path(), err))
 	}
 	sparse := t.Scheme == layouts.CSR || t.Scheme == layouts.COO
 	if values := t.Part("values"); sparse && values != nil {
