@@ -1,0 +1,171 @@
+package v1
+
+import (
+	"math"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+)
+
+// A key is one that this library knows, as a bit.
+type key uint32
+
+const (
+	keyDType key = 1 << iota
+	keyShape
+	keyFormat
+	keyComponents
+	keyAttributes
+	keyOffset
+	keyLength
+	keyEncoding
+	keyDigest
+	keyType
+	keyDecoded
+	keyName
+	keyEndian
+	keyVersion
+	keyGenerator
+	keyTensors
+
+	// nullable keys are optional, and may have a null for a value.
+	nullable = keyAttributes | keyGenerator |
+		keyEncoding | keyDigest | keyType | keyDecoded | keyEndian
+)
+
+// A known key of a kind of map.
+type known struct {
+	word     string
+	key      key
+	required bool
+}
+
+var (
+	rootKeys = []known{{"version", keyVersion, false}, {"generator", keyGenerator, false},
+		{"attributes", keyAttributes, false}, {"tensors", keyTensors, false},
+		{"objects", keyTensors, false}}
+	tensorKeys = []known{{"dtype", keyDType, false}, {"shape", keyShape, true},
+		{"format", keyFormat, true}, {"components", keyComponents, true},
+		{"attributes", keyAttributes, false}}
+	componentKeys = []known{{"dtype", keyDType, false}, {"type", keyType, false},
+		{"offset", keyOffset, true}, {"length", keyLength, true},
+		{"uncompressed_length", keyDecoded, false},
+		{"encoding", keyEncoding, false}, {"digest", keyDigest, false}}
+	entryKeys = []known{{"name", keyName, true}, {"offset", keyOffset, true},
+		{"size", keyLength, true},
+		{"dtype", keyDType, true}, {"layout", keyFormat, true}, {"shape", keyShape, true},
+		{"encoding", keyEncoding, false}, {"data_endianness", keyEndian, false},
+		{"checksum", keyDigest, false}}
+)
+
+// fields are those of the root, a tensor or a component. The strings point into the
+// manifest.
+type fields struct {
+	at        int // in the manifest
+	seen, has key // seen may be null
+
+	name, version, dtype, format, logical, encoding, digest, endian string
+
+	offset, length uint64
+	decoded        int64  // -1 when absent
+	product        uint64 // of the shape
+	attributes     []byte
+	custom         []byte // of 0.1: fields without the head of their map
+}
+
+// read reads a map whose known keys are those.
+func (s *scan) read(f *fields, keys []known) {
+	mark := len(s.Keys)
+	for n := s.Container(cbor.Map); s.More(&n); {
+		at := s.P
+		word := s.RawText()
+		s.field = le.String(word)
+		k := key(0)
+		for i := range keys {
+			if keys[i].word == s.field {
+				k = keys[i].key
+				break
+			}
+		}
+		switch {
+		case k == 0:
+			s.other(at, word)
+			if s.entry >= 0 && s.Err == nil {
+				f.custom = append(f.custom, s.B[at:s.P]...)
+			}
+		case f.seen&k != 0:
+			s.Malformed(at, "the same key a second time")
+		case k&nullable != 0 && s.P < len(s.B) && s.B[s.P] == cbor.Null:
+			f.seen |= k
+			s.departAt(s.P, "null")
+			s.Null()
+		default:
+			f.seen |= k
+			f.has |= k
+			s.value(k, f)
+		}
+	}
+	if s.Err == nil {
+		s.field = ""
+	}
+	s.Unique(mark)
+	for _, k := range keys {
+		if k.required && f.has&k.key == 0 {
+			s.Malformed(f.at, "%s is missing", k.word)
+		}
+	}
+}
+
+// value reads the value of a known key.
+func (s *scan) value(k key, f *fields) {
+	switch k {
+	case keyVersion:
+		f.version = s.text()
+	case keyName:
+		f.name = s.text()
+	case keyDType:
+		f.dtype = s.text()
+	case keyFormat:
+		f.format = s.text()
+	case keyType:
+		f.logical = s.text()
+	case keyEncoding:
+		f.encoding = s.text()
+	case keyDigest:
+		f.digest = s.text()
+	case keyEndian:
+		f.endian = s.text()
+	case keyGenerator:
+		s.r.Generator = s.text()
+	case keyOffset:
+		f.offset = s.Uint()
+	case keyLength:
+		f.length = s.Uint()
+	case keyDecoded:
+		v := s.Uint()
+		if v > math.MaxInt64 {
+			s.Malformed(s.At, "%d bytes", v)
+		}
+		f.decoded = int64(v)
+	case keyShape:
+		f.product = s.shape()
+	case keyAttributes:
+		f.attributes = s.readAttributes()
+	case keyComponents:
+		s.components()
+	case keyTensors:
+		s.tensors()
+	}
+}
+
+func (s *scan) text() string { return le.String(s.Text()) }
+
+// other walks over a key that this library does not know, and its value.
+func (s *scan) other(at int, key []byte) {
+	if !utf8.Valid(key) {
+		s.Malformed(at, "a key that is not UTF-8")
+	}
+	s.Push(key)
+	s.Skip()
+}

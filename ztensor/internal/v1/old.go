@@ -1,0 +1,52 @@
+package v1
+
+import (
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+)
+
+// entries reads the manifest of 0.1: an array of maps, each of a tensor with one
+// component.
+func (s *scan) entries() {
+	s.ownTypes = true
+	if n := s.Container(cbor.Array); s.reserve(n) {
+		for s.More(&n) {
+			s.readEntry()
+		}
+	}
+	s.at("")
+	if s.Err == nil && s.P < len(s.B) {
+		s.Malformed(s.P, "%d bytes after the manifest's array", len(s.B)-s.P)
+	}
+	if s.mixed && s.Err == nil {
+		if dup := s.r.SortNames(); dup >= 0 {
+			s.at("entries")
+			s.departAt(0, "tensor %s a second time: the first is served under the name",
+				quote.Name(s.r.Tensors[dup].Name))
+		}
+	}
+}
+
+// readEntry reads one map. Fields that this library does not know are the tensor's
+// attributes.
+func (s *scan) readEntry() {
+	r := s.r
+	s.level, s.entry, s.field = 0, len(r.Tensors), ""
+	s.dims = s.dims[:0]
+	f := fields{at: s.P, decoded: -1}
+	s.read(&f, entryKeys)
+	t := s.add(f.name, f.at)
+	if t == nil {
+		return
+	}
+	if f.custom != nil {
+		const indefiniteMap, end = cbor.Map<<5 | 31, 0xff
+		r.SetOwn(t, append(append([]byte{indefiniteMap}, f.custom...), end))
+	}
+	s.level, s.item = 1, f.name
+	component := f
+	component.name = "data"
+	s.roles = append(s.roles[:0], component)
+	f.has = 0
+	s.assemble(t, &f)
+}

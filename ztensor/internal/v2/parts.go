@@ -1,0 +1,177 @@
+package v2
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// partTable reads the parts of an object.
+func (s *scan) partTable(t *tensor.Tensor) {
+	var before []byte
+	for n := s.Container(cbor.Map); s.More(&n); {
+		if int64(len(s.r.Payloads)) >= s.r.Limits.MaxTensors {
+			s.Fail(s.P, "%w: more than %d parts", tensor.ErrLimit, s.r.Limits.MaxTensors)
+			return
+		}
+		s.part, s.field = nil, nil
+		p := scannedPart{at: s.P, b: s.r.NewPayload(t)}
+		p.name = s.nameKey(&before, "a part")
+		s.part = p.name
+		s.payload(&p)
+		s.parts = append(s.parts, p)
+	}
+	if s.Err == nil {
+		s.part = nil
+	}
+}
+
+// payload reads the fields of a part.
+func (s *scan) payload(p *scannedPart) {
+	b := p.b
+	var before, logical, shard, encoding []byte
+	var offset, length uint64
+	hasBlob, hasDecoded := false, false
+	for n := s.Container(cbor.Map); s.More(&n); {
+		switch string(s.fieldKey(&before)) {
+		case "blob":
+			hasBlob = true
+			if n := s.Container(cbor.Array); n != 2 {
+				s.Refuse(rule.Schema, s.At, "a blob of %d numbers, not of offset and length", n)
+			}
+			offset, length = s.Uint(), s.Uint()
+			s.Deep++ // the array ends
+		case "type":
+			logical = s.Text()
+		case "dtype":
+			word := s.Text()
+			if b.Dtype = storageTypeOf(word); b.Dtype == tensor.Unknown {
+				s.Refuse(rule.Schema, s.At, "dtype %s", quote.Name(string(word)))
+			}
+		case "shard":
+			if shard = s.Text(); !isShardName(shard) {
+				s.Refuse(rule.ShardName, s.At, "shard %s", quote.Name(string(shard)))
+			}
+		case "digest":
+			text := s.Text()
+			if b.Digest = le.String(text); s.Err == nil && !isDigest(text) {
+				s.Refuse(rule.Schema, s.At, "digest %s", quote.Name(b.Digest))
+			}
+		case "encoding":
+			encoding = s.Text()
+		case "decoded_length":
+			hasDecoded, p.size = true, s.Uint()
+		default:
+			s.Skip()
+		}
+	}
+	if s.Err != nil {
+		return
+	}
+	s.field = nil
+	switch {
+	case !hasBlob:
+		s.Refuse(rule.Schema, p.at, "blob is missing")
+	case b.Dtype == tensor.Unknown:
+		s.Refuse(rule.Schema, p.at, "dtype is missing")
+	case hasDecoded != (encoding != nil):
+		s.Refuse(rule.Schema, p.at, "encoding and decoded_length do not come together")
+	case encoding != nil:
+		s.encode(b, encoding)
+	default:
+		p.size = length
+	}
+	if logical != nil {
+		s.logicalType(b, logical, p.at)
+	}
+	b.DecodedSize = int64(p.size)
+	s.place(b, offset, length, shard, p.at)
+}
+
+func (s *scan) encode(b *core.Payload, encoding []byte) {
+	x := core.RareOf(b)
+	x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
+	if x.Encoding != Seekable {
+		x.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(x.Encoding))
+	}
+}
+
+// logicalType gives a payload the type that its storage type stands for.
+func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
+	switch l := core.LogicalNamed(string(name), true); {
+	case l.Name == "":
+		core.RareOf(b).Word, b.More.Storage = le.String(name), b.Dtype
+		b.Dtype = tensor.Unknown
+	case l.Storage != b.Dtype:
+		s.Refuse(rule.Schema, at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)
+	default:
+		b.Dtype = l.DType
+	}
+}
+
+// place checks where a payload is.
+func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at int) {
+	end := uint64(s.r.Src.Size() - FooterSize)
+	if shard != nil {
+		i := s.c.find(string(shard))
+		if i < 0 {
+			s.Refuse(rule.ShardRef, at, "there is no shard %s", quote.Name(string(shard)))
+			return
+		}
+		b.Shard, s.r.Jumbled = int32(i+1), true
+		end = uint64(s.c.List[i].size - FooterSize)
+	}
+	switch {
+	case offset%MinAlignment != 0 || offset < MinAlignment:
+		s.Refuse(rule.BlobAlignment, at,
+			"byte %d is not a positive multiple of %d", offset, MinAlignment)
+		return
+	case offset > end || length > end-offset:
+		s.Refuse(rule.BlobBounds, at,
+			"%d bytes at %d of the %d before the footer", length, offset, end)
+		return
+	}
+	b.Offset, b.Length = int64(offset), int64(length)
+	if b.Length == 0 || b.Shard > 0 {
+		return
+	}
+	m, n := s.r.ManifestAt, s.r.ManifestSize
+	if b.Offset+b.Length > m && b.Offset < m+n && (b.Offset != m || b.Length != n) {
+		s.Fail(at, "%w", s.overlap(m, n, b))
+	}
+	s.r.Jumbled = s.r.Jumbled || b.Offset < s.end
+	s.end = b.Offset + b.Length
+}
+
+// isDigest reports whether text is algorithm:hexadecimal.
+func isDigest(text []byte) bool {
+	colon := bytes.IndexByte(text, ':')
+	if colon < 1 || colon == len(text)-1 {
+		return false
+	}
+	for i, c := range text {
+		last := byte('z')
+		if i > colon {
+			last = 'f'
+		}
+		if (c < '0' || c > '9') && (c < 'a' || c > last) && i != colon {
+			return false
+		}
+	}
+	return true
+}
+
+// storageTypeOf returns one of the twelve storage types; Unknown for any other word.
+func storageTypeOf(word []byte) tensor.DType {
+	if d := core.StorageType(string(word), true); d != tensor.Bool {
+		return d
+	}
+	return tensor.Unknown
+}
