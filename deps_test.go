@@ -45,7 +45,7 @@ var (
 	base = []string{"internal/align", "internal/fault", "internal/le", "internal/names",
 		"internal/parallel", "internal/quote", "internal/slab", "internal/strided"}
 	floor = append([]string{"tensor", "internal/finding", "internal/limit", "internal/source",
-		"internal/span", "internal/atomicfile", "internal/pieces"}, base...)
+		"internal/span", "internal/atomicfile", "internal/pieces", "internal/scan"}, base...)
 	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors",
 		"bridge/npy", "bridge/npz", "bridge/gguf", "bridge/torch"}
 )
@@ -68,6 +68,7 @@ var edges = map[string][]string{
 	"internal/limit":      {"tensor"},
 	"internal/span":       {"tensor"},
 	"internal/quote":      {},
+	"internal/scan":       {"tensor", "internal/finding", "internal/source"},
 	"internal/numpy":      and(base, "tensor", "internal/source"),
 	"internal/zipfile":    and(base, "tensor", "internal/source", "internal/span"),
 	"internal/ggml":       {},

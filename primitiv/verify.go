@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/scan"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -45,31 +46,16 @@ func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 	return nil
 }
 
-// readAll reads the payloads, in pieces.
+// readAll reads the payloads.
 func (r *Reader) readAll(ctx context.Context, found *finding.List) error {
-	var done, total int64
+	s := scan.New(ctx, format, r.src, found)
 	for _, e := range r.entries {
-		total += e.Size()
+		s.Total += e.Size()
 	}
-	buf := make([]byte, min(total, 1<<20))
 	for _, e := range r.entries {
-		for off := int64(0); off < e.Size(); off += int64(len(buf)) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			p := buf[:min(int64(len(buf)), e.Size()-off)]
-			if _, err := e.ReadAt(p, off); err != nil {
-				found.Error(&tensor.FormatError{Format: format, Offset: e.Offset() + off,
-					Field: "data of " + quote.Name(e.tensor.Name), Err: err})
-				break
-			}
-			done += int64(len(p))
-			if found.Options.Progress != nil {
-				found.Options.Progress(done, total)
-			}
-		}
-		if found.Full() {
-			return nil
+		field := "data of " + quote.Name(e.tensor.Name)
+		if err := s.Read(e.Offset(), e.Offset()+e.Size(), field, nil); err != nil || found.Full() {
+			return err
 		}
 	}
 	return nil

@@ -3,13 +3,12 @@ package ptd
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/scan"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -22,9 +21,9 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 }
 
 func (r *Reader) verify(ctx context.Context, l *finding.List) error {
-	v := &verification{ctx: ctx, r: r, found: l, buf: make([]byte, min(r.src.Size(), 1<<20))}
+	v := &verification{scan.New(ctx, "ptd", r.src, l), r}
 	for _, w := range r.warnings.All() {
-		v.found.Warn(w)
+		l.Warn(w)
 	}
 	v.names()
 	if err := v.gaps(); err != nil {
@@ -33,14 +32,18 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	if l.Options.Depth <= tensor.VerifyStructure {
 		return nil
 	}
-	return v.payloads()
+	v.Total = r.header.SegmentDataSize // read once, whatever overlaps there
+	base := r.header.SegmentBaseOffset
+	if err := v.Read(base, base+v.Total, "", nil); err != nil {
+		return err
+	}
+	v.Total = 0
+	return v.bools()
 }
 
 type verification struct {
-	ctx   context.Context
-	r     *Reader
-	found *finding.List
-	buf   []byte
+	*scan.Scanner
+	r *Reader
 }
 
 // names checks how entries are named and what refers to what.
@@ -50,18 +53,18 @@ func (v *verification) names() {
 	for i := range r.entries {
 		used[r.entries[i].segment] = true
 		if r.entries[i].Name == "" {
-			v.found.Warn(malformed(-1, element("named_data", i)+".key",
+			v.Found.Warn(malformed(-1, element("named_data", i)+".key",
 				"empty: a program cannot refer to it"))
 		}
 	}
 	for i, ok := range used {
 		if s := &r.segments[i]; !ok && s.Size() > 0 {
-			v.found.Warn(malformed(s.Offset(), element("segments", i), "%d bytes that no entry refers to",
+			v.Found.Warn(malformed(s.Offset(), element("segments", i), "%d bytes that no entry refers to",
 				s.Size()))
 		}
 	}
 	if len(r.entries) == 0 {
-		v.found.Warn(malformed(-1, "named_data",
+		v.Found.Warn(malformed(-1, "named_data",
 			"empty: ExecuTorch's Module refuses a file without entries"))
 	}
 }
@@ -93,51 +96,11 @@ func (v *verification) gaps() error {
 
 // zero warns of the first byte from off to end that is not zero.
 func (v *verification) zero(off, end int64, what string) error {
-	for off < end {
-		p := v.buf[:min(int64(len(v.buf)), end-off)]
-		if err := v.read(p, off); err != nil {
-			return err
-		}
-		for i, c := range p {
-			if c != 0 {
-				v.found.Warn(malformed(off+int64(i), what, "%#02x, not zero", c))
-				return nil
-			}
-		}
-		off += int64(len(p))
-	}
-	return nil
-}
-
-// read fills p unless the context ends. A file that has become shorter is a finding,
-// and p then zero.
-func (v *verification) read(p []byte, off int64) error {
-	if err := v.ctx.Err(); err != nil {
-		return err
-	}
-	_, err := v.r.src.ReadAt(p, off)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		v.found.Error(&tensor.FormatError{Format: "ptd", Offset: off, Err: err})
-		clear(p)
-		err = nil
+	at, err := v.Zero(off, end, what)
+	if at >= 0 {
+		v.Found.Warn(malformed(at, what, "a byte that is not zero"))
 	}
 	return err
-}
-
-// payloads reads the area of the segments once, whatever overlaps there.
-func (v *verification) payloads() error {
-	h := v.r.header
-	for off := int64(0); off < h.SegmentDataSize; {
-		p := v.buf[:min(int64(len(v.buf)), h.SegmentDataSize-off)]
-		if err := v.read(p, h.SegmentBaseOffset+off); err != nil {
-			return err
-		}
-		off += int64(len(p))
-		if v.found.Options.Progress != nil {
-			v.found.Options.Progress(off, h.SegmentDataSize)
-		}
-	}
-	return v.bools()
 }
 
 // bools looks at every byte that is an element of a bool tensor, once, and reports the
@@ -157,16 +120,15 @@ func (v *verification) bools() error {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.off, b.off) })
 	seen := int64(0)
 	for _, s := range spans {
-		for off := max(s.off, seen); off < s.end && !v.found.Full(); {
-			p := v.buf[:min(int64(len(v.buf)), s.end-off)]
-			if err := v.read(p, off); err != nil {
-				return err
+		err := v.Read(max(s.off, seen), s.end, s.name, func(off int64, p []byte) bool {
+			i := le.NotBool(p)
+			if i >= 0 {
+				v.Found.Error(malformed(off+int64(i), quote.Name(s.name), "%#02x is not a bool", p[i]))
 			}
-			if i := le.NotBool(p); i >= 0 {
-				v.found.Error(malformed(off+int64(i), quote.Name(s.name), "%#02x is not a bool", p[i]))
-				break
-			}
-			off += int64(len(p))
+			return i < 0 && !v.Found.Full()
+		})
+		if err != nil {
+			return err
 		}
 		seen = max(seen, s.end)
 	}

@@ -1,11 +1,11 @@
 package pte
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,24 +33,26 @@ type Edit struct {
 	// AllowShared lets Replace change bytes that other tensors or payloads use too.
 	AllowShared bool
 
-	r        *Reader
-	unwrap   bool // without the bundle
-	modern   bool
-	names    map[string][]place // of the original, once it is asked for
-	renamed  map[place]string
-	uses     []use                   // what is stored in the file, once it is asked for
-	data     map[extent]pieces.Piece // what replaces ranges of the file
-	replaced []pieces.Piece          // the same by offset, while it is written
-	blobs    map[string]blobChange   // by key
-	getters  map[string]*fb.Node     // methods by name; nil for those that are removed
-	order    []string                // in which getters were set
-	rebuild  *rebuild
+	r         *Reader
+	unwrap    bool // without the bundle
+	modern    bool
+	names     map[string][]place // of the original, once it is asked for
+	renamed   map[place]string
+	users     *pieces.Users           // of ranges of the file, once it is asked for
+	userNames []string                // tensors and blobs
+	data      map[extent]pieces.Piece // what replaces ranges of the file
+	over      *pieces.Overlay         // the file with data, while it is written
+	blobs     map[string]blobChange   // by key
+	getters   map[string]*fb.Node     // methods by name; nil for those that are removed
+	order     []string                // in which getters were set
+	rebuild   *rebuild
 }
 
 // NewEdit begins to change the program of r.
 func NewEdit(r *Reader) *Edit {
+	same, _ := pieces.NewOverlay(r.blob, nil)
 	return &Edit{r: r, renamed: make(map[place]string), data: make(map[extent]pieces.Piece),
-		blobs: make(map[string]blobChange), getters: make(map[string]*fb.Node)}
+		blobs: make(map[string]blobChange), getters: make(map[string]*fb.Node), over: same}
 }
 
 // places returns the tensors of that name.
@@ -202,17 +204,18 @@ func (e *Edit) output(ctx context.Context, opts *WriterOptions) (*output, error)
 			}
 		}
 	}
-	if err := e.sortReplaced(); err != nil {
-		return nil, err
-	}
 	var o *output
 	var err error
+	e.over, err = pieces.NewOverlay(e.r.blob, slices.Collect(maps.Values(e.data)))
+	if err != nil {
+		return nil, fmt.Errorf("pte: %w: %w", errors.ErrUnsupported, err)
+	}
 	switch {
 	case e.rebuild != nil:
 		o, err = e.rebuild.output(opts)
 	case e.r.bundle != nil && !e.unwrap && opts.SegmentAlignment == 0 && !e.upgrades():
 		// The whole file, with what is replaced.
-		return &output{pieces: e.original(0, e.r.src.Size(), 0), size: e.r.src.Size()}, nil
+		return &output{pieces: e.over.Section(0, e.r.src.Size(), 0), size: e.r.src.Size()}, nil
 	default:
 		o, err = e.unchanged(opts.SegmentAlignment)
 	}
@@ -258,7 +261,7 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		}
 	}
 	if moved == base && !e.upgrades() {
-		o.pieces = e.original(r.at, o.size, 0)
+		o.pieces = e.over.Section(r.at, o.size, 0)
 		return o, nil
 	}
 	length, size := h.Length, h.SegmentDataSize
@@ -276,41 +279,9 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		putHeader(o.head, h.ProgramSize, uint32(length), moved, size)
 	}
 	n := 8 + length
-	o.pieces = append(e.original(r.at+n, end-n, n), e.original(r.at+base, o.size-base, moved)...)
+	o.pieces = append(e.over.Section(r.at+n, end-n, n), e.over.Section(r.at+base, o.size-base, moved)...)
 	o.size += moved - base
 	return o, nil
-}
-
-// original returns the bytes of a range of the file, with what is replaced, to be written
-// at at.
-func (e *Edit) original(off, size, at int64) []pieces.Piece {
-	var all []pieces.Piece
-	add := func(p pieces.Piece) {
-		if p.Size > 0 {
-			p.Off = at
-			all = append(all, p)
-			off, at = off+p.Size, at+p.Size
-		}
-	}
-	keep := func(end int64) {
-		add(pieces.Piece{Name: "original", Size: end - off, Data: e.r.blob(off, max(end-off, 0))})
-	}
-	end := off + size
-	i, _ := slices.BinarySearchFunc(e.replaced, off, func(x pieces.Piece, off int64) int {
-		return cmp.Compare(x.Off+x.Size, off+1)
-	})
-	for ; i < len(e.replaced) && e.replaced[i].Off < end; i++ {
-		x := e.replaced[i]
-		keep(x.Off)
-		from, to := max(x.Off, off)-x.Off, min(x.Off+x.Size, end)-x.Off
-		if to-from < x.Size {
-			x.Data, _ = x.Data.Section(from, to-from)
-			x.Size = to - from
-		}
-		add(x)
-	}
-	keep(end)
-	return all
 }
 
 // finalNames checks that no new name is that of another tensor.

@@ -115,7 +115,7 @@ func (b *rebuild) load(alignment int64) {
 	for i, s := range r.segments {
 		x := &b.segments[i]
 		if s.size > 0 {
-			x.pieces = b.e.original(s.off, s.size, 0)
+			x.pieces = b.e.over.Section(s.off, s.size, 0)
 		}
 		x.size = s.size
 		x.align = powerOfTwo(s.off-r.at, min(max(alignment, 4096), maxSeenAlignment))
@@ -127,11 +127,11 @@ func (b *rebuild) inlined() error {
 	nodes := b.tree.Children(ptefb.SlotProgramConstantBuffer)
 	for i, t := range fb.Each(len(nodes), b.r.root.ConstantBuffer) {
 		x, _ := b.r.inline(t.Table(), ptefb.SlotBufferStorage)
-		if !b.e.replaces(x) {
+		if !b.e.over.Changes(x.off, x.size) {
 			continue
 		}
 		data := make([]byte, x.size)
-		for _, p := range b.e.original(x.off, x.size, 0) {
+		for _, p := range b.e.over.Section(x.off, x.size, 0) {
 			if err := p.Data.ReadInto(data[p.Off : p.Off+p.Size]); err != nil {
 				return err
 			}
@@ -177,7 +177,7 @@ func (b *rebuild) output(opts *WriterOptions) (*output, error) {
 	}
 	if b.r.header.Length > 0 { // bytes after the last segment stay
 		end := b.r.dataEnd()
-		o.pieces = append(o.pieces, b.e.original(end, b.r.size-end, o.size)...)
+		o.pieces = append(o.pieces, b.e.over.Section(end, b.r.size-end, o.size)...)
 		var ok bool
 		if o.size, ok = align.Add(o.size, b.r.size-end); !ok {
 			return nil, fmt.Errorf("pte: %w: a file of more than 2^63 bytes", tensor.ErrLimit)

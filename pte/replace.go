@@ -1,24 +1,14 @@
 package pte
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// A use is a range of the file that something is stored in.
-type use struct {
-	off, size int64
-	end       int64 // the largest end of this range and all before it
-	name      string
-}
 
 // A SharedError names what else would change with a tensor that is replaced.
 type SharedError struct {
@@ -40,28 +30,30 @@ func (e *SharedError) Error() string {
 		strings.Join(others, ", "), rest)
 }
 
-// findUses lists the ranges of the file that something is stored in.
-func (e *Edit) findUses() {
-	if e.uses != nil {
-		return
+// others returns what else has bytes in a range of the file.
+func (e *Edit) others(name string, off, size int64) (others []string) {
+	if e.users == nil {
+		e.users = new(pieces.Users)
+		add := func(name string, b tensor.Blob) {
+			if s, ok := b.Stored(); ok && s.Offset >= 0 {
+				e.users.Add(s.Offset, s.Size, len(e.userNames))
+				e.userNames = append(e.userNames, name)
+			}
+		}
+		for x := range e.r.Entries() {
+			add(x.Name, x.Data)
+		}
+		for name, b := range e.r.Blobs() {
+			add(name, b)
+		}
+		e.users.Sort()
 	}
-	add := func(name string, b tensor.Blob) {
-		if s, ok := b.Stored(); ok && s.Size > 0 && s.Offset >= 0 {
-			e.uses = append(e.uses, use{off: s.Offset, size: s.Size, name: name})
+	for _, i := range e.users.Of(off, size) {
+		if e.userNames[i] != name {
+			others = append(others, e.userNames[i])
 		}
 	}
-	for x := range e.r.Entries() {
-		add(x.Name, x.Data)
-	}
-	for name, b := range e.r.Blobs() {
-		add(name, b)
-	}
-	slices.SortStableFunc(e.uses, func(a, b use) int { return cmp.Compare(a.off, b.off) })
-	end := int64(0)
-	for i := range e.uses {
-		end = max(end, e.uses[i].off+e.uses[i].size)
-		e.uses[i].end = end
-	}
+	return others
 }
 
 // replace replaces the bytes of the tensor at a place.
@@ -93,45 +85,13 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	if !ok || s.Size == 0 {
 		return nil // no bytes, no change
 	}
-	if others := e.sharing(name, s.Offset, s.Size); len(others) > 0 && !e.AllowShared {
-		return &SharedError{name, others}
+	if !e.AllowShared {
+		if others := e.others(name, s.Offset, s.Size); len(others) > 0 {
+			return &SharedError{name, others}
+		}
 	}
 	// Of two for the same bytes the later one counts.
 	e.data[extent{s.Offset, s.Size}] = pieces.Piece{Name: name, Off: s.Offset, Size: s.Size,
 		Data: t.Data}
 	return nil
-}
-
-// sortReplaced sorts what is replaced by offset.
-func (e *Edit) sortReplaced() error {
-	e.replaced = slices.SortedFunc(maps.Values(e.data),
-		func(a, b pieces.Piece) int { return cmp.Compare(a.Off, b.Off) })
-	for i := 1; i < len(e.replaced); i++ {
-		if a, b := e.replaced[i-1], e.replaced[i]; a.Off+a.Size > b.Off {
-			return fmt.Errorf("pte: %w: tensors at bytes %d and %d overlap, and both are replaced",
-				errors.ErrUnsupported, a.Off, b.Off)
-		}
-	}
-	return nil
-}
-
-// replaces reports whether bytes of a range are replaced.
-func (e *Edit) replaces(x extent) bool {
-	return slices.ContainsFunc(e.replaced,
-		func(p pieces.Piece) bool { return p.Off < x.off+x.size && p.Off+p.Size > x.off })
-}
-
-// sharing names what else has bytes in a range.
-func (e *Edit) sharing(name string, off, size int64) []string {
-	e.findUses()
-	var others []string
-	i, _ := slices.BinarySearchFunc(e.uses, off+size,
-		func(x use, end int64) int { return cmp.Compare(x.off, end) })
-	for i--; i >= 0 && e.uses[i].end > off; i-- {
-		if u := &e.uses[i]; u.off+u.size > off && u.name != name {
-			others = append(others, u.name)
-		}
-	}
-	slices.Reverse(others)
-	return others
 }

@@ -2,13 +2,11 @@ package pte
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/scan"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -109,11 +107,11 @@ const longestPadding = 16384
 // form, also between the constants of a segment.
 func (r *Reader) verifyPadding(ctx context.Context, found *finding.List) error {
 	var gaps []extent
-	var total int64
+	scanner := scan.New(ctx, "pte", r.src, found)
 	add := func(off, size int64) {
 		if size > 0 && size <= longestPadding { // a sparse file may have a larger hole
 			gaps = append(gaps, extent{off, size})
-			total += size
+			scanner.Total += size
 		}
 	}
 	if found.Options.Depth >= tensor.VerifyCanonical {
@@ -131,25 +129,13 @@ func (r *Reader) verifyPadding(ctx context.Context, found *finding.List) error {
 			}
 		}
 	}
-	var done int64
 	for _, g := range gaps {
-		if err := ctx.Err(); err != nil {
+		at, err := scanner.Zero(g.off, g.off+g.size, "padding")
+		if err != nil {
 			return err
 		}
-		b, err := r.src.Metadata(g.off, g.size)
-		if err != nil {
-			found.Error(&tensor.FormatError{Format: "pte", Offset: g.off, Field: "padding",
-				Err: err})
-			if errors.Is(err, fs.ErrClosed) {
-				return nil
-			}
-			continue
-		}
-		if i := slices.IndexFunc(b, func(c byte) bool { return c != 0 }); i >= 0 {
-			found.Warn(malformed(g.off+int64(i), "padding", "a byte that is not zero"))
-		}
-		if done += g.size; found.Options.Progress != nil {
-			found.Options.Progress(done, total)
+		if at >= 0 {
+			found.Warn(malformed(at, "padding", "a byte that is not zero"))
 		}
 	}
 	return nil

@@ -2,7 +2,7 @@ package rten
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,113 +25,61 @@ import (
 // offsets of tensor data that moves. All else stays as it is, what this library does not
 // know included.
 type overlay struct {
-	e        *Edit
-	payloads []payloadRange // ascending, without overlap
-	patches  map[int][]byte // by position in the flatbuffer; of four or eight bytes
-	tail     []pieces.Piece // after the flatbuffer, by position
-	size     int64          // of the flatbuffer with its tail
-}
-
-// A payloadRange is new content for a range of the file.
-type payloadRange struct {
-	off, size int64
-	data      tensor.Blob
+	*pieces.Overlay // of the elements
+	e               *Edit
+	patches         map[int][]byte // by position in the flatbuffer; of four or eight bytes
+	tail            []pieces.Piece // after the flatbuffer, by position
+	size            int64          // of the flatbuffer with its tail
 }
 
 // newOverlay collects the elements that are replaced.
 func newOverlay(e *Edit) (*overlay, error) {
-	o := &overlay{e: e, patches: make(map[int][]byte), size: int64(len(e.r.model.buf))}
-	if len(e.replaced) == 0 {
-		return o, nil
-	}
 	m := e.r.model
-	byOffset := make(map[int64]payloadRange)
-	for _, group := range e.payloadGroups() {
-		for k, x := range group {
-			data, ok := e.replaced[x.constant]
-			if !ok {
-				continue
-			}
-			if others := sharers(group, k); len(others) > 0 && !e.AllowShared {
-				var names []string
-				for _, i := range others[:min(len(others), 10)] {
-					names = append(names, quote.Name(m.tensorName(i)))
-				}
-				return nil, fmt.Errorf("%w: rten: %s shares bytes with %s: see AllowShared",
-					errors.ErrUnsupported,
-					quote.Name(m.tensorName(x.constant)), strings.Join(names, ", "))
-			}
-			byOffset[x.off] = payloadRange{x.off, x.end - x.off, data}
+	var users pieces.Users
+	if len(e.replaced) > 0 && !e.AllowShared {
+		for i := range m.constants {
+			e.steps++
+			p := m.Constant(i).payload()
+			users.Add(p.off, p.size, i)
 		}
+		users.Sort()
 	}
-	o.payloads = slices.SortedFunc(maps.Values(byOffset),
-		func(a, b payloadRange) int { return cmp.Compare(a.off, b.off) })
-	for i, x := range o.payloads {
-		if i > 0 && o.payloads[i-1].off+o.payloads[i-1].size > x.off {
-			return nil, fmt.Errorf("%w: rten: two replaced constants overlap at byte %d",
-				errors.ErrUnsupported, x.off)
+	over := make(map[int64]pieces.Piece)
+	for _, i := range slices.Sorted(maps.Keys(e.replaced)) {
+		p := m.Constant(i).payload()
+		if p.size == 0 {
+			continue
 		}
+		var others []string
+		for _, k := range users.Of(p.off, p.size) {
+			e.steps++
+			if k != i && len(others) < 10 {
+				others = append(others, quote.Name(m.tensorName(k)))
+			}
+		}
+		if len(others) > 0 {
+			return nil, fmt.Errorf("%w: rten: %s shares bytes with %s: see AllowShared",
+				errors.ErrUnsupported, quote.Name(m.tensorName(i)), strings.Join(others, ", "))
+		}
+		over[p.off] = pieceOf(p.off, e.replaced[i], m.tensorName(i))
+	}
+	file := func(off, size int64) tensor.Blob {
+		x, _ := e.r.src.Extent(off, size)
+		return tensor.NewBlob(&x)
+	}
+	o := &overlay{e: e, patches: make(map[int][]byte), size: int64(len(m.buf))}
+	var err error
+	o.Overlay, err = pieces.NewOverlay(file, slices.Collect(maps.Values(over)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: rten: %w", errors.ErrUnsupported, err)
 	}
 	return o, nil
 }
 
-// payloadGroups are the bytes of all constants that have any, in groups that overlap.
-func (e *Edit) payloadGroups() (groups [][]fileRange) {
-	m := e.r.model
-	var ranges []fileRange
-	for i := range m.constants {
-		e.steps++
-		if p := m.Constant(i).payload(); p.size > 0 {
-			ranges = append(ranges, fileRange{p.off, p.off + p.size, i})
-		}
-	}
-	return overlapping(ranges)
-}
-
-// sharers are the constants of a group that have bytes of constant k of it.
-func sharers(group []fileRange, k int) (list []int) {
-	for j, x := range group {
-		if j != k && x.off < group[k].end && group[k].off < x.end {
-			if list = append(list, x.constant); len(list) == 10 {
-				break
-			}
-		}
-	}
-	return list
-}
-
-// section is a range of the file with what is laid over it, as pieces that begin at to.
-func (o *overlay) section(off, size, to int64) []pieces.Piece {
-	var list []pieces.Piece
-	original := func(from, end int64) {
-		if from < end {
-			if x, err := o.e.r.src.Extent(from, end-from); err == nil {
-				list = append(list, pieceOf(to+from-off, tensor.NewBlob(&x), "what is kept"))
-			}
-		}
-	}
-	at, end := off, off+size
-	first, _ := slices.BinarySearchFunc(o.payloads, off,
-		func(x payloadRange, off int64) int { return cmp.Compare(x.off+x.size, off+1) })
-	for _, x := range o.payloads[first:] {
-		o.e.steps++
-		from, till := max(x.off, off), min(x.off+x.size, end)
-		if from >= till {
-			break
-		}
-		original(at, from)
-		if part, err := x.data.Section(from-x.off, till-from); err == nil {
-			list = append(list, pieceOf(to+from-off, part, "a replaced constant"))
-		}
-		at = till
-	}
-	original(at, end)
-	return list
-}
-
 // blob is a range of the file with what is laid over it.
 func (o *overlay) blob(off, size int64) tensor.Blob {
-	list := o.section(off, size, 0)
+	list := o.Section(off, size, 0)
+	o.e.steps += len(list)
 	switch len(list) {
 	case 0:
 		return tensor.Blob{}
@@ -139,15 +87,9 @@ func (o *overlay) blob(off, size int64) tensor.Blob {
 		return list[0].Data
 	}
 	return tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-		var readers []io.Reader
-		for _, x := range list {
-			var b bytes.Buffer
-			if _, err := x.Data.WriteTo(&b); err != nil {
-				return nil, err
-			}
-			readers = append(readers, &b)
-		}
-		return io.NopCloser(io.MultiReader(readers...)), nil
+		var b bytes.Buffer
+		_, err := pieces.Write(context.Background(), &b, 0, list, size)
+		return io.NopCloser(&b), err
 	})
 }
 
@@ -230,11 +172,11 @@ func (o *overlay) model() []pieces.Piece {
 	at := int64(0)
 	for _, pos := range slices.Sorted(maps.Keys(o.patches)) {
 		b := o.patches[pos]
-		list = append(list, o.section(m.base+at, int64(pos)-at, at)...)
+		list = append(list, o.Section(m.base+at, int64(pos)-at, at)...)
 		list = append(list, modelPiece(int64(pos), b))
 		at = int64(pos + len(b))
 	}
-	list = append(list, o.section(m.base+at, int64(len(m.buf))-at, at)...)
+	list = append(list, o.Section(m.base+at, int64(len(m.buf))-at, at)...)
 	return append(list, o.tail...)
 }
 
@@ -256,12 +198,12 @@ func (o *overlay) shift(grown int64) *layout {
 	h.ModelSize = o.size
 	l := &layout{size: r.size + by}
 	l.pieces = append(l.pieces, h.piece())
-	l.pieces = append(l.pieces, o.section(headerSize, h.ModelOffset-headerSize, headerSize)...)
+	l.pieces = append(l.pieces, o.Section(headerSize, h.ModelOffset-headerSize, headerSize)...)
 	for _, x := range o.model() {
 		x.Off += h.ModelOffset
 		l.pieces = append(l.pieces, x)
 	}
-	l.pieces = append(l.pieces, o.section(end, r.size-end, end+by)...)
+	l.pieces = append(l.pieces, o.Section(end, r.size-end, end+by)...)
 	return l
 }
 
@@ -299,7 +241,7 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 		for _, x := range group {
 			offsetOf(x.constant, at+x.off-from)
 		}
-		external = append(external, o.section(from, to-from, at)...)
+		external = append(external, o.Section(from, to-from, at)...)
 		at += to - from
 	}
 	return version2Layout(o.model(), o.size, external, at, alignment)

@@ -2,12 +2,10 @@ package rten
 
 import (
 	"context"
-	"errors"
-	"io"
-	"io/fs"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/scan"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -111,27 +109,19 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 	if end < r.size {
 		gaps = append(gaps, fileRange{end, r.size, -1})
 	}
-	s := &scanner{ctx: ctx, r: r, progress: list.Options.Progress, total: r.size}
-	if list.Options.Depth <= tensor.VerifyStructure {
-		s.total = 0
+	s := scan.New(ctx, "rten", r.src, list)
+	structure := list.Options.Depth <= tensor.VerifyStructure
+	if s.Total = r.size; structure {
+		s.Total = 0
 		for _, g := range gaps {
-			s.total += g.end - g.off
+			s.Total += g.end - g.off
 		}
 	}
 	for _, g := range gaps {
-		hidden := int64(-1)
-		err := s.read(g, func(off int64, b []byte) bool {
-			for i, x := range b {
-				if x != 0 {
-					hidden = off + int64(i)
-					return false
-				}
-			}
-			return true
-		})
+		hidden, err := s.Zero(g.off, g.end, "padding")
 		switch {
 		case err != nil:
-			return s.failed(list, g, "padding", err)
+			return err
 		case hidden >= 0:
 			list.Warn(fail(tensor.ErrMalformed, hidden, "",
 				"bytes that are not zero in the %d at %d, which belong to nothing", g.end-g.off,
@@ -140,23 +130,19 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 			list.Warn(fail(tensor.ErrMalformed, g.off, "", "a hole of %d bytes", g.end-g.off))
 		}
 	}
-	if list.Options.Depth <= tensor.VerifyStructure {
-		return nil
-	}
 	end = 0
 	for _, x := range used {
-		x.off = max(x.off, end)
-		if x.off >= x.end {
-			continue
+		if structure || list.Full() {
+			break
 		}
-		if err := s.read(x, func(int64, []byte) bool { return true }); err != nil {
-			field := "model"
-			if x.constant >= 0 {
-				field = m.constantPath(x.constant)
-			}
-			return s.failed(list, x, field, err)
+		field := "model"
+		if x.constant >= 0 {
+			field = m.constantPath(x.constant)
 		}
-		end = x.end
+		if err := s.Read(max(x.off, end), x.end, field, nil); err != nil {
+			return err
+		}
+		end = max(end, x.end)
 	}
 	return nil
 }
@@ -169,47 +155,4 @@ const maxGap = 64 << 10
 func (m *Model) constantPath(i int) string {
 	rec := &m.constants[i]
 	return m.fieldPath(int(rec.graph), int(rec.node), "")
-}
-
-// A scanner reads ranges of the file piece by piece.
-type scanner struct {
-	ctx         context.Context
-	r           *Reader
-	buf         []byte
-	progress    func(done, total int64)
-	done, total int64
-}
-
-func (s *scanner) read(x fileRange, look func(off int64, b []byte) bool) error {
-	for x.off < x.end {
-		if err := s.ctx.Err(); err != nil {
-			return err
-		}
-		if s.buf == nil {
-			s.buf = make([]byte, min(1<<20, s.r.size))
-		}
-		p := s.buf[:min(int64(len(s.buf)), x.end-x.off)]
-		if _, err := s.r.src.ReadAt(p, x.off); err != nil {
-			return err
-		}
-		if !look(x.off, p) {
-			return nil
-		}
-		x.off += int64(len(p))
-		s.done += int64(len(p))
-		if s.progress != nil {
-			s.progress(s.done, s.total)
-		}
-	}
-	return nil
-}
-
-// failed notes that a range cannot be read; a cancelled context ends the Verify
-// instead.
-func (s *scanner) failed(list *finding.List, x fileRange, field string, err error) error {
-	if s.ctx.Err() != nil || errors.Is(err, fs.ErrClosed) || !errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
-	}
-	list.Error(failed(x.off, field, err))
-	return nil
 }
