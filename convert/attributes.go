@@ -99,7 +99,8 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 	}
 }
 
-// attributeError reports why the target cannot represent an attribute, whatever its value.
+// attributeError reports why the target cannot represent an attribute, whatever its
+// value.
 func (p *Plan) attributeError(key, text string) error {
 	switch {
 	case !p.caps.Attributes:
@@ -157,7 +158,8 @@ func (p *Plan) planOwnAttributes(it *item) {
 	}
 	_, isBlocks := blocksOf(it.src)
 	for k, v := range z.TensorAttributes(it.src) {
-		if isBlocks && p.target != tensorfile.ZTensor && (k == "elems_per_block" || k == "block_bytes") {
+		if isBlocks && p.target != tensorfile.ZTensor &&
+			(k == "elems_per_block" || k == "block_bytes") {
 			continue // the type says it
 		}
 		field := fieldOf(it.src) + ".attributes[" + quote.Name(k) + "]"

@@ -31,8 +31,8 @@ type contents struct {
 	blobs      map[string][]byte
 }
 
-// randomContents returns what a file of the form can have, one tensor or, with many, up to
-// four.
+// randomContents returns what a file of the form can have, one tensor or, with many, up
+// to four.
 func randomContents(r *rand.Rand, f form, many bool) contents {
 	c := contents{attributes: map[string]any{}, own: map[string]map[string]any{}, blobs: map[string][]byte{}}
 	n := 1
@@ -142,8 +142,8 @@ func randomBlocks(r *rand.Rand, f form, name string) *tensor.Tensor {
 	return x
 }
 
-// randomSparse returns a sparse matrix, whose entries may be in any order and, where the form
-// holds that, more than one for an element.
+// randomSparse returns a sparse matrix, whose entries may be in any order and, where the
+// form holds that, more than one for an element.
 func randomSparse(r *rand.Rand, f form, name string) *tensor.Tensor {
 	types := []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.U8, tensor.BF16}
 	d := types[r.IntN(len(types))]

@@ -1,18 +1,19 @@
-// Package convert converts tensors from one format to another, and lists what is
-// lost before it writes a byte.
+// Package convert converts tensors from one format to another, and lists what is lost
+// before it writes a byte.
 //
 // [NewPlan] reads metadata, and data only where that decides what is lost: indices of
 // sparse tensors, and integers that become narrower. What the target cannot represent
 // becomes a [Loss]: an attribute, a blob, a program, a dtype, a shape, an order of
 // dimensions, a sparse layout, a name. Each kind of loss is allowed by name in
-// Options.Allow; [Plan.Write] refuses, with all losses at once, while one of them is
-// not allowed. Nothing else is changed: what comes back is what went in, but for the
-// losses. [File] does all of it with two names.
+// Options.Allow; [Plan.Write] refuses, with all losses at once, while one of them is not
+// allowed. Nothing else is changed: what comes back is what went in, but for the losses.
+// [File] does all of it with two names.
 //
-// Write streams: of dense tensors of any size it holds at most 64 MiB of its own on two cores,
-// where the source requires zstd windows of at most 8 MiB and the target is compressed at a level
-// below 7, if at all. A sparse tensor takes memory for its indices, 8 bytes for each value, and
-// some 24 bytes and the value for each where they are not in order or are to be made. A tensor of
-// more than 1 MiB that changes its order although it is not in memory (mapped) is put into a
-// temporary file. Digests of the source are checked on the way.
+// Write streams: of dense tensors of any size it holds at most 64 MiB of its own on two
+// cores, where the source requires zstd windows of at most 8 MiB and the target is
+// compressed at a level below 7, if at all. A sparse tensor takes memory for its indices,
+// 8 bytes for each value, and some 24 bytes and the value for each where they are not in
+// order or are to be made. A tensor of more than 1 MiB that changes its order although it
+// is not in memory (mapped) is put into a temporary file. Digests of the source are
+// checked on the way.
 package convert

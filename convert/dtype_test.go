@@ -200,7 +200,8 @@ func TestGathererAgainstReordered(t *testing.T) {
 	}
 }
 
-// A source that does not say its size may hold less than its shape takes, which only reading shows.
+// A source that does not say its size may hold less than its shape takes, which only
+// reading shows.
 func TestReorderedOtherSize(t *testing.T) {
 	for _, n := range []int{0, 7, 799, 801, 9 << 20} {
 		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20}, Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {

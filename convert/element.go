@@ -20,7 +20,8 @@ func (p *Plan) checkDType(t *tensor.Tensor, want tensor.DType) error {
 		return &OptionError{"Map", fmt.Errorf("%w: %v has no %v", tensor.ErrDType,
 			p.describeTarget(), want)}
 	case t.Dense() && !widens(t.DType, want) && !narrows(t.DType, want):
-		return &OptionError{"Map", fmt.Errorf("%w: %v cannot become %v", tensor.ErrDType, t.DType, want)}
+		return &OptionError{"Map", fmt.Errorf("%w: %v cannot become %v", tensor.ErrDType, t.DType,
+			want)}
 	}
 	return nil
 }
@@ -47,7 +48,8 @@ func (p *Plan) planDType(ctx context.Context, it *item) error {
 			if st, ok := it.t.Data.Stored(); ok && from == tensor.Unknown {
 				word = quote.Name(st.Type)
 			}
-			return fmt.Errorf("%s cannot be represented in %v, nor is there a dtype to convert it to",
+			return fmt.Errorf(
+				"%s cannot be represented in %v, nor is there a dtype to convert it to",
 				word, p.describeTarget())
 		}
 		p.lose(kind, fieldOf(it.src), "%v is stored as %v", from, to)

@@ -82,7 +82,8 @@ func ExampleNewPlan() {
 	// mlp.weight bfloat16
 }
 
-// Files by their names; losses that are not allowed are one error, before a byte is written.
+// Files by their names; losses that are not allowed are one error, before a byte is
+// written.
 func ExampleFile() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// truncateOptions are asked for in turn, so that every way from source to writer is taken.
+// truncateOptions are asked for in turn, so that every way from source to writer is
+// taken.
 var truncateOptions = []Options{
 	{Allow: LossAll},
 	{Allow: LossAll, RowMajor: true, Dense: true},
@@ -51,7 +52,8 @@ func convertible(t *testing.T) (names []string, files [][]byte) {
 	})
 }
 
-// A file that is truncated while it is mapped and read is an error of Write: the process survives.
+// A file that is truncated while it is mapped and read is an error of Write: the process
+// survives.
 func TestPlanWriteOfTruncatedSource(t *testing.T) {
 	names, files := convertible(t)
 	dir, failed := t.TempDir(), 0
@@ -75,8 +77,8 @@ func TestPlanWriteOfTruncatedSource(t *testing.T) {
 	}
 }
 
-// writeTruncated converts the file at a name, which is cut off at the nth Write, or before all, or
-// by during.
+// writeTruncated converts the file at a name, which is cut off at the nth Write, or
+// before all, or by during.
 func writeTruncated(t *testing.T, at string, target form, opts Options, n int, during func(cut func())) error {
 	f, err := tensorfile.Open(at, nil)
 	if err != nil {
@@ -117,7 +119,8 @@ func writeTruncated(t *testing.T, at string, target form, opts Options, n int, d
 	return plan.Write(t.Context(), out)
 }
 
-// The same at random moments, as often as $TENSORFILE_TRUNCATIONS says, with sources of some MiB.
+// The same at random moments, as often as $TENSORFILE_TRUNCATIONS says, with sources of
+// some MiB.
 func TestPlanWriteOfSourceTruncatedAtAnyTime(t *testing.T) {
 	runs, _ := strconv.Atoi(os.Getenv("TENSORFILE_TRUNCATIONS"))
 	runs = max(runs, 4)

@@ -22,8 +22,9 @@ func openFile(t *testing.T, name string) *tensorfile.File {
 	return f
 }
 
-// Metadata with the types that llama.cpp expects of its keys, and blocks of every registered
-// type, survive the way through zTensor 2; types that it lacks become the usual ones.
+// Metadata with the types that llama.cpp expects of its keys, and blocks of every
+// registered type, survive the way through zTensor 2; types that it lacks become the
+// usual ones.
 func TestGGUFThroughZTensor(t *testing.T) {
 	metadata := map[string]any{
 		"general.architecture": "llama", "general.alignment": uint32(64), "llama.block_count": uint32(1),

@@ -83,7 +83,8 @@ func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, src *tens
 			errors.ErrUnsupported, p.target, p.caps.MaxTensors)
 	}
 	if src.External && p.opts.External != nil {
-		if t := p.opts.External(src.Name); t != nil && t.DType == src.DType && t.Shape.Equal(src.Shape) {
+		if t := p.opts.External(src.Name); t != nil && t.DType == src.DType &&
+			t.Shape.Equal(src.Shape) {
 			found := *t
 			found.Name = src.Name
 			src = &found
@@ -148,7 +149,8 @@ func (p *Plan) planBlocks(it *item) {
 	if !ok || p.version != "2" || it.t.Parts[0].Role != "blocks" || !ztensor.HasBlocks(layout) {
 		return // one that is not registered stays opaque, under its own name
 	}
-	it.apply(context.Background(), func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+	it.apply(context.Background(), func(_ context.Context,
+		t *tensor.Tensor) (*tensor.Tensor, error) {
 		blocks := *t
 		blocks.Scheme = layout
 		blocks.Parts = []tensor.Part{{Role: "data", DType: tensor.U8, Data: t.Parts[0].Data}}

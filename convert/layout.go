@@ -41,7 +41,8 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 		return err
 	}
 	if !p.opts.Dense {
-		p.lose(LossDensify, fieldOf(it.src), "%s cannot be represented in %v", it.t.Scheme, p.target)
+		p.lose(LossDensify, fieldOf(it.src), "%s cannot be represented in %v", it.t.Scheme,
+			p.target)
 	}
 	return it.apply(ctx, densified(p.sparseOptions()))
 }

@@ -64,7 +64,8 @@ func reorderedData(
 			}
 			if int64(len(b)) != size { // which a source of unknown size shows only here
 				release()
-				return nil, fmt.Errorf("%w: %d bytes of data where %v of %v takes %d", tensor.ErrMalformed,
+				return nil, fmt.Errorf("%w: %d bytes of data where %v of %v takes %d",
+					tensor.ErrMalformed,
 					len(b), t.Shape, t.DType, size)
 			}
 		}

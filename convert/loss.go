@@ -24,7 +24,7 @@ const (
 	LossShape                           // dimensions of 1 are dropped
 	LossDensify                         // sparse tensors become dense
 	LossReorder                         // the order of dimensions in memory changes
-	LossWiden                           // elements become those of a dtype that has all their values
+	LossWiden                           // elements become those of a dtype with all their values
 	LossNarrow                          // elements are rounded
 	numKinds       = iota
 	LossAll        = LossKind(1<<numKinds - 1)

@@ -75,7 +75,8 @@ func (p *Plan) planName(it *item, name string) {
 	it.t.Name = p.names.unique(good)
 	if it.t.Name != name {
 		p.lose(LossNames, field,
-			"the name %s is taken or cannot be represented in %v: it becomes %s", quote.Name(name), p.describeTarget(), quote.Name(it.t.Name))
+			"the name %s is taken or cannot be represented in %v: it becomes %s",
+			quote.Name(name), p.describeTarget(), quote.Name(it.t.Name))
 	}
 	p.names.take(it.t.Name)
 }

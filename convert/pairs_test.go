@@ -16,8 +16,9 @@ import (
 // harmless are the losses after which all elements are still there, as they were.
 const harmless = LossReorder | LossGraph | LossAttributes | LossNames
 
-// Every ordered pair of formats that can hold a tensor, every type that both have, in several shapes and orders: there and back,
-// bytes equal. A type that the second does not have is a loss that is named.
+// Every ordered pair of formats that can hold a tensor, every type that both have, in
+// several shapes and orders: there and back, bytes equal. A type that the second does not
+// have is a loss that is named.
 func TestThereAndBack(t *testing.T) {
 	shapes := []tensor.Shape{{2, 3, 4}, {}, {5}, {0, 3}}
 	for _, from := range forms() {
@@ -90,7 +91,8 @@ func thereAndBack(t *testing.T, src *tensorfile.File, from, to form) {
 	}
 }
 
-// arrives wants every dense tensor of src that the target can hold in a file of that form, with the same elements.
+// arrives wants every dense tensor of src that the target can hold in a file of that
+// form, with the same elements.
 func arrives(t *testing.T, src *tensorfile.File, to form, want int) {
 	t.Helper()
 	seen := 0
@@ -112,7 +114,8 @@ func arrives(t *testing.T, src *tensorfile.File, to form, want int) {
 	}
 }
 
-// What is only read, and what is only a part of a program, goes into every format that has its type.
+// What is only read, and what is only a part of a program, goes into every format that
+// has its type.
 func TestFromPrograms(t *testing.T) {
 	b := pte.NewBuilder()
 	m := b.Method("forward")

@@ -15,7 +15,8 @@ const pathSeparator = "\x00\x00"
 
 // pathKey returns one string for the path of a tensor in a primitiv model.
 func pathKey(t *tensor.Tensor) string {
-	if o, ok := primitiv.OriginOf(t); ok && len(o.Path) > 0 && strings.Join(o.Path, ".") == t.Name {
+	if o, ok := primitiv.OriginOf(t); ok && len(o.Path) > 0 &&
+		strings.Join(o.Path, ".") == t.Name {
 		parts := slices.Clone(o.Path)
 		for i := range parts {
 			parts[i] = strings.ReplaceAll(parts[i], "\x00", "\x00\x01")

@@ -43,8 +43,8 @@ type Options struct {
 	// Dequantize, if not tensor.Unknown, makes quantised blocks of ggml elements of that
 	// dtype, also where the target supports them.
 	Dequantize tensor.DType
-	// Quantize, if not nil, returns the type of quantised blocks that a dense tensor becomes
-	// ([gguf.Quantize]), "" for none. It is no loss.
+	// Quantize, if not nil, returns the type of quantised blocks that a dense tensor
+	// becomes ([gguf.Quantize]), "" for none. It is no loss.
 	Quantize func(t *tensor.Tensor) string
 	// Sparse makes tensors sparse in this scheme of zTensor: "sparse_csr" those
 	// of two dimensions, "sparse_coo" all. NewPlan reads them for their size.
@@ -117,16 +117,16 @@ type namedBlob struct {
 }
 
 // NewPlan finds what converting src into the target format means. What cannot be
-// represented there is in Losses. It reads metadata, and data only where that
-// decides what is lost: indices of sparse tensors, integers that become narrower,
-// and what Options.Sparse applies to; it ends soon after ctx does.
+// represented there is in Losses. It reads metadata, and data only where that decides
+// what is lost: indices of sparse tensors, integers that become narrower, and what
+// Options.Sparse applies to; it ends soon after ctx does.
 //
-// Without Options.Map a .rten becomes one with all that it has, operators included, and of
-// several .ptd files what is equal under the same name is kept once; what is not is a
+// Without Options.Map a .rten becomes one with all that it has, operators included, and
+// of several .ptd files what is equal under the same name is kept once; what is not is a
 // *ptd.ConflictError.
 //
-// It fails where the target cannot be written (errors.ErrUnsupported) and for
-// options that the target does not support (*OptionError).
+// It fails where the target cannot be written (errors.ErrUnsupported) and for options
+// that the target does not support (*OptionError).
 func NewPlan(
 	ctx context.Context, src *tensorfile.File, target tensorfile.Format, opts *Options,
 ) (*Plan, error) {
@@ -135,7 +135,8 @@ func NewPlan(
 		p.version = ztensor.Version2
 		if z := p.opts.ZTensor; z != nil && z.Version != "" {
 			p.version = z.Version
-		} else if v := src.Version(); src.Format() == target && slices.Contains(target.Writes(), v) {
+		} else if v := src.Version(); src.Format() == target &&
+			slices.Contains(target.Writes(), v) {
 			p.version = v // that of the source
 		}
 	}
@@ -182,7 +183,8 @@ func (p *Plan) checkOptions() error {
 	}
 	if d := p.opts.Dequantize; d != tensor.Unknown {
 		if err := tensor.CanConvert(tensor.F32, d); err != nil || !d.IsFloat() {
-			return &OptionError{"Dequantize", fmt.Errorf("%w: blocks do not become %v", tensor.ErrDType, d)}
+			return &OptionError{"Dequantize", fmt.Errorf("%w: blocks do not become %v",
+				tensor.ErrDType, d)}
 		}
 	}
 	if z := p.opts.ZTensor; z != nil && p.target == tensorfile.ZTensor {
@@ -209,7 +211,8 @@ func (p *Plan) checkOptions() error {
 // checkEmpty reports a target that holds exactly one tensor, and gets none.
 func (p *Plan) checkEmpty() error {
 	if p.target == tensorfile.NPY && len(p.items) == 0 {
-		return fmt.Errorf("convert: %w: no tensor to write, and %v holds one", errors.ErrUnsupported,
+		return fmt.Errorf("convert: %w: no tensor to write, and %v holds one",
+			errors.ErrUnsupported,
 			p.target)
 	}
 	return nil
@@ -261,7 +264,8 @@ func (p *Plan) Err() error {
 }
 
 func (p *Plan) lose(kind LossKind, field, format string, args ...any) {
-	p.losses = append(p.losses, Loss{kind, field, withoutName(field, fmt.Sprintf(format, args...))})
+	p.losses = append(p.losses, Loss{kind, field,
+		withoutName(field, fmt.Sprintf(format, args...))})
 }
 
 // withoutName returns a reason without the name of the tensor, which errors of
@@ -280,7 +284,8 @@ func withoutName(field, reason string) string {
 // planProgram names the loss of what is no tensor, blob or attribute.
 func (p *Plan) planProgram(src *tensorfile.File) {
 	if r, ok := src.Sys().(*primitiv.Reader); ok && r.Kind() == primitiv.KindShape && p.kind == 0 {
-		p.lose(LossShape, "shape", "a shape without a tensor cannot be represented in %v", p.target)
+		p.lose(LossShape, "shape", "a shape without a tensor cannot be represented in %v",
+			p.target)
 	}
 	if !src.Format().Caps().Program {
 		return

@@ -266,8 +266,8 @@ func tensorDifferences(
 	return all
 }
 
-// elements returns the bytes of the elements of x, in a form that other has too: those of a
-// scheme that nothing makes dense are those of its parts.
+// elements returns the bytes of the elements of x, in a form that other has too: those of
+// a scheme that nothing makes dense are those of its parts.
 func elements(t *testing.T, x, other *tensor.Tensor) []byte {
 	t.Helper()
 	dense := func(x *tensor.Tensor) *tensor.Tensor {

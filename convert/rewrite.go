@@ -17,9 +17,12 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 	if p.opts.Map != nil {
 		return nil
 	}
-	if r, ok := p.files[0].Sys().(*rten.Reader); ok && p.target == tensorfile.RTen && len(p.files) == 1 {
+	if r, ok := p.files[0].Sys().(*rten.Reader); ok && p.target == tensorfile.RTen &&
+		len(p.files) == 1 {
 		e := rten.NewEdit(r)
-		p.rewrite = func(ctx context.Context, w io.Writer) error { return e.Write(ctx, w, p.opts.RTen) }
+		p.rewrite = func(ctx context.Context, w io.Writer) error {
+			return e.Write(ctx, w, p.opts.RTen)
+		}
 	}
 	if shards := ggufShards(p.files); len(shards) > 0 {
 		metadata, ts, err := gguf.Merge(shards...)
@@ -55,7 +58,8 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 	return err
 }
 
-// ggufShards returns the Readers of several .gguf files if one is a shard of a split model.
+// ggufShards returns the Readers of several .gguf files if one is a shard of a split
+// model.
 func ggufShards(files []*tensorfile.File) (shards []*gguf.Reader) {
 	isSplit := false
 	for _, f := range files {

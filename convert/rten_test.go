@@ -10,7 +10,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The format is being retired: all weights of every .rten get out, under their names, with their bytes.
+// The format is being retired: all weights of every .rten get out, under their names,
+// with their bytes.
 func TestWeightsLeaveRTen(t *testing.T) {
 	files, err := filepath.Glob("../testdata/rten/*.rten")
 	if err != nil || len(files) == 0 {

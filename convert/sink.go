@@ -83,7 +83,8 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 		o := orZero(p.opts.GGUF)
 		if o.Metadata == nil {
 			for _, a := range p.attributes {
-				o.Metadata = append(o.Metadata, gguf.KeyValue{Key: a.key, Value: a.value.(gguf.Value)})
+				o.Metadata = append(o.Metadata, gguf.KeyValue{Key: a.key,
+					Value: a.value.(gguf.Value)})
 			}
 		}
 		gw := gguf.NewWriter(w, &o)
@@ -95,7 +96,10 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 		return p.primitivSink(w)
 	case tensorfile.RTen:
 		g := rten.NewGraphBuilder()
-		add := func(t *tensor.Tensor) error { g.Constant(t); return nil } // Write returns its errors
+		add := func(t *tensor.Tensor) error {
+			g.Constant(t) // Write returns its errors
+			return nil
+		}
 		return &sink{each(add), noBlobs, func() error { return g.Write(ctx, w, p.opts.RTen) },
 			func() {}}, nil
 	case tensorfile.ZTensor:

@@ -24,8 +24,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// A scattered is a sparse matrix whose values are computed, so that none of it has to be held. Of the places of each row, or
-// of the whole matrix where it is a coo, stride makes an order that is theirs only if it is 1.
+// A scattered is a sparse matrix whose values are computed, so that none of it has to be
+// held. Of the places of each row, or of the whole matrix where it is a coo, stride makes
+// an order that is theirs only if it is 1.
 type scattered struct {
 	csr        bool
 	rows, cols uint64 // powers of two
@@ -86,8 +87,8 @@ func (s *scattered) part(w io.Writer, role string) error {
 	return nil
 }
 
-// file writes the matrix as version 1.2 of zTensor, or 1.1, which does not say how long compressed parts become. Compressed
-// parts ask for a window of 8 MiB each.
+// file writes the matrix as version 1.2 of zTensor, or 1.1, which does not say how long
+// compressed parts become. Compressed parts ask for a window of 8 MiB each.
 func (s *scattered) file(t testing.TB, name, version string, compressed bool) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -187,8 +188,8 @@ func (c *comparing) done() error {
 	return c.err
 }
 
-// Sparse tensors take memory for their indices, and for values that are not in order: made dense, and from each generation of
-// zTensor to the other.
+// Sparse tensors take memory for their indices, and for values that are not in order:
+// made dense, and from each generation of zTensor to the other.
 func TestStreamsScattered(t *testing.T) {
 	if testing.Short() {
 		t.Skip("millions of elements")
@@ -367,7 +368,8 @@ func TestCancelWhilePlanning(t *testing.T) {
 	}
 }
 
-// An error of a source names the tensor once, whichever writer meets it, and so does a loss.
+// An error of a source names the tensor once, whichever writer meets it, and so does a
+// loss.
 func TestErrorsNameATensorOnce(t *testing.T) {
 	u64 := func(v ...uint64) tensor.Blob { return tensor.New("", tensor.Shape{int64(len(v))}, v).Data }
 	coo := func(at ...uint64) *tensor.Tensor {
@@ -411,7 +413,8 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 	}
 }
 
-// A target that is slow is not waited for in memory, where digests are made of what is not mapped.
+// A target that is slow is not waited for in memory, where digests are made of what is
+// not mapped.
 func TestStreamsToASlowTarget(t *testing.T) {
 	readtest.Measure(t)
 	name := filepath.Join(t.TempDir(), "w.zt")
@@ -438,7 +441,8 @@ func TestStreamsToASlowTarget(t *testing.T) {
 	t.Logf("%.1f MiB", float64(peak)/(1<<20))
 }
 
-// And where the target is compressed, whatever comes out: weights, of which most remains, and what repeats.
+// And where the target is compressed, whatever comes out: weights, of which most remains,
+// and what repeats.
 func TestStreamsIntoCompressed(t *testing.T) {
 	readtest.Measure(t)
 	name := filepath.Join(t.TempDir(), "w.zt")

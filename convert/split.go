@@ -41,10 +41,12 @@ const defaultMax = 5e9
 
 // Split writes a file as several of the same format, which appear together or not at all,
 // and returns their names. They begin with name, a path without extension, and are those
-// that loaders find: shards and the index of safetensors, shards and the root of zTensor 2,
-// the names of ExecuTorch's exporter of a .ptd, NAME-00001-of-00003 of other formats, with the keys of gguf-split in a .gguf. A
-// format with programs, or with one tensor, is errors.ErrUnsupported.
-func Split(ctx context.Context, f *tensorfile.File, name string, opts *SplitOptions) ([]string, error) {
+// that loaders find: shards and the index of safetensors, shards and the root of zTensor
+// 2, the names of ExecuTorch's exporter of a .ptd, NAME-00001-of-00003 of other formats,
+// with the keys of gguf-split in a .gguf. A format with programs, or with one tensor, is
+// errors.ErrUnsupported.
+func Split(ctx context.Context, f *tensorfile.File, name string,
+	opts *SplitOptions) ([]string, error) {
 	s := &splitter{f: f, name: name, SplitOptions: orZero(opts)}
 	if s.Progress == nil {
 		s.Progress = func(int64) {}
@@ -56,8 +58,10 @@ func Split(ctx context.Context, f *tensorfile.File, name string, opts *SplitOpti
 	r, isZTensor := f.Sys().(*ztensor.Reader)
 	model, isModel := f.Sys().(*primitiv.Reader)
 	switch isModel = isModel && model.Kind() == primitiv.KindModel; {
-	case caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 || f.Format() == tensorfile.Primitiv && !isModel:
-		return nil, fmt.Errorf("convert: %w: %v files like this one are not split", errors.ErrUnsupported, f.Format())
+	case caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 ||
+		f.Format() == tensorfile.Primitiv && !isModel:
+		return nil, fmt.Errorf("convert: %w: %v files like this one are not split",
+			errors.ErrUnsupported, f.Format())
 	case s.Max <= 0:
 		return nil, fmt.Errorf("convert: %w: SplitOptions.Max is %d", fs.ErrInvalid, s.Max)
 	case isZTensor && r.Version() == ztensor.Version2:
@@ -97,10 +101,11 @@ func (s *splitter) safetensors(ctx context.Context, r *safetensors.Reader) ([]st
 		delete(m, "total_size") // of the old ones
 		break
 	}
-	return safetensors.WriteShards(ctx, s.name+tensorfile.Safetensors.Ext(), tensor.Each(r.Tensors()), &safetensors.ShardOptions{
-		MaxSize: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun,
-		Writer: &safetensors.WriterOptions{Metadata: m, KeepOrder: true},
-	})
+	return safetensors.WriteShards(ctx, s.name+tensorfile.Safetensors.Ext(),
+		tensor.Each(r.Tensors()), &safetensors.ShardOptions{
+			MaxSize: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun,
+			Writer: &safetensors.WriterOptions{Metadata: m, KeepOrder: true},
+		})
 }
 
 func (s *splitter) ztensor(ctx context.Context, r *ztensor.Reader) ([]string, error) {
@@ -115,17 +120,18 @@ func (s *splitter) ztensor(ctx context.Context, r *ztensor.Reader) ([]string, er
 			o.KeepOrder = true // a name that is not in NFC cannot be in canonical form
 		}
 	}
-	return ztensor.WriteShards(ctx, s.name+tensorfile.ZTensor.Ext(), tensor.Each(r.Tensors()), &ztensor.ShardOptions{
-		Max: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun, Writer: o,
-		TensorAttributes: func(t *tensor.Tensor) map[string]any {
-			s.Progress(max(t.Size(), 0))
-			own := map[string]any{}
-			for k, v := range r.TensorAttributes(t) {
-				own[k] = v
-			}
-			return own
-		},
-	})
+	return ztensor.WriteShards(ctx, s.name+tensorfile.ZTensor.Ext(), tensor.Each(r.Tensors()),
+		&ztensor.ShardOptions{
+			Max: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun, Writer: o,
+			TensorAttributes: func(t *tensor.Tensor) map[string]any {
+				s.Progress(max(t.Size(), 0))
+				own := map[string]any{}
+				for k, v := range r.TensorAttributes(t) {
+					own[k] = v
+				}
+				return own
+			},
+		})
 }
 
 // ztensorLike returns the options that write a file like r: its version, its compression,
@@ -170,7 +176,9 @@ func (s *splitter) ptd(ctx context.Context, r *ptd.Reader) ([]string, error) {
 	for _, x := range shards {
 		names = append(names, dir+x.Tag+tensorfile.PTD.Ext())
 	}
-	return s.write(ctx, names, func(i int, w io.Writer) error { return writeEntries(w, shards[i].Entries, ptdLike(r)) })
+	return s.write(ctx, names, func(i int, w io.Writer) error {
+		return writeEntries(w, shards[i].Entries, ptdLike(r))
+	})
 }
 
 func writeEntries(w io.Writer, entries []ptd.Entry, o *ptd.WriterOptions) error {
@@ -240,13 +248,15 @@ func (s *splitter) tensors(ctx context.Context) ([]string, error) {
 
 func (s *splitter) names(count int) (names []string) {
 	for i := range count {
-		names = append(names, fmt.Sprintf("%s-%05d-of-%05d%s", s.name, i+1, count, s.f.Format().Ext()))
+		names = append(names, fmt.Sprintf("%s-%05d-of-%05d%s", s.name, i+1, count,
+			s.f.Format().Ext()))
 	}
 	return names
 }
 
 // write writes files that appear together.
-func (s *splitter) write(ctx context.Context, names []string, write func(i int, w io.Writer) error) ([]string, error) {
+func (s *splitter) write(ctx context.Context, names []string,
+	write func(i int, w io.Writer) error) ([]string, error) {
 	for _, name := range names {
 		if _, err := os.Lstat(name); s.NoReplace && !errors.Is(err, fs.ErrNotExist) {
 			return nil, &fs.PathError{Op: "create", Path: name, Err: cmp.Or(err, fs.ErrExist)}

@@ -57,8 +57,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A file that is not mapped takes its time: the end does not wait until the tensor lies in its temporary file, or the indices
-// were seen.
+// A file that is not mapped takes its time: the end does not wait until the tensor lies
+// in its temporary file, or the indices were seen.
 func TestCancelBeforeTheFirstByte(t *testing.T) {
 	spool := t.TempDir()
 	t.Setenv("TMPDIR", spool)
@@ -114,8 +114,9 @@ func (c *cancellingReader) ReadAt(p []byte, off int64) (int, error) {
 	return c.r.ReadAt(p, off)
 }
 
-// Write takes 64 MiB of its own, whatever the size of the tensors, from a mapped file and from one that is read, to each target;
-// also where elements become others or change their order.
+// Write takes 64 MiB of its own, whatever the size of the tensors, from a mapped file and
+// from one that is read, to each target; also where elements become others or change
+// their order.
 func TestStreams(t *testing.T) {
 	readtest.Measure(t)
 	const n = 12 << 20 // elements

@@ -16,8 +16,8 @@ type tagged struct{}
 
 func (tagged) MarshalCBOR() ([]byte, error) { return []byte{0xd8, 32, 0x61, 'x'}, nil }
 
-// An attribute with a CBOR tag, at the top or within, of the file or of a tensor, keeps the tag or
-// is a named loss.
+// An attribute with a CBOR tag, at the top or within, of the file or of a tensor, keeps
+// the tag or is a named loss.
 func TestTagsAreKeptOrNamed(t *testing.T) {
 	values := map[string]any{"top": tagged{}, "within": []any{1, tagged{}}}
 	x := tensor.New("w", tensor.Shape{1}, []float32{1})

@@ -51,7 +51,8 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	}
 	err := p.write(ctx, steady(ctx, w, progress))
 	// What made ctx end is the reason; that something was cancelled is not.
-	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
+	if cause := context.Cause(ctx); cause != nil &&
+		(err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
 	}
 	return fromSource(err)

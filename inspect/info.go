@@ -23,7 +23,7 @@ type Info struct {
 	Size    int64  `json:"size"`
 	InfoTotal
 	Totals     InfoTotals            `json:"totals"`
-	DTypes     map[string]*InfoTotal `json:"dtypes"` // by name, or the file's word for an unknown one
+	DTypes     map[string]*InfoTotal `json:"dtypes"` // by name, or the file's word for it
 	Attributes AttributeList         `json:"attributes"`
 	PTD        *PTDInfo              `json:"ptd,omitempty"`
 	PTE        *PTEInfo              `json:"pte,omitempty"`
@@ -95,8 +95,8 @@ func NewInfo(f *tensorfile.File) *Info {
 	return d
 }
 
-// DecodedSize returns how many bytes a tensor's elements have, or all parts of one that is not
-// dense; -1 where only decoding tells.
+// DecodedSize returns how many bytes a tensor's elements have, or all parts of one that
+// is not dense; -1 where only decoding tells.
 func DecodedSize(t *tensor.Tensor) int64 {
 	switch {
 	case t.External:

@@ -114,7 +114,8 @@ func pteInfo(r *pte.Reader) *PTEInfo {
 		d.Kernels[k.Operator] = k.Keys
 	}
 	h := r.Header()
-	d.Header = PTEHeader{int64(h.Length), int64(h.ProgramSize), int64(h.SegmentBase), int64(h.SegmentDataSize)}
+	d.Header = PTEHeader{int64(h.Length), int64(h.ProgramSize), int64(h.SegmentBase),
+		int64(h.SegmentDataSize)}
 	if b := r.Bundle(); b != nil {
 		d.Bundle = &PTEBundle{int64(b.Version), r.Start(), r.Size(), []PTESuite{}}
 		for _, s := range b.Suites {
@@ -138,7 +139,8 @@ func pteMethodInfo(m pte.Method) PTEMethod {
 	in, out := m.Structure()
 	mem := m.Memory()
 	d := PTEMethod{
-		Name: m.Name(), Inputs: pteValuesInfo(m.Inputs(), in), Outputs: pteValuesInfo(m.Outputs(), out),
+		Name: m.Name(), Inputs: pteValuesInfo(m.Inputs(), in),
+		Outputs:   pteValuesInfo(m.Outputs(), out),
 		Operators: []string{}, Delegates: []PTEDelegate{},
 		Instructions: m.NumInstructions(), Values: m.NumValues(),
 		Memory: PTEMemory{Buffers: mem.Buffers, Peak: m.PlannedPeak()},

@@ -9,13 +9,15 @@ import (
 	"github.com/tensorfile/tensorfile/inspect"
 )
 
-// Every format has the field that is named after it, and no other; totals are those of the
-// dtypes.
+// Every format has the field that is named after it, and no other; totals are those of
+// the dtypes.
 func TestInfoOfEachFormat(t *testing.T) {
 	for name, field := range map[string]string{
-		"pte/export-1.5.1-xnnpack.pte": "pte", "ptd/et-0.6.0-basic.ptd": "ptd", "rten/convert-0.10.0-basic.rten": "rten",
-		"ztensor/crate-1.2.3-objects.zt": "ztensor", "primitiv/optimizer-Adam-default.primitiv": "primitiv",
-		"safetensors/dtypes.safetensors": "",
+		"pte/export-1.5.1-xnnpack.pte": "pte", "ptd/et-0.6.0-basic.ptd": "ptd",
+		"rten/convert-0.10.0-basic.rten":           "rten",
+		"ztensor/crate-1.2.3-objects.zt":           "ztensor",
+		"primitiv/optimizer-Adam-default.primitiv": "primitiv",
+		"safetensors/dtypes.safetensors":           "",
 	} {
 		f, err := tensorfile.Open("../testdata/"+name, nil)
 		if err != nil {
@@ -46,7 +48,8 @@ func TestInfoOfEachFormat(t *testing.T) {
 
 // Attributes are in the order of the file, whatever they are.
 func TestAttributesAsJSON(t *testing.T) {
-	b, err := json.Marshal(inspect.AttributeList{{Key: "z", Value: 1}, {Key: "a\"\xff", Value: "<x>"}})
+	b, err := json.Marshal(inspect.AttributeList{{Key: "z", Value: 1},
+		{Key: "a\"\xff", Value: "<x>"}})
 	if want := `{"z":1,"a\"\ufffd":"\u003cx\u003e"}`; err != nil || string(b) != want {
 		t.Errorf("%s, %v", b, err)
 	}

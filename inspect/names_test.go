@@ -11,13 +11,15 @@ func TestFold(t *testing.T) {
 		all  [][]int64
 		want string
 	}{
-		{[][]int64{{0}, {1}, {2}}, "a.{0-2}.b"}, {[][]int64{{1}, {3}, {4}, {9}}, "a.{1,3-4,9}.b"}, {[][]int64{{5}, {5}}, "a.5.b"},
+		{[][]int64{{0}, {1}, {2}}, "a.{0-2}.b"}, {[][]int64{{1}, {3}, {4}, {9}},
+			"a.{1,3-4,9}.b"}, {[][]int64{{5}, {5}}, "a.5.b"},
 	} {
 		if got := inspect.JoinNumbers([]string{"a.", ".b"}, c.all); got != c.want {
 			t.Errorf("%v: %s", c.all, got)
 		}
 	}
-	if inspect.CompareNames("l.9", "l.10") >= 0 || inspect.CompareNames("l.10.a", "l.10.b") >= 0 || inspect.CompareNames("b", "a9") <= 0 || inspect.CompareNames("a", "a") != 0 {
+	if inspect.CompareNames("l.9", "l.10") >= 0 || inspect.CompareNames("l.10.a", "l.10.b") >= 0 ||
+		inspect.CompareNames("b", "a9") <= 0 || inspect.CompareNames("a", "a") != 0 {
 		t.Error("layer 9 comes before layer 10")
 	}
 	for _, same := range []string{"007", "00", "12345678901234567890"} { // names, not numbers

@@ -48,8 +48,8 @@ func ztensorAttribute(k string, v ztensor.Value) Attribute {
 	return Attribute{k, v}
 }
 
-// contentAttributes leaves out what an index says about its shards, and keeps apart numbers,
-// bools and arrays of a .gguf from strings.
+// contentAttributes leaves out what an index says about its shards, and keeps apart
+// numbers, bools and arrays of a .gguf from strings.
 func contentAttributes(f *tensorfile.File) []Attribute {
 	var all words
 	if r, ok := f.Sys().(*gguf.Reader); ok {

@@ -80,7 +80,8 @@ func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*m
 	case slices.ContainsFunc(o.Quantiles, func(q float64) bool { return !(q >= 0 && q <= 1) }):
 		return nil, errors.New("inspect: a quantile is not from 0 to 1")
 	case !t.DType.Known():
-		return nil, fmt.Errorf("%w: %s has no numbers", tensor.ErrDType, dtypeName(t.DType, t.Data))
+		return nil, fmt.Errorf("%w: %s has no numbers", tensor.ErrDType,
+			dtypeName(t.DType, t.Data))
 	}
 	if err := t.Check(); err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A tensor that a file does not have is named, with the status of wrong usage: it is not a
-// file that is absent.
+// A tensor that a file does not have is named, with the status of wrong usage: it is not
+// a file that is absent.
 func TestAbsentTensorsAreNamed(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	for _, file := range []string{"safetensors/rank8.safetensors", "ztensor/crate-1.2.3-dtypes.zt",

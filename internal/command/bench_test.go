@@ -18,7 +18,8 @@ func BenchmarkLs(b *testing.B) {
 		b.Run(args[len(args)-1], func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if s := run(context.Background(), append(args, name), nil, io.Discard, io.Discard, os.Getenv); s != 0 {
+				if s := run(context.Background(), append(args, name), nil, io.Discard, io.Discard,
+					os.Getenv); s != 0 {
 					b.Fatal(s)
 				}
 			}

@@ -23,7 +23,8 @@ type writer interface {
 }
 
 // created writes tensors into a file of dir.
-func created(t *testing.T, dir, name string, make func(w io.Writer) writer, ts ...*tensor.Tensor) string {
+func created(t *testing.T, dir, name string, make func(w io.Writer) writer,
+	ts ...*tensor.Tensor) string {
 	t.Helper()
 	var out bytes.Buffer
 	w := make(&out)
@@ -73,7 +74,8 @@ func TestDiffListsWhatTheOtherFormatCannotHold(t *testing.T) {
 	dir := t.TempDir()
 	x := tensor.New("x", tensor.Shape{2}, []float32{1, 2})
 	npz := created(t, dir, "x.npz", func(w io.Writer) writer { return npy.NewWriter(w, nil) }, x)
-	attributes := created(t, dir, "x.safetensors", st(safetensors.WriterOptions{Metadata: map[string]string{"license": "mit"}}), x)
+	attributes := created(t, dir, "x.safetensors",
+		st(safetensors.WriterOptions{Metadata: map[string]string{"license": "mit"}}), x)
 	blobs := created(t, dir, "x.ptd", func(w io.Writer) writer {
 		p := ptd.NewWriter(w, nil)
 		if err := p.AddBlob("b", tensor.BlobOf([]byte{1})); err != nil {
@@ -84,9 +86,12 @@ func TestDiffListsWhatTheOtherFormatCannotHold(t *testing.T) {
 	checkCommand(t, statusFound, "attribute license: only in a", "diff", attributes, npz)
 	checkCommand(t, statusFound, "attribute license: only in b", "diff", npz, attributes)
 	checkCommand(t, statusFound, "blob b: only in a", "diff", blobs, npz)
-	checkCommand(t, statusFound, "blob b: only in a", "diff", blobs, attributes, "--ignore", "attributes")
-	checkCommand(t, statusOK, "the same: 1 tensor\n", "diff", blobs, attributes, "--ignore", "blobs,attributes")
-	checkCommand(t, statusUsage, "no kind is named", "diff", blobs, attributes, "--ignore", "names")
+	checkCommand(t, statusFound, "blob b: only in a", "diff", blobs, attributes, "--ignore",
+		"attributes")
+	checkCommand(t, statusOK, "the same: 1 tensor\n", "diff", blobs, attributes, "--ignore",
+		"blobs,attributes")
+	checkCommand(t, statusUsage, "no kind is named", "diff", blobs, attributes, "--ignore",
+		"names")
 }
 
 // Indices are compared as numbers, elements below a byte as what they are.
@@ -96,7 +101,8 @@ func TestDiffOfParts(t *testing.T) {
 		return tensor.Part{Role: role, DType: d, Data: tensor.BlobOf(b)}
 	}
 	csr := func(indptr, indices, values tensor.Part) *tensor.Tensor {
-		return &tensor.Tensor{Name: "s", DType: values.DType, Shape: tensor.Shape{2, 2}, Scheme: "zt.sparse_csr/1", Parts: []tensor.Part{indptr, indices, values}}
+		return &tensor.Tensor{Name: "s", DType: values.DType, Shape: tensor.Shape{2, 2},
+			Scheme: "zt.sparse_csr/1", Parts: []tensor.Part{indptr, indices, values}}
 	}
 	u32 := func(v ...byte) (b []byte) {
 		for _, x := range v {
@@ -110,12 +116,17 @@ func TestDiffOfParts(t *testing.T) {
 		}
 		return b
 	}
-	float4 := csr(part("indptr", tensor.U32, u32(0, 1, 2)...), part("indices", tensor.U32, u32(0, 1)...), part("values", tensor.F4E2M1FN, 0x21))
-	name := created(t, dir, "f4.zt", zt(ztensor.WriterOptions{Version: "2", KeepOrder: true}), float4)
+	float4 := csr(part("indptr", tensor.U32, u32(0, 1, 2)...),
+		part("indices", tensor.U32, u32(0, 1)...), part("values", tensor.F4E2M1FN, 0x21))
+	name := created(t, dir, "f4.zt", zt(ztensor.WriterOptions{Version: "2", KeepOrder: true}),
+		float4)
 	checkCommand(t, statusOK, "the same", "diff", name, name)
-	narrow := csr(part("indptr", tensor.U32, u32(0, 1, 2)...), part("indices", tensor.U32, u32(0, 1)...), part("values", tensor.U8, 7, 8))
-	wide := csr(part("indptr", tensor.U64, u64(0, 1, 2)...), part("indices", tensor.U64, u64(0, 1)...), part("values", tensor.U8, 7, 8))
-	other := csr(part("indptr", tensor.U64, u64(0, 1, 2)...), part("indices", tensor.U64, u64(1, 1)...), part("values", tensor.U8, 7, 8))
+	narrow := csr(part("indptr", tensor.U32, u32(0, 1, 2)...),
+		part("indices", tensor.U32, u32(0, 1)...), part("values", tensor.U8, 7, 8))
+	wide := csr(part("indptr", tensor.U64, u64(0, 1, 2)...),
+		part("indices", tensor.U64, u64(0, 1)...), part("values", tensor.U8, 7, 8))
+	other := csr(part("indptr", tensor.U64, u64(0, 1, 2)...),
+		part("indices", tensor.U64, u64(1, 1)...), part("values", tensor.U8, 7, 8))
 	a := created(t, dir, "a.zt", zt(ztensor.WriterOptions{Version: "2", KeepOrder: true}), narrow)
 	b := created(t, dir, "b.zt", zt(ztensor.WriterOptions{Version: "2", KeepOrder: true}), wide)
 	c := created(t, dir, "c.zt", zt(ztensor.WriterOptions{Version: "2", KeepOrder: true}), other)
@@ -126,8 +137,10 @@ func TestDiffOfParts(t *testing.T) {
 // A byte that is no bool has no value; the bytes can be copied and hashed.
 func TestInvalidBools(t *testing.T) {
 	dir := t.TempDir()
-	x := &tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4}, Data: tensor.BlobOf([]byte{0, 1, 77, 1})}
-	y := &tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4}, Data: tensor.BlobOf([]byte{0, 1, 1, 1})}
+	x := &tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4},
+		Data: tensor.BlobOf([]byte{0, 1, 77, 1})}
+	y := &tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4},
+		Data: tensor.BlobOf([]byte{0, 1, 1, 1})}
 	name := created(t, dir, "x.safetensors", st(safetensors.WriterOptions{}), x)
 	other := created(t, dir, "y.safetensors", st(safetensors.WriterOptions{}), y)
 	const want = "bool 0x4d"

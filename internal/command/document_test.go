@@ -16,9 +16,12 @@ import (
 
 // documents are all structs that --json prints.
 var documents = []any{
-	errorDocument{}, infoDocument{}, lsDocument{}, tensorRow{}, partRow{}, blobRow{}, catDocument{}, statsDocument{},
-	hashDocument{}, fileHash{}, verifyDocument{}, diffDocument{}, duDocument{}, graphDocument{}, convertDocument{},
-	writtenDocument{}, splitDocument{}, extractDocument{}, recoverDocument{}, cleanDocument{}, detectDocument{},
+	errorDocument{}, infoDocument{}, lsDocument{}, tensorRow{}, partRow{}, blobRow{},
+	catDocument{}, statsDocument{},
+	hashDocument{}, fileHash{}, verifyDocument{}, diffDocument{}, duDocument{}, graphDocument{},
+	convertDocument{},
+	writtenDocument{}, splitDocument{}, extractDocument{}, recoverDocument{}, cleanDocument{},
+	detectDocument{},
 	versionDocument{}, checkedDirectory{}, listFields{}, inspect.Figures{}, catHead{},
 }
 
@@ -61,7 +64,8 @@ func TestEveryJSONFieldIsDocumented(t *testing.T) {
 	}
 }
 
-// documented are calls of every command; IN is a directory of files, OUT one to write into.
+// documented are calls of every command; IN is a directory of files, OUT one to write
+// into.
 var documented = strings.Split(`detect IN/a.safetensors IN/shards
 info IN/a.safetensors
 info IN/shards
@@ -119,25 +123,30 @@ func TestEveryKeyOfEveryOutputIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, out := t.TempDir(), t.TempDir()
-	x, y := tensor.New("w", tensor.Shape{2, 3}, make([]float32, 6)), tensor.New("v", tensor.Shape{4}, []int32{1, 2, 3, 4})
+	x, y := tensor.New("w", tensor.Shape{2, 3}, make([]float32, 6)), tensor.New("v",
+		tensor.Shape{4}, []int32{1, 2, 3, 4})
 	z := tensor.New("w", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})
 	created(t, in, "a.safetensors", st(safetensorsOptions), x, y)
 	created(t, in, "b.safetensors", st(safetensorsOptions), z)
 	for _, dir := range []string{"shards", "broken"} {
-		args := []string{"split", filepath.Join(in, "a.safetensors"), filepath.Join(in, dir), "--max", "16"}
-		if status := run(t.Context(), args, nil, io.Discard, os.Stderr, os.Getenv); status != statusOK {
+		args := []string{"split", filepath.Join(in, "a.safetensors"), filepath.Join(in, dir),
+			"--max", "16"}
+		if status := run(t.Context(), args, nil, io.Discard, os.Stderr,
+			os.Getenv); status != statusOK {
 			t.Fatalf("exit status %d", status)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(in, "broken", ".x.tmp-1"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(filepath.Join(in, "broken", "a-00001-of-00002.safetensors"), 20); err != nil {
+	if err := os.Truncate(filepath.Join(in, "broken", "a-00001-of-00002.safetensors"),
+		20); err != nil {
 		t.Fatal(err)
 	}
 	used := map[string]bool{}
 	for _, line := range documented {
-		line = strings.NewReplacer("IN", in, "OUT", out, "DATA", "../../testdata", "BLOB", "much").Replace(line)
+		line = strings.NewReplacer("IN", in, "OUT", out, "DATA", "../../testdata", "BLOB",
+			"much").Replace(line)
 		args := strings.Fields(line)
 		used[args[0]] = true
 		var stdout strings.Builder
@@ -147,13 +156,16 @@ func TestEveryKeyOfEveryOutputIsDocumented(t *testing.T) {
 			t.Errorf("%s: %v: %s", line, err, stdout.String())
 		}
 		keysOf(document, func(key string) {
-			if !strings.Contains(string(text), "`"+key+"`") && !strings.Contains(string(text), "`{\""+key+"\":") {
+			if !strings.Contains(string(text), "`"+key+"`") &&
+				!strings.Contains(string(text), "`{\""+key+"\":") {
 				t.Errorf("%s: docs/json.md does not have `%s`", line, key)
 			}
 		})
 	}
-	for _, c := range newRoot(newApp(t.Context(), nil, nil, nil, func(string) string { return "" })).Commands() {
-		if c.Runnable() && !used[c.Name()] && !slices.Contains([]string{"completion", "help", "man"}, c.Name()) {
+	for _, c := range newRoot(newApp(t.Context(), nil, nil, nil,
+		func(string) string { return "" })).Commands() {
+		if c.Runnable() && !used[c.Name()] && !slices.Contains([]string{"completion", "help",
+			"man"}, c.Name()) {
 			t.Errorf("nothing holds docs/json.md against %s", c.Name())
 		}
 	}
@@ -170,7 +182,8 @@ func keysOf(v any, use func(key string)) {
 		for key, e := range v {
 			use(key)
 			switch m, isObject := e.(map[string]any); {
-			case isObject && slices.Contains([]string{"attributes", "dtypes", "operators", "metadata", "kernels", "settings", "compile_specs"}, key):
+			case isObject && slices.Contains([]string{"attributes", "dtypes", "operators",
+				"metadata", "kernels", "settings", "compile_specs"}, key):
 				for _, e := range m {
 					if key == "dtypes" {
 						keysOf(e, use)
@@ -224,7 +237,8 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	}
 	file := created(t, dir, "x.safetensors", st(safetensorsOptions), ts...)
 	other := created(t, dir, "y.safetensors", st(safetensorsOptions), ts[:1]...)
-	for _, args := range [][]string{{"ls", file}, {"du", file}, {"stats", file}, {"ls", "--fold", file}, {"version"}, {"diff", "--stat", file, other}} {
+	for _, args := range [][]string{{"ls", file}, {"du", file}, {"stats", file},
+		{"ls", "--fold", file}, {"version"}, {"diff", "--stat", file, other}} {
 		var out strings.Builder
 		a := newApp(t.Context(), nil, &out, &out, func(string) string { return "" })
 		a.columns = 80
@@ -242,7 +256,8 @@ func TestTablesFitTheTerminal(t *testing.T) {
 				t.Errorf("%q: %d columns: %s", args, n, line)
 			}
 		}
-		if args[0] == "ls" && len(args) == 2 && (!strings.Contains(out.String(), "weight1") || !strings.Contains(out.String(), "…")) {
+		if args[0] == "ls" && len(args) == 2 && (!strings.Contains(out.String(), "weight1") ||
+			!strings.Contains(out.String(), "…")) {
 			t.Errorf("%s", out.String())
 		}
 	}

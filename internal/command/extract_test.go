@@ -56,7 +56,8 @@ func TestExtractRemovesWhatItMadeWhenInterrupted(t *testing.T) {
 		}
 		ctx, in := interruptedInput(t)
 		var out strings.Builder
-		x := extraction{app: newApp(ctx, nil, &out, &out, os.Getenv), dir: dir, outputs: outputs{force: exists}}
+		x := extraction{app: newApp(ctx, nil, &out, &out, os.Getenv), dir: dir,
+			outputs: outputs{force: exists}}
 		if err := x.run(in); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
@@ -77,7 +78,8 @@ func TestExtractRemovesWhatItMadeWhenInterrupted(t *testing.T) {
 // An interrupted split leaves no directory that it made.
 func TestSplitRemovesWhatItMadeWhenInterrupted(t *testing.T) {
 	dir := t.TempDir()
-	file := created(t, dir, "x.safetensors", st(safetensorsOptions), tensor.New("w", tensor.Shape{2}, []float32{1, 2}))
+	file := created(t, dir, "x.safetensors", st(safetensorsOptions),
+		tensor.New("w", tensor.Shape{2}, []float32{1, 2}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out strings.Builder
@@ -87,7 +89,8 @@ func TestSplitRemovesWhatItMadeWhenInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	if err := a.split(in, filepath.Join(dir, "new", "deep", "x"), 4, &outputs{}); !errors.Is(err, context.Canceled) {
+	if err := a.split(in, filepath.Join(dir, "new", "deep", "x"), 4, &outputs{}); !errors.Is(err,
+		context.Canceled) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {

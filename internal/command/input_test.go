@@ -41,7 +41,8 @@ func TestOneObjectForAPattern(t *testing.T) {
 	var out strings.Builder
 	args := append([]string{"detect", "--json"}, expandGlobs([]string{"*.safetensors"})...)
 	status := run(t.Context(), args, strings.NewReader(""), &out, &out, os.Getenv)
-	if status != statusOK || !strings.HasPrefix(out.String(), "{\n  \"files\": [") || strings.Count(out.String(), "\n}") != 1 {
+	if status != statusOK || !strings.HasPrefix(out.String(), "{\n  \"files\": [") ||
+		strings.Count(out.String(), "\n}") != 1 {
 		t.Errorf("exit status %d, %s", status, out.String())
 	}
 }
@@ -63,17 +64,20 @@ func TestPathsOfWindows(t *testing.T) {
 		{"linux", "file://server/x.zt", ""},
 		{"linux", "file:///%zz", ""},
 	} {
-		if got, err := localPath(c.address, c.goos); got != c.want || (err == nil) != (c.want != "") {
+		if got, err := localPath(c.address, c.goos); got != c.want ||
+			(err == nil) != (c.want != "") {
 			t.Errorf("%s on %s: %q, %v", c.address, c.goos, got, err)
 		}
 	}
 	a := newApp(t.Context(), nil, nil, nil, func(string) string { return "" })
-	for arg, want := range map[string]bool{`C:\models\x`: true, `..\x`: true, `C:/x`: true, "c:x.zt": true, "x.zt": true, "convrt": false} {
+	for arg, want := range map[string]bool{`C:\models\x`: true, `..\x`: true, `C:/x`: true,
+		"c:x.zt": true, "x.zt": true, "convrt": false} {
 		if a.isInput(arg) != want {
 			t.Errorf("%s is a file: %v", arg, !want)
 		}
 	}
-	for name, want := range map[string]tensorfile.Format{`C:\a.gguf\x.zt`: tensorfile.ZTensor, `x.ZT`: tensorfile.ZTensor, `\\server\share\x.npy`: tensorfile.NPY} {
+	for name, want := range map[string]tensorfile.Format{`C:\a.gguf\x.zt`: tensorfile.ZTensor,
+		`x.ZT`: tensorfile.ZTensor, `\\server\share\x.npy`: tensorfile.NPY} {
 		if got := tensorfile.ByName(name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // run is the whole program.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
+	getenv func(string) string) int {
 	return (*Options)(nil).run(ctx, args, stdin, stdout, stderr, getenv)
 }
 
@@ -22,11 +23,14 @@ func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	const file = "../../testdata/ztensor/crate-1.2.3-digests.zt"
 	for _, args := range [][]string{
-		{"ls", file}, {"hash", file}, {"hash", "--json", file}, {"verify", file}, {"stats", file}, {"diff", file, file}, {"cat", file, "int64 crc32c"},
-		{"convert", file, dir + "/out.ptd"}, {"extract", file, "-o", dir}, {"edit", file, dir + "/e.zt", "--set", "a=b"}, {"ls", "-"}, {"ls", "-r", "../../testdata"},
+		{"ls", file}, {"hash", file}, {"hash", "--json", file}, {"verify", file}, {"stats",
+			file}, {"diff", file, file}, {"cat", file, "int64 crc32c"},
+		{"convert", file, dir + "/out.ptd"}, {"extract", file, "-o", dir}, {"edit", file, dir +
+			"/e.zt", "--set", "a=b"}, {"ls", "-"}, {"ls", "-r", "../../testdata"},
 	} {
 		var out bytes.Buffer
-		if s := run(ctx, args, strings.NewReader("x"), &out, &out, os.Getenv); s != statusInterrupted {
+		if s := run(ctx, args, strings.NewReader("x"), &out, &out,
+			os.Getenv); s != statusInterrupted {
 			t.Errorf("%q: exit status %d\n%s", args, s, out.String())
 		}
 	}
@@ -40,21 +44,23 @@ func TestInterrupted(t *testing.T) {
 func TestInterruptedWhileReading(t *testing.T) {
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
-		in, more := io.Pipe()
+		in, w := io.Pipe()
 		go func() {
-			more.Write([]byte("x"))
+			w.Write([]byte("x"))
 			cancel()
 		}()
 		var out bytes.Buffer
-		if s := run(ctx, []string{"ls", "-"}, in, &out, &out, os.Getenv); s != statusInterrupted || !strings.Contains(out.String(), "interrupted") {
+		if s := run(ctx, []string{"ls", "-"}, in, &out, &out, os.Getenv); s != statusInterrupted ||
+			!strings.Contains(out.String(), "interrupted") {
 			t.Errorf("exit status %d\n%s", s, out.String())
 		}
-		more.Close()
+		w.Close()
 	}
 }
 
 func TestWorseStatusWins(t *testing.T) {
-	for _, c := range [][3]int{{0, 1, 1}, {1, 3, 3}, {3, 4, 4}, {4, 130, 130}, {130, 3, 130}, {3, 1, 3}, {4, 1, 4}} {
+	for _, c := range [][3]int{{0, 1, 1}, {1, 3, 3}, {3, 4, 4}, {4, 130, 130}, {130, 3, 130},
+		{3, 1, 3}, {4, 1, 4}} {
 		if got := worse(c[0], c[1]); got != c[2] {
 			t.Errorf("%d and %d: %d", c[0], c[1], got)
 		}
@@ -64,7 +70,8 @@ func TestWorseStatusWins(t *testing.T) {
 // What cannot be written is no success.
 func TestStandardOutputThatFails(t *testing.T) {
 	var stderr bytes.Buffer
-	if s := run(t.Context(), []string{"ls", "../../testdata/ztensor/crate-1.2.3-digests.zt"}, nil, failingWriter{}, &stderr, os.Getenv); s == 0 {
+	if s := run(t.Context(), []string{"ls", "../../testdata/ztensor/crate-1.2.3-digests.zt"}, nil,
+		failingWriter{}, &stderr, os.Getenv); s == 0 {
 		t.Error("exit status 0")
 	}
 	if !strings.Contains(stderr.String(), "no space") {

@@ -120,7 +120,8 @@ convert --jobs 1 --to npz -o $OUT --allow all $IN`, "\n")
 // noFile are the commands that read no tensor file.
 var noFile = []string{"completion", "help", "man", "version"}
 
-// ofLists are the flags of lists, each of whose files is a run of the command without them.
+// ofLists are the flags of lists, each of whose files is a run of the command without
+// them.
 var ofLists = []string{"files-from", "jobs", "part", "resume"}
 
 func TestMutantsRunEveryCommandFlagAndTarget(t *testing.T) {

@@ -20,11 +20,13 @@ func TestNumPyFilesAreThoseOfNumPy(t *testing.T) {
 			t.Fatal(err)
 		}
 		var cat bytes.Buffer
-		if status := run(t.Context(), []string{"cat", "--npy", name, "data"}, nil, &cat, io.Discard, os.Getenv); status != 0 {
+		if status := run(t.Context(), []string{"cat", "--npy", name, "data"}, nil, &cat,
+			io.Discard, os.Getenv); status != 0 {
 			t.Errorf("%s: cat: status %d", name, status)
 		}
 		dir := t.TempDir()
-		if status := run(t.Context(), []string{"extract", name, "-o", dir}, nil, io.Discard, io.Discard, os.Getenv); status != 0 {
+		if status := run(t.Context(), []string{"extract", name, "-o", dir}, nil, io.Discard,
+			io.Discard, os.Getenv); status != 0 {
 			t.Errorf("%s: extract: status %d", name, status)
 		}
 		extracted, err := os.ReadFile(filepath.Join(dir, "data.npy"))
@@ -32,7 +34,8 @@ func TestNumPyFilesAreThoseOfNumPy(t *testing.T) {
 			t.Error(err)
 		}
 		if !bytes.Equal(cat.Bytes(), want) || !bytes.Equal(extracted, want) {
-			t.Errorf("%s: cat writes %d bytes, extract %d, numpy %d", name, cat.Len(), len(extracted), len(want))
+			t.Errorf("%s: cat writes %d bytes, extract %d, numpy %d", name, cat.Len(),
+				len(extracted), len(want))
 		}
 	}
 }

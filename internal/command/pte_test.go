@@ -18,7 +18,8 @@ import (
 func runJSON(t *testing.T, want int, args ...string) map[string]any {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if got := run(context.Background(), args, strings.NewReader(""), &out, &errs, func(string) string { return "" }); got != want {
+	if got := run(context.Background(), args, strings.NewReader(""), &out, &errs,
+		func(string) string { return "" }); got != want {
 		t.Fatalf("%v: exit status %d, want %d: %s", args, got, want, &errs)
 	}
 	return decode(t, out.Bytes())
@@ -69,8 +70,8 @@ func covers(path string, got, want any) string {
 	return ""
 }
 
-// TestProgramsAsTheReferenceSees compares info, ls and hash of the exporter's programs with what ExecuTorch's own reader
-// says of them.
+// TestProgramsAsTheReferenceSees compares info, ls and hash of the exporter's programs
+// with what ExecuTorch's own reader says of them.
 func TestProgramsAsTheReferenceSees(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/pte/export-*.*pte")
 	if err != nil || len(files) < 20 {
@@ -78,7 +79,8 @@ func TestProgramsAsTheReferenceSees(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			b, err := os.ReadFile(strings.TrimSuffix(strings.TrimSuffix(file, ".pte"), ".bpte") + ".json")
+			b, err := os.ReadFile(strings.TrimSuffix(strings.TrimSuffix(file, ".pte"), ".bpte") +
+				".json")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +121,8 @@ func TestProgramsAsTheReferenceSees(t *testing.T) {
 	}
 }
 
-// TestStringsAreWhole has a method answer a text such as a chat template, which is longer than what fits into a drawing.
+// TestStringsAreWhole has a method answer a text such as a chat template, which is longer
+// than what fits into a drawing.
 func TestStringsAreWhole(t *testing.T) {
 	text := strings.Repeat("{%- if tools %}\n\t{{ a }}\x00", 20)
 	b := pte.NewBuilder()
@@ -129,7 +132,9 @@ func TestStringsAreWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := runJSON(t, 0, "info", "--json", name)["pte"].(map[string]any)
-	want := map[string]any{"methods": []any{map[string]any{"outputs": []any{map[string]any{"kind": "String", "value": text}}}}}
+	output := map[string]any{"kind": "String", "value": text}
+	want := map[string]any{
+		"methods": []any{map[string]any{"outputs": []any{output}}}}
 	if bad := covers("pte", info, want); bad != "" {
 		t.Error(bad)
 	}

@@ -31,7 +31,8 @@ func TestReadme(t *testing.T) {
 					t.Fatalf("not a command of ours: %s", line)
 				}
 				var out bytes.Buffer
-				run(t.Context(), args[1:], strings.NewReader(""), &out, &out, func(string) string { return "" })
+				run(t.Context(), args[1:], strings.NewReader(""), &out, &out,
+					func(string) string { return "" })
 				if !matchLines(want, out.String()) {
 					t.Errorf("prints\n%s", out.String())
 				}

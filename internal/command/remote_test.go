@@ -22,7 +22,10 @@ func TestAddressesAreFiles(t *testing.T) {
 		files.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	whole := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 100<<10)) }))
+	whole := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		w.Write(make([]byte, 100<<10))
+	}))
 	defer whole.Close()
 	const name = "/ztensor/crate-1.2.3-digests.zt"
 	for _, test := range []struct {
@@ -38,26 +41,32 @@ func TestAddressesAreFiles(t *testing.T) {
 		{[]string{"cat", server.URL + "/pte/export-1.5.1-linear.pte", "forward/1"}, 0, "["},
 		{[]string{"ls", server.URL + "/absent.zt"}, 3, "404"},
 		{[]string{"ls", server.URL + "/absent.zt"}, 3, "try: check the address\n"},
-		{[]string{"ls", "--json", server.URL + "/absent.zt"}, 3, "404 Not Found\",\n  \"class\": \"io\"\n}"},
+		{[]string{"ls", "--json", server.URL + "/absent.zt"}, 3,
+			"404 Not Found\",\n  \"class\": \"io\"\n}"},
 		{[]string{"ls", whole.URL + "/whole.zt"}, 3, "try: curl -L"},
-		{[]string{"ls", "http://example.org/refused.zt"}, 3, "try: check the address and the network"},
+		{[]string{"ls", "http://example.org/refused.zt"}, 3,
+			"try: check the address and the network"},
 		{[]string{"ls", server.URL + "/ztensor/README.md"}, 3, "not a tensor file"},
 		{[]string{"ls", "--header", "X-Token: wrong", server.URL + name}, 3, "try: --header"},
 		{[]string{"ls", "--header", "X-Token", server.URL + name}, 2, "colon"},
-		{[]string{"ls", "--public-only", server.URL + name}, 3, "127.0.0.1 is not a public address"},
+		{[]string{"ls", "--public-only", server.URL + name}, 3,
+			"127.0.0.1 is not a public address"},
 		{[]string{"ls", "--limit-input", "100", server.URL + name}, 4, "limit"},
 		{[]string{"ls", "--in-flight", "1", server.URL + name}, 0, "float32"},
 		{[]string{"ls", "--in-flight", "0", server.URL + name}, 2, "try: --in-flight 16"},
 		{[]string{"ls", "http://example.org/model.zt"}, 3, "https"},
 	} {
 		var out bytes.Buffer
-		if s := run(t.Context(), test.args, strings.NewReader(""), &out, &out, os.Getenv); s != test.status || !strings.Contains(out.String(), test.want) {
-			t.Errorf("%q: exit status %d, want %d and %q:\n%s", test.args, s, test.status, test.want, out.String())
+		if s := run(t.Context(), test.args, strings.NewReader(""), &out, &out,
+			os.Getenv); s != test.status || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%q: exit status %d, want %d and %q:\n%s", test.args, s, test.status,
+				test.want, out.String())
 		}
 	}
 	requests.Store(0)
 	var out bytes.Buffer
-	run(t.Context(), []string{"cat", server.URL + name, "int64 crc32c"}, nil, &out, &out, os.Getenv)
+	run(t.Context(), []string{"cat", server.URL + name, "int64 crc32c"}, nil, &out, &out,
+		os.Getenv)
 	if n := requests.Load(); n > 2 {
 		t.Errorf("one tensor took %d requests", n)
 	}

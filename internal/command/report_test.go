@@ -35,12 +35,14 @@ func browser(t *testing.T) string {
 func page(t *testing.T, chromium, file, hash string) string {
 	out := filepath.Join(t.TempDir(), "report.html")
 	var stderr bytes.Buffer
-	if s := run(t.Context(), []string{"report", file, "-o", out}, nil, &stderr, &stderr, os.Getenv); s != 0 {
+	if s := run(t.Context(), []string{"report", file, "-o", out}, nil, &stderr, &stderr,
+		os.Getenv); s != 0 {
 		t.Fatal(s, stderr.String())
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(),
+	cmd := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu",
+		"--user-data-dir="+t.TempDir(),
 		"--dump-dom", "file://"+out+hash)
 	dom, err := cmd.Output()
 	if err != nil {
@@ -58,15 +60,18 @@ func TestReportInABrowser(t *testing.T) {
 		_, dom, _ = strings.Cut(dom, `<table id="table">`)
 		dom, _, _ = strings.Cut(dom, "</table>")
 		var all []string
-		for _, m := range regexp.MustCompile(`<tr><td>([^<]*)</td>`).FindAllStringSubmatch(dom, -1) {
+		for _, m := range regexp.MustCompile(`<tr><td>([^<]*)</td>`).FindAllStringSubmatch(dom,
+			-1) {
 			all = append(all, m[1])
 		}
 		return all
 	}
 	t.Run("sorted and filtered by the address", func(t *testing.T) {
-		dom := page(t, chromium, "../../testdata/safetensors/many.safetensors", "#sort=-name&filter=layers.1+float32")
+		dom := page(t, chromium, "../../testdata/safetensors/many.safetensors",
+			"#sort=-name&filter=layers.1+float32")
 		got := cells(dom)
-		if len(got) < 5 || !slices.IsSortedFunc(got, func(a, b string) int { return inspect.CompareNames(b, a) }) {
+		if len(got) < 5 || !slices.IsSortedFunc(got,
+			func(a, b string) int { return inspect.CompareNames(b, a) }) {
 			t.Errorf("%q", got)
 		}
 		for _, name := range got {
@@ -74,13 +79,15 @@ func TestReportInABrowser(t *testing.T) {
 				t.Error(name)
 			}
 		}
-		if n := strings.Count(dom, `<button class="open"`) + strings.Count(dom, `title="model.layers`); n < 10 {
+		if n := strings.Count(dom, `<button class="open"`) +
+			strings.Count(dom, `title="model.layers`); n < 10 {
 			t.Errorf("%d places in the map", n)
 		}
 	})
 	t.Run("a program has its graph", func(t *testing.T) {
 		dom := page(t, chromium, "../../testdata/rten/convert-0.22.0-control.rten", "")
-		if !strings.Contains(dom, "<svg") || len(cells(dom)) != 4 || !strings.Contains(dom, "the file is sound") {
+		if !strings.Contains(dom, "<svg") || len(cells(dom)) != 4 ||
+			!strings.Contains(dom, "the file is sound") {
 			t.Errorf("%.3000s", dom)
 		}
 	})

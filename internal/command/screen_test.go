@@ -32,7 +32,8 @@ func hostileFiles(t *testing.T, dir string) []string {
 	x := tensor.New(hostile, tensor.Shape{2, 2}, []float32{1, 2, 3, 4})
 	y := tensor.New(hostile+"2", tensor.Shape{1}, []int32{7})
 	unfit := *x
-	unfit.Name, unfit.DType, unfit.Data = hostile+"3", tensor.Bool, tensor.BlobOf([]byte{0, 1, 2, 77})
+	unfit.Name, unfit.DType, unfit.Data = hostile+"3", tensor.Bool, tensor.BlobOf([]byte{0, 1, 2,
+		77})
 	var names []string
 	add := func(name string, write func(f *os.File) error) {
 		names = append(names, filepath.Join(dir, name))
@@ -47,7 +48,8 @@ func hostileFiles(t *testing.T, dir string) []string {
 	}
 	for _, v := range []string{"1.0", "1.2", "2"} {
 		add("h"+v+".zt", func(f *os.File) error {
-			w := ztensor.NewWriter(f, &ztensor.WriterOptions{Version: v, KeepOrder: true, Attributes: map[string]any{"key": hostile}})
+			w := ztensor.NewWriter(f, &ztensor.WriterOptions{Version: v, KeepOrder: true,
+				Attributes: map[string]any{"key": hostile}})
 			for _, t := range []*tensor.Tensor{x, y} {
 				if err := w.Add(t); err != nil {
 					return err
@@ -57,7 +59,8 @@ func hostileFiles(t *testing.T, dir string) []string {
 		})
 	}
 	add("h.safetensors", func(f *os.File) error {
-		w := safetensors.NewWriter(f, &safetensors.WriterOptions{Metadata: map[string]string{hostile: hostile}})
+		w := safetensors.NewWriter(f,
+			&safetensors.WriterOptions{Metadata: map[string]string{hostile: hostile}})
 		w.Add(x)
 		w.Add(&unfit)
 		return w.Close()
@@ -86,13 +89,20 @@ func hostileFiles(t *testing.T, dir string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	add("h.safetensors.index.json", func(f *os.File) error { _, err := f.Write(index); return err })
+	add("h.safetensors.index.json", func(f *os.File) error {
+		_, err := f.Write(index)
+		return err
+	})
 	add("damaged.safetensors", func(f *os.File) error {
-		_, err := fmt.Fprintf(f, "\x60\x00\x00\x00\x00\x00\x00\x00%-96s", `{"a\u001b]0;x\u0007\nFORGED":{"dtype":"\u001b[31m","shape":[1],"data_offsets":[0,9]}}`)
+		_, err := fmt.Fprintf(f, "\x60\x00\x00\x00\x00\x00\x00\x00%-96s",
+			`{"a\u001b]0;x\u0007\nFORGED":{"dtype":"\u001b[31m","shape":[1],"data_offsets":[0,9]}}`)
 		return err
 	})
 	if runtime.GOOS != "windows" {
-		add(hostile+".zt", func(f *os.File) error { _, err := f.WriteString("nothing"); return err })
+		add(hostile+".zt", func(f *os.File) error {
+			_, err := f.WriteString("nothing")
+			return err
+		})
 	}
 	return append(names, filepath.Join(dir, hostile+" absent.zt"))
 }
@@ -103,7 +113,8 @@ func checkPrinted(t *testing.T, args []string, out []byte) {
 	t.Helper()
 	for i := 0; i < len(out); {
 		r, n := utf8.DecodeRune(out[i:])
-		if r == utf8.RuneError && n == 1 || r != '\n' && (r != '\t' || args[0] != "__complete") && !unicode.IsPrint(r) {
+		if r == utf8.RuneError && n == 1 || r != '\n' && (r != '\t' || args[0] != "__complete") &&
+			!unicode.IsPrint(r) {
 			t.Errorf("%q: byte %d is %#x:\n%q", args, i, out[i], out)
 			return
 		}
@@ -129,11 +140,13 @@ func TestOutputIsPrintable(t *testing.T) {
 				args = append(args, "--json")
 			}
 			var stdout, stderr bytes.Buffer
-			status := run(t.Context(), args, strings.NewReader(hostile), &stdout, &stderr, os.Getenv)
+			status := run(t.Context(), args, strings.NewReader(hostile), &stdout, &stderr,
+				os.Getenv)
 			checkPrinted(t, args, stdout.Bytes())
 			checkPrinted(t, args, stderr.Bytes())
 			other := args[0] == "report" || args[0] == "__complete" || args[0] == "help"
-			if asJSON && !other && status == statusOK && stdout.Len() > 0 && !json.Valid(stdout.Bytes()) {
+			if asJSON && !other && status == statusOK && stdout.Len() > 0 &&
+				!json.Valid(stdout.Bytes()) {
 				t.Errorf("%q: %s", args, stdout.Bytes())
 			}
 		}
@@ -145,7 +158,8 @@ func TestOutputIsPrintable(t *testing.T) {
 		if err := os.MkdirAll(out(""), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range []string{"detect", "info", "ls", "stats", "hash", "verify", "du", "graph"} {
+		for _, c := range []string{"detect", "info", "ls", "stats", "hash", "verify", "du",
+			"graph"} {
 			check(c, file)
 		}
 		check("ls", "--sort", "name", "--fold", file)
@@ -159,8 +173,10 @@ func TestOutputIsPrintable(t *testing.T) {
 		check("stats", file, hostile)
 		for _, f := range tensorfile.Formats() {
 			check("convert", file, out(f.String()), "--to", f.String())
-			check("convert", file, out(f.String()+"2"), "--to", f.String(), "--allow", "all", "--force")
-			check("convert", file, out(hostile), "--to", f.String(), "--dry-run", "--rename", hostile+"="+hostile+"new")
+			check("convert", file, out(f.String()+"2"), "--to", f.String(), "--allow", "all",
+				"--force")
+			check("convert", file, out(hostile), "--to", f.String(), "--dry-run", "--rename",
+				hostile+"="+hostile+"new")
 		}
 		check("edit", file, out("edited"), "--rename", hostile+"="+hostile+"2")
 		check("edit", file, out("edited"), "--set", hostile+"="+hostile, "--force")

@@ -318,7 +318,8 @@ func largeSeeds(t *testing.T) (seeds []*seed) {
 		"x.npz --compress", "x.npy", "x.rten", "x.primitiv",
 	} {
 		words := strings.Fields(to)
-		args := []string{"convert", sound, filepath.Join(dir, words[0]), "--force", "--allow", "all"}
+		args := []string{"convert", sound, filepath.Join(dir, words[0]), "--force", "--allow",
+			"all"}
 		args = append(args, words[1:]...)
 		if status, out := command(t, args...); status != statusOK {
 			t.Fatalf("%q: %s", args, out)

@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// stalledFile serves a .safetensors of 1 GiB, of which no more than the header ever comes.
+// stalledFile serves a .safetensors of 1 GiB, of which no more than the header ever
+// comes.
 func stalledFile(t *testing.T) (address string) {
 	t.Helper()
 	const size = 1 << 30
@@ -42,8 +43,8 @@ func stalledFile(t *testing.T) (address string) {
 	return s.URL + "/in.safetensors"
 }
 
-// A command that a signal ends while it writes leaves no temporary file: the terminal that is
-// closed sends SIGHUP.
+// A command that a signal ends while it writes leaves no temporary file: the terminal
+// that is closed sends SIGHUP.
 func TestSignalsLeaveNoTemporaryFile(t *testing.T) {
 	in := stalledFile(t)
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT} {

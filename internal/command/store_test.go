@@ -75,7 +75,8 @@ func TestStoresAreOpenedByTheirScheme(t *testing.T) {
 		opened = 0
 		status := o.run(t.Context(), test.args, strings.NewReader(""), &out, &out, os.Getenv)
 		if status != test.status || !strings.Contains(out.String(), test.want) {
-			t.Errorf("%q: exit status %d, want %d and %q:\n%s", test.args, status, test.status, test.want, out.String())
+			t.Errorf("%q: exit status %d, want %d and %q:\n%s", test.args, status, test.status,
+				test.want, out.String())
 		}
 		if strings.Contains(test.args[len(test.args)-1], "s3:") && opened != 1 {
 			t.Errorf("%q: the store is opened %d times", test.args, opened)

@@ -18,9 +18,11 @@ func TestGlob(t *testing.T) {
 		pattern, name string
 		want          bool
 	}{
-		{"*", "", true}, {"*", "a/b.c", true}, {"a*c", "abbbc", true}, {"a*c", "abbbcd", false}, {"?", "é", true}, {"?", "", false},
+		{"*", "", true}, {"*", "a/b.c", true}, {"a*c", "abbbc", true}, {"a*c", "abbbcd",
+			false}, {"?", "é", true}, {"?", "", false},
 		{"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false}, {`\*`, "*", true}, {`\*`, "a", false},
-		{"*.weight", "a.weight.b.weight", true}, {"a**b", "ab", true}, {"", "", true}, {"", "a", false}, {"*a*b*", "xxaxxbxx", true},
+		{"*.weight", "a.weight.b.weight", true}, {"a**b", "ab", true}, {"", "", true}, {"", "a",
+			false}, {"*a*b*", "xxaxxbxx", true},
 		{"layers.[0-9].*", "layers.7.w", true}, {"*", "\xff", true}, {"é*", "épée", true},
 	} {
 		if got, err := glob(c.pattern, c.name); err != nil || got != c.want {
@@ -49,12 +51,14 @@ func FuzzGlob(f *testing.F) {
 }
 
 func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{"1": 1, "4096": 4096, "1e6": 1e6, "64MiB": 64 << 20, "2G": 2 << 30, "5GB": 5e9, "1.5K": 1536, "7B": 7, "1 KiB": 1024} {
+	for text, want := range map[string]int64{"1": 1, "4096": 4096, "1e6": 1e6, "64MiB": 64 << 20,
+		"2G": 2 << 30, "5GB": 5e9, "1.5K": 1536, "7B": 7, "1 KiB": 1024} {
 		if got, err := parseSize(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}
 	}
-	for _, bad := range []string{"", "0", "-1", "x", "1X", "1KK", "0.5", "nan", "inf", "1e30", "9223372036854775808", "KiB"} {
+	for _, bad := range []string{"", "0", "-1", "x", "1X", "1KK", "0.5", "nan", "inf", "1e30",
+		"9223372036854775808", "KiB"} {
 		if got, err := parseSize(bad); err == nil {
 			t.Errorf("%s: %d", bad, got)
 		}
@@ -62,7 +66,9 @@ func TestParseSize(t *testing.T) {
 }
 
 func TestJSONStringsAreSafeAndRight(t *testing.T) {
-	for _, s := range []string{"", "plain", `"\/`, "\x00\x1f\x7f\n\t", "é日本🙂", "\u202e\u2028\ufeff\u00a0", "</script><!--", "\xff\xfe mixed \xc3", strings.Repeat("x", 1000), "\U0001f3f4\U000e0067"} {
+	for _, s := range []string{"", "plain", `"\/`, "\x00\x1f\x7f\n\t", "é日本🙂",
+		"\u202e\u2028\ufeff\u00a0", "</script><!--", "\xff\xfe mixed \xc3", strings.Repeat("x",
+			1000), "\U0001f3f4\U000e0067"} {
 		text, err := marshal(s)
 		if err != nil {
 			t.Fatal(err)
@@ -105,8 +111,10 @@ func TestLayoutOfJSON(t *testing.T) {
 		Pairs  inspect.AttributeList `json:"pairs"`
 		Float  inspect.Float         `json:"float"`
 	}{
-		nameField: nameOf("a\xff"), List: []inner{{1, 0}, {2, -1}}, None: []inner{}, Nested: [][]int{{1}, {}},
-		Pairs: inspect.AttributeList{{Key: "k,:[{", Value: 1}, {Key: "\"", Value: []string{"é"}}, {Key: "k"}},
+		nameField: nameOf("a\xff"), List: []inner{{1, 0},
+			{2, -1}}, None: []inner{}, Nested: [][]int{{1}, {}},
+		Pairs: inspect.AttributeList{{Key: "k,:[{", Value: 1}, {Key: "\"", Value: []string{"é"}},
+			{Key: "k"}},
 		Float: inspect.Float(math.NaN()),
 	}
 	text, err := marshal(d)
@@ -116,14 +124,16 @@ func TestLayoutOfJSON(t *testing.T) {
 	for indent, lines := range map[int]int{oneLine: 0, 0: 11, 4: 11} {
 		got := appendJSON(nil, text, indent)
 		var compact bytes.Buffer
-		if err := json.Compact(&compact, got); err != nil || !reflect.DeepEqual(decode(t, compact.Bytes()), decode(t, text)) {
+		if err := json.Compact(&compact, got); err != nil ||
+			!reflect.DeepEqual(decode(t, compact.Bytes()), decode(t, text)) {
 			t.Errorf("%v:\n%s\nof %s", err, got, text)
 		}
 		if n := bytes.Count(got, []byte("\n")); n != lines {
 			t.Errorf("%d lines:\n%s", n, got)
 		}
 	}
-	if got := string(appendJSON(nil, []byte(`{"a":[],"b":{}}`), 0)); got != "{\n  \"a\": [],\n  \"b\": {}\n}" {
+	if got := string(appendJSON(nil, []byte(`{"a":[],"b":{}}`),
+		0)); got != "{\n  \"a\": [],\n  \"b\": {}\n}" {
 		t.Error(got)
 	}
 }
@@ -137,7 +147,8 @@ func TestColumns(t *testing.T) {
 }
 
 func TestHuman(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 20: "3.0 MiB", -1: "?", math.MaxInt64: "8.0 EiB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB",
+		3 << 20: "3.0 MiB", -1: "?", math.MaxInt64: "8.0 EiB"} {
 		if got := human(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}

@@ -11,8 +11,10 @@ func TestSafeFileNames(t *testing.T) {
 	var f Names
 	seen := map[string]bool{}
 	for _, name := range []string{
-		"w", "W", "w~2", "../../etc/passwd", "/abs", `C:\x`, "", ".", "..", ".hidden", "CON", "con.txt", "nul", "COM1", "lpt9.x", "a b", "é", "e\u0301",
-		"trailing.", "a\x00b", "\x1b[31m", strings.Repeat("x", 5000), strings.Repeat("x", 5000), strings.Repeat("é", 5000), "aux.b", "CONIN$", "\xff",
+		"w", "W", "w~2", "../../etc/passwd", "/abs", `C:\x`, "", ".", "..", ".hidden", "CON",
+		"con.txt", "nul", "COM1", "lpt9.x", "a b", "é", "e\u0301",
+		"trailing.", "a\x00b", "\x1b[31m", strings.Repeat("x", 5000), strings.Repeat("x",
+			5000), strings.Repeat("é", 5000), "aux.b", "CONIN$", "\xff",
 		"-rf", "-", "--output=x",
 	} {
 		got := f.New(name, ".npy")
@@ -20,7 +22,8 @@ func TestSafeFileNames(t *testing.T) {
 		switch {
 		case seen[low]:
 			t.Errorf("%q: %s is there already", name, got)
-		case strings.ContainsAny(got, `/\: `+"\x00\x1b"), strings.HasPrefix(got, "."), strings.HasPrefix(got, "-"), strings.HasSuffix(got, "."), len(got) > 255:
+		case strings.ContainsAny(got, `/\: `+"\x00\x1b"), strings.HasPrefix(got,
+			"."), strings.HasPrefix(got, "-"), strings.HasSuffix(got, "."), len(got) > 255:
 			t.Errorf("%q: %s", name, got)
 		case reserved(strings.ToUpper(strings.SplitN(got, ".", 2)[0])):
 			t.Errorf("%q: %s is a device", name, got)
@@ -42,7 +45,8 @@ func TestFileNamesThatCollide(t *testing.T) {
 }
 
 func TestSafeNamesOfWindows(t *testing.T) {
-	for name, want := range map[string]string{`C:\models\x`: "C%3A%5Cmodels%5Cx", "con": "_con", "a:b": "a%3Ab"} {
+	for name, want := range map[string]string{`C:\models\x`: "C%3A%5Cmodels%5Cx", "con": "_con",
+		"a:b": "a%3Ab"} {
 		if got := Safe(name); got != want {
 			t.Errorf("%s becomes %s", name, got)
 		}
