@@ -117,12 +117,16 @@ var edges = map[string][]string{
 	".":                 and(floor, formats...),
 	"model":             and(floor, ".", "bridge/safetensors", "ztensor"),
 	"convert":           and(and(floor, formats...), ".", "sparse", "internal/ggml"),
+	"internal/page":     {".", "tensor", "inspect", "model", "sparse", "internal/limit"},
+	"internal/view":     {"internal/page", "web"},
+	"web":               {},
+	"web/wasm":          {"internal/page"},
 	"cmd/tensorfile":    {"internal/command"},
 	"internal/filename": {},
 	"internal/batch":    {"internal/atomicfile"},
 	"internal/command": and(and(and(floor, formats...), ".", "sparse", "convert", "inspect",
-		"model", "remote", "internal/batch", "internal/filename"), cobra, pflag, progressbar, term,
-		uniseg),
+		"model", "remote", "internal/batch", "internal/filename", "internal/page",
+		"internal/view", "web"), cobra, pflag, progressbar, term, uniseg),
 
 	// The nested module: what links the libraries of object stores is outside of this
 	// one.
@@ -173,8 +177,8 @@ var oracles = map[string][]string{
 var std = map[string][]string{
 	"unsafe":     {"internal/le"},
 	"C":          {},
-	"net/http":   {"remote", "cloud/...", "interop/..."},
-	"net":        {"remote", "interop/..."},
+	"net/http":   {"remote", "internal/view", "cloud/...", "interop/..."},
+	"net":        {"remote", "internal/view", "interop/..."},
 	"crypto/tls": {"remote"},
 	"plugin":     {},
 	"log":        {"schema/gen", "interop/...", "testdata/..."},

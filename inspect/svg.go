@@ -100,34 +100,87 @@ func (l *layered) draw(b []byte, y float64) []byte {
 	return append(b, "</g>\n"...)
 }
 
-// drawStep draws a part of an edge: a curve in the gap between two layers, and straight
-// on where it passes the lower one.
+// drawStep draws a part of an edge.
 func (l *layered) drawStep(b []byte, s step, x, y float64) []byte {
+	f, t := &l.boxes[s.from], &l.boxes[s.to]
+	class, marker := "edge", ""
+	switch isNode := func(i int) bool { return i < len(l.group.Nodes) }; {
+	case f.layer == t.layer:
+		class, marker = "edge back", ` marker-end="url(#to)"`
+	case s.back:
+		class = "edge back"
+		if isNode(s.from) {
+			marker = ` marker-start="url(#to)"`
+		}
+	case isNode(s.to):
+		marker = ` marker-end="url(#to)"`
+	}
+	b = fmt.Appendf(b, `<path class="%s" d="`, class)
+	b = l.appendPath(b, s, x, y)
+	return fmt.Appendf(b, `"%s/>`+"\n", marker)
+}
+
+// appendPath writes a part of an edge as paths of SVG are: a curve in the gap between two
+// layers, and straight on where it passes the lower one; between nodes of one layer a
+// curve below both.
+func (l *layered) appendPath(b []byte, s step, x, y float64) []byte {
 	f, t := &l.boxes[s.from], &l.boxes[s.to]
 	x1, y1 := x+f.x+f.w/2, y+l.top(f.layer)+svgNodeH
 	x2, y2 := x+t.x+t.w/2, y+l.top(t.layer)
-	class, marker, on := "edge", "", ""
-	switch isNode := func(i int) bool { return i < len(l.group.Nodes) }; {
-	case f.layer == t.layer: // below both
-		return fmt.Appendf(b,
-			`<path class="edge back" d="M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f" `+
-				`marker-end="url(#to)"/>`+"\n",
+	if f.layer == t.layer {
+		return fmt.Appendf(b, "M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f",
 			x1, y1, x1, y1+svgGapY, x2+4, y1+svgGapY, x2+4, y1)
-	case !s.back && isNode(s.to):
-		marker = ` marker-end="url(#to)"`
-	case s.back && isNode(s.from):
-		marker = ` marker-start="url(#to)"`
-	}
-	if s.back {
-		class = "edge back"
-	}
-	if s.to >= len(l.group.Nodes) {
-		on = fmt.Sprintf("V%.1f", y2+svgNodeH)
 	}
 	mid := (y1 + y2) / 2
-	return fmt.Appendf(b, `<path class="%s" d="M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f%s"%s/>`+
-		"\n",
-		class, x1, y1, x1, mid, x2, mid, x2, y2, on, marker)
+	b = fmt.Appendf(b, "M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f",
+		x1, y1, x1, mid, x2, mid, x2, y2)
+	if s.to >= len(l.group.Nodes) {
+		b = fmt.Appendf(b, "V%.1f", y2+svgNodeH)
+	}
+	return b
+}
+
+// A Layout is where the drawing of a group has its nodes and edges, in pixels from its top
+// left corner.
+type Layout struct {
+	Width  float64 `json:"width"`
+	Height float64 `json:"height"`
+	Nodes  []Box   `json:"nodes"` // in the order of the group
+	// Edges is all edges as one path of SVG, and Back those that go upwards.
+	Edges string `json:"edges"`
+	Back  string `json:"back"`
+}
+
+// A Box is the place of a node.
+type Box struct {
+	X float64 `json:"x"`
+	Y float64 `json:"y"`
+	W float64 `json:"w"`
+	H float64 `json:"h"`
+}
+
+// Layout places the nodes of a group as SVG draws them. The error is tensor.ErrLimit where
+// it has too many edges to draw.
+func (gr *Group) Layout() (*Layout, error) {
+	l, err := newLayered(gr)
+	if err != nil {
+		return nil, err
+	}
+	out := &Layout{Width: l.width, Height: l.height()}
+	for i := range gr.Nodes {
+		b := &l.boxes[i]
+		out.Nodes = append(out.Nodes, Box{b.x, l.top(b.layer), b.w, svgNodeH})
+	}
+	var edges, back []byte
+	for _, s := range l.steps {
+		if s.back || l.boxes[s.from].layer == l.boxes[s.to].layer {
+			back = l.appendPath(back, s, 0, 0)
+		} else {
+			edges = l.appendPath(edges, s, 0, 0)
+		}
+	}
+	out.Edges, out.Back = string(edges), string(back)
+	return out, nil
 }
 
 func svgText(s string) string { return html.EscapeString(clean(s)) }

@@ -169,7 +169,7 @@ func newRoot(a *app) *cobra.Command {
 	}{
 		{"inspect", "Inspect:", []*cobra.Command{infoCommand(a), lsCommand(a), catCommand(a),
 			statsCommand(a), hashCommand(a),
-			duCommand(a), graphCommand(a), reportCommand(a), detectCommand(a)}},
+			duCommand(a), graphCommand(a), viewCommand(a), reportCommand(a), detectCommand(a)}},
 		{"check", "Check:", []*cobra.Command{verifyCommand(a), checkDirCommand(a),
 			diffCommand(a)}},
 		{"write", "Write:", []*cobra.Command{convertCommand(a), editCommand(a), splitCommand(a),

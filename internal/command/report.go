@@ -1,25 +1,14 @@
 package command
 
 import (
-	"crypto/sha256"
-	_ "embed"
-	"encoding/base64"
-	"errors"
-	"html"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tensorfile/tensorfile/inspect"
-	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/internal/page"
+	"github.com/tensorfile/tensorfile/web"
 )
-
-//go:embed report.html
-var reportPage string
-
-//go:embed report.js
-var reportScript string
 
 func reportCommand(a *app) *cobra.Command {
 	var o outputs
@@ -40,11 +29,11 @@ func reportCommand(a *app) *cobra.Command {
 					"a report is a page, and the extension of %s is not .html", quote(out))
 			}
 			return a.with(args[0], func(in *input) error {
-				page, err := a.report(in, !quick)
+				text, err := a.report(in, !quick)
 				if err != nil {
 					return err
 				}
-				if err := a.writeText(out, &o, page); err != nil {
+				if err := a.writeText(out, &o, text); err != nil {
 					return err
 				}
 				return a.wrote(in.name, out, &o)
@@ -57,55 +46,16 @@ func reportCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// reportData is what the page shows.
-type reportData struct {
-	Info     infoDocument   `json:"info"`
-	Usage    *inspect.Usage `json:"usage"`
-	Verified bool           `json:"verified"`
-	Findings []findingRow   `json:"findings"`
-	Tensors  []tensorRow    `json:"tensors"`
-	Blobs    []blobRow      `json:"blobs"`
+// report makes the page, with what it shows inside.
+func (a *app) report(in *input, verify bool) ([]byte, error) {
+	bar := a.bar(in.name, in.Size())
+	defer bar.done()
+	return page.NewSession(a.source(in)).Report(a.ctx, web.Files, verify,
+		func(done, _ int64) { bar.set(done) })
 }
 
-// report fills the page. What comes from the file stands in a block of JSON,
-// whose strings have neither < nor >, and the policy of the page lets no script
-// run but its own.
-func (a *app) report(in *input, verify bool) ([]byte, error) {
-	findings := []findingRow{}
-	if verify {
-		list, err := a.findings(in, tensor.VerifyOptions{Strict: a.strict})
-		if err != nil {
-			return nil, err
-		}
-		findings = findingRows(list)
-	}
-	rows := (&lister{}).document(in)
-	data, err := marshal(reportData{infoDocument{in.name, inspect.NewInfo(in.File)},
-		inspect.NewUsage(in.File, nil),
-		verify, findings, rows.Tensors, rows.Blobs})
-	if err != nil {
-		return nil, err
-	}
-	graph := ""
-	const maxNodes = 2000 // more is no picture
-	g, err := in.graph(nil, maxNodes)
-	var picture []byte
-	if err == nil {
-		picture, err = g.SVG()
-	}
-	switch {
-	case err == nil:
-		graph = "<h2>Program</h2>\n<div class=\"scroll\">" + string(picture) + "</div>"
-	case !errors.Is(err, errors.ErrUnsupported):
-		graph = "<h2>Program</h2>\n<p>" + html.EscapeString(err.Error()) + "</p>"
-	}
-	hash := sha256.Sum256([]byte(reportScript))
-	title := in.name
-	if !harmless(title) {
-		title = quote(title)
-	}
-	return []byte(strings.NewReplacer(
-		"@HASH@", base64.StdEncoding.EncodeToString(hash[:]), "@TITLE@", html.EscapeString(title),
-		"@GRAPH@", graph, "@DATA@", string(appendJSON(nil, data, 0)), "@SCRIPT@", reportScript,
-	).Replace(reportPage)), nil
+// source is a file for the page.
+func (a *app) source(in *input) page.Source {
+	return page.Source{Name: in.name, File: in.File, External: a.findExternal, Strict: a.strict,
+		Limits: a.limits}
 }

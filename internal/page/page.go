@@ -1,0 +1,160 @@
+// Package page gives what the page in the browser shows: the results of inspect and
+// model as JSON, whether a process serves them, WebAssembly computes them in the
+// browser, or a report carries them. The page itself is in web.
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Source is an open file that a page shows.
+type Source struct {
+	Name string
+	File *tensorfile.File
+	// Model, if not nil, is the directory that File is of.
+	Model *model.Model
+	// External, if not nil, returns a tensor whose elements are in another file.
+	External func(name string) *tensor.Tensor
+	// Strict makes warnings of verify errors.
+	Strict bool
+	// Limits bound what reading decodes.
+	Limits tensor.Limits
+}
+
+// A Session is what one page shows: a file, and perhaps others to compare it with. It is
+// safe for concurrent use.
+type Session struct{ files []*file }
+
+// A file is a Source with its tensors in order, by whose indices the page names them.
+type file struct {
+	Source
+	tensors []*tensor.Tensor
+}
+
+// NewSession returns a Session of open files, which it does not close.
+func NewSession(sources ...Source) *Session {
+	s := &Session{}
+	for _, src := range sources {
+		s.files = append(s.files, &file{src, slices.Collect(src.File.Tensors())})
+	}
+	return s
+}
+
+// Progress is told how much of a call is done.
+type Progress func(done, total int64)
+
+// params are the parameters of all methods; zero where one is not used.
+type params struct {
+	File   int     `json:"file"`
+	Tensor int     `json:"tensor"`
+	Part   string  `json:"part"`
+	Index  []int64 `json:"index"` // the first element shown, one for each dimension
+	Rows   int     `json:"rows"`  // dimension of the rows, and that of the columns
+	Cols   int     `json:"cols"`
+	Open   []int   `json:"open"` // blocks that are not collapsed
+}
+
+// Call computes the result of a method, as encoding/json can write it. progress may be
+// nil.
+func (s *Session) Call(ctx context.Context, method string, args []byte,
+	progress Progress) (any, error) {
+	var p params
+	if err := json.Unmarshal(args, &p); err != nil {
+		return nil, fmt.Errorf("page: parameters: %w", err)
+	}
+	if p.File < 0 || p.File >= len(s.files) {
+		return nil, fmt.Errorf("page: file %d of %d", p.File, len(s.files))
+	}
+	f := s.files[p.File]
+	progress = progress.rarely()
+	switch method {
+	case "files":
+		names := []string{}
+		for _, f := range s.files {
+			names = append(names, f.Name)
+		}
+		return names, nil
+	case "facts":
+		return f.facts(), nil
+	case "tensors":
+		return f.rows(), nil
+	case "verify":
+		return f.verify(ctx, progress)
+	case "values":
+		return f.values(ctx, p)
+	case "picture":
+		return f.picture(ctx, p)
+	case "stats":
+		return f.stats(ctx, p, progress)
+	case "graph":
+		return f.graph(nil)
+	case "blocks":
+		return f.graph(&p.Open)
+	case "diff":
+		if len(s.files) < 2 {
+			return nil, fmt.Errorf("page: no second file")
+		}
+		return diff(ctx, s.files[0], s.files[len(s.files)-1], progress)
+	}
+	return nil, fmt.Errorf("page: no method %.40q", method)
+}
+
+// rarely passes on only what differs by a percent, so that messages stay few.
+func (p Progress) rarely() Progress {
+	last := int64(-1)
+	return func(done, total int64) {
+		if p == nil || total <= 0 {
+			return
+		}
+		if percent := int64(100 * float64(done) / float64(total)); percent != last {
+			last = percent
+			p(done, total)
+		}
+	}
+}
+
+// added is a Progress for functions that report what has been read since the last call.
+func (p Progress) added(total int64) inspect.Progress {
+	done := int64(0)
+	return func(n int64) {
+		done = min(done+n, total)
+		p(done, total)
+	}
+}
+
+func diff(ctx context.Context, a, b *file, progress Progress) (*inspect.DiffReport, error) {
+	return inspect.Diff(ctx, a.File, b.File, &inspect.DiffOptions{
+		Figures:  true,
+		External: a.External,
+		Progress: progress.added(a.payload() + b.payload()),
+	})
+}
+
+// payload is how many bytes reading all tensors and blobs takes.
+func (f *file) payload() int64 {
+	n := int64(0)
+	for _, t := range f.tensors {
+		n += max(t.Size(), 0)
+	}
+	for _, b := range f.File.Blobs() {
+		n += max(b.Size(), 0)
+	}
+	return n
+}
+
+// An Error is the error of a call.
+type Error struct {
+	Message string       `json:"message"`
+	Class   tensor.Class `json:"class"`
+}
+
+// ErrorOf returns what the page shows of an error.
+func ErrorOf(err error) *Error { return &Error{err.Error(), tensor.ClassOf(err)} }

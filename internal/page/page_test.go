@@ -1,0 +1,317 @@
+package page_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/page"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/web"
+)
+
+func session(t *testing.T, names ...string) *page.Session {
+	t.Helper()
+	var all []page.Source
+	for _, name := range names {
+		f, err := tensorfile.Open(filepath.Join("../../testdata", name), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		all = append(all, page.Source{Name: name, File: f})
+	}
+	return page.NewSession(all...)
+}
+
+// call returns the result of a method as the page gets it.
+func call[T any](t *testing.T, s *page.Session, method, params string) (out T) {
+	t.Helper()
+	r, err := s.Call(t.Context(), method, []byte(params), nil)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, params, err)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestEveryFileHasFactsRowsAndFindings(t *testing.T) {
+	for _, dir := range []string{"safetensors", "gguf", "npy", "torch", "ptd", "pte", "rten",
+		"ztensor", "primitiv"} {
+		names, err := filepath.Glob("../../testdata/" + dir + "/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened := 0
+		for _, name := range names {
+			f, err := tensorfile.Open(name, nil)
+			if err != nil {
+				continue // notes and indexes
+			}
+			opened++
+			s := page.NewSession(page.Source{Name: name, File: f})
+			if facts := call[map[string]any](t, s, "facts", "{}"); facts["title"] == "" {
+				t.Errorf("%s has no title", name)
+			}
+			blobs := 0
+			for range f.Blobs() {
+				blobs++
+			}
+			if rows := call[[]any](t, s, "tensors", "{}"); len(rows) != f.Len()+blobs {
+				t.Errorf("%s has %d rows, %d tensors and %d blobs", name, len(rows), f.Len(),
+					blobs)
+			}
+			call[map[string]any](t, s, "verify", "{}")
+			for i := range f.Len() {
+				params := fmt.Appendf(nil, `{"tensor":%d}`, i)
+				for _, method := range []string{"values", "picture", "stats"} {
+					_, err := s.Call(t.Context(), method, params, nil)
+					if err != nil && !isKnown(err) {
+						t.Errorf("%s: %s of tensor %d: %v", name, method, i, err)
+					}
+				}
+			}
+			f.Close()
+		}
+		if opened == 0 {
+			t.Errorf("no file of %s was opened", dir)
+		}
+	}
+}
+
+// isKnown reports whether elements cannot be shown for a reason that is the tensor's.
+func isKnown(err error) bool {
+	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, tensor.ErrDType) ||
+		errors.Is(err, tensor.ErrMalformed) || errors.Is(err, tensor.ErrChecksum)
+}
+
+func memory(ts ...*tensor.Tensor) *page.Session {
+	return page.NewSession(page.Source{Name: "memory", File: tensorfile.FromTensors(ts, nil)})
+}
+
+type grid struct {
+	Shape      []int64
+	Rows, Cols int
+	Index      []int64
+	Values     [][]string
+}
+
+func TestValuesHaveAllDigits(t *testing.T) {
+	big := int64(1)<<53 + 1
+	s := memory(tensor.New("a", tensor.Shape{2, 2}, []int64{1, big, -big, 4}),
+		tensor.New("b", tensor.Shape{}, []float32{0.1}),
+		tensor.New("c", tensor.Shape{3}, []float64{math.NaN(), math.Inf(-1), 1e300}),
+		tensor.New("d", tensor.Shape{0, 3}, []float32{}),
+		tensor.New("e", tensor.Shape{1}, []complex64{complex(1, -2)}))
+	for i, want := range []string{`[["1","9007199254740993"],["-9007199254740993","4"]]`,
+		`[["0.1"]]`, `[["NaN","-Inf","1e+300"]]`, `[]`, `[["1-2i"]]`} {
+		params, _ := json.Marshal(map[string]int{"tensor": i})
+		g := call[grid](t, s, "values", string(params))
+		if got, _ := json.Marshal(g.Values); string(got) != want {
+			t.Errorf("tensor %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+func TestAWindowStaysInTheTensor(t *testing.T) {
+	data := make([]int32, 3*50*40)
+	for i := range data {
+		data[i] = int32(i)
+	}
+	s := memory(tensor.New("a", tensor.Shape{3, 50, 40}, data))
+	g := call[grid](t, s, "values", `{"index":[1,45,99]}`)
+	if len(g.Values) != 5 || len(g.Values[0]) != 1 || g.Values[0][0] != "3839" {
+		t.Errorf("%v", g)
+	}
+	g = call[grid](t, s, "values", `{"index":[-5,2,3],"rows":0,"cols":1}`)
+	if len(g.Values) != 3 || len(g.Values[0]) != 32 || g.Values[1][0] != "2083" {
+		t.Errorf("%v", g)
+	}
+}
+
+func TestAPictureMarksWhatIsNotFinite(t *testing.T) {
+	s := memory(tensor.New("a", tensor.Shape{4}, []float64{-math.MaxFloat64, 0, math.MaxFloat64,
+		math.NaN()}))
+	p := call[struct {
+		Width, Height int
+		Pixels        []byte
+	}](t, s, "picture", "{}")
+	if p.Width != 4 || p.Height != 1 || !bytes.Equal(p.Pixels, []byte{1, 128, 255, 0}) {
+		t.Errorf("%v", p)
+	}
+}
+
+func TestStatisticsReportProgressAndEnd(t *testing.T) {
+	s := memory(tensor.New("a", tensor.Shape{1 << 20}, make([]float32, 1<<20)))
+	calls := 0
+	_, err := s.Call(t.Context(), "stats", []byte("{}"), func(done, total int64) {
+		if calls++; done > total {
+			t.Errorf("%d of %d bytes", done, total)
+		}
+	})
+	if err != nil || calls == 0 || calls > 101 {
+		t.Errorf("%d calls: %v", calls, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Call(ended, "stats", []byte("{}"), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+func TestCallsThatAreWrongAreErrors(t *testing.T) {
+	s := memory(tensor.New("a", tensor.Shape{1}, []float32{0}))
+	for _, c := range [][2]string{{"values", `{"tensor":1}`}, {"values", `{"tensor":-1}`},
+		{"facts", `{"file":1}`}, {"facts", `{"file":-1}`}, {"facts", `[`}, {"none", `{}`},
+		{"values", `{"part":"x"}`}, {"diff", `{}`}, {"graph", `{}`}} {
+		if r, err := s.Call(t.Context(), c[0], []byte(c[1]), nil); err == nil {
+			t.Errorf("%v: %v", c, r)
+		}
+	}
+}
+
+func TestTwoFilesAreCompared(t *testing.T) {
+	name := "safetensors/many.safetensors"
+	d := call[struct{ Equal bool }](t, session(t, name, name), "diff", "{}")
+	if !d.Equal {
+		t.Error("a file differs from itself")
+	}
+}
+
+type graph struct {
+	Groups []struct {
+		Nodes  []struct{ Label string }
+		Edges  []struct{ From, To int }
+		Layout struct{ Nodes []struct{ X, Y float64 } }
+		Blocks []int
+	}
+	Links []struct{ Group, Node, To int }
+}
+
+func TestEveryEdgeOfAGraphHasItsNodes(t *testing.T) {
+	names, err := filepath.Glob("../../testdata/[pr]te*/*.[pr]te*")
+	if err != nil || len(names) < 10 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		f, err := tensorfile.Open(name, nil)
+		if err != nil {
+			continue
+		}
+		s := page.NewSession(page.Source{File: f})
+		for _, method := range []string{"graph", "blocks"} {
+			g := call[graph](t, s, method, "{}")
+			for _, gr := range g.Groups {
+				if len(gr.Layout.Nodes) != len(gr.Nodes) {
+					t.Errorf("%s: %d places of %d nodes", name, len(gr.Layout.Nodes), len(gr.Nodes))
+				}
+				for _, e := range gr.Edges {
+					if e.From >= len(gr.Nodes) || e.To >= len(gr.Nodes) {
+						t.Errorf("%s: edge %v of %d nodes", name, e, len(gr.Nodes))
+					}
+				}
+			}
+			for _, l := range g.Links {
+				if l.Node >= len(g.Groups[l.Group].Nodes) {
+					t.Errorf("%s: link %v", name, l)
+				}
+			}
+		}
+		f.Close()
+	}
+}
+
+func TestFilesSideBySideAreOneModel(t *testing.T) {
+	var all []page.Content
+	dir := t.TempDir()
+	for _, n := range []string{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"} {
+		b := safetensorsOf(t, filepath.Join(dir, n), n)
+		all = append(all, page.Content{ReaderAt: bytes.NewReader(b), Name: n, Size: int64(len(b))})
+	}
+	src, err := page.OpenContents(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if src.File.Len() != 2 || src.Model == nil {
+		t.Errorf("%d tensors", src.File.Len())
+	}
+	if _, err := page.OpenContents(all[0]); err != nil {
+		t.Errorf("a shard by itself: %v", err)
+	}
+	if _, err := page.OpenContents(); err == nil {
+		t.Error("no files are no error")
+	}
+}
+
+func safetensorsOf(t *testing.T, path, name string) []byte {
+	t.Helper()
+	w, err := tensorfile.Create(path, tensorfile.Safetensors, nil)
+	if err == nil {
+		if err = w.Add(tensor.New(name, tensor.Shape{1}, []float32{1})); err == nil {
+			err = w.Close()
+		}
+	}
+	b, e := os.ReadFile(path)
+	if err := errors.Join(err, e); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestAReportHasNoMarkupOfTheFile(t *testing.T) {
+	evil := `</script><script>document.title='owned'</script><!--`
+	s := page.NewSession(page.Source{Name: evil, File: tensorfile.FromTensors(
+		[]*tensor.Tensor{tensor.New(evil, tensor.Shape{1}, []float32{0})},
+		map[string]string{evil: "\u2028" + evil})})
+	b, err := s.Report(t.Context(), web.Files, true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(b, []byte("owned'</script>")) || bytes.Contains(b, []byte("<!--")) {
+		t.Error("a name of the file is markup")
+	}
+	if n := bytes.Count(b, []byte("</script>")); n != 2 {
+		t.Errorf("%d scripts", n)
+	}
+	if !bytes.Contains(b, []byte(`name="backend" content="report"`)) ||
+		!bytes.Contains(b, []byte("default-src 'none'; script-src 'sha256-")) {
+		t.Errorf("no policy: %.1500s", b)
+	}
+}
+
+// TestModulesJoin holds what a report does to the modules: the names that they declare are
+// different, and each imports only what is declared before.
+func TestModulesJoin(t *testing.T) {
+	b, err := memory().Report(t.Context(), web.Files, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := string(b)
+	script = script[strings.Index(script, `<script type="module">`):]
+	seen := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^(?:async )?(?:function|const|let|class) (\w+)`).
+		FindAllStringSubmatch(script, -1) {
+		if seen[m[1]] {
+			t.Errorf("two modules declare %s", m[1])
+		}
+		seen[m[1]] = true
+	}
+	if len(seen) < 40 || regexp.MustCompile(`(?m)^(import|export)\b`).MatchString(script) {
+		t.Errorf("%d names, or modules that are not joined", len(seen))
+	}
+}

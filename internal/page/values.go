@@ -1,0 +1,277 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// How many elements a grid and a picture have in each direction.
+const (
+	gridSize    = 32
+	pictureSize = 256
+)
+
+// elements returns a tensor whose elements can be read: of a sparse one the dense form, of
+// quantised blocks their values, or the part of that role.
+func (f *file) elements(ctx context.Context, p params) (*tensor.Tensor, error) {
+	if p.Tensor < 0 || p.Tensor >= len(f.tensors) {
+		return nil, fmt.Errorf("page: tensor %d of %d", p.Tensor, len(f.tensors))
+	}
+	t := f.tensors[p.Tensor]
+	if t.External {
+		if f.External != nil {
+			t = f.External(t.Name)
+		}
+		if t == nil || t.External {
+			return nil, inspect.ErrExternal
+		}
+	}
+	err := limit.CheckDecoded(f.Limits, f.File.Size(), limit.Blobs(t))
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Part != "":
+		part := t.Part(p.Part)
+		if part == nil {
+			return nil, fmt.Errorf("page: no part %.40q", p.Part)
+		}
+		return inspect.Part(ctx, t, part)
+	case sparse.Known(t.Scheme):
+		return sparse.Densify(ctx, t, nil)
+	case !t.Dense():
+		if values, err := tensor.Slice(t); err == nil { // of quantised blocks
+			return values, nil
+		}
+	}
+	return t, t.Check()
+}
+
+// A grid is a part of a tensor as text.
+type grid struct {
+	Shape  tensor.Shape `json:"shape"` // of the whole tensor
+	Rows   int          `json:"rows"`  // dimension of the rows, -1 where there is none
+	Cols   int          `json:"cols"`
+	Index  []int64      `json:"index"`
+	Values [][]string   `json:"values"`
+}
+
+// window chooses the dimensions that a grid or a picture shows, by default the last two.
+// index has the first element in each dimension, within the tensor.
+func window(t *tensor.Tensor, p params) (rows, cols int, index []int64) {
+	rank := len(t.Shape)
+	rows, cols = rank-2, rank-1
+	if p.Rows >= 0 && p.Rows < p.Cols && p.Cols < rank {
+		rows, cols = p.Rows, p.Cols
+	}
+	index = make([]int64, rank)
+	for d := range min(rank, len(p.Index)) {
+		index[d] = max(min(p.Index[d], t.Shape[d]-1), 0)
+	}
+	return max(rows, -1), cols, index
+}
+
+func (f *file) values(ctx context.Context, p params) (*grid, error) {
+	t, err := f.elements(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	g := &grid{Shape: slices.Clone(t.Shape), Values: [][]string{}}
+	if g.Shape == nil {
+		g.Shape = tensor.Shape{}
+	}
+	g.Rows, g.Cols, g.Index = window(t, p)
+	if slices.Contains(t.Shape, 0) {
+		return g, nil
+	}
+	at := make([]tensor.Index, len(t.Shape))
+	for d, first := range g.Index {
+		at[d] = tensor.At(first)
+		if d == g.Rows || d == g.Cols {
+			at[d] = tensor.Range{Start: first, Stop: min(first+gridSize, t.Shape[d])}
+		}
+	}
+	shown, err := tensor.Slice(t, at...)
+	if err != nil {
+		return nil, err
+	}
+	b, err := shown.Data.ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	memory := *shown
+	memory.Data = tensor.BlobOf(b)
+	sizes := append([]int64{1, 1}, shown.Shape...)
+	sizes = sizes[len(sizes)-2:]
+	for i := range sizes[0] {
+		texts := make([]string, 0, sizes[1])
+		for j := range sizes[1] {
+			place := []tensor.Index{tensor.At(i), tensor.At(j)}
+			one, err := tensor.Slice(&memory, place[2-len(shown.Shape):]...)
+			if err != nil {
+				return nil, err
+			}
+			v, err := inspect.Value(one)
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, textOf(v))
+		}
+		g.Values = append(g.Values, texts)
+	}
+	return g, nil
+}
+
+// textOf writes a value of inspect with all its digits, which numbers of JavaScript do not
+// have.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case float32:
+		return strconv.FormatFloat(float64(v), 'g', -1, 32)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case inspect.Float:
+		return textOf(float64(v))
+	case inspect.Complex:
+		return fmt.Sprintf("%v%+vi", float64(v[0]), float64(v[1]))
+	}
+	return fmt.Sprint(v)
+}
+
+// A picture has a byte for each element: 0 where it is not finite, else from 1 for Min to
+// 255 for Max.
+type picture struct {
+	Width  int     `json:"width"`
+	Height int     `json:"height"`
+	Step   int64   `json:"step"` // one element of so many is shown, in both directions
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	Pixels []byte  `json:"pixels"`
+}
+
+func (f *file) picture(ctx context.Context, p params) (*picture, error) {
+	t, err := f.elements(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	rows, cols, index := window(t, p)
+	out := &picture{Step: 1}
+	if slices.Contains(t.Shape, 0) {
+		return out, nil
+	}
+	at := make([]tensor.Index, len(t.Shape))
+	for d, n := range t.Shape {
+		if d == rows || d == cols {
+			out.Step = max(out.Step, (n-1)/pictureSize+1)
+		}
+	}
+	for d, first := range index {
+		at[d] = tensor.At(first)
+		if d == rows || d == cols {
+			at[d] = tensor.Stride{Stop: tensor.End, Step: out.Step}
+		}
+	}
+	shown, err := tensor.Slice(t, at...)
+	if err != nil {
+		return nil, err
+	}
+	values, err := tensor.Convert[float64](shown)
+	if err != nil {
+		return nil, err
+	}
+	out.Width, out.Height = len(values), 1
+	if len(shown.Shape) == 2 {
+		out.Width, out.Height = int(shown.Shape[1]), int(shown.Shape[0])
+	}
+	out.paint(values)
+	return out, nil
+}
+
+func (p *picture) paint(values []float64) {
+	p.Min, p.Max = math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			p.Min, p.Max = min(p.Min, v), max(p.Max, v)
+		}
+	}
+	if p.Min > p.Max {
+		p.Min, p.Max = 0, 0
+	}
+	span := p.Max/2 - p.Min/2 // cannot overflow
+	p.Pixels = make([]byte, len(values))
+	for i, v := range values {
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+		case span == 0:
+			p.Pixels[i] = 128
+		default:
+			p.Pixels[i] = 1 + byte(254*((v/2-p.Min/2)/span))
+		}
+	}
+}
+
+// A summary is the statistics of the elements of a tensor, or of one of its parts. Numbers
+// are text, with all their digits.
+type summary struct {
+	Role      string        `json:"role,omitempty"`
+	Facts     [][2]string   `json:"facts"`
+	Histogram *inspect.Bins `json:"histogram,omitempty"`
+	Error     string        `json:"error,omitempty"`
+}
+
+func (f *file) stats(ctx context.Context, p params, progress Progress) ([]summary, error) {
+	t, err := f.elements(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	size := max(inspect.DecodedSize(t), 0)
+	if t.DType.Bits() > 16 {
+		size *= 2 // which are read twice
+	}
+	out := []summary{}
+	for all, err := range inspect.StatsEach(ctx, slices.Values([]*tensor.Tensor{t}),
+		&inspect.StatsOptions{Bins: 48, Quantiles: []float64{.01, .25, .5, .75, .99},
+			Progress: progress.added(size)}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range all {
+			out = append(out, summaryOf(s))
+		}
+	}
+	return out, nil
+}
+
+func summaryOf(p inspect.PayloadStats) summary {
+	out := summary{Role: p.Role, Facts: [][2]string{}}
+	if p.Err != nil {
+		out.Error = p.Err.Error()
+		return out
+	}
+	s := p.Summary
+	out.Histogram = s.Histogram
+	add := func(name string, v any) { out.Facts = append(out.Facts, [2]string{name, textOf(v)}) }
+	add("elements", s.Count)
+	add("min", s.Min)
+	add("max", s.Max)
+	if s.Mean != nil && s.Std != nil {
+		add("mean", *s.Mean)
+		add("standard deviation", *s.Std)
+	}
+	add("zeros", s.Zeros)
+	add("NaN", s.NaN)
+	add("infinite", s.Inf)
+	for _, q := range s.Quantiles {
+		add(fmt.Sprintf("quantile %v", q.Share), q.Value)
+	}
+	return out
+}

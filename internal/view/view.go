@@ -1,0 +1,154 @@
+// Package view serves the page of package page to a browser on this machine. What asks
+// for it must know the token in the address, and must be the page itself: requests for
+// another host, or from another site, are refused.
+package view
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/tensorfile/tensorfile/internal/page"
+	"github.com/tensorfile/tensorfile/web"
+)
+
+// maxRequest is how many bytes a call may have.
+const maxRequest = 64 << 10
+
+// A Server serves one page.
+type Server struct {
+	session  *page.Session
+	listener net.Listener
+	host     string
+	token    string
+}
+
+// Listen returns a Server on a free port of the loopback interface.
+func Listen(s *page.Session) (*Server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return &Server{s, l, l.Addr().String(), rand.Text()}, nil
+}
+
+// Address is what a browser opens. It has the token, and so is a secret.
+func (s *Server) Address() string { return "http://" + s.host + "/" + s.token + "/" }
+
+// Serve answers requests until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	server := &http.Server{
+		Handler:           s,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+		MaxHeaderBytes:    maxRequest,
+	}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// ServeHTTP serves the files of the page, and calls by POST.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	token, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch {
+	case r.Host != s.host:
+		http.Error(w, "another host", http.StatusMisdirectedRequest)
+	case !s.isOwn(r):
+		http.Error(w, "another origin", http.StatusForbidden)
+	case subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1:
+		http.Error(w, "no such page", http.StatusNotFound)
+	case r.Method == http.MethodPost && name == "call":
+		s.call(w, r)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		http.Error(w, "no such method", http.StatusMethodNotAllowed)
+	default:
+		serveFile(w, r, name)
+	}
+}
+
+// isOwn reports whether a request does not come from another site. Browsers send the
+// origin with every POST.
+func (s *Server) isOwn(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+	default:
+		return false
+	}
+	return origin == "http://"+s.host || origin == "" && r.Method != http.MethodPost
+}
+
+func serveFile(w http.ResponseWriter, r *http.Request, name string) {
+	if name == "" {
+		name = "index.html"
+	}
+	b, err := fs.ReadFile(web.Files, name)
+	if err != nil {
+		http.Error(w, "no such file", http.StatusNotFound)
+		return
+	}
+	if name == "index.html" {
+		b = page.For("http", b)
+	}
+	kind := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+	w.Header().Set("Content-Type", kind[path.Ext(name)]+"; charset=utf-8")
+	w.Write(b)
+}
+
+// A message is one line of the answer to a call: progress, and at last the result or an
+// error.
+type message struct {
+	Progress []int64     `json:"progress,omitempty"` // done and total
+	Result   any         `json:"result,omitempty"`
+	Error    *page.Error `json:"error,omitempty"`
+}
+
+// call runs a method, which ends when the browser closes the connection.
+func (s *Server) call(w http.ResponseWriter, r *http.Request) {
+	var request struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err == nil {
+		err = json.Unmarshal(body, &request)
+	}
+	if err != nil {
+		http.Error(w, "no call", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	lines, control := json.NewEncoder(w), http.NewResponseController(w)
+	result, err := s.session.Call(r.Context(), request.Method, request.Params,
+		func(done, total int64) {
+			lines.Encode(message{Progress: []int64{done, total}})
+			control.Flush()
+		})
+	last := message{Result: result}
+	if err != nil {
+		last = message{Error: page.ErrorOf(err)}
+	}
+	if err := lines.Encode(last); err != nil && r.Context().Err() == nil {
+		lines.Encode(message{Error: page.ErrorOf(err)}) // of encoding: nothing was written
+	}
+}

@@ -1,0 +1,94 @@
+// What all modules share. Text of files goes into the page as text, never as markup.
+export const colours = ['#8fb8ff', '#ffd27f', '#a5e3a0', '#ffaaa5', '#d3b8ff', '#9fe6e6', '#ffc2ea', '#d8d8a0', '#c4cdd6', '#f0b48c'];
+
+export const find = id => document.getElementById(id);
+
+// visible shows what would be invisible, or change the direction of text, as \u{…}.
+export function visible(text) {
+  return String(text).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, c => `\\u{${c.codePointAt(0).toString(16)}}`);
+}
+
+// add appends an element. Attributes that are functions listen to events.
+export function add(parent, tag, text, attributes = {}) {
+  const e = document.createElement(tag);
+  if (text !== undefined && text !== null) e.textContent = visible(text);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') e.addEventListener(name, value);
+    else if (value !== undefined && value !== false) e.setAttribute(name, value === true ? '' : value);
+  }
+  parent.append(e);
+  return e;
+}
+
+// addSVG is add for the elements of a picture.
+export function addSVG(parent, tag, attributes = {}, text) {
+  const e = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+  if (text !== undefined) e.textContent = visible(text);
+  parent.append(e);
+  return e;
+}
+
+export function human(n) {
+  if (n === undefined || n < 0) return '';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let i = 0;
+  for (; n >= 1024 && i < units.length - 1; i++) n /= 1024;
+  return (i ? n.toFixed(1) : n) + ' ' + units[i];
+}
+
+export const count = (n, word) => `${n.toLocaleString('en')} ${word}${n === 1 ? '' : 's'}`;
+
+// section appends a section with a heading, and a button in the navigation that goes there.
+export function section(title) {
+  const id = 'section-' + title.toLowerCase().replace(/\W+/g, '-');
+  const s = add(find('main'), 'section', undefined, {'aria-labelledby': id});
+  const h = add(s, 'h2', title, {id, tabindex: -1});
+  add(find('sections'), 'button', title, {click: () => { h.scrollIntoView(); h.focus(); }});
+  return s;
+}
+
+export function list(parent, pairs) {
+  const dl = add(parent, 'dl');
+  for (const [key, value] of pairs) {
+    add(dl, 'dt', key);
+    add(dl, 'dd', value);
+  }
+  return dl;
+}
+
+// table appends a table in a region that scrolls. Columns are {title, number}.
+export function table(parent, label, columns, rows, className = 'wide') {
+  const region = add(parent, 'div', undefined, {class: 'scroll', role: 'region', 'aria-label': label, tabindex: 0});
+  const t = add(region, 'table', undefined, {class: className});
+  const head = add(add(t, 'thead'), 'tr');
+  for (const c of columns) add(head, 'th', c.title, {scope: 'col', class: c.number ? 'number' : undefined});
+  const body = add(t, 'tbody');
+  for (const r of rows) {
+    const tr = add(body, 'tr');
+    columns.forEach((c, i) => add(tr, 'td', r[i] ?? '', {class: c.number ? 'number' : undefined}));
+  }
+  return t;
+}
+
+// run calls a method with a bar of progress and a button that cancels, then shows the result.
+export async function run(parent, backend, method, params, show) {
+  parent.replaceChildren();
+  const control = new AbortController();
+  const row = add(parent, 'div', undefined, {class: 'row'});
+  const bar = add(row, 'progress', undefined, {'aria-label': 'Progress', max: 1});
+  const cancel = add(row, 'button', 'Cancel', {click: () => control.abort()});
+  const held = document.activeElement === document.body;
+  if (held) cancel.focus();
+  try {
+    const result = await backend.call(method, params, {
+      signal: control.signal, progress: (done, total) => { bar.value = done / total; },
+    });
+    parent.replaceChildren();
+    show(result);
+  } catch (e) {
+    parent.replaceChildren();
+    if (e.name === 'AbortError') add(parent, 'p', 'Cancelled.', {role: 'status'});
+    else add(parent, 'p', e.message, {class: 'error', role: 'alert'});
+  }
+}

@@ -1,0 +1,60 @@
+// What a program has: inputs, outputs, operators, delegates, and its plan of memory.
+import { add, addSVG, colours, count, human, section, table } from './dom.js';
+
+const shape = v => v.shape ? '[' + v.shape.join(', ') + ']' : '';
+
+export function showProgram(facts) {
+  const {pte, rten} = facts.info;
+  if (pte) showPTE(pte);
+  if (rten) showRTen(rten);
+}
+
+function showPTE(pte) {
+  const s = section('Program');
+  const values = [{title: 'value', number: true}, {title: 'kind'}, {title: 'dtype'}, {title: 'shape'}, {title: 'size', number: true}];
+  for (const m of pte.methods) {
+    add(s, 'h3', `Method ${m.name}: ${count(m.instructions, 'instruction')}, ${count(m.values, 'value')}`);
+    for (const [title, list] of [['Inputs', m.inputs], ['Outputs', m.outputs]]) {
+      add(s, 'p', title);
+      table(s, `${title} of ${m.name}`, values, list.map((v, i) => [i, v.kind, v.dtype ?? '', shape(v), human(v.bytes ?? -1)]));
+    }
+    if (m.operators.length) {
+      add(s, 'p', 'Operators');
+      table(s, `Operators of ${m.name}`, [{title: 'operator'}], m.operators.map(o => [o]));
+    }
+    if (m.delegates.length) {
+      add(s, 'p', 'Delegates');
+      table(s, `Delegates of ${m.name}`, [{title: 'backend'}, {title: 'size', number: true}, {title: 'payload'}], m.delegates.map(x => [x.id, human(x.bytes), x.payload ?? '']));
+    }
+    add(s, 'p', `Memory plan: ${count(Math.max(m.memory.buffers.length - 1, 0), 'buffer')} of ${m.memory.buffers.slice(1).map(human).join(', ') || 'nothing'}; at one time at most ${human(m.memory.peak)} are in use`);
+    plan(s, m);
+  }
+}
+
+// plan draws the places of tensors in the buffers of memory over the instructions.
+function plan(parent, m) {
+  const places = m.memory.plan ?? [];
+  if (!places.length) return;
+  m.memory.buffers.forEach((size, buffer) => {
+    const all = places.filter(p => p.buffer === buffer);
+    if (!all.length) return;
+    const last = Math.max(...all.map(p => p.last)) + 1;
+    const svg = addSVG(parent, 'svg', {class: 'chart', viewBox: `0 0 ${last} 100`, preserveAspectRatio: 'none', role: 'img',
+      'aria-label': `Buffer ${buffer} of ${human(size)}: ${count(all.length, 'tensor')} over ${count(last, 'instruction')}`});
+    all.forEach((p, i) => {
+      const tile = addSVG(svg, 'rect', {x: p.first, width: p.last - p.first + 1, y: 100 * p.offset / size, height: 100 * p.bytes / size, style: `fill: ${colours[i % colours.length]}`});
+      addSVG(tile, 'title', {}, `value ${p.value}: ${human(p.bytes)} at ${p.offset}, instructions ${p.first} to ${p.last}`);
+    });
+  });
+}
+
+function showRTen(rten) {
+  const s = section('Program');
+  if (rten.release) add(s, 'p', `Runs in RTen from ${rten.release} on.`);
+  const inputs = new Set(rten.inputs);
+  add(s, 'h3', 'Inputs and outputs');
+  table(s, 'Inputs and outputs', [{title: 'name'}, {title: 'direction'}, {title: 'dtype'}, {title: 'shape'}],
+    rten.values.map(v => [v.name, inputs.has(v.name) ? 'input' : 'output', v.dtype ?? '', shape(v)]));
+  add(s, 'h3', 'Operators');
+  table(s, 'Operators', [{title: 'operator'}, {title: 'number', number: true}], Object.entries(rten.operators).sort((a, b) => b[1] - a[1]));
+}

@@ -1,0 +1,135 @@
+// One tensor: what is known of it, values as a grid and as a picture, statistics.
+import { add, addSVG, count, find, human, list, run, table } from './dom.js';
+
+export function openTensor(backend, row) {
+  const d = find('tensor');
+  d.replaceChildren();
+  const bar = add(d, 'div', undefined, {class: 'titlebar'});
+  add(bar, 'h2', row.name || '(no name)', {id: 'tensortitle'});
+  add(bar, 'button', 'Close', {click: () => d.close()});
+  list(d, [
+    ['dtype', row.dtype ?? ''], ['shape', row.text], ['size', `${human(row.bytes)} (${count(row.bytes, 'byte')})`],
+    ...(row.offset >= 0 ? [['offset', `${row.offset.toLocaleString('en')}${row.shard ? ' of ' + row.shard : ''}`]] : []),
+    ...(row.stored >= 0 && row.stored !== row.bytes ? [['stored', `${human(row.stored)} ${row.encoding ?? ''}`]] : []),
+    ...(row.scheme ? [['layout', row.scheme]] : []),
+    ...(row.digest ? [['digest', row.digest]] : []),
+    ...(row.external ? [['elements', 'in another file']] : []),
+  ]);
+  if (row.parts?.length) {
+    add(d, 'h3', 'Parts');
+    table(d, 'Parts', [{title: 'role'}, {title: 'dtype'}, {title: 'size', number: true}], row.parts.map(p => [p.role, p.dtype ?? '', human(p.bytes)]));
+  }
+  if (backend.can('values')) showElements(d, backend, row);
+  else add(d, 'p', 'A report has no elements: tensorfile view shows them.', {class: 'soft'});
+  d.showModal();
+}
+
+function showElements(d, backend, row) {
+  const at = {tensor: row.index, part: '', index: row.shape.map(() => 0), rows: 0, cols: 0};
+  const box = add(d, 'div');
+  const draw = () => {
+    box.replaceChildren();
+    if (row.parts?.length) {
+      const label = add(add(box, 'div', undefined, {class: 'row'}), 'label', 'Elements of ');
+      const choice = add(label, 'select', undefined, {change: () => { at.part = choice.value; at.index = []; draw(); }});
+      for (const role of ['', ...row.parts.map(p => p.role)]) add(choice, 'option', role || 'the tensor', {value: role, selected: role === at.part});
+    }
+    add(box, 'h3', 'Values');
+    const values = add(box, 'div');
+    grid(values, backend, at);
+    add(box, 'h3', 'Picture');
+    const shown = add(box, 'div', undefined, {'aria-live': 'polite'});
+    add(shown, 'button', 'Draw', {click: () => run(shown, backend, 'picture', at, p => picture(shown, p))});
+    add(box, 'h3', 'Statistics');
+    const stats = add(box, 'div', undefined, {'aria-live': 'polite'});
+    add(stats, 'button', `Compute, which reads ${human(row.bytes)}`, {click: () => run(stats, backend, 'stats', at, all => all.forEach(s => statistics(stats, s)))});
+  };
+  draw();
+}
+
+function grid(parent, backend, at) {
+  return run(parent, backend, 'values', at, g => {
+    const controls = add(parent, 'div', undefined, {class: 'row'});
+    g.shape.forEach((n, dim) => {
+      const isAxis = dim === g.rows || dim === g.cols;
+      const label = add(controls, 'label', `${isAxis ? (dim === g.rows ? 'rows: ' : 'columns: ') : ''}dimension ${dim} of ${n} from `);
+      const input = add(label, 'input', undefined, {type: 'number', min: 0, max: Math.max(n - 1, 0), value: g.index[dim], change: async () => {
+        at.index = g.index.map((v, i) => i === dim ? Number(input.value) || 0 : v);
+        await grid(parent, backend, at);
+        parent.querySelectorAll('input')[dim]?.focus();
+      }});
+    });
+    if (g.shape.length > 2) axes(controls, parent, backend, at, g);
+    if (!g.values.length) {
+      add(parent, 'p', 'No elements.');
+      return;
+    }
+    const first = d => d < 0 ? 0 : g.index[d];
+    const columns = [{title: ''}, ...g.values[0].map((_, j) => ({title: first(g.cols) + j, number: true}))];
+    const t = table(parent, 'Values', columns, g.values.map((r, i) => [first(g.rows) + i, ...r]), 'grid');
+    for (const tr of t.tBodies[0].rows) { // the first column names rows
+      const th = document.createElement('th');
+      th.scope = 'row';
+      th.textContent = tr.cells[0].textContent;
+      tr.cells[0].replaceWith(th);
+    }
+    const corner = t.tHead.rows[0].cells[0];
+    corner.replaceWith(document.createElement('td'));
+  });
+}
+
+// axes lets people choose which two dimensions are the rows and columns.
+function axes(controls, parent, backend, at, g) {
+  const label = add(controls, 'label', 'show dimensions ');
+  const choice = add(label, 'select', undefined, {change: async () => {
+    [at.rows, at.cols] = choice.value.split(',').map(Number);
+    await grid(parent, backend, at);
+    parent.querySelector('select')?.focus();
+  }});
+  for (let i = 0; i < g.shape.length; i++) {
+    for (let j = i + 1; j < g.shape.length; j++) add(choice, 'option', `${i} and ${j}`, {value: `${i},${j}`, selected: i === g.rows && j === g.cols});
+  }
+}
+
+// colourOf goes from blue by white to red where there are both signs, else from dark to light.
+function colourOf(v, p) {
+  if (!v) return [255, 0, 255];
+  const x = (v - 1) / 254;
+  if (p.min >= 0 || p.max <= 0) return [20 + 235 * x, 30 + 200 * x, 60 + 120 * x];
+  const far = Math.max(p.max, -p.min), y = (p.min + x * (p.max - p.min)) / far;
+  return y > 0 ? [255, 255 - 195 * y, 255 - 215 * y] : [255 + 215 * y, 255 + 155 * y, 255];
+}
+
+function picture(parent, p) {
+  if (!p.width) {
+    add(parent, 'p', 'No elements.');
+    return;
+  }
+  const text = `${p.width} × ${p.height} elements${p.step > 1 ? `, every ${p.step}th in each direction` : ''}, from ${p.min} to ${p.max}`;
+  const canvas = add(parent, 'canvas', undefined, {width: p.width, height: p.height, role: 'img', 'aria-label': 'Picture of ' + text});
+  const zoom = Math.max(1, Math.floor(512 / Math.max(p.width, p.height)));
+  canvas.style.width = Math.min(p.width * zoom, 768) + 'px';
+  if (p.height * zoom < 16) canvas.style.height = '16px';
+  const context = canvas.getContext('2d'), image = context.createImageData(p.width, p.height);
+  const bytes = atob(p.pixels);
+  for (let i = 0; i < bytes.length; i++) image.data.set([...colourOf(bytes.charCodeAt(i), p), 255], 4 * i);
+  context.putImageData(image, 0, 0);
+  add(parent, 'p', text, {class: 'soft'});
+}
+
+function statistics(parent, s) {
+  if (s.role) add(parent, 'h3', s.role);
+  if (s.error) {
+    add(parent, 'p', s.error, {class: 'error'});
+    return;
+  }
+  list(parent, s.facts);
+  if (!s.histogram?.counts.length) return;
+  const {counts, min, max} = s.histogram, top = Math.max(...counts, 1);
+  const svg = addSVG(parent, 'svg', {class: 'chart', viewBox: `0 0 ${counts.length} 100`, preserveAspectRatio: 'none', role: 'img',
+    'aria-label': `Histogram of ${counts.length} bins from ${min} to ${max}; the largest has ${top}`});
+  counts.forEach((n, i) => {
+    const bin = addSVG(svg, 'rect', {x: i, width: .9, y: 100 - 100 * n / top, height: 100 * n / top});
+    addSVG(bin, 'title', {}, `${min + (max - min) * i / counts.length} … : ${n}`);
+  });
+}

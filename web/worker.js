@@ -1,0 +1,17 @@
+// The worker of the static site, after Go's wasm_exec.js: runs the library and hands it messages.
+const early = [];
+let handle = message => early.push(message);
+
+// ready is called by the library with what handles messages.
+self.ready = handler => {
+  handle = handler;
+  early.splice(0).forEach(handler);
+};
+
+self.onmessage = async ({data}) => {
+  self.onmessage = e => handle(e.data);
+  const go = new Go();
+  const instance = await WebAssembly.instantiate(data.module, go.importObject);
+  await go.run(instance);
+  setTimeout(() => { throw new Error('its program has ended'); });
+};
