@@ -171,6 +171,8 @@ var oracles = map[string][]string{
 	"remote":              {any},
 	"cloud/...":           {any},
 	"internal/command":    {any},
+	"internal/page":       {"web"},
+	"internal/view":       {".", "tensor"},
 }
 
 // Packages of the standard library that only some may import.
