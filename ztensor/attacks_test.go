@@ -79,8 +79,8 @@ func unset(key string) func(t, c map[string]any) {
 
 // rooted is a 1.0 file whose manifest is a map of these raw pairs beside a
 // version and an empty list of tensors.
-func rooted(pairs int, more ...any) []byte {
-	return file10(raw(append([]any{0xa2 + pairs, "version", "1.0", "tensors", 0xa0}, more...)...),
+func rooted(pairs int, extra ...any) []byte {
+	return file10(raw(append([]any{0xa2 + pairs, "version", "1.0", "tensors", 0xa0}, extra...)...),
 		64)
 }
 
@@ -242,9 +242,9 @@ func attacks() []attack {
 		"e\u0301": tensor10("uint8", "dense", []any{1},
 			map[string]any{"data": component10(64, 1)})}), 72))
 
-	comp := func(more ...any) []byte {
+	comp := func(extra ...any) []byte {
 		return file10(raw(0xa2, "version", "1.0", "tensors", 0xa1, "w", 0xa4, "dtype", "uint8",
-			"shape", 0x81, 1, "format", "dense", "components", 0xa1, "data", raw(more...)), 72)
+			"shape", 0x81, 1, "format", "dense", "components", 0xa1, "data", raw(extra...)), 72)
 	}
 	offset := func(item ...any) []byte {
 		return comp(append(append([]any{0xa2, "offset"}, item...), "length", 1)...)
@@ -394,9 +394,9 @@ func attacks() []attack {
 		truncated, "footer")
 	warn("the manifest of 1.0 in a file of 1.2", file12(manifest10(map[string]any{}), 64),
 		"footer", "footer")
-	entry := func(more ...any) []byte {
+	entry := func(extra ...any) []byte {
 		m := with(map[string]any{"name": "w", "offset": 64, "size": 4, "dtype": "float32",
-			"layout": "dense", "shape": []any{1}, "encoding": "raw"}, more)
+			"layout": "dense", "shape": []any{1}, "encoding": "raw"}, extra)
 		return append([]byte(core.Magic0), footed(data1(72), []any{m}, false)[8:]...)
 	}
 	accept("an entry of 0.1", entry())

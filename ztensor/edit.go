@@ -143,7 +143,7 @@ func (e *Edit) CheckFile(name string) error {
 		for _, b := range blobs {
 			if stored, _ := b.Stored(); stored.File != "" {
 				return fmt.Errorf(
-					"ztensor: tensor %s: %w: its data is in %s, next to the original and not to %s",
+					"ztensor: tensor %s: %w: its data is in %s, not next to %s",
 					quote.Name(t.Name), errors.ErrUnsupported, quote.Name(stored.File),
 					quote.Name(name))
 			}

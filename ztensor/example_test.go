@@ -101,7 +101,7 @@ func ExampleOpen() {
 	// 2 11
 }
 
-// Rows 10 to 20 of a compressed tensor: of its frames only those are decoded that have them.
+// Rows 10 to 20 of a compressed tensor: only the frames that have them are decoded.
 func ExampleReader_Tensor() {
 	var file bytes.Buffer
 	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Level: 3})

@@ -67,7 +67,7 @@ func TestSmallSlicesOfFramesAreDecodedOnce(t *testing.T) {
 	}
 }
 
-// The rows of a file in random order read, and so decode, at most three times as much as all of it.
+// Rows in random order read, and so decode, at most three times as much as the file.
 func TestSlicesOfFramesInRandomOrder(t *testing.T) {
 	rows := 400
 	if os.Getenv("TENSORFILE_MEASURE") != "" {
@@ -93,7 +93,8 @@ func TestSlicesOfFramesInRandomOrder(t *testing.T) {
 	p := make([]byte, 10_000)
 	for range 2000 {
 		row := rng.IntN(rows)
-		if _, err := r.Tensor("w").Data.ReadAt(p, int64(row)*10_000); err != nil || !bytes.Equal(p, content[row*10_000:][:10_000]) {
+		if _, err := r.Tensor("w").Data.ReadAt(p, int64(row)*10_000); err != nil ||
+			!bytes.Equal(p, content[row*10_000:][:10_000]) {
 			t.Fatalf("row %d: %v", row, err)
 		}
 	}

@@ -37,9 +37,9 @@ type ReaderOptions struct {
 	NoLinks bool
 }
 
-// A Reader is an open .zt file of any version. It is safe for concurrent use. Of compressed
-// payloads of version 2 that are read in parts it keeps up to 16 MiB decoded until Close, and up
-// to 128 MiB where the same parts are read again.
+// A Reader is an open .zt file of any version. It is safe for concurrent use. Of
+// compressed payloads of version 2 that are read in parts it keeps up to 16 MiB decoded
+// until Close, and up to 128 MiB where the same parts are read again.
 type Reader struct{ f core.File }
 
 // Detect reports whether the file begins like one of the versions of zTensor. It

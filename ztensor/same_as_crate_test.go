@@ -496,7 +496,8 @@ func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
 			break // the crate decodes no part without a digest to verify it
 		}
 		// Nor does it check content.
-		if f.Severity == tensor.SeverityError && f.Class != tensor.ClassUnsupported && !wrong && (!errors.As(f.Err, &broken) || broken.Rule != rule.LayoutData) {
+		if f.Severity == tensor.SeverityError && f.Class != tensor.ClassUnsupported && !wrong &&
+			(!errors.As(f.Err, &broken) || broken.Rule != rule.LayoutData) {
 			return "?", fmt.Errorf("it should verify: %v", f.Err)
 		}
 	}

@@ -153,16 +153,17 @@ func TestShardsAreLookedForOnce(t *testing.T) {
 	if got := len(report.Findings); got != n || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%d findings: %v", got, err)
 	}
-	two := r.f.Generation.(*v2.Container)
-	if sums := two.Siblings.Sums; len(sums) != 2 {
+	second := r.f.Generation.(*v2.Container)
+	if sums := second.Siblings.Sums; len(sums) != 2 {
 		t.Errorf("digests of the file by two algorithms: %v", sums)
 	}
 	opened := 0
-	for i := range two.List {
-		for name := range two.Siblings.Known(root, &two.List[i], func(string) (io.ReaderAt, int64, error) {
+	for i := range second.List {
+		find := func(string) (io.ReaderAt, int64, error) {
 			opened++
 			return nil, 0, fs.ErrNotExist
-		}) {
+		}
+		for name := range second.Siblings.Known(root, &second.List[i], find) {
 			t.Errorf("%s is shard %d", name, i)
 		}
 	}
@@ -174,7 +175,8 @@ func TestShardsAreLookedForOnce(t *testing.T) {
 // In Hugging Face's cache the files of a model are links to blobs.
 func TestShardsThatAreLinks(t *testing.T) {
 	outside := t.TempDir()
-	names := []string{"crate-2.1.1-sharded.zt", "crate-2.1.1-sharded-00001.zt", "crate-2.1.1-sharded-vision.zt"}
+	names := []string{"crate-2.1.1-sharded.zt", "crate-2.1.1-sharded-00001.zt",
+		"crate-2.1.1-sharded-vision.zt"}
 	link := func(dir string) {
 		for i, name := range names {
 			blob := filepath.Join(outside, fmt.Sprint("sha", i))
@@ -232,7 +234,8 @@ func TestShardsOfBytes(t *testing.T) {
 // A store of content may be a link, or below one.
 func TestStoresThatAreLinks(t *testing.T) {
 	const sum = "423d889f0340097e518ae70d1adf33f96f4b218594fe1c414678909a2244830c"
-	for _, link := range []string{"store", "store/blobs", "store/blobs/sha256", "blobs", "blobs/sha256"} {
+	for _, link := range []string{"store", "store/blobs", "store/blobs/sha256", "blobs",
+		"blobs/sha256"} {
 		for _, noLinks := range []bool{false, true} {
 			outside := t.TempDir()
 			r, err := openSharded(t, &ReaderOptions{NoLinks: noLinks}, func(dir string) {
@@ -244,7 +247,8 @@ func TestStoresThatAreLinks(t *testing.T) {
 				if err := os.MkdirAll(filepath.Dir(inside), 0o777); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.Rename(filepath.Join(dir, "crate-2.1.1-sharded-00001.zt"), inside); err != nil {
+				if err := os.Rename(filepath.Join(dir, "crate-2.1.1-sharded-00001.zt"),
+					inside); err != nil {
 					t.Fatal(err)
 				}
 				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, link)), 0o777); err != nil {

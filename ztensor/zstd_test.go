@@ -37,11 +37,11 @@ func zstdOf(t testing.TB, b []byte, opts ...zstd.EOption) []byte {
 }
 
 // zipped is a 1.2 file of one u8 tensor whose stored bytes are these.
-func zipped(stored []byte, elements int64, more ...any) []byte {
+func zipped(stored []byte, elements int64, extra ...any) []byte {
 	b := append(append([]byte(core.Magic1), make([]byte, 56)...), stored...)
 	m := manifest12(map[string]any{"w": object12("dense", []any{elements},
 		map[string]any{"data": component12("u8", 64, len(stored),
-			append([]any{"encoding", "zstd"}, more...)...)})})
+			append([]any{"encoding", "zstd"}, extra...)...)})})
 	return footed(b, m, true)
 }
 

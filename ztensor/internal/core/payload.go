@@ -45,8 +45,8 @@ type Codec interface {
 	Seekable() bool
 }
 
-// RareOf returns where what few payloads have goes. It is no method, since callers of package ztensor
-// reach a Payload as the Source of a Blob.
+// RareOf returns where what few payloads have goes. It is no method, since callers of
+// package ztensor reach a Payload as the Source of a Blob.
 func RareOf(p *Payload) *Rare {
 	if p.More == nil {
 		p.More = &p.R.rare.Take(1)[0]

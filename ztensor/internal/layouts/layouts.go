@@ -85,7 +85,7 @@ func (c *layoutCheck) parts(roles ...string) bool {
 // index requires a part of plain indices, and returns their width.
 func (c *layoutCheck) index(role string) uint64 {
 	d := c.t.Part(role).DType
-	c.require(d == tensor.U32 || d == tensor.U64, "%s of %v, not of u32 or u64", role, c.dtype(role))
+	c.require(d == tensor.U32 || d == tensor.U64, "%s of %v, not u32 or u64", role, c.dtype(role))
 	return uint64(d.Size())
 }
 
@@ -106,8 +106,8 @@ func (c *layoutCheck) checkLength(role string, n uint64) {
 		return
 	}
 	want, ok := bytesOf(d, n)
-	c.require(ok && want == c.size(role), "%d bytes of %s for %d elements of %v", c.size(role), role,
-		n, d)
+	c.require(ok && want == c.size(role), "%d bytes of %s for %d elements of %v", c.size(role),
+		role, n, d)
 }
 
 func (c *layoutCheck) csr() {
@@ -116,7 +116,7 @@ func (c *layoutCheck) csr() {
 		return
 	}
 	w, w2 := c.index("indices"), c.index("indptr")
-	if !c.require(w == w2, "indices of %s and indptr of %s", c.dtype("indices"), c.dtype("indptr")) {
+	if !c.require(w == w2, "indices of %s, indptr of %s", c.dtype("indices"), c.dtype("indptr")) {
 		return
 	}
 	rows := uint64(c.t.Shape[0])
@@ -194,7 +194,8 @@ func (c *layoutCheck) quant() {
 	switch {
 	case !c.require(slices.Contains([]uint64{2, 3, 4, 5, 6, 8}, bits), "%d bits", bits):
 	case !c.require(hasGroup, "group_size is missing"):
-	case !c.require(hasAxis && axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)):
+	case !c.require(hasAxis && axis < uint64(len(c.t.Shape)), "axis %d of %d", axis,
+		len(c.t.Shape)):
 	case !c.require(ok, "packing.word is %s", quote.Name(word)):
 	case !c.require(order == "lsb_first" || order == "msb_first", "packing.order is %s",
 		quote.Name(order)):
@@ -215,8 +216,8 @@ func (c *layoutCheck) quant() {
 	case "e8m0_exponent":
 		c.require(s == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
 	case "f32_factors":
-		c.require(slices.Contains([]tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}, s),
-			"scales of %s", c.dtype("scales"))
+		c.require(slices.Contains([]tensor.DType{tensor.F16, tensor.BF16, tensor.F32,
+			tensor.F64}, s), "scales of %s", c.dtype("scales"))
 	case "f16_factors":
 		c.require(s == tensor.F16 || s == tensor.BF16, "scales of %s", c.dtype("scales"))
 	default:

@@ -147,7 +147,7 @@ func (s *scan) version(claim string, given bool) {
 		// Nothing that a higher minor may add prevents reading, so this holds
 		// in strict mode too (§6.1 of the document: warn and proceed).
 		r.Warnings.Add(r.Bad(r.ManifestAt, "version",
-			fmt.Errorf("version %s is newer than what is known of this layout", quote.Name(claim))))
+			fmt.Errorf("version %s is newer than what is known of it", quote.Name(claim))))
 	}
 	s.minor = minor
 	if s.objects && minor >= 2 {

@@ -17,7 +17,8 @@ func (c *container) VerifyFile(v *core.Verifier) error {
 	r := c.r
 	taken := append(slices.Collect(r.Extents()), core.Extent{Off: r.ManifestAt})
 	return r.NonZero(v.Ctx, taken, func(at int64) {
-		v.Found.Warn(r.Bad(at, "", fmt.Errorf("%w: a byte of no tensor that is not zero", tensor.ErrMalformed)))
+		v.Found.Warn(r.Bad(at, "",
+			fmt.Errorf("%w: a byte of no tensor that is not zero", tensor.ErrMalformed)))
 	})
 }
 

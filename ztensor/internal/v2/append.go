@@ -171,7 +171,8 @@ func (c *Container) Extend(name string, o core.Settings) (*core.Writer, error) {
 		sum, ok := b.XXH3()
 		if ok && b.Shard == 0 && b.Length > 0 && !b.Encoded() && !known[b.Offset] {
 			known[b.Offset] = true
-			l.keep(&core.Piece{Hash: sum, Size: b.DecodedSize, Offset: b.Offset}, tensor.NewBlob(b))
+			p := &core.Piece{Hash: sum, Size: b.DecodedSize, Offset: b.Offset}
+			l.keep(p, tensor.NewBlob(b))
 		}
 	}
 	e, err := atomicfile.Extend(name)

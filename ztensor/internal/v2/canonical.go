@@ -81,7 +81,8 @@ func layoutOf(t *tensor.Tensor) string {
 
 // CanonicalViolations lists what departs from canonical form (§6.3).
 func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
-	check := canonical{found: finding.Warnings{Format: core.Format}, r: c.r, container: c, ctx: ctx}
+	check := canonical{r: c.r, container: c, ctx: ctx}
+	check.found.Format = core.Format
 	err := check.check()
 	return check.found.All(), err
 }

@@ -78,7 +78,7 @@ func (l *Layout) take(ctx context.Context, w *core.Writer,
 	return t, nil
 }
 
-// Plan lists the pieces of a tensor, which in canonical form was checked when it was kept.
+// Plan lists the pieces of a tensor, which canonical form has checked when it kept it.
 func (l *Layout) Plan(ctx context.Context, w *core.Writer,
 	t *tensor.Tensor) (*tensor.Tensor, []core.Piece, error) {
 	if !l.canonical {
