@@ -2,7 +2,6 @@ package tensorfile
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/tensorfile/tensorfile/rten"
@@ -11,7 +10,12 @@ import (
 
 // ErrUnknownFormat is the error for content that is not a tensor file of a format
 // that this library knows. It is also tensor.ErrMalformed.
-var ErrUnknownFormat = fmt.Errorf("%w: not a tensor file of a known format", tensor.ErrMalformed)
+var ErrUnknownFormat error = unknownFormat{}
+
+type unknownFormat struct{}
+
+func (unknownFormat) Error() string { return "not a tensor file of a known format" }
+func (unknownFormat) Unwrap() error { return tensor.ErrMalformed }
 
 // Detect returns the format of a file by its content. It reads up to 64 KiB of the
 // start, in one read; only a file that looks like a .rten of version 1, which has no

@@ -49,7 +49,7 @@ func mutant(rnd *rand.Rand, data []byte) []byte {
 
 // Where RTen is laxer than we are, and why.
 var stricter = regexp.MustCompile(strings.Join([]string{
-	`puts\[\d+\] at byte \S+ malformed: node \d+ of \d+`, `captures\[\d+\].*node \d+ of \d+`, // it looks when it runs
+	`puts\[\d+\] at byte \S+ node \d+ of \d+`, `captures\[\d+\].*node \d+ of \d+`, // it looks when it runs
 	`offset to itself`, `goes backwards`, `bad vtable size`, `inside the header of its table`, // the Rust verifier has no such rules
 	`a value without a type|value without a type`,
 	`offset leaves the buffer`,           // of a union's value whose type is unknown to it; of a known one it says the same

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // The classes of errors, for errors.Is. In addition there are errors.ErrUnsupported
@@ -43,7 +44,11 @@ func (e *FormatError) Error() string {
 	if e.Field != "" || e.Offset >= 0 {
 		s += ": "
 	}
-	return s + e.Err.Error()
+	text := e.Err.Error()
+	if errors.Is(e.Err, ErrMalformed) { // which the position says already
+		text = strings.TrimPrefix(text, ErrMalformed.Error()+": ")
+	}
+	return s + text
 }
 
 func (e *FormatError) Unwrap() error { return e.Err }

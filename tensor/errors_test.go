@@ -17,11 +17,11 @@ func TestFormatErrorNamesFormatFieldAndOffset(t *testing.T) {
 		want string
 	}{
 		{FormatError{"ptd", 0x1c8, "segments[3].size", inner},
-			"ptd: segments[3].size at byte 0x1c8: malformed: 9 bytes exceed the file"},
+			"ptd: segments[3].size at byte 0x1c8: 9 bytes exceed the file"},
 		{FormatError{"ptd", -1, "segments[3].size", inner},
-			"ptd: segments[3].size: malformed: 9 bytes exceed the file"},
-		{FormatError{"zt", 0, "", inner}, "zt: at byte 0x0: malformed: 9 bytes exceed the file"},
-		{FormatError{"zt", -1, "", inner}, "zt: malformed: 9 bytes exceed the file"},
+			"ptd: segments[3].size: 9 bytes exceed the file"},
+		{FormatError{"zt", 0, "", inner}, "zt: at byte 0x0: 9 bytes exceed the file"},
+		{FormatError{"zt", -1, "", inner}, "zt: 9 bytes exceed the file"},
 	} {
 		if got := c.e.Error(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
