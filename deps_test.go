@@ -114,9 +114,10 @@ var edges = map[string][]string{
 	"bridge/gguf":           and(floor, "internal/ggml"),
 	"bridge/torch":          and(floor, "internal/numpy", "internal/zipfile", "sparse"),
 
-	".":                 and(floor, formats...),
-	"model":             and(floor, ".", "bridge/safetensors", "ztensor"),
-	"convert":           and(and(floor, formats...), ".", "sparse", "internal/ggml"),
+	".":     and(floor, formats...),
+	"model": and(floor, ".", "bridge/safetensors", "ztensor"),
+	"convert": and(and(floor, formats...), ".", "sparse", "internal/filename",
+		"internal/ggml"),
 	"internal/page":     {".", "tensor", "inspect", "model", "sparse", "internal/limit"},
 	"internal/view":     {"internal/page", "web"},
 	"web":               {},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -223,7 +223,7 @@ func (a *app) cat(w io.Writer, in *input, x *chosen, c *catting, abbreviate bool
 	case c.raw:
 		return copyBlob(a.ctx, w, x.t.Data)
 	case c.array:
-		return writeNPY(a.ctx, w, x.t)
+		return convert.WriteNPY(a.ctx, w, x.t)
 	}
 	return a.catValues(w, in, x, abbreviate && !c.all)
 }
@@ -279,48 +279,4 @@ func (c ctxWriter) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.w.Write(p)
-}
-
-// writeNPY writes a tensor as a NumPy file, in its order where NumPy has it.
-func writeNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
-	as, _, ok := numpyType(t.DType)
-	if !ok {
-		return fmt.Errorf("%w: NumPy does not support %v", tensor.ErrDType, t.DType)
-	}
-	x := *t
-	if !t.Order.RowMajor() && !slices.Equal(t.Order, tensor.ColumnMajor(len(t.Shape))) {
-		sorted, err := tensor.Slice(t)
-		if err != nil {
-			return err
-		}
-		x = *sorted
-	}
-	x.DType = as
-	n := npy.NewWriter(ctxWriter{ctx, w}, nil)
-	if err := n.Add(&x); err != nil {
-		return err
-	}
-	return n.Close()
-}
-
-// numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer
-// of the same bits, which note then names.
-func numpyType(d tensor.DType) (as tensor.DType, note string, ok bool) {
-	switch {
-	case slices.Contains(npy.DTypes(), d):
-		return d, "", true
-	case d == tensor.QI8:
-		as = tensor.I8
-	case d == tensor.QI32:
-		as = tensor.I32
-	case d == tensor.C32:
-		as = tensor.U32
-	case d.Bits() == 8:
-		as = tensor.U8
-	case d.Bits() == 16:
-		as = tensor.U16
-	default:
-		return tensor.Unknown, "", false
-	}
-	return as, as.String(), true
 }

@@ -3,17 +3,12 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/filename"
-	"github.com/tensorfile/tensorfile/pte"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func extractCommand(a *app) *cobra.Command {
@@ -49,9 +44,8 @@ type extraction struct {
 	*app
 	outputs
 	lister
-	dir   string
-	names filename.Names
-	added []string // files that were not there before
+	dir string
+	to  *convert.Extractor
 }
 
 func (x *extraction) run(in *input) error {
@@ -59,25 +53,23 @@ func (x *extraction) run(in *input) error {
 	if err := x.checkDecodedTotal(in, &x.lister); err != nil {
 		return err
 	}
-	if !x.dryRun {
-		undo, err := makeDir(x.dir)
-		if err != nil {
-			return err
-		}
-		defer undo() // which leaves a directory with files
+	var err error
+	x.to, err = convert.NewExtractor(x.dir,
+		&convert.ExtractOptions{Replace: x.force, DryRun: x.dryRun})
+	if err != nil {
+		return err
 	}
+	defer x.to.Close()
 	d := &extractDocument{File: in.name, Tensors: []extractRow{}, Blobs: []extractRow{}}
 	bar := x.bar(in.name, in.payload())
 	defer bar.done()
-	err := x.tensors(in, d, bar)
+	err = x.tensors(in, d, bar)
 	if err == nil {
 		err = x.blobs(in, d)
 	}
 	switch {
 	case isInterrupt(err):
-		for _, name := range x.added {
-			os.Remove(name)
-		}
+		x.to.Abort()
 		return err
 	case x.json:
 		return x.printJSON(d)
@@ -97,7 +89,9 @@ func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
 			continue
 		}
 		if t.Dense() {
-			if err := x.add(in, &d.Tensors, &row, x.tensor(&row, t, t.Name)); err != nil {
+			var err error
+			row.Path, row.As, err = x.to.Tensor(x.ctx, t.Name, t)
+			if err := x.add(in, &d.Tensors, &row, err); err != nil {
 				return err
 			}
 		}
@@ -105,7 +99,7 @@ func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
 			row := extractRow{rowName: r.rowName(), Role: t.Parts[i].Role}
 			p, err := inspect.Part(x.ctx, t, &t.Parts[i])
 			if err == nil {
-				err = x.tensor(&row, p, t.Name+"."+t.Parts[i].Role)
+				row.Path, row.As, err = x.to.Tensor(x.ctx, t.Name+"."+row.Role, p)
 			}
 			if err := x.add(in, &d.Tensors, &row, err); err != nil {
 				return err
@@ -122,7 +116,9 @@ func (x *extraction) blobs(in *input, d *extractDocument) error {
 			continue
 		}
 		row := extractRow{rowName: &rowName{nameField: nameOf(name)}}
-		if err := x.add(in, &d.Blobs, &row, x.blob(&row, name, b, blobExt(b))); err != nil {
+		var err error
+		row.Path, err = x.to.Blob(x.ctx, name, b)
+		if err := x.add(in, &d.Blobs, &row, err); err != nil {
 			return err
 		}
 	}
@@ -170,62 +166,3 @@ type extractRow struct {
 
 // errStop ends an extraction whose reason was reported.
 var errStop = errors.New("stop")
-
-// blobExt returns the extension of a file of a blob, of which its start shows what it
-// is.
-func blobExt(b tensor.Blob) string {
-	head := make([]byte, min(max(b.Size(), 0), 16))
-	n, _ := b.ReadAt(head, 0)
-	if _, ext := pte.Recognize(head[:n]); ext != "" {
-		return "." + ext
-	}
-	return ".bin"
-}
-
-// tensor writes one tensor; the row has where and, where NumPy does not have its dtype,
-// as what. A dtype without whole bytes, or unknown, is written as its bytes.
-func (x *extraction) tensor(row *extractRow, t *tensor.Tensor, name string) error {
-	_, note, ok := numpyType(t.DType)
-	if !ok {
-		row.As = "bytes"
-		return x.blob(row, name, t.Data, ".bin")
-	}
-	if err := t.Check(); err != nil {
-		return err
-	}
-	row.As = note
-	return x.create(row, name, ".npy", func(w io.Writer) error { return writeNPY(x.ctx, w, t) })
-}
-
-func (x *extraction) blob(row *extractRow, name string, b tensor.Blob, ext string) error {
-	return x.create(row, name, ext, func(w io.Writer) error { return copyBlob(x.ctx, w, b) })
-}
-
-// create writes a file into the directory, which appears when it is complete. Without
-// --force nothing that exists is replaced; with it a link is replaced, not followed.
-func (x *extraction) create(row *extractRow, name, ext string,
-	write func(w io.Writer) error) error {
-	row.Path = x.names.New(name, ext)
-	full := filepath.Join(x.dir, row.Path)
-	if err := x.mayWrite(full, &x.outputs); err != nil || x.dryRun {
-		return err
-	}
-	_, err := os.Lstat(full)
-	isNew := err != nil
-	f, err := atomicfile.CreateNoFollow(full)
-	if err != nil {
-		return err
-	}
-	f.NoSync() // there may be many; the system has them on the disk soon
-	defer f.Abort()
-	if err := write(f); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if isNew {
-		x.added = append(x.added, full)
-	}
-	return nil
-}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 )
 
 func manCommand(a *app) *cobra.Command {
@@ -16,7 +18,7 @@ func manCommand(a *app) *cobra.Command {
 		Example: `  tensorfile man /usr/local/share/man/man1`,
 		Hidden:  true, // for those who package the program
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := makeDir(args[0]); err != nil {
+			if _, err := atomicfile.MakeDir(args[0]); err != nil {
 				return onFile(args[0], err)
 			}
 			root := cmd.Root()

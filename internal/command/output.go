@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -70,26 +69,6 @@ func checkExtension(name string, f tensorfile.Format) error {
 			"the file stays %v, and the extension of %s is that of %v", f, quote(name), by)
 	}
 	return nil
-}
-
-// makeDir makes a directory and those above it; undo removes those that it made and
-// that are empty.
-func makeDir(name string) (undo func(), err error) {
-	var made []string
-	for dir := filepath.Clean(name); ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		made = append(made, dir)
-	}
-	if err := os.MkdirAll(name, 0o777); err != nil {
-		return nil, &atomicfile.Error{Name: name, Err: err}
-	}
-	return func() {
-		for _, dir := range made {
-			os.Remove(dir)
-		}
-	}, nil
 }
 
 // write writes a file of about that many bytes, which appears whole or not at all, or

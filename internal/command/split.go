@@ -68,7 +68,7 @@ func (a *app) split(in *input, name string, max int64, o *outputs) error {
 	}
 	opts := &convert.SplitOptions{Max: max, NoReplace: !o.force, DryRun: o.dryRun}
 	if !o.dryRun {
-		undo, err := makeDir(filepath.Dir(name))
+		undo, err := atomicfile.MakeDir(filepath.Dir(name))
 		if err != nil {
 			return err
 		}

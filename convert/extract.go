@@ -1,0 +1,169 @@
+package convert
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/bridge/npy"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/filename"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ExtractOptions control an [Extractor]; nil is the zero value.
+type ExtractOptions struct {
+	// Replace replaces files that exist, also links, which are not followed. Without it
+	// they are fs.ErrExist.
+	Replace bool
+	// DryRun returns the names of files, and writes nothing.
+	DryRun bool
+}
+
+// An Extractor writes tensors and blobs to files of one directory, and never outside of it:
+// their names become safe file names, each of them once. A file appears whole or not at
+// all. It is not safe for concurrent use.
+type Extractor struct {
+	ExtractOptions
+	dir   string
+	names filename.Names
+	undo  func()
+	added []string // files that were not there before
+}
+
+// NewExtractor makes the directory where it is absent.
+func NewExtractor(dir string, opts *ExtractOptions) (*Extractor, error) {
+	x := &Extractor{ExtractOptions: orZero(opts), dir: dir, undo: func() {}}
+	if x.DryRun {
+		return x, nil
+	}
+	var err error
+	x.undo, err = atomicfile.MakeDir(dir)
+	return x, err
+}
+
+// Tensor writes a dense tensor as a .npy file, and returns the name of the file. As is the
+// integer dtype in place of one that NumPy does not have, or "bytes" where the file has
+// the bytes alone, and else "".
+func (x *Extractor) Tensor(ctx context.Context, name string,
+	t *tensor.Tensor) (file, as string, err error) {
+	d, ok := numpyType(t.DType)
+	if !ok {
+		file, err = x.create(name, ".bin", func(w io.Writer) error {
+			_, err := t.Data.WriteTo(steady(ctx, w, nil))
+			return err
+		})
+		return file, "bytes", err
+	}
+	if err := t.Check(); err != nil {
+		return "", "", err
+	}
+	if d != t.DType {
+		as = d.String()
+	}
+	file, err = x.create(name, ".npy", func(w io.Writer) error { return WriteNPY(ctx, w, t) })
+	return file, as, err
+}
+
+// Blob writes a blob as it is, and returns the name of the file, whose extension is .bin
+// where its first bytes do not say what it is.
+func (x *Extractor) Blob(ctx context.Context, name string, b tensor.Blob) (file string, err error) {
+	head := make([]byte, min(max(b.Size(), 0), 16))
+	n, _ := b.ReadAt(head, 0)
+	_, ext := pte.Recognize(head[:n])
+	return x.create(name, "."+cmp.Or(ext, "bin"), func(w io.Writer) error {
+		_, err := b.WriteTo(steady(ctx, w, nil))
+		return err
+	})
+}
+
+// Close removes the directories that NewExtractor made and that are empty.
+func (x *Extractor) Close() { x.undo() }
+
+// Abort removes the files that were added, and what Close does.
+func (x *Extractor) Abort() {
+	for _, name := range x.added {
+		os.Remove(name)
+	}
+	x.undo()
+}
+
+func (x *Extractor) create(name, ext string, write func(w io.Writer) error) (string, error) {
+	file := x.names.New(name, ext)
+	full := filepath.Join(x.dir, file)
+	_, err := os.Lstat(full)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if !isNew && !x.Replace {
+		return file, &atomicfile.Error{Name: full, Err: cmp.Or(err, fs.ErrExist)}
+	}
+	if x.DryRun {
+		return file, nil
+	}
+	f, err := atomicfile.CreateNoFollow(full)
+	if err != nil {
+		return file, err
+	}
+	f.NoSync() // there may be many; the system has them on the disk soon
+	defer f.Abort()
+	if err := write(f); err != nil {
+		return file, err
+	}
+	if err := f.Close(); err != nil {
+		return file, err
+	}
+	if isNew {
+		x.added = append(x.added, full)
+	}
+	return file, nil
+}
+
+// WriteNPY writes a dense tensor as a .npy file, in its order where NumPy has it. Elements of
+// a dtype that NumPy does not have are integers of the same bits; dtypes without whole
+// bytes are tensor.ErrDType.
+func WriteNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
+	d, ok := numpyType(t.DType)
+	if !ok {
+		return fmt.Errorf("convert: %w: NumPy does not support %v", tensor.ErrDType, t.DType)
+	}
+	x := *t
+	if !t.Order.RowMajor() && !slices.Equal(t.Order, tensor.ColumnMajor(len(t.Shape))) {
+		sorted, err := tensor.Slice(t)
+		if err != nil {
+			return err
+		}
+		x = *sorted
+	}
+	x.DType = d
+	n := npy.NewWriter(steady(ctx, w, nil), nil)
+	if err := n.Add(&x); err != nil {
+		return err
+	}
+	return n.Close()
+}
+
+// numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer of
+// the same bits.
+func numpyType(d tensor.DType) (as tensor.DType, ok bool) {
+	switch {
+	case slices.Contains(npy.DTypes(), d):
+		return d, true
+	case d == tensor.QI8:
+		return tensor.I8, true
+	case d == tensor.QI32:
+		return tensor.I32, true
+	case d == tensor.C32:
+		return tensor.U32, true
+	case d.Bits() == 8:
+		return tensor.U8, true
+	case d.Bits() == 16:
+		return tensor.U16, true
+	}
+	return tensor.Unknown, false
+}
