@@ -26,8 +26,10 @@
 #   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
 #   qemu-s390x             runs big-endian programs
 #   torch                  a Python with torch 2.13.0 and ExecuTorch's exporter: 5.2 GB, two minutes, by hand only
+#   torch-release VERSION  a Python with this torch alone: 1.6.0 1.13.1 2.1.2 2.4.1 2.8.0 2.15.0; 1.5
+#                          to 2 GB, half a minute; empty libraries take the place of CUDA's
 #   usual                  what .ci/run needs without --full, one "NAME VERSION PATH" a line
-#   all                    every tool but torch, the same way
+#   all                    every tool but those of torch, the same way
 #
 # Tools live in ${TENSORFILE_TOOLS:-$HOME/.cache/tensorfile-tools}, outside the tree; the first call makes a tool and later ones
 # reuse it while its recipe and sources are unchanged. The path is all that goes to standard output:
@@ -114,6 +116,28 @@ torch() {
 	"$dir/bin/python" -c 'import executorch.exir'
 }
 
+torch_release() { # VERSION NUMPY PYTHON
+	"$3" -m venv --without-pip "$dir"
+	python3 -m pip --python "$dir/bin/python" install -q --only-binary :all: --no-deps --no-cache-dir "torch==$1" \
+		"$2" packaging typing_extensions sympy networkx mpmath filelock jinja2 markupsafe fsspec future 'setuptools<70'
+	python3 "$src/stubs.py" "$dir"/lib/python*/site-packages/torch/lib
+	"$dir/bin/python" -c 'import torch; torch.rand(2)'
+}
+
+# python VERSION...: the first of these versions of Python that is installed, also by pyenv.
+python() {
+	local v p
+	for v; do
+		for p in "python$v" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$v".*/bin/python; do
+			if "$p" -c '' 2>/dev/null; then
+				command -v "$p"
+				return
+			fi
+		done
+	done
+	die "none of these versions of Python is installed: $*"
+}
+
 primitiv() {
 	local python built
 	python=$(command -v python3) # the one that has pip: PATH changes below
@@ -176,6 +200,17 @@ path() { # NAME VERSION
 	torch)
 		lock=.lock-torch # the others need not wait for it
 		tool torch torch
+		echo "$dir/bin/python"
+		;;
+	torch-release)
+		lock=.lock-torch
+		case $2 in
+		1.6.0) python=$(python 3.8 3.7) numpy='numpy<2' ;;
+		1.13.1 | 2.1.2) python=$(python 3.11 3.10 3.9) numpy='numpy<2' ;;
+		*) python=$(python 3.12 3.11 3.10) numpy='numpy>=2' ;;
+		esac
+		sources=("$src/stubs.py")
+		tool "torch-$2" torch_release "$2" "$numpy" "$python"
 		echo "$dir/bin/python"
 		;;
 	rtenproof)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# torch.sh: proves bridge/torch, which only reads, on files with fresh random content by torch: archives, legacy streams,
+# torch.sh: proves bridge/torch, which only reads, on files with fresh random content by seven releases of torch: archives, legacy streams,
 # TorchScript, and a distributed checkpoint of four processes. torch is large: without --full, or TENSORFILE_FULL, the proof is
 # skipped unless it is installed. torch.sh --renew makes testdata/torch anew.
 set -euo pipefail
@@ -17,15 +17,34 @@ mkdir "$work/python" # torch writes safetensors with the package of that name
 ln -s "$("$(interop/tools.sh numpy)" -c 'import os, safetensors; print(os.path.dirname(safetensors.__file__))')" "$work/python/safetensors"
 export PYTHONPATH=$work/python
 if [ "${1:-}" = --renew ]; then
-	"$py" interop/torch/make.py testdata/torch 1
+	"$py" "$PWD/interop/torch/make.py" testdata/torch 1
 	exit
 fi
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else failed=$((failed + 1)) && echo "FAIL: $1"; fi; }
 
-proves "torch writes files with random content" "$py" interop/torch/make.py "$work/files" "$RANDOM$RANDOM"
-proves "we read every tensor of them as torch does" env TENSORFILE_TORCH="$work/files" \
-	go test -count=1 -run "TestFilesOfTheReference|TestShardsOfTorch" . ./bridge/torch
+# release NAME PYTHON: files of this release with random content, read by us. Distributed checkpoints in the form of safetensors
+# begin with 2.8.
+release() {
+	local tests=TestFilesOfTheReference
+	proves "torch $1 writes files with random content" "$2" "$PWD/interop/torch/make.py" "$work/$1" "$RANDOM$RANDOM"
+	[ ! -d "$work/$1/shards" ] || tests="$tests|TestShardsOfTorch"
+	proves "we read every tensor of them as torch $1 does" env TENSORFILE_TORCH="$work/$1" \
+		go test -count=1 -run "$tests" . ./bridge/torch
+}
 
-echo "interop torch: $passed passed, $failed failed, 0 skipped"
+release 2.13.0 "$py"
+for v in 1.6.0 1.13.1 2.1.2 2.4.1 2.8.0 2.15.0; do
+	if [ "${1:-}" != --full ] && [ -z "${TENSORFILE_FULL:-}" ] && [ ! -x "$tools/torch-$v/bin/python" ]; then
+		skipped=$((skipped + 1))
+		echo "skip: torch $v is not installed: interop/tools.sh torch-release $v installs it"
+	elif p=$(interop/tools.sh torch-release "$v"); then
+		release "$v" "$p"
+	else
+		failed=$((failed + 1))
+		echo "FAIL: torch $v cannot be installed"
+	fi
+done
+
+echo "interop torch: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

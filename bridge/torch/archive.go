@@ -56,7 +56,7 @@ func (c *checkpoint) openArchive() error {
 	}
 	var err error
 	c.zip, err = zipfile.Open(c.src, c.at, c.size, zipfile.Options{Format: formatName,
-		Limits: c.limits})
+		Limits: c.limits, Deduce: true})
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: the file is cut off: it has no zip directory at its end", err)
 	}
@@ -158,6 +158,9 @@ func (c *checkpoint) text(name string) (string, error) {
 // 0 on request.
 func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, error) {
 	x := m.Extent()
+	if err := m.CheckHeader(); err != nil {
+		return "", err
+	}
 	if m.Size() > limit {
 		return "", formatError(x.Offset(), name, tensor.ErrLimit, "%d bytes, the limit is %d",
 			m.Size(), limit)
@@ -234,7 +237,7 @@ func (c *checkpoint) find(p *payload, dir string, bigEnd bool) error {
 	}
 	p.bigEnd, p.at, p.stored = bigEnd, x.Offset(), x.Size()
 	if m.Stored() {
-		p.src, p.file = c.src, c.file
+		p.src, p.file, p.member = c.src, c.file, m
 	} else {
 		p.blob = m.Blob(0, "")
 	}

@@ -34,7 +34,7 @@ func TestFilesOfTheReference(t *testing.T) {
 		dir = d
 	}
 	notes, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil || len(notes) < 12 {
+	if err != nil || len(notes) < 11 {
 		t.Fatalf("%d files, %v", len(notes), err)
 	}
 	for _, note := range notes {

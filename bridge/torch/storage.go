@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/zipfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -75,12 +76,13 @@ func (s *storage) bytes() int64 { return s.count * s.size }
 type payload struct {
 	key    string
 	size   int64
-	count  int64          // elements of the first reference
-	dtype  string         // of the first reference; "" for bytes
-	src    *source.Source // nil: blob
-	at     int64          // in the file, as it is stored
-	stored int64          // bytes there; 0 of what is in the pickle
-	file   string         // src is not the file itself
+	count  int64           // elements of the first reference
+	dtype  string          // of the first reference; "" for bytes
+	src    *source.Source  // nil: blob
+	at     int64           // in the file, as it is stored
+	stored int64           // bytes there; 0 of what is in the pickle
+	file   string          // src is not the file itself
+	member *zipfile.Member // nil: of a legacy stream
 	blob   tensor.Blob
 	bigEnd bool
 }
@@ -95,20 +97,42 @@ func (p *payload) section(off, n int64) (tensor.Blob, error) {
 	if err != nil || n == 0 {
 		return tensor.Blob{}, err
 	}
-	if p.file != "" {
-		return tensor.NewBlob(&external{x, p.file}), nil
+	if p.member == nil {
+		return tensor.NewBlob(&x), nil
 	}
-	return tensor.NewBlob(&x), nil
+	return tensor.NewBlob(&inMember{x, p}), nil
 }
 
-// external is a range of a file that the opened one refers to.
-type external struct {
+// inMember is a range of a member, whose local header is checked before it is read.
+type inMember struct {
 	source.Extent
-	file string
+	payload *payload
 }
 
-func (e *external) Stored() tensor.Stored {
-	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", File: e.file}
+func (e *inMember) Stored() tensor.Stored {
+	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", File: e.payload.file}
+}
+
+func (e *inMember) Bytes() ([]byte, bool) {
+	if e.payload.member.CheckHeader() != nil {
+		return nil, false // ReadAt has the error
+	}
+	return e.Extent.Bytes()
+}
+
+// Memory is Bytes where they are the caller's own memory.
+func (e *inMember) Memory() ([]byte, bool) {
+	if e.payload.member.CheckHeader() != nil {
+		return nil, false
+	}
+	return e.Extent.Memory()
+}
+
+func (e *inMember) ReadAt(p []byte, off int64) (int, error) {
+	if err := e.payload.member.CheckHeader(); err != nil {
+		return 0, err
+	}
+	return e.Extent.ReadAt(p, off)
 }
 
 // storages are those that a pickle names, by key.

@@ -18,9 +18,11 @@ type Member struct {
 	File   *zip.File
 	Header int64 // where its local header begins in the source
 
+	src     *source.Source
+	options *Options
 	extent  source.Extent // as stored
-	maxSize int64
-	strict  *checkOnce // nil: only streams check the CRC
+	strict  *checkOnce    // nil: only streams check the CRC
+	deduced *checkOnce    // nil: the local header was read
 }
 
 // Extent is the place of the bytes as they are stored.
@@ -46,6 +48,9 @@ func (m *Member) Blob(skip int64, descr string) tensor.Blob {
 // Decode streams the whole member, its CRC unchecked. It uses the decoder in inflate
 // again where there is one: a decoder takes 40 KB.
 func (m *Member) Decode(inflate *io.ReadCloser) (io.ReadCloser, error) {
+	if err := m.CheckHeader(); err != nil {
+		return nil, err
+	}
 	stored := io.NewSectionReader(&m.extent, 0, m.extent.Size())
 	switch {
 	case m.Stored():
@@ -108,8 +113,8 @@ func (m *payload) Stored() tensor.Stored {
 // Open streams the elements. Before io.EOF it checks the CRC of the member, and that
 // nothing follows the elements.
 func (m *payload) Open() (io.ReadCloser, error) {
-	if m.size > m.maxSize {
-		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", tensor.ErrLimit, m.size, m.maxSize)
+	if limit := m.options.Limits.MaxDecoded; m.size > limit {
+		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", tensor.ErrLimit, m.size, limit)
 	}
 	var inflate io.ReadCloser
 	in, err := m.Decode(&inflate)
@@ -147,7 +152,7 @@ type storedPayload struct{ payload }
 
 func (m *storedPayload) Bytes() ([]byte, bool) {
 	b, ok := m.extent.Bytes()
-	if !ok {
+	if !ok || m.CheckHeader() != nil {
 		return nil, false
 	}
 	return b[m.skip : m.skip+m.size : m.skip+m.size], true
@@ -157,7 +162,7 @@ func (m *storedPayload) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > m.size || int64(len(p)) > m.size-off {
 		return 0, io.ErrUnexpectedEOF
 	}
-	if err := m.CheckView(); err != nil {
+	if err := errors.Join(m.CheckHeader(), m.CheckView()); err != nil {
 		return 0, err
 	}
 	return m.extent.ReadAt(p, m.skip+off)

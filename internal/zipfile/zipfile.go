@@ -25,6 +25,9 @@ type Options struct {
 	Limits tensor.Limits
 	// Strict checks the CRC-32 of a member in every way of reading it.
 	Strict bool
+	// Deduce makes Open find the data of members that are aligned as PyTorch aligns them
+	// without reading their local headers, which costs a request each: CheckHeader does.
+	Deduce bool
 	// Each, where set, is called for each member once its local header was read: what
 	// it reads of the member's beginning then takes no request of its own.
 	Each func(*Member) error
@@ -50,7 +53,7 @@ type Archive struct {
 // Open reads the directory of the archive that is the size bytes of src at off, and the
 // local header of each member.
 func Open(src *source.Source, off, size int64, o Options) (*Archive, error) {
-	in := io.NewSectionReader(src, off, size)
+	in := &directory{ReaderAt: io.NewSectionReader(src, off, size)}
 	z, err := zip.NewReader(in, size)
 	if err != nil {
 		if _, ok := endRecord(in, size, maxComment); errors.Is(err, zip.ErrFormat) && !ok {
@@ -79,7 +82,19 @@ func Open(src *source.Source, off, size int64, o Options) (*Archive, error) {
 	}
 	a := &Archive{Members: make([]Member, len(z.File)), End: off + end, start: off}
 	for i, f := range z.File {
-		if err := a.Members[i].open(src, off, f, o); err != nil {
+		a.Members[i] = Member{File: f, src: src, Header: off + in.header(f), options: &o}
+		if err := a.Members[i].check(); err != nil {
+			return nil, err
+		}
+	}
+	if o.Deduce {
+		order := a.sorted()
+		for i, m := range order[:max(0, len(order)-1)] {
+			m.deduce(off, order[i+1].Header)
+		}
+	}
+	for i := range a.Members {
+		if err := a.Members[i].locate(); err != nil {
 			return nil, err
 		}
 		if o.Each != nil {
@@ -138,7 +153,9 @@ func (a *Archive) disjoint(off int64, o Options) error {
 // maxRatio is what deflate makes of a byte, at most.
 const maxRatio = 1032
 
-func (m *Member) open(src *source.Source, base int64, f *zip.File, o Options) error {
+// check refuses what the directory says of a member that cannot be read.
+func (m *Member) check() error {
+	f, o := m.File, m.options
 	field := Field(f.Name)
 	if n := int64(len(f.Name)); n > o.Limits.MaxName {
 		return o.Error(-1, field, tensor.ErrLimit, "a name of %d bytes, the limit is %d",
@@ -161,24 +178,6 @@ func (m *Member) open(src *source.Source, base int64, f *zip.File, o Options) er
 		return o.Error(-1, field, tensor.ErrMalformed, "stored, but with two sizes: %d and %d",
 			stored, size)
 	}
-	off, err := f.DataOffset()
-	if err != nil {
-		switch {
-		case errors.Is(err, zip.ErrFormat):
-			err = fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
-		case errors.Is(err, io.EOF):
-			err = fmt.Errorf("its local header is outside of the file: %w", io.ErrUnexpectedEOF)
-		}
-		return &tensor.FormatError{Format: o.Format, Offset: -1, Field: field, Err: err}
-	}
-	off += base
-	x, err := src.Extent(off, int64(stored))
-	if err != nil {
-		return &tensor.FormatError{Format: o.Format, Offset: off, Field: field, Err: err}
-	}
-	const localHeader = 30 // and the name, and extra fields (APPNOTE 4.3.7)
-	*m = Member{File: f, Header: off - localHeader - int64(len(f.Name)), extent: x,
-		maxSize: o.Limits.MaxDecoded}
 	if o.Strict {
 		m.strict = new(checkOnce)
 	}

@@ -1,27 +1,39 @@
-"""make.py DIR SEED: files by torch with random content, and what torch itself loads from them (FILE.json)."""
-import collections, hashlib, json, os, sys, warnings, zipfile
+"""make.py DIR SEED: files by torch 1.6 to 2.15 with random content, and what torch itself loads
+from them (FILE.json). What a release does not have is left out."""
+import collections, hashlib, inspect, io, json, os, sys, warnings, zipfile
 
 warnings.filterwarnings("ignore")
 import numpy as np
 import torch
-import torch.distributed.checkpoint as dcp
+
+release = tuple(int(n) for n in torch.__version__.split("+")[0].split("."))
+if release >= (2, 1):
+    import torch.distributed.checkpoint as dcp
 
 
 def plain(t):
     """The bytes of a dense tensor in row-major order."""
-    return t.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    t = t.detach()
+    if release >= (1, 10):
+        t = t.resolve_conj().resolve_neg()
+    t = t.contiguous().reshape(-1)
+    if release >= (1, 10):
+        return t.view(torch.uint8).numpy().tobytes()
+    if t.dtype == torch.bfloat16:  # which numpy has not
+        return (t.float().numpy().view(np.uint32) >> 16).astype(np.uint16).tobytes()
+    return t.numpy().tobytes()
 
 
 def entry(t):
     d, scheme, parts = str(t.dtype)[6:], "", {}
-    if t.is_meta:
+    if getattr(t, "is_meta", False):
         return {"dtype": d, "shape": list(t.shape), "scheme": "meta"}
     if t.layout == torch.sparse_coo:
         scheme = "sparse_coo" if t.dense_dim() == 0 else "hybrid_coo"
         parts = {"coords": t._indices(), "values": t._values()}
     elif t.layout != torch.strided:
         scheme = str(t.layout)[6:]
-        rows = t.layout in (torch.sparse_csr, torch.sparse_bsr)
+        rows = scheme in ("sparse_csr", "sparse_bsr")
         a, b = (t.crow_indices(), t.col_indices()) if rows else (t.ccol_indices(), t.row_indices())
         parts = {"indptr": a, "indices": b, "values": t.values()}
         if t.values().dim() > 1:
@@ -30,7 +42,7 @@ def entry(t):
     if scheme:
         e["parts"] = {k: hashlib.sha256(plain(v)).hexdigest() for k, v in parts.items()}
         return e
-    if t.is_conj():
+    if release >= (1, 10) and t.is_conj():
         e["scheme"] = "conj"
         return e
     e["sha256"] = hashlib.sha256(plain(t.int_repr() if t.is_quantized else t)).hexdigest()
@@ -64,10 +76,14 @@ def note(path, tensors, version="zip", globals=()):
         f.write("\n")
 
 
+def load(path):
+    return torch.load(path, **({"weights_only": False} if release >= (1, 13) else {}))
+
+
 def save(directory, name, v, legacy=False, **options):
     path = os.path.join(directory, name + ".pt")
     torch.save(v, path, _use_new_zipfile_serialization=not legacy, **options)
-    note(path, flatten(torch.load(path, weights_only=False)), "legacy" if legacy else "zip")
+    note(path, flatten(load(path)), "legacy" if legacy else "zip")
 
 
 class Net(torch.nn.Module):
@@ -103,18 +119,20 @@ float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu""".spli
 
 
 def kinds():
-    w = torch.rand(4, 6)
-    return {
+    w, few = torch.rand(4, 6), torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    v = {
         "coo": torch.sparse_coo_tensor(torch.tensor([[0, 1], [2, 0]]), torch.rand(2), (2, 3)),
         "hybrid": torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.rand(2, 3), (2, 3)),
-        "csr": torch.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csr(), "csc": torch.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csc(),
-        "bsr": torch.rand(4, 4).to_sparse_bsr((2, 2)),
         "qint8": torch.quantize_per_tensor(w, 0.5, 3, torch.qint8),
         "axis": torch.quantize_per_channel(w, torch.rand(4), torch.tensor([0, 1, 2, 3]), 0, torch.quint8),
-        "meta": torch.empty(3, 5, device="meta"), "conj": torch.rand(2, dtype=torch.complex64).conj(),
         "numpy": np.arange(6, dtype=np.float32).reshape(2, 3), "fortran": np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)),
         "number": np.float64(1.5), "rng": torch.get_rng_state()[:16].clone(),
     }
+    if release >= (1, 13):
+        v.update(csr=few.to_sparse_csr(), csc=few.to_sparse_csc(),
+                 bsr=torch.rand(4, 4).to_sparse_bsr((2, 2)), meta=torch.empty(3, 5, device="meta"),
+                 conj=torch.rand(2, dtype=torch.complex64).conj())
+    return v
 
 
 def rezip(src, dst):
@@ -122,7 +140,7 @@ def rezip(src, dst):
     with zipfile.ZipFile(src) as a, zipfile.ZipFile(dst, "w") as b:
         for i in sorted(a.infolist(), key=lambda i: i.filename, reverse=True):
             b.writestr(zipfile.ZipInfo(i.filename), a.read(i), zipfile.ZIP_DEFLATED)
-    note(dst, flatten(torch.load(dst, weights_only=False)))
+    note(dst, flatten(load(dst)))
 
 
 def without_paths(path):
@@ -143,18 +161,35 @@ def distributed(directory, ranks, safetensors=False):
     note(os.path.join(directory, "all") if safetensors else directory, flatten(full), "dcp")
 
 
+def sharded():
+    """The option that makes each process write its own part, which has had two names."""
+    has = inspect.signature(dcp.HuggingFaceStorageWriter).parameters
+    return [option for option in ("save_sharded", "save_distributed") if option in has]
+
+
 def rank(r, ranks, directory, full, safetensors):
     import torch.distributed as dist
-    from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+    if release >= (2, 5):
+        from torch.distributed.tensor import DeviceMesh, Replicate, Shard, distribute_tensor
+    else:
+        from torch.distributed._tensor import DeviceMesh, Replicate, Shard, distribute_tensor
     dist.init_process_group("gloo", init_method="file://" + os.path.abspath(directory) + ".store", rank=r, world_size=ranks)
-    mesh = init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("a", "b"))
+    mesh = torch.arange(ranks).reshape(2, ranks // 2)
     place = {"rows": [Shard(0), Replicate()], "columns": [Replicate(), Shard(1)], "grid": [Shard(0), Shard(1)], "whole": [Replicate(), Replicate()]}
+    if release < (2, 2):  # has meshes of one dimension
+        mesh = mesh.flatten()
+        place = {k: [min(p, key=lambda x: x.is_replicate())] for k, p in place.items()}
+    mesh = DeviceMesh("cpu", mesh)
     state = {k: distribute_tensor(v, mesh, place[k]) for k, v in full.items()}
     if safetensors:
-        writer = dcp.HuggingFaceStorageWriter(directory, save_distributed=True, fqn_to_index_mapping={k: 1 + (k == "whole") for k in full})
+        writer = dcp.HuggingFaceStorageWriter(
+            directory, fqn_to_index_mapping={k: 1 + (k == "whole") for k in full},
+            **{option: True for option in sharded()})
         dcp.save(state, storage_writer=writer)
     else:
-        dcp.save({**state, "step": 7, "betas": [0.9, 0.999]}, checkpoint_id=directory)
+        state.update(step=7, betas=[0.9, 0.999])
+        write = dcp.save if release >= (2, 2) else dcp.save_state_dict
+        write(state, storage_writer=dcp.FileSystemWriter(directory))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -169,8 +204,19 @@ def make(directory, seed):
     save(directory, "legacy", v, legacy=True)
     save(directory, "protocol5", {k: v[k] for k in ("w", "transposed", "set", "bytes")}, pickle_protocol=5)
     save(directory, "legacy4", {"w": v["w"], "part": v["part"]}, legacy=True, pickle_protocol=4)
-    some = lambda d: torch.randint(0, 255, (48,), dtype=torch.uint8).view(getattr(torch, d))
-    save(directory, "dtypes", {d: some(d) for d in DTYPES} | {"bool": torch.tensor([True, False, True])})
+    dtypes = {"bool": torch.tensor([True, False, True])}
+    for d in DTYPES:
+        try:
+            if release >= (1, 10):
+                x = torch.randint(0, 255, (48,), dtype=torch.uint8).view(getattr(torch, d))
+            else:
+                x = (torch.rand(12) * 100).to(getattr(torch, d))
+                x.numpy() if d != "bfloat16" else None
+            torch.save(x, io.BytesIO())
+            dtypes[d] = x
+        except (AttributeError, KeyError, RuntimeError, TypeError):
+            pass  # this release does not have it
+    save(directory, "dtypes", dtypes)
     save(directory, "kinds", kinds())
     save(directory, "one", torch.rand(3))
     rezip(os.path.join(directory, "values.pt"), os.path.join(directory, "deflated.pt"))
@@ -182,9 +228,12 @@ def make(directory, seed):
         note(path, flatten(dict(torch.jit.load(path).state_dict())), "torchscript")
     path = os.path.join(directory, "module.pt")
     torch.save(torch.nn.Linear(2, 3), path)
-    note(path, flatten({"_parameters": dict(torch.load(path, weights_only=False)._parameters)}), globals=["torch.nn.modules.linear.Linear"])
-    distributed("dcp", 4)
-    distributed("shards", 4, safetensors=True)
+    note(path, flatten({"_parameters": dict(load(path)._parameters)}),
+         globals=["torch.nn.modules.linear.Linear"])
+    if release >= (2, 1):
+        distributed("dcp", 4)
+    if release >= (2, 8):
+        distributed("shards", 4, safetensors=True)
 
 
 if __name__ == "__main__":
