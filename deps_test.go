@@ -133,7 +133,7 @@ var edges = map[string][]string{
 	// one.
 	"cloud/internal/store":     {"remote", "tensor"},
 	"cloud/internal/storetest": {"remote", "tensor"},
-	"cloud/s3":                 {"cloud/internal/store", "remote", awsKeys, awsSigner},
+	"cloud/s3":                 {"cloud/internal/store", "remote", "tensor", awsKeys, awsSigner},
 	"cloud/gs":                 {"cloud/internal/store", "remote", oauth2, googleKeys},
 	"cloud/az": {"cloud/internal/store", "remote", "tensor", azureCore,
 		azurePolicy, azureKeys},

@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 py=$(interop/tools.sh stores)
 fakegcs=$(interop/tools.sh fakegcs)
 azurite=$(interop/tools.sh azurite)
+versitygw=$(interop/tools.sh cached versitygw || true)
 work=$(mktemp -d)
 servers=()
 trap '[ ${#servers[@]} -eq 0 ] || kill "${servers[@]}" 2>/dev/null || true; wait; rm -rf "$work"' EXIT
@@ -78,6 +79,26 @@ s3() {
 	export AWS_ENDPOINT_URL=http://127.0.0.1:$2 AWS_DEFAULT_REGION=us-east-1
 	"$py" interop/cloud/put.py s3 "$AWS_ENDPOINT_URL" models "$work/put"
 	reads "$1" s3://models/
+	writes "$1" s3://models/
+	proves "$1: no parts are left" "$py" - <<'PY'
+import boto3, os, sys
+left = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]).list_multipart_uploads(Bucket="models").get("Uploads", [])
+sys.exit(len(left))
+PY
+}
+
+# writes NAME ROOT: what the command must write into a bucket.
+writes() {
+	local model=$work/put/m/model-00002-of-00002.safetensors small=$work/put/m/model-00001-of-00002.safetensors
+	proves "$1: an object of several parts is written" "$tensorfile" convert -q "$model" "${2}new/a b.zt"
+	proves "$1: it is what was converted" same "${2}new/a b.zt" "$model"
+	proves "$1: a small object is written" "$tensorfile" convert -q "$small" "${2}new/small.zt"
+	proves "$1: from bucket to bucket" "$tensorfile" convert -q "${2}new/small.zt" "${2}new/copy.safetensors"
+	proves "$1: it is what was converted, too" same "${2}new/copy.safetensors" "$small"
+	proves "$1: an object that exists is kept" says 3 "exists" "$tensorfile" convert -q "$small" "${2}new/a b.zt"
+	proves "$1: and is what it was" same "${2}new/a b.zt" "$model"
+	proves "$1: unless --force replaces it" "$tensorfile" convert -q --force "$small" "${2}new/a b.zt"
+	proves "$1: and it is replaced" same "${2}new/a b.zt" "$small"
 }
 
 moto=$(port)
@@ -103,7 +124,7 @@ proves "moto: the provider is named" grep -qF "credentials of AWS_ACCESS_KEY_ID"
 proves "moto: the secret is not" bash -c '! grep -qE "another-secret|'"$id"'" "$0"' "$work/out"
 AWS_ACCESS_KEY_ID=another proves "moto: a wrong key" says 3 "InvalidAccessKeyId" "$tensorfile" ls s3://models/m/model-00001-of-00002.safetensors
 
-if versitygw=$(interop/tools.sh cached versitygw); then
+if [ -n "$versitygw" ]; then
 	mkdir "$work/gateway"
 	p=$(port)
 	export AWS_ACCESS_KEY_ID=tester AWS_SECRET_ACCESS_KEY=tester-secret

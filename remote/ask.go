@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -209,10 +210,30 @@ func (r *Reader) permitted(u *url.URL) error {
 	return fmt.Errorf("remote: %w: addresses with %q", errors.ErrUnsupported, u.Scheme)
 }
 
-// ask makes one request.
+// ask makes one request for the ranges.
 func (r *Reader) ask(u *url.URL, ranges string) (*http.Response, error) {
+	return r.exchange(http.MethodGet, u, nil, func(h http.Header) {
+		h.Del("Range")
+		if ranges != "" {
+			h.Set("Range", ranges)
+		}
+		h.Set("Accept-Encoding", "identity") // parts of what is compressed are of no use
+		h.Del("If-Range")
+		switch {
+		case strings.HasPrefix(r.etag, `"`) && sameOrigin(u, r.versioned):
+			h.Set("If-Match", r.etag)
+		case strings.HasPrefix(r.etag, `"`):
+			h.Set("If-Range", r.etag)
+		case r.etag == "" && r.lastModified != "":
+			h.Set("If-Range", r.lastModified)
+		}
+	})
+}
+
+// exchange makes one request, whose header set completes.
+func (r *Reader) exchange(method string, u *url.URL, body []byte, set func(http.Header)) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.ctx)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		cancel(nil)
 		return nil, errors.New("the address cannot be asked for") // err quotes it, secrets included
@@ -228,22 +249,16 @@ func (r *Reader) ask(u *url.URL, ranges string) (*http.Response, error) {
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "tensorfile (+https://github.com/tensorfile/tensorfile)")
 	}
-	req.Header.Del("Range")
-	if ranges != "" {
-		req.Header.Set("Range", ranges)
-	}
-	req.Header.Set("Accept-Encoding", "identity") // parts of what is compressed are of no use
-	req.Header.Del("If-Range")
-	switch {
-	case strings.HasPrefix(r.etag, `"`) && sameOrigin(u, r.versioned):
-		req.Header.Set("If-Match", r.etag)
-	case strings.HasPrefix(r.etag, `"`):
-		req.Header.Set("If-Range", r.etag)
-	case r.etag == "" && r.lastModified != "":
-		req.Header.Set("If-Range", r.lastModified)
+	set(req.Header)
+	// The guard ends what has been silent for too long.
+	silent := &failure{err: fmt.Errorf("the server was silent for %v", r.opts.Timeout)}
+	guard := time.AfterFunc(r.opts.Timeout, func() { cancel(silent) })
+	if body != nil {
+		req.Body, req.ContentLength = &sent{bytes.NewReader(body), guard, r.opts.Timeout}, int64(len(body))
 	}
 	if r.opts.Sign != nil && sameOrigin(u, r.url) {
 		if err := r.opts.Sign(req); err != nil {
+			guard.Stop()
 			cancel(nil)
 			return nil, err
 		}
@@ -252,10 +267,6 @@ func (r *Reader) ask(u *url.URL, ranges string) (*http.Response, error) {
 	r.stats.Requests++
 	r.mu.Unlock()
 	r.client.requests.Add(1)
-
-	// The guard ends what has been silent for too long.
-	silent := &failure{err: fmt.Errorf("the server was silent for %v", r.opts.Timeout)}
-	guard := time.AfterFunc(r.opts.Timeout, func() { cancel(silent) })
 	resp, err := r.client.http.Do(req)
 	if err != nil {
 		guard.Stop()
@@ -291,6 +302,20 @@ func asked(err, why error) error {
 	}
 	return &failure{err: err}
 }
+
+// sent is the body of a request, of which a server that takes some of it is not silent.
+type sent struct {
+	*bytes.Reader
+	guard   *time.Timer
+	timeout time.Duration
+}
+
+func (s *sent) Read(p []byte) (int, error) {
+	s.guard.Reset(s.timeout)
+	return s.Reader.Read(p[:min(len(p), 64<<10)])
+}
+
+func (s *sent) Close() error { return nil }
 
 // guarded is a body whose reader is not kept waiting for ever.
 type guarded struct {

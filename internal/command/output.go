@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/remote"
 )
 
 // outputs are the flags of commands that write a file or a directory.
@@ -55,6 +56,9 @@ func (a *app) mayWrite(name string, o *outputs) error {
 		}
 		return nil
 	}
+	if storeScheme(name) != "" {
+		return a.mayCreate(name, o)
+	}
 	if _, err := os.Lstat(name); !o.force && !errors.Is(err, fs.ErrNotExist) {
 		return onFile(name, &atomicfile.Error{Name: name, Err: cmp.Or(err, fs.ErrExist)})
 	}
@@ -89,7 +93,7 @@ func (a *app) write(name string, o *outputs, about int64, write func(w io.Writer
 	if err := a.mayWrite(name, o); err != nil {
 		return err
 	}
-	f, err := atomicfile.Create(name)
+	f, err := a.create(name, o)
 	if err != nil {
 		return err
 	}
@@ -117,7 +121,7 @@ func (a *app) writeText(name string, o *outputs, text []byte) error {
 // ends.
 type target struct {
 	a   *app
-	f   *atomicfile.File
+	f   remote.ObjectWriter // or a file
 	bar *bar
 }
 
@@ -134,8 +138,8 @@ func (t *target) Write(p []byte) (int, error) {
 
 // Reserve finds the space of a file before it is written.
 func (t *target) Reserve(bytes int64) {
-	if t.f != nil {
-		t.f.Reserve(bytes)
+	if f, ok := t.f.(*atomicfile.File); ok {
+		f.Reserve(bytes)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/remote"
 )
@@ -186,6 +187,47 @@ func (a *app) store(address string) (remote.Opener, error) {
 	}
 	a.opened.byScheme[scheme] = o
 	return o, nil
+}
+
+// mayCreate refuses an object that exists, unless it may be replaced.
+func (a *app) mayCreate(name string, o *outputs) error {
+	if isStorePrefix(name) {
+		return wrong("an object", "%s is not an object", quote(name))
+	}
+	if o.force {
+		return nil
+	}
+	store, err := a.store(name)
+	if err != nil {
+		return onFile(name, err)
+	}
+	r, _, err := store.Open(a.ctx, name)
+	switch {
+	case err == nil:
+		if c, ok := r.(io.Closer); ok {
+			c.Close()
+		}
+		return onFile(name, &atomicfile.Error{Name: name, Err: fs.ErrExist})
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return onFile(name, err)
+}
+
+// create begins a file, or an object of a store, which appears whole or not at all.
+func (a *app) create(name string, o *outputs) (remote.ObjectWriter, error) {
+	if storeScheme(name) == "" {
+		return atomicfile.Create(name)
+	}
+	store, err := a.store(name)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := store.(remote.Creator)
+	if !ok {
+		return nil, fmt.Errorf("%w: writing to %s://", errors.ErrUnsupported, storeScheme(name))
+	}
+	return c.Create(a.ctx, name, o.force)
 }
 
 // storeInputs returns the objects below a prefix whose names are those of tensor files.
