@@ -17,6 +17,7 @@
 #   hub                    a Python with huggingface_hub, safetensors and numpy
 #   stores                 a Python with moto's server, boto3, azure-storage-blob, safetensors and numpy
 #   fakegcs                fake-gcs-server 1.56.1
+#   browser                a directory with playwright-core 1.54.0 and axe-core 4.10.3 of npm, beside Debian's chromium
 #   azurite                azurite 3.37.0, its server of blobs
 #   versitygw              versitygw 1.8.0: eight minutes
 #   cached NAME            the path of a tool that is made already, else it fails; versitygw only
@@ -102,6 +103,11 @@ llamacpp() { # its Python package is built from source; this one has the librari
 	npm pack --silent @node-llama-cpp/linux-x64@3.22.1
 	tar xzf ./*.tgz
 	rm ./*.tgz
+}
+
+browser() {
+	debian chromium
+	npm install --silent --no-fund --no-audit --prefix "$dir" playwright-core@1.54.0 axe-core@4.10.3
 }
 
 azurite() { npm install --silent --no-fund --no-audit --prefix "$dir" azurite@3.37.0; }
@@ -264,6 +270,11 @@ path() { # NAME VERSION
 	azurite)
 		tool azurite azurite
 		echo "$dir/node_modules/.bin/azurite-blob"
+		;;
+	browser)
+		tool browser browser
+		command -v chromium >/dev/null || die "no chromium"
+		echo "$dir"
 		;;
 	versitygw)
 		tool versitygw goinstall github.com/versity/versitygw/cmd/versitygw@v1.8.0

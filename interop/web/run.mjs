@@ -1,0 +1,306 @@
+// run.mjs PLAYWRIGHT AXE CHROMIUM TENSORFILE SITE WORK: drives the page in Chromium, in its three ways: the static site in SITE, view
+// and report of the command TENSORFILE. WORK has files that make.go made. Prints a line for each proof; ONLY=WORDS leaves out others.
+import { spawn, execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { basename, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { serve } from './server.mjs';
+
+const [playwright, axeFile, chromiumFile, command, siteDirectory, work] = process.argv.slice(2);
+const { chromium } = createRequire(import.meta.url)(playwright);
+const axe = readFileSync(axeFile, 'utf8');
+const data = new URL('../../testdata/', import.meta.url).pathname;
+
+let passed = 0, failed = 0;
+async function proves(name, check) {
+  if (!name.includes(process.env.ONLY ?? '')) return;
+  try {
+    await check();
+    passed++;
+    console.log(`ok: ${name}`);
+  } catch (e) {
+    failed++;
+    console.log(`FAIL: ${name}\n${e.stack}`);
+  }
+}
+function same(got, want, what) {
+  if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
+}
+function holds(value, what) {
+  if (!value) throw new Error(what);
+}
+
+const browser = await chromium.launch({executablePath: chromiumFile, args: ['--no-sandbox']});
+const site = await serve(siteDirectory);
+
+// visit opens an address, and calls use with the page. What goes to the console, errors, and requests to another origin fail.
+async function visit(address, use, options = {}) {
+  const context = await browser.newContext({viewport: {width: 1200, height: 900}, ...options});
+  const page = await context.newPage();
+  const wrong = [];
+  page.on('console', m => wrong.push(`console: ${m.text()}`));
+  page.on('pageerror', e => wrong.push(`error: ${e.message}`));
+  page.on('dialog', d => { wrong.push(`dialog: ${d.message()}`); d.dismiss(); });
+  const own = new URL(address).origin;
+  page.on('request', r => {
+    const url = r.url().replace(/^blob:/, '');
+    if (!url.startsWith('data:') && new URL(url).origin !== own) wrong.push(`request: ${r.url()}`);
+  });
+  try {
+    await page.goto(address);
+    await use(page, wrong);
+    same(wrong, [], 'what must not happen');
+  } finally {
+    await context.close();
+  }
+}
+
+// until waits for a condition; page.waitForFunction would need eval, which the page's policy forbids.
+async function until(page, condition, seconds = 30) {
+  for (let i = 0; i < seconds * 20; i++) {
+    if (await page.evaluate(condition)) return;
+    await page.waitForTimeout(50);
+  }
+  throw new Error(`not within ${seconds} s: ${condition}`);
+}
+
+const ready = page => page.waitForSelector('html[data-ready=yes]', {timeout: 20000});
+
+// drop gives files to the static site.
+const drop = (files, use, options) => visit(site.address, async (page, wrong) => {
+  await page.waitForSelector('#files');
+  await page.setInputFiles('#files', files);
+  await ready(page);
+  await use(page, wrong);
+}, options);
+
+// view runs the command while the page is used.
+async function view(args, use, options) {
+  const process = spawn(command, ['view', '--no-open', ...args]);
+  try {
+    const [line] = await once(process.stdout, 'data');
+    await visit(String(line).trim(), async (page, wrong) => {
+      await ready(page);
+      await use(page, wrong);
+    }, options);
+  } finally {
+    process.kill();
+  }
+}
+
+// serious returns what axe-core finds that is serious.
+async function serious(page) {
+  await page.evaluate(axe);
+  const result = await page.evaluate(() => window.axe.run());
+  return result.violations.filter(v => v.impact === 'serious' || v.impact === 'critical')
+    .map(v => `${v.id}: ${v.nodes[0].html.slice(0, 200)}`);
+}
+
+const status = async page => (await page.locator('#section-tensors ~ .row [role=status]').innerText());
+
+// One file of each format, by WebAssembly and by a process.
+const examples = ['safetensors/many.safetensors', 'gguf/quantised.gguf', 'rten/convert-0.22.0-control.rten',
+  ...['npy', 'torch', 'ptd', 'pte', 'ztensor', 'primitiv'].map(format => {
+    const names = readdirSync(data + format).filter(n => !/\.(json|md|py|txt)$/.test(n) && statSync(join(data, format, n)).isFile());
+    const opens = names.find(n => {
+      try {
+        return JSON.parse(execFileSync(command, ['info', '--json', join(data, format, n)], {stdio: 'pipe'})).tensors > 0;
+      } catch { return false; }
+    });
+    return join(format, opens);
+  })];
+for (const name of examples) {
+  const info = JSON.parse(execFileSync(command, ['info', '--json', data + name]));
+  const look = async page => {
+    holds(await page.locator('#table tbody tr').count() >= Math.min(info.tensors, 300), 'rows are missing');
+    const button = page.locator('#table tbody button').first();
+    await button.click();
+    await page.waitForSelector('dialog[open] #tensortitle');
+    await until(page, () => !document.querySelector('dialog progress'));
+    await page.keyboard.press('Escape');
+    holds(await button.evaluate(b => b === document.activeElement), 'focus is lost');
+  };
+  await proves(`${name} in WebAssembly`, () => drop([data + name], look));
+  await proves(`${name} from a process`, () => view([data + name], look));
+}
+
+await proves('the worker and the page can send nothing', () => drop([data + examples[0]], async (page, wrong) => {
+  const attempt = () => fetch(self.location.origin === 'null' ? 'http://127.0.0.1' : self.location.origin).then(() => 'sent', () => 'refused');
+  same(await page.workers()[0].evaluate(attempt), 'refused', 'the worker');
+  same(await page.evaluate(attempt), 'refused', 'the page');
+  holds(wrong.length > 0, 'the policy said nothing');
+  wrong.length = 0; // of the policy
+}));
+
+await proves('shards are one model', () => drop(
+  readdirSync(join(work, 'shards')).map(n => join(work, 'shards', n)), async page => {
+    same(await status(page), '6 of 6', 'tensors');
+    holds((await page.locator('main').innerText()).includes('None: the file is sound'), 'findings');
+  }));
+await proves('a directory of shards', () => view([join(work, 'shards')], async page => same(await status(page), '6 of 6', 'tensors')));
+
+await proves('a file of 4 GiB is opened by its metadata, its statistics can be cancelled', () => drop([join(work, 'sparse.safetensors')], async page => {
+  await page.locator('#table tbody button').first().click();
+  await page.getByRole('button', {name: /^Compute/}).click();
+  await until(page, () => document.querySelector('dialog progress')?.value > 0);
+  await page.getByRole('button', {name: 'Cancel'}).click();
+  await page.getByText('Cancelled.').waitFor();
+  await page.keyboard.press('Escape');
+}));
+
+await proves('5,000 tensors appear within a second', () => visit(site.address, async page => {
+  await page.waitForSelector('#files');
+  const start = Date.now();
+  await page.setInputFiles('#files', join(work, 'many.safetensors'));
+  await ready(page);
+  const time = Date.now() - start;
+  same(await status(page), '5,000 of 5,000', 'tensors');
+  console.log(`   ${time} ms`);
+  holds(time < (process.env.TENSORFILE_MEASURE ? 1000 : 10000), `${time} ms`);
+  await page.fill('#filter', 'layers.7. weight');
+  same(await status(page), '50 of 5,000', 'filtered');
+  await page.fill('#filter', '');
+  await page.check('#fold');
+  same(await status(page), '50 of 5,000', 'joined');
+}));
+
+const hostile = join(work, 'hostile.safetensors');
+for (const [way, open] of [['WebAssembly', use => drop([hostile], use)], ['a process', use => view([hostile], use)]]) {
+  await proves(`hostile names are text, by ${way}`, () => open(async page => {
+    same(await page.locator('main img, main svg[onload], main iframe, main script').count(), 0, 'elements of the file');
+    holds((await page.title()).includes('hostile'), 'the title');
+    const text = await page.locator('#table').innerText();
+    holds(text.includes('<img src=x') && text.includes('\\u{202e}'), text);
+  }));
+}
+
+await proves('a report has all but the elements', async () => {
+  const file = join(work, 'report.html');
+  execFileSync(command, ['report', '--force', hostile, file]);
+  await visit(pathToFileURL(file).href, async page => {
+    await ready(page);
+    same(await page.locator('main img, main iframe').count(), 0, 'elements of the file');
+    await page.locator('#table tbody button').first().click();
+    holds((await page.locator('dialog').innerText()).includes('A report has no elements'), 'the tensor');
+  });
+  execFileSync(command, ['report', '--force', data + 'rten/convert-0.22.0-control.rten', file]);
+  await visit(pathToFileURL(file).href, async page => {
+    await ready(page);
+    await page.locator('.graph .node').first().waitFor();
+  });
+});
+
+await proves('two files are compared', () => view([data + examples[0], hostile], async page => {
+  await page.getByRole('button', {name: /^Compare/}).click();
+  await page.getByRole('region', {name: 'Differences'}).waitFor();
+}));
+await proves('another file is compared in WebAssembly', () => drop([data + examples[0]], async page => {
+  await page.setInputFiles('#another', data + examples[0]);
+  await page.getByText(/^Equal:/).waitFor();
+}));
+
+await proves('a file that is none is an error in words', () => visit(site.address, async page => {
+  await page.waitForSelector('#files');
+  await page.setInputFiles('#files', {name: 'x.zt', mimeType: '', buffer: Buffer.from('nothing')});
+  await page.locator('#status.error').waitFor();
+}));
+
+await proves('values, picture and statistics of a tensor', () => drop([join(work, 'values.safetensors')], async page => {
+  await page.locator('#table tbody button').first().click();
+  const cell = page.locator('dialog .grid tbody tr').nth(1).locator('td').nth(2);
+  await cell.waitFor();
+  same(await cell.innerText(), '42', 'an element'); // of 0, 1, 2 … in rows of 40
+  await page.getByRole('button', {name: 'Draw'}).click();
+  await page.locator('dialog canvas').waitFor();
+  await page.getByRole('button', {name: /^Compute/}).click();
+  await page.getByRole('img', {name: /^Histogram/}).waitFor();
+  holds((await page.locator('dialog').innerText()).includes('199.5'), 'the mean');
+}));
+
+await proves('a graph is searched, and walked with the keyboard', () => drop([data + 'rten/convert-0.22.0-control.rten'], async page => {
+  await page.fill('#findnode', 'Mul');
+  await page.keyboard.press('Enter');
+  await page.locator('.graph .chosen').waitFor();
+  await page.getByText('Takes from').waitFor();
+  const before = await page.locator('.graph > g').getAttribute('transform');
+  await page.locator('.graph').focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.keyboard.press('+');
+  holds(before !== await page.locator('.graph > g').getAttribute('transform'), 'nothing moved');
+}));
+
+await proves('a graph of 5,000 nodes is usable, and its repeated blocks collapse', () => drop([join(work, 'deep.rten')], async page => {
+  await page.locator('.graph .block').first().waitFor();
+  holds(await page.locator('.graph .node').count() < 200, 'nothing is collapsed');
+  await page.uncheck('#collapse');
+  await until(page, () => document.querySelectorAll('.graph .node').length >= 5000);
+  const start = Date.now();
+  await page.locator('.graph').focus();
+  for (let i = 0; i < 10; i++) await page.keyboard.press('ArrowDown');
+  await page.evaluate(() => new Promise(requestAnimationFrame));
+  console.log(`   ${Date.now() - start} ms for ten moves`);
+}));
+
+await proves('the keyboard reaches everything', () => drop([data + examples[0]], async page => {
+  const reached = new Set();
+  await page.evaluate(() => document.body.focus());
+  for (let i = 0; i < 60; i++) {
+    await page.keyboard.press('Tab');
+    const at = await page.evaluate(() => {
+      const e = document.activeElement;
+      return e.id || e.getAttribute('aria-label') || e.textContent.slice(0, 20);
+    });
+    reached.add(at);
+    if (at === 'filter') break;
+  }
+  for (const name of ['skip', 'Facts', 'Tensors', 'filter']) holds(reached.has(name), `${name} is not reached: ${[...reached]}`);
+  await page.keyboard.press('Shift+Tab');
+  await page.locator('#table th button').first().focus();
+  await page.keyboard.press('Enter');
+  same(await page.locator('#table th').first().getAttribute('aria-sort'), 'ascending', 'sorted');
+  const tiles = page.locator('.map button');
+  await tiles.first().focus();
+  await page.keyboard.press('ArrowRight');
+  holds(await tiles.nth(1).evaluate(e => e === document.activeElement), 'the next tile has no focus');
+  await page.locator('#table tbody button').first().focus();
+  await page.keyboard.press('Enter');
+  await page.locator('dialog[open]').waitFor();
+  holds(await page.evaluate(() => document.querySelector('dialog').contains(document.activeElement)), 'the dialog has no focus');
+}));
+
+for (const colorScheme of ['light', 'dark']) {
+  for (const width of [375, 1200, 3840]) {
+    await proves(`no serious finding of axe-core, ${colorScheme}, ${width} px`, async () => {
+      const options = {colorScheme, viewport: {width, height: 900}};
+      await visit(site.address, async page => {
+        await page.waitForSelector('#files');
+        same(await serious(page), [], 'before a file');
+        await page.setInputFiles('#files', data + (width === 1200 ? examples[6] : 'rten/convert-0.22.0-control.rten'));
+        await ready(page);
+        await until(page, () => !document.querySelector('progress'));
+        same(await serious(page), [], 'a file');
+        const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        same(over, 0, 'pixels wider than the window');
+        await page.locator('#table tbody button').first().click();
+        await until(page, () => !document.querySelector('dialog progress'));
+        same(await serious(page), [], 'a tensor');
+      }, options);
+    });
+  }
+}
+
+if (process.env.TENSORFILE_PICTURES) {
+  const shot = (page, name) => page.screenshot({path: join(process.env.TENSORFILE_PICTURES, name)});
+  await drop([join(work, 'many.safetensors')], page => shot(page, 'page.png'));
+  await drop([data + 'rten/convert-0.22.0-control.rten'], async page => {
+    await page.locator('.graph').scrollIntoViewIfNeeded();
+    await shot(page, 'graph.png');
+  });
+}
+
+await browser.close();
+site.close();
+console.log(`interop web: ${passed} passed, ${failed} failed, 0 skipped`);
+process.exitCode = failed ? 1 : 0;
