@@ -316,7 +316,7 @@ func mutant2(r *rand.Rand, file []byte) []byte {
 }
 
 // What z21 judge says of a file.
-type verdict2 struct {
+type verdict struct {
 	Open     string   // "ok", or why not
 	Manifest *bool    // nil: refused; false: a data shard
 	Digest   string   `json:"content_digest"`
@@ -386,7 +386,7 @@ func TestSameAsCrate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var v verdict2
+		var v verdict
 		if err := json.Unmarshal(line, &v); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
@@ -403,7 +403,7 @@ func TestSameAsCrate(t *testing.T) {
 
 // holds compares what the crate says of a file with what we do, and says of what kind
 // the file is.
-func (v *verdict2) holds(t *testing.T, b []byte) (kind string, err error) {
+func (v *verdict) holds(t *testing.T, b []byte) (kind string, err error) {
 	r, err := OpenBytes(b, nil)
 	var broken *rule.Error
 	ours := "none"
@@ -516,7 +516,7 @@ func largest(err error) (n uint64) {
 }
 
 // lists compares what is in the file, and returns the parts.
-func (v *verdict2) lists(r *Reader) (map[string]tensor.Blob, error) {
+func (v *verdict) lists(r *Reader) (map[string]tensor.Blob, error) {
 	parts := map[string]tensor.Blob{}
 	for t := range r.Tensors() {
 		if t.Dense() {
