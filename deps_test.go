@@ -118,7 +118,7 @@ var edges = map[string][]string{
 	"model": and(floor, ".", "bridge/safetensors", "ztensor"),
 	"convert": and(and(floor, formats...), ".", "sparse", "internal/filename",
 		"internal/ggml"),
-	"internal/page":     {".", "tensor", "inspect", "model", "sparse", "internal/limit"},
+	"internal/page":     {".", "tensor", "inspect", "model", "pte", "sparse", "internal/limit"},
 	"internal/view":     {"internal/page", "web"},
 	"web":               {},
 	"web/wasm":          {"internal/page"},

@@ -41,6 +41,35 @@ func (m Method) Memory() Memory {
 // that the exporter elided counts as the tensor that it is a view of. Compared with
 // Memory.Total it says what could be saved; the runtime does not use it.
 func (m Method) PlannedPeak() int64 {
+	lifetimes := m.Lifetimes()
+	end := 0
+	for _, x := range lifetimes {
+		end = max(end, x.Last)
+	}
+	change := make([]int64, end+2)
+	for _, x := range lifetimes {
+		change[x.First] = addTo(change[x.First], x.Bytes)
+		change[x.Last+1] = addTo(change[x.Last+1], -x.Bytes)
+	}
+	var now, peak int64
+	for _, c := range change {
+		now = addTo(now, c)
+		peak = max(peak, now)
+	}
+	return peak
+}
+
+// A Lifetime says where a planned tensor is in memory, and from which step of the method's
+// Flow to which it is needed, both included.
+type Lifetime struct {
+	Value       int
+	Place       Place
+	Bytes       int64
+	First, Last int
+}
+
+// Lifetimes returns what PlannedPeak sums up, in the order of the values.
+func (m Method) Lifetimes() (all []Lifetime) {
 	flow := m.Flow()
 	end := max(len(flow.Steps)-1, 0)
 	l := newLiveness(m.NumValues(), func(v int) []int { return m.Value(v).Items() })
@@ -71,7 +100,6 @@ func (m Method) PlannedPeak() int64 {
 		}
 	}
 	l.solve()
-	change := make([]int64, end+2)
 	for v := range m.Values() {
 		info, ok := v.Tensor()
 		size, known := info.Bytes()
@@ -85,15 +113,9 @@ func (m Method) PlannedPeak() int64 {
 				x.last = end
 			}
 		}
-		change[x.first] = addTo(change[x.first], size)
-		change[x.last+1] = addTo(change[x.last+1], -size)
+		all = append(all, Lifetime{v.index, info.Place, size, x.first, x.last})
 	}
-	var now, peak int64
-	for _, c := range change {
-		now = addTo(now, c)
-		peak = max(peak, now)
-	}
-	return peak
+	return all
 }
 
 // addTo adds, and stays at the end of the range where the sum would pass it.

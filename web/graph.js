@@ -35,6 +35,7 @@ function draw(parent, g, openBlock) {
   const found = add(bar, 'span', '', {role: 'status', class: 'soft'});
   const svg = addSVG(parent, 'svg', {class: 'graph', tabindex: 0, role: 'application', 'aria-roledescription': 'graph',
     'aria-label': `Graph of ${g.groups.reduce((n, x) => n + (x.nodes?.length ?? 0), 0)} nodes. Arrow keys move, plus and minus zoom; Find chooses a node, and its neighbours are listed below.`});
+  svg.style.height = `min(36rem, ${Math.ceil(height) + 16}px)`;
   const details = add(parent, 'div', undefined, {'aria-live': 'polite', id: 'node'});
   const scene = addSVG(svg, 'g');
   for (const [number, group] of g.groups.entries()) drawGroup(scene, group, number, nodes);

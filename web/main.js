@@ -18,7 +18,7 @@ function say(text, isError) {
 
 async function show(backend) {
   say('Opening …');
-  const [names, facts, rows] = await Promise.all(['files', 'facts', 'tensors'].map(m => backend.call(m)));
+  const [names, facts, rows, plans] = await Promise.all(['files', 'facts', 'tensors', 'plan'].map(m => backend.call(m)));
   for (const r of rows) r.dtype ||= r.scheme;
   find('main').replaceChildren();
   find('sections').replaceChildren();
@@ -29,7 +29,7 @@ async function show(backend) {
   showFacts(facts);
   showTable(rows, openRow);
   showUsage(facts, rows, openRow);
-  showProgram(facts);
+  showProgram(facts, plans);
   if ((facts.info.pte || facts.info.rten) && backend.can('graph')) showGraph(backend);
   showFindings(backend, facts);
   if (names.length > 1 || backend.open) showDiff(backend, names);

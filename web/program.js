@@ -3,16 +3,16 @@ import { add, addSVG, colours, count, human, section, table } from './dom.js';
 
 const shape = v => v.shape ? '[' + v.shape.join(', ') + ']' : '';
 
-export function showProgram(facts) {
+export function showProgram(facts, plans) {
   const {pte, rten} = facts.info;
-  if (pte) showPTE(pte);
+  if (pte) showPTE(pte, plans);
   if (rten) showRTen(rten);
 }
 
-function showPTE(pte) {
+function showPTE(pte, plans) {
   const s = section('Program');
   const values = [{title: 'value', number: true}, {title: 'kind'}, {title: 'dtype'}, {title: 'shape'}, {title: 'size', number: true}];
-  for (const m of pte.methods) {
+  for (const [number, m] of pte.methods.entries()) {
     add(s, 'h3', `Method ${m.name}: ${count(m.instructions, 'instruction')}, ${count(m.values, 'value')}`);
     for (const [title, list] of [['Inputs', m.inputs], ['Outputs', m.outputs]]) {
       add(s, 'p', title);
@@ -27,22 +27,21 @@ function showPTE(pte) {
       table(s, `Delegates of ${m.name}`, [{title: 'backend'}, {title: 'size', number: true}, {title: 'payload'}], m.delegates.map(x => [x.id, human(x.bytes), x.payload ?? '']));
     }
     add(s, 'p', `Memory plan: ${count(Math.max(m.memory.buffers.length - 1, 0), 'buffer')} of ${m.memory.buffers.slice(1).map(human).join(', ') || 'nothing'}; at one time at most ${human(m.memory.peak)} are in use`);
-    plan(s, m);
+    plan(s, m, plans[number]);
   }
 }
 
-// plan draws the places of tensors in the buffers of memory over the instructions.
-function plan(parent, m) {
-  const places = m.memory.plan ?? [];
-  if (!places.length) return;
+// plan draws the places of tensors in the buffers of memory: from left to right the instructions, from top to bottom the bytes.
+function plan(parent, m, places) {
+  const last = places.reduce((n, p) => Math.max(n, p.last), 0) + 1;
   m.memory.buffers.forEach((size, buffer) => {
-    const all = places.filter(p => p.buffer === buffer);
+    const all = places.filter(p => p.buffer === buffer && size > 0);
     if (!all.length) return;
-    const last = Math.max(...all.map(p => p.last)) + 1;
+    add(parent, 'p', `Buffer ${buffer} over ${count(last, 'instruction')}`, {class: 'soft'});
     const svg = addSVG(parent, 'svg', {class: 'chart', viewBox: `0 0 ${last} 100`, preserveAspectRatio: 'none', role: 'img',
       'aria-label': `Buffer ${buffer} of ${human(size)}: ${count(all.length, 'tensor')} over ${count(last, 'instruction')}`});
     all.forEach((p, i) => {
-      const tile = addSVG(svg, 'rect', {x: p.first, width: p.last - p.first + 1, y: 100 * p.offset / size, height: 100 * p.bytes / size, style: `fill: ${colours[i % colours.length]}`});
+      const tile = addSVG(svg, 'rect', {x: p.first, width: p.last - p.first + 1, y: 100 * p.offset / size, height: 100 * p.bytes / size, fill: colours[i % colours.length]});
       addSVG(tile, 'title', {}, `value ${p.value}: ${human(p.bytes)} at ${p.offset}, instructions ${p.first} to ${p.last}`);
     });
   });

@@ -126,7 +126,7 @@ function statistics(parent, s) {
   list(parent, s.facts);
   if (!s.histogram?.counts.length) return;
   const {counts, min, max} = s.histogram, top = Math.max(...counts, 1);
-  const svg = addSVG(parent, 'svg', {class: 'chart', viewBox: `0 0 ${counts.length} 100`, preserveAspectRatio: 'none', role: 'img',
+  const svg = addSVG(parent, 'svg', {class: 'chart histogram', viewBox: `0 0 ${counts.length} 100`, preserveAspectRatio: 'none', role: 'img',
     'aria-label': `Histogram of ${counts.length} bins from ${min} to ${max}; the largest has ${top}`});
   counts.forEach((n, i) => {
     const bin = addSVG(svg, 'rect', {x: i, width: .9, y: 100 - 100 * n / top, height: 100 * n / top});

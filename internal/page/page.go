@@ -94,6 +94,8 @@ func (s *Session) Call(ctx context.Context, method string, args []byte,
 		return f.picture(ctx, p)
 	case "stats":
 		return f.stats(ctx, p, progress)
+	case "plan":
+		return f.plan(), nil
 	case "graph":
 		return f.graph(nil)
 	case "blocks":

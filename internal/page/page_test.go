@@ -315,3 +315,29 @@ func TestModulesJoin(t *testing.T) {
 		t.Errorf("%d names, or modules that are not joined", len(seen))
 	}
 }
+
+func TestPlacesOfAPlanAreInItsBuffers(t *testing.T) {
+	s := session(t, "pte/export-1.5.1-cond.pte")
+	facts := call[struct {
+		Info struct {
+			PTE struct {
+				Methods []struct {
+					Memory struct{ Buffers []int64 }
+				}
+			}
+		}
+	}](t, s, "facts", "{}")
+	plans := call[[][]struct {
+		Buffer, First, Last  int
+		Offset, Bytes, Value int64
+	}](t, s, "plan", "{}")
+	if len(plans) != 1 || len(plans[0]) == 0 {
+		t.Fatal(plans)
+	}
+	for _, p := range plans[0] {
+		size := facts.Info.PTE.Methods[0].Memory.Buffers[p.Buffer]
+		if p.First > p.Last || p.Bytes > size-p.Offset {
+			t.Errorf("%v in a buffer of %d bytes", p, size)
+		}
+	}
+}

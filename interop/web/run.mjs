@@ -219,6 +219,11 @@ await proves('values, picture and statistics of a tensor', () => drop([join(work
   holds((await page.locator('dialog').innerText()).includes('199.5'), 'the mean');
 }));
 
+await proves('a memory plan is drawn over time', () => drop([data + 'pte/export-1.5.1-cond.pte'], async page => {
+  const places = page.getByRole('img', {name: /^Buffer 1 of/}).locator('rect');
+  holds(await places.count() >= 5, 'places are missing');
+}));
+
 await proves('a graph is searched, and walked with the keyboard', () => drop([data + 'rten/convert-0.22.0-control.rten'], async page => {
   await page.fill('#findnode', 'Mul');
   await page.keyboard.press('Enter');
