@@ -137,12 +137,12 @@ func (c *checker) node(n Node) error {
 	case ConstantNode:
 		var p payload
 		pos := n.data()
-		problem := p.read(m, pos)
+		problem := p.read(Constant{n, pos})
 		switch rank := int64(len(p.dims) / 4); {
 		case rank > c.limits.MaxRank:
 			return n.fail(tensor.ErrLimit, int(pos), "data.shape", "%d dimensions", rank)
 		case problem != nil:
-			return n.fail(problem.class, problem.pos, problem.field, "%s", problem.reason)
+			return problem
 		}
 		if !p.inline {
 			m.external++

@@ -3,7 +3,6 @@ package rten
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 
@@ -67,13 +66,15 @@ func (m *Model) rawConstant(pos flatbuffers.UOffsetT) (raw rtenfb.ConstantNode) 
 	return raw
 }
 
+func (c Constant) raw() rtenfb.ConstantNode { return c.n.m.rawConstant(c.pos) }
+
 // Node returns the constant as a node.
 func (c Constant) Node() Node { return c.n }
 
 // Inline reports whether the elements are in the flatbuffer, and not in the tensor data
 // after it.
 func (c Constant) Inline() bool {
-	raw := c.n.m.rawConstant(c.pos)
+	raw := c.raw()
 	return raw.DataOffset() == nil
 }
 
@@ -94,7 +95,7 @@ func (c Constant) tensor(e *source.Extent) tensor.Tensor {
 
 // payload is where the elements are, of a constant that Open checked.
 func (c Constant) payload() (p payload) {
-	p.read(c.n.m, c.pos)
+	p.read(c)
 	return p
 }
 
@@ -126,17 +127,9 @@ func (p *payload) shape() tensor.Shape {
 	return s
 }
 
-// A constantError says what is wrong with a field of a ConstantNode.
-type constantError struct {
-	class  error
-	field  string // of the node
-	pos    int    // in the flatbuffer
-	reason string
-}
-
-// read fills p from the ConstantNode at pos.
-func (p *payload) read(m *Model, pos flatbuffers.UOffsetT) *constantError {
-	raw := m.rawConstant(pos)
+// read fills p, or says what is wrong with the constant.
+func (p *payload) read(c Constant) error {
+	raw := c.raw()
 	p.dims, _ = fb.FieldBytes(raw.Table(), rtenfb.SlotConstantNodeShape, 4)
 	p.elements = 1
 	overflow := false
@@ -153,81 +146,80 @@ func (p *payload) read(m *Model, pos flatbuffers.UOffsetT) *constantError {
 		}
 	}
 	if overflow {
-		return p.wrong(tensor.ErrMalformed, raw, rtenfb.SlotConstantNodeShape, "shape",
-			"more than 2^63 elements")
+		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape, "more than 2^63 elements")
 	}
 	// Not by DataOffset and Dtype, whose pointers take memory for each constant.
 	t := raw.Table()
 	if at := fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset); at != 0 {
-		return p.readExternal(m, raw, t.GetUint64(flatbuffers.UOffsetT(at)))
+		return p.readExternal(c, t.GetUint64(flatbuffers.UOffsetT(at)))
 	}
-	return p.readInline(m, raw)
+	return p.readInline(c)
 }
 
-func (p *payload) wrong(class error, raw rtenfb.ConstantNode, slot int, field, format string,
-	args ...any) *constantError {
+// wrong makes the error of a field of the ConstantNode.
+func (c Constant) wrong(class error, slot int, format string, args ...any) error {
+	raw := c.raw()
 	pos := fb.FieldPosOr(raw.Table(), slot)
 	if slot == rtenfb.SlotConstantNodeShape {
 		pos = fb.FieldTarget(raw.Table(), slot) + 4 // its first dimension
 	}
-	return &constantError{class, "data." + field, pos, fmt.Sprintf(format, args...)}
+	name := rtenfb.Schema.Tables[rtenfb.TableConstantNode].FieldName(slot)
+	return c.n.fail(class, pos, "data."+name, format, args...)
 }
 
-func (p *payload) readExternal(m *Model, raw rtenfb.ConstantNode, rel uint64) *constantError {
+func (p *payload) readExternal(c Constant, rel uint64) error {
 	const offset = rtenfb.SlotConstantNodeDataOffset
+	m, raw := c.n.m, c.raw()
 	t := raw.Table()
 	at := fb.FieldPos(t, rtenfb.SlotConstantNodeDtype)
 	dtype := t.GetUint16Slot(rtenfb.SlotConstantNodeDtype, 0)
 	switch {
 	case at == 0:
-		return p.wrong(tensor.ErrMalformed, raw, rtenfb.SlotConstantNodeDtype, "dtype",
+		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeDtype,
 			"absent, while the elements are outside of the model")
 	case int(dtype) >= len(dataTypes):
-		return p.wrong(errors.ErrUnsupported, raw, rtenfb.SlotConstantNodeDtype, "dtype",
-			"dtype %d", dtype)
+		return c.wrong(errors.ErrUnsupported, rtenfb.SlotConstantNodeDtype, "dtype %d", dtype)
 	case !m.r.v2:
-		return p.wrong(tensor.ErrMalformed, raw, offset, "data_offset",
-			"a file of version 1 has no tensor data")
+		return c.wrong(tensor.ErrMalformed, offset, "a file of version 1 has no tensor data")
 	}
 	p.dtype = dataTypes[dtype]
 	var ok bool
 	if p.size, ok = p.dtype.Bytes(p.elements); !ok {
-		return p.wrong(tensor.ErrMalformed, raw, rtenfb.SlotConstantNodeShape, "shape",
-			"more than 2^63 bytes")
+		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape, "more than 2^63 bytes")
 	}
 	base := m.r.header.TensorOffset
 	switch {
 	case rel > math.MaxInt64:
-		return p.wrong(tensor.ErrMalformed, raw, offset, "data_offset",
-			"%d is beyond every file", rel)
+		return c.wrong(tensor.ErrMalformed, offset, "%d is beyond every file", rel)
 	case int64(rel) > m.r.size-base || p.size > m.r.size-base-int64(rel):
-		return p.wrong(io.ErrUnexpectedEOF, raw, offset, "data_offset",
+		return c.wrong(io.ErrUnexpectedEOF, offset,
 			"%d bytes at %d of the tensor data, which has %d", p.size, rel, m.r.size-base)
 	}
 	p.off = base + int64(rel)
 	return nil
 }
 
-func (p *payload) readInline(m *Model, raw rtenfb.ConstantNode) *constantError {
+func (p *payload) readInline(c Constant) error {
+	raw := c.raw()
 	p.inline = true
 	tag := int(raw.DataType())
 	var values flatbuffers.Table
 	switch {
 	case tag == 0 || !raw.Data(&values):
-		return p.wrong(tensor.ErrMalformed, raw, rtenfb.SlotConstantNodeData, "data",
+		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeData,
 			"a constant without elements, inline or outside")
 	case tag >= len(inlineTypes):
-		return p.wrong(errors.ErrUnsupported, raw, rtenfb.SlotConstantNodeDataType,
-			"data_type", "elements of kind %d", tag)
+		return c.wrong(errors.ErrUnsupported, rtenfb.SlotConstantNodeDataType,
+			"elements of kind %d", tag)
 	}
 	t := &inlineTypes[tag]
 	p.dtype = t.dtype
 	b, _ := fb.FieldBytes(values, t.slot, t.dtype.Size())
 	vector := fb.FieldTarget(values, t.slot)
 	if n := int64(len(b) / t.dtype.Size()); n != p.elements {
-		return &constantError{tensor.ErrMalformed, "data.data.data", vector,
-			fmt.Sprintf("%d elements where the shape has %d", n, p.elements)}
+		return c.n.fail(tensor.ErrMalformed, vector, "data.data.data",
+			"%d elements where the shape has %d", n, p.elements)
 	}
-	p.off, p.size = m.filePos(vector+4), int64(len(b))
+	p.off, p.size = c.n.m.filePos(vector+4), int64(len(b))
 	return nil
 }

@@ -24,8 +24,7 @@ const (
 func (m *Model) newer(only string) (where string) {
 	fb.EachTable(m.buf, &rtenfb.Schema, rtenfb.TableModel, func(v *fb.Visit) bool {
 		if only == "" || only == v.Type.Name {
-			v.Newer(func(_ int,
-				what string) {
+			v.Newer(func(_ int, what string) {
 				where = what + " of " + v.Type.Name + " at " + v.Path()
 			})
 		}
@@ -45,11 +44,11 @@ func (m *Model) departures(found func(err error, kind departureKind) bool) {
 		d.at = v
 		if tables++; tables > rtenMaxTables && !over {
 			over = true
-			d.note(genuine, tensor.ErrLimit, int(v.Pos), "",
+			d.noteAt(genuine, tensor.ErrLimit, int(v.Pos), "",
 				"more than %d tables: RTen refuses to load this model", rtenMaxTables)
 		}
 		v.Newer(func(pos int, what string) {
-			d.note(foreign, errors.ErrUnsupported, pos, "", "%s of %s is newer than this library",
+			d.noteAt(foreign, errors.ErrUnsupported, pos, "", "%s of %s is newer than this library",
 				what, v.Type.Name)
 		})
 		switch v.Type.Name {
@@ -57,8 +56,8 @@ func (m *Model) departures(found func(err error, kind departureKind) bool) {
 			var raw rtenfb.OperatorNode
 			raw.Init(v.Bytes, v.Pos)
 			if op := OpType(raw.Type()); !op.Known() {
-				d.note(foreign, errors.ErrUnsupported, fb.FieldPos(v.Table, rtenfb.SlotOperatorNodeType),
-					"type", "operator %v is newer than this library", op)
+				d.note(foreign, errors.ErrUnsupported, rtenfb.SlotOperatorNodeType,
+					"operator %v is newer than this library", op)
 			}
 		case "ConstantNode":
 			d.constant(m.rawConstant(v.Pos))
@@ -77,8 +76,15 @@ type departures struct {
 	done   bool
 }
 
-// note reports a departure of the table at hand.
-func (d *departures) note(kind departureKind, class error, pos int, field, format string,
+// note reports a departure of a field of the table at hand.
+func (d *departures) note(kind departureKind, class error, slot int, format string,
+	args ...any) {
+	d.noteAt(kind, class, fb.FieldPosOr(d.at.Table, slot), d.at.Type.FieldName(slot), format,
+		args...)
+}
+
+// noteAt is note for a position and the words for it.
+func (d *departures) noteAt(kind departureKind, class error, pos int, field, format string,
 	args ...any) {
 	if d.done {
 		return
@@ -98,7 +104,7 @@ func (d *departures) value(v Value) {
 	dims, _ := v.Shape()
 	for i, dim := range dims {
 		if n, fixed := dim.Size(); fixed && n == 0 {
-			d.note(genuine, tensor.ErrMalformed,
+			d.noteAt(genuine, tensor.ErrMalformed,
 				fb.FieldPos(d.at.Table, rtenfb.SlotValueNodeShape), "shape["+strconv.Itoa(i)+"]",
 				"an input of size 0, which rten-convert writes for a size that is not known: "+
 					"RTen 0.25 and later accept no other")
@@ -110,22 +116,22 @@ func (d *departures) constant(raw rtenfb.ConstantNode) {
 	t := raw.Table()
 	for i, stride := raw.ShapeLength()-1, int64(1); i >= 0; i-- {
 		var ok bool
-		if stride, ok = align.Mul(stride,
-			int64(raw.Shape(i))); !ok { // next to a zero, else Open refused it
-			d.note(foreign, tensor.ErrMalformed, fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4,
+		stride, ok = align.Mul(stride, int64(raw.Shape(i)))
+		if !ok { // next to a zero, else Open refused it
+			d.noteAt(foreign, tensor.ErrMalformed, fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4,
 				"shape", "no elements, but strides beyond 2^63, which RTen refuses")
 			break
 		}
 	}
 	external := raw.DataOffset() != nil
 	if external && fb.FieldPos(t, rtenfb.SlotConstantNodeData) != 0 {
-		d.note(foreign, tensor.ErrMalformed, fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset),
-			"data_offset", "elements both inline and outside of the model; those outside count")
+		d.note(foreign, tensor.ErrMalformed, rtenfb.SlotConstantNodeDataOffset,
+			"elements both inline and outside of the model; those outside count")
 	}
 	if dtype := raw.Dtype(); dtype != nil && !external {
 		inline := inlineTypes[raw.DataType()].dtype
 		if int(*dtype) >= len(dataTypes) || dataTypes[*dtype] != inline {
-			d.note(foreign, tensor.ErrMalformed, fb.FieldPos(t, rtenfb.SlotConstantNodeDtype), "dtype",
+			d.note(foreign, tensor.ErrMalformed, rtenfb.SlotConstantNodeDtype,
 				"dtype %d of inline elements that are %v", *dtype, inline)
 		}
 	}
