@@ -75,8 +75,8 @@ func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) (Shape, error) {
 	return s, nil
 }
 
-// columnMajor reports whether the elements of t are in the order of the format. Dimensions of
-// one element do not count.
+// columnMajor reports whether the elements of t are in the order of the format.
+// Dimensions of one element do not count.
 func columnMajor(t *tensor.Tensor) bool {
 	have, ok1 := t.Order.Strides(t.Shape)
 	want, ok2 := tensor.ColumnMajor(len(t.Shape)).Strides(t.Shape)

@@ -1,8 +1,9 @@
-// Package primitiv reads, writes, checks and edits the files of the neural network toolkit
-// primitiv, format version 0.1: shapes, tensors, parameters, models and the settings of
-// optimizers.
+// Package primitiv reads, writes, checks and edits the files of the neural network
+// toolkit primitiv, format version 0.1: shapes, tensors, parameters, models and the
+// settings of optimizers.
 //
-// A file is a concatenation of MessagePack items, without an index, a length or a checksum:
+// A file is a concatenation of MessagePack items, without an index, a length or a
+// checksum:
 //
 //	u32 0   u32 1   u32 data_type    15 bytes, the same in every file but for the kind
 //	Shape      array of rank × u32, then u32 batch
@@ -11,29 +12,29 @@
 //	Model      u32 N, then N × (array of str path, Parameter)
 //	Optimizer  map of str → u32, then map of str → float32
 //
-// A parameter is known by its path, the names from the root of the model down, which [Parameter]
-// has exactly; tensors have it joined with dots as their name, and a statistic of an optimizer is
-// the tensor PATH:STATISTIC. Shapes are without trailing ones; a batch above one is one more
-// dimension, the last. All tensors are column-major, as their Order says: [tensor.Reordered]
-// makes a row-major copy.
+// A parameter is known by its path, the names from the root of the model down, which
+// [Parameter] has exactly; tensors have it joined with dots as their name, and a
+// statistic of an optimizer is the tensor PATH:STATISTIC. Shapes are without trailing
+// ones; a batch above one is one more dimension, the last. All tensors are column-major,
+// as their Order says: [tensor.Reordered] makes a row-major copy.
 //
 // # What is accepted
 //
-// By default a [Reader] accepts what the reference implementation loads: integers of exactly four
-// bytes, headers of strings, arrays, maps and data of any legal width. It refuses what the
-// reference refuses, and three things that the reference accepts although they are damage: element
-// counts beyond 32 bits, duplicate names, and bytes after the end. The last two can be allowed,
-// see [ReaderOptions].
+// By default a [Reader] accepts what the reference implementation loads: integers of
+// exactly four bytes, headers of strings, arrays, maps and data of any legal width. It
+// refuses what the reference refuses, and three things that the reference accepts
+// although they are damage: element counts beyond 32 bits, duplicate names, and bytes
+// after the end. The last two can be allowed, see [ReaderOptions].
 //
-// Since there is no index, opening walks from header to header. Over a mapping this touches no
-// byte of a payload; over an [io.ReaderAt] it costs one read of 4 KiB a tensor, fewer where
-// tensors are small.
+// Since there is no index, opening walks from header to header. Over a mapping this
+// touches no byte of a payload; over an [io.ReaderAt] it costs one read of 4 KiB a
+// tensor, fewer where tensors are small.
 //
 // What a [Writer] writes is byte for byte what the reference writes for the same content.
-// Optimizers are inferred from their settings, since the format does not name them; their tensors
-// are statistics in the file of the model.
+// Optimizers are inferred from their settings, since the format does not name them; their
+// tensors are statistics in the file of the model.
 //
-// The package was checked against primitiv 0.3: files of every kind in both directions, and the
-// verdict on every MessagePack type code in every place; see interop/primitiv.sh. Package tensor
-// describes the lifetime of borrowed memory.
+// The package was checked against primitiv 0.3: files of every kind in both directions,
+// and the verdict on every MessagePack type code in every place; see interop/primitiv.sh.
+// Package tensor describes the lifetime of borrowed memory.
 package primitiv

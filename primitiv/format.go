@@ -131,7 +131,8 @@ func (s Shape) below(limit uint64) error {
 		}
 	}
 	if elements >= limit {
-		return fmt.Errorf("%w: %v has 2^%d elements or more", tensor.ErrLimit, s, bits.Len64(limit-1))
+		return fmt.Errorf("%w: %v has 2^%d elements or more", tensor.ErrLimit, s,
+			bits.Len64(limit-1))
 	}
 	return nil
 }

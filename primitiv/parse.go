@@ -22,8 +22,9 @@ var (
 )
 
 const (
-	// A statistic is named PATH:STATISTIC, so that a long path with many statistics makes
-	// names larger than the file: by freeNames, and beyond that namesRatio times the metadata.
+	// A statistic is named PATH:STATISTIC, so that a long path with many statistics
+	// makes names larger than the file: by freeNames, and beyond that namesRatio
+	// times the metadata.
 	freeNames  = 8 << 20
 	namesRatio = 16
 
@@ -134,8 +135,8 @@ func (p *parser) head() error {
 
 // count reads the number of things that follow.
 func (p *parser) count(field string, size [2]int64) (int64, error) {
-	// Most parameters have no statistics. This load is the first after a payload: one that
-	// is not shared with other integers lets the processor fetch ahead.
+	// Most parameters have no statistics. This load is the first after a payload: one
+	// that is not shared with other integers lets the processor fetch ahead.
 	if b := p.b[p.p:]; len(b) >= 5 && b[0] == codeUint32 && b[1]|b[2]|b[3]|b[4] == 0 {
 		p.p += 5
 		return 0, nil
@@ -151,11 +152,13 @@ func (p *parser) count(field string, size [2]int64) (int64, error) {
 // plausible refuses a number of things of at least that size that cannot follow.
 func (p *parser) plausible(off int64, field string, n int64, size [2]int64) error {
 	if n > p.left()/size[p.column] {
-		return p.fail(io.ErrUnexpectedEOF, off, field, "%d of them cannot be in the %d bytes that follow",
+		return p.fail(io.ErrUnexpectedEOF, off, field,
+			"%d of them cannot be in the %d bytes that follow",
 			n, p.left())
 	}
 	if n > p.lim.MaxTensors-int64(len(p.r.entries)) {
-		return p.fail(tensor.ErrLimit, off, field, "%d of them, the limit is %d in all", n, p.lim.MaxTensors)
+		return p.fail(tensor.ErrLimit, off, field, "%d of them, the limit is %d in all",
+			n, p.lim.MaxTensors)
 	}
 	return nil
 }
@@ -164,10 +167,12 @@ func (p *parser) plausible(off int64, field string, n int64, size [2]int64) erro
 func (p *parser) metadata() error {
 	n := p.offset() - p.payload
 	if n > p.lim.MaxMetadata {
-		return p.fail(tensor.ErrLimit, p.offset(), "", "more than %d bytes of metadata", p.lim.MaxMetadata)
+		return p.fail(tensor.ErrLimit, p.offset(), "", "more than %d bytes of metadata",
+			p.lim.MaxMetadata)
 	}
 	if p.listed > freeNames && (p.listed-freeNames)/namesRatio > n {
-		return p.fail(tensor.ErrLimit, p.offset(), "", "%d bytes of metadata make %d bytes of names", n, p.listed)
+		return p.fail(tensor.ErrLimit, p.offset(), "",
+			"%d bytes of metadata make %d bytes of names", n, p.listed)
 	}
 	return nil
 }
@@ -189,7 +194,8 @@ func (p *parser) model() error {
 			return err
 		}
 		p.value = e
-		ordered = ordered && (i == 0 || slices.Compare(before, e.path) < 0 && !isBelow(e.path, before))
+		ordered = ordered && (i == 0 || slices.Compare(before, e.path) < 0 &&
+			!isBelow(e.path, before))
 		before = e.path
 		if err := p.parameterOf(e); err != nil {
 			return err
@@ -242,7 +248,8 @@ func (p *parser) parameterPath() (*entry, error) {
 		p.path = append(p.path, b...)
 		p.ends = append(p.ends, len(p.path))
 		if int64(len(p.path))+n-1-i > p.lim.MaxName {
-			return nil, p.fail(tensor.ErrLimit, off, "path", "a name of more than %d bytes", p.lim.MaxName)
+			return nil, p.fail(tensor.ErrLimit, off, "path",
+				"a name of more than %d bytes", p.lim.MaxName)
 		}
 	}
 	e := p.named(le.String(p.path))
@@ -322,7 +329,8 @@ func (p *parser) tensor(e *entry, batched bool) error {
 		return p.fail(tensor.ErrMalformed, off, "data",
 			"%d bytes, a float32 tensor of shape %v has %d", n, p.asShape(), 4*elements)
 	case n > p.left():
-		return p.fail(io.ErrUnexpectedEOF, off, "data", "%d bytes, the file has %d more", n, p.left())
+		return p.fail(io.ErrUnexpectedEOF, off, "data", "%d bytes, the file has %d more",
+			n, p.left())
 	}
 	if e.Extent, err = p.r.src.Extent(p.offset(), n); err != nil {
 		return err
@@ -365,10 +373,12 @@ func (p *parser) shape(batched bool) (elements int64, err error) {
 	case !ok:
 		return 0, p.refused("shape.dims")
 	case rank > maxRank:
-		return 0, p.fail(tensor.ErrMalformed, off, "shape.dims", "%d dimensions, there are at most %d",
+		return 0, p.fail(tensor.ErrMalformed, off, "shape.dims",
+			"%d dimensions, there are at most %d",
 			rank, maxRank)
 	case rank > p.lim.MaxRank:
-		return 0, p.fail(tensor.ErrLimit, off, "shape.dims", "%d dimensions, the limit is %d", rank, p.lim.MaxRank)
+		return 0, p.fail(tensor.ErrLimit, off, "shape.dims",
+			"%d dimensions, the limit is %d", rank, p.lim.MaxRank)
 	}
 	p.rank = int(rank)
 	field := func(i int) string {
@@ -396,7 +406,8 @@ func (p *parser) shape(batched bool) (elements int64, err error) {
 	}
 	p.batch = numbers[p.rank]
 	if p.batch > 1 && !batched {
-		return 0, p.fail(tensor.ErrMalformed, at, "shape.batch", "%d where values of parameters have 1", p.batch)
+		return 0, p.fail(tensor.ErrMalformed, at, "shape.batch",
+			"%d where values of parameters have 1", p.batch)
 	}
 	for p.rank > 0 && numbers[p.rank-1] == 1 {
 		p.rank--

@@ -42,8 +42,8 @@ func (e *Edit) update(name string, f func(c *change)) error {
 	return nil
 }
 
-// Rename gives an entry, tensor or blob, another name. An absent one is tensor.ErrNoTensor;
-// that the new name is taken is tensor.ErrDuplicate from Write.
+// Rename gives an entry, tensor or blob, another name. An absent one is
+// tensor.ErrNoTensor; that the new name is taken is tensor.ErrDuplicate from Write.
 func (e *Edit) Rename(old, new string) error {
 	return e.update(old, func(c *change) { c.renamed, c.name = true, new })
 }

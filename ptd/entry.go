@@ -111,7 +111,8 @@ func (p *parser) name(e *entry, v *vector, i int, x *row) error {
 	}
 	e.Name = le.String(x.key)
 	if strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name) {
-		return fault(tensor.ErrMalformed, "the name %s has a NUL or is not UTF-8", quote.Name(e.Name))
+		return fault(tensor.ErrMalformed, "the name %s has a NUL or is not UTF-8",
+			quote.Name(e.Name))
 	}
 	return nil
 }
@@ -165,7 +166,8 @@ func (p *parser) tensor(e *entry, v *vector, i int, x *row, size int64) (int64, 
 		return invalid(v.slots.sizes, ".sizes", "%v of %v is beyond 2^63 bytes", shape, dtype)
 	case dtype == tensor.Unknown:
 		n = size
-		err = p.warn(p.at(x.layout, v.slots.scalar), field(".scalar_type"), "%d stands for no type",
+		err = p.warn(p.at(x.layout, v.slots.scalar), field(".scalar_type"),
+			"%d stands for no type",
 			int8(x.scalar))
 	case n > size:
 		return invalid(v.slots.sizes, ".sizes", "%v of %v takes %d bytes, and there are %d",

@@ -49,10 +49,12 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 		}
 		numbers[i] = int64(n)
 	}
-	h := Header{binary.LittleEndian.Uint32(head[12:]), numbers[0], numbers[1], numbers[2], numbers[3]}
+	h := Header{binary.LittleEndian.Uint32(head[12:]), numbers[0], numbers[1], numbers[2],
+		numbers[3]}
 	switch {
 	case h.Length < headerSize:
-		return h, malformed(12, "header.length", "%d, less than the %d of the first version", h.Length,
+		return h, malformed(12, "header.length",
+			"%d, less than the %d of the first version", h.Length,
 			headerSize)
 	case h.FlatbufferOffset < headerSize:
 		return h, malformed(16, "header.flatbuffer_offset", "%d leaves no space for the header",
@@ -78,7 +80,8 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 			h.SegmentDataSize, h.SegmentBaseOffset)
 	case h.SegmentBaseOffset+h.SegmentDataSize > size:
 		return h, fail(io.ErrUnexpectedEOF, 40, "header.segment_data_size",
-			"%d bytes of segments at %d in a file of %d", h.SegmentDataSize, h.SegmentBaseOffset, size)
+			"%d bytes of segments at %d in a file of %d", h.SegmentDataSize,
+			h.SegmentBaseOffset, size)
 	case h.SegmentDataSize > 0 && h.SegmentBaseOffset < h.metadataEnd():
 		return h, malformed(32, "header.segment_base_offset",
 			"%d, inside of the metadata, which ends at %d", h.SegmentBaseOffset, h.metadataEnd())
@@ -103,7 +106,8 @@ func recognise(head []byte) error {
 	case len(id) < 4 && id != identifier[:len(id)], len(id) == 4 && id != identifier:
 		return malformed(4, "identifier", "%s is not %s", quote.Name(id), identifier)
 	case len(ext) == 4 && ext != magic && executorch.Generation(ext, "FH"):
-		return fail(errors.ErrUnsupported, 8, "header", "%s is another version of the header than %s",
+		return fail(errors.ErrUnsupported, 8, "header",
+			"%s is another version of the header than %s",
 			quote.Name(ext), magic)
 	case ext != magic[:len(ext)]:
 		return malformed(8, "header", "%s is not %s", quote.Name(ext), magic)

@@ -11,7 +11,8 @@ import (
 func (p *parser) legacy(table flatbuffers.Table) error {
 	var root ptdfb.LegacyFlatTensor
 	root.Init(table.Bytes, table.Pos)
-	if err := p.version(root.Version(), p.at(table, ptdfb.SlotLegacyFlatTensorVersion)); err != nil {
+	at := p.at(table, ptdfb.SlotLegacyFlatTensorVersion)
+	if err := p.version(root.Version(), at); err != nil {
 		return err
 	}
 	r := p.r
@@ -19,7 +20,8 @@ func (p *parser) legacy(table flatbuffers.Table) error {
 	// Whoever writes the entries again aligns them like this: a small file must not
 	// make gigabytes of padding.
 	if r.align&(r.align-1) != 0 || r.align > 1<<20 {
-		if err := p.warn(p.at(table, ptdfb.SlotLegacyFlatTensorTensorAlignment), "tensor_alignment",
+		if err := p.warn(p.at(table, ptdfb.SlotLegacyFlatTensorTensorAlignment),
+			"tensor_alignment",
 			"%d is not a power of two up to 2^20", r.align); err != nil {
 			return err
 		}
@@ -38,11 +40,13 @@ func (p *parser) legacy(table flatbuffers.Table) error {
 		read: func(i int, x *row) {
 			root.Tensors(&m, i)
 			*x = row{table: m.Table(), key: m.FullyQualifiedName(), segment: m.SegmentIndex(),
-				offset: m.Offset(), isTensor: true, layout: m.Table(), scalar: ScalarType(m.ScalarType())}
+				offset: m.Offset(), isTensor: true, layout: m.Table(),
+				scalar: ScalarType(m.ScalarType())}
 		},
 	}, vector{
 		name: "named_data", key: ".key", n: root.NamedDataLength(),
-		slots: slots{key: ptdfb.SlotLegacyNamedDataKey, segment: ptdfb.SlotLegacyNamedDataSegmentIndex},
+		slots: slots{key: ptdfb.SlotLegacyNamedDataKey,
+			segment: ptdfb.SlotLegacyNamedDataSegmentIndex},
 		read: func(i int, x *row) {
 			root.NamedData(&nd, i)
 			*x = row{table: nd.Table(), key: nd.Key(), segment: nd.SegmentIndex()}

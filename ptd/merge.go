@@ -85,8 +85,8 @@ func sameLayout(a, b *Layout) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.ScalarType == b.ScalarType && slices.Equal(a.Sizes, b.Sizes) && slices.Equal(a.DimOrder,
-		b.DimOrder)
+	return a.ScalarType == b.ScalarType && slices.Equal(a.Sizes, b.Sizes) &&
+		slices.Equal(a.DimOrder, b.DimOrder)
 }
 
 func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
@@ -127,8 +127,8 @@ func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
 
 // A Shard is one of the files that Split makes.
 type Shard struct {
-	// Tag is the prefix, an underscore, and the SHA-256 of the sorted names joined by NUL,
-	// as ExecuTorch has it. The file is TAG.ptd.
+	// Tag is the prefix, an underscore, and the SHA-256 of the sorted names joined by
+	// NUL, as ExecuTorch has it. The file is TAG.ptd.
 	Tag     string
 	Entries []Entry // sorted by name
 }
@@ -138,15 +138,16 @@ type Shard struct {
 // data together. It fails when an entry is larger than that.
 func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 	if maxBytes <= 0 || prefix == "" {
-		return nil, fmt.Errorf("ptd: split: %w: a positive size and a prefix are needed", fs.ErrInvalid)
+		return nil, fmt.Errorf("ptd: split: %w: a positive size and a prefix are needed",
+			fs.ErrInvalid)
 	}
 	byName := func(a, b Entry) int { return strings.Compare(a.Name, b.Name) }
 	var groups [][]Entry // each of entries that share their data
 	of := map[any]int{}
 	for e := range es {
 		if e.Data.Size() > maxBytes {
-			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d of a shard",
-				tensor.ErrLimit, quote.Name(e.Name), e.Data.Size(), maxBytes)
+			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d "+
+				"of a shard", tensor.ErrLimit, quote.Name(e.Name), e.Data.Size(), maxBytes)
 		}
 		key := e.Data.Identity()
 		if g, ok := of[key]; ok && key != nil {

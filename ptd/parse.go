@@ -91,19 +91,22 @@ func (p *parser) metadata(h Header, head []byte) error {
 			root, h.FlatbufferOffset+8)
 	}
 	if int64(root) > int64(len(head))-4 {
-		return malformed(0, "root", "the root table at byte %d is not in the metadata, which ends at %d",
+		return malformed(0, "root",
+			"the root table at byte %d is not in the metadata, which ends at %d",
 			root, len(head))
 	}
 	if h.FlatbufferOffset%8 != 0 {
 		err := p.warn(16, "header.flatbuffer_offset",
-			"%d is not a multiple of 8 and takes the flatbuffer out of alignment", h.FlatbufferOffset)
+			"%d is not a multiple of 8 and takes the flatbuffer out of alignment",
+			h.FlatbufferOffset)
 		if err != nil {
 			return err
 		}
 	}
 	over := p.r.src.Size() - h.SegmentBaseOffset - h.SegmentDataSize
 	if over > 0 && h.SegmentBaseOffset > 0 {
-		if err := p.warn(h.SegmentBaseOffset+h.SegmentDataSize, "", "%d bytes after the last segment",
+		if err := p.warn(h.SegmentBaseOffset+h.SegmentDataSize, "",
+			"%d bytes after the last segment",
 			over); err != nil {
 			return err
 		}
@@ -234,8 +237,8 @@ func (p *parser) index(vectors []vector) error {
 
 func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }
 
-// take counts memory for entries: a file could refer to one table again and again. That of
-// a genuine one stays below 8 times its metadata, which is kept too, and 1 MiB.
+// take counts memory for entries: a file could refer to one table again and again. That
+// of a genuine one stays below 8 times its metadata, which is kept too, and 1 MiB.
 func (p *parser) take(n int64) error {
 	size := p.r.header.FlatbufferSize
 	if p.taken += n; p.taken > 7*size+1<<19 {
@@ -259,7 +262,8 @@ func (p *parser) segments(root segmentList) error {
 			return malformed(offsetAt(), element("segments", i)+".offset",
 				"%d bytes at %d of the %d that header.segment_data_size counts", size, off, limit)
 		case size > limit-off:
-			return malformed(p.at(s.Table(), ptdfb.SlotDataSegmentSize), element("segments", i)+".size",
+			return malformed(p.at(s.Table(), ptdfb.SlotDataSegmentSize),
+				element("segments", i)+".size",
 				"%d bytes at %d of the %d that header.segment_data_size counts", size, off, limit)
 		case off < end:
 			if err := p.warn(offsetAt(), element("segments", i)+".offset",
@@ -269,7 +273,8 @@ func (p *parser) segments(root segmentList) error {
 		}
 		end = max(end, off+size)
 		var err error
-		if r.segments[i], err = r.src.Extent(h.SegmentBaseOffset+int64(off), int64(size)); err != nil {
+		if r.segments[i], err = r.src.Extent(h.SegmentBaseOffset+int64(off),
+			int64(size)); err != nil {
 			return err
 		}
 	}

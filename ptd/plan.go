@@ -37,7 +37,8 @@ func newPlan(ctx context.Context, entries []Entry, opts *WriterOptions) (*plan, 
 	}
 	buf, err := encode(entries, index, p.segments, opts.Parity)
 	if errors.Is(err, fb.ErrTooLarge) {
-		return nil, fmt.Errorf("%w: the metadata of %d entries: %w", tensor.ErrLimit, len(entries), err)
+		return nil, fmt.Errorf("%w: the metadata of %d entries: %w", tensor.ErrLimit,
+			len(entries), err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -94,14 +95,16 @@ func (p *plan) share(ctx context.Context, entries []Entry, opts *WriterOptions) 
 		if key != nil {
 			if s, ok := seen[key]; ok {
 				if index[i] = s; opts.Parity == ParityNone {
-					p.aligns[s], _ = executorch.LCM(p.aligns[s], wish) // Python takes the first name's
+					// Python takes that of the first name.
+					p.aligns[s], _ = executorch.LCM(p.aligns[s], wish)
 				}
 				continue
 			}
 			seen[key] = len(p.segments)
 		}
 		index[i] = len(p.segments)
-		p.segments = append(p.segments, pieces.Piece{Name: e.Name, Data: e.Data, Size: e.Data.Size()})
+		p.segments = append(p.segments, pieces.Piece{Name: e.Name, Data: e.Data,
+			Size: e.Data.Size()})
 		p.aligns = append(p.aligns, wish)
 	}
 	return index, nil
@@ -156,8 +159,8 @@ func (p *plan) place(opts *WriterOptions) (end, base int64, err error) {
 	return end, base, nil
 }
 
-// encode makes the FlatBuffer. Parts are stored in the order of their creation, from the end:
-// Python creates all segments first, C++ evaluates arguments from right to left.
+// encode makes the FlatBuffer. Parts are stored in the order of their creation, from the
+// end: Python creates all segments first, C++ evaluates arguments from right to left.
 func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity) ([]byte, error) {
 	var b fb.Builder
 	b.Grow(minSize(entries, segments))

@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields what every byte of the file is for, in the order of offsets. A segment that
-// no entry refers to is unused.
+// Spans yields what every byte of the file is for, in the order of offsets. A segment
+// that no entry refers to is unused.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	h := r.header
 	head := 8 + int64(h.Length)

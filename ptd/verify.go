@@ -12,9 +12,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reads everything, with VerifyStructure only the padding, and reports the warnings
-// of opening, empty names, unused segments, padding that is not zero, bools that are
-// neither 0 nor 1, and data that cannot be read. The format has no digests.
+// Verify reads everything, with VerifyStructure only the padding, and reports the
+// warnings of opening, empty names, unused segments, padding that is not zero, bools that
+// are neither 0 nor 1, and data that cannot be read. The format has no digests.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := finding.NewList(opts)
 	return l.End(r.verify(ctx, l))
@@ -59,7 +59,8 @@ func (v *verification) names() {
 	}
 	for i, ok := range used {
 		if s := &r.segments[i]; !ok && s.Size() > 0 {
-			v.Found.Warn(malformed(s.Offset(), element("segments", i), "%d bytes that no entry refers to",
+			v.Found.Warn(malformed(s.Offset(), element("segments", i),
+				"%d bytes that no entry refers to",
 				s.Size()))
 		}
 	}
@@ -123,7 +124,8 @@ func (v *verification) bools() error {
 		err := v.Read(max(s.off, seen), s.end, s.name, func(off int64, p []byte) bool {
 			i := le.NotBool(p)
 			if i >= 0 {
-				v.Found.Error(malformed(off+int64(i), quote.Name(s.name), "%#02x is not a bool", p[i]))
+				v.Found.Error(malformed(off+int64(i), quote.Name(s.name),
+					"%#02x is not a bool", p[i]))
 			}
 			return i < 0 && !v.Found.Full()
 		})

@@ -32,8 +32,8 @@ const (
 	DedupSHA256
 )
 
-// Parity asks for the bytes that one of ExecuTorch's writers makes of the same entries. What
-// ExecuTorch does not check is then not checked either: layouts, sizes, alignments.
+// Parity asks for the bytes that one of ExecuTorch's writers makes of the same entries.
+// What ExecuTorch does not check is then not checked either: layouts, sizes, alignments.
 type Parity uint8
 
 const (
@@ -147,8 +147,8 @@ func entryOf(t *tensor.Tensor) (Entry, error) {
 		return Entry{}, fmt.Errorf("ptd: %w: no tensor", fs.ErrInvalid)
 	}
 	if t.External {
-		return Entry{}, fmt.Errorf("ptd: %w: the data of tensor %s is external", errors.ErrUnsupported,
-			quote.Name(t.Name))
+		return Entry{}, fmt.Errorf("ptd: %w: the data of tensor %s is external",
+			errors.ErrUnsupported, quote.Name(t.Name))
 	}
 	l, err := LayoutOf(t)
 	if err != nil {
@@ -190,8 +190,8 @@ func (w *Writer) AddBlob(name string, data tensor.Blob) error {
 	return w.named(Entry{Name: name, Data: data})
 }
 
-// AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more data
-// than its layout needs. Its name may be empty, which Add and AddBlob refuse.
+// AddEntry registers an entry as it is: from a Reader, with an Alignment, or with more
+// data than its layout needs. Its name may be empty, which Add and AddBlob refuse.
 func (w *Writer) AddEntry(e Entry) error {
 	if err := w.CheckEntry(e); err != nil {
 		return err
@@ -279,7 +279,8 @@ func (w *Writer) Abort() {
 
 func (w *Writer) write(ctx context.Context) error {
 	if w.opts.Sorted || w.opts.Parity == ParityCPP {
-		slices.SortStableFunc(w.entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortStableFunc(w.entries,
+			func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	}
 	p, err := newPlan(ctx, w.entries, &w.opts)
 	if err != nil {
@@ -291,7 +292,8 @@ func (w *Writer) write(ctx context.Context) error {
 	head := tensor.BlobOf(p.head)
 	all := append([]pieces.Piece{
 		{Name: "header", Size: head.Size(), Data: head},
-		{Name: "metadata", Off: head.Size(), Size: int64(len(p.rest)), Data: tensor.BlobOf(p.rest)},
+		{Name: "metadata", Off: head.Size(), Size: int64(len(p.rest)),
+			Data: tensor.BlobOf(p.rest)},
 	}, p.segments...)
 	for i := range p.segments {
 		all[2+i].Off += p.base

@@ -279,7 +279,8 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		putHeader(o.head, h.ProgramSize, uint32(length), moved, size)
 	}
 	n := 8 + length
-	o.pieces = append(e.over.Section(r.at+n, end-n, n), e.over.Section(r.at+base, o.size-base, moved)...)
+	o.pieces = append(e.over.Section(r.at+n, end-n, n),
+		e.over.Section(r.at+base, o.size-base, moved)...)
 	o.size += moved - base
 	return o, nil
 }

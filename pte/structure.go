@@ -15,8 +15,8 @@ const maxStructure = 64 // levels
 
 // LeafPaths returns where each input or output of a method was in the arguments or
 // results of the original model, such as [0][1] or [1]['mask']: [0] are the positional
-// arguments, [1] the named ones. structure is from [Method.Structure]: JSON of PyTorch, or
-// ExecuTorch's compact notation, such as T2#2#0(T2#1#1($,$),D0()). tensor.ErrLimit is
+// arguments, [1] the named ones. structure is from [Method.Structure]: JSON of PyTorch,
+// or ExecuTorch's compact notation, such as T2#2#0(T2#1#1($,$),D0()). tensor.ErrLimit is
 // one nested deeper than 64, or with paths much longer than it.
 func LeafPaths(structure string) ([]string, error) {
 	s := strings.TrimSpace(structure)

@@ -146,7 +146,8 @@ func (p *payload) read(c Constant) error {
 		}
 	}
 	if overflow {
-		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape, "more than 2^63 elements")
+		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape,
+			"more than 2^63 elements")
 	}
 	// Not by DataOffset and Dtype, whose pointers take memory for each constant.
 	t := raw.Table()

@@ -48,7 +48,8 @@ func (m *Model) departures(found func(err error, kind departureKind) bool) {
 				"more than %d tables: RTen refuses to load this model", rtenMaxTables)
 		}
 		v.Newer(func(pos int, what string) {
-			d.noteAt(foreign, errors.ErrUnsupported, pos, "", "%s of %s is newer than this library",
+			d.noteAt(foreign, errors.ErrUnsupported, pos, "",
+				"%s of %s is newer than this library",
 				what, v.Type.Name)
 		})
 		switch v.Type.Name {
@@ -118,8 +119,9 @@ func (d *departures) constant(raw rtenfb.ConstantNode) {
 		var ok bool
 		stride, ok = align.Mul(stride, int64(raw.Shape(i)))
 		if !ok { // next to a zero, else Open refused it
-			d.noteAt(foreign, tensor.ErrMalformed, fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4,
-				"shape", "no elements, but strides beyond 2^63, which RTen refuses")
+			d.noteAt(foreign, tensor.ErrMalformed,
+				fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4, "shape",
+				"no elements, but strides beyond 2^63, which RTen refuses")
 			break
 		}
 	}

@@ -89,7 +89,8 @@ func makeRules() []rule {
 	return all
 }
 
-// attrsOf returns the table of attributes of an operator, 0 for none: most have their own.
+// attrsOf returns the table of attributes of an operator, 0 for none: most have their
+// own.
 func attrsOf(t OpType) rtenfb.OperatorAttrs {
 	switch t {
 	case OpArgMin:

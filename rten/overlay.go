@@ -247,8 +247,8 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 	return version2Layout(o.model(), o.size, external, at, alignment)
 }
 
-// overlapsPatched reports whether a patch would change more than it should. No writer makes a
-// flatbuffer whose parts overlap, but nothing forbids it.
+// overlapsPatched reports whether a patch would change more than it should. No writer
+// makes a flatbuffer whose parts overlap, but nothing forbids it.
 func (o *overlay) overlapsPatched() bool {
 	if len(o.patches) == 0 {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields what every byte of the file is for, in the order of offsets. In version 1 the
-// tensors are inside the metadata.
+// Spans yields what every byte of the file is for, in the order of offsets. In version 1
+// the tensors are inside the metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	h, ok := r.Header()
 	if !ok {

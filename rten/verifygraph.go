@@ -34,7 +34,8 @@ func (m *Model) verifyGraphs(ctx context.Context, list *finding.List) error {
 }
 
 func (v *graphVerifier) warn(graph, node int, pos int, field, format string, args ...any) {
-	v.list.Warn(v.m.fail(tensor.ErrMalformed, pos, v.m.fieldPath(graph, node, field), format, args...))
+	v.list.Warn(v.m.fail(tensor.ErrMalformed, pos, v.m.fieldPath(graph, node, field), format,
+		args...))
 }
 
 func (v *graphVerifier) graph(i int) {

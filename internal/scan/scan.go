@@ -28,8 +28,8 @@ func New(ctx context.Context, format string, src *source.Source, found *finding.
 	return &Scanner{Format: format, Found: found, ctx: ctx, src: src}
 }
 
-// Read reads the bytes from off to end until look, if it is not nil, returns false. A file
-// that has become shorter is a finding about field; other errors end the Verify.
+// Read reads the bytes from off to end until look, if it is not nil, returns false. A
+// file that has become shorter is a finding about field; other errors end the Verify.
 func (s *Scanner) Read(off, end int64, field string, look func(off int64, b []byte) bool) error {
 	for off < end {
 		if err := s.ctx.Err(); err != nil {
@@ -40,7 +40,8 @@ func (s *Scanner) Read(off, end int64, field string, look func(off int64, b []by
 		}
 		p := s.buf[:min(int64(len(s.buf)), end-off)]
 		if _, err := s.src.ReadAt(p, off); errors.Is(err, io.ErrUnexpectedEOF) {
-			s.Found.Error(&tensor.FormatError{Format: s.Format, Offset: off, Field: field, Err: err})
+			s.Found.Error(&tensor.FormatError{Format: s.Format, Offset: off,
+				Field: field, Err: err})
 			return nil
 		} else if err != nil {
 			return err
@@ -59,8 +60,8 @@ func (s *Scanner) Read(off, end int64, field string, look func(off int64, b []by
 	return nil
 }
 
-// Zero reads the bytes from off to end and returns where the first is that is not zero, -1
-// for none.
+// Zero reads the bytes from off to end and returns where the first is that is not zero,
+// -1 for none.
 func (s *Scanner) Zero(off, end int64, field string) (at int64, err error) {
 	at = -1
 	err = s.Read(off, end, field, func(off int64, b []byte) bool {
