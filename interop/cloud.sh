@@ -148,6 +148,7 @@ key=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KB
 export AZURE_STORAGE_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=$account;AccountKey=$key;BlobEndpoint=http://127.0.0.1:$p/$account;"
 "$py" interop/cloud/put.py az - models "$work/put"
 reads azurite az://models/
+writes azurite az://models/
 sas=$("$py" interop/cloud/sas.py models)
 AZURE_STORAGE_CONNECTION_STRING="BlobEndpoint=http://127.0.0.1:$p/$account;SharedAccessSignature=$sas" \
 	proves "azurite: a shared access signature" says 0 "6 tensors" "$tensorfile" check az://models/m

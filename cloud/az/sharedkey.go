@@ -7,16 +7,20 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// signKey signs a request without a body by Shared Key, as "Authorize with Shared Key" of
+// signKey signs a request by Shared Key, as "Authorize with Shared Key" of
 // Azure's REST reference prescribes for Blob Storage.
 func signKey(req *http.Request, account string, key []byte) {
 	req.Header.Set("X-Ms-Date", time.Now().UTC().Format(http.TimeFormat))
-	h := req.Header
-	lines := []string{req.Method, h.Get("Content-Encoding"), h.Get("Content-Language"), "", h.Get("Content-MD5"), h.Get("Content-Type"), "",
+	h, length := req.Header, ""
+	if req.ContentLength > 0 {
+		length = strconv.FormatInt(req.ContentLength, 10)
+	}
+	lines := []string{req.Method, h.Get("Content-Encoding"), h.Get("Content-Language"), length, h.Get("Content-MD5"), h.Get("Content-Type"), "",
 		h.Get("If-Modified-Since"), h.Get("If-Match"), h.Get("If-None-Match"), h.Get("If-Unmodified-Since"), h.Get("Range")}
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-ms-") {
