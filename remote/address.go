@@ -11,9 +11,10 @@ import (
 	"syscall"
 )
 
-// isLocal reports whether host names this machine in any of its spellings: localhost and names below
-// it, loopback and unspecified addresses, and the numeric forms that the C library reads as IPv4.
-// It asks no name server; connections are checked once more when they are made.
+// isLocal reports whether host names this machine in any of its spellings: localhost
+// and names below it, loopback and unspecified addresses, and the numeric forms that
+// the C library reads as IPv4. It asks no name server; connections are checked once
+// more when they are made.
 func isLocal(host string) bool {
 	host = strings.TrimRight(strings.ToLower(host), ".")
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
@@ -35,11 +36,12 @@ func isThisMachine(a netip.Addr) bool {
 	return a.IsLoopback() || a.IsUnspecified() || thisNetwork.Contains(a)
 }
 
-// thisNetwork is 0.0.0.0/8 (RFC 1122, 3.2.1.3), which systems take for the machine itself.
+// thisNetwork is 0.0.0.0/8 (RFC 1122, 3.2.1.3), which systems take for the machine
+// itself.
 var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 
-// embedded returns the IPv4 address that an IPv6 address carries (IPv4-mapped, IPv4-compatible,
-// NAT64, 6to4), or a itself.
+// embedded returns the IPv4 address that an IPv6 address carries (IPv4-mapped,
+// IPv4-compatible, NAT64, 6to4), or a itself.
 func embedded(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.Is6() {
@@ -47,7 +49,8 @@ func embedded(a netip.Addr) netip.Addr {
 	}
 	b := a.As16()
 	switch {
-	case nat64.Contains(a), compatible.Contains(a) && a != netip.IPv6Loopback() && !a.IsUnspecified():
+	case nat64.Contains(a), compatible.Contains(a) && a != netip.IPv6Loopback() &&
+		!a.IsUnspecified():
 		return netip.AddrFrom4([4]byte(b[12:]))
 	case sixToFour.Contains(a):
 		return netip.AddrFrom4([4]byte(b[2:]))
@@ -61,8 +64,8 @@ var (
 	sixToFour  = netip.MustParsePrefix("2002::/16")
 )
 
-// parseNumeric reads the forms of inet_aton: one to four parts, each decimal, octal or hexadecimal,
-// the last of which fills the bytes that remain.
+// parseNumeric reads the forms of inet_aton: one to four parts, each decimal, octal or
+// hexadecimal, the last of which fills the bytes that remain.
 func parseNumeric(host string) (netip.Addr, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
@@ -87,7 +90,8 @@ func parseNumeric(host string) (netip.Addr, bool) {
 }
 
 func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) &&
+		port(a) == port(b)
 }
 
 func port(u *url.URL) string {
@@ -109,34 +113,37 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return fmt.Sprintf("%v is %s", e.addr, e.why) }
 
-// refuseLocal is a net.Dialer.Control that refuses connections to this machine: for hosts that a
-// server elsewhere redirects to, whose names may resolve to anything.
+// refuseLocal is a net.Dialer.Control that refuses connections to this machine: for
+// hosts that a server elsewhere redirects to, whose names may resolve to anything.
 func refuseLocal(_, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
 	if isThisMachine(ap.Addr()) {
-		return &refusedError{ap.Addr().Unmap(), "this machine, and the server that redirects to it is not"}
+		return &refusedError{ap.Addr().Unmap(),
+			"this machine, and the server that redirects to it is not"}
 	}
 	return nil
 }
 
-// refusePrivate is a net.Dialer.Control that refuses connections to addresses that are not public.
+// refusePrivate is a net.Dialer.Control that refuses connections to addresses that are
+// not public.
 func refusePrivate(_, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
 	a := ap.Addr().Unmap()
-	if !a.IsGlobalUnicast() || a.IsPrivate() || slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) }) {
+	if !a.IsGlobalUnicast() || a.IsPrivate() || slices.ContainsFunc(special,
+		func(p netip.Prefix) bool { return p.Contains(a) }) {
 		return &refusedError{a, "not a public address"}
 	}
 	return nil
 }
 
-// special are networks that netip calls global unicast and that are not public: shared and reserved
-// ones (RFC 6890), and those that carry an IPv4 address, whatever it is.
+// special are networks that netip calls global unicast and that are not public: shared
+// and reserved ones (RFC 6890), and those that carry an IPv4 address, whatever it is.
 var special = []netip.Prefix{
 	thisNetwork,
 	netip.MustParsePrefix("100.64.0.0/10"),

@@ -19,7 +19,8 @@ import (
 )
 
 func TestCredentialsStayAtHome(t *testing.T) {
-	secret := http.Header{"Authorization": {"Bearer s3cret"}, "X-Api-Key": {"s3cret"}, "Cookie": {"s3cret"}}
+	secret := http.Header{"Authorization": {"Bearer s3cret"}, "X-Api-Key": {"s3cret"},
+		"Cookie": {"s3cret"}}
 	s := serve(t, 300_000)
 	var other http.Header
 	cdn := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +49,8 @@ func TestCredentialsStayAtHome(t *testing.T) {
 	})
 	r := s.mustOpen("f", &Options{Header: secret})
 	s.wantRead(r, 200_000, 10)
-	if all := fmt.Sprint(other); strings.Contains(all, "s3cret") || other.Get("Referer") != "" || other.Get("Range") == "" {
+	if all := fmt.Sprint(other); strings.Contains(all, "s3cret") || other.Get("Referer") != "" ||
+		other.Get("Range") == "" {
 		t.Errorf("another host got %v", other)
 	}
 	if fmt.Sprint(home) != "[/f Bearer s3crets3cret]" {
@@ -87,16 +89,29 @@ func TestMessagesKeepSecrets(t *testing.T) {
 			w.Header().Set("Location", "http://localhost/%zz?s3cret")
 			w.WriteHeader(302)
 		},
-		func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String(), http.StatusFound) },
+		func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.String(),
+				http.StatusFound)
+		},
 	} {
-		s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool { instead(w, r); return true })
-		_, err := Open(t.Context(), "http://user:s3cret@"+port+"/f?token=s3cret", &Options{Attempts: 1})
-		if err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "/f") {
+		s.behave(func(_ int, w http.ResponseWriter,
+			r *http.Request) bool {
+			instead(w, r)
+			return true
+		})
+		_, err := Open(t.Context(), "http://user:s3cret@"+port+"/f?token=s3cret",
+			&Options{Attempts: 1})
+		if err == nil || strings.Contains(err.Error(), "s3cret") ||
+			!strings.Contains(err.Error(), "/f") {
 			t.Errorf("%v", err)
 		}
 	}
-	for _, address := range []string{"https://user:s3cret@host:port/%zz", "s3cret", "http://s3cret@example.org/", "://s3cret", "https://h\x00?s3cret"} {
-		if _, err := Open(t.Context(), address, nil); err == nil || strings.Contains(err.Error(), "s3cret@") || strings.Contains(err.Error(), "s3cret:") || strings.Contains(err.Error(), "?s3cret") {
+	for _, address := range []string{"https://user:s3cret@host:port/%zz", "s3cret",
+		"http://s3cret@example.org/", "://s3cret", "https://h\x00?s3cret"} {
+		if _, err := Open(t.Context(), address, nil); err == nil ||
+			strings.Contains(err.Error(), "s3cret@") ||
+			strings.Contains(err.Error(), "s3cret:") ||
+			strings.Contains(err.Error(), "?s3cret") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -148,7 +163,8 @@ func TestRedirectsThatAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A name that a redirect leads to is looked up, and its address checked where the connection is made.
+// A name that a redirect leads to is looked up, and its address checked where the
+// connection is made.
 func TestRedirectToANameOfThisMachine(t *testing.T) {
 	for address, refused := range map[string]bool{
 		"127.0.0.1:443": true, "[::1]:443": true, "0.0.0.0:443": true, "[::ffff:127.0.0.1]:443": true, "[::]:443": true,
@@ -165,8 +181,10 @@ func TestRedirectToANameOfThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	// A name that only the resolver knows for this machine stands behind the check of the text.
-	to, err := r.redirect(r.url, &http.Response{Header: http.Header{location: {"http://example.com:" + p + "/f"}}})
+	// A name that only the resolver knows for this machine stands behind the check of
+	// the text.
+	to, err := r.redirect(r.url,
+		&http.Response{Header: http.Header{location: {"http://example.com:" + p + "/f"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,19 +200,22 @@ func TestRedirectToANameOfThisMachine(t *testing.T) {
 }
 
 func TestAddressesThatAreNotAsked(t *testing.T) {
-	for _, address := range []string{"", "f", "/etc/passwd", "file:///etc/passwd", "ftp://localhost/f", "http://example.org/f", "http://10.0.0.1/f",
+	for _, address := range []string{"", "f", "/etc/passwd", "file:///etc/passwd",
+		"ftp://localhost/f", "http://example.org/f", "http://10.0.0.1/f",
 		"http://localhost.example.org/f", "https://", "https:///f", "https:opaque", "http://[::1", "javascript:alert(1)"} {
 		if r, err := Open(t.Context(), address, nil); err == nil {
 			r.Close()
 			t.Errorf("%q opened", address)
 		}
 	}
-	for _, o := range []Options{{MaxBytes: -1}, {CacheBytes: -1}, {Attempts: -1}, {Timeout: -1}, {PublicOnly: true, Client: http.DefaultClient}} {
+	for _, o := range []Options{{MaxBytes: -1}, {CacheBytes: -1}, {Attempts: -1}, {Timeout: -1},
+		{PublicOnly: true, Client: http.DefaultClient}} {
 		if _, err := newReader(t.Context(), "https://example.org/f", &o); err == nil {
 			t.Errorf("%+v accepted", o)
 		}
 	}
-	if r, err := newReader(t.Context(), "http://example.org/f", &Options{AllowHTTP: true}); err != nil {
+	if r, err := newReader(t.Context(), "http://example.org/f",
+		&Options{AllowHTTP: true}); err != nil {
 		t.Error(err)
 	} else {
 		r.Close()
@@ -219,7 +240,8 @@ func TestPublicOnly(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("%s: %v", address, err)
 		}
-		if a := netip.MustParseAddr(address); err != nil && !strings.Contains(err.Error(), a.Unmap().String()) {
+		if a := netip.MustParseAddr(address); err != nil &&
+			!strings.Contains(err.Error(), a.Unmap().String()) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -247,12 +269,17 @@ func TestCompanion(t *testing.T) {
 	if want := "/dir/model.pte?token=1 k,/dir/weights.ptd k,/dir/sub/a%3Fb%23c%2520%20%C3%BC.ptd k"; strings.Join(got, ",") != want {
 		t.Errorf("asked for %q", got)
 	}
-	for _, name := range []string{"", ".", "..", "../x", "/x", "a/../../x", "a//b", "//host/x", "https://host/x/../../.."} {
+	for _, name := range []string{"", ".", "..", "../x", "/x", "a/../../x", "a//b", "//host/x",
+		"https://host/x/../../.."} {
 		if c, _, err := r.Companion(name); !errors.Is(err, fs.ErrInvalid) || c != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	s.behave(func(_ int, w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(404); return true })
+	s.behave(func(_ int, w http.ResponseWriter,
+		_ *http.Request) bool {
+		w.WriteHeader(404)
+		return true
+	})
 	if c, _, err := r.Companion("missing"); !errors.Is(err, fs.ErrNotExist) || c != nil {
 		t.Errorf("%v", err)
 	}
@@ -271,7 +298,8 @@ func TestCompanion(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	data := make([]byte, 300_000)
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		if r.URL.Path == "/down" {
 			http.Redirect(w, r, "http://example.org/f", http.StatusFound)
 			return
@@ -289,7 +317,8 @@ func TestTLS(t *testing.T) {
 	if _, err := r.ReadAt(make([]byte, 10), 200_000); err != nil {
 		t.Error(err)
 	}
-	if _, err := Open(t.Context(), s.URL+"/down", &Options{Client: s.Client()}); err == nil || !strings.Contains(err.Error(), "not encrypted") {
+	if _, err := Open(t.Context(), s.URL+"/down", &Options{Client: s.Client()}); err == nil ||
+		!strings.Contains(err.Error(), "not encrypted") {
 		t.Errorf("%v", err)
 	}
 	// A certificate that nobody knows: no second attempt.
@@ -298,7 +327,11 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	r.wait = func(context.Context, time.Duration) error { t.Error("tried again"); return errors.New("stop") }
+	r.wait = func(context.Context,
+		time.Duration) error {
+		t.Error("tried again")
+		return errors.New("stop")
+	}
 	if err := r.first(); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("%v", err)
 	}
@@ -309,7 +342,11 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	r.wait = func(context.Context, time.Duration) error { t.Error("tried again"); return errors.New("stop") }
+	r.wait = func(context.Context,
+		time.Duration) error {
+		t.Error("tried again")
+		return errors.New("stop")
+	}
 	if err := r.first(); err == nil {
 		t.Error("opened")
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// blockSize is what one request of reading ahead brings: so much that latency counts little.
+	// blockSize is what one request of reading ahead brings: so much that latency
+	// counts little.
 	blockSize = 8 << 20
 	// minAhead is how far reading ahead must go before it is worth blocks of its own.
 	minAhead = 4 << 20
@@ -15,8 +16,8 @@ const (
 	maxRuns = 8
 )
 
-// A run is a place of the file that is read in order, or nearly: by several goroutines that
-// take turns, or with gaps.
+// A run is a place of the file that is read in order, or nearly: by several goroutines
+// that take turns, or with gaps.
 type run struct {
 	start, pos int64 // the first byte and the end of what was read
 	read       int64 // bytes on which pos went on
@@ -27,7 +28,8 @@ func (n *run) ahead(c *Client) int64 {
 	return max(window, min(2*n.read, int64(c.opts.InFlight)*blockSize))
 }
 
-// follow returns the run that a read goes on, nil where it begins a new one. The caller holds mu.
+// follow returns the run that a read goes on, nil where it begins a new one. The caller
+// holds mu.
 func (r *Reader) follow(off, end int64) *run {
 	for i := range r.runs {
 		n := r.runs[i]
@@ -57,8 +59,8 @@ type block struct {
 	err      error
 }
 
-// readAhead fetches blocks after off, as many as the run deserves and the client has free. The
-// caller holds mu.
+// readAhead fetches blocks after off, as many as the run deserves and the client has
+// free. The caller holds mu.
 func (r *Reader) readAhead(n *run, off int64) {
 	ahead := n.ahead(r.client)
 	if ahead < minAhead || r.ctx.Err() != nil {
@@ -79,8 +81,8 @@ func (r *Reader) readAhead(n *run, off int64) {
 	}
 }
 
-// reserve takes one of the client's blocks. Where none is free, one that nobody has read from
-// for long is dropped.
+// reserve takes one of the client's blocks. Where none is free, one that nobody has
+// read from for long is dropped.
 func (r *Reader) reserve() bool {
 	most := int64(r.opts.InFlight)
 	if r.client.blocks.Add(1) <= most {

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A gate counts requests that are under way, and holds those from an offset on until so many
-// are held at once.
+// A gate counts requests that are under way, and holds those from an offset on until so
+// many are held at once.
 type gate struct {
 	mu       sync.Mutex
 	now, max int
@@ -114,7 +114,8 @@ func TestReadingInOrderByTurns(t *testing.T) {
 			p := make([]byte, 500_000)
 			for from := range next {
 				for off := from; off < min(from+piece, size); off += len(p) {
-					if n, err := r.ReadAt(p, int64(off)); err != nil && err != io.EOF || !bytes.Equal(p[:n], s.data[off:off+n]) {
+					if n, err := r.ReadAt(p, int64(off)); err != nil && err != io.EOF ||
+						!bytes.Equal(p[:n], s.data[off:off+n]) {
 						t.Errorf("at %d: %v", off, err)
 					}
 				}
@@ -146,12 +147,14 @@ func TestALargeReadIsSeveralRequests(t *testing.T) {
 		return true
 	})
 	n := r.Stats().Requests
-	if _, err := r.ReadAt(make([]byte, 5*blockSize), 5_000_000); err == nil || r.Stats().Requests > n+6 {
+	if _, err := r.ReadAt(make([]byte, 5*blockSize), 5_000_000); err == nil ||
+		r.Stats().Requests > n+6 {
 		t.Errorf("%v, %+v", err, r.Stats())
 	}
 }
 
-// What is fetched ahead is at most twice what was read, and a look at single places fetches nothing ahead.
+// What is fetched ahead is at most twice what was read, and a look at single places
+// fetches nothing ahead.
 func TestReadingAheadIsProportional(t *testing.T) {
 	s := serve(t, 96<<20)
 	r := s.mustOpen("f", nil)

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A StatusError is an answer that is neither content nor a redirect. errors.Is knows it as
-// fs.ErrNotExist, fs.ErrPermission or ErrChanged where its status is of that kind.
+// A StatusError is an answer that is neither content nor a redirect. errors.Is knows it
+// as fs.ErrNotExist, fs.ErrPermission or ErrChanged where its status is of that kind.
 type StatusError struct {
 	Code   int
 	Header http.Header
@@ -56,8 +56,8 @@ func reason(resp *http.Response) string {
 
 const mostHops = 10
 
-// do asks for the ranges, follows redirects, and returns an answer that has content. Its body ends with an error when
-// the server is silent for too long, or r is closed.
+// do asks for the ranges, follows redirects, and returns an answer that has content.
+// Its body ends with an error when the server is silent for too long, or r is closed.
 func (r *Reader) do(ranges string) (*http.Response, error) {
 	r.mu.Lock()
 	u := r.resolved
@@ -77,7 +77,8 @@ func (r *Reader) do(ranges string) (*http.Response, error) {
 			r.resolved = u
 			r.mu.Unlock()
 			return resp, nil
-		case code == http.StatusMovedPermanently || code == http.StatusFound || code == http.StatusSeeOther ||
+		case code == http.StatusMovedPermanently || code == http.StatusFound ||
+			code == http.StatusSeeOther ||
 			code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect:
 			if resp.Header.Get(location) == "" && r.opts.Sign != nil { // S3's for another region
 				err := r.refusal(resp)
@@ -114,7 +115,8 @@ func (r *Reader) do(ranges string) (*http.Response, error) {
 	}
 }
 
-// link takes the size of the file from a redirect of the Hub: where that leads to is another host.
+// link takes the size of the file from a redirect of the Hub: where that leads to is
+// another host.
 func (r *Reader) link(u *url.URL, resp *http.Response) error {
 	size, err := strconv.ParseUint(resp.Header.Get("X-Linked-Size"), 10, 63)
 	if err != nil || !sameOrigin(u, r.url) {
@@ -129,7 +131,8 @@ func (r *Reader) link(u *url.URL, resp *http.Response) error {
 
 // refusal makes an error of an answer without content.
 func (r *Reader) refusal(resp *http.Response) error {
-	e := &StatusError{Code: resp.StatusCode, Header: resp.Header, Reason: reason(resp), status: resp.Status}
+	e := &StatusError{Code: resp.StatusCode, Header: resp.Header, Reason: reason(resp),
+		status: resp.Status}
 	switch code := resp.StatusCode; code {
 	case http.StatusNotFound, http.StatusGone:
 		e.class = fs.ErrNotExist
@@ -140,10 +143,11 @@ func (r *Reader) refusal(resp *http.Response) error {
 	case http.StatusRequestedRangeNotSatisfiable:
 		if r.size >= 0 {
 			e.class = ErrChanged // it was long enough once
-		} else if size, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes */"); ok && size == "0" {
-			e.empty = true
+		} else {
+			e.empty = resp.Header.Get("Content-Range") == "bytes */0"
 		}
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusInternalServerError,
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
+		http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		after := retryAfter(resp.Header.Get("Retry-After"), time.Now())
 		return &failure{err: e, after: max(after, rateLimit(resp.Header.Get("RateLimit")))}
@@ -231,12 +235,14 @@ func (r *Reader) ask(u *url.URL, ranges string) (*http.Response, error) {
 }
 
 // exchange makes one request, whose header set completes.
-func (r *Reader) exchange(method string, u *url.URL, body []byte, set func(http.Header)) (*http.Response, error) {
+func (r *Reader) exchange(method string, u *url.URL, body []byte,
+	set func(http.Header)) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		cancel(nil)
-		return nil, errors.New("the address cannot be asked for") // err quotes it, secrets included
+		// err quotes it, secrets included
+		return nil, errors.New("the address cannot be asked for")
 	}
 	if sameOrigin(u, r.url) { // nobody else gets the credentials
 		for k, v := range r.opts.Header {
@@ -254,7 +260,8 @@ func (r *Reader) exchange(method string, u *url.URL, body []byte, set func(http.
 	silent := &failure{err: fmt.Errorf("the server was silent for %v", r.opts.Timeout)}
 	guard := time.AfterFunc(r.opts.Timeout, func() { cancel(silent) })
 	if body != nil {
-		req.Body, req.ContentLength = &sent{bytes.NewReader(body), guard, r.opts.Timeout}, int64(len(body))
+		req.Body, req.ContentLength = &sent{bytes.NewReader(body), guard,
+			r.opts.Timeout}, int64(len(body))
 	}
 	if r.opts.Sign != nil && sameOrigin(u, r.url) {
 		if err := r.opts.Sign(req); err != nil {
@@ -297,7 +304,8 @@ func asked(err, why error) error {
 	}
 	var certificate *tls.CertificateVerificationError
 	var noTLS tls.RecordHeaderError
-	if errors.As(err, &certificate) || errors.As(err, &noTLS) || errors.Is(err, http.ErrSchemeMismatch) {
+	if errors.As(err, &certificate) || errors.As(err, &noTLS) ||
+		errors.Is(err, http.ErrSchemeMismatch) {
 		return err // nor do these
 	}
 	return &failure{err: err}

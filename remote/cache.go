@@ -2,8 +2,8 @@ package remote
 
 import "math"
 
-// A cache keeps pieces of the file, the last used of them. There are few, since each is 64 KiB or more: they are searched
-// one by one.
+// A cache keeps pieces of the file, the last used of them. There are few, since each is
+// 64 KiB or more: they are searched one by one.
 type cache struct {
 	most   int64 // bytes
 	have   int64
@@ -31,8 +31,9 @@ func (c *cache) from(off int64) []byte {
 	return nil
 }
 
-// before returns how far from off, which is not in the cache, one has to fetch for what is not in it up to end. What
-// the cache has in the middle is no reason for two requests: only the end is shortened.
+// before returns how far from off, which is not in the cache, one has to fetch for what
+// is not in it up to end. What the cache has in the middle is no reason for two
+// requests: only the end is shortened.
 func (c *cache) before(off, end int64) int64 {
 	for i := range c.pieces {
 		if p := &c.pieces[i]; off < p.off && p.off < end && end <= p.end() {
@@ -53,7 +54,8 @@ func (c *cache) start(off int64) int64 {
 	return first
 }
 
-// after returns where from start on one has to begin to fetch what is not in the cache up to off.
+// after returns where from start on one has to begin to fetch what is not in the cache
+// up to off.
 func (c *cache) after(start, off int64) int64 {
 	for i := range c.pieces {
 		if p := &c.pieces[i]; start < p.end() && p.end() <= off {

@@ -71,7 +71,8 @@ func NewClient(opts *Options) (*Client, error) {
 	return c, nil
 }
 
-// transport makes t the client's own. Hosts in redirected must not turn out to be this machine.
+// transport makes t the client's own. Hosts in redirected must not turn out to be this
+// machine.
 func (c *Client) transport(t *http.Transport) {
 	publicOnly := c.opts.PublicOnly
 	t.MaxResponseHeaderBytes = 64 << 10
@@ -107,9 +108,10 @@ func (c *Client) Open(ctx context.Context, address string) (*Reader, error) {
 	return r, nil
 }
 
-// Fetch returns an answer of at most limit bytes that is not a part of a file, such as a page
-// of a listing, and its header.
-func (c *Client) Fetch(ctx context.Context, address string, limit int64) ([]byte, http.Header, error) {
+// Fetch returns an answer of at most limit bytes that is not a part of a file, such as
+// a page of a listing, and its header.
+func (c *Client) Fetch(ctx context.Context, address string, limit int64) ([]byte, http.Header,
+	error) {
 	r, err := c.reader(ctx, address)
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +130,8 @@ func (c *Client) Close() error {
 func (c *Client) reader(ctx context.Context, address string) (*Reader, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("remote: the address cannot be understood") // not err: it quotes the address, secrets included
+		// not err: it quotes the address, secrets included
+		return nil, errors.New("remote: the address cannot be understood")
 	}
 	return c.readerOf(ctx, u)
 }
@@ -153,8 +156,8 @@ func (c *Client) retry() bool {
 	return c.retries.Add(1) <= freeRetries+c.requests.Load()/10
 }
 
-// noFollow keeps http.Client from following redirects, and from quoting in an error where they lead to, by putting the
-// address where only we look for it.
+// noFollow keeps http.Client from following redirects, and from quoting in an error
+// where they lead to, by putting the address where only we look for it.
 type noFollow struct{ http.RoundTripper }
 
 const location = "Tensorfile-Location"

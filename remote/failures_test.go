@@ -12,44 +12,60 @@ import (
 	"time"
 )
 
-// Each of these answers must be refused at once: asking again would be asking for the same.
+// Each of these answers must be refused at once: asking again would be asking for the
+// same.
 func TestAnswersThatAreRefused(t *testing.T) {
 	const size = 200_000
 	status := func(code int) func(*server, http.ResponseWriter, *http.Request) bool {
-		return func(_ *server, w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(code); return true }
+		return func(_ *server, w http.ResponseWriter,
+			_ *http.Request) bool {
+			w.WriteHeader(code)
+			return true
+		}
 	}
 	part := func(p partly) func(*server, http.ResponseWriter, *http.Request) bool {
-		return func(s *server, w http.ResponseWriter, r *http.Request) bool { return p.serve(s, w, r) }
+		return func(s *server, w http.ResponseWriter,
+			r *http.Request) bool {
+			return p.serve(s, w, r)
+		}
 	}
 	for name, c := range map[string]struct {
 		class   error // nil: any
 		instead func(*server, http.ResponseWriter, *http.Request) bool
 	}{
-		"the whole file": {ErrNoRanges, func(s *server, w http.ResponseWriter, r *http.Request) bool {
+		"the whole file": {ErrNoRanges, func(s *server, w http.ResponseWriter,
+			r *http.Request) bool {
 			w.Header().Set("ETag", s.etag)
 			w.Write(s.data)
 			return true
 		}},
-		"the whole file, length not said": {ErrNoRanges, func(s *server, w http.ResponseWriter, r *http.Request) bool {
-			w.Header().Set("ETag", s.etag)
-			w.(http.Flusher).Flush()
-			w.Write(s.data)
-			return true
-		}},
-		"no Content-Range":          {nil, part(partly{header: map[string]string{"Content-Range": ""}})},
-		"another unit":              {nil, part(partly{contentRange: "items 0-65535/200000"})},
-		"nonsense":                  {nil, part(partly{contentRange: "bytes 0-"})},
-		"a sign":                    {nil, part(partly{contentRange: "bytes +0-65535/200000"})},
-		"size unknown":              {nil, part(partly{contentRange: "bytes 0-65535/*"})},
-		"size too small":            {nil, part(partly{contentRange: "bytes 0-65535/65535"})},
-		"backwards":                 {nil, part(partly{contentRange: "bytes 65535-0/200000"})},
-		"offset beyond int64":       {nil, part(partly{contentRange: "bytes 9223372036854775808-9223372036854775809/9223372036854775810"})},
-		"end beyond int64":          {nil, part(partly{contentRange: "bytes 0-9223372036854775807/9223372036854775807"})},
-		"another range":             {nil, part(partly{contentRange: "bytes 1-65536/200000"})},
-		"a longer range":            {nil, part(partly{contentRange: "bytes 0-199999/200000", body: make([]byte, 200_000)})},
-		"more than announced":       {nil, part(partly{body: make([]byte, 70_000), chunked: true})},
-		"another length":            {nil, part(partly{body: make([]byte, 1000)})},
-		"compressed":                {errors.ErrUnsupported, part(partly{header: map[string]string{"Content-Encoding": "gzip"}})},
+		"the whole file, length not said": {ErrNoRanges,
+			func(s *server, w http.ResponseWriter, r *http.Request) bool {
+				w.Header().Set("ETag", s.etag)
+				w.(http.Flusher).Flush()
+				w.Write(s.data)
+				return true
+			}},
+		"no Content-Range": {nil,
+			part(partly{header: map[string]string{"Content-Range": ""}})},
+		"another unit":   {nil, part(partly{contentRange: "items 0-65535/200000"})},
+		"nonsense":       {nil, part(partly{contentRange: "bytes 0-"})},
+		"a sign":         {nil, part(partly{contentRange: "bytes +0-65535/200000"})},
+		"size unknown":   {nil, part(partly{contentRange: "bytes 0-65535/*"})},
+		"size too small": {nil, part(partly{contentRange: "bytes 0-65535/65535"})},
+		"backwards":      {nil, part(partly{contentRange: "bytes 65535-0/200000"})},
+		"offset beyond int64": {nil,
+			part(partly{contentRange: "bytes 9223372036854775808-9223372036854775809/9223372036854775810"})},
+		"end beyond int64": {nil,
+			part(partly{contentRange: "bytes 0-9223372036854775807/9223372036854775807"})},
+		"another range": {nil, part(partly{contentRange: "bytes 1-65536/200000"})},
+		"a longer range": {nil, part(partly{contentRange: "bytes 0-199999/200000",
+			body: make([]byte, 200_000)})},
+		"more than announced": {nil, part(partly{body: make([]byte, 70_000),
+			chunked: true})},
+		"another length": {nil, part(partly{body: make([]byte, 1000)})},
+		"compressed": {errors.ErrUnsupported,
+			part(partly{header: map[string]string{"Content-Encoding": "gzip"}})},
 		"not found":                 {fs.ErrNotExist, status(404)},
 		"gone":                      {fs.ErrNotExist, status(410)},
 		"unauthorised":              {fs.ErrPermission, status(401)},
@@ -62,7 +78,10 @@ func TestAnswersThatAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, size)
-			s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool { return c.instead(s, w, r) })
+			s.behave(func(_ int, w http.ResponseWriter,
+				r *http.Request) bool {
+				return c.instead(s, w, r)
+			})
 			_, waited, err := s.open("f", nil)
 			if err == nil || c.class != nil && !errors.Is(err, c.class) || len(*waited) != 0 {
 				t.Errorf("opened: %v, waited %v", err, *waited)
@@ -73,7 +92,10 @@ func TestAnswersThatAreRefused(t *testing.T) {
 
 			// The same in the middle of the file, when the first answer was good.
 			s = serve(t, size)
-			s.behave(func(n int, w http.ResponseWriter, r *http.Request) bool { return n > 1 && c.instead(s, w, r) })
+			s.behave(func(n int, w http.ResponseWriter, r *http.Request) bool {
+				return n > 1 &&
+					c.instead(s, w, r)
+			})
 			r, waited, err := s.open("f", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -89,12 +111,15 @@ func TestAnswersThatAreRefused(t *testing.T) {
 func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 	const size = 3_000_000
 	for name, fail := range map[string]func(s *server, w http.ResponseWriter, r *http.Request){
-		"429":     func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) },
-		"500":     func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-		"502":     func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) },
-		"503":     func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
-		"504":     func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(504) },
-		"hung up": func(*server, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"429": func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) },
+		"500": func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"502": func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) },
+		"503": func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
+		"504": func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(504) },
+		"hung up": func(*server, http.ResponseWriter,
+			*http.Request) {
+			panic(http.ErrAbortHandler)
+		},
 		"cut in the middle": func(s *server, w http.ResponseWriter, r *http.Request) {
 			var off, last int
 			fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &off, &last)
@@ -120,7 +145,8 @@ func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 			}
 			s.wantRead(r, 100_000, 10)
 			s.wantRead(r, 200_000, 2_000_000)
-			// net/http asks again by itself when a connection that was used before is hung up.
+			// net/http asks again by itself when a connection that was used before is
+			// hung up.
 			if n := len(*waited); n > 6 && name != "cut in the middle" || n < 6 && name[0] <= '9' {
 				t.Errorf("waited %v", *waited)
 			}
@@ -138,9 +164,14 @@ func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 
 func TestWaitingEnds(t *testing.T) {
 	s := serve(t, 1000)
-	s.behave(func(_ int, w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true })
+	s.behave(func(_ int, w http.ResponseWriter,
+		_ *http.Request) bool {
+		w.WriteHeader(503)
+		return true
+	})
 	_, waited, err := s.open("f", nil)
-	if err == nil || len(*waited) != 4 || !strings.Contains(err.Error(), "5 attempts") || !strings.Contains(err.Error(), "503") {
+	if err == nil || len(*waited) != 4 || !strings.Contains(err.Error(), "5 attempts") ||
+		!strings.Contains(err.Error(), "503") {
 		t.Errorf("%v, waited %v", err, *waited)
 	}
 	for i := 1; i < len(*waited); i++ {
@@ -212,7 +243,8 @@ func TestRetryAfter(t *testing.T) {
 // An answer of two parts ends, whatever stands before, between and after them.
 func TestEndlessMultipart(t *testing.T) {
 	s := serve(t, file)
-	for name, what := range map[string]string{"preamble": "x\r\n", "headers": "--b\r\nA: b\r\n", "parts": "--b\r\n\r\n"} {
+	for name, what := range map[string]string{"preamble": "x\r\n", "headers": "--b\r\nA: b\r\n",
+		"parts": "--b\r\n\r\n"} {
 		var sent atomic.Int64
 		s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool {
 			if !strings.Contains(r.Header.Get("Range"), ",") {
@@ -319,9 +351,14 @@ func TestASilentServer(t *testing.T) {
 			if len(*waited) != 1 {
 				t.Errorf("waited %v", *waited)
 			}
-			s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool { <-release; return true })
+			s.behave(func(_ int, w http.ResponseWriter,
+				r *http.Request) bool {
+				<-release
+				return true
+			})
 			r.opts.Attempts = 2
-			if _, err := r.ReadAt(make([]byte, 1), 2_000_000); err == nil || !strings.Contains(err.Error(), "silent") {
+			if _, err := r.ReadAt(make([]byte, 1), 2_000_000); err == nil ||
+				!strings.Contains(err.Error(), "silent") {
 				t.Error(err)
 			}
 		})
@@ -348,7 +385,11 @@ func TestContextAndClose(t *testing.T) {
 		}
 		errs := make(chan error)
 		for i, n := range []int{10, 10, 1_500_000} { // the second waits for the first
-			go func() { _, err := r.ReadAt(make([]byte, n), 1_000_000+int64(i/2)*200_000); errs <- err }()
+			go func() {
+				_, err := r.ReadAt(make([]byte, n),
+					1_000_000+int64(i/2)*200_000)
+				errs <- err
+			}()
 		}
 		<-entered
 		<-entered

@@ -29,16 +29,19 @@ const (
 	firstPause = 200 * time.Millisecond
 	mostPause  = 10 * time.Second
 	mostAfter  = 2 * time.Minute // a server that asks for more is not waited for
-	// progress is what a request must bring before the next failure counts as the first again: else a server that
-	// sends a byte at a time would be asked without end.
+	// progress is what a request must bring before the next failure counts as the first
+	// again: else a server that sends a byte at a time would be asked without end.
 	progress = 256 << 10
-	// minPart is what an answer must have that is shorter than the range: else a window could take a request a byte.
+	// minPart is what an answer must have that is shorter than the range: else a window
+	// could take a request a byte.
 	minPart = 16 << 10
-	// multipartOverhead is what an answer of two parts may have in addition to them: boundaries and headers.
+	// multipartOverhead is what an answer of two parts may have in addition to them:
+	// boundaries and headers.
 	multipartOverhead = 8 << 10
 )
 
-// again runs do until it succeeds, fails for good, or has failed too often. What do has received is its progress.
+// again runs do until it succeeds, fails for good, or has failed too often. What do has
+// received is its progress.
 func (r *Reader) again(do func() (received int64, err error)) error {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
@@ -63,7 +66,8 @@ func (r *Reader) again(do func() (received int64, err error)) error {
 			return fmt.Errorf("remote: %s: %w; the server asks to wait %v", r.name(), err, f.after)
 		}
 		if n < progress && !r.client.retry() {
-			return fmt.Errorf("remote: %s: given up, as too many requests to the server fail: %w", r.name(), err)
+			return fmt.Errorf("remote: %s: given up, as too many requests to the server fail: %w",
+				r.name(), err)
 		}
 		// Not all that failed together come back together.
 		if over := r.wait(r.ctx, max(f.after, pause/2+rand.N(pause/2))); over != nil {
@@ -88,7 +92,8 @@ func (r *Reader) transfer(p []byte, off int64) error {
 			n, err := r.get(p, off)
 			p, off, received = p[n:], off+int64(n), received+int64(n)
 			if err == nil && len(p) > 0 && n < minPart {
-				err = &failure{err: fmt.Errorf("the server sends %d bytes where more were asked for", n)}
+				err = fmt.Errorf("the server sends %d bytes where more were asked for", n)
+				err = &failure{err: err}
 			}
 			if err != nil {
 				return received, err
@@ -116,7 +121,8 @@ func (r *Reader) get(p []byte, off int64) (n int, err error) {
 		if s.size != r.size {
 			return 0, fmt.Errorf("%w: it has %d bytes now, and had %d", ErrChanged, s.size, r.size)
 		}
-		return 0, fmt.Errorf("the server was asked for bytes %d to %d and sends %d to %d", off, off+int64(len(p))-1, s.off, s.end-1)
+		return 0, fmt.Errorf("the server was asked for bytes %d to %d and sends %d to %d", off,
+			off+int64(len(p))-1, s.off, s.end-1)
 	}
 	return r.receive(resp.Body, p[:s.end-off], resp.ContentLength >= 0)
 }
@@ -139,7 +145,8 @@ func (r *Reader) receive(body io.Reader, p []byte, announced bool) (n int, err e
 	return n, nil
 }
 
-// first makes the first request, which tells the size and the version of the file, and fills the cache.
+// first makes the first request, which tells the size and the version of the file, and
+// fills the cache.
 func (r *Reader) first() error {
 	if name := path.Ext(r.url.Path); name != ".zt" && name != ".npz" || !r.ends() {
 		if err := r.done(); err != nil {
@@ -154,7 +161,8 @@ func (r *Reader) first() error {
 		}
 	}
 	if r.linked >= 0 && r.linked != r.size {
-		return fmt.Errorf("remote: %s: %w: it has %d bytes, and is listed with %d", r.name(), ErrChanged, r.size, r.linked)
+		return fmt.Errorf("remote: %s: %w: it has %d bytes, and is listed with %d", r.name(),
+			ErrChanged, r.size, r.linked)
 	}
 	return nil
 }
@@ -174,19 +182,22 @@ func (r *Reader) head(most int64) (received int64, err error) {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusOK && resp.ContentLength == 0 { // as others answer for an empty file
+	if resp.StatusCode == http.StatusOK && resp.ContentLength == 0 {
+		// as others answer for an empty file
 		r.pin(resp, 0)
 		return 0, nil
 	}
 	if n := resp.ContentLength; resp.StatusCode == http.StatusOK && 0 < n && n <= most {
-		return r.begin(resp, span{0, n, n}, most) // small files are often sent whole, whatever was asked
+		// small files are often sent whole, whatever was asked
+		return r.begin(resp, span{0, n, n}, most)
 	}
 	s, err := r.part(resp)
 	if err != nil {
 		return 0, err
 	}
 	if s.off != 0 || s.end > most {
-		return 0, fmt.Errorf("the server was asked for the first %d bytes and sends %d to %d", most, s.off, s.end-1)
+		return 0, fmt.Errorf("the server was asked for the first %d bytes and sends %d to %d",
+			most, s.off, s.end-1)
 	}
 	return r.begin(resp, s, most)
 }
@@ -231,8 +242,8 @@ func (r *Reader) whole(limit int64) (b []byte, h http.Header, err error) {
 	return b, h, r.spend(int64(len(b)))
 }
 
-// ends asks for both ends of the file, and says whether the answer was of use. Two ranges in one request are allowed,
-// but not every server knows them.
+// ends asks for both ends of the file, and says whether the answer was of use. Two
+// ranges in one request are allowed, but not every server knows them.
 func (r *Reader) ends() bool {
 	const start = 4 << 10
 	if r.opts.MaxBytes > 0 && r.opts.MaxBytes < 2*(start+window) {
@@ -247,7 +258,8 @@ func (r *Reader) ends() bool {
 		return false
 	}
 	kind, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil || kind != "multipart/byteranges" { // the ranges overlapped, or only one of them is sent
+	if err != nil || kind != "multipart/byteranges" {
+		// the ranges overlapped, or only one of them is sent
 		s, err := r.part(resp)
 		if err != nil || s.off != 0 || s.end > start+window {
 			return false
@@ -257,7 +269,8 @@ func (r *Reader) ends() bool {
 	}
 	var spans []span
 	var parts [][]byte
-	for m := multipart.NewReader(io.LimitReader(resp.Body, start+window+multipartOverhead), params["boundary"]); ; {
+	for m := multipart.NewReader(io.LimitReader(resp.Body, start+window+multipartOverhead),
+		params["boundary"]); ; {
 		p, err := m.NextRawPart()
 		if err == io.EOF {
 			break
@@ -275,7 +288,8 @@ func (r *Reader) ends() bool {
 		}
 		spans, parts = append(spans, s), append(parts, b)
 	}
-	if len(spans) != 2 || spans[0].off != 0 || spans[0].size != spans[1].size || spans[1].end != spans[1].size {
+	if len(spans) != 2 || spans[0].off != 0 || spans[0].size != spans[1].size ||
+		spans[1].end != spans[1].size {
 		return false
 	}
 	r.pin(resp, spans[0].size)
@@ -295,7 +309,8 @@ func (r *Reader) keep(off int64, b []byte) {
 
 // pin remembers what every later answer must say.
 func (r *Reader) pin(resp *http.Response, size int64) {
-	r.size, r.etag, r.lastModified = size, resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")
+	r.size, r.etag = size, resp.Header.Get("ETag")
+	r.lastModified = resp.Header.Get("Last-Modified")
 	r.mu.Lock()
 	r.versioned = r.resolved
 	r.mu.Unlock()
@@ -321,17 +336,20 @@ type span struct{ off, end, size int64 }
 // part returns which part of the file an answer has, and fails unless it is a part.
 func (r *Reader) part(resp *http.Response) (span, error) {
 	if resp.StatusCode != http.StatusPartialContent {
-		return span{}, fmt.Errorf("%w: it answers %s when asked for a part", ErrNoRanges, resp.Status)
+		return span{}, fmt.Errorf("%w: it answers %s when asked for a part", ErrNoRanges,
+			resp.Status)
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return span{}, fmt.Errorf("%w: the server sends a part with Content-Encoding %q", errors.ErrUnsupported, e)
+		return span{}, fmt.Errorf("%w: the server sends a part with Content-Encoding %q",
+			errors.ErrUnsupported, e)
 	}
 	s, err := parseRange(resp.Header.Get("Content-Range"))
 	if err != nil {
 		return span{}, err
 	}
 	if n := resp.ContentLength; n >= 0 && n != s.end-s.off {
-		return span{}, fmt.Errorf("the server announces bytes %d to %d, and sends %d", s.off, s.end-1, n)
+		return span{}, fmt.Errorf("the server announces bytes %d to %d, and sends %d", s.off,
+			s.end-1, n)
 	}
 	return s, nil
 }

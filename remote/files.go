@@ -15,9 +15,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An FS is a file system of what is below an address, by a listing that was made when it was
-// opened. Its files are an io.ReaderAt, of which only what is read is fetched. It is safe for
-// concurrent use.
+// An FS is a file system of what is below an address, by a listing that was made when
+// it was opened. Its files are an io.ReaderAt, of which only what is read is fetched.
+// It is safe for concurrent use.
 type FS struct {
 	prefix string // of all addresses; ends with a slash
 	files  map[string]Entry
@@ -32,8 +32,8 @@ func newFS(prefix string) FS {
 	return FS{prefix: prefix, files: map[string]Entry{}, dirs: map[string][]fs.DirEntry{".": nil}}
 }
 
-// OpenFS lists what is below an address, a slash after it implied. Objects whose names end with
-// a slash stand for directories and are left out. Reads fail when ctx is done.
+// OpenFS lists what is below an address, a slash after it implied. Objects whose names
+// end with a slash stand for directories and are left out. Reads fail when ctx is done.
 func OpenFS(ctx context.Context, o Opener, address string) (*FS, error) {
 	f := newFS(strings.TrimSuffix(address, "/") + "/")
 	f.open = func(e Entry) (io.ReaderAt, int64, error) { return o.Open(ctx, e.Address) }
@@ -65,7 +65,8 @@ func (f *FS) enter(e Entry) error {
 		return f.malformed("%s is a file and a directory", quote.Name(name))
 	}
 	if len(f.files) == maxEntries {
-		return fmt.Errorf("remote: %s: %w: more than %d files", quote.Name(f.prefix), tensor.ErrLimit, maxEntries)
+		return fmt.Errorf("remote: %s: %w: more than %d files", quote.Name(f.prefix),
+			tensor.ErrLimit, maxEntries)
 	}
 	f.files[name] = e
 	info := fs.FileInfoToDirEntry(fileInfo{path.Base(name), e.Size, 0o444, e.Modified})
@@ -79,19 +80,24 @@ func (f *FS) enter(e Entry) error {
 		if seen {
 			return nil
 		}
-		at, info = dir, fs.FileInfoToDirEntry(fileInfo{path.Base(dir), 0, fs.ModeDir | 0o555, time.Time{}})
+		at, info = dir, fs.FileInfoToDirEntry(fileInfo{path.Base(dir), 0, fs.ModeDir | 0o555,
+			time.Time{}})
 	}
 }
 
 // sort completes the directories.
 func (f *FS) sort() {
 	for _, entries := range f.dirs {
-		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+		slices.SortFunc(entries, func(a, b fs.DirEntry) int {
+			return strings.Compare(a.Name(),
+				b.Name())
+		})
 	}
 }
 
 func (f *FS) malformed(format string, args ...any) error {
-	return fmt.Errorf("remote: %s: %w: %s", quote.Name(f.prefix), tensor.ErrMalformed, fmt.Sprintf(format, args...))
+	return fmt.Errorf("remote: %s: %w: %s", quote.Name(f.prefix), tensor.ErrMalformed,
+		fmt.Sprintf(format, args...))
 }
 
 // Close closes idle connections. Open files stay usable until they are closed.
@@ -102,8 +108,8 @@ func (f *FS) Close() error {
 	return f.close()
 }
 
-// Open returns a file that is an io.ReaderAt too, or a directory. Nothing is fetched before
-// it is read.
+// Open returns a file that is an io.ReaderAt too, or a directory. Nothing is fetched
+// before it is read.
 func (f *FS) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -216,7 +222,8 @@ func (f *openFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Name and Companion make it a tensor.Companion: files next to it are of the same listing.
+// Name and Companion make it a tensor.Companion: files next to it are of the same
+// listing.
 func (f *openFile) Name() string { return f.info.Name() }
 
 func (f *openFile) Companion(name string) (io.ReaderAt, int64, error) {

@@ -25,22 +25,26 @@ import (
 func model(n, size int) (ts []*tensor.Tensor) {
 	for i := range n {
 		data := bytes.Repeat([]byte{byte(i)}, size)
-		ts = append(ts, tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), tensor.Shape{int64(size)}, data))
+		ts = append(ts, tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i),
+			tensor.Shape{int64(size)}, data))
 	}
 	return ts
 }
 
-// What listing a model of 146 tensors costs, and then one of them, with what the reader of each format asks for.
+// What listing a model of 146 tensors costs, and then one of them, with what the reader
+// of each format asks for.
 func TestRequestsOfEachFormat(t *testing.T) {
 	const size = 300_000
 	ts := model(146, size)
 	floats := make([]*tensor.Tensor, len(ts)) // for those that have no bytes
 	for i, x := range ts {
-		floats[i] = tensor.New(x.Name, tensor.Shape{size / 4}, slices.Repeat([]float32{float32(i)}, size/4))
+		floats[i] = tensor.New(x.Name, tensor.Shape{size / 4},
+			slices.Repeat([]float32{float32(i)}, size/4))
 	}
 	into := func(version string) func(string) error {
 		return func(name string) error {
-			return ztensor.WriteFile(t.Context(), name, tensor.Of(ts...), &ztensor.WriterOptions{Version: version})
+			return ztensor.WriteFile(t.Context(), name, tensor.Of(ts...),
+				&ztensor.WriterOptions{Version: version})
 		}
 	}
 	for name, c := range map[string]struct {
@@ -51,11 +55,21 @@ func TestRequestsOfEachFormat(t *testing.T) {
 		"model.zt (1.2)": {into("1.2"), 1},
 		"model.zt (2)":   {into("2"), 1},
 		"model.zt (2, compressed)": {func(name string) error {
-			return ztensor.WriteFile(t.Context(), name, tensor.Of(ts...), &ztensor.WriterOptions{Version: "2", Level: 3})
+			return ztensor.WriteFile(t.Context(), name, tensor.Of(ts...),
+				&ztensor.WriterOptions{Version: "2", Level: 3})
 		}, 1},
-		"model.ptd":         {func(name string) error { return ptd.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 1},
-		"model.safetensors": {func(name string) error { return safetensors.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 1},
-		"model.npy":         {func(name string) error { return npy.WriteFile(t.Context(), name, tensor.Of(ts[77]), nil) }, 1},
+		"model.ptd": {func(name string) error {
+			return ptd.WriteFile(t.Context(), name,
+				tensor.Of(ts...), nil)
+		}, 1},
+		"model.safetensors": {func(name string) error {
+			return safetensors.WriteFile(t.Context(),
+				name, tensor.Of(ts...), nil)
+		}, 1},
+		"model.npy": {func(name string) error {
+			return npy.WriteFile(t.Context(), name,
+				tensor.Of(ts[77]), nil)
+		}, 1},
 		"model.rten": {func(name string) error {
 			g := rten.NewGraphBuilder()
 			for _, x := range floats {
@@ -73,8 +87,14 @@ func TestRequestsOfEachFormat(t *testing.T) {
 			return p.WriteFile(name, nil)
 		}, 1},
 		// No index, or one without shapes: a look at the beginning of each.
-		"model.primitiv": {func(name string) error { return primitiv.WriteFile(t.Context(), name, tensor.Of(floats...), nil) }, 147},
-		"model.npz":      {func(name string) error { return npz.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 147},
+		"model.primitiv": {func(name string) error {
+			return primitiv.WriteFile(t.Context(), name,
+				tensor.Of(floats...), nil)
+		}, 147},
+		"model.npz": {func(name string) error {
+			return npz.WriteFile(t.Context(), name,
+				tensor.Of(ts...), nil)
+		}, 147},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
@@ -96,12 +116,14 @@ func TestRequestsOfEachFormat(t *testing.T) {
 			defer f.Close()
 			n, one := 0, f.Tensor(ts[77].Name)
 			for x := range f.Tensors() {
-				if n++; one == nil && (n == 78 || base == "model.npy") { // those have no such names
+				if n++; one == nil && (n == 78 || base == "model.npy") {
+					// those have no such names
 					one = x
 				}
 			}
 			listed := r.Stats()
-			if want := map[bool]int{true: 1, false: len(ts)}[base == "model.npy"]; n != want || listed.Requests > c.list || listed.Bytes > c.list*window+4096 {
+			if want := map[bool]int{true: 1, false: len(ts)}[base == "model.npy"]; n != want ||
+				listed.Requests > c.list || listed.Bytes > c.list*window+4096 {
 				t.Errorf("%d tensors listed with %+v: %s", n, listed, s.ranges())
 			}
 			want := []byte(slices.Repeat([]byte{77}, size))
@@ -142,9 +164,18 @@ func TestListingOfManyTensors(t *testing.T) {
 		write func(name string) error
 		most  int64
 	}{
-		"f.zt":          {func(name string) error { return ztensor.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 2},
-		"f.ptd":         {func(name string) error { return ptd.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 2},
-		"f.safetensors": {func(name string) error { return safetensors.WriteFile(t.Context(), name, tensor.Of(ts...), nil) }, 2},
+		"f.zt": {func(name string) error {
+			return ztensor.WriteFile(t.Context(), name,
+				tensor.Of(ts...), nil)
+		}, 2},
+		"f.ptd": {func(name string) error {
+			return ptd.WriteFile(t.Context(), name,
+				tensor.Of(ts...), nil)
+		}, 2},
+		"f.safetensors": {func(name string) error {
+			return safetensors.WriteFile(t.Context(),
+				name, tensor.Of(ts...), nil)
+		}, 2},
 	} {
 		path := filepath.Join(t.TempDir(), name)
 		if err := c.write(path); err != nil {

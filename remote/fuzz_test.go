@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// A script answers requests with what stands in raw, as it would come over the wire: one answer after the other.
+// A script answers requests with what stands in raw, as it would come over the wire:
+// one answer after the other.
 type script struct {
 	raw      *bufio.Reader
 	requests int
@@ -48,8 +49,9 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// FuzzAnswers has a server answer with anything at all. What was read is as long as it should be or an error, nothing is asked
-// without end, and not more is taken than is allowed.
+// FuzzAnswers has a server answer with anything at all. What was read is as long as it
+// should be or an error, nothing is asked without end, and not more is taken than is
+// allowed.
 func FuzzAnswers(f *testing.F) {
 	part := func(off, last, size int64, headers string) string {
 		body := bytes.Repeat([]byte{'x'}, int(last-off+1))
@@ -63,11 +65,14 @@ func FuzzAnswers(f *testing.F) {
 		part(0, 99, 100, ""),
 		part(0, 99, 300, "") + part(100, 299, 300, ""),
 		part(0, 99, 300, "") + part(100, 119, 300, "") + part(120, 299, 300, ""),
-		part(0, 9, 30, "Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\n") + part(10, 29, 30, "Content-Encoding: gzip\r\n"),
-		part(0, 9, 1<<40, "") + strings.Replace(part(1<<39, 1<<39+9, 1<<40, ""), "Content-Length: 10\r\n", "", 1),
+		part(0, 9, 30, "Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\n") + part(10, 29, 30,
+			"Content-Encoding: gzip\r\n"),
+		part(0, 9, 1<<40, "") + strings.Replace(part(1<<39, 1<<39+9, 1<<40, ""),
+			"Content-Length: 10\r\n", "", 1),
 		both(50) + part(10, 39, 50, ""),
 		both(20),
-		"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n" + part(0, 9, 10, ""),
+		"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n" + part(0, 9,
+			10, ""),
 		"HTTP/1.1 302 Found\r\nLocation: https://other.example/x\r\nContent-Length: 0\r\n\r\n" + part(0, 9, 10, "") + "HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n",
 		"HTTP/1.1 503 Later\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n" + part(0, 9, 10, ""),
 		"HTTP/1.1 416 No\r\nContent-Range: bytes */0\r\nContent-Length: 0\r\n\r\n",
@@ -84,7 +89,8 @@ func FuzzAnswers(f *testing.F) {
 		if ends {
 			name += ".zt"
 		}
-		r, err := newReader(t.Context(), name, &Options{Client: &http.Client{Transport: answers}, MaxBytes: most, Header: http.Header{"Authorization": {"s3cret"}}})
+		r, err := newReader(t.Context(), name, &Options{Client: &http.Client{Transport: answers},
+			MaxBytes: most, Header: http.Header{"Authorization": {"s3cret"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,19 +103,23 @@ func FuzzAnswers(f *testing.F) {
 			for _, read := range []struct {
 				off int64
 				n   int
-			}{{0, 8}, {r.Size() - 16, 16}, {0, 200}, {r.Size() / 2, 70_000}, {100, 0}, {1, 1 << 20}, {r.Size(), 1}} {
+			}{{0, 8}, {r.Size() - 16, 16}, {0, 200}, {r.Size() / 2, 70_000}, {100, 0}, {1,
+				1 << 20}, {r.Size(), 1}} {
 				if read.off < 0 {
 					continue
 				}
 				p := make([]byte, read.n)
-				if n, err := r.ReadAt(p, read.off); n < 0 || n > len(p) || (n < len(p)) != (err != nil) && err != io.EOF {
+				if n, err := r.ReadAt(p, read.off); n < 0 || n > len(p) ||
+					(n < len(p)) != (err != nil) && err != io.EOF {
 					t.Fatalf("ReadAt(%d bytes, %d) = %d, %v", read.n, read.off, n, err)
 				} else if err == io.EOF && read.off+int64(read.n) <= r.Size() {
-					t.Fatalf("ReadAt(%d bytes, %d) = %d, %v of %d", read.n, read.off, n, err, r.Size())
+					t.Fatalf("ReadAt(%d bytes, %d) = %d, %v of %d", read.n, read.off, n, err,
+						r.Size())
 				}
 			}
 		}
-		if st := r.Stats(); st.Bytes > most || st.Requests != int64(answers.requests) || answers.requests > 500 {
+		if st := r.Stats(); st.Bytes > most || st.Requests != int64(answers.requests) ||
+			answers.requests > 500 {
 			t.Fatalf("%+v after %d requests", st, answers.requests)
 		}
 	})

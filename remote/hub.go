@@ -31,9 +31,10 @@ type HF struct {
 	Token string
 }
 
-// HFFromEnv returns what huggingface_hub takes from the environment: HF_ENDPOINT, and the
-// token of HF_TOKEN, HUGGING_FACE_HUB_TOKEN or the file HF_TOKEN_PATH ($HF_HOME/token), which
-// HF_HUB_DISABLE_IMPLICIT_TOKEN turns off. A file that is absent is no error.
+// HFFromEnv returns what huggingface_hub takes from the environment: HF_ENDPOINT, and
+// the token of HF_TOKEN, HUGGING_FACE_HUB_TOKEN or the file HF_TOKEN_PATH
+// ($HF_HOME/token), which HF_HUB_DISABLE_IMPLICIT_TOKEN turns off. A file that is
+// absent is no error.
 func HFFromEnv() (HF, error) {
 	hf := HF{Endpoint: os.Getenv("HF_ENDPOINT")}
 	switch strings.ToUpper(os.Getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
@@ -97,15 +98,15 @@ type hubAddress struct {
 // IsHub reports whether an address is one of Hugging Face's Hub.
 func IsHub(address string) bool { return strings.HasPrefix(address, "hf://") }
 
-// HubPath returns the path within the repository that an address of the Hub names, "" for the
-// repository itself.
+// HubPath returns the path within the repository that an address of the Hub names, ""
+// for the repository itself.
 func HubPath(address string) (string, error) {
 	a, err := parseHub(address)
 	return a.path, err
 }
 
-// parseHub takes an address apart. A revision ends at the next slash, except refs/pr/N and
-// refs/convert/NAME; an @ in a later element belongs to the path.
+// parseHub takes an address apart. A revision ends at the next slash, except refs/pr/N
+// and refs/convert/NAME; an @ in a later element belongs to the path.
 func parseHub(address string) (a hubAddress, err error) {
 	bad := func(why string) (hubAddress, error) {
 		return a, fmt.Errorf("remote: %s: %s: hf://ORG/NAME[@REVISION][/PATH]",
@@ -249,7 +250,8 @@ func (h *hub) url(name string) *url.URL {
 	return &u
 }
 
-// open opens a file of the repository. Its size is that of the listing, -1 if there is none.
+// open opens a file of the repository. Its size is that of the listing, -1 if there is
+// none.
 func (h *hub) open(name string, size int64) (*Reader, error) {
 	r, err := h.client.readerOf(h.ctx, h.url(name))
 	if err != nil {

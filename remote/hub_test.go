@@ -26,8 +26,8 @@ import (
 
 const testCommit = "0123456789abcdef0123456789abcdef01234567"
 
-// A standIn answers as Hugging Face's Hub does: the API, small files by itself and whole, large
-// ones by a redirect to another host, which refuses a token.
+// A standIn answers as Hugging Face's Hub does: the API, small files by itself and
+// whole, large ones by a redirect to another host, which refuses a token.
 type standIn struct {
 	hub, cdn *httptest.Server
 	files    map[string][]byte
@@ -94,7 +94,8 @@ func (s *standIn) serveHub(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *standIn) serveTree(w http.ResponseWriter, r *http.Request) {
-	below := strings.Trim(strings.TrimPrefix(r.URL.Path, "/api/models/acme/tiny/tree/"+testCommit), "/")
+	below := strings.Trim(strings.TrimPrefix(r.URL.Path,
+		"/api/models/acme/tiny/tree/"+testCommit), "/")
 	page := 1
 	if r.URL.Query().Get("cursor") != "" {
 		page = 2
@@ -117,10 +118,12 @@ func (s *standIn) serveTree(w http.ResponseWriter, r *http.Request) {
 			names = names[half:]
 		}
 		for _, name := range names {
-			row := map[string]any{"type": "file", "path": name, "size": len(s.files[name]), "oid": strings.Repeat("a", 40)}
+			row := map[string]any{"type": "file", "path": name, "size": len(s.files[name]),
+				"oid": strings.Repeat("a", 40)}
 			if isLarge(s.files[name]) {
 				sum := sha256.Sum256(s.files[name])
-				row["lfs"] = map[string]any{"oid": hex.EncodeToString(sum[:]), "size": len(s.files[name]), "pointerSize": 130}
+				row["lfs"] = map[string]any{"oid": hex.EncodeToString(sum[:]),
+					"size": len(s.files[name]), "pointerSize": 130}
 			}
 			rows = append(rows, row)
 		}
@@ -162,16 +165,17 @@ func hubFiles() map[string][]byte {
 
 func TestHubAddresses(t *testing.T) {
 	for address, want := range map[string]hubAddress{
-		"hf://acme/tiny":                        {"models", "acme/tiny", "", ""},
-		"hf://acme/tiny/":                       {"models", "acme/tiny", "", ""},
-		"hf://models/acme/tiny/a/b.gguf":        {"models", "acme/tiny", "", "a/b.gguf"},
-		"hf://datasets/acme/tiny@v1.0/x":        {"datasets", "acme/tiny", "v1.0", "x"},
-		"hf://spaces/acme/tiny":                 {"spaces", "acme/tiny", "", ""},
-		"hf://acme/tiny@refs/pr/3/x":            {"models", "acme/tiny", "refs/pr/3", "x"},
-		"hf://acme/tiny@refs/pr/3":              {"models", "acme/tiny", "refs/pr/3", ""},
-		"hf://acme/tiny@refs/convert/parquet/x": {"models", "acme/tiny", "refs/convert/parquet", "x"},
-		"hf://acme/tiny@feature%2Fx/y":          {"models", "acme/tiny", "feature/x", "y"},
-		"hf://acme/tiny/dir@2/x":                {"models", "acme/tiny", "", "dir@2/x"},
+		"hf://acme/tiny":                 {"models", "acme/tiny", "", ""},
+		"hf://acme/tiny/":                {"models", "acme/tiny", "", ""},
+		"hf://models/acme/tiny/a/b.gguf": {"models", "acme/tiny", "", "a/b.gguf"},
+		"hf://datasets/acme/tiny@v1.0/x": {"datasets", "acme/tiny", "v1.0", "x"},
+		"hf://spaces/acme/tiny":          {"spaces", "acme/tiny", "", ""},
+		"hf://acme/tiny@refs/pr/3/x":     {"models", "acme/tiny", "refs/pr/3", "x"},
+		"hf://acme/tiny@refs/pr/3":       {"models", "acme/tiny", "refs/pr/3", ""},
+		"hf://acme/tiny@refs/convert/parquet/x": {"models", "acme/tiny", "refs/convert/parquet",
+			"x"},
+		"hf://acme/tiny@feature%2Fx/y": {"models", "acme/tiny", "feature/x", "y"},
+		"hf://acme/tiny/dir@2/x":       {"models", "acme/tiny", "", "dir@2/x"},
 	} {
 		if got, err := parseHub(address); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", address, got, err)
@@ -235,7 +239,8 @@ func TestHubCompanion(t *testing.T) {
 		t.Fatalf("%d bytes, %v", size, err)
 	}
 	defer c.(io.Closer).Close()
-	if want := "/acme/tiny/resolve/" + testCommit + "/model.safetensors"; len(s.asked) != 1 || s.asked[0] != want {
+	if want := "/acme/tiny/resolve/" + testCommit + "/model.safetensors"; len(s.asked) != 1 ||
+		s.asked[0] != want {
 		t.Errorf("asked for %q", s.asked)
 	}
 }
@@ -271,7 +276,8 @@ func TestHubRepository(t *testing.T) {
 	if n := len(s.asked); n != 3 {
 		t.Errorf("listing takes %d requests: %q", n, s.asked)
 	}
-	if err := fstest.TestFS(r, "config.json", "model.safetensors", "sub/a b#c.bin", "empty"); err != nil {
+	if err := fstest.TestFS(r, "config.json", "model.safetensors", "sub/a b#c.bin",
+		"empty"); err != nil {
 		t.Error(err)
 	}
 	sum := sha256.Sum256(s.files["model.safetensors"])
@@ -288,7 +294,8 @@ func TestHubRepository(t *testing.T) {
 		}
 		return err
 	})
-	if got := strings.Join(names, " "); got != "config.json empty model.safetensors sub/a b#c.bin" {
+	if got := strings.Join(names,
+		" "); got != "config.json empty model.safetensors sub/a b#c.bin" {
 		t.Errorf("files %q", got)
 	}
 
@@ -333,13 +340,15 @@ func TestHubListingsThatLie(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options()); !errors.Is(err, tensor.ErrMalformed) {
+		if _, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options()); !errors.Is(err,
+			tensor.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s := newStandIn(t, hubFiles())
 	s.next = "http://127.0.0.1:1/next"
-	if _, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options()); !errors.Is(err, tensor.ErrMalformed) {
+	if _, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options()); !errors.Is(err,
+		tensor.ErrMalformed) {
 		t.Errorf("a next page at another host: %v", err)
 	}
 	s = newStandIn(t, hubFiles())
@@ -361,7 +370,8 @@ func TestHubListingsThatLie(t *testing.T) {
 
 func TestHFFromEnv(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_DISABLE_IMPLICIT_TOKEN"} {
+	for _, name := range []string{"HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN",
+		"HF_TOKEN_PATH", "HF_HUB_DISABLE_IMPLICIT_TOKEN"} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("HF_HOME", dir)
@@ -372,7 +382,8 @@ func TestHFFromEnv(t *testing.T) {
 		}
 	}
 	want("", "")
-	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(" of the\nfile \n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(" of the\nfile \n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	want("", "of thefile")

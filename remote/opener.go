@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// An Opener opens and lists what is at the addresses of an object store. Its methods are safe
-// for concurrent use. The nested module cloud has those of s3://, gs:// and az://.
+// An Opener opens and lists what is at the addresses of an object store. Its methods
+// are safe for concurrent use. The nested module cloud has those of s3://, gs:// and
+// az://.
 type Opener interface {
-	// Open opens an object and returns its size. What it returns is safe for concurrent use,
-	// and an io.Closer where that releases something. Reads fail when ctx is done.
+	// Open opens an object and returns its size. What it returns is safe for concurrent
+	// use, and an io.Closer where that releases something. Reads fail when ctx is done.
 	Open(ctx context.Context, address string) (io.ReaderAt, int64, error)
-	// List lists the objects whose addresses begin with prefix. It ends with the first error.
+	// List lists the objects whose addresses begin with prefix. It ends with the first
+	// error.
 	List(ctx context.Context, prefix string) iter.Seq2[Entry, error]
 }
 

@@ -36,7 +36,8 @@ func (s *fakeStore) Open(_ context.Context, address string) (io.ReaderAt, int64,
 func (s *fakeStore) List(_ context.Context, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for address, data := range s.objects {
-			if strings.HasPrefix(address, prefix) && s.rows == nil && !yield(Entry{Address: address, Size: int64(len(data))}, nil) {
+			if strings.HasPrefix(address, prefix) && s.rows == nil &&
+				!yield(Entry{Address: address, Size: int64(len(data))}, nil) {
 				return
 			}
 		}
@@ -72,14 +73,17 @@ func TestFileSystemOfAnOpener(t *testing.T) {
 	}
 	for _, rows := range [][]Entry{
 		{{Address: "x://bucket/../secret"}}, {{Address: "x://elsewhere/a"}}, {{Address: "x://bucket//a"}}, {{Address: "x://bucket/a", Size: -1}},
-		{{Address: "x://bucket/a"}, {Address: "x://bucket/a/b"}}, {{Address: "x://bucket/a"}, {Address: "x://bucket/a"}},
+		{{Address: "x://bucket/a"}, {Address: "x://bucket/a/b"}}, {{Address: "x://bucket/a"},
+			{Address: "x://bucket/a"}},
 	} {
-		if _, err := OpenFS(t.Context(), &fakeStore{rows: rows}, "x://bucket"); !errors.Is(err, tensor.ErrMalformed) {
+		if _, err := OpenFS(t.Context(), &fakeStore{rows: rows}, "x://bucket"); !errors.Is(err,
+			tensor.ErrMalformed) {
 			t.Errorf("a listing of %+v: %v", rows, err)
 		}
 	}
 	failed := errors.New("the listing broke off")
-	if _, err := OpenFS(t.Context(), &fakeStore{rows: []Entry{{Address: "x://bucket/a"}}, err: failed}, "x://bucket"); !errors.Is(err, failed) {
+	if _, err := OpenFS(t.Context(), &fakeStore{rows: []Entry{{Address: "x://bucket/a"}},
+		err: failed}, "x://bucket"); !errors.Is(err, failed) {
 		t.Errorf("a listing that breaks off: %v", err)
 	}
 	s.rows = []Entry{{Address: "x://bucket/other", Size: 3}}
@@ -120,14 +124,16 @@ func TestEachAttemptIsSignedForItsHostOnly(t *testing.T) {
 	if r.Size() != int64(len(data)) {
 		t.Errorf("%d bytes", r.Size())
 	}
-	if got := fmt.Sprintf("%q", signed); got != `["1 of bytes=0-65535 sig=secret" "2 of bytes=0-65535 sig=secret"]` {
+	if got := fmt.Sprintf("%q",
+		signed); got != `["1 of bytes=0-65535 sig=secret" "2 of bytes=0-65535 sig=secret"]` {
 		t.Errorf("requests %s", got)
 	}
 	if got := fmt.Sprintf("%q", elsewhere); got != `[""]` {
 		t.Errorf("the other host sees %s", got)
 	}
 	failed := errors.New("no credentials")
-	if _, _, err := s.open("f", &Options{Sign: func(*http.Request) error { return failed }}); !errors.Is(err, failed) {
+	if _, _, err := s.open("f",
+		&Options{Sign: func(*http.Request) error { return failed }}); !errors.Is(err, failed) {
 		t.Errorf("a failing Sign: %v", err)
 	}
 }
@@ -151,7 +157,8 @@ func TestStatusErrorsOfStores(t *testing.T) {
 		if !errors.As(err, &status) || !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if status.Reason != want || status.Code != 404 || status.Header.Get("X-Amz-Bucket-Region") != "eu-central-1" {
+		if status.Reason != want || status.Code != 404 ||
+			status.Header.Get("X-Amz-Bucket-Region") != "eu-central-1" {
 			t.Errorf("%q: %+v", body, status)
 		}
 		if want != "" && !strings.HasSuffix(err.Error(), "(NoSuchKey)") {
@@ -172,7 +179,8 @@ func TestAChangedFileIsRefusedByTheServer(t *testing.T) {
 		}
 		return false // ServeContent answers 412
 	})
-	if _, err := r.ReadAt(make([]byte, 10), 300_000); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "412") {
+	if _, err := r.ReadAt(make([]byte, 10), 300_000); !errors.Is(err, ErrChanged) ||
+		!strings.Contains(err.Error(), "412") {
 		t.Error(err)
 	}
 }

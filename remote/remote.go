@@ -1,13 +1,15 @@
-// Package remote reads parts of files over https: a Reader is an io.ReaderAt that asks the server for the ranges that are
-// wanted, so that listing the tensors of a file of 40 GB takes one or two small requests.
+// Package remote reads parts of files over https: a Reader is an io.ReaderAt that asks
+// the server for the ranges that are wanted, so that listing the tensors of a file of
+// 40 GB takes one or two small requests.
 //
 //	r, err := remote.Open(ctx, "https://example.org/model.pte", nil)
 //	defer r.Close()
 //	f, err := tensorfile.NewReader(r, r.Size(), nil)
 //
-// The server is not trusted. It must answer a range with that range, of a file whose size and version stay the same; what
-// it sends beyond that is not read. Credentials go to the host that they were given for, and to no other. Failures that pass
-// are waited for; a server that falls silent is asked again; and there is a limit to everything.
+// The server is not trusted. It must answer a range with that range, of a file whose
+// size and version stay the same; what it sends beyond that is not read. Credentials go
+// to the host that they were given for, and to no other. Failures that pass are waited
+// for; a server that falls silent is asked again; and there is a limit to everything.
 package remote
 
 import (
@@ -32,56 +34,64 @@ import (
 // ErrChanged is the error of a file that is no longer the one that was opened.
 var ErrChanged = errors.New("the file changed on the server")
 
-// ErrNoRanges is the error of a server that sends files only as a whole: who wants this one has to fetch all of it. It is an
-// errors.ErrUnsupported.
+// ErrNoRanges is the error of a server that sends files only as a whole: who wants this
+// one has to fetch all of it. It is an errors.ErrUnsupported.
 var ErrNoRanges = fmt.Errorf("%w: the server sends files only as a whole", errors.ErrUnsupported)
 
 // Options say how to speak with the server. The zero value, and nil, are the defaults.
 type Options struct {
-	// Header is sent with each request to the host of the address, and not to others where it redirects: Authorization,
-	// for example. A range, its conditions and encodings are set by this package.
+	// Header is sent with each request to the host of the address, and not to others
+	// where it redirects: Authorization, for example. A range, its conditions and
+	// encodings are set by this package.
 	Header http.Header
 
-	// Client does the requests. Nil means one of our own, which behaves as http.DefaultTransport does, environment
-	// variables for proxies included. Its CheckRedirect is not asked: redirects are followed here, ten at most.
+	// Client does the requests. Nil means one of our own, which behaves as
+	// http.DefaultTransport does, environment variables for proxies included. Its
+	// CheckRedirect is not asked: redirects are followed here, ten at most.
 	Client *http.Client
 
-	// AllowHTTP lets addresses and redirects be http, without encryption. Otherwise only those of this machine
-	// (localhost, 127.0.0.1, ::1) may. A server elsewhere can never redirect to this machine.
+	// AllowHTTP lets addresses and redirects be http, without encryption. Otherwise
+	// only those of this machine (localhost, 127.0.0.1, ::1) may. A server elsewhere
+	// can never redirect to this machine.
 	AllowHTTP bool
 
-	// PublicOnly refuses to connect to addresses that are not public, such as those of this machine and of
-	// private networks: for untrusted addresses. It requires Client to be nil, and uses no proxy.
+	// PublicOnly refuses to connect to addresses that are not public, such as those of
+	// this machine and of private networks: for untrusted addresses. It requires Client
+	// to be nil, and uses no proxy.
 	PublicOnly bool
 
-	// MaxBytes is how many bytes of content may be fetched in all; going beyond is tensor.ErrLimit. Zero means no limit.
+	// MaxBytes is how many bytes of content may be fetched in all; going beyond is
+	// tensor.ErrLimit. Zero means no limit.
 	MaxBytes int64
 
-	// CacheBytes is how much of what small reads fetched is kept; zero means 8 MiB, less than 256 KiB counts as that.
+	// CacheBytes is how much of what small reads fetched is kept; zero means 8 MiB,
+	// less than 256 KiB counts as that.
 	CacheBytes int64
 
-	// InFlight is how many requests reading ahead, or one large read, has under way at once, each of 8 MiB; zero means 16.
-	// Reading ahead keeps no more than so many, for all files of a Client together, in memory.
+	// InFlight is how many requests reading ahead, or one large read, has under way at
+	// once, each of 8 MiB; zero means 16. Reading ahead keeps no more than so many, for
+	// all files of a Client together, in memory.
 	InFlight int
 
-	// Attempts is how often a request is tried before its failure counts, if the failure may pass; zero means 5.
+	// Attempts is how often a request is tried before its failure counts, if the
+	// failure may pass; zero means 5.
 	Attempts int
 
-	// Timeout is how long the server may be silent before it is asked again; zero means 30 seconds. How long a transfer
-	// takes as a whole is for the context to say.
+	// Timeout is how long the server may be silent before it is asked again; zero means
+	// 30 seconds. How long a transfer takes as a whole is for the context to say.
 	Timeout time.Duration
 
-	// Sign is called with each request to the host of the address, each attempt anew, when
-	// all but its own headers are set: with a signature, or a token that expires. It may
-	// change the query, too. It must be safe for concurrent use.
+	// Sign is called with each request to the host of the address, each attempt anew,
+	// when all but its own headers are set: with a signature, or a token that expires.
+	// It may change the query, too. It must be safe for concurrent use.
 	Sign func(*http.Request) error
 
 	// HF is where addresses that begin with hf:// are, and the token for it.
 	HF HF
 }
 
-// A Reader reads a file on a server. It is safe for concurrent use. It keeps the context that it was opened with, and fails
-// when that is done.
+// A Reader reads a file on a server. It is safe for concurrent use. It keeps the
+// context that it was opened with, and fails when that is done.
 type Reader struct {
 	opts   Options
 	client *Client
@@ -128,7 +138,8 @@ type flight struct {
 }
 
 const (
-	// window is what is fetched at least, and with the first request: the metadata of most files fit.
+	// window is what is fetched at least, and with the first request: the metadata of
+	// most files fit.
 	window = 64 << 10
 	// mostAhead bounds how far sequential reading runs ahead, as does half of the cache.
 	mostAhead = 4 << 20
@@ -136,14 +147,16 @@ const (
 	direct = 1 << 20
 )
 
-// Open asks for the file at address, which must be https (see Options.AllowHTTP), and for its first 64 KiB at once. A file
-// that keeps its directory at the end, which zTensor's and zip's names tell, is asked for its last 64 KiB with the same
-// request. Reads fail when ctx is done. An address of the Hub, hf://, is that of a file: its revision is
-// resolved to a commit with one more request.
+// Open asks for the file at address, which must be https (see Options.AllowHTTP), and
+// for its first 64 KiB at once. A file that keeps its directory at the end, which
+// zTensor's and zip's names tell, is asked for its last 64 KiB with the same request.
+// Reads fail when ctx is done. An address of the Hub, hf://, is that of a file: its
+// revision is resolved to a commit with one more request.
 func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
 	if IsHub(address) {
 		if name, err := HubPath(address); err == nil && name == "" {
-			return nil, fmt.Errorf("remote: %s: %w: a repository, not a file: OpenRepository", quote.Name(address), fs.ErrInvalid)
+			return nil, fmt.Errorf("remote: %s: %w: a repository, not a file: OpenRepository",
+				quote.Name(address), fs.ErrInvalid)
 		}
 		h, err := openHub(ctx, address, opts)
 		if err != nil {
@@ -211,7 +224,8 @@ func (r *Reader) Stats() Stats {
 	return r.stats
 }
 
-// Close ends what is under way and lets go of the cache. Reads fail with fs.ErrClosed afterwards. A second Close does nothing.
+// Close ends what is under way and lets go of the cache. Reads fail with fs.ErrClosed
+// afterwards. A second Close does nothing.
 func (r *Reader) Close() error {
 	r.cancel(fs.ErrClosed)
 	r.mu.Lock()
@@ -232,16 +246,20 @@ func (r *Reader) Close() error {
 // Name returns the last element of the address's path.
 func (r *Reader) Name() string { return path.Base(r.url.Path) }
 
-// Companion opens a file next to this one, with the same options and context: a shard, external weights. Its name is a
-// path with slashes that does not lead out of the directory. What it returns is an io.Closer too; Close of r does not
-// close it. It makes a Reader a tensor.Companion.
+// Companion opens a file next to this one, with the same options and context: a shard,
+// external weights. Its name is a path with slashes that does not lead out of the
+// directory. What it returns is an io.Closer too; Close of r does not close it. It
+// makes a Reader a tensor.Companion.
 func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
 	if !fs.ValidPath(name) || name == "." {
-		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: it leads out of the directory", fs.ErrInvalid)}
+		return nil, 0, &fs.PathError{Op: "open", Path: name,
+			Err: fmt.Errorf("%w: it leads out of the directory", fs.ErrInvalid)}
 	}
 	u := *r.url
-	u.RawQuery, u.Fragment = "", ""                                            // they were for this file
-	u.Path, u.RawPath = u.Path[:strings.LastIndexByte(u.Path, '/')+1]+name, "" // not path.Join: // may be meant
+	// they were for this file
+	u.RawQuery, u.Fragment = "", ""
+	// not path.Join: // may be meant
+	u.Path, u.RawPath = u.Path[:strings.LastIndexByte(u.Path, '/')+1]+name, ""
 	if err := r.done(); err != nil {
 		return nil, 0, err
 	}
@@ -252,10 +270,12 @@ func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
 	return c, c.Size(), nil
 }
 
-// ReadAt fills p from offset off, as io.ReaderAt asks: all of it, or an error, which is io.EOF if the file has no more bytes.
-// Small reads take more than they need, so that those which follow cost nothing: 64 KiB, and the more the longer reading
-// goes on in one direction, until Options.InFlight requests of 8 MiB are under way. A read of 1 MiB or more takes no more
-// than that at first; one of more than 8 MiB is several requests at once.
+// ReadAt fills p from offset off, as io.ReaderAt asks: all of it, or an error, which is
+// io.EOF if the file has no more bytes. Small reads take more than they need, so that
+// those which follow cost nothing: 64 KiB, and the more the longer reading goes on in
+// one direction, until Options.InFlight requests of 8 MiB are under way. A read of 1
+// MiB or more takes no more than that at first; one of more than 8 MiB is several
+// requests at once.
 func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, fmt.Errorf("remote: negative offset %d", off)
@@ -265,7 +285,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 		p = p[:max(0, r.size-off)]
 	}
 	for n < len(p) {
-		m, err := r.some(p[n:], off+int64(n))
+		m, err := r.readSome(p[n:], off+int64(n))
 		if err != nil {
 			return n, err
 		}
@@ -280,8 +300,8 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// some fills the beginning of p, with as much of it as takes one request at most.
-func (r *Reader) some(p []byte, off int64) (int, error) {
+// readSome fills the beginning of p, with as much of it as takes one request at most.
+func (r *Reader) readSome(p []byte, off int64) (int, error) {
 	end := off + int64(len(p))
 	r.mu.Lock()
 	if b := r.cache.from(off); len(b) > 0 {
@@ -389,13 +409,15 @@ func (r *Reader) spend(n int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n > r.budget() {
-		return fmt.Errorf("remote: %s: %w: %d bytes after %d of %d", r.name(), tensor.ErrLimit, n, r.spent, r.opts.MaxBytes)
+		return fmt.Errorf("remote: %s: %w: %d bytes after %d of %d", r.name(), tensor.ErrLimit,
+			n, r.spent, r.opts.MaxBytes)
 	}
 	r.spent += n
 	return nil
 }
 
-// done returns why reading is over, nil if it is not: fs.ErrClosed, or what the context says.
+// done returns why reading is over, nil if it is not: fs.ErrClosed, or what the context
+// says.
 func (r *Reader) done() error {
 	if r.ctx.Err() == nil {
 		return nil
@@ -403,8 +425,8 @@ func (r *Reader) done() error {
 	return fmt.Errorf("remote: %s: %w", r.name(), context.Cause(r.ctx))
 }
 
-// name is the address for messages, without what may be secret in it: the password, and the query, which is where signed
-// addresses have their signature.
+// name is the address for messages, without what may be secret in it: the password, and
+// the query, which is where signed addresses have their signature.
 func (r *Reader) name() string { return redacted(r.url) }
 
 func redacted(u *url.URL) string {

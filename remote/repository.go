@@ -24,9 +24,9 @@ const (
 	maxPages = 100_000
 )
 
-// OpenRepository lists a repository, or the directory of it that address has as its path, with
-// one request for about 1,000 files. Reads fail when ctx is done. opts.MaxBytes holds for each
-// file.
+// OpenRepository lists a repository, or the directory of it that address has as its
+// path, with one request for about 1,000 files. Reads fail when ctx is done.
+// opts.MaxBytes holds for each file.
 func OpenRepository(ctx context.Context, address string, opts *Options) (*Repository, error) {
 	h, err := openHub(ctx, address, opts)
 	if err != nil {
@@ -98,7 +98,8 @@ func (r *Repository) list() error {
 			return r.malformed("its listing goes on at another host")
 		}
 		if page == maxPages {
-			return fmt.Errorf("remote: %s: %w: more than %d pages", r.prefix, tensor.ErrLimit, page)
+			return fmt.Errorf("remote: %s: %w: more than %d pages", r.prefix, tensor.ErrLimit,
+				page)
 		}
 		b, header, err = h.client.Fetch(h.ctx, u.String(), maxPage)
 	}
@@ -122,8 +123,8 @@ func nextPage(links []string) string {
 // Repository returns ORG/NAME and the commit.
 func (r *Repository) Repository() (name, commit string) { return r.hub.name, r.hub.commit }
 
-// Digest returns what the listing says of a file: its SHA-256, or git's SHA-1, in hexadecimal;
-// "" where it says nothing.
+// Digest returns what the listing says of a file: its SHA-256, or git's SHA-1, in
+// hexadecimal; "" where it says nothing.
 func (r *Repository) Digest(name string) (sha256, git string) {
 	e := r.files[name]
 	return e.SHA256, e.GitSHA

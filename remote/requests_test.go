@@ -61,17 +61,25 @@ func TestBothEndsAtOnce(t *testing.T) {
 }
 
 func TestBothEndsFromServersThatKnowOneRange(t *testing.T) {
-	for name, instead := range map[string]func(s *server, w http.ResponseWriter, r *http.Request) bool{
+	for name, instead := range map[string]func(s *server, w http.ResponseWriter,
+		r *http.Request) bool{
 		"refuse": func(_ *server, w http.ResponseWriter, _ *http.Request) bool {
 			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 			return true
 		},
-		"send all": func(s *server, w http.ResponseWriter, _ *http.Request) bool { w.Write(s.data); return true },
+		"send all": func(s *server, w http.ResponseWriter,
+			_ *http.Request) bool {
+			w.Write(s.data)
+			return true
+		},
 		"send the first": func(s *server, w http.ResponseWriter, r *http.Request) bool {
 			r.Header.Set("Range", "bytes=0-4095")
 			return false
 		},
-		"hang up": func(_ *server, w http.ResponseWriter, _ *http.Request) bool { panic(http.ErrAbortHandler) },
+		"hang up": func(_ *server, w http.ResponseWriter,
+			_ *http.Request) bool {
+			panic(http.ErrAbortHandler)
+		},
 		"say nonsense": func(_ *server, w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", "multipart/byteranges; boundary=x")
 			w.WriteHeader(http.StatusPartialContent)
@@ -90,7 +98,10 @@ func TestBothEndsFromServersThatKnowOneRange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{file, 100, 66_000} {
 				s := serve(t, size)
-				s.behave(func(n int, w http.ResponseWriter, r *http.Request) bool { return n == 1 && instead(s, w, r) })
+				s.behave(func(n int, w http.ResponseWriter,
+					r *http.Request) bool {
+					return n == 1 && instead(s, w, r)
+				})
 				r := s.mustOpen("model.zt", nil)
 				s.wantRead(r, size-16, 16)
 				s.wantRead(r, 0, 8)
@@ -151,7 +162,8 @@ func TestAnyRead(t *testing.T) {
 				p := make([]byte, rnd.IntN(1+rnd.IntN(1+size*3/2)))
 				n, err := r.ReadAt(p, int64(off))
 				want := s.data[min(off, size):min(off+len(p), size)]
-				if !bytes.Equal(p[:n], want) || (err == io.EOF) != (off+len(p) > size) || err != nil && err != io.EOF {
+				if !bytes.Equal(p[:n], want) || (err == io.EOF) != (off+len(p) > size) ||
+					err != nil && err != io.EOF {
 					t.Fatalf("size %d: ReadAt(%d at %d) = %d, %v", size, len(p), off, n, err)
 				}
 			}
@@ -178,7 +190,8 @@ func TestManyGoroutines(t *testing.T) {
 					n = 1_500_000
 				}
 				p := make([]byte, n)
-				if m, err := r.ReadAt(p, int64(off)); err != nil || !bytes.Equal(p[:m], s.data[off:off+n]) {
+				if m, err := r.ReadAt(p, int64(off)); err != nil ||
+					!bytes.Equal(p[:m], s.data[off:off+n]) {
 					t.Errorf("ReadAt(%d at %d) = %d, %v", n, off, m, err)
 				}
 			}
@@ -235,7 +248,10 @@ func TestShorterRanges(t *testing.T) {
 
 func TestUnknownLength(t *testing.T) {
 	s := serve(t, 3_000_000)
-	s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool { return partly{chunked: true}.serve(s, w, r) })
+	s.behave(func(_ int, w http.ResponseWriter,
+		r *http.Request) bool {
+		return partly{chunked: true}.serve(s, w, r)
+	})
 	r := s.mustOpen("f", nil)
 	s.wantRead(r, 100_000, 10)
 	s.wantRead(r, 1_000_000, 1_500_000)

@@ -14,26 +14,28 @@ import (
 // A Creator is an Opener that writes objects, too.
 type Creator interface {
 	Opener
-	// Create begins an object. Where replace is false and there is one already, that is an
-	// error of Create or of Close: fs.ErrExist.
+	// Create begins an object. Where replace is false and there is one already, that is
+	// an error of Create or of Close: fs.ErrExist.
 	Create(ctx context.Context, address string, replace bool) (ObjectWriter, error)
 }
 
-// An ObjectWriter writes an object, which appears whole with Close or not at all. It is for
-// one goroutine.
+// An ObjectWriter writes an object, which appears whole with Close or not at all. It is
+// for one goroutine.
 type ObjectWriter interface {
 	io.Writer
 	Close() error // completes the object
 	Abort()       // gives it up; does nothing after Close
 }
 
-// Send makes a request with a body and returns an answer of at most limit bytes. The request is
-// tried again as those that read are: it must be one that may arrive twice. An answer with
-// another status than 2xx and 308 is a *StatusError.
-func (c *Client) Send(ctx context.Context, method, address string, header http.Header, body []byte, limit int64) ([]byte, http.Header, error) {
+// Send makes a request with a body and returns an answer of at most limit bytes. The
+// request is tried again as those that read are: it must be one that may arrive twice.
+// An answer with another status than 2xx and 308 is a *StatusError.
+func (c *Client) Send(ctx context.Context, method, address string, header http.Header,
+	body []byte, limit int64) ([]byte, http.Header, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, nil, errors.New("remote: the address cannot be understood") // err quotes it, secrets included
+		// err quotes it, secrets included
+		return nil, nil, errors.New("remote: the address cannot be understood")
 	}
 	r, err := c.readerOf(ctx, u)
 	if err != nil {

@@ -19,10 +19,12 @@ type server struct {
 	t    *testing.T
 	data []byte
 
-	mu      sync.Mutex
-	etag    string
-	asked   []string                                                 // the ranges of the requests, or their paths where there is none
-	instead func(n int, w http.ResponseWriter, r *http.Request) bool // answers request n, from 1 on, if it returns true
+	mu   sync.Mutex
+	etag string
+	// the ranges of the requests, or their paths where there is none
+	asked []string
+	// answers request n, from 1 on, if it returns true
+	instead func(n int, w http.ResponseWriter, r *http.Request) bool
 }
 
 // serve starts a server of size bytes that differ, which ends with the test.
@@ -73,7 +75,8 @@ func (s *server) ranges() string {
 	return strings.Join(a, " ")
 }
 
-// open opens the file of that name without waiting between attempts. What was waited for is kept in waited.
+// open opens the file of that name without waiting between attempts. What was waited
+// for is kept in waited.
 func (s *server) open(name string, opts *Options) (r *Reader, waited *[]time.Duration, err error) {
 	r, err = newReader(context.Background(), s.URL+"/"+name, opts)
 	if err != nil {

@@ -17,12 +17,14 @@ import (
 func TestShardsNextToTheFile(t *testing.T) {
 	dir := t.TempDir()
 	ts := model(6, 1000)
-	_, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"), tensor.Of(ts...),
+	_, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"),
+		tensor.Of(ts...),
 		&safetensors.ShardOptions{MaxSize: 2500})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"crate-2.1.1-sharded.zt", "crate-2.1.1-sharded-00001.zt", "crate-2.1.1-sharded-vision.zt"} {
+	for _, name := range []string{"crate-2.1.1-sharded.zt", "crate-2.1.1-sharded-00001.zt",
+		"crate-2.1.1-sharded-vision.zt"} {
 		b, err := os.ReadFile("../testdata/ztensor/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +68,8 @@ func TestShardsNextToTheFile(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if got, err := f.Tensor(x.Name).Data.ReadAll(); err != nil || string(got) != string(want) {
+					if got, err := f.Tensor(x.Name).Data.ReadAll(); err != nil ||
+						string(got) != string(want) {
 						t.Errorf("%s: %s: %d bytes, %v", kind, x.Name, len(got), err)
 					}
 				}

@@ -86,12 +86,15 @@ func slowServer(tb testing.TB, tensor int) (address string, size int64) {
 		if i > 0 {
 			h.WriteByte(',')
 		}
-		fmt.Fprintf(&h, `"t%06d":{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]}`, i, tensor/4, i*tensor, (i+1)*tensor)
+		fmt.Fprintf(&h, `"t%06d":{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]}`, i,
+			tensor/4, i*tensor, (i+1)*tensor)
 	}
 	h.WriteByte('}')
 	header := append(binary.LittleEndian.AppendUint64(nil, uint64(h.Len())), h.Bytes()...)
-	data := &repeated{header, bytes.Repeat([]byte("weights."), 128<<10), int64(len(header)) + total}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	data := &repeated{header, bytes.Repeat([]byte("weights."), 128<<10),
+		int64(len(header)) + total}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		time.Sleep(latency)
 		w.Header().Set("ETag", `"v1"`)
 		http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(data, 0, data.size))

@@ -11,12 +11,14 @@ import (
 
 func TestAFileThatChanges(t *testing.T) {
 	const size = 500_000
-	for name, change := range map[string]func(s *server, w http.ResponseWriter, r *http.Request) bool{
+	for name, change := range map[string]func(s *server, w http.ResponseWriter,
+		r *http.Request) bool{
 		"another version": func(s *server, _ http.ResponseWriter, _ *http.Request) bool {
 			s.etag = `"v2"`
 			return false
 		},
-		"another version, sent as a part": func(s *server, w http.ResponseWriter, r *http.Request) bool {
+		"another version, sent as a part": func(s *server, w http.ResponseWriter,
+			r *http.Request) bool {
 			return partly{header: map[string]string{"ETag": `"v2"`}}.serve(s, w, r)
 		},
 		"no version": func(s *server, _ http.ResponseWriter, _ *http.Request) bool {
@@ -48,7 +50,8 @@ func TestAFileThatChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.ReadAt(make([]byte, 10), 300_000); !errors.Is(err, ErrChanged) || len(*waited) != 0 {
+		if _, err := r.ReadAt(make([]byte, 10), 300_000); !errors.Is(err, ErrChanged) ||
+			len(*waited) != 0 {
 			t.Errorf("%s: %v, waited %v", name, err, *waited)
 		}
 		if _, err := r.ReadAt(make([]byte, 2_000_000), 300_000); err == nil {
@@ -83,10 +86,12 @@ func TestConditionsAreSent(t *testing.T) {
 	s := serve(t, 500_000)
 	var got []string
 	s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool {
-		got = append(got, r.Header.Get("If-Match"), r.Header.Get("If-Range"), r.Header.Get("Accept-Encoding"))
+		got = append(got, r.Header.Get("If-Match"), r.Header.Get("If-Range"),
+			r.Header.Get("Accept-Encoding"))
 		return false
 	})
-	r := s.mustOpen("f", &Options{Header: http.Header{"range": {"bytes=1-2"}, "If-Range": {"x"}, "accept-encoding": {"br"}}})
+	r := s.mustOpen("f", &Options{Header: http.Header{"range": {"bytes=1-2"}, "If-Range": {"x"},
+		"accept-encoding": {"br"}}})
 	s.wantRead(r, 300_000, 10)
 	if fmt.Sprint(got) != `[  identity "v1"  identity]` || s.ranges() != "0-65535 300000-365535" {
 		t.Errorf("%q", got)

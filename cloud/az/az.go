@@ -1,5 +1,5 @@
-// Package az opens blobs of Azure Blob Storage by their addresses, az://CONTAINER/BLOB, by its
-// REST API. Names are taken as they are: ?, # and % stand for themselves.
+// Package az opens blobs of Azure Blob Storage by their addresses, az://CONTAINER/BLOB,
+// by its REST API. Names are taken as they are: ?, # and % stand for themselves.
 package az
 
 import (
@@ -26,12 +26,13 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Options say which storage account, and who asks. Of Key, SAS and Credential one is used.
+// Options say which storage account, and who asks. Of Key, SAS and Credential one is
+// used.
 type Options struct {
 	// Account is the name of the storage account.
 	Account string
-	// Endpoint is the address of its containers; "" is https://ACCOUNT.blob.core.windows.net.
-	// With http:// nothing is encrypted.
+	// Endpoint is the address of its containers; "" is
+	// https://ACCOUNT.blob.core.windows.net. With http:// nothing is encrypted.
 	Endpoint string
 	// Key is the account's, which signs the requests.
 	Key []byte
@@ -61,13 +62,16 @@ func New(opts *Options) (*Store, error) {
 	}
 	o := &s.opts
 	if o.Endpoint == "" {
-		if strings.Trim(o.Account, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || o.Account == "" {
-			return nil, errors.New("az: no name of a storage account, such as AZURE_STORAGE_ACCOUNT gives")
+		if strings.Trim(o.Account, "abcdefghijklmnopqrstuvwxyz0123456789") != "" ||
+			o.Account == "" {
+			return nil, errors.New(
+				"az: no name of a storage account, such as AZURE_STORAGE_ACCOUNT gives")
 		}
 		o.Endpoint = "https://" + o.Account + ".blob.core.windows.net"
 	}
 	u, err := url.Parse(o.Endpoint)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		u.User != nil || u.RawQuery != "" {
 		return nil, errors.New("az: the endpoint is not an address https://HOST")
 	}
 	if o.SAS, err = cleanSAS(o.SAS); err != nil {
@@ -132,13 +136,15 @@ func (o *Options) connect(text string) error {
 			fields[strings.ToLower(strings.TrimSpace(k))] = strings.TrimSpace(v)
 		}
 	}
-	o.Account, o.Endpoint, o.SAS = fields["accountname"], strings.TrimSuffix(fields["blobendpoint"], "/"), fields["sharedaccesssignature"]
+	o.Account, o.SAS = fields["accountname"], fields["sharedaccesssignature"]
+	o.Endpoint = strings.TrimSuffix(fields["blobendpoint"], "/")
 	if suffix := fields["endpointsuffix"]; o.Endpoint == "" && suffix != "" {
 		o.Endpoint = "https://" + o.Account + ".blob." + suffix
 	}
 	key, err := base64.StdEncoding.DecodeString(fields["accountkey"])
 	if err != nil || o.Account == "" && o.Endpoint == "" {
-		return errors.New("az: AZURE_STORAGE_CONNECTION_STRING cannot be understood") // it has secrets
+		// it has secrets
+		return errors.New("az: AZURE_STORAGE_CONNECTION_STRING cannot be understood")
 	}
 	if len(key) > 0 {
 		o.Key = key
@@ -174,7 +180,8 @@ func (s *Store) bearer(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Until(s.token.ExpiresOn) < aheadOfExpiry {
-		t, err := s.opts.Credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{"https://storage.azure.com/.default"}})
+		t, err := s.opts.Credential.GetToken(ctx,
+			policy.TokenRequestOptions{Scopes: []string{"https://storage.azure.com/.default"}})
 		if err != nil {
 			return "", fmt.Errorf("az: no token: %w", err)
 		}
@@ -228,7 +235,8 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[remote.Entry,
 		if next != "" {
 			query.Set("marker", next)
 		}
-		b, _, err := s.client.Fetch(ctx, store.URL(s.opts.Endpoint, container)+"?"+strings.ReplaceAll(query.Encode(), "+", "%20"), store.MaxPage)
+		b, _, err := s.client.Fetch(ctx, store.URL(s.opts.Endpoint,
+			container)+"?"+strings.ReplaceAll(query.Encode(), "+", "%20"), store.MaxPage)
 		if err != nil {
 			return nil, "", store.Denied(err, s.provider)
 		}
@@ -241,14 +249,16 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[remote.Entry,
 			name, p := blob.Name.Text, blob.Properties
 			if blob.Name.Encoded {
 				if name, err = url.PathUnescape(name); err != nil {
-					return nil, "", fmt.Errorf("%w: the listing of %q has the name %q", tensor.ErrMalformed, root, blob.Name.Text)
+					return nil, "", fmt.Errorf("%w: the listing of %q has the name %q",
+						tensor.ErrMalformed, root, blob.Name.Text)
 				}
 			}
 			if p.ResourceType == "directory" { // of accounts with a hierarchy
 				continue
 			}
 			modified, _ := time.Parse(http.TimeFormat, p.LastModified)
-			entries = append(entries, remote.Entry{Address: root + name, Size: p.Size, ETag: p.ETag, Modified: modified})
+			entries = append(entries, remote.Entry{Address: root + name, Size: p.Size,
+				ETag: p.ETag, Modified: modified})
 		}
 		return entries, page.NextMarker, nil
 	})

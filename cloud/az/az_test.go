@@ -29,7 +29,8 @@ type fakeCredential struct {
 	err   error
 }
 
-func (c *fakeCredential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (c *fakeCredential) GetToken(context.Context,
+	policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	c.given++
 	return azcore.AccessToken{Token: "eyJ.secret", ExpiresOn: time.Now().Add(c.lasts)}, c.err
 }
@@ -47,12 +48,14 @@ func start(t *testing.T, isAllowed func(*http.Request) bool) *storetest.Server {
 	}
 	s.List = func(w http.ResponseWriter, r *http.Request) bool {
 		q := r.URL.Query()
-		if r.URL.Path != "/container" || q.Get("comp") != "list" || q.Get("restype") != "container" {
+		if r.URL.Path != "/container" || q.Get("comp") != "list" ||
+			q.Get("restype") != "container" {
 			return false
 		}
 		var names []string
 		for name := range s.Objects {
-			if name := strings.TrimPrefix(name, "/container/"); strings.HasPrefix(name, q.Get("prefix")) && name > q.Get("marker") {
+			if name := strings.TrimPrefix(name, "/container/"); strings.HasPrefix(name,
+				q.Get("prefix")) && name > q.Get("marker") {
 				names = append(names, name)
 			}
 		}
@@ -117,28 +120,34 @@ func TestStoreWithASignatureInTheQuery(t *testing.T) {
 	s := start(t, func(r *http.Request) bool {
 		return r.URL.Query().Get("sig") == "se/cret=" && r.Header.Get("Authorization") == ""
 	})
-	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "BlobEndpoint="+s.URL+"/;SharedAccessSignature=?sv=2023-11-03&sig=se%2Fcret%3D")
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING",
+		"BlobEndpoint="+s.URL+"/;SharedAccessSignature=?sv=2023-11-03&sig=se%2Fcret%3D")
 	store, err := FromEnv(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Run(t, s, store, "az://container/", "credentials of AZURE_STORAGE_CONNECTION_STRING", "se/cret", "se%2Fcret")
+	storetest.Run(t, s, store, "az://container/",
+		"credentials of AZURE_STORAGE_CONNECTION_STRING", "se/cret", "se%2Fcret")
 }
 
 func TestStoreWithAKey(t *testing.T) {
 	clearEnv(t)
 	s := start(t, func(r *http.Request) bool {
-		return strings.HasPrefix(r.Header.Get("Authorization"), "SharedKey account:") && r.Header.Get("X-Ms-Date") != ""
+		return strings.HasPrefix(r.Header.Get("Authorization"), "SharedKey account:") &&
+			r.Header.Get("X-Ms-Date") != ""
 	})
 	secret := base64.StdEncoding.EncodeToString([]byte("secret"))
-	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "DefaultEndpointsProtocol=http;AccountName=account;AccountKey="+secret+";BlobEndpoint="+s.URL)
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING",
+		"DefaultEndpointsProtocol=http;AccountName=account;AccountKey="+secret+";BlobEndpoint="+s.URL)
 	store, err := FromEnv(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Run(t, s, store, "az://container/", "credentials of AZURE_STORAGE_CONNECTION_STRING", secret)
+	storetest.Run(t, s, store, "az://container/",
+		"credentials of AZURE_STORAGE_CONNECTION_STRING", secret)
 	store.opts.Key = nil
-	if _, _, err := store.Open(t.Context(), "az://container/m/big.bin"); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "AuthenticationFailed") {
+	if _, _, err := store.Open(t.Context(), "az://container/m/big.bin"); !errors.Is(err,
+		fs.ErrPermission) || !strings.Contains(err.Error(), "AuthenticationFailed") {
 		t.Error(err)
 	}
 }
@@ -148,7 +157,8 @@ func TestEnvironment(t *testing.T) {
 	for _, test := range []struct{ variable, value, endpoint string }{
 		{"AZURE_STORAGE_SAS_TOKEN", "?sv=1&sig=x", "https://acme.blob.core.windows.net"},
 		{"AZURE_STORAGE_KEY", "c2VjcmV0", "https://acme.blob.core.windows.net"},
-		{"AZURE_STORAGE_CONNECTION_STRING", "AccountName=b;AccountKey=c2VjcmV0;EndpointSuffix=core.chinacloudapi.cn", "https://b.blob.core.chinacloudapi.cn"},
+		{"AZURE_STORAGE_CONNECTION_STRING",
+			"AccountName=b;AccountKey=c2VjcmV0;EndpointSuffix=core.chinacloudapi.cn", "https://b.blob.core.chinacloudapi.cn"},
 		{"AZURE_STORAGE_CONNECTION_STRING", "secret", ""},
 		{"AZURE_STORAGE_CONNECTION_STRING", "AccountName=b;AccountKey=%secret", ""},
 		{"AZURE_STORAGE_KEY", "%secret", ""},
@@ -191,7 +201,8 @@ func TestListingsOfOtherForms(t *testing.T) {
 		`<EnumerationResults><Blobs><Blob><Name>x</Name></Blob></Blobs></EnumerationResults>`,
 		`<EnumerationResults><NextMarker>x</NextMarker></EnumerationResults>`,
 	} {
-		if _, err := remote.OpenFS(t.Context(), store, "az://container/m"); !errors.Is(err, tensor.ErrMalformed) {
+		if _, err := remote.OpenFS(t.Context(), store, "az://container/m"); !errors.Is(err,
+			tensor.ErrMalformed) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}

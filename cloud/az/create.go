@@ -15,8 +15,8 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// upload is a blob of blocks, each with a checksum that the store compares. Blocks that no
-// list names are never seen, and Azure removes them after a week.
+// upload is a blob of blocks, each with a checksum that the store compares. Blocks that
+// no list names are never seen, and Azure removes them after a week.
 type upload struct {
 	store   *Store
 	address string
@@ -24,7 +24,8 @@ type upload struct {
 }
 
 // Create begins a blob. It appears when its Writer is closed, or not at all.
-func (s *Store) Create(ctx context.Context, address string, replace bool) (remote.ObjectWriter, error) {
+func (s *Store) Create(ctx context.Context, address string, replace bool) (remote.ObjectWriter,
+	error) {
 	container, name, err := store.Split(address, "az")
 	if err == nil && name == "" {
 		err = fmt.Errorf("az: %q names no blob: %w", address, fs.ErrInvalid)
@@ -36,8 +37,10 @@ func (s *Store) Create(ctx context.Context, address string, replace bool) (remot
 	return store.NewWriter(ctx, u), nil
 }
 
-// put makes a request that stores p, under the condition of the blob where it makes that appear.
-func (u *upload) put(ctx context.Context, query url.Values, p []byte, header http.Header, appears bool) error {
+// put makes a request that stores p, under the condition of the blob where it makes
+// that appear.
+func (u *upload) put(ctx context.Context, query url.Values, p []byte, header http.Header,
+	appears bool) error {
 	address := u.address
 	if len(query) > 0 {
 		address += "?" + query.Encode()
@@ -52,7 +55,8 @@ func (u *upload) put(ctx context.Context, query url.Values, p []byte, header htt
 	}
 	_, _, err := u.store.client.Send(ctx, http.MethodPut, address, header, p, store.MaxPage)
 	var status *remote.StatusError
-	if errors.As(err, &status) && (status.Code == http.StatusPreconditionFailed || status.Reason == "BlobAlreadyExists") {
+	if errors.As(err, &status) && (status.Code == http.StatusPreconditionFailed ||
+		status.Reason == "BlobAlreadyExists") {
 		return fmt.Errorf("az: %w", fs.ErrExist)
 	}
 	return store.Denied(err, u.store.provider)
@@ -65,10 +69,14 @@ func (u *upload) Whole(ctx context.Context, p []byte) error {
 func (u *upload) Begin(context.Context) error { return nil }
 
 // blockID is the name of a block; all have the same length.
-func blockID(n int) string { return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%06d", n)) }
+func blockID(n int) string {
+	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%06d",
+		n))
+}
 
 func (u *upload) Part(ctx context.Context, n int, p []byte) error {
-	return u.put(ctx, url.Values{"comp": {"block"}, "blockid": {blockID(n)}}, p, http.Header{}, false)
+	return u.put(ctx, url.Values{"comp": {"block"}, "blockid": {blockID(n)}}, p, http.Header{},
+		false)
 }
 
 func (u *upload) Complete(ctx context.Context, n int) error {
@@ -83,7 +91,8 @@ func (u *upload) Complete(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	return u.put(ctx, url.Values{"comp": {"blocklist"}}, body, http.Header{"Content-Type": {"application/xml"}}, true)
+	return u.put(ctx, url.Values{"comp": {"blocklist"}}, body,
+		http.Header{"Content-Type": {"application/xml"}}, true)
 }
 
 func (u *upload) Abort(context.Context) error { return nil }

@@ -95,11 +95,13 @@ func TestCreate(t *testing.T) {
 	delete(s.Objects, created)
 	for _, refused = range []string{"block", "blocklist"} {
 		err := put(storetest.Data(30_000_000), false)
-		if _, ok := s.Objects[created]; ok || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "AuthorizationPermissionMismatch") {
+		if _, ok := s.Objects[created]; ok || !errors.Is(err, fs.ErrPermission) ||
+			!strings.Contains(err.Error(), "AuthorizationPermissionMismatch") {
 			t.Errorf("a refused %s: %v", refused, err)
 		}
 	}
-	if _, err := store.Create(t.Context(), "az://container/", false); !errors.Is(err, fs.ErrInvalid) {
+	if _, err := store.Create(t.Context(), "az://container/", false); !errors.Is(err,
+		fs.ErrInvalid) {
 		t.Error(err)
 	}
 }

@@ -20,8 +20,10 @@ func signKey(req *http.Request, account string, key []byte) {
 	if req.ContentLength > 0 {
 		length = strconv.FormatInt(req.ContentLength, 10)
 	}
-	lines := []string{req.Method, h.Get("Content-Encoding"), h.Get("Content-Language"), length, h.Get("Content-MD5"), h.Get("Content-Type"), "",
-		h.Get("If-Modified-Since"), h.Get("If-Match"), h.Get("If-None-Match"), h.Get("If-Unmodified-Since"), h.Get("Range")}
+	lines := []string{req.Method, h.Get("Content-Encoding"), h.Get("Content-Language"), length,
+		h.Get("Content-MD5"), h.Get("Content-Type"), "",
+		h.Get("If-Modified-Since"), h.Get("If-Match"), h.Get("If-None-Match"),
+		h.Get("If-Unmodified-Since"), h.Get("Range")}
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-ms-") {
 			lines = append(lines, lower+":"+strings.TrimSpace(h.Get(name)))
@@ -38,5 +40,6 @@ func signKey(req *http.Request, account string, key []byte) {
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(strings.Join(append(lines, resource), "\n")))
-	h.Set("Authorization", "SharedKey "+account+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	signature := base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	h.Set("Authorization", "SharedKey "+account+":"+signature)
 }

@@ -1,5 +1,5 @@
-// Package gs opens objects of Google Cloud Storage by their addresses, gs://BUCKET/KEY, by its
-// XML API. Keys are taken as they are: ?, # and % stand for themselves.
+// Package gs opens objects of Google Cloud Storage by their addresses, gs://BUCKET/KEY,
+// by its XML API. Keys are taken as they are: ?, # and % stand for themselves.
 package gs
 
 import (
@@ -23,10 +23,11 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// Options say where the store is and who asks. The zero value is Google's, without credentials.
+// Options say where the store is and who asks. The zero value is Google's, without
+// credentials.
 type Options struct {
-	// Endpoint is the address of the XML API; "" is https://storage.googleapis.com. With http://
-	// nothing is encrypted.
+	// Endpoint is the address of the XML API; "" is https://storage.googleapis.com.
+	// With http:// nothing is encrypted.
 	Endpoint string
 	// Tokens are sent with the requests; nil sends none.
 	Tokens oauth2.TokenSource
@@ -49,7 +50,8 @@ func New(opts *Options) (*Store, error) {
 	}
 	s := &Store{base: cmp.Or(o.Endpoint, "https://storage.googleapis.com")}
 	u, err := url.Parse(s.base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		u.User != nil || u.RawQuery != "" {
 		return nil, errors.New("gs: the endpoint is not an address https://HOST")
 	}
 	var r remote.Options
@@ -74,10 +76,10 @@ func New(opts *Options) (*Store, error) {
 	return s, err
 }
 
-// FromEnv returns a Store as the environment says: with STORAGE_EMULATOR_HOST an emulator,
-// without credentials; else Google's with its application default credentials: those of
-// GOOGLE_APPLICATION_CREDENTIALS, of gcloud's file or of the machine, the first that there are;
-// else none.
+// FromEnv returns a Store as the environment says: with STORAGE_EMULATOR_HOST an
+// emulator, without credentials; else Google's with its application default
+// credentials: those of GOOGLE_APPLICATION_CREDENTIALS, of gcloud's file or of the
+// machine, the first that there are; else none.
 func FromEnv(opts *remote.Options) (*Store, error) {
 	if host := os.Getenv("STORAGE_EMULATOR_HOST"); host != "" {
 		if !strings.Contains(host, "://") {
@@ -94,7 +96,8 @@ func FromEnv(opts *remote.Options) (*Store, error) {
 	return s, nil
 }
 
-// defaults are the application default credentials, looked for whenever a token is needed.
+// defaults are the application default credentials, looked for whenever a token is
+// needed.
 type defaults struct {
 	mu    sync.Mutex
 	name  string
@@ -118,7 +121,8 @@ func (d *defaults) Token() (*oauth2.Token, error) {
 	isNamed := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != ""
 	c, err := google.FindDefaultCredentials(context.Background(), readOnly)
 	if err != nil && isNamed {
-		return nil, errors.New("the file of GOOGLE_APPLICATION_CREDENTIALS has no credentials") // err may quote it
+		// err may quote it
+		return nil, errors.New("the file of GOOGLE_APPLICATION_CREDENTIALS has no credentials")
 	}
 	if err == nil {
 		t, err := c.TokenSource.Token()

@@ -23,7 +23,8 @@ import (
 	"github.com/tensorfile/tensorfile/cloud/internal/storetest"
 )
 
-// start starts a server that lists two keys a page, and requires the token unless that is "".
+// start starts a server that lists two keys a page, and requires the token unless that
+// is "".
 func start(t *testing.T, token string) *storetest.Server {
 	s := storetest.Start(t, storetest.Objects("/bucket/"))
 	s.Check = func(w http.ResponseWriter, r *http.Request) bool {
@@ -40,14 +41,16 @@ func start(t *testing.T, token string) *storetest.Server {
 		}
 		var keys []string
 		for name := range s.Objects {
-			if key := strings.TrimPrefix(name, "/bucket/"); strings.HasPrefix(key, q.Get("prefix")) && key > q.Get("continuation-token") {
+			if key := strings.TrimPrefix(name, "/bucket/"); strings.HasPrefix(key,
+				q.Get("prefix")) && key > q.Get("continuation-token") {
 				keys = append(keys, key)
 			}
 		}
 		slices.Sort(keys)
 		fmt.Fprintf(w, "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>%v</IsTruncated>", len(keys) > 2)
 		if len(keys) > 2 {
-			fmt.Fprintf(w, "<NextContinuationToken>%s</NextContinuationToken>", strings.NewReplacer("&", "&amp;", "'", "&#39;").Replace(keys[1]))
+			fmt.Fprintf(w, "<NextContinuationToken>%s</NextContinuationToken>",
+				strings.NewReplacer("&", "&amp;", "'", "&#39;").Replace(keys[1]))
 		}
 		for _, k := range keys[:min(2, len(keys))] {
 			fmt.Fprintf(w, `<Contents><Key>%s</Key><Size>%d</Size><ETag>"x"</ETag><LastModified>2026-01-02T03:04:05Z</LastModified></Contents>`,
@@ -72,7 +75,8 @@ func clearEnv(t *testing.T) {
 
 func TestStore(t *testing.T) {
 	s := start(t, "ya29.secret")
-	store, err := New(&Options{Endpoint: s.URL, Tokens: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "ya29.secret"})})
+	store, err := New(&Options{Endpoint: s.URL,
+		Tokens: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "ya29.secret"})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +91,8 @@ func TestEmulator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, size, err := store.Open(t.Context(), "gs://bucket/m/big.bin"); err != nil || size != 300_000 {
+	if _, size, err := store.Open(t.Context(), "gs://bucket/m/big.bin"); err != nil ||
+		size != 300_000 {
 		t.Errorf("%d bytes, %v", size, err)
 	}
 }
@@ -135,7 +140,8 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 		}
 		return err
 	}
-	if err := open(); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), anonymous) {
+	if err := open(); !errors.Is(err, fs.ErrPermission) ||
+		!strings.Contains(err.Error(), anonymous) {
 		t.Errorf("without credentials: %v", err)
 	}
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)

@@ -42,7 +42,8 @@ type part struct {
 }
 
 // Create begins an object. It appears when its Writer is closed, or not at all.
-func (s *Store) Create(ctx context.Context, address string, replace bool) (remote.ObjectWriter, error) {
+func (s *Store) Create(ctx context.Context, address string, replace bool) (remote.ObjectWriter,
+	error) {
 	bucket, key, err := store.Split(address, "s3")
 	if err == nil && key == "" {
 		err = fmt.Errorf("s3: %q has no key: %w", address, fs.ErrInvalid)
@@ -50,11 +51,13 @@ func (s *Store) Create(ctx context.Context, address string, replace bool) (remot
 	if err != nil {
 		return nil, err
 	}
-	return store.NewWriter(ctx, &upload{store: s, bucket: bucket, key: key, replace: replace, parts: map[int]part{}}), nil
+	return store.NewWriter(ctx, &upload{store: s, bucket: bucket, key: key, replace: replace,
+		parts: map[int]part{}}), nil
 }
 
 // send makes a request about the object.
-func (u *upload) send(ctx context.Context, method string, query url.Values, header http.Header, body []byte) (b []byte, h http.Header, err error) {
+func (u *upload) send(ctx context.Context, method string, query url.Values, header http.Header,
+	body []byte) (b []byte, h http.Header, err error) {
 	err = u.store.in(u.bucket, func(in *bucket) (err error) {
 		address := store.URL(in.base, u.key)
 		if len(query) > 0 {
@@ -96,7 +99,8 @@ func (u *upload) Whole(ctx context.Context, p []byte) error {
 }
 
 func (u *upload) Begin(ctx context.Context) error {
-	b, _, err := u.send(ctx, http.MethodPost, url.Values{"uploads": {""}}, http.Header{"X-Amz-Checksum-Algorithm": {"CRC32C"}}, []byte{})
+	b, _, err := u.send(ctx, http.MethodPost, url.Values{"uploads": {""}},
+		http.Header{"X-Amz-Checksum-Algorithm": {"CRC32C"}}, []byte{})
 	if err != nil {
 		return err
 	}
@@ -137,7 +141,8 @@ func (u *upload) Complete(ctx context.Context, n int) error {
 		return err
 	}
 	for attempt := 1; ; attempt++ {
-		b, _, err := u.send(ctx, http.MethodPost, url.Values{"uploadId": {u.id}}, u.condition(), body)
+		b, _, err := u.send(ctx, http.MethodPost, url.Values{"uploadId": {u.id}}, u.condition(),
+			body)
 		if err != nil {
 			return err
 		}
@@ -149,7 +154,8 @@ func (u *upload) Complete(ctx context.Context, n int) error {
 		if xml.Unmarshal(b, &failed) != nil {
 			return nil
 		}
-		passes := failed.Code == "InternalError" || failed.Code == "SlowDown" || failed.Code == "RequestTimeout"
+		passes := failed.Code == "InternalError" || failed.Code == "SlowDown" ||
+			failed.Code == "RequestTimeout"
 		if !passes || attempt == maxAttempts {
 			return fmt.Errorf("s3: the store cannot complete the object: %q", failed.Code)
 		}

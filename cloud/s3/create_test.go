@@ -64,7 +64,8 @@ func (m *multipart) serve(_ int, w http.ResponseWriter, r *http.Request) bool {
 		err := xml.Unmarshal(body, &list)
 		for i, p := range list.Part {
 			data, ok := m.parts[fmt.Sprint(p.PartNumber)]
-			if err != nil || !ok || p.PartNumber != i+1 || p.ETag != fmt.Sprintf(`"%d"`, i+1) || p.ChecksumCRC32C != crc32c(data) {
+			if err != nil || !ok || p.PartNumber != i+1 || p.ETag != fmt.Sprintf(`"%d"`, i+1) ||
+				p.ChecksumCRC32C != crc32c(data) {
 				storetest.Fail(w, http.StatusBadRequest, "InvalidPart")
 				return true
 			}
@@ -80,7 +81,8 @@ func startMultipart(t *testing.T) (*multipart, *Store) {
 	s := start(t, "us-east-1", "")
 	m := &multipart{s: s}
 	s.Behave(m.serve)
-	store, err := New(&Options{Endpoint: s.URL, Credentials: credentials.NewStaticV4(testID, testSecret, "")})
+	store, err := New(&Options{Endpoint: s.URL, Credentials: credentials.NewStaticV4(testID,
+		testSecret, "")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,8 @@ func TestCreate(t *testing.T) {
 		if got := m.s.Objects[created]; len(got) != size {
 			t.Errorf("%d bytes: it was replaced", size)
 		}
-		if err := put(t, t.Context(), store, []byte("new"), true); err != nil || string(m.s.Objects[created]) != "new" {
+		if err := put(t, t.Context(), store, []byte("new"), true); err != nil ||
+			string(m.s.Objects[created]) != "new" {
 			t.Errorf("%d bytes: replacing: %v", size, err)
 		}
 	}
@@ -140,7 +143,10 @@ func TestCreateThatFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	isPart := func(r *http.Request) bool { return r.URL.Query().Has("partNumber") }
-	isComplete := func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") }
+	isComplete := func(r *http.Request) bool {
+		return r.Method == http.MethodPost &&
+			r.URL.Query().Has("uploadId")
+	}
 	for name, test := range map[string]struct {
 		instead func(w http.ResponseWriter, r *http.Request) bool
 		want    string // in the error; "" where it passes
@@ -160,7 +166,8 @@ func TestCreateThatFails(t *testing.T) {
 			}
 			return false
 		}, "", 0},
-		"completing fails in its text, and passes": {func(w http.ResponseWriter, r *http.Request) bool {
+		"completing fails in its text, and passes": {func(w http.ResponseWriter,
+			r *http.Request) bool {
 			if isComplete(r) {
 				if n++; n == 1 {
 					fmt.Fprint(w, `<?xml version="1.0"?><Error><Code>InternalError</Code></Error>`)

@@ -12,8 +12,9 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// chain asks the providers that the environment configures, in the order of AWS's tools. It
-// remembers which had credentials. A provider that is configured and fails is an error.
+// chain asks the providers that the environment configures, in the order of AWS's
+// tools. It remembers which had credentials. A provider that is configured and fails is
+// an error.
 type chain struct {
 	mu      sync.Mutex
 	name    string // of the one that had credentials
@@ -34,7 +35,8 @@ func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credential
 		}
 		return v, err
 	}
-	if v, err := try("credentials of AWS_ACCESS_KEY_ID", &credentials.EnvAWS{}); err == nil && !v.SignerType.IsAnonymous() {
+	if v, err := try("credentials of AWS_ACCESS_KEY_ID", &credentials.EnvAWS{}); err == nil &&
+		!v.SignerType.IsAnonymous() {
 		return v, nil
 	}
 	v, err := try("credentials of the profile", &credentials.FileAWSCredentials{})
@@ -42,7 +44,8 @@ func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credential
 	case err == nil && v.AccessKeyID != "":
 		return v, nil
 	case err != nil && os.Getenv("AWS_PROFILE") != "":
-		return v, errors.New("s3: the profile of AWS_PROFILE has no credentials") // err may quote the file
+		// err may quote the file
+		return v, errors.New("s3: the profile of AWS_PROFILE has no credentials")
 	}
 	for _, p := range []struct{ variable, name string }{
 		{"AWS_WEB_IDENTITY_TOKEN_FILE", "credentials of the web identity"},
@@ -59,7 +62,8 @@ func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credential
 		return v, nil
 	}
 	if os.Getenv("AWS_EC2_METADATA_DISABLED") != "true" {
-		instance := &credentials.IAM{ExpiryWindow: aheadOfExpiry, Client: &http.Client{Timeout: time.Second, Transport: &http.Transport{}}}
+		instance := &credentials.IAM{ExpiryWindow: aheadOfExpiry,
+			Client: &http.Client{Timeout: time.Second, Transport: &http.Transport{}}}
 		if v, err := try("credentials of the instance", instance); err == nil {
 			return v, nil
 		}

@@ -26,10 +26,11 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// Options say where a store is and who asks. The zero value is Amazon's, without credentials.
+// Options say where a store is and who asks. The zero value is Amazon's, without
+// credentials.
 type Options struct {
-	// Endpoint is the address of a compatible store, which is asked for ENDPOINT/BUCKET/KEY;
-	// "" is Amazon's. With http:// nothing is encrypted.
+	// Endpoint is the address of a compatible store, which is asked for
+	// ENDPOINT/BUCKET/KEY; "" is Amazon's. With http:// nothing is encrypted.
 	Endpoint string
 	// Region is where buckets are until the store says otherwise; "" is us-east-1.
 	Region string
@@ -66,7 +67,8 @@ func New(opts *Options) (*Store, error) {
 		return s, nil
 	}
 	u, err := url.Parse(s.opts.Endpoint)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		u.User != nil || u.RawQuery != "" {
 		return nil, errors.New("s3: the endpoint is not an address https://HOST")
 	}
 	return s, nil
@@ -145,7 +147,8 @@ func (s *Store) in(name string, do func(*bucket) error) error {
 	return err
 }
 
-// isRegion reports whether what a server sends can be a region: it becomes a part of a host.
+// isRegion reports whether what a server sends can be a region: it becomes a part of a
+// host.
 func isRegion(s string) bool {
 	return s != "" && len(s) < 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
@@ -187,11 +190,13 @@ func (s *Store) sign(req *http.Request, region string) error {
 	if s.opts.Credentials == nil {
 		return nil
 	}
-	v, err := s.opts.Credentials.GetWithContext(&credentials.CredContext{Client: http.DefaultClient, Context: req.Context()})
+	v, err := s.opts.Credentials.GetWithContext(&credentials.CredContext{
+		Client: http.DefaultClient, Context: req.Context()})
 	if err != nil || v.SignerType.IsAnonymous() {
 		return err
 	}
 	req.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
-	signer.SignV4(*req, v.AccessKeyID, v.SecretAccessKey, v.SessionToken, region) // changes the header, which both share
+	// changes the header, which both share
+	signer.SignV4(*req, v.AccessKeyID, v.SecretAccessKey, v.SessionToken, region)
 	return nil
 }

@@ -31,7 +31,8 @@ const (
 	testSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 )
 
-// signatureError reports how a request is not signed as AWS's Signature Version 4 prescribes.
+// signatureError reports how a request is not signed as AWS's Signature Version 4
+// prescribes.
 func signatureError(r *http.Request, region, secret, token string) string {
 	rest, ok := strings.CutPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ")
 	fields := map[string]string{}
@@ -63,8 +64,10 @@ func signatureError(r *http.Request, region, secret, token string) string {
 		headers += name + ":" + strings.TrimSpace(v) + "\n"
 	}
 	encode := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
-	canonical := strings.Join([]string{r.Method, strings.ReplaceAll(encode(r.URL.Path), "%2F", "/"),
-		strings.ReplaceAll(r.URL.Query().Encode(), "+", "%20"), headers, fields["SignedHeaders"], r.Header.Get("X-Amz-Content-Sha256")}, "\n")
+	canonical := strings.Join([]string{r.Method, strings.ReplaceAll(encode(r.URL.Path), "%2F",
+		"/"),
+		strings.ReplaceAll(r.URL.Query().Encode(), "+",
+			"%20"), headers, fields["SignedHeaders"], r.Header.Get("X-Amz-Content-Sha256")}, "\n")
 	sum := sha256.Sum256([]byte(canonical))
 	mac := func(key []byte, s string) []byte {
 		h := hmac.New(sha256.New, key)
@@ -83,7 +86,8 @@ func signatureError(r *http.Request, region, secret, token string) string {
 }
 
 // listing answers ListObjectsV2 of the bucket, two keys a page.
-func listing(s *storetest.Server, bucket string) func(w http.ResponseWriter, r *http.Request) bool {
+func listing(s *storetest.Server, bucket string) func(w http.ResponseWriter,
+	r *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		q := r.URL.Query()
 		if r.URL.Path != "/"+bucket+"/" || q.Get("list-type") != "2" {
@@ -91,19 +95,20 @@ func listing(s *storetest.Server, bucket string) func(w http.ResponseWriter, r *
 		}
 		var keys []string
 		for name := range s.Objects {
-			if key := strings.TrimPrefix(name, "/"+bucket+"/"); strings.HasPrefix(key, q.Get("prefix")) && key > q.Get("continuation-token") {
+			if key := strings.TrimPrefix(name, "/"+bucket+"/"); strings.HasPrefix(key,
+				q.Get("prefix")) && key > q.Get("continuation-token") {
 				keys = append(keys, key)
 			}
 		}
 		slices.Sort(keys)
-		more := len(keys) > 2
+		truncated := len(keys) > 2
 		keys = keys[:min(2, len(keys))]
-		fmt.Fprintf(w, "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>%v</IsTruncated>", more)
+		fmt.Fprintf(w, "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>%v</IsTruncated>", truncated)
 		for _, k := range keys {
 			fmt.Fprintf(w, `<Contents><Key>%s</Key><Size>%d</Size><ETag>"x"</ETag><LastModified>2026-01-02T03:04:05.678Z</LastModified></Contents>`,
 				url.QueryEscape(k), len(s.Objects["/"+bucket+"/"+k]))
 		}
-		if more {
+		if truncated {
 			fmt.Fprint(w, "<NextContinuationToken>")
 			xml.EscapeText(w, []byte(keys[1]))
 			fmt.Fprint(w, "</NextContinuationToken>")
@@ -150,7 +155,8 @@ func TestStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Run(t, s, store, "s3://bucket/", "credentials of AWS_ACCESS_KEY_ID", testSecret, "token/of", testID)
+	storetest.Run(t, s, store, "s3://bucket/", "credentials of AWS_ACCESS_KEY_ID", testSecret,
+		"token/of", testID)
 }
 
 func TestWrongCredentials(t *testing.T) {
@@ -166,7 +172,8 @@ func TestWrongCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err = store.Open(t.Context(), "s3://bucket/m/big.bin")
-		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "guessed") {
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), name) ||
+			strings.Contains(err.Error(), "guessed") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -174,7 +181,8 @@ func TestWrongCredentials(t *testing.T) {
 
 func TestRegionThatTheStoreNames(t *testing.T) {
 	s := start(t, "ap-south-1", "")
-	store, err := New(&Options{Endpoint: s.URL, Credentials: credentials.NewStaticV4(testID, testSecret, "")})
+	store, err := New(&Options{Endpoint: s.URL, Credentials: credentials.NewStaticV4(testID,
+		testSecret, "")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +194,8 @@ func TestRegionThatTheStoreNames(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for region, want := range map[string]string{"": "us-east-1", "x.evil.example/": "us-east-1", "eu-north-1": "eu-north-1"} {
+	for region, want := range map[string]string{"": "us-east-1", "x.evil.example/": "us-east-1",
+		"eu-north-1": "eu-north-1"} {
 		var scopes []string
 		s := storetest.Start(t, nil)
 		s.Check = func(w http.ResponseWriter, r *http.Request) bool {
@@ -195,13 +204,15 @@ func TestRegionThatTheStoreNames(t *testing.T) {
 			storetest.Fail(w, http.StatusMovedPermanently, "PermanentRedirect")
 			return false
 		}
-		store, err := New(&Options{Endpoint: s.URL, Credentials: credentials.NewStaticV4(testID, testSecret, "")})
+		store, err := New(&Options{Endpoint: s.URL,
+			Credentials: credentials.NewStaticV4(testID, testSecret, "")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _, err = store.Open(t.Context(), "s3://bucket/x")
 		var status *remote.StatusError
-		if !errors.As(err, &status) || status.Code != 301 || scopes[len(scopes)-1] != want || len(scopes) > 2 {
+		if !errors.As(err, &status) || status.Code != 301 || scopes[len(scopes)-1] != want ||
+			len(scopes) > 2 {
 			t.Errorf("%q: %v, asked for %q", region, err, scopes)
 		}
 	}
@@ -221,8 +232,10 @@ func TestHostsOfAmazon(t *testing.T) {
 			t.Errorf("%v: %+v, %v", test, b, err)
 		}
 	}
-	for _, endpoint := range []string{"localhost:9000", "ftp://x", "https://user:secret@x", "://"} {
-		if _, err := New(&Options{Endpoint: endpoint}); err == nil || strings.Contains(err.Error(), "secret") {
+	for _, endpoint := range []string{"localhost:9000", "ftp://x", "https://user:secret@x",
+		"://"} {
+		if _, err := New(&Options{Endpoint: endpoint}); err == nil ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", endpoint, err)
 		}
 	}
@@ -231,7 +244,11 @@ func TestHostsOfAmazon(t *testing.T) {
 func TestListingsThatLie(t *testing.T) {
 	s := storetest.Start(t, nil)
 	body := ""
-	s.List = func(w http.ResponseWriter, r *http.Request) bool { io.WriteString(w, body); return true }
+	s.List = func(w http.ResponseWriter, r *http.Request) bool {
+		io.WriteString(w,
+			body)
+		return true
+	}
 	store, err := New(&Options{Endpoint: s.URL})
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +262,8 @@ func TestListingsThatLie(t *testing.T) {
 		"<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>m/%zz</Key></Contents></ListBucketResult>",
 		"<EnumerationResults/>",
 	} {
-		if _, err := remote.OpenFS(t.Context(), store, "s3://bucket/m"); !errors.Is(err, tensor.ErrMalformed) {
+		if _, err := remote.OpenFS(t.Context(), store, "s3://bucket/m"); !errors.Is(err,
+			tensor.ErrMalformed) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
@@ -277,7 +295,8 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	}))
 	defer container.Close()
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", container.URL)
-	if _, _, err := get(); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "of the container") {
+	if _, _, err := get(); !errors.Is(err, fs.ErrPermission) ||
+		!strings.Contains(err.Error(), "of the container") {
 		t.Errorf("a container that refuses: %v", err)
 	}
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "pod")
@@ -292,7 +311,8 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "credentials")
-	if err := os.WriteFile(file, []byte("[team]\naws_access_key_id = of-profile\naws_secret_access_key = s\n"), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("[team]\naws_access_key_id = of-profile\naws_secret_access_key = s\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", file)

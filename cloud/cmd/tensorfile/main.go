@@ -1,5 +1,5 @@
-// Command tensorfile is the command of the main module that reads addresses of object stores
-// too: s3://, gs:// and az://.
+// Command tensorfile is the command of the main module that reads addresses of object
+// stores too: s3://, gs:// and az://.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Package store is what the stores of this module share: addresses, and listings in pages.
+// Package store is what the stores of this module share: addresses, and listings in
+// pages.
 package store
 
 import (
@@ -26,14 +27,18 @@ func Split(address, scheme string) (bucket, key string, err error) {
 	rest, ok := strings.CutPrefix(address, scheme+"://")
 	bucket, key, _ = strings.Cut(rest, "/")
 	if !ok || !isBucket(bucket) {
-		return "", "", fmt.Errorf("%s: %q is not an address %s://BUCKET/KEY: %w", scheme, address, scheme, fs.ErrInvalid)
+		return "", "", fmt.Errorf("%s: %q is not an address %s://BUCKET/KEY: %w", scheme,
+			address, scheme, fs.ErrInvalid)
 	}
 	return bucket, key, nil
 }
 
 // isBucket reports whether s can be the name of a bucket: it becomes a part of a host.
 func isBucket(s string) bool {
-	isLetter := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' }
+	isLetter := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' ||
+			'0' <= r && r <= '9'
+	}
 	for _, r := range s {
 		if !isLetter(r) && !strings.ContainsRune("-_.$", r) {
 			return false
@@ -51,9 +56,11 @@ func URL(base, name string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.Join(parts, "/")
 }
 
-// List calls page for the first page and each that follows, until it returns no next one, and
-// gives the entries whose addresses begin with prefix: the server must send no others.
-func List(prefix string, page func(next string) ([]remote.Entry, string, error)) iter.Seq2[remote.Entry, error] {
+// List calls page for the first page and each that follows, until it returns no next
+// one, and gives the entries whose addresses begin with prefix: the server must send no
+// others.
+func List(prefix string, page func(next string) ([]remote.Entry, string,
+	error)) iter.Seq2[remote.Entry, error] {
 	return func(yield func(remote.Entry, error) bool) {
 		next := ""
 		for range maxPages {
@@ -64,7 +71,8 @@ func List(prefix string, page func(next string) ([]remote.Entry, string, error))
 			}
 			for _, e := range entries {
 				if !strings.HasPrefix(e.Address, prefix) || e.Size < 0 {
-					yield(remote.Entry{}, fmt.Errorf("%w: the listing of %q has %q", tensor.ErrMalformed, prefix, e.Address))
+					yield(remote.Entry{}, fmt.Errorf("%w: the listing of %q has %q",
+						tensor.ErrMalformed, prefix, e.Address))
 					return
 				}
 				if !yield(e, nil) {
@@ -75,12 +83,14 @@ func List(prefix string, page func(next string) ([]remote.Entry, string, error))
 				return
 			}
 			if following == next {
-				yield(remote.Entry{}, fmt.Errorf("%w: the listing of %q does not go on", tensor.ErrMalformed, prefix))
+				yield(remote.Entry{}, fmt.Errorf("%w: the listing of %q does not go on",
+					tensor.ErrMalformed, prefix))
 				return
 			}
 			next = following
 		}
-		yield(remote.Entry{}, fmt.Errorf("%w: the listing of %q has more than %d pages", tensor.ErrLimit, prefix, maxPages))
+		yield(remote.Entry{}, fmt.Errorf("%w: the listing of %q has more than %d pages",
+			tensor.ErrLimit, prefix, maxPages))
 	}
 }
 
@@ -100,7 +110,8 @@ type bucketPage struct {
 
 // ListObjects lists the objects of SCHEME://BUCKET/ whose keys begin with prefix by
 // ListObjectsV2, whose answer to a query fetch returns.
-func ListObjects(root, prefix string, fetch func(query string) ([]byte, error)) iter.Seq2[remote.Entry, error] {
+func ListObjects(root, prefix string, fetch func(query string) ([]byte,
+	error)) iter.Seq2[remote.Entry, error] {
 	return List(root+prefix, func(next string) ([]remote.Entry, string, error) {
 		query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}}
 		if next != "" {
@@ -119,14 +130,18 @@ func ListObjects(root, prefix string, fetch func(query string) ([]byte, error)) 
 			key := c.Key
 			if page.EncodingType == "url" {
 				if key, err = url.QueryUnescape(key); err != nil {
-					return nil, "", fmt.Errorf("%w: the listing of %q has the key %q", tensor.ErrMalformed, root, c.Key)
+					return nil, "", fmt.Errorf("%w: the listing of %q has the key %q",
+						tensor.ErrMalformed, root, c.Key)
 				}
 			}
-			modified, _ := time.Parse(time.RFC3339, c.LastModified) // zero where the store has another form
-			entries = append(entries, remote.Entry{Address: root + key, Size: c.Size, ETag: c.ETag, Modified: modified})
+			// zero where the store has another form
+			modified, _ := time.Parse(time.RFC3339, c.LastModified)
+			entries = append(entries, remote.Entry{Address: root + key, Size: c.Size,
+				ETag: c.ETag, Modified: modified})
 		}
 		if page.IsTruncated && page.NextContinuationToken == "" {
-			return nil, "", fmt.Errorf("%w: the listing of %q does not go on", tensor.ErrMalformed, root)
+			return nil, "", fmt.Errorf("%w: the listing of %q does not go on",
+				tensor.ErrMalformed, root)
 		}
 		if !page.IsTruncated {
 			page.NextContinuationToken = ""

@@ -10,7 +10,8 @@ import (
 
 const (
 	partSize = 8 << 20
-	// growEvery is after how many parts their size doubles, so that 10,000 of them are 8 TiB.
+	// growEvery is after how many parts their size doubles, so that 10,000 of them are
+	// 8 TiB.
 	growEvery = 1000
 	// inFlight is how many parts are sent at once, each in memory.
 	inFlight = 4

@@ -1,4 +1,5 @@
-// Package storetest is a server for the tests of stores, and what every store must survive.
+// Package storetest is a server for the tests of stores, and what every store must
+// survive.
 package storetest
 
 import (
@@ -74,7 +75,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Fail answers as stores do.
 func Fail(w http.ResponseWriter, status int, code string) {
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `<?xml version="1.0"?><Error><Code>%s</Code><Message>no</Message></Error>`, code)
+	fmt.Fprintf(w, `<?xml version="1.0"?><Error><Code>%s</Code><Message>no</Message></Error>`,
+		code)
 }
 
 // Data returns n bytes that differ.
@@ -92,14 +94,17 @@ const HostileKey = "m/a b+c?d#e%41&f=g/ü;'~.bin"
 // Objects are those of a bucket, below a path that ends with a slash, that Run reads.
 func Objects(root string) map[string][]byte {
 	return map[string][]byte{
-		root + "m/config.json": []byte("{}"), root + "m/big.bin": Data(300_000), root + HostileKey: Data(1000),
+		root + "m/config.json": []byte("{}"), root + "m/big.bin": Data(300_000),
+		root + HostileKey:    Data(1000),
 		root + "m/sub/empty": {}, root + "m/sub/": {}, root + "other/x": []byte("x"),
 	}
 }
 
-// Run tries what every store must survive. The address root ends with a slash; denied are words
-// that an error of missing permission has, and secrets such that no error has.
-func Run(t *testing.T, s *Server, store remote.Opener, root string, denied string, secrets ...string) {
+// Run tries what every store must survive. The address root ends with a slash; denied
+// are words that an error of missing permission has, and secrets such that no error
+// has.
+func Run(t *testing.T, s *Server, store remote.Opener, root string, denied string,
+	secrets ...string) {
 	ctx := t.Context()
 	open := func(address string) error {
 		r, _, err := store.Open(ctx, address)
@@ -122,7 +127,8 @@ func Run(t *testing.T, s *Server, store remote.Opener, root string, denied strin
 		}
 		defer r.(io.Closer).Close()
 		p := make([]byte, 1000)
-		if _, err := r.ReadAt(p, 200_000); err != nil || !bytes.Equal(p, Data(300_000)[200_000:201_000]) {
+		if _, err := r.ReadAt(p, 200_000); err != nil ||
+			!bytes.Equal(p, Data(300_000)[200_000:201_000]) {
 			t.Errorf("other bytes, %v", err)
 		}
 	})
@@ -149,13 +155,15 @@ func Run(t *testing.T, s *Server, store remote.Opener, root string, denied strin
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Address == root+"m/big.bin" && (e.Size != 300_000 || e.ETag == "" || e.Modified.IsZero()) {
+			if e.Address == root+"m/big.bin" && (e.Size != 300_000 || e.ETag == "" ||
+				e.Modified.IsZero()) {
 				t.Errorf("%+v", e)
 			}
 			got = append(got, strings.TrimPrefix(e.Address, root))
 		}
 		slices.Sort(got)
-		if want := []string{HostileKey, "m/big.bin", "m/config.json", "m/sub/", "m/sub/empty"}; !slices.Equal(got, want) {
+		if want := []string{HostileKey, "m/big.bin", "m/config.json", "m/sub/",
+			"m/sub/empty"}; !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	})
@@ -172,12 +180,14 @@ func Run(t *testing.T, s *Server, store remote.Opener, root string, denied strin
 		}
 	})
 	t.Run("an object that is missing", func(t *testing.T) {
-		if err := open(root + "absent"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "NoSuchKey") {
+		if err := open(root + "absent"); !errors.Is(err, fs.ErrNotExist) ||
+			!strings.Contains(err.Error(), "NoSuchKey") {
 			t.Error(err)
 		}
 	})
 	t.Run("an address that is none", func(t *testing.T) {
-		for _, address := range []string{root[:3] + "//", root[:3] + "//a@evil.example/x", root[:3] + "//a:80/x", "x://a/b", ""} {
+		for _, address := range []string{root[:3] + "//", root[:3] + "//a@evil.example/x",
+			root[:3] + "//a:80/x", "x://a/b", ""} {
 			if err := open(address); !errors.Is(err, fs.ErrInvalid) {
 				t.Errorf("%q: %v", address, err)
 			}
@@ -197,7 +207,8 @@ func Run(t *testing.T, s *Server, store remote.Opener, root string, denied strin
 			return true
 		})
 		err := open(root + "m/big.bin")
-		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "AccessDenied") || !strings.Contains(err.Error(), denied) {
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "AccessDenied") ||
+			!strings.Contains(err.Error(), denied) {
 			t.Error(err)
 		}
 		s.Behave(nil)
@@ -241,12 +252,14 @@ func Run(t *testing.T, s *Server, store remote.Opener, root string, denied strin
 		s.Behave(nil)
 	})
 	t.Run("a listing that lies", func(t *testing.T) {
-		for _, body := range []string{"", "{}", "<html>", `<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "b">]><ListBucketResult>&a;`} {
+		for _, body := range []string{"", "{}", "<html>",
+			`<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "b">]><ListBucketResult>&a;`} {
 			s.Behave(func(n int, w http.ResponseWriter, r *http.Request) bool {
 				io.WriteString(w, body)
 				return true
 			})
-			if _, err := remote.OpenFS(ctx, store, root+"m"); !errors.Is(err, tensor.ErrMalformed) {
+			if _, err := remote.OpenFS(ctx, store, root+"m"); !errors.Is(err,
+				tensor.ErrMalformed) {
 				t.Errorf("%q: %v", body, err)
 			}
 		}
