@@ -140,8 +140,8 @@ func (l *layered) appendPath(b []byte, s step, x, y float64) []byte {
 	return b
 }
 
-// A Layout is where the drawing of a group has its nodes and edges, in pixels from its top
-// left corner.
+// A Layout is where the drawing of a group has its nodes and edges, in pixels from its
+// top left corner.
 type Layout struct {
 	Width  float64 `json:"width"`
 	Height float64 `json:"height"`
@@ -159,8 +159,8 @@ type Box struct {
 	H float64 `json:"h"`
 }
 
-// Layout places the nodes of a group as SVG draws them. The error is tensor.ErrLimit where
-// it has too many edges to draw.
+// Layout places the nodes of a group as SVG draws them. The error is tensor.ErrLimit
+// where it has too many edges to draw.
 func (gr *Group) Layout() (*Layout, error) {
 	l, err := newLayered(gr)
 	if err != nil {

@@ -72,22 +72,30 @@ export function table(parent, label, columns, rows, className = 'wide') {
 }
 
 // run calls a method with a bar of progress and a button that cancels, then shows the result.
+// Focus that was in what it replaces stays there.
 export async function run(parent, backend, method, params, show) {
+  const held = parent.contains(document.activeElement);
   parent.replaceChildren();
   const control = new AbortController();
   const row = add(parent, 'div', undefined, {class: 'row'});
   const bar = add(row, 'progress', undefined, {'aria-label': 'Progress', max: 1});
   const cancel = add(row, 'button', 'Cancel', {click: () => control.abort()});
-  const held = document.activeElement === document.body;
   if (held) cancel.focus();
+  const clear = () => {
+    const keep = cancel === document.activeElement;
+    parent.replaceChildren();
+    if (!keep) return;
+    parent.tabIndex = -1;
+    parent.focus();
+  };
   try {
     const result = await backend.call(method, params, {
       signal: control.signal, progress: (done, total) => { bar.value = done / total; },
     });
-    parent.replaceChildren();
+    clear();
     show(result);
   } catch (e) {
-    parent.replaceChildren();
+    clear();
     if (e.name === 'AbortError') add(parent, 'p', 'Cancelled.', {role: 'status'});
     else add(parent, 'p', e.message, {class: 'error', role: 'alert'});
   }

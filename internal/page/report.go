@@ -64,8 +64,9 @@ func (s *Session) Report(ctx context.Context, web fs.FS, verify bool, progress P
 	index = csp.ReplaceAllLiteralString(index, `content="`+policy+`"`)
 	for old, now := range map[string]string{
 		`<link rel="stylesheet" href="page.css">`: "<style>" + style + "</style>",
-		`<script type="module" src="main.js"></script>`: `<script type="application/json" id="data">` +
-			string(data) + "</script>\n" + `<script type="module">` + code + "</script>",
+		`<script type="module" src="main.js"></script>`: `<script type="application/json" ` +
+			`id="data">` + string(data) + "</script>\n" + `<script type="module">` + code +
+			"</script>",
 	} {
 		if strings.Count(index, old) != 1 {
 			return nil, fmt.Errorf("page: index.html has no %s", old)

@@ -19,8 +19,8 @@ const (
 	pictureSize = 256
 )
 
-// elements returns a tensor whose elements can be read: of a sparse one the dense form, of
-// quantised blocks their values, or the part of that role.
+// elements returns a tensor whose elements can be read: of a sparse one the dense form,
+// of quantised blocks their values, or the part of that role.
 func (f *file) elements(ctx context.Context, p params) (*tensor.Tensor, error) {
 	if p.Tensor < 0 || p.Tensor >= len(f.tensors) {
 		return nil, fmt.Errorf("page: tensor %d of %d", p.Tensor, len(f.tensors))
@@ -129,8 +129,8 @@ func (f *file) values(ctx context.Context, p params) (*grid, error) {
 	return g, nil
 }
 
-// textOf writes a value of inspect with all its digits, which numbers of JavaScript do not
-// have.
+// textOf writes a value of inspect with all its digits, which numbers of JavaScript do
+// not have.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -219,8 +219,8 @@ func (p *picture) paint(values []float64) {
 	}
 }
 
-// A summary is the statistics of the elements of a tensor, or of one of its parts. Numbers
-// are text, with all their digits.
+// A summary is the statistics of the elements of a tensor, or of one of its parts.
+// Numbers are text, with all their digits.
 type summary struct {
 	Role      string        `json:"role,omitempty"`
 	Facts     [][2]string   `json:"facts"`

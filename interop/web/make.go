@@ -1,4 +1,5 @@
-// Command make writes the files that interop/web.sh shows in the browser into a directory.
+// Command make writes the files that interop/web.sh shows in the browser into a
+// directory.
 package main
 
 import (

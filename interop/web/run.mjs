@@ -248,6 +248,16 @@ await proves('a graph of 5,000 nodes is usable, and its repeated blocks collapse
   console.log(`   ${Date.now() - start} ms for ten moves`);
 }));
 
+await proves('what is computed takes no focus, and gives back what it had', () => drop([join(work, 'values.safetensors')], async page => {
+  await page.getByText('None: the file is sound').waitFor();
+  holds(await page.evaluate(() => scrollY === 0 && !document.activeElement.closest('#findings')), 'findings took the focus');
+  await page.locator('#table tbody button').first().click();
+  await page.getByRole('button', {name: /^Compute/}).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('img', {name: /^Histogram/}).waitFor();
+  holds(await page.evaluate(() => document.activeElement.contains(document.querySelector('.histogram')) && document.activeElement !== document.body), 'focus is lost');
+}));
+
 await proves('the keyboard reaches everything', () => drop([data + examples[0]], async page => {
   const reached = new Set();
   await page.evaluate(() => document.body.focus());
@@ -298,11 +308,12 @@ for (const colorScheme of ['light', 'dark']) {
 
 if (process.env.TENSORFILE_PICTURES) {
   const shot = (page, name) => page.screenshot({path: join(process.env.TENSORFILE_PICTURES, name)});
-  await drop([join(work, 'many.safetensors')], page => shot(page, 'page.png'));
-  await drop([data + 'rten/convert-0.22.0-control.rten'], async page => {
-    await page.locator('.graph').scrollIntoViewIfNeeded();
+  const options = {viewport: {width: 900, height: 720}};
+  await drop([join(work, 'many.safetensors')], page => shot(page, 'page.png'), options);
+  await drop([data + 'pte/export-1.5.1-cond.pte'], async page => {
+    await page.locator('#section-graph').evaluate(e => window.scrollTo(0, e.offsetTop - 200));
     await shot(page, 'graph.png');
-  });
+  }, options);
 }
 
 await browser.close();
