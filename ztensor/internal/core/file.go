@@ -49,8 +49,7 @@ type File struct {
 
 // A generation is what differs between the versions of an open file, beyond its index.
 type generation interface {
-	// stored returns the bytes of all payloads, elsewhere those of other files.
-	Stored() int64
+	// Elsewhere returns the bytes of other files.
 	Elsewhere() int64
 	// window is the largest that a zstd frame may have.
 	Window() uint64

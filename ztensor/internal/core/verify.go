@@ -62,7 +62,10 @@ var errFull = errors.New("ztensor: enough findings")
 // order, from this goroutine.
 func (v *Verifier) tensors() error {
 	r := v.R
-	total := r.Generation.Stored()
+	total := int64(0)
+	for _, p := range r.Payloads {
+		total += p.Length
+	}
 	line := parallel.New(v.Ctx, 0, func(ctx context.Context, b *batch) error {
 		w := Worker{V: v, Ctx: ctx}
 		for i := b.from; i < b.to && w.Err == nil; i++ {

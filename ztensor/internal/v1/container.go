@@ -33,13 +33,6 @@ func Open(r *core.File, magic string) error {
 	return c.open()
 }
 
-func (c *container) Stored() (n int64) {
-	for _, x := range c.r.Payloads {
-		n += x.Length
-	}
-	return n
-}
-
 func (c *container) Elsewhere() int64                  { return 0 }
 func (c *container) Window() uint64                    { return core.MaxWindow }
 func (c *container) Footer() int64                     { return c.r.Size() - c.manifestEnd() }

@@ -41,13 +41,6 @@ type Container struct {
 	cache    frameCache
 }
 
-func (c *Container) Stored() (n int64) {
-	for _, b := range c.r.Payloads {
-		n += b.Length
-	}
-	return n
-}
-
 // Elsewhere returns the size of all shards.
 func (c *Container) Elsewhere() (n int64) {
 	for i := range c.List {
