@@ -87,12 +87,3 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 }
-
-func names(dir string) string {
-	entries, _ := os.ReadDir(dir)
-	var s strings.Builder
-	for _, e := range entries {
-		s.WriteString(e.Name() + "\n")
-	}
-	return s.String()
-}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
@@ -78,4 +79,14 @@ func TestSignalsLeaveNoTemporaryFile(t *testing.T) {
 			}
 		}
 	}
+}
+
+// names are those of the files in a directory, a line each.
+func names(dir string) string {
+	entries, _ := os.ReadDir(dir)
+	var s strings.Builder
+	for _, e := range entries {
+		s.WriteString(e.Name() + "\n")
+	}
+	return s.String()
 }
