@@ -1,6 +1,7 @@
 package ptd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,9 +107,20 @@ func (e *Edit) Entries() iter.Seq[Entry] {
 	}
 }
 
-// Write writes the edition to w, which it neither seeks nor closes.
+// options are opts with the alignment of the original where they have none.
+func (e *Edit) options(opts *WriterOptions) *WriterOptions {
+	var o WriterOptions
+	if opts != nil {
+		o = *opts
+	}
+	o.SegmentAlignment = cmp.Or(o.SegmentAlignment, min(e.r.Alignment(), 1<<20))
+	return &o
+}
+
+// Write writes the edition to w, which it neither seeks nor closes. Without
+// opts.SegmentAlignment the segments keep the alignment that they have.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	out := NewWriter(w, opts)
+	out := NewWriter(w, e.options(opts))
 	defer out.Abort()
 	if err := out.addEntries(e.Entries()); err != nil {
 		return err
@@ -119,5 +131,5 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 // WriteFile writes the edition as a file, atomically as Create does. name may be that
 // of the original.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	return WriteEntries(ctx, name, e.Entries(), opts)
+	return WriteEntries(ctx, name, e.Entries(), e.options(opts))
 }

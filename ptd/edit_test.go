@@ -302,3 +302,28 @@ func sharedSegments(r *ptd.Reader) map[int][]string {
 	maps.DeleteFunc(all, func(_ int, names []string) bool { return len(names) < 2 })
 	return all
 }
+
+func TestEditKeepsTheAlignment(t *testing.T) {
+	for name, want := range map[string]int64{"et-1.5.1-alignment-4096-16": 4096, "et-1.5.1-alignment-1": 1,
+		"et-1.0.1-basic": 16} {
+		r, err := ptd.Open("../testdata/ptd/"+name+".ptd", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for asked, want := range map[int64]int64{0: want, 256: 256} {
+			var out bytes.Buffer
+			opts := &ptd.WriterOptions{SegmentAlignment: asked}
+			if err := ptd.NewEdit(r).Write(t.Context(), &out, opts); err != nil {
+				t.Fatal(err)
+			}
+			n, err := ptd.OpenBytes(out.Bytes(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n.Alignment() < want || n.Alignment()%want != 0 || asked == 0 && out.Len() != int(r.Size()) {
+				t.Errorf("%s: alignment %d and %d bytes, want %d and %d", name, n.Alignment(), out.Len(), want, r.Size())
+			}
+		}
+	}
+}
