@@ -26,7 +26,7 @@ const (
 type scanner struct {
 	b       []byte
 	i       int64
-	more    extender
+	grow    extender
 	version uint32
 	depth   int64
 	err     error
@@ -49,11 +49,11 @@ type extender func(b []byte, n int64) ([]byte, error)
 // take returns the next n bytes.
 func (s *scanner) take(n int64) []byte {
 	if missing := n - (int64(len(s.b)) - s.i); s.err == nil && missing > 0 {
-		if s.more == nil {
+		if s.grow == nil {
 			s.err = io.ErrUnexpectedEOF // never of a value that skip checked
 			return nil
 		}
-		s.b, s.err = s.more(s.b, missing)
+		s.b, s.err = s.grow(s.b, missing)
 	}
 	if s.err != nil {
 		return nil
@@ -179,8 +179,8 @@ type header struct {
 }
 
 // parse reads everything before the data.
-func parse(more extender, limits tensor.Limits) (*header, error) {
-	s := &scanner{more: more}
+func parse(grow extender, limits tensor.Limits) (*header, error) {
+	s := &scanner{grow: grow}
 	m := s.take(4)
 	if s.err == nil && string(m) != magic {
 		return nil, formatError(0, "magic", tensor.ErrMalformed, "not a GGUF file")
@@ -197,7 +197,8 @@ func parse(more extender, limits tensor.Limits) (*header, error) {
 	entries := s.size("metadata_kv_count")
 	if s.err == nil && (tensors > limits.MaxTensors || entries > limits.MaxTensors) {
 		return nil, formatError(8, "tensor_count", tensor.ErrLimit,
-			"%d tensors and %d metadata entries, the limit is %d", tensors, entries, limits.MaxTensors)
+			"%d tensors and %d metadata entries, the limit is %d",
+			tensors, entries, limits.MaxTensors)
 	}
 	// The least that an entry takes keeps a declared number from allocating.
 	h.metadata = make([]attribute, 0, min(entries, int64(len(s.b))/12))

@@ -250,7 +250,8 @@ func (e *entry) size(available int64, later []entry) (int64, error) {
 	}
 	if row%t.elements != 0 {
 		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
-			"rows of %d elements are not a whole number of %s blocks of %d", row, t.name, t.elements)
+			"rows of %d elements are not a whole number of %s blocks of %d", row, t.name,
+			t.elements)
 	}
 	size, ok := align.Mul(n/t.elements, t.bytes)
 	if !ok {

@@ -19,7 +19,7 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	more := func(b []byte, n int64) ([]byte, error) {
+	grow := func(b []byte, n int64) ([]byte, error) {
 		if err := available(int64(len(b)), n, size, limits); err != nil {
 			return b, err
 		}
@@ -30,7 +30,7 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 		}
 		return head.Bytes(), nil
 	}
-	h, err := parse(more, limits)
+	h, err := parse(grow, limits)
 	if err != nil {
 		return nil, err
 	}

@@ -285,7 +285,8 @@ func (p *pickle) value() (any, error) {
 	for _, g := range p.globals {
 		p.c.globals = append(p.c.globals, Global{
 			Module: g.module, Name: g.name, File: p.c.file, Pickle: p.name, Offset: int64(g.at),
-			FileOffset: p.fileOffset(g.at), Known: g.kind != foreign, Called: g.called, danger: g.danger(),
+			FileOffset: p.fileOffset(g.at), Known: g.kind != foreign, Called: g.called,
+			danger: g.danger(),
 		})
 	}
 	p.globals = nil

@@ -11,7 +11,7 @@ import (
 type globalKind uint8
 
 const (
-	foreign          globalKind = iota // not known: its calls are objects, which keep their arguments
+	foreign          globalKind = iota // not known: calls are objects with arguments
 	inert                              // known: its calls are objects, too
 	orderedDict                        // collections.OrderedDict
 	defaultDict                        // and Counter
@@ -155,8 +155,10 @@ func kindOf(module, name string, script bool) globalKind {
 // runsCode are modules whose globals run code in Python, for the words of a finding: that
 // nothing runs here does not depend on it.
 var runsCode = []string{
-	"builtins", "os", "posix", "nt", "subprocess", "runpy", "pty", "sys", "socket", "webbrowser", "pip", "torch.hub",
-	"importlib", "shutil", "ctypes", "operator", "functools", "code", "codeop", "pickle", "_pickle",
+	"builtins", "os", "posix", "nt", "subprocess", "runpy", "pty", "sys", "socket", "webbrowser",
+	"pip", "torch.hub",
+	"importlib", "shutil", "ctypes", "operator", "functools", "code", "codeop",
+	"pickle", "_pickle",
 }
 
 func (g *global) danger() string {

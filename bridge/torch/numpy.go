@@ -20,8 +20,10 @@ const numpyPending = "numpy"
 
 // numpyWords are the dtypes of plain numbers.
 var numpyWords = map[string]string{
-	"b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8", "u2": "uint16",
-	"u4": "uint32", "u8": "uint64", "f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128",
+	"b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64",
+	"u1": "uint8", "u2": "uint16",
+	"u4": "uint32", "u8": "uint64", "f2": "float16", "f4": "float32",
+	"f8": "float64", "c8": "complex64", "c16": "complex128",
 }
 
 func (t *numpyType) dtype() (dtype, bool) {

@@ -133,7 +133,8 @@ func (a *array) check() error {
 		}
 	}
 	if last >= have {
-		return malformed("shape %v with strides %v from element %d is outside of the %d elements of storage %s",
+		return malformed("shape %v with strides %v from element %d is outside of the %d elements "+
+			"of storage %s",
 			a.shape, a.strides, a.first, have, quote.Name(a.storage.payload.key))
 	}
 	return nil

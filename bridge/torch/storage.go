@@ -41,9 +41,11 @@ func dtypeOf(word string) (dtype, bool) {
 // storageTypes are the dtypes of torch's classes of storages, without their "Storage".
 var storageTypes = map[string]string{
 	"Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16",
-	"Long": "int64", "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
+	"Long": "int64", "Int": "int32", "Short": "int16",
+	"Char": "int8", "Byte": "uint8", "Bool": "bool",
 	"ComplexFloat": "complex64", "ComplexDouble": "complex128",
-	"QInt8": "qint8", "QUInt8": "quint8", "QInt32": "qint32", "QUInt4x2": "quint4x2", "QUInt2x4": "quint2x4",
+	"QInt8": "qint8", "QUInt8": "quint8", "QInt32": "qint32",
+	"QUInt4x2": "quint4x2", "QUInt2x4": "quint2x4",
 }
 
 // storageType returns the dtype of a class of storages; untyped is true where the class

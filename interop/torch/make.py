@@ -128,7 +128,7 @@ def kinds():
         "numpy": np.arange(6, dtype=np.float32).reshape(2, 3), "fortran": np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)),
         "number": np.float64(1.5), "rng": torch.get_rng_state()[:16].clone(),
     }
-    if release >= (1, 13):
+    if release >= (2, 1):
         v.update(csr=few.to_sparse_csr(), csc=few.to_sparse_csc(),
                  bsr=torch.rand(4, 4).to_sparse_bsr((2, 2)), meta=torch.empty(3, 5, device="meta"),
                  conj=torch.rand(2, dtype=torch.complex64).conj())
