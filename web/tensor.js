@@ -105,7 +105,7 @@ function picture(parent, p) {
     add(parent, 'p', 'No elements.');
     return;
   }
-  const text = `${p.width} × ${p.height} elements${p.step > 1 ? `, every ${p.step}th in each direction` : ''}, from ${p.min} to ${p.max}`;
+  const text = `${p.width} × ${p.height} elements${p.row_step > 1 ? `, one row of ${p.row_step}` : ''}${p.col_step > 1 ? `, one column of ${p.col_step}` : ''}${p.cut ? ', the left end of the tensor' : ''}, from ${p.min} to ${p.max}`;
   const canvas = add(parent, 'canvas', undefined, {width: p.width, height: p.height, role: 'img', 'aria-label': 'Picture of ' + text});
   const zoom = Math.max(1, Math.floor(512 / Math.max(p.width, p.height)));
   canvas.style.width = Math.min(p.width * zoom, 768) + 'px';

@@ -3,6 +3,7 @@ package page_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,6 +154,52 @@ func TestAPictureMarksWhatIsNotFinite(t *testing.T) {
 	}](t, s, "picture", "{}")
 	if p.Width != 4 || p.Height != 1 || !bytes.Equal(p.Pixels, []byte{1, 128, 255, 0}) {
 		t.Errorf("%v", p)
+	}
+}
+
+// A counted file is a header and then zeros, and counts what is read.
+type counted struct {
+	header string
+	read   *int64
+}
+
+func (c counted) ReadAt(p []byte, off int64) (int, error) {
+	*c.read += int64(len(p))
+	clear(p)
+	if off < int64(len(c.header)) {
+		copy(p, c.header[off:])
+	}
+	return len(p), nil
+}
+
+func TestALargeFileIsReadAsFarAsItIsShown(t *testing.T) {
+	const rows, size = 1 << 20, 4 << 30
+	header := fmt.Sprintf(`{"a":{"dtype":"F32","shape":[%d,1024],"data_offsets":[0,%d]}}`, rows,
+		size)
+	header = string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header
+	read := int64(0)
+	src, err := page.OpenContents(page.Content{ReaderAt: counted{header, &read}, Name: "a",
+		Size: int64(len(header)) + size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := page.NewSession(src)
+	call[map[string]any](t, s, "facts", "{}")
+	call[[]any](t, s, "tensors", "{}")
+	call[grid](t, s, "values", `{"index":[1000000,0]}`)
+	if read > 1<<20 {
+		t.Errorf("%d bytes are read for facts and values", read)
+	}
+	read = 0
+	p := call[struct {
+		Width, Height int
+		RowStep       int64 `json:"row_step"`
+		ColStep       int64 `json:"col_step"`
+		Cut           bool
+	}](t, s, "picture", "{}")
+	if p.Width != 256 || p.Height != 256 || p.RowStep != 4096 || p.ColStep != 4 ||
+		p.Cut || read > 8<<20 {
+		t.Errorf("%v, %d bytes", p, read)
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 const (
 	gridSize    = 32
 	pictureSize = 256
+	// maxGap is how many bytes are between elements of a row of a picture: with larger
+	// gaps Slice reads them one by one.
+	maxGap = 4096
 )
 
 // elements returns a tensor whose elements can be read: of a sparse one the dense form,
@@ -150,12 +153,14 @@ func textOf(v any) string {
 // A picture has a byte for each element: 0 where it is not finite, else from 1 for Min to
 // 255 for Max.
 type picture struct {
-	Width  int     `json:"width"`
-	Height int     `json:"height"`
-	Step   int64   `json:"step"` // one element of so many is shown, in both directions
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-	Pixels []byte  `json:"pixels"`
+	Width   int     `json:"width"`
+	Height  int     `json:"height"`
+	RowStep int64   `json:"row_step"` // one row of so many is shown
+	ColStep int64   `json:"col_step"`
+	Cut     bool    `json:"cut"` // the tensor goes on to the right
+	Min     float64 `json:"min"`
+	Max     float64 `json:"max"`
+	Pixels  []byte  `json:"pixels"`
 }
 
 func (f *file) picture(ctx context.Context, p params) (*picture, error) {
@@ -164,20 +169,24 @@ func (f *file) picture(ctx context.Context, p params) (*picture, error) {
 		return nil, err
 	}
 	rows, cols, index := window(t, p)
-	out := &picture{Step: 1}
+	out := &picture{RowStep: 1, ColStep: 1}
 	if slices.Contains(t.Shape, 0) {
 		return out, nil
 	}
 	at := make([]tensor.Index, len(t.Shape))
-	for d, n := range t.Shape {
-		if d == rows || d == cols {
-			out.Step = max(out.Step, (n-1)/pictureSize+1)
-		}
-	}
 	for d, first := range index {
-		at[d] = tensor.At(first)
-		if d == rows || d == cols {
-			at[d] = tensor.Stride{Stop: tensor.End, Step: out.Step}
+		n := t.Shape[d]
+		step := (n-1)/pictureSize + 1
+		switch d {
+		case rows:
+			out.RowStep = step
+			at[d] = tensor.Stride{Stop: n, Step: step}
+		case cols:
+			step = min(step, maxGap/int64(max(t.DType.Bits()/8, 1)))
+			out.ColStep, out.Cut = step, pictureSize*step < n
+			at[d] = tensor.Stride{Stop: min(pictureSize*step, n), Step: step}
+		default:
+			at[d] = tensor.At(first)
 		}
 	}
 	shown, err := tensor.Slice(t, at...)
