@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -237,7 +237,8 @@ func (r *Reader) ask(u *url.URL, ranges string) (*http.Response, error) {
 // exchange makes one request, whose header set completes.
 func (r *Reader) exchange(method string, u *url.URL, body []byte,
 	set func(http.Header)) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(r.ctx)
+	ctx, stop := context.WithCancelCause(r.ctx)
+	cancel := stop
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		cancel(nil)
@@ -258,10 +259,14 @@ func (r *Reader) exchange(method string, u *url.URL, body []byte,
 	set(req.Header)
 	// The guard ends what has been silent for too long.
 	silent := &failure{err: fmt.Errorf("the server was silent for %v", r.opts.Timeout)}
-	guard := time.AfterFunc(r.opts.Timeout, func() { cancel(silent) })
+	guard := time.AfterFunc(r.opts.Timeout, func() { stop(silent) })
 	if body != nil {
-		req.Body, req.ContentLength = &sent{bytes.NewReader(body), guard,
-			r.opts.Timeout}, int64(len(body))
+		b := &sent{guard: guard, timeout: r.opts.Timeout, rest: body}
+		cancel = func(err error) {
+			b.Close()
+			stop(err)
+		}
+		req.Body, req.ContentLength = b, int64(len(body))
 	}
 	if r.opts.Sign != nil && sameOrigin(u, r.url) {
 		if err := r.opts.Sign(req); err != nil {
@@ -311,19 +316,38 @@ func asked(err, why error) error {
 	return &failure{err: err}
 }
 
-// sent is the body of a request, of which a server that takes some of it is not silent.
+// sent is the body of a request, of which a server that takes some of it is not silent. A
+// transport may read it after the request is over: then it has ended.
 type sent struct {
-	*bytes.Reader
 	guard   *time.Timer
 	timeout time.Duration
+
+	mu    sync.Mutex
+	rest  []byte
+	ended bool
 }
 
 func (s *sent) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return 0, fs.ErrClosed
+	}
+	if len(s.rest) == 0 {
+		return 0, io.EOF
+	}
 	s.guard.Reset(s.timeout)
-	return s.Reader.Read(p[:min(len(p), 64<<10)])
+	n := copy(p, s.rest[:min(len(s.rest), 64<<10)])
+	s.rest = s.rest[n:]
+	return n, nil
 }
 
-func (s *sent) Close() error { return nil }
+func (s *sent) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	return nil
+}
 
 // guarded is a body whose reader is not kept waiting for ever.
 type guarded struct {

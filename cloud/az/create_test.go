@@ -68,6 +68,11 @@ func TestCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	const created = "/container/new/a b+c"
+	object := func() []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		return s.Objects[created]
+	}
 	put := func(data []byte, replace bool) error {
 		w, err := store.Create(context.Background(), "az:/"+created, replace)
 		if err != nil {
@@ -82,13 +87,13 @@ func TestCreate(t *testing.T) {
 	for _, size := range []int{0, 1, 8<<20 + 1, 30_000_000} {
 		delete(s.Objects, created)
 		data := storetest.Data(size)
-		if err := put(data, false); err != nil || !bytes.Equal(s.Objects[created], data) {
-			t.Errorf("%d bytes: %d, %v", size, len(s.Objects[created]), err)
+		if err := put(data, false); err != nil || !bytes.Equal(object(), data) {
+			t.Errorf("%d bytes: %d, %v", size, len(object()), err)
 		}
 		if err := put(data, false); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("a blob that exists: %v", err)
 		}
-		if err := put([]byte("new"), true); err != nil || string(s.Objects[created]) != "new" {
+		if err := put([]byte("new"), true); err != nil || string(object()) != "new" {
 			t.Errorf("replacing: %v", err)
 		}
 	}
