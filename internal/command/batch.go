@@ -3,12 +3,9 @@ package command
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"os"
 	"path"
@@ -177,17 +174,9 @@ func (l *manyFiles) divide() error {
 	}
 	slices.Sort(results)
 	version, _, _ := strings.Cut(a.version, ".")
-	l.job = hex.EncodeToString(hashOf(append([]string{l.cmd.Name(), version}, results...)))
+	l.job = batch.Digest(append([]string{l.cmd.Name(), version}, results...))
 	l.counts = map[int]int{}
 	return nil
-}
-
-func hashOf(words []string) []byte {
-	h := sha256.New()
-	for _, w := range words {
-		fmt.Fprintf(h, "%q\n", w)
-	}
-	return h.Sum(nil)
 }
 
 // items are the files of the arguments, and of the list, that belong to the part.
@@ -407,33 +396,9 @@ func (a *app) identify(name string, ask bool) (batch.Item, error) {
 				return item, err
 			}
 		}
-		info, err := os.Stat(name)
-		if err != nil {
-			return item, err
-		}
-		if !info.IsDir() {
-			item.Size, item.ETag = info.Size(), version(info)
-			return item, nil
-		}
-		var files []string
-		item.Size = 0
-		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			info, err := os.Stat(path)
-			if err != nil { // a link that leads nowhere
-				files = append(files, path)
-				return nil
-			}
-			item.Size += info.Size()
-			files = append(files, fmt.Sprint(path, " ", info.Size(), " ", version(info)))
-			return nil
-		})
-		if err != nil {
-			return item, err
-		}
-		item.ETag = "listing:" + hex.EncodeToString(hashOf(files))
+		var err error
+		item.Size, item.ETag, err = batch.Identify(name)
+		return item, err
 	case !ask:
 	case storeScheme(name) != "":
 		store, err := a.store(name)
@@ -463,6 +428,3 @@ func (a *app) identify(name string, ask bool) (batch.Item, error) {
 	}
 	return item, nil
 }
-
-// version identifies the content of a file on disk as far as its directory does.
-func version(info fs.FileInfo) string { return fmt.Sprintf("mtime:%d", info.ModTime().UnixNano()) }

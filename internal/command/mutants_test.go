@@ -117,8 +117,8 @@ verify --jobs 1 --jsonl $IN
 ls --jobs 1 $IN
 convert --jobs 1 --to npz -o $OUT --allow all $IN`, "\n")
 
-// noFile are the commands that read no tensor file, and view, which serves what report has
-// and does not end.
+// noFile are the commands that read no tensor file, and view, which serves what report
+// has and does not end.
 var noFile = []string{"completion", "help", "man", "version", "view"}
 
 // ofLists are the flags of lists, each of whose files is a run of the command without
