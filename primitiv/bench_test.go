@@ -23,14 +23,17 @@ import (
 
 // manyModel is a model of n parameters [16, 8], with names like those of a transformer.
 func manyModel(n int) []byte {
-	layers := []string{"input_layernorm.weight", "mlp.down_proj.weight", "mlp.gate_proj.weight", "mlp.up_proj.weight",
-		"self_attn.k_proj.weight", "self_attn.o_proj.weight", "self_attn.q_proj.weight", "self_attn.v_proj.weight"}
+	layers := []string{"input_layernorm.weight", "mlp.down_proj.weight", "mlp.gate_proj.weight",
+		"mlp.up_proj.weight",
+		"self_attn.k_proj.weight", "self_attn.o_proj.weight", "self_attn.q_proj.weight",
+		"self_attn.v_proj.weight"}
 	data := make([]byte, 512)
 	var b bytes.Buffer
 	b.Write(join(head(0x300), n))
 	for i := range n {
 		name := fmt.Sprintf("model.layers.%06d.%s", i/len(layers), layers[i%len(layers)])
-		b.Write(join("\x91", item(0xd9, 0, name, 0, nil), "\x92", 16, 8, 1, "\xc5\x02\x00", data, 0))
+		b.Write(join("\x91", item(0xd9, 0, name, 0, nil), "\x92", 16, 8, 1, "\xc5\x02\x00", data,
+			0))
 	}
 	return b.Bytes()
 }
@@ -41,9 +44,10 @@ type handRow struct {
 	data, size uint64
 }
 
-// handWalk is what a program does that is written for such models alone: it checks type codes, bounds and sizes, and
-// keeps a row a parameter, with a name of its own if owned, else with one that is gone with the file. It looks neither
-// for duplicates nor at anything that it does not expect.
+// handWalk is what a program does that is written for such models alone: it checks type
+// codes, bounds and sizes, and keeps a row a parameter, with a name of its own if
+// owned, else with one that is gone with the file. It looks neither for duplicates nor
+// at anything that it does not expect.
 func handWalk(b []byte, owned bool) (rows []handRow, ok bool) {
 	p := 0
 	u32 := func() uint64 {
@@ -130,7 +134,8 @@ func inTurn(b *testing.B, bytes int64, ours, baseline func()) {
 	readtest.InTurns(b, baseline, readtest.Turn{Name: "ours", Do: ours})
 }
 
-// 100,000 parameters of 512 bytes: open and list, against the hand walk over the same bytes.
+// 100,000 parameters of 512 bytes: open and list, against the hand walk over the same
+// bytes.
 func BenchmarkOpenAndList(b *testing.B) {
 	for _, n := range []int{10, 1_000, 100_000} {
 		data := manyModel(n)
@@ -171,10 +176,14 @@ func BenchmarkOpenAndList(b *testing.B) {
 		}
 		size := int64(len(data))
 		bytes := func() { list(primitiv.OpenBytes(data, nil)) }
-		b.Run(fmt.Sprintf("bytes/%d", n), func(b *testing.B) { inTurn(b, size, bytes, func() { hand(data, true) }) })
-		b.Run(fmt.Sprintf("bytes-borrowed/%d", n), func(b *testing.B) { inTurn(b, size, bytes, func() { hand(data, false) }) })
-		b.Run(fmt.Sprintf("mapped/%d", n), func(b *testing.B) { inTurn(b, size, opened(false), handMapped) })
-		b.Run(fmt.Sprintf("unmapped/%d", n), func(b *testing.B) { inTurn(b, size, opened(true), handMapped) })
+		b.Run(fmt.Sprintf("bytes/%d", n),
+			func(b *testing.B) { inTurn(b, size, bytes, func() { hand(data, true) }) })
+		b.Run(fmt.Sprintf("bytes-borrowed/%d", n),
+			func(b *testing.B) { inTurn(b, size, bytes, func() { hand(data, false) }) })
+		b.Run(fmt.Sprintf("mapped/%d", n),
+			func(b *testing.B) { inTurn(b, size, opened(false), handMapped) })
+		b.Run(fmt.Sprintf("unmapped/%d", n),
+			func(b *testing.B) { inTurn(b, size, opened(true), handMapped) })
 	}
 }
 
@@ -190,7 +199,8 @@ func BenchmarkLookup(b *testing.B) {
 		byName[t.Name] = t
 		names = append(names, t.Name)
 	}
-	rand.New(rand.NewPCG(1, 2)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(names),
+		func(i, j int) { names[i], names[j] = names[j], names[i] })
 	find := func(lookup func(name string) *tensor.Tensor) func() {
 		return func() {
 			for _, name := range names {
@@ -200,7 +210,8 @@ func BenchmarkLookup(b *testing.B) {
 			}
 		}
 	}
-	readtest.InTurns(b, find(func(name string) *tensor.Tensor { return byName[name] }), readtest.Turn{Name: "Tensor", Do: find(r.Tensor)})
+	readtest.InTurns(b, find(func(name string) *tensor.Tensor { return byName[name] }),
+		readtest.Turn{Name: "Tensor", Do: find(r.Tensor)})
 }
 
 // bigModel is a model of 256 MiB in 16 tensors, in a file.
@@ -253,7 +264,8 @@ func BenchmarkLoad(b *testing.B) {
 	})
 }
 
-// 256 MiB into a file, against os.File.Write of the same bytes: what stands before each tensor, and its data. Either neither waits for the disk (plain), or both do, as
+// 256 MiB into a file, against os.File.Write of the same bytes: what stands before each
+// tensor, and its data. Either neither waits for the disk (plain), or both do, as
 // WriteFile does (durable).
 func BenchmarkSave(b *testing.B) {
 	_, size, model := bigModel(b)
@@ -300,7 +312,8 @@ func BenchmarkSave(b *testing.B) {
 		return nil
 	}
 	b.Run("plain", func(b *testing.B) {
-		inTurn(b, size, into(false, func(f *os.File) error { return model.Write(f, nil) }), into(false, byHand))
+		inTurn(b, size, into(false, func(f *os.File) error { return model.Write(f, nil) }),
+			into(false, byHand))
 	})
 	b.Run("durable", func(b *testing.B) {
 		inTurn(b, size, func() {

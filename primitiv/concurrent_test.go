@@ -13,7 +13,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// accessors are the methods of a Reader, each with all that is to be had from what it returns.
+// accessors are the methods of a Reader, each with all that is to be had from what it
+// returns.
 var accessors = map[string]func(t testing.TB, r *primitiv.Reader){
 	"Kind":     func(t testing.TB, r *primitiv.Reader) { _ = r.Kind().String() },
 	"Version":  func(t testing.TB, r *primitiv.Reader) { r.Version() },
@@ -31,13 +32,17 @@ var accessors = map[string]func(t testing.TB, r *primitiv.Reader){
 		for range r.Spans() {
 		}
 	},
-	"Tensors": func(t testing.TB, r *primitiv.Reader) { useTensors(t, slices.Collect(r.Tensors())...) },
+	"Tensors": func(t testing.TB, r *primitiv.Reader) {
+		useTensors(t, slices.Collect(r.Tensors())...)
+	},
 	"Tensor": func(t testing.TB, r *primitiv.Reader) {
 		for x := range r.Tensors() {
 			useTensors(t, r.Tensor(x.Name))
 		}
 	},
-	"Parameters": func(t testing.TB, r *primitiv.Reader) { useParameters(t, slices.Collect(r.Parameters())...) },
+	"Parameters": func(t testing.TB, r *primitiv.Reader) {
+		useParameters(t, slices.Collect(r.Parameters())...)
+	},
 	"Parameter": func(t testing.TB, r *primitiv.Reader) {
 		for p := range r.Parameters() {
 			useParameters(t, r.Parameter(p.Path...))
@@ -53,7 +58,9 @@ var accessors = map[string]func(t testing.TB, r *primitiv.Reader){
 		}
 	},
 	"Verify": func(t testing.TB, r *primitiv.Reader) {
-		if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Depth: tensor.VerifyCanonical}); err != nil && len(r.Warnings()) == 0 {
+		if _, err := r.Verify(t.Context(),
+			&tensor.VerifyOptions{Depth: tensor.VerifyCanonical}); err != nil &&
+			len(r.Warnings()) == 0 {
 			t.Error(err)
 		}
 	},
@@ -93,7 +100,8 @@ func useParameters(t testing.TB, ps ...*primitiv.Parameter) {
 func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	reader := reflect.TypeFor[*primitiv.Reader]()
 	for i := range reader.NumMethod() {
-		if name := reader.Method(i).Name; !slices.Contains(slices.Collect(maps.Keys(accessors)), name) {
+		if name := reader.Method(i).Name; !slices.Contains(slices.Collect(maps.Keys(accessors)),
+			name) {
 			t.Errorf("%s is not tested", name)
 		}
 	}
@@ -118,7 +126,8 @@ func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// A Writer of every kind takes what a Reader gives, tensor by tensor, and writes the same bytes.
+// A Writer of every kind takes what a Reader gives, tensor by tensor, and writes the
+// same bytes.
 func TestEveryKindIsWrittenFromItsTensors(t *testing.T) {
 	files, _ := goldens(t)
 	kinds := map[primitiv.Kind]int{}

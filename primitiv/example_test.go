@@ -53,7 +53,8 @@ func ExampleEdit() {
 		}
 	}
 	var out bytes.Buffer
-	if err := e.Write(context.Background(), &out, &primitiv.WriterOptions{NoStats: true}); err != nil {
+	if err := e.Write(context.Background(), &out,
+		&primitiv.WriterOptions{NoStats: true}); err != nil {
 		log.Fatal(err)
 	}
 	edited, err := primitiv.OpenBytes(out.Bytes(), nil)

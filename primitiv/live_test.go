@@ -16,9 +16,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// What follows is run by interop/primitiv.sh, with TENSORFILE_PRIMITIVREF: content is random, another one in every run.
+// What follows is run by interop/primitiv.sh, with TENSORFILE_PRIMITIVREF: content is
+// random, another one in every run.
 
-// loads has the reference load a file of ours, and returns what it then has, and what it saves.
+// loads has the reference load a file of ours, and returns what it then has, and what
+// it saves.
 func loads(t testing.TB, data []byte) (dump string, saved []byte) {
 	t.Helper()
 	in, out := filepath.Join(t.TempDir(), "in"), filepath.Join(t.TempDir(), "out")
@@ -80,7 +82,8 @@ func noisyModel(r *rand.Rand, n, mostStats int) parameters {
 		}
 		p := primitiv.Parameter{Path: path, Value: noise(r, shape...)}
 		for j := range r.IntN(mostStats + 1) {
-			s := primitiv.Statistic{Name: strings.Repeat("s", r.IntN(40)) + fmt.Sprint(j), Tensor: noise(r, 2, 1+r.Int64N(9))}
+			s := primitiv.Statistic{Name: strings.Repeat("s", r.IntN(40)) + fmt.Sprint(j),
+				Tensor: noise(r, 2, 1+r.Int64N(9))}
 			if r.IntN(2) == 0 {
 				s.Batch = uint32(s.Tensor.Shape[1])
 			}
@@ -157,7 +160,8 @@ func TestReferenceLargeModelIsReadAndWrittenByteForByte(t *testing.T) {
 		if dump(t, r) != want {
 			t.Error("we read other values")
 		}
-		if r.Tensor("decoder.large").Size() != 12012000 || r.Tensor("encoder.exact").Size() != 1<<20 {
+		if r.Tensor("decoder.large").Size() != 12012000 ||
+			r.Tensor("encoder.exact").Size() != 1<<20 {
 			t.Error("sizes")
 		}
 		if !bytes.Equal(copyOf(t, r, primitiv.WriterOptions{}), data) {
@@ -171,7 +175,8 @@ func TestReferenceLoadsWhatWeWriteAndSavesTheSameBytes(t *testing.T) {
 	reference(t)
 	r := random()
 	for range 5 {
-		data := written(t, noisyModel(r, 60, 1), nil) // with more statistics their order is the library's hash table's
+		// with more statistics their order is the library's hash table's
+		data := written(t, noisyModel(r, 60, 1), nil)
 		have, saved := loads(t, data)
 		if have != dump(t, open(t, data)) {
 			t.Error("the reference has other values")
@@ -180,7 +185,8 @@ func TestReferenceLoadsWhatWeWriteAndSavesTheSameBytes(t *testing.T) {
 			t.Error("the reference writes other bytes")
 		}
 		data = written(t, noisyModel(r, 60, 6), nil)
-		if have, saved = loads(t, data); have != dump(t, open(t, data)) || have != dump(t, open(t, saved)) || len(saved) != len(data) {
+		if have, saved = loads(t, data); have != dump(t, open(t, data)) ||
+			have != dump(t, open(t, saved)) || len(saved) != len(data) {
 			t.Error("with statistics: the reference has other values")
 		}
 	}
@@ -193,7 +199,8 @@ func TestReferenceLoadsWhatWeWriteAndSavesTheSameBytes(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if have, saved := loads(t, b.Bytes()); have != dump(t, open(t, b.Bytes())) || !bytes.Equal(saved, b.Bytes()) {
+	if have, saved := loads(t, b.Bytes()); have != dump(t, open(t, b.Bytes())) ||
+		!bytes.Equal(saved, b.Bytes()) {
 		t.Error("a parameter file")
 	}
 }
@@ -219,7 +226,8 @@ func TestReferenceLoadsAlignedAndStreamedFiles(t *testing.T) {
 				t.Errorf("%s at %d: no view", x.Name, st.Offset)
 			}
 		}
-		t.Logf("aligned to %d: %d of %d tensors, %d bytes more on %d", align, aligned, n, len(data)-len(plain), len(plain))
+		t.Logf("aligned to %d: %d of %d tensors, %d bytes more on %d", align, aligned, n,
+			len(data)-len(plain), len(plain))
 	}
 	m := noisyModel(r, 60, 3)
 	data := written(t, m, &primitiv.WriterOptions{Streaming: true, Count: 60})
@@ -241,16 +249,19 @@ func TestReferenceLoadsEditedFiles(t *testing.T) {
 	m := noisyModel(r, 20, 2)
 	m[3].Path, m[5].Path = []string{"first", "w"}, []string{"second", "w"}
 	data := edited(t, open(t, written(t, m, nil)), func(e *primitiv.Edit) error {
-		return errors.Join(e.Rename("first.w", "second.w"), e.Rename("second.w", "a.b.c"), e.Rename("first.w", "x.w"),
+		return errors.Join(e.Rename("first.w", "second.w"), e.Rename("second.w", "a.b.c"),
+			e.Rename("first.w", "x.w"),
 			e.Rename("first.w", "renamed"), e.Remove("second.w"))
 	})
-	if have, _ := loads(t, data); have != dump(t, open(t, data)) || strings.Count(have, "parameter ") != 19 {
+	if have, _ := loads(t, data); have != dump(t, open(t, data)) ||
+		strings.Count(have, "parameter ") != 19 {
 		t.Error("the reference has other values")
 	}
 	files, _ := goldens(t)
 	for _, name := range []string{"SGD", "MomentumSGD", "AdaGrad", "RMSProp", "AdaDelta", "Adam"} {
 		o := open(t, files["optimizer-"+name+"-default.primitiv"]).Optimizer()
-		if err := errors.Join(o.Set(primitiv.Epoch, fmt.Sprint(r.Uint32())), o.Set("Optimizer.lr_scale", "nan"),
+		if err := errors.Join(o.Set(primitiv.Epoch, fmt.Sprint(r.Uint32())),
+			o.Set("Optimizer.lr_scale", "nan"),
 			o.Set("mine", fmt.Sprint(r.Float32()))); err != nil {
 			t.Fatal(err)
 		}

@@ -44,9 +44,11 @@ func TestOwnersOfStatistics(t *testing.T) {
 		fixed := r.IntN(len(names) + 1)
 		got, want := owners(names, fixed), ownersByDefinition(names, fixed)
 		for i := range names {
-			same := got[i] == want[i] || got[i] >= 0 && want[i] >= 0 && names[got[i]] == names[want[i]]
+			same := got[i] == want[i] || got[i] >= 0 && want[i] >= 0 &&
+				names[got[i]] == names[want[i]]
 			if !same {
-				t.Fatalf("%q, fixed %d: %q is owned by %d, want %d", names, fixed, names[i], got[i], want[i])
+				t.Fatalf("%q, fixed %d: %q is owned by %d, want %d", names, fixed, names[i],
+					got[i], want[i])
 			}
 		}
 	}

@@ -25,10 +25,13 @@ var face = readtest.Face[*primitiv.Reader]{
 		return primitiv.Open(name, &primitiv.ReaderOptions{NoMap: noMap})
 	},
 	OpenBytes: func(b []byte) (*primitiv.Reader, error) { return primitiv.OpenBytes(b, nil) },
-	NewReader: func(r io.ReaderAt, size int64) (*primitiv.Reader, error) { return primitiv.NewReader(r, size, nil) },
+	NewReader: func(r io.ReaderAt, size int64) (*primitiv.Reader, error) {
+		return primitiv.NewReader(r, size, nil)
+	},
 }
 
-// goldens returns the files that the reference wrote, by name, and what it read from each.
+// goldens returns the files that the reference wrote, by name, and what it read from
+// each.
 func goldens(t testing.TB) (files map[string][]byte, dumps map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testdata, "dumps.txt"))
@@ -72,10 +75,13 @@ func dump(t testing.TB, r *primitiv.Reader) string {
 			h.Write(b)
 			bits = fmt.Sprintf("#%016x", h.Sum64())
 		}
-		lines = append(lines, fmt.Sprintf("%s %sx%d %s", what, strings.ReplaceAll(dims.String(), ", ", ","), batch, bits))
+		lines = append(lines,
+			fmt.Sprintf("%s %sx%d %s", what, strings.ReplaceAll(dims.String(), ", ", ","), batch,
+				bits))
 	}
 	parameters := parametersOf(r)
-	slices.SortFunc(parameters, func(a, b primitiv.Parameter) int { return slices.Compare(a.Path, b.Path) })
+	slices.SortFunc(parameters,
+		func(a, b primitiv.Parameter) int { return slices.Compare(a.Path, b.Path) })
 	for _, p := range parameters {
 		if r.Kind() == primitiv.KindModel {
 			line := "parameter"
@@ -85,17 +91,20 @@ func dump(t testing.TB, r *primitiv.Reader) string {
 			lines = append(lines, line)
 		}
 		show("value", p.Value, 1)
-		slices.SortFunc(p.Stats, func(a, b primitiv.Statistic) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(p.Stats,
+			func(a, b primitiv.Statistic) int { return strings.Compare(a.Name, b.Name) })
 		for _, s := range p.Stats {
 			show(fmt.Sprintf("stat %x.", s.Name), s.Tensor, s.Batch)
 		}
 	}
 	if o := r.Optimizer(); o != nil {
-		slices.SortFunc(o.Uints, func(a, b primitiv.Setting[uint32]) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(o.Uints,
+			func(a, b primitiv.Setting[uint32]) int { return strings.Compare(a.Name, b.Name) })
 		for _, s := range o.Uints {
 			lines = append(lines, fmt.Sprintf("uint %x. %d", s.Name, s.Value))
 		}
-		slices.SortFunc(o.Floats, func(a, b primitiv.Setting[float32]) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(o.Floats,
+			func(a, b primitiv.Setting[float32]) int { return strings.Compare(a.Name, b.Name) })
 		for _, s := range o.Floats {
 			lines = append(lines, fmt.Sprintf("float %x. %08x", s.Name, math.Float32bits(s.Value)))
 		}
@@ -149,7 +158,9 @@ func TestFilesOfTheReferenceReadWithEqualValues(t *testing.T) {
 				if kind, _, _ := strings.Cut(name, "-"); kind != r.Kind().String() {
 					t.Errorf("%v", r.Kind())
 				}
-				if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Depth: tensor.VerifyCanonical, Strict: true}); err != nil {
+				if _, err := r.Verify(t.Context(),
+					&tensor.VerifyOptions{Depth: tensor.VerifyCanonical,
+						Strict: true}); err != nil {
 					t.Error(err)
 				}
 				return dump(t, r)

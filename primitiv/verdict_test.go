@@ -17,7 +17,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-var update = flag.Bool("update", false, "write testdata/primitiv/verdicts.txt anew, with TENSORFILE_PRIMITIVREF")
+var update = flag.Bool("update", false,
+	"write testdata/primitiv/verdicts.txt anew, with TENSORFILE_PRIMITIVREF")
 
 // reference is interop/tools/primitivref.cpp, or nothing and the test is skipped.
 func reference(t testing.TB) string {
@@ -35,7 +36,8 @@ func run(t testing.TB, stdin []byte, command string, args ...string) string {
 	var out, errs bytes.Buffer
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(stdin), &out, &errs
 	if err := c.Run(); err != nil {
-		t.Fatalf("%s %s: %v %s", filepath.Base(command), strings.Join(args, " "), err, errs.String())
+		t.Fatalf("%s %s: %v %s", filepath.Base(command), strings.Join(args, " "), err,
+			errs.String())
 	}
 	return out.String()
 }
@@ -79,12 +81,14 @@ func join(parts ...any) []byte {
 func head(dataType uint32) []byte { return join(0, 1, dataType) }
 
 var (
-	tensorOf2 = "\x91\xce\x00\x00\x00\x02\xce\x00\x00\x00\x01\xc4\x08\x00\x00\x80?\x00\x00\x00@" // a tensor [2]: 1, 2
+	// a tensor [2]: 1, 2
+	tensorOf2 = "\x91\xce\x00\x00\x00\x02\xce\x00\x00\x00\x01\xc4\x08\x00\x00\x80?\x00\x00\x00@"
 	setting   = "\xafOptimizer.epoch"
 )
 
-// item is a legal MessagePack item of any type code, with v where a number fits, and s where bytes do. Arrays and maps of
-// a fixed number of children have so many of them, the others n; child makes the i-th.
+// item is a legal MessagePack item of any type code, with v where a number fits, and s
+// where bytes do. Arrays and maps of a fixed number of children have so many of them,
+// the others n; child makes the i-th.
 func item(code byte, v uint32, s string, n int, child func(i int) []byte) []byte {
 	b := []byte{code}
 	length := func(width, n int) {
@@ -136,9 +140,15 @@ var places = []struct {
 	name string
 	file func(code byte) []byte
 }{
-	{"version_major", func(c byte) []byte { return join(item(c, 0, "", 0, elem), 1, 0x200, tensorOf2, 0) }},
-	{"version_minor", func(c byte) []byte { return join(0, item(c, 1, "", 0, elem), 0x200, tensorOf2, 0) }},
-	{"data_type", func(c byte) []byte { return join(0, 1, item(c, 0x200, "", 0, elem), tensorOf2, 0) }},
+	{"version_major", func(c byte) []byte {
+		return join(item(c, 0, "", 0, elem), 1, 0x200, tensorOf2, 0)
+	}},
+	{"version_minor", func(c byte) []byte {
+		return join(0, item(c, 1, "", 0, elem), 0x200, tensorOf2, 0)
+	}},
+	{"data_type", func(c byte) []byte {
+		return join(0, 1, item(c, 0x200, "", 0, elem), tensorOf2, 0)
+	}},
 	{"shape.dims", func(c byte) []byte {
 		dims := item(c, 1, "\x02", 1, func(i int) []byte { return join([]int{2, 1}[min(i, 1)]) })
 		if c == 0x80 || c == 0x90 {
@@ -147,29 +157,52 @@ var places = []struct {
 		return join(head(0x200), dims, 1, "\xc4\x08\x00\x00\x80?\x00\x00\x00@", 0)
 	}},
 	{"shape.dims[0]", func(c byte) []byte {
-		return join(head(0x200), "\x91", item(c, 2, "\x02", 2, elem), 1, "\xc4\x08\x00\x00\x80?\x00\x00\x00@", 0)
+		return join(head(0x200), "\x91", item(c, 2, "\x02", 2, elem), 1,
+			"\xc4\x08\x00\x00\x80?\x00\x00\x00@", 0)
 	}},
 	{"shape.batch", func(c byte) []byte {
-		return join(head(0x200), "\x91", 2, item(c, 1, "\x01", 1, elem), "\xc4\x08\x00\x00\x80?\x00\x00\x00@", 0)
+		return join(head(0x200), "\x91", 2, item(c, 1, "\x01", 1, elem),
+			"\xc4\x08\x00\x00\x80?\x00\x00\x00@", 0)
 	}},
 	{"data", func(c byte) []byte {
-		return join(head(0x200), "\x91", 2, 1, item(c, 8, "12345678", 2, func(int) []byte { return []byte("\xca\x3f\x80\x00\x00") }), 0)
+		return join(head(0x200), "\x91", 2, 1,
+			item(c, 8, "12345678", 2, func(int) []byte { return []byte("\xca\x3f\x80\x00\x00") }),
+			0)
 	}},
-	{"stats", func(c byte) []byte { return join(head(0x200), tensorOf2, item(c, 1, "", 1, stat), stat(0)) }},
-	{"stats[0].name", func(c byte) []byte { return join(head(0x200), tensorOf2, 1, item(c, 0, "name", 1, elem), tensorOf2) }},
-	{"parameters", func(c byte) []byte { return join(head(0x300), item(c, 1, "", 1, row), row(0)) }},
-	{"path", func(c byte) []byte { return join(head(0x300), 1, item(c, 1, "w", 1, name), tensorOf2, 0) }},
-	{"path[0]", func(c byte) []byte { return join(head(0x300), 1, "\x91", item(c, 1, "w", 1, name), tensorOf2, 0) }},
-	{"uint_configs", func(c byte) []byte { return join(head(0x400), item(c, 1, "", 1, pair), "\x80") }},
-	{"uint_configs.key", func(c byte) []byte { return join(head(0x400), "\x81", item(c, 1, "key", 1, name), 7, "\x80") }},
-	{"uint_configs.value", func(c byte) []byte { return join(head(0x400), "\x81", setting, item(c, 7, "7", 1, elem), "\x80") }},
+	{"stats", func(c byte) []byte {
+		return join(head(0x200), tensorOf2, item(c, 1, "", 1, stat), stat(0))
+	}},
+	{"stats[0].name", func(c byte) []byte {
+		return join(head(0x200), tensorOf2, 1, item(c, 0, "name", 1, elem), tensorOf2)
+	}},
+	{"parameters", func(c byte) []byte {
+		return join(head(0x300), item(c, 1, "", 1, row), row(0))
+	}},
+	{"path", func(c byte) []byte {
+		return join(head(0x300), 1, item(c, 1, "w", 1, name), tensorOf2, 0)
+	}},
+	{"path[0]", func(c byte) []byte {
+		return join(head(0x300), 1, "\x91", item(c, 1, "w", 1, name), tensorOf2, 0)
+	}},
+	{"uint_configs", func(c byte) []byte {
+		return join(head(0x400), item(c, 1, "", 1, pair), "\x80")
+	}},
+	{"uint_configs.key", func(c byte) []byte {
+		return join(head(0x400), "\x81", item(c, 1, "key", 1, name), 7, "\x80")
+	}},
+	{"uint_configs.value", func(c byte) []byte {
+		return join(head(0x400), "\x81", setting, item(c, 7, "7", 1, elem), "\x80")
+	}},
 	{"float_configs", func(c byte) []byte {
-		return join(head(0x400), "\x80", item(c, 1, "", 1, func(i int) []byte { return join(name(i), "\xca\x3f\x80\x00\x00") }))
+		return join(head(0x400), "\x80",
+			item(c, 1, "", 1, func(i int) []byte { return join(name(i), "\xca\x3f\x80\x00\x00") }))
 	}},
 	{"float_configs.key", func(c byte) []byte {
 		return join(head(0x400), "\x80\x81", item(c, 1, "key", 1, name), "\xca\x3f\x80\x00\x00")
 	}},
-	{"float_configs.value", func(c byte) []byte { return join(head(0x400), "\x80\x81\xa5A.eta", item(c, 1, "1", 1, elem)) }},
+	{"float_configs.value", func(c byte) []byte {
+		return join(head(0x400), "\x80\x81\xa5A.eta", item(c, 1, "1", 1, elem))
+	}},
 }
 
 func elem(int) []byte   { return join(1) }
@@ -178,7 +211,8 @@ func stat(i int) []byte { return join(name(i), tensorOf2) }
 func row(i int) []byte  { return join("\x91", name(i), tensorOf2, 0) }
 func pair(i int) []byte { return join(name(i), i) }
 
-// Every type code in every place, with the verdict of the reference, which verdicts.txt holds.
+// Every type code in every place, with the verdict of the reference, which verdicts.txt
+// holds.
 func TestEveryTypeCodeInEveryPlace(t *testing.T) {
 	file := filepath.Join(testdata, "verdicts.txt")
 	var text strings.Builder
@@ -219,7 +253,8 @@ func TestEveryTypeCodeInEveryPlace(t *testing.T) {
 			} else if accepts {
 				accepted++
 			}
-			if err != nil && tensor.ClassOf(err) != tensor.ClassMalformed && tensor.ClassOf(err) != tensor.ClassTruncated {
+			if err != nil && tensor.ClassOf(err) != tensor.ClassMalformed &&
+				tensor.ClassOf(err) != tensor.ClassTruncated {
 				t.Errorf("%s = %02x: %v", name, code, err)
 			}
 		}
@@ -230,14 +265,17 @@ func TestEveryTypeCodeInEveryPlace(t *testing.T) {
 	}
 }
 
-// differs compares our verdict with the reference's. We refuse what wraps around in 32 bits, and take a model whose
-// parameters lie below each other, with a warning, and the two kinds that the reference has no reader for.
+// differs compares our verdict with the reference's. We refuse what wraps around in 32
+// bits, and take a model whose parameters lie below each other, with a warning, and the
+// two kinds that the reference has no reader for.
 func differs(verdict byte, data []byte) string {
-	r, err := primitiv.OpenBytes(data, &primitiv.ReaderOptions{AllowTrailing: true, AllowDuplicates: true})
+	r, err := primitiv.OpenBytes(data,
+		&primitiv.ReaderOptions{AllowTrailing: true, AllowDuplicates: true})
 	switch {
 	case verdict == 'A' && err != nil && !strings.Contains(err.Error(), "2^32 elements"):
 		return fmt.Sprintf("the reference accepts what we refuse: %v", err)
-	case verdict != 'A' && err == nil && r.Kind() != primitiv.KindShape && r.Kind() != primitiv.KindTensor &&
+	case verdict != 'A' && err == nil && r.Kind() != primitiv.KindShape &&
+		r.Kind() != primitiv.KindTensor &&
 		!strings.Contains(fmt.Sprint(r.Warnings()), "is below"):
 		return "the reference refuses what we accept"
 	}
@@ -286,5 +324,6 @@ func TestDamagedFilesGetTheVerdictOfTheReference(t *testing.T) {
 			t.Errorf("case %d from %s, %x: %s", i, from[i], b, d)
 		}
 	}
-	t.Logf("%d accepted of %d, %d crashes of the reference", strings.Count(v, "A"), len(v), strings.Count(v, "X"))
+	t.Logf("%d accepted of %d, %d crashes of the reference", strings.Count(v, "A"), len(v),
+		strings.Count(v, "X"))
 }

@@ -29,7 +29,8 @@ func names(r *primitiv.Reader) string {
 }
 
 // bytesOf writes a file of that kind through do.
-func bytesOf(t testing.TB, opts *primitiv.WriterOptions, do func(w *primitiv.Writer) error) []byte {
+func bytesOf(t testing.TB, opts *primitiv.WriterOptions,
+	do func(w *primitiv.Writer) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := primitiv.NewWriter(&b, opts)
@@ -43,26 +44,33 @@ func bytesOf(t testing.TB, opts *primitiv.WriterOptions, do func(w *primitiv.Wri
 }
 
 func TestEveryKindIsWritten(t *testing.T) {
-	// Examples written by hand, byte for byte; the reference has no code for the first two kinds.
-	shape := bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindShape}, func(w *primitiv.Writer) error {
-		return w.SetShape(primitiv.Shape{Dims: []uint32{2, 3, 1}, Batch: 1})
-	})
+	// Examples written by hand, byte for byte; the reference has no code for the first
+	// two kinds.
+	shape := bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindShape},
+		func(w *primitiv.Writer) error {
+			return w.SetShape(primitiv.Shape{Dims: []uint32{2, 3, 1}, Batch: 1})
+		})
 	if want := join(head(0x000), "\x92", 2, 3, 1); !bytes.Equal(shape, want) {
 		t.Errorf("shape: %x", shape)
 	}
-	if r := open(t, shape); r.Kind() != primitiv.KindShape || r.Shape().String() != "[2,3]x1" || r.Len() != 0 {
+	if r := open(t, shape); r.Kind() != primitiv.KindShape || r.Shape().String() != "[2,3]x1" ||
+		r.Len() != 0 {
 		t.Errorf("%v %v", r.Kind(), r.Shape())
 	}
 	x := tensor.New("any", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})
 	x.Order = tensor.ColumnMajor(2)
-	data := bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindTensor}, func(w *primitiv.Writer) error { return w.Add(x) })
-	if want := join(head(0x100), "\x92", 2, 3, 1, "\xc4\x18\x00\x00\x80?\x00\x00\x00@\x00\x00@@\x00\x00\x80@\x00\x00\xa0@\x00\x00\xc0@"); !bytes.Equal(data, want) {
+	data := bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindTensor},
+		func(w *primitiv.Writer) error { return w.Add(x) })
+	if want := join(head(0x100), "\x92", 2, 3, 1,
+		"\xc4\x18\x00\x00\x80?\x00\x00\x00@\x00\x00@@\x00\x00\x80@\x00\x00\xa0@\x00\x00\xc0@"); !bytes.Equal(data, want) {
 		t.Errorf("tensor: %x", data)
 	}
 	x.Shape, x.Order = tensor.Shape{1, 2, 3}, tensor.ColumnMajor(3)
-	data = bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindTensor, Batch: 3}, func(w *primitiv.Writer) error { return w.Add(x) })
+	data = bytesOf(t, &primitiv.WriterOptions{Kind: primitiv.KindTensor, Batch: 3},
+		func(w *primitiv.Writer) error { return w.Add(x) })
 	r := open(t, data)
-	if r.Shape().String() != "[1,2]x3" || names(r) != "tensor[1, 2, 3]" || !bytes.Equal(copyOf(t, r, primitiv.WriterOptions{}), data) {
+	if r.Shape().String() != "[1,2]x3" || names(r) != "tensor[1, 2, 3]" ||
+		!bytes.Equal(copyOf(t, r, primitiv.WriterOptions{}), data) {
 		t.Errorf("%v %s", r.Shape(), names(r))
 	}
 	data = bytesOf(t, nil, func(*primitiv.Writer) error { return nil })
@@ -73,8 +81,11 @@ func TestEveryKindIsWritten(t *testing.T) {
 
 // Tensors from anywhere are placed by their names.
 func TestAddByName(t *testing.T) {
-	add := []*tensor.Tensor{scalar("b:0:m", 1), scalar("w:0", 2), scalar("a.w", 3), scalar("a.w:Adam.m1", 4), scalar("b:0", 5), scalar("a.w:x:y", 6)}
-	data := bytesOf(t, nil, func(w *primitiv.Writer) error { return w.AddAll(t.Context(), tensor.Of(add...)) })
+	add := []*tensor.Tensor{scalar("b:0:m", 1), scalar("w:0", 2), scalar("a.w", 3),
+		scalar("a.w:Adam.m1", 4), scalar("b:0", 5), scalar("a.w:x:y", 6)}
+	data := bytesOf(t, nil, func(w *primitiv.Writer) error {
+		return w.AddAll(t.Context(), tensor.Of(add...))
+	})
 	r := open(t, data)
 	if got := names(r); got != "a.w[] a.w:Adam.m1[] a.w:x:y[] b:0[] b:0:m[] w:0[]" {
 		t.Error(got)
@@ -93,13 +104,16 @@ func TestAddByName(t *testing.T) {
 		}
 		list = append(list, x)
 	}
-	r = open(t, bytesOf(t, nil, func(w *primitiv.Writer) error { return w.AddAll(t.Context(), tensor.Of(list...)) }))
-	if r.Parameter("renamed", "p") == nil || r.Parameter("sm.p") != nil || r.Parameter("sm", "p") == nil {
+	r = open(t, bytesOf(t, nil,
+		func(w *primitiv.Writer) error { return w.AddAll(t.Context(), tensor.Of(list...)) }))
+	if r.Parameter("renamed", "p") == nil || r.Parameter("sm.p") != nil ||
+		r.Parameter("sm", "p") == nil {
 		t.Error(names(r))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := primitiv.NewWriter(io.Discard, nil).AddAll(ctx, tensor.Of(add...)); !errors.Is(err, context.Canceled) {
+	if err := primitiv.NewWriter(io.Discard, nil).AddAll(ctx, tensor.Of(add...)); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -109,8 +123,10 @@ func TestRowMajorIsReorderedOnlyWhenAsked(t *testing.T) {
 	if err := primitiv.NewWriter(io.Discard, nil).Add(x); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
-	r := open(t, bytesOf(t, &primitiv.WriterOptions{Reorder: true}, func(w *primitiv.Writer) error { return w.Add(x) }))
-	if v, err := tensor.Convert[float32](r.Tensor("x")); err != nil || !slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
+	r := open(t, bytesOf(t, &primitiv.WriterOptions{Reorder: true},
+		func(w *primitiv.Writer) error { return w.Add(x) }))
+	if v, err := tensor.Convert[float32](r.Tensor("x")); err != nil ||
+		!slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
 		t.Error(v, err)
 	}
 	if v, _ := tensor.Load[float32](r.Tensor("x")); !slices.Equal(v, []float32{1, 4, 2, 5, 3, 6}) {
@@ -124,30 +140,43 @@ func TestRowMajorIsReorderedOnlyWhenAsked(t *testing.T) {
 
 func TestWhatTheFormatCannotHold(t *testing.T) {
 	huge := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1 << 30},
-		Data: tensor.BlobFunc(4<<30, func() (io.ReadCloser, error) { return nil, errors.New("not read") })}
+		Data: tensor.BlobFunc(4<<30,
+			func() (io.ReadCloser, error) { return nil, errors.New("not read") })}
 	for what, c := range map[string]struct {
 		t     *tensor.Tensor
 		class error
 	}{
 		"float64": {tensor.New("x", tensor.Shape{1}, []float64{1}), tensor.ErrDType},
 		"no size": {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1},
-			Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, 4))), nil })}, errors.ErrUnsupported},
-		"rank 9":      {tensor.New("x", tensor.Shape{1, 1, 1, 1, 1, 1, 1, 1, 2}, []float32{1, 2}), tensor.ErrLimit},
-		"empty":       {tensor.New("x", tensor.Shape{0}, []float32{}), tensor.ErrMalformed},
-		"2^30":        {huge, tensor.ErrLimit},
-		"short data":  {tensor.New("x", tensor.Shape{3}, []float32{1, 2}), tensor.ErrMalformed},
-		"sparse":      {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1}, Scheme: "sparse_csr"}, errors.ErrUnsupported},
-		"external":    {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1}, External: true}, errors.ErrUnsupported},
-		"nil":         {nil, tensor.ErrNoTensor},
-		"nine, eight": {tensor.New("x", tensor.Shape{2, 1, 1, 1, 1, 1, 1, 1, 1}, []float32{1, 2}), nil},
+			Data: tensor.BlobFunc(-1,
+				func() (io.ReadCloser,
+					error) {
+					return io.NopCloser(bytes.NewReader(make([]byte, 4))), nil
+				})}, errors.ErrUnsupported},
+		"rank 9": {tensor.New("x", tensor.Shape{1, 1, 1, 1, 1, 1, 1, 1, 2}, []float32{1, 2}),
+			tensor.ErrLimit},
+		"empty":      {tensor.New("x", tensor.Shape{0}, []float32{}), tensor.ErrMalformed},
+		"2^30":       {huge, tensor.ErrLimit},
+		"short data": {tensor.New("x", tensor.Shape{3}, []float32{1, 2}), tensor.ErrMalformed},
+		"sparse": {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1},
+			Scheme: "sparse_csr"}, errors.ErrUnsupported},
+		"external": {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1},
+			External: true}, errors.ErrUnsupported},
+		"nil": {nil, tensor.ErrNoTensor},
+		"nine, eight": {tensor.New("x", tensor.Shape{2, 1, 1, 1, 1, 1, 1, 1, 1}, []float32{1, 2}),
+			nil},
 	} {
-		if err := primitiv.NewWriter(io.Discard, &primitiv.WriterOptions{Reorder: true}).Add(c.t); !errors.Is(err, c.class) {
+		if err := primitiv.NewWriter(io.Discard,
+			&primitiv.WriterOptions{Reorder: true}).Add(c.t); !errors.Is(err, c.class) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	p := func(path ...string) primitiv.Parameter { return primitiv.Parameter{Path: path, Value: scalar("", 1)} }
+	p := func(path ...string) primitiv.Parameter {
+		return primitiv.Parameter{Path: path, Value: scalar("", 1)}
+	}
 	stats := p("a")
-	stats.Stats = []primitiv.Statistic{{Name: "m", Tensor: scalar("", 1)}, {Name: "m", Tensor: scalar("", 2)}}
+	stats.Stats = []primitiv.Statistic{{Name: "m", Tensor: scalar("", 1)},
+		{Name: "m", Tensor: scalar("", 2)}}
 	for what, c := range map[string]struct {
 		m    parameters
 		want error
@@ -167,25 +196,31 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range []primitiv.WriterOptions{{Align: 3}, {Align: 128}, {Kind: 9}, {Streaming: true}, {Count: 1}, {Batch: 2}, {Streaming: true, Count: 1, Kind: primitiv.KindTensor}} {
+	for _, o := range []primitiv.WriterOptions{{Align: 3}, {Align: 128}, {Kind: 9},
+		{Streaming: true}, {Count: 1}, {Batch: 2},
+		{Streaming: true, Count: 1, Kind: primitiv.KindTensor}} {
 		if err := primitiv.NewWriter(io.Discard, &o).Close(); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
 	m := parameters{p("a"), p("b")}
 	for _, n := range []uint32{1, 3} {
-		if err := m.Write(io.Discard, &primitiv.WriterOptions{Streaming: true, Count: n}); !errors.Is(err, fs.ErrInvalid) {
+		if err := m.Write(io.Discard,
+			&primitiv.WriterOptions{Streaming: true, Count: n}); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("2 parameters announced as %d: %v", n, err)
 		}
 	}
 }
 
-// The disk fails at every byte, the data is shorter or longer than promised; a file appears whole or not at all.
+// The disk fails at every byte, the data is shorter or longer than promised; a file
+// appears whole or not at all.
 func TestWritingFails(t *testing.T) {
 	files, _ := goldens(t)
 	r := open(t, files["model-nested.primitiv"])
 	for _, opts := range []*primitiv.WriterOptions{nil, {Align: 16}, {Streaming: true, Count: 5}} {
-		if err := readtest.FailedWrites(func(w io.Writer) error { return parametersOf(r).Write(w, opts) }); err != nil {
+		if err := readtest.FailedWrites(func(w io.Writer) error {
+			return parametersOf(r).Write(w, opts)
+		}); err != nil {
 			t.Errorf("%+v: %v", opts, err)
 		}
 	}
@@ -195,8 +230,13 @@ func TestWritingFails(t *testing.T) {
 	}
 	for _, n := range []int{0, 3, 5, 200_000} {
 		bad := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{25_000},
-			Data: tensor.BlobFunc(100_000, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, n))), nil })}
-		if err := primitiv.WriteFile(t.Context(), name, tensor.Of(scalar("a", 1), bad), nil); err == nil {
+			Data: tensor.BlobFunc(100_000,
+				func() (io.ReadCloser,
+					error) {
+					return io.NopCloser(bytes.NewReader(make([]byte, n))), nil
+				})}
+		if err := primitiv.WriteFile(t.Context(), name, tensor.Of(scalar("a", 1), bad),
+			nil); err == nil {
 			t.Errorf("%d bytes in place of 100000", n)
 		}
 	}
@@ -204,10 +244,12 @@ func TestWritingFails(t *testing.T) {
 		"panics": func() (io.ReadCloser, error) { panic("in a source") },
 		"fails":  func() (io.ReadCloser, error) { return nil, readtest.ErrInjected },
 	} {
-		bad := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1}, Data: tensor.BlobFunc(4, open)}
+		bad := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1},
+			Data: tensor.BlobFunc(4, open)}
 		func() {
 			defer func() { recover() }()
-			if err := primitiv.WriteFile(t.Context(), name, tensor.Of(scalar("a", 1), bad), nil); err == nil {
+			if err := primitiv.WriteFile(t.Context(), name, tensor.Of(scalar("a", 1), bad),
+				nil); err == nil {
 				t.Errorf("a source that %s", what)
 			}
 		}()
@@ -249,12 +291,14 @@ func TestWritingFails(t *testing.T) {
 func TestAlignedFilesAreViewed(t *testing.T) {
 	files, dumps := goldens(t)
 	for name := range files {
-		if !strings.HasPrefix(name, "model") && !strings.HasPrefix(name, "parameter") || name == "parameter-names.primitiv" {
+		if !strings.HasPrefix(name, "model") && !strings.HasPrefix(name, "parameter") ||
+			name == "parameter-names.primitiv" {
 			continue
 		}
 		r := open(t, files[name])
 		out := filepath.Join(t.TempDir(), "aligned")
-		if err := os.WriteFile(out, copyOf(t, r, primitiv.WriterOptions{Align: 16}), 0o666); err != nil {
+		if err := os.WriteFile(out, copyOf(t, r, primitiv.WriterOptions{Align: 16}),
+			0o666); err != nil {
 			t.Fatal(err)
 		}
 		a, err := primitiv.Open(out, nil)
@@ -276,10 +320,12 @@ func TestAlignedFilesAreViewed(t *testing.T) {
 func TestSettings(t *testing.T) {
 	files, _ := goldens(t)
 	o := open(t, files["optimizer-Adam-default.primitiv"]).Optimizer()
-	if err := errors.Join(o.Set(primitiv.Epoch, "7"), o.Set("Adam.eps", "1e-6"), o.Set("mine", "2")); err != nil {
+	if err := errors.Join(o.Set(primitiv.Epoch, "7"), o.Set("Adam.eps", "1e-6"),
+		o.Set("mine", "2")); err != nil {
 		t.Fatal(err)
 	}
-	if o.Set(primitiv.Epoch, "-1") == nil || o.Set("Adam.eps", "much") == nil || !o.Remove("Adam.beta1") || o.Remove("Adam.beta1") {
+	if o.Set(primitiv.Epoch, "-1") == nil || o.Set("Adam.eps", "much") == nil ||
+		!o.Remove("Adam.beta1") || o.Remove("Adam.beta1") {
 		t.Error("settings")
 	}
 	if o.Uints[0].Value != 7 || len(o.Floats) != 7 || o.Name() != "Adam" {
@@ -291,7 +337,8 @@ func TestSettings(t *testing.T) {
 func TestReadsThroughAReaderAt(t *testing.T) {
 	var m parameters
 	for i := range 20 {
-		m = append(m, primitiv.Parameter{Path: []string{fmt.Sprintf("p%02d", i)}, Value: tensor.New("", tensor.Shape{50_000}, make([]float32, 50_000))})
+		m = append(m, primitiv.Parameter{Path: []string{fmt.Sprintf("p%02d", i)},
+			Value: tensor.New("", tensor.Shape{50_000}, make([]float32, 50_000))})
 	}
 	data := written(t, m, nil)
 	c := readtest.NewCounter(data)

@@ -23,7 +23,8 @@ func checkpoint(b testing.TB, n int) []byte {
 	es := make([]ptd.Entry, n)
 	for i := range es {
 		data := tensor.BlobOf(make([]byte, 64))
-		es[i] = ptd.Entry{Name: fmt.Sprintf("model.layers.%d.attn.w%d.weight", i/8, i%8), Layout: float(4, 4), Data: data}
+		es[i] = ptd.Entry{Name: fmt.Sprintf("model.layers.%d.attn.w%d.weight", i/8, i%8),
+			Layout: float(4, 4), Data: data}
 	}
 	return write(b, es, ptd.WriterOptions{SegmentAlignment: 64})
 }
@@ -37,7 +38,8 @@ func BenchmarkOpen(b *testing.B) {
 		b.Run(fmt.Sprintf("ptd/%d", n), func(b *testing.B) {
 			data := checkpoint(b, n)
 			h := readBytes(b, data, nil).Header()
-			buf, _ := fb.Unsplice(data[:h.FlatbufferOffset+h.FlatbufferSize], int(h.FlatbufferOffset))
+			buf, _ := fb.Unsplice(data[:h.FlatbufferOffset+h.FlatbufferSize],
+				int(h.FlatbufferOffset))
 			tables := 3*n + 1
 			best := [...]time.Duration{time.Hour, time.Hour, time.Hour}
 			b.ReportAllocs()
@@ -120,10 +122,12 @@ func BenchmarkTensor(b *testing.B) {
 				case "one":
 					names = slices.Repeat(names[n/2:n/2+1], n)
 				case "shuffled":
-					rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { names[i], names[j] = names[j], names[i] })
+					rand.New(rand.NewPCG(1, 2)).Shuffle(n,
+						func(i, j int) { names[i], names[j] = names[j], names[i] })
 				}
 				for i := range names {
-					if names[i] = strings.Clone(names[i]); i > 0 && order == "one" { // the callers' strings are not the file's
+					// the callers' strings are not the file's
+					if names[i] = strings.Clone(names[i]); i > 0 && order == "one" {
 						names[i] = names[0]
 					}
 				}
@@ -134,7 +138,8 @@ func BenchmarkTensor(b *testing.B) {
 					next   int
 				}{
 					{unit: "ns/name", f: r.Tensor},
-					{unit: "map-ns/name", f: func(name string) *tensor.Tensor { return byName[name] }, next: n / 2},
+					{unit: "map-ns/name",
+						f: func(name string) *tensor.Tensor { return byName[name] }, next: n / 2},
 				}
 				const round = 1000
 				b.ReportAllocs()
@@ -177,7 +182,8 @@ func BenchmarkWrite(b *testing.B) {
 	name := filepath.Join(b.TempDir(), "out")
 	all := func(yield func(*tensor.Tensor) bool) {
 		for i := range tensors {
-			if !yield(&tensor.Tensor{Name: fmt.Sprint(i), DType: tensor.U8, Shape: tensor.Shape{size}, Data: tensor.BlobOf(block)}) {
+			if !yield(&tensor.Tensor{Name: fmt.Sprint(i), DType: tensor.U8,
+				Shape: tensor.Shape{size}, Data: tensor.BlobOf(block)}) {
 				return
 			}
 		}
@@ -227,9 +233,10 @@ func BenchmarkWrite(b *testing.B) {
 		}, func() error { return file(blocks) })
 	})
 	b.Run("durable", func(b *testing.B) {
-		run(b, func() error { return ptd.WriteFile(b.Context(), name, tensor.Each(all), opts) }, func() error {
-			return file(func(f *os.File) error { return errors.Join(blocks(f), f.Sync()) })
-		})
+		run(b, func() error { return ptd.WriteFile(b.Context(), name, tensor.Each(all), opts) },
+			func() error {
+				return file(func(f *os.File) error { return errors.Join(blocks(f), f.Sync()) })
+			})
 	})
 }
 

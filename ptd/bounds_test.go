@@ -135,7 +135,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		tensors int // -1: too much of the file is shared
 	}{
 		{"30,000 tensors", write(t, many(30_000), ptd.WriterOptions{}), 30_000},
-		{"30,000 tensors, each with a segment", write(t, many(30_000), ptd.WriterOptions{Dedup: ptd.DedupNone}), 30_000},
+		{"30,000 tensors, each with a segment",
+			write(t, many(30_000), ptd.WriterOptions{Dedup: ptd.DedupNone}), 30_000},
 		{"1,000 scalars", ofShape(1000), 1000},
 		{"scalars", ofShape(n), n},
 		{"vectors", ofShape(n, 4), n},
@@ -157,16 +158,30 @@ func TestMemoryIsBounded(t *testing.T) {
 				e.layout = nil
 			}
 		}), n - n/10},
-		{"scalars of type byte, which take 44", scalars(n, func(i int, e *rawEntry) { e.layout = &rawLayout{0, []int32{}, []uint8{}} }), n},
-		{"scalars without a type", scalars(n, func(i int, e *rawEntry) { e.layout = &rawLayout{44, []int32{}, []uint8{}} }), n},
-		{"tensors of too many dimensions", scalars(n, func(i int, e *rawEntry) { e.layout = &rawLayout{0, slices.Repeat([]int32{1}, 17), identity(17)} }), n},
-		{"tensors of more bytes than there are", scalars(n, func(i int, e *rawEntry) { e.layout = &rawLayout{6, []int32{2}, []uint8{0}} }), 0},
-		{"segments in the wrong order", with(func(f *raw) { f.segments = slices.Repeat([][2]uint64{{0, 16}}, n) }), 1},
+		{"scalars of type byte, which take 44",
+			scalars(n, func(i int, e *rawEntry) {
+				e.layout = &rawLayout{0, []int32{}, []uint8{}}
+			}), n},
+		{"scalars without a type",
+			scalars(n, func(i int, e *rawEntry) {
+				e.layout = &rawLayout{44, []int32{}, []uint8{}}
+			}), n},
+		{"tensors of too many dimensions",
+			scalars(n, func(i int, e *rawEntry) {
+				e.layout = &rawLayout{0, slices.Repeat([]int32{1}, 17), identity(17)}
+			}), n},
+		{"tensors of more bytes than there are",
+			scalars(n, func(i int, e *rawEntry) {
+				e.layout = &rawLayout{6, []int32{2}, []uint8{0}}
+			}), 0},
+		{"segments in the wrong order",
+			with(func(f *raw) { f.segments = slices.Repeat([][2]uint64{{0, 16}}, n) }), 1},
 		{"scalars of 0.6", legacyScalars(n), n},
 		{"100,000 blobs of one segment", sharing(100_000, false), 0},
 		{"50,000 tensors of one layout", sharing(50_000, true), -1},
 		{"100,000 segments of no bytes", with(func(f *raw) {
-			f.segments = slices.Insert(slices.Repeat([][2]uint64{{16, 0}}, 100_000), 0, f.segments[0])
+			f.segments = slices.Insert(slices.Repeat([][2]uint64{{16, 0}}, 100_000), 0,
+				f.segments[0])
 		}), 1},
 	} {
 		path := filepath.Join(t.TempDir(), "f")
@@ -177,11 +192,18 @@ func TestMemoryIsBounded(t *testing.T) {
 			name string
 			open func() (*ptd.Reader, error)
 		}{
-			{"bytes", func() (*ptd.Reader, error) { return ptd.OpenBytes(f.data, &ptd.ReaderOptions{Lenient: true}) }},
-			{"mapped", func() (*ptd.Reader, error) { return ptd.Open(path, &ptd.ReaderOptions{Lenient: true}) }},
-			{"unmapped", func() (*ptd.Reader, error) { return ptd.Open(path, &ptd.ReaderOptions{Lenient: true, NoMap: true}) }},
+			{"bytes", func() (*ptd.Reader, error) {
+				return ptd.OpenBytes(f.data, &ptd.ReaderOptions{Lenient: true})
+			}},
+			{"mapped", func() (*ptd.Reader, error) {
+				return ptd.Open(path, &ptd.ReaderOptions{Lenient: true})
+			}},
+			{"unmapped", func() (*ptd.Reader, error) {
+				return ptd.Open(path, &ptd.ReaderOptions{Lenient: true, NoMap: true})
+			}},
 			{"reader", func() (*ptd.Reader, error) {
-				return ptd.NewReader(bytes.NewReader(f.data), int64(len(f.data)), &ptd.ReaderOptions{Lenient: true})
+				return ptd.NewReader(bytes.NewReader(f.data), int64(len(f.data)),
+					&ptd.ReaderOptions{Lenient: true})
 			}},
 		} {
 			t.Run(f.name+" from "+from.name, func(t *testing.T) {
@@ -256,7 +278,9 @@ func TestNamesThatCollide(t *testing.T) {
 			}
 		}
 	}
-	spread := lookUp(func(i int) string { return fmt.Sprintf("%028d", uint64(i)*0x9E3779B97F4A7C15) })
+	spread := lookUp(func(i int) string {
+		return fmt.Sprintf("%028d", uint64(i)*0x9E3779B97F4A7C15)
+	})
 	same := lookUp(func(i int) string { // one sum, and one polynomial of 31
 		var b []byte
 		for k := range 14 {

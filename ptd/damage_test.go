@@ -89,7 +89,8 @@ func openEnd(t testing.TB, data []byte) int64 {
 // Every word of the metadata, and every number of the header, takes every value that
 // has ever broken a parser.
 func TestEveryFieldTakesExtremeValues(t *testing.T) {
-	values := []uint64{0, 1, 2, 3, 4, 1<<16 - 1, 1<<31 - 1, 1 << 31, 1<<31 + 1, 1<<32 - 4, 1<<32 - 1, 1 << 32, 1 << 63, math.MaxUint64 - 7, math.MaxUint64}
+	values := []uint64{0, 1, 2, 3, 4, 1<<16 - 1, 1<<31 - 1, 1 << 31, 1<<31 + 1, 1<<32 - 4,
+		1<<32 - 1, 1 << 32, 1 << 63, math.MaxUint64 - 7, math.MaxUint64}
 	for name, data := range goldens(t) {
 		end := int(openEnd(t, data))
 		if end > 2<<10 {
@@ -155,7 +156,8 @@ func TestCanary(t *testing.T) {
 			}
 			for e := range r.Entries() {
 				p, _ := e.Data.ReadAll()
-				if strings.Contains(e.Name, readtest.Canary) || bytes.Contains(p, []byte(readtest.Canary)) {
+				if strings.Contains(e.Name, readtest.Canary) ||
+					bytes.Contains(p, []byte(readtest.Canary)) {
 					t.Fatalf("bit %d: %s shows the canary", i, e.Name)
 				}
 			}

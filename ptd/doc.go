@@ -4,10 +4,10 @@
 // # The file
 //
 //	0                 root offset of the FlatBuffer, identifier "FT01"
-//	8                 extended header: "FH01", its length 40, flatbuffer_offset, flatbuffer_size,
-//	                  segment_base_offset, segment_data_size
+//	8                 extended header: "FH01", its length 40, flatbuffer_offset,
+//	                  flatbuffer_size, segment_base_offset, segment_data_size
 //	8+flatbuffer_offset   the rest of the FlatBuffer: its bytes from 8 on
-//	segment_base_offset   segments: the bytes of the entries, each at its offset from here
+//	segment_base_offset   segments: bytes of entries, each at its offset from here
 //
 // The header was inserted into a finished FlatBuffer, so that flatbuffer_offset is not
 // where one begins: it is the number of bytes that were inserted after byte 8.

@@ -43,7 +43,8 @@ func TestSaveAndLoadAMap(t *testing.T) {
 		"b":     tensor.New("ignored", tensor.Shape{2}, []float32{1, 2}),
 		"a":     tensor.New("", tensor.Shape{}, []int64{-3}),
 		"empty": tensor.New("", tensor.Shape{0, 3}, []uint16{}),
-		"nhwc":  {DType: tensor.U8, Shape: tensor.Shape{1, 2, 2, 1}, Order: tensor.Order{0, 2, 3, 1}, Data: tensor.BlobOf([]byte{1, 2, 3, 4})},
+		"nhwc": {DType: tensor.U8, Shape: tensor.Shape{1, 2, 2, 1},
+			Order: tensor.Order{0, 2, 3, 1}, Data: tensor.BlobOf([]byte{1, 2, 3, 4})},
 	}
 	if err := ptd.Save(name, want, nil); err != nil {
 		t.Fatal(err)
@@ -57,7 +58,8 @@ func TestSaveAndLoadAMap(t *testing.T) {
 	}
 	for key, w := range want {
 		g := got[key]
-		if g == nil || g.Name != key || g.DType != w.DType || !g.Shape.Equal(w.Shape) || !slices.Equal(g.Order, w.Order) {
+		if g == nil || g.Name != key || g.DType != w.DType || !g.Shape.Equal(w.Shape) ||
+			!slices.Equal(g.Order, w.Order) {
 			t.Fatalf("%s: got %+v", key, g)
 		}
 		a, _ := g.Data.ReadAll()
@@ -103,7 +105,8 @@ func TestUpgrade(t *testing.T) {
 	}
 	compareEntries(t, slices.Collect(n.Entries()), slices.Collect(r.Entries()))
 	// linear.weight and tied lie at one offset in the old file.
-	if s := sharedSegments(n); len(s) != 1 || !slices.Equal(s[0], []string{"linear.weight", "tied"}) {
+	if s := sharedSegments(n); len(s) != 1 ||
+		!slices.Equal(s[0], []string{"linear.weight", "tied"}) {
 		t.Errorf("shared: %v", s)
 	}
 }
@@ -119,7 +122,8 @@ func TestRealignInPlace(t *testing.T) {
 	}
 	r := open(t, name)
 	want := slices.Collect(r.Entries())
-	if err := ptd.WriteEntries(t.Context(), name, r.Entries(), &ptd.WriterOptions{SegmentAlignment: 4096}); err != nil {
+	if err := ptd.WriteEntries(t.Context(), name, r.Entries(),
+		&ptd.WriterOptions{SegmentAlignment: 4096}); err != nil {
 		t.Fatal(err)
 	}
 	n := open(t, name)
@@ -133,25 +137,30 @@ func TestRealignInPlace(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	one := []ptd.Entry{{Name: "a", Layout: float(2), Data: floats(1, 2)}, {Name: "b", Layout: float(1), Data: floats(3)}}
-	pair := []ptd.Entry{{Name: "b", Layout: float(1), Data: floats(3)}, {Name: "c", Data: floats(9)}}
+	one := []ptd.Entry{{Name: "a", Layout: float(2), Data: floats(1, 2)},
+		{Name: "b", Layout: float(1), Data: floats(3)}}
+	pair := []ptd.Entry{{Name: "b", Layout: float(1), Data: floats(3)},
+		{Name: "c", Data: floats(9)}}
 	got, err := ptd.Merge(t.Context(), slices.Values(one), slices.Values(pair))
 	if err != nil {
 		t.Fatal(err)
 	}
 	compareEntries(t, got, []ptd.Entry{one[0], one[1], pair[1]})
 
-	bad := []ptd.Entry{{Name: "a", Layout: float(2), Data: floats(1, 3)}, {Name: "b", Data: floats(3)}, {Name: "c", Data: floats(9, 9)}}
+	bad := []ptd.Entry{{Name: "a", Layout: float(2), Data: floats(1, 3)},
+		{Name: "b", Data: floats(3)}, {Name: "c", Data: floats(9, 9)}}
 	_, err = ptd.Merge(t.Context(), slices.Values(one), slices.Values(pair), slices.Values(bad))
 	var c *ptd.ConflictError
 	if !errors.As(err, &c) {
 		t.Fatal(err)
 	}
-	want := []ptd.Conflict{{Name: "a", Files: [2]int{0, 2}}, {Name: "b", Files: [2]int{0, 2}, Layout: true}, {Name: "c", Files: [2]int{1, 2}}}
+	want := []ptd.Conflict{{Name: "a", Files: [2]int{0, 2}},
+		{Name: "b", Files: [2]int{0, 2}, Layout: true}, {Name: "c", Files: [2]int{1, 2}}}
 	if !slices.Equal(c.Conflicts, want) {
 		t.Errorf("got %v", c.Conflicts)
 	}
-	if !strings.Contains(err.Error(), `"a": file 2 has other bytes than file 0 (and 2 more conflicts)`) {
+	if !strings.Contains(err.Error(),
+		`"a": file 2 has other bytes than file 0 (and 2 more conflicts)`) {
 		t.Error(err)
 	}
 }
@@ -170,7 +179,8 @@ func TestSplit(t *testing.T) {
 		}
 		names = append(names, n)
 	}
-	if len(names) != 2 || !slices.Equal(names[0], []string{"bits", "bytes", "column", "row"}) || !slices.Equal(names[1], []string{"own"}) {
+	if len(names) != 2 || !slices.Equal(names[0], []string{"bits", "bytes", "column", "row"}) ||
+		!slices.Equal(names[1], []string{"own"}) {
 		t.Fatalf("got %v", names)
 	}
 	// printf 'bits\0bytes\0column\0row' | sha256sum
@@ -186,11 +196,14 @@ func TestSplit(t *testing.T) {
 }
 
 func TestEdit(t *testing.T) {
-	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd") // row, column, bytes and bits share, own does not
+	// row, column, bytes and bits share, own does not
+	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd")
 	e := ptd.NewEdit(r)
 	e.Insert(ptd.Entry{Name: "new", Data: floats(1)})
-	for _, err := range []error{e.Rename("row", "column"), e.Rename("column", "row"), e.Remove("own"),
-		e.Replace("bytes", tensor.New("ignored", tensor.Shape{2}, []float64{1, 2})), e.ReplaceBlob("bits", floats(7))} {
+	for _, err := range []error{e.Rename("row", "column"), e.Rename("column", "row"),
+		e.Remove("own"),
+		e.Replace("bytes", tensor.New("ignored", tensor.Shape{2}, []float64{1, 2})),
+		e.ReplaceBlob("bits", floats(7))} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,10 +216,12 @@ func TestEdit(t *testing.T) {
 	if s := sharedSegments(n); len(s) != 1 || !slices.Equal(s[0], []string{"column", "row"}) {
 		t.Errorf("shared: %v", s)
 	}
-	if v, err := tensor.Load[float64](n.Tensor("bytes")); err != nil || !slices.Equal(v, []float64{1, 2}) {
+	if v, err := tensor.Load[float64](n.Tensor("bytes")); err != nil ||
+		!slices.Equal(v, []float64{1, 2}) {
 		t.Error(v, err)
 	}
-	if x := n.Tensor("row"); !x.Shape.Equal(r.Tensor("column").Shape) || n.Tensor("own") != nil || n.Tensor("bits") != nil {
+	if x := n.Tensor("row"); !x.Shape.Equal(r.Tensor("column").Shape) || n.Tensor("own") != nil ||
+		n.Tensor("bits") != nil {
 		t.Error(x)
 	}
 	var blobs []string
@@ -220,7 +235,8 @@ func TestEdit(t *testing.T) {
 	if err := ptd.NewEdit(r).Write(t.Context(), &out, nil); err != nil {
 		t.Fatal(err)
 	}
-	compareEntries(t, slices.Collect(readBytes(t, out.Bytes(), nil).Entries()), slices.Collect(r.Entries()))
+	compareEntries(t, slices.Collect(readBytes(t, out.Bytes(), nil).Entries()),
+		slices.Collect(r.Entries()))
 }
 
 func TestEditRefuses(t *testing.T) {
@@ -228,16 +244,19 @@ func TestEditRefuses(t *testing.T) {
 	e := ptd.NewEdit(r)
 	x := tensor.New("x", tensor.Shape{1}, []int8{1})
 	for what, err := range map[string]error{
-		"rename": e.Rename("absent", "x"), "remove": e.Remove("absent"), "replace": e.Replace("absent", x), "blob": e.ReplaceBlob("absent", x.Data),
+		"rename": e.Rename("absent", "x"), "remove": e.Remove("absent"),
+		"replace": e.Replace("absent", x), "blob": e.ReplaceBlob("absent", x.Data),
 	} {
 		if !errors.Is(err, tensor.ErrNoTensor) || !strings.Contains(err.Error(), "absent") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := e.Replace("row", &tensor.Tensor{Scheme: "sparse_coo"}); !errors.Is(err, errors.ErrUnsupported) {
+	if err := e.Replace("row", &tensor.Tensor{Scheme: "sparse_coo"}); !errors.Is(err,
+		errors.ErrUnsupported) {
 		t.Error(err)
 	}
-	if err := errors.Join(e.SetAttribute("a", "b"), e.RemoveAttribute("a")); !errors.Is(err, errors.ErrUnsupported) {
+	if err := errors.Join(e.SetAttribute("a", "b"), e.RemoveAttribute("a")); !errors.Is(err,
+		errors.ErrUnsupported) {
 		t.Error(err)
 	}
 	if err := e.Rename("row", "column"); err != nil {
@@ -304,8 +323,9 @@ func sharedSegments(r *ptd.Reader) map[int][]string {
 }
 
 func TestEditKeepsTheAlignment(t *testing.T) {
-	for name, want := range map[string]int64{"et-1.5.1-alignment-4096-16": 4096, "et-1.5.1-alignment-1": 1,
-		"et-1.0.1-basic": 16} {
+	for name, want := range map[string]int64{"et-1.5.1-alignment-4096-16": 4096,
+		"et-1.5.1-alignment-1": 1,
+		"et-1.0.1-basic":       16} {
 		r, err := ptd.Open("../testdata/ptd/"+name+".ptd", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -321,8 +341,10 @@ func TestEditKeepsTheAlignment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n.Alignment() < want || n.Alignment()%want != 0 || asked == 0 && out.Len() != int(r.Size()) {
-				t.Errorf("%s: alignment %d and %d bytes, want %d and %d", name, n.Alignment(), out.Len(), want, r.Size())
+			if n.Alignment() < want || n.Alignment()%want != 0 ||
+				asked == 0 && out.Len() != int(r.Size()) {
+				t.Errorf("%s: alignment %d and %d bytes, want %d and %d", name, n.Alignment(),
+					out.Len(), want, r.Size())
 			}
 		}
 	}

@@ -73,8 +73,10 @@ func ExampleWriteFile() {
 
 // Entries of several files in one. What both have must be the same.
 func ExampleMerge() {
-	foundation := []ptd.Entry{{Name: "w", Data: tensor.BlobOf([]byte{1, 2, 3})}, {Name: "shared", Data: tensor.BlobOf([]byte{7})}}
-	adapter := []ptd.Entry{{Name: "w", Data: tensor.BlobOf([]byte{9, 9, 9})}, {Name: "shared", Data: tensor.BlobOf([]byte{7})}}
+	foundation := []ptd.Entry{{Name: "w", Data: tensor.BlobOf([]byte{1, 2, 3})},
+		{Name: "shared", Data: tensor.BlobOf([]byte{7})}}
+	adapter := []ptd.Entry{{Name: "w", Data: tensor.BlobOf([]byte{9, 9, 9})},
+		{Name: "shared", Data: tensor.BlobOf([]byte{7})}}
 	_, err := ptd.Merge(context.Background(), slices.Values(foundation), slices.Values(adapter))
 	fmt.Println(err)
 	adapter[0].Name = "adapter.w"
@@ -94,7 +96,8 @@ func ExampleEdit() {
 	}
 	defer r.Close()
 	e := ptd.NewEdit(r)
-	for _, err := range []error{e.Rename("row", "column"), e.Rename("column", "row"), e.Remove("own")} {
+	for _, err := range []error{e.Rename("row", "column"), e.Rename("column", "row"),
+		e.Remove("own")} {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -128,7 +131,8 @@ func ExampleWriteEntries() {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	if err := ptd.WriteEntries(context.Background(), name, r.Entries(), &ptd.WriterOptions{SegmentAlignment: 16 << 10}); err != nil {
+	if err := ptd.WriteEntries(context.Background(), name, r.Entries(),
+		&ptd.WriterOptions{SegmentAlignment: 16 << 10}); err != nil {
 		log.Fatal(err)
 	}
 	n, err := ptd.Open(name, nil)
@@ -158,7 +162,9 @@ func ExampleSplit() {
 		log.Fatal(err)
 	}
 	for _, s := range shards {
-		fmt.Println(s.Tag[:20], len(s.Entries)) // ptd.WriteEntries(context.Background(), s.Tag+".ptd", slices.Values(s.Entries), nil) writes it
+		// ptd.WriteEntries(context.Background(), s.Tag+".ptd",
+		// slices.Values(s.Entries), nil) writes it
+		fmt.Println(s.Tag[:20], len(s.Entries))
 	}
 	// Output:
 	// weights_ca978112ca1b 1

@@ -45,7 +45,9 @@ func hostiles() []hostile {
 		{"magic only", cut(12), truncated, 0, ""},
 		{"47 bytes", cut(47), truncated, 0, ""},
 		{"63 bytes", cut(63), truncated, 0, ""},
-		{"without the last byte", func(f *raw) { f.patch = func(b []byte) []byte { return b[:len(b)-1] } }, truncated, 40, "header.segment_data_size"},
+		{"without the last byte",
+			func(f *raw) { f.patch = func(b []byte) []byte { return b[:len(b)-1] } }, truncated,
+			40, "header.segment_data_size"},
 		{"ends inside the metadata", cut(100), truncated, 16, "header.flatbuffer_offset"},
 		{"another version of the format", text(4, "FT02"), unsupported, 4, "identifier"},
 		{"a program", text(4, "ET12"), bad, 4, "identifier"},
@@ -60,19 +62,25 @@ func hostiles() []hostile {
 		{"header length 2³¹", set32(12, 1<<31), bad, 12, "header.length"},
 		{"flatbuffer_offset 0", set64(16, 0), bad, 16, "header.flatbuffer_offset"},
 		{"flatbuffer_offset 39", set64(16, 39), bad, 16, "header.flatbuffer_offset"},
-		{"flatbuffer_offset beyond the file", set64(16, 1<<20), truncated, 16, "header.flatbuffer_offset"},
-		{"flatbuffer_offset wraps", set64(16, math.MaxUint64-100), bad, 16, "header.flatbuffer_offset"},
-		{"flatbuffer_offset wraps when signed", set64(16, math.MaxInt64), truncated, 16, "header.flatbuffer_offset"},
+		{"flatbuffer_offset beyond the file", set64(16, 1<<20), truncated, 16,
+			"header.flatbuffer_offset"},
+		{"flatbuffer_offset wraps", set64(16, math.MaxUint64-100), bad, 16,
+			"header.flatbuffer_offset"},
+		{"flatbuffer_offset wraps when signed", set64(16, math.MaxInt64), truncated, 16,
+			"header.flatbuffer_offset"},
 		{"flatbuffer_size 0", set64(24, 0), bad, 24, "header.flatbuffer_size"},
-		{"flatbuffer_size beyond the file", set64(24, 1<<20), truncated, 16, "header.flatbuffer_offset"},
+		{"flatbuffer_size beyond the file", set64(24, 1<<20), truncated, 16,
+			"header.flatbuffer_offset"},
 		{"flatbuffer_size 2³¹", set64(24, 1<<31), limit, 24, "header.flatbuffer_size"},
 		{"flatbuffer_size wraps", set64(24, math.MaxUint64), bad, 24, "header.flatbuffer_size"},
 		{"flatbuffer_size too small", set64(24, 60), bad, -2, "segments"},
 		{"segments inside the header", set64(32, 8), bad, 32, "header.segment_base_offset"},
 		{"segments inside the metadata", set64(32, 100), bad, 32, "header.segment_base_offset"},
-		{"segment_base_offset at the end", set64(32, 400), truncated, 40, "header.segment_data_size"},
+		{"segment_base_offset at the end", set64(32, 400), truncated, 40,
+			"header.segment_data_size"},
 		{"base and size wrap", set64(40, math.MaxInt64), bad, 40, "header.segment_data_size"},
-		{"base and size wrap when unsigned", set64(40, math.MaxUint64-200), bad, 40, "header.segment_data_size"},
+		{"base and size wrap when unsigned", set64(40, math.MaxUint64-200), bad, 40,
+			"header.segment_data_size"},
 		{"segment_data_size too large", set64(40, 17), truncated, 40, "header.segment_data_size"},
 		{"segment_data_size too small", set64(40, 15), bad, -2, "segments[0].size"},
 		{"segment_data_size 0", set64(40, 0), bad, -2, "segments[0].size"},
@@ -90,30 +98,56 @@ func hostiles() []hostile {
 		{"no segments", func(f *raw) { f.segments = nil }, bad, -2, "segments"},
 		{"no entries", func(f *raw) { f.entries = nil }, bad, -2, "named_data"},
 		{"no key", func(f *raw) { f.entries[0].key = nil }, bad, -2, "named_data[0].key"},
-		{"no sizes", layout(&rawLayout{6, nil, []uint8{}}), bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"no dim_order", layout(&rawLayout{6, []int32{}, nil}), bad, -2, "named_data[0].tensor_layout.dim_order"},
-		{"segment index is the count", func(f *raw) { f.entries[0].segment = 1 }, bad, -2, "named_data[0].segment_index"},
-		{"segment index -1", func(f *raw) { f.entries[0].segment = math.MaxUint32 }, bad, -2, "named_data[0].segment_index"},
-		{"segment beyond the data", func(f *raw) { f.segments[0][0] = 1 }, bad, -2, "segments[0].size"},
-		{"segment beyond the data by its offset", func(f *raw) { f.segments[0][0] = 17 }, bad, -2, "segments[0].offset"},
-		{"segment wraps", func(f *raw) { f.segments[0] = [2]uint64{math.MaxUint64 - 7, 16} }, bad, -2, "segments[0].offset"},
-		{"segment of 2⁶⁴-1 bytes", func(f *raw) { f.segments[0][1] = math.MaxUint64 }, bad, -2, "segments[0].size"},
-		{"negative size", layout(&rawLayout{6, []int32{2, -2}, []uint8{0, 1}}), bad, -2, "named_data[0].tensor_layout.sizes[1]"},
-		{"rank 10⁶", layout(&rawLayout{6, make([]int32, 1e6), make([]uint8, 1e6)}), limit, -2, "named_data[0].tensor_layout.sizes"},
-		{"product beyond 2⁶³", layout(&rawLayout{7, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"product wraps to 4", layout(&rawLayout{0, []int32{1 << 30, 1 << 30, 1 << 4, 1}, []uint8{0, 1, 2, 3}}), bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"product times width wraps", layout(&rawLayout{10, []int32{1 << 30, 1 << 30}, []uint8{0, 1}}), bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"product beyond 2⁶⁴ before a 0", layout(&rawLayout{6, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32, 0}, []uint8{0, 1, 2, 3}}), bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"product beyond 2⁶³ of no known type", layout(&rawLayout{44, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"dim_order too short", layout(&rawLayout{6, []int32{2, 2}, []uint8{0}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
-		{"dim_order too long", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
-		{"dim_order beyond the rank", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 2}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
-		{"dim_order with a duplicate", layout(&rawLayout{6, []int32{2, 2}, []uint8{1, 1}}), bad, -2, "named_data[0].tensor_layout.dim_order"},
-		{"fewer bytes than the layout needs", layout(&rawLayout{6, []int32{2, 3}, []uint8{0, 1}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"no sizes", layout(&rawLayout{6, nil, []uint8{}}), bad, -2,
+			"named_data[0].tensor_layout.sizes"},
+		{"no dim_order", layout(&rawLayout{6, []int32{}, nil}), bad, -2,
+			"named_data[0].tensor_layout.dim_order"},
+		{"segment index is the count", func(f *raw) { f.entries[0].segment = 1 }, bad, -2,
+			"named_data[0].segment_index"},
+		{"segment index -1", func(f *raw) { f.entries[0].segment = math.MaxUint32 }, bad, -2,
+			"named_data[0].segment_index"},
+		{"segment beyond the data", func(f *raw) { f.segments[0][0] = 1 }, bad, -2,
+			"segments[0].size"},
+		{"segment beyond the data by its offset", func(f *raw) { f.segments[0][0] = 17 }, bad, -2,
+			"segments[0].offset"},
+		{"segment wraps", func(f *raw) { f.segments[0] = [2]uint64{math.MaxUint64 - 7, 16} }, bad,
+			-2, "segments[0].offset"},
+		{"segment of 2⁶⁴-1 bytes", func(f *raw) { f.segments[0][1] = math.MaxUint64 }, bad, -2,
+			"segments[0].size"},
+		{"negative size", layout(&rawLayout{6, []int32{2, -2}, []uint8{0, 1}}), bad, -2,
+			"named_data[0].tensor_layout.sizes[1]"},
+		{"rank 10⁶", layout(&rawLayout{6, make([]int32, 1e6), make([]uint8, 1e6)}), limit, -2,
+			"named_data[0].tensor_layout.sizes"},
+		{"product beyond 2⁶³",
+			layout(&rawLayout{7, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32},
+				[]uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"product wraps to 4",
+			layout(&rawLayout{0, []int32{1 << 30, 1 << 30, 1 << 4, 1}, []uint8{0, 1, 2, 3}}), bad,
+			-2, "named_data[0].tensor_layout.sizes"},
+		{"product times width wraps",
+			layout(&rawLayout{10, []int32{1 << 30, 1 << 30}, []uint8{0, 1}}), bad, -2,
+			"named_data[0].tensor_layout.sizes"},
+		{"product beyond 2⁶⁴ before a 0",
+			layout(&rawLayout{6, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32, 0},
+				[]uint8{0, 1, 2, 3}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"product beyond 2⁶³ of no known type",
+			layout(&rawLayout{44, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32},
+				[]uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
+		{"dim_order too short", layout(&rawLayout{6, []int32{2, 2}, []uint8{0}}), bad, -2,
+			"named_data[0].tensor_layout.dim_order"},
+		{"dim_order too long", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 1, 2}}), bad, -2,
+			"named_data[0].tensor_layout.dim_order"},
+		{"dim_order beyond the rank", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 2}}), bad, -2,
+			"named_data[0].tensor_layout.dim_order"},
+		{"dim_order with a duplicate", layout(&rawLayout{6, []int32{2, 2}, []uint8{1, 1}}), bad,
+			-2, "named_data[0].tensor_layout.dim_order"},
+		{"fewer bytes than the layout needs", layout(&rawLayout{6, []int32{2, 3}, []uint8{0, 1}}),
+			bad, -2, "named_data[0].tensor_layout.sizes"},
 		{"a name twice", key("a", "b", "a"), bad, -2, "named_data[2].key"},
 		{"a name with NUL", key("a\x00b"), bad, -2, "named_data[0].key"},
 		{"a name that is not UTF-8", key("a\xff"), bad, -2, "named_data[0].key"},
-		{"a name of more than 1 MiB", key(strings.Repeat("x", 1<<20+1)), limit, -2, "named_data[0].key"},
+		{"a name of more than 1 MiB", key(strings.Repeat("x", 1<<20+1)), limit, -2,
+			"named_data[0].key"},
 	}
 }
 
@@ -123,7 +157,8 @@ func TestHostileFilesAreRefused(t *testing.T) {
 			data := with(h.change)
 			_, err := ptd.OpenBytes(data, nil)
 			check(t, err, h)
-			if got := face(ptd.ReaderOptions{}).Same(t, data, func(*ptd.Reader) string { return "opened" }); got != err.Error() {
+			if got := face(ptd.ReaderOptions{}).Same(t, data,
+				func(*ptd.Reader) string { return "opened" }); got != err.Error() {
 				t.Errorf("elsewhere: %s", got)
 			}
 		})
@@ -154,13 +189,23 @@ func TestDepartures(t *testing.T) {
 		change func(f *raw)
 		field  string
 	}{
-		{"bytes behind the last segment", func(f *raw) { f.patch = func(b []byte) []byte { return append(b, 0) } }, ""},
-		{"a zip behind the last segment", func(f *raw) { f.patch = func(b []byte) []byte { return append(b, "PK\x05\x06"...) } }, ""},
-		{"segments out of order", func(f *raw) { f.segments = [][2]uint64{{8, 8}, {0, 8}}; f.entries[0].layout = nil }, "segments[1].offset"},
-		{"segments that overlap", func(f *raw) { f.segments = [][2]uint64{{0, 16}, {8, 8}} }, "segments[1].offset"},
-		{"a scalar type without a meaning", layout(&rawLayout{44, []int32{2}, []uint8{0}}), "named_data[0].tensor_layout.scalar_type"},
-		{"a negative scalar type", layout(&rawLayout{-1, []int32{2}, []uint8{0}}), "named_data[0].tensor_layout.scalar_type"},
-		{"rank 17", layout(&rawLayout{0, slices.Repeat([]int32{1}, 17), []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}), "named_data[0].tensor_layout.sizes"},
+		{"bytes behind the last segment",
+			func(f *raw) { f.patch = func(b []byte) []byte { return append(b, 0) } }, ""},
+		{"a zip behind the last segment",
+			func(f *raw) { f.patch = func(b []byte) []byte { return append(b, "PK\x05\x06"...) } },
+			""},
+		{"segments out of order",
+			func(f *raw) { f.segments = [][2]uint64{{8, 8}, {0, 8}}; f.entries[0].layout = nil },
+			"segments[1].offset"},
+		{"segments that overlap", func(f *raw) { f.segments = [][2]uint64{{0, 16}, {8, 8}} },
+			"segments[1].offset"},
+		{"a scalar type without a meaning", layout(&rawLayout{44, []int32{2}, []uint8{0}}),
+			"named_data[0].tensor_layout.scalar_type"},
+		{"a negative scalar type", layout(&rawLayout{-1, []int32{2}, []uint8{0}}),
+			"named_data[0].tensor_layout.scalar_type"},
+		{"rank 17", layout(&rawLayout{0, slices.Repeat([]int32{1}, 17),
+			[]uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}),
+			"named_data[0].tensor_layout.sizes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			data := with(c.change)
@@ -168,11 +213,13 @@ func TestDepartures(t *testing.T) {
 				if len(r.Warnings()) != 1 {
 					t.Fatalf("warnings: %v", r.Warnings())
 				}
-				check(t, r.Warnings()[0], hostile{class: tensor.ErrMalformed, field: c.field, offset: -2})
+				check(t, r.Warnings()[0],
+					hostile{class: tensor.ErrMalformed, field: c.field, offset: -2})
 				if _, err := r.Verify(t.Context(), nil); err != nil {
 					t.Errorf("verify: %v", err)
 				}
-				if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err == nil {
+				if _, err := r.Verify(t.Context(),
+					&tensor.VerifyOptions{Strict: true}); err == nil {
 					t.Error("verify: strict finds nothing")
 				}
 			})
@@ -191,24 +238,32 @@ func TestOddFilesAreRead(t *testing.T) {
 		{"as it is", func(f *raw) {}},
 		{"a longer header", set32(12, 48)},
 		{"an empty name", key("")},
-		{"a path, an escape sequence, and twins by normalisation", key("../../x", "\x1b[31m", "e\u0301", "\u00e9")},
+		{"a path, an escape sequence, and twins by normalisation",
+			key("../../x", "\x1b[31m", "e\u0301", "\u00e9")},
 		{"a name of 1 MiB", key(strings.Repeat("x", 1<<20))},
 		{"rank 0", layout(&rawLayout{6, []int32{}, []uint8{}})},
-		{"a dimension of 0 before large ones", layout(&rawLayout{6, []int32{0, math.MaxInt32, math.MaxInt32, math.MaxInt32}, []uint8{0, 1, 2, 3}})},
-		{"a dimension of 0 behind large ones", layout(&rawLayout{6, []int32{math.MaxInt32, math.MaxInt32, 3, 0}, []uint8{0, 1, 2, 3}})},
-		{"rank 16", layout(&rawLayout{0, slices.Repeat([]int32{1}, 16), []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}})},
+		{"a dimension of 0 before large ones",
+			layout(&rawLayout{6, []int32{0, math.MaxInt32, math.MaxInt32, math.MaxInt32},
+				[]uint8{0, 1, 2, 3}})},
+		{"a dimension of 0 behind large ones",
+			layout(&rawLayout{6, []int32{math.MaxInt32, math.MaxInt32, 3, 0},
+				[]uint8{0, 1, 2, 3}})},
+		{"rank 16", layout(&rawLayout{0, slices.Repeat([]int32{1}, 16),
+			[]uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}})},
 		{"more bytes than the layout needs", layout(&rawLayout{6, []int32{1}, []uint8{0}})},
-		{"a segment that nobody uses, of no bytes", func(f *raw) { f.segments = append(f.segments, [2]uint64{16, 0}) }},
+		{"a segment that nobody uses, of no bytes",
+			func(f *raw) { f.segments = append(f.segments, [2]uint64{16, 0}) }},
 		{"nothing at the end", func(f *raw) { f.segments = [][2]uint64{{0, 16}, {16, 0}} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			face(ptd.ReaderOptions{Strict: true}).Each(t, with(c.change), func(t *testing.T, r *ptd.Reader) {
-				for x := range r.Tensors() {
-					if b, err := x.Data.ReadAll(); err != nil || int64(len(b)) != x.Size() {
-						t.Errorf("%s: %d bytes of %d: %v", x.Name, len(b), x.Size(), err)
+			face(ptd.ReaderOptions{Strict: true}).Each(t, with(c.change),
+				func(t *testing.T, r *ptd.Reader) {
+					for x := range r.Tensors() {
+						if b, err := x.Data.ReadAll(); err != nil || int64(len(b)) != x.Size() {
+							t.Errorf("%s: %d bytes of %d: %v", x.Name, len(b), x.Size(), err)
+						}
 					}
-				}
-			})
+				})
 		})
 	}
 }

@@ -25,7 +25,8 @@ import (
 func bigMetadata(t testing.TB) []byte { return write(t, many(3000), ptd.WriterOptions{}) }
 
 func TestOpeningTakesTwoReadsAtMost(t *testing.T) {
-	for want, data := range map[int][]byte{1: write(t, many(10), ptd.WriterOptions{}), 2: bigMetadata(t)} {
+	for want, data := range map[int][]byte{1: write(t, many(10), ptd.WriterOptions{}),
+		2: bigMetadata(t)} {
 		c := readtest.Count(bytes.NewReader(data))
 		r, err := ptd.NewReader(c, int64(len(data)), nil)
 		if err != nil {
@@ -54,12 +55,15 @@ func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
 	views := func(n int) []byte { // of segments that are longer, channels last
 		es := make([]ptd.Entry, n)
 		for i := range es {
-			es[i] = ptd.Entry{Name: fmt.Sprint("view", i), Layout: &ptd.Layout{ScalarType: 6, Sizes: []int32{1, 2, 1, 1}, DimOrder: []uint8{0, 2, 3, 1}}, Data: floats(1, 2, 3)}
+			es[i] = ptd.Entry{Name: fmt.Sprint("view", i),
+				Layout: &ptd.Layout{ScalarType: 6, Sizes: []int32{1, 2, 1, 1},
+					DimOrder: []uint8{0, 2, 3, 1}}, Data: floats(1, 2, 3)}
 		}
 		return write(t, es, ptd.WriterOptions{})
 	}
 	for name, data := range map[string][]byte{
-		"100 tensors": checkpoint(t, 100), "3,000 tensors": checkpoint(t, 3_000), "30,000 tensors": checkpoint(t, 30_000), "20,000 views": views(20_000),
+		"100 tensors": checkpoint(t, 100), "3,000 tensors": checkpoint(t, 3_000),
+		"30,000 tensors": checkpoint(t, 30_000), "20,000 views": views(20_000),
 	} {
 		path := filepath.Join(t.TempDir(), "f")
 		if err := os.WriteFile(path, data, 0o666); err != nil {
@@ -70,7 +74,9 @@ func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
 			t.Errorf("%s: %d allocations", name, got)
 		}
 		from := bytes.NewReader(data)
-		if got := readtest.Allocations(func() { list(ptd.NewReader(from, int64(len(data)), nil)) }); got > limit {
+		if got := readtest.Allocations(func() {
+			list(ptd.NewReader(from, int64(len(data)), nil))
+		}); got > limit {
 			t.Errorf("%s: %d allocations from a reader", name, got)
 		}
 		for _, noMap := range []bool{false, true} {
@@ -81,8 +87,11 @@ func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
 				}
 				src.Close()
 			})
-			if got := readtest.Allocations(func() { list(ptd.Open(path, &ptd.ReaderOptions{NoMap: noMap})) }); got > opening+limit {
-				t.Errorf("%s: %d allocations from a file, of which opening it takes %d", name, got, opening)
+			if got := readtest.Allocations(func() {
+				list(ptd.Open(path, &ptd.ReaderOptions{NoMap: noMap}))
+			}); got > opening+limit {
+				t.Errorf("%s: %d allocations from a file, of which opening it takes %d", name, got,
+					opening)
 			}
 		}
 	}
@@ -108,7 +117,8 @@ func TestFace(t *testing.T) {
 	}
 	face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
 		if r.Version() != "0" || r.Schema() != "0.7" || r.Len() != 1 || r.Alignment() != 128 {
-			t.Errorf("version %s, schema %s, %d tensors, aligned to %d", r.Version(), r.Schema(), r.Len(), r.Alignment())
+			t.Errorf("version %s, schema %s, %d tensors, aligned to %d", r.Version(), r.Schema(),
+				r.Len(), r.Alignment())
 		}
 		x := r.Tensor("tensor")
 		if x == nil || r.Tensor("blob") != nil || r.Tensor("none") != nil {
@@ -121,7 +131,8 @@ func TestFace(t *testing.T) {
 		for name, b := range r.Blobs() {
 			names = append(names, fmt.Sprint(name, b.Size()))
 		}
-		if want := []string{"blob100", "aligned17", "nothing0", "much5"}; !slices.Equal(names, want) {
+		if want := []string{"blob100", "aligned17", "nothing0", "much5"}; !slices.Equal(names,
+			want) {
 			t.Errorf("blobs %v", names)
 		}
 		if e, ok := r.Entry("aligned"); !ok || e.Layout != nil || e.Segment != 1 {
@@ -230,7 +241,8 @@ func TestOddFiles(t *testing.T) {
 func TestLimits(t *testing.T) {
 	data := bigMetadata(t)
 	for name, l := range map[string]tensor.Limits{
-		"MaxTensors": {MaxTensors: 2999}, "MaxMetadata": {MaxMetadata: 1000}, "MaxName": {MaxName: 9}, "MaxRank": {MaxRank: 0},
+		"MaxTensors": {MaxTensors: 2999}, "MaxMetadata": {MaxMetadata: 1000},
+		"MaxName": {MaxName: 9}, "MaxRank": {MaxRank: 0},
 	} {
 		if name == "MaxRank" {
 			continue
@@ -244,10 +256,12 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ptd.OpenBytes(ranks, &ptd.ReaderOptions{Limits: tensor.Limits{MaxRank: 7}}); !errors.Is(err, tensor.ErrLimit) {
+	if _, err := ptd.OpenBytes(ranks,
+		&ptd.ReaderOptions{Limits: tensor.Limits{MaxRank: 7}}); !errors.Is(err, tensor.ErrLimit) {
 		t.Error(err)
 	}
-	if _, err := ptd.OpenBytes(data, &ptd.ReaderOptions{Limits: tensor.Limits{MaxName: -1}}); err == nil {
+	if _, err := ptd.OpenBytes(data,
+		&ptd.ReaderOptions{Limits: tensor.Limits{MaxName: -1}}); err == nil {
 		t.Error("a negative limit")
 	}
 }
@@ -273,13 +287,16 @@ func TestVerifyFindsAll(t *testing.T) {
 	face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
 		var seen []string
 		done := int64(-1)
-		report, err := r.Verify(t.Context(), &tensor.VerifyOptions{Progress: func(d, total int64) { done = d - total }})
+		report, err := r.Verify(t.Context(),
+			&tensor.VerifyOptions{Progress: func(d, total int64) { done = d - total }})
 		for _, f := range report.Findings {
 			seen = append(seen, fmt.Sprintf("%v %s %#x", f.Severity, f.Field, f.Offset))
 		}
 		want := []string{
-			fmt.Sprintf("warning  %#x", base+36), "warning named_data[2].key -0x1", fmt.Sprintf("warning segments[2] %#x", base+32),
-			"warning padding of the header 0x32", fmt.Sprintf("warning padding of segments[0] %#x", base+5),
+			fmt.Sprintf("warning  %#x", base+36), "warning named_data[2].key -0x1",
+			fmt.Sprintf("warning segments[2] %#x", base+32),
+			"warning padding of the header 0x32",
+			fmt.Sprintf("warning padding of segments[0] %#x", base+5),
 			fmt.Sprintf("error \"a\" %#x", base+1), fmt.Sprintf("error \"b\" %#x", base+19),
 		}
 		if !slices.Equal(seen, want) {
@@ -288,7 +305,8 @@ func TestVerifyFindsAll(t *testing.T) {
 		if !errors.Is(err, tensor.ErrMalformed) || done != 0 {
 			t.Errorf("%v; progress ended %d short", err, done)
 		}
-		if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
+		if _, err := r.Verify(t.Context(),
+			&tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
 			t.Errorf("structure alone: %v", err)
 		}
 	})
@@ -304,7 +322,8 @@ func TestUnknownType(t *testing.T) {
 	if st, ok := x.Data.Stored(); !ok || st.Type != "44" || st.Size != 16 || st.Encoding != "raw" {
 		t.Errorf("%+v", st)
 	}
-	if e, _ := r.Entry("w"); e.Layout.ScalarType != 44 || e.Layout.ScalarType.String() != "44" || !slices.Equal(e.Layout.DimOrder, []uint8{1, 0}) {
+	if e, _ := r.Entry("w"); e.Layout.ScalarType != 44 || e.Layout.ScalarType.String() != "44" ||
+		!slices.Equal(e.Layout.DimOrder, []uint8{1, 0}) {
 		t.Errorf("%+v", e.Layout)
 	}
 }
@@ -312,12 +331,14 @@ func TestUnknownType(t *testing.T) {
 // The C++ writer takes any alignment; 3 puts the FlatBuffer where no verifier of a
 // whole file would like it.
 func TestFlatBufferOutOfAlignment(t *testing.T) {
-	data := write(t, []ptd.Entry{{Name: "w", Layout: float(2), Data: floats(1, 2)}}, ptd.WriterOptions{SegmentAlignment: 3, Parity: ptd.ParityCPP})
+	data := write(t, []ptd.Entry{{Name: "w", Layout: float(2), Data: floats(1, 2)}},
+		ptd.WriterOptions{SegmentAlignment: 3, Parity: ptd.ParityCPP})
 	if at := binary.LittleEndian.Uint64(data[16:]); at != 42 {
 		t.Fatalf("%d bytes inserted", at)
 	}
 	r := readBytes(t, data, nil)
-	if v, err := tensor.Load[float32](r.Tensor("w")); err != nil || !slices.Equal(v, []float32{1, 2}) {
+	if v, err := tensor.Load[float32](r.Tensor("w")); err != nil ||
+		!slices.Equal(v, []float32{1, 2}) {
 		t.Errorf("%v, %v", v, err)
 	}
 	if len(r.Warnings()) != 1 {
@@ -333,9 +354,13 @@ func TestDetect(t *testing.T) {
 		b    string
 		want bool
 	}{
-		{"\x44\x00\x00\x00FT01FH01", true}, {"\x44\x00\x00\x00FT02FH01", true}, {"\x44\x00\x00\x00FT01FH", true},
-		{"\x44\x00\x00\x00FT01\x00\x00\x00\x00", true}, {"FH01\x28\x00\x00\x00\x30\x00\x00\x00", true}, {"\x44\x00\x00\x00FT02\x00\x00\x00\x00", false},
-		{"\x44\x00\x00\x00FT02FH", false}, {"\x44\x00\x00\x00FT0", false}, {"\x44\x00\x00\x00ET12eh00", false}, {"", false},
+		{"\x44\x00\x00\x00FT01FH01", true}, {"\x44\x00\x00\x00FT02FH01", true},
+		{"\x44\x00\x00\x00FT01FH", true},
+		{"\x44\x00\x00\x00FT01\x00\x00\x00\x00", true},
+		{"FH01\x28\x00\x00\x00\x30\x00\x00\x00", true},
+		{"\x44\x00\x00\x00FT02\x00\x00\x00\x00", false},
+		{"\x44\x00\x00\x00FT02FH", false}, {"\x44\x00\x00\x00FT0", false},
+		{"\x44\x00\x00\x00ET12eh00", false}, {"", false},
 	} {
 		if got := ptd.Detect(strings.NewReader(c.b), int64(len(c.b))); got != c.want {
 			t.Errorf("%q: %v", c.b, got)
@@ -349,19 +374,22 @@ func TestDetect(t *testing.T) {
 func TestScalarTypes(t *testing.T) {
 	for _, d := range tensor.DTypes() {
 		s, err := ptd.ScalarTypeOf(d)
-		if (err != nil) != slices.Contains([]tensor.DType{tensor.F8E8M0FNU, tensor.F6E2M3FN, tensor.F6E3M2FN, tensor.F4E2M1FN}, d) {
+		if (err != nil) != slices.Contains([]tensor.DType{tensor.F8E8M0FNU, tensor.F6E2M3FN,
+			tensor.F6E3M2FN, tensor.F4E2M1FN}, d) {
 			t.Errorf("%v: %v", d, err)
 		}
 		if err == nil && s.DType() != d {
 			t.Errorf("%v is %v is %v", d, s, s.DType())
 		}
 	}
-	for s, want := range map[ptd.ScalarType]string{0: "BYTE", 6: "FLOAT", 29: "UINT64", 30: "30", -1: "-1"} {
+	for s, want := range map[ptd.ScalarType]string{0: "BYTE", 6: "FLOAT", 29: "UINT64", 30: "30",
+		-1: "-1"} {
 		if s.String() != want {
 			t.Errorf("%d is %s", int8(s), s)
 		}
 	}
-	if ptd.ScalarType(math.MaxInt8).DType() != tensor.Unknown || ptd.ScalarType(-1).DType() != tensor.Unknown {
+	if ptd.ScalarType(math.MaxInt8).DType() != tensor.Unknown ||
+		ptd.ScalarType(-1).DType() != tensor.Unknown {
 		t.Error("a type without a meaning")
 	}
 }

@@ -24,7 +24,9 @@ func face(opts ptd.ReaderOptions) readtest.Face[*ptd.Reader] {
 			return ptd.Open(name, &o)
 		},
 		OpenBytes: func(b []byte) (*ptd.Reader, error) { return ptd.OpenBytes(b, &opts) },
-		NewReader: func(r io.ReaderAt, size int64) (*ptd.Reader, error) { return ptd.NewReader(r, size, &opts) },
+		NewReader: func(r io.ReaderAt, size int64) (*ptd.Reader, error) {
+			return ptd.NewReader(r, size, &opts)
+		},
 	}
 }
 
@@ -54,7 +56,8 @@ func (c *refCase) entries(t *testing.T) []ptd.Entry {
 		}
 		data := tensor.BlobOf(b)
 		if len(b) == 0 { // is shared too, but memory of no bytes has no identity
-			data = tensor.BlobFunc(0, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(nil)), nil })
+			data = tensor.BlobFunc(0,
+				func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(nil)), nil })
 		}
 		buffers = append(buffers, data)
 	}
@@ -145,7 +148,10 @@ func compareEntries(t *testing.T, got, want []ptd.Entry) {
 			t.Errorf("entry %d is %q, want %q", i, e.Name, w.Name)
 		}
 		if (e.Layout == nil) != (w.Layout == nil) ||
-			e.Layout != nil && (e.Layout.ScalarType != w.Layout.ScalarType || !slices.Equal(e.Layout.Sizes, w.Layout.Sizes) || !slices.Equal(e.Layout.DimOrder, w.Layout.DimOrder)) {
+			e.Layout != nil &&
+				(e.Layout.ScalarType != w.Layout.ScalarType ||
+					!slices.Equal(e.Layout.Sizes, w.Layout.Sizes) ||
+					!slices.Equal(e.Layout.DimOrder, w.Layout.DimOrder)) {
 			t.Errorf("%q: layout %v, want %v", e.Name, e.Layout, w.Layout)
 		}
 		a, err := e.Data.ReadAll()
@@ -183,19 +189,24 @@ func write(t testing.TB, entries []ptd.Entry, opts ptd.WriterOptions) []byte {
 func TestWritesWhatExecuTorchReads(t *testing.T) {
 	references(t, func(t *testing.T, base string, c *refCase, data []byte) {
 		entries := c.entries(t)
-		if name := filepath.Base(base); !strings.HasPrefix(name, "et-") || strings.HasPrefix(name, "et-1.5.1-") {
-			got := write(t, entries, ptd.WriterOptions{SegmentAlignment: c.Alignment, Parity: ptd.ParityPython})
+		if name := filepath.Base(base); !strings.HasPrefix(name, "et-") ||
+			strings.HasPrefix(name, "et-1.5.1-") {
+			got := write(t, entries,
+				ptd.WriterOptions{SegmentAlignment: c.Alignment, Parity: ptd.ParityPython})
 			if !bytes.Equal(got, data) {
 				t.Errorf("other bytes than the reference: %d, want %d", len(got), len(data))
 			}
 		}
-		plain := !strings.HasPrefix(filepath.Base(base), "et-0") && !strings.HasPrefix(filepath.Base(base), "et-1.0")
+		plain := !strings.HasPrefix(filepath.Base(base), "et-0") &&
+			!strings.HasPrefix(filepath.Base(base), "et-1.0")
 		for _, e := range entries {
 			plain = plain && e.Alignment <= 1 // what a file does not record
 		}
 		if plain { // a copy shares what the file shares, be it nothing
 			face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
-				if got := write(t, slices.Collect(r.Entries()), ptd.WriterOptions{SegmentAlignment: c.Alignment, Parity: ptd.ParityPython}); !bytes.Equal(got, data) {
+				if got := write(t, slices.Collect(r.Entries()),
+					ptd.WriterOptions{SegmentAlignment: c.Alignment,
+						Parity: ptd.ParityPython}); !bytes.Equal(got, data) {
 					t.Errorf("a copy has other bytes: %d, want %d", len(got), len(data))
 				}
 			})
@@ -223,7 +234,8 @@ func TestWritesWhatExecuTorchReads(t *testing.T) {
 			}
 			want := slices.Clone(entries)
 			if opts.Sorted {
-				slices.SortFunc(want, func(a, b ptd.Entry) int { return strings.Compare(a.Name, b.Name) })
+				slices.SortFunc(want,
+					func(a, b ptd.Entry) int { return strings.Compare(a.Name, b.Name) })
 			}
 			compareEntries(t, slices.Collect(r.Entries()), want)
 			for i, e := range slices.Collect(r.Entries()) {
@@ -232,10 +244,12 @@ func TestWritesWhatExecuTorchReads(t *testing.T) {
 					wish = max(wish, opts.Alignment)
 				}
 				if st, ok := e.Data.Stored(); ok && st.Offset%wish != 0 {
-					t.Errorf("%s: %q lies at %d, wanted a multiple of %d", name, e.Name, st.Offset, wish)
+					t.Errorf("%s: %q lies at %d, wanted a multiple of %d", name, e.Name, st.Offset,
+						wish)
 				}
 			}
-			if strings.HasPrefix(base, os.Getenv("TENSORFILE_PTD_CASES")) && os.Getenv("TENSORFILE_PTD_CASES") != "" {
+			if strings.HasPrefix(base, os.Getenv("TENSORFILE_PTD_CASES")) &&
+				os.Getenv("TENSORFILE_PTD_CASES") != "" {
 				if err := os.WriteFile(base+"."+name+".ptd", got, 0o666); err != nil {
 					t.Fatal(err)
 				}

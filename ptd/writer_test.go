@@ -38,7 +38,11 @@ func TestWriterThatFails(t *testing.T) {
 		x := ptd.NewWriter(w, &ptd.WriterOptions{SegmentAlignment: 16})
 		for _, e := range []ptd.Entry{
 			{Name: "a", Layout: float(2), Data: floats(1, 2)},
-			{Name: "b", Data: tensor.BlobFunc(100, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(strings.Repeat("x", 100))), nil })},
+			{Name: "b", Data: tensor.BlobFunc(100,
+				func() (io.ReadCloser,
+					error) {
+					return io.NopCloser(strings.NewReader(strings.Repeat("x", 100))), nil
+				})},
 		} {
 			if err := x.AddEntry(e); err != nil {
 				return err
@@ -67,20 +71,29 @@ func TestSourceThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := func(size int64, r func() io.Reader) tensor.Blob {
-		return tensor.BlobFunc(size, func() (io.ReadCloser, error) { return io.NopCloser(r()), nil })
+		return tensor.BlobFunc(size,
+			func() (io.ReadCloser, error) { return io.NopCloser(r()), nil })
 	}
-	text := func(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
+	text := func(s string) func() io.Reader {
+		return func() io.Reader { return strings.NewReader(s) }
+	}
 	for what, c := range map[string]struct {
 		data tensor.Blob
 		want error
 	}{
 		"shorter": {source(10, text("123456789")), io.ErrUnexpectedEOF},
 		"longer":  {source(10, text("12345678901")), tensor.ErrMalformed},
-		"failing": {source(10, func() io.Reader { return io.MultiReader(strings.NewReader("12345"), failing{}) }), readtest.ErrInjected},
-		"closed":  {tensor.BlobFunc(10, func() (io.ReadCloser, error) { return nil, fs.ErrClosed }), fs.ErrClosed},
+		"failing": {source(10,
+			func() io.Reader { return io.MultiReader(strings.NewReader("12345"), failing{}) }),
+			readtest.ErrInjected},
+		"closed": {tensor.BlobFunc(10,
+			func() (io.ReadCloser, error) { return nil, fs.ErrClosed }), fs.ErrClosed},
 	} {
 		for _, dedup := range []ptd.Dedup{ptd.DedupIdentity, ptd.DedupSHA256} {
-			err := ptd.WriteEntries(context.Background(), name, slices.Values([]ptd.Entry{{Name: "a", Data: floats(1)}, {Name: "b", Data: c.data}, {Name: "c", Data: tensor.BlobOf(make([]byte, 10))}}), &ptd.WriterOptions{Dedup: dedup})
+			err := ptd.WriteEntries(context.Background(), name,
+				slices.Values([]ptd.Entry{{Name: "a", Data: floats(1)}, {Name: "b", Data: c.data},
+					{Name: "c", Data: tensor.BlobOf(make([]byte, 10))}}),
+				&ptd.WriterOptions{Dedup: dedup})
 			if !errors.Is(err, c.want) {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -94,7 +107,9 @@ func TestSourceThatFails(t *testing.T) {
 				}
 			}()
 			bad := source(10, func() io.Reader { return panicking{} })
-			ptd.WriteEntries(context.Background(), name, slices.Values([]ptd.Entry{{Name: "a", Data: bad}, {Name: "b", Data: bad}}), &ptd.WriterOptions{Dedup: dedup})
+			ptd.WriteEntries(context.Background(), name,
+				slices.Values([]ptd.Entry{{Name: "a", Data: bad}, {Name: "b", Data: bad}}),
+				&ptd.WriterOptions{Dedup: dedup})
 		}()
 	}
 	if b, _ := os.ReadFile(name); string(b) != "old" {
@@ -142,53 +157,77 @@ func TestRefusedByTheWriter(t *testing.T) {
 		add  func(w *ptd.Writer) error
 		want error
 	}{
-		"no tensor":     {func(w *ptd.Writer) error { return w.Add(nil) }, fs.ErrInvalid},
-		"an empty name": {func(w *ptd.Writer) error { return w.AddBlob("", bytesOf(1)) }, fs.ErrInvalid},
-		"a NUL":         {func(w *ptd.Writer) error { return w.AddBlob("a\x00", bytesOf(1)) }, fs.ErrInvalid},
-		"not UTF-8":     {func(w *ptd.Writer) error { return w.AddBlob("\xff", bytesOf(1)) }, fs.ErrInvalid},
-		"a name twice":  {func(w *ptd.Writer) error { return errors.Join(w.AddBlob("a", bytesOf(1)), w.AddBlob("a", bytesOf(1))) }, tensor.ErrDuplicate},
+		"no tensor": {func(w *ptd.Writer) error { return w.Add(nil) }, fs.ErrInvalid},
+		"an empty name": {func(w *ptd.Writer) error { return w.AddBlob("", bytesOf(1)) },
+			fs.ErrInvalid},
+		"a NUL": {func(w *ptd.Writer) error { return w.AddBlob("a\x00", bytesOf(1)) },
+			fs.ErrInvalid},
+		"not UTF-8": {func(w *ptd.Writer) error { return w.AddBlob("\xff", bytesOf(1)) },
+			fs.ErrInvalid},
+		"a name twice": {func(w *ptd.Writer) error {
+			return errors.Join(w.AddBlob("a", bytesOf(1)), w.AddBlob("a", bytesOf(1)))
+		}, tensor.ErrDuplicate},
 		"too few bytes": {func(w *ptd.Writer) error {
-			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2}, Data: bytesOf(7)})
+			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2},
+				Data: bytesOf(7)})
 		}, tensor.ErrMalformed},
 		"too many bytes": {func(w *ptd.Writer) error {
-			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2}, Data: bytesOf(9)})
+			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2},
+				Data: bytesOf(9)})
 		}, tensor.ErrMalformed},
 		"a sparse tensor": {func(w *ptd.Writer) error {
-			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2}, Scheme: "csr"})
+			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2},
+				Scheme: "csr"})
 		}, errors.ErrUnsupported},
 		"external": {func(w *ptd.Writer) error {
-			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2}, External: true})
+			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F32, Shape: tensor.Shape{2},
+				External: true})
 		}, errors.ErrUnsupported},
 		"no such type": {func(w *ptd.Writer) error {
-			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F8E8M0FNU, Shape: tensor.Shape{1}, Data: bytesOf(1)})
+			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.F8E8M0FNU, Shape: tensor.Shape{1},
+				Data: bytesOf(1)})
 		}, errors.ErrUnsupported},
 		"unknown type": {func(w *ptd.Writer) error {
 			return w.Add(&tensor.Tensor{Name: "a", Shape: tensor.Shape{1}, Data: bytesOf(1)})
 		}, errors.ErrUnsupported},
 		"beyond int32": {func(w *ptd.Writer) error {
-			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.U8, Shape: tensor.Shape{1 << 31, 0}})
+			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.U8,
+				Shape: tensor.Shape{1 << 31, 0}})
 		}, errors.ErrUnsupported},
 		"300 dimensions": {func(w *ptd.Writer) error {
-			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.U8, Shape: slices.Repeat(tensor.Shape{1}, 300), Data: bytesOf(1)})
+			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.U8,
+				Shape: slices.Repeat(tensor.Shape{1}, 300), Data: bytesOf(1)})
 		}, errors.ErrUnsupported},
 		"a bad order": {func(w *ptd.Writer) error {
-			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.U8, Shape: tensor.Shape{1, 1}, Order: tensor.Order{1, 1}, Data: bytesOf(1)})
+			return w.Add(&tensor.Tensor{Name: "a", DType: tensor.U8, Shape: tensor.Shape{1, 1},
+				Order: tensor.Order{1, 1}, Data: bytesOf(1)})
 		}, tensor.ErrMalformed},
 		"a bad layout": {func(w *ptd.Writer) error {
-			return w.AddEntry(ptd.Entry{Name: "a", Layout: &ptd.Layout{Sizes: []int32{1}}, Data: bytesOf(1)})
+			return w.AddEntry(ptd.Entry{Name: "a", Layout: &ptd.Layout{Sizes: []int32{1}},
+				Data: bytesOf(1)})
 		}, tensor.ErrMalformed},
 		"negative size": {func(w *ptd.Writer) error {
-			return w.AddEntry(ptd.Entry{Name: "a", Layout: &ptd.Layout{Sizes: []int32{-1}, DimOrder: []uint8{0}}, Data: bytesOf(1)})
+			return w.AddEntry(ptd.Entry{Name: "a",
+				Layout: &ptd.Layout{Sizes: []int32{-1}, DimOrder: []uint8{0}}, Data: bytesOf(1)})
 		}, tensor.ErrMalformed},
-		"a small segment": {func(w *ptd.Writer) error { return w.AddEntry(ptd.Entry{Name: "a", Layout: float(3), Data: bytesOf(8)}) }, tensor.ErrMalformed},
-		"unknown size":    {func(w *ptd.Writer) error { return w.AddBlob("a", tensor.BlobFunc(-1, nil)) }, errors.ErrUnsupported},
-		"alignment 3":     {func(w *ptd.Writer) error { return w.AddEntry(ptd.Entry{Name: "a", Alignment: 3}) }, nil},
-		"alignment -1":    {func(w *ptd.Writer) error { return w.AddEntry(ptd.Entry{Name: "a", Alignment: -1}) }, nil},
+		"a small segment": {func(w *ptd.Writer) error {
+			return w.AddEntry(ptd.Entry{Name: "a", Layout: float(3), Data: bytesOf(8)})
+		}, tensor.ErrMalformed},
+		"unknown size": {func(w *ptd.Writer) error {
+			return w.AddBlob("a", tensor.BlobFunc(-1, nil))
+		}, errors.ErrUnsupported},
+		"alignment 3": {func(w *ptd.Writer) error {
+			return w.AddEntry(ptd.Entry{Name: "a", Alignment: 3})
+		}, nil},
+		"alignment -1": {func(w *ptd.Writer) error {
+			return w.AddEntry(ptd.Entry{Name: "a", Alignment: -1})
+		}, nil},
 	} {
 		var out bytes.Buffer
 		w := ptd.NewWriter(&out, nil)
 		err := c.add(w)
-		if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.HasPrefix(err.Error(), "ptd: ") {
+		if err == nil || c.want != nil && !errors.Is(err, c.want) ||
+			!strings.HasPrefix(err.Error(), "ptd: ") {
 			t.Errorf("%s: %v", what, err)
 		}
 		// What was refused is not in the file.
@@ -199,7 +238,8 @@ func TestRefusedByTheWriter(t *testing.T) {
 			t.Errorf("%s: written all the same", what)
 		}
 	}
-	for _, o := range []ptd.WriterOptions{{SegmentAlignment: 3}, {SegmentAlignment: -128}, {Alignment: 48}, {SegmentAlignment: 1 << 40}, {Dedup: 9}, {Parity: 9}} {
+	for _, o := range []ptd.WriterOptions{{SegmentAlignment: 3}, {SegmentAlignment: -128},
+		{Alignment: 48}, {SegmentAlignment: 1 << 40}, {Dedup: 9}, {Parity: 9}} {
 		if err := ptd.NewWriter(io.Discard, &o).Close(); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
@@ -207,7 +247,8 @@ func TestRefusedByTheWriter(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	if err := ptd.NewWriter(io.Discard, &ptd.WriterOptions{Parity: ptd.ParityCPP}).AddBlob("a", bytesOf(1)); !errors.Is(err, errors.ErrUnsupported) {
+	if err := ptd.NewWriter(io.Discard, &ptd.WriterOptions{Parity: ptd.ParityCPP}).AddBlob("a",
+		bytesOf(1)); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a blob as C++: %v", err)
 	}
 }
@@ -227,7 +268,8 @@ func TestDedup(t *testing.T) {
 		ptd.DedupNone:     {0, 1, 2, 3, 4, 5},
 		ptd.DedupSHA256:   {0, 0, 0, 1, 2, 3},
 	} {
-		r := readBytes(t, write(t, es, ptd.WriterOptions{Dedup: dedup}), &ptd.ReaderOptions{Strict: true})
+		r := readBytes(t, write(t, es, ptd.WriterOptions{Dedup: dedup}),
+			&ptd.ReaderOptions{Strict: true})
 		var got []int
 		for e := range r.Entries() {
 			got = append(got, e.Segment)
@@ -244,7 +286,8 @@ func TestDedup(t *testing.T) {
 	}
 	// Also where the same source is no memory.
 	lazy := tensor.BlobFunc(8, func() (io.ReadCloser, error) { return one.Open() })
-	r := readBytes(t, write(t, []ptd.Entry{{Name: "a", Data: lazy}, {Name: "b", Data: lazy}}, ptd.WriterOptions{}), nil)
+	r := readBytes(t, write(t, []ptd.Entry{{Name: "a", Data: lazy}, {Name: "b", Data: lazy}},
+		ptd.WriterOptions{}), nil)
 	if len(sharedSegments(r)) != 1 {
 		t.Error("a source added twice is written twice")
 	}
@@ -274,7 +317,8 @@ func TestManyEntries(t *testing.T) {
 	}
 	data := write(t, many(n), ptd.WriterOptions{})
 	r := readBytes(t, data, &ptd.ReaderOptions{Strict: true})
-	if r.Len() != n || r.Tensor(fmt.Sprintf("layers.%d.w", n-1)) == nil || r.Tensor("layers.x.w") != nil {
+	if r.Len() != n || r.Tensor(fmt.Sprintf("layers.%d.w", n-1)) == nil ||
+		r.Tensor("layers.x.w") != nil {
 		t.Error("lost some")
 	}
 	i := 0
@@ -318,7 +362,8 @@ func TestWriteIntoAPipe(t *testing.T) {
 		t.Skipf("no pipes here: %v", err)
 	}
 	defer r.Close()
-	es := append(many(100), ptd.Entry{Name: "large", Data: tensor.BlobOf(bytes.Repeat([]byte("0123456789abcdef"), 1<<16))})
+	es := append(many(100), ptd.Entry{Name: "large",
+		Data: tensor.BlobOf(bytes.Repeat([]byte("0123456789abcdef"), 1<<16))})
 	done := make(chan error, 1)
 	go func() {
 		out := ptd.NewWriter(w, nil)
@@ -356,11 +401,18 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 		var es []ptd.Entry
 		for i := range parts {
 			es = append(es, ptd.Entry{
-				Name: string(rune('a' + i)), Layout: &ptd.Layout{ScalarType: 0, Sizes: []int32{int32(size / parts >> 10), 1 << 10}, DimOrder: []uint8{0, 1}},
-				Data: tensor.BlobFunc(size/parts, func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(counting{}, size/parts)), nil }),
+				Name: string(rune('a' + i)),
+				Layout: &ptd.Layout{ScalarType: 0,
+					Sizes: []int32{int32(size / parts >> 10), 1 << 10}, DimOrder: []uint8{0, 1}},
+				Data: tensor.BlobFunc(size/parts,
+					func() (io.ReadCloser,
+						error) {
+						return io.NopCloser(io.LimitReader(counting{}, size/parts)), nil
+					}),
 			})
 		}
-		if err := ptd.WriteEntries(context.Background(), name, slices.Values(es), nil); err != nil {
+		if err := ptd.WriteEntries(context.Background(), name, slices.Values(es),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	})

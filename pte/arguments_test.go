@@ -34,8 +34,10 @@ func TestVerifyArgumentCount(t *testing.T) {
 		n        int
 		ok       bool
 	}{
-		{"aten::add.out", 5, true}, {"aten::add.out", 4, false}, {"aten::add.out", 6, false}, {"aten::add.out", 0, false},
-		{"executorch_prim::et_copy_index.tensor", 3, true}, {"mine::add.out", 1, true}, {"aten::add", 1, true},
+		{"aten::add.out", 5, true}, {"aten::add.out", 4, false}, {"aten::add.out", 6, false},
+		{"aten::add.out", 0, false},
+		{"executorch_prim::et_copy_index.tensor", 3, true}, {"mine::add.out", 1, true},
+		{"aten::add", 1, true},
 	} {
 		var w bytes.Buffer
 		if err := callOf(c.operator, c.n).Write(&w, nil); err != nil {

@@ -57,8 +57,9 @@ func BenchmarkOpenAndVerify(b *testing.B) {
 			b.Fatal(err)
 		}
 		for form, open := range map[string]func() (*Reader, error){
-			"bytes":  func() (*Reader, error) { return OpenBytes(data, nil) },
-			"mapped": func() (*Reader, error) { return Open(name, nil) }, // whose flatbuffer is copied first
+			"bytes": func() (*Reader, error) { return OpenBytes(data, nil) },
+			// whose flatbuffer is copied first
+			"mapped": func() (*Reader, error) { return Open(name, nil) },
 		} {
 			b.Run(fmt.Sprintf("%s/%d", form, n), func(b *testing.B) {
 				r, err := open()
@@ -72,7 +73,8 @@ func BenchmarkOpenAndVerify(b *testing.B) {
 				b.SetBytes(int64(len(buf)))
 				for b.Loop() {
 					start := time.Now()
-					if err := fb.Verify(buf, &ptefb.Schema, ptefb.TableProgram, fb.Limits{}); err != nil {
+					if err := fb.Verify(buf, &ptefb.Schema, ptefb.TableProgram,
+						fb.Limits{}); err != nil {
 						b.Fatal(err)
 					}
 					middle := time.Now()
@@ -133,7 +135,8 @@ func big(b *testing.B, n int64) string {
 	p := NewBuilder()
 	m := p.Method("forward")
 	for range 64 {
-		m.Constant(&tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{n / 64}, Data: tensor.BlobOf(slices.Clone(piece))})
+		m.Constant(&tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{n / 64},
+			Data: tensor.BlobOf(slices.Clone(piece))})
 	}
 	m.Return(m.Int(1))
 	name := filepath.Join(b.TempDir(), "big.pte")
@@ -161,7 +164,8 @@ func BenchmarkRewrite(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer r.Close()
-	ourName, plainName := filepath.Join(b.TempDir(), "ours.pte"), filepath.Join(b.TempDir(), "plain.pte")
+	ourName, plainName := filepath.Join(b.TempDir(), "ours.pte"),
+		filepath.Join(b.TempDir(), "plain.pte")
 	readtest.InTurns(b, func() {
 		if err := copyFile(plainName, name); err != nil {
 			b.Fatal(err)
@@ -172,7 +176,8 @@ func BenchmarkRewrite(b *testing.B) {
 		if err := e.open(); err != nil {
 			b.Fatal(err)
 		}
-		if err := e.WriteFile(b.Context(), ourName, &WriterOptions{SegmentAlignment: 16384}); err != nil {
+		if err := e.WriteFile(b.Context(), ourName,
+			&WriterOptions{SegmentAlignment: 16384}); err != nil {
 			b.Fatal(err)
 		}
 		os.Remove(ourName)

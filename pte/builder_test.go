@@ -51,7 +51,8 @@ var built = []struct {
 		w := m.Constant(tensor.New("w", tensor.Shape{1, 1, 2, 2}, []float32{1, 0, 0, 1}))
 		y := m.Tensor(tensor.F32, tensor.Shape{1, 1, 2, 2})
 		one, zero := m.Ints(1, 1), m.Ints(0, 0)
-		m.Call("aten::convolution.out", x, w, m.Null(), one, zero, one, m.Bool(false), zero, m.Int(1), y, y)
+		m.Call("aten::convolution.out", x, w, m.Null(), one, zero, one, m.Bool(false), zero,
+			m.Int(1), y, y)
 		m.Return(y)
 	}, func(t *testing.T, file string) {
 		a, _ := runProgram(t, file, "forward", floatInput("1,1,3,3", 1, 2, 3, 4, 5, 6, 7, 8, 9))
@@ -61,7 +62,8 @@ var built = []struct {
 		for i, name := range []string{"encode", "decode"} {
 			m := b.Method(name)
 			x := m.Input(tensor.F32, tensor.Shape{2})
-			w := m.Constant(tensor.New("w", tensor.Shape{2}, []float32{3, 4})) // equal bytes, other memory: stored once
+			// equal bytes, other memory: stored once
+			w := m.Constant(tensor.New("w", tensor.Shape{2}, []float32{3, 4}))
 			y := m.Tensor(tensor.F32, tensor.Shape{2})
 			m.Call([]string{"aten::mul.out", "aten::div.out"}[i], x, w, y, y)
 			m.Return(y)
@@ -94,7 +96,8 @@ var built = []struct {
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{2})
 		positive := m.Tensor(tensor.Bool, tensor.Shape{2})
-		sum, product, y := m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2})
+		sum, product, y := m.Tensor(tensor.F32, tensor.Shape{2}),
+			m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2})
 		other, end := m.Label(), m.Label()
 		m.Call("aten::gt.Scalar_out", x, m.Double(0), positive, positive)
 		m.JumpFalse(positive, other)
@@ -112,20 +115,23 @@ var built = []struct {
 		a, _ = runProgram(t, file, "forward", floatInput("2", -2, 3))
 		wantFloats(t, a[0], 4, 9)
 	}},
-	{"loop", nil, func(b *Builder) { // y = x; 5 times: t = y + one; y = t * two; the temporary must not lie on what the loop reads
+	// y = x; 5 times: t = y + one; y = t * two; the temporary must not lie on what the
+	// loop reads
+	{"loop", nil, func(b *Builder) {
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{4})
 		one := m.Constant(tensor.New("", tensor.Shape{4}, []float32{1, 1, 1, 1}))
-		two := m.Tensor(tensor.F32, tensor.Shape{4}) // made before the loop, used only at its beginning
+		// made before the loop, used only at its beginning
+		twos := m.Tensor(tensor.F32, tensor.Shape{4})
 		y := m.Tensor(tensor.F32, tensor.Shape{4})
 		tmp := m.Tensor(tensor.F32, tensor.Shape{4})
 		alpha, n, step, limit := m.Int(1), m.Int(0), m.Int(1), m.Int(5)
 		done := m.Bool(false)
-		m.Call("aten::add.out", one, one, alpha, two, two)
+		m.Call("aten::add.out", one, one, alpha, twos, twos)
 		m.Call("aten::mul.out", x, one, y, y)
 		head := m.Label()
 		m.Mark(head)
-		m.Call("aten::mul.out", y, two, tmp, tmp)
+		m.Call("aten::mul.out", y, twos, tmp, tmp)
 		m.Call("aten::add.out", tmp, one, alpha, y, y)
 		m.Call("executorch_prim::add.Scalar", n, step, n)
 		m.Call("executorch_prim::eq.Scalar", n, limit, done)
@@ -239,7 +245,8 @@ var built = []struct {
 		wantFloats(t, a[0], 120, 260)
 		wantFloats(t, b[0], 140, 320)
 	}},
-	{"a view", nil, func(b *Builder) { // flat lies where x2 does, which must not be used again before flat was
+	// flat lies where x2 does, which must not be used again before flat was
+	{"a view", nil, func(b *Builder) {
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{2, 2})
 		x2 := m.Tensor(tensor.F32, tensor.Shape{2, 2})
@@ -258,11 +265,12 @@ var built = []struct {
 		wantFloats(t, a[0], 3, 6, 11, 18)
 		wantFloats(t, b[0], 3, 6, 11, 18)
 	}},
-	{"nothing stored", nil, func(b *Builder) { b.Metadata("answer", 42) }, func(t *testing.T, file string) {
-		if a, _ := runProgram(t, file, "answer"); a[0].Value != 42.0 {
-			t.Errorf("%+v", a)
-		}
-	}},
+	{"nothing stored", nil, func(b *Builder) { b.Metadata("answer", 42) },
+		func(t *testing.T, file string) {
+			if a, _ := runProgram(t, file, "answer"); a[0].Value != 42.0 {
+				t.Errorf("%+v", a)
+			}
+		}},
 	{"nothing but empty tensors stored", nil, func(b *Builder) {
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{0, 3})
@@ -331,7 +339,8 @@ func TestBuilderMakesProgramsThatVerify(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := openFile(t, file)
-			if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil && r.Size() >= headBytes {
+			if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil &&
+				r.Size() >= headBytes {
 				t.Error(err)
 			}
 			again := NewBuilder()
@@ -383,7 +392,8 @@ func TestBuilderDevicesAndNames(t *testing.T) {
 	}
 	r := opened(t, b)
 	method, _ := r.Program().Method("forward")
-	if info, ok := method.Value(x.Index()).Tensor(); !ok || info.Name != "tokens" || info.Device != cuda {
+	if info, ok := method.Value(x.Index()).Tensor(); !ok || info.Name != "tokens" ||
+		info.Device != cuda {
 		t.Errorf("%+v", info)
 	}
 
@@ -427,7 +437,8 @@ func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
 		if err := b.Write(&first, p.opts); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Write(io.Discard, &WriterOptions{SegmentAlignment: 4096, TensorAlignment: 64}); err != nil {
+		if err := b.Write(io.Discard,
+			&WriterOptions{SegmentAlignment: 4096, TensorAlignment: 64}); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Write(&second, p.opts); err != nil {

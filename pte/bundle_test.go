@@ -16,7 +16,9 @@ import (
 
 // bundles are some with all that a bundle can have, and the program of each.
 func bundles(t testing.TB) (all []*Bundle, programs [][]byte) {
-	add := func(b *Bundle, program []byte) { all, programs = append(all, b), append(programs, program) }
+	add := func(b *Bundle, program []byte) {
+		all, programs = append(all, b), append(programs, program)
+	}
 	r := openFile(t, "../testdata/pte/export-1.5.1-bundled.bpte")
 	add(r.Bundle(), program(t, r))
 	b := NewBuilder()
@@ -39,7 +41,9 @@ func bundles(t testing.TB) (all []*Bundle, programs [][]byte) {
 	in.Order = tensor.Order{0, 2, 3, 1}
 	out := tensor.New("", tensor.Shape{1, 2, 1, 1}, []float32{2, 4})
 	add(&Bundle{Suites: []TestSuite{
-		{"größe", []TestCase{{[]any{in, 7, true, math.Copysign(0, -1)}, []any{out, int64(math.MinInt64), false, -0.0625}}, {[]any{out, -1, false, 0.0}, []any{in, 0, true, math.MaxFloat64}}}},
+		{"größe", []TestCase{{[]any{in, 7, true, math.Copysign(0, -1)},
+			[]any{out, int64(math.MinInt64), false, -0.0625}},
+			{[]any{out, -1, false, 0.0}, []any{in, 0, true, math.MaxFloat64}}}},
 		{"nothing", []TestCase{{}}}, {"nothing", nil},
 	}}, w.Bytes())
 	add(new(Bundle), base(t, "export-1.5.1-xnnpack.pte"))
@@ -72,7 +76,8 @@ func TestBundlesAreWritten(t *testing.T) {
 		if r.Start()%32 != 0 || r.Bundle().Version != 2 {
 			t.Errorf("bundle %d: version %d, the program at %d", i, r.Bundle().Version, r.Start())
 		}
-		if got, want := plain(t, suites(t, r.Bundle())), plain(t, suites(t, b)); !reflect.DeepEqual(got, want) {
+		if got, want := plain(t, suites(t, r.Bundle())),
+			plain(t, suites(t, b)); !reflect.DeepEqual(got, want) {
 			t.Errorf("bundle %d: got %v, want %v", i, got, want)
 		}
 		if again := bundle(t, r.Bundle(), program(t, r)); !bytes.Equal(again, data) {
@@ -102,7 +107,8 @@ func TestBundleAroundAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameFacts(t, r, got, "run")
-	if !reflect.DeepEqual(plain(t, suites(t, got.Bundle())), plain(t, suites(t, r.Bundle()))) || !bytes.Equal(program(t, got), other) {
+	if !reflect.DeepEqual(plain(t, suites(t, got.Bundle())), plain(t, suites(t, r.Bundle()))) ||
+		!bytes.Equal(program(t, got), other) {
 		t.Error("other test cases, or another program")
 	}
 }
@@ -119,14 +125,23 @@ func TestBundlesThatDoNotFitAreRefused(t *testing.T) {
 		method string
 		change func(*TestCase)
 	}{
-		"no such method":       {"backward", func(*TestCase) {}},
-		"an input less":        {method, func(c *TestCase) { c.Inputs = c.Inputs[1:] }},
-		"an output more":       {method, func(c *TestCase) { c.Outputs = append(c.Outputs[:len(c.Outputs):len(c.Outputs)], 1) }},
-		"an integer":           {method, func(c *TestCase) { c.Inputs = append([]any{int64(1)}, c.Inputs[1:]...) }},
-		"nothing":              {method, func(c *TestCase) { c.Inputs = append([]any{nil}, c.Inputs[1:]...) }},
-		"another kind":         {method, func(c *TestCase) { c.Inputs = append([]any{"text"}, c.Inputs[1:]...) }},
-		"too few bytes":        {method, func(c *TestCase) { c.Inputs = append([]any{&short}, c.Inputs[1:]...) }},
-		"another element type": {method, func(c *TestCase) { c.Inputs = append([]any{other}, c.Inputs[1:]...) }},
+		"no such method": {"backward", func(*TestCase) {}},
+		"an input less":  {method, func(c *TestCase) { c.Inputs = c.Inputs[1:] }},
+		"an output more": {method,
+			func(c *TestCase) {
+				c.Outputs = append(c.Outputs[:len(c.Outputs):len(c.Outputs)],
+					1)
+			}},
+		"an integer": {method,
+			func(c *TestCase) { c.Inputs = append([]any{int64(1)}, c.Inputs[1:]...) }},
+		"nothing": {method,
+			func(c *TestCase) { c.Inputs = append([]any{nil}, c.Inputs[1:]...) }},
+		"another kind": {method,
+			func(c *TestCase) { c.Inputs = append([]any{"text"}, c.Inputs[1:]...) }},
+		"too few bytes": {method,
+			func(c *TestCase) { c.Inputs = append([]any{&short}, c.Inputs[1:]...) }},
+		"another dtype": {method,
+			func(c *TestCase) { c.Inputs = append([]any{other}, c.Inputs[1:]...) }},
 	} {
 		x := good()
 		c.change(&x)

@@ -77,8 +77,10 @@ func callAll(x any) (text string) {
 
 // TestConcurrentAccessors is for the race detector.
 func TestConcurrentAccessors(t *testing.T) {
-	for _, name := range []string{"export-1.5.1-cond.pte", "export-1.5.1-methods.pte", "export-1.5.1-bundled.bpte",
-		"export-1.5.1-xnnpack-conv.pte", "export-1.5.1-stack-traces.pte", "generation-0.7.0-mutable-state.pte"} {
+	for _, name := range []string{"export-1.5.1-cond.pte", "export-1.5.1-methods.pte",
+		"export-1.5.1-bundled.bpte",
+		"export-1.5.1-xnnpack-conv.pte", "export-1.5.1-stack-traces.pte",
+		"generation-0.7.0-mutable-state.pte"} {
 		t.Run(name, func(t *testing.T) {
 			r := openFile(t, "../testdata/pte/"+name)
 			values := publicValues(r)
@@ -102,7 +104,8 @@ func TestConcurrentAccessors(t *testing.T) {
 							tensor.View[float32](e.Tensor)
 						}
 					}
-					r.Verify(context.Background(), &tensor.VerifyOptions{Depth: tensor.VerifyCanonical})
+					r.Verify(context.Background(),
+						&tensor.VerifyOptions{Depth: tensor.VerifyCanonical})
 				}()
 			}
 			wg.Wait()

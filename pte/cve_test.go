@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// cves are the published vulnerabilities of ExecuTorch that a program reaches, each with a file
-// that shows it. The runtime that they are compared with has the fixes.
+// cves are the published vulnerabilities of ExecuTorch that a program reaches, each
+// with a file that shows it. The runtime that they are compared with has the fixes.
 var cves = []struct {
 	name string
 	base string
@@ -23,7 +23,8 @@ var cves = []struct {
 	want error
 }{
 	{"CVE-2025-30404 planned memory whose sizes wrap", "lean", func(c crafted) {
-		setI64s(c.plan(), ptefb.SlotExecutionPlanNonConstBufferSizes, 0, math.MaxInt64, math.MaxInt64)
+		setI64s(c.plan(), ptefb.SlotExecutionPlanNonConstBufferSizes, 0, math.MaxInt64,
+			math.MaxInt64)
 	}, tensor.ErrMalformed},
 	{"CVE-2025-54952 a list of values whose bytes wrap", "lean", func(c crafted) {
 		setI64s(c.plan(), ptefb.SlotExecutionPlanNonConstBufferSizes, 0, -8)
@@ -41,18 +42,22 @@ var cves = []struct {
 		setI32s(c.of(0), ptefb.SlotTensorSizes, slices.Repeat([]int32{1}, 100)...)
 		c.of(0).SetBytes(ptefb.SlotTensorDimOrder, dims, 1)
 	}, tensor.ErrMalformed},
-	{"CVE-2025-54949 et_copy_index beyond its destination", "export-1.5.1-map.pte", func(c crafted) {
-		for i, op := range c.plan().Children(ptefb.SlotExecutionPlanOperators) {
-			if string(op.Bytes(ptefb.SlotOperatorName)) != "executorch_prim::et_copy_index" {
-				continue
-			}
-			for _, ins := range c.chain().Children(ptefb.SlotChainInstructions) {
-				if call := ins.Child(ptefb.SlotInstructionInstrArgs); ins.Scalar(ptefb.SlotInstructionInstrArgsType, 0) == uint64(OpKernelCall) && call.Scalar(ptefb.SlotKernelCallOpIndex, 0) == uint64(i) {
-					c.of(int(u32s(call.Bytes(ptefb.SlotKernelCallArgs), 2))).SetScalar(ptefb.SlotIntIntVal, 8, 1000)
+	{"CVE-2025-54949 et_copy_index beyond its destination", "export-1.5.1-map.pte",
+		func(c crafted) {
+			for i, op := range c.plan().Children(ptefb.SlotExecutionPlanOperators) {
+				if string(op.Bytes(ptefb.SlotOperatorName)) != "executorch_prim::et_copy_index" {
+					continue
+				}
+				for _, ins := range c.chain().Children(ptefb.SlotChainInstructions) {
+					if call := ins.Child(ptefb.SlotInstructionInstrArgs); ins.Scalar(
+						ptefb.SlotInstructionInstrArgsType, 0) == uint64(OpKernelCall) &&
+						call.Scalar(ptefb.SlotKernelCallOpIndex, 0) == uint64(i) {
+						c.of(int(u32s(call.Bytes(ptefb.SlotKernelCallArgs),
+							2))).SetScalar(ptefb.SlotIntIntVal, 8, 1000)
+					}
 				}
 			}
-		}
-	}, tensor.ErrMalformed},
+		}, tensor.ErrMalformed},
 	{"CVE-2025-54950 a call that reaches outside of the values", "lean", func(c crafted) {
 		setI32s(c.call(0), ptefb.SlotKernelCallArgs, 0, 1, 2, 3, math.MaxInt32)
 	}, tensor.ErrMalformed},
@@ -63,7 +68,8 @@ var cves = []struct {
 		c.of(1).Remove(ptefb.SlotTensorSizes)
 	}, tensor.ErrMalformed},
 	{"no number: a constant's end wraps", "lean", func(c crafted) {
-		c.tree.Child(ptefb.SlotProgramConstantSegment).SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector([]uint64{0, math.MaxUint64 - 7, 32, 48}), 8)
+		c.tree.Child(ptefb.SlotProgramConstantSegment).SetVector(
+			ptefb.SlotSubsegmentOffsetsOffsets, vector([]uint64{0, math.MaxUint64 - 7, 32, 48}), 8)
 	}, tensor.ErrMalformed},
 	{"no number: elements times width wraps", "lean", func(c crafted) {
 		setI32s(c.of(1), ptefb.SlotTensorSizes, 1<<30, 1<<30, 8)
@@ -75,9 +81,10 @@ var cves = []struct {
 	{"no number: sizes and dim_order of different length", "lean", func(c crafted) {
 		c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{0, 1, 2, 3}, 1)
 	}, tensor.ErrMalformed},
-	{"no number: inline data used without looking", "export-1.5.1-xnnpack-inline.pte", func(c crafted) {
-		c.tree.SetChildren(ptefb.SlotProgramBackendDelegateData, []*fb.Node{new(fb.Node)})
-	}, tensor.ErrMalformed},
+	{"no number: inline data used without looking", "export-1.5.1-xnnpack-inline.pte",
+		func(c crafted) {
+			c.tree.SetChildren(ptefb.SlotProgramBackendDelegateData, []*fb.Node{new(fb.Node)})
+		}, tensor.ErrMalformed},
 }
 
 func TestCVEs(t *testing.T) {

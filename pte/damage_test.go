@@ -20,8 +20,10 @@ import (
 
 // goldens are small programs that between them have everything.
 var goldens = []string{
-	"export-1.5.1-bundled.bpte", "export-1.5.1-state-initial.pte", "export-1.5.1-xnnpack-inline.pte", "export-1.5.1-no-weights.pte",
-	"generation-0.7.0-delegates-extracted.pte", "generation-0.2.1-inline-constants.pte", "lean", "rich",
+	"export-1.5.1-bundled.bpte", "export-1.5.1-state-initial.pte",
+	"export-1.5.1-xnnpack-inline.pte", "export-1.5.1-no-weights.pte",
+	"generation-0.7.0-delegates-extracted.pte", "generation-0.2.1-inline-constants.pte", "lean",
+	"rich",
 }
 
 // look opens a program, lists it and verifies it.
@@ -51,8 +53,10 @@ func look(b []byte) error {
 // accepted is the share of damaged files in which no damage is seen: the format has no
 // checksum. It may not grow.
 var accepted = map[string]float64{
-	"export-1.5.1-bundled.bpte": 48.8, "export-1.5.1-state-initial.pte": 41.4, "export-1.5.1-xnnpack-inline.pte": 77.7, "export-1.5.1-no-weights.pte": 48.9,
-	"generation-0.7.0-delegates-extracted.pte": 70.4, "generation-0.2.1-inline-constants.pte": 24.0, "lean": 33.3, "rich": 35.7,
+	"export-1.5.1-bundled.bpte": 48.8, "export-1.5.1-state-initial.pte": 41.4,
+	"export-1.5.1-xnnpack-inline.pte": 77.7, "export-1.5.1-no-weights.pte": 48.9,
+	"generation-0.7.0-delegates-extracted.pte": 70.4,
+	"generation-0.2.1-inline-constants.pte":    24.0, "lean": 33.3, "rich": 35.7,
 }
 
 // thorough says whether there is time: in interop/pte.sh there is.
@@ -72,9 +76,11 @@ func TestTruncationsAndFlips(t *testing.T) {
 				t.Errorf("%d truncations are accepted", truncated.Accepted)
 			}
 			if got := changed.Accepts(); thorough() && got > accepted[name] {
-				t.Errorf("%.1f %% of the changes are not seen, more than %.1f", got, accepted[name])
+				t.Errorf("%.1f %% of the changes are not seen, more than %.1f", got,
+					accepted[name])
 			}
-			t.Logf("%.1f %% of %d changes are not seen", changed.Accepts(), changed.Accepted+changed.Refused)
+			t.Logf("%.1f %% of %d changes are not seen", changed.Accepts(),
+				changed.Accepted+changed.Refused)
 		})
 	}
 }
@@ -86,7 +92,8 @@ func TestTinyFilesAndMagics(t *testing.T) {
 			t.Errorf("%d bytes are accepted", n)
 		}
 	}
-	for _, magic := range []string{"FT01", "\x00\x00\x00\x00", "BP07", "BP09", "ET11", "TFL3", "RTEN", "et12"} {
+	for _, magic := range []string{"FT01", "\x00\x00\x00\x00", "BP07", "BP09", "ET11", "TFL3",
+		"RTEN", "et12"} {
 		b := bytes.Clone(lean)
 		copy(b[4:], magic)
 		if err := look(b); err == nil {
@@ -127,15 +134,18 @@ func TestEveryNumberAtItsLimits(t *testing.T) {
 			}
 			for at := 0; at+8 <= end; at += step {
 				old := bytes.Clone(data[at : at+8])
-				for _, v := range []uint32{0, 1, math.MaxInt32, 1 << 31, math.MaxUint32 - 1, math.MaxUint32} {
+				for _, v := range []uint32{0, 1, math.MaxInt32, 1 << 31, math.MaxUint32 - 1,
+					math.MaxUint32} {
 					put32(data, at, v)
 					readtest.Survives(t, func() error { return look(data) }, "%#x at %d", v, at)
 				}
 				copy(data[at:], old)
 				if at%8 == 0 {
-					for _, v := range []uint64{1 << 32, 1<<63 - 1, 1 << 63, math.MaxUint64 - 7, math.MaxUint64} {
+					for _, v := range []uint64{1 << 32, 1<<63 - 1, 1 << 63, math.MaxUint64 - 7,
+						math.MaxUint64} {
 						put64(data, at, v)
-						readtest.Survives(t, func() error { return look(data) }, "%#x at %d", v, at)
+						readtest.Survives(t, func() error { return look(data) }, "%#x at %d", v,
+							at)
 					}
 					copy(data[at:], old)
 				}
@@ -174,9 +184,11 @@ func TestFieldsStringsAndVectors(t *testing.T) {
 			t.Errorf("a string of %d bytes", n)
 		}
 	}
-	for _, o := range []uint32{0, 1, 2, 3, math.MaxInt32, 1 << 31, math.MaxUint32} { // backwards ones with them
+	// backwards ones with them
+	for _, o := range []uint32{0, 1, 2, 3, math.MaxInt32, 1 << 31, math.MaxUint32} {
 		b := bytes.Clone(lean)
-		if err := look(put32(b, fb.FieldPos(root.Table(), ptefb.SlotProgramExecutionPlan), o)); err == nil {
+		if err := look(put32(b, fb.FieldPos(root.Table(), ptefb.SlotProgramExecutionPlan),
+			o)); err == nil {
 			t.Errorf("an offset of %#x", o)
 		}
 	}
@@ -184,10 +196,12 @@ func TestFieldsStringsAndVectors(t *testing.T) {
 
 func TestBackwardOffsets(t *testing.T) {
 	lean := base(t, "lean")
-	plans := int64(fb.FieldPos(ptefb.GetRootAsProgram(lean, 0).Table(), ptefb.SlotProgramExecutionPlan))
+	plans := int64(fb.FieldPos(ptefb.GetRootAsProgram(lean, 0).Table(),
+		ptefb.SlotProgramExecutionPlan))
 	for to := int64(0); to < plans; to += 4 {
 		b := bytes.Clone(lean)
-		if err := look(put32(b, int(plans), uint32(to-plans))); !errors.Is(err, tensor.ErrMalformed) {
+		if err := look(put32(b, int(plans), uint32(to-plans))); !errors.Is(err,
+			tensor.ErrMalformed) {
 			t.Fatalf("an offset back to %d: %v", to, err)
 		}
 	}
@@ -199,7 +213,9 @@ func eachField(t *testing.T, name string, do func(path string, b []byte)) {
 	t.Helper()
 	b := base(t, name)
 	total := 0
-	countFields := func(c crafted) { c.tree.EachField(func(*fb.Node, int) bool { total++; return true }) }
+	countFields := func(c crafted) {
+		c.tree.EachField(func(*fb.Node, int) bool { total++; return true })
+	}
 	craft(t, b, countFields)
 	for k := range total {
 		i, path := 0, ""
@@ -252,7 +268,8 @@ func TestCanaryBehindTheBuffer(t *testing.T) {
 		}
 		for at := 8; at+4 <= len(data); at += step {
 			old := binary.LittleEndian.Uint32(spare[at:])
-			for _, v := range []uint32{old + 1, old + 16, old + 200, uint32(len(data) - at), uint32(len(data) - at + 8)} {
+			for _, v := range []uint32{old + 1, old + 16, old + 200, uint32(len(data) - at),
+				uint32(len(data) - at + 8)} {
 				put32(spare, at, v)
 				r, err := OpenBytes(spare[:len(data)], nil)
 				if err != nil {

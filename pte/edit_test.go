@@ -105,7 +105,8 @@ func TestAlign(t *testing.T) {
 			sameFacts(t, r, got, "header")
 			for _, s := range got.Program().Segments() {
 				if s.Size > 0 && s.Offset%n != 0 {
-					t.Errorf("%s: segment %d at %d is not aligned to %d", filepath.Base(name), s.Index, s.Offset, n)
+					t.Errorf("%s: segment %d at %d is not aligned to %d", filepath.Base(name),
+						s.Index, s.Offset, n)
 				}
 			}
 		}
@@ -134,7 +135,8 @@ func TestModernize(t *testing.T) {
 			got := rewritten(t, e)
 			sameFacts(t, r, got, "header", "tensors")
 			if h := r.Header(); h.Length == 24 {
-				if g := got.Header(); g.Length != 32 || g.SegmentBase != h.SegmentBase || h.SegmentBase > 0 && g.SegmentBase+g.SegmentDataSize != got.Size() {
+				if g := got.Header(); g.Length != 32 || g.SegmentBase != h.SegmentBase ||
+					h.SegmentBase > 0 && g.SegmentBase+g.SegmentDataSize != got.Size() {
 					t.Errorf("upgraded %+v to %+v", h, g)
 				}
 				if !bytes.Equal(got.buf[40:], r.buf[40:]) {
@@ -164,7 +166,8 @@ func TestTrailingBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := x.Warnings(); len(w) != 1 || !errors.Is(w[0], tensor.ErrMalformed) || fieldOf(w[0]) != "" {
+	if w := x.Warnings(); len(w) != 1 || !errors.Is(w[0], tensor.ErrMalformed) ||
+		fieldOf(w[0]) != "" {
 		t.Errorf("%v", w)
 	}
 	if got := rewritten(t, NewEdit(x)); !bytes.Equal(program(t, got), long) {
@@ -194,7 +197,8 @@ func TestReplace(t *testing.T) {
 		return &x
 	}
 	var se *SharedError
-	if err := p.Replace(shared.Name, like(shared)); !errors.As(err, &se) || len(se.Others) != count[shared.Buffer]-1 {
+	if err := p.Replace(shared.Name, like(shared)); !errors.As(err, &se) ||
+		len(se.Others) != count[shared.Buffer]-1 {
 		t.Fatalf("shared bytes: %v", err)
 	}
 	if err := p.ReplaceValue(alone.Method.Name(), alone.Value, like(alone)); err != nil {
@@ -241,7 +245,8 @@ func TestReplace(t *testing.T) {
 	got := openFile(t, file)
 	for e := range got.Entries() {
 		want := byte(63)
-		if b, _ := e.Data.ReadAll(); changed[e.Buffer] != (b[3] == want && b[0] == 0 && b[2] == 128) {
+		if b, _ := e.Data.ReadAll(); changed[e.Buffer] != (b[3] == want && b[0] == 0 &&
+			b[2] == 128) {
 			t.Errorf("%s: %x", e.Name, b[:4])
 		}
 	}
@@ -290,7 +295,8 @@ func TestReplaceEverywhere(t *testing.T) {
 				v := got.entry(place{int32(x.Method.index), int32(x.Value)})
 				w := changed.entry(place{int32(x.Method.index), int32(x.Value)})
 				b, err := w.Data.ReadAll()
-				if sha(t, v.Data) != sha(t, x.Data) || err != nil || !bytes.Equal(b, bytes.Repeat([]byte{1}, len(b))) {
+				if sha(t, v.Data) != sha(t, x.Data) || err != nil ||
+					!bytes.Equal(b, bytes.Repeat([]byte{1}, len(b))) {
 					t.Errorf("%s, rebuilt %v: %s has other bytes, %v", name, rebuild, x.Name, err)
 				}
 			}
@@ -301,7 +307,8 @@ func TestReplaceEverywhere(t *testing.T) {
 func TestNamesAndMetadataAreEdited(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-methods.pte")
 	e := NewEdit(r)
-	values := map[string]any{"get_max_seq_len": 256, "get_name": "größe", "get_new": 0.5, "use_kv_cache": nil, "flag": true}
+	values := map[string]any{"get_max_seq_len": 256, "get_name": "größe", "get_new": 0.5,
+		"use_kv_cache": nil, "flag": true}
 	for name, v := range values {
 		if err := e.SetMetadata(name, v); err != nil {
 			t.Fatal(err)
@@ -320,10 +327,14 @@ func TestNamesAndMetadataAreEdited(t *testing.T) {
 			t.Errorf("%s is %v, not %v", name, x, v)
 		}
 	}
-	if _, ok := all["get_rope"]; ok || got.root.ExecutionPlanLength() != r.root.ExecutionPlanLength()+1 {
+	if _, ok := all["get_rope"]; ok ||
+		got.root.ExecutionPlanLength() != r.root.ExecutionPlanLength()+1 {
 		t.Errorf("%d methods: %v", got.root.ExecutionPlanLength(), all)
 	}
-	if x := got.Entry("first of decode"); x == nil || x.Value != 0 || sha(t, x.Data) != sha(t, r.Entry("decode/0").Data) || got.Entry("decode/1") == nil || got.Entry("decode/1").Method.Name() != "encode" || got.Entry("encode/0").Method.Name() != "decode" {
+	if x := got.Entry("first of decode"); x == nil || x.Value != 0 ||
+		sha(t, x.Data) != sha(t, r.Entry("decode/0").Data) || got.Entry("decode/1") == nil ||
+		got.Entry("decode/1").Method.Name() != "encode" ||
+		got.Entry("encode/0").Method.Name() != "decode" {
 		t.Error("a tensor has another name or other bytes")
 	}
 	for what, err := range map[string]error{
@@ -344,7 +355,8 @@ func TestNamesAndMetadataAreEdited(t *testing.T) {
 		if err := e.WriteFile(t.Context(), name, nil); err != nil {
 			t.Fatal(err)
 		}
-		for method, want := range map[string]any{"get_max_seq_len": 256.0, "get_name": "größe", "flag": true} {
+		for method, want := range map[string]any{"get_max_seq_len": 256.0, "get_name": "größe",
+			"flag": true} {
 			if a, _ := runProgram(t, name, method); a[0].Value != want {
 				t.Errorf("%s gives %+v", method, a)
 			}
@@ -361,7 +373,8 @@ func TestNamedBlobsAreEdited(t *testing.T) {
 	b.Named("c", tensor.BlobOf([]byte("alone")), 64)
 	r := opened(t, b)
 	e := NewEdit(r)
-	if err := errors.Join(e.RemoveBlob("named/a"), e.RenameBlob("named/b", "named/new/b"), e.RemoveBlob("named/c")); err != nil {
+	if err := errors.Join(e.RemoveBlob("named/a"), e.RenameBlob("named/b", "named/new/b"),
+		e.RemoveBlob("named/c")); err != nil {
 		t.Fatal(err)
 	}
 	got := rewritten(t, e)
@@ -385,14 +398,17 @@ func TestNamedBlobsAreEdited(t *testing.T) {
 		}
 	}
 	swap := NewEdit(r)
-	if err := errors.Join(swap.RenameBlob("named/a", "named/c"), swap.RenameBlob("named/c", "named/a")); err != nil {
+	if err := errors.Join(swap.RenameBlob("named/a", "named/c"),
+		swap.RenameBlob("named/c", "named/a")); err != nil {
 		t.Fatal(err)
 	}
-	if d, _ := rewritten(t, swap).Program().Named("a"); sha(t, d.Data) != sha(t, tensor.BlobOf([]byte("alone"))) {
+	if d, _ := rewritten(t, swap).Program().Named("a"); sha(t, d.Data) != sha(t,
+		tensor.BlobOf([]byte("alone"))) {
 		t.Error("two blobs do not swap their keys")
 	}
 	for what, err := range map[string]error{
-		"absent": NewEdit(r).RemoveBlob("named/d"), "not named": NewEdit(r).RenameBlob("named/a", "x"),
+		"absent":      NewEdit(r).RemoveBlob("named/d"),
+		"not named":   NewEdit(r).RenameBlob("named/a", "x"),
 		"a zero byte": NewEdit(r).RenameBlob("named/a", "named/a\x00"),
 	} {
 		if err == nil {
@@ -404,8 +420,10 @@ func TestNamedBlobsAreEdited(t *testing.T) {
 // What no edit may make is kept where a file has it and the edit is about something else.
 func TestNamesThatStayMayBeAnything(t *testing.T) {
 	b := craft(t, base(t, "rich"), func(c crafted) {
-		c.tree.Children(ptefb.SlotProgramNamedData)[0].SetString(ptefb.SlotNamedDataKey, "zero\x00byte")
-		c.of(16).Child(ptefb.SlotTensorExtraTensorInfo).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, "also\x00here")
+		c.tree.Children(ptefb.SlotProgramNamedData)[0].SetString(ptefb.SlotNamedDataKey,
+			"zero\x00byte")
+		c.of(16).Child(ptefb.SlotTensorExtraTensorInfo).SetString(
+			ptefb.SlotExtraTensorInfoFullyQualifiedName, "also\x00here")
 	})
 	r, err := OpenBytes(b, nil)
 	if err != nil {
@@ -448,12 +466,13 @@ func TestEditIsWrittenTwice(t *testing.T) {
 			continue
 		}
 		moved += len(ts)
-		var one, two bytes.Buffer
-		if err := errors.Join(e.Write(t.Context(), &one, nil), e.Write(t.Context(), &two, nil)); err != nil {
+		var first, again bytes.Buffer
+		if err := errors.Join(e.Write(t.Context(), &first, nil),
+			e.Write(t.Context(), &again, nil)); err != nil {
 			t.Errorf("%s: %v", names[i], err)
 		}
-		if !bytes.Equal(one.Bytes(), two.Bytes()) {
-			t.Errorf("%s: %d bytes, then %d others", names[i], one.Len(), two.Len())
+		if !bytes.Equal(first.Bytes(), again.Bytes()) {
+			t.Errorf("%s: %d bytes, then %d others", names[i], first.Len(), again.Len())
 		}
 	}
 	if moved == 0 {

@@ -132,7 +132,8 @@ func ExampleEdit_Externalize() {
 		fmt.Println(t.Name, t.Shape, "external:", t.External)
 	}
 	lookup := func(name string) *tensor.Tensor {
-		if i := slices.IndexFunc(weights, func(t *tensor.Tensor) bool { return t.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(weights,
+			func(t *tensor.Tensor) bool { return t.Name == name }); i >= 0 {
 			return weights[i]
 		}
 		return nil

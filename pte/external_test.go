@@ -139,7 +139,9 @@ func TestExternalizeRefusesKeysThatClash(t *testing.T) {
 	if _, err := NewEdit(r).Externalize(func(*Entry) string { return "same" }); err == nil {
 		t.Error("two tensors have one key")
 	}
-	if _, err := NewEdit(r).Externalize(func(x *Entry) string { return "a\x00" + x.Name }); err == nil {
+	if _, err := NewEdit(r).Externalize(func(x *Entry) string {
+		return "a\x00" + x.Name
+	}); err == nil {
 		t.Error("a key has a zero byte")
 	}
 }
@@ -207,7 +209,8 @@ func TestExternalizeAfterReplace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sha(t, out[0].Data) != sha(t, x.Data) || sha(t, out[1].Data) != sha(t, r.Tensor("forward/1").Data) {
+	if sha(t, out[0].Data) != sha(t, x.Data) ||
+		sha(t, out[1].Data) != sha(t, r.Tensor("forward/1").Data) {
 		t.Error("other bytes than those that Replace gave are moved out")
 	}
 }

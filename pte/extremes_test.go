@@ -16,7 +16,8 @@ import (
 
 func TestOffsetAndLengthWrap(t *testing.T) {
 	// Nothing at the very end is allowed, one byte is not.
-	at := craft(t, base(t, "lean"), func(c crafted) { c.segments = append(c.segments, dataSegment{}) })
+	at := craft(t, base(t, "lean"),
+		func(c crafted) { c.segments = append(c.segments, dataSegment{}) })
 	root := ptefb.GetRootAsProgram(at, 0)
 	var last ptefb.DataSegment
 	root.Segments(&last, root.SegmentsLength()-1)
@@ -31,7 +32,8 @@ func TestOffsetAndLengthWrap(t *testing.T) {
 }
 
 func TestProductsWrap(t *testing.T) {
-	for _, sizes := range [][]int32{{1 << 16, 1 << 16, 1 << 16, 1 << 16}, {4194305, 1<<31 - 1, 98305}, {1<<31 - 1, 1<<31 - 1, 4}} {
+	for _, sizes := range [][]int32{{1 << 16, 1 << 16, 1 << 16, 1 << 16},
+		{4194305, 1<<31 - 1, 98305}, {1<<31 - 1, 1<<31 - 1, 4}} {
 		b := craft(t, base(t, "lean"), func(c crafted) {
 			setI32s(c.of(1), ptefb.SlotTensorSizes, sizes...)
 			c.of(1).SetBytes(ptefb.SlotTensorDimOrder, []byte{0, 1, 2, 3}[:len(sizes)], 1)
@@ -44,7 +46,10 @@ func TestProductsWrap(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := r.Entry("forward/1")
-		if n := readtest.Allocated(func() { x.Data.ReadAll(); tensor.Load[float32](x.Tensor) }); n > 1<<20 {
+		if n := readtest.Allocated(func() {
+			x.Data.ReadAll()
+			tensor.Load[float32](x.Tensor)
+		}); n > 1<<20 {
 			t.Errorf("%v: reading it takes %d bytes", sizes, n)
 		}
 	}

@@ -75,7 +75,8 @@ func valueRow(v Value) row {
 func describe(t testing.TB, r *Reader) row {
 	methods, tensors, blobs, segments, named := []any{}, []any{}, []any{}, []any{}, []any{}
 	for m := range r.Program().Methods() {
-		x := row{"name": m.Name(), "instructions": m.NumInstructions(), "memory": row{"buffers": m.Memory().Buffers}}
+		x := row{"name": m.Name(), "instructions": m.NumInstructions(),
+			"memory": row{"buffers": m.Memory().Buffers}}
 		for name, vs := range map[string][]Value{"inputs": m.Inputs(), "outputs": m.Outputs()} {
 			rows := []any{}
 			for _, v := range vs {
@@ -131,9 +132,11 @@ func describe(t testing.TB, r *Reader) row {
 	for d := range r.Program().NamedData() {
 		named = append(named, row{"key": d.Key, "bytes": d.Data.Size()})
 	}
-	all := row{"version": r.Version(), "header": r.Header().Length, "methods": methods, "tensors": tensors, "blobs": blobs, "segments": segments, "named_data": named}
+	all := row{"version": r.Version(), "header": r.Header().Length, "methods": methods,
+		"tensors": tensors, "blobs": blobs, "segments": segments, "named_data": named}
 	if b := r.Bundle(); b != nil {
-		all["bundle"] = row{"version": b.Version, "offset": r.Start(), "size": r.Size(), "suites": suites(t, b)}
+		all["bundle"] = row{"version": b.Version, "offset": r.Start(), "size": r.Size(),
+			"suites": suites(t, b)}
 	}
 	return all
 }
@@ -143,7 +146,8 @@ func suites(t testing.TB, b *Bundle) []any {
 	for _, s := range b.Suites {
 		cases := []any{}
 		for _, c := range s.Cases {
-			cases = append(cases, row{"inputs": bundled(t, c.Inputs), "outputs": bundled(t, c.Outputs)})
+			cases = append(cases,
+				row{"inputs": bundled(t, c.Inputs), "outputs": bundled(t, c.Outputs)})
 		}
 		all = append(all, row{"method": s.Method, "cases": cases})
 	}
@@ -155,7 +159,9 @@ func bundled(t testing.TB, vs []any) []any {
 	for _, v := range vs {
 		switch v := v.(type) {
 		case *tensor.Tensor:
-			all = append(all, row{"kind": "Tensor", "dtype": v.DType.String(), "shape": v.Shape, "sha256": sha(t, v.Data)})
+			all = append(all,
+				row{"kind": "Tensor", "dtype": v.DType.String(), "shape": v.Shape,
+					"sha256": sha(t, v.Data)})
 		case float64: // as Python writes it
 			b, _ := json.Marshal(v)
 			text := string(b)
@@ -164,7 +170,9 @@ func bundled(t testing.TB, vs []any) []any {
 			}
 			all = append(all, row{"kind": "Double", "value": json.Number(text)})
 		default:
-			all = append(all, row{"kind": map[string]string{"int": "Int", "int64": "Int", "bool": "Bool", "float64": "Double"}[fmt.Sprintf("%T", v)], "value": v})
+			all = append(all,
+				row{"kind": map[string]string{"int": "Int", "int64": "Int", "bool": "Bool",
+					"float64": "Double"}[fmt.Sprintf("%T", v)], "value": v})
 		}
 	}
 	return all
@@ -241,8 +249,11 @@ func TestGenerationFacts(t *testing.T) {
 	for _, name := range files {
 		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
 			r := openFile(t, name)
-			if _, err := r.Verify(t.Context(), nil); err != nil && !strings.Contains(name, "/odd-") && (r.Version() == "0" || !errors.Is(err, errors.ErrUnsupported)) {
-				t.Errorf("does not verify: %v", err) // of odd ones TestOddProgramsRuntime knows which must
+			if _, err := r.Verify(t.Context(), nil); err != nil &&
+				!strings.Contains(name, "/odd-") &&
+				(r.Version() == "0" || !errors.Is(err, errors.ErrUnsupported)) {
+				// of odd ones TestOddProgramsRuntime knows which must
+				t.Errorf("does not verify: %v", err)
 			}
 			compareGeneration(t, r, name)
 		})
@@ -260,10 +271,12 @@ func TestOddProgramsRuntime(t *testing.T) {
 	for _, name := range files {
 		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
 			out, _ := exec.Command(run, "info", name).Output()
-			loaded, all := bytes.Count(out, []byte(`"load_method":"Error::Ok `)), bytes.Count(out, []byte(`"load_method":`))
+			loaded, all := bytes.Count(out, []byte(`"load_method":"Error::Ok `)),
+				bytes.Count(out, []byte(`"load_method":`))
 			_, verified := openFile(t, name).Verify(t.Context(), nil)
 			if all == 0 || (loaded == all) != (verified == nil) {
-				t.Errorf("%d of %d methods load, and Verify says %v\n%s", loaded, all, verified, out)
+				t.Errorf("%d of %d methods load, and Verify says %v\n%s", loaded, all, verified,
+					out)
 			}
 		})
 	}
@@ -272,7 +285,8 @@ func TestOddProgramsRuntime(t *testing.T) {
 // TestOldFacts does the same for the few programs of old releases that are in testdata.
 func TestOldFacts(t *testing.T) {
 	for _, name := range oldPrograms(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) { compareGeneration(t, openFile(t, name), name) })
+		t.Run(filepath.Base(name),
+			func(t *testing.T) { compareGeneration(t, openFile(t, name), name) })
 	}
 }
 
@@ -280,7 +294,8 @@ func compareGeneration(t *testing.T, r *Reader, name string) {
 	want := readJSON(t, strings.TrimSuffix(name, ".pte")+".json")
 	p, ok := want["program"].(map[string]any)
 	if !ok {
-		t.Logf("the reference cannot read what it wrote (%v); opened and verified here", want["refused"])
+		t.Logf("the reference cannot read what it wrote (%v); opened and verified here",
+			want["refused"])
 		return
 	}
 	compareProgram(t, r, p, want)
@@ -313,7 +328,8 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 		}
 		for k, v := range w["values"].([]any) {
 			if k < len(values) {
-				sameFields(t, fmt.Sprintf("%s values[%d]", m.Name(), k), plain(t, values[k]), v.(map[string]any)["val"])
+				sameFields(t, fmt.Sprintf("%s values[%d]", m.Name(), k), plain(t, values[k]),
+					v.(map[string]any)["val"])
 			}
 		}
 		same("number of values", len(values), json.Number(fmt.Sprint(len(w["values"].([]any)))))
@@ -337,19 +353,23 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 				d := d.(map[string]any)
 				k, _ := d["buffer_idx"].(json.Number).Int64()
 				x := m.Memory().Devices[k]
-				same("device", []int8{int8(x.Type), x.Index}, []any{d["device_type"], d["device_index"]})
+				same("device", []int8{int8(x.Type), x.Index},
+					[]any{d["device_type"], d["device_index"]})
 			}
 		}
 		for k, d := range w["delegates"].([]any) {
 			d, g := d.(map[string]any), m.Delegates()[k]
 			same("delegate id", g.ID, d["id"])
 			ref, _ := d["processed"].(map[string]any)["index"].(json.Number).Int64()
-			same("payload", row{"sha256": sha(t, g.Payload), "bytes": g.Payload.Size()}, payloads[ref].(map[string]any)["data"])
+			same("payload", row{"sha256": sha(t, g.Payload), "bytes": g.Payload.Size()},
+				payloads[ref].(map[string]any)["data"])
 			for j, s := range d["compile_specs"].([]any) {
 				s := s.(map[string]any)
 				same("spec key", g.Specs[j].Key, s["key"])
 				h := sha256.Sum256(g.Specs[j].Value)
-				same("spec value", row{"sha256": hex.EncodeToString(h[:]), "bytes": len(g.Specs[j].Value)}, s["value"])
+				same("spec value",
+					row{"sha256": hex.EncodeToString(h[:]), "bytes": len(g.Specs[j].Value)},
+					s["value"])
 			}
 		}
 		for ch := range m.chains() {
@@ -357,17 +377,21 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 			k := 0
 			stacks, _ := wc["stacktrace"].([]any)
 			for ins := range ch.instructions() {
-				same("instruction", instructionRow(ins), wc["instructions"].([]any)[k].(map[string]any)["instr_args"])
+				same("instruction", instructionRow(ins),
+					wc["instructions"].([]any)[k].(map[string]any)["instr_args"])
 				if k < len(stacks) {
 					frames := []any{}
 					for _, f := range ins.Stack() {
-						frames = append(frames, row{"_": "Frame", "filename": f.File, "lineno": f.Line, "name": f.Name, "context": f.Context})
+						frames = append(frames,
+							row{"_": "Frame", "filename": f.File, "lineno": f.Line, "name": f.Name,
+								"context": f.Context})
 					}
 					same("stack", frames, stacks[k].(map[string]any)["items"])
 				}
 				k++
 			}
-			same("number of instructions", ch.len(), json.Number(fmt.Sprint(len(wc["instructions"].([]any)))))
+			same("number of instructions", ch.len(),
+				json.Number(fmt.Sprint(len(wc["instructions"].([]any)))))
 		}
 	}
 	// The reference cuts constants where the next begins, so padding included.
@@ -394,7 +418,8 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 			if err != nil || e.size < n {
 				t.Fatalf("initial value %d: %d of %d bytes: %v", i, e.size, n, err)
 			}
-			same(fmt.Sprintf("initial value %d", i), row{"sha256": sha(t, r.blob(e.off, n)), "bytes": n}, w)
+			same(fmt.Sprintf("initial value %d", i),
+				row{"sha256": sha(t, r.blob(e.off, n)), "bytes": n}, w)
 		}
 	}
 	if named, ok := file["named_data"].(map[string]any); ok {
@@ -421,7 +446,8 @@ func sameFields(t *testing.T, what string, got, want any) {
 		return
 	}
 	for k, v := range w {
-		alias := map[string]string{"constant_buffer_idx": "data_buffer_idx", "memory_offset": "memory_offset_low"}
+		alias := map[string]string{"constant_buffer_idx": "data_buffer_idx",
+			"memory_offset": "memory_offset_low"}
 		if a := alias[k]; a != "" {
 			k = a
 		}
@@ -471,13 +497,19 @@ func dataclass(v Value) any {
 			}
 			order = append(order, d)
 		}
-		x := row{"_": "Tensor", "scalar_type": i.ScalarType, "storage_offset": i.StorageOffset, "sizes": append([]int64{}, i.Shape...), "dim_order": order,
-			"requires_grad": i.RequiresGrad, "layout": i.Layout, "data_buffer_idx": i.Buffer, "shape_dynamism": i.Dynamism}
+		x := row{"_": "Tensor", "scalar_type": i.ScalarType, "storage_offset": i.StorageOffset,
+			"sizes": append([]int64{}, i.Shape...), "dim_order": order,
+			"requires_grad": i.RequiresGrad, "layout": i.Layout, "data_buffer_idx": i.Buffer,
+			"shape_dynamism": i.Dynamism}
 		if i.Planned {
-			x["allocation_info"] = row{"_": "AllocationDetails", "memory_id": i.Place.Memory, "memory_offset_low": uint32(i.Place.Offset), "memory_offset_high": i.Place.Offset >> 32}
+			x["allocation_info"] = row{"_": "AllocationDetails", "memory_id": i.Place.Memory,
+				"memory_offset_low":  uint32(i.Place.Offset),
+				"memory_offset_high": i.Place.Offset >> 32}
 		}
 		if t, _ := v.table(); t.ExtraTensorInfo(nil) != nil {
-			e := row{"_": "ExtraTensorInfo", "mutable_data_segments_idx": i.MutableIndex, "location": 0, "device_type": i.Device.Type, "device_index": i.Device.Index, "fully_qualified_name": nil}
+			e := row{"_": "ExtraTensorInfo", "mutable_data_segments_idx": i.MutableIndex,
+				"location": 0, "device_type": i.Device.Type, "device_index": i.Device.Index,
+				"fully_qualified_name": nil}
 			if i.Role.External() {
 				e["location"] = 1
 			}
@@ -494,9 +526,11 @@ func dataclass(v Value) any {
 func instructionRow(i Instruction) row {
 	switch i.Opcode() {
 	case OpKernelCall:
-		return row{"_": "KernelCall", "op_index": i.Operator(), "args": append([]int{}, i.Args()...)}
+		return row{"_": "KernelCall", "op_index": i.Operator(),
+			"args": append([]int{}, i.Args()...)}
 	case OpDelegateCall:
-		return row{"_": "DelegateCall", "delegate_index": i.Delegate(), "args": append([]int{}, i.Args()...)}
+		return row{"_": "DelegateCall", "delegate_index": i.Delegate(),
+			"args": append([]int{}, i.Args()...)}
 	case OpMove:
 		from, to := i.Move()
 		return row{"_": "MoveCall", "move_from": from, "move_to": to}

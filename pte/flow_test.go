@@ -41,13 +41,15 @@ func wholeFlow(t *testing.T, m Method) {
 		if s.Step >= 0 {
 			used[s.Step] = true
 		} else if ok && info.Role == RolePlanned && !given[s.Origin] {
-			t.Errorf("step %d of %s reads value %d, %v, which nothing wrote", step, m.Name(), s.Value, info)
+			t.Errorf("step %d of %s reads value %d, %v, which nothing wrote", step, m.Name(),
+				s.Value, info)
 		}
 		if origin, _ := m.Value(s.Origin).Tensor(); s.Origin != s.Value {
 			a, _ := info.Bytes()
 			b, _ := origin.Bytes()
 			if a != b {
-				t.Errorf("value %d of %d bytes is a view of value %d of %d", s.Value, a, s.Origin, b)
+				t.Errorf("value %d of %d bytes is a view of value %d of %d", s.Value, a, s.Origin,
+					b)
 			}
 		}
 	}
@@ -74,13 +76,17 @@ func wholeFlow(t *testing.T, m Method) {
 
 func TestFlowFollowsElidedViews(t *testing.T) {
 	for name, want := range map[string][]string{
-		"lstm":  {"32 of 23", "57 of 28", "40 of 37", "40 of 37", "65 of 62", "90 of 89", "98 of 95"},
+		"lstm": {"32 of 23", "57 of 28", "40 of 37", "40 of 37", "65 of 62", "90 of 89",
+			"98 of 95"},
 		"views": {"25 of 21", "33 of 21"},
-		"transformer": {"21 of 14", "29 of 26", "40 of 30", "47 of 31", "54 of 32", "74 of 67", "82 of 75", "84 of 83", "96 of 89", "104 of 97",
-			"106 of 105", "120 of 113", "128 of 125", "138 of 131", "146 of 143", "149 of 147", "157 of 154"},
+		"transformer": {"21 of 14", "29 of 26", "40 of 30", "47 of 31", "54 of 32", "74 of 67",
+			"82 of 75", "84 of 83", "96 of 89", "104 of 97",
+			"106 of 105", "120 of 113", "128 of 125", "138 of 131", "146 of 143", "149 of 147",
+			"157 of 154"},
 		"two-layers": nil,
 	} {
-		m, _ := openFile(t, "../testdata/pte/export-1.5.1-"+name+".pte").Program().Method("forward")
+		m, _ := openFile(t, "../testdata/pte/export-1.5.1-"+name+
+			".pte").Program().Method("forward")
 		var got []string
 		for _, s := range m.Flow().Steps {
 			for _, x := range s.Reads {
@@ -113,7 +119,8 @@ func TestFlowOfDelegates(t *testing.T) {
 	m.Return(out)
 	method := written(t, b)
 	f := method.Flow()
-	if got, want := fmt.Sprint(f.Steps[1].Reads, f.Steps[1].Writes), "[{2 1 0}] [3 4]"; got != want {
+	if got, want := fmt.Sprint(f.Steps[1].Reads, f.Steps[1].Writes),
+		"[{2 1 0}] [3 4]"; got != want {
 		t.Errorf("the second call reads and writes %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(f.Steps[2].Reads, f.Outputs), "[{3 3 1}] [[{4 4 2}]]"; got != want {

@@ -20,8 +20,8 @@ func TestKernelFacts(t *testing.T) {
 	}
 	files := programs(t)
 	if dir := os.Getenv("TENSORFILE_PTE_GENERATIONS"); dir != "" {
-		more, _ := filepath.Glob(dir + "/*/*.pte")
-		files = append(files, more...)
+		generations, _ := filepath.Glob(dir + "/*/*.pte")
+		files = append(files, generations...)
 	}
 	cmd := exec.Command("sh", append([]string{"-c", command + ` "$@"`, "sh"}, files...)...)
 	var errs bytes.Buffer
@@ -42,15 +42,16 @@ func TestKernelFacts(t *testing.T) {
 			t.Fatal(err)
 		}
 		n++
-		t.Run(filepath.Base(filepath.Dir(want.File))+"/"+filepath.Base(want.File), func(t *testing.T) {
-			got := map[string][]string{}
-			for _, k := range openFile(t, want.File).Program().Kernels() {
-				got[k.Operator] = append([]string{}, k.Keys...)
-			}
-			if !reflect.DeepEqual(got, want.Kernels) {
-				t.Errorf("got %v\nwant %v", got, want.Kernels)
-			}
-		})
+		t.Run(filepath.Base(filepath.Dir(want.File))+"/"+filepath.Base(want.File),
+			func(t *testing.T) {
+				got := map[string][]string{}
+				for _, k := range openFile(t, want.File).Program().Kernels() {
+					got[k.Operator] = append([]string{}, k.Keys...)
+				}
+				if !reflect.DeepEqual(got, want.Kernels) {
+					t.Errorf("got %v\nwant %v", got, want.Kernels)
+				}
+			})
 	}
 	if n != len(files) {
 		t.Errorf("%d answers for %d files", n, len(files))
@@ -60,7 +61,9 @@ func TestKernelFacts(t *testing.T) {
 func TestKernels(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-conv-channels-last.pte")
 	for _, k := range r.Program().Kernels() {
-		if k.Operator == "aten::convolution.out" && !reflect.DeepEqual(k.Keys, []string{"v1/6;0,2,3,1|6;0,2,3,1|6;0|6;0,2,3,1|6;0,2,3,1"}) {
+		if k.Operator == "aten::convolution.out" &&
+			!reflect.DeepEqual(k.Keys,
+				[]string{"v1/6;0,2,3,1|6;0,2,3,1|6;0|6;0,2,3,1|6;0,2,3,1"}) {
 			t.Errorf("%+v", k)
 		}
 	}

@@ -20,7 +20,8 @@ func TestLookUps(t *testing.T) {
 			}
 			for i, d := range m.Delegates() {
 				got, ok := m.Delegate(i)
-				if !ok || got.ID != d.ID || len(got.Specs) != len(d.Specs) || sha(t, got.Payload) != sha(t, d.Payload) {
+				if !ok || got.ID != d.ID || len(got.Specs) != len(d.Specs) ||
+					sha(t, got.Payload) != sha(t, d.Payload) {
 					t.Errorf("%s: delegate %d is %v", file, i, got)
 				}
 			}
@@ -33,7 +34,8 @@ func TestLookUps(t *testing.T) {
 			}
 		}
 		for d := range p.NamedData() {
-			if got, ok := p.Named(d.Key); !ok || got.Segment != d.Segment || sha(t, got.Data) != sha(t, d.Data) {
+			if got, ok := p.Named(d.Key); !ok || got.Segment != d.Segment ||
+				sha(t, got.Data) != sha(t, d.Data) {
 				t.Errorf("%s: named %s is %v", file, d.Key, got)
 			}
 		}

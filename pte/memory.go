@@ -59,8 +59,8 @@ func (m Method) PlannedPeak() int64 {
 	return peak
 }
 
-// A Lifetime says where a planned tensor is in memory, and from which step of the method's
-// Flow to which it is needed, both included.
+// A Lifetime says where a planned tensor is in memory, and from which step of the
+// method's Flow to which it is needed, both included.
 type Lifetime struct {
 	Value       int
 	Place       Place

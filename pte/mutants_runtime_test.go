@@ -20,7 +20,8 @@ func TestMutantsAgainstTheRuntime(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	file := filepath.Join(t.TempDir(), "p.pte")
 	passed, refused := 0, 0
-	for _, name := range []string{"lean", "export-1.5.1-state-initial.pte", "export-1.5.1-cond.pte", "export-1.5.1-dynamic.pte"} {
+	for _, name := range []string{"lean", "export-1.5.1-state-initial.pte",
+		"export-1.5.1-cond.pte", "export-1.5.1-dynamic.pte"} {
 		data := base(t, name)
 		end := int(binary.LittleEndian.Uint64(data[16:])) // payloads are anybody's
 		for range 600 {
@@ -33,7 +34,8 @@ func TestMutantsAgainstTheRuntime(t *testing.T) {
 				case 1:
 					b[at] = byte(rnd.Uint32())
 				default:
-					put32(b, at&^3, []uint32{0, 1, 2, 16, 255, math.MaxInt32, math.MaxUint32}[rnd.IntN(7)])
+					put32(b, at&^3,
+						[]uint32{0, 1, 2, 16, 255, math.MaxInt32, math.MaxUint32}[rnd.IntN(7)])
 				}
 			}
 			r, err := OpenBytes(b, nil)
@@ -57,12 +59,15 @@ func TestMutantsAgainstTheRuntime(t *testing.T) {
 			}
 			out, err := exec.Command(run, "info", file).CombinedOutput()
 			var exit *exec.ExitError
-			if err == nil || errors.As(err, &exit) && exit.ExitCode() == 1 && (bytes.Contains(out, []byte("OperatorMissing")) || bytes.Contains(out, []byte("NotFound")) || deprecated(r)) {
+			if err == nil || errors.As(err, &exit) && exit.ExitCode() == 1 &&
+				(bytes.Contains(out, []byte("OperatorMissing")) ||
+					bytes.Contains(out, []byte("NotFound")) || deprecated(r)) {
 				continue
 			}
 			bad := filepath.Join(os.TempDir(), fmt.Sprintf("pte-mutant-%d.pte", passed))
 			os.WriteFile(bad, b, 0o666)
-			t.Errorf("%s: Verify passes what the runtime does not load (%s): %v\n%.600s", name, bad, err, out)
+			t.Errorf("%s: Verify passes what the runtime does not load (%s): %v\n%.600s", name,
+				bad, err, out)
 		}
 	}
 	t.Logf("%d of %d mutants pass Verify and load", passed, passed+refused)

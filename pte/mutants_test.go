@@ -60,7 +60,8 @@ func (o *offsets) table(t flatbuffers.Table, n int) {
 			for i := range int(binary.LittleEndian.Uint32(o.buf[to.Pos:])) {
 				p := first + 4*i
 				o.words[p] = true
-				o.table(flatbuffers.Table{Bytes: o.buf, Pos: t.Indirect(flatbuffers.UOffsetT(p))}, int(f.Index))
+				o.table(flatbuffers.Table{Bytes: o.buf, Pos: t.Indirect(flatbuffers.UOffsetT(p))},
+					int(f.Index))
 			}
 		default:
 			o.words[int(to.Pos)] = true
@@ -116,7 +117,8 @@ func TestEveryOffsetChanged(t *testing.T) {
 			if turn++; turn%readtest.Stride() > 0 {
 				continue
 			}
-			try(pos, 4, []uint32{4, 1 << 31, ^uint32(3), 1, 16}[turn%5], []uint32{^uint32(15), 8, 1 << 20}[turn%3])
+			try(pos, 4, []uint32{4, 1 << 31, ^uint32(3), 1, 16}[turn%5],
+				[]uint32{^uint32(15), 8, 1 << 20}[turn%3])
 		}
 		for pos := range slices.Sorted(maps.Keys(o.short)) {
 			if turn++; turn%readtest.Stride() > 0 {

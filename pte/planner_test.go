@@ -77,7 +77,8 @@ func TestPlannerKeepsWhatIsStillRead(t *testing.T) {
 				x := m.values[v].tensor
 				for i := range x.bytes {
 					if got := memory[int64(places[v].Offset)+i]; got != mark[int32(v)] {
-						t.Fatalf("seed %d: instruction %d reads value %d, whose memory has been overwritten", seed, at, v)
+						t.Fatalf(
+							"seed %d: instruction %d reads value %d, whose memory has been overwritten", seed, at, v)
 					}
 				}
 			}

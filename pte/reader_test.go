@@ -18,7 +18,8 @@ import (
 )
 
 func TestFourSources(t *testing.T) {
-	for _, name := range []string{"export-1.5.1-methods.pte", "export-1.5.1-bundled.bpte", "export-1.5.1-xnnpack.pte", "generation-0.2.1-inline-constants.pte"} {
+	for _, name := range []string{"export-1.5.1-methods.pte", "export-1.5.1-bundled.bpte",
+		"export-1.5.1-xnnpack.pte", "generation-0.2.1-inline-constants.pte"} {
 		data := base(t, name)
 		r, err := OpenBytes(data, nil)
 		if err != nil {
@@ -55,7 +56,8 @@ func TestFourSources(t *testing.T) {
 				}
 				for e := range r.Entries() {
 					_, aliased := e.Data.Bytes()
-					if inMemory := s.Name == "mapped" || s.Name == "bytes"; e.Buffer > 0 && aliased != inMemory {
+					if inMemory := s.Name == "mapped" ||
+						s.Name == "bytes"; e.Buffer > 0 && aliased != inMemory {
 						t.Errorf("%s without a copy: %v", e.Name, aliased)
 					}
 				}
@@ -80,9 +82,11 @@ func TestListingReadsHeaderAndFlatbufferOnly(t *testing.T) {
 	const size = 4 << 30
 	b := NewBuilder()
 	m := b.Method("forward")
-	half := tensor.BlobFunc(size/2, func() (io.ReadCloser, error) { return nil, errors.New("read") })
+	half := tensor.BlobFunc(size/2,
+		func() (io.ReadCloser, error) { return nil, errors.New("read") })
 	for range 2 {
-		m.Return(m.Constant(&tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{size / 4, 2}, Data: half}))
+		m.Return(m.Constant(&tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{size / 4, 2},
+			Data: half}))
 		half = tensor.BlobFunc(size/2, nil)
 	}
 	o, err := b.output(nil)
@@ -188,7 +192,8 @@ func TestMetadataIsTyped(t *testing.T) {
 	for k, v := range r.Program().Metadata() {
 		got[k] = v
 	}
-	if got["get_max_seq_len"] != int64(128) || got["use_kv_cache"] != true || got["get_rope"] != 1.5 || got["get_name"] != "tiny" ||
+	if got["get_max_seq_len"] != int64(128) || got["use_kv_cache"] != true ||
+		got["get_rope"] != 1.5 || got["get_name"] != "tiny" ||
 		!reflect.DeepEqual(got["get_eos_ids"], []any{int64(1), int64(2)}) {
 		t.Errorf("%v", got)
 	}
@@ -199,7 +204,9 @@ func TestMetadataIsTyped(t *testing.T) {
 	for k, v := range r.Attributes() {
 		attributes[k] = v
 	}
-	if want := map[string]string{"get_max_seq_len": "128", "use_kv_cache": "true", "get_rope": "1.5", "get_name": "tiny", "get_eos_ids": "[1, 2]"}; !reflect.DeepEqual(attributes, want) {
+	if want := map[string]string{"get_max_seq_len": "128", "use_kv_cache": "true",
+		"get_rope": "1.5", "get_name": "tiny",
+		"get_eos_ids": "[1, 2]"}; !reflect.DeepEqual(attributes, want) {
 		t.Errorf("%v", attributes)
 	}
 }
@@ -209,7 +216,8 @@ func TestStackTraces(t *testing.T) {
 	m, _ := r.Program().Method("forward")
 	for i := range m.Instructions() {
 		s := i.Stack()
-		if i.Opcode() == OpKernelCall && (len(s) == 0 || s[len(s)-1].Line == 0 || s[len(s)-1].File == "") {
+		if i.Opcode() == OpKernelCall &&
+			(len(s) == 0 || s[len(s)-1].Line == 0 || s[len(s)-1].File == "") {
 			t.Errorf("%v: %+v", i, s)
 		}
 	}
@@ -218,13 +226,16 @@ func TestStackTraces(t *testing.T) {
 func TestLimitsAndOptions(t *testing.T) {
 	data := base(t, "lean")
 	for what, l := range map[string]tensor.Limits{
-		"metadata": {MaxMetadata: 100}, "tensors": {MaxTensors: 1}, "name": {MaxName: 3}, "rank": {MaxRank: 1},
+		"metadata": {MaxMetadata: 100}, "tensors": {MaxTensors: 1}, "name": {MaxName: 3},
+		"rank": {MaxRank: 1},
 	} {
 		if _, err := OpenBytes(data, &ReaderOptions{Limits: l}); !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := OpenBytes(base(t, "export-1.5.1-bundled.bpte"), &ReaderOptions{Limits: tensor.Limits{MaxMetadata: 100}}); !errors.Is(err, tensor.ErrLimit) {
+	if _, err := OpenBytes(base(t, "export-1.5.1-bundled.bpte"),
+		&ReaderOptions{Limits: tensor.Limits{MaxMetadata: 100}}); !errors.Is(err,
+		tensor.ErrLimit) {
 		t.Errorf("a bundle: %v", err)
 	}
 	if _, err := OpenBytes(data, &ReaderOptions{Limits: tensor.Limits{MaxRank: -1}}); err == nil {
@@ -235,7 +246,10 @@ func TestLimitsAndOptions(t *testing.T) {
 // Content of a newer schema is shown and kept, or refused; it is never lost.
 func TestNewerSchema(t *testing.T) {
 	lean := base(t, "lean")
-	newer := craft(t, lean, func(c crafted) { c.plan().SetScalar(24, 4, 7); c.of(1).SetScalar(24, 8, 9) })
+	newer := craft(t, lean, func(c crafted) {
+		c.plan().SetScalar(24, 4, 7)
+		c.of(1).SetScalar(24, 8, 9)
+	})
 	r, err := OpenBytes(newer, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -243,14 +257,18 @@ func TestNewerSchema(t *testing.T) {
 	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	if w := r.Warnings(); len(w) != 2 || fieldOf(w[0]) != "ExecutionPlan" || fieldOf(w[1]) != "Tensor" {
+	if w := r.Warnings(); len(w) != 2 || fieldOf(w[0]) != "ExecutionPlan" ||
+		fieldOf(w[1]) != "Tensor" {
 		t.Errorf("%v", w)
 	}
 	var out bytes.Buffer
-	if err := NewEdit(r).Write(t.Context(), &out, nil); err != nil || !bytes.Equal(out.Bytes(), newer) {
+	if err := NewEdit(r).Write(t.Context(), &out, nil); err != nil ||
+		!bytes.Equal(out.Bytes(), newer) {
 		t.Errorf("it does not come back: %v", err)
 	}
-	if err := NewEdit(r).Write(t.Context(), io.Discard, &WriterOptions{SegmentAlignment: 4096}); err == nil { // only segment 0 is at a multiple of it
+	// only segment 0 is at a multiple of it
+	if err := NewEdit(r).Write(t.Context(), io.Discard,
+		&WriterOptions{SegmentAlignment: 4096}); err == nil {
 		t.Error("a program of a newer schema is taken apart")
 	}
 	for what, do := range map[string]func() error{
@@ -262,7 +280,8 @@ func TestNewerSchema(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	unknown := craft(t, lean, func(c crafted) { c.value(9).SetScalar(ptefb.SlotEValueValType, 1, 99) })
+	unknown := craft(t, lean,
+		func(c crafted) { c.value(9).SetScalar(ptefb.SlotEValueValType, 1, 99) })
 	r, err = OpenBytes(unknown, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -335,7 +354,8 @@ func TestVerifyReportsEverythingAtOnce(t *testing.T) {
 	for _, f := range report.Findings {
 		fields = append(fields, f.Field)
 	}
-	want := []string{"execution_plan[0].values[1].val.data_buffer_idx", "execution_plan[0].outputs[0]", "execution_plan[0].chains[0].instructions[0].op_index"}
+	want := []string{"execution_plan[0].values[1].val.data_buffer_idx",
+		"execution_plan[0].outputs[0]", "execution_plan[0].chains[0].instructions[0].op_index"}
 	if !slices.Equal(fields, want) || err == nil {
 		t.Errorf("%q, %v", fields, err)
 	}
@@ -362,13 +382,16 @@ func TestVerifyExternal(t *testing.T) {
 		x.Data = tensor.BlobOf(make([]byte, 1))
 		return x
 	}
-	if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{External: short}); !errors.Is(err, tensor.ErrMalformed) {
+	if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{External: short}); !errors.Is(err,
+		tensor.ErrMalformed) {
 		t.Errorf("an external tensor that is too short: %v", err)
 	}
 }
 
 func TestRecognize(t *testing.T) {
-	for head, want := range map[string]string{"\x00\x00\x00\x00XH00": "xnnpack", "CMJR{": "json", "vela_bin_stream\x00": "vela", "\xcd\xab\x78\x56": "qnn", "": "", "XH0": "", "nothing at all": ""} {
+	for head, want := range map[string]string{"\x00\x00\x00\x00XH00": "xnnpack", "CMJR{": "json",
+		"vela_bin_stream\x00": "vela", "\xcd\xab\x78\x56": "qnn", "": "", "XH0": "",
+		"nothing at all": ""} {
 		if _, ending := Recognize([]byte(head)); ending != want {
 			t.Errorf("%q: %q", head, ending)
 		}
@@ -402,7 +425,8 @@ func TestWriteFileMayReplaceWhatItReads(t *testing.T) {
 }
 
 func TestDimOrderThatIsNoneIsShown(t *testing.T) {
-	r, err := OpenBytes(craft(t, base(t, "lean"), func(c crafted) { c.of(0).SetBytes(ptefb.SlotTensorDimOrder, []byte{1, 1}, 1) }), nil)
+	r, err := OpenBytes(craft(t, base(t, "lean"),
+		func(c crafted) { c.of(0).SetBytes(ptefb.SlotTensorDimOrder, []byte{1, 1}, 1) }), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

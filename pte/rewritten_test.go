@@ -58,7 +58,8 @@ var ways = []struct {
 		return write(t, e, file)
 	}},
 	{"aligned to 16384", func(t *testing.T, r *Reader, file string) []string {
-		if err := NewEdit(r).WriteFile(t.Context(), file, &WriterOptions{SegmentAlignment: 16384}); err != nil {
+		if err := NewEdit(r).WriteFile(t.Context(), file,
+			&WriterOptions{SegmentAlignment: 16384}); err != nil {
 			t.Fatal(err)
 		}
 		return nil
@@ -97,7 +98,9 @@ var ways = []struct {
 			byName[x.Name] = x
 		}
 		back := NewEdit(rewritten(t, e))
-		if _, err := back.Internalize(func(name string) *tensor.Tensor { return byName[name] }); err != nil {
+		if _, err := back.Internalize(func(name string) *tensor.Tensor {
+			return byName[name]
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return write(t, back, file)
@@ -145,34 +148,39 @@ func TestRewrittenProgramsRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, way := range ways {
-			t.Run(strings.TrimSuffix(filepath.Base(name), ".pte")+"/"+way.name, func(t *testing.T) {
-				r := openFile(t, name)
-				file := filepath.Join(t.TempDir(), "p.pte")
-				data := way.do(t, r, file)
-				if x := strings.TrimSuffix(name, ".pte") + ".ptd"; len(data) == 0 || strings.Contains(name, "external") {
-					if _, err := os.Stat(x); err == nil {
-						data = append(data, x)
+			t.Run(strings.TrimSuffix(filepath.Base(name), ".pte")+"/"+way.name,
+				func(t *testing.T) {
+					r := openFile(t, name)
+					file := filepath.Join(t.TempDir(), "p.pte")
+					data := way.do(t, r, file)
+					if x := strings.TrimSuffix(name, ".pte") + ".ptd"; len(data) == 0 ||
+						strings.Contains(name, "external") {
+						if _, err := os.Stat(x); err == nil {
+							data = append(data, x)
+						}
 					}
-				}
-				ran := 0
-				for _, c := range facts.Run {
-					if c.Refused != "" {
-						continue // the exporter's own file did not run
+					ran := 0
+					for _, c := range facts.Run {
+						if c.Refused != "" {
+							continue // the exporter's own file did not run
+						}
+						args := c.args()
+						for _, d := range data {
+							args = append(args, "-d", d)
+						}
+						first, second := runProgram(t, file, c.Method, args...)
+						if !reflect.DeepEqual(first, c.First) ||
+							c.Second != nil && !reflect.DeepEqual(second, c.Second) {
+							t.Errorf("%s gives\n%v %v, the exporter's file\n%v %v", c.Method,
+								first,
+								second, c.First, c.Second)
+						}
+						ran++
 					}
-					args := c.args()
-					for _, d := range data {
-						args = append(args, "-d", d)
+					if ran == 0 {
+						t.Skip("the runtime does not run the exporter's own file")
 					}
-					first, second := runProgram(t, file, c.Method, args...)
-					if !reflect.DeepEqual(first, c.First) || c.Second != nil && !reflect.DeepEqual(second, c.Second) {
-						t.Errorf("%s gives\n%v %v, the exporter's file\n%v %v", c.Method, first, second, c.First, c.Second)
-					}
-					ran++
-				}
-				if ran == 0 {
-					t.Skip("the runtime does not run the exporter's own file")
-				}
-			})
+				})
 		}
 	}
 }
@@ -203,7 +211,8 @@ func TestOldProgramsRun(t *testing.T) {
 					t.Error("no outputs")
 				}
 				if strings.Contains(name, "inline-constants") {
-					wantFloats(t, got[0], -2, 0.25, 1.375, -0.75, 0.5, 1.75) // x + w on the inputs that etrun makes itself
+					// x + w on the inputs that etrun makes itself
+					wantFloats(t, got[0], -2, 0.25, 1.375, -0.75, 0.5, 1.75)
 				}
 			})
 		}

@@ -50,11 +50,13 @@ func (a answer) floats(t testing.TB) []float32 {
 // runProgram runs a method twice and answers both lists of outputs.
 func runProgram(t testing.TB, file, method string, args ...string) (first, second []answer) {
 	t.Helper()
-	cmd := exec.Command(etrun(t), append([]string{"run", file, "-m", method, "-n", "2"}, args...)...)
+	cmd := exec.Command(etrun(t),
+		append([]string{"run", file, "-m", method, "-n", "2"}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("the runtime does not run %s of %s: %v\n%s%s", method, filepath.Base(file), err, &out, &errs)
+		t.Fatalf("the runtime does not run %s of %s: %v\n%s%s", method, filepath.Base(file), err,
+			&out, &errs)
 	}
 	var v struct {
 		First  []answer `json:"outputs_0"`

@@ -24,8 +24,12 @@ import (
 func TestFileIsReplaced(t *testing.T) {
 	data := base(t, "export-1.5.1-state-initial.pte")
 	for what, change := range map[string]func(name string) error{
-		"written over": func(name string) error { return os.WriteFile(name, bytes.Repeat([]byte{0xff}, len(data)), 0o666) },
-		"longer":       func(name string) error { return os.WriteFile(name, append(bytes.Clone(data), data...), 0o666) },
+		"written over": func(name string) error {
+			return os.WriteFile(name, bytes.Repeat([]byte{0xff}, len(data)), 0o666)
+		},
+		"longer": func(name string) error {
+			return os.WriteFile(name, append(bytes.Clone(data), data...), 0o666)
+		},
 		"replaced": func(name string) error {
 			if err := os.WriteFile(name+".new", base(t, "lean"), 0o666); err != nil {
 				return err
@@ -52,7 +56,8 @@ func TestFileIsReplaced(t *testing.T) {
 			}
 			for e := range r.Entries() {
 				b, err := e.Data.ReadAll()
-				if what != "written over" && e.Buffer > 0 && (err != nil || int64(len(b)) != e.Data.Size()) {
+				if what != "written over" && e.Buffer > 0 &&
+					(err != nil || int64(len(b)) != e.Data.Size()) {
 					t.Errorf("%s, NoMap %v: %s: %d bytes, %v", what, noMap, e.Name, len(b), err)
 				}
 			}
@@ -77,7 +82,8 @@ func plainFacts(t *testing.T, r *Reader) string {
 }
 
 func TestOpenRefusesWhatIsNotAFile(t *testing.T) {
-	for _, name := range []string{t.TempDir(), os.DevNull, "/dev/zero", "/proc/self/status", "absent.pte"} {
+	for _, name := range []string{t.TempDir(), os.DevNull, "/dev/zero", "/proc/self/status",
+		"absent.pte"} {
 		if r, err := Open(name, nil); err == nil {
 			t.Errorf("%s opens", name)
 			r.Close()
@@ -121,10 +127,13 @@ func TestOpenRefusesWhatIsNotAFile(t *testing.T) {
 // A program names tensors, never files. Names that look like paths stay names.
 func TestNamesAreNotPaths(t *testing.T) {
 	b := craft(t, base(t, "rich"), func(c crafted) {
-		c.of(16).Child(ptefb.SlotTensorExtraTensorInfo).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, "../../etc/passwd")
-		c.tree.Children(ptefb.SlotProgramNamedData)[0].SetString(ptefb.SlotNamedDataKey, "/etc/passwd")
+		c.of(16).Child(ptefb.SlotTensorExtraTensorInfo).SetString(
+			ptefb.SlotExtraTensorInfoFullyQualifiedName, "../../etc/passwd")
+		c.tree.Children(ptefb.SlotProgramNamedData)[0].SetString(ptefb.SlotNamedDataKey,
+			"/etc/passwd")
 	})
-	r, err := OpenBytes(b, &ReaderOptions{Companion: func(name string) (io.ReaderAt, int64, error) {
+	r, err := OpenBytes(b, &ReaderOptions{Companion: func(name string) (io.ReaderAt, int64,
+		error) {
 		t.Errorf("%q is opened", name)
 		return nil, 0, fs.ErrNotExist
 	}})
@@ -150,7 +159,8 @@ func TestVerifyIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := openFile(t, "../testdata/pte/export-1.5.1-external.pte")
-	for _, o := range []*tensor.VerifyOptions{nil, {Depth: tensor.VerifyCanonical}, {External: func(string) *tensor.Tensor { return nil }}} {
+	for _, o := range []*tensor.VerifyOptions{nil, {Depth: tensor.VerifyCanonical},
+		{External: func(string) *tensor.Tensor { return nil }}} {
 		if _, err := r.Verify(ctx, o); !errors.Is(err, context.Canceled) {
 			t.Errorf("%+v: %v", o, err)
 		}

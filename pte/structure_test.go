@@ -54,11 +54,15 @@ func TestHostileStructures(t *testing.T) {
 		{`[1, 5]`, tensor.ErrMalformed},
 		{`[2, {"type": null}]`, errors.ErrUnsupported},
 		{strings.Repeat("T1#1(", 1000) + "$" + strings.Repeat(")", 1000), tensor.ErrLimit},
-		{"[1, " + strings.Repeat(`{"type":"builtins.list","children_spec":[`, 100) + strings.Repeat(`]}`, 100) + "]", tensor.ErrLimit},
-		{"[1, " + strings.Repeat(`{"type":"builtins.list","children_spec":[`, 100_000) + strings.Repeat(`]}`, 100_000) + "]", tensor.ErrMalformed},
+		{"[1, " + strings.Repeat(`{"type":"builtins.list","children_spec":[`,
+			100) + strings.Repeat(`]}`, 100) + "]", tensor.ErrLimit},
+		{"[1, " + strings.Repeat(`{"type":"builtins.list","children_spec":[`,
+			100_000) + strings.Repeat(`]}`, 100_000) + "]", tensor.ErrMalformed},
 		// A long key in the path of many leaves, or of many nodes without leaves.
-		{"D1#1('" + strings.Repeat("k", 10_000) + "':T10000" + strings.Repeat("#1", 10_000) + "($" + strings.Repeat(",$", 9_999) + "))", tensor.ErrLimit},
-		{"D1#1('" + strings.Repeat("k", 10_000) + "':T10000" + strings.Repeat("#1", 10_000) + "(" + strings.Repeat(",", 9_999) + "))", tensor.ErrLimit},
+		{"D1#1('" + strings.Repeat("k", 10_000) + "':T10000" + strings.Repeat("#1",
+			10_000) + "($" + strings.Repeat(",$", 9_999) + "))", tensor.ErrLimit},
+		{"D1#1('" + strings.Repeat("k", 10_000) + "':T10000" + strings.Repeat("#1",
+			10_000) + "(" + strings.Repeat(",", 9_999) + "))", tensor.ErrLimit},
 	} {
 		if s, err := LeafPaths(c.in); !errors.Is(err, c.class) {
 			t.Errorf("%.40s: %v, %v", c.in, s, err)

@@ -120,7 +120,8 @@ func walkAll(t testing.TB, r *Reader) (shown int64) {
 	}
 	r.Warnings()
 	none := func(string) *tensor.Tensor { return nil }
-	for _, o := range []*tensor.VerifyOptions{nil, {Strict: true, External: none, Depth: tensor.VerifyCanonical}} {
+	for _, o := range []*tensor.VerifyOptions{nil,
+		{Strict: true, External: none, Depth: tensor.VerifyCanonical}} {
 		if report, err := r.Verify(context.Background(), o); err != nil {
 			text(err.Error())
 			for _, f := range report.Findings {

@@ -130,17 +130,19 @@ func BenchmarkRatios(b *testing.B) {
 			return nil
 		}
 		b.Run("durable", func(b *testing.B) {
-			readtest.InTurns(b, func() { create(plain, true) }, readtest.Turn{Name: "WriteFile", Do: func() {
-				if err := g.WriteFile(b.Context(), name, nil); err != nil {
-					b.Fatal(err)
-				}
-				os.Remove(name)
-			}})
+			readtest.InTurns(b, func() { create(plain, true) },
+				readtest.Turn{Name: "WriteFile", Do: func() {
+					if err := g.WriteFile(b.Context(), name, nil); err != nil {
+						b.Fatal(err)
+					}
+					os.Remove(name)
+				}})
 		})
 		b.Run("plain", func(b *testing.B) { // into the page cache, as a writer of the caller's
-			readtest.InTurns(b, func() { create(plain, false) }, readtest.Turn{Name: "Write", Do: func() {
-				create(func(f *os.File) error { return g.Write(b.Context(), f, nil) }, false)
-			}})
+			readtest.InTurns(b, func() { create(plain, false) },
+				readtest.Turn{Name: "Write", Do: func() {
+					create(func(f *os.File) error { return g.Write(b.Context(), f, nil) }, false)
+				}})
 		})
 	})
 }
@@ -155,7 +157,8 @@ func BenchmarkLookup(b *testing.B) {
 		byName[t.Name] = t
 		names = append(names, t.Name)
 	}
-	rand.New(rand.NewPCG(1, 2)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(names),
+		func(i, j int) { names[i], names[j] = names[j], names[i] })
 	readtest.InTurns(b, func() {
 		for _, name := range names {
 			if byName[name].Name != name {
@@ -204,7 +207,8 @@ func BenchmarkBuild(b *testing.B) {
 		g := NewGraphBuilder()
 		weights := make([]float32, 20)
 		for i := range n {
-			g.Constant(tensor.New(fmt.Sprintf("model.layers.%d.weight", i), tensor.Shape{4, 5}, weights))
+			g.Constant(tensor.New(fmt.Sprintf("model.layers.%d.weight", i), tensor.Shape{4, 5},
+				weights))
 		}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()

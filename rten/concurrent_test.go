@@ -12,13 +12,16 @@ import (
 // TestAccessorsRunConcurrently is for the race detector.
 func TestAccessorsRunConcurrently(t *testing.T) {
 	called := make(map[string]bool)
-	for _, name := range []string{"convert-0.22.0-control", "convert-0.22.0-operators", "convert-0.22.0-basic-v1"} {
+	for _, name := range []string{"convert-0.22.0-control", "convert-0.22.0-operators",
+		"convert-0.22.0-basic-v1"} {
 		r := openBytes(t, golden(t, name))
-		for m := range readtest.Accessors(t, r, "x", "W", "axis", "then_branch", "alpha", "equation", "mode", "perm") {
+		for m := range readtest.Accessors(t, r, "x", "W", "axis", "then_branch", "alpha",
+			"equation", "mode", "perm") {
 			called[m] = true
 		}
 	}
-	for _, v := range []any{new(Reader), new(Model), new(Graph), Node{}, Constant{}, Value{}, Operator{}, Dim{}, Enum{}, NodeKind(0), OpType(0)} {
+	for _, v := range []any{new(Reader), new(Model), new(Graph), Node{}, Constant{}, Value{},
+		Operator{}, Dim{}, Enum{}, NodeKind(0), OpType(0)} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumMethod() {
 			m := typ.String() + "." + typ.Method(i).Name
@@ -50,7 +53,8 @@ func TestConstantsOutsideTheirLoop(t *testing.T) {
 	i := 0
 	for want := range r.Tensors() {
 		for _, list := range got {
-			if x := list[i]; x.Name != want.Name || !x.Shape.Equal(want.Shape) || x.Data != want.Data && x.Data.Size() != want.Data.Size() {
+			if x := list[i]; x.Name != want.Name || !x.Shape.Equal(want.Shape) ||
+				x.Data != want.Data && x.Data.Size() != want.Data.Size() {
 				t.Fatalf("constant %d is %v, not %v", i, x, want)
 			}
 		}

@@ -26,20 +26,28 @@ func TestShapes(t *testing.T) {
 		{"the product wraps to 0", []uint32{1 << 31, 1 << 31, 4}, tensor.ErrMalformed},
 		{"the bytes wrap", []uint32{1 << 31, 1 << 31}, tensor.ErrMalformed},
 		{"4194305² · …", []uint32{4194305, 4194305, 49152, 4294967295}, tensor.ErrMalformed},
-		{"2^32-1 three times", []uint32{math.MaxUint32, math.MaxUint32, math.MaxUint32}, tensor.ErrMalformed},
+		{"2^32-1 three times", []uint32{math.MaxUint32, math.MaxUint32, math.MaxUint32},
+			tensor.ErrMalformed},
 		{"rank 300", many, tensor.ErrLimit},
 		{"more than there is", []uint32{17}, io.ErrUnexpectedEOF},
 		{"far more", []uint32{math.MaxUint32}, io.ErrUnexpectedEOF},
 	} {
-		refuse(t, c.name+", outside", made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("w", 0, c.dims...)} }), c.class)
+		refuse(t, c.name+", outside",
+			made(64, func(b *raw) []fb.Offset {
+				return []fb.Offset{b.outside("w", 0, c.dims...)}
+			}), c.class)
 		if errors.Is(c.class, io.ErrUnexpectedEOF) {
 			c.class = tensor.ErrMalformed
 		}
 		for _, n := range []int{0, 1, 4} {
-			refuse(t, fmt.Sprintf("%s, %d inline", c.name, n), made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.inline("w", n, c.dims...)} }), c.class)
+			refuse(t, fmt.Sprintf("%s, %d inline", c.name, n),
+				made(0, func(b *raw) []fb.Offset {
+					return []fb.Offset{b.inline("w", n, c.dims...)}
+				}), c.class)
 		}
 	}
-	for _, dims := range [][]uint32{{}, {0}, {0, math.MaxUint32, math.MaxUint32, math.MaxUint32}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}} {
+	for _, dims := range [][]uint32{{}, {0}, {0, math.MaxUint32, math.MaxUint32, math.MaxUint32},
+		{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}} {
 		n := 1
 		if len(dims) > 0 && dims[0] == 0 {
 			n = 0
@@ -54,20 +62,28 @@ func TestShapes(t *testing.T) {
 				continue
 			}
 			x := r.Model().Constant(0).Tensor()
-			if v, err := tensor.Load[float32](x); err != nil || len(v) != n || len(x.Shape) != len(dims) {
+			if v, err := tensor.Load[float32](x); err != nil || len(v) != n ||
+				len(x.Shape) != len(dims) {
 				t.Errorf("%v (%d): %v %v", dims, i, v, err)
 			}
 		}
 	}
-	refuse(t, "fewer inline", made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.inline("w", 3, 4)} }), tensor.ErrMalformed)
-	refuse(t, "more inline", made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.inline("w", 5, 4)} }), tensor.ErrMalformed)
-	if _, err := OpenBytes(made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.inline("w", 1, many[:65]...)} }), &ReaderOptions{Limits: tensor.Limits{MaxRank: 64}}); !errors.Is(err, tensor.ErrLimit) {
+	refuse(t, "fewer inline",
+		made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.inline("w", 3, 4)} }),
+		tensor.ErrMalformed)
+	refuse(t, "more inline",
+		made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.inline("w", 5, 4)} }),
+		tensor.ErrMalformed)
+	if _, err := OpenBytes(made(0,
+		func(b *raw) []fb.Offset { return []fb.Offset{b.inline("w", 1, many[:65]...)} }),
+		&ReaderOptions{Limits: tensor.Limits{MaxRank: 64}}); !errors.Is(err, tensor.ErrLimit) {
 		t.Errorf("rank 65 of 64: %v", err)
 	}
 }
 
 func TestNames(t *testing.T) {
-	names := []string{"", "a\x00b", strings.Repeat("x", 1<<20), "../../x", "\x1b[2J", "e\u0301", "\u00e9", "w", "w", "nodes[0].body/w"}
+	names := []string{"", "a\x00b", strings.Repeat("x", 1<<20), "../../x", "\x1b[2J", "e\u0301",
+		"\u00e9", "w", "w", "nodes[0].body/w"}
 	r := openBytes(t, made(0, func(b *raw) []fb.Offset {
 		var list []fb.Offset
 		for _, n := range names {
@@ -112,8 +128,12 @@ func TestNames(t *testing.T) {
 	if n != 2 {
 		t.Errorf("%d tensors are called w", n)
 	}
-	if f, _ := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); len(f.Findings) != 1 || !strings.Contains(f.Findings[0].Err.Error(), `"w" is the name of node 7 as well`) {
+	if f, _ := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); len(f.Findings) != 1 ||
+		!strings.Contains(f.Findings[0].Err.Error(), `"w" is the name of node 7 as well`) {
 		t.Errorf("%v", f)
 	}
-	refuse(t, "a name of more than 1 MiB", made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.inline(strings.Repeat("x", 1<<20+1), 1)} }), tensor.ErrLimit)
+	refuse(t, "a name of more than 1 MiB",
+		made(0, func(b *raw) []fb.Offset {
+			return []fb.Offset{b.inline(strings.Repeat("x", 1<<20+1), 1)}
+		}), tensor.ErrLimit)
 }

@@ -50,9 +50,9 @@ func walk(b []byte) error {
 	return err
 }
 
-// TestEveryTruncationAndBit tries every truncation, every bit, and bytes set to 0x00, 0x7f,
-// 0x80 and 0xff: of goldens of up to 3 KiB, else of their first 200 bytes, and of all of
-// them with TENSORFILE_FULL=1.
+// TestEveryTruncationAndBit tries every truncation, every bit, and bytes set to 0x00,
+// 0x7f, 0x80 and 0xff: of goldens of up to 3 KiB, else of their first 200 bytes, and of
+// all of them with TENSORFILE_FULL=1.
 func TestEveryTruncationAndBit(t *testing.T) {
 	for name, data := range goldens(t) {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,8 @@ func TestEveryTruncationAndBit(t *testing.T) {
 				}
 			}
 			truncated, changed := readtest.Damage(t, data, 0, hi, walk)
-			t.Logf("truncations accepted %.1f %%, changes accepted %.1f %% of %d", truncated.Accepts(), changed.Accepts(), changed.Accepted+changed.Refused)
+			t.Logf("truncations accepted %.1f %%, changes accepted %.1f %% of %d",
+				truncated.Accepts(), changed.Accepts(), changed.Accepted+changed.Refused)
 			// What is cut off in the padding at the end of a file takes nothing away.
 			if truncated.Accepted > 64 {
 				t.Errorf("%d truncations were accepted", truncated.Accepted)
@@ -85,7 +86,8 @@ func TestNothingAfterTheBytesIsRead(t *testing.T) {
 		for at := 32; at < min(len(data)-4, 600); at += 23 {
 			c := readtest.WithCanary(data)
 			c[at] ^= 0x3f
-			if r, err := OpenBytes(c, nil); err == nil && strings.Contains(describe(r), readtest.Canary) {
+			if r, err := OpenBytes(c, nil); err == nil &&
+				strings.Contains(describe(r), readtest.Canary) {
 				t.Fatalf("%s: byte %d", name, at)
 			}
 		}
@@ -104,7 +106,8 @@ func TestEveryOffset(t *testing.T) {
 		words := make(map[int]bool)
 		fb.EachTable(m.buf, &rtenfb.Schema, rtenfb.TableModel, func(v *fb.Visit) bool {
 			v.Parts(func(pos, n int, f *fb.Field) {
-				for at := pos; f == nil && at < pos+min(n, 64) || f != nil && f.Kind != fb.Scalar && at == pos; at += 2 {
+				for at := pos; f == nil && at < pos+min(n, 64) ||
+					f != nil && f.Kind != fb.Scalar && at == pos; at += 2 {
 					words[at+int(m.base)] = true
 				}
 			})

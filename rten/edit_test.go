@@ -102,13 +102,16 @@ func TestRewriting(t *testing.T) {
 			if there.Version() != fmt.Sprint(other) {
 				t.Errorf("version %s", there.Version())
 			}
-			back := equalContent(t, "there and back", patched(t, there, &WriterOptions{Version: 3 - other}), want)
-			equalContent(t, "and there again", patched(t, back, &WriterOptions{Version: other}), want)
+			back := equalContent(t, "there and back",
+				patched(t, there, &WriterOptions{Version: 3 - other}), want)
+			equalContent(t, "and there again", patched(t, back, &WriterOptions{Version: other}),
+				want)
 			if again := patched(t, r, &WriterOptions{Version: other}); !bytes.Equal(again, once) {
 				t.Error("the same twice gives other bytes")
 			}
 			for _, align := range []int64{4, 256, 4096} {
-				got := equalContent(t, fmt.Sprint("aligned to ", align), patched(t, r, &WriterOptions{Version: 2, Align: align}), want)
+				got := equalContent(t, fmt.Sprint("aligned to ", align),
+					patched(t, r, &WriterOptions{Version: 2, Align: align}), want)
 				for x := range got.Tensors() {
 					st, _ := x.Data.Stored()
 					if h, _ := got.Header(); st.Offset >= h.TensorOffset && st.Offset%align != 0 {
@@ -116,7 +119,8 @@ func TestRewriting(t *testing.T) {
 					}
 				}
 			}
-			all := equalContent(t, "nothing inline", patched(t, r, &WriterOptions{Version: 2, InlineElements: -1}), want)
+			all := equalContent(t, "nothing inline",
+				patched(t, r, &WriterOptions{Version: 2, InlineElements: -1}), want)
 			for c := range all.Model().Constants() {
 				if c.Inline() {
 					t.Errorf("%s is inline", c.Tensor().Name)
@@ -125,7 +129,9 @@ func TestRewriting(t *testing.T) {
 			if !strings.Contains(name, "control") {
 				return
 			}
-			if err := readtest.FailedWrites(func(w io.Writer) error { return NewEdit(r).Write(t.Context(), w, nil) }); err != nil {
+			if err := readtest.FailedWrites(func(w io.Writer) error {
+				return NewEdit(r).Write(t.Context(), w, nil)
+			}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -139,9 +145,13 @@ func TestMetadataEdits(t *testing.T) {
 			for _, version := range []int{0, 1, 2} {
 				got := openBytes(t, patched(t, r, &WriterOptions{Version: version},
 					func(p *Edit) error { return p.SetAttribute("license", "Apache-2.0") },
-					func(p *Edit) error { return p.SetAttribute("description", strings.Repeat("grün ", 1000)) },
+					func(p *Edit) error {
+						return p.SetAttribute("description",
+							strings.Repeat("grün ", 1000))
+					},
 					func(p *Edit) error { return p.RemoveAttribute("onnx_hash") }))
-				want := map[string]string{"license": "Apache-2.0", "description": strings.Repeat("grün ", 1000)}
+				want := map[string]string{"license": "Apache-2.0",
+					"description": strings.Repeat("grün ", 1000)}
 				for k, v := range r.Attributes() {
 					if want[k] == "" && k != "onnx_hash" {
 						want[k] = v
@@ -165,7 +175,8 @@ func TestMetadataEdits(t *testing.T) {
 				for x := range r.Tensors() {
 					y := got.Tensor(x.Name)
 					if s, _ := y.Data.Stored(); s.Offset%64 != 0 && version == 0 {
-						if old, _ := x.Data.Stored(); old.Offset%64 == 0 && old.Offset > r.header.ModelOffset+r.header.ModelSize && r.v2 {
+						if old, _ := x.Data.Stored(); old.Offset%64 == 0 &&
+							old.Offset > r.header.ModelOffset+r.header.ModelSize && r.v2 {
 							t.Errorf("%s moved from %d to %d", x.Name, old.Offset, s.Offset)
 						}
 					}
@@ -173,7 +184,10 @@ func TestMetadataEdits(t *testing.T) {
 				if _, err := got.Verify(t.Context(), nil); err != nil {
 					t.Error(err)
 				}
-				gone := openBytes(t, patched(t, got, nil, func(p *Edit) error { return p.RemoveAttribute("license") }, func(p *Edit) error { return p.RemoveAttribute("description") }))
+				gone := openBytes(t,
+					patched(t, got, nil,
+						func(p *Edit) error { return p.RemoveAttribute("license") },
+						func(p *Edit) error { return p.RemoveAttribute("description") }))
 				for k := range gone.Attributes() {
 					if k == "license" || k == "description" {
 						t.Errorf("%s is still there", k)
@@ -220,17 +234,25 @@ func TestWeightsReplacedInPlace(t *testing.T) {
 				}
 			}
 			for _, version := range []int{1, 2} {
-				x := openBytes(t, patched(t, r, &WriterOptions{Version: version}, func(p *Edit) error { return p.Replace(old.Name, &fresh) })).Model().Constant(i).Tensor()
+				x := openBytes(t,
+					patched(t, r, &WriterOptions{Version: version},
+						func(p *Edit) error {
+							return p.Replace(old.Name,
+								&fresh)
+						})).Model().Constant(i).Tensor()
 				if b, err := x.Data.ReadAll(); err != nil || !bytes.Equal(b, raw) {
 					t.Errorf("%s in version %d: %x %v", old.Name, version, b, err)
 				}
 			}
-			if err := NewEdit(r).Replace(old.Name, tensor.New("", tensor.Shape{1, 1, 1}, []int8{1})); !errors.Is(err, tensor.ErrDType) {
+			if err := NewEdit(r).Replace(old.Name,
+				tensor.New("", tensor.Shape{1, 1, 1}, []int8{1})); !errors.Is(err,
+				tensor.ErrDType) {
 				t.Errorf("another shape: %v", err)
 			}
 		}
 		p := NewEdit(r)
-		for _, err := range []error{p.Replace("absent", ramp(1)), p.Rename("absent", ""), p.Remove("absent")} {
+		for _, err := range []error{p.Replace("absent", ramp(1)), p.Rename("absent", ""),
+			p.Remove("absent")} {
 			if !errors.Is(err, tensor.ErrNoTensor) || !strings.Contains(err.Error(), "absent") {
 				t.Errorf("got %v", err)
 			}
@@ -258,7 +280,8 @@ func TestSharedWeights(t *testing.T) {
 	}
 	p := NewEdit(r)
 	fresh := ramp(20)
-	if err := replaceIn(t, p, "#0", fresh); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), `"#3"`) {
+	if err := replaceIn(t, p, "#0", fresh); !errors.Is(err, errors.ErrUnsupported) ||
+		!strings.Contains(err.Error(), `"#3"`) {
 		t.Errorf("got %v", err)
 	}
 	p.AllowShared = true
@@ -272,7 +295,8 @@ func TestSharedWeights(t *testing.T) {
 		}
 		got := openBytes(t, copied.Bytes())
 		for i := range 2 {
-			if v, err := tensor.Load[float32](got.Model().Constant(i).Tensor()); err != nil || v[19] != 2 {
+			if v, err := tensor.Load[float32](got.Model().Constant(i).Tensor()); err != nil ||
+				v[19] != 2 {
 				t.Errorf("%v %v", v, err)
 			}
 		}
@@ -288,13 +312,16 @@ func TestRenameAndRemove(t *testing.T) {
 		}
 		return p.Write(t.Context(), io.Discard, nil)
 	}
-	if err := write(func(p *Edit) error { return p.Rename("trips", "x") }); !errors.Is(err, tensor.ErrDuplicate) {
+	if err := write(func(p *Edit) error { return p.Rename("trips", "x") }); !errors.Is(err,
+		tensor.ErrDuplicate) {
 		t.Errorf("a name that is taken: %v", err)
 	}
-	if err := write(func(p *Edit) error { return p.Rename("trips", "\xff") }); !errors.Is(err, tensor.ErrMalformed) {
+	if err := write(func(p *Edit) error { return p.Rename("trips", "\xff") }); !errors.Is(err,
+		tensor.ErrMalformed) {
 		t.Errorf("a name that is not UTF-8: %v", err)
 	}
-	if err := write(func(p *Edit) error { return p.Remove("trips") }); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "Loop") {
+	if err := write(func(p *Edit) error { return p.Remove("trips") }); !errors.Is(err,
+		errors.ErrUnsupported) || !strings.Contains(err.Error(), "Loop") {
 		t.Errorf("got %v", err)
 	}
 	p := NewEdit(r)
@@ -304,14 +331,18 @@ func TestRenameAndRemove(t *testing.T) {
 	if err := p.Rename("nodes[6].else_branch/k", "nodes[6].else_branch/other"); err != nil {
 		t.Fatal(err)
 	}
-	want := strings.NewReplacer(`"k" nodes[6].else_branch/k`, `"other" nodes[6].else_branch/other`, `"trips"`, `"how often"`, "constant trips", "constant how often", " trips\n", " how often\n", `else_branch/k"`, `else_branch/other"`, "else_branch/k\n", "else_branch/other\n").Replace(content(r))
+	want := strings.NewReplacer(`"k" nodes[6].else_branch/k`, `"other" nodes[6].else_branch/other`,
+		`"trips"`, `"how often"`, "constant trips", "constant how often", " trips\n",
+		" how often\n", `else_branch/k"`, `else_branch/other"`, "else_branch/k\n",
+		"else_branch/other\n").Replace(content(r))
 	for _, version := range []int{0, 1, 2} {
 		var b bytes.Buffer
 		if err := p.Write(t.Context(), &b, &WriterOptions{Version: version}); err != nil {
 			t.Fatal(err)
 		}
 		got := openBytes(t, b.Bytes())
-		if got.Tensor("how often") == nil || got.Tensor("nodes[6].else_branch/other") == nil || got.Tensor("trips") != nil {
+		if got.Tensor("how often") == nil || got.Tensor("nodes[6].else_branch/other") == nil ||
+			got.Tensor("trips") != nil {
 			t.Errorf("version %d: not renamed", version)
 		}
 		if version == 0 {
@@ -331,7 +362,9 @@ func TestRenameAndRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := openBytes(t, b.Bytes())
-		got := openBytes(t, patched(t, r, nil, func(p *Edit) error { return p.Remove("t1") }, func(p *Edit) error { return p.Remove("t3") }, func(p *Edit) error { return p.Rename("#5", "named") }))
+		got := openBytes(t, patched(t, r, nil, func(p *Edit) error { return p.Remove("t1") },
+			func(p *Edit) error { return p.Remove("t3") },
+			func(p *Edit) error { return p.Rename("#5", "named") }))
 		var names []string
 		for x := range got.Tensors() {
 			names = append(names, x.Name)
@@ -340,7 +373,8 @@ func TestRenameAndRemove(t *testing.T) {
 			t.Errorf("%v", names)
 		}
 		op, ok := got.Model().Graph().Node(5).Operator()
-		if !ok || fmt.Sprint(op.Inputs(), op.Outputs(), got.Model().Graph().Outputs()) != "[3] [4] [4]" {
+		if !ok || fmt.Sprint(op.Inputs(), op.Outputs(),
+			got.Model().Graph().Outputs()) != "[3] [4] [4]" {
 			t.Errorf("%v %v", op.Inputs(), op.Outputs())
 		}
 		if _, err := got.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err != nil {
@@ -360,7 +394,8 @@ func TestChangesCostTheSameEach(t *testing.T) {
 			}
 		}
 		for _, version := range []int{1, 2} {
-			if err := p.Write(t.Context(), io.Discard, &WriterOptions{Version: version}); err != nil {
+			if err := p.Write(t.Context(), io.Discard,
+				&WriterOptions{Version: version}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -368,8 +403,10 @@ func TestChangesCostTheSameEach(t *testing.T) {
 	}
 	for name, change := range map[string]func(p *Edit, old *tensor.Tensor) error{
 		"replace": func(p *Edit, old *tensor.Tensor) error { return p.Replace(old.Name, old) },
-		"rename":  func(p *Edit, old *tensor.Tensor) error { return p.Rename(old.Name, old.Name+"'") },
-		"remove":  func(p *Edit, old *tensor.Tensor) error { return p.Remove(old.Name) },
+		"rename": func(p *Edit, old *tensor.Tensor) error {
+			return p.Rename(old.Name, old.Name+"'")
+		},
+		"remove": func(p *Edit, old *tensor.Tensor) error { return p.Remove(old.Name) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := steps(1000, change)

@@ -17,7 +17,8 @@ import (
 func chain(t testing.TB) *Reader {
 	g := NewGraphBuilder()
 	x := g.Input("x", tensor.F32, Fixed(1), Fixed(2))
-	m := g.Op("MatMul", nil, x, g.Constant(tensor.New("w", tensor.Shape{2, 2}, []float32{1, 2, 3, 4})))
+	m := g.Op("MatMul", nil, x,
+		g.Constant(tensor.New("w", tensor.Shape{2, 2}, []float32{1, 2, 3, 4})))
 	g.Output("y", g.Op("Neg", nil, m))
 	var b bytes.Buffer
 	if err := g.Write(t.Context(), &b, nil); err != nil {
@@ -39,7 +40,8 @@ func formula(r *Reader) string {
 		for _, i := range op.Inputs() {
 			in = append(in, g.Node(i).Label())
 		}
-		list = append(list, fmt.Sprintf("%s=%v(%s)", g.Node(op.Outputs()[0]).Label(), op.Type(), strings.Join(in, ",")))
+		list = append(list, fmt.Sprintf("%s=%v(%s)", g.Node(op.Outputs()[0]).Label(), op.Type(),
+			strings.Join(in, ",")))
 	}
 	for _, i := range g.Outputs() {
 		list = append(list, "return "+g.Node(i).Label())
@@ -60,7 +62,8 @@ var operatorEdits = []struct {
 	{"twice after one", func(e *Edit, g *Graph) error {
 		y, _ := g.Lookup("y")
 		return errors.Join(e.InsertAfter(y, "Abs", nil), e.InsertAfter(y, "Neg", nil))
-	}, "MatMul_2=MatMul(x,w) y_Abs=Neg(MatMul_2) y_Neg=Abs(y_Abs) y=Neg(y_Neg) return y", "[-4.0, -6.0]"},
+	}, "MatMul_2=MatMul(x,w) y_Abs=Neg(MatMul_2) y_Neg=Abs(y_Abs) y=Neg(y_Neg) return y",
+		"[-4.0, -6.0]"},
 	{"after an input", func(e *Edit, g *Graph) error {
 		x, _ := g.Lookup("x")
 		return e.InsertAfter(x, "Add", nil, tensor.New("one", nil, []float32{1}))
@@ -68,7 +71,8 @@ var operatorEdits = []struct {
 	{"after a constant", func(e *Edit, g *Graph) error {
 		w, _ := g.Lookup("w")
 		return e.InsertAfter(w, "Transpose", Attrs{"perm": []int{1, 0}})
-	}, "w_Transpose=Transpose(w) MatMul_2=MatMul(x,w_Transpose) y=Neg(MatMul_2) return y", "[-3.0, -7.0]"},
+	}, "w_Transpose=Transpose(w) MatMul_2=MatMul(x,w_Transpose) y=Neg(MatMul_2) return y",
+		"[-3.0, -7.0]"},
 	{"the last removed", func(e *Edit, g *Graph) error {
 		y, _ := g.Lookup("y")
 		op, _ := y.Producer()
@@ -85,7 +89,8 @@ var operatorEdits = []struct {
 		w, _ := g.Lookup("w")
 		y, _ := g.Lookup("y")
 		op, _ := y.Producer()
-		return errors.Join(e.RemoveOperator(op), e.InsertAfter(w, "Neg", nil), e.SetAttribute("license", "MIT"),
+		return errors.Join(e.RemoveOperator(op), e.InsertAfter(w, "Neg", nil),
+			e.SetAttribute("license", "MIT"),
 			e.Replace("w", tensor.New("", tensor.Shape{2, 2}, []float32{1, 1, 1, 2})))
 	}, "w_Neg=Neg(w) y=MatMul(x,w_Neg) return y", "[-2.0, -3.0]"},
 }
@@ -124,7 +129,8 @@ func TestOperatorEditsRun(t *testing.T) {
 		if err := e.WriteFile(t.Context(), name, nil); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := rtenproof(t, name, "x:1x2=1,1"); err != nil || !strings.Contains(got, c.runs) {
+		if got, err := rtenproof(t, name, "x:1x2=1,1"); err != nil ||
+			!strings.Contains(got, c.runs) {
 			t.Errorf("%s: %s %v, want %s", c.name, got, err, c.runs)
 		}
 	}
@@ -147,13 +153,21 @@ func TestOperatorEditsRefused(t *testing.T) {
 	}
 	for name, change := range map[string]func(e *Edit) error{
 		"captured by a graph inside": func(e *Edit) error { return e.InsertAfter(x, "Neg", nil) },
-		"after an operator":          func(e *Edit) error { return e.InsertAfter(owner.Node(), "Neg", nil) },
-		"an operator that is none":   func(e *Edit) error { return e.InsertAfter(g.Node(0), "Swish", nil) },
-		"more inputs than it takes":  func(e *Edit) error { return e.InsertAfter(g.Node(0), "Neg", nil, ramp(1)) },
+		"after an operator": func(e *Edit) error {
+			return e.InsertAfter(owner.Node(), "Neg", nil)
+		},
+		"an operator that is none": func(e *Edit) error {
+			return e.InsertAfter(g.Node(0), "Swish", nil)
+		},
+		"more inputs than it takes": func(e *Edit) error {
+			return e.InsertAfter(g.Node(0), "Neg", nil, ramp(1))
+		},
 		"a dtype that RTen does not have": func(e *Edit) error {
 			return e.InsertAfter(g.Node(0), "Add", nil, tensor.New("", nil, []float64{1}))
 		},
-		"a node of another model": func(e *Edit) error { return e.InsertAfter(chain(t).Model().Graph().Node(0), "Neg", nil) },
+		"a node of another model": func(e *Edit) error {
+			return e.InsertAfter(chain(t).Model().Graph().Node(0), "Neg", nil)
+		},
 		"a name that is taken": func(e *Edit) error {
 			c := chain(t)
 			w, _ := c.Model().Graph().Lookup("w")
@@ -182,7 +196,9 @@ func subgraphNames(op Operator) (names []string) {
 func TestRenamesApplyAtOnce(t *testing.T) {
 	g := NewGraphBuilder()
 	for _, name := range []string{"a", "b", "c"} {
-		g.Output(name+"_out", g.Op("Neg", nil, g.Constant(tensor.New(name, tensor.Shape{1}, []float32{float32(name[0])}))))
+		g.Output(name+"_out",
+			g.Op("Neg", nil,
+				g.Constant(tensor.New(name, tensor.Shape{1}, []float32{float32(name[0])}))))
 	}
 	var b bytes.Buffer
 	if err := g.Write(t.Context(), &b, nil); err != nil {
@@ -190,8 +206,10 @@ func TestRenamesApplyAtOnce(t *testing.T) {
 	}
 	r := openBytes(t, b.Bytes())
 	got := openBytes(t, patched(t, r, nil,
-		func(p *Edit) error { return p.Rename("a", "b") }, func(p *Edit) error { return p.Rename("b", "a") }))
-	if v, err := tensor.Load[float32](got.Tensor("a")); err != nil || v[0] != 'b' || got.Tensor("b") == nil {
+		func(p *Edit) error { return p.Rename("a", "b") },
+		func(p *Edit) error { return p.Rename("b", "a") }))
+	if v, err := tensor.Load[float32](got.Tensor("a")); err != nil || v[0] != 'b' ||
+		got.Tensor("b") == nil {
 		t.Errorf("%v %v", v, err)
 	}
 	p := NewEdit(r)
@@ -244,7 +262,8 @@ func TestTypedAttributes(t *testing.T) {
 	perm, ok3 := by("z").Ints("perm")
 	mode, ok4 := by("p").Enum("mode")
 	equation, ok5 := by("e").Text("equation")
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || alpha != 0.5 || transposed != 1 || fmt.Sprint(perm) != "[1 0]" || mode.String() != "Edge" || equation != "ij->ji" {
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || alpha != 0.5 || transposed != 1 ||
+		fmt.Sprint(perm) != "[1 0]" || mode.String() != "Edge" || equation != "ij->ji" {
 		t.Error(alpha, transposed, perm, mode, equation)
 	}
 	if _, ok := by("y").Ints("alpha"); ok {

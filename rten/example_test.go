@@ -257,7 +257,8 @@ func ExampleEdit_InsertAfter() {
 	}
 	y, _ := r.Model().Graph().Lookup("y")
 	e := rten.NewEdit(r)
-	err = e.InsertAfter(y, "Clip", nil, tensor.New("low", nil, []float32{0}), tensor.New("high", nil, []float32{6}))
+	err = e.InsertAfter(y, "Clip", nil, tensor.New("low", nil, []float32{0}),
+		tensor.New("high", nil, []float32{6}))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -24,11 +24,20 @@ func TestFlatbufferStructure(t *testing.T) {
 	root := int(binary.LittleEndian.Uint32(file))
 	vtable := root - int(int32(binary.LittleEndian.Uint32(file[root:])))
 	for name, c := range map[string][]byte{
-		"root 0": with(0, 0, 0, 0, 0), "root 1": with(0, 1, 0, 0, 0), "root 3": with(0, 3, 0, 0, 0), "root at the end": with(0, byte(len(file)), byte(len(file)>>8), 0, 0),
-		"root beyond": with(0, 0xff, 0xff, 0xff, 0x7f), "vtable before the buffer": with(root, 0, 0, 0, 0x7f), "vtable behind the buffer": with(root, 0, 0, 0, 0x80), "vtable odd": with(root, file[root]^1),
-		"vtable is the table": with(root, 0, 0, 0, 0), "vtable of 0": with(vtable, 0, 0), "vtable of 2": with(vtable, 2, 0), "vtable of 3": with(vtable, 3, 0), "vtable of 65535": with(vtable, 0xff, 0xff), "vtable of 65534": with(vtable, 0xfe, 0xff),
-		"field 1": with(vtable+4, 1, 0), "field 3": with(vtable+6, 3, 0), "field far away": with(vtable+6, 0xfc, 0xff), "field misaligned": with(vtable+6, file[vtable+6]^2),
-		"size prefix": append([]byte{byte(len(file)), byte(len(file) >> 8), 0, 0}, file...),
+		"root 0": with(0, 0, 0, 0, 0), "root 1": with(0, 1, 0, 0, 0),
+		"root 3":                   with(0, 3, 0, 0, 0),
+		"root at the end":          with(0, byte(len(file)), byte(len(file)>>8), 0, 0),
+		"root beyond":              with(0, 0xff, 0xff, 0xff, 0x7f),
+		"vtable before the buffer": with(root, 0, 0, 0, 0x7f),
+		"vtable behind the buffer": with(root, 0, 0, 0, 0x80),
+		"vtable odd":               with(root, file[root]^1),
+		"vtable is the table":      with(root, 0, 0, 0, 0), "vtable of 0": with(vtable, 0, 0),
+		"vtable of 2": with(vtable, 2, 0), "vtable of 3": with(vtable, 3, 0),
+		"vtable of 65535": with(vtable, 0xff, 0xff), "vtable of 65534": with(vtable, 0xfe, 0xff),
+		"field 1": with(vtable+4, 1, 0), "field 3": with(vtable+6, 3, 0),
+		"field far away":   with(vtable+6, 0xfc, 0xff),
+		"field misaligned": with(vtable+6, file[vtable+6]^2),
+		"size prefix":      append([]byte{byte(len(file)), byte(len(file) >> 8), 0, 0}, file...),
 	} {
 		refuse(t, name, c, tensor.ErrMalformed)
 	}
@@ -46,7 +55,8 @@ func TestCycleByWrappedOffsets(t *testing.T) {
 	b.Begin()
 	b.Ref(rtenfb.SlotIfAttrsThenBranch, leaf)
 	attrs := b.End()
-	file := b.model(b.graph([]fb.Offset{b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, nil, nil)}, nil, nil, nil), 1)
+	file := b.model(b.graph([]fb.Offset{b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs,
+		nil, nil)}, nil, nil, nil), 1)
 	graph, node, table := firstAttrs(file)
 	field := table + 4
 	binary.LittleEndian.PutUint32(file[field:], uint32(graph-field)) // negative
@@ -71,7 +81,8 @@ func nest(n int) []byte {
 		b.Begin()
 		b.Ref(rtenfb.SlotIfAttrsThenBranch, graph)
 		b.Ref(rtenfb.SlotIfAttrsElseBranch, graph)
-		graph = b.graph([]fb.Offset{b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), b.End(), nil, nil)}, nil, nil, nil)
+		graph = b.graph([]fb.Offset{b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), b.End(),
+			nil, nil)}, nil, nil, nil)
 	}
 	return b.model(graph, 1)
 }
@@ -128,7 +139,8 @@ func loops(n int) []byte {
 	for range n {
 		b.Begin()
 		b.Ref(rtenfb.SlotLoopAttrsBody, graph)
-		graph = b.graph([]fb.Offset{b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), b.End(), nil, nil)}, nil, nil, nil)
+		graph = b.graph([]fb.Offset{b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), b.End(),
+			nil, nil)}, nil, nil, nil)
 	}
 	return b.model(graph, 1)
 }
@@ -141,7 +153,9 @@ func TestDepth(t *testing.T) {
 		limit int64
 		ok    bool
 	}{{62, true}, {61, false}, {1, false}, {0, true}} {
-		if _, err := OpenBytes(loops(15), &ReaderOptions{Limits: tensor.Limits{MaxDepth: c.limit}}); (err == nil) != c.ok || err != nil && !errors.Is(err, tensor.ErrLimit) {
+		if _, err := OpenBytes(loops(15),
+			&ReaderOptions{Limits: tensor.Limits{MaxDepth: c.limit}}); (err == nil) != c.ok ||
+			err != nil && !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("15 levels, at most %d tables: %v", c.limit, err)
 		}
 	}
@@ -195,8 +209,12 @@ func TestUnions(t *testing.T) {
 		b.force(rtenfb.SlotConstantNodeDtype, 2, 1)
 		return b.node("c", ConstantNode, b.End())
 	}), tensor.ErrMalformed)
-	refuse(t, "outside, without a type", made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outsideOf("c", -1, 0, 1)} }), tensor.ErrMalformed)
-	refuse(t, "outside, of an unknown type", made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outsideOf("c", 77, 0, 1)} }), errors.ErrUnsupported)
+	refuse(t, "outside, without a type",
+		made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outsideOf("c", -1, 0, 1)} }),
+		tensor.ErrMalformed)
+	refuse(t, "outside, of an unknown type",
+		made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outsideOf("c", 77, 0, 1)} }),
+		errors.ErrUnsupported)
 	refuse(t, "a value of an unknown type", node(func(b *raw) fb.Offset {
 		b.Begin()
 		b.force(rtenfb.SlotValueNodeDtype, 1, 77)
@@ -232,11 +250,13 @@ func TestRequiredAndOptionalFields(t *testing.T) {
 	b = raw{}
 	b.Begin()
 	data := b.End()
-	refuse(t, "no shape", b.model(b.graph([]fb.Offset{b.node("c", ConstantNode, data)}, nil, nil, nil), 1), tensor.ErrMalformed)
+	refuse(t, "no shape", b.model(b.graph([]fb.Offset{b.node("c", ConstantNode, data)}, nil, nil,
+		nil), 1), tensor.ErrMalformed)
 	for _, v := range []int32{0, 2, -1} {
 		b = raw{}
 		class := map[bool]error{true: errors.ErrUnsupported, false: tensor.ErrMalformed}[v > 1]
-		refuse(t, fmt.Sprintf("schema version %d", v), v2(b.model(b.graph(nil, nil, nil, nil), v), 0), class)
+		refuse(t, fmt.Sprintf("schema version %d", v),
+			v2(b.model(b.graph(nil, nil, nil, nil), v), 0), class)
 	}
 	// An empty graph, an empty operator, an empty value.
 	b = raw{}
@@ -255,13 +275,15 @@ func TestRequiredAndOptionalFields(t *testing.T) {
 	if !ok || op.Type().String() != "Add" || op.Inputs() != nil || op.AttrsTable() != "" {
 		t.Errorf("an empty operator is %v", op)
 	}
-	for tag := 1; tag < len(rtenfb.Schema.Unions[rtenfb.UnionOperatorAttrs].Members); tag++ { // every table of attributes, empty
+	// every table of attributes, empty
+	for tag := 1; tag < len(rtenfb.Schema.Unions[rtenfb.UnionOperatorAttrs].Members); tag++ {
 		r, err := OpenBytes(made(0, func(b *raw) []fb.Offset {
 			b.Begin()
 			return []fb.Offset{b.operator(OpType(tag), tag, b.End(), nil, nil)}
 		}), nil)
 		name := attrTable(tag).Name
-		if required := name == "AveragePoolAttrs" || name == "MaxPoolAttrs" || name == "ConstantOfShapeAttrs"; required != (err != nil) {
+		if required := name == "AveragePoolAttrs" || name == "MaxPoolAttrs" ||
+			name == "ConstantOfShapeAttrs"; required != (err != nil) {
 			t.Errorf("%s, empty: %v", name, err)
 		}
 		if err != nil {
@@ -295,7 +317,9 @@ func TestNodeIndices(t *testing.T) {
 			var b raw
 			lists := [3][]uint32{}
 			lists[i] = []uint32{0, id}
-			refuse(t, fmt.Sprintf("%s %d of 1", what, id), v2(b.model(b.graph([]fb.Offset{b.value("v")}, lists[0], lists[1], lists[2]), 1), 0), tensor.ErrMalformed)
+			refuse(t, fmt.Sprintf("%s %d of 1", what, id),
+				v2(b.model(b.graph([]fb.Offset{b.value("v")}, lists[0], lists[1], lists[2]), 1),
+					0), tensor.ErrMalformed)
 		}
 		if id >= 1<<31 {
 			continue
@@ -306,12 +330,15 @@ func TestNodeIndices(t *testing.T) {
 			if out {
 				in, outs = outs, in
 			}
-			refuse(t, fmt.Sprintf("operator 1 names node %d (output: %v)", id, out), v2(b.model(b.graph([]fb.Offset{b.value("v"), b.operator(0, 0, 0, in, outs), b.value("w")}, nil, nil, nil), 1), 0), tensor.ErrMalformed)
+			refuse(t, fmt.Sprintf("operator 1 names node %d (output: %v)", id, out),
+				v2(b.model(b.graph([]fb.Offset{b.value("v"), b.operator(0, 0, 0, in, outs),
+					b.value("w")}, nil, nil, nil), 1), 0), tensor.ErrMalformed)
 		}
 	}
 	var b raw
 	none := uint32(math.MaxUint32 - 6)
-	r := openBytes(t, v2(b.model(b.graph([]fb.Offset{b.value("v"), b.operator(6, 0, 0, []uint32{0, none}, []uint32{none})}, nil, nil, nil), 1), 0))
+	r := openBytes(t, v2(b.model(b.graph([]fb.Offset{b.value("v"),
+		b.operator(6, 0, 0, []uint32{0, none}, []uint32{none})}, nil, nil, nil), 1), 0))
 	op, _ := r.Model().Graph().Node(1).Operator()
 	if fmt.Sprint(op.Inputs(), op.Outputs()) != "[0 -1] [-1]" {
 		t.Errorf("%v %v", op.Inputs(), op.Outputs())
@@ -320,7 +347,8 @@ func TestNodeIndices(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	data := golden(t, "convert-0.22.0-control")
-	for _, l := range []tensor.Limits{{MaxTensors: 5}, {MaxName: 3}, {MaxMetadata: 100}, {MaxDepth: 5}} {
+	for _, l := range []tensor.Limits{{MaxTensors: 5}, {MaxName: 3}, {MaxMetadata: 100},
+		{MaxDepth: 5}} {
 		if _, err := OpenBytes(data, &ReaderOptions{Limits: l}); !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("%+v: %v", l, err)
 		}
@@ -328,7 +356,9 @@ func TestLimits(t *testing.T) {
 	if _, err := OpenBytes(data, &ReaderOptions{Limits: tensor.Limits{MaxRank: -1}}); err == nil {
 		t.Error("a negative limit")
 	}
-	if _, err := OpenBytes(golden(t, "convert-0.22.0-basic-v1"), &ReaderOptions{Limits: tensor.Limits{MaxMetadata: 100}}); !errors.Is(err, tensor.ErrLimit) {
+	if _, err := OpenBytes(golden(t, "convert-0.22.0-basic-v1"),
+		&ReaderOptions{Limits: tensor.Limits{MaxMetadata: 100}}); !errors.Is(err,
+		tensor.ErrLimit) {
 		t.Errorf("version 1: %v", err)
 	}
 }

@@ -26,9 +26,12 @@ type defect struct {
 }
 
 func defects() []defect {
-	var bad, many, soon, other error = tensor.ErrMalformed, tensor.ErrLimit, io.ErrUnexpectedEOF, errors.ErrUnsupported
+	var bad, many, soon, other error = tensor.ErrMalformed, tensor.ErrLimit, io.ErrUnexpectedEOF,
+		errors.ErrUnsupported
 	good := func() []byte {
-		return made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("w", 0, 2, 3), b.inline("b", 3, 3)} })
+		return made(64, func(b *raw) []fb.Offset {
+			return []fb.Offset{b.outside("w", 0, 2, 3), b.inline("b", 3, 3)}
+		})
 	}
 	with := func(change func(b []byte)) []byte {
 		b := good()
@@ -52,7 +55,8 @@ func defects() []defect {
 		cycle.Begin()
 		cycle.Ref(rtenfb.SlotIfAttrsThenBranch, leaf)
 		attrs := cycle.End()
-		b := cycle.model(cycle.graph([]fb.Offset{cycle.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, nil, nil)}, nil, nil, nil), 1)
+		b := cycle.model(cycle.graph([]fb.Offset{cycle.operator(OpIf,
+			int(rtenfb.OperatorAttrsIfAttrs), attrs, nil, nil)}, nil, nil, nil), 1)
 		graph, _, table := firstAttrs(b)
 		field := table + 4
 		binary.LittleEndian.PutUint32(b[field:], uint32(graph-field))
@@ -82,13 +86,18 @@ func defects() []defect {
 		{"root 0", with(func(b []byte) { copy(b[32:36], "\x00\x00\x00\x00") }), bad, ""},
 		{"root misaligned", with(func(b []byte) { b[32] += 2 }), bad, ""},
 		{"vtable outside", with(func(b []byte) { copy(b[root:], "\x00\x00\x00\x7f") }), bad, ""},
-		{"a name without NUL", with(func(b []byte) { copy(b[named+1:], "xxx") }), bad, "graph.nodes[1].name"},
-		{"a name that is not UTF-8", with(func(b []byte) { b[named] = 0xff }), bad, "graph.nodes[1].name"},
+		{"a name without NUL", with(func(b []byte) { copy(b[named+1:], "xxx") }), bad,
+			"graph.nodes[1].name"},
+		{"a name that is not UTF-8", with(func(b []byte) { b[named] = 0xff }), bad,
+			"graph.nodes[1].name"},
 		{"a graph in its own branch", wrapped, bad, "graph.nodes[0].then_branch"},
 		{"doubling branches", nest(13), many, ""},
 		{"loops 16 deep", loops(16), many, ""},
-		{"a node that is nothing", one(func(b *raw) fb.Offset { b.Begin(); return b.End() }), bad, "graph.nodes[0].data"},
-		{"a node of an unknown kind", one(func(b *raw) fb.Offset { b.Begin(); return b.node("n", 4, b.End()) }), other, "graph.nodes[0].data_type"},
+		{"a node that is nothing", one(func(b *raw) fb.Offset { b.Begin(); return b.End() }), bad,
+			"graph.nodes[0].data"},
+		{"a node of an unknown kind",
+			one(func(b *raw) fb.Offset { b.Begin(); return b.node("n", 4, b.End()) }), other,
+			"graph.nodes[0].data_type"},
 		{"a constant without elements", one(func(b *raw) fb.Offset {
 			shape := b.ints(1)
 			b.Begin()
@@ -96,8 +105,12 @@ func defects() []defect {
 			return b.node("c", ConstantNode, b.End())
 		}), bad, "graph.nodes[0].data.data"},
 		{"no graph", v2(empty.model(0, 1), 0), bad, "graph"},
-		{"schema version 2", func() []byte { var b raw; return b.model(b.graph(nil, nil, nil, nil), 2) }(), bad, ""},
-		{"schema version 2 behind a header", func() []byte { var b raw; return v2(b.model(b.graph(nil, nil, nil, nil), 2), 0) }(), other, "schema_version"},
+		{"schema version 2",
+			func() []byte { var b raw; return b.model(b.graph(nil, nil, nil, nil), 2) }(), bad,
+			""},
+		{"schema version 2 behind a header",
+			func() []byte { var b raw; return v2(b.model(b.graph(nil, nil, nil, nil), 2), 0) }(),
+			other, "schema_version"},
 		{"an input beyond the nodes", func() []byte {
 			var b raw
 			return v2(b.model(b.graph([]fb.Offset{b.value("v")}, []uint32{1}, nil, nil), 1), 0)
@@ -105,20 +118,34 @@ func defects() []defect {
 		{"an operator that reads what comes later", made(0, func(b *raw) []fb.Offset {
 			return []fb.Offset{b.operator(0, 0, 0, []uint32{1}, nil), b.value("v")}
 		}), bad, "graph.nodes[0].data.inputs[0]"},
-		{"data offset behind the end", one(func(b *raw) fb.Offset { return b.outside("w", 61, 1) }), soon, "graph.nodes[0].data.data_offset"},
-		{"data offset 2^63", one(func(b *raw) fb.Offset { return b.outside("w", 1<<63, 1) }), bad, "graph.nodes[0].data.data_offset"},
-		{"a product that wraps to 0", one(func(b *raw) fb.Offset { return b.outside("w", 0, 1<<31, 1<<31, 4) }), bad, "graph.nodes[0].data.shape"},
-		{"rank 300", one(func(b *raw) fb.Offset { return b.outside("w", 0, rank...) }), many, "graph.nodes[0].data.shape"},
-		{"more elements than the shape has", one(func(b *raw) fb.Offset { return b.inline("w", 5, 4) }), bad, "graph.nodes[0].data.data.data"},
-		{"fewer elements than the shape has", one(func(b *raw) fb.Offset { return b.inline("w", 3, 4) }), bad, "graph.nodes[0].data.data.data"},
-		{"outside without a type", one(func(b *raw) fb.Offset { return b.outsideOf("w", -1, 0, 1) }), bad, "graph.nodes[0].data.dtype"},
-		{"outside of an unknown type", one(func(b *raw) fb.Offset { return b.outsideOf("w", 4, 0, 1) }), other, "graph.nodes[0].data.dtype"},
+		{"data offset behind the end",
+			one(func(b *raw) fb.Offset { return b.outside("w", 61, 1) }), soon,
+			"graph.nodes[0].data.data_offset"},
+		{"data offset 2^63", one(func(b *raw) fb.Offset { return b.outside("w", 1<<63, 1) }), bad,
+			"graph.nodes[0].data.data_offset"},
+		{"a product that wraps to 0",
+			one(func(b *raw) fb.Offset { return b.outside("w", 0, 1<<31, 1<<31, 4) }), bad,
+			"graph.nodes[0].data.shape"},
+		{"rank 300", one(func(b *raw) fb.Offset { return b.outside("w", 0, rank...) }), many,
+			"graph.nodes[0].data.shape"},
+		{"more elements than the shape has",
+			one(func(b *raw) fb.Offset { return b.inline("w", 5, 4) }), bad,
+			"graph.nodes[0].data.data.data"},
+		{"fewer elements than the shape has",
+			one(func(b *raw) fb.Offset { return b.inline("w", 3, 4) }), bad,
+			"graph.nodes[0].data.data.data"},
+		{"outside without a type",
+			one(func(b *raw) fb.Offset { return b.outsideOf("w", -1, 0, 1) }), bad,
+			"graph.nodes[0].data.dtype"},
+		{"outside of an unknown type",
+			one(func(b *raw) fb.Offset { return b.outsideOf("w", 4, 0, 1) }), other,
+			"graph.nodes[0].data.dtype"},
 		{"outside in version 1", version1, bad, "graph.nodes[0].data.data_offset"},
 	}
 }
 
-// TestMalformedFiles holds testdata/malformed/rten against the list above, for those who test the command or another reader.
-// UPDATE=1 writes it.
+// TestMalformedFiles holds testdata/malformed/rten against the list above, for those
+// who test the command or another reader. UPDATE=1 writes it.
 func TestMalformedFiles(t *testing.T) {
 	type expectation struct {
 		File   string       `json:"file"`
@@ -131,7 +158,8 @@ func TestMalformedFiles(t *testing.T) {
 		t.Helper()
 		name = filepath.Join(dir, name)
 		if os.Getenv("UPDATE") != "" {
-			if err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(name, want, 0o666)); err != nil {
+			if err := errors.Join(os.MkdirAll(dir, 0o777),
+				os.WriteFile(name, want, 0o666)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,8 +175,11 @@ func TestMalformedFiles(t *testing.T) {
 		case !errors.As(err, &fe):
 			t.Errorf("%s: %v is no FormatError", d.name, err)
 			continue
-		case !errors.Is(err, d.class) || fe.Format != "rten" || d.field != "" && fe.Field != d.field || fe.Offset < 0 || fe.Offset > int64(len(d.file)):
-			t.Errorf("%s: got %q at %#x (%v), want %q, %v", d.name, fe.Field, fe.Offset, err, d.field, d.class)
+		case !errors.Is(err, d.class) || fe.Format != "rten" ||
+			d.field != "" && fe.Field != d.field || fe.Offset < 0 ||
+			fe.Offset > int64(len(d.file)):
+			t.Errorf("%s: got %q at %#x (%v), want %q, %v", d.name, fe.Field, fe.Offset, err,
+				d.field, d.class)
 		}
 		name := strings.NewReplacer(" ", "-", "^", "-").Replace(strings.ToLower(d.name)) + ".rten"
 		index = append(index, expectation{name, tensor.ClassOf(err), fe.Offset, fe.Field})

@@ -24,7 +24,8 @@ func TestTimeGrowsWithTheFile(t *testing.T) {
 			for range r.Tensors() {
 			}
 			r.Tensor("no such tensor")
-			if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
+			if _, err := r.Verify(t.Context(),
+				&tensor.VerifyOptions{Depth: tensor.VerifyStructure}); err != nil {
 				t.Fatal(err)
 			}
 			best = min(best, time.Since(start))
@@ -49,7 +50,8 @@ func TestOpenTakesLittleMemory(t *testing.T) {
 		}
 	}
 	shared := b.model(b.graph(list, nil, nil, nil), 1)
-	for name, data := range map[string][]byte{"genuine": manyConstants(t, 10_000), "shared": shared} {
+	for name, data := range map[string][]byte{"genuine": manyConstants(t, 10_000),
+		"shared": shared} {
 		metadata := int64(len(data))
 		if h, err := parseHeader(data, int64(len(data))); err == nil && string(data[:4]) == magic {
 			metadata = h.ModelSize
@@ -62,7 +64,9 @@ func TestOpenTakesLittleMemory(t *testing.T) {
 			"bytes":    func() (*Reader, error) { return OpenBytes(data, nil) },
 			"mapped":   func() (*Reader, error) { return Open(path, nil) },
 			"unmapped": func() (*Reader, error) { return Open(path, &ReaderOptions{NoMap: true}) },
-			"reader":   func() (*Reader, error) { return NewReader(bytes.NewReader(data), int64(len(data)), nil) },
+			"reader": func() (*Reader, error) {
+				return NewReader(bytes.NewReader(data), int64(len(data)), nil)
+			},
 		} {
 			peak := readtest.PeakHeap(func() {
 				r, err := open()
@@ -75,7 +79,8 @@ func TestOpenTakesLittleMemory(t *testing.T) {
 				r.Close()
 			})
 			if peak > 1<<20+4*metadata {
-				t.Errorf("%s from %s: %d bytes of heap for %d of metadata", name, from, peak, metadata)
+				t.Errorf("%s from %s: %d bytes of heap for %d of metadata", name, from, peak,
+					metadata)
 			}
 		}
 	}

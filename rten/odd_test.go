@@ -49,28 +49,40 @@ func TestOddLayouts(t *testing.T) {
 	model := oddModel("", 0, 20)
 	n := int64(len(model))
 	for name, file := range map[string][]byte{
-		"the model at 33":                  at(Header{33, n, 33 + n}, 33+n+40, map[int64][]byte{33: model, 33 + n: weights}),
-		"tensor data before the model":     at(Header{72, n, 32}, 72+n, map[int64][]byte{32: weights, 72: model}),
-		"tensor data inside of the model":  at(Header{32, n + 100, 32 + n + 40}, 32+n+100, map[int64][]byte{32: model, 32 + n + 40: weights}),
-		"a model up to the end":            at(Header{32, n + 64, 32 + n}, 32+n+64, map[int64][]byte{32: model, 32 + n: weights}),
-		"unaligned tensor data, and a gap": at(Header{32, n, 32 + n + 13}, 32+n+13+40+7, map[int64][]byte{32: model, 32 + n + 13: weights}),
-		"an offset of 1":                   at(Header{32, n, 32 + n}, 32+n+41, map[int64][]byte{32: oddModel("", 1, 21), 32 + n + 1: weights}),
+		"the model at 33": at(Header{33, n, 33 + n}, 33+n+40,
+			map[int64][]byte{33: model, 33 + n: weights}),
+		"tensor data before the model": at(Header{72, n, 32}, 72+n,
+			map[int64][]byte{32: weights, 72: model}),
+		"tensor data inside of the model": at(Header{32, n + 100, 32 + n + 40}, 32+n+100,
+			map[int64][]byte{32: model, 32 + n + 40: weights}),
+		"a model up to the end": at(Header{32, n + 64, 32 + n}, 32+n+64,
+			map[int64][]byte{32: model, 32 + n: weights}),
+		"unaligned tensor data, and a gap": at(Header{32, n, 32 + n + 13}, 32+n+13+40+7,
+			map[int64][]byte{32: model, 32 + n + 13: weights}),
+		"an offset of 1": at(Header{32, n, 32 + n}, 32+n+41,
+			map[int64][]byte{32: oddModel("", 1, 21), 32 + n + 1: weights}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			face.Same(t, file, describe)
 			r := openBytes(t, file)
 			want := content(r)
-			if b, err := r.Tensor("outside1").Data.ReadAll(); err != nil || string(b) != string(weights[20:]) {
+			if b, err := r.Tensor("outside1").Data.ReadAll(); err != nil ||
+				string(b) != string(weights[20:]) {
 				t.Fatalf("%q %v", b, err)
 			}
 			if got := patched(t, r, nil); !bytes.Equal(got, file) {
 				t.Error("a copy has other bytes")
 			}
-			for _, opts := range []*WriterOptions{{Version: 1}, {Version: 2, Align: 64}, {Version: 2, InlineElements: -1}} {
+			for _, opts := range []*WriterOptions{{Version: 1}, {Version: 2, Align: 64},
+				{Version: 2, InlineElements: -1}} {
 				equalContent(t, fmt.Sprintf("%+v", opts), patched(t, r, opts), want)
 			}
-			edited := equalContent(t, "edited", patched(t, r, nil, func(p *Edit) error { return p.SetAttribute("license", "BSD") }), strings.Replace(want, "MIT", "BSD", 1))
-			if v, err := tensor.Load[float32](edited.Tensor("outside0")); err != nil || len(v) != 5 {
+			edited := equalContent(t, "edited",
+				patched(t, r, nil,
+					func(p *Edit) error { return p.SetAttribute("license", "BSD") }),
+				strings.Replace(want, "MIT", "BSD", 1))
+			if v, err := tensor.Load[float32](edited.Tensor("outside0")); err != nil ||
+				len(v) != 5 {
 				t.Errorf("%v %v", v, err)
 			}
 		})
@@ -88,7 +100,11 @@ func TestVersion1WithAnyIdentifier(t *testing.T) {
 }
 
 func TestOverlappingWeights(t *testing.T) {
-	r := openBytes(t, made(64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8), b.outside("b", 16, 4)} }))
+	r := openBytes(t, made(64,
+		func(b *raw) []fb.Offset {
+			return []fb.Offset{b.outside("a", 0, 8),
+				b.outside("b", 16, 4)}
+		}))
 	p := NewEdit(r)
 	fresh := tensor.New("", tensor.Shape{4}, []float32{1, 2, 3, 4})
 	if err := replaceIn(t, p, "b", fresh); !errors.Is(err, errors.ErrUnsupported) {
@@ -141,10 +157,13 @@ func TestRawLevel(t *testing.T) {
 			}
 		}
 	}
-	if e := (Enum{"DataType", 2}); e.DType() != tensor.I8 || (Enum{"DataType", 9}).DType() != tensor.Unknown || (Enum{"PadMode", 2}).DType() != tensor.Unknown {
+	if e := (Enum{"DataType", 2}); e.DType() != tensor.I8 ||
+		(Enum{"DataType", 9}).DType() != tensor.Unknown ||
+		(Enum{"PadMode", 2}).DType() != tensor.Unknown {
 		t.Error(e)
 	}
-	if s := fmt.Sprint(OperatorNode, ConstantNode, ValueNode, NodeKind(9), Fixed(3), Symbol("n"), OpType(200)); s != "operator constant value #9 3 n #200" {
+	if s := fmt.Sprint(OperatorNode, ConstantNode, ValueNode, NodeKind(9), Fixed(3), Symbol("n"),
+		OpType(200)); s != "operator constant value #9 3 n #200" {
 		t.Error(s)
 	}
 	if _, ok := ParseOpType("Swish"); ok || OpType(200).MaxInputs() != -1 || OpType(200).Known() {
@@ -175,7 +194,8 @@ func TestEveryOperatorIsBuilt(t *testing.T) {
 				for name, want := range c.attrs {
 					a, ok := op.Attribute(name)
 					got, text := fmt.Sprint(a.Value), fmt.Sprint(want)
-					if e, ok := a.Value.(Enum); ok && e.DType() != tensor.Unknown && e.Type == "DataType" {
+					if e, ok := a.Value.(Enum); ok && e.DType() != tensor.Unknown &&
+						e.Type == "DataType" {
 						if d, ok := want.(tensor.DType); ok {
 							text = e.String()
 							if e.DType() != d {

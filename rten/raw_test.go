@@ -123,7 +123,8 @@ func made(n int, nodes func(b *raw) []fb.Offset) []byte {
 // slot is that of the field with a number, for fields that the schema does not have.
 func slot(id int) int { return 4 + 2*id }
 
-// firstAttrs finds the graph, the first node, and the attributes of the operator that it is.
+// firstAttrs finds the graph, the first node, and the attributes of the operator that
+// it is.
 func firstAttrs(model []byte) (graph, node, attrs int) {
 	g := rtenfb.GetRootAsModel(model, 0).Graph(nil)
 	var n rtenfb.Node

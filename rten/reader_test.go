@@ -54,7 +54,8 @@ func content(r *Reader) string {
 	}
 	for g := range r.Model().Graphs() {
 		up, owner := g.Up()
-		fmt.Fprintf(&b, "graph %q in %v (owner %d): %v %v %v\n", g.Path(), up != nil, owner.Index(), g.Inputs(), g.Outputs(), g.Captures())
+		fmt.Fprintf(&b, "graph %q in %v (owner %d): %v %v %v\n", g.Path(), up != nil,
+			owner.Index(), g.Inputs(), g.Outputs(), g.Captures())
 		for n := range g.Nodes() {
 			fmt.Fprintf(&b, "%d %v %q", n.Index(), n.Kind(), n.Label())
 			if c, ok := n.Constant(); ok {
@@ -81,7 +82,8 @@ func content(r *Reader) string {
 }
 
 func TestAllSourcesSayTheSame(t *testing.T) {
-	for _, name := range []string{"convert-0.22.0-basic", "convert-0.22.0-basic-v1", "convert-0.22.0-control", "convert-0.22.0-operators", "rust-0.23.0-v2"} {
+	for _, name := range []string{"convert-0.22.0-basic", "convert-0.22.0-basic-v1",
+		"convert-0.22.0-control", "convert-0.22.0-operators", "rust-0.23.0-v2"} {
 		t.Run(name, func(t *testing.T) {
 			face.Same(t, golden(t, name), describe)
 		})
@@ -135,13 +137,15 @@ func TestPlausible(t *testing.T) {
 		}
 	}
 	for name, head := range map[string][]byte{
-		"text":                 []byte("some text, which is longer than a flatbuffer's root table"),
+		"text": []byte(
+			"some text, which is longer than a flatbuffer's root table"),
 		"zeros":                make([]byte, 64),
 		"the root is far away": {0xfc, 0xff, 0xff, 0x7f, 0, 0, 0, 0},
 		"a zip archive":        []byte("PK\x03\x04\x14\x00\x00\x00\x08\x00\x00\x00"),
 	} {
 		counter := readtest.NewCounter(append(head, make([]byte, 1000)...))
-		if size := int64(1000 + len(head)); Plausible(head, size) || Detect(counter, size) || counter.Calls() > 1 {
+		if size := int64(1000 + len(head)); Plausible(head, size) || Detect(counter, size) ||
+			counter.Calls() > 1 {
 			t.Errorf("%s: %v", name, counter.Reads())
 		}
 	}
@@ -213,7 +217,8 @@ func TestTablesAgreeWithTheSchema(t *testing.T) {
 		if op, ok := ParseOpType(name); !ok || byte(op) != byte(n) {
 			t.Errorf("%s is parsed as %d", name, op)
 		}
-		if op := &rules[n]; (op.attrs == 0) != (op.use == ignored) || op.attrs > 0 && attrTable(int(op.attrs)) == nil {
+		if op := &rules[n]; (op.attrs == 0) != (op.use == ignored) ||
+			op.attrs > 0 && attrTable(int(op.attrs)) == nil {
 			t.Errorf("%s: attributes %v, use %d", name, op.attrs, op.use)
 		}
 	}
@@ -226,7 +231,8 @@ func TestTablesAgreeWithTheSchema(t *testing.T) {
 				facts++
 			}
 			if f.Default != 0 && factOf(table, f).onnx != float64(f.Default) {
-				t.Errorf("%s.%s: ONNX's default is not the schema's %d", table.Name, f.Name, f.Default)
+				t.Errorf("%s.%s: ONNX's default is not the schema's %d", table.Name, f.Name,
+					f.Default)
 			}
 		}
 	}
@@ -235,7 +241,8 @@ func TestTablesAgreeWithTheSchema(t *testing.T) {
 	}
 	for i, d := range dataTypes {
 		e := Enum{"DataType", i}
-		want := map[string]tensor.DType{"Int32": tensor.I32, "Float": tensor.F32, "Int8": tensor.I8, "UInt8": tensor.U8}[e.String()]
+		want := map[string]tensor.DType{"Int32": tensor.I32, "Float": tensor.F32,
+			"Int8": tensor.I8, "UInt8": tensor.U8}[e.String()]
 		if d != want || e.DType() != want || inlineTypes[inlineTag(d)].dtype != d {
 			t.Errorf("%v is %v", e, d)
 		}

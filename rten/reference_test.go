@@ -71,7 +71,9 @@ func TestFactsEqualTheReference(t *testing.T) {
 			defer r.Close()
 			c := factCheck{t: t}
 			c.file(r, &want)
-			c.graph(r.Model().Graph(), map[string]any{"inputs": want.GraphInputs, "outputs": want.GraphOutputs, "captures": want.GraphCaptures, "nodes": want.Nodes})
+			c.graph(r.Model().Graph(),
+				map[string]any{"inputs": want.GraphInputs, "outputs": want.GraphOutputs,
+					"captures": want.GraphCaptures, "nodes": want.Nodes})
 			graphs += c.graphs
 			nodes += c.nodes
 			attributes += c.attributes
@@ -148,7 +150,8 @@ func (c *factCheck) file(r *Reader, want *facts) {
 		sum := sha256.Sum256(b)
 		c.equal(w.Name+" sha256", hex.EncodeToString(sum[:]), w.SHA256)
 		stored, ok := x.Data.Stored()
-		if k := r.Model().Constant(i); k.Inline() != (w.Offset == nil) || !ok || w.Offset != nil && stored.Offset != *w.Offset {
+		if k := r.Model().Constant(i); k.Inline() != (w.Offset == nil) || !ok ||
+			w.Offset != nil && stored.Offset != *w.Offset {
 			c.t.Errorf("%s: stored at %d, the reference says %v", w.Name, stored.Offset, w.Offset)
 		}
 		if err := x.Check(); err != nil {
@@ -188,7 +191,8 @@ func (c *factCheck) node(n Node, want map[string]any) {
 		name = s
 	}
 	c.equal(at+"name", name, want["name"])
-	c.equal(at+"kind", map[NodeKind]string{OperatorNode: "OperatorNode", ConstantNode: "ConstantNode", ValueNode: "ValueNode"}[n.Kind()], want["kind"])
+	c.equal(at+"kind", map[NodeKind]string{OperatorNode: "OperatorNode",
+		ConstantNode: "ConstantNode", ValueNode: "ValueNode"}[n.Kind()], want["kind"])
 	if v, ok := n.Value(); ok {
 		var dtype, shape any
 		if d, ok := v.DType(); ok {
@@ -256,7 +260,8 @@ func (c *factCheck) node(n Node, want map[string]any) {
 		delete(want, k)
 	}
 	for k, v := range want {
-		if f, ok := v.(float64); ok && got[k] != nil && reflect.TypeOf(got[k]).Kind() == reflect.Float32 {
+		if f, ok := v.(float64); ok && got[k] != nil &&
+			reflect.TypeOf(got[k]).Kind() == reflect.Float32 {
 			want[k] = float32(f)
 		}
 		if m, ok := v.(map[string]any); ok && k == "value" {

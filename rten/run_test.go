@@ -59,7 +59,8 @@ func TestMinimalModelRuns(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if !regexp.MustCompile(`9\.5.*11\.5.*15\.25`).MatchString(strings.ReplaceAll(got, "\n", " ")) {
+		if !regexp.MustCompile(`9\.5.*11\.5.*15\.25`).MatchString(strings.ReplaceAll(got, "\n",
+			" ")) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -32,7 +32,9 @@ func mutant(rnd *rand.Rand, data []byte) []byte {
 		case 3:
 			at &^= 3
 			if at+4 <= len(b) {
-				binary.LittleEndian.PutUint32(b[at:], []uint32{0, 1, 4, 1<<31 - 1, 1 << 31, 1<<32 - 1, uint32(len(b)), rnd.Uint32()}[rnd.IntN(8)])
+				binary.LittleEndian.PutUint32(b[at:],
+					[]uint32{0, 1, 4, 1<<31 - 1, 1 << 31, 1<<32 - 1, uint32(len(b)),
+						rnd.Uint32()}[rnd.IntN(8)])
 			}
 		case 4:
 			at &^= 3
@@ -49,10 +51,13 @@ func mutant(rnd *rand.Rand, data []byte) []byte {
 
 // Where RTen is laxer than we are, and why.
 var stricter = regexp.MustCompile(strings.Join([]string{
-	`puts\[\d+\] at byte \S+ node \d+ of \d+`, `captures\[\d+\].*node \d+ of \d+`, // it looks when it runs
-	`offset to itself`, `goes backwards`, `bad vtable size`, `inside the header of its table`, // the Rust verifier has no such rules
+	// it looks when it runs
+	`puts\[\d+\] at byte \S+ node \d+ of \d+`, `captures\[\d+\].*node \d+ of \d+`,
+	// the Rust verifier has no such rules
+	`offset to itself`, `goes backwards`, `bad vtable size`, `inside the header of its table`,
 	`a value without a type|value without a type`,
-	`offset leaves the buffer`,           // of a union's value whose type is unknown to it; of a known one it says the same
+	// of a union's value whose type is unknown to it; of a known one it says the same
+	`offset leaves the buffer`,
 	`limit exceeded`,                     // amplification
 	`\.(then_branch|else_branch|body)\.`, // of an operator that is no If and no Loop
 	`beyond every file`, `bytes of tensor data`,

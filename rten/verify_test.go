@@ -22,79 +22,103 @@ func TestVerifyGraphs(t *testing.T) {
 		want  string
 	}{
 		{"an operator as an input", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.value("x"), b.operator(opRelu, 0, 0, []uint32{0}, nil), b.operator(opRelu, 0, 0, []uint32{1}, nil)}, []uint32{0}, nil, nil)
+			return b.graph([]fb.Offset{b.value("x"), b.operator(opRelu, 0, 0, []uint32{0}, nil),
+				b.operator(opRelu, 0, 0, []uint32{1}, nil)}, []uint32{0}, nil, nil)
 		}, "graph.nodes[2].data.inputs[0]", "node 1 is an operator"},
 		{"a constant as an output", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{0})}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(opRelu, 0, 0, []uint32{0}, []uint32{0})}, nil, nil, nil)
 		}, "graph.nodes[1].data.outputs[0]", "node 0 is a constant"},
 		{"two producers", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.value("y"), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1}), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1})}, nil, []uint32{1}, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1), b.value("y"),
+				b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1}),
+				b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1})}, nil, []uint32{1}, nil)
 		}, "graph.nodes[3].data.outputs[0]", "node 1 has another producer"},
 		{"a cycle", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.value("a"), b.value("b"), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1}), b.operator(opRelu, 0, 0, []uint32{1}, []uint32{0})}, nil, []uint32{1}, nil)
+			return b.graph([]fb.Offset{b.value("a"), b.value("b"),
+				b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1}),
+				b.operator(opRelu, 0, 0, []uint32{1}, []uint32{0})}, nil, []uint32{1}, nil)
 		}, "graph.nodes[2]", "waits for its own result"},
 		{"an operator that reads what it writes", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.value("a"), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{0})}, nil, []uint32{0}, nil)
+			return b.graph([]fb.Offset{b.value("a"),
+				b.operator(opRelu, 0, 0, []uint32{0}, []uint32{0})}, nil, []uint32{0}, nil)
 		}, "graph.nodes[1]", "waits for its own result"},
 		{"a value from nowhere", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.value("a"), b.value("y"), b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1})}, nil, []uint32{1}, nil)
+			return b.graph([]fb.Offset{b.value("a"), b.value("y"),
+				b.operator(opRelu, 0, 0, []uint32{0}, []uint32{1})}, nil, []uint32{1}, nil)
 		}, "graph.nodes[2].data.inputs[0]", "nothing gives node 0 a value"},
 		{"an output from nowhere", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.value("y")}, nil, []uint32{0}, nil)
 		}, "graph.nodes[0]", "an output of the graph that nothing computes"},
 		{"an operator as an output of the graph", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0}, nil)}, nil, []uint32{1}, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(opRelu, 0, 0, []uint32{0}, nil)}, nil, []uint32{1}, nil)
 		}, "graph.nodes[1]", "an output of the graph is an operator"},
 		{"an output twice", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1)}, nil, []uint32{0, 0}, nil)
 		}, "graph.outputs[1]", "an output twice"},
 		{"too many inputs", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0, 0}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(opRelu, 0, 0, []uint32{0, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.inputs", "2 inputs where Relu takes at most 1"},
 		{"too many inputs, the last of which is missing", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opRelu, 0, 0, []uint32{0, 1<<32 - 1}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(opRelu, 0, 0, []uint32{0, 1<<32 - 1}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.inputs", "2 inputs where Relu takes at most 1"},
 		{"no attributes", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opGemm, 0, 0, []uint32{0, 0}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(opGemm, 0, 0, []uint32{0, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.attrs", "absent, while Gemm needs GemmAttrs"},
 		{"the wrong attributes", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opGemm, 12, gemm(b), []uint32{0, 0}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(opGemm, 12, gemm(b), []uint32{0, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.attrs", "GRUAttrs where Gemm requires GemmAttrs"},
 		{"attributes that nobody reads", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(opAdd, tagGemm, gemm(b), []uint32{0, 0}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(opAdd, tagGemm, gemm(b), []uint32{0, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.attrs", "which Add does not read"},
 		{"an enum of the future", func(b *raw) fb.Offset {
 			b.Begin()
 			b.force(rtenfb.SlotPadAttrsMode, 1, 9)
 			attrs := b.End()
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(34, 40, attrs, []uint32{0, 0}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(34, 40, attrs, []uint32{0, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.attrs.mode", "9 is not a PadMode"},
 		{"an If with one branch", func(b *raw) fb.Offset {
 			sub := b.graph(nil, nil, nil, nil)
 			b.Begin()
 			b.Ref(rtenfb.SlotIfAttrsThenBranch, sub)
 			attrs := b.End()
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, []uint32{0}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), attrs, []uint32{0}, nil)}, nil,
+				nil, nil)
 		}, "graph.nodes[1].data.attrs.else_branch", "absent, while If needs it"},
 		{"a Loop without a body", func(b *raw) fb.Offset {
 			b.Begin()
-			return b.graph([]fb.Offset{b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), b.End(), nil, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs),
+				b.End(), nil, nil)}, nil, nil, nil)
 		}, "graph.nodes[0].data.attrs.body", "absent, while Loop needs it"},
 		{"a name twice", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.inline("c", 1), b.inline("c", 1)}, nil, nil, nil)
 		}, "graph.nodes[1].name", `"c" is the name of node 0 as well`},
 		{"a capture of nothing", func(b *raw) fb.Offset {
-			sub := b.graph([]fb.Offset{b.value("far away"), b.value("here"), b.inline("own", 1), b.value("")}, nil, nil, []uint32{0, 1, 2, 3})
+			sub := b.graph([]fb.Offset{b.value("far away"), b.value("here"), b.inline("own", 1),
+				b.value("")}, nil, nil, []uint32{0, 1, 2, 3})
 			b.Begin()
 			b.Ref(rtenfb.SlotLoopAttrsBody, sub)
 			attrs := b.End()
-			return b.graph([]fb.Offset{b.inline("here", 1), b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), attrs, nil, nil)}, nil, nil, nil)
-		}, "graph.nodes[1].body.captures[0]", `no graph around this one has a tensor named "far away"`},
+			return b.graph([]fb.Offset{b.inline("here", 1),
+				b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), attrs, nil, nil)}, nil, nil,
+				nil)
+		}, "graph.nodes[1].body.captures[0]",
+			`no graph around this one has a tensor named "far away"`},
 		{"too few inputs", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(OpType(30), 0, 0, []uint32{0}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(OpType(30), 0, 0, []uint32{0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.inputs[1]", "absent, while MatMul needs its first 2 inputs"},
 		{"a required input left out", func(b *raw) fb.Offset {
-			return b.graph([]fb.Offset{b.inline("c", 1), b.operator(OpType(30), 0, 0, []uint32{1<<32 - 1, 0}, nil)}, nil, nil, nil)
+			return b.graph([]fb.Offset{b.inline("c", 1),
+				b.operator(OpType(30), 0, 0, []uint32{1<<32 - 1, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.inputs[0]", "absent, while MatMul needs its first 2 inputs"},
 		{"an operator of the future", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.operator(145, 0, 0, nil, nil)}, nil, nil, nil)
@@ -172,7 +196,9 @@ func TestVerifyGraphs(t *testing.T) {
 				t.Errorf("offset %d", f.Offset)
 			}
 			if c.want == "" {
-				if !strings.Contains(f.Err.Error(), "newer than this library") || !strings.HasPrefix(f.Field+f.Err.Error(), strings.SplitN(c.field, ".field", 2)[0][:len("graph.nodes[0].data")]) {
+				if !strings.Contains(f.Err.Error(), "newer than this library") ||
+					!strings.HasPrefix(f.Field+f.Err.Error(),
+						strings.SplitN(c.field, ".field", 2)[0][:len("graph.nodes[0].data")]) {
 					t.Errorf("%s: %v", f.Field, f.Err)
 				}
 				return
@@ -192,14 +218,32 @@ func TestVerifyRanges(t *testing.T) {
 		make func(b *raw) []fb.Offset
 		want string
 	}{
-		{"all in order", 64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8), b.outside("b", 32, 8)} }, ""},
+		{"all in order", 64,
+			func(b *raw) []fb.Offset {
+				return []fb.Offset{b.outside("a", 0, 8),
+					b.outside("b", 32, 8)}
+			}, ""},
 		{"the same bytes twice", 64, func(b *raw) []fb.Offset {
 			return []fb.Offset{b.outside("a", 0, 16), b.outside("b", 0, 16), b.outside("c", 0, 16)}
 		}, ""},
-		{"overlap by one element", 60, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8), b.outside("b", 28, 8)} }, `overlap those of "a"`},
-		{"one inside the other", 64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 16), b.outside("b", 4, 2)} }, `overlap those of "a"`},
-		{"a nothing inside another", 64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 16), b.outside("b", 4, 0)} }, ""},
-		{"bytes of no tensor", 64, func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8)} }, "belong to nothing"},
+		{"overlap by one element", 60,
+			func(b *raw) []fb.Offset {
+				return []fb.Offset{b.outside("a", 0, 8),
+					b.outside("b", 28, 8)}
+			}, `overlap those of "a"`},
+		{"one inside the other", 64,
+			func(b *raw) []fb.Offset {
+				return []fb.Offset{b.outside("a", 0, 16),
+					b.outside("b", 4, 2)}
+			}, `overlap those of "a"`},
+		{"a nothing inside another", 64,
+			func(b *raw) []fb.Offset {
+				return []fb.Offset{b.outside("a", 0, 16),
+					b.outside("b", 4, 0)}
+			}, ""},
+		{"bytes of no tensor", 64,
+			func(b *raw) []fb.Offset { return []fb.Offset{b.outside("a", 0, 8)} },
+			"belong to nothing"},
 	} {
 		r := openBytes(t, made(c.n, c.make))
 		_, err := r.Verify(t.Context(), strict)
@@ -214,7 +258,8 @@ func TestVerifyRanges(t *testing.T) {
 	if _, err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	if f, _ := r.Verify(t.Context(), strict); !strings.Contains(fmt.Sprint(f.Findings), "overlap those of the header or the model") {
+	if f, _ := r.Verify(t.Context(), strict); !strings.Contains(fmt.Sprint(f.Findings),
+		"overlap those of the header or the model") {
 		t.Errorf("got %v", f)
 	}
 
@@ -229,7 +274,9 @@ func TestVerifyRanges(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || done > 2<<20 || total != big.Size() {
 		t.Errorf("cancelled: %v after %d of %d", err, done, total)
 	}
-	if _, err := big.Verify(t.Context(), &tensor.VerifyOptions{Progress: func(d, n int64) { done, total = d, n }}); err != nil || done != total {
+	if _, err := big.Verify(t.Context(),
+		&tensor.VerifyOptions{Progress: func(d, n int64) { done, total = d, n }}); err != nil ||
+		done != total {
 		t.Errorf("%v: %d of %d", err, done, total)
 	}
 }
@@ -242,10 +289,13 @@ func TestWarningsAreBounded(t *testing.T) {
 		}
 		return list
 	}))
-	if w := r.Warnings(); len(w) != 1001 || !strings.Contains(w[1000].Error(), "more than 1000 warnings") {
+	if w := r.Warnings(); len(w) != 1001 ||
+		!strings.Contains(w[1000].Error(), "more than 1000 warnings") {
 		t.Errorf("%d warnings", len(w))
 	}
-	if _, err := OpenBytes(made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.operator(200, 0, 0, nil, nil)} }), &ReaderOptions{Strict: true}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := OpenBytes(made(0,
+		func(b *raw) []fb.Offset { return []fb.Offset{b.operator(200, 0, 0, nil, nil)} }),
+		&ReaderOptions{Strict: true}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("strict: %v", err)
 	}
 }
@@ -260,22 +310,36 @@ func TestRequires(t *testing.T) {
 		{call{"Add", nil, in(f0(1), f0(1)), 1}, true, "0.2.0", ""},
 		{call{"Add", nil, in(f0(1), f0(1)), 1}, false, "0.11.0", "version 2 of the file"},
 		{call{"Gelu", nil, in(f0(1)), 1}, true, "0.11.0", "operator Gelu"},
-		{call{"Gelu", Attrs{"approximate": "Tanh"}, in(f0(1)), 1}, true, "0.19.0", "attribute approximate of Gelu"},
-		{call{"MaxPool", Attrs{"kernel_size": []int{2, 2}}, in(ramp(1, 1, 2, 2)), 1}, true, "0.2.0", ""},
-		{call{"MaxPool", Attrs{"kernel_size": []int{2, 2}, "ceil_mode": true}, in(ramp(1, 1, 2, 2)), 1}, true, "0.22.0", "attribute ceil_mode of MaxPool"},
+		{call{"Gelu", Attrs{"approximate": "Tanh"}, in(f0(1)), 1}, true, "0.19.0",
+			"attribute approximate of Gelu"},
+		{call{"MaxPool", Attrs{"kernel_size": []int{2, 2}}, in(ramp(1, 1, 2, 2)), 1}, true,
+			"0.2.0", ""},
+		{call{"MaxPool", Attrs{"kernel_size": []int{2, 2}, "ceil_mode": true},
+			in(ramp(1, 1, 2, 2)), 1}, true, "0.22.0", "attribute ceil_mode of MaxPool"},
 		{call{"Pad", nil, in(f32(1), i32(1, 1)), 1}, true, "0.2.0", ""},
-		{call{"Pad", Attrs{"mode": "Reflect"}, in(f32(1), i32(1, 1)), 1}, true, "0.13.1", "attribute mode of Pad"},
-		{call{"Pad", Attrs{"mode": "Wrap"}, in(f32(1), i32(1, 1)), 1}, true, "0.22.0", "PadMode Wrap"},
+		{call{"Pad", Attrs{"mode": "Reflect"}, in(f32(1), i32(1, 1)), 1}, true, "0.13.1",
+			"attribute mode of Pad"},
+		{call{"Pad", Attrs{"mode": "Wrap"}, in(f32(1), i32(1, 1)), 1}, true, "0.22.0",
+			"PadMode Wrap"},
 		{call{"CumSum", nil, in(f32(1), i0(0)), 1}, true, "0.2.0", ""},
-		{call{"CumSum", Attrs{"reverse": true}, in(f32(1), i0(0)), 1}, true, "0.26.0", "attribute reverse of CumSum"},
-		{call{"Shape", Attrs{"start": 0}, in(f32(1)), 1}, true, "0.17.0", "attribute start of Shape"},
+		{call{"CumSum", Attrs{"reverse": true}, in(f32(1), i0(0)), 1}, true, "0.26.0",
+			"attribute reverse of CumSum"},
+		{call{"Shape", Attrs{"start": 0}, in(f32(1)), 1}, true, "0.17.0",
+			"attribute start of Shape"},
 		{call{"ConvTranspose", nil, in(ramp(1, 2, 4, 4), ramp(2, 1, 2, 2)), 1}, true, "0.2.0", ""},
-		{call{"ConvTranspose", Attrs{"dilations": []int{1, 1}}, in(ramp(1, 2, 4, 4), ramp(2, 1, 2, 2)), 1}, true, "0.2.0", ""},
-		{call{"ConvTranspose", Attrs{"dilations": []int{2, 1}}, in(ramp(1, 2, 4, 4), ramp(2, 1, 2, 2)), 1}, true, "0.26.0", "attribute dilations of ConvTranspose"},
-		{call{"Resize", Attrs{"coord_mode": "PytorchHalfPixel"}, in(ramp(1, 1, 2, 2), nil, f32(1, 1, 2, 2)), 1}, true, "0.17.0", "CoordTransformMode PytorchHalfPixel"},
+		{call{"ConvTranspose", Attrs{"dilations": []int{1, 1}},
+			in(ramp(1, 2, 4, 4), ramp(2, 1, 2, 2)), 1}, true, "0.2.0", ""},
+		{call{"ConvTranspose", Attrs{"dilations": []int{2, 1}},
+			in(ramp(1, 2, 4, 4), ramp(2, 1, 2, 2)), 1}, true, "0.26.0",
+			"attribute dilations of ConvTranspose"},
+		{call{"Resize", Attrs{"coord_mode": "PytorchHalfPixel"},
+			in(ramp(1, 1, 2, 2), nil, f32(1, 1, 2, 2)), 1}, true, "0.17.0",
+			"CoordTransformMode PytorchHalfPixel"},
 		{call{"Cast", Attrs{"to": tensor.U8}, in(f32(1)), 1}, true, "0.14.0", "DataType UInt8"},
-		{call{"Identity", nil, in(i8(tensor.Shape{1}, 1)), 1}, true, "0.14.0", "constants of int8"},
-		{call{"ReduceSum", Attrs{"noop_with_empty_axes": true}, in(f32(1)), 1}, true, "0.24.0", "attribute noop_with_empty_axes of ReduceSum"},
+		{call{"Identity", nil, in(i8(tensor.Shape{1}, 1)), 1}, true, "0.14.0",
+			"constants of int8"},
+		{call{"ReduceSum", Attrs{"noop_with_empty_axes": true}, in(f32(1)), 1}, true, "0.24.0",
+			"attribute noop_with_empty_axes of ReduceSum"},
 		{call{"LpNormalization", nil, in(f32(1)), 1}, true, "0.26.0", "operator LpNormalization"},
 	} {
 		opts := &WriterOptions{Version: 2}
@@ -296,7 +360,8 @@ func TestRequires(t *testing.T) {
 		}
 		r.Close()
 	}
-	r := openBytes(t, made(0, func(b *raw) []fb.Offset { return []fb.Offset{b.operator(200, 0, 0, nil, nil)} }))
+	r := openBytes(t, made(0,
+		func(b *raw) []fb.Offset { return []fb.Offset{b.operator(200, 0, 0, nil, nil)} }))
 	if lowest, _ := r.Model().Requires(); lowest != "" {
 		t.Errorf("an unknown operator runs in %s", lowest)
 	}

@@ -23,7 +23,9 @@ func TestLayoutIsTheConverters(t *testing.T) {
 	// The example of the format's description: sizes 160, 80, 17, 17, 68 at 0,
 	// 192, 320, 384, 448; up to 16 elements stay in the model.
 	g := NewGraphBuilder()
-	for _, x := range []*tensor.Tensor{ramp(40), ramp(20), i8(tensor.Shape{17}, make([]int8, 17)...), u8(tensor.Shape{17}, make([]uint8, 17)...), ramp(17), ramp(16), ramp(0, 4), f0(1)} {
+	for _, x := range []*tensor.Tensor{ramp(40), ramp(20),
+		i8(tensor.Shape{17}, make([]int8, 17)...), u8(tensor.Shape{17}, make([]uint8, 17)...),
+		ramp(17), ramp(16), ramp(0, 4), f0(1)} {
 		g.Constant(x)
 	}
 	var b bytes.Buffer
@@ -32,7 +34,8 @@ func TestLayoutIsTheConverters(t *testing.T) {
 	}
 	r := openBytes(t, b.Bytes())
 	h, _ := r.Header()
-	if h.ModelOffset != 32 || h.TensorOffset != (32+h.ModelSize+63)/64*64 || r.Size() != h.TensorOffset+448+68 {
+	if h.ModelOffset != 32 || h.TensorOffset != (32+h.ModelSize+63)/64*64 ||
+		r.Size() != h.TensorOffset+448+68 {
 		t.Errorf("%+v, %d bytes", h, r.Size())
 	}
 	want := []int64{0, 192, 320, 384, 448, -1, -1, -1}
@@ -47,7 +50,8 @@ func TestLayoutIsTheConverters(t *testing.T) {
 		}
 	}
 	again := new(bytes.Buffer)
-	if err := g.Write(t.Context(), again, nil); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) {
+	if err := g.Write(t.Context(), again, nil); err != nil ||
+		!bytes.Equal(b.Bytes(), again.Bytes()) {
 		t.Errorf("the same twice gives other bytes: %v", err)
 	}
 	g2 := NewGraphBuilder()
@@ -134,51 +138,100 @@ func TestBuilderMistakes(t *testing.T) {
 		build func(g *GraphBuilder, x Ref)
 		want  string
 	}{
-		"an operator that is none":  {func(g *GraphBuilder, x Ref) { g.Op("MatMulNBits", nil, x) }, `operator "MatMulNBits"`},
-		"an attribute that is none": {func(g *GraphBuilder, x Ref) { g.Op("Gemm", Attrs{"alhpa": 1}, x, x) }, `no attribute is named "alhpa"; there are alpha, beta, transpose_a, transpose_b`},
-		"attributes of Add":         {func(g *GraphBuilder, x Ref) { g.Op("Add", Attrs{"axis": 1}, x, x) }, "it has no attributes"},
-		"a string as a number":      {func(g *GraphBuilder, x Ref) { g.Op("Gemm", Attrs{"alpha": "1"}, x, x) }, "string where a number is required"},
-		"a float as an integer":     {func(g *GraphBuilder, x Ref) { g.Op("Softmax", Attrs{"axis": 1.5}, x) }, "float64 where an integer is required"},
-		"an integer out of range":   {func(g *GraphBuilder, x Ref) { g.Op("Softmax", Attrs{"axis": int64(1) << 40}, x) }, "is not between"},
-		"a negative size":           {func(g *GraphBuilder, x Ref) { g.Op("Transpose", Attrs{"perm": []int{-1}}, x) }, "is not between"},
-		"a mode that is none":       {func(g *GraphBuilder, x Ref) { g.Op("Pad", Attrs{"mode": "reflect"}, x, x) }, `"reflect" is not a PadMode; there are Constant, Reflect, Edge, Wrap`},
-		"another enum":              {func(g *GraphBuilder, x Ref) { g.Op("Pad", Attrs{"mode": Enum{"AutoPad", 1}}, x, x) }, "AutoPad where PadMode is required"},
-		"a type RTen lacks":         {func(g *GraphBuilder, x Ref) { g.Op("Cast", Attrs{"to": tensor.F16}, x) }, "float16 is not a DataType"},
-		"no required attribute":     {func(g *GraphBuilder, x Ref) { g.Op("Concat", nil, x) }, "attribute axis: malformed: ONNX has no default for it"},
-		"too many inputs":           {func(g *GraphBuilder, x Ref) { g.Op("Relu", nil, x, x) }, "2 inputs where RTen takes at most 1"},
-		"another graph":             {func(g *GraphBuilder, x Ref) { g.Op("Relu", nil, foreign) }, "a graph that is not around this one"},
-		"a branch of another graph": {func(g *GraphBuilder, x Ref) { g.Op("Loop", Attrs{"body": outer.Subgraph()}, x) }, "is not a Subgraph of the one"},
-		"a constant of float64":     {func(g *GraphBuilder, x Ref) { g.Constant(tensor.New("w", nil, []float64{1})) }, "the format has no float64"},
-		"a constant that is nil":    {func(g *GraphBuilder, x Ref) { g.Constant(nil) }, "a constant is nil"},
-		"a constant of too little":  {func(g *GraphBuilder, x Ref) { g.Constant(tensor.New("w", tensor.Shape{2}, []float32{1})) }, "4 bytes of data where"},
+		"an operator that is none": {func(g *GraphBuilder, x Ref) { g.Op("MatMulNBits", nil, x) },
+			`operator "MatMulNBits"`},
+		"an attribute that is none": {func(g *GraphBuilder, x Ref) {
+			g.Op("Gemm", Attrs{"alhpa": 1}, x, x)
+		}, `no attribute is named "alhpa"; there are alpha, beta, transpose_a, transpose_b`},
+		"attributes of Add": {func(g *GraphBuilder, x Ref) {
+			g.Op("Add", Attrs{"axis": 1}, x, x)
+		}, "it has no attributes"},
+		"a string as a number": {func(g *GraphBuilder, x Ref) {
+			g.Op("Gemm", Attrs{"alpha": "1"}, x, x)
+		}, "string where a number is required"},
+		"a float as an integer": {func(g *GraphBuilder, x Ref) {
+			g.Op("Softmax", Attrs{"axis": 1.5}, x)
+		}, "float64 where an integer is required"},
+		"an integer out of range": {func(g *GraphBuilder, x Ref) {
+			g.Op("Softmax", Attrs{"axis": int64(1) << 40}, x)
+		}, "is not between"},
+		"a negative size": {func(g *GraphBuilder, x Ref) {
+			g.Op("Transpose", Attrs{"perm": []int{-1}}, x)
+		}, "is not between"},
+		"a mode that is none": {func(g *GraphBuilder, x Ref) {
+			g.Op("Pad", Attrs{"mode": "reflect"}, x, x)
+		}, `"reflect" is not a PadMode; there are Constant, Reflect, Edge, Wrap`},
+		"another enum": {func(g *GraphBuilder, x Ref) {
+			g.Op("Pad", Attrs{"mode": Enum{"AutoPad", 1}}, x, x)
+		}, "AutoPad where PadMode is required"},
+		"a type RTen lacks": {func(g *GraphBuilder, x Ref) {
+			g.Op("Cast", Attrs{"to": tensor.F16}, x)
+		}, "float16 is not a DataType"},
+		"no required attribute": {func(g *GraphBuilder, x Ref) { g.Op("Concat", nil, x) },
+			"attribute axis: malformed: ONNX has no default for it"},
+		"too many inputs": {func(g *GraphBuilder, x Ref) { g.Op("Relu", nil, x, x) },
+			"2 inputs where RTen takes at most 1"},
+		"another graph": {func(g *GraphBuilder, x Ref) { g.Op("Relu", nil, foreign) },
+			"a graph that is not around this one"},
+		"a branch of another graph": {func(g *GraphBuilder, x Ref) {
+			g.Op("Loop", Attrs{"body": outer.Subgraph()}, x)
+		}, "is not a Subgraph of the one"},
+		"a constant of float64": {func(g *GraphBuilder, x Ref) {
+			g.Constant(tensor.New("w", nil, []float64{1}))
+		}, "the format has no float64"},
+		"a constant that is nil": {func(g *GraphBuilder, x Ref) { g.Constant(nil) },
+			"a constant is nil"},
+		"a constant of too little": {func(g *GraphBuilder, x Ref) {
+			g.Constant(tensor.New("w", tensor.Shape{2}, []float32{1}))
+		}, "4 bytes of data where"},
 		"a column-major constant": {func(g *GraphBuilder, x Ref) {
 			w := *ramp(2, 3)
 			w.Order = tensor.ColumnMajor(2)
 			g.Constant(&w)
 		}, "not row-major"},
-		"a huge dimension":       {func(g *GraphBuilder, x Ref) { g.Constant(reshaped(ramp(0), 0, 1<<32)) }, "a dimension of 4294967296"},
-		"a name twice":           {func(g *GraphBuilder, x Ref) { g.Input("x", tensor.F32) }, `another constant or value is named "x"`},
-		"a name that is bytes":   {func(g *GraphBuilder, x Ref) { g.Input("\xff", tensor.F32) }, "is not UTF-8"},
-		"a symbol that is bytes": {func(g *GraphBuilder, x Ref) { g.Input("y", tensor.F32, Symbol("\xff")) }, "is not UTF-8"},
-		"a value of bool":        {func(g *GraphBuilder, x Ref) { g.Input("y", tensor.Bool) }, "RTen has no bool"},
-		"metadata that is none":  {func(g *GraphBuilder, x Ref) { g.SetMetadata("author", "me") }, `no metadata named "author"`},
-		"metadata that is bytes": {func(g *GraphBuilder, x Ref) { g.SetMetadata("license", "\xff") }, "the value of license is not UTF-8"},
-		"outputs below zero":     {func(g *GraphBuilder, x Ref) { g.Ops("Split", nil, -1, x) }, "-1 outputs"},
-		"a value from nowhere":   {func(g *GraphBuilder, x Ref) { g.Op("Neg", nil, g.Value("v", tensor.F32)) }, "Neg: input 0 is computed by nothing before it"},
+		"a huge dimension": {func(g *GraphBuilder, x Ref) {
+			g.Constant(reshaped(ramp(0), 0, 1<<32))
+		}, "a dimension of 4294967296"},
+		"a name twice": {func(g *GraphBuilder, x Ref) { g.Input("x", tensor.F32) },
+			`another constant or value is named "x"`},
+		"a name that is bytes": {func(g *GraphBuilder, x Ref) { g.Input("\xff", tensor.F32) },
+			"is not UTF-8"},
+		"a symbol that is bytes": {func(g *GraphBuilder, x Ref) {
+			g.Input("y", tensor.F32, Symbol("\xff"))
+		}, "is not UTF-8"},
+		"a value of bool": {func(g *GraphBuilder, x Ref) { g.Input("y", tensor.Bool) },
+			"RTen has no bool"},
+		"metadata that is none": {func(g *GraphBuilder, x Ref) { g.SetMetadata("author", "me") },
+			`no metadata named "author"`},
+		"metadata that is bytes": {func(g *GraphBuilder, x Ref) {
+			g.SetMetadata("license", "\xff")
+		}, "the value of license is not UTF-8"},
+		"outputs below zero": {func(g *GraphBuilder, x Ref) { g.Ops("Split", nil, -1, x) },
+			"-1 outputs"},
+		"a value from nowhere": {func(g *GraphBuilder, x Ref) {
+			g.Op("Neg", nil, g.Value("v", tensor.F32))
+		}, "Neg: input 0 is computed by nothing before it"},
 		"a value twice": {func(g *GraphBuilder, x Ref) {
 			v := g.Value("v", tensor.F32)
 			g.OpInto([]Ref{v}, "Neg", nil, x)
 			g.OpInto([]Ref{v}, "Abs", nil, x)
 		}, "Abs: output 0 has a value already"},
-		"an input as an output":   {func(g *GraphBuilder, x Ref) { g.OpInto([]Ref{x}, "Neg", nil, x) }, "Neg: output 0 has a value already"},
-		"a constant as an output": {func(g *GraphBuilder, x Ref) { g.OpInto([]Ref{g.Constant(ramp(2))}, "Neg", nil, x) }, "Neg: output 0 has a value already"},
-		"an output from nowhere":  {func(g *GraphBuilder, x Ref) { g.Output("v", g.Value("v", tensor.F32)) }, "output 0 of the graph is computed by nothing"},
+		"an input as an output": {func(g *GraphBuilder, x Ref) {
+			g.OpInto([]Ref{x}, "Neg", nil, x)
+		}, "Neg: output 0 has a value already"},
+		"a constant as an output": {func(g *GraphBuilder, x Ref) {
+			g.OpInto([]Ref{g.Constant(ramp(2))}, "Neg", nil, x)
+		}, "Neg: output 0 has a value already"},
+		"an output from nowhere": {func(g *GraphBuilder, x Ref) {
+			g.Output("v", g.Value("v", tensor.F32))
+		}, "output 0 of the graph is computed by nothing"},
 		"an output twice": {func(g *GraphBuilder, x Ref) {
 			y := g.Op("Neg", nil, x)
 			g.Output("y", y)
 			g.Output("y", y)
 		}, "output 1 of the graph is output 0 again"},
-		"an output of nothing": {func(g *GraphBuilder, x Ref) { g.Output("y", Ref{}) }, "is nothing"},
+		"an output of nothing": {func(g *GraphBuilder, x Ref) { g.Output("y", Ref{}) },
+			"is nothing"},
 		"a shadowed capture": {func(g *GraphBuilder, x Ref) {
 			body := g.Subgraph()
 			inner := body.Subgraph()
@@ -191,14 +244,16 @@ func TestBuilderMistakes(t *testing.T) {
 		g := NewGraphBuilder()
 		c.build(g, g.Input("x", tensor.F32))
 		var b bytes.Buffer
-		if err := g.Write(t.Context(), &b, nil); err == nil || !strings.Contains(err.Error(), c.want) || b.Len() > 0 {
+		if err := g.Write(t.Context(), &b, nil); err == nil ||
+			!strings.Contains(err.Error(), c.want) || b.Len() > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if err := outer.Subgraph().Write(t.Context(), io.Discard, nil); err == nil {
 		t.Error("a subgraph was written")
 	}
-	for _, opts := range []*WriterOptions{{Version: 3}, {Version: -1}, {Align: 3}, {Align: 2}, {Align: -64}, {Align: 1 << 40}} {
+	for _, opts := range []*WriterOptions{{Version: 3}, {Version: -1}, {Align: 3}, {Align: 2},
+		{Align: -64}, {Align: 1 << 40}} {
 		if err := outer.Write(t.Context(), io.Discard, opts); err == nil {
 			t.Errorf("%+v", opts)
 		}
@@ -215,7 +270,8 @@ func TestBuilderMistakes(t *testing.T) {
 	}
 }
 
-// A weight that is used at several places of a formula is one constant, and in a branch one more with the same bytes.
+// A weight that is used at several places of a formula is one constant, and in a branch
+// one more with the same bytes.
 func TestOneTensorIsOneConstant(t *testing.T) {
 	w := ramp(2, 20)
 	w.Name = "w"
@@ -226,7 +282,8 @@ func TestOneTensorIsOneConstant(t *testing.T) {
 	body.Output("", body.Op("Mul", nil, y, body.Constant(w)))
 	other := g.Subgraph()
 	other.Output("", other.Op("Neg", nil, y))
-	g.Output("y", g.Op("If", Attrs{"then_branch": body, "else_branch": other}, g.Input("c", tensor.I32, []Dim{}...)))
+	g.Output("y", g.Op("If", Attrs{"then_branch": body, "else_branch": other},
+		g.Input("c", tensor.I32, []Dim{}...)))
 	var b bytes.Buffer
 	if err := g.Write(t.Context(), &b, nil); err != nil {
 		t.Fatal(err)
@@ -247,9 +304,12 @@ func TestOneTensorIsOneConstant(t *testing.T) {
 
 func TestWriterFailures(t *testing.T) {
 	g := NewGraphBuilder()
-	g.Output("y", g.Op("Add", nil, g.Constant(tensor.New("w", tensor.Shape{3000}, make([]float32, 3000))), g.Constant(f0(1))))
+	g.Output("y", g.Op("Add", nil,
+		g.Constant(tensor.New("w", tensor.Shape{3000}, make([]float32, 3000))), g.Constant(f0(1))))
 	for name, opts := range layouts {
-		if err := readtest.FailedWrites(func(w io.Writer) error { return g.Write(t.Context(), w, opts) }); err != nil {
+		if err := readtest.FailedWrites(func(w io.Writer) error {
+			return g.Write(t.Context(), w, opts)
+		}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -259,16 +319,21 @@ func TestWriterFailures(t *testing.T) {
 	}
 	lie := func(n int) *GraphBuilder {
 		g := NewGraphBuilder()
-		g.Constant(&tensor.Tensor{Name: "w", DType: tensor.F32, Shape: tensor.Shape{2000}, Data: tensor.BlobFunc(8000, func() (io.ReadCloser, error) {
-			return io.NopCloser(bytes.NewReader(make([]byte, n))), nil
-		})})
+		g.Constant(&tensor.Tensor{Name: "w", DType: tensor.F32, Shape: tensor.Shape{2000},
+			Data: tensor.BlobFunc(8000, func() (io.ReadCloser, error) {
+				return io.NopCloser(bytes.NewReader(make([]byte, n))), nil
+			})})
 		return g
 	}
 	broken := NewGraphBuilder()
-	broken.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{2000}, Data: tensor.BlobFunc(8000, func() (io.ReadCloser, error) { return nil, readtest.ErrInjected })})
-	for name, g := range map[string]*GraphBuilder{"a source that is shorter": lie(7999), "a source that is longer": lie(8001), "a source that fails": broken} {
+	broken.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{2000},
+		Data: tensor.BlobFunc(8000,
+			func() (io.ReadCloser, error) { return nil, readtest.ErrInjected })})
+	for name, g := range map[string]*GraphBuilder{"a source that is shorter": lie(7999),
+		"a source that is longer": lie(8001), "a source that fails": broken} {
 		for _, version := range []int{1, 2} {
-			if err := g.WriteFile(t.Context(), file, &WriterOptions{Version: version}); err == nil {
+			if err := g.WriteFile(t.Context(), file,
+				&WriterOptions{Version: version}); err == nil {
 				t.Errorf("%s, version %d: written", name, version)
 			}
 			if b, err := os.ReadFile(file); err != nil || string(b) != "old" {
@@ -281,17 +346,20 @@ func TestWriterFailures(t *testing.T) {
 	}
 	giant := func(n int64) *GraphBuilder {
 		g := NewGraphBuilder()
-		g.Constant(&tensor.Tensor{Name: "giant", DType: tensor.I8, Shape: tensor.Shape{n}, Data: tensor.BlobFunc(n, func() (io.ReadCloser, error) {
-			t.Error("read before the size was checked")
-			return nil, io.EOF
-		})})
+		g.Constant(&tensor.Tensor{Name: "giant", DType: tensor.I8, Shape: tensor.Shape{n},
+			Data: tensor.BlobFunc(n, func() (io.ReadCloser, error) {
+				t.Error("read before the size was checked")
+				return nil, io.EOF
+			})})
 		return g
 	}
-	if err := giant(1<<31).Write(t.Context(), io.Discard, &WriterOptions{Version: 1}); !errors.Is(err, tensor.ErrLimit) {
+	if err := giant(1<<31).Write(t.Context(), io.Discard,
+		&WriterOptions{Version: 1}); !errors.Is(err, tensor.ErrLimit) {
 		t.Errorf("2 GiB in version 1: %v", err)
 	}
 	if math.MaxInt > 1<<31 {
-		if err := giant(1<<31).Write(t.Context(), io.Discard, &WriterOptions{InlineElements: math.MaxInt}); !errors.Is(err, tensor.ErrLimit) {
+		if err := giant(1<<31).Write(t.Context(), io.Discard,
+			&WriterOptions{InlineElements: math.MaxInt}); !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("2 GiB inline: %v", err)
 		}
 	}
@@ -342,7 +410,8 @@ func TestUnknownContentSurvives(t *testing.T) {
 		value, _ := m.Graph().Node(2).Value()
 		raw := value.raw()
 		newer := raw.Table()
-		return fmt.Sprint(op.Type(), op.AttrsTable(), string(text), number, newer.GetUint32Slot(flatbuffers.VOffsetT(slot(7)), 0), len(r.Warnings()))
+		return fmt.Sprint(op.Type(), op.AttrsTable(), string(text), number,
+			newer.GetUint32Slot(flatbuffers.VOffsetT(slot(7)), 0), len(r.Warnings()))
 	}
 	for _, version := range []int{1, 2} {
 		r := openBytes(t, future(version))
@@ -351,12 +420,16 @@ func TestUnknownContentSurvives(t *testing.T) {
 			t.Fatalf("%s, want %s", got, want)
 		}
 		weights := content(r)
-		for _, opts := range []*WriterOptions{nil, {Version: 1}, {Version: 2}, {Version: 2, Align: 4096}} {
+		for _, opts := range []*WriterOptions{nil, {Version: 1}, {Version: 2},
+			{Version: 2, Align: 4096}} {
 			if version == 2 && opts != nil && opts.Version == 1 {
 				continue // it cannot be taken apart
 			}
-			got := openBytes(t, patched(t, r, opts, func(p *Edit) error { return p.SetAttribute("license", "another") }))
-			if seen(got) != seen(r) || strings.ReplaceAll(content(got), "another", "MIT") != weights {
+			got := openBytes(t,
+				patched(t, r, opts,
+					func(p *Edit) error { return p.SetAttribute("license", "another") }))
+			if seen(got) != seen(r) ||
+				strings.ReplaceAll(content(got), "another", "MIT") != weights {
 				t.Errorf("version %d to %+v: %s", version, opts, seen(got))
 			}
 			if opts != nil && got.Version() != fmt.Sprint(opts.Version) {
@@ -365,7 +438,8 @@ func TestUnknownContentSurvives(t *testing.T) {
 		}
 		p := NewEdit(r)
 		for _, opts := range []*WriterOptions{{Version: 2, InlineElements: -1}, {Version: 1}} {
-			if err := p.Write(t.Context(), io.Discard, opts); version == 2 && !errors.Is(err, errors.ErrUnsupported) {
+			if err := p.Write(t.Context(), io.Discard, opts); version == 2 &&
+				!errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("taken apart: %v", err)
 			}
 		}

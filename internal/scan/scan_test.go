@@ -16,7 +16,9 @@ func TestScanner(t *testing.T) {
 	data := make([]byte, 3<<20)
 	data[2<<20+5] = 1
 	var done, total int64
-	found := finding.NewList(&tensor.VerifyOptions{Progress: func(d, n int64) { done, total = d, n }})
+	found := finding.NewList(&tensor.VerifyOptions{Progress: func(d, n int64) {
+		done, total = d, n
+	}})
 	s := New(t.Context(), "test", source.OfBytes(data), found)
 	if at, err := s.Zero(0, 2<<20, "padding"); at != -1 || err != nil || total != 0 {
 		t.Errorf("%d, %v, progress to %d", at, err, total)
@@ -31,7 +33,8 @@ func TestScanner(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := New(ctx, "test", source.OfBytes(data), found).Read(0, 1, "", nil); !errors.Is(err, context.Canceled) {
+	if err := New(ctx, "test", source.OfBytes(data), found).Read(0, 1, "", nil); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("after the end of the context: %v", err)
 	}
 }

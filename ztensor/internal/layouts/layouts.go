@@ -199,7 +199,8 @@ func (c *layoutCheck) quant() {
 	case !c.require(ok, "packing.word is %s", quote.Name(word)):
 	case !c.require(order == "lsb_first" || order == "msb_first", "packing.order is %s",
 		quote.Name(order)):
-	case !c.require(8*width%bits == 0 && per == 8*width/bits, "%d values of %d bits in a word of %d",
+	case !c.require(8*width%bits == 0 && per == 8*width/bits,
+		"%d values of %d bits in a word of %d",
 		per, bits, 8*width):
 	case !c.require(group == 0 || uint64(c.t.Shape[axis])%group == 0,
 		"a dimension of %d in groups of %d", c.t.Shape[axis], group):
