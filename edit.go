@@ -16,9 +16,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// An Edit changes names and attributes of a file of any format, and keeps everything else.
-// Names are those of the original, so that two tensors can swap names. What the format
-// does not support is errors.ErrUnsupported.
+// An Edit changes names and attributes of a file of any format, and keeps everything
+// else. Names are those of the original, so that two tensors can swap names. What the
+// format does not support is errors.ErrUnsupported.
 type Edit interface {
 	Rename(old, new string) error
 	Remove(name string) error
@@ -53,7 +53,8 @@ func NewEdit(f *File) (Edit, error) {
 	case *ztensor.Reader:
 		return edit[ztensor.WriterOptions]{ztensor.NewEdit(r)}, nil
 	}
-	return nil, fmt.Errorf("tensorfile: %w: %v files are not edited", errors.ErrUnsupported, f.Format())
+	return nil, fmt.Errorf("tensorfile: %w: %v files are not edited", errors.ErrUnsupported,
+		f.Format())
 }
 
 // A formatEdit is the Edit of a format, with options of its own.

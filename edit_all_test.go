@@ -10,12 +10,15 @@ import (
 	"github.com/tensorfile/tensorfile/ptd"
 )
 
-// Every format that is edited is edited by the same calls; blobs are renamed in all of them.
+// Every format that is edited is edited by the same calls; blobs are renamed in all of
+// them.
 func TestEditOfEveryFormat(t *testing.T) {
 	for name, blob := range map[string]string{
-		"ztensor/crate-1.2.3-digests.zt": "", "ptd/et-1.5.1-blobs.ptd": "much", "pte/export-1.5.1-methods.pte": "",
-		"rten/convert-0.22.0-basic.rten": "", "primitiv/model-nested.primitiv": "", "safetensors/dtypes.safetensors": "",
-		"npy/stored.npz": "", "gguf/many.gguf": "",
+		"ztensor/crate-1.2.3-digests.zt": "", "ptd/et-1.5.1-blobs.ptd": "much",
+		"pte/export-1.5.1-methods.pte":   "",
+		"rten/convert-0.22.0-basic.rten": "", "primitiv/model-nested.primitiv": "",
+		"safetensors/dtypes.safetensors": "",
+		"npy/stored.npz":                 "", "gguf/many.gguf": "",
 	} {
 		f, err := tensorfile.Open("testdata/"+name, nil)
 		if err != nil {
@@ -47,7 +50,8 @@ func TestEditOfEveryFormat(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if g.Tensor("renamed") == nil || g.Tensor(old) != nil || g.Len() != f.Len() || g.Format() != f.Format() {
+		if g.Tensor("renamed") == nil || g.Tensor(old) != nil || g.Len() != f.Len() ||
+			g.Format() != f.Format() {
 			t.Errorf("%s: %s was not renamed", name, old)
 		}
 		hasBlob := blob == ""

@@ -2,9 +2,9 @@ package tensorfile
 
 import "bytes"
 
-// Recognize returns what a common file is that is not a tensor file, or not by itself, and
-// what to do about it, such as a Git LFS pointer; "" where it is not known. head is the
-// first 512 bytes, or all of a shorter file.
+// Recognize returns what a common file is that is not a tensor file, or not by itself,
+// and what to do about it, such as a Git LFS pointer; "" where it is not known. head is
+// the first 512 bytes, or all of a shorter file.
 func Recognize(head []byte, size int64) (what, advice string) {
 	at := func(off int, s string) bool {
 		return len(head) >= off+len(s) &&

@@ -9,14 +9,22 @@ import (
 
 func TestRecognize(t *testing.T) {
 	for head, want := range map[string]string{
-		"": "an empty file", "version https://git-lfs.github.com/spec/v1\noid": "a Git LFS pointer",
-		"\xef\xbb\xbf \n<!DOCTYPE html><p>": "an HTML page", "<html>": "an HTML page", "\x1f\x8b\x08": "gzip",
-		"\x89HDF\r\n\x1a\n": "an HDF5 file", "\x1c\x00\x00\x00TFL3": "a TFLite model", "\x80\x02}q": "a Python pickle",
-		"\x08\x07\x12\x07pytorch:": "an ONNX model", "PK\x03\x04": "a zip archive", "\x08\x07\x12\x07pyt\x00rch": "",
-		"nothing": "", "\x80": "",
+		"": "an empty file",
+		"version https://git-lfs.github.com/spec/v1\noid": "a Git LFS pointer",
+		"\xef\xbb\xbf \n<!DOCTYPE html><p>":               "an HTML page",
+		"<html>":                                          "an HTML page",
+		"\x1f\x8b\x08":                                    "gzip",
+		"\x89HDF\r\n\x1a\n":                               "an HDF5 file",
+		"\x1c\x00\x00\x00TFL3":                            "a TFLite model",
+		"\x80\x02}q":                                      "a Python pickle",
+		"\x08\x07\x12\x07pytorch:":                        "an ONNX model",
+		"PK\x03\x04":                                      "a zip archive",
+		"\x08\x07\x12\x07pyt\x00rch":                      "",
+		"nothing":                                         "", "\x80": "",
 	} {
 		what, advice := tensorfile.Recognize([]byte(head), int64(len(head)))
-		if !strings.Contains(what, want) || (what == "") != (want == "") || (advice == "") != (want == "") {
+		if !strings.Contains(what, want) || (what == "") != (want == "") ||
+			(advice == "") != (want == "") {
 			t.Errorf("%q is %q: %q", head, what, advice)
 		}
 	}

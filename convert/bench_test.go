@@ -26,9 +26,11 @@ func BenchmarkConvert(b *testing.B) {
 	}
 	var ts []*tensor.Tensor
 	for i := range 128 {
-		ts = append(ts, tensor.New("layer"+string(rune('A'+i%26))+string(rune('a'+i/26)), tensor.Shape{2048, 2048}, data))
+		ts = append(ts, tensor.New("layer"+string(rune('A'+i%26))+string(rune('a'+i/26)),
+			tensor.Shape{2048, 2048}, data))
 	}
-	if err := ztensor.WriteFile(b.Context(), in, tensor.Of(ts...), &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}); err != nil {
+	if err := ztensor.WriteFile(b.Context(), in, tensor.Of(ts...),
+		&ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}); err != nil {
 		b.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")
@@ -38,7 +40,8 @@ func BenchmarkConvert(b *testing.B) {
 		}
 	}
 	var turns []readtest.Turn
-	for _, to := range []tensorfile.Format{tensorfile.PTD, tensorfile.Safetensors, tensorfile.ZTensor} {
+	for _, to := range []tensorfile.Format{tensorfile.PTD, tensorfile.Safetensors,
+		tensorfile.ZTensor} {
 		turns = append(turns, readtest.Turn{Name: to.String(), Do: func() {
 			f, err := tensorfile.Open(in, nil)
 			check(err)

@@ -22,13 +22,20 @@ import (
 // The indices of a sparse tensor of 1.0 have no dtype in the file: they are
 // uint64, as in every other version.
 func TestSparseOfUntypedIndices(t *testing.T) {
-	u64s := func(x ...uint64) tensor.Blob { return tensor.New("", tensor.Shape{int64(len(x))}, x).Data }
+	u64s := func(x ...uint64) tensor.Blob {
+		return tensor.New("", tensor.Shape{int64(len(x))}, x).Data
+	}
 	values := tensor.New("", tensor.Shape{2}, []float32{7, 8}).Data
 	sparse := []*tensor.Tensor{
-		{Name: "csr", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_csr", Parts: []tensor.Part{
-			{Role: "values", DType: tensor.F32, Data: values}, {Role: "indices", DType: tensor.U64, Data: u64s(2, 0)}, {Role: "indptr", DType: tensor.U64, Data: u64s(0, 1, 2)}}},
-		{Name: "coo", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_coo", Parts: []tensor.Part{
-			{Role: "values", DType: tensor.F32, Data: values}, {Role: "coords", DType: tensor.U64, Data: u64s(0, 1, 2, 0)}}},
+		{Name: "csr", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_csr",
+			Parts: []tensor.Part{
+				{Role: "values", DType: tensor.F32, Data: values},
+				{Role: "indices", DType: tensor.U64, Data: u64s(2, 0)},
+				{Role: "indptr", DType: tensor.U64, Data: u64s(0, 1, 2)}}},
+		{Name: "coo", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_coo",
+			Parts: []tensor.Part{
+				{Role: "values", DType: tensor.F32, Data: values},
+				{Role: "coords", DType: tensor.U64, Data: u64s(0, 1, 2, 0)}}},
 	}
 	src := write(t, form{tensorfile.ZTensor, "1.0"}, sparse, nil)
 	if d := src.Tensor("csr").Part("indices").DType; d != tensor.U64 {
@@ -45,7 +52,8 @@ func TestSparseOfUntypedIndices(t *testing.T) {
 		o.Allow = LossDensify
 		dense, _ := run(t, end, st, o)
 		for _, x := range sparse {
-			if v, err := tensor.Load[float32](dense.Tensor(x.Name)); err != nil || !slices.Equal(v, []float32{0, 0, 7, 8, 0, 0}) {
+			if v, err := tensor.Load[float32](dense.Tensor(x.Name)); err != nil ||
+				!slices.Equal(v, []float32{0, 0, 7, 8, 0, 0}) {
 				t.Errorf("%s, %s: %v, %v", version, x.Name, v, err)
 			}
 		}
@@ -59,11 +67,14 @@ func TestPathsOfPrimitiv(t *testing.T) {
 		v := tensor.New("", tensor.Shape{2}, []float32{1, 2})
 		batched := tensor.New("", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})
 		batched.Order = tensor.ColumnMajor(2)
-		return &primitiv.Parameter{Path: path, Value: v, Stats: []primitiv.Statistic{{Name: "é", Tensor: v, Batch: 1}, {Name: ".", Tensor: batched, Batch: 3}}}
+		return &primitiv.Parameter{Path: path, Value: v,
+			Stats: []primitiv.Statistic{{Name: "é", Tensor: v, Batch: 1},
+				{Name: ".", Tensor: batched, Batch: 3}}}
 	}
 	var b bytes.Buffer
 	w := primitiv.NewWriter(&b, nil)
-	for _, err := range []error{w.AddParameter(value("a", "")), w.AddParameter(value("a.b")), w.AddParameter(value("a", "b")), w.AddParameter(value("\xff")), w.Close()} {
+	for _, err := range []error{w.AddParameter(value("a", "")), w.AddParameter(value("a.b")),
+		w.AddParameter(value("a", "b")), w.AddParameter(value("\xff")), w.Close()} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,8 +89,10 @@ func TestPathsOfPrimitiv(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again bytes.Buffer
-	if err := p.Write(t.Context(), &again); err != nil || len(p.Losses()) > 0 || !bytes.Equal(again.Bytes(), b.Bytes()) {
-		t.Errorf("%v, losses %v, equal: %v", err, p.Losses(), bytes.Equal(again.Bytes(), b.Bytes()))
+	if err := p.Write(t.Context(), &again); err != nil || len(p.Losses()) > 0 ||
+		!bytes.Equal(again.Bytes(), b.Bytes()) {
+		t.Errorf("%v, losses %v, equal: %v", err, p.Losses(),
+			bytes.Equal(again.Bytes(), b.Bytes()))
 	}
 	o := to.options()
 	o.Map = only(func(x *tensor.Tensor) bool {
@@ -115,7 +128,8 @@ func TestPathsBelowAnother(t *testing.T) {
 		}
 		got[x.Name] = v[0]
 	}
-	want := map[string]float32{"a__": 0, "a.b_": 1, "a.b.c": 2, "a__:m": 3, "a.b_:m": 4, "a_": 5, "ab": 6}
+	want := map[string]float32{"a__": 0, "a.b_": 1, "a.b.c": 2, "a__:m": 3, "a.b_:m": 4, "a_": 5,
+		"ab": 6}
 	if !maps.Equal(got, want) || len(p.Losses()) != 4 {
 		t.Errorf("%v, losses %v", got, p.Losses())
 	}
@@ -124,8 +138,11 @@ func TestPathsBelowAnother(t *testing.T) {
 // What one attribute of a tensor cannot be in version 2 is lost alone.
 func TestTensorAttributes(t *testing.T) {
 	var b bytes.Buffer
-	w := ztensor.NewWriter(&b, &ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"": 1, "kept": 2.5}})
-	for _, err := range []error{w.TensorAttributes("w", map[string]any{"": 1, "x\x00": 2, "kept": int64(3), "e\u0301": "twin"}), w.Add(tensor.New("w", tensor.Shape{1}, []float32{1})), w.Close()} {
+	w := ztensor.NewWriter(&b,
+		&ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"": 1, "kept": 2.5}})
+	for _, err := range []error{w.TensorAttributes("w",
+		map[string]any{"": 1, "x\x00": 2, "kept": int64(3), "e\u0301": "twin"}),
+		w.Add(tensor.New("w", tensor.Shape{1}, []float32{1})), w.Close()} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +160,8 @@ func TestTensorAttributes(t *testing.T) {
 		fields = append(fields, l.Field)
 	}
 	slices.Sort(fields)
-	if want := []string{`attributes[""]`, `tensors["w"].attributes[""]`, `tensors["w"].attributes["x\x00"]`}; !slices.Equal(fields, want) {
+	if want := []string{`attributes[""]`, `tensors["w"].attributes[""]`,
+		`tensors["w"].attributes["x\x00"]`}; !slices.Equal(fields, want) {
 		t.Errorf("%q, want %q", fields, want)
 	}
 	z := end.Sys().(*ztensor.Reader)
@@ -166,41 +184,54 @@ func TestTensorAttributes(t *testing.T) {
 func TestOnRequest(t *testing.T) {
 	column := tensor.New("c", tensor.Shape{2, 3}, []float32{1, 4, 2, 5, 3, 6})
 	column.Order = tensor.ColumnMajor(2)
-	src := write(t, form{tensorfile.PTD, ""}, []*tensor.Tensor{column, tensor.New("i", tensor.Shape{2}, []int32{1, 2})}, nil)
+	src := write(t, form{tensorfile.PTD, ""},
+		[]*tensor.Tensor{column, tensor.New("i", tensor.Shape{2}, []int32{1, 2})}, nil)
 
 	kept, _ := run(t, src, form{tensorfile.NPZ, ""}, nil)
 	if kept.Tensor("c").Order.RowMajor() {
 		t.Error("an order that the target has must be kept")
 	}
-	row, p := run(t, src, form{tensorfile.NPZ, ""}, &Options{RowMajor: true, Map: func(x *tensor.Tensor) (string, tensor.DType, bool) {
-		return strings.ToUpper(x.Name), map[tensor.DType]tensor.DType{tensor.F32: tensor.F16, tensor.I32: tensor.I64}[x.DType], true
-	}})
-	if c := row.Tensor("C"); c == nil || !c.Order.RowMajor() || c.DType != tensor.F16 || len(p.Losses()) != 0 {
+	row, p := run(t, src, form{tensorfile.NPZ, ""},
+		&Options{RowMajor: true, Map: func(x *tensor.Tensor) (string, tensor.DType, bool) {
+			return strings.ToUpper(x.Name),
+				map[tensor.DType]tensor.DType{tensor.F32: tensor.F16,
+					tensor.I32: tensor.I64}[x.DType], true
+		}})
+	if c := row.Tensor("C"); c == nil || !c.Order.RowMajor() || c.DType != tensor.F16 ||
+		len(p.Losses()) != 0 {
 		t.Fatalf("%+v %v", c, p.Losses())
 	}
-	if v, err := tensor.Convert[float32](row.Tensor("C")); err != nil || !slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
+	if v, err := tensor.Convert[float32](row.Tensor("C")); err != nil ||
+		!slices.Equal(v, []float32{1, 2, 3, 4, 5, 6}) {
 		t.Error(v, err)
 	}
-	if v, err := tensor.Load[int64](row.Tensor("I")); err != nil || !slices.Equal(v, []int64{1, 2}) {
+	if v, err := tensor.Load[int64](row.Tensor("I")); err != nil ||
+		!slices.Equal(v, []int64{1, 2}) {
 		t.Error(v, err)
 	}
-	single, _ := run(t, src, form{tensorfile.NPY, ""}, &Options{Map: only(func(x *tensor.Tensor) bool { return x.Name == "i" }), Allow: LossNames})
+	single, _ := run(t, src, form{tensorfile.NPY, ""},
+		&Options{Map: only(func(x *tensor.Tensor) bool { return x.Name == "i" }),
+			Allow: LossNames})
 	if single.Len() != 1 || first(t, single).DType != tensor.I32 {
 		t.Error("Select")
 	}
-	dense := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{2, 3}, []float32{0, 0, 7, 8, 0, 0})}, nil)
+	dense := write(t, form{tensorfile.ZTensor, "1.0"},
+		[]*tensor.Tensor{tensor.New("w", tensor.Shape{2, 3}, []float32{0, 0, 7, 8, 0, 0})}, nil)
 	for _, scheme := range []string{"sparse_csr", "sparse_coo"} {
 		o := form{tensorfile.ZTensor, "1.0"}.options()
 		o.Sparse = scheme
 		sparse, _ := run(t, dense, form{tensorfile.ZTensor, "1.0"}, o)
 		x := first(t, sparse)
-		if v, err := tensor.Load[float32](&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{2}, Data: x.Part("values").Data}); x.Scheme != scheme || err != nil || !slices.Equal(v, []float32{7, 8}) {
+		if v, err := tensor.Load[float32](&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{2},
+			Data: x.Part("values").Data}); x.Scheme != scheme || err != nil ||
+			!slices.Equal(v, []float32{7, 8}) {
 			t.Errorf("%s: %s %v %v", scheme, x.Scheme, v, err)
 		}
 		o = form{tensorfile.ZTensor, "1.0"}.options()
 		o.Dense = true
 		again, p := run(t, sparse, form{tensorfile.ZTensor, "1.0"}, o)
-		if v, err := tensor.Load[float32](first(t, again)); err != nil || !slices.Equal(v, []float32{0, 0, 7, 8, 0, 0}) || len(p.Losses()) != 0 {
+		if v, err := tensor.Load[float32](first(t, again)); err != nil ||
+			!slices.Equal(v, []float32{0, 0, 7, 8, 0, 0}) || len(p.Losses()) != 0 {
 			t.Error(v, err, p.Losses())
 		}
 	}
@@ -234,14 +265,16 @@ func TestAttributesAndBlobsAreCarried(t *testing.T) {
 		}
 	}
 	p, err := NewPlan(t.Context(), src, tensorfile.NPZ, nil)
-	if err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != LossBlobs || p.Losses()[0].Field != `blobs["b"]` {
+	if err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != LossBlobs ||
+		p.Losses()[0].Field != `blobs["b"]` {
 		t.Errorf("%v, %v", p.Losses(), err)
 	}
 }
 
 func TestTypedAttributes(t *testing.T) {
 	var out bytes.Buffer
-	w := ztensor.NewWriter(&out, &ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"n": 7, "t": "x"}})
+	w := ztensor.NewWriter(&out,
+		&ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"n": 7, "t": "x"}})
 	if err := w.TensorAttributes("w", map[string]any{"scale": 0.5}); err != nil {
 		t.Fatal(err)
 	}
@@ -252,17 +285,20 @@ func TestTypedAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := open(t, out.Bytes())
-	end, p := run(t, src, form{tensorfile.ZTensor, "1.2"}, form{tensorfile.ZTensor, "1.2"}.options())
+	end, p := run(t, src, form{tensorfile.ZTensor, "1.2"},
+		form{tensorfile.ZTensor, "1.2"}.options())
 	z := end.Sys().(*ztensor.Reader)
 	for k, v := range z.TensorAttributes(end.Tensor("w")) {
 		if k != "scale" || v.String() != "0.5" {
 			t.Errorf("%s = %v", k, v)
 		}
 	}
-	if got := fmt.Sprint(maps.Collect(z.AttributeValues())); got != "map[n:7 t:x]" || len(p.Losses()) != 0 {
+	if got := fmt.Sprint(maps.Collect(z.AttributeValues())); got != "map[n:7 t:x]" ||
+		len(p.Losses()) != 0 {
 		t.Errorf("%s, %v", got, p.Losses())
 	}
-	p, err := NewPlan(t.Context(), src, tensorfile.ZTensor, &Options{ZTensor: &ztensor.WriterOptions{Version: "1.0"}})
+	p, err := NewPlan(t.Context(), src, tensorfile.ZTensor,
+		&Options{ZTensor: &ztensor.WriterOptions{Version: "1.0"}})
 	if err != nil || len(p.Losses()) != 2 {
 		t.Errorf("%v, %v", p.Losses(), err)
 	}
@@ -273,7 +309,8 @@ func TestTypedAttributes(t *testing.T) {
 func TestDigestsAreChecked(t *testing.T) {
 	for _, level := range []int{0, 1} {
 		var out bytes.Buffer
-		w := ztensor.NewWriter(&out, &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C, Level: level})
+		w := ztensor.NewWriter(&out,
+			&ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C, Level: level})
 		if err := w.Add(tensor.New("w", tensor.Shape{1000}, make([]float32, 1000))); err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +333,8 @@ func TestDigestsAreChecked(t *testing.T) {
 				t.Fatal(err)
 			}
 			target := filepath.Join(t.TempDir(), "w.ptd")
-			if err := p.WriteFile(t.Context(), target); !errors.Is(err, tensor.ErrChecksum) && !(level > 0 && errors.Is(err, tensor.ErrMalformed)) {
+			if err := p.WriteFile(t.Context(), target); !errors.Is(err, tensor.ErrChecksum) &&
+				!(level > 0 && errors.Is(err, tensor.ErrMalformed)) {
 				t.Errorf("level %d, mapped %v: %v", level, !noMap, err)
 			}
 			if _, err := os.Stat(target); err == nil {
@@ -325,11 +363,15 @@ func TestSeveralSources(t *testing.T) {
 		}
 		return f
 	}
-	one := func(name string, v float32) *tensor.Tensor { return tensor.New(name, tensor.Shape{1}, []float32{v}) }
+	one := func(name string, v float32) *tensor.Tensor {
+		return tensor.New(name, tensor.Shape{1}, []float32{v})
+	}
 	a := file("a", map[string]string{"both": "1", "same": "x"}, one("w", 1))
-	b := file("b", map[string]string{"both": "2", "same": "x", "new": "y"}, one("v", 2), one("w", 3))
+	b := file("b", map[string]string{"both": "2", "same": "x", "new": "y"}, one("v", 2),
+		one("w", 3))
 
-	p, err := NewPlan(t.Context(), a, tensorfile.Safetensors, &Options{More: []*tensorfile.File{b}})
+	p, err := NewPlan(t.Context(), a, tensorfile.Safetensors,
+		&Options{More: []*tensorfile.File{b}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,10 +379,12 @@ func TestSeveralSources(t *testing.T) {
 	for _, l := range p.Losses() {
 		kinds = append(kinds, l.Kind)
 	}
-	if want := []LossKind{LossAttributes, LossNames}; !slices.Equal(kinds, want) || p.Err() == nil {
+	if want := []LossKind{LossAttributes, LossNames}; !slices.Equal(kinds, want) ||
+		p.Err() == nil {
 		t.Errorf("losses %v: %v", p.Losses(), p.Err())
 	}
-	p, err = NewPlan(t.Context(), a, tensorfile.Safetensors, &Options{More: []*tensorfile.File{b}, Allow: LossAttributes | LossNames})
+	p, err = NewPlan(t.Context(), a, tensorfile.Safetensors,
+		&Options{More: []*tensorfile.File{b}, Allow: LossAttributes | LossNames})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +401,8 @@ func TestSeveralSources(t *testing.T) {
 			t.Errorf("%s is %v, %v", name, v, err)
 		}
 	}
-	if got := f.Summary().Attributes; got["both"] != "1" || got["same"] != "x" || got["new"] != "y" {
+	if got := f.Summary().Attributes; got["both"] != "1" || got["same"] != "x" ||
+		got["new"] != "y" {
 		t.Error(got)
 	}
 }

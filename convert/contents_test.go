@@ -34,7 +34,8 @@ type contents struct {
 // randomContents returns what a file of the form can have, one tensor or, with many, up
 // to four.
 func randomContents(r *rand.Rand, f form, many bool) contents {
-	c := contents{attributes: map[string]any{}, own: map[string]map[string]any{}, blobs: map[string][]byte{}}
+	c := contents{attributes: map[string]any{}, own: map[string]map[string]any{},
+		blobs: map[string][]byte{}}
 	n := 1
 	if many && f.caps().MaxTensors != 1 {
 		n += r.IntN(4)
@@ -52,11 +53,13 @@ func randomContents(r *rand.Rand, f form, many bool) contents {
 		} else if f.caps().Blocks && r.IntN(3) == 0 {
 			x = randomBlocks(r, f, name)
 		} else if f.caps().Extras && f.version != "1.0" && r.IntN(4) == 0 {
-			x.Parts = []tensor.Part{{Role: "scales", DType: tensor.F32, Data: tensor.BlobOf(make([]byte, 4*r.IntN(3)))}}
+			x.Parts = []tensor.Part{{Role: "scales", DType: tensor.F32,
+				Data: tensor.BlobOf(make([]byte, 4*r.IntN(3)))}}
 		}
 		c.tensors = append(c.tensors, x)
 		if kind, ok := blocksOf(x); ok && f.format == tensorfile.ZTensor {
-			c.own[name] = map[string]any{"elems_per_block": kind.Elements, "block_bytes": kind.Bytes}
+			c.own[name] = map[string]any{"elems_per_block": kind.Elements,
+				"block_bytes": kind.Bytes}
 		}
 		if f.format == tensorfile.ZTensor && f.version != "1.0" && x.Dense() && r.IntN(3) == 0 {
 			c.own[name] = randomAttributes(r, f)
@@ -109,10 +112,14 @@ func randomMetadata(r *rand.Rand) map[string]any {
 	all := map[string]any{}
 	keys := []string{"license", "a b", "é", "total_size", "a.b/c", "format", "split.no", "nul\x00"}
 	for range r.IntN(6) {
-		values := []any{"text", "", "1", uint8(200), int8(-1), uint16(1), int16(-2), uint32(7), int32(-7),
-			uint64(1 << 63), int64(-1 << 62), float32(0.1), float32(1e-30), 0.1, 1.0, 1e300, math.NaN(), true,
-			[]string{"a", ""}, []string{}, []uint8{1, 2}, []int64{1 << 40}, []uint64{1 << 63}, []float32{0.1, 2.5},
-			[]float64{0.1, 1e300}, []float32{float32(math.Inf(1))}, []bool{true}, []int32{-1}, []any{},
+		values := []any{"text", "", "1", uint8(200), int8(-1), uint16(1), int16(-2), uint32(7),
+			int32(-7),
+			uint64(1 << 63), int64(-1 << 62), float32(0.1), float32(1e-30), 0.1, 1.0, 1e300,
+			math.NaN(), true,
+			[]string{"a", ""}, []string{}, []uint8{1, 2}, []int64{1 << 40}, []uint64{1 << 63},
+			[]float32{0.1, 2.5},
+			[]float64{0.1, 1e300}, []float32{float32(math.Inf(1))}, []bool{true}, []int32{-1},
+			[]any{},
 			[]any{[]uint8{1}, []string{"x"}}}
 		all[keys[r.IntN(len(keys))]] = values[r.IntN(len(values))]
 	}
@@ -195,7 +202,8 @@ func (c contents) file(t *testing.T, f form) *tensorfile.File {
 	var err error
 	switch f.format {
 	case tensorfile.ZTensor:
-		w := ztensor.NewWriter(&out, &ztensor.WriterOptions{Version: f.version, Attributes: c.attributes})
+		w := ztensor.NewWriter(&out,
+			&ztensor.WriterOptions{Version: f.version, Attributes: c.attributes})
 		for name, own := range c.own {
 			err = errors.Join(err, w.TensorAttributes(name, own))
 		}
@@ -217,7 +225,8 @@ func (c contents) file(t *testing.T, f form) *tensorfile.File {
 	case tensorfile.NPZ:
 		var arrays bytes.Buffer
 		w := npz.NewWriter(&arrays, nil)
-		err = errors.Join(w.AddAll(t.Context(), tensor.Of(c.tensors...)), w.Close(), addMembers(&out, arrays.Bytes(), c.blobs))
+		err = errors.Join(w.AddAll(t.Context(), tensor.Of(c.tensors...)), w.Close(),
+			addMembers(&out, arrays.Bytes(), c.blobs))
 	case tensorfile.PTE:
 		b := pte.NewBuilder()
 		m := b.Method("forward")

@@ -78,7 +78,8 @@ func TestWideningLosesNothing(t *testing.T) {
 			back := convertBytes(t, there, to, from)
 			for i := 0; i < len(src); i += from.Size() {
 				a, b := src[i:i+from.Size()], back[i:i+from.Size()]
-				if !bytes.Equal(a, b) && !(from.IsFloat() && math.IsNaN(value(a, from)) && math.IsNaN(value(b, from))) {
+				if !bytes.Equal(a, b) &&
+					!(from.IsFloat() && math.IsNaN(value(a, from)) && math.IsNaN(value(b, from))) {
 					t.Fatalf("%v to %v: %x came back as %x", from, to, a, b)
 				}
 			}
@@ -102,7 +103,8 @@ func convertBytes(t *testing.T, src []byte, from, to tensor.DType) []byte {
 
 // value is the first element of b; NaN where it cannot be converted.
 func value(b []byte, d tensor.DType) float64 {
-	v, err := tensor.Convert[float64](&tensor.Tensor{DType: d, Shape: tensor.Shape{1}, Data: tensor.BlobOf(b[:d.Size()])})
+	v, err := tensor.Convert[float64](&tensor.Tensor{DType: d, Shape: tensor.Shape{1},
+		Data: tensor.BlobOf(b[:d.Size()])})
 	if err != nil {
 		return math.NaN()
 	}
@@ -123,11 +125,13 @@ func codes(d tensor.DType) []byte {
 			b = binary.LittleEndian.AppendUint16(b, uint16(i))
 		}
 	case 4:
-		for _, v := range []uint32{0, 1, 1 << 31, 1<<31 - 1, 1<<32 - 1, 0x7f7fffff, 0x7f800000, 0x00800000, 0x007fffff, 0x3f800001} {
+		for _, v := range []uint32{0, 1, 1 << 31, 1<<31 - 1, 1<<32 - 1, 0x7f7fffff, 0x7f800000,
+			0x00800000, 0x007fffff, 0x3f800001} {
 			b = binary.LittleEndian.AppendUint32(b, v)
 		}
 	case 8:
-		for _, v := range []uint64{0, 1, 1 << 63, 1<<63 - 1, 1<<64 - 1, 0x7fefffffffffffff, 0x7ff0000000000000, 1 << 52} {
+		for _, v := range []uint64{0, 1, 1 << 63, 1<<63 - 1, 1<<64 - 1, 0x7fefffffffffffff,
+			0x7ff0000000000000, 1 << 52} {
 			b = binary.LittleEndian.AppendUint64(b, v)
 		}
 	}
@@ -154,18 +158,21 @@ func TestIntegersThatDoNotFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.ReadAll(); (err == nil) != c.fits || err != nil && !errors.Is(err, tensor.ErrDType) {
+		if _, err := b.ReadAll(); (err == nil) != c.fits ||
+			err != nil && !errors.Is(err, tensor.ErrDType) {
 			t.Errorf("%v to %v: %v", c.x.DType, c.to, err)
 		}
 	}
-	if _, err := converted(tensor.Blob{}, tensor.F32, tensor.I32, 0); !errors.Is(err, tensor.ErrDType) {
+	if _, err := converted(tensor.Blob{}, tensor.F32, tensor.I32, 0); !errors.Is(err,
+		tensor.ErrDType) {
 		t.Error("floats do not become integers")
 	}
 }
 
 // The panels of a gatherer, joined, are what tensor.Reordered gives.
 func TestGathererAgainstReordered(t *testing.T) {
-	for _, s := range []tensor.Shape{nil, {7}, {3, 5}, {2, 3, 4}, {3000, 1500}, {1, 2000, 1, 1300}, {5, 100, 30, 70}, {2_500_000, 2}} {
+	for _, s := range []tensor.Shape{nil, {7}, {3, 5}, {2, 3, 4}, {3000, 1500}, {1, 2000, 1, 1300},
+		{5, 100, 30, 70}, {2_500_000, 2}} {
 		n, _ := s.Elements()
 		raw := make([]byte, 2*n)
 		for i := range raw {
@@ -185,7 +192,12 @@ func TestGathererAgainstReordered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, src := range []tensor.Blob{x.Data, tensor.BlobFunc(int64(len(raw)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil })} {
+			for _, src := range []tensor.Blob{x.Data,
+				tensor.BlobFunc(int64(len(raw)),
+					func() (io.ReadCloser,
+						error) {
+						return io.NopCloser(bytes.NewReader(raw)), nil
+					})} {
 				y := *x
 				y.Data = src
 				got, err := reorderedData(t.Context(), &y, order)
@@ -204,9 +216,10 @@ func TestGathererAgainstReordered(t *testing.T) {
 // reading shows.
 func TestReorderedOtherSize(t *testing.T) {
 	for _, n := range []int{0, 7, 799, 801, 9 << 20} {
-		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20}, Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
-			return io.NopCloser(bytes.NewReader(make([]byte, n))), nil
-		})}
+		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20},
+			Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
+				return io.NopCloser(bytes.NewReader(make([]byte, n))), nil
+			})}
 		got, err := reorderedData(t.Context(), x, tensor.ColumnMajor(2))
 		if err != nil {
 			t.Fatal(err)
@@ -230,7 +243,8 @@ func TestSparseOfAnotherOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := tensor.Load[float32](dense); err != nil || !slices.Equal(got, []float32{1, 0, 3, 4, 5, 6}) {
+		if got, err := tensor.Load[float32](dense); err != nil ||
+			!slices.Equal(got, []float32{1, 0, 3, 4, 5, 6}) {
 			t.Errorf("%s: %v, %v", scheme, got, err)
 		}
 	}

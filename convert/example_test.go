@@ -24,7 +24,8 @@ func Example() {
 	defer os.RemoveAll(dir)
 	in, out := filepath.Join(dir, "in.safetensors"), filepath.Join(dir, "out.ptd")
 	weights := []*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}
-	if err := safetensors.WriteFile(context.Background(), in, tensor.Of(weights...), &safetensors.WriterOptions{Metadata: map[string]string{"license": "MIT"}}); err != nil {
+	if err := safetensors.WriteFile(context.Background(), in, tensor.Of(weights...),
+		&safetensors.WriterOptions{Metadata: map[string]string{"license": "MIT"}}); err != nil {
 		panic(err)
 	}
 
@@ -33,7 +34,8 @@ func Example() {
 		panic(err)
 	}
 	defer f.Close()
-	plan, err := convert.NewPlan(context.Background(), f, tensorfile.PTD, &convert.Options{Allow: convert.LossAttributes})
+	plan, err := convert.NewPlan(context.Background(), f, tensorfile.PTD,
+		&convert.Options{Allow: convert.LossAttributes})
 	if err != nil {
 		panic(err)
 	}

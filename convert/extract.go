@@ -27,9 +27,9 @@ type ExtractOptions struct {
 	DryRun bool
 }
 
-// An Extractor writes tensors and blobs to files of one directory, and never outside of it:
-// their names become safe file names, each of them once. A file appears whole or not at
-// all. It is not safe for concurrent use.
+// An Extractor writes tensors and blobs to files of one directory, and never outside of
+// it: their names become safe file names, each of them once. A file appears whole or
+// not at all. It is not safe for concurrent use.
 type Extractor struct {
 	ExtractOptions
 	dir   string
@@ -49,9 +49,9 @@ func NewExtractor(dir string, opts *ExtractOptions) (*Extractor, error) {
 	return x, err
 }
 
-// Tensor writes a dense tensor as a .npy file, and returns the name of the file. As is the
-// integer dtype in place of one that NumPy does not have, or "bytes" where the file has
-// the bytes alone, and else "".
+// Tensor writes a dense tensor as a .npy file, and returns the name of the file. As is
+// the integer dtype in place of one that NumPy does not have, or "bytes" where the file
+// has the bytes alone, and else "".
 func (x *Extractor) Tensor(ctx context.Context, name string,
 	t *tensor.Tensor) (file, as string, err error) {
 	d, ok := numpyType(t.DType)
@@ -74,7 +74,8 @@ func (x *Extractor) Tensor(ctx context.Context, name string,
 
 // Blob writes a blob as it is, and returns the name of the file, whose extension is .bin
 // where its first bytes do not say what it is.
-func (x *Extractor) Blob(ctx context.Context, name string, b tensor.Blob) (file string, err error) {
+func (x *Extractor) Blob(ctx context.Context, name string,
+	b tensor.Blob) (file string, err error) {
 	head := make([]byte, min(max(b.Size(), 0), 16))
 	n, _ := b.ReadAt(head, 0)
 	_, ext := pte.Recognize(head[:n])
@@ -124,9 +125,9 @@ func (x *Extractor) create(name, ext string, write func(w io.Writer) error) (str
 	return file, nil
 }
 
-// WriteNPY writes a dense tensor as a .npy file, in its order where NumPy has it. Elements of
-// a dtype that NumPy does not have are integers of the same bits; dtypes without whole
-// bytes are tensor.ErrDType.
+// WriteNPY writes a dense tensor as a .npy file, in its order where NumPy has it.
+// Elements of a dtype that NumPy does not have are integers of the same bits; dtypes
+// without whole bytes are tensor.ErrDType.
 func WriteNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 	d, ok := numpyType(t.DType)
 	if !ok {
@@ -148,8 +149,8 @@ func WriteNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 	return n.Close()
 }
 
-// numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer of
-// the same bits.
+// numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer
+// of the same bits.
 func numpyType(d tensor.DType) (as tensor.DType, ok bool) {
 	switch {
 	case slices.Contains(npy.DTypes(), d):

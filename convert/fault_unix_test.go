@@ -24,7 +24,8 @@ import (
 var truncateOptions = []Options{
 	{Allow: LossAll},
 	{Allow: LossAll, RowMajor: true, Dense: true},
-	{Allow: LossAll, Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.F16, tensor.I32: tensor.I64})},
+	{Allow: LossAll, Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.F16,
+		tensor.I32: tensor.I64})},
 	{Allow: LossAll, Sparse: "sparse_coo"},
 }
 
@@ -79,7 +80,8 @@ func TestPlanWriteOfTruncatedSource(t *testing.T) {
 
 // writeTruncated converts the file at a name, which is cut off at the nth Write, or
 // before all, or by during.
-func writeTruncated(t *testing.T, at string, target form, opts Options, n int, during func(cut func())) error {
+func writeTruncated(t *testing.T, at string, target form, opts Options, n int,
+	during func(cut func())) error {
 	f, err := tensorfile.Open(at, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -153,13 +155,14 @@ func TestPlanWriteOfSourceTruncatedAtAnyTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})
-		writeTruncated(t, at, all[r.IntN(len(all))], truncateOptions[r.IntN(3)], -1, func(cut func()) {
-			go func() {
-				defer close(done)
-				time.Sleep(time.Duration(r.IntN(int(10 * time.Millisecond))))
-				cut()
-			}()
-		})
+		writeTruncated(t, at, all[r.IntN(len(all))], truncateOptions[r.IntN(3)], -1,
+			func(cut func()) {
+				go func() {
+					defer close(done)
+					time.Sleep(time.Duration(r.IntN(int(10 * time.Millisecond))))
+					cut()
+				}()
+			})
 		<-done
 		os.Remove(at)
 	}

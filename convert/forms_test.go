@@ -55,13 +55,15 @@ func forms() []form {
 }
 
 // write makes a file of the form with the writer of its own package.
-func write(t testing.TB, f form, ts []*tensor.Tensor, attributes map[string]string) *tensorfile.File {
+func write(t testing.TB, f form, ts []*tensor.Tensor,
+	attributes map[string]string) *tensorfile.File {
 	t.Helper()
 	var out bytes.Buffer
 	var err error
 	switch f.format {
 	case tensorfile.ZTensor:
-		o := &ztensor.WriterOptions{Version: f.version, Digest: ztensor.CRC32C, Attributes: map[string]any{}}
+		o := &ztensor.WriterOptions{Version: f.version, Digest: ztensor.CRC32C,
+			Attributes: map[string]any{}}
 		if f.version == "2" {
 			o.Digest = ztensor.NoDigest
 		}
@@ -78,7 +80,8 @@ func write(t testing.TB, f form, ts []*tensor.Tensor, attributes map[string]stri
 			err = w.Close()
 		}
 	case tensorfile.Safetensors:
-		w := safetensors.NewWriter(&out, &safetensors.WriterOptions{Metadata: attributes, KeepOrder: true})
+		w := safetensors.NewWriter(&out,
+			&safetensors.WriterOptions{Metadata: attributes, KeepOrder: true})
 		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
 			err = w.Close()
 		}
@@ -160,11 +163,14 @@ func run(t testing.TB, src *tensorfile.File, to form, o *Options) (*tensorfile.F
 	}
 	for x := range end.Tensors() {
 		w := planned[x.Name]
-		if end.Format() == tensorfile.NPY || w == nil && planned[""] != nil { // which has no names, or not this one
+		// which has no names, or not this one
+		if end.Format() == tensorfile.NPY || w == nil && planned[""] != nil {
 			for _, w = range planned {
 			}
 		}
-		sameShape := w != nil && (slices.Equal(w.Shape, x.Shape) || end.Format() == tensorfile.Primitiv) // which drops ones at the end
+		// which drops ones at the end
+		sameShape := w != nil &&
+			(slices.Equal(w.Shape, x.Shape) || end.Format() == tensorfile.Primitiv)
 		if !sameShape || w.DType != x.DType || w.Parts == nil && w.Data.Size() != x.Data.Size() {
 			t.Errorf("to %v: %v was written, the plan was %v", to, x, w)
 		}
@@ -188,7 +194,9 @@ func sample(d tensor.DType, shape tensor.Shape) *tensor.Tensor {
 
 // only selects tensors.
 func only(keep func(*tensor.Tensor) bool) func(*tensor.Tensor) (string, tensor.DType, bool) {
-	return func(x *tensor.Tensor) (string, tensor.DType, bool) { return x.Name, tensor.Unknown, keep(x) }
+	return func(x *tensor.Tensor) (string, tensor.DType, bool) {
+		return x.Name, tensor.Unknown, keep(x)
+	}
 }
 
 // dtypes maps dtypes.

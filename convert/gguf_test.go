@@ -27,15 +27,20 @@ func openFile(t *testing.T, name string) *tensorfile.File {
 // usual ones.
 func TestGGUFThroughZTensor(t *testing.T) {
 	metadata := map[string]any{
-		"general.architecture": "llama", "general.alignment": uint32(64), "llama.block_count": uint32(1),
-		"llama.attention.layer_norm_rms_epsilon": float32(1e-5), "tokenizer.ggml.add_bos_token": true,
-		"tokenizer.ggml.tokens": []string{"a", "\n"}, "tokenizer.ggml.scores": []float32{0, -1.1},
-		"tokenizer.ggml.token_type": []int32{1, 6}, "large": uint64(1 << 63), "negative": int32(-1),
-		"double": 0.1000000001, "list of lists": []any{[]int32{1}, []string{"b"}},
+		"general.architecture": "llama", "general.alignment": uint32(64),
+		"llama.block_count":                      uint32(1),
+		"llama.attention.layer_norm_rms_epsilon": float32(1e-5),
+		"tokenizer.ggml.add_bos_token":           true,
+		"tokenizer.ggml.tokens":                  []string{"a", "\n"},
+		"tokenizer.ggml.scores":                  []float32{0, -1.1},
+		"tokenizer.ggml.token_type":              []int32{1, 6}, "large": uint64(1 << 63),
+		"negative": int32(-1),
+		"double":   0.1000000001, "list of lists": []any{[]int32{1}, []string{"b"}},
 	}
-	c := contents{attributes: metadata, tensors: []*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}}
+	c := contents{attributes: metadata,
+		tensors: []*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}}
 	src := c.file(t, form{tensorfile.GGUF, ""})
-	middle, p := run(t, src, two, two.options())
+	middle, p := run(t, src, version2, version2.options())
 	end, q := run(t, middle, form{tensorfile.GGUF, ""}, nil)
 	if l := append(p.Losses(), q.Losses()...); len(l) > 0 {
 		t.Errorf("lost: %v", l)
@@ -51,7 +56,8 @@ func TestGGUFThroughZTensor(t *testing.T) {
 
 func TestDequantize(t *testing.T) {
 	src := openFile(t, "../testdata/gguf/types.gguf")
-	for _, to := range []form{{tensorfile.Safetensors, ""}, {tensorfile.NPZ, ""}, {tensorfile.GGUF, ""}, two} {
+	for _, to := range []form{{tensorfile.Safetensors, ""}, {tensorfile.NPZ, ""},
+		{tensorfile.GGUF, ""}, version2} {
 		for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
 			o := to.options()
 			o.Dequantize, o.Allow = d, LossAttributes
@@ -82,7 +88,8 @@ func TestDequantize(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewPlan(t.Context(), src, tensorfile.NPZ, &Options{Dequantize: tensor.I8}); err == nil {
+	if _, err := NewPlan(t.Context(), src, tensorfile.NPZ,
+		&Options{Dequantize: tensor.I8}); err == nil {
 		t.Error("int8 is a dtype for blocks")
 	}
 	p, err := NewPlan(t.Context(), src, tensorfile.Safetensors, nil)
@@ -96,7 +103,8 @@ func TestDequantize(t *testing.T) {
 // shards become one file.
 func TestStaleMetadata(t *testing.T) {
 	shard := func(name string, metadata map[string]any) *tensorfile.File {
-		c := contents{attributes: metadata, tensors: []*tensor.Tensor{tensor.New(name, tensor.Shape{1}, []float32{1})}}
+		c := contents{attributes: metadata,
+			tensors: []*tensor.Tensor{tensor.New(name, tensor.Shape{1}, []float32{1})}}
 		return c.file(t, form{tensorfile.GGUF, ""})
 	}
 	keys := func(f *tensorfile.File) (all []string) {
@@ -105,14 +113,16 @@ func TestStaleMetadata(t *testing.T) {
 		}
 		return all
 	}
-	a := shard("a", map[string]any{"general.file_type": uint32(7), "general.quantization_version": uint32(2), "k": "v", "split.no": uint16(0)})
+	a := shard("a", map[string]any{"general.file_type": uint32(7),
+		"general.quantization_version": uint32(2), "k": "v", "split.no": uint16(0)})
 	b := shard("b", map[string]any{"split.no": uint16(1)})
 	end, _ := run(t, a, form{tensorfile.GGUF, ""}, &Options{Dequantize: tensor.F32})
 	if got := keys(end); !slices.Equal(got, []string{"k", "split.no"}) {
 		t.Errorf("dequantised: %q", got)
 	}
 	end, p := run(t, a, form{tensorfile.GGUF, ""}, &Options{More: []*tensorfile.File{b}})
-	if got := keys(end); !slices.Equal(got, []string{"general.file_type", "general.quantization_version", "k"}) || end.Len() != 2 {
+	if got := keys(end); !slices.Equal(got,
+		[]string{"general.file_type", "general.quantization_version", "k"}) || end.Len() != 2 {
 		t.Errorf("merged: %q, %v", got, p.Losses())
 	}
 }
@@ -131,7 +141,7 @@ func TestQuantize(t *testing.T) {
 		}
 		return ""
 	}
-	for _, to := range []form{{tensorfile.GGUF, ""}, two} {
+	for _, to := range []form{{tensorfile.GGUF, ""}, version2} {
 		o := to.options()
 		o.Quantize, o.Allow = matrices, LossReorder
 		end, p := run(t, src, to, o)
@@ -170,7 +180,8 @@ func TestQuantize(t *testing.T) {
 		o := c.to.options()
 		o.Quantize = func(*tensor.Tensor) string { return c.kind }
 		var oe *OptionError
-		if _, err := NewPlan(t.Context(), src, c.to.format, o); !errors.As(err, &oe) || oe.Option != "Quantize" {
+		if _, err := NewPlan(t.Context(), src, c.to.format, o); !errors.As(err, &oe) ||
+			oe.Option != "Quantize" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

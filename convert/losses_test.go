@@ -42,21 +42,29 @@ func TestLosses(t *testing.T) {
 	z := form{tensorfile.ZTensor, "1.2"}
 	column := tensor.New("c", tensor.Shape{2, 3}, []float32{1, 4, 2, 5, 3, 6})
 	column.Order = tensor.ColumnMajor(2)
-	csr := &tensor.Tensor{Name: "s", DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_csr", Parts: []tensor.Part{
-		{Role: "values", DType: tensor.F32, Data: tensor.New("", tensor.Shape{2}, []float32{7, 8}).Data},
-		{Role: "indices", DType: tensor.U64, Data: tensor.New("", tensor.Shape{2}, []uint64{2, 0}).Data},
-		{Role: "indptr", DType: tensor.U64, Data: tensor.New("", tensor.Shape{3}, []uint64{0, 1, 2}).Data},
-	}}
+	csr := &tensor.Tensor{Name: "s", DType: tensor.F32, Shape: tensor.Shape{2, 3},
+		Scheme: "sparse_csr", Parts: []tensor.Part{
+			{Role: "values", DType: tensor.F32,
+				Data: tensor.New("", tensor.Shape{2}, []float32{7, 8}).Data},
+			{Role: "indices", DType: tensor.U64,
+				Data: tensor.New("", tensor.Shape{2}, []uint64{2, 0}).Data},
+			{Role: "indptr", DType: tensor.U64,
+				Data: tensor.New("", tensor.Shape{3}, []uint64{0, 1, 2}).Data},
+		}}
 	one := func(x ...*tensor.Tensor) []*tensor.Tensor { return x }
 	extra := tensor.New("w", tensor.Shape{2}, []float32{1, 2})
-	extra.Parts = []tensor.Part{{Role: "zeros", DType: tensor.F32, Data: tensor.New("", tensor.Shape{1}, []float32{3}).Data}}
+	extra.Parts = []tensor.Part{{Role: "zeros", DType: tensor.F32,
+		Data: tensor.New("", tensor.Shape{1}, []float32{3}).Data}}
 	var blobbed bytes.Buffer
 	w := ptd.NewWriter(&blobbed, nil)
-	if err := errors.Join(w.Add(tensor.New("w", tensor.Shape{1}, []float32{1})), w.AddBlob("b", tensor.BlobOf([]byte("blob"))), w.Close()); err != nil {
+	if err := errors.Join(w.Add(tensor.New("w", tensor.Shape{1}, []float32{1})),
+		w.AddBlob("b", tensor.BlobOf([]byte("blob"))), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	twice := &tensor.Tensor{Name: "s", DType: tensor.U8, Shape: tensor.Shape{4}, Scheme: "sparse_coo", Parts: []tensor.Part{
-		{Role: "values", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2})}, {Role: "coords", DType: tensor.U64, Data: tensor.BlobOf(make([]byte, 16))}}}
+	twice := &tensor.Tensor{Name: "s", DType: tensor.U8, Shape: tensor.Shape{4},
+		Scheme: "sparse_coo", Parts: []tensor.Part{
+			{Role: "values", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2})},
+			{Role: "coords", DType: tensor.U64, Data: tensor.BlobOf(make([]byte, 16))}}}
 	var every LossKind
 	for name, c := range map[string]struct {
 		src    *tensorfile.File
@@ -66,47 +74,71 @@ func TestLosses(t *testing.T) {
 		dtype  tensor.DType // of the one tensor that arrives, Unknown: none does
 		values []float32
 	}{
-		"attributes": {write(t, z, one(tensor.New("w", tensor.Shape{1}, []float32{1})), map[string]string{"license": "MIT"}),
-			form{tensorfile.PTD, ""}, LossAttributes, `attributes["license"]`, tensor.F32, []float32{1}},
-		"an attribute whose name zTensor 2 does not have": {write(t, z, one(tensor.New("w", tensor.Shape{1}, []float32{1})), map[string]string{"": "MIT"}),
-			form{tensorfile.ZTensor, "2"}, LossAttributes, `attributes[""]`, tensor.F32, []float32{1}},
-		"sparse": {write(t, z, one(csr), nil), form{tensorfile.PTD, ""}, LossDensify, `tensors["s"]`, tensor.F32, []float32{0, 0, 7, 8, 0, 0}},
-		"order":  {write(t, form{tensorfile.PTD, ""}, one(column), nil), z, LossReorder, `tensors["c"]`, tensor.F32, []float32{1, 2, 3, 4, 5, 6}},
-		"widen": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []tensor.BFloat16{0x3f80, 0xc000})), nil),
+		"attributes": {write(t, z, one(tensor.New("w", tensor.Shape{1}, []float32{1})),
+			map[string]string{"license": "MIT"}),
+			form{tensorfile.PTD, ""}, LossAttributes, `attributes["license"]`, tensor.F32,
+			[]float32{1}},
+		"an attribute whose name zTensor 2 does not have": {write(t, z,
+			one(tensor.New("w", tensor.Shape{1}, []float32{1})), map[string]string{"": "MIT"}),
+			form{tensorfile.ZTensor, "2"}, LossAttributes, `attributes[""]`, tensor.F32,
+			[]float32{1}},
+		"sparse": {write(t, z, one(csr), nil), form{tensorfile.PTD, ""}, LossDensify,
+			`tensors["s"]`, tensor.F32, []float32{0, 0, 7, 8, 0, 0}},
+		"order": {write(t, form{tensorfile.PTD, ""}, one(column), nil), z, LossReorder,
+			`tensors["c"]`, tensor.F32, []float32{1, 2, 3, 4, 5, 6}},
+		"widen": {write(t, z,
+			one(tensor.New("w", tensor.Shape{2}, []tensor.BFloat16{0x3f80, 0xc000})), nil),
 			form{tensorfile.NPZ, ""}, LossWiden, `tensors["w"]`, tensor.F32, []float32{1, -2}},
 		"narrow": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []float64{0.1, -2})), nil),
 			form{tensorfile.RTen, ""}, LossNarrow, `tensors["w"]`, tensor.F32, []float32{0.1, -2}},
-		"narrow integers": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []int64{-5, 1 << 20})), nil),
-			form{tensorfile.RTen, ""}, LossNarrow, `tensors["w"]`, tensor.I32, []float32{-5, 1 << 20}},
-		"a type that has no place": {write(t, z, one(tensor.New("w", tensor.Shape{1}, []complex64{1})), nil),
+		"narrow integers": {write(t, z,
+			one(tensor.New("w", tensor.Shape{2}, []int64{-5, 1 << 20})), nil),
+			form{tensorfile.RTen, ""}, LossNarrow, `tensors["w"]`, tensor.I32,
+			[]float32{-5, 1 << 20}},
+		"a type that has no place": {write(t, z,
+			one(tensor.New("w", tensor.Shape{1}, []complex64{1})), nil),
 			form{tensorfile.Primitiv, ""}, LossTensors, `tensors["w"]`, tensor.Unknown, nil},
 		"a dimension of 0": {write(t, z, one(tensor.New("w", tensor.Shape{0}, []float32{})), nil),
 			form{tensorfile.Primitiv, ""}, LossTensors, `tensors["w"]`, tensor.Unknown, nil},
-		"rank": {write(t, z, one(tensor.New("w", tensor.Shape{1, 1, 1, 1, 1, 1, 1, 1, 2}, []float32{1, 2})), nil),
+		"rank": {write(t, z,
+			one(tensor.New("w", tensor.Shape{1, 1, 1, 1, 1, 1, 1, 1, 2}, []float32{1, 2})), nil),
 			form{tensorfile.Primitiv, ""}, LossTensors, `tensors["w"]`, tensor.Unknown, nil},
-		"dimensions of 1": {write(t, z, one(tensor.New("w", tensor.Shape{2, 1, 1}, []float32{1, 2})), nil),
+		"dimensions of 1": {write(t, z,
+			one(tensor.New("w", tensor.Shape{2, 1, 1}, []float32{1, 2})), nil),
 			form{tensorfile.Primitiv, ""}, LossShape, `tensors["w"]`, tensor.F32, []float32{1, 2}},
-		"integers that do not fit": {write(t, z, one(tensor.New("w", tensor.Shape{2}, []int64{1, 1 << 31})), nil),
+		"integers that do not fit": {write(t, z,
+			one(tensor.New("w", tensor.Shape{2}, []int64{1, 1 << 31})), nil),
 			form{tensorfile.RTen, ""}, LossTensors, `tensors["w"]`, tensor.Unknown, nil},
-		"two values at one place": {write(t, z, one(twice), nil), form{tensorfile.Safetensors, ""}, LossTensors, `tensors["s"]`, tensor.Unknown, nil},
+		"two values at one place": {write(t, z, one(twice), nil), form{tensorfile.Safetensors, ""},
+			LossTensors, `tensors["s"]`, tensor.Unknown, nil},
 		"no name in rten": {write(t, z, one(tensor.New("", tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.RTen, ""}, LossNames, `tensors[""]`, tensor.F32, []float32{1}},
-		"a name with NUL in an archive": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
+		"a name with NUL in an archive": {write(t, z,
+			one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.NPZ, ""}, LossNames, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
 		"names": {write(t, z, one(tensor.New("__metadata__", tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.Safetensors, ""}, LossNames, `tensors["__metadata__"]`, tensor.F32, []float32{1}},
-		"a long name": {write(t, z, one(tensor.New(strings.Repeat("ü", 513), tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.ZTensor, "2"}, LossNames, "tensors[" + quote.Name(strings.Repeat("ü", 513)) + "]", tensor.F32, []float32{1}},
+			form{tensorfile.Safetensors, ""}, LossNames, `tensors["__metadata__"]`, tensor.F32,
+			[]float32{1}},
+		"a long name": {write(t, z,
+			one(tensor.New(strings.Repeat("ü", 513), tensor.Shape{1}, []float32{1})), nil),
+			form{tensorfile.ZTensor, "2"}, LossNames,
+			"tensors[" + quote.Name(strings.Repeat("ü", 513)) + "]", tensor.F32, []float32{1}},
 		"no name": {write(t, z, one(tensor.New("", tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.ZTensor, "2"}, LossNames, `tensors[""]`, tensor.F32, []float32{1}},
-		"a name with NUL": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
-			form{tensorfile.ZTensor, "2"}, LossNames, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
-		"a name with NUL for NumPy": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
+		"a name with NUL": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})),
+			nil),
+			form{tensorfile.ZTensor, "2"}, LossNames, `tensors["a\x00b"]`, tensor.F32,
+			[]float32{1}},
+		"a name with NUL for NumPy": {write(t, z,
+			one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.NPZ, ""}, LossNames, `tensors["a\x00b"]`, tensor.F32, []float32{1}},
-		"graph": {contents{tensors: one(tensor.New("w", tensor.Shape{1}, []float32{1}))}.file(t, form{tensorfile.PTE, ""}),
+		"graph": {contents{tensors: one(tensor.New("w", tensor.Shape{1}, []float32{1}))}.file(t,
+			form{tensorfile.PTE, ""}),
 			z, LossGraph, "program", tensor.F32, []float32{1}},
-		"parts": {write(t, z, one(extra), nil), form{tensorfile.Safetensors, ""}, LossParts, `tensors["w"].zeros`, tensor.F32, []float32{1, 2}},
-		"blobs": {open(t, blobbed.Bytes()), form{tensorfile.NPZ, ""}, LossBlobs, `blobs["b"]`, tensor.F32, []float32{1}},
+		"parts": {write(t, z, one(extra), nil), form{tensorfile.Safetensors, ""}, LossParts,
+			`tensors["w"].zeros`, tensor.F32, []float32{1, 2}},
+		"blobs": {open(t, blobbed.Bytes()), form{tensorfile.NPZ, ""}, LossBlobs, `blobs["b"]`,
+			tensor.F32, []float32{1}},
 	} {
 		every |= c.kind
 		t.Run(name, func(t *testing.T) {
@@ -116,12 +148,15 @@ func TestLosses(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := p.Losses()
-			if len(l) != 1 || l[0].Kind != c.kind || l[0].Field != c.field || !strings.HasPrefix(l[0].String(), c.field+": ") || !strings.Contains(l[0].String(), "; allow convert.") {
+			if len(l) != 1 || l[0].Kind != c.kind || l[0].Field != c.field ||
+				!strings.HasPrefix(l[0].String(), c.field+": ") ||
+				!strings.Contains(l[0].String(), "; allow convert.") {
 				t.Fatalf("%v, want one of kind %v", l, c.kind)
 			}
 			var out bytes.Buffer
 			var le *LossError
-			if err := p.Write(t.Context(), &out); !errors.As(err, &le) || !errors.Is(err, errors.ErrUnsupported) || len(le.Losses) != 1 || out.Len() != 0 {
+			if err := p.Write(t.Context(), &out); !errors.As(err, &le) ||
+				!errors.Is(err, errors.ErrUnsupported) || len(le.Losses) != 1 || out.Len() != 0 {
 				t.Fatalf("%v, %d bytes written", err, out.Len())
 			}
 			name := filepath.Join(t.TempDir(), "out")
@@ -156,14 +191,17 @@ func TestLosses(t *testing.T) {
 
 func TestAllLossesAtOnce(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{
-		tensor.New("a", tensor.Shape{2}, []complex128{1, 1}), tensor.New("b", tensor.Shape{2}, []tensor.BFloat16{1, 1}), tensor.New("c", tensor.Shape{2}, []float64{1, 1}),
+		tensor.New("a", tensor.Shape{2}, []complex128{1, 1}),
+		tensor.New("b", tensor.Shape{2}, []tensor.BFloat16{1, 1}),
+		tensor.New("c", tensor.Shape{2}, []float64{1, 1}),
 	}, map[string]string{"k": "v"})
 	p, err := NewPlan(t.Context(), src, tensorfile.Primitiv, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var le *LossError
-	if err := p.Err(); !errors.As(err, &le) || len(le.Losses) != 4 || strings.Count(err.Error(), "; ") != 3 {
+	if err := p.Err(); !errors.As(err, &le) || len(le.Losses) != 4 ||
+		strings.Count(err.Error(), "; ") != 3 {
 		t.Fatalf("%v", err)
 	}
 	p.opts.Allow = LossWiden | LossNarrow
@@ -173,13 +211,16 @@ func TestAllLossesAtOnce(t *testing.T) {
 }
 
 func TestTargetsThatAreNotWritten(t *testing.T) {
-	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("a", tensor.Shape{1}, []float32{1}), tensor.New("b", tensor.Shape{1}, []float32{1})}, nil)
+	src := write(t, form{tensorfile.ZTensor, "1.0"},
+		[]*tensor.Tensor{tensor.New("a", tensor.Shape{1}, []float32{1}),
+			tensor.New("b", tensor.Shape{1}, []float32{1})}, nil)
 	for _, f := range []tensorfile.Format{tensorfile.PTE, tensorfile.Torch, tensorfile.NPY, 0} {
 		if _, err := NewPlan(t.Context(), src, f, nil); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%v: %v", f, err)
 		}
 	}
-	if _, err := NewPlan(t.Context(), src, tensorfile.PTD, &Options{Sparse: "sparse_coo"}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := NewPlan(t.Context(), src, tensorfile.PTD,
+		&Options{Sparse: "sparse_coo"}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
 }
@@ -197,11 +238,14 @@ func TestDamageIsNoLoss(t *testing.T) {
 		how  ztensor.WriterOptions
 		want error
 	}{
-		{"2", matrix, ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}, tensor.ErrChecksum},
-		{"1.2", x, ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}, tensor.ErrChecksum},
+		{"2", matrix, ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C},
+			tensor.ErrChecksum},
+		{"1.2", x, ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C},
+			tensor.ErrChecksum},
 		{"2", matrix, ztensor.WriterOptions{Version: "1.2", Level: 1}, tensor.ErrMalformed},
 		{"1.2", x, ztensor.WriterOptions{Version: "1.2", Level: 1}, tensor.ErrMalformed},
-		{"2", matrix, ztensor.WriterOptions{Version: "2", Level: 1, KeepOrder: true}, tensor.ErrMalformed},
+		{"2", matrix, ztensor.WriterOptions{Version: "2", Level: 1, KeepOrder: true},
+			tensor.ErrMalformed},
 	} {
 		to, in := c.to, c.in
 		var file bytes.Buffer

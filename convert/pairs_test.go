@@ -27,10 +27,12 @@ func TestThereAndBack(t *testing.T) {
 				both := 0
 				for _, d := range from.caps().DTypes {
 					for i, shape := range shapes {
-						if !from.caps().ZeroDims && i == 3 || d.Size() == 0 && i < 3 && i > 0 { // half a byte is no element
+						// half a byte is no element
+						if !from.caps().ZeroDims && i == 3 || d.Size() == 0 && i < 3 && i > 0 {
 							continue
 						}
-						column := i == 0 && d.Size() > 0 && from.caps().Orders.Hold(tensor.ColumnMajor(3), 3)
+						column := i == 0 && d.Size() > 0 &&
+							from.caps().Orders.Hold(tensor.ColumnMajor(3), 3)
 						for _, reversed := range []bool{false, true} {
 							if reversed && !column {
 								continue
@@ -144,7 +146,8 @@ func TestFromPrograms(t *testing.T) {
 				want++
 			}
 			switch d {
-			case tensor.F32, tensor.F16, tensor.BF16, tensor.F64, tensor.I8, tensor.I16, tensor.I32, tensor.I64:
+			case tensor.F32, tensor.F16, tensor.BF16, tensor.F64, tensor.I8, tensor.I16,
+				tensor.I32, tensor.I64:
 				simple++
 			}
 		}
@@ -162,18 +165,21 @@ func TestAnEmptyKeyStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.AddEntry(ptd.Entry{Layout: l, Data: x.Data}), w.AddBlob("b", tensor.BlobOf([]byte{3})), w.Close()); err != nil {
+	if err := errors.Join(w.AddEntry(ptd.Entry{Layout: l, Data: x.Data}),
+		w.AddBlob("b", tensor.BlobOf([]byte{3})), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	end, p := run(t, open(t, file.Bytes()), form{tensorfile.PTD, ""}, nil)
 	if len(p.Losses()) > 0 {
 		t.Errorf("losses: %v", p.Losses())
 	}
-	if got, err := tensor.Load[float32](end.Tensor("")); err != nil || !slices.Equal(got, []float32{1, 2}) {
+	if got, err := tensor.Load[float32](end.Tensor("")); err != nil ||
+		!slices.Equal(got, []float32{1, 2}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	from := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{x}, nil)
-	if p, err = NewPlan(t.Context(), from, tensorfile.PTD, nil); err != nil || len(p.Losses()) != 1 || p.Losses()[0].Kind != LossNames {
+	if p, err = NewPlan(t.Context(), from, tensorfile.PTD, nil); err != nil ||
+		len(p.Losses()) != 1 || p.Losses()[0].Kind != LossNames {
 		t.Errorf("of a .zt: %v, %v", p.Losses(), err)
 	}
 }

@@ -46,7 +46,8 @@ func TestPrimitivKeepsItsKind(t *testing.T) {
 	wt := primitiv.NewWriter(&batch, &primitiv.WriterOptions{Kind: primitiv.KindTensor, Batch: 3})
 	x := tensor.New("tensor", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})
 	x.Order = tensor.ColumnMajor(2)
-	err = errors.Join(ws.SetShape(primitiv.Shape{Dims: []uint32{2, 3}, Batch: 5}), ws.Close(), wt.Add(x), wt.Close())
+	err = errors.Join(ws.SetShape(primitiv.Shape{Dims: []uint32{2, 3}, Batch: 5}), ws.Close(),
+		wt.Add(x), wt.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +69,10 @@ func TestPrimitivKeepsItsKind(t *testing.T) {
 			continue
 		}
 		end, err := primitiv.OpenBytes(out.Bytes(), nil)
-		if err != nil || end.Kind() != r.Kind() || end.Shape().String() != r.Shape().String() || end.Len() != r.Len() {
-			t.Errorf("%s: %v, a %v of shape %v became a %v of shape %v", name, err, r.Kind(), r.Shape(), end.Kind(), end.Shape())
+		if err != nil || end.Kind() != r.Kind() || end.Shape().String() != r.Shape().String() ||
+			end.Len() != r.Len() {
+			t.Errorf("%s: %v, a %v of shape %v became a %v of shape %v", name, err, r.Kind(),
+				r.Shape(), end.Kind(), end.Shape())
 		}
 		if r.Kind() == primitiv.KindShape {
 			p, err := NewPlan(t.Context(), open(t, b), tensorfile.Safetensors, nil)
@@ -86,7 +89,8 @@ func TestPrimitivKeepsItsKind(t *testing.T) {
 // A byte that is no bool is refused by every target, and copied by none.
 func TestInvalidBools(t *testing.T) {
 	src := write(t, form{tensorfile.Safetensors, ""}, []*tensor.Tensor{
-		{Name: "b", DType: tensor.Bool, Shape: tensor.Shape{3}, Data: tensor.BlobOf([]byte{0, 77, 1})}}, nil)
+		{Name: "b", DType: tensor.Bool, Shape: tensor.Shape{3},
+			Data: tensor.BlobOf([]byte{0, 77, 1})}}, nil)
 	for _, to := range forms() {
 		o := to.options()
 		o.Allow = LossAll
@@ -101,11 +105,15 @@ func TestInvalidBools(t *testing.T) {
 }
 
 func TestDuplicates(t *testing.T) {
-	x := &tensor.Tensor{Name: "s", DType: tensor.F32, Shape: tensor.Shape{3}, Scheme: "sparse_coo", Parts: []tensor.Part{
-		{Role: "values", DType: tensor.F32, Data: tensor.New("", tensor.Shape{2}, []float32{1, 2}).Data},
-		{Role: "coords", DType: tensor.U64, Data: tensor.New("", tensor.Shape{2}, []uint64{1, 1}).Data}}}
+	x := &tensor.Tensor{Name: "s", DType: tensor.F32, Shape: tensor.Shape{3}, Scheme: "sparse_coo",
+		Parts: []tensor.Part{
+			{Role: "values", DType: tensor.F32,
+				Data: tensor.New("", tensor.Shape{2}, []float32{1, 2}).Data},
+			{Role: "coords", DType: tensor.U64,
+				Data: tensor.New("", tensor.Shape{2}, []uint64{1, 1}).Data}}}
 	src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{x}, nil)
-	for d, want := range map[sparse.Duplicates][]float32{sparse.Sum: {0, 3, 0}, sparse.First: {0, 1, 0}} {
+	for d, want := range map[sparse.Duplicates][]float32{sparse.Sum: {0, 3, 0},
+		sparse.First: {0, 1, 0}} {
 		for _, to := range []form{{tensorfile.Safetensors, ""}, {tensorfile.ZTensor, "2"}} {
 			o := to.options()
 			o.Allow, o.Duplicates = LossDensify, d
@@ -125,16 +133,20 @@ func TestDuplicates(t *testing.T) {
 }
 
 func TestOptionErrors(t *testing.T) {
-	src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}, nil)
+	src := write(t, form{tensorfile.ZTensor, "1.2"},
+		[]*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}, nil)
 	for name, c := range map[string]struct {
 		to tensorfile.Format
 		o  Options
 	}{
-		"sparse":              {tensorfile.NPZ, Options{Sparse: "sparse_csr"}},
-		"a scheme":            {tensorfile.ZTensor, Options{Sparse: "csr"}},
-		"a dtype":             {tensorfile.NPZ, Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.BF16})}},
-		"a dtype to no other": {tensorfile.NPZ, Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.Bool})}},
-		"a digest":            {tensorfile.ZTensor, Options{ZTensor: &ztensor.WriterOptions{Version: "2", Digest: ztensor.SHA256}}},
+		"sparse":   {tensorfile.NPZ, Options{Sparse: "sparse_csr"}},
+		"a scheme": {tensorfile.ZTensor, Options{Sparse: "csr"}},
+		"a dtype": {tensorfile.NPZ,
+			Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.BF16})}},
+		"a dtype to no other": {tensorfile.NPZ,
+			Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.Bool})}},
+		"a digest": {tensorfile.ZTensor,
+			Options{ZTensor: &ztensor.WriterOptions{Version: "2", Digest: ztensor.SHA256}}},
 	} {
 		var oe *OptionError
 		if _, err := NewPlan(t.Context(), src, c.to, &c.o); !errors.As(err, &oe) {
@@ -148,7 +160,8 @@ func TestDecodedTotal(t *testing.T) {
 	var file bytes.Buffer
 	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.2", Level: 1})
 	for _, name := range []string{"a", "b"} {
-		if err := w.Add(tensor.New(name, tensor.Shape{1 << 16}, make([]uint8, 1<<16))); err != nil {
+		if err := w.Add(tensor.New(name, tensor.Shape{1 << 16},
+			make([]uint8, 1<<16))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,12 +169,14 @@ func TestDecodedTotal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for limit, want := range map[int64]error{1 << 17: nil, 1<<17 - 1: tensor.ErrLimit} {
-		p, err := NewPlan(t.Context(), open(t, file.Bytes()), tensorfile.NPZ, &Options{Limits: tensor.Limits{MaxDecodedTotal: limit}})
+		p, err := NewPlan(t.Context(), open(t, file.Bytes()), tensorfile.NPZ,
+			&Options{Limits: tensor.Limits{MaxDecodedTotal: limit}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := p.Write(t.Context(), &out); !errors.Is(err, want) || err != nil && out.Len() > 0 {
+		if err := p.Write(t.Context(), &out); !errors.Is(err, want) ||
+			err != nil && out.Len() > 0 {
 			t.Errorf("limit %d: %v, %d bytes written", limit, err, out.Len())
 		}
 	}
@@ -171,12 +186,14 @@ func TestDecodedTotal(t *testing.T) {
 func TestGroupLosses(t *testing.T) {
 	var all []*tensor.Tensor
 	for i := range 9 {
-		all = append(all, tensor.New(strings.Repeat("x", i+1), tensor.Shape{1}, []tensor.BFloat16{1}))
+		all = append(all, tensor.New(strings.Repeat("x", i+1), tensor.Shape{1},
+			[]tensor.BFloat16{1}))
 	}
 	src := write(t, form{tensorfile.ZTensor, "1.2"}, all, nil)
-	p, err := NewPlan(t.Context(), src, tensorfile.NPZ, &Options{Map: func(x *tensor.Tensor) (string, tensor.DType, bool) {
-		return "new" + x.Name, tensor.Unknown, true
-	}})
+	p, err := NewPlan(t.Context(), src, tensorfile.NPZ,
+		&Options{Map: func(x *tensor.Tensor) (string, tensor.DType, bool) {
+			return "new" + x.Name, tensor.Unknown, true
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +210,8 @@ func TestFile(t *testing.T) {
 	if err := File(t.Context(), in, filepath.Join(dir, "out.npz"), nil); !errors.As(err, &le) {
 		t.Error(err)
 	}
-	if err := File(t.Context(), in, filepath.Join(dir, "out.unknown"), nil); !errors.Is(err, tensorfile.ErrUnknownFormat) {
+	if err := File(t.Context(), in, filepath.Join(dir, "out.unknown"), nil); !errors.Is(err,
+		tensorfile.ErrUnknownFormat) {
 		t.Error(err)
 	}
 	out := filepath.Join(dir, "out.ZT")

@@ -35,7 +35,8 @@ func randomTensor(r *rand.Rand, f form, name string) *tensor.Tensor {
 		}
 		d := types[r.IntN(len(types))]
 		n, _ := shape.Elements()
-		if n == 0 && !f.caps().ZeroDims && f.format != tensorfile.PTE || d.Size() == 0 && n%8 != 0 {
+		if n == 0 && !f.caps().ZeroDims && f.format != tensorfile.PTE ||
+			d.Size() == 0 && n%8 != 0 {
 			continue
 		}
 		x := sample(d, shape)
@@ -76,7 +77,8 @@ func randomName(r *rand.Rand, f form, i int) string {
 			name = long
 		}
 	case 3:
-		if i == 0 && nameFor(f.format, f.version, "__metadata__") == "__metadata__" && f.caps().Names != tensorfile.Paths {
+		if i == 0 && nameFor(f.format, f.version, "__metadata__") == "__metadata__" &&
+			f.caps().Names != tensorfile.Paths {
 			name = "__metadata__"
 		}
 	}
@@ -176,7 +178,8 @@ func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 	written := slices.Collect(end.Tensors())
 	arrived := func(it *item) *tensor.Tensor {
 		for k, y := range written {
-			inOrder := to.format == tensorfile.NPY || to.format == tensorfile.RTen // names may be none
+			// names may be none
+			inOrder := to.format == tensorfile.NPY || to.format == tensorfile.RTen
 			if y != nil && (inOrder || y.Name == it.t.Name) {
 				written[k] = nil
 				return y
@@ -236,7 +239,8 @@ func tensorDifferences(
 	} else if x.Dense() && !sameStorage(x.Shape, x.Order, y.Order) {
 		differs |= LossReorder
 	}
-	if x.Dense() && x.DType != y.DType || !x.Dense() && y.Dense() && x.Part("values").DType != y.DType {
+	if x.Dense() && x.DType != y.DType || !x.Dense() && y.Dense() &&
+		x.Part("values").DType != y.DType {
 		if differs |= named & (LossWiden | LossNarrow); named&(LossWiden|LossNarrow) == 0 {
 			t.Errorf("%v became %v, and that is not named", x, y)
 		}
@@ -253,7 +257,8 @@ func tensorDifferences(
 	}
 	_, isBlocks := blocksOf(x)
 	for k, v := range ownAttributes(src, x) {
-		if isBlocks && end.Format() == tensorfile.GGUF && (k == "elems_per_block" || k == "block_bytes") {
+		if isBlocks && end.Format() == tensorfile.GGUF &&
+			(k == "elems_per_block" || k == "block_bytes") {
 			continue // its type says it
 		}
 		if got, ok := ownAttributes(end, y)[k]; !ok || !sameValue(v, got) {

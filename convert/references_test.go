@@ -38,7 +38,8 @@ func TestConversionsForReferences(t *testing.T) {
 			for many && from.caps().MaxTensors != 1 && len(c.tensors) < 4 {
 				c = randomContents(r, from, many)
 			}
-			if to.format == tensorfile.PTD { // whose runtime dies when asked for the layout of a blob
+			// whose runtime dies when asked for the layout of a blob
+			if to.format == tensorfile.PTD {
 				c.blobs = nil
 			}
 			for _, x := range c.tensors { // at which some references end a name
@@ -78,13 +79,16 @@ func TestConversionsForReferences(t *testing.T) {
 				}
 				b := rowMajor(t, x)
 				shape := append([]int64{}, it.t.Shape...)
-				rows = append(rows, row{it.t.Name, it.t.DType.String(), shape, fmt.Sprintf("%x", sha256.Sum256(b))})
+				rows = append(rows,
+					row{it.t.Name, it.t.DType.String(), shape,
+						fmt.Sprintf("%x", sha256.Sum256(b))})
 			}
 			name := filepath.Join(dir, from.String()+" to "+to.String())
 			if err := p.WriteFile(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}
-			text, err := json.Marshal(map[string]any{"tensors": slices.Clip(rows), "complete": true})
+			text, err := json.Marshal(map[string]any{"tensors": slices.Clip(rows),
+				"complete": true})
 			if err == nil {
 				err = os.WriteFile(name+".json", text, 0o666)
 			}

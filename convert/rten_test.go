@@ -22,19 +22,22 @@ func TestWeightsLeaveRTen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, to := range []tensorfile.Format{tensorfile.ZTensor, tensorfile.PTD, tensorfile.Safetensors} {
+		for _, to := range []tensorfile.Format{tensorfile.ZTensor, tensorfile.PTD,
+			tensorfile.Safetensors} {
 			t.Run(filepath.Base(name)+" to "+to.String(), func(t *testing.T) {
 				src, err := tensorfile.OpenBytes(data, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer src.Close()
-				p, err := NewPlan(t.Context(), src, to, &Options{Allow: LossGraph | LossAttributes | LossNames})
+				p, err := NewPlan(t.Context(), src, to,
+					&Options{Allow: LossGraph | LossAttributes | LossNames})
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, l := range p.Losses() {
-					if l.Kind != LossGraph && (l.Kind != LossAttributes || to != tensorfile.PTD) && l.Kind != LossNames {
+					if l.Kind != LossGraph && (l.Kind != LossAttributes || to != tensorfile.PTD) &&
+						l.Kind != LossNames {
 						t.Errorf("lost: %v", l)
 					}
 				}
@@ -60,7 +63,8 @@ func TestWeightsLeaveRTen(t *testing.T) {
 					i++
 					x := got.Tensor(planned.Name)
 					if x == nil || x.DType != want.DType || !x.Shape.Equal(want.Shape) {
-						t.Errorf("%s is %v, was %s %v %v", planned.Name, x, want.Name, want.DType, want.Shape)
+						t.Errorf("%s is %v, was %s %v %v", planned.Name, x, want.Name, want.DType,
+							want.Shape)
 						continue
 					}
 					if planned.Name != want.Name && src.Tensor(want.Name) == want {

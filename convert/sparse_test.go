@@ -61,12 +61,20 @@ func (s *scattered) element(e uint64) uint32 {
 
 // part writes the part of that role piece by piece.
 func (s *scattered) part(w io.Writer, role string) error {
-	n, value := s.nnz, func(b []byte, i uint64) []byte { return binary.LittleEndian.AppendUint64(b, s.place(i)%s.cols) }
+	n, value := s.nnz, func(b []byte, i uint64) []byte {
+		return binary.LittleEndian.AppendUint64(b, s.place(i)%s.cols)
+	}
 	switch role {
 	case "values":
-		value = func(b []byte, i uint64) []byte { return binary.LittleEndian.AppendUint32(b, s.element(s.place(i))) }
+		value = func(b []byte, i uint64) []byte {
+			return binary.LittleEndian.AppendUint32(b, s.element(s.place(i)))
+		}
 	case "indptr":
-		n, value = s.rows+1, func(b []byte, i uint64) []byte { return binary.LittleEndian.AppendUint64(b, i*(s.nnz/s.rows)) }
+		n, value = s.rows+1,
+			func(b []byte, i uint64) []byte {
+				return binary.LittleEndian.AppendUint64(b,
+					i*(s.nnz/s.rows))
+			}
 	case "coords":
 		n, value = 2*s.nnz, func(b []byte, i uint64) []byte {
 			if i < s.nnz {
@@ -124,7 +132,8 @@ func (s *scattered) file(t testing.TB, name, version string, compressed bool) {
 			c["dtype"] = "f32"
 		}
 		if compressed {
-			z, err := zstd.NewWriter(f, zstd.WithWindowSize(8<<20), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+			z, err := zstd.NewWriter(f, zstd.WithWindowSize(8<<20),
+				zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 			check(err)
 			counted := &counter{w: z}
 			check(errors.Join(s.part(counted, role), z.Close()))
@@ -137,10 +146,13 @@ func (s *scattered) file(t testing.TB, name, version string, compressed bool) {
 		c["length"] = end() - at
 		components[role] = c
 	}
-	manifest, err := cbor.Marshal(map[string]any{"version": version + ".0", "objects": map[string]any{
-		"x": map[string]any{"format": layout, "shape": []uint64{s.rows, s.cols}, "components": components}}})
+	manifest, err := cbor.Marshal(map[string]any{"version": version + ".0",
+		"objects": map[string]any{
+			"x": map[string]any{"format": layout, "shape": []uint64{s.rows, s.cols},
+				"components": components}}})
 	check(err)
-	_, err = f.Write(append(binary.LittleEndian.AppendUint64(manifest, uint64(len(manifest))), "ZTEN1000"...))
+	_, err = f.Write(append(binary.LittleEndian.AppendUint64(manifest, uint64(len(manifest))),
+		"ZTEN1000"...))
 	check(err)
 }
 
@@ -172,7 +184,8 @@ func (c *comparing) Write(p []byte) (int, error) {
 		p = append(c.rest, p...)
 	}
 	for ; len(p) >= 4; p = p[4:] {
-		if have, want := binary.LittleEndian.Uint32(p), c.s.element(c.at); have != want && c.err == nil {
+		if have, want := binary.LittleEndian.Uint32(p),
+			c.s.element(c.at); have != want && c.err == nil {
 			c.err = fmt.Errorf("element %d is %08x, not %08x", c.at, have, want)
 		}
 		c.at++
@@ -208,23 +221,35 @@ func TestStreamsScattered(t *testing.T) {
 		compressed bool
 		always     bool // also where there is little time
 	}{
-		{"coo", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 1}, "1.2", false, false},
-		{"coo, compressed", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 1}, "1.2", true, false},
-		{"coo, unordered", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1}, "1.2", false, false},
-		{"coo, unordered, compressed", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1}, "1.1", true, true},
-		{"csr, compressed", scattered{csr: true, rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 1}, "1.2", true, false},
-		{"csr of many rows, compressed", scattered{csr: true, rows: n, cols: 4, nnz: n, stride: 1}, "1.2", true, true},
-		{"csr, unordered", scattered{csr: true, rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1}, "1.2", false, false},
-		{"csr, unordered, compressed", scattered{csr: true, rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1}, "1.2", true, false},
-		{"csr of one row, unordered", scattered{csr: true, rows: 1, cols: 2 * n, nnz: n, stride: 0x9e3779b1}, "1.2", true, true},
+		{"coo", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 1}, "1.2", false,
+			false},
+		{"coo, compressed", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 1}, "1.2",
+			true, false},
+		{"coo, unordered", scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1},
+			"1.2", false, false},
+		{"coo, unordered, compressed",
+			scattered{rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1}, "1.1", true,
+			true},
+		{"csr, compressed", scattered{csr: true, rows: 1 << 10, cols: 2 * n >> 10, nnz: n,
+			stride: 1}, "1.2", true, false},
+		{"csr of many rows, compressed", scattered{csr: true, rows: n, cols: 4, nnz: n, stride: 1},
+			"1.2", true, true},
+		{"csr, unordered", scattered{csr: true, rows: 1 << 10, cols: 2 * n >> 10, nnz: n,
+			stride: 0x9e3779b1}, "1.2", false, false},
+		{"csr, unordered, compressed",
+			scattered{csr: true, rows: 1 << 10, cols: 2 * n >> 10, nnz: n, stride: 0x9e3779b1},
+			"1.2", true, false},
+		{"csr of one row, unordered",
+			scattered{csr: true, rows: 1, cols: 2 * n, nnz: n, stride: 0x9e3779b1}, "1.2", true,
+			true},
 	} {
 		if !large && !c.always {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			one, two := filepath.Join(dir, "one.zt"), filepath.Join(dir, "two.zt")
-			c.s.file(t, one, c.version, c.compressed)
+			first, second := filepath.Join(dir, "one.zt"), filepath.Join(dir, "two.zt")
+			c.s.file(t, first, c.version, c.compressed)
 			convert := func(from string, noMap bool, to form, o *Options, begin func() io.Writer) {
 				t.Helper()
 				src, err := tensorfile.Open(from, &tensorfile.Options{NoMap: noMap})
@@ -234,7 +259,9 @@ func TestStreamsScattered(t *testing.T) {
 				defer src.Close()
 				var p *Plan
 				limit := int64(64<<20 + 48*n)
-				planned := readtest.PeakHeap(func() { p, err = NewPlan(t.Context(), src, to.format, o) })
+				planned := readtest.PeakHeap(func() {
+					p, err = NewPlan(t.Context(), src, to.format, o)
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -243,17 +270,21 @@ func TestStreamsScattered(t *testing.T) {
 				}
 				peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), begin()) })
 				if err != nil || peak > limit || planned > limit {
-					t.Errorf("%s to %v, mapped %v: %.1f MiB, %.1f to plan: %v", filepath.Base(from), to, !noMap, float64(peak)/(1<<20), float64(planned)/(1<<20), err)
+					t.Errorf("%s to %v, mapped %v: %.1f MiB, %.1f to plan: %v",
+						filepath.Base(from), to, !noMap, float64(peak)/(1<<20),
+						float64(planned)/(1<<20), err)
 				}
-				t.Logf("%s to %v, mapped %v: %.1f MiB, %.1f to plan", filepath.Base(from), to, !noMap, float64(peak)/(1<<20), float64(planned)/(1<<20))
+				t.Logf("%s to %v, mapped %v: %.1f MiB, %.1f to plan", filepath.Base(from), to,
+					!noMap, float64(peak)/(1<<20), float64(planned)/(1<<20))
 			}
 			dense := func(from string, noMap bool) {
 				t.Helper()
 				var same *comparing
-				convert(from, noMap, form{tensorfile.NPY, ""}, &Options{Allow: LossAll}, func() io.Writer {
-					same = &comparing{s: &c.s, skip: 128} // the header of a .npy
-					return same
-				})
+				convert(from, noMap, form{tensorfile.NPY, ""}, &Options{Allow: LossAll},
+					func() io.Writer {
+						same = &comparing{s: &c.s, skip: 128} // the header of a .npy
+						return same
+					})
 				if err := same.done(); err != nil {
 					t.Errorf("%s: %v", filepath.Base(from), err)
 				}
@@ -274,15 +305,15 @@ func TestStreamsScattered(t *testing.T) {
 				})
 			}
 			for _, noMap := range []bool{true, false}[:ways] {
-				dense(one, noMap)
-				sparse(one, two, "2", noMap, 0)
-				dense(two, noMap)
+				dense(first, noMap)
+				sparse(first, second, "2", noMap, 0)
+				dense(second, noMap)
 			}
-			sparse(one, two, "2", false, 1)
+			sparse(first, second, "2", false, 1)
 			for _, noMap := range []bool{true, false}[:ways] {
-				dense(two, noMap)
-				sparse(two, one, "1.2", noMap, 0)
-				dense(one, noMap)
+				dense(second, noMap)
+				sparse(second, first, "1.2", noMap, 0)
+				dense(first, noMap)
 			}
 		})
 	}
@@ -303,7 +334,8 @@ func TestCancelScattered(t *testing.T) {
 		for _, to := range []form{{tensorfile.NPY, ""}, {tensorfile.ZTensor, "2"}} {
 			total := 0 // read by Write
 			for step := range 8 {
-				r := &cancellingReader{r: bytes.NewReader(file), left: math.MaxInt, cancel: func() {}}
+				r := &cancellingReader{r: bytes.NewReader(file), left: math.MaxInt,
+					cancel: func() {}}
 				src, err := tensorfile.NewReader(r, int64(len(file)), nil)
 				if err != nil {
 					t.Fatal(err)
@@ -333,8 +365,10 @@ func TestCancelScattered(t *testing.T) {
 				}
 				err = p.Write(ctx, c)
 				const slack = 4 << 20 // bytes that may be read or written after the cancellation
-				if !errors.Is(err, context.Canceled) && step < 6 || r.left < -slack || c.left < -slack {
-					t.Errorf("%v to %v, %d of 7: %v, %d bytes read after it and %d written", s, to, step, err, -r.left, -c.left)
+				if !errors.Is(err, context.Canceled) && step < 6 || r.left < -slack ||
+					c.left < -slack {
+					t.Errorf("%v to %v, %d of 7: %v, %d bytes read after it and %d written", s, to,
+						step, err, -r.left, -c.left)
 				}
 				cancel()
 			}
@@ -351,7 +385,8 @@ func TestCancelWhilePlanning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, after := range []int{-1, 1 << 20, 3 << 20} { // opened; while coordinates of each dimension are read
+	// opened; while coordinates of each dimension are read
+	for _, after := range []int{-1, 1 << 20, 3 << 20} {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &cancellingReader{r: bytes.NewReader(file), left: math.MaxInt, cancel: cancel}
 		src, err := tensorfile.NewReader(r, int64(len(file)), nil)
@@ -361,7 +396,8 @@ func TestCancelWhilePlanning(t *testing.T) {
 		if r.left = after; after < 0 {
 			cancel()
 		}
-		if _, err := NewPlan(ctx, src, tensorfile.ZTensor, two.options()); !errors.Is(err, context.Canceled) || r.left < -1<<20 {
+		if _, err := NewPlan(ctx, src, tensorfile.ZTensor, version2.options()); !errors.Is(err,
+			context.Canceled) || r.left < -1<<20 {
 			t.Errorf("%d: %v, %d bytes read after the end", after, err, -r.left)
 		}
 		cancel()
@@ -371,12 +407,18 @@ func TestCancelWhilePlanning(t *testing.T) {
 // An error of a source names the tensor once, whichever writer meets it, and so does a
 // loss.
 func TestErrorsNameATensorOnce(t *testing.T) {
-	u64 := func(v ...uint64) tensor.Blob { return tensor.New("", tensor.Shape{int64(len(v))}, v).Data }
-	coo := func(at ...uint64) *tensor.Tensor {
-		return &tensor.Tensor{Name: "the one", DType: tensor.F32, Shape: tensor.Shape{9}, Scheme: "sparse_coo", Parts: []tensor.Part{
-			{Role: "values", DType: tensor.F32, Data: tensor.New("", tensor.Shape{2}, []float32{1, 2}).Data}, {Role: "coords", DType: tensor.U64, Data: u64(at...)}}}
+	u64 := func(v ...uint64) tensor.Blob {
+		return tensor.New("", tensor.Shape{int64(len(v))}, v).Data
 	}
-	for what, x := range map[string]*tensor.Tensor{"twice": coo(3, 3), "damaged": coo(3, 4), "dense": tensor.New("the one", tensor.Shape{2}, []float32{1, 2})} {
+	coo := func(at ...uint64) *tensor.Tensor {
+		return &tensor.Tensor{Name: "the one", DType: tensor.F32, Shape: tensor.Shape{9},
+			Scheme: "sparse_coo", Parts: []tensor.Part{
+				{Role: "values", DType: tensor.F32,
+					Data: tensor.New("", tensor.Shape{2}, []float32{1, 2}).Data},
+				{Role: "coords", DType: tensor.U64, Data: u64(at...)}}}
+	}
+	for what, x := range map[string]*tensor.Tensor{"twice": coo(3, 3), "damaged": coo(3, 4),
+		"dense": tensor.New("the one", tensor.Shape{2}, []float32{1, 2})} {
 		var file bytes.Buffer
 		zw := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.2", Level: 1})
 		if err := errors.Join(zw.Add(x), zw.Close()); err != nil {
@@ -385,7 +427,8 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 		b := file.Bytes()
 		src := open(t, b)
 		if what != "twice" {
-			for _, p := range append(src.Tensor("the one").Parts, tensor.Part{Data: src.Tensor("the one").Data}) {
+			for _, p := range append(src.Tensor("the one").Parts,
+				tensor.Part{Data: src.Tensor("the one").Data}) {
 				if st, ok := p.Data.Stored(); ok {
 					b[st.Offset] ^= 1
 				}
@@ -403,7 +446,8 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 					t.Errorf("%s to %v: a loss: %v", what, to, l)
 				}
 			}
-			if err = p.Write(t.Context(), io.Discard); err != nil && strings.Count(err.Error(), "the one") != 1 && to.format != tensorfile.NPY {
+			if err = p.Write(t.Context(), io.Discard); err != nil &&
+				strings.Count(err.Error(), "the one") != 1 && to.format != tensorfile.NPY {
 				t.Errorf("%s to %v: %v", what, to, err)
 			}
 			if what != "twice" && !errors.Is(err, tensor.ErrMalformed) {
@@ -430,7 +474,8 @@ func TestStreamsToASlowTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	p, err := NewPlan(t.Context(), src, tensorfile.ZTensor, &Options{ZTensor: &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}})
+	p, err := NewPlan(t.Context(), src, tensorfile.ZTensor,
+		&Options{ZTensor: &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -453,7 +498,8 @@ func TestStreamsIntoCompressed(t *testing.T) {
 			weights[i], rows[i] = float32(rng.NormFloat64()), float32(i/1000)
 		}
 		shape := tensor.Shape{5 << 20}
-		all := []*tensor.Tensor{tensor.New("weights", shape, weights), tensor.New("rows", shape, rows), tensor.New("weights too", shape, weights)}
+		all := []*tensor.Tensor{tensor.New("weights", shape, weights),
+			tensor.New("rows", shape, rows), tensor.New("weights too", shape, weights)}
 		if err := ztensor.WriteFile(t.Context(), name, tensor.Of(all...), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -465,16 +511,19 @@ func TestStreamsIntoCompressed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, err := NewPlan(t.Context(), src, tensorfile.ZTensor, &Options{ZTensor: &ztensor.WriterOptions{Version: version, Level: level}})
+				p, err := NewPlan(t.Context(), src, tensorfile.ZTensor,
+					&Options{ZTensor: &ztensor.WriterOptions{Version: version, Level: level}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), io.Discard) })
 				src.Close()
 				if err != nil || peak > 64<<20 {
-					t.Errorf("unmapped %v, to %s at level %d: %.1f MiB, %v", unmapped, version, level, float64(peak)/(1<<20), err)
+					t.Errorf("unmapped %v, to %s at level %d: %.1f MiB, %v", unmapped, version,
+						level, float64(peak)/(1<<20), err)
 				}
-				t.Logf("unmapped %v, to %s at level %d: %.1f MiB", unmapped, version, level, float64(peak)/(1<<20))
+				t.Logf("unmapped %v, to %s at level %d: %.1f MiB", unmapped, version, level,
+					float64(peak)/(1<<20))
 			}
 		}
 	}

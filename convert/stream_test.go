@@ -31,7 +31,8 @@ func (c *cancelling) Write(p []byte) (int, error) {
 }
 
 func TestCancel(t *testing.T) {
-	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{16 << 20}, make([]uint8, 16<<20))}, nil)
+	src := write(t, form{tensorfile.ZTensor, "1.0"},
+		[]*tensor.Tensor{tensor.New("w", tensor.Shape{16 << 20}, make([]uint8, 16<<20))}, nil)
 	for _, to := range forms() {
 		o := to.options()
 		o.Allow = LossAll
@@ -51,7 +52,8 @@ func TestCancel(t *testing.T) {
 			t.Errorf("%v: %v", to, err)
 		}
 		if c.left < -4<<20 || calls == 0 {
-			t.Errorf("%v: %d bytes written after the cancellation, %d calls of Progress", to, -c.left, calls)
+			t.Errorf("%v: %d bytes written after the cancellation, %d calls of Progress", to,
+				-c.left, calls)
 		}
 		cancel()
 	}
@@ -68,8 +70,11 @@ func TestCancelBeforeTheFirstByte(t *testing.T) {
 	}
 	for _, x := range []*tensor.Tensor{
 		tensor.New("w", tensor.Shape{4 << 10, 4 << 10}, make([]uint8, 16<<20)),
-		{Name: "s", DType: tensor.U8, Shape: tensor.Shape{2 << 20}, Scheme: "sparse_coo", Parts: []tensor.Part{
-			{Role: "values", DType: tensor.U8, Data: tensor.BlobOf(bytes.Repeat([]byte{1}, 2<<20))}, {Role: "coords", DType: tensor.U64, Data: tensor.BlobOf(at)}}},
+		{Name: "s", DType: tensor.U8, Shape: tensor.Shape{2 << 20}, Scheme: "sparse_coo",
+			Parts: []tensor.Part{
+				{Role: "values", DType: tensor.U8,
+					Data: tensor.BlobOf(bytes.Repeat([]byte{1}, 2<<20))},
+				{Role: "coords", DType: tensor.U64, Data: tensor.BlobOf(at)}}},
 	} {
 		var file bytes.Buffer
 		zw := ztensor.NewWriter(&file, nil)
@@ -82,7 +87,9 @@ func TestCancelBeforeTheFirstByte(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := NewPlan(t.Context(), src, tensorfile.Primitiv, &Options{Allow: LossAll, Map: dtypes(map[tensor.DType]tensor.DType{tensor.U8: tensor.F32})})
+		p, err := NewPlan(t.Context(), src, tensorfile.Primitiv,
+			&Options{Allow: LossAll,
+				Map: dtypes(map[tensor.DType]tensor.DType{tensor.U8: tensor.F32})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +130,9 @@ func TestStreams(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "w.zt")
 	spool := t.TempDir()
 	t.Setenv("TMPDIR", spool)
-	if err := ztensor.WriteFile(t.Context(), name, tensor.Of(tensor.New("w", tensor.Shape{3 << 10, 4 << 10}, make([]float32, n))), &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}); err != nil {
+	if err := ztensor.WriteFile(t.Context(), name,
+		tensor.Of(tensor.New("w", tensor.Shape{3 << 10, 4 << 10}, make([]float32, n))),
+		&ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}); err != nil {
 		t.Fatal(err)
 	}
 	for _, noMap := range []bool{false, true} {
@@ -157,7 +166,8 @@ func TestStreams(t *testing.T) {
 }
 
 func TestAFailingTargetIsReported(t *testing.T) {
-	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{tensor.New("w", tensor.Shape{1000}, make([]float32, 1000))}, nil)
+	src := write(t, form{tensorfile.ZTensor, "1.0"},
+		[]*tensor.Tensor{tensor.New("w", tensor.Shape{1000}, make([]float32, 1000))}, nil)
 	for _, to := range forms() {
 		o := to.options()
 		o.Allow = LossAll
@@ -184,8 +194,10 @@ func TestStreamsSparse(t *testing.T) {
 		values[i] = float32(i % 3) // two in three are not 0
 	}
 	dir := t.TempDir()
-	dense, csr, coo := filepath.Join(dir, "dense.zt"), filepath.Join(dir, "csr.zt"), filepath.Join(dir, "coo.zt")
-	if err := ztensor.WriteFile(t.Context(), dense, tensor.Of(tensor.New("w", tensor.Shape{rows, cols}, values)), nil); err != nil {
+	dense, csr, coo := filepath.Join(dir, "dense.zt"), filepath.Join(dir, "csr.zt"),
+		filepath.Join(dir, "coo.zt")
+	if err := ztensor.WriteFile(t.Context(), dense,
+		tensor.Of(tensor.New("w", tensor.Shape{rows, cols}, values)), nil); err != nil {
 		t.Fatal(err)
 	}
 	run := func(from, to string, format tensorfile.Format, o *Options) {

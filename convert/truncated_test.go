@@ -13,7 +13,8 @@ import (
 func TestConvertedStreamOfATruncatedSourceEndsInAnError(t *testing.T) {
 	for _, n := range []int{0, 2, 3, 6} {
 		b := tensor.BlobFunc(8, func() (io.ReadCloser, error) {
-			in := io.MultiReader(strings.NewReader("abcdefgh"[:n]), iotest.ErrReader(io.ErrUnexpectedEOF))
+			in := io.MultiReader(strings.NewReader("abcdefgh"[:n]),
+				iotest.ErrReader(io.ErrUnexpectedEOF))
 			return io.NopCloser(in), nil
 		})
 		c, err := converted(b, tensor.U16, tensor.I32, 4)

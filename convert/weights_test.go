@@ -21,7 +21,8 @@ func TestSetWeights(t *testing.T) {
 			other = dir
 		}
 		program, data := filepath.Join(dir, "p.pte"), filepath.Join(other, "p.ptd")
-		for to, from := range map[string]string{program: "export-1.5.1-external-some.pte", data: "export-1.5.1-external-some.ptd"} {
+		for to, from := range map[string]string{program: "export-1.5.1-external-some.pte",
+			data: "export-1.5.1-external-some.ptd"} {
 			b, err := os.ReadFile("../testdata/pte/" + from)
 			if err != nil {
 				t.Fatal(err)
@@ -44,7 +45,8 @@ func TestSetWeights(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.Close()
-			if _, err := p.Verify(t.Context(), &tensor.VerifyOptions{External: d.Tensor}); err != nil {
+			if _, err := p.Verify(t.Context(),
+				&tensor.VerifyOptions{External: d.Tensor}); err != nil {
 				t.Error(err)
 			}
 			for x := range p.Tensors() {
@@ -89,13 +91,17 @@ func TestSetWeights(t *testing.T) {
 			data string
 			want error
 		}{
-			"absent":        {map[string]*tensor.Tensor{"absent": weights[inside]}, data, tensor.ErrNoTensor},
-			"no ptd":        {map[string]*tensor.Tensor{outside: weights[outside]}, "", tensor.ErrNoTensor},
-			"another dtype": {map[string]*tensor.Tensor{outside: &wrong, inside: weights[inside]}, data, tensor.ErrDType},
-			"no tensor":     {map[string]*tensor.Tensor{outside: nil}, data, tensor.ErrNoView},
+			"absent": {map[string]*tensor.Tensor{"absent": weights[inside]}, data,
+				tensor.ErrNoTensor},
+			"no ptd": {map[string]*tensor.Tensor{outside: weights[outside]}, "",
+				tensor.ErrNoTensor},
+			"another dtype": {map[string]*tensor.Tensor{outside: &wrong, inside: weights[inside]},
+				data, tensor.ErrDType},
+			"no tensor": {map[string]*tensor.Tensor{outside: nil}, data, tensor.ErrNoView},
 		} {
 			old, _ := os.ReadFile(program)
-			if err := convert.SetWeights(t.Context(), program, c.data, c.set); !errors.Is(err, c.want) {
+			if err := convert.SetWeights(t.Context(), program, c.data, c.set); !errors.Is(err,
+				c.want) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if now, _ := os.ReadFile(program); !bytes.Equal(now, old) {

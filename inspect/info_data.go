@@ -35,8 +35,9 @@ func ptdInfo(r *ptd.Reader) *PTDInfo {
 
 // A ZTensorInfo is what only a .zt has.
 type ZTensorInfo struct {
-	Generator     *string        `json:"generator"`                // nil where the file has none
-	Digest        *string        `json:"digest"`                   // the algorithms in use, as the file spells them
+	Generator *string `json:"generator"` // nil where the file has none
+	// the algorithms in use, as the file spells them
+	Digest        *string        `json:"digest"`
 	ContentDigest *string        `json:"content_digest,omitempty"` // of version 2
 	Shards        []ZTensorShard `json:"shards,omitempty"`         // of version 2
 }

@@ -150,11 +150,16 @@ func TestRedirectsThatAreNotFollowed(t *testing.T) {
 	}
 	defer r.Close()
 	for _, to := range []string{
-		"https://localhost/f", "https://LOCALHOST./f", "https://a.localhost/f", "https://127.0.0.1/f", "https://127.255.0.9:8443/f",
-		"https://[::1]/f", "https://[::ffff:127.0.0.1]/f", "https://[::ffff:0.0.0.0]/f", "https://[::127.0.0.1]/f",
-		"https://[64:ff9b::7f00:1]/f", "https://[2002:7f00:1::]/f", "https://0.0.0.0/f", "https://0.1.2.3/f", "https://[::]/f",
-		"https://[::1%25lo]/f", "https://0/f", "https://127.1/f", "https://127.0.1/f", "https://2130706433/f", "https://0x7f000001/f",
-		"https://0x7f.1/f", "https://0177.0.0.1/f", "https://017700000001/f", "http://example.org/f",
+		"https://localhost/f", "https://LOCALHOST./f", "https://a.localhost/f",
+		"https://127.0.0.1/f", "https://127.255.0.9:8443/f",
+		"https://[::1]/f", "https://[::ffff:127.0.0.1]/f", "https://[::ffff:0.0.0.0]/f",
+		"https://[::127.0.0.1]/f",
+		"https://[64:ff9b::7f00:1]/f", "https://[2002:7f00:1::]/f", "https://0.0.0.0/f",
+		"https://0.1.2.3/f", "https://[::]/f",
+		"https://[::1%25lo]/f", "https://0/f", "https://127.1/f", "https://127.0.1/f",
+		"https://2130706433/f", "https://0x7f000001/f",
+		"https://0x7f.1/f", "https://0177.0.0.1/f", "https://017700000001/f",
+		"http://example.org/f",
 	} {
 		resp := &http.Response{Header: http.Header{location: {to}}}
 		if u, err := r.redirect(r.url, resp); err == nil {
@@ -167,7 +172,8 @@ func TestRedirectsThatAreNotFollowed(t *testing.T) {
 // connection is made.
 func TestRedirectToANameOfThisMachine(t *testing.T) {
 	for address, refused := range map[string]bool{
-		"127.0.0.1:443": true, "[::1]:443": true, "0.0.0.0:443": true, "[::ffff:127.0.0.1]:443": true, "[::]:443": true,
+		"127.0.0.1:443": true, "[::1]:443": true, "0.0.0.0:443": true,
+		"[::ffff:127.0.0.1]:443": true, "[::]:443": true,
 		"8.8.8.8:443": false, "10.0.0.1:443": false, "[2606:4700::1111]:443": false,
 	} {
 		if err := refuseLocal("tcp", address, nil); (err != nil) != refused {
@@ -202,7 +208,8 @@ func TestRedirectToANameOfThisMachine(t *testing.T) {
 func TestAddressesThatAreNotAsked(t *testing.T) {
 	for _, address := range []string{"", "f", "/etc/passwd", "file:///etc/passwd",
 		"ftp://localhost/f", "http://example.org/f", "http://10.0.0.1/f",
-		"http://localhost.example.org/f", "https://", "https:///f", "https:opaque", "http://[::1", "javascript:alert(1)"} {
+		"http://localhost.example.org/f", "https://", "https:///f", "https:opaque", "http://[::1",
+		"javascript:alert(1)"} {
 		if r, err := Open(t.Context(), address, nil); err == nil {
 			r.Close()
 			t.Errorf("%q opened", address)
@@ -230,10 +237,14 @@ func TestPublicOnly(t *testing.T) {
 		t.Errorf("%v, waited %v", err, *waited)
 	}
 	for address, want := range map[string]bool{
-		"8.8.8.8": true, "1.1.1.1": true, "2606:4700::1111": true, "192.1.0.1": true, "172.32.0.1": true,
-		"127.0.0.1": false, "::1": false, "10.1.2.3": false, "172.16.0.1": false, "192.168.0.1": false, "169.254.169.254": false,
-		"fe80::1": false, "fc00::1": false, "fd12::1": false, "0.0.0.0": false, "::": false, "0.1.2.3": false, "100.64.0.1": false,
-		"224.0.0.1": false, "255.255.255.255": false, "240.0.0.1": false, "::ffff:10.0.0.1": false, "::ffff:8.8.8.8": true,
+		"8.8.8.8": true, "1.1.1.1": true, "2606:4700::1111": true, "192.1.0.1": true,
+		"172.32.0.1": true,
+		"127.0.0.1":  false, "::1": false, "10.1.2.3": false, "172.16.0.1": false,
+		"192.168.0.1": false, "169.254.169.254": false,
+		"fe80::1": false, "fc00::1": false, "fd12::1": false, "0.0.0.0": false, "::": false,
+		"0.1.2.3": false, "100.64.0.1": false,
+		"224.0.0.1": false, "255.255.255.255": false, "240.0.0.1": false, "::ffff:10.0.0.1": false,
+		"::ffff:8.8.8.8": true,
 		"64:ff9b::a00:1": false, "2002:a00:1::": false, "ff02::1": false, "198.18.0.1": false,
 	} {
 		err := refusePrivate("tcp", net.JoinHostPort(address, "443"), nil)

@@ -182,8 +182,10 @@ func TestHubAddresses(t *testing.T) {
 		}
 	}
 	for _, address := range []string{
-		"hf://", "hf://gpt2", "hf://acme/", "hf://acme/tiny@", "hf://acme/tiny@refs/x/3", "hf://acme/tiny@refs/pr",
-		"hf://acme/tiny/../x", "hf://acme/tiny//x", "hf://acme/../x", "hf://ac me/x", "hf://acme/tiny@%zz",
+		"hf://", "hf://gpt2", "hf://acme/", "hf://acme/tiny@", "hf://acme/tiny@refs/x/3",
+		"hf://acme/tiny@refs/pr",
+		"hf://acme/tiny/../x", "hf://acme/tiny//x", "hf://acme/../x", "hf://ac me/x",
+		"hf://acme/tiny@%zz",
 		"hf://acme/ti?ny", "https://huggingface.co/acme/tiny",
 	} {
 		if got, err := parseHub(address); err == nil {
@@ -398,7 +400,8 @@ func TestHFFromEnv(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	for header, want := range map[string]time.Duration{
-		`"resolvers";r=0;t=120`: 2 * time.Minute, "": 0, `"api";r=5;t=x`: 0, `"api"; t=3`: 3 * time.Second,
+		`"resolvers";r=0;t=120`: 2 * time.Minute, "": 0, `"api";r=5;t=x`: 0,
+		`"api"; t=3`: 3 * time.Second,
 	} {
 		if got := rateLimit(header); got != want {
 			t.Errorf("%q: %v", header, got)

@@ -54,7 +54,8 @@ func (s *fakeStore) List(_ context.Context, prefix string) iter.Seq2[Entry, erro
 
 func TestFileSystemOfAnOpener(t *testing.T) {
 	s := &fakeStore{objects: map[string]string{
-		"x://bucket/llama/config.json": "{}", "x://bucket/llama/a/b": "weights", "x://bucket/llama/a/": "", "x://bucket/other": "no",
+		"x://bucket/llama/config.json": "{}", "x://bucket/llama/a/b": "weights",
+		"x://bucket/llama/a/": "", "x://bucket/other": "no",
 	}}
 	for _, address := range []string{"x://bucket/llama", "x://bucket/llama/"} {
 		f, err := OpenFS(t.Context(), s, address)
@@ -72,7 +73,8 @@ func TestFileSystemOfAnOpener(t *testing.T) {
 		t.Errorf("a prefix without objects: %v", err)
 	}
 	for _, rows := range [][]Entry{
-		{{Address: "x://bucket/../secret"}}, {{Address: "x://elsewhere/a"}}, {{Address: "x://bucket//a"}}, {{Address: "x://bucket/a", Size: -1}},
+		{{Address: "x://bucket/../secret"}}, {{Address: "x://elsewhere/a"}},
+		{{Address: "x://bucket//a"}}, {{Address: "x://bucket/a", Size: -1}},
 		{{Address: "x://bucket/a"}, {Address: "x://bucket/a/b"}}, {{Address: "x://bucket/a"},
 			{Address: "x://bucket/a"}},
 	} {

@@ -83,7 +83,8 @@ func TestBothEndsFromServersThatKnowOneRange(t *testing.T) {
 		"say nonsense": func(_ *server, w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", "multipart/byteranges; boundary=x")
 			w.WriteHeader(http.StatusPartialContent)
-			io.WriteString(w, "--x\r\nContent-Range: bytes 0-99999999/100000000\r\n\r\nshort\r\n--x--\r\n")
+			io.WriteString(w,
+				"--x\r\nContent-Range: bytes 0-99999999/100000000\r\n\r\nshort\r\n--x--\r\n")
 			return true
 		},
 		"send three": func(s *server, w http.ResponseWriter, r *http.Request) bool {

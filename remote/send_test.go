@@ -45,7 +45,8 @@ func TestSendLetsGoOfItsBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := []byte(strings.Repeat("bytes", 1<<20))
-	answer, _, err := c.Send(t.Context(), http.MethodPut, s.URL+"/f", http.Header{"X": {"y"}}, body, 6)
+	answer, _, err := c.Send(t.Context(), http.MethodPut, s.URL+"/f", http.Header{"X": {"y"}},
+		body, 6)
 	if err != nil || string(answer) != "answer" || len(got) != 1 || got[0] != "PUT y bytes" {
 		t.Errorf("%q, %v, requests %q", answer, err, got)
 	}
@@ -61,7 +62,8 @@ func TestSendLetsGoOfItsBody(t *testing.T) {
 		http.Error(w, "no", http.StatusForbidden)
 		return true
 	})
-	if _, _, err := c.Send(t.Context(), http.MethodPut, s.URL+"/f", nil, body, 5); !errors.Is(err, fs.ErrPermission) {
+	if _, _, err := c.Send(t.Context(), http.MethodPut, s.URL+"/f", nil, body, 5); !errors.Is(err,
+		fs.ErrPermission) {
 		t.Error(err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // ParseSlice reads what NumPy takes between brackets, for [Slice] of a tensor of rank
-// dimensions: integers, start:stop:step, and one ... for the dimensions that are not named.
+// dimensions: integers, start:stop:step, and one ... for the dimensions that are not
+// named.
 func ParseSlice(text string, rank int) ([]Index, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return nil, nil

@@ -2,7 +2,7 @@
 //
 //	offset 0    "GGUF", version, number of tensors, number of metadata entries
 //	then        metadata: key, type, value
-//	then        tensors: name, dimensions from the fastest to the slowest, type, offset of the data
+//	then        tensors: name, dimensions (the fastest first), type, offset of data
 //	then        padding to general.alignment (32 where it is not given), and the data
 //
 // Versions 1 to 3 are read, little-endian ones. F32, F16, BF16, F64 and integers

@@ -67,7 +67,8 @@ func TestEdit(t *testing.T) {
 			}
 		}
 	}
-	if r.Len() != 2 || r.Tensor("c").DType != tensor.F32 || r.Tensor("a").DType != tensor.I8 || r.Tensor("b") != nil {
+	if r.Len() != 2 || r.Tensor("c").DType != tensor.F32 || r.Tensor("a").DType != tensor.I8 ||
+		r.Tensor("b") != nil {
 		t.Errorf("%d tensors", r.Len())
 	}
 	e = NewEdit(small(t))

@@ -131,7 +131,8 @@ func TestQuantizeAndBack(t *testing.T) {
 	x := make([]float32, 32)
 	x[0], x[31] = 0x1p-126, -0x1p-127
 	q, _ = Quantize(tensor.New("x", tensor.Shape{32}, x), "MXFP4")
-	if small, err := tensor.Convert[float32](q); err != nil || small[0] != x[0] || small[31] != x[31] || small[1] != 0 {
+	if small, err := tensor.Convert[float32](q); err != nil || small[0] != x[0] ||
+		small[31] != x[31] || small[1] != 0 {
 		t.Errorf("%v, %v", small, err)
 	}
 }

@@ -78,8 +78,10 @@ func TestFilesOfTheReference(t *testing.T) {
 				}
 				sum := sha256.Sum256(b)
 				st, _ := data.Stored()
-				if st.Type != e.Type || x.DType.Known() && x.DType.String() != e.DType || x.Dense() != (e.DType != "") || !x.Shape.Equal(e.Shape) ||
-					st.Offset != e.Offset || x.Size() != e.Bytes || hex.EncodeToString(sum[:]) != e.SHA256 || x.Check() != nil {
+				if st.Type != e.Type || x.DType.Known() && x.DType.String() != e.DType ||
+					x.Dense() != (e.DType != "") || !x.Shape.Equal(e.Shape) ||
+					st.Offset != e.Offset || x.Size() != e.Bytes ||
+					hex.EncodeToString(sum[:]) != e.SHA256 || x.Check() != nil {
 					t.Errorf("%q: %v %v %+v, the reference has %+v", x.Name, x.DType, x.Shape,
 						st, e)
 				}
@@ -361,7 +363,8 @@ func TestUnknownTypesAreListed(t *testing.T) {
 	}
 	x := r.Tensor("new")
 	st, _ := x.Parts[0].Data.Stored()
-	if x.Scheme != "ggml_type 999" || st.Size != 32 || !x.Shape.Equal(tensor.Shape{7}) || r.Version() != "2" {
+	if x.Scheme != "ggml_type 999" || st.Size != 32 || !x.Shape.Equal(tensor.Shape{7}) ||
+		r.Version() != "2" {
 		t.Errorf("%+v %+v", x, st)
 	}
 }
@@ -425,7 +428,8 @@ func TestAHeaderLongerThanTheWindow(t *testing.T) {
 		}
 	}
 	if _, err := OpenBytes(file,
-		&ReaderOptions{Limits: tensor.Limits{MaxMetadata: 300 << 10}}); !errors.Is(err, tensor.ErrLimit) {
+		&ReaderOptions{Limits: tensor.Limits{MaxMetadata: 300 << 10}}); !errors.Is(err,
+		tensor.ErrLimit) {
 		t.Error(err)
 	}
 	if n := readtest.Allocated(func() {

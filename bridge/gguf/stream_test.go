@@ -42,7 +42,8 @@ func TestReadHeader(t *testing.T) {
 			if x.Scheme != "" {
 				data, whole = &x.Parts[0].Data, &y.Parts[0].Data
 			}
-			if _, err := data.ReadAll(); data.Size() > 0 && !errors.Is(err, errors.ErrUnsupported) {
+			if _, err := data.ReadAll(); data.Size() > 0 &&
+				!errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("%s: %q can be read: %v", name, x.Name, err)
 			}
 			st, _ := data.Stored()
@@ -73,9 +74,11 @@ func TestReadHeaderRefuses(t *testing.T) {
 		opts *ReaderOptions
 		want error
 	}{
-		"a limit":                {b, int64(len(b)), limited(tensor.Limits{MaxMetadata: 50}), tensor.ErrLimit},
+		"a limit": {b, int64(len(b)), limited(tensor.Limits{MaxMetadata: 50}),
+			tensor.ErrLimit},
 		"a string of 2^40 bytes": {begin(3, 0, 1).u64(1 << 40).b, 1 << 50, nil, tensor.ErrLimit},
-		"an array of 2^26 bytes": {begin(3, 0, 1).str("k").u32(9).u32(0).u64(1 << 26).b, 1 << 30, nil,
+		"an array of 2^26 bytes": {begin(3, 0, 1).str("k").u32(9).u32(0).u64(1 << 26).b, 1 << 30,
+			nil,
 			io.ErrUnexpectedEOF},
 		"larger than the file":   {b, 100, nil, io.ErrUnexpectedEOF},
 		"a file that ends early": {b, int64(len(b)) - 33, nil, io.ErrUnexpectedEOF},

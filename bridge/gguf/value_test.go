@@ -14,8 +14,10 @@ func TestValue(t *testing.T) {
 	}
 	for key, want := range map[string]any{
 		"general.architecture": "llama",
-		"u8":                   uint8(255), "i8": int8(-128), "u16": uint16(65535), "i16": int16(-32768), "u32": uint32(math.MaxUint32),
-		"i32": int32(math.MinInt32), "u64": uint64(math.MaxUint64), "i64": int64(math.MinInt64), "f32": float32(0.5), "f64": -2.25,
+		"u8":                   uint8(255), "i8": int8(-128), "u16": uint16(65535),
+		"i16": int16(-32768), "u32": uint32(math.MaxUint32),
+		"i32": int32(math.MinInt32), "u64": uint64(math.MaxUint64), "i64": int64(math.MinInt64),
+		"f32": float32(0.5), "f64": -2.25,
 		"yes": true, "no": false, "text": "é\n\"😀",
 		"ints": []int32{1, -2, 3}, "floats": []float32{0.5, 1.5}, "strings": []string{"a",
 			"b\"c", "中"}, "bools": []bool{true, false},

@@ -203,14 +203,16 @@ func TestWriterKeepsShapesAndNames(t *testing.T) {
 		i := 0
 		for x := range r.Tensors() {
 			want := in[i]
-			if i++; x.Name != want.Name || !x.Shape.Equal(want.Shape) || x.DType != want.DType && want.Scheme == "" {
+			if i++; x.Name != want.Name || !x.Shape.Equal(want.Shape) ||
+				x.DType != want.DType && want.Scheme == "" {
 				t.Errorf("%v became %v", want, x)
 			}
 			if x.Name == "of zTensor 2" && x.Scheme != "Q8_0" {
 				t.Errorf("%s became %s", want.Scheme, x.Scheme)
 			}
 		}
-		if v, ok := r.Value(alignmentKey); ok != (alignment != 0) || ok && v.Any(0) != uint32(alignment) {
+		if v, ok := r.Value(alignmentKey); ok != (alignment != 0) ||
+			ok && v.Any(0) != uint32(alignment) {
 			t.Errorf("alignment %d: %v", alignment, v)
 		}
 	}
@@ -257,7 +259,9 @@ func TestWriterFailsAtEveryByte(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if err := readtest.FailedWrites(func(w io.Writer) error { return NewEdit(r).Write(t.Context(), w, nil) }); err != nil {
+	if err := readtest.FailedWrites(func(w io.Writer) error {
+		return NewEdit(r).Write(t.Context(), w, nil)
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -315,7 +319,8 @@ func TestParseValue(t *testing.T) {
 			float32(0.1)}, {"float64", "-1e300", -1e300},
 		{"bool", "true", true}, {"bool", "false", false}, {"string", "a=b\n",
 			"a=b\n"}, {"string", "", ""},
-		{"[]uint8", "[1, 2]", []uint8{1, 2}}, {"[]string", `["a", "\u00e9\u0000", ""]`, []string{"a", "é\x00", ""}},
+		{"[]uint8", "[1, 2]", []uint8{1, 2}},
+		{"[]string", `["a", "\u00e9\u0000", ""]`, []string{"a", "é\x00", ""}},
 		{"[]float32", "[]", []float32{}}, {"[]bool", "[true,false]", []bool{true,
 			false}}, {"[]int32", "[-1]", []int32{-1}},
 	} {
@@ -333,7 +338,8 @@ func TestParseValue(t *testing.T) {
 			"[]"}, {"[]array", "[]"}, {"[][]int8", "[[1]]"},
 		{"int", "1"}, {"", "x"}, {"[]uint8", "[256]"}, {"[]uint8", "1"}, {"[]uint8",
 			"null"}, {"[]uint8", "[1"}, {"[]uint8", "[1] 2"},
-		{"[]uint8", `["1"]`}, {"[]string", "[1]"}, {"[]string", "[null]"}, {"[]bool", "[1]"}, {"[]float32", `["NaN"]`},
+		{"[]uint8", `["1"]`}, {"[]string", "[1]"}, {"[]string", "[null]"}, {"[]bool", "[1]"},
+		{"[]float32", `["NaN"]`},
 	} {
 		if v, err := ParseValue(c[0], c[1]); !errors.Is(err, tensor.ErrDType) {
 			t.Errorf("%s %q: %v, %v", c[0], c[1], v, err)

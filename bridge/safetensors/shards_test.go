@@ -481,7 +481,8 @@ func TestCheckShardName(t *testing.T) {
 	}
 }
 
-// A warning about a shard names it, and the names of all shards are those that are written.
+// A warning about a shard names it, and the names of all shards are those that are
+// written.
 func TestWarningsNameTheShard(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "m.safetensors")

@@ -1,10 +1,10 @@
 // Package torch reads the checkpoints of PyTorch: what torch.save writes, the tensors of
 // TorchScript, and the directories of torch.distributed.checkpoint.
 //
-//	archive        ROOT/data.pkl, ROOT/data/KEY for each storage, ROOT/version, ROOT/byteorder
+//	archive        ROOT/data.pkl, ROOT/data/KEY of each storage, ROOT/version, byteorder
 //	TorchScript    the same, with ROOT/constants.pkl and ROOT/code
-//	legacy stream  five pickles (magic number, version, facts, object, keys), then the storages
-//	distributed    .metadata, a pickle, and .distcp files of archives, one for each chunk;
+//	legacy stream  five pickles (magic number, version, facts, object, keys), storages
+//	distributed    .metadata, a pickle, and .distcp files of archives, one a chunk;
 //	               or files of safetensors with chunks, for FromShards
 //
 // A checkpoint is a pickle, which Python reads by calling what the file names. Nothing

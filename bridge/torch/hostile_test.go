@@ -61,7 +61,8 @@ var (
 )
 
 func TestRefusedFiles(t *testing.T) {
-	malformed, unsupported, truncated, limit := tensor.ErrMalformed, errors.ErrUnsupported, io.ErrUnexpectedEOF, tensor.ErrLimit
+	malformed, unsupported, truncated, limit := tensor.ErrMalformed, errors.ErrUnsupported,
+		io.ErrUnexpectedEOF, tensor.ErrLimit
 	quantizer := func(scales, axis string) string {
 		return call(name("torch._utils", "_rebuild_qtensor"), storageOf("QInt8Storage", "0", 16),
 			integer(0), ints(4, 4), ints(4, 1),
@@ -107,7 +108,8 @@ func TestRefusedFiles(t *testing.T) {
 		"fewer elements than the member": {archive(floats(3)), malformed},
 		"a negative number of elements": {archive(storageOf("FloatStorage", "0", -4)),
 			malformed},
-		"2^62 elements": {archive(strings.Replace(storageOf("FloatStorage", "0", 4), "I4\n", huge, 1)), malformed},
+		"2^62 elements": {archive(strings.Replace(storageOf("FloatStorage", "0", 4), "I4\n", huge,
+			1)), malformed},
 		"a storage that is missing": {archive(storageOf("FloatStorage", "1", 4)),
 			malformed},
 		"a key that is a path": {archive(storageOf("FloatStorage", "../data/0",
@@ -137,15 +139,18 @@ func TestRefusedFiles(t *testing.T) {
 		"a shape whose product wraps": {archive(call(rebuild, storageOf("FloatStorage",
 			"0", 4), integer(0), tup(half, half), ints(0, 0), "\x89", "N")), malformed},
 		"a wrapping product next to a zero": {archive(call(rebuild, storageOf("FloatStorage",
-			"0", 4), integer(0), tup(huge, huge, integer(0)), ints(0, 0, 0), "\x89", "N")), malformed},
+			"0", 4), integer(0), tup(huge, huge, integer(0)), ints(0, 0, 0), "\x89", "N")),
+			malformed},
 		"a tensor of a list": {archive(call(rebuild, "]", integer(0), ints(1),
 			ints(1), "\x89", "N")), malformed},
 		"a tensor of a foreign global": {archive(call(rebuild, osSystem, integer(0),
 			ints(1), ints(1), "\x89", "N")), malformed},
 		"a tensor of three arguments": {archive(call(rebuild, storageOf("FloatStorage",
 			"0", 4), integer(0), ints(1))), malformed},
-		"a quantiser's axis that is outside": {archive(quantizer("](G\x00\x00\x00\x00\x00\x00\x00\x00e", integer(2))), malformed},
-		"a quantiser of too few scales":      {archive(quantizer("](G\x00\x00\x00\x00\x00\x00\x00\x00e", integer(0))), malformed},
+		"a quantiser's axis that is outside": {archive(
+			quantizer("](G\x00\x00\x00\x00\x00\x00\x00\x00e", integer(2))), malformed},
+		"a quantiser of too few scales": {archive(
+			quantizer("](G\x00\x00\x00\x00\x00\x00\x00\x00e", integer(0))), malformed},
 		"a quantised stride that is outside": {archive(strings.Replace(quantizer("]",
 			integer(0)), "(I4\nI1\nt", "(I9\nI1\nt", 1)), malformed},
 		"a layout that is none": {archive(sparse("torch.dense", "]")), malformed},
@@ -214,13 +219,15 @@ func TestRefusedFiles(t *testing.T) {
 		"legacy: a key that is not named": {legacy("N", "]"+str("0")+"a", count(0)),
 			malformed},
 		"legacy: a key twice": {legacy(legacyStorage(4),
-			"]"+str("0")+"a"+str("0")+"a", count(4)+"0123456789abcdef"+count(4)+"0123456789abcdef"), malformed},
+			"]"+str("0")+"a"+str("0")+"a",
+			count(4)+"0123456789abcdef"+count(4)+"0123456789abcdef"), malformed},
 		"legacy: a view that is outside": {legacy(strings.Replace(legacyStorage(4), "NtQ",
 			tup(str("v"), integer(2), integer(3))+"tQ", 1), "]", ""), malformed},
 		"legacy: a pickle that is cut": {[]byte(legacyStart), truncated},
 		"an HTML page":                 {[]byte("<!DOCTYPE html><html>"), malformed},
-		"a pointer of Git LFS":         {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:0"), malformed},
-		"an empty file":                {nil, malformed},
+		"a pointer of Git LFS": {[]byte(
+			"version https://git-lfs.github.com/spec/v1\noid sha256:0"), malformed},
+		"an empty file": {nil, malformed},
 		"an ndarray of other bytes than shape": {archive(ndarray("(I5\nt", "f4",
 			"0123456789abcdef")), malformed},
 		"an ndarray whose shape wraps": {archive(ndarray(tup(huge, huge), "f4", "")),
@@ -252,7 +259,8 @@ func ndarray(shape, word, data string) string {
 // What a pickle would run in Python is not run: it is found.
 func TestForeignGlobals(t *testing.T) {
 	stackGlobal := func(module, name string) string {
-		return "\x8c" + string(rune(len(module))) + module + "\x8c" + string(rune(len(name))) + name + "\x93"
+		return "\x8c" + string(rune(len(module))) + module + "\x8c" + string(rune(len(name))) +
+			name + "\x93"
 	}
 	for _, c := range []struct {
 		name   string
@@ -279,7 +287,8 @@ func TestForeignGlobals(t *testing.T) {
 		{"__setstate__", archive(name("a", "B") + ")\x81" + dictWith("__setstate__",
 			osSystem) + "b" + str("id") + "b"), "a.B", true},
 		{"a slot of the memo that changes", archive(name("collections",
-			"OrderedDict") + "q\x000" + osSystem + "q\x000h\x00(" + str("id") + "tR"), "os.system", true},
+			"OrderedDict") + "q\x000" + osSystem + "q\x000h\x00(" + str("id") + "tR"), "os.system",
+			true},
 		{"in an unpickled object of NumPy", archive(call(name("a", "b"))), "a.b", true},
 		{"in the header of a legacy stream", []byte(strings.Replace(string(legacy("N", "]", "")),
 			"\x80\x02}.", "\x80\x02}"+reinvoked+"0.", 1)), "os.system", true},
@@ -299,13 +308,15 @@ func TestForeignGlobals(t *testing.T) {
 				t.Fatalf("not found: %v", r.globals)
 			}
 			g := r.globals[i]
-			if g.String() != c.want || g.Called != c.called || g.FileOffset < 0 || c.file[g.FileOffset] != 'c' && c.file[g.FileOffset] != 0x93 {
+			if g.String() != c.want || g.Called != c.called || g.FileOffset < 0 ||
+				c.file[g.FileOffset] != 'c' && c.file[g.FileOffset] != 0x93 {
 				t.Errorf("%+v, want %s", g, c.want)
 			}
 			report, err := r.Verify(t.Context(),
 				&tensor.VerifyOptions{Depth: tensor.VerifyStructure})
 			if !errors.Is(err,
-				errors.ErrUnsupported) || report.Findings[0].Offset != g.FileOffset || !strings.Contains(err.Error(), c.want) {
+				errors.ErrUnsupported) || report.Findings[0].Offset != g.FileOffset ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("Verify: %v", err)
 			}
 			if _, err := OpenBytes(c.file, &ReaderOptions{Strict: true}); !errors.Is(err,
@@ -447,7 +458,8 @@ func TestMemberWithoutCRC(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := r.Verify(t.Context(), nil)
-	if err != nil || len(report.Findings) != 1 || report.Findings[0].Severity != tensor.SeverityWarning {
+	if err != nil || len(report.Findings) != 1 ||
+		report.Findings[0].Severity != tensor.SeverityWarning {
 		t.Errorf("%v, %v", report.Findings, err)
 	}
 }

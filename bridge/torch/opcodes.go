@@ -8,10 +8,10 @@ import (
 
 // The opcodes are those of Python's pickletools, by protocol:
 //
-//	0 and 1  ( . 0 1 2 F I J K L M N S T U V X ) ] } a b c d e g h j l p q r s t u R Q G
-//	2        80 PROTO, 81 NEWOBJ, 85 to 87 TUPLE1 to 3, 88 and 89 True and False, 8a and 8b LONG
+//	0, 1     ( . 0 1 2 F I J K L M N S T U V X ) ] } a b c d e g h j l p q r s t u R Q G
+//	2        80 PROTO, 81 NEWOBJ, 85 to 87 TUPLE1 to 3, 88, 89 True, False, 8a, 8b LONG
 //	3        B and C bytes
-//	4        8c to 95: short and long strings, sets, NEWOBJ_EX, STACK_GLOBAL, MEMOIZE, FRAME
+//	4        8c to 95: strings, sets, NEWOBJ_EX, STACK_GLOBAL, MEMOIZE, FRAME
 //	5        96 BYTEARRAY8
 //
 // INST, OBJ, EXT and PERSID are other ways to call, and buffers of protocol 5 are not
@@ -318,10 +318,14 @@ func (m *machine) call(f, args, named any) {
 // the byte of the others.
 func opcodeName(op byte) string {
 	names := map[byte]string{
-		'R': "REDUCE", 'b': "BUILD", 'Q': "BINPERSID", 'P': "PERSID", 'c': "GLOBAL", 'i': "INST", 'o': "OBJ",
-		'a': "APPEND", 'e': "APPENDS", 's': "SETITEM", 'u': "SETITEMS", 't': "TUPLE", 'X': "BINUNICODE",
-		'I': "INT", 'L': "LONG", 'h': "BINGET", 'j': "LONG_BINGET", '.': "STOP", 0x80: "PROTO", 0x81: "NEWOBJ",
-		0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", 0x8b: "LONG4", 0x92: "NEWOBJ_EX", 0x93: "STACK_GLOBAL",
+		'R': "REDUCE", 'b': "BUILD", 'Q': "BINPERSID", 'P': "PERSID", 'c': "GLOBAL", 'i': "INST",
+		'o': "OBJ",
+		'a': "APPEND", 'e': "APPENDS", 's': "SETITEM", 'u': "SETITEMS", 't': "TUPLE",
+		'X': "BINUNICODE",
+		'I': "INT", 'L': "LONG", 'h': "BINGET", 'j': "LONG_BINGET", '.': "STOP", 0x80: "PROTO",
+		0x81: "NEWOBJ",
+		0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", 0x8b: "LONG4", 0x92: "NEWOBJ_EX",
+		0x93: "STACK_GLOBAL",
 		0x95: "FRAME", 0x97: "NEXT_BUFFER", 0x98: "READONLY_BUFFER",
 	}
 	if name, ok := names[op]; ok {

@@ -124,9 +124,12 @@ func TestAttributes(t *testing.T) {
 		got[k] = v
 	}
 	for k, want := range map[string]string{
-		"epoch": "3", "lr": "0.1", "name": "café", "none": "null", "betas": "[0.9,0.999]", "huge": `"0x400000000000000000"`,
-		"inf": `{"$float":"inf"}`, "set": "[1]", "bytes": `{"$bytes":"00ff"}`, "complex": `{"$complex":[1,2]}`,
-		"size": "[4,6]", "dtype": `"torch.bfloat16"`, "device": "cpu", "no": "[]", "yes": "true",
+		"epoch": "3", "lr": "0.1", "name": "café", "none": "null", "betas": "[0.9,0.999]",
+		"huge": `"0x400000000000000000"`,
+		"inf":  `{"$float":"inf"}`, "set": "[1]", "bytes": `{"$bytes":"00ff"}`,
+		"complex": `{"$complex":[1,2]}`,
+		"size":    "[4,6]", "dtype": `"torch.bfloat16"`, "device": "cpu", "no": "[]",
+		"yes": "true",
 	} {
 		if got[k] != want {
 			t.Errorf("%s is %s, want %s", k, got[k], want)

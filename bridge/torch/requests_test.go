@@ -13,8 +13,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// aligned is an archive as torch lays it out: data at multiples of 64, by an extra field of
-// the header, and a descriptor after each member. Storage i has n float32 of value i.
+// aligned is an archive as torch lays it out: data at multiples of 64, by an extra
+// field of the header, and a descriptor after each member. Storage i has n float32 of
+// value i.
 func aligned(t *testing.T, storages, n int) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -20,7 +20,8 @@ func TestFromShards(t *testing.T) {
 	n := 0
 	shard := func(name, info string, ts ...*tensor.Tensor) Shard {
 		return Shard{Name: name, Tensors: slices.Values(ts),
-			Attributes: maps.All(map[string]string{"DCP_SHARDING_INFO": info}), Closer: io.Closer(closed{&n})}
+			Attributes: maps.All(map[string]string{"DCP_SHARDING_INFO": info}),
+			Closer:     io.Closer(closed{&n})}
 	}
 	x := func(shape ...int64) *tensor.Tensor {
 		n, _ := tensor.Shape(shape).Elements()

@@ -87,7 +87,9 @@ func clearEnv(t *testing.T) {
 }
 
 func TestStoreWithTokens(t *testing.T) {
-	s := start(t, func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer eyJ.secret" })
+	s := start(t, func(r *http.Request) bool {
+		return r.Header.Get("Authorization") == "Bearer eyJ.secret"
+	})
 	c := &fakeCredential{lasts: time.Hour}
 	store, err := New(&Options{Endpoint: s.URL, Credential: c})
 	if err != nil {
@@ -138,7 +140,8 @@ func TestStoreWithAKey(t *testing.T) {
 	})
 	secret := base64.StdEncoding.EncodeToString([]byte("secret"))
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING",
-		"DefaultEndpointsProtocol=http;AccountName=account;AccountKey="+secret+";BlobEndpoint="+s.URL)
+		"DefaultEndpointsProtocol=http;AccountName=account;AccountKey="+secret+";BlobEndpoint="+
+			s.URL)
 	store, err := FromEnv(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +161,8 @@ func TestEnvironment(t *testing.T) {
 		{"AZURE_STORAGE_SAS_TOKEN", "?sv=1&sig=x", "https://acme.blob.core.windows.net"},
 		{"AZURE_STORAGE_KEY", "c2VjcmV0", "https://acme.blob.core.windows.net"},
 		{"AZURE_STORAGE_CONNECTION_STRING",
-			"AccountName=b;AccountKey=c2VjcmV0;EndpointSuffix=core.chinacloudapi.cn", "https://b.blob.core.chinacloudapi.cn"},
+			"AccountName=b;AccountKey=c2VjcmV0;EndpointSuffix=core.chinacloudapi.cn",
+			"https://b.blob.core.chinacloudapi.cn"},
 		{"AZURE_STORAGE_CONNECTION_STRING", "secret", ""},
 		{"AZURE_STORAGE_CONNECTION_STRING", "AccountName=b;AccountKey=%secret", ""},
 		{"AZURE_STORAGE_KEY", "%secret", ""},

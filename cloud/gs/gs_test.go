@@ -115,7 +115,8 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	}))
 	defer tokens.Close()
 	b, err := json.Marshal(map[string]string{
-		"type": "service_account", "client_email": "reader@example.iam", "token_uri": tokens.URL, "project_id": "p",
+		"type": "service_account", "client_email": "reader@example.iam", "token_uri": tokens.URL,
+		"project_id":  "p",
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 	})
 	if err != nil {

@@ -274,7 +274,8 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	clearEnv(t)
 	get := func() (id, from string, err error) {
 		c := &chain{}
-		v, err := credentials.New(c).GetWithContext(&credentials.CredContext{Client: http.DefaultClient})
+		v, err := credentials.New(c).GetWithContext(
+			&credentials.CredContext{Client: http.DefaultClient})
 		return v.AccessKeyID, c.String(), err
 	}
 	want := func(id, from string) {
@@ -312,7 +313,8 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "credentials")
 	if err := os.WriteFile(file,
-		[]byte("[team]\naws_access_key_id = of-profile\naws_secret_access_key = s\n"), 0o600); err != nil {
+		[]byte("[team]\naws_access_key_id = of-profile\naws_secret_access_key = s\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", file)

@@ -12,7 +12,8 @@ func TestOverlaySections(t *testing.T) {
 	file := []byte("0123456789")
 	ranges := func(off, size int64) tensor.Blob { return tensor.BlobOf(file[off : off+size]) }
 	piece := func(off int64, data string) Piece {
-		return Piece{Name: data, Off: off, Size: int64(len(data)), Data: tensor.BlobOf([]byte(data))}
+		return Piece{Name: data, Off: off, Size: int64(len(data)),
+			Data: tensor.BlobOf([]byte(data))}
 	}
 	o, err := NewOverlay(ranges, []Piece{piece(7, "xy"), piece(2, "abc")})
 	if err != nil {
@@ -22,7 +23,8 @@ func TestOverlaySections(t *testing.T) {
 	for off := range int64(len(file)) {
 		for end := off; end <= int64(len(file)); end++ {
 			var got bytes.Buffer
-			if _, err := Write(t.Context(), &got, 100, o.Section(off, end-off, 100), 100); err != nil {
+			if _, err := Write(t.Context(), &got, 100, o.Section(off, end-off, 100),
+				100); err != nil {
 				t.Fatal(err)
 			}
 			if want := whole[off:end]; !bytes.Equal(got.Bytes(), want) {
@@ -48,7 +50,8 @@ func TestUsersOfRanges(t *testing.T) {
 	for _, c := range []struct {
 		off, size int64
 		want      []int
-	}{{0, 1, []int{0}}, {5, 1, []int{0, 2}}, {7, 3, []int{0}}, {10, 10, nil}, {22, 9, []int{1, 4}}, {24, 1, []int{1}}} {
+	}{{0, 1, []int{0}}, {5, 1, []int{0, 2}}, {7, 3, []int{0}}, {10, 10, nil}, {22, 9, []int{1, 4}},
+		{24, 1, []int{1}}} {
 		if got := u.Of(c.off, c.size); !slices.Equal(got, c.want) {
 			t.Errorf("%d bytes at %d: %v, want %v", c.size, c.off, got, c.want)
 		}

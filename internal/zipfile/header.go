@@ -106,8 +106,9 @@ func (m *Member) CheckHeader() error {
 	}
 	data, err := m.data()
 	if err == nil && data != m.extent.Offset() {
-		err = m.error(m.Header, fmt.Errorf("%w: its data begin at %d by the local header, at %d by "+
-			"the directory", tensor.ErrMalformed, data, m.extent.Offset()))
+		err = m.error(m.Header,
+			fmt.Errorf("%w: its data begin at %d by the local header, at %d by "+
+				"the directory", tensor.ErrMalformed, data, m.extent.Offset()))
 	}
 	m.deduced.ok = err == nil
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-var two = form{tensorfile.ZTensor, "2"}
+var version2 = form{tensorfile.ZTensor, "2"}
 
 // strict opens a file of version 2 as strictly as can be, and verifies it.
 func strict(t *testing.T, b []byte) *ztensor.Reader {
@@ -45,21 +45,25 @@ func planned(t *testing.T, src *tensorfile.File, o *Options) (*ztensor.Reader, *
 func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
 	u8 := func(v ...uint8) tensor.Blob { return tensor.BlobOf(v) }
 	csr := func(name string, columns ...uint8) *tensor.Tensor {
-		return &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{2, 4}, Scheme: "sparse_csr", Parts: []tensor.Part{
-			{Role: "values", DType: tensor.U8, Data: u8(1, 2, 3, 4)}, {Role: "indices", DType: tensor.U8, Data: u8(columns...)},
-			{Role: "indptr", DType: tensor.U8, Data: u8(0, 3, 4)},
-		}}
+		return &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{2, 4},
+			Scheme: "sparse_csr", Parts: []tensor.Part{
+				{Role: "values", DType: tensor.U8, Data: u8(1, 2, 3, 4)},
+				{Role: "indices", DType: tensor.U8, Data: u8(columns...)},
+				{Role: "indptr", DType: tensor.U8, Data: u8(0, 3, 4)},
+			}}
 	}
 	coo := func(name string, coords ...uint8) *tensor.Tensor {
-		return &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{2, 4}, Scheme: "sparse_coo", Parts: []tensor.Part{
-			{Role: "values", DType: tensor.U8, Data: u8(1, 2)}, {Role: "coords", DType: tensor.U8, Data: u8(coords...)},
-		}}
+		return &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{2, 4},
+			Scheme: "sparse_coo", Parts: []tensor.Part{
+				{Role: "values", DType: tensor.U8, Data: u8(1, 2)},
+				{Role: "coords", DType: tensor.U8, Data: u8(coords...)},
+			}}
 	}
 	src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{
 		csr("sorted", 0, 1, 3, 2), csr("unsorted", 3, 0, 1, 2), csr("twice", 1, 0, 1, 2),
 		coo("backwards", 1, 0, 0, 3), coo("coo twice", 1, 1, 2, 2),
 	}, nil)
-	o := two.options()
+	o := version2.options()
 	p, err := NewPlan(t.Context(), src, tensorfile.ZTensor, o)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +85,8 @@ func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
 		var dense [2][]byte
 		for i, x := range []*tensor.Tensor{src.Tensor(name), r.Tensor(name)} {
 			as := *x
-			as.Scheme = map[string]string{"zt.sparse_csr/1": "sparse_csr", "zt.sparse_coo/1": "sparse_coo"}[x.Scheme]
+			as.Scheme = map[string]string{"zt.sparse_csr/1": "sparse_csr",
+				"zt.sparse_coo/1": "sparse_coo"}[x.Scheme]
 			if as.Scheme == "" {
 				as.Scheme = x.Scheme
 			}
@@ -107,7 +112,7 @@ func TestBlocksOfGGUFHaveALayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	o := two.options()
+	o := version2.options()
 	o.Allow = LossAttributes
 	r, p := planned(t, src, o)
 	for _, l := range p.Losses() {
@@ -141,7 +146,8 @@ func TestBlocksOfGGUFHaveALayout(t *testing.T) {
 		t.Errorf("%d tensors of blocks", blocks)
 	}
 	back := open(t, bytesOf(t, r))
-	again, _ := planned(t, back, two.options()) // from version 2 to version 2, attributes come along
+	// from version 2 to version 2, attributes come along
+	again, _ := planned(t, back, version2.options())
 	for x := range r.Tensors() {
 		if y := again.Tensor(x.Name); y == nil || y.Scheme != x.Scheme {
 			t.Errorf("%s: %v", x.Name, y)
