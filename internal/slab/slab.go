@@ -14,7 +14,7 @@ func (s *Slab[T]) Reserve(n int) { s.rest = make([]T, n) }
 // parser may ask for what it has seen, but not for what a file declares.
 func (s *Slab[T]) Take(n int) []T {
 	if n > len(s.rest) {
-		s.size = max(n, min(2*s.size, 1<<16), 64)
+		s.size = max(n, min(2*s.size, 1<<12), 64)
 		s.rest = make([]T, s.size)
 	}
 	taken := s.rest[:n:n]
