@@ -175,7 +175,7 @@ func (c counted) ReadAt(p []byte, off int64) (int, error) {
 func TestALargeFileIsReadAsFarAsItIsShown(t *testing.T) {
 	const rows, size = 1 << 20, 4 << 30
 	header := fmt.Sprintf(`{"a":{"dtype":"F32","shape":[%d,1024],"data_offsets":[0,%d]}}`, rows,
-		size)
+		int64(size))
 	header = string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header
 	read := int64(0)
 	src, err := page.OpenContents(page.Content{ReaderAt: counted{header, &read}, Name: "a",

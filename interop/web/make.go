@@ -47,7 +47,7 @@ func shards(dir string) error {
 
 // sparse is a file of 4 GiB that takes no space.
 func sparse(dir string) error {
-	const size = 4 << 30
+	const size int64 = 4 << 30
 	header := fmt.Sprintf(`{"zeros":{"dtype":"F32","shape":[%d,1024],"data_offsets":[0,%d]}}`,
 		size/4096, size)
 	for len(header)%8 != 0 {
