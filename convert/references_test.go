@@ -45,6 +45,12 @@ func TestConversionsForReferences(t *testing.T) {
 			for _, x := range c.tensors { // at which some references end a name
 				x.Name = strings.ReplaceAll(x.Name, "\x00", "")
 			}
+			// whose readers know no layout but dense and sparse
+			if to.format == tensorfile.ZTensor && (to.version == "1.0" || to.version == "1.1") {
+				c.tensors = slices.DeleteFunc(c.tensors, func(x *tensor.Tensor) bool {
+					return !x.Dense() && x.Scheme != sparse.CSR && x.Scheme != sparse.COO
+				})
+			}
 			src := c.file(t, from)
 			o := to.options()
 			o.Allow = LossAll

@@ -81,7 +81,7 @@ split ZT -o DIR --max 100MB --force
 report IN -o PAGE --force
 merge IN OTHER OUT --to ztensor@1.2 --force --allow all
 extract IN -o DIR""".split("\n")
-NO_FILE = {"completion", "help", "man", "version"}
+NO_FILE = {"completion", "help", "man", "version", "view"}  # view serves what report has, and does not end
 
 
 def write(path, n, name, prefix=""):

@@ -34,7 +34,7 @@ func (x *frames) decodeFrames(list []frame, dst []byte) error {
 			size += int(list[n].size)
 			n++
 		}
-		from, last := list[0].off, list[n-1]
+		from, last := list[0].off, &list[n-1]
 		err := x.b.UseStored(from, last.off+int64(last.stored)-from, func(b []byte) error {
 			return x.decodeBatch(list[:n], dst[:size], func(off, n int64,
 				use func(b []byte) error) error {
@@ -58,7 +58,7 @@ func (x *frames) decodeBatch(list []frame, dst []byte, stored func(off, n int64,
 	}
 	width := int(list[0].size)
 	one := func(_ context.Context, i int) error {
-		f := list[i]
+		f := &list[i] // not a copy: the cache changes f.decoded
 		return stored(f.off, int64(f.stored), func(b []byte) error {
 			return decodeFrame(d, dst[i*width:][:f.size:f.size], b)
 		})
