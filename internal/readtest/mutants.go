@@ -33,8 +33,8 @@ func Files(t testing.TB, dir string, wanted func(b []byte) bool) (names []string
 }
 
 // Mutants calls try with n damaged copies of files, their numbers and that of the file.
-// n is $TENSORFILE_MUTANTS where that is set, and the first copy is number
-// $TENSORFILE_MUTANT. Which copy has which number does not change while the files do
+// n is $TENSORFILE_MUTANTS where that is set, and a quarter of n with -short; the first
+// copy is number $TENSORFILE_MUTANT. Which copy has which number does not change while the files do
 // not. It fails the test, and keeps the copy, if try panics or, where Measuring, takes
 // a second of processor time.
 func Mutants(t *testing.T, names []string, files [][]byte, n int,
@@ -42,6 +42,8 @@ func Mutants(t *testing.T, names []string, files [][]byte, n int,
 	first, _ := strconv.Atoi(os.Getenv("TENSORFILE_MUTANT"))
 	if set, err := strconv.Atoi(os.Getenv("TENSORFILE_MUTANTS")); err == nil {
 		n = set
+	} else if testing.Short() {
+		n /= 4
 	}
 	refused := 0
 	for i := range n {
