@@ -60,6 +60,10 @@ type info struct {
 	data   tensor.Blob
 }
 
+// isOpenEnded reports a tensor of unknown type, to which readers give all bytes up to the
+// next tensor or the end of the file: padding there would become data.
+func (x *info) isOpenEnded() bool { return storageOf(x.kind).name == "" }
+
 // NewWriter writes to w, which it neither seeks nor closes.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	nw := &Writer{w: w, names: map[string]struct{}{}}
@@ -242,7 +246,7 @@ func (w *Writer) write(ctx context.Context) error {
 	for i := range w.infos {
 		x := &w.infos[i]
 		x.offset = end
-		if end, ok = align.Add(end, x.size); ok {
+		if end, ok = align.Add(end, x.size); ok && !(i == len(w.infos)-1 && x.isOpenEnded()) {
 			end, ok = align.Up(end, alignment)
 		}
 		if !ok {

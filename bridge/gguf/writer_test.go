@@ -355,6 +355,7 @@ func FuzzRoundTrip(f *testing.F) {
 	for _, name := range []string{"metadata", "types"} {
 		f.Add(golden(f, name+".gguf"))
 	}
+	f.Add(begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("unknown", 1792, 32, 7).data(33))
 	f.Add(begin(2, 3, 0).tensor("last", 24, 64, 1).tensor("new", 999, 0, 7).tensor("x", 24, 32,
 		7).data(65))
 	f.Fuzz(func(t *testing.T, b []byte) {
