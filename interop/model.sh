@@ -67,6 +67,7 @@ proves "wrong bytes, by the sums" found "$dir/saved" "digest-mismatch $two" --ma
 damaged gone "rm saved/$two local/$two \$(readlink -f $repo/snapshots/*/$two)"
 proves "a shard is gone" found "$dir/saved" "missing-shard $two"
 proves "a blob is gone" found "$dir/$repo" "dangling-link $two"
+damaged whole true
 proves "a blob of a README is gone" bash -c "rm \"\$(readlink -f '$sound/$repo'/snapshots/*/README.md)\"; ! '$work/tensorfile' check '$sound/$repo' >/dev/null"
 damaged index "rm saved/model.safetensors.index.json"
 proves "shards without an index" found "$dir/saved" "no-index model-00001-of-00005.safetensors"
@@ -85,7 +86,7 @@ serve() { # DIR: sets HF_ENDPOINT
 	rm "$work/address"
 	export HF_ENDPOINT
 }
-printf 'seed\n' >"$sound/saved/README.md"
+cp -L "$work/whole/$repo"/snapshots/*/README.md "$sound/saved/README.md"
 serve "$sound/saved"
 proves "hub: sound" found hf://acme/tiny ""
 proves "hub: sound, at a commit" found "hf://acme/tiny@$commit" ""
@@ -96,6 +97,18 @@ proves "hub: one file" bash -c "'$work/tensorfile' ls hf://acme/tiny/$two | cmp 
 proves "hub: an index and its shards" bash -c "'$work/tensorfile' verify hf://acme/tiny/model.safetensors.index.json >/dev/null"
 proves "hub: a wrong token is refused, and not shown" bash -c "! HF_TOKEN=hf_wrong '$work/tensorfile' check hf://acme/tiny 2>'$work/refused' && ! grep -q hf_wrong '$work/refused'"
 proves "hub: other digests in a manifest" found hf://acme/tiny "digest-mismatch $two" --manifest <(sed "/README/d; /$two/s/^......../00000000/" "$sound/SHA256SUMS")
+# What huggingface_hub itself says of its cache, which it compares with the Hub: the same of bytes that are wrong.
+hf=$(dirname "$py")/hf
+verified() { # DIR STATUS: of both
+	local status=0
+	HF_HUB_CACHE=$1/hub "$hf" cache verify acme/tiny >"$work/log" 2>&1 || status=$?
+	[ "$status" -eq "$2" ] || { tail -n 20 "$work/log"; return 1; }
+	"$work/tensorfile" check --deep "$1/$repo" >/dev/null || status=$?
+	[ "$status" -eq "$2" ]
+}
+proves "huggingface_hub and we find a sound cache sound" verified "$work/whole" 0
+proves "huggingface_hub and we find wrong bytes in a blob" verified "$work/bytes" 1
+proves "huggingface_hub and we find a cut blob" verified "$work/cut" 1
 serve "$work/cut/saved"
 proves "hub: a cut shard" found hf://acme/tiny "truncated $two"
 serve "$work/gone/saved"
