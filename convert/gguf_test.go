@@ -186,3 +186,37 @@ func TestQuantize(t *testing.T) {
 		}
 	}
 }
+
+// The gguf package for Python cannot open a file with a bfloat16 without dimensions.
+func TestScalarsInGGUF(t *testing.T) {
+	src := tensorfile.FromTensors([]*tensor.Tensor{
+		tensor.New("brain", tensor.Shape{}, []tensor.BFloat16{tensor.NewBFloat16(1)}),
+		tensor.New("single", tensor.Shape{}, []float32{1}),
+	}, nil)
+	p, err := NewPlan(t.Context(), src, tensorfile.GGUF, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := p.Losses(); len(l) != 1 || l[0].Kind != LossShape ||
+		l[0].Field != fieldOf(src.Tensor("brain")) {
+		t.Errorf("losses: %v", l)
+	}
+	var out bytes.Buffer
+	if p, err = NewPlan(t.Context(), src, tensorfile.GGUF,
+		&Options{Allow: LossShape}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	f, err := tensorfile.OpenBytes(out.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := f.Tensor("brain"); !x.Shape.Equal(tensor.Shape{1}) || x.Size() != 2 {
+		t.Errorf("bfloat16: %v, %d bytes", x.Shape, x.Size())
+	}
+	if x := f.Tensor("single"); len(x.Shape) != 0 {
+		t.Errorf("float32: %v", x.Shape)
+	}
+}

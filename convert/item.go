@@ -160,7 +160,7 @@ func (p *Plan) planBlocks(it *item) {
 }
 
 // planShape reports what the target cannot represent of a shape.
-func (p *Plan) planShape(_ context.Context, it *item) error {
+func (p *Plan) planShape(ctx context.Context, it *item) error {
 	c, t, n := &p.caps, &it.t, int64(0)
 	if t.Dense() {
 		n, _ = t.Shape.Elements()
@@ -171,6 +171,9 @@ func (p *Plan) planShape(_ context.Context, it *item) error {
 		for len(shape) > 0 && shape[len(shape)-1] == 1 {
 			shape = shape[:len(shape)-1]
 		}
+	}
+	if p.target == tensorfile.GGUF && t.DType == tensor.BF16 && len(shape) == 0 {
+		shape = tensor.Shape{1} // gguf-py reads no file with a bfloat16 without dimensions
 	}
 	switch {
 	case c.MaxRank > 0 && len(shape) > c.MaxRank:
@@ -185,6 +188,14 @@ func (p *Plan) planShape(_ context.Context, it *item) error {
 		return fmt.Errorf("%v of %v does not end at a byte", shape, t.DType)
 	case len(shape) != len(t.Shape) && p.kind == 0:
 		p.lose(LossShape, fieldOf(it.src), "%v is %v in %v", t.Shape, shape, p.target)
+		if p.target == tensorfile.GGUF {
+			return it.apply(ctx,
+				func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+					reshaped := *t
+					reshaped.Shape, reshaped.Order = shape, nil
+					return &reshaped, nil
+				})
+		}
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ const (
 	LossParts                           // parts of a dense tensor
 	LossTensors                         // tensors that the target cannot represent in any form
 	LossNames                           // names that the target cannot represent
-	LossShape                           // dimensions of 1 are dropped
+	LossShape                           // dimensions of 1 are dropped or added
 	LossDensify                         // sparse tensors become dense
 	LossReorder                         // the order of dimensions in memory changes
 	LossWiden                           // elements become those of a dtype with all their values

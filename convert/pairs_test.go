@@ -31,6 +31,12 @@ func TestThereAndBack(t *testing.T) {
 						if !from.caps().ZeroDims && i == 3 || d.Size() == 0 && i < 3 && i > 0 {
 							continue
 						}
+						// which becomes [1] in .gguf: TestScalarsInGGUF
+						if d == tensor.BF16 && len(shape) == 0 &&
+							(from.format == tensorfile.GGUF ||
+								to.format == tensorfile.GGUF) {
+							continue
+						}
 						column := i == 0 && d.Size() > 0 &&
 							from.caps().Orders.Hold(tensor.ColumnMajor(3), 3)
 						for _, reversed := range []bool{false, true} {

@@ -58,7 +58,7 @@ is not in --allow:
   parts        parts of a dense tensor
   tensors      tensors that the target cannot represent in any form
   names        names that the target cannot represent
-  shape        dimensions of 1 are dropped
+  shape        dimensions of 1 are dropped or added
   densify      sparse tensors become dense
   reorder      the order of dimensions in memory changes
   widen        elements become those of a dtype that has all their values

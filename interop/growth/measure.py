@@ -36,7 +36,7 @@ cat IN NAME
 verify IN
 du IN
 du IN --depth 2
-graph RTEN --most 1000000000
+graph RTEN --max-nodes 1000000000
 check MODEL
 check MODEL --deep --values
 info MODEL
