@@ -203,8 +203,7 @@ func newRoot(a *app) *cobra.Command {
 			}
 		}
 	}
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ",
-		".FlagUsagesWrapped 80 "))
+	root.SetUsageFunc(printUsage)
 	root.SetFlagErrorFunc(suggestFlag)
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",

@@ -1,0 +1,65 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// printUsage prints the usage as cobra does, but with flags wrapped to 80 columns. It
+// is no template: text/template looks methods up by name, and then the linker keeps
+// every exported method of every type, which is 2.5 MB.
+func printUsage(c *cobra.Command) error {
+	w := c.OutOrStderr()
+	fmt.Fprint(w, "Usage:")
+	if c.Runnable() {
+		fmt.Fprintf(w, "\n  %s", c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\n  %s [command]", c.CommandPath())
+	}
+	if len(c.Aliases) > 0 {
+		fmt.Fprintf(w, "\n\nAliases:\n  %s", c.NameAndAliases())
+	}
+	if c.HasExample() {
+		fmt.Fprintf(w, "\n\nExamples:\n%s", c.Example)
+	}
+	list := func(title string, wanted func(*cobra.Command) bool) {
+		for _, sub := range c.Commands() {
+			if wanted(sub) {
+				fmt.Fprint(w, title)
+				title = ""
+				name, width := sub.Name(), sub.NamePadding()
+				if sub.IsAdditionalHelpTopicCommand() {
+					name, width = sub.CommandPath(), sub.CommandPathPadding()
+				}
+				fmt.Fprintf(w, "\n  %-*s %s", width, name, sub.Short)
+			}
+		}
+	}
+	inGroup := func(id string) func(*cobra.Command) bool {
+		return func(sub *cobra.Command) bool {
+			return sub.GroupID == id && (sub.IsAvailableCommand() || sub.Name() == "help")
+		}
+	}
+	for _, g := range c.Groups() {
+		list("\n\n"+g.Title, inGroup(g.ID))
+	}
+	list("\n\nAdditional Commands:", inGroup(""))
+	flags := func(title string, f *pflag.FlagSet) {
+		if f.HasAvailableFlags() {
+			fmt.Fprintf(w, "\n\n%s:\n%s", title, strings.TrimRight(f.FlagUsagesWrapped(80), "\n"))
+		}
+	}
+	flags("Flags", c.LocalFlags())
+	flags("Global Flags", c.InheritedFlags())
+	list("\n\nAdditional help topics:", (*cobra.Command).IsAdditionalHelpTopicCommand)
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\n\nUse \"%s [command] --help\" for more information about a command.",
+			c.CommandPath())
+	}
+	fmt.Fprintln(w)
+	return nil
+}
