@@ -17,10 +17,15 @@ import (
 type names struct {
 	all  map[string]struct{}
 	next map[string]int // the number to try next for a name that is taken
+	// Readers look for a name as it is, then with this suffix: each name takes both.
+	suffix string
 }
 
 func (n *names) taken(name string) bool {
 	_, taken := n.all[name]
+	if !taken && n.suffix != "" {
+		_, taken = n.all[name+n.suffix]
+	}
 	return taken
 }
 
@@ -29,9 +34,13 @@ func (n *names) take(name string) {
 		n.all, n.next = map[string]struct{}{}, map[string]int{}
 	}
 	n.all[name] = struct{}{}
+	n.all[name+n.suffix] = struct{}{}
 }
 
-func (n *names) release(name string) { delete(n.all, name) }
+func (n *names) release(name string) {
+	delete(n.all, name)
+	delete(n.all, name+n.suffix)
+}
 
 // unique returns name, or the first NAME~2, NAME~3, … that is not taken.
 func (n *names) unique(name string) string {

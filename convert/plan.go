@@ -140,6 +140,9 @@ func NewPlan(
 			p.version = v // that of the source
 		}
 	}
+	if target == tensorfile.NPZ {
+		p.names.suffix = ".npy"
+	}
 	p.caps = target.CapsOf(p.version)
 	if len(p.caps.DTypes) == 0 {
 		return nil, fmt.Errorf("convert: %w: %v is not written from tensors alone",

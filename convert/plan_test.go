@@ -87,6 +87,24 @@ func TestPrimitivKeepsItsKind(t *testing.T) {
 }
 
 // A byte that is no bool is refused by every target, and copied by none.
+// NumPy reads one array for w and w.npy.
+func TestNamesThatNumPyConfuses(t *testing.T) {
+	for _, names := range [][2]string{{"w", "w.npy"}, {"w.npy", "w"}} {
+		src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{
+			tensor.New(names[0], tensor.Shape{1}, []float32{1}),
+			tensor.New(names[1], tensor.Shape{1}, []float32{2})}, nil)
+		p, err := NewPlan(t.Context(), src, tensorfile.NPZ, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := p.Losses()
+		if len(l) != 1 || l[0].Kind != LossNames || l[0].Field != fieldOf(src.Tensor("w.npy")) &&
+			l[0].Field != fieldOf(src.Tensor("w")) {
+			t.Errorf("%q: %v", names, l)
+		}
+	}
+}
+
 func TestInvalidBools(t *testing.T) {
 	src := write(t, form{tensorfile.Safetensors, ""}, []*tensor.Tensor{
 		{Name: "b", DType: tensor.Bool, Shape: tensor.Shape{3},

@@ -332,6 +332,7 @@ func TestWriterFails(t *testing.T) {
 	}{
 		"nil":           {nil, tensor.ErrNoTensor},
 		"the same name": {tensor.New("a", tensor.Shape{1}, []int8{1}), tensor.ErrDuplicate},
+		"with a suffix": {tensor.New("a.npy", tensor.Shape{1}, []int8{1}), tensor.ErrDuplicate},
 		"a NUL":         {tensor.New("a\x00b", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
 		"not UTF-8":     {tensor.New("\xff", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
 		"too long": {tensor.New(strings.Repeat("x", 1<<16), tensor.Shape{1}, []int8{1}),

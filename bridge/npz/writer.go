@@ -81,12 +81,20 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 // tensors that are not dense, or neither row-major nor column-major,
 // errors.ErrUnsupported, and so are names that are not UTF-8, have a NUL, at which NumPy
 // would cut them, or are longer than [MaxName]. A name that was added is
-// tensor.ErrDuplicate. It reads no data.
+// tensor.ErrDuplicate; so is one that differs from it by a last ".npy", since NumPy then
+// reads one array for both. It reads no data.
 func (w *Writer) Check(t *tensor.Tensor) error {
 	if err := numpy.Check(t); err != nil {
 		return err
 	}
-	return w.checkName(t.Name + numpy.Suffix)
+	member := t.Name + numpy.Suffix
+	for _, other := range []string{t.Name, member + numpy.Suffix} {
+		if _, taken := w.names[other]; taken {
+			return fmt.Errorf("npz: member %s: NumPy reads one array for it and %s: %w",
+				quote.Name(member), quote.Name(other), tensor.ErrDuplicate)
+		}
+	}
+	return w.checkName(member)
 }
 
 // checkName reports why a member cannot have the name.
