@@ -4,12 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // referenceFiles are the models that upstream's tools made, each with what the
@@ -78,7 +81,8 @@ func TestFactsEqualTheReference(t *testing.T) {
 			nodes += c.nodes
 			attributes += c.attributes
 			for _, w := range r.Warnings() {
-				if !strings.Contains(w.Error(), "size 0") {
+				var fe *tensor.FormatError // inputs of size 0, which the exporters write
+				if !errors.As(w, &fe) || !strings.Contains(fe.Field, ".shape[") {
 					t.Errorf("warning: %v", w)
 				}
 			}

@@ -131,12 +131,14 @@ func TestAbsentAndDefaultAttributes(t *testing.T) {
 	}
 }
 
-func TestBuilderMistakes(t *testing.T) {
+// The messages of mistakes of a program, which have no fields of a file, name the
+// operator, attribute or value that is wrong.
+func TestMessagesOfBuilderMistakes(t *testing.T) {
 	outer := NewGraphBuilder()
 	foreign := outer.Input("x", tensor.F32)
 	for name, c := range map[string]struct {
-		build func(g *GraphBuilder, x Ref)
-		want  string
+		build   func(g *GraphBuilder, x Ref)
+		message string
 	}{
 		"an operator that is none": {func(g *GraphBuilder, x Ref) { g.Op("MatMulNBits", nil, x) },
 			`operator "MatMulNBits"`},
@@ -245,7 +247,7 @@ func TestBuilderMistakes(t *testing.T) {
 		c.build(g, g.Input("x", tensor.F32))
 		var b bytes.Buffer
 		if err := g.Write(t.Context(), &b, nil); err == nil ||
-			!strings.Contains(err.Error(), c.want) || b.Len() > 0 {
+			!strings.Contains(err.Error(), c.message) || b.Len() > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
