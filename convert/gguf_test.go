@@ -94,8 +94,10 @@ func TestDequantize(t *testing.T) {
 	}
 	p, err := NewPlan(t.Context(), src, tensorfile.Safetensors, nil)
 	var le *LossError
-	if err != nil || !errors.As(p.Err(), &le) || !strings.Contains(le.Error(), "Dequantize") {
+	if err != nil || !errors.As(p.Err(), &le) {
 		t.Errorf("blocks that the target lacks: %v, %v", err, le)
+	} else if !strings.Contains(le.Error(), "Dequantize") {
+		t.Errorf("the message does not name the option that helps: %v", le)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -258,7 +259,8 @@ func (r *Reader) exchange(method string, u *url.URL, body []byte,
 	}
 	set(req.Header)
 	// The guard ends what has been silent for too long.
-	silent := &failure{err: fmt.Errorf("the server was silent for %v", r.opts.Timeout)}
+	silent := &failure{err: fmt.Errorf("the server was silent for %v: %w", r.opts.Timeout,
+		os.ErrDeadlineExceeded)}
 	guard := time.AfterFunc(r.opts.Timeout, func() { stop(silent) })
 	if body != nil {
 		b := &sent{guard: guard, timeout: r.opts.Timeout, rest: body}

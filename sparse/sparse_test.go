@@ -5,11 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/sparse"
@@ -158,9 +156,11 @@ func TestSort(t *testing.T) {
 		}
 	}
 	x := csr(tensor.Shape{3, 5}, []int16{1, 2}, []uint64{4, 0}, []uint64{0, 2, 2, 2})
+	if err := sparse.Check(t.Context(), x, nil); err != nil {
+		t.Error(err)
+	}
 	if err := sparse.Check(t.Context(), x, &sparse.Options{Ordered: true}); !errors.Is(err,
-		tensor.ErrMalformed) ||
-		!strings.Contains(err.Error(), "column 0 does not come after column 4 in row 0") {
+		tensor.ErrMalformed) {
 		t.Error(err)
 	}
 }
@@ -294,8 +294,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			return err
 		},
 	} {
-		if err := do(8 * n); !errors.Is(err, tensor.ErrLimit) ||
-			!strings.Contains(err.Error(), fmt.Sprint(8*n)) && what != "Check" {
+		if err := do(8 * n); !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if err := do(64 * n); err != nil {

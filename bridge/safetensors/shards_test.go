@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -297,8 +298,8 @@ func TestUnfinishedSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Open(index, nil)
-	if err != nil || len(r.Warnings()) != 1 ||
-		!strings.Contains(r.Warnings()[0].Error(), "tensorfile clean") {
+	var unfinished *atomicfile.UnfinishedError
+	if err != nil || len(r.Warnings()) != 1 || !errors.As(r.Warnings()[0], &unfinished) {
 		t.Fatalf("with an index: %v", err)
 	}
 	r.Close()
@@ -309,7 +310,7 @@ func TestUnfinishedSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open(index, nil); !errors.Is(err, fs.ErrNotExist) ||
-		!strings.Contains(err.Error(), "tensorfile clean") {
+		!errors.As(err, &unfinished) {
 		t.Errorf("without an index: %v", err)
 	}
 	writeCheckpoint(t, dir, 5, 2)

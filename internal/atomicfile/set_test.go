@@ -202,8 +202,10 @@ func TestSetAborted(t *testing.T) {
 			}
 		}
 	}
-	if err := s.Commit(); err == nil || !strings.Contains(err.Error(), "m-4") {
-		t.Errorf("a piece is not complete: %v", err)
+	if err := s.Commit(); err == nil {
+		t.Error("a set with a piece that is not complete is committed")
+	} else if !strings.Contains(err.Error(), "m-4") {
+		t.Errorf("the message does not name the first such piece: %v", err)
 	}
 	if readSet(t, dir) != "old" {
 		t.Error("the old set is gone")

@@ -4,6 +4,7 @@ package command
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -63,7 +65,8 @@ func value(t *testing.T, name string) byte {
 	t.Helper()
 	f, err := tensorfile.Open(name, nil)
 	if err != nil {
-		if !strings.Contains(err.Error(), "tensorfile clean") {
+		var unfinished *atomicfile.UnfinishedError
+		if !errors.As(err, &unfinished) {
 			t.Errorf("%s: %v", name, err)
 		}
 		return 0

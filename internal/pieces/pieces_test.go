@@ -40,8 +40,10 @@ func TestWritePlacesAndPads(t *testing.T) {
 func TestWriteRefusesSourcesOfAnotherSize(t *testing.T) {
 	for _, b := range []tensor.Blob{blob(-1, "ab"), blob(3, "ab"), tensor.BlobOf([]byte("abcd"))} {
 		_, err := Write(t.Context(), io.Discard, 0, []Piece{{"x", 0, 3, b}}, 3)
-		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), `"x"`) {
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Error(err)
+		} else if !strings.Contains(err.Error(), `"x"`) {
+			t.Errorf("the message does not name the piece: %v", err)
 		}
 	}
 }
