@@ -21,6 +21,7 @@ const (
 type run struct {
 	start, pos int64 // the first byte and the end of what was read
 	read       int64 // bytes on which pos went on
+	first, end int64 // of what was fetched ahead
 }
 
 // ahead is how far after a read of the run one may fetch: what was read, twice.
@@ -45,7 +46,7 @@ func (r *Reader) follow(off, end int64) *run {
 	if len(r.runs) == maxRuns {
 		r.runs = r.runs[:maxRuns-1]
 	}
-	r.runs = append([]*run{{off, end, end - off}}, r.runs...)
+	r.runs = append([]*run{{start: off, pos: end, read: end - off}}, r.runs...)
 	return nil
 }
 
@@ -67,7 +68,13 @@ func (r *Reader) readAhead(n *run, off int64) {
 		return
 	}
 	target := min(r.size, off+ahead)
-	for at := r.uncovered(off); at < target; at = r.uncovered(at) {
+	for at := r.uncovered(off); ; at = r.uncovered(at) {
+		if at < n.end && (off < at || off < n.first) {
+			at = r.uncovered(n.end) // goroutines ahead of this one have read up to there
+		}
+		if at >= target {
+			return
+		}
 		size := min(blockSize, target-at, r.nextCovered(at)-at)
 		isLast := at+size == r.size || at+size == r.nextCovered(at)
 		if size < min(blockSize, ahead/2) && !isLast || size > r.budget() || !r.reserve() {
@@ -76,6 +83,9 @@ func (r *Reader) readAhead(n *run, off int64) {
 		b := &block{off: at, end: at + size, left: size, used: r.taken, done: make(chan struct{})}
 		r.blocks = append(r.blocks, b)
 		r.spent += size
+		if n.end = max(n.end, b.end); n.first == 0 {
+			n.first = at
+		}
 		r.fetching.Add(1)
 		go r.fill(b)
 	}

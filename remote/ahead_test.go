@@ -132,6 +132,28 @@ func TestReadingInOrderByTurns(t *testing.T) {
 	}
 }
 
+// A worker that falls behind fetches nothing again of what the others have read.
+func TestReadingInOrderWithASlowWorker(t *testing.T) {
+	const size, step = 96 << 20, 1 << 20
+	for _, late := range []int{0, 1 << 20, 9 << 20, 17 << 20} {
+		s := serve(t, size)
+		r := s.mustOpen("f", &Options{InFlight: 4})
+		slow := late
+		for off := 0; off < size; off += step {
+			if off != late {
+				s.wantRead(r, off, step)
+			}
+			if off > late && slow < late+step {
+				s.wantRead(r, slow, step/64)
+				slow += step / 64
+			}
+		}
+		if n := r.Stats().Bytes; n > size+step {
+			t.Errorf("%d bytes for %d, with what is at %d read slowly", n, size, late)
+		}
+	}
+}
+
 func TestALargeReadIsSeveralRequests(t *testing.T) {
 	s := serve(t, 50<<20)
 	g := &gate{off: 5_000_000, need: 3}
