@@ -134,7 +134,7 @@ var edges = map[string][]string{
 	"cloud/internal/store":     {"remote", "tensor"},
 	"cloud/internal/storetest": {"remote", "tensor"},
 	"cloud/s3":                 {"cloud/internal/store", "remote", "tensor", awsKeys, awsSigner},
-	"cloud/gs":                 {"cloud/internal/store", "remote", oauth2, googleKeys},
+	"cloud/gs":                 {"cloud/internal/store", "remote", "tensor", oauth2, googleKeys},
 	"cloud/az": {"cloud/internal/store", "remote", "tensor", azureCore,
 		azurePolicy, azureKeys},
 	"cloud/cmd/tensorfile": {"internal/command", "remote", "cloud/s3", "cloud/gs", "cloud/az"},

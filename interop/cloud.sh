@@ -80,6 +80,7 @@ s3() {
 	"$py" interop/cloud/put.py s3 "$AWS_ENDPOINT_URL" models "$work/put"
 	reads "$1" s3://models/
 	writes "$1" s3://models/
+	proves "$1: an interrupted conversion" "$py" interop/cloud/interrupt.py "$tensorfile" "$work" models
 	proves "$1: no parts are left" "$py" - <<'PY'
 import boto3, os, sys
 left = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]).list_multipart_uploads(Bucket="models").get("Uploads", [])
@@ -140,6 +141,7 @@ serve "$p" "$fakegcs" -scheme http -host 127.0.0.1 -port "$p" -backend memory -p
 export STORAGE_EMULATOR_HOST=127.0.0.1:$p
 "$py" interop/cloud/put.py gs "http://127.0.0.1:$p" models "$work/put"
 reads fake-gcs-server gs://models/
+writes fake-gcs-server gs://models/
 
 p=$(port)
 serve "$p" "$azurite" --silent --inMemoryPersistence --blobHost 127.0.0.1 --blobPort "$p" --skipApiVersionCheck --disableTelemetry

@@ -15,6 +15,9 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
+// inFlight is how many blocks are sent at once.
+const inFlight = 4
+
 // upload is a blob of blocks, each with a checksum that the store compares. Blocks that
 // no list names are never seen, and Azure removes them after a week.
 type upload struct {
@@ -34,7 +37,7 @@ func (s *Store) Create(ctx context.Context, address string, replace bool) (remot
 		return nil, err
 	}
 	u := &upload{s, store.URL(s.opts.Endpoint, container+"/"+name), replace}
-	return store.NewWriter(ctx, u), nil
+	return store.NewWriter(ctx, u, inFlight), nil
 }
 
 // put makes a request that stores p, under the condition of the blob where it makes

@@ -1,5 +1,6 @@
 // Package gs opens objects of Google Cloud Storage by their addresses, gs://BUCKET/KEY,
-// by its XML API. Keys are taken as they are: ?, # and % stand for themselves.
+// by its XML API, and writes them by its JSON API. Keys are taken as they are: ?, # and %
+// stand for themselves.
 package gs
 
 import (
@@ -26,7 +27,7 @@ import (
 // Options say where the store is and who asks. The zero value is Google's, without
 // credentials.
 type Options struct {
-	// Endpoint is the address of the XML API; "" is https://storage.googleapis.com.
+	// Endpoint is the address of both APIs; "" is https://storage.googleapis.com.
 	// With http:// nothing is encrypted.
 	Endpoint string
 	// Tokens are sent with the requests; nil sends none.
@@ -35,11 +36,12 @@ type Options struct {
 	Remote *remote.Options
 }
 
-// A Store is a remote.Opener. It is safe for concurrent use.
+// A Store is a remote.Creator. It is safe for concurrent use.
 type Store struct {
 	base     string
 	client   *remote.Client
 	provider fmt.Stringer // of the tokens; nil: those of the options
+	writing  *Store       // with tokens that may write; nil: this one
 }
 
 // New returns a Store; it makes no request.
@@ -87,18 +89,25 @@ func FromEnv(opts *remote.Options) (*Store, error) {
 		}
 		return New(&Options{Endpoint: host, Remote: opts})
 	}
-	d := &defaults{}
-	s, err := New(&Options{Tokens: d, Remote: opts})
-	if err != nil {
-		return nil, err
+	withScope := func(scope string) (*Store, error) {
+		d := &defaults{scope: scope}
+		s, err := New(&Options{Tokens: d, Remote: opts})
+		if err == nil {
+			s.provider = d
+		}
+		return s, err
 	}
-	s.provider = d
-	return s, nil
+	s, err := withScope(readOnly)
+	if err == nil {
+		s.writing, err = withScope(readWrite)
+	}
+	return s, err
 }
 
 // defaults are the application default credentials, looked for whenever a token is
 // needed.
 type defaults struct {
+	scope string
 	mu    sync.Mutex
 	name  string
 	token *oauth2.Token
@@ -106,6 +115,7 @@ type defaults struct {
 
 const (
 	readOnly      = "https://www.googleapis.com/auth/devstorage.read_only"
+	readWrite     = "https://www.googleapis.com/auth/devstorage.read_write"
 	aheadOfExpiry = 5 * time.Minute // of tokens, when they are renewed
 	anonymous     = "no credentials, as none were found"
 )
@@ -119,7 +129,7 @@ func (d *defaults) Token() (*oauth2.Token, error) {
 	}
 	name, token := anonymous, &oauth2.Token{}
 	isNamed := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != ""
-	c, err := google.FindDefaultCredentials(context.Background(), readOnly)
+	c, err := google.FindDefaultCredentials(context.Background(), d.scope)
 	if err != nil && isNamed {
 		// err may quote it
 		return nil, errors.New("the file of GOOGLE_APPLICATION_CREDENTIALS has no credentials")

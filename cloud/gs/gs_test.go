@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -107,9 +108,16 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := 0
+	asked, scope := 0, ""
 	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
+		claims, _ := base64.RawURLEncoding.DecodeString(
+			strings.Split(r.FormValue("assertion"), ".")[1])
+		var c struct{ Scope string }
+		if err := json.Unmarshal(claims, &c); err != nil {
+			t.Error(err)
+		}
+		scope = c.Scope
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"access_token": "ya29.secret", "token_type": "Bearer", "expires_in": 240}`)
 	}))
@@ -129,7 +137,7 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 
 	s := start(t, "ya29.secret")
 	open := func() error {
-		d := &defaults{}
+		d := &defaults{scope: readOnly}
 		store, err := New(&Options{Endpoint: s.URL, Tokens: d})
 		if err != nil {
 			t.Fatal(err)
@@ -151,6 +159,18 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	}
 	if asked != 2 { // the token ends within five minutes
 		t.Errorf("asked for %d tokens", asked)
+	}
+	store, err := FromEnv(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		store *Store
+		scope string
+	}{{store, readOnly}, {store.writing, readWrite}} {
+		if _, err := test.store.provider.(*defaults).Token(); err != nil || scope != test.scope {
+			t.Errorf("scope %q, want %q; %v", scope, test.scope, err)
+		}
 	}
 	if err := os.WriteFile(file, []byte(`{"private_key": "secret`), 0o600); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 const (
 	maxAnswer   = 1 << 20 // of what is answered to what is sent
 	maxAttempts = 3       // at completing an object
+	inFlight    = 4       // parts that are sent at once
 	pause       = 200 * time.Millisecond
 )
 
@@ -52,7 +53,7 @@ func (s *Store) Create(ctx context.Context, address string, replace bool) (remot
 		return nil, err
 	}
 	return store.NewWriter(ctx, &upload{store: s, bucket: bucket, key: key, replace: replace,
-		parts: map[int]part{}}), nil
+		parts: map[int]part{}}, inFlight), nil
 }
 
 // send makes a request about the object.

@@ -13,8 +13,6 @@ const (
 	// growEvery is after how many parts their size doubles, so that 10,000 of them are
 	// 8 TiB.
 	growEvery = 1000
-	// inFlight is how many parts are sent at once, each in memory.
-	inFlight = 4
 	// abortTime is how long a store has to forget an object that was given up.
 	abortTime = 10 * time.Second
 )
@@ -47,8 +45,9 @@ type Writer struct {
 	err error
 }
 
-// NewWriter returns a Writer, which sends nothing yet.
-func NewWriter(ctx context.Context, u Upload) *Writer {
+// NewWriter returns a Writer, which sends nothing yet. Of parts, each in memory, that
+// many are sent at once, in their order where it is one.
+func NewWriter(ctx context.Context, u Upload, inFlight int) *Writer {
 	w := &Writer{upload: u, slots: make(chan []byte, inFlight)}
 	for range inFlight {
 		w.slots <- nil
