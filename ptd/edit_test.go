@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
@@ -159,9 +158,9 @@ func TestMerge(t *testing.T) {
 	if !slices.Equal(c.Conflicts, want) {
 		t.Errorf("got %v", c.Conflicts)
 	}
-	if !strings.Contains(err.Error(),
-		`"a": file 2 has other bytes than file 0 (and 2 more conflicts)`) {
-		t.Error(err)
+	if want := `ptd: merge: "a": file 2 has other bytes than file 0 (and 2 more conflicts)`; c.Error() !=
+		want {
+		t.Errorf("the message is %q, not %q", c, want)
 	}
 }
 
@@ -247,7 +246,7 @@ func TestEditRefuses(t *testing.T) {
 		"rename": e.Rename("absent", "x"), "remove": e.Remove("absent"),
 		"replace": e.Replace("absent", x), "blob": e.ReplaceBlob("absent", x.Data),
 	} {
-		if !errors.Is(err, tensor.ErrNoTensor) || !strings.Contains(err.Error(), "absent") {
+		if !errors.Is(err, tensor.ErrNoTensor) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -226,9 +226,10 @@ func TestRefusedByTheWriter(t *testing.T) {
 		var out bytes.Buffer
 		w := ptd.NewWriter(&out, nil)
 		err := c.add(w)
-		if err == nil || c.want != nil && !errors.Is(err, c.want) ||
-			!strings.HasPrefix(err.Error(), "ptd: ") {
+		if err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", what, err)
+		} else if !strings.HasPrefix(err.Error(), "ptd: ") {
+			t.Errorf("%s: the message does not begin with the format: %v", what, err)
 		}
 		// What was refused is not in the file.
 		if err := w.Close(); err != nil {

@@ -95,8 +95,8 @@ func TestSharingWithMemoryThatHasChanged(t *testing.T) {
 	}
 }
 
-// An option that does not fit the version is an error that names both.
-func TestOptionsThatDoNotFitTheVersion(t *testing.T) {
+// An option that does not fit the version is an error whose message names both.
+func TestMessagesOfOptionsThatDoNotFitTheVersion(t *testing.T) {
 	for _, c := range []struct {
 		o    WriterOptions
 		says []string

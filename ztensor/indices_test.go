@@ -43,7 +43,7 @@ func TestNarrowIndices(t *testing.T) {
 			t.Errorf("%s of %s: %v", c.scheme, c.dtype, err)
 		}
 		if _, err := OpenBytes(b, &ReaderOptions{Strict: true}); (err == nil) != c.strict ||
-			err != nil && !strings.Contains(err.Error(), ".dtype") {
+			err != nil && !strings.HasSuffix(tensor.FindingOf(err).Field, ".dtype") {
 			t.Errorf("%s of %s, strict: %v", c.scheme, c.dtype, err)
 		}
 	}
