@@ -24,16 +24,17 @@ type StatusError struct {
 	Code   int
 	Header http.Header
 	Reason string // the word for it in answers of object stores, such as NoSuchKey; else ""
-	status string
-	class  error // nil when there is none
-	empty  bool  // the file is empty: that is why the range was refused
+	class  error  // nil when there is none
+	empty  bool   // the file is empty: that is why the range was refused
 }
 
 func (e *StatusError) Error() string {
+	s := strings.TrimRight(fmt.Sprintf("the server answers %d %s", e.Code,
+		http.StatusText(e.Code)), " ")
 	if e.Reason != "" {
-		return "the server answers " + e.status + " (" + e.Reason + ")"
+		s += " (" + e.Reason + ")"
 	}
-	return "the server answers " + e.status
+	return s
 }
 
 func (e *StatusError) Unwrap() error { return e.class }
@@ -132,8 +133,7 @@ func (r *Reader) link(u *url.URL, resp *http.Response) error {
 
 // refusal makes an error of an answer without content.
 func (r *Reader) refusal(resp *http.Response) error {
-	e := &StatusError{Code: resp.StatusCode, Header: resp.Header, Reason: reason(resp),
-		status: resp.Status}
+	e := &StatusError{Code: resp.StatusCode, Header: resp.Header, Reason: reason(resp)}
 	switch code := resp.StatusCode; code {
 	case http.StatusNotFound, http.StatusGone:
 		e.class = fs.ErrNotExist

@@ -390,7 +390,8 @@ func attacks() []attack {
 		valid12[:len(valid12)-8], truncated, "footer")
 	refuse("the manifest of 1.2 in a file of 1.0", file10(manifest12(map[string]any{}), 64),
 		truncated, "footer")
-	warn("the manifest of 1.0 in a file of 1.2", file12(manifest10(map[string]any{}), 64), "footer")
+	warn("the manifest of 1.0 in a file of 1.2", file12(manifest10(map[string]any{}), 64),
+		"footer")
 	entry := func(extra ...any) []byte {
 		m := with(map[string]any{"name": "w", "offset": 64, "size": 4, "dtype": "float32",
 			"layout": "dense", "shape": []any{1}, "encoding": "raw"}, extra)

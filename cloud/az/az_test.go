@@ -149,8 +149,9 @@ func TestStoreWithAKey(t *testing.T) {
 	storetest.Run(t, s, store, "az://container/",
 		"credentials of AZURE_STORAGE_CONNECTION_STRING", secret)
 	store.opts.Key = nil
+	var status *remote.StatusError
 	if _, _, err := store.Open(t.Context(), "az://container/m/big.bin"); !errors.Is(err,
-		fs.ErrPermission) || !strings.Contains(err.Error(), "AuthenticationFailed") {
+		fs.ErrPermission) || !errors.As(err, &status) || status.Reason != "AuthenticationFailed" {
 		t.Error(err)
 	}
 }

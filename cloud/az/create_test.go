@@ -10,11 +10,11 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/cloud/internal/storetest"
+	"github.com/tensorfile/tensorfile/remote"
 )
 
 func TestCreate(t *testing.T) {
@@ -100,8 +100,9 @@ func TestCreate(t *testing.T) {
 	delete(s.Objects, created)
 	for _, refused = range []string{"block", "blocklist"} {
 		err := put(storetest.Data(30_000_000), false)
+		var status *remote.StatusError
 		if _, ok := s.Objects[created]; ok || !errors.Is(err, fs.ErrPermission) ||
-			!strings.Contains(err.Error(), "AuthorizationPermissionMismatch") {
+			!errors.As(err, &status) || status.Reason != "AuthorizationPermissionMismatch" {
 			t.Errorf("a refused %s: %v", refused, err)
 		}
 	}

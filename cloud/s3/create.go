@@ -142,7 +142,7 @@ func (u *upload) Complete(ctx context.Context, n int) error {
 		return err
 	}
 	for attempt := 1; ; attempt++ {
-		b, _, err := u.send(ctx, http.MethodPost, url.Values{"uploadId": {u.id}}, u.condition(),
+		b, h, err := u.send(ctx, http.MethodPost, url.Values{"uploadId": {u.id}}, u.condition(),
 			body)
 		if err != nil {
 			return err
@@ -158,7 +158,8 @@ func (u *upload) Complete(ctx context.Context, n int) error {
 		passes := failed.Code == "InternalError" || failed.Code == "SlowDown" ||
 			failed.Code == "RequestTimeout"
 		if !passes || attempt == maxAttempts {
-			return fmt.Errorf("s3: the store cannot complete the object: %q", failed.Code)
+			return fmt.Errorf("s3: the store cannot complete the object: %w",
+				&remote.StatusError{Code: http.StatusOK, Header: h, Reason: failed.Code})
 		}
 		select {
 		case <-ctx.Done():

@@ -16,6 +16,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/tensorfile/tensorfile/cloud/internal/storetest"
+	"github.com/tensorfile/tensorfile/remote"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // multipart is the writing half of S3, over the objects of a server.
@@ -149,7 +151,8 @@ func TestCreateThatFails(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		instead func(w http.ResponseWriter, r *http.Request) bool
-		want    string // in the error; "" where it passes
+		want    error  // nil where it passes, or has a reason
+		reason  string // of the store
 		aborted int
 	}{
 		"a part is refused": {func(w http.ResponseWriter, r *http.Request) bool {
@@ -158,14 +161,14 @@ func TestCreateThatFails(t *testing.T) {
 				return true
 			}
 			return false
-		}, "AccessDenied", 1},
+		}, fs.ErrPermission, "AccessDenied", 1},
 		"parts fail once": {func(w http.ResponseWriter, r *http.Request) bool {
 			if n++; isPart(r) && n == 3 {
 				storetest.Fail(w, http.StatusServiceUnavailable, "SlowDown")
 				return true
 			}
 			return false
-		}, "", 0},
+		}, nil, "", 0},
 		"completing fails in its text, and passes": {func(w http.ResponseWriter,
 			r *http.Request) bool {
 			if isComplete(r) {
@@ -175,16 +178,16 @@ func TestCreateThatFails(t *testing.T) {
 				}
 			}
 			return false
-		}, "", 0},
+		}, nil, "", 0},
 		"completing fails in its text": {func(w http.ResponseWriter, r *http.Request) bool {
 			if isComplete(r) {
 				fmt.Fprint(w, "<Error><Code>InvalidPart</Code></Error>")
 			}
 			return isComplete(r)
-		}, "InvalidPart", 1},
+		}, nil, "InvalidPart", 1},
 		"the store names no upload": {func(w http.ResponseWriter, r *http.Request) bool {
 			return r.URL.Query().Has("uploads")
-		}, "names no upload", 0},
+		}, tensor.ErrMalformed, "", 0},
 		"it is interrupted": {func(w http.ResponseWriter, r *http.Request) bool {
 			if isPart(r) {
 				io.Copy(io.Discard, r.Body) // else the server does not notice that nobody waits
@@ -192,7 +195,7 @@ func TestCreateThatFails(t *testing.T) {
 				<-r.Context().Done()
 			}
 			return isPart(r)
-		}, "canceled", 1},
+		}, context.Canceled, "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, store := startMultipart(t)
@@ -209,11 +212,13 @@ func TestCreateThatFails(t *testing.T) {
 			data := storetest.Data(30_000_000)
 			err := put(t, ctx, store, data, false)
 			got, ok := m.s.Objects[created]
-			if test.want == "" {
+			var status *remote.StatusError
+			if test.want == nil && test.reason == "" {
 				if err != nil || !bytes.Equal(got, data) {
 					t.Errorf("%d bytes, %v", len(got), err)
 				}
-			} else if err == nil || !strings.Contains(err.Error(), test.want) || ok {
+			} else if ok || test.want != nil && !errors.Is(err, test.want) ||
+				test.reason != "" && (!errors.As(err, &status) || status.Reason != test.reason) {
 				t.Errorf("an object: %v, %v", ok, err)
 			}
 			if m.aborted != test.aborted || m.parts != nil {

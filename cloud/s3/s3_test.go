@@ -172,8 +172,9 @@ func TestWrongCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err = store.Open(t.Context(), "s3://bucket/m/big.bin")
-		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), name) ||
-			strings.Contains(err.Error(), "guessed") {
+		var status *remote.StatusError
+		if !errors.Is(err, fs.ErrPermission) || !errors.As(err, &status) ||
+			status.Reason != name || strings.Contains(err.Error(), "guessed") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -296,9 +297,10 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	}))
 	defer container.Close()
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", container.URL)
-	if _, _, err := get(); !errors.Is(err, fs.ErrPermission) ||
-		!strings.Contains(err.Error(), "of the container") {
-		t.Errorf("a container that refuses: %v", err)
+	if _, from, err := get(); !errors.Is(err, fs.ErrPermission) || asked != 1 {
+		t.Errorf("a container that refuses: %q, %v", from, err)
+	} else if !strings.Contains(err.Error(), "of the container") {
+		t.Errorf("the message does not name the credentials: %v", err)
 	}
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "pod")
 	want("of-container", "credentials of the container")
