@@ -140,8 +140,7 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 	if len(b.methods) == 0 {
 		return nil, errors.New("pte: a program without methods")
 	}
-	d := &draft{tree: new(fb.Node), added: make(map[*fb.Node]*tensor.Tensor),
-		inner: defaultTensorAlignment}
+	d := &draft{tree: new(fb.Node), inner: defaultTensorAlignment}
 	plans := make([]*fb.Node, len(b.methods))
 	for i, m := range b.methods {
 		if plans[i], err = m.node(d); err != nil {

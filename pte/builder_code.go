@@ -171,26 +171,20 @@ func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	tensors := make([]*fb.Node, len(m.values))
+	tensors := make([]*tensorValue, len(m.values))
 	values := make([]*fb.Node, len(m.values))
 	for i, v := range m.values {
 		values[i] = new(fb.Node).SetChild(ptefb.SlotEValueVal, v.node).
 			SetNumber(ptefb.SlotEValueValType, 1, uint64(v.kind))
-		if v.tensor == nil {
-			continue
-		}
-		tensors[i] = v.node
-		if v.tensor.data != nil {
-			d.added[v.node] = v.tensor.data
-		}
-		if p := places[i]; v.tensor.planned() {
+		tensors[i] = v.tensor
+		if p := places[i]; v.tensor != nil && v.tensor.planned() {
 			v.node.SetChild(ptefb.SlotTensorAllocationInfo, new(fb.Node).
 				SetNumber(ptefb.SlotAllocationDetailsMemoryId, 4, uint64(p.Memory)).
 				SetNumber(ptefb.SlotAllocationDetailsMemoryOffsetLow, 4, p.Offset&(1<<32-1)).
 				SetNumber(ptefb.SlotAllocationDetailsMemoryOffsetHigh, 4, p.Offset>>32))
 		}
 	}
-	d.values = append(d.values, tensors)
+	d.tensors = append(d.tensors, tensors)
 	for _, i := range m.outputs {
 		if t := m.values[i].tensor; t != nil && t.role == RoleExternal {
 			t.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)

@@ -40,16 +40,6 @@ type value struct {
 	tensor *tensorValue // nil for other kinds
 }
 
-type tensorValue struct {
-	node   *fb.Node
-	shape  tensor.Shape
-	role   Role
-	data   *tensor.Tensor // of a constant, or the initial value of state
-	placed bool           // by the caller
-	place  Place
-	bytes  int64
-}
-
 // A Ref is a value of the method that made it. The zero Ref is None where a list allows
 // that.
 type Ref struct {
@@ -230,7 +220,7 @@ func (m *MethodBuilder) newTensor(role Role, name string, d tensor.DType, s tens
 		SetBytes(ptefb.SlotTensorDimOrder, dims, 1).
 		SetNumber(ptefb.SlotTensorScalarType, 1, uint64(uint8(scalar)))
 	if role == RoleState || role.External() {
-		info := extraInfo(t.node)
+		info := t.extraInfo()
 		if role.External() {
 			info.SetNumber(ptefb.SlotExtraTensorInfoLocation, 1,
 				uint64(ptefb.TensorDataLocationEXTERNAL))
@@ -294,9 +284,7 @@ func (m *MethodBuilder) stored(role Role, name string, t *tensor.Tensor) Ref {
 			quote.Name(t.Name), errors.ErrUnsupported)
 	}
 	r := m.newTensor(role, name, t.DType, t.Shape, t.Order)
-	x := m.values[r.Index()].tensor
-	x.data = t
-	x.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, isStored)
+	m.values[r.Index()].tensor.data = t
 	return r
 }
 
@@ -358,7 +346,7 @@ func (r Ref) Order(o tensor.Order) Ref {
 
 // Name sets the fully qualified name, by which applications find a tensor.
 func (r Ref) Name(name string) Ref {
-	info := extraInfo(r.tensorOf("Name").node)
+	info := r.tensorOf("Name").extraInfo()
 	if info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name); name == "" {
 		info.Remove(ptefb.SlotExtraTensorInfoFullyQualifiedName)
 	}
@@ -390,7 +378,7 @@ func (r Ref) Place(memory uint32, offset uint64) Ref {
 
 // Device says on which device the tensor is.
 func (r Ref) Device(d Device) Ref {
-	d.set(extraInfo(r.tensorOf("Device").node), ptefb.SlotExtraTensorInfoDeviceType,
+	d.set(r.tensorOf("Device").extraInfo(), ptefb.SlotExtraTensorInfoDeviceType,
 		ptefb.SlotExtraTensorInfoDeviceIndex)
 	return r
 }

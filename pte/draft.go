@@ -1,13 +1,17 @@
 package pte
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
-	"iter"
 	"maps"
+	"math"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -17,26 +21,79 @@ import (
 type draft struct {
 	e        *Edit // nil for a Builder's
 	tree     *fb.Node
-	values   [][]*fb.Node                // tensors by method and value, nil for all else
-	added    map[*fb.Node]*tensor.Tensor // the bytes of tensors that are not in a file yet
+	tensors  [][]*tensorValue // by method and value, nil for all else
+	lists    bool             // constants or initial values were changed
 	segments []dataSegment
 	inner    int    // what vectors inside the flatbuffer are aligned to
 	tail     []byte // what a header of a newer version has after the fields that are known
 	header   bool   // there is one even without bytes in segments
 }
 
-// isStored is the data_buffer_idx of a tensor in added: not its place, which putLists
-// finds, but a mark that it has one.
-const isStored = 1
+// A tensorValue is a tensor on its way into a file.
+type tensorValue struct {
+	node *fb.Node
+	role Role
+	of   Value          // in the program that is edited
+	data *tensor.Tensor // what is stored, if it is not what the program had
+
+	// Of a Builder's.
+	shape  tensor.Shape
+	bytes  int64
+	placed bool // by the caller
+	place  Place
+}
 
 // extraInfo is a tensor's extra information, which is made where there is none.
-func extraInfo(n *fb.Node) *fb.Node {
-	info := n.Child(ptefb.SlotTensorExtraTensorInfo)
+func (t *tensorValue) extraInfo() *fb.Node {
+	info := t.node.Child(ptefb.SlotTensorExtraTensorInfo)
 	if info == nil {
 		info = new(fb.Node)
-		n.SetChild(ptefb.SlotTensorExtraTensorInfo, info)
+		t.node.SetChild(ptefb.SlotTensorExtraTensorInfo, info)
 	}
 	return info
+}
+
+// A dataSegment is a segment on its way into a file.
+type dataSegment struct {
+	pieces []pieces.Piece // offsets count from the start of the segment
+	size   int64
+	align  int64 // the largest that its pieces ask for
+	off    int64 // from the base
+}
+
+// append adds data of size bytes after what is there and returns where.
+func (s *dataSegment) append(data []pieces.Piece, size, alignment int64) (int64, error) {
+	off, ok := align.Up(s.size, alignment)
+	if !ok || size < 0 || size > math.MaxInt64-off {
+		return 0, fmt.Errorf("pte: a segment of more than 2^63 bytes")
+	}
+	s.align = max(s.align, alignment)
+	for _, p := range data {
+		p.Off += off
+		s.pieces = append(s.pieces, p)
+	}
+	s.size = off + size
+	return off, nil
+}
+
+// whole is a blob as a piece.
+func whole(name string, b tensor.Blob) []pieces.Piece {
+	return []pieces.Piece{{Name: name, Size: b.Size(), Data: b}}
+}
+
+// A store gives payloads their places; the same memory or source has one.
+type store map[any]int
+
+// share returns what was noted for the same payload before, or notes i.
+func (s store) share(b tensor.Blob, i int) (at int, shared bool) {
+	id := b.Identity()
+	if b.Size() == 0 || id == nil {
+		return i, false
+	}
+	if at, shared = s[id]; !shared {
+		s[id], at = i, i
+	}
+	return at, shared
 }
 
 // addSegment stores a payload and returns the segment that has it.
@@ -55,141 +112,41 @@ func (d *draft) addSegment(seen store, name string, data tensor.Blob,
 	return at, nil
 }
 
-// putLists makes the lists of constants and initial values anew, of what the tensors
-// still refer to.
-func (d *draft) putLists(alignment int64) error {
-	constants, err := d.list(RoleConstant, alignment)
-	if err != nil {
-		return err
-	}
-	mutable, err := d.list(RoleState, alignment)
-	if err != nil {
-		return err
-	}
-	count := func(i uint64) (n int) {
-		for x := range d.references() {
-			if x == i {
-				n++
-			}
-		}
-		return n
-	}
-	// A list goes into the segment that it had, if nothing else is in that.
-	segment := func(n *fb.Node, data dataSegment) uint64 {
-		if n != nil && len(n.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 {
-			i := n.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)
-			if i < uint64(len(d.segments)) && count(i) == 1 {
-				d.segments[i] = data
-				return i
-			}
-		}
-		d.segments = append(d.segments, data)
-		return uint64(len(d.segments) - 1)
-	}
-	c := d.tree.Child(ptefb.SlotProgramConstantSegment)
-	at := uint64(0)
-	if len(constants.offsets) > 1 || len(d.segments) == 0 ||
-		c != nil && len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 8 {
-		at = segment(c, constants.data)
-	} else if c != nil {
-		at = c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)
-	}
-	d.tree.SetChild(ptefb.SlotProgramConstantSegment, subsegment(at, constants.offsets))
-	if d.tree.Has(ptefb.SlotProgramConstantBuffer) {
-		d.tree.SetChildren(ptefb.SlotProgramConstantBuffer, []*fb.Node{})
-	}
-	lists := d.tree.Children(ptefb.SlotProgramMutableDataSegments)
-	if len(mutable.offsets) > 1 || len(lists) > 0 {
-		var first *fb.Node
-		if len(lists) > 0 {
-			first = lists[0]
-		}
-		n := subsegment(segment(first, mutable.data), mutable.offsets)
-		lists = append([]*fb.Node{n}, lists[min(1, len(lists)):]...)
-		d.tree.SetChildren(ptefb.SlotProgramMutableDataSegments, lists)
-	}
-	return nil
+// A dataList is a segment of tensors.
+type dataList struct {
+	dataSegment
+	offsets []uint64 // the first is a placeholder
 }
 
-func subsegment(segment uint64, offsets []uint64) *fb.Node {
-	return new(fb.Node).SetNumber(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, segment).
-		SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector(offsets), 8)
+// put adds bytes and returns their index.
+func (l *dataList) put(data []pieces.Piece, size, alignment int64) (int, error) {
+	off, err := l.append(data, size, alignment)
+	l.offsets = append(l.offsets, uint64(off))
+	return len(l.offsets) - 1, err
 }
 
-// references yields the segment of everything that refers to one.
-func (d *draft) references() iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		t := d.tree
-		if c := t.Child(ptefb.SlotProgramConstantSegment); c != nil &&
-			len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 &&
-			!yield(c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)) {
-			return
-		}
-		for _, c := range t.Children(ptefb.SlotProgramMutableDataSegments) {
-			if !yield(c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)) {
-				return
-			}
-		}
-		for _, n := range t.Children(ptefb.SlotProgramNamedData) {
-			if !yield(n.Scalar(ptefb.SlotNamedDataSegmentIndex, 0)) {
-				return
-			}
-		}
-		for _, plan := range t.Children(ptefb.SlotProgramExecutionPlan) {
-			for _, d := range plan.Children(ptefb.SlotExecutionPlanDelegates) {
-				p := d.Child(ptefb.SlotBackendDelegateProcessed)
-				if p != nil && p.Scalar(ptefb.SlotBackendDelegateDataReferenceLocation, 0) != 0 &&
-					!yield(p.Scalar(ptefb.SlotBackendDelegateDataReferenceIndex, 0)) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// dropSegments empties the segments that nothing refers to any more. Their places in the
-// table stay.
-func (d *draft) dropSegments() {
-	used := make(map[uint64]bool)
-	for i := range d.references() {
-		used[i] = true
-	}
-	for i := range d.segments {
-		if !used[uint64(i)] {
-			d.segments[i] = dataSegment{}
-		}
-	}
-}
-
-// list collects the bytes of all tensors of a role, those that were external after the
+// list collects the bytes of all tensors of a role, those that the program had before the
 // rest, and gives the tensors their new indices. minAlign aligns each.
 func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 	l := dataList{offsets: []uint64{0}}
-	type user struct {
-		node   *fb.Node
-		buffer uint32
-	}
-	var users []user
-	sizes := make(map[uint32]int64) // of what is stored: that of the longest of its tensors
-	for method, tensors := range d.values {
-		for i, node := range tensors {
-			if node == nil || roleOfNode(node) != role ||
-				node.Scalar(ptefb.SlotTensorDataBufferIdx, 0) == 0 {
+	var users []*tensorValue
+	sizes := make(map[uint32]int64) // of what the program had: that of its longest tensor
+	for _, t := range slices.Concat(d.tensors...) {
+		if t == nil || t.role != role {
+			continue
+		}
+		if info, _ := t.of.Tensor(); t.data == nil {
+			if info.Buffer == 0 {
 				continue
 			}
-			if d.added[node] != nil {
-				users = append(users, user{node: node})
-				continue
-			}
-			m := d.e.r.Program().method(method)
-			info, _ := m.Value(i).Tensor()
 			size, ok := info.Bytes()
 			if !ok {
-				return l, malformed(-1, m.field("values[%d].val", i), "%v has no size", info)
+				return l, malformed(-1, t.of.m.field("values[%d].val", t.of.index),
+					"%v has no size", info)
 			}
-			users = append(users, user{node, info.Buffer})
 			sizes[info.Buffer] = max(sizes[info.Buffer], size)
 		}
+		users = append(users, t)
 	}
 	indices := make(map[uint32]int)
 	for _, buffer := range slices.Sorted(maps.Keys(sizes)) {
@@ -205,29 +162,104 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 		}
 	}
 	seen := make(store)
-	for _, u := range users {
-		index := indices[u.buffer]
-		if t := d.added[u.node]; t != nil {
-			at, shared := seen.share(t.Data, len(l.offsets))
-			if index = at; !shared {
-				alignment := max(minAlign, int64(t.DType.Align()))
-				if _, err := l.put(whole(t.Name, t.Data), t.Data.Size(), alignment); err != nil {
-					return l, err
-				}
+	for _, t := range users {
+		info, _ := t.of.Tensor()
+		index, shared := indices[info.Buffer], true
+		if t.data != nil {
+			index, shared = seen.share(t.data.Data, len(l.offsets))
+		}
+		if !shared {
+			data, alignment := t.data.Data, max(minAlign, int64(t.data.DType.Align()))
+			if _, err := l.put(whole(t.data.Name, data), data.Size(), alignment); err != nil {
+				return l, err
 			}
 		}
-		u.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(index))
+		t.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(index))
 	}
-	l.ensureNonEmpty()
+	if len(l.offsets) > 1 && l.size == 0 {
+		// The runtime finds no tensor in an empty segment, even if that has no elements.
+		l.pieces, l.size = whole("empty segment", tensor.BlobOf([]byte{0})), 1
+	}
 	return l, nil
 }
 
-// finish writes the flatbuffer and lays the segments out.
-func (d *draft) finish(alignment int64) (*output, error) {
-	size, base, err := layOut(d.segments, alignment)
+// putLists makes the lists of constants and initial values anew, of what the tensors
+// still refer to.
+func (d *draft) putLists(alignment int64) error {
+	constants, err := d.list(RoleConstant, alignment)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	mutable, err := d.list(RoleState, alignment)
+	if err != nil {
+		return err
+	}
+	c := cmp.Or(d.tree.Child(ptefb.SlotProgramConstantSegment), new(fb.Node))
+	at := c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)
+	if len(constants.offsets) > 1 || len(d.segments) == 0 ||
+		len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 8 {
+		at = d.segmentOf(c, constants.dataSegment)
+	}
+	d.tree.SetChild(ptefb.SlotProgramConstantSegment, subsegment(at, constants.offsets))
+	if d.tree.Has(ptefb.SlotProgramConstantBuffer) {
+		d.tree.SetChildren(ptefb.SlotProgramConstantBuffer, nil)
+	}
+	lists := slices.Clone(d.tree.Children(ptefb.SlotProgramMutableDataSegments))
+	if len(mutable.offsets) > 1 && len(lists) == 0 {
+		lists = append(lists, new(fb.Node))
+	}
+	if len(lists) > 0 {
+		lists[0] = subsegment(d.segmentOf(lists[0], mutable.dataSegment), mutable.offsets)
+		d.tree.SetChildren(ptefb.SlotProgramMutableDataSegments, lists)
+	}
+	return nil
+}
+
+// segmentOf puts data into the segment that a list had, if nothing else is in that, or
+// into a new one.
+func (d *draft) segmentOf(list *fb.Node, data dataSegment) uint64 {
+	i := list.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)
+	if len(list.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) == 0 || i >= uint64(len(d.segments)) ||
+		d.references()[i] > 1 {
+		i = uint64(len(d.segments))
+		d.segments = append(d.segments, dataSegment{})
+	}
+	d.segments[i] = data
+	return i
+}
+
+func subsegment(segment uint64, offsets []uint64) *fb.Node {
+	return new(fb.Node).SetNumber(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, segment).
+		SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector(offsets), 8)
+}
+
+// references counts what refers to each segment.
+func (d *draft) references() map[uint64]int {
+	t, refs := d.tree, make(map[uint64]int)
+	c := t.Child(ptefb.SlotProgramConstantSegment)
+	if c != nil && len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 0 {
+		refs[c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)]++
+	}
+	for _, c := range t.Children(ptefb.SlotProgramMutableDataSegments) {
+		refs[c.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)]++
+	}
+	for _, n := range t.Children(ptefb.SlotProgramNamedData) {
+		refs[n.Scalar(ptefb.SlotNamedDataSegmentIndex, 0)]++
+	}
+	for _, plan := range t.Children(ptefb.SlotProgramExecutionPlan) {
+		for _, d := range plan.Children(ptefb.SlotExecutionPlanDelegates) {
+			p := d.Child(ptefb.SlotBackendDelegateProcessed)
+			if p != nil && p.Scalar(ptefb.SlotBackendDelegateDataReferenceLocation, 0) != 0 {
+				refs[p.Scalar(ptefb.SlotBackendDelegateDataReferenceIndex, 0)]++
+			}
+		}
+	}
+	return refs
+}
+
+// finish writes the flatbuffer, and lays the segments out after it. Where they have no
+// bytes there is no extended header, unless the draft has one.
+func (d *draft) finish(alignment int64) (*output, error) {
 	nodes := d.tree.Children(ptefb.SlotProgramSegments)
 	for len(nodes) < len(d.segments) {
 		nodes = append(nodes, new(fb.Node))
@@ -235,14 +267,44 @@ func (d *draft) finish(alignment int64) (*output, error) {
 	if len(nodes) > 0 || d.tree.Has(ptefb.SlotProgramSegments) {
 		d.tree.SetChildren(ptefb.SlotProgramSegments, nodes)
 	}
-	for i, n := range nodes {
-		n.SetNumber(ptefb.SlotDataSegmentOffset, 8, uint64(d.segments[i].off))
-		n.SetNumber(ptefb.SlotDataSegmentSize, 8, uint64(d.segments[i].size))
+	size, base := int64(0), alignment // of all segments, and what they are aligned to
+	for i := range d.segments {
+		s := &d.segments[i]
+		off, end, a, ok := executorch.Place(size, s.size, alignment, max(s.align, 1))
+		if ok {
+			base, ok = executorch.LCM(base, a)
+		}
+		if !ok {
+			return nil, errors.New("pte: alignments without a common multiple of 2^40 or less")
+		}
+		s.off, size = off, end
+		nodes[i].SetNumber(ptefb.SlotDataSegmentOffset, 8, uint64(s.off)).
+			SetNumber(ptefb.SlotDataSegmentSize, 8, uint64(s.size))
 	}
 	var w fb.Builder
 	program, err := w.Finish(d.tree.Write(&w), "ET12")
 	if err != nil {
 		return nil, tooLarge(err)
 	}
-	return finish(program, d.segments, size, base, d.inner, d.tail, d.header)
+	if size == 0 && !d.header {
+		return &output{head: program, size: int64(len(program))}, nil
+	}
+	length := headerLength + int64(len(d.tail))
+	padding := align.Padding(length, int64(max(d.inner, headerLength)))
+	head := fb.Splice(program, int(length+padding))
+	base, ok := align.Up(int64(len(head)), base)
+	if !ok || size > math.MaxInt64-base || int64(len(head)) >= 1<<31 {
+		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit,
+			len(head), size)
+	}
+	putHeader(head, int64(len(head)), uint32(length), base, size)
+	copy(head[8+headerLength:], d.tail)
+	o := &output{head: head, size: base + size}
+	for _, s := range d.segments {
+		for _, p := range s.pieces {
+			p.Off += base + s.off
+			o.pieces = append(o.pieces, p)
+		}
+	}
+	return o, nil
 }

@@ -42,80 +42,24 @@ type Edit struct {
 	userNames []string                // tensors and blobs
 	data      map[extent]pieces.Piece // what replaces ranges of the file
 	over      *pieces.Overlay         // the file with data, while it is written
-	blobs     map[string]blobChange   // by key
+	blobs     map[string]*string      // new keys by old ones, nil for those that are removed
 	getters   map[string]*fb.Node     // methods by name; nil for those that are removed
 	order     []string                // in which getters were set
-	rebuild   *rebuild
+	draft     *draft                  // once the flatbuffer is taken apart
 }
 
 // NewEdit begins to change the program of r.
 func NewEdit(r *Reader) *Edit {
-	same, _ := pieces.NewOverlay(r.blob, nil)
 	return &Edit{r: r, renamed: make(map[place]string), data: make(map[extent]pieces.Piece),
-		blobs: make(map[string]blobChange), getters: make(map[string]*fb.Node), over: same}
-}
-
-// places returns the tensors of that name.
-func (e *Edit) places(name string) ([]place, error) {
-	if e.names == nil {
-		e.names = make(map[string][]place, len(e.r.tensors))
-		for _, p := range e.r.tensors {
-			n := e.r.value(p).name()
-			e.names[n] = append(e.names[n], p)
-		}
-	}
-	all := e.names[name]
-	if len(all) == 0 {
-		return nil, fmt.Errorf("pte: %w: %s", tensor.ErrNoTensor, quote.Name(name))
-	}
-	return all, nil
+		blobs: make(map[string]*string), getters: make(map[string]*fb.Node)}
 }
 
 // open takes the flatbuffer apart.
 func (e *Edit) open() (err error) {
-	if e.rebuild == nil {
-		e.rebuild, err = newRebuild(e)
+	if e.draft == nil {
+		e.draft, err = newDraft(e)
 	}
 	return err
-}
-
-// Rename gives the tensors of a name another fully qualified name. Most constants have
-// none so far. The name of an external tensor is its key in the .ptd, which has to be
-// renamed too. It fails with tensor.ErrNoTensor where there is no such tensor; that the
-// name is taken is tensor.ErrDuplicate from Write.
-func (e *Edit) Rename(old, new string) error {
-	if err := validName(new); err != nil {
-		return err
-	}
-	all, err := e.places(old)
-	if err != nil {
-		return err
-	}
-	if err := e.open(); err != nil {
-		return err
-	}
-	for _, p := range all {
-		e.renamed[p] = new
-	}
-	return nil
-}
-
-func validName(name string) error {
-	if name == "" || strings.ContainsRune(name, 0) {
-		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed,
-			quote.Name(name))
-	}
-	return nil
-}
-
-// Remove fails with errors.ErrUnsupported: the instructions of a program need its
-// tensors. See [Edit.Externalize], which moves their bytes into a .ptd.
-func (e *Edit) Remove(name string) error {
-	if _, err := e.places(name); err != nil {
-		return err
-	}
-	return fmt.Errorf("pte: %s: %w: the instructions of a program need its tensors",
-		quote.Name(name), errors.ErrUnsupported)
 }
 
 // Replace replaces the bytes of a constant or of the initial value of state. t must have
@@ -160,7 +104,7 @@ func (e *Edit) Modernize() error {
 	if err := e.open(); err != nil {
 		return err
 	}
-	e.rebuild.lists = true
+	e.draft.lists = true
 	return nil
 }
 
@@ -211,8 +155,8 @@ func (e *Edit) output(ctx context.Context, opts *WriterOptions) (*output, error)
 		return nil, fmt.Errorf("pte: %w: %w", errors.ErrUnsupported, err)
 	}
 	switch {
-	case e.rebuild != nil:
-		o, err = e.rebuild.output(opts)
+	case e.draft != nil:
+		o, err = e.rebuilt(opts)
 	case e.r.bundle != nil && !e.unwrap && opts.SegmentAlignment == 0 && !e.upgrades():
 		// The whole file, with what is replaced.
 		return &output{pieces: e.over.Section(0, e.r.src.Size(), 0), size: e.r.src.Size()}, nil
@@ -283,36 +227,4 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		e.over.Section(r.at+base, o.size-base, moved)...)
 	o.size += moved - base
 	return o, nil
-}
-
-// finalNames checks that no new name is that of another tensor.
-func (e *Edit) finalNames() error {
-	if len(e.renamed) == 0 {
-		return nil
-	}
-	owner := make(owners)
-	for _, p := range e.r.tensors {
-		old := e.r.value(p).name()
-		name, ok := e.renamed[p]
-		if !ok {
-			name = old
-		}
-		if err := owner.claim(name, old); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// owners maps new names to the original ones.
-type owners map[string]string
-
-// claim notes that what was old is name now; another owner is an error.
-func (o owners) claim(name, old string) error {
-	if first, ok := o[name]; ok && first != old {
-		return fmt.Errorf("pte: %w: %s and %s would both be %s", tensor.ErrDuplicate,
-			quote.Name(first), quote.Name(old), quote.Name(name))
-	}
-	o[name] = old
-	return nil
 }

@@ -1,9 +1,9 @@
 package pte
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -15,27 +15,52 @@ import (
 // blobPrefix is what the names of named data begin with in Reader.Blobs.
 const blobPrefix = "named/"
 
-// A blobChange is what becomes of the named data of a key.
-type blobChange struct {
-	removed bool
-	key     string
+// places returns the tensors of that name.
+func (e *Edit) places(name string) ([]place, error) {
+	if e.names == nil {
+		e.names = make(map[string][]place, len(e.r.tensors))
+		for _, p := range e.r.tensors {
+			n := e.r.value(p).name()
+			e.names[n] = append(e.names[n], p)
+		}
+	}
+	all := e.names[name]
+	if len(all) == 0 {
+		return nil, fmt.Errorf("pte: %w: %s", tensor.ErrNoTensor, quote.Name(name))
+	}
+	return all, nil
 }
 
-// changeBlob changes the named data of a name as in Reader.Blobs.
-func (e *Edit) changeBlob(name string, c blobChange) error {
-	key, ok := strings.CutPrefix(name, blobPrefix)
-	if !ok {
-		return fmt.Errorf("pte: %w: %s is not %sKEY, and has no name of its own",
-			errors.ErrUnsupported, quote.Name(name), blobPrefix)
+// Rename gives the tensors of a name another fully qualified name. Most constants have
+// none so far. The name of an external tensor is its key in the .ptd, which has to be
+// renamed too. It fails with tensor.ErrNoTensor where there is no such tensor; that the
+// name is taken is tensor.ErrDuplicate from Write.
+func (e *Edit) Rename(old, new string) error {
+	if new == "" || strings.ContainsRune(new, 0) {
+		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed,
+			quote.Name(new))
 	}
-	if _, found := e.r.Program().Named(key); !found {
-		return fmt.Errorf("pte: %w: no named data %s", tensor.ErrNoTensor, quote.Name(name))
+	all, err := e.places(old)
+	if err != nil {
+		return err
 	}
 	if err := e.open(); err != nil {
 		return err
 	}
-	e.blobs[key] = c
+	for _, p := range all {
+		e.renamed[p] = new
+	}
 	return nil
+}
+
+// Remove fails with errors.ErrUnsupported: the instructions of a program need its
+// tensors. See [Edit.Externalize], which moves their bytes into a .ptd.
+func (e *Edit) Remove(name string) error {
+	if _, err := e.places(name); err != nil {
+		return err
+	}
+	return fmt.Errorf("pte: %s: %w: the instructions of a program need its tensors",
+		quote.Name(name), errors.ErrUnsupported)
 }
 
 // RenameBlob gives named data another key; both are named/KEY, as in [Reader.Blobs].
@@ -47,141 +72,82 @@ func (e *Edit) RenameBlob(old, new string) error {
 		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, quote.Name(new),
 			blobPrefix)
 	}
-	return e.changeBlob(old, blobChange{key: key})
+	return e.changeBlob(old, &key)
 }
 
 // RemoveBlob leaves out named data. What nothing else refers to leaves the file.
-func (e *Edit) RemoveBlob(name string) error {
-	return e.changeBlob(name, blobChange{removed: true})
+func (e *Edit) RemoveBlob(name string) error { return e.changeBlob(name, nil) }
+
+// changeBlob gives the named data of a name as in Reader.Blobs another key, or none.
+func (e *Edit) changeBlob(name string, to *string) error {
+	key, ok := strings.CutPrefix(name, blobPrefix)
+	if !ok {
+		return fmt.Errorf("pte: %w: %s is not %sKEY, and has no name of its own",
+			errors.ErrUnsupported, quote.Name(name), blobPrefix)
+	}
+	if _, found := e.r.Program().Named(key); !found {
+		return fmt.Errorf("pte: %w: no named data %s", tensor.ErrNoTensor, quote.Name(name))
+	}
+	if err := e.open(); err != nil {
+		return err
+	}
+	e.blobs[key] = to
+	return nil
 }
 
-func (b *rebuild) renameBlobs() error {
-	owner := make(owners)
-	var left []*fb.Node
-	for i, t := range fb.Each(b.r.root.NamedDataLength(), b.r.root.NamedData) {
-		old := string(t.Key())
-		c, changed := b.e.blobs[old]
-		if c.removed {
-			continue
-		}
-		key := old
-		if changed {
-			key = c.key
-			b.named[i].SetString(ptefb.SlotNamedDataKey, key)
-		}
-		if err := owner.claim(key, old); err != nil {
+// rename gives tensors and blobs their new names.
+func (d *draft) rename() error {
+	r, renamed, owner := d.e.r, d.e.renamed, make(owners)
+	for _, p := range r.tensors {
+		old := r.value(p).name()
+		if err := owner.claim(cmp.Or(renamed[p], old), old); err != nil {
 			return err
 		}
-		left = append(left, b.named[i])
 	}
-	if len(left) < len(b.named) {
-		b.tree.SetChildren(ptefb.SlotProgramNamedData, left)
-		b.dropSegments()
+	for p, name := range renamed {
+		d.tensors[p.method][p.value].extraInfo().
+			SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
 	}
-	return nil
-}
-
-// SetMetadata makes the constant getter of that name return value, an int, int64, bool,
-// float64, string or nil for None. It replaces a getter of that name; any other method of
-// the name is an error.
-func (e *Edit) SetMetadata(name string, value any) error {
-	if _, ok := value.(*tensor.Tensor); ok {
-		return fmt.Errorf("pte: metadata %s: %w: a tensor", quote.Name(name), tensor.ErrDType)
-	}
-	b := NewBuilder()
-	b.Metadata(name, value)
-	if err := b.Err(); err != nil {
-		return err
-	}
-	if m, ok := e.r.Program().Method(name); ok && !m.IsGetter() {
-		return fmt.Errorf("pte: %w: %s is a method that computes, not metadata",
-			tensor.ErrDuplicate, quote.Name(name))
-	}
-	if err := e.open(); err != nil {
-		return err
-	}
-	if _, ok := e.getters[name]; !ok {
-		e.order = append(e.order, name)
-	}
-	var err error
-	e.getters[name], err = b.methods[0].node(new(draft))
-	return err
-}
-
-// SetAttribute sets the constant getter of that name. The value is read as the type of
-// the old one; where there is none, it is true or false, an integer, a float or text, as
-// it looks.
-func (e *Edit) SetAttribute(key, value string) error {
-	kind := KindNull
-	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
-		kind = m.Outputs()[0].Kind()
-	}
-	kinds := []Kind{kind}
-	if kind == KindNull || kind == KindNone || !kind.known() {
-		kinds = []Kind{KindBool, KindInt, KindDouble, KindString}
-	}
-	var x any
-	ok := false
-	for _, k := range kinds {
-		if x, ok = parseAs(k, value); ok {
-			break
+	owner = make(owners)
+	all := d.tree.Children(ptefb.SlotProgramNamedData)
+	var left []*fb.Node
+	for i, t := range fb.Each(len(all), r.root.NamedData) {
+		old := string(t.Key())
+		key, changed := d.e.blobs[old]
+		switch {
+		case !changed:
+			key = &old
+		case key == nil:
+			continue
+		default:
+			all[i].SetString(ptefb.SlotNamedDataKey, *key)
 		}
+		if err := owner.claim(*key, old); err != nil {
+			return err
+		}
+		left = append(left, all[i])
 	}
-	if !ok {
-		return fmt.Errorf("pte: attribute %s: %w: %s is not of kind %v, as the old value is",
-			quote.Name(key), tensor.ErrDType, quote.Name(value), kind)
-	}
-	return e.SetMetadata(key, x)
-}
-
-// parseAs reads a value of that kind, and reports whether text is one.
-func parseAs(kind Kind, text string) (any, bool) {
-	switch kind {
-	case KindInt:
-		n, err := strconv.ParseInt(text, 10, 64)
-		return n, err == nil
-	case KindDouble:
-		f, err := strconv.ParseFloat(text, 64)
-		return f, err == nil
-	case KindBool:
-		return text == "true", text == "true" || text == "false"
-	}
-	return text, kind == KindString
-}
-
-// RemoveAttribute drops the constant getter of that name.
-func (e *Edit) RemoveAttribute(key string) error {
-	if m, ok := e.r.Program().Method(key); !ok || !m.IsGetter() {
-		return fmt.Errorf("pte: %w: no attribute %s", tensor.ErrNoTensor, quote.Name(key))
-	}
-	if err := e.open(); err != nil {
-		return err
-	}
-	e.getters[key] = nil
-	return nil
-}
-
-// setGetters replaces, appends and drops constant getters.
-func (b *rebuild) setGetters() {
-	if len(b.e.getters) == 0 {
-		return
-	}
-	var plans []*fb.Node
-	placed := make(map[string]bool)
-	for _, n := range b.tree.Children(ptefb.SlotProgramExecutionPlan) {
-		name := string(n.Bytes(ptefb.SlotExecutionPlanName))
-		if getter, changed := b.e.getters[name]; changed {
-			if getter == nil || placed[name] {
-				continue
+	if len(left) < len(all) {
+		d.tree.SetChildren(ptefb.SlotProgramNamedData, left)
+		refs := d.references()
+		for i := range d.segments { // those that nothing refers to stay in the table, empty
+			if refs[uint64(i)] == 0 {
+				d.segments[i] = dataSegment{}
 			}
-			n, placed[name] = getter, true
-		}
-		plans = append(plans, n)
-	}
-	for _, name := range b.e.order {
-		if n := b.e.getters[name]; n != nil && !placed[name] {
-			plans = append(plans, n)
 		}
 	}
-	b.tree.SetChildren(ptefb.SlotProgramExecutionPlan, plans)
+	return nil
+}
+
+// owners maps new names to the original ones.
+type owners map[string]string
+
+// claim notes that what was old is name now; another owner is an error.
+func (o owners) claim(name, old string) error {
+	if first, ok := o[name]; ok && first != old {
+		return fmt.Errorf("pte: %w: %s and %s would both be %s", tensor.ErrDuplicate,
+			quote.Name(first), quote.Name(old), quote.Name(name))
+	}
+	o[name] = old
+	return nil
 }

@@ -88,7 +88,7 @@ func TestRebuildingLosesNothing(t *testing.T) {
 			if err := f.open(); err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(e.rebuild.tree, f.rebuild.tree) {
+			if !reflect.DeepEqual(e.draft.tree, f.draft.tree) {
 				t.Error("the trees of fields differ")
 			}
 		})

@@ -44,8 +44,8 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		if x.External || x.Buffer == 0 {
 			continue
 		}
-		node := e.rebuild.values[x.Method.index][x.Value]
-		if roleOfNode(node).External() {
+		v := e.draft.tensors[x.Method.index][x.Value]
+		if v.role.External() {
 			continue // by an earlier call
 		}
 		key := choose(x)
@@ -72,14 +72,14 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			same[what], taken[key] = key, x
 			out = append(out, e.taken(x, key))
 		}
-		info := extraInfo(node)
-		info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key)
-		info.SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
-			uint64(ptefb.TensorDataLocationEXTERNAL))
+		v.role = role(true, v.role == RoleState, false, true)
+		v.extraInfo().SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key).
+			SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
+				uint64(ptefb.TensorDataLocationEXTERNAL))
 		if outputs[place{int32(x.Method.index), int32(x.Value)}] {
-			node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
+			v.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
 		} else {
-			node.Remove(ptefb.SlotTensorDataBufferIdx)
+			v.node.Remove(ptefb.SlotTensorDataBufferIdx)
 		}
 	}
 	for d := range e.r.Program().NamedData() {
@@ -87,7 +87,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			return nil, fmt.Errorf("pte: the key %s is that of a named blob", quote.Name(d.Key))
 		}
 	}
-	e.rebuild.lists = e.rebuild.lists || len(out) > 0
+	e.draft.lists = e.draft.lists || len(out) > 0
 	return out, nil
 }
 
@@ -119,8 +119,8 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 	}
 	n := 0
 	for x := range e.r.Entries() {
-		node := e.rebuild.values[x.Method.index][x.Value]
-		if !x.External || !roleOfNode(node).External() {
+		v := e.draft.tensors[x.Method.index][x.Value]
+		if !x.External || !v.role.External() {
 			continue
 		}
 		t := lookup(x.Name)
@@ -137,11 +137,10 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 			return n, fmt.Errorf("pte: %w: external tensor %s is itself external",
 				errors.ErrUnsupported, quote.Name(t.Name))
 		}
-		node.Child(ptefb.SlotTensorExtraTensorInfo).Remove(ptefb.SlotExtraTensorInfoLocation)
-		e.rebuild.added[node] = t
-		node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, isStored)
+		v.extraInfo().Remove(ptefb.SlotExtraTensorInfoLocation)
+		v.role, v.data = role(false, v.role == RoleExternalState, true, true), t
 		n++
 	}
-	e.rebuild.lists = e.rebuild.lists || n > 0
+	e.draft.lists = e.draft.lists || n > 0
 	return n, nil
 }

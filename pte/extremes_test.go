@@ -163,24 +163,11 @@ func TestAmplification(t *testing.T) {
 func TestUnions(t *testing.T) {
 	for i := range 16 { // every value as every other member
 		for tag := range uint64(14) {
-			r, err := OpenBytes(base(t, "rich"), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e := NewEdit(r)
-			if err := e.open(); err != nil {
-				t.Fatal(err)
-			}
-			e.rebuild.load(128)
-			crafted{e.rebuild}.value(i).SetScalar(ptefb.SlotEValueValType, 1, tag)
-			var w bytes.Buffer
-			o, err := e.rebuild.finish(128)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.writeTo(t.Context(), &w)
+			b := craft(t, base(t, "rich"), func(c crafted) {
+				c.value(i).SetScalar(ptefb.SlotEValueValType, 1, tag)
+			})
 			readtest.Survives(t, func() error {
-				r, err := OpenBytes(w.Bytes(), nil)
+				r, err := OpenBytes(b, nil)
 				if err == nil {
 					walkAll(t, r)
 				}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -82,7 +83,7 @@ func base(t testing.TB, name string) []byte {
 }
 
 // A crafted program is a sound one with something changed in its tables.
-type crafted struct{ *rebuild }
+type crafted struct{ *draft }
 
 func (c crafted) plan() *fb.Node {
 	return c.tree.Children(
@@ -138,9 +139,12 @@ func craft(t testing.TB, b []byte, change func(c crafted)) []byte {
 	if err := e.open(); err != nil {
 		t.Fatal(err)
 	}
-	e.rebuild.load(r.segmentAlignment())
-	change(crafted{e.rebuild})
-	o, err := e.rebuild.finish(r.segmentAlignment())
+	if e.over, err = pieces.NewOverlay(r.blob, nil); err != nil {
+		t.Fatal(err)
+	}
+	e.draft.load(r.segmentAlignment())
+	change(crafted{e.draft})
+	o, err := e.draft.finish(r.segmentAlignment())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -52,105 +50,11 @@ func (o *WriterOptions) alignments() (segment, data int64, err error) {
 	return segment, data, nil
 }
 
-// A dataSegment is a segment on its way into a file.
-type dataSegment struct {
-	pieces []pieces.Piece // offsets count from the start of the segment
-	size   int64
-	align  int64 // the largest that its pieces ask for
-	off    int64 // from the base
-}
-
-// append adds data of size bytes after what is there and returns where.
-func (s *dataSegment) append(data []pieces.Piece, size, alignment int64) (int64, error) {
-	off, ok := align.Up(s.size, alignment)
-	if !ok || size < 0 || size > math.MaxInt64-off {
-		return 0, fmt.Errorf("pte: a segment of more than 2^63 bytes")
-	}
-	s.align = max(s.align, alignment)
-	for _, p := range data {
-		p.Off += off
-		s.pieces = append(s.pieces, p)
-	}
-	s.size = off + size
-	return off, nil
-}
-
-// whole is a blob as a piece.
-func whole(name string, b tensor.Blob) []pieces.Piece {
-	return []pieces.Piece{{Name: name, Size: b.Size(), Data: b}}
-}
-
-// A dataList is a segment of tensors.
-type dataList struct {
-	data    dataSegment
-	offsets []uint64 // the first is a placeholder
-}
-
-// put adds bytes and returns their index.
-func (l *dataList) put(data []pieces.Piece, size, alignment int64) (int, error) {
-	off, err := l.data.append(data, size, alignment)
-	l.offsets = append(l.offsets, uint64(off))
-	return len(l.offsets) - 1, err
-}
-
-// ensureNonEmpty gives a segment of tensors a byte: the runtime finds no tensor in an
-// empty one, even if that has no elements.
-func (l *dataList) ensureNonEmpty() {
-	if len(l.offsets) > 1 && l.data.size == 0 {
-		l.data.pieces, l.data.size = whole("empty segment", tensor.BlobOf([]byte{0})), 1
-	}
-}
-
-// layOut places segments after each other and returns where the last one ends, and what
-// the base must be aligned to.
-func layOut(segments []dataSegment, alignment int64) (size, base int64, err error) {
-	base = alignment
-	for i := range segments {
-		s := &segments[i]
-		off, end, a, ok := executorch.Place(size, s.size, alignment, max(s.align, 1))
-		if ok {
-			base, ok = executorch.LCM(base, a)
-		}
-		if !ok {
-			return 0, 0, errors.New("pte: alignments without a common multiple of 2^40 or less")
-		}
-		s.off, size = off, end
-	}
-	return size, base, nil
-}
-
 // An output is a file that is ready to be written: nothing of it has to be gone back to.
 type output struct {
 	head   []byte // flatbuffer with its header
 	pieces []pieces.Piece
 	size   int64
-}
-
-// finish puts an extended header into a flatbuffer, in which vectors are aligned to
-// inner, and the segments after it. tail is what a header of a newer version has after
-// the fields that are known. Without bytes in segments there is no header, unless always.
-func finish(program []byte, segments []dataSegment, dataSize, baseAlign int64, inner int,
-	tail []byte, always bool) (*output, error) {
-	if dataSize == 0 && !always {
-		return &output{head: program, size: int64(len(program))}, nil
-	}
-	length := headerLength + int64(len(tail))
-	head := fb.Splice(program, int(length+align.Padding(length, int64(max(inner, headerLength)))))
-	base, ok := align.Up(int64(len(head)), baseAlign)
-	if !ok || dataSize > math.MaxInt64-base || int64(len(head)) >= 1<<31 {
-		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit,
-			len(head), dataSize)
-	}
-	putHeader(head, int64(len(head)), uint32(length), base, dataSize)
-	copy(head[8+headerLength:], tail)
-	o := &output{head: head, size: base + dataSize}
-	for _, s := range segments {
-		for _, p := range s.pieces {
-			p.Off += base + s.off
-			o.pieces = append(o.pieces, p)
-		}
-	}
-	return o, nil
 }
 
 func putHeader(head []byte, size int64, length uint32, base, dataSize int64) {
@@ -215,21 +119,6 @@ func (o *output) writeFile(ctx context.Context, name string) error {
 		return err
 	}
 	return f.Close()
-}
-
-// A store gives payloads their places; the same memory or source has one.
-type store map[any]int
-
-// share returns what was noted for the same payload before, or notes i.
-func (s store) share(b tensor.Blob, i int) (at int, shared bool) {
-	id := b.Identity()
-	if b.Size() == 0 || id == nil {
-		return i, false
-	}
-	if at, shared = s[id]; !shared {
-		s[id], at = i, i
-	}
-	return at, shared
 }
 
 // tooLarge makes a flatbuffer of more than 2 GiB a limit.

@@ -14,15 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A rebuild is a program that was taken apart.
-type rebuild struct {
-	draft
-	r     *Reader
-	named []*fb.Node // named data of the original
-	lists bool       // constants or initial values were changed
-}
-
-func newRebuild(e *Edit) (*rebuild, error) {
+// newDraft takes the program that e changes apart.
+func newDraft(e *Edit) (*draft, error) {
 	r := e.r
 	inline := r.inlineAlignment()
 	tree, err := fb.Take(r.buf, &ptefb.Schema, ptefb.TableProgram, func(table, slot int) int {
@@ -37,27 +30,29 @@ func newRebuild(e *Edit) (*rebuild, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	b := &rebuild{r: r, named: tree.Children(ptefb.SlotProgramNamedData),
-		draft: draft{e: e, tree: tree, inner: inline, added: make(map[*fb.Node]*tensor.Tensor),
-			header: r.header.SegmentBase > 0 && r.delegatesInSegments()}}
-	if n := r.header.Length; n > headerLength {
-		b.tail = r.buf[8+headerLength : 8+n]
+	d := &draft{e: e, tree: tree, inner: inline}
+	for _, s := range r.Program().Segments() {
+		// An empty payload of a delegate needs a header too: the runtime looks there for
+		// where segments are.
+		d.header = d.header || r.header.SegmentBase > 0 && slices.ContainsFunc(s.Roles,
+			func(role string) bool { return strings.HasPrefix(role, delegatePrefix) })
 	}
-	for _, plan := range tree.Children(ptefb.SlotProgramExecutionPlan) {
-		values := plan.Children(ptefb.SlotExecutionPlanValues)
-		tensors := make([]*fb.Node, len(values))
-		for i, v := range values {
-			if Kind(v.Scalar(ptefb.SlotEValueValType, 0)) == KindTensor {
-				tensors[i] = v.Child(ptefb.SlotEValueVal)
+	if n := r.header.Length; n > headerLength {
+		d.tail = r.buf[8+headerLength : 8+n]
+	}
+	for i, plan := range tree.Children(ptefb.SlotProgramExecutionPlan) {
+		m, values := r.Program().method(i), plan.Children(ptefb.SlotExecutionPlanValues)
+		tensors := make([]*tensorValue, len(values))
+		for k, v := range values {
+			if info, ok := m.Value(k).Tensor(); ok {
+				tensors[k] = &tensorValue{node: v.Child(ptefb.SlotEValueVal), role: info.Role,
+					of: m.Value(k)}
 			}
 		}
-		b.values = append(b.values, tensors)
+		d.tensors = append(d.tensors, tensors)
 	}
-	return b, nil
+	return d, nil
 }
-
-// node is the tensor at a place of the original.
-func (b *rebuild) node(p place) *fb.Node { return b.values[p.method][p.value] }
 
 // maxSeenAlignment bounds what the offset of a segment is taken to be aligned to: the
 // file does not say.
@@ -109,13 +104,13 @@ func (r *Reader) segmentAlignment() int64 {
 }
 
 // load makes the segments of the original, with what is replaced.
-func (b *rebuild) load(alignment int64) {
-	r := b.r
-	b.segments = make([]dataSegment, len(r.segments))
+func (d *draft) load(alignment int64) {
+	r := d.e.r
+	d.segments = make([]dataSegment, len(r.segments))
 	for i, s := range r.segments {
-		x := &b.segments[i]
+		x := &d.segments[i]
 		if s.size > 0 {
-			x.pieces = b.e.over.Section(s.off, s.size, 0)
+			x.pieces = d.e.over.Section(s.off, s.size, 0)
 		}
 		x.size = s.size
 		x.align = powerOfTwo(s.off-r.at, min(max(alignment, 4096), maxSeenAlignment))
@@ -123,75 +118,53 @@ func (b *rebuild) load(alignment int64) {
 }
 
 // inlined puts what is replaced into the constants inside the flatbuffer.
-func (b *rebuild) inlined() error {
-	nodes := b.tree.Children(ptefb.SlotProgramConstantBuffer)
-	for i, t := range fb.Each(len(nodes), b.r.root.ConstantBuffer) {
-		x, _ := b.r.inline(t.Table(), ptefb.SlotBufferStorage)
-		if !b.e.over.Changes(x.off, x.size) {
+func (d *draft) inlined() error {
+	nodes := d.tree.Children(ptefb.SlotProgramConstantBuffer)
+	for i, t := range fb.Each(len(nodes), d.e.r.root.ConstantBuffer) {
+		x, _ := d.e.r.inline(t.Table(), ptefb.SlotBufferStorage)
+		if !d.e.over.Changes(x.off, x.size) {
 			continue
 		}
 		data := make([]byte, x.size)
-		for _, p := range b.e.over.Section(x.off, x.size, 0) {
+		for _, p := range d.e.over.Section(x.off, x.size, 0) {
 			if err := p.Data.ReadInto(data[p.Off : p.Off+p.Size]); err != nil {
 				return err
 			}
 		}
-		nodes[i].SetBytes(ptefb.SlotBufferStorage, data, b.inner)
+		nodes[i].SetBytes(ptefb.SlotBufferStorage, data, d.inner)
 	}
 	return nil
 }
 
-// rename gives tensors their new names.
-func (b *rebuild) rename() error {
-	if err := b.e.finalNames(); err != nil {
-		return err
-	}
-	for p, name := range b.e.renamed {
-		extraInfo(b.node(p)).SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
-	}
-	return b.renameBlobs()
-}
-
-// output applies all changes.
-func (b *rebuild) output(opts *WriterOptions) (*output, error) {
-	alignment := opts.SegmentAlignment
+// rebuilt applies all changes.
+func (e *Edit) rebuilt(opts *WriterOptions) (*output, error) {
+	r, alignment := e.r, opts.SegmentAlignment
 	if alignment == 0 {
-		alignment = b.r.segmentAlignment()
+		alignment = r.segmentAlignment()
 	}
-	original := b.tree // from which another Write of the Edit starts
-	b.tree = original.Clone()
-	defer func() { b.tree = original }()
-	b.load(alignment)
-	if err := errors.Join(b.inlined(), b.rename()); err != nil {
+	d := *e.draft // another Write of the Edit starts from its tree
+	d.tree = d.tree.Clone()
+	d.load(alignment)
+	if err := errors.Join(d.inlined(), d.rename()); err != nil {
 		return nil, err
 	}
-	b.setGetters()
-	if b.lists {
-		if err := b.putLists(max(opts.TensorAlignment, defaultTensorAlignment)); err != nil {
+	d.setGetters()
+	if d.lists {
+		if err := d.putLists(max(opts.TensorAlignment, defaultTensorAlignment)); err != nil {
 			return nil, err
 		}
 	}
-	o, err := b.finish(alignment)
+	o, err := d.finish(alignment)
 	if err != nil {
 		return nil, err
 	}
-	if b.r.header.Length > 0 { // bytes after the last segment stay
-		end := b.r.dataEnd()
-		o.pieces = append(o.pieces, b.e.over.Section(end, b.r.size-end, o.size)...)
+	if r.header.Length > 0 { // bytes after the last segment stay
+		end := r.dataEnd()
+		o.pieces = append(o.pieces, e.over.Section(end, r.size-end, o.size)...)
 		var ok bool
-		if o.size, ok = align.Add(o.size, b.r.size-end); !ok {
+		if o.size, ok = align.Add(o.size, r.size-end); !ok {
 			return nil, fmt.Errorf("pte: %w: a file of more than 2^63 bytes", tensor.ErrLimit)
 		}
 	}
 	return o, nil
-}
-
-// delegatesInSegments reports whether a payload of a delegate is a segment, which may be
-// empty. The runtime looks for it only where a header says where segments are.
-func (r *Reader) delegatesInSegments() bool {
-	return slices.ContainsFunc(r.Program().Segments(), func(s Segment) bool {
-		return slices.ContainsFunc(s.Roles, func(role string) bool {
-			return strings.HasPrefix(role, delegatePrefix)
-		})
-	})
 }

@@ -184,18 +184,6 @@ func roleOf(t *ptefb.Tensor) Role {
 	return role(external, planned, t.DataBufferIdx() != 0, named)
 }
 
-// roleOfNode is the role of a tensor in an Edit.
-func roleOfNode(n *fb.Node) Role {
-	external, named := false, false
-	if x := n.Child(ptefb.SlotTensorExtraTensorInfo); x != nil {
-		external = x.Scalar(ptefb.SlotExtraTensorInfoLocation,
-			0) == uint64(ptefb.TensorDataLocationEXTERNAL)
-		named = len(x.Bytes(ptefb.SlotExtraTensorInfoFullyQualifiedName)) > 0
-	}
-	planned := n.Child(ptefb.SlotTensorAllocationInfo) != nil
-	return role(external, planned, n.Scalar(ptefb.SlotTensorDataBufferIdx, 0) != 0, named)
-}
-
 func infoOf(t *ptefb.Tensor) TensorInfo {
 	i := TensorInfo{
 		ScalarType:    int8(t.ScalarType()),
