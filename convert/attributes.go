@@ -3,6 +3,8 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -61,6 +63,10 @@ func valuesOf(f *tensorfile.File) map[string]any {
 	case *gguf.Reader:
 		for k, v := range r.Metadata() {
 			values[k] = v
+		}
+	case interface{ Files() []*tensorfile.File }: // the shards of a model
+		for _, shard := range slices.Backward(r.Files()) {
+			maps.Copy(values, valuesOf(shard))
 		}
 	}
 	return values

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/gguf"
@@ -51,21 +52,26 @@ func ztensorAttribute(k string, v ztensor.Value) Attribute {
 // contentAttributes leaves out what an index says about its shards, and keeps apart
 // numbers, bools and arrays of a .gguf from strings.
 func contentAttributes(f *tensorfile.File) []Attribute {
-	var all words
-	if r, ok := f.Sys().(*gguf.Reader); ok {
-		for k, v := range r.Metadata() {
-			text := v.String()
-			if v.Type() != gguf.TypeString && json.Valid([]byte(text)) {
-				all = append(all, Attribute{k, json.RawMessage(text)})
-			} else {
-				all.set(k, text)
+	files := []*tensorfile.File{f}
+	if r, ok := f.Sys().(interface{ Files() []*tensorfile.File }); ok { // a model's shards
+		files = r.Files()
+	}
+	types := map[string]gguf.ValueType{}
+	for _, file := range slices.Backward(files) {
+		if r, ok := file.Sys().(*gguf.Reader); ok {
+			for k, v := range r.Metadata() {
+				types[k] = v.Type()
 			}
 		}
-		return all
 	}
+	var all []Attribute
 	sharded := Shards(f) != nil
 	for _, a := range Attributes(f) {
-		if !sharded || a.Key != "total_size" {
+		text, _ := a.Value.(string)
+		switch t, ok := types[a.Key]; {
+		case ok && t != gguf.TypeString && json.Valid([]byte(text)):
+			all = append(all, Attribute{a.Key, json.RawMessage(text)})
+		case !sharded || a.Key != "total_size":
 			all = append(all, a)
 		}
 	}

@@ -10,7 +10,7 @@ func FuzzDirectory(f *testing.F) {
 	files := tiny(f)
 	f.Add(files[indexJ].(string), files["config.json"].(string), files[shard1].(string), "commit", `{"files":{"a":{"size":1}}}`, "")
 	f.Add(index(1, "a=../x", "b=m.bin", "c=c"), `{"dtype":5,"quantization_config":{"bits":0}}`, "version https://git-lfs", "../x", `[`, strings.Repeat("0", 64)+"  "+shard1)
-	f.Add(`{"metadata":{"total_size":1e9},"weight_map":{"a":"`+shard1+`"}}`, `[]`, gguf([]string{"a"}, "split.no", uint16(9)), "", "", "SHA256 (x) = 1")
+	f.Add(`{"metadata":{"total_size":1e9},"weight_map":{"a":"`+shard1+`"}}`, `[]`, ggufFile([]string{"a"}, "split.no", uint16(9)), "", "", "SHA256 (x) = 1")
 	f.Fuzz(func(t *testing.T, index, config, shard, ref, tree, manifest string) {
 		fsys := fixture(map[string]any{
 			"r/refs/main": ref, "r/blobs/b": "x", "r/trees/commit.json": tree,

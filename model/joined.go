@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"iter"
+	"strings"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/names"
@@ -11,7 +12,7 @@ import (
 
 // A reader is several files as one, for tensorfile.FromReader.
 type reader struct {
-	*tensorfile.File // their tensors and attributes
+	*tensorfile.File // their tensors
 	files            []*tensorfile.File
 }
 
@@ -35,16 +36,31 @@ func joined(files []*tensorfile.File) *tensorfile.File {
 
 // asFile returns tensors of files as one file.
 func asFile(ts []*tensor.Tensor, files []*tensorfile.File) *tensorfile.File {
-	attributes := map[string]string{}
-	for _, f := range files {
-		for k, v := range f.Attributes() {
-			if _, taken := attributes[k]; !taken {
-				attributes[k] = v
+	return tensorfile.FromReader(&reader{tensorfile.FromTensors(ts, nil), files})
+}
+
+// Attributes yields the first value of each key, without what shards say about their
+// number.
+func (r *reader) Attributes() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		seen := map[string]struct{}{}
+		for _, f := range r.files {
+			isShard := f.Format() == tensorfile.GGUF && len(r.files) > 1
+			for k, v := range f.Attributes() {
+				_, taken := seen[k]
+				if taken || isShard && strings.HasPrefix(k, "split.") {
+					continue
+				}
+				if seen[k] = struct{}{}; !yield(k, v) {
+					return
+				}
 			}
 		}
 	}
-	return tensorfile.FromReader(&reader{tensorfile.FromTensors(ts, attributes), files})
 }
+
+// Files returns the files, whose own packages know the types of attributes.
+func (r *reader) Files() []*tensorfile.File { return r.files }
 
 // File returns the primary set as one file, for the packages that take one. It is valid
 // until Close of the Model; its own does nothing.

@@ -71,7 +71,7 @@ func header(json string, data int) string {
 }
 
 // gguf is a file of version 3 with metadata of uint16 (no, count) and int32 values.
-func gguf(tensors []string, keys ...any) string {
+func ggufFile(tensors []string, keys ...any) string {
 	b := []byte("GGUF")
 	u32 := func(n uint32) { b = binary.LittleEndian.AppendUint32(b, n) }
 	u64 := func(n uint64) { b = binary.LittleEndian.AppendUint64(b, n) }
@@ -219,11 +219,11 @@ func TestSoundDirectories(t *testing.T) {
 		"two layouts": with(tiny(t),
 			map[string]any{"consolidated.safetensors": weights,
 				"model.fp16.safetensors": weights}),
-		"GGUF splits": {"m-00001-of-00002.gguf": gguf([]string{"a"}, "split.no", uint16(0),
+		"GGUF splits": {"m-00001-of-00002.gguf": ggufFile([]string{"a"}, "split.no", uint16(0),
 			"split.count", uint16(2), "split.tensors.count", int32(2)),
-			"m-00002-of-00002.gguf": gguf([]string{"b"}, "split.no", uint16(1), "split.count",
+			"m-00002-of-00002.gguf": ggufFile([]string{"b"}, "split.no", uint16(1), "split.count",
 				uint16(2), "split.tensors.count", int32(2))},
-		"a GGUF file": {"m.gguf": gguf([]string{"a"})},
+		"a GGUF file": {"m.gguf": ggufFile([]string{"a"})},
 		"a trainer's state": {"model.safetensors": weights, "optimizer.bin": "",
 			"rng_state_0.pth": "", "training_args.bin": "x"},
 		"an index with float": {"m.safetensors": weights,
@@ -275,7 +275,7 @@ func TestFindingsOfHeaders(t *testing.T) {
 			[]string{"wrong-format model.safetensors"}},
 		{"pickle", map[string]any{"model.safetensors": "\x80\x02}q\x00" + strings.Repeat("x",
 			100)}, []string{"wrong-format model.safetensors"}},
-		{"GGUF as safetensors", map[string]any{"model.safetensors": gguf([]string{"a"})},
+		{"GGUF as safetensors", map[string]any{"model.safetensors": ggufFile([]string{"a"})},
 			[]string{"wrong-format model.safetensors"}},
 		{"safetensors as GGUF", map[string]any{"model.gguf": weights},
 			[]string{"wrong-format model.gguf"}},
@@ -288,13 +288,13 @@ func TestFindingsOfHeaders(t *testing.T) {
 		{"a shard cut in its header",
 			with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1")[:60]}),
 			[]string{"truncated " + shard2}},
-		{"a cut GGUF", map[string]any{"m.gguf": gguf([]string{"a", "b"})[:130]},
+		{"a cut GGUF", map[string]any{"m.gguf": ggufFile([]string{"a", "b"})[:130]},
 			[]string{"truncated m.gguf"}},
 		{"bytes after the last tensor",
 			with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1") + "x"}),
 			[]string{"trailing-bytes " + shard2}},
 		{"bytes after the last tensor of GGUF",
-			map[string]any{"m.gguf": gguf([]string{"a"}) + strings.Repeat("x", 64)},
+			map[string]any{"m.gguf": ggufFile([]string{"a"}) + strings.Repeat("x", 64)},
 			[]string{"trailing-bytes m.gguf"}},
 		{"a hole", map[string]any{"model.safetensors": header(
 			`{"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 3)},
@@ -408,18 +408,18 @@ func TestFindingsOfHeaders(t *testing.T) {
 			map[string]any{"model.safetensors": link("../../other/model.safetensors")},
 			[]string{"dangling-link model.safetensors"}},
 		{"a split of another place",
-			map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"}, "split.no", uint16(1),
+			map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"}, "split.no", uint16(1),
 				"split.count", uint16(1))}, []string{"gguf-split m-00001-of-00001.gguf"}},
-		{"a split without keys", map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"})},
+		{"a split without keys", map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"})},
 			[]string{"gguf-split m-00001-of-00001.gguf"}},
 		{"a split of another count",
-			map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"}, "split.no", uint16(0),
+			map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"}, "split.no", uint16(0),
 				"split.count", uint16(2))}, []string{"gguf-split m-00001-of-00001.gguf"}},
 		{"a split under the name of a whole",
-			map[string]any{"m.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count",
+			map[string]any{"m.gguf": ggufFile([]string{"a"}, "split.no", uint16(0), "split.count",
 				uint16(2))}, []string{"gguf-split m.gguf"}},
 		{"a wrong sum of splits",
-			map[string]any{"m-00001-of-00001.gguf": gguf([]string{"a"}, "split.no", uint16(0),
+			map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"}, "split.no", uint16(0),
 				"split.count", uint16(1), "split.tensors.count", int32(2))},
 			[]string{"gguf-split m-00001-of-00001.gguf"}},
 		{"a component is missing",
@@ -471,14 +471,15 @@ func TestPrimarySet(t *testing.T) {
 	}{
 		{map[string]any{"a.safetensors": weights, "model.safetensors": weights},
 			"model.safetensors"},
-		{map[string]any{"model.gguf": gguf([]string{"a"}), "z.safetensors": weights},
+		{map[string]any{"model.gguf": ggufFile([]string{"a"}), "z.safetensors": weights},
 			"z.safetensors"},
 		{map[string]any{"model.fp16.safetensors": weights, "model.safetensors": weights},
 			"model.safetensors"},
 		{map[string]any{"consolidated.safetensors": weights, "adapter_model.safetensors": weights},
 			"consolidated.safetensors"},
 		{map[string]any{"b.safetensors": weights, "a.safetensors": weights}, "a.safetensors"},
-		{map[string]any{"pytorch_model.bin": "\x80\x02", "x.gguf": gguf([]string{"a"})}, "x.gguf"},
+		{map[string]any{"pytorch_model.bin": "\x80\x02", "x.gguf": ggufFile([]string{"a"})},
+			"x.gguf"},
 		{with(shards, map[string]any{"model.safetensors": weights}), "model.safetensors"},
 		{with(shards, map[string]any{"consolidated.safetensors": weights}),
 			"model-00001-of-00001.safetensors"},
@@ -675,9 +676,9 @@ func TestDocumentedCodes(t *testing.T) {
 
 func TestSetAsOneFile(t *testing.T) {
 	m := openFixture(t, map[string]any{
-		"m-00001-of-00002.gguf": gguf([]string{"a"}, "split.no", uint16(0), "split.count",
+		"m-00001-of-00002.gguf": ggufFile([]string{"a"}, "split.no", uint16(0), "split.count",
 			uint16(2), "split.tensors.count", int32(2)),
-		"m-00002-of-00002.gguf": gguf([]string{"b"}, "split.no", uint16(1), "split.count",
+		"m-00002-of-00002.gguf": ggufFile([]string{"b"}, "split.no", uint16(1), "split.count",
 			uint16(2), "split.tensors.count", int32(2)),
 	}, ".", nil)
 	f := m.File()

@@ -271,7 +271,8 @@ func (a attribute) text(version uint32) string {
 	return string(s.appendValue(nil, a.t))
 }
 
-// appendValue appends the next value as JSON; numbers that JSON lacks as strings.
+// appendValue appends the next value as JSON, which lacks NaN and the infinities: they
+// are objects of one key, $float.
 func (s *scanner) appendValue(b []byte, t ValueType) []byte {
 	var raw [8]byte
 	copy(raw[:], s.take(t.width()))
@@ -311,8 +312,13 @@ func (s *scanner) appendValue(b []byte, t ValueType) []byte {
 
 // appendFloat appends a number as encoding/json writes it.
 func appendFloat(b []byte, v float64, bits int) []byte {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return strconv.AppendQuote(b, strconv.FormatFloat(v, 'g', -1, bits))
+	switch {
+	case math.IsNaN(v):
+		return append(b, `{"$float":"nan"}`...)
+	case math.IsInf(v, 1):
+		return append(b, `{"$float":"inf"}`...)
+	case math.IsInf(v, -1):
+		return append(b, `{"$float":"-inf"}`...)
 	}
 	var x any = v
 	if bits == 32 {

@@ -87,3 +87,13 @@ func TestValueOfNestedArrays(t *testing.T) {
 		}
 	}
 }
+
+// What JSON lacks is written as docs/json.md says.
+func TestValueThatJSONLacks(t *testing.T) {
+	v, err := NewValue([]float32{1, float32(math.NaN()), float32(math.Inf(1)),
+		float32(math.Inf(-1))})
+	want := `[1,{"$float":"nan"},{"$float":"inf"},{"$float":"-inf"}]`
+	if err != nil || v.String() != want {
+		t.Errorf("%v, %v, want %s", v, err, want)
+	}
+}
