@@ -3,7 +3,7 @@ package inspect
 import (
 	"fmt"
 	"math"
-	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -98,15 +98,7 @@ func (m *measuring) byCodes() (*Summary, error) {
 	if finite == 0 {
 		return s, nil
 	}
-	slices.SortFunc(sorted, func(a, b counted) int {
-		switch {
-		case a.value < b.value:
-			return -1
-		case a.value > b.value:
-			return 1
-		}
-		return 0
-	})
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i].value < sorted[j].value })
 	sum := 0.0
 	for _, c := range sorted {
 		sum += c.value * float64(c.n)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -83,8 +84,7 @@ func (r *DiffReport) Largest(n int) []Difference {
 		}
 		return v
 	}
-	slices.SortStableFunc(all,
-		func(a, b Difference) int { return cmp.Compare(measure(b), measure(a)) })
+	sort.SliceStable(all, func(i, j int) bool { return measure(all[j]) < measure(all[i]) })
 	return all[:min(n, len(all))]
 }
 

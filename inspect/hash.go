@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -134,8 +135,8 @@ func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (stri
 	} else {
 		s += " " + fmt.Sprintf("%q", t.Scheme)
 	}
-	parts := slices.SortedFunc(slices.Values(t.Parts),
-		func(a, b tensor.Part) int { return cmp.Compare(a.Role, b.Role) })
+	parts := slices.Clone(t.Parts)
+	sort.Slice(parts, func(i, j int) bool { return parts[i].Role < parts[j].Role })
 	for _, p := range parts {
 		sum, err := Hash(ctx, p.Data, progress)
 		if err != nil {

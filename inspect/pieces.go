@@ -25,6 +25,14 @@ const (
 // own pieces.
 func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progress,
 	work func(off int64, ps [][]byte, r *R) error, use func(r *R) error) error {
+	return readPieces(ctx, blobs, progress, func() any { return new(R) },
+		func(off int64, ps [][]byte, r any) error { return work(off, ps, r.(*R)) },
+		func(r any) error { return use(r.(*R)) })
+}
+
+// readPieces is eachPiece, compiled once for all types of results.
+func readPieces(ctx context.Context, blobs []tensor.Blob, progress Progress, result func() any,
+	work func(off int64, ps [][]byte, r any) error, use func(r any) error) error {
 	size := blobs[0].Size()
 	if size < 0 {
 		size = math.MaxInt64 // until the stream ends
@@ -54,7 +62,10 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 		n    int
 		bufs [][]byte
 		ps   [][]byte
-		r    R
+		r    any
+	}
+	newJob := func() *job {
+		return &job{bufs: make([][]byte, len(blobs)), ps: make([][]byte, len(blobs)), r: result()}
 	}
 	var free []*job
 	process := func(_ context.Context, j *job) error {
@@ -71,17 +82,18 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 				return shortRead(err)
 			}
 		}
-		return work(j.off, j.ps, &j.r)
+		return work(j.off, j.ps, j.r)
 	}
 	finish := func(j *job) error {
 		progress.add(int64(j.n) * int64(len(blobs)))
-		err := use(&j.r)
+		err := use(j.r)
 		free = append(free, j)
 		return err
 	}
 	if isOne := size <= pieceSize &&
 		!slices.ContainsFunc(streams, func(r io.Reader) bool { return r != nil }); isOne {
-		j := &job{n: int(size), bufs: make([][]byte, len(blobs)), ps: make([][]byte, len(blobs))}
+		j := newJob()
+		j.n = int(size)
 		for i := range blobs {
 			if borrowed[i] == nil {
 				j.bufs[i] = make([]byte, size)
@@ -102,7 +114,7 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 		if k := len(free); k > 0 {
 			j, free = free[k-1], free[:k-1]
 		} else {
-			j = &job{bufs: make([][]byte, len(blobs)), ps: make([][]byte, len(blobs))}
+			j = newJob()
 		}
 		j.off, j.n = off, int(min(pieceSize, size-off))
 		for i := range blobs {

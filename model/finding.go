@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -121,9 +121,10 @@ func (l *findings) join(other *findings) {
 // sorted returns the list by file, code and tensor; where some are left out, it says so.
 func (l *findings) sorted() []Finding {
 	all := append([]Finding{}, l.list...)
-	slices.SortStableFunc(all, func(a, b Finding) int {
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Code, b.Code),
-			cmp.Compare(a.Tensor, b.Tensor))
+			cmp.Compare(a.Tensor, b.Tensor)) < 0
 	})
 	for severity, n := range l.n {
 		if n > maxFindings {

@@ -2,7 +2,6 @@ package ptd
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,7 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
-	"strings"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -141,7 +140,6 @@ func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 		return nil, fmt.Errorf("ptd: split: %w: a positive size and a prefix are needed",
 			fs.ErrInvalid)
 	}
-	byName := func(a, b Entry) int { return strings.Compare(a.Name, b.Name) }
 	var groups [][]Entry // each of entries that share their data
 	of := map[any]int{}
 	for e := range es {
@@ -158,9 +156,9 @@ func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 		groups = append(groups, []Entry{e})
 	}
 	for _, g := range groups {
-		slices.SortFunc(g, byName)
+		sort.Slice(g, func(i, j int) bool { return g[i].Name < g[j].Name })
 	}
-	slices.SortFunc(groups, func(a, b []Entry) int { return cmp.Compare(a[0].Name, b[0].Name) })
+	sort.Slice(groups, func(i, j int) bool { return groups[i][0].Name < groups[j][0].Name })
 	var out []Shard
 	var size int64
 	for _, g := range groups {
@@ -175,7 +173,7 @@ func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 	}
 	for i := range out {
 		s := &out[i]
-		slices.SortFunc(s.Entries, byName)
+		sort.Slice(s.Entries, func(i, j int) bool { return s.Entries[i].Name < s.Entries[j].Name })
 		h := sha256.New()
 		for i, e := range s.Entries {
 			if i > 0 {

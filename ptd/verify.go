@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/le"
@@ -118,7 +119,7 @@ func (v *verification) bools() error {
 			spans = append(spans, span{st.Offset, st.Offset + t.Data.Size(), t.Name})
 		}
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.off, b.off) })
+	sort.Slice(spans, func(i, j int) bool { return spans[i].off < spans[j].off })
 	seen := int64(0)
 	for _, s := range spans {
 		err := v.Read(max(s.off, seen), s.end, s.name, func(off int64, p []byte) bool {

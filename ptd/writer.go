@@ -8,7 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -279,8 +279,8 @@ func (w *Writer) Abort() {
 
 func (w *Writer) write(ctx context.Context) error {
 	if w.opts.Sorted || w.opts.Parity == ParityCPP {
-		slices.SortStableFunc(w.entries,
-			func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+		sort.SliceStable(w.entries,
+			func(i, j int) bool { return w.entries[i].Name < w.entries[j].Name })
 	}
 	p, err := newPlan(ctx, w.entries, &w.opts)
 	if err != nil {

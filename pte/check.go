@@ -2,9 +2,8 @@ package pte
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
-	"slices"
+	"sort"
 	"unicode/utf8"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -275,9 +274,7 @@ func (c *checker) disorder() {
 		}
 		all = append(all, numbered{s.extent, i})
 	}
-	slices.SortFunc(all, func(a, b numbered) int {
-		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.i, b.i))
-	})
+	sort.SliceStable(all, func(i, j int) bool { return all[i].off < all[j].off })
 	for k := 1; k < len(all); k++ {
 		if a, b := all[k-1], all[k]; b.off < a.off+a.size {
 			c.warn(segment(b.i), "overlaps segments[%d]", a.i)

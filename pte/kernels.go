@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"cmp"
 	_ "embed"
 	"slices"
 	"sort"
@@ -47,7 +46,7 @@ func (p *Program) Kernels() []Kernel {
 		slices.Sort(k.Keys)
 		all = append(all, k)
 	}
-	slices.SortFunc(all, func(a, b Kernel) int { return cmp.Compare(a.Operator, b.Operator) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Operator < all[j].Operator })
 	return all
 }
 

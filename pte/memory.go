@@ -1,9 +1,7 @@
 package pte
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -212,7 +210,7 @@ func (l *liveness) join() {
 // stretch makes everything that is used inside of a loop live as long as the loop.
 func (l *liveness) stretch() {
 	// Loops that overlap without nesting make each other longer.
-	slices.SortFunc(l.loops, func(a, b life) int { return cmp.Compare(a.first, b.first) })
+	sort.Slice(l.loops, func(i, j int) bool { return l.loops[i].first < l.loops[j].first })
 	merged := l.loops[:0]
 	for _, x := range l.loops {
 		if n := len(merged); n > 0 && x.first <= merged[n-1].last {

@@ -2,7 +2,7 @@ package rten
 
 import (
 	"cmp"
-	"slices"
+	"sort"
 )
 
 // A fileRange is a part of the file, and whose it is: the index of a constant,
@@ -13,9 +13,10 @@ type fileRange struct {
 }
 
 func sortRanges(list []fileRange) {
-	slices.SortFunc(list, func(a, b fileRange) int {
+	sort.Slice(list, func(i, j int) bool {
+		a, b := &list[i], &list[j]
 		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.end, b.end),
-			cmp.Compare(a.constant, b.constant))
+			cmp.Compare(a.constant, b.constant)) < 0
 	})
 }
 

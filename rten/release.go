@@ -2,7 +2,7 @@ package rten
 
 import (
 	"fmt"
-	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -98,7 +98,7 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 			}
 		}
 	}
-	slices.SortStableFunc(needs, func(a, b need) int { return int(b.release) - int(a.release) })
+	sort.SliceStable(needs, func(i, j int) bool { return needs[i].release > needs[j].release })
 	lowest = oldest.String()
 	if len(needs) > 0 {
 		lowest = needs[0].Release

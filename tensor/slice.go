@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 )
@@ -326,13 +327,12 @@ func (p *part) gather(b []byte, off, width int64) (n int, err error) {
 			at[k] = 0
 		}
 	}
-	if !slices.IsSortedFunc(runs, byPlace) {
-		slices.SortFunc(runs, byPlace)
+	byPlace := func(i, j int) bool { return runs[i].from < runs[j].from }
+	if !sort.SliceIsSorted(runs, byPlace) {
+		sort.Slice(runs, byPlace)
 	}
 	return n, p.fetch(b, runs)
 }
-
-func byPlace(a, b run) int { return cmp.Compare(a.from, b.from) }
 
 // place returns the element of data that is first in run index, and the indices of
 // outer there.

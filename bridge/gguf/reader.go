@@ -1,12 +1,11 @@
 package gguf
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"iter"
-	"slices"
+	"sort"
 	"strconv"
 	"sync"
 
@@ -175,10 +174,8 @@ func (r *Reader) build() error {
 	if !ok || dataAt > r.src.Size() {
 		return formatError(h.end, "data", io.ErrUnexpectedEOF, "it would begin at %d", dataAt)
 	}
-	slices.SortStableFunc(h.entries, func(a, b entry) int {
-		return cmp.Compare(a.offset,
-			b.offset)
-	})
+	sort.SliceStable(h.entries,
+		func(i, j int) bool { return h.entries[i].offset < h.entries[j].offset })
 	r.tensors = make([]tensor.Tensor, len(h.entries))
 	r.extents = make([]extent, len(h.entries))
 	r.parts = make([]tensor.Part, len(h.entries))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/le"
@@ -289,11 +290,12 @@ func (h *header) scanEntry(s *scanner, e *entry, limits tensor.Limits) {
 // they cover the data without hole or overlap, and each is as long as its type
 // and shape say. It leaves the entries in that order.
 func (h *header) check(dataSize int64) error {
-	byOffset := func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
+	byOffset := func(i, j int) bool {
+		a, b := &h.entries[i], &h.entries[j]
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) < 0
 	}
-	if !slices.IsSortedFunc(h.entries, byOffset) {
-		slices.SortStableFunc(h.entries, byOffset)
+	if !sort.SliceIsSorted(h.entries, byOffset) {
+		sort.SliceStable(h.entries, byOffset)
 	}
 	at := int64(0)
 	for i := range h.entries {

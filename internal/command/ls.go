@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,11 +98,11 @@ func (l *lister) apply(rows []row) []row {
 		"offset": func(a, b *row) int { return cmp.Compare(a.offset(), b.offset()) },
 	}[key]
 	if compare != nil {
-		slices.SortStableFunc(rows, func(a, b row) int {
+		sort.SliceStable(rows, func(i, j int) bool {
 			if reverse {
-				return compare(&b, &a)
+				i, j = j, i
 			}
-			return compare(&a, &b)
+			return compare(&rows[i], &rows[j]) < 0
 		})
 	}
 	return rows

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -178,11 +179,11 @@ func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 			}
 			return asFloat(statsKeys[key](r.Summary))
 		}
-		slices.SortStableFunc(list, func(x, y statsRow) int {
+		sort.SliceStable(list, func(i, j int) bool {
 			if reverse {
-				x, y = y, x
+				i, j = j, i
 			}
-			return cmp.Compare(of(x), of(y))
+			return cmp.Less(of(list[i]), of(list[j]))
 		})
 	}
 	d := statsDocument{in.name, list}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -17,7 +18,7 @@ type Overlay struct {
 // NewOverlay puts pieces over a file, whose ranges file returns. Two that overlap are an
 // error.
 func NewOverlay(file func(off, size int64) tensor.Blob, over []Piece) (*Overlay, error) {
-	slices.SortFunc(over, func(a, b Piece) int { return cmp.Compare(a.Off, b.Off) })
+	sort.Slice(over, func(i, j int) bool { return over[i].Off < over[j].Off })
 	for i := 1; i < len(over); i++ {
 		if a, b := &over[i-1], &over[i]; a.Off+a.Size > b.Off {
 			return nil, fmt.Errorf("replaced tensors overlap at bytes %d and %d", a.Off, b.Off)
@@ -86,7 +87,7 @@ func (u *Users) Add(off, size int64, id int) {
 
 // Sort is called once, after Add and before Of.
 func (u *Users) Sort() {
-	slices.SortStableFunc(u.list, func(a, b user) int { return cmp.Compare(a.off, b.off) })
+	sort.SliceStable(u.list, func(i, j int) bool { return u.list[i].off < u.list[j].off })
 	end := int64(0)
 	for i := range u.list {
 		end = max(end, u.list[i].off+u.list[i].size)

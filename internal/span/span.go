@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -89,8 +90,8 @@ func Cover(size int64, list []tensor.Span) iter.Seq[tensor.Span] {
 				frame = append(frame, s)
 			}
 		}
-		slices.SortStableFunc(payloads, byOffset)
-		slices.SortStableFunc(frame, byOffset)
+		sortByOffset(payloads)
+		sortByOffset(frame)
 		c := cover{yield: yield, frame: frame, padding: padding}
 		for _, s := range payloads {
 			if !c.framed(s.Offset) || !c.emit(s) {
@@ -101,9 +102,12 @@ func Cover(size int64, list []tensor.Span) iter.Seq[tensor.Span] {
 	}
 }
 
-// byOffset puts a longer span first, which hides those inside it.
-func byOffset(a, b tensor.Span) int {
-	return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(b.Size, a.Size))
+// sortByOffset puts the longest span of an offset first, which hides those inside it.
+func sortByOffset(spans []tensor.Span) {
+	sort.SliceStable(spans, func(i, j int) bool {
+		a, b := &spans[i], &spans[j]
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(b.Size, a.Size)) < 0
+	})
 }
 
 type cover struct {

@@ -3,7 +3,7 @@ package cbor
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
+	"sort"
 )
 
 // A Pair is a key of a map and its value, both encoded.
@@ -27,7 +27,7 @@ func (c *Cursor) Pairs() []Pair {
 // AppendPairs appends a map, in the order of deterministic CBOR if it is to be sorted.
 func AppendPairs(b []byte, all []Pair, sorted bool) []byte {
 	if sorted {
-		slices.SortFunc(all, func(x, y Pair) int { return bytes.Compare(x.Key, y.Key) })
+		sort.Slice(all, func(i, j int) bool { return bytes.Compare(all[i].Key, all[j].Key) < 0 })
 	}
 	b = AppendHead(b, Map, uint64(len(all)))
 	for _, p := range all {

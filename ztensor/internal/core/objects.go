@@ -75,7 +75,7 @@ func (w *Writer) Carry(ctx context.Context, r *File, names map[string]string, al
 			}
 		}
 	}
-	slices.SortFunc(order, Extent.compare)
+	sortExtents(order)
 	places := map[Extent]int64{}
 	for _, e := range slices.Compact(order) {
 		if err := w.Pad(alignment); err != nil {

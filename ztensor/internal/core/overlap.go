@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 )
 
 // An Extent is a range of bytes of a file.
 type Extent struct{ Off, Length int64 }
 
-func (e Extent) compare(o Extent) int {
-	if e.Off != o.Off {
-		return cmp.Compare(e.Off, o.Off)
-	}
-	return cmp.Compare(e.Length, o.Length)
+func sortExtents(s []Extent) {
+	sort.Slice(s, func(i, j int) bool {
+		return s[i].Off < s[j].Off || s[i].Off == s[j].Off && s[i].Length < s[j].Length
+	})
 }
 
 // Overlaps calls report with two payloads that share some of their bytes but are not at
@@ -32,14 +32,9 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 			order = append(order, placed{Extent{p.Offset, p.Length}, p.Shard, int32(i)})
 		}
 	}
-	slices.SortFunc(order, func(a, b placed) int {
-		switch {
-		case a.shard != b.shard:
-			return cmp.Compare(a.shard, b.shard)
-		case a.Off != b.Off:
-			return cmp.Compare(a.Off, b.Off)
-		}
-		return cmp.Compare(a.i, b.i)
+	sort.SliceStable(order, func(i, j int) bool {
+		a, b := &order[i], &order[j]
+		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.Off, b.Off)) < 0
 	})
 	far := 0 // the one that ends last so far
 	for k, e := range order {
@@ -59,7 +54,7 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 
 // NonZero reports the first byte that is not zero of each gap between the taken extents.
 func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
-	slices.SortFunc(taken, Extent.compare)
+	sortExtents(taken)
 	buf := make([]byte, 64<<10)
 	at := int64(len(Magic2))
 	for _, e := range taken {

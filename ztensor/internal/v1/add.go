@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -44,8 +45,8 @@ func (l *Layout) Plan(ctx context.Context, w *core.Writer,
 		all = append(all, core.Piece{Role: p.Role, DType: p.DType, Data: p.Data})
 	}
 	if indexed {
-		slices.SortStableFunc(all,
-			func(a, b core.Piece) int { return fileOrder(a.Role) - fileOrder(b.Role) })
+		sort.SliceStable(all,
+			func(i, j int) bool { return fileOrder(all[i].Role) < fileOrder(all[j].Role) })
 	}
 	for i := range all {
 		p := &all[i]

@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"slices"
-	"strings"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -21,8 +20,7 @@ type entry struct {
 // Enter notes a tensor whose components have been written, with the keys in the order
 // in which upstream declares them, and the components sorted by role.
 func (l *Layout) Enter(t *tensor.Tensor, components []core.Piece) {
-	slices.SortFunc(components,
-		func(x, y core.Piece) int { return strings.Compare(x.Role, y.Role) })
+	sort.Slice(components, func(i, j int) bool { return components[i].Role < components[j].Role })
 	e := entry{name: t.Name, from: len(l.manifest)}
 	p := cbor.Builder{B: l.manifest}
 	if l.version == "1.0" {
@@ -93,7 +91,7 @@ func (l *Layout) Finish(w *core.Writer) error {
 	root.B, root.N = append(root.B, l.others.B...), root.N+l.others.N
 	root.Head(list, cbor.Map, uint64(len(l.entries)))
 	b := root.AppendTo(nil)
-	slices.SortFunc(l.entries, func(x, y entry) int { return strings.Compare(x.name, y.name) })
+	sort.Slice(l.entries, func(i, j int) bool { return l.entries[i].name < l.entries[j].name })
 	size := len(b) + len(l.manifest) // within 22 bytes a tensor
 	for _, e := range l.entries {
 		size += len(e.name) + len(w.Own[e.name]) + 22

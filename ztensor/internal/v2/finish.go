@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -19,7 +20,7 @@ import (
 
 // Enter encodes what the manifest says of a tensor.
 func (l *Layout) Enter(t *tensor.Tensor, parts []core.Piece) {
-	slices.SortFunc(parts, func(a, b core.Piece) int { return byLength(a.Role, b.Role) })
+	sort.Slice(parts, func(i, j int) bool { return byLength(parts[i].Role, parts[j].Role) < 0 })
 	var object cbor.Builder
 	object.Head("parts", cbor.Map, uint64(len(parts)))
 	for _, p := range parts {
@@ -125,7 +126,8 @@ func (l *Layout) Finish(w *core.Writer) error {
 // manifest encodes what has been written, and what was there before.
 func (l *Layout) manifest(w *core.Writer) []byte {
 	size := 64
-	slices.SortFunc(l.objects, func(a, b entry) int { return byLength(a.name, b.name) })
+	sort.Slice(l.objects,
+		func(i, j int) bool { return byLength(l.objects[i].name, l.objects[j].name) < 0 })
 	for _, o := range l.objects {
 		size += len(o.name) + len(o.body.B) + len(w.Own[o.name]) + 32
 	}

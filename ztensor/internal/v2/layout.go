@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
@@ -235,7 +236,7 @@ func (l *Layout) payloads(t *tensor.Tensor) []core.Piece {
 	for i, p := range t.Parts {
 		all[i] = one(p.Role, p.DType, p.Data)
 	}
-	slices.SortFunc(all, func(a, b core.Piece) int { return strings.Compare(a.Role, b.Role) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Role < all[j].Role })
 	return all
 }
 
