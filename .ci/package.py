@@ -1,5 +1,6 @@
 """package.py VERSION SYSTEM ARCH DIR SBOM OUT: pack what DIR has, a release for one system, into an archive and a Python wheel in OUT,
-and write its SBOM there. The bytes depend on the content alone."""
+and write its SBOM there. package.py DIR OUT: pack DIR, which is for every system, into a zip archive in OUT. The bytes depend on the
+content alone."""
 import base64
 import csv
 import gzip
@@ -12,7 +13,8 @@ import sys
 import tarfile
 import zipfile
 
-version, system, arch, source, sbom, out = sys.argv[1:]
+is_page = len(sys.argv) == 3
+version, system, arch, source, sbom, out = [None] * 3 + [sys.argv[1], None, sys.argv[2]] if is_page else sys.argv[1:]
 name = os.path.basename(source)
 binary = "tensorfile.exe" if system == "windows" else "tensorfile"
 PLATFORMS = {
@@ -57,7 +59,7 @@ def archive():
             inside = os.path.relpath(path, source)
             files.append((f"{name}/{inside}".replace(os.sep, "/"), read(path), inside == binary))
     files.sort()
-    if system == "windows":
+    if is_page or system == "windows":
         zip_of(f"{out}/{name}.zip", files)
     else:
         tar_of(f"{out}/{name}.tar.gz", files)
@@ -108,5 +110,6 @@ def materials():
 
 
 archive()
-wheel()
-materials()
+if not is_page:
+    wheel()
+    materials()
