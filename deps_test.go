@@ -44,8 +44,9 @@ const (
 var (
 	base = []string{"internal/align", "internal/fault", "internal/le", "internal/names",
 		"internal/parallel", "internal/quote", "internal/slab", "internal/strided"}
-	floor = append([]string{"tensor", "internal/finding", "internal/limit", "internal/source",
-		"internal/span", "internal/atomicfile", "internal/pieces", "internal/scan"}, base...)
+	floor = append([]string{"tensor", "internal/bag", "internal/finding", "internal/limit",
+		"internal/source", "internal/span", "internal/atomicfile", "internal/pieces",
+		"internal/scan"}, base...)
 	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors",
 		"bridge/npy", "bridge/npz", "bridge/gguf", "bridge/torch"}
 )
@@ -66,6 +67,7 @@ var edges = map[string][]string{
 	"internal/source":     {mmap, "internal/fault"},
 	"internal/finding":    {"tensor"},
 	"internal/limit":      {"tensor"},
+	"internal/bag":        {"tensor", "internal/limit"},
 	"internal/span":       {"tensor"},
 	"internal/quote":      {},
 	"internal/scan":       {"tensor", "internal/finding", "internal/source"},

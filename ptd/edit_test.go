@@ -45,10 +45,10 @@ func TestSaveAndLoadAMap(t *testing.T) {
 		"nhwc": {DType: tensor.U8, Shape: tensor.Shape{1, 2, 2, 1},
 			Order: tensor.Order{0, 2, 3, 1}, Data: tensor.BlobOf([]byte{1, 2, 3, 4})},
 	}
-	if err := ptd.Save(name, want, nil); err != nil {
+	if err := ptd.Save(name, want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ptd.Load(name, &ptd.ReaderOptions{Strict: true})
+	got, err := ptd.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestSaveAndLoadAMap(t *testing.T) {
 		}
 	}
 	first, _ := os.ReadFile(name)
-	if err := ptd.Save(name, want, nil); err != nil {
+	if err := ptd.Save(name, want); err != nil {
 		t.Fatal(err)
 	}
 	if again, _ := os.ReadFile(name); !bytes.Equal(first, again) {

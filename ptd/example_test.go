@@ -28,11 +28,11 @@ func ExampleSave() {
 	err := ptd.Save(name, map[string]*tensor.Tensor{
 		"linear.weight": tensor.New("", tensor.Shape{2, 2}, []float32{1, 2, 3, 4}),
 		"linear.bias":   tensor.New("", tensor.Shape{2}, []float32{0.5, -0.5}),
-	}, nil)
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	weights, err := ptd.Load(name, nil)
+	weights, err := ptd.Load(name)
 	if err != nil {
 		log.Fatal(err)
 	}

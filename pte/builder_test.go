@@ -238,7 +238,7 @@ var built = []struct {
 			"w":     tensor.New("w", tensor.Shape{2}, []float32{2, 3}),
 			"count": tensor.New("count", tensor.Shape{2}, []float32{100, 200}),
 		}
-		if err := ptd.Save(data, weights, nil); err != nil {
+		if err := ptd.Save(data, weights); err != nil {
 			t.Fatal(err)
 		}
 		a, b := runProgram(t, file, "forward", "-d", data, floatInput("2", 10, 20))

@@ -3,6 +3,7 @@ package safetensors
 import (
 	"context"
 
+	"github.com/tensorfile/tensorfile/internal/bag"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -14,17 +15,7 @@ func Load(name string) (map[string]*tensor.Tensor, error) {
 		return nil, err
 	}
 	defer r.Close()
-	m := make(map[string]*tensor.Tensor, r.Len())
-	for t := range r.Tensors() {
-		b, err := t.Data.ReadAll()
-		if err != nil {
-			return nil, err
-		}
-		own := *t
-		own.Data = tensor.BlobOf(b)
-		m[t.Name] = &own
-	}
-	return m, nil
+	return bag.Load(r)
 }
 
 // Save writes tensors under the names that are the keys of m, in the order that
