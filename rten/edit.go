@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -24,18 +25,23 @@ type Edit struct {
 	byName   map[string][]int // constants; see find
 	captured map[string][]int // graphs that capture a value, by its name; see capturedInside
 	metadata map[int]*string  // by index into metadataFields; nil removes
-	names    map[int]string   // by constant
-	removed  map[int]bool     // constants
-	replaced map[int]tensor.Blob
-	graphs   map[int]*graphEdit // those whose operators change
-	steps    int                // nodes, constants and ranges visited, for tests
+	names    map[nodeID]string
+	removed  map[nodeID]bool
+	replaced map[int]tensor.Blob // by constant
+	graphs   map[int]*graphEdit  // those whose operators change
+	steps    int                 // nodes, constants and ranges visited, for tests
 }
+
+// A nodeID is a node by the indices of its graph and in it.
+type nodeID struct{ graph, node int }
+
+func (n Node) id() nodeID { return nodeID{n.graph, n.index} }
 
 // NewEdit begins a copy of what r reads.
 func NewEdit(r *Reader) *Edit {
 	return &Edit{
 		r: r, metadata: make(map[int]*string),
-		names: make(map[int]string), removed: make(map[int]bool),
+		names: make(map[nodeID]string), removed: make(map[nodeID]bool),
 		replaced: make(map[int]tensor.Blob), graphs: make(map[int]*graphEdit),
 	}
 }
@@ -83,13 +89,11 @@ func (e *Edit) Rename(old, new string) error {
 		return fmt.Errorf("%w: rten: the name %s is not UTF-8", tensor.ErrMalformed,
 			quote.Name(new))
 	}
-	if g := e.r.model.constants[i].graph; g != 0 {
-		prefix := e.r.model.path(int(g)) + "/"
-		if len(new) >= len(prefix) && new[:len(prefix)] == prefix {
-			new = new[len(prefix):]
-		}
+	n := e.r.model.Constant(i).n
+	if n.graph != 0 {
+		new = strings.TrimPrefix(new, e.r.model.path(n.graph)+"/")
 	}
-	e.names[i] = new
+	e.names[n.id()] = new
 	return nil
 }
 
@@ -98,7 +102,7 @@ func (e *Edit) Rename(old, new string) error {
 func (e *Edit) Remove(name string) error {
 	list, err := e.find(name)
 	for _, i := range list {
-		e.removed[i] = true
+		e.removed[e.r.model.Constant(i).n.id()] = true
 	}
 	return err
 }
@@ -240,8 +244,8 @@ func (e *Edit) needsFields() bool {
 	if len(e.metadata) > 0 && m.Raw().Metadata(nil) == nil {
 		return true
 	}
-	for i := range e.names {
-		if _, named := m.Constant(i).n.Name(); !named {
+	for id := range e.names {
+		if _, named := m.graph(id.graph).Node(id.node).Name(); !named {
 			return true
 		}
 	}

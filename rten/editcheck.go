@@ -13,53 +13,29 @@ import (
 // check looks for what the changes together would break, in one pass over each graph
 // that has any.
 func (e *Edit) check() error {
-	m := e.r.model
-	// Constants that are renamed or removed, by graph and node.
-	changed := make(map[int]map[int]int)
-	note := func(i int) {
-		rec := m.constants[i]
-		if changed[int(rec.graph)] == nil {
-			changed[int(rec.graph)] = make(map[int]int)
-		}
-		changed[int(rec.graph)][int(rec.node)] = i
+	changed := make(map[int][]int) // nodes that are renamed or removed, by graph
+	for id := range e.names {
+		changed[id.graph] = append(changed[id.graph], id.node)
 	}
-	for i := range e.names {
-		note(i)
+	for id := range e.removed {
+		changed[id.graph] = append(changed[id.graph], id.node)
 	}
-	for i := range e.removed {
-		note(i)
-	}
-	for g := range e.graphs {
-		if changed[g] == nil {
-			changed[g] = make(map[int]int)
-		}
-	}
-	if len(changed) == 0 {
-		return nil
+	for graph := range e.graphs {
+		changed[graph] = append(changed[graph], nil...)
 	}
 	for _, i := range slices.Sorted(maps.Keys(changed)) {
-		c := &graphCheck{e: e, g: m.graph(i), changed: changed[i]}
-		if err := errors.Join(c.names(), c.uses(), c.captures()); err != nil {
+		g, nodes := e.r.model.graph(i), changed[i]
+		slices.Sort(nodes)
+		if err := errors.Join(e.checkNames(g), e.checkUses(g),
+			e.checkCaptures(g, slices.Compact(nodes))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-type graphCheck struct {
-	e       *Edit
-	g       *Graph
-	changed map[int]int
-}
-
-// removed reports whether a node is a constant that is left out.
-func (c *graphCheck) removed(node int) bool {
-	i, ok := c.changed[node]
-	return ok && c.e.removed[i]
-}
-
-// names checks that no new name is taken.
-func (c *graphCheck) names() error {
+// checkNames checks that no new name is taken.
+func (e *Edit) checkNames(g *Graph) error {
 	taken := make(map[string]bool) // true for a new one
 	add := func(name string, fresh bool) error {
 		if before, ok := taken[name]; ok && (fresh || before) {
@@ -69,19 +45,15 @@ func (c *graphCheck) names() error {
 		taken[name] = fresh
 		return nil
 	}
-	ops := c.e.graphs[c.g.i]
-	for n := range c.g.Nodes() {
-		c.e.steps++
-		if n.Kind() == OperatorNode || c.removed(n.index) || ops.isRemoved(n.index) {
+	for n := range g.Nodes() {
+		e.steps++
+		if n.Kind() == OperatorNode || e.removed[n.id()] {
 			continue
 		}
 		name, named := n.Name()
-		fresh := false
-		if i, ok := c.changed[n.index]; ok {
-			name, fresh = c.e.names[i], true
-			named = true
-		} else if s, ok := ops.renamed(n.index); ok {
-			name, fresh, named = s, true, true
+		s, fresh := e.names[n.id()]
+		if fresh {
+			name, named = s, true
 		}
 		if named {
 			if err := add(name, fresh); err != nil {
@@ -89,7 +61,7 @@ func (c *graphCheck) names() error {
 			}
 		}
 	}
-	for _, n := range ops.insertedNodes() {
+	for _, n := range e.operators(g.i).inserted {
 		if n.kind == ValueNode || n.named {
 			if err := add(n.name, true); err != nil {
 				return err
@@ -99,50 +71,54 @@ func (c *graphCheck) names() error {
 	return nil
 }
 
-// uses checks that nothing uses a constant that is removed.
-func (c *graphCheck) uses() error {
-	if len(c.e.removed) == 0 {
+// checkUses checks that nothing uses a constant that is removed.
+func (e *Edit) checkUses(g *Graph) error {
+	if len(e.removed) == 0 {
 		return nil
 	}
 	used := func(ids []int, by string, args ...any) error {
 		for _, id := range ids {
-			if id >= 0 && c.removed(id) {
-				name := quote.Name(c.e.r.model.tensorName(c.changed[id]))
-				return fmt.Errorf("%w: rten: %s is %s", errors.ErrUnsupported, name,
-					fmt.Sprintf(by, args...))
+			if id < 0 || !e.removed[nodeID{g.i, id}] {
+				continue
+			}
+			if n := g.Node(id); n.Kind() == ConstantNode {
+				return fmt.Errorf("%w: rten: %s is %s", errors.ErrUnsupported,
+					quote.Name(n.tensorName()), fmt.Sprintf(by, args...))
 			}
 		}
 		return nil
 	}
-	ops := c.e.graphs[c.g.i]
-	for n := range c.g.Nodes() {
-		c.e.steps++
-		if op, ok := n.Operator(); ok && !ops.isRemoved(n.index) {
+	for n := range g.Nodes() {
+		e.steps++
+		if op, ok := n.Operator(); ok && !e.removed[n.id()] {
 			if err := used(append(op.Inputs(), op.Outputs()...), "used by node %d, %s", n.index,
 				op.Type()); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(used(c.g.Inputs(), "an input of its graph"),
-		used(c.g.Outputs(), "an output of its graph"),
-		used(c.g.Captures(), "captured by its graph"))
+	return errors.Join(used(g.Inputs(), "an input of its graph"),
+		used(g.Outputs(), "an output of its graph"),
+		used(g.Captures(), "captured by its graph"))
 }
 
-// captures checks that graphs inside, which take values by name, find the same ones.
-func (c *graphCheck) captures() error {
-	for _, node := range slices.Sorted(maps.Keys(c.changed)) {
-		i := c.changed[node]
-		n := c.g.Node(node)
-		if old, named := n.Name(); named && old != c.e.names[i] {
-			if path, ok := c.e.capturedInside(c.g.i, old); ok {
-				return fmt.Errorf("%w: rten: %s captures %s by its name", errors.ErrUnsupported,
-					path, quote.Name(n.tensorName()))
-			}
-			if path, ok := c.e.capturedInside(c.g.i, c.e.names[i]); ok && !c.e.removed[i] {
-				return fmt.Errorf("%w: rten: %s captures another tensor named %s",
-					errors.ErrUnsupported, path, quote.Name(c.e.names[i]))
-			}
+// checkCaptures checks that graphs inside, which take values by name, find the same ones
+// although those constants change.
+func (e *Edit) checkCaptures(g *Graph, nodes []int) error {
+	for _, node := range nodes {
+		n := g.Node(node)
+		fresh := e.names[n.id()]
+		old, named := n.Name()
+		if n.Kind() != ConstantNode || !named || old == fresh {
+			continue
+		}
+		if path, ok := e.capturedInside(g.i, old); ok {
+			return fmt.Errorf("%w: rten: %s captures %s by its name", errors.ErrUnsupported,
+				path, quote.Name(n.tensorName()))
+		}
+		if path, ok := e.capturedInside(g.i, fresh); ok && !e.removed[n.id()] {
+			return fmt.Errorf("%w: rten: %s captures another tensor named %s",
+				errors.ErrUnsupported, path, quote.Name(fresh))
 		}
 	}
 	return nil

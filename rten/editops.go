@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,21 +11,20 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A graphEdit is what changes among the operators of a graph. A nil one changes nothing.
-// New nodes have the numbers after those of the graph until all are renumbered.
+// A graphEdit is what changes among the operators of a graph, beyond names and nodes that
+// are removed. New nodes have the numbers after those of the graph until all are
+// renumbered.
 type graphEdit struct {
 	g        *Graph
-	inserted []insertion
-	after    map[int][]int  // what is inserted after a node, in order
-	readers  map[int]int    // what the readers of a node read instead
-	names    map[int]string // of values
-	removed  map[int]bool
+	inserted []*builtNode
+	after    map[int][]int   // what is inserted after a node, in order
+	readers  map[int]int     // what the readers of a node read instead
 	taken    map[string]bool // names
 }
 
-type insertion struct {
-	builtNode
-	id int
+// operators are the changes of a graph, for reading.
+func (e *Edit) operators(graph int) *graphEdit {
+	return cmp.Or(e.graphs[graph], new(graphEdit))
 }
 
 func (e *Edit) graphEdit(n Node) (*graphEdit, error) {
@@ -34,8 +34,7 @@ func (e *Edit) graphEdit(n Node) (*graphEdit, error) {
 	x := e.graphs[n.graph]
 	if x == nil {
 		x = &graphEdit{g: n.Graph(), after: make(map[int][]int), readers: make(map[int]int),
-			names:   make(map[int]string),
-			removed: make(map[int]bool), taken: make(map[string]bool)}
+			taken: make(map[string]bool)}
 		for n := range x.g.Nodes() {
 			if s, named := n.Name(); named {
 				x.taken[s] = true
@@ -60,7 +59,7 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	switch {
 	case n.Kind() == OperatorNode:
 		return fmt.Errorf("%w: rten: node %d is an operator", errors.ErrUnsupported, n.index)
-	case x.removed[n.index]:
+	case e.removed[n.id()]:
 		return fmt.Errorf("%w: rten: %s is removed", errors.ErrUnsupported,
 			quote.Name(n.Label()))
 	case name != "" && e.isCaptured(n.graph, name):
@@ -85,29 +84,28 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	anchor := n.index
 	producer, computed := n.Producer()
 	for i, b := range scratch.nodes[1:] {
-		node := *b
-		switch node.kind {
+		id := x.g.Len() + len(x.inserted)
+		switch b.kind {
 		case ConstantNode:
-			if node.named && !x.take(node.name) {
+			if b.named && !x.take(b.name) {
 				return fmt.Errorf("%w: rten: node %d: another has the name %s",
-					tensor.ErrDuplicate, i, quote.Name(node.name))
+					tensor.ErrDuplicate, i, quote.Name(b.name))
 			}
 		case ValueNode:
-			x.nameOutput(&node, n, read, op, computed)
-			x.readers[n.index] = x.g.Len() + len(x.inserted)
+			e.nameOutput(b, n, read, op, computed)
+			x.readers[n.index] = id
 		case OperatorNode:
-			for k, id := range node.inputs {
-				node.inputs[k] = ids[id]
+			for k, id := range b.inputs {
+				b.inputs[k] = ids[id]
 			}
-			node.outputs = []int{x.readers[n.index]}
+			b.outputs = []int{x.readers[n.index]}
 			if computed {
 				anchor = max(anchor, producer.n.index)
 			}
 		}
-		id := x.g.Len() + len(x.inserted)
 		ids = append(ids, id)
-		x.after[anchor] = append(x.after[anchor], len(x.inserted))
-		x.inserted = append(x.inserted, insertion{node, id})
+		x.after[anchor] = append(x.after[anchor], id)
+		x.inserted = append(x.inserted, b)
 	}
 	return nil
 }
@@ -122,8 +120,9 @@ func (x *graphEdit) take(name string) bool {
 
 // nameOutput names the value that an operator inserted after n computes, which its
 // readers have read as node read so far.
-func (x *graphEdit) nameOutput(v *builtNode, n Node, read int, op string, computed bool) {
-	name, ok := x.names[read]
+func (e *Edit) nameOutput(v *builtNode, n Node, read int, op string, computed bool) {
+	x := e.graphs[n.graph]
+	name, ok := e.names[nodeID{n.graph, read}]
 	switch {
 	case read >= x.g.Len():
 		name = x.inserted[read-x.g.Len()].name
@@ -140,7 +139,7 @@ func (x *graphEdit) nameOutput(v *builtNode, n Node, read int, op string, comput
 		if read >= x.g.Len() {
 			x.inserted[read-x.g.Len()].name = fresh
 		} else {
-			x.names[read] = fresh
+			e.names[nodeID{n.graph, read}] = fresh
 		}
 	}
 }
@@ -180,14 +179,14 @@ func (e *Edit) RemoveOperator(op Operator) error {
 				return fmt.Errorf("%w: rten: %s cannot take over the name of the output %s",
 					errors.ErrUnsupported, source.Label(), v.Label())
 			}
-			x.names[inputs[0]] = name
+			e.names[source.id()] = name
 		}
 		if isRead {
 			x.readers[id] = inputs[0]
 		}
-		x.removed[id] = true
+		e.removed[v.id()] = true
 	}
-	x.removed[op.n.index] = true
+	e.removed[op.n.id()] = true
 	return nil
 }
 
@@ -197,72 +196,12 @@ func (e *Edit) isCaptured(graph int, name string) bool {
 	return found
 }
 
-func (x *graphEdit) isRemoved(node int) bool { return x != nil && x.removed[node] }
-
-func (x *graphEdit) renamed(node int) (string, bool) {
-	if x == nil {
-		return "", false
-	}
-	s, ok := x.names[node]
-	return s, ok
-}
-
-func (x *graphEdit) insertedNodes() []insertion {
-	if x == nil {
-		return nil
-	}
-	return x.inserted
-}
-
 // redirect gives readers what they read instead.
 func (x *graphEdit) redirect(ids []int) []int {
-	if x != nil {
-		for i, id := range ids {
-			for to, ok := x.readers[id]; ok; to, ok = x.readers[to] {
-				ids[i] = to
-			}
+	for i, id := range ids {
+		for to, ok := x.readers[id]; ok; to, ok = x.readers[to] {
+			ids[i] = to
 		}
 	}
 	return ids
-}
-
-// A nodeOrder is the nodes of a graph after the changes.
-type nodeOrder struct {
-	nodes  []orderedNode
-	number []int // new ones, by old ones and those of insertions
-}
-
-// An orderedNode is one of the original, or an inserted one.
-type orderedNode struct {
-	old      int
-	inserted *builtNode
-}
-
-func (x *graphEdit) order(keep []bool) *nodeOrder {
-	o := &nodeOrder{number: make([]int, len(keep)+len(x.insertedNodes()))}
-	for i, kept := range keep {
-		o.number[i] = len(o.nodes)
-		if kept {
-			o.nodes = append(o.nodes, orderedNode{old: i})
-		}
-		if x == nil {
-			continue
-		}
-		for _, k := range x.after[i] {
-			o.number[x.inserted[k].id] = len(o.nodes)
-			o.nodes = append(o.nodes, orderedNode{inserted: &x.inserted[k].builtNode})
-		}
-	}
-	return o
-}
-
-// renumber returns the new numbers of nodes.
-func (o *nodeOrder) renumber(ids []int) []int {
-	out := make([]int, len(ids))
-	for i, id := range ids {
-		if out[i] = id; id >= 0 {
-			out[i] = o.number[id]
-		}
-	}
-	return out
 }

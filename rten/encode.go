@@ -22,6 +22,7 @@ import (
 type encoder struct {
 	b    fb.Builder
 	opts WriterOptions // with its defaults
+	err  error         // the first, which model returns
 
 	// Offsets in the tensor data, assigned before anything is encoded: a
 	// flatbuffer is built from its end, and files have the order of the nodes.
@@ -58,6 +59,13 @@ func newEncoder(opts WriterOptions) *encoder {
 	return &encoder{opts: opts, placed: make(map[any]int64)}
 }
 
+// fail notes the first error.
+func (e *encoder) fail(format string, args ...any) {
+	if e.err == nil {
+		e.err = fmt.Errorf(format, args...)
+	}
+}
+
 // outside reports whether a constant of that many elements goes to the tensor
 // data.
 func (e *encoder) outside(elements int64) bool {
@@ -66,25 +74,21 @@ func (e *encoder) outside(elements int64) bool {
 
 // place assigns a constant its offset in the tensor data, the one that it has if
 // key was placed before.
-func (e *encoder) place(key any, name string, data tensor.Blob) error {
+func (e *encoder) place(key any, name string, data tensor.Blob) {
 	if _, ok := e.placed[key]; ok {
-		return nil
+		return
 	}
 	off, ok := align.Up(e.end, e.opts.Align)
 	if ok {
 		e.end, ok = align.Add(off, data.Size())
 	}
 	if !ok {
-		return fmt.Errorf("%w: more than 2^63 bytes of tensor data", tensor.ErrLimit)
+		e.fail("%w: more than 2^63 bytes of tensor data", tensor.ErrLimit)
+		return
 	}
 	e.placed[key] = off
 	e.external = append(e.external, pieceOf(off, data, name))
-	return nil
 }
-
-// scalar stores a field whatever its default: absence has a meaning of its own
-// in this schema.
-func (e *encoder) scalar(slot, size int, x uint64) { e.b.Scalar(slot, size, x, ^x) }
 
 // int32s is the form of a vector of node indices, or of dimensions.
 func int32s[T int | int64](v []T) []byte {
@@ -97,65 +101,76 @@ func int32s[T int | int64](v []T) []byte {
 
 func (e *encoder) indices(v []int) fb.Offset { return e.b.Scalars(int32s(v), 4, 4) }
 
-// constant writes a ConstantNode. key is what place was called with.
+// constant writes a ConstantNode. key is what place was called with. Like all tables of
+// a model it stores scalars whatever their default: absence has a meaning of its own.
 func (e *encoder) constant(key any, name string, d tensor.DType, s tensor.Shape,
-	data tensor.Blob) (fb.Offset, error) {
-	number, _ := dataTypeNumber(d)
+	data tensor.Blob) fb.Offset {
+	n, _ := dataTypeNumber(d)
+	number := fb.Stored(rtenfb.SlotConstantNodeDtype, 2, uint64(n))
 	elements, _ := s.Elements()
-	shape := e.b.Scalars(int32s(s), 4, 4)
+	shape := fb.Ref(rtenfb.SlotConstantNodeShape, e.b.Scalars(int32s(s), 4, 4))
 	if e.outside(elements) {
-		e.b.Begin()
-		e.scalar(rtenfb.SlotConstantNodeDataOffset, 8, uint64(e.placed[key]))
-		e.b.Ref(rtenfb.SlotConstantNodeShape, shape)
-		e.scalar(rtenfb.SlotConstantNodeDtype, 2, uint64(number))
-		return e.b.End(), nil
+		return e.b.Table(fb.Stored(rtenfb.SlotConstantNodeDataOffset, 8, uint64(e.placed[key])),
+			shape, number)
 	}
 	tag := inlineTag(d)
-	values, err := e.elements(name, tag, elements, data)
-	if err != nil {
-		return 0, err
-	}
-	e.b.Begin()
-	e.b.Ref(rtenfb.SlotConstantNodeShape, shape)
-	e.b.Ref(rtenfb.SlotConstantNodeData, values)
-	e.scalar(rtenfb.SlotConstantNodeDtype, 2, uint64(number))
-	e.scalar(rtenfb.SlotConstantNodeDataType, 1, uint64(tag))
-	return e.b.End(), nil
+	values := e.elements(name, tag, elements, data)
+	return e.b.Table(shape, fb.Ref(rtenfb.SlotConstantNodeData, values), number,
+		fb.Stored(rtenfb.SlotConstantNodeDataType, 1, uint64(tag)))
 }
 
 // elements writes the member of the union ConstantData with that tag.
-func (e *encoder) elements(
-	name string, tag int, count int64, data tensor.Blob,
-) (fb.Offset, error) {
+func (e *encoder) elements(name string, tag int, count int64, data tensor.Blob) fb.Offset {
 	t := inlineTypes[tag]
 	if e.opts.Version == 1 && data.Size() >= tailSize {
 		if e.dummy == 0 {
 			e.dummy = e.b.Scalars(nil, 4, 4)
 		}
-		table := e.only(t.slot, e.dummy)
+		table := e.b.Table(fb.Ref(t.slot, e.dummy))
 		e.tail = append(e.tail, tailVector{table, t.slot, count, pieceOf(0, data, name)})
-		return table, nil
+		return table
 	}
 	if data.Size() > maxModel {
-		return 0, fmt.Errorf("%w: constant %s of %d bytes in a model of less than 2 GiB",
-			tensor.ErrLimit, quote.Name(name), data.Size())
+		e.fail("%w: constant %s of %d bytes in a model of less than 2 GiB", tensor.ErrLimit,
+			quote.Name(name), data.Size())
+	}
+	if e.err != nil {
+		return 0
 	}
 	b, err := data.ReadAll()
 	if err != nil {
-		return 0, fmt.Errorf("rten: constant %s: %w", quote.Name(name), err)
+		e.fail("rten: constant %s: %w", quote.Name(name), err)
 	}
-	return e.only(t.slot, e.b.Scalars(b, t.dtype.Size(), 4)), nil
+	return e.b.Table(fb.Ref(t.slot, e.b.Scalars(b, t.dtype.Size(), 4)))
 }
 
-// only writes a table of one reference.
-func (e *encoder) only(slot int, to fb.Offset) fb.Offset {
-	e.b.Begin()
-	e.b.Ref(slot, to)
-	return e.b.End()
+// metadata writes the strings that are not nil, by the schema's fields; 0 if there are
+// none.
+func (e *encoder) metadata(values []*string) fb.Offset {
+	var fields []fb.Value
+	for i, f := range metadataFields() {
+		if s := values[i]; s != nil {
+			fields = append(fields, fb.Ref(int(f.Slot), e.b.String(*s)))
+		}
+	}
+	if fields == nil {
+		return 0
+	}
+	return e.b.Table(fields...)
 }
 
-// model closes the flatbuffer and returns the layout of the file.
-func (e *encoder) model(root fb.Offset) (*layout, error) {
+// model writes the root table.
+func (e *encoder) model(graph, metadata fb.Offset) fb.Offset {
+	return e.b.Table(fb.Ref(rtenfb.SlotModelMetadata, metadata),
+		fb.Ref(rtenfb.SlotModelGraph, graph),
+		fb.Stored(rtenfb.SlotModelSchemaVersion, 4, schemaVersion))
+}
+
+// finish closes the flatbuffer and returns the layout of the file.
+func (e *encoder) finish(root fb.Offset) (*layout, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
 	buf, err := e.b.Finish(root, "")
 	if err != nil {
 		return nil, fmt.Errorf("%w: the model without the tensor data takes more than 2 GiB",
@@ -202,34 +217,4 @@ func (e *encoder) version1(buf []byte) (*layout, error) {
 		l.size = end
 	}
 	return l, nil
-}
-
-// encodeMetadata writes the strings that are not nil, by the schema's fields; 0 if there
-// are none.
-func encodeMetadata(e *encoder, values []*string) fb.Offset {
-	list := make([]fb.Offset, len(values))
-	empty := true
-	for i, s := range values {
-		if s != nil {
-			list[i] = e.b.String(*s)
-			empty = false
-		}
-	}
-	if empty {
-		return 0
-	}
-	e.b.Begin()
-	for i, f := range metadataFields() {
-		e.b.Ref(int(f.Slot), list[i])
-	}
-	return e.b.End()
-}
-
-// encodeModel writes the root table.
-func encodeModel(e *encoder, graph, metadata fb.Offset) fb.Offset {
-	e.b.Begin()
-	e.b.Ref(rtenfb.SlotModelMetadata, metadata)
-	e.b.Ref(rtenfb.SlotModelGraph, graph)
-	e.scalar(rtenfb.SlotModelSchemaVersion, 4, schemaVersion)
-	return e.b.End()
 }

@@ -1,43 +1,36 @@
 package rten
 
 import (
+	"slices"
+
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
-// plan places the constants of a graph under construction.
-func (g *GraphBuilder) plan(e *encoder) error {
+// placeGraph assigns the constants of a graph under construction their offsets.
+func (e *encoder) placeGraph(g *GraphBuilder) {
 	for _, n := range g.nodes {
-		if err := n.place(e); err != nil {
-			return err
-		}
+		e.placeNode(n)
 		for _, sub := range n.attrs.graphs() {
-			if err := sub.plan(e); err != nil {
-				return err
-			}
+			e.placeGraph(sub)
 		}
 	}
-	return nil
 }
 
-// place assigns a constant its offset, if it goes to the tensor data.
-func (n *builtNode) place(e *encoder) error {
+// placeNode assigns a constant its offset, if it goes to the tensor data.
+func (e *encoder) placeNode(n *builtNode) {
 	if n.kind != ConstantNode {
-		return nil
+		return
 	}
-	if elements, _ := n.tensor.Shape.Elements(); !e.outside(elements) {
-		return nil
+	if elements, _ := n.tensor.Shape.Elements(); e.outside(elements) {
+		e.place(n.tensor, n.name, n.tensor.Data)
 	}
-	return e.place(n.tensor, n.name, n.tensor.Data)
 }
 
-func (g *GraphBuilder) encode(e *encoder) (fb.Offset, error) {
+func (e *encoder) graph(g *GraphBuilder) fb.Offset {
 	nodes := make([]fb.Offset, len(g.nodes))
-	for i := len(nodes) - 1; i >= 0; i-- {
-		var err error
-		if nodes[i], err = g.nodes[i].encode(e); err != nil {
-			return 0, err
-		}
+	for i, n := range slices.Backward(g.nodes) {
+		nodes[i] = e.node(n)
 	}
 	var captures fb.Offset
 	if len(g.captures) > 0 {
@@ -45,126 +38,83 @@ func (g *GraphBuilder) encode(e *encoder) (fb.Offset, error) {
 	}
 	outputs := e.indices(g.outputs)
 	inputs := e.indices(g.inputs)
-	list := e.b.Offsets(nodes)
-	e.b.Begin()
-	e.b.Ref(rtenfb.SlotGraphCaptures, captures)
-	e.b.Ref(rtenfb.SlotGraphOutputs, outputs)
-	e.b.Ref(rtenfb.SlotGraphInputs, inputs)
-	e.b.Ref(rtenfb.SlotGraphNodes, list)
-	return e.b.End(), nil
+	return e.b.Table(fb.Ref(rtenfb.SlotGraphCaptures, captures),
+		fb.Ref(rtenfb.SlotGraphOutputs, outputs), fb.Ref(rtenfb.SlotGraphInputs, inputs),
+		fb.Ref(rtenfb.SlotGraphNodes, e.b.Offsets(nodes)))
 }
 
-func (n *builtNode) encode(e *encoder) (fb.Offset, error) {
-	var data fb.Offset
-	var err error
+func (e *encoder) node(n *builtNode) fb.Offset {
+	var data, name fb.Offset
 	switch n.kind {
 	case ConstantNode:
-		data, err = e.constant(n.tensor, n.name, n.tensor.DType, n.tensor.Shape, n.tensor.Data)
+		data = e.constant(n.tensor, n.name, n.tensor.DType, n.tensor.Shape, n.tensor.Data)
 	case ValueNode:
-		data = n.encodeValue(e)
+		data = e.value(n)
 	case OperatorNode:
-		data, err = n.encodeOperator(e)
+		data = e.operator(n)
 	}
-	if err != nil {
-		return 0, err
-	}
-	var name fb.Offset
 	if n.named {
 		name = e.b.String(n.name)
 	}
-	e.b.Begin()
-	e.b.Ref(rtenfb.SlotNodeName, name)
-	e.b.Ref(rtenfb.SlotNodeData, data)
-	e.scalar(rtenfb.SlotNodeDataType, 1, uint64(n.kind))
-	return e.b.End(), nil
+	return e.b.Table(fb.Ref(rtenfb.SlotNodeName, name), fb.Ref(rtenfb.SlotNodeData, data),
+		fb.Stored(rtenfb.SlotNodeDataType, 1, uint64(n.kind)))
 }
 
-func (n *builtNode) encodeValue(e *encoder) fb.Offset {
-	var shape fb.Offset
+func (e *encoder) value(n *builtNode) fb.Offset {
+	var fields []fb.Value
 	if n.dims != nil {
 		dims := make([]fb.Offset, len(n.dims))
 		for i, d := range n.dims {
+			dim := fb.Stored(rtenfb.SlotDimValue, 4, uint64(d.size))
 			if d.symbolic {
-				name := e.b.String(d.name)
-				dims[i] = e.only(rtenfb.SlotDimName, name)
-			} else {
-				e.b.Begin()
-				e.scalar(rtenfb.SlotDimValue, 4, uint64(d.size))
-				dims[i] = e.b.End()
+				dim = fb.Ref(rtenfb.SlotDimName, e.b.String(d.name))
 			}
+			dims[i] = e.b.Table(dim)
 		}
-		shape = e.b.Offsets(dims)
+		fields = append(fields, fb.Ref(rtenfb.SlotValueNodeShape, e.b.Offsets(dims)))
 	}
-	e.b.Begin()
-	e.b.Ref(rtenfb.SlotValueNodeShape, shape)
 	if number, ok := dataTypeNumber(n.dtype); ok {
-		e.scalar(rtenfb.SlotValueNodeDtype, 1, uint64(number))
+		fields = append(fields, fb.Stored(rtenfb.SlotValueNodeDtype, 1, uint64(number)))
 	}
-	return e.b.End()
+	return e.b.Table(fields...)
 }
 
-func (n *builtNode) encodeOperator(e *encoder) (fb.Offset, error) {
-	var attrs fb.Offset
+func (e *encoder) operator(n *builtNode) fb.Offset {
+	var attrs []fb.Value
 	if n.attrs != nil {
-		var err error
-		if attrs, err = n.attrs.encode(e); err != nil {
-			return 0, err
-		}
+		attrs = []fb.Value{fb.Ref(rtenfb.SlotOperatorNodeAttrs, e.attrs(n.attrs)),
+			fb.Stored(rtenfb.SlotOperatorNodeAttrsType, 1, uint64(n.attrs.tag))}
 	}
-	outputs := e.indices(n.outputs)
-	inputs := e.indices(n.inputs)
-	e.b.Begin()
-	e.b.Ref(rtenfb.SlotOperatorNodeOutputs, outputs)
-	e.b.Ref(rtenfb.SlotOperatorNodeInputs, inputs)
-	if attrs != 0 {
-		e.b.Ref(rtenfb.SlotOperatorNodeAttrs, attrs)
-		e.scalar(rtenfb.SlotOperatorNodeAttrsType, 1, uint64(n.attrs.tag))
-	}
-	e.scalar(rtenfb.SlotOperatorNodeType, 1, uint64(n.op))
-	return e.b.End(), nil
+	outputs := fb.Ref(rtenfb.SlotOperatorNodeOutputs, e.indices(n.outputs))
+	inputs := fb.Ref(rtenfb.SlotOperatorNodeInputs, e.indices(n.inputs))
+	fields := append([]fb.Value{outputs, inputs}, attrs...)
+	return e.b.Table(append(fields, fb.Stored(rtenfb.SlotOperatorNodeType, 1, uint64(n.op)))...)
 }
 
-func (a *builtAttrs) encode(e *encoder) (fb.Offset, error) {
-	children := make([]fb.Offset, len(a.fields))
+func (e *encoder) attrs(a *builtAttrs) fb.Offset {
+	var wide, narrow []fb.Value // large fields first, so that no padding comes between
 	for i := range a.fields {
 		f := &a.fields[i]
-		var err error
+		slot := int(f.field.Slot)
+		ref := func(to fb.Offset) { wide = append(wide, fb.Ref(slot, to)) }
 		switch {
 		case !f.set:
 		case f.graph != nil:
-			children[i], err = f.graph.encode(e)
+			ref(e.graph(f.graph))
 		case f.field.Kind == fb.String:
-			children[i] = e.b.String(f.text)
+			ref(e.b.String(f.text))
 		case f.field.Kind == fb.Scalars:
-			children[i] = e.b.Scalars(f.list, 4, 4)
+			ref(e.b.Scalars(f.list, 4, 4))
 		case f.field.Kind == fb.Union:
-			e.b.Begin()
-			e.scalar(scalarSlots[f.tag], 4, uint64(f.bits))
-			children[i] = e.b.End()
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	e.b.Begin()
-	for _, width := range [...]int{4, 1} { // large fields first, so that no padding comes between
-		for i := range a.fields {
-			f := &a.fields[i]
-			slot := int(f.field.Slot)
-			switch size := int(f.field.Size); {
-			case !f.set:
-			case children[i] != 0:
-				if width == 4 {
-					e.b.Ref(slot, children[i])
-				} else if f.field.Kind == fb.Union {
-					e.scalar(int(f.field.TagSlot()), 1, uint64(f.tag))
-				}
-			case size == width:
-				e.scalar(slot, width, uint64(f.bits))
-			}
+			ref(e.b.Table(fb.Stored(scalarSlots[f.tag], 4, uint64(f.bits))))
+			narrow = append(narrow, fb.Stored(int(f.field.TagSlot()), 1, uint64(f.tag)))
+		case f.field.Size == 1:
+			narrow = append(narrow, fb.Stored(slot, 1, uint64(f.bits)))
+		default:
+			wide = append(wide, fb.Stored(slot, 4, uint64(f.bits)))
 		}
 	}
-	return e.b.End(), nil
+	return e.b.Table(append(wide, narrow...)...)
 }
 
 // scalarSlots is indexed by the tag of the union Scalar.

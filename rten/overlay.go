@@ -2,6 +2,7 @@ package rten
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -133,21 +134,19 @@ func (o *overlay) strings() error {
 			return fmt.Errorf("%w: rten: the metadata is newer than this library: %s",
 				errors.ErrUnsupported, newer)
 		}
-		enc.b.Begin() // even if nothing is left: the offset must refer to a table
-		empty := enc.b.End()
-		table := encodeMetadata(enc, e.mergedMetadata())
-		if table == 0 {
-			table = empty
-		}
+		empty := enc.b.Table() // if nothing is left: the offset must refer to a table
+		table := cmp.Or(enc.metadata(e.mergedMetadata()), empty)
 		links = append(links, link{fb.FieldPos(root, rtenfb.SlotModelMetadata), table})
 	}
-	for _, i := range slices.Sorted(maps.Keys(e.names)) {
-		raw := m.rawNode(m.Constant(i).n.pos)
-		links = append(links,
-			link{fb.FieldPos(raw.Table(), rtenfb.SlotNodeName), enc.b.String(e.names[i])})
+	for i := range m.constants {
+		n := m.Constant(i).n
+		if name, ok := e.names[n.id()]; ok {
+			raw := m.rawNode(n.pos)
+			links = append(links,
+				link{fb.FieldPos(raw.Table(), rtenfb.SlotNodeName), enc.b.String(name)})
+		}
 	}
-	enc.b.Begin()
-	b, err := enc.b.Finish(enc.b.End(), "")
+	b, err := enc.b.Finish(enc.b.Table(), "")
 	if err != nil {
 		return err
 	}

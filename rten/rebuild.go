@@ -17,7 +17,6 @@ type rebuilder struct {
 	enc  *encoder
 	over *overlay // for the elements
 	next int      // constant
-	err  error    // of writing an element
 }
 
 // A rangeKey is how the encoder knows constants that share their bytes.
@@ -31,90 +30,91 @@ func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 		return nil, fmt.Errorf("rten: %w", err)
 	}
 	b := &rebuilder{e: e, m: m, enc: newEncoder(o), over: over}
-	for i := range m.constants {
-		p := m.Constant(i).payload()
-		if e.removed[i] || !b.enc.outside(p.elements) {
-			continue
-		}
-		if err := b.enc.place(rangeKey{p.off, p.size}, m.tensorName(i),
-			over.blob(p.off, p.size)); err != nil {
-			return nil, err
+	for c := range m.Constants() {
+		if p := c.payload(); !e.removed[c.n.id()] && b.enc.outside(p.elements) {
+			b.enc.place(rangeKey{p.off, p.size}, c.n.tensorName(), over.blob(p.off, p.size))
 		}
 	}
 	for i := range m.graphs {
-		for _, n := range e.graphs[i].insertedNodes() {
-			if err := n.place(b.enc); err != nil {
-				return nil, err
-			}
+		for _, n := range e.operators(i).inserted {
+			b.enc.placeNode(n)
 		}
 	}
 	if len(e.metadata) > 0 {
 		tree.SetChild(rtenfb.SlotModelMetadata, fb.Custom(func(*fb.Builder) fb.Offset {
-			return encodeMetadata(b.enc, e.mergedMetadata())
+			return b.enc.metadata(e.mergedMetadata())
 		}))
 	}
 	b.graph(tree.Child(rtenfb.SlotModelGraph), 0)
-	root := tree.WriteBackward(&b.enc.b)
-	if b.err != nil {
-		return nil, b.err
-	}
-	return b.enc.model(root)
+	return b.enc.finish(tree.WriteBackward(&b.enc.b))
 }
 
 // graph changes a graph and those inside.
 func (b *rebuilder) graph(t *fb.Node, graph int) {
 	g := b.m.graph(graph)
-	ops := b.e.graphs[graph]
 	nodes := t.Children(rtenfb.SlotGraphNodes)
-	keep := make([]bool, len(nodes))
-	for i, n := range nodes {
+	for i, node := range nodes {
 		b.e.steps++
-		keep[i] = !ops.isRemoved(i)
-		data := n.Child(rtenfb.SlotNodeData)
-		switch g.Node(i).Kind() {
+		n := g.Node(i)
+		if s, ok := b.e.names[n.id()]; ok {
+			node.SetString(rtenfb.SlotNodeName, s)
+		}
+		switch data := node.Child(rtenfb.SlotNodeData); n.Kind() {
 		case ConstantNode:
-			keep[i] = !b.e.removed[b.next]
-			b.constant(n, data)
+			b.constant(data)
 		case OperatorNode:
-			b.subgraphs(data, g.Node(i))
-		case ValueNode:
-			if s, ok := ops.renamed(i); ok {
-				n.SetString(rtenfb.SlotNodeName, s)
+			b.subgraphs(data, n)
+		}
+	}
+	if len(b.e.removed) > 0 || len(b.e.graphs) > 0 {
+		b.renumber(t, g, nodes)
+	}
+}
+
+// renumber gives a graph the nodes that it has after the changes, and those their new
+// numbers.
+func (b *rebuilder) renumber(t *fb.Node, g *Graph, nodes []*fb.Node) {
+	ops := b.e.operators(g.i)
+	number := make([]int, len(nodes)+len(ops.inserted))
+	var kept []*fb.Node
+	renumbered := func(ids []int) []int {
+		out := make([]int, len(ids))
+		for i, id := range ids {
+			if out[i] = id; id >= 0 {
+				out[i] = number[id]
 			}
 		}
+		return out
 	}
-	if len(b.e.removed) == 0 && len(b.e.graphs) == 0 {
-		return
+	add := func(id int, n *fb.Node) {
+		number[id] = len(kept)
+		kept = append(kept, n)
 	}
-	order := ops.order(keep)
-	renumber := order.renumber
-	children := make([]*fb.Node, 0, len(order.nodes))
-	for _, x := range order.nodes {
-		if x.inserted == nil {
-			children = append(children, nodes[x.old])
-			continue
+	for i, n := range nodes {
+		if number[i] = len(kept); !b.e.removed[nodeID{g.i, i}] {
+			add(i, n)
 		}
-		n := *x.inserted
-		n.inputs, n.outputs = renumber(n.inputs), renumber(n.outputs)
-		children = append(children, fb.Custom(func(*fb.Builder) fb.Offset {
-			at, err := n.encode(b.enc)
-			b.fail(err)
-			return at
-		}))
+		for _, id := range ops.after[i] {
+			n := *ops.inserted[id-len(nodes)]
+			add(id, fb.Custom(func(*fb.Builder) fb.Offset {
+				n.inputs, n.outputs = renumbered(n.inputs), renumbered(n.outputs)
+				return b.enc.node(&n)
+			}))
+		}
 	}
 	vector := func(t *fb.Node, slot int, ids []int) {
 		if t.Has(slot) {
-			t.SetVector(slot, int32s(renumber(ids)), 4)
+			t.SetVector(slot, int32s(renumbered(ids)), 4)
 		}
 	}
 	for i, n := range nodes {
-		if op, ok := g.Node(i).Operator(); ok && keep[i] {
+		if op, ok := g.Node(i).Operator(); ok && !b.e.removed[op.n.id()] {
 			data := n.Child(rtenfb.SlotNodeData)
 			vector(data, rtenfb.SlotOperatorNodeInputs, ops.redirect(op.Inputs()))
 			vector(data, rtenfb.SlotOperatorNodeOutputs, op.Outputs())
 		}
 	}
-	t.SetChildren(rtenfb.SlotGraphNodes, children)
+	t.SetChildren(rtenfb.SlotGraphNodes, kept)
 	vector(t, rtenfb.SlotGraphInputs, g.Inputs())
 	vector(t, rtenfb.SlotGraphOutputs, ops.redirect(g.Outputs()))
 	vector(t, rtenfb.SlotGraphCaptures, g.Captures())
@@ -133,26 +133,12 @@ func (b *rebuilder) subgraphs(data *fb.Node, n Node) {
 }
 
 // constant has the next constant written with its elements where the options put them.
-func (b *rebuilder) constant(n, data *fb.Node) {
-	i := b.next
+func (b *rebuilder) constant(data *fb.Node) {
+	c := b.m.Constant(b.next)
 	b.next++
-	if name, ok := b.e.names[i]; ok {
-		n.SetString(rtenfb.SlotNodeName, name)
-	}
-	if b.e.removed[i] {
-		return
-	}
-	p := b.m.Constant(i).payload()
+	p := c.payload()
 	data.SetCustom(func(*fb.Builder) fb.Offset {
-		at, err := b.enc.constant(rangeKey{p.off, p.size}, b.m.tensorName(i), p.dtype, p.shape(),
+		return b.enc.constant(rangeKey{p.off, p.size}, c.n.tensorName(), p.dtype, p.shape(),
 			b.over.blob(p.off, p.size))
-		b.fail(err)
-		return at
 	})
-}
-
-func (b *rebuilder) fail(err error) {
-	if b.err == nil {
-		b.err = err
-	}
 }

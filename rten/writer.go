@@ -96,15 +96,9 @@ func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
 		return nil, err
 	}
 	e := newEncoder(o)
-	if err := g.plan(e); err != nil {
-		return nil, err
-	}
-	metadata := encodeMetadata(e, g.metadata)
-	graph, err := g.encode(e)
-	if err != nil {
-		return nil, err
-	}
-	return e.model(encodeModel(e, graph, metadata))
+	e.placeGraph(g)
+	metadata := e.metadata(g.metadata)
+	return e.finish(e.model(e.graph(g), metadata))
 }
 
 // A layout is a file as pieces in ascending order; between them are zeros.

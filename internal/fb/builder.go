@@ -166,6 +166,7 @@ type Value struct {
 	slot, size int // size 0 for a reference
 	bits       uint64
 	to         Offset
+	stored     bool // also a zero
 }
 
 // Ref is a reference; to nothing it is not stored.
@@ -174,13 +175,21 @@ func Ref(slot int, to Offset) Value { return Value{slot: slot, to: to} }
 // Number is a scalar of size bytes; zero is not stored.
 func Number(slot, size int, x uint64) Value { return Value{slot: slot, size: size, bits: x} }
 
+// Stored is Number, but zero is stored too.
+func Stored(slot, size int, x uint64) Value {
+	return Value{slot: slot, size: size, bits: x, stored: true}
+}
+
 // Table writes a table with fields in that order.
 func (b *Builder) Table(fields ...Value) Offset {
 	b.Begin()
 	for _, f := range fields {
-		if f.size == 0 {
+		switch {
+		case f.size == 0:
 			b.Ref(f.slot, f.to)
-		} else {
+		case f.stored:
+			b.Scalar(f.slot, f.size, f.bits, ^f.bits)
+		default:
 			b.Scalar(f.slot, f.size, f.bits, 0)
 		}
 	}
