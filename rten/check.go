@@ -1,9 +1,12 @@
 package rten
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
+
+	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
@@ -93,22 +96,13 @@ func (c *checker) graph(rec graphRecord) error {
 	if i == 0 {
 		m.constants = make([]constantRecord, 0, n)
 	}
-	for _, ids := range []struct {
-		name string
-		slot int
-		n    int
-		at   func(i int) uint32
-	}{
-		{"inputs", rtenfb.SlotGraphInputs, g.raw.InputsLength(), g.raw.Inputs},
-		{"outputs", rtenfb.SlotGraphOutputs, g.raw.OutputsLength(), g.raw.Outputs},
-		{"captures", rtenfb.SlotGraphCaptures, g.raw.CapturesLength(), g.raw.Captures},
-	} {
-		for j := range ids.n {
-			if node := ids.at(j); int64(node) >= int64(n) {
-				return m.fail(tensor.ErrMalformed, fb.FieldTarget(raw, ids.slot)+4+4*j,
-					m.fieldPath(i, -1, fmt.Sprintf("%s[%d]", ids.name, j)), "node %d of %d",
-					node, n)
-			}
+	for _, slot := range [...]int{rtenfb.SlotGraphInputs, rtenfb.SlotGraphOutputs,
+		rtenfb.SlotGraphCaptures} {
+		j, node, ok := firstIndex(raw, slot, func(node uint32) bool { return int64(node) >= int64(n) })
+		if ok {
+			name := rtenfb.Schema.Tables[rtenfb.TableGraph].FieldName(slot)
+			return m.fail(tensor.ErrMalformed, fb.FieldTarget(raw, slot)+4+4*j,
+				m.fieldPath(i, -1, fmt.Sprintf("%s[%d]", name, j)), "node %d of %d", node, n)
 		}
 	}
 	for j := range n {
@@ -126,21 +120,21 @@ func (n Node) fail(class error, pos int, field, format string, args ...any) erro
 
 func (c *checker) node(n Node) error {
 	m := c.m
-	raw := m.rawNode(n.pos)
+	raw := n.Raw()
 	if name := raw.Name(); int64(len(name)) > c.limits.MaxName {
 		return n.fail(tensor.ErrLimit, fb.FieldTarget(raw.Table(), rtenfb.SlotNodeName), "name",
 			"%d bytes", len(name))
 	}
-	switch kind := NodeKind(raw.DataType()); kind {
+	switch kind := n.Kind(); kind {
 	case 0:
 		return n.fail(tensor.ErrMalformed, int(n.pos), "data", "a node that is nothing")
 	case ConstantNode:
 		var p payload
-		pos := n.data()
-		problem := p.read(Constant{n, pos})
+		constant, _ := n.Constant()
+		problem := p.read(constant)
 		switch rank := int64(len(p.dims) / 4); {
 		case rank > c.limits.MaxRank:
-			return n.fail(tensor.ErrLimit, int(pos), "data.shape", "%d dimensions", rank)
+			return n.fail(tensor.ErrLimit, int(n.data()), "data.shape", "%d dimensions", rank)
 		case problem != nil:
 			return problem
 		}
@@ -150,7 +144,8 @@ func (c *checker) node(n Node) error {
 		m.constants = append(m.constants,
 			constantRecord{uint32(n.pos), uint32(n.index), uint32(n.graph)})
 	case ValueNode:
-		raw := Value{n, n.data()}.raw()
+		v, _ := n.Value()
+		raw := v.raw()
 		if rank := int64(raw.ShapeLength()); rank > c.limits.MaxRank {
 			return n.fail(tensor.ErrLimit, int(n.data()), "data.shape", "%d dimensions", rank)
 		}
@@ -160,7 +155,8 @@ func (c *checker) node(n Node) error {
 				*d)
 		}
 	case OperatorNode:
-		return c.operator(Operator{n, n.data()})
+		op, _ := n.Operator()
+		return c.operator(op)
 	default:
 		return n.fail(errors.ErrUnsupported, fb.FieldPos(raw.Table(), rtenfb.SlotNodeDataType),
 			"data_type", "node of kind %d", kind)
@@ -168,24 +164,29 @@ func (c *checker) node(n Node) error {
 	return nil
 }
 
+// firstIndex finds the first element of a vector of 32-bit numbers that is wrong.
+func firstIndex(t flatbuffers.Table, slot int, wrong func(uint32) bool) (int, uint32, bool) {
+	b, _ := fb.FieldBytes(t, slot, 4)
+	for j := range len(b) / 4 {
+		if node := binary.LittleEndian.Uint32(b[4*j:]); wrong(node) {
+			return j, node, true
+		}
+	}
+	return 0, 0, false
+}
+
 // operator checks which nodes the operator names, and the graphs that it owns.
 func (c *checker) operator(op Operator) error {
-	raw := op.raw()
-	for _, ids := range []struct {
-		name string
-		slot int
-		n    int
-		at   func(i int) int32
-	}{
-		{"data.inputs", rtenfb.SlotOperatorNodeInputs, raw.InputsLength(), raw.Inputs},
-		{"data.outputs", rtenfb.SlotOperatorNodeOutputs, raw.OutputsLength(), raw.Outputs},
-	} {
-		for j := range ids.n { // a negative one is optional and missing
-			if id := int(ids.at(j)); id >= op.n.index {
-				return op.n.fail(tensor.ErrMalformed, fb.FieldTarget(raw.Table(), ids.slot)+4+4*j,
-					fmt.Sprintf("%s[%d]", ids.name, j),
-					"node %d, which is not before the operator", id)
-			}
+	raw := op.raw().Table()
+	for _, slot := range [...]int{rtenfb.SlotOperatorNodeInputs, rtenfb.SlotOperatorNodeOutputs} {
+		j, node, ok := firstIndex(raw, slot, func(node uint32) bool {
+			return int(int32(node)) >= op.n.index // a negative one is optional and missing
+		})
+		if ok {
+			name := rtenfb.Schema.Tables[rtenfb.TableOperatorNode].FieldName(slot)
+			return op.n.fail(tensor.ErrMalformed, fb.FieldTarget(raw, slot)+4+4*j,
+				fmt.Sprintf("data.%s[%d]", name, j),
+				"node %d, which is not before the operator", node)
 		}
 	}
 	table, attrs, ok := op.attrs()

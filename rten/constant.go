@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
@@ -17,7 +18,7 @@ import (
 
 // dataTypes is indexed by the schema's DataType, and as well by its ConstantDataType:
 // two enums of different width, whose numbers agree.
-var dataTypes = [...]tensor.DType{
+var dataTypes = []tensor.DType{
 	rtenfb.DataTypeInt32: tensor.I32,
 	rtenfb.DataTypeFloat: tensor.F32,
 	rtenfb.DataTypeInt8:  tensor.I8,
@@ -26,12 +27,8 @@ var dataTypes = [...]tensor.DType{
 
 // dataTypeNumber is the number of d in both enums.
 func dataTypeNumber(d tensor.DType) (int, bool) {
-	for i, x := range dataTypes {
-		if x == d {
-			return i, true
-		}
-	}
-	return 0, false
+	i := slices.Index(dataTypes, d)
+	return max(i, 0), i >= 0
 }
 
 // inlineTypes is indexed by the tag of the union ConstantData: the dtype of the member,
@@ -47,8 +44,8 @@ var inlineTypes = [...]struct {
 }
 
 func inlineTag(d tensor.DType) int {
-	for tag, x := range inlineTypes {
-		if tag > 0 && x.dtype == d {
+	for tag := range inlineTypes {
+		if inlineTypes[tag].dtype == d {
 			return tag
 		}
 	}
@@ -61,22 +58,18 @@ type Constant struct {
 	pos flatbuffers.UOffsetT
 }
 
-func (m *Model) rawConstant(pos flatbuffers.UOffsetT) (raw rtenfb.ConstantNode) {
-	raw.Init(m.buf, pos)
+func (c Constant) raw() *rtenfb.ConstantNode {
+	raw := new(rtenfb.ConstantNode)
+	raw.Init(c.n.m.buf, c.pos)
 	return raw
 }
-
-func (c Constant) raw() rtenfb.ConstantNode { return c.n.m.rawConstant(c.pos) }
 
 // Node returns the constant as a node.
 func (c Constant) Node() Node { return c.n }
 
 // Inline reports whether the elements are in the flatbuffer, and not in the tensor data
 // after it.
-func (c Constant) Inline() bool {
-	raw := c.raw()
-	return raw.DataOffset() == nil
-}
+func (c Constant) Inline() bool { return c.raw().DataOffset() == nil }
 
 // Tensor returns the constant under the name that [Reader.Tensors] describes. Each
 // call makes a new one.
@@ -129,28 +122,25 @@ func (p *payload) shape() tensor.Shape {
 
 // read fills p, or says what is wrong with the constant.
 func (p *payload) read(c Constant) error {
-	raw := c.raw()
-	p.dims, _ = fb.FieldBytes(raw.Table(), rtenfb.SlotConstantNodeShape, 4)
+	t := c.raw().Table()
+	p.dims, _ = fb.FieldBytes(t, rtenfb.SlotConstantNodeShape, 4)
+	ok := true
 	p.elements = 1
-	overflow := false
 	for b := p.dims; len(b) > 0; b = b[4:] {
 		d := binary.LittleEndian.Uint32(b)
 		if d == 0 { // whatever the others are
-			p.elements, overflow = 0, false
+			p.elements, ok = 0, true
 			break
 		}
-		if !overflow {
-			var ok bool
+		if ok {
 			p.elements, ok = align.Mul(p.elements, int64(d))
-			overflow = !ok
 		}
 	}
-	if overflow {
+	if !ok {
 		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape,
 			"more than 2^63 elements")
 	}
 	// Not by DataOffset and Dtype, whose pointers take memory for each constant.
-	t := raw.Table()
 	if at := fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset); at != 0 {
 		return p.readExternal(c, t.GetUint64(flatbuffers.UOffsetT(at)))
 	}
@@ -159,10 +149,10 @@ func (p *payload) read(c Constant) error {
 
 // wrong makes the error of a field of the ConstantNode.
 func (c Constant) wrong(class error, slot int, format string, args ...any) error {
-	raw := c.raw()
-	pos := fb.FieldPosOr(raw.Table(), slot)
+	t := c.raw().Table()
+	pos := fb.FieldPosOr(t, slot)
 	if slot == rtenfb.SlotConstantNodeShape {
-		pos = fb.FieldTarget(raw.Table(), slot) + 4 // its first dimension
+		pos = fb.FieldTarget(t, slot) + 4 // its first dimension
 	}
 	name := rtenfb.Schema.Tables[rtenfb.TableConstantNode].FieldName(slot)
 	return c.n.fail(class, pos, "data."+name, format, args...)
@@ -170,8 +160,7 @@ func (c Constant) wrong(class error, slot int, format string, args ...any) error
 
 func (p *payload) readExternal(c Constant, rel uint64) error {
 	const offset = rtenfb.SlotConstantNodeDataOffset
-	m, raw := c.n.m, c.raw()
-	t := raw.Table()
+	r, t := c.n.m.r, c.raw().Table()
 	at := fb.FieldPos(t, rtenfb.SlotConstantNodeDtype)
 	dtype := t.GetUint16Slot(rtenfb.SlotConstantNodeDtype, 0)
 	switch {
@@ -180,7 +169,7 @@ func (p *payload) readExternal(c Constant, rel uint64) error {
 			"absent, while the elements are outside of the model")
 	case int(dtype) >= len(dataTypes):
 		return c.wrong(errors.ErrUnsupported, rtenfb.SlotConstantNodeDtype, "dtype %d", dtype)
-	case !m.r.v2:
+	case !r.v2:
 		return c.wrong(tensor.ErrMalformed, offset, "a file of version 1 has no tensor data")
 	}
 	p.dtype = dataTypes[dtype]
@@ -188,13 +177,13 @@ func (p *payload) readExternal(c Constant, rel uint64) error {
 	if p.size, ok = p.dtype.Bytes(p.elements); !ok {
 		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape, "more than 2^63 bytes")
 	}
-	base := m.r.header.TensorOffset
+	base := r.header.TensorOffset
 	switch {
 	case rel > math.MaxInt64:
 		return c.wrong(tensor.ErrMalformed, offset, "%d is beyond every file", rel)
-	case int64(rel) > m.r.size-base || p.size > m.r.size-base-int64(rel):
+	case int64(rel) > r.size-base || p.size > r.size-base-int64(rel):
 		return c.wrong(io.ErrUnexpectedEOF, offset,
-			"%d bytes at %d of the tensor data, which has %d", p.size, rel, m.r.size-base)
+			"%d bytes at %d of the tensor data, which has %d", p.size, rel, r.size-base)
 	}
 	p.off = base + int64(rel)
 	return nil

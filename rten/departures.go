@@ -2,7 +2,10 @@ package rten
 
 import (
 	"errors"
+	"iter"
 	"strconv"
+
+	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -33,48 +36,54 @@ func (m *Model) newer(only string) (where string) {
 	return where
 }
 
-// departures finds what Open tolerates. found returns false to end the search.
-func (m *Model) departures(found func(err error, kind departureKind) bool) {
-	d := &departures{m: m, inputs: make(map[int]bool), found: found}
-	for _, id := range m.Graph().Inputs() {
-		d.inputs[int(m.Graph().Node(id).data())] = true
-	}
-	tables, over := 0, false
-	fb.EachTable(m.buf, &rtenfb.Schema, rtenfb.TableModel, func(v *fb.Visit) bool {
-		d.at = v
-		if tables++; tables > rtenMaxTables && !over {
-			over = true
-			d.noteAt(genuine, tensor.ErrLimit, int(v.Pos), "",
-				"more than %d tables: RTen refuses to load this model", rtenMaxTables)
+// departures yields what Open tolerates.
+func (m *Model) departures() iter.Seq2[error, departureKind] {
+	return func(yield func(error, departureKind) bool) {
+		d := &departures{m: m, inputs: make(map[flatbuffers.UOffsetT]bool), yield: yield}
+		for _, id := range m.Graph().Inputs() {
+			d.inputs[m.Graph().Node(id).data()] = true
 		}
-		v.Newer(func(pos int, what string) {
-			d.noteAt(foreign, errors.ErrUnsupported, pos, "",
-				"%s of %s is newer than this library",
-				what, v.Type.Name)
+		fb.EachTable(m.buf, &rtenfb.Schema, rtenfb.TableModel, func(v *fb.Visit) bool {
+			d.at = v
+			d.table()
+			return !d.done
 		})
-		switch v.Type.Name {
-		case "OperatorNode":
-			var raw rtenfb.OperatorNode
-			raw.Init(v.Bytes, v.Pos)
-			if op := OpType(raw.Type()); !op.Known() {
-				d.note(foreign, errors.ErrUnsupported, rtenfb.SlotOperatorNodeType,
-					"operator %v is newer than this library", op)
-			}
-		case "ConstantNode":
-			d.constant(m.rawConstant(v.Pos))
-		case "ValueNode":
-			d.value(Value{Node{m: m}, v.Pos})
-		}
-		return !d.done
-	})
+	}
 }
 
 type departures struct {
 	m      *Model
-	inputs map[int]bool // ValueNodes that the caller of the model fills
+	inputs map[flatbuffers.UOffsetT]bool // ValueNodes that the caller of the model fills
 	at     *fb.Visit
-	found  func(err error, kind departureKind) bool
+	tables int
+	yield  func(error, departureKind) bool
 	done   bool
+}
+
+// table looks at the table at hand.
+func (d *departures) table() {
+	v := d.at
+	if d.tables++; d.tables == rtenMaxTables+1 {
+		d.noteAt(genuine, tensor.ErrLimit, int(v.Pos), "",
+			"more than %d tables: RTen refuses to load this model", rtenMaxTables)
+	}
+	v.Newer(func(pos int, what string) {
+		d.noteAt(foreign, errors.ErrUnsupported, pos, "", "%s of %s is newer than this library",
+			what, v.Type.Name)
+	})
+	switch v.Type.Name {
+	case "OperatorNode":
+		if op := (Operator{Node{m: d.m}, v.Pos}).Type(); !op.Known() {
+			d.note(foreign, errors.ErrUnsupported, rtenfb.SlotOperatorNodeType,
+				"operator %v is newer than this library", op)
+		}
+	case "ConstantNode":
+		d.constant(Constant{Node{m: d.m}, v.Pos}.raw())
+	case "ValueNode":
+		if d.inputs[v.Pos] {
+			d.input(Value{Node{m: d.m}, v.Pos})
+		}
+	}
 }
 
 // note reports a departure of a field of the table at hand.
@@ -94,14 +103,11 @@ func (d *departures) noteAt(kind departureKind, class error, pos int, field, for
 	if path != "" && field != "" {
 		path += "."
 	}
-	d.done = !d.found(d.m.fail(class, pos, path+field, format, args...), kind)
+	d.done = !d.yield(d.m.fail(class, pos, path+field, format, args...), kind)
 }
 
-// value looks for dimensions of 0 of an input; of another value that may be meant.
-func (d *departures) value(v Value) {
-	if !d.inputs[int(v.pos)] {
-		return
-	}
+// input looks for dimensions of 0 of an input; of another value that may be meant.
+func (d *departures) input(v Value) {
 	dims, _ := v.Shape()
 	for i, dim := range dims {
 		if n, fixed := dim.Size(); fixed && n == 0 {
@@ -113,7 +119,7 @@ func (d *departures) value(v Value) {
 	}
 }
 
-func (d *departures) constant(raw rtenfb.ConstantNode) {
+func (d *departures) constant(raw *rtenfb.ConstantNode) {
 	t := raw.Table()
 	for i, stride := raw.ShapeLength()-1, int64(1); i >= 0; i-- {
 		var ok bool

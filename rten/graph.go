@@ -4,8 +4,6 @@ import (
 	"iter"
 	"strconv"
 
-	flatbuffers "github.com/google/flatbuffers/go"
-
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
@@ -111,10 +109,4 @@ func indices[T int32 | uint32](n int, at func(i int) T) []int {
 		v[i] = max(int(int32(at(i))), -1)
 	}
 	return v
-}
-
-// rawNode is the accessor of a node, at pos of the flatbuffer.
-func (m *Model) rawNode(pos flatbuffers.UOffsetT) (n rtenfb.Node) {
-	n.Init(m.buf, pos)
-	return n
 }

@@ -47,8 +47,9 @@ type Node struct {
 // Raw returns the generated accessor of the node, for fields that have none here. It
 // must not be used to change the buffer.
 func (n Node) Raw() *rtenfb.Node {
-	raw := n.m.rawNode(n.pos)
-	return &raw
+	raw := new(rtenfb.Node)
+	raw.Init(n.m.buf, n.pos)
+	return raw
 }
 
 // Graph returns the graph that the node belongs to.
@@ -58,16 +59,12 @@ func (n Node) Graph() *Graph { return n.m.graph(n.graph) }
 func (n Node) Index() int { return n.index }
 
 // Kind says which of Operator, Constant and Value returns true.
-func (n Node) Kind() NodeKind {
-	raw := n.m.rawNode(n.pos)
-	return NodeKind(raw.DataType())
-}
+func (n Node) Kind() NodeKind { return NodeKind(n.Raw().DataType()) }
 
 // Name returns the name in the file; named is false where there is none, which is
 // not the same as an empty one. Names need not be unique.
 func (n Node) Name() (name string, named bool) {
-	raw := n.m.rawNode(n.pos)
-	b := raw.Name()
+	b := n.Raw().Name()
 	return text(b), b != nil
 }
 
@@ -84,32 +81,31 @@ func (n Node) Label() string {
 
 // data is where the table of the node's kind is.
 func (n Node) data() flatbuffers.UOffsetT {
-	raw := n.m.rawNode(n.pos)
-	return flatbuffers.UOffsetT(fb.FieldTarget(raw.Table(), rtenfb.SlotNodeData))
+	return flatbuffers.UOffsetT(fb.FieldTarget(n.Raw().Table(), rtenfb.SlotNodeData))
 }
 
 // Operator returns the node as an operator, and false if it is none.
-func (n Node) Operator() (Operator, bool) {
-	if n.Kind() != OperatorNode {
-		return Operator{}, false
+func (n Node) Operator() (o Operator, ok bool) {
+	if ok = n.Kind() == OperatorNode; ok {
+		o = Operator{n, n.data()}
 	}
-	return Operator{n, n.data()}, true
+	return o, ok
 }
 
 // Constant returns the node as a constant, and false if it is none.
-func (n Node) Constant() (Constant, bool) {
-	if n.Kind() != ConstantNode {
-		return Constant{}, false
+func (n Node) Constant() (c Constant, ok bool) {
+	if ok = n.Kind() == ConstantNode; ok {
+		c = Constant{n, n.data()}
 	}
-	return Constant{n, n.data()}, true
+	return c, ok
 }
 
 // Value returns the node as a value, and false if it is none.
-func (n Node) Value() (Value, bool) {
-	if n.Kind() != ValueNode {
-		return Value{}, false
+func (n Node) Value() (v Value, ok bool) {
+	if ok = n.Kind() == ValueNode; ok {
+		v = Value{n, n.data()}
 	}
-	return Value{n, n.data()}, true
+	return v, ok
 }
 
 // A Dim is one dimension of a value: a number of elements, or a symbol that
@@ -147,7 +143,8 @@ type Value struct {
 	pos flatbuffers.UOffsetT
 }
 
-func (v Value) raw() (raw rtenfb.ValueNode) {
+func (v Value) raw() *rtenfb.ValueNode {
+	raw := new(rtenfb.ValueNode)
 	raw.Init(v.n.m.buf, v.pos)
 	return raw
 }
@@ -172,9 +169,7 @@ func (v Value) Shape() (dims []Dim, ok bool) {
 		return nil, false
 	}
 	dims = make([]Dim, raw.ShapeLength())
-	for i := range dims {
-		var d rtenfb.Dim
-		raw.Shape(&d, i)
+	for i, d := range fb.Each(len(dims), raw.Shape) {
 		if s := d.Name(); s != nil {
 			dims[i] = Symbol(text(s))
 		} else {
@@ -190,7 +185,8 @@ type Operator struct {
 	pos flatbuffers.UOffsetT
 }
 
-func (o Operator) raw() (raw rtenfb.OperatorNode) {
+func (o Operator) raw() *rtenfb.OperatorNode {
+	raw := new(rtenfb.OperatorNode)
 	raw.Init(o.n.m.buf, o.pos)
 	return raw
 }
@@ -199,10 +195,7 @@ func (o Operator) raw() (raw rtenfb.OperatorNode) {
 func (o Operator) Node() Node { return o.n }
 
 // Type is the operator's number.
-func (o Operator) Type() OpType {
-	raw := o.raw()
-	return OpType(raw.Type())
-}
+func (o Operator) Type() OpType { return OpType(o.raw().Type()) }
 
 // Inputs returns node indices in the operator's graph, all smaller than its own; -1
 // is an optional input that is left out.

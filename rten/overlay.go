@@ -141,9 +141,8 @@ func (o *overlay) strings() error {
 	for i := range m.constants {
 		n := m.Constant(i).n
 		if name, ok := e.names[n.id()]; ok {
-			raw := m.rawNode(n.pos)
 			links = append(links,
-				link{fb.FieldPos(raw.Table(), rtenfb.SlotNodeName), enc.b.String(name)})
+				link{fb.FieldPos(n.Raw().Table(), rtenfb.SlotNodeName), enc.b.String(name)})
 		}
 	}
 	b, err := enc.b.Finish(enc.b.Table(), "")
@@ -212,8 +211,8 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 	m := o.e.r.model
 	var ranges []fileRange
 	offsetOf := func(constant int, off int64) {
-		raw := m.rawConstant(m.Constant(constant).pos)
-		field := fb.FieldPos(raw.Table(), rtenfb.SlotConstantNodeDataOffset)
+		c := m.Constant(constant)
+		field := fb.FieldPos(c.raw().Table(), rtenfb.SlotConstantNodeDataOffset)
 		o.patches[field] = binary.LittleEndian.AppendUint64(nil, uint64(off))
 	}
 	for i := range m.constants {

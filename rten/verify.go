@@ -24,10 +24,11 @@ func (r *Reader) verify(ctx context.Context, list *finding.List) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r.model.departures(func(err error, _ departureKind) bool {
-		list.Warn(err)
-		return !list.Full()
-	})
+	for err := range r.model.departures() {
+		if list.Warn(err); list.Full() {
+			break
+		}
+	}
 	if err := r.model.verifyGraphs(ctx, list); err != nil {
 		return err
 	}
@@ -36,22 +37,22 @@ func (r *Reader) verify(ctx context.Context, list *finding.List) error {
 
 func (m *Model) warnings() []error {
 	list := finding.Warnings{Format: "rten"}
-	m.departures(func(err error, _ departureKind) bool {
-		list.Add(err)
-		return !list.Full()
-	})
+	for err := range m.departures() {
+		if list.Add(err); list.Full() {
+			break
+		}
+	}
 	return list.All()
 }
 
 // departure is the first one that Strict refuses.
-func (m *Model) departure() (first error) {
-	m.departures(func(err error, kind departureKind) bool {
+func (m *Model) departure() error {
+	for err, kind := range m.departures() {
 		if kind == foreign {
-			first = err
+			return err
 		}
-		return first == nil
-	})
-	return first
+	}
+	return nil
 }
 
 // verifyRanges checks that the parts of the file do not overlap, that nothing

@@ -38,6 +38,11 @@ func (v *graphVerifier) warn(graph, node int, pos int, field, format string, arg
 		args...))
 }
 
+// node notes something about a node.
+func (v *graphVerifier) node(n Node, field, format string, args ...any) {
+	v.warn(n.graph, n.index, int(n.pos), field, format, args...)
+}
+
 func (v *graphVerifier) graph(i int) {
 	m := v.m
 	g := m.graph(i)
@@ -55,7 +60,7 @@ func (v *graphVerifier) graph(i int) {
 		for _, id := range ids {
 			producer[id] = given
 			if kinds[id] == OperatorNode {
-				v.warn(i, id, int(g.Node(id).pos), "",
+				v.node(g.Node(id), "",
 					"the node of a value that is given to the graph is an operator")
 			}
 		}
@@ -81,23 +86,21 @@ func (v *graphVerifier) graph(i int) {
 				fmt.Sprintf("outputs[%d]", j),
 				"node %d is an output twice: RTen refuses to plan the graph", id)
 		case kinds[id] == OperatorNode:
-			v.warn(i, id, int(g.Node(id).pos), "",
-				"the node of an output of the graph is an operator")
+			v.node(g.Node(id), "", "the node of an output of the graph is an operator")
 		case kinds[id] == ValueNode && producer[id] == -1:
-			v.warn(i, id, int(g.Node(id).pos), "", "an output of the graph that nothing computes")
+			v.node(g.Node(id), "", "an output of the graph that nothing computes")
 		}
 		seen[id] = true
 	}
-	v.cycles(i, g, producer)
-	v.duplicates(i, g)
-	v.captures(i, g, kinds)
+	v.cycles(g, producer)
+	v.duplicates(g)
+	v.captures(g, kinds)
 }
 
 // warnOperator notes something about an operator, at one of its fields.
 func (v *graphVerifier) warnOperator(op Operator, slot int, field, format string, args ...any) {
-	raw := op.raw()
-	pos := fb.FieldPosOr(raw.Table(), slot)
-	v.warn(op.n.graph, op.n.index, pos, "data."+field, format, args...)
+	v.warn(op.n.graph, op.n.index, fb.FieldPosOr(op.raw().Table(), slot), "data."+field, format,
+		args...)
 }
 
 // outputs notes what the operator computes.
@@ -213,7 +216,7 @@ func (v *graphVerifier) attributes(op Operator) {
 
 // cycles finds operators that wait for their own results. producer has the
 // operator that computes each value.
-func (v *graphVerifier) cycles(graph int, g *Graph, producer []int32) {
+func (v *graphVerifier) cycles(g *Graph, producer []int32) {
 	const (
 		unseen = iota
 		open
@@ -251,8 +254,7 @@ func (v *graphVerifier) cycles(graph int, g *Graph, producer []int32) {
 			case unseen:
 				push(op)
 			case open:
-				v.warn(graph, op, int(g.Node(op).pos), "",
-					"the operator waits for its own result, by way of node %d", id)
+				v.node(g.Node(op), "", "the operator waits for its own result, by way of node %d", id)
 			}
 		}
 	}
@@ -260,7 +262,7 @@ func (v *graphVerifier) cycles(graph int, g *Graph, producer []int32) {
 
 // duplicates looks for names that several constants and values of a graph
 // share: RTen finds the last of them.
-func (v *graphVerifier) duplicates(graph int, g *Graph) {
+func (v *graphVerifier) duplicates(g *Graph) {
 	seen := make(map[string]int)
 	for node := range g.Nodes() {
 		name, named := node.Name()
@@ -268,8 +270,7 @@ func (v *graphVerifier) duplicates(graph int, g *Graph) {
 			continue
 		}
 		if first, ok := seen[name]; ok {
-			v.warn(graph, node.index, int(node.pos), "name", "%s is the name of node %d as well",
-				quote.Name(name), first)
+			v.node(node, "name", "%s is the name of node %d as well", quote.Name(name), first)
 			continue
 		}
 		seen[name] = node.index
@@ -278,7 +279,7 @@ func (v *graphVerifier) duplicates(graph int, g *Graph) {
 
 // captures checks that the names that a subgraph takes from around it exist
 // there, at whatever level.
-func (v *graphVerifier) captures(graph int, g *Graph, kinds []NodeKind) {
+func (v *graphVerifier) captures(g *Graph, kinds []NodeKind) {
 	m := v.m
 	for j, id := range g.Captures() {
 		name, named := g.Node(id).Name()
@@ -286,12 +287,12 @@ func (v *graphVerifier) captures(graph int, g *Graph, kinds []NodeKind) {
 			continue // rten-convert lists constants of the subgraph, and junk
 		}
 		found := false
-		for i := graph; i != 0 && !found; {
+		for i := g.i; i != 0 && !found; {
 			i = int(m.graphs[i].up)
 			_, found = m.graph(i).Lookup(name)
 		}
 		if !found {
-			v.warn(graph, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures),
+			v.warn(g.i, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures),
 				fmt.Sprintf("captures[%d]", j),
 				"no graph around this one has a tensor named %s", quote.Name(name))
 		}
