@@ -3,6 +3,8 @@ package rten
 import (
 	"encoding/binary"
 	"iter"
+	"math"
+	"slices"
 	"strconv"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -21,17 +23,24 @@ type Enum struct {
 // String returns the schema's name of the number, or #7 for one that it does not
 // have.
 func (e Enum) String() string {
-	for i := range rtenfb.Schema.Enums {
-		if x := &rtenfb.Schema.Enums[i]; x.Name == e.Type && e.Number >= 0 &&
-			e.Number < len(x.Names) {
-			return x.Names[e.Number]
-		}
+	if e.known() {
+		return enumNames(e.Type)[e.Number]
 	}
 	return "#" + strconv.Itoa(e.Number)
 }
 
 // known reports whether the schema has the number.
-func (e Enum) known() bool { return e.String() != "#"+strconv.Itoa(e.Number) }
+func (e Enum) known() bool { return e.Number >= 0 && e.Number < len(enumNames(e.Type)) }
+
+// enumNames are the names of an enum by number, none if there is no such enum.
+func enumNames(enum string) []string {
+	for i := range rtenfb.Schema.Enums {
+		if x := &rtenfb.Schema.Enums[i]; x.Name == enum {
+			return x.Names
+		}
+	}
+	return nil
+}
 
 // DType returns the dtype that a number of the enum DataType stands for,
 // tensor.Unknown for any other.
@@ -184,23 +193,23 @@ func (o Operator) Attribute(name string) (Attribute, bool) {
 // attribute reads a field of the table of attributes at raw, the zero Table if it is
 // absent.
 func (o Operator) attribute(f *fb.Field, raw flatbuffers.Table) Attribute {
-	a := Attribute{Name: f.Name}
-	pos := flatbuffers.UOffsetT(0)
-	if raw.Bytes != nil {
-		pos = flatbuffers.UOffsetT(fb.FieldPos(raw, int(f.Slot)))
+	slot := int(f.Slot)
+	if raw.Bytes == nil || fb.FieldPos(raw, slot) == 0 {
+		return Attribute{Name: f.Name, Value: o.absent(f)}
 	}
-	if a.Set = pos != 0; !a.Set {
-		a.Value = o.absent(f)
-		return a
-	}
+	a := Attribute{Name: f.Name, Set: true}
 	switch f.Kind {
 	case fb.Scalar:
-		a.Value = scalarValue(f, raw, pos)
+		bits := uint32(raw.GetUint8Slot(flatbuffers.VOffsetT(slot), 0))
+		if f.Size == 4 {
+			bits = raw.GetUint32Slot(flatbuffers.VOffsetT(slot), 0)
+		}
+		a.Value = scalarValue(f, bits)
 	case fb.String:
-		b, _ := fb.FieldBytes(raw, int(f.Slot), 1)
+		b, _ := fb.FieldBytes(raw, slot, 1)
 		a.Value = text(b)
 	case fb.Scalars:
-		b, _ := fb.FieldBytes(raw, int(f.Slot), 4)
+		b, _ := fb.FieldBytes(raw, slot, 4)
 		if f.Type == fb.Int32 {
 			a.Value = numbers[int32](b)
 		} else {
@@ -216,19 +225,19 @@ func (o Operator) attribute(f *fb.Field, raw flatbuffers.Table) Attribute {
 	return a
 }
 
-// scalarValue reads the field at pos.
-func scalarValue(f *fb.Field, raw flatbuffers.Table, pos flatbuffers.UOffsetT) any {
-	switch f.Type {
-	case fb.Int32:
-		return raw.GetInt32(pos)
-	case fb.Uint32:
-		return raw.GetUint32(pos)
-	case fb.Float32:
-		return raw.GetFloat32(pos)
-	case fb.Bool:
-		return raw.GetByte(pos) != 0
+// scalarValue is a scalar of the type of f, which is stored as bits.
+func scalarValue(f *fb.Field, bits uint32) any {
+	switch {
+	case f.Enum != 0:
+		return Enum{rtenfb.Schema.Enums[f.Enum-1].Name, int(bits)}
+	case f.Type == fb.Int32:
+		return int32(bits)
+	case f.Type == fb.Uint32:
+		return bits
+	case f.Type == fb.Bool:
+		return bits != 0
 	}
-	return Enum{rtenfb.Schema.Enums[f.Enum-1].Name, int(raw.GetByte(pos))}
+	return math.Float32frombits(bits)
 }
 
 func numbers[T int32 | uint32](b []byte) []T {
@@ -245,16 +254,15 @@ func unionScalar(f *fb.Field, raw flatbuffers.Table) any {
 	value, _ := fb.FieldTable(raw, int(f.Slot))
 	switch rtenfb.Scalar(raw.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0)) {
 	case rtenfb.ScalarFloatScalar:
-		var x rtenfb.FloatScalar
-		x.Init(value.Bytes, value.Pos)
-		return x.Value()
+		return value.GetFloat32Slot(rtenfb.SlotFloatScalarValue, 0)
 	case rtenfb.ScalarIntScalar:
-		var x rtenfb.IntScalar
-		x.Init(value.Bytes, value.Pos)
-		return x.Value()
+		return value.GetInt32Slot(rtenfb.SlotIntScalarValue, 0)
 	}
 	return int32(0)
 }
+
+// defaultValue is that of the schema for a scalar. Those of floats are all zero.
+func defaultValue(f *fb.Field) any { return scalarValue(f, uint32(f.Default)) }
 
 // absent returns the value of an attribute that is not stored, as RTen's loader has it.
 func (o Operator) absent(f *fb.Field) any {
@@ -267,18 +275,8 @@ func (o Operator) absent(f *fb.Field) any {
 		return int32(0)
 	case f.Kind == fb.Scalars:
 		return o.absentVector(f)
-	case f.Enum != 0:
-		return Enum{rtenfb.Schema.Enums[f.Enum-1].Name, int(f.Default)}
 	}
-	switch f.Type {
-	case fb.Int32:
-		return int32(f.Default)
-	case fb.Uint32:
-		return uint32(f.Default)
-	case fb.Bool:
-		return f.Default != 0
-	}
-	return float32(f.Default)
+	return defaultValue(f)
 }
 
 // absentVector is what RTen takes for a vector that is not stored.
@@ -288,11 +286,7 @@ func (o Operator) absentVector(f *fb.Field) any {
 		if x, ok := typed[[]uint32](o, like); ok {
 			n = len(x)
 		}
-		v := make([]uint32, n)
-		for i := range v {
-			v[i] = 1
-		}
-		return v
+		return slices.Repeat([]uint32{1}, n)
 	}
 	switch f.Name {
 	case "pads":

@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func (a *builtAttr) fill(given Attrs, onnx float64, rank int) {
 	case f.Kind == fb.Union:
 		a.tag = rtenfb.ScalarFloatScalar
 	case f.Kind == fb.Scalars:
-		n, x := rank, uint32(1) // strides and dilations
+		n, x := rank, byte(1) // strides and dilations
 		if f.Name == "pads" {
 			n, x = 2*rank, 0
 			same, err := enumNumber("AutoPad", given["auto_pad"])
@@ -120,9 +121,7 @@ func (a *builtAttr) fill(given Attrs, onnx float64, rank int) {
 				return
 			}
 		}
-		for range n {
-			a.list = binary.LittleEndian.AppendUint32(a.list, x)
-		}
+		a.list = bytes.Repeat([]byte{x, 0, 0, 0}, n)
 	case f.Type == fb.Float32:
 		a.bits = math.Float32bits(float32(onnx))
 	default:
@@ -241,8 +240,7 @@ func float32Bits(v any) (uint32, error) {
 
 // enumNumber is a value of an enum, by name, number or Enum.
 func enumNumber(enum string, v any) (uint32, error) {
-	i := slices.IndexFunc(rtenfb.Schema.Enums, func(e fb.EnumType) bool { return e.Name == enum })
-	names := rtenfb.Schema.Enums[i].Names
+	names := enumNames(enum)
 	switch x := v.(type) {
 	case Enum:
 		if x.Type != enum {

@@ -115,33 +115,13 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 // neutral reports whether a release that does not know the field computes the
 // same as one that does.
 func neutral(f *fb.Field, value any) bool {
-	if f.Optional {
-		return false
+	v, ok := value.([]uint32)
+	if !ok {
+		return !f.Optional && f.Kind == fb.Scalar && value == defaultValue(f)
 	}
-	all := func(v []uint32, value uint32) bool {
-		for _, x := range v {
-			if x != value {
-				return false
-			}
-		}
-		return true
+	same := uint32(0)
+	if f.Name == "dilations" {
+		same = 1
 	}
-	switch v := value.(type) {
-	case int32:
-		return int64(v) == f.Default
-	case uint32:
-		return int64(v) == f.Default
-	case float32:
-		return v == float32(f.Default)
-	case bool:
-		return v == (f.Default != 0)
-	case Enum:
-		return int64(v.Number) == f.Default
-	case []uint32:
-		if f.Name == "dilations" {
-			return all(v, 1)
-		}
-		return all(v, 0)
-	}
-	return false
+	return !f.Optional && !slices.ContainsFunc(v, func(x uint32) bool { return x != same })
 }
