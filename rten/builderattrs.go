@@ -17,6 +17,30 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
+// writeRule says what the graph builder stores where the caller gives nothing.
+type writeRule uint8
+
+const (
+	fill   writeRule = iota // ONNX's default, explicitly
+	omit                    // nothing: absence has the meaning of ONNX's default
+	demand                  // ONNX has no default
+)
+
+// An attrFact is what the types of the schema do not say of an attribute.
+type attrFact struct {
+	onnx  float64 // what ONNX means by an absent one, the schema by most something else
+	write writeRule
+	since release // 0: as old as the operator
+}
+
+func factOf(t *fb.Table, f *fb.Field) attrFact {
+	fact := attrFacts[t.Name+"."+f.Name]
+	if f.Optional {
+		fact.write = omit
+	}
+	return fact
+}
+
 // builtAttrs is a table of attributes, ready to be encoded.
 type builtAttrs struct {
 	tag    rtenfb.OperatorAttrs

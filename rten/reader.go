@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -259,3 +260,13 @@ func (r *Reader) Attributes() iter.Seq2[string, string] { return r.model.Metadat
 // Warnings are the departures from what RTen's writers make that did not prevent
 // reading, each a *tensor.FormatError; at most some hundred of them.
 func (r *Reader) Warnings() []error { return r.warnings() }
+
+// Spans yields what every byte of the file is for, in the order of offsets. In version 1
+// the tensors are inside the metadata.
+func (r *Reader) Spans() iter.Seq[tensor.Span] {
+	h, ok := r.Header()
+	if !ok {
+		return span.Of(r, span.Metadata(0, r.size))
+	}
+	return span.Of(r, span.Header(0, headerSize), span.Metadata(h.ModelOffset, h.ModelSize))
+}

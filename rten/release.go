@@ -125,3 +125,19 @@ func neutral(f *fb.Field, value any) bool {
 	}
 	return !f.Optional && !slices.ContainsFunc(v, func(x uint32) bool { return x != same })
 }
+
+// enumSince is the release that brought a number of an enum, 0 where that is its first
+// use.
+func enumSince(e Enum) release {
+	switch e.Type + "." + e.String() {
+	case "CoordTransformMode.AlignCorners":
+		return 300
+	case "DataType.Int8", "DataType.UInt8":
+		return 1400
+	case "CoordTransformMode.PytorchHalfPixel":
+		return 1700
+	case "PadMode.Edge", "PadMode.Wrap":
+		return 2200
+	}
+	return 0
+}

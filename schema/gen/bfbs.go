@@ -76,15 +76,15 @@ func (t tab) list(slot flatbuffers.VOffsetT) []tab {
 	return out
 }
 
-// A parsed schema: the tables for the verifier, and the alignments that force_align
-// asks of vectors.
+// A parsed schema: the tables for the verifier, and the attributes of their fields.
 type parsed struct {
 	fb.Schema
-	aligns []align
+	attributes []attribute
 }
 
-type align struct {
-	table, field, value string
+// An attribute of a field, such as force_align.
+type attribute struct {
+	table, field, key, value string
 }
 
 // parse reads a binary schema and fails on what the verifier does not know: structs,
@@ -159,9 +159,8 @@ func parse(bfbs []byte) (*parsed, error) {
 				return nil, fmt.Errorf("%s.%s: base type %d of %d is not known to the verifier", t.Name, name, b, elem)
 			}
 			for _, a := range f.list(fieldAttr) {
-				if a.str(attrKey) == "force_align" {
-					out.aligns = append(out.aligns, align{t.Name, name, a.str(attrValue)})
-				}
+				out.attributes = append(out.attributes,
+					attribute{t.Name, name, a.str(attrKey), a.str(attrValue)})
 			}
 			t.Fields = append(t.Fields, g)
 		}

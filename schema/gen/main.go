@@ -23,16 +23,26 @@ var packages = []struct {
 	name     string
 	schemas  []string
 	exported []exported
+	facts    []facts
 }{
-	{"ptdfb", []string{"flat_tensor"}, nil},
-	{"ptefb", []string{"program", "bundled_program"}, nil},
+	{"ptdfb", []string{"flat_tensor"}, nil, nil},
+	{"ptefb", []string{"program", "bundled_program"}, nil, nil},
 	{"rtenfb", []string{"rten"}, []exported{{
 		enum: "OperatorType", file: "../rten/zz_optypes.go", pkg: "rten", typ: "OpType", prefix: "Op", doc: "The operators, by the schema's names.",
+	}}, []facts{{
+		keys: []string{"onnx", "write", "since"}, file: "../rten/zz_attrfacts.go", pkg: "rten", name: "attrFacts", typ: "attrFact", doc: "attrFacts has the attributes of operators of which something is not zero; see factOf.",
 	}}},
 }
 
 // An exported enum becomes constants in a package of a format.
 type exported struct{ enum, file, pkg, typ, prefix, doc string }
+
+// Facts are attributes of fields that the schema declares for a package of a format. They
+// become a map by table and field of values of a struct, whose fields are keys.
+type facts struct {
+	keys                      []string
+	file, pkg, name, typ, doc string
+}
 
 func main() {
 	log.SetFlags(0)
@@ -84,6 +94,11 @@ func run() error {
 			var wrong error
 			if err := write(e.file, header, func(w io.Writer) { wrong = schema.printEnum(w, e) }); err != nil || wrong != nil {
 				return errors.Join(wrong, err)
+			}
+		}
+		for _, f := range p.facts {
+			if err := write(f.file, header, func(w io.Writer) { schema.printFacts(w, f) }); err != nil {
+				return err
 			}
 		}
 		if err := write("../internal/fb/fbtest/zz_"+p.name+".go", header, func(w io.Writer) { schema.printWalk(w, p.name) }); err != nil {

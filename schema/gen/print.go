@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -34,9 +35,9 @@ func (s *parsed) print(w io.Writer, pkg string) {
 		}
 	}
 	fmt.Fprint(w, ")\n\n")
-	if len(s.aligns) > 0 {
+	if aligns := s.with("force_align"); len(aligns) > 0 {
 		fmt.Fprint(w, "// Alignments in bytes that the schema asks of vectors.\nconst (\n")
-		for _, a := range s.aligns {
+		for _, a := range aligns {
 			fmt.Fprintf(w, "Align%s%s = %s\n", a.table, camel(a.field), a.value)
 		}
 		fmt.Fprint(w, ")\n\n")
@@ -112,6 +113,32 @@ func (s *parsed) printEnum(w io.Writer, e exported) error {
 		return nil
 	}
 	return fmt.Errorf("no enum %s without gaps", e.enum)
+}
+
+// with returns the attributes that have one of the keys, in the order of the schema.
+func (s *parsed) with(keys ...string) (list []attribute) {
+	for _, a := range s.attributes {
+		if slices.Contains(keys, a.key) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// printFacts writes the attributes with the keys of f as a map, a field a line.
+func (s *parsed) printFacts(w io.Writer, f facts) {
+	fmt.Fprintf(w, "package %s\n\n// %s\nvar %s = map[string]%s{\n", f.pkg, f.doc, f.name, f.typ)
+	list := s.with(f.keys...)
+	for i, a := range list {
+		if i == 0 || list[i-1].table != a.table || list[i-1].field != a.field {
+			fmt.Fprintf(w, "\"%s.%s\": {", a.table, a.field)
+		}
+		fmt.Fprintf(w, "%s: %s, ", a.key, a.value)
+		if i == len(list)-1 || list[i+1].table != a.table || list[i+1].field != a.field {
+			fmt.Fprint(w, "},\n")
+		}
+	}
+	fmt.Fprint(w, "}\n")
 }
 
 // printWalk writes a function for every table that calls all of its accessors and goes
