@@ -98,7 +98,9 @@ func (c *checker) graph(rec graphRecord) error {
 	}
 	for _, slot := range [...]int{rtenfb.SlotGraphInputs, rtenfb.SlotGraphOutputs,
 		rtenfb.SlotGraphCaptures} {
-		j, node, ok := firstIndex(raw, slot, func(node uint32) bool { return int64(node) >= int64(n) })
+		j, node, ok := firstIndex(raw, slot, func(node uint32) bool {
+			return int64(node) >= int64(n)
+		})
 		if ok {
 			name := rtenfb.Schema.Tables[rtenfb.TableGraph].FieldName(slot)
 			return m.fail(tensor.ErrMalformed, fb.FieldTarget(raw, slot)+4+4*j,

@@ -254,7 +254,8 @@ func (v *graphVerifier) cycles(g *Graph, producer []int32) {
 			case unseen:
 				push(op)
 			case open:
-				v.node(g.Node(op), "", "the operator waits for its own result, by way of node %d", id)
+				v.node(g.Node(op), "",
+					"the operator waits for its own result, by way of node %d", id)
 			}
 		}
 	}
