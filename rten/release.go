@@ -2,6 +2,7 @@ package rten
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 
