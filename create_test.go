@@ -90,8 +90,11 @@ func TestCreateRefuses(t *testing.T) {
 		t.Error("a .rten took float64")
 	}
 	w.Abort()
-	if left, _ := os.ReadDir(dir); len(left) > 0 || w.Close() == nil {
-		t.Errorf("left behind: %v", left)
+	if w.Close() == nil {
+		t.Error("Close after Abort reports no error")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestSetWeights(t *testing.T) {
 				t.Errorf("%s: the program was changed", name)
 			}
 		}
-		if left, _ := os.ReadDir(dir); len(left) > 2 {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 2 {
 			t.Errorf("files are left: %v", left)
 		}
 	}

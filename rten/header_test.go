@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -37,11 +36,10 @@ func TestHeadersAndOtherFiles(t *testing.T) {
 	}
 	for _, other := range []string{"../testdata/ztensor", "../testdata/pte", "../testdata/ptd",
 		"../testdata/primitiv"} {
-		files, _ := filepath.Glob(other + "/*")
-		for _, f := range files {
-			b, err := os.ReadFile(f)
-			if err == nil && Detect(bytes.NewReader(b), int64(len(b))) {
-				t.Errorf("%s is taken for a .rten", f)
+		_, files := readtest.Files(t, other, func([]byte) bool { return true })
+		for _, b := range files {
+			if Detect(bytes.NewReader(b), int64(len(b))) {
+				t.Errorf("a file of %s is taken for a .rten", other)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"iter"
 	"slices"
 	"testing"
 )
@@ -21,10 +22,16 @@ func TestSortedTakesNamesFromKeys(t *testing.T) {
 
 func TestSequencesStopEarly(t *testing.T) {
 	a := New("a", Shape{1}, []int8{1})
-	for range Of(a, a) {
-		break
-	}
-	for range Sorted(map[string]*Tensor{"a": a, "b": a}) {
-		break
+	for name, seq := range map[string]iter.Seq2[*Tensor, error]{
+		"Of": Of(a, a), "Sorted": Sorted(map[string]*Tensor{"a": a, "b": a}),
+	} {
+		calls := 0
+		seq(func(*Tensor, error) bool {
+			calls++
+			return false
+		})
+		if calls != 1 {
+			t.Errorf("%s goes on %d times after it was stopped", name, calls-1)
+		}
 	}
 }

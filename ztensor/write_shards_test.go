@@ -311,7 +311,7 @@ func TestShardsAreNotWrittenThroughLinks(t *testing.T) {
 			t.Errorf("%s: %v", c.link, err)
 		}
 	}
-	if all, err := os.ReadDir(outside); len(all) > 0 {
+	if all, err := os.ReadDir(outside); err != nil || len(all) > 0 {
 		t.Error(all, err)
 	}
 }

@@ -540,8 +540,8 @@ func TestDataThatBreaksItsPromiseIsFinal(t *testing.T) {
 			if err2 := w.Close(); err2 == nil {
 				t.Error("Close has forgotten the error")
 			}
-			if left, _ := os.ReadDir(filepath.Dir(target)); len(left) != 0 {
-				t.Errorf("%d files left behind", len(left))
+			if left, err := os.ReadDir(filepath.Dir(target)); err != nil || len(left) != 0 {
+				t.Errorf("%d files left behind, %v", len(left), err)
 			}
 		})
 	}

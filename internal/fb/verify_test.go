@@ -512,6 +512,26 @@ func TestAmplificationIsRefused(t *testing.T) {
 // in.
 func TestCycleIsRefused(t *testing.T) {
 	buf := nested(t, 1)
+	offsets := 0
+	fb.EachTable(buf, &rtenfb.Schema, rtenfb.TableModel, func(v *fb.Visit) bool {
+		v.Parts(func(pos, _ int, f *fb.Field) {
+			if f == nil || f.Kind == fb.Scalar {
+				return
+			}
+			offsets++
+			for to := 0; to < pos; to += 4 {
+				mutant := append([]byte(nil), buf...)
+				binary.LittleEndian.PutUint32(mutant[pos:], uint32(to-pos))
+				if verify(mutant, fbtest.Roots()[4]) == nil {
+					t.Errorf("the offset %s at %d may lead back to %d", f.Name, pos, to)
+				}
+			}
+		})
+		return true
+	})
+	if offsets < 5 {
+		t.Errorf("only %d offsets", offsets)
+	}
 	for i := 0; i+4 <= len(buf); i += 4 {
 		mutant := append([]byte(nil), buf...)
 		for to := 0; to < i; to += 4 {
