@@ -101,7 +101,8 @@ func TestSpansOfASet(t *testing.T) {
 
 // unionSize is how many bytes are in at least one of the extents.
 func unionSize(extents []tensor.Stored) (n int64) {
-	slices.SortFunc(extents, func(a, b tensor.Stored) int { return cmp.Compare(a.Offset, b.Offset) })
+	slices.SortFunc(extents,
+		func(a, b tensor.Stored) int { return cmp.Compare(a.Offset, b.Offset) })
 	end := int64(0)
 	for _, x := range extents {
 		from := max(end, x.Offset)
