@@ -168,7 +168,7 @@ func (a *app) printCheck(name string, r *model.Report) {
 		dtypes = append(dtypes[:maxDTypes], fmt.Sprintf("%d more", n))
 	}
 	if len(dtypes) > 0 {
-		line += " of " + strings.Join(dtypes, ", ")
+		line += " of " + visible(strings.Join(dtypes, ", "))
 	}
 	switch {
 	case r.Deep:

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -81,6 +82,16 @@ func hostileFiles(t *testing.T, dir string) []string {
 		g.Constant(x)
 		g.Constant(y)
 		return g.Write(t.Context(), f, nil)
+	})
+	add("dtype.safetensors", func(f *os.File) error {
+		header, err := json.Marshal(map[string]any{"w": map[string]any{
+			"dtype": hostile, "shape": []int{1}, "data_offsets": []int{0, 4}}})
+		if err != nil {
+			return err
+		}
+		b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+		_, err = f.Write(append(append(b, header...), 0, 0, 0, 0))
+		return err
 	})
 	index, err := json.Marshal(map[string]any{
 		"metadata":   map[string]any{"total_size": 1, hostile: hostile},
@@ -164,6 +175,9 @@ func TestOutputIsPrintable(t *testing.T) {
 		}
 		check("ls", "--sort", "name", "--fold", file)
 		check("verify", "--strict", file)
+		os.Mkdir(out("model"), 0o777)
+		os.Link(file, filepath.Join(out("model"), "model"+filepath.Ext(file))) // if it is there
+		check("check", out("model"))
 		check("diff", file, files[0])
 		check("diff", files[3], file)
 		check("cat", file, hostile)

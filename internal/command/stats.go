@@ -224,7 +224,7 @@ func (r *statsRow) addTo(t *table) {
 	case s == nil && (len(r.Parts) > 0 || !r.noValues):
 		return
 	case s == nil:
-		cells := []string{r.label, cmp.Or(r.DType, r.Scheme)}
+		cells := []string{r.label, escape(cmp.Or(r.DType, r.Scheme))}
 		for len(cells) < len(t.head)-1 {
 			cells = append(cells, "-")
 		}
@@ -232,7 +232,7 @@ func (r *statsRow) addTo(t *table) {
 		return
 	}
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
-	cells := []string{r.label, r.DType, n(s.Count), shortNumber(s.Min), shortNumber(s.Max),
+	cells := []string{r.label, escape(r.DType), n(s.Count), shortNumber(s.Min), shortNumber(s.Max),
 		shortNumber(s.Mean), shortNumber(s.Std), n(s.Zeros), n(s.NaN), n(s.Inf)}
 	for i := range len(t.head) - 11 {
 		if i < len(s.Quantiles) {
