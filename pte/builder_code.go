@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -39,16 +40,12 @@ func (m *MethodBuilder) Buffer(memory uint32, size int64, d Device) {
 		m.fail("buffer %d of %d bytes", memory, size)
 		return
 	}
-	for int(memory) >= len(m.buffers) {
-		m.buffers = append(m.buffers, 0)
+	for int(memory) >= len(m.memory.Buffers) {
+		m.memory.Buffers = append(m.memory.Buffers, 0)
+		m.memory.Devices = append(m.memory.Devices, Device{})
 	}
-	m.buffers[memory] = max(m.buffers[memory], size)
-	if d != (Device{}) {
-		if m.devices == nil {
-			m.devices = make(map[uint32]Device)
-		}
-		m.devices[memory] = d
-	}
+	m.memory.Buffers[memory] = max(m.memory.Buffers[memory], size)
+	m.memory.Devices[memory] = cmp.Or(d, m.memory.Devices[memory])
 }
 
 // Alias makes the planner keep the tensor of as long as view, whose bytes are in its
@@ -203,15 +200,15 @@ func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 		SetChildren(ptefb.SlotExecutionPlanDelegates,
 			convert(m.delegates, func(x delegate) *fb.Node { return x.node })).
 		SetVector(ptefb.SlotExecutionPlanNonConstBufferSizes, vector(sizes), 8)
-	if len(m.devices) > 0 {
-		var devices []*fb.Node
-		for i := range sizes {
-			if x, ok := m.devices[uint32(i)]; ok {
-				n := new(fb.Node).SetNumber(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, uint64(i))
-				devices = append(devices, x.set(n, ptefb.SlotNonConstBufferDeviceDeviceType,
-					ptefb.SlotNonConstBufferDeviceDeviceIndex))
-			}
+	var devices []*fb.Node
+	for i, d := range m.memory.Devices {
+		if d != (Device{}) {
+			n := new(fb.Node).SetNumber(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, uint64(i))
+			devices = append(devices, d.set(n, ptefb.SlotNonConstBufferDeviceDeviceType,
+				ptefb.SlotNonConstBufferDeviceDeviceIndex))
 		}
+	}
+	if len(devices) > 0 {
 		n.SetChildren(ptefb.SlotExecutionPlanNonConstBufferDevice, devices)
 	}
 	return n, nil

@@ -27,8 +27,7 @@ type MethodBuilder struct {
 	delegates       []delegate
 	labels          []*Label
 	aliases         [][2]int32
-	buffers         []int64 // sizes that the caller asked for, by memory id
-	devices         map[uint32]Device
+	memory          Memory    // that the caller asked for
 	structure       [2]string // of inputs and outputs
 }
 
@@ -133,7 +132,7 @@ func (m *MethodBuilder) Null() Ref { return m.add(value{kind: KindNull, node: ne
 // IntList adds a list of numbers that are values: constants, or what instructions
 // compute.
 func (m *MethodBuilder) IntList(items ...Ref) Ref {
-	return m.list(KindIntList, items, func(k Kind) bool { return k == KindInt })
+	return m.list(KindIntList, items)
 }
 
 // Ints adds constants, and the list of them.
@@ -157,27 +156,21 @@ func (m *MethodBuilder) BoolList(vs ...bool) Ref {
 
 // TensorList adds a list of tensors.
 func (m *MethodBuilder) TensorList(items ...Ref) Ref {
-	return m.list(KindTensorList, items, func(k Kind) bool { return k == KindTensor })
+	return m.list(KindTensorList, items)
 }
 
 // OptionalTensorList adds a list of tensors in which the zero Ref stands for None.
 func (m *MethodBuilder) OptionalTensorList(items ...Ref) Ref {
-	return m.list(KindOptionalTensorList, items,
-		func(k Kind) bool { return k == KindTensor || k == KindNull })
+	return m.list(KindOptionalTensorList, items)
 }
 
-func (m *MethodBuilder) list(k Kind, refs []Ref, allowed func(Kind) bool) Ref {
+func (m *MethodBuilder) list(k Kind, refs []Ref) Ref {
 	v := value{kind: k, items: make([]int, len(refs))}
 	for i, r := range refs {
-		if r == (Ref{}) && k == KindOptionalTensorList {
-			v.items[i] = -1
-			continue
+		v.items[i] = -1
+		if r != (Ref{}) || k != KindOptionalTensorList {
+			v.items[i] = int(m.use(r, k.String()))
 		}
-		x := m.use(r, k.String())
-		if int(x) < len(m.values) && !allowed(m.values[x].kind) {
-			m.fail("%v: value %d is a %v", k, x, m.values[x].kind)
-		}
-		v.items[i] = int(x)
 	}
 	if k == KindIntList {
 		v.node = items(k, convert(v.items, func(i int) int64 { return int64(i) }))
@@ -187,55 +180,50 @@ func (m *MethodBuilder) list(k Kind, refs []Ref, allowed func(Kind) bool) Ref {
 	return m.add(v)
 }
 
-func (m *MethodBuilder) newTensor(role Role, name string, d tensor.DType, s tensor.Shape,
-	o tensor.Order) Ref {
-	t := &tensorValue{node: new(fb.Node), shape: slices.Clone(s), role: role}
-	r := m.add(value{kind: KindTensor, node: t.node, tensor: t})
-	scalar, ok := executorch.ScalarType(d)
+// newTensor adds a tensor with the dtype, shape and order of t, and its name where the
+// role has one.
+func (m *MethodBuilder) newTensor(role Role, t *tensor.Tensor) Ref {
+	v := &tensorValue{node: new(fb.Node), shape: slices.Clone(t.Shape), role: role}
+	r := m.add(value{kind: KindTensor, node: v.node, tensor: v})
+	scalar, ok := executorch.ScalarType(t.DType)
 	if !ok {
-		m.fail("tensor: %v is not a dtype of ExecuTorch", d)
+		m.fail("%v: %v is not a dtype of ExecuTorch", role, t.DType)
 	}
-	if len(s) > maxRank {
-		m.fail("tensor: %d dimensions, and the runtime supports %d", len(s), maxRank)
+	if err := t.Check(); err != nil {
+		m.fail("%v: %w", role, err)
+		return r
 	}
-	for _, n := range s {
-		if n < 0 || n > 1<<31-1 {
-			m.fail("tensor: shape %v", s)
-			break
-		}
+	n, _ := t.Shape.Elements()
+	v.bytes, ok = t.DType.Bytes(n)
+	if !ok || len(t.Shape) > 0 && slices.Max(t.Shape) > math.MaxInt32 {
+		m.fail("%v: %v of %v is too large", role, t.Shape, t.DType)
 	}
-	if !o.Valid(len(s)) {
-		m.fail("tensor: order %v is not a permutation of %d dimensions", o, len(s))
-		o = nil
-	}
-	n, ok := t.shape.Elements()
-	if ok {
-		t.bytes, ok = d.Bytes(n)
-	}
-	if !ok {
-		m.fail("tensor: %v of %v has no size", s, d)
-	}
-	sizes, dims := layoutOf(s, o)
-	t.node.SetVector(ptefb.SlotTensorSizes, vector(sizes), 4).
+	sizes, dims := layoutOf(t.Shape, t.Order)
+	v.node.SetVector(ptefb.SlotTensorSizes, vector(sizes), 4).
 		SetBytes(ptefb.SlotTensorDimOrder, dims, 1).
 		SetNumber(ptefb.SlotTensorScalarType, 1, uint64(uint8(scalar)))
-	if role == RoleState || role.External() {
-		info := t.extraInfo()
-		if role.External() {
-			info.SetNumber(ptefb.SlotExtraTensorInfoLocation, 1,
-				uint64(ptefb.TensorDataLocationEXTERNAL))
-		}
+	if role.External() {
+		v.extraInfo().SetNumber(ptefb.SlotExtraTensorInfoLocation, 1,
+			uint64(ptefb.TensorDataLocationEXTERNAL))
 	}
-	if name != "" {
-		r.Name(name)
+	if role == RoleState || role.External() {
+		r.Name(t.Name)
 	}
 	return r
+}
+
+// declared adds a tensor without bytes in the program.
+func (m *MethodBuilder) declared(role Role, name string, d tensor.DType, s tensor.Shape) Ref {
+	if name == "" && role != RolePlanned {
+		m.fail("%v without a name", role)
+	}
+	return m.newTensor(role, &tensor.Tensor{Name: name, DType: d, Shape: s, External: true})
 }
 
 // Tensor adds an intermediate result. Its memory is planned: see [Ref.Place] and
 // [Ref.ByCaller] for other ways.
 func (m *MethodBuilder) Tensor(d tensor.DType, s tensor.Shape) Ref {
-	return m.newTensor(RolePlanned, "", d, s, nil)
+	return m.declared(RolePlanned, "", d, s)
 }
 
 // Input adds a tensor that the caller gives. Inputs are numbered in the order of these
@@ -259,55 +247,36 @@ func (m *MethodBuilder) Return(refs ...Ref) {
 
 // Constant adds a tensor that is stored in the program. The name of t is kept out of the
 // file, as exporters do; see [Ref.Name].
-func (m *MethodBuilder) Constant(t *tensor.Tensor) Ref { return m.stored(RoleConstant, "", t) }
+func (m *MethodBuilder) Constant(t *tensor.Tensor) Ref { return m.stored(RoleConstant, t) }
 
 // State adds a tensor that keeps its value from call to call, and is t when the method is
 // loaded. A name lets applications find it; t's own is used, and may be empty.
-func (m *MethodBuilder) State(t *tensor.Tensor) Ref {
-	name := ""
-	if t != nil {
-		name = t.Name
-	}
-	return m.stored(RoleState, name, t)
-}
+func (m *MethodBuilder) State(t *tensor.Tensor) Ref { return m.stored(RoleState, t) }
 
-func (m *MethodBuilder) stored(role Role, name string, t *tensor.Tensor) Ref {
-	if t == nil {
-		m.fail("%v: no tensor", role)
+func (m *MethodBuilder) stored(role Role, t *tensor.Tensor) Ref {
+	if t == nil || !t.Dense() || t.External {
+		m.fail("%v: %w: only dense tensors with their data can be stored", role,
+			errors.ErrUnsupported)
 		return m.Null()
 	}
-	if err := t.Check(); err != nil {
-		m.fail("%v: %w", role, err)
-	}
-	if !t.Dense() || t.External {
-		m.fail("%v %s: %w: only dense tensors with their data can be stored", role,
-			quote.Name(t.Name), errors.ErrUnsupported)
-	}
-	r := m.newTensor(role, name, t.DType, t.Shape, t.Order)
+	r := m.newTensor(role, t)
 	m.values[r.Index()].tensor.data = t
 	return r
 }
 
 // External adds a constant that the runtime takes from a .ptd, where its key is name.
 func (m *MethodBuilder) External(name string, d tensor.DType, s tensor.Shape) Ref {
-	return m.namedTensor(RoleExternal, name, d, s)
+	return m.declared(RoleExternal, name, d, s)
 }
 
 // ExternalState adds state whose initial value is in a .ptd under that name.
 func (m *MethodBuilder) ExternalState(name string, d tensor.DType, s tensor.Shape) Ref {
-	return m.namedTensor(RoleExternalState, name, d, s)
+	return m.declared(RoleExternalState, name, d, s)
 }
 
 // NamedState adds state that has no initial value and is found by its name.
 func (m *MethodBuilder) NamedState(name string, d tensor.DType, s tensor.Shape) Ref {
-	return m.namedTensor(RoleState, name, d, s)
-}
-
-func (m *MethodBuilder) namedTensor(role Role, name string, d tensor.DType, s tensor.Shape) Ref {
-	if name == "" {
-		m.fail("%v without a name", role)
-	}
-	return m.newTensor(role, name, d, s, nil)
+	return m.declared(RoleState, name, d, s)
 }
 
 // tensorOf is the tensor of a Ref that is about to be changed.

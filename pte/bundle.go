@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -157,121 +158,113 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 	if r.bundle != nil {
 		return nil, fmt.Errorf("pte: %w: a bundle inside a bundle", tensor.ErrMalformed)
 	}
-	e := new(bundler)
-	e.fb.Grow(int64(len(program)))
-	var failed error
-	suites := convert(b.Suites, func(s TestSuite) fb.Offset {
-		m, ok := r.Program().Method(s.Method)
-		if !ok {
-			failed = cmp.Or(failed, fmt.Errorf("pte: %w: test cases for %s, which is no method",
-				tensor.ErrMalformed, quote.Name(s.Method)))
-			return 0
+	w := new(fb.Builder)
+	w.Grow(int64(len(program)))
+	suites := make([]fb.Offset, len(b.Suites))
+	for i, s := range b.Suites {
+		if suites[i], err = s.encode(w, r); err != nil {
+			return nil, err
 		}
-		cases := make([]fb.Offset, len(s.Cases))
-		for k, c := range s.Cases {
-			list := func(what string, values []any, of []Value) fb.Offset {
-				at, err := e.bundled(values, of)
-				if err != nil {
-					failed = cmp.Or(failed, fmt.Errorf("pte: %s of test case %d of %s: %w",
-						what, k, quote.Name(s.Method), err))
-				}
-				return at
-			}
-			out := list("outputs", c.Outputs, m.Outputs())
-			in := list("inputs", c.Inputs, m.Inputs())
-			cases[k] = e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out),
-				fb.Ref(ptefb.SlotBundledMethodTestCaseInputs, in))
-		}
-		list := e.fb.Offsets(cases)
-		name := e.fb.String(s.Method)
-		return e.fb.Table(fb.Ref(ptefb.SlotBundledMethodTestSuiteTestCases, list),
-			fb.Ref(ptefb.SlotBundledMethodTestSuiteMethodName, name))
-	})
-	if failed != nil {
-		return nil, failed
 	}
 	// Whatever the program has aligned in its file is so in the bundle too.
 	align := max(32, powerOfTwo(r.header.SegmentBase, 4096))
-	p := e.fb.Scalars(program, 1, int(align))
-	list := e.fb.Offsets(suites)
+	p := w.Scalars(program, 1, int(align))
+	list := w.Offsets(suites)
 	version := cmp.Or(b.Version, bundleVersion)
-	buf, err := e.fb.Finish(e.fb.Table(fb.Ref(ptefb.SlotBundledProgramProgram, p),
+	buf, err := w.Finish(w.Table(fb.Ref(ptefb.SlotBundledProgramProgram, p),
 		fb.Ref(ptefb.SlotBundledProgramMethodTestSuites, list),
 		fb.Number(ptefb.SlotBundledProgramVersion, 4, uint64(version))), "BP08")
 	return buf, tooLarge(err)
 }
 
-// A bundler writes the flatbuffer of a bundle.
-type bundler struct{ fb fb.Builder }
+func (s *TestSuite) encode(w *fb.Builder, r *Reader) (fb.Offset, error) {
+	m, ok := r.Program().Method(s.Method)
+	if !ok {
+		return 0, fmt.Errorf("pte: %w: test cases for %s, which is no method",
+			tensor.ErrMalformed, quote.Name(s.Method))
+	}
+	cases := make([]fb.Offset, len(s.Cases))
+	for k, c := range s.Cases {
+		out, err := encodeValues(w, "outputs", c.Outputs, m.Outputs())
+		var in fb.Offset
+		if err == nil {
+			in, err = encodeValues(w, "inputs", c.Inputs, m.Inputs())
+		}
+		if err != nil {
+			return 0, fmt.Errorf("pte: test case %d of %s: %w", k, quote.Name(s.Method), err)
+		}
+		cases[k] = w.Table(fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out),
+			fb.Ref(ptefb.SlotBundledMethodTestCaseInputs, in))
+	}
+	list := w.Offsets(cases)
+	name := w.String(s.Method)
+	return w.Table(fb.Ref(ptefb.SlotBundledMethodTestSuiteTestCases, list),
+		fb.Ref(ptefb.SlotBundledMethodTestSuiteMethodName, name)), nil
+}
 
-// bundled writes the inputs or outputs of a test case, of a method that has these.
-func (e *bundler) bundled(values []any, of []Value) (fb.Offset, error) {
+// encodeValues writes the inputs or outputs of a test case, of a method that has these.
+func encodeValues(w *fb.Builder, what string, values []any, of []Value) (fb.Offset, error) {
 	if len(values) != len(of) {
-		return 0, fmt.Errorf("%w: %d, and the method has %d", tensor.ErrMalformed, len(values),
-			len(of))
+		return 0, fmt.Errorf("%w: %d %s, and the method has %d", tensor.ErrMalformed,
+			len(values), what, len(of))
 	}
 	all := make([]fb.Offset, len(values))
 	for i, v := range values {
-		tag, x, err := e.bundledValue(v, of[i])
+		tag, x, err := encodeValue(w, v, of[i])
 		if err != nil {
-			return 0, fmt.Errorf("number %d: %w", i, err)
+			return 0, fmt.Errorf("%s[%d]: %w", what, i, err)
 		}
-		all[i] = e.fb.Table(fb.Ref(ptefb.SlotBundledValueVal, x),
+		all[i] = w.Table(fb.Ref(ptefb.SlotBundledValueVal, x),
 			fb.Number(ptefb.SlotBundledValueValType, 1, uint64(tag)))
 	}
-	return e.fb.Offsets(all), nil
+	return w.Offsets(all), nil
 }
 
-func (e *bundler) bundledValue(v any, of Value) (ptefb.BundledValueUnion, fb.Offset, error) {
-	if x, ok := v.(int); ok {
-		v = int64(x)
-	}
-	kind := of.Kind()
+func encodeValue(w *fb.Builder, v any, of Value) (tag ptefb.BundledValueUnion, at fb.Offset,
+	err error) {
+	kind, field := KindNone, fb.Value{}
 	switch v := v.(type) {
+	case int:
+		return encodeValue(w, int64(v), of)
 	case int64:
-		if kind == KindInt {
-			return ptefb.BundledValueUnionBundledInt,
-				e.fb.Table(fb.Number(ptefb.SlotBundledIntIntVal, 8, uint64(v))), nil
-		}
+		kind, tag = KindInt, ptefb.BundledValueUnionBundledInt
+		field = fb.Number(ptefb.SlotBundledIntIntVal, 8, uint64(v))
 	case bool:
-		if kind == KindBool {
-			return ptefb.BundledValueUnionBundledBool,
-				e.fb.Table(fb.Number(ptefb.SlotBundledBoolBoolVal, 1, bit(v))), nil
-		}
+		kind, tag = KindBool, ptefb.BundledValueUnionBundledBool
+		field = fb.Number(ptefb.SlotBundledBoolBoolVal, 1, bit(v))
 	case float64:
-		if kind == KindDouble {
-			x := e.fb.Table(fb.Number(ptefb.SlotBundledDoubleDoubleVal, 8, math.Float64bits(v)))
-			return ptefb.BundledValueUnionBundledDouble, x, nil
-		}
+		kind, tag = KindDouble, ptefb.BundledValueUnionBundledDouble
+		field = fb.Number(ptefb.SlotBundledDoubleDoubleVal, 8, math.Float64bits(v))
 	case *tensor.Tensor:
 		if info, ok := of.Tensor(); ok && v != nil {
-			at, err := e.bundledTensor(v, info)
+			at, err = encodeTensor(w, v, info)
 			return ptefb.BundledValueUnionBundledTensor, at, err
 		}
 	}
-	return 0, 0, fmt.Errorf("%w: %T for a %v", tensor.ErrMalformed, v, of)
+	if kind == KindNone || kind != of.Kind() {
+		return 0, 0, fmt.Errorf("%w: %T for a %v", tensor.ErrMalformed, v, of)
+	}
+	return tag, w.Table(field), nil
 }
 
-func (e *bundler) bundledTensor(t *tensor.Tensor, of TensorInfo) (fb.Offset, error) {
+func encodeTensor(w *fb.Builder, t *tensor.Tensor, of TensorInfo) (fb.Offset, error) {
 	if err := t.Check(); err != nil {
 		return 0, err
 	}
 	if !t.Dense() || t.DType != of.DType || len(t.Shape) != len(of.Shape) {
 		return 0, fmt.Errorf("%w: %v%v for a %v", tensor.ErrMalformed, t.DType, t.Shape, of)
 	}
-	for _, n := range t.Shape {
-		if n > math.MaxInt32 {
-			return 0, fmt.Errorf("%w: shape %v", tensor.ErrLimit, t.Shape)
-		}
+	if len(t.Shape) > 0 && slices.Max(t.Shape) > math.MaxInt32 {
+		return 0, fmt.Errorf("%w: shape %v", tensor.ErrLimit, t.Shape)
 	}
 	var data bytes.Buffer // not ReadAll: the stream checks a digest
 	if _, err := t.Data.WriteTo(&data); err != nil {
 		return 0, err
 	}
 	sizes, dims := layoutOf(t.Shape, t.Order)
-	dataAt, dimsAt := e.fb.Scalars(data.Bytes(), 1, 16), e.fb.Scalars(dims, 1, 1)
-	sizesAt := e.fb.Scalars(vector(sizes), 4, 4)
-	return e.fb.Table(fb.Ref(ptefb.SlotBundledTensorDimOrder, dimsAt),
+	dataAt, dimsAt := w.Scalars(data.Bytes(), 1, 16), w.Scalars(dims, 1, 1)
+	sizesAt := w.Scalars(vector(sizes), 4, 4)
+	return w.Table(fb.Ref(ptefb.SlotBundledTensorDimOrder, dimsAt),
 		fb.Ref(ptefb.SlotBundledTensorData, dataAt),
 		fb.Ref(ptefb.SlotBundledTensorSizes, sizesAt),
 		fb.Number(ptefb.SlotBundledTensorScalarType, 1, uint64(uint8(of.ScalarType)))), nil

@@ -2,8 +2,9 @@ package pte
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"sort"
+	"slices"
 	"unicode/utf8"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -233,54 +234,37 @@ func (c *checker) offsets(p *pool) {
 	}
 }
 
+// segments notes which segments are not where the one before ends, and what follows all.
 func (c *checker) segments() {
 	r := c.r
-	end, sorted := int64(0), true
-	for _, s := range r.segments {
-		if s.size > 0 {
-			sorted = sorted && s.off >= end
-			end = max(end, s.off+s.size)
-		}
-	}
-	if !sorted {
-		c.disorder()
-	}
-	if h := r.header; h.Length > 0 {
-		declared := r.at + max(h.ProgramSize, h.SegmentBase+h.SegmentDataSize)
-		if end = max(end, declared); r.size > end {
-			c.out.Warn(malformed(end, "", "%d bytes after the end of the program", r.size-end))
-		}
-	}
-}
-
-// disorder notes which segments are not where the one before ends.
-func (c *checker) disorder() {
-	type numbered struct {
-		extent
-		i int
-	}
-	segment := func(i int) site {
+	warn := func(i int, format string, other int) {
 		var t ptefb.DataSegment
-		c.r.root.Segments(&t, i)
-		return rootSite(ptefb.TableDataSegment, &t, "segments[%d]", i)
+		r.root.Segments(&t, i)
+		c.warn(rootSite(ptefb.TableDataSegment, &t, "segments[%d]", i), format, other)
 	}
-	var all []numbered
-	for i, s := range c.r.segments {
+	var all []int // that have bytes
+	for i, s := range r.segments {
 		if s.size == 0 {
 			continue
 		}
-		if n := len(all); n > 0 && s.off < all[n-1].off {
-			c.warn(segment(i), "is before segments[%d]", all[n-1].i)
+		if n := len(all); n > 0 && s.off < r.segments[all[n-1]].off {
+			warn(i, "is before segments[%d]", all[n-1])
 		}
-		all = append(all, numbered{s.extent, i})
+		all = append(all, i)
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].off < all[j].off })
+	slices.SortStableFunc(all, func(a, b int) int {
+		return cmp.Compare(r.segments[a].off, r.segments[b].off)
+	})
 	for k := 1; k < len(all); k++ {
-		if a, b := all[k-1], all[k]; b.off < a.off+a.size {
-			c.warn(segment(b.i), "overlaps segments[%d]", a.i)
+		a, b := r.segments[all[k-1]], r.segments[all[k]]
+		if b.off < a.off+a.size {
+			warn(all[k], "overlaps segments[%d]", all[k-1])
 			if a.off+a.size > b.off+b.size {
-				all[k] = a // whatever follows may overlap the longer one
+				all[k] = all[k-1] // whatever follows may overlap the longer one
 			}
 		}
+	}
+	if end := r.dataEnd(); r.header.Length > 0 && r.size > end {
+		c.out.Warn(malformed(end, "", "%d bytes after the end of the program", r.size-end))
 	}
 }

@@ -2,6 +2,8 @@ package pte
 
 import (
 	_ "embed"
+	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strconv"
@@ -38,40 +40,25 @@ func (p *Program) Kernels() []Kernel {
 		}
 	}
 	all := make([]Kernel, 0, len(keys))
-	for name, set := range keys {
-		k := Kernel{Operator: name}
-		for key := range set {
-			k.Keys = append(k.Keys, key)
-		}
-		slices.Sort(k.Keys)
-		all = append(all, k)
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		all = append(all, Kernel{name, slices.Sorted(maps.Keys(keys[name]))})
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].Operator < all[j].Operator })
 	return all
 }
 
 // kernelKey is the key of one call. A list stands for its first tensor.
 func (m Method) kernelKey(i Instruction) string {
-	var b strings.Builder
-	b.WriteString("v1")
-	sep := byte('/')
+	var keys []string
 	for _, x := range i.Args() {
-		t, ok := m.firstTensor(m.Value(x))
-		if !ok {
-			continue
-		}
-		b.WriteByte(sep)
-		sep = '|'
-		b.WriteString(strconv.Itoa(int(t.ScalarType())))
-		b.WriteByte(';')
-		for k, d := range t.DimOrderBytes() {
-			if k > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(strconv.Itoa(int(d)))
+		if t, ok := m.firstTensor(m.Value(x)); ok {
+			order := strings.ReplaceAll(fmt.Sprint(t.DimOrderBytes()), " ", ",")
+			keys = append(keys, fmt.Sprintf("%d;%s", t.ScalarType(), strings.Trim(order, "[]")))
 		}
 	}
-	return b.String()
+	if keys == nil {
+		return "v1"
+	}
+	return "v1/" + strings.Join(keys, "|")
 }
 
 // firstTensor is a tensor, or the first one of a list; false for all else.

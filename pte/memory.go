@@ -70,17 +70,19 @@ type Lifetime struct {
 func (m Method) Lifetimes() (all []Lifetime) {
 	flow := m.Flow()
 	end := max(len(flow.Steps)-1, 0)
-	l := newLiveness(m.NumValues(), func(v int) []int { return m.Value(v).Items() })
+	l := newLiveness(m.NumValues())
 	views := make(map[int]bool)
+	for _, s := range flow.Steps {
+		for _, x := range s.Reads {
+			if x.Value != x.Origin {
+				l.join(x.Origin, x.Value)
+				views[x.Value] = true
+			}
+		}
+	}
 	for step, s := range flow.Steps {
 		for _, v := range s.Instruction.operands() {
 			l.touch(v, step)
-		}
-		for _, x := range s.Reads {
-			if x.Value != x.Origin {
-				l.joins = append(l.joins, [2]int{x.Origin, x.Value})
-				views[x.Value] = true
-			}
 		}
 		if s.Instruction.Opcode() == OpJumpFalse {
 			if _, to := s.Instruction.Jump(); to >= 0 && to <= s.Instruction.Index() {
@@ -97,14 +99,14 @@ func (m Method) Lifetimes() (all []Lifetime) {
 			l.touch(x.Origin, end)
 		}
 	}
-	l.solve()
+	lives := l.solve(func(v int) []int { return m.Value(v).Items() })
 	for v := range m.Values() {
 		info, ok := v.Tensor()
 		size, known := info.Bytes()
 		if !ok || !known || !info.Planned || views[v.index] {
 			continue
 		}
-		x := l.lives[v.index]
+		x := lives[v.index]
 		if info.Role.Mutable() || x.first == never {
 			x = life{0, 0}
 			if info.Role.Mutable() {
@@ -136,79 +138,52 @@ const never = math.MaxInt // the first step of a value that is not used
 
 // A liveness finds the lives of the values of a method.
 type liveness struct {
-	lives []life
-	items func(v int) []int // the elements of a list, nil for other values
-	joins [][2]int          // values that are one in memory: by moves, aliases, views
-	loops []life            // what jumps back span
+	parent []int  // of values that are one in memory: a tree for each set of them
+	lives  []life // of the sets, at their roots
+	loops  []life // what jumps back span
 }
 
-func newLiveness(values int, items func(v int) []int) *liveness {
-	l := &liveness{lives: make([]life, values), items: items}
-	for i := range l.lives {
-		l.lives[i] = life{never, -1}
+func newLiveness(values int) *liveness {
+	l := &liveness{parent: make([]int, values), lives: make([]life, values)}
+	for v := range l.lives {
+		l.parent[v], l.lives[v] = v, life{never, -1}
 	}
 	return l
+}
+
+// join makes two values live together, by a move, an alias or a view: before any touch.
+func (l *liveness) join(a, b int) {
+	a, b = l.root(a), l.root(b)
+	l.parent[max(a, b)] = min(a, b)
+}
+
+func (l *liveness) root(v int) int {
+	for ; l.parent[v] != v; v = l.parent[v] {
+		l.parent[v] = l.parent[l.parent[v]]
+	}
+	return v
 }
 
 // touch notes that a step uses a value.
 func (l *liveness) touch(v, step int) {
 	if v >= 0 && v < len(l.lives) {
-		x := &l.lives[v]
+		x := &l.lives[l.root(v)]
 		x.first, x.last = min(x.first, step), max(x.last, step)
 	}
 }
 
-func (l *liveness) extend(v int, by life) {
-	if by.first <= by.last {
-		l.touch(v, by.first)
-		l.touch(v, by.last)
-	}
-}
-
-// solve spreads lives: the elements of a list live as long as it does, values that are
-// one in memory live together, and what is used inside of a loop lives as long as the
-// loop.
-func (l *liveness) solve() {
-	for range 2 { // twice, for lists that are moved
-		for v, x := range l.lives {
-			if x.first <= x.last {
-				for _, item := range l.items(v) {
-					l.extend(item, x)
-				}
+// solve returns the life of each value. The elements of a list live as long as it does,
+// and what is used inside of a loop as long as the loop.
+func (l *liveness) solve(elements func(v int) []int) []life {
+	all := make([]life, len(l.lives))
+	for v := range all {
+		if x := l.lives[l.root(v)]; x.first <= x.last {
+			for _, item := range elements(v) {
+				l.touch(item, x.first)
+				l.touch(item, x.last)
 			}
 		}
-		l.join()
 	}
-	l.stretch()
-}
-
-// join makes the values that are one in memory live together.
-func (l *liveness) join() {
-	parent := make([]int, len(l.lives))
-	for v := range parent {
-		parent[v] = v
-	}
-	root := func(v int) int {
-		for ; parent[v] != v; v = parent[v] {
-			parent[v] = parent[parent[v]]
-		}
-		return v
-	}
-	for _, j := range l.joins {
-		a, b := root(j[0]), root(j[1])
-		parent[max(a, b)] = min(a, b)
-	}
-	for range 2 { // up to the roots, and down from them
-		for v := range parent {
-			r := root(v)
-			l.extend(r, l.lives[v])
-			l.extend(v, l.lives[r])
-		}
-	}
-}
-
-// stretch makes everything that is used inside of a loop live as long as the loop.
-func (l *liveness) stretch() {
 	// Loops that overlap without nesting make each other longer.
 	sort.Slice(l.loops, func(i, j int) bool { return l.loops[i].first < l.loops[j].first })
 	merged := l.loops[:0]
@@ -226,9 +201,11 @@ func (l *liveness) stretch() {
 		}
 		return life{step, step}
 	}
-	for v, x := range l.lives {
-		if x.first <= x.last {
-			l.lives[v] = life{around(x.first).first, around(x.last).last}
+	for v := range all {
+		all[v] = l.lives[l.root(v)]
+		if x := all[v]; x.first <= x.last {
+			all[v] = life{around(x.first).first, around(x.last).last}
 		}
 	}
+	return all
 }

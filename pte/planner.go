@@ -19,65 +19,52 @@ const planAlignment = 16
 // between its ends live as long as the loop. Inputs and state keep their memory all the
 // time, so that a method can be run again without new inputs, and outputs until the end.
 func (m *MethodBuilder) plan() (sizes []int64, places []Place, err error) {
-	sizes, places = slices.Clone(m.buffers), make([]Place, len(m.values))
+	sizes, places = slices.Clone(m.memory.Buffers), make([]Place, len(m.values))
 	if len(sizes) == 0 {
 		sizes = []int64{0}
 	}
-	grow := func(id uint32, end int64) {
-		for int(id) >= len(sizes) {
-			sizes = append(sizes, 0)
-		}
-		sizes[id] = max(sizes[id], end)
-	}
-	ours := false
+	var ours []int
 	for i := range m.values {
 		t := m.values[i].tensor
-		if t == nil || !t.planned() {
+		switch {
+		case t == nil || !t.planned():
 			continue
-		}
-		if !t.placed {
-			ours = true
+		case !t.placed:
+			ours = append(ours, i)
 			continue
-		}
-		places[i] = t.place
-		end := int64(t.place.Offset) + t.bytes
-		if t.place.Offset > maxBuffer || end < 0 || end > maxBuffer {
+		case t.place.Offset > maxBuffer || t.bytes > maxBuffer-int64(t.place.Offset):
 			return nil, nil, m.errorf("value %d of %d bytes at %d of buffer %d", i, t.bytes,
 				t.place.Offset, t.place.Memory)
 		}
-		grow(t.place.Memory, end)
-	}
-	if !ours {
-		if len(sizes) == 1 && len(m.code) > 0 {
-			sizes = append(sizes, 0) // what exporters write for a method without planned tensors
+		places[i] = t.place
+		for int(t.place.Memory) >= len(sizes) {
+			sizes = append(sizes, 0)
 		}
-		return sizes, places, nil
+		size := &sizes[t.place.Memory]
+		*size = max(*size, int64(t.place.Offset)+t.bytes)
 	}
-	id := uint32(len(sizes))
-	size, err := m.fill(id, places)
-	grow(id, size)
-	return sizes, places, err
+	switch {
+	case len(ours) > 0:
+		size, err := m.fill(ours, uint32(len(sizes)), places)
+		return append(sizes, size), places, err
+	case len(sizes) == 1 && len(m.code) > 0:
+		sizes = append(sizes, 0) // what exporters write for a method without planned tensors
+	}
+	return sizes, places, nil
 }
 
 func (t *tensorValue) planned() bool {
 	return t.role == RolePlanned || t.role.Mutable()
 }
 
-// fill places the tensors that are ours in buffer id and returns its size.
-func (m *MethodBuilder) fill(id uint32, places []Place) (int64, error) {
+// fill places tensors in buffer id and returns its size.
+func (m *MethodBuilder) fill(tensors []int, id uint32, places []Place) (size int64, err error) {
 	lives := m.lives()
-	var ours []int
-	for i := range m.values {
-		if t := m.values[i].tensor; t != nil && t.planned() && !t.placed {
-			ours = append(ours, i)
-		}
-	}
-	slices.SortFunc(ours, func(a, b int) int {
-		return cmp.Or(cmp.Compare(lives[a].first, lives[b].first), cmp.Compare(a, b))
+	slices.SortStableFunc(tensors, func(a, b int) int {
+		return cmp.Compare(lives[a].first, lives[b].first)
 	})
 	var live []int // tensors that have their place, by offset
-	var size int64
-	for _, v := range ours {
+	for _, v := range tensors {
 		live = slices.DeleteFunc(live, func(x int) bool { return lives[x].last < lives[v].first })
 		n, ok := align.Up(m.values[v].tensor.bytes, planAlignment)
 		at, k := int64(0), 0
@@ -97,21 +84,21 @@ func (m *MethodBuilder) fill(id uint32, places []Place) (int64, error) {
 // lives finds from where to where each value is used.
 func (m *MethodBuilder) lives() []life {
 	end := len(m.code)
-	l := newLiveness(len(m.values), func(v int) []int { return m.values[v].items })
+	l := newLiveness(len(m.values))
 	for _, a := range m.aliases {
-		l.joins = append(l.joins, [2]int{int(a[0]), int(a[1])})
+		l.join(int(a[0]), int(a[1]))
+	}
+	for _, ins := range m.code {
+		if ins.op == OpMove {
+			l.join(int(ins.operands[0]), int(ins.operands[1]))
+		}
 	}
 	for at, ins := range m.code {
 		for _, v := range ins.operands {
 			l.touch(int(v), at)
 		}
-		switch ins.op {
-		case OpMove:
-			l.joins = append(l.joins, [2]int{int(ins.operands[0]), int(ins.operands[1])})
-		case OpJumpFalse:
-			if to := int(ins.label.at); to <= at {
-				l.loops = append(l.loops, life{to, at})
-			}
+		if ins.op == OpJumpFalse && int(ins.label.at) <= at {
+			l.loops = append(l.loops, life{int(ins.label.at), at})
 		}
 	}
 	for _, v := range m.inputs {
@@ -121,11 +108,11 @@ func (m *MethodBuilder) lives() []life {
 	for _, v := range m.outputs {
 		l.touch(int(v), end)
 	}
-	l.solve()
-	for i := range l.lives {
-		if t := m.values[i].tensor; t != nil && (t.role.Mutable() || l.lives[i].first == never) {
-			l.lives[i] = life{-1, end} // state, or never used
+	lives := l.solve(func(v int) []int { return m.values[v].items })
+	for i := range lives {
+		if t := m.values[i].tensor; t != nil && (t.role.Mutable() || lives[i].first == never) {
+			lives[i] = life{-1, end} // state, or never used
 		}
 	}
-	return l.lives
+	return lives
 }

@@ -126,27 +126,18 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 		}
 	}()
 	r = &Reader{src: src, kept: kept, size: src.Size(), limits: limits,
-		checked: finding.NewList(nil)}
-	head, err := src.Metadata(0, min(headBytes, r.size))
-	if err != nil {
-		return nil, ioError(err)
+		checked: finding.NewList(&tensor.VerifyOptions{Strict: opts.Strict})}
+	head, bundle, err := r.head()
+	if err == nil && bundle {
+		if err = r.unwrap(); err == nil {
+			head, bundle, err = r.head()
+		}
+		if err == nil && bundle {
+			err = malformed(r.at, "program", "a bundle inside a bundle")
+		}
 	}
-	bundle, err := identify(head, 0)
 	if err != nil {
 		return nil, err
-	}
-	if bundle {
-		if err := r.unwrap(); err != nil {
-			return nil, err
-		}
-		if head, err = src.Metadata(r.at, min(headBytes, r.size-r.at)); err != nil {
-			return nil, ioError(err)
-		}
-		if inner, err := identify(head, r.at); err != nil {
-			return nil, err
-		} else if inner {
-			return nil, malformed(r.at, "program", "a bundle inside a bundle")
-		}
 	}
 	if r.header, err = parseHeader(head, r.at, r.size-r.at); err != nil {
 		return nil, err
@@ -171,16 +162,19 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	if r.tensors, err = r.check(seen); err != nil {
 		return nil, err
 	}
-	if opts.Strict {
-		strict := finding.NewList(&tensor.VerifyOptions{Strict: true})
-		for _, f := range r.checked.All() {
-			strict.Warn(f.Err)
-		}
-		if err := strict.Err(); err != nil {
-			return nil, err
-		}
+	if err := r.checked.Err(); opts.Strict && err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// head reads the first bytes of the program, and whether it is a bundle.
+func (r *Reader) head() (head []byte, bundle bool, err error) {
+	if head, err = r.src.Metadata(r.at, min(headBytes, r.size-r.at)); err != nil {
+		return nil, false, ioError(err)
+	}
+	bundle, err = identify(head, r.at)
+	return head, bundle, err
 }
 
 // readProgram reads the flatbuffer and verifies it, so that no accessor can leave it.
@@ -191,10 +185,8 @@ func (r *Reader) readProgram() (fb.Summary, error) {
 		return none, fail(tensor.ErrLimit, r.at, "",
 			"a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
 	}
-	var buf []byte
-	if r.kept { // and promised not to change
-		buf, _ = r.src.Bytes(r.at, n)
-	} else {
+	buf, ok := r.src.Bytes(r.at, n)
+	if !ok || !r.kept { // those of the caller were promised not to change
 		var err error
 		if buf, err = r.src.Metadata(r.at, n); err != nil {
 			return none, ioError(err)

@@ -21,18 +21,17 @@ const maxStructure = 64 // levels
 func LeafPaths(structure string) ([]string, error) {
 	s := strings.TrimSpace(structure)
 	p := leafPaths{s: s, left: 64*len(s) + 1<<16}
-	var err error
 	switch {
 	case s == "":
 	case s[0] == '[':
-		err = p.json()
+		p.json()
 	default:
-		if err = p.node("", 0); err == nil && p.at != len(s) {
-			err = p.malformed("%d bytes are left over", len(s)-p.at)
+		if p.node("", 0); p.err == nil && p.at != len(s) {
+			p.malformed("%d bytes are left over", len(s)-p.at)
 		}
 	}
-	if err != nil {
-		return nil, err
+	if p.err != nil {
+		return nil, p.err
 	}
 	return p.all, nil
 }
@@ -41,29 +40,31 @@ type leafPaths struct {
 	s    string
 	at   int
 	all  []string
-	left int // bytes of paths
+	left int   // bytes of paths
+	err  error // the first one, which ends the reading
 }
 
-func (p *leafPaths) malformed(format string, args ...any) error {
-	return fmt.Errorf("pte: structure: %w at character %d: %s", tensor.ErrMalformed, p.at,
-		fmt.Sprintf(format, args...))
+func (p *leafPaths) fail(class error, format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("pte: structure: %w"+format, append([]any{class}, args...)...)
+	}
 }
 
-// child returns the path of a child, by its key in a dict or else by its index.
-func (p *leafPaths) child(path string, index int, key *string, depth int) (string, error) {
-	step := "[" + strconv.Itoa(index) + "]"
-	if key != nil {
-		step = "['" + *key + "']"
+func (p *leafPaths) malformed(format string, args ...any) {
+	p.fail(tensor.ErrMalformed, " at character %d: "+format, append([]any{p.at}, args...)...)
+}
+
+// child returns the path of a child, by its index or its key in quotes.
+func (p *leafPaths) child(path, step string, depth int) string {
+	if p.left -= len(path) + len(step) + 2; p.left < 0 || depth >= maxStructure {
+		p.fail(tensor.ErrLimit, ": nested deeper than %d, or long keys for many leaves",
+			maxStructure)
 	}
-	if p.left -= len(path) + len(step); p.left < 0 || depth >= maxStructure {
-		return "", fmt.Errorf("pte: structure: %w: nested deeper than %d, or long keys "+
-			"for many leaves", tensor.ErrLimit, maxStructure)
-	}
-	return path + step, nil
+	return path + "[" + step + "]"
 }
 
 func (p *leafPaths) peek() byte {
-	if p.at < len(p.s) {
+	if p.err == nil && p.at < len(p.s) {
 		return p.s[p.at]
 	}
 	return 0
@@ -78,56 +79,44 @@ func (p *leafPaths) accept(c byte) bool {
 	return ok
 }
 
+func (p *leafPaths) expect(c byte) {
+	if !p.accept(c) {
+		p.malformed("no %q", c)
+	}
+}
+
 // node reads a node of the compact notation.
-func (p *leafPaths) node(path string, depth int) error {
+func (p *leafPaths) node(path string, depth int) {
 	c := p.peek()
 	switch {
 	case p.accept('$'):
 		p.all = append(p.all, path)
-		return nil
+		return
 	case c == ',' || c == ')' || c == 0: // None
-		return nil
+		return
 	case !strings.ContainsRune("TNLDC", rune(c)): // tuple, named tuple, list, dict, other
-		return p.malformed("%q begins no node", c)
+		p.malformed("%q begins no node", c)
+		return
 	}
 	p.at++
-	n, err := p.number()
-	if err != nil {
-		return err
+	n := p.number()
+	for i := 0; i < n && p.err == nil; i++ {
+		p.expect('#')
+		p.number() // of the leaves of a child, which are counted anyway
 	}
-	for range n { // how many leaves each child has, which is counted anyway
-		if !p.accept('#') {
-			return p.malformed("fewer numbers of leaves than children")
+	p.expect('(')
+	for i := 0; i < n && p.err == nil; i++ {
+		if i > 0 {
+			p.expect(',')
 		}
-		if _, err := p.number(); err != nil {
-			return err
-		}
-	}
-	if !p.accept('(') {
-		return p.malformed("no children")
-	}
-	for i := range n {
-		if i > 0 && !p.accept(',') {
-			return p.malformed("fewer children than the %d declared", n)
-		}
-		var key *string
+		step := strconv.Itoa(i)
 		if c == 'D' {
-			if key, err = p.key(); err != nil {
-				return err
-			}
+			step = "'" + p.key() + "'"
+			p.expect(':')
 		}
-		child, err := p.child(path, i, key, depth)
-		if err != nil {
-			return err
-		}
-		if err := p.node(child, depth+1); err != nil {
-			return err
-		}
+		p.node(p.child(path, step, depth), depth+1)
 	}
-	if !p.accept(')') {
-		return p.malformed("more children than the %d declared", n)
-	}
-	return nil
+	p.expect(')')
 }
 
 // digits reads digits, and any of the bytes also.
@@ -138,53 +127,46 @@ func (p *leafPaths) digits(also string) string {
 	return rest[:n]
 }
 
-func (p *leafPaths) number() (int, error) {
+func (p *leafPaths) number() int {
 	text := p.digits("")
 	n, err := strconv.Atoi(text)
 	if err != nil || n > len(p.s) {
-		return 0, p.malformed("%s is not a number of children", quote.Name(text))
+		p.malformed("%s is not a number of children", quote.Name(text))
 	}
-	return n, nil
+	return n
 }
 
-// key reads what is before the colon of a dict's child: an integer, or text between
-// single quotes.
-func (p *leafPaths) key() (*string, error) {
-	var key string
-	if p.accept('\'') {
-		var ok bool
-		if key, _, ok = strings.Cut(p.s[p.at:], "'"); !ok {
-			return nil, p.malformed("a quote without its end")
-		}
-		p.at += len(key) + 1
-	} else {
-		key = p.digits("-")
+// key reads the key of a dict's child: an integer, or text between single quotes.
+func (p *leafPaths) key() string {
+	if !p.accept('\'') {
+		return p.digits("-")
 	}
-	if !p.accept(':') {
-		return nil, p.malformed("no colon after a key")
+	key, _, ok := strings.Cut(p.s[p.at:], "'")
+	if !ok {
+		p.malformed("a quote without its end")
 	}
-	return &key, nil
+	p.at += len(key) + 1
+	return key
 }
 
 // json reads [1, {"type": …, "context": …, "children_spec": […]}].
-func (p *leafPaths) json() error {
+func (p *leafPaths) json() {
 	var top []json.RawMessage
-	err := json.Unmarshal([]byte(p.s), &top)
-	if err == nil && len(top) != 2 {
-		err = fmt.Errorf("%d elements are not a version and a tree", len(top))
-	}
 	var tree jsonStructure
-	if err == nil {
-		if string(top[0]) != "1" {
-			return fmt.Errorf("pte: structure: %w: version %s", errors.ErrUnsupported,
-				quote.Name(string(top[0])))
-		}
+	err := json.Unmarshal([]byte(p.s), &top)
+	switch {
+	case err != nil:
+	case len(top) != 2:
+		err = fmt.Errorf("%d elements are not a version and a tree", len(top))
+	case string(top[0]) != "1":
+		p.fail(errors.ErrUnsupported, ": version %s", quote.Name(string(top[0])))
+	default:
 		err = json.Unmarshal(top[1], &tree)
 	}
 	if err != nil {
-		return fmt.Errorf("pte: structure: %w: %v", tensor.ErrMalformed, err)
+		p.fail(tensor.ErrMalformed, ": %v", err)
 	}
-	return p.tree(&tree, "", 0)
+	p.tree(&tree, "", 0)
 }
 
 type jsonStructure struct {
@@ -193,10 +175,10 @@ type jsonStructure struct {
 	Children []jsonStructure `json:"children_spec"`
 }
 
-func (p *leafPaths) tree(j *jsonStructure, path string, depth int) error {
+func (p *leafPaths) tree(j *jsonStructure, path string, depth int) {
 	if j.Type == nil {
 		p.all = append(p.all, path)
-		return nil
+		return
 	}
 	dict := strings.TrimPrefix(*j.Type, "builtins.") == "dict"
 	var context string // the keys of a dict are JSON inside of a JSON string
@@ -204,22 +186,14 @@ func (p *leafPaths) tree(j *jsonStructure, path string, depth int) error {
 	if dict && json.Unmarshal(j.Context, &context) == nil {
 		_ = json.Unmarshal([]byte(context), &keys)
 	}
-	for i := range j.Children {
-		var key *string
+	for i := 0; i < len(j.Children) && p.err == nil; i++ {
+		step := strconv.Itoa(i)
+		if dict && len(keys) == len(j.Children) {
+			step = fmt.Sprint(keys[i])
+		}
 		if dict {
-			text := strconv.Itoa(i)
-			if len(keys) == len(j.Children) {
-				text = fmt.Sprint(keys[i])
-			}
-			key = &text
+			step = "'" + step + "'"
 		}
-		child, err := p.child(path, i, key, depth)
-		if err != nil {
-			return err
-		}
-		if err := p.tree(&j.Children[i], child, depth+1); err != nil {
-			return err
-		}
+		p.tree(&j.Children[i], p.child(path, step, depth), depth+1)
 	}
-	return nil
 }
