@@ -11,9 +11,10 @@
 //
 // Dtypes are bool, the integers, float16 to float64, complex64 and complex128.
 // Big-endian arrays are read in the order of the machine; Fortran order is reported in
-// Order. Arrays of anything but plain numbers (structured, object, string, date, void
-// and long double types) are errors.ErrUnsupported; bytes after the elements, and
-// headers with more or fewer than the three keys, are refused.
+// Order. Of anything but plain numbers (structured, object, string, date, void and long
+// double types) there are bytes but no values: the dtype is tensor.Unknown, and
+// [tensor.Stored].Type has NumPy's word. Bytes after the elements, and headers with more
+// or fewer than the three keys, are refused.
 //
 // The package is checked against numpy in both directions by interop/npy.sh.
 package npy

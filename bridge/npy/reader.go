@@ -80,16 +80,15 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	}
 	size := src.Size()
 	h, err := numpy.ReadHeader(io.NewSectionReader(src, 0, size), size, 0, limits)
-	if err == nil {
-		err = h.Supported(0)
-	}
 	if err != nil {
 		return nil, err
 	}
 	switch rest := size - h.Size; {
+	case h.Bytes < 0:
+		h.Bytes = rest
 	case h.Bytes > rest:
 		return nil, numpy.Error(h.Size, "data", io.ErrUnexpectedEOF,
-			"%d bytes where %v of %v takes %d", rest, h.Shape, h.DType, h.Bytes)
+			"%d bytes where %v of %s takes %d", rest, h.Shape, h.Word(), h.Bytes)
 	case h.Bytes < rest:
 		return nil, numpy.Error(h.Size+h.Bytes, "data", tensor.ErrMalformed,
 			"%d bytes after the elements", rest-h.Bytes)
@@ -106,12 +105,26 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 		}
 	}
 	data := tensor.NewBlob(&x)
+	if h.DType == tensor.Unknown {
+		data = tensor.NewBlob(&unknown{x, h.Descr})
+	}
 	if h.BigEndian {
 		data = numpy.LittleEndian(data, h.DType.Align())
 	}
 	r.array = tensor.Tensor{Name: arrayName, DType: h.DType, Shape: h.Shape, Order: h.Order,
 		Data: data}
 	return r, nil
+}
+
+// unknown is the data of elements that are no plain numbers.
+type unknown struct {
+	source.Extent
+	descr string
+}
+
+// Stored is for tensor.Blob.
+func (u *unknown) Stored() tensor.Stored {
+	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: "raw", Type: u.descr}
 }
 
 // Close releases the file. It may be called twice.

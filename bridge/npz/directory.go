@@ -93,15 +93,17 @@ func (o *opener) array(m *zipfile.Member, name string) error {
 		r.warnings = append(r.warnings, h.Warning)
 	}
 	size, descr := m.Size()-h.Size, ""
-	switch {
-	case h.DType == tensor.Unknown:
+	if h.DType == tensor.Unknown {
 		descr = h.Descr
+	}
+	switch {
+	case h.Bytes < 0 || size == h.Bytes:
 	case size < h.Bytes:
 		return npzError(off, field, io.ErrUnexpectedEOF,
-			"%d bytes of elements where %v of %v takes %d", size, h.Shape, h.DType, h.Bytes)
-	case size > h.Bytes:
+			"%d bytes of elements where %v of %s takes %d", size, h.Shape, h.Word(), h.Bytes)
+	default:
 		return npzError(off, field, tensor.ErrMalformed,
-			"%d bytes of elements where %v of %v takes %d", size, h.Shape, h.DType, h.Bytes)
+			"%d bytes of elements where %v of %s takes %d", size, h.Shape, h.Word(), h.Bytes)
 	}
 	data := m.Blob(h.Size, descr)
 	if h.BigEndian {

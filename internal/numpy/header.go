@@ -9,8 +9,10 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -76,7 +78,7 @@ type Header struct {
 	Shape     tensor.Shape
 	Order     tensor.Order
 	Size      int64 // of the header: the elements begin after it
-	Bytes     int64 // of the elements, where DType is not Unknown
+	Bytes     int64 // of the elements, -1 where the type does not say
 	Warning   error // nil where nothing is unusual
 }
 
@@ -204,10 +206,6 @@ func (h *Header) setType(base int64) error {
 	h.DType = dtypeOf(word)
 	switch {
 	case h.DType == tensor.Unknown:
-		if _, ok := h.Shape.Elements(); !ok {
-			return Error(base, "shape", tensor.ErrMalformed, "%v is beyond 2^63 elements", h.Shape)
-		}
-		return nil
 	case h.DType.Align() == 1:
 	case sign == '>':
 		h.BigEndian = true
@@ -217,22 +215,51 @@ func (h *Header) setType(base int64) error {
 			quote.Name(h.Descr))
 	}
 	n, ok := h.Shape.Elements()
-	if ok {
+	size, sized := int64(0), true
+	if h.DType == tensor.Unknown {
+		size, sized = itemSize(word)
+	}
+	switch {
+	case ok && !sized:
+		h.Bytes = -1
+	case ok && h.DType == tensor.Unknown:
+		h.Bytes, ok = align.Mul(n, size)
+	case ok:
 		h.Bytes, ok = h.DType.Bytes(n)
 	}
 	if !ok {
-		return Error(base, "shape", tensor.ErrMalformed, "%v of %v is beyond 2^63 bytes",
-			h.Shape, h.DType)
+		return Error(base, "shape", tensor.ErrMalformed, "%v of %s is beyond 2^63 bytes",
+			h.Shape, h.Word())
 	}
 	return nil
 }
 
-// Supported reports why the elements cannot be read: their type is not a plain number.
-func (h *Header) Supported(base int64) error {
-	if h.DType != tensor.Unknown {
-		return nil
+// itemSize returns the bytes of an element that is no plain number: text, raw bytes,
+// dates and wide floats have a size, objects and structures none that the word gives.
+func itemSize(word string) (size int64, ok bool) {
+	if word == "" {
+		return 0, false
 	}
-	return Error(base, "descr", errors.ErrUnsupported, "the dtype %s", quote.Name(h.Descr))
+	unit := int64(1)
+	switch word[0] {
+	case 'U':
+		unit = 4
+	case 'M', 'm':
+		return 8, true
+	case 'S', 'a', 'V', 'f', 'c':
+	default:
+		return 0, false
+	}
+	n, err := strconv.ParseUint(word[1:], 10, 31)
+	return int64(n) * unit, err == nil
+}
+
+// Word is the type for people.
+func (h *Header) Word() string {
+	if h.DType == tensor.Unknown {
+		return quote.Name(h.Descr)
+	}
+	return h.DType.String()
 }
 
 // Check reports why t cannot be an array.
