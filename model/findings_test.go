@@ -1,0 +1,329 @@
+package model
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func TestSoundDirectories(t *testing.T) {
+	weights := file32(t, "a", "b")
+	for name, files := range map[string]map[string]any{
+		"shards and an index": tiny(t),
+		"one file":            {"model.safetensors": weights, "README.md": "x"},
+		"an adapter": {"adapter_model.safetensors": weights,
+			"adapter_config.json": "{}"},
+		"an index of one file": {"m.safetensors": weights,
+			indexJ: index(128, "a=m.safetensors", "b=m.safetensors")},
+		"an index into a directory": {"sub/m.safetensors": weights,
+			indexJ: index(128, "a=sub/m.safetensors", "b=./sub/m.safetensors")},
+		"a variant of the index": {"model.fp16-00001-of-00001.safetensors": weights,
+			"model.safetensors.index.fp16.json": index(128,
+				"a=model.fp16-00001-of-00001.safetensors",
+				"b=model.fp16-00001-of-00001.safetensors")},
+		"two layouts": with(tiny(t),
+			map[string]any{"consolidated.safetensors": weights,
+				"model.fp16.safetensors": weights}),
+		"GGUF splits": {"m-00001-of-00002.gguf": ggufFile([]string{"a"}, "split.no", uint16(0),
+			"split.count", uint16(2), "split.tensors.count", int32(2)),
+			"m-00002-of-00002.gguf": ggufFile([]string{"b"}, "split.no", uint16(1), "split.count",
+				uint16(2), "split.tensors.count", int32(2))},
+		"a GGUF file": {"m.gguf": ggufFile([]string{"a"})},
+		"a trainer's state": {"model.safetensors": weights, "optimizer.bin": "",
+			"rng_state_0.pth": "", "training_args.bin": "x"},
+		"an index with float": {"m.safetensors": weights,
+			indexJ: `{"metadata":{"total_size":128.0},"weight_map":{"a":"m.safetensors","b":"m.safetensors"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := openFixture(t, files, ".", nil)
+			wantFindings(t, m.Findings())
+			if r, err := m.Check(t.Context(),
+				&CheckOptions{Deep: true, Values: true}); err != nil || !r.OK || r.Tensors < 1 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+func TestFindingsOfHeaders(t *testing.T) {
+	weights := file32(t, "a", "b")
+	for _, c := range []struct {
+		name  string
+		files map[string]any
+		want  []string
+	}{
+		{"nothing", map[string]any{"README.md": "x"}, []string{"no-weights"}},
+		{"a shard is missing", with(tiny(t), map[string]any{shard2: nil}),
+			[]string{"missing-shard " + shard2}},
+		{"a shard is a directory", with(tiny(t), map[string]any{shard2: nil, shard2 + "/x": "x"}),
+			[]string{"missing-shard " + shard2}},
+		{"a sibling is missing",
+			map[string]any{"m-00001-of-00003.safetensors": weights,
+				"m-00003-of-00003.safetensors": file32(t, "c")},
+			[]string{"missing-shard m-00002-of-00003.safetensors"}},
+		{"a link is dangling", with(tiny(t), map[string]any{shard2: link("../nowhere")}),
+			[]string{"dangling-link " + shard2}},
+		{"the only file is a dangling link", map[string]any{"model.safetensors": link("gone")},
+			[]string{"dangling-link model.safetensors"}},
+		{"an empty shard", with(tiny(t), map[string]any{shard2: ""}),
+			[]string{"empty-file " + shard2}},
+		{"a pointer of LFS",
+			with(tiny(t), map[string]any{shard2: "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"}), []string{"pointer-file " + shard2}},
+		{"an index that is a pointer of LFS",
+			map[string]any{indexJ: "version https://git-lfs.github.com/spec/v1\n",
+				"model.safetensors": weights}, []string{"pointer-file " + indexJ}},
+		{"HTML", map[string]any{"model.safetensors": "<!DOCTYPE html><html>not found</html>"},
+			[]string{"wrong-format model.safetensors"}},
+		{"JSON", map[string]any{"model.safetensors": `{"error": "not found"}`},
+			[]string{"wrong-format model.safetensors"}},
+		{"zip", map[string]any{"model.safetensors": "PK\x03\x04" + strings.Repeat("x", 100)},
+			[]string{"wrong-format model.safetensors"}},
+		{"pickle", map[string]any{"model.safetensors": "\x80\x02}q\x00" + strings.Repeat("x",
+			100)}, []string{"wrong-format model.safetensors"}},
+		{"GGUF as safetensors", map[string]any{"model.safetensors": ggufFile([]string{"a"})},
+			[]string{"wrong-format model.safetensors"}},
+		{"safetensors as GGUF", map[string]any{"model.gguf": weights},
+			[]string{"wrong-format model.gguf"}},
+		{"safetensors as pickle", map[string]any{"pytorch_model.bin": weights},
+			[]string{"wrong-format pytorch_model.bin"}},
+		{"HTML as pickle", map[string]any{"pytorch_model.bin": "<html>"},
+			[]string{"wrong-format pytorch_model.bin"}},
+		{"a cut shard", with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1")[:200]}),
+			[]string{"truncated " + shard2}},
+		{"a shard cut in its header",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1")[:60]}),
+			[]string{"truncated " + shard2}},
+		{"a cut GGUF", map[string]any{"m.gguf": ggufFile([]string{"a", "b"})[:130]},
+			[]string{"truncated m.gguf"}},
+		{"bytes after the last tensor",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1") + "x"}),
+			[]string{"trailing-bytes " + shard2}},
+		{"bytes after the last tensor of GGUF",
+			map[string]any{"m.gguf": ggufFile([]string{"a"}) + strings.Repeat("x", 64)},
+			[]string{"trailing-bytes m.gguf"}},
+		{"a hole", map[string]any{"model.safetensors": header(
+			`{"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 3)},
+			[]string{"malformed model.safetensors"}},
+		{"a header that begins with {",
+			map[string]any{"model.safetensors": header(
+				`{"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`+strings.Repeat(" ",
+					'{'-53), 3)}, []string{"malformed model.safetensors"}},
+		{"an unknown dtype",
+			map[string]any{"model.safetensors": header(
+				`{"a":{"dtype":"Q9","shape":[2],"data_offsets":[0,3]}}`, 3)},
+			[]string{"unknown-dtype model.safetensors a"}},
+		{"an index that is no JSON", with(tiny(t), map[string]any{indexJ: `{"weight_map":`}),
+			[]string{"index-malformed " + indexJ}},
+		{"an index with a duplicate key",
+			with(tiny(t), map[string]any{
+				indexJ: `{"metadata":{},"weight_map":{"a":"x","a":"y"}}`}),
+			[]string{"index-malformed " + indexJ}},
+		{"an empty index", with(tiny(t), map[string]any{indexJ: ""}),
+			[]string{"empty-file " + indexJ}},
+		{"an index without metadata",
+			map[string]any{"m.safetensors": weights,
+				indexJ: `{"weight_map":{"a":"m.safetensors","b":"m.safetensors"}}`},
+			[]string{"index-no-metadata? " + indexJ}},
+		{"another extension", map[string]any{"m.bin": "\x80\x02x", indexJ: index(0, "a=m.bin")},
+			[]string{"pickle? m.bin", "wrong-extension m.bin"}},
+		{"a tensor in no shard",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1"),
+				indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", "320", 1)}),
+			[]string{"missing-tensor " + shard2 + " b1"}},
+		{"a tensor in another shard",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1"),
+				shard3: file32(t, "a2", "b1", "b2")}),
+			[]string{"misplaced-tensor " + shard3 + " b1"}},
+		{"a tensor in two shards",
+			with(tiny(t), map[string]any{shard3: file32(t, "a2", "b2", "b1")}),
+			[]string{"duplicate-tensor " + shard3 + " b1"}},
+		{"a tensor in two shards without index",
+			map[string]any{"m-00001-of-00002.safetensors": weights,
+				"m-00002-of-00002.safetensors": file32(t, "b")},
+			[]string{"no-index? m-00001-of-00002.safetensors",
+				"duplicate-tensor m-00002-of-00002.safetensors b"}},
+		{"a tensor not in the index",
+			with(tiny(t), map[string]any{shard2: file32(t, "a1", "b1", "c"),
+				indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", "448", 1)}),
+			[]string{"unindexed-tensor? " + shard2 + " c"}},
+		{"no index", map[string]any{"m-00001-of-00001.safetensors": weights},
+			[]string{"no-index? m-00001-of-00001.safetensors"}},
+		{"an orphan", with(tiny(t),
+			map[string]any{"mtp.safetensors": weights,
+				"model-00004-of-00004.safetensors": weights}),
+			[]string{"orphan-file? model-00004-of-00004.safetensors",
+				"orphan-file? mtp.safetensors"}},
+		{"a shadowed index", with(tiny(t), map[string]any{"model.safetensors": weights}),
+			[]string{"shadowed-index model.safetensors"}},
+		{"numbers of two sets",
+			map[string]any{"m-00001-of-00002.safetensors": file32(t, "a"),
+				"m-00002-of-00003.safetensors": file32(t, "b"),
+				indexJ: index(128, "a=m-00001-of-00002.safetensors",
+					"b=m-00002-of-00003.safetensors")}, []string{"shard-numbering? " + indexJ}},
+		{"no numbers", map[string]any{"x.safetensors": file32(t, "a"),
+			"y.safetensors": file32(t, "b"),
+			indexJ:          index(128, "a=x.safetensors", "b=y.safetensors")},
+			[]string{"shard-numbering? " + indexJ}},
+		{"a wrong total", with(tiny(t),
+			map[string]any{indexJ: strings.Replace(tiny(t)[indexJ].(string), "384", "1", 1)}),
+			[]string{"total-size? " + indexJ}},
+		{"a total that is no number",
+			with(tiny(t), map[string]any{indexJ: strings.Replace(tiny(t)[indexJ].(string), "384",
+				`"384"`, 1)}), []string{"total-size? " + indexJ}},
+		{"no tensors", map[string]any{"model.safetensors": header("{}", 0)},
+			[]string{"no-tensors? model.safetensors"}},
+		{"no tensors in an index", map[string]any{indexJ: index(0)},
+			[]string{"no-tensors? " + indexJ}},
+		{"config.json is a list",
+			map[string]any{"model.safetensors": weights, "config.json": "[]"},
+			[]string{"config-malformed config.json"}},
+		{"config.json is null",
+			map[string]any{"model.safetensors": weights, "config.json": "null"},
+			[]string{"config-malformed config.json"}},
+		{"config.json is cut",
+			map[string]any{"model.safetensors": weights, "config.json": `{"a": `},
+			[]string{"config-malformed config.json"}},
+		{"another dtype", map[string]any{"model.safetensors": weights,
+			"config.json": `{"torch_dtype": "torch.bfloat16"}`},
+			[]string{"config-dtype? config.json"}},
+		{"another dtype of text",
+			map[string]any{"model.safetensors": weights,
+				"config.json": `{"text_config": {"dtype": "bfloat16"}}`},
+			[]string{"config-dtype? config.json"}},
+		{"another dtype, quantised",
+			map[string]any{"model.safetensors": weights,
+				"config.json": `{"dtype": "bfloat16", "quantization_config": {"quant_method": "x"}}`}, nil},
+		{"dtype auto", map[string]any{"model.safetensors": weights,
+			"config.json": `{"dtype": "auto"}`}, nil},
+		{"dtype null", map[string]any{"model.safetensors": weights,
+			"config.json": `{"dtype": null, "architectures": 5}`}, nil},
+		{"a checkpoint of PyTorch", map[string]any{"pytorch_model.bin": checkpoint(t)},
+			[]string{"pickle? pytorch_model.bin"}},
+		{"a cut checkpoint of PyTorch", map[string]any{"pytorch_model.bin": checkpoint(t)[:700]},
+			[]string{"pickle? pytorch_model.bin", "truncated pytorch_model.bin"}},
+		{"pickles", map[string]any{"pytorch_model.bin": "PK\x03\x04x"},
+			[]string{"pickle? pytorch_model.bin"}},
+		{"an index of pickles",
+			map[string]any{"pytorch_model.bin.index.json": index(5,
+				"a=pytorch_model-00001-of-00002.bin", "b=pytorch_model-00002-of-00002.bin"),
+				"pytorch_model-00001-of-00002.bin": "\x80\x02x"},
+			[]string{"pickle? pytorch_model-00001-of-00002.bin",
+				"missing-shard pytorch_model-00002-of-00002.bin"}},
+		{"a link out of the directory",
+			map[string]any{"model.safetensors": link("../../other/model.safetensors")},
+			[]string{"dangling-link model.safetensors"}},
+		{"a split of another place",
+			map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"}, "split.no", uint16(1),
+				"split.count", uint16(1))}, []string{"gguf-split m-00001-of-00001.gguf"}},
+		{"a split without keys", map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"})},
+			[]string{"gguf-split m-00001-of-00001.gguf"}},
+		{"a split of another count",
+			map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"}, "split.no", uint16(0),
+				"split.count", uint16(2))}, []string{"gguf-split m-00001-of-00001.gguf"}},
+		{"a split under the name of a whole",
+			map[string]any{"m.gguf": ggufFile([]string{"a"}, "split.no", uint16(0), "split.count",
+				uint16(2))}, []string{"gguf-split m.gguf"}},
+		{"a wrong sum of splits",
+			map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"}, "split.no", uint16(0),
+				"split.count", uint16(1), "split.tensors.count", int32(2))},
+			[]string{"gguf-split m-00001-of-00001.gguf"}},
+		{"a component is missing",
+			map[string]any{"model_index.json": `{"_class_name": "P", "unet": ["diffusers", "U"], "vae": ["diffusers", "V"], "safety_checker": [null, null]}`,
+				"unet/diffusion_pytorch_model.safetensors": weights},
+			[]string{"missing-component vae"}},
+		{"a component elsewhere",
+			map[string]any{"model_index.json": `{"../x": ["diffusers", "U"], "unet": ["diffusers", "U"]}`,
+				"unet/diffusion_pytorch_model.safetensors": weights},
+			[]string{"unsafe-path model_index.json"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := openFixture(t, c.files, ".", nil)
+			wantFindings(t, m.Findings(), c.want...)
+		})
+	}
+}
+
+func TestUnsafePathsAreNotOpened(t *testing.T) {
+	for _, name := range []string{"../out.safetensors", "/out.safetensors", "", ".",
+		"sub/../../out.safetensors", `..\out.safetensors`,
+		"C:out.safetensors", "out\x00.safetensors"} {
+		inner := fixture(map[string]any{"out.safetensors": file32(t, "a"),
+			"m/" + indexJ: index(64, "a="+name)})
+		fsys := &counted{FS: inner}
+		m, err := OpenFS(fsys, "m", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFindings(t, m.Findings(), "unsafe-path "+indexJ)
+		if f := m.Findings()[0]; f.Field != `weight_map["a"]` || f.Tensors != 1 {
+			t.Errorf("%+v", f)
+		}
+		for _, opened := range fsys.opened {
+			if strings.Contains(opened, "out") {
+				t.Errorf("%q: %s was opened", name, opened)
+			}
+		}
+	}
+}
+
+func TestManyFindingsAreCut(t *testing.T) {
+	m := openFixture(t, map[string]any{"m-00001-of-99999.safetensors": file32(t, "a")}, ".", nil)
+	all := m.Findings()
+	if len(all) != maxFindings+1 || all[maxFindings].Code != Limit {
+		t.Errorf("%d findings, the last %v", len(all), all[len(all)-1])
+	}
+	if s := m.Summary(); s.Shards != 99999 {
+		t.Errorf("%d shards", s.Shards)
+	}
+}
+
+func TestFindingJSON(t *testing.T) {
+	m := openFixture(t, with(tiny(t), map[string]any{shard2: nil}), ".", nil)
+	b, err := json.Marshal(m.Findings())
+	want := `[{"severity":"error","code":"missing-shard","class":"truncated","file":"` + shard2 +
+		`","tensors":2,"message":"named by model.safetensors.index.json for 2 tensors"}]`
+	if err != nil || string(b) != want {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+func TestLimitsAreFindings(t *testing.T) {
+	m := openFixture(t, map[string]any{"model.safetensors": file32(t, "a", "b")}, ".",
+		&Options{Limits: tensor.Limits{MaxTensors: 1}})
+	wantFindings(t, m.Findings(), "limit model.safetensors")
+	if _, err := OpenFS(fixture(tiny(t)), ".",
+		&Options{Limits: tensor.Limits{MaxTensors: -1}}); err == nil {
+		t.Error("a negative limit is accepted")
+	}
+}
+
+// TestDocumentedCodes holds docs/check.md to the codes and their severities.
+func TestDocumentedCodes(t *testing.T) {
+	b, err := os.ReadFile("../docs/check.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("code.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile(
+		"(?m)^\\| `([a-z-]+)` \\| (error|warning) \\|").FindAllStringSubmatch(string(b), -1) {
+		documented[row[1]] = row[2]
+	}
+	for _, c := range regexp.MustCompile(`Code = "([a-z-]+)"`).FindAllStringSubmatch(
+		string(source), -1) {
+		if severity, _ := Code(c[1]).properties(); documented[c[1]] != severity.String() {
+			t.Errorf("%s is documented as %q, and is a %v", c[1], documented[c[1]], severity)
+		}
+		delete(documented, c[1])
+	}
+	for c := range documented {
+		t.Errorf("%s is documented and does not exist", c)
+	}
+}
