@@ -29,16 +29,22 @@ func Write(ctx context.Context, w io.Writer, at int64, all []Piece, end int64) (
 		if at, err = zeros(w, at, p.Off); err != nil {
 			return at, err
 		}
-		n, err := p.Data.WriteTo(w)
+		n, err := Copy(w, p.Data, p.Size)
 		if at += n; err != nil {
 			return at, fmt.Errorf("%s: %w", quote.Name(p.Name), err)
 		}
-		if n != p.Size {
-			return at, fmt.Errorf("%s: %w: the source gave %d bytes of %d", quote.Name(p.Name),
-				io.ErrUnexpectedEOF, n, p.Size)
-		}
 	}
 	return zeros(w, at, end)
+}
+
+// Copy writes a blob to w. Another number of bytes than size is an error, unless that is
+// -1.
+func Copy(w io.Writer, b tensor.Blob, size int64) (int64, error) {
+	n, err := b.WriteTo(w)
+	if err == nil && size >= 0 && n != size {
+		err = fmt.Errorf("%w: the source gave %d bytes of %d", io.ErrUnexpectedEOF, n, size)
+	}
+	return n, err
 }
 
 // zeros writes zero bytes from at to end.

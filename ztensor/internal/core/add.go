@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// inFlight bounds the memory of what is prepared and not written yet.
+	// InFlight bounds the memory of what is prepared and not written yet.
 	InFlight = 32 << 20
 	// jobSize is how many bytes of small tensors make a job.
 	jobSize = 256 << 10
@@ -22,19 +22,29 @@ type Piece struct {
 	Role       string
 	DType      tensor.DType
 	Word, Type string // of version 2: the storage type, and the logical one if it needs it
-	Odd        bool   // half of the last byte must be zero
+	Odd        bool   // see Check
 	Data       tensor.Blob
 	Early      bool  // Prepare is called for it, by a worker
 	Cost       int64 // the memory that this takes
+	Streamed   bool  // its data comes piece by piece, and cannot be read again
 
 	Stored []byte // made by Prepare
-	Hash   uint64 // XXH3, if Hashed
-	Hashed bool
-	Digest string // of version 1
+	Digest string
 	Offset int64
 	Length int64 // stored
 	Size   int64 // decoded
 	err    error // of Prepare
+}
+
+// Plan decides whether a piece is prepared: what is in memory as it is stored, and what
+// has at most limit bytes.
+func (p *Piece) Plan(compress bool, limit int64) {
+	size := p.Data.Size()
+	if _, ok := p.Data.Memory(); ok && !compress {
+		p.Early = true
+	} else if size >= 0 && size <= limit {
+		p.Early, p.Cost = true, 2*size
+	}
 }
 
 // A job is tensors whose pieces are prepared by one worker: one, or several small ones.
@@ -102,39 +112,54 @@ func (w *Writer) prepare(ctx context.Context, j *job) error {
 }
 
 func (w *Writer) store(ctx context.Context, j *job) error {
-	for _, it := range j.items {
-		left := len(it.pieces)
+	for k := range j.items {
+		it := &j.items[k]
 		for i := range it.pieces {
 			p := &it.pieces[i]
 			err := cmp.Or(ctx.Err(), p.err)
 			if err == nil {
-				err = w.Layout.Store(ctx, w, p, func() error {
-					if left--; left > 0 {
-						return nil
-					}
-					return w.enter(it)
-				})
+				err = w.storePiece(ctx, p)
+			}
+			if err == nil && i == len(it.pieces)-1 {
+				err = it.complete()
 			}
 			if err != nil {
 				return w.Broken(it.t, p.Role, err)
 			}
 		}
-		if len(it.pieces) == 0 {
-			w.Layout.Enter(it.t, nil)
-		}
+		w.Layout.Enter(it.t, it.pieces)
 	}
 	return nil
 }
 
-// enter completes a tensor, if its data is as long as the shape requires and has not
-// changed.
-func (w *Writer) enter(it item) error {
+// storePiece writes a piece, unless its bytes are there already.
+func (w *Writer) storePiece(ctx context.Context, p *Piece) error {
+	there, err := w.Layout.Place(ctx, w, p)
+	if err != nil || there {
+		return err
+	}
+	start := w.Off
+	if p.Early {
+		err = w.Write(p.Stored)
+	} else if out, e := w.Layout.Sink(ctx, w, p); e != nil {
+		err = e
+	} else if err = p.Feed(ctx, out); err == nil {
+		err = out.Close()
+	}
+	if err != nil {
+		return err
+	}
+	p.Length = w.Off - start
+	return w.Layout.Written(p)
+}
+
+// complete reports data that is not as long as the shape requires, or has changed.
+func (it *item) complete() error {
 	n, _ := it.t.Shape.Elements()
 	want, _ := it.t.DType.Bytes(n)
 	if have := it.pieces[0].Size; it.t.Dense() && it.t.DType != tensor.Unknown && have != want {
 		return fmt.Errorf("%w: %d bytes came where %v of %v takes %d", tensor.ErrMalformed, have,
 			it.t.Shape, it.t.DType, want)
 	}
-	w.Layout.Enter(it.t, it.pieces)
 	return unchanged(it.t)
 }

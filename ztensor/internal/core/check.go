@@ -101,10 +101,9 @@ func (p *Payload) CheckStored(step func(n int64) error, look func(b []byte) erro
 		return p.FailedDigest(err)
 	}
 	err = p.EachPiece(step, func(b []byte) error {
-		switch {
-		case h != nil:
+		if h != nil {
 			h.Write(b)
-		case look == nil:
+		} else {
 			Touch(b)
 		}
 		if look != nil {

@@ -62,6 +62,15 @@ func DigestText(alg Digest, h hash.Hash) string {
 	return fmt.Sprintf("%v:%x", alg, h.Sum(nil))
 }
 
+// DigestOf returns the digest of b as the specification spells it.
+func DigestOf(alg Digest, b []byte) string {
+	h := NewHash(alg)
+	if h != nil {
+		h.Write(b)
+	}
+	return DigestText(alg, h)
+}
+
 // A Stated digest is one as a file states it.
 type Stated struct {
 	Alg   Digest
@@ -145,13 +154,10 @@ func (p *Payload) Wanted() (w Stated, h hash.Hash, err error) {
 	return w, NewHash(w.Alg), nil
 }
 
-// XXH3 returns the digest, if it is one of that algorithm.
-func (p *Payload) XXH3() (sum uint64, ok bool) {
+// HasXXH3 reports whether the digest is one of that algorithm.
+func (p *Payload) HasXXH3() bool {
 	w, _, err := p.Wanted()
-	if err != nil || w.Alg != XXH3 {
-		return 0, false
-	}
-	return binary.BigEndian.Uint64(w.sum), true
+	return err == nil && w.Alg == XXH3
 }
 
 // Compare compares a computed digest with the stated one.
@@ -169,6 +175,3 @@ func (p *Payload) Compare(want Stated, h hash.Hash) error {
 	return fmt.Errorf("%w: %v is %x, the file says %x", tensor.ErrChecksum, want.Alg, have,
 		want.sum)
 }
-
-// PrefixXXH3 begins digests of that algorithm.
-const PrefixXXH3 = "xxh3:"

@@ -1,160 +1,119 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"hash"
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// PieceSize is how much is read, hashed and written at a time.
+// PieceSize is how much is read, hashed and compared at a time.
 const PieceSize = 1 << 20
 
-// A Sink writes the stored bytes of one component and computes their digest on the way.
+// A Sink writes the bytes of a piece. Close gives the piece the digest of them, unless it
+// has one.
 type Sink struct {
 	w    *Writer
-	Hash hash.Hash // nil: none
-	Size int64
+	p    *Piece
+	alg  Digest
+	hash hash.Hash // nil: none
 }
 
 // Sink returns a Sink of what w writes.
-func (w *Writer) Sink(alg Digest) *Sink { return &Sink{w: w, Hash: NewHash(alg)} }
-
-func (s *Sink) Write(p []byte) (int, error) {
-	if s.Hash != nil {
-		s.Hash.Write(p)
+func (w *Writer) Sink(p *Piece, alg Digest) *Sink {
+	s := &Sink{w: w, p: p, alg: alg}
+	if p.Digest == "" {
+		s.hash = NewHash(alg)
 	}
-	s.Size += int64(len(p))
-	return len(p), s.w.Write(p)
+	return s
 }
 
-// A Feed brings the decoded bytes of a component to where they are stored.
-type Feed struct {
-	Out   io.Writer
-	Zstd  *Encoder // nil: as they are
-	Dtype tensor.DType
-	N     int64 // decoded bytes so far
-	Odd   bool  // half of the last byte must be zero
+func (s *Sink) Write(b []byte) (int, error) {
+	if s.hash != nil {
+		s.hash.Write(b)
+	}
+	return len(b), s.w.Write(b)
+}
+
+func (s *Sink) Close() error {
+	if s.hash != nil {
+		s.p.Digest = DigestText(s.alg, s.hash)
+	}
+	return nil
+}
+
+// A Check finds values that their type does not have in the bytes of a payload.
+type Check struct {
+	DType tensor.DType
+	Odd   bool // half of the last byte means nothing and must be zero
+	n     int64
 	last  byte
 }
 
-// Begin starts a component; size is that of the decoded bytes, or -1.
-func (f *Feed) Begin(size int64) {
-	if f.Zstd != nil {
-		f.Zstd.ResetContentSize(f.Out, size)
-	}
-}
-
-func (f *Feed) Write(p []byte) (int, error) {
-	if f.Dtype == tensor.Bool {
-		if err := CheckBools(p, f.N); err != nil {
-			return 0, err
-		}
-	}
-	f.N += int64(len(p))
-	if len(p) > 0 {
-		f.last = p[len(p)-1]
-	}
-	if f.Zstd != nil {
-		return f.Zstd.Write(p)
-	}
-	return f.Out.Write(p)
-}
-
-// CheckBools looks for bools that are none; at is how many come before p.
-func CheckBools(p []byte, at int64) error {
-	if i := le.NotBool(p); i >= 0 {
-		return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed, at+int64(i),
-			p[i])
-	}
-	return nil
-}
-
-func (f *Feed) end() error {
-	if f.Odd {
-		if err := OddNibble(f.last, 1); err != nil {
-			return err
-		}
-	}
-	if f.Zstd != nil {
-		return f.Zstd.Close()
-	}
-	return nil
-}
-
-// From feeds all of a blob, in pieces of *buf where it is not in memory.
-func (f *Feed) From(ctx context.Context, b tensor.Blob, buf *[]byte) error {
-	f.Begin(b.Size())
-	if p, ok := b.Memory(); ok {
-		for len(p) > 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			n := min(len(p), PieceSize)
-			if _, err := f.Write(p[:n]); err != nil {
-				return err
-			}
-			p = p[n:]
-		}
-		return f.end()
-	}
-	in, err := b.Open()
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	if *buf == nil {
-		*buf = make([]byte, PieceSize)
-	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := source.ReadPiece(in, *buf)
-		if n > 0 {
-			if _, err := f.Write((*buf)[:n]); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if size := b.Size(); size >= 0 && f.N != size {
-		return fmt.Errorf("%w: %d bytes came where %d were promised", tensor.ErrMalformed, f.N,
-			size)
-	}
-	return f.end()
-}
-
-// OddNibble reports whether the half byte that n elements of four bits leave
-// unused is not zero.
-func OddNibble(last byte, n int64) error {
-	if n%2 == 1 && last > 0xf {
-		return rule.Broken(rule.LayoutData, "the unused half of the last byte is 0x%x", last>>4)
-	}
-	return nil
-}
-
-// HalfByte reports whether half a byte of a tensor's data means nothing, and must be
-// zero.
-func HalfByte(t *tensor.Tensor) bool {
+// OddHalf reports whether half a byte of a tensor's data means nothing.
+func OddHalf(t *tensor.Tensor) bool {
 	n, _ := t.Shape.Elements()
 	return t.Dense() && t.DType == tensor.F4E2M1FN && n%2 == 1
 }
 
-// IsBools looks for bools that are none.
-func IsBools(p []byte) error {
-	if i := le.NotBool(p); i >= 0 {
-		return rule.Broken(rule.LayoutData, "the bool 0x%02x", p[i])
+// Next checks the next bytes.
+func (c *Check) Next(b []byte) error {
+	if c.DType == tensor.Bool {
+		if i := le.NotBool(b); i >= 0 {
+			return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed,
+				c.n+int64(i), b[i])
+		}
+	}
+	if c.n += int64(len(b)); len(b) > 0 {
+		c.last = b[len(b)-1]
 	}
 	return nil
+}
+
+// End checks what shows when all bytes were there.
+func (c *Check) End() error {
+	if c.Odd && c.last > 0xf {
+		return rule.Broken(rule.LayoutData, "the unused half of the last byte is 0x%x", c.last>>4)
+	}
+	return nil
+}
+
+// A feed checks the bytes of a piece on their way to where they are stored.
+type feed struct {
+	Check
+	out io.Writer
+}
+
+func (f *feed) Write(b []byte) (int, error) {
+	if err := f.Next(b); err != nil {
+		return 0, err
+	}
+	return f.out.Write(b)
+}
+
+// Feed writes the data of a piece to out, and checks it.
+func (p *Piece) Feed(ctx context.Context, out io.Writer) error {
+	f := feed{Check{DType: p.DType, Odd: p.Odd}, out}
+	n, err := pieces.Copy(pieces.Until(ctx, &f), p.Data, p.Data.Size())
+	if p.Size = n; err != nil {
+		return err
+	}
+	return f.End()
+}
+
+// Load returns the data of a piece, which it checks.
+func (p *Piece) Load(ctx context.Context) ([]byte, error) {
+	if all, ok := p.Data.Memory(); ok {
+		return all, p.Feed(ctx, io.Discard)
+	}
+	var read bytes.Buffer
+	read.Grow(int(p.Data.Size()))
+	err := p.Feed(ctx, &read)
+	return read.Bytes(), err
 }

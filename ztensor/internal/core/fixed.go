@@ -59,12 +59,13 @@ func fingerprint(p []byte, whole bool) uint64 {
 	return h.Sum64()
 }
 
-// HashOf returns the XXH3 of p, the bytes of b.
-func HashOf(b tensor.Blob, p []byte) uint64 {
-	if f, ok := b.Source().(*fixed); ok && f.whole {
-		return f.hash
+// XXH3Of returns the digest of p, the bytes of b.
+func XXH3Of(b tensor.Blob, p []byte) string {
+	f, ok := b.Source().(*fixed)
+	if !ok || !f.whole {
+		return DigestOf(XXH3, p)
 	}
-	return xxh3.Hash(p)
+	return fmt.Sprintf("xxh3:%016x", f.hash)
 }
 
 // unchanged compares the fixed blobs of a tensor with what they were.

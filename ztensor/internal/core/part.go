@@ -1,22 +1,25 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Part is a dense tensor that comes piece by piece.
-type Part struct {
-	Feed   Feed
-	Finish func() error // completes the tensor
-
-	w    *Writer
-	t    *tensor.Tensor
-	done bool
+// A part is a dense tensor that comes piece by piece.
+type part struct {
+	feed
+	sink  io.WriteCloser
+	w     *Writer
+	t     *tensor.Tensor
+	all   []Piece // one
+	start int64
+	done  bool
 }
 
 // Create begins a dense tensor that comes piece by piece.
@@ -29,41 +32,48 @@ func (w *Writer) Create(name string, dtype tensor.DType, shape tensor.Shape) (io
 			quote.Name(name), shape, dtype)
 	}
 	t := &tensor.Tensor{Name: name, DType: dtype, Shape: shape, Data: tensor.BlobFunc(size, nil)}
-	if err := w.Check(t); err != nil {
+	if err := w.Usable(); err != nil {
 		return nil, err
 	}
-	p, err := w.Layout.Create(w, t)
+	ctx := context.Background()
+	all, err := w.Layout.Create(ctx, w, t)
 	if err != nil {
 		return nil, err
 	}
-	p.w, p.t = w, t
-	p.Feed.Begin(size)
+	p := &part{w: w, t: t, all: all}
+	x := &all[0]
+	x.Streamed = true
+	if _, err = w.Layout.Place(ctx, w, x); err == nil {
+		p.start = w.Off
+		p.sink, err = w.Layout.Sink(ctx, w, x)
+	}
+	if err != nil {
+		return nil, w.Fail(err)
+	}
+	p.feed = feed{Check{DType: x.DType, Odd: x.Odd}, p.sink}
 	w.part = p
 	return p, nil
 }
 
-func (p *Part) Write(b []byte) (int, error) {
+func (p *part) Write(b []byte) (int, error) {
 	switch want := p.t.Data.Size(); {
 	case p.done:
 		return 0, fmt.Errorf("ztensor: tensor %s: %w", quote.Name(p.t.Name), fs.ErrClosed)
 	case p.w.Err != nil:
 		return 0, p.w.Err
-	case int64(len(b)) > want-p.Feed.N:
+	case int64(len(b)) > want-p.n:
 		return 0, p.w.Broken(p.t, "data", fmt.Errorf("%w: more than the %d bytes of %v of %v",
 			tensor.ErrMalformed, want, p.t.Shape, p.t.DType))
 	}
-	for n := 0; n < len(b); {
-		k := min(len(b)-n, PieceSize)
-		if _, err := p.Feed.Write(b[n : n+k]); err != nil {
-			return n, p.w.Broken(p.t, "data", err)
-		}
-		n += k
+	n, err := pieces.Until(context.Background(), &p.feed).Write(b)
+	if err != nil {
+		return n, p.w.Broken(p.t, "data", err)
 	}
-	return len(b), nil
+	return n, nil
 }
 
 // Close enters the tensor.
-func (p *Part) Close() error {
+func (p *part) Close() error {
 	if p.done {
 		return nil
 	}
@@ -72,18 +82,21 @@ func (p *Part) Close() error {
 	if p.w.Err != nil {
 		return p.w.Err
 	}
-	var err error
-	if want := p.t.Data.Size(); p.Feed.N != want {
-		err = fmt.Errorf("%w: %d bytes of %d", io.ErrUnexpectedEOF, p.Feed.N, want)
+	err := p.End()
+	if want := p.t.Data.Size(); p.n != want {
+		err = fmt.Errorf("%w: %d bytes of %d", io.ErrUnexpectedEOF, p.n, want)
 	}
 	if err == nil {
-		err = p.Feed.end()
+		err = p.sink.Close()
 	}
+	x := &p.all[0]
+	x.Size, x.Length = p.n, p.w.Off-p.start
 	if err == nil {
-		err = p.Finish()
+		err = p.w.Layout.Written(x)
 	}
 	if err != nil {
 		return p.w.Broken(p.t, "data", err)
 	}
+	p.w.Layout.Enter(p.t, p.all)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // A Worker verifies tensors one after the other.
@@ -53,7 +54,7 @@ func (v *Verifier) outcome(p *Payload) *outcome {
 		return new(outcome) // no two payloads have a byte in common
 	}
 	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize,
-		digest: p.Digest, odd: HalfByte(p.T)}
+		digest: p.Digest, odd: OddHalf(p.T)}
 	if p.Encoded() {
 		k.encoding = p.More.Encoding
 	}
@@ -73,14 +74,14 @@ func (v *Verifier) outcome(p *Payload) *outcome {
 // Payload verifies a payload with check, which is like [Payload.Check]: once for all
 // tensors that have it, each of which gets what that found. It returns how many bytes
 // were decoded.
-func (w *Worker) Payload(p *Payload, look func(b []byte) error,
+func (w *Worker) Payload(p *Payload,
 	check func(step func(n int64) error, look func(b []byte) error) error) int64 {
 	o := w.V.outcome(p)
 	first := false
 	o.once.Do(func() {
 		first = true
 		before := len(w.Found)
-		o.decoded = w.check(p, look, check)
+		o.decoded = w.check(p, check)
 		o.found, o.path = slices.Clone(w.Found[before:]), p.R.Path(p)
 	})
 	for i := 0; i < len(o.found) && !first; i++ {
@@ -98,28 +99,32 @@ func (w *Worker) Payload(p *Payload, look func(b []byte) error,
 	return o.decoded
 }
 
-func (w *Worker) check(p *Payload, look func(b []byte) error,
+func (w *Worker) check(p *Payload,
 	check func(step func(n int64) error, look func(b []byte) error) error) (decoded int64) {
 	if p.Encoded() {
 		decoded = max(0, p.DecodedSize)
 	}
-	counted := look
-	if p.DecodedSize < 0 {
-		counted = func(b []byte) error {
-			decoded += int64(len(b))
-			if w.Charge(int64(len(b))); w.Err == nil && look != nil {
-				return look(b)
-			}
-			return w.Err
-		}
-	}
 	if w.Charge(decoded); w.Err != nil {
 		return decoded
 	}
+	values := Check{DType: p.Dtype, Odd: OddHalf(p.T)}
 	err := check(func(n int64) error {
 		w.V.Done.Add(n)
 		return cmp.Or(w.Ctx.Err(), w.Err)
-	}, counted)
+	}, func(b []byte) error {
+		if p.DecodedSize < 0 {
+			decoded += int64(len(b))
+			w.Charge(int64(len(b)))
+		}
+		err := values.Next(b)
+		if err != nil && p.R.Ruled {
+			err = rule.New(rule.LayoutData, err)
+		}
+		return cmp.Or(w.Err, err)
+	})
+	if err == nil {
+		err = p.Failed(values.End())
+	}
 	if err != nil && w.Ctx.Err() == nil && w.Err == nil {
 		w.Fail(err)
 	}

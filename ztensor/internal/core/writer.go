@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -45,9 +46,8 @@ type Writer struct {
 	Attributes []byte          // of the file, a CBOR map
 	Own        map[string][]byte
 
-	Buf   []byte
 	zeros [4096]byte // for padding
-	part  *Part      // that Create returned and nobody closed yet
+	part  *part      // that Create returned and nobody closed yet
 	Err   error      // final
 	done  bool
 }
@@ -61,15 +61,18 @@ type Layout interface {
 	// Add writes what ts yields, or keeps it: one tensor, or all of a call of AddAll,
 	// whose memory may change as soon as ts goes on.
 	Add(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error], all bool) error
-	// Plan checks a tensor and lists its pieces in file order. Prepare makes one of them
-	// ready in memory. Store writes it, and calls written when all of it is in the file;
-	// Enter then enters the tensor.
+	// Plan checks a tensor and lists its pieces in file order; Create does so for a dense
+	// one that comes piece by piece. Prepare makes a piece ready in memory.
 	Plan(ctx context.Context, w *Writer, t *tensor.Tensor) (*tensor.Tensor, []Piece, error)
+	Create(ctx context.Context, w *Writer, t *tensor.Tensor) ([]Piece, error)
 	Prepare(ctx context.Context, w *Writer, p *Piece) error
-	Store(ctx context.Context, w *Writer, p *Piece, written func() error) error
+	// Place sets the offset of a piece, and reports whether its bytes are there already.
+	// Else Sink stores what is not prepared, and Written follows.
+	Place(ctx context.Context, w *Writer, p *Piece) (there bool, err error)
+	Sink(ctx context.Context, w *Writer, p *Piece) (io.WriteCloser, error)
+	Written(p *Piece) error
+	// Enter enters a tensor whose pieces are in the file.
 	Enter(t *tensor.Tensor, pieces []Piece)
-	// Create begins a dense tensor that comes piece by piece.
-	Create(w *Writer, t *tensor.Tensor) (*Part, error)
 	// appendAttributes encodes attributes whose values are that deep in the manifest.
 	AppendAttributes(attributes map[string]any, depth int) ([]byte, error)
 	// checkAttributes reports why a tensor cannot have these attributes.
@@ -359,15 +362,6 @@ func (w *Writer) Write(p []byte) error {
 	return w.Fail(err)
 }
 
-// WritePieces writes p in pieces that the system likes.
-func (w *Writer) WritePieces(p []byte) {
-	for len(p) > 0 && w.Err == nil {
-		n := min(len(p), PieceSize)
-		w.Write(p[:n])
-		p = p[n:]
-	}
-}
-
 // Pad writes zeros up to a multiple of n.
 func (w *Writer) Pad(n int64) error {
 	for left := align.Padding(w.Off, n); left > 0 && w.Err == nil; {
@@ -390,19 +384,11 @@ func Measured(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 		if p.Data.Size() >= 0 {
 			continue
 		}
-		n, err := decodedSize(ctx, p.Data)
+		n, err := p.Data.WriteTo(pieces.Until(ctx, io.Discard))
 		if err != nil {
 			return nil, err
 		}
 		p.Data = tensor.BlobFunc(n, p.Data.Open)
 	}
 	return &as, nil
-}
-
-// decodedSize reads all of b, and returns how much that is.
-func decodedSize(ctx context.Context, b tensor.Blob) (int64, error) {
-	f := Feed{Out: io.Discard}
-	var buf []byte
-	err := f.From(ctx, b, &buf)
-	return f.N, err
 }

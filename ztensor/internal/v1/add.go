@@ -1,12 +1,14 @@
 package v1
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"iter"
 	"slices"
 	"sort"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -49,13 +51,7 @@ func (l *Layout) Plan(ctx context.Context, w *core.Writer,
 			func(i, j int) bool { return fileOrder(all[i].Role) < fileOrder(all[j].Role) })
 	}
 	for i := range all {
-		p := &all[i]
-		size := p.Data.Size()
-		if _, ok := p.Data.Memory(); ok && l.level == 0 {
-			p.Early = w.Digest != core.NoDigest
-		} else if size >= 0 && size <= maxPrepared {
-			p.Early, p.Cost = true, 2*size
-		}
+		all[i].Plan(l.level > 0, maxPrepared)
 	}
 	w.Names[t.Name] = true
 	return t, all, nil
@@ -74,67 +70,48 @@ func fileOrder(role string) int {
 
 // Prepare compresses and hashes a component in memory.
 func (l *Layout) Prepare(ctx context.Context, w *core.Writer, p *core.Piece) error {
-	var read bytes.Buffer
-	f := core.Feed{Out: &read, Dtype: p.DType}
-	all, inMemory := p.Data.Memory()
-	if inMemory {
-		f.Out = io.Discard
-	} else {
-		read.Grow(int(p.Data.Size()))
-	}
-	buf := make([]byte, min(max(p.Data.Size(), 1), 256<<10))
-	if err := f.From(ctx, p.Data, &buf); err != nil {
+	all, err := p.Load(ctx)
+	if err != nil {
 		return err
-	}
-	if p.Size = f.N; !inMemory {
-		all = read.Bytes()
 	}
 	if l.level > 0 {
 		all = l.frames.EncodeAll(all, make([]byte, 0, len(all)))
 	}
-	h := core.NewHash(w.Digest)
-	if h != nil {
-		h.Write(all)
-	}
-	p.Stored, p.Digest = all, core.DigestText(w.Digest, h)
+	p.Stored, p.Digest = all, core.DigestOf(w.Digest, all)
 	return nil
 }
 
-// Store writes one component.
-func (l *Layout) Store(ctx context.Context, w *core.Writer, p *core.Piece,
-	written func() error) error {
-	if err := w.Pad(alignment); err != nil {
-		return err
-	}
+// Place begins a component where the format does.
+func (l *Layout) Place(ctx context.Context, w *core.Writer, p *core.Piece) (bool, error) {
+	err := w.Pad(alignment)
 	p.Offset = w.Off
-	if p.Early {
-		w.WritePieces(p.Stored)
-	} else {
-		s := w.Sink(w.Digest)
-		f := core.Feed{Out: s, Zstd: l.encoder, Dtype: p.DType}
-		if err := f.From(ctx, p.Data, &w.Buf); err != nil {
-			return err
-		}
-		p.Size, p.Digest = f.N, core.DigestText(w.Digest, s.Hash)
-	}
-	if p.Length = w.Off - p.Offset; w.Err != nil {
-		return w.Err
-	}
-	return written()
+	return false, err
 }
 
-// Create begins a dense tensor that comes piece by piece.
-func (l *Layout) Create(w *core.Writer, t *tensor.Tensor) (*core.Part, error) {
-	if err := w.Pad(alignment); err != nil {
-		return nil, err
+// Sink compresses a component that does not come from memory at once.
+func (l *Layout) Sink(ctx context.Context, w *core.Writer, p *core.Piece) (io.WriteCloser,
+	error) {
+	s := w.Sink(p, w.Digest)
+	if l.level == 0 {
+		return s, nil
 	}
-	w.Names[t.Name] = true
-	c := core.Piece{Role: "data", DType: t.DType, Size: t.Data.Size(), Offset: w.Off}
-	s := w.Sink(w.Digest)
-	return &core.Part{Feed: core.Feed{Out: s, Zstd: l.encoder, Dtype: t.DType},
-		Finish: func() error {
-			c.Length, c.Digest = s.Size, core.DigestText(w.Digest, s.Hash)
-			l.Enter(t, []core.Piece{c})
-			return nil
-		}}, nil
+	l.encoder.ResetContentSize(s, p.Data.Size())
+	return compressed{l.encoder, s}, nil
+}
+
+// A compressed sink ends the frame before it hashes.
+type compressed struct {
+	*zstd.Encoder
+	s *core.Sink
+}
+
+func (c compressed) Close() error { return cmp.Or(c.Encoder.Close(), c.s.Close()) }
+
+func (l *Layout) Written(*core.Piece) error { return nil }
+
+// Create begins a dense tensor that comes piece by piece.
+func (l *Layout) Create(ctx context.Context, w *core.Writer, t *tensor.Tensor) ([]core.Piece,
+	error) {
+	_, all, err := l.Plan(ctx, w, t)
+	return all, err
 }

@@ -28,7 +28,7 @@ type Layout struct {
 	scratch []byte
 
 	level   int
-	encoder *core.Encoder // of streams
+	encoder *zstd.Encoder // of streams
 	frames  *zstd.Encoder // of what is in memory
 }
 
@@ -40,7 +40,8 @@ func NewLayout(o core.Settings) (*Layout, error) {
 		if l.encoder, err = core.NewEncoder(l.level); err != nil {
 			return nil, err
 		}
-		if l.frames, err = core.NewFrames(l.level); err != nil {
+		l.frames, err = core.NewEncoder(l.level, zstd.WithEncoderConcurrency(0))
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -73,27 +73,17 @@ func verifyStated(w *core.Worker, c *core.Payload) {
 
 // verifyPayload reads the bytes of a component once: digest, encoding and bools.
 func verifyPayload(w *core.Worker, c *core.Payload) (decoded int64) {
-	var look func(b []byte) error
-	var at int64
-	if c.Dtype == tensor.Bool {
-		look = func(b []byte) error {
-			at += int64(len(b))
-			return core.CheckBools(b, at-int64(len(b)))
-		}
-	}
 	check := c.Check
 	switch _, _, err := c.Wanted(); {
 	case err != nil && c.Codec() == nil: // reported already, but the bytes have to be there
 		check = func(step func(n int64) error, look func(b []byte) error) error {
 			return c.Failed(c.EachPiece(step, func(b []byte) error {
-				if core.Touch(b); look == nil {
-					return nil
-				}
+				core.Touch(b)
 				return look(b)
 			}))
 		}
 	case c.Readable() != nil:
 		check = c.CheckStored
 	}
-	return w.Payload(c, look, check)
+	return w.Payload(c, check)
 }

@@ -168,11 +168,10 @@ func (c *Container) Extend(name string, o core.Settings) (*core.Writer, error) {
 	l.takeOver(others)
 	known := map[int64]bool{}
 	for _, b := range r.Payloads {
-		sum, ok := b.XXH3()
-		if ok && b.Shard == 0 && b.Length > 0 && !b.Encoded() && !known[b.Offset] {
+		if b.HasXXH3() && b.Shard == 0 && b.Length > 0 && !b.Encoded() && !known[b.Offset] {
 			known[b.Offset] = true
-			p := &core.Piece{Hash: sum, Size: b.DecodedSize, Offset: b.Offset}
-			l.keep(p, tensor.NewBlob(b))
+			l.keep(&core.Piece{Digest: b.Digest, Size: b.DecodedSize, Offset: b.Offset,
+				Data: tensor.NewBlob(b)})
 		}
 	}
 	e, err := atomicfile.Extend(name)

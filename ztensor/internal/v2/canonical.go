@@ -3,14 +3,11 @@ package v2
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/zeebo/xxh3"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -59,14 +56,10 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 		}
 		b = object.AppendTo(cbor.AppendText(b, t.Name))
 	}
-	switch alg {
-	case core.XXH3:
-		return fmt.Sprintf("%s%016x", core.PrefixXXH3, xxh3.Hash(b)), nil
-	case core.SHA256:
-		sum := sha256.Sum256(b)
-		return "sha256:" + hex.EncodeToString(sum[:]), nil
+	if alg != core.XXH3 && alg != core.SHA256 {
+		return "", fmt.Errorf("ztensor: %w: a content digest by %v", errors.ErrUnsupported, alg)
 	}
-	return "", fmt.Errorf("ztensor: %w: a content digest by %v", errors.ErrUnsupported, alg)
+	return core.DigestOf(alg, b), nil
 }
 
 func layoutOf(t *tensor.Tensor) string {
@@ -148,8 +141,8 @@ func (c *canonical) places(all []*core.Payload) error {
 		if b.Encoded() {
 			c.violates(4, b.Offset, field(), "it is encoded")
 		}
-		sum, ok := b.XXH3()
-		if !ok {
+		hashed := b.HasXXH3()
+		if !hashed {
 			c.violates(4, b.Offset, field(), "its digest is no xxh3")
 		}
 		if b.Shard > 0 {
@@ -174,10 +167,10 @@ func (c *canonical) places(all []*core.Payload) error {
 		taken = append(taken, core.Extent{Off: b.Offset, Length: b.Length})
 		next = max(next, b.Offset+b.Length)
 		next += align.Padding(next, CanonicalAlignment)
-		if !ok || b.Encoded() {
+		if !hashed || b.Encoded() {
 			continue
 		}
-		key := content{sum, b.Length}
+		key := content{b.Digest, b.Length}
 		other := first[key]
 		if other == nil {
 			first[key] = b

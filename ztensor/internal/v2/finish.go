@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -32,7 +31,7 @@ func (l *Layout) Enter(t *tensor.Tensor, parts []core.Piece) {
 			m.Text("type", p.Type)
 		}
 		m.Text("dtype", p.Word)
-		m.Text("digest", fmt.Sprintf("%s%016x", core.PrefixXXH3, p.Hash))
+		m.Text("digest", p.Digest)
 		if l.level > 0 {
 			m.Text("encoding", Seekable)
 			m.Head("decoded_length", cbor.Uint, uint64(p.Size))
@@ -55,48 +54,6 @@ func (l *Layout) adopt(name string, object []byte) {
 // byLength is the order of CBOR's keys: shorter text first.
 func byLength(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// Create begins a dense tensor that comes piece by piece.
-func (l *Layout) Create(w *core.Writer, t *tensor.Tensor) (*core.Part, error) {
-	if err := l.inOrder(t); err != nil {
-		return nil, err
-	}
-	ctx := context.Background()
-	if l.canonical {
-		if err := l.flush(ctx, w, t.Name); err != nil {
-			return nil, err
-		}
-	}
-	w.Names[t.Name] = true
-	all := l.payloads(t)
-	s, err := l.sink(ctx, w, &all[0])
-	if err != nil {
-		return nil, w.Fail(err)
-	}
-	finish := func() error {
-		err := s.end(&all[0], func() error { return l.created(t, all) })
-		if err == nil && l.frames != nil {
-			err = l.frames.flush(ctx)
-		}
-		return err
-	}
-	return &core.Part{Feed: core.Feed{Out: s, Dtype: t.DType, Odd: core.HalfByte(t)},
-		Finish: finish}, nil
-}
-
-// created enters a tensor that came piece by piece.
-func (l *Layout) created(t *tensor.Tensor, all []core.Piece) error {
-	if p := &all[0]; l.canonical && p.Size > 0 {
-		if len(l.stored[content{p.Hash, p.Size}]) > 0 {
-			return fmt.Errorf("%w: its bytes seem to be those of another tensor, which in "+
-				"canonical form it would have to share: add it in one piece",
-				errors.ErrUnsupported)
-		}
-		l.keep(p, tensor.BlobFunc(-1, nil))
-	}
-	l.Enter(t, all)
-	return nil
-}
-
 // Finish writes the manifest and the footer.
 func (l *Layout) Finish(w *core.Writer) error {
 	if err := l.flush(context.Background(), w, ""); err != nil {
@@ -109,7 +66,7 @@ func (l *Layout) Finish(w *core.Writer) error {
 	}
 	w.Pad(l.align)
 	at := w.Off
-	w.WritePieces(b)
+	w.Write(b)
 	if e, ok := w.File.(*atomicfile.Extension); ok && w.Err == nil {
 		// The footer makes a file of what was appended: it must not reach the
 		// disk before that.

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -33,24 +34,18 @@ type Layout struct {
 	objects []entry
 	shards  []cbor.Pair              // names and what the manifest says of them
 	others  []cbor.Pair              // other fields of the manifest that is continued
-	stored  map[content][]storedBlob // what can be shared
+	stored  map[content][]core.Piece // what can be shared
 	lengths map[int64]bool           // of what can be shared
 	empty   int64                    // where parts of no bytes are; 0 is not known yet
-	frames  *compressor              // nil before it is needed
+	frames  *zstd.Encoder            // of frames; nil for none
 
 	profiled map[string]*tensor.Tensor // whose layout has rules for them, once added
 }
 
 // content is what two blobs have in common that may be the same.
 type content struct {
-	hash   uint64
+	digest string
 	length int64
-}
-
-// A storedBlob is one that was written, and where.
-type storedBlob struct {
-	data   tensor.Blob
-	offset int64
 }
 
 // An entry is what the manifest says of an object.
@@ -63,7 +58,7 @@ func NewLayout(o core.Settings) (*Layout, error) {
 	l := &Layout{
 		level: o.Level, align: cmp.Or(o.Alignment, CanonicalAlignment),
 		profiled: map[string]*tensor.Tensor{},
-		stored:   map[content][]storedBlob{}, lengths: map[int64]bool{},
+		stored:   map[content][]core.Piece{}, lengths: map[int64]bool{},
 	}
 	if l.align < MinAlignment || l.align&(l.align-1) != 0 || l.align > 1<<30 {
 		return nil, fmt.Errorf("ztensor: WriterOptions.Alignment is %d, not a power of two "+
@@ -74,7 +69,13 @@ func NewLayout(o core.Settings) (*Layout, error) {
 		return nil, errors.New("ztensor: WriterOptions.Canonical excludes KeepOrder, Level and " +
 			"Alignment")
 	}
-	return l, nil
+	if l.level == 0 {
+		return l, nil
+	}
+	var err error
+	l.frames, err = core.NewEncoder(l.level, zstd.WithEncoderConcurrency(0),
+		zstd.WithWindowSize(frameSize))
+	return l, err
 }
 
 func (l *Layout) Magic() string { return core.Magic2 }
@@ -228,7 +229,7 @@ func (l *Layout) payloads(t *tensor.Tensor) []core.Piece {
 	}
 	if t.Dense() {
 		p := one("data", t.DType, t.Data)
-		p.Odd = core.HalfByte(t)
+		p.Odd = core.OddHalf(t)
 		return []core.Piece{p}
 	}
 	t = l.normalize(t)

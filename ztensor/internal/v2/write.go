@@ -3,7 +3,6 @@ package v2
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +25,7 @@ import (
 func (l *Layout) Add(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.Tensor, error],
 	all bool) error {
 	if !l.canonical {
-		return l.pipe(ctx, w, ts, all)
+		return w.Pipe(ctx, ts, all)
 	}
 	for t, err := range ts {
 		if err = cmp.Or(err, ctx.Err()); err == nil {
@@ -41,16 +40,6 @@ func (l *Layout) Add(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.T
 		return nil
 	}
 	return l.flush(ctx, w, "")
-}
-
-// pipe writes tensors, and all frames of them.
-func (l *Layout) pipe(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.Tensor, error],
-	reused bool) error {
-	err := w.Pipe(ctx, ts, reused)
-	if l.frames != nil && w.Err == nil {
-		err = cmp.Or(w.Fail(l.frames.flush(ctx)), err)
-	}
-	return err
 }
 
 // take checks a tensor and takes its name.
@@ -89,16 +78,34 @@ func (l *Layout) Plan(ctx context.Context, w *core.Writer,
 	}
 	all := l.payloads(t)
 	for i := range all {
-		_, inMemory := all[i].Data.Memory()
-		all[i].Early = inMemory && l.level == 0
+		all[i].Plan(l.level > 0, maxPrepared)
 	}
 	return t, all, nil
 }
 
-// Prepare hashes what is in memory.
+// Create writes the kept tensors that canonical form has before this one.
+func (l *Layout) Create(ctx context.Context, w *core.Writer, t *tensor.Tensor) ([]core.Piece,
+	error) {
+	t, err := l.take(ctx, w, t)
+	if err == nil && l.canonical {
+		err = l.flush(ctx, w, t.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.payloads(t), nil
+}
+
+// Prepare hashes and compresses a part in memory.
 func (l *Layout) Prepare(ctx context.Context, w *core.Writer, p *core.Piece) error {
-	b, _ := p.Data.Memory()
-	p.Hash, p.Hashed = core.HashOf(p.Data, b), true
+	all, err := p.Load(ctx)
+	if err != nil {
+		return err
+	}
+	p.Stored, p.Digest = all, core.XXH3Of(p.Data, all)
+	if l.level > 0 {
+		p.Stored = encodeFrames(l.frames, all)
+	}
 	return nil
 }
 
@@ -126,7 +133,7 @@ func (l *Layout) flush(ctx context.Context, w *core.Writer, before string) error
 	if f, ok := w.File.(*atomicfile.File); ok && len(now) > 1 {
 		f.Reserve(l.end(w.Off, now))
 	}
-	return l.pipe(ctx, w, tensor.Of(now...), false)
+	return w.Pipe(ctx, tensor.Of(now...), false)
 }
 
 // end returns about where the file will end when these tensors have been written.
@@ -140,128 +147,86 @@ func (l *Layout) end(off int64, ts []*tensor.Tensor) int64 {
 	return off
 }
 
-// Store shares what is there already, or writes it.
-func (l *Layout) Store(ctx context.Context, w *core.Writer, p *core.Piece,
-	written func() error) error {
-	f := core.Feed{Dtype: p.DType, Odd: p.Odd}
-	shared, err := l.shared(ctx, p, &w.Buf)
-	if err != nil {
-		return err
+// Place shares what is there already, or begins a part where one may.
+func (l *Layout) Place(ctx context.Context, w *core.Writer, p *core.Piece) (bool, error) {
+	if shared, err := l.shared(ctx, p); shared || err != nil {
+		return shared, err
 	}
-	if shared {
-		f.Out = io.Discard
-		if p.DType == tensor.Bool || p.Odd {
-			err = f.From(ctx, p.Data, &w.Buf)
-		}
-		if err != nil {
-			return err
-		}
-		return written()
-	}
-	s, err := l.sink(ctx, w, p)
-	if err != nil {
-		return err
-	}
-	f.Out = s
-	if err := f.From(ctx, p.Data, &w.Buf); err != nil {
-		return err
-	}
-	return s.end(p, func() error {
-		if l.canonical && p.Size > 0 { // else the data may be gone when it is to be compared
-			l.keep(p, p.Data)
-		}
-		return written()
-	})
-}
-
-// A sink stores the bytes of a part.
-type sink interface {
-	io.Writer
-	// end completes p, and calls written when all of it is in the file.
-	end(p *core.Piece, written func() error) error
-}
-
-func (l *Layout) sink(ctx context.Context, w *core.Writer, p *core.Piece) (sink, error) {
-	if l.level > 0 {
-		return l.framePart(ctx, w)
-	}
-	if p.Data.Size() != 0 {
-		if err := w.Pad(l.align); err != nil {
-			return nil, err
-		}
-	}
-	s := &rawSink{w.Sink(core.XXH3), l, w, w.Off}
-	if p.Hashed {
-		s.Hash = nil
-	}
-	return s, nil
-}
-
-// A rawSink stores the bytes as they are.
-type rawSink struct {
-	*core.Sink
-	l      *Layout
-	w      *core.Writer
-	offset int64
-}
-
-func (s *rawSink) end(p *core.Piece, written func() error) error {
-	if s.Hash != nil {
-		p.Hash = binary.BigEndian.Uint64(s.Hash.Sum(nil))
-	}
-	p.Offset, p.Length, p.Size = s.offset, s.Size, s.Size
-	if p.Size == 0 {
-		at, ok := align.Up(s.w.Off, s.l.align)
+	if p.Data.Size() == 0 && l.level == 0 { // all of them are at the same place
+		at, ok := align.Up(w.Off, l.align)
 		if !ok {
-			return fmt.Errorf("%w: a file beyond 2^63 bytes", tensor.ErrLimit)
+			return false, fmt.Errorf("%w: a file beyond 2^63 bytes", tensor.ErrLimit)
 		}
-		s.l.empty = cmp.Or(s.l.empty, at) // all of them are at the same place
-		p.Offset = s.l.empty
+		l.empty = cmp.Or(l.empty, at)
+		p.Offset = l.empty
+		return false, nil
 	}
-	return written()
+	err := w.Pad(l.align)
+	p.Offset = w.Off
+	return false, err
 }
 
-// keep remembers a blob that later ones may share.
-func (l *Layout) keep(p *core.Piece, data tensor.Blob) {
-	key := content{p.Hash, p.Size}
-	l.stored[key] = append(l.stored[key], storedBlob{data, p.Offset})
+func (l *Layout) Sink(ctx context.Context, w *core.Writer, p *core.Piece) (io.WriteCloser,
+	error) {
+	if l.level > 0 {
+		return &framer{ctx: ctx, w: w, z: l.frames, p: p, hash: xxh3.New()}, nil
+	}
+	return w.Sink(p, core.XXH3), nil
+}
+
+// Written remembers the bytes of a part, which later ones may share. Without canonical
+// form the data may be gone when it is to be compared.
+func (l *Layout) Written(p *core.Piece) error {
+	switch {
+	case !l.canonical || p.Size == 0:
+		return nil
+	case p.Streamed && len(l.stored[content{p.Digest, p.Size}]) > 0:
+		return fmt.Errorf("%w: its bytes seem to be those of another tensor, which in "+
+			"canonical form it would have to share: add it in one piece", errors.ErrUnsupported)
+	}
+	l.keep(p)
+	return nil
+}
+
+// keep remembers a part that later ones may share.
+func (l *Layout) keep(p *core.Piece) {
+	key := content{p.Digest, p.Size}
+	l.stored[key] = append(l.stored[key], *p)
 	l.lengths[p.Size] = true
 }
 
 // shared looks for the same bytes among what has been written. A hash alone is
 // no proof: they are compared.
-func (l *Layout) shared(ctx context.Context, p *core.Piece, buf *[]byte) (bool, error) {
+func (l *Layout) shared(ctx context.Context, p *core.Piece) (bool, error) {
 	size := p.Data.Size()
-	if size <= 0 || !l.lengths[size] || l.level > 0 {
+	if size <= 0 || !l.lengths[size] || l.level > 0 || p.Streamed {
 		return false, nil
 	}
-	if !p.Hashed {
-		if b, ok := p.Data.Source().(*core.Payload); ok {
-			sum, ok := b.XXH3()
-			if _, there := l.stored[content{sum, size}]; ok && !there {
-				return false, nil // its file says what its hash is
-			}
+	if p.Digest == "" {
+		if b, ok := p.Data.Source().(*core.Payload); ok && b.HasXXH3() &&
+			len(l.stored[content{b.Digest, size}]) == 0 {
+			return false, nil // its file says what its hash is
 		}
 		h := xxh3.New()
-		if err := (&core.Feed{Out: h}).From(ctx, p.Data, buf); err != nil {
+		if err := p.Feed(ctx, h); err != nil {
 			return false, err
 		}
-		p.Hash, p.Hashed = h.Sum64(), true
+		p.Digest = core.DigestText(core.XXH3, h)
 	}
-	for _, other := range l.stored[content{p.Hash, size}] {
-		if other.data.Size() != size { // what was streamed is not there to be compared
+	for _, other := range l.stored[content{p.Digest, size}] {
+		if other.Streamed {
 			return false, fmt.Errorf("%w: its bytes seem to be those of a tensor that was "+
 				"written piece by piece, and cannot be compared", errors.ErrUnsupported)
 		}
-		same, err := sameBytes(ctx, other.data, p.Data)
+		same, err := sameBytes(ctx, other.Data, p.Data)
 		if err == nil && !same {
-			err = core.Unchanged(other.data)
+			err = core.Unchanged(other.Data)
 		}
 		if err != nil {
 			return false, err
 		}
 		if same {
-			p.Offset, p.Length, p.Size = other.offset, size, size
+			p.Offset, p.Length, p.Size = other.Offset, size, size
 			return true, nil
 		}
 	}
