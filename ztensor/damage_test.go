@@ -1,6 +1,7 @@
 package ztensor
 
 import (
+	"io"
 	"os"
 	"testing"
 
@@ -58,7 +59,8 @@ func TestEveryTruncationAndBitFlip(t *testing.T) {
 					if c.Encoded() && c.DecodedSize >= 0 {
 						c.ReadInto(make([]byte, c.DecodedSize))
 					}
-					return c.CheckStored(func(int64) error { return nil }, nil)
+					_, err := io.Copy(io.Discard, c.OpenStored(true))
+					return err
 				}, "%s with bit %d turned over", g.name, bit)
 				if _, h, _ := c.Wanted(); h != nil && err == nil {
 					unseen++

@@ -1,12 +1,13 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
-	"runtime"
 
-	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -30,29 +31,44 @@ func (p *Payload) checkStrict() error {
 	if _, ok := p.R.checked.Load(p); ok {
 		return nil
 	}
-	check := p.Check
-	if !p.R.Ruled {
-		check = p.CheckStored // digests of version 1 are of the stored bytes
+	_, _, err := p.Wanted()
+	if err != nil {
+		return p.FailedDigest(err)
 	}
-	if err := check(func(int64) error { return nil }, nil); err != nil {
-		return err
+	var in io.ReadCloser = p.OpenStored(true) // of which version 1 has the digest
+	if p.R.Ruled {
+		in, err = p.Open()
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, in)
+		in.Close()
+	}
+	if err != nil {
+		return p.Failed(err)
 	}
 	p.R.checked.Store(p, nil)
 	return nil
 }
 
-// Check reads all of the payload, compares it with the digest, and shows the decoded
-// bytes to look, if that is not nil, piece by piece. step is told of stored bytes.
-func (p *Payload) Check(step func(n int64) error, look func(b []byte) error) error {
-	if err := p.Readable(); err != nil {
-		return p.Failed(err)
+// check shows look all that can be read of the payload, decoded if possible, and
+// compares it with the digest. It leaves out what Stated reports.
+func (p *Payload) check(ctx context.Context, look io.Writer) error {
+	want, h, err := p.Wanted()
+	decode := p.Codec() != nil && p.Readable() == nil
+	switch {
+	case p.Readable() != nil && p.R.Ruled,
+		decode && err != nil && !errors.Is(err, errNoAlgorithm):
+		return nil
+	case !decode:
+		return p.Failed(p.checkStored(want, h, look))
 	}
-	if p.Codec() == nil {
-		return p.CheckStored(step, look)
+	in, err := p.Open()
+	if err == nil {
+		_, err = io.Copy(look, struct{ io.Reader }{in})
+		in.Close()
 	}
-	err := p.checkDecoded(step, look)
 	if err != nil && !p.R.Ruled && !errors.Is(err, tensor.ErrChecksum) {
-		sum := p.CheckStored(func(int64) error { return step(0) }, nil)
+		_, sum := io.Copy(pieces.Until(ctx, io.Discard), p.OpenStored(true))
 		if errors.Is(sum, tensor.ErrChecksum) { // which may be why it cannot be decoded
 			err = fmt.Errorf("%w; %w", sum, p.Failed(err))
 		}
@@ -60,71 +76,21 @@ func (p *Payload) Check(step func(n int64) error, look func(b []byte) error) err
 	return p.Failed(err)
 }
 
-// checkDecoded reads all that the codec decodes.
-func (p *Payload) checkDecoded(step func(n int64) error, look func(b []byte) error) error {
-	if _, _, err := p.Wanted(); err != nil && p.R.Ruled {
-		return p.FailedDigest(err)
+// checkStored is check for the bytes as they are stored.
+func (p *Payload) checkStored(want Stated, h hash.Hash, look io.Writer) (err error) {
+	known := h != nil
+	if !known {
+		h = NewHash(XXH3) // so that every byte is looked at
 	}
-	in, err := p.More.Codec.Open(p)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	size := int64(256 << 10)
-	if p.DecodedSize >= 0 {
-		size = max(1, min(size, p.DecodedSize))
-	}
-	buf := make([]byte, size)
-	for {
-		n, err := source.ReadPiece(in, buf)
-		if look != nil && n > 0 {
-			if err := look(buf[:n]); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return step(p.Length)
-		}
-		if err == nil {
-			err = step(0)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// CheckStored is Check for the bytes as they are stored.
-func (p *Payload) CheckStored(step func(n int64) error, look func(b []byte) error) error {
-	want, h, err := p.Wanted()
-	if err != nil {
-		return p.FailedDigest(err)
-	}
-	err = p.EachPiece(step, func(b []byte) error {
-		if h != nil {
+	for off := int64(0); off < p.Length && err == nil; off += PieceSize {
+		err = p.UseStored(off, min(p.Length-off, PieceSize), func(b []byte) error {
 			h.Write(b)
-		} else {
-			Touch(b)
-		}
-		if look != nil {
-			return look(b)
-		}
-		return nil
-	})
-	if err == nil && h != nil {
-		if err := p.Compare(want, h); err != nil {
-			return p.FailedDigest(err)
-		}
+			_, err := look.Write(b)
+			return err
+		})
 	}
-	return p.Failed(err)
-}
-
-// Touch looks at every page of b, which is a fault where the file has lost it.
-func Touch(b []byte) {
-	const page = 4096
-	var all byte
-	for i := 0; i < len(b); i += page {
-		all |= b[i]
+	if err == nil && known {
+		err = p.FailedDigest(p.Compare(want, h))
 	}
-	runtime.KeepAlive(all) // so that the loop is not left out
+	return err
 }

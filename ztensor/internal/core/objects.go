@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
@@ -99,7 +101,10 @@ func (w *Writer) Carry(ctx context.Context, r *File, names map[string]string, al
 }
 
 func (w *Writer) copyFrom(ctx context.Context, r *File, e Extent) error {
-	p := &Payload{R: r, Offset: e.Off, Length: e.Length}
-	err := p.EachPiece(func(int64) error { return ctx.Err() }, w.Write)
-	return w.Fail(p.Failed(err))
+	from, err := r.Src.Extent(e.Off, e.Length)
+	if err == nil {
+		to := pieces.Until(ctx, w.Sink(new(Piece), NoDigest))
+		_, err = pieces.Copy(to, tensor.NewBlob(&from), e.Length)
+	}
+	return w.Fail(r.Placed(e.Off, "", err))
 }

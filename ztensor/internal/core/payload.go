@@ -125,37 +125,6 @@ func (p *Payload) Seekable() bool {
 	return c == nil || c.Seekable()
 }
 
-// EachPiece shows the stored bytes to look, without a copy where they are in memory, and
-// calls step after each piece.
-func (p *Payload) EachPiece(step func(n int64) error, look func(b []byte) error) error {
-	src, err := p.Source()
-	if err != nil {
-		return err
-	}
-	var buf []byte
-	for off := int64(0); off < p.Length; {
-		n := min(p.Length-off, PieceSize)
-		at := p.Offset + off
-		inMemory, err := src.Scan(func(all []byte) error { return look(all[at : at+n]) })
-		if !inMemory {
-			if buf == nil {
-				buf = make([]byte, n)
-			}
-			if _, err = src.ReadAt(buf[:n], at); err == nil {
-				err = look(buf[:n])
-			}
-		}
-		if err == nil {
-			err = step(n)
-		}
-		if err != nil {
-			return err
-		}
-		off += n
-	}
-	return nil
-}
-
 // UseStored calls use with n stored bytes from byte off of the payload, in place where
 // they are in memory.
 func (p *Payload) UseStored(off, n int64, use func(b []byte) error) error {

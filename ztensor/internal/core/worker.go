@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
@@ -71,17 +72,15 @@ func (v *Verifier) outcome(p *Payload) *outcome {
 	return o
 }
 
-// Payload verifies a payload with check, which is like [Payload.Check]: once for all
-// tensors that have it, each of which gets what that found. It returns how many bytes
-// were decoded.
-func (w *Worker) Payload(p *Payload,
-	check func(step func(n int64) error, look func(b []byte) error) error) int64 {
+// Payload verifies the bytes of a payload, once for all tensors that have it, each of
+// which gets what that found. It returns how many bytes were decoded.
+func (w *Worker) Payload(p *Payload) int64 {
 	o := w.V.outcome(p)
 	first := false
 	o.once.Do(func() {
 		first = true
 		before := len(w.Found)
-		o.decoded = w.check(p, check)
+		o.decoded = w.check(p)
 		o.found, o.path = slices.Clone(w.Found[before:]), p.R.Path(p)
 	})
 	for i := 0; i < len(o.found) && !first; i++ {
@@ -99,36 +98,68 @@ func (w *Worker) Payload(p *Payload,
 	return o.decoded
 }
 
-func (w *Worker) check(p *Payload,
-	check func(step func(n int64) error, look func(b []byte) error) error) (decoded int64) {
+// Stated reports what is wrong with a payload whatever its bytes are.
+func (w *Worker) Stated(p *Payload) {
+	if err := p.Readable(); err != nil {
+		w.Fail(p.Failed(err))
+	}
+	if p.Dtype == tensor.Unknown && !p.R.Ruled && p.More != nil && p.More.Word != "" {
+		w.Fail(p.Fault(".dtype",
+			fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, quote.Name(p.More.Word))))
+	}
+	switch want, _, err := p.Wanted(); {
+	case err != nil:
+		w.Fail(p.FailedDigest(err))
+	case want.Loose:
+		w.Warn(p.FailedDigest(fmt.Errorf("%w: %s is not spelled as the document does",
+			tensor.ErrMalformed, quote.Name(p.Digest))))
+	case p.Digest == "" && p.R.Ruled:
+		w.Warn(p.FailedDigest(errors.New("there is none to check the bytes by")))
+	}
+}
+
+// A look checks the decoded bytes of a payload, and counts them.
+type look struct {
+	Check
+	w       *Worker
+	p       *Payload
+	decoded int64
+}
+
+func (l *look) Write(b []byte) (int, error) {
+	switch n := int64(len(b)); {
+	case l.p.DecodedSize < 0:
+		l.decoded += n
+		l.w.Charge(n)
+	case !l.p.Encoded():
+		l.w.V.Done.Add(n)
+	}
+	err := l.Next(b)
+	if err != nil && l.p.R.Ruled {
+		err = rule.New(rule.LayoutData, err)
+	}
+	return len(b), cmp.Or(l.w.Ctx.Err(), l.w.Err, err)
+}
+
+func (w *Worker) check(p *Payload) (decoded int64) {
+	l := look{Check{DType: p.Dtype, Odd: OddHalf(p.T)}, w, p, 0}
 	if p.Encoded() {
-		decoded = max(0, p.DecodedSize)
+		l.decoded = max(0, p.DecodedSize)
 	}
-	if w.Charge(decoded); w.Err != nil {
-		return decoded
+	if w.Charge(l.decoded); w.Err != nil {
+		return l.decoded
 	}
-	values := Check{DType: p.Dtype, Odd: OddHalf(p.T)}
-	err := check(func(n int64) error {
-		w.V.Done.Add(n)
-		return cmp.Or(w.Ctx.Err(), w.Err)
-	}, func(b []byte) error {
-		if p.DecodedSize < 0 {
-			decoded += int64(len(b))
-			w.Charge(int64(len(b)))
-		}
-		err := values.Next(b)
-		if err != nil && p.R.Ruled {
-			err = rule.New(rule.LayoutData, err)
-		}
-		return cmp.Or(w.Err, err)
-	})
+	err := p.check(w.Ctx, &l)
 	if err == nil {
-		err = p.Failed(values.End())
+		err = p.Failed(l.End())
+	}
+	if p.Encoded() {
+		w.V.Done.Add(p.Length)
 	}
 	if err != nil && w.Ctx.Err() == nil && w.Err == nil {
 		w.Fail(err)
 	}
-	return decoded
+	return l.decoded
 }
 
 // Charge counts n bytes that are decoded.

@@ -63,7 +63,7 @@ func ZstdError(err error) error {
 // NewEncoder makes an encoder that works in the goroutine of its caller, so that its
 // output depends on nothing but its input. Windows and tables are most of its memory,
 // which is 2, 3, 9 and 40 MiB, by level.
-func NewEncoder(level int, more ...zstd.EOption) (*zstd.Encoder, error) {
+func NewEncoder(level int, options ...zstd.EOption) (*zstd.Encoder, error) {
 	speed, window := zstd.SpeedBestCompression, 4<<20
 	switch {
 	case level < 3:
@@ -82,5 +82,5 @@ func NewEncoder(level int, more ...zstd.EOption) (*zstd.Encoder, error) {
 		zstd.WithWindowSize(window),
 		zstd.WithLowerEncoderMem(true),
 		zstd.WithZeroFrames(true),
-	}, more...)...)
+	}, options...)...)
 }

@@ -1,7 +1,6 @@
 package v1
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -37,11 +36,11 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	}
 	readable := true
 	for _, p := range core.PayloadsOf(t) {
-		verifyStated(w, p)
+		w.Stated(p)
 		readable = readable && p.Readable() == nil
 		if structure {
 			w.V.Done.Add(p.Length)
-		} else if decoded := verifyPayload(w, p); isSparse(t.Scheme) {
+		} else if decoded := w.Payload(p); isSparse(t.Scheme) {
 			w.Again(p, decoded)
 		}
 	}
@@ -51,39 +50,4 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	if err := sparse.Check(w.Ctx, t, nil); err != nil && w.Ctx.Err() == nil {
 		bad("", core.Unnamed(err))
 	}
-}
-
-// verifyStated reports what is wrong with a component whatever its bytes are.
-func verifyStated(w *core.Worker, c *core.Payload) {
-	if err := c.Readable(); err != nil {
-		w.Fail(c.Failed(err))
-	}
-	if c.Dtype == tensor.Unknown && c.More != nil && c.More.Word != "" {
-		w.Fail(c.Fault(".dtype",
-			fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, quote.Name(c.More.Word))))
-	}
-	switch want, _, err := c.Wanted(); {
-	case err != nil:
-		w.Fail(c.FailedDigest(err))
-	case want.Loose:
-		w.Warn(c.FailedDigest(fmt.Errorf("%w: %s is not spelled as the document does",
-			tensor.ErrMalformed, quote.Name(c.Digest))))
-	}
-}
-
-// verifyPayload reads the bytes of a component once: digest, encoding and bools.
-func verifyPayload(w *core.Worker, c *core.Payload) (decoded int64) {
-	check := c.Check
-	switch _, _, err := c.Wanted(); {
-	case err != nil && c.Codec() == nil: // reported already, but the bytes have to be there
-		check = func(step func(n int64) error, look func(b []byte) error) error {
-			return c.Failed(c.EachPiece(step, func(b []byte) error {
-				core.Touch(b)
-				return look(b)
-			}))
-		}
-	case c.Readable() != nil:
-		check = c.CheckStored
-	}
-	return w.Payload(c, check)
 }

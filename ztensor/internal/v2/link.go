@@ -105,7 +105,7 @@ func (c *Container) Identity(ctx context.Context, name string, alg core.Digest) 
 		return core.ShardID{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard",
 			errors.ErrUnsupported, alg)
 	}
-	sum, err := sumFile(c.r.Src, alg.String()+":", func(int64) error { return ctx.Err() })
+	sum, err := sumFile(ctx, c.r.Src, alg.String()+":")
 	if err != nil {
 		return core.ShardID{}, c.r.Placed(-1, "", err)
 	}

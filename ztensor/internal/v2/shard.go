@@ -1,6 +1,7 @@
 package v2
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,8 +13,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -54,7 +57,7 @@ func (f *siblings) Known(root string, s *shard, find func(name string) (io.Reade
 			have, ok := f.Sums[algorithm+":"+name]
 			if !ok {
 				if src, closer, err := companion(find, name); err == nil {
-					have, _ = sumFile(src, s.digest, func(int64) error { return nil })
+					have, _ = sumFile(context.Background(), src, s.digest)
 					closer.Close()
 				}
 				f.Sums[algorithm+":"+name] = have
@@ -183,20 +186,17 @@ func (c *Container) checkShard(s *shard, src *source.Source) error {
 
 // sumFile digests a whole file as a digest of the root says, and returns the
 // part after the colon that it should have.
-func sumFile(src *source.Source, digest string, step func(n int64) error) (string, error) {
+func sumFile(ctx context.Context, src *source.Source, digest string) (string, error) {
 	alg, err := core.ParseAlgorithm(digest)
 	if err != nil {
 		return "", err
 	}
 	h := core.NewHash(alg)
-	whole := &core.Payload{R: &core.File{Src: src}, Length: src.Size(), DecodedSize: src.Size()}
-	if err := whole.EachPiece(step, func(p []byte) error {
-		h.Write(p)
-		return nil
-	}); err != nil {
-		return "", whole.Failed(err)
+	whole, err := src.Extent(0, src.Size())
+	if err == nil {
+		_, err = tensor.NewBlob(&whole).WriteTo(pieces.Until(ctx, h))
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // openShard reads the index of a file that should be of version 2.

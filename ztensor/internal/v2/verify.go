@@ -1,7 +1,6 @@
 package v2
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -28,7 +27,7 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 			algorithm, want, _ := strings.Cut(s.digest, ":")
 			have, known := sums[algorithm+":"+s.place]
 			if !known {
-				have, err = sumFile(src, s.digest, func(int64) error { return v.Ctx.Err() })
+				have, err = sumFile(v.Ctx, src, s.digest)
 			}
 			if err == nil {
 				sums[algorithm+":"+s.place] = have
@@ -68,8 +67,12 @@ func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	structure := w.V.Found.Options.Depth <= tensor.VerifyStructure
 	sparse := t.Scheme == layouts.CSR || t.Scheme == layouts.COO
 	for _, p := range core.PayloadsOf(t) {
-		decoded := verifyPart(w, p, structure)
-		if sparse {
+		if _, err := p.Source(); err != nil || structure {
+			w.V.Done.Add(p.Length) // VerifyFile reports a shard that is not there
+			continue
+		}
+		w.Stated(p)
+		if decoded := w.Payload(p); sparse {
 			w.Again(p, decoded)
 		}
 		if w.Ctx.Err() != nil || w.Err != nil {
@@ -83,16 +86,4 @@ func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	if err := layouts.CheckData(w.Ctx, t); err != nil && w.Ctx.Err() == nil {
 		w.Fail(w.V.R.Placed(-1, "objects["+quote.Name(t.Name)+"]", err))
 	}
-}
-
-func verifyPart(w *core.Worker, b *core.Payload, structure bool) (decoded int64) {
-	_, err := b.Source()
-	if err != nil || structure {
-		w.V.Done.Add(b.Length)
-		return 0 // VerifyFile reports a shard that is not there
-	}
-	if b.Digest == "" {
-		w.Warn(b.FailedDigest(errors.New("there is none to check the bytes by")))
-	}
-	return w.Payload(b, b.Check)
 }
