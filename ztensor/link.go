@@ -3,6 +3,7 @@ package ztensor
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
@@ -12,7 +13,7 @@ import (
 type Shard = core.ShardID
 
 // Shards yields the shards that the file names, in its order. None is opened.
-func (r *Reader) Shards() iter.Seq[Shard] { return r.f.Generation.Shards() }
+func (r *Reader) Shards() iter.Seq[Shard] { return slices.Values(r.f.Shards) }
 
 // Identity describes the file as a shard of that name for other files, with the digest
 // of all its bytes, SHA256 or XXH3.

@@ -72,7 +72,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 			src.Close()
 		}
 	}
-	if err == nil && r.f.Generation.Elsewhere() == 0 {
+	if err == nil && len(r.f.Shards) == 0 {
 		return r, nil
 	}
 	pending := atomicfile.Unfinished(name)

@@ -11,7 +11,7 @@ import (
 // Spans yields what every byte of the file is for, in the order of offsets. Shards are
 // other files, whose bytes are not among them.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
-	size, footer := r.Size(), r.Size()-r.f.Generation.Footer()
 	return span.Of(r, span.Header(0, int64(len(core.Magic1))),
-		span.Metadata(r.f.ManifestAt, r.f.ManifestSize), span.Header(footer, size-footer))
+		span.Metadata(r.f.ManifestAt, r.f.ManifestSize),
+		span.Header(r.Size()-r.f.Footer, r.f.Footer))
 }

@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"math"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -35,6 +36,7 @@ type File struct {
 	Name      string // where it was opened by name
 	NoMap     bool   // of its shards
 	NoLinks   bool
+	Window    uint64 // the largest that a zstd frame may have
 	Base      string // the last element of that, or what a tensor.Companion is named
 	Index
 
@@ -49,31 +51,20 @@ type File struct {
 
 // A generation is what differs between the versions of an open file, beyond its index.
 type generation interface {
-	// Elsewhere returns the bytes of other files.
-	Elsewhere() int64
-	// window is the largest that a zstd frame may have.
-	Window() uint64
-	// footer is how many bytes follow the manifest, or the data where there is none.
-	Footer() int64
-	// shards yields the other files that have payloads; shard opens one of them.
-	Shards() iter.Seq[ShardID]
+	// Shard opens one of the other files that have payloads.
 	Shard(i int) (*source.Source, error)
-	ShardName(i int) string
-	// verifyFile verifies what is in no tensor, verifyTensor a tensor, and verifyForm the
-	// canonical form, where there is one and it is asked for.
+	// VerifyFile verifies what is in no tensor, and VerifyTensor a tensor.
 	VerifyFile(v *Verifier) error
 	VerifyTensor(w *Worker, t *tensor.Tensor)
-	VerifyForm(v *Verifier) error
 	ContentDigest(alg Digest) (string, error)
 	CanonicalViolations(ctx context.Context) ([]error, error)
-	// identity describes the file as a shard, linked its tensors as parts of a file to
+	// Identity describes the file as a shard, Linked its tensors as parts of a file to
 	// which it is one.
 	Identity(ctx context.Context, name string, alg Digest) (ShardID, error)
 	Linked(shard ShardID, names []string) ([]Object, error)
-	// edition completes the settings of a new edition of the file.
+	// Edition completes the settings of a new edition of the file, which Extend begins in
+	// the place of the file of that name. That is then closed by the writer, or is so.
 	Edition(o *Settings) error
-	// extend begins an edition in the place of the file of that name. The file is then
-	// closed by the writer, or is so already.
 	Extend(name string, o Settings) (*Writer, error)
 	Close() error
 }
@@ -96,6 +87,17 @@ func (r *File) Tensor(name string) *tensor.Tensor {
 
 // Size is the size of the file in bytes.
 func (r *File) Size() int64 { return r.Src.Size() }
+
+// Elsewhere returns the bytes of other files.
+func (r *File) Elsewhere() (n int64) {
+	for _, s := range r.Shards {
+		var ok bool
+		if n, ok = align.Add(n, s.Size); !ok {
+			return math.MaxInt64
+		}
+	}
+	return n
+}
 
 // Close gives up the file.
 func (r *File) Close() error {
@@ -166,7 +168,7 @@ func (t Tail) Size() uint64 { return binary.LittleEndian.Uint64(t.Last(8)) }
 // Decoder returns the zstd decoder that all reads share, made on first use.
 func (r *File) Decoder() (*zstd.Decoder, error) {
 	r.decoderOnce.Do(func() {
-		r.zstd, r.zstdErr = newZstdDecoder(r.Generation.Window())
+		r.zstd, r.zstdErr = newZstdDecoder(r.Window)
 	})
 	return r.zstd, r.zstdErr
 }

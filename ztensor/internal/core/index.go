@@ -69,7 +69,10 @@ type Index struct {
 	Jumbled    bool                      // components do not ascend in the file
 	Warnings   finding.Warnings
 
+	Shards []ShardID // other files that have payloads
+
 	ManifestAt, ManifestSize int64
+	Footer                   int64 // its size
 
 	byName   *names.Table // nil: the names ascend
 	tensors  slab.Slab[tensor.Tensor]

@@ -108,7 +108,7 @@ func (p *Payload) Bytes() ([]byte, bool) {
 func (p *Payload) Stored() tensor.Stored {
 	s := tensor.Stored{Offset: p.Offset, Size: p.Length, Encoding: "raw", Digest: p.Digest}
 	if p.Shard > 0 {
-		s.File = p.R.Generation.ShardName(int(p.Shard - 1))
+		s.File = p.R.Shards[p.Shard-1].Name
 	}
 	if p.More != nil {
 		s.Type = p.More.Word

@@ -11,10 +11,11 @@ import (
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func (r *File) Verify(ctx context.Context, l *finding.List) error {
-	size, ok := align.Add(r.Size(), r.Generation.Elsewhere())
+	size, ok := align.Add(r.Size(), r.Elsewhere())
 	if !ok {
 		size = math.MaxInt64
 	}
@@ -27,10 +28,15 @@ func (r *File) Verify(ctx context.Context, l *finding.List) error {
 	if err := r.Generation.VerifyFile(v); err != nil {
 		return err
 	}
-	if err := v.tensors(); err != nil {
+	err := v.tensors()
+	if err != nil || !r.Ruled || l.Options.Depth < tensor.VerifyCanonical {
 		return err
 	}
-	return r.Generation.VerifyForm(v)
+	found, err := r.Generation.CanonicalViolations(ctx)
+	for _, f := range found {
+		l.Error(f)
+	}
+	return err
 }
 
 type Verifier struct {

@@ -49,9 +49,6 @@ func moved(part []cbor.Pair, places map[core.Extent]int64) []cbor.Pair {
 
 // Extend copies the file.
 func (c *container) Extend(name string, o core.Settings) (*core.Writer, error) {
-	if err := c.Edition(&o); err != nil {
-		return nil, err
-	}
 	l, err := NewLayout(o)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -25,7 +24,7 @@ type container struct {
 // Open reads the index of a file that begins with that magic.
 func Open(r *core.File, magic string) error {
 	c := &container{r: r}
-	r.Generation = c
+	r.Generation, r.Window, r.Footer = c, core.MaxWindow, minFooter
 	if magic == core.Magic0 {
 		return c.openEntries()
 	}
@@ -33,18 +32,9 @@ func Open(r *core.File, magic string) error {
 	return c.open()
 }
 
-func (c *container) Elsewhere() int64                  { return 0 }
-func (c *container) Window() uint64                    { return core.MaxWindow }
-func (c *container) Footer() int64                     { return c.r.Size() - c.manifestEnd() }
-func (c *container) VerifyForm(v *core.Verifier) error { return nil }
-func (c *container) Close() error                      { return nil }
-
-func (c *container) manifestEnd() int64 { return c.r.ManifestAt + c.r.ManifestSize }
-
-func (c *container) Shards() iter.Seq[core.ShardID] { return func(func(core.ShardID) bool) {} }
+func (c *container) Close() error { return nil }
 
 func (c *container) Shard(int) (*source.Source, error) { return nil, c.lacks("shards") }
-func (c *container) ShardName(int) string              { return "" }
 
 // lacks is the error of what is in version 2 only.
 func (c *container) lacks(what string) error {
@@ -97,7 +87,7 @@ func (c *container) scan(t core.Tail, off, n int64) error {
 // first one after the magic at 64.
 const alignment = 64
 
-// footer10 is how many bytes follow the manifest in 1.0: its size.
+// minFooter is how many bytes follow the manifest in 1.0: its size.
 const minFooter = 8
 
 // open reads the container of 1.0, 1.1 and 1.2. They begin alike; the last
@@ -109,15 +99,15 @@ func (c *container) open() error {
 	if err != nil {
 		return err
 	}
-	size, footer := r.Src.Size(), int64(minFooter)
+	size := r.Src.Size()
 	n := t.Size()
 	second := string(t.Last(8)) == core.Magic1
 	if second {
-		footer = 16
+		r.Footer = 16
 		n = binary.LittleEndian.Uint64(t.Last(16))
 	}
 	bad := func(format string, args ...any) error {
-		return r.Bad(size-footer, "manifest_size",
+		return r.Bad(size-r.Footer, "manifest_size",
 			fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...))
 	}
 	switch {
@@ -129,10 +119,10 @@ func (c *container) open() error {
 		return bad("the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 "+
 			"manifest that fits: %d of a file of %d bytes (a truncated file?)", n, size)
 	}
-	return c.scan(t, size-footer-int64(n), int64(n))
+	return c.scan(t, size-r.Footer-int64(n), int64(n))
 }
 
-// open01 reads the container of 0.1.
+// openEntries reads the container of 0.1.
 func (c *container) openEntries() error {
 	r := c.r
 	r.Version, r.List = "0.1", "entries"

@@ -328,7 +328,7 @@ func (s *scan) footer() {
 	r := s.r
 	size := r.Src.Size()
 	s.at("footer")
-	switch footer := size - r.ManifestAt - r.ManifestSize; {
+	switch footer := r.Footer; {
 	case s.objects && footer == minFooter: // which no writer makes and no reader of upstream takes
 		s.Fail(int(r.ManifestSize), "%w: a file of version %s ends with its magic",
 			io.ErrUnexpectedEOF, r.Version)

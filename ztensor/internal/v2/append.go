@@ -147,9 +147,6 @@ func (c *Container) Edition(o *core.Settings) error {
 // Extend adds after the end of the file.
 func (c *Container) Extend(name string, o core.Settings) (*core.Writer, error) {
 	r := c.r
-	if err := c.Edition(&o); err != nil {
-		return nil, err
-	}
 	l, err := NewLayout(o)
 	if err != nil {
 		return nil, err

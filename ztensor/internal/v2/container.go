@@ -4,14 +4,11 @@ package v2
 import (
 	"encoding/binary"
 	"io/fs"
-	"iter"
-	"math"
 	"sort"
 	"strconv"
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -41,27 +38,10 @@ type Container struct {
 	cache    frameCache
 }
 
-// Elsewhere returns the size of all shards.
-func (c *Container) Elsewhere() (n int64) {
-	for i := range c.List {
-		var ok bool
-		if n, ok = align.Add(n, c.List[i].size); !ok {
-			return math.MaxInt64
-		}
-	}
-	return n
-}
-
-func (c *Container) Window() uint64 {
-	if strconv.IntSize < 64 {
-		return core.MaxWindow
-	}
-	return core.MaxFrameWindow
-}
-
 // find returns the index of the shard of that name, or -1.
 func (c *Container) find(name string) int {
-	i, ok := sort.Find(len(c.List), func(i int) int { return byLength(name, c.List[i].name) })
+	all := c.r.Shards
+	i, ok := sort.Find(len(all), func(i int) int { return byLength(name, all[i].Name) })
 	if !ok {
 		return -1
 	}
@@ -71,7 +51,10 @@ func (c *Container) find(name string) int {
 // Open reads the container of version 2.
 func Open(r *core.File) error {
 	c := &Container{r: r}
-	r.Generation = c
+	r.Generation, r.Footer, r.Window = c, FooterSize, core.MaxFrameWindow
+	if strconv.IntSize < 64 {
+		r.Window = core.MaxWindow
+	}
 	size := r.Src.Size()
 	r.Version, r.List, r.Roles, r.Ruled = "2", "objects", "parts", true
 	if size < MinSize {
@@ -133,18 +116,3 @@ func (c *Container) Close() (err error) {
 	}
 	return err
 }
-
-func (c *Container) Footer() int64 { return FooterSize }
-
-func (c *Container) Shards() iter.Seq[core.ShardID] {
-	return func(yield func(core.ShardID) bool) {
-		for i := range c.List {
-			if s := &c.List[i]; !yield(core.ShardID{Name: s.name, Size: s.size,
-				Digest: s.digest}) {
-				return
-			}
-		}
-	}
-}
-
-func (c *Container) ShardName(i int) string { return c.List[i].name }

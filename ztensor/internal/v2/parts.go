@@ -126,7 +126,7 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 			return
 		}
 		b.Shard, s.r.Jumbled = int32(i+1), true
-		end = uint64(s.c.List[i].size - FooterSize)
+		end = uint64(s.r.Shards[i].Size - FooterSize)
 	}
 	switch {
 	case offset%MinAlignment != 0 || offset < MinAlignment:

@@ -182,8 +182,9 @@ func (s *scan) shard(at int) {
 	case size > math.MaxInt64:
 		s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
 	default:
-		s.c.List = append(s.c.List, shard{name: le.String(s.item), size: int64(size),
-			digest: le.String(digest)})
+		id := core.ShardID{Name: le.String(s.item), Size: int64(size), Digest: le.String(digest)}
+		s.r.Shards = append(s.r.Shards, id)
+		s.c.List = append(s.c.List, shard{ShardID: id})
 	}
 }
 

@@ -24,10 +24,7 @@ import (
 
 // A shard is one that is opened when something in it is asked for.
 type shard struct {
-	name   string
-	size   int64
-	digest string
-
+	core.ShardID
 	once  sync.Once
 	src   *source.Source
 	place string    // the name under which it was found
@@ -52,12 +49,12 @@ func (f *siblings) Known(root string, s *shard, find func(name string) (io.Reade
 		if f.Sums == nil {
 			f.files, f.Sums = source.Siblings(root), make(map[string]string)
 		}
-		algorithm, want, _ := strings.Cut(s.digest, ":")
-		for _, name := range f.files[s.size] {
+		algorithm, want, _ := strings.Cut(s.Digest, ":")
+		for _, name := range f.files[s.Size] {
 			have, ok := f.Sums[algorithm+":"+name]
 			if !ok {
 				if src, closer, err := companion(find, name); err == nil {
-					have, _ = sumFile(context.Background(), src, s.digest)
+					have, _ = sumFile(context.Background(), src, s.Digest)
 					closer.Close()
 				}
 				f.Sums[algorithm+":"+name] = have
@@ -104,7 +101,7 @@ func (c *Container) Shard(i int) (*source.Source, error) {
 	s := &c.List[i]
 	s.once.Do(func() { s.err = c.openShard(s) })
 	if s.err != nil {
-		return nil, fmt.Errorf("shard %s: %w", quote.Name(s.name), s.err)
+		return nil, fmt.Errorf("shard %s: %w", quote.Name(s.Name), s.err)
 	}
 	return s.src, nil
 }
@@ -112,10 +109,10 @@ func (c *Container) Shard(i int) (*source.Source, error) {
 // places are the names that a shard may have, relative to the directory of the root: next
 // to it, or in a store of content.
 func (c *Container) places(s *shard) []string {
-	algorithm, sum, _ := strings.Cut(s.digest, ":")
-	all := []string{s.name + ".zt"}
+	algorithm, sum, _ := strings.Cut(s.Digest, ":")
+	all := []string{s.Name + ".zt"}
 	if base := c.r.Base; base != "" {
-		all[0] = strings.TrimSuffix(base, path.Ext(base)) + "-" + s.name + ".zt"
+		all[0] = strings.TrimSuffix(base, path.Ext(base)) + "-" + s.Name + ".zt"
 	}
 	return append(all, path.Join("store",
 		"blobs", algorithm, sum), path.Join("blobs", algorithm, sum))
@@ -170,8 +167,8 @@ func (c *Container) tryShard(s *shard, find func(name string) (io.ReaderAt, int6
 }
 
 func (c *Container) checkShard(s *shard, src *source.Source) error {
-	if size := src.Size(); size != s.size {
-		return rule.Broken(rule.ShardIdentity, "%d bytes, not %d", size, s.size)
+	if size := src.Size(); size != s.Size {
+		return rule.Broken(rule.ShardIdentity, "%d bytes, not %d", size, s.Size)
 	}
 	r := &core.File{Src: src, Strict: c.r.Strict, Limits: c.r.Limits} // a shard refers to no other
 	if err := openShard(r); err != nil {

@@ -21,13 +21,13 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 			return nil
 		}
 		s := &c.List[i]
-		field := "shards[" + quote.Name(s.name) + "]"
+		field := "shards[" + quote.Name(s.Name) + "]"
 		src, err := c.Shard(i)
 		if err == nil && v.Found.Options.Depth > tensor.VerifyStructure {
-			algorithm, want, _ := strings.Cut(s.digest, ":")
+			algorithm, want, _ := strings.Cut(s.Digest, ":")
 			have, known := sums[algorithm+":"+s.place]
 			if !known {
-				have, err = sumFile(v.Ctx, src, s.digest)
+				have, err = sumFile(v.Ctx, src, s.Digest)
 			}
 			if err == nil {
 				sums[algorithm+":"+s.place] = have
@@ -46,18 +46,6 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 		}
 	}
 	return nil
-}
-
-// VerifyForm reports what is not in canonical form, where that was asked for.
-func (c *Container) VerifyForm(v *core.Verifier) error {
-	if v.Found.Options.Depth < tensor.VerifyCanonical {
-		return nil
-	}
-	found, err := c.CanonicalViolations(v.Ctx)
-	for _, f := range found {
-		v.Found.Error(f)
-	}
-	return err
 }
 
 // VerifyTensor verifies a tensor of version 2: the digests and encodings of its
