@@ -61,19 +61,26 @@ func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot number",
 			errors.ErrUnsupported, quote.Name(t.Name), len(t.Shape))
 	}
-	l := &Layout{ScalarType: s, Sizes: make([]int32, len(t.Shape)),
-		DimOrder: make([]uint8, len(t.Shape))}
-	for i, n := range t.Shape {
+	for _, n := range t.Shape {
 		if n > math.MaxInt32 {
 			return nil, fmt.Errorf("%w: tensor %s has a dimension of %d, beyond int32",
 				errors.ErrUnsupported, quote.Name(t.Name), n)
 		}
+	}
+	return layoutOf(s, t), nil
+}
+
+// layoutOf is the layout of a tensor that has one.
+func layoutOf(s ScalarType, t *tensor.Tensor) *Layout {
+	l := &Layout{ScalarType: s, Sizes: make([]int32, len(t.Shape)),
+		DimOrder: make([]uint8, len(t.Shape))}
+	for i, n := range t.Shape {
 		l.Sizes[i], l.DimOrder[i] = int32(n), uint8(i)
 		if t.Order != nil {
 			l.DimOrder[i] = uint8(t.Order[i])
 		}
 	}
-	return l, nil
+	return l
 }
 
 // Bytes is the size of a tensor of this layout. It is false when a size is negative,

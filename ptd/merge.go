@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -60,8 +61,9 @@ func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 				continue
 			}
 			kept := &out[first.index]
-			if !sameLayout(kept.Layout, e.Layout) {
-				conflicts = append(conflicts, Conflict{e.Name, [2]int{first.file, f}, true})
+			c := Conflict{e.Name, [2]int{first.file, f}, !sameLayout(kept.Layout, e.Layout)}
+			if c.Layout {
+				conflicts = append(conflicts, c)
 				continue
 			}
 			same, err := sameBytes(ctx, kept.Data, e.Data)
@@ -69,7 +71,7 @@ func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 				return nil, fmt.Errorf("ptd: merge: %s: %w", quote.Name(e.Name), err)
 			}
 			if !same {
-				conflicts = append(conflicts, Conflict{e.Name, [2]int{first.file, f}, false})
+				conflicts = append(conflicts, c)
 			}
 			kept.Alignment = max(kept.Alignment, e.Alignment)
 		}
@@ -92,36 +94,36 @@ func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
 	if a.Size() != b.Size() {
 		return false, nil
 	}
-	x, err := a.Open()
+	r, err := b.Open()
 	if err != nil {
 		return false, err
 	}
-	defer x.Close()
-	y, err := b.Open()
-	if err != nil {
-		return false, err
+	defer r.Close()
+	c := comparer{r: r}
+	_, err = a.WriteTo(pieces.Until(ctx, &c))
+	if c.differs {
+		return false, nil
 	}
-	defer y.Close()
-	p, q := make([]byte, 1<<19), make([]byte, 1<<19)
-	for {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		n, err := source.ReadPiece(x, p)
-		if err != nil && err != io.EOF {
-			return false, err
-		}
-		m, err2 := source.ReadPiece(y, q)
-		if err2 != nil && err2 != io.EOF {
-			return false, err2
-		}
-		if !bytes.Equal(p[:n], q[:m]) {
-			return false, nil
-		}
-		if err != nil || err2 != nil {
-			return true, nil
-		}
+	return err == nil, err
+}
+
+// A comparer is an io.Writer that takes the bytes of r and no others.
+type comparer struct {
+	r       io.Reader
+	buf     []byte
+	differs bool
+}
+
+func (c *comparer) Write(p []byte) (int, error) {
+	c.buf = slices.Grow(c.buf[:0], len(p))[:len(p)]
+	n, err := source.ReadPiece(c.r, c.buf)
+	if err != nil && err != io.EOF {
+		return 0, err
 	}
+	if c.differs = !bytes.Equal(c.buf[:n], p); c.differs {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
 }
 
 // A Shard is one of the files that Split makes.

@@ -116,13 +116,18 @@ func (p *parser) metadata(h Header, head []byte) error {
 	err := verify(table, ptdfb.TableFlatTensor)
 	// Only verification against both separates the generations.
 	legacy := func() bool { return fb.FieldPos(table, ptdfb.SlotLegacyFlatTensorSegments) != 0 }
+	parse := p.current
 	if (err != nil || legacy()) && verify(table, ptdfb.TableLegacyFlatTensor) == nil && legacy() {
-		return p.legacy(table)
-	}
-	if err != nil {
+		parse = p.legacy
+	} else if err != nil {
 		return executorch.Unverified("ptd", err, p.shift)
 	}
-	return p.current(table)
+	const slot = ptdfb.SlotFlatTensorVersion // in both
+	if v := table.GetUint32Slot(slot, 0); v != 0 {
+		return fail(errors.ErrUnsupported, p.at(table, slot), "version",
+			"version %d, only 0 is known", v)
+	}
+	return parse(table)
 }
 
 // verify checks all that is reachable from the root table, as one of that type.
@@ -135,9 +140,6 @@ func verify(root flatbuffers.Table, table int) error {
 func (p *parser) current(table flatbuffers.Table) error {
 	var root ptdfb.FlatTensor
 	root.Init(table.Bytes, table.Pos)
-	if err := p.version(root.Version(), p.at(table, ptdfb.SlotFlatTensorVersion)); err != nil {
-		return err
-	}
 	for _, f := range []struct {
 		slot int
 		name string
@@ -281,13 +283,6 @@ func (p *parser) segments(root segmentList) error {
 	return nil
 }
 
-func (p *parser) version(v uint32, at int64) error {
-	if v != 0 {
-		return fail(errors.ErrUnsupported, at, "version", "version %d, only 0 is known", v)
-	}
-	return nil
-}
-
 // at is where a field of a table is in the file, or the table where the field is absent.
 func (p *parser) at(t flatbuffers.Table, slot int) int64 {
 	return p.shift + int64(fb.FieldPosOr(t, slot))
@@ -302,4 +297,48 @@ func (p *parser) warn(offset int64, field, format string, args ...any) error {
 		return nil
 	}
 	return p.r.warnings.Add(malformed(offset, field, format, args...))
+}
+
+// legacy reads a FlatTensor of 0.6, of the same version, identifier and header. There all
+// tensors are at offsets in one segment, of the size that their shapes say.
+func (p *parser) legacy(table flatbuffers.Table) error {
+	var root ptdfb.LegacyFlatTensor
+	root.Init(table.Bytes, table.Pos)
+	r := p.r
+	r.legacy, r.align = true, int64(root.TensorAlignment())
+	// Whoever writes the entries again aligns them like this: a small file must not
+	// make gigabytes of padding.
+	if r.align&(r.align-1) != 0 || r.align > 1<<20 {
+		if err := p.warn(p.at(table, ptdfb.SlotLegacyFlatTensorTensorAlignment),
+			"tensor_alignment",
+			"%d is not a power of two up to 2^20", r.align); err != nil {
+			return err
+		}
+		r.align = 0
+	}
+	var m ptdfb.TensorMetadata
+	var nd ptdfb.LegacyNamedData
+	return p.entries(&root, p.shift+int64(table.Pos), vector{
+		name: "tensors", key: ".fully_qualified_name", n: root.TensorsLength(),
+		slots: slots{
+			key:     ptdfb.SlotTensorMetadataFullyQualifiedName,
+			segment: ptdfb.SlotTensorMetadataSegmentIndex,
+			scalar:  ptdfb.SlotTensorMetadataScalarType, sizes: ptdfb.SlotTensorMetadataSizes,
+			order: ptdfb.SlotTensorMetadataDimOrder,
+		},
+		read: func(i int, x *row) {
+			root.Tensors(&m, i)
+			*x = row{table: m.Table(), key: m.FullyQualifiedName(), segment: m.SegmentIndex(),
+				offset: m.Offset(), isTensor: true, layout: m.Table(),
+				scalar: ScalarType(m.ScalarType())}
+		},
+	}, vector{
+		name: "named_data", key: ".key", n: root.NamedDataLength(),
+		slots: slots{key: ptdfb.SlotLegacyNamedDataKey,
+			segment: ptdfb.SlotLegacyNamedDataSegmentIndex},
+		read: func(i int, x *row) {
+			root.NamedData(&nd, i)
+			*x = row{table: nd.Table(), key: nd.Key(), segment: nd.SegmentIndex()}
+		},
+	})
 }

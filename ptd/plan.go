@@ -192,23 +192,22 @@ func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity
 			fb.Ref(ptdfb.SlotNamedDataKey, key))
 	}
 	segmentRefs, namedRefs := make([]fb.Offset, len(segments)), make([]fb.Offset, len(entries))
-	var segmentVector, namedVector fb.Offset
-	if parity == ParityCPP {
-		for i := range entries {
-			namedRefs[i] = named(&entries[i], index[i])
-			segmentRefs[i] = segment(&segments[i])
-		}
-		namedVector = b.Offsets(namedRefs)
-		segmentVector = b.Offsets(segmentRefs)
-	} else {
+	var segmentVector fb.Offset
+	if parity != ParityCPP {
 		for i := range segments {
 			segmentRefs[i] = segment(&segments[i])
 		}
 		segmentVector = b.Offsets(segmentRefs)
-		for i := range entries {
-			namedRefs[i] = named(&entries[i], index[i])
+	}
+	for i := range entries {
+		namedRefs[i] = named(&entries[i], index[i])
+		if parity == ParityCPP {
+			segmentRefs[i] = segment(&segments[i])
 		}
-		namedVector = b.Offsets(namedRefs)
+	}
+	namedVector := b.Offsets(namedRefs)
+	if parity == ParityCPP {
+		segmentVector = b.Offsets(segmentRefs)
 	}
 	return b.Finish(b.Table(fb.Ref(ptdfb.SlotFlatTensorNamedData, namedVector),
 		fb.Ref(ptdfb.SlotFlatTensorSegments, segmentVector)), identifier)

@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -188,16 +189,7 @@ func (r *Reader) entry(i int) Entry {
 	if !r.legacy {
 		out.Data = tensor.NewBlob(&r.segments[e.segment])
 	}
-	out.Layout = &Layout{
-		ScalarType: e.Data.Source().(*payload).scalar,
-		Sizes:      make([]int32, len(e.Shape)), DimOrder: make([]uint8, len(e.Shape)),
-	}
-	for d, n := range e.Shape {
-		out.Layout.Sizes[d], out.Layout.DimOrder[d] = int32(n), uint8(d)
-		if e.Order != nil {
-			out.Layout.DimOrder[d] = uint8(e.Order[d])
-		}
-	}
+	out.Layout = layoutOf(e.Data.Source().(*payload).scalar, &e.Tensor)
 	return out
 }
 
@@ -232,4 +224,23 @@ func (r *Reader) Alignment() int64 {
 		return 1
 	}
 	return 1 << bits.TrailingZeros64(all)
+}
+
+// Spans yields what every byte of the file is for, in the order of offsets. A segment
+// that no entry refers to is unused.
+func (r *Reader) Spans() iter.Seq[tensor.Span] {
+	h := r.header
+	head := 8 + int64(h.Length)
+	frame := []tensor.Span{
+		span.Header(0, head), span.Padding(head, 8+h.FlatbufferOffset-head),
+		span.Metadata(8+h.FlatbufferOffset, h.FlatbufferSize-8),
+		span.Padding(h.metadataEnd(), h.SegmentBaseOffset+h.SegmentDataSize-h.metadataEnd()),
+	}
+	for i := range r.segments {
+		if r.legacy { // one segment has all tensors, and padding between them
+			break
+		}
+		frame = append(frame, span.Unused(r.segments[i].Offset(), r.segments[i].Size()))
+	}
+	return span.Of(r, frame...)
 }

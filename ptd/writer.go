@@ -267,14 +267,10 @@ func (w *Writer) close(ctx context.Context) error {
 
 // Abort drops the file. After Close it does nothing.
 func (w *Writer) Abort() {
-	if w.done {
-		return
+	if !w.done {
+		w.err = fs.ErrClosed // so that Close writes nothing
+		w.Close()
 	}
-	w.done, w.err = true, fs.ErrClosed
-	if w.file != nil {
-		w.file.Abort()
-	}
-	w.entries, w.names = nil, nil
 }
 
 func (w *Writer) write(ctx context.Context) error {
