@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -138,7 +139,7 @@ func (e *Edit) options(opts *WriterOptions) *WriterOptions {
 }
 
 func (e *Edit) write(ctx context.Context, w *Writer) error {
-	w.until(ctx)
+	w.out = pieces.Until(ctx, w.out)
 	if err := e.fill(w); err != nil {
 		return err
 	}

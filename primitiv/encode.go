@@ -1,9 +1,14 @@
 package primitiv
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"slices"
+	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -17,7 +22,11 @@ type encoder struct {
 	n     int64 // bytes that went out
 	head  []byte
 	align int
+	err   error // of writing: the first, after which nothing goes out
 }
+
+// fail notes an error, if it is one.
+func (e *encoder) fail(err error) { e.err = cmp.Or(e.err, err) }
 
 // A head is what comes before the shape of a tensor: the path of a parameter in a model,
 // the name of a statistic, or nothing.
@@ -49,11 +58,14 @@ func (e *encoder) str(s string, longer int) {
 }
 
 // flush lets the headers go out.
-func (e *encoder) flush() error {
+func (e *encoder) flush() {
+	if e.err != nil {
+		return
+	}
 	n, err := e.out.Write(e.head)
 	e.n += int64(n)
 	e.head = e.head[:0]
-	return err
+	e.fail(err)
 }
 
 func (e *encoder) settings(o *Optimizer) {
@@ -84,15 +96,14 @@ func (e *encoder) shapeHead(s Shape, longer, ones int) {
 }
 
 // tensorOf writes a tensor with what precedes it.
-func (e *encoder) tensorOf(h head, t *tensor.Tensor, batch uint32) error {
+func (e *encoder) tensorOf(h head, t *tensor.Tensor, batch uint32) {
 	s, err := shapeOf(t.Shape, batch)
-	if err != nil {
-		return err
+	if e.fail(err); e.err == nil && !columnMajor(t) {
+		t, err = tensor.Reordered(t, tensor.ColumnMajor(len(t.Shape)))
+		e.fail(err)
 	}
-	if !columnMajor(t) {
-		if t, err = tensor.Reordered(t, tensor.ColumnMajor(len(t.Shape))); err != nil {
-			return err
-		}
+	if e.err != nil {
+		return
 	}
 	size := t.Data.Size()
 	start := len(e.head)
@@ -103,7 +114,7 @@ func (e *encoder) tensorOf(h head, t *tensor.Tensor, batch uint32) error {
 			e.tensorHead(h, s, size, extra)
 		}
 	}
-	return e.payload(t, size)
+	e.payload(t, size)
 }
 
 // tensorHead writes everything up to the data. extra are the bytes that places take more
@@ -134,20 +145,16 @@ func (e *encoder) tensorHead(h head, s Shape, size int64, extra []int) {
 }
 
 // payload lets the headers and the data of t go out.
-func (e *encoder) payload(t *tensor.Tensor, size int64) error {
-	if err := e.flush(); err != nil {
-		return err
+func (e *encoder) payload(t *tensor.Tensor, size int64) {
+	if e.flush(); e.err != nil {
+		return
 	}
 	n, err := t.Data.WriteTo(e.out)
-	e.n += n
-	switch {
-	case err != nil:
-		return err
-	case n != size:
-		return fmt.Errorf("%s: tensor %s: %w: %d bytes of data where %d were promised",
+	if e.n += n; err == nil && n != size {
+		err = fmt.Errorf("%s: tensor %s: %w: %d bytes of data where %d were promised",
 			format, quote.Name(t.Name), tensor.ErrMalformed, n, size)
 	}
-	return nil
+	e.fail(err)
 }
 
 const uintSize = 5
@@ -225,4 +232,115 @@ func slack(h head, s Shape, size, pos int64, to int) []int {
 		}
 	}
 	return nil
+}
+
+// finish writes everything that was not written yet.
+func (w *Writer) finish() {
+	w.fail(w.resolve())
+	if w.err != nil {
+		return
+	}
+	if !w.opts.Streaming {
+		w.begin(w.opts.Kind)
+	}
+	switch k := w.opts.Kind; {
+	case k == KindModel && w.opts.Streaming:
+		w.endStream()
+	case k == KindModel:
+		w.model()
+	case k == KindShape && w.shape != nil:
+		w.shapeHead(*w.shape, 0, 0)
+	case k == KindTensor && w.tensor != nil:
+		w.tensorOf(head{}, w.tensor, w.opts.Batch)
+	case k == KindOptimizer && w.optimizer != nil:
+		w.settings(w.optimizer)
+	case k == KindParameter && len(w.params) == 1:
+		w.parameter(head{}, w.params[0])
+	case k == KindParameter && len(w.params) > 1:
+		w.fail(fmt.Errorf("%s: a parameter file has one parameter, not %d: %w",
+			format, len(w.params), tensor.ErrDuplicate))
+	default:
+		w.fail(fmt.Errorf("%s: there is no %v to write: %w", format, k, tensor.ErrNoTensor))
+	}
+	w.flush()
+	if w.err == nil && w.buf != nil {
+		w.fail(w.buf.Flush())
+	}
+}
+
+// model writes all parameters in the order of their paths.
+func (w *Writer) model() {
+	m, paths := slices.Clone(w.params), make([][]string, len(w.params))
+	var size int64
+	for i, p := range w.params {
+		paths[i] = p.Path
+		size += p.Value.Data.Size()
+		for _, s := range p.Stats {
+			size += s.Tensor.Data.Size()
+		}
+	}
+	if w.fail(countable(paths)); w.err != nil {
+		return
+	}
+	sort.Slice(m, func(i, j int) bool { return slices.Compare(m[i].Path, m[j].Path) < 0 })
+	if w.file != nil {
+		w.file.Reserve(size)
+	}
+	w.uint32(uint32(len(m)))
+	for _, p := range m {
+		w.parameter(head{path: p.Path}, p)
+	}
+}
+
+// countable reports what keeps parameters of these paths, which it sorts, out of one
+// model.
+func countable(paths [][]string) error {
+	if int64(len(paths)) > math.MaxUint32 {
+		return fmt.Errorf("%s: %w: %d parameters", format, tensor.ErrLimit, len(paths))
+	}
+	slices.SortFunc(paths, slices.Compare)
+	for i := 1; i < len(paths); i++ { // the paths below one follow it directly
+		if err := clash(paths[i-1], paths[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushParameter writes the parameter that waits for statistics.
+func (w *Writer) flushParameter() {
+	if len(w.params) > 0 {
+		p := w.params[0]
+		w.params = nil
+		w.paths = append(w.paths, p.Path)
+		w.parameter(head{path: p.Path}, p)
+	}
+}
+
+// endStream writes the last parameter and what was not known at the beginning.
+func (w *Writer) endStream() {
+	w.flushParameter()
+	w.fail(countable(w.paths))
+	n := len(w.paths)
+	if w.opts.Count > 0 && n != int(w.opts.Count) {
+		w.fail(fmt.Errorf("%s: %d parameters where %d were announced: %w",
+			format, n, w.opts.Count, fs.ErrInvalid))
+	}
+	w.flush()
+	if w.err == nil && w.opts.Count == 0 {
+		_, err := w.file.WriteAt(binary.BigEndian.AppendUint32(nil, uint32(n)), prefixSize+1)
+		w.fail(err)
+	}
+}
+
+func (w *Writer) parameter(h head, p *Parameter) {
+	w.tensorOf(h, p.Value, 1)
+	if w.opts.NoStats {
+		w.uint32(0)
+		return
+	}
+	w.uint32(uint32(len(p.Stats)))
+	for _, s := range p.Stats {
+		w.tensorOf(head{isStat: true, stat: s.Name}, s.Tensor, s.Batch)
+	}
 }

@@ -93,16 +93,8 @@ func (s Shape) Tensor() tensor.Shape {
 
 // String writes [2,3]x5 as the reference does.
 func (s Shape) String() string {
-	var b strings.Builder
-	b.WriteByte('[')
-	for i, d := range s.stripped() {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.FormatUint(uint64(d), 10))
-	}
-	fmt.Fprintf(&b, "]x%d", max(s.Batch, 1))
-	return b.String()
+	dims := strings.ReplaceAll(fmt.Sprint(s.stripped()), " ", ",")
+	return fmt.Sprintf("%sx%d", dims, max(s.Batch, 1))
 }
 
 func (s Shape) stripped() []uint32 {
@@ -158,4 +150,28 @@ func shapeOf(t tensor.Shape, batch uint32) (Shape, error) {
 	}
 	s.Dims = s.stripped()
 	return s, s.below(maxElements)
+}
+
+// A Parameter is a trainable array: its value, and what optimizers keep for it.
+type Parameter struct {
+	Path  []string // names from the root of the model down; empty in a parameter file
+	Value *tensor.Tensor
+	Stats []Statistic
+}
+
+// A Statistic is a tensor that an optimizer keeps for a value, such as Adam.m1.
+type Statistic struct {
+	Name   string
+	Tensor *tensor.Tensor
+	Batch  uint32 // above 1, the last dimension of the tensor is the batch
+}
+
+// Name is the path joined with dots; value for the parameter of a parameter file.
+func (p *Parameter) Name() string { return parameterName(p.Path) }
+
+func parameterName(path []string) string {
+	if len(path) == 0 {
+		return "value"
+	}
+	return strings.Join(path, ".")
 }

@@ -77,12 +77,11 @@ func (o *Optimizer) Remove(name string) bool {
 }
 
 func uniqueNames[T uint32 | float32](list []Setting[T]) error {
-	again := repeated(len(list), func(i int) string { return list[i].Name })
-	if again == nil {
-		return nil
+	if name, again := repeated(list, func(s *Setting[T]) string { return s.Name }); again {
+		return fmt.Errorf("%s: two settings %s: %w", format, quote.Name(name),
+			tensor.ErrDuplicate)
 	}
-	return fmt.Errorf("%s: two settings %s: %w",
-		format, quote.Name(list[again[0]].Name), tensor.ErrDuplicate)
+	return nil
 }
 
 // find returns the index of the first setting of that name, or -1.
@@ -104,4 +103,53 @@ func formatFloat(v float32) string {
 		return "nan"
 	}
 	return strconv.FormatFloat(float64(v), 'g', -1, 32)
+}
+
+func (p *parser) optimizer() error {
+	err := settings(p, "uint_configs", &p.r.optimizer.Uints, p.uint32)
+	if err != nil {
+		return err
+	}
+	return settings(p, "float_configs", &p.r.optimizer.Floats, p.float32)
+}
+
+// settings reads one of the two maps of an optimizer.
+func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T],
+	value func() (T, bool)) error {
+	p.where = where{parameter: -1}
+	off := p.offset()
+	n, ok := p.length(familyMap)
+	if !ok {
+		return p.refused(field)
+	}
+	if err := p.plausible(off, field, n, minSetting); err != nil {
+		return err
+	}
+	seen := make(map[string]bool)
+	for i := range n {
+		start := p.offset()
+		b, ok := p.str(p.lim.MaxName)
+		if !ok {
+			return p.refused(fmt.Sprintf("%s[%d]", field, i))
+		}
+		name := string(b)
+		v, ok := value()
+		if !ok {
+			return p.refused(fmt.Sprintf("%s[%s]", field, quote.Name(name)))
+		}
+		if !seen[name] { // the reference keeps the first
+			seen[name] = true
+			*out = append(*out, Setting[T]{name, v})
+		} else {
+			p.part = fmt.Sprintf("%s[%s]", field, quote.Name(name))
+			if err := p.duplicate(start, "a second setting of that name"); err != nil {
+				return err
+			}
+			p.part = ""
+		}
+		if err := p.metadata(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

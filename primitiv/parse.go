@@ -281,7 +281,10 @@ func (p *parser) parameterOf(e *entry) error {
 
 // statistics reads n statistics of a value.
 func (p *parser) statistics(value *entry, n int64) error {
-	first := len(p.r.entries)
+	var seen map[string]bool
+	if n > 1 {
+		seen = make(map[string]bool)
+	}
 	for i := range n {
 		p.part = ""
 		start := p.offset()
@@ -296,21 +299,19 @@ func (p *parser) statistics(value *entry, n int64) error {
 		if err := p.tensor(e, true); err != nil {
 			return err
 		}
+		if seen[e.stat] { // the reference keeps the first
+			p.r.entries = p.r.entries[:len(p.r.entries)-1]
+			if err := p.duplicate(start, "a second statistic of that name"); err != nil {
+				return err
+			}
+		} else if n > 1 {
+			seen[e.stat] = true
+		}
 		if err := p.metadata(); err != nil {
 			return err
 		}
 	}
-	// The reference keeps the first of one name.
-	stats := p.r.entries[first:]
-	again := repeated(len(stats), func(i int) string { return stats[i].stat })
-	for _, i := range again {
-		p.stat = stats[i].stat
-		if err := p.duplicate(stats[i].start, "a second statistic of that name"); err != nil {
-			return err
-		}
-	}
 	p.part = ""
-	p.r.entries = p.r.entries[:first+len(without(stats, again))]
 	return nil
 }
 

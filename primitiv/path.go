@@ -1,10 +1,12 @@
 package primitiv
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // isBelow reports whether a path is below that of the submodel or parameter at.
@@ -15,18 +17,27 @@ func isBelow(path, at []string) bool {
 // quotePath writes a path like ["enc" "w"], cut off where it is long.
 func quotePath(path []string) string {
 	const maxQuoted = 8
-	var b strings.Builder
-	for i, e := range path {
-		if i == maxQuoted {
-			b.WriteString(" …")
-			break
-		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(quote.Name(e))
+	var names []string
+	for _, e := range path[:min(len(path), maxQuoted)] {
+		names = append(names, quote.Name(e))
 	}
-	return "[" + b.String() + "]"
+	if len(path) > maxQuoted {
+		names = append(names, "…")
+	}
+	return "[" + strings.Join(names, " ") + "]"
+}
+
+// clash reports why two paths, the first not after the second, cannot be in one model.
+func clash(a, b []string) error {
+	switch {
+	case slices.Equal(a, b):
+		return fmt.Errorf("%s: two parameters %s: %w",
+			format, quotePath(a), tensor.ErrDuplicate)
+	case isBelow(b, a):
+		return fmt.Errorf("%s: %s is below the parameter %s: %w", format,
+			quotePath(b), quotePath(a), tensor.ErrDuplicate)
+	}
+	return nil
 }
 
 // owners returns for each name the index of the name that it extends by a colon and more,
@@ -57,4 +68,56 @@ func owners(names []string, fixed int) []int {
 		}
 	}
 	return owner
+}
+
+// comparePaths finds duplicate paths and those below another one, among parameters in any
+// order.
+func (p *parser) comparePaths() error {
+	var values []*entry
+	for _, e := range p.r.entries {
+		if !e.isStat {
+			values = append(values, e)
+		}
+	}
+	slices.SortStableFunc(values, func(a, b *entry) int { return slices.Compare(a.path, b.path) })
+	removed := map[*entry]bool{}
+	for i := 1; i < len(values); i++ {
+		a, b := values[i-1], values[i]
+		p.where = where{value: b}
+		var err error
+		switch {
+		case slices.Equal(a.path, b.path): // the reference keeps the last
+			err = p.duplicate(b.start, "a second parameter of that path")
+			removed[a] = true
+		case isBelow(b.path, a.path):
+			err = p.r.warnings.Add(p.fail(tensor.ErrMalformed, b.start, "path",
+				"it is below the parameter %s: no model has both", quote.Name(a.tensor.Name)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(removed) > 0 {
+		remove := false
+		p.r.entries = slices.DeleteFunc(p.r.entries, func(e *entry) bool {
+			if !e.isStat {
+				remove = removed[e]
+			}
+			return remove
+		})
+	}
+	return nil
+}
+
+// repeated returns the first name of a list that was there before.
+func repeated[T any](list []T, name func(x *T) string) (string, bool) {
+	seen := make(map[string]bool, len(list))
+	for i := range list {
+		s := name(&list[i])
+		if seen[s] {
+			return s, true
+		}
+		seen[s] = true
+	}
+	return "", false
 }

@@ -1,6 +1,7 @@
 package primitiv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,10 +10,12 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/bag"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -269,4 +272,28 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 		return Origin{}, false
 	}
 	return Origin{slices.Clone(e.path), e.isStat, e.stat, e.batch}, true
+}
+
+// Spans yields what every byte of the file is for, in the order of offsets: the data of
+// tensors, metadata around them, and what follows the end.
+func (r *Reader) Spans() iter.Seq[tensor.Span] {
+	end := r.Size() - r.trailing
+	return span.Of(r, span.Metadata(0, end), span.Unused(end, r.trailing))
+}
+
+// Load reads all tensors of a file into memory of their own, by name.
+func Load(name string) (map[string]*tensor.Tensor, error) {
+	r, err := Open(name, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return bag.Load(r)
+}
+
+// Save writes tensors as the parameters of a model, under the names that are the keys of
+// m, sorted, and in column-major order. The file appears whole or not at all.
+func Save(name string, m map[string]*tensor.Tensor) error {
+	return WriteFile(context.Background(), name, tensor.Sorted(m),
+		&WriterOptions{Reorder: true})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -53,7 +54,6 @@ type Writer struct {
 	file *atomicfile.File // of Create
 	buf  *bufio.Writer    // of NewWriter
 
-	err   error // of writing: the first, and then of everything
 	ended bool
 
 	shape     *Shape
@@ -182,8 +182,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 				return err
 			}
 			if slices.ContainsFunc(last.Stats, func(s Statistic) bool { return s.Name == stat }) {
-				return fmt.Errorf("%s: two statistics %s of %s: %w",
-					format, quote.Name(stat), quotePath(last.Path), tensor.ErrDuplicate)
+				return last.twice(stat)
 			}
 			last.Stats = append(last.Stats, s)
 			return nil
@@ -235,8 +234,8 @@ func (w *Writer) AddParameter(p *Parameter) error {
 		return err
 	}
 	if w.opts.Streaming {
-		if err := w.fail(w.flushParameter()); err != nil {
-			return err
+		if w.flushParameter(); w.err != nil {
+			return w.err
 		}
 		if n := len(w.paths); n > 0 { // in Close all are compared
 			if err := clash(w.paths[n-1], p.Path); err != nil {
@@ -292,7 +291,9 @@ func (w *Writer) Close() error {
 	if w.ended {
 		return w.err
 	}
-	w.fail(w.finish())
+	if w.err == nil {
+		w.finish()
+	}
 	w.ended = true
 	if w.file != nil {
 		if w.err != nil {
@@ -324,17 +325,9 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 		return err
 	}
 	defer w.Abort()
-	w.until(ctx)
+	w.out = pieces.Until(ctx, w.out)
 	if err := w.AddAll(ctx, ts); err != nil {
 		return err
 	}
 	return w.Close()
-}
-
-// fail keeps the first error of writing, after which nothing works any more.
-func (w *Writer) fail(err error) error {
-	if w.err == nil && err != nil {
-		w.err = err
-	}
-	return w.err
 }
