@@ -25,14 +25,17 @@ type Finding struct {
 }
 
 func (f Finding) String() string {
-	s := f.Severity.String() + ": "
-	if f.File != "" {
-		s += quote.Name(f.File) + ": "
+	return f.Severity.String() + ": " + f.place() + string(f.Code) + ": " + f.Err.Error()
+}
+
+// place names the file and the tensor, each with a colon after it.
+func (f Finding) place() (s string) {
+	for _, name := range []string{f.File, f.Tensor} {
+		if name != "" {
+			s += quote.Name(name) + ": "
+		}
 	}
-	if f.Tensor != "" {
-		s += quote.Name(f.Tensor) + ": "
-	}
-	return s + string(f.Code) + ": " + f.Err.Error()
+	return s
 }
 
 // Class returns the class of the error, tensor.ClassWarning for warnings.

@@ -303,7 +303,7 @@ func (m *Model) Whole() (*Set, error) {
 	for _, f := range m.Findings() {
 		if f.Severity == tensor.SeverityError && slices.Contains(files, f.File) &&
 			f.Code != ShadowedIndex && f.Code != UnknownDType {
-			return nil, fmt.Errorf("%s: %s: %w", f.File, f.Code, f.Err)
+			return nil, fmt.Errorf("%s%s: %w", f.place(), f.Code, f.Err)
 		}
 	}
 	if len(primary) > 1 {

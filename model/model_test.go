@@ -76,6 +76,15 @@ func TestWhole(t *testing.T) {
 	}
 }
 
+// The error of a model that is not whole names the tensor that its finding is about.
+func TestWholeNamesTheTensor(t *testing.T) {
+	files := with(tiny(t), map[string]any{shard2: file32(t, "a1")})
+	want := `"` + shard2 + `": "b1": missing-tensor: in the index, in no shard`
+	if _, err := openFixture(t, files, ".", nil).Whole(); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestSummaryOfShards(t *testing.T) {
 	m := openFixture(t, tiny(t), ".", nil)
 	s := m.Summary()

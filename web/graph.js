@@ -34,7 +34,7 @@ function draw(parent, g, openBlock) {
   const find = add(add(bar, 'label', 'Find '), 'input', undefined, {type: 'search', placeholder: 'name or operator', id: 'findnode'});
   const found = add(bar, 'span', '', {role: 'status', class: 'soft'});
   const svg = addSVG(parent, 'svg', {class: 'graph', tabindex: 0, role: 'application', 'aria-roledescription': 'graph',
-    'aria-label': `Graph of ${g.groups.reduce((n, x) => n + (x.nodes?.length ?? 0), 0)} nodes. Arrow keys move, plus and minus zoom; Find chooses a node, and its neighbours are listed below.`});
+    'aria-label': `Graph of ${g.groups.reduce((n, x) => n + (x.nodes?.length ?? 0), 0)} nodes. Arrow keys move, plus and minus zoom; Find chooses a node, and its adjacent nodes are listed below.`});
   svg.style.height = `min(36rem, ${Math.ceil(height) + 16}px)`;
   const details = add(parent, 'div', undefined, {'aria-live': 'polite', id: 'node'});
   const scene = addSVG(svg, 'g');
@@ -47,11 +47,16 @@ function draw(parent, g, openBlock) {
     apply();
   };
   const fit = () => {
-    const k = Math.min(svg.clientWidth / width, svg.clientHeight / height, 1);
+    const k = Math.max(Math.min(svg.clientWidth / width, svg.clientHeight / height, 1), .05); // nodes stay visible
     view = {x: (svg.clientWidth - width * k) / 2, y: 4, k};
     apply();
   };
-  for (const [title, act] of [['Zoom in', () => zoom(1.5)], ['Zoom out', () => zoom(1 / 1.5)], ['Fit', fit], ['Actual size', () => { view = {x: Math.min((svg.clientWidth - width) / 2, 4), y: 4, k: 1}; apply(); }]]) {
+  const start = k => { // at the first node
+    const middle = nodes.length ? nodes[0].x + nodes[0].w / 2 : width / 2;
+    view = {x: svg.clientWidth / 2 - middle * k, y: 4, k};
+    apply();
+  };
+  for (const [title, act] of [['Zoom in', () => zoom(1.5)], ['Zoom out', () => zoom(1 / 1.5)], ['Fit', fit], ['Actual size', () => start(1)]]) {
     add(bar, 'button', title, {click: act});
   }
   const choose = n => {
@@ -101,8 +106,21 @@ function draw(parent, g, openBlock) {
     const element = e.target.closest('.node');
     if (element && !drag?.moved) choose(nodes[element.dataset.node]);
   });
+  // On paper the graph has the width of the page, and as much of its height as a page has.
+  const screenHeight = svg.style.height;
+  window.onbeforeprint = () => {
+    svg.setAttribute('viewBox', `0 0 ${width} ${Math.min(height, 1.3 * Math.max(width, 700))}`);
+    svg.setAttribute('preserveAspectRatio', 'xMidYMin');
+    svg.style.height = `${Math.min(height, 900)}px`;
+    scene.removeAttribute('transform');
+  };
+  window.onafterprint = () => {
+    svg.removeAttribute('viewBox');
+    svg.style.height = screenHeight;
+    apply();
+  };
   fit();
-  if (view.k < .3) { view = {x: Math.min((svg.clientWidth - width) / 2, 4), y: 4, k: .8}; apply(); }
+  if (view.k < .3) start(.8);
 }
 
 function drawGroup(scene, group, number, nodes) {

@@ -4,6 +4,7 @@ import { add, colours, find, human, section } from './dom.js';
 function bar(parent, label, parts) {
   parts = parts.filter(p => p.bytes > 0);
   const total = parts.reduce((s, p) => s + p.bytes, 0);
+  if (!total) return;
   add(parent, 'h3', label);
   const b = add(parent, 'div', undefined, {class: 'bar', 'aria-hidden': true});
   const legend = add(parent, 'ul', undefined, {class: 'legend'});
@@ -115,7 +116,7 @@ export function showUsage(facts, rows, openRow) {
     squarify(nodes, 0, 0, 100, 100, (n, x, y, w, h) => {
       let inner = n;
       while (only(inner)) inner = only(inner);
-      const label = n.up ? inner.name.slice(node.name.length) : n.label;
+      const label = n.up ? inner.name.slice(node.name.length).replace(/[./]$/, '') : n.label;
       const tile = add(map, 'button', `${label} ${human(n.bytes)}`, {
         tabindex: map.children.length ? -1 : 0, title: `${inner.name} ${human(n.bytes)}`,
         click: () => { if (inner.children.size) show(inner, true); else if (inner.row) openRow(inner.row); },

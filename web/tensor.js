@@ -132,4 +132,8 @@ function statistics(parent, s) {
     const bin = addSVG(svg, 'rect', {x: i, width: .9, y: 100 - 100 * n / top, height: 100 * n / top});
     addSVG(bin, 'title', {}, `${min + (max - min) * i / counts.length} … : ${n}`);
   });
+  const ends = add(parent, 'div', undefined, {class: 'ends soft', 'aria-hidden': true});
+  add(ends, 'span', min);
+  add(ends, 'span', `the largest bin has ${top.toLocaleString('en')}`);
+  add(ends, 'span', max);
 }

@@ -4,11 +4,16 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/rten"
@@ -17,7 +22,8 @@ import (
 
 func main() {
 	dir := os.Args[1]
-	for _, make := range []func(dir string) error{shards, sparse, many, hostile, values, deep} {
+	for _, make := range []func(dir string) error{shards, sparse, transformer, many, hostile,
+		values, deep} {
 		if err := make(dir); err != nil {
 			log.Fatal(err)
 		}
@@ -47,23 +53,68 @@ func shards(dir string) error {
 
 // sparse is a file of 4 GiB that takes no space.
 func sparse(dir string) error {
-	const size int64 = 4 << 30
-	header := fmt.Sprintf(`{"zeros":{"dtype":"F32","shape":[%d,1024],"data_offsets":[0,%d]}}`,
-		size/4096, size)
-	for len(header)%8 != 0 {
-		header += " "
+	return hollow(dir, "sparse.safetensors",
+		[]entry{{"zeros", "F32", []int64{1 << 20, 1024}}}, nil)
+}
+
+// transformer is a model as people publish them, 2.2 GB that take no space.
+func transformer(dir string) error {
+	const hidden, inner, vocabulary = 2048, 5632, 32000
+	all := []entry{{"lm_head.weight", "BF16", []int64{vocabulary, hidden}},
+		{"model.embed_tokens.weight", "BF16", []int64{vocabulary, hidden}}}
+	for layer := range 22 {
+		for _, part := range []entry{
+			{"input_layernorm", "F32", []int64{hidden}},
+			{"mlp.down_proj", "BF16", []int64{hidden, inner}},
+			{"mlp.gate_proj", "BF16", []int64{inner, hidden}},
+			{"mlp.up_proj", "BF16", []int64{inner, hidden}},
+			{"post_attention_layernorm", "F32", []int64{hidden}},
+			{"self_attn.k_proj", "BF16", []int64{256, hidden}},
+			{"self_attn.o_proj", "BF16", []int64{hidden, hidden}},
+			{"self_attn.q_proj", "BF16", []int64{hidden, hidden}},
+			{"self_attn.v_proj", "BF16", []int64{256, hidden}},
+		} {
+			part.name = fmt.Sprintf("model.layers.%d.%s.weight", layer, part.name)
+			all = append(all, part)
+		}
 	}
-	f, err := os.Create(filepath.Join(dir, "sparse.safetensors"))
+	all = append(all, entry{"model.norm.weight", "F32", []int64{hidden}})
+	return hollow(dir, "model.safetensors", all,
+		map[string]string{"format": "pt", "licence": "apache-2.0"})
+}
+
+type entry struct {
+	name, dtype string
+	shape       []int64
+}
+
+// hollow writes a .safetensors file whose data is a hole.
+func hollow(dir, name string, entries []entry, metadata map[string]string) error {
+	header := map[string]any{}
+	if metadata != nil {
+		header["__metadata__"] = metadata
+	}
+	end := int64(0)
+	for _, e := range entries {
+		size := map[string]int64{"F32": 4, "BF16": 2}[e.dtype]
+		for _, n := range e.shape {
+			size *= n
+		}
+		header[e.name] = map[string]any{"dtype": e.dtype, "shape": e.shape,
+			"data_offsets": []int64{end, end + size}}
+		end += size
+	}
+	text, err := json.Marshal(header)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	length := make([]byte, 8)
-	length[0], length[1] = byte(len(header)), byte(len(header)>>8)
-	if _, err := f.Write(append(length, header...)); err != nil {
+	text = append(text, strings.Repeat(" ", -len(text)&7)...)
+	file := filepath.Join(dir, name)
+	head := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
+	if err := os.WriteFile(file, append(head, text...), 0o644); err != nil {
 		return err
 	}
-	return f.Truncate(8 + int64(len(header)) + size)
+	return os.Truncate(file, 8+int64(len(text))+end)
 }
 
 // many are 5,000 tensors: 50 in each of 100 layers.
@@ -94,13 +145,22 @@ func hostile(dir string) error {
 			Metadata: map[string]string{names[0]: names[1], "__proto__": names[3]}})
 }
 
-// values are 0, 1, 2 … in rows of 40.
+// values are 0, 1, 2 … in rows of 40, in another file with one element changed, and in a
+// cube.
 func values(dir string) error {
 	data := make([]float32, 400)
 	for i := range data {
 		data[i] = float32(i)
 	}
-	return write(dir, "values.safetensors", tensor.Of(tensor.New("v", tensor.Shape{10, 40}, data)))
+	other := slices.Clone(data)
+	other[7] += 0.5
+	v := func(data []float32, shape ...int64) iter.Seq2[*tensor.Tensor, error] {
+		return tensor.Of(tensor.New("v", tensor.Shape(shape), data))
+	}
+	return errors.Join(
+		write(dir, "values.safetensors", v(data, 10, 40)),
+		write(dir, "other.safetensors", v(other, 10, 40)),
+		write(dir, "cube.safetensors", v(data[:120], 4, 5, 6)))
 }
 
 // deep is a program of 100 equal blocks of 50 operators.

@@ -1,104 +1,10 @@
 // run.mjs PLAYWRIGHT AXE CHROMIUM TENSORFILE SITE WORK: drives the page in Chromium, in its three ways: the static site in SITE, view
 // and report of the command TENSORFILE. WORK has files that make.go made. Prints a line for each proof; ONLY=WORDS leaves out others.
-import { spawn, execFileSync } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync, readdirSync, statSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { basename, join } from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { serve } from './server.mjs';
-
-const [playwright, axeFile, chromiumFile, command, siteDirectory, work] = process.argv.slice(2);
-const { chromium } = createRequire(import.meta.url)(playwright);
-const axe = readFileSync(axeFile, 'utf8');
-const data = new URL('../../testdata/', import.meta.url).pathname;
-
-let passed = 0, failed = 0;
-async function proves(name, check) {
-  if (!name.includes(process.env.ONLY ?? '')) return;
-  try {
-    await check();
-    passed++;
-    console.log(`ok: ${name}`);
-  } catch (e) {
-    failed++;
-    console.log(`FAIL: ${name}\n${e.stack}`);
-  }
-}
-function same(got, want, what) {
-  if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
-}
-function holds(value, what) {
-  if (!value) throw new Error(what);
-}
-
-const browser = await chromium.launch({executablePath: chromiumFile, args: ['--no-sandbox']});
-const site = await serve(siteDirectory);
-
-// visit opens an address, and calls use with the page. What goes to the console, errors, and requests to another origin fail.
-async function visit(address, use, options = {}) {
-  const context = await browser.newContext({viewport: {width: 1200, height: 900}, ...options});
-  const page = await context.newPage();
-  const wrong = [];
-  page.on('console', m => wrong.push(`console: ${m.text()}`));
-  page.on('pageerror', e => wrong.push(`error: ${e.message}`));
-  page.on('dialog', d => { wrong.push(`dialog: ${d.message()}`); d.dismiss(); });
-  const own = new URL(address).origin;
-  page.on('request', r => {
-    const url = r.url().replace(/^blob:/, '');
-    if (!url.startsWith('data:') && new URL(url).origin !== own) wrong.push(`request: ${r.url()}`);
-  });
-  try {
-    await page.goto(address);
-    await use(page, wrong);
-    same(wrong, [], 'what must not happen');
-  } finally {
-    await context.close();
-  }
-}
-
-// until waits for a condition; page.waitForFunction would need eval, which the page's policy forbids.
-async function until(page, condition, seconds = 30) {
-  for (let i = 0; i < seconds * 20; i++) {
-    if (await page.evaluate(condition)) return;
-    await page.waitForTimeout(50);
-  }
-  throw new Error(`not within ${seconds} s: ${condition}`);
-}
-
-const ready = page => page.waitForSelector('html[data-ready=yes]', {timeout: 20000});
-
-// drop gives files to the static site.
-const drop = (files, use, options) => visit(site.address, async (page, wrong) => {
-  await page.waitForSelector('#files');
-  await page.setInputFiles('#files', files);
-  await ready(page);
-  await use(page, wrong);
-}, options);
-
-// view runs the command while the page is used.
-async function view(args, use, options) {
-  const process = spawn(command, ['view', '--no-open', ...args]);
-  try {
-    const [line] = await once(process.stdout, 'data');
-    await visit(String(line).trim(), async (page, wrong) => {
-      await ready(page);
-      await use(page, wrong);
-    }, options);
-  } finally {
-    process.kill();
-  }
-}
-
-// serious returns what axe-core finds that is serious.
-async function serious(page) {
-  await page.evaluate(axe);
-  const result = await page.evaluate(() => window.axe.run());
-  return result.violations.filter(v => v.impact === 'serious' || v.impact === 'critical')
-    .map(v => `${v.id}: ${v.nodes[0].html.slice(0, 200)}`);
-}
-
-const status = async page => (await page.locator('#section-tensors ~ .row [role=status]').innerText());
+import { command, data, drop, end, holds, proves, ready, same, serious, site, status, until, view, visit, work } from './harness.mjs';
 
 // One file of each format, by WebAssembly and by a process.
 const examples = ['safetensors/many.safetensors', 'gguf/quantised.gguf', 'rten/convert-0.22.0-control.rten',
@@ -224,6 +130,27 @@ await proves('a memory plan is drawn over time', () => drop([data + 'pte/export-
   holds(await places.count() >= 5, 'places are missing');
 }));
 
+await proves('a graph is moved with the mouse', () => drop([data + 'rten/convert-0.22.0-control.rten'], async page => {
+  const graph = page.locator('.graph'), at = () => page.locator('.graph > g').getAttribute('transform');
+  await graph.scrollIntoViewIfNeeded();
+  const box = await graph.boundingBox(), places = [await at()];
+  await page.mouse.move(box.x + 20, box.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 120, box.y + 60, {steps: 4});
+  await page.mouse.up();
+  places.push(await at());
+  await graph.focus();
+  await page.mouse.wheel(0, -300);
+  await until(page, `document.querySelector('.graph > g').getAttribute('transform') !== ${JSON.stringify(places[1])}`);
+  for (const name of ['Zoom in', 'Actual size', 'Zoom out']) {
+    await page.getByRole('button', {name}).click();
+    places.push(await at());
+  }
+  same(new Set(places).size, places.length, 'places of the graph');
+  await page.getByRole('button', {name: 'Fit'}).click();
+  same(await at(), places[0], 'where it began');
+}));
+
 await proves('a graph is searched, and walked with the keyboard', () => drop([data + 'rten/convert-0.22.0-control.rten'], async page => {
   await page.fill('#findnode', 'Mul');
   await page.keyboard.press('Enter');
@@ -238,7 +165,11 @@ await proves('a graph is searched, and walked with the keyboard', () => drop([da
 
 await proves('a graph of 5,000 nodes is usable, and its repeated blocks collapse', () => drop([join(work, 'deep.rten')], async page => {
   await page.locator('.graph .block').first().waitFor();
-  holds(await page.locator('.graph .node').count() < 200, 'nothing is collapsed');
+  const collapsed = await page.locator('.graph .node').count();
+  holds(collapsed < 200, 'nothing is collapsed');
+  await page.locator('.graph .block').first().click();
+  await page.getByRole('button', {name: 'Open this block'}).click();
+  await until(page, `document.querySelectorAll('.graph .node').length === ${collapsed + 49}`); // its 50 operators in place of one
   await page.uncheck('#collapse');
   await until(page, () => document.querySelectorAll('.graph .node').length >= 5000);
   const start = Date.now();
@@ -309,14 +240,18 @@ for (const colorScheme of ['light', 'dark']) {
 if (process.env.TENSORFILE_PICTURES) {
   const shot = (page, name) => page.screenshot({path: join(process.env.TENSORFILE_PICTURES, name)});
   const options = {viewport: {width: 900, height: 720}};
-  await drop([join(work, 'many.safetensors')], page => shot(page, 'page.png'), options);
+  await drop([join(work, 'model.safetensors')], async page => {
+    await page.fill('#filter', 'layers.0.');
+    await page.locator('#section-tensors').evaluate(e => window.scrollTo(0, e.offsetTop - 20));
+    await page.evaluate(() => document.activeElement.blur());
+    await shot(page, 'page.png');
+  }, {viewport: {width: 900, height: 1010}});
   await drop([data + 'pte/export-1.5.1-cond.pte'], async page => {
     await page.locator('#section-graph').evaluate(e => window.scrollTo(0, e.offsetTop - 200));
     await shot(page, 'graph.png');
   }, options);
 }
 
-await browser.close();
-site.close();
-console.log(`interop web: ${passed} passed, ${failed} failed, 0 skipped`);
-process.exitCode = failed ? 1 : 0;
+await import('./shown.mjs');
+await import('./view.mjs');
+await end();
