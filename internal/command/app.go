@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -204,7 +205,7 @@ func newRoot(a *app) *cobra.Command {
 		}
 	}
 	root.SetUsageFunc(printUsage)
-	root.SetFlagErrorFunc(suggestFlag)
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Help about a command, and about limits",
@@ -279,8 +280,21 @@ func (a *app) unknownCommand(root *cobra.Command, name string) error {
 		"no command, and no file, is named %s", quote(name))
 }
 
-// suggestFlag adds the nearest flag to the error of an unknown one.
-func suggestFlag(cmd *cobra.Command, err error) error {
+// flagError adds the nearest flag to the error of an unknown one, and says in words what
+// package strconv says of a value.
+func flagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	var number *strconv.NumError
+	if errors.As(err, &invalid) && errors.As(err, &number) {
+		reason := "is not a number"
+		if errors.Is(number, strconv.ErrRange) {
+			reason = "is out of range"
+		} else if invalid.GetFlag().Value.Type() == "bool" {
+			reason = "is neither true nor false"
+		}
+		return fmt.Errorf("invalid argument %q for %q flag: %q %s", invalid.GetValue(),
+			"--"+invalid.GetFlag().Name, number.Num, reason)
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return err
