@@ -1,7 +1,7 @@
 // run.mjs PLAYWRIGHT AXE CHROMIUM TENSORFILE SITE WORK: drives the page in Chromium, in its three ways: the static site in SITE, view
 // and report of the command TENSORFILE. WORK has files that make.go made. Prints a line for each proof; ONLY=WORDS leaves out others.
 import { execFileSync } from 'node:child_process';
-import { readdirSync, statSync } from 'node:fs';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { command, data, drop, end, holds, proves, ready, same, serious, site, status, until, view, visit, work } from './harness.mjs';
@@ -45,6 +45,25 @@ await proves('shards are one model', () => drop(
     same(await status(page), '6 of 6', 'tensors');
     holds((await page.locator('main').innerText()).includes('None: the file is sound'), 'findings');
   }));
+await proves('files are dropped from elsewhere', () => visit(site.address, async page => {
+  await page.waitForSelector('#files');
+  const bytes = [...readFileSync(data + examples[0])];
+  const transfer = await page.evaluateHandle(bytes => {
+    const t = new DataTransfer();
+    t.items.add(new File([new Uint8Array(bytes)], 'dropped.safetensors'));
+    return t;
+  }, bytes);
+  await page.dispatchEvent('.drop', 'dragover', {dataTransfer: transfer});
+  await page.locator('.drop.over').waitFor();
+  await page.dispatchEvent('.drop', 'drop', {dataTransfer: transfer});
+  await ready(page);
+  same(await page.locator('#title').innerText(), 'dropped.safetensors', 'the title');
+}));
+await proves('a program and its data are dropped together', () => drop(['pte', 'ptd'].map(e => `${data}pte/export-1.5.1-external.${e}`), async page => {
+  await page.locator('#table tbody button').first().click();
+  await page.locator('dialog .grid td').first().waitFor();
+  holds(await page.locator('.graph .node').count() > 0, 'the graph is missing');
+}));
 await proves('a directory of shards', () => view([join(work, 'shards')], async page => same(await status(page), '6 of 6', 'tensors')));
 
 await proves('a file of 4 GiB is opened by its metadata, its statistics can be cancelled', () => drop([join(work, 'sparse.safetensors')], async page => {
