@@ -161,6 +161,7 @@ func (a *app) edit(in *input, out string, e *editing) error {
 		}
 	}
 	a.adviseGGUF(in, c)
+	a.adviseExternal(in, c)
 	if e.headerOnly && !e.dryRun {
 		return overwriteHeader(out, ed)
 	}
@@ -295,4 +296,19 @@ func (c *changes) apply(ed tensorfile.Edit, in *input) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// adviseExternal names the tensors that a program, renamed here, no longer finds in the
+// file that has their data.
+func (a *app) adviseExternal(in *input, c *changes) {
+	r, ok := in.Sys().(*pte.Reader)
+	if !ok {
+		return
+	}
+	for e := range r.Entries() {
+		if to := c.names[e.Name]; to != nil && e.Role.External() {
+			a.note("%s: the program now looks for %s in its .ptd: rename %s there too",
+				display(in.name), quote(*to), quote(e.Name))
+		}
+	}
 }
