@@ -282,7 +282,8 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 	var wrongOption *convert.OptionError
 	switch {
 	case errors.As(err, &wrongOption):
-		return wrong("tensorfile version, which lists what is written", "%w", err)
+		return wrong("tensorfile version, which lists what is written", "%w",
+			nameFlag(wrongOption))
 	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
 		return advise("--filter NAME, which leaves one tensor", err)
 	case err != nil:
@@ -301,6 +302,20 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 	}
 	return a.writeConverted(from, out, c, plan.Losses(), about,
 		func(w io.Writer) error { return plan.Write(a.ctx, w) })
+}
+
+// nameFlag gives the flag instead of the field of convert.Options that it sets.
+func nameFlag(err *convert.OptionError) error {
+	flag := ""
+	switch err.Option {
+	case "Map", "Quantize":
+		flag = "--dtype"
+	case "Sparse", "Dequantize":
+		flag = "--" + strings.ToLower(err.Option)
+	default:
+		return err
+	}
+	return fmt.Errorf("%s: %w", flag, err.Err)
 }
 
 // writeConverted writes the output, and says so.
