@@ -48,10 +48,20 @@ type InfoTotals struct {
 	BlobBytes int64 `json:"blob_bytes"`
 }
 
+// FormatName is the word for the format of a file in JSON: that of its Format, and dcp
+// for a checkpoint of torch.distributed.
+func FormatName(f *tensorfile.File) string {
+	const distributed = "dcp"
+	if f.Format() == tensorfile.Torch && f.Version() == distributed {
+		return distributed
+	}
+	return f.Format().String()
+}
+
 // NewInfo walks the metadata of a file; it reads the start of blobs of a .pte, to
 // recognise them.
 func NewInfo(f *tensorfile.File) *Info {
-	d := &Info{Format: f.Format().String(), Version: f.Version(), Size: f.Size(),
+	d := &Info{Format: FormatName(f), Version: f.Version(), Size: f.Size(),
 		DTypes: map[string]*InfoTotal{}, Attributes: Attributes(f), Warnings: []string{}}
 	for t := range f.Tensors() {
 		n, _ := t.Shape.Elements()

@@ -23,7 +23,7 @@ func detectCommand(a *app) *cobra.Command {
 				}
 				defer in.Close()
 				shards := inspect.Shards(in.File)
-				d := detectDocument{name, in.Format().String(), in.Version(), shards}
+				d := detectDocument{name, inspect.FormatName(in.File), in.Version(), shards}
 				if a.json {
 					return d, nil
 				}

@@ -169,6 +169,8 @@ func parseFormat(name string) (tensorfile.Format, error) {
 		name = "safetensors"
 	case "zt2":
 		name = "ztensor"
+	case "dcp":
+		name = "torch"
 	case "numpy":
 		name = "npy"
 	case "executorch":

@@ -151,7 +151,7 @@ type lsDocument struct {
 }
 
 func (l *lister) document(in *input) *lsDocument {
-	d := &lsDocument{in.name, in.Format().String(), in.Version(), in.Size(),
+	d := &lsDocument{in.name, inspect.FormatName(in.File), in.Version(), in.Size(),
 		inspect.Attributes(in.File),
 		[]tensorRow{}, []blobRow{}, in.warnings()}
 	for r := range l.each(in) {
