@@ -127,12 +127,8 @@ const bundleVersion = 2
 
 // Write writes a .bpte: the bundle around program, which is a whole .pte. Test cases must
 // fit their methods: as many inputs and outputs, of their kinds, and tensors of their
-// dtype. The runtime runs them as the reference does, by executing the method on
-// the inputs and comparing what it gives.
-//
-// A Bundle that a Reader answered can be written around another program than its own,
-// such as one that an [Edit] has changed; the Reader must then stay open. A bundle is one
-// flatbuffer of less than 2 GiB, and made in memory.
+// dtype. The Reader that a Bundle is of must be open. A bundle is one flatbuffer of less
+// than 2 GiB, and made in memory.
 func (b *Bundle) Write(w io.Writer, program []byte) error {
 	buf, err := b.encode(program)
 	if err != nil {

@@ -142,21 +142,20 @@ func (c *checker) instruction() (back bool) {
 	switch op {
 	case OpKernelCall:
 		const slot = ptefb.SlotKernelCallArgs
-		o := c.called(ptefb.SlotKernelCallOpIndex, len(c.counts), "operators")
+		o, ok := c.operand(ptefb.SlotKernelCallOpIndex, len(c.counts), "operators")
 		args := c.operands(slot)
-		if int(o) == c.copies {
+		if o == c.copies {
 			c.copyIndex(args)
 		}
-		if n := len(args) / 4; o >= 0 && int(o) < len(c.counts) && c.counts[o] > 0 &&
-			n != c.counts[o] {
+		if n := len(args) / 4; ok && c.counts[o] > 0 && n != c.counts[o] {
 			c.warn(c.arg(slot), "%d arguments, but the operator has %d", n, c.counts[o])
 		}
 	case OpDelegateCall:
-		c.called(ptefb.SlotDelegateCallDelegateIndex, c.m.t.DelegatesLength(), "delegates")
+		c.operand(ptefb.SlotDelegateCallDelegateIndex, c.m.t.DelegatesLength(), "delegates")
 		c.operands(ptefb.SlotDelegateCallArgs)
 	case OpMove:
-		c.operand(ptefb.SlotMoveCallMoveFrom)
-		c.operand(ptefb.SlotMoveCallMoveTo)
+		c.operand(ptefb.SlotMoveCallMoveFrom, c.n, "values")
+		c.operand(ptefb.SlotMoveCallMoveTo, c.n, "values")
 	case OpJumpFalse:
 		c.condition()
 		const slot = ptefb.SlotJumpFalseCallDestinationInstruction
@@ -168,20 +167,11 @@ func (c *checker) instruction() (back bool) {
 		return int(to) <= i.index
 	case OpFree:
 		const slot = ptefb.SlotFreeCallValueIndex
-		if v, ok := c.operand(slot); ok && c.kind(v) != KindTensor {
+		if v, ok := c.operand(slot, c.n, "values"); ok && c.kind(v) != KindTensor {
 			c.bad(c.arg(slot), "value %d is a %v, not a tensor", v, c.kind(v))
 		}
 	}
 	return false
-}
-
-// called checks the index of one of n operators or delegates.
-func (c *checker) called(slot, n int, what string) int32 {
-	i := int32Field(c.args, slot)
-	if i < 0 || int(i) >= n {
-		c.bad(c.arg(slot), "%d of %d %s", i, n, what)
-	}
-	return i
 }
 
 // operands checks the arguments of a call.
@@ -198,27 +188,27 @@ func (c *checker) operands(slot int) []byte {
 	return args
 }
 
-// operand checks a value that an instruction names, and reports whether it is there.
-func (c *checker) operand(slot int) (int64, bool) {
-	v := int32Field(c.args, slot)
-	ok := v >= 0 && int(v) < c.n
+// operand checks an index, of n of what, and reports whether it is in range.
+func (c *checker) operand(slot, n int, what string) (int, bool) {
+	i := int(int32Field(c.args, slot))
+	ok := i >= 0 && i < n
 	if !ok {
-		c.bad(c.arg(slot), "%d of %d values", v, c.n)
+		c.bad(c.arg(slot), "%d of %d %s", i, n, what)
 	}
-	return int64(v), ok
+	return i, ok
 }
 
 // condition checks what a jump depends on.
 func (c *checker) condition() {
 	const slot = ptefb.SlotJumpFalseCallCondValueIndex
-	v, ok := c.operand(slot)
+	v, ok := c.operand(slot, c.n, "values")
 	if !ok {
 		return
 	}
 	switch k := c.kind(v); k {
 	case KindBool, KindNull: // None until an instruction makes it a Bool
 	case KindTensor:
-		x, ok := c.m.Value(int(v)).table()
+		x, ok := c.m.Value(v).table()
 		if ok && executorch.DType(int8(x.ScalarType())) != tensor.Bool {
 			c.bad(c.arg(slot), "value %d is a tensor of another type than bool", v)
 		}

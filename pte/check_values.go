@@ -47,8 +47,8 @@ func (c *checker) memory() {
 }
 
 // kind is that of value i, which may come later.
-func (c *checker) kind(i int64) Kind {
-	c.m.t.Values(&c.pointee, int(i))
+func (c *checker) kind(i int) Kind {
+	c.m.t.Values(&c.pointee, i)
 	return Kind(c.pointee.ValType())
 }
 
@@ -134,7 +134,7 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 			c.bad(item(n), "%d of %d values", x, c.n)
 			continue
 		}
-		pointee := c.kind(x)
+		pointee := c.kind(int(x))
 		switch {
 		case k == KindIntList && pointee == KindNull:
 			c.warn(item(n), "value %d is not a number until an instruction makes it one", x)

@@ -94,7 +94,7 @@ func TestConcurrentAccessors(t *testing.T) {
 						answers[g] = append(answers[g], callAll(x))
 					}
 					for x := range r.Tensors() {
-						if r.Tensor(x.Name) == nil || r.Entry(x.Name) == nil {
+						if r.Tensor(x.Name) == nil || entryOf(r, x.Name) == nil {
 							t.Errorf("%s is not found", x.Name)
 						}
 					}

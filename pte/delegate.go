@@ -1,9 +1,9 @@
 package pte
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
@@ -118,8 +118,7 @@ var payloadSigns = [...]struct {
 // nothing fits. It is a hint: nothing is verified.
 func Recognize(head []byte) (what, extension string) {
 	for _, s := range payloadSigns {
-		if len(head) >= s.at && strings.HasPrefix(string(head[s.at:min(len(head),
-			s.at+len(s.sign))]), s.sign) {
+		if bytes.HasPrefix(head[min(s.at, len(head)):], []byte(s.sign)) {
 			return s.what, s.extension
 		}
 	}

@@ -141,8 +141,7 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 			}
 			size, ok := info.Bytes()
 			if !ok {
-				return l, malformed(-1, t.of.m.field("values[%d].val", t.of.index),
-					"%v has no size", info)
+				return l, malformed(-1, t.of.path(), "%v has no size", info)
 			}
 			sizes[info.Buffer] = max(sizes[info.Buffer], size)
 		}

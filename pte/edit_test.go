@@ -147,7 +147,7 @@ func TestModernize(t *testing.T) {
 				if x.Buffer == 0 {
 					continue
 				}
-				y := got.entry(place{int32(x.Method.index), int32(x.Value)})
+				y := got.value(place{int32(x.Method.index), int32(x.Value)}).entry()
 				if sha(t, x.Data) != sha(t, y.Data) {
 					t.Errorf("%s changed", x.Name)
 				}
@@ -292,8 +292,8 @@ func TestReplaceEverywhere(t *testing.T) {
 				if x.Buffer == 0 || x.External {
 					continue
 				}
-				v := got.entry(place{int32(x.Method.index), int32(x.Value)})
-				w := changed.entry(place{int32(x.Method.index), int32(x.Value)})
+				v := got.value(place{int32(x.Method.index), int32(x.Value)}).entry()
+				w := changed.value(place{int32(x.Method.index), int32(x.Value)}).entry()
 				b, err := w.Data.ReadAll()
 				if sha(t, v.Data) != sha(t, x.Data) || err != nil ||
 					!bytes.Equal(b, bytes.Repeat([]byte{1}, len(b))) {
@@ -331,10 +331,10 @@ func TestNamesAndMetadataAreEdited(t *testing.T) {
 		got.root.ExecutionPlanLength() != r.root.ExecutionPlanLength()+1 {
 		t.Errorf("%d methods: %v", got.root.ExecutionPlanLength(), all)
 	}
-	if x := got.Entry("first of decode"); x == nil || x.Value != 0 ||
-		sha(t, x.Data) != sha(t, r.Entry("decode/0").Data) || got.Entry("decode/1") == nil ||
-		got.Entry("decode/1").Method.Name() != "encode" ||
-		got.Entry("encode/0").Method.Name() != "decode" {
+	if x := entryOf(got, "first of decode"); x == nil || x.Value != 0 ||
+		sha(t, x.Data) != sha(t, entryOf(r, "decode/0").Data) || entryOf(got, "decode/1") == nil ||
+		entryOf(got, "decode/1").Method.Name() != "encode" ||
+		entryOf(got, "encode/0").Method.Name() != "decode" {
 		t.Error("a tensor has another name or other bytes")
 	}
 	for what, err := range map[string]error{

@@ -8,7 +8,6 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
-	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -25,8 +24,6 @@ type Entry struct {
 	Role   Role
 }
 
-func (r *Reader) entry(p place) *Entry { return r.value(p).entry() }
-
 // name is the name of a tensor that has bytes or a name: see Reader.Tensors.
 func (v Value) name() string {
 	if t, ok := v.table(); ok {
@@ -40,49 +37,39 @@ func (v Value) name() string {
 // entry makes the tensor of a value that is one.
 func (v Value) entry() *Entry {
 	t, _ := v.table()
-	shape, order, ok := shapeOf(t.SizesLength(), t.Sizes, t.DimOrderBytes())
-	x := &tensor.Tensor{Name: v.name(), DType: executorch.DType(int8(t.ScalarType())),
-		Shape: shape, Order: order}
-	e := &Entry{Tensor: x, Method: v.m, Value: v.index, Role: roleOf(&t)}
-	if e.Role.External() {
-		x.External = true
-		return e
+	i := infoOf(&t)
+	x := &tensor.Tensor{Name: v.name(), DType: i.DType, Shape: i.Shape, Order: i.Order,
+		External: i.Role.External()}
+	e := &Entry{Tensor: x, Method: v.m, Value: v.index, Role: i.Role}
+	if !x.External {
+		e.Buffer, x.Data = i.Buffer, v.data(&t, i)
 	}
-	e.Buffer = t.DataBufferIdx()
-	x.Data = v.m.data(e, &t, ok)
 	return e
 }
 
 // data returns the stored bytes of a tensor, or a blob that fails to be read.
-func (m Method) data(e *Entry, t *ptefb.Tensor, ordered bool) tensor.Blob {
-	r := m.r
-	word := strconv.Itoa(int(t.ScalarType()))
-	size, known := int64(0), false
-	if n, ok := e.Shape.Elements(); ok {
-		size, known = e.DType.Bytes(n)
-	}
-	bad := func(err error) tensor.Blob {
-		return tensor.NewBlob(&missing{size: size, word: word, err: err})
-	}
-	if e.Role == RoleState && e.Buffer == 0 {
-		return bad(errUninitialized)
-	}
-	s := m.site(ptefb.TableTensor, t, valuePath, e.Value, 0)
-	x, err := r.locate(e.Role, e.Buffer, size, s.field(ptefb.SlotTensorDataBufferIdx))
+func (v Value) data(t *ptefb.Tensor, i TensorInfo) tensor.Blob {
+	r, word := v.m.r, strconv.Itoa(int(i.ScalarType))
+	size, known := i.Bytes()
+	s := v.m.site(ptefb.TableTensor, t, valuePath, v.index, 0)
+	x, err := r.locate(i.Role, i.Buffer, size, s.field(ptefb.SlotTensorDataBufferIdx))
 	switch {
+	case i.Role == RoleState && i.Buffer == 0:
+		err = errUninitialized
 	case err != nil:
-		return bad(err)
-	case !ordered:
-		return bad(r.malformed(s.field(ptefb.SlotTensorDimOrder),
-			"not a permutation of %d dimensions", len(e.Shape)))
-	case !e.DType.Known():
+	case i.DimOrder != nil:
+		err = r.malformed(s.field(ptefb.SlotTensorDimOrder),
+			"not a permutation of %d dimensions", len(i.Shape))
+	case !i.DType.Known():
 		// Its length is not known: all bytes up to the next one stand for it.
 		return tensor.NewBlob(&opaque{blobSource: r.extentOf(x), word: word})
 	case !known:
-		return bad(r.malformed(s.field(ptefb.SlotTensorSizes),
-			"%v of %v is negative or overflows", e.Shape, e.DType))
+		err = r.malformed(s.field(ptefb.SlotTensorSizes), "%v of %v is negative or overflows",
+			i.Shape, i.DType)
+	default:
+		return r.blob(x.off, size)
 	}
-	return r.blob(x.off, size)
+	return tensor.NewBlob(&missing{size: size, word: word, err: err})
 }
 
 var errUninitialized = fmt.Errorf("pte: %w: the program has no initial value for this state",

@@ -103,10 +103,8 @@ func (e *Edit) taken(x *Entry, key string) *tensor.Tensor {
 	return &t
 }
 
-// returned is the data_buffer_idx of an external constant that a method returns. The
-// runtime ignores the number of an external tensor, but reports of one without it that
-// the caller provides its memory: callers then put empty memory in the place of the
-// constant.
+// returned is the data_buffer_idx of an external constant that a method returns: without
+// one the runtime reports that the caller provides its memory, and callers then do.
 const returned = 1
 
 // Internalize takes tensors that are external into the program: those for whose names

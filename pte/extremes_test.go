@@ -45,7 +45,7 @@ func TestProductsWrap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := r.Entry("forward/1")
+		x := entryOf(r, "forward/1")
 		if n := readtest.Allocated(func() {
 			x.Data.ReadAll()
 			tensor.Load[float32](x.Tensor)
@@ -220,7 +220,7 @@ func TestManyTensors(t *testing.T) {
 	if _, err := r.Verify(t.Context(), nil); err != nil || r.Len() != n || len(r.Warnings()) != 0 {
 		t.Errorf("%d tensors, %v, %v", r.Len(), err, r.Warnings())
 	}
-	if e := r.Entry(fmt.Sprintf("forward/%d", n-1)); e == nil || e.Buffer != 1 {
+	if e := entryOf(r, fmt.Sprintf("forward/%d", n-1)); e == nil || e.Buffer != 1 {
 		t.Errorf("the last one: %+v", e)
 	}
 }

@@ -542,3 +542,13 @@ func instructionRow(i Instruction) row {
 	}
 	return row{"_": i.Opcode().String()}
 }
+
+// entryOf returns the first tensor of that name with its place, nil if there is none.
+func entryOf(r *Reader, name string) *Entry {
+	for e := range r.Entries() {
+		if e.Name == name {
+			return e
+		}
+	}
+	return nil
+}

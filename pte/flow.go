@@ -42,7 +42,8 @@ const maxFlowElements = 1 << 20
 // out.
 func (m Method) Flow() Flow {
 	f := flow{m: m, from: make(map[int][]int), moved: make(map[int]bool),
-		places: make(map[Place]int)}
+		computed: make(map[int]bool), places: make(map[Place]int), last: make(map[int]int),
+		budget: maxFlowElements}
 	f.scan()
 	for _, v := range m.Inputs() {
 		f.write(v.index, -1, false)
@@ -88,24 +89,17 @@ type flow struct {
 	moved    map[int]bool  // values that a move wrote last
 	computed map[int]bool  // values that a kernel or a move writes, wherever it is
 	places   map[Place]int // the value that was written last at a place of memory
-	last     []int         // the last step that names a value
+	last     map[int]int   // the last step that names a value
 	budget   int           // of elements of lists, and of sources of one value
 }
 
 // scan notes the last step at which each value is named, for outputs of the method one
 // after the last step, and what kernels and moves write.
 func (f *flow) scan() {
-	f.budget, f.computed, f.last = maxFlowElements, make(map[int]bool), make([]int,
-		f.m.NumValues())
 	step := 0
-	name := func(v int) {
-		if v >= 0 && v < len(f.last) {
-			f.last[v] = step
-		}
-	}
 	for i := range f.m.Instructions() {
 		for _, v := range i.operands() {
-			name(v)
+			f.last[v] = step
 		}
 		for _, v := range f.writes(i) {
 			f.computed[v] = true
@@ -113,14 +107,13 @@ func (f *flow) scan() {
 		step++
 	}
 	for _, v := range f.m.Outputs() {
-		name(v.index)
+		f.last[v.index] = step
 	}
 	f.budget = maxFlowElements
 }
 
 // writes returns the values that a kernel or a move writes. The arguments of a kernel end
-// with what it returns, of a list its elements; et_copy_index writes into its first
-// argument.
+// with what it returns; et_copy_index writes into its first one.
 func (f *flow) writes(i Instruction) []int {
 	switch i.Opcode() {
 	case OpKernelCall:

@@ -61,11 +61,8 @@ func identify(head []byte, at int64) (bundle bool, err error) {
 
 // parseHeader reads the extended header from the first bytes of a program of size bytes
 // that begins at byte at of the file, and checks all that can be known without the
-// flatbuffer. A program without one is all flatbuffer.
-//
-// The runtime takes any magic but eh00 for "no header" and then reads weights from the
-// wrong place without an error, which is why a version that it does not know is refused
-// here.
+// flatbuffer. A program without one is all flatbuffer. The runtime takes another version
+// for no header, and reads weights from the wrong place.
 func parseHeader(head []byte, at, size int64) (Header, error) {
 	none := Header{ProgramSize: size}
 	if len(head) < 12 || string(head[8:10]) != "eh" {

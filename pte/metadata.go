@@ -139,26 +139,19 @@ func (e *Edit) SetMetadata(name string, value any) error {
 // the old one; where there is none, it is true or false, an integer, a float or text, as
 // it looks.
 func (e *Edit) SetAttribute(key, value string) error {
-	kind := KindNull
+	kinds := []Kind{KindBool, KindInt, KindDouble, KindString}
 	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
-		kind = m.Outputs()[0].Kind()
-	}
-	kinds := []Kind{kind}
-	if kind == KindNull || kind == KindNone || !kind.known() {
-		kinds = []Kind{KindBool, KindInt, KindDouble, KindString}
-	}
-	var x any
-	ok := false
-	for _, k := range kinds {
-		if x, ok = parseAs(k, value); ok {
-			break
+		if k := m.Outputs()[0].Kind(); k.known() && k != KindNull && k != KindNone {
+			kinds = []Kind{k}
 		}
 	}
-	if !ok {
-		return fmt.Errorf("pte: attribute %s: %w: %s is not of kind %v, as the old value is",
-			quote.Name(key), tensor.ErrDType, quote.Name(value), kind)
+	for _, k := range kinds {
+		if x, ok := parseAs(k, value); ok {
+			return e.SetMetadata(key, x)
+		}
 	}
-	return e.SetMetadata(key, x)
+	return fmt.Errorf("pte: attribute %s: %w: %s is not of kind %v, as the old value is",
+		quote.Name(key), tensor.ErrDType, quote.Name(value), kinds[0])
 }
 
 // parseAs reads a value of that kind, and reports whether text is one.

@@ -78,12 +78,7 @@ func (o *output) check() error {
 	if err != nil {
 		return err
 	}
-	for _, f := range r.checked.All() {
-		if f.Severity == tensor.SeverityError {
-			return f.Err
-		}
-	}
-	return nil
+	return r.checked.Err()
 }
 
 // padded is bytes with any number of zeros after them.

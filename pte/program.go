@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"fmt"
 	"iter"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -79,11 +78,6 @@ type Method struct {
 
 // Name is what the method is loaded by.
 func (m Method) Name() string { return string(m.t.Name()) }
-
-// field is the path of a part of the method, for errors.
-func (m Method) field(format string, args ...any) string {
-	return fmt.Sprintf("execution_plan[%d].", m.index) + fmt.Sprintf(format, args...)
-}
 
 // Raw is the method's table with the accessors that flatc generates.
 func (m Method) Raw() *ptefb.ExecutionPlan { return &m.t }

@@ -265,21 +265,12 @@ func (r *Reader) Len() int { return len(r.tensors) }
 // Tensor returns the first tensor of that name, nil if there is none. The first call
 // makes an index.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
-	if e := r.Entry(name); e != nil {
-		return e.Tensor
-	}
-	return nil
-}
-
-// Entry returns the first tensor of that name with its place in the program, nil if there
-// is none.
-func (r *Reader) Entry(name string) *Entry {
 	r.makeIndex()
 	i := r.byName.Lookup(name)
 	if i < 0 {
 		return nil
 	}
-	return r.entry(r.tensors[i])
+	return r.value(r.tensors[i]).entry().Tensor
 }
 
 // makeIndex makes the tables of names, once.
@@ -309,12 +300,13 @@ func (r *Reader) value(p place) Value {
 // A tensor whose bytes are not where they should be is yielded too: reading it fails. The
 // bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return each(len(r.tensors), func(i int) *tensor.Tensor { return r.entry(r.tensors[i]).Tensor })
+	return each(len(r.tensors),
+		func(i int) *tensor.Tensor { return r.value(r.tensors[i]).entry().Tensor })
 }
 
 // Entries yields what [Reader.Tensors] yields, with the place of each in the program.
 func (r *Reader) Entries() iter.Seq[*Entry] {
-	return each(len(r.tensors), func(i int) *Entry { return r.entry(r.tensors[i]) })
+	return each(len(r.tensors), func(i int) *Entry { return r.value(r.tensors[i]).entry() })
 }
 
 // Blobs yields the payloads of delegates as delegate/METHOD/INDEX and the named data as

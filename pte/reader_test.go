@@ -159,7 +159,7 @@ func TestViewsBorrowAndLoadsCopy(t *testing.T) {
 	} else if !errors.Is(err, tensor.ErrNoView) {
 		t.Error(err)
 	}
-	if r.Tensor("nothing") != nil || r.Entry("") != nil {
+	if r.Tensor("nothing") != nil || entryOf(r, "") != nil {
 		t.Error("a tensor that is not there")
 	}
 }
@@ -177,7 +177,7 @@ func TestEntriesTellWhereATensorIs(t *testing.T) {
 		t.Error(got)
 	}
 	state := openFile(t, "../testdata/pte/export-1.5.1-state.pte")
-	e := state.Entry("total")
+	e := entryOf(state, "total")
 	if e == nil || e.Role != RoleState || e.Buffer != 0 || e.Size() != 8 {
 		t.Fatalf("%+v", e)
 	}

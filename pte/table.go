@@ -44,6 +44,9 @@ func (m Method) site(number int, t table, path string, i, k int) site {
 	return site{t: t.Table(), table: number, path: path, index: [3]int{m.index, i, k}}
 }
 
+// path is where the value is in the program, for errors.
+func (v Value) path() string { return fmt.Sprintf(valuePath, v.m.index, v.index) }
+
 // plan is the site of the method's own table.
 func (m Method) plan() site { return m.site(ptefb.TableExecutionPlan, &m.t, planPath, 0, 0) }
 

@@ -64,7 +64,7 @@ func (r *Reader) verifyExternal(ctx context.Context, found *finding.List) error 
 			continue
 		}
 		x := found.Options.External(e.Name)
-		field := e.Method.field("values[%d].val.extra_tensor_info.fully_qualified_name", e.Value)
+		field := e.Method.Value(e.Value).path() + ".extra_tensor_info.fully_qualified_name"
 		if x == nil {
 			found.Error(fail(tensor.ErrNoTensor, -1, field,
 				"no external tensor %s", quote.Name(e.Name)))
@@ -99,8 +99,7 @@ func sameLayout(t, x *tensor.Tensor) error {
 	return nil
 }
 
-// A gap that is longer than any alignment in use is a hole: it may be as large as a
-// sparse file.
+// A gap that is longer than any alignment in use may be the hole of a sparse file.
 const longestPadding = 16384
 
 // verifyPadding reads what is between flatbuffer and segments, and, for the canonical
@@ -109,7 +108,7 @@ func (r *Reader) verifyPadding(ctx context.Context, found *finding.List) error {
 	var gaps []extent
 	scanner := scan.New(ctx, "pte", r.src, found)
 	add := func(off, size int64) {
-		if size > 0 && size <= longestPadding { // a sparse file may have a larger hole
+		if size > 0 && size <= longestPadding {
 			gaps = append(gaps, extent{off, size})
 			scanner.Total += size
 		}
