@@ -93,7 +93,7 @@ var edges = map[string][]string{
 	"pte": and(floor, flatbuffers, "internal/fb", "internal/executorch",
 		"schema/ptefb"),
 	"rten": and(floor, flatbuffers, "internal/fb", "schema/rtenfb"),
-	"sparse": {"tensor", "internal/align", "internal/le", "internal/quote",
+	"sparse": {"tensor", "internal/align", "internal/le", "internal/pieces", "internal/quote",
 		"internal/source"},
 	"ztensor": and(floor, "ztensor/internal/cbor", "ztensor/internal/core",
 		"ztensor/internal/layouts", "ztensor/internal/rule", "ztensor/internal/v1",

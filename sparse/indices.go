@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -72,9 +73,13 @@ func read(ctx context.Context, t *tensor.Tensor, opts *Options) (*indices, error
 	}
 	n := int64(-1) // where their dtype does not tell
 	if width := int64(values.DType.Size()); width > 0 {
-		size, err := sizeOf(ctx, values.Data)
-		if err != nil {
-			return nil, err
+		size := values.Data.Size()
+		if size < 0 { // only decoding shows it
+			var err error
+			size, err = values.Data.WriteTo(pieces.Until(ctx, io.Discard))
+			if err != nil {
+				return nil, err
+			}
 		}
 		if n = size / width; size%width != 0 {
 			return nil, malformed("%d bytes of values of %d bytes", size, width)
@@ -280,32 +285,6 @@ func Widen(ctx context.Context, p tensor.Part) tensor.Part {
 
 func integerBlob(all []uint64) tensor.Blob {
 	return tensor.New("", tensor.Shape{int64(len(all))}, all).Data
-}
-
-// sizeOf returns the size of b, which it reads where only decoding shows it.
-func sizeOf(ctx context.Context, b tensor.Blob) (int64, error) {
-	if size := b.Size(); size >= 0 {
-		return size, nil
-	}
-	in, err := b.Open()
-	if err != nil {
-		return 0, err
-	}
-	defer in.Close()
-	return io.Copy(io.Discard, &contextReader{ctx, in})
-}
-
-// A contextReader ends with its context.
-type contextReader struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r *contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(p)
 }
 
 // reserve counts memory for n items of so many bytes before it is needed.

@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -9,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -43,12 +45,13 @@ func (x *indices) readValues(ctx context.Context, width int64) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
+	var values bytes.Buffer
 	// One byte more, to where a digest is checked.
-	values, err := io.ReadAll(io.LimitReader(&contextReader{ctx, in}, size+1))
-	if err == nil && int64(len(values)) != size {
+	_, err = io.Copy(pieces.Until(ctx, &values), io.LimitReader(in, size+1))
+	if err == nil && int64(values.Len()) != size {
 		err = malformed("other than %d bytes of values", size)
 	}
-	return values, err
+	return values.Bytes(), err
 }
 
 // order sorts at, and returns the values in that order, with one for each element.

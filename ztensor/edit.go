@@ -98,7 +98,7 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	if err != nil {
 		return err
 	}
-	return e.write(ctx, newStreamWriter(w, &o).w, opts)
+	return e.write(ctx, NewWriter(w, &o).w, opts)
 }
 
 // WriteFile writes the edition as a file, atomically as [Create] does. name may be

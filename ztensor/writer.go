@@ -66,29 +66,21 @@ type Writer struct{ w *core.Writer }
 
 // NewWriter begins a file on w, which it never closes. Wrong options are the
 // error of whatever is called first.
-func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return newStreamWriter(w, opts) }
-
-func newStreamWriter(w io.Writer, opts *WriterOptions) *Writer {
-	z := &Writer{core.NewWriter(w)}
-	z.begin(opts)
-	return z
-}
+func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return begin(core.NewWriter(w), opts) }
 
 // fileWriter begins a file on f, which the Writer closes or aborts.
 func fileWriter(f *atomicfile.File, opts *WriterOptions) *Writer {
-	z := &Writer{core.NewFileWriter(f)}
-	z.begin(opts)
-	return z
+	return begin(core.NewFileWriter(f), opts)
 }
 
-func (w *Writer) begin(opts *WriterOptions) {
+func begin(w *core.Writer, opts *WriterOptions) *Writer {
 	o := opts.orZero()
-	l, err := newLayout(o)
-	if err != nil {
-		w.w.Fail(err)
-		return
+	if l, err := newLayout(o); err != nil {
+		w.Fail(err)
+	} else {
+		w.Begin(l, core.Settings(o))
 	}
-	w.w.Begin(l, core.Settings(o))
+	return &Writer{w}
 }
 
 // Create begins a file that appears under that name when Close succeeds, and

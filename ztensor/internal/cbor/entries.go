@@ -9,9 +9,6 @@ import (
 // Entries yields what a map that has been looked through before holds. Its keys are text.
 func Entries(encoded []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		if len(encoded) == 0 {
-			return
-		}
 		c := Cursor{B: encoded, Deep: MaxNesting}
 		for n := c.Container(Map); c.More(&n); {
 			name := c.Text()
@@ -24,11 +21,18 @@ func Entries(encoded []byte) iter.Seq2[string, []byte] {
 	}
 }
 
+// Find returns the value of an entry; nil where there is none.
+func Find(encoded []byte, name string) []byte {
+	for key, value := range Entries(encoded) {
+		if key == name {
+			return value
+		}
+	}
+	return nil
+}
+
 // TextOf returns an item if it is text.
 func TextOf(encoded []byte) (string, bool) {
-	if len(encoded) == 0 {
-		return "", false
-	}
 	c := Cursor{B: encoded, Deep: 1}
 	if kind, _ := c.Item(); kind&^Indefinite != Text {
 		return "", false

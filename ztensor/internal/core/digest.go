@@ -3,13 +3,11 @@ package core
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"hash/crc32"
-	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -53,13 +51,17 @@ func NewHash(alg Digest) hash.Hash {
 
 // DigestText spells the digest that h has computed as the specification does.
 func DigestText(alg Digest, h hash.Hash) string {
-	switch {
-	case h == nil:
+	if h == nil {
 		return ""
-	case alg == CRC32C:
-		return fmt.Sprintf("crc32c:0x%X", h.Sum(nil))
 	}
-	return fmt.Sprintf("%v:%x", alg, h.Sum(nil))
+	return spelled(alg, h.Sum(nil))
+}
+
+func spelled(alg Digest, sum []byte) string {
+	if alg == CRC32C {
+		return fmt.Sprintf("crc32c:0x%X", sum)
+	}
+	return fmt.Sprintf("%v:%x", alg, sum)
 }
 
 // DigestOf returns the digest of b as the specification spells it.
@@ -90,65 +92,54 @@ func ParseAlgorithm(text string) (Digest, error) {
 	case "sha256":
 		return SHA256, nil
 	}
-	return NoDigest, fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm,
-		quote.Name(name))
+	return NoDigest, unknownAlgorithm(name)
 }
 
-// parseDigest reads "crc32c:0x" with eight upper-case hexadecimal digits, or
-// "sha256:" with 64 lower-case ones, and marks looser spellings of upstream's readers.
-func parseDigest(s string) (w Stated, err error) {
+func unknownAlgorithm(name string) error {
+	return fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, quote.Name(name))
+}
+
+// parseDigest reads "crc32c:0x" with eight upper-case hexadecimal digits, or "sha256:"
+// with 64 lower-case ones, and marks looser spellings of upstream's readers; if ruled,
+// one of version 2 that has the form of one.
+func parseDigest(s string, ruled bool) (w Stated, err error) {
 	name, value, ok := strings.Cut(s, ":")
-	switch {
-	case !ok || name == "":
+	if w.Alg, err = ParseAlgorithm(s); !ruled && name == "crc32c" {
+		w.Alg = CRC32C
+	} else if !ok || name == "" {
 		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed,
 			quote.Name(s))
-	case name == "crc32c":
-		digits := value
+	} else if err != nil || !ruled && w.Alg == XXH3 {
+		return w, unknownAlgorithm(name)
+	}
+	digits := value
+	if w.Alg == CRC32C {
 		if len(value) > 1 && value[0] == '0' && value[1]|0x20 == 'x' {
 			digits = value[2:]
 		}
-		v, err := strconv.ParseUint(digits, 16, 32)
-		if err != nil || len(digits) > 8 || digits[0] == '+' {
-			return w, fmt.Errorf("%w: digest %s is not 0x and eight hexadecimal digits",
-				tensor.ErrMalformed, quote.Name(s))
+		if digits != "" {
+			digits = strings.Repeat("0", max(0, 8-len(digits))) + digits
 		}
-		return Stated{CRC32C, binary.BigEndian.AppendUint32(nil, uint32(v)),
-			value != fmt.Sprintf("0x%08X", v)}, nil
-	case name == "sha256":
-		sum, err := hex.DecodeString(value)
-		if err != nil || len(sum) != sha256.Size {
-			return w, fmt.Errorf("%w: digest %s is not 64 hexadecimal digits", tensor.ErrMalformed,
-				quote.Name(s))
+	}
+	h := NewHash(w.Alg)
+	if w.sum, err = hex.DecodeString(digits); err != nil || len(w.sum) != h.Size() {
+		if ruled {
+			return w, rule.Broken(rule.Digest, "%s is not that of any bytes", quote.Name(s))
 		}
-		return Stated{SHA256, sum, value != hex.EncodeToString(sum)}, nil
+		return w, fmt.Errorf("%w: digest %s is not %d hexadecimal digits", tensor.ErrMalformed,
+			quote.Name(s), 2*h.Size())
 	}
-	return w, fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, quote.Name(name))
-}
-
-// parseRuled reads a digest of version 2 that has the form of one.
-func parseRuled(text string) (w Stated, err error) {
-	if w.Alg, err = ParseAlgorithm(text); err != nil {
-		return w, err
-	}
-	_, value, _ := strings.Cut(text, ":")
-	if w.sum, err = hex.DecodeString(value); err != nil || len(w.sum) != NewHash(w.Alg).Size() {
-		return w, rule.Broken(rule.Digest, "%s is not that of any bytes", quote.Name(text))
-	}
+	w.Loose = s != spelled(w.Alg, w.sum)
 	return w, nil
 }
 
 // Wanted returns the digest that the payload should have, and what computes it: nil where
 // there is none.
 func (p *Payload) Wanted() (w Stated, h hash.Hash, err error) {
-	switch {
-	case p.Digest == "":
+	if p.Digest == "" {
 		return w, nil, nil
-	case p.R.Ruled:
-		w, err = parseRuled(p.Digest)
-	default:
-		w, err = parseDigest(p.Digest)
 	}
-	if err != nil {
+	if w, err = parseDigest(p.Digest, p.R.Ruled); err != nil {
 		return w, nil, err
 	}
 	return w, NewHash(w.Alg), nil
@@ -168,10 +159,7 @@ func (p *Payload) Compare(want Stated, h hash.Hash) error {
 		return nil
 	case p.R.Ruled:
 		return rule.Broken(rule.Digest, "it is %x, the file says %x", have, want.sum)
-	case want.Alg == CRC32C:
-		return fmt.Errorf("%w: crc32c is 0x%X, the file says 0x%X", tensor.ErrChecksum, have,
-			want.sum)
 	}
-	return fmt.Errorf("%w: %v is %x, the file says %x", tensor.ErrChecksum, want.Alg, have,
-		want.sum)
+	return fmt.Errorf("%w: it is %s, the file says %s", tensor.ErrChecksum,
+		spelled(want.Alg, have), spelled(want.Alg, want.sum))
 }

@@ -3,8 +3,10 @@ package core
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sort"
+
+	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/scan"
 )
 
 // An Extent is a range of bytes of a file.
@@ -55,24 +57,18 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 // NonZero reports the first byte that is not zero of each gap between the taken extents.
 func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
 	sortExtents(taken)
-	buf := make([]byte, 64<<10)
+	found := finding.NewList(nil)
+	in := scan.New(ctx, Format, r.Src, found)
 	at := int64(len(Magic2))
 	for _, e := range taken {
-		for at < e.Off {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			p := buf[:min(int64(len(buf)), e.Off-at)]
-			if _, err := r.Src.ReadAt(p, at); err != nil {
-				return r.Bad(at, "", err)
-			}
-			if i := slices.IndexFunc(p, func(b byte) bool { return b != 0 }); i >= 0 {
-				report(at + int64(i))
-				break
-			}
-			at += int64(len(p))
+		first, err := in.Zero(at, e.Off, "")
+		if err != nil {
+			return r.Bad(at, "", err)
+		}
+		if first >= 0 {
+			report(first)
 		}
 		at = max(at, e.Off+e.Length)
 	}
-	return nil
+	return found.Err()
 }

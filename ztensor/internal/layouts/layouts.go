@@ -277,22 +277,7 @@ func (c *layoutCheck) gguf() {
 }
 
 // raw is the value of an attribute; nil where there is none.
-func (c *layoutCheck) raw(name string) []byte {
-	if len(c.attributes) == 0 || c.attributes[0]>>5 != cbor.Map {
-		return nil
-	}
-	in := cbor.Cursor{B: c.attributes, Deep: cbor.MaxStrictDepth, Strict: true}
-	var before []byte
-	for n := in.Container(cbor.Map); in.More(&n); {
-		key := in.Key(&before)
-		from := in.P
-		in.Skip()
-		if string(key) == name && in.Err == nil {
-			return in.B[from:in.P:in.P]
-		}
-	}
-	return nil
-}
+func (c *layoutCheck) raw(name string) []byte { return cbor.Find(c.attributes, name) }
 
 func (c *layoutCheck) uint(name string) (uint64, bool) {
 	in := cbor.Cursor{B: c.raw(name)}

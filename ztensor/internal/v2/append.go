@@ -3,13 +3,10 @@ package v2
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math/bits"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/limit"
@@ -18,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 // AlignmentOf is the alignment to which the file keeps, as far as that shows.
@@ -78,26 +76,19 @@ func LastEdition(f io.ReaderAt, size int64) (int64, error) {
 	return 0, nil
 }
 
-// isEdition reports whether the first size bytes of f are a file.
+// isEdition reports whether the first size bytes of f are a file with a manifest.
 func isEdition(f io.ReaderAt, size int64) (bool, error) {
-	var b [FooterSize]byte
-	if _, err := f.ReadAt(b[:], size-FooterSize); err != nil && err != io.EOF {
-		return false, err
-	}
-	at, n := binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
-	if n == 0 || at >= uint64(size) || n > uint64(size)-at || n > maxManifest {
-		return false, nil // cheap to see; and a data shard has no editions
-	}
-	h := xxh3.New()
-	if _, err := io.Copy(h, io.NewSectionReader(f, int64(at),
-		int64(n))); err != nil || h.Sum64() != binary.LittleEndian.Uint64(b[16:]) {
-		return false, err
-	}
 	src, err := source.OfReaderAt(f, size)
 	if err != nil {
 		return false, err
 	}
-	return openShard(&core.File{Src: src, Limits: limit.Defaults()}) == nil, nil
+	r := &core.File{Src: src, Limits: limit.Defaults()}
+	err = openShard(r)
+	var broken *rule.Error
+	if errors.As(err, &broken) || errors.Is(err, tensor.ErrLimit) {
+		return false, nil
+	}
+	return r.ManifestSize > 0, err
 }
 
 // Carry leaves what is in shards there.

@@ -152,20 +152,18 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 
 // isDigest reports whether text is algorithm:hexadecimal.
 func isDigest(text []byte) bool {
-	colon := bytes.IndexByte(text, ':')
-	if colon < 1 || colon == len(text)-1 {
-		return false
-	}
-	for i, c := range text {
-		last := byte('z')
-		if i > colon {
-			last = 'f'
-		}
-		if (c < '0' || c > '9') && (c < 'a' || c > last) && i != colon {
+	name, value, _ := bytes.Cut(text, []byte(":"))
+	return isWord(name, 'z') && isWord(value, 'f')
+}
+
+// isWord reports whether text is of digits and letters up to last.
+func isWord(text []byte, last byte) bool {
+	for _, c := range text {
+		if c-'0' > 9 && c-'a' > last-'a' { // below '0' and 'a' it wraps
 			return false
 		}
 	}
-	return true
+	return len(text) > 0
 }
 
 // storageTypeOf returns one of the twelve storage types; Unknown for any other word.

@@ -215,19 +215,10 @@ const SetKey = "shard_set_id"
 
 // SetID returns the ID of the set that a file says it is of.
 func SetID(r *core.File) string {
-	for k, v := range cbor.Entries(r.Attributes) {
-		if k == SetKey {
-			if s, ok := cbor.TextOf(v); ok {
-				return s
-			}
-			c := cbor.Cursor{B: v, Deep: cbor.MaxNesting}
-			return string(c.AppendJSON(nil))
-		}
+	v := cbor.Find(r.Attributes, SetKey)
+	if s, ok := cbor.TextOf(v); ok || v == nil {
+		return s
 	}
-	return ""
-}
-
-func knownAlgorithm(digest string) bool {
-	_, err := core.ParseAlgorithm(digest)
-	return err == nil
+	c := cbor.Cursor{B: v, Deep: cbor.MaxNesting}
+	return string(c.AppendJSON(nil))
 }
